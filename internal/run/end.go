@@ -1,0 +1,122 @@
+package run
+
+// EndReason says why a run ended. Every door (App, Action, command line) shows
+// the same reason; each has its own exit code, check-run conclusion and
+// sentence, so that "stopped" never looks like "finished".
+type EndReason string
+
+// The reasons a run may end for.
+const (
+	// EndAllTasksComplete: every actionable task is ticked by the host and the
+	// gates pass.
+	EndAllTasksComplete EndReason = "all_tasks_complete"
+	// EndRalphDone: as EndAllTasksComplete, and the agent had hinted at it.
+	EndRalphDone EndReason = "ralph_done"
+	// EndPlanned: plan mode wrote the plan; nothing else was asked for.
+	EndPlanned EndReason = "planned"
+	// EndSingleIteration: one iteration was asked for (--once) and done.
+	EndSingleIteration EndReason = "single_iteration"
+	// EndMaxIterations: the limit of iterations was reached with tasks open.
+	EndMaxIterations EndReason = "max_iterations"
+	// EndDeadline: the time for the whole run is over.
+	EndDeadline EndReason = "deadline"
+	// EndBudgetExhausted: the next request would cost more than is left.
+	EndBudgetExhausted EndReason = "budget_exhausted"
+	// EndStagnated: iterations no longer move the work forward.
+	EndStagnated EndReason = "stagnated"
+	// EndBlocked: tasks are left, and each of them used up its attempts.
+	EndBlocked EndReason = "blocked"
+	// EndAwaitingPerson: a person has to answer or approve before work goes on.
+	EndAwaitingPerson EndReason = "awaiting_person"
+	// EndCancelled: a person stopped the run.
+	EndCancelled EndReason = "cancelled"
+	// EndFailed: the run could not go on: the agent or its surroundings broke.
+	EndFailed EndReason = "failed"
+)
+
+// EndReasons lists every reason, in the order of the documentation.
+func EndReasons() []EndReason {
+	return []EndReason{
+		EndAllTasksComplete, EndRalphDone, EndPlanned, EndSingleIteration,
+		EndMaxIterations, EndDeadline, EndBudgetExhausted, EndStagnated,
+		EndBlocked, EndAwaitingPerson, EndCancelled, EndFailed,
+	}
+}
+
+// The exit codes of the command line. 130 and 143 (SIGINT, SIGTERM) replace
+// ExitCancelled where a signal ended the run.
+const (
+	ExitComplete       = 0
+	ExitFailed         = 1
+	ExitUsage          = 2
+	ExitMaxIterations  = 3
+	ExitStagnated      = 4
+	ExitBudget         = 5
+	ExitCancelled      = 6
+	ExitBlocked        = 7
+	ExitDeadline       = 8
+	ExitAwaitingPerson = 9
+	ExitInterrupted    = 130
+	ExitTerminated     = 143
+)
+
+// ExitCode is the process exit code for a run that ended for reason r.
+func (r EndReason) ExitCode() int {
+	switch r {
+	case EndAllTasksComplete, EndRalphDone, EndPlanned, EndSingleIteration:
+		return ExitComplete
+	case EndMaxIterations:
+		return ExitMaxIterations
+	case EndStagnated:
+		return ExitStagnated
+	case EndBudgetExhausted:
+		return ExitBudget
+	case EndCancelled:
+		return ExitCancelled
+	case EndBlocked:
+		return ExitBlocked
+	case EndDeadline:
+		return ExitDeadline
+	case EndAwaitingPerson:
+		return ExitAwaitingPerson
+	case EndFailed:
+		return ExitFailed
+	default:
+		return ExitFailed
+	}
+}
+
+// Complete says whether all the work that was asked for is done.
+func (r EndReason) Complete() bool {
+	return r == EndAllTasksComplete || r == EndRalphDone
+}
+
+// Sentence is what a person reads about the end of a run, without a full stop.
+func (r EndReason) Sentence() string {
+	switch r {
+	case EndAllTasksComplete, EndRalphDone:
+		return "All tasks are done and the checks pass"
+	case EndPlanned:
+		return "The plan is written; no code was changed"
+	case EndSingleIteration:
+		return "One iteration was asked for and is done"
+	case EndMaxIterations:
+		return "Stopped at the limit of iterations with tasks still open"
+	case EndDeadline:
+		return "Stopped at the deadline with tasks still open"
+	case EndBudgetExhausted:
+		return "Stopped because the budget is used up"
+	case EndStagnated:
+		return "Stopped because the work no longer moved forward"
+	case EndBlocked:
+		return "Stopped because every open task has used up its attempts"
+	case EndAwaitingPerson:
+		return "Waiting for a person"
+	case EndCancelled:
+		return "Stopped by a person"
+	case EndFailed:
+		return "Stopped because of a failure that repeating would not mend"
+	default:
+		return "Ended for an unknown reason"
+	}
+}

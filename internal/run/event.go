@@ -1,0 +1,45 @@
+package run
+
+import "time"
+
+// EventKind names what an Event tells.
+type EventKind string
+
+// The kinds of events a run tells of.
+const (
+	EventRunStarted     EventKind = "run.started"
+	EventPlanned        EventKind = "run.planned"
+	EventIteration      EventKind = "iteration.started"
+	EventAgentStarted   EventKind = "agent.started"
+	EventAgentActivity  EventKind = "agent.activity"
+	EventAgentFinished  EventKind = "agent.finished"
+	EventGate           EventKind = "gate.finished"
+	EventAttemptFailed  EventKind = "attempt.failed"
+	EventTaskDone       EventKind = "task.done"
+	EventTaskBlocked    EventKind = "task.blocked"
+	EventCommitted      EventKind = "commit.landed"
+	EventWaiting        EventKind = "run.waiting"
+	EventRunEnded       EventKind = "run.ended"
+	EventPersonNotified EventKind = "person.notified"
+)
+
+// Event is one thing that happened in a run, for whoever watches: the
+// terminal, chat, metrics, a live page. It is never the source of what people
+// read on GitHub; that is rendered from state.
+type Event struct {
+	Time      time.Time
+	Run       ID
+	Kind      EventKind
+	Iteration int
+	TaskID    string
+	TaskTitle string
+	// Done and Total count tasks, where known.
+	Done, Total int
+	// Text is one line for a person; it may hold agent output and is not yet
+	// escaped for any medium.
+	Text string
+	// CostUSD is what the run has cost so far.
+	CostUSD float64
+	// End is set on EventRunEnded.
+	End EndReason
+}

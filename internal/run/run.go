@@ -1,0 +1,185 @@
+package run
+
+import (
+	"errors"
+	"time"
+)
+
+// ID names one run. It is safe as a file name, a container name and a git
+// trailer: lower-case letters, digits and hyphens.
+type ID string
+
+// Mode says what a run does.
+type Mode string
+
+// The modes of a run.
+const (
+	// ModeAuto plans where there are no tasks yet, then builds.
+	ModeAuto Mode = ""
+	// ModePlan writes the tasks and changes no code.
+	ModePlan Mode = "plan"
+	// ModeBuild works the tasks that are there.
+	ModeBuild Mode = "build"
+)
+
+// Phase is the stretch of a run's life it is in.
+type Phase string
+
+// The phases, in order. Done, Paused, Failed and Cancelled are the last.
+const (
+	PhaseQueued         Phase = "queued"
+	PhasePreparing      Phase = "preparing"
+	PhasePlanning       Phase = "planning"
+	PhaseAwaitingPerson Phase = "awaiting_person"
+	PhaseIterating      Phase = "iterating"
+	PhaseFinishing      Phase = "finishing"
+	PhaseDone           Phase = "done"
+	PhasePaused         Phase = "paused"
+	PhaseFailed         Phase = "failed"
+	PhaseCancelled      Phase = "cancelled"
+)
+
+// Terminal says whether a run in phase p takes no further step by itself.
+func (p Phase) Terminal() bool {
+	switch p {
+	case PhaseDone, PhasePaused, PhaseFailed, PhaseCancelled:
+		return true
+	case PhaseQueued, PhasePreparing, PhasePlanning, PhaseAwaitingPerson, PhaseIterating, PhaseFinishing:
+		return false
+	default:
+		return false
+	}
+}
+
+// TaskStatus is where one task stands.
+type TaskStatus string
+
+// The states of a task.
+const (
+	TaskOpen       TaskStatus = "open"
+	TaskInProgress TaskStatus = "in_progress"
+	TaskDone       TaskStatus = "done"
+	TaskBlocked    TaskStatus = "blocked"
+	TaskSkipped    TaskStatus = "skipped"
+)
+
+// Task is one line of the plan: what one iteration works on and one commit
+// lands.
+type Task struct {
+	// ID is the host's stable name for the task: T1, T2, …
+	ID string
+	// Title is the text of the line without id, priority and markers.
+	Title string
+	// Priority is 1 (first) and up; 0 means none was given and counts as last.
+	Priority int
+	// Group is the heading the task stands under ("Phase 1: Output"), or "".
+	Group string
+	// Accept holds the acceptance criteria nested below the task, as text.
+	Accept []string
+	// Parallel is the marker [P]: safe to work beside others.
+	Parallel bool
+	// Verify is the marker [VERIFY]: the task checks rather than changes.
+	Verify bool
+	Status TaskStatus
+}
+
+// Actionable says whether the task still wants work.
+func (t Task) Actionable() bool {
+	return t.Status == TaskOpen || t.Status == TaskInProgress
+}
+
+// Usage is what an agent consumed. Tokens are counts, cost is US dollars.
+type Usage struct {
+	InputTokens      int64
+	OutputTokens     int64
+	CacheReadTokens  int64
+	CacheWriteTokens int64
+	CostUSD          float64
+	Turns            int
+}
+
+// Add returns the sum of u and v.
+func (u Usage) Add(v Usage) Usage {
+	u.InputTokens += v.InputTokens
+	u.OutputTokens += v.OutputTokens
+	u.CacheReadTokens += v.CacheReadTokens
+	u.CacheWriteTokens += v.CacheWriteTokens
+	u.CostUSD += v.CostUSD
+	u.Turns += v.Turns
+	return u
+}
+
+// Limits bound a run. A zero field means the default of DefaultLimits; a
+// negative one means no limit.
+type Limits struct {
+	MaxIterations    int
+	TaskAttempts     int
+	IterationTimeout time.Duration
+	IdleTimeout      time.Duration
+	RunTimeout       time.Duration
+	BudgetUSD        float64
+}
+
+// DefaultLimits are the limits of a run that names none.
+func DefaultLimits() Limits {
+	return Limits{
+		MaxIterations:    50,
+		TaskAttempts:     3,
+		IterationTimeout: 30 * time.Minute,
+		IdleTimeout:      10 * time.Minute,
+		RunTimeout:       6 * time.Hour,
+		BudgetUSD:        -1,
+	}
+}
+
+// WithDefaults fills the zero fields of l from d.
+func (l Limits) WithDefaults(d Limits) Limits {
+	if l.MaxIterations == 0 {
+		l.MaxIterations = d.MaxIterations
+	}
+	if l.TaskAttempts == 0 {
+		l.TaskAttempts = d.TaskAttempts
+	}
+	if l.IterationTimeout == 0 {
+		l.IterationTimeout = d.IterationTimeout
+	}
+	if l.IdleTimeout == 0 {
+		l.IdleTimeout = d.IdleTimeout
+	}
+	if l.RunTimeout == 0 {
+		l.RunTimeout = d.RunTimeout
+	}
+	if l.BudgetUSD == 0 {
+		l.BudgetUSD = d.BudgetUSD
+	}
+	return l
+}
+
+// Errors that steer a run rather than report a defect.
+var (
+	// ErrCancelled: a person asked the run to stop.
+	ErrCancelled = errors.New("run: cancelled")
+	// ErrShutdown: the process that drives the run is ending; the run is not.
+	ErrShutdown = errors.New("run: shutting down")
+	// ErrLeaseLost: another process drives the run now.
+	ErrLeaseLost = errors.New("run: lease lost")
+)
+
+// UserError is an error a person can do something about: what is wrong and
+// what to do, in one sentence each.
+type UserError struct {
+	Message string
+	Hint    string
+	Err     error
+}
+
+// Error implements error.
+func (e *UserError) Error() string {
+	if e.Hint == "" {
+		return e.Message
+	}
+	return e.Message + ": " + e.Hint
+}
+
+// Unwrap gives the cause, if one was kept.
+func (e *UserError) Unwrap() error { return e.Err }
