@@ -1,0 +1,11 @@
+// Package gate says which checks a proposal must pass before it lands, and
+// what a failed one means for the next attempt.
+//
+// It runs nothing itself: a host starts each command in a clean sandbox on the
+// exact tree that is proposed and hands the outcome back.
+//
+// Invariants:
+//   - Pure: no clock, no processes, no files but those handed in.
+//   - A gate passes on exit code 0 and on nothing else.
+//   - Gates of the base can be added to by a proposal, never taken away.
+package gate
