@@ -1,0 +1,4 @@
+package proc
+
+// zombieGroupIsEPERM: Linux lets a zombie be signalled.
+const zombieGroupIsEPERM = false

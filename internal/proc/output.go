@@ -1,0 +1,119 @@
+package proc
+
+import (
+	"errors"
+	"io"
+	"os"
+	"time"
+)
+
+// headBuffer keeps (or passes on) the first limit bytes and drops the rest.
+type headBuffer struct {
+	limit   int64
+	pass    io.Writer
+	kept    []byte
+	seen    int64
+	dropped bool
+}
+
+func (b *headBuffer) Write(p []byte) (int, error) {
+	n := len(p)
+	if room := b.limit - b.seen; int64(len(p)) > room {
+		p = p[:room]
+		b.dropped = true
+	}
+	b.seen += int64(len(p))
+	if b.pass == nil {
+		b.kept = append(b.kept, p...)
+		return n, nil
+	}
+	if len(p) == 0 {
+		return n, nil
+	}
+	if _, err := b.pass.Write(p); err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// tailBuffer keeps the last limit bytes.
+type tailBuffer struct {
+	limit int
+	buf   []byte
+}
+
+func (b *tailBuffer) Write(p []byte) (int, error) {
+	b.buf = append(b.buf, p...)
+	// Trim only at twice the limit: each byte is then moved at most once.
+	if len(b.buf) > 2*b.limit {
+		b.buf = append(b.buf[:0], b.buf[len(b.buf)-b.limit:]...)
+	}
+	return len(p), nil
+}
+
+func (b *tailBuffer) bytes() []byte {
+	if len(b.buf) > b.limit {
+		return b.buf[len(b.buf)-b.limit:]
+	}
+	return b.buf
+}
+
+// drain copies what a child writes into sink. Nothing else touches sink until
+// finish returned.
+type drain struct {
+	r, w *os.File
+	sink io.Writer
+	done chan error
+}
+
+func newDrains(sinks ...io.Writer) ([]*drain, error) {
+	var drains []*drain
+	for _, sink := range sinks {
+		r, w, err := os.Pipe()
+		if err != nil {
+			for _, d := range drains {
+				d.abandon()
+			}
+			return nil, err
+		}
+		drains = append(drains, &drain{r: r, w: w, sink: sink, done: make(chan error, 1)})
+	}
+	return drains, nil
+}
+
+func (d *drain) abandon() {
+	_ = d.r.Close()
+	_ = d.w.Close()
+}
+
+func (d *drain) start() {
+	_ = d.w.Close() // the child has its own
+	go func() {
+		_, err := io.Copy(d.sink, d.r)
+		if err != nil && !errors.Is(err, os.ErrClosed) {
+			// The sink broke. Read on, so that the child ends by itself.
+			_, _ = io.Copy(io.Discard, d.r)
+		}
+		d.done <- err
+	}()
+}
+
+// finish waits for the end of the output, or until late is closed and then cuts
+// it off. It returns the sink's error.
+func (d *drain) finish(late <-chan struct{}) error {
+	defer func() { _ = d.r.Close() }()
+	select {
+	case err := <-d.done:
+		return ignoreClosed(err)
+	case <-late:
+	}
+	_ = d.r.SetReadDeadline(time.Unix(1, 0))
+	return ignoreClosed(<-d.done)
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, os.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil
+	}
+	return err
+}
