@@ -1,0 +1,327 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Sandbox runs commands on work trees, apart from the process that asks.
+//
+// # Order
+//
+// Check once at start-up; then, per work tree, Prepare; per command Start, any
+// number of Inspect, Logs, Wait and Stop, then Remove; when every start on the
+// tree has been seen [Exited] (or Missing), Collect. Prepare and Collect may be
+// called again, in turn, as often as the tree is used.
+//
+// # Concurrency and processes
+//
+// All methods are safe for concurrent use, and by several processes at once:
+// nothing that matters is held in memory. A Handle made by one process works in
+// another one, and after a restart. The one thing tied to a process is
+// [KillWithOwner]: the owner is the process whose Start really started the
+// command, and it must keep its Sandbox value until the command has ended.
+//
+// # Idempotency
+//
+// Start is idempotent by name until Remove: whoever calls it again, at the same
+// time or later, also when the command has ended, gets the handle of the one
+// start, and the spec of the later call is not looked at beyond its RunDir.
+// A process killed in the middle of Start leaves either nothing, or something
+// that the next Start of that name completes; the command never runs twice and
+// never with half a prompt. Stop and Remove may be repeated and may come in any
+// order; on something that is gone they do nothing.
+//
+// # Failure
+//
+// Errors are of the sandbox (engine away, disk full, wrong node), never of the
+// command: a command that cannot be executed, crashes or is killed is a Status.
+// After an error every method may simply be called again. An engine that is
+// away is an error, not [Missing]: Missing means that the sandbox can tell that
+// there is no such start (any more), so that the caller may start anew under
+// another name.
+//
+// # For implementations on other machines
+//
+// A handle names its node. An implementation bound to one machine answers
+// [ErrOtherNode] for a handle of another; one that is not (kube) leaves Node
+// empty, keeps RunDir as a name of its own, and has to satisfy the same: name
+// → one Job (created with that name, "already exists" is success), time limits
+// kept by the shim inside, stdout readable from an offset after the end.
+type Sandbox interface {
+	// Name is the name in configuration: "local", "docker".
+	Name() string
+
+	// Check says whether commands can be run now: the engine answers, the
+	// shim can be run in it. What a person has to mend is a *run.UserError.
+	Check(ctx context.Context) error
+
+	// Prepare makes the host directory tree (absolute, already filled) usable
+	// by the user the command runs as. It is fast when nothing is to change.
+	Prepare(ctx context.Context, tree string) (Workspace, error)
+
+	// Start starts spec under name, or finds what was started under it. It
+	// returns when the command is on its way; it does not wait for output.
+	// The same name must always come with the same spec.RunDir.
+	Start(ctx context.Context, name string, spec Spec) (Handle, error)
+
+	// Inspect tells how the command stands, now.
+	Inspect(ctx context.Context, h Handle) (Status, error)
+
+	// Wait blocks until the command has ended (or is Missing) and tells how.
+	// Cancelling ctx ends the waiting, not the command.
+	Wait(ctx context.Context, h Handle) (Status, error)
+
+	// Logs gives what the command wrote to stdout up to now, from byte offset
+	// on; past the end that is nothing. It does not follow: call it again
+	// with offset plus what was read. The bytes are the command's own, as
+	// hostile as it is.
+	Logs(ctx context.Context, h Handle, offset int64) (io.ReadCloser, error)
+
+	// Stop asks the command to end (SIGTERM to its group), ends it and all it
+	// started when it does not within the spec's grace (SIGKILL), and returns
+	// when it has ended. reason is kept in Status.Detail. A command that has
+	// ended before keeps the status it ended with.
+	Stop(ctx context.Context, h Handle, reason string) error
+
+	// Collect gives the host directory of the tree, readable by the host,
+	// once nothing runs on it any more (the caller has seen every start
+	// Exited). The host must still distrust all of it.
+	Collect(ctx context.Context, w Workspace) (string, error)
+
+	// Remove frees what the start holds in the engine and on disk (container,
+	// home, exit record), ending it first if need be. The transcript (files
+	// stdout and stderr in RunDir) stays until the caller deletes RunDir.
+	// After Remove the name is free.
+	Remove(ctx context.Context, h Handle) error
+}
+
+// Errors a caller decides on.
+var (
+	// ErrOtherNode: the handle's command lives on another machine.
+	ErrOtherNode = errors.New("sandbox: the handle belongs to another node")
+	// ErrNameTaken: the name is in use by something that is not this start
+	// (a foreign container, or the same name with another RunDir).
+	ErrNameTaken = errors.New("sandbox: name is taken")
+)
+
+// Workspace is a work tree that commands can be started on.
+type Workspace struct {
+	// Dir is the tree's directory on the host.
+	Dir string
+}
+
+// Handle finds a start again, from any process, after any restart. It is plain
+// data; its JSON form is kept by callers, so fields are only ever added.
+type Handle struct {
+	// Node is the machine it runs on; "" means that any machine can reach it.
+	Node string `json:"node,omitempty"`
+	// Name is the name given to Start.
+	Name string `json:"name"`
+	// RunDir is the host directory of this start.
+	RunDir string `json:"run_dir"`
+	// ID is the engine's own identifier: a container id, a process id.
+	ID string `json:"id,omitempty"`
+}
+
+// Defaults of Spec.
+const (
+	DefaultOutputLimit = 64 << 20
+	DefaultGatewayPort = 8080
+	DefaultGrace       = 5 * time.Second
+)
+
+// GatewaySocket is the name of the gateway's unix socket in Spec.GatewayDir.
+// It must be connectable by the command's user (mode 0666; the directories
+// above GatewayDir keep others out).
+const GatewaySocket = "gw.sock"
+
+// Spec says what to run and within which bounds.
+type Spec struct {
+	// Argv is the command; Argv[0] is looked up in the command's own PATH.
+	Argv []string
+	// Env is added to what the sandbox itself sets (PATH, HOME, LANG, TMPDIR,
+	// TERM; docker: also what the image sets) and wins over it. Nothing else
+	// of the host's environment is visible to the command.
+	Env map[string]string
+	// PassEnv names variables of the host to hand on where they exist. Only
+	// local does; the other sandboxes never let a host variable in.
+	PassEnv []string
+
+	// Stdin is the host path of the file the command reads as its standard
+	// input, whole, at its own pace; "" means /dev/null. It is read at Start.
+	Stdin string
+
+	// Workspace is the tree from Prepare; Dir the working directory inside
+	// it, relative, default its root.
+	Workspace Workspace
+	Dir       string
+
+	// RunDir is the absolute host directory of this start alone: transcript,
+	// exit record, engine data. Start makes it (mode 0700) if it is missing.
+	RunDir string
+
+	// Image is the container image; local ignores it.
+	Image string
+	// Mounts are read-only binds. local has no mounts: it accepts one only
+	// where Host and Target are the same path.
+	Mounts []Mount
+
+	// GatewayDir is the host directory of the gateway's socket, "" for none.
+	// The shim relays 127.0.0.1:GatewayPort (0 means 8080) to it, one dial per
+	// connection, and waits while the socket is away. local shares the host's
+	// loopback, so that there two commands at a time need two ports.
+	GatewayDir  string
+	GatewayPort int
+
+	// OutputLimit is how many bytes of stdout are kept (0 means 64 MiB); the
+	// rest is read, counted and dropped.
+	OutputLimit int64
+	// WallTimeout ends the command after that time, IdleTimeout after that
+	// time without a byte on stdout or stderr; 0 means no limit. The shim
+	// keeps them, so that they hold while the bot is dead.
+	WallTimeout time.Duration
+	IdleTimeout time.Duration
+	// Grace is the time between SIGTERM and SIGKILL, 0 means 5 s.
+	Grace time.Duration
+
+	// MemoryBytes, CPUs and PIDs bound the whole start; 0 means the sandbox's
+	// default. local cannot bound them and ignores them.
+	MemoryBytes int64
+	CPUs        float64
+	PIDs        int64
+
+	OnOwnerDeath OwnerDeath
+}
+
+// Mount shows the host file or directory Host at Target, read-only.
+type Mount struct {
+	Host, Target string
+}
+
+// OwnerDeath says what becomes of a command when the process that started it
+// dies.
+type OwnerDeath string
+
+const (
+	// KeepWithoutOwner (the default): it runs on, to be adopted.
+	KeepWithoutOwner OwnerDeath = "keep"
+	// KillWithOwner: it is ended; a closed terminal must stop spending.
+	KillWithOwner OwnerDeath = "kill"
+)
+
+// State is where a start stands.
+type State string
+
+// The states. Only Exited and Missing are final.
+const (
+	// Missing: there is no such start, or no longer.
+	Missing State = "missing"
+	// Created: it is known, and the command does not run yet. When the
+	// starting process is dead it stays so until Start is called again.
+	Created State = "created"
+	// Running: the command, or something it started, runs.
+	Running State = "running"
+	// Exited: it has ended and nothing of it is left running.
+	Exited State = "exited"
+)
+
+// Reason says why a command ended.
+type Reason string
+
+// The reasons.
+const (
+	// ReasonExited: by itself (exit code) or by a signal that was not ours.
+	ReasonExited Reason = "exited"
+	// ReasonWallTimeout and ReasonIdleTimeout: the spec's limits.
+	ReasonWallTimeout Reason = "wall_timeout"
+	ReasonIdleTimeout Reason = "idle_timeout"
+	// ReasonStopped: Stop was called; Detail holds its reason.
+	ReasonStopped Reason = "stopped"
+	// ReasonOwnerDied: KillWithOwner, and the owner died.
+	ReasonOwnerDied Reason = "owner_died"
+	// ReasonStartFailed: it could not be executed at all; Detail says why.
+	ReasonStartFailed Reason = "start_failed"
+	// ReasonLost: the shim itself was killed (machine or engine restarted,
+	// out of memory), so that nobody saw the command end.
+	ReasonLost Reason = "lost"
+)
+
+// Status is what is known about a start.
+type Status struct {
+	State State
+	// ExitCode is the command's exit code; 128 + n where signal n ended it,
+	// and -1 where it is not known (ReasonLost, ReasonStartFailed).
+	ExitCode int
+	// Signal is the name of the signal that ended it ("SIGKILL"), or "".
+	Signal string
+	Reason Reason
+	// Detail is a sentence for people: the words given to Stop, the error of
+	// a failed start.
+	Detail string
+	// OOMKilled: something in it ran into the memory limit and was killed. It
+	// can be true with exit code 0, when only a child was hit.
+	OOMKilled bool
+	// Truncated: more than the spec's OutputLimit was written to stdout.
+	Truncated bool
+	// StartedAt, FirstByteAt (of stdout) and FinishedAt are zero while they
+	// have not happened.
+	StartedAt   time.Time
+	FirstByteAt time.Time
+	FinishedAt  time.Time
+	// OutputBytes is what was written to stdout, dropped bytes included
+	// (while it runs: what was kept so far).
+	OutputBytes int64
+	// Stderr is the last 4 KiB of stderr.
+	Stderr string
+}
+
+// Ended says whether the status can still change.
+func (s Status) Ended() bool { return s.State == Exited || s.State == Missing }
+
+// maxName keeps names usable as container and pod names with a prefix.
+const maxName = 100
+
+var nameRE = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*$`)
+
+// Validate reports the first thing in name and s that no sandbox can work with.
+func (s Spec) Validate(name string) error {
+	switch {
+	case len(name) > maxName || !nameRE.MatchString(name):
+		return fmt.Errorf("sandbox: name %q is not 1 to %d of a-z, 0-9, '.' and '-'", name, maxName)
+	case len(s.Argv) == 0 || s.Argv[0] == "":
+		return errors.New("sandbox: spec has no command")
+	case !filepath.IsAbs(s.RunDir):
+		return fmt.Errorf("sandbox: run directory %q is not absolute", s.RunDir)
+	case !filepath.IsAbs(s.Workspace.Dir):
+		return fmt.Errorf("sandbox: workspace %q is not absolute", s.Workspace.Dir)
+	case s.Dir != "" && !filepath.IsLocal(s.Dir):
+		return fmt.Errorf("sandbox: working directory %q leaves the workspace", s.Dir)
+	case s.GatewayDir != "" && !filepath.IsAbs(s.GatewayDir):
+		return fmt.Errorf("sandbox: gateway directory %q is not absolute", s.GatewayDir)
+	case s.OnOwnerDeath != "" && s.OnOwnerDeath != KeepWithoutOwner && s.OnOwnerDeath != KillWithOwner:
+		return fmt.Errorf("sandbox: unknown owner-death policy %q", s.OnOwnerDeath)
+	}
+	for _, m := range s.Mounts {
+		if !filepath.IsAbs(m.Host) || !filepath.IsAbs(m.Target) {
+			return fmt.Errorf("sandbox: mount %q at %q: both must be absolute", m.Host, m.Target)
+		}
+	}
+	for _, a := range s.Argv {
+		if strings.ContainsRune(a, 0) {
+			return errors.New("sandbox: argument contains a NUL byte")
+		}
+	}
+	for k, v := range s.Env {
+		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(v, 0) {
+			return fmt.Errorf("sandbox: environment variable %q cannot be passed", k)
+		}
+	}
+	return nil
+}
