@@ -1,0 +1,268 @@
+package ghapp
+
+import (
+	"context"
+	"crypto/rsa"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bradleyfalzon/ghinstallation/v2"
+	"github.com/golang-jwt/jwt/v4"
+	"github.com/google/go-github/v60/github"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+const (
+	// callTimeout bounds one request; a commit may carry 35 MiB.
+	callTimeout = 2 * time.Minute
+	// maxErrorBody and maxGraphQLBody bound what is read of an answer.
+	maxErrorBody   = 64 << 10
+	maxGraphQLBody = 8 << 20
+	defaultAPI     = "https://api.github.com/"
+)
+
+// Config says which App speaks to which GitHub.
+type Config struct {
+	// APIURL is the REST root: https://api.github.com/ (the default) or
+	// https://HOST/api/v3/.
+	APIURL string
+	// GraphQLURL is the GraphQL endpoint; empty derives it from APIURL.
+	GraphQLURL string
+	// WebURL is the root people see; empty derives it from APIURL.
+	WebURL string
+	AppID  int64
+	// PrivateKey is the App's RSA key in PEM.
+	PrivateKey []byte
+	// Transport carries the requests; nil is http.DefaultTransport.
+	Transport http.RoundTripper
+	UserAgent string
+}
+
+// App is one GitHub App. It is safe for concurrent use.
+type App struct {
+	api, graphQL *url.URL
+	web          string
+	appID        int64
+	key          *rsa.PrivateKey
+	meter        *meter
+	jwtClient    *github.Client
+
+	mu     sync.Mutex
+	tokens map[tokenKey]*tokens
+	turns  map[int64]chan struct{}
+	self   *Identity
+	botID  int64
+}
+
+type tokenKey struct {
+	installation int64
+	owner, repo  string
+	writer       bool
+}
+
+// Identity is who the App is.
+type Identity struct {
+	ID   int64
+	Slug string
+	// BotLogin is the login of the App's bot user: "slug[bot]".
+	BotLogin string
+	Name     string
+	// Permissions holds what the App asks for: "contents" → "write". Only the
+	// ones this program knows of are in it.
+	Permissions map[string]string
+	Events      []string
+}
+
+// New prepares an App. A key that cannot be used or an address that cannot be
+// parsed is a *run.UserError. Nothing is sent yet.
+func New(cfg Config) (*App, error) {
+	key, err := jwt.ParseRSAPrivateKeyFromPEM(cfg.PrivateKey)
+	if err != nil {
+		return nil, &run.UserError{
+			Message: "The GitHub App's private key cannot be used",
+			Hint:    "Download a new .pem file from the App's settings page and configure it as it is",
+			Err:     fmt.Errorf("parse private key: %w", err),
+		}
+	}
+	if cfg.AppID <= 0 {
+		return nil, &run.UserError{Message: "The GitHub App's id is missing", Hint: "Copy \"App ID\" from the App's settings page"}
+	}
+	if cfg.APIURL == "" {
+		cfg.APIURL = defaultAPI
+	}
+	api, err := parseURL("API", strings.TrimSuffix(cfg.APIURL, "/")+"/")
+	if err != nil {
+		return nil, err
+	}
+	if cfg.GraphQLURL == "" {
+		cfg.GraphQLURL = strings.TrimSuffix(strings.TrimSuffix(api.String(), "/"), "/v3") + "/graphql"
+	}
+	graphQL, err := parseURL("GraphQL", cfg.GraphQLURL)
+	if err != nil {
+		return nil, err
+	}
+	if graphQL.Host != api.Host {
+		return nil, &run.UserError{Message: fmt.Sprintf("The GraphQL address is on %q but the API is on %q", graphQL.Host, api.Host), Hint: "Both must be on one host: tokens are sent to it only"}
+	}
+	if cfg.WebURL == "" {
+		cfg.WebURL = webURL(api)
+	}
+	if cfg.Transport == nil {
+		cfg.Transport = http.DefaultTransport
+	}
+	if cfg.UserAgent == "" {
+		cfg.UserAgent = "ralph-bot"
+	}
+	a := &App{
+		api: api, graphQL: graphQL, web: strings.TrimSuffix(cfg.WebURL, "/"), appID: cfg.AppID, key: key,
+		meter:  &meter{next: cfg.Transport, userAgent: cfg.UserAgent, graphQLPath: graphQL.Path, total: &Counter{}},
+		tokens: make(map[tokenKey]*tokens),
+		turns:  make(map[int64]chan struct{}),
+	}
+	a.jwtClient = a.client(&pinned{host: api.Host, next: a.appsTransport()})
+	return a, nil
+}
+
+func parseURL(what, raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
+		return nil, &run.UserError{Message: fmt.Sprintf("%q is not a GitHub %s address", raw, what), Hint: "Use https://api.github.com/ or https://HOST/api/v3/", Err: err}
+	}
+	return u, nil
+}
+
+func webURL(api *url.URL) string {
+	return api.Scheme + "://" + strings.TrimPrefix(api.Host, "api.")
+}
+
+// pinned keeps the App's JWT on its host.
+type pinned struct {
+	host string
+	next http.RoundTripper
+}
+
+func (p *pinned) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Host != p.host {
+		closeBody(req)
+		return nil, fmt.Errorf("refusing to send the App's token to %q", req.URL.Host)
+	}
+	return p.next.RoundTrip(req.Clone(req.Context())) // ghinstallation sets headers on the request it is given
+}
+
+// appsTransport is made anew for each user: ghinstallation writes to it when
+// it mints.
+func (a *App) appsTransport() *ghinstallation.AppsTransport {
+	t := ghinstallation.NewAppsTransportFromPrivateKey(a.meter, a.appID, a.key)
+	t.BaseURL = strings.TrimSuffix(a.api.String(), "/")
+	return t
+}
+
+func (a *App) client(tr http.RoundTripper) *github.Client {
+	c := github.NewClient(httpClient(tr))
+	c.BaseURL = a.api
+	return c
+}
+
+func httpClient(tr http.RoundTripper) *http.Client {
+	return &http.Client{
+		Transport: tr,
+		Timeout:   callTimeout,
+		// Following a redirect turns a POST into a GET, which then looks like
+		// a success that did nothing.
+		CheckRedirect: func(req *http.Request, via []*http.Request) error {
+			if len(via) > 3 || via[0].Method != http.MethodGet {
+				return http.ErrUseLastResponse
+			}
+			return nil
+		},
+	}
+}
+
+// Calls counts what was sent since New.
+func (a *App) Calls() CallCounts { return a.meter.total.Counts() }
+
+// WebURL is the root of the pages people see, without a slash at the end.
+func (a *App) WebURL() string { return a.web }
+
+// Self asks GitHub who the App is. The answer is kept for the life of a.
+func (a *App) Self(ctx context.Context) (Identity, error) {
+	a.mu.Lock()
+	known := a.self
+	a.mu.Unlock()
+	if known != nil {
+		return *known, nil
+	}
+	app, _, err := a.jwtClient.Apps.Get(WithPurpose(ctx, "self"), "")
+	if err != nil {
+		return Identity{}, wrap("identify the App", err)
+	}
+	id := Identity{
+		ID: app.GetID(), Slug: app.GetSlug(), BotLogin: app.GetSlug() + "[bot]", Name: app.GetName(),
+		Permissions: permissionMap(app.GetPermissions()), Events: app.Events,
+	}
+	a.mu.Lock()
+	a.self = &id
+	a.mu.Unlock()
+	return id, nil
+}
+
+func permissionMap(p *github.InstallationPermissions) map[string]string {
+	out := make(map[string]string)
+	if p == nil {
+		return out
+	}
+	for name, value := range map[string]*string{
+		"actions": p.Actions, "checks": p.Checks, "contents": p.Contents, "issues": p.Issues,
+		"metadata": p.Metadata, "pull_requests": p.PullRequests, "statuses": p.Statuses, "workflows": p.Workflows,
+	} {
+		if value != nil {
+			out[name] = *value
+		}
+	}
+	return out
+}
+
+// Repo speaks to one repository through one installation. It is cheap: tokens
+// are kept by a.
+func (a *App) Repo(installation int64, owner, name string) *Repo {
+	a.mu.Lock()
+	turn := a.turns[installation]
+	if turn == nil {
+		turn = make(chan struct{}, 1)
+		a.turns[installation] = turn
+	}
+	a.mu.Unlock()
+	readTokens := a.tokensFor(tokenKey{installation, owner, name, false})
+	writer := &authorised{next: a.meter, host: a.api.Host, tokens: a.tokensFor(tokenKey{installation, owner, name, true}), turn: turn}
+	return &Repo{
+		app: a, owner: owner, name: name,
+		readTokens: readTokens,
+		reader:     a.client(&authorised{next: a.meter, host: a.api.Host, tokens: readTokens}),
+		writer:     a.client(writer),
+		writeHTTP:  httpClient(writer),
+	}
+}
+
+func (a *App) tokensFor(k tokenKey) *tokens {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	t := a.tokens[k]
+	if t == nil {
+		permissions := readerPermissions()
+		if k.writer {
+			permissions = writerPermissions()
+		}
+		t = &tokens{mint: func() *ghinstallation.Transport {
+			tr := ghinstallation.NewFromAppsTransport(a.appsTransport(), k.installation)
+			tr.InstallationTokenOptions = &github.InstallationTokenOptions{Repositories: []string{k.repo}, Permissions: permissions}
+			return tr
+		}}
+		a.tokens[k] = t
+	}
+	return t
+}

@@ -1,0 +1,20 @@
+// Package ghapp is the only package that talks to GitHub. It speaks for one
+// GitHub App, one repository at a time, in the words of this project: no type
+// of go-github leaves it.
+//
+// Invariants:
+//   - Every token is scoped to one repository and to the permissions its
+//     purpose needs: reading and writing use different tokens. A token is sent
+//     to the API host it was minted by, and nowhere else.
+//   - One write at a time per installation, as GitHub asks for. Nothing here
+//     sleeps or repeats a call, but for one: a 401 mints a new token and tries
+//     once more. Callers ask Classify what an error means and when to come back.
+//   - What a person could forge is not trusted: "ours" means the numeric id of
+//     the App's own bot user, never a login, a suffix or a marker in a text.
+//   - A commit is reported as verified only where GitHub says so itself.
+//
+// REST goes through go-github v60 with tokens minted by ghinstallation. The
+// two GraphQL mutations have a call of their own (graphql.go): githubv4 drops
+// the error type, the status and the headers, without which a stale head
+// cannot be told from a rate limit.
+package ghapp

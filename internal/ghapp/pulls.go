@@ -1,0 +1,117 @@
+package ghapp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/go-github/v60/github"
+)
+
+// PR is a pull request.
+type PR struct {
+	Number                   int
+	NodeID, Title, Body, URL string
+	// State is "open" or "closed"; Merged tells the two kinds of closed apart.
+	// Listings do not fill Merged.
+	State         string
+	Draft, Merged bool
+	HeadRef       string
+	HeadOID       string
+	BaseRef       string
+	AuthorID      int64
+}
+
+// PRInput is a pull request to open within the repository.
+type PRInput struct {
+	Title, Head, Base, Body string
+	Draft                   bool
+}
+
+// PR reads pull request n.
+func (r *Repo) PR(ctx context.Context, n int) (PR, error) {
+	p, _, err := r.reader.PullRequests.Get(ctx, r.owner, r.name, n)
+	if err != nil {
+		return PR{}, wrap("read pull request", err)
+	}
+	return pullRequest(p), nil
+}
+
+// FindPR gives the open pull request from branch head of this repository that
+// the App itself opened. None is ErrNotFound: a closed one is history, and
+// somebody else's is not ours.
+func (r *Repo) FindPR(ctx context.Context, head string) (PR, error) {
+	bot, err := r.BotID(ctx)
+	if err != nil {
+		return PR{}, err
+	}
+	all, _, err := r.reader.PullRequests.List(ctx, r.owner, r.name, &github.PullRequestListOptions{
+		State: "open", Head: r.owner + ":" + head, ListOptions: github.ListOptions{PerPage: pageSize},
+	})
+	if err != nil {
+		return PR{}, wrap("list pull requests", err)
+	}
+	for _, p := range all {
+		// GitHub ignores a head it cannot parse and lists everything.
+		if p.GetUser().GetID() == bot && p.GetHead().GetRef() == head {
+			return pullRequest(p), nil
+		}
+	}
+	return PR{}, fmt.Errorf("find own pull request: %w", ErrNotFound)
+}
+
+// CreatePR opens a pull request. Where there is one from that branch already,
+// it is returned if the App opened it, and ErrExists if not. Where the plan has
+// no drafts, it is opened as a normal one.
+func (r *Repo) CreatePR(ctx context.Context, in PRInput) (PR, error) {
+	p, _, err := r.writer.PullRequests.Create(ctx, r.owner, r.name, &github.NewPullRequest{
+		Title: &in.Title, Head: &in.Head, Base: &in.Base, Body: &in.Body, Draft: &in.Draft,
+	})
+	if err == nil {
+		return pullRequest(p), nil
+	}
+	err = wrap("open pull request", err)
+	e, ok := errors.AsType[*Error](err)
+	if !ok || e.Class != Invalid {
+		return PR{}, err
+	}
+	switch lower := strings.ToLower(e.Message); {
+	case in.Draft && strings.Contains(lower, "draft pull requests are not supported"):
+		in.Draft = false
+		return r.CreatePR(ctx, in)
+	case strings.Contains(lower, "already exists"):
+		found, findErr := r.FindPR(ctx, in.Head)
+		if errors.Is(findErr, ErrNotFound) {
+			return PR{}, fmt.Errorf("%w: %w", ErrExists, err)
+		}
+		return found, findErr
+	default:
+		return PR{}, err
+	}
+}
+
+// UpdatePR changes title and body where given. GitHub refuses bodies over
+// 65,536 characters.
+func (r *Repo) UpdatePR(ctx context.Context, n int, title, body *string) error {
+	_, _, err := r.writer.PullRequests.Edit(ctx, r.owner, r.name, n, &github.PullRequest{Title: title, Body: body})
+	return wrap("update pull request", err)
+}
+
+// MarkReady takes a pull request out of draft. One that is not a draft is
+// refused by GitHub (Invalid).
+func (r *Repo) MarkReady(ctx context.Context, nodeID string) error {
+	const mutation = `mutation($input: MarkPullRequestReadyForReviewInput!) {
+  markPullRequestReadyForReview(input: $input) { pullRequest { isDraft } }
+}`
+	var data struct{}
+	return r.mutate(ctx, "mark pull request ready", mutation, map[string]any{"input": map[string]any{"pullRequestId": nodeID}}, &data)
+}
+
+func pullRequest(p *github.PullRequest) PR {
+	return PR{
+		Number: p.GetNumber(), NodeID: p.GetNodeID(), Title: p.GetTitle(), Body: p.GetBody(), URL: p.GetHTMLURL(),
+		State: p.GetState(), Draft: p.GetDraft(), Merged: p.GetMerged(),
+		HeadRef: p.GetHead().GetRef(), HeadOID: p.GetHead().GetSHA(), BaseRef: p.GetBase().GetRef(), AuthorID: p.GetUser().GetID(),
+	}
+}

@@ -1,0 +1,248 @@
+package ghapp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/google/go-github/v60/github"
+)
+
+const (
+	pageSize = 100
+	// maxPages bounds a listing. GitHub allows 2,500 comments on an issue.
+	maxPages = 30
+)
+
+// Repo is one repository as seen through one installation. It is safe for
+// concurrent use.
+type Repo struct {
+	app         *App
+	owner, name string
+	readTokens  *tokens
+	reader      *github.Client
+	writer      *github.Client
+	writeHTTP   *http.Client
+}
+
+// FullName is "owner/name".
+func (r *Repo) FullName() string { return r.owner + "/" + r.name }
+
+// HTMLURL is the repository's page, without a slash at the end.
+func (r *Repo) HTMLURL() string { return r.app.web + "/" + r.owner + "/" + r.name }
+
+// GitAuth gives the user and password for fetching over HTTPS. The token can
+// read and nothing else; it is good for two minutes at least, an hour at most.
+func (r *Repo) GitAuth(ctx context.Context) (user, token string, err error) {
+	token, err = r.readTokens.get(ctx, "")
+	if err != nil {
+		return "", "", err
+	}
+	return "x-access-token", token, nil
+}
+
+// BotID is the numeric id of the App's bot user: the author of what it writes.
+// The answer is kept for the life of the App.
+func (r *Repo) BotID(ctx context.Context) (int64, error) {
+	r.app.mu.Lock()
+	known := r.app.botID
+	r.app.mu.Unlock()
+	if known != 0 {
+		return known, nil
+	}
+	self, err := r.app.Self(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var user github.User
+	if err := r.get(WithPurpose(ctx, "self"), "identify the App's bot user", "users/"+url.PathEscape(self.BotLogin), &user); err != nil {
+		return 0, err
+	}
+	r.app.mu.Lock()
+	r.app.botID = user.GetID()
+	r.app.mu.Unlock()
+	return user.GetID(), nil
+}
+
+// get is for what go-github v60 does not know, escapes wrongly, or answers
+// with an untyped error.
+func (r *Repo) get(ctx context.Context, op, path string, out any) error {
+	req, err := r.reader.NewRequest(http.MethodGet, path, nil)
+	if err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	_, err = r.reader.Do(ctx, req, out)
+	return wrap(op, err)
+}
+
+// Permission is what a person may do in a repository.
+type Permission struct {
+	// CanWrite holds for write, maintain, admin and every custom role built on
+	// one of them.
+	CanWrite bool
+	// Level is GitHub's four-step scale: admin, write, read or none; a custom
+	// role appears as the one it is built on.
+	Level string
+	// Role is the exact role, which may be a custom one: for telling people.
+	Role string
+}
+
+// Permission looks up the effective permission of login, which is ErrNotFound
+// for a user that does not exist. It is never cached here.
+func (r *Repo) Permission(ctx context.Context, login string) (Permission, error) {
+	var answer struct {
+		Permission string `json:"permission"`
+		RoleName   string `json:"role_name"`
+	}
+	path := fmt.Sprintf("repos/%s/%s/collaborators/%s/permission", r.owner, r.name, url.PathEscape(login))
+	if err := r.get(ctx, "look up permission", path, &answer); err != nil {
+		return Permission{}, err
+	}
+	p := Permission{Level: answer.Permission, Role: answer.RoleName}
+	p.CanWrite = p.Level == "admin" || p.Level == "write"
+	if p.Role == "" {
+		p.Role = p.Level
+	}
+	return p, nil
+}
+
+// Issue is an issue, or a pull request seen as one.
+type Issue struct {
+	Number              int
+	NodeID, Title, Body string
+	// State is "open" or "closed".
+	State    string
+	Labels   []string
+	URL      string
+	AuthorID int64
+	Locked   bool
+	IsPR     bool
+}
+
+// Issue reads issue n.
+func (r *Repo) Issue(ctx context.Context, n int) (Issue, error) {
+	i, _, err := r.reader.Issues.Get(ctx, r.owner, r.name, n)
+	if err != nil {
+		return Issue{}, wrap("read issue", err)
+	}
+	out := Issue{
+		Number: i.GetNumber(), NodeID: i.GetNodeID(), Title: i.GetTitle(), Body: i.GetBody(), State: i.GetState(),
+		URL: i.GetHTMLURL(), AuthorID: i.GetUser().GetID(), Locked: i.GetLocked(), IsPR: i.IsPullRequest(),
+	}
+	for _, l := range i.Labels {
+		out.Labels = append(out.Labels, l.GetName())
+	}
+	return out, nil
+}
+
+// React adds a reaction ("eyes") to an issue. Adding it twice is adding it
+// once.
+func (r *Repo) React(ctx context.Context, issue int, content string) error {
+	_, _, err := r.writer.Reactions.CreateIssueReaction(ctx, r.owner, r.name, issue, content)
+	return wrap("react to issue", err)
+}
+
+// Comment is one comment on an issue or pull request.
+type Comment struct {
+	ID        int64
+	URL, Body string
+	AuthorID  int64
+	CreatedAt time.Time
+}
+
+// Comment writes a comment. GitHub refuses bodies over 65,536 characters.
+func (r *Repo) Comment(ctx context.Context, issue int, body string) (id int64, commentURL string, err error) {
+	c, _, err := r.writer.Issues.CreateComment(ctx, r.owner, r.name, issue, &github.IssueComment{Body: &body})
+	if err != nil {
+		return 0, "", wrap("comment on issue", err)
+	}
+	return c.GetID(), c.GetHTMLURL(), nil
+}
+
+// EditComment replaces the text of a comment.
+func (r *Repo) EditComment(ctx context.Context, id int64, body string) error {
+	_, _, err := r.writer.Issues.EditComment(ctx, r.owner, r.name, id, &github.IssueComment{Body: &body})
+	return wrap("edit comment", err)
+}
+
+// Comments lists the comments on an issue, oldest first.
+func (r *Repo) Comments(ctx context.Context, issue int) ([]Comment, error) {
+	var out []Comment
+	opts := &github.IssueListCommentsOptions{ListOptions: github.ListOptions{PerPage: pageSize}}
+	for range maxPages {
+		page, resp, err := r.reader.Issues.ListComments(ctx, r.owner, r.name, issue, opts)
+		if err != nil {
+			return nil, wrap("list comments", err)
+		}
+		for _, c := range page {
+			out = append(out, Comment{ID: c.GetID(), URL: c.GetHTMLURL(), Body: c.GetBody(), AuthorID: c.GetUser().GetID(), CreatedAt: c.GetCreatedAt().Time})
+		}
+		if resp.NextPage == 0 {
+			return out, nil
+		}
+		opts.Page = resp.NextPage
+	}
+	return out, nil
+}
+
+// FindComment gives the first comment on an issue that the App itself wrote
+// and that holds marker; the same text by anyone else means nothing. None is
+// ErrNotFound.
+func (r *Repo) FindComment(ctx context.Context, issue int, marker string) (Comment, error) {
+	bot, err := r.BotID(ctx)
+	if err != nil {
+		return Comment{}, err
+	}
+	all, err := r.Comments(ctx, issue)
+	if err != nil {
+		return Comment{}, err
+	}
+	for _, c := range all {
+		if c.AuthorID == bot && strings.Contains(c.Body, marker) {
+			return c, nil
+		}
+	}
+	return Comment{}, fmt.Errorf("find own comment: %w", ErrNotFound)
+}
+
+// AddLabels puts labels on an issue. Labels that do not exist yet are made by
+// GitHub.
+func (r *Repo) AddLabels(ctx context.Context, issue int, labels ...string) error {
+	_, _, err := r.writer.Issues.AddLabelsToIssue(ctx, r.owner, r.name, issue, labels)
+	return wrap("add labels", err)
+}
+
+// RemoveLabel takes a label off an issue. One that is not there is no error.
+func (r *Repo) RemoveLabel(ctx context.Context, issue int, label string) error {
+	_, err := r.writer.Issues.RemoveLabelForIssue(ctx, r.owner, r.name, issue, url.PathEscape(label))
+	if err = wrap("remove label", err); errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// RepoInfo describes the repository.
+type RepoInfo struct {
+	ID                int64
+	NodeID            string
+	FullName          string
+	DefaultBranch     string
+	CloneURL, HTMLURL string
+	Private, Archived bool
+}
+
+// Info reads the repository.
+func (r *Repo) Info(ctx context.Context) (RepoInfo, error) {
+	i, _, err := r.reader.Repositories.Get(ctx, r.owner, r.name)
+	if err != nil {
+		return RepoInfo{}, wrap("read repository", err)
+	}
+	return RepoInfo{
+		ID: i.GetID(), NodeID: i.GetNodeID(), FullName: i.GetFullName(), DefaultBranch: i.GetDefaultBranch(),
+		CloneURL: i.GetCloneURL(), HTMLURL: i.GetHTMLURL(), Private: i.GetPrivate(), Archived: i.GetArchived(),
+	}, nil
+}

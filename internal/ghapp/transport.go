@@ -1,0 +1,173 @@
+package ghapp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/bradleyfalzon/ghinstallation/v2"
+	"github.com/google/go-github/v60/github"
+)
+
+// tokenMargin is how long before its expiry a token is no longer used: an hour
+// is its whole life, and one call may take a while.
+const tokenMargin = 2 * time.Minute
+
+// meter is the lowest transport: it names the program and counts what is
+// really sent, including the tokens that are minted.
+type meter struct {
+	next        http.RoundTripper
+	userAgent   string
+	graphQLPath string
+	total       *Counter
+}
+
+func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	graphQL := req.URL.Path == m.graphQLPath
+	m.total.add(graphQL, purposeOf(ctx))
+	if c := counterOf(ctx); c != nil {
+		c.add(graphQL, purposeOf(ctx))
+	}
+	req = req.Clone(ctx)
+	req.Header.Set("User-Agent", m.userAgent)
+	return m.next.RoundTrip(req)
+}
+
+// tokens mints and keeps the token of one repository and one set of
+// permissions.
+type tokens struct {
+	mint func() *ghinstallation.Transport
+
+	mu      sync.Mutex
+	current *ghinstallation.Transport
+}
+
+// get returns a token good for tokenMargin at least. A token equal to refused
+// is replaced.
+func (t *tokens) get(ctx context.Context, refused string) (string, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	ctx = WithPurpose(ctx, "token")
+	if t.current != nil {
+		expires, _, err := t.current.Expiry()
+		if err != nil || time.Until(expires) < tokenMargin {
+			t.current = nil
+		}
+	}
+	if t.current != nil {
+		token, err := t.current.Token(ctx)
+		if err == nil && token != refused {
+			return token, nil
+		}
+	}
+	t.current = nil
+	fresh := t.mint()
+	token, err := fresh.Token(ctx)
+	if err != nil {
+		return "", mintError(err)
+	}
+	t.current = fresh
+	return token, nil
+}
+
+// mintError classifies a token that was not given. GitHub answers 404 for an
+// installation that is gone: that must not read as "the branch is not there".
+func mintError(err error) error {
+	const op = "mint installation token"
+	h, ok := errors.AsType[*ghinstallation.HTTPError](err)
+	if !ok || h.Response == nil {
+		return wrap(op, err)
+	}
+	defer func() { _ = h.Response.Body.Close() }()
+	body, readErr := io.ReadAll(io.LimitReader(h.Response.Body, maxErrorBody))
+	if readErr != nil {
+		return wrap(op, errors.Join(err, readErr))
+	}
+	e := fromResponse(op, h.Response, messageOf(body))
+	switch e.Class {
+	case RateLimited, Transient:
+	default:
+		e.Class = Unauthorised
+	}
+	return e
+}
+
+// authorised adds the token of one repository, holds the installation's turn
+// during a write, and mints anew once when a token is refused.
+type authorised struct {
+	next   http.RoundTripper
+	host   string
+	tokens *tokens
+	turn   chan struct{} // nil for readers
+}
+
+func (a *authorised) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Host != a.host {
+		// A redirect to elsewhere must not carry the token along.
+		closeBody(req)
+		return nil, fmt.Errorf("refusing to send a token to %q", req.URL.Host)
+	}
+	ctx := req.Context()
+	token, err := a.tokens.get(ctx, "")
+	if err != nil {
+		closeBody(req)
+		return nil, err
+	}
+	if a.turn != nil {
+		select {
+		case a.turn <- struct{}{}:
+			defer func() { <-a.turn }()
+		case <-ctx.Done():
+			closeBody(req)
+			return nil, ctx.Err()
+		}
+	}
+	resp, err := a.send(req, req.Body, token)
+	if err != nil || resp.StatusCode != http.StatusUnauthorized || (req.Body != nil && req.GetBody == nil) {
+		return resp, err
+	}
+	renewed, err := a.tokens.get(ctx, token)
+	if err != nil {
+		_ = resp.Body.Close()
+		return nil, err
+	}
+	body := req.Body
+	if req.GetBody != nil {
+		if body, err = req.GetBody(); err != nil {
+			_ = resp.Body.Close()
+			return nil, fmt.Errorf("rewind request: %w", err)
+		}
+	}
+	_ = resp.Body.Close()
+	return a.send(req, body, renewed)
+}
+
+func (a *authorised) send(req *http.Request, body io.ReadCloser, token string) (*http.Response, error) {
+	out := req.Clone(req.Context())
+	out.Body = body
+	out.Header.Set("Authorization", "token "+token)
+	return a.next.RoundTrip(out)
+}
+
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		_ = req.Body.Close()
+	}
+}
+
+// The permissions a purpose needs, and no more. Webhook, workflow and
+// administration rights are never asked for.
+func readerPermissions() *github.InstallationPermissions {
+	read := github.String("read")
+	return &github.InstallationPermissions{Contents: read, Metadata: read, Issues: read, PullRequests: read}
+}
+
+func writerPermissions() *github.InstallationPermissions {
+	write := github.String("write")
+	return &github.InstallationPermissions{Contents: write, Metadata: github.String("read"), Issues: write, PullRequests: write}
+}
