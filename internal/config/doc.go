@@ -1,0 +1,17 @@
+// Package config reads the two configurations there are: the server's, which
+// the operator writes, and the repository's .github/ralph.yml, which people
+// with write access to that repository write.
+//
+// Invariants:
+//   - Both are strict: an unknown key, a wrong type or a value out of range is
+//     reported with line, column and a caret. Nothing is ignored in silence.
+//   - Trouble in the server's file is a *run.UserError and stops the start;
+//     trouble in a repository's file is data ([]Problem) to show on the issue.
+//   - Secrets come from the environment or from files, never from the YAML,
+//     and are held as Secret, which does not print.
+//   - A repository can choose what happens inside its own runs and can tighten
+//     limits. It has no key for an address, a path on the host, the kind of
+//     sandbox or a credential, and it cannot loosen a limit of the server's.
+//   - What LoadServer returns has passed Validate: the unsafe is refused at
+//     the start and needs no second look later.
+package config

@@ -1,0 +1,130 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// When says at which moment a gate runs.
+type When string
+
+// The moments.
+const (
+	// WhenTask: after every task, before it is ticked. The default.
+	WhenTask When = "task"
+	// WhenFinal: once, when every task is ticked.
+	WhenFinal When = "final"
+)
+
+const (
+	// DefaultGateTimeout bounds a gate that names no timeout.
+	DefaultGateTimeout = 10 * time.Minute
+
+	maxGates      = 20
+	maxGateName   = 80
+	maxGateRun    = 4096
+	maxGateLength = 6 * time.Hour
+)
+
+// Gate is a command that must exit 0 for a task, or the run, to count as done.
+type Gate struct {
+	// Name is what people see; the command itself where none was given.
+	Name string
+	// Run is given to a shell in the root of the work tree.
+	Run     string
+	When    When
+	Timeout time.Duration
+}
+
+type gateFile struct {
+	Name    string   `yaml:"name"`
+	Run     string   `yaml:"run"`
+	When    string   `yaml:"when"`
+	Timeout duration `yaml:"timeout"`
+}
+
+// reporter collects problems; path is a YAML path like "$.gates[0].run".
+type reporter func(path, format string, args ...any)
+
+// gates checks what a file says and fills in defaults.
+func gates(files []gateFile, report reporter) []Gate {
+	if len(files) > maxGates {
+		report("$.gates", "%d gates; at most %d are allowed", len(files), maxGates)
+		return nil
+	}
+	seen := make(map[string]bool, len(files))
+	var out []Gate
+	for i, f := range files {
+		at := func(key string) string { return fmt.Sprintf("$.gates[%d].%s", i, key) }
+		g := Gate{
+			Name: strings.TrimSpace(f.Name), Run: strings.TrimSpace(f.Run),
+			When: When(f.When), Timeout: time.Duration(f.Timeout),
+		}
+		switch {
+		case g.Run == "":
+			report(at("run"), "a gate needs a command, like: run: go test ./...")
+		case len(g.Run) > maxGateRun:
+			report(at("run"), "the command has %d bytes; at most %d are allowed", len(g.Run), maxGateRun)
+		case strings.ContainsRune(g.Run, 0):
+			report(at("run"), "the command holds a NUL character")
+		}
+		if g.Name == "" {
+			g.Name = clipTo(oneLine(g.Run), maxGateName)
+		}
+		switch {
+		case utf8.RuneCountInString(g.Name) > maxGateName:
+			report(at("name"), "at most %d characters are allowed", maxGateName)
+		case !printable(g.Name):
+			report(at("name"), "only printable characters on one line are allowed")
+		case g.Name != "" && seen[g.Name]:
+			report(at("name"), "two gates are called %q; give each its own name", clip(g.Name))
+		}
+		seen[g.Name] = true
+		switch g.When {
+		case WhenTask, WhenFinal:
+		case "":
+			g.When = WhenTask
+		default:
+			report(at("when"), "%q is not a moment; use task or final", clip(f.When))
+		}
+		switch {
+		case g.Timeout == 0:
+			g.Timeout = DefaultGateTimeout
+		case g.Timeout < time.Second || g.Timeout > maxGateLength:
+			report(at("timeout"), "must be between 1s and %s", short(maxGateLength))
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+func printable(s string) bool {
+	for _, r := range s {
+		if !unicode.IsPrint(r) {
+			return false
+		}
+	}
+	return true
+}
+
+func clipTo(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}
+
+// short writes a duration without its zero parts: 6h, not 6h0m0s.
+func short(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}

@@ -1,0 +1,89 @@
+package config
+
+import (
+	"time"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// limitsFile is how limits are written. A key that is absent keeps the
+// default; pointers tell that from a zero.
+type limitsFile struct {
+	MaxIterations    *whole    `yaml:"max_iterations"`
+	TaskAttempts     *whole    `yaml:"task_attempts"`
+	IterationTimeout *duration `yaml:"iteration_timeout"`
+	IdleTimeout      *duration `yaml:"idle_timeout"`
+	RunTimeout       *duration `yaml:"run_timeout"`
+	BudgetUSD        *float64  `yaml:"budget_usd"`
+}
+
+const (
+	maxIterations   = 10_000
+	maxTaskAttempts = 100
+	maxTimeout      = 30 * 24 * time.Hour
+	maxBudgetUSD    = 1_000_000
+)
+
+// limits checks f and returns it with zero for every key it does not name.
+func limits(f limitsFile, report reporter) run.Limits {
+	var l run.Limits
+	count := func(path string, dst *int, v *whole, most int) {
+		if v == nil {
+			return
+		}
+		if *v < 1 || *v > whole(most) {
+			report(path, "must be between 1 and %d; leave it out for the default", most)
+			return
+		}
+		*dst = int(*v)
+	}
+	count("$.limits.max_iterations", &l.MaxIterations, f.MaxIterations, maxIterations)
+	count("$.limits.task_attempts", &l.TaskAttempts, f.TaskAttempts, maxTaskAttempts)
+	span := func(path string, dst *time.Duration, v *duration) {
+		if v == nil {
+			return
+		}
+		if time.Duration(*v) < time.Second || time.Duration(*v) > maxTimeout {
+			report(path, "must be between 1s and %s; leave it out for the default", short(maxTimeout))
+			return
+		}
+		*dst = time.Duration(*v)
+	}
+	span("$.limits.iteration_timeout", &l.IterationTimeout, f.IterationTimeout)
+	span("$.limits.idle_timeout", &l.IdleTimeout, f.IdleTimeout)
+	span("$.limits.run_timeout", &l.RunTimeout, f.RunTimeout)
+	if v := f.BudgetUSD; v != nil {
+		// Written so that NaN, which compares as false, is refused too.
+		if !(*v > 0 && *v <= maxBudgetUSD) {
+			report("$.limits.budget_usd", "must be more than 0 and at most %d; leave it out for no budget", maxBudgetUSD)
+		} else {
+			l.BudgetUSD = *v
+		}
+	}
+	return l
+}
+
+// Tighten returns the limits of a run where the server allows upper and the
+// repository asks for asked: in each field the smaller of the two. A zero in
+// asked asks for nothing; a negative in upper is no bound.
+func Tighten(upper, asked run.Limits) run.Limits {
+	return run.Limits{
+		MaxIterations:    tighter(upper.MaxIterations, asked.MaxIterations),
+		TaskAttempts:     tighter(upper.TaskAttempts, asked.TaskAttempts),
+		IterationTimeout: tighter(upper.IterationTimeout, asked.IterationTimeout),
+		IdleTimeout:      tighter(upper.IdleTimeout, asked.IdleTimeout),
+		RunTimeout:       tighter(upper.RunTimeout, asked.RunTimeout),
+		BudgetUSD:        tighter(upper.BudgetUSD, asked.BudgetUSD),
+	}
+}
+
+func tighter[T int | time.Duration | float64](upper, asked T) T {
+	switch {
+	case asked <= 0:
+		return upper
+	case upper <= 0:
+		return asked
+	default:
+		return min(upper, asked)
+	}
+}

@@ -1,0 +1,124 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// RepoPath is where a repository keeps its configuration. It is read from the
+// default branch only, so that a pull request cannot change the rules it is
+// worked under.
+const RepoPath = ".github/ralph.yml"
+
+// Repo is what a repository says about runs in it. The zero value says
+// nothing: every choice is then the server's.
+type Repo struct {
+	// Agent names a back end that needs nothing of the server's disk.
+	Agent string
+	Model string
+	// Image is the sandbox image its agents and gates run in.
+	Image string
+	// Limits can only tighten the server's: see Tighten.
+	Limits run.Limits
+	// Gates replace the server's and the detected ones, where there are any.
+	Gates    []Gate
+	Progress Progress
+	// Base is the branch to work from and to open pull requests against; ""
+	// is the default branch.
+	Base string
+}
+
+// Progress says what becomes of progress.md.
+type Progress struct {
+	// Keep leaves the file on the branch when a run completes; otherwise a
+	// closing commit removes it.
+	Keep bool
+}
+
+type repoFile struct {
+	Agent    string     `yaml:"agent"`
+	Model    string     `yaml:"model"`
+	Image    string     `yaml:"image"`
+	Limits   limitsFile `yaml:"limits"`
+	Gates    []gateFile `yaml:"gates"`
+	Progress struct {
+		Keep bool `yaml:"keep"`
+	} `yaml:"progress"`
+	Base string `yaml:"base"`
+}
+
+// repoAgents are the back ends a repository may choose. The scripted agent is
+// not among them: its script is a file of the server's.
+var repoAgents = []string{AgentClaude}
+
+var (
+	// The first character keeps a value that becomes an argument from being
+	// read as a flag.
+	modelPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]{0,127}$`)
+	imagePattern = regexp.MustCompile(`^[a-z0-9][A-Za-z0-9._:/@-]{0,254}$`)
+)
+
+// ParseRepo reads the contents of a repository's RepoPath. Where there are
+// problems the Repo is the zero value: a file that is half right is not
+// half used.
+func ParseRepo(source []byte) (Repo, []Problem) {
+	var f repoFile
+	doc, problems := decode(source, &f)
+	if len(problems) > 0 {
+		return Repo{}, problems
+	}
+	report := func(path, format string, args ...any) {
+		problems = append(problems, doc.problem(path, fmt.Sprintf(format, args...)))
+	}
+	if f.Agent != "" && !slices.Contains(repoAgents, f.Agent) {
+		report("$.agent", "%q is not an agent a repository can choose; use %s", clip(f.Agent), strings.Join(repoAgents, " or "))
+	}
+	if f.Model != "" && !modelPattern.MatchString(f.Model) {
+		report("$.model", "%q does not look like the name of a model", clip(f.Model))
+	}
+	if f.Image != "" && !imagePattern.MatchString(f.Image) {
+		report("$.image", "%q does not look like the reference of an image", clip(f.Image))
+	}
+	if f.Base != "" && !branchName(f.Base) {
+		report("$.base", "%q is not the name of a branch", clip(f.Base))
+	}
+	r := Repo{
+		Agent:    f.Agent,
+		Model:    f.Model,
+		Image:    f.Image,
+		Limits:   limits(f.Limits, report),
+		Gates:    gates(f.Gates, report),
+		Progress: Progress{Keep: f.Progress.Keep},
+		Base:     f.Base,
+	}
+	if len(problems) > 0 {
+		slices.SortStableFunc(problems, func(a, b Problem) int {
+			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+		})
+		return Repo{}, problems
+	}
+	return r, nil
+}
+
+// branchName follows git-check-ref-format(1), and refuses a leading hyphen as
+// git branch does.
+func branchName(s string) bool {
+	if len(s) > 244 || s == "@" || strings.HasPrefix(s, "-") || strings.HasSuffix(s, ".") ||
+		strings.Contains(s, "..") || strings.Contains(s, "@{") {
+		return false
+	}
+	for part := range strings.SplitSeq(s, "/") {
+		if part == "" || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock") {
+			return false
+		}
+	}
+	return !strings.ContainsFunc(s, func(r rune) bool {
+		return r == unicode.ReplacementChar || unicode.IsControl(r) || unicode.IsSpace(r) || strings.ContainsRune(`~^:?*[\`, r)
+	})
+}

@@ -1,0 +1,481 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// The agents a server can run.
+const (
+	// AgentClaude is Claude Code.
+	AgentClaude = "claude"
+	// AgentScript replays a YAML of steps; for demonstrations and tests.
+	AgentScript = "script"
+)
+
+// The kinds of sandbox.
+const (
+	SandboxDocker = "docker"
+	SandboxLocal  = "local"
+)
+
+// The environment variables that carry secrets. Each has a twin with the
+// suffix _FILE that names a file to read the secret from; setting both is an
+// error.
+const (
+	EnvPrivateKey    = "RALPH_APP_PRIVATE_KEY"
+	EnvWebhookSecret = "RALPH_WEBHOOK_SECRET" //nolint:gosec // G101: the name of a variable, not a secret
+	EnvAPIKey        = "ANTHROPIC_API_KEY"
+	EnvAuthToken     = "CLAUDE_CODE_OAUTH_TOKEN" //nolint:gosec // G101: the name of a variable, not a secret
+)
+
+// Server is the operator's configuration of bot serve.
+type Server struct {
+	// Listen is the address the webhook endpoint listens on.
+	Listen string
+	// PublicURL is where people reach this server, or "".
+	PublicURL string
+	GitHub    GitHub
+	// DataDir holds the database, mirrors and work trees; an absolute path.
+	DataDir string
+	// Label is the label that starts a run.
+	Label   string
+	Agent   Agent
+	Model   Model
+	Sandbox Sandbox
+	// AllowLocalSandbox is the operator's word that agents may run on this host
+	// without a container.
+	AllowLocalSandbox bool
+	// Limits bound every run; a repository can only tighten them.
+	Limits run.Limits
+	// Gates are for repositories that name none; empty means: detect them.
+	Gates []Gate
+	// Workers is how many runs are advanced at the same time.
+	Workers int
+	Log     Log
+}
+
+// GitHub says which GitHub, and as which App.
+type GitHub struct {
+	// APIURL ends in a slash; GraphQLURL and WebURL do not.
+	APIURL, GraphQLURL, WebURL string
+	AppID                      int64
+	// PrivateKey is the App's key in PEM.
+	PrivateKey Secret
+	// WebhookSecrets are all accepted, so that a secret can be rotated.
+	WebhookSecrets []Secret
+}
+
+// Agent says which coding agent works.
+type Agent struct {
+	Name  string
+	Model string
+	// ScriptFile is the script of AgentScript.
+	ScriptFile string
+	// ClaudePath is the claude binary; "" looks it up in PATH.
+	ClaudePath string
+}
+
+// Model is the endpoint of the language model, which only the gateway talks
+// to. Where both credentials are set the API key is used.
+type Model struct {
+	BaseURL   string
+	APIKey    Secret
+	AuthToken Secret
+}
+
+// Sandbox says what agents and gates run in.
+type Sandbox struct {
+	Kind  string
+	Image string
+	// Memory is in bytes.
+	Memory int64
+	// CPUs counts cores and may be a fraction.
+	CPUs float64
+	// PIDs bounds processes and threads together.
+	PIDs int64
+}
+
+// Log says what is logged, and how.
+type Log struct {
+	// Level is trace, debug, info, warn or error.
+	Level string
+	// Format is json or console.
+	Format string
+}
+
+// serverFile is the file as it is written.
+type serverFile struct {
+	Listen    string `yaml:"listen"`
+	PublicURL string `yaml:"public_url"`
+	GitHub    struct {
+		APIURL            string `yaml:"api_url"`
+		GraphQLURL        string `yaml:"graphql_url"`
+		WebURL            string `yaml:"web_url"`
+		AppID             whole  `yaml:"app_id"`
+		PrivateKeyFile    string `yaml:"private_key_file"`
+		WebhookSecretFile string `yaml:"webhook_secret_file"`
+	} `yaml:"github"`
+	DataDir string `yaml:"data_dir"`
+	Label   string `yaml:"label"`
+	Agent   struct {
+		Name       string `yaml:"name"`
+		Model      string `yaml:"model"`
+		ScriptFile string `yaml:"script_file"`
+		ClaudePath string `yaml:"claude_path"`
+	} `yaml:"agent"`
+	Model struct {
+		BaseURL string `yaml:"base_url"`
+	} `yaml:"model"`
+	Sandbox struct {
+		Kind   string   `yaml:"kind"`
+		Image  string   `yaml:"image"`
+		Memory bytesize `yaml:"memory"`
+		CPUs   float64  `yaml:"cpus"`
+		PIDs   whole    `yaml:"pids"`
+	} `yaml:"sandbox"`
+	AllowLocalSandbox bool       `yaml:"allow_local_sandbox"`
+	Limits            limitsFile `yaml:"limits"`
+	Gates             []gateFile `yaml:"gates"`
+	Workers           whole      `yaml:"workers"`
+	Log               struct {
+		Level  string `yaml:"level"`
+		Format string `yaml:"format"`
+	} `yaml:"log"`
+}
+
+// DefaultServer is the configuration of a file that says nothing. It does not
+// pass Validate: App, key and secret have no default.
+func DefaultServer() Server {
+	return Server{
+		Listen: "127.0.0.1:8080",
+		GitHub: GitHub{
+			APIURL:     "https://api.github.com/",
+			GraphQLURL: "https://api.github.com/graphql",
+			WebURL:     "https://github.com",
+		},
+		DataDir: "/var/lib/ralph",
+		Label:   "ralph",
+		Agent:   Agent{Name: AgentClaude},
+		Model:   Model{BaseURL: "https://api.anthropic.com"},
+		Sandbox: Sandbox{Kind: SandboxDocker, Memory: 4 << 30, CPUs: 2, PIDs: 512},
+		Limits:  run.DefaultLimits(),
+		Workers: 4,
+		Log:     Log{Level: "info", Format: "json"},
+	}
+}
+
+// LoadServer reads the file at path and the secrets from the environment,
+// checks everything and returns the whole. Relative paths in the file are
+// relative to the file. Every error is a *run.UserError that names all the
+// problems found.
+func LoadServer(path string, env func(string) (string, bool), readFile func(string) ([]byte, error)) (Server, error) {
+	source, err := readFile(path)
+	if err != nil {
+		hint := "see docs/configuration.md for an example"
+		if errors.Is(err, fs.ErrNotExist) {
+			hint = "name the file with --config; " + hint
+		}
+		return Server{}, &run.UserError{Message: "the configuration cannot be read: " + err.Error(), Hint: hint, Err: err}
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return Server{}, fmt.Errorf("resolve %s: %w", path, err)
+	}
+	s, f, problems := parseServer(source, filepath.Dir(abs))
+	if len(problems) > 0 {
+		return Server{}, problemsError(path, problems)
+	}
+	src := secrets{env: env, readFile: readFile}
+	s.GitHub.PrivateKey = src.one(EnvPrivateKey, "github.private_key_file", within(filepath.Dir(abs), f.GitHub.PrivateKeyFile))
+	s.GitHub.WebhookSecrets = src.many(EnvWebhookSecret, "github.webhook_secret_file", within(filepath.Dir(abs), f.GitHub.WebhookSecretFile))
+	s.Model.APIKey = src.one(EnvAPIKey, "", "")
+	s.Model.AuthToken = src.one(EnvAuthToken, "", "")
+	if src.err != nil {
+		return Server{}, src.err
+	}
+	if err := s.Validate(); err != nil {
+		return Server{}, err
+	}
+	return s, nil
+}
+
+// parseServer reads the file's own values; secrets and the checks that need
+// them come after.
+func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
+	d := DefaultServer()
+	var f serverFile
+	f.Listen, f.DataDir, f.Label, f.Workers = d.Listen, d.DataDir, d.Label, whole(d.Workers)
+	f.GitHub.APIURL, f.GitHub.GraphQLURL, f.GitHub.WebURL = d.GitHub.APIURL, d.GitHub.GraphQLURL, d.GitHub.WebURL
+	f.Agent.Name, f.Model.BaseURL = d.Agent.Name, d.Model.BaseURL
+	f.Sandbox.Kind, f.Sandbox.Memory, f.Sandbox.CPUs, f.Sandbox.PIDs = d.Sandbox.Kind, bytesize(d.Sandbox.Memory), d.Sandbox.CPUs, whole(d.Sandbox.PIDs)
+	f.Log.Level, f.Log.Format = d.Log.Level, d.Log.Format
+
+	doc, problems := decode(source, &f)
+	if len(problems) > 0 {
+		return Server{}, f, problems
+	}
+	report := func(path, format string, args ...any) {
+		problems = append(problems, doc.problem(path, fmt.Sprintf(format, args...)))
+	}
+	s := Server{
+		Listen:    f.Listen,
+		PublicURL: strings.TrimRight(f.PublicURL, "/"),
+		GitHub: GitHub{
+			APIURL:     strings.TrimRight(f.GitHub.APIURL, "/") + "/",
+			GraphQLURL: strings.TrimRight(f.GitHub.GraphQLURL, "/"),
+			WebURL:     strings.TrimRight(f.GitHub.WebURL, "/"),
+			AppID:      int64(f.GitHub.AppID),
+		},
+		DataDir: within(dir, f.DataDir),
+		Label:   f.Label,
+		Agent: Agent{
+			Name:       f.Agent.Name,
+			Model:      f.Agent.Model,
+			ScriptFile: within(dir, f.Agent.ScriptFile),
+			ClaudePath: within(dir, f.Agent.ClaudePath),
+		},
+		Model: Model{BaseURL: strings.TrimRight(f.Model.BaseURL, "/")},
+		Sandbox: Sandbox{
+			Kind: f.Sandbox.Kind, Image: f.Sandbox.Image, Memory: int64(f.Sandbox.Memory),
+			CPUs: f.Sandbox.CPUs, PIDs: int64(f.Sandbox.PIDs),
+		},
+		AllowLocalSandbox: f.AllowLocalSandbox,
+		Limits:            limits(f.Limits, report).WithDefaults(d.Limits),
+		Gates:             gates(f.Gates, report),
+		Workers:           int(f.Workers),
+		Log:               Log{Level: f.Log.Level, Format: f.Log.Format},
+	}
+	s.check(report)
+	return s, f, problems
+}
+
+// Validate refuses a configuration that is incomplete or unsafe, as a
+// *run.UserError that names every problem. It is for a Server made in code as
+// well as for one that was read.
+func (s Server) Validate() error {
+	var problems []Problem
+	report := func(path, format string, args ...any) {
+		var doc *document
+		problems = append(problems, doc.problem(path, fmt.Sprintf(format, args...)))
+	}
+	s.check(report)
+	s.checkSecrets(report)
+	if len(problems) == 0 {
+		return nil
+	}
+	return problemsError("", problems)
+}
+
+// check looks at everything but the secrets.
+func (s Server) check(report reporter) {
+	if _, port, err := net.SplitHostPort(s.Listen); err != nil || port == "" {
+		report("$.listen", "%q is not an address; write it like 127.0.0.1:8080 or :8080", clip(s.Listen))
+	}
+	if s.PublicURL != "" {
+		checkURL("$.public_url", s.PublicURL, true, report)
+	}
+	checkURL("$.github.api_url", s.GitHub.APIURL, false, report)
+	checkURL("$.github.graphql_url", s.GitHub.GraphQLURL, false, report)
+	checkURL("$.github.web_url", s.GitHub.WebURL, false, report)
+	checkURL("$.model.base_url", s.Model.BaseURL, false, report)
+	if s.GitHub.AppID <= 0 {
+		report("$.github.app_id", "must be the App's id, the number on its settings page")
+	}
+	if s.DataDir == "" {
+		report("$.data_dir", "must name a directory")
+	}
+	// GitHub refuses label names over 50 characters.
+	if n := utf8.RuneCountInString(s.Label); n == 0 || n > 50 || !printable(s.Label) {
+		report("$.label", "must be 1 to 50 printable characters")
+	}
+	switch s.Agent.Name {
+	case AgentClaude:
+	case AgentScript:
+		if s.Agent.ScriptFile == "" {
+			report("$.agent.script_file", "the scripted agent needs a script")
+		}
+	default:
+		report("$.agent.name", "%q is not an agent; use %s or %s", clip(s.Agent.Name), AgentClaude, AgentScript)
+	}
+	if s.Agent.Model != "" && !modelPattern.MatchString(s.Agent.Model) {
+		report("$.agent.model", "%q does not look like the name of a model", clip(s.Agent.Model))
+	}
+	s.Sandbox.check(s.AllowLocalSandbox, report)
+	if s.Workers < 1 || s.Workers > 1000 {
+		report("$.workers", "must be between 1 and 1000")
+	}
+	if !slices.Contains([]string{"trace", "debug", "info", "warn", "error"}, s.Log.Level) {
+		report("$.log.level", "%q is not a level; use trace, debug, info, warn or error", clip(s.Log.Level))
+	}
+	if !slices.Contains([]string{"json", "console"}, s.Log.Format) {
+		report("$.log.format", "%q is not a format; use json or console", clip(s.Log.Format))
+	}
+}
+
+func (s Sandbox) check(allowLocal bool, report reporter) {
+	switch s.Kind {
+	case SandboxDocker:
+		switch {
+		case s.Image == "":
+			report("$.sandbox.image", "the docker sandbox needs an image with the agent's tools in it")
+		case !imagePattern.MatchString(s.Image):
+			report("$.sandbox.image", "%q does not look like the reference of an image", clip(s.Image))
+		}
+	case SandboxLocal:
+		if !allowLocal {
+			report("$.sandbox.kind", "a local sandbox lets agents act on this host with the rights of the server; set allow_local_sandbox: true if that is meant")
+		}
+	default:
+		report("$.sandbox.kind", "%q is not a sandbox; use %s or %s", clip(s.Kind), SandboxDocker, SandboxLocal)
+	}
+	// Docker itself refuses less than 6 MiB; an agent needs far more.
+	if s.Memory < 64<<20 {
+		report("$.sandbox.memory", "must be at least 64m")
+	}
+	if !(s.CPUs >= 0.1 && s.CPUs <= 1024) {
+		report("$.sandbox.cpus", "must be between 0.1 and 1024")
+	}
+	if s.PIDs < 16 || s.PIDs > 1<<22 {
+		report("$.sandbox.pids", "must be between 16 and %d", 1<<22)
+	}
+}
+
+func (s Server) checkSecrets(report reporter) {
+	if s.GitHub.PrivateKey.Empty() {
+		report("$.github.private_key_file", "the App's private key is missing; name its file here or set %s", EnvPrivateKey)
+	} else if !strings.Contains(s.GitHub.PrivateKey.Reveal(), "PRIVATE KEY-----") {
+		report("$.github.private_key_file", "what was given is not a private key in PEM")
+	}
+	// Without a secret anybody could post events; go-githubapp would accept them.
+	if len(s.GitHub.WebhookSecrets) == 0 || slices.Contains(s.GitHub.WebhookSecrets, "") {
+		report("$.github.webhook_secret_file", "the webhook secret is missing; set %s to the secret of the App's settings page", EnvWebhookSecret)
+	}
+	if s.Agent.Name == AgentClaude && s.Model.APIKey.Empty() && s.Model.AuthToken.Empty() {
+		report("$.model", "the model has no credential; set %s or %s", EnvAPIKey, EnvAuthToken)
+	}
+}
+
+// checkURL wants https, or http on this host, because keys travel along;
+// plain says that this address is only ever shown.
+func checkURL(path, raw string, plain bool, report reporter) {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http"):
+		report(path, "%q is not a URL like https://example.com", clip(raw))
+	case u.User != nil:
+		report(path, "a URL with a user name or password is not allowed")
+	case u.RawQuery != "" || u.Fragment != "":
+		report(path, "a URL with a query or fragment is not allowed")
+	case !plain && u.Scheme == "http" && !loopback(u.Hostname()):
+		report(path, "plain http would send credentials in the clear; use https")
+	}
+}
+
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}
+
+// within resolves path against dir; "" stays "".
+func within(dir, path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// problemsError folds problems into one error for a person.
+func problemsError(path string, problems []Problem) error {
+	var b strings.Builder
+	for i, p := range problems {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		switch {
+		case path != "" && p.Line > 0:
+			fmt.Fprintf(&b, "%s:%s", path, p)
+		case path != "":
+			fmt.Fprintf(&b, "%s: %s", path, p)
+		default:
+			fmt.Fprintf(&b, "configuration: %s", p)
+		}
+		if p.Excerpt != "" {
+			b.WriteString("\n    " + strings.ReplaceAll(p.Excerpt, "\n", "\n    "))
+		}
+	}
+	return &run.UserError{Message: b.String(), Hint: "see docs/configuration.md"}
+}
+
+// secrets reads credentials and keeps the first error.
+type secrets struct {
+	env      func(string) (string, bool)
+	readFile func(string) ([]byte, error)
+	err      error
+}
+
+// one returns the secret given by exactly one of: the variable name, the
+// variable name_FILE, or file (the configuration key called key).
+func (s *secrets) one(name, key, file string) Secret {
+	type origin struct{ what, value, path string }
+	var from []origin
+	if v, ok := s.env(name); ok && strings.TrimSpace(v) != "" {
+		from = append(from, origin{what: name, value: v})
+	}
+	if p, ok := s.env(name + "_FILE"); ok && p != "" {
+		from = append(from, origin{what: name + "_FILE", path: p})
+	}
+	if file != "" {
+		from = append(from, origin{what: key, path: file})
+	}
+	switch {
+	case len(from) == 0:
+		return ""
+	case len(from) > 1:
+		s.fail(&run.UserError{
+			Message: fmt.Sprintf("the same secret is given twice, by %s and by %s", from[0].what, from[1].what),
+			Hint:    "keep one of them",
+		})
+		return ""
+	case from[0].path == "":
+		return Secret(strings.TrimSpace(from[0].value))
+	}
+	b, err := s.readFile(from[0].path)
+	switch {
+	case err != nil:
+		s.fail(&run.UserError{Message: fmt.Sprintf("the file of %s cannot be read: %v", from[0].what, err), Hint: "check the path and its permissions", Err: err})
+	case strings.TrimSpace(string(b)) == "":
+		s.fail(&run.UserError{Message: fmt.Sprintf("the file of %s is empty", from[0].what), Hint: "put the secret into it"})
+	}
+	return Secret(strings.TrimSpace(string(b)))
+}
+
+// many is one, split at commas and line ends.
+func (s *secrets) many(name, key, file string) []Secret {
+	var out []Secret
+	for v := range strings.FieldsFuncSeq(s.one(name, key, file).Reveal(), func(r rune) bool { return r == ',' || r == '\n' || r == '\r' }) {
+		if v = strings.TrimSpace(v); v != "" {
+			out = append(out, Secret(v))
+		}
+	}
+	return out
+}
+
+func (s *secrets) fail(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}

@@ -1,0 +1,306 @@
+package config_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/run"
+)
+
+const (
+	pem      = "-----BEGIN RSA PRIVATE KEY-----\nMIIB\n-----END RSA PRIVATE KEY-----\n"
+	minimal  = "github:\n  app_id: 12\nsandbox:\n  image: agent:1\n"
+	confPath = "/etc/ralph/ralph.yml"
+)
+
+// disk is a set of files, and environ a set of variables, that LoadServer sees.
+type (
+	disk    map[string]string
+	environ map[string]string
+)
+
+func (d disk) read(path string) ([]byte, error) {
+	s, ok := d[path]
+	if !ok {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	}
+	return []byte(s), nil
+}
+
+func (e environ) lookup(name string) (string, bool) {
+	s, ok := e[name]
+	return s, ok
+}
+
+// good is an environment in which a valid file loads.
+func good() environ {
+	return environ{
+		config.EnvPrivateKey: pem, config.EnvWebhookSecret: "s3cret", config.EnvAPIKey: "sk-ant-1",
+	}
+}
+
+func load(t *testing.T, source string, env environ, files disk) (config.Server, error) {
+	t.Helper()
+	all := disk{confPath: source}
+	for k, v := range files {
+		all[k] = v
+	}
+	return config.LoadServer(confPath, env.lookup, all.read)
+}
+
+func TestLoadServerDefaults(t *testing.T) {
+	t.Parallel()
+	got, err := load(t, minimal, good(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.DefaultServer()
+	want.GitHub.AppID = 12
+	want.Sandbox.Image = "agent:1"
+	want.GitHub.PrivateKey = config.Secret(strings.TrimSpace(pem))
+	want.GitHub.WebhookSecrets = []config.Secret{"s3cret"}
+	want.Model.APIKey = "sk-ant-1"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestLoadServerEverything(t *testing.T) {
+	t.Parallel()
+	source := `
+listen: ":9000"
+public_url: http://ralph.example/
+data_dir: data
+label: bot
+workers: 2
+allow_local_sandbox: true
+github:
+  api_url: https://ghe.example/api/v3
+  graphql_url: https://ghe.example/api/graphql/
+  web_url: https://ghe.example/
+  app_id: 77
+  private_key_file: app.pem
+  webhook_secret_file: /run/secrets/hook
+agent:
+  name: script
+  model: claude-opus
+  script_file: demo.yml
+  claude_path: bin/claude
+model:
+  base_url: http://127.0.0.1:9999/
+sandbox:
+  kind: local
+  image: agent:1
+  memory: 512m
+  cpus: 0.5
+  pids: 100
+limits:
+  max_iterations: 9
+  budget_usd: 4
+gates:
+  - run: make check
+    timeout: 90s
+log:
+  level: debug
+  format: console
+`
+	got, err := load(t, source, environ{}, disk{
+		"/etc/ralph/app.pem": pem, "/run/secrets/hook": "new\nold\n\n",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits := run.DefaultLimits()
+	limits.MaxIterations, limits.BudgetUSD = 9, 4
+	want := config.Server{
+		Listen: ":9000", PublicURL: "http://ralph.example", DataDir: "/etc/ralph/data", Label: "bot", Workers: 2,
+		GitHub: config.GitHub{
+			APIURL: "https://ghe.example/api/v3/", GraphQLURL: "https://ghe.example/api/graphql", WebURL: "https://ghe.example",
+			AppID: 77, PrivateKey: config.Secret(strings.TrimSpace(pem)), WebhookSecrets: []config.Secret{"new", "old"},
+		},
+		Agent:             config.Agent{Name: "script", Model: "claude-opus", ScriptFile: "/etc/ralph/demo.yml", ClaudePath: "/etc/ralph/bin/claude"},
+		Model:             config.Model{BaseURL: "http://127.0.0.1:9999"},
+		Sandbox:           config.Sandbox{Kind: "local", Image: "agent:1", Memory: 512 << 20, CPUs: 0.5, PIDs: 100},
+		AllowLocalSandbox: true,
+		Limits:            limits,
+		Gates:             []config.Gate{{Name: "make check", Run: "make check", When: config.WhenTask, Timeout: 90 * time.Second}},
+		Log:               config.Log{Level: "debug", Format: "console"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestLoadServerSecrets: where a secret may come from, and that it is one
+// place.
+func TestLoadServerSecrets(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		source  string
+		env     environ
+		files   disk
+		secrets []config.Secret
+		want    string // beginning of the error
+	}{
+		{name: "several in one variable", env: environ{config.EnvWebhookSecret: " new, old\nolder "}, secrets: []config.Secret{"new", "old", "older"}},
+		{name: "variable names a file", env: environ{config.EnvWebhookSecret: "", config.EnvWebhookSecret + "_FILE": "/s"}, files: disk{"/s": "x\r\ny\r\n"}, secrets: []config.Secret{"x", "y"}},
+		{name: "none", env: environ{config.EnvWebhookSecret: ""}, want: "configuration: github.webhook_secret_file: the webhook secret is missing"},
+		{name: "blank", env: environ{config.EnvWebhookSecret: " , \n"}, want: "configuration: github.webhook_secret_file: the webhook secret is missing"},
+		{name: "variable and its file", env: environ{config.EnvWebhookSecret + "_FILE": "/s"}, files: disk{"/s": "x"}, want: "the same secret is given twice, by RALPH_WEBHOOK_SECRET and by RALPH_WEBHOOK_SECRET_FILE: keep one"},
+		{name: "variable and key", source: "github:\n  app_id: 1\n  private_key_file: k\n", want: "the same secret is given twice, by RALPH_APP_PRIVATE_KEY and by github.private_key_file"},
+		{name: "file missing", env: environ{config.EnvAPIKey: "", config.EnvAPIKey + "_FILE": "/none"}, want: "the file of ANTHROPIC_API_KEY_FILE cannot be read: open /none"},
+		{name: "file empty", env: environ{config.EnvAPIKey: "", config.EnvAPIKey + "_FILE": "/s"}, files: disk{"/s": "\n"}, want: "the file of ANTHROPIC_API_KEY_FILE is empty"},
+		{name: "no private key", env: environ{config.EnvPrivateKey: "hello"}, want: "configuration: github.private_key_file: what was given is not a private key"},
+		{name: "no model credential", env: environ{config.EnvAPIKey: ""}, want: "configuration: model: the model has no credential"},
+		{name: "subscription token", env: environ{config.EnvAPIKey: "", config.EnvAuthToken: "oat"}, secrets: []config.Secret{"s3cret"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			env := good()
+			for k, v := range tt.env {
+				env[k] = v
+			}
+			source := minimal
+			if tt.source != "" {
+				source = tt.source + "sandbox:\n  image: agent:1\n"
+			}
+			got, err := load(t, source, env, tt.files)
+			if tt.want != "" {
+				wantUserError(t, err, tt.want)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.secrets, got.GitHub.WebhookSecrets); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestLoadServerRefuses(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, source, want string }{
+		{"unknown key", minimal + "workes: 3\n", confPath + ":5:1: unknown key \"workes\"\n    workes:\n    ^"},
+		{"secret in the file", minimal + "webhook_secret: hunter2\n", confPath + ":5:1: unknown key \"webhook_secret\"; secrets are not read from this file"},
+		{"no app", "sandbox: {image: a}\n", confPath + ": github.app_id: must be the App's id"},
+		{"no image", "github: {app_id: 1}\n", confPath + ": sandbox.image: the docker sandbox needs an image"},
+		{"local without consent", minimal + "  kind: local\n", confPath + ":5:9: sandbox.kind: a local sandbox lets agents act on this host"},
+		{"unknown sandbox", minimal + "  kind: podman\n", confPath + ":5:9: sandbox.kind: \"podman\" is not a sandbox"},
+		{"little memory", minimal + "  memory: 1m\n", confPath + ":5:11: sandbox.memory: must be at least 64m"},
+		{"not a size", minimal + "  memory: lots\n", confPath + ":5:11: \"lots\" is not a size"},
+		{"huge size", minimal + "  memory: 99999999999t\n", confPath + ":5:11: \"99999999999t\" is not a size"},
+		{"no cpu", minimal + "  cpus: 0\n", confPath + ":5:9: sandbox.cpus: must be between"},
+		{"not a number of cpus", minimal + "  cpus: .nan\n", confPath + ":5:9: sandbox.cpus: must be between"},
+		{"no processes", minimal + "  pids: -1\n", confPath + ":5:9: sandbox.pids: must be between"},
+		{"plain http", minimal + "model:\n  base_url: http://models.example\n", confPath + ":6:13: model.base_url: plain http would send credentials"},
+		{"password in a URL", minimal + "model:\n  base_url: https://u:p@models.example\n", confPath + ":6:13: model.base_url: a URL with a user name"},
+		{"no URL", minimal + "public_url: ralph.example\n", confPath + ":5:13: public_url: \"ralph.example\" is not a URL"},
+		{"query in a URL", minimal + "public_url: https://a.example/?x=1\n", confPath + ":5:13: public_url: a URL with a query"},
+		{"no address", minimal + "listen: 8080\n", confPath + ":5:9: listen: \"8080\" is not an address"},
+		{"no label", minimal + "label: \"\"\n", confPath + ":5:8: label: must be 1 to 50"},
+		{"no workers", minimal + "workers: 0\n", confPath + ":5:10: workers: must be between"},
+		{"unknown agent", minimal + "agent:\n  name: gpt\n", confPath + ":6:9: agent.name: \"gpt\" is not an agent"},
+		{"script without a script", minimal + "agent:\n  name: script\n", confPath + ": agent.script_file: the scripted agent needs a script"},
+		{"model as a flag", minimal + "agent:\n  model: -p\n", confPath + ":6:10: agent.model:"},
+		{"level", minimal + "log: {level: loud}\n", confPath + ":5:14: log.level: \"loud\" is not a level"},
+		{"format", minimal + "log: {format: xml}\n", confPath + ":5:15: log.format: \"xml\" is not a format"},
+		{"gate", minimal + "gates: [{name: a}]\n", confPath + ": gates[0].run: a gate needs a command"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := load(t, tt.source, good(), nil)
+			wantUserError(t, err, tt.want)
+			if strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("the error repeats a secret: %v", err)
+			}
+		})
+	}
+}
+
+// TestLoadServerNamesEverything: one start, all the problems.
+func TestLoadServerNamesEverything(t *testing.T) {
+	t.Parallel()
+	_, err := load(t, "workers: 0\nlabel: \"\"\n", good(), nil)
+	wantUserError(t, err, confPath)
+	for _, want := range []string{"workers:", "label:", "github.app_id:", "sandbox.image:"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing from:\n%v", want, err)
+		}
+	}
+}
+
+func TestLoadServerMissingFile(t *testing.T) {
+	t.Parallel()
+	_, err := config.LoadServer("nowhere.yml", environ{}.lookup, disk{}.read)
+	wantUserError(t, err, "the configuration cannot be read: open nowhere.yml: file does not exist: name the file with --config")
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the cause is lost: %v", err)
+	}
+}
+
+// TestRelativePaths: relative to the file, wherever the process was started.
+func TestRelativePaths(t *testing.T) {
+	t.Parallel()
+	abs, err := filepath.Abs("conf/state")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := disk{"conf/ralph.yml": minimal + "data_dir: state\n"}
+	got, err := config.LoadServer("conf/ralph.yml", good().lookup, files.read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.DataDir != abs {
+		t.Errorf("data dir %q, want %q", got.DataDir, abs)
+	}
+}
+
+// TestSecretDoesNotPrint: a configuration can be logged whole.
+func TestSecretDoesNotPrint(t *testing.T) {
+	t.Parallel()
+	s, err := load(t, minimal, good(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	js, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"%v": fmt.Sprintf("%v", s), "%+v": fmt.Sprintf("%+v", s), "%#v": fmt.Sprintf("%#v", s), "%q": fmt.Sprintf("%q", s.Model.APIKey),
+		"%x": fmt.Sprintf("%x", s.Model.APIKey), "JSON": string(js),
+	} {
+		for _, secret := range []string{"sk-ant-1", "s3cret", "MIIB", fmt.Sprintf("%x", "sk-ant-1")} {
+			if strings.Contains(text, secret) {
+				t.Errorf("%s shows %q: %s", name, secret, text)
+			}
+		}
+	}
+	if s.Model.APIKey.Reveal() != "sk-ant-1" || s.Model.APIKey.Empty() {
+		t.Error("the secret is lost")
+	}
+}
+
+func wantUserError(t *testing.T, err error, prefix string) {
+	t.Helper()
+	if _, ok := errors.AsType[*run.UserError](err); !ok {
+		t.Fatalf("error %v (%T), want a *run.UserError", err, err)
+	}
+	if !strings.HasPrefix(err.Error(), prefix) {
+		t.Errorf("error\n%v\nwant it to begin with\n%s", err, prefix)
+	}
+}
