@@ -1,0 +1,217 @@
+package queue
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riversqlite"
+	"github.com/riverqueue/river/rivertype"
+	"github.com/rs/zerolog"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// Keys of log fields.
+const (
+	keyRun      = "run"
+	keyDelivery = "github_delivery_id" // as go-githubapp names it
+	keyJob      = "job"
+)
+
+// What River stores as the arguments of a job. Their JSON is on disk: fields
+// may be added, not renamed.
+type (
+	deliveryArgs struct {
+		GUID string `json:"guid"`
+	}
+	advanceArgs struct {
+		Run run.ID `json:"run_id"`
+	}
+	wakeArgs struct {
+		Run run.ID `json:"run_id"`
+	}
+)
+
+func (deliveryArgs) Kind() string { return "delivery.process" }
+func (advanceArgs) Kind() string  { return "run.advance" }
+func (wakeArgs) Kind() string     { return "run.wake" }
+
+// uniqueWhileLive admits one job with the same arguments that is not at its
+// end.
+func uniqueWhileLive() river.UniqueOpts {
+	return river.UniqueOpts{
+		ByArgs: true,
+		ByState: []rivertype.JobState{
+			rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRetryable,
+			rivertype.JobStateRunning, rivertype.JobStateScheduled,
+		},
+	}
+}
+
+func (deliveryArgs) InsertOpts() river.InsertOpts {
+	return river.InsertOpts{UniqueOpts: uniqueWhileLive()}
+}
+
+// InsertOpts puts polling behind whatever someone waits for.
+func (advanceArgs) InsertOpts() river.InsertOpts {
+	return river.InsertOpts{Priority: 2, UniqueOpts: uniqueWhileLive()}
+}
+
+// EnqueueDelivery inserts the job that works an accepted delivery, in the
+// transaction that accepts it.
+func (q *Queue) EnqueueDelivery(ctx context.Context, tx *sql.Tx, guid string) error {
+	if _, err := q.client.InsertTx(ctx, tx, deliveryArgs{GUID: guid}, nil); err != nil {
+		return fmt.Errorf("enqueue delivery %s: %w", guid, err)
+	}
+	return nil
+}
+
+// EnqueueAdvance inserts the job that ticks a run until it needs no more ticks,
+// in the transaction that creates the run. Where there is one it does nothing;
+// to get a run's attention, Wake it.
+func (q *Queue) EnqueueAdvance(ctx context.Context, tx *sql.Tx, id run.ID) error {
+	if _, err := q.client.InsertTx(ctx, tx, advanceArgs{Run: id}, nil); err != nil {
+		return fmt.Errorf("enqueue advance of run %s: %w", id, err)
+	}
+	return nil
+}
+
+// Wake makes a run tick soon after tx commits, whatever it does now: insert it
+// in the transaction that writes what the run is to see. It also starts a run
+// that had ceased to tick.
+func (q *Queue) Wake(ctx context.Context, tx *sql.Tx, id run.ID) error {
+	if _, err := q.client.InsertTx(ctx, tx, wakeArgs{Run: id}, nil); err != nil {
+		return fmt.Errorf("wake run %s: %w", id, err)
+	}
+	return nil
+}
+
+func (q *Queue) workDelivery(ctx context.Context, job *river.Job[deliveryArgs]) error {
+	ctx = zerolog.Ctx(ctx).With().Str(keyDelivery, job.Args.GUID).Logger().WithContext(ctx)
+	return q.handlers.Delivery(ctx, job.Args.GUID)
+}
+
+func (q *Queue) workAdvance(ctx context.Context, job *river.Job[advanceArgs]) error {
+	snooze, err := q.advance(ctx, job.Args.Run)
+	switch {
+	case errors.Is(err, ErrBusy):
+		return river.JobSnooze(busySnooze)
+	case err != nil:
+		return err
+	case snooze <= 0:
+		return nil
+	case job.Attempt > 1:
+		return q.forgetFailures(ctx, job)
+	default:
+		return river.JobSnooze(min(snooze, maxSnooze))
+	}
+}
+
+// workWake ticks the run once. What makes it tick on is the polling job, so a
+// wake ends only when there is one.
+func (q *Queue) workWake(ctx context.Context, job *river.Job[wakeArgs]) error {
+	snooze, err := q.advance(ctx, job.Args.Run)
+	switch {
+	case errors.Is(err, ErrBusy):
+		return river.JobSnooze(busySnooze)
+	case err != nil:
+		return err
+	case snooze <= 0:
+		return nil
+	}
+	polled, err := q.ensurePolled(ctx, job.Args.Run)
+	if err != nil {
+		return err
+	}
+	if !polled {
+		return river.JobSnooze(min(snooze, maxSnooze))
+	}
+	return nil
+}
+
+func (q *Queue) advance(ctx context.Context, id run.ID) (time.Duration, error) {
+	ctx = zerolog.Ctx(ctx).With().Str(keyRun, string(id)).Logger().WithContext(ctx)
+	return q.handlers.Advance(ctx, id)
+}
+
+// ensurePolled says whether a polling job exists that will tick the run again.
+// One that is recorded as running may be about to end for good; then the
+// caller has to keep polling itself until that is decided.
+func (q *Queue) ensurePolled(ctx context.Context, id run.ID) (polled bool, err error) {
+	err = q.st.InTx(ctx, func(tx *sql.Tx) error {
+		res, err := q.client.InsertTx(ctx, tx, advanceArgs{Run: id}, nil)
+		if err != nil {
+			return err
+		}
+		switch {
+		case !res.UniqueSkippedAsDuplicate:
+			polled = true
+		case res.Job.State == rivertype.JobStateRunning:
+			polled = false
+		case res.Job.State == rivertype.JobStateRetryable:
+			// It failed and waits, but the run just moved on: no reason to wait.
+			_, err := q.client.JobRetryTx(ctx, tx, res.Job.ID)
+			polled = err == nil
+			return err
+		default:
+			polled = true
+		}
+		return nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("ensure that run %s is polled: %w", id, err)
+	}
+	return polled, nil
+}
+
+// forgetFailures replaces a polling job that has failed before, and now has
+// not, by a new one: a job lives as long as its run, and without this a few
+// failures hours apart would add up to long waits and to giving up.
+func (q *Queue) forgetFailures(ctx context.Context, job *river.Job[advanceArgs]) error {
+	err := q.st.InTx(ctx, func(tx *sql.Tx) error {
+		if _, err := river.JobCompleteTx[*riversqlite.Driver](ctx, tx, job); err != nil {
+			return err
+		}
+		return q.EnqueueAdvance(ctx, tx, job.Args.Run)
+	})
+	if err != nil {
+		return fmt.Errorf("renew polling of run %s: %w", job.Args.Run, err)
+	}
+	return nil
+}
+
+// retryPolicy doubles the wait from a second to a minute.
+type retryPolicy struct{}
+
+// NextRetry implements river.ClientRetryPolicy.
+func (retryPolicy) NextRetry(job *rivertype.JobRow) time.Time {
+	const longest = time.Minute
+	wait := longest
+	if n := job.Attempt - 1; n < 6 {
+		wait = min(longest, time.Second<<max(n, 0))
+	}
+	return time.Now().Add(wait)
+}
+
+// failureLog logs what River would only store.
+type failureLog struct{}
+
+// HandleError implements river.ErrorHandler.
+func (failureLog) HandleError(ctx context.Context, job *rivertype.JobRow, err error) *river.ErrorHandlerResult {
+	logFailure(ctx, job).Err(err).Msg("queue: job failed; it will be tried again")
+	return nil
+}
+
+// HandlePanic implements river.ErrorHandler.
+func (failureLog) HandlePanic(ctx context.Context, job *rivertype.JobRow, value any, trace string) *river.ErrorHandlerResult {
+	logFailure(ctx, job).Interface("panic", value).Str("stack", trace).Msg("queue: job panicked; it will be tried again")
+	return nil
+}
+
+func logFailure(ctx context.Context, job *rivertype.JobRow) *zerolog.Event {
+	return zerolog.Ctx(ctx).Error().Str(keyJob, job.Kind).RawJSON("args", job.EncodedArgs).Int("attempt", job.Attempt)
+}

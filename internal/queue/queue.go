@@ -1,0 +1,233 @@
+package queue
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riversqlite"
+	"github.com/riverqueue/river/rivermigrate"
+	"github.com/rs/zerolog"
+
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
+)
+
+// ErrBusy is what Handlers.Advance returns when someone else holds the run's
+// lease: the tick is tried again in a moment, and it is no failure.
+var ErrBusy = errors.New("queue: run is being advanced elsewhere")
+
+const (
+	// maxSnooze caps what a tick may sleep. A signal wakes the run at once, so
+	// this bounds what a lost signal costs; 100 sleeping runs then take 3 % of
+	// a core.
+	maxSnooze = 2 * time.Second
+	// busySnooze is the wait for a lease that is taken.
+	busySnooze = 20 * time.Millisecond
+
+	// jobTimeout ends the context of a job.
+	jobTimeout = time.Minute
+	// rescueAfter is when a job is taken from a process that neither ends it
+	// nor is known to be dead.
+	rescueAfter = 2 * time.Minute
+	// stopTimeout is how long jobs may go on after a stop before their context
+	// is cancelled.
+	stopTimeout = 5 * time.Second
+
+	// fetchCooldown and fetchPoll pace the look for due jobs; idle they cost
+	// under 2 % of a core.
+	fetchCooldown = 10 * time.Millisecond
+	fetchPoll     = 100 * time.Millisecond
+
+	// presenceEvery is the pause between two looks for dead processes.
+	presenceEvery = time.Second
+
+	defaultWorkers    = 16
+	defaultSweepEvery = 30 * time.Second
+)
+
+// Handlers do the work.
+type Handlers struct {
+	// Delivery works the delivery with this GUID and marks it in the store; one
+	// that is not marked comes back. It may be called again for the same GUID
+	// after a crash.
+	Delivery func(ctx context.Context, guid string) error
+	// Advance ticks the run: as many transitions as it can make now, each of
+	// them persisted. It returns how long it wants to sleep before the next
+	// tick (at most two seconds are granted), 0 when the run needs no more
+	// ticks, or ErrBusy. It may be called concurrently for one run, and takes
+	// the run's lease itself.
+	Advance func(ctx context.Context, id run.ID) (snooze time.Duration, err error)
+}
+
+// Options are the settings of a queue.
+type Options struct {
+	// Workers is how many jobs this process works at once; 0 means 16.
+	Workers int
+	// SweepEvery is the pause between two sweeps that make up for lost jobs;
+	// 0 means 30 seconds.
+	SweepEvery time.Duration
+	// Log gets failures of jobs, and is the logger in the contexts of handlers.
+	Log zerolog.Logger
+}
+
+// Queue inserts jobs and, once started, works them. Several queues, in one
+// process or in many, may share a database. It is safe for concurrent use.
+type Queue struct {
+	id         string
+	st         *store.Store
+	driver     *riversqlite.Driver
+	client     *river.Client[*sql.Tx]
+	log        zerolog.Logger
+	sweepEvery time.Duration
+
+	mu       sync.Mutex
+	handlers Handlers // set once, before the client starts
+	presence *presence
+	sweepers sync.WaitGroup
+	cancel   context.CancelFunc
+}
+
+// Open prepares the queue's tables in st. The queue it returns can insert jobs;
+// to work them it must be started.
+func Open(ctx context.Context, st *store.Store, opts Options) (*Queue, error) {
+	if opts.Workers <= 0 {
+		opts.Workers = defaultWorkers
+	}
+	if opts.SweepEvery <= 0 {
+		opts.SweepEvery = defaultSweepEvery
+	}
+	q := &Queue{
+		id:         fmt.Sprintf("%d-%s", os.Getpid(), strings.ToLower(rand.Text())),
+		st:         st,
+		driver:     riversqlite.New(st.DB()),
+		log:        opts.Log,
+		sweepEvery: opts.SweepEvery,
+	}
+	log := slog.New(zerolog.NewSlogHandler(opts.Log.Level(max(opts.Log.GetLevel(), zerolog.WarnLevel))))
+
+	migrator, err := rivermigrate.New(q.driver, &rivermigrate.Config{Logger: log})
+	if err != nil {
+		return nil, fmt.Errorf("open queue: %w", err)
+	}
+	if err := st.Exclusively(ctx, func(ctx context.Context) error {
+		_, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
+		return err
+	}); err != nil {
+		return nil, fmt.Errorf("open queue: migrate: %w", err)
+	}
+
+	workers := river.NewWorkers()
+	if err := errors.Join(
+		river.AddWorkerSafely(workers, river.WorkFunc(q.workDelivery)),
+		river.AddWorkerSafely(workers, river.WorkFunc(q.workAdvance)),
+		river.AddWorkerSafely(workers, river.WorkFunc(q.workWake)),
+	); err != nil {
+		return nil, fmt.Errorf("open queue: %w", err)
+	}
+	q.client, err = river.NewClient(q.driver, &river.Config{
+		ID:                          q.id,
+		Logger:                      log,
+		Queues:                      map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: opts.Workers}},
+		Workers:                     workers,
+		FetchCooldown:               fetchCooldown,
+		FetchPollInterval:           fetchPoll,
+		JobTimeout:                  jobTimeout,
+		RescueStuckJobsAfter:        rescueAfter,
+		SoftStopTimeout:             stopTimeout,
+		RetryPolicy:                 retryPolicy{},
+		ErrorHandler:                failureLog{},
+		CompletedJobRetentionPeriod: time.Hour,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open queue: %w", err)
+	}
+	return q, nil
+}
+
+// ID names this queue among those that share the database. As owner of a run's
+// lease it has an advantage: when the process dies, the lease is given back at
+// once, without waiting for it to run out.
+func (q *Queue) ID() string { return q.id }
+
+// Start works jobs until Stop, or until ctx ends. It can be called once.
+func (q *Queue) Start(ctx context.Context, h Handlers) error {
+	if h.Delivery == nil || h.Advance == nil {
+		return errors.New("start queue: a handler is missing")
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.cancel != nil {
+		return errors.New("start queue: already started")
+	}
+	p, err := announce(q.st.Path()+".alive", q.id)
+	if err != nil {
+		return fmt.Errorf("start queue: %w", err)
+	}
+	ctx, cancel := context.WithCancel(q.log.WithContext(ctx))
+	q.presence, q.handlers, q.cancel = p, h, cancel
+
+	// First what others left behind, so that the first fetch sees it.
+	q.maintain(ctx, "take over from dead processes", q.takeOver)
+	q.maintain(ctx, "sweep", q.sweep)
+	if err := q.client.Start(ctx); err != nil {
+		cancel()
+		return errors.Join(fmt.Errorf("start queue: %w", err), p.leave())
+	}
+	q.sweepers.Go(func() { q.every(ctx, presenceEvery, "take over from dead processes", q.takeOver) })
+	q.sweepers.Go(func() { q.every(ctx, q.sweepEvery, "sweep", q.sweep) })
+	return nil
+}
+
+// Stop fetches no more jobs and waits for those that run; after five seconds
+// their contexts are cancelled. When ctx ends first it returns ctx's error with
+// jobs still running: the process should end then. Stopping twice, or without
+// a start, is fine.
+func (q *Queue) Stop(ctx context.Context) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.presence == nil {
+		return nil
+	}
+	if err := q.client.Stop(ctx); err != nil {
+		return fmt.Errorf("stop queue: %w", err)
+	}
+	q.cancel()
+	q.sweepers.Wait()
+	// Only now: as long as a job may run, others must not take it for dead.
+	p := q.presence
+	q.presence = nil
+	if err := p.leave(); err != nil {
+		return fmt.Errorf("stop queue: %w", err)
+	}
+	return nil
+}
+
+// every calls f until ctx ends.
+func (q *Queue) every(ctx context.Context, pause time.Duration, what string, f func(context.Context) error) {
+	t := time.NewTicker(pause)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			q.maintain(ctx, what, f)
+		}
+	}
+}
+
+// maintain calls f, whose failure is not the end: it will be called again.
+func (q *Queue) maintain(ctx context.Context, what string, f func(context.Context) error) {
+	if err := f(ctx); err != nil && ctx.Err() == nil {
+		q.log.Error().Err(err).Msg("queue: " + what)
+	}
+}

@@ -1,0 +1,121 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Delivery is one webhook that GitHub sent and the ingress accepted.
+type Delivery struct {
+	// GUID is GitHub's X-GitHub-Delivery; a redelivery has the same.
+	GUID string
+	// Event is X-GitHub-Event, Action the payload's field of that name.
+	Event  string
+	Action string
+	// Installation is the numeric id of the App's installation.
+	Installation int64
+	// RepoNode is the repository's node id, which survives renames and
+	// transfers.
+	RepoNode string
+	// Body is the JSON payload, byte for byte.
+	Body       []byte
+	ReceivedAt time.Time
+	// ProcessedAt is zero until the worker has dealt with the delivery.
+	ProcessedAt time.Time
+	// Outcome says in a few words what became of it.
+	Outcome string
+}
+
+// InsertDelivery stores d as accepted. fresh is false, and nothing is changed,
+// where a delivery with the same GUID was accepted before.
+func (s *Store) InsertDelivery(ctx context.Context, tx *sql.Tx, d Delivery) (fresh bool, err error) {
+	res, err := tx.ExecContext(ctx, `
+		INSERT INTO deliveries (guid, event, action, installation_id, repo_node, body, received_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (guid) DO NOTHING`,
+		d.GUID, d.Event, d.Action, d.Installation, d.RepoNode, blob(d.Body), micros(d.ReceivedAt))
+	if err != nil {
+		return false, fmt.Errorf("insert delivery %s: %w", d.GUID, err)
+	}
+	n, err := res.RowsAffected()
+	if err != nil {
+		return false, fmt.Errorf("insert delivery %s: %w", d.GUID, err)
+	}
+	return n == 1, nil
+}
+
+// Delivery returns the delivery with this GUID, or ErrNotFound.
+func (s *Store) Delivery(ctx context.Context, guid string) (Delivery, error) {
+	d := Delivery{GUID: guid}
+	var received, processed int64
+	err := s.reader.QueryRowContext(ctx, `
+		SELECT event, action, installation_id, repo_node, body, received_at, processed_at, outcome
+		FROM deliveries WHERE guid = ?`, guid).
+		Scan(&d.Event, &d.Action, &d.Installation, &d.RepoNode, &d.Body, &received, &processed, &d.Outcome)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Delivery{}, fmt.Errorf("delivery %s: %w", guid, ErrNotFound)
+	}
+	if err != nil {
+		return Delivery{}, fmt.Errorf("delivery %s: %w", guid, err)
+	}
+	d.ReceivedAt, d.ProcessedAt = fromMicros(received), fromMicros(processed)
+	return d, nil
+}
+
+// MarkDelivery records that the delivery is dealt with, and how. The first
+// outcome stays: a worker that comes late changes nothing.
+func (s *Store) MarkDelivery(ctx context.Context, tx *sql.Tx, guid, outcome string, now time.Time) error {
+	res, err := tx.ExecContext(ctx, `
+		UPDATE deliveries
+		SET outcome      = CASE processed_at WHEN 0 THEN ? ELSE outcome END,
+		    processed_at = CASE processed_at WHEN 0 THEN ? ELSE processed_at END
+		WHERE guid = ?`, outcome, micros(now), guid)
+	if err != nil {
+		return fmt.Errorf("mark delivery %s: %w", guid, err)
+	}
+	return mustAffect(res, "mark delivery "+guid, ErrNotFound)
+}
+
+// UnprocessedDeliveries lists the GUIDs of accepted deliveries that nobody has
+// dealt with, oldest first, at most limit.
+func (s *Store) UnprocessedDeliveries(ctx context.Context, tx *sql.Tx, limit int) ([]string, error) {
+	guids, err := texts(ctx, tx, `
+		SELECT guid FROM deliveries WHERE processed_at = 0 ORDER BY received_at LIMIT ?`, limit)
+	if err != nil {
+		return nil, fmt.Errorf("unprocessed deliveries: %w", err)
+	}
+	return guids, nil
+}
+
+// texts runs a query of one text column.
+func texts(ctx context.Context, tx *sql.Tx, query string, args ...any) (_ []string, err error) {
+	rows, err := tx.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	var out []string
+	for rows.Next() {
+		var t string
+		if err := rows.Scan(&t); err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, rows.Err()
+}
+
+// mustAffect turns an update of no row into the error missing.
+func mustAffect(res sql.Result, op string, missing error) error {
+	n, err := res.RowsAffected()
+	if err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	if n == 0 {
+		return fmt.Errorf("%s: %w", op, missing)
+	}
+	return nil
+}

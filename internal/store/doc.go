@@ -1,0 +1,18 @@
+// Package store keeps what must outlive a process in one SQLite file: webhook
+// deliveries, runs, outside effects and refusals.
+//
+// Invariants:
+//   - What a method has reported as done is on disk: the file runs in WAL mode
+//     with synchronous=FULL, so that neither a killed process nor a lost power
+//     supply takes an answered webhook back.
+//   - All writes go through one connection that opens every transaction with
+//     BEGIN IMMEDIATE; reads have a pool of their own and see committed rows
+//     only. Several processes may have the same file open.
+//   - A run has at most one driver: who holds the newest generation of its
+//     lease. A write under an older generation changes nothing and returns
+//     ErrLeaseLost.
+//   - No method reads a clock: times come in, are stored as microseconds since
+//     1970 in UTC, and come out in UTC.
+//   - The shapes of rows are private to the package. Its exported types hold no
+//     tags and may change without a migration.
+package store

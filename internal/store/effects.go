@@ -1,0 +1,132 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// EffectStatus is where an outside effect stands.
+type EffectStatus string
+
+// The states of an effect.
+const (
+	// EffectIntended: about to happen, or happened without our hearing of it.
+	EffectIntended EffectStatus = "intended"
+	// EffectDone: it happened, and Result says how.
+	EffectDone EffectStatus = "done"
+	// EffectFailed: it is known not to have happened.
+	EffectFailed EffectStatus = "failed"
+)
+
+// Effect is one outside effect (a commit, a comment, a pull request), recorded
+// before it happens and after.
+type Effect struct {
+	// Key is what the effect is at most once for.
+	Key    string
+	Run    run.ID
+	Kind   string
+	Intent []byte
+	Status EffectStatus
+	Result []byte
+	// CreatedAt is when it was first intended, DoneAt when it was finished.
+	CreatedAt time.Time
+	DoneAt    time.Time
+	// Fresh is set by BeginEffect where this call recorded the intent. An
+	// effect that is intended and not fresh may have happened: look for it
+	// before repeating it.
+	Fresh bool
+}
+
+const effectColumns = `key, run_id, kind, intent, status, result, created_at, done_at`
+
+func scanEffect(scan func(...any) error) (Effect, error) {
+	var e Effect
+	var created, done int64
+	if err := scan(&e.Key, &e.Run, &e.Kind, &e.Intent, &e.Status, &e.Result, &created, &done); err != nil {
+		return Effect{}, err
+	}
+	e.CreatedAt, e.DoneAt = fromMicros(created), fromMicros(done)
+	return e, nil
+}
+
+// BeginEffect records that an effect is about to happen and returns its row:
+// a fresh one, or the one an earlier call left. An effect that failed is
+// intended anew, and fresh.
+func (s *Store) BeginEffect(ctx context.Context, key string, id run.ID, kind string, intent []byte, now time.Time) (Effect, error) {
+	var e Effect
+	err := s.InTx(ctx, func(tx *sql.Tx) error {
+		res, err := tx.ExecContext(ctx, `
+			INSERT INTO effects (key, run_id, kind, intent, status, result, created_at)
+			VALUES (?, ?, ?, ?, 'intended', x'', ?)
+			ON CONFLICT (key) DO UPDATE SET intent = excluded.intent, status = 'intended', result = x'', done_at = 0
+			WHERE effects.status = 'failed'`,
+			key, id, kind, blob(intent), micros(now))
+		if err != nil {
+			return err
+		}
+		n, err := res.RowsAffected()
+		if err != nil {
+			return err
+		}
+		e, err = scanEffect(tx.QueryRowContext(ctx, `SELECT `+effectColumns+` FROM effects WHERE key = ?`, key).Scan)
+		e.Fresh = n == 1
+		return err
+	})
+	if err != nil {
+		return Effect{}, fmt.Errorf("begin effect %s: %w", key, err)
+	}
+	return e, nil
+}
+
+// FinishEffect records that an effect happened, and what came of it. The first
+// result stays. An effect that was never begun is ErrNotFound.
+func (s *Store) FinishEffect(ctx context.Context, key string, result []byte, now time.Time) error {
+	return s.endEffect(ctx, key, EffectDone, result, now)
+}
+
+// FailEffect records that an intended effect is known not to have happened. One
+// that is done stays done.
+func (s *Store) FailEffect(ctx context.Context, key string, result []byte, now time.Time) error {
+	return s.endEffect(ctx, key, EffectFailed, result, now)
+}
+
+func (s *Store) endEffect(ctx context.Context, key string, status EffectStatus, result []byte, now time.Time) error {
+	res, err := s.writer.ExecContext(ctx, `
+		UPDATE effects
+		SET result  = CASE status WHEN 'intended' THEN ? ELSE result END,
+		    done_at = CASE status WHEN 'intended' THEN ? ELSE done_at END,
+		    status  = CASE status WHEN 'intended' THEN ? ELSE status END
+		WHERE key = ?`, blob(result), micros(now), status, key)
+	op := fmt.Sprintf("end effect %s as %s", key, status)
+	if err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	return mustAffect(res, op, ErrNotFound)
+}
+
+// Effects returns the effects of a run, in the order they were intended.
+func (s *Store) Effects(ctx context.Context, id run.ID) (_ []Effect, err error) {
+	rows, err := s.reader.QueryContext(ctx, `
+		SELECT `+effectColumns+` FROM effects WHERE run_id = ? ORDER BY created_at, rowid`, id)
+	if err != nil {
+		return nil, fmt.Errorf("effects of run %s: %w", id, err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	var out []Effect
+	for rows.Next() {
+		e, err := scanEffect(rows.Scan)
+		if err != nil {
+			return nil, fmt.Errorf("effects of run %s: %w", id, err)
+		}
+		out = append(out, e)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("effects of run %s: %w", id, err)
+	}
+	return out, nil
+}

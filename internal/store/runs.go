@@ -1,0 +1,253 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// Run is the row of one run: where it stands, and who drives it.
+type Run struct {
+	ID        run.ID
+	RepoOwner string
+	RepoName  string
+	// RepoNode and IssueNode are node ids; the run belongs to them, whatever
+	// owner, name or number become.
+	RepoNode     string
+	Installation int64
+	IssueNumber  int
+	IssueNode    string
+	Phase        run.Phase
+	// EndReason is set in a terminal phase.
+	EndReason run.EndReason
+	// State is the loop's own state, which the store does not look into.
+	State []byte
+	// CancelRequestedAt is zero unless someone asked the run to stop, and
+	// CancelBy says who.
+	CancelRequestedAt time.Time
+	CancelBy          string
+	// LeaseOwner drives the run until LeaseUntil; "" is nobody.
+	LeaseOwner string
+	LeaseUntil time.Time
+	// Generation counts the leases ever taken.
+	Generation int64
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+}
+
+// Lease is the right to drive a run: who has it may save the run's state until
+// someone else takes a newer generation.
+type Lease struct {
+	Owner      string
+	Generation int64
+}
+
+const runColumns = `id, repo_owner, repo_name, repo_node, installation_id, issue_number, issue_node,
+	phase, end_reason, state, cancel_requested_at, cancel_by,
+	lease_owner, lease_until, generation, created_at, updated_at`
+
+// runRow is the stored form of a Run.
+type runRow struct {
+	Run
+	cancelAt, leaseUntil, createdAt, updatedAt int64
+}
+
+func (r *runRow) scan(scan func(...any) error) error {
+	return scan(&r.ID, &r.RepoOwner, &r.RepoName, &r.RepoNode, &r.Installation, &r.IssueNumber, &r.IssueNode,
+		&r.Phase, &r.EndReason, &r.State, &r.cancelAt, &r.CancelBy,
+		&r.LeaseOwner, &r.leaseUntil, &r.Generation, &r.createdAt, &r.updatedAt)
+}
+
+func (r *runRow) toRun() Run {
+	out := r.Run
+	out.CancelRequestedAt = fromMicros(r.cancelAt)
+	out.LeaseUntil = fromMicros(r.leaseUntil)
+	out.CreatedAt = fromMicros(r.createdAt)
+	out.UpdatedAt = fromMicros(r.updatedAt)
+	return out
+}
+
+// CreateRun stores a new run. The fields of cancel and lease are left empty
+// whatever r says. It returns ErrRunActive where the issue has a run that is
+// not at its end: an issue has at most one.
+func (s *Store) CreateRun(ctx context.Context, tx *sql.Tx, r Run) error {
+	_, err := tx.ExecContext(ctx, `
+		INSERT INTO runs (id, repo_owner, repo_name, repo_node, installation_id, issue_number, issue_node,
+			phase, active, end_reason, state, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		r.ID, r.RepoOwner, r.RepoName, r.RepoNode, r.Installation, r.IssueNumber, r.IssueNode,
+		r.Phase, active(r.Phase), r.EndReason, blob(r.State), micros(r.CreatedAt), micros(r.CreatedAt))
+	if isUnique(err) {
+		return fmt.Errorf("create run %s for issue %d: %w", r.ID, r.IssueNumber, ErrRunActive)
+	}
+	if err != nil {
+		return fmt.Errorf("create run %s: %w", r.ID, err)
+	}
+	return nil
+}
+
+// active is the stored form of "takes further steps".
+func active(p run.Phase) int {
+	if p.Terminal() {
+		return 0
+	}
+	return 1
+}
+
+// Run returns the run with this id, or ErrNotFound.
+func (s *Store) Run(ctx context.Context, id run.ID) (Run, error) {
+	return s.oneRun(ctx, "run "+string(id), `WHERE id = ?`, id)
+}
+
+// ActiveRunByIssue returns the issue's run that is not at its end, or
+// ErrNotFound.
+func (s *Store) ActiveRunByIssue(ctx context.Context, repoNode string, issue int) (Run, error) {
+	return s.oneRun(ctx, fmt.Sprintf("active run of issue %d", issue),
+		`WHERE repo_node = ? AND issue_number = ? AND active = 1`, repoNode, issue)
+}
+
+// LatestRunByIssue returns the issue's newest run, whatever its phase, or
+// ErrNotFound.
+func (s *Store) LatestRunByIssue(ctx context.Context, repoNode string, issue int) (Run, error) {
+	return s.oneRun(ctx, fmt.Sprintf("latest run of issue %d", issue),
+		`WHERE repo_node = ? AND issue_number = ? ORDER BY created_at DESC, rowid DESC LIMIT 1`, repoNode, issue)
+}
+
+func (s *Store) oneRun(ctx context.Context, op, where string, args ...any) (Run, error) {
+	var row runRow
+	err := row.scan(s.reader.QueryRowContext(ctx, `SELECT `+runColumns+` FROM runs `+where, args...).Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Run{}, fmt.Errorf("%s: %w", op, ErrNotFound)
+	}
+	if err != nil {
+		return Run{}, fmt.Errorf("%s: %w", op, err)
+	}
+	return row.toRun(), nil
+}
+
+// ActiveRuns returns every run that is not at its end, oldest first.
+func (s *Store) ActiveRuns(ctx context.Context) (_ []Run, err error) {
+	rows, err := s.reader.QueryContext(ctx, `
+		SELECT `+runColumns+` FROM runs WHERE active = 1 ORDER BY created_at, rowid`)
+	if err != nil {
+		return nil, fmt.Errorf("active runs: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	var out []Run
+	for rows.Next() {
+		var row runRow
+		if err := row.scan(rows.Scan); err != nil {
+			return nil, fmt.Errorf("active runs: %w", err)
+		}
+		out = append(out, row.toRun())
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("active runs: %w", err)
+	}
+	return out, nil
+}
+
+// ActiveRunIDs lists the ids of ActiveRuns, as tx sees them.
+func (s *Store) ActiveRunIDs(ctx context.Context, tx *sql.Tx) ([]run.ID, error) {
+	ids, err := texts(ctx, tx, `SELECT id FROM runs WHERE active = 1 ORDER BY created_at, rowid`)
+	if err != nil {
+		return nil, fmt.Errorf("active run ids: %w", err)
+	}
+	out := make([]run.ID, len(ids))
+	for i, id := range ids {
+		out[i] = run.ID(id)
+	}
+	return out, nil
+}
+
+// ClaimRun takes the lease of a run that nobody holds, or whose lease has run
+// out, for ttl from now. A lease that is held gives ErrLeaseTaken, to its own
+// owner as well: two workers of one process exclude each other like any two.
+func (s *Store) ClaimRun(ctx context.Context, id run.ID, owner string, ttl time.Duration, now time.Time) (Lease, error) {
+	lease := Lease{Owner: owner}
+	err := s.writer.QueryRowContext(ctx, `
+		UPDATE runs SET lease_owner = ?, lease_until = ?, generation = generation + 1
+		WHERE id = ? AND (lease_owner = '' OR lease_until <= ?)
+		RETURNING generation`,
+		owner, micros(now.Add(ttl)), id, micros(now)).Scan(&lease.Generation)
+	if errors.Is(err, sql.ErrNoRows) {
+		if _, err := s.Run(ctx, id); err != nil {
+			return Lease{}, fmt.Errorf("claim: %w", err)
+		}
+		return Lease{}, fmt.Errorf("claim run %s: %w", id, ErrLeaseTaken)
+	}
+	if err != nil {
+		return Lease{}, fmt.Errorf("claim run %s: %w", id, err)
+	}
+	return lease, nil
+}
+
+// RenewLease keeps a lease for another ttl from now. A lease that ran out but
+// that nobody else has taken is still ours. Otherwise it returns ErrLeaseLost.
+func (s *Store) RenewLease(ctx context.Context, id run.ID, l Lease, ttl time.Duration, now time.Time) error {
+	res, err := s.writer.ExecContext(ctx, `
+		UPDATE runs SET lease_until = ? WHERE id = ? AND lease_owner = ? AND generation = ?`,
+		micros(now.Add(ttl)), id, l.Owner, l.Generation)
+	if err != nil {
+		return fmt.Errorf("renew lease of run %s: %w", id, err)
+	}
+	return mustAffect(res, "renew lease of run "+string(id), ErrLeaseLost)
+}
+
+// ReleaseRun gives a lease back, or returns ErrLeaseLost.
+func (s *Store) ReleaseRun(ctx context.Context, id run.ID, l Lease) error {
+	res, err := s.writer.ExecContext(ctx, `
+		UPDATE runs SET lease_owner = '', lease_until = 0 WHERE id = ? AND lease_owner = ? AND generation = ?`,
+		id, l.Owner, l.Generation)
+	if err != nil {
+		return fmt.Errorf("release run %s: %w", id, err)
+	}
+	return mustAffect(res, "release run "+string(id), ErrLeaseLost)
+}
+
+// ReleaseOwner gives back every lease of an owner that is known to be dead, so
+// that its runs need not wait for their leases to run out.
+func (s *Store) ReleaseOwner(ctx context.Context, owner string) error {
+	if owner == "" {
+		return nil
+	}
+	if _, err := s.writer.ExecContext(ctx, `
+		UPDATE runs SET lease_owner = '', lease_until = 0 WHERE lease_owner = ?`, owner); err != nil {
+		return fmt.Errorf("release leases of %s: %w", owner, err)
+	}
+	return nil
+}
+
+// SaveState stores where the run stands, under the lease: ErrLeaseLost means
+// that someone else drives the run and that nothing was changed.
+func (s *Store) SaveState(ctx context.Context, id run.ID, l Lease, phase run.Phase, end run.EndReason, state []byte, now time.Time) error {
+	res, err := s.writer.ExecContext(ctx, `
+		UPDATE runs SET phase = ?, active = ?, end_reason = ?, state = ?, updated_at = ?
+		WHERE id = ? AND lease_owner = ? AND generation = ?`,
+		phase, active(phase), end, blob(state), micros(now), id, l.Owner, l.Generation)
+	if isUnique(err) { // a terminal run made active again beside a newer one
+		return fmt.Errorf("save state of run %s: %w", id, ErrRunActive)
+	}
+	if err != nil {
+		return fmt.Errorf("save state of run %s: %w", id, err)
+	}
+	return mustAffect(res, "save state of run "+string(id), ErrLeaseLost)
+}
+
+// RequestCancel records that by wants the run to stop; its driver sees it at
+// its next step. The first request stays. A run at its end is left alone.
+func (s *Store) RequestCancel(ctx context.Context, tx *sql.Tx, id run.ID, by string, now time.Time) error {
+	res, err := tx.ExecContext(ctx, `
+		UPDATE runs
+		SET cancel_requested_at = CASE WHEN active = 1 AND cancel_requested_at = 0 THEN ? ELSE cancel_requested_at END,
+		    cancel_by           = CASE WHEN active = 1 AND cancel_requested_at = 0 THEN ? ELSE cancel_by END
+		WHERE id = ?`, micros(now), by, id)
+	if err != nil {
+		return fmt.Errorf("request cancel of run %s: %w", id, err)
+	}
+	return mustAffect(res, "request cancel of run "+string(id), ErrNotFound)
+}

@@ -1,0 +1,179 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	"modernc.org/sqlite"
+	sqlitelib "modernc.org/sqlite/lib"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// Errors that callers decide on.
+var (
+	// ErrNotFound: there is no such row.
+	ErrNotFound = errors.New("store: not found")
+	// ErrRunActive: the issue already has a run that is not at its end.
+	ErrRunActive = errors.New("store: the issue has an active run")
+	// ErrLeaseTaken: someone else drives the run now.
+	ErrLeaseTaken = errors.New("store: lease taken")
+	// ErrLeaseLost: the lease used to be ours, and no longer is.
+	ErrLeaseLost = run.ErrLeaseLost
+)
+
+const (
+	// busyTimeout is how long a writer waits for another process's transaction.
+	busyTimeout = 5 * time.Second
+	// readers is the size of the pool of read-only connections.
+	readers = 4
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Store is an open database file. It is safe for concurrent use.
+type Store struct {
+	path   string
+	writer *sql.DB
+	reader *sql.DB
+}
+
+// Open opens the database file at path, makes it where there is none (its
+// directory must exist), and brings its tables up to date. Processes that open
+// the same file at the same moment wait for each other.
+func Open(ctx context.Context, path string) (*Store, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	// The file holds the text of private issues. SQLite gives the files it
+	// makes beside it (-wal, -shm) the same mode.
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	if err := f.Close(); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+
+	s := &Store{path: path}
+	if s.writer, err = openPool(path, 1, "immediate", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)"); err != nil {
+		return nil, fmt.Errorf("open store %s: %w", path, err)
+	}
+	if s.reader, err = openPool(path, readers, "deferred", "query_only(1)"); err != nil {
+		return nil, errors.Join(fmt.Errorf("open store %s: %w", path, err), s.writer.Close())
+	}
+	if err := s.Exclusively(ctx, s.migrate); err != nil {
+		return nil, errors.Join(fmt.Errorf("open store %s: %w", path, err), s.Close())
+	}
+	return s, nil
+}
+
+func openPool(path string, size int, txlock string, pragmas ...string) (*sql.DB, error) {
+	q := url.Values{
+		"_busy_timeout": {fmt.Sprint(busyTimeout.Milliseconds())},
+		"_txlock":       {txlock},
+		"_pragma":       pragmas,
+	}
+	dsn := url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}
+	db, err := sql.Open("sqlite", dsn.String())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(size)
+	db.SetMaxIdleConns(size)
+	return db, nil
+}
+
+func (s *Store) migrate(ctx context.Context) error {
+	dir, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	p, err := goose.NewProvider(goose.DialectSQLite3, s.writer, dir, goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	if _, err := p.Up(ctx); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	return nil
+}
+
+// Close closes the database. Transactions that are open end first.
+func (s *Store) Close() error {
+	return errors.Join(s.reader.Close(), s.writer.Close())
+}
+
+// DB is the writing connection, for the queue, which keeps its own tables in
+// the same file so that a row and its job commit together. It is one
+// connection: to use it inside a function given to InTx is a deadlock.
+func (s *Store) DB() *sql.DB { return s.writer }
+
+// Path is the absolute path of the database file.
+func (s *Store) Path() string { return s.path }
+
+// InTx runs f in one writing transaction: committed, and on disk, when f
+// returns nil; rolled back on an error or a panic. f must do everything by its
+// tx; every other method that writes, and InTx itself, would wait for the
+// connection that f holds.
+func (s *Store) InTx(ctx context.Context, f func(tx *sql.Tx) error) (err error) {
+	tx, err := s.writer.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("begin transaction: %w", err)
+	}
+	// After a commit this changes nothing; it also runs when f panics.
+	defer func() {
+		if rerr := tx.Rollback(); rerr != nil && !errors.Is(rerr, sql.ErrTxDone) {
+			err = errors.Join(err, fmt.Errorf("roll back: %w", rerr))
+		}
+	}()
+	if err := f(tx); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	return nil
+}
+
+// micros is the stored form of t; the zero time is stored as 0.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+// fromMicros is the opposite of micros.
+func fromMicros(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}
+
+// blob is b for a column that may not be NULL.
+func blob(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// isUnique says whether err is the violation of a unique index (and not of a
+// primary key).
+func isUnique(err error) bool {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && e.Code() == sqlitelib.SQLITE_CONSTRAINT_UNIQUE
+}
