@@ -1,0 +1,98 @@
+package handlers
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/palantir/go-githubapp/githubapp"
+	"github.com/rs/zerolog"
+
+	"github.com/org/ralph-action/internal/store"
+)
+
+// keeper puts deliveries into the store instead of handling them on the spot.
+// It is the dispatcher's scheduler, and its only handler, so that events
+// nobody decodes do not get as far as the scheduler.
+type keeper struct {
+	inbox inbox
+	queue enqueuer
+	now   func() time.Time
+}
+
+var (
+	_ githubapp.Scheduler    = (*keeper)(nil)
+	_ githubapp.EventHandler = (*keeper)(nil)
+)
+
+// badPayloadError is a genuine request whose payload is of no use.
+type badPayloadError struct {
+	status int
+	reason string
+}
+
+// Error implements error.
+func (e *badPayloadError) Error() string { return e.reason }
+
+// envelope is what the ingress wants to know of any payload.
+type envelope struct {
+	Action       string `json:"action"`
+	Installation struct {
+		ID int64 `json:"id"`
+	} `json:"installation"`
+	Repository struct {
+		NodeID string `json:"node_id"`
+	} `json:"repository"`
+}
+
+// Handles implements githubapp.EventHandler.
+func (k *keeper) Handles() []string { return eventNames() }
+
+// Handle implements githubapp.EventHandler. It is never called: Schedule, which
+// would call it, has the worker do the handling.
+func (k *keeper) Handle(context.Context, string, string, []byte) error {
+	return errors.New("webhook handler: deliveries are handled by the worker")
+}
+
+// Schedule implements githubapp.Scheduler: it returns nil once the delivery and
+// its job are on disk.
+func (k *keeper) Schedule(ctx context.Context, d githubapp.Dispatch) error {
+	if nestsTooDeep(d.Payload) {
+		return &badPayloadError{http.StatusRequestEntityTooLarge, "the payload nests deeper than GitHub's do"}
+	}
+	var env envelope
+	if err := json.Unmarshal(d.Payload, &env); err != nil {
+		return &badPayloadError{http.StatusBadRequest, "the payload is not the JSON that GitHub sends"}
+	}
+	if !handles(d.EventType, env.Action) {
+		return nil
+	}
+	delivery := store.Delivery{
+		GUID:         d.DeliveryID,
+		Event:        d.EventType,
+		Action:       env.Action,
+		Installation: env.Installation.ID,
+		RepoNode:     env.Repository.NodeID,
+		Body:         d.Payload,
+		ReceivedAt:   k.now(),
+	}
+	err := k.inbox.InTx(ctx, func(tx *sql.Tx) error {
+		fresh, err := k.inbox.InsertDelivery(ctx, tx, delivery)
+		if err != nil {
+			return err
+		}
+		if !fresh {
+			zerolog.Ctx(ctx).Info().Msg("webhook was accepted before")
+			return nil
+		}
+		return k.queue.EnqueueDelivery(ctx, tx, delivery.GUID)
+	})
+	if err != nil {
+		return fmt.Errorf("store delivery %s: %w", d.DeliveryID, err)
+	}
+	return nil
+}
