@@ -1,0 +1,234 @@
+package agent
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// The kinds of sandbox as far as a back end has to know.
+const (
+	SandboxLocal  = "local"
+	SandboxDocker = "docker"
+)
+
+// Invocation is what one start of an agent is for.
+type Invocation struct {
+	// Model is passed on as the person wrote it; "" leaves the CLI's default.
+	Model string
+	Mode  run.Mode
+	// Sandbox is SandboxLocal or SandboxDocker.
+	Sandbox string
+	// BaseURL is where the agent finds the model proxy, "" for the CLI's own
+	// default, which only works in the local sandbox.
+	BaseURL string
+	// Token is the run's token for the proxy; the real key stays outside.
+	Token string
+	// MaxTurns limits the model's turns in this start; 0 means no limit.
+	MaxTurns int
+}
+
+// Command is what a sandbox has to run and to provide.
+type Command struct {
+	Argv []string
+	// Env is added to the sandbox's own clean environment. HOME is not in it:
+	// the sandbox gives each start a fresh one, and with it a fresh
+	// configuration of the CLI.
+	Env map[string]string
+	// PassEnv names variables of the host that carry the agent's credentials.
+	// Only the local sandbox may pass them on.
+	PassEnv []string
+	// Mounts are host files the agent needs inside a container, read-only.
+	Mounts []Mount
+	// Writable are directories besides the work tree, the home and the
+	// temporary directory that the agent has to write to.
+	Writable []string
+}
+
+// Mount is one host file made visible read-only inside a container.
+type Mount struct {
+	Host   string
+	Target string
+}
+
+// Backend is one agent command line. Its methods are safe for concurrent use.
+type Backend interface {
+	// Name is the name a person configures.
+	Name() string
+	// Binary is the program the agent runs as, for look-up and messages.
+	Binary() string
+	// Command says how to start the agent. Its errors are *run.UserError where
+	// a person has to change something.
+	Command(Invocation) (Command, error)
+	// Check says whether the agent can be started on this host; look is
+	// exec.LookPath or the like. What is missing comes as *run.UserError.
+	Check(look func(file string) (string, error)) error
+	// NewParser makes a parser of one start's standard output. emit may be nil
+	// and is called from within Write and Close.
+	NewParser(emit func(Activity)) Parser
+}
+
+// Parser reads the output of one agent process. Write never fails and accepts
+// chunks cut anywhere. A Parser serves one goroutine at a time.
+type Parser interface {
+	io.Writer
+	// Close takes what is left as the last line and gives the outcome. The
+	// exit of the process is not part of it yet: see Result.WithExit.
+	Close() Result
+}
+
+// ActivityKind says what an agent does at the moment.
+type ActivityKind string
+
+// The kinds of activity.
+const (
+	// ActivityInit: the agent is up; Text is its version and model.
+	ActivityInit ActivityKind = "init"
+	// ActivityText: the agent says something.
+	ActivityText ActivityKind = "text"
+	// ActivityTool: the agent calls a tool.
+	ActivityTool ActivityKind = "tool"
+	// ActivityError: the model endpoint or the agent reports an error.
+	ActivityError ActivityKind = "error"
+	// ActivityRetry: a request is repeated after a pause.
+	ActivityRetry ActivityKind = "retry"
+	// ActivityOther: a sign of life without content; Text is the event's type.
+	ActivityOther ActivityKind = "other"
+)
+
+// Activity is one thing seen in the stream, for whoever watches.
+type Activity struct {
+	Kind ActivityKind
+	// Text is one line without control characters, at most 400 characters.
+	Text string
+	// Tool and Path are set on ActivityTool; Path is relative to the work tree
+	// where it lies in it.
+	Tool, Path string
+}
+
+// Outcome is how one start of an agent ended.
+type Outcome string
+
+// The outcomes. Only OutcomeCompleted, OutcomeErrored and OutcomeEmpty say
+// anything about the task; the others are about the agent's surroundings.
+const (
+	// OutcomeCompleted: the last result reports success. Whether anything was
+	// achieved is for the host to verify.
+	OutcomeCompleted Outcome = "completed"
+	// OutcomeErrored: the last result reports an error of no other class.
+	OutcomeErrored Outcome = "errored"
+	// OutcomeRateLimited: rate limit, usage limit or overload; wait and repeat.
+	OutcomeRateLimited Outcome = "rate_limited"
+	// OutcomeAuth: the credentials are missing or refused.
+	OutcomeAuth Outcome = "auth"
+	// OutcomeCredit: the account is out of credit.
+	OutcomeCredit Outcome = "credit"
+	// OutcomeEmpty: the stream ended without a result, though the exit is 0.
+	OutcomeEmpty Outcome = "empty"
+	// OutcomeCrashed: the process failed or was killed without saying why.
+	OutcomeCrashed Outcome = "crashed"
+)
+
+// Result is what one start of an agent came to.
+type Result struct {
+	Outcome Outcome
+	// FinalText is the agent's last message: of the last result, or where that
+	// has none, the last text of the main conversation. Control characters
+	// except newline and tab are gone; of more than 64 KiB the end is kept.
+	FinalText string
+	// Usage is zero when no result came: the counts in between are
+	// placeholders.
+	Usage run.Usage
+	// Model and Version are what the CLI says of itself.
+	Model, Version string
+	// Error is one line for a person, set unless the outcome is completed.
+	Error string
+	// RetryAt is when a rate limit ends, where the CLI told; otherwise zero.
+	// It comes from the agent's side: bound it before waiting for it.
+	RetryAt time.Time
+	// Lines counts the lines that were not blank, BadLines those of them that
+	// could not be read as an event.
+	Lines, BadLines   int
+	ToolCalls         int
+	PermissionDenials int
+	// Truncated: a line was longer than 16 MiB and was dropped.
+	Truncated bool
+}
+
+// WithExit combines what the stream said with how the process ended: its exit
+// code, the signal that killed it ("" if none) and why the host stopped it (""
+// if it did not). Success takes both a good last result and a good exit, except
+// that an agent the host stopped after its good last result has had its say. A
+// failure that the stream explains keeps that explanation.
+func (r Result) WithExit(code int, signal, reason string) Result {
+	if code == 0 && signal == "" && reason == "" {
+		return r
+	}
+	switch r.Outcome {
+	case OutcomeErrored, OutcomeRateLimited, OutcomeAuth, OutcomeCredit:
+		return r
+	case OutcomeCompleted:
+		if reason != "" {
+			return r
+		}
+	case OutcomeEmpty, OutcomeCrashed:
+	}
+	said := "without a result"
+	if r.Outcome == OutcomeCompleted {
+		said = "after reporting success"
+	}
+	r.Outcome = OutcomeCrashed
+	switch {
+	case reason != "":
+		r.Error = fmt.Sprintf("the agent was stopped %s: %s", said, oneLine(reason))
+	case signal != "":
+		r.Error = fmt.Sprintf("the agent was killed by signal %s %s", oneLine(signal), said)
+	default:
+		r.Error = fmt.Sprintf("the agent exited with code %d %s", code, said)
+	}
+	return r
+}
+
+// Options are what the back ends need to know of this installation.
+type Options struct {
+	// ScriptFile is the script of the script back end.
+	ScriptFile string
+	// Self is the path of our own binary, which is the scripted agent.
+	Self string
+	// ClaudePath is the Claude Code binary; "" means claude in the PATH.
+	ClaudePath string
+}
+
+// Names lists the back ends Lookup knows.
+func Names() []string { return []string{"claude", "script"} }
+
+// Lookup gives the back end of that name. An unknown name, or options that lack
+// what the back end needs, is a *run.UserError.
+func Lookup(name string, opts Options) (Backend, error) {
+	switch name {
+	case "claude":
+		return claude{path: opts.ClaudePath}, nil
+	case "script":
+		if opts.ScriptFile == "" {
+			return nil, &run.UserError{
+				Message: "the scripted agent has no script",
+				Hint:    "name a YAML file with its steps",
+			}
+		}
+		if opts.Self == "" {
+			return nil, fmt.Errorf("look up agent script: path of own binary not given")
+		}
+		return scripted{file: opts.ScriptFile, self: opts.Self}, nil
+	default:
+		known := Names()
+		slices.Sort(known)
+		return nil, &run.UserError{
+			Message: fmt.Sprintf("there is no agent %q", name),
+			Hint:    "use one of " + strings.Join(known, ", "),
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// ScriptCommand is the sub-command of our own binary that is the scripted
+// agent: `bot script-agent --script FILE`, prompt on standard input, work tree
+// as working directory. It calls RunScript.
+const ScriptCommand = "script-agent"
+
+// Where the scripted agent and its script are seen in a container.
+const (
+	scriptSelfTarget = "/opt/ralph/script-agent"
+	scriptFileTarget = "/opt/ralph/script.yaml"
+)
+
+// scripted is the back end of the scripted agent.
+type scripted struct {
+	file string
+	self string
+}
+
+// Name implements Backend.
+func (s scripted) Name() string { return "script" }
+
+// Binary implements Backend.
+func (s scripted) Binary() string { return s.self }
+
+// Command implements Backend.
+func (s scripted) Command(inv Invocation) (Command, error) {
+	self, err := filepath.Abs(s.self)
+	if err != nil {
+		return Command{}, fmt.Errorf("path of own binary: %w", err)
+	}
+	file, err := filepath.Abs(s.file)
+	if err != nil {
+		return Command{}, fmt.Errorf("path of script: %w", err)
+	}
+	if inv.Sandbox == SandboxLocal {
+		return Command{Argv: []string{self, ScriptCommand, "--script", file}}, nil
+	}
+	return Command{
+		Argv: []string{scriptSelfTarget, ScriptCommand, "--script", scriptFileTarget},
+		Mounts: []Mount{
+			{Host: self, Target: scriptSelfTarget},
+			{Host: file, Target: scriptFileTarget},
+		},
+	}, nil
+}
+
+// Check implements Backend: the script must be there and valid.
+func (s scripted) Check(look func(file string) (string, error)) error {
+	if _, err := look(s.self); err != nil {
+		return fmt.Errorf("look up own binary: %w", err)
+	}
+	b, err := os.ReadFile(s.file)
+	if err == nil {
+		_, err = ParseScript(b)
+	}
+	if err != nil {
+		return &run.UserError{
+			Message: fmt.Sprintf("the agent script %s cannot be used", s.file),
+			Hint:    err.Error(),
+			Err:     err,
+		}
+	}
+	return nil
+}
+
+// NewParser implements Backend: the scripted agent speaks as Claude Code does.
+func (s scripted) NewParser(emit func(Activity)) Parser { return newStream(emit) }
+
+// Script is what the scripted agent does.
+type Script struct {
+	// Model is the model it claims to be; "" means "scripted".
+	Model string `yaml:"model"`
+	// State is a file in which the agent counts its starts per task. Without
+	// it the number of the attempt in the prompt chooses the step, and a start
+	// that was no attempt (a rate limit) repeats for ever. A relative path
+	// counts from the work tree.
+	State string `yaml:"state"`
+	// Plan are the tasks it writes in plan mode.
+	Plan []PlannedTask `yaml:"plan"`
+	// Tasks has the steps of a task by its id ("T1"), by a part of its title, or
+	// "plan" for what it does beside writing the plan. One entry serves one
+	// start for that task; the last one repeats.
+	Tasks map[string][]Step `yaml:"tasks"`
+	// Default serves the tasks that Tasks does not name.
+	Default []Step `yaml:"default"`
+}
+
+// PlannedTask is one task of the plan.
+type PlannedTask struct {
+	Title  string   `yaml:"title"`
+	Accept []string `yaml:"accept"`
+}
+
+// Step is what the agent does in one start. Paths are relative to the work tree.
+type Step struct {
+	// Files are written, directories made as needed.
+	Files map[string]string `yaml:"files"`
+	// Append adds text to files.
+	Append map[string]string `yaml:"append"`
+	Delete []string          `yaml:"delete"`
+	// Learn is appended to the Learnings of the progress file.
+	Learn string `yaml:"learn"`
+	// Tick ticks the task's own box: the agent's claim that it is done.
+	Tick bool `yaml:"tick"`
+	// Say is the final message.
+	Say     string  `yaml:"say"`
+	CostUSD float64 `yaml:"cost_usd"`
+	// Misbehave names one thing the agent does wrong; see Misbehaviours.
+	Misbehave string `yaml:"misbehave"`
+	// RetryAfter is how many seconds off the limit of rate_limit ends; 0 means
+	// the agent does not say.
+	RetryAfter int `yaml:"retry_after"`
+	// Exit is the exit code; 0 leaves the one that fits the behaviour.
+	Exit int `yaml:"exit"`
+}
+
+// The ways to misbehave.
+const (
+	misNothing         = "nothing"          // claims success, changes nothing
+	misGarbage         = "garbage"          // works, but prints no event at all
+	misHugeLine        = "huge_line"        // prints a line of 50 MB first
+	misSymlinkProgress = "symlink_progress" // progress file becomes a link to /etc/passwd
+	misDeleteProgress  = "delete_progress"  // removes the progress file
+	misTickAll         = "tick_all"         // ticks every box
+	misDoneEarly       = "done_early"       // sets the status to done
+	misIsError         = "is_error"         // the API refuses: result with is_error
+	misRateLimit       = "rate_limit"       // the API answers 429
+	misAuth            = "auth"             // the API answers 401
+	misCredit          = "credit"           // the account is empty
+	misCrash           = "crash"            // dies after the work, exit 1, no result
+	misHang            = "hang"             // does nothing until it is killed
+	misNoResult        = "no_result"        // works, exits 0, gives no result
+	misEscapeWrite     = "escape_write"     // writes beside the work tree
+	misNestedGit       = "nested_git"       // leaves a repository with hooks in a directory
+	misForgeLog        = "forge_log"        // writes rows into the iteration log
+	misEditWorkflow    = "edit_workflow"    // adds a GitHub workflow
+	misTouch           = "touch:"           // writes one more file: touch:PATH
+)
+
+// Misbehaviours lists what Step.Misbehave may be; the last takes a path.
+func Misbehaviours() []string {
+	return []string{
+		misNothing, misGarbage, misHugeLine, misSymlinkProgress, misDeleteProgress,
+		misTickAll, misDoneEarly, misIsError, misRateLimit, misAuth, misCredit,
+		misCrash, misHang, misNoResult, misEscapeWrite, misNestedGit, misForgeLog,
+		misEditWorkflow, misTouch + "PATH",
+	}
+}
+
+// ParseScript reads a script strictly: an unknown key is an error that names
+// line and column.
+func ParseScript(b []byte) (Script, error) {
+	var s Script
+	if err := yaml.UnmarshalWithOptions(b, &s, yaml.Strict()); err != nil {
+		return Script{}, fmt.Errorf("parse agent script: %w", err)
+	}
+	for i, t := range s.Plan {
+		if strings.TrimSpace(t.Title) == "" || strings.ContainsAny(t.Title, "\r\n") {
+			return Script{}, fmt.Errorf("parse agent script: plan, entry %d: the title must be one line", i+1)
+		}
+	}
+	check := func(where string, steps []Step) error {
+		for i, step := range steps {
+			if err := step.check(); err != nil {
+				return fmt.Errorf("parse agent script: %s, entry %d: %w", where, i+1, err)
+			}
+		}
+		return nil
+	}
+	for _, key := range sortedKeys(s.Tasks) {
+		if err := check("tasks, "+key, s.Tasks[key]); err != nil {
+			return Script{}, err
+		}
+	}
+	if err := check("default", s.Default); err != nil {
+		return Script{}, err
+	}
+	return s, nil
+}
+
+func (s Step) check() error {
+	paths := slices.Concat(sortedKeys(s.Files), sortedKeys(s.Append), s.Delete)
+	if extra, ok := strings.CutPrefix(s.Misbehave, misTouch); ok {
+		paths = append(paths, extra)
+	} else if s.Misbehave != "" && !slices.Contains(Misbehaviours(), s.Misbehave) {
+		return fmt.Errorf("unknown misbehaviour %q; there are %s", s.Misbehave, strings.Join(Misbehaviours(), ", "))
+	}
+	for _, p := range paths {
+		if !filepath.IsLocal(filepath.FromSlash(p)) {
+			return fmt.Errorf("path %q is not in the work tree", p)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+const (
+	// socketName is the socket in the directory that is mounted.
+	socketName = "gw.sock"
+	// maxSocketPath is what sun_path of Linux holds, less the closing zero.
+	maxSocketPath = 107
+)
+
+// Server serves a gateway on a unix socket.
+type Server struct {
+	path string
+	http *http.Server
+	done chan error // the end of Serve; holds one value
+}
+
+// Listen serves h on the socket DIR/gw/gw.sock and returns once connections are
+// accepted.
+//
+// The container's user has to reach the socket, others on the host must not. So
+// dir is made with mode 0700 and keeps the host's users out, while the directory
+// gw in it, which is what a container mounts, and the socket are open to all. The
+// directory is mounted rather than the socket, so that a container sees the new
+// socket after a restart.
+//
+// A socket nobody listens on is replaced. One that is in use, a file in its
+// place, or a path of more than 107 bytes is an error.
+func Listen(dir string, h http.Handler) (*Server, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("gateway directory: %w", err)
+	}
+	path := filepath.Join(dir, "gw", socketName)
+	if len(path) > maxSocketPath {
+		return nil, &run.UserError{
+			Message: fmt.Sprintf("the path of the gateway's socket has %d bytes, and Linux allows %d: %s", len(path), maxSocketPath, path),
+			Hint:    "choose a shorter directory for run data",
+		}
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("gateway directory: %w", err)
+	}
+	// MkdirAll leaves a directory alone that is there already.
+	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a directory
+		return nil, fmt.Errorf("gateway directory: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("gateway directory: %w", err)
+	}
+	if err := os.Chmod(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // see above: the container's user has to pass
+		return nil, fmt.Errorf("gateway directory: %w", err)
+	}
+	if err := removeStale(path); err != nil {
+		return nil, err
+	}
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("listen on gateway socket: %w", err)
+	}
+	if err := os.Chmod(path, 0o666); err != nil { //nolint:gosec // see above
+		return nil, errors.Join(fmt.Errorf("gateway socket: %w", err), l.Close())
+	}
+	s := &Server{
+		path: path,
+		http: &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute},
+		done: make(chan error, 1),
+	}
+	go func() { s.done <- s.http.Serve(l) }()
+	return s, nil
+}
+
+// removeStale makes room for a new socket.
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("gateway socket: %w", err)
+	}
+	if info.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("gateway socket: %s is not a socket", path)
+	}
+	if c, err := (&net.Dialer{Timeout: time.Second}).DialContext(context.Background(), "unix", path); err == nil {
+		return errors.Join(fmt.Errorf("gateway socket: %s is in use by another process", path), c.Close())
+	}
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("remove stale gateway socket: %w", err)
+	}
+	return nil
+}
+
+// Path is the socket on the host.
+func (s *Server) Path() string { return s.path }
+
+// Dir is the directory to mount into a container; the socket in it is gw.sock.
+func (s *Server) Dir() string { return filepath.Dir(s.path) }
+
+// Close stops accepting, waits for the requests under way until ctx ends, cuts
+// off what is left, and removes the socket.
+func (s *Server) Close(ctx context.Context) error {
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("close gateway: %w", err), s.http.Close())
+	}
+	if served := <-s.done; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, fmt.Errorf("serve gateway: %w", served))
+	}
+	s.done <- http.ErrServerClosed // a second Close finds it ended
+	return err
+}
