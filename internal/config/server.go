@@ -34,8 +34,8 @@ const (
 // error.
 const (
 	EnvPrivateKey    = "RALPH_APP_PRIVATE_KEY"
-	EnvWebhookSecret = "RALPH_WEBHOOK_SECRET" //nolint:gosec // G101: the name of a variable, not a secret
-	EnvAPIKey        = "ANTHROPIC_API_KEY"
+	EnvWebhookSecret = "RALPH_WEBHOOK_SECRET"    //nolint:gosec // G101: the name of a variable, not a secret
+	EnvAPIKey        = "ANTHROPIC_API_KEY"       //nolint:gosec // G101: the name of a variable, not a secret
 	EnvAuthToken     = "CLAUDE_CODE_OAUTH_TOKEN" //nolint:gosec // G101: the name of a variable, not a secret
 )
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -51,9 +52,7 @@ func good() environ {
 func load(t *testing.T, source string, env environ, files disk) (config.Server, error) {
 	t.Helper()
 	all := disk{confPath: source}
-	for k, v := range files {
-		all[k] = v
-	}
+	maps.Copy(all, files)
 	return config.LoadServer(confPath, env.lookup, all.read)
 }
 
@@ -168,9 +167,7 @@ func TestLoadServerSecrets(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			env := good()
-			for k, v := range tt.env {
-				env[k] = v
-			}
+			maps.Copy(env, tt.env)
 			source := minimal
 			if tt.source != "" {
 				source = tt.source + "sandbox:\n  image: agent:1\n"
