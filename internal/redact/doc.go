@@ -1,0 +1,10 @@
+// Package redact keeps secrets out of what is written where people or agents
+// can read it: logs, comments, commit messages, transcripts.
+//
+// Invariants:
+//   - A known secret never leaves a Masker, be it plain, in hex, in URL form or
+//     in base64 at any alignment, and wherever the border of a chunk falls.
+//   - Masking does not depend on how the text was cut into chunks.
+//   - What only looks like a secret (the token forms of GitHub, Anthropic and
+//     AWS, private keys) is masked too, known or not.
+package redact

@@ -1,0 +1,133 @@
+package redact
+
+import "bytes"
+
+// pattern is a form of secret that is known by its looks: a prefix, then at
+// least min characters of a set. It goes on as long as the set does.
+type pattern struct {
+	prefix string
+	min    int
+	// set lists ranges as pairs: "azAZ__".
+	set string
+	// pem patterns have a header line in place of min and end at their footer.
+	pem bool
+}
+
+const word = "azAZ09__"
+
+// patterns are the token forms of the services this program deals with.
+// Installation tokens are "ghs_<app>_<JWT>" since April 2026: about 520
+// characters with dots and hyphens.
+var patterns = [...]pattern{
+	{prefix: "ghs_", min: 36, set: word + "..--"},
+	{prefix: "ghp_", min: 36, set: word},
+	{prefix: "gho_", min: 36, set: word},
+	{prefix: "ghu_", min: 36, set: word},
+	{prefix: "ghr_", min: 36, set: word},
+	{prefix: "github_pat_", min: 22, set: word},
+	{prefix: "sk-ant-", min: 20, set: word + "--"},
+	{prefix: "AKIA", min: 16, set: "AZ09"},
+	// The user part of a clone address: all that may stand there.
+	{prefix: "x-access-token:", min: 1, set: word + "!!$$&.;;==~~%%"},
+	// Base64 and old-style headers, with line ends as they are or as "\\n".
+	{prefix: "-----BEGIN ", set: "azAZ09++//==::,,\\\\  --\t\t\n\n\r\r", pem: true},
+}
+
+// has says whether c belongs to the pattern's set.
+func (p *pattern) has(c byte) bool {
+	for i := 0; i+1 < len(p.set); i += 2 {
+		if p.set[i] <= c && c <= p.set[i+1] {
+			return true
+		}
+	}
+	return false
+}
+
+// matchPattern gives the length of the shortest text at the start of b that is
+// certain to be a secret.
+func matchPattern(b []byte, final bool) (n int, pat *pattern, partial bool) {
+	switch b[0] {
+	case 'g', 's', 'A', 'x', '-':
+	default:
+		return 0, nil, false
+	}
+	for i := range patterns {
+		p := &patterns[i]
+		if len(b) < len(p.prefix) {
+			partial = partial || !final && bytes.HasPrefix([]byte(p.prefix), b)
+			continue
+		}
+		if !bytes.HasPrefix(b, []byte(p.prefix)) {
+			continue
+		}
+		n, partial = p.match(b[len(p.prefix):], final)
+		if n == 0 {
+			return 0, nil, partial
+		}
+		return len(p.prefix) + n, p, false
+	}
+	return 0, nil, partial
+}
+
+func (p *pattern) match(body []byte, final bool) (n int, partial bool) {
+	if p.pem {
+		n, partial = frame(body, final)
+		// Certificates and public keys are no secret.
+		if n > 0 && !bytes.Contains(body[:n], []byte("PRIVATE KEY")) {
+			return 0, false
+		}
+		return n, partial
+	}
+	for n < p.min {
+		if n == len(body) {
+			return 0, !final
+		}
+		if !p.has(body[n]) {
+			return 0, false
+		}
+		n++
+	}
+	return n, false
+}
+
+// ends gives the length of what closes the pattern at the start of b.
+func (p *pattern) ends(b []byte, final bool) (n int, partial bool) {
+	if !p.pem {
+		return 0, false
+	}
+	const footer = "-----END "
+	if len(b) < len(footer) {
+		return 0, !final && bytes.HasPrefix([]byte(footer), b)
+	}
+	if !bytes.HasPrefix(b, []byte(footer)) {
+		return 0, false
+	}
+	n, partial = frame(b[len(footer):], final)
+	if n > 0 {
+		n += len(footer)
+	}
+	return n, partial
+}
+
+// frame gives the length of "RSA PRIVATE KEY-----" and its kin at the start
+// of b.
+func frame(b []byte, final bool) (n int, partial bool) {
+	const longest, dashes = 60, "-----"
+	for i, c := range b[:min(len(b), longest)] {
+		switch {
+		case c == ' ', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case c == '-':
+			rest := b[i:]
+			if len(rest) < len(dashes) {
+				return 0, !final && bytes.HasPrefix([]byte(dashes), rest)
+			}
+			if bytes.HasPrefix(rest, []byte(dashes)) {
+				return i + len(dashes), false
+			}
+			return 0, false
+		default:
+			return 0, false
+		}
+	}
+	return 0, !final && len(b) < longest
+}

@@ -1,0 +1,209 @@
+package redact
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// MinSecret is the least number of bytes of a known secret: masking shorter
+// values would punch holes into ordinary text.
+const MinSecret = 6
+
+// Masker masks secrets. It is immutable and safe for concurrent use; a nil
+// Masker masks by pattern only.
+type Masker struct {
+	// forms holds the known values in all their spellings, by first byte,
+	// longest first.
+	forms [256][]string
+	mask  string
+}
+
+// masks are tried in turn for one that shares no character with a known
+// value: no value can then come together from a mask and its neighbours.
+var masks = [...]string{"***", "•••", "███", "▒▒▒"}
+
+// New makes a Masker for known secrets. Values shorter than MinSecret are left
+// out; so are lines of them, where a value has several lines, each of which is
+// masked by itself too.
+func New(secrets ...string) *Masker {
+	m := &Masker{}
+	var all []string
+	for _, s := range secrets {
+		s = strings.Trim(s, "\r\n")
+		all = append(all, spellings(s)...)
+		if lines := strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }); len(lines) > 1 {
+			for _, line := range lines {
+				// The frame of a PEM block is no secret.
+				if !strings.HasPrefix(line, "-----") {
+					all = append(all, spellings(line)...)
+				}
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(b) - len(a)
+		}
+		return strings.Compare(a, b)
+	})
+	all = slices.Compact(all)
+	for _, f := range all {
+		m.forms[f[0]] = append(m.forms[f[0]], f)
+	}
+	m.mask = masks[len(masks)-1]
+	for _, candidate := range masks {
+		if !slices.ContainsFunc(all, func(f string) bool { return strings.ContainsAny(f, candidate) }) {
+			m.mask = candidate
+			break
+		}
+	}
+	return m
+}
+
+// spellings lists the forms in which a value may show up.
+func spellings(s string) []string {
+	if len(s) < MinSecret {
+		return nil
+	}
+	h := hex.EncodeToString([]byte(s))
+	out := []string{s, url.QueryEscape(s), url.PathEscape(s), h, strings.ToUpper(h)}
+	// Base64 of a text that has the value in it: the value starts at one of
+	// three alignments, and the characters at both ends also depend on its
+	// neighbours. What lies between them is always the same.
+	for shift := range 3 {
+		padded := append(make([]byte, shift), s...)
+		for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			coded := enc.EncodeToString(padded)
+			from := (shift*8 + 5) / 6
+			to := len(padded) * 8 / 6
+			if to-from >= MinSecret {
+				out = append(out, coded[from:to])
+			}
+		}
+	}
+	return out
+}
+
+// Mask returns s with every secret replaced.
+func (m *Masker) Mask(s string) string {
+	sc := scanner{m: m}
+	return string(sc.feed([]byte(s), true))
+}
+
+// Writer returns a writer that passes masked text on to w. It keeps back what
+// may turn out to be a secret; Close passes on the rest, and does not close w.
+// It is not safe for concurrent use.
+func (m *Masker) Writer(w io.Writer) *Writer { return &Writer{w: w, sc: scanner{m: m}} }
+
+// Writer masks a stream.
+type Writer struct {
+	w   io.Writer
+	sc  scanner
+	err error
+}
+
+// Write implements io.Writer. All of p counts as written, even where some of
+// it is kept back. After an error of the writer below, it is returned again.
+func (w *Writer) Write(p []byte) (int, error) {
+	if w.flush(p, false); w.err != nil {
+		return 0, w.err
+	}
+	return len(p), nil
+}
+
+// Close passes on what was kept back.
+func (w *Writer) Close() error {
+	w.flush(nil, true)
+	return w.err
+}
+
+func (w *Writer) flush(p []byte, final bool) {
+	if w.err != nil {
+		return
+	}
+	if out := w.sc.feed(p, final); len(out) > 0 {
+		_, w.err = w.w.Write(out)
+	}
+}
+
+// scanner masks a text that comes in pieces.
+type scanner struct {
+	m    *Masker
+	held []byte
+	// masking: the mask for what is being dropped is out already. Secrets that
+	// overlap or touch share one mask, so that the tail of one does not stay
+	// behind the mask of another.
+	masking bool
+	// until is how much of held is to be dropped for certain.
+	until int
+	// swallow drops on, past until, while the text goes on like the pattern.
+	swallow *pattern
+}
+
+// feed returns what can be decided after p has come in.
+func (sc *scanner) feed(p []byte, final bool) []byte {
+	b := append(sc.held, p...)
+	out := make([]byte, 0, len(b))
+	until := sc.until
+	for i := 0; i < len(b); i++ {
+		n, pat, partial := sc.m.match(b[i:], final)
+		if !partial && n == 0 && sc.masking && i >= until && sc.swallow != nil {
+			n, partial = sc.swallow.ends(b[i:], final)
+			if n > 0 {
+				sc.swallow = nil
+			}
+		}
+		if partial {
+			sc.held, sc.until = append([]byte(nil), b[i:]...), max(until-i, 0)
+			return out
+		}
+		if n > 0 {
+			if !sc.masking {
+				out = append(out, sc.mask()...)
+				sc.masking = true
+			}
+			until = max(until, i+n)
+			if pat != nil {
+				sc.swallow = pat
+			}
+		}
+		if sc.masking && (i < until || sc.swallow != nil && sc.swallow.has(b[i])) {
+			continue
+		}
+		sc.masking, sc.swallow = false, nil
+		out = append(out, b[i])
+	}
+	sc.held, sc.until = nil, max(until-len(b), 0)
+	return out
+}
+
+func (sc *scanner) mask() string {
+	if sc.m == nil {
+		return masks[0]
+	}
+	return sc.m.mask
+}
+
+// match gives the length of the longest secret at the start of b, and the
+// pattern it has, if any. partial says that more text could make one, or a
+// longer one.
+func (m *Masker) match(b []byte, final bool) (n int, pat *pattern, partial bool) {
+	if m != nil {
+		for _, f := range m.forms[b[0]] {
+			switch {
+			case len(b) >= len(f):
+				if string(b[:len(f)]) == f {
+					n = max(n, len(f))
+				}
+			case !final && strings.HasPrefix(f, string(b)):
+				return 0, nil, true
+			}
+		}
+	}
+	pn, pat, partial := matchPattern(b, final)
+	return max(n, pn), pat, partial
+}
