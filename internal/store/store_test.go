@@ -1,0 +1,713 @@
+package store_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
+)
+
+// t0 is when the tests happen.
+func t0() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 123456000, time.UTC) }
+
+func open(t testing.TB, path string) *store.Store {
+	t.Helper()
+	st, err := store.Open(context.Background(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return st
+}
+
+func fresh(t testing.TB) *store.Store {
+	t.Helper()
+	return open(t, filepath.Join(t.TempDir(), "bot.db"))
+}
+
+// inTx runs f in a transaction that must succeed.
+func inTx(t testing.TB, st *store.Store, f func(tx *sql.Tx) error) {
+	t.Helper()
+	if err := st.InTx(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func createRun(t testing.TB, st *store.Store, r store.Run) {
+	t.Helper()
+	inTx(t, st, func(tx *sql.Tx) error { return st.CreateRun(t.Context(), tx, r) })
+}
+
+func aRun(id run.ID, issue int) store.Run {
+	return store.Run{
+		ID: id, RepoOwner: "acme", RepoName: "app", RepoNode: "R_1", Installation: 11,
+		IssueNumber: issue, IssueNode: fmt.Sprintf("I_%d", issue),
+		Phase: run.PhaseQueued, State: []byte(`{"v":1}`), CreatedAt: t0(), UpdatedAt: t0(),
+	}
+}
+
+func wantErr(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("error %v, want %v", err, want)
+	}
+}
+
+func TestOpen(t *testing.T) {
+	t.Parallel()
+
+	t.Run("makes a private file that survives a power cut", func(t *testing.T) {
+		t.Parallel()
+		st := open(t, filepath.Join(t.TempDir(), "a b?c#d%41.db"))
+		info, err := os.Stat(st.Path())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != 0o600 {
+			t.Errorf("mode %o, want 600", got)
+		}
+		for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1"} {
+			var got string
+			if err := st.DB().QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
+				t.Errorf("PRAGMA %s is %q, %v; want %q", pragma, got, err, want)
+			}
+		}
+	})
+
+	t.Run("many at once on a new file", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(t.TempDir(), "bot.db")
+		var g errgroup.Group
+		for range 8 {
+			g.Go(func() error {
+				st, err := store.Open(context.Background(), path)
+				if err != nil {
+					return err
+				}
+				return st.Close()
+			})
+		}
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+
+	t.Run("says which file it cannot open", func(t *testing.T) {
+		t.Parallel()
+		_, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "no", "such", "dir.db"))
+		wantErr(t, err, os.ErrNotExist)
+	})
+
+	t.Run("refuses what is not a database", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(t.TempDir(), "bot.db")
+		if err := os.WriteFile(path, []byte("these are not the bytes of a database file, but many"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if st, err := store.Open(t.Context(), path); err == nil {
+			t.Error("opened a text file")
+			if err := st.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestInTxRollsBack(t *testing.T) {
+	t.Parallel()
+	st := fresh(t)
+	boom := errors.New("boom")
+	insert := func(tx *sql.Tx) error {
+		_, err := st.InsertDelivery(t.Context(), tx, store.Delivery{GUID: "g", ReceivedAt: t0()})
+		return err
+	}
+
+	err := st.InTx(t.Context(), func(tx *sql.Tx) error { return errors.Join(insert(tx), boom) })
+	wantErr(t, err, boom)
+
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic was swallowed")
+			}
+		}()
+		_ = st.InTx(t.Context(), func(tx *sql.Tx) error {
+			if err := insert(tx); err != nil {
+				t.Error(err)
+			}
+			panic("boom")
+		})
+	}()
+
+	_, err = st.Delivery(t.Context(), "g")
+	wantErr(t, err, store.ErrNotFound)
+	inTx(t, st, insert) // the connection is free again
+}
+
+func TestDelivery(t *testing.T) {
+	t.Parallel()
+	st := fresh(t)
+	want := store.Delivery{
+		GUID: "g-1", Event: "issues", Action: "labeled", Installation: 11, RepoNode: "R_1",
+		Body: []byte("{\"a\":\"\x00\xff\"}"), ReceivedAt: t0(),
+	}
+	insert := func(d store.Delivery) (isFresh bool) {
+		inTx(t, st, func(tx *sql.Tx) (err error) {
+			isFresh, err = st.InsertDelivery(t.Context(), tx, d)
+			return err
+		})
+		return isFresh
+	}
+	unprocessed := func() (guids []string) {
+		inTx(t, st, func(tx *sql.Tx) (err error) {
+			guids, err = st.UnprocessedDeliveries(t.Context(), tx, 10)
+			return err
+		})
+		return guids
+	}
+	check := func(want store.Delivery) {
+		t.Helper()
+		got, err := st.Delivery(t.Context(), want.GUID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+
+	if !insert(want) {
+		t.Error("first insert is not fresh")
+	}
+	check(want)
+
+	again := want
+	again.Body, again.Event = []byte("other"), "push"
+	if insert(again) {
+		t.Error("second insert is fresh")
+	}
+	check(want)
+
+	older := store.Delivery{GUID: "g-0", ReceivedAt: t0().Add(-time.Second)}
+	insert(older)
+	if diff := cmp.Diff([]string{"g-0", "g-1"}, unprocessed()); diff != "" {
+		t.Error(diff)
+	}
+
+	mark := func(guid, outcome string, at time.Time) error {
+		return st.InTx(t.Context(), func(tx *sql.Tx) error {
+			return st.MarkDelivery(t.Context(), tx, guid, outcome, at)
+		})
+	}
+	if err := mark("g-1", "run r-1 created", t0().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if err := mark("g-1", "too late", t0().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	want.Outcome, want.ProcessedAt = "run r-1 created", t0().Add(time.Minute)
+	check(want)
+	if diff := cmp.Diff([]string{"g-0"}, unprocessed()); diff != "" {
+		t.Error(diff)
+	}
+	wantErr(t, mark("unknown", "x", t0()), store.ErrNotFound)
+	if insert(want) {
+		t.Error("a processed delivery is accepted anew")
+	}
+}
+
+func TestDeliveryAcceptedOnceAmongProcesses(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "bot.db")
+	stores := []*store.Store{open(t, path), open(t, path)}
+	const guids, tries = 10, 4
+	var (
+		g  errgroup.Group
+		mu sync.Mutex
+	)
+	accepted := map[string]int{}
+	for i := range guids * tries {
+		st, guid := stores[i%2], fmt.Sprint(i/tries)
+		g.Go(func() error {
+			return st.InTx(context.Background(), func(tx *sql.Tx) error {
+				isFresh, err := st.InsertDelivery(context.Background(), tx, store.Delivery{GUID: guid, ReceivedAt: t0()})
+				if isFresh {
+					mu.Lock()
+					accepted[guid]++
+					mu.Unlock()
+				}
+				return err
+			})
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for guid, n := range accepted {
+		if n != 1 {
+			t.Errorf("%s accepted %d times", guid, n)
+		}
+	}
+	if len(accepted) != guids {
+		t.Errorf("%d accepted, want %d", len(accepted), guids)
+	}
+}
+
+func TestKilledProcess(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, commits string
+		want          error
+	}{
+		{"inside a transaction", "", store.ErrNotFound},
+		{"after the commit", "yes", nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			st := fresh(t)
+			killChild(t, st.Path(), tc.commits)
+			if _, err := st.Delivery(t.Context(), "from-child"); !errors.Is(err, tc.want) {
+				t.Errorf("delivery of the killed process: %v, want %v", err, tc.want)
+			}
+			// Whatever the process held, it is free.
+			inTx(t, st, func(tx *sql.Tx) error {
+				_, err := st.InsertDelivery(t.Context(), tx, store.Delivery{GUID: "after", ReceivedAt: t0()})
+				return err
+			})
+			if err := st.Exclusively(t.Context(), func(context.Context) error { return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestExclusively(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "bot.db")
+	a, b := open(t, path), open(t, path)
+	err := a.Exclusively(t.Context(), func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		err := b.Exclusively(ctx, func(context.Context) error { return errors.New("both are in") })
+		wantErr(t, err, context.DeadlineExceeded)
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	st := fresh(t)
+	_, err := st.Run(t.Context(), "r-1")
+	wantErr(t, err, store.ErrNotFound)
+	_, err = st.ActiveRunByIssue(t.Context(), "R_1", 7)
+	wantErr(t, err, store.ErrNotFound)
+	_, err = st.LatestRunByIssue(t.Context(), "R_1", 7)
+	wantErr(t, err, store.ErrNotFound)
+
+	want := aRun("r-1", 7)
+	createRun(t, st, want)
+	for name, get := range map[string]func() (store.Run, error){
+		"Run":              func() (store.Run, error) { return st.Run(t.Context(), "r-1") },
+		"ActiveRunByIssue": func() (store.Run, error) { return st.ActiveRunByIssue(t.Context(), "R_1", 7) },
+		"LatestRunByIssue": func() (store.Run, error) { return st.LatestRunByIssue(t.Context(), "R_1", 7) },
+	} {
+		got, err := get()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	createRun(t, st, aRun("r-2", 8)) // another issue
+	other := aRun("r-3", 7)
+	other.RepoNode = "R_2" // same number elsewhere
+	createRun(t, st, other)
+	err = st.InTx(t.Context(), func(tx *sql.Tx) error { return st.CreateRun(t.Context(), tx, aRun("r-4", 7)) })
+	wantErr(t, err, store.ErrRunActive)
+	err = st.InTx(t.Context(), func(tx *sql.Tx) error { return st.CreateRun(t.Context(), tx, aRun("r-1", 9)) })
+	if err == nil || errors.Is(err, store.ErrRunActive) {
+		t.Errorf("an id used twice: %v", err)
+	}
+}
+
+func TestOneActiveRunPerIssue(t *testing.T) {
+	t.Parallel()
+	for _, phase := range []run.Phase{
+		run.PhaseQueued, run.PhasePreparing, run.PhasePlanning, run.PhaseAwaitingPerson, run.PhaseIterating,
+		run.PhaseFinishing, run.PhaseDone, run.PhasePaused, run.PhaseFailed, run.PhaseCancelled,
+	} {
+		t.Run(string(phase), func(t *testing.T) {
+			t.Parallel()
+			st := fresh(t)
+			createRun(t, st, aRun("r-1", 7))
+			lease, err := st.ClaimRun(t.Context(), "r-1", "a", time.Minute, t0())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := st.SaveState(t.Context(), "r-1", lease, phase, "", nil, t0()); err != nil {
+				t.Fatal(err)
+			}
+			var ids []run.ID
+			inTx(t, st, func(tx *sql.Tx) (err error) {
+				ids, err = st.ActiveRunIDs(t.Context(), tx)
+				return err
+			})
+			active, err := st.ActiveRuns(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			second := aRun("r-2", 7)
+			second.CreatedAt = t0().Add(time.Second)
+			err = st.InTx(t.Context(), func(tx *sql.Tx) error { return st.CreateRun(t.Context(), tx, second) })
+			if !phase.Terminal() {
+				wantErr(t, err, store.ErrRunActive)
+				if len(ids) != 1 || len(active) != 1 {
+					t.Errorf("active: %v, %v", ids, active)
+				}
+				return
+			}
+			if err != nil || len(ids) != 0 || len(active) != 0 {
+				t.Fatalf("after the end: create %v, active %v, %v", err, ids, active)
+			}
+			if latest, err := st.LatestRunByIssue(t.Context(), "R_1", 7); err != nil || latest.ID != "r-2" {
+				t.Errorf("latest is %s, %v", latest.ID, err)
+			}
+			// The first cannot come back beside the second.
+			err = st.SaveState(t.Context(), "r-1", lease, run.PhaseIterating, "", nil, t0())
+			wantErr(t, err, store.ErrRunActive)
+		})
+	}
+}
+
+func TestLease(t *testing.T) {
+	t.Parallel()
+	const ttl = time.Minute
+	claim := func(t *testing.T, st *store.Store, owner string, now time.Time) store.Lease {
+		t.Helper()
+		l, err := st.ClaimRun(t.Context(), "r-1", owner, ttl, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	save := func(t *testing.T, st *store.Store, l store.Lease, state string) error {
+		t.Helper()
+		return st.SaveState(t.Context(), "r-1", l, run.PhaseIterating, "", []byte(state), t0())
+	}
+	for name, test := range map[string]func(t *testing.T, st *store.Store){
+		"held": func(t *testing.T, st *store.Store) {
+			claim(t, st, "a", t0())
+			for _, owner := range []string{"a", "b"} {
+				_, err := st.ClaimRun(t.Context(), "r-1", owner, ttl, t0().Add(ttl-time.Second))
+				wantErr(t, err, store.ErrLeaseTaken)
+			}
+		},
+		"no such run": func(t *testing.T, st *store.Store) {
+			_, err := st.ClaimRun(t.Context(), "r-2", "a", ttl, t0())
+			wantErr(t, err, store.ErrNotFound)
+		},
+		"run out and taken over": func(t *testing.T, st *store.Store) {
+			old := claim(t, st, "a", t0())
+			now := claim(t, st, "b", t0().Add(ttl))
+			if now.Generation <= old.Generation {
+				t.Errorf("generation %d after %d", now.Generation, old.Generation)
+			}
+			wantErr(t, save(t, st, old, "old"), store.ErrLeaseLost)
+			wantErr(t, save(t, st, old, "old"), run.ErrLeaseLost)
+			wantErr(t, st.RenewLease(t.Context(), "r-1", old, ttl, t0()), store.ErrLeaseLost)
+			wantErr(t, st.ReleaseRun(t.Context(), "r-1", old), store.ErrLeaseLost)
+			if err := save(t, st, now, "new"); err != nil {
+				t.Fatal(err)
+			}
+			if r, err := st.Run(t.Context(), "r-1"); err != nil || string(r.State) != "new" || r.LeaseOwner != "b" {
+				t.Errorf("run is %+v, %v", r, err)
+			}
+		},
+		"taken over by a worker of the same name": func(t *testing.T, st *store.Store) {
+			old := claim(t, st, "a", t0())
+			claim(t, st, "a", t0().Add(ttl))
+			wantErr(t, save(t, st, old, "old"), store.ErrLeaseLost)
+		},
+		"run out but not taken": func(t *testing.T, st *store.Store) {
+			l := claim(t, st, "a", t0())
+			if err := st.RenewLease(t.Context(), "r-1", l, ttl, t0().Add(2*ttl)); err != nil {
+				t.Fatal(err)
+			}
+			_, err := st.ClaimRun(t.Context(), "r-1", "b", ttl, t0().Add(3*ttl-time.Second))
+			wantErr(t, err, store.ErrLeaseTaken)
+		},
+		"released": func(t *testing.T, st *store.Store) {
+			l := claim(t, st, "a", t0())
+			if err := st.ReleaseRun(t.Context(), "r-1", l); err != nil {
+				t.Fatal(err)
+			}
+			wantErr(t, save(t, st, l, "late"), store.ErrLeaseLost)
+			claim(t, st, "b", t0())
+		},
+		"owner is dead": func(t *testing.T, st *store.Store) {
+			l := claim(t, st, "a", t0())
+			for _, dead := range []string{"", "b"} {
+				if err := st.ReleaseOwner(t.Context(), dead); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := save(t, st, l, "still mine"); err != nil {
+				t.Fatal(err)
+			}
+			if err := st.ReleaseOwner(t.Context(), "a"); err != nil {
+				t.Fatal(err)
+			}
+			wantErr(t, save(t, st, l, "ghost"), store.ErrLeaseLost)
+			claim(t, st, "b", t0())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			st := fresh(t)
+			createRun(t, st, aRun("r-1", 7))
+			test(t, st)
+		})
+	}
+}
+
+// Two processes race for one run, over and over; each round has one winner, and
+// only the winner's write counts.
+func TestLeaseAmongProcesses(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "bot.db")
+	stores := []*store.Store{open(t, path), open(t, path)}
+	createRun(t, stores[0], aRun("r-1", 7))
+	ctx := t.Context()
+	for round := range 10 {
+		var (
+			g    errgroup.Group
+			mu   sync.Mutex
+			won  []store.Lease
+			lost int
+		)
+		for i := range 6 {
+			st := stores[i%2]
+			g.Go(func() error {
+				l, err := st.ClaimRun(ctx, "r-1", fmt.Sprint(i), time.Minute, t0())
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err == nil:
+					won = append(won, l)
+				case errors.Is(err, store.ErrLeaseTaken):
+					lost++
+				default:
+					return err
+				}
+				return nil
+			})
+		}
+		if err := g.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		if len(won) != 1 || lost != 5 {
+			t.Fatalf("round %d: %d winners, %d losers", round, len(won), lost)
+		}
+		if err := stores[1].SaveState(ctx, "r-1", won[0], run.PhaseIterating, "", nil, t0()); err != nil {
+			t.Fatal(err)
+		}
+		if err := stores[0].ReleaseRun(ctx, "r-1", won[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestSaveState(t *testing.T) {
+	t.Parallel()
+	st := fresh(t)
+	want := aRun("r-1", 7)
+	createRun(t, st, want)
+	inTx(t, st, func(tx *sql.Tx) error { return st.RequestCancel(t.Context(), tx, "r-1", "ann", t0()) })
+	l, err := st.ClaimRun(t.Context(), "r-1", "a", time.Minute, t0())
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := t0().Add(time.Second)
+	if err := st.SaveState(t.Context(), "r-1", l, run.PhaseCancelled, run.EndCancelled, []byte("s2"), later); err != nil {
+		t.Fatal(err)
+	}
+	want.Phase, want.EndReason, want.State, want.UpdatedAt = run.PhaseCancelled, run.EndCancelled, []byte("s2"), later
+	want.CancelRequestedAt, want.CancelBy = t0(), "ann" // untouched
+	want.LeaseOwner, want.LeaseUntil, want.Generation = "a", t0().Add(time.Minute), 1
+	got, err := st.Run(t.Context(), "r-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRequestCancel(t *testing.T) {
+	t.Parallel()
+	st := fresh(t)
+	cancel := func(id run.ID, by string, at time.Time) error {
+		return st.InTx(t.Context(), func(tx *sql.Tx) error { return st.RequestCancel(t.Context(), tx, id, by, at) })
+	}
+	check := func(id run.ID, wantBy string, wantAt time.Time) {
+		t.Helper()
+		r, err := st.Run(t.Context(), id)
+		if err != nil || r.CancelBy != wantBy || !r.CancelRequestedAt.Equal(wantAt) {
+			t.Errorf("cancelled by %q at %v, %v; want %q at %v", r.CancelBy, r.CancelRequestedAt, err, wantBy, wantAt)
+		}
+	}
+	wantErr(t, cancel("r-0", "ann", t0()), store.ErrNotFound)
+
+	createRun(t, st, aRun("r-1", 7))
+	check("r-1", "", time.Time{})
+	for i, by := range []string{"ann", "bob"} { // the first stays
+		if err := cancel("r-1", by, t0().Add(time.Duration(i)*time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		check("r-1", "ann", t0())
+	}
+
+	ended := aRun("r-2", 8)
+	ended.Phase = run.PhaseDone
+	createRun(t, st, ended)
+	if err := cancel("r-2", "ann", t0()); err != nil {
+		t.Fatal(err)
+	}
+	check("r-2", "", time.Time{})
+}
+
+func TestEffects(t *testing.T) {
+	t.Parallel()
+	st := fresh(t)
+	ctx := t.Context()
+	begin := func(key, intent string, at time.Time) store.Effect {
+		t.Helper()
+		e, err := st.BeginEffect(ctx, key, "r-1", "commit", []byte(intent), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	check := func(got, want store.Effect) {
+		t.Helper()
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	want := store.Effect{
+		Key: "k1", Run: "r-1", Kind: "commit", Intent: []byte("i1"), Status: store.EffectIntended,
+		CreatedAt: t0(), Fresh: true,
+	}
+	check(begin("k1", "i1", t0()), want)
+	want.Fresh = false
+	check(begin("k1", "another try", t0().Add(time.Second)), want) // crashed in between
+
+	done := t0().Add(time.Minute)
+	if err := st.FinishEffect(ctx, "k1", []byte("sha"), done); err != nil {
+		t.Fatal(err)
+	}
+	want.Status, want.Result, want.DoneAt = store.EffectDone, []byte("sha"), done
+	check(begin("k1", "again", done), want)
+	// What is done stays as it was done.
+	if err := errors.Join(
+		st.FinishEffect(ctx, "k1", []byte("other"), done.Add(time.Second)),
+		st.FailEffect(ctx, "k1", []byte("other"), done.Add(time.Second)),
+	); err != nil {
+		t.Fatal(err)
+	}
+	check(begin("k1", "again", done), want)
+
+	begin("k2", "i2", t0().Add(time.Second))
+	if err := st.FailEffect(ctx, "k2", []byte("refused"), done); err != nil {
+		t.Fatal(err)
+	}
+	want2 := store.Effect{
+		Key: "k2", Run: "r-1", Kind: "commit", Intent: []byte("i2"), Status: store.EffectFailed,
+		Result: []byte("refused"), CreatedAt: t0().Add(time.Second), DoneAt: done,
+	}
+	all, err := st.Effects(ctx, "r-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]store.Effect{want, want2}, all); diff != "" {
+		t.Error(diff)
+	}
+	want2.Status, want2.Intent, want2.Result, want2.DoneAt, want2.Fresh = store.EffectIntended, []byte("i2b"), nil, time.Time{}, true
+	check(begin("k2", "i2b", done), want2)
+
+	wantErr(t, st.FinishEffect(ctx, "k3", nil, t0()), store.ErrNotFound)
+	if none, err := st.Effects(ctx, "r-2"); err != nil || len(none) != 0 {
+		t.Errorf("effects of another run: %v, %v", none, err)
+	}
+}
+
+func TestEffectBegunOnceAmongProcesses(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "bot.db")
+	stores := []*store.Store{open(t, path), open(t, path)}
+	var (
+		g  errgroup.Group
+		mu sync.Mutex
+		n  int
+	)
+	for i := range 8 {
+		g.Go(func() error {
+			e, err := stores[i%2].BeginEffect(context.Background(), "k", "r", "comment", nil, t0())
+			mu.Lock()
+			defer mu.Unlock()
+			if e.Fresh {
+				n++
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil || n != 1 {
+		t.Errorf("%d began it, %v", n, err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	st := fresh(t)
+	for _, tc := range []struct {
+		repo   string
+		issue  int
+		person string
+		reason string
+		want   bool
+	}{
+		{"R_1", 7, "ann", "no write access", true},
+		{"R_1", 7, "ann", "no write access", false},
+		{"R_1", 7, "ann", "another reason", false},
+		{"R_1", 7, "bob", "no write access", true},
+		{"R_1", 8, "ann", "no write access", true},
+		{"R_2", 7, "ann", "no write access", true},
+	} {
+		inTx(t, st, func(tx *sql.Tx) error {
+			got, err := st.Refused(t.Context(), tx, tc.repo, tc.issue, tc.person, tc.reason)
+			if got != tc.want {
+				t.Errorf("%+v: first %v", tc, got)
+			}
+			return err
+		})
+	}
+}
