@@ -1,0 +1,23 @@
+// Package progress reads, edits and judges progress.md, the one file that says
+// where a run stands.
+//
+// Its job: find sections and tasks in a Markdown file with a real Markdown
+// parser, change single places of it, tell what an agent may have changed from
+// what it may not, and move the file in and out of an agent's work tree
+// without being led astray there.
+//
+// Invariants:
+//   - The parser gives positions; edits splice the original bytes. Nothing is
+//     ever rendered anew, so what a person wrote survives to the byte,
+//     line endings included.
+//   - Every edit leaves a document that parses to the same sections and tasks
+//     but for the one thing that was asked for. Text from an agent or a gate
+//     that goes in through an edit cannot add headings, check boxes, a
+//     completion marker, or open a code fence or comment that swallows what
+//     follows.
+//   - [Parse] takes bounded time on hostile input: size and nesting are capped.
+//   - [Judge] starts from the host's own copy and takes over only what the
+//     agent owns; a document the agent wrote is never used as it came.
+//   - [Read] opens nothing but a regular file with a single name, below the
+//     root, with no symbolic link on the way.
+package progress

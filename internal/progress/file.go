@@ -1,0 +1,217 @@
+package progress
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"syscall"
+)
+
+// ErrNotRegular: the file, or a directory on the way to it, is something other
+// than what it should be: a link, a directory, a pipe, a device, or a file
+// with a second name.
+var ErrNotRegular = errors.New("progress: not a regular file")
+
+// Read reads the document at name below root. Nothing is opened unless it is a
+// regular file with one name and a sane size, reached through real directories
+// (else ErrNotRegular, ErrTooLarge, or fs.ErrPermission where its owner may
+// not read it); so a planted link, pipe or device is neither followed nor
+// waited for. A file that is not there is fs.ErrNotExist.
+func Read(root *os.Root, name string) (*Doc, error) {
+	if err := checkParents(root, name); err != nil {
+		return nil, fmt.Errorf("read: %w", err)
+	}
+	before, err := root.Lstat(name)
+	if err != nil {
+		return nil, fmt.Errorf("read %q: %w", name, err)
+	}
+	if err := checkFile(name, before); err != nil {
+		return nil, fmt.Errorf("read: %w", err)
+	}
+	// Should the name have become a pipe since, this does not wait for a
+	// writer; should it have become a link, SameFile tells.
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("read %q: %w", name, err)
+	}
+	src, err := readFile(f, name, before)
+	if cerr := f.Close(); err == nil && cerr != nil {
+		err = cerr
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read: %w", err)
+	}
+	d, err := Parse(src)
+	if err != nil {
+		return nil, fmt.Errorf("read %q: %w", name, err)
+	}
+	return d, nil
+}
+
+func readFile(f *os.File, name string, before fs.FileInfo) ([]byte, error) {
+	now, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !os.SameFile(before, now) {
+		return nil, fmt.Errorf("%w: %q was exchanged", ErrNotRegular, name)
+	}
+	if err := checkFile(name, now); err != nil {
+		return nil, err
+	}
+	src, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", name, err)
+	}
+	return src, nil
+}
+
+func checkFile(name string, fi fs.FileInfo) error {
+	if !fi.Mode().IsRegular() {
+		return fmt.Errorf("%w: %q is a %s", ErrNotRegular, name, kind(fi.Mode()))
+	}
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok && st.Nlink > 1 {
+		return fmt.Errorf("%w: %q has %d names", ErrNotRegular, name, st.Nlink)
+	}
+	if fi.Mode().Perm()&0o400 == 0 {
+		return fmt.Errorf("%q: %w", name, fs.ErrPermission) // root could, and would hide the trouble
+	}
+	if fi.Size() > MaxSize {
+		return fmt.Errorf("%w: %q has %d bytes, at most %d", ErrTooLarge, name, fi.Size(), MaxSize)
+	}
+	return nil
+}
+
+func kind(m fs.FileMode) string {
+	switch {
+	case m&fs.ModeSymlink != 0:
+		return "symbolic link"
+	case m.IsDir():
+		return "directory"
+	case m&fs.ModeNamedPipe != 0:
+		return "named pipe"
+	case m&fs.ModeSocket != 0:
+		return "socket"
+	case m&fs.ModeDevice != 0:
+		return "device"
+	default:
+		return "special file"
+	}
+}
+
+// parents lists the directories on the way to name, outermost first.
+func parents(name string) []string {
+	var out []string
+	for i, c := range name {
+		if c == '/' && i > 0 {
+			out = append(out, name[:i])
+		}
+	}
+	return out
+}
+
+// checkParents makes sure that no directory on the way to name is a link, not
+// even one that stays below the root. Missing ones are left to the caller.
+func checkParents(root *os.Root, name string) error {
+	if !fs.ValidPath(name) {
+		return fmt.Errorf("%q: %w", name, fs.ErrInvalid)
+	}
+	for _, dir := range parents(name) {
+		fi, err := root.Lstat(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%q: %w", dir, err)
+		}
+		if !fi.IsDir() {
+			return fmt.Errorf("%w: %q is a %s", ErrNotRegular, dir, kind(fi.Mode()))
+		}
+	}
+	return nil
+}
+
+// Write puts d at name below root: into a new file, flushed to disk, which
+// then takes the place of the old one. Parents are made. What stands at name
+// must be a regular file or nothing, and its parents real directories, else
+// ErrNotRegular.
+func Write(root *os.Root, name string, d *Doc) error {
+	if err := checkParents(root, name); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	mode := fs.FileMode(0o600)
+	switch fi, err := root.Lstat(name); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return fmt.Errorf("write %q: %w", name, err)
+	case !fi.Mode().IsRegular():
+		return fmt.Errorf("write: %w: %q is a %s", ErrNotRegular, name, kind(fi.Mode()))
+	default:
+		mode = fi.Mode().Perm() | mode
+	}
+	if dir := path.Dir(name); dir != "." {
+		if err := root.MkdirAll(dir, 0o750); err != nil {
+			return fmt.Errorf("write %q: %w", name, err)
+		}
+	}
+	// The name is fixed, so that what a crash leaves goes with the next write.
+	tmp := path.Join(path.Dir(name), "."+path.Base(name)+".tmp")
+	if err := root.RemoveAll(tmp); err != nil {
+		return fmt.Errorf("write %q: %w", name, err)
+	}
+	if err := writeNew(root, tmp, d.Bytes(), mode); err != nil {
+		return fmt.Errorf("write %q: %w", name, err)
+	}
+	if err := root.Rename(tmp, name); err != nil {
+		return fmt.Errorf("write %q: %w", name, err)
+	}
+	return nil
+}
+
+// Restore is Write after an agent has been at work: whatever stands at name,
+// or in place of a directory on the way there, makes room. Links are removed,
+// never followed. It is for an agent's work tree only; in a tree that belongs
+// to a person, use Write.
+func Restore(root *os.Root, name string, d *Doc) error {
+	if !fs.ValidPath(name) {
+		return fmt.Errorf("restore %q: %w", name, fs.ErrInvalid)
+	}
+	for _, p := range append(parents(name), name) {
+		fi, err := root.Lstat(p)
+		if errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("restore %q: %w", p, err)
+		}
+		if p != name && fi.IsDir() || p == name && fi.Mode().IsRegular() {
+			continue
+		}
+		if err := root.RemoveAll(p); err != nil {
+			return fmt.Errorf("restore %q: %w", p, err)
+		}
+	}
+	return Write(root, name, d)
+}
+
+func writeNew(root *os.Root, name string, b []byte, mode fs.FileMode) (err error) {
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	if _, err := f.Write(b); err != nil {
+		return err
+	}
+	if err := f.Chmod(mode); err != nil {
+		return err
+	}
+	return f.Sync()
+}

@@ -1,0 +1,86 @@
+package progress
+
+import (
+	"slices"
+	"strings"
+)
+
+// The words of the Status section.
+const (
+	StatusInProgress = "IN_PROGRESS"
+	// StatusDone is the completion marker. It is a hint: a run is complete
+	// when every actionable task is ticked and the gates pass.
+	StatusDone = "RALPH_DONE"
+)
+
+// hints are the lines that other systems of this family end an agent's last
+// message with when all work is done.
+var hints = [...]string{StatusDone, "ALL_TASKS_COMPLETE", "<promise>COMPLETE</promise>"}
+
+// bare takes white space, emphasis and code quotes off both ends of a line.
+func bare(line string) string { return strings.Trim(line, " \t\r\n*`") }
+
+// MarkedDone says whether the completion marker stands alone on a line of the
+// Status section. White space, a carriage return and surrounding asterisks or
+// backticks do not matter; a mention in a sentence, in a code block or in an
+// HTML comment does not count.
+func (d *Doc) MarkedDone() bool {
+	return slices.ContainsFunc(d.statusLines(), d.isMarker)
+}
+
+func (d *Doc) isMarker(l line) bool { return bare(d.text(l)) == StatusDone }
+
+// Status is the first line of the Status section without decoration, or "".
+func (d *Doc) Status() string {
+	lines := d.statusLines()
+	if len(lines) == 0 {
+		return ""
+	}
+	return bare(d.text(lines[0]))
+}
+
+// statusLines gives the lines of prose at the top level of the Status section.
+func (d *Doc) statusLines() []line {
+	i := d.find(SectionStatus)
+	if i < 0 {
+		return nil
+	}
+	var out []line
+	for _, l := range d.prose {
+		if l.top && l.start >= d.heads[i].body && l.stop <= d.sectionEnd(i) && l.start < l.stop {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// HasLine says whether word stands alone on a line of prose anywhere in the
+// document: not in a code block and not in an HTML comment. White space around
+// it does not matter.
+func (d *Doc) HasLine(word string) bool {
+	return slices.ContainsFunc(d.prose, func(l line) bool { return d.text(l) == word })
+}
+
+func (d *Doc) text(l line) string { return string(d.src[l.start:l.stop]) }
+
+// HintsDone says whether an agent's final message claims that all work is
+// done: its last line that is not blank is a completion marker of ours or of a
+// system like ours, and not part of a fenced code block.
+func HintsDone(message string) bool {
+	last, fence := "", ""
+	for l := range strings.Lines(message) {
+		t := strings.TrimSpace(l)
+		if t == "" {
+			continue
+		}
+		last = t
+		run := t[:len(t)-len(strings.TrimLeft(t, t[:1]))]
+		switch {
+		case fence == "" && len(run) >= 3 && (run[0] == '`' || run[0] == '~') && !strings.Contains(t[len(run):], "`"):
+			fence = run
+		case fence != "" && t == run && run[0] == fence[0] && len(run) >= len(fence):
+			fence = ""
+		}
+	}
+	return fence == "" && slices.Contains(hints[:], bare(last))
+}

@@ -1,0 +1,194 @@
+package progress
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Caps on what the host writes into a document for others, in bytes.
+const (
+	maxTitle  = 500
+	maxLine   = 2000
+	maxCell   = 300
+	maxBlock  = 4096
+	blockHead = 1024 // of maxBlock; the rest is the end, where errors are
+)
+
+// ansiRE finds terminal escape sequences: CSI, and OSC that ends on its line.
+var ansiRE = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b\r\n]*(?:\x07|\x1b\\\\)")
+
+// Clean removes what a person does not see and a model would read: control
+// characters and terminal sequences, zero-width and bidirectional controls,
+// tag characters, variation selectors and other invisible ones. Invalid UTF-8
+// becomes U+FFFD, Unicode line separators become newlines. Joiners stay where
+// a script or an emoji sequence needs them. It returns how many characters
+// went.
+func Clean(s string) (clean string, removed int) {
+	s = strings.ToValidUTF8(s, "\ufffd")
+	s = ansiRE.ReplaceAllStringFunc(s, func(seq string) string {
+		removed += utf8.RuneCountInString(seq)
+		return ""
+	})
+	var b strings.Builder
+	b.Grow(len(s))
+	prev := rune(0) // last character kept
+	for i, r := range s {
+		next, _ := utf8.DecodeRuneInString(s[i+utf8.RuneLen(r):])
+		switch {
+		case r == '\u2028' || r == '\u2029' || r == '\u0085':
+			r = '\n'
+		case (r == zwj || r == zwnj) && joins(prev, r, next), (r == vs15 || r == vs16) && (picture(prev) || keycap(prev)):
+		case hidden(r):
+			removed++
+			continue
+		}
+		b.WriteRune(r)
+		prev = r
+	}
+	return b.String(), removed
+}
+
+const (
+	zwnj = '\u200c'
+	zwj  = '\u200d'
+	vs15 = '\ufe0e' // text presentation
+	vs16 = '\ufe0f' // emoji presentation
+)
+
+// hidden says whether r shows nothing by itself.
+func hidden(r rune) bool {
+	switch {
+	case r == '\n' || r == '\t' || r == '\r':
+		return false
+	case unicode.IsControl(r):
+		return true
+	case unicode.Is(unicode.Prepended_Concatenation_Mark, r):
+		return false // Arabic number signs: format characters that show
+	case r >= 0xfdd0 && r <= 0xfdef, r&0xfffe == 0xfffe:
+		return true // not characters at all
+	}
+	return unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
+
+// joins says whether a joiner between prev and next means something: between
+// letters of a script that uses it, or inside an emoji sequence.
+func joins(prev, joiner, next rune) bool {
+	if joiner == zwj && (picture(prev) || prev == vs16) && picture(next) {
+		return true
+	}
+	joined := []*unicode.RangeTable{
+		unicode.Arabic, unicode.Syriac, unicode.Nko, unicode.Mongolian, unicode.Devanagari, unicode.Bengali,
+		unicode.Gurmukhi, unicode.Gujarati, unicode.Oriya, unicode.Tamil, unicode.Telugu, unicode.Kannada,
+		unicode.Malayalam, unicode.Sinhala, unicode.Khmer, unicode.Myanmar,
+	}
+	return unicode.In(prev, joined...) && !hidden(next) && (unicode.In(next, joined...) || unicode.IsSpace(next))
+}
+
+// picture says whether r can be part of an emoji sequence. The ranges cover
+// Unicode's Extended_Pictographic, which the standard library lacks.
+func picture(r rune) bool {
+	switch {
+	case r == 0xa9, r == 0xae, r >= 0x1f000 && r <= 0x1faff:
+		return true
+	case r >= 0x203c && r <= 0x3299:
+		return unicode.In(r, unicode.So, unicode.Sm, unicode.Po, unicode.Pd)
+	}
+	return false
+}
+
+// keycap says whether r can carry an emoji presentation as a keycap does.
+func keycap(r rune) bool { return r >= '0' && r <= '9' || r == '#' || r == '*' }
+
+// inline makes s safe to stand behind a bullet, a check box or a label on one
+// line of a document: no line break, nothing invisible, no HTML comment, and
+// at the start nothing that Markdown takes for the begin of a block. It is cut
+// to at most limit bytes, give or take an escape.
+func inline(s string, limit int) string {
+	s, _ = Clean(s)
+	s = cut(squeeze(s), limit)
+	s = strings.ReplaceAll(s, "<!--", "&lt;!--")
+	if s == "" {
+		return ""
+	}
+	n := markerLen(s)
+	switch c := s[0]; {
+	case c == '<':
+		return "&lt;" + s[1:]
+	case n > 1: // "1." or "1)"
+		return s[:n-1] + `\` + s[n-1:]
+	case n == 1, strings.IndexByte("#>[|=_", c) >= 0,
+		strings.HasPrefix(s, "```"), strings.HasPrefix(s, "~~~"), strings.HasPrefix(s, "---"), strings.HasPrefix(s, "***"):
+		return `\` + s
+	}
+	return s
+}
+
+// cut shortens s to at most limit bytes at a character boundary, with a mark.
+func cut(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return runeCut(s, limit-len("…")) + "…"
+}
+
+// runeCut is the longest prefix of s that has at most n bytes and ends at a
+// character boundary.
+func runeCut(s string, n int) string {
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// cell makes s safe for a cell of a table. The bar becomes an entity: a
+// backslash before it could itself be escaped.
+func cell(s string) string {
+	return strings.ReplaceAll(inline(s, maxCell), "|", "&#124;")
+}
+
+// fenced puts s in a code fence that it cannot close, each line behind two
+// blanks, for a place below a bullet. Long text loses its middle.
+func fenced(s, eol string) string {
+	s, _ = Clean(strings.ReplaceAll(s, "\r\n", "\n"))
+	s = strings.Trim(strings.ReplaceAll(s, "\r", "\n"), "\n")
+	if len(s) > maxBlock {
+		head := runeCut(s, blockHead)
+		tail := s[len(s)-(maxBlock-blockHead):]
+		for tail != "" && !utf8.RuneStart(tail[0]) {
+			tail = tail[1:]
+		}
+		s = fmt.Sprintf("%s\n[… %d bytes left out …]\n%s", head, len(s)-len(head)-len(tail), tail)
+	}
+	fence := strings.Repeat("`", max(3, longestRun(s, '`')+1))
+	var b strings.Builder
+	b.WriteString("  " + fence + "text" + eol)
+	for l := range strings.SplitSeq(s, "\n") {
+		l = strings.TrimRight(l, " \t")
+		if tooDeep("  " + l) {
+			l = "| " + l // else the document would not parse any more
+		}
+		if l != "" {
+			b.WriteString("  " + l)
+		}
+		b.WriteString(eol)
+	}
+	b.WriteString("  " + fence)
+	return b.String()
+}
+
+// longestRun is the length of the longest run of c in s.
+func longestRun(s string, c byte) int {
+	longest, n := 0, 0
+	for i := range len(s) {
+		if s[i] != c {
+			n = 0
+			continue
+		}
+		n++
+		longest = max(longest, n)
+	}
+	return longest
+}
