@@ -1,0 +1,176 @@
+package gitrepo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Status says what happened to a path.
+type Status byte
+
+// The states of a changed path. TypeChanged is a file that became a symbolic
+// link, or such.
+const (
+	Added       Status = 'A'
+	Modified    Status = 'M'
+	Deleted     Status = 'D'
+	TypeChanged Status = 'T'
+)
+
+// String is git's letter.
+func (s Status) String() string { return string(rune(s)) }
+
+// Change is one path that differs between two trees. Modes are 0 and names
+// empty on the side where there is nothing.
+type Change struct {
+	Path             string
+	Status           Status
+	OldMode, NewMode uint32
+	OldOID, NewOID   OID
+}
+
+// Diff compares two trees or commits, file by file and by name only: a moved
+// file is one deleted and one added. An empty from means the empty tree.
+func (r *Repo) Diff(ctx context.Context, from, to OID) ([]Change, error) {
+	if from == to {
+		return nil, nil
+	}
+	out, err := r.diffTree(ctx, from, to, 0, "--raw", "--no-abbrev", "-z")
+	if err != nil {
+		return nil, err
+	}
+	var changes []Change
+	fields := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+	for i := 0; i+1 < len(fields); i += 2 {
+		c, err := r.parseRaw(fields[i])
+		if err != nil {
+			return nil, err
+		}
+		c.Path = fields[i+1]
+		changes = append(changes, c)
+	}
+	return changes, nil
+}
+
+// parseRaw reads ":100644 100644 <oid> <oid> M".
+func (r *Repo) parseRaw(line string) (Change, error) {
+	broken := fmt.Errorf("git diff-tree: answered %s", quote(line))
+	f := strings.Fields(strings.TrimPrefix(line, ":"))
+	if len(f) != 5 || len(f[4]) != 1 {
+		return Change{}, broken
+	}
+	oldMode, err1 := strconv.ParseUint(f[0], 8, 32)
+	newMode, err2 := strconv.ParseUint(f[1], 8, 32)
+	if err1 != nil || err2 != nil || !r.algo.owns(OID(f[2])) || !r.algo.owns(OID(f[3])) {
+		return Change{}, broken
+	}
+	c := Change{
+		Status: Status(f[4][0]), OldMode: uint32(oldMode), NewMode: uint32(newMode), OldOID: OID(f[2]), NewOID: OID(f[3]),
+	}
+	if c.OldOID == r.algo.zero() {
+		c.OldOID = ""
+	}
+	if c.NewOID == r.algo.zero() {
+		c.NewOID = ""
+	}
+	return c, nil
+}
+
+// Stat is how much of a file changed.
+type Stat struct {
+	Path           string
+	Added, Removed int
+	// Binary files have no lines to count.
+	Binary bool
+}
+
+// DiffStat counts the lines that differ between two trees or commits.
+func (r *Repo) DiffStat(ctx context.Context, from, to OID) ([]Stat, error) {
+	if from == to {
+		return nil, nil
+	}
+	out, err := r.diffTree(ctx, from, to, 0, "--numstat", "-z")
+	if err != nil {
+		return nil, err
+	}
+	var stats []Stat
+	for record := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		f := strings.SplitN(record, "\t", 3)
+		if len(f) != 3 {
+			if record == "" {
+				continue
+			}
+			return nil, fmt.Errorf("git diff-tree: answered %s", quote(record))
+		}
+		s := Stat{Path: f[2]}
+		if f[0] == "-" {
+			s.Binary = true
+			stats = append(stats, s)
+			continue
+		}
+		var err1, err2 error
+		s.Added, err1 = strconv.Atoi(f[0])
+		s.Removed, err2 = strconv.Atoi(f[1])
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, fmt.Errorf("git diff-tree: answered %s", quote(record))
+		}
+		stats = append(stats, s)
+	}
+	return stats, nil
+}
+
+// Patch is the difference between two trees or commits as text, of the given
+// paths or of all. Binary files are only named. Where it is larger than limit
+// bytes, the first limit bytes come with ErrTooLarge.
+func (r *Repo) Patch(ctx context.Context, from, to OID, paths []string, limit int64) ([]byte, error) {
+	if from == to {
+		return nil, nil
+	}
+	for _, p := range paths {
+		if err := cleanPath(p); err != nil {
+			return nil, fmt.Errorf("patch: %w", err)
+		}
+	}
+	return r.diffTree(ctx, from, to, limit, append([]string{"--patch", "--full-index", "--"}, paths...)...)
+}
+
+// diffTree runs git diff-tree with options that make it run nothing else.
+// Options may end in "--" and paths.
+func (r *Repo) diffTree(ctx context.Context, from, to OID, limit int64, options ...string) ([]byte, error) {
+	if from == "" {
+		empty, err := r.write(kindTree, nil)
+		if err != nil {
+			return nil, fmt.Errorf("diff: %w", err)
+		}
+		from = empty
+	}
+	if !r.algo.owns(from) || !r.algo.owns(to) {
+		return nil, fmt.Errorf("diff %s %s: %w", quote(string(from)), quote(string(to)), ErrNotFound)
+	}
+	args := []string{
+		"diff-tree", "-r", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color",
+		"--ignore-submodules=none", "--submodule=short", "--diff-algorithm=histogram",
+	}
+	// The trees go before "--" and after all options.
+	for _, o := range options {
+		if o == "--" {
+			break
+		}
+		args = append(args, o)
+	}
+	args = append(args, string(from), string(to))
+	for i, o := range options {
+		if o == "--" {
+			args = append(args, options[i:]...)
+			break
+		}
+	}
+	out, err := r.call(ctx, call{args: args, limit: limit, env: []string{"GIT_LITERAL_PATHSPECS=1"}})
+	if err != nil {
+		return out, fmt.Errorf("diff %s %s: %w", from, to, err)
+	}
+	return out, nil
+}

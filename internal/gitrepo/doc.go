@@ -1,0 +1,30 @@
+// Package gitrepo is the host's side of git: it reads and writes the objects
+// and refs that the host owns, and moves file trees between them and
+// directories that an agent may write.
+//
+// Invariants:
+//   - No git process ever runs on a directory the agent can write, nor with a
+//     git dir the agent can write. Exporting a tree and taking a snapshot of a
+//     directory are done here, file by file, relative to open directories and
+//     without following a link; blobs, trees and commits are hashed and stored
+//     here. So there is no attribute, filter, hook, monitor, alternate or
+//     included config of the agent's that could take effect: nothing reads them.
+//   - The git program is used on the host's own git dirs only (a bare mirror
+//     that this package made, or the person's own repository on the command
+//     line), with hooks, monitors, external diffs, text conversions, lazy
+//     fetching and submodules off, and with an environment made here. The
+//     person's filter drivers are emptied, since their attributes may come from
+//     an agent.
+//   - A credential goes to git through the environment of that one process. It
+//     is in no argument, file, URL or error.
+//   - Refs, object names and paths are validated before git sees them.
+//   - The host's index of a directory lies outside of it. A file counts as
+//     unchanged only if size, inode, mode and both time stamps are what they
+//     were when the host last wrote or read it.
+//
+// What a snapshot refuses it names in Snapshot.Refused and leaves as it was in
+// the tree before: a refusal adds nothing and deletes nothing.
+//
+// Losing the machine's power may lose the newest objects, as with git's own
+// defaults; killing the process at any instant does not.
+package gitrepo

@@ -1,0 +1,47 @@
+package gitrepo
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Errors that callers decide on.
+var (
+	// ErrNotFound: there is no such ref, object or path.
+	ErrNotFound = errors.New("not found")
+	// ErrStale: the ref is not where the caller thought it was.
+	ErrStale = errors.New("the ref has moved")
+	// ErrTooLarge: the content is larger than the caller's limit.
+	ErrTooLarge = errors.New("larger than the limit")
+	// ErrUnauthorized: the remote wants a credential, or refused the one given.
+	ErrUnauthorized = errors.New("the remote refused the credential")
+)
+
+// ConflictError says that the person's checkout could not be advanced because
+// these files hold changes of their own. Nothing was touched.
+type ConflictError struct {
+	// Paths may be empty where git did not name them.
+	Paths []string
+	Err   error
+}
+
+// Error implements error.
+func (e *ConflictError) Error() string {
+	if len(e.Paths) == 0 {
+		return "the checkout holds changes that would be lost"
+	}
+	const most = 5
+	shown := make([]string, 0, most)
+	for i, p := range e.Paths {
+		if i == most {
+			shown = append(shown, fmt.Sprintf("and %d more", len(e.Paths)-most))
+			break
+		}
+		shown = append(shown, quote(p))
+	}
+	return "the checkout holds changes that would be lost: " + strings.Join(shown, ", ")
+}
+
+// Unwrap gives git's own words.
+func (e *ConflictError) Unwrap() error { return e.Err }

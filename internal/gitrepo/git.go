@@ -1,0 +1,178 @@
+package gitrepo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/org/ralph-action/internal/proc"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// The oldest git that has everything used here (cat-file -z is the youngest).
+const minMajor, minMinor = 2, 39
+
+// Git runs the git program. It holds no state and may be shared.
+type Git struct {
+	path string
+}
+
+// New checks the program at gitPath; an empty path means the git in PATH. A
+// missing or too old git is a *run.UserError.
+func New(gitPath string) (*Git, error) {
+	if gitPath == "" {
+		found, err := proc.Look("git")
+		if err != nil {
+			return nil, &run.UserError{Message: "git is not installed", Hint: gitHint(), Err: err}
+		}
+		gitPath = found
+	}
+	g := &Git{path: gitPath}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	out, err := g.run(ctx, call{args: []string{"version"}})
+	if err != nil {
+		return nil, &run.UserError{Message: "git does not run", Hint: gitHint(), Err: err}
+	}
+	if !recentEnough(string(out)) {
+		return nil, &run.UserError{
+			Message: fmt.Sprintf("%s is too old", strings.TrimSpace(string(out))), Hint: gitHint(),
+		}
+	}
+	return g, nil
+}
+
+func gitHint() string {
+	return fmt.Sprintf("install git %d.%d or newer", minMajor, minMinor)
+}
+
+// recentEnough reads the answer of git version: "git version 2.39.5 (Apple …)".
+func recentEnough(version string) bool {
+	fields := strings.Fields(version)
+	if len(fields) < 3 {
+		return false
+	}
+	parts := strings.Split(fields[2], ".")
+	if len(parts) < 2 {
+		return false
+	}
+	major, err1 := strconv.Atoi(parts[0])
+	minor, err2 := strconv.Atoi(parts[1])
+	if err1 != nil || err2 != nil {
+		return false
+	}
+	return major > minMajor || (major == minMajor && minor >= minMinor)
+}
+
+// call is one git process.
+type call struct {
+	args []string
+	// env is added to the base environment.
+	env []string
+	// config is added as -c options.
+	config []string
+	dir    string
+	// person lets git see the configuration of whoever runs us: for who they
+	// are and which directories they trust.
+	person bool
+	stdin  io.Reader
+	stdout io.Writer
+	limit  int64
+}
+
+// baseEnv is all that git inherits.
+func baseEnv(person bool) []string {
+	env := []string{
+		"PATH=" + os.Getenv("PATH"), // for git's own helpers
+		"LC_ALL=C",
+		"GIT_ATTR_NOSYSTEM=1",
+		"GIT_TERMINAL_PROMPT=0",
+		"GIT_OPTIONAL_LOCKS=0",
+		"GIT_NO_REPLACE_OBJECTS=1",
+		"GIT_NO_LAZY_FETCH=1",
+	}
+	if !person {
+		return append(env, "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull)
+	}
+	for _, key := range []string{"HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"} {
+		if v, ok := os.LookupEnv(key); ok {
+			env = append(env, key+"="+v)
+		}
+	}
+	return env
+}
+
+// baseConfig outranks every configuration file.
+func baseConfig() []string {
+	return []string{
+		"core.hooksPath=" + os.DevNull,
+		"core.fsmonitor=false",
+		"core.attributesFile=" + os.DevNull,
+		"core.excludesFile=" + os.DevNull,
+		"core.alternateRefsCommand=",
+		"core.askPass=",
+		"core.sshCommand=false",
+		"credential.helper=",
+		"diff.external=",
+		"gc.auto=0",
+		"maintenance.auto=false",
+		"log.showSignature=false",
+		"submodule.recurse=false",
+		"protocol.allow=never",
+		"protocol.http.allow=always",
+		"protocol.https.allow=always",
+		"http.followRedirects=false",
+	}
+}
+
+// run starts git and returns its output. More output than the limit is
+// ErrTooLarge, with the beginning of the output.
+func (g *Git) run(ctx context.Context, c call) ([]byte, error) {
+	args := []string{"--no-pager"}
+	for _, kv := range baseConfig() {
+		args = append(args, "-c", kv)
+	}
+	for _, kv := range c.config {
+		args = append(args, "-c", kv)
+	}
+	limit := c.limit
+	if limit <= 0 && c.stdout == nil {
+		limit = 256 << 20 // listings of very large trees
+	}
+	dir := c.dir
+	if dir == "" {
+		dir = "/" // never the caller's working directory, which may be anyone's
+	}
+	res, err := proc.Run(ctx, proc.Cmd{
+		Path: g.path, Args: append(args, c.args...), Dir: dir, Env: append(baseEnv(c.person), c.env...),
+		Stdin: c.stdin, Stdout: c.stdout, StdoutLimit: limit,
+	})
+	if err != nil {
+		return res.Stdout, fmt.Errorf("git %s: %w", c.args[0], err)
+	}
+	if res.StdoutTruncated {
+		return res.Stdout, fmt.Errorf("git %s: output %w", c.args[0], ErrTooLarge)
+	}
+	return res.Stdout, nil
+}
+
+// exitCode is the exit status that git ended with, or -1.
+func exitCode(err error) int {
+	if exit, ok := errors.AsType[*proc.ExitError](err); ok && exit.Cause == nil {
+		return exit.Code
+	}
+	return -1
+}
+
+// stderrOf is what git said, or "".
+func stderrOf(err error) string {
+	if exit, ok := errors.AsType[*proc.ExitError](err); ok {
+		return string(exit.Stderr)
+	}
+	return ""
+}

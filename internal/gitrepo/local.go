@@ -1,0 +1,399 @@
+package gitrepo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// OpenLocal opens the repository whose work tree dir lies in, for the command
+// line. The answers "no repository", "bare" and "no commit yet" are
+// *run.UserError.
+//
+// The repository's own configuration stays in force for what is harmless in it
+// (where refs are kept, sparse checkouts, line ends); hooks, monitors and
+// filter drivers are off. So a file that a filter makes (Git LFS) is written as
+// git stores it when a run changes it.
+func (g *Git) OpenLocal(ctx context.Context, dir string) (*Repo, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open repository: %w", err)
+	}
+	// This one call sees the person's own configuration, so that git's
+	// ownership check decides by their safe.directory.
+	out, err := g.run(ctx, call{
+		args: []string{
+			"rev-parse", "--path-format=absolute", "--is-bare-repository", "--show-object-format",
+			"--git-dir", "--git-common-dir", "--git-path", "objects", "--show-toplevel",
+		},
+		dir:    dir,
+		person: true,
+	})
+	if err != nil {
+		return nil, localError(dir, string(out), err)
+	}
+	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	if len(lines) != 6 {
+		return nil, fmt.Errorf("open repository %s: git rev-parse answered %d lines", quotePath(dir), len(lines))
+	}
+	format, err := algoByName(lines[1])
+	if err != nil {
+		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
+	}
+	gitDir, common, objects, top := lines[2], lines[3], lines[4], lines[5]
+	view, err := makeView(filepath.Join(common, "ralph-view"), format)
+	if err != nil {
+		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
+	}
+	r := &Repo{
+		store:  store{git: g, algo: format, objects: objects, view: view},
+		gitDir: gitDir,
+		top:    top,
+	}
+	if r.config, err = r.emptyFilters(ctx); err != nil {
+		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
+	}
+	if _, err := r.Resolve(ctx, "HEAD"); errors.Is(err, ErrNotFound) {
+		return nil, &run.UserError{
+			Message: quotePath(top) + " has no commit yet", Hint: "commit something first", Err: err,
+		}
+	} else if err != nil {
+		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
+	}
+	return r, nil
+}
+
+func localError(dir, out string, err error) error {
+	said := stderrOf(err)
+	switch {
+	case strings.Contains(said, "not a git repository"):
+		return &run.UserError{
+			Message: quotePath(dir) + " is not in a git repository",
+			Hint:    "go to your repository, or make one with git init and a first commit", Err: err,
+		}
+	case strings.Contains(said, "dubious ownership"):
+		return &run.UserError{
+			Message: "the repository of " + quotePath(dir) + " belongs to another user",
+			Hint:    "if you trust it: git config --global --add safe.directory " + quotePath(dir), Err: err,
+		}
+	case strings.HasPrefix(out, "true\n") || strings.Contains(said, "must be run in a work tree"):
+		return &run.UserError{
+			Message: quotePath(dir) + " is a git dir or a bare repository",
+			Hint:    "run in a checkout of it", Err: err,
+		}
+	default:
+		return fmt.Errorf("open repository %s: %w", quotePath(dir), err)
+	}
+}
+
+// makeView makes a git dir that holds nothing but a configuration of ours:
+// through it git reads the person's objects without their configuration.
+func makeView(dir string, a algo) (string, error) {
+	config := "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
+	if a.name != "sha1" {
+		config = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectformat = " + a.name + "\n"
+	}
+	// HEAD comes last: git takes the directory for a git dir from then on.
+	for _, sub := range []string{"objects", "refs"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o750); err != nil {
+			return "", err
+		}
+	}
+	for _, f := range []struct{ name, content string }{
+		{"config", config},
+		{"HEAD", "ref: refs/heads/none\n"},
+	} {
+		path := filepath.Join(dir, f.name)
+		if old, err := os.ReadFile(path); err == nil && string(old) == f.content { // #nosec G304 -- within the git dir
+			continue
+		}
+		if err := replaceFile(path, []byte(f.content)); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+// replaceFile writes a file of the host's own so that it appears whole.
+func replaceFile(path string, data []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(data)
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name())
+	}
+	return err
+}
+
+// emptyFilters returns the options that turn every filter driver of the
+// repository's configuration into one that does nothing.
+func (r *Repo) emptyFilters(ctx context.Context) ([]string, error) {
+	out, err := r.refs(ctx, call{args: []string{"config", "-z", "--name-only", "--get-regexp", `^filter\.`}})
+	if exitCode(err) == 1 {
+		return nil, nil // none
+	}
+	if err != nil {
+		return nil, err
+	}
+	var drivers []string
+	for key := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		if at := strings.LastIndexByte(key, '.'); at > 0 {
+			drivers = append(drivers, key[:at])
+		}
+	}
+	slices.Sort(drivers)
+	var config []string
+	for _, d := range slices.Compact(drivers) {
+		if strings.Contains(d, "=") {
+			return nil, &run.UserError{
+				Message: "the repository configures a filter driver named " + quote(d),
+				Hint:    "rename it: a name with an equals sign cannot be switched off",
+			}
+		}
+		config = append(config, d+".clean=", d+".smudge=", d+".process=", d+".required=false")
+	}
+	return config, nil
+}
+
+// Top is the directory of the person's checkout; "" for a mirror.
+func (r *Repo) Top() string { return r.top }
+
+// GitDir is the git dir of the checkout (of a linked work tree its own), or
+// the mirror.
+func (r *Repo) GitDir() string { return r.gitDir }
+
+func (r *Repo) localDefaultBranch(ctx context.Context) (string, error) {
+	out, err := r.refs(ctx, call{args: []string{"symbolic-ref", "--quiet", "refs/remotes/origin/HEAD"}})
+	if err == nil {
+		branch := strings.TrimPrefix(strings.TrimSpace(string(out)), "refs/remotes/origin/")
+		if ValidBranch(branch) {
+			return branch, nil
+		}
+	} else if exitCode(err) != 1 {
+		return "", fmt.Errorf("default branch: %w", err)
+	}
+	out, err = r.refs(ctx, call{args: []string{"for-each-ref", "--format=%(refname)", "refs/heads/"}})
+	if err != nil {
+		return "", fmt.Errorf("default branch: %w", err)
+	}
+	branches := strings.Fields(string(out))
+	for _, name := range []string{"main", "master", "trunk"} {
+		if slices.Contains(branches, branchRef(name)) {
+			return name, nil
+		}
+	}
+	if len(branches) == 1 {
+		return strings.TrimPrefix(branches[0], "refs/heads/"), nil
+	}
+	return "", fmt.Errorf("default branch: %w", ErrNotFound)
+}
+
+// Identity returns the name and email that the person's own git would commit
+// with.
+func (r *Repo) Identity(ctx context.Context) (name, email string, err error) {
+	var env []string
+	for _, key := range []string{"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "EMAIL"} {
+		if v, ok := os.LookupEnv(key); ok {
+			env = append(env, key+"="+v)
+		}
+	}
+	out, err := r.refs(ctx, call{args: []string{"var", "GIT_AUTHOR_IDENT"}, env: env, person: true})
+	if exitCode(err) == 128 {
+		return "", "", &run.UserError{
+			Message: "git does not know who you are",
+			Hint:    `set it with git config --global user.name "…" and git config --global user.email "…"`, Err: err,
+		}
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("identity: %w", err)
+	}
+	who, _ := parseSignature(strings.TrimSpace(string(out)))
+	return who.Name, who.Email, nil
+}
+
+// Dirty lists the tracked files whose content in the person's checkout or
+// index differs from HEAD. Submodules are not looked into.
+func (r *Repo) Dirty(ctx context.Context) ([]string, error) {
+	if r.top == "" {
+		return nil, errors.New("dirty: a mirror has no checkout")
+	}
+	out, err := r.refs(ctx, call{args: []string{
+		"status", "--porcelain=v1", "-z", "--untracked-files=no", "--no-renames", "--ignore-submodules=all",
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("dirty: %w", err)
+	}
+	var paths []string
+	for record := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		if len(record) > 3 { // two letters and a space
+			paths = append(paths, record[3:])
+		}
+	}
+	return paths, nil
+}
+
+// AdvanceCheckout moves the person's index and checkout from one tree to the
+// next. Files that do not differ between the two are left alone, changed or
+// not; so are untracked files. Where it would lose a change or an untracked
+// file it does nothing and returns a *ConflictError.
+func (r *Repo) AdvanceCheckout(ctx context.Context, oldTree, newTree OID) error {
+	if r.top == "" {
+		return errors.New("advance checkout: a mirror has no checkout")
+	}
+	if !r.algo.owns(oldTree) || !r.algo.owns(newTree) {
+		return fmt.Errorf("advance checkout from %s to %s: %w", quote(string(oldTree)), quote(string(newTree)), ErrNotFound)
+	}
+	if oldTree == newTree {
+		return nil
+	}
+	if err := r.untrackedInTheWay(ctx, oldTree, newTree); err != nil {
+		return err
+	}
+	readTree := func() error {
+		_, err := r.refs(ctx, call{args: []string{"read-tree", "-m", "-u", "--no-recurse-submodules", string(oldTree), string(newTree)}})
+		return err
+	}
+	err := readTree()
+	if exitCode(err) == 128 && strings.Contains(stderrOf(err), "not uptodate") {
+		// The file may only have been touched. A refresh compares the content;
+		// its exit status says that some file does differ, and read-tree says
+		// which matters.
+		_, refreshErr := r.refs(ctx, call{args: []string{"update-index", "-q", "--refresh"}})
+		if refreshErr != nil && exitCode(refreshErr) != 1 {
+			return fmt.Errorf("advance checkout: %w", refreshErr)
+		}
+		err = readTree()
+	}
+	if exitCode(err) == 128 {
+		if paths, conflict := conflictPaths(stderrOf(err)); conflict {
+			return fmt.Errorf("advance checkout: %w", &ConflictError{Paths: paths, Err: err})
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("advance checkout: %w", err)
+	}
+	return nil
+}
+
+// untrackedInTheWay looks for files that are in the new tree only and stand in
+// the checkout already. read-tree itself would overwrite an ignored one.
+func (r *Repo) untrackedInTheWay(ctx context.Context, oldTree, newTree OID) error {
+	changes, err := r.Diff(ctx, oldTree, newTree)
+	if err != nil {
+		return fmt.Errorf("advance checkout: %w", err)
+	}
+	var inTheWay []string
+	for _, c := range changes {
+		if c.Status != Added {
+			continue
+		}
+		_, err := os.Lstat(filepath.Join(r.top, filepath.FromSlash(c.Path)))
+		switch {
+		case err == nil:
+			inTheWay = append(inTheWay, c.Path)
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
+		default:
+			return fmt.Errorf("advance checkout: %w", err)
+		}
+	}
+	if len(inTheWay) > 0 {
+		return fmt.Errorf("advance checkout: %w", &ConflictError{Paths: inTheWay})
+	}
+	return nil
+}
+
+// conflictPaths reads the paths out of read-tree's refusals.
+func conflictPaths(said string) (paths []string, conflict bool) {
+	for line := range strings.Lines(said) {
+		line = strings.TrimSpace(line)
+		for _, phrase := range []string{
+			"not uptodate. Cannot merge", "would be overwritten by merge", "would be removed by merge",
+			"would lose untracked files", "Cannot update sparse checkout", "overlaps with",
+		} {
+			if !strings.Contains(line, phrase) {
+				continue
+			}
+			conflict = true
+			if _, rest, ok := strings.Cut(line, "'"); ok {
+				if path, _, ok := strings.Cut(rest, "'"); ok {
+					paths = append(paths, path)
+				}
+			}
+		}
+	}
+	return paths, conflict
+}
+
+// CreateBranch makes a branch at a commit. ErrStale where it exists.
+func (r *Repo) CreateBranch(ctx context.Context, branch string, at OID) error {
+	if !ValidBranch(branch) {
+		return fmt.Errorf("create branch %s: not a branch name", quote(branch))
+	}
+	return r.UpdateRef(ctx, branchRef(branch), at, "")
+}
+
+// Checkout makes an existing branch the current one and advances the
+// checkout to it. ErrNotFound where there is no such branch, a *run.UserError
+// where another linked work tree has it checked out, a *ConflictError where
+// changes would be lost.
+func (r *Repo) Checkout(ctx context.Context, branch string) error {
+	if !ValidBranch(branch) {
+		return fmt.Errorf("checkout %s: not a branch name", quote(branch))
+	}
+	current, head, err := r.Head(ctx)
+	if err != nil {
+		return fmt.Errorf("checkout %s: %w", branch, err)
+	}
+	if current == branch {
+		return nil
+	}
+	out, err := r.refs(ctx, call{args: []string{"for-each-ref", "--format=%(objectname) %(worktreepath)", branchRef(branch)}})
+	if err != nil {
+		return fmt.Errorf("checkout %s: %w", branch, err)
+	}
+	name, elsewhere, _ := strings.Cut(strings.TrimSuffix(string(out), "\n"), " ")
+	if name == "" {
+		return fmt.Errorf("checkout %s: %w", branch, ErrNotFound)
+	}
+	if elsewhere != "" {
+		return &run.UserError{
+			Message: fmt.Sprintf("the branch %s is checked out in %s", branch, quotePath(elsewhere)),
+			Hint:    "run there, or check out another branch there",
+		}
+	}
+	if OID(name) != head {
+		oldTree, err := r.TreeOf(ctx, head)
+		if err != nil {
+			return fmt.Errorf("checkout %s: %w", branch, err)
+		}
+		newTree, err := r.TreeOf(ctx, OID(name))
+		if err != nil {
+			return fmt.Errorf("checkout %s: %w", branch, err)
+		}
+		if err := r.AdvanceCheckout(ctx, oldTree, newTree); err != nil {
+			return fmt.Errorf("checkout %s: %w", branch, err)
+		}
+	}
+	_, err = r.refs(ctx, call{
+		args: []string{"symbolic-ref", "-m", "ralph", "HEAD", branchRef(branch)},
+		env:  []string{"GIT_COMMITTER_NAME=ralph", "GIT_COMMITTER_EMAIL=ralph@localhost"},
+	})
+	if err != nil {
+		return fmt.Errorf("checkout %s: %w", branch, err)
+	}
+	return nil
+}

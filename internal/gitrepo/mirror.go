@@ -1,0 +1,269 @@
+package gitrepo
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/org/ralph-action/internal/proc"
+)
+
+// Remote is where a mirror comes from.
+type Remote struct {
+	// URL is http or https, without a user.
+	URL string
+	// Auth returns the credential for the next request; nil means none is
+	// needed. It is asked each time, since tokens expire.
+	Auth func(ctx context.Context) (user, token string, err error)
+}
+
+// OpenMirror opens the bare repository at dir, and makes it where there is
+// none yet. It does not fetch.
+//
+// Fetch keeps refs/heads equal to the remote's, so the host's own refs belong
+// elsewhere (refs/ralph/…).
+func (g *Git) OpenMirror(ctx context.Context, dir string, remote Remote) (*Repo, error) {
+	if err := checkURL(remote.URL); err != nil {
+		return nil, fmt.Errorf("open mirror: %w", err)
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open mirror: %w", err)
+	}
+	r := &Repo{
+		store:  store{git: g, algo: sha1Algo(), objects: filepath.Join(dir, "objects"), view: dir},
+		gitDir: dir,
+		remote: remote,
+	}
+	if _, err := os.Stat(filepath.Join(dir, "HEAD")); err == nil {
+		return r, nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("open mirror: %w", err)
+	}
+	if err := r.create(ctx); err != nil {
+		return nil, fmt.Errorf("create mirror: %w", err)
+	}
+	return r, nil
+}
+
+// checkURL accepts what Remote.URL promises. Its errors do not show the URL,
+// which may hold a credential by mistake.
+func checkURL(raw string) error {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return errors.New("the URL of the remote cannot be parsed")
+	case u.Scheme != "https" && u.Scheme != "http":
+		return errors.New("the URL of the remote is neither http nor https")
+	case u.Host == "":
+		return errors.New("the URL of the remote names no host")
+	case u.User != nil:
+		return errors.New("the URL of the remote holds a user")
+	}
+	return nil
+}
+
+// create makes the mirror beside its place and moves it there whole.
+func (r *Repo) create(ctx context.Context) error {
+	parent := filepath.Dir(r.gitDir)
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return err
+	}
+	unlock, err := r.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if _, err := os.Stat(filepath.Join(r.gitDir, "HEAD")); err == nil {
+		return nil // another process was faster
+	}
+	tmp, err := os.MkdirTemp(parent, "."+filepath.Base(r.gitDir)+".new-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(tmp) }() // ours alone; gone after the rename
+	_, err = r.git.run(ctx, call{args: []string{
+		"init", "--quiet", "--bare", "--template=", "--object-format=sha1", "--initial-branch=main", "--", tmp,
+	}})
+	if err != nil {
+		return err
+	}
+	return os.Rename(tmp, r.gitDir)
+}
+
+// lock takes the mirror's lock, across processes. The kernel frees it when its
+// holder dies.
+func (r *Repo) lock(ctx context.Context) (unlock func(), err error) {
+	f, err := os.OpenFile(r.gitDir+".lock", os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { _ = f.Close() }, nil // closing frees the lock
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			_ = f.Close()
+			return nil, fmt.Errorf("lock mirror: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			_ = f.Close()
+			return nil, fmt.Errorf("lock mirror: %w", context.Cause(ctx))
+		case <-ticker.C:
+		}
+	}
+}
+
+// Fetch brings the given refs from the remote and prunes what is gone there.
+// A refspec is "[+]<source>[:<destination>]" of full ref names or patterns, or
+// an object name as source; without any, all branches are mirrored.
+// ErrUnauthorized where the credential is missing or refused; ErrNotFound
+// where the remote has no such repository (which is also GitHub's answer to a
+// credential that may not see it) or ref.
+func (r *Repo) Fetch(ctx context.Context, refspecs ...string) error {
+	if r.remote.URL == "" {
+		return errors.New("fetch: the repository has no remote")
+	}
+	if len(refspecs) == 0 {
+		refspecs = []string{"+refs/heads/*:refs/heads/*"}
+	}
+	for _, spec := range refspecs {
+		if !r.validRefspec(spec) {
+			return fmt.Errorf("fetch: %s is not a refspec", quote(spec))
+		}
+	}
+	unlock, err := r.lock(ctx)
+	if err != nil {
+		return fmt.Errorf("fetch: %w", err)
+	}
+	defer unlock()
+	args := []string{
+		"fetch", "--quiet", "--prune", "--no-tags", "--no-recurse-submodules",
+		"--no-write-fetch-head", "--no-auto-maintenance", "--end-of-options", r.remote.URL,
+	}
+	_, err = r.withRemote(ctx, append(args, refspecs...))
+	return err
+}
+
+// DefaultBranch returns the branch that clones check out: of a mirror, as the
+// remote says now; of a local repository, as its origin said, or else a branch
+// with a customary name. ErrNotFound where neither tells.
+func (r *Repo) DefaultBranch(ctx context.Context) (string, error) {
+	if r.remote.URL == "" {
+		return r.localDefaultBranch(ctx)
+	}
+	out, err := r.withRemote(ctx, []string{"ls-remote", "--quiet", "--symref", "--end-of-options", r.remote.URL, "HEAD"})
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(out)) {
+		if rest, ok := strings.CutPrefix(line, "ref: refs/heads/"); ok {
+			branch, _, _ := strings.Cut(rest, "\t")
+			if ValidBranch(branch) {
+				return branch, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("default branch: %w", ErrNotFound)
+}
+
+// withRemote runs git with the credential and the host's proxy settings in its
+// environment.
+func (r *Repo) withRemote(ctx context.Context, args []string) ([]byte, error) {
+	env := proxyEnv()
+	var secrets []string
+	if r.remote.Auth != nil {
+		user, token, err := r.remote.Auth(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("git %s: credential: %w", args[0], err)
+		}
+		basic := base64.StdEncoding.EncodeToString([]byte(user + ":" + token))
+		secrets = []string{basic, token}
+		env = append(env,
+			"GIT_CONFIG_COUNT=1",
+			// The key is bound to the remote's own address.
+			"GIT_CONFIG_KEY_0=http."+r.remote.URL+".extraHeader",
+			"GIT_CONFIG_VALUE_0=Authorization: Basic "+basic,
+		)
+	}
+	out, err := r.refs(ctx, call{args: args, env: env})
+	if err != nil {
+		return nil, remoteError(err, secrets)
+	}
+	return out, nil
+}
+
+// remoteError classifies what git said, and takes the secrets out of it in
+// case a server echoed them.
+func remoteError(err error, secrets []string) error {
+	exit, ok := errors.AsType[*proc.ExitError](err)
+	if !ok {
+		return err
+	}
+	for _, s := range secrets {
+		if s != "" {
+			exit.Stderr = bytes.ReplaceAll(exit.Stderr, []byte(s), []byte("***"))
+		}
+	}
+	said := string(exit.Stderr)
+	for _, c := range []struct {
+		text string
+		kind error
+	}{
+		{"could not read Username", ErrUnauthorized},
+		{"could not read Password", ErrUnauthorized},
+		{"Authentication failed", ErrUnauthorized},
+		{"error: 401", ErrUnauthorized},
+		{"error: 403", ErrUnauthorized},
+		{"' not found", ErrNotFound},
+		{"Repository not found", ErrNotFound},
+		{"couldn't find remote ref", ErrNotFound},
+		{"not our ref", ErrNotFound},
+	} {
+		if strings.Contains(said, c.text) {
+			return fmt.Errorf("%w: %w", c.kind, err)
+		}
+	}
+	return err
+}
+
+// proxyEnv is what the host is told about the way to the network.
+func proxyEnv() []string {
+	var env []string
+	for _, key := range []string{
+		"http_proxy", "https_proxy", "no_proxy", "all_proxy",
+		"HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
+		"SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH",
+	} {
+		if v, ok := os.LookupEnv(key); ok {
+			env = append(env, key+"="+v)
+		}
+	}
+	return env
+}
+
+func (r *Repo) validRefspec(spec string) bool {
+	src, dst, both := strings.Cut(strings.TrimPrefix(spec, "+"), ":")
+	valid := func(ref string) bool {
+		// A pattern has one star; it stands for anything a ref name may hold.
+		return ValidRef(strings.Replace(ref, "*", "x", 1))
+	}
+	if both && (!valid(dst) || strings.Contains(src, "*") != strings.Contains(dst, "*")) {
+		return false
+	}
+	return valid(src) || (r.algo.owns(OID(src)) && !strings.Contains(dst, "*"))
+}

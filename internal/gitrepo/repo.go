@@ -1,0 +1,388 @@
+package gitrepo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Repo is an object store and refs that the host owns: a mirror, or the
+// person's own repository on the command line. It may be shared.
+type Repo struct {
+	store
+	// gitDir holds the refs, HEAD and the index.
+	gitDir string
+	// top is the work tree of a local repository.
+	top string
+	// config holds options that outrank the repository's own configuration.
+	config []string
+	remote Remote
+}
+
+// refs runs git on the repository's own git dir: plumbing that reads and moves
+// refs and the person's index, and runs nothing.
+func (r *Repo) refs(ctx context.Context, c call) ([]byte, error) {
+	c.env = append(c.env, "GIT_DIR="+r.gitDir)
+	if r.top != "" {
+		c.env = append(c.env, "GIT_WORK_TREE="+r.top)
+		c.dir = r.top
+	}
+	c.config = append(c.config, r.config...)
+	return r.git.run(ctx, c)
+}
+
+// Head returns the branch that is checked out ("" where HEAD is detached) and
+// its commit.
+func (r *Repo) Head(ctx context.Context) (branch string, oid OID, err error) {
+	out, err := r.refs(ctx, call{args: []string{"rev-parse", "HEAD^{commit}", "--symbolic-full-name", "HEAD", "--"}})
+	if err != nil {
+		return "", "", fmt.Errorf("head: %w", err)
+	}
+	lines := strings.Split(string(out), "\n")
+	if len(lines) < 2 {
+		return "", "", fmt.Errorf("head: git rev-parse answered %s", quote(string(out)))
+	}
+	if oid, err = ParseOID(lines[0]); err != nil {
+		return "", "", fmt.Errorf("head: %w", err)
+	}
+	branch, attached := strings.CutPrefix(lines[1], "refs/heads/")
+	if !attached {
+		branch = ""
+	}
+	return branch, oid, nil
+}
+
+// Resolve returns the commit that ref (a branch, tag, full ref name, HEAD or
+// object name) points to. ErrNotFound where there is none.
+func (r *Repo) Resolve(ctx context.Context, ref string) (OID, error) {
+	switch {
+	case r.algo.owns(OID(ref)), ref == "HEAD", ValidRef(ref), ValidBranch(ref):
+	default:
+		return "", fmt.Errorf("resolve %s: not a ref name: %w", quote(ref), ErrNotFound)
+	}
+	out, err := r.refs(ctx, call{args: []string{"rev-parse", "--verify", "--quiet", "--end-of-options", ref + "^{commit}"}})
+	if exitCode(err) == 1 {
+		return "", fmt.Errorf("resolve %s: %w", quotePath(ref), ErrNotFound)
+	}
+	if err != nil {
+		return "", fmt.Errorf("resolve %s: %w", quotePath(ref), err)
+	}
+	return ParseOID(strings.TrimSpace(string(out)))
+}
+
+// CommitInfo is what a commit says.
+type CommitInfo struct {
+	OID     OID
+	Tree    OID
+	Parents []OID
+	Author  Person
+	// When is the author's date.
+	When time.Time
+	// Subject is the first line of the message, Body what follows the blank
+	// line after it.
+	Subject, Body string
+}
+
+// Person is an author or committer.
+type Person struct {
+	Name, Email string
+}
+
+// CommitInfo reads one commit.
+func (r *Repo) CommitInfo(ctx context.Context, oid OID) (CommitInfo, error) {
+	data, err := r.read(ctx, kindCommit, oid, maxCommit)
+	if err != nil {
+		return CommitInfo{}, fmt.Errorf("read commit: %w", err)
+	}
+	return parseCommit(oid, data)
+}
+
+// TreeOf returns the tree of a commit.
+func (r *Repo) TreeOf(ctx context.Context, commit OID) (OID, error) {
+	info, err := r.CommitInfo(ctx, commit)
+	return info.Tree, err
+}
+
+// Log lists the commits that are reachable from to and not from from, newest
+// first. An empty from means the whole history.
+func (r *Repo) Log(ctx context.Context, from, to OID) ([]CommitInfo, error) {
+	if !r.algo.owns(to) || (from != "" && !r.algo.owns(from)) {
+		return nil, fmt.Errorf("log %s..%s: %w", quote(string(from)), quote(string(to)), ErrNotFound)
+	}
+	args := []string{"rev-list", "--topo-order", "--header", string(to)}
+	if from != "" {
+		args = append(args, "^"+string(from))
+	}
+	out, err := r.refs(ctx, call{args: append(args, "--")})
+	if err != nil {
+		return nil, fmt.Errorf("log: %w", err)
+	}
+	var infos []CommitInfo
+	// Each record is the name, a line feed, the commit and a NUL.
+	for record := range bytes.SplitSeq(bytes.TrimSuffix(out, []byte{0}), []byte{0}) {
+		if len(record) == 0 {
+			continue
+		}
+		name, data, _ := bytes.Cut(record, []byte("\n"))
+		oid, err := ParseOID(string(name))
+		if err != nil {
+			return nil, fmt.Errorf("log: %w", err)
+		}
+		// --header indents the message by four spaces.
+		info, err := parseCommit(oid, unindent(data))
+		if err != nil {
+			return nil, err
+		}
+		infos = append(infos, info)
+	}
+	return infos, nil
+}
+
+func unindent(commit []byte) []byte {
+	head, message, ok := bytes.Cut(commit, []byte("\n\n"))
+	if !ok {
+		return commit
+	}
+	var b bytes.Buffer
+	b.Write(head)
+	b.WriteString("\n\n")
+	for line := range bytes.Lines(message) {
+		b.Write(bytes.TrimPrefix(line, []byte("    ")))
+	}
+	return b.Bytes()
+}
+
+func parseCommit(oid OID, data []byte) (CommitInfo, error) {
+	info := CommitInfo{OID: oid}
+	head, message, _ := strings.Cut(string(data), "\n\n")
+	for line := range strings.SplitSeq(head, "\n") {
+		key, value, _ := strings.Cut(line, " ")
+		switch key {
+		case "tree":
+			info.Tree = OID(value)
+		case "parent":
+			info.Parents = append(info.Parents, OID(value))
+		case "author":
+			info.Author, info.When = parseSignature(value)
+		}
+	}
+	if !info.Tree.Valid() {
+		return CommitInfo{}, fmt.Errorf("commit %s names no tree", oid)
+	}
+	for _, p := range info.Parents {
+		if !p.Valid() {
+			return CommitInfo{}, fmt.Errorf("commit %s names a broken parent", oid)
+		}
+	}
+	subject, body, _ := strings.Cut(strings.TrimLeft(message, "\n"), "\n")
+	info.Subject = strings.TrimSpace(subject)
+	info.Body = strings.Trim(body, "\n")
+	return info, nil
+}
+
+// parseSignature reads "Name <email> seconds zone" as leniently as git does.
+func parseSignature(s string) (Person, time.Time) {
+	name, rest, _ := strings.Cut(s, "<")
+	email, when, _ := strings.Cut(rest, ">")
+	who := Person{Name: strings.TrimSpace(name), Email: email}
+	fields := strings.Fields(when)
+	if len(fields) == 0 {
+		return who, time.Time{}
+	}
+	seconds, err := strconv.ParseInt(fields[0], 10, 64)
+	if err != nil {
+		return who, time.Time{}
+	}
+	at := time.Unix(seconds, 0).UTC()
+	if len(fields) > 1 {
+		if zone, err := time.Parse("-0700", fields[1]); err == nil {
+			_, offset := zone.Zone()
+			at = at.In(time.FixedZone("", offset))
+		}
+	}
+	return who, at
+}
+
+// CommitSpec describes a commit to make.
+type CommitSpec struct {
+	Tree    OID
+	Parents []OID
+	// Message is the whole message; a missing line feed at its end is added.
+	Message string
+	// Author made the change, Committer the commit; no committer means the
+	// author.
+	Author, Committer Person
+	// When is the date of both, kept in seconds and with its zone.
+	When time.Time
+}
+
+// CommitTree stores a commit and returns its name. No ref moves.
+func (r *Repo) CommitTree(ctx context.Context, spec CommitSpec) (OID, error) {
+	if err := ctx.Err(); err != nil {
+		return "", context.Cause(ctx)
+	}
+	if !r.algo.owns(spec.Tree) {
+		return "", fmt.Errorf("commit: tree %s: %w", quote(string(spec.Tree)), ErrNotFound)
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "tree %s\n", spec.Tree)
+	for _, p := range spec.Parents {
+		if !r.algo.owns(p) {
+			return "", fmt.Errorf("commit: parent %s: %w", quote(string(p)), ErrNotFound)
+		}
+		fmt.Fprintf(&b, "parent %s\n", p)
+	}
+	committer := spec.Committer
+	if committer == (Person{}) {
+		committer = spec.Author
+	}
+	for _, who := range []struct {
+		role string
+		Person
+	}{{"author", spec.Author}, {"committer", committer}} {
+		line, err := formatSignature(who.Person, spec.When)
+		if err != nil {
+			return "", fmt.Errorf("commit: %s: %w", who.role, err)
+		}
+		fmt.Fprintf(&b, "%s %s\n", who.role, line)
+	}
+	message := strings.ToValidUTF8(strings.ReplaceAll(spec.Message, "\x00", ""), "\uFFFD")
+	if strings.TrimSpace(message) == "" {
+		return "", errors.New("commit: the message is empty")
+	}
+	b.WriteByte('\n')
+	b.WriteString(strings.TrimRight(message, "\n"))
+	b.WriteByte('\n')
+	return r.write(kindCommit, b.Bytes())
+}
+
+func formatSignature(who Person, when time.Time) (string, error) {
+	clean := func(v string) string {
+		v = strings.Map(func(c rune) rune {
+			if c < ' ' || c == '<' || c == '>' || c == 0x7f {
+				return -1
+			}
+			return c
+		}, strings.ToValidUTF8(v, "\uFFFD"))
+		return strings.TrimSpace(v)
+	}
+	name, email := clean(who.Name), clean(who.Email)
+	if name == "" || when.IsZero() {
+		return "", errors.New("a name and a time are needed")
+	}
+	return fmt.Sprintf("%s <%s> %d %s", name, email, when.Unix(), when.Format("-0700")), nil
+}
+
+// UpdateRef moves ref (refs/…) from old to new. An empty old means that the
+// ref must not exist yet, an empty new deletes it. ErrStale where it is not at
+// old.
+func (r *Repo) UpdateRef(ctx context.Context, ref string, newOID, oldOID OID) error {
+	if !ValidRef(ref) {
+		return fmt.Errorf("update %s: not a full ref name", quote(ref))
+	}
+	for _, oid := range []OID{newOID, oldOID} {
+		if oid != "" && !r.algo.owns(oid) {
+			return fmt.Errorf("update %s: %s is not an object name", ref, quote(string(oid)))
+		}
+	}
+	if newOID == "" && oldOID == "" {
+		return nil
+	}
+	args := []string{"update-ref", "--no-deref"}
+	if newOID == "" {
+		args = append(args, "-d", "--end-of-options", ref, string(oldOID))
+	} else {
+		if oldOID == "" {
+			oldOID = r.algo.zero()
+		}
+		args = append(args, "-m", "ralph", "--end-of-options", ref, string(newOID), string(oldOID))
+	}
+	_, err := r.refs(ctx, call{args: args, env: []string{
+		// For the reflog.
+		"GIT_COMMITTER_NAME=ralph", "GIT_COMMITTER_EMAIL=ralph@localhost",
+	}})
+	if err == nil {
+		return nil
+	}
+	said := stderrOf(err)
+	for _, stale := range []string{"but expected", "unable to resolve reference", "reference already exists", "reference is missing"} {
+		if strings.Contains(said, stale) {
+			return fmt.Errorf("update %s: %w", ref, ErrStale)
+		}
+	}
+	return fmt.Errorf("update %s: %w", ref, err)
+}
+
+// ReadFile returns the content of the regular file at path in a commit or
+// tree. ErrNotFound where there is none (a directory, link or submodule is
+// none), ErrTooLarge where it is larger than limit bytes.
+func (r *Repo) ReadFile(ctx context.Context, treeish OID, path string, limit int64) ([]byte, error) {
+	data, err := r.readFile(ctx, treeish, path, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", quotePath(path), err)
+	}
+	return data, nil
+}
+
+func (r *Repo) readFile(ctx context.Context, treeish OID, path string, limit int64) ([]byte, error) {
+	if err := cleanPath(path); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
+	}
+	if !r.algo.owns(treeish) {
+		return nil, ErrNotFound
+	}
+	// The newest trees are loose files, read without a process.
+	tree := treeish
+	if kind, data, err := r.readLoose(treeish, maxCommit); err == nil && kind == kindCommit {
+		info, err := parseCommit(treeish, data)
+		if err != nil {
+			return nil, err
+		}
+		tree = info.Tree
+	}
+	item, err := r.lookup(tree, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		item, err = r.lookupPacked(ctx, treeish, path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if item.mode&modeKind != ModeFile&modeKind {
+		return nil, ErrNotFound
+	}
+	return r.Blob(ctx, item.oid, limit)
+}
+
+// lookupPacked asks git for the entry at path.
+func (r *Repo) lookupPacked(ctx context.Context, treeish OID, path string) (treeItem, error) {
+	out, err := r.call(ctx, call{args: []string{"ls-tree", "-z", "--full-tree", "--end-of-options", string(treeish), path}, env: []string{
+		"GIT_LITERAL_PATHSPECS=1",
+	}})
+	if exitCode(err) == 128 && strings.Contains(stderrOf(err), "not a tree object") {
+		return treeItem{}, ErrNotFound
+	}
+	if err != nil {
+		return treeItem{}, err
+	}
+	head, _, _ := strings.Cut(string(out), "\t")
+	fields := strings.Fields(head)
+	if len(fields) != 3 {
+		return treeItem{}, ErrNotFound
+	}
+	mode, err := strconv.ParseUint(fields[0], 8, 32)
+	if err != nil {
+		return treeItem{}, fmt.Errorf("git ls-tree: answered %s", quote(head))
+	}
+	oid, err := ParseOID(fields[2])
+	return treeItem{mode: uint32(mode), oid: oid}, err
+}
+
+// Blob returns the content of a blob of at most limit bytes.
+func (r *Repo) Blob(ctx context.Context, oid OID, limit int64) ([]byte, error) {
+	return r.read(ctx, kindBlob, oid, limit)
+}
