@@ -1,0 +1,52 @@
+# What people type. The work is done by scripts/, each of which says what it does.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+.PHONY: help
+help: ## Say what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build bin/bot, a static binary
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/bot ./cmd/bot
+
+.PHONY: demo
+demo: build ## Watch an issue become a pull request: no key, no account, no network
+	bin/bot demo
+
+.PHONY: test
+test: ## Run everything a change must pass; installs what it needs (Debian, as root)
+	scripts/test.sh
+
+.PHONY: unit
+unit: ## Run what needs no root, no network and no service
+	go test ./...
+	@echo
+	@echo "Left out: containers (-tags docker), Claude Code (-tags claude), the race detector,"
+	@echo "GitHub's own descriptions (RALPH_OPENAPI, RALPH_GRAPHQL_SCHEMA) and the linters."
+	@echo "make test runs them all."
+
+.PHONY: lint
+lint: ## Lint Go, shell and workflows, and check the linter's own borders
+	scripts/lint.sh
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for FUZZTIME (10s)
+	scripts/fuzz.sh
+
+.PHONY: bench
+bench: ## Run the benchmarks, for BENCHTIME (1s) each
+	scripts/bench.sh
+
+.PHONY: tools
+tools: ## Install the pinned linters and test packages into .cache
+	scripts/tools.sh lint
+	scripts/tools.sh test
+
+.PHONY: clean
+clean: ## Remove what was built; .cache stays
+	rm -rf bin

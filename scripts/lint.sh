@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Lints everything: Go, shell scripts, workflows, and the linter's own borders.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+scripts/tools.sh lint
+bin=$PWD/.cache/bin
+
+# A cache of its own for each checkout: it goes by the contents of a file and
+# remembers the path where it saw them first.
+export GOLANGCI_LINT_CACHE=$PWD/.cache/golangci-lint
+
+"$bin/golangci-lint" config verify
+"$bin/golangci-lint" run ./...
+scripts/lint-selftest.sh "$bin/golangci-lint"
+shellcheck scripts/*.sh .ci/run
+"$bin/actionlint"

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# Installs what linting and testing need, pinned, into .cache; what is there
+# already is left alone. System packages are installed on Debian as root;
+# elsewhere a missing one is named.
+#
+#   tools.sh lint    golangci-lint, actionlint, shellcheck
+#   tools.sh test    a C compiler (for the race detector), node and npm, and the
+#                    npm packages of test/npm: GitHub's API descriptions, Claude Code
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+golangci_lint=v2.12.2
+actionlint=v1.7.12
+
+bin=$PWD/.cache/bin
+mkdir -p "$bin"
+
+say() { printf 'tools: %s\n' "$*" >&2; }
+
+command -v go >/dev/null || {
+	say "Go is missing; install the version go.mod names from https://go.dev/dl"
+	exit 1
+}
+
+# debian COMMAND PACKAGE…: COMMAND is there, or is installed with PACKAGE.
+updated=
+debian() {
+	local command=$1
+	shift
+	command -v "$command" >/dev/null && return 0
+	if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+		say "$command is missing; install it (on Debian: apt-get install $*)"
+		exit 1
+	fi
+	say "installing $*"
+	export DEBIAN_FRONTEND=noninteractive
+	if [ -z "$updated" ]; then
+		apt-get update -q >&2
+		updated=1
+	fi
+	apt-get install -q -y --no-install-recommends "$@" >&2
+}
+
+# go_tool NAME PACKAGE VERSION: .cache/bin/NAME, built by this Go.
+go_tool() {
+	local want
+	want="$3 $(go env GOVERSION)"
+	if [ -x "$bin/$1" ] && [ "$(cat "$bin/$1.version" 2>/dev/null)" = "$want" ]; then
+		return 0
+	fi
+	say "building $1 $3 (minutes the first time)"
+	GOBIN=$bin go install "$2@$3"
+	printf '%s\n' "$want" >"$bin/$1.version"
+}
+
+lint() {
+	go_tool golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint "$golangci_lint"
+	go_tool actionlint github.com/rhysd/actionlint/cmd/actionlint "$actionlint"
+	debian shellcheck shellcheck
+}
+
+# The packages are data and one native program: no install script is run.
+npm_packages() {
+	local dir=$PWD/.cache/npm want
+	want=$(cat test/npm/package.json test/npm/package-lock.json | sha256sum)
+	if [ "$(cat "$dir/.installed" 2>/dev/null)" = "$want" ]; then
+		return 0
+	fi
+	say "installing the npm packages of test/npm"
+	rm -rf "$dir"
+	mkdir -p "$dir"
+	cp test/npm/package.json test/npm/package-lock.json "$dir/"
+	(cd "$dir" && npm ci --ignore-scripts --no-audit --no-fund >&2)
+	printf '%s\n' "$want" >"$dir/.installed"
+}
+
+test_tools() {
+	debian git git
+	debian gcc gcc libc6-dev
+	debian node nodejs
+	debian npm npm
+	npm_packages
+}
+
+case ${1:-} in
+lint) lint ;;
+test) test_tools ;;
+*)
+	say "usage: tools.sh lint|test"
+	exit 2
+	;;
+esac
