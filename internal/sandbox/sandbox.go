@@ -74,7 +74,8 @@ type Sandbox interface {
 	// Inspect tells how the command stands, now.
 	Inspect(ctx context.Context, h Handle) (Status, error)
 
-	// Wait blocks until the command has ended (or is Missing) and tells how.
+	// Wait blocks while the start is Running and tells how it ended (or that
+	// it is Missing, or Created because a process died in its Start).
 	// Cancelling ctx ends the waiting, not the command.
 	Wait(ctx context.Context, h Handle) (Status, error)
 
@@ -155,7 +156,8 @@ type Spec struct {
 	PassEnv []string
 
 	// Stdin is the host path of the file the command reads as its standard
-	// input, whole, at its own pace; "" means /dev/null. It is read at Start.
+	// input, whole, at its own pace; "" means /dev/null. It must be a regular
+	// file, and is not needed any more when Start has returned.
 	Stdin string
 
 	// Workspace is the tree from Prepare; Dir the working directory inside

@@ -1,0 +1,329 @@
+// Package rundir is the layout of a start's run directory, and what can be
+// told from it alone. The sandboxes that run on this machine share it.
+//
+// Invariants:
+//   - The directory is the host's (mode 0700). A command that may write into a
+//     part of it does so in a subdirectory that is never read back.
+//   - Every file is written so that a reader sees nothing or all of it.
+package rundir
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/org/ralph-action/internal/sandbox"
+	"github.com/org/ralph-action/internal/shim"
+)
+
+const (
+	stdoutFile = "stdout"
+	stderrFile = "stderr"
+	recordFile = "exit.jsonl"
+	startFile  = "start.json"
+	stopFile   = "stop.json"
+	lockFile   = "lock"
+)
+
+// stderrShown is how much of stderr a Status shows.
+const stderrShown = 4 << 10
+
+// lockRetry is how often a taken lock is tried again. It is taken only where
+// two processes start the same name at once.
+const lockRetry = 5 * time.Millisecond
+
+// Dir is the run directory of one start.
+type Dir string
+
+// Start is what the host keeps about a start.
+type Start struct {
+	Name string `json:"name"`
+	// Token is found in the environment of every process of the start.
+	Token string        `json:"token,omitempty"`
+	Grace time.Duration `json:"grace"`
+}
+
+// Stdout, Stderr and Record are the files that the shim writes.
+func (d Dir) Stdout() string { return d.Path(stdoutFile) }
+
+// Stderr is the end of what the command wrote to stderr.
+func (d Dir) Stderr() string { return d.Path(stderrFile) }
+
+// Record is the shim's record of events.
+func (d Dir) Record() string { return d.Path(recordFile) }
+
+// Path is the path of something else in the directory.
+func (d Dir) Path(name string) string { return filepath.Join(string(d), name) }
+
+// Create makes the directory.
+func (d Dir) Create() error {
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return fmt.Errorf("make run directory: %w", err)
+	}
+	return nil
+}
+
+// Lock keeps other processes from starting or removing the same start until
+// unlock is called, or this process dies.
+func (d Dir) Lock(ctx context.Context) (unlock func(), err error) {
+	f, err := os.OpenFile(d.Path(lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock run directory: %w", err)
+	}
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) // #nosec G115 -- a descriptor fits
+		if err == nil {
+			return func() { _ = f.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			_ = f.Close()
+			return nil, fmt.Errorf("lock run directory: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			_ = f.Close()
+			return nil, fmt.Errorf("lock run directory: %w", context.Cause(ctx))
+		case <-time.After(lockRetry):
+		}
+	}
+}
+
+// Begin notes the start, or gives what was noted of it earlier. Another name
+// in the same directory is sandbox.ErrNameTaken.
+func (d Dir) Begin(s Start) (Start, error) {
+	earlier, found, err := d.Started()
+	if err != nil {
+		return Start{}, err
+	}
+	if found {
+		if earlier.Name != s.Name {
+			return Start{}, fmt.Errorf("%w: run directory belongs to %q", sandbox.ErrNameTaken, earlier.Name)
+		}
+		return earlier, nil
+	}
+	return s, d.write(startFile, s)
+}
+
+// Started gives what Begin noted, if it did.
+func (d Dir) Started() (Start, bool, error) {
+	var s Start
+	found, err := d.read(startFile, &s)
+	return s, found, err
+}
+
+// History is the shim's record.
+func (d Dir) History() (shim.History, error) { return shim.ReadHistory(d.Record()) }
+
+type stopNote struct {
+	Reason string `json:"reason"`
+}
+
+// NoteStop keeps why the start was asked to stop. The first reason stays.
+func (d Dir) NoteStop(reason string) error {
+	var n stopNote
+	if found, err := d.read(stopFile, &n); found || err != nil {
+		return err
+	}
+	return d.write(stopFile, stopNote{Reason: reason})
+}
+
+// Status is what the directory tells of a start: the times, the output, and
+// from the shim's record how it ended. It knows nothing of whether the shim
+// lives: without a recorded end the state is Running where the shim was up and
+// Created where it was not.
+func (d Dir) Status(h shim.History) (sandbox.Status, error) {
+	st := sandbox.Status{
+		State:     sandbox.Created,
+		StartedAt: h.StartedAt, FirstByteAt: h.FirstByteAt, FinishedAt: h.EndedAt,
+	}
+	if h.PID == 0 {
+		return st, nil
+	}
+	st.State = sandbox.Running
+	if info, err := os.Stat(d.Stdout()); err == nil {
+		st.OutputBytes = info.Size()
+	}
+	var err error
+	if st.Stderr, err = tail(d.Stderr(), stderrShown); err != nil {
+		return st, err
+	}
+	if h.Exit == nil {
+		return st, nil
+	}
+
+	st.State = sandbox.Exited
+	st.ExitCode, st.Signal = h.Exit.Code, h.Exit.Signal
+	st.Reason, st.Detail = sandbox.Reason(h.Exit.Reason), h.Exit.Detail
+	st.OutputBytes, st.Truncated = h.Exit.OutputBytes, h.Exit.Truncated
+	if st.Reason == sandbox.ReasonStopped {
+		var n stopNote
+		found, err := d.read(stopFile, &n)
+		if err != nil {
+			return st, err
+		}
+		if found {
+			st.Detail = n.Reason
+		} else {
+			// The command, or somebody at the machine, signalled the shim.
+			st.Reason = sandbox.ReasonExited
+		}
+	}
+	return st, nil
+}
+
+// Lost is the status of a start whose shim is gone without recording the end.
+func (d Dir) Lost(st sandbox.Status) (sandbox.Status, error) {
+	st.State, st.Reason, st.ExitCode, st.Signal = sandbox.Exited, sandbox.ReasonLost, -1, ""
+	var n stopNote
+	found, err := d.read(stopFile, &n)
+	if err != nil {
+		return st, err
+	}
+	if found {
+		st.Reason, st.Detail = sandbox.ReasonStopped, n.Reason
+	}
+	return st, nil
+}
+
+// Logs gives the transcript from offset to its present end.
+func (d Dir) Logs(offset int64) (io.ReadCloser, error) {
+	f, err := os.Open(d.Stdout())
+	if errors.Is(err, fs.ErrNotExist) {
+		return io.NopCloser(eof{}), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read transcript: %w", err)
+	}
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("read transcript: %w", err)
+	}
+	return f, nil
+}
+
+type eof struct{}
+
+func (eof) Read([]byte) (int, error) { return 0, io.EOF }
+
+// Forget deletes the host's notes and the given subdirectories; the transcript
+// stays.
+func (d Dir) Forget(subdirs ...string) error {
+	var errs []error
+	for _, name := range subdirs {
+		errs = append(errs, RemoveTree(d.Path(name)))
+	}
+	// The start's note goes last: as long as it is there, Remove is repeated.
+	for _, name := range []string{recordFile, stopFile, startFile} {
+		if err := os.Remove(d.Path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("clear run directory: %w", err)
+	}
+	return nil
+}
+
+// RemoveTree deletes a tree that may hold directories without permissions, as
+// Go's module cache does, and as a hostile command would.
+func RemoveTree(path string) error {
+	err := os.RemoveAll(path)
+	if err == nil || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	if err := OpenUp(path); err != nil {
+		return err
+	}
+	return os.RemoveAll(path)
+}
+
+// OpenUp gives the owner access to everything below dir. Nothing may change
+// the tree at the same time. Links are not followed.
+func OpenUp(dir string) error {
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		var want fs.FileMode
+		switch {
+		case entry.IsDir():
+			want = 0o700
+		case entry.Type().IsRegular():
+			want = 0o400
+		default:
+			return nil
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		if mode := info.Mode(); mode&want != want {
+			return os.Chmod(path, mode.Perm()|want) // #nosec G302 G122 -- for the owner, in a tree at rest
+		}
+		return nil
+	})
+}
+
+// write replaces a file as a whole. It does not sync: no process of the start
+// survives what would lose the data, and syncing costs more than starting.
+func (d Dir) write(name string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	f, err := os.CreateTemp(string(d), name+".*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), d.Path(name))
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+func (d Dir) read(name string, v any) (bool, error) {
+	data, err := os.ReadFile(d.Path(name))
+	if errors.Is(err, fs.ErrNotExist) || (err == nil && len(data) == 0) {
+		return false, nil // empty: a power cut came before the data
+	}
+	if err == nil {
+		err = json.Unmarshal(data, v)
+	}
+	if err != nil {
+		return false, fmt.Errorf("read %s: %w", name, err)
+	}
+	return true, nil
+}
+
+func tail(path string, n int64) (string, error) {
+	f, err := os.Open(path) // #nosec G304 -- a path of ours
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read transcript: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return "", fmt.Errorf("read transcript: %w", err)
+	}
+	data, err := io.ReadAll(io.NewSectionReader(f, max(info.Size()-n, 0), n))
+	if err != nil {
+		return "", fmt.Errorf("read transcript: %w", err)
+	}
+	return string(data), nil
+}

@@ -1,0 +1,476 @@
+package local
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/org/ralph-action/internal/proc"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/sandbox"
+	"github.com/org/ralph-action/internal/sandbox/internal/rundir"
+	"github.com/org/ralph-action/internal/shim"
+)
+
+const (
+	// tokenVar marks every process of a start, so that they can be found when
+	// the shim that would know them is gone.
+	tokenVar = "RALPH_SANDBOX_TOKEN"
+
+	homeDir   = "home"
+	tmpDir    = "tmp"
+	configDir = "config"
+	shimLog   = "shim.log"
+
+	// shimStart bounds the time from starting the shim to its first word.
+	shimStart = 30 * time.Second
+	// stopSlack is what the shim gets beyond the grace to kill and record.
+	stopSlack = 5 * time.Second
+)
+
+// Options configure the sandbox.
+type Options struct {
+	// Self is the program whose first argument "shim" makes it the shim; ""
+	// means this program.
+	Self string
+	// Node names this machine in handles; "" means its host name.
+	Node string
+}
+
+// Sandbox implements sandbox.Sandbox with processes.
+type Sandbox struct {
+	self, node string
+
+	mu sync.Mutex
+	// owned holds our end of the pipe of every start that dies with us.
+	owned map[rundir.Dir]*os.File
+}
+
+var _ sandbox.Sandbox = (*Sandbox)(nil)
+
+// New makes the sandbox; it fails only where the machine does not tell its
+// name or the path of this program.
+func New(o Options) (*Sandbox, error) {
+	s := &Sandbox{self: o.Self, node: o.Node, owned: map[rundir.Dir]*os.File{}}
+	var err error
+	if s.self == "" {
+		if s.self, err = os.Executable(); err != nil {
+			return nil, fmt.Errorf("local sandbox: %w", err)
+		}
+	}
+	if s.node == "" {
+		if s.node, err = os.Hostname(); err != nil {
+			return nil, fmt.Errorf("local sandbox: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// Name implements sandbox.Sandbox.
+func (s *Sandbox) Name() string { return "local" }
+
+// Check implements sandbox.Sandbox.
+func (s *Sandbox) Check(context.Context) error {
+	info, err := os.Stat(s.self)
+	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+		return &run.UserError{
+			Message: fmt.Sprintf("the bot's own program %s cannot be run again", s.self),
+			Hint:    "put it back where it was started from, and restart the bot", Err: err,
+		}
+	}
+	return nil
+}
+
+// Prepare implements sandbox.Sandbox: the command is the same user as we are.
+func (s *Sandbox) Prepare(_ context.Context, tree string) (sandbox.Workspace, error) {
+	info, err := os.Stat(tree)
+	if err != nil {
+		return sandbox.Workspace{}, fmt.Errorf("prepare work tree: %w", err)
+	}
+	if !filepath.IsAbs(tree) || !info.IsDir() {
+		return sandbox.Workspace{}, fmt.Errorf("prepare work tree: %q is not an absolute directory", tree)
+	}
+	return sandbox.Workspace{Dir: tree}, nil
+}
+
+// Collect implements sandbox.Sandbox.
+func (s *Sandbox) Collect(_ context.Context, w sandbox.Workspace) (string, error) {
+	if err := rundir.OpenUp(w.Dir); err != nil {
+		return "", fmt.Errorf("collect work tree: %w", err)
+	}
+	return w.Dir, nil
+}
+
+// Start implements sandbox.Sandbox.
+func (s *Sandbox) Start(ctx context.Context, name string, spec sandbox.Spec) (sandbox.Handle, error) {
+	h, err := s.start(ctx, name, spec)
+	if err != nil {
+		return sandbox.Handle{}, fmt.Errorf("start %s: %w", name, err)
+	}
+	return h, nil
+}
+
+func (s *Sandbox) start(ctx context.Context, name string, spec sandbox.Spec) (sandbox.Handle, error) {
+	if err := spec.Validate(name); err != nil {
+		return sandbox.Handle{}, err
+	}
+	for _, m := range spec.Mounts {
+		if m.Host != m.Target {
+			return sandbox.Handle{}, fmt.Errorf("local sandbox cannot show %s at %s", m.Host, m.Target)
+		}
+	}
+	if spec.Stdin != "" {
+		if info, err := os.Lstat(spec.Stdin); err != nil {
+			return sandbox.Handle{}, fmt.Errorf("standard input: %w", err)
+		} else if !info.Mode().IsRegular() {
+			return sandbox.Handle{}, fmt.Errorf("standard input: %s is not a regular file", spec.Stdin)
+		}
+	}
+	d := rundir.Dir(spec.RunDir)
+	if err := d.Create(); err != nil {
+		return sandbox.Handle{}, err
+	}
+	unlock, err := d.Lock(ctx)
+	if err != nil {
+		return sandbox.Handle{}, err
+	}
+	defer unlock()
+
+	grace := spec.Grace
+	if grace <= 0 {
+		grace = sandbox.DefaultGrace
+	}
+	noted, err := d.Begin(rundir.Start{Name: name, Token: rand.Text(), Grace: grace})
+	if err != nil {
+		return sandbox.Handle{}, err
+	}
+	hist, err := d.History()
+	if err != nil {
+		return sandbox.Handle{}, err
+	}
+	if hist.PID == 0 {
+		// Nothing was started yet, or its shim is about to say so: the
+		// record decides which of two shims is the one.
+		if err := s.spawn(ctx, d, noted, spec); err != nil {
+			return sandbox.Handle{}, err
+		}
+		if hist, err = d.History(); err != nil {
+			return sandbox.Handle{}, err
+		}
+	}
+	return sandbox.Handle{Node: s.node, Name: name, RunDir: spec.RunDir, ID: strconv.Itoa(hist.PID)}, nil
+}
+
+// spawn starts a shim and returns when one holds the record.
+func (s *Sandbox) spawn(ctx context.Context, d rundir.Dir, noted rundir.Start, spec sandbox.Spec) error {
+	for _, dir := range []string{homeDir, tmpDir, configDir} {
+		if err := os.MkdirAll(d.Path(dir), 0o700); err != nil {
+			return err
+		}
+	}
+	cfg := shim.Config{
+		Argv: spec.Argv, Env: s.environment(d, noted, spec),
+		Dir:   filepath.Join(spec.Workspace.Dir, spec.Dir),
+		Stdin: spec.Stdin, Stdout: d.Stdout(), Stderr: d.Stderr(), Record: d.Record(),
+		OutputLimit: spec.OutputLimit, WallTimeout: spec.WallTimeout, IdleTimeout: spec.IdleTimeout,
+		Grace: noted.Grace, WatchOwner: spec.OnOwnerDeath == sandbox.KillWithOwner,
+	}
+	if cfg.OutputLimit <= 0 {
+		cfg.OutputLimit = sandbox.DefaultOutputLimit
+	}
+	if spec.GatewayDir != "" {
+		port := spec.GatewayPort
+		if port == 0 {
+			port = sandbox.DefaultGatewayPort
+		}
+		cfg.Listen = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		cfg.Socket = filepath.Join(spec.GatewayDir, sandbox.GatewaySocket)
+	}
+	// A name of its own: a shim started by a process that died may still be
+	// about to read (and then remove) the one that was written for it.
+	config := filepath.Join(d.Path(configDir), rand.Text())
+	if err := cfg.WriteFile(config); err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(config) }()
+
+	// The shim's word that it holds the record. It is a pipe only until then.
+	wordR, wordW, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = wordR.Close() }()
+	log, err := os.OpenFile(d.Path(shimLog), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		_ = wordW.Close()
+		return err
+	}
+	cmd := proc.Cmd{Path: s.self, Args: []string{"shim", config}, Stdout: wordW, Stderr: log}
+	var owner *os.File
+	if cfg.WatchOwner {
+		var ownerR *os.File
+		if ownerR, owner, err = os.Pipe(); err != nil {
+			_ = wordW.Close()
+			_ = log.Close()
+			return err
+		}
+		cmd.Stdin = ownerR
+		defer func() { _ = ownerR.Close() }()
+	}
+	_, err = proc.StartDetached(cmd)
+	_ = wordW.Close()
+	_ = log.Close()
+	if err != nil {
+		if owner != nil {
+			_ = owner.Close()
+		}
+		return err
+	}
+
+	word, err := readWord(ctx, wordR)
+	switch {
+	case word == "ready":
+		s.keep(d, owner)
+		return nil
+	case owner != nil:
+		_ = owner.Close()
+	}
+	if word == "taken" {
+		return awaitRecord(ctx, d)
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		said, _ := os.ReadFile(d.Path(shimLog))
+		err = fmt.Errorf("the shim ended at once: %q", said)
+	}
+	return err
+}
+
+func readWord(ctx context.Context, r *os.File) (string, error) {
+	stop := context.AfterFunc(ctx, func() { _ = r.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if err := r.SetReadDeadline(time.Now().Add(shimStart)); err != nil {
+		return "", err
+	}
+	word, err := bufio.NewReader(io.LimitReader(r, 64)).ReadString('\n')
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return "", err
+	}
+	return word[:len(word)-1], nil
+}
+
+// awaitRecord waits for the first line of a record that another shim has just
+// taken.
+func awaitRecord(ctx context.Context, d rundir.Dir) error {
+	ctx, cancel := context.WithTimeout(ctx, shimStart)
+	defer cancel()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		if hist, err := d.History(); err != nil || hist.PID != 0 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
+func (s *Sandbox) keep(d rundir.Dir, owner *os.File) {
+	if owner == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.owned[d] = owner
+}
+
+func (s *Sandbox) release(d rundir.Dir) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if owner := s.owned[d]; owner != nil {
+		_ = owner.Close()
+		delete(s.owned, d)
+	}
+}
+
+// environment is the whole of what the command sees.
+func (s *Sandbox) environment(d rundir.Dir, noted rundir.Start, spec sandbox.Spec) []string {
+	env := map[string]string{
+		"HOME": d.Path(homeDir), "TMPDIR": d.Path(tmpDir), "TERM": "dumb",
+		"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8",
+	}
+	for _, key := range append([]string{"PATH", "LANG"}, spec.PassEnv...) {
+		if v, ok := os.LookupEnv(key); ok {
+			env[key] = v
+		}
+	}
+	maps.Copy(env, spec.Env)
+	env[tokenVar] = noted.Token
+	list := make([]string, 0, len(env))
+	for _, key := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, key+"="+env[key])
+	}
+	return list
+}
+
+// Inspect implements sandbox.Sandbox.
+func (s *Sandbox) Inspect(ctx context.Context, h sandbox.Handle) (sandbox.Status, error) {
+	st, _, err := s.inspect(ctx, h)
+	if err != nil {
+		return sandbox.Status{}, fmt.Errorf("inspect %s: %w", h.Name, err)
+	}
+	return st, nil
+}
+
+func (s *Sandbox) inspect(ctx context.Context, h sandbox.Handle) (sandbox.Status, shim.History, error) {
+	d, noted, err := s.find(h)
+	if err != nil || noted == nil {
+		return sandbox.Status{State: sandbox.Missing}, shim.History{}, err
+	}
+	hist, err := d.History()
+	if err != nil {
+		return sandbox.Status{}, hist, err
+	}
+	if hist.PID != 0 && hist.Exit == nil {
+		alive, err := shim.Alive(d.Record())
+		if err != nil {
+			return sandbox.Status{}, hist, err
+		}
+		if alive {
+			st, err := d.Status(hist)
+			return st, hist, err
+		}
+		// It records the end before it dies.
+		if hist, err = d.History(); err != nil {
+			return sandbox.Status{}, hist, err
+		}
+	}
+	st, err := d.Status(hist)
+	if err != nil || st.State != sandbox.Running {
+		return st, hist, err
+	}
+	if err := killMarked(ctx, tokenVar+"="+noted.Token); err != nil {
+		return st, hist, err
+	}
+	st, err = d.Lost(st)
+	return st, hist, err
+}
+
+// find gives the directory of a handle and what was noted there, or nil where
+// there is no such start.
+func (s *Sandbox) find(h sandbox.Handle) (rundir.Dir, *rundir.Start, error) {
+	if h.Node != s.node {
+		return "", nil, fmt.Errorf("%w: it is %s, this is %s", sandbox.ErrOtherNode, h.Node, s.node)
+	}
+	d := rundir.Dir(h.RunDir)
+	noted, found, err := d.Started()
+	if err != nil || !found || noted.Name != h.Name {
+		return d, nil, err
+	}
+	return d, &noted, nil
+}
+
+// Wait implements sandbox.Sandbox.
+func (s *Sandbox) Wait(ctx context.Context, h sandbox.Handle) (sandbox.Status, error) {
+	for {
+		st, hist, err := s.inspect(ctx, h)
+		if err != nil {
+			return sandbox.Status{}, fmt.Errorf("wait for %s: %w", h.Name, err)
+		}
+		if st.Ended() || st.State == sandbox.Created {
+			return st, nil
+		}
+		if err := awaitShim(ctx, rundir.Dir(h.RunDir).Record(), hist.PID); err != nil {
+			return sandbox.Status{}, fmt.Errorf("wait for %s: %w", h.Name, err)
+		}
+	}
+}
+
+// Logs implements sandbox.Sandbox.
+func (s *Sandbox) Logs(_ context.Context, h sandbox.Handle, offset int64) (io.ReadCloser, error) {
+	d, _, err := s.find(h)
+	if err != nil {
+		return nil, fmt.Errorf("logs of %s: %w", h.Name, err)
+	}
+	return d.Logs(offset)
+}
+
+// Stop implements sandbox.Sandbox.
+func (s *Sandbox) Stop(ctx context.Context, h sandbox.Handle, reason string) error {
+	if err := s.stop(ctx, h, reason); err != nil {
+		return fmt.Errorf("stop %s: %w", h.Name, err)
+	}
+	return nil
+}
+
+func (s *Sandbox) stop(ctx context.Context, h sandbox.Handle, reason string) error {
+	st, hist, err := s.inspect(ctx, h)
+	if err != nil || st.State != sandbox.Running {
+		return err
+	}
+	d, noted, err := s.find(h)
+	if err != nil || noted == nil {
+		return err
+	}
+	if err := d.NoteStop(reason); err != nil {
+		return err
+	}
+	if err := signalShim(d.Record(), hist.PID, sigTerm); err != nil {
+		return err
+	}
+	patience, cancel := context.WithTimeout(ctx, noted.Grace+stopSlack)
+	defer cancel()
+	if err := awaitShim(patience, d.Record(), hist.PID); err == nil || ctx.Err() != nil {
+		return err
+	}
+	// The shim itself hangs (a frozen machine, a debugger).
+	if err := signalShim(d.Record(), hist.PID, sigKill); err != nil {
+		return err
+	}
+	if err := awaitShim(ctx, d.Record(), hist.PID); err != nil {
+		return err
+	}
+	_, _, err = s.inspect(ctx, h) // ends what the shim no longer can
+	return err
+}
+
+// Remove implements sandbox.Sandbox.
+func (s *Sandbox) Remove(ctx context.Context, h sandbox.Handle) error {
+	if err := s.remove(ctx, h); err != nil {
+		return fmt.Errorf("remove %s: %w", h.Name, err)
+	}
+	return nil
+}
+
+func (s *Sandbox) remove(ctx context.Context, h sandbox.Handle) error {
+	d, noted, err := s.find(h)
+	if err != nil || noted == nil {
+		return err
+	}
+	if err := s.stop(ctx, h, "removed"); err != nil {
+		return err
+	}
+	unlock, err := d.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	s.release(d)
+	return d.Forget(homeDir, tmpDir, configDir, shimLog)
+}

@@ -1,0 +1,12 @@
+package shim
+
+import "syscall"
+
+// becomeParent does nothing: macOS has no subreaper and no prctl. Orphans go
+// to launchd, and a process in a session of its own escapes.
+func becomeParent() error { return nil }
+
+// killAll kills the command's process group.
+func killAll(pgid int) {
+	_ = syscall.Kill(-pgid, syscall.SIGKILL)
+}

@@ -1,0 +1,110 @@
+package shim
+
+import (
+	"bytes"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+)
+
+// From linux/prctl.h; package syscall lacks them.
+const (
+	prSetDumpable       = 4
+	prSetChildSubreaper = 36
+)
+
+// spareThreads are made before the command runs: one that uses up the pids
+// limit of its container must not keep the Go runtime from making the few
+// threads it needs, which would end the shim.
+const spareThreads = 8
+
+// becomeParent makes every orphan below us our child, and hides our memory and
+// descriptors from processes of the same user.
+func becomeParent() error {
+	if err := prctl(prSetChildSubreaper, 1); err != nil {
+		return err
+	}
+	if err := prctl(prSetDumpable, 0); err != nil {
+		return err
+	}
+	var up, done sync.WaitGroup
+	release := make(chan struct{})
+	for range spareThreads {
+		up.Add(1)
+		done.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			up.Done()
+			<-release
+		})
+	}
+	up.Wait()
+	close(release)
+	done.Wait()
+	return nil
+}
+
+func prctl(option, arg uintptr) error {
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, option, arg, 0); errno != 0 {
+		return os.NewSyscallError("prctl", errno)
+	}
+	return nil
+}
+
+// killAll kills every process below us, whatever group or session it is in.
+func killAll(int) {
+	if os.Getpid() == 1 {
+		// All there is in the container, but for us.
+		_ = syscall.Kill(-1, syscall.SIGKILL)
+		return
+	}
+	for _, pid := range descendants(os.Getpid()) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+func descendants(of int) []int {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = dir.Close() }()
+	names, _ := dir.Readdirnames(-1)
+	children := map[int][]int{}
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if parent, ok := parentOf(name); ok {
+			children[parent] = append(children[parent], pid)
+		}
+	}
+	var all []int
+	for queue := children[of]; len(queue) > 0; queue = queue[1:] {
+		all = append(all, queue[0])
+		queue = append(queue, children[queue[0]]...)
+	}
+	return all
+}
+
+// parentOf reads the fourth field of /proc/PID/stat. The second one is the
+// program's name in parentheses, and may hold anything.
+func parentOf(pid string) (int, bool) {
+	stat, err := os.ReadFile("/proc/" + pid + "/stat") // #nosec G304 -- a number from /proc
+	if err != nil {
+		return 0, false
+	}
+	_, rest, ok := bytes.Cut(stat[max(bytes.LastIndexByte(stat, ')'), 0):], []byte(") "))
+	if !ok {
+		return 0, false
+	}
+	fields := bytes.Fields(rest)
+	if len(fields) < 2 {
+		return 0, false
+	}
+	parent, err := strconv.Atoi(string(fields[1]))
+	return parent, err == nil
+}

@@ -1,0 +1,167 @@
+package shim
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// The events of a record, in order. A record may end after any of them.
+const (
+	// EventShim: the shim is up and holds the record.
+	EventShim = "shim"
+	// EventStarted: the command runs.
+	EventStarted = "started"
+	// EventFirstByte: it wrote its first byte to stdout.
+	EventFirstByte = "first_byte"
+	// EventEnded: it has ended and nothing of it is left.
+	EventEnded = "ended"
+)
+
+// The reasons of an Exit.
+const (
+	ReasonExited      = "exited"
+	ReasonWallTimeout = "wall_timeout"
+	ReasonIdleTimeout = "idle_timeout"
+	// ReasonSignalled: the shim was asked to end by SIGTERM or SIGINT.
+	ReasonSignalled   = "stopped"
+	ReasonOwnerDied   = "owner_died"
+	ReasonStartFailed = "start_failed"
+)
+
+// Exit codes of the shim where it has no exit code of a command to pass on, as
+// the shells and docker use them.
+const (
+	// CodeShimFailed: the shim could not do its work.
+	CodeShimFailed = 125
+	// CodeStartFailed: the command could not be executed.
+	CodeStartFailed = 127
+)
+
+// Event is one line of a record.
+type Event struct {
+	Event string    `json:"event"`
+	Time  time.Time `json:"time"`
+	// PID is the shim's process id as it sees itself (EventShim).
+	PID int `json:"pid,omitempty"`
+	// Exit is set on EventEnded.
+	Exit *Exit `json:"exit,omitempty"`
+}
+
+// Exit tells how a command ended.
+type Exit struct {
+	// Code is the command's exit code, 128 + n where signal n ended it, -1
+	// where it never ran.
+	Code int `json:"code"`
+	// Signal is the name of that signal ("SIGKILL").
+	Signal string `json:"signal,omitempty"`
+	Reason string `json:"reason"`
+	// Detail says why a start failed, or what went wrong beside the command.
+	Detail string `json:"detail,omitempty"`
+	// OutputBytes were written to stdout; Truncated says that not all of them
+	// were kept.
+	OutputBytes int64 `json:"output_bytes"`
+	Truncated   bool  `json:"truncated,omitempty"`
+}
+
+// Status is the exit code of the shim process itself.
+func (e Exit) Status() int {
+	if e.Reason == ReasonStartFailed {
+		return CodeStartFailed
+	}
+	return e.Code
+}
+
+// History is what a record tells.
+type History struct {
+	// PID is the shim's process id, 0 where no shim was up.
+	PID int
+	// The times of the events; zero where they have not happened.
+	ShimAt, StartedAt, FirstByteAt, EndedAt time.Time
+	// Exit is nil until the end.
+	Exit *Exit
+}
+
+// ReadHistory reads a record. A file that is missing, empty or still being
+// written gives what there is; lines that are no events are passed over.
+func ReadHistory(path string) (History, error) {
+	data, err := os.ReadFile(path) // #nosec G304 -- the path is the caller's
+	if errors.Is(err, fs.ErrNotExist) {
+		return History{}, nil
+	}
+	if err != nil {
+		return History{}, fmt.Errorf("read exit record: %w", err)
+	}
+	return parseHistory(data), nil
+}
+
+func parseHistory(data []byte) History {
+	var h History
+	for {
+		line, rest, whole := bytes.Cut(data, []byte{'\n'})
+		if !whole {
+			return h
+		}
+		data = rest
+		var e Event
+		if json.Unmarshal(line, &e) != nil {
+			continue
+		}
+		switch e.Event {
+		case EventShim:
+			h.PID, h.ShimAt = e.PID, e.Time
+		case EventStarted:
+			h.StartedAt = e.Time
+		case EventFirstByte:
+			h.FirstByteAt = e.Time
+		case EventEnded:
+			if e.Exit != nil {
+				h.EndedAt, h.Exit = e.Time, e.Exit
+			}
+		}
+	}
+}
+
+// record appends events to a file.
+type record struct{ f *os.File }
+
+// openRecord takes the record for this shim. It reports false where another
+// one has it or had it.
+func openRecord(path string) (*record, bool, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600) // #nosec G304 -- the path is the caller's
+	if err != nil {
+		return nil, false, fmt.Errorf("open exit record: %w", err)
+	}
+	// Held until this process dies, however it dies: others tell by it
+	// whether the shim lives, which a process id would not.
+	free, err := tryLock(f)
+	if err == nil && free {
+		var info os.FileInfo
+		if info, err = f.Stat(); err == nil && info.Size() == 0 {
+			return &record{f}, true, nil
+		}
+	}
+	_ = f.Close()
+	if err != nil {
+		return nil, false, fmt.Errorf("open exit record: %w", err)
+	}
+	return nil, false, nil
+}
+
+// add writes one event with a single write, so that a reader sees it whole or
+// not at all. It is not synced: against the death of this process that is not
+// needed, and after a power cut there is nothing left to tell of.
+func (r *record) add(e Event) error {
+	line, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("write exit record: %w", err)
+	}
+	if _, err := r.f.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("write exit record: %w", err)
+	}
+	return nil
+}

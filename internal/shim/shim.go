@@ -1,0 +1,458 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	// stderrTail is how much of stderr is kept at least.
+	stderrTail = 64 << 10
+	// reapPatience bounds the wait for killed processes to be gone. Only one
+	// stuck in the kernel takes longer.
+	reapPatience = 10 * time.Second
+)
+
+// Main is the sub-command: args is the path of a configuration. It returns the
+// process's exit code, which is the command's where there was one. The caller
+// must be a program that does nothing else: Main reaps every child, takes over
+// all signals and may kill every descendant.
+//
+// It says one word on its stdout: "ready" once the command runs (or could not
+// be started, which the record tells), or "taken" where another shim has the
+// record.
+func Main(args []string) int {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	// All others are caught and dropped: as a container's first process the
+	// shim must not be ended by any that the command sends it. (Ignoring them
+	// would be inherited by the command.)
+	signal.Notify(make(chan os.Signal, 1))
+
+	if len(args) != 1 {
+		return fail(errors.New("usage: shim CONFIG"))
+	}
+	cfg, err := readConfig(args[0])
+	if err != nil {
+		return fail(err)
+	}
+	rec, mine, err := openRecord(cfg.Record)
+	if err != nil {
+		return fail(err)
+	}
+	if !mine {
+		_, _ = os.Stdout.WriteString("taken\n")
+		return 0
+	}
+	if err := rec.add(Event{Event: EventShim, Time: time.Now(), PID: os.Getpid()}); err != nil {
+		return fail(err)
+	}
+
+	s := &session{cfg: cfg, record: rec, signals: signals, begin: time.Now()}
+	exit := s.run(args[0])
+	if err := rec.add(Event{Event: EventEnded, Time: time.Now(), Exit: &exit}); err != nil {
+		return fail(err)
+	}
+	return exit.Status()
+}
+
+func fail(err error) int {
+	_, _ = fmt.Fprintln(os.Stderr, "shim:", err)
+	return CodeShimFailed
+}
+
+// session is one command's life.
+type session struct {
+	cfg     Config
+	record  *record
+	signals <-chan os.Signal
+	begin   time.Time
+	// active is the time of the last sign of life, as a distance to begin.
+	active atomic.Int64
+}
+
+func (s *session) run(config string) Exit {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	child, err := s.start(ctx, config)
+	_, _ = os.Stdout.WriteString("ready\n")
+	if err != nil {
+		return Exit{Code: -1, Reason: ReasonStartFailed, Detail: err.Error()}
+	}
+	reason, status := s.watch(child)
+	s.sweep(child)
+	child.finishOutput()
+
+	exit := Exit{
+		Reason: reason, OutputBytes: child.stdout.seen, Truncated: child.stdout.truncated(),
+		Code: status.ExitStatus(),
+	}
+	if status.Signaled() {
+		exit.Code = 128 + int(status.Signal())
+		exit.Signal = signalName(status.Signal())
+	}
+	if child.stdout.err != nil {
+		exit.Detail = "transcript: " + child.stdout.err.Error()
+	}
+	return exit
+}
+
+// child is a started command.
+type child struct {
+	pid    int
+	stdout *cappedFile
+	// pipes are our ends of its stdout and stderr.
+	pipes  []*os.File
+	copied sync.WaitGroup
+	// ended gives its status; gone is closed when we have no child left at
+	// all, its orphans included.
+	ended chan syscall.WaitStatus
+	gone  chan struct{}
+}
+
+func (s *session) start(ctx context.Context, config string) (_ *child, err error) {
+	stdin, err := openInput(s.cfg.Stdin)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = stdin.Close() }()
+	stdout, err := openOutput(s.cfg.Stdout)
+	if err != nil {
+		return nil, err
+	}
+	stderr, err := openOutput(s.cfg.Stderr)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.seal(config); err != nil {
+		return nil, err
+	}
+	if err := becomeParent(); err != nil {
+		return nil, err
+	}
+	if s.cfg.Listen != "" {
+		var lc net.ListenConfig
+		l, err := lc.Listen(ctx, "tcp", s.cfg.Listen)
+		if err != nil {
+			return nil, fmt.Errorf("relay to the gateway: %w", err)
+		}
+		go relay{socket: s.cfg.Socket, patience: relayPatience}.serve(ctx, l)
+	}
+
+	env := s.cfg.Env
+	if env == nil {
+		env = os.Environ()
+	}
+	path, err := lookPath(s.cfg.Argv[0], s.cfg.Dir, env)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Stat(s.cfg.Dir); err != nil {
+		return nil, fmt.Errorf("working directory: %w", err)
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("working directory: %s is not a directory", s.cfg.Dir)
+	}
+
+	c := &child{
+		stdout: &cappedFile{f: stdout, limit: s.cfg.OutputLimit},
+		ended:  make(chan syscall.WaitStatus, 1),
+		gone:   make(chan struct{}),
+	}
+	outR, outW, err := pipe()
+	if err != nil {
+		return nil, err
+	}
+	errR, errW, err := pipe()
+	if err != nil {
+		return nil, err
+	}
+	// Not os.StartProcess: somebody has to wait for every child there is,
+	// and that would steal the status from an os.Process.
+	pid, err := syscall.ForkExec(path, s.cfg.Argv, &syscall.ProcAttr{
+		Dir: s.cfg.Dir, Env: env,
+		Files: []uintptr{stdin.Fd(), uintptr(outW), uintptr(errW)}, // #nosec G115 -- descriptors fit
+		Sys:   &syscall.SysProcAttr{Setpgid: true},
+	})
+	_ = syscall.Close(outW)
+	_ = syscall.Close(errW)
+	if err != nil {
+		return nil, fmt.Errorf("execute %s: %w", path, err)
+	}
+	c.pid = pid
+	// Without this event the command still runs; only the time is unknown.
+	_ = s.record.add(Event{Event: EventStarted, Time: time.Now()})
+
+	c.pipes = []*os.File{outR, errR}
+	c.copied.Go(func() { s.copyOutput(c.stdout, outR, true) })
+	c.copied.Go(func() { s.copyOutput(&tailFile{f: stderr, keep: stderrTail}, errR, false) })
+	go c.reap()
+	return c, nil
+}
+
+// seal removes the names of what the command must not reach.
+func (s *session) seal(config string) error {
+	names := []string{config}
+	if s.cfg.Seal {
+		names = append(names, s.cfg.Stdin, s.cfg.Stdout, s.cfg.Stderr, s.cfg.Record)
+	}
+	for _, name := range names {
+		if name == "" {
+			continue
+		}
+		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("seal: %w", err)
+		}
+	}
+	return nil
+}
+
+// copyOutput reads to the end, whatever becomes of the sink.
+func (s *session) copyOutput(sink io.Writer, r *os.File, first bool) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := r.Read(buf)
+		if n > 0 {
+			s.active.Store(int64(time.Since(s.begin)))
+			if first {
+				first = false
+				_ = s.record.add(Event{Event: EventFirstByte, Time: time.Now()})
+			}
+			_, _ = sink.Write(buf[:n])
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// finishOutput waits until the transcript is complete. Nobody is left to hold
+// the pipes open, unless a process outlived its SIGKILL.
+func (c *child) finishOutput() {
+	timer := time.AfterFunc(time.Second, func() {
+		for _, p := range c.pipes {
+			_ = p.SetReadDeadline(time.Unix(1, 0))
+		}
+	})
+	defer timer.Stop()
+	c.copied.Wait()
+	for _, p := range c.pipes {
+		_ = p.Close()
+	}
+}
+
+// reap waits for every child, also the orphans that became ours. A process
+// hands its children over before it can be waited for, so that "no child" is
+// final once the command itself has been seen.
+func (c *child) reap() {
+	defer close(c.gone)
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, 0, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return
+		case pid == c.pid:
+			c.ended <- status
+		}
+	}
+}
+
+// watch waits for the command to end and makes it end when it has to. The
+// reason is that of the first cause.
+func (s *session) watch(c *child) (string, syscall.WaitStatus) {
+	var (
+		reason string
+		grace  <-chan time.Time
+		wall   = after(s.cfg.WallTimeout)
+		idle   = after(s.cfg.IdleTimeout)
+		owner  <-chan struct{}
+	)
+	if s.cfg.WatchOwner {
+		owner = endOf(os.Stdin)
+	}
+	end := func(why string, sig syscall.Signal) {
+		if reason == "" {
+			reason = why
+			grace = time.After(s.cfg.Grace)
+		}
+		_ = syscall.Kill(-c.pid, sig)
+	}
+	for {
+		select {
+		case status := <-c.ended:
+			if reason == "" {
+				reason = ReasonExited
+			}
+			return reason, status
+		case sig := <-s.signals:
+			if sig, ok := sig.(syscall.Signal); ok {
+				end(ReasonSignalled, sig)
+			}
+		case <-owner:
+			owner = nil
+			end(ReasonOwnerDied, syscall.SIGTERM)
+		case <-wall:
+			end(ReasonWallTimeout, syscall.SIGTERM)
+		case <-idle:
+			silent := time.Since(s.begin) - time.Duration(s.active.Load())
+			if silent < s.cfg.IdleTimeout {
+				idle = time.After(s.cfg.IdleTimeout - silent)
+				continue
+			}
+			end(ReasonIdleTimeout, syscall.SIGTERM)
+		case <-grace:
+			// Again and again, until it is seen to be dead.
+			grace = time.After(100 * time.Millisecond)
+			killAll(c.pid)
+		}
+	}
+}
+
+// sweep kills what the command left behind and waits until it is gone.
+func (s *session) sweep(c *child) {
+	deadline := time.After(reapPatience)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-c.gone:
+			return
+		default:
+		}
+		killAll(c.pid)
+		select {
+		case <-c.gone:
+			return
+		case <-deadline:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func after(d time.Duration) <-chan time.Time {
+	if d <= 0 {
+		return nil
+	}
+	return time.After(d)
+}
+
+func endOf(r io.Reader) <-chan struct{} {
+	end := make(chan struct{})
+	go func() {
+		defer close(end)
+		_, _ = io.Copy(io.Discard, r)
+	}()
+	return end
+}
+
+// openInput refuses what is not a regular file: opening a FIFO would block.
+func openInput(path string) (*os.File, error) {
+	if path == "" {
+		path = os.DevNull
+	} else if info, err := os.Lstat(path); err != nil {
+		return nil, fmt.Errorf("standard input: %w", err)
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("standard input: %s is not a regular file", path)
+	}
+	f, err := os.Open(path) // #nosec G304 -- the path is the caller's
+	if err != nil {
+		return nil, fmt.Errorf("standard input: %w", err)
+	}
+	return f, nil
+}
+
+func openOutput(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) // #nosec G304 -- the path is the caller's
+	if err != nil {
+		return nil, fmt.Errorf("transcript: %w", err)
+	}
+	return f, nil
+}
+
+// pipe gives a read end for us and a blocking write end for the command;
+// os.Pipe would make both non-blocking, and the command's is the same open
+// file.
+func pipe() (*os.File, int, error) {
+	var fds [2]int
+	if err := syscall.Pipe(fds[:]); err != nil {
+		return nil, 0, os.NewSyscallError("pipe", err)
+	}
+	syscall.CloseOnExec(fds[0])
+	syscall.CloseOnExec(fds[1])
+	if err := syscall.SetNonblock(fds[0], true); err != nil {
+		return nil, 0, os.NewSyscallError("fcntl", err)
+	}
+	return os.NewFile(uintptr(fds[0]), "pipe"), fds[1], nil // #nosec G115 -- a descriptor fits
+}
+
+// lookPath finds a program in the PATH of env, as execvp would; names with a
+// slash are relative to dir.
+func lookPath(name, dir string, env []string) (string, error) {
+	if strings.ContainsRune(name, '/') {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		if err := executable(name); err != nil {
+			return "", fmt.Errorf("command %s: %w", name, err)
+		}
+		return name, nil
+	}
+	var path string
+	for _, kv := range env {
+		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
+			path = v
+		}
+	}
+	for _, d := range filepath.SplitList(path) {
+		// A relative entry would let the work tree name the program.
+		if !filepath.IsAbs(d) {
+			continue
+		}
+		if p := filepath.Join(d, name); executable(p) == nil {
+			return p, nil
+		}
+	}
+	return "", fmt.Errorf("command %q not found in PATH (%s)", name, path)
+}
+
+func executable(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return errors.Unwrap(err)
+	}
+	if info.IsDir() {
+		return syscall.EISDIR
+	}
+	if info.Mode()&0o111 == 0 {
+		return syscall.EACCES
+	}
+	return nil
+}
+
+func signalName(sig syscall.Signal) string {
+	names := map[syscall.Signal]string{
+		syscall.SIGHUP: "SIGHUP", syscall.SIGINT: "SIGINT", syscall.SIGQUIT: "SIGQUIT",
+		syscall.SIGILL: "SIGILL", syscall.SIGTRAP: "SIGTRAP", syscall.SIGABRT: "SIGABRT",
+		syscall.SIGBUS: "SIGBUS", syscall.SIGFPE: "SIGFPE", syscall.SIGKILL: "SIGKILL",
+		syscall.SIGUSR1: "SIGUSR1", syscall.SIGSEGV: "SIGSEGV", syscall.SIGUSR2: "SIGUSR2",
+		syscall.SIGPIPE: "SIGPIPE", syscall.SIGALRM: "SIGALRM", syscall.SIGTERM: "SIGTERM",
+		syscall.SIGXCPU: "SIGXCPU", syscall.SIGXFSZ: "SIGXFSZ", syscall.SIGSYS: "SIGSYS",
+	}
+	if name, ok := names[sig]; ok {
+		return name
+	}
+	return fmt.Sprintf("signal %d", int(sig))
+}
