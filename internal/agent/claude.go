@@ -105,9 +105,9 @@ func (c claude) NewParser(emit func(Activity)) Parser { return newStream(emit) }
 // nativeBinary resolves path to a file that runs by itself in another image. A
 // script would need its interpreter and its neighbours there.
 func nativeBinary(path string) (string, error) {
-	real, err := filepath.EvalSymlinks(path)
+	target, err := filepath.EvalSymlinks(path)
 	if err == nil {
-		real, err = filepath.Abs(real)
+		target, err = filepath.Abs(target)
 	}
 	if err != nil {
 		return "", &run.UserError{
@@ -116,7 +116,7 @@ func nativeBinary(path string) (string, error) {
 			Err:     err,
 		}
 	}
-	f, err := os.Open(real) //nolint:gosec // the operator's own configuration
+	f, err := os.Open(target) //nolint:gosec // the operator's own configuration
 	if err != nil {
 		return "", fmt.Errorf("open agent binary: %w", err)
 	}
@@ -129,5 +129,5 @@ func nativeBinary(path string) (string, error) {
 			Err:     err,
 		}
 	}
-	return real, nil
+	return target, nil
 }

@@ -88,6 +88,7 @@ func (a *actor) act(ctx context.Context) (int, error) {
 		a.out.huge()
 	case misGarbage:
 		a.out.garbage()
+		a.out.mute = true
 	default:
 		a.out.start()
 	}
@@ -157,9 +158,9 @@ func (a *actor) steps() (string, []Step) {
 	return id, a.script.Default
 }
 
-// taskLine finds the line of a task with an open box.
+// taskLine finds the line of a task: up to the box, up to the id, the title.
 func taskLine(id string) *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^(\s*[-*+] \[)[ xX](\] (?:\*\*)?` + regexp.QuoteMeta(id) + `\b[^\n]*)$`)
+	return regexp.MustCompile(`(?m)^(\s*[-*+] \[)[ xX](\] (?:\*\*)?` + regexp.QuoteMeta(id) + `\b)([^\n]*)$`)
 }
 
 func (a *actor) titleFromProgress(id string) string {
@@ -174,7 +175,7 @@ func (a *actor) titleFromProgress(id string) string {
 	if m == nil {
 		return ""
 	}
-	return string(m[2])
+	return string(m[3])
 }
 
 // count adds one to the starts for key and gives the new number.
@@ -270,7 +271,7 @@ func (a *actor) work(ctx context.Context, step Step) error {
 	}
 	if step.Tick && a.assignment.Task != "" {
 		return a.editProgress(func(b []byte) []byte {
-			return taskLine(a.assignment.Task).ReplaceAll(b, []byte("${1}x${2}"))
+			return taskLine(a.assignment.Task).ReplaceAll(b, []byte("${1}x${2}${3}"))
 		})
 	}
 	return nil
@@ -446,6 +447,7 @@ type speaker struct {
 	cwd   string
 	tools int
 	turns int
+	mute  bool // print no event any more
 	err   error
 }
 
@@ -458,6 +460,9 @@ func (s *speaker) print(b []byte) {
 }
 
 func (s *speaker) event(e object) {
+	if s.mute {
+		return
+	}
 	e["session_id"] = "scripted"
 	b, err := json.Marshal(e)
 	if err != nil {

@@ -283,7 +283,11 @@ func (s *stream) system(e *event) {
 
 // retryText says what the CLI waits for.
 func (e *event) retryText() string {
-	return oneLine(fmt.Sprintf("the model API answered %d (%s); attempt %d of %d failed", e.ErrorStatus, e.Error, e.Attempt, e.MaxRetries))
+	what := "cannot be reached"
+	if e.ErrorStatus != 0 {
+		what = fmt.Sprintf("answered %d", e.ErrorStatus)
+	}
+	return oneLine(fmt.Sprintf("the model API %s (%s); attempt %d of %d failed", what, e.Error, e.Attempt, e.MaxRetries))
 }
 
 func (s *stream) assistant(e *event, raw []byte) {

@@ -1,0 +1,559 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// parse feeds the input in chunks of n bytes (0: whole).
+func parse(t testing.TB, input []byte, n int) (Result, []Activity) {
+	t.Helper()
+	var seen []Activity
+	p := newStream(func(a Activity) { seen = append(seen, a) })
+	if n == 0 {
+		n = max(len(input), 1)
+	}
+	for len(input) > 0 {
+		k := min(n, len(input))
+		if wrote, err := p.Write(input[:k]); wrote != k || err != nil {
+			t.Fatalf("Write took %d of %d bytes: %v", wrote, k, err)
+		}
+		input = input[k:]
+	}
+	return p.Close(), seen
+}
+
+// The files in testdata/claude are recordings of Claude Code 2.1.197 against
+// package agenttest, with identifiers and paths replaced.
+func TestRecordings(t *testing.T) {
+	t.Parallel()
+	const model, version = "claude-sonnet-4-5", "2.1.197"
+	tests := map[string]Result{
+		"task": {
+			Outcome: OutcomeCompleted, FinalText: "Done: wrote hello.txt",
+			Usage: run.Usage{InputTokens: 300, OutputTokens: 60, CostUSD: 0.0018, Turns: 4},
+			Lines: 10, ToolCalls: 3,
+		},
+		"retried": {
+			Outcome: OutcomeCompleted, FinalText: "fine",
+			Usage: run.Usage{InputTokens: 100, OutputTokens: 20, CostUSD: 0.0006, Turns: 1},
+			Lines: 5,
+		},
+		"max_turns": {
+			Outcome: OutcomeErrored, Error: "Reached maximum number of turns (2)",
+			Usage: run.Usage{InputTokens: 200, OutputTokens: 40, CostUSD: 0.0012, Turns: 3},
+			Lines: 6, ToolCalls: 2,
+		},
+		"refused": {
+			Outcome: OutcomeErrored, Error: "API Error: 400 run token refused",
+			FinalText: "API Error: 400 run token refused",
+			Usage:     run.Usage{Turns: 1}, Lines: 3,
+		},
+		"auth": {
+			Outcome: OutcomeAuth, Error: "Invalid API key · Fix external API key",
+			FinalText: "Invalid API key · Fix external API key",
+			Usage:     run.Usage{Turns: 1}, Lines: 3,
+		},
+		// The API answers 400 here; only the CLI's name for it tells.
+		"credit": {
+			Outcome: OutcomeCredit, Error: "Credit balance is too low", FinalText: "Credit balance is too low",
+			Usage: run.Usage{Turns: 1}, Lines: 3,
+		},
+		"payment": {
+			Outcome: OutcomeCredit, Error: "API Error: 402 pay", FinalText: "API Error: 402 pay",
+			Usage: run.Usage{Turns: 1}, Lines: 3,
+		},
+		"rate_limit": {
+			Outcome:   OutcomeRateLimited,
+			Error:     "API Error: Request rejected (429) · This request would exceed your rate limit",
+			FinalText: "API Error: Request rejected (429) · This request would exceed your rate limit",
+			Usage:     run.Usage{Turns: 1}, Lines: 3,
+		},
+		"usage_limit": {
+			Outcome:   OutcomeRateLimited,
+			Error:     "You've hit your limit · resets 12:04pm (UTC)",
+			FinalText: "You've hit your limit · resets 12:04pm (UTC)",
+			Usage:     run.Usage{Turns: 1}, Lines: 4, RetryAt: time.Unix(1795176290, 0).UTC(),
+		},
+		"overload_killed": {
+			Outcome: OutcomeRateLimited,
+			Error:   "the model API answered 529 (overloaded); attempt 7 of 10 failed",
+			Lines:   8,
+		},
+	}
+	files, err := filepath.Glob("testdata/claude/*.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != len(tests) {
+		t.Errorf("%d recordings, %d expectations", len(files), len(tests))
+	}
+	for name, want := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want.Model, want.Version = model, version
+			input, err := os.ReadFile(filepath.Join("testdata", "claude", name+".jsonl"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, activities := parse(t, input, 0)
+			near := cmp.Comparer(func(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 })
+			if diff := cmp.Diff(want, got, near); diff != "" {
+				t.Errorf("result (-want +got):\n%s", diff)
+			}
+			for _, n := range []int{1, 7, 4096} {
+				chunked, same := parse(t, input, n)
+				if diff := cmp.Diff(got, chunked); diff != "" {
+					t.Errorf("in chunks of %d (-whole +chunked):\n%s", n, diff)
+				}
+				if diff := cmp.Diff(activities, same); diff != "" {
+					t.Errorf("activities in chunks of %d (-whole +chunked):\n%s", n, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestActivities(t *testing.T) {
+	t.Parallel()
+	input, err := os.ReadFile("testdata/claude/task.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, got := parse(t, input, 0)
+	want := []Activity{
+		{Kind: ActivityInit, Text: "2.1.197 claude-sonnet-4-5"},
+		{Kind: ActivityText, Text: "I will write the file."},
+		{Kind: ActivityTool, Tool: "Bash", Text: `printf 'hello\n' > hello.txt && ls -la`},
+		{Kind: ActivityOther, Text: "user"},
+		{Kind: ActivityTool, Tool: "Read", Text: "nothere", Path: "nothere"},
+		{Kind: ActivityTool, Tool: "Glob", Text: "*"},
+		{Kind: ActivityOther, Text: "user"},
+		{Kind: ActivityOther, Text: "user"},
+		{Kind: ActivityText, Text: "Done: wrote hello.txt"},
+		{Kind: ActivityOther, Text: "result"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("activities (-want +got):\n%s", diff)
+	}
+}
+
+const okResult = `{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":"ok","total_cost_usd":0.5,"usage":{"input_tokens":10,"output_tokens":2}}`
+
+func TestStream(t *testing.T) {
+	t.Parallel()
+	okUsage := run.Usage{InputTokens: 10, OutputTokens: 2, CostUSD: 0.5, Turns: 1}
+	const noResult = "the agent ended without a result"
+	tests := []struct {
+		name  string
+		lines []string
+		want  Result
+	}{
+		{
+			name: "nothing at all",
+			want: Result{Outcome: OutcomeEmpty, Error: noResult},
+		},
+		{
+			name:  "blank lines do not count",
+			lines: []string{"", "  \r", okResult, ""},
+			want:  Result{Outcome: OutcomeCompleted, FinalText: "ok", Usage: okUsage, Lines: 1},
+		},
+		{
+			name:  "a bad line costs that line only",
+			lines: []string{"npm warn deprecated", `{"type":"assistant","message":{"content":[`, "\x00\xff", `{"type":"result","is_error":}`, "[]", "null", okResult, `{"half`},
+			want:  Result{Outcome: OutcomeCompleted, FinalText: "ok", Usage: okUsage, Lines: 8, BadLines: 7},
+		},
+		{
+			name:  "no newline at the end",
+			lines: []string{okResult},
+			want:  Result{Outcome: OutcomeCompleted, FinalText: "ok", Usage: okUsage, Lines: 1},
+		},
+		{
+			name: "several results: usage adds up, cost and verdict are the last",
+			lines: []string{
+				okResult,
+				`{"type":"result","subtype":"success","is_error":false,"num_turns":3,"result":"second","total_cost_usd":0.75,"usage":{"input_tokens":5,"output_tokens":1,"cache_read_input_tokens":7,"cache_creation_input_tokens":8}}`,
+			},
+			want: Result{
+				Outcome: OutcomeCompleted, FinalText: "second", Lines: 2,
+				Usage: run.Usage{InputTokens: 15, OutputTokens: 3, CacheReadTokens: 7, CacheWriteTokens: 8, CostUSD: 0.75, Turns: 4},
+			},
+		},
+		{
+			name:  "a good result after a bad one is good",
+			lines: []string{`{"type":"result","subtype":"success","is_error":true,"api_error_status":500,"result":"API Error: 500"}`, okResult},
+			want:  Result{Outcome: OutcomeCompleted, FinalText: "ok", Usage: okUsage, Lines: 2},
+		},
+		{
+			name:  "a bad result after a good one is bad",
+			lines: []string{okResult, `{"type":"result","subtype":"error_during_execution","is_error":false,"num_turns":0}`},
+			want:  Result{Outcome: OutcomeErrored, Error: "error_during_execution", Usage: okUsage, Lines: 2},
+		},
+		{
+			name:  "is_error under subtype success is a failure",
+			lines: []string{`{"type":"result","subtype":"success","is_error":true,"result":"no"}`},
+			want:  Result{Outcome: OutcomeErrored, Error: "no", FinalText: "no", Lines: 1},
+		},
+		{
+			name:  "overload by status",
+			lines: []string{`{"type":"result","subtype":"success","is_error":true,"api_error_status":529,"result":"Overloaded"}`},
+			want:  Result{Outcome: OutcomeRateLimited, Error: "Overloaded", FinalText: "Overloaded", Lines: 1},
+		},
+		{
+			name: "words are no class",
+			lines: []string{
+				`{"type":"assistant","message":{"content":[{"type":"text","text":"429 rate_limit authentication_failed: credit balance is too low"}]}}`,
+				`{"type":"result","subtype":"success","is_error":true,"result":"I added @upstash/ratelimit; got 429 Too Many Requests"}`,
+			},
+			want: Result{Outcome: OutcomeErrored, Error: "I added @upstash/ratelimit; got 429 Too Many Requests", FinalText: "I added @upstash/ratelimit; got 429 Too Many Requests", Lines: 2},
+		},
+		{
+			name: "an error that was overcome is no class",
+			lines: []string{
+				`{"type":"assistant","error":"rate_limit","message":{"content":[{"type":"text","text":"limit"}]}}`,
+				`{"type":"assistant","message":{"content":[{"type":"text","text":"on we go"}]}}`,
+				`{"type":"result","subtype":"error_max_turns","is_error":true,"errors":["too many","turns"]}`,
+			},
+			want: Result{Outcome: OutcomeErrored, Error: "too many; turns", FinalText: "on we go", Lines: 3},
+		},
+		{
+			name: "a limit that is only a warning sets no time",
+			lines: []string{
+				`{"type":"rate_limit_event","rate_limit_info":{"status":"allowed_warning","resetsAt":1795176290}}`,
+				`{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":"no"}`,
+			},
+			want: Result{Outcome: OutcomeRateLimited, Error: "no", FinalText: "no", Lines: 2},
+		},
+		{
+			name: "times nobody can store are left out",
+			lines: []string{
+				`{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":9000000000000000}}`,
+				`{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":-5}}`,
+				`{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":"no"}`,
+			},
+			want: Result{Outcome: OutcomeRateLimited, Error: "no", FinalText: "no", Lines: 3},
+		},
+		{
+			name:  "killed while waiting for the credentials to work",
+			lines: []string{`{"type":"system","subtype":"api_retry","attempt":2,"max_retries":10,"error_status":401,"error":"authentication_failed"}`},
+			want:  Result{Outcome: OutcomeAuth, Error: "the model API answered 401 (authentication_failed); attempt 2 of 10 failed", Lines: 1},
+		},
+		{
+			name:  "killed while the API was away",
+			lines: []string{`{"type":"system","subtype":"api_retry","attempt":2,"max_retries":10,"error_status":null,"error":"unknown"}`},
+			want:  Result{Outcome: OutcomeEmpty, Error: noResult, Lines: 1},
+		},
+		{
+			name: "killed after the retry went through",
+			lines: []string{
+				`{"type":"system","subtype":"api_retry","attempt":1,"max_retries":10,"error_status":529,"error":"overloaded"}`,
+				`{"type":"assistant","message":{"content":[{"type":"text","text":"working"}]}}`,
+			},
+			want: Result{Outcome: OutcomeEmpty, Error: noResult, FinalText: "working", Lines: 2},
+		},
+		{
+			name: "content at the top level, as text, and from a sub-agent",
+			lines: []string{
+				`{"type":"assistant","content":[{"type":"text","text":"old"},{"type":"tool_use","name":"Bash","input":{"command":"ls"}}]}`,
+				`{"type":"assistant","message":{"content":"plain"}}`,
+				`{"type":"assistant","parent_tool_use_id":"toolu_1","message":{"content":[{"type":"text","text":"sub"},{"type":"tool_use","name":"Read","input":"odd"}]}}`,
+			},
+			want: Result{Outcome: OutcomeEmpty, Error: noResult, FinalText: "plain", Lines: 3, ToolCalls: 2},
+		},
+		{
+			name: "members of an unexpected type do not spoil the rest",
+			lines: []string{
+				`{"subtype":"init","model":7,"claude_code_version":"9.9","type":"system","tools":{"a":1}}`,
+				`{"type":"result","subtype":"success","is_error":false,"num_turns":"many","result":{"a":1},"total_cost_usd":"free","usage":{"input_tokens":1.5,"output_tokens":4}}`,
+			},
+			want: Result{Outcome: OutcomeCompleted, Version: "9.9", Usage: run.Usage{OutputTokens: 4}, Lines: 2},
+		},
+		{
+			name: "claims beyond reason are bounded",
+			lines: []string{
+				`{"type":"result","num_turns":-3,"total_cost_usd":-1,"usage":{"input_tokens":-5,"output_tokens":9223372036854775807}}`,
+				`{"type":"result","num_turns":9223372036854775807,"total_cost_usd":1e300,"usage":{"output_tokens":9223372036854775807}}`,
+			},
+			want: Result{Outcome: OutcomeCompleted, Usage: run.Usage{OutputTokens: maxCount, CostUSD: maxCost, Turns: maxCount}, Lines: 2},
+		},
+		{
+			name:  "denied permissions are counted",
+			lines: []string{`{"type":"result","subtype":"success","is_error":false,"result":"x","permission_denials":[{"tool_name":"Bash"},{"tool_name":"Write"}]}`},
+			want:  Result{Outcome: OutcomeCompleted, FinalText: "x", PermissionDenials: 2, Lines: 1},
+		},
+		{
+			name:  "unknown events are signs of life",
+			lines: []string{`{"type":"stream_event","event":{}}`, `{"event":{},"type":"brand_new"}`, `{"no":"type"}`, okResult},
+			want:  Result{Outcome: OutcomeCompleted, FinalText: "ok", Usage: okUsage, Lines: 4, BadLines: 1},
+		},
+		{
+			name:  "control characters are gone from the final text, lines stay",
+			lines: []string{`{"type":"result","subtype":"success","result":"a\u001b[31mred\u001b[0m\u001b]0;title\u0007\r\n\tb\u0000\u009b\u202e\u200dc"}`},
+			want:  Result{Outcome: OutcomeCompleted, FinalText: "ared\n\tb\u200dc", Lines: 1},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			input := []byte(strings.Join(tt.lines, "\n"))
+			for _, n := range []int{0, 1, 3} {
+				got, _ := parse(t, input, n)
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("chunks of %d (-want +got):\n%s", n, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestCloseTwice(t *testing.T) {
+	t.Parallel()
+	p := newStream(nil)
+	if _, err := io.WriteString(p, okResult); err != nil {
+		t.Fatal(err)
+	}
+	first := p.Close()
+	if diff := cmp.Diff(first, p.Close()); diff != "" || first.Outcome != OutcomeCompleted {
+		t.Errorf("outcome %s; second Close differs:\n%s", first.Outcome, diff)
+	}
+}
+
+func TestActivityTextIsOneBoundedLine(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("ä\u001b[1m", 1<<18)
+	line, err := json.Marshal(object{"type": "assistant", "message": object{"content": []object{
+		{"type": "text", "text": "one\r\ntwo\tthree " + long},
+		{"type": "tool_use", "name": "Wri\x1b[31mte", "input": object{"file_path": "/w/a\nb" + long}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, got := parse(t, line, 0)
+	if len(got) != 2 || !strings.HasPrefix(got[0].Text, "one two three ä") || got[1].Tool != "Write" {
+		t.Fatalf("activities: %.200q", got)
+	}
+	for _, a := range got {
+		for _, text := range []string{a.Text, a.Path} {
+			if n := len([]rune(text)); n > maxActivityText || strings.ContainsAny(text, "\n\r\x1b") {
+				t.Errorf("%d characters: %.80q", n, text)
+			}
+		}
+	}
+}
+
+func TestFinalTextKeepsTheEnd(t *testing.T) {
+	t.Parallel()
+	line, err := json.Marshal(object{"type": "result", "result": strings.Repeat("€", 1<<20) + "\nthe end"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _ := parse(t, line, 0)
+	if len(got.FinalText) > maxFinalText || !strings.HasSuffix(got.FinalText, "€\nthe end") || !strings.HasPrefix(got.FinalText, "€") {
+		t.Errorf("%d bytes: %.20q … %.20q", len(got.FinalText), got.FinalText, got.FinalText[len(got.FinalText)-20:])
+	}
+}
+
+// repeated is a reader of n times the same byte.
+type repeated struct {
+	b byte
+	n int
+}
+
+func (r *repeated) Read(p []byte) (int, error) {
+	if r.n == 0 {
+		return 0, io.EOF
+	}
+	k := min(len(p), r.n)
+	for i := range p[:k] {
+		p[i] = r.b
+	}
+	r.n -= k
+	return k, nil
+}
+
+func TestHugeLineCostsThatLineOnly(t *testing.T) {
+	// Not parallel: it looks at the heap.
+	for _, size := range []int{maxLine - 64, maxLine + 64, 50 << 20} {
+		p := newStream(nil)
+		head, foot := `{"type":"user","x":"`, `"}`
+		fill := &repeated{b: 'x', n: size - len(head) - len(foot)}
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		in := io.MultiReader(strings.NewReader(head), fill, strings.NewReader(foot+"\n"+okResult+"\n"))
+		if _, err := io.CopyBuffer(struct{ io.Writer }{p}, in, make([]byte, 32<<10)); err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		got := p.Close()
+		over := size > maxLine
+		if got.Outcome != OutcomeCompleted || got.Lines != 2 || got.Truncated != over || (got.BadLines == 1) != over {
+			t.Errorf("%d bytes: %+v", size, got)
+		}
+		if held := cap(p.part); held > 1<<20 {
+			t.Errorf("%d bytes: %d bytes kept afterwards", size, held)
+		}
+		// Growing by doubling allocates about six times the limit in all,
+		// whatever the length of the line.
+		if total := after.TotalAlloc - before.TotalAlloc; total > 8*maxLine {
+			t.Errorf("%d bytes: %d MB allocated", size, total>>20)
+		}
+	}
+}
+
+func TestWithExit(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		outcome        Outcome
+		code           int
+		signal, reason string
+		want           Outcome
+		err            string
+	}{
+		{OutcomeCompleted, 0, "", "", OutcomeCompleted, ""},
+		{OutcomeEmpty, 0, "", "", OutcomeEmpty, ""},
+		{OutcomeErrored, 1, "", "", OutcomeErrored, ""},
+		{OutcomeRateLimited, 1, "", "", OutcomeRateLimited, ""},
+		{OutcomeRateLimited, 143, "SIGTERM", "idle", OutcomeRateLimited, ""},
+		{OutcomeAuth, 1, "", "", OutcomeAuth, ""},
+		{OutcomeCredit, 0, "", "", OutcomeCredit, ""},
+		{OutcomeCompleted, 1, "", "", OutcomeCrashed, "the agent exited with code 1 after reporting success"},
+		{OutcomeCompleted, 137, "SIGKILL", "", OutcomeCrashed, "the agent was killed by signal SIGKILL after reporting success"},
+		{OutcomeCompleted, 143, "SIGTERM", "idle for 10m", OutcomeCompleted, ""},
+		{OutcomeEmpty, 1, "", "", OutcomeCrashed, "the agent exited with code 1 without a result"},
+		{OutcomeEmpty, 139, "SIGSEGV", "", OutcomeCrashed, "the agent was killed by signal SIGSEGV without a result"},
+		{OutcomeEmpty, 143, "SIGTERM", "idle\nfor 10m", OutcomeCrashed, "the agent was stopped without a result: idle for 10m"},
+	}
+	for _, tt := range tests {
+		got := Result{Outcome: tt.outcome}.WithExit(tt.code, tt.signal, tt.reason)
+		if got.Outcome != tt.want || got.Error != tt.err {
+			t.Errorf("%s with exit %d %s %q: %s %q, want %s %q",
+				tt.outcome, tt.code, tt.signal, tt.reason, got.Outcome, got.Error, tt.want, tt.err)
+		}
+	}
+}
+
+// FuzzParser: whatever the input and wherever it is cut, the parser gives one
+// answer, and one within its own bounds.
+func FuzzParser(f *testing.F) {
+	files, err := filepath.Glob("testdata/claude/*.jsonl")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b, uint16(5))
+	}
+	f.Add([]byte("\r\n{\"type\":\"assistant\",\"message\":{\"content\":\"x\"}}\r\n{}\n\x00"), uint16(1))
+	f.Fuzz(func(t *testing.T, input []byte, chunk uint16) {
+		whole, seen := parse(t, input, 0)
+		cut, same := parse(t, input, int(chunk)+1)
+		if diff := cmp.Diff(whole, cut); diff != "" {
+			t.Errorf("result (-whole +cut):\n%s", diff)
+		}
+		if diff := cmp.Diff(seen, same); diff != "" {
+			t.Errorf("activities (-whole +cut):\n%s", diff)
+		}
+		if whole.Outcome == "" || (whole.Error == "") != (whole.Outcome == OutcomeCompleted) {
+			t.Errorf("outcome %q with error %q", whole.Outcome, whole.Error)
+		}
+		if whole.BadLines > whole.Lines || len(whole.FinalText) > maxFinalText || whole.Usage.InputTokens < 0 || whole.Usage.CostUSD < 0 {
+			t.Errorf("out of bounds: %+v", whole)
+		}
+		for _, a := range seen {
+			if strings.ContainsAny(a.Text+a.Tool+a.Path, "\x1b\n\r\x00") {
+				t.Errorf("control characters in %q", a)
+			}
+		}
+		if _, err := json.Marshal(whole); err != nil {
+			t.Errorf("result cannot be stored: %v", err)
+		}
+	})
+}
+
+// session is a stream as a working agent makes it: most bytes are tool results
+// and file contents.
+func session(tb testing.TB) []byte {
+	tb.Helper()
+	recorded, err := os.ReadFile("testdata/claude/task.jsonl")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	lines := bytes.SplitAfter(recorded, []byte("\n"))
+	head, foot := lines[0], lines[len(lines)-2]
+	source := strings.Repeat("\tif err != nil {\n\t\treturn fmt.Errorf(\"read \\\"x\\\": %w\", err)\n\t}\n", 120)
+	var b bytes.Buffer
+	b.Write(head)
+	for i := range 200 {
+		for _, e := range []object{
+			{"type": "assistant", "message": object{"content": []object{{"type": "text", "text": "Now I look at the next file and change what is needed."}}}},
+			{"type": "assistant", "message": object{"content": []object{{"type": "tool_use", "name": "Read", "input": object{"file_path": fmt.Sprintf("/workspace/pkg/file%d.go", i)}}}}},
+			{"type": "user", "message": object{"content": []object{{"type": "tool_result", "content": source}}}, "tool_use_result": object{"file": object{"content": source}}},
+			{"type": "assistant", "message": object{"content": []object{{"type": "tool_use", "name": "Edit", "input": object{"file_path": fmt.Sprintf("/workspace/pkg/file%d.go", i), "old_string": source[:len(source)/4], "new_string": source[:len(source)/3]}}}}},
+		} {
+			line, err := json.Marshal(e)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			// The CLI writes the type first; Marshal sorts.
+			line = bytes.Replace(line, []byte(fmt.Sprintf(`,"type":%q`, e["type"])), nil, 1)
+			b.WriteString(fmt.Sprintf(`{"type":%q,`, e["type"]))
+			b.Write(line[1:])
+			b.WriteByte('\n')
+		}
+	}
+	b.Write(foot)
+	return b.Bytes()
+}
+
+// BenchmarkParse compares the parser, fed as a pipe feeds it, with one
+// json.Unmarshal per line into the same event.
+func BenchmarkParse(b *testing.B) {
+	input := session(b)
+	b.Run("ours", func(b *testing.B) {
+		b.SetBytes(int64(len(input)))
+		b.ReportAllocs()
+		for b.Loop() {
+			got, _ := parse(b, input, 64<<10)
+			if got.Outcome != OutcomeCompleted || got.BadLines != 0 || got.ToolCalls != 400 {
+				b.Fatalf("%+v", got)
+			}
+		}
+	})
+	b.Run("unmarshal", func(b *testing.B) {
+		b.SetBytes(int64(len(input)))
+		b.ReportAllocs()
+		for b.Loop() {
+			tools := 0
+			for line := range bytes.Lines(input) {
+				var e event
+				if err := json.Unmarshal(line, &e); err != nil {
+					b.Fatal(err)
+				}
+				for _, c := range e.Message.Content {
+					if c.Type == "tool_use" {
+						tools++
+					}
+				}
+			}
+			if tools != 400 {
+				b.Fatal(tools)
+			}
+		}
+	})
+}
