@@ -19,7 +19,7 @@ module=$(go list -m)
 us=$module/internal
 
 packages=(run progress plan prompt gate supervise loop agent sandbox sandbox/docker sandbox/local shim
-	proc gateway gitrepo redact config ghapp ghsim store queue effects handlers publish host reconcile webui)
+	proc gateway gitrepo redact config ghapp ghsim store queue effects handlers publish host inline reconcile webui)
 
 # The packages, empty: the borders are about paths and imports, and the selftest
 # must not depend on whether the real code compiles.
@@ -79,10 +79,10 @@ may() {
 # --- violations --------------------------------------------------------------
 fresh
 
-imports internal/run run os/exec database/sql net/http github.com/goccy/go-yaml "$us/webui"
+imports internal/run run os/exec database/sql net net/http github.com/goccy/go-yaml "$us/webui"
 imports internal/progress progress os/exec database/sql github.com/goccy/go-yaml "$us/webui"
 imports internal/plan plan os/exec "$us/webui"
-imports internal/prompt plan os/exec "$us/webui"
+imports internal/prompt prompt os/exec github.com/yuin/goldmark "$us/webui"
 imports internal/gate gate os/exec "$us/webui"
 imports internal/supervise gate os/exec "$us/webui"
 imports internal/loop loop os/exec database/sql "$us/webui" "$us/gitrepo" "$us/sandbox" github.com/google/go-github/v60/github
@@ -96,7 +96,7 @@ imports internal/gateway gateway os/exec "$us/webui"
 imports internal/gitrepo gitrepo os/exec "$us/webui"
 imports internal/redact redact os/exec "$us/webui"
 imports internal/config config os/exec "$us/webui"
-for p in ghapp ghsim store queue effects handlers publish host reconcile; do
+for p in ghapp ghsim store queue effects handlers publish host inline reconcile; do
 	imports "internal/$p" "$p" "$us/webui"
 done
 
@@ -105,13 +105,14 @@ imports internal/publish github-home github.com/google/go-github/v60/github gith
 imports cmd/bot github-home github.com/google/go-github/v60/github
 imports internal/reconcile database-home database/sql
 imports internal/reconcile queue-home github.com/riverqueue/river modernc.org/sqlite github.com/pressly/goose/v3
+imports internal/reconcile graphql-home github.com/vektah/gqlparser/v2
 imports internal/host docker-home github.com/moby/moby/client
 imports internal/host kong-home github.com/alecthomas/kong
 imports internal/publish loop-callers "$us/loop"
 imports internal/reconcile exec-home os/exec
 imports cmd/bot exec-home os/exec
 imports internal/store tests-only testing github.com/google/go-cmp/cmp pgregory.net/rapid go.uber.org/goleak \
-	github.com/rogpeppe/go-internal/testscript github.com/getkin/kin-openapi/openapi3 github.com/vektah/gqlparser/v2
+	github.com/rogpeppe/go-internal/testscript github.com/getkin/kin-openapi/openapi3
 imports internal/store nobody github.com/rs/zerolog/log github.com/pkg/errors io/ioutil math/rand
 
 for p in run progress plan prompt gate supervise loop; do
@@ -334,7 +335,8 @@ fi
 fresh
 
 may internal/progress "$us/run" github.com/yuin/goldmark
-may internal/plan "$us/run" "$us/progress"
+may internal/run net/url
+may internal/plan "$us/run" "$us/progress" github.com/yuin/goldmark
 may internal/prompt "$us/run" "$us/progress"
 may internal/gate "$us/run"
 may internal/loop "$us/run" "$us/progress" "$us/plan" "$us/prompt" "$us/gate" "$us/supervise"
@@ -351,6 +353,8 @@ may internal/handlers "$us/run" "$us/store" "$us/queue" github.com/palantir/go-g
 may internal/store "$us/run" database/sql modernc.org/sqlite
 may internal/queue "$us/run" "$us/store" github.com/riverqueue/river
 may internal/host "$us/loop" "$us/gitrepo" "$us/sandbox/docker" "$us/agent"
+may internal/inline "$us/loop" "$us/host" "$us/gitrepo"
+may internal/ghsim "$us/proc" github.com/vektah/gqlparser/v2
 may internal/reconcile "$us/loop" "$us/host" "$us/publish" "$us/ghapp" "$us/store"
 may cmd/bot "$us/loop" "$us/reconcile" github.com/alecthomas/kong
 
