@@ -1,0 +1,209 @@
+package publish
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/org/ralph-action/internal/redact"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// maxSubject is the length of a commit's first line in characters: what git
+// and GitHub show without cutting it.
+const maxSubject = 72
+
+// maxFullTitle is how much of a task's title goes into the message when the
+// subject had to cut it.
+const maxFullTitle = 500
+
+// The trailers of a commit. The ones under Ralph- are the record from which a
+// commit is recognised after a crash.
+const (
+	trailerRun         = "Ralph-Run"
+	trailerTask        = "Ralph-Task"
+	trailerIteration   = "Ralph-Iteration"
+	trailerAgent       = "Ralph-Agent"
+	trailerModel       = "Ralph-Model"
+	trailerCost        = "Ralph-Cost-USD"
+	trailerRequestedBy = "Ralph-Requested-By"
+	trailerPlan        = "Ralph-Plan-SHA256"
+)
+
+// Commit is a tree that is to become one commit, and what there is to say
+// about it.
+type Commit struct {
+	Run       run.ID
+	Iteration int
+	TaskID    string
+	TaskTitle string
+	// Base is the commit to build on: the last head of the branch that the run
+	// knows. BaseTree is its tree, Tree the tree to land; all are object ids.
+	Base, BaseTree, Tree string
+	Model                string
+	Agent                string
+	// CostUSD is what this commit's work cost.
+	CostUSD float64
+	// RequestedBy is the login of the person who started the run, "" locally.
+	RequestedBy   string
+	RequestedByID int64
+	PlanSHA256    string
+	// Planned marks the commit that holds a plan and nothing else, Closing the
+	// one that removes progress.md at the end.
+	Planned bool
+	Closing bool
+}
+
+// Message is the commit message for c: a conventional-commit subject of at most
+// 72 characters and the trailers. It is the same on GitHub and in a local
+// repository.
+func Message(c Commit) string { return message(nil, c) }
+
+func message(m *redact.Masker, c Commit) string {
+	headline, body := split(m, c)
+	return headline + "\n\n" + body
+}
+
+func split(m *redact.Masker, c Commit) (headline, body string) {
+	var full string
+	headline, full = subject(m, c)
+	var b strings.Builder
+	if full != "" {
+		b.WriteString(full + "\n\n")
+	}
+	for _, t := range trailers(m, c) {
+		b.WriteString(t[0] + ": " + t[1] + "\n")
+	}
+	return headline, strings.TrimSuffix(b.String(), "\n")
+}
+
+func trailers(m *redact.Masker, c Commit) [][2]string {
+	var out [][2]string
+	add := func(key, value string) {
+		if value = plain(m, value, 100); value != "" {
+			out = append(out, [2]string{key, value})
+		}
+	}
+	add(trailerRun, string(c.Run))
+	add(trailerTask, c.TaskID)
+	if c.Iteration > 0 {
+		add(trailerIteration, strconv.Itoa(c.Iteration))
+	}
+	add(trailerAgent, c.Agent)
+	add(trailerModel, c.Model)
+	add(trailerCost, strconv.FormatFloat(c.CostUSD, 'f', 4, 64))
+	if loginRE.MatchString(c.RequestedBy) {
+		add(trailerRequestedBy, c.RequestedBy)
+	}
+	add(trailerPlan, c.PlanSHA256)
+	if loginRE.MatchString(c.RequestedBy) && c.RequestedByID > 0 {
+		// Not through add: the address is made of checked parts, and must not
+		// be taken for a mention.
+		out = append(out, [2]string{"Co-authored-by", fmt.Sprintf("%s <%d+%s@users.noreply.github.com>", c.RequestedBy, c.RequestedByID, c.RequestedBy)})
+	}
+	return out
+}
+
+// loginRE is what GitHub allows as a login, with the suffix of an App's bot.
+var loginRE = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9_-]{0,99})(?:\[bot\])?$`)
+
+var (
+	conventionalRE = regexp.MustCompile(`^(feat|fix|docs|test|refactor|perf|style|build|ci|chore)(\([A-Za-z0-9 ._/-]{1,30}\))?: +`)
+	// breakingRE is how a title would announce a breaking change; releasing one
+	// is a person's decision.
+	breakingRE = regexp.MustCompile(`^[a-z]+(\([^)]*\))?!: *`)
+)
+
+// kinds guesses what sort of change a title speaks of; the first that matches
+// counts, and feat is what is left.
+var kinds = []struct {
+	name string
+	re   *regexp.Regexp
+}{
+	{"fix", regexp.MustCompile(`(?i)^(?:hot)?fix|^(?:repair|correct|resolve|mend)\b|\b(?:bug|crash|regression|panic)(?:e?s)?\b`)},
+	{"docs", regexp.MustCompile(`(?i)^(?:document|describe|explain)\b|\b(?:docs?|documentation|readme(?:\.md)?|changelog(?:\.md)?)\b`)},
+	{"test", regexp.MustCompile(`(?i)^(?:test|cover|verify)\b|\b(?:tests|unit test|test case|test coverage|test suite)\b`)},
+}
+
+// subject is the first line, and the whole title where it did not fit.
+func subject(m *redact.Masker, c Commit) (line, full string) {
+	switch {
+	case c.Closing:
+		return "chore: remove the progress file of a finished run", ""
+	case c.Planned:
+		return "chore: write the plan", ""
+	}
+	title := strings.TrimRight(plain(m, c.TaskTitle, maxFullTitle), " .;:,")
+	prefix := ""
+	if at := conventionalRE.FindStringIndex(title); at != nil {
+		prefix, title = strings.TrimRight(title[:at[1]], " ")+" ", title[at[1]:]
+	} else {
+		title = breakingRE.ReplaceAllString(title, "")
+		prefix = kindOf(title) + ": "
+	}
+	if title == "" {
+		title = "work on the plan"
+		if id := plain(m, c.TaskID, 20); id != "" {
+			title = "work on " + id
+		}
+	}
+	title = lowerFirst(title)
+	line = prefix + cutWords(title, maxSubject-utf8.RuneCountInString(prefix))
+	if line != prefix+title {
+		full = title
+	}
+	return line, full
+}
+
+func kindOf(title string) string {
+	for _, k := range kinds {
+		if k.re.MatchString(title) {
+			return k.name
+		}
+	}
+	return "feat"
+}
+
+// lowerFirst begins a title with a small letter, unless its first word is a
+// name or an abbreviation.
+func lowerFirst(s string) string {
+	first, n := utf8.DecodeRuneInString(s)
+	word, _, _ := strings.Cut(s[n:], " ")
+	if !unicode.IsUpper(first) || strings.IndexFunc(word, func(r rune) bool { return !unicode.IsLower(r) && r != '\'' }) >= 0 {
+		return s
+	}
+	return string(unicode.ToLower(first)) + s[n:]
+}
+
+// parseTrailers reads the trailers of a commit message: the "Key: value" lines
+// at its end.
+func parseTrailers(message string) map[string]string {
+	out := make(map[string]string)
+	lines := strings.Split(strings.TrimRight(strings.ReplaceAll(message, "\r\n", "\n"), "\n "), "\n")
+	for i := len(lines) - 1; i > 0; i-- {
+		key, value, ok := strings.Cut(lines[i], ": ")
+		if !ok || strings.ContainsAny(key, " \t") {
+			break
+		}
+		out[key] = value
+	}
+	return out
+}
+
+// sameCommit says whether message is the one that c would have been given, as
+// far as it tells commits apart.
+func sameCommit(m *redact.Masker, message string, c Commit) bool {
+	have := parseTrailers(message)
+	for _, want := range trailers(m, c) {
+		switch want[0] {
+		case trailerRun, trailerTask, trailerIteration:
+			if have[want[0]] != want[1] {
+				return false
+			}
+		}
+	}
+	return have[trailerRun] != ""
+}

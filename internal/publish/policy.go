@@ -1,0 +1,129 @@
+package publish
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/org/ralph-action/internal/gitrepo"
+)
+
+const (
+	// MaxFile is the size of the largest file that is published. GitHub warns
+	// about files of 50 MiB and refuses those of 100.
+	MaxFile = 50 << 20
+	// MaxRequest bounds a commit in base64, all files together:
+	// createCommitOnBranch was seen to fail at about 40 MB.
+	MaxRequest = 35 << 20
+)
+
+// HeldBack is a change that is not published, and why.
+type HeldBack struct{ Path, Reason string }
+
+// PolicyError says that a tree holds changes that are not published.
+type PolicyError struct{ Held []HeldBack }
+
+// Error implements error. Paths are quoted: they may hold anything.
+func (e *PolicyError) Error() string {
+	const most = 5
+	var b strings.Builder
+	b.WriteString("held back")
+	for i, h := range e.Held {
+		if i == most {
+			fmt.Fprintf(&b, "; and %d more", len(e.Held)-most)
+			break
+		}
+		sep := "; "
+		if i == 0 {
+			sep = ": "
+		}
+		fmt.Fprintf(&b, "%s%s: %s", sep, strconv.Quote(h.Path), h.Reason)
+	}
+	return b.String()
+}
+
+// Screen tells the changes that may be published from those that policy holds
+// back: links, submodules, names that Git or GitHub cannot carry, and protected
+// paths, which decide what runs with the repository's rights or steer agents.
+// It looks at paths and modes only; sizes are checked when the tree lands.
+func Screen(changes []gitrepo.Change) (ok []gitrepo.Change, held []HeldBack) {
+	for _, c := range changes {
+		if reason := refusal(c); reason != "" {
+			held = append(held, HeldBack{Path: c.Path, Reason: reason})
+			continue
+		}
+		ok = append(ok, c)
+	}
+	return ok, held
+}
+
+func refusal(c gitrepo.Change) string {
+	switch {
+	case c.NewMode == gitrepo.ModeSymlink:
+		return "symbolic link"
+	case c.NewMode == gitrepo.ModeSubmodule || c.OldMode == gitrepo.ModeSubmodule:
+		return "submodule"
+	case !plainMode(c.NewMode) || !plainMode(c.OldMode) && c.OldMode != gitrepo.ModeSymlink:
+		return fmt.Sprintf("file mode %o", max(c.NewMode, c.OldMode))
+	case c.OldMode == gitrepo.ModeSymlink && c.NewMode != 0:
+		return "replaces a symbolic link"
+	}
+	if reason := badPath(c.Path); reason != "" {
+		return reason
+	}
+	return protected(c.Path)
+}
+
+// plainMode: a regular file, or none.
+func plainMode(mode uint32) bool {
+	return mode == 0 || mode == gitrepo.ModeFile || mode == gitrepo.ModeExecutable
+}
+
+// badPath says why a path cannot be named in a request to GitHub.
+func badPath(p string) string {
+	switch {
+	case !utf8.ValidString(p):
+		return "name is not UTF-8"
+	case p == "" || path.IsAbs(p) || path.Clean(p) != p:
+		return "not a path within the repository"
+	}
+	for part := range strings.SplitSeq(p, "/") {
+		if part == ".." || strings.EqualFold(part, ".git") {
+			return "not a path within the repository"
+		}
+	}
+	if strings.ContainsFunc(p, unicode.IsControl) {
+		return "name contains a control character"
+	}
+	return ""
+}
+
+// protected says why a path is protected, or "". Letters of either case count:
+// some file systems do not tell them apart.
+func protected(p string) string {
+	p = strings.ToLower(p)
+	base := path.Base(p)
+	switch {
+	case within(p, ".github/workflows"), within(p, ".github/actions"):
+		return "runs with the repository's rights"
+	case p == ".github/ralph.yml" || p == ".github/ralph.yaml":
+		return "configures this bot"
+	case base == "codeowners" && (p == base || path.Dir(p) == ".github" || path.Dir(p) == "docs"):
+		return "decides who must review"
+	case base == "claude.md", base == "agents.md", base == ".mcp.json", hasPart(p, ".claude"):
+		return "configures agents"
+	case hasPart(p, ".husky"):
+		return "runs on the machines of contributors"
+	default:
+		return ""
+	}
+}
+
+func within(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
+
+func hasPart(p, name string) bool {
+	return strings.Contains("/"+p+"/", "/"+name+"/")
+}

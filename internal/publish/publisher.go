@@ -1,0 +1,311 @@
+package publish
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/org/ralph-action/internal/effects"
+	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/redact"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// Errors that callers decide on.
+var (
+	// ErrBranchMoved: the branch is where somebody else put it, or gone. See
+	// MovedError.
+	ErrBranchMoved = errors.New("publish: the branch was moved by somebody else")
+	// ErrNoChange: the tree is the one that is there.
+	ErrNoChange = errors.New("publish: nothing to commit")
+	// ErrForeignPR: the pull request was not opened by this App.
+	ErrForeignPR = errors.New("publish: the pull request is not ours")
+	// ErrNoRoom: people's text leaves no room for the island.
+	ErrNoRoom = errors.New("publish: the description is full")
+)
+
+// MovedError says where a branch was expected and where it is. It is
+// ErrBranchMoved.
+type MovedError struct {
+	Branch string
+	Want   string
+	// Head is where the branch is, "" if it is gone.
+	Head string
+}
+
+// Error implements error.
+func (e *MovedError) Error() string {
+	if e.Head == "" {
+		return fmt.Sprintf("branch %s is gone, expected it at %s", e.Branch, e.Want)
+	}
+	return fmt.Sprintf("branch %s is at %s, expected it at %s", e.Branch, e.Head, e.Want)
+}
+
+// Is makes it ErrBranchMoved.
+func (e *MovedError) Is(target error) bool { return target == ErrBranchMoved }
+
+// CommitError says that GitHub made a commit which is not what was asked for:
+// its cause is ghapp.ErrTreeMismatch or ghapp.ErrUnverified. Repeating does not
+// help; a person has to look.
+type CommitError struct {
+	// OID is the commit. OnBranch says whether the branch points at it.
+	OID      string
+	OnBranch bool
+	Err      error
+}
+
+// Error implements error.
+func (e *CommitError) Error() string { return fmt.Sprintf("commit %s: %v", e.OID, e.Err) }
+
+// Unwrap gives the cause.
+func (e *CommitError) Unwrap() error { return e.Err }
+
+// Branches is what landing needs of GitHub.
+type Branches interface {
+	BotID(ctx context.Context) (int64, error)
+	Branch(ctx context.Context, name string) (ghapp.Ref, error)
+	CreateBranch(ctx context.Context, name, oid string) error
+	Commit(ctx context.Context, oid string) (ghapp.Commit, error)
+	CreateCommit(ctx context.Context, in ghapp.CommitInput) (ghapp.Commit, error)
+	CreateCommitGitData(ctx context.Context, in ghapp.GitDataInput) (ghapp.Commit, error)
+}
+
+// Pulls is what the pull request needs of GitHub.
+type Pulls interface {
+	PR(ctx context.Context, n int) (ghapp.PR, error)
+	FindPR(ctx context.Context, head string) (ghapp.PR, error)
+	CreatePR(ctx context.Context, in ghapp.PRInput) (ghapp.PR, error)
+	UpdatePR(ctx context.Context, n int, title, body *string) error
+	MarkReady(ctx context.Context, nodeID string) error
+}
+
+// Issues is what speaking on an issue needs of GitHub.
+type Issues interface {
+	FullName() string
+	React(ctx context.Context, issue int, content string) error
+	Comment(ctx context.Context, issue int, body string) (id int64, url string, err error)
+	FindComment(ctx context.Context, issue int, marker string) (ghapp.Comment, error)
+	AddLabels(ctx context.Context, issue int, labels ...string) error
+	RemoveLabel(ctx context.Context, issue int, label string) error
+}
+
+// GitHub is one repository. *ghapp.Repo is one.
+type GitHub interface {
+	Branches
+	Pulls
+	Issues
+}
+
+// Objects reads the host's own git objects. *gitrepo.Repo is one.
+type Objects interface {
+	Diff(ctx context.Context, from, to gitrepo.OID) ([]gitrepo.Change, error)
+	Blob(ctx context.Context, oid gitrepo.OID, limit int64) ([]byte, error)
+}
+
+// Publisher publishes for one run on one issue. Its methods may be repeated at
+// will; they must not run side by side for the same run, which the run's lease
+// sees to.
+type Publisher struct {
+	GitHub  GitHub
+	Objects Objects
+	Effects effects.Runner
+	// Run is empty where something is said outside of any run.
+	Run   run.ID
+	Issue int
+	// BaseBranch is what the pull request asks to be merged into.
+	BaseBranch string
+	// Mask holds the secrets known to the process; nil masks by pattern only.
+	Mask *redact.Masker
+}
+
+// BranchName is the branch for an issue. It is made of the number and nothing
+// else: no text chooses a branch.
+func BranchName(issue int) string { return "ralph/" + strconv.Itoa(issue) }
+
+// landedRecord is how a landed commit is stored with its effect.
+type landedRecord struct {
+	OID     string `json:"oid"`
+	Tree    string `json:"tree"`
+	Subject string `json:"subject"`
+	TaskID  string `json:"task_id"`
+}
+
+// Land makes c one commit on the issue's branch, which is created at c.Base if
+// there is none yet, and returns it. Landing the same run, iteration and tree
+// again returns the commit that is there.
+//
+// Beside the errors of ghapp (see ghapp.Classify for whether to come back):
+// *PolicyError, ErrNoChange, ErrBranchMoved and *CommitError, none of which
+// goes away by repeating. ghapp.ErrStale while the branch is at c.Base means
+// that GitHub's replicas lag: come back.
+func (p *Publisher) Land(ctx context.Context, c Commit) (Landed, error) {
+	ctx = ghapp.WithPurpose(ctx, "commit")
+	if err := p.ensureBranch(ctx, c.Base); err != nil {
+		return Landed{}, err
+	}
+	rec, err := effects.Do(ctx, p.Effects, effects.Commit(p.Run, c.Iteration, c.Tree),
+		map[string]string{"branch": BranchName(p.Issue), "base": c.Base, "tree": c.Tree, "task": c.TaskID},
+		func(ctx context.Context) (landedRecord, bool, error) { return p.adopt(ctx, c) },
+		func(ctx context.Context) (landedRecord, error) { return p.commit(ctx, c) })
+	if err != nil {
+		return Landed{}, err
+	}
+	return Landed{OID: rec.OID, Tree: rec.Tree, Subject: rec.Subject, TaskID: rec.TaskID, Verified: true}, nil
+}
+
+// ensureBranch makes the branch once per run. One that was there before the run
+// is taken as it is; one that a person deleted meanwhile is not made again.
+func (p *Publisher) ensureBranch(ctx context.Context, base string) error {
+	branch := BranchName(p.Issue)
+	_, err := effects.Do(ctx, p.Effects, effects.Branch(p.Run, p.GitHub.FullName(), branch), map[string]string{"base": base},
+		func(ctx context.Context) (struct{}, bool, error) {
+			_, err := p.GitHub.Branch(ctx, branch)
+			if errors.Is(err, ghapp.ErrNotFound) {
+				return struct{}{}, false, nil
+			}
+			return struct{}{}, err == nil, err
+		},
+		func(ctx context.Context) (struct{}, error) {
+			err := p.GitHub.CreateBranch(ctx, branch, base)
+			if errors.Is(err, ghapp.ErrExists) {
+				err = nil
+			}
+			return struct{}{}, err
+		})
+	return err
+}
+
+// commit makes the commit, and finds out what became of it where GitHub's
+// answer does not say.
+func (p *Publisher) commit(ctx context.Context, c Commit) (landedRecord, error) {
+	in, gitData, err := p.input(ctx, c)
+	if err != nil {
+		return landedRecord{}, err
+	}
+	made, err := p.send(ctx, c, in, gitData)
+	if errors.Is(err, ghapp.ErrStale) {
+		// Either somebody moved the branch, or a replica has not heard of our
+		// own last commit yet; in the second case trying again helps.
+		if rec, ok, lookErr := p.adopt(ctx, c); lookErr != nil || ok {
+			return rec, lookErr
+		}
+		made, err = p.send(ctx, c, in, gitData)
+	}
+	if err != nil {
+		if errors.Is(err, ghapp.ErrUnverified) || errors.Is(err, ghapp.ErrTreeMismatch) {
+			return landedRecord{}, &CommitError{OID: made.OID, Err: err}
+		}
+		// The commit may have landed all the same, or the branch be gone.
+		switch class, _ := ghapp.Classify(err); class {
+		case ghapp.Stale, ghapp.Transient, ghapp.NotFound:
+			if rec, ok, lookErr := p.adopt(ctx, c); ok || errors.Is(lookErr, ErrBranchMoved) {
+				return rec, lookErr
+			}
+		}
+		return landedRecord{}, err
+	}
+	return p.check(c, made)
+}
+
+func (p *Publisher) send(ctx context.Context, c Commit, in ghapp.CommitInput, gitData bool) (ghapp.Commit, error) {
+	if gitData {
+		return p.GitHub.CreateCommitGitData(ctx, ghapp.GitDataInput{CommitInput: in, BaseTree: c.BaseTree, Tree: c.Tree})
+	}
+	return p.GitHub.CreateCommit(ctx, in)
+}
+
+// check holds a commit that is on the branch against what was asked for.
+func (p *Publisher) check(c Commit, made ghapp.Commit) (landedRecord, error) {
+	switch {
+	case made.TreeOID != c.Tree:
+		return landedRecord{}, &CommitError{OID: made.OID, OnBranch: true, Err: fmt.Errorf("tree is %s, want %s: %w", made.TreeOID, c.Tree, ghapp.ErrTreeMismatch)}
+	case !made.Verified:
+		return landedRecord{}, &CommitError{OID: made.OID, OnBranch: true, Err: fmt.Errorf("%w (%s)", ghapp.ErrUnverified, made.VerifyReason)}
+	}
+	headline, _ := split(p.Mask, c)
+	return landedRecord{OID: made.OID, Tree: made.TreeOID, Subject: headline, TaskID: c.TaskID}, nil
+}
+
+// adopt looks whether the head of the branch is the commit that c asks for: on
+// top of c.Base, by the App, with the trailers of c. A branch that is still at
+// c.Base holds none; any other head is a MovedError.
+func (p *Publisher) adopt(ctx context.Context, c Commit) (landedRecord, bool, error) {
+	branch := BranchName(p.Issue)
+	ref, err := p.GitHub.Branch(ctx, branch)
+	if errors.Is(err, ghapp.ErrNotFound) {
+		return landedRecord{}, false, &MovedError{Branch: branch, Want: c.Base}
+	}
+	if err != nil {
+		return landedRecord{}, false, err
+	}
+	if ref.OID == c.Base {
+		return landedRecord{}, false, nil
+	}
+	head, err := p.GitHub.Commit(ctx, ref.OID)
+	if err != nil {
+		return landedRecord{}, false, err
+	}
+	bot, err := p.GitHub.BotID(ctx)
+	if err != nil {
+		return landedRecord{}, false, err
+	}
+	if head.AuthorID != bot || len(head.Parents) != 1 || head.Parents[0] != c.Base || !sameCommit(p.Mask, head.Message, c) {
+		return landedRecord{}, false, &MovedError{Branch: branch, Want: c.Base, Head: ref.OID}
+	}
+	rec, err := p.check(c, head)
+	return rec, err == nil, err
+}
+
+// input reads what changed into a request, after policy has had its say.
+func (p *Publisher) input(ctx context.Context, c Commit) (in ghapp.CommitInput, gitData bool, err error) {
+	changes, err := p.Objects.Diff(ctx, gitrepo.OID(c.BaseTree), gitrepo.OID(c.Tree))
+	if err != nil {
+		return in, false, fmt.Errorf("compare trees: %w", err)
+	}
+	if len(changes) == 0 {
+		return in, false, ErrNoChange
+	}
+	_, held := Screen(changes)
+	in = ghapp.CommitInput{Branch: BranchName(p.Issue), ExpectedHead: c.Base}
+	in.Headline, in.Body = split(p.Mask, c)
+	total := 0
+	for _, change := range changes {
+		if len(held) > 0 {
+			break
+		}
+		if change.NewMode == 0 {
+			in.Deletions = append(in.Deletions, change.Path)
+			continue
+		}
+		content, err := p.Objects.Blob(ctx, change.NewOID, MaxFile)
+		if errors.Is(err, gitrepo.ErrTooLarge) {
+			held = append(held, HeldBack{Path: change.Path, Reason: fmt.Sprintf("file is larger than %d MiB", MaxFile>>20)})
+			continue
+		}
+		if err != nil {
+			return in, false, fmt.Errorf("read changed file: %w", err)
+		}
+		if total += base64.StdEncoding.EncodedLen(len(content)); total > MaxRequest {
+			held = append(held, HeldBack{Path: change.Path, Reason: fmt.Sprintf("the change is larger than the %d MiB that one commit can carry", MaxRequest>>20)})
+			continue
+		}
+		gitData = gitData || needsGitData(change)
+		in.Additions = append(in.Additions, ghapp.FileAddition{Path: change.Path, Content: content, Executable: change.NewMode == gitrepo.ModeExecutable})
+	}
+	if len(held) > 0 {
+		return in, false, &PolicyError{Held: held}
+	}
+	return in, gitData, nil
+}
+
+// needsGitData: createCommitOnBranch makes every new file plain and keeps the
+// mode of every old one.
+func needsGitData(c gitrepo.Change) bool {
+	if c.OldMode == 0 {
+		return c.NewMode == gitrepo.ModeExecutable
+	}
+	return c.NewMode != c.OldMode
+}

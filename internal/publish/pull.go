@@ -1,0 +1,164 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"unicode/utf16"
+
+	"github.com/org/ralph-action/internal/effects"
+	"github.com/org/ralph-action/internal/ghapp"
+)
+
+// maxDescription is what GitHub takes as a description, with a little to
+// spare, in UTF-16 units.
+const maxDescription = 65_500
+
+// maxPRTitle is in characters; GitHub takes 256.
+const maxPRTitle = 200
+
+type prRecord struct {
+	Number int `json:"number"`
+}
+
+// EnsurePR returns the run's pull request: the one of the given number, or
+// else the open one that the App itself has from the issue's branch, or else a
+// new draft. It does not bring an existing one up to date, and does not open a
+// new one beside one that was closed: see its State.
+func (p *Publisher) EnsurePR(ctx context.Context, number int, v View) (ghapp.PR, error) {
+	ctx = ghapp.WithPurpose(ctx, "pr")
+	if number > 0 {
+		return p.ownPR(ctx, number)
+	}
+	v = p.fill(v)
+	head := BranchName(p.Issue)
+	var got ghapp.PR
+	rec, err := effects.Do(ctx, p.Effects, effects.PR(p.Run, p.GitHub.FullName(), head), map[string]string{"head": head, "base": p.BaseBranch},
+		func(ctx context.Context) (prRecord, bool, error) {
+			pr, err := p.GitHub.FindPR(ctx, head)
+			if errors.Is(err, ghapp.ErrNotFound) {
+				return prRecord{}, false, nil
+			}
+			got = pr
+			return prRecord{Number: pr.Number}, err == nil, err
+		},
+		func(ctx context.Context) (prRecord, error) {
+			pr, err := p.GitHub.CreatePR(ctx, ghapp.PRInput{Title: prTitle(v), Head: head, Base: p.BaseBranch, Body: RenderBody(v), Draft: true})
+			got = pr
+			return prRecord{Number: pr.Number}, err
+		})
+	if err != nil {
+		return ghapp.PR{}, err
+	}
+	if got.Number == rec.Number {
+		return got, nil
+	}
+	return p.ownPR(ctx, rec.Number)
+}
+
+// ownPR reads a pull request and makes sure that it is ours: a number may come
+// from a record that somebody could have changed.
+func (p *Publisher) ownPR(ctx context.Context, number int) (ghapp.PR, error) {
+	pr, err := p.GitHub.PR(ctx, number)
+	if err != nil {
+		return ghapp.PR{}, err
+	}
+	bot, err := p.GitHub.BotID(ctx)
+	if err != nil {
+		return ghapp.PR{}, err
+	}
+	if pr.AuthorID != bot || pr.HeadRef != BranchName(p.Issue) {
+		return ghapp.PR{}, fmt.Errorf("pull request #%d: %w", number, ErrForeignPR)
+	}
+	return pr, nil
+}
+
+func (p *Publisher) fill(v View) View {
+	v.IssueNumber = p.Issue
+	v.Branch = BranchName(p.Issue)
+	if v.Mask == nil {
+		v.Mask = p.Mask
+	}
+	return v
+}
+
+func prTitle(v View) string {
+	if title := plain(v.Mask, v.Title, maxPRTitle); title != "" {
+		return title
+	}
+	return fmt.Sprintf("Work on issue %d", v.IssueNumber)
+}
+
+// UpdatePR brings the island of a pull request up to date and says whether it
+// had to. It compares with what is there, so it may be called at every step; it
+// leaves the title alone, which people may have changed. GitHub offers no way
+// to write only if nobody else wrote: an edit by a person in the moment between
+// reading and writing is lost.
+func (p *Publisher) UpdatePR(ctx context.Context, number int, v View) (pr ghapp.PR, changed bool, err error) {
+	ctx = ghapp.WithPurpose(ctx, "pr-body")
+	pr, err = p.ownPR(ctx, number)
+	if err != nil {
+		return ghapp.PR{}, false, err
+	}
+	body, err := fit(pr.Body, p.fill(v))
+	if err != nil {
+		return pr, false, fmt.Errorf("pull request #%d: %w", number, err)
+	}
+	if body == pr.Body {
+		return pr, false, nil
+	}
+	if err := p.GitHub.UpdatePR(ctx, number, nil, &body); err != nil {
+		return pr, false, err
+	}
+	pr.Body = body
+	return pr, true, nil
+}
+
+// fit merges the island into an existing description, made as short as people's
+// own text requires.
+func fit(existing string, v View) (string, error) {
+	merged := Merge(existing, RenderBody(v))
+	if over := units(merged) - maxDescription; over > 0 {
+		_, now, _ := islandOf(merged)
+		merged = Merge(existing, renderWithin(v, now-over))
+	}
+	if units(merged) > maxDescription {
+		return "", ErrNoRoom
+	}
+	return merged, nil
+}
+
+// islandOf gives the place and the length of the island in a merged text.
+func islandOf(merged string) (from, length int, ok bool) {
+	from, to, ok := findIsland(merged)
+	return from, to - from, ok
+}
+
+func units(s string) int {
+	n := 0
+	for _, r := range s {
+		n += utf16.RuneLen(r)
+	}
+	return n
+}
+
+// Finish brings the pull request up to date a last time, and takes it out of
+// draft, once per run, if the work is complete. The pull request is returned as
+// it is then.
+func (p *Publisher) Finish(ctx context.Context, number int, v View) (ghapp.PR, error) {
+	pr, _, err := p.UpdatePR(ctx, number, v)
+	if err != nil || !v.End.Complete() || !pr.Draft || pr.State != "open" {
+		return pr, err
+	}
+	ctx = ghapp.WithPurpose(ctx, "ready")
+	_, err = effects.Do(ctx, p.Effects, effects.Ready(p.Run, p.GitHub.FullName(), number), nil,
+		func(context.Context) (struct{}, bool, error) {
+			return struct{}{}, false, nil // it is a draft: UpdatePR has just read it
+		},
+		func(ctx context.Context) (struct{}, error) {
+			err := p.GitHub.MarkReady(ctx, pr.NodeID)
+			pr.Draft = err != nil
+			return struct{}{}, err
+		})
+	return pr, err
+}

@@ -1,0 +1,128 @@
+package publish
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/org/ralph-action/internal/effects"
+	"github.com/org/ralph-action/internal/ghapp"
+)
+
+// React shows on the issue that the run has been taken up.
+func (p *Publisher) React(ctx context.Context, content string) error {
+	ctx = ghapp.WithPurpose(ctx, "reaction")
+	_, err := effects.Do(ctx, p.Effects, effects.Reaction(p.Run, p.GitHub.FullName(), p.Issue, content), nil,
+		func(context.Context) (struct{}, bool, error) {
+			return struct{}{}, false, nil // GitHub takes the same reaction twice as one
+		},
+		func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, p.GitHub.React(ctx, p.Issue, content)
+		})
+	return err
+}
+
+// SetLabel puts a label on the issue or takes it off, once per run: a person
+// who undoes it is not overruled.
+func (p *Publisher) SetLabel(ctx context.Context, label string, on bool) error {
+	ctx = ghapp.WithPurpose(ctx, "label")
+	_, err := effects.Do(ctx, p.Effects, effects.Label(p.Run, p.GitHub.FullName(), p.Issue, label, on), nil,
+		func(context.Context) (struct{}, bool, error) {
+			return struct{}{}, false, nil // setting it again changes nothing
+		},
+		func(ctx context.Context) (struct{}, error) {
+			if on {
+				return struct{}{}, p.GitHub.AddLabels(ctx, p.Issue, label)
+			}
+			return struct{}{}, p.GitHub.RemoveLabel(ctx, p.Issue, label)
+		})
+	return err
+}
+
+type commentRecord struct {
+	ID  int64  `json:"id"`
+	URL string `json:"url"`
+}
+
+// Say writes a comment on the issue, once per run and occasion, and returns its
+// address. The text is Markdown of our own: outside text in it must have gone
+// through Speak.
+func (p *Publisher) Say(ctx context.Context, occasion, text string) (url string, err error) {
+	ctx = ghapp.WithPurpose(ctx, "comment")
+	key := effects.Comment(p.Run, p.GitHub.FullName(), p.Issue, occasion)
+	digest := sha256.Sum256([]byte(key.String()))
+	marker := "<!-- ralph:said:" + hex.EncodeToString(digest[:12]) + " -->"
+	rec, err := effects.Do(ctx, p.Effects, key, nil,
+		func(ctx context.Context) (commentRecord, bool, error) {
+			c, err := p.GitHub.FindComment(ctx, p.Issue, marker)
+			if errors.Is(err, ghapp.ErrNotFound) {
+				return commentRecord{}, false, nil
+			}
+			return commentRecord{ID: c.ID, URL: c.URL}, err == nil, err
+		},
+		func(ctx context.Context) (commentRecord, error) {
+			id, url, err := p.GitHub.Comment(ctx, p.Issue, text+"\n\n"+marker)
+			return commentRecord{ID: id, URL: url}, err
+		})
+	return rec.URL, err
+}
+
+// CommentRefusal says why a person's request starts nothing.
+func (p *Publisher) CommentRefusal(ctx context.Context, login, role string) (url string, err error) {
+	return p.Say(ctx, "refused:"+strings.ToLower(login), RefusalText(login, role))
+}
+
+// CommentEmptyBody asks for a description.
+func (p *Publisher) CommentEmptyBody(ctx context.Context) (url string, err error) {
+	return p.Say(ctx, "empty-body", EmptyBodyText())
+}
+
+// CommentEnded says how the run ended. pr is the number of its pull request, 0
+// for none.
+func (p *Publisher) CommentEnded(ctx context.Context, v View, pr int) (url string, err error) {
+	return p.Say(ctx, "ended", EndedText(p.fill(v), pr))
+}
+
+// RefusalText tells login, whose role in the repository is role, what is
+// missing.
+func RefusalText(login, role string) string {
+	has := "has no role in this repository"
+	if role = code(nil, role); role != "" && role != "`none`" {
+		has = "has the role " + role + " in this repository"
+	}
+	return fmt.Sprintf("**Ralph was not started.** %s %s. Starting a run takes write access (write, maintain or admin), because a run writes to the repository.\n\nSomebody with write access can remove the label `ralph` and put it back.", code(nil, login), has)
+}
+
+// EmptyBodyText asks for a description.
+func EmptyBodyText() string {
+	return "**Ralph needs a description.** This issue has no text to work from.\n\n" +
+		"Describe what should change and how one can tell that it is done; a list of check boxes (`- [ ] …`) is taken as the plan as it stands. Then remove the label `ralph` and put it back."
+}
+
+// EndedText says how a run ended and how to go on. pr is the number of its pull
+// request, 0 for none.
+func EndedText(v View, pr int) string {
+	done, total := count(v.Tasks)
+	var b strings.Builder
+	fmt.Fprintf(&b, "**%s %s.**", v.sign(), v.headline())
+	if total > 0 {
+		fmt.Fprintf(&b, " %d of %d tasks are done.", done, total)
+	}
+	if pr > 0 {
+		fmt.Fprintf(&b, " The work is in #%d.", pr)
+	}
+	if note := speak(v.Mask, v.Note, 1000); note != "" {
+		fmt.Fprintf(&b, "\n\n> %s", note)
+	}
+	if !v.End.Complete() {
+		next := speak(v.Mask, v.HowToGoOn, 1000)
+		if next == "" {
+			next = goOn(v.End, v.IssueNumber)
+		}
+		b.WriteString("\n\n" + next)
+	}
+	return b.String()
+}

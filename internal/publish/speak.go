@@ -1,0 +1,202 @@
+package publish
+
+import (
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/redact"
+)
+
+// zeroWidth breaks what GitHub would make a mention, a reference or a link of,
+// and shows nothing.
+const zeroWidth = "\u200b"
+
+const ellipsis = "…"
+
+// Speak makes text from an agent or an issue fit to stand in Markdown on
+// GitHub, as one line of at most limit bytes: known token forms are masked,
+// control and hidden characters removed, mentions, issue references, links and
+// commands made inert, and all markup but code spans shown as what it is. It
+// must not be put where a line starts with four blanks; any other place is
+// fine, table cells included.
+func Speak(text string, limit int) string { return speak(nil, text, limit) }
+
+// speak is Speak with known secrets masked too.
+func speak(m *redact.Masker, text string, limit int) string {
+	text = tidy(m, text)
+	var b strings.Builder
+	prev := rune(' ')
+	for i := 0; i < len(text); {
+		out, n := speakToken(text, i, prev)
+		if b.Len()+len(out) > limit-len(ellipsis) && b.Len()+len(out)+remaining(text[i+n:]) > limit {
+			if limit < len(ellipsis) {
+				return ""
+			}
+			return b.String() + ellipsis
+		}
+		b.WriteString(out)
+		i += n
+		prev, _ = utf8.DecodeLastRuneInString(text[:i])
+	}
+	return b.String()
+}
+
+// remaining is more than nothing if text is left: whether it fits is decided
+// when it comes to it, and then the mark of a cut must still fit.
+func remaining(text string) int {
+	if text == "" {
+		return 0
+	}
+	return len(ellipsis)
+}
+
+// tidy puts text on one line without anything hidden or secret.
+func tidy(m *redact.Masker, text string) string {
+	text, _ = progress.Clean(text)
+	return strings.Join(strings.Fields(m.Mask(text)), " ")
+}
+
+// speakToken renders what begins at text[i] and says how much it took.
+func speakToken(text string, i int, prev rune) (out string, n int) {
+	if text[i] == '`' {
+		if n := codeSpan(text, i); n > 0 {
+			return "`" + inert(text[i+1:i+n-1]) + "`", n
+		}
+		return "\\`", 1
+	}
+	if out, n := breakUp(text, i); n > 0 {
+		return escapeStart(text, i, out), n
+	}
+	r, n := utf8.DecodeRuneInString(text[i:])
+	return escapeStart(text, i, escape(text, i, r, n, prev)), n
+}
+
+// codeSpan gives the length of the code span at text[i]: one backtick on either
+// side, and none next to them, so that nobody can pair them up otherwise.
+func codeSpan(text string, i int) int {
+	if i > 0 && text[i-1] == '`' {
+		return 0
+	}
+	end := strings.IndexByte(text[i+1:], '`')
+	if end <= 0 || strings.TrimSpace(text[i+1:i+1+end]) == "" {
+		return 0
+	}
+	n := end + 2
+	if i+n < len(text) && text[i+n] == '`' {
+		return 0
+	}
+	return n
+}
+
+// inert breaks up mentions, references and links in text that is not markup.
+func inert(text string) string {
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		if out, n := breakUp(text, i); n > 0 {
+			b.WriteString(out)
+			i += n
+			continue
+		}
+		b.WriteByte(text[i])
+		i++
+	}
+	return b.String()
+}
+
+// breakUp puts an invisible character into what GitHub would link at text[i]:
+// @name, #12, GH-12, scheme://host and www.host. It returns 0 elsewhere.
+func breakUp(text string, i int) (out string, n int) {
+	rest := text[i:]
+	switch c := rest[0]; {
+	case c == '@' && len(rest) > 1:
+		return "@" + zeroWidth, 1
+	case c == '#' && len(rest) > 1 && isDigit(rest[1]):
+		return "#" + zeroWidth, 1
+	case (c == 'g' || c == 'G') && len(rest) > 3 && strings.EqualFold(rest[:3], "gh-") && isDigit(rest[3]):
+		return rest[:2] + zeroWidth + "-", 3
+	case c == ':' && strings.HasPrefix(rest, "://"):
+		return ":" + zeroWidth + "//", 3
+	case (c == 'w' || c == 'W') && len(rest) > 4 && strings.EqualFold(rest[:4], "www."):
+		return rest[:3] + zeroWidth + ".", 4
+	default:
+		return "", 0
+	}
+}
+
+// escape shows r as itself where Markdown would read something into it.
+func escape(text string, i int, r rune, n int, prev rune) string {
+	var next rune
+	if i+n < len(text) {
+		next, _ = utf8.DecodeRuneInString(text[i+n:])
+	}
+	special := false
+	switch r {
+	case '\\', '*', '[', ']', '~', '|', '$':
+		special = true
+	case '_':
+		// Within a word it is just a character: snake_case stays readable.
+		special = !isWord(prev) || !isWord(next)
+	case '<':
+		special = isLetter(next) || next == '/' || next == '!' || next == '?'
+	case '&':
+		special = isLetter(next) || next == '#'
+	}
+	if special {
+		return `\` + string(r)
+	}
+	return string(r)
+}
+
+// escapeStart keeps the beginning of a text from opening a block (a list, a
+// heading, a quote) or being read as a command by a bot.
+func escapeStart(text string, i int, out string) string {
+	switch c := text[i]; {
+	case i == 0 && strings.IndexByte("-+#>=/", c) >= 0:
+		return `\` + out
+	case (c == '.' || c == ')') && i > 0 && i < 10 && allDigits(text[:i]):
+		return `\` + out
+	default:
+		return out
+	}
+}
+
+func isDigit(c byte) bool  { return '0' <= c && c <= '9' }
+func isLetter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
+func isWord(r rune) bool   { return isLetter(r) || '0' <= r && r <= '9' }
+func allDigits(s string) bool {
+	return strings.Trim(s, "0123456789") == ""
+}
+
+var (
+	// skipRE finds what makes CI services skip a commit: [skip ci], [ci skip],
+	// [no ci], [skip actions] and their kin.
+	skipRE = regexp.MustCompile(`(?i)\[([^\[\]]*\b(?:skip|ci|actions)\b[^\[\]]*)\]`)
+	// trailerRE finds what git or GitHub would take for a trailer.
+	trailerRE = regexp.MustCompile(`(?i)\b([a-z]+(?:-[a-z]+)*-by|ralph-[a-z0-9-]+|skip-checks|change-id|breaking[ -]change)\s*:`)
+)
+
+// plain makes text fit for a commit message or a title: one line of at most
+// limit characters, masked, with nothing hidden, and without mentions,
+// references, trailers and words that steer CI.
+func plain(m *redact.Masker, text string, limit int) string {
+	text = tidy(m, text)
+	text = skipRE.ReplaceAllString(text, "($1)")
+	text = trailerRE.ReplaceAllString(text, "$1")
+	return cutWords(inert(text), limit)
+}
+
+// cutWords shortens text to at most limit characters, at a blank if one is
+// near.
+func cutWords(text string, limit int) string {
+	if utf8.RuneCountInString(text) <= limit {
+		return text
+	}
+	runes := []rune(text)[:max(limit-1, 0)]
+	short := string(runes)
+	if at := strings.LastIndexByte(short, ' '); at > len(short)*2/3 {
+		short = short[:at]
+	}
+	return strings.TrimRight(short, " ,;:.-"+zeroWidth) + ellipsis
+}
