@@ -28,8 +28,11 @@ const (
 	// 25 MB" (docs.github.com, webhook events and payloads).
 	MaxBody = 25 << 20
 
-	// bodyBudget bounds the bodies that are in memory at one time.
-	bodyBudget = 8 * MaxBody
+	// largeBody is far more than an issue with the longest body takes. Larger
+	// ones are legal and rare, and have to share largeBudget: a request is held
+	// in memory before its signature can be checked, whoever sends it.
+	largeBody   = 1 << 20
+	largeBudget = 8 * MaxBody
 	// answerTimeout is less than the ten seconds GitHub waits for an answer,
 	// so that what goes wrong here is reported by us.
 	answerTimeout = 8 * time.Second
@@ -92,7 +95,7 @@ func New(cfg Config) (http.Handler, error) {
 		cfg.Now = time.Now
 	}
 
-	in := &ingress{memory: semaphore.NewWeighted(bodyBudget)}
+	in := &ingress{memory: semaphore.NewWeighted(largeBudget)}
 	keep := &keeper{inbox: cfg.Inbox, queue: cfg.Queue, now: cfg.Now}
 	for _, secret := range cfg.Secrets {
 		if strings.TrimSpace(secret) == "" {
@@ -148,11 +151,13 @@ func (in *ingress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if size < 0 {
 		size = MaxBody
 	}
-	if err := in.memory.Acquire(ctx, size); err != nil {
-		refuse(w, r, http.StatusServiceUnavailable, "too many large payloads at once")
-		return
+	if size > largeBody {
+		if err := in.memory.Acquire(ctx, size); err != nil {
+			refuse(w, r, http.StatusServiceUnavailable, "too many large payloads at once")
+			return
+		}
+		defer in.memory.Release(size)
 	}
-	defer in.memory.Release(size)
 	// A sender that dribbles must not hold that memory. Not every
 	// ResponseWriter can set a deadline; the server's own then has to do.
 	deadline, _ := ctx.Deadline()

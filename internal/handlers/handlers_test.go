@@ -1,0 +1,513 @@
+package handlers_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha1" //nolint:gosec // to show that it is not accepted
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/org/ralph-action/internal/handlers"
+	"github.com/org/ralph-action/internal/queue"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	secret    = "It's a Secret to Everybody"
+	oldSecret = "the secret before that"
+)
+
+func now() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
+
+// system is the ingress with a real store and a real queue behind real HTTP.
+type system struct {
+	url   string
+	store *store.Store
+	queue *queue.Queue
+}
+
+func newSystem(t testing.TB) *system {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	st, err := store.Open(ctx, filepath.Join(t.TempDir(), "bot.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	q, err := queue.Open(ctx, st, queue.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &system{url: serve(t, handlers.Config{Inbox: st, Queue: q}), store: st, queue: q}
+}
+
+// serve serves webhooks on loopback and returns the address of the server.
+func serve(t testing.TB, cfg handlers.Config) string {
+	t.Helper()
+	cfg.Secrets, cfg.Now = []string{secret, oldSecret}, now
+	h, err := handlers.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(h)
+	t.Cleanup(srv.Close)
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	return srv.URL
+}
+
+// unprocessed lists what is stored and not worked.
+func (s *system) unprocessed(t testing.TB) (guids []string) {
+	t.Helper()
+	if err := s.store.InTx(t.Context(), func(tx *sql.Tx) (err error) {
+		guids, err = s.store.UnprocessedDeliveries(t.Context(), tx, 1000)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return guids
+}
+
+func sign(h func() hash.Hash, prefix, secret string, body []byte) string {
+	mac := hmac.New(h, []byte(secret))
+	mac.Write(body)
+	return prefix + "=" + hex.EncodeToString(mac.Sum(nil))
+}
+
+// request is a delivery as GitHub makes it; tests change one thing about it.
+type request struct {
+	method, path string
+	header       http.Header
+	body         io.Reader
+}
+
+func delivery(event, guid string, body []byte) request {
+	return request{
+		method: http.MethodPost,
+		path:   handlers.DefaultPath,
+		header: http.Header{
+			"Content-Type":        {"application/json"},
+			"User-Agent":          {"GitHub-Hookshot/044aadd"},
+			"X-Github-Event":      {event},
+			"X-Github-Delivery":   {guid},
+			"X-Hub-Signature":     {sign(sha1.New, "sha1", secret, body)},
+			"X-Hub-Signature-256": {sign(sha256.New, "sha256", secret, body)},
+		},
+		body: bytes.NewReader(body),
+	}
+}
+
+func (r request) with(header, value string) request {
+	r.header = maps.Clone(r.header)
+	r.header.Del(header)
+	if value != "" {
+		r.header.Set(header, value)
+	}
+	return r
+}
+
+// do sends r and returns the status.
+func (r request) do(ctx context.Context, client *http.Client, base string) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, r.method, base+r.path, r.body)
+	if err != nil {
+		return 0, err
+	}
+	req.Header = r.header
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode, errors.Join(err, resp.Body.Close())
+}
+
+func send(t testing.TB, base string, r request) int {
+	t.Helper()
+	status, err := r.do(t.Context(), http.DefaultClient, base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status
+}
+
+// payload is a file of testdata with fields set: "issue.title" is one.
+func payload(t testing.TB, file string, set map[string]any) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("testdata", file+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		t.Fatal(err)
+	}
+	doc["installation"] = map[string]any{"id": 11}
+	for path, v := range set {
+		at := doc
+		names := strings.Split(path, ".")
+		for _, n := range names[:len(names)-1] {
+			at = at[n].(map[string]any)
+		}
+		if v == nil {
+			delete(at, names[len(names)-1])
+		} else {
+			at[names[len(names)-1]] = v
+		}
+	}
+	out, err := json.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	for name, cfg := range map[string]handlers.Config{
+		"no secrets":        {Inbox: s.store, Queue: s.queue},
+		"an empty secret":   {Inbox: s.store, Queue: s.queue, Secrets: []string{""}},
+		"one of two empty":  {Inbox: s.store, Queue: s.queue, Secrets: []string{secret, ""}},
+		"a secret of space": {Inbox: s.store, Queue: s.queue, Secrets: []string{" \n"}},
+		"no inbox":          {Queue: s.queue, Secrets: []string{secret}},
+		"no queue":          {Inbox: s.store, Secrets: []string{secret}},
+		"a relative path":   {Inbox: s.store, Queue: s.queue, Secrets: []string{secret}, Path: "hook"},
+		"a pattern as path": {Inbox: s.store, Queue: s.queue, Secrets: []string{secret}, Path: "/{any...}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := handlers.New(cfg); err == nil {
+				t.Error("accepted")
+			}
+		})
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	body := payload(t, "issues.labeled", nil)
+	good := func() request { return delivery("issues", "guid", body) }
+	signed := func(b []byte) request { return delivery("issues", "guid", b) }
+	const h256 = "X-Hub-Signature-256"
+	var pretty bytes.Buffer
+	if err := json.Indent(&pretty, body, "", " "); err != nil {
+		t.Fatal(err)
+	}
+	tooLong := bytes.Repeat([]byte(" "), handlers.MaxBody+1)
+	unsized := signed(tooLong)
+	unsized.body = io.MultiReader(unsized.body) // the client cannot tell its length
+	nested := strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)
+
+	for _, tc := range []struct {
+		name string
+		req  request
+		want int
+	}{
+		{"GET", func() request { r := good(); r.method = http.MethodGet; return r }(), http.StatusMethodNotAllowed},
+		{"PUT", func() request { r := good(); r.method = http.MethodPut; return r }(), http.StatusMethodNotAllowed},
+		{"elsewhere", func() request { r := good(); r.path = "/"; return r }(), http.StatusNotFound},
+		{"below", func() request { r := good(); r.path += "/more"; return r }(), http.StatusNotFound},
+
+		{"unsigned", good().with(h256, "").with("X-Hub-Signature", ""), http.StatusUnauthorized},
+		{"SHA-1 only", good().with(h256, ""), http.StatusUnauthorized},
+		{"SHA-1 in the place of SHA-256", good().with(h256, sign(sha1.New, "sha1", secret, body)), http.StatusUnauthorized},
+		{"SHA-1 called SHA-256", good().with(h256, sign(sha1.New, "sha256", secret, body)), http.StatusUnauthorized},
+		{"another secret", good().with(h256, sign(sha256.New, "sha256", "guess", body)), http.StatusUnauthorized},
+		{"an empty secret", good().with(h256, sign(sha256.New, "sha256", "", body)), http.StatusUnauthorized},
+		{"no digits", good().with(h256, "sha256="), http.StatusUnauthorized},
+		{"no hexadecimal", good().with(h256, "sha256="+strings.Repeat("zz", 32)), http.StatusUnauthorized},
+		{"a digit too few", good().with(h256, good().header.Get(h256)[:70]), http.StatusUnauthorized},
+		{"body written anew", signed(pretty.Bytes()).with(h256, good().header.Get(h256)), http.StatusUnauthorized},
+		{"a newline more", signed(append(bytes.Clone(body), '\n')).with(h256, good().header.Get(h256)), http.StatusUnauthorized},
+		{"no body", signed(nil).with(h256, good().header.Get(h256)), http.StatusUnauthorized},
+
+		{"too long", signed(tooLong), http.StatusRequestEntityTooLarge},
+		{"too long and unsigned", signed(tooLong).with(h256, ""), http.StatusRequestEntityTooLarge},
+		{"too long without saying so", unsized, http.StatusRequestEntityTooLarge},
+		{"compressed", good().with("Content-Encoding", "gzip"), http.StatusUnsupportedMediaType},
+		{"nested", signed([]byte(nested)), http.StatusRequestEntityTooLarge},
+
+		{"no event", good().with("X-GitHub-Event", ""), http.StatusBadRequest},
+		{"no delivery id", good().with("X-GitHub-Delivery", ""), http.StatusBadRequest},
+		{"an endless delivery id", good().with("X-GitHub-Delivery", strings.Repeat("a", 129)), http.StatusBadRequest},
+		{"a delivery id in two words", good().with("X-GitHub-Delivery", "a b"), http.StatusBadRequest},
+		{"signed, not JSON", signed([]byte("{")), http.StatusBadRequest},
+		{"signed, empty", signed(nil), http.StatusBadRequest},
+		{"signed, wrong types", signed([]byte(`{"action":7}`)), http.StatusBadRequest},
+		{"signed, JSON said to be something else", good().with("Content-Type", "text/plain"), http.StatusBadRequest},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := send(t, s.url, tc.req); got != tc.want {
+				t.Errorf("status %d, want %d", got, tc.want)
+			}
+		})
+	}
+	if stored := s.unprocessed(t); len(stored) != 0 {
+		t.Errorf("stored: %v", stored)
+	}
+}
+
+func TestAccepts(t *testing.T) {
+	t.Parallel()
+	body := payload(t, "issues.labeled", map[string]any{"repository.node_id": "R_1"})
+	form := []byte("payload=" + url.QueryEscape(string(body)))
+	for _, tc := range []struct {
+		name string
+		req  request
+	}{
+		{"as GitHub sends it", delivery("issues", "guid", body)},
+		{"with a charset", delivery("issues", "guid", body).with("Content-Type", "application/json; charset=utf-8")},
+		{"with the older secret", delivery("issues", "guid", body).with("X-Hub-Signature-256", sign(sha256.New, "sha256", oldSecret, body))},
+		{"as a form", delivery("issues", "guid", form).with("Content-Type", "application/x-www-form-urlencoded")},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSystem(t)
+			if got := send(t, s.url, tc.req); got != http.StatusAccepted {
+				t.Fatalf("status %d", got)
+			}
+			got, err := s.store.Delivery(t.Context(), "guid")
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := store.Delivery{
+				GUID: "guid", Event: "issues", Action: "labeled", Installation: 11, RepoNode: "R_1",
+				Body: body, ReceivedAt: now(),
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestIgnores(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	for _, tc := range []struct {
+		name string
+		req  request
+	}{
+		{"ping", delivery("ping", "1", []byte(`{"zen":"Keep it logically awesome.","hook_id":1}`))},
+		{"an event nobody handles", delivery("push", "2", []byte(`{"ref":"refs/heads/main"}`))},
+		{"an event unheard of", delivery("../x", "3", []byte(`{}`))},
+		{"an action nobody handles", delivery("issues", "4", payload(t, "issues.labeled", map[string]any{"action": "edited"}))},
+		{"the largest payload there is", delivery("push", "5",
+			fmt.Appendf(nil, `{"pad":"%s"}`, strings.Repeat("x", handlers.MaxBody-len(`{"pad":""}`))))},
+	} {
+		if got := send(t, s.url, tc.req); got != http.StatusAccepted {
+			t.Errorf("%s: status %d", tc.name, got)
+		}
+	}
+	if stored := s.unprocessed(t); len(stored) != 0 {
+		t.Errorf("stored: %v", stored)
+	}
+}
+
+// 500 deliveries of 25 events, many at a time, over two servers that share the
+// database: each event is worked once.
+func TestRedelivery(t *testing.T) {
+	t.Parallel()
+	const events, copies, clients = 25, 20, 8
+	s := newSystem(t)
+	second, err := store.Open(t.Context(), s.store.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := second.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	otherQueue, err := queue.Open(t.Context(), second, queue.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	urls := []string{s.url, serve(t, handlers.Config{Inbox: second, Queue: otherQueue})}
+
+	var mu sync.Mutex
+	worked := map[string]int{}
+	all := make(chan struct{})
+	err = s.queue.Start(context.WithoutCancel(t.Context()), queue.Handlers{
+		Delivery: func(ctx context.Context, guid string) error {
+			mu.Lock()
+			if worked[guid]++; len(worked) == events && worked[guid] == 1 {
+				close(all)
+			}
+			mu.Unlock()
+			return s.store.InTx(ctx, func(tx *sql.Tx) error { return s.store.MarkDelivery(ctx, tx, guid, "done", now()) })
+		},
+		Advance: func(context.Context, run.ID) (time.Duration, error) { return 0, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := sync.OnceFunc(func() {
+		if err := s.queue.Stop(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+
+	body := payload(t, "issues.labeled", nil)
+	g, ctx := errgroup.WithContext(t.Context())
+	g.SetLimit(clients)
+	for i := range events * copies {
+		g.Go(func() error {
+			req := delivery("issues", fmt.Sprint("guid-", i%events), body)
+			status, err := req.do(ctx, http.DefaultClient, urls[i%2])
+			if err == nil && status != http.StatusAccepted {
+				err = fmt.Errorf("status %d", status)
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-all:
+	case <-time.After(30 * time.Second):
+		t.Fatal("not every event was worked")
+	}
+	stop()
+	for guid, n := range worked {
+		if n != 1 {
+			t.Errorf("%s worked %d times", guid, n)
+		}
+	}
+	// And again, after the fact.
+	if got := send(t, s.url, delivery("issues", "guid-0", body)); got != http.StatusAccepted {
+		t.Errorf("status %d", got)
+	}
+	if left := s.unprocessed(t); len(left) != 0 {
+		t.Errorf("to be worked again: %v", left)
+	}
+}
+
+// GitHub waits ten seconds; what the worker does is none of its business.
+func TestAnswersWhileTheWorkerIsBusy(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	entered, release := make(chan struct{}, 10), make(chan struct{})
+	err := s.queue.Start(context.WithoutCancel(t.Context()), queue.Handlers{
+		Delivery: func(ctx context.Context, guid string) error {
+			entered <- struct{}{}
+			<-release
+			return s.store.InTx(ctx, func(tx *sql.Tx) error { return s.store.MarkDelivery(ctx, tx, guid, "done", now()) })
+		},
+		Advance: func(context.Context, run.ID) (time.Duration, error) { return 0, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		close(release)
+		if err := s.queue.Stop(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	body := payload(t, "issues.labeled", nil)
+	send(t, s.url, delivery("issues", "first", body))
+	<-entered
+	begin := time.Now()
+	if got := send(t, s.url, delivery("issues", "second", body)); got != http.StatusAccepted {
+		t.Errorf("status %d", got)
+	}
+	if took := time.Since(begin); took > time.Second {
+		t.Errorf("answered after %v", took)
+	}
+}
+
+// Strangers who announce large payloads, and then do not send them, are not in
+// the way of GitHub.
+func TestDribblers(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	addr := strings.TrimPrefix(s.url, "http://")
+	for range 20 {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := conn.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: bot\r\nContent-Length: %d\r\n"+
+			"X-Hub-Signature-256: sha256=%s\r\n\r\n{", handlers.DefaultPath, handlers.MaxBody, strings.Repeat("00", 32)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begin := time.Now()
+	if got := send(t, s.url, delivery("issues", "guid", payload(t, "issues.labeled", nil))); got != http.StatusAccepted {
+		t.Errorf("status %d", got)
+	}
+	if took := time.Since(begin); took > 2*time.Second {
+		t.Errorf("answered after %v", took)
+	}
+}
+
+// brokenQueue fails to insert.
+type brokenQueue struct{}
+
+func (brokenQueue) EnqueueDelivery(context.Context, *sql.Tx, string) error {
+	return errors.New("the disk is full")
+}
+
+func TestWhatCannotBeStoredIsNotAccepted(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	body := payload(t, "issues.labeled", nil)
+
+	base := serve(t, handlers.Config{Inbox: s.store, Queue: brokenQueue{}})
+	if got := send(t, base, delivery("issues", "guid", body)); got != http.StatusServiceUnavailable {
+		t.Errorf("status %d", got)
+	}
+	if left := s.unprocessed(t); len(left) != 0 {
+		t.Errorf("a delivery without a job: %v", left)
+	}
+	// The same delivery is welcome when things work again.
+	if got := send(t, s.url, delivery("issues", "guid", body)); got != http.StatusAccepted {
+		t.Errorf("status %d", got)
+	}
+	if diff := cmp.Diff([]string{"guid"}, s.unprocessed(t)); diff != "" {
+		t.Error(diff)
+	}
+	if err := s.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := send(t, s.url, delivery("issues", "other", body)); got != http.StatusServiceUnavailable {
+		t.Errorf("status %d", got)
+	}
+}
