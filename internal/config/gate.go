@@ -6,36 +6,24 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
-)
 
-// When says at which moment a gate runs.
-type When string
-
-// The moments.
-const (
-	// WhenTask: after every task, before it is ticked. The default.
-	WhenTask When = "task"
-	// WhenFinal: once, when every task is ticked.
-	WhenFinal When = "final"
+	"github.com/org/ralph-action/internal/gate"
 )
 
 const (
-	// DefaultGateTimeout bounds a gate that names no timeout.
-	DefaultGateTimeout = 10 * time.Minute
-
 	maxGates      = 20
 	maxGateName   = 80
 	maxGateRun    = 4096
 	maxGateLength = 6 * time.Hour
 )
 
-// Gate is a command that must exit 0 for a task, or the run, to count as done.
+// Gate is a check as a file asks for it: a command that must exit 0 for a task, or the run, to count as done.
 type Gate struct {
 	// Name is what people see; the command itself where none was given.
 	Name string
 	// Run is given to a shell in the root of the work tree.
 	Run     string
-	When    When
+	When    gate.When
 	Timeout time.Duration
 }
 
@@ -61,7 +49,7 @@ func gates(files []gateFile, report reporter) []Gate {
 		at := func(key string) string { return fmt.Sprintf("$.gates[%d].%s", i, key) }
 		g := Gate{
 			Name: strings.TrimSpace(f.Name), Run: strings.TrimSpace(f.Run),
-			When: When(f.When), Timeout: time.Duration(f.Timeout),
+			When: gate.When(f.When), Timeout: time.Duration(f.Timeout),
 		}
 		switch {
 		case g.Run == "":
@@ -84,15 +72,15 @@ func gates(files []gateFile, report reporter) []Gate {
 		}
 		seen[g.Name] = true
 		switch g.When {
-		case WhenTask, WhenFinal:
+		case gate.Task, gate.Final:
 		case "":
-			g.When = WhenTask
+			g.When = gate.Task
 		default:
 			report(at("when"), "%q is not a moment; use task or final", clip(f.When))
 		}
 		switch {
 		case g.Timeout == 0:
-			g.Timeout = DefaultGateTimeout
+			g.Timeout = gate.DefaultTimeout
 		case g.Timeout < time.Second || g.Timeout > maxGateLength:
 			report(at("timeout"), "must be between 1s and %s", short(maxGateLength))
 		}

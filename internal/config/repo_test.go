@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -50,8 +51,8 @@ func TestParseRepo(t *testing.T) {
 				IdleTimeout: 90 * time.Second, RunTimeout: 90 * time.Minute, BudgetUSD: 2.5,
 			},
 			Gates: []config.Gate{
-				{Name: "tests", Run: "go test ./...", When: config.WhenTask, Timeout: config.DefaultGateTimeout},
-				{Name: "make e2e", Run: "make e2e", When: config.WhenFinal, Timeout: 20 * time.Minute},
+				{Name: "tests", Run: "go test ./...", When: gate.Task, Timeout: gate.DefaultTimeout},
+				{Name: "make e2e", Run: "make e2e", When: gate.Final, Timeout: 20 * time.Minute},
 			},
 			Progress: config.Progress{Keep: true},
 		}},
@@ -60,7 +61,7 @@ func TestParseRepo(t *testing.T) {
 			want: config.Repo{Base: "next", Limits: run.Limits{MaxIterations: 3}}},
 		{name: "script on several lines", source: "gates:\n  - name: all\n    run: |\n      go vet ./...\n      go test ./...\n",
 			want: config.Repo{Gates: []config.Gate{{
-				Name: "all", Run: "go vet ./...\ngo test ./...", When: config.WhenTask, Timeout: config.DefaultGateTimeout,
+				Name: "all", Run: "go vet ./...\ngo test ./...", When: gate.Task, Timeout: gate.DefaultTimeout,
 			}}}},
 	}
 	for _, tt := range tests {
@@ -229,7 +230,7 @@ func FuzzParseRepo(f *testing.F) {
 			t.Errorf("limits loosened: %+v", l)
 		}
 		for _, g := range r.Gates {
-			if g.Run == "" || g.Name == "" || g.Timeout <= 0 || (g.When != config.WhenTask && g.When != config.WhenFinal) {
+			if g.Run == "" || g.Name == "" || g.Timeout <= 0 || (g.When != gate.Task && g.When != gate.Final) {
 				t.Errorf("unfit gate: %+v", g)
 			}
 		}
