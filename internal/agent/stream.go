@@ -318,7 +318,10 @@ func (s *stream) assistant(e *event, raw []byte) {
 	}
 	// What a sub-agent says is not the last word of the agent.
 	if text.Len() > 0 && e.ParentToolUseID == "" {
-		s.lastText = tail(text.String())
+		s.lastText = text.String()
+		if len(s.lastText) > 2*maxFinalText {
+			s.lastText = strings.Clone(s.lastText[len(s.lastText)-2*maxFinalText:])
+		}
 	}
 }
 

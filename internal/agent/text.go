@@ -12,8 +12,8 @@ const (
 	maxFinalText    = 64 << 10 // bytes
 )
 
-// escapes are terminal control sequences: CSI, and OSC up to its end.
-var escapes = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?")
+// escapes are terminal control sequences: CSI, and OSC with its end.
+var escapes = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)")
 
 // clean takes out what could steer a terminal or hide text: escape sequences,
 // control characters except newline and tab, bidirectional overrides, and bytes

@@ -53,15 +53,16 @@ func NewHandler(cfg Config) (http.Handler, error) {
 		return nil, errors.New("gateway: no run token")
 	}
 	upstream := *cfg.Upstream
+	if upstream.Path == "" {
+		upstream.Path = "/" // JoinPath on no path at all gives a relative one
+	}
 	proxy := &httputil.ReverseProxy{
 		Transport: cfg.Transport,
 		// Flush at once: an agent's idle clock watches the stream.
 		FlushInterval: -1,
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			out := pr.Out
-			// The path is one of ours, see ServeMux below, so nothing in it is
-			// the agent's.
-			target := upstream.JoinPath(pr.In.Pattern[strings.IndexByte(pr.In.Pattern, '/'):])
+			target := upstream.JoinPath(pr.In.URL.Path) // one of two, see below
 			target.RawQuery = pr.In.URL.RawQuery
 			out.URL, out.Host = target, ""
 			out.Header = forward(pr.In.Header)
@@ -90,7 +91,7 @@ func NewHandler(cfg Config) (http.Handler, error) {
 	}
 
 	want := sha256.Sum256([]byte(cfg.RunToken))
-	guarded := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	guarded := func(w http.ResponseWriter, r *http.Request) {
 		if !presents(r, want) {
 			writeError(w, http.StatusBadRequest, "invalid_request_error", "this run's token is missing or wrong")
 			return
@@ -101,17 +102,20 @@ func NewHandler(cfg Config) (http.Handler, error) {
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
 		proxy.ServeHTTP(w, r)
-	})
+	}
 
-	mux := http.NewServeMux()
-	mux.Handle("POST /v1/messages", guarded)
-	mux.Handle("POST /v1/messages/count_tokens", guarded)
-	// Claude Code asks HEAD / before its first request to warm up the connection.
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, http.StatusNotFound, "not_found_error", "this gateway does not offer "+r.Method+" on that path")
-	})
-	return mux, nil
+	// Not a ServeMux: that one answers unclean paths with a redirect.
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodPost && (r.URL.Path == "/v1/messages" || r.URL.Path == "/v1/messages/count_tokens"):
+			guarded(w, r)
+		case r.URL.Path == "/" && (r.Method == http.MethodHead || r.Method == http.MethodGet):
+			// Claude Code asks HEAD / to warm up its connection.
+			w.WriteHeader(http.StatusOK)
+		default:
+			writeError(w, http.StatusNotFound, "not_found_error", "this gateway does not offer "+r.Method+" on that path")
+		}
+	}), nil
 }
 
 // presents says whether the request carries the token with that digest. The

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/run"
 )
 
 // maxBody is the API's own limit on a request (32 MB for Messages).
@@ -99,7 +100,7 @@ func Play(replies map[string][]Reply) Script {
 			return Say("ok")
 		}
 		key := t.Task
-		if t.Mode == "plan" {
+		if t.Mode == run.ModePlan {
 			key = PlanKey
 		}
 		list, ok := replies[key]

@@ -1,0 +1,394 @@
+package gateway
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+const (
+	realKey  = "sk-ant-real-key"
+	runToken = "run-token-1"
+)
+
+// upstream is a model endpoint that remembers what it saw.
+type upstream struct {
+	mu     sync.Mutex
+	seen   []*http.Request
+	bodies []string
+	answer http.HandlerFunc
+}
+
+func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	u.mu.Lock()
+	u.seen = append(u.seen, r)
+	u.bodies = append(u.bodies, string(body))
+	u.mu.Unlock()
+	if err != nil {
+		return // the gateway gave up on the request
+	}
+	if u.answer != nil {
+		u.answer(w, r)
+	}
+}
+
+func (u *upstream) requests() []*http.Request {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.seen
+}
+
+// start puts a gateway in front of u and gives the gateway's address.
+func start(t *testing.T, u *upstream, change func(*Config)) string {
+	t.Helper()
+	back := httptest.NewServer(u)
+	t.Cleanup(back.Close)
+	target, err := url.Parse(back.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Upstream: target, APIKey: realKey, RunToken: runToken}
+	if change != nil {
+		change(&cfg)
+	}
+	h, err := NewHandler(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := httptest.NewServer(h)
+	t.Cleanup(front.Close)
+	return front.URL
+}
+
+// request makes one; headers come in pairs.
+func request(t *testing.T, method, target string, body io.Reader, header ...string) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, target, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Add(header[i], header[i+1])
+	}
+	return req
+}
+
+func do(t *testing.T, req *http.Request) (*http.Response, string) {
+	t.Helper()
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(b)
+}
+
+func TestRequestIsPassedOnWithTheRealKey(t *testing.T) {
+	t.Parallel()
+	u := &upstream{answer: func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Request-Id", "req_1")
+		w.Header().Set("Set-Cookie", "session=upstream")
+		w.Header().Set("Anthropic-Ratelimit-Requests-Remaining", "7")
+		_, _ = io.WriteString(w, `{"type":"message"}`)
+	}}
+	addr := start(t, u, func(c *Config) { c.Upstream.Path = "/base" })
+	resp, body := do(t, request(t, http.MethodPost, addr+"/v1/messages?beta=true", strings.NewReader(`{"model":"m"}`),
+		"X-Api-Key", runToken, "Authorization", "Bearer "+runToken, "Cookie", "a=b",
+		"Anthropic-Version", "2023-06-01", "Anthropic-Beta", "b1,b2", "Content-Type", "application/json",
+		"User-Agent", "claude-cli/2.1.197", "X-App", "cli", "X-Stainless-Lang", "js", "Accept", "application/json",
+		"Accept-Encoding", "gzip, br", "X-Forwarded-For", "1.2.3.4", "Forwarded", "for=1.2.3.4", "Host", "evil.example",
+		"Proxy-Authorization", "Basic x", "Connection", "X-Hop, Upgrade", "Upgrade", "websocket", "X-Hop", "1",
+		"X-Organization-Uuid", "other", "Te", "trailers",
+	))
+	if resp.StatusCode != http.StatusOK || body != `{"type":"message"}` {
+		t.Errorf("answer %d %q", resp.StatusCode, body)
+	}
+	if resp.Header.Get("Request-Id") != "req_1" || resp.Header.Get("Anthropic-Ratelimit-Requests-Remaining") != "7" || resp.Header.Get("Set-Cookie") != "" {
+		t.Errorf("headers of the answer: %v", resp.Header)
+	}
+	if len(u.requests()) != 1 {
+		t.Fatalf("%d requests at the upstream", len(u.requests()))
+	}
+	got := u.requests()[0]
+	if got.Method != http.MethodPost || got.URL.Path != "/base/v1/messages" || got.URL.RawQuery != "beta=true" || u.bodies[0] != `{"model":"m"}` {
+		t.Errorf("%s %s with body %q", got.Method, got.URL, u.bodies[0])
+	}
+	if !strings.HasPrefix(got.Host, "127.0.0.1:") {
+		t.Errorf("host %q", got.Host)
+	}
+	want := http.Header{
+		"X-Api-Key": {realKey}, "Anthropic-Version": {"2023-06-01"}, "Anthropic-Beta": {"b1,b2"},
+		"Content-Type": {"application/json"}, "Content-Length": {"13"}, "User-Agent": {"claude-cli/2.1.197"},
+		"X-App": {"cli"}, "X-Stainless-Lang": {"js"}, "Accept": {"application/json"}, "Accept-Encoding": {"identity"},
+	}
+	if diff := cmp.Diff(want, got.Header); diff != "" {
+		t.Errorf("headers at the upstream (-want +got):\n%s", diff)
+	}
+}
+
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name         string
+		key, token   string
+		beta         []string
+		wantKey      string
+		wantAuth     string
+		wantBeta     string
+		presentation []string
+	}{
+		{"key", realKey, "", nil, realKey, "", "", []string{"X-Api-Key", runToken}},
+		{"key goes before token", realKey, "oauth", []string{"b1"}, realKey, "", "b1", []string{"X-Api-Key", runToken}},
+		{"token", "", "oauth", []string{"b1"}, "", "Bearer oauth", "b1,oauth-2025-04-20", []string{"Authorization", "bearer " + runToken}},
+		{"token without betas", "", "oauth", nil, "", "Bearer oauth", "oauth-2025-04-20", []string{"X-Api-Key", runToken}},
+		{"token with the beta", "", "oauth", []string{"oauth-2025-04-20,b1"}, "", "Bearer oauth", "oauth-2025-04-20,b1", []string{"X-Api-Key", runToken}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			u := &upstream{}
+			addr := start(t, u, func(c *Config) { c.APIKey, c.AuthToken = tt.key, tt.token })
+			header := tt.presentation
+			for _, b := range tt.beta {
+				header = append(header, "Anthropic-Beta", b)
+			}
+			if resp, body := do(t, request(t, http.MethodPost, addr+"/v1/messages/count_tokens", strings.NewReader("{}"), header...)); resp.StatusCode != http.StatusOK {
+				t.Fatalf("%d %s", resp.StatusCode, body)
+			}
+			got := u.requests()[0]
+			if got.URL.Path != "/v1/messages/count_tokens" || got.Header.Get("X-Api-Key") != tt.wantKey || got.Header.Get("Authorization") != tt.wantAuth || got.Header.Get("Anthropic-Beta") != tt.wantBeta {
+				t.Errorf("%s %v", got.URL, got.Header)
+			}
+		})
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, method, path string
+		body               io.Reader
+		header             []string
+		status             int
+		kind               string
+	}{
+		{"no token", http.MethodPost, "/v1/messages", strings.NewReader("{}"), nil, 400, "invalid_request_error"},
+		{"wrong token", http.MethodPost, "/v1/messages", strings.NewReader("{}"), []string{"X-Api-Key", runToken + "x"}, 400, "invalid_request_error"},
+		{"the real key is no token", http.MethodPost, "/v1/messages", strings.NewReader("{}"), []string{"X-Api-Key", realKey}, 400, "invalid_request_error"},
+		{"basic is not bearer", http.MethodPost, "/v1/messages", strings.NewReader("{}"), []string{"Authorization", "Basic " + runToken}, 400, "invalid_request_error"},
+		{"other method", http.MethodGet, "/v1/messages", nil, []string{"X-Api-Key", runToken}, 404, "not_found_error"},
+		{"other path", http.MethodPost, "/v1/files", strings.NewReader("{}"), []string{"X-Api-Key", runToken}, 404, "not_found_error"},
+		{"path below", http.MethodPost, "/v1/messages/batches", strings.NewReader("{}"), []string{"X-Api-Key", runToken}, 404, "not_found_error"},
+		{"encoded slash", http.MethodPost, "/v1/messages%2Fbatches", strings.NewReader("{}"), []string{"X-Api-Key", runToken}, 404, "not_found_error"},
+		{"unclean path", http.MethodPost, "//v1/messages", strings.NewReader("{}"), []string{"X-Api-Key", runToken}, 404, "not_found_error"},
+		{"absolute path in path", http.MethodPost, "/http://evil.example/v1/messages", strings.NewReader("{}"), []string{"X-Api-Key", runToken}, 404, "not_found_error"},
+		{"too large", http.MethodPost, "/v1/messages", strings.NewReader(strings.Repeat("x", maxRequest+1)), []string{"X-Api-Key", runToken}, 413, "request_too_large"},
+		// Without a length it only shows while it is passed on.
+		{"too large in chunks", http.MethodPost, "/v1/messages", struct{ io.Reader }{strings.NewReader(strings.Repeat("x", maxRequest+1))}, []string{"X-Api-Key", runToken}, 413, "request_too_large"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			u := &upstream{}
+			client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+			resp, err := client.Do(request(t, tt.method, start(t, u, nil)+tt.path, tt.body, tt.header...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = resp.Body.Close() }()
+			var got struct {
+				Type  string
+				Error struct{ Type, Message string }
+			}
+			if err := json.NewDecoder(resp.Body).Decode(&got); err != nil {
+				t.Fatalf("%d: %v", resp.StatusCode, err)
+			}
+			if resp.StatusCode != tt.status || got.Type != "error" || got.Error.Type != tt.kind || got.Error.Message == "" {
+				t.Errorf("%d %+v, want %d %s", resp.StatusCode, got, tt.status, tt.kind)
+			}
+			if n := len(u.requests()); n != 0 && tt.name != "too large in chunks" {
+				t.Errorf("%d requests reached the upstream", n)
+			}
+		})
+	}
+}
+
+func TestProbeIsAnsweredHere(t *testing.T) {
+	t.Parallel()
+	u := &upstream{}
+	addr := start(t, u, nil)
+	for _, method := range []string{http.MethodHead, http.MethodGet} {
+		if resp, _ := do(t, request(t, method, addr+"/", nil)); resp.StatusCode != http.StatusOK {
+			t.Errorf("%s /: %d", method, resp.StatusCode)
+		}
+	}
+	if n := len(u.requests()); n != 0 {
+		t.Errorf("%d requests reached the upstream", n)
+	}
+}
+
+func TestUpstreamErrorsPass(t *testing.T) {
+	t.Parallel()
+	const limited = `{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}`
+	u := &upstream{answer: func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "7")
+		w.WriteHeader(http.StatusTooManyRequests)
+		_, _ = io.WriteString(w, limited)
+	}}
+	resp, body := do(t, request(t, http.MethodPost, start(t, u, nil)+"/v1/messages", strings.NewReader("{}"), "X-Api-Key", runToken))
+	if resp.StatusCode != http.StatusTooManyRequests || body != limited || resp.Header.Get("Retry-After") != "7" {
+		t.Errorf("%d %s %v", resp.StatusCode, body, resp.Header)
+	}
+}
+
+func TestRedirectIsNotFollowed(t *testing.T) {
+	t.Parallel()
+	other := &upstream{}
+	elsewhere := httptest.NewServer(other)
+	t.Cleanup(elsewhere.Close)
+	u := &upstream{answer: func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+	}}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(request(t, http.MethodPost, start(t, u, nil)+"/v1/messages", strings.NewReader("{}"), "X-Api-Key", runToken))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusTemporaryRedirect || len(other.requests()) != 0 {
+		t.Errorf("%d, %d requests elsewhere", resp.StatusCode, len(other.requests()))
+	}
+}
+
+func TestUpstreamAway(t *testing.T) {
+	t.Parallel()
+	// A port that was free a moment ago.
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	away := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	addr := start(t, &upstream{}, func(c *Config) { c.Upstream = &url.URL{Scheme: "http", Host: away} })
+	resp, body := do(t, request(t, http.MethodPost, addr+"/v1/messages", strings.NewReader("{}"), "X-Api-Key", runToken))
+	if resp.StatusCode != http.StatusBadGateway || !strings.Contains(body, `"api_error"`) || !strings.Contains(body, "cannot be reached") || strings.Contains(body, realKey) {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+}
+
+// Each event arrives before the upstream sends the next one: it waits for the
+// client to have read it.
+func TestAnswerStreams(t *testing.T) {
+	t.Parallel()
+	read := make(chan struct{})
+	u := &upstream{answer: func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		rc := http.NewResponseController(w)
+		for i := range 3 {
+			_, _ = fmt.Fprintf(w, "data: %d\n\n", i)
+			if rc.Flush() != nil {
+				return
+			}
+			select {
+			case <-read:
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}}
+	resp, err := http.DefaultClient.Do(request(t, http.MethodPost, start(t, u, nil)+"/v1/messages", strings.NewReader("{}"), "X-Api-Key", runToken))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	lines := bufio.NewReader(resp.Body)
+	for i := range 3 {
+		line, err := lines.ReadString('\n')
+		if err != nil || line != fmt.Sprintf("data: %d\n", i) {
+			t.Fatalf("%q, %v", line, err)
+		}
+		if _, err := lines.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		read <- struct{}{}
+	}
+	if rest, err := io.ReadAll(lines); len(rest) != 0 || err != nil {
+		t.Errorf("%q, %v", rest, err)
+	}
+}
+
+// A client that goes away ends the request to the model, which costs money.
+func TestClientGone(t *testing.T) {
+	t.Parallel()
+	started, ended := make(chan struct{}), make(chan struct{})
+	u := &upstream{answer: func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		close(started)
+		<-r.Context().Done()
+		close(ended)
+	}}
+	resp, err := http.DefaultClient.Do(request(t, http.MethodPost, start(t, u, nil)+"/v1/messages", strings.NewReader("{}"), "X-Api-Key", runToken))
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-started
+	if err := resp.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-ended // or the test binary's time-out
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	t.Parallel()
+	good := func() Config {
+		return Config{Upstream: &url.URL{Scheme: "https", Host: "api.example"}, APIKey: "k", RunToken: "t"}
+	}
+	if _, err := NewHandler(good()); err != nil {
+		t.Error(err)
+	}
+	tests := map[string]struct {
+		change func(*Config)
+		user   bool
+	}{
+		"no upstream":        {func(c *Config) { c.Upstream = nil }, true},
+		"no host":            {func(c *Config) { c.Upstream = &url.URL{Scheme: "https"} }, true},
+		"other scheme":       {func(c *Config) { c.Upstream.Scheme = "file" }, true},
+		"password in it":     {func(c *Config) { c.Upstream.User = url.UserPassword("a", "b") }, true},
+		"query in it":        {func(c *Config) { c.Upstream.RawQuery = "a=b" }, true},
+		"no key":             {func(c *Config) { c.APIKey = "" }, true},
+		"no run token":       {func(c *Config) { c.RunToken = "" }, false},
+		"no token, no key":   {func(c *Config) { c.APIKey, c.RunToken = "", "" }, true},
+		"fragment of a page": {func(c *Config) { c.Upstream.Fragment = "x" }, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := good()
+			tt.change(&cfg)
+			_, err := NewHandler(cfg)
+			if _, user := errors.AsType[*run.UserError](err); err == nil || user != tt.user {
+				t.Errorf("error %v, user error %t", err, user)
+			}
+		})
+	}
+}
