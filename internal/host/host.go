@@ -1,0 +1,382 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/prompt"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/sandbox"
+)
+
+// Location is where a run's work begins and where it stands.
+type Location struct {
+	// Repo holds the objects; it is the host's own, or the user's.
+	Repo *gitrepo.Repo
+	// Branch is the name of the branch the work goes to.
+	Branch string
+	// BaseBranch is the branch it is to be merged into, "" where that is not
+	// asked.
+	BaseBranch string
+	// Base is the commit the branch started from, Head its tip; they are equal
+	// where nothing was landed yet.
+	Base, Head gitrepo.OID
+	// Default is the commit that repository configuration is read from: the
+	// tip of the default branch, or the user's own HEAD.
+	Default gitrepo.OID
+}
+
+// Source finds the branch of a run. It is asked again whenever the work tree
+// is laid out, and must then tell the branch's present tip.
+type Source interface {
+	// Repo gives the object store of a run that was located before, without
+	// asking anybody.
+	Repo(ctx context.Context) (*gitrepo.Repo, error)
+	Locate(ctx context.Context, s loop.State) (Location, error)
+}
+
+// Config is what a host is made of.
+type Config struct {
+	// Dir is the run's own directory, made if missing; nobody else writes to it.
+	Dir     string
+	Source  Source
+	Sandbox sandbox.Sandbox
+	Backend agent.Backend
+	// Image is the container image; local ignores it.
+	Image string
+	// OnOwnerDeath says what becomes of agents and checks when this process
+	// dies.
+	OnOwnerDeath sandbox.OwnerDeath
+	// Resources bound each start; zero fields are the sandbox's defaults.
+	Resources Resources
+	// Gateway is the model proxy of this run; nil means that the agent uses
+	// the credentials its back end declares.
+	Gateway *Gateway
+	// Limits combines what the repository asks for with what the door allows.
+	Limits func(asked run.Limits) run.Limits
+	// Emit tells what the agent does while it works; nil tells nobody.
+	Emit func(run.Event)
+}
+
+// Resources are the limits of one start.
+type Resources struct {
+	MemoryBytes int64
+	CPUs        float64
+	PIDs        int64
+}
+
+// Gateway is where the agent finds the model: a socket and a token that is
+// good for this run alone.
+type Gateway struct {
+	// Dir is the host directory of the socket.
+	Dir string
+	// Token is what the agent presents there.
+	Token string
+}
+
+// Host is one run's workspace and runner. It implements loop.Workspace and
+// loop.Runner.
+type Host struct {
+	cfg Config
+
+	mu   sync.Mutex
+	repo *gitrepo.Repo
+	tree *gitrepo.Worktree
+	// lives are the parsers of agents that are watched while they work.
+	lives map[loop.Handle]*liveAgent
+	// withouts remembers trees without a folder; both are content-addressed.
+	withouts map[[2]string]string
+}
+
+var (
+	_ loop.Workspace = (*Host)(nil)
+	_ loop.Runner    = (*Host)(nil)
+)
+
+// New makes a host. It does no input or output yet.
+func New(cfg Config) *Host {
+	return &Host{cfg: cfg, lives: map[loop.Handle]*liveAgent{}, withouts: map[[2]string]string{}}
+}
+
+// The layout of a run's directory.
+func (h *Host) treeDir() string       { return filepath.Join(h.cfg.Dir, "work", "tree") }
+func (h *Host) indexFile() string     { return filepath.Join(h.cfg.Dir, "index") }
+func (h *Host) checkDir() string      { return filepath.Join(h.cfg.Dir, "check") }
+func (h *Host) checkIndex() string    { return filepath.Join(h.cfg.Dir, "check-index") }
+func (h *Host) starts() string        { return filepath.Join(h.cfg.Dir, "starts") }
+func (h *Host) start(n string) string { return filepath.Join(h.starts(), n) }
+
+// Open implements loop.Workspace.
+func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
+	at, err := h.cfg.Source.Locate(ctx, s)
+	if err != nil {
+		return loop.Opened{}, err
+	}
+	for _, dir := range []string{filepath.Dir(h.treeDir()), h.starts()} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return loop.Opened{}, fmt.Errorf("make the run's directory: %w", err)
+		}
+	}
+	baseTree, err := at.Repo.TreeOf(ctx, at.Base)
+	if err != nil {
+		return loop.Opened{}, err
+	}
+	headTree := baseTree
+	if at.Head != at.Base {
+		if headTree, err = at.Repo.TreeOf(ctx, at.Head); err != nil {
+			return loop.Opened{}, err
+		}
+	}
+	tree, err := at.Repo.Export(ctx, h.treeDir(), headTree, h.indexFile())
+	if err != nil {
+		return loop.Opened{}, fmt.Errorf("export the work tree: %w", err)
+	}
+	h.mu.Lock()
+	h.repo, h.tree = at.Repo, tree
+	h.mu.Unlock()
+	templates, err := templates(ctx, at)
+	if err != nil {
+		return loop.Opened{}, err
+	}
+	settings, err := h.settings(ctx, at)
+	if err != nil {
+		return loop.Opened{}, err
+	}
+	return loop.Opened{
+		Settings: settings, Branch: at.Branch, BaseBranch: at.BaseBranch, Base: string(at.Base), BaseTree: string(baseTree),
+		Head: string(at.Head), HeadTree: string(headTree), Templates: templates,
+	}, nil
+}
+
+// maxRepoConfig bounds .github/ralph.yml.
+const maxRepoConfig = 256 << 10
+
+// settings reads the repository's own configuration. What is wrong with it is
+// for a person to mend, with line and column.
+func (h *Host) settings(ctx context.Context, at Location) (loop.Settings, error) {
+	src, err := at.Repo.ReadFile(ctx, at.Default, config.RepoPath, maxRepoConfig)
+	if err != nil && !errors.Is(err, gitrepo.ErrNotFound) {
+		return loop.Settings{}, fmt.Errorf("read %s: %w", config.RepoPath, err)
+	}
+	repo, problems := config.ParseRepo(src)
+	if len(problems) > 0 {
+		lines := make([]string, 0, len(problems))
+		for _, p := range problems {
+			lines = append(lines, p.String())
+		}
+		return loop.Settings{}, &run.UserError{
+			Message: config.RepoPath + " cannot be used: " + strings.Join(lines, "; "),
+			Hint:    "mend it on the default branch",
+		}
+	}
+	set := loop.Settings{Limits: h.cfg.Limits(repo.Limits), Image: repo.Image, Model: repo.Model, KeepProgress: repo.Progress.Keep}
+	for _, g := range repo.Gates {
+		set.Gates = append(set.Gates, gate.Gate{Name: g.Name, Command: g.Run, When: gate.When(g.When), Timeout: g.Timeout})
+	}
+	return set, nil
+}
+
+// maxPrompt bounds a repository's own prompt template.
+const maxPrompt = 256 << 10
+
+// templates are the prompts, with the repository's own in place of ours.
+func templates(ctx context.Context, at Location) (prompt.Templates, error) {
+	var own [2][]byte
+	for i, name := range []string{".ralph/PROMPT_plan.md", ".ralph/PROMPT_build.md"} {
+		src, err := at.Repo.ReadFile(ctx, at.Default, name, maxPrompt)
+		if errors.Is(err, gitrepo.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return prompt.Templates{}, fmt.Errorf("read %s: %w", name, err)
+		}
+		own[i] = src
+	}
+	t, err := prompt.Defaults().Override(own[0], own[1])
+	if err != nil {
+		return prompt.Templates{}, &run.UserError{Message: "a prompt of the repository cannot be used: " + err.Error(), Hint: "mend .ralph/PROMPT_plan.md or .ralph/PROMPT_build.md on the default branch", Err: err}
+	}
+	return t, nil
+}
+
+// worktree is the tree laid out by Open. Where another process did that, it is
+// taken up as it stands: an agent may be at work in it.
+func (h *Host) worktree(ctx context.Context) (*gitrepo.Repo, *gitrepo.Worktree, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.tree != nil {
+		return h.repo, h.tree, nil
+	}
+	repo, err := h.cfg.Source.Repo(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	tree, err := repo.Adopt(ctx, h.treeDir(), h.indexFile())
+	if err != nil {
+		return nil, nil, fmt.Errorf("take up the work tree: %w", err)
+	}
+	h.repo, h.tree = repo, tree
+	return repo, tree, nil
+}
+
+// Repo is the object store of the workspace.
+func (h *Host) Repo(ctx context.Context) (*gitrepo.Repo, error) {
+	repo, _, err := h.worktree(ctx)
+	return repo, err
+}
+
+// Reset implements loop.Workspace.
+func (h *Host) Reset(ctx context.Context, tree string) error {
+	_, wt, err := h.worktree(ctx)
+	if err != nil {
+		return err
+	}
+	return wt.Reset(ctx, gitrepo.OID(tree))
+}
+
+// ReadProgress implements loop.Workspace.
+func (h *Host) ReadProgress(_ context.Context, path string) (*progress.Doc, error) {
+	root, err := os.OpenRoot(h.treeDir())
+	if err != nil {
+		return nil, fmt.Errorf("open the work tree: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	return progress.Read(root, path)
+}
+
+// WriteProgress implements loop.Workspace.
+func (h *Host) WriteProgress(_ context.Context, path string, d *progress.Doc) error {
+	root, err := os.OpenRoot(h.treeDir())
+	if err != nil {
+		return fmt.Errorf("open the work tree: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	if err := clearWay(root, path); err != nil {
+		return err
+	}
+	return progress.Write(root, path, d)
+}
+
+// clearWay takes away whatever the agent put where the progress file and its
+// folders belong, unless it is what belongs there. Nothing is followed.
+func clearWay(root *os.Root, path string) error {
+	for i, c := range path + "/" {
+		if c != '/' {
+			continue
+		}
+		part := path[:i]
+		info, err := root.Lstat(part)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("look at %q: %w", part, err)
+		}
+		if info.IsDir() && part != path || info.Mode().IsRegular() && part == path {
+			continue
+		}
+		if err := root.RemoveAll(part); err != nil {
+			return fmt.Errorf("clear %q: %w", part, err)
+		}
+		return nil
+	}
+	return nil
+}
+
+// maxRoot bounds the files that gates are detected by.
+const maxRoot = 1 << 20
+
+// Root implements loop.Workspace.
+func (h *Host) Root(name string) ([]byte, bool) {
+	root, err := os.OpenRoot(h.treeDir())
+	if err != nil {
+		return nil, false
+	}
+	defer func() { _ = root.Close() }()
+	info, err := root.Lstat(name)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxRoot {
+		return nil, false
+	}
+	src, err := root.ReadFile(name)
+	return src, err == nil
+}
+
+// Snapshot implements loop.Workspace.
+func (h *Host) Snapshot(ctx context.Context) (string, []loop.Refusal, error) {
+	_, wt, err := h.worktree(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	snap, err := wt.Snapshot(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	refused := make([]loop.Refusal, 0, len(snap.Refused))
+	for _, r := range snap.Refused {
+		refused = append(refused, loop.Refusal{Path: r.Path, Reason: r.Reason})
+	}
+	return string(snap.Tree), refused, nil
+}
+
+// Changes implements loop.Workspace.
+func (h *Host) Changes(ctx context.Context, from, to string) ([]loop.Change, error) {
+	repo, _, err := h.worktree(ctx)
+	if err != nil {
+		return nil, err
+	}
+	diff, err := repo.Diff(ctx, gitrepo.OID(from), gitrepo.OID(to))
+	if err != nil {
+		return nil, err
+	}
+	changes := make([]loop.Change, 0, len(diff))
+	for _, c := range diff {
+		changes = append(changes, loop.Change{Path: c.Path, Status: c.Status.String(), OldMode: c.OldMode, NewMode: c.NewMode})
+	}
+	return changes, nil
+}
+
+// Without implements loop.Workspace.
+func (h *Host) Without(ctx context.Context, tree, dir string) (string, error) {
+	repo, _, err := h.worktree(ctx)
+	if err != nil {
+		return "", err
+	}
+	key := [2]string{tree, dir}
+	h.mu.Lock()
+	without, ok := h.withouts[key]
+	h.mu.Unlock()
+	if ok {
+		return without, nil
+	}
+	oid, err := repo.TreeWith(ctx, gitrepo.OID(tree), []gitrepo.TreeEdit{{Path: dir, Remove: true}})
+	if err != nil {
+		return "", err
+	}
+	h.mu.Lock()
+	h.withouts[key] = string(oid)
+	h.mu.Unlock()
+	return string(oid), nil
+}
+
+// Close forgets what is held in memory. Processes are not touched.
+func (h *Host) Close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	clear(h.lives)
+}
+
+// Delete removes everything the run left on disk. Only for runs that have
+// ended and whose processes were removed.
+func (h *Host) Delete() error { return gitrepo.RemoveAll(h.cfg.Dir) }

@@ -1,0 +1,38 @@
+package host
+
+import (
+	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/publish"
+)
+
+// Commit is a landing in the terms of package publish. Every door makes its
+// commit message of it, so that the same work reads the same everywhere.
+func Commit(l loop.Landing, agent string) publish.Commit {
+	s := l.State
+	return publish.Commit{
+		Run: s.Run, Iteration: l.Iteration, TaskID: l.Task.ID, TaskTitle: l.Task.Title,
+		Base: s.Head, BaseTree: s.HeadTree, Tree: l.Tree, Model: l.Model, Agent: agent, CostUSD: l.Usage.CostUSD,
+		RequestedBy: s.Subject.RequestedBy, RequestedByID: s.Subject.RequestedByID,
+		PlanSHA256: s.Plan.SHA256, Planned: l.Planned, Closing: l.Closing,
+	}
+}
+
+// Screen asks the publishing policy about a proposal before its checks run.
+func Screen(changes []loop.Change) []loop.Refusal {
+	list := make([]gitrepo.Change, 0, len(changes))
+	for _, c := range changes {
+		list = append(list, gitrepo.Change{Path: c.Path, OldMode: c.OldMode, NewMode: c.NewMode})
+	}
+	_, held := publish.Screen(list)
+	return Refusals(held)
+}
+
+// Refusals are what a policy held back, in the terms of the loop.
+func Refusals(held []publish.HeldBack) []loop.Refusal {
+	var out []loop.Refusal
+	for _, h := range held {
+		out = append(out, loop.Refusal{Path: h.Path, Reason: h.Reason})
+	}
+	return out
+}

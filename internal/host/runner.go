@@ -1,0 +1,409 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/sandbox"
+)
+
+// What is kept of a check's output to find the telling lines in.
+const gateOutput = 2 << 20
+
+// prepared marks a start whose files are all laid out. It is written last: a
+// start that died before it is laid out again, one that died after it is not
+// touched any more, because its process may be at work.
+const prepared = "prepared"
+
+// StartAgent implements loop.Runner.
+func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) (loop.Handle, error) {
+	_, wt, err := h.worktree(ctx)
+	if err != nil {
+		return "", err
+	}
+	dir := h.start(a.Name)
+	promptFile := filepath.Join(dir, "prompt.md")
+	err = once(dir, func() error {
+		if err := h.WriteProgress(ctx, a.ProgressPath, a.Progress); err != nil {
+			return err
+		}
+		if err := wt.InitAgentGit(ctx); err != nil {
+			return fmt.Errorf("lay out the agent's own .git: %w", err)
+		}
+		return os.WriteFile(promptFile, []byte(a.Prompt), 0o600)
+	})
+	if err != nil {
+		return "", fmt.Errorf("prepare %s: %w", a.Name, err)
+	}
+	inv := agent.Invocation{Model: s.Model, Mode: a.Mode, Sandbox: h.cfg.Sandbox.Name()}
+	if h.cfg.Gateway != nil {
+		inv.BaseURL = fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultGatewayPort)
+		inv.Token = h.cfg.Gateway.Token
+	}
+	cmd, err := h.cfg.Backend.Command(inv)
+	if err != nil {
+		return "", err
+	}
+	spec := h.spec(s, dir)
+	spec.Argv, spec.PassEnv, spec.Stdin = cmd.Argv, cmd.PassEnv, promptFile
+	maps.Copy(spec.Env, cmd.Env)
+	for _, m := range cmd.Mounts {
+		spec.Mounts = append(spec.Mounts, sandbox.Mount{Host: m.Host, Target: m.Target})
+	}
+	spec.WallTimeout, spec.IdleTimeout = a.Wall, a.Idle
+	if h.cfg.Gateway != nil {
+		spec.GatewayDir = h.cfg.Gateway.Dir
+	}
+	return h.launch(ctx, a.Name, h.treeDir(), spec)
+}
+
+// once lays out a start, unless that was completed before.
+func once(dir string, layOut func() error) error {
+	mark := filepath.Join(dir, prepared)
+	if _, err := os.Stat(mark); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if err := layOut(); err != nil {
+		return err
+	}
+	return os.WriteFile(mark, nil, 0o600)
+}
+
+// spec is what every start has in common.
+func (h *Host) spec(s loop.State, dir string) sandbox.Spec {
+	env := map[string]string{"CI": "true"}
+	if h.cfg.Sandbox.Name() == agent.SandboxLocal {
+		// A fresh home hides the build cache that a laptop has; nothing is
+		// kept apart there anyway.
+		if cache, err := os.UserCacheDir(); err == nil {
+			env["GOCACHE"] = filepath.Join(cache, "go-build")
+		}
+	}
+	image := s.Image
+	if image == "" {
+		image = h.cfg.Image
+	}
+	return sandbox.Spec{
+		Env: env, RunDir: filepath.Join(dir, "run"), Image: image,
+		MemoryBytes: h.cfg.Resources.MemoryBytes, CPUs: h.cfg.Resources.CPUs, PIDs: h.cfg.Resources.PIDs,
+		OnOwnerDeath: h.cfg.OnOwnerDeath,
+	}
+}
+
+// launch starts the spec on the tree, or finds what was started.
+func (h *Host) launch(ctx context.Context, name, tree string, spec sandbox.Spec) (loop.Handle, error) {
+	ws, err := h.cfg.Sandbox.Prepare(ctx, tree)
+	if err != nil {
+		return "", fmt.Errorf("prepare the work tree: %w", err)
+	}
+	spec.Workspace = ws
+	handle, err := h.cfg.Sandbox.Start(ctx, name, spec)
+	if err != nil {
+		return "", err
+	}
+	b, err := json.Marshal(handle)
+	if err != nil {
+		return "", fmt.Errorf("encode the handle of %s: %w", name, err)
+	}
+	return loop.Handle(b), nil
+}
+
+func decodeHandle(h loop.Handle) (sandbox.Handle, error) {
+	var s sandbox.Handle
+	if err := json.Unmarshal([]byte(h), &s); err != nil {
+		return s, fmt.Errorf("decode a process handle: %w", err)
+	}
+	return s, nil
+}
+
+// ObserveAgent implements loop.Runner.
+func (h *Host) ObserveAgent(ctx context.Context, lh loop.Handle) (loop.AgentStatus, error) {
+	handle, status, err := h.observe(ctx, lh, h.treeDir())
+	if err != nil {
+		return loop.AgentStatus{}, err
+	}
+	if !status.Ended() {
+		if err := h.follow(ctx, lh, handle); err != nil {
+			return loop.AgentStatus{}, err
+		}
+		return loop.AgentStatus{Running: true}, nil
+	}
+	h.mu.Lock()
+	delete(h.lives, lh)
+	h.mu.Unlock()
+	parser := h.cfg.Backend.NewParser(nil)
+	if _, err := h.logs(ctx, handle, 0, parser); err != nil {
+		return loop.AgentStatus{}, err
+	}
+	return agentStatus(parser.Close(), status), nil
+}
+
+// observe looks at a start. Where it has ended, everything it wrote is the
+// host's to read from then on.
+func (h *Host) observe(ctx context.Context, lh loop.Handle, tree string) (sandbox.Handle, sandbox.Status, error) {
+	handle, err := decodeHandle(lh)
+	if err != nil {
+		return handle, sandbox.Status{}, err
+	}
+	status, err := h.cfg.Sandbox.Inspect(ctx, handle)
+	if errors.Is(err, sandbox.ErrOtherNode) {
+		return handle, status, loop.ErrGone
+	}
+	if err != nil {
+		return handle, status, err
+	}
+	if status.State == sandbox.Missing {
+		return handle, status, loop.ErrGone
+	}
+	if status.State != sandbox.Exited {
+		return handle, status, nil
+	}
+	if _, err := h.cfg.Sandbox.Collect(ctx, sandbox.Workspace{Dir: tree}); err != nil {
+		return handle, status, fmt.Errorf("collect the work tree: %w", err)
+	}
+	switch status.Reason {
+	case sandbox.ReasonLost, sandbox.ReasonOwnerDied:
+		// Nobody saw it end, or it ended only because we did: not its fault.
+		if err := h.cfg.Sandbox.Remove(ctx, handle); err != nil {
+			return handle, status, err
+		}
+		return handle, status, loop.ErrGone
+	case sandbox.ReasonExited, sandbox.ReasonWallTimeout, sandbox.ReasonIdleTimeout, sandbox.ReasonStopped, sandbox.ReasonStartFailed:
+	}
+	return handle, status, nil
+}
+
+// logs copies stdout from an offset on and says how much that was.
+func (h *Host) logs(ctx context.Context, handle sandbox.Handle, offset int64, w io.Writer) (n int64, err error) {
+	r, err := h.cfg.Sandbox.Logs(ctx, handle, offset)
+	if err != nil {
+		return 0, fmt.Errorf("read the output of %s: %w", handle.Name, err)
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if n, err = io.Copy(w, r); err != nil {
+		return n, fmt.Errorf("read the output of %s: %w", handle.Name, err)
+	}
+	return n, nil
+}
+
+// agentStatus puts what the stream said and how the process ended into the
+// terms of the loop.
+func agentStatus(r agent.Result, status sandbox.Status) loop.AgentStatus {
+	s := loop.AgentStatus{Started: status.StartedAt, Finished: status.FinishedAt}
+	reason := ""
+	switch status.Reason {
+	case sandbox.ReasonWallTimeout, sandbox.ReasonIdleTimeout, sandbox.ReasonStopped, sandbox.ReasonStartFailed:
+		reason = string(status.Reason)
+	case sandbox.ReasonExited, sandbox.ReasonLost, sandbox.ReasonOwnerDied:
+	}
+	r = r.WithExit(max(status.ExitCode, 0), status.Signal, reason)
+	s.Final, s.Detail, s.Usage, s.Model, s.RetryAt = r.FinalText, r.Error, r.Usage, r.Model, r.RetryAt
+	took := status.FinishedAt.Sub(status.StartedAt).Round(time.Second)
+	switch {
+	case status.Reason == sandbox.ReasonStartFailed:
+		s.Outcome, s.Detail = loop.AgentBroken, "the agent could not be started: "+status.Detail
+	case r.Outcome == agent.OutcomeCompleted:
+		s.Outcome = loop.AgentCompleted
+	case r.Outcome == agent.OutcomeRateLimited:
+		s.Outcome = loop.AgentRateLimited
+	case r.Outcome == agent.OutcomeAuth || r.Outcome == agent.OutcomeCredit:
+		s.Outcome = loop.AgentBroken
+	case status.Reason == sandbox.ReasonWallTimeout:
+		s.Outcome, s.Detail = loop.AgentTimedOut, fmt.Sprintf("it took too long and was stopped after %s", took)
+	case status.Reason == sandbox.ReasonIdleTimeout:
+		s.Outcome, s.Detail = loop.AgentTimedOut, fmt.Sprintf("it fell silent and was stopped after %s", took)
+	case status.OOMKilled:
+		s.Outcome, s.Detail = loop.AgentGaveUp, "it ran out of memory"
+	case r.Outcome == agent.OutcomeCrashed:
+		s.Outcome = loop.AgentBroken
+		if status.Stderr != "" {
+			s.Detail += "; it said: " + status.Stderr
+		}
+	default: // an error of its own, or no result at all
+		s.Outcome = loop.AgentGaveUp
+	}
+	return s
+}
+
+// gateScript runs one command line with build caches beside the tree, where
+// the next check of the run finds them again. The environment wins.
+const gateScript = `cache="$(cd .. && pwd)/cache"
+export XDG_CACHE_HOME="${XDG_CACHE_HOME:-$cache}" GOCACHE="${GOCACHE:-$cache/go-build}" GOMODCACHE="${GOMODCACHE:-$cache/go-mod}" npm_config_cache="${npm_config_cache:-$cache/npm}"
+exec sh -c "$1" 2>&1`
+
+// StartGate implements loop.Runner.
+func (h *Host) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (loop.Handle, error) {
+	repo, _, err := h.worktree(ctx)
+	if err != nil {
+		return "", err
+	}
+	dir := h.start(g.Name)
+	err = once(dir, func() error {
+		if err := os.MkdirAll(h.checkDir(), 0o700); err != nil {
+			return err
+		}
+		wt, err := repo.Export(ctx, filepath.Join(h.checkDir(), "tree"), gitrepo.OID(g.Tree), h.checkIndex())
+		if err != nil {
+			return err
+		}
+		// What an earlier check left behind must not help this one.
+		return wt.Reset(ctx, gitrepo.OID(g.Tree))
+	})
+	if err != nil {
+		return "", fmt.Errorf("prepare %s: %w", g.Name, err)
+	}
+	spec := h.spec(s, dir)
+	spec.Argv = []string{"sh", "-c", gateScript, "check", g.Gate.Command}
+	spec.Dir = "tree"
+	spec.PassEnv = []string{"GOPROXY", "GOSUMDB", "GONOSUMDB", "GOFLAGS", "GOTOOLCHAIN", "GOMODCACHE"}
+	spec.WallTimeout = g.Gate.Timeout
+	return h.launch(ctx, g.Name, h.checkDir(), spec)
+}
+
+// ObserveGate implements loop.Runner.
+func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle, _ loop.GateStart) (loop.GateStatus, error) {
+	handle, status, err := h.observe(ctx, lh, h.checkDir())
+	if err != nil {
+		return loop.GateStatus{}, err
+	}
+	if !status.Ended() {
+		return loop.GateStatus{Running: true}, nil
+	}
+	r := gate.Result{
+		Passed:   status.Reason == sandbox.ReasonExited && status.ExitCode == 0 && status.Signal == "",
+		ExitCode: status.ExitCode, Reason: string(status.Reason),
+		Duration: status.FinishedAt.Sub(status.StartedAt),
+	}
+	switch {
+	case status.Reason == sandbox.ReasonStartFailed:
+		r.Reason = "it could not be started: " + status.Detail
+	case status.OOMKilled && !r.Passed:
+		r.Reason = "it ran out of memory"
+	case status.Signal != "":
+		r.Reason = "it was ended by " + status.Signal
+	}
+	var out tail
+	if _, err := h.logs(ctx, handle, 0, &out); err != nil {
+		return loop.GateStatus{}, err
+	}
+	r.Output = gate.Excerpt(string(out.bytes()))
+	return loop.GateStatus{Result: r}, nil
+}
+
+// tail keeps the last gateOutput bytes written to it, and up to twice that
+// while it is being written.
+type tail struct{ b []byte }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.b = append(t.b, p...)
+	if len(t.b) > 2*gateOutput {
+		t.b = append(t.b[:0], t.b[len(t.b)-gateOutput:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) bytes() []byte { return t.b[max(0, len(t.b)-gateOutput):] }
+
+// Stop implements loop.Runner.
+func (h *Host) Stop(ctx context.Context, lh loop.Handle, reason string) error {
+	handle, err := decodeHandle(lh)
+	if err != nil {
+		return err
+	}
+	return h.cfg.Sandbox.Stop(ctx, handle, reason)
+}
+
+// Remove implements loop.Runner.
+func (h *Host) Remove(ctx context.Context, lh loop.Handle) error {
+	handle, err := decodeHandle(lh)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	delete(h.lives, lh)
+	h.mu.Unlock()
+	return h.cfg.Sandbox.Remove(ctx, handle)
+}
+
+// liveAgent is the parser of an agent that is still at work.
+type liveAgent struct {
+	parser agent.Parser
+	offset int64
+}
+
+// activityPause is how often a watched agent's output is looked at. It delays
+// what a person sees, never the loop.
+const activityPause = 150 * time.Millisecond
+
+// follow reads what the agent wrote since the last look and tells of it.
+func (h *Host) follow(ctx context.Context, lh loop.Handle, handle sandbox.Handle) error {
+	if h.cfg.Emit == nil {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	live := h.lives[lh]
+	if live == nil {
+		live = &liveAgent{parser: h.cfg.Backend.NewParser(h.activity)}
+		h.lives[lh] = live
+	}
+	n, err := h.logs(ctx, handle, live.offset, live.parser)
+	live.offset += n
+	return err
+}
+
+func (h *Host) activity(a agent.Activity) {
+	text := a.Text
+	switch a.Kind {
+	case agent.ActivityTool:
+		text = a.Tool
+		if a.Path != "" {
+			text += " " + a.Path
+		}
+	case agent.ActivityInit, agent.ActivityOther:
+		return
+	case agent.ActivityText, agent.ActivityError, agent.ActivityRetry:
+	}
+	h.cfg.Emit(run.Event{Kind: run.EventAgentActivity, Text: text})
+}
+
+// Await returns when the process behind the handle has ended; meanwhile it
+// tells what an agent does. It is what an inline door waits on.
+func (h *Host) Await(ctx context.Context, lh loop.Handle) error {
+	handle, err := decodeHandle(lh)
+	if err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := h.cfg.Sandbox.Wait(ctx, handle)
+		done <- err
+	}()
+	ticker := time.NewTicker(activityPause)
+	defer ticker.Stop()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-ticker.C:
+			if err := h.follow(ctx, lh, handle); err != nil && ctx.Err() == nil {
+				return err
+			}
+		}
+	}
+}

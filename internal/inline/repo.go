@@ -1,0 +1,150 @@
+package inline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/host"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// checkout is the user's repository as the source of a run and as the place
+// its commits land in.
+type checkout struct {
+	repo   *gitrepo.Repo
+	author gitrepo.Person
+	now    func() time.Time
+	agent  string
+}
+
+var (
+	_ host.Source    = (*checkout)(nil)
+	_ loop.Publisher = (*checkout)(nil)
+)
+
+// Repo implements host.Source.
+func (c *checkout) Repo(context.Context) (*gitrepo.Repo, error) { return c.repo, nil }
+
+// Locate implements host.Source: the branch is the one that is checked out. On
+// the default branch a branch of the plan's own is made first, so that work in
+// progress never lands there.
+func (c *checkout) Locate(ctx context.Context, s loop.State) (host.Location, error) {
+	branch, head, err := c.repo.Head(ctx)
+	if err != nil {
+		return host.Location{}, err
+	}
+	if branch == "" {
+		return host.Location{}, &run.UserError{Message: "no branch is checked out (HEAD is detached)", Hint: "check out the branch the commits shall go to"}
+	}
+	base := head
+	own := "ralph/" + s.Subject.Slug
+	if !s.NoCommit && s.Branch == "" {
+		def, err := c.repo.DefaultBranch(ctx)
+		if err != nil && !errors.Is(err, gitrepo.ErrNotFound) {
+			return host.Location{}, err
+		}
+		if err == nil && branch == def {
+			if head, err = c.switchTo(ctx, own, head); err != nil {
+				return host.Location{}, err
+			}
+			branch = own
+		}
+	}
+	if s.Branch != "" && branch != s.Branch {
+		return host.Location{}, &run.UserError{
+			Message: fmt.Sprintf("the run works on branch %s, and %s is checked out", s.Branch, branch),
+			Hint:    "check out " + s.Branch + " to go on",
+		}
+	}
+	return host.Location{Repo: c.repo, Branch: branch, Base: base, Head: head, Default: base}, nil
+}
+
+// switchTo checks out the plan's own branch, made at head if it is new.
+func (c *checkout) switchTo(ctx context.Context, branch string, head gitrepo.OID) (gitrepo.OID, error) {
+	err := c.repo.CreateBranch(ctx, branch, head)
+	if err != nil && !errors.Is(err, gitrepo.ErrStale) { // stale: it is there
+		return "", err
+	}
+	if err := c.repo.Checkout(ctx, branch); err != nil {
+		return "", err
+	}
+	_, tip, err := c.repo.Head(ctx)
+	return tip, err
+}
+
+// Begin implements loop.Publisher; the terminal tells already.
+func (c *checkout) Begin(context.Context, loop.State) error { return nil }
+
+// Show implements loop.Publisher; there is no pull request.
+func (c *checkout) Show(context.Context, loop.State) (*loop.PullRequest, error) {
+	return nil, nil
+}
+
+// Screen implements loop.Publisher.
+func (c *checkout) Screen(changes []loop.Change) []loop.Refusal { return host.Screen(changes) }
+
+// Land implements loop.Publisher: a commit of the user's on the branch that is
+// checked out, and the checkout moved to it.
+func (c *checkout) Land(ctx context.Context, l loop.Landing) (loop.Landed, error) {
+	s := l.State
+	tree, oldTree := gitrepo.OID(l.Tree), gitrepo.OID(s.HeadTree)
+	if s.NoCommit {
+		if err := c.repo.AdvanceCheckout(ctx, oldTree, tree); err != nil {
+			return loop.Landed{}, err
+		}
+		return loop.Landed{Tree: l.Tree}, nil
+	}
+	message := publish.Message(host.Commit(l, c.agent))
+	subject, _, _ := strings.Cut(message, "\n")
+	ref := "refs/heads/" + s.Branch
+	oid, err := c.landed(ctx, l, ref, message)
+	if err != nil {
+		return loop.Landed{}, err
+	}
+	if oid == "" {
+		oid, err = c.repo.CommitTree(ctx, gitrepo.CommitSpec{
+			Tree: tree, Parents: []gitrepo.OID{gitrepo.OID(s.Head)}, Message: message,
+			Author: c.author, When: c.now(),
+		})
+		if err != nil {
+			return loop.Landed{}, err
+		}
+		if err := c.repo.UpdateRef(ctx, ref, oid, gitrepo.OID(s.Head)); errors.Is(err, gitrepo.ErrStale) {
+			return loop.Landed{}, loop.ErrBranchMoved
+		} else if err != nil {
+			return loop.Landed{}, err
+		}
+	}
+	if err := c.repo.AdvanceCheckout(ctx, oldTree, tree); err != nil {
+		return loop.Landed{}, fmt.Errorf("commit %.10s is on %s, but the checkout could not follow: %w", oid, s.Branch, err)
+	}
+	return loop.Landed{OID: string(oid), Tree: l.Tree, Subject: subject}, nil
+}
+
+// landed finds the commit of this landing where it was made before and the
+// process died; "" where the branch still stands where the run knows it.
+func (c *checkout) landed(ctx context.Context, l loop.Landing, ref, message string) (gitrepo.OID, error) {
+	tip, err := c.repo.Resolve(ctx, ref)
+	if err != nil {
+		return "", err
+	}
+	if string(tip) == l.State.Head {
+		return "", nil
+	}
+	info, err := c.repo.CommitInfo(ctx, tip)
+	if err != nil {
+		return "", err
+	}
+	same := string(info.Tree) == l.Tree && len(info.Parents) == 1 && string(info.Parents[0]) == l.State.Head &&
+		strings.TrimSpace(info.Subject+"\n\n"+info.Body) == strings.TrimSpace(message)
+	if !same {
+		return "", loop.ErrBranchMoved
+	}
+	return tip, nil
+}

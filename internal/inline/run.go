@@ -1,0 +1,264 @@
+package inline
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/host"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/plan"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/sandbox"
+)
+
+// Options are what a person asks `bot run` for.
+type Options struct {
+	// PlanFile is the plan as the person named it.
+	PlanFile string
+	// Dir is a directory of the repository to work on.
+	Dir  string
+	Mode run.Mode
+	// DataDir is where runs keep their work trees and state.
+	DataDir    string
+	Git        *gitrepo.Git
+	Sandbox    sandbox.Sandbox
+	Backend    agent.Backend
+	Image      string
+	Model      string
+	Limits     run.Limits
+	Once       bool
+	NoCommit   bool
+	AllowDirty bool
+	Gates      []gate.Gate
+	NoDetect   bool
+	Gateway    *host.Gateway
+	Now        func() time.Time
+	Emit       func(run.Event)
+}
+
+// maxPlan bounds a plan file.
+const maxPlan = 1 << 20
+
+// Run works the plan until the run ends, and returns how it stands then. A
+// cancelled ctx cancels the run in order. Errors a person can mend are
+// *run.UserError.
+func Run(ctx context.Context, o Options) (loop.State, error) {
+	repo, err := o.Git.OpenLocal(ctx, o.Dir)
+	if err != nil {
+		return loop.State{}, err
+	}
+	p, err := readPlan(o.PlanFile)
+	if err != nil {
+		return loop.State{}, err
+	}
+	name, email, err := repo.Identity(ctx)
+	if err != nil {
+		return loop.State{}, err
+	}
+	slug := plan.Slug(strings.TrimSuffix(filepath.Base(o.PlanFile), filepath.Ext(o.PlanFile)))
+	dir := filepath.Join(o.DataDir, "local", key(repo.Top())+"-"+slug)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return loop.State{}, fmt.Errorf("make %s: %w", dir, err)
+	}
+	unlock, err := lock(filepath.Join(dir, "lock"))
+	if err != nil {
+		return loop.State{}, err
+	}
+	defer unlock()
+
+	stateFile := filepath.Join(dir, "state.json")
+	s, resumed, err := load(stateFile, p)
+	if err != nil {
+		return loop.State{}, err
+	}
+	if !resumed {
+		if !o.AllowDirty {
+			if err := refuseDirty(ctx, repo); err != nil {
+				return loop.State{}, err
+			}
+		}
+		s = loop.NewState(loop.Request{
+			Run:     NewID(o.Now()),
+			Subject: loop.Subject{Key: "plan:" + slug, Slug: slug, Name: p.Title, PlanFile: o.PlanFile},
+			Plan:    p, Mode: o.Mode, Once: o.Once, NoCommit: o.NoCommit, KeepProgress: true,
+			Limits: o.Limits, Gates: o.Gates, NoDetect: o.NoDetect, Image: o.Image, Agent: o.Backend.Name(), Model: o.Model,
+		}, o.Now())
+	}
+	if err := removeOthers(dir, string(s.Run)); err != nil {
+		return s, err
+	}
+	runDir := filepath.Join(dir, string(s.Run))
+	place := &checkout{repo: repo, author: gitrepo.Person{Name: name, Email: email}, now: o.Now, agent: o.Backend.Name()}
+	h := host.New(host.Config{
+		Dir: runDir, Source: place, Sandbox: o.Sandbox, Backend: o.Backend, Image: o.Image,
+		OnOwnerDeath: sandbox.KillWithOwner, Gateway: o.Gateway, Emit: o.Emit,
+		Limits: func(asked run.Limits) run.Limits {
+			return o.Limits.WithDefaults(asked).WithDefaults(run.DefaultLimits())
+		},
+	})
+	defer h.Close()
+	driver := loop.Driver{
+		Engine: &loop.Engine{Workspace: h, Runner: h, Publisher: place, Now: o.Now, Emit: o.Emit},
+		Save:   func(_ context.Context, s loop.State) error { return save(stateFile, s) },
+		Await:  h.Await,
+		Sleep:  sleep(o.Now),
+	}
+	s, err = driver.Run(ctx, s)
+	if err != nil {
+		return s, err
+	}
+	if err := h.Delete(); err != nil {
+		return s, fmt.Errorf("remove the run's directory: %w", err)
+	}
+	return s, nil
+}
+
+// removeOthers takes away the directories of runs that were given up.
+func removeOthers(dir, keep string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("list %s: %w", dir, err)
+	}
+	for _, e := range entries {
+		if !e.IsDir() || e.Name() == keep {
+			continue
+		}
+		if err := gitrepo.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+			return fmt.Errorf("remove an old run: %w", err)
+		}
+	}
+	return nil
+}
+
+func readPlan(name string) (plan.Plan, error) {
+	info, err := os.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return plan.Plan{}, &run.UserError{Message: fmt.Sprintf("there is no plan %s", name), Hint: "write what is to be done into a Markdown file and name it"}
+	}
+	if err != nil {
+		return plan.Plan{}, fmt.Errorf("read the plan: %w", err)
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxPlan {
+		return plan.Plan{}, &run.UserError{Message: name + " is not a file of at most 1 MiB", Hint: "name a Markdown file"}
+	}
+	src, err := os.ReadFile(name) //nolint:gosec // G304: the file a person named on the command line
+	if err != nil {
+		return plan.Plan{}, fmt.Errorf("read the plan: %w", err)
+	}
+	p, err := plan.FromFile(filepath.Base(name), src)
+	if errors.Is(err, plan.ErrEmpty) {
+		return plan.Plan{}, &run.UserError{Message: name + " is empty", Hint: "describe what is to be done, or list tasks as `- [ ] …`", Err: err}
+	}
+	return p, err
+}
+
+func refuseDirty(ctx context.Context, repo *gitrepo.Repo) error {
+	dirty, err := repo.Dirty(ctx)
+	if err != nil {
+		return err
+	}
+	if len(dirty) == 0 {
+		return nil
+	}
+	shown := dirty[:min(len(dirty), 5)]
+	more := ""
+	if len(dirty) > len(shown) {
+		more = fmt.Sprintf(" and %d more", len(dirty)-len(shown))
+	}
+	return &run.UserError{
+		Message: "tracked files have changes that are not committed: " + strings.Join(shown, ", ") + more,
+		Hint:    "commit or stash them, or use --allow-dirty to leave them out of the run",
+	}
+}
+
+// key tells repositories apart by where they are.
+func key(toplevel string) string {
+	sum := sha256.Sum256([]byte(toplevel))
+	return hex.EncodeToString(sum[:6])
+}
+
+// NewID makes the name of a run: when it began, and enough chance that nobody
+// can guess it.
+func NewID(now time.Time) run.ID {
+	return run.ID(now.UTC().Format("20060102-150405-") + strings.ToLower(rand.Text()[:12]))
+}
+
+// load finds a run of the same plan that was cut off; one that ended is over.
+func load(file string, p plan.Plan) (s loop.State, resumed bool, err error) {
+	b, err := os.ReadFile(file) //nolint:gosec // G304: a file of our own data directory
+	if errors.Is(err, fs.ErrNotExist) {
+		return loop.State{}, false, nil
+	}
+	if err != nil {
+		return loop.State{}, false, fmt.Errorf("read the state of the last run: %w", err)
+	}
+	s, err = loop.Decode(b)
+	if err != nil {
+		return loop.State{}, false, &run.UserError{Message: "the state of the last run cannot be read: " + err.Error(), Hint: "remove " + file + " to begin anew", Err: err}
+	}
+	if s.Phase.Terminal() || s.Plan.SHA256 != p.SHA256 {
+		return loop.State{}, false, nil
+	}
+	return s, true, nil
+}
+
+// save replaces the state as a whole. It is not flushed to the disk each time:
+// it has to outlive the process, and a machine that loses power loses at most
+// an iteration, which is then repeated.
+func save(file string, s loop.State) error {
+	b, err := loop.Encode(s)
+	if err != nil {
+		return err
+	}
+	tmp := file + ".new"
+	if err := os.WriteFile(tmp, b, 0o600); err != nil {
+		return fmt.Errorf("save the run's state: %w", err)
+	}
+	if err := os.Rename(tmp, file); err != nil {
+		return fmt.Errorf("save the run's state: %w", err)
+	}
+	return nil
+}
+
+// lock keeps a second run of the same plan out until unlock.
+func lock(file string) (unlock func(), err error) {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // G304: a file of our own data directory
+	if err != nil {
+		return nil, fmt.Errorf("lock the run: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, &run.UserError{Message: "this plan is being worked by another process", Hint: "wait for it, or stop it"}
+		}
+		return nil, fmt.Errorf("lock the run: %w", err)
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+func sleep(now func() time.Time) func(context.Context, time.Time) error {
+	return func(ctx context.Context, until time.Time) error {
+		timer := time.NewTimer(until.Sub(now()))
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package loop
+
+import (
+	"context"
+	"time"
+)
+
+// Driver runs the loop to its end in one process, as the command line does:
+// it blocks where the App's tick would go away and come back.
+type Driver struct {
+	Engine *Engine
+	// Save persists the state after each step.
+	Save func(ctx context.Context, s State) error
+	// Await returns when the process behind the handle has ended, or ctx has.
+	Await func(ctx context.Context, h Handle) error
+	// Sleep returns at the given time, or when ctx has ended.
+	Sleep func(ctx context.Context, until time.Time) error
+}
+
+// Run drives s until the run has ended. When ctx is cancelled the run is
+// cancelled in order: the agent is stopped, what is finished stays landed, and
+// the end is told and saved before Run returns.
+func (d *Driver) Run(ctx context.Context, s State) (State, error) {
+	work := ctx
+	for {
+		if ctx.Err() != nil && !s.CancelRequested {
+			s.CancelRequested = true
+			s.CancelReason = context.Cause(ctx).Error()
+			// What is left to do is to stop in order; that must not be cut short.
+			work = context.WithoutCancel(ctx)
+		}
+		next, n, err := d.Engine.Step(work, s)
+		if err != nil {
+			if ctx.Err() != nil && !s.CancelRequested {
+				continue // the step was cut short by the cancellation
+			}
+			return s, err
+		}
+		s = next
+		if err := d.Save(context.WithoutCancel(ctx), s); err != nil {
+			return s, err
+		}
+		switch n.Kind {
+		case Continue:
+		case Done:
+			return s, nil
+		case Wait:
+			err = d.Await(ctx, n.Handle)
+		case Sleep:
+			err = d.Sleep(ctx, n.Until)
+		}
+		if err != nil && ctx.Err() == nil {
+			return s, err
+		}
+	}
+}

@@ -1,0 +1,473 @@
+package loop_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/run"
+)
+
+func subjects(commits []loop.Landed) []string {
+	var got []string
+	for _, c := range commits {
+		got = append(got, c.TaskID+" "+c.Subject)
+	}
+	return got
+}
+
+var wantThree = []string{"T1 one", "T2 two", "T3 three"}
+
+func TestRunLandsOneCommitPerTask(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
+	if s.End != run.EndAllTasksComplete || s.Phase != run.PhaseDone {
+		t.Fatalf("ended %s (%s) in phase %s", s.End, s.EndDetail, s.Phase)
+	}
+	if diff := cmp.Diff(wantThree, subjects(s.Commits)); diff != "" {
+		t.Error(diff)
+	}
+	if s.Iteration != 3 || s.Usage.CostUSD != 0.75 {
+		t.Errorf("%d iterations for $%v, want 3 for $0.75", s.Iteration, s.Usage.CostUSD)
+	}
+	if s.Closing == nil {
+		t.Fatal("no closing commit")
+	}
+	final := w.trees[w.head().Tree]
+	if diff := cmp.Diff(files{"README": "hello", "src/T1.txt": "done", "src/T2.txt": "done", "src/T3.txt": "done"}, final); diff != "" {
+		t.Errorf("tree of the closing commit: %s", diff)
+	}
+	if tree := w.trees[s.Commits[1].Tree]; !strings.Contains(tree[".ralph/1/progress.md"], "- [x] T2 two") {
+		t.Errorf("progress.md in the second commit:\n%s", tree[".ralph/1/progress.md"])
+	}
+	if last := w.shown[len(w.shown)-1]; last.End != run.EndAllTasksComplete {
+		t.Errorf("last shown state ended %q", last.End)
+	}
+}
+
+func TestCrashAtEveryStepLosesAndDoublesNothing(t *testing.T) {
+	t.Parallel()
+	clean := newWorld(t)
+	clean.gate = func(tree files, _ string) bool { return tree["src/T2.txt"] != "bad" }
+	want := clean.drive(loop.NewState(gated(t), clean.now), nil)
+	steps := len(clean.prompts)
+	for at := range 80 {
+		w := newWorld(t)
+		w.gate = clean.gate
+		s := w.drive(loop.NewState(gated(t), w.now), func(step int) bool { return step == at })
+		if s.End != want.End {
+			t.Errorf("crash at step %d: ended %s (%s)", at, s.End, s.EndDetail)
+		}
+		if diff := cmp.Diff(subjects(want.Commits), subjects(s.Commits)); diff != "" {
+			t.Errorf("crash at step %d: %s", at, diff)
+		}
+		if len(w.landed) != len(clean.landed) {
+			t.Errorf("crash at step %d: %d commits on the branch, want %d", at, len(w.landed), len(clean.landed))
+		}
+		if len(w.prompts) != steps {
+			t.Errorf("crash at step %d: %d agents started, want %d", at, len(w.prompts), steps)
+		}
+	}
+}
+
+func gated(t *testing.T) loop.Request {
+	t.Helper()
+	r := request(t, threeTasks)
+	r.Gates = []gate.Gate{{Name: "check", Command: "check"}, {Name: "final", Command: "final", When: gate.Final}}
+	return r
+}
+
+func TestEndReasons(t *testing.T) {
+	t.Parallel()
+	nothing := func(*world, loop.State, loop.AgentStart) loop.AgentStatus { return completed("I looked around.") }
+	tests := []struct {
+		name   string
+		change func(*loop.Request)
+		agent  func(*world, loop.State, loop.AgentStart) loop.AgentStatus
+		want   run.EndReason
+		detail string
+		agents int
+	}{
+		{name: "max iterations", change: func(r *loop.Request) { r.Limits.MaxIterations = 2 }, want: run.EndMaxIterations, agents: 2},
+		{name: "once", change: func(r *loop.Request) { r.Once = true }, want: run.EndSingleIteration, agents: 1},
+		{name: "budget", change: func(r *loop.Request) { r.Limits.BudgetUSD = 0.5 }, want: run.EndBudgetExhausted, detail: "$0.50 of $0.50", agents: 2},
+		{name: "deadline", change: func(r *loop.Request) { r.Limits.RunTimeout = 90 * time.Second }, want: run.EndDeadline, agents: 2},
+		{name: "blocked", agent: nothing, want: run.EndBlocked, agents: 9},
+		{name: "one blocked, others done", agent: func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+			if s.TaskID == "T2" {
+				return completed("hm")
+			}
+			w.work["src/"+s.TaskID] = "x"
+			return completed("done")
+		}, want: run.EndBlocked, agents: 5},
+		{name: "broken three times", agent: func(*world, loop.State, loop.AgentStart) loop.AgentStatus {
+			return loop.AgentStatus{Outcome: loop.AgentBroken, Detail: "Invalid API key"}
+		}, want: run.EndFailed, detail: "Invalid API key", agents: 3},
+		{name: "over budget at the gateway", agent: func(*world, loop.State, loop.AgentStart) loop.AgentStatus {
+			return loop.AgentStatus{Outcome: loop.AgentOverBudget, Detail: "budget"}
+		}, want: run.EndBudgetExhausted, agents: 1},
+		{name: "hint", agent: func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+			w.work["src/"+s.TaskID] = "x"
+			return completed("All done.\n\n**ALL_TASKS_COMPLETE**\n")
+		}, want: run.EndRalphDone, agents: 3},
+		{name: "build without tasks", change: func(r *loop.Request) { r.Plan.Tasks, r.Mode = nil, run.ModeBuild }, want: run.EndFailed, detail: "no tasks"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			if tt.agent != nil {
+				w.agent = tt.agent
+			}
+			r := request(t, threeTasks)
+			if tt.change != nil {
+				tt.change(&r)
+			}
+			s := w.drive(loop.NewState(r, w.now), nil)
+			if s.End != tt.want || !strings.Contains(s.EndDetail, tt.detail) {
+				t.Errorf("ended %s (%q), want %s (%q)", s.End, s.EndDetail, tt.want, tt.detail)
+			}
+			if len(w.prompts) != tt.agents {
+				t.Errorf("%d agent calls, want %d", len(w.prompts), tt.agents)
+			}
+		})
+	}
+}
+
+func TestRateLimitIsAWait(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	reset := w.now.Add(2 * time.Hour)
+	calls := 0
+	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		calls++
+		if calls <= 2 {
+			return loop.AgentStatus{Outcome: loop.AgentRateLimited, RetryAt: reset}
+		}
+		if w.now.Before(reset) {
+			t.Errorf("called again at %s, before the reset at %s", w.now, reset)
+		}
+		w.work["src/"+s.TaskID] = "x"
+		return completed("done")
+	}
+	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
+	if s.End != run.EndAllTasksComplete || s.Iteration != 3 || len(s.Attempts) != 0 {
+		t.Errorf("ended %s after %d iterations with attempts %v", s.End, s.Iteration, s.Attempts)
+	}
+}
+
+func TestFailedGateGoesIntoTheNextPrompt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.gate = func(tree files, _ string) bool { return tree["src/T1.txt"] != "bad" }
+	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+		content := "good"
+		if s.TaskID == "T1" && a.Attempt == 1 {
+			content = "bad"
+		}
+		w.work["src/"+s.TaskID+".txt"] = content
+		return completed("done")
+	}
+	r := request(t, threeTasks)
+	r.Gates = []gate.Gate{{Name: "unit tests", Command: "run-tests"}}
+	s := w.drive(loop.NewState(r, w.now), nil)
+	if s.End != run.EndAllTasksComplete || s.Iteration != 4 {
+		t.Fatalf("ended %s after %d iterations", s.End, s.Iteration)
+	}
+	if !strings.Contains(w.prompts[1], "output of run-tests") {
+		t.Errorf("the second prompt lacks the output of the check:\n%s", w.prompts[1])
+	}
+	for _, tree := range w.commits {
+		if w.trees[tree.Tree]["src/T1.txt"] == "bad" {
+			t.Error("a tree that failed its check landed")
+		}
+	}
+}
+
+func TestFinalGateBecomesATask(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.gate = func(tree files, command string) bool { return command != "final" || tree["src/T4.txt"] != "" }
+	s := w.drive(loop.NewState(gated(t), w.now), nil)
+	if s.End != run.EndAllTasksComplete {
+		t.Fatalf("ended %s: %s", s.End, s.EndDetail)
+	}
+	if got := len(s.Commits); got != 4 {
+		t.Errorf("%d commits, want 4", got)
+	}
+	never := newWorld(t)
+	never.gate = func(_ files, command string) bool { return command != "final" }
+	if s := never.drive(loop.NewState(gated(t), never.now), nil); s.End != run.EndBlocked {
+		t.Errorf("ended %s when the final check never passes, want blocked", s.End)
+	}
+}
+
+func TestMisbehavingAgents(t *testing.T) {
+	t.Parallel()
+	const path = ".ralph/1/progress.md"
+	tests := []struct {
+		name string
+		// first is what the first call does; later ones do the task.
+		first func(w *world, s loop.State) loop.AgentStatus
+		// told is what the second prompt must hold.
+		told string
+		// lands says that the first call's work lands all the same.
+		lands bool
+	}{
+		{"does nothing", func(*world, loop.State) loop.AgentStatus { return completed("done") }, "without changing any file", false},
+		{"ticks and does nothing", func(w *world, _ loop.State) loop.AgentStatus {
+			w.work[path] = strings.Replace(w.work[path], "- [ ] T1", "- [x] T1", 1)
+			return completed("done")
+		}, "ticked the task, yet it changed no file", false},
+		{"admits failure", func(w *world, _ loop.State) loop.AgentStatus {
+			w.work["x"] = "y"
+			return completed("TASK COMPLETE. I was unable to complete the tests.")
+		}, "unable to complete", false},
+		{"ticks another task", func(w *world, _ loop.State) loop.AgentStatus {
+			w.work["x"] = "y"
+			w.work[path] = strings.Replace(w.work[path], "- [ ] T3", "- [x] T3", 1)
+			return completed("done")
+		}, "T3", true},
+		{"removes a task", func(w *world, _ loop.State) loop.AgentStatus {
+			w.work["x"] = "y"
+			w.work[path] = strings.Replace(w.work[path], "- [ ] T3 three\n", "", 1)
+			return completed("done")
+		}, "T3", true},
+		{"says done early", func(w *world, _ loop.State) loop.AgentStatus {
+			w.work["x"] = "y"
+			w.work[path] = strings.Replace(w.work[path], "IN_PROGRESS", "RALPH_DONE", 1)
+			return completed("done")
+		}, "set to complete while", true},
+		{"deletes progress.md", func(w *world, _ loop.State) loop.AgentStatus {
+			w.work["x"] = "y"
+			delete(w.work, path)
+			return completed("done")
+		}, "progress", true},
+		{"replaces progress.md by a link", func(w *world, _ loop.State) loop.AgentStatus {
+			w.work["x"] = "y"
+			w.links[path] = true
+			return completed("done")
+		}, "plain, readable file", false},
+		{"plants a link", func(w *world, _ loop.State) loop.AgentStatus {
+			w.work["x"] = "y"
+			w.links["evil"] = true
+			return completed("done")
+		}, "it is a link", false},
+		{"writes another run's notes", func(w *world, _ loop.State) loop.AgentStatus {
+			w.work[".ralph/9/progress.md"] = "y"
+			return completed("done")
+		}, "only the run's own progress file", false},
+		{"times out", func(w *world, _ loop.State) loop.AgentStatus {
+			w.work["x"] = "y"
+			return loop.AgentStatus{Outcome: loop.AgentTimedOut, Detail: "no output for 10m"}
+		}, "no output for 10m", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			first := true
+			w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+				if first {
+					first = false
+					return tt.first(w, s)
+				}
+				w.work["src/"+s.TaskID+".txt"] = "done"
+				return completed("done")
+			}
+			s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
+			if s.End != run.EndAllTasksComplete {
+				t.Fatalf("ended %s: %s", s.End, s.EndDetail)
+			}
+			if diff := cmp.Diff(wantThree, subjects(s.Commits)); diff != "" {
+				t.Error(diff)
+			}
+			if !strings.Contains(w.prompts[1], tt.told) {
+				t.Errorf("the second prompt does not hold %q:\n%s", tt.told, w.prompts[1])
+			}
+			wantIterations := 4
+			if tt.lands {
+				wantIterations = 3
+			}
+			if s.Iteration != wantIterations {
+				t.Errorf("%d iterations, want %d", s.Iteration, wantIterations)
+			}
+		})
+	}
+}
+
+func TestPlanMode(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+		if a.Mode != run.ModePlan {
+			w.work["src/"+s.TaskID+".txt"] = "done"
+			return completed("done")
+		}
+		w.work["sneaked.txt"] = "code in plan mode"
+		path := ".ralph/1/progress.md"
+		w.work[path] = strings.Replace(w.work[path], "## Tasks\n", "## Tasks\n\n- [ ] first\n- [x] second\n", 1)
+		return completed("planned")
+	}
+	auto := request(t, "Make greetings nicer, please.")
+	s := w.drive(loop.NewState(auto, w.now), nil)
+	if s.End != run.EndAllTasksComplete {
+		t.Fatalf("ended %s: %s", s.End, s.EndDetail)
+	}
+	if diff := cmp.Diff([]string{"T1 first", "T2 second"}, subjects(s.Commits)); diff != "" {
+		t.Error(diff)
+	}
+	for _, c := range w.commits {
+		if _, ok := w.trees[c.Tree]["sneaked.txt"]; ok {
+			t.Error("code written in plan mode landed")
+		}
+	}
+
+	only := newWorld(t)
+	only.agent = w.agent
+	r := request(t, "Make greetings nicer, please.")
+	r.Mode = run.ModePlan
+	s = only.drive(loop.NewState(r, only.now), nil)
+	if s.End != run.EndPlanned || len(only.prompts) != 1 || len(only.tasks(s)) != 2 {
+		t.Errorf("plan mode ended %s after %d calls with %d tasks", s.End, len(only.prompts), len(only.tasks(s)))
+	}
+
+	lazy := newWorld(t)
+	lazy.agent = func(*world, loop.State, loop.AgentStart) loop.AgentStatus { return completed("no idea") }
+	s = lazy.drive(loop.NewState(auto, lazy.now), nil)
+	if s.End != run.EndFailed || len(lazy.prompts) != 3 {
+		t.Errorf("a planner without a plan: ended %s after %d calls", s.End, len(lazy.prompts))
+	}
+}
+
+func TestFinishedFileCostsNoCall(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := request(t, threeTasks)
+	r.KeepProgress = true
+	first := w.drive(loop.NewState(r, w.now), nil)
+	if first.End != run.EndAllTasksComplete {
+		t.Fatal(first.End)
+	}
+	w.prompts = nil
+	r.Run = "r2"
+	second := w.drive(loop.NewState(r, w.now), nil)
+	if second.End != run.EndAllTasksComplete || len(w.prompts) != 0 || len(second.Commits) != 0 {
+		t.Errorf("ended %s with %d calls and %d commits", second.End, len(w.prompts), len(second.Commits))
+	}
+}
+
+func TestForeignProgressIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	foreign := "<!-- ralph:progress key=issue:OTHER plan=00 -->\n# Progress: Other\n\n## Tasks\n\n- [ ] T1 not ours\n"
+	w.landed[0].Tree = w.store(files{"README": "hello", ".ralph/1/progress.md": foreign})
+	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
+	if s.End != run.EndAllTasksComplete || s.ProgressPath != ".ralph/1-2/progress.md" {
+		t.Errorf("ended %s with progress at %s", s.End, s.ProgressPath)
+	}
+	if got := w.trees[w.head().Tree][".ralph/1/progress.md"]; got != foreign {
+		t.Errorf("the other issue's file changed:\n%s", got)
+	}
+}
+
+func TestCancelKeepsWhatLanded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		if s.TaskID == "T2" {
+			cancel(errBoom)
+		}
+		w.work["src/"+s.TaskID+".txt"] = "done"
+		return completed("done")
+	}
+	saved := 0
+	d := loop.Driver{
+		Engine: w.engine(),
+		Save:   func(context.Context, loop.State) error { saved++; return nil },
+		Await:  func(context.Context, loop.Handle) error { return nil },
+		Sleep:  func(context.Context, time.Time) error { return nil },
+	}
+	s, err := d.Run(ctx, loop.NewState(request(t, threeTasks), w.now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.End != run.EndCancelled || s.EndDetail != "boom" || s.Phase != run.PhaseCancelled {
+		t.Errorf("ended %s (%s) in phase %s", s.End, s.EndDetail, s.Phase)
+	}
+	if len(w.stopped) != 1 || saved == 0 {
+		t.Errorf("stopped %v, saved %d times", w.stopped, saved)
+	}
+	if len(s.Commits) == 0 || s.Commits[0].TaskID != "T1" {
+		t.Errorf("commits %v", subjects(s.Commits))
+	}
+}
+
+func TestBranchMovedIsTakenIn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.landErr = []error{nil, loop.ErrBranchMoved}
+	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
+	if s.End != run.EndAllTasksComplete {
+		t.Fatalf("ended %s: %s", s.End, s.EndDetail)
+	}
+	if diff := cmp.Diff(wantThree, subjects(s.Commits)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRejectedLandingFailsTheAttempt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.landErr = []error{&loop.Rejection{Refusals: []loop.Refusal{{Path: "big.bin", Reason: "too large"}}}}
+	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
+	if s.End != run.EndAllTasksComplete || s.Iteration != 4 || !strings.Contains(w.prompts[1], "too large") {
+		t.Errorf("ended %s after %d iterations", s.End, s.Iteration)
+	}
+}
+
+func TestErrorLeavesTheStateAsItWas(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.landErr = []error{errBoom}
+	e := w.engine()
+	s := loop.NewState(request(t, threeTasks), w.now)
+	for {
+		next, n, err := e.Step(t.Context(), s)
+		if err != nil {
+			if !errors.Is(err, errBoom) {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(fmt.Sprint(s), fmt.Sprint(next)); diff != "" {
+				t.Error(diff)
+			}
+			break
+		}
+		if n.Kind == loop.Done {
+			t.Fatal("the error did not come out")
+		}
+		s = next
+	}
+	if s := w.drive(s, nil); s.End != run.EndAllTasksComplete {
+		t.Errorf("after the error: ended %s", s.End)
+	}
+}
+
+func TestDecodeRefusesOtherVersions(t *testing.T) {
+	t.Parallel()
+	if _, err := loop.Decode([]byte(`{"Version":99}`)); !errors.Is(err, loop.ErrStateVersion) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := loop.Decode([]byte(`{`)); err == nil {
+		t.Error("broken JSON was accepted")
+	}
+}

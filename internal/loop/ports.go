@@ -1,0 +1,200 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/prompt"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// Handle names a started process to whoever started it. It is stored with the
+// state and must be good in another process after a restart.
+type Handle string
+
+// Opened is what a workspace finds when it is laid out.
+type Opened struct {
+	Branch     string // branch the work goes to
+	BaseBranch string // branch it is to be merged into, "" locally
+	Base       string // commit it starts from
+	BaseTree   string
+	Head       string // tip of the branch, equal to Base on a new one
+	HeadTree   string
+	// Templates are the prompts with the repository's own put in.
+	Templates prompt.Templates
+	Settings  Settings
+}
+
+// Settings are what a repository's own configuration says of a run, already
+// reconciled with what the door allows. Zero fields say nothing.
+type Settings struct {
+	Limits       run.Limits
+	Gates        []gate.Gate
+	Image        string
+	Model        string
+	KeepProgress bool
+}
+
+// Change is one path that differs between two trees.
+type Change struct {
+	Path string
+	// Status is A (added), M (modified), D (deleted) or T (type changed).
+	Status string
+	// OldMode and NewMode are git file modes, 0 where there is no file.
+	OldMode, NewMode uint32
+}
+
+// Refusal is a path that must not be read or published, and why.
+type Refusal struct {
+	Path   string
+	Reason string
+}
+
+// Workspace is the agent's work tree as the host sees it. Everything in it is
+// hostile data.
+type Workspace interface {
+	// Open lays out the tree of the branch's tip and says where it stands.
+	// Opening again brings the tree back to the tip.
+	Open(ctx context.Context, s State) (Opened, error)
+	// Reset makes the work tree exactly the given tree.
+	Reset(ctx context.Context, tree string) error
+	// ReadProgress reads a progress file from the work tree; it never follows
+	// links. fs.ErrNotExist when there is none, progress.ErrNotRegular when it
+	// is not a plain file.
+	ReadProgress(ctx context.Context, path string) (*progress.Doc, error)
+	// WriteProgress puts the document into the work tree, replacing whatever
+	// stands in its way.
+	WriteProgress(ctx context.Context, path string, d *progress.Doc) error
+	// Root reads a file at the root of the work tree, for detection.
+	Root(name string) (content []byte, ok bool)
+	// Snapshot stores the work tree as a git tree. Refused paths are not in it.
+	Snapshot(ctx context.Context) (tree string, refused []Refusal, err error)
+	// Changes lists what differs from one tree to another.
+	Changes(ctx context.Context, from, to string) ([]Change, error)
+	// Without is tree with everything below the folder dir taken out.
+	Without(ctx context.Context, tree, dir string) (string, error)
+}
+
+// AgentStart asks for one fresh agent process on the work tree.
+type AgentStart struct {
+	Name   string
+	Mode   run.Mode
+	Prompt string
+	// Progress is what the agent finds at ProgressPath. It is written before
+	// the process starts, and not again where the process is there already.
+	Progress     *progress.Doc
+	ProgressPath string
+	Wall, Idle   time.Duration
+	Attempt      int
+}
+
+// GateStart asks for one check on one tree.
+type GateStart struct {
+	Name string
+	Gate gate.Gate
+	Tree string
+}
+
+// Outcome says how an agent call ended, in the terms the loop decides by.
+type Outcome string
+
+// How an agent call may end.
+const (
+	// AgentCompleted: it ended by itself and says it went well.
+	AgentCompleted Outcome = "completed"
+	// AgentGaveUp: it ended by itself with an error of its own making, such as
+	// too many turns, or without any result. An attempt at the task.
+	AgentGaveUp Outcome = "gave_up"
+	// AgentTimedOut: it was stopped for silence or for taking too long.
+	AgentTimedOut Outcome = "timed_out"
+	// AgentBroken: it crashed, or the provider refused it (authentication,
+	// credit). Not an attempt at the task.
+	AgentBroken Outcome = "broken"
+	// AgentRateLimited: the provider asked to come back later. A wait.
+	AgentRateLimited Outcome = "rate_limited"
+	// AgentOverBudget: the gateway refused a request that the budget does not
+	// cover.
+	AgentOverBudget Outcome = "over_budget"
+)
+
+// AgentStatus is what is known of an agent process.
+type AgentStatus struct {
+	Running bool
+	Outcome Outcome
+	// Final is the last text the agent said.
+	Final string
+	// Detail is what went wrong, in the agent's or the provider's words.
+	Detail   string
+	Usage    run.Usage
+	Model    string
+	RetryAt  time.Time
+	Started  time.Time
+	Finished time.Time
+}
+
+// GateStatus is what is known of a running check.
+type GateStatus struct {
+	Running bool
+	Result  gate.Result
+}
+
+// ErrGone is returned by Observe when the process and what it left behind no
+// longer exist: the machine was lost or cleaned. The iteration is repeated.
+var ErrGone = errors.New("loop: the process and its record are gone")
+
+// Runner starts and observes agents and checks in sandboxes.
+type Runner interface {
+	// StartAgent starts a fresh agent, or finds the one of that name.
+	StartAgent(ctx context.Context, s State, a AgentStart) (Handle, error)
+	ObserveAgent(ctx context.Context, h Handle) (AgentStatus, error)
+	// StartGate starts a check on a clean copy of the tree.
+	StartGate(ctx context.Context, s State, g GateStart) (Handle, error)
+	ObserveGate(ctx context.Context, h Handle, g GateStart) (GateStatus, error)
+	// Stop ends the process and all it started. Stopping twice is fine.
+	Stop(ctx context.Context, h Handle, reason string) error
+	// Remove forgets the process; nothing of it is left but its transcript.
+	Remove(ctx context.Context, h Handle) error
+}
+
+// Landing is a proposal that passed and is to become a commit.
+type Landing struct {
+	State     State
+	Iteration int
+	Task      run.Task
+	Tree      string
+	Model     string
+	Usage     run.Usage
+	// Closing marks the commit that removes progress.md at the end.
+	Closing bool
+	// Planned marks the commit that holds a plan and nothing else.
+	Planned bool
+}
+
+// Landed is a commit on the branch.
+type Landed struct {
+	// OID is "" where the tree was put in place and commits are not wanted.
+	OID     string
+	Tree    string
+	Subject string
+	TaskID  string
+	// Verified is GitHub's word that the commit is signed; nil where nobody
+	// signs.
+	Verified *bool
+}
+
+// Publisher brings results to where people see them.
+type Publisher interface {
+	// Begin tells that the run has begun.
+	Begin(ctx context.Context, s State) error
+	// Land makes the tree a commit on the branch. Landing the same iteration
+	// and tree again finds the commit that is there.
+	Land(ctx context.Context, l Landing) (Landed, error)
+	// Show brings the pull request up to date with the state; nil where there
+	// is none.
+	Show(ctx context.Context, s State) (*PullRequest, error)
+	// Screen says which changes policy does not let through.
+	Screen(changes []Change) []Refusal
+}

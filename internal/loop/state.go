@@ -1,0 +1,267 @@
+package loop
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/plan"
+	"github.com/org/ralph-action/internal/prompt"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// Stage is the exact point a run has reached within its phase. Each one is
+// persisted; a crash resumes there.
+type Stage string
+
+// The stages, in the order a run without failures goes through them.
+const (
+	stageOpen       Stage = "open"        // lay out the work tree, find the progress file
+	stageBegin      Stage = "begin"       // tell people that the run has begun
+	stagePick       Stage = "pick"        // exit conditions, then the next task
+	stageStart      Stage = "start"       // start the agent
+	stageWatch      Stage = "watch"       // the agent works
+	stageJudge      Stage = "judge"       // read and verify what it proposes
+	stageGate       Stage = "gate"        // start the next check
+	stageGateWatch  Stage = "gate_watch"  // the check runs
+	stageLand       Stage = "land"        // commit
+	stageShow       Stage = "show"        // bring what people see up to date
+	stageFinalGates Stage = "final_gates" // start the next final check
+	stageFinalWatch Stage = "final_watch" // the final check runs
+	stageClose      Stage = "close"       // the closing commit
+	stageEnd        Stage = "end"         // tell people how it ended
+)
+
+// Subject is what a run is about: an issue, or a plan file.
+type Subject struct {
+	// Key binds progress.md to the subject: "issue:<node id>" or "plan:<slug>".
+	Key string
+	// Slug is the folder below .ralph/ and, behind "ralph/", the branch.
+	Slug string
+	// Name is what people call it.
+	Name string
+	// PlanFile is how the agent is told where the plan comes from.
+	PlanFile string
+	// RequestedBy is the login of the person who started the run, "" locally.
+	RequestedBy   string
+	RequestedByID int64
+}
+
+// ProcessKind says what a started process is.
+type ProcessKind string
+
+// The kinds of processes a run starts.
+const (
+	ProcessAgent ProcessKind = "agent"
+	ProcessGate  ProcessKind = "gate"
+)
+
+// Process is something that was started and is observed.
+type Process struct {
+	Kind ProcessKind
+	// Name is unique to this start; starting it twice is starting it once.
+	Name      string
+	Handle    Handle
+	StartedAt time.Time
+}
+
+// Proposal is the tree an agent left behind and what was found about it.
+type Proposal struct {
+	// Tree holds the proposed files and the accepted progress.md.
+	Tree string
+	// Progress is progress.md as it will be once the proposal has landed.
+	Progress string
+	// Done is the agent's own hint that everything is finished.
+	Done bool
+	// Plan marks the result of plan mode.
+	Plan bool
+}
+
+// Iteration is the record of one agent call.
+type Iteration struct {
+	Number    int
+	TaskID    string
+	StartedAt time.Time
+	Duration  time.Duration
+	Outcome   string
+	Landed    bool
+	Note      string
+	Model     string
+	Usage     run.Usage
+}
+
+// State is all a run needs to go on in another process. It holds no secrets.
+type State struct {
+	Run     run.ID
+	Subject Subject
+	Plan    plan.Plan
+	// Mode is what was asked for; whether the run plans first follows from it
+	// and from the tasks that are there.
+	Mode     run.Mode
+	Once     bool
+	NoCommit bool
+	// KeepProgress leaves progress.md on the branch when the run completes.
+	KeepProgress bool
+	Limits       run.Limits
+	// Gates are those asked for; DetectedGates those the base brings along.
+	Gates         []gate.Gate
+	DetectedGates []gate.Gate
+	NoDetect      bool
+	Image         string
+	Agent         string
+	// Model is the one asked for, SeenModel the one the agent says it used.
+	Model     string
+	SeenModel string
+
+	Phase     run.Phase
+	Stage     Stage
+	StartedAt time.Time
+	EndedAt   time.Time
+
+	Templates    prompt.Templates
+	Base         string // commit the branch started from
+	BaseTree     string
+	Head         string // last commit of the branch that is ours or taken in
+	HeadTree     string
+	Branch       string
+	BaseBranch   string
+	ProgressPath string
+	Progress     string // the accepted progress.md
+
+	Iteration  int
+	Starts     int // processes started so far; makes their names unique
+	TaskID     string
+	Attempts   map[string]int
+	Strikes    int // broken agent calls in a row, across tasks
+	Troubles   int // steps in a row that failed; counted by the driver
+	Waits      int // rate-limit waits in a row
+	Failure    string
+	Violations []string
+	Process    *Process
+	Proposal   *Proposal
+	GateIndex  int
+	GateMemo   map[string]gate.Result
+	GateLast   []gate.Result // of the last proposal, for the PR
+	Reopened   map[string]int
+
+	Commits     []Landed
+	Closing     *Landed
+	PullRequest *PullRequest
+	History     []Iteration
+	Usage       run.Usage
+	HintDone    bool
+
+	CancelRequested bool
+	CancelReason    string
+	WaitUntil       time.Time
+	Resume          Stage // where to go on after WaitUntil
+
+	End       run.EndReason
+	EndDetail string
+}
+
+// PullRequest is where the run's work is reviewed.
+type PullRequest struct {
+	Number int
+	NodeID string
+	URL    string
+	Draft  bool
+	Body   string
+}
+
+// Request is what a door asks a new run to do.
+type Request struct {
+	Run          run.ID
+	Subject      Subject
+	Plan         plan.Plan
+	Mode         run.Mode
+	Once         bool
+	NoCommit     bool
+	KeepProgress bool
+	Limits       run.Limits
+	Gates        []gate.Gate
+	NoDetect     bool
+	Image        string
+	Agent        string
+	Model        string
+}
+
+// NewState is the state of a run that has not begun.
+func NewState(r Request, now time.Time) State {
+	gates := make([]gate.Gate, len(r.Gates))
+	for i, g := range r.Gates {
+		gates[i] = g.WithDefaults()
+	}
+	return State{
+		Run: r.Run, Subject: r.Subject, Plan: r.Plan, Mode: r.Mode, Once: r.Once,
+		NoCommit: r.NoCommit || r.Plan.NoCommit, KeepProgress: r.KeepProgress,
+		Limits: r.Limits.WithDefaults(run.DefaultLimits()),
+		Gates:  gates, NoDetect: r.NoDetect, Image: r.Image, Agent: r.Agent, Model: r.Model,
+		Phase: run.PhaseQueued, Stage: stageOpen, StartedAt: now,
+		Attempts: map[string]int{}, GateMemo: map[string]gate.Result{}, Reopened: map[string]int{},
+	}
+}
+
+// apply takes the repository's settings where the door left a choice.
+func (s *State) apply(set Settings) {
+	if set.Limits != (run.Limits{}) {
+		s.Limits = set.Limits
+	}
+	if len(s.Gates) == 0 {
+		for _, g := range set.Gates {
+			s.Gates = append(s.Gates, g.WithDefaults())
+		}
+	}
+	if s.Image == "" {
+		s.Image = set.Image
+	}
+	if s.Model == "" {
+		s.Model = set.Model
+	}
+	s.KeepProgress = s.KeepProgress || set.KeepProgress
+}
+
+// stateVersion changes when a stored state can no longer be read as it stands.
+const stateVersion = 1
+
+type storedState struct {
+	Version int
+	State   State
+}
+
+// Encode gives the stored form of s.
+func Encode(s State) ([]byte, error) {
+	b, err := json.Marshal(storedState{Version: stateVersion, State: s})
+	if err != nil {
+		return nil, fmt.Errorf("encode run state: %w", err)
+	}
+	return b, nil
+}
+
+// ErrStateVersion is returned for a state another version of this program
+// stored in a form this one does not know.
+var ErrStateVersion = errors.New("loop: unknown version of the stored state")
+
+// Decode reads the stored form of a state.
+func Decode(b []byte) (State, error) {
+	var stored storedState
+	if err := json.Unmarshal(b, &stored); err != nil {
+		return State{}, fmt.Errorf("decode run state: %w", err)
+	}
+	if stored.Version != stateVersion {
+		return State{}, fmt.Errorf("%w: %d", ErrStateVersion, stored.Version)
+	}
+	s := stored.State
+	if s.Attempts == nil {
+		s.Attempts = map[string]int{}
+	}
+	if s.GateMemo == nil {
+		s.GateMemo = map[string]gate.Result{}
+	}
+	if s.Reopened == nil {
+		s.Reopened = map[string]int{}
+	}
+	return s, nil
+}

@@ -1,0 +1,760 @@
+package loop
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/prompt"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// How many times something is tried before the run gives up on it.
+const (
+	// maxStrikes broken agent calls in a row, across tasks, end the run.
+	maxStrikes = 3
+	// maxPlanAttempts bounds the calls that may be spent on a plan.
+	maxPlanAttempts = 3
+	// maxReopen bounds how often one failing final check becomes a task.
+	maxReopen = 2
+	// maxMoves bounds how often the branch may move under a run in a row.
+	maxMoves = 3
+)
+
+// Rate-limit waits without a reset time from the provider: doubled from the
+// first to the last.
+const (
+	firstWait = time.Minute
+	lastWait  = 30 * time.Minute
+)
+
+// planKey stands for the plan where attempts are counted by task id, and
+// moveKey for the branch moving under the run.
+const (
+	planKey = "(plan)"
+	moveKey = "(moved)"
+)
+
+// ErrBranchMoved is returned by a Publisher when the branch's tip is neither
+// the one the proposal was made on nor the commit that lands it.
+var ErrBranchMoved = errors.New("loop: somebody else moved the branch")
+
+// Rejection is returned by a Publisher that must not let a proposal through.
+// It fails the attempt, not the run.
+type Rejection struct{ Refusals []Refusal }
+
+// Error implements error.
+func (r *Rejection) Error() string { return "loop: rejected: " + listRefusals(r.Refusals) }
+
+// NextKind says how a driver goes on after a step.
+type NextKind int
+
+// The ways to go on.
+const (
+	// Continue: call Step again at once.
+	Continue NextKind = iota
+	// Wait: a process runs; call Step again when it ended, or now and then.
+	Wait
+	// Sleep: call Step again at Until.
+	Sleep
+	// Done: the run has ended.
+	Done
+)
+
+// Next is what comes after a step.
+type Next struct {
+	Kind   NextKind
+	Handle Handle    // Wait
+	Until  time.Time // Sleep
+}
+
+// Engine takes steps. It holds no state of any run.
+type Engine struct {
+	Workspace Workspace
+	Runner    Runner
+	Publisher Publisher
+	// Now is the clock.
+	Now func() time.Time
+	// Emit tells what happens; nil tells nobody.
+	Emit func(run.Event)
+}
+
+// Step takes the run one transition further. On an error the state is the one
+// that was handed in and the step may be repeated.
+func (e *Engine) Step(ctx context.Context, s State) (State, Next, error) {
+	old := s
+	s.Attempts, s.GateMemo, s.Reopened = maps.Clone(s.Attempts), maps.Clone(s.GateMemo), maps.Clone(s.Reopened)
+	if s.Process != nil {
+		p := *s.Process
+		s.Process = &p
+	}
+	next, err := e.step(ctx, &s)
+	if err != nil {
+		return old, Next{}, err
+	}
+	return s, next, nil
+}
+
+func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
+	if s.Phase.Terminal() {
+		return Next{Kind: Done}, nil
+	}
+	if s.CancelRequested && s.Stage != stageEnd {
+		return e.cancel(ctx, s)
+	}
+	if !s.WaitUntil.IsZero() {
+		if e.Now().Before(s.WaitUntil) {
+			if e.overdue(*s) {
+				return e.finish(s, run.EndDeadline, "")
+			}
+			return Next{Kind: Sleep, Until: s.WaitUntil}, nil
+		}
+		s.WaitUntil = time.Time{}
+		s.Stage = s.Resume
+	}
+	switch s.Stage {
+	case stageOpen:
+		return e.open(ctx, s)
+	case stageBegin:
+		return e.begin(ctx, s)
+	case stagePick:
+		return e.pick(ctx, s)
+	case stageStart:
+		return e.start(ctx, s)
+	case stageWatch:
+		return e.watch(ctx, s)
+	case stageJudge:
+		return e.judge(ctx, s)
+	case stageGate, stageFinalGates:
+		return e.startGate(ctx, s)
+	case stageGateWatch, stageFinalWatch:
+		return e.watchGate(ctx, s)
+	case stageLand:
+		return e.land(ctx, s)
+	case stageShow:
+		return e.show(ctx, s)
+	case stageClose:
+		return e.close(ctx, s)
+	case stageEnd:
+		return e.end(ctx, s)
+	default:
+		return Next{}, fmt.Errorf("run %s is at unknown stage %q", s.Run, s.Stage)
+	}
+}
+
+// open lays out the work tree and finds, or makes, the progress file.
+func (e *Engine) open(ctx context.Context, s *State) (Next, error) {
+	s.Phase = run.PhasePreparing
+	opened, err := e.Workspace.Open(ctx, *s)
+	if err != nil {
+		return Next{}, fmt.Errorf("open workspace: %w", err)
+	}
+	s.Branch, s.BaseBranch, s.Base, s.BaseTree = opened.Branch, opened.BaseBranch, opened.Base, opened.BaseTree
+	s.Head, s.HeadTree, s.Templates = opened.Head, opened.HeadTree, opened.Templates
+	s.apply(opened.Settings)
+	if !s.NoDetect && len(s.Gates) == 0 {
+		s.DetectedGates = gate.Detect(e.Workspace.Root)
+	}
+	doc, err := e.findProgress(ctx, s)
+	if err != nil {
+		return Next{}, err
+	}
+	if len(s.Plan.Tasks) > 0 {
+		if _, total := progress.Counts(doc.Tasks()); total == 0 {
+			if err := doc.SetTasks(s.Plan.Tasks); err != nil {
+				return Next{}, fmt.Errorf("write the plan's tasks: %w", err)
+			}
+		}
+	}
+	doc.AssignIDs()
+	s.Progress = string(doc.Bytes())
+	s.Stage = stageBegin
+	return Next{}, nil
+}
+
+// findProgress reads the progress file that is bound to this subject. A file
+// bound to another subject is not ours: it stays, and ours gets another path.
+func (e *Engine) findProgress(ctx context.Context, s *State) (*progress.Doc, error) {
+	for n := 1; ; n++ {
+		dir := ".ralph/" + s.Subject.Slug
+		if n > 1 {
+			dir = fmt.Sprintf("%s-%d", dir, n)
+		}
+		s.ProgressPath = dir + "/progress.md"
+		doc, err := e.Workspace.ReadProgress(ctx, s.ProgressPath)
+		if errors.Is(err, fs.ErrNotExist) {
+			return progress.New(s.Subject.Name, progress.Binding{Key: s.Subject.Key, PlanSHA256: s.Plan.SHA256}), nil
+		}
+		if err != nil {
+			if n < 10 {
+				continue // something unreadable stands there; leave it alone
+			}
+			return nil, fmt.Errorf("read %s: %w", s.ProgressPath, err)
+		}
+		if b, ok := doc.Binding(); ok && b.Key == s.Subject.Key {
+			return doc, nil
+		}
+		if n >= 10 {
+			return nil, &run.UserError{
+				Message: fmt.Sprintf("%s and nine like it belong to other plans", ".ralph/"+s.Subject.Slug+"/progress.md"),
+				Hint:    "remove those that are finished",
+			}
+		}
+	}
+}
+
+func (e *Engine) begin(ctx context.Context, s *State) (Next, error) {
+	if err := e.Publisher.Begin(ctx, *s); err != nil {
+		return Next{}, fmt.Errorf("announce the run: %w", err)
+	}
+	doc, err := progress.Parse([]byte(s.Progress))
+	if err != nil {
+		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	done, total := progress.Counts(doc.Tasks())
+	e.emit(run.Event{Kind: run.EventRunStarted, Done: done, Total: total, Text: s.Subject.Name}, s)
+	if total == 0 {
+		if s.Mode == run.ModeBuild {
+			return e.finish(s, run.EndFailed, "there are no tasks to build; run it in plan mode first")
+		}
+		s.Phase = run.PhasePlanning
+		return e.prepareAgent(s, "")
+	}
+	if s.Mode == run.ModePlan {
+		s.Proposal = &Proposal{Progress: s.Progress, Plan: true}
+		return e.landPlan(ctx, s)
+	}
+	s.Phase, s.Stage = run.PhaseIterating, stagePick
+	return Next{}, nil
+}
+
+// prepareAgent notes the intent to start an agent for the task (or, with "",
+// the planner). The start itself is the next step.
+func (e *Engine) prepareAgent(s *State, task string) (Next, error) {
+	s.Starts++
+	s.TaskID = task
+	s.Proposal = nil
+	s.Process = &Process{Kind: ProcessAgent, Name: processName(*s), StartedAt: e.Now()}
+	s.Stage = stageStart
+	return Next{}, nil
+}
+
+func processName(s State) string { return fmt.Sprintf("%s-%d", s.Run, s.Starts) }
+
+// pick looks at the exit conditions, then at the tasks.
+func (e *Engine) pick(_ context.Context, s *State) (Next, error) {
+	doc, err := progress.Parse([]byte(s.Progress))
+	if err != nil {
+		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	tasks := doc.Tasks()
+	switch done, total := progress.Counts(tasks); {
+	case total == 0:
+		return e.finish(s, run.EndFailed, "the plan holds no task")
+	case done == total:
+		s.Phase, s.Stage, s.GateIndex = run.PhaseFinishing, stageFinalGates, 0
+		return Next{}, nil
+	case e.overdue(*s):
+		return e.finish(s, run.EndDeadline, "")
+	case s.Limits.BudgetUSD > 0 && s.Usage.CostUSD >= s.Limits.BudgetUSD:
+		return e.finish(s, run.EndBudgetExhausted, fmt.Sprintf("$%.2f of $%.2f are spent", s.Usage.CostUSD, s.Limits.BudgetUSD))
+	case s.Once && s.Iteration > 0:
+		return e.finish(s, run.EndSingleIteration, "")
+	case s.Limits.MaxIterations > 0 && s.Iteration >= s.Limits.MaxIterations:
+		return e.finish(s, run.EndMaxIterations, fmt.Sprintf("the limit is %d", s.Limits.MaxIterations))
+	}
+	task, ok := choose(tasks, s.TaskID, s.Attempts, s.Limits.TaskAttempts)
+	if !ok {
+		return e.finish(s, run.EndBlocked, "")
+	}
+	s.Iteration++
+	done, total := progress.Counts(tasks)
+	e.emit(run.Event{Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total}, s)
+	return e.prepareAgent(s, task.ID)
+}
+
+// choose picks the next task: the one in progress first, then the open one of
+// the best priority whose attempts are left, in the order of the file.
+func choose(tasks []run.Task, current string, attempts map[string]int, limit int) (run.Task, bool) {
+	var best run.Task
+	found := false
+	for _, t := range tasks {
+		if !t.Actionable() || (limit > 0 && attempts[t.ID] >= limit) {
+			continue
+		}
+		if t.ID == current {
+			return t, true
+		}
+		if !found || rank(t) < rank(best) {
+			best, found = t, true
+		}
+	}
+	return best, found
+}
+
+func rank(t run.Task) int {
+	if t.Priority == 0 {
+		return 1 << 30
+	}
+	return t.Priority
+}
+
+// start makes the prompt and starts the agent on the accepted progress.
+func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
+	doc, err := progress.Parse([]byte(s.Progress))
+	if err != nil {
+		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	mode := run.ModeBuild
+	var task run.Task
+	attempt := s.Attempts[planKey] + 1
+	if s.Phase == run.PhasePlanning {
+		mode = run.ModePlan
+	} else {
+		task, err = findTask(doc, s.TaskID)
+		if err != nil {
+			return Next{}, err
+		}
+		attempt = s.Attempts[s.TaskID] + 1
+	}
+	gates := e.gates(*s)
+	commands := make([]string, 0, len(gates))
+	for _, g := range gates {
+		commands = append(commands, g.Command)
+	}
+	text, err := prompt.Render(s.Templates, prompt.Input{
+		Mode: mode, PlanName: s.Subject.Name, PlanFile: s.Subject.PlanFile, ProgressFile: s.ProgressPath,
+		PlanText: s.Plan.Text, Task: task, Progress: doc, Attempt: attempt,
+		LastFailure: s.Failure, Violations: s.Violations, GateCommands: commands, Nonce: nonce(*s),
+	})
+	if err != nil {
+		return Next{}, fmt.Errorf("render prompt: %w", err)
+	}
+	h, err := e.Runner.StartAgent(ctx, *s, AgentStart{
+		Name: s.Process.Name, Mode: mode, Prompt: text, Attempt: attempt,
+		Progress: doc, ProgressPath: s.ProgressPath,
+		Wall: e.wall(*s), Idle: max(s.Limits.IdleTimeout, 0),
+	})
+	if err != nil {
+		return Next{}, fmt.Errorf("start agent: %w", err)
+	}
+	s.Process.Handle = h
+	s.Stage = stageWatch
+	done, total := progress.Counts(doc.Tasks())
+	e.emit(run.Event{Kind: run.EventAgentStarted, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total}, s)
+	return Next{}, nil
+}
+
+// nonce marks where untrusted text begins and ends in a prompt. Who wrote the
+// text could not know it: the run's name is made at random after that.
+func nonce(s State) string {
+	sum := sha256.Sum256([]byte(processName(s) + "\x00" + s.Plan.SHA256))
+	return hex.EncodeToString(sum[:8])
+}
+
+// wall is the time one agent call may take: the iteration's limit, or what is
+// left until the deadline of the run.
+func (e *Engine) wall(s State) time.Duration {
+	wall := s.Limits.IterationTimeout
+	if s.Limits.RunTimeout > 0 {
+		left := max(s.StartedAt.Add(s.Limits.RunTimeout).Sub(e.Now()), time.Second)
+		if wall <= 0 || left < wall {
+			wall = left
+		}
+	}
+	return max(wall, 0)
+}
+
+func (e *Engine) overdue(s State) bool {
+	return s.Limits.RunTimeout > 0 && !e.Now().Before(s.StartedAt.Add(s.Limits.RunTimeout))
+}
+
+// gates are the checks a proposal has to pass, by what is known so far.
+func (e *Engine) gates(s State) []gate.Gate {
+	if len(s.Gates) > 0 {
+		return s.Gates
+	}
+	return s.DetectedGates
+}
+
+// watch looks at the agent; when it has ended, the outcome decides.
+func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
+	status, err := e.Runner.ObserveAgent(ctx, s.Process.Handle)
+	if errors.Is(err, ErrGone) {
+		// Nothing is left to judge; the iteration is repeated from the branch.
+		return e.prepareAgent(s, s.TaskID)
+	}
+	if err != nil {
+		return Next{}, fmt.Errorf("observe agent: %w", err)
+	}
+	if status.Running {
+		return Next{Kind: Wait, Handle: s.Process.Handle}, nil
+	}
+	s.Usage = s.Usage.Add(status.Usage)
+	if status.Model != "" {
+		s.SeenModel = status.Model
+	}
+	s.History = append(s.History[:len(s.History):len(s.History)], Iteration{
+		Number: s.Iteration, TaskID: s.TaskID, StartedAt: status.Started,
+		Duration: status.Finished.Sub(status.Started), Outcome: string(status.Outcome),
+		Note: oneLine(status.Detail, 300), Model: status.Model, Usage: status.Usage,
+	})
+	e.emit(run.Event{Kind: run.EventAgentFinished, TaskID: s.TaskID, Text: string(status.Outcome)}, s)
+
+	switch status.Outcome {
+	case AgentRateLimited:
+		return e.wait(ctx, s, status)
+	case AgentOverBudget:
+		if err := e.forget(ctx, s); err != nil {
+			return Next{}, err
+		}
+		return e.finish(s, run.EndBudgetExhausted, oneLine(status.Detail, 300))
+	case AgentBroken:
+		return e.broken(ctx, s, status)
+	case AgentCompleted, AgentGaveUp, AgentTimedOut:
+		s.Strikes, s.Waits = 0, 0
+		s.Proposal = &Proposal{Done: hintsDone(status.Final), Plan: s.Phase == run.PhasePlanning}
+		s.Failure = ""
+		if status.Outcome != AgentCompleted {
+			s.Failure = "The last call did not end well: " + oneLine(status.Detail, 600) + "."
+		} else if said, ok := contradiction(status.Final); ok {
+			s.Failure = fmt.Sprintf("The last call said %q. A task counts as done only when all of it is.", said)
+		}
+		s.Stage = stageJudge
+		return Next{}, nil
+	default:
+		return Next{}, fmt.Errorf("agent ended with unknown outcome %q", status.Outcome)
+	}
+}
+
+// wait notes when the provider wants to be asked again. It costs neither an
+// attempt nor an iteration.
+func (e *Engine) wait(ctx context.Context, s *State, status AgentStatus) (Next, error) {
+	if err := e.forget(ctx, s); err != nil {
+		return Next{}, err
+	}
+	until := status.RetryAt
+	if !until.After(e.Now()) {
+		until = e.Now().Add(min(firstWait<<min(s.Waits, 10), lastWait))
+	}
+	s.Waits++
+	task := s.TaskID
+	if _, err := e.prepareAgent(s, task); err != nil {
+		return Next{}, err
+	}
+	s.Resume, s.WaitUntil = s.Stage, until
+	e.emit(run.Event{Kind: run.EventWaiting, TaskID: task, Text: "the provider asks to come back at " + until.UTC().Format("15:04:05 MST")}, s)
+	return Next{Kind: Sleep, Until: until}, nil
+}
+
+// broken answers a crash or a refusal by the provider: try again, but three in
+// a row are not going to mend themselves.
+func (e *Engine) broken(ctx context.Context, s *State, status AgentStatus) (Next, error) {
+	if err := e.forget(ctx, s); err != nil {
+		return Next{}, err
+	}
+	s.Strikes++
+	detail := oneLine(status.Detail, 600)
+	e.emit(run.Event{Kind: run.EventAttemptFailed, TaskID: s.TaskID, Text: "the agent broke: " + detail}, s)
+	if s.Strikes >= maxStrikes {
+		return e.finish(s, run.EndFailed, fmt.Sprintf("the agent broke %d times in a row: %s", s.Strikes, detail))
+	}
+	if e.overdue(*s) {
+		return e.finish(s, run.EndDeadline, "")
+	}
+	return e.prepareAgent(s, s.TaskID)
+}
+
+// forget removes the ended process; its record has been taken into the state.
+func (e *Engine) forget(ctx context.Context, s *State) error {
+	if s.Process == nil {
+		return nil
+	}
+	if s.Process.Handle != "" {
+		if err := e.Runner.Remove(ctx, s.Process.Handle); err != nil {
+			return fmt.Errorf("remove %s: %w", s.Process.Name, err)
+		}
+	}
+	s.Process = nil
+	return nil
+}
+
+// cancel stops what runs and ends the run; finished tasks stay landed, and
+// the work tree stays for whoever resumes.
+func (e *Engine) cancel(ctx context.Context, s *State) (Next, error) {
+	if s.Process != nil && s.Process.Handle != "" {
+		if err := e.Runner.Stop(ctx, s.Process.Handle, "cancelled"); err != nil {
+			return Next{}, fmt.Errorf("stop %s: %w", s.Process.Name, err)
+		}
+	}
+	if err := e.forget(ctx, s); err != nil {
+		return Next{}, err
+	}
+	return e.finish(s, run.EndCancelled, s.CancelReason)
+}
+
+// Fail ends a run that its surroundings do not let go on: what is wrong was
+// found outside of a step, or by a step that fails again and again. The next
+// steps tell people.
+func (e *Engine) Fail(s State, detail string) State {
+	s.End, s.EndDetail = run.EndFailed, detail
+	s.Phase, s.Stage = run.PhaseFinishing, stageEnd
+	s.WaitUntil = time.Time{}
+	return s
+}
+
+// finish sets the reason and leaves the telling to the last stage.
+func (e *Engine) finish(s *State, reason run.EndReason, detail string) (Next, error) {
+	s.End, s.EndDetail = reason, detail
+	s.Phase, s.Stage = run.PhaseFinishing, stageEnd
+	s.WaitUntil = time.Time{}
+	return Next{}, nil
+}
+
+// landPlan publishes the plan and ends plan mode.
+func (e *Engine) landPlan(ctx context.Context, s *State) (Next, error) {
+	doc, err := progress.Parse([]byte(s.Proposal.Progress))
+	if err != nil {
+		return Next{}, fmt.Errorf("read the plan: %w", err)
+	}
+	if err := e.Workspace.WriteProgress(ctx, s.ProgressPath, doc); err != nil {
+		return Next{}, fmt.Errorf("write %s: %w", s.ProgressPath, err)
+	}
+	tree, refused, err := e.Workspace.Snapshot(ctx)
+	if err != nil {
+		return Next{}, fmt.Errorf("read the work tree: %w", err)
+	}
+	if len(refused) > 0 {
+		return Next{}, fmt.Errorf("read the work tree: %s", listRefusals(refused))
+	}
+	s.Proposal.Tree = tree
+	if tree == s.HeadTree {
+		return e.finish(s, run.EndPlanned, "")
+	}
+	s.Stage = stageLand
+	return Next{}, nil
+}
+
+// land makes the proposal a commit.
+func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
+	l := Landing{State: *s, Iteration: s.Iteration, Tree: s.Proposal.Tree, Model: s.SeenModel, Planned: s.Proposal.Plan}
+	if n := len(s.History); n > 0 {
+		l.Usage = s.History[n-1].Usage
+	}
+	if !s.Proposal.Plan {
+		doc, err := progress.Parse([]byte(s.Proposal.Progress))
+		if err != nil {
+			return Next{}, fmt.Errorf("read the proposed progress: %w", err)
+		}
+		if l.Task, err = findTask(doc, s.TaskID); err != nil {
+			return Next{}, err
+		}
+	}
+	landed, err := e.Publisher.Land(ctx, l)
+	var rejected *Rejection
+	switch {
+	case errors.Is(err, ErrBranchMoved):
+		return e.moved(s)
+	case errors.As(err, &rejected):
+		return e.reject(ctx, s, rejected.Refusals)
+	case err != nil:
+		return Next{}, fmt.Errorf("land %s: %w", s.TaskID, err)
+	}
+	delete(s.Attempts, moveKey)
+	landed.TaskID = l.Task.ID
+	s.Commits = append(s.Commits[:len(s.Commits):len(s.Commits)], landed)
+	s.HeadTree = landed.Tree
+	if landed.OID != "" { // nothing is committed where that was not wanted
+		s.Head = landed.OID
+	}
+	s.Progress = s.Proposal.Progress
+	s.HintDone = s.Proposal.Done
+	s.Failure = ""
+	if n := len(s.History); n > 0 && !l.Planned {
+		h := s.History[n-1]
+		h.Landed = true
+		s.History = append(s.History[:n-1:n-1], h)
+	}
+	s.Stage = stageShow
+	e.emit(run.Event{Kind: run.EventCommitted, TaskID: l.Task.ID, TaskTitle: l.Task.Title, Text: landed.OID}, s)
+	if l.Planned {
+		s.Proposal = nil
+		return e.finish(s, run.EndPlanned, "")
+	}
+	doc, err := progress.Parse([]byte(s.Progress))
+	if err != nil {
+		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	done, total := progress.Counts(doc.Tasks())
+	e.emit(run.Event{Kind: run.EventTaskDone, TaskID: l.Task.ID, TaskTitle: l.Task.Title, Done: done, Total: total}, s)
+	s.Proposal, s.TaskID = nil, ""
+	return Next{}, nil
+}
+
+// moved takes in a branch that somebody else pushed to: lay the tree out anew
+// at its tip and repeat the iteration there. Nothing is overwritten.
+func (e *Engine) moved(s *State) (Next, error) {
+	s.Attempts[moveKey]++
+	if s.Attempts[moveKey] >= maxMoves {
+		return e.finish(s, run.EndFailed, "the branch moved under the run each time it wanted to commit")
+	}
+	s.Proposal, s.Process = nil, nil
+	s.Phase, s.Stage = run.PhasePreparing, stageOpen
+	return Next{}, nil
+}
+
+func (e *Engine) show(ctx context.Context, s *State) (Next, error) {
+	if err := e.publish(ctx, s); err != nil {
+		return Next{}, err
+	}
+	s.Stage = stagePick
+	return Next{}, nil
+}
+
+func (e *Engine) publish(ctx context.Context, s *State) error {
+	pr, err := e.Publisher.Show(ctx, *s)
+	if err != nil {
+		return fmt.Errorf("show progress: %w", err)
+	}
+	if pr != nil {
+		s.PullRequest = pr
+	}
+	return nil
+}
+
+// close lands the commit that takes progress.md away again, where the
+// repository does not keep it.
+func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
+	reason := run.EndAllTasksComplete
+	if s.HintDone {
+		reason = run.EndRalphDone
+	}
+	if s.KeepProgress || s.NoCommit || s.Head == s.Base {
+		return e.finish(s, reason, "")
+	}
+	tree, err := e.Workspace.Without(ctx, s.HeadTree, path.Dir(s.ProgressPath))
+	if err != nil {
+		return Next{}, fmt.Errorf("take out %s: %w", s.ProgressPath, err)
+	}
+	if tree == s.HeadTree {
+		return e.finish(s, reason, "")
+	}
+	landed, err := e.Publisher.Land(ctx, Landing{State: *s, Iteration: s.Iteration, Tree: tree, Model: s.SeenModel, Closing: true})
+	if errors.Is(err, ErrBranchMoved) {
+		// Somebody works on the branch already; the file may stay.
+		return e.finish(s, reason, "")
+	}
+	if err != nil {
+		return Next{}, fmt.Errorf("land the closing commit: %w", err)
+	}
+	s.Closing, s.Head, s.HeadTree = &landed, landed.OID, landed.Tree
+	return e.finish(s, reason, "")
+}
+
+// end records what is worth remembering, tells people, and closes the run.
+func (e *Engine) end(ctx context.Context, s *State) (Next, error) {
+	if err := e.forget(ctx, s); err != nil {
+		return Next{}, err
+	}
+	if !s.End.Complete() && s.End != run.EndPlanned && len(s.Commits) > 0 {
+		if err := e.record(ctx, s); err != nil {
+			return Next{}, err
+		}
+	}
+	switch s.End { //nolint:exhaustive // every other reason is a run that has done what it could
+	case run.EndCancelled:
+		s.Phase = run.PhaseCancelled
+	case run.EndFailed:
+		s.Phase = run.PhaseFailed
+	default:
+		s.Phase = run.PhaseDone
+	}
+	s.EndedAt = e.Now()
+	if err := e.publish(ctx, s); err != nil {
+		return Next{}, err
+	}
+	e.emit(run.Event{Kind: run.EventRunEnded, End: s.End, Text: s.EndDetail}, s)
+	return Next{Kind: Done}, nil
+}
+
+// record commits the progress file of a run that stopped short, so that the
+// next one knows which tasks are blocked and what was tried.
+func (e *Engine) record(ctx context.Context, s *State) error {
+	doc, err := progress.Parse([]byte(s.Progress))
+	if err != nil {
+		return fmt.Errorf("read the accepted progress: %w", err)
+	}
+	if err := e.Workspace.Reset(ctx, s.HeadTree); err != nil {
+		return fmt.Errorf("reset the work tree: %w", err)
+	}
+	if err := e.Workspace.WriteProgress(ctx, s.ProgressPath, doc); err != nil {
+		return fmt.Errorf("write %s: %w", s.ProgressPath, err)
+	}
+	tree, _, err := e.Workspace.Snapshot(ctx)
+	if err != nil {
+		return fmt.Errorf("read the work tree: %w", err)
+	}
+	if tree == s.HeadTree {
+		return nil
+	}
+	landed, err := e.Publisher.Land(ctx, Landing{State: *s, Iteration: s.Iteration, Tree: tree, Model: s.SeenModel, Planned: true})
+	if errors.Is(err, ErrBranchMoved) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("land the record: %w", err)
+	}
+	s.HeadTree = landed.Tree
+	if landed.OID != "" {
+		s.Commits = append(s.Commits[:len(s.Commits):len(s.Commits)], landed)
+		s.Head = landed.OID
+	}
+	return nil
+}
+
+func (e *Engine) emit(ev run.Event, s *State) {
+	if e.Emit == nil {
+		return
+	}
+	ev.Time, ev.Run, ev.Iteration, ev.CostUSD = e.Now(), s.Run, s.Iteration, s.Usage.CostUSD
+	e.Emit(ev)
+}
+
+func findTask(d *progress.Doc, id string) (run.Task, error) {
+	for _, t := range d.Tasks() {
+		if t.ID == id {
+			return t, nil
+		}
+	}
+	return run.Task{}, fmt.Errorf("task %s: %w", id, progress.ErrNoTask)
+}
+
+// oneLine is text on one line of at most n bytes.
+func oneLine(text string, n int) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > n {
+		text = strings.ToValidUTF8(text[:n], "") + "…"
+	}
+	return text
+}
+
+func listRefusals(refusals []Refusal) string {
+	parts := make([]string, 0, len(refusals))
+	for i, r := range refusals {
+		if i == 20 {
+			parts = append(parts, fmt.Sprintf("and %d more", len(refusals)-i))
+			break
+		}
+		parts = append(parts, fmt.Sprintf("%q: %s", r.Path, r.Reason))
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,294 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// judge reads what the agent left behind and verifies it in four layers:
+// contradiction (found when the agent ended), change, checkmark and signal.
+// What passes becomes a tree with the accepted progress.md in it.
+func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
+	if err := e.forget(ctx, s); err != nil {
+		return Next{}, err
+	}
+	before, err := progress.Parse([]byte(s.Progress))
+	if err != nil {
+		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	after, err := e.Workspace.ReadProgress(ctx, s.ProgressPath)
+	var unreadable error
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		after = nil
+	case err != nil && ctx.Err() != nil:
+		return Next{}, ctx.Err()
+	case err != nil:
+		after, unreadable = nil, err
+	}
+	if s.Proposal.Plan {
+		return e.judgePlan(ctx, s, before, after)
+	}
+	verdict := progress.Judge(before, after, s.TaskID)
+	s.Violations = nil
+	for _, v := range verdict.Violations {
+		s.Violations = append(s.Violations, v.Text)
+	}
+	s.Progress = string(verdict.Accepted.Bytes())
+	if unreadable != nil {
+		return e.reject(ctx, s, []Refusal{{Path: s.ProgressPath, Reason: "it must be a plain, readable file: " + unreadable.Error()}})
+	}
+	if s.Failure != "" {
+		return e.fail(ctx, s, s.Failure)
+	}
+
+	proposed, err := e.propose(s, verdict.Accepted)
+	if err != nil {
+		return Next{}, err
+	}
+	if err := e.Workspace.WriteProgress(ctx, s.ProgressPath, proposed); err != nil {
+		return Next{}, fmt.Errorf("write %s: %w", s.ProgressPath, err)
+	}
+	tree, refused, err := e.Workspace.Snapshot(ctx)
+	if err != nil {
+		return Next{}, fmt.Errorf("read the work tree: %w", err)
+	}
+	if len(refused) > 0 {
+		return e.reject(ctx, s, refused)
+	}
+	changes, err := e.Workspace.Changes(ctx, s.HeadTree, tree)
+	if err != nil {
+		return Next{}, fmt.Errorf("compare trees: %w", err)
+	}
+	code, foreign := splitChanges(changes, path.Dir(s.ProgressPath))
+	if len(foreign) > 0 {
+		return e.reject(ctx, s, foreign)
+	}
+	if refused := e.Publisher.Screen(code); len(refused) > 0 {
+		return e.reject(ctx, s, refused)
+	}
+	task, err := findTask(before, s.TaskID)
+	if err != nil {
+		return Next{}, err
+	}
+	if len(code) == 0 && !task.Verify {
+		if verdict.TickedAssigned {
+			return e.fail(ctx, s, "The last call ticked the task, yet it changed no file.")
+		}
+		return e.fail(ctx, s, "The last call ended without changing any file.")
+	}
+	s.Proposal = &Proposal{
+		Tree: tree, Progress: string(proposed.Bytes()),
+		Done: s.Proposal.Done || verdict.ClaimedDone,
+	}
+	s.GateIndex, s.GateLast = 0, nil
+	s.Stage = stageGate
+	return Next{}, nil
+}
+
+// propose is the progress file as it will be once this task has landed: its
+// box ticked, what was done noted, its failed attempts gone.
+func (e *Engine) propose(s *State, accepted *progress.Doc) (*progress.Doc, error) {
+	doc := accepted.Clone()
+	task, err := findTask(doc, s.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	if err := doc.Tick(s.TaskID); err != nil {
+		return nil, fmt.Errorf("tick %s: %w", s.TaskID, err)
+	}
+	if err := doc.SetCompleted([]string{task.ID + " " + task.Title}); err != nil {
+		return nil, fmt.Errorf("note what was completed: %w", err)
+	}
+	if err := doc.ClearAttempts(); err != nil {
+		return nil, fmt.Errorf("clear the attempts: %w", err)
+	}
+	if err := e.appendLog(s, doc, task.ID, ""); err != nil {
+		return nil, err
+	}
+	done, total := progress.Counts(doc.Tasks())
+	if done == total && !e.finalGates(*s) {
+		if err := doc.SetStatus(statusDone); err != nil {
+			return nil, fmt.Errorf("set the status: %w", err)
+		}
+	}
+	return doc, nil
+}
+
+// The two values of the Status section.
+const (
+	statusDone       = "RALPH_DONE"
+	statusInProgress = "IN_PROGRESS"
+)
+
+func (e *Engine) appendLog(s *State, doc *progress.Doc, completed, note string) error {
+	row := progress.LogRow{Iteration: s.Iteration, Completed: completed, Notes: note}
+	if n := len(s.History); n > 0 {
+		row.Started, row.Duration = s.History[n-1].StartedAt, s.History[n-1].Duration.Round(time.Second)
+	}
+	if err := doc.AppendLog(row); err != nil {
+		return fmt.Errorf("append to the iteration log: %w", err)
+	}
+	return nil
+}
+
+// judgePlan takes the tasks the planner wrote, and nothing else it did.
+func (e *Engine) judgePlan(ctx context.Context, s *State, before, after *progress.Doc) (Next, error) {
+	verdict := progress.JudgePlan(before, after)
+	if err := e.Workspace.Reset(ctx, s.HeadTree); err != nil {
+		return Next{}, fmt.Errorf("reset the work tree: %w", err)
+	}
+	s.Violations = nil
+	for _, v := range verdict.Violations {
+		s.Violations = append(s.Violations, v.Text)
+	}
+	if _, total := progress.Counts(verdict.Accepted.Tasks()); total == 0 {
+		s.Attempts[planKey]++
+		if s.Failure == "" {
+			s.Failure = "The last call wrote no task into the Tasks section of the progress file."
+		}
+		e.emit(run.Event{Kind: run.EventAttemptFailed, Text: s.Failure}, s)
+		if s.Attempts[planKey] >= maxPlanAttempts {
+			return e.finish(s, run.EndFailed, "the planner wrote no tasks: "+s.Failure)
+		}
+		return e.prepareAgent(s, "")
+	}
+	s.Failure, s.Violations = "", nil
+	s.Progress = string(verdict.Accepted.Bytes())
+	done, total := progress.Counts(verdict.Accepted.Tasks())
+	e.emit(run.Event{Kind: run.EventPlanned, Done: done, Total: total}, s)
+	if s.Mode == run.ModePlan {
+		s.Proposal = &Proposal{Progress: s.Progress, Plan: true}
+		return e.landPlan(ctx, s)
+	}
+	s.Proposal = nil
+	s.Phase, s.Stage = run.PhaseIterating, stagePick
+	return Next{}, nil
+}
+
+// splitChanges separates the work from the run's own folder, whose only file
+// is progress.md and is judged by its content. Anything else the agent did
+// below .ralph/ belongs to other runs or steers this one.
+func splitChanges(changes []Change, own string) (code []Change, foreign []Refusal) {
+	for _, c := range changes {
+		switch {
+		case c.Path == own+"/progress.md":
+		case strings.HasPrefix(c.Path, ".ralph/"):
+			foreign = append(foreign, Refusal{Path: c.Path, Reason: "only the run's own progress file may change below .ralph/"})
+		default:
+			code = append(code, c)
+		}
+	}
+	return code, foreign
+}
+
+// reject fails the attempt for what must not even be looked at, and takes the
+// tree back to the last good one: what is refused must not linger in it.
+func (e *Engine) reject(ctx context.Context, s *State, refused []Refusal) (Next, error) {
+	if err := e.Workspace.Reset(ctx, s.HeadTree); err != nil {
+		return Next{}, fmt.Errorf("reset the work tree: %w", err)
+	}
+	return e.fail(ctx, s, "These paths of the last call cannot be accepted, and the files were put back as they were: "+listRefusals(refused)+".")
+}
+
+// fail notes a failed attempt at the task, where the next one reads it. After
+// the last attempt the task is blocked and the tree goes back to the last good
+// one, so that the next task starts clean.
+func (e *Engine) fail(ctx context.Context, s *State, why string) (Next, error) {
+	s.Proposal, s.Process = nil, nil
+	s.Attempts[s.TaskID]++
+	s.Failure = why
+	short := oneLine(why, 300)
+	if n := len(s.History); n > 0 {
+		h := s.History[n-1]
+		h.Note = short
+		s.History = append(s.History[:n-1:n-1], h)
+	}
+	doc, err := progress.Parse([]byte(s.Progress))
+	if err != nil {
+		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	task, err := findTask(doc, s.TaskID)
+	if err != nil {
+		return Next{}, err
+	}
+	if err := doc.RecordAttempt(progress.Attempt{
+		Iteration: s.Iteration, Tried: task.ID + " " + task.Title, Result: short,
+		Next: "mend what failed before anything else",
+	}); err != nil {
+		return Next{}, fmt.Errorf("record the attempt: %w", err)
+	}
+	if err := e.appendLog(s, doc, "", short); err != nil {
+		return Next{}, err
+	}
+	done, total := progress.Counts(doc.Tasks())
+	ev := run.Event{Kind: run.EventAttemptFailed, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total, Text: short}
+	if s.Limits.TaskAttempts > 0 && s.Attempts[s.TaskID] >= s.Limits.TaskAttempts {
+		if err := doc.Block(s.TaskID, oneLine(why, 120)); err != nil {
+			return Next{}, fmt.Errorf("block %s: %w", s.TaskID, err)
+		}
+		if err := e.Workspace.Reset(ctx, s.HeadTree); err != nil {
+			return Next{}, fmt.Errorf("reset the work tree: %w", err)
+		}
+		s.TaskID, s.Failure, s.Violations = "", "", nil
+		ev.Kind = run.EventTaskBlocked
+	}
+	s.Progress = string(doc.Bytes())
+	e.emit(ev, s)
+	s.Phase, s.Stage = run.PhaseIterating, stagePick
+	return Next{}, nil
+}
+
+// Phrases by which an agent says that it did not do what it was asked to, even
+// where it claims success beside it (smart-ralph's contradiction layer).
+var admissions = regexp.MustCompile(`(?i)\b(task incomplete|requires? manual (?:intervention|steps?|action)|(?:could|can) ?not be automated|(?:could not|couldn't|was unable to|am unable to|unable to) (?:complete|finish|implement)|needs? (?:a )?human (?:intervention|input|decision)|left (?:it |this )?unfinished|only partially (?:done|implemented|complete))\b`)
+
+// contradiction finds an admission in the agent's final words, outside code.
+func contradiction(final string) (said string, found bool) {
+	for line := range proseLines(final) {
+		if m := admissions.FindString(line); m != "" {
+			return m, true
+		}
+	}
+	return "", false
+}
+
+// hintsDone says whether the last line of the agent's final words is one of
+// the markers other Ralph systems end with. It is a hint, never the proof.
+func hintsDone(final string) bool {
+	last := ""
+	for line := range proseLines(final) {
+		if line != "" {
+			last = line
+		}
+	}
+	last = strings.Trim(last, "*`")
+	return slices.Contains([]string{"<promise>COMPLETE</promise>", "ALL_TASKS_COMPLETE", statusDone}, last)
+}
+
+// proseLines yields the trimmed lines of a text that are not in a code fence.
+func proseLines(text string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		fenced := false
+		for line := range strings.Lines(text) {
+			line = strings.TrimSpace(line)
+			if strings.HasPrefix(line, "```") || strings.HasPrefix(line, "~~~") {
+				fenced = !fenced
+				continue
+			}
+			if !fenced && !yield(line) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,315 @@
+package loop_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/plan"
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/prompt"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// files is a tree: path to content.
+type files map[string]string
+
+// world stands for everything around the loop: a repository in memory, agents
+// that are functions, and a branch. It remembers effects, so that tests assert
+// on what came of a run and not on calls.
+type world struct {
+	t     *testing.T
+	now   time.Time
+	trees map[string]files
+	work  files
+	// links are paths of the work tree that are not plain files.
+	links map[string]bool
+
+	// agent is called once for each agent that is really started.
+	agent func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus
+	// gate says whether a command passes on a tree.
+	gate func(tree files, command string) bool
+
+	agents  map[string]loop.AgentStatus
+	gates   map[string]loop.GateStatus
+	prompts []string
+	commits []loop.Landing
+	landed  []loop.Landed
+	shown   []loop.State
+	begun   int
+	removed map[string]bool
+	stopped []string
+	screen  func([]loop.Change) []loop.Refusal
+	landErr []error
+	events  []run.Event
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{
+		t: t, now: time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC),
+		trees: map[string]files{}, links: map[string]bool{},
+		agents: map[string]loop.AgentStatus{}, gates: map[string]loop.GateStatus{}, removed: map[string]bool{},
+		gate:   func(files, string) bool { return true },
+		screen: func([]loop.Change) []loop.Refusal { return nil },
+	}
+	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		w.work["src/"+s.TaskID+".txt"] = "done"
+		return completed("done")
+	}
+	w.landed = []loop.Landed{{OID: "base", Tree: w.store(files{"README": "hello"})}}
+	return w
+}
+
+func completed(final string) loop.AgentStatus {
+	return loop.AgentStatus{Outcome: loop.AgentCompleted, Final: final, Usage: run.Usage{CostUSD: 0.25, Turns: 1}}
+}
+
+func (w *world) store(f files) string {
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		fmt.Fprintf(h, "%s\x00%s\x00", name, f[name])
+	}
+	id := hex.EncodeToString(h.Sum(nil))[:12]
+	w.trees[id] = maps.Clone(f)
+	return id
+}
+
+func (w *world) head() loop.Landed { return w.landed[len(w.landed)-1] }
+
+// The workspace.
+
+func (w *world) Open(context.Context, loop.State) (loop.Opened, error) {
+	w.work = maps.Clone(w.trees[w.head().Tree])
+	clear(w.links)
+	return loop.Opened{
+		Branch: "ralph/x", Base: "base", BaseTree: w.landed[0].Tree,
+		Head: w.head().OID, HeadTree: w.head().Tree, Templates: prompt.Defaults(),
+	}, nil
+}
+
+func (w *world) Reset(_ context.Context, tree string) error {
+	w.work = maps.Clone(w.trees[tree])
+	clear(w.links)
+	return nil
+}
+
+func (w *world) ReadProgress(_ context.Context, path string) (*progress.Doc, error) {
+	if w.links[path] {
+		return nil, fmt.Errorf("%q: %w", path, progress.ErrNotRegular)
+	}
+	src, ok := w.work[path]
+	if !ok {
+		return nil, fmt.Errorf("%q: %w", path, fs.ErrNotExist)
+	}
+	return progress.Parse([]byte(src))
+}
+
+func (w *world) WriteProgress(_ context.Context, path string, d *progress.Doc) error {
+	delete(w.links, path)
+	w.work[path] = string(d.Bytes())
+	return nil
+}
+
+func (w *world) Root(name string) ([]byte, bool) {
+	src, ok := w.work[name]
+	return []byte(src), ok
+}
+
+func (w *world) Snapshot(context.Context) (string, []loop.Refusal, error) {
+	var refused []loop.Refusal
+	for path := range w.links {
+		refused = append(refused, loop.Refusal{Path: path, Reason: "it is a link"})
+	}
+	return w.store(w.work), refused, nil
+}
+
+func (w *world) Changes(_ context.Context, from, to string) ([]loop.Change, error) {
+	a, b := w.trees[from], w.trees[to]
+	var changes []loop.Change
+	for path, src := range b {
+		if old, ok := a[path]; !ok {
+			changes = append(changes, loop.Change{Path: path, Status: "A"})
+		} else if old != src {
+			changes = append(changes, loop.Change{Path: path, Status: "M"})
+		}
+	}
+	for path := range a {
+		if _, ok := b[path]; !ok {
+			changes = append(changes, loop.Change{Path: path, Status: "D"})
+		}
+	}
+	return changes, nil
+}
+
+func (w *world) Without(_ context.Context, tree, dir string) (string, error) {
+	f := maps.Clone(w.trees[tree])
+	maps.DeleteFunc(f, func(path, _ string) bool { return strings.HasPrefix(path, dir+"/") })
+	return w.store(f), nil
+}
+
+// The runner.
+
+func (w *world) StartAgent(_ context.Context, s loop.State, a loop.AgentStart) (loop.Handle, error) {
+	if _, ok := w.agents[a.Name]; !ok {
+		w.prompts = append(w.prompts, a.Prompt)
+		w.work[a.ProgressPath] = string(a.Progress.Bytes())
+		status := w.agent(w, s, a)
+		status.Started = w.now
+		w.now = w.now.Add(time.Minute)
+		status.Finished = w.now
+		w.agents[a.Name] = status
+	}
+	return loop.Handle(a.Name), nil
+}
+
+func (w *world) ObserveAgent(_ context.Context, h loop.Handle) (loop.AgentStatus, error) {
+	if w.removed[string(h)] {
+		return loop.AgentStatus{}, loop.ErrGone
+	}
+	return w.agents[string(h)], nil
+}
+
+func (w *world) StartGate(_ context.Context, _ loop.State, g loop.GateStart) (loop.Handle, error) {
+	if _, ok := w.gates[g.Name]; !ok {
+		passed := w.gate(w.trees[g.Tree], g.Gate.Command)
+		r := gate.Result{Passed: passed, Output: "output of " + g.Gate.Command, Reason: "exited"}
+		if !passed {
+			r.ExitCode = 1
+		}
+		w.gates[g.Name] = loop.GateStatus{Result: r}
+	}
+	return loop.Handle(g.Name), nil
+}
+
+func (w *world) ObserveGate(_ context.Context, h loop.Handle, _ loop.GateStart) (loop.GateStatus, error) {
+	if w.removed[string(h)] {
+		return loop.GateStatus{}, loop.ErrGone
+	}
+	return w.gates[string(h)], nil
+}
+
+func (w *world) Stop(_ context.Context, h loop.Handle, _ string) error {
+	w.stopped = append(w.stopped, string(h))
+	return nil
+}
+
+func (w *world) Remove(_ context.Context, h loop.Handle) error {
+	w.removed[string(h)] = true
+	return nil
+}
+
+// The publisher: landing the same iteration and tree twice is landing it once.
+
+func (w *world) Begin(context.Context, loop.State) error {
+	w.begun++
+	return nil
+}
+
+func (w *world) Land(_ context.Context, l loop.Landing) (loop.Landed, error) {
+	if len(w.landErr) > 0 {
+		err := w.landErr[0]
+		w.landErr = w.landErr[1:]
+		if err != nil {
+			return loop.Landed{}, err
+		}
+	}
+	if l.State.Head != w.head().OID {
+		last := w.commits[len(w.commits)-1]
+		if last.Iteration == l.Iteration && last.Tree == l.Tree && last.State.Head == l.State.Head {
+			return w.head(), nil
+		}
+		return loop.Landed{}, loop.ErrBranchMoved
+	}
+	w.commits = append(w.commits, l)
+	w.landed = append(w.landed, loop.Landed{
+		OID: fmt.Sprintf("c%d", len(w.commits)), Tree: l.Tree,
+		Subject: l.Task.Title, TaskID: l.Task.ID,
+	})
+	return w.head(), nil
+}
+
+func (w *world) Show(_ context.Context, s loop.State) (*loop.PullRequest, error) {
+	w.shown = append(w.shown, s)
+	return &loop.PullRequest{Number: 2, Draft: !s.End.Complete()}, nil
+}
+
+func (w *world) Screen(changes []loop.Change) []loop.Refusal { return w.screen(changes) }
+
+func (w *world) engine() *loop.Engine {
+	return &loop.Engine{
+		Workspace: w, Runner: w, Publisher: w,
+		Now:  func() time.Time { return w.now },
+		Emit: func(ev run.Event) { w.events = append(w.events, ev) },
+	}
+}
+
+// request is a run of three tasks.
+func request(t *testing.T, body string) loop.Request {
+	t.Helper()
+	p, err := plan.FromIssue("Add greetings", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loop.Request{
+		Run:     "r1",
+		Subject: loop.Subject{Key: "issue:I_1", Slug: "1", Name: "Add greetings", PlanFile: "issue #1"},
+		Plan:    p,
+	}
+}
+
+const threeTasks = "- [ ] one\n- [ ] two\n- [ ] three\n"
+
+// drive steps s to its end. crash is asked before each save whether the
+// process dies there, which loses the step's state but not its effects.
+func (w *world) drive(s loop.State, crash func(step int) bool) loop.State {
+	w.t.Helper()
+	e := w.engine()
+	for step := range 2000 {
+		stored, err := loop.Encode(s)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if s, err = loop.Decode(stored); err != nil {
+			w.t.Fatal(err)
+		}
+		next, n, err := e.Step(w.t.Context(), s)
+		if err != nil {
+			w.t.Fatalf("step %d at %s: %v", step, s.Stage, err)
+		}
+		if crash != nil && crash(step) {
+			continue
+		}
+		s = next
+		switch n.Kind {
+		case loop.Done:
+			return s
+		case loop.Sleep:
+			w.now = n.Until
+		case loop.Continue, loop.Wait:
+		}
+	}
+	w.t.Fatal("the run does not end")
+	return s
+}
+
+func (w *world) tasks(s loop.State) []run.Task {
+	w.t.Helper()
+	d, err := progress.Parse([]byte(s.Progress))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return d.Tasks()
+}
+
+var errBoom = errors.New("boom")

@@ -1,0 +1,174 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/org/ralph-action/internal/effects"
+	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/host"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/redact"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// permissionAge is how old an answer about a person's permission may be.
+const permissionAge = time.Minute
+
+// errRevoked says that the person behind a run may no longer write to the
+// repository. It stops the run like a cancellation.
+var errRevoked = errors.New("the person who started the run may no longer write to the repository")
+
+// publisher brings a run's results to GitHub: it puts the loop's words into
+// those of package publish, and asks about permission before each commit.
+type publisher struct {
+	now     func() time.Time
+	repo    *ghapp.Repo
+	host    *host.Host
+	effects effects.Runner
+	issue   int
+	agent   string
+	mask    *redact.Masker
+
+	allowedUntil time.Time
+}
+
+var _ loop.Publisher = (*publisher)(nil)
+
+func (p *publisher) publish(s loop.State, objects publish.Objects) *publish.Publisher {
+	return &publish.Publisher{
+		GitHub: p.repo, Objects: objects, Effects: p.effects,
+		Run: s.Run, Issue: p.issue, BaseBranch: s.BaseBranch, Mask: p.mask,
+	}
+}
+
+// Begin implements loop.Publisher.
+func (p *publisher) Begin(ctx context.Context, s loop.State) error {
+	return p.publish(s, nil).React(ctx, "eyes")
+}
+
+// Screen implements loop.Publisher.
+func (p *publisher) Screen(changes []loop.Change) []loop.Refusal { return host.Screen(changes) }
+
+// Land implements loop.Publisher.
+func (p *publisher) Land(ctx context.Context, l loop.Landing) (loop.Landed, error) {
+	if err := p.authorise(ctx, l.State.Subject.RequestedBy); err != nil {
+		return loop.Landed{}, err
+	}
+	repo, err := p.host.Repo(ctx)
+	if err != nil {
+		return loop.Landed{}, err
+	}
+	landed, err := p.publish(l.State, objects{repo}).Land(ctx, host.Commit(l, p.agent))
+	var policy *publish.PolicyError
+	var unsigned *publish.CommitError
+	switch {
+	case errors.Is(err, publish.ErrBranchMoved):
+		return loop.Landed{}, loop.ErrBranchMoved
+	case errors.As(err, &policy):
+		return loop.Landed{}, &loop.Rejection{Refusals: host.Refusals(policy.Held)}
+	case errors.As(err, &unsigned):
+		return loop.Landed{}, &run.UserError{Message: "GitHub made a commit that cannot be trusted: " + unsigned.Error(), Hint: "look at it before anything is built on it", Err: err}
+	case err != nil:
+		return loop.Landed{}, err
+	}
+	return loop.Landed{OID: landed.OID, Tree: landed.Tree, Subject: landed.Subject, TaskID: landed.TaskID, Verified: &landed.Verified}, nil
+}
+
+// objects are the host's own git objects. A named type keeps the rest of the
+// repository out of the publisher's reach.
+type objects struct{ repo *gitrepo.Repo }
+
+func (o objects) Diff(ctx context.Context, from, to gitrepo.OID) ([]gitrepo.Change, error) {
+	return o.repo.Diff(ctx, from, to)
+}
+
+func (o objects) Blob(ctx context.Context, oid gitrepo.OID, limit int64) ([]byte, error) {
+	return o.repo.Blob(ctx, oid, limit)
+}
+
+// authorise asks whether the person who started the run may still write. No
+// answer is no permission: the step fails and is tried again.
+func (p *publisher) authorise(ctx context.Context, login string) error {
+	if p.now().Before(p.allowedUntil) {
+		return nil
+	}
+	may, err := p.repo.Permission(ghapp.WithPurpose(ctx, "authorise"), login)
+	if err != nil && !errors.Is(err, ghapp.ErrNotFound) {
+		return err
+	}
+	if !may.CanWrite {
+		return fmt.Errorf("%s: %w", login, errRevoked)
+	}
+	p.allowedUntil = p.now().Add(permissionAge)
+	return nil
+}
+
+// Show implements loop.Publisher: a pull request as soon as there is a commit,
+// and a word on the issue where a run ends short of its work.
+func (p *publisher) Show(ctx context.Context, s loop.State) (*loop.PullRequest, error) {
+	pub := p.publish(s, nil)
+	v, err := p.view(s)
+	if err != nil {
+		return nil, err
+	}
+	number := 0
+	if s.PullRequest != nil {
+		number = s.PullRequest.Number
+	}
+	if number == 0 && len(s.Commits) == 0 && s.Head == s.Base {
+		if s.End != "" {
+			_, err = pub.CommentEnded(ctx, v, 0)
+		}
+		return nil, err
+	}
+	pr, err := pub.EnsurePR(ctx, number, v)
+	if err != nil {
+		return nil, err
+	}
+	if s.End == "" {
+		pr, _, err = pub.UpdatePR(ctx, pr.Number, v)
+	} else {
+		pr, err = pub.Finish(ctx, pr.Number, v)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s.End != "" && !s.End.Complete() {
+		if _, err := pub.CommentEnded(ctx, v, pr.Number); err != nil {
+			return nil, err
+		}
+	}
+	return &loop.PullRequest{Number: pr.Number, NodeID: pr.NodeID, URL: pr.URL, Draft: pr.Draft, Body: pr.Body}, nil
+}
+
+// view is the state as the pull request shows it.
+func (p *publisher) view(s loop.State) (publish.View, error) {
+	v := publish.View{
+		Title: s.Subject.Name, RepoURL: p.repo.HTMLURL(), Phase: s.Phase, End: s.End, Iteration: s.Iteration,
+		CostUSD: s.Usage.CostUSD, Agent: p.agent, Model: s.SeenModel, Note: s.EndDetail, Closes: true,
+	}
+	if s.Progress != "" {
+		doc, err := progress.Parse([]byte(s.Progress))
+		if err != nil {
+			return v, fmt.Errorf("read the accepted progress: %w", err)
+		}
+		v.Tasks, v.Learnings = doc.Tasks(), doc.Section("Learnings")
+	}
+	for _, c := range s.Commits {
+		v.Commits = append(v.Commits, publish.Landed{OID: c.OID, Tree: c.Tree, Subject: c.Subject, TaskID: c.TaskID, Verified: c.Verified != nil && *c.Verified})
+	}
+	for _, g := range s.GateLast {
+		sum := publish.GateSummary{Name: g.Gate, Passed: g.Passed, Duration: g.Duration}
+		if !g.Passed {
+			sum.Detail = g.Output
+		}
+		v.GateSummaries = append(v.GateSummaries, sum)
+	}
+	return v, nil
+}
