@@ -116,7 +116,7 @@ func nativeBinary(path string) (string, error) {
 			Err:     err,
 		}
 	}
-	f, err := os.Open(target) //nolint:gosec // the operator's own configuration
+	f, err := os.Open(target)
 	if err != nil {
 		return "", fmt.Errorf("open agent binary: %w", err)
 	}

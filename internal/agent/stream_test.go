@@ -511,8 +511,8 @@ func session(tb testing.TB) []byte {
 				tb.Fatal(err)
 			}
 			// The CLI writes the type first; Marshal sorts.
-			line = bytes.Replace(line, []byte(fmt.Sprintf(`,"type":%q`, e["type"])), nil, 1)
-			b.WriteString(fmt.Sprintf(`{"type":%q,`, e["type"]))
+			line = bytes.Replace(line, fmt.Appendf(nil, `,"type":%q`, e["type"]), nil, 1)
+			fmt.Fprintf(&b, `{"type":%q,`, e["type"])
 			b.Write(line[1:])
 			b.WriteByte('\n')
 		}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -81,13 +82,20 @@ func request(t *testing.T, method, target string, body io.Reader, header ...stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Add(header[i], header[i+1])
+	for pair := range slices.Chunk(header, 2) {
+		req.Header.Add(pair[0], pair[1])
 	}
 	return req
 }
 
-func do(t *testing.T, req *http.Request) (*http.Response, string) {
+// answer is a response that was read and closed.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func do(t *testing.T, req *http.Request) answer {
 	t.Helper()
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -98,7 +106,7 @@ func do(t *testing.T, req *http.Request) (*http.Response, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp, string(b)
+	return answer{resp.StatusCode, resp.Header, string(b)}
 }
 
 func TestRequestIsPassedOnWithTheRealKey(t *testing.T) {
@@ -110,7 +118,7 @@ func TestRequestIsPassedOnWithTheRealKey(t *testing.T) {
 		_, _ = io.WriteString(w, `{"type":"message"}`)
 	}}
 	addr := start(t, u, func(c *Config) { c.Upstream.Path = "/base" })
-	resp, body := do(t, request(t, http.MethodPost, addr+"/v1/messages?beta=true", strings.NewReader(`{"model":"m"}`),
+	resp := do(t, request(t, http.MethodPost, addr+"/v1/messages?beta=true", strings.NewReader(`{"model":"m"}`),
 		"X-Api-Key", runToken, "Authorization", "Bearer "+runToken, "Cookie", "a=b",
 		"Anthropic-Version", "2023-06-01", "Anthropic-Beta", "b1,b2", "Content-Type", "application/json",
 		"User-Agent", "claude-cli/2.1.197", "X-App", "cli", "X-Stainless-Lang", "js", "Accept", "application/json",
@@ -118,11 +126,11 @@ func TestRequestIsPassedOnWithTheRealKey(t *testing.T) {
 		"Proxy-Authorization", "Basic x", "Connection", "X-Hop, Upgrade", "Upgrade", "websocket", "X-Hop", "1",
 		"X-Organization-Uuid", "other", "Te", "trailers",
 	))
-	if resp.StatusCode != http.StatusOK || body != `{"type":"message"}` {
-		t.Errorf("answer %d %q", resp.StatusCode, body)
+	if resp.status != http.StatusOK || resp.body != `{"type":"message"}` {
+		t.Errorf("answer %d %q", resp.status, resp.body)
 	}
-	if resp.Header.Get("Request-Id") != "req_1" || resp.Header.Get("Anthropic-Ratelimit-Requests-Remaining") != "7" || resp.Header.Get("Set-Cookie") != "" {
-		t.Errorf("headers of the answer: %v", resp.Header)
+	if resp.header.Get("Request-Id") != "req_1" || resp.header.Get("Anthropic-Ratelimit-Requests-Remaining") != "7" || resp.header.Get("Set-Cookie") != "" {
+		t.Errorf("headers of the answer: %v", resp.header)
 	}
 	if len(u.requests()) != 1 {
 		t.Fatalf("%d requests at the upstream", len(u.requests()))
@@ -170,8 +178,8 @@ func TestCredentials(t *testing.T) {
 			for _, b := range tt.beta {
 				header = append(header, "Anthropic-Beta", b)
 			}
-			if resp, body := do(t, request(t, http.MethodPost, addr+"/v1/messages/count_tokens", strings.NewReader("{}"), header...)); resp.StatusCode != http.StatusOK {
-				t.Fatalf("%d %s", resp.StatusCode, body)
+			if resp := do(t, request(t, http.MethodPost, addr+"/v1/messages/count_tokens", strings.NewReader("{}"), header...)); resp.status != http.StatusOK {
+				t.Fatalf("%d %s", resp.status, resp.body)
 			}
 			got := u.requests()[0]
 			if got.URL.Path != "/v1/messages/count_tokens" || got.Header.Get("X-Api-Key") != tt.wantKey || got.Header.Get("Authorization") != tt.wantAuth || got.Header.Get("Anthropic-Beta") != tt.wantBeta {
@@ -236,8 +244,8 @@ func TestProbeIsAnsweredHere(t *testing.T) {
 	u := &upstream{}
 	addr := start(t, u, nil)
 	for _, method := range []string{http.MethodHead, http.MethodGet} {
-		if resp, _ := do(t, request(t, method, addr+"/", nil)); resp.StatusCode != http.StatusOK {
-			t.Errorf("%s /: %d", method, resp.StatusCode)
+		if resp := do(t, request(t, method, addr+"/", nil)); resp.status != http.StatusOK {
+			t.Errorf("%s /: %d", method, resp.status)
 		}
 	}
 	if n := len(u.requests()); n != 0 {
@@ -253,9 +261,9 @@ func TestUpstreamErrorsPass(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 		_, _ = io.WriteString(w, limited)
 	}}
-	resp, body := do(t, request(t, http.MethodPost, start(t, u, nil)+"/v1/messages", strings.NewReader("{}"), "X-Api-Key", runToken))
-	if resp.StatusCode != http.StatusTooManyRequests || body != limited || resp.Header.Get("Retry-After") != "7" {
-		t.Errorf("%d %s %v", resp.StatusCode, body, resp.Header)
+	resp := do(t, request(t, http.MethodPost, start(t, u, nil)+"/v1/messages", strings.NewReader("{}"), "X-Api-Key", runToken))
+	if resp.status != http.StatusTooManyRequests || resp.body != limited || resp.header.Get("Retry-After") != "7" {
+		t.Errorf("%d %s %v", resp.status, resp.body, resp.header)
 	}
 }
 
@@ -290,9 +298,9 @@ func TestUpstreamAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	addr := start(t, &upstream{}, func(c *Config) { c.Upstream = &url.URL{Scheme: "http", Host: away} })
-	resp, body := do(t, request(t, http.MethodPost, addr+"/v1/messages", strings.NewReader("{}"), "X-Api-Key", runToken))
-	if resp.StatusCode != http.StatusBadGateway || !strings.Contains(body, `"api_error"`) || !strings.Contains(body, "cannot be reached") || strings.Contains(body, realKey) {
-		t.Errorf("%d %s", resp.StatusCode, body)
+	resp := do(t, request(t, http.MethodPost, addr+"/v1/messages", strings.NewReader("{}"), "X-Api-Key", runToken))
+	if resp.status != http.StatusBadGateway || !strings.Contains(resp.body, `"api_error"`) || !strings.Contains(resp.body, "cannot be reached") || strings.Contains(resp.body, realKey) {
+		t.Errorf("%d %s", resp.status, resp.body)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 )
 
@@ -130,9 +131,7 @@ func pieces(s string) []string {
 }
 
 func writeError(w http.ResponseWriter, r Reply) {
-	for name, values := range r.Header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), r.Header)
 	id := newID("req_")
 	w.Header().Set("Request-Id", id)
 	writeJSON(w, r.Status, object{

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,7 +28,14 @@ func body(stream bool, messages ...string) string {
 	return `{"model":"m","max_tokens":10,"stream":` + s + `,` + tools + `,"messages":[` + strings.Join(messages, ",") + `]}`
 }
 
-func send(t *testing.T, h http.Handler, method, path, body string, header ...string) (*http.Response, string) {
+// answer is a response that was read and closed.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func send(t *testing.T, h http.Handler, method, path, body string, header ...string) answer {
 	t.Helper()
 	srv := httptest.NewServer(h)
 	defer srv.Close()
@@ -37,8 +45,8 @@ func send(t *testing.T, h http.Handler, method, path, body string, header ...str
 	}
 	req.Header.Set("Anthropic-Version", "2023-06-01")
 	req.Header.Set("X-Api-Key", "key")
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
+	for pair := range slices.Chunk(header, 2) {
+		req.Header.Set(pair[0], pair[1])
 	}
 	resp, err := srv.Client().Do(req)
 	if err != nil {
@@ -49,7 +57,7 @@ func send(t *testing.T, h http.Handler, method, path, body string, header ...str
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp, string(b)
+	return answer{resp.StatusCode, resp.Header, string(b)}
 }
 
 // joined puts a stream together as a client does.
@@ -104,7 +112,7 @@ func TestConversation(t *testing.T) {
 	play := Play(map[string][]Reply{"T1": {write, Say("done")}, "": {Say("other")}})
 	api := NewMessagesAPI(func(t Turn) Reply { last = t; return play(t) })
 
-	_, sse := send(t, api, http.MethodPost, "/v1/messages?beta=true", body(true, user))
+	sse := send(t, api, http.MethodPost, "/v1/messages?beta=true", body(true, user)).body
 	text, inputs, stop := joined(t, sse)
 	if diff := cmp.Diff(write.Tools[0].Input, inputs[0]); diff != "" || text != write.Text || stop != "tool_use" {
 		t.Errorf("text %q, stop %q, input (-want +got):\n%s", text, stop, diff)
@@ -115,7 +123,7 @@ func TestConversation(t *testing.T) {
 
 	use := `{"role":"assistant","content":[{"type":"text","text":"x"},{"type":"tool_use","id":"t1","name":"Write","input":{}}]}`
 	result := `{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","is_error":true,"content":[{"type":"text","text":"no Task: T2"}]}]}`
-	_, got := send(t, api, http.MethodPost, "/v1/messages", body(false, user, use, result))
+	got := send(t, api, http.MethodPost, "/v1/messages", body(false, user, use, result)).body
 	var whole struct {
 		Content []struct{ Type, Text string }
 		Stop    string `json:"stop_reason"`
@@ -198,12 +206,12 @@ func TestRules(t *testing.T) {
 			t.Parallel()
 			api := NewMessagesAPI(func(Turn) Reply { return tt.reply })
 			api.APIKey = "key"
-			resp, got := send(t, api, tt.method, tt.path, tt.body, tt.header...)
-			if resp.StatusCode != tt.status || !strings.Contains(got, tt.says) {
-				t.Errorf("%d %s, want %d with %q", resp.StatusCode, got, tt.status, tt.says)
+			got := send(t, api, tt.method, tt.path, tt.body, tt.header...)
+			if got.status != tt.status || !strings.Contains(got.body, tt.says) {
+				t.Errorf("%d %s, want %d with %q", got.status, got.body, tt.status, tt.says)
 			}
-			if tt.name == "scripted error" && resp.Header.Get("Retry-After") != "7" {
-				t.Errorf("headers %v", resp.Header)
+			if tt.name == "scripted error" && got.header.Get("Retry-After") != "7" {
+				t.Errorf("headers %v", got.header)
 			}
 		})
 	}
