@@ -55,7 +55,7 @@ start_engine() {
 	export DOCKER_HOST=${line#DOCKER_HOST=}
 }
 
-# Where the tests find the real components; docs/testing in CONTRIBUTING.md.
+# Where the tests find the real components; see CONTRIBUTING.md.
 export_components() {
 	local modules=$cache/npm/node_modules arch
 	case $(uname -m) in

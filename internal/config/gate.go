@@ -17,7 +17,8 @@ const (
 	maxGateLength = 6 * time.Hour
 )
 
-// Gate is a check as a file asks for it: a command that must exit 0 for a task, or the run, to count as done.
+// Gate is a check as a file asks for it: a command that must exit 0 for a task,
+// or the run, to count as done.
 type Gate struct {
 	// Name is what people see; the command itself where none was given.
 	Name string
