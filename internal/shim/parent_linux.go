@@ -65,6 +65,29 @@ func killAll(int) {
 	}
 }
 
+// oomKilled says whether the kernel killed for memory in our container. Outside
+// of one the counters are not ours.
+func oomKilled() bool {
+	if os.Getpid() != 1 {
+		return false
+	}
+	for _, path := range []string{
+		"/sys/fs/cgroup/memory.events",             // cgroup v2
+		"/sys/fs/cgroup/memory/memory.oom_control", // cgroup v1
+	} {
+		data, err := os.ReadFile(path) // #nosec G304 -- a constant
+		if err != nil {
+			continue
+		}
+		for line := range bytes.Lines(data) {
+			if count, ok := bytes.CutPrefix(line, []byte("oom_kill ")); ok {
+				return string(bytes.TrimSpace(count)) != "0"
+			}
+		}
+	}
+	return false
+}
+
 func descendants(of int) []int {
 	dir, err := os.Open("/proc")
 	if err != nil {

@@ -66,6 +66,9 @@ type Exit struct {
 	// were kept.
 	OutputBytes int64 `json:"output_bytes"`
 	Truncated   bool  `json:"truncated,omitempty"`
+	// OOMKilled says that something in the container was killed for memory.
+	// (The engine's own flag can come too late to be seen.)
+	OOMKilled bool `json:"oom_killed,omitempty"`
 }
 
 // Status is the exit code of the shim process itself.

@@ -96,7 +96,7 @@ func (s *session) run(config string) Exit {
 
 	exit := Exit{
 		Reason: reason, OutputBytes: child.stdout.seen, Truncated: child.stdout.truncated(),
-		Code: status.ExitStatus(),
+		Code: status.ExitStatus(), OOMKilled: oomKilled(),
 	}
 	if status.Signaled() {
 		exit.Code = 128 + int(status.Signal())

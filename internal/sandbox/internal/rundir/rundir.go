@@ -161,7 +161,7 @@ func (d Dir) Status(h shim.History) (sandbox.Status, error) {
 	st.State = sandbox.Exited
 	st.ExitCode, st.Signal = h.Exit.Code, h.Exit.Signal
 	st.Reason, st.Detail = sandbox.Reason(h.Exit.Reason), h.Exit.Detail
-	st.OutputBytes, st.Truncated = h.Exit.OutputBytes, h.Exit.Truncated
+	st.OutputBytes, st.Truncated, st.OOMKilled = h.Exit.OutputBytes, h.Exit.Truncated, h.Exit.OOMKilled
 	if st.Reason == sandbox.ReasonStopped {
 		var n stopNote
 		found, err := d.read(stopFile, &n)

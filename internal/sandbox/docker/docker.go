@@ -1,0 +1,703 @@
+package docker
+
+import (
+	"cmp"
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/sandbox"
+	"github.com/org/ralph-action/internal/sandbox/internal/rundir"
+	"github.com/org/ralph-action/internal/shim"
+)
+
+// Where things are inside a container.
+const (
+	// WorkDir is the work tree.
+	WorkDir = "/work"
+	// ShimPath is the bot's program.
+	ShimPath = "/opt/ralph/bot"
+
+	boxDir     = "/run/ralph"
+	gatewayDir = "/run/gateway"
+	homeDir    = "/home/agent"
+)
+
+// The labels of a container, by which a person and Start know whose it is.
+const (
+	labelStart  = "ralph.start"
+	labelRunDir = "ralph.run-dir"
+)
+
+// Defaults of Options and of Spec.
+const (
+	DefaultUID         = 1000
+	DefaultMemoryBytes = 4 << 30
+	DefaultPIDs        = 512
+)
+
+const (
+	// boxName is the subdirectory of the run directory that is mounted.
+	boxName = "box"
+	// namePrefix keeps our names apart from other containers'.
+	namePrefix = "ralph-"
+	// stopSlack is what the shim gets beyond the grace to kill and record.
+	stopSlack = 5 * time.Second
+	// startTries bounds how often Start looks again; twice is enough for one
+	// dead process.
+	startTries = 5
+	// pingTimeout bounds the wait for an engine that hangs.
+	pingTimeout = 10 * time.Second
+)
+
+// Options configure the sandbox.
+type Options struct {
+	// Self is the program mounted as the shim; "" means this program. It must
+	// be a static Linux program.
+	Self string
+	// Node names this machine in handles; "" means its host name.
+	Node string
+	// UID and GID are the command's user where the bot is root; 0 means 1000.
+	// A bot that is not root runs the command as its own user.
+	UID, GID int
+	// Image is one that Check expects to be there, or "".
+	Image string
+}
+
+// Sandbox implements sandbox.Sandbox with containers.
+type Sandbox struct {
+	engine   *client.Client
+	opts     Options
+	uid, gid int
+
+	mu sync.Mutex
+	// owned holds the connection to the shim's standard input of every start
+	// that dies with us.
+	owned map[rundir.Dir]client.HijackedResponse
+}
+
+var _ sandbox.Sandbox = (*Sandbox)(nil)
+
+// New makes the sandbox for the engine that the environment names (DOCKER_HOST
+// and its like). It does not talk to it; see Check.
+func New(o Options) (*Sandbox, error) {
+	engine, err := client.New(client.FromEnv)
+	if err != nil {
+		return nil, &run.UserError{
+			Message: "the Docker settings in the environment do not work",
+			Hint:    "correct DOCKER_HOST, DOCKER_TLS_VERIFY and DOCKER_CERT_PATH, or unset them", Err: err,
+		}
+	}
+	if o.Self == "" {
+		if o.Self, err = os.Executable(); err != nil {
+			return nil, fmt.Errorf("docker sandbox: %w", err)
+		}
+	}
+	if o.Node == "" {
+		if o.Node, err = os.Hostname(); err != nil {
+			return nil, fmt.Errorf("docker sandbox: %w", err)
+		}
+	}
+	s := &Sandbox{engine: engine, opts: o, uid: os.Getuid(), gid: os.Getgid(), owned: map[rundir.Dir]client.HijackedResponse{}}
+	if s.uid == 0 {
+		s.uid, s.gid = cmp.Or(o.UID, DefaultUID), cmp.Or(o.GID, DefaultUID)
+	}
+	return s, nil
+}
+
+// Name implements sandbox.Sandbox.
+func (s *Sandbox) Name() string { return "docker" }
+
+// Check implements sandbox.Sandbox.
+func (s *Sandbox) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	info, err := s.engine.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return s.userError(err)
+	}
+	if info.Info.OSType != "linux" {
+		return &run.UserError{Message: "the Docker engine runs " + info.Info.OSType + " containers", Hint: "switch it to Linux containers"}
+	}
+	for _, option := range info.Info.SecurityOptions {
+		if option == "name=userns" || option == "name=rootless" {
+			return &run.UserError{
+				Message: "the Docker engine maps user ids (" + option + "), so that the owners of files differ inside and outside",
+				Hint:    "use an engine without user namespaces, or --sandbox local",
+			}
+		}
+	}
+	if err := checkShim(s.opts.Self); err != nil {
+		return err
+	}
+	if s.opts.Image != "" {
+		if _, err := s.engine.ImageInspect(ctx, s.opts.Image); err != nil {
+			if errdefs.IsNotFound(err) {
+				return noImage(s.opts.Image, err)
+			}
+			return s.userError(err)
+		}
+	}
+	return nil
+}
+
+// checkShim finds out what would otherwise be "no such file or directory" at
+// the start of a container.
+func checkShim(self string) error {
+	program, err := elf.Open(self)
+	if err != nil {
+		return &run.UserError{
+			Message: "containers need the bot's program for Linux, and " + self + " is not one",
+			Hint:    "run the bot on Linux, or use --sandbox local", Err: err,
+		}
+	}
+	defer func() { _ = program.Close() }()
+	for _, p := range program.Progs {
+		if p.Type == elf.PT_INTERP {
+			return &run.UserError{
+				Message: "containers need a static program, and " + self + " is linked dynamically",
+				Hint:    "build it with CGO_ENABLED=0",
+			}
+		}
+	}
+	return nil
+}
+
+func noImage(image string, err error) error {
+	return &run.UserError{
+		Message: fmt.Sprintf("the Docker engine has no image %q", image),
+		Hint:    "docker pull " + image + ", or name another image", Err: err,
+	}
+}
+
+// userError explains an engine that is away; other errors pass.
+func (s *Sandbox) userError(err error) error {
+	if client.IsErrConnectionFailed(err) || errors.Is(err, context.DeadlineExceeded) {
+		return &run.UserError{
+			Message: "no Docker engine answers at " + s.engine.DaemonHost(),
+			Hint:    "start it, or use --sandbox local", Err: err,
+		}
+	}
+	return err
+}
+
+// Prepare implements sandbox.Sandbox: the tree becomes the command's user's.
+func (s *Sandbox) Prepare(_ context.Context, tree string) (sandbox.Workspace, error) {
+	info, err := os.Stat(tree)
+	if err != nil {
+		return sandbox.Workspace{}, fmt.Errorf("prepare work tree: %w", err)
+	}
+	if !filepath.IsAbs(tree) || !info.IsDir() {
+		return sandbox.Workspace{}, fmt.Errorf("prepare work tree: %q is not an absolute directory", tree)
+	}
+	if err := s.own(tree); err != nil {
+		return sandbox.Workspace{}, fmt.Errorf("prepare work tree: %w", err)
+	}
+	return sandbox.Workspace{Dir: tree}, nil
+}
+
+// own gives everything below path to the command's user. Links are changed
+// themselves, never followed. Nothing may change the tree at the same time.
+func (s *Sandbox) own(path string) error {
+	return filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		if uid, gid, ok := owner(info); ok && uid == s.uid && gid == s.gid {
+			return nil
+		}
+		return os.Lchown(path, s.uid, s.gid)
+	})
+}
+
+// Collect implements sandbox.Sandbox. Root may read whatever there is; a bot
+// that is not root is the owner, and may have been shut out.
+func (s *Sandbox) Collect(_ context.Context, w sandbox.Workspace) (string, error) {
+	if err := rundir.OpenUp(w.Dir); err != nil {
+		return "", fmt.Errorf("collect work tree: %w", err)
+	}
+	return w.Dir, nil
+}
+
+// Start implements sandbox.Sandbox.
+func (s *Sandbox) Start(ctx context.Context, name string, spec sandbox.Spec) (sandbox.Handle, error) {
+	h, err := s.start(ctx, name, spec)
+	if err != nil {
+		return sandbox.Handle{}, fmt.Errorf("start %s: %w", name, s.userError(err))
+	}
+	return h, nil
+}
+
+func (s *Sandbox) start(ctx context.Context, name string, spec sandbox.Spec) (sandbox.Handle, error) {
+	if err := spec.Validate(name); err != nil {
+		return sandbox.Handle{}, err
+	}
+	if spec.Image == "" {
+		return sandbox.Handle{}, errors.New("spec names no image")
+	}
+	d := rundir.Dir(spec.RunDir)
+	if err := d.Create(); err != nil {
+		return sandbox.Handle{}, err
+	}
+	// Two processes that start the same name take turns; so whatever is found
+	// half done was left by a dead one.
+	unlock, err := d.Lock(ctx)
+	if err != nil {
+		return sandbox.Handle{}, err
+	}
+	defer unlock()
+
+	noted, err := d.Begin(rundir.Start{Name: name, Grace: cmp.Or(max(spec.Grace, 0), sandbox.DefaultGrace)})
+	if err != nil {
+		return sandbox.Handle{}, err
+	}
+	h := sandbox.Handle{Node: s.opts.Node, Name: name, RunDir: spec.RunDir}
+	// A request of a dead process may still be under way in the engine, so
+	// that what was looked at is not yet what is found.
+	for range startTries {
+		h.ID, err = s.adopt(ctx, d, name, spec)
+		if err != nil || h.ID != "" {
+			return h, err
+		}
+		hist, err := d.History()
+		if err != nil {
+			return sandbox.Handle{}, err
+		}
+		if hist.PID != 0 {
+			return h, nil // it ran, and its container is gone
+		}
+		h.ID, err = s.create(ctx, d, noted, spec)
+		if errdefs.IsConflict(err) {
+			continue
+		}
+		return h, err
+	}
+	return sandbox.Handle{}, fmt.Errorf("%w: container %s%s comes and goes", sandbox.ErrNameTaken, namePrefix, name)
+}
+
+// adopt gives the id of the container that was made under the name, and starts
+// it where its maker died before. It gives "" where there is none.
+func (s *Sandbox) adopt(ctx context.Context, d rundir.Dir, name string, spec sandbox.Spec) (string, error) {
+	found, err := s.engine.ContainerInspect(ctx, namePrefix+name, client.ContainerInspectOptions{})
+	if errdefs.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	id, labels := found.Container.ID, found.Container.Config.Labels
+	switch {
+	case labels[labelStart] != name || labels[labelRunDir] != string(d):
+		return "", fmt.Errorf("%w: there is a container %s%s with other labels", sandbox.ErrNameTaken, namePrefix, name)
+	case found.Container.State.Status != container.StateCreated:
+		return id, nil
+	case spec.OnOwnerDeath == sandbox.KillWithOwner:
+		// Its standard input may have been closed with its maker. Whether it
+		// was about to run all the same, the record tells.
+		return "", s.removeContainer(ctx, id)
+	default:
+		// Starting what is being started is no error.
+		_, err := s.engine.ContainerStart(ctx, id, client.ContainerStartOptions{})
+		return id, err
+	}
+}
+
+// create makes a container and starts it.
+func (s *Sandbox) create(ctx context.Context, d rundir.Dir, noted rundir.Start, spec sandbox.Spec) (string, error) {
+	if err := s.fill(d, noted, spec); err != nil {
+		return "", err
+	}
+	created, err := s.engine.ContainerCreate(ctx, client.ContainerCreateOptions{
+		Name: namePrefix + noted.Name, Config: s.config(d, noted, spec), HostConfig: s.hostConfig(d, spec),
+	})
+	if errdefs.IsNotFound(err) {
+		return "", noImage(spec.Image, err)
+	}
+	if err != nil {
+		return "", err
+	}
+	if spec.OnOwnerDeath == sandbox.KillWithOwner {
+		// The engine closes the container's standard input when the one who
+		// is attached to it goes away.
+		conn, err := s.engine.ContainerAttach(ctx, created.ID, client.ContainerAttachOptions{Stream: true, Stdin: true})
+		if err != nil {
+			return "", err
+		}
+		s.keep(d, conn.HijackedResponse)
+	}
+	if _, err := s.engine.ContainerStart(ctx, created.ID, client.ContainerStartOptions{}); err != nil {
+		s.release(d)
+		return "", err
+	}
+	return created.ID, nil
+}
+
+// fill makes the files that the shim opens: those of the run directory that it
+// writes, with links in the box, and in the box what it reads.
+func (s *Sandbox) fill(d rundir.Dir, noted rundir.Start, spec sandbox.Spec) error {
+	box := d.Path(boxName)
+	if err := rundir.RemoveTree(box); err != nil {
+		return err
+	}
+	if err := os.Mkdir(box, 0o700); err != nil {
+		return err
+	}
+	for _, name := range []string{d.Stdout(), d.Stderr(), d.Record()} {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // #nosec G304 -- a path of ours
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Close(), os.Link(name, filepath.Join(box, filepath.Base(name)))); err != nil {
+			return err
+		}
+	}
+
+	cfg := shim.Config{
+		Argv: spec.Argv, Dir: path.Join(WorkDir, filepath.ToSlash(spec.Dir)), Seal: true,
+		Stdout:      path.Join(boxDir, filepath.Base(d.Stdout())),
+		Stderr:      path.Join(boxDir, filepath.Base(d.Stderr())),
+		Record:      path.Join(boxDir, filepath.Base(d.Record())),
+		OutputLimit: cmp.Or(max(spec.OutputLimit, 0), sandbox.DefaultOutputLimit),
+		WallTimeout: spec.WallTimeout, IdleTimeout: spec.IdleTimeout,
+		Grace: noted.Grace, WatchOwner: spec.OnOwnerDeath == sandbox.KillWithOwner,
+	}
+	if spec.Stdin != "" {
+		cfg.Stdin = path.Join(boxDir, "prompt")
+		if err := copyFile(filepath.Join(box, "prompt"), spec.Stdin); err != nil {
+			return err
+		}
+	}
+	if spec.GatewayDir != "" {
+		port := cmp.Or(spec.GatewayPort, sandbox.DefaultGatewayPort)
+		cfg.Listen = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		cfg.Socket = path.Join(gatewayDir, sandbox.GatewaySocket)
+		// Mounted read-only, and made for this run: only its owner gets in.
+		if err := os.Lchown(spec.GatewayDir, s.uid, s.gid); err != nil {
+			return err
+		}
+	}
+	if err := cfg.WriteFile(filepath.Join(box, "config")); err != nil {
+		return err
+	}
+	return s.own(box)
+}
+
+// copyFile refuses what is not a regular file: opening a FIFO would block.
+func copyFile(to, from string) (err error) {
+	info, err := os.Lstat(from)
+	if err != nil {
+		return fmt.Errorf("standard input: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("standard input: %s is not a regular file", from)
+	}
+	src, err := os.Open(from) // #nosec G304 -- the caller's file
+	if err != nil {
+		return fmt.Errorf("standard input: %w", err)
+	}
+	defer func() { _ = src.Close() }()
+	dst, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // #nosec G304 -- a path of ours
+	if err != nil {
+		return fmt.Errorf("standard input: %w", err)
+	}
+	_, err = io.Copy(dst, src)
+	if err := errors.Join(err, dst.Close()); err != nil {
+		return fmt.Errorf("standard input: %w", err)
+	}
+	return nil
+}
+
+func (s *Sandbox) config(d rundir.Dir, noted rundir.Start, spec sandbox.Spec) *container.Config {
+	env := map[string]string{"HOME": homeDir, "TMPDIR": "/tmp", "TERM": "dumb", "LANG": "C.UTF-8"}
+	maps.Copy(env, spec.Env)
+	list := make([]string, 0, len(env))
+	for _, key := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, key+"="+env[key])
+	}
+	stop := int((noted.Grace + stopSlack) / time.Second)
+	kill := spec.OnOwnerDeath == sandbox.KillWithOwner
+	return &container.Config{
+		Image:      spec.Image,
+		Hostname:   "sandbox",
+		User:       fmt.Sprintf("%d:%d", s.uid, s.gid),
+		Entrypoint: []string{ShimPath},
+		Cmd:        []string{"shim", path.Join(boxDir, "config")},
+		Env:        list,
+		WorkingDir: "/",
+		OpenStdin:  kill, StdinOnce: kill,
+		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+		StopSignal:  "SIGTERM", StopTimeout: &stop,
+		Labels: map[string]string{labelStart: noted.Name, labelRunDir: string(d)},
+	}
+}
+
+func (s *Sandbox) hostConfig(d rundir.Dir, spec sandbox.Spec) *container.HostConfig {
+	memory := cmp.Or(max(spec.MemoryBytes, 0), DefaultMemoryBytes)
+	pids := cmp.Or(max(spec.PIDs, 0), DefaultPIDs)
+	mounts := []mount.Mount{
+		{Type: mount.TypeBind, Source: spec.Workspace.Dir, Target: WorkDir},
+		{Type: mount.TypeBind, Source: d.Path(boxName), Target: boxDir},
+		{Type: mount.TypeBind, Source: s.opts.Self, Target: ShimPath, ReadOnly: true},
+	}
+	if spec.GatewayDir != "" {
+		mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: spec.GatewayDir, Target: gatewayDir, ReadOnly: true})
+	}
+	for _, m := range spec.Mounts {
+		mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: m.Host, Target: m.Target, ReadOnly: true})
+	}
+	// Pages of a tmpfs count as memory, so that the sizes only keep one of
+	// them from taking all. exec: agents build and run tests there.
+	size := memory / 2
+	return &container.HostConfig{
+		NetworkMode:    "none",
+		CapDrop:        []string{"ALL"},
+		SecurityOpt:    []string{"no-new-privileges"},
+		ReadonlyRootfs: true,
+		Mounts:         mounts,
+		Tmpfs: map[string]string{
+			homeDir: fmt.Sprintf("rw,exec,nosuid,nodev,mode=0700,uid=%d,gid=%d,size=%d", s.uid, s.gid, size),
+			"/tmp":  fmt.Sprintf("rw,exec,nosuid,nodev,mode=1777,size=%d", size),
+		},
+		Resources: container.Resources{
+			Memory: memory, MemorySwap: memory, // no swap on top
+			PidsLimit: &pids,
+			NanoCPUs:  int64(max(spec.CPUs, 0) * 1e9),
+			Ulimits:   []*container.Ulimit{{Name: "core"}},
+		},
+		// The shim alone writes there, and only when it fails.
+		LogConfig:     container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}},
+		RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
+	}
+}
+
+func (s *Sandbox) keep(d rundir.Dir, conn client.HijackedResponse) {
+	s.release(d) // of a start that failed half-way
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.owned[d] = conn
+}
+
+func (s *Sandbox) release(d rundir.Dir) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if conn, ok := s.owned[d]; ok {
+		conn.Close()
+		delete(s.owned, d)
+	}
+}
+
+// Inspect implements sandbox.Sandbox.
+func (s *Sandbox) Inspect(ctx context.Context, h sandbox.Handle) (sandbox.Status, error) {
+	st, err := s.inspect(ctx, h)
+	if err != nil {
+		return sandbox.Status{}, fmt.Errorf("inspect %s: %w", h.Name, s.userError(err))
+	}
+	return st, nil
+}
+
+func (s *Sandbox) inspect(ctx context.Context, h sandbox.Handle) (sandbox.Status, error) {
+	missing := sandbox.Status{State: sandbox.Missing}
+	d, noted, err := s.find(h)
+	if err != nil || noted == nil {
+		return missing, err
+	}
+	found, err := s.engine.ContainerInspect(ctx, ref(h), client.ContainerInspectOptions{})
+	if err != nil && !errdefs.IsNotFound(err) {
+		return missing, err
+	}
+	gone := err != nil
+	// After the engine was asked: what ended by then has been recorded.
+	hist, err := d.History()
+	if err != nil {
+		return missing, err
+	}
+	st, err := d.Status(hist)
+	switch {
+	case err != nil:
+		return missing, err
+	case gone && st.State != sandbox.Exited:
+		return missing, nil
+	case gone:
+		// Somebody removed the container; the record outlives it.
+		return st, nil
+	}
+
+	state := found.Container.State
+	switch state.Status {
+	case container.StateCreated:
+		st.State = sandbox.Created
+		return st, nil
+	case container.StateExited, container.StateDead, container.StateRemoving:
+	case container.StateRunning, container.StatePaused, container.StateRestarting:
+		if st.State == sandbox.Exited {
+			// Recorded, and the container is about to end: wait for what the
+			// engine says of it.
+			st.Reason, st.ExitCode, st.Signal, st.Detail, st.FinishedAt = "", 0, "", "", time.Time{}
+		}
+		st.State = sandbox.Running
+		return st, nil
+	}
+	st.OOMKilled = st.OOMKilled || state.OOMKilled
+	if st.State == sandbox.Exited && state.ExitCode == hist.Exit.Status() {
+		return st, nil
+	}
+	if st.FinishedAt.IsZero() {
+		// An unreadable time stays zero.
+		st.FinishedAt, _ = time.Parse(time.RFC3339Nano, state.FinishedAt)
+	}
+	st, err = d.Lost(st)
+	if st.Detail == "" {
+		st.Detail = fmt.Sprintf("the container ended with exit code %d and no word from the shim %s", state.ExitCode, state.Error)
+	}
+	return st, err
+}
+
+// ref is what the engine knows the container of a handle by.
+func ref(h sandbox.Handle) string {
+	if h.ID != "" {
+		return h.ID
+	}
+	return namePrefix + h.Name
+}
+
+// find gives the directory of a handle and what was noted there, or nil where
+// there is no such start.
+func (s *Sandbox) find(h sandbox.Handle) (rundir.Dir, *rundir.Start, error) {
+	if h.Node != s.opts.Node {
+		return "", nil, fmt.Errorf("%w: it is %s, this is %s", sandbox.ErrOtherNode, h.Node, s.opts.Node)
+	}
+	d := rundir.Dir(h.RunDir)
+	noted, found, err := d.Started()
+	if err != nil || !found || noted.Name != h.Name {
+		return d, nil, err
+	}
+	return d, &noted, nil
+}
+
+// Wait implements sandbox.Sandbox.
+func (s *Sandbox) Wait(ctx context.Context, h sandbox.Handle) (sandbox.Status, error) {
+	for {
+		st, err := s.inspect(ctx, h)
+		if err == nil && st.State != sandbox.Running {
+			return st, nil
+		}
+		if err == nil {
+			err = s.awaitContainer(ctx, ref(h))
+		}
+		if err != nil {
+			return sandbox.Status{}, fmt.Errorf("wait for %s: %w", h.Name, s.userError(err))
+		}
+	}
+}
+
+// awaitContainer returns when the container does not run (any more).
+func (s *Sandbox) awaitContainer(ctx context.Context, id string) error {
+	// The client's goroutine ends with this context.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	wait := s.engine.ContainerWait(ctx, id, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
+	select {
+	case <-wait.Result:
+		return nil
+	case err := <-wait.Error:
+		if errdefs.IsNotFound(err) {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return err
+	}
+}
+
+// Logs implements sandbox.Sandbox.
+func (s *Sandbox) Logs(_ context.Context, h sandbox.Handle, offset int64) (io.ReadCloser, error) {
+	d, _, err := s.find(h)
+	if err != nil {
+		return nil, fmt.Errorf("logs of %s: %w", h.Name, err)
+	}
+	return d.Logs(offset)
+}
+
+// Stop implements sandbox.Sandbox.
+func (s *Sandbox) Stop(ctx context.Context, h sandbox.Handle, reason string) error {
+	if err := s.stop(ctx, h, reason); err != nil {
+		return fmt.Errorf("stop %s: %w", h.Name, s.userError(err))
+	}
+	return nil
+}
+
+func (s *Sandbox) stop(ctx context.Context, h sandbox.Handle, reason string) error {
+	st, err := s.inspect(ctx, h)
+	if err != nil || st.State != sandbox.Running {
+		return err
+	}
+	if err := rundir.Dir(h.RunDir).NoteStop(reason); err != nil {
+		return err
+	}
+	// With the time-out of its configuration.
+	_, err = s.engine.ContainerStop(ctx, ref(h), client.ContainerStopOptions{})
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// Remove implements sandbox.Sandbox.
+func (s *Sandbox) Remove(ctx context.Context, h sandbox.Handle) error {
+	if err := s.remove(ctx, h); err != nil {
+		return fmt.Errorf("remove %s: %w", h.Name, s.userError(err))
+	}
+	return nil
+}
+
+func (s *Sandbox) remove(ctx context.Context, h sandbox.Handle) error {
+	d, noted, err := s.find(h)
+	if err != nil || noted == nil {
+		return err
+	}
+	unlock, err := d.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := s.removeContainer(ctx, ref(h)); err != nil {
+		return err
+	}
+	s.release(d)
+	return d.Forget(boxName)
+}
+
+// removeContainer kills it if it runs.
+func (s *Sandbox) removeContainer(ctx context.Context, id string) error {
+	_, err := s.engine.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	if err != nil && !errdefs.IsNotFound(err) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,375 @@
+//go:build docker
+
+package docker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/org/ralph-action/internal/proc"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/sandbox"
+	"github.com/org/ralph-action/internal/sandbox/docker"
+	"github.com/org/ralph-action/internal/sandbox/sandboxtest"
+)
+
+// helperVar tells an owner (see sandboxtest) the helper its parent built.
+const helperVar = "RALPH_TEST_HELPER"
+
+func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+
+func testMain(m *testing.M) int {
+	if os.Getenv(helperVar) == "" {
+		dir, err := os.MkdirTemp("", "helper")
+		if err == nil {
+			defer func() { _ = os.RemoveAll(dir) }()
+			err = buildHelper(filepath.Join(dir, "helper"))
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "build the helper:", err)
+			return 1
+		}
+	}
+	return sandboxtest.Main(m, open)
+}
+
+// buildHelper builds what is mounted as the bot, statically: the test binary
+// itself is not where the race detector is on.
+func buildHelper(path string) error {
+	tool, err := proc.Look("go")
+	if err != nil {
+		return err
+	}
+	_, err = proc.Run(context.Background(), proc.Cmd{
+		Path: tool, Args: []string{"build", "-o", path, "../sandboxtest/helper"},
+		Env: append(os.Environ(), "CGO_ENABLED=0"),
+	})
+	return errors.Join(err, os.Setenv(helperVar, path))
+}
+
+func open() (sandbox.Sandbox, error) {
+	return docker.New(docker.Options{Self: os.Getenv(helperVar)})
+}
+
+func image() string {
+	if name := os.Getenv("RALPH_TEST_IMAGE"); name != "" {
+		return name
+	}
+	return "ralph-test/base:1"
+}
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	sandboxtest.Run(t, sandboxtest.Harness{
+		Open: open, Helper: docker.ShimPath, Image: image(),
+		Port: func(*testing.T) int { return sandbox.DefaultGatewayPort },
+	})
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	box, err := docker.New(docker.Options{Self: os.Getenv(helperVar), Image: image()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := box.Check(t.Context()); err != nil {
+		t.Errorf("%v (scripts/docker-engine.sh and scripts/test-image.sh bring what is needed)", err)
+	}
+}
+
+// probe runs a script in a container and gives its status and output.
+func probe(t *testing.T, script string, change func(*sandbox.Spec)) (sandbox.Status, string) {
+	t.Helper()
+	box, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := box.Prepare(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := sandbox.Spec{
+		Argv: []string{"bash", "-c", script}, Image: image(), Workspace: tree,
+		RunDir: filepath.Join(t.TempDir(), "run"), WallTimeout: time.Minute, Grace: 200 * time.Millisecond,
+	}
+	if change != nil {
+		change(&spec)
+	}
+	h, err := box.Start(t.Context(), containerName(t), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := box.Remove(context.WithoutCancel(t.Context()), h); err != nil {
+			t.Error(err)
+		}
+	})
+	st, err := box.Wait(t.Context(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := os.ReadFile(filepath.Join(spec.RunDir, "stdout"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st, string(out)
+}
+
+func containerName(t *testing.T) string {
+	t.Helper()
+	name := strings.Map(func(r rune) rune {
+		if (r >= 'a' && r <= 'z') || (r >= '0' && r <= '9') {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(t.Name()))
+	return fmt.Sprintf("%s-%d", name, time.Now().UnixNano())
+}
+
+// TestConfinement looks from the inside at what a command is given.
+func TestConfinement(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, script, want string }{
+		{name: "user", script: `id -u; id -g; id -G`, want: fmt.Sprintf("%d\n%d\n%d\n", uid(), gid(), gid())},
+		{
+			name:   "capabilities",
+			script: `grep -E '^(Cap(Inh|Prm|Eff|Bnd|Amb)|NoNewPrivs|Seccomp):' /proc/self/status | tr -d '\t' | tr '\n' ' '`,
+			want: "CapInh:0000000000000000 CapPrm:0000000000000000 CapEff:0000000000000000 CapBnd:0000000000000000 " +
+				"CapAmb:0000000000000000 NoNewPrivs:1 Seccomp:2 ",
+		},
+		{
+			name: "read-only root",
+			script: `for d in / /etc /usr /opt /run /var /bin /home /opt/ralph /run/gateway; do
+				(: >"$d/x") 2>/dev/null && echo "can write $d"; done; (echo >>/opt/ralph/bot) 2>/dev/null && echo bot; echo end`,
+			want: "end\n",
+		},
+		{
+			name:   "home and /tmp are there, with exec",
+			script: `for d in "$HOME" /tmp; do printf '#!/bin/sh\necho ran\n' >$d/x; chmod +x $d/x; $d/x; done`,
+			want:   "ran\nran\n",
+		},
+		{name: "only loopback", script: `ls /sys/class/net; wc -l </proc/net/route; wc -l </proc/net/ipv6_route | tr -d 0-9`, want: "lo\n1\n\n"},
+		{
+			name: "no way out",
+			script: `for to in 1.1.1.1/53 169.254.169.254/80 172.17.0.1/22 10.0.0.1/80; do
+				(exec 3<>/dev/tcp/$to) 2>/dev/null && echo "reached $to"; done
+				nslookup example.com >/dev/null 2>&1 && echo resolved; echo end`,
+			want: "end\n",
+		},
+		{name: "no engine", script: `find / -xdev -name '*.sock' 2>/dev/null; ls /var/run/docker.sock 2>/dev/null; echo end`, want: "end\n"},
+		{
+			name: "no secret",
+			script: `cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\0' '\n' | grep -c 'PLANT[E]D'; ls -A /run/ralph "$HOME"`,
+			want:   "0\n/home/agent:\n\n/run/ralph:\n",
+		},
+		{
+			name:   "no new user namespace, no mount",
+			script: `unshare -U true 2>/dev/null && echo user; mount -t tmpfs x /tmp 2>/dev/null && echo mount; echo end`,
+			want:   "end\n",
+		},
+		{name: "mounts", script: `cat /given/file; (echo x >>/given/file) 2>/dev/null && echo written; ls -A /work`, want: "given\n"},
+	}
+	given := filepath.Join(t.TempDir(), "given")
+	if err := os.Mkdir(given, 0o755); err != nil { // #nosec G301 -- readable for the container's user
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(given, "file"), []byte("given\n"), 0o644); err != nil { // #nosec G306 -- likewise
+		t.Fatal(err)
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, out := probe(t, tt.script, func(s *sandbox.Spec) {
+				s.Mounts = []sandbox.Mount{{Host: given, Target: "/given"}}
+				s.PassEnv = []string{sandboxtest.PlantedPass}
+			})
+			if out != tt.want {
+				t.Errorf("got %q, want %q", out, tt.want)
+			}
+		})
+	}
+}
+
+func uid() int {
+	if os.Getuid() != 0 {
+		return os.Getuid()
+	}
+	return docker.DefaultUID
+}
+
+func gid() int {
+	if os.Getuid() != 0 {
+		return os.Getgid()
+	}
+	return docker.DefaultUID
+}
+
+// TestRecordCannotBeForged lets a command try everything its user could do to
+// the shim, and then end with exit code 9.
+func TestRecordCannotBeForged(t *testing.T) {
+	t.Parallel()
+	st, out := probe(t, `
+		for f in /proc/1/fd/* /proc/1/cwd /proc/1/root /proc/1/mem /proc/1/environ; do
+			(echo forged >>"$f") 2>/dev/null && echo "wrote $f"
+			(cat "$f") >/dev/null 2>&1 && echo "read $f"
+		done
+		ls /proc/1/fd 2>/dev/null
+		for f in stdout stderr exit.jsonl config prompt; do echo '{"event":"ended","exit":{"code":0,"reason":"exited"}}' >/run/ralph/$f; done
+		for s in HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM STKFLT CONT STOP TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS 34 64; do
+			[ $s = INT ] || kill -$s 1 2>/dev/null
+		done
+		find / -xdev -links +1 -user "$(id -u)" -type f 2>/dev/null
+		echo survived; exit 9`, nil)
+	if out != "survived\n" {
+		t.Errorf("output %q", out)
+	}
+	if st.ExitCode != 9 || st.Reason != sandbox.ReasonExited || st.OutputBytes != 9 {
+		t.Errorf("status %+v", st)
+	}
+}
+
+func TestSignalFromInsideIsNoStop(t *testing.T) {
+	t.Parallel()
+	st, _ := probe(t, `kill -TERM 1; sleep 60`, nil)
+	if st.Reason != sandbox.ReasonExited || st.Signal != "SIGTERM" {
+		t.Errorf("status %+v", st)
+	}
+}
+
+func TestForkBomb(t *testing.T) {
+	t.Parallel()
+	st, _ := probe(t, `f() { f | f & }; f; while :; do sleep 0.1; done`, func(s *sandbox.Spec) {
+		s.PIDs, s.WallTimeout, s.CPUs = 64, 2*time.Second, 0.5
+	})
+	// The shim itself lives through it, and keeps the time.
+	if st.Reason != sandbox.ReasonWallTimeout {
+		t.Errorf("status %+v", st)
+	}
+}
+
+func TestMemoryLimit(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"the command": `exec tail /dev/zero`,
+		"a child":     `tail /dev/zero; exit 0`,
+		"in a tmpfs":  `cat /dev/zero >/tmp/x & cat /dev/zero >"$HOME/x" & wait; tail /dev/zero; exit 0`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			st, _ := probe(t, script, func(s *sandbox.Spec) { s.MemoryBytes = 64 << 20 })
+			if !st.OOMKilled || st.State != sandbox.Exited {
+				t.Errorf("status %+v", st)
+			}
+		})
+	}
+}
+
+// TestEngineKills ends the container behind the shim's back.
+func TestEngineKills(t *testing.T) {
+	t.Parallel()
+	box, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := client.New(client.FromEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := func(t *testing.T) sandbox.Handle {
+		t.Helper()
+		tree, err := box.Prepare(t.Context(), t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := box.Start(t.Context(), containerName(t), sandbox.Spec{
+			Argv: []string{"sleep", "1000"}, Image: image(), Workspace: tree, RunDir: filepath.Join(t.TempDir(), "run"),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := box.Remove(context.WithoutCancel(t.Context()), h); err != nil {
+				t.Error(err)
+			}
+		})
+		return h
+	}
+	t.Run("killed", func(t *testing.T) {
+		t.Parallel()
+		h := start(t)
+		if _, err := engine.ContainerKill(t.Context(), h.ID, client.ContainerKillOptions{Signal: "KILL"}); err != nil {
+			t.Fatal(err)
+		}
+		st, err := box.Wait(t.Context(), h)
+		if err != nil || st.State != sandbox.Exited || st.Reason != sandbox.ReasonLost || st.ExitCode != -1 || st.FinishedAt.IsZero() {
+			t.Errorf("status %+v, %v", st, err)
+		}
+	})
+	t.Run("removed", func(t *testing.T) {
+		t.Parallel()
+		h := start(t)
+		if _, err := engine.ContainerRemove(t.Context(), h.ID, client.ContainerRemoveOptions{Force: true}); err != nil {
+			t.Fatal(err)
+		}
+		if st, err := box.Wait(t.Context(), h); err != nil || st.State != sandbox.Missing {
+			t.Errorf("status %+v, %v", st, err)
+		}
+	})
+}
+
+func TestForeignContainer(t *testing.T) {
+	t.Parallel()
+	engine, err := client.New(client.FromEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := containerName(t)
+	foreign, err := engine.ContainerCreate(t.Context(), client.ContainerCreateOptions{
+		Name: "ralph-" + name, Config: &container.Config{Image: image(), Cmd: []string{"true"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := engine.ContainerRemove(context.WithoutCancel(t.Context()), foreign.ID, client.ContainerRemoveOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	box, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = box.Start(t.Context(), name, sandbox.Spec{
+		Argv: []string{"true"}, Image: image(), Workspace: sandbox.Workspace{Dir: t.TempDir()}, RunDir: filepath.Join(t.TempDir(), "run"),
+	})
+	if !errors.Is(err, sandbox.ErrNameTaken) {
+		t.Errorf("error %v, want ErrNameTaken", err)
+	}
+}
+
+func TestMissingImage(t *testing.T) {
+	t.Parallel()
+	const none = "ralph-test/there-is-none:1"
+	box, err := docker.New(docker.Options{Self: os.Getenv(helperVar), Image: none})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, startErr := box.Start(t.Context(), containerName(t), sandbox.Spec{
+		Argv: []string{"true"}, Image: none, Workspace: sandbox.Workspace{Dir: t.TempDir()}, RunDir: filepath.Join(t.TempDir(), "run"),
+	})
+	for what, err := range map[string]error{"check": box.Check(t.Context()), "start": startErr} {
+		user, ok := errors.AsType[*run.UserError](err)
+		if !ok || !strings.Contains(user.Message, none) {
+			t.Errorf("%s: %v, want a UserError that names the image", what, err)
+		}
+	}
+}
