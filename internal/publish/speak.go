@@ -28,28 +28,22 @@ func speak(m *redact.Masker, text string, limit int) string {
 	text = tidy(m, text)
 	var b strings.Builder
 	prev := rune(' ')
+	whole := 0 // what can stay if the rest has to go
 	for i := 0; i < len(text); {
 		out, n := speakToken(text, i, prev)
-		if b.Len()+len(out) > limit-len(ellipsis) && b.Len()+len(out)+remaining(text[i+n:]) > limit {
-			if limit < len(ellipsis) {
-				return ""
-			}
-			return b.String() + ellipsis
-		}
 		b.WriteString(out)
 		i += n
 		prev, _ = utf8.DecodeLastRuneInString(text[:i])
+		switch {
+		case b.Len() <= limit-len(ellipsis):
+			whole = b.Len()
+		case b.Len() > limit && limit < len(ellipsis):
+			return ""
+		case b.Len() > limit:
+			return b.String()[:whole] + ellipsis
+		}
 	}
 	return b.String()
-}
-
-// remaining is more than nothing if text is left: whether it fits is decided
-// when it comes to it, and then the mark of a cut must still fit.
-func remaining(text string) int {
-	if text == "" {
-		return 0
-	}
-	return len(ellipsis)
 }
 
 // tidy puts text on one line without anything hidden or secret.
@@ -90,8 +84,10 @@ func codeSpan(text string, i int) int {
 	return n
 }
 
-// inert breaks up mentions, references and links in text that is not markup.
+// inert breaks up what is read in raw text, be it markup or not: mentions,
+// references, links, markers, and words that steer CI.
 func inert(text string) string {
+	text = skipRE.ReplaceAllString(text, "["+zeroWidth+"$1]")
 	var b strings.Builder
 	for i := 0; i < len(text); {
 		if out, n := breakUp(text, i); n > 0 {
@@ -106,7 +102,8 @@ func inert(text string) string {
 }
 
 // breakUp puts an invisible character into what GitHub would link at text[i]:
-// @name, #12, GH-12, scheme://host and www.host. It returns 0 elsewhere.
+// @name, #12, GH-12, scheme://host and www.host; and what would be taken for a
+// marker of ours: an HTML comment. It returns 0 elsewhere.
 func breakUp(text string, i int) (out string, n int) {
 	rest := text[i:]
 	switch c := rest[0]; {
@@ -120,6 +117,8 @@ func breakUp(text string, i int) (out string, n int) {
 		return ":" + zeroWidth + "//", 3
 	case (c == 'w' || c == 'W') && len(rest) > 4 && strings.EqualFold(rest[:4], "www."):
 		return rest[:3] + zeroWidth + ".", 4
+	case c == '<' && strings.HasPrefix(rest, "<!--"):
+		return "<" + zeroWidth + "!--", 4
 	default:
 		return "", 0
 	}

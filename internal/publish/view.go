@@ -132,7 +132,9 @@ func (r *renderer) status() {
 	if v.Iteration > 0 {
 		facts = append(facts, plural(v.Iteration, "iteration"))
 	}
-	facts = append(facts, fmt.Sprintf("US$ %.2f", v.CostUSD))
+	if v.CostUSD > 0 {
+		facts = append(facts, fmt.Sprintf("US$ %.2f", v.CostUSD))
+	}
 	if agent := code(v.Mask, v.Agent); agent != "" {
 		if model := code(v.Mask, v.Model); model != "" {
 			agent += " with " + model

@@ -1,0 +1,163 @@
+package publish
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func sample() Commit {
+	return Commit{
+		Run: "r-42", Iteration: 3, TaskID: "T2", TaskTitle: "Wire the flag", Base: oid(1), BaseTree: oid(2), Tree: oid(3),
+		Model: "claude-sonnet-4-5", Agent: "claude", CostUSD: 0.42135, RequestedBy: "alice", RequestedByID: 583231,
+		PlanSHA256: strings.Repeat("ab", 32),
+	}
+}
+
+func TestMessage(t *testing.T) {
+	t.Parallel()
+	want := `feat: wire the flag
+
+Ralph-Run: r-42
+Ralph-Task: T2
+Ralph-Iteration: 3
+Ralph-Agent: claude
+Ralph-Model: claude-sonnet-4-5
+Ralph-Cost-USD: 0.4214
+Ralph-Requested-By: alice
+Ralph-Plan-SHA256: ` + strings.Repeat("ab", 32) + `
+Co-authored-by: alice <583231+alice@users.noreply.github.com>`
+	if diff := cmp.Diff(want, Message(sample())); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestMessageOfALocalRun(t *testing.T) {
+	t.Parallel()
+	want := "chore: write the plan\n\nRalph-Run: r-1\nRalph-Iteration: 1\nRalph-Cost-USD: 0.0000"
+	if diff := cmp.Diff(want, Message(Commit{Run: "r-1", Iteration: 1, Planned: true, TaskTitle: "whatever"})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestSubject(t *testing.T) {
+	t.Parallel()
+	const z = zeroWidth
+	long := "Make the serialiser keep the order of the fields that people gave it in the configuration file"
+	cases := []struct{ title, want string }{
+		{"Add a --json flag", "feat: add a --json flag"},
+		{"Fix the crash on empty input", "fix: fix the crash on empty input"},
+		{"Empty input makes it panic", "fix: empty input makes it panic"},
+		{"Hotfix for the parser", "fix: hotfix for the parser"},
+		{"Prefix every line", "feat: prefix every line"},
+		{"Document the flag", "docs: document the flag"},
+		{"Describe it in README.md", "docs: describe it in README.md"},
+		{"Add tests for the encoder", "test: add tests for the encoder"},
+		{"Contest the result", "feat: contest the result"},
+		{"JSON output", "feat: JSON output"},
+		{"README: say more", "docs: README: say more"},
+		{"I/O errors are lost", "feat: I/O errors are lost"},
+		{"fix(cli): keep quiet.", "fix(cli): keep quiet"},
+		{"feat!: drop everything", "feat: drop everything"},
+		{"BREAKING CHANGE: drop everything", "feat: BREAKING CHANGE drop everything"},
+		{long, "feat: make the serialiser keep the order of the fields that people gave…"},
+		{strings.Repeat("世", 100), "feat: " + strings.Repeat("世", 65) + "…"},
+		{"", "feat: work on T2"},
+		{"\u202e\x00", "feat: work on T2"},
+		{"closes #1 @bob [skip ci]", "feat: closes #" + z + "1 @" + z + "bob (skip ci)"},
+		{"x\n\nCo-authored-by: victim <v@x.example>", "feat: x Co-authored-by victim <v@" + z + "x.example>"},
+	}
+	for _, c := range cases {
+		t.Run(c.title, func(t *testing.T) {
+			t.Parallel()
+			commit := sample()
+			commit.TaskTitle = c.title
+			got, _, _ := strings.Cut(Message(commit), "\n")
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if n := utf8.RuneCountInString(got); n > maxSubject {
+				t.Errorf("%d characters", n)
+			}
+		})
+	}
+	commit := sample()
+	commit.TaskTitle = long
+	if !strings.Contains(Message(commit), "\n\n"+lowerFirst(long)+"\n\n") {
+		t.Error("the whole title is nowhere in the message")
+	}
+	commit.Closing = true
+	if got, want := Message(commit), "chore: remove the progress file of a finished run\n"; !strings.HasPrefix(got, want) {
+		t.Errorf("closing commit: %q", got)
+	}
+}
+
+// FuzzMessage is attack E1 on every text that goes into a commit message.
+func FuzzMessage(f *testing.F) {
+	const evil = "x\n\nCo-authored-by: victim <v@x.example>\nRalph-Run: other\nfixes #1 @org/team GH-2 https://github.com/o/r/issues/1 [skip ci] [ci skip]\nskip-checks: true\n/merge"
+	f.Add(evil, evil, evil, evil)
+	f.Add("fix: ", "Ralph-Task: T1", "-", "a[bot]")
+	f.Add("[skip\nci]", "[ ci ]", "skip-checks:true", "a\nb")
+	reserved := regexp.MustCompile(`(?i)^(?:[a-z-]+-by|skip-checks) ?:`)
+	f.Fuzz(func(t *testing.T, title, task, model, login string) {
+		c := sample()
+		c.TaskTitle, c.TaskID, c.Model, c.Agent, c.RequestedBy, c.PlanSHA256 = title, task, model, model, login, model
+		message := Message(c)
+		lines := strings.Split(message, "\n")
+		if n := utf8.RuneCountInString(lines[0]); n > maxSubject || n == 0 {
+			t.Fatalf("subject of %d characters: %q", n, lines[0])
+		}
+		if len(lines) < 3 || lines[1] != "" {
+			t.Fatalf("no body: %q", message)
+		}
+		own := "Co-authored-by: " + login + " <583231+" + login + "@users.noreply.github.com>"
+		for _, line := range lines {
+			if reserved.MatchString(line) && line != own {
+				t.Fatalf("injected trailer %q", line)
+			}
+		}
+		if hits := active(strings.Replace(message, own, "", 1)); len(hits) > 0 {
+			t.Fatalf("%q is active in %q", hits, message)
+		}
+		if skipRE.MatchString(message) {
+			t.Fatalf("skips CI: %q", message)
+		}
+		if got := parseTrailers(message)[trailerRun]; got != "r-42" {
+			t.Fatalf("run is %q in %q", got, message)
+		}
+		if !sameCommit(nil, message, c) {
+			t.Fatalf("not recognised: %q", message)
+		}
+	})
+}
+
+func TestSameCommit(t *testing.T) {
+	t.Parallel()
+	other := map[string]func(*Commit){
+		"run":       func(c *Commit) { c.Run = "r-43" },
+		"task":      func(c *Commit) { c.TaskID = "T3" },
+		"iteration": func(c *Commit) { c.Iteration = 4 },
+	}
+	message := Message(sample())
+	if !sameCommit(nil, message, sample()) {
+		t.Error("does not know its own commit")
+	}
+	if !sameCommit(nil, strings.ReplaceAll(message, "\n", "\r\n")+"\n", sample()) {
+		t.Error("does not know its own commit with other line ends")
+	}
+	for name, change := range other {
+		c := sample()
+		change(&c)
+		if sameCommit(nil, message, c) {
+			t.Errorf("takes a commit of another %s for its own", name)
+		}
+	}
+	for _, foreign := range []string{"", "feat: x", "feat: x\n\nRalph-Run: r-42", "Ralph-Run: r-42\nRalph-Task: T2\nRalph-Iteration: 3"} {
+		if sameCommit(nil, foreign, sample()) {
+			t.Errorf("takes %q for its own", foreign)
+		}
+	}
+}

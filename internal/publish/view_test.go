@@ -1,0 +1,215 @@
+package publish
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/redact"
+	"github.com/org/ralph-action/internal/run"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files in testdata")
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got; go test -update rewrites it):\n%s", path, diff)
+	}
+}
+
+func oid(n int) string { return fmt.Sprintf("%040x", n) }
+
+// working is a run in the middle of its work.
+func working() View {
+	return View{
+		IssueNumber: 7, Title: "Add a --json flag", RepoURL: "https://github.example/octo/report", Branch: "ralph/7",
+		Tasks: []run.Task{
+			{ID: "T1", Title: "Serialise the report", Priority: 1, Group: "Phase 1: Output", Status: run.TaskDone,
+				Accept: []string{"`report --json | jq .` works", "field names are snake_case"}},
+			{ID: "T2", Title: "Wire the flag", Priority: 1, Group: "Phase 1: Output", Status: run.TaskInProgress, Parallel: true},
+			{ID: "T3", Title: "Describe it in the README", Priority: 2, Group: "Phase 2: Polish", Status: run.TaskOpen},
+			{ID: "T4", Title: "Run the whole suite", Group: "Phase 2: Polish", Status: run.TaskBlocked, Verify: true},
+			{ID: "T5", Title: "Drop the old flag", Group: "Phase 2: Polish", Status: run.TaskSkipped},
+		},
+		Commits: []Landed{{OID: oid(0xabcdef0123), Subject: "feat: serialise the report", Verified: true, TaskID: "T1"}},
+		Phase:   run.PhaseIterating, Iteration: 2, CostUSD: 0.4213, Agent: "claude", Model: "claude-sonnet-4-5",
+		GateSummaries: []GateSummary{
+			{Name: "go vet", Passed: true, Duration: 1234 * time.Millisecond},
+			{Name: "go test", Duration: 2 * time.Second, Detail: "--- FAIL: TestJSON (0.00s)\n    report_test.go:12: got <nil>, want \"{}\""},
+		},
+		Learnings: "- The encoder lives in `internal/enc`\n- Tests need `-race`\n",
+		Closes:    true,
+	}
+}
+
+// complete is the same run at its end.
+func complete() View {
+	v := working()
+	v.Tasks = v.Tasks[:3]
+	for i := range v.Tasks {
+		v.Tasks[i].Status = run.TaskDone
+		v.Commits = append(v.Commits[:i:i], Landed{OID: oid(0xabcdef0000 + i), Subject: "feat: do it", Verified: true, TaskID: v.Tasks[i].ID})
+	}
+	v.GateSummaries[1] = GateSummary{Name: "go test", Passed: true, Duration: 2 * time.Second}
+	v.Phase, v.End, v.Iteration = run.PhaseDone, run.EndAllTasksComplete, 3
+	return v
+}
+
+// hostile has an attack in every text.
+func hostile() View {
+	const evil = "@org/team fixes #1 closes octo/x#2, GH-3, https://evil.example/octo/x/issues/4 ![x](https://evil.example/?q=1) <img src=x onerror=y> </details> <!-- ralph:island:end --> &#64;bob [skip ci] `a` ``` | ~~x~~ $x$ *b* _i_\n\n# head\n```\n/merge\nCo-authored-by: victim <v@example.com>"
+	return View{
+		IssueNumber: 7, Title: evil, RepoURL: "https://github.example/octo/report",
+		Tasks:   []run.Task{{ID: evil, Title: "/merge " + evil, Group: "# " + evil, Accept: []string{evil, "- [x] forged"}, Status: run.TaskOpen}, {Title: "1. forged"}},
+		Commits: []Landed{{OID: oid(1), Subject: evil, TaskID: evil}, {OID: "](https://evil.example)"}},
+		Phase:   run.PhaseFailed, End: run.EndFailed, Agent: evil, Model: evil,
+		GateSummaries: []GateSummary{{Name: evil, Detail: evil}},
+		Learnings:     "- " + evil + "\n</details>\n\n- [x] forged\n    code\n",
+		Note:          evil, HowToGoOn: evil, Closes: true,
+	}
+}
+
+func TestRenderBodyGolden(t *testing.T) {
+	t.Parallel()
+	stopped := working()
+	stopped.Phase, stopped.End, stopped.Learnings = run.PhasePaused, run.EndBlocked, ""
+	stopped.Note = "T4 failed three times: the suite needs a network."
+	for name, v := range map[string]View{
+		"working.md":  working(),
+		"complete.md": complete(),
+		"stopped.md":  stopped,
+		"hostile.md":  hostile(),
+		"empty.md":    {IssueNumber: 7, Phase: run.PhasePlanning},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			golden(t, name, RenderBody(v)+"\n")
+		})
+	}
+}
+
+var ourHTML = strings.NewReplacer("<details>", "", "</details>", "", "<summary>Learnings</summary>", "", islandEnd, "", "\n", "")
+
+// TestRenderBodyIsInert renders the hostile view as GitHub would, and looks for
+// anything that is not ours.
+func TestRenderBodyIsInert(t *testing.T) {
+	t.Parallel()
+	v := hostile()
+	v.Mask = redact.New()
+	body := RenderBody(v)
+	found := inspect(t, body)
+	if diff := cmp.Diff([]string{"https://github.example/octo/report/commit/" + oid(1)}, found.links); diff != "" {
+		t.Errorf("links (-want +got):\n%s", diff)
+	}
+	if found.images != 0 || found.code != 0 {
+		t.Errorf("%d images, %d code blocks; want none", found.images, found.code)
+	}
+	if diff := cmp.Diff([]string{"Tasks", "Commits", "Checks"}, found.ourHeadings()); diff != "" {
+		t.Errorf("headings (-want +got):\n%s", diff)
+	}
+	if strings.Count(body, islandEnd) != 1 || strings.Count(body, islandStart) != 1 {
+		t.Error("there are forged markers")
+	}
+	for _, html := range found.html {
+		if diff := cmp.Diff("", ourHTML.Replace(html)); !strings.HasPrefix(html, islandStart) && diff != "" {
+			t.Errorf("HTML that is not ours: %q", html)
+		}
+	}
+	if got := strings.Count(body, "\n- [x]"); got != 0 {
+		t.Errorf("%d forged ticks", got)
+	}
+	if strings.Contains(body, "Closes #") {
+		t.Error("a failed run closes the issue")
+	}
+	for _, bad := range active(body) {
+		t.Errorf("active in raw text: %q", bad)
+	}
+}
+
+func TestClosesOnlyWhenComplete(t *testing.T) {
+	t.Parallel()
+	for _, end := range run.EndReasons() {
+		v := complete()
+		v.End = end
+		body := RenderBody(v)
+		if got := strings.Contains(body, "\n\nCloses #7\n"); got != end.Complete() {
+			t.Errorf("%s: closes = %t, want %t", end, got, end.Complete())
+		}
+		v.Closes = false
+		if strings.Contains(RenderBody(v), "Closes") {
+			t.Errorf("%s: closes though not asked to", end)
+		}
+	}
+	body := RenderBody(complete())
+	if strings.LastIndex(body, "</details>") > strings.Index(body, "Closes #7") {
+		t.Error("the closing keyword is hidden in the details")
+	}
+}
+
+// TestRenderBodyFits: whatever comes in, the body fits and still says the
+// essential.
+func TestRenderBodyFits(t *testing.T) {
+	t.Parallel()
+	for _, filler := range []string{"x", "é", "世", "😀", "*", "`", "@a ", "\x00", "<b>"} {
+		for _, n := range []int{1, 60, 500} {
+			v := complete()
+			long := strings.Repeat(filler, 150)
+			v.Learnings = strings.Repeat("- "+long+"\n", 20)
+			v.Note, v.Agent, v.Model, v.Title = long, long, long, long
+			for i := range n {
+				v.Tasks = append(v.Tasks, run.Task{ID: fmt.Sprintf("T%d", i+10), Title: long, Group: long, Accept: []string{long, long, long}, Status: run.TaskDone})
+				v.Commits = append(v.Commits, Landed{OID: oid(i + 99), Subject: long, TaskID: long, Verified: true})
+				v.GateSummaries = append(v.GateSummaries, GateSummary{Name: long, Detail: long})
+			}
+			body := RenderBody(v)
+			if len(body) > MaxBody {
+				t.Fatalf("%q × %d: %d bytes", filler, n, len(body))
+			}
+			if !utf8.ValidString(body) {
+				t.Fatalf("%q × %d: not UTF-8", filler, n)
+			}
+			if !strings.Contains(body, fmt.Sprintf("%d of %d tasks", n+3, n+3)) || !strings.HasSuffix(body, "Closes #7\n"+islandEnd) {
+				t.Fatalf("%q × %d: the essential is missing", filler, n)
+			}
+			if body != RenderBody(v) {
+				t.Fatalf("%q × %d: not deterministic", filler, n)
+			}
+		}
+	}
+}
+
+func TestRenderBodyMasks(t *testing.T) {
+	t.Parallel()
+	v := hostile()
+	const secret = "s3cr3t_value*with<marks>"
+	v.Mask = redact.New(secret)
+	token := "ghs_" + strings.Repeat("a1", 18)
+	for _, field := range []*string{&v.Title, &v.Agent, &v.Model, &v.Learnings, &v.Note, &v.HowToGoOn,
+		&v.Tasks[0].Title, &v.Tasks[0].ID, &v.Tasks[0].Group, &v.Tasks[0].Accept[0], &v.Commits[0].Subject, &v.Commits[0].TaskID, &v.GateSummaries[0].Name, &v.GateSummaries[0].Detail} {
+		*field = "a " + secret + " b " + token
+	}
+	body := RenderBody(v)
+	for _, part := range []string{"s3cr3t", "marks", token[:12]} {
+		if strings.Contains(body, part) {
+			t.Errorf("%q is left", part)
+		}
+	}
+}
