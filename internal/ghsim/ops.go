@@ -1,0 +1,561 @@
+package ghsim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The functions of this file change the model, apply GitHub's rules and cause
+// the webhooks. They are behind both the APIs and the Go methods, and run with
+// Sim.mu held.
+
+// author is who does something: a person, or an App through its bot.
+type author struct {
+	user *user
+	via  *app
+}
+
+// may refuses a person whose role in r is below least.
+func may(r *repo, u *user, least Role) error {
+	if u.kind != "Bot" && r.role(u).rank() < least.rank() {
+		return &Error{Status: http.StatusForbidden, Message: "Must have " + string(least) + " access to the repository", Detail: u.login + " is " + string(r.role(u)) + " in " + r.fullName()}
+	}
+	return nil
+}
+
+func checkText(resource, title, body string) error {
+	e := &Error{Status: http.StatusUnprocessableEntity, Message: "Validation Failed"}
+	if tooLong(title, maxTitle) {
+		e.Fields = append(e.Fields, FieldError{Resource: resource, Code: "custom", Field: "title", Message: fmt.Sprintf("title is too long (maximum is %d characters)", maxTitle)})
+	}
+	if tooLong(body, maxBody) {
+		e.Fields = append(e.Fields, FieldError{Resource: resource, Code: "custom", Field: "body", Message: fmt.Sprintf("body is too long (maximum is %d characters)", maxBody)})
+	}
+	if len(e.Fields) > 0 {
+		return e
+	}
+	return nil
+}
+
+func (s *Sim) newIssue(r *repo, by author, title, body string, labels []string) (*issue, error) {
+	if strings.TrimSpace(title) == "" {
+		return nil, invalid("Issue", "title", "missing_field", "")
+	}
+	if err := checkText("Issue", title, body); err != nil {
+		return nil, err
+	}
+	now := s.now()
+	i := &issue{
+		id: s.nextID(), number: len(r.issues) + 1, title: title, body: body, user: by.user, via: by.via,
+		created: now, updated: now,
+	}
+	r.issues = append(r.issues, i)
+	s.emit(r, "issues", "opened", by.user, obj{"issue": s.issueJSON(r, i)})
+	if len(labels) > 0 {
+		if err := s.addLabels(r, i, by, labels); err != nil {
+			return nil, err
+		}
+	}
+	return i, nil
+}
+
+// editIssue changes title and body; nil leaves one as it is.
+func (s *Sim) editIssue(r *repo, i *issue, by author, title, body *string) error {
+	changes := obj{}
+	newTitle, newBody := i.title, i.body
+	if title != nil && *title != i.title {
+		newTitle = *title
+		changes["title"] = obj{"from": i.title}
+	}
+	if body != nil && *body != i.body {
+		newBody = *body
+		changes["body"] = obj{"from": i.body}
+	}
+	resource := "Issue"
+	if i.pull != nil {
+		resource = "PullRequest"
+	}
+	if strings.TrimSpace(newTitle) == "" {
+		return invalid(resource, "title", "missing_field", "")
+	}
+	if err := checkText(resource, newTitle, newBody); err != nil {
+		return err
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	now := s.now()
+	if newTitle != i.title {
+		i.events = append(i.events, &event{id: s.nextID(), kind: "renamed", actor: by.user, via: by.via, from: i.title, to: newTitle, at: now})
+	}
+	i.title, i.body, i.updated, i.edited = newTitle, newBody, now, now
+	s.emitIssue(r, i, "edited", by.user, obj{"changes": changes})
+	return nil
+}
+
+// emitIssue tells of an issue as `issues` and of a pull request as
+// `pull_request`.
+func (s *Sim) emitIssue(r *repo, i *issue, action string, sender *user, extra obj) {
+	if i.pull == nil {
+		extra["issue"] = s.issueJSON(r, i)
+		s.emit(r, "issues", action, sender, extra)
+		return
+	}
+	extra["number"] = i.number
+	extra["pull_request"] = s.pullJSON(r, i, true)
+	s.emit(r, "pull_request", action, sender, extra)
+}
+
+// setState closes or reopens. reason is GitHub's state_reason for issues.
+func (s *Sim) setState(r *repo, i *issue, by author, closed bool, reason string) error {
+	if closed == i.closed {
+		return nil
+	}
+	if i.pull != nil && !closed {
+		if i.pull.merged {
+			return invalid("PullRequest", "state", "invalid", "state cannot be changed. The pull request has already been merged.")
+		}
+		if _, err := r.git.branch(s.life, i.pull.head); err != nil {
+			return invalid("PullRequest", "state", "invalid", "state cannot be changed. The "+i.pull.head+" branch has been deleted.")
+		}
+	}
+	now := s.now()
+	i.closed, i.updated = closed, now
+	kind := "reopened"
+	if closed {
+		kind = "closed"
+		i.closedAt, i.closedBy = now, by.user
+		i.stateReason = reason
+		if reason == "" && i.pull == nil {
+			i.stateReason = "completed"
+		}
+	} else {
+		i.closedAt, i.closedBy, i.stateReason = time.Time{}, nil, ""
+		if i.pull == nil {
+			i.stateReason = "reopened"
+		}
+	}
+	i.events = append(i.events, &event{id: s.nextID(), kind: kind, actor: by.user, via: by.via, at: now, stateNote: i.stateReason})
+	s.emitIssue(r, i, kind, by.user, obj{})
+	return nil
+}
+
+// ensureLabel finds a label or makes it, as GitHub does when an unknown one is
+// put on an issue.
+func (s *Sim) ensureLabel(r *repo, name string) *label {
+	if l := r.label(name); l != nil {
+		return l
+	}
+	l := &label{id: s.nextID(), name: name, color: "ededed"}
+	r.labels = append(r.labels, l)
+	return l
+}
+
+func (s *Sim) addLabels(r *repo, i *issue, by author, names []string) error {
+	for _, name := range names {
+		if strings.TrimSpace(name) == "" || tooLong(name, 50) {
+			return invalid("Label", "name", "invalid", "")
+		}
+	}
+	for _, name := range names {
+		if i.hasLabel(name) {
+			continue
+		}
+		l := s.ensureLabel(r, name)
+		now := s.now()
+		i.labels = append(i.labels, l)
+		i.updated = now
+		i.events = append(i.events, &event{id: s.nextID(), kind: "labeled", actor: by.user, via: by.via, label: l, at: now})
+		s.emitIssue(r, i, "labeled", by.user, obj{"label": s.labelJSON(r, l)})
+	}
+	return nil
+}
+
+func (s *Sim) removeLabel(r *repo, i *issue, by author, name string) error {
+	at := slices.IndexFunc(i.labels, func(l *label) bool { return strings.EqualFold(l.name, name) })
+	if at < 0 {
+		return &Error{Status: http.StatusNotFound, Message: "Label does not exist"}
+	}
+	l, now := i.labels[at], s.now()
+	i.labels = slices.Delete(slices.Clone(i.labels), at, at+1)
+	i.updated = now
+	i.events = append(i.events, &event{id: s.nextID(), kind: "unlabeled", actor: by.user, via: by.via, label: l, at: now})
+	s.emitIssue(r, i, "unlabeled", by.user, obj{"label": s.labelJSON(r, l)})
+	return nil
+}
+
+func (s *Sim) newComment(r *repo, i *issue, by author, body string) (*comment, error) {
+	if strings.TrimSpace(body) == "" {
+		return nil, invalid("IssueComment", "body", "unprocessable", "Body can't be blank")
+	}
+	if err := checkText("IssueComment", "", body); err != nil {
+		return nil, err
+	}
+	now := s.now()
+	c := &comment{id: s.nextID(), user: by.user, via: by.via, body: body, created: now, updated: now}
+	i.comments = append(i.comments, c)
+	i.updated = now
+	s.emit(r, "issue_comment", "created", by.user, obj{"issue": s.issueJSON(r, i), "comment": s.commentJSON(r, i, c)})
+	return c, nil
+}
+
+func (s *Sim) editComment(r *repo, i *issue, c *comment, by author, body string) error {
+	if strings.TrimSpace(body) == "" {
+		return invalid("IssueComment", "body", "unprocessable", "Body can't be blank")
+	}
+	if err := checkText("IssueComment", "", body); err != nil {
+		return err
+	}
+	if body == c.body {
+		return nil
+	}
+	from := c.body
+	c.body, c.updated = body, s.now()
+	s.emit(r, "issue_comment", "edited", by.user, obj{"issue": s.issueJSON(r, i), "comment": s.commentJSON(r, i, c), "changes": obj{"body": obj{"from": from}}})
+	return nil
+}
+
+// reactionContents are the eight of GitHub, in its order.
+func reactionContents() []string {
+	return []string{"+1", "-1", "laugh", "confused", "heart", "hooray", "rocket", "eyes"}
+}
+
+// react adds a reaction; the same one by the same user is found, not doubled.
+func (s *Sim) react(list *[]*reaction, u *user, content string) (_ *reaction, created bool, err error) {
+	if !slices.Contains(reactionContents(), content) {
+		return nil, false, invalid("Reaction", "content", "invalid", "")
+	}
+	for _, have := range *list {
+		if have.user == u && have.content == content {
+			return have, false, nil
+		}
+	}
+	re := &reaction{id: s.nextID(), user: u, content: content, created: s.now()}
+	*list = append(*list, re)
+	return re, true, nil
+}
+
+// newPull opens a pull request between two branches of r.
+func (s *Sim) newPull(ctx context.Context, r *repo, by author, title, body, head, base string, draft bool) (*issue, error) {
+	if owner, branch, ok := strings.Cut(head, ":"); ok {
+		if !strings.EqualFold(owner, r.owner.login) {
+			return nil, invalid("PullRequest", "head", "invalid", "")
+		}
+		head = branch
+	}
+	if strings.TrimSpace(title) == "" {
+		return nil, invalid("PullRequest", "title", "missing_field", "")
+	}
+	if err := checkText("PullRequest", title, body); err != nil {
+		return nil, err
+	}
+	headOID, err := r.git.branch(ctx, head)
+	if errors.Is(err, errNoObject) {
+		return nil, invalid("PullRequest", "head", "invalid", "")
+	} else if err != nil {
+		return nil, err
+	}
+	baseOID, err := r.git.branch(ctx, base)
+	if errors.Is(err, errNoObject) {
+		return nil, invalid("PullRequest", "base", "invalid", "")
+	} else if err != nil {
+		return nil, err
+	}
+	for _, i := range r.issues {
+		if i.pull != nil && !i.closed && i.pull.head == head && i.pull.base == base {
+			return nil, invalid("PullRequest", "", "custom", "A pull request already exists for "+r.owner.login+":"+head+".")
+		}
+	}
+	commits, err := r.git.log(ctx, headOID, 0, baseOID)
+	if err != nil {
+		return nil, err
+	}
+	if len(commits) == 0 {
+		return nil, invalid("PullRequest", "", "custom", "No commits between "+base+" and "+head)
+	}
+	now := s.now()
+	i := &issue{
+		id: s.nextID(), number: len(r.issues) + 1, title: title, body: body, user: by.user, via: by.via, created: now, updated: now,
+		pull: &pull{id: s.nextID(), head: head, base: base, headOID: headOID, baseOID: baseOID, draft: draft},
+	}
+	if err := s.pullRef(ctx, r, i); err != nil {
+		return nil, err
+	}
+	r.issues = append(r.issues, i)
+	s.emitIssue(r, i, "opened", by.user, obj{})
+	return i, nil
+}
+
+// pullRef keeps refs/pull/N/head at the pull request's head, and the list of
+// its commits, which outlives the branch.
+func (s *Sim) pullRef(ctx context.Context, r *repo, i *issue) error {
+	p := i.pull
+	name := "refs/pull/" + strconv.Itoa(i.number) + "/head"
+	if _, err := r.git.run(ctx, nil, nil, "update-ref", name, p.headOID); err != nil {
+		return err
+	}
+	commits, err := r.git.log(ctx, p.headOID, 0, p.baseOID)
+	if err != nil {
+		return err
+	}
+	p.commits = p.commits[:0]
+	for _, c := range slices.Backward(commits) {
+		p.commits = append(p.commits, c.OID)
+	}
+	return nil
+}
+
+func (s *Sim) setDraft(r *repo, i *issue, by author, draft bool) {
+	if i.pull.draft == draft {
+		return
+	}
+	i.pull.draft, i.updated = draft, s.now()
+	kind, action := "ready_for_review", "ready_for_review"
+	if draft {
+		kind, action = "convert_to_draft", "converted_to_draft"
+	}
+	i.events = append(i.events, &event{id: s.nextID(), kind: kind, actor: by.user, via: by.via, at: s.now()})
+	s.emitIssue(r, i, action, by.user, obj{})
+}
+
+// closes finds the closing keywords of GitHub: "Closes #7", "fixes: #8".
+var closes = regexp.MustCompile(`(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+#(\d+)\b`)
+
+// merge merges a pull request; method is "merge" or "squash".
+func (s *Sim) merge(ctx context.Context, r *repo, i *issue, by author, method, message string) error {
+	p := i.pull
+	notMergeable := func(why string) error { return &Error{Status: http.StatusMethodNotAllowed, Message: why} }
+	switch {
+	case p.merged || i.closed:
+		return notMergeable("Pull Request is not mergeable")
+	case p.draft:
+		return notMergeable("Pull Request is still a draft")
+	}
+	base, err := r.git.branch(ctx, p.base)
+	if err != nil {
+		return err
+	}
+	tree, ok, err := r.git.mergeTrees(ctx, base, p.headOID)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return notMergeable("Pull Request is not mergeable")
+	}
+	now := s.now()
+	c := commitObject{Tree: tree, Author: by.user.person(now), Committer: webFlow(now)}
+	switch method {
+	case "", "merge":
+		c.Parents = []string{base, p.headOID}
+		c.Message = fmt.Sprintf("Merge pull request #%d from %s/%s\n\n%s", i.number, r.owner.login, p.head, i.title)
+	case "squash":
+		c.Parents = []string{base}
+		c.Message = fmt.Sprintf("%s (#%d)", i.title, i.number)
+	default:
+		return notMergeable("Rebase merges are not allowed on this repository.")
+	}
+	if message != "" {
+		c.Message = message
+	}
+	oid, err := r.git.writeCommit(ctx, c)
+	if err != nil {
+		return err
+	}
+	r.signed[oid] = by.user
+	// Merged before the base branch moves, so that the move does not count as
+	// news for this pull request.
+	p.merged, p.mergeOID, p.mergedAt, p.mergedBy = true, oid, now, by.user
+	i.closed, i.closedAt, i.closedBy, i.updated = true, now, by.user, now
+	if err := s.moveRef(ctx, r, by, "refs/heads/"+p.base, oid, base); err != nil {
+		p.merged, p.mergeOID, p.mergedAt, p.mergedBy = false, "", time.Time{}, nil
+		i.closed, i.closedAt, i.closedBy = false, time.Time{}, nil
+		return err
+	}
+	i.events = append(i.events,
+		&event{id: s.nextID(), kind: "merged", actor: by.user, via: by.via, commit: oid, at: now},
+		&event{id: s.nextID(), kind: "closed", actor: by.user, via: by.via, at: now})
+	s.emitIssue(r, i, "closed", by.user, obj{})
+	if p.base == r.def {
+		return s.closeMentioned(r, by, i.body, oid)
+	}
+	return nil
+}
+
+// closeMentioned closes the issues that text closes by keyword.
+func (s *Sim) closeMentioned(r *repo, by author, text, commit string) error {
+	for _, m := range closes.FindAllStringSubmatch(text, -1) {
+		n, err := strconv.Atoi(m[1])
+		if err != nil {
+			continue // more digits than an issue number has
+		}
+		target := r.issue(n)
+		if target == nil || target.pull != nil || target.closed {
+			continue
+		}
+		if err := s.setState(r, target, by, true, "completed"); err != nil {
+			return err
+		}
+		target.events[len(target.events)-1].commit = commit
+	}
+	return nil
+}
+
+// moveRef creates (oldOID zero), moves or deletes (newOID zero) a ref, and does
+// what follows from it.
+func (s *Sim) moveRef(ctx context.Context, r *repo, by author, name, newOID, oldOID string) error {
+	if err := r.git.updateRef(ctx, name, newOID, oldOID); err != nil {
+		return err
+	}
+	return s.refMoved(ctx, r, by, name, newOID, oldOID)
+}
+
+// refMoved does what follows when a branch or tag has moved: the push event,
+// pull requests that follow it, issues closed by commit messages.
+func (s *Sim) refMoved(ctx context.Context, r *repo, by author, name, newOID, oldOID string) error {
+	r.pushed = s.now()
+	branch, isBranch := strings.CutPrefix(name, "refs/heads/")
+	var added []*commitObject
+	forced := false
+	if isBranch && newOID != zeroOID {
+		exclude := []string{}
+		if oldOID != zeroOID {
+			exclude = append(exclude, oldOID)
+			straight, err := r.git.isAncestor(ctx, oldOID, newOID)
+			if err != nil {
+				return err
+			}
+			forced = !straight
+		} else if def, err := r.git.branch(ctx, r.def); err == nil && branch != r.def {
+			exclude = append(exclude, def)
+		}
+		var err error
+		if added, err = r.git.log(ctx, newOID, 2048, exclude...); err != nil {
+			return err
+		}
+	}
+	s.emitPush(r, by.user, name, newOID, oldOID, forced, added)
+	if !isBranch {
+		return nil
+	}
+	for _, i := range r.issues {
+		if i.pull == nil || i.closed {
+			continue
+		}
+		p := i.pull
+		switch branch {
+		case p.head:
+			if newOID == zeroOID {
+				i.events = append(i.events, &event{id: s.nextID(), kind: "head_ref_deleted", actor: by.user, via: by.via, at: s.now()})
+				if err := s.setState(r, i, by, true, ""); err != nil {
+					return err
+				}
+				continue
+			}
+			before := p.headOID
+			p.headOID, i.updated = newOID, s.now()
+			if err := s.pullRef(ctx, r, i); err != nil {
+				return err
+			}
+			if forced {
+				i.events = append(i.events, &event{id: s.nextID(), kind: "head_ref_force_pushed", actor: by.user, via: by.via, commit: newOID, at: s.now()})
+			}
+			s.emitIssue(r, i, "synchronize", by.user, obj{"before": before, "after": newOID})
+		case p.base:
+			if newOID != zeroOID {
+				p.baseOID = newOID
+				if err := s.pullRef(ctx, r, i); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if branch == r.def && oldOID != zeroOID {
+		for _, c := range added {
+			if err := s.closeMentioned(r, by, c.Message, c.OID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// workflowsTouched says whether going from old to new (zero: a new branch)
+// changes a workflow, which an App may only do with the workflows permission.
+func (s *Sim) workflowsTouched(ctx context.Context, r *repo, newOID, oldOID string) (string, error) {
+	if oldOID == zeroOID {
+		def, err := r.git.branch(ctx, r.def)
+		if err != nil {
+			return "", nil // nothing to compare with: the first branch
+		}
+		if oldOID, err = r.git.mergeBase(ctx, def, newOID); err != nil || oldOID == "" {
+			return "", err
+		}
+	}
+	paths, err := r.git.changedPaths(ctx, oldOID, newOID)
+	if err != nil {
+		return "", err
+	}
+	for _, p := range paths {
+		if strings.HasPrefix(p, ".github/workflows/") {
+			return p, nil
+		}
+	}
+	return "", nil
+}
+
+func workflowRefusal(path string) string {
+	return "refusing to allow a GitHub App to create or update workflow `" + path + "` without `workflows` permission"
+}
+
+// newReview submits a review of a pull request with comments on lines.
+func (s *Sim) newReview(r *repo, i *issue, by author, state, body string, lines []ReviewLine) (*review, error) {
+	if !slices.Contains([]string{"APPROVED", "CHANGES_REQUESTED", "COMMENTED"}, state) {
+		return nil, invalid("PullRequestReview", "event", "invalid", "")
+	}
+	if state != "COMMENTED" && by.user == i.user {
+		return nil, unprocessable("Can not approve your own pull request")
+	}
+	if state != "APPROVED" && strings.TrimSpace(body) == "" && len(lines) == 0 {
+		return nil, unprocessable("Body can't be blank")
+	}
+	if err := checkText("PullRequestReview", "", body); err != nil {
+		return nil, err
+	}
+	for _, l := range lines {
+		if err := checkText("PullRequestReviewComment", "", l.Body); err != nil {
+			return nil, err
+		}
+		if l.Path == "" || l.Line < 1 {
+			return nil, invalid("PullRequestReviewComment", "line", "invalid", "")
+		}
+	}
+	now := s.now()
+	rv := &review{id: s.nextID(), user: by.user, state: state, body: body, commit: i.pull.headOID, submitted: now}
+	i.pull.reviews = append(i.pull.reviews, rv)
+	i.updated = now
+	s.emit(r, "pull_request_review", "submitted", by.user, obj{"pull_request": s.pullJSON(r, i, false), "review": s.reviewJSON(r, i, rv, true)})
+	for _, l := range lines {
+		t := &thread{id: s.nextID(), path: l.Path, line: l.Line}
+		i.pull.threads = append(i.pull.threads, t)
+		s.addReviewComment(r, i, t, rv, by, l.Body)
+	}
+	return rv, nil
+}
+
+func (s *Sim) addReviewComment(r *repo, i *issue, t *thread, rv *review, by author, body string) *reviewComment {
+	now := s.now()
+	c := &reviewComment{
+		id: s.nextID(), review: rv, user: by.user, body: body, commit: i.pull.headOID, created: now, updated: now,
+		diffHunk: fmt.Sprintf("@@ -%d,1 +%d,1 @@", t.line, t.line),
+	}
+	t.comments = append(t.comments, c)
+	s.emit(r, "pull_request_review_comment", "created", by.user, obj{"pull_request": s.pullJSON(r, i, false), "comment": s.reviewCommentJSON(r, i, t, c)})
+	return c
+}

@@ -1,0 +1,486 @@
+package ghsim
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxRequest bounds what one request may carry; createCommitOnBranch is
+// reported to take about 40 MB.
+const maxRequest = 45 << 20
+
+// hourlyLimit is what the rate limit headers count down from.
+const hourlyLimit = 5000
+
+// Call is one request to the REST API, the GraphQL API or git, as it was
+// answered.
+type Call struct {
+	At time.Time `json:"at"`
+	// Kind is rest, graphql or git.
+	Kind   string `json:"kind"`
+	Method string `json:"method"`
+	// Route is the path template (/repos/{owner}/{repo}/issues), for GraphQL
+	// the first field ("mutation createCommitOnBranch"), for git the service.
+	Route string `json:"route"`
+	// Path is the path that was asked for, without the API's prefix.
+	Path string `json:"path"`
+	// Purpose is what the caller wrote into X-Ralph-Purpose.
+	Purpose string `json:"purpose,omitempty"`
+	// Caller names the token: "app:1", "installation:2/token:3", "user:ann",
+	// "anonymous".
+	Caller string `json:"caller"`
+	Status int    `json:"status"`
+}
+
+// Calls lists every request so far, in order.
+func (s *Sim) Calls() []Call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.calls)
+}
+
+// Fault breaks calls on purpose. What matches is answered with Status, Header
+// and Body in place of the real answer, or loses its connection.
+type Fault struct {
+	// Method to match; empty means any.
+	Method string `json:"method"`
+	// Match is a regular expression for the path without the API's prefix
+	// ("^/repos/acme/widgets/git/refs$"). A GraphQL call is matched as
+	// "/graphql createCommitOnBranch", a git call as
+	// "/acme/widgets.git/git-receive-pack".
+	Match string `json:"match"`
+	// Times is how many calls are hit; 0 means one.
+	Times int `json:"times"`
+	// Status, Header and Body are the answer. Status 0 leaves the real answer.
+	Status int               `json:"status"`
+	Header map[string]string `json:"header"`
+	Body   string            `json:"body"`
+	// After does the work before it answers wrongly: the caller cannot know.
+	After bool `json:"after"`
+	// Drop closes the connection without an answer.
+	Drop bool `json:"drop"`
+	// Hold keeps the call waiting, before anything is done, until it is closed.
+	Hold <-chan struct{} `json:"-"`
+}
+
+type fault struct {
+	Fault
+	match *regexp.Regexp
+	left  int
+}
+
+// Inject adds a fault; several are tried in the order they came.
+func (s *Sim) Inject(f Fault) error {
+	re, err := regexp.Compile(f.Match)
+	if err != nil {
+		return fmt.Errorf("ghsim: fault: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = append(s.faults, &fault{Fault: f, match: re, left: max(1, f.Times)})
+	return nil
+}
+
+// takeFault finds the fault for a call and counts it.
+func (s *Sim) takeFault(method, target string) *Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.faults {
+		if f.left > 0 && (f.Method == "" || strings.EqualFold(f.Method, method)) && f.match.MatchString(target) {
+			f.left--
+			return &f.Fault
+		}
+	}
+	return nil
+}
+
+// call is one API request on its way through.
+type call struct {
+	*http.Request
+
+	who    principal
+	route  *route
+	params map[string]string
+	repo   *repo
+	body   []byte
+	header http.Header // of the answer
+}
+
+func (c *call) str(name string) string { return c.params[name] }
+
+// num reads a number from the path; what is none matches nothing.
+func (c *call) num(name string) int {
+	n, err := strconv.Atoi(c.params[name])
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// decode reads the JSON body. Unknown fields are ignored, as GitHub does.
+func (c *call) decode(into any) error {
+	if len(bytes.TrimSpace(c.body)) == 0 {
+		return nil
+	}
+	err := json.Unmarshal(c.body, into)
+	if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) {
+		return unprocessable(fmt.Sprintf("Invalid request.\n\nFor '%s', %s is not a %s.", wrong.Field, wrong.Value, wrong.Type))
+	}
+	if err != nil {
+		return &Error{Status: http.StatusBadRequest, Message: "Problems parsing JSON"}
+	}
+	return nil
+}
+
+// paginate cuts the page that was asked for and links the others.
+func paginate[T any](c *call, base string, items []T) []T {
+	q := c.URL.Query()
+	number := func(key string, def, most int) int {
+		n, err := strconv.Atoi(q.Get(key))
+		if err != nil || n < 1 {
+			return def
+		}
+		return min(n, most)
+	}
+	per, page := number("per_page", 30, 100), number("page", 1, 1<<30)
+	last := max(1, (len(items)+per-1)/per)
+	var links []string
+	link := func(rel string, n int) {
+		q.Set("page", strconv.Itoa(n))
+		links = append(links, fmt.Sprintf(`<%s%s?%s>; rel=%q`, base, c.URL.EscapedPath(), q.Encode(), rel))
+	}
+	if page > 1 {
+		link("prev", page-1)
+	}
+	if page < last {
+		link("next", page+1)
+		link("last", last)
+	}
+	if page > 1 {
+		link("first", 1)
+	}
+	if len(links) > 0 {
+		c.header.Set("Link", strings.Join(links, ", "))
+	}
+	from := min((page-1)*per, len(items))
+	return items[from:min(from+per, len(items))]
+}
+
+// route is one REST operation.
+type route struct {
+	method, template string
+	// need is the permission an installation token must hold ("issues:write"),
+	// "app" for calls that only an App's JWT may make, "token" for any
+	// installation token, "" for what everybody may ask. "issue:read" and
+	// "issue:write" mean issues or pull_requests, whichever {issue_number} is.
+	need    string
+	handle  func(*call) (status int, body any, err error)
+	pattern *regexp.Regexp
+	names   []string
+}
+
+var templateParam = regexp.MustCompile(`\{(\w+)(\+?)\}`)
+
+// newRoute compiles a template. {name} is one segment, {name+} any number.
+func newRoute(method, template, need string, handle func(*call) (int, any, error)) *route {
+	r := &route{method: method, template: strings.ReplaceAll(template, "+}", "}"), need: need, handle: handle}
+	re := templateParam.ReplaceAllStringFunc(template, func(p string) string {
+		m := templateParam.FindStringSubmatch(p)
+		r.names = append(r.names, m[1])
+		if m[2] == "+" {
+			return "(.+)"
+		}
+		return "([^/]+)"
+	})
+	r.pattern = regexp.MustCompile("^" + re + "$")
+	return r
+}
+
+// match takes the parameters out of an escaped path.
+func (r *route) match(path string) (map[string]string, bool) {
+	m := r.pattern.FindStringSubmatch(path)
+	if m == nil {
+		return nil, false
+	}
+	params := map[string]string{}
+	for i, name := range r.names {
+		v, err := url.PathUnescape(m[i+1])
+		if err != nil {
+			return nil, false
+		}
+		params[name] = v
+	}
+	return params, true
+}
+
+// answer is a response before it is sent.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// Handler serves everything. Start uses it; call it yourself only with
+// Options.URL set.
+func (s *Sim) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := r.URL.EscapedPath()
+		switch {
+		case strings.HasPrefix(path, "/api/v3/"):
+			s.serveAPI(w, r, "rest", strings.TrimPrefix(path, "/api/v3"), s.rest)
+		case path == "/api/graphql":
+			s.serveAPI(w, r, "graphql", "/graphql", s.graphql)
+		case strings.HasPrefix(path, "/_sim/"):
+			s.admin.ServeHTTP(w, r)
+		case gitPath.MatchString(path):
+			s.serveGit(w, r)
+		default:
+			s.servePage(w, r)
+		}
+	})
+}
+
+// serveAPI reads the request, lets faults at it, answers and writes the log.
+func (s *Sim) serveAPI(w http.ResponseWriter, r *http.Request, kind, path string, serve func(*call, *Call) answer) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	entry := Call{Kind: kind, Method: r.Method, Path: path, Purpose: r.Header.Get("X-Ralph-Purpose"), Caller: "anonymous"}
+	// What was begun is finished, whether or not the caller waits for it: a ref
+	// never moves without the events that follow from it.
+	c := &call{Request: r.WithContext(s.life), body: body, header: http.Header{}}
+	target := path
+	if kind == "graphql" {
+		target += " " + s.gql.field(body)
+	}
+	f := s.takeFault(r.Method, target)
+	if f != nil && f.Hold != nil {
+		select {
+		case <-f.Hold:
+		case <-r.Context().Done():
+			return
+		case <-s.life.Done():
+			return
+		}
+	}
+	a := s.answerAPI(c, f, err, &entry, serve)
+	if f != nil && f.Drop {
+		panic(http.ErrAbortHandler) // net/http's way to close the connection
+	}
+	maps.Copy(w.Header(), a.header)
+	w.WriteHeader(a.status)
+	if a.status != http.StatusNoContent && a.status != http.StatusNotModified {
+		_, _ = w.Write(a.body) // the caller went away: nothing to tell it
+	}
+}
+
+// answerAPI makes the answer, real or broken by a fault, under the lock.
+func (s *Sim) answerAPI(c *call, f *Fault, broken error, entry *Call, serve func(*call, *Call) answer) answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var a answer
+	switch {
+	case broken != nil:
+		a = errorAnswer(&Error{Status: http.StatusRequestEntityTooLarge, Message: "Request body too large"})
+	case f != nil && !f.After && (f.Status != 0 || f.Drop):
+		// Nothing is done.
+	default:
+		a = serve(c, entry)
+	}
+	if f != nil && f.Status != 0 {
+		a = answer{status: f.Status, body: []byte(f.Body), header: http.Header{}}
+		a.header.Set("Content-Type", "application/json; charset=utf-8")
+	}
+	if a.header == nil {
+		a.header = http.Header{}
+	}
+	maps.Copy(a.header, c.header)
+	s.dress(c, &a)
+	if f != nil {
+		for k, v := range f.Header {
+			a.header.Set(k, v)
+		}
+	}
+	entry.Status = a.status
+	s.record(*entry)
+	return a
+}
+
+// dress adds the headers GitHub puts on everything, and turns an unchanged
+// GET into 304.
+func (s *Sim) dress(c *call, a *answer) {
+	id := randomBytes(10)
+	h := a.header
+	h.Set("X-GitHub-Request-Id", fmt.Sprintf("%X:%X:%X", id[:2], id[2:6], id[6:]))
+	h.Set("X-GitHub-Media-Type", "github.v3; format=json")
+	h.Set("X-GitHub-Api-Version-Selected", "2022-11-28")
+	h.Set("Content-Security-Policy", "default-src 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if a.status == http.StatusOK && c.Method == http.MethodGet {
+		sum := sha256.Sum256(a.body)
+		tag := `W/"` + hex.EncodeToString(sum[:]) + `"`
+		h.Set("ETag", tag)
+		h.Set("Cache-Control", "private, max-age=60, s-maxage=60")
+		h.Set("Vary", "Accept, Authorization, Cookie, X-GitHub-OTP")
+		if c.Header.Get("If-None-Match") == tag {
+			a.status = http.StatusNotModified
+		}
+	}
+	used := 0
+	if t := c.who.tok; t != nil {
+		if a.status != http.StatusNotModified { // these are free
+			t.used++
+		}
+		used = min(t.used, hourlyLimit)
+	}
+	resource := "core"
+	if c.route == nil {
+		resource = "graphql"
+	}
+	h.Set("X-RateLimit-Limit", strconv.Itoa(hourlyLimit))
+	h.Set("X-RateLimit-Used", strconv.Itoa(used))
+	h.Set("X-RateLimit-Remaining", strconv.Itoa(hourlyLimit-used))
+	h.Set("X-RateLimit-Reset", strconv.FormatInt(s.now().Truncate(time.Hour).Add(time.Hour).Unix(), 10))
+	h.Set("X-RateLimit-Resource", resource)
+}
+
+func jsonAnswer(status int, body any) answer {
+	a := answer{status: status, header: http.Header{}}
+	a.header.Set("Content-Type", "application/json; charset=utf-8")
+	if body == nil {
+		return a
+	}
+	b, err := json.Marshal(body)
+	if err != nil { // our own maps: cannot happen, and must not pass in silence
+		panic(fmt.Sprintf("ghsim: answer: %v", err))
+	}
+	a.body = b
+	return a
+}
+
+func errorAnswer(err error) answer {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		e = &Error{Status: http.StatusInternalServerError, Message: err.Error()}
+	}
+	body := obj{"message": e.Message, "documentation_url": "https://docs.github.com/rest", "status": strconv.Itoa(e.Status)}
+	if len(e.Fields) > 0 {
+		body["errors"] = e.Fields
+	}
+	return jsonAnswer(e.Status, body)
+}
+
+// rest answers a REST call.
+func (s *Sim) rest(c *call, entry *Call) answer {
+	path := strings.TrimPrefix(c.URL.EscapedPath(), "/api/v3")
+	for _, r := range s.routes {
+		if r.method != c.Method {
+			continue
+		}
+		if params, ok := r.match(path); ok {
+			c.route, c.params = r, params
+			break
+		}
+	}
+	if c.route == nil {
+		entry.Route = "unknown"
+		return errorAnswer(notFound())
+	}
+	entry.Route = c.route.template
+	who, err := s.identify(c.Request)
+	if err != nil {
+		return errorAnswer(err)
+	}
+	c.who = who
+	entry.Caller = who.name()
+	if err := s.authorise(c); err != nil {
+		return errorAnswer(err)
+	}
+	status, body, err := c.route.handle(c)
+	if err != nil {
+		return errorAnswer(err)
+	}
+	return jsonAnswer(status, body)
+}
+
+// authorise decides whether the caller may make the call, and finds its
+// repository.
+func (s *Sim) authorise(c *call) error {
+	need, who := c.route.need, c.who
+	if need == "app" && who.app == nil || need != "app" && need != "" && who.app != nil {
+		return jwtRefused("A JSON web token could not be decoded")
+	}
+	if need == "token" && who.tok == nil {
+		return forbidden()
+	}
+	if owner, ok := c.params["owner"]; ok {
+		r, err := s.repoByName(owner, c.str("repo"))
+		if err != nil {
+			return notFound()
+		}
+		c.repo = r
+	}
+	permission, want, ok := strings.Cut(need, ":")
+	if !ok {
+		return nil
+	}
+	r := c.repo
+	if permission == "issue" {
+		permission = "issues"
+		if i := r.issue(c.num("issue_number")); i != nil && i.pull != nil {
+			permission = "pull_requests"
+		}
+	}
+	switch {
+	case who.tok != nil && !slices.Contains(who.tok.repos, r):
+		return notFound()
+	case who.tok != nil && !who.tok.allows(permission, want):
+		return forbidden()
+	case who.tok != nil:
+		return nil
+	case who.anonymous() && r.private:
+		return notFound()
+	case who.anonymous() && want != "read":
+		return &Error{Status: http.StatusUnauthorized, Message: "Requires authentication"}
+	case who.anonymous():
+		return nil
+	default:
+		return s.authorisePerson(c, r, permission, want)
+	}
+}
+
+// authorisePerson applies a person's role.
+func (s *Sim) authorisePerson(c *call, r *repo, permission, want string) error {
+	role := r.role(c.who.user)
+	if role == RoleNone {
+		return notFound()
+	}
+	least := RoleRead
+	if want == "write" {
+		switch {
+		case permission == "contents" || permission == "pull_requests" && c.route.method == http.MethodPut:
+			least = RoleWrite
+		case strings.Contains(c.route.template, "/labels"):
+			least = RoleTriage
+		case permission == "checks":
+			return forbidden() // check runs are for Apps
+		}
+	}
+	if role.rank() < least.rank() {
+		return &Error{Status: http.StatusForbidden, Message: "Must have admin rights to Repository."}
+	}
+	return nil
+}
+
+func urlSegment(s string) string { return url.PathEscape(s) }
