@@ -3,6 +3,7 @@ package gitrepo
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -50,7 +51,7 @@ func parseTree(a algo, data []byte) ([]treeItem, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the tree object is broken: mode %s", quote(mode))
 		}
-		items = append(items, treeItem{mode: uint32(m), name: name, oid: OID(fmt.Sprintf("%x", rest[:a.size]))})
+		items = append(items, treeItem{mode: uint32(m), name: name, oid: OID(hex.EncodeToString(rest[:a.size]))})
 		data = rest[a.size:]
 	}
 	return items, nil

@@ -1,0 +1,285 @@
+package gitrepo
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Everything in a directory that an agent may write is reached from an open
+// directory by one name at a time, never through a path and never through a
+// link.
+
+// retry repeats a system call that a signal interrupted.
+func retry(call func() error) error {
+	for {
+		if err := call(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// openDirAt opens the directory name within parent. A symbolic link is an
+// error, as is anything else that is no directory.
+func openDirAt(parent *os.File, name string) (*os.File, error) {
+	fd := -1
+	err := retry(func() (err error) {
+		fd, err = unix.Openat(int(parent.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		return err
+	})
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: quotePath(name), Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// openDir opens a directory of the host's choice. Links on the way are the
+// host's own business; the last component must not be one.
+func openDir(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+}
+
+// openFileAt opens a file to read it. It neither follows a link nor waits for
+// the other end of a FIFO.
+func openFileAt(parent *os.File, name string) (*os.File, error) {
+	fd := -1
+	err := retry(func() (err error) {
+		fd, err = unix.Openat(int(parent.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		return err
+	})
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: quotePath(name), Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// createFileAt makes a new file. Whatever has that name already is an error.
+func createFileAt(parent *os.File, name string, perm uint32) (*os.File, error) {
+	fd := -1
+	err := retry(func() (err error) {
+		fd, err = unix.Openat(int(parent.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, perm)
+		return err
+	})
+	if err != nil {
+		return nil, &fs.PathError{Op: "create", Path: quotePath(name), Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// lstatAt describes what has the name, without following it.
+func lstatAt(parent *os.File, name string) (fileInfo, error) {
+	var st unix.Stat_t
+	err := retry(func() error { return unix.Fstatat(int(parent.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) })
+	if err != nil {
+		return fileInfo{}, &fs.PathError{Op: "lstat", Path: quotePath(name), Err: err}
+	}
+	return makeInfo(&st), nil
+}
+
+func fstat(f *os.File) (fileInfo, error) {
+	var st unix.Stat_t
+	if err := retry(func() error { return unix.Fstat(int(f.Fd()), &st) }); err != nil {
+		return fileInfo{}, &fs.PathError{Op: "fstat", Path: quotePath(f.Name()), Err: err}
+	}
+	return makeInfo(&st), nil
+}
+
+func readlinkAt(parent *os.File, name string) (string, error) {
+	buf := make([]byte, 4097)
+	n := 0
+	err := retry(func() (err error) {
+		n, err = unix.Readlinkat(int(parent.Fd()), name, buf)
+		return err
+	})
+	if err != nil {
+		return "", &fs.PathError{Op: "readlink", Path: quotePath(name), Err: err}
+	}
+	return string(buf[:n]), nil
+}
+
+// fileInfo is what one lstat says.
+type fileInfo struct {
+	// kind is one of the unix.S_IF… values.
+	kind  uint32
+	perm  uint32
+	links uint64
+	size  int64
+	stamp fileStamp
+}
+
+func (i fileInfo) isDir() bool     { return i.kind == unix.S_IFDIR }
+func (i fileInfo) isRegular() bool { return i.kind == unix.S_IFREG }
+func (i fileInfo) isLink() bool    { return i.kind == unix.S_IFLNK }
+
+// gitMode is the mode git gives such a file.
+func (i fileInfo) gitMode() uint32 {
+	switch {
+	case i.isLink():
+		return ModeSymlink
+	case i.perm&0o100 != 0:
+		return ModeExecutable
+	default:
+		return ModeFile
+	}
+}
+
+// kindName is for people.
+func (i fileInfo) kindName() string {
+	switch i.kind {
+	case unix.S_IFDIR:
+		return "directory"
+	case unix.S_IFREG:
+		return "regular file"
+	case unix.S_IFLNK:
+		return "symbolic link"
+	case unix.S_IFIFO:
+		return "FIFO"
+	case unix.S_IFSOCK:
+		return "socket"
+	case unix.S_IFCHR, unix.S_IFBLK:
+		return "device"
+	default:
+		return "special file"
+	}
+}
+
+// fileStamp is what the host remembers of a file it wrote or read, cut to 32
+// bits a field as git's index keeps it. If all of it is the same, so is the
+// content: an agent can set the time of modification, but not that of the
+// inode's change.
+type fileStamp struct {
+	ctimeS, ctimeN, mtimeS, mtimeN uint32
+	dev, ino                       uint32
+	uid, gid                       uint32
+	size                           uint32
+}
+
+func makeInfo(st *unix.Stat_t) fileInfo {
+	// The fields' types differ between systems, and all are cut on purpose.
+	return fileInfo{
+		kind:  uint32(st.Mode) & unix.S_IFMT,
+		perm:  uint32(st.Mode) & 0o7777,
+		links: uint64(st.Nlink),
+		size:  st.Size,
+		stamp: fileStamp{
+			ctimeS: uint32(st.Ctim.Sec), ctimeN: uint32(st.Ctim.Nsec), // #nosec G115
+			mtimeS: uint32(st.Mtim.Sec), mtimeN: uint32(st.Mtim.Nsec), // #nosec G115
+			dev: uint32(st.Dev), ino: uint32(st.Ino), // #nosec G115
+			uid: st.Uid, gid: st.Gid,
+			size: uint32(st.Size), // #nosec G115
+		},
+	}
+}
+
+// after says whether the file may have changed at or after t, so that its
+// stamp proves nothing about what was seen at t. A time without nanoseconds
+// may come from a file system that keeps whole seconds.
+func (s fileStamp) after(t instant) bool {
+	if s.ctimeN == 0 && s.mtimeN == 0 {
+		return s.ctimeS+1 >= t.s || s.mtimeS+1 >= t.s
+	}
+	later := func(sec, nsec uint32) bool { return sec > t.s || (sec == t.s && nsec >= t.n) }
+	return later(s.ctimeS, s.ctimeN) || later(s.mtimeS, s.mtimeN)
+}
+
+// instant is a time as a file system keeps it.
+type instant struct{ s, n uint32 }
+
+// owner is whom new files belong to.
+type owner struct {
+	uid, gid int
+	set      bool
+}
+
+func (o owner) give(f *os.File) error {
+	if !o.set {
+		return nil
+	}
+	return retry(func() error { return unix.Fchown(int(f.Fd()), o.uid, o.gid) })
+}
+
+func (o owner) giveAt(parent *os.File, name string) error {
+	if !o.set {
+		return nil
+	}
+	return retry(func() error {
+		return unix.Fchownat(int(parent.Fd()), name, o.uid, o.gid, unix.AT_SYMLINK_NOFOLLOW)
+	})
+}
+
+// makeDirAt makes a directory that the owner can use, and opens it. One that
+// is there already is opened; anything else of that name is an error.
+func (o owner) makeDirAt(parent *os.File, name string) (*os.File, error) {
+	err := retry(func() error { return unix.Mkdirat(int(parent.Fd()), name, 0o755) })
+	if err != nil && !errors.Is(err, unix.EEXIST) {
+		return nil, &fs.PathError{Op: "mkdir", Path: quotePath(name), Err: err}
+	}
+	made := err == nil
+	d, err := openDirAt(parent, name)
+	if err != nil || !made {
+		return d, err
+	}
+	// The umask of the host is not for the agent's tree.
+	err = retry(func() error { return unix.Fchmod(int(d.Fd()), 0o755) })
+	if err = errors.Join(err, o.give(d)); err != nil {
+		_ = d.Close()
+		return nil, fmt.Errorf("mkdir %s: %w", quotePath(name), err)
+	}
+	return d, nil
+}
+
+// dirStack keeps the directories on the way to the last path open, so that
+// paths in sorted order open each directory once.
+type dirStack struct {
+	root  *os.File
+	owner owner
+	names []string
+	dirs  []*os.File
+}
+
+// at opens (and makes) the directory dir ("" or "a/b") below the root.
+func (s *dirStack) at(dir string) (*os.File, error) {
+	var parts []string
+	if dir != "" {
+		parts = strings.Split(dir, "/")
+	}
+	same := 0
+	for same < len(parts) && same < len(s.names) && parts[same] == s.names[same] {
+		same++
+	}
+	s.cut(same)
+	for _, part := range parts[same:] {
+		d, err := s.owner.makeDirAt(s.top(), part)
+		if err != nil {
+			return nil, err
+		}
+		s.names = append(s.names, part)
+		s.dirs = append(s.dirs, d)
+	}
+	return s.top(), nil
+}
+
+func (s *dirStack) top() *os.File {
+	if len(s.dirs) == 0 {
+		return s.root
+	}
+	return s.dirs[len(s.dirs)-1]
+}
+
+func (s *dirStack) cut(n int) {
+	for _, d := range s.dirs[n:] {
+		_ = d.Close()
+	}
+	s.names, s.dirs = s.names[:n], s.dirs[:n]
+}
+
+func splitPath(p string) (dir, name string) {
+	if i := strings.LastIndexByte(p, '/'); i >= 0 {
+		return p[:i], p[i+1:]
+	}
+	return "", p
+}

@@ -1,0 +1,440 @@
+package gitrepo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/text/unicode/norm"
+)
+
+// maxRefusals bounds Snapshot.Refused: more help nobody.
+const maxRefusals = 100
+
+// Refusal is something in a directory that cannot become part of a tree.
+type Refusal struct {
+	// Path is quoted where it is not plain printable text; it is safe to show.
+	Path   string
+	Reason string
+}
+
+// String is "path: reason".
+func (r Refusal) String() string { return r.Path + ": " + r.Reason }
+
+// Snapshot is what a directory holds as a tree.
+type Snapshot struct {
+	Tree OID
+	// Refused lists what was left out. Where a refused thing stands in place of
+	// a file of the tree before, that file is kept as it was. It is at most 100
+	// long.
+	Refused []Refusal
+}
+
+// Snapshot stores the directory's files as a tree. Untracked files that
+// .gitignore excludes are left out; the agent's own .git at the top is
+// ignored. Where there are too many files, the tree is the one before and
+// Refused says so.
+func (w *Worktree) Snapshot(ctx context.Context) (Snapshot, error) {
+	old, err := w.load()
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
+	}
+	root, err := openDir(w.dir)
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	s := &snapper{
+		w: w, old: old,
+		state: make([]entryState, len(old.entries)), entries: slices.Clone(old.entries),
+		refusedAt: map[string]bool{},
+	}
+	err = s.dir(ctx, root, "", &ignoreScope{}, 0)
+	if errors.Is(err, errTooMany) {
+		s.refuse(".", fmt.Sprintf("more than %d files", w.MaxFiles))
+		return Snapshot{Tree: old.tree, Refused: s.refused}, nil
+	}
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
+	}
+	tree, err := s.finish()
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
+	}
+	return Snapshot{Tree: tree, Refused: s.refused}, nil
+}
+
+// errTooMany: the walk gave up.
+var errTooMany = errors.New("too many files")
+
+// entryState is what the walk found out about an entry of the old index.
+type entryState uint8
+
+const (
+	// gone: not on disk.
+	gone entryState = iota
+	// found: on disk, the same or changed.
+	found
+	// held: kept as it was, whatever is on disk.
+	held
+)
+
+// snapper is one walk.
+type snapper struct {
+	w   *Worktree
+	old *index
+	// entries are the old ones with their new content and stamps; state says
+	// which of them remain.
+	entries []entry
+	state   []entryState
+	added   []entry
+	// changed: some entry has other content; restamped: only another stamp.
+	changed, restamped bool
+	refused            []Refusal
+	refusedAt          map[string]bool
+	seen               int
+}
+
+func (s *snapper) refuse(path, reason string) {
+	s.refusedAt[path] = true
+	switch {
+	case len(s.refused) < maxRefusals-1:
+		s.refused = append(s.refused, Refusal{quotePath(path), reason})
+	case len(s.refused) == maxRefusals-1:
+		s.refused = append(s.refused, Refusal{".", "more was refused than is listed here"})
+	}
+}
+
+func (s *snapper) dir(ctx context.Context, dir *os.File, prefix string, scope *ignoreScope, depth int) error {
+	rules, err := s.w.ignoreRules(dir)
+	if err != nil {
+		s.refuse(prefix+".gitignore", fmt.Sprintf("its rules are not followed: %v", err))
+	}
+	scope.rules = rules
+	return eachName(ctx, dir, func(name string) error {
+		if prefix == "" && name == ".git" {
+			return nil
+		}
+		if s.seen++; s.seen > s.w.MaxFiles {
+			return errTooMany
+		}
+		return s.name(ctx, dir, prefix, name, scope, depth)
+	})
+}
+
+func (s *snapper) name(ctx context.Context, dir *os.File, prefix, name string, scope *ignoreScope, depth int) error {
+	path := prefix + name
+	i, tracked := s.old.byPath[path]
+	if isDotGit(name) {
+		return s.refuseAt(path, "nested git repository", i, tracked)
+	}
+	info, err := lstatAt(dir, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if tracked && s.old.entries[i].withheld {
+		return s.withheld(dir, path, name, i, info)
+	}
+	if tracked && s.old.fresh(s.old.entries[i], info) {
+		s.state[i] = found
+		return nil
+	}
+	_, trackedDir := s.old.dirs[path]
+	if (info.isDir() && !trackedDir) || (!info.isDir() && !tracked) {
+		if scope.ignores(name, info.isDir()) {
+			return nil
+		}
+		if reason := badName(name); reason != "" {
+			s.refuse(path, reason)
+			return nil
+		}
+		if len(path) > maxPathLength {
+			s.refuse(path, fmt.Sprintf("path longer than %d bytes", maxPathLength))
+			return nil
+		}
+	}
+	if info.isDir() {
+		return s.subdir(ctx, dir, path, name, scope, depth)
+	}
+	if reason := s.badFile(dir, path, name, info); reason != "" {
+		return s.refuseAt(path, reason, i, tracked)
+	}
+	return s.take(dir, path, name, i, tracked, info)
+}
+
+// withheld deals with an entry that is never on disk.
+func (s *snapper) withheld(dir *os.File, path, name string, i int, info fileInfo) error {
+	s.state[i] = held
+	if s.old.entries[i].mode != ModeSubmodule {
+		s.refuse(path, "stands where the repository has a link that is not exported")
+		return nil
+	}
+	if !info.isDir() {
+		s.refuse(path, "stands in place of a submodule")
+		return nil
+	}
+	sub, err := openDirAt(dir, name)
+	if errors.Is(err, fs.ErrPermission) {
+		s.refuse(path, "is not readable")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sub.Close() }()
+	if names, _ := sub.Readdirnames(1); len(names) > 0 {
+		s.refuse(path, "files within a submodule")
+	}
+	return nil
+}
+
+func (s *snapper) subdir(ctx context.Context, dir *os.File, path, name string, scope *ignoreScope, depth int) error {
+	if depth == maxDepth {
+		s.refuse(path, fmt.Sprintf("nested deeper than %d directories", maxDepth))
+		return nil
+	}
+	sub, err := openDirAt(dir, name)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		s.refuse(path, "is not readable")
+		return nil
+	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, fs.ErrNotExist):
+		s.refuse(path, errChanged.Error())
+		return nil
+	case err != nil:
+		return err
+	}
+	defer func() { _ = sub.Close() }()
+	return s.dir(ctx, sub, path+"/", &ignoreScope{parent: scope, dir: path, name: name}, depth+1)
+}
+
+// badFile says why a file cannot be taken, or "".
+func (s *snapper) badFile(dir *os.File, path, name string, info fileInfo) string {
+	switch {
+	case info.isLink():
+		target, err := readlinkAt(dir, name)
+		if err != nil {
+			return errChanged.Error()
+		}
+		return badTarget(path, target)
+	case !info.isRegular():
+		return info.kindName()
+	case info.links > 1:
+		return "hard link: its content may lie outside of the tree"
+	default:
+		return ""
+	}
+}
+
+// take reads a file that is new or may have changed.
+func (s *snapper) take(dir *os.File, path, name string, i int, tracked bool, info fileInfo) error {
+	var was entry
+	if tracked {
+		was = s.old.entries[i]
+	}
+	store := func(data []byte) error {
+		_, err := s.w.repo.write(kindBlob, data)
+		return err
+	}
+	tooLarge := info.size > s.w.MaxFileSize
+	if tooLarge {
+		store = nil // only to see whether a large file of the repository changed
+		if !tracked || was.stat.size != info.stamp.size {
+			return s.refuseAt(path, s.tooLarge(info), i, tracked)
+		}
+	}
+	oid, info, err := s.w.hashAt(dir, name, info, was.oid, store)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return s.refuseAt(path, "is not readable", i, tracked)
+	case errors.Is(err, errChanged), errors.Is(err, fs.ErrNotExist):
+		return s.refuseAt(path, errChanged.Error(), i, tracked)
+	case err != nil:
+		return fmt.Errorf("read %s: %w", quotePath(path), err)
+	case tooLarge && oid != was.oid:
+		return s.refuseAt(path, s.tooLarge(info), i, tracked)
+	}
+	mode := info.gitMode()
+	if !tracked {
+		s.changed = true
+		s.added = append(s.added, entry{path: path, mode: mode, oid: oid, stat: info.stamp})
+		return nil
+	}
+	s.state[i] = found
+	e := &s.entries[i]
+	e.stat = info.stamp
+	s.restamped = true
+	if oid != was.oid || mode != modeOnDisk(was.mode) {
+		e.oid, e.mode = oid, mode
+		s.changed = true
+	}
+	return nil
+}
+
+func (s *snapper) tooLarge(info fileInfo) string {
+	return fmt.Sprintf("%d bytes; the limit is %d", info.size, s.w.MaxFileSize)
+}
+
+// refuseAt refuses what stands at the path of an entry, if it is tracked, and
+// keeps the entry.
+func (s *snapper) refuseAt(path, reason string, i int, tracked bool) error {
+	s.refuse(path, reason)
+	if tracked {
+		s.state[i] = held
+	}
+	return nil
+}
+
+// finish makes the tree of what the walk found.
+func (s *snapper) finish() (OID, error) {
+	// What lies below something refused was not seen, and is kept.
+	for path := range s.refusedAt {
+		if _, isDir := s.old.dirs[path]; isDir {
+			from, to := sortedBelow(s.old.entries, path)
+			for i := from; i < to; i++ {
+				if s.state[i] == gone {
+					s.state[i] = held
+				}
+			}
+		}
+	}
+	for i, e := range s.old.entries {
+		if e.withheld {
+			s.state[i] = held
+		}
+	}
+	s.dropConflicts()
+	s.dropTwins()
+
+	result := make([]entry, 0, len(s.entries)+len(s.added))
+	for i, e := range s.entries {
+		switch s.state[i] {
+		case gone:
+			s.changed = true
+		case held:
+			result = append(result, s.old.entries[i])
+		case found:
+			result = append(result, e)
+		}
+	}
+	if len(s.added) > 0 {
+		result = append(result, s.added...)
+		slices.SortFunc(result, func(a, b entry) int { return strings.Compare(a.path, b.path) })
+	}
+	if !s.changed && s.old.tree != "" {
+		if s.restamped {
+			return s.old.tree, s.w.save(result, s.old.tree)
+		}
+		return s.old.tree, nil
+	}
+	dirty := s.dirtyDirs()
+	builder := treeBuilder{store: &s.w.repo.store}
+	if s.old.tree != "" {
+		builder.unchanged = func(dir string) bool { return !dirty[dir] }
+	}
+	tree, err := builder.build(result)
+	if err != nil {
+		return "", err
+	}
+	return tree, s.w.save(result, tree)
+}
+
+// dropConflicts refuses new files that stand where a kept one needs a
+// directory, and those below a kept file.
+func (s *snapper) dropConflicts() {
+	if len(s.added) == 0 {
+		return
+	}
+	kept := map[string]bool{}  // kept files
+	needs := map[string]bool{} // the directories they lie in
+	for i, state := range s.state {
+		if state != held {
+			continue
+		}
+		path := s.old.entries[i].path
+		kept[path] = true
+		for dir, _ := splitPath(path); dir != "" && !needs[dir]; dir, _ = splitPath(dir) {
+			needs[dir] = true
+		}
+	}
+	if len(kept) == 0 {
+		return
+	}
+	s.added = slices.DeleteFunc(s.added, func(e entry) bool {
+		clash := needs[e.path]
+		for dir, _ := splitPath(e.path); dir != "" && !clash; dir, _ = splitPath(dir) {
+			clash = kept[dir]
+		}
+		if clash {
+			s.refuse(e.path, "stands in the way of a file that is kept")
+		}
+		return clash
+	})
+}
+
+// dropTwins refuses new files whose name is another's in a different Unicode
+// form: macOS takes the two for one.
+func (s *snapper) dropTwins() {
+	isASCII := func(p string) bool {
+		for i := range len(p) {
+			if p[i] >= 0x80 {
+				return false
+			}
+		}
+		return true
+	}
+	if !slices.ContainsFunc(s.added, func(e entry) bool { return !isASCII(e.path) }) {
+		return
+	}
+	forms := map[string]string{}
+	for i, e := range s.old.entries {
+		if s.state[i] != gone && !isASCII(e.path) {
+			forms[norm.NFC.String(e.path)] = e.path
+		}
+	}
+	slices.SortFunc(s.added, func(a, b entry) int { return strings.Compare(a.path, b.path) })
+	s.added = slices.DeleteFunc(s.added, func(e entry) bool {
+		if isASCII(e.path) {
+			return false
+		}
+		form := norm.NFC.String(e.path)
+		if other, taken := forms[form]; taken && other != e.path {
+			s.refuse(e.path, "the same name as another file in a different Unicode form")
+			return true
+		}
+		forms[form] = e.path
+		return false
+	})
+}
+
+// dirtyDirs lists the directories whose tree object is a new one.
+func (s *snapper) dirtyDirs() map[string]bool {
+	dirty := map[string]bool{}
+	mark := func(path string) {
+		for dir := path; dir != ""; {
+			dir, _ = splitPath(dir)
+			if dirty[dir] {
+				return
+			}
+			dirty[dir] = true
+		}
+	}
+	for i := range s.entries {
+		was, is := &s.old.entries[i], &s.entries[i]
+		if s.state[i] == gone || (s.state[i] == found && (was.oid != is.oid || was.mode != is.mode)) {
+			mark(was.path)
+		}
+	}
+	for i := range s.added {
+		mark(s.added[i].path)
+	}
+	return dirty
+}

@@ -1,0 +1,623 @@
+package gitrepo
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Limits of a snapshot, unless the Worktree says otherwise.
+const (
+	// DefaultMaxFileSize is GitHub's recommended limit of 50 MiB a file; it
+	// refuses files over 100 MiB.
+	DefaultMaxFileSize = 50 << 20
+	// DefaultMaxFiles bounds the files of a tree.
+	DefaultMaxFiles = 200_000
+)
+
+// maxDepth bounds how deep directories may nest.
+const maxDepth = 128
+
+// Worktree is a directory that an agent may write, and the host's index of it.
+// Its methods must not run at the same time as each other or as a program that
+// writes the directory: they are safe then, but may see half a change.
+type Worktree struct {
+	repo  *Repo
+	dir   string
+	index string
+	owner owner
+	// MaxFileSize is in bytes.
+	MaxFileSize int64
+	MaxFiles    int
+	// cached is what the index file holds, and seen its stamp.
+	cached *index
+	// ignores keeps parsed .gitignore files by the name of their content.
+	ignores map[OID][]*ignoreRule
+}
+
+// ExportOption changes how a tree is exported.
+type ExportOption func(*Worktree)
+
+// WithOwner gives every file and directory to the user that the sandbox runs
+// as. The host needs the right to do so.
+func WithOwner(uid, gid int) ExportOption {
+	return func(w *Worktree) { w.owner = owner{uid: uid, gid: gid, set: true} }
+}
+
+// Export makes dir hold exactly the files of tree, apart from files that its
+// .gitignore rules exclude (build caches), which stay. indexPath names the
+// host's index of the directory; it lies outside of dir and may be missing.
+// What the directory holds already is not written again, whichever tree it
+// held before and wherever an earlier call was cut off.
+//
+// Not exported, and out of an agent's reach in every snapshot, are symbolic
+// links that lead out of the tree (or could), and names that are a git
+// directory to some file system. Submodules are empty directories. Line ends,
+// filters and other attributes have no effect: files are as git stores them.
+func (r *Repo) Export(ctx context.Context, dir string, tree OID, indexPath string, options ...ExportOption) (*Worktree, error) {
+	w := &Worktree{
+		repo: r, MaxFileSize: DefaultMaxFileSize, MaxFiles: DefaultMaxFiles,
+		ignores: map[OID][]*ignoreRule{},
+	}
+	for _, o := range options {
+		o(w)
+	}
+	var err error
+	if w.dir, err = filepath.Abs(dir); err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	if w.index, err = filepath.Abs(indexPath); err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	if rel, err := filepath.Rel(w.dir, w.index); err != nil || (rel != ".." && !strings.HasPrefix(rel, "../")) {
+		return nil, fmt.Errorf("export: the index %s is not outside of the directory", quotePath(w.index))
+	}
+	if err := w.prepare(); err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	if err := w.sync(ctx, tree, true); err != nil {
+		return nil, fmt.Errorf("export %s: %w", tree, err)
+	}
+	return w, nil
+}
+
+// prepare makes the directories.
+func (w *Worktree) prepare() error {
+	for _, d := range []string{filepath.Dir(w.dir), filepath.Dir(w.index)} {
+		if err := os.MkdirAll(d, 0o750); err != nil {
+			return err
+		}
+	}
+	parent, err := os.Open(filepath.Dir(w.dir)) // the host's own
+	if err != nil {
+		return err
+	}
+	defer func() { _ = parent.Close() }()
+	dir, err := w.owner.makeDirAt(parent, filepath.Base(w.dir))
+	if err != nil {
+		return err
+	}
+	return dir.Close()
+}
+
+// Dir is the directory.
+func (w *Worktree) Dir() string { return w.dir }
+
+// Reset makes the directory exactly tree, removing everything else; ignored
+// files only if keepIgnored is false. The agent's disposable .git goes in
+// either case.
+func (w *Worktree) Reset(ctx context.Context, tree OID, keepIgnored bool) error {
+	if err := w.sync(ctx, tree, keepIgnored); err != nil {
+		return fmt.Errorf("reset to %s: %w", tree, err)
+	}
+	return nil
+}
+
+// load returns the host's index.
+func (w *Worktree) load() (*index, error) {
+	if w.cached != nil {
+		return w.cached, nil
+	}
+	x, err := readIndex(&w.repo.store, w.index)
+	if err != nil {
+		return nil, err
+	}
+	w.cached = x
+	return x, nil
+}
+
+// save replaces the host's index.
+func (w *Worktree) save(entries []entry, tree OID) error {
+	w.cached = nil
+	written, err := writeIndex(&w.repo.store, w.index, entries)
+	if err != nil {
+		return err
+	}
+	w.cached = newIndex(entries, tree, written)
+	return nil
+}
+
+// syncer makes a directory hold a tree.
+type syncer struct {
+	w      *Worktree
+	old    *index
+	target *index
+	// done marks the entries of the target that are on disk already.
+	done []bool
+	// extra are untracked files and directories, to be judged by the rules of
+	// the target's .gitignore files once those are on disk.
+	extra       []string
+	keepIgnored bool
+}
+
+func (w *Worktree) sync(ctx context.Context, tree OID, keepIgnored bool) error {
+	old, err := w.load()
+	if err != nil {
+		return err
+	}
+	target := old
+	if old.tree != tree {
+		entries, err := w.target(ctx, tree, old)
+		if err != nil {
+			return err
+		}
+		target = newIndex(entries, tree, instant{})
+	}
+	root, err := openDir(w.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	s := &syncer{w: w, old: old, target: target, done: make([]bool, len(target.entries)), keepIgnored: keepIgnored}
+	// Copied, since stamps are set and the old ones are still needed.
+	entries := slices.Clone(target.entries)
+	changed, err := s.dir(ctx, root, "", entries, 0)
+	if err != nil {
+		return err
+	}
+	wrote, err := s.write(ctx, root, entries)
+	if err != nil {
+		return err
+	}
+	for _, path := range s.extra {
+		if err := s.removeExtra(root, path); err != nil {
+			return err
+		}
+	}
+	if changed || wrote || target != old {
+		return w.save(entries, tree)
+	}
+	return nil
+}
+
+// target lists the tree and decides what is withheld.
+func (w *Worktree) target(ctx context.Context, tree OID, old *index) ([]entry, error) {
+	if !w.repo.algo.owns(tree) {
+		return nil, fmt.Errorf("tree %s: %w", quote(string(tree)), ErrNotFound)
+	}
+	entries, err := w.repo.listTree(ctx, tree)
+	if err != nil {
+		return nil, err
+	}
+	var links []OID
+	var at []int
+	for i := range entries {
+		e := &entries[i]
+		if err := cleanPath(e.path); err != nil {
+			e.withheld = true
+			continue
+		}
+		switch e.mode & modeKind {
+		case ModeFile & modeKind:
+		case ModeSubmodule:
+			e.withheld = true
+		case ModeSymlink:
+			if j, known := old.byPath[e.path]; known && old.entries[j].mode == e.mode && old.entries[j].oid == e.oid {
+				e.withheld = old.entries[j].withheld
+				continue
+			}
+			links = append(links, e.oid)
+			at = append(at, i)
+		default:
+			return nil, fmt.Errorf("tree %s holds %s with mode %o", tree, quotePath(e.path), e.mode)
+		}
+	}
+	err = w.repo.readEach(ctx, links, func(i int, size int64, r io.Reader) error {
+		target, err := io.ReadAll(io.LimitReader(r, 4097))
+		e := &entries[at[i]]
+		e.withheld = size > 4096 || badTarget(e.path, string(target)) != ""
+		return err
+	})
+	return entries, err
+}
+
+// dir compares one directory with the target, keeps what is right, and removes
+// what is in the way. It says whether a stamp changed.
+func (s *syncer) dir(ctx context.Context, dir *os.File, prefix string, entries []entry, depth int) (changed bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return false, context.Cause(ctx)
+	}
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return false, err
+	}
+	for _, name := range names {
+		path := prefix + name
+		if path == ".git" {
+			if err := removeAt(dir, name); err != nil {
+				return changed, err
+			}
+			continue
+		}
+		i, isFile := s.target.byPath[path]
+		_, isDir := s.target.dirs[path]
+		if !isFile && !isDir {
+			s.extra = append(s.extra, path)
+			continue
+		}
+		info, err := lstatAt(dir, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return changed, err
+		}
+		if isFile {
+			kept, restamped, err := s.keep(dir, name, &entries[i], info)
+			if err != nil {
+				return changed, err
+			}
+			changed = changed || restamped
+			s.done[i] = kept
+			if !kept {
+				if err := removeAt(dir, name); err != nil {
+					return changed, err
+				}
+			}
+			continue
+		}
+		if !info.isDir() || depth == maxDepth {
+			if err := removeAt(dir, name); err != nil {
+				return changed, err
+			}
+			continue
+		}
+		sub, err := s.enter(dir, name, info)
+		if err != nil {
+			return changed, err
+		}
+		subChanged, err := s.dir(ctx, sub, path+"/", entries, depth+1)
+		_ = sub.Close()
+		if err != nil {
+			return changed, err
+		}
+		changed = changed || subChanged
+	}
+	return changed, nil
+}
+
+// enter opens a directory of the target and gives it usual permissions.
+func (s *syncer) enter(parent *os.File, name string, info fileInfo) (*os.File, error) {
+	if info.perm == 0o755 {
+		return openDirAt(parent, name)
+	}
+	if err := chmodAt(parent, name, 0o755); err != nil {
+		return nil, err
+	}
+	return openDirAt(parent, name)
+}
+
+// keep says whether what is on disk is the entry's file already, and whether
+// its stamp had to be taken anew.
+func (s *syncer) keep(dir *os.File, name string, e *entry, info fileInfo) (kept, restamped bool, err error) {
+	if e.withheld {
+		if e.mode == ModeSubmodule && info.isDir() {
+			return s.emptyDir(dir, name, info)
+		}
+		return false, false, nil
+	}
+	i, known := s.old.byPath[e.path]
+	if !known || info.gitMode() != modeOnDisk(e.mode) || (!info.isRegular() && !info.isLink()) || info.links != 1 {
+		return false, false, nil
+	}
+	was := s.old.entries[i]
+	if was.oid != e.oid || modeOnDisk(was.mode) != modeOnDisk(e.mode) {
+		return false, false, nil
+	}
+	if s.old.fresh(was, info) {
+		e.stat = info.stamp
+		return true, false, nil
+	}
+	if was.stat.size != info.stamp.size {
+		return false, false, nil
+	}
+	// Touched, moved or of another owner: the content decides, so that a file
+	// that is right keeps its time.
+	oid, after, err := s.w.hashAt(dir, name, info, e.oid, nil)
+	if errors.Is(err, errChanged) || errors.Is(err, fs.ErrPermission) {
+		return false, false, nil
+	}
+	if err != nil || oid != e.oid {
+		return false, false, err
+	}
+	e.stat = after.stamp
+	return true, true, nil
+}
+
+// emptyDir keeps an empty directory.
+func (s *syncer) emptyDir(parent *os.File, name string, info fileInfo) (kept, restamped bool, err error) {
+	sub, err := s.enter(parent, name, info)
+	if err != nil {
+		return false, false, err
+	}
+	defer func() { _ = sub.Close() }()
+	names, err := sub.Readdirnames(1)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return len(names) == 0 && err == nil, false, err
+}
+
+// write puts the entries on disk that are missing there.
+func (s *syncer) write(ctx context.Context, root *os.File, entries []entry) (wrote bool, err error) {
+	var oids []OID
+	var at []int
+	stack := &dirStack{root: root, owner: s.w.owner}
+	defer func() { stack.cut(0) }()
+	for i := range entries {
+		switch {
+		case s.done[i]:
+		case entries[i].mode == ModeSubmodule && cleanPath(entries[i].path) == nil:
+			if _, err := stack.at(entries[i].path); err != nil {
+				return false, err
+			}
+		case entries[i].withheld:
+		default:
+			oids = append(oids, entries[i].oid)
+			at = append(at, i)
+		}
+	}
+	err = s.w.repo.readEach(ctx, oids, func(i int, _ int64, r io.Reader) error {
+		e := &entries[at[i]]
+		dirPath, name := splitPath(e.path)
+		dir, err := stack.at(dirPath)
+		if err != nil {
+			return fmt.Errorf("write %s: %w", quotePath(e.path), err)
+		}
+		if e.stat, err = s.w.writeAt(dir, name, e.mode, r); err != nil {
+			return fmt.Errorf("write %s: %w", quotePath(e.path), err)
+		}
+		return nil
+	})
+	return len(oids) > 0, err
+}
+
+// writeAt makes one file or link and returns its stamp.
+func (w *Worktree) writeAt(dir *os.File, name string, mode uint32, r io.Reader) (fileStamp, error) {
+	if mode == ModeSymlink {
+		target, err := io.ReadAll(io.LimitReader(r, 4097))
+		if err != nil {
+			return fileStamp{}, err
+		}
+		if err := retry(func() error { return unix.Symlinkat(string(target), int(dir.Fd()), name) }); err != nil {
+			return fileStamp{}, err
+		}
+		if err := w.owner.giveAt(dir, name); err != nil {
+			return fileStamp{}, err
+		}
+		info, err := lstatAt(dir, name)
+		return info.stamp, err
+	}
+	perm := uint32(0o644)
+	if mode&0o100 != 0 {
+		perm = 0o755
+	}
+	f, err := createFileAt(dir, name, perm)
+	if err != nil {
+		return fileStamp{}, err
+	}
+	_, err = io.Copy(f, r)
+	// The umask of the host is not for the agent's tree.
+	err = errors.Join(err, retry(func() error { return unix.Fchmod(int(f.Fd()), perm) }), w.owner.give(f))
+	info, statErr := fstat(f)
+	return info.stamp, errors.Join(err, statErr, f.Close())
+}
+
+// removeExtra removes an untracked file or directory, or what of it is not
+// ignored. The path consists of real directories: the walk came along it.
+func (s *syncer) removeExtra(root *os.File, path string) error {
+	parts := strings.Split(path, "/")
+	dir := root
+	scope := &ignoreScope{}
+	if s.keepIgnored {
+		scope.rules = s.rules(root, "")
+	}
+	for i, part := range parts[:len(parts)-1] {
+		sub, err := openDirAt(dir, part)
+		if dir != root {
+			_ = dir.Close()
+		}
+		if err != nil {
+			return err
+		}
+		dir = sub
+		scope = &ignoreScope{parent: scope, name: part, dir: strings.Join(parts[:i+1], "/")}
+		if s.keepIgnored {
+			scope.rules = s.rules(dir, scope.dir)
+		}
+	}
+	if dir != root {
+		defer func() { _ = dir.Close() }()
+	}
+	_, err := s.clean(dir, parts[len(parts)-1], scope, len(parts))
+	return err
+}
+
+// clean removes name unless it is ignored, and says whether something stayed.
+func (s *syncer) clean(dir *os.File, name string, scope *ignoreScope, depth int) (stayed bool, err error) {
+	if !s.keepIgnored || depth > maxDepth || isDotGit(name) {
+		return false, removeAt(dir, name)
+	}
+	info, err := lstatAt(dir, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if scope.ignores(name, info.isDir()) {
+		return true, nil
+	}
+	if !info.isDir() {
+		return false, removeAt(dir, name)
+	}
+	sub, err := enterAt(dir, name, info)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = sub.Close() }()
+	names, err := sub.Readdirnames(-1)
+	if err != nil {
+		return false, err
+	}
+	// An untracked .gitignore is the agent's: it does not get a say.
+	inner := &ignoreScope{parent: scope, name: name, dir: strings.TrimPrefix(scope.dir+"/"+name, "/")}
+	for _, n := range names {
+		kept, err := s.clean(sub, n, inner, depth+1)
+		if err != nil {
+			return false, err
+		}
+		stayed = stayed || kept
+	}
+	if stayed {
+		return true, nil
+	}
+	return false, removeAt(dir, name)
+}
+
+// rules reads the target's .gitignore in a directory, which is on disk by now.
+func (s *syncer) rules(dir *os.File, path string) []*ignoreRule {
+	name := strings.TrimPrefix(path+"/.gitignore", "/")
+	if _, tracked := s.target.byPath[name]; !tracked {
+		return nil
+	}
+	rules, err := s.w.ignoreRules(dir)
+	if err != nil {
+		return nil
+	}
+	return rules
+}
+
+// ignoreRules reads the .gitignore in a directory. None, or one that is not a
+// regular file, has no rules, as with git.
+func (w *Worktree) ignoreRules(dir *os.File) ([]*ignoreRule, error) {
+	info, err := lstatAt(dir, ".gitignore")
+	if err != nil || !info.isRegular() {
+		return nil, nil
+	}
+	f, err := openFileAt(dir, ".gitignore")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	if info, err = fstat(f); err != nil || !info.isRegular() {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxIgnoreSize+1))
+	if err != nil {
+		return nil, err
+	}
+	oid := w.repo.algo.sum(kindBlob, data)
+	if rules, known := w.ignores[oid]; known {
+		return rules, nil
+	}
+	rules, err := parseIgnore(data)
+	if err != nil {
+		return nil, err
+	}
+	w.ignores[oid] = rules
+	return rules, nil
+}
+
+// errChanged: a file was not what it had been a moment before.
+var errChanged = errors.New("changed while it was read")
+
+// hashAt reads a regular file or link that lstatAt described and names its
+// content as a blob. Content of another name than known is given to store,
+// where set; it is then held in memory.
+func (w *Worktree) hashAt(dir *os.File, name string, info fileInfo, known OID, store func([]byte) error) (OID, fileInfo, error) {
+	if info.isLink() {
+		target, err := readlinkAt(dir, name)
+		if err != nil {
+			return "", info, err
+		}
+		oid := w.repo.algo.sum(kindBlob, []byte(target))
+		if store != nil && oid != known {
+			err = store([]byte(target))
+		}
+		return oid, info, err
+	}
+	f, err := openFileAt(dir, name)
+	if errors.Is(err, unix.ELOOP) {
+		err = errChanged
+	}
+	if err != nil {
+		return "", info, err
+	}
+	defer func() { _ = f.Close() }()
+	opened, err := fstat(f)
+	if err != nil {
+		return "", info, err
+	}
+	if !opened.isRegular() || opened.stamp.ino != info.stamp.ino || opened.size != info.size || opened.links != 1 {
+		return "", info, errChanged
+	}
+	if store == nil {
+		h := w.repo.algo.new()
+		_, _ = h.Write(objectHeader(kindBlob, opened.size)) // a hash never fails
+		if _, err := io.CopyN(h, f, opened.size); err != nil {
+			return "", info, errChanged
+		}
+		return OID(hex.EncodeToString(h.Sum(nil))), opened, nil
+	}
+	data := make([]byte, opened.size)
+	if _, err := io.ReadFull(f, data); err != nil {
+		return "", info, errChanged
+	}
+	oid := w.repo.algo.sum(kindBlob, data)
+	if oid != known {
+		err = store(data)
+	}
+	return oid, opened, err
+}
+
+// eachName calls do for every name in a directory, which do may remove. It
+// holds a bounded number of names at once.
+func eachName(ctx context.Context, dir *os.File, do func(name string) error) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		names, err := dir.Readdirnames(4096)
+		for _, name := range names {
+			if err := do(name); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
