@@ -508,16 +508,19 @@ func (d *Doc) Clone() *Doc {
 	return &c
 }
 
-// Title is the text of the first level-1 heading without "Progress:" in front,
-// or "".
-func (d *Doc) Title() string {
+// Heading is the text of the first level-1 heading, or "".
+func (d *Doc) Heading() string {
 	for _, h := range d.heads {
 		if h.level == 1 {
-			rest, _ := strings.CutPrefix(h.text, titlePrefix)
-			return strings.TrimSpace(rest)
+			return h.text
 		}
 	}
 	return ""
+}
+
+// Title is Heading without the "Progress:" that ours begin with.
+func (d *Doc) Title() string {
+	return strings.TrimSpace(strings.TrimPrefix(d.Heading(), titlePrefix))
 }
 
 // titlePrefix starts the level-1 heading of our own documents.

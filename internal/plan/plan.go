@@ -1,0 +1,161 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// ErrEmpty: there is nothing to work from.
+var ErrEmpty = errors.New("plan: the text is empty")
+
+// noCommit on a line of its own in a plan file asks for no commits.
+const noCommit = "DO_NOT_COMMIT"
+
+// maxIssue bounds the body of an issue, in bytes. GitHub's own limit is 65,536
+// characters, of at most four bytes each.
+const maxIssue = 4 * 65_536
+
+// Plan is what a run is about.
+type Plan struct {
+	// Title is one line.
+	Title string
+	// Text is the cleaned description.
+	Text string
+	// Tasks are the check boxes of the text, if it has any, open or done as
+	// they were written.
+	Tasks []run.Task
+	// Removed counts the characters that were taken out because a person
+	// would not have seen them.
+	Removed int
+	// SHA256 is the hash of title and text in hex; it tells whether a plan
+	// that was approved is still the same.
+	SHA256 string
+	// NoCommit: the plan file asks that nothing be committed.
+	NoCommit bool
+}
+
+// FromIssue makes a plan of an issue's title and body, both of which anybody
+// may have written. It fails with ErrEmpty where nothing is left of the body
+// once hidden text is gone, and with a *run.UserError where the body cannot be
+// read as a plan.
+func FromIssue(title, body string) (Plan, error) {
+	if len(body) > maxIssue {
+		return Plan{}, unreadable("The issue", progress.ErrTooLarge)
+	}
+	text, removed := Sanitize(body)
+	head, n := progress.Clean(title)
+	p := Plan{Title: oneLine(head), Text: strings.TrimSpace(text), Removed: removed + n}
+	if p.Text == "" {
+		return Plan{}, ErrEmpty
+	}
+	if p.Title == "" {
+		p.Title = firstLine(p.Text)
+	}
+	doc, err := progress.Parse([]byte(p.Text))
+	if err != nil {
+		return Plan{}, unreadable("The issue", err)
+	}
+	p.Tasks = doc.Tasks()
+	p.SHA256 = sum(p.Title, p.Text)
+	return p, nil
+}
+
+// FromFile makes a plan of a person's own plan file; name is its path. Only
+// invisible characters are taken out. The title is the first level-1 heading
+// or else the file's name. Errors are as for FromIssue.
+func FromFile(name string, src []byte) (Plan, error) {
+	text, removed := progress.Clean(string(src))
+	p := Plan{Text: strings.TrimSpace(text), Removed: removed}
+	if p.Text == "" {
+		return Plan{}, ErrEmpty
+	}
+	doc, err := progress.Parse([]byte(p.Text))
+	if err != nil {
+		return Plan{}, unreadable(fmt.Sprintf("The plan file %q", name), err)
+	}
+	p.Title = oneLine(doc.Heading())
+	if p.Title == "" {
+		p.Title = oneLine(stem(name))
+	}
+	p.Tasks = doc.Tasks()
+	p.NoCommit = doc.HasLine(noCommit)
+	p.SHA256 = sum(p.Title, p.Text)
+	return p, nil
+}
+
+func unreadable(what string, err error) error {
+	hint := "write it as plain Markdown text"
+	switch {
+	case errors.Is(err, progress.ErrTooLarge):
+		hint = "shorten it, or split the work"
+	case errors.Is(err, progress.ErrTooDeep):
+		hint = "nest lists and quotes less deeply"
+	}
+	return &run.UserError{Message: what + " cannot be read as a plan", Hint: hint, Err: fmt.Errorf("parse plan: %w", err)}
+}
+
+// sum hashes title and text. The title has no line break, so the border
+// between the two is certain.
+func sum(title, text string) string {
+	h := sha256.Sum256([]byte(title + "\n" + text))
+	return hex.EncodeToString(h[:])
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// firstLine is the beginning of a text, for want of a title.
+func firstLine(s string) string {
+	const limit = 80
+	s, _, _ = strings.Cut(s, "\n")
+	s = oneLine(strings.TrimLeft(s, "#-*>+ \t"))
+	if r := []rune(s); len(r) > limit {
+		s = string(r[:limit]) + "…"
+	}
+	if s == "" {
+		return "(untitled)"
+	}
+	return s
+}
+
+// stem is the last element of a path without the extension of a text file.
+func stem(name string) string {
+	base := path.Base(name)
+	switch ext := path.Ext(base); strings.ToLower(ext) {
+	case ".md", ".markdown", ".txt":
+		return strings.TrimSuffix(base, ext)
+	}
+	return base
+}
+
+const maxSlug = 50
+
+// Slug makes a part of file and branch names out of the name of a plan: lower
+// case ASCII letters, digits and single hyphens, at most 50, never empty, with
+// no hyphen at either end. An extension is dropped. Different names can give
+// the same slug.
+func Slug(name string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(stem(name)) {
+		switch {
+		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
+			b.WriteRune(r)
+		case b.Len() > 0 && !strings.HasSuffix(b.String(), "-"):
+			b.WriteByte('-')
+		}
+		if b.Len() == maxSlug {
+			break
+		}
+	}
+	if s := strings.Trim(b.String(), "-"); s != "" {
+		return s
+	}
+	h := sha256.Sum256([]byte(name)) // a name in another script, say
+	return "plan-" + hex.EncodeToString(h[:4])
+}
