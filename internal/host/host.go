@@ -243,7 +243,7 @@ func (h *Host) Reset(ctx context.Context, tree string) error {
 	if err != nil {
 		return err
 	}
-	return wt.Reset(ctx, gitrepo.OID(tree))
+	return wt.Reset(ctx, gitrepo.OID(tree), false)
 }
 
 // ReadProgress implements loop.Workspace.

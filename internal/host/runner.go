@@ -262,7 +262,7 @@ func (h *Host) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (l
 			return err
 		}
 		// What an earlier check left behind must not help this one.
-		return wt.Reset(ctx, gitrepo.OID(g.Tree))
+		return wt.Reset(ctx, gitrepo.OID(g.Tree), false)
 	})
 	if err != nil {
 		return "", fmt.Errorf("prepare %s: %w", g.Name, err)

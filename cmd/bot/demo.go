@@ -1,0 +1,305 @@
+package main
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/rs/zerolog"
+
+	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/ghsim"
+	"github.com/org/ralph-action/internal/handlers"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/proc"
+	"github.com/org/ralph-action/internal/run"
+)
+
+//go:embed demo/repo.txtar demo/issue.md demo/script.yaml
+var demoFiles embed.FS
+
+// demoCmd is `bot demo`.
+type demoCmd struct {
+	JSON bool `name:"json" help:"Print one JSON document on stdout at the end."`
+	Keep bool `help:"Leave the simulated GitHub up at the end, to look at its pages, until interrupted."`
+	Logs bool `help:"Show the App's own log, too."`
+
+	sandboxFlags
+}
+
+// The people and places of the demonstration.
+const (
+	demoPerson = "ada"
+	demoRepo   = "textkit"
+	demoTitle  = "Let scripts ask textkit for JSON"
+)
+
+// Run plays the whole story: a GitHub on loopback, the App serving it, an
+// issue that gets its label, and the pull request that comes of it.
+func (c *demoCmd) Run(ctx bound, io stdio) error {
+	if c.Sandbox == config.SandboxLocal {
+		if _, err := proc.Look("go"); err != nil {
+			return &run.UserError{Message: "the demonstration's checks are go vet and go test, and Go is not installed", Hint: "install Go, or use --sandbox docker with an image that has it"}
+		}
+	}
+	dir, err := os.MkdirTemp("", "ralph-demo-")
+	if err != nil {
+		return fmt.Errorf("make a directory for the demonstration: %w", err)
+	}
+	screen := newLive(io.err, time.Now)
+	d, err := c.stage(ctx, dir, io.err, screen)
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	defer d.clear(io.err)
+	s, err := d.play(ctx)
+	screen.close()
+	if err != nil {
+		return err
+	}
+	if err := d.show(io.out, s, c.JSON); err != nil {
+		return err
+	}
+	if c.Keep {
+		fmt.Fprintf(io.err, "\nThe pages are up at %s until you press Ctrl-C.\n", s.PullRequest.URL)
+		<-ctx.Done()
+		return nil
+	}
+	return exitOf(ctx, s.End)
+}
+
+// demo is the stage: everything that is running.
+type demo struct {
+	dir    string
+	sim    *ghsim.Sim
+	app    *app
+	ended  chan struct{}
+	stop   context.CancelFunc
+	served chan error
+	say    func(format string, args ...any)
+	repo   ghsim.Repo
+	issue  ghsim.Issue
+}
+
+// stage sets up the GitHub and the App, as an operator would.
+func (c *demoCmd) stage(ctx context.Context, dir string, w io.Writer, screen *live) (_ *demo, err error) {
+	d := &demo{dir: dir, ended: make(chan struct{}), served: make(chan error, 1)}
+	d.say = func(format string, args ...any) {
+		screen.handle(run.Event{Kind: run.EventPersonNotified, Text: fmt.Sprintf(format, args...)})
+	}
+	simDir, dataDir, script := filepath.Join(dir, "github"), filepath.Join(dir, "data"), filepath.Join(dir, "script.yaml")
+	if err := os.Mkdir(simDir, 0o700); err != nil {
+		return nil, fmt.Errorf("make %s: %w", simDir, err)
+	}
+	source, err := demoFiles.ReadFile("demo/script.yaml")
+	if err == nil {
+		err = os.WriteFile(script, source, 0o600)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("write the script: %w", err)
+	}
+	if d.sim, err = ghsim.New(ghsim.Options{Dir: simDir}); err != nil {
+		return nil, err
+	}
+	url, err := d.sim.Start("127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.sim.Close(context.WithoutCancel(ctx)))
+		}
+	}()
+	registered, err := d.populate()
+	if err != nil {
+		return nil, err
+	}
+
+	cfg := config.DefaultServer()
+	cfg.GitHub = config.GitHub{
+		APIURL: url + "/api/v3/", GraphQLURL: url + "/api/graphql", WebURL: url, AppID: registered.ID,
+		PrivateKey: config.Secret(registered.PrivateKeyPEM), WebhookSecrets: []config.Secret{config.Secret(registered.WebhookSecret)},
+	}
+	cfg.DataDir = dataDir
+	cfg.Agent = config.Agent{Name: config.AgentScript, ScriptFile: script}
+	cfg.Sandbox.Kind, cfg.Sandbox.Image = c.Sandbox, c.Image
+	cfg.AllowLocalSandbox = true
+	log := zerolog.Nop()
+	if c.Logs {
+		log = newLogger(config.Log{Level: "debug", Format: "console"}, w)
+	}
+	d.app, err = newApp(ctx, cfg, log, func(ev run.Event) {
+		screen.handle(ev)
+		if ev.Kind == run.EventRunEnded {
+			close(d.ended)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("listen: %w", err), d.app.close())
+	}
+	if err := d.sim.SetHook(registered.ID, "http://"+l.Addr().String()+handlers.DefaultPath, ""); err != nil {
+		return nil, errors.Join(err, l.Close(), d.app.close())
+	}
+	// The stage outlives an interruption by a moment, to be cleared in order.
+	serveCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	d.stop = stop
+	go func() { d.served <- d.app.serve(serveCtx, l) }()
+	return d, nil
+}
+
+// populate makes a person, a repository and an App that is installed on it.
+func (d *demo) populate() (ghsim.App, error) {
+	if _, err := d.sim.CreateUser(demoPerson); err != nil {
+		return ghsim.App{}, err
+	}
+	source, err := demoFiles.ReadFile("demo/repo.txtar")
+	if err != nil {
+		return ghsim.App{}, fmt.Errorf("read the repository: %w", err)
+	}
+	files := map[string]string{}
+	for _, f := range txtar.Parse(source).Files {
+		files[f.Name] = string(f.Data)
+	}
+	if d.repo, err = d.sim.CreateRepo(demoPerson, demoRepo, ghsim.RepoOptions{Files: files}); err != nil {
+		return ghsim.App{}, err
+	}
+	registered, err := d.sim.CreateApp(ghsim.AppOptions{Slug: "ralph-bot", Permissions: appPermissions, Events: []string{"issues"}})
+	if err != nil {
+		return ghsim.App{}, err
+	}
+	_, err = d.sim.Install(registered.ID, demoPerson+"/"+demoRepo)
+	return registered, err
+}
+
+// play puts the label on an issue and waits for the end of the run.
+func (d *demo) play(ctx context.Context) (loop.State, error) {
+	body, err := demoFiles.ReadFile("demo/issue.md")
+	if err != nil {
+		return loop.State{}, fmt.Errorf("read the issue: %w", err)
+	}
+	if d.issue, err = d.sim.CreateIssue(demoPerson, demoRepo, demoPerson, demoTitle, string(body)); err != nil {
+		return loop.State{}, err
+	}
+	d.say("%s writes issue #%d and labels it ralph: %s", demoPerson, d.issue.Number, d.issue.URL)
+	if err := d.sim.AddLabel(demoPerson, demoRepo, d.issue.Number, demoPerson, "ralph"); err != nil {
+		return loop.State{}, err
+	}
+	select {
+	case <-d.ended:
+	case err := <-d.served:
+		d.served <- err
+		return loop.State{}, fmt.Errorf("the App stopped: %w", err)
+	case <-ctx.Done():
+		return loop.State{}, fmt.Errorf("the demonstration was %w", context.Cause(ctx))
+	}
+	return d.final(ctx)
+}
+
+// final is the state as it was saved at the end, a moment after it was told.
+func (d *demo) final(ctx context.Context) (loop.State, error) {
+	saved := time.NewTicker(5 * time.Millisecond)
+	defer saved.Stop()
+	for {
+		row, err := d.app.store.LatestRunByIssue(ctx, d.repo.NodeID, d.issue.Number)
+		if err != nil {
+			return loop.State{}, err
+		}
+		if row.Phase.Terminal() {
+			return loop.Decode(row.State)
+		}
+		select {
+		case <-saved.C:
+		case <-ctx.Done():
+			return loop.State{}, context.Cause(ctx)
+		}
+	}
+}
+
+// show prints the pull request as it stands on the simulated GitHub.
+func (d *demo) show(w io.Writer, s loop.State, asJSON bool) error {
+	r, err := newResult(s)
+	if err != nil {
+		return err
+	}
+	calls := d.app.github.Calls()
+	r.Issue = &issueResult{Number: d.issue.Number, URL: d.issue.URL}
+	r.APICalls = &callsResult{REST: calls.REST, GraphQL: calls.GraphQL, ByPurpose: calls.ByPurpose}
+	if s.PullRequest == nil {
+		return errors.Join(errors.New("the run ended without a pull request"), r.writeIf(asJSON, w))
+	}
+	pr, err := d.sim.PR(demoPerson, demoRepo, s.PullRequest.Number)
+	if err != nil {
+		return err
+	}
+	r.PullRequest = &pullResult{Number: pr.Number, URL: pr.URL, Draft: pr.Draft, Body: pr.Body}
+	if asJSON {
+		return r.write(w)
+	}
+	fmt.Fprint(w, readable(pr))
+	fmt.Fprintf(w, "\n%s to GitHub: %s.\n", count(calls.REST+calls.GraphQL, "call"), purposes(calls.ByPurpose))
+	return nil
+}
+
+// clear takes the stage down.
+func (d *demo) clear(w io.Writer) {
+	d.stop()
+	err := <-d.served
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	err = errors.Join(err, d.sim.Close(ctx), os.RemoveAll(d.dir))
+	if err != nil && !errors.Is(err, http.ErrServerClosed) {
+		fmt.Fprintln(w, "bot: clearing up after the demonstration:", err)
+	}
+}
+
+var commentRE = regexp.MustCompile(`(?s)<!--.*?-->\n?`)
+
+// readable is a pull request for a terminal: its Markdown, less what a browser
+// would not show either.
+func readable(pr ghsim.PR) string {
+	state := "open"
+	if pr.Draft {
+		state = "draft"
+	}
+	rule := strings.Repeat("─", 78)
+	body := commentRE.ReplaceAllString(pr.Body, "")
+	for from, to := range map[string]string{"<details>": "", "</details>": "", "<summary>": "▸ ", "</summary>": "", "\u200b": "", "- [x] ": "☑ ", "- [ ] ": "☐ "} {
+		body = strings.ReplaceAll(body, from, to)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%s\n#%d  %s   (%s)\n%s wants to merge %s into %s from %s\n%s\n", rule, pr.Number, pr.Title, state, pr.User, count(len(pr.Commits), "commit"), pr.Base, pr.Head, rule)
+	b.WriteString(strings.TrimSpace(blankLines.ReplaceAllString(body, "\n\n")))
+	fmt.Fprintf(&b, "\n%s\n", rule)
+	for _, c := range pr.Commits {
+		mark := "Unverified"
+		if c.Verified {
+			mark = "Verified"
+		}
+		fmt.Fprintf(&b, "%.7s  %-10s  %s\n", c.OID, mark, c.Subject)
+	}
+	return b.String()
+}
+
+var blankLines = regexp.MustCompile(`\n{3,}`)
+
+func purposes(by map[string]int) string {
+	var parts []string
+	for _, k := range sortedKeys(by) {
+		parts = append(parts, fmt.Sprintf("%s %d", k, by[k]))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/proc"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/sandbox/docker"
+)
+
+// doctorCmd is `bot doctor`.
+type doctorCmd struct {
+	Config string `help:"The server's configuration (default: ralph.yaml, if it is there). Without one only what bot run needs is checked." placeholder:"FILE" type:"path"`
+	Agent  string `help:"The agent to check (default: the configured one, else claude)." placeholder:"AGENT"`
+	Script string `help:"The script of --agent script." placeholder:"FILE" type:"path"`
+}
+
+// finding is what one check came to.
+type finding struct {
+	what string
+	// ok is what is fine about it; err what is not.
+	ok  string
+	err error
+	// optional: without it something is missing, not broken.
+	optional bool
+}
+
+// appTimeout bounds the questions to GitHub.
+const appTimeout = 15 * time.Second
+
+// Run checks everything and tells all of it; what must be mended makes exit
+// code 2.
+func (c *doctorCmd) Run(ctx bound, io stdio) error {
+	cfg, found, cfgErr := c.load()
+	checks := []finding{c.git(), c.agent(cfg), c.docker(ctx, cfg)}
+	switch {
+	case cfgErr != nil:
+		checks = append(checks, finding{what: "configuration", err: cfgErr})
+	case !found:
+		checks = append(checks, finding{what: "configuration", optional: true, err: &run.UserError{
+			Message: "there is no ralph.yaml here", Hint: "bot run needs none; for bot serve see docs/configuration.md, and name the file with --config",
+		}})
+	default:
+		checks = append(checks,
+			finding{what: "configuration", ok: "complete, every key is known"},
+			finding{what: "webhook secret", ok: count(len(cfg.GitHub.WebhookSecrets), "secret") + " accepted"},
+			c.app(ctx, cfg))
+	}
+	broken := 0
+	for _, f := range checks {
+		if f.print(io.out) {
+			broken++
+		}
+	}
+	if broken > 0 {
+		fmt.Fprintf(io.out, "\n%s to mend.\n", count(broken, "thing"))
+		return ended{run.ExitUsage}
+	}
+	fmt.Fprintln(io.out, "\nAll is well.")
+	return nil
+}
+
+// print writes one finding and says whether it has to be mended.
+func (f finding) print(w io.Writer) bool {
+	if f.err == nil {
+		fmt.Fprintf(w, "✓ %-15s %s\n", f.what, f.ok)
+		return false
+	}
+	mark := "✗"
+	if f.optional {
+		mark = "–"
+	}
+	message, hint := f.err.Error(), ""
+	if user, ok := errors.AsType[*run.UserError](f.err); ok {
+		message, hint = user.Message, user.Hint
+	}
+	fmt.Fprintf(w, "%s %-15s %s\n", mark, f.what, message)
+	if hint != "" {
+		fmt.Fprintf(w, "  %-15s → %s\n", "", hint)
+	}
+	return !f.optional
+}
+
+// load reads the configuration that was named, or ralph.yaml where it is.
+func (c *doctorCmd) load() (cfg config.Server, found bool, err error) {
+	file := c.Config
+	if file == "" {
+		file = "ralph.yaml"
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+			return config.DefaultServer(), false, nil
+		}
+	}
+	cfg, err = config.LoadServer(file, os.LookupEnv, os.ReadFile)
+	if err != nil {
+		return config.DefaultServer(), true, err
+	}
+	return cfg, true, nil
+}
+
+func (c *doctorCmd) git() finding {
+	f := finding{what: "git"}
+	path, err := lookGit()
+	if err == nil {
+		_, err = gitrepo.New(path)
+	}
+	f.ok, f.err = path, err
+	return f
+}
+
+func (c *doctorCmd) agent(cfg config.Server) finding {
+	name, script := cfg.Agent.Name, cfg.Agent.ScriptFile
+	if c.Agent != "" {
+		name = c.Agent
+	}
+	if c.Script != "" {
+		script = c.Script
+	}
+	f := finding{what: "agent"}
+	self, err := os.Executable()
+	if err != nil {
+		f.err = err
+		return f
+	}
+	backend, err := agent.Lookup(name, agent.Options{ScriptFile: script, Self: self, ClaudePath: cfg.Agent.ClaudePath})
+	if err == nil {
+		err = backend.Check(proc.Look)
+	}
+	f.ok, f.err = name, err
+	return f
+}
+
+// docker is needed where it is configured; elsewhere it is good to have.
+func (c *doctorCmd) docker(ctx context.Context, cfg config.Server) finding {
+	f := finding{what: "docker", ok: "the engine answers", optional: cfg.Sandbox.Kind != config.SandboxDocker || cfg.Sandbox.Image == ""}
+	self, err := os.Executable()
+	if err != nil {
+		f.err = err
+		return f
+	}
+	box, err := docker.New(docker.Options{Self: self, Image: cfg.Sandbox.Image})
+	if err == nil {
+		err = box.Check(ctx)
+	}
+	f.err = err
+	return f
+}
+
+// What the App needs, as GitHub names it.
+var appPermissions = map[string]string{
+	"contents": "write", "issues": "write", "metadata": "read", "pull_requests": "write",
+}
+
+// app asks GitHub about the App with its key.
+func (c *doctorCmd) app(ctx context.Context, cfg config.Server) finding {
+	f := finding{what: "GitHub App"}
+	gh, err := ghapp.New(ghapp.Config{
+		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL,
+		AppID: cfg.GitHub.AppID, PrivateKey: []byte(cfg.GitHub.PrivateKey.Reveal()), UserAgent: "ralph-bot",
+	})
+	if err != nil {
+		f.err = err
+		return f
+	}
+	ctx, cancel := context.WithTimeout(ctx, appTimeout)
+	defer cancel()
+	self, err := gh.Self(ctx)
+	if err != nil {
+		f.err = &run.UserError{Message: "GitHub does not accept the App's id and key: " + err.Error(), Hint: "compare github.app_id and the private key with the App's settings page", Err: err}
+		return f
+	}
+	var missing []string
+	for name, want := range appPermissions {
+		if have := self.Permissions[name]; have != want && have != "write" && have != "admin" {
+			missing = append(missing, name+": "+want)
+		}
+	}
+	slices.Sort(missing)
+	switch {
+	case len(missing) > 0:
+		f.err = &run.UserError{Message: "the App lacks permissions: " + strings.Join(missing, ", "), Hint: "grant them on the App's settings page and accept them in the installation"}
+	case !slices.Contains(self.Events, "issues"):
+		f.err = &run.UserError{Message: "the App is not subscribed to the event issues", Hint: "subscribe to it on the App's settings page"}
+	default:
+		f.ok = self.Slug + ", with the permissions and events it needs"
+	}
+	return f
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// live tells a person how a run goes: on a terminal one line that is rewritten
+// in place and lasting lines for what matters, elsewhere plain lines only.
+type live struct {
+	mu      sync.Mutex
+	w       io.Writer
+	tty     bool
+	width   func() int
+	now     func() time.Time
+	started time.Time
+	status  string // what stands on the rewritten line
+	ev      run.Event
+}
+
+// newLive writes to w; on a terminal it draws.
+func newLive(w io.Writer, now func() time.Time) *live {
+	l := &live{w: w, now: now, started: now(), width: func() int { return 100 }}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		l.tty = true
+		l.width = func() int {
+			if cols, _, err := term.GetSize(int(f.Fd())); err == nil && cols > 20 {
+				return cols
+			}
+			return 100
+		}
+	}
+	return l
+}
+
+// handle takes an event of the run. It may be called from any goroutine.
+func (l *live) handle(ev run.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ev.Total == 0 {
+		ev.Done, ev.Total = l.ev.Done, l.ev.Total
+	}
+	if ev.TaskID == "" {
+		ev.TaskID, ev.TaskTitle = l.ev.TaskID, l.ev.TaskTitle
+	} else if ev.TaskTitle == "" && ev.TaskID == l.ev.TaskID {
+		ev.TaskTitle = l.ev.TaskTitle
+	}
+	l.ev = ev
+	switch ev.Kind {
+	case run.EventRunStarted:
+		if ev.Total == 0 {
+			l.line("▶ %s: planning", ev.Text)
+		} else {
+			l.line("▶ %s: %d of %s done", ev.Text, ev.Done, count(ev.Total, "task"))
+		}
+	case run.EventPlanned:
+		l.line("  planned %s", count(ev.Total, "task"))
+	case run.EventIteration:
+		l.line("  iteration %d: %s %s", ev.Iteration, ev.TaskID, ev.TaskTitle)
+	case run.EventAgentStarted:
+		l.redraw("working")
+	case run.EventAgentActivity:
+		l.redraw(ev.Text)
+	case run.EventAgentFinished:
+		l.redraw("verifying")
+	case run.EventGate:
+		l.line("    %s", ev.Text)
+	case run.EventAttemptFailed:
+		l.line("    ✗ %s", ev.Text)
+	case run.EventTaskBlocked:
+		l.line("    ✗ %s is blocked: %s", ev.TaskID, ev.Text)
+	case run.EventCommitted:
+		l.line("    commit %.10s", ev.Text)
+	case run.EventTaskDone:
+		l.line("    ✓ %s (%d of %d, %s%s)", ev.TaskID, ev.Done, ev.Total, l.elapsed(), cost(ev.CostUSD))
+	case run.EventWaiting:
+		l.line("    … %s", ev.Text)
+	case run.EventRunEnded:
+		l.end(ev)
+	case run.EventPersonNotified:
+		l.line("  %s", ev.Text)
+	}
+}
+
+func (l *live) end(ev run.Event) {
+	mark := "■"
+	if ev.End.ExitCode() == run.ExitComplete {
+		mark = "✓"
+	}
+	detail := ""
+	if ev.Text != "" {
+		detail = ": " + ev.Text
+	}
+	l.line("%s %s%s (%s, %s%s)", mark, ev.End.Sentence(), detail, count(ev.Iteration, "iteration"), l.elapsed(), cost(ev.CostUSD))
+}
+
+// line prints a lasting line above the rewritten one.
+func (l *live) line(format string, args ...any) {
+	l.clear()
+	fmt.Fprintln(l.w, printable(fmt.Sprintf(format, args...)))
+}
+
+// redraw shows what goes on right now; elsewhere than on a terminal it is not
+// worth a line.
+func (l *live) redraw(what string) {
+	if !l.tty {
+		return
+	}
+	s := fmt.Sprintf("  [%d/%d] iteration %d · %s%s · %s: %s",
+		l.ev.Done, l.ev.Total, l.ev.Iteration, l.elapsed(), cost(l.ev.CostUSD), l.ev.TaskID, what)
+	runes := []rune(printable(s))
+	if most := l.width() - 1; len(runes) > most {
+		runes = append(runes[:most-1], '…')
+	}
+	l.clear()
+	l.status = string(runes)
+	fmt.Fprint(l.w, l.status)
+}
+
+func (l *live) clear() {
+	if l.status != "" {
+		fmt.Fprint(l.w, "\r\x1b[K")
+		l.status = ""
+	}
+}
+
+// close takes the rewritten line away.
+func (l *live) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.clear()
+}
+
+func (l *live) elapsed() string {
+	return l.now().Sub(l.started).Round(100 * time.Millisecond).String()
+}
+
+func cost(usd float64) string {
+	if usd == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", $%.2f", usd)
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// printable takes out what could drive a terminal: agent words end up here.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			return ' '
+		case r < 0x20 || r == 0x7f || (r >= 0x80 && r < 0xa0) || (r >= 0x202a && r <= 0x202e) || (r >= 0x2066 && r <= 0x2069):
+			return -1
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/shim"
+)
+
+func main() {
+	// The shim is every agent's and every check's parent: it must start fast
+	// and owe nothing to flags, configuration or the terminal.
+	if len(os.Args) > 1 && os.Args[1] == "shim" {
+		os.Exit(shim.Main(os.Args[2:]))
+	}
+	os.Exit(realMain(os.Args[1:], stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
+}
+
+// stdio is the terminal, or what stands for it in a test.
+type stdio struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// exitCoder is an error that knows its exit code: the end of a run.
+type exitCoder interface {
+	error
+	ExitCode() int
+}
+
+// interrupted is the cause of a context that a signal ended.
+type interrupted struct{ signal os.Signal }
+
+// Error implements error.
+func (i interrupted) Error() string { return "stopped by " + i.signal.String() }
+
+// realMain is the program without its process: arguments in, exit code out.
+func realMain(args []string, io stdio) int {
+	var cmd commands
+	exited := -1
+	parser, err := kong.New(&cmd,
+		kong.Name("bot"),
+		kong.Description(description),
+		kong.Writers(io.out, io.err),
+		kong.Exit(func(code int) { exited = code }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Vars{"version": versionLine()},
+		kong.Bind(io),
+	)
+	if err != nil {
+		fmt.Fprintln(io.err, "bot:", err)
+		return run.ExitFailed
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	parsed, err := parser.Parse(args)
+	if exited >= 0 {
+		return exited
+	}
+	if err != nil {
+		fmt.Fprintf(io.err, "bot: %v\nRun `bot --help` for the commands and their flags.\n", err)
+		return run.ExitUsage
+	}
+
+	ctx, stop := signalContext()
+	defer stop()
+	err = parsed.Run(bound{ctx})
+	return report(io.err, err)
+}
+
+// bound carries the context through kong, which binds by type.
+type bound struct{ context.Context }
+
+// report says what went wrong, once, and turns it into the exit code.
+func report(w io.Writer, err error) int {
+	if err == nil {
+		return run.ExitComplete
+	}
+	if coder, ok := errors.AsType[exitCoder](err); ok {
+		return coder.ExitCode()
+	}
+	fmt.Fprintf(w, "bot: %v\n", err)
+	if _, ok := errors.AsType[*run.UserError](err); ok {
+		return run.ExitUsage
+	}
+	return run.ExitFailed
+}
+
+// signalContext ends on the first SIGINT or SIGTERM, with the signal as its
+// cause; a second one ends the process at once.
+func signalContext() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		select {
+		case s := <-signals:
+			cancel(interrupted{s})
+		case <-done:
+			return
+		}
+		select {
+		case <-signals:
+			os.Exit(run.ExitInterrupted)
+		case <-done:
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(done)
+		cancel(nil)
+	}
+}

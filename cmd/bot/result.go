@@ -1,0 +1,141 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// result is the one JSON document that `bot demo --json` and `bot run --json`
+// print. Its shape is a contract: fields are added, never changed.
+type result struct {
+	Issue       *issueResult  `json:"issue,omitempty"`
+	Run         runResult     `json:"run"`
+	Tasks       tasksResult   `json:"tasks"`
+	Branch      string        `json:"branch"`
+	Commits     []commit      `json:"commits"`
+	Closing     *commit       `json:"closing_commit,omitempty"`
+	PullRequest *pullResult   `json:"pull_request,omitempty"`
+	APICalls    *callsResult  `json:"api_calls,omitempty"`
+	Attempts    []attemptLine `json:"attempts,omitempty"`
+}
+
+type issueResult struct {
+	Number int    `json:"number"`
+	URL    string `json:"url"`
+}
+
+type runResult struct {
+	ID         run.ID        `json:"id"`
+	EndReason  run.EndReason `json:"end_reason"`
+	Detail     string        `json:"detail,omitempty"`
+	Iterations int           `json:"iterations"`
+	CostUSD    float64       `json:"cost_usd"`
+}
+
+type tasksResult struct {
+	Total int `json:"total"`
+	Done  int `json:"done"`
+}
+
+type commit struct {
+	SHA     string `json:"sha"`
+	Subject string `json:"subject"`
+	// Task is the id of the task the commit lands, "" where it lands none.
+	Task string `json:"task"`
+	// Verified: GitHub signed it and its tree is the one the gates passed on;
+	// null where nobody signs.
+	Verified *bool `json:"verified"`
+}
+
+type pullResult struct {
+	Number int    `json:"number"`
+	URL    string `json:"url"`
+	Draft  bool   `json:"draft"`
+	Body   string `json:"body"`
+}
+
+type callsResult struct {
+	REST      int            `json:"rest"`
+	GraphQL   int            `json:"graphql"`
+	ByPurpose map[string]int `json:"by_purpose,omitempty"`
+}
+
+// attemptLine is one agent call that did not land its task.
+type attemptLine struct {
+	Iteration int    `json:"iteration"`
+	Task      string `json:"task"`
+	Outcome   string `json:"outcome"`
+	Note      string `json:"note"`
+}
+
+// newResult is what every door can say of a run.
+func newResult(s loop.State) (result, error) {
+	r := result{
+		Run: runResult{
+			ID: s.Run, EndReason: s.End, Detail: s.EndDetail,
+			Iterations: s.Iteration, CostUSD: s.Usage.CostUSD,
+		},
+		Branch:  s.Branch,
+		Commits: []commit{},
+	}
+	if s.Progress != "" {
+		doc, err := progress.Parse([]byte(s.Progress))
+		if err != nil {
+			return result{}, fmt.Errorf("read the progress of run %s: %w", s.Run, err)
+		}
+		r.Tasks.Done, r.Tasks.Total = progress.Counts(doc.Tasks())
+	}
+	for _, c := range s.Commits {
+		r.Commits = append(r.Commits, newCommit(c))
+	}
+	if s.Closing != nil {
+		c := newCommit(*s.Closing)
+		r.Closing = &c
+	}
+	for _, h := range s.History {
+		if !h.Landed && h.TaskID != "" {
+			r.Attempts = append(r.Attempts, attemptLine{Iteration: h.Number, Task: h.TaskID, Outcome: h.Outcome, Note: h.Note})
+		}
+	}
+	return r, nil
+}
+
+func newCommit(l loop.Landed) commit {
+	return commit{SHA: l.OID, Subject: l.Subject, Task: l.TaskID, Verified: l.Verified}
+}
+
+func (r result) write(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(r); err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	return nil
+}
+
+// ended is the error a command returns for a run that ended short: it has been
+// told already, and only its exit code is left.
+type ended struct{ code int }
+
+// Error implements error.
+func (e ended) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+
+// ExitCode implements exitCoder.
+func (e ended) ExitCode() int { return e.code }
+
+func (r result) writeIf(asJSON bool, w io.Writer) error {
+	if !asJSON {
+		return nil
+	}
+	return r.write(w)
+}
+
+func sortedKeys(m map[string]int) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/gateway"
+	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/host"
+	"github.com/org/ralph-action/internal/inline"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/proc"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/sandbox"
+	"github.com/org/ralph-action/internal/sandbox/docker"
+	"github.com/org/ralph-action/internal/sandbox/local"
+)
+
+// runCmd is `bot run`.
+type runCmd struct {
+	Plan string `arg:"" name:"plan.md" help:"What is to be done: a Markdown file, with check boxes or without."`
+	Mode string `arg:"" optional:"" enum:",plan,build" default:"" help:"plan: write the tasks and stop. build: work the tasks that are there. Default: plan if there are no tasks, then build."`
+
+	Agent      string   `default:"claude" help:"The agent: claude or script."`
+	Model      string   `help:"The model, in the agent's own terms." placeholder:"MODEL"`
+	Script     string   `help:"The script of --agent script." placeholder:"FILE" type:"path"`
+	ClaudePath string   `name:"claude-path" help:"The claude program (default: from PATH)." placeholder:"FILE" type:"path"`
+	Gate       []string `help:"A command that must pass before a commit; repeatable. Default: detected from go.mod, a Makefile's test target, or package.json." placeholder:"COMMAND" sep:"none"`
+	NoGates    bool     `name:"no-gates" help:"Check nothing, and detect no checks."`
+	Once       bool     `help:"Stop after one iteration."`
+	NoCommit   bool     `name:"no-commit" help:"Leave the work in the checkout without committing. DO_NOT_COMMIT on a line of its own in the plan does the same."`
+	AllowDirty bool     `name:"allow-dirty" help:"Begin although tracked files have uncommitted changes; they are not part of the work."`
+	JSON       bool     `name:"json" help:"Print one JSON document on stdout at the end."`
+
+	sandboxFlags
+	limitFlags
+}
+
+// Run works the plan.
+func (c *runCmd) Run(ctx bound, io stdio) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	backend, err := agent.Lookup(c.Agent, agent.Options{ScriptFile: c.Script, Self: self, ClaudePath: c.ClaudePath})
+	if err != nil {
+		return err
+	}
+	if err := backend.Check(proc.Look); err != nil {
+		return err
+	}
+	gitPath, err := lookGit()
+	if err != nil {
+		return err
+	}
+	git, err := gitrepo.New(gitPath)
+	if err != nil {
+		return err
+	}
+	data, err := dataDir()
+	if err != nil {
+		return err
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("find the working directory: %w", err)
+	}
+	box, err := openSandbox(ctx, c.Sandbox, c.Image, self)
+	if err != nil {
+		return err
+	}
+	models, closeModels, err := c.models()
+	if err != nil {
+		return err
+	}
+	defer closeModels()
+
+	screen := newLive(io.err, time.Now)
+	defer screen.close()
+	opts := inline.Options{
+		PlanFile: c.Plan, Dir: dir, Mode: run.Mode(c.Mode), DataDir: data, Git: git, Sandbox: box, Backend: backend,
+		Image: c.Image, Model: c.Model, Limits: c.limits(), Once: c.Once, NoCommit: c.NoCommit, AllowDirty: c.AllowDirty,
+		NoDetect: c.NoGates, Gateway: models, Now: time.Now, Emit: screen.handle,
+	}
+	for _, command := range c.Gate {
+		opts.Gates = append(opts.Gates, gate.Gate{Command: command})
+	}
+	s, err := inline.Run(ctx, opts)
+	screen.close()
+	if err != nil {
+		return err
+	}
+	return c.tell(ctx, io, s)
+}
+
+// tell prints the end of a run and turns it into the exit code.
+func (c *runCmd) tell(ctx context.Context, io stdio, s loop.State) error {
+	if c.JSON {
+		r, err := newResult(s)
+		if err != nil {
+			return err
+		}
+		if err := r.write(io.out); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprint(io.out, runSummary(s))
+	}
+	return exitOf(ctx, s.End)
+}
+
+// exitOf is the error that carries the exit code of a run's end, nil for 0. A
+// signal has an exit code of its own.
+func exitOf(ctx context.Context, end run.EndReason) error {
+	code := end.ExitCode()
+	if in, ok := errors.AsType[interrupted](context.Cause(ctx)); ok && end == run.EndCancelled {
+		code = run.ExitInterrupted
+		if in.signal == syscall.SIGTERM {
+			code = run.ExitTerminated
+		}
+	}
+	if code == run.ExitComplete {
+		return nil
+	}
+	return ended{code}
+}
+
+// runSummary is the last a person reads on stdout.
+func runSummary(s loop.State) string {
+	n := 0
+	for _, commit := range s.Commits {
+		if commit.OID != "" {
+			n++
+		}
+	}
+	switch {
+	case s.End == run.EndPlanned:
+		return fmt.Sprintf("The plan is in %s. Edit it as you like, then run it.\n", s.ProgressPath)
+	case n > 0:
+		return fmt.Sprintf("%s on %s; the plan and what was learned are in %s.\n", count(n, "new commit"), s.Branch, s.ProgressPath)
+	case s.NoCommit && len(s.Commits) > 0:
+		return "The work is in your checkout, not committed.\n"
+	default:
+		return "Nothing was committed.\n"
+	}
+}
+
+// lookGit finds git, or says how to get it.
+func lookGit() (string, error) {
+	path, err := proc.Look("git")
+	if err != nil {
+		return "", &run.UserError{Message: "git is not installed", Hint: "install git 2.39 or newer", Err: err}
+	}
+	return path, nil
+}
+
+// openSandbox makes the sandbox and checks that it can be used.
+func openSandbox(ctx context.Context, kind, image, self string) (sandbox.Sandbox, error) {
+	var box sandbox.Sandbox
+	var err error
+	switch kind {
+	case agent.SandboxDocker:
+		if image == "" {
+			return nil, &run.UserError{Message: "the docker sandbox needs an image", Hint: "name one with --image; it must hold the tools your checks need"}
+		}
+		box, err = docker.New(docker.Options{Self: self, Image: image})
+	default:
+		box, err = local.New(local.Options{Self: self})
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := box.Check(ctx); err != nil {
+		return nil, err
+	}
+	return box, nil
+}
+
+// models opens the model proxy where the agent needs one: in a container,
+// which has no network and no key.
+func (c *runCmd) models() (*host.Gateway, func(), error) {
+	if c.Sandbox != agent.SandboxDocker || c.Agent == "script" {
+		return nil, func() {}, nil
+	}
+	base := os.Getenv("ANTHROPIC_BASE_URL")
+	if base == "" {
+		base = "https://api.anthropic.com"
+	}
+	upstream, err := url.Parse(base)
+	if err != nil {
+		return nil, nil, &run.UserError{Message: "ANTHROPIC_BASE_URL is not an address: " + err.Error(), Hint: "set it to https://host, or not at all", Err: err}
+	}
+	token := rand.Text()
+	handler, err := gateway.NewHandler(gateway.Config{
+		Upstream: upstream, APIKey: os.Getenv("ANTHROPIC_API_KEY"), AuthToken: os.Getenv("CLAUDE_CODE_OAUTH_TOKEN"), RunToken: token,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	dir, err := os.MkdirTemp("", "ralph-gw-")
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a directory for the model proxy: %w", err)
+	}
+	server, err := gateway.Listen(dir, handler)
+	if err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	closeAll := func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = server.Close(ctx) // the agents it served have ended
+		_ = os.RemoveAll(dir)
+	}
+	return &host.Gateway{Dir: server.Dir(), Token: token}, closeAll, nil
+}
+
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	return nil
+}
+
+// scriptAgentCmd is the scripted agent as a process of its own.
+type scriptAgentCmd struct {
+	Script string `required:"" help:"The script." type:"path"`
+}
+
+// Run follows the script.
+func (c *scriptAgentCmd) Run(ctx bound, io stdio) error {
+	script, err := os.ReadFile(c.Script)
+	if err != nil {
+		return fmt.Errorf("read the script: %w", err)
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("find the working directory: %w", err)
+	}
+	code, err := agent.RunScript(ctx, script, io.in, io.out, dir)
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return ended{code}
+	}
+	return nil
+}

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/gateway"
+	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/handlers"
+	"github.com/org/ralph-action/internal/host"
+	"github.com/org/ralph-action/internal/proc"
+	"github.com/org/ralph-action/internal/queue"
+	"github.com/org/ralph-action/internal/reconcile"
+	"github.com/org/ralph-action/internal/redact"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/sandbox"
+	"github.com/org/ralph-action/internal/sandbox/docker"
+	"github.com/org/ralph-action/internal/sandbox/local"
+	"github.com/org/ralph-action/internal/store"
+)
+
+// serveCmd is `bot serve`.
+type serveCmd struct {
+	Config string `default:"ralph.yaml" help:"The server's configuration; see docs/configuration.md." placeholder:"FILE" type:"path"`
+}
+
+// Run serves until a signal.
+func (c *serveCmd) Run(ctx bound, io stdio) error {
+	cfg, err := config.LoadServer(c.Config, os.LookupEnv, os.ReadFile)
+	if err != nil {
+		return err
+	}
+	log := newLogger(cfg.Log, io.err)
+	app, err := newApp(ctx, cfg, log, nil)
+	if err != nil {
+		return err
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen)
+	if err != nil {
+		return errors.Join(&run.UserError{Message: "cannot listen on " + cfg.Listen + ": " + err.Error(), Hint: "choose another address with listen", Err: err}, app.close())
+	}
+	log.Info().Str("listen", l.Addr().String()).Str("webhook", handlers.DefaultPath).Msg("serving")
+	return app.serve(ctx, l)
+}
+
+// newLogger writes what the server does as JSON or for a person to read.
+func newLogger(cfg config.Log, w io.Writer) zerolog.Logger {
+	level, err := zerolog.ParseLevel(cfg.Level)
+	if err != nil {
+		level = zerolog.InfoLevel
+	}
+	if cfg.Format == "console" {
+		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly}
+	}
+	return zerolog.New(w).Level(level).With().Timestamp().Logger()
+}
+
+// app is the GitHub App as one process serves it.
+type app struct {
+	store      *store.Store
+	queue      *queue.Queue
+	reconciler *reconcile.Reconciler
+	github     *ghapp.App
+	handler    http.Handler
+	log        zerolog.Logger
+}
+
+// newApp wires the App together and prepares its data directory. watch hears
+// what happens in runs.
+func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, watch func(run.Event)) (_ *app, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+		return nil, &run.UserError{Message: "the data directory cannot be made: " + err.Error(), Hint: "set data_dir to a directory this user may write to", Err: err}
+	}
+	gitPath, err := lookGit()
+	if err != nil {
+		return nil, err
+	}
+	git, err := gitrepo.New(gitPath)
+	if err != nil {
+		return nil, err
+	}
+	box, err := serverSandbox(ctx, cfg, self)
+	if err != nil {
+		return nil, err
+	}
+	backend, err := agent.Lookup(cfg.Agent.Name, agent.Options{ScriptFile: cfg.Agent.ScriptFile, Self: self, ClaudePath: cfg.Agent.ClaudePath})
+	if err != nil {
+		return nil, err
+	}
+	if err := backend.Check(proc.Look); err != nil {
+		return nil, err
+	}
+	models, err := serverModels(cfg)
+	if err != nil {
+		return nil, err
+	}
+	gh, err := ghapp.New(ghapp.Config{
+		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL,
+		AppID: cfg.GitHub.AppID, PrivateKey: []byte(cfg.GitHub.PrivateKey.Reveal()), UserAgent: "ralph-bot",
+	})
+	if err != nil {
+		return nil, err
+	}
+
+	a := &app{github: gh, log: log}
+	if a.store, err = store.Open(ctx, filepath.Join(cfg.DataDir, "ralph.db")); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.store.Close())
+		}
+	}()
+	if a.queue, err = queue.Open(ctx, a.store, queue.Options{Workers: cfg.Workers, Log: log}); err != nil {
+		return nil, err
+	}
+	var secrets []string
+	for _, s := range cfg.GitHub.WebhookSecrets {
+		secrets = append(secrets, s.Reveal())
+	}
+	if a.handler, err = handlers.New(handlers.Config{Secrets: secrets, Inbox: a.store, Queue: a.queue}); err != nil {
+		return nil, err
+	}
+	known := append([]string{cfg.Model.APIKey.Reveal(), cfg.Model.AuthToken.Reveal()}, secrets...)
+	a.reconciler = reconcile.New(reconcile.Config{
+		Store: a.store, Queue: a.queue, GitHub: gh, Git: git, Owner: a.queue.ID(),
+		Decoder: handlers.Decoder{Label: cfg.Label}, Sandbox: box, Backend: backend, DataDir: cfg.DataDir,
+		Image: cfg.Sandbox.Image, AgentName: cfg.Agent.Name, Model: cfg.Agent.Model,
+		Resources: host.Resources{MemoryBytes: cfg.Sandbox.Memory, CPUs: cfg.Sandbox.CPUs, PIDs: cfg.Sandbox.PIDs},
+		Limits:    func(asked run.Limits) run.Limits { return config.Tighten(cfg.Limits, asked) },
+		Gates:     serverGates(cfg.Gates), Models: models, Mask: redact.New(known...), Now: time.Now, Watch: watch,
+	})
+	return a, nil
+}
+
+// serverSandbox refuses to run strangers' issues without a container, unless
+// the operator said so.
+func serverSandbox(ctx context.Context, cfg config.Server, self string) (sandbox.Sandbox, error) {
+	var box sandbox.Sandbox
+	var err error
+	if cfg.Sandbox.Kind == config.SandboxDocker {
+		box, err = docker.New(docker.Options{Self: self, Image: cfg.Sandbox.Image})
+	} else {
+		box, err = local.New(local.Options{Self: self})
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := box.Check(ctx); err != nil {
+		return nil, err
+	}
+	return box, nil
+}
+
+func serverGates(gates []config.Gate) []gate.Gate {
+	var out []gate.Gate
+	for _, g := range gates {
+		out = append(out, gate.Gate{Name: g.Name, Command: g.Run, When: gate.When(g.When), Timeout: g.Timeout})
+	}
+	return out
+}
+
+// serverModels is the model endpoint behind the gateway. The local sandbox has
+// none: there the agent brings its own credentials.
+func serverModels(cfg config.Server) (*reconcile.Models, error) {
+	if cfg.Sandbox.Kind != config.SandboxDocker || cfg.Agent.Name == config.AgentScript {
+		return nil, nil //nolint:nilnil // no endpoint is an answer
+	}
+	upstream, err := url.Parse(cfg.Model.BaseURL)
+	if err != nil {
+		return nil, &run.UserError{Message: "model.base_url is not an address: " + err.Error(), Hint: "set it to https://host", Err: err}
+	}
+	key, err := runTokenKey(filepath.Join(cfg.DataDir, "run-token.key"))
+	if err != nil {
+		return nil, err
+	}
+	return &reconcile.Models{
+		Endpoint: gateway.Config{Upstream: upstream, APIKey: cfg.Model.APIKey.Reveal(), AuthToken: cfg.Model.AuthToken.Reveal()},
+		Token: func(id run.ID) string {
+			mac := hmac.New(sha256.New, key)
+			mac.Write([]byte(id))
+			return "ralph-" + hex.EncodeToString(mac.Sum(nil)[:20])
+		},
+	}, nil
+}
+
+// runTokenKey is the key that run tokens are made with. It is kept, because an
+// agent that outlives this process goes on with the token it has.
+func runTokenKey(file string) ([]byte, error) {
+	key, err := os.ReadFile(file) //nolint:gosec // G304: a file of our own data directory
+	if err == nil && len(key) == sha256.Size {
+		return key, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the key of run tokens: %w", err)
+	}
+	key = make([]byte, sha256.Size)
+	_, _ = rand.Read(key) // never fails, see crypto/rand
+	if err := os.WriteFile(file, key, 0o600); err != nil {
+		return nil, fmt.Errorf("keep the key of run tokens: %w", err)
+	}
+	return key, nil
+}
+
+// serve works until ctx ends, then stops in order: no new webhooks, no new
+// ticks, gateways closed. Agents run on and are found again by the next start.
+func (a *app) serve(ctx context.Context, l net.Listener) error {
+	err := a.queue.Start(a.log.WithContext(context.WithoutCancel(ctx)), queue.Handlers{
+		Delivery: a.reconciler.Delivery, Advance: a.reconciler.Advance,
+	})
+	if err != nil {
+		return errors.Join(err, l.Close(), a.close())
+	}
+	mux := http.NewServeMux()
+	mux.Handle(handlers.DefaultPath, a.handler)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "ok\n")
+	})
+	server := &http.Server{
+		Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+		BaseContext: func(net.Listener) context.Context { return a.log.WithContext(context.WithoutCancel(ctx)) },
+		ErrorLog:    slog.NewLogLogger(zerolog.NewSlogHandler(a.log), slog.LevelWarn),
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	select {
+	case err = <-served:
+	case <-ctx.Done():
+		a.log.Info().Msg("stopping")
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		err = server.Shutdown(grace)
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+	defer cancel()
+	return errors.Join(err, a.queue.Stop(grace), a.reconciler.Close(grace), a.close())
+}
+
+func (a *app) close() error { return a.store.Close() }
