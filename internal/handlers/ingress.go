@@ -96,7 +96,7 @@ func New(cfg Config) (http.Handler, error) {
 	}
 
 	in := &ingress{memory: semaphore.NewWeighted(largeBudget)}
-	keep := &keeper{inbox: cfg.Inbox, queue: cfg.Queue, now: cfg.Now}
+	keep := newKeeper(cfg.Inbox, cfg.Queue, cfg.Now)
 	for _, secret := range cfg.Secrets {
 		if strings.TrimSpace(secret) == "" {
 			return nil, errors.New("webhook handler: a secret is empty; without one anybody could start runs")

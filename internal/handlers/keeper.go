@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/palantir/go-githubapp/githubapp"
-	"github.com/rs/zerolog"
 
 	"github.com/org/ralph-action/internal/store"
 )
@@ -19,9 +18,16 @@ import (
 // It is the dispatcher's scheduler, and its only handler, so that events
 // nobody decodes do not get as far as the scheduler.
 type keeper struct {
-	inbox inbox
-	queue enqueuer
-	now   func() time.Time
+	inbox  inbox
+	queue  enqueuer
+	now    func() time.Time
+	writes *batcher[store.Delivery]
+}
+
+func newKeeper(inbox inbox, queue enqueuer, now func() time.Time) *keeper {
+	k := &keeper{inbox: inbox, queue: queue, now: now}
+	k.writes = newBatcher(k.store)
+	return k
 }
 
 var (
@@ -80,19 +86,27 @@ func (k *keeper) Schedule(ctx context.Context, d githubapp.Dispatch) error {
 		Body:         d.Payload,
 		ReceivedAt:   k.now(),
 	}
-	err := k.inbox.InTx(ctx, func(tx *sql.Tx) error {
-		fresh, err := k.inbox.InsertDelivery(ctx, tx, delivery)
-		if err != nil {
-			return err
-		}
-		if !fresh {
-			zerolog.Ctx(ctx).Info().Msg("webhook was accepted before")
-			return nil
-		}
-		return k.queue.EnqueueDelivery(ctx, tx, delivery.GUID)
-	})
-	if err != nil {
+	if err := k.writes.write(ctx, delivery); err != nil {
 		return fmt.Errorf("store delivery %s: %w", d.DeliveryID, err)
 	}
 	return nil
+}
+
+// store writes deliveries and their jobs in one transaction.
+func (k *keeper) store(ctx context.Context, deliveries []store.Delivery) error {
+	return k.inbox.InTx(ctx, func(tx *sql.Tx) error {
+		for _, d := range deliveries {
+			fresh, err := k.inbox.InsertDelivery(ctx, tx, d)
+			if err != nil {
+				return err
+			}
+			if !fresh {
+				continue // accepted before, and its job with it
+			}
+			if err := k.queue.EnqueueDelivery(ctx, tx, d.GUID); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
