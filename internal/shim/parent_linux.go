@@ -113,19 +113,20 @@ func descendants(of int) []int {
 	return all
 }
 
-// parentOf reads the fourth field of /proc/PID/stat. The second one is the
-// program's name in parentheses, and may hold anything.
 func parentOf(pid string) (int, bool) {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat") // #nosec G304 -- a number from /proc
 	if err != nil {
 		return 0, false
 	}
-	_, rest, ok := bytes.Cut(stat[max(bytes.LastIndexByte(stat, ')'), 0):], []byte(") "))
-	if !ok {
-		return 0, false
-	}
-	fields := bytes.Fields(rest)
-	if len(fields) < 2 {
+	return parentInStat(stat)
+}
+
+// parentInStat is the fourth field of a /proc/PID/stat, the second after the
+// program's name, which is in parentheses and may hold anything.
+func parentInStat(stat []byte) (int, bool) {
+	name := bytes.LastIndexByte(stat, ')')
+	fields := bytes.Fields(stat[name+1:])
+	if name < 0 || len(fields) < 2 {
 		return 0, false
 	}
 	parent, err := strconv.Atoi(string(fields[1]))

@@ -78,7 +78,8 @@ type session struct {
 	record  *record
 	signals <-chan os.Signal
 	begin   time.Time
-	// active is the time of the last sign of life, as a distance to begin.
+	// active is the time of the last sign of life (the start is the first), as
+	// a distance to begin.
 	active atomic.Int64
 }
 
@@ -190,6 +191,7 @@ func (s *session) start(ctx context.Context, config string) (_ *child, err error
 		return nil, fmt.Errorf("execute %s: %w", path, err)
 	}
 	c.pid = pid
+	s.active.Store(int64(time.Since(s.begin)))
 	// Without this event the command still runs; only the time is unknown.
 	_ = s.record.add(Event{Event: EventStarted, Time: time.Now()})
 

@@ -167,7 +167,7 @@ func TestConfinement(t *testing.T) {
 		},
 		{name: "no engine", script: `find / -xdev -name '*.sock' 2>/dev/null; ls /var/run/docker.sock 2>/dev/null; echo end`, want: "end\n"},
 		{
-			name: "no secret",
+			name:   "no secret",
 			script: `cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\0' '\n' | grep -c 'PLANT[E]D'; ls -A /run/ralph "$HOME"`,
 			want:   "0\n/home/agent:\n\n/run/ralph:\n",
 		},

@@ -437,8 +437,8 @@ func testTimeouts(t *testing.T, f *fixture) {
 			idle: 5 * time.Second, want: sandbox.ReasonExited,
 		},
 		{
-			name: "stderr is a sign of life", script: "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do sleep 0.1; echo x >&2; done",
-			idle: time.Second, want: sandbox.ReasonExited,
+			name: "stderr is a sign of life", script: "i=0; while [ $i -lt 25 ]; do sleep 0.1; echo x >&2; i=$((i + 1)); done",
+			idle: 2 * time.Second, want: sandbox.ReasonExited,
 		},
 	}
 	for _, tt := range tests {

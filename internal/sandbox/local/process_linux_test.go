@@ -1,0 +1,254 @@
+package local_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/org/ralph-action/internal/proc"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/sandbox"
+	"github.com/org/ralph-action/internal/sandbox/local"
+)
+
+func start(t *testing.T, box sandbox.Sandbox, change func(*sandbox.Spec), argv ...string) (sandbox.Handle, sandbox.Spec) {
+	t.Helper()
+	spec := sandbox.Spec{
+		Argv: argv, Workspace: sandbox.Workspace{Dir: t.TempDir()}, RunDir: filepath.Join(t.TempDir(), "run"),
+		WallTimeout: time.Minute, Grace: 100 * time.Millisecond,
+	}
+	if change != nil {
+		change(&spec)
+	}
+	h, err := box.Start(t.Context(), "test", spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := box.Remove(context.WithoutCancel(t.Context()), h); err != nil {
+			t.Error(err)
+		}
+	})
+	return h, spec
+}
+
+func openBox(t *testing.T) sandbox.Sandbox {
+	t.Helper()
+	box, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return box
+}
+
+// TestShimKilled: the one that would know the processes is gone.
+func TestShimKilled(t *testing.T) {
+	t.Parallel()
+	box := openBox(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, spec := start(t, box, nil, "sh", "-c", `"$0" helper hold child & "$0" helper escape escaped; exec "$0" helper hold main`, self)
+	holders := []string{"child", "escaped", "main"}
+	awaitOutput(t, box, h, holders...)
+
+	pid, err := strconv.Atoi(h.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waited := make(chan sandbox.Status, 1)
+	go func() {
+		st, err := box.Wait(t.Context(), h)
+		if err != nil {
+			t.Error(err)
+		}
+		waited <- st
+	}()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if st := <-waited; st.State != sandbox.Exited || st.Reason != sandbox.ReasonLost || st.ExitCode != -1 {
+		t.Errorf("status %+v", st)
+	}
+	for _, name := range holders {
+		f, err := os.Open(filepath.Join(spec.Workspace.Dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+			t.Errorf("the process that holds %q is alive: %v", name, err)
+		}
+		_ = f.Close()
+	}
+}
+
+func awaitOutput(t *testing.T, box sandbox.Sandbox, h sandbox.Handle, words ...string) {
+	t.Helper()
+	deadline := time.After(time.Minute)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		r, err := box.Logs(t.Context(), h, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := io.ReadAll(r)
+		_ = r.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		missing := ""
+		for _, word := range words {
+			if !strings.Contains(string(out), word) {
+				missing = word
+			}
+		}
+		if missing == "" {
+			return
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("no %q in %q", missing, out)
+		case <-tick.C:
+		}
+	}
+}
+
+// TestReusedPID: after a restart of the machine the process id in the record
+// is somebody else's.
+func TestReusedPID(t *testing.T) {
+	t.Parallel()
+	box := openBox(t)
+	h, spec := start(t, box, nil, "true")
+	if _, err := box.Wait(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	bystander, err := proc.StartDetached(proc.Cmd{Path: "/bin/sleep", Args: []string{"1000"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := proc.SignalGroup(bystander.PID(), syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+		<-bystander.Done()
+	})
+	record := fmt.Sprintf(`{"event":"shim","time":"2026-01-01T00:00:00Z","pid":%d}`+"\n", bystander.PID())
+	if err := os.WriteFile(filepath.Join(spec.RunDir, "exit.jsonl"), []byte(record), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := box.Wait(t.Context(), h); err != nil || st.Reason != sandbox.ReasonLost {
+		t.Errorf("status %+v, %v; want lost", st, err)
+	}
+	if err := errors.Join(box.Stop(t.Context(), h, "x"), box.Remove(t.Context(), h)); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-bystander.Done():
+		t.Error("a process that is not ours was ended")
+	default:
+		if err := syscall.Kill(bystander.PID(), 0); err != nil {
+			t.Errorf("a process that is not ours was ended: %v", err)
+		}
+	}
+}
+
+// TestNothingLingers: credentials travel to the shim in a file.
+func TestNothingLingers(t *testing.T) {
+	t.Parallel()
+	box := openBox(t)
+	h, spec := start(t, box, func(s *sandbox.Spec) { s.Env = map[string]string{"KEY": "hunter2"} }, "sleep", "1000")
+	st, err := box.Inspect(t.Context(), h)
+	if err != nil || st.State != sandbox.Running {
+		t.Fatal(st, err)
+	}
+	err = filepath.WalkDir(spec.RunDir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if strings.Contains(string(data), "hunter2") {
+			t.Errorf("%s holds the key", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	cmdline, err := os.ReadFile("/proc/" + h.ID + "/cmdline")
+	if err != nil || strings.Contains(string(cmdline), "hunter2") {
+		t.Errorf("the shim's command line: %q, %v", cmdline, err)
+	}
+	environ, err := os.ReadFile("/proc/" + h.ID + "/environ")
+	if len(environ) != 0 || (err != nil && !errors.Is(err, os.ErrPermission)) {
+		t.Errorf("the shim's environment: %q, %v", environ, err)
+	}
+}
+
+func TestPortTaken(t *testing.T) {
+	t.Parallel()
+	box := openBox(t)
+	gateway := func(s *sandbox.Spec) { s.GatewayDir, s.GatewayPort = t.TempDir(), 1<<16+1 }
+	h, _ := start(t, box, gateway, "true")
+	st, err := box.Wait(t.Context(), h)
+	if err != nil || st.Reason != sandbox.ReasonStartFailed || !strings.Contains(st.Detail, "relay to the gateway") {
+		t.Errorf("status %+v, %v", st, err)
+	}
+}
+
+func TestMounts(t *testing.T) {
+	t.Parallel()
+	box := openBox(t)
+	same := t.TempDir()
+	h, spec := start(t, box, func(s *sandbox.Spec) { s.Mounts = []sandbox.Mount{{Host: same, Target: same}} }, "ls", same)
+	if st, err := box.Wait(t.Context(), h); err != nil || st.ExitCode != 0 {
+		t.Errorf("status %+v, %v", st, err)
+	}
+	spec.RunDir = filepath.Join(t.TempDir(), "run")
+	spec.Mounts = []sandbox.Mount{{Host: same, Target: "/elsewhere"}}
+	if _, err := box.Start(t.Context(), "other", spec); err == nil || !strings.Contains(err.Error(), "/elsewhere") {
+		t.Errorf("a mount it cannot make: %v", err)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	if err := openBox(t).Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for name, self := range map[string]string{"gone": "/no/such/bot", "a directory": "/tmp", "not executable": "/etc/passwd"} {
+		box, err := local.New(local.Options{Self: self})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := errors.AsType[*run.UserError](box.Check(t.Context())); !ok {
+			t.Errorf("%s: no UserError", name)
+		}
+		_, err = box.Start(t.Context(), "test", sandbox.Spec{
+			Argv: []string{"true"}, Workspace: sandbox.Workspace{Dir: "/tmp"}, RunDir: filepath.Join(t.TempDir(), "run"),
+		})
+		if err == nil {
+			t.Errorf("%s: started", name)
+		}
+	}
+	// A program that is no shim.
+	box, err := local.New(local.Options{Self: "/bin/false"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = box.Start(t.Context(), "test", sandbox.Spec{
+		Argv: []string{"true"}, Workspace: sandbox.Workspace{Dir: "/tmp"}, RunDir: filepath.Join(t.TempDir(), "run"),
+	})
+	if err == nil || !strings.Contains(err.Error(), "the shim ended at once") {
+		t.Errorf("a program that is no shim: %v", err)
+	}
+}
