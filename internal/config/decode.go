@@ -21,7 +21,7 @@ import (
 const (
 	// maxFileBytes bounds a configuration. Real ones have a few hundred bytes;
 	// a repository's file is written by people we do not know.
-	maxFileBytes = 64 << 10
+	maxFileBytes = 32 << 10
 	// maxDepth bounds nesting. Ours is three levels deep; the YAML parser
 	// recurses, and a stack overflow cannot be recovered from.
 	maxDepth = 16

@@ -128,9 +128,9 @@ func TestParseRepoProblems(t *testing.T) {
 		{"lock", "base: a.lock\n", []string{"1:7: base: "}},
 		{"not text", "base: \xff\n", []string{"the file is not UTF-8 text"}},
 		{"too large", strings.Repeat("#", 65<<10), []string{"the file has 66560 bytes"}},
-		{"too deep", strings.Repeat("[", 20000), []string{"1:17: the file is nested too deeply"}},
-		{"too deep in one line", strings.Repeat("- ", 20000), []string{"1:33: the file is nested too deeply"}},
-		{"too deep in keys", strings.Repeat("? ", 20000), []string{"1:33: the file is nested too deeply"}},
+		{"too deep", strings.Repeat("[", 15000), []string{"1:17: the file is nested too deeply"}},
+		{"too deep in one line", strings.Repeat("- ", 15000), []string{"1:33: the file is nested too deeply"}},
+		{"too deep in keys", strings.Repeat("? ", 15000), []string{"1:33: the file is nested too deeply"}},
 		{"in the order of the file", "base: a..b\nmodel: -x\nagent: y\n", []string{"1:7: base", "2:8: model", "3:8: agent"}},
 	}
 	for _, tt := range tests {
