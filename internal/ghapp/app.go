@@ -244,7 +244,6 @@ func (a *App) Repo(installation int64, owner, name string) *Repo {
 		readTokens: readTokens,
 		reader:     a.client(&authorised{next: a.meter, host: a.api.Host, tokens: readTokens}),
 		writer:     a.client(writer),
-		writeHTTP:  httpClient(writer),
 	}
 }
 

@@ -58,6 +58,11 @@ var (
 // names no time. GitHub: "wait for at least one minute".
 const secondaryPause = time.Minute
 
+const (
+	headerRemaining = "X-Ratelimit-Remaining"
+	headerReset     = "X-Ratelimit-Reset"
+)
+
 // Error is a refusal by GitHub, or a call that did not get through.
 type Error struct {
 	// Op is what was tried: "create commit".
@@ -209,7 +214,7 @@ func rateLimit(resp *http.Response, message string) (bool, time.Duration) {
 	}
 	lower := strings.ToLower(message)
 	spoken := strings.Contains(lower, "rate limit") || strings.Contains(lower, "abuse detection")
-	exhausted := resp.Header.Get("X-Ratelimit-Remaining") == "0"
+	exhausted := resp.Header.Get(headerRemaining) == "0"
 	retry := resp.Header.Get("Retry-After")
 	if resp.StatusCode != http.StatusTooManyRequests && !spoken && (resp.StatusCode == http.StatusOK || !exhausted && retry == "") {
 		return false, 0
@@ -220,7 +225,7 @@ func rateLimit(resp *http.Response, message string) (bool, time.Duration) {
 	if at, err := http.ParseTime(retry); err == nil {
 		return true, untilReset(at)
 	}
-	if reset, err := strconv.ParseInt(resp.Header.Get("X-Ratelimit-Reset"), 10, 64); err == nil && exhausted {
+	if reset, err := strconv.ParseInt(resp.Header.Get(headerReset), 10, 64); err == nil && exhausted {
 		return true, untilReset(time.Unix(reset, 0))
 	}
 	return true, secondaryPause

@@ -15,8 +15,12 @@ type graphQLError struct {
 	Message string `json:"message"`
 }
 
-// mutate sends one GraphQL operation and decodes its data into out.
-func (r *Repo) mutate(ctx context.Context, op, query string, variables, out any) error {
+// mutate sends one GraphQL mutation and decodes its data into out.
+func (r *Repo) mutate(ctx context.Context, op, query string, variables map[string]any, out any) error {
+	return r.graphQL(ctx, r.writer.Client(), op, query, variables, out)
+}
+
+func (r *Repo) graphQL(ctx context.Context, client *http.Client, op, query string, variables map[string]any, out any) error {
 	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
 	if err != nil {
 		return fmt.Errorf("%s: encode request: %w", op, err)
@@ -27,7 +31,7 @@ func (r *Repo) mutate(ctx context.Context, op, query string, variables, out any)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
-	resp, err := r.writeHTTP.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return wrap(op, err)
 	}

@@ -26,7 +26,6 @@ type Repo struct {
 	readTokens  *tokens
 	reader      *github.Client
 	writer      *github.Client
-	writeHTTP   *http.Client
 }
 
 // FullName is "owner/name".
@@ -48,24 +47,30 @@ func (r *Repo) GitAuth(ctx context.Context) (user, token string, err error) {
 // BotID is the numeric id of the App's bot user: the author of what it writes.
 // The answer is kept for the life of the App.
 func (r *Repo) BotID(ctx context.Context) (int64, error) {
+	const op = "identify the App's bot user"
 	r.app.mu.Lock()
 	known := r.app.botID
 	r.app.mu.Unlock()
 	if known != 0 {
 		return known, nil
 	}
-	self, err := r.app.Self(ctx)
-	if err != nil {
+	var data struct {
+		Viewer struct {
+			DatabaseID int64 `json:"databaseId"`
+		} `json:"viewer"`
+	}
+	if err := r.graphQL(WithPurpose(ctx, "self"), r.reader.Client(), op, `query { viewer { databaseId } }`, nil, &data); err != nil {
 		return 0, err
 	}
-	var user github.User
-	if err := r.get(WithPurpose(ctx, "self"), "identify the App's bot user", "users/"+url.PathEscape(self.BotLogin), &user); err != nil {
-		return 0, err
+	id := data.Viewer.DatabaseID
+	if id == 0 {
+		// "Ours" would then be everyone without an id.
+		return 0, &Error{Op: op, Class: Permanent, Message: "GitHub gave no id"}
 	}
 	r.app.mu.Lock()
-	r.app.botID = user.GetID()
+	r.app.botID = id
 	r.app.mu.Unlock()
-	return user.GetID(), nil
+	return id, nil
 }
 
 // get is for what go-github v60 does not know, escapes wrongly, or answers
@@ -212,8 +217,14 @@ func (r *Repo) FindComment(ctx context.Context, issue int, marker string) (Comme
 // AddLabels puts labels on an issue. Labels that do not exist yet are made by
 // GitHub.
 func (r *Repo) AddLabels(ctx context.Context, issue int, labels ...string) error {
-	_, _, err := r.writer.Issues.AddLabelsToIssue(ctx, r.owner, r.name, issue, labels)
-	return wrap("add labels", err)
+	const op = "add labels"
+	// go-github sends a bare list, which GitHub no longer describes.
+	req, err := r.writer.NewRequest(http.MethodPost, fmt.Sprintf("repos/%s/%s/issues/%d/labels", r.owner, r.name, issue), map[string]any{"labels": labels})
+	if err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	_, err = r.writer.Do(ctx, req, nil)
+	return wrap(op, err)
 }
 
 // RemoveLabel takes a label off an issue. One that is not there is no error.

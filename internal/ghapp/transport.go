@@ -35,7 +35,13 @@ func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	req = req.Clone(ctx)
 	req.Header.Set("User-Agent", m.userAgent)
-	return m.next.RoundTrip(req)
+	resp, err := m.next.RoundTrip(req)
+	if err == nil && resp.StatusCode == http.StatusForbidden && resp.Header.Get(headerRemaining) != "0" {
+		// The reset of a limit that is not used up says nothing, yet go-github
+		// takes it for the end of a secondary limit and refuses calls till then.
+		resp.Header.Del(headerReset)
+	}
+	return resp, err
 }
 
 // tokens mints and keeps the token of one repository and one set of
