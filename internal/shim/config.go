@@ -61,7 +61,7 @@ func (c Config) WriteFile(path string) error {
 }
 
 func readConfig(path string) (Config, error) {
-	data, err := os.ReadFile(path) // #nosec G304 -- the path is the caller's
+	data, err := os.ReadFile(path) // #nosec G304 G703 -- the path is the caller's
 	if err != nil {
 		return Config{}, fmt.Errorf("read configuration: %w", err)
 	}

@@ -212,7 +212,7 @@ func (s *session) seal(config string) error {
 		if name == "" {
 			continue
 		}
-		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) { // #nosec G703 -- named by the host
 			return fmt.Errorf("seal: %w", err)
 		}
 	}

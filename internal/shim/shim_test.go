@@ -399,7 +399,11 @@ func dial(t *testing.T, addr string) *net.TCPConn {
 	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	return conn.(*net.TCPConn)
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		t.Fatalf("dialled a %T", conn)
+	}
+	return tcp
 }
 
 func socketDir(t *testing.T) string {

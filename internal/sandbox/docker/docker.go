@@ -214,10 +214,15 @@ func (s *Sandbox) Prepare(_ context.Context, tree string) (sandbox.Workspace, er
 	return sandbox.Workspace{Dir: tree}, nil
 }
 
-// own gives everything below path to the command's user. Links are changed
-// themselves, never followed. Nothing may change the tree at the same time.
-func (s *Sandbox) own(path string) error {
-	return filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
+// own gives dir and everything below it to the command's user. Links are
+// changed themselves, never followed.
+func (s *Sandbox) own(dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	return fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -228,7 +233,7 @@ func (s *Sandbox) own(path string) error {
 		if uid, gid, ok := owner(info); ok && uid == s.uid && gid == s.gid {
 			return nil
 		}
-		return os.Lchown(path, s.uid, s.gid)
+		return root.Lchown(path, s.uid, s.gid)
 	})
 }
 

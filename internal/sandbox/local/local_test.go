@@ -30,7 +30,11 @@ func TestContract(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = l.Close() }()
-			return l.Addr().(*net.TCPAddr).Port
+			addr, ok := l.Addr().(*net.TCPAddr)
+			if !ok {
+				t.Fatalf("listening at %v", l.Addr())
+			}
+			return addr.Port
 		},
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -171,11 +172,12 @@ func TestNothingLingers(t *testing.T) {
 	if err != nil || st.State != sandbox.Running {
 		t.Fatal(st, err)
 	}
-	err = filepath.WalkDir(spec.RunDir, func(path string, entry os.DirEntry, err error) error {
+	runDir := os.DirFS(spec.RunDir)
+	err = fs.WalkDir(runDir, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
-		data, err := os.ReadFile(path)
+		data, err := fs.ReadFile(runDir, path)
 		if strings.Contains(string(data), "hunter2") {
 			t.Errorf("%s holds the key", path)
 		}

@@ -50,7 +50,7 @@ type Start struct {
 	Grace time.Duration `json:"grace"`
 }
 
-// Stdout, Stderr and Record are the files that the shim writes.
+// Stdout is the transcript, as far as it is kept.
 func (d Dir) Stdout() string { return d.Path(stdoutFile) }
 
 // Stderr is the end of what the command wrote to stderr.
@@ -244,10 +244,21 @@ func RemoveTree(path string) error {
 	return os.RemoveAll(path)
 }
 
-// OpenUp gives the owner access to everything below dir. Nothing may change
-// the tree at the same time. Links are not followed.
+// OpenUp gives the owner access to everything below dir. No link leads out of
+// it.
 func OpenUp(dir string) error {
-	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrPermission) {
+		// The command owns the directory itself, too.
+		if err = os.Chmod(dir, 0o700); err == nil { // #nosec G302 -- a directory
+			root, err = os.OpenRoot(dir)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	return fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -265,7 +276,7 @@ func OpenUp(dir string) error {
 			return err
 		}
 		if mode := info.Mode(); mode&want != want {
-			return os.Chmod(path, mode.Perm()|want) // #nosec G302 G122 -- for the owner, in a tree at rest
+			return root.Chmod(path, mode.Perm()|want)
 		}
 		return nil
 	})
