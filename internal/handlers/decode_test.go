@@ -1,6 +1,7 @@
 package handlers_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,7 +25,7 @@ func subject() handlers.Subject {
 func start() handlers.StartIntent {
 	return handlers.StartIntent{
 		Subject: subject(), DefaultBranch: "master",
-		Title: "Spelling error in the README file", Body: "It looks like you accidently spelled 'commit' with two 't's.",
+		Title: "Spelling error in the README file", Body: "It looks like you accidently spelled 'commit' with two 't's.", //nolint:misspell // as in GitHub's example
 		Label: "bug", IssueURL: "https://github.com/Codertocat/Hello-World/issues/1",
 	}
 }
@@ -38,12 +39,8 @@ func TestDecodeIssues(t *testing.T) {
 	type fields = map[string]any
 	bot := fields{"sender.type": "Bot"}
 	with := func(base fields, more fields) fields {
-		out := fields{}
-		for _, m := range []fields{base, more} {
-			for k, v := range m {
-				out[k] = v
-			}
-		}
+		out := maps.Clone(base)
+		maps.Copy(out, more)
 		return out
 	}
 	change := func(s handlers.StartIntent, f func(*handlers.StartIntent)) handlers.Intent {

@@ -174,7 +174,11 @@ func payload(t testing.TB, file string, set map[string]any) []byte {
 		at := doc
 		names := strings.Split(path, ".")
 		for _, n := range names[:len(names)-1] {
-			at = at[n].(map[string]any)
+			inner, ok := at[n].(map[string]any)
+			if !ok {
+				t.Fatalf("%s has no object %s", file, n)
+			}
+			at = inner
 		}
 		if v == nil {
 			delete(at, names[len(names)-1])

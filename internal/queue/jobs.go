@@ -20,6 +20,8 @@ const (
 	keyRun      = "run"
 	keyDelivery = "github_delivery_id" // as go-githubapp names it
 	keyJob      = "job"
+	keyArgs     = "args"
+	keyAttempt  = "attempt"
 )
 
 // What River stores as the arguments of a job. Their JSON is on disk: fields
@@ -152,8 +154,8 @@ func (q *Queue) ensurePolled(ctx context.Context, id run.ID) (polled bool, err e
 			polled = true
 		case res.Job.State == rivertype.JobStateRunning:
 			polled = false
-		case res.Job.State == rivertype.JobStateRetryable:
-			// It failed and waits, but the run just moved on: no reason to wait.
+		case res.Job.State == rivertype.JobStateRetryable, time.Until(res.Job.ScheduledAt) > maxSnooze:
+			// It failed and waits long, but the run just moved on: no reason to.
 			_, err := q.client.JobRetryTx(ctx, tx, res.Job.ID)
 			polled = err == nil
 			return err
@@ -202,16 +204,14 @@ type failureLog struct{}
 
 // HandleError implements river.ErrorHandler.
 func (failureLog) HandleError(ctx context.Context, job *rivertype.JobRow, err error) *river.ErrorHandlerResult {
-	logFailure(ctx, job).Err(err).Msg("queue: job failed; it will be tried again")
+	zerolog.Ctx(ctx).Error().Str(keyJob, job.Kind).RawJSON(keyArgs, job.EncodedArgs).Int(keyAttempt, job.Attempt).
+		Err(err).Msg("queue: job failed; it will be tried again")
 	return nil
 }
 
 // HandlePanic implements river.ErrorHandler.
 func (failureLog) HandlePanic(ctx context.Context, job *rivertype.JobRow, value any, trace string) *river.ErrorHandlerResult {
-	logFailure(ctx, job).Interface("panic", value).Str("stack", trace).Msg("queue: job panicked; it will be tried again")
+	zerolog.Ctx(ctx).Error().Str(keyJob, job.Kind).RawJSON(keyArgs, job.EncodedArgs).Int(keyAttempt, job.Attempt).
+		Interface("panic", value).Str("stack", trace).Msg("queue: job panicked; it will be tried again")
 	return nil
-}
-
-func logFailure(ctx context.Context, job *rivertype.JobRow) *zerolog.Event {
-	return zerolog.Ctx(ctx).Error().Str(keyJob, job.Kind).RawJSON("args", job.EncodedArgs).Int("attempt", job.Attempt)
 }

@@ -58,7 +58,7 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	}
 	// The file holds the text of private issues. SQLite gives the files it
 	// makes beside it (-wal, -shm) the same mode.
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // the operator names the file
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}

@@ -23,7 +23,7 @@ func t0() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 123456000, time.UTC
 
 func open(t testing.TB, path string) *store.Store {
 	t.Helper()
-	st, err := store.Open(context.Background(), path)
+	st, err := store.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestOpen(t *testing.T) {
 		var g errgroup.Group
 		for range 8 {
 			g.Go(func() error {
-				st, err := store.Open(context.Background(), path)
+				st, err := store.Open(t.Context(), path)
 				if err != nil {
 					return err
 				}
@@ -244,8 +244,8 @@ func TestDeliveryAcceptedOnceAmongProcesses(t *testing.T) {
 	for i := range guids * tries {
 		st, guid := stores[i%2], fmt.Sprint(i/tries)
 		g.Go(func() error {
-			return st.InTx(context.Background(), func(tx *sql.Tx) error {
-				isFresh, err := st.InsertDelivery(context.Background(), tx, store.Delivery{GUID: guid, ReceivedAt: t0()})
+			return st.InTx(t.Context(), func(tx *sql.Tx) error {
+				isFresh, err := st.InsertDelivery(t.Context(), tx, store.Delivery{GUID: guid, ReceivedAt: t0()})
 				if isFresh {
 					mu.Lock()
 					accepted[guid]++
@@ -671,7 +671,7 @@ func TestEffectBegunOnceAmongProcesses(t *testing.T) {
 	)
 	for i := range 8 {
 		g.Go(func() error {
-			e, err := stores[i%2].BeginEffect(context.Background(), "k", "r", "comment", nil, t0())
+			e, err := stores[i%2].BeginEffect(t.Context(), "k", "r", "comment", nil, t0())
 			mu.Lock()
 			defer mu.Unlock()
 			if e.Fresh {

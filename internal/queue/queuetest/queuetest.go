@@ -45,6 +45,7 @@ func Run(t *testing.T, newDatabase func(t *testing.T) Database) {
 		{"wakes a run that had ceased to tick", testRevive},
 		{"waits for a lease without complaint", testBusy},
 		{"tries again what failed, and says so", testFailure},
+		{"ends the wait of what failed when woken", testWakeAfterFailure},
 		{"makes up for lost jobs at start and later", testSweep},
 		{"shares work without overlap", testShare},
 		{"waits for what runs when it stops", testStop},
@@ -437,6 +438,35 @@ func testFailure(t *testing.T, db Database) {
 				}
 			}
 		})
+	}
+}
+
+func testWakeAfterFailure(t *testing.T, db Database) {
+	st := db(t)
+	q := open(t, st, queue.Options{})
+	ticks := make(chan time.Time, 100)
+	var count atomic.Int64
+	const failures = 3 // then the wait is four seconds
+	start(t, q, handlers{t: t, advance: func(context.Context, run.ID) (time.Duration, error) {
+		ticks <- time.Now()
+		if count.Add(1) <= failures {
+			return 0, errors.New("the disk is full")
+		}
+		return time.Millisecond, nil
+	}}.queue())
+	advanceJob(t, q, st, "r-1")
+	var failed time.Time
+	for range failures {
+		failed = receive(t, ticks, "a failure")
+	}
+	// Wake it until the polling job, and not only the wake, ticks it again. (The
+	// first wake may come before the failure is recorded, and poll itself.)
+	wake(t, q, st, "r-1")
+	for range 4 {
+		receive(t, ticks, "a tick")
+	}
+	if took := time.Since(failed); took > 3500*time.Millisecond {
+		t.Errorf("ticked on after %v", took)
 	}
 }
 
