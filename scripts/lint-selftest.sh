@@ -278,6 +278,12 @@ import "os"
 func f() { os.Remove("x") }
 EOF
 
+code internal/ghapp "" forcetypeassert "must be checked" <<'EOF'
+package ghapp
+
+func j(x any) int { return x.(int) }
+EOF
+
 code internal/ghapp "" modernize "interface{} can be replaced by any" <<'EOF'
 package ghapp
 
