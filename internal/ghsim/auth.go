@@ -189,8 +189,19 @@ func (s *Sim) tokenValue(in *installation, t *token) string {
 	return fmt.Sprintf("ghs_%d_%s.%s.%s", in.app.id, encode([]byte(`{"alg":"RS256","typ":"JWT"}`)), encode([]byte(claims)), encode(randomBytes(256)))
 }
 
-// newKey makes an App's private key, as PEM too.
-func newKey() (*rsa.PrivateKey, []byte, error) {
+// appKey reads an App's private key, or makes one where there is none.
+func appKey(pemBytes []byte) (*rsa.PrivateKey, []byte, error) {
+	if len(pemBytes) > 0 {
+		block, _ := pem.Decode(pemBytes)
+		if block == nil {
+			return nil, nil, invalid("App", "private_key", "invalid", "not PEM")
+		}
+		key, err := x509.ParsePKCS1PrivateKey(block.Bytes)
+		if err != nil {
+			return nil, nil, invalid("App", "private_key", "invalid", err.Error())
+		}
+		return key, pemBytes, nil
+	}
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a key: %w", err)

@@ -76,7 +76,7 @@ func newWorld(t *testing.T, o ghsim.Options) *world {
 		}
 		w.as[login] = w.client(t, u.Token)
 	}
-	w.app = must[ghsim.App](t)(sim.CreateApp(ghsim.AppOptions{Slug: "ralph", Permissions: allPermissions(), Events: allEvents()}))
+	w.app = must[ghsim.App](t)(sim.CreateApp(ghsim.AppOptions{Slug: "ralph", PrivateKeyPEM: ghsimtest.Key(), Permissions: allPermissions(), Events: allEvents()}))
 	w.in = must[ghsim.Installation](t)(sim.Install(w.app.ID, owner+"/"+name))
 	cc := githubapp.NewClientCreator(sim.URL()+"/api/v3/", sim.URL()+"/api/graphql", w.app.ID, w.app.PrivateKeyPEM)
 	w.gh = must[*github.Client](t)(cc.NewInstallationClient(w.in.ID))

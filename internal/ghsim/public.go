@@ -64,6 +64,9 @@ type AppOptions struct {
 	HookURL string `json:"hook_url"`
 	// WebhookSecret signs them; empty means a random one.
 	WebhookSecret string `json:"webhook_secret"`
+	// PrivateKeyPEM is the App's RSA key; empty means a new one. With a key
+	// that is kept, an App outlives a restart of the development set-up.
+	PrivateKeyPEM []byte `json:"private_key_pem"`
 	// Permissions by name, "read" or "write"; metadata:read comes with every App.
 	Permissions map[string]string `json:"permissions"`
 	// Events the App subscribes to.
@@ -378,12 +381,12 @@ func (s *Sim) SetPermission(owner, name, login string, role Role, roleName ...st
 	return nil
 }
 
-// CreateApp makes a GitHub App with a key of its own.
+// CreateApp makes a GitHub App.
 func (s *Sim) CreateApp(o AppOptions) (App, error) {
 	if !validName.MatchString(o.Slug) {
 		return App{}, invalid("App", "slug", "invalid", o.Slug)
 	}
-	key, pemBytes, err := newKey()
+	key, pemBytes, err := appKey(o.PrivateKeyPEM)
 	if err != nil {
 		return App{}, err
 	}

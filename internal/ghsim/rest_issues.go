@@ -670,7 +670,7 @@ func (s *Sim) applyCheck(ch *checkRun, in checkInput) error {
 		if len(o.Annotations) > 50 {
 			return unprocessable("Invalid request.\n\nNo more than 50 items are allowed; " + "annotations were supplied in excess.")
 		}
-		ch.title, ch.summary, ch.text = o.Title, o.Summary, o.Text[:min(len(o.Text), maxBody-1)]
+		ch.title, ch.summary, ch.text = o.Title, o.Summary, strings.ToValidUTF8(o.Text[:min(len(o.Text), maxBody-1)], "")
 		ch.annotations += len(o.Annotations)
 	}
 	return nil

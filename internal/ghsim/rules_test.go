@@ -1,0 +1,774 @@
+package ghsim_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-github/v60/github"
+	"github.com/shurcooL/githubv4"
+
+	"github.com/org/ralph-action/internal/ghsim"
+)
+
+// refused checks that err is GitHub's refusal with this status, and that its
+// message or one of its field errors contains text.
+func refused(t *testing.T, err error, status int, text string) {
+	t.Helper()
+	if e := new(ghsim.Error); errors.As(err, &e) {
+		if e.Status != status || !strings.Contains(e.Error(), text) {
+			t.Errorf("refused with %d %v, want %d %q", e.Status, e, status, text)
+		}
+		return
+	}
+	e := new(github.ErrorResponse)
+	if !errors.As(err, &e) {
+		t.Errorf("got %v, want a refusal with %d %q", err, status, text)
+		return
+	}
+	all := e.Message
+	for _, f := range e.Errors {
+		all += "\n" + f.Resource + " " + f.Field + " " + f.Code + " " + f.Message
+	}
+	if e.Response.StatusCode != status || !strings.Contains(all, text) {
+		t.Errorf("refused with %d %q, want %d %q", e.Response.StatusCode, all, status, text)
+	}
+}
+
+// do sends a request as it is and decodes the answer.
+func (w *world) do(t *testing.T, method, path, token string, body any) (*http.Response, map[string]any) {
+	t.Helper()
+	var r io.Reader
+	if body != nil {
+		r = bytes.NewReader(must[[]byte](t)(json.Marshal(body)))
+	}
+	req := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), method, w.URL()+path, r))
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := http.DefaultClient.Do(req)
+	check(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	raw := must[[]byte](t)(io.ReadAll(resp.Body))
+	var out map[string]any
+	if len(raw) > 0 {
+		if err := json.Unmarshal(raw, &out); err != nil {
+			out = map[string]any{"raw": string(raw)}
+		}
+	}
+	return resp, out
+}
+
+// pull makes a branch with one commit and a pull request for it.
+func (w *world) pull(t *testing.T, branch string, draft bool) *github.PullRequest {
+	t.Helper()
+	must[string](t)(w.Push(owner, name, branch, "walt", ghsim.PushOptions{Message: "Work on " + branch, Files: map[string]string{strings.ReplaceAll(branch, "/", "-") + ".txt": "x\n"}}))
+	pr, _, err := w.gh.PullRequests.Create(t.Context(), owner, name, &github.NewPullRequest{
+		Title: github.String("About " + branch), Head: &branch, Base: github.String("main"), Draft: &draft,
+	})
+	check(t, err)
+	return pr
+}
+
+func TestRefusalsInGitHubsWords(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	w.v.AllowRefused()
+	ctx := t.Context()
+	issue := must[ghsim.Issue](t)(w.CreateIssue(owner, name, "ann", "Title", "Body"))
+	pr := w.pull(t, "ralph/9", true)
+	w.branch(t, "empty")
+	main := w.head(t, "main")
+	nowhere := strings.Repeat("0123456789", 4)
+	long := strings.Repeat("é", 65537)
+	blob := func(encoding, content string) error {
+		_, _, err := w.gh.Git.CreateBlob(ctx, owner, name, &github.Blob{Content: &content, Encoding: &encoding})
+		return err
+	}
+	ref := func(name_, sha string) error {
+		_, _, err := w.gh.Git.CreateRef(ctx, owner, name, &github.Reference{Ref: &name_, Object: &github.GitObject{SHA: &sha}})
+		return err
+	}
+	open := func(head, base, body string) error {
+		_, _, err := w.gh.PullRequests.Create(ctx, owner, name, &github.NewPullRequest{Title: github.String("T"), Head: &head, Base: &base, Body: &body})
+		return err
+	}
+	tree := func(path, mode string) error {
+		_, _, err := w.gh.Git.CreateTree(ctx, owner, name, "", []*github.TreeEntry{{Path: &path, Mode: &mode, Type: github.String("blob"), Content: github.String("x")}})
+		return err
+	}
+	checkRun := func(sha string, o *github.CheckRunOutput) error {
+		_, _, err := w.gh.Checks.CreateCheckRun(ctx, owner, name, github.CreateCheckRunOptions{Name: "ralph", HeadSHA: sha, Output: o})
+		return err
+	}
+	annotations := make([]*github.CheckRunAnnotation, 51)
+	for i := range annotations {
+		annotations[i] = &github.CheckRunAnnotation{Path: github.String("a"), StartLine: github.Int(1), EndLine: github.Int(1), AnnotationLevel: github.String("notice"), Message: github.String("m")}
+	}
+	for _, tt := range []struct {
+		name   string
+		call   func() error
+		status int
+		text   string
+	}{
+		{"issue title too long", func() error {
+			_, _, err := w.gh.Issues.Create(ctx, owner, name, &github.IssueRequest{Title: github.String(strings.Repeat("x", 257))})
+			return err
+		}, 422, "title is too long (maximum is 256 characters)"},
+		{"issue body too long", func() error {
+			_, _, err := w.gh.Issues.Edit(ctx, owner, name, issue.Number, &github.IssueRequest{Body: &long})
+			return err
+		}, 422, "body is too long (maximum is 65536 characters)"},
+		{"comment too long", func() error {
+			_, _, err := w.gh.Issues.CreateComment(ctx, owner, name, issue.Number, &github.IssueComment{Body: &long})
+			return err
+		}, 422, "body is too long (maximum is 65536 characters)"},
+		{"pull request body too long", func() error {
+			_, _, err := w.gh.PullRequests.Edit(ctx, owner, name, pr.GetNumber(), &github.PullRequest{Body: &long})
+			return err
+		}, 422, "body is too long (maximum is 65536 characters)"},
+		{"blank comment", func() error {
+			_, _, err := w.gh.Issues.CreateComment(ctx, owner, name, issue.Number, &github.IssueComment{Body: github.String(" \n")})
+			return err
+		}, 422, "Body can't be blank"},
+		{"issue that is not there", func() error { _, _, err := w.gh.Issues.Get(ctx, owner, name, 99); return err }, 404, "Not Found"},
+		{"repository that is not there", func() error { _, _, err := w.gh.Repositories.Get(ctx, owner, "gadgets"); return err }, 404, "Not Found"},
+		{"label that is not on the issue", func() error {
+			_, err := w.gh.Issues.RemoveLabelForIssue(ctx, owner, name, issue.Number, "ralph")
+			return err
+		}, 404, "Label does not exist"},
+		{"unknown reaction", func() error {
+			_, _, err := w.gh.Reactions.CreateIssueReaction(ctx, owner, name, issue.Number, "wow")
+			return err
+		}, 422, "Reaction content invalid"},
+		{"second pull request", func() error { return open("ralph/9", "main", "") }, 422, "A pull request already exists for acme:ralph/9."},
+		{"pull request without commits", func() error { return open("empty", "main", "") }, 422, "No commits between main and empty"},
+		{"pull request from nowhere", func() error { return open("gone", "main", "") }, 422, "PullRequest head invalid"},
+		{"pull request into nowhere", func() error { return open("ralph/9", "gone", "") }, 422, "PullRequest base invalid"},
+		{"ref twice", func() error { return ref("refs/heads/empty", main) }, 422, "Reference already exists"},
+		{"ref below a ref", func() error { return ref("refs/heads/empty/x", main) }, 422, "Reference update failed"},
+		{"ref of a bad name", func() error { return ref("refs/heads/a..b", main) }, 422, "Reference name must start with 'refs/'"},
+		{"ref to nothing", func() error { return ref("refs/heads/new", nowhere) }, 422, "Object does not exist"},
+		{"hidden ref", func() error { return ref("refs/pull/9/head", main) }, 422, "Reference name must start with 'refs/'"},
+		{"backwards without force", func() error {
+			_, _, err := w.gh.Git.UpdateRef(ctx, owner, name, &github.Reference{Ref: github.String("refs/heads/ralph/9"), Object: &github.GitObject{SHA: &main}}, false)
+			return err
+		}, 422, "Update is not a fast forward"},
+		{"deleting no ref", func() error { _, err := w.gh.Git.DeleteRef(ctx, owner, name, "heads/gone"); return err }, 422, "Reference does not exist"},
+		{"merging a draft", func() error {
+			_, _, err := w.as["walt"].PullRequests.Merge(ctx, owner, name, pr.GetNumber(), "", nil)
+			return err
+		}, 405, "Pull Request is still a draft"},
+		{"bad base64", func() error { return blob("base64", "%%%") }, 422, "content is not valid Base64"},
+		{"tree path out of the tree", func() error { return tree("../x", "100644") }, 422, "malformed path component"},
+		{"tree path into .git", func() error { return tree("a/.GIT/config", "100644") }, 422, "malformed path component"},
+		{"tree mode", func() error { return tree("x", "100600") }, 422, "valid tree.mode"},
+		{"commit of no tree", func() error {
+			_, _, err := w.gh.Git.CreateCommit(ctx, owner, name, &github.Commit{Message: github.String("m"), Tree: &github.Tree{SHA: &nowhere}}, nil)
+			return err
+		}, 422, "Tree SHA does not exist"},
+		{"check run on no commit", func() error { return checkRun(nowhere, nil) }, 422, "No commit found for SHA"},
+		{"check summary too long", func() error {
+			return checkRun(main, &github.CheckRunOutput{Title: github.String("t"), Summary: github.String(strings.Repeat("x", 65536))})
+		}, 422, "Summary exceeds a maximum bytesize of 65535"},
+		{"too many annotations", func() error {
+			return checkRun(main, &github.CheckRunOutput{Title: github.String("t"), Summary: github.String("s"), Annotations: annotations})
+		}, 422, "50"},
+		{"label by a reader", func() error { return w.AddLabel(owner, name, issue.Number, "rex", "ralph") }, 403, "triage"},
+		{"push by triage", func() error {
+			_, err := w.Push(owner, name, "main", "tia", ghsim.PushOptions{Files: map[string]string{"a": "b"}})
+			return err
+		}, 403, "write"},
+		{"closing by a stranger", func() error { return w.CloseIssue(owner, name, issue.Number, "rex") }, 403, "triage"},
+		{"approving one's own", func() error {
+			_, err := w.Review(owner, name, pr.GetNumber(), "ann", "BLESSED", "")
+			return err
+		}, 422, "event"},
+	} {
+		t.Run(tt.name, func(t *testing.T) { refused(t, tt.call(), tt.status, tt.text) })
+	}
+}
+
+func TestTextsMayBeAsLongAsGitHubAllows(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	body := strings.Repeat("é", 65536) // characters count, not bytes
+	i, _, err := w.gh.Issues.Create(t.Context(), owner, name, &github.IssueRequest{Title: github.String(strings.Repeat("ü", 256)), Body: &body})
+	check(t, err)
+	if i.GetBody() != body {
+		t.Errorf("body of %d bytes came back as %d", len(body), len(i.GetBody()))
+	}
+}
+
+func TestWhatATokenMayDo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	w.v.AllowRefused()
+	ctx := t.Context()
+	must[ghsim.Repo](t)(w.CreateRepo(owner, "other", ghsim.RepoOptions{Files: map[string]string{"a": "b"}}))
+	must[ghsim.Installation](t)(w.Install(w.app.ID, owner+"/other"))
+	issue := must[ghsim.Issue](t)(w.CreateIssue(owner, name, "ann", "Title", "Body"))
+	pr := w.pull(t, "ralph/1", false)
+	main := w.head(t, "main")
+	read, write := github.String("read"), github.String("write")
+	comment := func(n int) func(*github.Client) error {
+		return func(c *github.Client) error {
+			_, _, err := c.Issues.CreateComment(ctx, owner, name, n, &github.IssueComment{Body: github.String("hello")})
+			return err
+		}
+	}
+	ref := func(c *github.Client) error {
+		_, _, err := c.Git.CreateRef(ctx, owner, name, &github.Reference{Ref: github.String("refs/heads/x"), Object: &github.GitObject{SHA: &main}})
+		return err
+	}
+	getIssue := func(c *github.Client) error { _, _, err := c.Issues.Get(ctx, owner, name, issue.Number); return err }
+	for _, tt := range []struct {
+		name   string
+		grant  *github.InstallationPermissions
+		call   func(*github.Client) error
+		status int
+		text   string
+	}{
+		{"comment on an issue needs issues:write", &github.InstallationPermissions{Issues: read}, comment(issue.Number), 403, "Resource not accessible by integration"},
+		{"comment on a pull request needs pull_requests:write", &github.InstallationPermissions{Issues: write}, comment(pr.GetNumber()), 403, "Resource not accessible by integration"},
+		{"comment on an issue", &github.InstallationPermissions{Issues: write}, comment(issue.Number), 0, ""},
+		{"comment on a pull request", &github.InstallationPermissions{PullRequests: write}, comment(pr.GetNumber()), 0, ""},
+		{"ref needs contents:write", &github.InstallationPermissions{Contents: read}, ref, 403, "Resource not accessible by integration"},
+		{"issue needs issues:read", &github.InstallationPermissions{Contents: write}, getIssue, 403, "Resource not accessible by integration"},
+		{"issue", &github.InstallationPermissions{Issues: read}, getIssue, 0, ""},
+		{"repository outside the token", &github.InstallationPermissions{Issues: read}, func(c *github.Client) error {
+			_, _, err := c.Repositories.Get(ctx, owner, "other")
+			return err
+		}, 404, "Not Found"},
+		{"permission level needs metadata only", &github.InstallationPermissions{Issues: read}, func(c *github.Client) error {
+			_, _, err := c.Repositories.GetPermissionLevel(ctx, owner, name, "ann")
+			return err
+		}, 0, ""},
+		{"check run", &github.InstallationPermissions{Checks: read}, func(c *github.Client) error {
+			_, _, err := c.Checks.CreateCheckRun(ctx, owner, name, github.CreateCheckRunOptions{Name: "x", HeadSHA: main})
+			return err
+		}, 403, "Resource not accessible by integration"},
+		{"the App's own endpoints want its JWT", &github.InstallationPermissions{Issues: read}, func(c *github.Client) error {
+			_, _, err := c.Apps.Get(ctx, "")
+			return err
+		}, 401, "A JSON web token could not be decoded"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := tt.call(w.scoped(t, tt.grant))
+			if tt.status == 0 {
+				check(t, err)
+				return
+			}
+			refused(t, err, tt.status, tt.text)
+		})
+	}
+	t.Run("more than the App has", func(t *testing.T) {
+		_, _, err := w.jwt.Apps.CreateInstallationToken(ctx, w.in.ID, &github.InstallationTokenOptions{Permissions: &github.InstallationPermissions{Workflows: write}})
+		refused(t, err, 422, "The permissions requested are not granted to this installation.")
+	})
+	t.Run("a repository that is not installed", func(t *testing.T) {
+		_, _, err := w.jwt.Apps.CreateInstallationToken(ctx, w.in.ID, &github.InstallationTokenOptions{Repositories: []string{"gadgets"}})
+		refused(t, err, 422, "There is at least one repository that does not exist")
+	})
+	t.Run("a JWT is no token", func(t *testing.T) {
+		_, _, err := w.jwt.Issues.Get(ctx, owner, name, issue.Number)
+		refused(t, err, 401, "A JSON web token could not be decoded")
+	})
+	t.Run("the installation is found by repository", func(t *testing.T) {
+		in, _, err := w.jwt.Apps.FindRepositoryInstallation(ctx, owner, name)
+		check(t, err)
+		if in.GetID() != w.in.ID {
+			t.Errorf("installation %d, want %d", in.GetID(), w.in.ID)
+		}
+	})
+}
+
+func TestTokensLiveForAnHour(t *testing.T) {
+	t.Parallel()
+	// One second before the hour is over, and then exactly then.
+	clock := &fakeClock{now: time.Now()}
+	w := newWorld(t, ghsim.Options{Clock: clock.Now})
+	ctx := t.Context()
+	tok, _, err := w.jwt.Apps.CreateInstallationToken(ctx, w.in.ID, &github.InstallationTokenOptions{Repositories: []string{name}})
+	check(t, err)
+	if !strings.HasPrefix(tok.GetToken(), fmt.Sprintf("ghs_%d_", w.app.ID)) || strings.Count(tok.GetToken(), ".") != 2 || len(tok.GetToken()) < 450 {
+		t.Errorf("token of %d characters: %s", len(tok.GetToken()), tok.GetToken())
+	}
+	c := w.client(t, tok.GetToken())
+	clock.Advance(time.Hour - 2*time.Second)
+	_, _, err = c.Repositories.Get(ctx, owner, name)
+	check(t, err)
+	clock.Advance(2 * time.Second)
+	_, _, err = c.Repositories.Get(ctx, owner, name)
+	refused(t, err, 401, "Bad credentials")
+}
+
+func TestExpiredAndRevokedTokens(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	ctx := t.Context()
+	_, _, err := w.gh.Repositories.Get(ctx, owner, name)
+	check(t, err)
+	w.ExpireTokens()
+	_, _, err = w.gh.Repositories.Get(ctx, owner, name)
+	refused(t, err, 401, "Bad credentials")
+
+	c := w.client(t, must[string](t)(w.Token(w.in.ID, nil)))
+	_, err = c.Apps.RevokeInstallationToken(ctx)
+	check(t, err)
+	_, _, err = c.Repositories.Get(ctx, owner, name)
+	refused(t, err, 401, "Bad credentials")
+}
+
+func TestPermissionLevels(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	for login, role := range map[string]ghsim.Role{"mia": ghsim.RoleMaintain, "cus": ghsim.RoleWrite, "non": ghsim.RoleNone} {
+		must[ghsim.User](t)(w.CreateUser(login))
+		custom := ""
+		if login == "cus" {
+			custom = "release-manager"
+		}
+		check(t, w.SetPermission(owner, name, login, role, custom))
+	}
+	type answer struct{ Permission, Role string }
+	got := map[string]answer{}
+	for _, login := range []string{owner, "ann", "mia", "walt", "cus", "tia", "rex", "olga", "non", "ralph[bot]"} {
+		l, _, err := w.gh.Repositories.GetPermissionLevel(t.Context(), owner, name, login)
+		check(t, err)
+		got[login] = answer{l.GetPermission(), l.GetUser().GetRoleName()}
+	}
+	want := map[string]answer{
+		owner: {"admin", "admin"}, "ann": {"admin", "admin"}, "mia": {"write", "maintain"}, "walt": {"write", "write"}, "cus": {"write", "release-manager"},
+		"tia": {"read", "triage"}, "rex": {"read", "read"}, "olga": {"read", "read"}, "non": {"none", "none"}, "ralph[bot]": {"none", "none"},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("permissions (-want +got):\n%s", d)
+	}
+	_, _, err := w.gh.Repositories.GetPermissionLevel(t.Context(), owner, name, "nobody")
+	refused(t, err, 404, "nobody is not a user")
+}
+
+func TestIssuesAreListedByLabelStateAndPage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	ctx := t.Context()
+	for i := range 5 {
+		issue := must[ghsim.Issue](t)(w.CreateIssue(owner, name, "ann", fmt.Sprintf("Issue %d", i+1), "", "ralph"))
+		if i%2 == 0 {
+			check(t, w.RemoveLabel(owner, name, issue.Number, "ann", "RALPH"))
+		}
+	}
+	check(t, w.CloseIssue(owner, name, 2, "ann"))
+	list := func(o *github.IssueListByRepoOptions) (numbers []int, next int) {
+		t.Helper()
+		issues, resp, err := w.gh.Issues.ListByRepo(ctx, owner, name, o)
+		check(t, err)
+		for _, i := range issues {
+			numbers = append(numbers, i.GetNumber())
+		}
+		return numbers, resp.NextPage
+	}
+	for _, tt := range []struct {
+		name string
+		o    github.IssueListByRepoOptions
+		want []int
+		next int
+	}{
+		{"open by default, newest first", github.IssueListByRepoOptions{}, []int{5, 4, 3, 1}, 0},
+		{"closed", github.IssueListByRepoOptions{State: "closed"}, []int{2}, 0},
+		{"by label", github.IssueListByRepoOptions{State: "all", Labels: []string{"ralph"}}, []int{4, 2}, 0},
+		{"ascending", github.IssueListByRepoOptions{State: "all", Direction: "asc"}, []int{1, 2, 3, 4, 5}, 0},
+		{"page 2 of 3", github.IssueListByRepoOptions{State: "all", ListOptions: github.ListOptions{Page: 2, PerPage: 2}}, []int{3, 2}, 3},
+		{"page past the end", github.IssueListByRepoOptions{State: "all", ListOptions: github.ListOptions{Page: 9, PerPage: 2}}, nil, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, next := list(&tt.o)
+			if d := cmp.Diff(tt.want, got); d != "" || next != tt.next {
+				t.Errorf("next page %d, want %d; issues (-want +got):\n%s", next, tt.next, d)
+			}
+		})
+	}
+	events, _, err := w.gh.Issues.ListIssueEvents(ctx, owner, name, 2, nil)
+	check(t, err)
+	var kinds []string
+	for _, e := range events {
+		kinds = append(kinds, e.GetEvent()+" by "+e.GetActor().GetLogin())
+	}
+	if d := cmp.Diff([]string{"labeled by ann", "closed by ann"}, kinds); d != "" {
+		t.Errorf("events (-want +got):\n%s", d)
+	}
+	timeline, _, err := w.gh.Issues.ListIssueTimeline(ctx, owner, name, 1, nil)
+	check(t, err)
+	if len(timeline) != 2 || timeline[1].GetEvent() != "unlabeled" {
+		t.Errorf("timeline %+v", timeline)
+	}
+}
+
+func TestComments(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	ctx := t.Context()
+	issue := must[ghsim.Issue](t)(w.CreateIssue(owner, name, "ann", "Title", ""))
+	c, _, err := w.gh.Issues.CreateComment(ctx, owner, name, issue.Number, &github.IssueComment{Body: github.String("first")})
+	check(t, err)
+	_, _, err = w.gh.Issues.EditComment(ctx, owner, name, c.GetID(), &github.IssueComment{Body: github.String("second")})
+	check(t, err)
+	_, _, err = w.gh.Reactions.CreateIssueCommentReaction(ctx, owner, name, c.GetID(), "rocket")
+	check(t, err)
+	_, resp, err := w.gh.Reactions.CreateIssueCommentReaction(ctx, owner, name, c.GetID(), "rocket")
+	check(t, err)
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("the same reaction again: %d, want 200", resp.StatusCode)
+	}
+	reactions, _, err := w.gh.Reactions.ListIssueCommentReactions(ctx, owner, name, c.GetID(), nil)
+	check(t, err)
+	got, _, err := w.gh.Issues.GetComment(ctx, owner, name, c.GetID())
+	check(t, err)
+	if got.GetBody() != "second" || len(reactions) != 1 || got.GetReactions().GetRocket() != 1 || got.GetUser().GetLogin() != "ralph[bot]" {
+		t.Errorf("comment %+v, reactions %v", got, reactions)
+	}
+	_, _, err = w.as["rex"].Issues.EditComment(ctx, owner, name, c.GetID(), &github.IssueComment{Body: github.String("mine now")})
+	refused(t, err, 403, "Must have admin rights")
+	_, err = w.gh.Issues.DeleteComment(ctx, owner, name, c.GetID())
+	check(t, err)
+	list, _, err := w.gh.Issues.ListComments(ctx, owner, name, issue.Number, nil)
+	check(t, err)
+	if len(list) != 0 {
+		t.Errorf("comments left: %v", list)
+	}
+}
+
+func TestUnchangedAnswersAreFree(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	token := must[string](t)(w.Token(w.in.ID, nil))
+	resp, _ := w.do(t, "GET", "/api/v3/repos/acme/widgets", token, nil)
+	tag, before := resp.Header.Get("ETag"), resp.Header.Get("X-RateLimit-Remaining")
+	if tag == "" || resp.Header.Get("X-GitHub-Request-Id") == "" || before != "4999" {
+		t.Fatalf("headers %v", resp.Header)
+	}
+	req := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, w.URL()+"/api/v3/repos/acme/widgets", nil))
+	req.Header.Set("Authorization", "token "+token)
+	req.Header.Set("If-None-Match", tag)
+	again := must[*http.Response](t)(http.DefaultClient.Do(req))
+	check(t, again.Body.Close())
+	if again.StatusCode != http.StatusNotModified || again.Header.Get("X-RateLimit-Remaining") != before {
+		t.Errorf("status %d, remaining %s", again.StatusCode, again.Header.Get("X-RateLimit-Remaining"))
+	}
+	_, limits := w.do(t, "GET", "/api/v3/rate_limit", token, nil)
+	rate, ok := limits["rate"].(map[string]any)
+	if !ok || rate["used"] != 1.0 {
+		t.Errorf("rate limit %v", limits)
+	}
+}
+
+func TestPullRequestsAreFoundByBranch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	ctx := t.Context()
+	a, b := w.pull(t, "ralph/1", true), w.pull(t, "ralph/11", false)
+	check(t, w.CloseIssue(owner, name, b.GetNumber(), "walt"))
+	for _, tt := range []struct {
+		name string
+		o    github.PullRequestListOptions
+		want []int
+	}{
+		{"by head", github.PullRequestListOptions{Head: "acme:ralph/1"}, []int{a.GetNumber()}},
+		{"closed ones are not open", github.PullRequestListOptions{Head: "acme:ralph/11"}, nil},
+		{"all", github.PullRequestListOptions{State: "all", Base: "main"}, []int{b.GetNumber(), a.GetNumber()}},
+		{"another owner's branch", github.PullRequestListOptions{Head: "evil:ralph/1"}, nil},
+		{"another base", github.PullRequestListOptions{Base: "dev"}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			list, _, err := w.gh.PullRequests.List(ctx, owner, name, &tt.o)
+			check(t, err)
+			var got []int
+			for _, pr := range list {
+				got = append(got, pr.GetNumber())
+			}
+			if d := cmp.Diff(tt.want, got); d != "" {
+				t.Errorf("pull requests (-want +got):\n%s", d)
+			}
+		})
+	}
+	files, _, err := w.gh.PullRequests.ListFiles(ctx, owner, name, a.GetNumber(), nil)
+	check(t, err)
+	if len(files) != 1 || files[0].GetFilename() != "ralph-1.txt" || files[0].GetStatus() != "added" || files[0].GetAdditions() != 1 || files[0].GetPatch() != "@@ -0,0 +1 @@\n+x" {
+		t.Errorf("files %v", files)
+	}
+	commits, _, err := w.gh.PullRequests.ListCommits(ctx, owner, name, a.GetNumber(), nil)
+	check(t, err)
+	if len(commits) != 1 || commits[0].GetCommit().GetVerification().GetVerified() || commits[0].GetAuthor().GetLogin() != "walt" {
+		t.Errorf("commits %v", commits)
+	}
+}
+
+func TestWhatAMergeCloses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	ctx := t.Context()
+	for range 3 {
+		must[ghsim.Issue](t)(w.CreateIssue(owner, name, "ann", "Title", ""))
+	}
+	must[string](t)(w.Push(owner, name, "topic", "walt", ghsim.PushOptions{Message: "Work\n\nFixes #2", Files: map[string]string{"a.txt": "a"}}))
+	pr, _, err := w.gh.PullRequests.Create(ctx, owner, name, &github.NewPullRequest{
+		Title: github.String("T"), Head: github.String("topic"), Base: github.String("main"), Body: github.String("Closes #1, discloses #3, see #3"),
+	})
+	check(t, err)
+	state := func(n int) string { return must[ghsim.Issue](t)(w.Issue(owner, name, n)).State }
+	if state(1) != "open" {
+		t.Fatal("closed before the merge")
+	}
+	_, _, err = w.as["walt"].PullRequests.Merge(ctx, owner, name, pr.GetNumber(), "", &github.PullRequestOptions{SHA: "0000000000000000000000000000000000000000"})
+	refused(t, err, 409, "Head branch was modified")
+	m, _, err := w.as["walt"].PullRequests.Merge(ctx, owner, name, pr.GetNumber(), "", nil)
+	check(t, err)
+	if got := []string{state(1), state(2), state(3)}; !cmp.Equal(got, []string{"closed", "closed", "open"}) {
+		t.Errorf("states after the merge: %v", got)
+	}
+	got := must[ghsim.PR](t)(w.PR(owner, name, pr.GetNumber()))
+	if !got.Merged || got.State != "closed" || w.head(t, "main") != m.GetSHA() || len(got.Commits) != 1 {
+		t.Errorf("pull request after the merge: %+v", got)
+	}
+	_, _, err = w.gh.PullRequests.Edit(ctx, owner, name, pr.GetNumber(), &github.PullRequest{State: github.String("open")})
+	refused(t, err, 422, "already been merged")
+	if _, err := w.PR(owner, name, 1); err == nil {
+		t.Error("an issue was read as a pull request")
+	}
+}
+
+func TestConflictingPullRequestsDoNotMerge(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	must[string](t)(w.Push(owner, name, "topic", "walt", ghsim.PushOptions{Files: map[string]string{"README.md": "one\n"}}))
+	must[string](t)(w.Push(owner, name, "main", "walt", ghsim.PushOptions{Files: map[string]string{"README.md": "two\n"}}))
+	pr, _, err := w.gh.PullRequests.Create(t.Context(), owner, name, &github.NewPullRequest{Title: github.String("T"), Head: github.String("topic"), Base: github.String("main")})
+	check(t, err)
+	if pr.GetMergeable() || pr.GetMergeableState() != "dirty" {
+		t.Errorf("mergeable %v, state %s", pr.GetMergeable(), pr.GetMergeableState())
+	}
+	refused(t, w.Merge(owner, name, pr.GetNumber(), "walt"), 405, "Pull Request is not mergeable")
+	cmp_, _, err := w.gh.Repositories.CompareCommits(t.Context(), owner, name, "main", "topic", nil)
+	check(t, err)
+	if cmp_.GetStatus() != "diverged" || cmp_.GetAheadBy() != 1 || cmp_.GetBehindBy() != 1 {
+		t.Errorf("comparison %s, %d ahead, %d behind", cmp_.GetStatus(), cmp_.GetAheadBy(), cmp_.GetBehindBy())
+	}
+}
+
+func TestPullRequestsFollowTheirBranch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	pr := w.pull(t, "ralph/1", false)
+	oid := must[string](t)(w.Push(owner, name, "ralph/1", "walt", ghsim.PushOptions{Message: "More", Files: map[string]string{"more.txt": "x"}}))
+	got := must[ghsim.PR](t)(w.PR(owner, name, pr.GetNumber()))
+	if got.HeadOID != oid || len(got.Commits) != 2 || got.Commits[1].Subject != "More" {
+		t.Errorf("after a push: %+v", got)
+	}
+	check(t, w.DeleteBranch(owner, name, "ralph/1", "walt"))
+	got = must[ghsim.PR](t)(w.PR(owner, name, pr.GetNumber()))
+	if got.State != "closed" || got.Merged || len(got.Commits) != 2 {
+		t.Errorf("after the branch is gone: %+v", got)
+	}
+	refused(t, w.ReopenIssue(owner, name, pr.GetNumber(), "walt"), 422, "has been deleted")
+}
+
+func TestReviews(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	ctx := t.Context()
+	pr := w.pull(t, "ralph/1", false)
+	must[ghsim.Review](t)(w.Review(owner, name, pr.GetNumber(), "walt", "CHANGES_REQUESTED", "Not yet", ghsim.ReviewLine{Path: "ralph-1.txt", Line: 1, Body: "Why x?"}))
+	reviews, _, err := w.gh.PullRequests.ListReviews(ctx, owner, name, pr.GetNumber(), nil)
+	check(t, err)
+	comments, _, err := w.gh.PullRequests.ListComments(ctx, owner, name, pr.GetNumber(), nil)
+	check(t, err)
+	if len(reviews) != 1 || reviews[0].GetState() != "CHANGES_REQUESTED" || len(comments) != 1 || comments[0].GetLine() != 1 {
+		t.Fatalf("reviews %v, comments %v", reviews, comments)
+	}
+	// go-github's own call replies in a way that GitHub's description does not
+	// have.
+	req := must[*http.Request](t)(w.gh.NewRequest(http.MethodPost, fmt.Sprintf("repos/%s/%s/pulls/%d/comments/%d/replies", owner, name, pr.GetNumber(), comments[0].GetID()), map[string]string{"body": "Because."}))
+	reply := new(github.PullRequestComment)
+	_, err = w.gh.Do(ctx, req, reply)
+	check(t, err)
+	if reply.GetInReplyTo() != comments[0].GetID() || reply.GetUser().GetLogin() != "ralph[bot]" {
+		t.Errorf("reply %v", reply)
+	}
+
+	var q struct {
+		Repository struct {
+			PullRequest struct {
+				ReviewThreads struct {
+					Nodes []struct {
+						ID         string
+						IsResolved bool
+						Comments   struct{ TotalCount int } `graphql:"comments(first:10)"`
+					}
+				} `graphql:"reviewThreads(first:10)"`
+			} `graphql:"pullRequest(number:$number)"`
+		} `graphql:"repository(owner:$owner,name:$name)"`
+	}
+	vars := map[string]any{"owner": githubv4.String(owner), "name": githubv4.String(name), "number": githubv4.Int(pr.GetNumber())} //nolint:gosec // a small number
+	check(t, w.ql.Query(ctx, &q, vars))
+	threads := q.Repository.PullRequest.ReviewThreads.Nodes
+	if len(threads) != 1 || threads[0].IsResolved || threads[0].Comments.TotalCount != 2 {
+		t.Fatalf("threads %+v", threads)
+	}
+	var m struct {
+		ResolveReviewThread struct{ Thread struct{ IsResolved bool } } `graphql:"resolveReviewThread(input:$input)"`
+	}
+	check(t, w.ql.Mutate(ctx, &m, githubv4.ResolveReviewThreadInput{ThreadID: threads[0].ID}, nil))
+	if got := must[ghsim.PR](t)(w.PR(owner, name, pr.GetNumber())); !got.Reviews[0].Lines[0].Resolved {
+		t.Errorf("reviews %+v", got.Reviews)
+	}
+}
+
+func TestCheckRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	ctx := t.Context()
+	main := w.head(t, "main")
+	c, _, err := w.gh.Checks.CreateCheckRun(ctx, owner, name, github.CreateCheckRunOptions{Name: "ralph", HeadSHA: main, ExternalID: github.String("run-1"), Status: github.String("in_progress")})
+	check(t, err)
+	c, _, err = w.gh.Checks.UpdateCheckRun(ctx, owner, name, c.GetID(), github.UpdateCheckRunOptions{
+		Name: "ralph", Conclusion: github.String("success"),
+		Output: &github.CheckRunOutput{Title: github.String("Done"), Summary: github.String("All is well"), Text: github.String(strings.Repeat("é", 40000))}, // 80,000 bytes
+	})
+	check(t, err)
+	if c.GetStatus() != "completed" || c.GetCompletedAt().IsZero() || len(c.GetOutput().GetText()) != 65534 || c.GetExternalID() != "run-1" {
+		t.Errorf("check run %s at %v, %d bytes of text", c.GetStatus(), c.GetCompletedAt(), len(c.GetOutput().GetText()))
+	}
+	list, _, err := w.gh.Checks.ListCheckRunsForRef(ctx, owner, name, "main", &github.ListCheckRunsOptions{CheckName: github.String("ralph")})
+	check(t, err)
+	if list.GetTotal() != 1 || list.CheckRuns[0].GetApp().GetSlug() != "ralph" {
+		t.Errorf("check runs %+v", list)
+	}
+	other := must[ghsim.App](t)(w.CreateApp(ghsim.AppOptions{Slug: "rival", Permissions: map[string]string{"checks": "write"}}))
+	in := must[ghsim.Installation](t)(w.Install(other.ID, owner+"/"+name))
+	_, _, err = w.client(t, must[string](t)(w.Token(in.ID, nil))).Checks.UpdateCheckRun(ctx, owner, name, c.GetID(), github.UpdateCheckRunOptions{Name: "ralph", Conclusion: github.String("failure")})
+	refused(t, err, 403, "only be modified by the GitHub App that created it")
+	_, _, err = w.as["ann"].Checks.CreateCheckRun(ctx, owner, name, github.CreateCheckRunOptions{Name: "x", HeadSHA: main})
+	refused(t, err, 403, "Resource not accessible")
+}
+
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	ctx := t.Context()
+	issue := must[ghsim.Issue](t)(w.CreateIssue(owner, name, "ann", "Title", ""))
+	comment := func() error {
+		_, _, err := w.gh.Issues.CreateComment(ctx, owner, name, issue.Number, &github.IssueComment{Body: github.String("hello")})
+		return err
+	}
+	comments := func() int { return len(must[ghsim.Issue](t)(w.Issue(owner, name, issue.Number)).Comments) }
+
+	check(t, w.Inject(ghsim.Fault{Method: "POST", Match: `/comments$`, Times: 2, Status: 403, Header: map[string]string{"Retry-After": "7"}, Body: `{"message":"You have exceeded a secondary rate limit","documentation_url":"https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`}))
+	for range 2 {
+		var limit *github.AbuseRateLimitError
+		if err := comment(); !errors.As(err, &limit) || limit.GetRetryAfter() != 7*time.Second {
+			t.Errorf("got %v, want a secondary rate limit", err)
+		}
+		// go-github remembers the limit; a person's client does not know of it.
+		w.gh = w.client(t, must[string](t)(w.Token(w.in.ID, nil)))
+	}
+	check(t, comment())
+	if n := comments(); n != 1 {
+		t.Errorf("%d comments after two refusals and one success", n)
+	}
+
+	check(t, w.Inject(ghsim.Fault{Method: "POST", Match: `/comments$`, Drop: true}))
+	if err := comment(); err == nil || comments() != 1 {
+		t.Errorf("dropped before the work: %v, %d comments", err, comments())
+	}
+	check(t, w.Inject(ghsim.Fault{Method: "POST", Match: `/comments$`, Drop: true, After: true}))
+	if err := comment(); err == nil || comments() != 2 {
+		t.Errorf("dropped after the work: %v, %d comments", err, comments())
+	}
+	check(t, w.Inject(ghsim.Fault{Match: `^/graphql createCommitOnBranch$`, Status: 502, Body: "bad gateway"}))
+	head := w.branch(t, "ralph/1")
+	if _, err := w.commit(ctx, commitInput("ralph/1", head, "x")); err == nil || w.head(t, "ralph/1") != head {
+		t.Errorf("a bad gateway committed: %v", err)
+	}
+
+	hold := make(chan struct{})
+	check(t, w.Inject(ghsim.Fault{Match: `/comments$`, Hold: hold}))
+	done := make(chan error, 1)
+	go func() { done <- comment() }()
+	// Others are served while one call is held.
+	_, _, err := w.gh.Repositories.Get(ctx, owner, name)
+	check(t, err)
+	if n := comments(); n != 2 {
+		t.Errorf("%d comments while the third is held", n)
+	}
+	close(hold)
+	check(t, <-done)
+	if err := w.Inject(ghsim.Fault{Match: "("}); err == nil {
+		t.Error("a broken pattern was taken")
+	}
+}
+
+func TestCallLog(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	req := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, w.URL()+"/api/v3/repos/acme/widgets/git/ref/heads/main", nil))
+	req.Header.Set("X-Ralph-Purpose", "test")
+	resp := must[*http.Response](t)(http.DefaultClient.Do(req))
+	check(t, resp.Body.Close())
+	var q struct{ Viewer struct{ Login string } }
+	check(t, w.ql.Query(t.Context(), &q, nil))
+	if q.Viewer.Login != "ralph[bot]" {
+		t.Errorf("viewer %s", q.Viewer.Login)
+	}
+	calls := w.Calls()
+	for i := range calls {
+		calls[i].At = time.Time{}
+	}
+	in := fmt.Sprintf("installation:%d/token:", w.in.ID)
+	for i := range calls {
+		if strings.HasPrefix(calls[i].Caller, in) {
+			calls[i].Caller = in
+		}
+	}
+	want := []ghsim.Call{
+		{Kind: "rest", Method: "GET", Route: "/repos/{owner}/{repo}/git/ref/{ref}", Path: "/repos/acme/widgets/git/ref/heads/main", Purpose: "test", Caller: "anonymous", Status: 200},
+		{Kind: "rest", Method: "POST", Route: "/app/installations/{installation_id}/access_tokens", Path: fmt.Sprintf("/app/installations/%d/access_tokens", w.in.ID), Caller: fmt.Sprintf("app:%d", w.app.ID), Status: 201},
+		{Kind: "graphql", Method: "POST", Route: "query viewer", Path: "/graphql", Caller: in, Status: 200},
+	}
+	if d := cmp.Diff(want, calls); d != "" {
+		t.Errorf("calls (-want +got):\n%s", d)
+	}
+	if n := w.CallCounts()["query viewer"]; n != 1 {
+		t.Errorf("query viewer counted %d times", n)
+	}
+}
+
+func TestUntilWaitsForTheCondition(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		done <- w.Until(ctx, func() bool { return len(w.Calls()) > 0 })
+	}()
+	w.do(t, "GET", "/api/v3/rate_limit", "", nil)
+	check(t, <-done)
+	gone, stop := context.WithCancelCause(t.Context())
+	because := errors.New("enough")
+	stop(because)
+	if err := w.Until(gone, func() bool { return false }); !errors.Is(err, because) {
+		t.Errorf("Until ended with %v", err)
+	}
+}
