@@ -15,7 +15,7 @@ build: ## Build bin/bot, a static binary
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/bot ./cmd/bot
 
 .PHONY: demo
-demo: build ## Watch an issue become a pull request: no key, no account, no network
+demo: build ## Watch an issue become a pull request: no key, no account
 	bin/bot demo
 
 .PHONY: test

@@ -362,7 +362,7 @@ may internal/host "$us/loop" "$us/gitrepo" "$us/sandbox/docker" "$us/agent"
 may internal/inline "$us/loop" "$us/host" "$us/gitrepo"
 may internal/ghsim "$us/proc" github.com/vektah/gqlparser/v2
 may internal/reconcile "$us/loop" "$us/host" "$us/publish" "$us/ghapp" "$us/store"
-may cmd/bot "$us/loop" "$us/reconcile" github.com/alecthomas/kong
+may cmd/bot github.com/rogpeppe/go-internal/txtar "$us/loop" "$us/reconcile" github.com/alecthomas/kong
 
 (cd "$tree" && "$lint" run --allow-parallel-runners --enable-only depguard --output.text.print-issued-lines=false) || {
 	echo "lint-selftest: the borders refuse what they should allow" >&2
