@@ -431,7 +431,7 @@ func (g *gitStore) writeTree(ctx context.Context, base string, changes []change)
 	}
 	for _, c := range changes {
 		if c.OID != "" && c.Mode == modeTree {
-			if _, err := g.run(ctx, nil, env, "read-tree", "--prefix="+c.Path+"/", c.OID); err != nil {
+			if _, err := g.run(ctx, nil, env, "read-tree", "-i", "--prefix="+c.Path+"/", c.OID); err != nil {
 				return "", err
 			}
 		}
