@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -38,11 +40,15 @@ func (r *Repo) Diff(ctx context.Context, from, to OID) ([]Change, error) {
 	if from == to {
 		return nil, nil
 	}
+	changes, err := r.diffLoose(from, to)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return changes, err
+	}
 	out, err := r.diffTree(ctx, from, to, 0, "--raw", "--no-abbrev", "-z")
 	if err != nil {
 		return nil, err
 	}
-	var changes []Change
+	changes = nil
 	fields := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
 	for i := 0; i+1 < len(fields); i += 2 {
 		c, err := r.parseRaw(fields[i])
@@ -53,6 +59,112 @@ func (r *Repo) Diff(ctx context.Context, from, to OID) ([]Change, error) {
 		changes = append(changes, c)
 	}
 	return changes, nil
+}
+
+// diffLoose is Diff of trees that are not packed, as the newest ones are, and
+// costs no process. It returns fs.ErrNotExist where one is packed.
+func (r *Repo) diffLoose(from, to OID) ([]Change, error) {
+	if !r.algo.owns(from) || !r.algo.owns(to) {
+		return nil, fs.ErrNotExist
+	}
+	var roots [2]treeItem
+	for i, oid := range []OID{from, to} {
+		kind, data, err := r.readLoose(oid, maxCommit)
+		if errors.Is(err, ErrTooLarge) {
+			return nil, fs.ErrNotExist
+		}
+		if err != nil {
+			return nil, err
+		}
+		if kind == kindCommit {
+			info, err := parseCommit(oid, data)
+			if err != nil {
+				return nil, err
+			}
+			oid = info.Tree
+		}
+		roots[i] = treeItem{mode: modeDir, oid: oid}
+	}
+	var changes []Change
+	if err := r.diffItems("", roots[0], roots[1], &changes); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(changes, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
+	return changes, nil
+}
+
+// diffItems compares what two trees have at one path. A mode of 0 is nothing.
+func (r *Repo) diffItems(path string, was, is treeItem, changes *[]Change) error {
+	if was.mode == is.mode && was.oid == is.oid {
+		return nil
+	}
+	c := Change{Path: path}
+	if was.mode != 0 && !was.isDir() {
+		c.OldMode, c.OldOID, c.Status = was.mode, was.oid, Deleted
+	}
+	if is.mode != 0 && !is.isDir() {
+		c.NewMode, c.NewOID = is.mode, is.oid
+		switch {
+		case c.Status == 0:
+			c.Status = Added
+		case was.mode&modeKind != is.mode&modeKind:
+			c.Status = TypeChanged
+		default:
+			c.Status = Modified
+		}
+	}
+	if c.Status != 0 {
+		*changes = append(*changes, c)
+	}
+	if !was.isDir() && !is.isDir() {
+		return nil
+	}
+	old, err := r.looseItems(was)
+	if err != nil {
+		return err
+	}
+	items, err := r.looseItems(is)
+	if err != nil {
+		return err
+	}
+	if path != "" {
+		path += "/"
+	}
+	for name, item := range items {
+		if err := r.diffItems(path+name, old[name], item, changes); err != nil {
+			return err
+		}
+		delete(old, name)
+	}
+	for name, item := range old {
+		if err := r.diffItems(path+name, item, treeItem{}, changes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// looseItems reads a tree that is not packed; of anything else it has none.
+func (r *Repo) looseItems(dir treeItem) (map[string]treeItem, error) {
+	if !dir.isDir() {
+		return nil, nil
+	}
+	kind, data, err := r.readLoose(dir.oid, maxTree)
+	if err != nil {
+		return nil, err
+	}
+	if kind != kindTree {
+		return nil, fs.ErrNotExist
+	}
+	list, err := parseTree(r.algo, data)
+	if err != nil {
+		return nil, err
+	}
+	items := make(map[string]treeItem, len(list))
+	for _, item := range list {
+		items[item.name] = item
+	}
+	return items, nil
 }
 
 // parseRaw reads ":100644 100644 <oid> <oid> M".

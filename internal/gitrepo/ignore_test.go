@@ -172,3 +172,16 @@ func sorted(s []string) []string {
 	slices.Sort(s)
 	return s
 }
+
+// runGitUnguarded runs git as a careless host would, whatever it answers.
+func runGitUnguarded(t *testing.T, dir string) {
+	t.Helper()
+	for _, args := range [][]string{{"status"}, {"add", "-A"}} {
+		cmd := exec.CommandContext(t.Context(), "git", args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Logf("git %s: %v: %s", args[0], err, out)
+		}
+	}
+}

@@ -296,17 +296,30 @@ func (r *Repo) untrackedInTheWay(ctx context.Context, oldTree, newTree OID) erro
 	if err != nil {
 		return fmt.Errorf("advance checkout: %w", err)
 	}
+	deleted := map[string]bool{}
+	for _, c := range changes {
+		if c.Status == Deleted {
+			deleted[c.Path] = true
+		}
+	}
 	var inTheWay []string
 	for _, c := range changes {
 		if c.Status != Added {
 			continue
 		}
-		_, err := os.Lstat(filepath.Join(r.top, filepath.FromSlash(c.Path)))
-		switch {
-		case err == nil:
-			inTheWay = append(inTheWay, c.Path)
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
-		default:
+		// A directory may stand there whose files the new tree deletes, but then
+		// no others.
+		err := filepath.WalkDir(filepath.Join(r.top, filepath.FromSlash(c.Path)), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			rel, err := filepath.Rel(r.top, path)
+			if err == nil && !deleted[filepath.ToSlash(rel)] {
+				inTheWay = append(inTheWay, filepath.ToSlash(rel))
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
 			return fmt.Errorf("advance checkout: %w", err)
 		}
 	}

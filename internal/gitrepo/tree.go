@@ -76,8 +76,6 @@ type entry struct {
 	stat     fileStamp
 }
 
-func (e entry) executable() bool { return e.mode&0o100 != 0 }
-
 // listTree lists every file of a tree, sorted by path.
 func (s *store) listTree(ctx context.Context, tree OID) ([]entry, error) {
 	out, err := s.call(ctx, call{args: []string{"ls-tree", "-r", "-z", "--full-tree", string(tree)}})

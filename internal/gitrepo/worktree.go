@@ -329,6 +329,9 @@ func (s *syncer) keep(dir *os.File, name string, e *entry, info fileInfo) (kept,
 	if !known || info.gitMode() != modeOnDisk(e.mode) || (!info.isRegular() && !info.isLink()) || info.links != 1 {
 		return false, false, nil
 	}
+	if info.isRegular() && info.perm != permOf(e.mode) {
+		return false, false, nil
+	}
 	was := s.old.entries[i]
 	if was.oid != e.oid || modeOnDisk(was.mode) != modeOnDisk(e.mode) {
 		return false, false, nil
@@ -401,6 +404,14 @@ func (s *syncer) write(ctx context.Context, root *os.File, entries []entry) (wro
 	return len(oids) > 0, err
 }
 
+// permOf is the permissions of an exported file.
+func permOf(mode uint32) uint32 {
+	if mode&0o100 != 0 {
+		return 0o755
+	}
+	return 0o644
+}
+
 // writeAt makes one file or link and returns its stamp.
 func (w *Worktree) writeAt(dir *os.File, name string, mode uint32, r io.Reader) (fileStamp, error) {
 	if mode == ModeSymlink {
@@ -417,10 +428,7 @@ func (w *Worktree) writeAt(dir *os.File, name string, mode uint32, r io.Reader) 
 		info, err := lstatAt(dir, name)
 		return info.stamp, err
 	}
-	perm := uint32(0o644)
-	if mode&0o100 != 0 {
-		perm = 0o755
-	}
+	perm := permOf(mode)
 	f, err := createFileAt(dir, name, perm)
 	if err != nil {
 		return fileStamp{}, err

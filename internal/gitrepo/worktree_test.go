@@ -1,0 +1,473 @@
+package gitrepo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// onDisk lists the files below dir, without .git: path, mode and content.
+func onDisk(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	got := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(dir, path)
+		if err != nil || rel == "." {
+			return err
+		}
+		if d.IsDir() {
+			if rel == ".git" {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			target, err := os.Readlink(path)
+			got[rel] = "->" + target
+			return err
+		}
+		data, err := os.ReadFile(path) // #nosec G304,G122 -- our own directory
+		got[rel] = fmt.Sprintf("%v %s", info.Mode(), data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// asGitHas lists a tree in the form of onDisk, as git checks it out.
+func asGitHas(t *testing.T, r *Repo, tree OID) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	index := filepath.Join(t.TempDir(), "index")
+	for _, args := range [][]string{{"read-tree", string(tree)}, {"checkout-index", "-a", "--prefix=" + dir + "/"}} {
+		_, err := r.refs(t.Context(), call{args: args, env: []string{"GIT_INDEX_FILE=" + index}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return onDisk(t, dir)
+}
+
+func TestExportMovesBetweenTrees(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	dir := person(t, files{
+		"a": "1", "b*": "#!", "d/x": "x", "d/y": "y", "gone/deep/file": "g", "to-dir": "file", "to-file/x": "x", "link": "->a", "same": "same",
+	})
+	r := open(t, dir)
+	first := headTree(t, r)
+	second, err := r.TreeWith(ctx, first, []TreeEdit{
+		{Path: "a", Data: []byte("2")},
+		{Path: "b", Data: []byte("#!")},
+		{Path: "d/x", Mode: ModeExecutable, Data: []byte("x")},
+		{Path: "gone", Remove: true},
+		{Path: "to-dir/x", Data: []byte("x")},
+		{Path: "to-file", Data: []byte("file")},
+		{Path: "link", Mode: ModeSymlink, Data: []byte("d/y")},
+		{Path: "new/er/file", Data: []byte("n")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := export(t, r)
+	sameInode := inode(t, filepath.Join(w.Dir(), "same"))
+	for i, tree := range []OID{second, first, second, second, first} {
+		// A new process knows only what the files say.
+		if w, err = r.Export(ctx, w.Dir(), tree, w.index); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(asGitHas(t, r, tree), onDisk(t, w.Dir())); diff != "" {
+			t.Errorf("step %d: %s", i, diff)
+		}
+		if s := snapshot(t, w); s.Tree != tree {
+			t.Errorf("step %d: snapshot %s, want %s", i, s.Tree, tree)
+		}
+	}
+	if inode(t, filepath.Join(w.Dir(), "same")) != sameInode {
+		t.Error("a file that is the same in both trees was written again")
+	}
+}
+
+func inode(t *testing.T, path string) uint64 {
+	t.Helper()
+	info, err := os.Lstat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		t.Fatal("no inode")
+	}
+	return st.Ino
+}
+
+// Whatever state an earlier call or an agent left, an export makes it right.
+func TestExportRepairs(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	r := open(t, person(t, files{"a": "a", "d/x": "x", "d/y": "y", "l": "->a"}))
+	tree := headTree(t, r)
+	want := asGitHas(t, r, tree)
+	other := t.TempDir()
+	files{"x": "outside"}.write(t, other)
+	damages := map[string]func(w *Worktree) error{
+		"index lost":    func(w *Worktree) error { return os.Remove(w.index) },
+		"index cut":     func(w *Worktree) error { return os.Truncate(w.index, 100) },
+		"index garbage": func(w *Worktree) error { return os.WriteFile(w.index, []byte("garbage"), 0o600) },
+		"file cut":      func(w *Worktree) error { return os.Truncate(filepath.Join(w.dir, "a"), 0) },
+		"file gone":     func(w *Worktree) error { return os.Remove(filepath.Join(w.dir, "d/x")) },
+		"all gone":      func(w *Worktree) error { return os.RemoveAll(w.dir) },
+		"extra files": func(w *Worktree) error {
+			return firstErr(os.MkdirAll(filepath.Join(w.dir, "e/f"), 0o750), os.WriteFile(filepath.Join(w.dir, "e/f/g"), nil, 0o600))
+		},
+		"directory is a link out": func(w *Worktree) error {
+			return firstErr(os.RemoveAll(filepath.Join(w.dir, "d")), os.Symlink(other, filepath.Join(w.dir, "d")))
+		},
+		"file is a link out": func(w *Worktree) error {
+			return firstErr(os.Remove(filepath.Join(w.dir, "a")), os.Symlink(filepath.Join(other, "x"), filepath.Join(w.dir, "a")))
+		},
+		"no permissions": func(w *Worktree) error {
+			return firstErr(os.Chmod(filepath.Join(w.dir, "d/x"), 0), os.Chmod(filepath.Join(w.dir, "d"), 0))
+		},
+		"nested git": func(w *Worktree) error { return os.MkdirAll(filepath.Join(w.dir, "d/.git/objects"), 0o750) },
+		"same size":  func(w *Worktree) error { return os.WriteFile(filepath.Join(w.dir, "a"), []byte("b"), 0o600) },
+		"hard link kept": func(w *Worktree) error {
+			return os.Link(filepath.Join(w.dir, "a"), filepath.Join(other, t.Name()[:4]+"a"))
+		},
+	}
+	for name, damage := range damages {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := export(t, r)
+			if err := damage(w); err != nil {
+				t.Fatal(err)
+			}
+			w, err := r.Export(ctx, w.dir, tree, w.index)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, onDisk(t, w.dir)); diff != "" {
+				t.Error(diff)
+			}
+			if s := snapshot(t, w); s.Tree != tree || len(s.Refused) > 0 {
+				t.Errorf("snapshot %+v, want %s", s, tree)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		if got, err := os.ReadFile(filepath.Join(other, "x")); err != nil || string(got) != "outside" {
+			t.Errorf("the file behind the link holds %q, %v", got, err)
+		}
+	})
+}
+
+// An export that is cut off anywhere is completed by the next one.
+func TestExportAfterInterruption(t *testing.T) {
+	t.Parallel()
+	fs := files{}
+	for i := range 200 {
+		fs[fmt.Sprintf("d%d/f%d", i%10, i)] = fmt.Sprint(i)
+	}
+	r := open(t, person(t, fs))
+	tree := headTree(t, r)
+	base := t.TempDir()
+	dir, index := filepath.Join(base, "tree"), filepath.Join(base, "index")
+	for round := range 5 {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		stop := errors.New("stopped by the test")
+		go func() {
+			// Cut it off once some files are there.
+			ticker := time.NewTicker(100 * time.Microsecond)
+			defer ticker.Stop()
+			for range ticker.C {
+				if names, err := os.ReadDir(dir); (err == nil && len(names) > round) || ctx.Err() != nil {
+					cancel(stop)
+					return
+				}
+			}
+		}()
+		_, err := r.Export(ctx, dir, tree, index)
+		cancel(nil)
+		if err != nil && !errors.Is(err, stop) && !errors.Is(err, context.Canceled) {
+			t.Logf("round %d: %v", round, err) // git was killed while it answered
+		}
+		if err := os.RemoveAll(filepath.Join(dir, fmt.Sprintf("d%d", round))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, err := r.Export(t.Context(), dir, tree, index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(asGitHas(t, r, tree), onDisk(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+	if s := snapshot(t, w); s.Tree != tree {
+		t.Errorf("snapshot %s, want %s", s.Tree, tree)
+	}
+}
+
+func TestResetKeepsIgnored(t *testing.T) {
+	t.Parallel()
+	for _, keep := range []bool{true, false} {
+		t.Run(fmt.Sprint(keep), func(t *testing.T) {
+			t.Parallel()
+			r := open(t, person(t, files{"a": "a", ".gitignore": "cache/\n*.o\n", "src/.gitignore": "!keep.o\n", "src/x": "x"}))
+			w := export(t, r)
+			before := onDisk(t, w.Dir())
+			files{
+				"cache/deep/file": "c", "x.o": "o", "junk/a.o": "o", "junk/b": "b", "src/keep.o": "not ignored", "src/y.o": "o",
+				"sneaky/.gitignore": "*\n", "sneaky/file": "s",
+				// The agent's edit of the rules does not protect its files.
+				".gitignore": "*\n", "junk2": "j",
+			}.write(t, w.Dir())
+			if err := w.Reset(t.Context(), headTree(t, r), keep); err != nil {
+				t.Fatal(err)
+			}
+			want := before
+			if keep {
+				for path, content := range map[string]string{"cache/deep/file": "c", "x.o": "o", "junk/a.o": "o", "src/y.o": "o"} {
+					want[path] = "-rw-r--r-- " + content
+				}
+			}
+			if diff := cmp.Diff(want, onDisk(t, w.Dir())); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestExportWithholds(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	r := open(t, person(t, files{"a": "a", "out": "->../secret", "abs": "->/etc/passwd", "docs/in": "->../a"}))
+	// A hostile remote can hold what git itself would never add.
+	tree := rawTree(t, r, headTree(t, r), ".git", "a..b", "..")
+	base := t.TempDir()
+	w, err := r.Export(ctx, filepath.Join(base, "tree"), tree, filepath.Join(base, "index"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"a": "-rw-r--r-- a", "docs/in": "->../a", "a..b/evil": "-rw-r--r-- evil"}
+	if diff := cmp.Diff(want, onDisk(t, w.Dir())); diff != "" {
+		t.Error(diff)
+	}
+	if entries, err := os.ReadDir(base); err != nil || len(entries) != 2 {
+		t.Errorf("beside the directory lies %v, %v", entries, err)
+	}
+	if s := snapshot(t, w); s.Tree != tree || len(s.Refused) > 0 {
+		t.Errorf("snapshot %+v, want %s", s, tree)
+	}
+	files{"b": "b"}.write(t, w.Dir())
+	s := snapshot(t, w)
+	changes, err := r.Diff(ctx, tree, s.Tree)
+	if err != nil || len(changes) != 1 || changes[0].Path != "b" {
+		t.Errorf("changes %+v, %v", changes, err)
+	}
+}
+
+// rawTree adds directories with these names, each with a file, to a tree.
+func rawTree(t *testing.T, r *Repo, base OID, names ...string) OID {
+	t.Helper()
+	_, data, err := r.readLoose(base, maxTree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	items, err := parseTree(r.algo, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blob, err := r.WriteBlob(t.Context(), []byte("evil"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := r.write(kindTree, appendItem(nil, treeItem{ModeFile, "evil", blob}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		items = append(items, treeItem{modeDir, name, dir})
+	}
+	slices.SortFunc(items, func(a, b treeItem) int { return strings.Compare(a.sortKey(), b.sortKey()) })
+	var buf []byte
+	for _, item := range items {
+		buf = appendItem(buf, item)
+	}
+	tree, err := r.write(kindTree, buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+func TestExportRefusesIndexInside(t *testing.T) {
+	t.Parallel()
+	r := open(t, person(t, files{"a": "a"}))
+	dir := t.TempDir()
+	for _, index := range []string{filepath.Join(dir, "index"), filepath.Join(dir, "x/../y"), dir} {
+		if _, err := r.Export(t.Context(), dir, headTree(t, r), index); err == nil {
+			t.Errorf("took %s", index)
+		}
+	}
+}
+
+func TestExportGivesToOwner(t *testing.T) {
+	t.Parallel()
+	r := open(t, person(t, files{"a": "a", "d/l": "->../a"}))
+	// Without privileges one can only give to oneself.
+	uid, gid := os.Getuid(), os.Getgid()
+	if uid == 0 {
+		uid, gid = 12345, 12346
+	}
+	w := export(t, r, WithOwner(uid, gid))
+	if err := w.InitAgentGit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	err := filepath.WalkDir(w.Dir(), func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		st, ok := info.Sys().(*syscall.Stat_t)
+		if !ok || int(st.Uid) != uid || int(st.Gid) != gid {
+			t.Errorf("%s belongs to %d:%d", path, st.Uid, st.Gid)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := snapshot(t, w); s.Tree != headTree(t, r) {
+		t.Errorf("snapshot %+v", s)
+	}
+}
+
+// Random changes give the tree that git add -A gives.
+func TestSnapshotAgreesWithGit(t *testing.T) {
+	t.Parallel()
+	dir := person(t, files{"a": "a", "d/b": "b", "d/e/c": "c", ".gitignore": "*.o\n/out\n!d/keep.o\n"})
+	r := open(t, dir)
+	w := export(t, r)
+	// Git's view: its own repository on a copy of the same files.
+	twin := t.TempDir()
+	mustGit(t, twin, "init", "-q")
+	rnd := rand.New(rand.NewPCG(1, 2)) // #nosec G404 -- repeatable on purpose
+	names := []string{"a", "b", "d", "e", "c", "x.o", "keep.o", "out", "f.g", "f", "f-g"}
+	for step := range 60 {
+		var parts []string
+		for range 1 + rnd.IntN(3) {
+			parts = append(parts, names[rnd.IntN(len(names))])
+		}
+		path := strings.Join(parts, "/")
+		what := rnd.IntN(5)
+		content := fmt.Sprint(rnd.IntN(4))
+		for _, root := range []string{w.Dir(), twin} {
+			full := filepath.Join(root, path)
+			switch what {
+			case 0:
+				if err := os.RemoveAll(full); err != nil && !errors.Is(err, syscall.ENOTDIR) {
+					t.Fatal(err)
+				}
+			case 1:
+				// The mode of what may not exist.
+				if err := os.Chmod(full, 0o755); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) { // #nosec G302
+					t.Fatal(err)
+				}
+			default:
+				if info, err := os.Lstat(full); err == nil && info.IsDir() {
+					continue
+				}
+				if err := os.MkdirAll(filepath.Dir(full), 0o750); err != nil {
+					continue // a file is in the way
+				}
+				if err := os.WriteFile(full, []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if step == 0 {
+			for rel := range onDisk(t, w.Dir()) {
+				data, err := os.ReadFile(filepath.Join(w.Dir(), rel)) // #nosec G304 -- ours
+				if err != nil {
+					t.Fatal(err)
+				}
+				files{rel: string(data)}.write(t, twin)
+			}
+		}
+		mustGit(t, twin, "add", "-A")
+		want := mustGit(t, twin, "write-tree")
+		s := snapshot(t, w)
+		if string(s.Tree) != want || len(s.Refused) > 0 {
+			t.Fatalf("step %d (%d %s): snapshot %+v, git says %s:\n%s\n%s", step, what, path, s, want,
+				mustGit(t, twin, "ls-tree", "-r", want), strings.Join(treePaths(t, r, s.Tree), "\n"))
+		}
+	}
+}
+
+func TestSHA256Repository(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	dir := t.TempDir()
+	mustGit(t, dir, "init", "-q", "--object-format=sha256")
+	files{"a": "a", "d/b": "b"}.write(t, dir)
+	mustGit(t, dir, "add", "-A")
+	mustGit(t, dir, "commit", "-q", "-m", "First")
+	r := open(t, dir)
+	w := export(t, r)
+	if err := w.InitAgentGit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := mustGit(t, w.Dir(), "status", "--porcelain"); got != "" {
+		t.Errorf("agent's status %q", got)
+	}
+	files{"a": "2"}.write(t, w.Dir())
+	base := headTree(t, r)
+	s := snapshot(t, w)
+	_, head, err := r.Head(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exerciseRest(t, r, base, s.Tree, head)
+	mustGit(t, dir, "fsck", "--strict")
+}
+
+func exerciseRest(t *testing.T, r *Repo, base, tree, head OID) {
+	t.Helper()
+	ctx := t.Context()
+	commit, err := r.CommitTree(ctx, CommitSpec{Tree: tree, Parents: []OID{head}, Message: "x", Author: ann(), When: testTime()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.UpdateRef(ctx, "refs/heads/main", commit, head); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.AdvanceCheckout(ctx, base, tree); err != nil {
+		t.Fatal(err)
+	}
+	if got := mustGit(t, r.Top(), "status", "--porcelain"); got != "" {
+		t.Errorf("status %q", got)
+	}
+}
