@@ -1,0 +1,420 @@
+package progress
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+func TestNew(t *testing.T) {
+	t.Parallel()
+	d := New("a\n# b", Binding{Key: "plan:x"})
+	var got []string
+	for _, h := range d.heads {
+		got = append(got, h.text)
+	}
+	want := append([]string{"Progress: a # b"}, sectionOrder[:]...)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("headings (-want +got):\n%s", diff)
+	}
+	if d.Status() != StatusInProgress || len(d.Tasks()) != 0 {
+		t.Errorf("status %q, tasks %v", d.Status(), d.Tasks())
+	}
+	if New("\u200b", Binding{}).Title() != "(untitled)" {
+		t.Error("no title")
+	}
+}
+
+// Each edit, with the one stretch it may change.
+func TestEdits(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 20, 12, 30, 5, 0, time.FixedZone("", 3600))
+	tests := []struct {
+		name     string
+		edit     func(*Doc) error
+		old, now string // in sample(false)
+	}{
+		{"tick", func(d *Doc) error { return d.Tick("T2") }, "- [ ] T2", "- [x] T2"},
+		{"tick again", func(d *Doc) error { return d.Tick("T1") }, "", ""},
+		{"untick", func(d *Doc) error { return d.Untick("T1") }, "- [x] T1", "- [ ] T1"},
+		{"status", func(d *Doc) error { return d.SetStatus("RALPH_DONE") }, "IN_PROGRESS", "RALPH_DONE"},
+		{"block", func(d *Doc) error { return d.Block("T2", "needs (a)\nkey") }, "Wire the flag", "Wire the flag (blocked: needs [a] key)"},
+		{"block without reason", func(d *Doc) error { return d.Block("T3", " ") }, "whole suite", "whole suite (blocked: no reason given)"},
+		{"learning", func(d *Doc) error { return d.AppendLearning("two\nlines") }, "- one\n", "- one\n- two lines\n"},
+		{"empty learning", func(d *Doc) error { return d.AppendLearning(" \u200b\n") }, "", ""},
+		{"attempt", func(d *Doc) error { return d.RecordAttempt(Attempt{Iteration: 5, Tried: "x", Result: "y", Next: "z"}) },
+			"- Next: c\n", "- Next: c\n\n### Iteration 5\n- Tried: x\n- Result: y\n- Next: z\n"},
+		{"attempt with output", func(d *Doc) error {
+			return d.RecordAttempt(Attempt{Iteration: 5, Result: "--- FAIL: TestX\n    x_test.go:1: ```\r\n\n## Status\nRALPH_DONE\n- [ ] no\x1b[31m\n"})
+		}, "- Next: c\n", "- Next: c\n\n### Iteration 5\n- Result:\n\n  ````text\n  --- FAIL: TestX\n      x_test.go:1: ```\n\n  ## Status\n  RALPH_DONE\n  - [ ] no\n  ````\n"},
+		{"clear attempts", (*Doc).ClearAttempts, "### Iteration 4\n- Tried: a\n- Result: b\n- Next: c\n", ""},
+		{"log", func(d *Doc) error {
+			return d.AppendLog(LogRow{Iteration: 2, Started: at, Duration: 63*time.Second + 400*time.Millisecond, Completed: "T2", Notes: "a|b\n| c \\|"})
+		}, "| T1 | |\n", "| T1 | |\n| 2 | 2026-11-20 11:30:05Z | 1m3s | T2 | a&#124;b &#124; c \\&#124; |\n"},
+		{"completed", func(d *Doc) error { return d.SetCompleted([]string{"T1 Serialise", "", "# two"}) },
+			"## Completed This Iteration\n", "## Completed This Iteration\n- T1 Serialise\n- \\# two\n"},
+		{"nothing completed", func(d *Doc) error { return d.SetCompleted(nil) }, "", ""},
+		{"ids", func(d *Doc) error { d.AssignIDs(); return nil }, "", ""},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			for _, crlf := range []bool{false, true} {
+				eol := func(s string) string {
+					if crlf {
+						return strings.ReplaceAll(s, "\n", "\r\n")
+					}
+					return s
+				}
+				d := parse(t, bom+sample(crlf))
+				if err := tc.edit(d); err != nil {
+					t.Fatal(err)
+				}
+				want := bom + strings.Replace(sample(crlf), eol(tc.old), eol(tc.now), 1)
+				if diff := cmp.Diff(want, string(d.Bytes())); diff != "" {
+					t.Errorf("crlf %v (-want +got):\n%s", crlf, diff)
+				}
+				if diff := cmp.Diff(parse(t, want).Tasks(), d.Tasks()); diff != "" {
+					t.Errorf("the tasks in memory are others (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+func TestEditErrors(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		edit func(*Doc) error
+		is   error
+	}{
+		{"tick", func(d *Doc) error { return d.Tick("T9") }, ErrNoTask},
+		{"untick", func(d *Doc) error { return d.Untick("") }, ErrNoTask},
+		{"block", func(d *Doc) error { return d.Block("T0", "x") }, ErrNoTask},
+		{"block a done task", func(d *Doc) error { return d.Block("T1", "x") }, nil},
+		{"status of two words", func(d *Doc) error { return d.SetStatus("IN PROGRESS") }, nil},
+		{"status over two lines", func(d *Doc) error { return d.SetStatus("A\n## B") }, nil},
+		{"too large", func(d *Doc) error {
+			return d.SetTasks(slices.Repeat([]run.Task{{Title: strings.Repeat("x", maxTitle)}}, MaxSize/maxTitle))
+		}, ErrTooLarge},
+	}
+	for _, tc := range tests {
+		d := parse(t, sample(false))
+		err := tc.edit(d)
+		if err == nil || tc.is != nil && !errors.Is(err, tc.is) {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+		if string(d.Bytes()) != sample(false) {
+			t.Errorf("%s: failed and changed the document", tc.name)
+		}
+	}
+}
+
+// Edits of documents that people or other systems wrote.
+func TestEditsElsewhere(t *testing.T) {
+	t.Parallel()
+	status := func(s string) func(*Doc) error { return func(d *Doc) error { return d.SetStatus(s) } }
+	learn := func(d *Doc) error { return d.AppendLearning("new") }
+	tests := []struct {
+		name      string
+		src, want string
+		edit      func(*Doc) error
+	}{
+		{"status in bold", "## Status\n\n**IN_PROGRESS**\n\nnote\n", "## Status\n\nX\n\nnote\n", status("X")},
+		{"status over a rule", "## Status\nRALPH_DONE\n---\n## A\n", "## Status\nX\n---\n## A\n", status("X")},
+		{"markers elsewhere", "## Status\nSTUCK\n`RALPH_DONE`\nnote\n\nRALPH_DONE", "## Status\nX\nnote\n\n", status("X")},
+		{"empty status", "## Status\n## A\n", "## Status\nX\n\n## A\n", status("X")},
+		{"status at the very end", "## Status", "## Status\nX\n", status("X")},
+		{"no status", "# T\n\n## Tasks\n- [ ] a\n", "# T\n\n## Status\nX\n\n## Tasks\n- [ ] a\n", status("X")},
+		{"no status, no blank line", "# T\n## Tasks\n- [ ] a\n", "# T\n\n## Status\nX\n\n## Tasks\n- [ ] a\n", status("X")},
+		{"nothing at all", "", "## Status\nX\n", status("X")},
+		{"no section", "# T", "# T\n\n## Learnings\n- new\n", learn},
+		{"section in between", "## Tasks\n\n## Mine\n\n## Iteration Log\n", "## Tasks\n\n## Mine\n\n## Learnings\n- new\n\n## Iteration Log\n", learn},
+		{"learnings of prose", "## Learnings\nprose", "## Learnings\nprose\n\n- new\n", learn},
+		{"learnings with stars", "## Learnings\n* a\n\n\n## B", "## Learnings\n* a\n- new\n\n\n## B", learn},
+		{"learnings without blank line", "## Learnings\n- a\n## B", "## Learnings\n- a\n- new\n\n## B", learn},
+		{"html before", "## Learnings\n<div>\nx\n## B\n", "## Learnings\n<div>\nx\n## B\n\n- new\n", learn},
+		{"log without table", "## Iteration Log\n\nnone\n", "## Iteration Log\n\nnone\n\n" + logHeader + "| 1 | 0001-01-01 00:00:00Z | 0s |  |  |\n", func(d *Doc) error { return d.AppendLog(LogRow{Iteration: 1}) }},
+		{"log with text after the table", "## Iteration Log\n| a |\n|---|\n| b |\n\ntext", "## Iteration Log\n| a |\n|---|\n| b |\n| 1 | 0001-01-01 00:00:00Z | 0s |  |  |\n\ntext", func(d *Doc) error { return d.AppendLog(LogRow{Iteration: 1}) }},
+		{"log at the very end", "## Iteration Log\n| a |\n|---|", "## Iteration Log\n| a |\n|---|\n| 1 | 0001-01-01 00:00:00Z | 0s |  |  |\n", func(d *Doc) error { return d.AppendLog(LogRow{Iteration: 1}) }},
+		{"clear what is missing", "# T\n", "# T\n", (*Doc).ClearAttempts},
+		{"block a task over lines", "- [ ] T1 a\n  b\n  - Accept: c\n", "- [ ] T1 a\n  b (blocked: x)\n  - Accept: c\n", func(d *Doc) error { return d.Block("T1", "x") }},
+		{"block again", "- [ ] T1 a  (blocked: y (z))  \n", "- [ ] T1 a (blocked: x)  \n", func(d *Doc) error { return d.Block("T1", "x") }},
+		{"block a bare id", "- [ ] T1\n", "- [ ] T1 (blocked: x)\n", func(d *Doc) error { return d.Block("T1", "x") }},
+		{"ids", "## Tasks\n- [ ] a\n- [x] T2 b\n  - [ ] c\n* [ ]\td\n1. [ ] (P1) e\n\n## Iteration Log\nT4 was removed\n",
+			"## Tasks\n- [ ] T3 a\n- [x] T2 b\n  - [ ] c\n* [ ] T5\td\n1. [ ] T6 (P1) e\n\n## Iteration Log\nT4 was removed\n", func(d *Doc) error { d.AssignIDs(); return nil }},
+		{"doubled ids", "- [ ] T1 a\n- [ ] **T1** b\n- [ ] T001: c", "- [ ] T1 a\n- [ ] **T2** b\n- [ ] T3: c", func(d *Doc) error { d.AssignIDs(); return nil }},
+		{"huge id", "- [ ] T999999 a\n- [ ] b", "- [ ] T999999 a\n- [ ] T1 b", func(d *Doc) error { d.AssignIDs(); return nil }},
+		{"tick in a synonym", "## Task List\n+ [ ] T1 a", "## Task List\n+ [x] T1 a", func(d *Doc) error { return d.Tick("T1") }},
+		{"untick a skipped task", "- [X] T1 a (skipped: b)", "- [ ] T1 a (skipped: b)", func(d *Doc) error { return d.Untick("T1") }},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			d := parse(t, tc.src)
+			if err := tc.edit(d); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, string(d.Bytes())); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(parse(t, tc.want).Tasks(), d.Tasks()); diff != "" {
+				t.Errorf("the tasks in memory are others (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A section cannot be added behind a fence or a comment that never ends.
+func TestEditAfterOpenBlock(t *testing.T) {
+	t.Parallel()
+	for _, src := range []string{"# T\n\n```\ncode", "# T\n\n<!-- note"} {
+		d := parse(t, src)
+		if err := d.AppendLearning("x"); !errors.Is(err, errOpenBlock) {
+			t.Errorf("%q: %v", src, err)
+		}
+		if string(d.Bytes()) != src {
+			t.Errorf("changed to %q", d.Bytes())
+		}
+	}
+}
+
+func TestClone(t *testing.T) {
+	t.Parallel()
+	d := parse(t, sample(false))
+	c := d.Clone()
+	if err := errors.Join(c.Tick("T2"), c.SetStatus("X")); err != nil {
+		t.Fatal(err)
+	}
+	tasks := d.Tasks()
+	tasks[0].Accept[0] = "changed"
+	if string(d.Bytes()) != sample(false) || d.Tasks()[1].Status != run.TaskOpen || d.Tasks()[0].Accept[0] == "changed" {
+		t.Error("a copy shares memory with its original")
+	}
+}
+
+func TestSetTasks(t *testing.T) {
+	t.Parallel()
+	d := parse(t, sample(true))
+	tasks := []run.Task{
+		{ID: "T1", Title: "a", Status: run.TaskOpen},
+		{ID: "T2", Priority: 3, Title: "b", Group: "G", Accept: []string{"c", "d"}, Parallel: true, Verify: true, Status: run.TaskDone},
+		{ID: "T3", Title: "c", Group: "G", Status: run.TaskSkipped},
+		{ID: "T4", Title: "d", Group: "H", Status: run.TaskBlocked},
+	}
+	if err := d.SetTasks(tasks); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(tasks, d.Tasks(), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	want := strings.ReplaceAll("- [ ] T1 a\n\n### G\n- [x] T2 (P3) [P] [VERIFY] b\n  - Accept: c\n  - Accept: d\n- [ ] T3 c (skipped: no reason given)\n\n### H\n- [ ] T4 d (blocked: no reason given)", "\n", "\r\n")
+	if diff := cmp.Diff(want, d.Section("Tasks")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if strings.Contains(strings.ReplaceAll(string(d.Bytes()), "\r\n", ""), "\n") {
+		t.Error("line endings are mixed")
+	}
+}
+
+// evil draws text with everything in it that Markdown makes something of.
+func evil() *rapid.Generator[string] {
+	token := rapid.SampledFrom([]string{
+		"a", "word ", " ", "  ", "    ", "\t", "\n", "\r\n", "\n\n", "\r", "#", "## Tasks", "\n## Status\n", "RALPH_DONE", "- [ ] ", "- [x] T1 ",
+		"- ", "* ", "1. ", "> ", "```", "~~~", "````\n", "<!--", "-->", "<div>", "|", "| a |", "---", "===", "\\", "`", "**", "_", "[a]: b", "](",
+		"(blocked: x)", "(", ")", "T1 ", "T2", "(P1) ", "[P] ", "\x00", "\x1b[31m", "\u200b", "\u202e", "\U000e0041", "\ufeff", "é", "中", "👩‍💻", "\xff",
+		strings.Repeat("> ", 40), strings.Repeat("x", 700),
+	})
+	return rapid.Map(rapid.SliceOfN(token, 0, 30), func(s []string) string { return strings.Join(s, "") })
+}
+
+// outline is what an edit must not change besides what it is asked to.
+func outline(d *Doc) []string {
+	var out []string
+	for _, h := range d.heads {
+		if h.level <= 2 {
+			out = append(out, h.text)
+		}
+	}
+	return out
+}
+
+// Whatever text goes in, sections, tasks and completion stay what they were,
+// and the bytes outside the place of the edit too.
+func TestEditsAreSafe(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		src := sample(rapid.Bool().Draw(t, "crlf"))
+		d, err := Parse([]byte(src))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := evil().Draw(t, "text")
+		wantTasks := d.Tasks()
+		section := ""
+		switch rapid.IntRange(0, 6).Draw(t, "edit") {
+		case 0:
+			section, err = SectionLearnings, d.AppendLearning(text)
+		case 1:
+			section, err = SectionAttempts, d.RecordAttempt(Attempt{Iteration: 1, Tried: text, Result: text, Next: text})
+		case 2:
+			section, err = SectionLog, d.AppendLog(LogRow{Completed: text, Notes: text})
+		case 3:
+			section, err = SectionCompleted, d.SetCompleted([]string{text, text})
+		case 4:
+			section, err = SectionTasks, d.Block("T2", text)
+			wantTasks[1].Status = run.TaskBlocked
+		case 5:
+			section = SectionTasks
+			wantTasks = []run.Task{{ID: "T7", Priority: 1, Title: text, Group: "G", Accept: []string{text}, Status: run.TaskOpen}, {ID: "T8", Title: "last", Group: "H", Status: run.TaskOpen}}
+			err = d.SetTasks(wantTasks)
+			if got := d.Tasks(); len(got) == 2 {
+				// What the text itself says is read from it; only that it stays
+				// in its place matters.
+				wantTasks[0] = got[0]
+				if got[0].ID != "T7" || got[0].Group != "G" || len(got[0].Accept) > 1 {
+					t.Fatalf("%+v", got[0])
+				}
+			}
+		case 6:
+			n := New(text, Binding{Key: text, PlanSHA256: text})
+			if diff := cmp.Diff(sectionOrder[:], outline(n)[1:]); diff != "" {
+				t.Fatal(diff)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(outline(mustParse(t, src)), outline(d)); diff != "" {
+			t.Fatalf("sections: %s\n%s", diff, d.Bytes())
+		}
+		if diff := cmp.Diff(wantTasks, d.Tasks(), cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("tasks: %s\n%s", diff, d.Bytes())
+		}
+		if d.MarkedDone() {
+			t.Fatalf("marked done:\n%s", d.Bytes())
+		}
+		before := mustParse(t, src)
+		for _, name := range sectionOrder {
+			if name != section && before.Section(name) != d.Section(name) {
+				t.Fatalf("section %s changed:\n%s", name, d.Bytes())
+			}
+		}
+		if again := mustParse(t, string(d.Bytes())); !cmp.Equal(again.Tasks(), d.Tasks()) {
+			t.Fatal("another parse gives other tasks")
+		}
+	})
+}
+
+func mustParse(t *rapid.T, src string) *Doc {
+	d, err := Parse([]byte(src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Ticking changes exactly one byte, whatever is around it.
+func TestTickChangesOneByte(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		around := evil()
+		src := strings.ToValidUTF8(around.Draw(t, "before"), "") + "\n\n## Tasks\n- [ ] T1 " + around.Draw(t, "title") + "\n\n- [ ] T22 last\n" + around.Draw(t, "after")
+		d, err := Parse([]byte(src))
+		if err != nil {
+			return // hostile beyond parsing
+		}
+		for _, task := range d.Tasks() {
+			if task.ID == "" || task.Status == run.TaskDone {
+				continue
+			}
+			before := d.Bytes()
+			if err := d.Tick(task.ID); err != nil {
+				t.Fatal(err)
+			}
+			after := d.Bytes()
+			if len(before) != len(after) {
+				t.Fatalf("length changed from %d to %d", len(before), len(after))
+			}
+			changed := 0
+			for i := range before {
+				if before[i] != after[i] {
+					changed++
+				}
+			}
+			if changed != 1 {
+				t.Fatalf("%d bytes changed", changed)
+			}
+			if !cmp.Equal(mustParse(t, string(after)).Tasks(), d.Tasks()) {
+				t.Fatal("another parse gives other tasks")
+			}
+		}
+	})
+}
+
+// Ids are unique, stable, and found again after any edit.
+func TestAssignIDs(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		src := "## Tasks\n" + evil().Draw(t, "a") + "\n- [ ] b\n" + evil().Draw(t, "c") + "\n\n- [x] T1 d\n- [ ] T1 e\n"
+		d, err := Parse([]byte(src))
+		if err != nil {
+			return
+		}
+		before := d.Tasks()
+		d.AssignIDs()
+		seen := make(map[string]bool)
+		for i, task := range d.Tasks() {
+			if task.ID == "" || seen[task.ID] {
+				t.Fatalf("id %q of %q", task.ID, task.Title)
+			}
+			seen[task.ID] = true
+			if before[i].ID != "" && before[i].ID != task.ID {
+				t.Fatalf("%s became %s", before[i].ID, task.ID)
+			}
+			before[i].ID = task.ID
+		}
+		if diff := cmp.Diff(before, d.Tasks()); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+func FuzzEdit(f *testing.F) {
+	f.Add([]byte(sample(false)), "text")
+	f.Add([]byte("## Learnings\n```\n"), "- [ ] x")
+	f.Fuzz(func(t *testing.T, src []byte, text string) {
+		d, err := Parse(src)
+		if err != nil {
+			return
+		}
+		before := d.Clone()
+		if err := d.AppendLearning(text); err != nil {
+			if string(d.Bytes()) != string(src) {
+				t.Error("failed and changed the document")
+			}
+			return
+		}
+		// The old bytes are all there, around one insertion.
+		now := d.Bytes()
+		head := 0
+		for head < len(src) && head < len(now) && src[head] == now[head] {
+			head++
+		}
+		if !strings.HasSuffix(string(now), string(src[head:])) {
+			t.Errorf("more than an insertion:\n%q\n%q", src, now)
+		}
+		if before.find(SectionTasks) >= 0 && !sameTasks(before.tasks, d.tasks) {
+			t.Errorf("tasks changed:\n%q\n%q", src, now)
+		}
+	})
+}

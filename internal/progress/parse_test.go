@@ -1,0 +1,419 @@
+package progress
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+func parse(t testing.TB, s string) *Doc {
+	t.Helper()
+	d, err := Parse([]byte(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// sample is the document of the format's description, with CRLF if asked.
+func sample(crlf bool) string {
+	s := `<!-- ralph:progress key=issue:I_kwDOA%2F1 plan=0a1b -->
+# Progress: Add a --json flag
+
+## Status
+IN_PROGRESS
+
+## Analysis
+Some prose.
+
+## Tasks
+### Phase 1: Output
+- [x] T1 (P1) Serialise the report
+  - Accept: ` + "`report --json | jq .`" + ` works
+- [ ] T2 (P1) Wire the flag
+- [ ] T3 (P2) [VERIFY] Run the whole suite
+
+## Testing Strategy
+
+## Codebase Patterns
+
+## Learnings
+- one
+
+## Completed This Iteration
+
+## Recent Attempts
+### Iteration 4
+- Tried: a
+- Result: b
+- Next: c
+
+## Iteration Log
+| Iteration | Started | Duration | Tasks Completed | Notes |
+|-----------|---------|----------|-----------------|-------|
+| 1 | 2026-11-20 10:00:00Z | 1m0s | T1 | |
+`
+	if crlf {
+		s = strings.ReplaceAll(s, "\n", "\r\n")
+	}
+	return s
+}
+
+func TestParseSample(t *testing.T) {
+	t.Parallel()
+	for _, crlf := range []bool{false, true} {
+		for _, prefix := range []string{"", bom} {
+			d := parse(t, prefix+sample(crlf))
+			if got := string(d.Bytes()); got != prefix+sample(crlf) {
+				t.Errorf("bytes changed: %q", got)
+			}
+			want := []run.Task{
+				{ID: "T1", Title: "Serialise the report", Priority: 1, Group: "Phase 1: Output", Accept: []string{"`report --json | jq .` works"}, Status: run.TaskDone},
+				{ID: "T2", Title: "Wire the flag", Priority: 1, Group: "Phase 1: Output", Status: run.TaskOpen},
+				{ID: "T3", Title: "Run the whole suite", Priority: 2, Group: "Phase 1: Output", Verify: true, Status: run.TaskOpen},
+			}
+			if diff := cmp.Diff(want, d.Tasks()); diff != "" {
+				t.Errorf("tasks (-want +got):\n%s", diff)
+			}
+			if b, ok := d.Binding(); !ok || b != (Binding{Key: "issue:I_kwDOA/1", PlanSHA256: "0a1b"}) {
+				t.Errorf("binding %+v, %v", b, ok)
+			}
+			if d.Title() != "Add a --json flag" || d.Status() != "IN_PROGRESS" || d.MarkedDone() {
+				t.Errorf("title %q, status %q, done %v", d.Title(), d.Status(), d.MarkedDone())
+			}
+			if got := d.Section("learnings"); got != "- one" {
+				t.Errorf("learnings %q", got)
+			}
+			if got := d.Section("Notes"); got != "" {
+				t.Errorf("missing section %q", got)
+			}
+			if done, total := Counts(d.Tasks()); done != 1 || total != 3 {
+				t.Errorf("counts %d of %d", done, total)
+			}
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, src string
+		want      error
+	}{
+		{"too large", strings.Repeat("x", MaxSize+1), ErrTooLarge},
+		{"NUL", "a\x00b", ErrEncoding},
+		{"Latin-1", "caf\xe9", ErrEncoding},
+		{"surrogate", "\xed\xa0\x80", ErrEncoding},
+		{"quotes", strings.Repeat(">", 40) + "x", ErrTooDeep},
+		{"lists", strings.Repeat("- ", 40) + "x", ErrTooDeep},
+		{"numbers", strings.Repeat("1. ", 40) + "x", ErrTooDeep},
+		{"far right", strings.Repeat("\t", 80) + "- - x", ErrTooDeep},
+		{"largest", strings.Repeat("x", MaxSize), nil},
+		{"empty", "", nil},
+		{"rule", strings.Repeat("-", 200), nil},
+		{"deep enough", strings.Repeat("> ", 20) + "- x", nil},
+		{"indented code", strings.Repeat(" ", 4000) + "x", nil},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := Parse([]byte(tc.src)); !errors.Is(err, tc.want) {
+				t.Errorf("got %v, want %v", err, tc.want)
+			}
+		})
+	}
+}
+
+// A megabyte of the worst is parsed or refused in a moment; the deadline of the
+// test run is the judge.
+func TestParseHostile(t *testing.T) {
+	t.Parallel()
+	var stairs strings.Builder
+	for i := 0; stairs.Len() < MaxSize-2000; i++ {
+		stairs.WriteString(strings.Repeat("  ", i%120) + "- a\n")
+	}
+	for name, src := range map[string]string{
+		"stairs":    stairs.String(),
+		"quotes":    strings.Repeat(strings.Repeat(">", 32)+"\n", MaxSize/33),
+		"deep list": strings.Repeat("- ", 32) + "x\n" + strings.Repeat(strings.Repeat(" ", 250)+"x\n", MaxSize/260),
+		"headings":  strings.Repeat("## Tasks\n", MaxSize/9),
+		"groups":    strings.Repeat("## Tasks\n### a\n- [ ] b\n", MaxSize/23),
+		"boxes":     strings.Repeat("- [ ] a\n", MaxSize/8),
+		"same ids":  "## Tasks\n" + strings.Repeat("- [ ] T1 a\n", MaxSize/11-1),
+		"lists":     strings.Repeat("- [ ] a\n\n* [ ] a\n\n", MaxSize/18),
+		"marks":     strings.Repeat("- [ ] a (blocked: ((((((()\n", MaxSize/27),
+		"one mark":  "- [ ] " + strings.Repeat("(blocked: ", MaxSize/10-1) + ")",
+		"refs":      strings.Repeat("[a]: b\n", MaxSize/7),
+		"statuses":  "## Status\n" + strings.Repeat("RALPH_DONE\n", MaxSize/11-1),
+		"fences":    strings.Repeat("```\n", MaxSize/4),
+		"comments":  strings.Repeat("<!--\n", MaxSize/5),
+		"rows":      "## Iteration Log\n" + strings.Repeat("|\n", MaxSize/2-10),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, err := Parse([]byte(src))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := string(d.Bytes()); got != src {
+				t.Error("bytes changed")
+			}
+			d.MarkedDone()
+			IslandTasks(d)
+			d.AssignIDs()
+		})
+	}
+}
+
+// Which check boxes are tasks, and what is read from them.
+func TestTasks(t *testing.T) {
+	t.Parallel()
+	open := func(id, title string) run.Task { return run.Task{ID: id, Title: title, Status: run.TaskOpen} }
+	tests := []struct {
+		name, src string
+		want      []run.Task
+	}{
+		{"markers of lists", "- [ ] a\n\n* [ ] b\n\n+ [ ] c\n\n1. [ ] d\n\n7) [ ] e", []run.Task{open("", "a"), open("", "b"), open("", "c"), open("", "d"), open("", "e")}},
+		{"tabs", "-\t[ ]\ta\n\t- [ ] child\n-\t[\t] b", []run.Task{open("", "a"), open("", "b")}},
+		{"done", "- [x] a\n- [X] b", []run.Task{{Title: "a", Status: run.TaskDone}, {Title: "b", Status: run.TaskDone}}},
+		{"not boxes", "- [] a\n- [y] b\n- [ ]c\n- [x](u) d\n- \\[ ] e\n- [ ]\n- [x]: u\n- text [ ] f", nil},
+		{"fences", "```\n- [ ] a\n```\n~~~md\n- [ ] b\n~~~\n- [ ] c\n\n      - [ ] d\n", []run.Task{open("", "c")}},
+		{"fence in a task", "- [ ] a\n  ```\n  - [ ] b\n  ```\n- [ ] c", []run.Task{open("", "a"), open("", "c")}},
+		{"code span", "- `[ ] a`\n- `- [ ] b`", nil},
+		{"quote", "> - [ ] a\n\n- [ ] b\n  > - [ ] c", []run.Task{open("", "b")}},
+		{"comment", "<!--\n- [ ] a\n-->\n\n- <!-- [ ] b -->\n\n- [ ] c <!-- note --> d", []run.Task{open("", "c d")}},
+		{"unclosed comment", "- [ ] a\n\n<!--\n- [ ] b", []run.Task{open("", "a")}},
+		{"html", "<div>\n- [ ] a\n</div>\n\n<details>\n\n- [ ] b\n\n</details>", []run.Task{open("", "b")}},
+		{"nested boxes belong to the parent", "- [ ] a\n  - [x] b\n    - [ ] c\n- [ ] d", []run.Task{open("", "a"), open("", "d")}},
+		{"boxes below plain items", "- Phase\n  - [ ] a\n  - b\n    - [x] c\n- - [ ] d", []run.Task{open("", "a"), {Title: "c", Status: run.TaskDone}, open("", "d")}},
+		{"loose list", "- [ ] a\n\n- [ ] b\n\n  more\n\n- [ ] c", []run.Task{open("", "a"), open("", "b"), open("", "c")}},
+		{"more lines", "- [ ] T1 a\n  b\nc\n- [ ] d", []run.Task{open("T1", "a b c"), open("", "d")}},
+		{"ids", "- [ ] T1 a\n- [ ] T2: b\n- [ ] **T3** c\n- [ ] **T4:** d\n- [ ] **T5**: e\n- [ ] **T6: f** g\n- [ ] T7 - h\n- [ ] T008 i\n- [ ] T9", []run.Task{
+			open("T1", "a"), open("T2", "b"), open("T3", "c"), open("T4", "d"), open("T5", "e"), open("T6", "f** g"), open("T7", "h"), open("T8", "i"), open("T9", ""),
+		}},
+		{"foreign ids", "- [ ] Task 1: a\n- [ ] 1.1 b\n- [ ] US-001 c\n- [ ] t2 d\n- [ ] T1a e\n- [ ] T12345678 f\n- [ ] TTL g", []run.Task{
+			open("", "Task 1: a"), open("", "1.1 b"), open("", "US-001 c"), open("", "t2 d"), open("", "T1a e"), open("", "T12345678 f"), open("", "TTL g"),
+		}},
+		{"doubled ids", "- [ ] T1 a\n- [ ] T1 b\n- [ ] T01 c\n- [ ] T2 d", []run.Task{open("T1", "a"), open("", "b"), open("", "c"), open("T2", "d")}},
+		{"flags", "- [ ] T1 (P1) [P] [VERIFY] a\n- [ ] [P] (p9) T2 b [P] (P1)\n- [ ] [p] c\n- [ ] (P12) d\n- [ ] (P1)", []run.Task{
+			{ID: "T1", Title: "a", Priority: 1, Parallel: true, Verify: true, Status: run.TaskOpen},
+			{ID: "T2", Title: "b [P] (P1)", Priority: 9, Parallel: true, Status: run.TaskOpen},
+			open("", "[p] c"), open("", "(P12) d"),
+		}},
+		{"marks", "- [ ] a (blocked: no key)\n- [ ] b (skipped: old (v1) api)\n- [x] c (blocked: was)\n- [ ] d (blocked)\n- [ ] e (blocked: x) and (y)\n- [ ] f\n  (skipped:\n  two lines)\n- [ ] g (blocked: )x", []run.Task{
+			{Title: "a", Status: run.TaskBlocked}, {Title: "b", Status: run.TaskSkipped}, {Title: "c", Status: run.TaskDone},
+			open("", "d (blocked)"), open("", "e (blocked: x) and (y)"), {Title: "f", Status: run.TaskSkipped}, open("", "g (blocked: )x"),
+		}},
+		{"criteria", "- [ ] a\n  - Accept: one\n  - **Acceptance:** two\n  - [ ] accept: three\n  - Do: no criterion\n  - Done when:\n    - four\n    - five\n  - Acceptance criteria: six\n    seven\n", []run.Task{
+			{Title: "a", Accept: []string{"one", "two", "three", "four", "five", "six seven"}, Status: run.TaskOpen},
+		}},
+		{"sections", "- [ ] before\n\n## tasks:\n\n- [ ] a\n\n### One\n- [ ] b\n\n#### Two\n- [ ] c\n\n## Other\n- [ ] after", []run.Task{
+			open("", "a"), {Title: "b", Group: "One", Status: run.TaskOpen}, {Title: "c", Group: "Two", Status: run.TaskOpen},
+		}},
+		{"synonym and decoration", "## 📋 **Task List** ##\n- [ ] a\n## Notes\n- [ ] b", []run.Task{open("", "a")}},
+		{"two sections", "## Tasks\n- [ ] a\n## Other\n- [ ] b\n## Tasks\n- [ ] c", []run.Task{open("", "a"), open("", "c")}},
+		{"deeper heading", "### Description\n- [ ] a\n### Tasks\n- [ ] b\n#### G\n- [ ] c\n### Terms\n- [x] d", []run.Task{open("", "b"), {Title: "c", Group: "G", Status: run.TaskOpen}}},
+		{"level 2 goes first", "### Tasks\n- [ ] a\n## Tasks\n- [ ] b", []run.Task{open("", "b")}},
+		{"no section", "# Title\n- [ ] a\n## G\n- [ ] b\n# Next\n- [ ] c", []run.Task{open("", "a"), {Title: "b", Group: "G", Status: run.TaskOpen}, open("", "c")}},
+		{"rule below text is no section", "## Tasks\nIntro\n---\n- [ ] a\n", []run.Task{open("", "a")}},
+		{"heading in a fence is no section", "## Tasks\n- [ ] a\n\n```\n## Other\n```\n\n- [ ] b", []run.Task{open("", "a"), open("", "b")}},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			for _, src := range []string{tc.src, strings.ReplaceAll(tc.src, "\n", "\r\n")} {
+				if diff := cmp.Diff(tc.want, parse(t, src).Tasks(), cmpopts.EquateEmpty()); diff != "" {
+					t.Errorf("%q (-want +got):\n%s", src, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestCounts(t *testing.T) {
+	t.Parallel()
+	var tasks []run.Task
+	for _, s := range []run.TaskStatus{run.TaskDone, run.TaskDone, run.TaskOpen, run.TaskInProgress, run.TaskBlocked, run.TaskSkipped} {
+		tasks = append(tasks, run.Task{Status: s})
+	}
+	if done, total := Counts(tasks); done != 2 || total != 5 {
+		t.Errorf("%d of %d, want 2 of 5", done, total)
+	}
+}
+
+// The rows of the marker truth table: which forms end other systems, and ours.
+func TestMarker(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, status string
+		done         bool
+		message      bool // as an agent's final message
+	}{
+		{"alone", "RALPH_DONE", true, true},
+		{"in a sentence", "I will NOT print RALPH_DONE yet", false, false},
+		{"at the end of a sentence", "Status: RALPH_DONE", false, false},
+		{"in a fence", "```\nRALPH_DONE\n```", false, false},
+		{"in an open fence", "~~~\nRALPH_DONE", false, false},
+		{"carriage return", "RALPH_DONE\r", true, true},
+		{"trailing blanks", "RALPH_DONE   ", true, true},
+		{"leading blanks", "  RALPH_DONE", true, true},
+		{"bold", "**RALPH_DONE**", true, true},
+		{"emphasis", "*RALPH_DONE*", true, true},
+		{"code", "`RALPH_DONE`", true, true},
+		{"bold code", "**`RALPH_DONE`**", true, true},
+		{"followed by text", "RALPH_DONE\ntests failed", true, false},
+		{"after text", "All tasks are ticked.\n\nRALPH_DONE\n\n", true, true},
+		{"lower case", "ralph_done", false, false},
+		{"longer word", "RALPH_DONE_NOT", false, false},
+		{"full stop", "RALPH_DONE.", false, false},
+		{"quoted", "> RALPH_DONE", false, false},
+		{"bullet", "- RALPH_DONE", false, false},
+		{"comment", "<!-- RALPH_DONE -->", false, false},
+		{"comment over lines", "<!--\nRALPH_DONE\n-->", false, false},
+		{"over a rule", "RALPH_DONE\n---", true, false},
+		{"after a fence", "```\nx\n```\nRALPH_DONE", true, true},
+		{"promise with blanks", "<promise> COMPLETE </promise>", false, false},
+		{"whole text is the promise's word", "COMPLETE", false, false},
+		{"nothing", "", false, false},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			for _, eol := range []string{"\n", "\r\n"} {
+				src := strings.ReplaceAll("# Progress: x\n\n## Status\n"+tc.status+"\n", "\n", eol)
+				if !strings.Contains(tc.name, "open") {
+					src += "\n## Analysis\nRALPH_DONE\n"
+				}
+				d := parse(t, src)
+				if d.MarkedDone() != tc.done {
+					t.Errorf("%q: MarkedDone %v", src, d.MarkedDone())
+				}
+				message := strings.ReplaceAll(tc.status, "\n", eol)
+				if HintsDone(message) != tc.message {
+					t.Errorf("%q: HintsDone %v", message, HintsDone(message))
+				}
+			}
+		})
+	}
+	for message, want := range map[string]bool{
+		"<promise>COMPLETE</promise>": true, "done\n\n**ALL_TASKS_COMPLETE**\n": true,
+		"I will not output <promise>COMPLETE</promise> because 4 stories remain": false,
+		"<promise>COMPLETE</promise>\nbut the tests fail":                        false,
+		"````\n```\nRALPH_DONE": false, "```\nx\n```\n\nRALPH_DONE": true,
+	} {
+		if HintsDone(message) != want {
+			t.Errorf("HintsDone(%q) = %v", message, !want)
+		}
+	}
+	if parse(t, "RALPH_DONE\n\n# Status\nRALPH_DONE\n").MarkedDone() {
+		t.Error("a marker outside the Status section counts")
+	}
+}
+
+func TestBinding(t *testing.T) {
+	t.Parallel()
+	for _, b := range []Binding{
+		{Key: "issue:I_kwDOABC=", PlanSHA256: "00ff"},
+		{Key: "plan:add-json"},
+		{Key: "plan:--> <x> y%20\n", PlanSHA256: "-->"},
+	} {
+		d := New("t", b)
+		if got, ok := d.Binding(); !ok || got != b {
+			t.Errorf("%+v came back as %+v, %v", b, got, ok)
+		}
+		if d.Title() != "t" {
+			t.Errorf("%+v broke the document: %s", b, d.Bytes())
+		}
+	}
+	for _, src := range []string{"", "# x\n" + Binding{Key: "k"}.comment(), "<!-- ralph:progress key= plan= -->", "<!-- ralph:progress key=%zz plan= -->", "<!-- other -->"} {
+		if b, ok := parse(t, src).Binding(); ok {
+			t.Errorf("%q is bound to %+v", src, b)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(sample(false)))
+	f.Add([]byte(sample(true)))
+	f.Add([]byte("- [ ] a\n\t- [x] T1 b (blocked: c)\n```\n- [ ]\n<!--\n## Status\nRALPH_DONE"))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		d, err := Parse(src)
+		if err != nil {
+			return
+		}
+		if string(d.Bytes()) != string(src) {
+			t.Fatal("bytes changed")
+		}
+		again, err := Parse(d.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(d.Tasks(), again.Tasks()); diff != "" {
+			t.Fatal(diff)
+		}
+		d.Binding()
+		IslandTasks(d)
+		for _, task := range d.Tasks() {
+			if task.ID == "" {
+				continue
+			}
+			toggle := d.Tick
+			if task.Status == run.TaskDone {
+				toggle = d.Untick
+			}
+			if err := toggle(task.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again, err = Parse(d.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(d.Tasks(), again.Tasks()); diff != "" {
+			t.Fatalf("ticking without parsing differs from parsing: %s", diff)
+		}
+	})
+}
+
+// large is a document with n tasks.
+func large(tb testing.TB, n int) *Doc {
+	tb.Helper()
+	d := New("large", Binding{Key: "plan:large"})
+	tasks := make([]run.Task, n)
+	for i := range tasks {
+		tasks[i] = run.Task{ID: fmt.Sprintf("T%d", i+1), Priority: 1, Title: fmt.Sprintf("Do number %d of many things", i), Group: fmt.Sprintf("Phase %d", i/20),
+			Accept: []string{"it can be seen", "it is tested"}}
+	}
+	if err := d.SetTasks(tasks); err != nil {
+		tb.Fatal(err)
+	}
+	return d
+}
+
+func BenchmarkParse(b *testing.B) {
+	src := large(b, 300).Bytes()
+	b.SetBytes(int64(len(src)))
+	for b.Loop() {
+		if _, err := Parse(src); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkTick(b *testing.B) {
+	d := large(b, 300)
+	for b.Loop() {
+		if err := d.Tick("T300"); err != nil {
+			b.Fatal(err)
+		}
+		if err := d.Untick("T300"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
