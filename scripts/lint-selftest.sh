@@ -103,7 +103,7 @@ done
 imports internal/publish github-home github.com/google/go-github/v60/github github.com/palantir/go-githubapp/githubapp \
 	github.com/bradleyfalzon/ghinstallation/v2 github.com/shurcooL/githubv4
 imports cmd/bot github-home github.com/google/go-github/v60/github
-imports internal/reconcile database-home database/sql
+imports internal/host database-home database/sql
 imports internal/reconcile queue-home github.com/riverqueue/river modernc.org/sqlite github.com/pressly/goose/v3
 imports internal/reconcile graphql-home github.com/vektah/gqlparser/v2
 imports internal/host docker-home github.com/moby/moby/client
@@ -361,7 +361,7 @@ may internal/queue "$us/run" "$us/store" github.com/riverqueue/river
 may internal/host "$us/loop" "$us/gitrepo" "$us/sandbox/docker" "$us/agent"
 may internal/inline "$us/loop" "$us/host" "$us/gitrepo"
 may internal/ghsim "$us/proc" github.com/vektah/gqlparser/v2
-may internal/reconcile "$us/loop" "$us/host" "$us/publish" "$us/ghapp" "$us/store"
+may internal/reconcile database/sql "$us/loop" "$us/host" "$us/publish" "$us/ghapp" "$us/store"
 may cmd/bot github.com/rogpeppe/go-internal/txtar "$us/loop" "$us/reconcile" github.com/alecthomas/kong
 
 (cd "$tree" && "$lint" run --allow-parallel-runners --enable-only depguard --output.text.print-issued-lines=false) || {
