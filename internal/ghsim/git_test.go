@@ -325,6 +325,23 @@ func TestAWorkflowNeedsItsOwnPermission(t *testing.T) {
 	ref.Ref = github.String("refs/heads/main")
 	_, _, err = w.gh.Git.UpdateRef(ctx, owner, name, ref, false)
 	refused(t, err, 403, "without `workflows` permission")
+	dir := t.TempDir()
+	_, err = git(t, dir, "clone", w.repo.CloneURL, ".")
+	check(t, err)
+	check(t, os.MkdirAll(filepath.Join(dir, ".github/workflows"), 0o750))
+	check(t, os.WriteFile(filepath.Join(dir, ".github/workflows/ci.yml"), []byte("on: push\n"), 0o600))
+	for _, args := range [][]string{{"add", "-A"}, {"commit", "-m", "CI"}} {
+		_, err = git(t, dir, args...)
+		check(t, err)
+	}
+	token := must[string](t)(w.Token(w.in.ID, nil))
+	out, err := git(t, dir, "push", with(w.repo.CloneURL, "x-access-token", token), "HEAD:main", "HEAD:refs/heads/new")
+	if err == nil || strings.Count(out, "(refusing to allow a GitHub App to create or update workflow") != 2 {
+		t.Errorf("a workflow was pushed: %v: %s", err, out)
+	}
+	if branches := must[map[string]string](t)(w.Branches(owner, name)); len(branches) != 1 || branches["main"] != main {
+		t.Errorf("branches after a refused push: %v", branches)
+	}
 	_, _, err = w.as["walt"].Git.UpdateRef(ctx, owner, name, ref, false)
 	check(t, err)
 	// What is on the default branch already is no news on another one.

@@ -2,6 +2,7 @@ package ghsim
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -110,7 +111,7 @@ func (s *Sim) git2http(w http.ResponseWriter, r *http.Request, m []string, servi
 		body = io.LimitReader(z, maxPush)
 	}
 	w.Header().Set("Cache-Control", "no-cache, max-age=0, must-revalidate")
-	args := []string{"-c", "safe.directory=*", strings.TrimPrefix(service, "git-"), "--stateless-rpc"}
+	args := []string{strings.TrimPrefix(service, "git-"), "--stateless-rpc"}
 	var env []string
 	if v := r.Header.Get("Git-Protocol"); gitProtocol.MatchString(v) {
 		env = append(env, "GIT_PROTOCOL="+v)
@@ -195,20 +196,29 @@ func (s *Sim) receivePack(w http.ResponseWriter, r *http.Request, repo *repo, wh
 	before, err1 := repo.git.refs(s.life, "refs/")
 	_, _ = proc.Run(s.life, cmd) // git tells the client itself what it refused
 	after, err2 := repo.git.refs(s.life, "refs/")
-	err = errors.Join(err1, err2)
-	if err == nil {
-		err = s.refsMoved(repo, who.author(), before, after)
+	answer := said.Bytes()
+	if err = errors.Join(err1, err2); err == nil {
+		moves := refMoves(before, after)
+		var refusal string
+		if refusal, err = s.pushRefusal(repo, who, moves); err == nil && refusal != "" {
+			answer, err = s.takeBack(repo, moves, refusal)
+		} else if err == nil {
+			err = s.refsMoved(repo, who.author(), moves)
+		}
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return http.StatusInternalServerError
 	}
-	_, _ = w.Write(said.Bytes())
+	_, _ = w.Write(answer)
 	return http.StatusOK
 }
 
-// refsMoved tells of every ref that differs between two listings.
-func (s *Sim) refsMoved(r *repo, by author, before, after []gitRef) error {
+// refMove is a ref that a push moved; zeroOID stands for absent.
+type refMove struct{ name, was, now string }
+
+// refMoves finds the refs that differ between two listings.
+func refMoves(before, after []gitRef) []refMove {
 	old, all := map[string]string{}, map[string]string{}
 	for _, ref := range before {
 		old[ref.Name], all[ref.Name] = ref.OID, zeroOID
@@ -216,17 +226,60 @@ func (s *Sim) refsMoved(r *repo, by author, before, after []gitRef) error {
 	for _, ref := range after {
 		all[ref.Name] = ref.OID
 	}
+	var moves []refMove
 	for _, name := range sortedKeys(all) {
-		was, now := old[name], all[name]
-		if was == "" {
-			was = zeroOID
+		m := refMove{name: name, was: cmp.Or(old[name], zeroOID), now: all[name]}
+		if m.was != m.now {
+			moves = append(moves, m)
 		}
-		if was == now || strings.HasPrefix(name, "refs/pull/") {
-			continue
-		}
-		if err := s.refMoved(s.life, r, by, name, now, was); err != nil {
+	}
+	return moves
+}
+
+// refsMoved does what follows from a push.
+func (s *Sim) refsMoved(r *repo, by author, moves []refMove) error {
+	for _, m := range moves {
+		if err := s.refMoved(s.life, r, by, m.name, m.now, m.was); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// pushRefusal says why GitHub would not take a push that git took: an App may
+// not touch workflows without the permission.
+func (s *Sim) pushRefusal(r *repo, who principal, moves []refMove) (string, error) {
+	if who.tok == nil || who.tok.allows("workflows", "write") {
+		return "", nil
+	}
+	for _, m := range moves {
+		if m.now == zeroOID {
+			continue
+		}
+		path, err := s.workflowsTouched(s.life, r, m.now, m.was)
+		if err != nil {
+			return "", err
+		}
+		if path != "" {
+			return workflowRefusal(path), nil
+		}
+	}
+	return "", nil
+}
+
+// takeBack undoes a push and makes the answer that refuses all of it, as git
+// would have made it.
+func (s *Sim) takeBack(r *repo, moves []refMove, why string) ([]byte, error) {
+	var report bytes.Buffer
+	line := func(text string) { _, _ = fmt.Fprintf(&report, "%04x%s", len(text)+4, text) }
+	line("unpack ok\n")
+	for _, m := range moves {
+		if err := r.git.updateRef(s.life, m.name, m.was, m.now); err != nil {
+			return nil, err
+		}
+		line("ng " + m.name + " " + why + "\n")
+	}
+	report.WriteString("0000")
+	// Every git since 2007 asks for side-band-64k: band 1 carries the report.
+	return fmt.Appendf(nil, "%04x\x01%s0000", report.Len()+5, report.String()), nil
 }

@@ -105,39 +105,33 @@ type gqlRequest struct {
 	Variables     map[string]any `json:"variables"`
 }
 
-// field names the first field of a request, for the call log and for faults.
-func (g *graphQL) field(body []byte) string {
+// field names the operation and the first field of a request, for the call log
+// and for faults: "mutation", "createCommitOnBranch".
+func (g *graphQL) field(body []byte) (operation, name string) {
 	var req gqlRequest
 	if json.Unmarshal(body, &req) != nil {
-		return ""
+		return "", ""
 	}
 	doc, err := parser.ParseQuery(&ast.Source{Input: req.Query})
 	if err != nil || len(doc.Operations) == 0 {
-		return ""
+		return "", ""
 	}
 	for _, sel := range doc.Operations[0].SelectionSet {
 		if f, ok := sel.(*ast.Field); ok {
-			return f.Name
+			return string(doc.Operations[0].Operation), f.Name
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // graphql answers a GraphQL call.
-func (s *Sim) graphql(c *call, entry *Call) answer {
-	entry.Route = "unknown"
+func (s *Sim) graphql(c *call) answer {
 	if c.Method != http.MethodPost {
 		return errorAnswer(notFound())
 	}
-	who, err := s.identify(c.Request)
-	if err != nil {
-		return errorAnswer(err)
-	}
-	if who.tok == nil && who.user == nil {
+	if c.who.tok == nil && c.who.user == nil {
 		return errorAnswer(&Error{Status: http.StatusUnauthorized, Message: "This endpoint requires you to be authenticated."})
 	}
-	c.who = who
-	entry.Caller = who.name()
 	var req gqlRequest
 	if err := json.Unmarshal(c.body, &req); err != nil {
 		return errorAnswer(&Error{Status: http.StatusBadRequest, Message: "Problems parsing JSON"})
@@ -150,7 +144,6 @@ func (s *Sim) graphql(c *call, entry *Call) answer {
 	if op == nil {
 		return jsonAnswer(http.StatusOK, obj{"errors": []obj{{"message": "An operation name is required"}}})
 	}
-	entry.Route = string(op.Operation) + " " + s.gql.field(c.body)
 	vars, err := validator.VariableValues(s.gql.schema, op, req.Variables)
 	if err != nil {
 		return jsonAnswer(http.StatusOK, obj{"errors": []obj{{"message": err.Error()}}})

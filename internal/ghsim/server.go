@@ -254,15 +254,19 @@ func (s *Sim) Handler() http.Handler {
 }
 
 // serveAPI reads the request, lets faults at it, answers and writes the log.
-func (s *Sim) serveAPI(w http.ResponseWriter, r *http.Request, kind, path string, serve func(*call, *Call) answer) {
+func (s *Sim) serveAPI(w http.ResponseWriter, r *http.Request, kind, path string, serve func(*call) answer) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
-	entry := Call{Kind: kind, Method: r.Method, Path: path, Purpose: r.Header.Get("X-Ralph-Purpose"), Caller: "anonymous"}
+	entry := Call{Kind: kind, Method: r.Method, Route: "unknown", Path: path, Purpose: r.Header.Get("X-Ralph-Purpose")}
 	// What was begun is finished, whether or not the caller waits for it: a ref
 	// never moves without the events that follow from it.
 	c := &call{Request: r.WithContext(s.life), body: body, header: http.Header{}}
 	target := path
 	if kind == "graphql" {
-		target += " " + s.gql.field(body)
+		operation, field := s.gql.field(body)
+		target += " " + field
+		entry.Route = strings.TrimSpace(operation + " " + field)
+	} else if s.match(c, path) {
+		entry.Route = c.route.template
 	}
 	f := s.takeFault(r.Method, target)
 	if f != nil && f.Hold != nil {
@@ -286,17 +290,21 @@ func (s *Sim) serveAPI(w http.ResponseWriter, r *http.Request, kind, path string
 }
 
 // answerAPI makes the answer, real or broken by a fault, under the lock.
-func (s *Sim) answerAPI(c *call, f *Fault, broken error, entry *Call, serve func(*call, *Call) answer) answer {
+func (s *Sim) answerAPI(c *call, f *Fault, broken error, entry *Call, serve func(*call) answer) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var a answer
+	who, refusal := s.identify(c.Request)
+	c.who, entry.Caller = who, who.name()
 	switch {
 	case broken != nil:
 		a = errorAnswer(&Error{Status: http.StatusRequestEntityTooLarge, Message: "Request body too large"})
 	case f != nil && !f.After && (f.Status != 0 || f.Drop):
 		// Nothing is done.
+	case refusal != nil:
+		a = errorAnswer(refusal)
 	default:
-		a = serve(c, entry)
+		a = serve(c)
 	}
 	if f != nil && f.Status != 0 {
 		a = answer{status: f.Status, body: []byte(f.Body), header: http.Header{}}
@@ -345,7 +353,7 @@ func (s *Sim) dress(c *call, a *answer) {
 		used = min(t.used, hourlyLimit)
 	}
 	resource := "core"
-	if c.route == nil {
+	if c.URL.Path == "/api/graphql" {
 		resource = "graphql"
 	}
 	h.Set("X-RateLimit-Limit", strconv.Itoa(hourlyLimit))
@@ -381,29 +389,25 @@ func errorAnswer(err error) answer {
 	return jsonAnswer(e.Status, body)
 }
 
-// rest answers a REST call.
-func (s *Sim) rest(c *call, entry *Call) answer {
-	path := strings.TrimPrefix(c.URL.EscapedPath(), "/api/v3")
+// match finds the route of a REST call and its parameters.
+func (s *Sim) match(c *call, path string) bool {
 	for _, r := range s.routes {
 		if r.method != c.Method {
 			continue
 		}
 		if params, ok := r.match(path); ok {
 			c.route, c.params = r, params
-			break
+			return true
 		}
 	}
+	return false
+}
+
+// rest answers a REST call.
+func (s *Sim) rest(c *call) answer {
 	if c.route == nil {
-		entry.Route = "unknown"
 		return errorAnswer(notFound())
 	}
-	entry.Route = c.route.template
-	who, err := s.identify(c.Request)
-	if err != nil {
-		return errorAnswer(err)
-	}
-	c.who = who
-	entry.Caller = who.name()
 	if err := s.authorise(c); err != nil {
 		return errorAnswer(err)
 	}

@@ -1,6 +1,7 @@
 package ghsim
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"slices"
@@ -448,7 +449,7 @@ func (s *Sim) checkJSON(r *repo, c *checkRun) obj {
 	}
 	return obj{
 		"id": c.id, "node_id": nodeID("CR", c.id), "name": c.name, "head_sha": c.headOID, "external_id": c.externalID, "url": url,
-		"html_url": s.html(r) + "/runs/" + id, "details_url": orNull(c.detailsURL), "status": c.status, "conclusion": orNull(c.conclusion),
+		"html_url": s.html(r) + "/runs/" + id, "details_url": cmp.Or(c.detailsURL, s.html(r)+"/runs/"+id), "status": c.status, "conclusion": orNull(c.conclusion),
 		"started_at": stamp(c.started), "completed_at": stamp(c.completed), "check_suite": obj{"id": c.suiteID}, "app": s.appJSON(c.app), "pull_requests": pulls,
 		"output": obj{"title": orNull(c.title), "summary": orNull(c.summary), "text": orNull(c.text), "annotations_count": c.annotations, "annotations_url": url + "/annotations"},
 	}
@@ -555,7 +556,7 @@ func (s *Sim) pullCommits(ctx context.Context, r *repo, p *pull) ([]*commitObjec
 	return commits, nil
 }
 
-// memberOf says whether a thread or comment list holds id; used by lookups.
+// find is the first element that matches.
 func find[T any](list []T, match func(T) bool) (T, bool) {
 	if at := slices.IndexFunc(list, match); at >= 0 {
 		return list[at], true

@@ -1,0 +1,161 @@
+package ghsim_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-github/v60/github"
+	"github.com/shurcooL/githubv4"
+
+	"github.com/org/ralph-action/internal/ghsim"
+)
+
+// page fetches a page as a browser would.
+func (w *world) page(t *testing.T, path string) (int, http.Header, string) {
+	t.Helper()
+	req := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, w.URL()+path, nil))
+	resp := must[*http.Response](t)(http.DefaultClient.Do(req))
+	defer func() { _ = resp.Body.Close() }()
+	return resp.StatusCode, resp.Header, string(must[[]byte](t)(io.ReadAll(resp.Body)))
+}
+
+func TestPages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	ctx := t.Context()
+	evil := "<script>alert(1)</script>"
+	must[ghsim.Issue](t)(w.CreateIssue(owner, name, "ann", "Add a flag "+evil, "- [ ] one\n- [x] two\n\n"+evil+"\n\n[click](javascript:alert(1))\n<!-- hidden -->"))
+	check(t, w.AddLabel(owner, name, 1, "ann", "ralph"))
+	_, _, err := w.gh.Reactions.CreateIssueReaction(ctx, owner, name, 1, "eyes")
+	check(t, err)
+	head := w.branch(t, "ralph/1")
+	in := commitInput("ralph/1", head, "T1: "+evil)
+	in.FileChanges.Additions = &[]githubv4.FileAddition{{Path: "a.html", Contents: githubv4.Base64String(b64(evil + "\n"))}}
+	oid := must[commitMutation](t)(w.commit(ctx, in)).CreateCommitOnBranch.Commit.Oid
+	must[string](t)(w.Push(owner, name, "ralph/1", "walt", ghsim.PushOptions{Message: "By hand", Files: map[string]string{"b.txt": "b"}}))
+	pr, _, err := w.gh.PullRequests.Create(ctx, owner, name, &github.NewPullRequest{Title: github.String("The flag"), Head: github.String("ralph/1"), Base: github.String("main"), Body: github.String("- [x] T1\n\nCloses #1"), Draft: github.Bool(true)})
+	check(t, err)
+	must[ghsim.Review](t)(w.Review(owner, name, pr.GetNumber(), "walt", "CHANGES_REQUESTED", "Not `yet`", ghsim.ReviewLine{Path: "b.txt", Line: 1, Body: "Why?"}))
+
+	contains := func(path string, wants ...string) string {
+		t.Helper()
+		status, header, body := w.page(t, path)
+		if status != http.StatusOK {
+			t.Fatalf("%s: status %d: %s", path, status, body)
+		}
+		if csp := header.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'; style-src 'nonce-") || strings.Contains(csp, "unsafe") {
+			t.Errorf("%s: policy %q", path, csp)
+		}
+		if strings.Contains(body, "<script") || strings.Contains(body, "javascript:") || strings.Contains(body, "hidden -->") {
+			t.Errorf("%s: unsafe page", path)
+		}
+		for _, want := range wants {
+			if !strings.Contains(body, want) {
+				t.Errorf("%s: no %q in\n%s", path, want, body[strings.Index(body, "<body>"):])
+			}
+		}
+		return body
+	}
+	contains("/", "acme/widgets")
+	contains("/acme", "acme/widgets")
+	contains("/acme/widgets", "#1 Add a flag &lt;script&gt;", "#2 The flag")
+	contains("/acme/widgets/issues/1", `<span class="state open">Open</span>`, `<input disabled="" type="checkbox">`, `<input checked="" disabled="" type="checkbox">`, `<span class="label">ralph</span>`, "👀 1")
+	pull := "/acme/widgets/pull/2"
+	contains(pull, `<span class="state draft">Draft</span>`, "wants to merge", "2 commits", "Verified", "T1: &lt;script&gt;", "By hand", "requested changes", "a.html", `<td class="p">&#43;&lt;script&gt;`)
+	if body := contains(pull); strings.Count(body, "Verified") != 1 {
+		t.Error("a pushed commit is shown as verified")
+	}
+	contains("/acme/widgets/commit/"+oid, "Verified", "T1: &lt;script&gt;", "a.html")
+	var m struct {
+		MarkPullRequestReadyForReview struct{ ClientMutationID *string } `graphql:"markPullRequestReadyForReview(input:$input)"`
+	}
+	check(t, w.ql.Mutate(ctx, &m, githubv4.MarkPullRequestReadyForReviewInput{PullRequestID: pr.GetNodeID()}, nil))
+	contains(pull, `<span class="state open">Open</span>`, "marked this pull request as ready for review")
+	check(t, w.Merge(owner, name, 2, "walt"))
+	contains(pull, `<span class="state merged">Merged</span>`, "merged commit", "a.html")
+	contains("/acme/widgets/issues/1", `<span class="state closed">Closed</span>`)
+
+	for _, path := range []string{"/acme/widgets/issues/99", "/acme/widgets/pull/x", "/acme/gadgets", "/acme/widgets/commit/zzz", "/acme/widgets/settings/hooks"} {
+		if status, _, _ := w.page(t, path); status != http.StatusNotFound {
+			t.Errorf("%s: status %d", path, status)
+		}
+	}
+}
+
+func TestAdminAPI(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	call := func(method, path string, body any, status int) map[string]any {
+		t.Helper()
+		resp, out := w.do(t, method, "/_sim"+path, "", body)
+		if resp.StatusCode != status {
+			t.Fatalf("%s %s: status %d, want %d: %v", method, path, resp.StatusCode, status, out)
+		}
+		return out
+	}
+	type m = map[string]any
+	call("POST", "/users", m{"login": "zoe"}, 200)
+	call("POST", "/users", m{"login": "zoe"}, 422)
+	call("POST", "/users", m{"login": "big", "organization": true}, 200)
+	repo := call("POST", "/repos/big/house", m{"files": m{"README.md": "# House\n"}}, 200)
+	if repo["clone_url"] != w.URL()+"/big/house.git" {
+		t.Errorf("repository %v", repo)
+	}
+	call("PUT", "/repos/big/house/permissions/zoe", m{"role": "write"}, 200)
+	call("PUT", "/repos/big/house/permissions/zoe", m{"role": "king"}, 422)
+	app := call("POST", "/apps", m{"slug": "helper", "permissions": m{"issues": "write"}, "events": []string{"issues"}, "private_key_pem": w.app.PrivateKeyPEM}, 200)
+	id, _ := app["id"].(float64)
+	appPath := "/apps/" + itoa(int64(id))
+	call("POST", appPath+"/hook", m{"url": w.URL() + "/nowhere"}, 200)
+	call("POST", appPath+"/installations", m{"repositories": []string{"big/house"}}, 200)
+	call("POST", "/repos/big/house/issues", m{"user": "zoe", "title": "Hello", "body": "World", "labels": []string{"ralph"}}, 200)
+	call("POST", "/repos/big/house/issues/1/labels", m{"user": "zoe", "label": "extra"}, 200)
+	call("DELETE", "/repos/big/house/issues/1/labels", m{"user": "zoe", "label": "extra"}, 200)
+	call("POST", "/repos/big/house/issues/1/labels", m{"user": "ann", "label": "extra"}, 403)
+	call("POST", "/repos/big/house/issues/1/comments", m{"user": "ann", "body": "Me too"}, 200)
+	call("PATCH", "/repos/big/house/issues/1", m{"user": "zoe", "title": "Hello there"}, 200)
+	call("POST", "/repos/big/house/issues/1/close", m{"user": "zoe"}, 200)
+	call("POST", "/repos/big/house/issues/1/reopen", m{"user": "zoe"}, 200)
+	call("POST", "/repos/big/house/push/topic/one", m{"user": "zoe", "message": "Topic", "files": m{"a": "b"}}, 200)
+	call("POST", "/idle", m{}, 200)
+	issue := call("GET", "/repos/big/house/issues/1", nil, 200)
+	if issue["title"] != "Hello there" || issue["state"] != "open" || len(issue["comments"].([]any)) != 1 || issue["body"] != "World" {
+		t.Errorf("issue %v", issue)
+	}
+	call("GET", "/repos/big/house/issues", nil, 200)
+	call("GET", "/repos/big/house/commits/topic/one", nil, 200)
+	if branches := call("GET", "/repos/big/house/branches", nil, 200); branches["topic/one"] == nil {
+		t.Errorf("branches %v", branches)
+	}
+	call("GET", appPath+"/deliveries", nil, 200)
+	all := must[[]ghsim.Delivery](t)(w.Deliveries(int64(id)))
+	call("POST", appPath+"/deliveries/"+itoa(all[0].ID)+"/redeliver", m{}, 200)
+	call("POST", "/faults", m{"match": "^/rate_limit$", "status": 503, "body": "{}"}, 200)
+	if resp, _ := w.do(t, "GET", "/api/v3/rate_limit", "", nil); resp.StatusCode != 503 {
+		t.Errorf("fault answered %d", resp.StatusCode)
+	}
+	if counts := call("GET", "/calls/counts", nil, 200); counts["GET /rate_limit"] != 1.0 {
+		t.Errorf("counts %v", counts)
+	}
+	call("GET", "/calls", nil, 200)
+	call("POST", "/tokens/expire", m{}, 200)
+	call("GET", "/repos/big/house/pulls", nil, 200)
+	call("GET", "/repos/big/house/checks", nil, 200)
+	call("GET", "/repos/big/house/pulls/1", nil, 404)
+	call("POST", "/repos/big/house/pulls/1/merge", m{"user": "zoe"}, 404)
+	call("POST", "/repos/big/house/pulls/1/reviews", m{"user": "zoe", "state": "APPROVED"}, 404)
+	// A typing error does not pass in silence, nor does another page's form.
+	call("POST", "/users", m{"logn": "x"}, 400)
+	req := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodPost, w.URL()+"/_sim/users", strings.NewReader(`{"login":"form"}`)))
+	req.Header.Set("Content-Type", "text/plain")
+	resp := must[*http.Response](t)(http.DefaultClient.Do(req))
+	check(t, resp.Body.Close())
+	if resp.StatusCode != http.StatusUnsupportedMediaType {
+		t.Errorf("a form was taken: %d", resp.StatusCode)
+	}
+	if status, header, _ := w.page(t, "/_sim/avatar/7"); status != 200 || header.Get("Content-Type") != "image/svg+xml" {
+		t.Errorf("avatar: %d %s", status, header.Get("Content-Type"))
+	}
+}
