@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/http/cgi"
@@ -44,6 +45,7 @@ func serve(t *testing.T, fs files) *server {
 	backend := &cgi.Handler{
 		Path: filepath.Join(mustGit(t, "/", "--exec-path"), "git-http-backend"),
 		Env:  []string{"GIT_PROJECT_ROOT=" + filepath.Dir(bare), "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1"},
+		Stderr: io.Discard,
 	}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, token, _ := r.BasicAuth()
