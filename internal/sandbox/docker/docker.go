@@ -61,9 +61,10 @@ const (
 	namePrefix = "ralph-"
 	// stopSlack is what the shim gets beyond the grace to kill and record.
 	stopSlack = 5 * time.Second
-	// startTries bounds how often Start looks again; twice is enough for one
-	// dead process.
-	startTries = 5
+	// nameWait bounds the wait for a container that a dead process asked for
+	// to appear under its name; nameRetry is how often Start looks again.
+	nameWait  = 30 * time.Second
+	nameRetry = 20 * time.Millisecond
 	// pingTimeout bounds the wait for an engine that hangs.
 	pingTimeout = 10 * time.Second
 )
@@ -279,9 +280,12 @@ func (s *Sandbox) start(ctx context.Context, name string, spec sandbox.Spec) (sa
 		return sandbox.Handle{}, err
 	}
 	h := sandbox.Handle{Node: s.opts.Node, Name: name, RunDir: spec.RunDir}
-	// A request of a dead process may still be under way in the engine, so
-	// that what was looked at is not yet what is found.
-	for range startTries {
+	// A request of a dead process may still be under way in the engine: the
+	// name is taken before there is a container to be seen.
+	deadline := time.After(nameWait)
+	tick := time.NewTicker(nameRetry)
+	defer tick.Stop()
+	for {
 		h.ID, err = s.adopt(ctx, d, name, spec)
 		if err != nil || h.ID != "" {
 			return h, err
@@ -294,12 +298,17 @@ func (s *Sandbox) start(ctx context.Context, name string, spec sandbox.Spec) (sa
 			return h, nil // it ran, and its container is gone
 		}
 		h.ID, err = s.create(ctx, d, noted, spec)
-		if errdefs.IsConflict(err) {
-			continue
+		if !errdefs.IsConflict(err) {
+			return h, err
 		}
-		return h, err
+		select {
+		case <-ctx.Done():
+			return sandbox.Handle{}, context.Cause(ctx)
+		case <-deadline:
+			return sandbox.Handle{}, fmt.Errorf("%w: %w", sandbox.ErrNameTaken, err)
+		case <-tick.C:
+		}
 	}
-	return sandbox.Handle{}, fmt.Errorf("%w: container %s%s comes and goes", sandbox.ErrNameTaken, namePrefix, name)
 }
 
 // adopt gives the id of the container that was made under the name, and starts

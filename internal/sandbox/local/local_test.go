@@ -1,17 +1,29 @@
 package local_test
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"runtime"
 	"testing"
+
+	"go.uber.org/goleak"
 
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/local"
 	"github.com/org/ralph-action/internal/sandbox/sandboxtest"
 )
 
-func TestMain(m *testing.M) { os.Exit(sandboxtest.Main(m, open)) }
+func TestMain(m *testing.M) {
+	code := sandboxtest.Main(m, open)
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
 
 // open uses this test binary as the shim.
 func open() (sandbox.Sandbox, error) { return local.New(local.Options{}) }

@@ -623,33 +623,51 @@ func (o *owner) handle(t *testing.T) sandbox.Handle {
 // same name again.
 func testStartInterrupted(t *testing.T, f *fixture) {
 	const rounds = 8
-	for i := range rounds {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			t.Parallel()
-			spec := f.sh(t, "echo run >>runs; cat")
-			spec.Stdin = filepath.Join(t.TempDir(), "prompt")
-			prompt := strings.Repeat("prompt ", 1000)
-			if err := os.WriteFile(spec.Stdin, []byte(prompt), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			name := f.name()
-			o := f.startOwner(t, name, spec)
-			select {
-			case <-time.After(time.Duration(i*i) * 4 * time.Millisecond):
-			case <-o.Done():
-			}
-			o.kill(t)
+	for _, policy := range []sandbox.OwnerDeath{sandbox.KeepWithoutOwner, sandbox.KillWithOwner} {
+		for i := range rounds {
+			t.Run(fmt.Sprintf("%s/%d", policy, i), func(t *testing.T) {
+				t.Parallel()
+				interrupt(t, f, policy, time.Duration(i*i)*4*time.Millisecond)
+			})
+		}
+	}
+}
 
-			h := f.start(t, name, spec)
-			st := f.wait(t, h)
-			if st.State != sandbox.Exited || st.Reason != sandbox.ReasonExited || st.ExitCode != 0 {
-				t.Errorf("status %+v", st)
-			}
-			f.mustHaveRunOnce(t, spec.Workspace)
-			if out := f.logs(t, h, 0); out != prompt {
-				t.Errorf("read %d of %d bytes", len(out), len(prompt))
-			}
-		})
+func interrupt(t *testing.T, f *fixture, policy sandbox.OwnerDeath, after time.Duration) {
+	spec := f.sh(t, "echo run >>runs; cat")
+	spec.OnOwnerDeath = policy
+	spec.Stdin = filepath.Join(t.TempDir(), "prompt")
+	prompt := strings.Repeat("prompt ", 1000)
+	if err := os.WriteFile(spec.Stdin, []byte(prompt), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	name := f.name()
+	o := f.startOwner(t, name, spec)
+	select {
+	case <-time.After(after):
+	case <-o.Done():
+	}
+	o.kill(t)
+
+	h := f.start(t, name, spec)
+	st := f.wait(t, h)
+	if policy == sandbox.KillWithOwner && st.Reason != sandbox.ReasonExited {
+		// The first one got far enough to die with its owner; that is no
+		// reason to run it again.
+		if st.State != sandbox.Missing && st.Reason != sandbox.ReasonOwnerDied {
+			t.Errorf("status %+v", st)
+		}
+		if runs, err := os.ReadFile(filepath.Join(spec.Workspace.Dir, "runs")); len(runs) > len("run\n") {
+			t.Errorf("it ran more than once: %q, %v", runs, err)
+		}
+		return
+	}
+	if st.State != sandbox.Exited || st.Reason != sandbox.ReasonExited || st.ExitCode != 0 {
+		t.Errorf("status %+v", st)
+	}
+	f.mustHaveRunOnce(t, spec.Workspace)
+	if out := f.logs(t, h, 0); out != prompt {
+		t.Errorf("read %d of %d bytes", len(out), len(prompt))
 	}
 }
 
