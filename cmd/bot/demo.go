@@ -138,12 +138,12 @@ func (c *demoCmd) stage(ctx context.Context, dir string, w io.Writer, screen *li
 	if c.Logs {
 		log = newLogger(config.Log{Level: "debug", Format: "console"}, w)
 	}
-	d.app, err = newApp(ctx, cfg, log, func(ev run.Event) {
+	d.app, err = newApp(ctx, cfg, log, observers{watch: func(ev run.Event) {
 		screen.handle(ev)
 		if ev.Kind == run.EventRunEnded {
 			close(d.ended)
 		}
-	})
+	}})
 	if err != nil {
 		return nil, err
 	}

@@ -150,6 +150,8 @@ func runSummary(s loop.State) string {
 		return fmt.Sprintf("%s on %s; the plan and what was learned are in %s.\n", count(n, "new commit"), s.Branch, s.ProgressPath)
 	case s.NoCommit && len(s.Commits) > 0:
 		return "The work is in your checkout, not committed.\n"
+	case s.End.Complete():
+		return fmt.Sprintf("Everything in %s was done before.\n", s.ProgressPath)
 	default:
 		return "Nothing was committed.\n"
 	}

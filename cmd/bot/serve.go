@@ -51,7 +51,7 @@ func (c *serveCmd) Run(ctx bound, io stdio) error {
 		return err
 	}
 	log := newLogger(cfg.Log, io.err)
-	app, err := newApp(ctx, cfg, log, nil)
+	app, err := newApp(ctx, cfg, log, observers{})
 	if err != nil {
 		return err
 	}
@@ -85,9 +85,14 @@ type app struct {
 	log        zerolog.Logger
 }
 
-// newApp wires the App together and prepares its data directory. watch hears
-// what happens in runs.
-func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, watch func(run.Event)) (_ *app, err error) {
+// observers are told what goes on in the runs of an App; see reconcile.Config.
+type observers struct {
+	watch  func(run.Event)
+	onSave func(id run.ID, saved bool)
+}
+
+// newApp wires the App together and prepares its data directory.
+func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs observers) (_ *app, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
@@ -152,7 +157,7 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, watch fu
 		Image: cfg.Sandbox.Image, AgentName: cfg.Agent.Name, Model: cfg.Agent.Model,
 		Resources: host.Resources{MemoryBytes: cfg.Sandbox.Memory, CPUs: cfg.Sandbox.CPUs, PIDs: cfg.Sandbox.PIDs},
 		Limits:    func(asked run.Limits) run.Limits { return config.Tighten(cfg.Limits, asked) },
-		Gates:     serverGates(cfg.Gates), Models: models, Mask: redact.New(known...), Now: time.Now, Watch: watch,
+		Gates:     serverGates(cfg.Gates), Models: models, Mask: redact.New(known...), Now: time.Now, Watch: obs.watch, OnSave: obs.onSave,
 	})
 	return a, nil
 }

@@ -294,7 +294,7 @@ func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle, _ loop.GateStart
 		r.Reason = "it could not be started: " + status.Detail
 	case status.OOMKilled && !r.Passed:
 		r.Reason = "it ran out of memory"
-	case status.Signal != "":
+	case status.Signal != "" && status.Reason == sandbox.ReasonExited:
 		r.Reason = "it was ended by " + status.Signal
 	}
 	var out tail

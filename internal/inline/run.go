@@ -48,6 +48,9 @@ type Options struct {
 	Gateway    *host.Gateway
 	Now        func() time.Time
 	Emit       func(run.Event)
+	// OnSave is called before and after each state is stored, saved telling
+	// which; nil means it is not. Tests end the process there.
+	OnSave func(saved bool)
 }
 
 // maxPlan bounds a plan file.
@@ -113,9 +116,15 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 	defer h.Close()
 	driver := loop.Driver{
 		Engine: &loop.Engine{Workspace: h, Runner: h, Publisher: place, Now: o.Now, Emit: o.Emit},
-		Save:   func(_ context.Context, s loop.State) error { return save(stateFile, s) },
-		Await:  h.Await,
-		Sleep:  sleep(o.Now),
+		Save: func(_ context.Context, s loop.State) error {
+			if o.OnSave != nil {
+				o.OnSave(false)
+				defer o.OnSave(true)
+			}
+			return save(stateFile, s)
+		},
+		Await: h.Await,
+		Sleep: sleep(o.Now),
 	}
 	s, err = driver.Run(ctx, s)
 	if err != nil {

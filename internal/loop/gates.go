@@ -112,13 +112,17 @@ func (e *Engine) watchGate(ctx context.Context, s *State) (Next, error) {
 			delete(s.GateMemo, key)
 		}
 	}
-	s.GateMemo[gate.Key(tree, g.Command, s.Image)] = r
 	s.Stage = back
 	word := "passed"
 	if !r.Passed {
 		word = "failed"
 	}
 	e.emit(run.Event{Kind: run.EventGate, TaskID: s.TaskID, Text: fmt.Sprintf("%s %s in %s", g.Name, word, r.Duration.Round(10*time.Millisecond))}, s)
+	if r.Reason != "exited" {
+		// How it ended says nothing of the tree for certain; do not remember it.
+		return e.judgeGate(ctx, s, r)
+	}
+	s.GateMemo[gate.Key(tree, g.Command, s.Image)] = r
 	return Next{}, nil
 }
 

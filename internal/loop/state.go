@@ -23,7 +23,8 @@ const (
 	stagePick       Stage = "pick"        // exit conditions, then the next task
 	stageStart      Stage = "start"       // start the agent
 	stageWatch      Stage = "watch"       // the agent works
-	stageJudge      Stage = "judge"       // read and verify what it proposes
+	stageJudge      Stage = "judge"       // read what it says in progress.md
+	stagePropose    Stage = "propose"     // verify what it did, and store it as a tree
 	stageGate       Stage = "gate"        // start the next check
 	stageGateWatch  Stage = "gate_watch"  // the check runs
 	stageLand       Stage = "land"        // commit
@@ -69,6 +70,11 @@ type Process struct {
 
 // Proposal is the tree an agent left behind and what was found about it.
 type Proposal struct {
+	// Ticked is the agent's own claim that the task is done.
+	Ticked bool
+	// Unreadable says why its progress.md could not be read, if so.
+	Unreadable string
+
 	// Tree holds the proposed files and the accepted progress.md.
 	Tree string
 	// Progress is progress.md as it will be once the proposal has landed.

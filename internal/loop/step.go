@@ -134,6 +134,8 @@ func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
 		return e.watch(ctx, s)
 	case stageJudge:
 		return e.judge(ctx, s)
+	case stagePropose:
+		return e.propose(ctx, s)
 	case stageGate, stageFinalGates:
 		return e.startGate(ctx, s)
 	case stageGateWatch, stageFinalWatch:

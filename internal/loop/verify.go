@@ -9,15 +9,14 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 )
 
-// judge reads what the agent left behind and verifies it in four layers:
-// contradiction (found when the agent ended), change, checkmark and signal.
-// What passes becomes a tree with the accepted progress.md in it.
+// judge reads what the agent says in progress.md and takes what is its own to
+// say. From the next step on the host writes that file, so that reading it
+// again would take our words for the agent's: this is a step of its own.
 func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 	if err := e.forget(ctx, s); err != nil {
 		return Next{}, err
@@ -45,14 +44,29 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 		s.Violations = append(s.Violations, v.Text)
 	}
 	s.Progress = string(verdict.Accepted.Bytes())
+	s.Proposal = &Proposal{Done: s.Proposal.Done || verdict.ClaimedDone, Ticked: verdict.TickedAssigned}
 	if unreadable != nil {
-		return e.reject(ctx, s, []Refusal{{Path: s.ProgressPath, Reason: "it must be a plain, readable file: " + unreadable.Error()}})
+		s.Proposal.Unreadable = unreadable.Error()
+	}
+	s.Stage = stagePropose
+	return Next{}, nil
+}
+
+// propose verifies what the agent did, in the layers of the design:
+// contradiction (found when the agent ended), change, and checkmark. What
+// passes becomes a tree with the accepted progress.md in it.
+func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
+	accepted, err := progress.Parse([]byte(s.Progress))
+	if err != nil {
+		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	if s.Proposal.Unreadable != "" {
+		return e.reject(ctx, s, []Refusal{{Path: s.ProgressPath, Reason: "it must be a plain, readable file: " + s.Proposal.Unreadable}})
 	}
 	if s.Failure != "" {
 		return e.fail(ctx, s, s.Failure)
 	}
-
-	proposed, err := e.propose(s, verdict.Accepted)
+	proposed, err := e.completed(s, accepted)
 	if err != nil {
 		return Next{}, err
 	}
@@ -77,28 +91,25 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 	if refused := e.Publisher.Screen(code); len(refused) > 0 {
 		return e.reject(ctx, s, refused)
 	}
-	task, err := findTask(before, s.TaskID)
+	task, err := findTask(accepted, s.TaskID)
 	if err != nil {
 		return Next{}, err
 	}
 	if len(code) == 0 && !task.Verify {
-		if verdict.TickedAssigned {
+		if s.Proposal.Ticked {
 			return e.fail(ctx, s, "The last call ticked the task, yet it changed no file.")
 		}
 		return e.fail(ctx, s, "The last call ended without changing any file.")
 	}
-	s.Proposal = &Proposal{
-		Tree: tree, Progress: string(proposed.Bytes()),
-		Done: s.Proposal.Done || verdict.ClaimedDone,
-	}
+	s.Proposal = &Proposal{Tree: tree, Progress: string(proposed.Bytes()), Done: s.Proposal.Done, Ticked: s.Proposal.Ticked}
 	s.GateIndex, s.GateLast = 0, nil
 	s.Stage = stageGate
 	return Next{}, nil
 }
 
-// propose is the progress file as it will be once this task has landed: its
+// completed is the progress file as it will be once this task has landed: its
 // box ticked, what was done noted, its failed attempts gone.
-func (e *Engine) propose(s *State, accepted *progress.Doc) (*progress.Doc, error) {
+func (e *Engine) completed(s *State, accepted *progress.Doc) (*progress.Doc, error) {
 	doc := accepted.Clone()
 	task, err := findTask(doc, s.TaskID)
 	if err != nil {
@@ -134,7 +145,7 @@ const (
 func (e *Engine) appendLog(s *State, doc *progress.Doc, completed, note string) error {
 	row := progress.LogRow{Iteration: s.Iteration, Completed: completed, Notes: note}
 	if n := len(s.History); n > 0 {
-		row.Started, row.Duration = s.History[n-1].StartedAt, s.History[n-1].Duration.Round(time.Second)
+		row.Started, row.Duration = s.History[n-1].StartedAt, s.History[n-1].Duration
 	}
 	if err := doc.AppendLog(row); err != nil {
 		return fmt.Errorf("append to the iteration log: %w", err)

@@ -95,6 +95,7 @@ func Render(t Templates, in Input) (string, error) {
 		return "", errors.New("render prompt: the nonce is too short or has odd characters")
 	}
 	w := writer{nonce: in.Nonce}
+	w.assignment(in)
 	switch in.Mode {
 	case run.ModePlan:
 		w.template(t.Plan, in)
@@ -120,6 +121,17 @@ func Render(t Templates, in Input) (string, error) {
 type writer struct {
 	b     strings.Builder
 	nonce string
+}
+
+// assignment says in four lines what this call is for, before anything that
+// others wrote: agents that are programs rather than models read only these.
+func (w *writer) assignment(in Input) {
+	task := "-"
+	if in.Mode == run.ModeBuild {
+		// A title is quoted text, too; see quote.
+		task = strings.ReplaceAll(in.Task.ID+" "+name(in.Task.Title), w.nonce, "[removed]")
+	}
+	fmt.Fprintf(&w.b, "Mode: %s\nTask: %s\nAttempt: %d\nProgress file: %s\n\n", in.Mode, task, max(in.Attempt, 1), name(in.ProgressFile))
 }
 
 func (w *writer) template(text string, in Input) {

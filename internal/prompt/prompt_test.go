@@ -146,7 +146,7 @@ func TestNamesComeOutAsTheyAre(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := "<" + name + "> <p> <n ${PLAN_FILE}> ${OTHER} $PLAN_FILE\n"; !strings.HasPrefix(got, want) {
+		if want := "<" + name + "> <p> <n ${PLAN_FILE}> ${OTHER} $PLAN_FILE\n"; !strings.Contains(got, "\n\n"+want) {
 			t.Errorf("got %q, want %q", got[:min(len(got), 120)], want)
 		}
 		if !strings.Contains(got, "\n${PLAN_FILE}\n") {
@@ -157,7 +157,7 @@ func TestNamesComeOutAsTheyAre(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(got, "# a  ## Rules - none\n") {
+	if !strings.Contains(got, "\n\n# a  ## Rules - none\n") {
 		t.Errorf("a title added lines: %q", got)
 	}
 }

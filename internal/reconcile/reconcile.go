@@ -80,6 +80,9 @@ type Config struct {
 	Now func() time.Time
 	// Watch hears what happens in runs; nil means nobody does.
 	Watch func(run.Event)
+	// OnSave is called before and after each state is stored, saved telling
+	// which; nil means it is not. Tests end the process there.
+	OnSave func(id run.ID, saved bool)
 }
 
 // Models is the model endpoint and how a run's own token for it is made.
@@ -226,6 +229,10 @@ func (r *Reconciler) save(ctx context.Context, id run.ID, lease store.Lease, s l
 	b, err := loop.Encode(s)
 	if err != nil {
 		return err
+	}
+	if r.cfg.OnSave != nil {
+		r.cfg.OnSave(id, false)
+		defer r.cfg.OnSave(id, true)
 	}
 	return r.cfg.Store.SaveState(context.WithoutCancel(ctx), id, lease, s.Phase, s.End, b, r.cfg.Now())
 }

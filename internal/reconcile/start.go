@@ -141,8 +141,11 @@ func (r *Reconciler) refuse(ctx context.Context, guid string, repo *ghapp.Repo, 
 // say writes a comment outside of any run, at most once for its occasion.
 func (r *Reconciler) say(ctx context.Context, repo *ghapp.Repo, issue int, what, text string) error {
 	pub := publish.Publisher{GitHub: repo, Effects: r.effects, Issue: issue, Mask: r.cfg.Mask}
-	_, err := pub.Say(ctx, what, text)
-	return err
+	// Several deliveries may ask for the same word at the same time.
+	return r.cfg.Store.Exclusively(ctx, func(ctx context.Context) error {
+		_, err := pub.Say(ctx, what, text)
+		return err
+	})
 }
 
 // stopRun asks the issue's run to stop. Whoever may take the label off or close
