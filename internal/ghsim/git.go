@@ -209,19 +209,24 @@ func (g *gitStore) branch(ctx context.Context, name string) (string, error) {
 
 // resolveCommit turns a branch, tag, ref or object name into a commit.
 func (g *gitStore) resolveCommit(ctx context.Context, rev string) (string, error) {
+	missing := fmt.Errorf("revision %q: %w", rev, errNoObject)
 	if !safeRev(rev) {
-		return "", fmt.Errorf("revision %q: %w", rev, errNoObject)
+		return "", missing
 	}
-	for _, try := range []string{"refs/heads/" + rev, "refs/tags/" + rev, "refs/" + rev, rev} {
-		oid, err := g.out(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", try+"^{commit}")
-		if err == nil && isOID(oid) {
-			return oid, nil
-		}
-		if exit := new(proc.ExitError); !errors.As(err, &exit) || exit.Cause != nil {
-			return "", err
+	var names strings.Builder
+	for _, prefix := range []string{"refs/heads/", "refs/tags/", "refs/", ""} {
+		names.WriteString(prefix + rev + "^{commit}\n")
+	}
+	b, err := g.run(ctx, []byte(names.String()), nil, "cat-file", "--batch-check")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) == 3 && f[1] == "commit" {
+			return f[0], nil
 		}
 	}
-	return "", fmt.Errorf("revision %q: %w", rev, errNoObject)
+	return "", missing
 }
 
 // object reads one object; wantType "" takes any.
@@ -304,8 +309,12 @@ func (g *gitStore) log(ctx context.Context, tip string, limit int, exclude ...st
 	if err != nil {
 		return nil, err
 	}
-	var commits []*commitObject
-	for oid := range strings.FieldsSeq(string(b)) {
+	oids := strings.Fields(string(b))
+	if err := g.readCommits(ctx, oids); err != nil {
+		return nil, err
+	}
+	commits := make([]*commitObject, 0, len(oids))
+	for _, oid := range oids {
 		c, err := g.commit(ctx, oid)
 		if err != nil {
 			return nil, err
@@ -313,6 +322,37 @@ func (g *gitStore) log(ctx context.Context, tip string, limit int, exclude ...st
 		commits = append(commits, c)
 	}
 	return commits, nil
+}
+
+// readCommits fills the cache, with one process for all of them.
+func (g *gitStore) readCommits(ctx context.Context, oids []string) error {
+	var names strings.Builder
+	for _, oid := range oids {
+		if g.commits[oid] == nil {
+			names.WriteString(oid + "\n")
+		}
+	}
+	if names.Len() == 0 {
+		return nil
+	}
+	rest, err := g.run(ctx, []byte(names.String()), nil, "cat-file", "--batch")
+	if err != nil {
+		return err
+	}
+	for len(rest) > 0 {
+		head, after, _ := bytes.Cut(rest, []byte("\n"))
+		f := strings.Fields(string(head))
+		if len(f) != 3 {
+			return fmt.Errorf("git cat-file: line %q", head)
+		}
+		size, err := strconv.Atoi(f[2])
+		if err != nil || size >= len(after) {
+			return fmt.Errorf("git cat-file: line %q", head)
+		}
+		g.commits[f[0]] = parseCommit(f[0], after[:size])
+		rest = after[size+1:] // and the newline after the object
+	}
+	return nil
 }
 
 // mergeBase is the best common ancestor, or "" where there is none.
@@ -367,6 +407,21 @@ func (g *gitStore) entry(ctx context.Context, treeish, path string) (treeEntry, 
 		size = 0
 	}
 	return treeEntry{Mode: f[0], Type: f[1], OID: f[2], Path: name, Size: size}, nil
+}
+
+// modes maps every file of a tree to its mode.
+func (g *gitStore) modes(ctx context.Context, treeish string) (map[string]string, error) {
+	b, err := g.run(ctx, nil, nil, "ls-tree", "-r", "-z", treeish)
+	if err != nil {
+		return nil, err
+	}
+	modes := map[string]string{}
+	for line := range strings.SplitSeq(string(b), "\x00") {
+		if meta, path, ok := strings.Cut(line, "\t"); ok {
+			modes[path], _, _ = strings.Cut(meta, " ")
+		}
+	}
+	return modes, nil
 }
 
 // writeBlobs stores contents and returns their object names in order.
@@ -481,8 +536,9 @@ type fileDiff struct {
 	Patch                string
 }
 
-// diff compares two trees (or commits), with renames found as GitHub does.
-func (g *gitStore) diff(ctx context.Context, from, to string) ([]fileDiff, error) {
+// changed lists the files in which two trees (or commits) differ, with renames
+// found as GitHub does, and without their patches.
+func (g *gitStore) changed(ctx context.Context, from, to string) ([]fileDiff, error) {
 	raw, err := g.run(ctx, nil, nil, "diff-tree", "-r", "-M", "-z", "--raw", "--abbrev=40", from, to)
 	if err != nil {
 		return nil, err
@@ -507,8 +563,14 @@ func (g *gitStore) diff(ctx context.Context, from, to string) ([]fileDiff, error
 		}
 		diffs = append(diffs, d)
 	}
-	if len(diffs) == 0 {
-		return nil, nil
+	return diffs, nil
+}
+
+// diff is changed with the patches.
+func (g *gitStore) diff(ctx context.Context, from, to string) ([]fileDiff, error) {
+	diffs, err := g.changed(ctx, from, to)
+	if err != nil || len(diffs) == 0 {
+		return nil, err
 	}
 	patch, err := g.run(ctx, nil, nil, "diff-tree", "-r", "-M", "-p", "--no-color", "--no-ext-diff", "--no-textconv", from, to)
 	if err != nil {
@@ -533,15 +595,6 @@ func (g *gitStore) diff(ctx context.Context, from, to string) ([]fileDiff, error
 		}
 	}
 	return diffs, nil
-}
-
-// changedPaths lists the paths in which two trees differ.
-func (g *gitStore) changedPaths(ctx context.Context, from, to string) ([]string, error) {
-	b, err := g.run(ctx, nil, nil, "diff-tree", "-r", "-z", "--no-renames", "--name-only", from, to)
-	if err != nil {
-		return nil, err
-	}
-	return strings.FieldsFunc(string(b), func(r rune) bool { return r == 0 }), nil
 }
 
 // mergeTrees merges two commits and returns the tree; ok is false where they

@@ -798,6 +798,10 @@ func createCommitOnBranch(x *execution, _ gqlRoot, a arguments) (any, error) {
 // fileChanges turns additions and deletions into changes of the tree at head.
 func (x *execution) fileChanges(r *repo, head string, in arguments) ([]change, error) {
 	ctx := x.call.Context()
+	modes, err := r.git.modes(ctx, head)
+	if err != nil {
+		return nil, err
+	}
 	var changes []change
 	var contents [][]byte
 	seen := map[string]bool{}
@@ -818,10 +822,8 @@ func (x *execution) fileChanges(r *repo, head string, in arguments) ([]change, e
 		if err := check(path); err != nil {
 			return nil, err
 		}
-		if _, err := r.git.entry(ctx, head, path); errors.Is(err, errNoObject) {
+		if modes[path] == "" {
 			return nil, &gqlError{"UNPROCESSABLE", "A path was requested for deletion which does not exist as of commit oid `" + head + "`"}
-		} else if err != nil {
-			return nil, err
 		}
 		changes = append(changes, change{Path: path})
 	}
@@ -836,10 +838,8 @@ func (x *execution) fileChanges(r *repo, head string, in arguments) ([]change, e
 			return nil, &gqlError{"UNPROCESSABLE", "A file was provided with contents that are not valid Base64: `" + path + "`"}
 		}
 		mode := modeFile
-		if old, err := r.git.entry(ctx, head, path); err == nil && old.Type == "blob" && old.Mode == modeExec {
+		if modes[path] == modeExec {
 			mode = modeExec
-		} else if err != nil && !errors.Is(err, errNoObject) {
-			return nil, err
 		}
 		changes = append(changes, change{Mode: mode, Path: path})
 		contents = append(contents, data)

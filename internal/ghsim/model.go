@@ -196,8 +196,8 @@ type pull struct {
 	mergedBy         *user
 	reviews          []*review
 	threads          []*thread
-	// closedHead keeps the commits readable after the branch is gone.
-	commits []string
+	commits          []string             // oldest first; they outlive the branch
+	arrived          map[string]time.Time // when each commit came to the pull request
 }
 
 type review struct {

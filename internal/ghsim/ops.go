@@ -108,6 +108,9 @@ func (s *Sim) emitIssue(r *repo, i *issue, action string, sender *user, extra ob
 		s.emit(r, "issues", action, sender, extra)
 		return
 	}
+	if !s.wanted(r, "pull_request") {
+		return
+	}
 	extra["number"] = i.number
 	extra["pull_request"] = s.pullJSON(r, i, true)
 	s.emit(r, "pull_request", action, sender, extra)
@@ -283,7 +286,7 @@ func (s *Sim) newPull(ctx context.Context, r *repo, by author, title, body, head
 	now := s.now()
 	i := &issue{
 		id: s.nextID(), number: len(r.issues) + 1, title: title, body: body, user: by.user, via: by.via, created: now, updated: now,
-		pull: &pull{id: s.nextID(), head: head, base: base, headOID: headOID, baseOID: baseOID, draft: draft},
+		pull: &pull{id: s.nextID(), head: head, base: base, headOID: headOID, baseOID: baseOID, draft: draft, arrived: map[string]time.Time{}},
 	}
 	if err := s.pullRef(ctx, r, i); err != nil {
 		return nil, err
@@ -308,6 +311,9 @@ func (s *Sim) pullRef(ctx context.Context, r *repo, i *issue) error {
 	p.commits = p.commits[:0]
 	for _, c := range slices.Backward(commits) {
 		p.commits = append(p.commits, c.OID)
+		if _, ok := p.arrived[c.OID]; !ok {
+			p.arrived[c.OID] = s.now()
+		}
 	}
 	return nil
 }
@@ -416,6 +422,9 @@ func (s *Sim) moveRef(ctx context.Context, r *repo, by author, name, newOID, old
 	return s.refMoved(ctx, r, by, name, newOID, oldOID)
 }
 
+// maxPushed is how many commits of a push are looked at and told of.
+const maxPushed = 2048
+
 // refMoved does what follows when a branch or tag has moved: the push event,
 // pull requests that follow it, issues closed by commit messages.
 func (s *Sim) refMoved(ctx context.Context, r *repo, by author, name, newOID, oldOID string) error {
@@ -436,7 +445,7 @@ func (s *Sim) refMoved(ctx context.Context, r *repo, by author, name, newOID, ol
 			exclude = append(exclude, def)
 		}
 		var err error
-		if added, err = r.git.log(ctx, newOID, 2048, exclude...); err != nil {
+		if added, err = r.git.log(ctx, newOID, maxPushed, exclude...); err != nil {
 			return err
 		}
 	}
@@ -498,13 +507,15 @@ func (s *Sim) workflowsTouched(ctx context.Context, r *repo, newOID, oldOID stri
 			return "", err
 		}
 	}
-	paths, err := r.git.changedPaths(ctx, oldOID, newOID)
+	diffs, err := r.git.changed(ctx, oldOID, newOID)
 	if err != nil {
 		return "", err
 	}
-	for _, p := range paths {
-		if strings.HasPrefix(p, ".github/workflows/") {
-			return p, nil
+	for _, d := range diffs {
+		for _, p := range []string{d.Path, d.OldPath} {
+			if strings.HasPrefix(p, ".github/workflows/") {
+				return p, nil
+			}
 		}
 	}
 	return "", nil

@@ -9,21 +9,25 @@ import (
 	"hash/fnv"
 	"html/template"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/renderer"
+	"github.com/yuin/goldmark/util"
 )
 
 //go:embed web/style.css web/pages.html
 var web embed.FS
 
 // pages renders what people look at. Everything is escaped by html/template;
-// Markdown goes through goldmark with raw HTML off; no script runs and nothing
-// is fetched from anywhere.
+// of the HTML in Markdown only a few plain tags are left; no script runs and
+// nothing is fetched from anywhere.
 type pages struct {
 	tmpl *template.Template
 	css  template.CSS
@@ -42,7 +46,8 @@ func newPages() (*pages, error) {
 	return &pages{
 		tmpl: tmpl,
 		css:  template.CSS(css), //nolint:gosec // our own file
-		md:   goldmark.New(goldmark.WithExtensions(extension.GFM)),
+		md: goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithRendererOptions(
+			renderer.WithNodeRenderers(util.Prioritized(fewTags{}, 1)))),
 	}, nil
 }
 
@@ -280,7 +285,7 @@ func (s *Sim) pullPage(r *repo, i *issue, p *issuePage) ([]pageEntry, error) {
 	var entries []pageEntry
 	for _, c := range commits {
 		entries = append(entries, pageEntry{
-			Kind: "commit", Text: c.subject(), Href: "/" + r.fullName() + "/commit/" + c.OID, Short: c.OID[:7], Verified: r.signed[c.OID] != nil, at: c.Committer.When,
+			Kind: "commit", Text: c.subject(), Href: "/" + r.fullName() + "/commit/" + c.OID, Short: c.OID[:7], Verified: r.signed[c.OID] != nil, at: pl.arrived[c.OID],
 		})
 	}
 	for _, rv := range pl.reviews {
@@ -327,6 +332,51 @@ func (p *pages) markdown(text string) (template.HTML, error) {
 		return "", fmt.Errorf("render Markdown: %w", err)
 	}
 	return template.HTML(b.String()), nil //nolint:gosec // goldmark escapes; raw HTML is off
+}
+
+// fewTags renders the HTML in Markdown: a few tags without attributes stay,
+// comments go, everything else is shown as text.
+type fewTags struct{}
+
+var (
+	plainTag    = regexp.MustCompile(`(?i)</?(?:details|summary|br|sub|sup|kbd)\s*/?>`)
+	htmlComment = regexp.MustCompile(`(?s)<!--.*?(?:-->|$)`)
+)
+
+// RegisterFuncs implements renderer.NodeRenderer.
+func (fewTags) RegisterFuncs(reg renderer.NodeRendererFuncRegisterer) {
+	reg.Register(ast.KindHTMLBlock, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		block, ok := n.(*ast.HTMLBlock)
+		if !entering || !ok {
+			return ast.WalkContinue, nil
+		}
+		text := block.Lines().Value(source)
+		if block.HasClosure() {
+			text = append(text, block.ClosureLine.Value(source)...)
+		}
+		return ast.WalkContinue, writeFewTags(w, string(text))
+	})
+	reg.Register(ast.KindRawHTML, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		raw, ok := n.(*ast.RawHTML)
+		if !entering || !ok {
+			return ast.WalkSkipChildren, nil
+		}
+		return ast.WalkSkipChildren, writeFewTags(w, string(raw.Segments.Value(source)))
+	})
+}
+
+func writeFewTags(w util.BufWriter, text string) error {
+	text = htmlComment.ReplaceAllString(text, "")
+	var b strings.Builder
+	at := 0
+	for _, m := range plainTag.FindAllStringIndex(text, -1) {
+		b.WriteString(template.HTMLEscapeString(text[at:m[0]]))
+		b.WriteString(strings.ToLower(text[m[0]:m[1]]))
+		at = m[1]
+	}
+	b.WriteString(template.HTMLEscapeString(text[at:]))
+	_, err := w.WriteString(b.String())
+	return err
 }
 
 func pageUserOf(u *user) pageUser {

@@ -35,7 +35,7 @@ func TestPages(t *testing.T) {
 	in.FileChanges.Additions = &[]githubv4.FileAddition{{Path: "a.html", Contents: githubv4.Base64String(b64(evil + "\n"))}}
 	oid := must[commitMutation](t)(w.commit(ctx, in)).CreateCommitOnBranch.Commit.Oid
 	must[string](t)(w.Push(owner, name, "ralph/1", "walt", ghsim.PushOptions{Message: "By hand", Files: map[string]string{"b.txt": "b"}}))
-	pr, _, err := w.gh.PullRequests.Create(ctx, owner, name, &github.NewPullRequest{Title: github.String("The flag"), Head: github.String("ralph/1"), Base: github.String("main"), Body: github.String("- [x] T1\n\nCloses #1"), Draft: github.Bool(true)})
+	pr, _, err := w.gh.PullRequests.Create(ctx, owner, name, &github.NewPullRequest{Title: github.String("The flag"), Head: github.String("ralph/1"), Base: github.String("main"), Body: github.String("- [x] T1\n\nCloses #1\n\n<details>\n<summary>More<img src=x onerror=alert(1)></summary>\n\nInner\n\n</details> <b onclick='x'>x</b> <style>*{}</style>\n"), Draft: github.Bool(true)})
 	check(t, err)
 	must[ghsim.Review](t)(w.Review(owner, name, pr.GetNumber(), "walt", "CHANGES_REQUESTED", "Not `yet`", ghsim.ReviewLine{Path: "b.txt", Line: 1, Body: "Why?"}))
 
@@ -48,7 +48,7 @@ func TestPages(t *testing.T) {
 		if csp := header.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'; style-src 'nonce-") || strings.Contains(csp, "unsafe") {
 			t.Errorf("%s: policy %q", path, csp)
 		}
-		if strings.Contains(body, "<script") || strings.Contains(body, "javascript:") || strings.Contains(body, "hidden -->") {
+		if strings.Contains(body, "<script") || strings.Contains(body, "<img") || strings.Contains(body, "<b onclick") || strings.Count(body, "<style") != 1 || strings.Contains(body, "javascript:") || strings.Contains(body, "hidden -->") {
 			t.Errorf("%s: unsafe page", path)
 		}
 		for _, want := range wants {
@@ -63,7 +63,7 @@ func TestPages(t *testing.T) {
 	contains("/acme/widgets", "#1 Add a flag &lt;script&gt;", "#2 The flag")
 	contains("/acme/widgets/issues/1", `<span class="state open">Open</span>`, `<input disabled="" type="checkbox">`, `<input checked="" disabled="" type="checkbox">`, `<span class="label">ralph</span>`, "👀 1")
 	pull := "/acme/widgets/pull/2"
-	contains(pull, `<span class="state draft">Draft</span>`, "wants to merge", "2 commits", "Verified", "T1: &lt;script&gt;", "By hand", "requested changes", "a.html", `<td class="p">&#43;&lt;script&gt;`)
+	contains(pull, `<span class="state draft">Draft</span>`, "wants to merge", "2 commits", "Verified", "T1: &lt;script&gt;", "By hand", "requested changes", "a.html", "<details>\n<summary>More&lt;img src=x onerror=alert(1)&gt;</summary>", "</details> &lt;b onclick=", "&lt;style&gt;", `<td class="p">&#43;&lt;script&gt;`)
 	if body := contains(pull); strings.Count(body, "Verified") != 1 {
 		t.Error("a pushed commit is shown as verified")
 	}

@@ -518,8 +518,8 @@ func (s *Sim) ExpireTokens() {
 	}
 }
 
-// as runs f with a person, a repository and an issue looked up. Bots act
-// through the APIs only.
+// as runs f with somebody, a repository and an issue looked up. What a bot may
+// do is not asked: its App's permissions are for the APIs.
 func (s *Sim) as(login, owner, name string, number int, least Role, f func(r *repo, i *issue, by author) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -540,7 +540,7 @@ func (s *Sim) as(login, owner, name string, number int, least Role, f func(r *re
 			return err
 		}
 	}
-	return f(r, i, author{user: u})
+	return f(r, i, author{user: u, via: u.app})
 }
 
 // CreateIssue opens an issue as a person.

@@ -385,7 +385,7 @@ func (s *Sim) pushCommitJSON(r *repo, c *commitObject) obj {
 		from = c.Parents[0]
 	}
 	// Without the lists the event is still good: people read them, not the App.
-	diffs, err := r.git.diff(s.life, from, c.OID)
+	diffs, err := r.git.changed(s.life, from, c.OID)
 	if err != nil {
 		diffs = nil
 	}

@@ -162,8 +162,9 @@ func (s *Sim) Close(ctx context.Context) error {
 	return nil
 }
 
-// now is the time of the simulated GitHub, which keeps whole seconds.
-func (s *Sim) now() time.Time { return s.clock().UTC().Truncate(time.Second) }
+// now is the time of the simulated GitHub. Its answers show whole seconds; the
+// rest keeps what happens within one second in order.
+func (s *Sim) now() time.Time { return s.clock().UTC() }
 
 // nextID numbers everything.
 func (s *Sim) nextID() int64 {

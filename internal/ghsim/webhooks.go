@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -68,31 +69,43 @@ func eventPermission(event string) string {
 	}
 }
 
-// emit tells every installed App that subscribed to the event. The payload is
-// frozen here: later changes do not show in it.
-func (s *Sim) emit(r *repo, event, action string, sender *user, extra obj) {
+// subscribers are the installations that are told of an event in r.
+func (s *Sim) subscribers(r *repo, event string) []*installation {
+	var list []*installation
 	for _, a := range s.apps {
-		if !slices.Contains(a.events, event) || a.permissions[eventPermission(event)] == "" {
+		if a.hook.url == "" || !slices.Contains(a.events, event) || a.permissions[eventPermission(event)] == "" {
 			continue
 		}
 		for _, in := range a.installs {
-			if !slices.Contains(in.repos, r) {
-				continue
+			if slices.Contains(in.repos, r) {
+				list = append(list, in)
 			}
-			payload := obj{"repository": s.repoJSON(r, nil), "sender": s.userJSON(sender)}
-			if action != "" {
-				payload["action"] = action
-			}
-			for k, v := range extra {
-				payload[k] = v
-			}
-			s.enqueue(in, event, action, r.id, payload)
 		}
+	}
+	return list
+}
+
+// wanted says whether anybody is told, before a costly payload is made.
+func (s *Sim) wanted(r *repo, event string) bool { return len(s.subscribers(r, event)) > 0 }
+
+// emit tells every installed App that subscribed to the event. The payload is
+// frozen here: later changes do not show in it.
+func (s *Sim) emit(r *repo, event, action string, sender *user, extra obj) {
+	for _, in := range s.subscribers(r, event) {
+		payload := obj{"repository": s.repoJSON(r, nil), "sender": s.userJSON(sender)}
+		if action != "" {
+			payload["action"] = action
+		}
+		maps.Copy(payload, extra)
+		s.enqueue(in, event, action, r.id, payload)
 	}
 }
 
 // emitPush tells of a moved branch or tag.
 func (s *Sim) emitPush(r *repo, sender *user, ref, newOID, oldOID string, forced bool, added []*commitObject) {
+	if !s.wanted(r, "push") {
+		return
+	}
 	commits := []obj{}
 	for _, c := range slices.Backward(added) {
 		commits = append(commits, s.pushCommitJSON(r, c))
@@ -124,7 +137,7 @@ func (s *Sim) emitInstallation(in *installation, sender *user) {
 
 func (s *Sim) enqueue(in *installation, event, action string, repoID int64, payload obj) {
 	h := in.app.hook
-	if h == nil || h.url == "" {
+	if h.url == "" {
 		return
 	}
 	if payload["installation"] == nil {
