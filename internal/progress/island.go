@@ -64,7 +64,7 @@ func islandItem(t task) string {
 
 // activeRE finds what GitHub acts on in plain text: mentions of people and
 // teams, references to issues and commits by number or address, and links.
-var activeRE = regexp.MustCompile(`(?i)(?:https?://|www\.|ftp://|mailto:)[^\s` + "`" + `]+|[\w./-]*#\d+\b|\bGH-\d+\b|[\w.+-]*@[\w][\w./-]*`)
+var activeRE = regexp.MustCompile(`(?i)(?:https?://|www\.|ftp://|mailto:)[^\s` + "`" + `]+|[\w./-]*#\d+|GH-\d+|[\w.+-]*@[\w][\w./-]*`)
 
 var islandEscaper = strings.NewReplacer(
 	`\`, `\\`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "[", `\[`, "]", `\]`, "*", `\*`, "_", `\_`, "~", `\~`, "|", `\|`,

@@ -217,13 +217,10 @@ func (v *Verdict) takeNotes(before, after *Doc) {
 	if !kept {
 		v.add(ViolationLearnings, "Learnings were changed or removed; they were put back. Only add to that section, at its end.")
 	}
-	if more = strings.Trim(more, "\n"); strings.TrimSpace(more) == "" {
+	if strings.TrimSpace(more) == "" {
 		return
 	}
-	if old != "" {
-		more = strings.TrimRight(strings.ReplaceAll(old, "\r\n", "\n"), " \t\n") + "\n" + more
-	}
-	v.take(SectionLearnings, more, maxLearnings)
+	v.take(SectionLearnings, strings.TrimRight(strings.ReplaceAll(old, "\r\n", "\n"), " \t\n")+"\n"+strings.TrimPrefix(more, "\n"), maxLearnings)
 }
 
 // appended gives what now holds beyond old, and whether all of old is still

@@ -334,18 +334,19 @@ func (d *Doc) parseTask(item ast.Node) (task, bool) {
 
 var (
 	commentRE = regexp.MustCompile(`<!--.*?-->`)
-	// idRE takes "T12", "T12:", "T12 -", "**T12**", "**T12:**" and, with the
-	// emphasis left open, "**T12: title**".
-	idRE       = regexp.MustCompile(`^(\*\*|__)?T(\d{1,6})(?:[:.)]?(\*\*|__)[:.)]?|[:.)])?(?:[ \t]+(?:[-–—][ \t]+)?|$)`)
+	// idRE takes "T12", "T12:", "**T12**", "**T12:**" and, with the emphasis
+	// left open, "**T12: title**".
+	idRE       = regexp.MustCompile(`^(\*\*|__)?T(\d{1,6})(?:[:.)]?(\*\*|__)[:.)]?|[:.)])?(?:[ \t]+|$)`)
 	priorityRE = regexp.MustCompile(`^\([Pp](\d)\)(?:[ \t]+|$)`)
+	dashRE     = regexp.MustCompile(`^[-–—][ \t]+`)
 	flagRE     = regexp.MustCompile(`^\[(P|VERIFY)\](?:[ \t]+|$)`)
 	acceptRE   = regexp.MustCompile(`(?i)^(?:\*\*|__)?(?:accept|acceptance|acceptance criteria|done when)(?::(?:\*\*|__)?|(?:\*\*|__):)\s*(.*)$`)
 )
 
-// readTags reads id, priority and markers from src[pos:end], in any order, and
-// returns where the title starts.
+// readTags reads id, priority and markers from src[pos:end], in any order and
+// with one dash among them, and returns where the title starts.
 func (d *Doc) readTags(t *task, pos, end int) int {
-	for {
+	for dash := false; ; {
 		for pos < end && (d.src[pos] == ' ' || d.src[pos] == '\t') {
 			pos++
 		}
@@ -371,6 +372,11 @@ func (d *Doc) readTags(t *task, pos, end int) int {
 			} else {
 				t.Verify = true
 			}
+			pos += m[1]
+			continue
+		}
+		if m := dashRE.FindIndex(s); m != nil && !dash {
+			dash = true
 			pos += m[1]
 			continue
 		}
