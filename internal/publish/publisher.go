@@ -272,10 +272,10 @@ func (p *Publisher) input(ctx context.Context, c Commit) (in ghapp.CommitInput, 
 	in = ghapp.CommitInput{Branch: BranchName(p.Issue), ExpectedHead: c.Base}
 	in.Headline, in.Body = split(p.Mask, c)
 	total := 0
+	if len(held) > 0 {
+		return in, false, &PolicyError{Held: held}
+	}
 	for _, change := range changes {
-		if len(held) > 0 {
-			break
-		}
 		if change.NewMode == 0 {
 			in.Deletions = append(in.Deletions, change.Path)
 			continue

@@ -147,15 +147,18 @@ func units(s string) int {
 // it is then.
 func (p *Publisher) Finish(ctx context.Context, number int, v View) (ghapp.PR, error) {
 	pr, _, err := p.UpdatePR(ctx, number, v)
-	if err != nil || !v.End.Complete() || !pr.Draft || pr.State != "open" {
+	if err != nil || !v.End.Complete() || pr.State != "open" {
 		return pr, err
 	}
 	ctx = ghapp.WithPurpose(ctx, "ready")
 	_, err = effects.Do(ctx, p.Effects, effects.Ready(p.Run, p.GitHub.FullName(), number), nil,
 		func(context.Context) (struct{}, bool, error) {
-			return struct{}{}, false, nil // it is a draft: UpdatePR has just read it
+			return struct{}{}, !pr.Draft, nil // UpdatePR has just read it
 		},
 		func(ctx context.Context) (struct{}, error) {
+			if !pr.Draft {
+				return struct{}{}, nil
+			}
 			err := p.GitHub.MarkReady(ctx, pr.NodeID)
 			pr.Draft = err != nil
 			return struct{}{}, err

@@ -168,8 +168,8 @@ func TestClosesOnlyWhenComplete(t *testing.T) {
 // essential.
 func TestRenderBodyFits(t *testing.T) {
 	t.Parallel()
-	for _, filler := range []string{"x", "é", "世", "😀", "*", "`", "@a ", "\x00", "<b>"} {
-		for _, n := range []int{1, 60, 500} {
+	for _, filler := range []string{"x", "é", "😀", "*", "@a ", "\x00"} {
+		for _, n := range []int{1, 300} {
 			v := complete()
 			long := strings.Repeat(filler, 150)
 			v.Learnings = strings.Repeat("- "+long+"\n", 20)

@@ -1,0 +1,235 @@
+package publish_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/ghsim"
+	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// started is a world with one commit landed and the draft opened.
+func started(t *testing.T) (*world, *publish.Publisher, ghapp.PR, publish.View) {
+	t.Helper()
+	w := newWorld(t)
+	p := w.publisher("r-1")
+	landed := get[publish.Landed](t)(p.Land(t.Context(), w.proposal(t, w.head(t, "main"), 1, file("a", "1"))))
+	v := publish.View{
+		Title: "Add a --json flag @walt fixes #1", RepoURL: w.repo.HTMLURL(), Phase: run.PhaseIterating, Iteration: 1, Commits: []publish.Landed{landed}, Closes: true,
+		Tasks: []run.Task{{ID: "T1", Title: "Do step 1", Status: run.TaskDone}, {ID: "T2", Title: "Do step 2", Status: run.TaskOpen}},
+	}
+	return w, p, get[ghapp.PR](t)(p.EnsurePR(t.Context(), 0, v)), v
+}
+
+func (w *world) pr(t *testing.T, number int) ghsim.PR {
+	t.Helper()
+	return get[ghsim.PR](t)(w.Sim.PR(owner, name, number))
+}
+
+func (w *world) patches() int {
+	n := 0
+	for _, c := range w.Sim.Calls() {
+		if c.Method == "PATCH" {
+			n++
+		}
+	}
+	return n
+}
+
+func TestPullRequestLife(t *testing.T) {
+	t.Parallel()
+	w, p, pr, v := started(t)
+	ctx := t.Context()
+	got := w.pr(t, pr.Number)
+	if !got.Draft || got.Head != w.branch() || got.Base != "main" || got.User != "ralph[bot]" || strings.Contains(got.Title, "@walt") || strings.Contains(got.Title, "#1") {
+		t.Errorf("pull request = %+v", got)
+	}
+	if !strings.Contains(got.Body, "- [x] T1 Do step 1\n- [ ] T2 Do step 2\n") || strings.Contains(got.Body, "Closes") {
+		t.Errorf("body:\n%s", got.Body)
+	}
+	for _, number := range []int{0, pr.Number} {
+		if again := get[ghapp.PR](t)(p.EnsurePR(ctx, number, v)); again.Number != pr.Number {
+			t.Errorf("another pull request: %d", again.Number)
+		}
+	}
+	// A later run goes on with the same pull request.
+	if again := get[ghapp.PR](t)(w.publisher("r-2").EnsurePR(ctx, 0, v)); again.Number != pr.Number {
+		t.Errorf("a later run opened %d", again.Number)
+	}
+
+	before := w.patches()
+	if _, changed, err := p.UpdatePR(ctx, pr.Number, v); err != nil || changed || w.patches() != before {
+		t.Errorf("nothing new: changed = %t, %v, %d writes", changed, err, w.patches()-before)
+	}
+
+	// C4: a person writes around the island and into it.
+	edited := "Dear reviewers,\r\n\r\n" + strings.Replace(got.Body, "Do step 2", "I was here", 1) + "\n\nPS: <!-- keep -->  "
+	check(t, w.EditIssue(owner, name, pr.Number, "walt", "", edited))
+	v.Tasks[1].Status = run.TaskDone
+	v.Phase, v.End = run.PhaseDone, run.EndAllTasksComplete
+	done := get[ghapp.PR](t)(p.Finish(ctx, pr.Number, v))
+	after := w.pr(t, pr.Number)
+	if done.Draft || after.Draft {
+		t.Error("still a draft")
+	}
+	if !strings.HasPrefix(after.Body, "Dear reviewers,\r\n\r\n<!-- ralph:island:start ") || !strings.HasSuffix(after.Body, "-->\n\nPS: <!-- keep -->  ") {
+		t.Errorf("people's text changed:\n%q", after.Body)
+	}
+	if strings.Contains(after.Body, "I was here") || !strings.Contains(after.Body, "- [x] T2 Do step 2\n") || !strings.Contains(after.Body, fmt.Sprintf("\n\nCloses #%d\n", w.issue)) {
+		t.Errorf("island:\n%s", after.Body)
+	}
+	if after.Title != got.Title {
+		t.Errorf("title changed to %q", after.Title)
+	}
+}
+
+// TestFinishLeavesOthersAlone: an incomplete end leaves the draft one; a draft
+// that a person wants back stays one.
+func TestFinishLeavesOthersAlone(t *testing.T) {
+	t.Parallel()
+	w, p, pr, v := started(t)
+	ctx := t.Context()
+	v.End = run.EndMaxIterations
+	if got := get[ghapp.PR](t)(p.Finish(ctx, pr.Number, v)); !got.Draft || !w.pr(t, pr.Number).Draft {
+		t.Error("unfinished work was marked ready")
+	}
+	v.End = run.EndAllTasksComplete
+	get[ghapp.PR](t)(p.Finish(ctx, pr.Number, v))
+
+	// A repeated Finish that finds a draft must not force it.
+	w.draftAgain(t, pr.NodeID)
+	before := w.app.Calls().GraphQL
+	if got := get[ghapp.PR](t)(p.Finish(ctx, pr.Number, v)); !got.Draft {
+		t.Errorf("pull request = %+v", got)
+	}
+	if n := w.app.Calls().GraphQL - before; n != 0 {
+		t.Errorf("%d mutations against a person's will", n)
+	}
+}
+
+// draftAgain makes a pull request a draft, as a person.
+func (w *world) draftAgain(t *testing.T, nodeID string) {
+	t.Helper()
+	query := fmt.Sprintf(`{"query":"mutation { convertPullRequestToDraft(input: {pullRequestId: \"%s\"}) { pullRequest { isDraft } } }"}`, nodeID)
+	req := get[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodPost, w.URL()+"/api/graphql", strings.NewReader(query)))
+	req.Header.Set("Authorization", "bearer "+w.walt.Token)
+	resp := get[*http.Response](t)(http.DefaultClient.Do(req))
+	body := get[[]byte](t)(io.ReadAll(resp.Body))
+	check(t, resp.Body.Close())
+	if !strings.Contains(string(body), `"isDraft":true`) {
+		t.Fatalf("convert to draft: %s", body)
+	}
+}
+
+func TestClosedPullRequest(t *testing.T) {
+	t.Parallel()
+	w, p, pr, v := started(t)
+	check(t, w.CloseIssue(owner, name, pr.Number, "walt"))
+	for _, number := range []int{0, pr.Number} {
+		got := get[ghapp.PR](t)(p.EnsurePR(t.Context(), number, v))
+		if got.Number != pr.Number || got.State != "closed" {
+			t.Errorf("beside a closed one: %+v", got)
+		}
+	}
+	v.End = run.EndAllTasksComplete
+	if got := get[ghapp.PR](t)(p.Finish(t.Context(), pr.Number, v)); got.State != "closed" {
+		t.Errorf("pull request = %+v", got)
+	}
+}
+
+func TestForeignPullRequest(t *testing.T) {
+	t.Parallel()
+	w, p, _, v := started(t)
+	// Our own App's pull request, but from another issue's branch.
+	other := w.publisher("r-9")
+	other.Issue = get[ghsim.Issue](t)(w.CreateIssue(owner, name, "walt", "Another", "x")).Number
+	get[publish.Landed](t)(other.Land(t.Context(), w.proposal(t, w.head(t, "main"), 1, file("z", "1"))))
+	foreign := get[ghapp.PR](t)(other.EnsurePR(t.Context(), 0, v))
+	if _, err := p.EnsurePR(t.Context(), foreign.Number, v); !errors.Is(err, publish.ErrForeignPR) {
+		t.Errorf("ensure: %v", err)
+	}
+	if _, _, err := p.UpdatePR(t.Context(), foreign.Number, v); !errors.Is(err, publish.ErrForeignPR) {
+		t.Errorf("update: %v", err)
+	}
+}
+
+// TestFullDescription is H7: people's own text leaves less and less room.
+func TestFullDescription(t *testing.T) {
+	t.Parallel()
+	w, p, pr, v := started(t)
+	for i := range 200 {
+		v.Tasks = append(v.Tasks, run.Task{ID: fmt.Sprintf("T%d", i+3), Title: strings.Repeat("long ", 60), Status: run.TaskOpen})
+	}
+	v.Learnings = strings.Repeat("- learnt\n", 1000)
+	for _, theirs := range []string{"", strings.Repeat("é", 20_000), strings.Repeat("t", 55_000), strings.Repeat("t", 63_000)} {
+		check(t, w.EditIssue(owner, name, pr.Number, "walt", "", theirs+"\n"+pr.Body))
+		got, changed, err := p.UpdatePR(t.Context(), pr.Number, v)
+		if err != nil || !changed {
+			t.Fatalf("%d bytes of theirs: changed = %t, %v", len(theirs), changed, err)
+		}
+		if !strings.HasPrefix(got.Body, theirs) || !strings.Contains(got.Body, "1 of 202 tasks") {
+			t.Errorf("%d bytes of theirs: the essential is missing", len(theirs))
+		}
+		if _, changed, err := p.UpdatePR(t.Context(), pr.Number, v); err != nil || changed {
+			t.Errorf("%d bytes of theirs: again: changed = %t, %v", len(theirs), changed, err)
+		}
+	}
+	check(t, w.EditIssue(owner, name, pr.Number, "walt", "", strings.Repeat("t", 65_500)))
+	before := w.patches()
+	if _, _, err := p.UpdatePR(t.Context(), pr.Number, v); !errors.Is(err, publish.ErrNoRoom) || w.patches() != before {
+		t.Errorf("no room: %v", err)
+	}
+}
+
+func TestSaying(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx, p := t.Context(), w.publisher("")
+	first := get[string](t)(p.CommentRefusal(ctx, "tia", "triage"))
+	if again := get[string](t)(p.CommentRefusal(ctx, "Tia", "triage")); again != first || first == "" {
+		t.Errorf("refused at %q, then %q", first, again)
+	}
+	get[string](t)(p.CommentRefusal(ctx, "rex", "read"))
+	get[string](t)(p.CommentEmptyBody(ctx))
+	comments := get[ghsim.Issue](t)(w.Sim.Issue(owner, name, w.issue)).Comments
+	if len(comments) != 3 {
+		t.Fatalf("%d comments, want 3", len(comments))
+	}
+	if body := comments[0].Body; !strings.Contains(body, "`tia` has the role `triage`") || !strings.Contains(body, "write, maintain or admin") {
+		t.Errorf("refusal:\n%s", body)
+	}
+	if body := comments[2].Body; !strings.Contains(body, "no text to work from") {
+		t.Errorf("empty body:\n%s", body)
+	}
+}
+
+func TestTexts(t *testing.T) {
+	t.Parallel()
+	evil := publish.RefusalText("x` @org/team <b>", "none")
+	if strings.Contains(evil, "@org") || !strings.Contains(evil, "has no role in this repository") || strings.Count(evil, "`")%2 != 0 {
+		t.Errorf("refusal:\n%s", evil)
+	}
+	v := publish.View{IssueNumber: 7, End: run.EndFailed, Note: "@all credit is used up <img src=x>", Tasks: []run.Task{{Status: run.TaskDone}, {Status: run.TaskOpen}, {Status: run.TaskSkipped}}}
+	got := publish.EndedText(v, 8)
+	for _, want := range []string{"Stopped because of a failure", "1 of 2 tasks are done.", "The work is in #8.", "> @\u200ball credit is used up \\<img", "Once the cause is mended"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in:\n%s", want, got)
+		}
+	}
+	v.End, v.Note = run.EndRalphDone, ""
+	if got := publish.EndedText(v, 0); strings.Contains(got, "To go on") || strings.Contains(got, "#") {
+		t.Errorf("complete:\n%s", got)
+	}
+	for _, end := range run.EndReasons() {
+		v.End = end
+		if got := publish.EndedText(v, 1); !end.Complete() && !strings.Contains(got, "#7") {
+			t.Errorf("%s says nothing about going on:\n%s", end, got)
+		}
+	}
+}
