@@ -8,7 +8,7 @@
 #
 # An image that was made from the same content is left as it is. busybox comes
 # from Debian's busybox-static, which is installed where we may and it is
-# missing. Takes a second, three with Go.
+# missing. Takes a few seconds.
 set -eu
 
 say() { printf '%s\n' "test-image: $*" >&2; }
@@ -117,7 +117,7 @@ fill() {
 	cp -L "$ca_bundle" "$root$ca_bundle"
 	printf 'root:x:0:0:root:/:/bin/sh\nagent:x:1000:1000:agent:/home/agent:/bin/bash\n' >"$root/etc/passwd"
 	printf 'root:x:0:\nagent:x:1000:\n' >"$root/etc/group"
-	printf 'passwd: files\ngroup: files\nhosts: files\n' >"$root/etc/nsswitch.conf"
+	printf 'passwd: files\ngroup: files\nhosts: files dns\n' >"$root/etc/nsswitch.conf"
 }
 
 import() {
