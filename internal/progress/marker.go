@@ -45,9 +45,10 @@ func (d *Doc) statusLines() []line {
 	if i < 0 {
 		return nil
 	}
+	body, end := d.heads[i].body, d.sectionEnd(i)
 	var out []line
 	for _, l := range d.prose {
-		if l.top && l.start >= d.heads[i].body && l.stop <= d.sectionEnd(i) && l.start < l.stop {
+		if l.top && l.start >= body && l.stop <= end && l.start < l.stop {
 			out = append(out, l)
 		}
 	}
