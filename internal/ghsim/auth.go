@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -168,10 +169,7 @@ func (s *Sim) mint(in *installation, repos []*repo, permissions map[string]strin
 		t.repos = repos
 	}
 	if permissions == nil {
-		t.permissions = map[string]string{}
-		for k, v := range in.app.permissions {
-			t.permissions[k] = v
-		}
+		t.permissions = maps.Clone(in.app.permissions)
 	}
 	t.permissions["metadata"] = "read"
 	t.value = s.tokenValue(in, t)

@@ -1,6 +1,7 @@
 package ghsim
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 )
@@ -38,6 +39,9 @@ func (e *Error) Error() string {
 	}
 	return strings.Join(parts, ": ")
 }
+
+// errClosed ends the waiting of those who wait for a Sim that is closed.
+var errClosed = errors.New("ghsim: closed")
 
 func notFound() error { return &Error{Status: http.StatusNotFound, Message: "Not Found"} }
 

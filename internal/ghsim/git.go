@@ -139,7 +139,7 @@ func initStore(ctx context.Context, git, dir, defaultBranch string) (*gitStore, 
 [core]
 	logAllRefUpdates = false
 `
-	f, err := os.OpenFile(filepath.Join(dir, "config"), os.O_APPEND|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, "config"), os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // of the repository just made
 	if err != nil {
 		return nil, fmt.Errorf("configure repository: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -386,12 +387,10 @@ func gitObjectFields[T any](repository func(T) *repo, oid func(T) string, prefix
 	}
 }
 
-func merged(maps ...map[string]resolver) map[string]resolver {
+func merged(parts ...map[string]resolver) map[string]resolver {
 	all := map[string]resolver{}
-	for _, m := range maps {
-		for k, v := range m {
-			all[k] = v
-		}
+	for _, m := range parts {
+		maps.Copy(all, m)
 	}
 	return all
 }

@@ -2,6 +2,7 @@ package ghsim_test
 
 import (
 	"encoding/base64"
+	"maps"
 	"strconv"
 	"strings"
 	"testing"
@@ -127,9 +128,7 @@ func TestCommitsThatAreRefused(t *testing.T) {
 				"branch": m{"repositoryNameWithOwner": "acme/widgets", "branchName": "ralph/1"}, "expectedHeadOid": head,
 				"message": m{"headline": "x"}, "fileChanges": m{"additions": []any{file("x", "")}},
 			}
-			for k, v := range tt.change {
-				input[k] = v
-			}
+			maps.Copy(input, tt.change)
 			data, problem := w.query(t, tt.token, commitQuery, m{"input": input})
 			text, _ := problem["message"].(string)
 			kind, _ := problem["type"].(string)

@@ -716,10 +716,7 @@ func (s *Sim) getDelivery(c *call) (int, any, error) {
 }
 
 func (s *Sim) postAttempt(c *call) (int, any, error) {
-	if _, err := s.redeliver(c.who.app.hook, int64(c.num("delivery_id"))); err != nil {
-		return 0, nil, err
-	}
-	return http.StatusAccepted, obj{}, nil
+	return http.StatusAccepted, obj{}, s.redeliver(c.who.app.hook, int64(c.num("delivery_id")))
 }
 
 func (s *Sim) getApp(c *call) (int, any, error) {

@@ -34,10 +34,11 @@ func refused(t *testing.T, err error, status int, text string) {
 		t.Errorf("got %v, want a refusal with %d %q", err, status, text)
 		return
 	}
-	all := e.Message
+	parts := []string{e.Message}
 	for _, f := range e.Errors {
-		all += "\n" + f.Resource + " " + f.Field + " " + f.Code + " " + f.Message
+		parts = append(parts, f.Resource+" "+f.Field+" "+f.Code+" "+f.Message)
 	}
+	all := strings.Join(parts, "\n")
 	if e.Response.StatusCode != status || !strings.Contains(all, text) {
 		t.Errorf("refused with %d %q, want %d %q", e.Response.StatusCode, all, status, text)
 	}
@@ -620,7 +621,7 @@ func TestReviews(t *testing.T) {
 			} `graphql:"pullRequest(number:$number)"`
 		} `graphql:"repository(owner:$owner,name:$name)"`
 	}
-	vars := map[string]any{"owner": githubv4.String(owner), "name": githubv4.String(name), "number": githubv4.Int(pr.GetNumber())} //nolint:gosec // a small number
+	vars := map[string]any{"owner": githubv4.String(owner), "name": githubv4.String(name), "number": githubv4.Int(pr.GetNumber())}
 	check(t, w.ql.Query(ctx, &q, vars))
 	threads := q.Repository.PullRequest.ReviewThreads.Nodes
 	if len(threads) != 1 || threads[0].IsResolved || threads[0].Comments.TotalCount != 2 {

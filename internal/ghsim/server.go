@@ -2,6 +2,7 @@ package ghsim
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -259,7 +260,7 @@ func (s *Sim) serveAPI(w http.ResponseWriter, r *http.Request, kind, path string
 	entry := Call{Kind: kind, Method: r.Method, Route: "unknown", Path: path, Purpose: r.Header.Get("X-Ralph-Purpose")}
 	// What was begun is finished, whether or not the caller waits for it: a ref
 	// never moves without the events that follow from it.
-	c := &call{Request: r.WithContext(s.life), body: body, header: http.Header{}}
+	c := &call{Request: r.WithContext(context.WithoutCancel(r.Context())), body: body, header: http.Header{}}
 	target := path
 	if kind == "graphql" {
 		operation, field := s.gql.field(body)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,17 +51,6 @@ func (s *Sim) userJSON(u *user) any {
 		"starred_url": url + "/starred{/owner}{/repo}", "subscriptions_url": url + "/subscriptions", "organizations_url": url + "/orgs",
 		"repos_url": url + "/repos", "events_url": url + "/events{/privacy}", "received_events_url": url + "/received_events",
 	}
-}
-
-// usersJSON is a list of one user, or of none.
-func (s *Sim) usersJSON(us ...*user) []any {
-	list := []any{}
-	for _, u := range us {
-		if u != nil {
-			list = append(list, s.userJSON(u))
-		}
-	}
-	return list
 }
 
 // repoJSON is a whole repository; permissions are those of the caller where
@@ -249,13 +239,11 @@ func (s *Sim) pullJSON(r *repo, i *issue, whole bool) obj {
 	for _, t := range p.threads {
 		comments += len(t.comments)
 	}
-	for k, v := range (obj{
+	maps.Copy(o, obj{
 		"merged": p.merged, "mergeable": mergeable, "rebaseable": mergeable, "mergeable_state": state, "merged_by": s.userJSON(p.mergedBy),
 		"comments": len(i.comments), "review_comments": comments, "maintainer_can_modify": false,
 		"commits": len(p.commits), "additions": additions, "deletions": deletions, "changed_files": files,
-	}) {
-		o[k] = v
-	}
+	})
 	return o
 }
 

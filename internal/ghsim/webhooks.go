@@ -164,18 +164,17 @@ func (s *Sim) push(h *hook, d *Delivery) {
 }
 
 // redeliver sends a delivery again, under the GUID of the event.
-func (s *Sim) redeliver(h *hook, id int64) (*Delivery, error) {
+func (s *Sim) redeliver(h *hook, id int64) error {
 	at := slices.IndexFunc(h.log, func(d *Delivery) bool { return d.ID == id })
 	if at < 0 {
-		return nil, notFound()
+		return notFound()
 	}
 	old := h.log[at]
-	d := &Delivery{
+	s.push(h, &Delivery{
 		ID: s.nextID(), GUID: old.GUID, AppID: old.AppID, Event: old.Event, Action: old.Action, Redelivery: true,
 		InstallationID: old.InstallationID, RepositoryID: old.RepositoryID, Payload: old.Payload,
-	}
-	s.push(h, d)
-	return d, nil
+	})
+	return nil
 }
 
 // newHook starts the goroutine that delivers an App's webhooks.
@@ -187,9 +186,7 @@ func (s *Sim) newHook(a *app, url, secret string) *hook {
 		Transport:     &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	s.work.Add(1)
-	go func() {
-		defer s.work.Done()
+	s.work.Go(func() {
 		for {
 			d, url, secret := s.nextDelivery(h)
 			if d == nil {
@@ -201,7 +198,7 @@ func (s *Sim) newHook(a *app, url, secret string) *hook {
 			s.settle()
 			s.mu.Unlock()
 		}
-	}()
+	})
 	return h
 }
 
@@ -254,7 +251,7 @@ func (s *Sim) WaitIdle(ctx context.Context) error {
 	case <-c:
 		return nil
 	case <-s.life.Done():
-		return fmt.Errorf("wait for webhooks: %w", context.Cause(s.life))
+		return errClosed
 	case <-ctx.Done():
 		return fmt.Errorf("wait for webhooks: %w", context.Cause(ctx))
 	}

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -69,7 +70,7 @@ var load = sync.OnceValues(func() (*descriptions, error) {
 	}
 	text := ghsim.Schema()
 	if path := os.Getenv("RALPH_GRAPHQL_SCHEMA"); path != "" {
-		b, err := os.ReadFile(path) //nolint:gosec // named by whoever runs the tests
+		b, err := os.ReadFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("RALPH_GRAPHQL_SCHEMA: %w", err)
 		}
@@ -86,7 +87,7 @@ var load = sync.OnceValues(func() (*descriptions, error) {
 // committed part of it.
 func openAPI() ([]byte, error) {
 	if path := os.Getenv("RALPH_OPENAPI"); path != "" {
-		b, err := os.ReadFile(path) //nolint:gosec // named by whoever runs the tests
+		b, err := os.ReadFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("RALPH_OPENAPI: %w", err)
 		}
@@ -223,11 +224,7 @@ func (v *Validator) allowsRefused() bool {
 func (v *Validator) Seen() map[string]int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	out := map[string]int{}
-	for k, n := range v.seen {
-		out[k] = n
-	}
-	return out
+	return maps.Clone(v.seen)
 }
 
 func (v *Validator) report(format string, args ...any) {
@@ -373,9 +370,7 @@ func short(err error) string {
 }
 
 func copyAnswer(w http.ResponseWriter, rec *httptest.ResponseRecorder) {
-	for k, vs := range rec.Header() {
-		w.Header()[k] = vs
-	}
+	maps.Copy(w.Header(), rec.Header())
 	w.WriteHeader(rec.Code)
 	if rec.Code != http.StatusNoContent && rec.Code != http.StatusNotModified {
 		_, _ = w.Write(rec.Body.Bytes()) // the caller went away: nothing to tell it
@@ -460,7 +455,8 @@ func Start(t testing.TB, o ghsim.Options) (*ghsim.Sim, *Validator) {
 		t.Fatalf("ghsim: %v", err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		// The test's own context has ended by now.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
 		defer cancel()
 		if err := sim.Close(ctx); err != nil {
 			t.Errorf("close ghsim: %v", err)

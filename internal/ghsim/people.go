@@ -1,0 +1,217 @@
+package ghsim
+
+import (
+	"cmp"
+	"errors"
+)
+
+// as runs f with somebody, a repository and an issue looked up. What a bot may
+// do is not asked: its App's permissions are for the APIs.
+func (s *Sim) as(login, owner, name string, number int, least Role, f func(r *repo, i *issue, by author) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u, err := s.userByLogin(login)
+	if err != nil {
+		return err
+	}
+	r, err := s.repoByName(owner, name)
+	if err != nil {
+		return err
+	}
+	if err := may(r, u, least); err != nil {
+		return err
+	}
+	var i *issue
+	if number != 0 {
+		if r, i, err = s.issueByNumber(owner, name, number); err != nil {
+			return err
+		}
+	}
+	return f(r, i, author{user: u, via: u.app})
+}
+
+// CreateIssue opens an issue as a person.
+func (s *Sim) CreateIssue(owner, name, login, title, body string, labels ...string) (Issue, error) {
+	var out Issue
+	err := s.as(login, owner, name, 0, RoleRead, func(r *repo, _ *issue, by author) error {
+		if r.role(by.user).rank() < RoleTriage.rank() {
+			labels = nil // GitHub drops them without a word
+		}
+		i, err := s.newIssue(r, by, title, body, labels)
+		if err == nil {
+			out = s.issueOut(r, i)
+		}
+		return err
+	})
+	return out, err
+}
+
+// AddLabel puts a label on an issue or pull request as a person, who needs the
+// triage role; a label that is not there yet is made.
+func (s *Sim) AddLabel(owner, name string, number int, login, label string) error {
+	return s.as(login, owner, name, number, RoleTriage, func(r *repo, i *issue, by author) error {
+		return s.addLabels(r, i, by, []string{label})
+	})
+}
+
+// RemoveLabel takes a label off as a person.
+func (s *Sim) RemoveLabel(owner, name string, number int, login, label string) error {
+	return s.as(login, owner, name, number, RoleTriage, func(r *repo, i *issue, by author) error {
+		return s.removeLabel(r, i, by, label)
+	})
+}
+
+// Comment comments as a person.
+func (s *Sim) Comment(owner, name string, number int, login, body string) (Comment, error) {
+	var out Comment
+	err := s.as(login, owner, name, number, RoleRead, func(r *repo, i *issue, by author) error {
+		c, err := s.newComment(r, i, by, body)
+		if err == nil {
+			out = commentOut(c)
+		}
+		return err
+	})
+	return out, err
+}
+
+// EditIssue changes title and body of an issue or pull request as its author
+// or somebody with the write role; empty strings leave them.
+func (s *Sim) EditIssue(owner, name string, number int, login, title, body string) error {
+	return s.as(login, owner, name, number, RoleRead, func(r *repo, i *issue, by author) error {
+		if by.user != i.user {
+			if err := may(r, by.user, RoleWrite); err != nil {
+				return err
+			}
+		}
+		var newTitle, newBody *string
+		if title != "" {
+			newTitle = &title
+		}
+		if body != "" {
+			newBody = &body
+		}
+		return s.editIssue(r, i, by, newTitle, newBody)
+	})
+}
+
+// CloseIssue closes an issue or pull request as its author or somebody with
+// the triage role.
+func (s *Sim) CloseIssue(owner, name string, number int, login string) error {
+	return s.setStateAs(owner, name, number, login, true)
+}
+
+// ReopenIssue opens a closed issue or pull request again.
+func (s *Sim) ReopenIssue(owner, name string, number int, login string) error {
+	return s.setStateAs(owner, name, number, login, false)
+}
+
+func (s *Sim) setStateAs(owner, name string, number int, login string, closed bool) error {
+	return s.as(login, owner, name, number, RoleRead, func(r *repo, i *issue, by author) error {
+		if by.user != i.user {
+			if err := may(r, by.user, RoleTriage); err != nil {
+				return err
+			}
+		}
+		return s.setState(r, i, by, closed, "")
+	})
+}
+
+// Push commits and pushes to a branch as a person, and returns the commit. It
+// is not signed.
+func (s *Sim) Push(owner, name, branch, login string, o PushOptions) (string, error) {
+	var oid string
+	err := s.as(login, owner, name, 0, RoleWrite, func(r *repo, _ *issue, by author) error {
+		old, err := r.git.branch(s.life, branch)
+		if errors.Is(err, errNoObject) {
+			old = zeroOID
+		} else if err != nil {
+			return err
+		}
+		parent := old
+		if old == zeroOID || o.Force {
+			if parent, err = r.git.resolveCommit(s.life, cmp.Or(o.From, r.def)); errors.Is(err, errNoObject) {
+				parent = zeroOID // the first commit of an empty repository
+			} else if err != nil {
+				return err
+			}
+		}
+		now := s.now()
+		c := commitObject{Author: by.user.person(now), Committer: by.user.person(now), Message: cmp.Or(o.Message, "Update") + "\n"}
+		base := ""
+		if parent != zeroOID {
+			p, err := r.git.commit(s.life, parent)
+			if err != nil {
+				return err
+			}
+			base, c.Parents = p.Tree, []string{parent}
+		}
+		changes := []change{}
+		var contents [][]byte
+		for _, path := range sortedKeys(o.Files) {
+			mode := modeFile
+			if base != "" {
+				if e, err := r.git.entry(s.life, base, path); err == nil && e.Type == "blob" {
+					mode = e.Mode
+				}
+			}
+			changes = append(changes, change{Mode: mode, Path: path})
+			contents = append(contents, []byte(o.Files[path]))
+		}
+		oids, err := r.git.writeBlobs(s.life, contents...)
+		if err != nil {
+			return err
+		}
+		for i, blob := range oids {
+			changes[i].OID = blob
+		}
+		for _, path := range o.Delete {
+			changes = append(changes, change{Path: path})
+		}
+		if c.Tree, err = r.git.writeTree(s.life, base, changes); err != nil {
+			return err
+		}
+		if oid, err = r.git.writeCommit(s.life, c); err != nil {
+			return err
+		}
+		return s.moveRef(s.life, r, by, "refs/heads/"+branch, oid, old)
+	})
+	return oid, err
+}
+
+// DeleteBranch deletes a branch as a person.
+func (s *Sim) DeleteBranch(owner, name, branch, login string) error {
+	return s.as(login, owner, name, 0, RoleWrite, func(r *repo, _ *issue, by author) error {
+		old, err := r.git.branch(s.life, branch)
+		if err != nil {
+			return err
+		}
+		return s.moveRef(s.life, r, by, "refs/heads/"+branch, zeroOID, old)
+	})
+}
+
+// Review reviews a pull request as a person. State is APPROVED,
+// CHANGES_REQUESTED or COMMENTED.
+func (s *Sim) Review(owner, name string, number int, login, state, body string, lines ...ReviewLine) (Review, error) {
+	var out Review
+	err := s.as(login, owner, name, number, RoleRead, func(r *repo, i *issue, by author) error {
+		if i.pull == nil {
+			return notFound()
+		}
+		rv, err := s.newReview(r, i, by, state, body, lines)
+		if err == nil {
+			out = reviewOut(i, rv)
+		}
+		return err
+	})
+	return out, err
+}
+
+// Merge merges a pull request as a person.
+func (s *Sim) Merge(owner, name string, number int, login string) error {
+	return s.as(login, owner, name, number, RoleWrite, func(r *repo, i *issue, by author) error {
+		if i.pull == nil {
+			return notFound()
+		}
+		return s.merge(s.life, r, i, by, "merge", "")
+	})
+}

@@ -1,0 +1,359 @@
+package ghsim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+)
+
+// Issue reads an issue; for a pull request see PR.
+func (s *Sim) Issue(owner, name string, number int) (Issue, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, i, err := s.issueByNumber(owner, name, number)
+	if err != nil {
+		return Issue{}, err
+	}
+	return s.issueOut(r, i), nil
+}
+
+// Issues lists the issues of a repository, pull requests among them, by number.
+func (s *Sim) Issues(owner, name string) ([]Issue, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.repoByName(owner, name)
+	if err != nil {
+		return nil, err
+	}
+	list := []Issue{}
+	for _, i := range r.issues {
+		list = append(list, s.issueOut(r, i))
+	}
+	return list, nil
+}
+
+// PR reads a pull request.
+func (s *Sim) PR(owner, name string, number int) (PR, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, i, err := s.issueByNumber(owner, name, number)
+	if err != nil {
+		return PR{}, err
+	}
+	if i.pull == nil {
+		return PR{}, notFound()
+	}
+	return s.prOut(r, i)
+}
+
+// PRs lists the pull requests of a repository by number.
+func (s *Sim) PRs(owner, name string) ([]PR, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.repoByName(owner, name)
+	if err != nil {
+		return nil, err
+	}
+	list := []PR{}
+	for _, i := range r.issues {
+		if i.pull == nil {
+			continue
+		}
+		pr, err := s.prOut(r, i)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, pr)
+	}
+	return list, nil
+}
+
+// BranchCommits lists the commits of a branch newest first: those that the
+// default branch does not have, or all where it is the default branch.
+func (s *Sim) BranchCommits(owner, name, branch string) ([]Commit, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.repoByName(owner, name)
+	if err != nil {
+		return nil, err
+	}
+	tip, err := r.git.branch(s.life, branch)
+	if err != nil {
+		return nil, err
+	}
+	var exclude []string
+	if branch != r.def {
+		def, err := r.git.branch(s.life, r.def)
+		if err != nil {
+			return nil, err
+		}
+		exclude = append(exclude, def)
+	}
+	commits, err := r.git.log(s.life, tip, 0, exclude...)
+	if err != nil {
+		return nil, err
+	}
+	list := []Commit{}
+	for _, c := range commits {
+		list = append(list, commitOut(r, c))
+	}
+	return list, nil
+}
+
+// Branches maps the branches of a repository to their tips.
+func (s *Sim) Branches(owner, name string) (map[string]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.repoByName(owner, name)
+	if err != nil {
+		return nil, err
+	}
+	refs, err := r.git.refs(s.life, "refs/heads/")
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for _, ref := range refs {
+		out[strings.TrimPrefix(ref.Name, "refs/heads/")] = ref.OID
+	}
+	return out, nil
+}
+
+// File reads a file at a branch, tag or commit. The error wraps fs.ErrNotExist
+// where there is none.
+func (s *Sim) File(owner, name, ref, path string) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.repoByName(owner, name)
+	if err != nil {
+		return nil, err
+	}
+	oid, err := r.git.resolveCommit(s.life, ref)
+	if err != nil {
+		return nil, notExist(err)
+	}
+	e, err := r.git.entry(s.life, oid, path)
+	if err != nil {
+		return nil, notExist(err)
+	}
+	_, _, data, err := r.git.object(s.life, e.OID, "blob")
+	return data, notExist(err)
+}
+
+// Files lists every file at a branch, tag or commit with its mode ("100644").
+func (s *Sim) Files(owner, name, ref string) (map[string]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.repoByName(owner, name)
+	if err != nil {
+		return nil, err
+	}
+	oid, err := r.git.resolveCommit(s.life, ref)
+	if err != nil {
+		return nil, notExist(err)
+	}
+	entries, err := r.git.tree(s.life, oid, true)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for _, e := range entries {
+		if e.Type != "tree" {
+			out[e.Path] = e.Mode
+		}
+	}
+	return out, nil
+}
+
+// notExist lets callers ask with fs.ErrNotExist.
+func notExist(err error) error {
+	if errors.Is(err, errNoObject) {
+		return fmt.Errorf("%w: %w", err, fs.ErrNotExist)
+	}
+	return err
+}
+
+// CheckRuns lists the check runs of a repository in the order they were made.
+func (s *Sim) CheckRuns(owner, name string) ([]CheckRun, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.repoByName(owner, name)
+	if err != nil {
+		return nil, err
+	}
+	list := []CheckRun{}
+	for _, c := range r.checks {
+		list = append(list, CheckRun{ID: c.id, Name: c.name, HeadOID: c.headOID, Status: c.status, Conclusion: c.conclusion, Title: c.title, Summary: c.summary, Text: c.text})
+	}
+	return list, nil
+}
+
+// Deliveries lists the webhooks of an App in the order they were caused.
+func (s *Sim) Deliveries(appID int64) ([]Delivery, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, err := s.appByID(appID)
+	if err != nil {
+		return nil, err
+	}
+	list := []Delivery{}
+	for _, d := range a.hook.log {
+		list = append(list, *d)
+	}
+	return list, nil
+}
+
+// AllDeliveries lists the webhooks of every App.
+func (s *Sim) AllDeliveries() []Delivery {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := []Delivery{}
+	for _, h := range s.hooks {
+		for _, d := range h.log {
+			list = append(list, *d)
+		}
+	}
+	return list
+}
+
+// Redeliver sends a webhook again, with the GUID it had.
+func (s *Sim) Redeliver(appID, deliveryID int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, err := s.appByID(appID)
+	if err != nil {
+		return err
+	}
+	return s.redeliver(a.hook, deliveryID)
+}
+
+// CallCounts counts the calls by route ("GET /repos/{owner}/{repo}",
+// "mutation createCommitOnBranch").
+func (s *Sim) CallCounts() map[string]int {
+	out := map[string]int{}
+	for _, c := range s.Calls() {
+		key := c.Route
+		if c.Kind == "rest" {
+			key = c.Method + " " + c.Route
+		}
+		out[key]++
+	}
+	return out
+}
+
+func (s *Sim) issueOut(r *repo, i *issue) Issue {
+	prefix := "I"
+	if i.pull != nil {
+		prefix = "PR"
+	}
+	out := Issue{
+		ID: i.id, NodeID: nodeID(prefix, i.id), Number: i.number, Title: i.title, Body: i.body, User: i.user.login, State: i.state(), URL: s.issuePage(r, i),
+		Labels: []string{}, Comments: []Comment{}, Reactions: reactionsOut(i.reactions), IsPull: i.pull != nil,
+	}
+	for _, l := range i.labels {
+		out.Labels = append(out.Labels, l.name)
+	}
+	for _, c := range i.comments {
+		out.Comments = append(out.Comments, commentOut(c))
+	}
+	return out
+}
+
+func reactionsOut(rs []*reaction) []Reaction {
+	list := []Reaction{}
+	for _, r := range rs {
+		list = append(list, Reaction{User: r.user.login, Content: r.content})
+	}
+	return list
+}
+
+func commentOut(c *comment) Comment {
+	return Comment{ID: c.id, User: c.user.login, Body: c.body, Created: c.created, Updated: c.updated, Reactions: reactionsOut(c.reactions)}
+}
+
+func reviewOut(i *issue, rv *review) Review {
+	out := Review{ID: rv.id, User: rv.user.login, State: rv.state, Body: rv.body, Lines: []ReviewLine{}}
+	for _, t := range i.pull.threads {
+		for _, c := range t.comments {
+			if c.review == rv {
+				out.Lines = append(out.Lines, ReviewLine{Path: t.path, Line: t.line, Body: c.body, User: c.user.login, Resolved: t.resolved != nil})
+			}
+		}
+	}
+	return out
+}
+
+func commitOut(r *repo, c *commitObject) Commit {
+	return Commit{
+		OID: c.OID, Tree: c.Tree, Parents: append([]string{}, c.Parents...), Subject: c.subject(), Body: c.body(), Verified: r.signed[c.OID] != nil,
+		Author: c.Author.Name, AuthorEmail: c.Author.Email, Committed: c.Committer.When,
+	}
+}
+
+func (s *Sim) prOut(r *repo, i *issue) (PR, error) {
+	p := i.pull
+	commits, err := s.pullCommits(s.life, r, p)
+	if err != nil {
+		return PR{}, err
+	}
+	out := PR{
+		Issue: s.issueOut(r, i), Draft: p.draft, Merged: p.merged, Head: p.head, HeadOID: p.headOID, Base: p.base, BaseOID: p.baseOID,
+		Commits: []Commit{}, Reviews: []Review{},
+	}
+	for _, c := range commits {
+		out.Commits = append(out.Commits, commitOut(r, c))
+	}
+	for _, rv := range p.reviews {
+		out.Reviews = append(out.Reviews, reviewOut(i, rv))
+	}
+	return out, nil
+}
+
+// Operation is one REST operation that is served.
+type Operation struct{ Method, Template string }
+
+// Operations lists what the REST API serves. The trimmed OpenAPI description is
+// made from it.
+func Operations() []Operation {
+	var ops []Operation
+	for _, r := range new(Sim).restRoutes() {
+		ops = append(ops, Operation{r.method, r.template})
+	}
+	return ops
+}
+
+// Until waits for a condition, which is asked again after every call to the
+// APIs and to git, and after every webhook. It returns the context's cause
+// where that ends first.
+func (s *Sim) Until(ctx context.Context, condition func() bool) error {
+	for {
+		s.mu.Lock()
+		changed := s.changed
+		s.mu.Unlock()
+		if condition() {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("ghsim: wait: %w", context.Cause(ctx))
+		case <-s.life.Done():
+			return errClosed
+		}
+	}
+}
+
+// stir wakes those who wait for a change.
+func (s *Sim) stir() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// record writes the call log.
+func (s *Sim) record(c Call) {
+	c.At = s.now()
+	s.calls = append(s.calls, c)
+	s.stir()
+}

@@ -1,0 +1,337 @@
+package ghsim
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+
+// CreateUser makes a person.
+func (s *Sim) CreateUser(login string) (User, error) { return s.createAccount(login, "User") }
+
+// CreateOrg makes an organization, which owns repositories and does nothing
+// itself.
+func (s *Sim) CreateOrg(login string) (User, error) { return s.createAccount(login, "Organization") }
+
+func (s *Sim) createAccount(login, kind string) (User, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !validName.MatchString(login) {
+		return User{}, invalid("User", "login", "invalid", "")
+	}
+	if s.users[strings.ToLower(login)] != nil {
+		return User{}, invalid("User", "login", "already_exists", "")
+	}
+	u := &user{id: s.nextID(), login: login, kind: kind}
+	u.token = fmt.Sprintf("ghp_%x", randomBytes(18))
+	s.users[strings.ToLower(login)] = u
+	return User{ID: u.id, Login: u.login, Token: u.token}, nil
+}
+
+// CreateRepo makes a repository; the owner is made where there is none.
+func (s *Sim) CreateRepo(owner, name string, o RepoOptions) (Repo, error) {
+	if !validName.MatchString(owner) || !validName.MatchString(name) || strings.HasSuffix(name, ".git") {
+		return Repo{}, invalid("Repository", "name", "invalid", owner+"/"+name)
+	}
+	if !s.known(owner) {
+		if _, err := s.CreateUser(owner); err != nil {
+			return Repo{}, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u, err := s.userByLogin(owner)
+	if err != nil {
+		return Repo{}, err
+	}
+	if s.repos[strings.ToLower(owner+"/"+name)] != nil {
+		return Repo{}, invalid("Repository", "name", "custom", "name already exists on this account")
+	}
+	def := cmp.Or(o.DefaultBranch, "main")
+	git, err := initStore(s.life, s.git, filepath.Join(s.dir, owner, name+".git"), def)
+	if err != nil {
+		return Repo{}, err
+	}
+	now := s.now()
+	r := &repo{
+		id: s.nextID(), owner: u, name: name, description: o.Description, private: o.Private, def: def,
+		grants: map[int64]grant{}, git: git, signed: map[string]*user{}, created: now, pushed: now, updated: now,
+	}
+	s.repos[strings.ToLower(owner+"/"+name)] = r
+	if err := s.seed(r, o); err != nil {
+		return Repo{}, err
+	}
+	return s.repoOut(r), nil
+}
+
+func (s *Sim) known(login string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.users[strings.ToLower(login)] != nil
+}
+
+// seed makes the first commit of a repository.
+func (s *Sim) seed(r *repo, o RepoOptions) error {
+	type file struct {
+		mode string
+		data []byte
+	}
+	files := map[string]file{}
+	for path, text := range o.Files {
+		mode := modeFile
+		if slices.Contains(o.Executables, path) {
+			mode = modeExec
+		}
+		files[path] = file{mode, []byte(text)}
+	}
+	if o.Dir != "" {
+		err := filepath.WalkDir(o.Dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if d.IsDir() {
+				if d.Name() == ".git" {
+					return filepath.SkipDir
+				}
+				return nil
+			}
+			rel, err := filepath.Rel(o.Dir, path)
+			if err != nil {
+				return err
+			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			f := file{mode: modeFile}
+			switch {
+			case d.Type()&fs.ModeSymlink != 0:
+				target, err := os.Readlink(path)
+				if err != nil {
+					return err
+				}
+				f = file{modeLink, []byte(target)}
+			case d.Type().IsRegular():
+				if info.Mode()&0o100 != 0 {
+					f.mode = modeExec
+				}
+				if f.data, err = os.ReadFile(path); err != nil { //nolint:gosec // the caller names the directory
+					return err
+				}
+			default:
+				return nil // neither git nor we store sockets and the like
+			}
+			files[filepath.ToSlash(rel)] = f
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("seed %s: %w", r.fullName(), err)
+		}
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	var changes []change
+	var contents [][]byte
+	for _, path := range sortedKeys(files) {
+		if !validPath(path) {
+			return invalid("Repository", "files", "invalid", path)
+		}
+		changes = append(changes, change{Mode: files[path].mode, Path: path})
+		contents = append(contents, files[path].data)
+	}
+	oids, err := r.git.writeBlobs(s.life, contents...)
+	if err != nil {
+		return err
+	}
+	for i, oid := range oids {
+		changes[i].OID = oid
+	}
+	tree, err := r.git.writeTree(s.life, "", changes)
+	if err != nil {
+		return err
+	}
+	who := r.owner.person(s.now())
+	oid, err := r.git.writeCommit(s.life, commitObject{Tree: tree, Author: who, Committer: who, Message: "Initial commit\n"})
+	if err != nil {
+		return err
+	}
+	return s.moveRef(s.life, r, author{user: r.owner}, "refs/heads/"+r.def, oid, zeroOID)
+}
+
+func (s *Sim) repoOut(r *repo) Repo {
+	return Repo{
+		ID: r.id, NodeID: nodeID("R", r.id), Owner: r.owner.login, Name: r.name, Private: r.private, DefaultBranch: r.def,
+		URL: s.html(r), CloneURL: s.html(r) + ".git", Dir: r.git.dir,
+	}
+}
+
+// SetPermission gives a person a role. roleName is the name of a custom role;
+// empty means that the role is GitHub's own.
+func (s *Sim) SetPermission(owner, name, login string, role Role, roleName ...string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.repoByName(owner, name)
+	if err != nil {
+		return err
+	}
+	u, err := s.userByLogin(login)
+	if err != nil {
+		return err
+	}
+	if !role.valid() {
+		return invalid("Collaborator", "permission", "invalid", string(role))
+	}
+	g := grant{role: role}
+	if len(roleName) > 0 {
+		g.name = roleName[0]
+	}
+	r.grants[u.id] = g
+	return nil
+}
+
+// CreateApp makes a GitHub App.
+func (s *Sim) CreateApp(o AppOptions) (App, error) {
+	if !validName.MatchString(o.Slug) {
+		return App{}, invalid("App", "slug", "invalid", o.Slug)
+	}
+	key, pemBytes, err := appKey(o.PrivateKeyPEM)
+	if err != nil {
+		return App{}, err
+	}
+	owner := cmp.Or(o.Owner, "github")
+	if !s.known(owner) {
+		if _, err := s.CreateOrg(owner); err != nil {
+			return App{}, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	login := o.Slug + "[bot]"
+	if s.users[strings.ToLower(login)] != nil {
+		return App{}, invalid("App", "slug", "already_exists", o.Slug)
+	}
+	ownerUser, err := s.userByLogin(owner)
+	if err != nil {
+		return App{}, err
+	}
+	a := &app{
+		id: s.nextID(), slug: o.Slug, name: o.Slug, owner: ownerUser, key: key, pem: pemBytes, events: append([]string{}, o.Events...), created: s.now(),
+		permissions: map[string]string{"metadata": "read"},
+	}
+	a.clientID = fmt.Sprintf("Iv23%016x", a.id)
+	for k, v := range o.Permissions {
+		if level(v) == 0 {
+			return App{}, invalid("App", "permissions", "invalid", k+": "+v)
+		}
+		a.permissions[k] = v
+	}
+	for _, e := range o.Events {
+		if a.permissions[eventPermission(e)] == "" {
+			return App{}, invalid("App", "default_events", "invalid", "Default events unsupported: "+e)
+		}
+	}
+	a.bot = &user{id: s.nextID(), login: login, kind: "Bot", app: a}
+	s.users[strings.ToLower(login)] = a.bot
+	s.apps = append(s.apps, a)
+	secret := o.WebhookSecret
+	if secret == "" {
+		secret = fmt.Sprintf("%x", randomBytes(20))
+	}
+	a.hook = s.newHook(a, o.HookURL, secret)
+	return App{ID: a.id, Slug: a.slug, ClientID: a.clientID, BotLogin: login, BotID: a.bot.id, PrivateKeyPEM: slices.Clone(pemBytes), WebhookSecret: secret}, nil
+}
+
+func (s *Sim) appByID(id int64) (*app, error) {
+	a, ok := find(s.apps, func(a *app) bool { return a.id == id })
+	if !ok {
+		return nil, &Error{Status: http.StatusNotFound, Message: "Not Found", Detail: fmt.Sprintf("app %d", id)}
+	}
+	return a, nil
+}
+
+// SetHook changes where an App's webhooks go; an empty secret keeps the old one.
+func (s *Sim) SetHook(appID int64, url, secret string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, err := s.appByID(appID)
+	if err != nil {
+		return err
+	}
+	a.hook.url = url
+	a.hook.secret = cmp.Or(secret, a.hook.secret)
+	return nil
+}
+
+// Install installs an App on repositories ("owner/name") of one account, or
+// adds them to the installation it has there.
+func (s *Sim) Install(appID int64, repos ...string) (Installation, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, err := s.appByID(appID)
+	if err != nil {
+		return Installation{}, err
+	}
+	var in *installation
+	fresh := false
+	for _, full := range repos {
+		owner, name, _ := strings.Cut(full, "/")
+		r, err := s.repoByName(owner, name)
+		if err != nil {
+			return Installation{}, err
+		}
+		if in == nil {
+			var ok bool
+			if in, ok = find(a.installs, func(in *installation) bool { return in.account == r.owner }); !ok {
+				in, fresh = &installation{id: s.nextID(), app: a, account: r.owner, created: s.now()}, true
+				a.installs = append(a.installs, in)
+			}
+		}
+		if in.account != r.owner {
+			return Installation{}, invalid("Installation", "repositories", "invalid", full+" belongs to another account")
+		}
+		if !slices.Contains(in.repos, r) {
+			in.repos = append(slices.Clone(in.repos), r)
+		}
+	}
+	if in == nil {
+		return Installation{}, invalid("Installation", "repositories", "missing_field", "")
+	}
+	if fresh {
+		s.emitInstallation(in, in.account)
+	}
+	return Installation{ID: in.id, NodeID: nodeID("INST", in.id)}, nil
+}
+
+// Token mints an installation token, for tests that speak to the APIs
+// themselves. No permissions means all that the App has.
+func (s *Sim) Token(installationID int64, permissions map[string]string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.apps {
+		for _, in := range a.installs {
+			if in.id == installationID {
+				return s.mint(in, nil, maps.Clone(permissions)).value, nil
+			}
+		}
+	}
+	return "", &Error{Status: http.StatusNotFound, Message: "Not Found", Detail: fmt.Sprintf("installation %d", installationID)}
+}
+
+// ExpireTokens ends the life of every installation token given so far.
+func (s *Sim) ExpireTokens() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.tokens {
+		t.expires = s.now()
+	}
+}
