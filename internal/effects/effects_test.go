@@ -115,7 +115,7 @@ func TestExactlyOnce(t *testing.T) {
 					}
 				}
 				m.die = die
-				attempt(r, w, key, die)
+				_, _, _ = attempt(r, w, key, die)
 			}
 			m.die = func(string) {}
 			first, err, _ := attempt(r, w, key, m.die)

@@ -158,16 +158,16 @@ func wrap(op string, err error) error {
 		return out
 	}
 	if e, ok := errors.AsType[*github.ErrorResponse](err); ok {
-		message := e.Message
+		parts := []string{e.Message}
 		for _, detail := range e.Errors {
 			switch {
 			case detail.Message != "":
-				message += "; " + detail.Message
+				parts = append(parts, detail.Message)
 			case detail.Field != "" || detail.Code != "":
-				message += "; " + strings.TrimSpace(detail.Field+" "+detail.Code)
+				parts = append(parts, strings.TrimSpace(detail.Field+" "+detail.Code))
 			}
 		}
-		return fromResponse(op, e.Response, message)
+		return fromResponse(op, e.Response, strings.Join(parts, "; "))
 	}
 	class := Permanent
 	if isNetwork(err) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 )
 
 // graphQLError is one entry of an answer's errors.
@@ -63,11 +64,11 @@ func (r *Repo) graphQL(ctx context.Context, client *http.Client, op, query strin
 // fromGraphQL classifies errors that came with status 200. An error without a
 // type is GitHub's "Something went wrong while executing your query".
 func fromGraphQL(op string, resp *http.Response, errs []graphQLError) *Error {
-	message := errs[0].Message
-	for _, e := range errs[1:] {
-		message += "; " + e.Message
+	messages := make([]string, len(errs))
+	for i, e := range errs {
+		messages[i] = e.Message
 	}
-	out := fromResponse(op, resp, message)
+	out := fromResponse(op, resp, strings.Join(messages, "; "))
 	if out.Class == RateLimited {
 		return out
 	}

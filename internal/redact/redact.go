@@ -149,7 +149,7 @@ func (sc *scanner) feed(p []byte, final bool) []byte {
 	b := append(sc.held, p...)
 	out := make([]byte, 0, len(b))
 	until := sc.until
-	for i := 0; i < len(b); i++ {
+	for i := range b {
 		n, pat, partial := sc.m.match(b[i:], final)
 		if !partial && n == 0 && sc.masking && i >= until && sc.swallow != nil {
 			n, partial = sc.swallow.ends(b[i:], final)
