@@ -27,6 +27,8 @@ type ignoreRule struct {
 	base bool
 	// literal rules compare; suffix rules ("*.o") compare the end; for the rest
 	// re is made when it is first needed.
+	// Of a path rule, literal is what comes before the pattern: git compares it
+	// first, so that "a**/b" is "a" and then "**/b".
 	literal string
 	suffix  bool
 	pattern string
@@ -95,13 +97,19 @@ func parseRule(p string) *ignoreRule {
 		r.literal = p
 	case r.base && p[0] == '*' && !hasGlob(p[1:]):
 		r.literal, r.suffix = p[1:], true
-	default:
+	case r.base:
 		r.pattern = p
+	default:
+		at := strings.IndexAny(p, globBytes)
+		r.literal, r.pattern = p[:at], p[at:]
 	}
 	return r
 }
 
-func hasGlob(s string) bool { return strings.ContainsAny(s, `*?[\`) }
+// globBytes are the bytes with a meaning in a pattern.
+const globBytes = `*?[\`
+
+func hasGlob(s string) bool { return strings.ContainsAny(s, globBytes) }
 
 // matches says whether the rule speaks of rel, which is relative to the
 // directory of the rule's file.
@@ -118,6 +126,10 @@ func (r *ignoreRule) matches(rel, base string, dir bool) bool {
 		return strings.HasSuffix(name, r.literal)
 	case r.pattern == "":
 		return name == r.literal
+	}
+	name, ok := strings.CutPrefix(name, r.literal)
+	if !ok {
+		return false
 	}
 	if r.re == nil && !r.never {
 		expr, ok := globToRegexp(r.pattern)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -232,19 +233,8 @@ func writeIndex(s *store, path string, entries []entry) (instant, error) {
 // sortedBelow returns the range of entries below a directory.
 func sortedBelow(entries []entry, dir string) (from, to int) {
 	prefix := dir + "/"
-	from, to = len(entries), len(entries)
-	lo, hi := 0, len(entries)
-	for lo < hi {
-		mid := (lo + hi) / 2
-		if entries[mid].path < prefix {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	from = lo
-	to = from
-	for to < len(entries) && strings.HasPrefix(entries[to].path, prefix) {
+	from, _ = slices.BinarySearchFunc(entries, prefix, func(e entry, p string) int { return strings.Compare(e.path, p) })
+	for to = from; to < len(entries) && strings.HasPrefix(entries[to].path, prefix); {
 		to++
 	}
 	return from, to

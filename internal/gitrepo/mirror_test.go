@@ -43,8 +43,8 @@ func serve(t *testing.T, fs files) *server {
 	s.token.Store(testToken)
 	s.redirect.Store("")
 	backend := &cgi.Handler{
-		Path: filepath.Join(mustGit(t, "/", "--exec-path"), "git-http-backend"),
-		Env:  []string{"GIT_PROJECT_ROOT=" + filepath.Dir(bare), "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1"},
+		Path:   filepath.Join(mustGit(t, "/", "--exec-path"), "git-http-backend"),
+		Env:    []string{"GIT_PROJECT_ROOT=" + filepath.Dir(bare), "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1"},
 		Stderr: io.Discard,
 	}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

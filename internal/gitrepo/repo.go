@@ -309,11 +309,16 @@ func (r *Repo) UpdateRef(ctx context.Context, ref string, newOID, oldOID OID) er
 	if err == nil {
 		return nil
 	}
-	said := stderrOf(err)
-	for _, stale := range []string{"but expected", "unable to resolve reference", "reference already exists", "reference is missing"} {
-		if strings.Contains(said, stale) {
-			return fmt.Errorf("update %s: %w", ref, ErrStale)
-		}
+	// Whatever git calls it: a ref that is elsewhere is stale.
+	at, readErr := r.refs(ctx, call{args: []string{"rev-parse", "--verify", "--quiet", "--end-of-options", ref}})
+	if readErr != nil && exitCode(readErr) != 1 {
+		return fmt.Errorf("update %s: %w", ref, err)
+	}
+	if oldOID == r.algo.zero() {
+		oldOID = ""
+	}
+	if OID(strings.TrimSpace(string(at))) != oldOID {
+		return fmt.Errorf("update %s: %w", ref, ErrStale)
 	}
 	return fmt.Errorf("update %s: %w", ref, err)
 }

@@ -310,10 +310,13 @@ func (s *syncer) enter(parent *os.File, name string, info fileInfo) (*os.File, e
 	if info.perm == 0o755 {
 		return openDirAt(parent, name)
 	}
-	if err := chmodAt(parent, name, 0o755); err != nil {
-		return nil, err
+	// It may be another user's, and usable all the same.
+	chmodErr := chmodAt(parent, name, 0o755)
+	d, err := openDirAt(parent, name)
+	if err != nil {
+		return nil, errors.Join(err, chmodErr)
 	}
-	return openDirAt(parent, name)
+	return d, nil
 }
 
 // keep says whether what is on disk is the entry's file already, and whether
