@@ -131,7 +131,8 @@ func (s *snapper) name(ctx context.Context, dir *os.File, prefix, name string, s
 	path := prefix + name
 	i, tracked := s.old.byPath[path]
 	if isDotGit(name) {
-		return s.refuseAt(path, "nested git repository", i, tracked)
+		s.refuseAt(path, "nested git repository", i, tracked)
+		return nil
 	}
 	info, err := lstatAt(dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -165,7 +166,8 @@ func (s *snapper) name(ctx context.Context, dir *os.File, prefix, name string, s
 		return s.subdir(ctx, dir, path, name, scope, depth)
 	}
 	if reason := s.badFile(dir, path, name, info); reason != "" {
-		return s.refuseAt(path, reason, i, tracked)
+		s.refuseAt(path, reason, i, tracked)
+		return nil
 	}
 	return s.take(dir, path, name, i, tracked, info)
 }
@@ -248,19 +250,23 @@ func (s *snapper) take(dir *os.File, path, name string, i int, tracked bool, inf
 	if tooLarge {
 		store = nil // only to see whether a large file of the repository changed
 		if !tracked || was.stat.size != info.stamp.size {
-			return s.refuseAt(path, s.tooLarge(info), i, tracked)
+			s.refuseAt(path, s.tooLarge(info), i, tracked)
+			return nil
 		}
 	}
 	oid, info, err := s.w.hashAt(dir, name, info, was.oid, store)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return s.refuseAt(path, "is not readable", i, tracked)
+		s.refuseAt(path, "is not readable", i, tracked)
+		return nil
 	case errors.Is(err, errChanged), errors.Is(err, fs.ErrNotExist):
-		return s.refuseAt(path, errChanged.Error(), i, tracked)
+		s.refuseAt(path, errChanged.Error(), i, tracked)
+		return nil
 	case err != nil:
 		return fmt.Errorf("read %s: %w", quotePath(path), err)
 	case tooLarge && oid != was.oid:
-		return s.refuseAt(path, s.tooLarge(info), i, tracked)
+		s.refuseAt(path, s.tooLarge(info), i, tracked)
+		return nil
 	}
 	mode := info.gitMode()
 	if !tracked {
@@ -285,12 +291,11 @@ func (s *snapper) tooLarge(info fileInfo) string {
 
 // refuseAt refuses what stands at the path of an entry, if it is tracked, and
 // keeps the entry.
-func (s *snapper) refuseAt(path, reason string, i int, tracked bool) error {
+func (s *snapper) refuseAt(path, reason string, i int, tracked bool) {
 	s.refuse(path, reason)
 	if tracked {
 		s.state[i] = held
 	}
-	return nil
 }
 
 // finish makes the tree of what the walk found.

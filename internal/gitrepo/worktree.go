@@ -97,7 +97,7 @@ func (w *Worktree) prepare() error {
 			return err
 		}
 	}
-	parent, err := os.Open(filepath.Dir(w.dir)) // the host's own
+	parent, err := os.Open(filepath.Dir(w.dir)) // #nosec G304 -- the host chose the directory
 	if err != nil {
 		return err
 	}
@@ -324,7 +324,8 @@ func (s *syncer) enter(parent *os.File, name string, info fileInfo) (*os.File, e
 func (s *syncer) keep(dir *os.File, name string, e *entry, info fileInfo) (kept, restamped bool, err error) {
 	if e.withheld {
 		if e.mode == ModeSubmodule && info.isDir() {
-			return s.emptyDir(dir, name, info)
+			kept, err = s.emptyDir(dir, name, info)
+			return kept, false, err
 		}
 		return false, false, nil
 	}
@@ -359,18 +360,18 @@ func (s *syncer) keep(dir *os.File, name string, e *entry, info fileInfo) (kept,
 	return true, true, nil
 }
 
-// emptyDir keeps an empty directory.
-func (s *syncer) emptyDir(parent *os.File, name string, info fileInfo) (kept, restamped bool, err error) {
+// emptyDir says whether a directory is empty.
+func (s *syncer) emptyDir(parent *os.File, name string, info fileInfo) (bool, error) {
 	sub, err := s.enter(parent, name, info)
 	if err != nil {
-		return false, false, err
+		return false, err
 	}
 	defer func() { _ = sub.Close() }()
 	names, err := sub.Readdirnames(1)
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	return len(names) == 0 && err == nil, false, err
+	return len(names) == 0 && err == nil, err
 }
 
 // write puts the entries on disk that are missing there.
