@@ -469,8 +469,7 @@ func (d *Doc) AppendLog(r LogRow) error {
 			return err
 		}
 		body, end := d.heads[i].body, d.sectionEnd(i)
-		for k := len(d.prose) - 1; k >= 0; k-- {
-			l := d.prose[k]
+		for _, l := range slices.Backward(d.prose) {
 			if l.top && l.start >= body && l.stop <= end && l.start < l.stop && d.src[l.start] == '|' {
 				at := lineEnd(d.src, l.start)
 				if d.src[at-1] != '\n' {
