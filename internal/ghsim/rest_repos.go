@@ -731,7 +731,14 @@ func (s *Sim) getApp(c *call) (int, any, error) {
 func (s *Sim) listInstallations(c *call) (int, any, error) {
 	list := []obj{}
 	for _, in := range paginate(c, s.base, c.who.app.installs) {
-		list = append(list, s.installationJSON(in))
+		o := s.installationJSON(in)
+		// Here, and only here, the account is described as a user and an
+		// enterprise at once.
+		if account, ok := o["account"].(obj); ok {
+			account["name"], account["slug"] = in.account.login, in.account.login
+			account["created_at"], account["updated_at"] = stamp(in.created), stamp(in.created)
+		}
+		list = append(list, o)
 	}
 	return http.StatusOK, list, nil
 }
