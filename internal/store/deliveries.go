@@ -29,15 +29,13 @@ type Delivery struct {
 	Outcome string
 }
 
-const insertDelivery = `
-	INSERT INTO deliveries (guid, event, action, installation_id, repo_node, body, received_at)
-	VALUES (?, ?, ?, ?, ?, ?, ?)
-	ON CONFLICT (guid) DO NOTHING`
-
 // InsertDelivery stores d as accepted. fresh is false, and nothing is changed,
 // where a delivery with the same GUID was accepted before.
 func (s *Store) InsertDelivery(ctx context.Context, tx *sql.Tx, d Delivery) (fresh bool, err error) {
-	res, err := tx.StmtContext(ctx, s.insertDelivery).ExecContext(ctx,
+	res, err := tx.ExecContext(ctx, `
+		INSERT INTO deliveries (guid, event, action, installation_id, repo_node, body, received_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (guid) DO NOTHING`,
 		d.GUID, d.Event, d.Action, d.Installation, d.RepoNode, blob(d.Body), micros(d.ReceivedAt))
 	if err != nil {
 		return false, fmt.Errorf("insert delivery %s: %w", d.GUID, err)

@@ -46,8 +46,6 @@ type Store struct {
 	path   string
 	writer *sql.DB
 	reader *sql.DB
-	// insertDelivery is prepared because it is what GitHub waits for.
-	insertDelivery *sql.Stmt
 }
 
 // Open opens the database file at path, makes it where there is none (its
@@ -76,9 +74,6 @@ func Open(ctx context.Context, path string) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("open store %s: %w", path, err), s.writer.Close())
 	}
 	if err := s.Exclusively(ctx, s.migrate); err != nil {
-		return nil, errors.Join(fmt.Errorf("open store %s: %w", path, err), s.Close())
-	}
-	if s.insertDelivery, err = s.writer.PrepareContext(ctx, insertDelivery); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store %s: %w", path, err), s.Close())
 	}
 	return s, nil
@@ -117,11 +112,7 @@ func (s *Store) migrate(ctx context.Context) error {
 
 // Close closes the database. Transactions that are open end first.
 func (s *Store) Close() error {
-	var errs []error
-	if s.insertDelivery != nil {
-		errs = append(errs, s.insertDelivery.Close())
-	}
-	return errors.Join(append(errs, s.reader.Close(), s.writer.Close())...)
+	return errors.Join(s.reader.Close(), s.writer.Close())
 }
 
 // DB is the writing connection, for the queue, which keeps its own tables in
