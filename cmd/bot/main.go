@@ -28,6 +28,9 @@ func main() {
 type stdio struct {
 	in       io.Reader
 	out, err io.Writer
+	// onSave is told before and after `bot run` stores its state; nil in the
+	// program itself.
+	onSave func(saved bool)
 }
 
 // exitCoder is an error that knows its exit code: the end of a run.

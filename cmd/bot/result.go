@@ -93,6 +93,9 @@ func newResult(s loop.State) (result, error) {
 		r.Tasks.Done, r.Tasks.Total = progress.Counts(doc.Tasks())
 	}
 	for _, c := range s.Commits {
+		if c.OID == "" {
+			continue // put in place without a commit, as was asked
+		}
 		r.Commits = append(r.Commits, newCommit(c))
 	}
 	if s.Closing != nil {

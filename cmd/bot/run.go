@@ -90,7 +90,7 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	opts := inline.Options{
 		PlanFile: c.Plan, Dir: dir, Mode: run.Mode(c.Mode), DataDir: data, Git: git, Sandbox: box, Backend: backend,
 		Image: c.Image, Model: c.Model, Limits: c.limits(), Once: c.Once, NoCommit: c.NoCommit, AllowDirty: c.AllowDirty,
-		NoDetect: c.NoGates, Gateway: models, Now: time.Now, Emit: screen.handle,
+		NoDetect: c.NoGates, Gateway: models, Now: time.Now, Emit: screen.handle, OnSave: io.onSave,
 	}
 	for _, command := range c.Gate {
 		opts.Gates = append(opts.Gates, gate.Gate{Command: command})

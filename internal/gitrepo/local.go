@@ -1,6 +1,7 @@
 package gitrepo
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -260,7 +261,68 @@ func (r *Repo) AdvanceCheckout(ctx context.Context, oldTree, newTree OID) error 
 	if oldTree == newTree {
 		return nil
 	}
-	if err := r.untrackedInTheWay(ctx, oldTree, newTree); err != nil {
+	changes, err := r.Diff(ctx, oldTree, newTree)
+	if err != nil {
+		return fmt.Errorf("advance checkout: %w", err)
+	}
+	err = r.advance(ctx, oldTree, newTree, changes)
+	if _, conflict := errors.AsType[*ConflictError](err); !conflict {
+		return err
+	}
+	// Perhaps an earlier call was cut off, or came through to its end.
+	taken, takeErr := r.takeIn(ctx, changes)
+	if takeErr != nil {
+		return fmt.Errorf("advance checkout: %w", takeErr)
+	}
+	if taken == 0 {
+		return err
+	}
+	return r.advance(ctx, oldTree, newTree, changes)
+}
+
+// takeIn tells the index of those files of the checkout that are as the changes
+// want them already; their number is returned. Nothing is written to the
+// checkout, and nothing can be lost: what they hold is in the new tree.
+func (r *Repo) takeIn(ctx context.Context, changes []Change) (int, error) {
+	var lines bytes.Buffer
+	n := 0
+	for _, c := range changes {
+		path := filepath.Join(r.top, filepath.FromSlash(c.Path))
+		info, err := os.Lstat(path)
+		switch {
+		case c.Status == Deleted && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)):
+			fmt.Fprintf(&lines, "0 %s\t%s\x00", r.algo.zero(), c.Path)
+			n++
+		case c.Status != Deleted && err == nil && info.Mode().IsRegular() && info.Size() <= maxTakeIn:
+			data, err := os.ReadFile(path) //nolint:gosec // a path of the tree, in the person's own checkout
+			if err != nil {
+				return 0, err
+			}
+			if r.algo.sum(kindBlob, data) == c.NewOID {
+				fmt.Fprintf(&lines, "%o %s\t%s\x00", c.NewMode, c.NewOID, c.Path)
+				n++
+			}
+		}
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	_, err := r.refs(ctx, call{args: []string{"update-index", "-z", "--index-info"}, stdin: &lines})
+	if err != nil {
+		return 0, err
+	}
+	_, err = r.refs(ctx, call{args: []string{"update-index", "-q", "--refresh"}})
+	if err != nil && exitCode(err) != 1 { // 1: some file differs
+		return 0, err
+	}
+	return n, nil
+}
+
+// maxTakeIn bounds the files that takeIn looks into.
+const maxTakeIn = 100 << 20
+
+func (r *Repo) advance(ctx context.Context, oldTree, newTree OID, changes []Change) error {
+	if err := r.untrackedInTheWay(ctx, changes); err != nil {
 		return err
 	}
 	readTree := func() error {
@@ -291,11 +353,7 @@ func (r *Repo) AdvanceCheckout(ctx context.Context, oldTree, newTree OID) error 
 
 // untrackedInTheWay looks for files that are in the new tree only and stand in
 // the checkout already. read-tree itself would overwrite an ignored one.
-func (r *Repo) untrackedInTheWay(ctx context.Context, oldTree, newTree OID) error {
-	changes, err := r.Diff(ctx, oldTree, newTree)
-	if err != nil {
-		return fmt.Errorf("advance checkout: %w", err)
-	}
+func (r *Repo) untrackedInTheWay(ctx context.Context, changes []Change) error {
 	deleted := map[string]bool{}
 	for _, c := range changes {
 		if c.Status == Deleted {
@@ -323,6 +381,18 @@ func (r *Repo) untrackedInTheWay(ctx context.Context, oldTree, newTree OID) erro
 			return fmt.Errorf("advance checkout: %w", err)
 		}
 	}
+	if len(inTheWay) == 0 {
+		return nil
+	}
+	// What the index holds already is not untracked; read-tree looks after it.
+	out, err := r.refs(ctx, call{
+		args: append([]string{"ls-files", "-z", "--"}, inTheWay...), env: []string{"GIT_LITERAL_PATHSPECS=1"},
+	})
+	if err != nil {
+		return fmt.Errorf("advance checkout: %w", err)
+	}
+	tracked := strings.Split(string(out), "\x00")
+	inTheWay = slices.DeleteFunc(inTheWay, func(path string) bool { return slices.Contains(tracked, path) })
 	if len(inTheWay) > 0 {
 		return fmt.Errorf("advance checkout: %w", &ConflictError{Paths: inTheWay})
 	}

@@ -90,7 +90,9 @@ func (h *Host) spec(s loop.State, dir string) sandbox.Spec {
 	if h.cfg.Sandbox.Name() == agent.SandboxLocal {
 		// A fresh home hides the build cache that a laptop has; nothing is
 		// kept apart there anyway.
-		if cache, err := os.UserCacheDir(); err == nil {
+		if own := os.Getenv("GOCACHE"); own != "" {
+			env["GOCACHE"] = own
+		} else if cache, err := os.UserCacheDir(); err == nil {
 			env["GOCACHE"] = filepath.Join(cache, "go-build")
 		}
 	}

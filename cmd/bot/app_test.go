@@ -1,0 +1,467 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/ghsim"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
+)
+
+const threeTasks = "Say hello.\n\n- [ ] Write one\n  - Accept: one.txt is there\n- [ ] Write two\n- [ ] Write three\n"
+
+// writesAll does each task by writing its file.
+const writesAll = `model: scripted
+tasks:
+  one:
+    - {files: {one.txt: "1\n"}, learn: "files are small", tick: true, say: done, cost_usd: 0.25}
+  two:
+    - {files: {two.txt: "2\n"}, tick: true, say: done, cost_usd: 0.25}
+default:
+  - {files: {three.txt: "3\n"}, say: done}
+`
+
+func subjects(commits []ghsim.Commit) []string {
+	var got []string
+	for _, c := range commits {
+		got = append(got, c.Subject)
+	}
+	return got
+}
+
+var wantSubjects = []string{"feat: write one", "feat: write two", "feat: write three", "chore: remove the progress file of a finished run"}
+
+func TestLabelBecomesPullRequest(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: writesAll, gates: []config.Gate{{Name: "not empty", Run: "test -s one.txt", When: "task", Timeout: time.Minute}}})
+	s := st.serve()
+	issue := st.label("Say hello to everybody", threeTasks)
+	state := st.ended(s.store, issue)
+	if state.End != run.EndAllTasksComplete {
+		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
+	}
+	st.processed(s)
+
+	pr := st.onlyPR()
+	if diff := cmp.Diff(wantSubjects, subjects(pr.Commits)); diff != "" {
+		t.Error(diff)
+	}
+	for i, c := range pr.Commits {
+		if !c.Verified || c.Author != st.app.BotLogin {
+			t.Errorf("commit %q is by %s, verified %v", c.Subject, c.Author, c.Verified)
+		}
+		if i < 3 {
+			for _, want := range []string{fmt.Sprintf("Ralph-Task: T%d", i+1), "Ralph-Requested-By: ada", "Co-authored-by: ada <", "Ralph-Plan-SHA256: "} {
+				if !strings.Contains(c.Body, want) {
+					t.Errorf("commit %q lacks %q:\n%s", c.Subject, want, c.Body)
+				}
+			}
+		}
+	}
+	if pr.Draft || pr.Head != "ralph/1" || pr.Base != "main" {
+		t.Errorf("pull request from %s to %s, draft %v", pr.Head, pr.Base, pr.Draft)
+	}
+	for _, want := range []string{"- [x] T1 Write one", "- [x] T2 Write two", "- [x] T3 Write three", "Accept: one.txt is there", "files are small", "Closes #1", "not empty", "0.50"} {
+		if !strings.Contains(pr.Body, want) {
+			t.Errorf("the description lacks %q:\n%s", want, pr.Body)
+		}
+	}
+	if diff := cmp.Diff(map[string]string{"README.md": "# widgets\n", "one.txt": "1\n", "two.txt": "2\n", "three.txt": "3\n"}, st.contents("ralph/1")); diff != "" {
+		t.Error(diff)
+	}
+	got := st.issue(1)
+	if diff := cmp.Diff([]ghsim.Reaction{{User: st.app.BotLogin, Content: "eyes"}}, got.Reactions); diff != "" {
+		t.Error(diff)
+	}
+	if len(got.Comments) != 0 {
+		t.Errorf("a run that went well left comments: %v", got.Comments)
+	}
+	if calls := s.github.Calls(); calls.REST+calls.GraphQL > 14+3*3 {
+		t.Errorf("%d calls to GitHub for three tasks: %v", calls.REST+calls.GraphQL, calls.ByPurpose)
+	}
+	left, err := os.ReadDir(filepath.Join(st.config.DataDir, "runs"))
+	if err != nil || len(left) != 0 {
+		t.Errorf("the run left %v behind, %v", left, err)
+	}
+}
+
+func TestPlannerWritesTheTasksOnce(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: `model: scripted
+plan:
+  - {title: Write one, accept: [one.txt is there]}
+  - {title: Write two}
+tasks:
+  one: [{files: {one.txt: "1\n"}, say: done}]
+default: [{files: {two.txt: "2\n"}, say: done}]
+`})
+	s := st.serve()
+	state := st.ended(s.store, st.label("Say hello", "Please greet everybody, in two files."))
+	if state.End != run.EndAllTasksComplete || state.Iteration != 2 {
+		t.Fatalf("ended %s after %d iterations: %s", state.End, state.Iteration, state.EndDetail)
+	}
+	if diff := cmp.Diff([]string{"feat: write one", "feat: write two", wantSubjects[3]}, subjects(st.onlyPR().Commits)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWithoutWriteNothingHappensAndTheIssueSaysWhy(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: writesAll})
+	if _, err := st.sim.CreateUser("eve"); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.sim.SetPermission(person, repoOf, "eve", "triage"); err != nil {
+		t.Fatal(err)
+	}
+	s := st.serve()
+	issue, err := st.sim.CreateIssue(person, repoOf, "eve", "Mine coins", threeTasks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // toggling the label does not make the bot talk on
+		st.relabel(issue, "eve")
+		if err := st.sim.RemoveLabel(person, repoOf, issue.Number, "eve", "ralph"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	st.processed(s)
+	got := st.issue(issue.Number)
+	if len(got.Comments) != 1 || !strings.Contains(got.Comments[0].Body, "triage") || !strings.Contains(got.Comments[0].Body, "write") {
+		t.Errorf("comments: %+v", got.Comments)
+	}
+	if _, err := s.store.LatestRunByIssue(t.Context(), st.repo.NodeID, issue.Number); err == nil {
+		t.Error("a run was made")
+	}
+}
+
+func TestEmptyIssueIsAskedForADescription(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: writesAll})
+	s := st.serve()
+	issue := st.label("Do it", "<!-- nothing but a comment -->  \n")
+	st.processed(s)
+	got := st.issue(issue.Number)
+	if len(got.Comments) != 1 || !strings.Contains(got.Comments[0].Body, "description") {
+		t.Errorf("comments: %+v", got.Comments)
+	}
+	if _, err := s.store.LatestRunByIssue(t.Context(), st.repo.NodeID, issue.Number); err == nil {
+		t.Error("a run was made")
+	}
+}
+
+// hangsOnTwo does the first task and then never comes back.
+const hangsOnTwo = `model: scripted
+tasks:
+  one: [{files: {one.txt: "1\n"}, say: done}]
+default: [{misbehave: hang}]
+`
+
+func TestTakingTheLabelOffStopsTheRun(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"unlabel", "close"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			st := newStage(t, setting{script: hangsOnTwo})
+			s := st.serve()
+			issue := st.label("Say hello", threeTasks)
+			st.await("the second agent to start", func() bool {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				for _, ev := range s.events {
+					if ev.Kind == run.EventAgentStarted && ev.Iteration == 2 {
+						return true
+					}
+				}
+				return false
+			})
+			var err error
+			if how == "close" {
+				err = st.sim.CloseIssue(person, repoOf, issue.Number, person)
+			} else {
+				err = st.sim.RemoveLabel(person, repoOf, issue.Number, person, "ralph")
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			state := st.ended(s.store, issue)
+			if state.End != run.EndCancelled || !strings.Contains(state.EndDetail, person) {
+				t.Errorf("ended %s: %s", state.End, state.EndDetail)
+			}
+			pr := st.onlyPR()
+			if !pr.Draft || !strings.Contains(pr.Body, "- [x] T1") || !strings.Contains(pr.Body, "- [ ] T2") || strings.Contains(pr.Body, "Closes #") {
+				t.Errorf("draft %v, description:\n%s", pr.Draft, pr.Body)
+			}
+
+			// Labelled again, the run goes on where the branch is.
+			if err := os.WriteFile(st.config.Agent.ScriptFile, []byte(writesAll), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if how == "close" {
+				if err := st.sim.ReopenIssue(person, repoOf, issue.Number, person); err != nil {
+					t.Fatal(err)
+				}
+				if err := st.sim.RemoveLabel(person, repoOf, issue.Number, person, "ralph"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			st.relabel(issue, person)
+			st.await("the second run", func() bool { return !st.onlyPR().Draft })
+			again := st.ended(s.store, issue)
+			if again.Run == state.Run || again.End != run.EndAllTasksComplete || again.Iteration != 2 {
+				t.Errorf("the second run ended %s after %d iterations: %s", again.End, again.Iteration, again.EndDetail)
+			}
+		})
+	}
+}
+
+// TestMisbehavingAgents: whatever the first call does, it fails the attempt
+// with its reason, nothing outside of the tree is touched, and the run goes on.
+func TestMisbehavingAgents(t *testing.T) {
+	t.Parallel()
+	for misbehave, told := range map[string]string{
+		"nothing":          "without changing any file",
+		"garbage":          "",
+		"huge_line":        "",
+		"no_result":        "",
+		"is_error":         "",
+		"symlink_progress": "plain, readable file",
+		"nested_git":       ".git",
+		"edit_workflow":    ".github/workflows",
+		"tick_all":         "",
+		"done_early":       "",
+		"forge_log":        "",
+		"delete_progress":  "",
+		"escape_write":     "",
+	} {
+		t.Run(misbehave, func(t *testing.T) {
+			t.Parallel()
+			st := newStage(t, setting{script: fmt.Sprintf(`model: scripted
+tasks:
+  T1:
+    - {misbehave: %q, say: "All done, everything works."}
+    - {files: {one.txt: "1\n"}, say: done}
+default: [{files: {two.txt: "2\n"}, say: done}]
+`, misbehave)})
+			s := st.serve()
+			state := st.ended(s.store, st.label("Say hello", "- [ ] one\n- [ ] two\n"))
+			if state.End != run.EndAllTasksComplete {
+				t.Fatalf("ended %s: %s\n%+v", state.End, state.EndDetail, state.History)
+			}
+			var notes []string
+			for _, h := range state.History {
+				notes = append(notes, h.Note)
+			}
+			if state.Iteration != 3 {
+				t.Errorf("%d iterations, want one failed attempt and two tasks: %q", state.Iteration, notes)
+			}
+			if !strings.Contains(strings.Join(notes, "\n"), told) {
+				t.Errorf("no attempt was noted to fail with %q: %q", told, notes)
+			}
+			pr := st.onlyPR()
+			if got := len(pr.Commits); got != 3 {
+				t.Errorf("%d commits, want two tasks and the closing one: %v", got, subjects(pr.Commits))
+			}
+			files, err := st.sim.Files(person, repoOf, "ralph/1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for path := range files {
+				if path != "README.md" && path != "one.txt" && path != "two.txt" {
+					t.Errorf("%q landed", path)
+				}
+			}
+		})
+	}
+}
+
+func TestBrokenAgentEndsTheRunInItsOwnWords(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: "model: scripted\ndefault: [{misbehave: auth}]\n"})
+	s := st.serve()
+	issue := st.label("Say hello", threeTasks)
+	state := st.ended(s.store, issue)
+	if state.End != run.EndFailed || len(state.History) != 3 || state.Attempts["T1"] != 0 {
+		t.Errorf("ended %s after %d calls with attempts %v", state.End, len(state.History), state.Attempts)
+	}
+	st.processed(s)
+	got := st.issue(issue.Number)
+	if len(got.Comments) != 1 || !strings.Contains(got.Comments[0].Body, "3 times in a row") {
+		t.Errorf("comments: %+v", got.Comments)
+	}
+}
+
+func TestRepositoryConfiguration(t *testing.T) {
+	t.Parallel()
+	t.Run("is used", func(t *testing.T) {
+		t.Parallel()
+		st := newStage(t, setting{script: writesAll, files: map[string]string{
+			"README.md": "x\n", ".github/ralph.yml": "limits:\n  max_iterations: 1\ngates:\n  - {name: mine, run: test -e README.md}\n",
+		}})
+		s := st.serve()
+		state := st.ended(s.store, st.label("Say hello", threeTasks))
+		if state.End != run.EndMaxIterations || len(state.GateLast) != 1 || state.GateLast[0].Gate != "mine" {
+			t.Errorf("ended %s with checks %v", state.End, state.GateLast)
+		}
+		if pr := st.onlyPR(); !pr.Draft || !strings.Contains(pr.Body, "limit of iterations") {
+			t.Errorf("draft %v, description:\n%s", pr.Draft, pr.Body)
+		}
+	})
+	t.Run("is refused with line and column", func(t *testing.T) {
+		t.Parallel()
+		st := newStage(t, setting{script: writesAll, files: map[string]string{
+			"README.md": "x\n", ".github/ralph.yml": "limits:\n  max_iteration: 1\n",
+		}})
+		s := st.serve()
+		issue := st.label("Say hello", threeTasks)
+		state := st.ended(s.store, issue)
+		if state.End != run.EndFailed {
+			t.Errorf("ended %s", state.End)
+		}
+		st.processed(s)
+		got := st.issue(issue.Number)
+		if len(got.Comments) != 1 || !strings.Contains(got.Comments[0].Body, "2:3") || !strings.Contains(got.Comments[0].Body, "max_iteration") {
+			t.Errorf("comments: %+v", got.Comments)
+		}
+	})
+}
+
+func TestFileBoundToAnotherIssueIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	foreign := "<!-- ralph:progress key=issue:SOMETHING_ELSE plan=00 -->\n# Progress: Other\n\n## Tasks\n- [ ] T1 not ours\n"
+	st := newStage(t, setting{script: writesAll, files: map[string]string{"README.md": "x\n", ".ralph/1/progress.md": foreign}})
+	s := st.serve()
+	state := st.ended(s.store, st.label("Say hello", threeTasks))
+	if state.End != run.EndAllTasksComplete {
+		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
+	}
+	got, err := st.sim.File(person, repoOf, "ralph/1", ".ralph/1/progress.md")
+	if err != nil || string(got) != foreign {
+		t.Errorf("the other issue's file: %q, %v", got, err)
+	}
+}
+
+func TestPushByAPersonIsTakenIn(t *testing.T) {
+	t.Parallel()
+	pushed := filepath.Join(shortTempDir(t), "pushed")
+	// The second task waits for the person's push before it goes on.
+	st := newStage(t, setting{script: writesAll, gates: []config.Gate{{
+		Name: "push", Run: "test ! -e two.txt || test -e three.txt || until test -e " + pushed + "; do sleep 0.01; done", When: "task", Timeout: time.Minute,
+	}}})
+	s := st.serve()
+	issue := st.label("Say hello", threeTasks)
+	st.await("the first commit", func() bool {
+		branches, err := st.sim.Branches(person, repoOf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if branches["ralph/1"] == "" {
+			return false
+		}
+		commits, err := st.sim.BranchCommits(person, repoOf, "ralph/1")
+		return err == nil && len(commits) >= 1
+	})
+	if _, err := st.sim.Push(person, repoOf, "ralph/1", person, ghsim.PushOptions{Message: "Help out", Files: map[string]string{"help.txt": "from ada\n"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(pushed, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	state := st.ended(s.store, issue)
+	if state.End != run.EndAllTasksComplete {
+		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
+	}
+	if diff := cmp.Diff([]string{wantSubjects[0], "Help out", wantSubjects[1], wantSubjects[2], wantSubjects[3]}, subjects(st.onlyPR().Commits)); diff != "" {
+		t.Error(diff)
+	}
+	got, err := st.sim.File(person, repoOf, "ralph/1", "help.txt")
+	if err != nil || string(got) != "from ada\n" {
+		t.Errorf("the person's file: %q, %v", got, err)
+	}
+}
+
+// TestKilledAtEveryStep kills the server with SIGKILL before and after each
+// state it stores, restarts it each time, and expects the result of a run that
+// nothing happened to.
+func TestKilledAtEveryStep(t *testing.T) {
+	t.Parallel()
+	counts := filepath.Join(shortTempDir(t), "starts.json")
+	st := newStage(t, setting{script: fmt.Sprintf(`model: scripted
+state: %q
+tasks:
+  one: [{files: {one.txt: "1\n"}, say: done}]
+default: [{files: {two.txt: "2\n"}, say: done}]
+`, counts)})
+	watch, err := store.Open(t.Context(), filepath.Join(mkdir(t, st.config.DataDir), "ralph.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := watch.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	var issue ghsim.Issue
+	lives, ended := 0, ""
+	for ; ended == ""; lives++ {
+		if lives > 300 {
+			t.Fatal("the run does not get on")
+		}
+		when := []string{"1:before", "1:after"}[lives%2]
+		p := st.start(when)
+		if lives == 0 {
+			issue = st.label("Say hello", "- [ ] Write one\n- [ ] Write two\n")
+		}
+		ended = p.rest(t)
+	}
+	if ended != string(run.EndAllTasksComplete) {
+		t.Errorf("ended %s", ended)
+	}
+	// The last life may have been killed after it told the end and before it
+	// was stored.
+	p := st.start("")
+	state := st.ended(watch, issue)
+	p.stop(t)
+	t.Logf("%d lives, %d iterations", lives, state.Iteration)
+	if lives < 20 {
+		t.Errorf("only %d lives: the server is not killed at each step", lives)
+	}
+	if state.End != run.EndAllTasksComplete || state.Iteration != 2 {
+		t.Errorf("ended %s after %d iterations", state.End, state.Iteration)
+	}
+	pr := st.onlyPR()
+	if diff := cmp.Diff([]string{wantSubjects[0], wantSubjects[1], wantSubjects[3]}, subjects(pr.Commits)); diff != "" {
+		t.Error(diff)
+	}
+	if pr.Draft {
+		t.Error("the pull request is a draft")
+	}
+	got := st.issue(issue.Number)
+	if len(got.Comments) != 0 || len(got.Reactions) != 1 {
+		t.Errorf("%d comments, %d reactions", len(got.Comments), len(got.Reactions))
+	}
+	starts, err := os.ReadFile(counts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("agent starts: %s", starts)
+	if !strings.Contains(string(starts), "1") || strings.ContainsAny(string(starts), "3456789") {
+		t.Errorf("agents were started more than once: %s", starts)
+	}
+}
+
+func mkdir(t *testing.T, dir string) string {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/rs/zerolog"
+
+	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/shim"
+)
+
+// What makes the test binary be the program, or a server that kills itself.
+const (
+	envBe     = "RALPH_TEST_BE"     // "bot", "server"
+	envKill   = "RALPH_TEST_KILL"   // "3:before" or "3:after": at the third save
+	envConfig = "RALPH_TEST_CONFIG" // of the server
+	saidReady = "listening on "     // the server's first line on stdout
+	saidEnded = "run ended: "       // its line at the end of a run
+)
+
+// TestMain lets the test binary stand in for the program: as the shim and the
+// scripted agent, which the sandboxes start by its path, as `bot` in scripts,
+// and as a server in a process of its own that can be killed.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "shim":
+			os.Exit(shim.Main(os.Args[2:]))
+		case "script-agent":
+			os.Exit(realMain(os.Args[1:], stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
+		}
+	}
+	switch os.Getenv(envBe) {
+	case "bot":
+		os.Exit(realMain(os.Args[1:], stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
+	case "server":
+		if err := beServer(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	testscript.Main(m, map[string]func(){
+		"bot": func() {
+			os.Exit(realMain(os.Args[1:], stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr, onSave: killer()}))
+		},
+	})
+}
+
+// killer ends this process without warning before or after the n-th save, as
+// envKill says; without it, never.
+func killer() func(saved bool) {
+	n, when, ok := strings.Cut(os.Getenv(envKill), ":")
+	if !ok {
+		return func(bool) {}
+	}
+	at, err := strconv.Atoi(n)
+	if err != nil {
+		panic(err)
+	}
+	var count atomic.Int64
+	return func(saved bool) {
+		if saved != (when == "after") {
+			return
+		}
+		if count.Add(1) == int64(at) {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {} // the signal is on its way
+		}
+	}
+}
+
+// beServer is `bot serve` on a free port, telling of it on stdout.
+func beServer() error {
+	ctx, stop := signalContext()
+	defer stop()
+	cfg, err := config.LoadServer(os.Getenv(envConfig), os.LookupEnv, os.ReadFile)
+	if err != nil {
+		return err
+	}
+	kill := killer()
+	app, err := newApp(ctx, cfg, zerolog.New(os.Stderr), observers{
+		onSave: func(_ run.ID, saved bool) { kill(saved) },
+		watch: func(ev run.Event) {
+			if ev.Kind == run.EventRunEnded {
+				fmt.Println(saidEnded + string(ev.End)) //nolint:forbidigo // the protocol with the test
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println(saidReady + l.Addr().String()) //nolint:forbidigo // the protocol with the test
+	return app.serve(ctx, l)
+}

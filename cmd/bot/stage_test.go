@@ -1,0 +1,447 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/ghsim"
+	"github.com/org/ralph-action/internal/ghsim/ghsimtest"
+	"github.com/org/ralph-action/internal/handlers"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
+)
+
+// stage is a simulated GitHub, held against GitHub's own descriptions, with a
+// person, a repository and an App registered on it, and the configuration of a
+// server for that App.
+type stage struct {
+	t      testing.TB
+	sim    *ghsim.Sim
+	valid  *ghsimtest.Validator
+	app    ghsim.App
+	repo   ghsim.Repo
+	dir    string
+	config config.Server
+}
+
+// setting is what differs between tests; zero fields have defaults.
+type setting struct {
+	files  map[string]string
+	script string
+	agent  config.Agent
+	gates  []config.Gate
+	change func(*config.Server)
+}
+
+const (
+	person = "ada"
+	repoOf = "widgets"
+)
+
+func newStage(t testing.TB, set setting) *stage {
+	t.Helper()
+	sim, valid := ghsimtest.Start(t, ghsim.Options{})
+	st := &stage{t: t, sim: sim, valid: valid, dir: shortTempDir(t)}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if set.files == nil {
+		set.files = map[string]string{"README.md": "# widgets\n"}
+	}
+	_, err := sim.CreateUser(person)
+	must(err)
+	st.repo, err = sim.CreateRepo(person, repoOf, ghsim.RepoOptions{Files: set.files})
+	must(err)
+	st.app, err = sim.CreateApp(ghsim.AppOptions{Slug: "ralph-bot", Permissions: appPermissions, Events: []string{"issues"}})
+	must(err)
+	_, err = sim.Install(st.app.ID, person+"/"+repoOf)
+	must(err)
+
+	script := filepath.Join(st.dir, "script.yaml")
+	must(os.WriteFile(script, []byte(set.script), 0o600))
+	cfg := config.DefaultServer()
+	cfg.GitHub = config.GitHub{
+		APIURL: sim.URL() + "/api/v3/", GraphQLURL: sim.URL() + "/api/graphql", WebURL: sim.URL(), AppID: st.app.ID,
+		PrivateKey: config.Secret(st.app.PrivateKeyPEM), WebhookSecrets: []config.Secret{config.Secret(st.app.WebhookSecret)},
+	}
+	cfg.Listen = freeAddr(t)
+	cfg.DataDir = filepath.Join(st.dir, "data")
+	cfg.Agent = config.Agent{Name: config.AgentScript, ScriptFile: script}
+	if set.agent.Name != "" {
+		cfg.Agent = set.agent
+	}
+	cfg.Sandbox.Kind, cfg.AllowLocalSandbox = config.SandboxLocal, true
+	cfg.Gates = set.gates
+	if set.change != nil {
+		set.change(&cfg)
+	}
+	st.config = cfg
+	return st
+}
+
+// shortTempDir is a temporary directory with a short name: unix sockets end up
+// below it.
+func shortTempDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ralph-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// serving is an App that runs in this process.
+type serving struct {
+	*app
+	stop func()
+	// events are all that were told, in order.
+	mu     sync.Mutex
+	events []run.Event
+}
+
+// serve runs the App in this process until the test ends or stop is called.
+func (st *stage) serve() *serving {
+	st.t.Helper()
+	return st.serveWith(func(run.Event) {})
+}
+
+// serveWith is serve with one more who hears what happens.
+func (st *stage) serveWith(watch func(run.Event)) *serving {
+	st.t.Helper()
+	s := &serving{}
+	log := zerolog.New(zerolog.NewTestWriter(st.t)).Level(zerolog.WarnLevel)
+	a, err := newApp(st.t.Context(), st.config, log, observers{watch: func(ev run.Event) {
+		watch(ev)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.events = append(s.events, ev)
+	}})
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	s.app = a
+	l, err := (&net.ListenConfig{}).Listen(st.t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	st.hook(l.Addr().String())
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- a.serve(ctx, l) }()
+	s.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil && !errors.Is(err, http.ErrServerClosed) {
+			st.t.Errorf("serve: %v", err)
+		}
+	})
+	st.t.Cleanup(s.stop)
+	return s
+}
+
+func (st *stage) hook(addr string) {
+	st.t.Helper()
+	if err := st.sim.SetHook(st.app.ID, "http://"+addr+handlers.DefaultPath, ""); err != nil {
+		st.t.Fatal(err)
+	}
+}
+
+// label writes an issue and puts the label on it.
+func (st *stage) label(title, body string) ghsim.Issue {
+	st.t.Helper()
+	issue, err := st.sim.CreateIssue(person, repoOf, person, title, body)
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	st.relabel(issue, person)
+	return issue
+}
+
+func (st *stage) relabel(issue ghsim.Issue, login string) {
+	st.t.Helper()
+	if err := st.sim.AddLabel(person, repoOf, issue.Number, login, "ralph"); err != nil {
+		st.t.Fatal(err)
+	}
+}
+
+// patience bounds what a test waits for.
+const patience = 2 * time.Minute
+
+// await asks until the condition holds. It polls the real condition; nothing
+// depends on how often.
+func (st *stage) await(what string, condition func() bool) {
+	st.t.Helper()
+	ctx, cancel := context.WithTimeout(st.t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			st.t.Fatalf("waiting for %s: %v", what, context.Cause(ctx))
+		}
+	}
+}
+
+// ended waits for the end of the issue's run and returns its last state.
+func (st *stage) ended(from *store.Store, issue ghsim.Issue) loop.State {
+	st.t.Helper()
+	var row store.Run
+	st.await("the end of the run", func() bool {
+		var err error
+		row, err = from.LatestRunByIssue(st.t.Context(), st.repo.NodeID, issue.Number)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			st.t.Fatal(err)
+		}
+		return err == nil && row.Phase.Terminal()
+	})
+	s, err := loop.Decode(row.State)
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	return s
+}
+
+// processed waits until the App has dealt with every delivery it accepted.
+func (st *stage) processed(s *serving) {
+	st.t.Helper()
+	if err := st.sim.WaitIdle(st.t.Context()); err != nil {
+		st.t.Fatal(err)
+	}
+	st.await("all deliveries to be processed", func() bool {
+		var left []string
+		err := s.store.InTx(st.t.Context(), func(tx *sql.Tx) (err error) {
+			left, err = s.store.UnprocessedDeliveries(st.t.Context(), tx, 10)
+			return err
+		})
+		if err != nil {
+			st.t.Fatal(err)
+		}
+		return len(left) == 0
+	})
+}
+
+func (st *stage) issue(n int) ghsim.Issue {
+	st.t.Helper()
+	issue, err := st.sim.Issue(person, repoOf, n)
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	return issue
+}
+
+// contents are the files of a branch.
+func (st *stage) contents(branch string) map[string]string {
+	st.t.Helper()
+	modes, err := st.sim.Files(person, repoOf, branch)
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	files := map[string]string{}
+	for path := range modes {
+		b, err := st.sim.File(person, repoOf, branch, path)
+		if err != nil {
+			st.t.Fatal(err)
+		}
+		files[path] = string(b)
+	}
+	return files
+}
+
+// onlyPR is the one pull request there is.
+func (st *stage) onlyPR() ghsim.PR {
+	st.t.Helper()
+	prs, err := st.sim.PRs(person, repoOf)
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	if len(prs) != 1 {
+		st.t.Fatalf("%d pull requests, want 1", len(prs))
+	}
+	return prs[0]
+}
+
+// process is a server in a process of its own.
+type process struct {
+	cmd   *exec.Cmd
+	lines chan string // of stdout
+	addr  string
+}
+
+// start starts a server process that tells its address; kill is the value of
+// envKill.
+func (st *stage) start(kill string) *process {
+	st.t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	p := st.command(exe)
+	p.cmd.Env = append(p.cmd.Env, envBe+"=server", envKill+"="+kill, envConfig+"="+st.writeConfig())
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		st.t.Fatal(err)
+	}
+	go func() {
+		defer close(p.lines)
+		for in := bufio.NewScanner(out); in.Scan(); {
+			p.lines <- in.Text()
+		}
+	}()
+	first, ok := <-p.lines
+	p.addr, ok = strings.CutPrefix(first, saidReady)
+	if !ok {
+		st.t.Fatalf("the server did not start: %q, %v", first, p.cmd.Wait())
+	}
+	st.hook(p.addr)
+	return p
+}
+
+// command is a process with the App's secrets in its environment.
+func (st *stage) command(exe string, args ...string) *process {
+	p := &process{cmd: exec.Command(exe, args...), lines: make(chan string, 16)}
+	p.cmd.Env = append(os.Environ(),
+		config.EnvPrivateKey+"="+st.config.GitHub.PrivateKey.Reveal(), config.EnvWebhookSecret+"="+st.config.GitHub.WebhookSecrets[0].Reveal())
+	p.cmd.Stderr = testWriter{st.t}
+	return p
+}
+
+// startProgram starts the program itself, listening where the configuration
+// says.
+func (st *stage) startProgram(exe string, args ...string) *process {
+	st.t.Helper()
+	p := st.command(exe, args...)
+	close(p.lines)
+	p.addr = st.config.Listen
+	if err := p.cmd.Start(); err != nil {
+		st.t.Fatal(err)
+	}
+	return p
+}
+
+// waitHealthy waits until the process serves.
+func (st *stage) waitHealthy(p *process) {
+	st.t.Helper()
+	st.await("the server to be up", func() bool {
+		req, err := http.NewRequestWithContext(st.t.Context(), http.MethodGet, "http://"+p.addr+"/healthz", nil)
+		if err != nil {
+			st.t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return false
+		}
+		return resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
+	})
+}
+
+// freeAddr is an address on loopback that nobody listens on.
+func freeAddr(t testing.TB) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return addr
+}
+
+// stop asks the process to end and waits for it.
+func (p *process) stop(t testing.TB) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	for range p.lines { //nolint:revive // read what it still says
+	}
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("the server failed: %v", err)
+	}
+}
+
+// rest waits for the end of the process, which is the signal unless the run
+// ended first; then the process is asked to stop.
+func (p *process) rest(t testing.TB) (ended string) {
+	t.Helper()
+	for line := range p.lines {
+		if end, ok := strings.CutPrefix(line, saidEnded); ok {
+			ended = end
+			if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	err := p.cmd.Wait()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() && ws.Signal() == syscall.SIGKILL {
+			return ended
+		}
+	}
+	if err != nil {
+		t.Fatalf("the server failed: %v", err)
+	}
+	return ended
+}
+
+// writeConfig writes the configuration as an operator would.
+func (st *stage) writeConfig() string {
+	st.t.Helper()
+	c := st.config
+	text := fmt.Sprintf(`listen: %s
+github:
+  api_url: %s
+  graphql_url: %s
+  web_url: %s
+  app_id: %d
+data_dir: %s
+agent:
+  name: %s
+  script_file: %s
+sandbox:
+  kind: %s
+allow_local_sandbox: %v
+`, c.Listen, c.GitHub.APIURL, c.GitHub.GraphQLURL, c.GitHub.WebURL, c.GitHub.AppID, c.DataDir, c.Agent.Name, c.Agent.ScriptFile, c.Sandbox.Kind, c.AllowLocalSandbox)
+	file := filepath.Join(st.dir, "ralph.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		st.t.Fatal(err)
+	}
+	return file
+}
+
+type testWriter struct{ t testing.TB }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	w.t.Log(strings.TrimRight(string(p), "\n"))
+	return len(p), nil
+}
