@@ -5,7 +5,7 @@
 // The committed copies of both (testdata, and schema.graphql of package ghsim)
 // hold only what is served, so that plain `go test` needs no download. With
 // RALPH_OPENAPI and RALPH_GRAPHQL_SCHEMA naming the originals, as `make test`
-// does, the validation uses those instead, and a test makes sure that the
+// does, the validation reads those instead, and a test makes sure that the
 // copies are still exactly what the trimming makes of them.
 //
 // The originals are the npm packages @octokit/openapi 23.0.2

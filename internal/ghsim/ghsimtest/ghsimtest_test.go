@@ -78,8 +78,8 @@ func TestTheValidatorFindsFault(t *testing.T) {
 		{name: "a good answer", method: "GET", path: repo + "/git/ref/heads/main", status: 200, answer: ref},
 		{name: "slashes in a parameter", method: "GET", path: repo + "/git/ref/heads/ralph/7", status: 200, answer: ref},
 		{name: "escaped slashes", method: "GET", path: repo + "/git/ref/heads%2Fralph%2F7", status: 200, answer: ref},
-		{name: "unknown path", method: "GET", path: repo + "/git/reff/heads/main", status: 404, answer: `{}`, want: "GitHub has no such operation"},
-		{name: "unknown method", method: "PUT", path: repo + "/git/ref/heads/main", status: 404, answer: `{}`, want: "GitHub has no such operation"},
+		{name: "unknown path", method: "GET", path: repo + "/git/reff/heads/main", status: 404, answer: `{}`, want: "not an operation of GitHub's that is served"},
+		{name: "unknown method", method: "PUT", path: repo + "/git/ref/heads/main", status: 404, answer: `{}`, want: "not an operation of GitHub's that is served"},
 		{name: "a field is missing", method: "GET", path: repo + "/git/ref/heads/main", status: 200, answer: `{"ref":"x"}`, want: `property "node_id" is missing`},
 		{name: "a field of the wrong type", method: "GET", path: repo + "/git/ref/heads/main", status: 200, answer: strings.Replace(ref, `"x"`, `7`, 1), want: "value must be a string"},
 		{name: "not JSON", method: "GET", path: repo + "/git/ref/heads/main", status: 200, answer: `<html>`, want: "answer 200"},
@@ -178,5 +178,64 @@ func TestTheCommittedDescriptions(t *testing.T) {
 	}
 	if d := cmp.Diff(ghsim.Schema(), trimmedSchema); d != "" {
 		t.Errorf("schema.graphql is not what trimming gives: run ghsimtest/trim (-committed +trimmed)\n%s", d)
+	}
+}
+
+// TestTrimmingKeepsWhatValidates trims a description whose schemas use the
+// words of prose as names.
+func TestTrimmingKeepsWhatValidates(t *testing.T) {
+	t.Parallel()
+	packed, err := os.ReadFile("testdata/openapi.json.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := ghsimtest.Unpack(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		t.Fatal(err)
+	}
+	labels, _ := doc["components"].(map[string]any)["schemas"].(map[string]any)
+	label := map[string]any{
+		"type": "object", "description": "prose", "title": "prose", "example": "prose", "x-github": "prose", "required": []any{"description", "title"},
+		"properties": map[string]any{
+			"description": map[string]any{"type": "string", "description": "prose", "maxLength": 100.0},
+			"title":       map[string]any{"type": "string", "enum": []any{"example", "x-y"}, "example": "prose"},
+			"examples":    map[string]any{"type": "array", "items": map[string]any{"type": "string", "title": "prose"}},
+			"x-name":      map[string]any{"$ref": "#/components/schemas/simple-user"},
+			"default":     map[string]any{"type": "object", "default": map[string]any{"title": "data"}},
+		},
+	}
+	labels["label"] = label
+	full, err := json.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trimmed, err := ghsimtest.TrimOpenAPI(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Components struct {
+			Schemas map[string]any `json:"schemas"`
+		} `json:"components"`
+	}
+	if err := json.Unmarshal(trimmed, &got); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"type": "object", "required": []any{"description", "title"},
+		"properties": map[string]any{
+			"description": map[string]any{"type": "string", "maxLength": 100.0},
+			"title":       map[string]any{"type": "string", "enum": []any{"example", "x-y"}},
+			"examples":    map[string]any{"type": "array", "items": map[string]any{"type": "string"}},
+			"x-name":      map[string]any{"$ref": "#/components/schemas/simple-user"},
+			"default":     map[string]any{"type": "object", "default": map[string]any{"title": "data"}},
+		},
+	}
+	if d := cmp.Diff(want, got.Components.Schemas["label"]); d != "" {
+		t.Errorf("schema (-want +got):\n%s", d)
 	}
 }
