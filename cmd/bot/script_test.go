@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -26,7 +27,8 @@ import (
 //	                                   its output is in $WORK/stdout and stderr
 //	signal NAME CODE TEXT PROGRAM ARG… the same, with a signal sent once TEXT
 //	                                   stands on stderr
-//	killed PROGRAM ARG…                kills it before and after each save,
+//	killed PROGRAM ARG…                kills it before and after its first save,
+//	                                   its second in the next life, and so on,
 //	                                   until it ends by itself, with 0
 //	json FILE PATH VALUE               compares a value in a JSON document
 //	repo                               makes $WORK/repo from $WORK/files
@@ -138,13 +140,15 @@ func cmdKilled(ts *testscript.TestScript, neg bool, args []string) {
 		if lives > 200 {
 			ts.Fatalf("the program does not get on")
 		}
-		cmd, out, errOut, cancel := start(ts, []string{envKill + "=" + []string{"1:before", "1:after"}[lives%2]}, args)
+		// Its agents die with it, so that each life has to be a little longer.
+		when := fmt.Sprintf("%d:%s", lives/2+1, []string{"before", "after"}[lives%2])
+		cmd, out, errOut, cancel := start(ts, []string{envKill + "=" + when}, args)
 		ts.Check(cmd.Start())
 		code := finish(ts, cmd, out, errOut)
 		cancel()
 		if code == 0 {
 			ts.Logf("%d lives", lives)
-			if lives < 10 {
+			if lives < 6 {
 				ts.Fatalf("only %d lives: it is not killed at each step", lives)
 			}
 			return
