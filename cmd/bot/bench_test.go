@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,24 +20,31 @@ import (
 )
 
 // built is the program as it is shipped: static, without the race detector.
-var built = sync.OnceValues(func() (string, error) {
+var built = sync.OnceValues(func() (_ []byte, err error) {
 	dir, err := os.MkdirTemp("", "ralph-bin-")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	bin := filepath.Join(dir, "bot")
 	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin, ".")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build bot: %w\n%s", err, out)
+		return nil, fmt.Errorf("build bot: %w\n%s", err, out)
 	}
-	return bin, nil
+	return os.ReadFile(bin)
 })
 
+// builtBot is the shipped program in a file of its own, by which its processes
+// can be told from those of other tests.
 func builtBot(tb testing.TB) string {
 	tb.Helper()
-	bin, err := built()
+	b, err := built()
 	if err != nil {
+		tb.Fatal(err)
+	}
+	bin := filepath.Join(tb.TempDir(), "bot")
+	if err := os.WriteFile(bin, b, 0o755); err != nil {
 		tb.Fatal(err)
 	}
 	return bin

@@ -10,7 +10,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -46,38 +45,6 @@ const (
 func baseImage() string { return cmp.Or(os.Getenv("RALPH_TEST_IMAGE"), "ralph-test/base:1") }
 
 func goImage() string { return cmp.Or(os.Getenv("RALPH_TEST_GO_IMAGE"), "ralph-test/go:1") }
-
-// built is the program as it ships: static, so that containers can run it. The
-// test binary is not, where the race detector is on.
-var built = sync.OnceValues(func() (_ []byte, err error) {
-	dir, err := os.MkdirTemp("", "ralph-build-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	file := filepath.Join(dir, "bot")
-	cmd := exec.Command("go", "build", "-o", file, ".")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build the program: %w\n%s", err, out)
-	}
-	return os.ReadFile(file)
-})
-
-// program puts the program into dir. Each test has a file of its own, by which
-// its processes are told from those of others.
-func program(t testing.TB, dir string) string {
-	t.Helper()
-	b, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(dir, "bot")
-	if err := os.WriteFile(file, b, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
 
 // processes are those that run the program in file, inside of containers and
 // outside.
@@ -375,7 +342,7 @@ func TestDockerLabelBecomesPullRequest(t *testing.T) {
 		{Name: "confined", Run: confinement, When: "task", Timeout: time.Minute},
 		{Name: "not empty", Run: "test -s one.txt", When: "task", Timeout: time.Minute},
 	}})
-	exe := program(t, st.dir)
+	exe := builtBot(t)
 	e := newEngine(t, st.dir, nil)
 	p := st.serveProgram(exe)
 	state := st.ended(st.openStore(), st.label("Say hello to everybody", threeTasks))
@@ -410,21 +377,16 @@ tasks:
 default: [{files: {two.txt: "2\n"}, say: done}]
 `,
 	})
-	exe := program(t, st.dir)
+	exe := builtBot(t)
 	frozen := make(chan string, 1)
-	once := sync.OnceFunc
-	freeze := func(e *engine, id string) {
-		if _, err := e.api.ContainerPause(context.Background(), id, client.ContainerPauseOptions{}); err != nil {
-			t.Errorf("the agent cannot be frozen at its work: %v", err)
-		}
-		frozen <- id
-	}
-	var first func()
+	var first sync.Once
 	e := newEngine(t, st.dir, func(e *engine, id string) {
-		if first == nil {
-			first = once(func() { freeze(e, id) })
-		}
-		first()
+		first.Do(func() {
+			if _, err := e.api.ContainerPause(context.Background(), id, client.ContainerPauseOptions{}); err != nil {
+				t.Errorf("the agent cannot be frozen at its work: %v", err)
+			}
+			frozen <- id
+		})
 	})
 	p := st.serveProgram(exe)
 	db := st.openStore()
@@ -495,17 +457,13 @@ func hardened(t testing.TB, c container.InspectResponse) {
 func TestDockerDemo(t *testing.T) {
 	t.Parallel()
 	dir := shortTempDir(t)
-	exe := program(t, dir)
-	tmp := filepath.Join(dir, "tmp")
-	if err := os.Mkdir(tmp, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	exe := builtBot(t)
 	e := newEngine(t, dir, nil)
 	// Its checks compile a part of Go's own library.
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, exe, "demo", "--sandbox", "docker", "--image", goImage(), "--json")
-	cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 	var told bytes.Buffer
 	cmd.Stderr = &told
 	out, err := cmd.Output()
@@ -549,7 +507,7 @@ func TestDockerDemo(t *testing.T) {
 	}
 
 	e.nothingLeft(exe)
-	left, err := os.ReadDir(tmp)
+	left, err := os.ReadDir(dir)
 	if err != nil || len(left) != 0 {
 		t.Errorf("the demonstration left %v behind, %v", left, err)
 	}

@@ -1,0 +1,233 @@
+//go:build claude
+
+// The tests in this file run the real Claude Code CLI, named by the environment
+// variable RALPH_TEST_CLAUDE, against a scripted model on loopback.
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/agent/agenttest"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// modelName is a model whose price the CLI knows.
+const modelName = "claude-sonnet-4-5"
+
+func claudePath(t testing.TB) string {
+	t.Helper()
+	path := os.Getenv("RALPH_TEST_CLAUDE")
+	if path == "" {
+		t.Fatal("RALPH_TEST_CLAUDE does not name the Claude Code binary")
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// newModel serves a scripted model on loopback that knows one key.
+func newModel(t testing.TB, key string, script agenttest.Script) (*agenttest.Server, string) {
+	t.Helper()
+	api := agenttest.NewMessagesAPI(script)
+	api.APIKey = key
+	srv := httptest.NewServer(api)
+	t.Cleanup(srv.Close)
+	return api, srv.URL
+}
+
+// planned makes a git repository with this plan in it.
+func planned(t testing.TB, plan string) string {
+	t.Helper()
+	dir := filepath.Join(shortTempDir(t), "repo")
+	newRepo(t, dir, map[string]string{"plan.md": plan})
+	return dir
+}
+
+// gitOut runs git in dir and gives what it printed.
+func gitOut(t testing.TB, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", append([]string{"-C", dir}, args...)...)
+	var told bytes.Buffer
+	cmd.Stderr = &told
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("git %v: %v\n%s", args, err, told.String())
+	}
+	return strings.TrimRight(string(out), "\n")
+}
+
+// runPlan runs `bot run --json` on plan.md in dir, as exe or, with "", as this
+// test binary, with no credentials in its environment but those given. It gives
+// the document, the exit code and what was said on stderr.
+func runPlan(t testing.TB, exe, dir string, env []string, args ...string) (result, int, string) {
+	t.Helper()
+	if exe == "" {
+		var err error
+		if exe, err = os.Executable(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, exe, append([]string{"run", "plan.md", "--json", "--agent", "claude", "--claude-path", claudePath(t)}, args...)...)
+	cmd.Dir = dir
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "ANTHROPIC_") && !strings.HasPrefix(v, "CLAUDE") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	cmd.Env = append(cmd.Env, envBe+"=bot", "RALPH_DATA_DIR="+filepath.Join(filepath.Dir(dir), "data"))
+	cmd.Env = append(cmd.Env, env...)
+	var told bytes.Buffer
+	cmd.Stderr = &told
+	out, err := cmd.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() < 0) {
+		t.Fatalf("bot run: %v\n%s", err, told.String())
+	}
+	var doc result
+	if err := json.Unmarshal(out, &doc); err != nil {
+		t.Fatalf("stdout is not one JSON document: %v\n%s\n%s", err, out, told.String())
+	}
+	return doc, cmd.ProcessState.ExitCode(), told.String()
+}
+
+// writesTask makes the CLI write a file named after the task, first asking
+// where it is, and then something it learned into the progress file.
+func writesTask(turn agenttest.Turn) agenttest.Reply {
+	switch turn.Number {
+	case 0:
+		return agenttest.Bash("pwd")
+	case 1:
+		if len(turn.Results) != 1 || turn.Results[0].IsError {
+			return agenttest.Fail(http.StatusBadRequest, "the Bash tool does not work")
+		}
+		return agenttest.Write(strings.TrimSpace(turn.Results[0].Text)+"/"+turn.Task+".txt", "by "+turn.Task+"\n")
+	case 2:
+		return agenttest.Bash(`sed -i 's/^## Learnings$/&\n- ` + turn.Task + ` taught the CLI something/' ` + turn.ProgressFile)
+	default:
+		return agenttest.Say("The file is there.")
+	}
+}
+
+// TestClaudeWorksAPlan: the CLI makes a plan of a text and works it, with real
+// tool calls.
+func TestClaudeWorksAPlan(t *testing.T) {
+	t.Parallel()
+	const key = "sk-ant-of-a-laptop"
+	api, url := newModel(t, key, func(turn agenttest.Turn) agenttest.Reply {
+		switch {
+		case len(turn.Tools) == 0:
+			return agenttest.Say("ok")
+		case turn.Mode == run.ModePlan && turn.Number == 0:
+			return agenttest.Bash(`sed -i 's/^## Tasks$/&\n- [ ] Write one\n- [ ] Write two/' ` + turn.ProgressFile)
+		case turn.Mode == run.ModePlan:
+			return agenttest.Say("The plan is written.")
+		default:
+			return writesTask(turn)
+		}
+	})
+	dir := planned(t, "# Greet\n\nGreet everybody, in two files.\n")
+	got, code, told := runPlan(t, "", dir, []string{"ANTHROPIC_API_KEY=" + key, "ANTHROPIC_BASE_URL=" + url},
+		"--sandbox", "local", "--model", modelName, "--gate", "ls T*.txt")
+	if code != run.ExitComplete || got.Run.EndReason != run.EndAllTasksComplete {
+		t.Fatalf("exit code %d, run %+v\n%s", code, got.Run, told)
+	}
+
+	if got.Run.Iterations != 2 || got.Tasks != (tasksResult{Total: 2, Done: 2}) || got.Branch != "work" || len(got.Attempts) != 0 {
+		t.Errorf("document %+v", got)
+	}
+	if got.Issue != nil || got.PullRequest != nil || got.APICalls != nil {
+		t.Errorf("a run without GitHub tells of it: %+v", got)
+	}
+	want := []string{"feat: write one", "feat: write two"}
+	if log := gitOut(t, dir, "log", "--reverse", "--format=%s", "main..work"); log != strings.Join(want, "\n") {
+		t.Errorf("commits:\n%s", log)
+	}
+	for i, c := range got.Commits {
+		if c.Subject != want[i] || c.Verified != nil || c.SHA != gitOut(t, dir, "rev-parse", "work~"+[]string{"1", "0"}[i]) {
+			t.Errorf("commit %+v", c)
+		}
+		body := gitOut(t, dir, "log", "-1", "--format=%b", c.SHA)
+		for _, trailer := range []string{"Ralph-Task: " + c.Task, "Ralph-Agent: claude", "Ralph-Model: " + modelName, "Ralph-Cost-USD: 0.0"} {
+			if !strings.Contains(body, trailer) {
+				t.Errorf("commit %q lacks %q:\n%s", c.Subject, trailer, body)
+			}
+		}
+	}
+	if got.Run.CostUSD <= 0 || got.Run.CostUSD > 1 {
+		t.Errorf("cost $%f", got.Run.CostUSD)
+	}
+	files := gitOut(t, dir, "ls-tree", "-r", "--name-only", "work")
+	if diff := cmp.Diff(".ralph/plan/progress.md\nT1.txt\nT2.txt\nplan.md", files); diff != "" {
+		t.Error(diff)
+	}
+	for _, task := range []string{"T1", "T2"} {
+		if b, err := os.ReadFile(filepath.Join(dir, task+".txt")); err != nil || string(b) != "by "+task+"\n" {
+			t.Errorf("%s.txt in the checkout: %q, %v", task, b, err)
+		}
+	}
+	progress := gitOut(t, dir, "show", "work:.ralph/plan/progress.md")
+	for _, want := range []string{"- [x] T1 Write one", "- [x] T2 Write two", "- T1 taught the CLI something", "- T2 taught the CLI something"} {
+		if !strings.Contains(progress, want) {
+			t.Errorf("progress.md lacks %q:\n%s", want, progress)
+		}
+	}
+	for _, r := range api.Requests() {
+		if r.Method == http.MethodPost && (r.Header.Get("X-Api-Key") != key || r.Model != modelName) {
+			t.Errorf("%s asks %s as %q", r.Path, r.Model, r.Header.Get("X-Api-Key"))
+		}
+	}
+}
+
+// TestClaudeRefusedEndsTheRun: what the CLI says of a refusal reaches the
+// person; three refusals in a row are not tried again.
+func TestClaudeRefusedEndsTheRun(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		status  int
+		message string
+		// says are the CLI's own words for it.
+		says string
+	}{
+		"forbidden": {http.StatusForbidden, "this key may not use the model", "API Error: 403 this key may not use the model"},
+		"no credit": {http.StatusBadRequest, "Your credit balance is too low to access the Anthropic API.", "Credit balance is too low"},
+		"wrong key": {http.StatusUnauthorized, "invalid x-api-key", "Invalid API key"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			refusal := agenttest.Fail(tt.status, tt.message)
+			// As the CLI is told by the API where repeating is of no use; it
+			// would try a 401 for minutes.
+			refusal.Header = http.Header{"X-Should-Retry": {"false"}}
+			api, url := newModel(t, "", func(agenttest.Turn) agenttest.Reply { return refusal })
+			dir := planned(t, "# Greet\n\n- [ ] Write one\n")
+			got, code, told := runPlan(t, "", dir, []string{"ANTHROPIC_API_KEY=k", "ANTHROPIC_BASE_URL=" + url}, "--sandbox", "local")
+			if code != run.ExitFailed || got.Run.EndReason != run.EndFailed || len(got.Commits) != 0 {
+				t.Errorf("exit code %d, run %+v, commits %v", code, got.Run, got.Commits)
+			}
+			for _, text := range []string{got.Run.Detail, told} {
+				if !strings.Contains(text, "3 times in a row") || !strings.Contains(text, tt.says) {
+					t.Errorf("%q does not say why: want %q", text, tt.says)
+				}
+			}
+			if n := len(api.Requests()); n < 3 {
+				t.Errorf("%d requests, want one of each call", n)
+			}
+		})
+	}
+}
