@@ -89,4 +89,3 @@ func remove(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 }
-

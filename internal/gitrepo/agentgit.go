@@ -266,9 +266,11 @@ func (w *Worktree) missingFrom(pack agentPack, x *index) ([]OID, error) {
 			want(e.oid)
 		}
 	}
-	builder := treeBuilder{store: &w.repo.store, unchanged: func(string) bool { return true }, each: want}
-	if _, err := builder.build(x.entries); err != nil {
+	if err := x.nameTrees(&w.repo.store); err != nil {
 		return nil, err
+	}
+	for _, oid := range x.trees {
+		want(oid)
 	}
 	return missing, nil
 }

@@ -14,7 +14,7 @@ func benchRepo(b *testing.B, n int) string {
 	b.Helper()
 	fs := files{"edited": "0"}
 	for i := range n {
-		fs[fmt.Sprintf("d%d/s%d/f%d.go", i%20, i/50, i)] = fmt.Sprintf("package x\n\n// File %d.\n", i)
+		fs[fmt.Sprintf("d%d/s%d/f%d.go", i/1000, i/10, i)] = fmt.Sprintf("package x\n\n// File %d.\n", i)
 	}
 	return person(b, fs)
 }

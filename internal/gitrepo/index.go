@@ -43,7 +43,7 @@ func encodeIndex(a algo, entries []entry) []byte {
 		} {
 			buf = binary.BigEndian.AppendUint32(buf, v)
 		}
-		buf = append(buf, e.oid.raw()...)
+		buf = e.oid.appendRaw(buf)
 		flags := uint16(min(len(e.path), flagNameMask)) // #nosec G115 -- at most 12 bits
 		if e.withheld {
 			flags |= flagExtended
@@ -133,6 +133,8 @@ type index struct {
 	byPath  map[string]int
 	// dirs holds every directory that the entries need on disk.
 	dirs map[string]struct{}
+	// trees names the tree of every directory; it may be empty.
+	trees map[string]OID
 }
 
 func newIndex(entries []entry, tree OID, written instant) *index {
@@ -140,6 +142,7 @@ func newIndex(entries []entry, tree OID, written instant) *index {
 		entries: entries, tree: tree, written: written,
 		byPath: make(map[string]int, len(entries)),
 		dirs:   make(map[string]struct{}, len(entries)/8+1),
+		trees:  map[string]OID{},
 	}
 	last := ""
 	for i, e := range entries {
@@ -204,13 +207,31 @@ func readIndex(s *store, path string) (*index, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read index: %w", err)
 	}
-	// The name of the tree only; the objects are there, see index.tree.
-	builder := treeBuilder{store: s, unchanged: func(string) bool { return true }}
-	tree, err := builder.build(entries)
-	if err != nil {
+	x := newIndex(entries, "", instant{info.stamp.mtimeS, info.stamp.mtimeN})
+	if err := x.nameTrees(s); err != nil {
 		return nil, fmt.Errorf("read index: %w", err)
 	}
-	return newIndex(entries, tree, instant{info.stamp.mtimeS, info.stamp.mtimeN}), nil
+	x.tree = x.trees[""]
+	return x, nil
+}
+
+// nameTrees fills in the names of the directories' trees. The objects are
+// there, see index.tree.
+func (x *index) nameTrees(s *store) error {
+	if len(x.trees) > 0 {
+		return nil
+	}
+	builder := treeBuilder{store: s, stored: func(string) bool { return true }, trees: x.trees}
+	_, err := builder.build(x.entries)
+	return err
+}
+
+// with is the index that x becomes when entries have another content or stamp,
+// but the same paths.
+func (x *index) with(entries []entry, tree OID, written instant, trees map[string]OID) *index {
+	y := *x
+	y.entries, y.tree, y.written, y.trees = entries, tree, written, trees
+	return &y
 }
 
 // writeIndex replaces the index file and returns when that was.

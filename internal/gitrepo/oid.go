@@ -34,13 +34,18 @@ func (o OID) Valid() bool {
 	return true
 }
 
-// raw is the binary form. It must only be called on valid names.
-func (o OID) raw() []byte {
-	b, err := hex.DecodeString(string(o))
-	if err != nil {
-		return nil
+// appendRaw appends the binary form of a valid name.
+func (o OID) appendRaw(buf []byte) []byte {
+	nibble := func(c byte) byte {
+		if c <= '9' {
+			return c - '0'
+		}
+		return c - 'a' + 10
 	}
-	return b
+	for i := 0; i+1 < len(o); i += 2 {
+		buf = append(buf, nibble(o[i])<<4|nibble(o[i+1]))
+	}
+	return buf
 }
 
 // algo is the hash function of a repository.

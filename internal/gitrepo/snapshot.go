@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -111,35 +112,41 @@ func (s *snapper) refuse(path, reason string) {
 }
 
 func (s *snapper) dir(ctx context.Context, dir *os.File, prefix string, scope *ignoreScope, depth int) error {
-	rules, err := s.w.ignoreRules(dir)
-	if err != nil {
-		s.refuse(prefix+".gitignore", fmt.Sprintf("its rules are not followed: %v", err))
-	}
-	scope.rules = rules
-	return eachName(ctx, dir, func(name string) error {
-		if prefix == "" && name == ".git" {
-			return nil
+	first := true
+	return eachBatch(ctx, dir, func(names []string) error {
+		// In a directory of more than one batch it may be in another one.
+		if first && (len(names) == batchSize || slices.Contains(names, ".gitignore")) {
+			rules, err := s.w.ignoreRules(dir)
+			if err != nil {
+				s.refuse(prefix+".gitignore", fmt.Sprintf("its rules are not followed: %v", err))
+			}
+			scope.rules = rules
 		}
-		if s.seen++; s.seen > s.w.MaxFiles {
+		first = false
+		if s.seen += len(names); s.seen > s.w.MaxFiles {
 			return errTooMany
 		}
-		return s.name(ctx, dir, prefix, name, scope, depth)
+		for i, stat := range lstatAll(dir, names) {
+			if errors.Is(stat.err, fs.ErrNotExist) || (prefix == "" && names[i] == ".git") {
+				continue
+			}
+			if stat.err != nil {
+				return stat.err
+			}
+			if err := s.name(ctx, dir, prefix, names[i], stat.info, scope, depth); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
-func (s *snapper) name(ctx context.Context, dir *os.File, prefix, name string, scope *ignoreScope, depth int) error {
+func (s *snapper) name(ctx context.Context, dir *os.File, prefix, name string, info fileInfo, scope *ignoreScope, depth int) error {
 	path := prefix + name
 	i, tracked := s.old.byPath[path]
 	if isDotGit(name) {
 		s.refuseAt(path, "nested git repository", i, tracked)
 		return nil
-	}
-	info, err := lstatAt(dir, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
 	}
 	if tracked && s.old.entries[i].withheld {
 		return s.withheld(dir, path, name, i, info)
@@ -330,26 +337,34 @@ func (s *snapper) finish() (OID, error) {
 			result = append(result, e)
 		}
 	}
+	samePaths := s.old
+	if len(s.added) > 0 || len(result) != len(s.entries) {
+		samePaths = nil
+	}
 	if len(s.added) > 0 {
 		result = append(result, s.added...)
 		slices.SortFunc(result, func(a, b entry) int { return strings.Compare(a.path, b.path) })
 	}
 	if !s.changed && s.old.tree != "" {
 		if s.restamped {
-			return s.old.tree, s.w.save(result, s.old.tree)
+			return s.old.tree, s.w.save(result, s.old.tree, samePaths, s.old.trees)
 		}
 		return s.old.tree, nil
 	}
-	dirty := s.dirtyDirs()
-	builder := treeBuilder{store: &s.w.repo.store}
+	builder := treeBuilder{store: &s.w.repo.store, trees: map[string]OID{}}
 	if s.old.tree != "" {
-		builder.unchanged = func(dir string) bool { return !dirty[dir] }
+		dirty := s.dirtyDirs()
+		builder.stored = func(dir string) bool { return !dirty[dir] }
+		maps.Copy(builder.trees, s.old.trees)
+		for dir := range dirty {
+			delete(builder.trees, dir)
+		}
 	}
 	tree, err := builder.build(result)
 	if err != nil {
 		return "", err
 	}
-	return tree, s.w.save(result, tree)
+	return tree, s.w.save(result, tree, samePaths, builder.trees)
 }
 
 // dropConflicts refuses new files that stand where a kept one needs a

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 )
@@ -62,7 +63,7 @@ func appendItem(buf []byte, i treeItem) []byte {
 	buf = append(buf, ' ')
 	buf = append(buf, i.name...)
 	buf = append(buf, 0)
-	return append(buf, i.oid.raw()...)
+	return i.oid.appendRaw(buf)
 }
 
 // entry is one file of a whole tree, and what the host knows of its copy on
@@ -105,18 +106,23 @@ func (s *store) listTree(ctx context.Context, tree OID) ([]entry, error) {
 // treeBuilder makes tree objects from sorted entries.
 type treeBuilder struct {
 	store *store
-	// unchanged says that the tree object of a directory is stored already, so
-	// that only its name is needed. Nil means none is.
-	unchanged func(dir string) bool
-	// each, where set, is told of every tree.
-	each func(oid OID)
+	// stored says that the tree object of a directory is there already, so that
+	// only its name is needed. Nil means none is.
+	stored func(dir string) bool
+	// trees holds the names of directories' trees. What is in it is taken from
+	// it, the rest is added.
+	trees map[string]OID
 }
 
 func (b *treeBuilder) build(entries []entry) (OID, error) { return b.dir(entries, "") }
 
 // dir builds the tree of the directory with this prefix ("" or "a/b/").
 func (b *treeBuilder) dir(entries []entry, prefix string) (OID, error) {
-	buf := make([]byte, 0, 48*len(entries))
+	path := strings.TrimSuffix(prefix, "/")
+	if oid, known := b.trees[path]; known {
+		return oid, nil
+	}
+	buf := make([]byte, 0, 48*min(len(entries), 1000))
 	for i := 0; i < len(entries); {
 		name := entries[i].path[len(prefix):]
 		slash := strings.IndexByte(name, '/')
@@ -126,10 +132,7 @@ func (b *treeBuilder) dir(entries []entry, prefix string) (OID, error) {
 			continue
 		}
 		sub := entries[i].path[:len(prefix)+slash+1]
-		end := i + 1
-		for end < len(entries) && strings.HasPrefix(entries[end].path, sub) {
-			end++
-		}
+		end := i + sort.Search(len(entries)-i, func(n int) bool { return !strings.HasPrefix(entries[i+n].path, sub) })
 		oid, err := b.dir(entries[i:end], sub)
 		if err != nil {
 			return "", err
@@ -137,18 +140,13 @@ func (b *treeBuilder) dir(entries []entry, prefix string) (OID, error) {
 		buf = appendItem(buf, treeItem{modeDir, name[:slash], oid})
 		i = end
 	}
-	var oid OID
-	if b.unchanged != nil && b.unchanged(strings.TrimSuffix(prefix, "/")) {
-		oid = b.store.algo.sum(kindTree, buf)
-	} else {
-		var err error
-		if oid, err = b.store.write(kindTree, buf); err != nil {
+	oid := b.store.algo.sum(kindTree, buf)
+	if b.stored == nil || !b.stored(path) {
+		if _, err := b.store.write(kindTree, buf); err != nil {
 			return "", err
 		}
 	}
-	if b.each != nil {
-		b.each(oid)
-	}
+	b.trees[path] = oid
 	return oid, nil
 }
 

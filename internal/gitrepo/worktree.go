@@ -135,14 +135,20 @@ func (w *Worktree) load() (*index, error) {
 	return x, nil
 }
 
-// save replaces the host's index.
-func (w *Worktree) save(entries []entry, tree OID) error {
+// save replaces the host's index. Where the paths are those of the index like,
+// that spares work. Trees may be empty.
+func (w *Worktree) save(entries []entry, tree OID, like *index, trees map[string]OID) error {
 	w.cached = nil
 	written, err := writeIndex(&w.repo.store, w.index, entries)
 	if err != nil {
 		return err
 	}
+	if like != nil {
+		w.cached = like.with(entries, tree, written, trees)
+		return nil
+	}
 	w.cached = newIndex(entries, tree, written)
+	w.cached.trees = trees
 	return nil
 }
 
@@ -194,7 +200,7 @@ func (w *Worktree) sync(ctx context.Context, tree OID, keepIgnored bool) error {
 		}
 	}
 	if changed || wrote || target != old {
-		return w.save(entries, tree)
+		return w.save(entries, tree, target, target.trees)
 	}
 	return nil
 }
@@ -246,11 +252,13 @@ func (s *syncer) dir(ctx context.Context, dir *os.File, prefix string, entries [
 	if err := ctx.Err(); err != nil {
 		return false, context.Cause(ctx)
 	}
+	// Whole, since files are removed meanwhile.
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
 		return false, err
 	}
-	for _, name := range names {
+	for i, stat := range lstatAll(dir, names) {
+		name := names[i]
 		path := prefix + name
 		if path == ".git" {
 			if err := removeAt(dir, name); err != nil {
@@ -258,13 +266,13 @@ func (s *syncer) dir(ctx context.Context, dir *os.File, prefix string, entries [
 			}
 			continue
 		}
-		i, isFile := s.target.byPath[path]
+		at, isFile := s.target.byPath[path]
 		_, isDir := s.target.dirs[path]
 		if !isFile && !isDir {
 			s.extra = append(s.extra, path)
 			continue
 		}
-		info, err := lstatAt(dir, name)
+		info, err := stat.info, stat.err
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -272,12 +280,12 @@ func (s *syncer) dir(ctx context.Context, dir *os.File, prefix string, entries [
 			return changed, err
 		}
 		if isFile {
-			kept, restamped, err := s.keep(dir, name, &entries[i], info)
+			kept, restamped, err := s.keep(dir, name, &entries[at], info)
 			if err != nil {
 				return changed, err
 			}
 			changed = changed || restamped
-			s.done[i] = kept
+			s.done[at] = kept
 			if !kept {
 				if err := removeAt(dir, name); err != nil {
 					return changed, err
@@ -610,26 +618,4 @@ func (w *Worktree) hashAt(dir *os.File, name string, info fileInfo, known OID, s
 		err = store(data)
 	}
 	return oid, opened, err
-}
-
-// eachName calls do for every name in a directory, which do may remove. It
-// holds a bounded number of names at once.
-func eachName(ctx context.Context, dir *os.File, do func(name string) error) error {
-	for {
-		if err := ctx.Err(); err != nil {
-			return context.Cause(ctx)
-		}
-		names, err := dir.Readdirnames(4096)
-		for _, name := range names {
-			if err := do(name); err != nil {
-				return err
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
 }
