@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -362,8 +363,8 @@ func (s *ignoreScope) ignores(name string, dir bool) bool {
 		if scope.dir != "" {
 			rel = path[len(scope.dir)+1:]
 		}
-		for i := len(scope.rules) - 1; i >= 0; i-- {
-			if r := scope.rules[i]; r.matches(rel, name, dir) {
+		for _, r := range slices.Backward(scope.rules) {
+			if r.matches(rel, name, dir) {
 				return !r.negated
 			}
 		}
