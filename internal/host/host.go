@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,7 +49,10 @@ type Source interface {
 // Config is what a host is made of.
 type Config struct {
 	// Dir is the run's own directory, made if missing; nobody else writes to it.
-	Dir     string
+	Dir string
+	// Pool is the directory where work trees of this repository are kept for
+	// the next run; "" keeps none.
+	Pool    string
 	Source  Source
 	Sandbox sandbox.Sandbox
 	Backend agent.Backend
@@ -124,10 +126,14 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if err != nil {
 		return loop.Opened{}, err
 	}
-	for _, dir := range []string{filepath.Dir(h.treeDir()), h.starts()} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return loop.Opened{}, fmt.Errorf("make the run's directory: %w", err)
-		}
+	if err := os.MkdirAll(h.starts(), 0o700); err != nil {
+		return loop.Opened{}, fmt.Errorf("make the run's directory: %w", err)
+	}
+	if err := h.takePooled(); err != nil {
+		return loop.Opened{}, err
+	}
+	if err := os.MkdirAll(filepath.Dir(h.treeDir()), 0o700); err != nil {
+		return loop.Opened{}, fmt.Errorf("make the run's directory: %w", err)
 	}
 	baseTree, err := at.Repo.TreeOf(ctx, at.Base)
 	if err != nil {
@@ -142,6 +148,10 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	tree, err := at.Repo.Export(ctx, h.treeDir(), headTree, h.indexFile())
 	if err != nil {
 		return loop.Opened{}, fmt.Errorf("export the work tree: %w", err)
+	}
+	// A tree from the pool may hold ignored files of another run.
+	if err := tree.Reset(ctx, headTree, false); err != nil {
+		return loop.Opened{}, err
 	}
 	h.mu.Lock()
 	h.repo, h.tree = at.Repo, tree
@@ -263,36 +273,7 @@ func (h *Host) WriteProgress(_ context.Context, path string, d *progress.Doc) er
 		return fmt.Errorf("open the work tree: %w", err)
 	}
 	defer func() { _ = root.Close() }()
-	if err := clearWay(root, path); err != nil {
-		return err
-	}
-	return progress.Write(root, path, d)
-}
-
-// clearWay takes away whatever the agent put where the progress file and its
-// folders belong, unless it is what belongs there. Nothing is followed.
-func clearWay(root *os.Root, path string) error {
-	for i, c := range path + "/" {
-		if c != '/' {
-			continue
-		}
-		part := path[:i]
-		info, err := root.Lstat(part)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("look at %q: %w", part, err)
-		}
-		if info.IsDir() && part != path || info.Mode().IsRegular() && part == path {
-			continue
-		}
-		if err := root.RemoveAll(part); err != nil {
-			return fmt.Errorf("clear %q: %w", part, err)
-		}
-		return nil
-	}
-	return nil
+	return progress.Restore(root, path, d)
 }
 
 // maxRoot bounds the files that gates are detected by.
@@ -377,6 +358,9 @@ func (h *Host) Close() {
 	clear(h.lives)
 }
 
-// Delete removes everything the run left on disk. Only for runs that have
-// ended and whose processes were removed.
-func (h *Host) Delete() error { return gitrepo.RemoveAll(h.cfg.Dir) }
+// Delete removes everything the run left on disk, but for the work tree that
+// the pool keeps. Only for runs that have ended and whose processes were
+// removed.
+func (h *Host) Delete() error {
+	return errors.Join(h.keepPooled(), gitrepo.RemoveAll(h.cfg.Dir))
+}

@@ -107,7 +107,7 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 	runDir := filepath.Join(dir, string(s.Run))
 	place := &checkout{repo: repo, author: gitrepo.Person{Name: name, Email: email}, now: o.Now, agent: o.Backend.Name()}
 	h := host.New(host.Config{
-		Dir: runDir, Source: place, Sandbox: o.Sandbox, Backend: o.Backend, Image: o.Image,
+		Dir: runDir, Pool: filepath.Join(o.DataDir, "trees", key(repo.Top())), Source: place, Sandbox: o.Sandbox, Backend: o.Backend, Image: o.Image,
 		OnOwnerDeath: sandbox.KillWithOwner, Gateway: o.Gateway, Emit: o.Emit,
 		Limits: func(asked run.Limits) run.Limits {
 			return o.Limits.WithDefaults(asked).WithDefaults(run.DefaultLimits())

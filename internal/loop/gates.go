@@ -157,7 +157,7 @@ func (e *Engine) reopen(s *State, r gate.Result) (Next, error) {
 		return Next{}, fmt.Errorf("add a task: %w", err)
 	}
 	doc.AssignIDs()
-	if err := doc.SetStatus(statusInProgress); err != nil {
+	if err := doc.SetStatus(progress.StatusInProgress); err != nil {
 		return Next{}, fmt.Errorf("set the status: %w", err)
 	}
 	s.Progress = string(doc.Bytes())

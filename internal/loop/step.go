@@ -424,7 +424,7 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 		return e.broken(ctx, s, status)
 	case AgentCompleted, AgentGaveUp, AgentTimedOut:
 		s.Strikes, s.Waits = 0, 0
-		s.Proposal = &Proposal{Done: hintsDone(status.Final), Plan: s.Phase == run.PhasePlanning}
+		s.Proposal = &Proposal{Done: progress.HintsDone(status.Final), Plan: s.Phase == run.PhasePlanning}
 		s.Failure = ""
 		if status.Outcome != AgentCompleted {
 			s.Failure = "The last call did not end well: " + oneLine(status.Detail, 600) + "."

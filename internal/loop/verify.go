@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/org/ralph-action/internal/progress"
@@ -129,18 +128,12 @@ func (e *Engine) completed(s *State, accepted *progress.Doc) (*progress.Doc, err
 	}
 	done, total := progress.Counts(doc.Tasks())
 	if done == total && !e.finalGates(*s) {
-		if err := doc.SetStatus(statusDone); err != nil {
+		if err := doc.SetStatus(progress.StatusDone); err != nil {
 			return nil, fmt.Errorf("set the status: %w", err)
 		}
 	}
 	return doc, nil
 }
-
-// The two values of the Status section.
-const (
-	statusDone       = "RALPH_DONE"
-	statusInProgress = "IN_PROGRESS"
-)
 
 func (e *Engine) appendLog(s *State, doc *progress.Doc, completed, note string) error {
 	row := progress.LogRow{Iteration: s.Iteration, Completed: completed, Notes: note}
@@ -272,19 +265,6 @@ func contradiction(final string) (said string, found bool) {
 		}
 	}
 	return "", false
-}
-
-// hintsDone says whether the last line of the agent's final words is one of
-// the markers other Ralph systems end with. It is a hint, never the proof.
-func hintsDone(final string) bool {
-	last := ""
-	for line := range proseLines(final) {
-		if line != "" {
-			last = line
-		}
-	}
-	last = strings.Trim(last, "*`")
-	return slices.Contains([]string{"<promise>COMPLETE</promise>", "ALL_TASKS_COMPLETE", statusDone}, last)
 }
 
 // proseLines yields the trimmed lines of a text that are not in a code fence.

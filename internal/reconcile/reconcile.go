@@ -316,7 +316,7 @@ func (r *Reconciler) driver(row store.Run) (*driver, error) {
 	d := &driver{watched: map[loop.Handle]bool{}}
 	dir := filepath.Join(r.cfg.DataDir, "runs", string(row.ID))
 	hostCfg := host.Config{
-		Dir: dir, Source: source, Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Image: r.cfg.Image,
+		Dir: dir, Pool: filepath.Join(r.cfg.DataDir, "trees", shortName(row.RepoNode)), Source: source, Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Image: r.cfg.Image,
 		OnOwnerDeath: sandbox.KeepWithoutOwner, Resources: r.cfg.Resources, Limits: r.cfg.Limits, Emit: r.cfg.Watch,
 	}
 	if r.cfg.Models != nil {
@@ -347,7 +347,7 @@ func (r *Reconciler) driver(row store.Run) (*driver, error) {
 	return d, nil
 }
 
-func shortName(id run.ID) string {
+func shortName[T ~string](id T) string {
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:6])
 }

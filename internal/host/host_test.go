@@ -1,0 +1,187 @@
+package host_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/host"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/proc"
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// source is a repository whose HEAD is the branch.
+type source struct{ repo *gitrepo.Repo }
+
+func (s source) Repo(context.Context) (*gitrepo.Repo, error) { return s.repo, nil }
+
+func (s source) Locate(ctx context.Context, _ loop.State) (host.Location, error) {
+	branch, head, err := s.repo.Head(ctx)
+	return host.Location{Repo: s.repo, Branch: branch, Base: head, Head: head, Default: head}, err
+}
+
+func newSource(t *testing.T, files map[string]string) source {
+	t.Helper()
+	dir := t.TempDir()
+	put(t, dir, files)
+	for _, args := range [][]string{{"init", "-q"}, {"add", "-A", "-f"}, {"-c", "user.name=A", "-c", "user.email=a@b", "commit", "-q", "-m", "begin"}} {
+		cmd := exec.CommandContext(t.Context(), "git", args...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	path, err := proc.Look("git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	git, err := gitrepo.New(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	repo, err := git.OpenLocal(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source{repo}
+}
+
+func put(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, content := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func newHost(src source, dir, pool string) *host.Host {
+	return host.New(host.Config{
+		Dir: dir, Pool: pool, Source: src,
+		Limits: func(asked run.Limits) run.Limits { return asked.WithDefaults(run.DefaultLimits()) },
+	})
+}
+
+// tree lists the files below a directory.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		rel, _ := filepath.Rel(dir, path)
+		files[rel] = string(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// TestPoolHandsOnTheTreeAndNothingElse: the next run gets the directory of the
+// last one, and none of what its agents left there, ignored or not.
+func TestPoolHandsOnTheTreeAndNothingElse(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"README": "hello\n", ".gitignore": "cache/\n", "dir/file": "x\n"}
+	src := newSource(t, files)
+	dir, pool := t.TempDir(), filepath.Join(t.TempDir(), "pool")
+	first := newHost(src, filepath.Join(dir, "one"), pool)
+	if _, err := first.Open(t.Context(), loop.State{}); err != nil {
+		t.Fatal(err)
+	}
+	work := filepath.Join(dir, "one", "work", "tree")
+	before, err := os.Stat(filepath.Join(work, "README"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, work, map[string]string{"cache/poison": "evil\n", "new": "evil\n", "dir/file": "evil\n", ".git/config": "evil\n"})
+	if err := first.Delete(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "one")); !os.IsNotExist(err) {
+		t.Errorf("the first run's directory is still there: %v", err)
+	}
+
+	second := newHost(src, filepath.Join(dir, "two"), pool)
+	if _, err := second.Open(t.Context(), loop.State{}); err != nil {
+		t.Fatal(err)
+	}
+	work = filepath.Join(dir, "two", "work", "tree")
+	if diff := cmp.Diff(files, tree(t, work)); diff != "" {
+		t.Error(diff)
+	}
+	after, err := os.Stat(filepath.Join(work, "README"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !os.SameFile(before, after) {
+		t.Error("the tree was made anew, not handed on")
+	}
+	third := newHost(src, filepath.Join(dir, "three"), pool)
+	if _, err := third.Open(t.Context(), loop.State{}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(files, tree(t, filepath.Join(dir, "three", "work", "tree"))); diff != "" {
+		t.Errorf("with an empty pool: %s", diff)
+	}
+}
+
+// TestProgressIsWrittenOverWhateverStandsThere, and never through it.
+func TestProgressIsWrittenOverWhateverStandsThere(t *testing.T) {
+	t.Parallel()
+	src := newSource(t, map[string]string{"README": "hello\n"})
+	outside := filepath.Join(t.TempDir(), "outside")
+	put(t, filepath.Dir(outside), map[string]string{"outside/progress.md": "mine\n"})
+	for name, plant := range map[string]func(tree string) error{
+		"link to a file": func(tree string) error {
+			if err := os.MkdirAll(filepath.Join(tree, ".ralph", "1"), 0o750); err != nil {
+				return err
+			}
+			return os.Symlink(filepath.Join(outside, "progress.md"), filepath.Join(tree, ".ralph", "1", "progress.md"))
+		},
+		"link to a folder": func(tree string) error {
+			if err := os.Mkdir(filepath.Join(tree, ".ralph"), 0o750); err != nil {
+				return err
+			}
+			return os.Symlink(outside, filepath.Join(tree, ".ralph", "1"))
+		},
+		"folder": func(tree string) error { return os.MkdirAll(filepath.Join(tree, ".ralph", "1", "progress.md", "x"), 0o750) },
+		"file":   func(tree string) error { return os.WriteFile(filepath.Join(tree, ".ralph"), nil, 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "run")
+			h := newHost(src, dir, "")
+			if _, err := h.Open(t.Context(), loop.State{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := plant(filepath.Join(dir, "work", "tree")); err != nil {
+				t.Fatal(err)
+			}
+			doc := progress.New("x", progress.Binding{Key: "plan:x"})
+			if err := h.WriteProgress(t.Context(), ".ralph/1/progress.md", doc); err != nil {
+				t.Fatal(err)
+			}
+			got, err := h.ReadProgress(t.Context(), ".ralph/1/progress.md")
+			if err != nil || string(got.Bytes()) != string(doc.Bytes()) {
+				t.Errorf("read back %v, %v", got, err)
+			}
+			if b, err := os.ReadFile(filepath.Join(outside, "progress.md")); err != nil || string(b) != "mine\n" {
+				t.Errorf("outside: %q, %v", b, err)
+			}
+		})
+	}
+}
