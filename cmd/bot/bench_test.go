@@ -68,7 +68,7 @@ func fileSet(n int) map[string]string {
 // gitIn runs git as a person would.
 func gitIn(tb testing.TB, dir string, args ...string) {
 	tb.Helper()
-	cmd := exec.Command("git", args...)
+	cmd := exec.CommandContext(tb.Context(), "git", args...)
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		tb.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
@@ -185,7 +185,7 @@ func bareCommit(b *testing.B, repo string, i int) time.Duration {
 	if err := f.Close(); err != nil {
 		b.Fatal(err)
 	}
-	cmd := exec.Command("sh", "-c", "git add -A && git commit -q -m change")
+	cmd := exec.CommandContext(b.Context(), "sh", "-c", "git add -A && git commit -q -m change")
 	cmd.Dir = repo
 	begin := time.Now()
 	if out, err := cmd.CombinedOutput(); err != nil {

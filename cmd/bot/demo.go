@@ -109,7 +109,8 @@ func (c *demoCmd) stage(ctx context.Context, dir string, w io.Writer, screen *li
 	if err != nil {
 		return nil, fmt.Errorf("write the script: %w", err)
 	}
-	if d.sim, err = ghsim.New(ghsim.Options{Dir: simDir}); err != nil {
+	d.sim, err = ghsim.New(ghsim.Options{Dir: simDir}) //nolint:contextcheck // it has a life of its own, ended by Close
+	if err != nil {
 		return nil, err
 	}
 	url, err := d.sim.Start("127.0.0.1:0")

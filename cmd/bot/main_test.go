@@ -93,7 +93,7 @@ func beServer() error {
 		onSave: func(_ run.ID, saved bool) { kill(saved) },
 		watch: func(ev run.Event) {
 			if ev.Kind == run.EventRunEnded {
-				fmt.Println(saidEnded + string(ev.End)) //nolint:forbidigo // the protocol with the test
+				fmt.Println(saidEnded + string(ev.End))
 			}
 		},
 	})
@@ -104,6 +104,6 @@ func beServer() error {
 	if err != nil {
 		return err
 	}
-	fmt.Println(saidReady + l.Addr().String()) //nolint:forbidigo // the protocol with the test
+	fmt.Println(saidReady + l.Addr().String())
 	return app.serve(ctx, l)
 }

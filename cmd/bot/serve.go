@@ -104,7 +104,7 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	if err != nil {
 		return nil, err
 	}
-	git, err := gitrepo.New(gitPath)
+	git, err := gitrepo.New(gitPath) //nolint:contextcheck // it asks git for its version once
 	if err != nil {
 		return nil, err
 	}

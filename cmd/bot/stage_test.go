@@ -103,7 +103,7 @@ func newStage(t testing.TB, set setting) *stage {
 // below it.
 func shortTempDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "ralph-test-")
+	dir, err := os.MkdirTemp("", "ralph-test-") //nolint:usetesting // t.TempDir has the test's name in it, which is too long
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,9 +316,9 @@ func (st *stage) start(kill string) *process {
 			p.lines <- in.Text()
 		}
 	}()
-	first, ok := <-p.lines
-	p.addr, ok = strings.CutPrefix(first, saidReady)
-	if !ok {
+	first := <-p.lines
+	var ok bool
+	if p.addr, ok = strings.CutPrefix(first, saidReady); !ok {
 		st.t.Fatalf("the server did not start: %q, %v", first, p.cmd.Wait())
 	}
 	st.hook(p.addr)
@@ -327,7 +327,7 @@ func (st *stage) start(kill string) *process {
 
 // command is a process with the App's secrets in its environment.
 func (st *stage) command(exe string, args ...string) *process {
-	p := &process{cmd: exec.Command(exe, args...), lines: make(chan string, 16)}
+	p := &process{cmd: exec.CommandContext(context.Background(), exe, args...), lines: make(chan string, 16)}
 	p.cmd.Env = append(os.Environ(),
 		config.EnvPrivateKey+"="+st.config.GitHub.PrivateKey.Reveal(), config.EnvWebhookSecret+"="+st.config.GitHub.WebhookSecrets[0].Reveal())
 	p.cmd.Stderr = testWriter{st.t}
@@ -383,7 +383,8 @@ func (p *process) stop(t testing.TB) {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	for range p.lines { //nolint:revive // read what it still says
+	for line := range p.lines {
+		t.Log(line)
 	}
 	if err := p.cmd.Wait(); err != nil {
 		t.Errorf("the server failed: %v", err)

@@ -19,7 +19,7 @@ var (
 )
 
 // ConflictError says that the person's checkout could not be advanced because
-// these files hold changes of their own. Nothing was touched.
+// these files hold changes of their own. No file was touched.
 type ConflictError struct {
 	// Paths may be empty where git did not name them.
 	Paths []string

@@ -250,7 +250,8 @@ func (r *Repo) Dirty(ctx context.Context) ([]string, error) {
 // AdvanceCheckout moves the person's index and checkout from one tree to the
 // next. Files that do not differ between the two are left alone, changed or
 // not; so are untracked files. Where it would lose a change or an untracked
-// file it does nothing and returns a *ConflictError.
+// file it writes no file and returns a *ConflictError. A call that was cut off
+// may be repeated.
 func (r *Repo) AdvanceCheckout(ctx context.Context, oldTree, newTree OID) error {
 	if r.top == "" {
 		return errors.New("advance checkout: a mirror has no checkout")

@@ -159,8 +159,10 @@ func TestProgressIsWrittenOverWhateverStandsThere(t *testing.T) {
 			}
 			return os.Symlink(outside, filepath.Join(tree, ".ralph", "1"))
 		},
-		"folder": func(tree string) error { return os.MkdirAll(filepath.Join(tree, ".ralph", "1", "progress.md", "x"), 0o750) },
-		"file":   func(tree string) error { return os.WriteFile(filepath.Join(tree, ".ralph"), nil, 0o600) },
+		"folder": func(tree string) error {
+			return os.MkdirAll(filepath.Join(tree, ".ralph", "1", "progress.md", "x"), 0o750)
+		},
+		"file": func(tree string) error { return os.WriteFile(filepath.Join(tree, ".ralph"), nil, 0o600) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")

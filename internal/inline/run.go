@@ -2,7 +2,6 @@ package inline
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -95,7 +94,7 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 			}
 		}
 		s = loop.NewState(loop.Request{
-			Run:     NewID(o.Now()),
+			Run:     host.NewID(o.Now()),
 			Subject: loop.Subject{Key: "plan:" + slug, Slug: slug, Name: p.Title, PlanFile: o.PlanFile},
 			Plan:    p, Mode: o.Mode, Once: o.Once, NoCommit: o.NoCommit, KeepProgress: true,
 			Limits: o.Limits, Gates: o.Gates, NoDetect: o.NoDetect, Image: o.Image, Agent: o.Backend.Name(), Model: o.Model,
@@ -198,12 +197,6 @@ func refuseDirty(ctx context.Context, repo *gitrepo.Repo) error {
 func key(toplevel string) string {
 	sum := sha256.Sum256([]byte(toplevel))
 	return hex.EncodeToString(sum[:6])
-}
-
-// NewID makes the name of a run: when it began, and enough chance that nobody
-// can guess it.
-func NewID(now time.Time) run.ID {
-	return run.ID(now.UTC().Format("20060102-150405-") + strings.ToLower(rand.Text()[:12]))
 }
 
 // load finds a run of the same plan that was cut off; one that ended is over.

@@ -172,7 +172,7 @@ func (r *Reconciler) Advance(ctx context.Context, id run.ID) (time.Duration, err
 	if row.Phase.Terminal() {
 		return 0, nil
 	}
-	d, err := r.driver(row)
+	d, err := r.driver(row) //nolint:contextcheck // what it opens outlives the tick
 	if err != nil {
 		return 0, err
 	}
@@ -220,7 +220,8 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 		case loop.Sleep:
 			return max(n.Until.Sub(r.cfg.Now()), time.Millisecond), nil
 		case loop.Done:
-			return 0, r.retire(ctx, row.ID, d)
+			r.retire(ctx, row.ID, d)
+			return 0, nil
 		}
 	}
 }
@@ -268,7 +269,8 @@ func (r *Reconciler) trouble(ctx context.Context, row store.Run, lease store.Lea
 			if err := r.save(ctx, row.ID, lease, s); err != nil {
 				return 0, err
 			}
-			return 0, r.retire(ctx, row.ID, d)
+			r.retire(ctx, row.ID, d)
+			return 0, nil
 		}
 		s = d.engine.Fail(s, detail)
 		s.Troubles = 0
@@ -354,7 +356,7 @@ func shortName[T ~string](id T) string {
 
 // retire lets go of a run that has ended. Its directory is removed: what is
 // worth keeping is on the branch and in the store.
-func (r *Reconciler) retire(ctx context.Context, id run.ID, d *driver) error {
+func (r *Reconciler) retire(ctx context.Context, id run.ID, d *driver) {
 	r.mu.Lock()
 	delete(r.drivers, id)
 	r.mu.Unlock()
@@ -366,5 +368,4 @@ func (r *Reconciler) retire(ctx context.Context, id run.ID, d *driver) error {
 		// The run itself has ended and is saved; ticking it again mends nothing.
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("cleaning up after a run failed")
 	}
-	return nil
 }

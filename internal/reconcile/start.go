@@ -10,7 +10,7 @@ import (
 
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
-	"github.com/org/ralph-action/internal/inline"
+	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/publish"
@@ -89,7 +89,7 @@ func (r *Reconciler) start(ctx context.Context, guid string, in handlers.StartIn
 		return err
 	}
 	now := r.cfg.Now()
-	id := inline.NewID(now)
+	id := host.NewID(now)
 	s := loop.NewState(loop.Request{
 		Run: id,
 		Subject: loop.Subject{

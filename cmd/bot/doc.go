@@ -1,0 +1,34 @@
+// Command bot is Ralph Bot: a GitHub App, and a command line that runs the same
+// loop on any git repository.
+//
+// # A tour of the code
+//
+// Start with package run: it names what everybody talks about, a run, its
+// tasks, and the ways it may end. Package progress reads, edits and judges
+// progress.md, the memory of a run; package plan makes tasks of an issue or a
+// file, and package prompt says to an agent what is wanted of it.
+//
+// Package loop is the heart: Engine.Step takes a run one transition further
+// over a persisted State and says what comes next. It is pure; what it needs of
+// the world it declares as interfaces (ports.go). Read step.go from open to
+// end, then verify.go (what an agent left behind, and what of it counts) and
+// gates.go (the checks a proposal has to pass).
+//
+// Package host implements those interfaces on the world: gitrepo exports work
+// trees and reads them back without ever trusting them, sandbox (local, docker)
+// runs agents and checks under the shim, agent knows the agents' command lines
+// and streams, gateway keeps the model key out of their reach.
+//
+// Two doors drive the loop. Package inline runs it to the end in this process
+// (`bot run`). The App takes it in ticks: handlers verifies and stores webhooks,
+// queue and store make them durable, reconcile authorises people and steps
+// runs, publish turns trees into signed commits and state into a pull request,
+// effects makes each of those happen once, and ghapp is the only package that
+// talks to GitHub.
+//
+// Package ghsim is a GitHub in one process; `bot demo`, `bot ghsim` and the
+// tests run on it.
+//
+// The files of this package hold one sub-command each: flags in, wiring, exit
+// code out. main.go is where it begins; docs/architecture.md draws the map.
+package main
