@@ -71,15 +71,15 @@ func newSpy(t testing.TB) (*spy, *agenttest.Server, string) {
 	return s, api, url
 }
 
-// verdict judges what the agents saw and what the model was sent. It gives the
-// token that the agents had in place of the key.
-func (s *spy) verdict(t testing.TB, api *agenttest.Server, tasks int) (token string) {
+// verdict judges what the agents saw and what the model was sent.
+func (s *spy) verdict(t testing.TB, api *agenttest.Server, tasks int) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.seen) != tasks {
 		t.Errorf("%d agents looked around, want %d", len(s.seen), tasks)
 	}
+	token := "" // what the agents had in place of the key
 	for _, seen := range s.seen {
 		for _, want := range []string{"files with the key: 0\n", "uid: 1000\n", "interfaces: lo\n", "host: not reached\n", "internet: not reached", "ANTHROPIC_BASE_URL=http://127.0.0.1:"} {
 			if !strings.Contains(seen, want) {
@@ -121,11 +121,10 @@ func (s *spy) verdict(t testing.TB, api *agenttest.Server, tasks int) (token str
 	if asked != 3*tasks {
 		t.Errorf("%d requests, want three for each task: nothing but its work", asked)
 	}
-	return token
 }
 
 // wantNoKey looks at what the agents' own environments became in the commits.
-func wantNoKey(t testing.TB, files map[string]string, token string, tasks int) {
+func wantNoKey(t testing.TB, files map[string]string, tasks int) {
 	t.Helper()
 	for i := range tasks {
 		env, said := files[fmt.Sprintf("T%d.txt", i+1)], files[fmt.Sprintf("T%d.md", i+1)]
@@ -150,13 +149,13 @@ func TestDockerClaudeWorksAPlan(t *testing.T) {
 		t.Fatalf("exit code %d, run %+v, commits %+v\n%s", code, got.Run, got.Commits, told)
 	}
 	files := map[string]string{}
-	for _, name := range strings.Fields(gitOut(t, dir, "ls-tree", "--name-only", "work")) {
+	for name := range strings.FieldsSeq(gitOut(t, dir, "ls-tree", "--name-only", "work")) {
 		if name != ".ralph" {
 			files[name] = gitOut(t, dir, "show", "work:"+name) + "\n"
 		}
 	}
-	token := s.verdict(t, api, 2)
-	wantNoKey(t, files, token, 2)
+	s.verdict(t, api, 2)
+	wantNoKey(t, files, 2)
 	e.nothingLeft(exe)
 }
 
@@ -185,9 +184,9 @@ func TestDockerClaudeLabelBecomesPullRequest(t *testing.T) {
 	}
 	p.stop(t)
 
-	token := s.verdict(t, api, 3)
+	s.verdict(t, api, 3)
 	files := st.contents("ralph/1")
-	wantNoKey(t, files, token, 3)
+	wantNoKey(t, files, 3)
 	delete(files, "README.md")
 	st.wantReady(wantSubjects[:3], files)
 	if len(files) != 6 {

@@ -98,7 +98,7 @@ func newEngine(t testing.TB, dir string, onStart func(*engine, string)) *engine 
 		}
 	}
 	e := &engine{t: t, dir: dir, api: api, started: map[string]int{}, gone: map[string]int{}}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	watch := api.Events(ctx, client.EventsListOptions{Filters: make(client.Filters).Add("type", "container").Add("label", labelStart)})
 	done := make(chan struct{})
 	go func() {
@@ -331,7 +331,7 @@ grep -Eq '^CapEff:[[:space:]]0+$' /proc/self/status
 grep -Eq '^NoNewPrivs:[[:space:]]1$' /proc/self/status
 test "$(ls /sys/class/net)" = lo
 test ! -e /var/run/docker.sock
-! touch /etc/x 2>/dev/null
+if touch /etc/x 2>/dev/null; then exit 1; fi
 touch ../mine
 test ! -e .ralph
 `
@@ -382,7 +382,7 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 	var first sync.Once
 	e := newEngine(t, st.dir, func(e *engine, id string) {
 		first.Do(func() {
-			if _, err := e.api.ContainerPause(context.Background(), id, client.ContainerPauseOptions{}); err != nil {
+			if _, err := e.api.ContainerPause(t.Context(), id, client.ContainerPauseOptions{}); err != nil {
 				t.Errorf("the agent cannot be frozen at its work: %v", err)
 			}
 			frozen <- id
