@@ -5,7 +5,8 @@
 //   - The user's checkout is never an agent's work tree. Agents work on an
 //     export; the checkout only ever moves from one landed tree to the next.
 //   - Nothing is pushed, and no file the user changed is overwritten.
-//   - The run's state is a file that is replaced as a whole after each step: a
-//     run that was killed is taken up where it was by the next one.
+//   - The run's state is stored as a whole after each step, and the one before
+//     is kept until that is done: a run that was killed is taken up where it was
+//     by the next one.
 //   - One run at a time per repository and plan.
 package inline

@@ -103,23 +103,19 @@ func (c *checkout) Land(ctx context.Context, l loop.Landing) (loop.Landed, error
 	message := publish.Message(host.Commit(l, c.agent))
 	subject, _, _ := strings.Cut(message, "\n")
 	ref := "refs/heads/" + s.Branch
-	oid, err := c.landed(ctx, l, ref, message)
+	oid, err := c.repo.CommitTree(ctx, gitrepo.CommitSpec{
+		Tree: tree, Parents: []gitrepo.OID{gitrepo.OID(s.Head)}, Message: message,
+		Author: c.author, When: c.now(),
+	})
 	if err != nil {
 		return loop.Landed{}, err
 	}
-	if oid == "" {
-		oid, err = c.repo.CommitTree(ctx, gitrepo.CommitSpec{
-			Tree: tree, Parents: []gitrepo.OID{gitrepo.OID(s.Head)}, Message: message,
-			Author: c.author, When: c.now(),
-		})
-		if err != nil {
-			return loop.Landed{}, err
-		}
-		if err := c.repo.UpdateRef(ctx, ref, oid, gitrepo.OID(s.Head)); errors.Is(err, gitrepo.ErrStale) {
-			return loop.Landed{}, loop.ErrBranchMoved
-		} else if err != nil {
-			return loop.Landed{}, err
-		}
+	err = c.repo.UpdateRef(ctx, ref, oid, gitrepo.OID(s.Head))
+	if errors.Is(err, gitrepo.ErrStale) {
+		oid, err = c.landed(ctx, l, ref, message)
+	}
+	if err != nil {
+		return loop.Landed{}, err
 	}
 	if err := c.repo.AdvanceCheckout(ctx, oldTree, tree); err != nil {
 		return loop.Landed{}, fmt.Errorf("commit %.10s is on %s, but the checkout could not follow: %w", oid, s.Branch, err)
@@ -128,14 +124,11 @@ func (c *checkout) Land(ctx context.Context, l loop.Landing) (loop.Landed, error
 }
 
 // landed finds the commit of this landing where it was made before and the
-// process died; "" where the branch still stands where the run knows it.
+// process died; loop.ErrBranchMoved where the branch's tip is something else.
 func (c *checkout) landed(ctx context.Context, l loop.Landing, ref, message string) (gitrepo.OID, error) {
 	tip, err := c.repo.Resolve(ctx, ref)
 	if err != nil {
 		return "", err
-	}
-	if string(tip) == l.State.Head {
-		return "", nil
 	}
 	info, err := c.repo.CommitInfo(ctx, tip)
 	if err != nil {

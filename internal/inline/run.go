@@ -82,11 +82,11 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 	}
 	defer unlock()
 
-	stateFile := filepath.Join(dir, "state.json")
-	s, resumed, err := load(stateFile, p)
+	file, s, resumed, err := load(dir, p)
 	if err != nil {
 		return loop.State{}, err
 	}
+	defer file.close()
 	if !resumed {
 		if !o.AllowDirty {
 			if err := refuseDirty(ctx, repo); err != nil {
@@ -120,7 +120,11 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 				o.OnSave(false)
 				defer o.OnSave(true)
 			}
-			return save(stateFile, s)
+			b, err := loop.Encode(s)
+			if err != nil {
+				return err
+			}
+			return file.save(b)
 		},
 		Await: h.Await,
 		Sleep: sleep(o.Now),
@@ -200,40 +204,26 @@ func key(toplevel string) string {
 }
 
 // load finds a run of the same plan that was cut off; one that ended is over.
-func load(file string, p plan.Plan) (s loop.State, resumed bool, err error) {
-	b, err := os.ReadFile(file) //nolint:gosec // G304: a file of our own data directory
-	if errors.Is(err, fs.ErrNotExist) {
-		return loop.State{}, false, nil
+func load(dir string, p plan.Plan) (file *stateFile, s loop.State, resumed bool, err error) {
+	file, b, err := openState(dir)
+	if err == nil && b != nil {
+		if s, err = loop.Decode(b); err != nil {
+			file.close()
+		}
+	}
+	if errors.Is(err, errBrokenState) || err != nil && file != nil {
+		return nil, loop.State{}, false, &run.UserError{
+			Message: "the state of the last run cannot be read: " + err.Error(),
+			Hint:    "remove " + dir + " to begin anew", Err: err,
+		}
 	}
 	if err != nil {
-		return loop.State{}, false, fmt.Errorf("read the state of the last run: %w", err)
+		return nil, loop.State{}, false, err
 	}
-	s, err = loop.Decode(b)
-	if err != nil {
-		return loop.State{}, false, &run.UserError{Message: "the state of the last run cannot be read: " + err.Error(), Hint: "remove " + file + " to begin anew", Err: err}
+	if b == nil || s.Phase.Terminal() || s.Plan.SHA256 != p.SHA256 {
+		return file, loop.State{}, false, nil
 	}
-	if s.Phase.Terminal() || s.Plan.SHA256 != p.SHA256 {
-		return loop.State{}, false, nil
-	}
-	return s, true, nil
-}
-
-// save replaces the state as a whole. It is not flushed to the disk each time:
-// it has to outlive the process, and a machine that loses power loses at most
-// an iteration, which is then repeated.
-func save(file string, s loop.State) error {
-	b, err := loop.Encode(s)
-	if err != nil {
-		return err
-	}
-	tmp := file + ".new"
-	if err := os.WriteFile(tmp, b, 0o600); err != nil {
-		return fmt.Errorf("save the run's state: %w", err)
-	}
-	if err := os.Rename(tmp, file); err != nil {
-		return fmt.Errorf("save the run's state: %w", err)
-	}
-	return nil
+	return file, s, true, nil
 }
 
 // lock keeps a second run of the same plan out until unlock.
