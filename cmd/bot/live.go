@@ -29,7 +29,7 @@ type live struct {
 // newLive writes to w; on a terminal it draws.
 func newLive(w io.Writer, now func() time.Time) *live {
 	l := &live{w: w, now: now, started: now(), width: func() int { return 100 }}
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if f, ok := w.(*os.File); ok && isTerminal(w) {
 		l.tty = true
 		l.width = func() int {
 			if cols, _, err := term.GetSize(int(f.Fd())); err == nil && cols > 20 {
@@ -39,6 +39,11 @@ func newLive(w io.Writer, now func() time.Time) *live {
 		}
 	}
 	return l
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // handle takes an event of the run. It may be called from any goroutine.
