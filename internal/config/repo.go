@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/org/ralph-action/internal/run"
@@ -60,8 +61,8 @@ var repoAgents = []string{AgentClaude}
 var (
 	// The first character keeps a value that becomes an argument from being
 	// read as a flag.
-	modelPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]{0,127}$`)
-	imagePattern = regexp.MustCompile(`^[a-z0-9][A-Za-z0-9._:/@-]{0,254}$`)
+	modelPattern = lazy(`^[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]{0,127}$`)
+	imagePattern = lazy(`^[a-z0-9][A-Za-z0-9._:/@-]{0,254}$`)
 )
 
 // ParseRepo reads the contents of a repository's RepoPath. Where there are
@@ -79,10 +80,10 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 	if f.Agent != "" && !slices.Contains(repoAgents, f.Agent) {
 		report("$.agent", "%q is not an agent a repository can choose; use %s", clip(f.Agent), strings.Join(repoAgents, " or "))
 	}
-	if f.Model != "" && !modelPattern.MatchString(f.Model) {
+	if f.Model != "" && !modelPattern().MatchString(f.Model) {
 		report("$.model", "%q does not look like the name of a model", clip(f.Model))
 	}
-	if f.Image != "" && !imagePattern.MatchString(f.Image) {
+	if f.Image != "" && !imagePattern().MatchString(f.Image) {
 		report("$.image", "%q does not look like the reference of an image", clip(f.Image))
 	}
 	if f.Base != "" && !branchName(f.Base) {
@@ -121,4 +122,11 @@ func branchName(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool {
 		return r == unicode.ReplacementChar || unicode.IsControl(r) || unicode.IsSpace(r) || strings.ContainsRune(`~^:?*[\`, r)
 	})
+}
+
+// lazy is a regular expression that is compiled when it is first used. The same
+// program is the shim of every agent and check, which needs none of them and
+// must come up fast.
+func lazy(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

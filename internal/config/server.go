@@ -308,7 +308,7 @@ func (s Server) check(report reporter) {
 	default:
 		report("$.agent.name", "%q is not an agent; use %s or %s", clip(s.Agent.Name), AgentClaude, AgentScript)
 	}
-	if s.Agent.Model != "" && !modelPattern.MatchString(s.Agent.Model) {
+	if s.Agent.Model != "" && !modelPattern().MatchString(s.Agent.Model) {
 		report("$.agent.model", "%q does not look like the name of a model", clip(s.Agent.Model))
 	}
 	s.Sandbox.check(s.AllowLocalSandbox, report)
@@ -329,7 +329,7 @@ func (s Sandbox) check(allowLocal bool, report reporter) {
 		switch {
 		case s.Image == "":
 			report("$.sandbox.image", "the docker sandbox needs an image with the agent's tools in it")
-		case !imagePattern.MatchString(s.Image):
+		case !imagePattern().MatchString(s.Image):
 			report("$.sandbox.image", "%q does not look like the reference of an image", clip(s.Image))
 		}
 	case SandboxLocal:

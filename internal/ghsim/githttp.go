@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -21,11 +20,11 @@ const maxPush = 512 << 20
 
 // gitPath is what git asks for over smart HTTP. The suffix .git may be left
 // out, as on GitHub.
-var gitPath = regexp.MustCompile(`^/([^/]+)/([^/]+?)(?:\.git)?/(info/refs|git-upload-pack|git-receive-pack)$`)
+var gitPath = lazy(`^/([^/]+)/([^/]+?)(?:\.git)?/(info/refs|git-upload-pack|git-receive-pack)$`)
 
 // serveGit speaks git's smart HTTP protocol over the real git programs.
 func (s *Sim) serveGit(w http.ResponseWriter, r *http.Request) {
-	m := gitPath.FindStringSubmatch(r.URL.EscapedPath())
+	m := gitPath().FindStringSubmatch(r.URL.EscapedPath())
 	service := m[3]
 	if service == "info/refs" {
 		service = r.URL.Query().Get("service")
@@ -113,7 +112,7 @@ func (s *Sim) git2http(w http.ResponseWriter, r *http.Request, m []string, servi
 	w.Header().Set("Cache-Control", "no-cache, max-age=0, must-revalidate")
 	args := []string{strings.TrimPrefix(service, "git-"), "--stateless-rpc"}
 	var env []string
-	if v := r.Header.Get("Git-Protocol"); gitProtocol.MatchString(v) {
+	if v := r.Header.Get("Git-Protocol"); gitProtocol().MatchString(v) {
 		env = append(env, "GIT_PROTOCOL="+v)
 	}
 	cmd := proc.Cmd{Path: s.git, Env: gitEnv(env...), Stdin: body}
@@ -139,7 +138,7 @@ func (s *Sim) git2http(w http.ResponseWriter, r *http.Request, m []string, servi
 	}
 }
 
-var gitProtocol = regexp.MustCompile(`^[\w=:.]{1,64}$`)
+var gitProtocol = lazy(`^[\w=:.]{1,64}$`)
 
 // gitAccess finds the repository and whether the caller may use it so.
 func (s *Sim) gitAccess(r *http.Request, owner, name, service string) (*repo, principal, error) {

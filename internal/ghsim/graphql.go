@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 
@@ -160,15 +159,15 @@ func (s *Sim) graphql(c *call) answer {
 	return jsonAnswer(http.StatusOK, body)
 }
 
-var unknownField = regexp.MustCompile(`^Cannot query field "(\w+)" on type "(\w+)"\.`)
+var unknownField = lazy(`^Cannot query field "(\w+)" on type "(\w+)"\.`)
 
 // schemaErrors are the errors of a query that the schema refuses, with the
 // commonest of them in GitHub's words.
 func schemaErrors(errs gqlerror.List) []obj {
 	var out []obj
 	for _, e := range errs {
-		o := obj{"message": unknownField.ReplaceAllString(e.Message, "Field '$1' doesn't exist on type '$2'"), "locations": locations(e.Locations)}
-		if m := unknownField.FindStringSubmatch(e.Message); m != nil {
+		o := obj{"message": unknownField().ReplaceAllString(e.Message, "Field '$1' doesn't exist on type '$2'"), "locations": locations(e.Locations)}
+		if m := unknownField().FindStringSubmatch(e.Message); m != nil {
 			o["extensions"] = obj{"code": "undefinedField", "typeName": m[2], "fieldName": m[1]}
 		}
 		out = append(out, o)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -332,7 +331,7 @@ func (s *Sim) setDraft(r *repo, i *issue, by author, draft bool) {
 }
 
 // closes finds the closing keywords of GitHub: "Closes #7", "fixes: #8".
-var closes = regexp.MustCompile(`(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+#(\d+)\b`)
+var closes = lazy(`(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+#(\d+)\b`)
 
 // merge merges a pull request; method is "merge" or "squash".
 func (s *Sim) merge(ctx context.Context, r *repo, i *issue, by author, method, message string) error {
@@ -396,7 +395,7 @@ func (s *Sim) merge(ctx context.Context, r *repo, i *issue, by author, method, m
 
 // closeMentioned closes the issues that text closes by keyword.
 func (s *Sim) closeMentioned(r *repo, by author, text, commit string) error {
-	for _, m := range closes.FindAllStringSubmatch(text, -1) {
+	for _, m := range closes().FindAllStringSubmatch(text, -1) {
 		n, err := strconv.Atoi(m[1])
 		if err != nil {
 			continue // more digits than an issue number has

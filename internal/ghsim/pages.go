@@ -9,7 +9,6 @@ import (
 	"hash/fnv"
 	"html/template"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -339,8 +338,8 @@ func (p *pages) markdown(text string) (template.HTML, error) {
 type fewTags struct{}
 
 var (
-	plainTag    = regexp.MustCompile(`(?i)</?(?:details|summary|br|sub|sup|kbd)\s*/?>`)
-	htmlComment = regexp.MustCompile(`(?s)<!--.*?(?:-->|$)`)
+	plainTag    = lazy(`(?i)</?(?:details|summary|br|sub|sup|kbd)\s*/?>`)
+	htmlComment = lazy(`(?s)<!--.*?(?:-->|$)`)
 )
 
 // RegisterFuncs implements renderer.NodeRenderer.
@@ -366,10 +365,10 @@ func (fewTags) RegisterFuncs(reg renderer.NodeRendererFuncRegisterer) {
 }
 
 func writeFewTags(w util.BufWriter, text string) error {
-	text = htmlComment.ReplaceAllString(text, "")
+	text = htmlComment().ReplaceAllString(text, "")
 	var b strings.Builder
 	at := 0
-	for _, m := range plainTag.FindAllStringIndex(text, -1) {
+	for _, m := range plainTag().FindAllStringIndex(text, -1) {
 		b.WriteString(template.HTMLEscapeString(text[at:m[0]]))
 		b.WriteString(strings.ToLower(text[m[0]:m[1]]))
 		at = m[1]

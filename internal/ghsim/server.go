@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -193,13 +194,13 @@ type route struct {
 	names   []string
 }
 
-var templateParam = regexp.MustCompile(`\{(\w+)(\+?)\}`)
+var templateParam = lazy(`\{(\w+)(\+?)\}`)
 
 // newRoute compiles a template. {name} is one segment, {name+} any number.
 func newRoute(method, template, need string, handle func(*call) (int, any, error)) *route {
 	r := &route{method: method, template: strings.ReplaceAll(template, "+}", "}"), need: need, handle: handle}
-	re := templateParam.ReplaceAllStringFunc(template, func(p string) string {
-		m := templateParam.FindStringSubmatch(p)
+	re := templateParam().ReplaceAllStringFunc(template, func(p string) string {
+		m := templateParam().FindStringSubmatch(p)
 		r.names = append(r.names, m[1])
 		if m[2] == "+" {
 			return "(.+)"
@@ -246,7 +247,7 @@ func (s *Sim) Handler() http.Handler {
 			s.serveAPI(w, r, "graphql", "/graphql", s.graphql)
 		case strings.HasPrefix(path, "/_sim/"):
 			s.admin.ServeHTTP(w, r)
-		case gitPath.MatchString(path):
+		case gitPath().MatchString(path):
 			s.serveGit(w, r)
 		default:
 			s.servePage(w, r)
@@ -489,3 +490,10 @@ func (s *Sim) authorisePerson(c *call, r *repo, permission, want string) error {
 }
 
 func urlSegment(s string) string { return url.PathEscape(s) }
+
+// lazy is a regular expression that is compiled when it is first used. The same
+// program is the shim of every agent and check, which needs none of them and
+// must come up fast.
+func lazy(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}

@@ -8,12 +8,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 )
 
-var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+var validName = lazy(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 // CreateUser makes a person.
 func (s *Sim) CreateUser(login string) (User, error) { return s.createAccount(login, "User") }
@@ -25,7 +24,7 @@ func (s *Sim) CreateOrg(login string) (User, error) { return s.createAccount(log
 func (s *Sim) createAccount(login, kind string) (User, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !validName.MatchString(login) {
+	if !validName().MatchString(login) {
 		return User{}, invalid("User", "login", "invalid", "")
 	}
 	if s.users[strings.ToLower(login)] != nil {
@@ -39,7 +38,7 @@ func (s *Sim) createAccount(login, kind string) (User, error) {
 
 // CreateRepo makes a repository; the owner is made where there is none.
 func (s *Sim) CreateRepo(owner, name string, o RepoOptions) (Repo, error) {
-	if !validName.MatchString(owner) || !validName.MatchString(name) || strings.HasSuffix(name, ".git") {
+	if !validName().MatchString(owner) || !validName().MatchString(name) || strings.HasSuffix(name, ".git") {
 		return Repo{}, invalid("Repository", "name", "invalid", owner+"/"+name)
 	}
 	if !s.known(owner) {
@@ -201,7 +200,7 @@ func (s *Sim) SetPermission(owner, name, login string, role Role, roleName ...st
 
 // CreateApp makes a GitHub App.
 func (s *Sim) CreateApp(o AppOptions) (App, error) {
-	if !validName.MatchString(o.Slug) {
+	if !validName().MatchString(o.Slug) {
 		return App{}, invalid("App", "slug", "invalid", o.Slug)
 	}
 	key, pemBytes, err := appKey(o.PrivateKeyPEM)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -263,14 +262,14 @@ func markText(mark run.TaskStatus, reason string) string {
 	return " (" + string(mark) + ": " + strings.NewReplacer("(", "[", ")", "]").Replace(reason) + ")"
 }
 
-var mentionedRE = regexp.MustCompile(`\bT(\d{1,6})\b`)
+var mentionedRE = lazy(`\bT(\d{1,6})\b`)
 
 // AssignIDs gives an id to each task that has none of its own. It never uses
 // one that occurs anywhere in the document, so that the log of a task since
 // removed is not read as that of a new one.
 func (d *Doc) AssignIDs() {
 	used := make(map[int]bool)
-	for _, m := range mentionedRE.FindAllSubmatch(d.src, -1) {
+	for _, m := range mentionedRE().FindAllSubmatch(d.src, -1) {
 		n, _ := strconv.Atoi(string(m[1])) // at most six digits
 		used[n] = true
 	}
@@ -309,13 +308,13 @@ func (d *Doc) AssignIDs() {
 	_ = d.replace(append(out, d.src[from:]...))
 }
 
-var statusRE = regexp.MustCompile(`^[A-Z][A-Z_]{0,62}$`)
+var statusRE = lazy(`^[A-Z][A-Z_]{0,62}$`)
 
 // SetStatus sets the word of the Status section and takes out any completion
 // marker there besides. Other text of the section stays. The word is made of
 // capitals and underscores.
 func (d *Doc) SetStatus(s string) error {
-	if !statusRE.MatchString(s) {
+	if !statusRE().MatchString(s) {
 		return fmt.Errorf("progress: %q is not a status", s)
 	}
 	return d.atomically(func(d *Doc) error {

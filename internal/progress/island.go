@@ -2,7 +2,6 @@ package progress
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/org/ralph-action/internal/run"
@@ -64,7 +63,7 @@ func islandItem(t task) string {
 
 // activeRE finds what GitHub acts on in plain text: mentions of people and
 // teams, references to issues and commits by number or address, and links.
-var activeRE = regexp.MustCompile(`(?i)(?:https?://|www\.|ftp://|mailto:)[^\s` + "`" + `]+|[\w./-]*#\d+|GH-\d+|[\w.+-]*@[\w][\w./-]*`)
+var activeRE = lazy(`(?i)(?:https?://|www\.|ftp://|mailto:)[^\s` + "`" + `]+|[\w./-]*#\d+|GH-\d+|[\w.+-]*@[\w][\w./-]*`)
 
 var islandEscaper = strings.NewReplacer(
 	`\`, `\\`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "[", `\[`, "]", `\]`, "*", `\*`, "_", `\_`, "~", `\~`, "|", `\|`,
@@ -115,7 +114,7 @@ func closing(s string, n int) int {
 // writeInert writes text that holds no backtick.
 func writeInert(b *strings.Builder, s string) {
 	for {
-		m := activeRE.FindStringIndex(s)
+		m := activeRE().FindStringIndex(s)
 		if m == nil {
 			b.WriteString(islandEscaper.Replace(s))
 			return

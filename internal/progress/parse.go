@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -320,7 +319,7 @@ func (d *Doc) parseTask(item ast.Node) (task, bool) {
 		t.Status = run.TaskDone
 	}
 	t.suffix = max(pos, len(bytes.TrimRight(d.src[:cut], " \t\r\n")))
-	t.Title = squeeze(commentRE.ReplaceAllString(squeeze(string(d.src[pos:cut])), " "))
+	t.Title = squeeze(commentRE().ReplaceAllString(squeeze(string(d.src[pos:cut])), " "))
 	if t.Title == "" && t.idEnd == 0 {
 		return task{}, false // an empty box, as templates have; GitHub shows it as text
 	}
@@ -333,14 +332,14 @@ func (d *Doc) parseTask(item ast.Node) (task, bool) {
 }
 
 var (
-	commentRE = regexp.MustCompile(`<!--.*?-->`)
+	commentRE = lazy(`<!--.*?-->`)
 	// idRE takes "T12", "T12:", "**T12**", "**T12:**" and, with the emphasis
 	// left open, "**T12: title**".
-	idRE       = regexp.MustCompile(`^(\*\*|__)?T(\d{1,6})(?:[:.)]?(\*\*|__)[:.)]?|[:.)])?(?:[ \t]+|$)`)
-	priorityRE = regexp.MustCompile(`^\([Pp](\d)\)(?:[ \t]+|$)`)
-	dashRE     = regexp.MustCompile(`^[-–—][ \t]+`)
-	flagRE     = regexp.MustCompile(`^\[(P|VERIFY)\](?:[ \t]+|$)`)
-	acceptRE   = regexp.MustCompile(`(?i)^(?:\*\*|__)?(?:accept|acceptance|acceptance criteria|done when)(?::(?:\*\*|__)?|(?:\*\*|__):)\s*(.*)$`)
+	idRE       = lazy(`^(\*\*|__)?T(\d{1,6})(?:[:.)]?(\*\*|__)[:.)]?|[:.)])?(?:[ \t]+|$)`)
+	priorityRE = lazy(`^\([Pp](\d)\)(?:[ \t]+|$)`)
+	dashRE     = lazy(`^[-–—][ \t]+`)
+	flagRE     = lazy(`^\[(P|VERIFY)\](?:[ \t]+|$)`)
+	acceptRE   = lazy(`(?i)^(?:\*\*|__)?(?:accept|acceptance|acceptance criteria|done when)(?::(?:\*\*|__)?|(?:\*\*|__):)\s*(.*)$`)
 )
 
 // readTags reads id, priority and markers from src[pos:end], in any order and
@@ -351,7 +350,7 @@ func (d *Doc) readTags(t *task, pos, end int) int {
 			pos++
 		}
 		s := d.src[pos:end]
-		if m := idRE.FindSubmatchIndex(s); m != nil && t.idEnd == 0 {
+		if m := idRE().FindSubmatchIndex(s); m != nil && t.idEnd == 0 {
 			t.idStart, t.idEnd = pos+m[4]-1, pos+m[5]
 			n, _ := strconv.Atoi(string(s[m[4]:m[5]])) // at most six digits
 			t.ID = "T" + strconv.Itoa(n)
@@ -361,12 +360,12 @@ func (d *Doc) readTags(t *task, pos, end int) int {
 			}
 			continue
 		}
-		if m := priorityRE.FindSubmatchIndex(s); m != nil && t.Priority == 0 {
+		if m := priorityRE().FindSubmatchIndex(s); m != nil && t.Priority == 0 {
 			t.Priority = int(s[m[2]] - '0')
 			pos += m[1]
 			continue
 		}
-		if m := flagRE.FindSubmatchIndex(s); m != nil {
+		if m := flagRE().FindSubmatchIndex(s); m != nil {
 			if string(s[m[2]:m[3]]) == "P" {
 				t.Parallel = true
 			} else {
@@ -375,7 +374,7 @@ func (d *Doc) readTags(t *task, pos, end int) int {
 			pos += m[1]
 			continue
 		}
-		if m := dashRE.FindIndex(s); m != nil && !dash {
+		if m := dashRE().FindIndex(s); m != nil && !dash {
 			dash = true
 			pos += m[1]
 			continue
@@ -421,7 +420,7 @@ func suffix(s []byte) (at int, mark run.TaskStatus, reason string) {
 func (d *Doc) criteria(list ast.Node) []string {
 	var out []string
 	for item := list.FirstChild(); item != nil; item = item.NextSibling() {
-		m := acceptRE.FindStringSubmatch(d.itemText(item))
+		m := acceptRE().FindStringSubmatch(d.itemText(item))
 		if m == nil {
 			continue
 		}
@@ -568,11 +567,11 @@ type Binding struct {
 	PlanSHA256 string
 }
 
-var bindingRE = regexp.MustCompile(`^<!-- ralph:progress key=(\S+) plan=(\S*) -->[ \t\r]*(?:\n|$)`)
+var bindingRE = lazy(`^<!-- ralph:progress key=(\S+) plan=(\S*) -->[ \t\r]*(?:\n|$)`)
 
 // Binding reads the comment on the first line.
 func (d *Doc) Binding() (Binding, bool) {
-	m := bindingRE.FindSubmatch(d.src)
+	m := bindingRE().FindSubmatch(d.src)
 	if m == nil {
 		return Binding{}, false
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -18,7 +19,7 @@ const (
 )
 
 // ansiRE finds terminal escape sequences: CSI, and OSC that ends on its line.
-var ansiRE = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b\r\n]*(?:\x07|\x1b\\\\)")
+var ansiRE = lazy("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b\r\n]*(?:\x07|\x1b\\\\)")
 
 // Clean removes what a person does not see and a model would read: control
 // characters and terminal sequences, zero-width and bidirectional controls,
@@ -28,7 +29,7 @@ var ansiRE = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b\r\n]
 // went.
 func Clean(s string) (clean string, removed int) {
 	s = strings.ToValidUTF8(s, "\ufffd")
-	s = ansiRE.ReplaceAllStringFunc(s, func(seq string) string {
+	s = ansiRE().ReplaceAllStringFunc(s, func(seq string) string {
 		removed += utf8.RuneCountInString(seq)
 		return ""
 	})
@@ -191,4 +192,11 @@ func longestRun(s string, c byte) int {
 		longest = max(longest, n)
 	}
 	return longest
+}
+
+// lazy is a regular expression that is compiled when it is first used. The same
+// program is the shim of every agent and check, which needs none of them and
+// must come up fast.
+func lazy(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -18,7 +17,7 @@ const (
 	islandEnd   = "<!-- ralph:island:end -->"
 )
 
-var markerRE = regexp.MustCompile(`<!-- ralph:island:(?:start(?: size=([0-9]{1,7}) sum=([0-9a-f]{16}))?|end) -->`)
+var markerRE = lazy(`<!-- ralph:island:(?:start(?: size=([0-9]{1,7}) sum=([0-9a-f]{16}))?|end) -->`)
 
 // island puts the markers around content.
 func island(content string) string {
@@ -60,7 +59,7 @@ func Merge(existing, rendered string) string {
 }
 
 func findIsland(body string) (from, to int, ok bool) {
-	marks := markerRE.FindAllStringSubmatchIndex(body, -1)
+	marks := markerRE().FindAllStringSubmatchIndex(body, -1)
 	isEnd := func(m []int) bool { return body[m[0]:m[1]] == islandEnd }
 	for i := 0; i+1 < len(marks); i++ {
 		if !isEnd(marks[i]) && isEnd(marks[i+1]) {

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -95,11 +96,11 @@ func trailers(m *redact.Masker, c Commit) [][2]string {
 	add(trailerAgent, c.Agent)
 	add(trailerModel, c.Model)
 	add(trailerCost, strconv.FormatFloat(c.CostUSD, 'f', 4, 64))
-	if loginRE.MatchString(c.RequestedBy) {
+	if loginRE().MatchString(c.RequestedBy) {
 		add(trailerRequestedBy, c.RequestedBy)
 	}
 	add(trailerPlan, c.PlanSHA256)
-	if loginRE.MatchString(c.RequestedBy) && c.RequestedByID > 0 {
+	if loginRE().MatchString(c.RequestedBy) && c.RequestedByID > 0 {
 		// Not through add: the address is made of checked parts, and must not
 		// be taken for a mention.
 		out = append(out, [2]string{"Co-authored-by", fmt.Sprintf("%s <%d+%s@users.noreply.github.com>", c.RequestedBy, c.RequestedByID, c.RequestedBy)})
@@ -108,24 +109,24 @@ func trailers(m *redact.Masker, c Commit) [][2]string {
 }
 
 // loginRE is what GitHub allows as a login, with the suffix of an App's bot.
-var loginRE = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9_-]{0,99})(?:\[bot\])?$`)
+var loginRE = lazy(`^[A-Za-z0-9](?:[A-Za-z0-9_-]{0,99})(?:\[bot\])?$`)
 
 var (
-	conventionalRE = regexp.MustCompile(`^(feat|fix|docs|test|refactor|perf|style|build|ci|chore)(\([A-Za-z0-9 ._/-]{1,30}\))?: +`)
+	conventionalRE = lazy(`^(feat|fix|docs|test|refactor|perf|style|build|ci|chore)(\([A-Za-z0-9 ._/-]{1,30}\))?: +`)
 	// breakingRE is how a title would announce a breaking change; releasing one
 	// is a person's decision.
-	breakingRE = regexp.MustCompile(`^[a-z]+(\([^)]*\))?!: *`)
+	breakingRE = lazy(`^[a-z]+(\([^)]*\))?!: *`)
 )
 
 // kinds guesses what sort of change a title speaks of; the first that matches
 // counts, and feat is what is left.
 var kinds = []struct {
 	name string
-	re   *regexp.Regexp
+	re   func() *regexp.Regexp
 }{
-	{"fix", regexp.MustCompile(`(?i)^(?:hot)?fix|^(?:repair|correct|resolve|mend)\b|\b(?:bug|crash|regression|panic)(?:e?s)?\b`)},
-	{"docs", regexp.MustCompile(`(?i)^(?:document|describe|explain)\b|\b(?:docs?|documentation|readme(?:\.md)?|changelog(?:\.md)?)\b`)},
-	{"test", regexp.MustCompile(`(?i)^(?:test|cover|verify)\b|\b(?:tests|unit test|test case|test coverage|test suite)\b`)},
+	{"fix", lazy(`(?i)^(?:hot)?fix|^(?:repair|correct|resolve|mend)\b|\b(?:bug|crash|regression|panic)(?:e?s)?\b`)},
+	{"docs", lazy(`(?i)^(?:document|describe|explain)\b|\b(?:docs?|documentation|readme(?:\.md)?|changelog(?:\.md)?)\b`)},
+	{"test", lazy(`(?i)^(?:test|cover|verify)\b|\b(?:tests|unit test|test case|test coverage|test suite)\b`)},
 }
 
 // subject is the first line, and the whole title where it did not fit.
@@ -138,10 +139,10 @@ func subject(m *redact.Masker, c Commit) (line, full string) {
 	}
 	title := strings.TrimRight(plain(m, c.TaskTitle, maxFullTitle), " .;:,")
 	prefix := ""
-	if at := conventionalRE.FindStringIndex(title); at != nil {
+	if at := conventionalRE().FindStringIndex(title); at != nil {
 		prefix, title = strings.TrimRight(title[:at[1]], " ")+" ", title[at[1]:]
 	} else {
-		title = breakingRE.ReplaceAllString(title, "")
+		title = breakingRE().ReplaceAllString(title, "")
 		prefix = kindOf(title) + ": "
 	}
 	if title == "" {
@@ -160,7 +161,7 @@ func subject(m *redact.Masker, c Commit) (line, full string) {
 
 func kindOf(title string) string {
 	for _, k := range kinds {
-		if k.re.MatchString(title) {
+		if k.re().MatchString(title) {
 			return k.name
 		}
 	}
@@ -206,4 +207,11 @@ func sameCommit(m *redact.Masker, message string, c Commit) bool {
 		}
 	}
 	return have[trailerRun] != ""
+}
+
+// lazy is a regular expression that is compiled when it is first used. The same
+// program is the shim of every agent and check, which needs none of them and
+// must come up fast.
+func lazy(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

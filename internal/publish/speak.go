@@ -1,7 +1,6 @@
 package publish
 
 import (
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -87,7 +86,7 @@ func codeSpan(text string, i int) int {
 // inert breaks up what is read in raw text, be it markup or not: mentions,
 // references, links, markers, and words that steer CI.
 func inert(text string) string {
-	text = skipRE.ReplaceAllString(text, "["+zeroWidth+"$1]")
+	text = skipRE().ReplaceAllString(text, "["+zeroWidth+"$1]")
 	var b strings.Builder
 	for i := 0; i < len(text); {
 		if out, n := breakUp(text, i); n > 0 {
@@ -171,9 +170,9 @@ func allDigits(s string) bool {
 var (
 	// skipRE finds what makes CI services skip a commit: [skip ci], [ci skip],
 	// [no ci], [skip actions] and their kin.
-	skipRE = regexp.MustCompile(`(?i)\[([^\[\]]*\b(?:skip|ci|actions)\b[^\[\]]*)\]`)
+	skipRE = lazy(`(?i)\[([^\[\]]*\b(?:skip|ci|actions)\b[^\[\]]*)\]`)
 	// trailerRE finds what git or GitHub would take for a trailer.
-	trailerRE = regexp.MustCompile(`(?i)\b([a-z]+(?:-[a-z]+)*-by|ralph-[a-z0-9-]+|skip-checks|change-id|breaking[ -]change)\s*:`)
+	trailerRE = lazy(`(?i)\b([a-z]+(?:-[a-z]+)*-by|ralph-[a-z0-9-]+|skip-checks|change-id|breaking[ -]change)\s*:`)
 )
 
 // plain makes text fit for a commit message or a title: one line of at most
@@ -181,8 +180,8 @@ var (
 // references, trailers and words that steer CI.
 func plain(m *redact.Masker, text string, limit int) string {
 	text = tidy(m, text)
-	text = skipRE.ReplaceAllString(text, "($1)")
-	text = trailerRE.ReplaceAllString(text, "$1")
+	text = skipRE().ReplaceAllString(text, "($1)")
+	text = trailerRE().ReplaceAllString(text, "$1")
 	return cutWords(inert(text), limit)
 }
 

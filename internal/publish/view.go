@@ -2,7 +2,6 @@ package publish
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -310,11 +309,11 @@ func (r *renderer) commits() {
 	}
 }
 
-var oidRE = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
+var oidRE = lazy(`^[0-9a-f]{7,64}$`)
 
 // link is a short object name that leads to the commit.
 func (r *renderer) link(oid string) string {
-	if !oidRE.MatchString(oid) {
+	if !oidRE().MatchString(oid) {
 		return "?"
 	}
 	if r.v.RepoURL == "" {
@@ -325,9 +324,9 @@ func (r *renderer) link(oid string) string {
 
 // bareBarRE finds a bar that is not escaped: in a table even a code span ends
 // at one.
-var bareBarRE = regexp.MustCompile(`(\\?)\|`)
+var bareBarRE = lazy(`(\\?)\|`)
 
-func cell(text string) string { return bareBarRE.ReplaceAllString(text, `\|`) }
+func cell(text string) string { return bareBarRE().ReplaceAllString(text, `\|`) }
 
 func (r *renderer) gates() {
 	if len(r.v.GateSummaries) == 0 || r.d.title == 0 {
