@@ -157,7 +157,7 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 		Image: cfg.Sandbox.Image, AgentName: cfg.Agent.Name, Model: cfg.Agent.Model,
 		Resources: host.Resources{MemoryBytes: cfg.Sandbox.Memory, CPUs: cfg.Sandbox.CPUs, PIDs: cfg.Sandbox.PIDs},
 		Limits:    func(asked run.Limits) run.Limits { return config.Tighten(cfg.Limits, asked) },
-		Gates:     serverGates(cfg.Gates), Models: models, Mask: redact.New(known...), Now: time.Now, Watch: obs.watch, OnSave: obs.onSave,
+		Gates:     serverGates(cfg.Gates), Models: models, Credentials: credentials(cfg), Mask: redact.New(known...), Now: time.Now, Watch: obs.watch, OnSave: obs.onSave,
 	})
 	return a, nil
 }
@@ -211,6 +211,15 @@ func serverModels(cfg config.Server) (*reconcile.Models, error) {
 			return "ralph-" + hex.EncodeToString(mac.Sum(nil)[:20])
 		},
 	}, nil
+}
+
+// credentials are what an agent in the local sandbox may know: the model's, and
+// nothing else of the server's.
+func credentials(cfg config.Server) map[string]string {
+	if cfg.Sandbox.Kind != config.SandboxLocal {
+		return nil
+	}
+	return map[string]string{config.EnvAPIKey: cfg.Model.APIKey.Reveal(), config.EnvAuthToken: cfg.Model.AuthToken.Reveal()}
 }
 
 // runTokenKey is the key that run tokens are made with. It is kept, because an

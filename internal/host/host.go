@@ -66,6 +66,9 @@ type Config struct {
 	// Gateway is the model proxy of this run; nil means that the agent uses
 	// the credentials its back end declares.
 	Gateway *Gateway
+	// Credentials are values for variables that the back end declares, where
+	// they are not in this process's environment (they came from a file).
+	Credentials map[string]string
 	// Limits combines what the repository asks for with what the door allows.
 	Limits func(asked run.Limits) run.Limits
 	// Emit tells what the agent does while it works; nil tells nobody.

@@ -59,6 +59,11 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 	spec := h.spec(s, dir)
 	spec.Argv, spec.PassEnv, spec.Stdin = cmd.Argv, cmd.PassEnv, promptFile
 	maps.Copy(spec.Env, cmd.Env)
+	for _, name := range cmd.PassEnv {
+		if value := h.cfg.Credentials[name]; value != "" && os.Getenv(name) == "" {
+			spec.Env[name] = value
+		}
+	}
 	for _, m := range cmd.Mounts {
 		spec.Mounts = append(spec.Mounts, sandbox.Mount{Host: m.Host, Target: m.Target})
 	}

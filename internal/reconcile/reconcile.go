@@ -74,6 +74,8 @@ type Config struct {
 	// Models is the model endpoint behind the gateway; nil means that agents
 	// bring their own credentials (local sandbox only).
 	Models *Models
+	// Credentials are the agent's where Models is nil; see host.Config.
+	Credentials map[string]string
 	// Mask holds the secrets of this process; nil masks by pattern only.
 	Mask *redact.Masker
 	// Now is the clock.
@@ -319,7 +321,7 @@ func (r *Reconciler) driver(row store.Run) (*driver, error) {
 	dir := filepath.Join(r.cfg.DataDir, "runs", string(row.ID))
 	hostCfg := host.Config{
 		Dir: dir, Pool: filepath.Join(r.cfg.DataDir, "trees", shortName(row.RepoNode)), Source: source, Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Image: r.cfg.Image,
-		OnOwnerDeath: sandbox.KeepWithoutOwner, Resources: r.cfg.Resources, Limits: r.cfg.Limits, Emit: r.cfg.Watch,
+		OnOwnerDeath: sandbox.KeepWithoutOwner, Resources: r.cfg.Resources, Credentials: r.cfg.Credentials, Limits: r.cfg.Limits, Emit: r.cfg.Watch,
 	}
 	if r.cfg.Models != nil {
 		token := r.cfg.Models.Token(row.ID)
