@@ -1,6 +1,12 @@
 package shim
 
-import "syscall"
+import (
+	"os"
+	"syscall"
+)
+
+// deadlyHere are the deadly signals that other systems do not have.
+var deadlyHere = []os.Signal{syscall.SIGEMT}
 
 // becomeParent does nothing: macOS has no subreaper and no prctl. Orphans go
 // to launchd, and a process in a session of its own escapes.

@@ -15,6 +15,9 @@ const (
 	prSetChildSubreaper = 36
 )
 
+// deadlyHere are the deadly signals that other systems do not have.
+var deadlyHere = []os.Signal{syscall.SIGSTKFLT}
+
 // spareThreads are made before the command runs: one that uses up the pids
 // limit of its container must not keep the Go runtime from making the few
 // threads it needs, which would end the shim.
@@ -28,6 +31,9 @@ func becomeParent() error {
 	}
 	if err := prctl(prSetDumpable, 0); err != nil {
 		return err
+	}
+	if os.Getpid() != 1 {
+		return nil // no container, no limit of its own
 	}
 	var up, done sync.WaitGroup
 	release := make(chan struct{})

@@ -35,10 +35,11 @@ const (
 func Main(args []string) int {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	// All others are caught and dropped: as a container's first process the
+	// The others are caught and dropped: as a container's first process the
 	// shim must not be ended by any that the command sends it. (Ignoring them
-	// would be inherited by the command.)
-	signal.Notify(make(chan os.Signal, 1))
+	// would be inherited by the command.) They are named, since the runtime
+	// switches threads twice to catch one, and drops most of them anyway.
+	signal.Notify(make(chan os.Signal, 1), deadly...)
 
 	if len(args) != 1 {
 		return fail(errors.New("usage: shim CONFIG"))
@@ -66,6 +67,15 @@ func Main(args []string) int {
 	}
 	return exit.Status()
 }
+
+// deadly are the signals by which a Go program ends, or stops, unless they are
+// caught, but for SIGTERM and SIGINT: package os/signal says "the program
+// exits", package runtime _SigKill, _SigThrow, _SigPanic and _SigDefault.
+// SIGPIPE ends those that write to a broken standard output.
+var deadly = append(deadlyHere,
+	syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGILL, syscall.SIGTRAP, syscall.SIGABRT, syscall.SIGBUS, syscall.SIGFPE,
+	syscall.SIGSEGV, syscall.SIGPIPE, syscall.SIGSYS, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU,
+)
 
 func fail(err error) int {
 	_, _ = fmt.Fprintln(os.Stderr, "shim:", err)
