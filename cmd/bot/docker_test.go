@@ -29,6 +29,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -80,10 +81,9 @@ type engine struct {
 	started, gone map[string]int
 }
 
-// newEngine watches from now on until the test ends. onStart, which may be nil,
-// is called with the id of each container that started; until it returns, no
-// more is noted.
-func newEngine(t testing.TB, dir string, onStart func(*engine, string)) *engine {
+// newEngine watches from now on until the test ends. hear, which may be nil, is
+// called with what happens to each container, by id, before it is noted.
+func newEngine(t testing.TB, dir string, hear func(e *engine, what events.Action, id string)) *engine {
 	t.Helper()
 	api, err := client.New(client.FromEnv)
 	if err != nil {
@@ -107,7 +107,7 @@ func newEngine(t testing.TB, dir string, onStart func(*engine, string)) *engine 
 			select {
 			case m := <-watch.Messages:
 				if e.ours(m.Actor.Attributes) {
-					e.note(m, onStart)
+					e.note(m, hear)
 				}
 			case err := <-watch.Err:
 				if ctx.Err() == nil {
@@ -137,9 +137,9 @@ func (e *engine) ours(labels map[string]string) bool {
 	return strings.HasPrefix(labels[labelRunDir], e.dir+"/")
 }
 
-func (e *engine) note(m events.Message, onStart func(*engine, string)) {
-	if m.Action == events.ActionStart && onStart != nil {
-		onStart(e, m.Actor.ID)
+func (e *engine) note(m events.Message, hear func(*engine, events.Action, string)) {
+	if hear != nil {
+		hear(e, m.Action, m.Actor.ID)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -158,6 +158,14 @@ func (e *engine) containers() []container.Summary {
 		e.t.Fatal(err)
 	}
 	return slices.DeleteFunc(list.Items, func(c container.Summary) bool { return !e.ours(c.Labels) })
+}
+
+// cpus limits a container to that many cores.
+func (e *engine) cpus(id string, n float64) {
+	limit := &container.Resources{NanoCPUs: int64(n * 1e9)}
+	if _, err := e.api.ContainerUpdate(context.Background(), id, client.ContainerUpdateOptions{Resources: limit}); err != nil {
+		e.t.Errorf("limit the container: %v", err)
+	}
 }
 
 // expect waits for the engine's word that everything is gone, and wants that
@@ -367,59 +375,71 @@ func TestDockerLabelBecomesPullRequest(t *testing.T) {
 // middle of its work; the next server finds the container and goes on with it.
 func TestDockerKilledServerAdoptsItsAgent(t *testing.T) {
 	t.Parallel()
-	st := newDockerStage(t, setting{
-		// A tenth of a core, and a long line to print first, keep the agent
-		// busy until the engine freezes it.
-		change: func(c *config.Server) { c.Sandbox.CPUs = 0.1 },
-		script: `model: scripted
+	for _, when := range []string{"just started", "watched"} {
+		t.Run(when, func(t *testing.T) {
+			t.Parallel()
+			st := newDockerStage(t, setting{script: `model: scripted
 tasks:
   one: [{misbehave: huge_line, files: {one.txt: "1\n"}, say: done}]
 default: [{files: {two.txt: "2\n"}, say: done}]
-`,
-	})
-	exe := builtBot(t)
-	frozen := make(chan string, 1)
-	var first sync.Once
-	e := newEngine(t, st.dir, func(e *engine, id string) {
-		first.Do(func() {
-			if _, err := e.api.ContainerPause(t.Context(), id, client.ContainerPauseOptions{}); err != nil {
-				t.Errorf("the agent cannot be frozen at its work: %v", err)
+`})
+			exe := builtBot(t)
+			started := make(chan string, 1)
+			var slow, tell sync.Once
+			e := newEngine(t, st.dir, func(e *engine, what events.Action, id string) {
+				switch what { //nolint:exhaustive // the rest is of no interest
+				case events.ActionCreate:
+					// So slow that it takes many seconds to print its long line.
+					slow.Do(func() { e.cpus(id, 0.01) })
+				case events.ActionStart:
+					tell.Do(func() { started <- id })
+				}
+			})
+			p := st.serveProgram(exe)
+			db := st.openStore()
+			issue := st.label("Say hello", "- [ ] Write one\n- [ ] Write two\n")
+			var id string
+			select {
+			case id = <-started:
+			case <-time.After(patience):
+				t.Fatal("no agent was started")
 			}
-			frozen <- id
+			if when == "watched" {
+				st.await("the server to have recorded the start", func() bool {
+					row, err := db.LatestRunByIssue(t.Context(), st.repo.NodeID, issue.Number)
+					if err != nil {
+						t.Fatal(err)
+					}
+					state, err := loop.Decode(row.State)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return state.Process != nil && state.Process.Handle != ""
+				})
+			}
+			p.kill(t)
+
+			found, err := e.api.ContainerInspect(t.Context(), id, client.ContainerInspectOptions{})
+			if err != nil {
+				t.Fatalf("the agent is gone with the server: %v", err)
+			}
+			hardened(t, found.Container)
+			if status := found.Container.State.Status; status != container.StateRunning {
+				t.Fatalf("the agent is %s, want it at work", status)
+			}
+
+			p = st.serveProgram(exe)
+			e.cpus(id, 1)
+			state := st.ended(db, issue)
+			if state.End != run.EndAllTasksComplete || state.Iteration != 2 || len(state.History) != 2 {
+				t.Errorf("ended %s after %d iterations and %d calls: %s", state.End, state.Iteration, len(state.History), state.EndDetail)
+			}
+			p.stop(t)
+			st.wantReady(wantSubjects[:2], map[string]string{"one.txt": "1\n", "two.txt": "2\n"})
+			e.expect(st, 2) // one agent for each task, and no checks
+			e.nothingLeft(exe)
 		})
-	})
-	p := st.serveProgram(exe)
-	db := st.openStore()
-	issue := st.label("Say hello", "- [ ] Write one\n- [ ] Write two\n")
-	var id string
-	select {
-	case id = <-frozen:
-	case <-time.After(patience):
-		t.Fatal("no agent was started")
 	}
-	p.kill(t)
-
-	found, err := e.api.ContainerInspect(t.Context(), id, client.ContainerInspectOptions{})
-	if err != nil {
-		t.Fatalf("the agent is gone with the server: %v", err)
-	}
-	hardened(t, found.Container)
-	if status := found.Container.State.Status; status != container.StatePaused {
-		t.Fatalf("the agent is %s, want it frozen", status)
-	}
-
-	p = st.serveProgram(exe)
-	if _, err := e.api.ContainerUnpause(t.Context(), id, client.ContainerUnpauseOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	state := st.ended(db, issue)
-	if state.End != run.EndAllTasksComplete || state.Iteration != 2 || len(state.History) != 2 {
-		t.Errorf("ended %s after %d iterations and %d calls: %s", state.End, state.Iteration, len(state.History), state.EndDetail)
-	}
-	p.stop(t)
-	st.wantReady(wantSubjects[:2], map[string]string{"one.txt": "1\n", "two.txt": "2\n"})
-	e.expect(st, 2) // one agent for each task, and no checks
-	e.nothingLeft(exe)
 }
 
 // hardened looks at an agent's container from outside.
