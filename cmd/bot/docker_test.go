@@ -160,11 +160,25 @@ func (e *engine) containers() []container.Summary {
 	return slices.DeleteFunc(list.Items, func(c container.Summary) bool { return !e.ours(c.Labels) })
 }
 
-// cpus limits a container to that many cores.
+// cpus limits a container to that many cores. The engine cannot do it in the
+// moment in which the container starts, so that it is asked until it does.
 func (e *engine) cpus(id string, n float64) {
+	ctx, cancel := context.WithTimeout(e.t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
 	limit := &container.Resources{NanoCPUs: int64(n * 1e9)}
-	if _, err := e.api.ContainerUpdate(context.Background(), id, client.ContainerUpdateOptions{Resources: limit}); err != nil {
-		e.t.Errorf("limit the container: %v", err)
+	for {
+		_, err := e.api.ContainerUpdate(ctx, id, client.ContainerUpdateOptions{Resources: limit})
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			e.t.Errorf("limit the container: %v", err)
+			return
+		}
 	}
 }
 
@@ -378,11 +392,14 @@ func TestDockerKilledServerAdoptsItsAgent(t *testing.T) {
 	for _, when := range []string{"just started", "watched"} {
 		t.Run(when, func(t *testing.T) {
 			t.Parallel()
-			st := newDockerStage(t, setting{script: `model: scripted
+			st := newDockerStage(t, setting{
+				change: func(c *config.Server) { c.Sandbox.CPUs = 0.1 },
+				script: `model: scripted
 tasks:
   one: [{misbehave: huge_line, files: {one.txt: "1\n"}, say: done}]
 default: [{files: {two.txt: "2\n"}, say: done}]
-`})
+`,
+			})
 			exe := builtBot(t)
 			started := make(chan string, 1)
 			var slow, tell sync.Once
