@@ -134,10 +134,11 @@ func checkParents(root *os.Root, name string) error {
 	return nil
 }
 
-// Write puts d at name below root: into a new file, flushed to disk, which
-// then takes the place of the old one. Parents are made. What stands at name
-// must be a regular file or nothing, and its parents real directories, else
-// ErrNotRegular.
+// Write puts d at name below root: into a new file, which then takes the place
+// of the old one. It is not flushed to disk: the document is kept with the
+// run's state, and the agent's files beside it are not flushed either. Parents
+// are made. What stands at name must be a regular file or nothing, and its
+// parents real directories, else ErrNotRegular.
 func Write(root *os.Root, name string, d *Doc) error {
 	if err := checkParents(root, name); err != nil {
 		return fmt.Errorf("write: %w", err)
@@ -210,8 +211,5 @@ func writeNew(root *os.Root, name string, b []byte, mode fs.FileMode) (err error
 	if _, err := f.Write(b); err != nil {
 		return err
 	}
-	if err := f.Chmod(mode); err != nil {
-		return err
-	}
-	return f.Sync()
+	return f.Chmod(mode)
 }
