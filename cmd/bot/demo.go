@@ -268,6 +268,11 @@ func (d *demo) clear(w io.Writer) {
 	}
 }
 
+var (
+	linkRE = regexp.MustCompile("\\[`([^`]*)`\\]\\([^)]*\\)") // [`name`](address)
+	ruleRE = regexp.MustCompile(`(?m)^\|[:|-]+\|\n`)          // the line below a table's head
+)
+
 var commentRE = regexp.MustCompile(`(?s)<!--.*?-->\n?`)
 
 // readable is a pull request for a terminal: its Markdown, less what a browser
@@ -279,7 +284,9 @@ func readable(pr ghsim.PR) string {
 	}
 	rule := strings.Repeat("─", 78)
 	body := commentRE.ReplaceAllString(pr.Body, "")
-	for from, to := range map[string]string{"<details>": "", "</details>": "", "<summary>": "▸ ", "</summary>": "", "\u200b": "", "- [x] ": "☑ ", "- [ ] ": "☐ "} {
+	body = linkRE.ReplaceAllString(body, "$1")
+	body = ruleRE.ReplaceAllString(body, "")
+	for from, to := range map[string]string{"<details>": "", "</details>": "", "<summary>": "▸ ", "</summary>": "", "\u200b": "", "- [x] ": "☑ ", "- [ ] ": "☐ ", "**": ""} {
 		body = strings.ReplaceAll(body, from, to)
 	}
 	var b strings.Builder

@@ -24,6 +24,7 @@ type live struct {
 	started time.Time
 	status  string // what stands on the rewritten line
 	ev      run.Event
+	checked bool // a check has run
 }
 
 // newLive writes to w; on a terminal it draws.
@@ -77,6 +78,7 @@ func (l *live) handle(ev run.Event) {
 	case run.EventAgentFinished:
 		l.redraw("verifying")
 	case run.EventGate:
+		l.checked = true
 		l.line("    %s", ev.Text)
 	case run.EventAttemptFailed:
 		l.line("    ✗ %s", ev.Text)
@@ -100,11 +102,15 @@ func (l *live) end(ev run.Event) {
 	if ev.End.ExitCode() == run.ExitComplete {
 		mark = "✓"
 	}
+	said := ev.End.Sentence()
+	if ev.End.Complete() && !l.checked {
+		said = "All tasks are done; no checks ran"
+	}
 	detail := ""
 	if ev.Text != "" {
 		detail = ": " + ev.Text
 	}
-	l.line("%s %s%s (%s, %s%s)", mark, ev.End.Sentence(), detail, count(ev.Iteration, "iteration"), l.elapsed(), cost(ev.CostUSD))
+	l.line("%s %s%s (%s, %s%s)", mark, said, detail, count(ev.Iteration, "iteration"), l.elapsed(), cost(ev.CostUSD))
 }
 
 // line prints a lasting line above the rewritten one.

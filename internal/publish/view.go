@@ -56,6 +56,9 @@ type View struct {
 	Learnings string
 	// Note is what else there is to say: why a run failed, say.
 	Note string
+	// Removed counts the hidden characters and comments that were taken out of
+	// the issue's text before anybody worked from it.
+	Removed int
 	// HowToGoOn replaces what is said by default about going on after End.
 	HowToGoOn string
 	// Closes adds "Closes #N", which closes the issue when the pull request is
@@ -144,6 +147,12 @@ func (r *renderer) status() {
 	if note := r.speak(v.Note, 1000); note != "" {
 		r.line("\n> %s", note)
 	}
+	if v.End.Complete() && len(v.GateSummaries) == 0 {
+		r.line("\n> ⚠️ No checks stand behind this: none are set up, and none were found in the repository.")
+	}
+	if v.Removed > 0 {
+		r.line("\n> %s of hidden text in the issue, which people do not see and agents would read, %s left out.", plural(v.Removed, "piece"), wasWere(v.Removed))
+	}
 	if r.shortened {
 		r.line("\nThis is shortened to fit. The whole story is in `.ralph/%d/progress.md` in the branch's history.", v.IssueNumber)
 	}
@@ -164,6 +173,9 @@ func (v View) sign() string {
 }
 
 func (v View) headline() string {
+	if v.End.Complete() && len(v.GateSummaries) == 0 {
+		return "All tasks are done; no checks ran"
+	}
 	if v.End != "" {
 		return v.End.Sentence()
 	}
@@ -181,6 +193,13 @@ func (v View) headline() string {
 	default:
 		return "Working"
 	}
+}
+
+func wasWere(n int) string {
+	if n == 1 {
+		return "was"
+	}
+	return "were"
 }
 
 // count leaves skipped tasks out: nobody means to do them.

@@ -151,7 +151,7 @@ func (p *publisher) Show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 func (p *publisher) view(s loop.State) (publish.View, error) {
 	v := publish.View{
 		Title: s.Subject.Name, RepoURL: p.repo.HTMLURL(), Phase: s.Phase, End: s.End, Iteration: s.Iteration,
-		CostUSD: s.Usage.CostUSD, Agent: p.agent, Model: s.SeenModel, Note: s.EndDetail, Closes: true,
+		CostUSD: s.Usage.CostUSD, Agent: p.agent, Model: s.SeenModel, Note: s.EndDetail, Removed: s.Plan.Removed, Closes: true,
 	}
 	if s.Progress != "" {
 		doc, err := progress.Parse([]byte(s.Progress))
