@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/org/ralph-action/internal/agent"
@@ -32,6 +33,10 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 	_, wt, err := h.worktree(ctx)
 	if err != nil {
 		return "", err
+	}
+	if w, ok := h.cfg.Sandbox.(sandbox.Warmer); ok {
+		release := w.Warm()
+		defer release()
 	}
 	dir := h.start(a.Name)
 	promptFile := filepath.Join(dir, "prompt.md")
@@ -220,6 +225,9 @@ func agentStatus(r agent.Result, status sandbox.Status) loop.AgentStatus {
 	}
 	r = r.WithExit(max(status.ExitCode, 0), status.Signal, reason)
 	s.Final, s.Detail, s.Usage, s.Model, s.RetryAt = r.FinalText, r.Error, r.Usage, r.Model, r.RetryAt
+	if r.Truncated {
+		s.Detail = strings.TrimPrefix(s.Detail+"; a line of its output was longer than 16 MiB and was left out", "; ")
+	}
 	took := status.FinishedAt.Sub(status.StartedAt).Round(time.Second)
 	switch {
 	case status.Reason == sandbox.ReasonStartFailed:

@@ -62,7 +62,32 @@ func (c *checkout) Locate(ctx context.Context, s loop.State) (host.Location, err
 			Hint:    "check out " + s.Branch + " to go on",
 		}
 	}
-	return host.Location{Repo: c.repo, Branch: branch, Base: base, Head: head, Default: base}, nil
+	settings, err := c.settingsFrom(ctx, base)
+	if err != nil {
+		return host.Location{}, err
+	}
+	return host.Location{Repo: c.repo, Branch: branch, Base: base, Head: head, Default: settings}, nil
+}
+
+// settingsFrom is the commit that the repository's configuration and prompts
+// are read from: the default branch's, so that work in progress does not steer
+// itself; head where there is no such branch.
+func (c *checkout) settingsFrom(ctx context.Context, head gitrepo.OID) (gitrepo.OID, error) {
+	def, err := c.repo.DefaultBranch(ctx)
+	if errors.Is(err, gitrepo.ErrNotFound) {
+		return head, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	at, err := c.repo.Resolve(ctx, "refs/heads/"+def)
+	if errors.Is(err, gitrepo.ErrNotFound) { // it is only known of the remote
+		at, err = c.repo.Resolve(ctx, "refs/remotes/origin/"+def)
+	}
+	if errors.Is(err, gitrepo.ErrNotFound) {
+		return head, nil
+	}
+	return at, err
 }
 
 // switchTo checks out the plan's own branch, made at head if it is new.

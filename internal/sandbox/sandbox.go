@@ -103,6 +103,14 @@ type Sandbox interface {
 	Remove(ctx context.Context, h Handle) error
 }
 
+// Warmer is a sandbox that can come up for a Start while its caller still lays
+// out the files for it.
+type Warmer interface {
+	// Warm makes the next Start faster. The caller calls release in any case
+	// when that Start has returned; it undoes what was not made use of.
+	Warm() (release func())
+}
+
 // Errors a caller decides on.
 var (
 	// ErrOtherNode: the handle's command lives on another machine.

@@ -4,12 +4,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 )
 
-// Config is what one shim has to do. It travels as a JSON file, since argv and
-// environment of a process are easy to read for others.
+// FromStdin in place of a path has the shim read its configuration from its
+// standard input, up to the end of the JSON value. So it can be started before
+// there is one, and come up meanwhile.
+const FromStdin = "-"
+
+// Config is what one shim has to do. It travels as JSON in a file or a pipe,
+// since argv and environment of a process are easy to read for others.
 type Config struct {
 	// Argv is the command; Argv[0] is looked up in the command's PATH.
 	Argv []string `json:"argv"`
@@ -60,13 +66,23 @@ func (c Config) WriteFile(path string) error {
 	return nil
 }
 
-func readConfig(path string) (Config, error) {
-	data, err := os.ReadFile(path) // #nosec G304 G703 -- the path is the caller's
-	if err != nil {
-		return Config{}, fmt.Errorf("read configuration: %w", err)
+// Write writes the configuration for a shim that reads it FromStdin.
+func (c Config) Write(w io.Writer) error {
+	if err := json.NewEncoder(w).Encode(c); err != nil {
+		return fmt.Errorf("write shim configuration: %w", err)
 	}
-	var c Config
-	if err := json.Unmarshal(data, &c); err != nil {
+	return nil
+}
+
+func readConfig(path string) (c Config, err error) {
+	src := os.Stdin
+	if path != FromStdin {
+		if src, err = os.Open(path); err != nil { // #nosec G304 G703 -- the path is the caller's
+			return Config{}, fmt.Errorf("read configuration: %w", err)
+		}
+		defer func() { _ = src.Close() }()
+	}
+	if err := json.NewDecoder(src).Decode(&c); err != nil {
 		return Config{}, fmt.Errorf("read configuration: %w", err)
 	}
 	if len(c.Argv) == 0 || c.Record == "" || c.Stdout == "" || c.Stderr == "" {

@@ -24,10 +24,10 @@ const (
 	reapPatience = 10 * time.Second
 )
 
-// Main is the sub-command: args is the path of a configuration. It returns the
-// process's exit code, which is the command's where there was one. The caller
-// must be a program that does nothing else: Main reaps every child, takes over
-// all signals and may kill every descendant.
+// Main is the sub-command: args is the path of a configuration, or FromStdin.
+// It returns the process's exit code, which is the command's where there was
+// one. The caller must be a program that does nothing else: Main reaps every
+// child, takes over all signals and may kill every descendant.
 //
 // It says one word on its stdout: "ready" once the command runs (or could not
 // be started, which the record tells), or "taken" where another shim has the
@@ -214,7 +214,10 @@ func (s *session) start(ctx context.Context, config string) (_ *child, err error
 
 // seal removes the names of what the command must not reach.
 func (s *session) seal(config string) error {
-	names := []string{config}
+	var names []string
+	if config != FromStdin {
+		names = append(names, config)
+	}
 	if s.cfg.Seal {
 		names = append(names, s.cfg.Stdin, s.cfg.Stdout, s.cfg.Stderr, s.cfg.Record)
 	}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,10 +29,8 @@ const (
 	// the shim that would know them is gone.
 	tokenVar = "RALPH_SANDBOX_TOKEN"
 
-	homeDir   = "home"
-	tmpDir    = "tmp"
-	configDir = "config"
-	shimLog   = "shim.log"
+	homeDir = "home"
+	tmpDir  = "tmp"
 
 	// shimStart bounds the time from starting the shim to its first word.
 	shimStart = 30 * time.Second
@@ -55,9 +54,14 @@ type Sandbox struct {
 	mu sync.Mutex
 	// owned holds our end of the pipe of every start that dies with us.
 	owned map[rundir.Dir]*os.File
+	// warm are shims that were started and wait.
+	warm []*waiting
 }
 
-var _ sandbox.Sandbox = (*Sandbox)(nil)
+var (
+	_ sandbox.Sandbox = (*Sandbox)(nil)
+	_ sandbox.Warmer  = (*Sandbox)(nil)
+)
 
 // New makes the sandbox; it fails only where the machine does not tell its
 // name or the path of this program.
@@ -174,7 +178,7 @@ func (s *Sandbox) start(ctx context.Context, name string, spec sandbox.Spec) (sa
 
 // spawn starts a shim and returns when one holds the record.
 func (s *Sandbox) spawn(ctx context.Context, d rundir.Dir, noted rundir.Start, spec sandbox.Spec) error {
-	for _, dir := range []string{homeDir, tmpDir, configDir} {
+	for _, dir := range []string{homeDir, tmpDir} {
 		if err := os.MkdirAll(d.Path(dir), 0o700); err != nil {
 			return err
 		}
@@ -197,79 +201,142 @@ func (s *Sandbox) spawn(ctx context.Context, d rundir.Dir, noted rundir.Start, s
 		cfg.Listen = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 		cfg.Socket = filepath.Join(spec.GatewayDir, sandbox.GatewaySocket)
 	}
-	// A name of its own: a shim started by a process that died may still be
-	// about to read (and then remove) the one that was written for it.
-	config := filepath.Join(d.Path(configDir), rand.Text())
-	if err := cfg.WriteFile(config); err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(config) }()
-
-	// The shim's word that it holds the record. It is a pipe only until then.
-	wordR, wordW, err := os.Pipe()
+	sh, err := s.takeWarm()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = wordR.Close() }()
-	log, err := os.OpenFile(d.Path(shimLog), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
-		_ = wordW.Close()
-		return err
-	}
-	cmd := proc.Cmd{Path: s.self, Args: []string{"shim", config}, Stdout: wordW, Stderr: log}
-	var owner *os.File
-	if cfg.WatchOwner {
-		var ownerR *os.File
-		if ownerR, owner, err = os.Pipe(); err != nil {
-			_ = wordW.Close()
-			_ = log.Close()
-			return err
-		}
-		cmd.Stdin = ownerR
-		defer func() { _ = ownerR.Close() }()
-	}
-	_, err = proc.StartDetached(cmd)
-	_ = wordW.Close()
-	_ = log.Close()
-	if err != nil {
-		if owner != nil {
-			_ = owner.Close()
-		}
-		return err
-	}
-
-	word, err := readWord(ctx, wordR)
-	switch {
-	case word == "ready":
-		s.keep(d, owner)
+	word, err := sh.begin(ctx, cfg)
+	if err == nil && word == "ready" && cfg.WatchOwner {
+		s.keep(d, sh.owner)
 		return nil
-	case owner != nil:
-		_ = owner.Close()
 	}
-	if word == "taken" {
+	_ = sh.owner.Close()
+	switch {
+	case err != nil:
+		return err
+	case word == "ready":
+		return nil
+	case word == "taken":
 		return awaitRecord(ctx, d)
 	}
-	if err == nil || errors.Is(err, io.EOF) {
-		said, _ := os.ReadFile(d.Path(shimLog))
-		err = fmt.Errorf("the shim ended at once: %q", said)
-	}
-	return err
+	return fmt.Errorf("the shim ended at once: %q", word)
 }
 
+// waiting is a shim that is started and waits for its configuration. It ends
+// when owner is closed before it got one.
+type waiting struct {
+	// owner is our end of its standard input, word that of its standard output
+	// and error: what it says until it holds the record.
+	owner, word *os.File
+}
+
+// startShim starts a shim that waits.
+func (s *Sandbox) startShim() (_ *waiting, err error) {
+	w := &waiting{}
+	ownerR, owner, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = ownerR.Close() }()
+	w.owner = owner
+	word, wordW, err := os.Pipe()
+	if err != nil {
+		_ = owner.Close()
+		return nil, err
+	}
+	defer func() { _ = wordW.Close() }()
+	w.word = word
+	cmd := proc.Cmd{Path: s.self, Args: []string{"shim", shim.FromStdin}, Stdin: ownerR, Stdout: wordW, Stderr: wordW}
+	if _, err := proc.StartDetached(cmd); err != nil {
+		w.discard()
+		return nil, err
+	}
+	return w, nil
+}
+
+// begin gives the shim what to do, and returns its answer. The owner's end stays open.
+func (w *waiting) begin(ctx context.Context, cfg shim.Config) (string, error) {
+	defer func() { _ = w.word.Close() }()
+	writeErr := w.give(ctx, cfg)
+	word, err := readWord(ctx, w.word)
+	if word == "" && writeErr != nil {
+		return "", writeErr
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil // it said what it could
+	}
+	return word, err
+}
+
+func (w *waiting) give(ctx context.Context, cfg shim.Config) error {
+	stop := context.AfterFunc(ctx, func() { _ = w.owner.SetWriteDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if err := w.owner.SetWriteDeadline(time.Now().Add(shimStart)); err != nil {
+		return err
+	}
+	if err := cfg.Write(w.owner); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return err
+	}
+	return nil
+}
+
+func (w *waiting) discard() {
+	_ = w.owner.Close()
+	_ = w.word.Close()
+}
+
+// Warm implements sandbox.Warmer: it starts the shim of the next Start. One
+// that cannot be started is that Start's to tell of.
+func (s *Sandbox) Warm() (release func()) {
+	w, err := s.startShim()
+	if err != nil {
+		return func() {}
+	}
+	s.mu.Lock()
+	s.warm = append(s.warm, w)
+	s.mu.Unlock()
+	return func() {
+		s.mu.Lock()
+		i := slices.Index(s.warm, w)
+		if i >= 0 {
+			s.warm = slices.Delete(s.warm, i, i+1)
+		}
+		s.mu.Unlock()
+		if i >= 0 {
+			w.discard()
+		}
+	}
+}
+
+// takeWarm gives a shim that waits, a new one where none does.
+func (s *Sandbox) takeWarm() (*waiting, error) {
+	s.mu.Lock()
+	if n := len(s.warm); n > 0 {
+		w := s.warm[n-1]
+		s.warm = s.warm[:n-1]
+		s.mu.Unlock()
+		return w, nil
+	}
+	s.mu.Unlock()
+	return s.startShim()
+}
+
+// readWord reads one line. At an early end the error is io.EOF beside what was
+// read.
 func readWord(ctx context.Context, r *os.File) (string, error) {
 	stop := context.AfterFunc(ctx, func() { _ = r.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	if err := r.SetReadDeadline(time.Now().Add(shimStart)); err != nil {
 		return "", err
 	}
-	word, err := bufio.NewReader(io.LimitReader(r, 64)).ReadString('\n')
-	if err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		return "", err
+	word, err := bufio.NewReader(io.LimitReader(r, 4<<10)).ReadString('\n')
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
 	}
-	return word[:len(word)-1], nil
+	return strings.TrimSuffix(word, "\n"), err
 }
 
 // awaitRecord waits for the first line of a record that another shim has just
@@ -472,5 +539,5 @@ func (s *Sandbox) remove(ctx context.Context, h sandbox.Handle) error {
 	}
 	defer unlock()
 	s.release(d)
-	return d.Forget(homeDir, tmpDir, configDir, shimLog)
+	return d.Forget(homeDir, tmpDir)
 }
