@@ -23,13 +23,15 @@ type live struct {
 	now     func() time.Time
 	started time.Time
 	status  string // what stands on the rewritten line
+	doing   string // what the agent does
 	ev      run.Event
 	checked bool // a check has run
+	stop    chan struct{}
 }
 
 // newLive writes to w; on a terminal it draws.
 func newLive(w io.Writer, now func() time.Time) *live {
-	l := &live{w: w, now: now, started: now(), width: func() int { return 100 }}
+	l := &live{w: w, now: now, started: now(), width: func() int { return 100 }, stop: make(chan struct{})}
 	if f, ok := w.(*os.File); ok && isTerminal(w) {
 		l.tty = true
 		l.width = func() int {
@@ -38,8 +40,27 @@ func newLive(w io.Writer, now func() time.Time) *live {
 			}
 			return 100
 		}
+		go l.tick()
 	}
 	return l
+}
+
+// tick keeps the clock on the rewritten line going while an agent is silent.
+func (l *live) tick() {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			l.mu.Lock()
+			if l.status != "" {
+				l.redraw(l.doing)
+			}
+			l.mu.Unlock()
+		case <-l.stop:
+			return
+		}
+	}
 }
 
 func isTerminal(w io.Writer) bool {
@@ -85,7 +106,11 @@ func (l *live) handle(ev run.Event) {
 	case run.EventTaskBlocked:
 		l.line("    ✗ %s is blocked: %s", ev.TaskID, ev.Text)
 	case run.EventCommitted:
-		l.line("    commit %.10s", ev.Text)
+		if ev.Text == "" {
+			l.line("    left in the checkout, not committed")
+		} else {
+			l.line("    commit %.10s", ev.Text)
+		}
 	case run.EventTaskDone:
 		l.line("    ✓ %s (%d of %d, %s%s)", ev.TaskID, ev.Done, ev.Total, l.elapsed(), cost(ev.CostUSD))
 	case run.EventWaiting:
@@ -125,8 +150,12 @@ func (l *live) redraw(what string) {
 	if !l.tty {
 		return
 	}
-	s := fmt.Sprintf("  [%d/%d] iteration %d · %s%s · %s: %s",
-		l.ev.Done, l.ev.Total, l.ev.Iteration, l.elapsed(), cost(l.ev.CostUSD), l.ev.TaskID, what)
+	l.doing = what
+	at := "planning"
+	if l.ev.TaskID != "" {
+		at = fmt.Sprintf("task %d of %d", min(l.ev.Done+1, l.ev.Total), l.ev.Total)
+	}
+	s := fmt.Sprintf("  [%s] iteration %d · %s%s · %s %s", at, l.ev.Iteration, l.elapsed(), cost(l.ev.CostUSD), l.ev.TaskID, what)
 	runes := []rune(printable(s))
 	if most := l.width() - 1; len(runes) > most {
 		runes = append(runes[:most-1], '…')
@@ -143,11 +172,17 @@ func (l *live) clear() {
 	}
 }
 
-// close takes the rewritten line away.
+// close takes the rewritten line away and ends the drawing. It may be called
+// twice.
 func (l *live) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.clear()
+	select {
+	case <-l.stop:
+	default:
+		close(l.stop)
+	}
 }
 
 func (l *live) elapsed() string {

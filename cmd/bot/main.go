@@ -91,10 +91,14 @@ func report(w io.Writer, err error) int {
 	if coder, ok := errors.AsType[exitCoder](err); ok {
 		return coder.ExitCode()
 	}
-	fmt.Fprintf(w, "bot: %v\n", err)
-	if _, ok := errors.AsType[*run.UserError](err); ok {
+	if user, ok := errors.AsType[*run.UserError](err); ok {
+		fmt.Fprintf(w, "bot: %s\n", user.Message)
+		if user.Hint != "" {
+			fmt.Fprintf(w, "  → %s\n", user.Hint)
+		}
 		return run.ExitUsage
 	}
+	fmt.Fprintf(w, "bot: %v\n", err)
 	return run.ExitFailed
 }
 

@@ -33,9 +33,6 @@ import (
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/sandbox"
-	"github.com/org/ralph-action/internal/sandbox/docker"
-	"github.com/org/ralph-action/internal/sandbox/local"
 	"github.com/org/ralph-action/internal/store"
 )
 
@@ -108,7 +105,7 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	if err != nil {
 		return nil, err
 	}
-	box, err := serverSandbox(ctx, cfg, self)
+	box, err := openSandbox(ctx, cfg.Sandbox.Kind, cfg.Sandbox.Image, self)
 	if err != nil {
 		return nil, err
 	}
@@ -160,25 +157,6 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 		Gates:     serverGates(cfg.Gates), Models: models, Credentials: credentials(cfg), Mask: redact.New(known...), Now: time.Now, Watch: obs.watch, OnSave: obs.onSave,
 	})
 	return a, nil
-}
-
-// serverSandbox refuses to run strangers' issues without a container, unless
-// the operator said so.
-func serverSandbox(ctx context.Context, cfg config.Server, self string) (sandbox.Sandbox, error) {
-	var box sandbox.Sandbox
-	var err error
-	if cfg.Sandbox.Kind == config.SandboxDocker {
-		box, err = docker.New(docker.Options{Self: self, Image: cfg.Sandbox.Image})
-	} else {
-		box, err = local.New(local.Options{Self: self})
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := box.Check(ctx); err != nil {
-		return nil, err
-	}
-	return box, nil
 }
 
 func serverGates(gates []config.Gate) []gate.Gate {

@@ -72,6 +72,8 @@ type Process struct {
 type Proposal struct {
 	// Ticked is the agent's own claim that the task is done.
 	Ticked bool
+	// Note is what was odd about a call that ended well.
+	Note string
 	// Unreadable says why its progress.md could not be read, if so.
 	Unreadable string
 

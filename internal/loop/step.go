@@ -426,6 +426,9 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 		s.Strikes, s.Waits = 0, 0
 		s.Proposal = &Proposal{Done: progress.HintsDone(status.Final), Plan: s.Phase == run.PhasePlanning}
 		s.Failure = ""
+		if status.Outcome == AgentCompleted {
+			s.Proposal.Note = oneLine(status.Detail, 300)
+		}
 		if status.Outcome != AgentCompleted {
 			s.Failure = "The last call did not end well: " + oneLine(status.Detail, 600) + "."
 		} else if said, ok := contradiction(status.Final); ok {

@@ -43,7 +43,7 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 		s.Violations = append(s.Violations, v.Text)
 	}
 	s.Progress = string(verdict.Accepted.Bytes())
-	s.Proposal = &Proposal{Done: s.Proposal.Done || verdict.ClaimedDone, Ticked: verdict.TickedAssigned}
+	s.Proposal = &Proposal{Done: s.Proposal.Done || verdict.ClaimedDone, Ticked: verdict.TickedAssigned, Note: s.Proposal.Note}
 	if unreadable != nil {
 		s.Proposal.Unreadable = unreadable.Error()
 	}
@@ -95,10 +95,14 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 		return Next{}, err
 	}
 	if len(code) == 0 && !task.Verify {
+		why := "The last call ended without changing any file."
 		if s.Proposal.Ticked {
-			return e.fail(ctx, s, "The last call ticked the task, yet it changed no file.")
+			why = "The last call ticked the task, yet it changed no file."
 		}
-		return e.fail(ctx, s, "The last call ended without changing any file.")
+		if s.Proposal.Note != "" {
+			why += " Also: " + s.Proposal.Note + "."
+		}
+		return e.fail(ctx, s, why)
 	}
 	s.Proposal = &Proposal{Tree: tree, Progress: string(proposed.Bytes()), Done: s.Proposal.Done, Ticked: s.Proposal.Ticked}
 	s.GateIndex, s.GateLast = 0, nil

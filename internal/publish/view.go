@@ -56,8 +56,8 @@ type View struct {
 	Learnings string
 	// Note is what else there is to say: why a run failed, say.
 	Note string
-	// Removed counts the hidden characters and comments that were taken out of
-	// the issue's text before anybody worked from it.
+	// Removed counts the hidden characters that were taken out of the issue's
+	// text before anybody worked from it.
 	Removed int
 	// HowToGoOn replaces what is said by default about going on after End.
 	HowToGoOn string
@@ -151,7 +151,7 @@ func (r *renderer) status() {
 		r.line("\n> ⚠️ No checks stand behind this: none are set up, and none were found in the repository.")
 	}
 	if v.Removed > 0 {
-		r.line("\n> %s of hidden text in the issue, which people do not see and agents would read, %s left out.", plural(v.Removed, "piece"), wasWere(v.Removed))
+		r.line("\n> The issue held hidden text, which people do not see and agents would read: %s left out.", plural(v.Removed, "character"))
 	}
 	if r.shortened {
 		r.line("\nThis is shortened to fit. The whole story is in `.ralph/%d/progress.md` in the branch's history.", v.IssueNumber)
@@ -193,13 +193,6 @@ func (v View) headline() string {
 	default:
 		return "Working"
 	}
-}
-
-func wasWere(n int) string {
-	if n == 1 {
-		return "was"
-	}
-	return "were"
 }
 
 // count leaves skipped tasks out: nobody means to do them.
