@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -21,26 +22,7 @@ var ErrNotRegular = errors.New("progress: not a regular file")
 // not read it); so a planted link, pipe or device is neither followed nor
 // waited for. A file that is not there is fs.ErrNotExist.
 func Read(root *os.Root, name string) (*Doc, error) {
-	if err := checkParents(root, name); err != nil {
-		return nil, fmt.Errorf("read: %w", err)
-	}
-	before, err := root.Lstat(name)
-	if err != nil {
-		return nil, fmt.Errorf("read %q: %w", name, err)
-	}
-	if err := checkFile(name, before); err != nil {
-		return nil, fmt.Errorf("read: %w", err)
-	}
-	// Should the name have become a pipe since, this does not wait for a
-	// writer; should it have become a link, SameFile tells.
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, fmt.Errorf("read %q: %w", name, err)
-	}
-	src, err := readFile(f, name, before)
-	if cerr := f.Close(); err == nil && cerr != nil {
-		err = cerr
-	}
+	src, err := readBytes(root, name)
 	if err != nil {
 		return nil, fmt.Errorf("read: %w", err)
 	}
@@ -49,6 +31,30 @@ func Read(root *os.Root, name string) (*Doc, error) {
 		return nil, fmt.Errorf("read %q: %w", name, err)
 	}
 	return d, nil
+}
+
+func readBytes(root *os.Root, name string) ([]byte, error) {
+	if err := checkParents(root, name); err != nil {
+		return nil, err
+	}
+	before, err := root.Lstat(name)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", name, err)
+	}
+	if err := checkFile(name, before); err != nil {
+		return nil, err
+	}
+	// Should the name have become a pipe since, this does not wait for a
+	// writer; should it have become a link, SameFile tells.
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", name, err)
+	}
+	src, err := readFile(f, name, before)
+	if cerr := f.Close(); err == nil && cerr != nil {
+		err = cerr
+	}
+	return src, err
 }
 
 func readFile(f *os.File, name string, before fs.FileInfo) ([]byte, error) {
@@ -135,7 +141,7 @@ func checkParents(root *os.Root, name string) error {
 }
 
 // Write puts d at name below root: into a new file, which then takes the place
-// of the old one. It is not flushed to disk: the document is kept with the
+// of the old one, unless that says the same. It is not flushed to disk: the document is kept with the
 // run's state, and the agent's files beside it are not flushed either. Parents
 // are made. What stands at name must be a regular file or nothing, and its
 // parents real directories, else ErrNotRegular.
@@ -162,6 +168,9 @@ func Write(root *os.Root, name string, d *Doc) error {
 	tmp := path.Join(path.Dir(name), "."+path.Base(name)+".tmp")
 	if err := root.RemoveAll(tmp); err != nil {
 		return fmt.Errorf("write %q: %w", name, err)
+	}
+	if old, err := readBytes(root, name); err == nil && bytes.Equal(old, d.Bytes()) {
+		return nil // as it mostly does when an agent is started
 	}
 	if err := writeNew(root, tmp, d.Bytes(), mode); err != nil {
 		return fmt.Errorf("write %q: %w", name, err)

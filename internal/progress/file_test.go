@@ -99,6 +99,51 @@ func TestWriteKeepsModeAndClearsLeftovers(t *testing.T) {
 	}
 }
 
+// TestWriteLeavesWhatIsThere: a document that stands there already stays the
+// file it is, unless that file has another name elsewhere.
+func TestWriteLeavesWhatIsThere(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		old  string
+		link bool
+		same bool
+	}{
+		"the same":                    {old: "text\n", same: true},
+		"something else":              {old: "TEXT\n"},
+		"the same with more":          {old: "text\n\n"},
+		"the same with a second name": {old: "text\n", link: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root, dir, _ := tree(t)
+			file := filepath.Join(dir, docPath)
+			write(t, file, c.old)
+			if c.link {
+				if err := os.Link(file, filepath.Join(dir, "elsewhere")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before, err := os.Stat(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := Write(root, docPath, parse(t, "text\n")); err != nil {
+				t.Fatal(err)
+			}
+			after, err := os.Stat(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if os.SameFile(before, after) != c.same {
+				t.Errorf("the file is the same: %v, want %v", !c.same, c.same)
+			}
+			if b, err := os.ReadFile(file); err != nil || string(b) != "text\n" {
+				t.Errorf("%q, %v", b, err)
+			}
+		})
+	}
+}
+
 // F1 and F2: what an agent can put in the place of its progress file. Nothing
 // outside is read or written, and nothing waits.
 func TestPlanted(t *testing.T) {
