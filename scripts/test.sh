@@ -82,22 +82,26 @@ export_components() {
 	"$RALPH_TEST_CLAUDE" --version
 }
 
-# tagged TAG…: the directories of the test files behind exactly these tags.
+# tagged TAG…: the test files behind exactly these tags.
 tagged() {
 	local want
 	want="//go:build $(printf '%s && ' "$@")"
 	want=${want% && }
-	grep -rlxF --include='*_test.go' -- "$want" cmd internal test | xargs -r -n1 dirname | sort -u | sed 's,^,./,'
+	grep -rlxF --include='*_test.go' -- "$want" cmd internal test
 }
 
+# suite TAG…: the tests of these files alone; the others of their packages have
+# been run already.
 suite() {
-	local dirs
-	mapfile -t dirs < <(tagged "$@")
-	if [ "${#dirs[@]}" -eq 0 ]; then
+	local files tests dirs
+	mapfile -t files < <(tagged "$@")
+	if [ "${#files[@]}" -eq 0 ]; then
 		echo "no test is behind the build tags: $*" >&2
 		return 1
 	fi
-	go test -race -count=1 -timeout 20m -tags "$*" "${dirs[@]}"
+	tests=$(grep -ohE '^func (Test|Fuzz|Example)[A-Za-z0-9_]*' "${files[@]}" | sed 's/^func //' | grep -vx TestMain | sort -u | paste -sd'|')
+	mapfile -t dirs < <(printf '%s\n' "${files[@]}" | xargs -n1 dirname | sort -u | sed 's,^,./,')
+	go test -race -count=1 -timeout 20m -tags "$*" -run "^($tests)\$" "${dirs[@]}"
 }
 
 step "tools" scripts/tools.sh test

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +15,8 @@ import (
 
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghsim"
+	"github.com/org/ralph-action/internal/ghsim/ghsimtest"
+	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -240,18 +245,18 @@ func TestMisbehavingAgents(t *testing.T) {
 	t.Parallel()
 	for misbehave, told := range map[string]string{
 		"nothing":          "without changing any file",
-		"garbage":          "",
-		"huge_line":        "",
-		"no_result":        "",
-		"is_error":         "",
+		"garbage":          "did not end well",
+		"huge_line":        "longer than 16 MiB",
+		"no_result":        "did not end well",
+		"is_error":         "did not end well",
 		"symlink_progress": "plain, readable file",
 		"nested_git":       ".git",
 		"edit_workflow":    ".github/workflows",
-		"tick_all":         "",
-		"done_early":       "",
-		"forge_log":        "",
-		"delete_progress":  "",
-		"escape_write":     "",
+		"tick_all":         "ticked the task, yet it changed no file",
+		"done_early":       "without changing any file",
+		"forge_log":        "without changing any file",
+		"delete_progress":  "without changing any file",
+		"escape_write":     "without changing any file",
 	} {
 		t.Run(misbehave, func(t *testing.T) {
 			t.Parallel()
@@ -399,77 +404,189 @@ func TestPushByAPersonIsTakenIn(t *testing.T) {
 	}
 }
 
-// TestKilledAtEveryStep kills the server with SIGKILL before and after each
-// state it stores, restarts it each time, and expects the result of a run that
-// nothing happened to.
+// killed serves the issue with servers of which each is killed with SIGKILL
+// before or after it has stored its first state, until the run has ended.
+func (st *stage) killed(title, body string) (ghsim.Issue, loop.State) {
+	st.t.Helper()
+	watch, err := store.Open(st.t.Context(), filepath.Join(mkdir(st.t, st.config.DataDir), "ralph.db"))
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	defer func() {
+		if err := watch.Close(); err != nil {
+			st.t.Error(err)
+		}
+	}()
+	var issue ghsim.Issue
+	lives := 0
+	for ended := ""; ended == ""; lives++ {
+		if lives > 300 {
+			st.t.Fatal("the run does not get on")
+		}
+		p := st.start([]string{"1:before", "1:after"}[lives%2])
+		if lives == 0 {
+			issue = st.label(title, body)
+		}
+		ended = p.rest(st.t)
+	}
+	if lives < 20 {
+		st.t.Errorf("only %d lives: the server is not killed at each step", lives)
+	}
+	// The last one may have been killed after it told the end and before that
+	// was stored.
+	p := st.start("")
+	state := st.ended(watch, issue)
+	p.stop(st.t)
+	st.t.Logf("%d lives, %d iterations", lives, state.Iteration)
+	return issue, state
+}
+
+// TestKilledAtEveryStep expects of a server that is killed at each step the
+// result of one that nothing happened to.
 func TestKilledAtEveryStep(t *testing.T) {
 	t.Parallel()
-	counts := filepath.Join(shortTempDir(t), "starts.json")
-	st := newStage(t, setting{script: fmt.Sprintf(`model: scripted
+	t.Run("a run that goes well", func(t *testing.T) {
+		t.Parallel()
+		counts := filepath.Join(shortTempDir(t), "starts.json")
+		st := newStage(t, setting{script: fmt.Sprintf(`model: scripted
 state: %q
 tasks:
   one: [{files: {one.txt: "1\n"}, say: done}]
 default: [{files: {two.txt: "2\n"}, say: done}]
 `, counts)})
-	watch, err := store.Open(t.Context(), filepath.Join(mkdir(t, st.config.DataDir), "ralph.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := watch.Close(); err != nil {
-			t.Error(err)
+		issue, state := st.killed("Say hello", "- [ ] Write one\n- [ ] Write two\n")
+		if state.End != run.EndAllTasksComplete || state.Iteration != 2 {
+			t.Errorf("ended %s after %d iterations", state.End, state.Iteration)
 		}
-	}()
-	var issue ghsim.Issue
-	lives, ended := 0, ""
-	for ; ended == ""; lives++ {
-		if lives > 300 {
-			t.Fatal("the run does not get on")
+		pr := st.onlyPR()
+		if diff := cmp.Diff([]string{wantSubjects[0], wantSubjects[1], wantSubjects[3]}, subjects(pr.Commits)); diff != "" {
+			t.Error(diff)
 		}
-		when := []string{"1:before", "1:after"}[lives%2]
-		p := st.start(when)
-		if lives == 0 {
-			issue = st.label("Say hello", "- [ ] Write one\n- [ ] Write two\n")
+		if pr.Draft {
+			t.Error("the pull request is a draft")
 		}
-		ended = p.rest(t)
+		got := st.issue(issue.Number)
+		if len(got.Comments) != 0 || len(got.Reactions) != 1 {
+			t.Errorf("%d comments, %d reactions", len(got.Comments), len(got.Reactions))
+		}
+		starts, err := os.ReadFile(counts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := `{"T1":1,"T2":1}`; strings.TrimSpace(string(starts)) != want {
+			t.Errorf("agents started %s, want %s", starts, want)
+		}
+	})
+	t.Run("a run that ends short", func(t *testing.T) {
+		t.Parallel()
+		st := newStage(t, setting{
+			script: "model: scripted\ntasks:\n  one: [{files: {one.txt: \"1\\n\"}, say: done}]\ndefault: [{misbehave: nothing}]\n",
+			change: func(c *config.Server) { c.Limits.TaskAttempts = 1 },
+		})
+		issue, state := st.killed("Say hello", "- [ ] Write one\n- [ ] Write two\n")
+		if state.End != run.EndBlocked {
+			t.Errorf("ended %s", state.End)
+		}
+		pr := st.onlyPR()
+		if diff := cmp.Diff([]string{wantSubjects[0], "chore: record what was tried"}, subjects(pr.Commits)); diff != "" {
+			t.Error(diff)
+		}
+		got := st.issue(issue.Number)
+		if len(got.Comments) != 1 || len(got.Reactions) != 1 {
+			t.Errorf("%d comments, %d reactions, want one of each", len(got.Comments), len(got.Reactions))
+		}
+	})
+}
+
+// TestDemoSpeaksAsGitHubDoes holds all traffic of the demonstration against
+// GitHub's descriptions.
+func TestDemoSpeaksAsGitHubDoes(t *testing.T) {
+	t.Parallel()
+	valid := ghsimtest.New(t)
+	var out, errOut strings.Builder
+	code := realMain([]string{"demo", "--json"}, stdio{in: strings.NewReader(""), out: &out, err: &errOut, wrap: valid.Wrap})
+	if code != run.ExitComplete {
+		t.Fatalf("exit code %d\n%s", code, errOut.String())
 	}
-	if ended != string(run.EndAllTasksComplete) {
-		t.Errorf("ended %s", ended)
-	}
-	// The last life may have been killed after it told the end and before it
-	// was stored.
-	p := st.start("")
-	state := st.ended(watch, issue)
-	p.stop(t)
-	t.Logf("%d lives, %d iterations", lives, state.Iteration)
-	if lives < 20 {
-		t.Errorf("only %d lives: the server is not killed at each step", lives)
-	}
-	if state.End != run.EndAllTasksComplete || state.Iteration != 2 {
-		t.Errorf("ended %s after %d iterations", state.End, state.Iteration)
-	}
-	pr := st.onlyPR()
-	if diff := cmp.Diff([]string{wantSubjects[0], wantSubjects[1], wantSubjects[3]}, subjects(pr.Commits)); diff != "" {
-		t.Error(diff)
-	}
-	if pr.Draft {
-		t.Error("the pull request is a draft")
-	}
-	got := st.issue(issue.Number)
-	if len(got.Comments) != 0 || len(got.Reactions) != 1 {
-		t.Errorf("%d comments, %d reactions", len(got.Comments), len(got.Reactions))
-	}
-	starts, err := os.ReadFile(counts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("agent starts: %s", starts)
-	if !strings.Contains(string(starts), "1") || strings.ContainsAny(string(starts), "3456789") {
-		t.Errorf("agents were started more than once: %s", starts)
+	if len(valid.Seen()) < 8 {
+		t.Errorf("only %d kinds of calls were seen: %v", len(valid.Seen()), valid.Seen())
 	}
 }
 
-func mkdir(t *testing.T, dir string) string {
+// TestDoctorAsksGitHub about the App itself.
+func TestDoctorAsksGitHub(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: writesAll})
+	doctor := func() (int, string) {
+		t.Helper()
+		exe, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := st.command(exe, "doctor", "--config", st.writeConfig())
+		p.cmd.Env = append(p.cmd.Env, envBe+"=bot")
+		out, err := p.cmd.Output()
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			return exit.ExitCode(), string(out)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return 0, string(out)
+	}
+	if code, out := doctor(); code != 0 || !strings.Contains(out, "✓ GitHub App") || !strings.Contains(out, "✓ webhook secret") || !strings.Contains(out, "All is well") {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+	weak, err := st.sim.CreateApp(ghsim.AppOptions{Slug: "weak", PrivateKeyPEM: st.app.PrivateKeyPEM, Permissions: map[string]string{"contents": "read", "issues": "write"}, Events: []string{"issues"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.config.GitHub.AppID = weak.ID
+	if code, out := doctor(); code != run.ExitUsage || !strings.Contains(out, "lacks permissions: contents: write, pull_requests: write") {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+	deaf, err := st.sim.CreateApp(ghsim.AppOptions{Slug: "deaf", PrivateKeyPEM: st.app.PrivateKeyPEM, Permissions: appPermissions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.config.GitHub.AppID = deaf.ID
+	if code, out := doctor(); code != run.ExitUsage || !strings.Contains(out, "not subscribed to the event issues") {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+	st.config.GitHub.AppID = 999999
+	if code, out := doctor(); code != run.ExitUsage || !strings.Contains(out, "does not accept the App's id and key") {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+}
+
+// TestAuthorMayCloseAndSoStop: whom GitHub lets close an issue may stop its
+// run, with write access or not.
+func TestAuthorMayCloseAndSoStop(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: "model: scripted\ndefault: [{misbehave: hang}]\n"})
+	if _, err := st.sim.CreateUser("eve"); err != nil {
+		t.Fatal(err)
+	}
+	s := st.serve()
+	issue, err := st.sim.CreateIssue(person, repoOf, "eve", "Say hello", threeTasks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.relabel(issue, person)
+	st.await("the agent to start", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return slices.ContainsFunc(s.events, func(ev run.Event) bool { return ev.Kind == run.EventAgentStarted })
+	})
+	if err := st.sim.CloseIssue(person, repoOf, issue.Number, "eve"); err != nil {
+		t.Fatal(err)
+	}
+	if state := st.ended(s.store, issue); state.End != run.EndCancelled || !strings.Contains(state.EndDetail, "eve") {
+		t.Errorf("ended %s: %s", state.End, state.EndDetail)
+	}
+}
+
+func mkdir(t testing.TB, dir string) string {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)

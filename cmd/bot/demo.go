@@ -57,7 +57,7 @@ func (c *demoCmd) Run(ctx bound, io stdio) error {
 		return fmt.Errorf("make a directory for the demonstration: %w", err)
 	}
 	screen := newLive(io.err, time.Now)
-	d, err := c.stage(ctx, dir, io.err, screen)
+	d, err := c.stage(ctx, dir, io, screen)
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
@@ -92,7 +92,7 @@ type demo struct {
 }
 
 // stage sets up the GitHub and the App, as an operator would.
-func (c *demoCmd) stage(ctx context.Context, dir string, w io.Writer, screen *live) (_ *demo, err error) {
+func (c *demoCmd) stage(ctx context.Context, dir string, io stdio, screen *live) (_ *demo, err error) {
 	d := &demo{dir: dir, ended: make(chan struct{}), served: make(chan error, 1)}
 	d.say = func(format string, args ...any) {
 		screen.handle(run.Event{Kind: run.EventPersonNotified, Text: fmt.Sprintf(format, args...)})
@@ -109,7 +109,7 @@ func (c *demoCmd) stage(ctx context.Context, dir string, w io.Writer, screen *li
 	if err != nil {
 		return nil, fmt.Errorf("write the script: %w", err)
 	}
-	d.sim, err = ghsim.New(ghsim.Options{Dir: simDir}) //nolint:contextcheck // it has a life of its own, ended by Close
+	d.sim, err = ghsim.New(ghsim.Options{Dir: simDir, Wrap: io.wrap}) //nolint:contextcheck // it has a life of its own, ended by Close
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (c *demoCmd) stage(ctx context.Context, dir string, w io.Writer, screen *li
 	cfg.AllowLocalSandbox = true
 	log := zerolog.Nop()
 	if c.Logs {
-		log = newLogger(config.Log{Level: "debug", Format: "console"}, w)
+		log = newLogger(config.Log{Level: "debug", Format: "console"}, io.err)
 	}
 	d.app, err = newApp(ctx, cfg, log, observers{watch: func(ev run.Event) {
 		screen.handle(ev)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
@@ -31,6 +32,8 @@ type stdio struct {
 	// onSave is told before and after `bot run` stores its state; nil in the
 	// program itself.
 	onSave func(saved bool)
+	// wrap goes around the demonstration's GitHub; nil in the program itself.
+	wrap func(http.Handler) http.Handler
 }
 
 // exitCoder is an error that knows its exit code: the end of a run.

@@ -420,6 +420,8 @@ func (st *stage) writeConfig() string {
 	st.t.Helper()
 	c := st.config
 	text := fmt.Sprintf(`listen: %s
+limits:
+  task_attempts: %d
 github:
   api_url: %s
   graphql_url: %s
@@ -432,7 +434,7 @@ agent:
 sandbox:
   kind: %s
 allow_local_sandbox: %v
-`, c.Listen, c.GitHub.APIURL, c.GitHub.GraphQLURL, c.GitHub.WebURL, c.GitHub.AppID, c.DataDir, c.Agent.Name, c.Agent.ScriptFile, c.Sandbox.Kind, c.AllowLocalSandbox)
+`, c.Listen, c.Limits.TaskAttempts, c.GitHub.APIURL, c.GitHub.GraphQLURL, c.GitHub.WebURL, c.GitHub.AppID, c.DataDir, c.Agent.Name, c.Agent.ScriptFile, c.Sandbox.Kind, c.AllowLocalSandbox)
 	file := filepath.Join(st.dir, "ralph.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		st.t.Fatal(err)

@@ -169,8 +169,10 @@ type Landing struct {
 	Usage     run.Usage
 	// Closing marks the commit that removes progress.md at the end.
 	Closing bool
-	// Planned marks the commit that holds a plan and nothing else.
-	Planned bool
+	// Planned marks the commit that holds a plan and nothing else, Recorded the
+	// one that keeps the notes of a run that stopped short.
+	Planned  bool
+	Recorded bool
 }
 
 // Landed is a commit on the branch.

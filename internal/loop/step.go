@@ -48,6 +48,10 @@ const (
 // the one the proposal was made on nor the commit that lands it.
 var ErrBranchMoved = errors.New("loop: somebody else moved the branch")
 
+// ErrNotAllowed is returned by a Publisher when the person behind the run may no
+// longer write to the repository. The run stops; nothing more is committed.
+var ErrNotAllowed = errors.New("loop: the person who started the run may no longer write to the repository")
+
 // Rejection is returned by a Publisher that must not let a proposal through.
 // It fails the attempt, not the run.
 type Rejection struct{ Refusals []Refusal }
@@ -571,6 +575,8 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 		return e.moved(s)
 	case errors.As(err, &rejected):
 		return e.reject(ctx, s, rejected.Refusals)
+	case errors.Is(err, ErrNotAllowed):
+		return e.finish(s, run.EndCancelled, err.Error())
 	case err != nil:
 		return Next{}, fmt.Errorf("land %s: %w", s.TaskID, err)
 	}
@@ -711,9 +717,10 @@ func (e *Engine) record(ctx context.Context, s *State) error {
 	if tree == s.HeadTree {
 		return nil
 	}
-	landed, err := e.Publisher.Land(ctx, Landing{State: *s, Iteration: s.Iteration, Tree: tree, Model: s.SeenModel, Planned: true})
-	if errors.Is(err, ErrBranchMoved) {
-		return nil
+	landed, err := e.Publisher.Land(ctx, Landing{State: *s, Iteration: s.Iteration, Tree: tree, Model: s.SeenModel, Recorded: true})
+	var rejected *Rejection
+	if errors.Is(err, ErrBranchMoved) || errors.Is(err, ErrNotAllowed) || errors.As(err, &rejected) {
+		return nil // the notes are not worth more than that
 	}
 	if err != nil {
 		return fmt.Errorf("land the record: %w", err)

@@ -54,8 +54,10 @@ type Commit struct {
 	PlanSHA256    string
 	// Planned marks the commit that holds a plan and nothing else, Closing the
 	// one that removes progress.md at the end.
-	Planned bool
-	Closing bool
+	// Recorded the one that keeps the notes of a run that stopped short.
+	Planned  bool
+	Closing  bool
+	Recorded bool
 }
 
 // Message is the commit message for c: a conventional-commit subject of at most
@@ -136,6 +138,8 @@ func subject(m *redact.Masker, c Commit) (line, full string) {
 		return "chore: remove the progress file of a finished run", ""
 	case c.Planned:
 		return "chore: write the plan", ""
+	case c.Recorded:
+		return "chore: record what was tried", ""
 	}
 	title := strings.TrimRight(plain(m, c.TaskTitle, maxFullTitle), " .;:,")
 	prefix := ""

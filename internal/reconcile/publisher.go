@@ -20,10 +20,6 @@ import (
 // permissionAge is how old an answer about a person's permission may be.
 const permissionAge = time.Minute
 
-// errRevoked says that the person behind a run may no longer write to the
-// repository. It stops the run like a cancellation.
-var errRevoked = errors.New("the person who started the run may no longer write to the repository")
-
 // publisher brings a run's results to GitHub: it puts the loop's words into
 // those of package publish, and asks about permission before each commit.
 type publisher struct {
@@ -103,7 +99,7 @@ func (p *publisher) authorise(ctx context.Context, login string) error {
 		return err
 	}
 	if !may.CanWrite {
-		return fmt.Errorf("%s: %w", login, errRevoked)
+		return fmt.Errorf("%s: %w", login, loop.ErrNotAllowed)
 	}
 	p.allowedUntil = p.now().Add(permissionAge)
 	return nil

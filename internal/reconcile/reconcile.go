@@ -255,11 +255,7 @@ func (r *Reconciler) trouble(ctx context.Context, row store.Run, lease store.Lea
 	}
 	s.Troubles++
 	userErr, byPerson := errors.AsType[*run.UserError](err)
-	revoked := errors.Is(err, errRevoked)
-	if revoked {
-		s.CancelRequested, s.CancelReason = true, err.Error()
-		s.Troubles = 0
-	} else if byPerson || s.Troubles >= maxTroubles {
+	if byPerson || s.Troubles >= maxTroubles {
 		detail := err.Error()
 		if byPerson {
 			detail = userErr.Error()
