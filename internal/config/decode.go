@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// maxFileBytes bounds a configuration. Real ones have a few hundred bytes;
+	// MaxFileBytes bounds a configuration. Real ones have a few hundred bytes;
 	// a repository's file is written by people we do not know.
-	maxFileBytes = 32 << 10
+	MaxFileBytes = 32 << 10
 	// maxDepth bounds nesting. Ours is three levels deep; the YAML parser
 	// recurses, and a stack overflow cannot be recovered from.
 	maxDepth = 16
@@ -94,8 +94,8 @@ func decode(source []byte, dst any) (*document, []Problem) {
 // file large (anchors, aliases and merge keys).
 func prescan(source []byte) *Problem {
 	switch {
-	case len(source) > maxFileBytes:
-		return &Problem{Message: fmt.Sprintf("the file has %d bytes; at most %d are read", len(source), maxFileBytes)}
+	case len(source) > MaxFileBytes:
+		return &Problem{Message: fmt.Sprintf("the file has %d bytes; at most %d are read", len(source), MaxFileBytes)}
 	case !utf8.Valid(source):
 		return &Problem{Message: "the file is not UTF-8 text"}
 	}

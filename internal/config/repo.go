@@ -20,8 +20,6 @@ const RepoPath = ".github/ralph.yml"
 // Repo is what a repository says about runs in it. The zero value says
 // nothing: every choice is then the server's.
 type Repo struct {
-	// Agent names a back end that needs nothing of the server's disk.
-	Agent string
 	Model string
 	// Image is the sandbox image its agents and gates run in.
 	Image string
@@ -43,7 +41,6 @@ type Progress struct {
 }
 
 type repoFile struct {
-	Agent    string     `yaml:"agent"`
 	Model    string     `yaml:"model"`
 	Image    string     `yaml:"image"`
 	Limits   limitsFile `yaml:"limits"`
@@ -53,10 +50,6 @@ type repoFile struct {
 	} `yaml:"progress"`
 	Base string `yaml:"base"`
 }
-
-// repoAgents are the back ends a repository may choose. The scripted agent is
-// not among them: its script is a file of the server's.
-var repoAgents = []string{AgentClaude}
 
 var (
 	// The first character keeps a value that becomes an argument from being
@@ -77,9 +70,6 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 	report := func(path, format string, args ...any) {
 		problems = append(problems, doc.problem(path, fmt.Sprintf(format, args...)))
 	}
-	if f.Agent != "" && !slices.Contains(repoAgents, f.Agent) {
-		report("$.agent", "%q is not an agent a repository can choose; use %s", clip(f.Agent), strings.Join(repoAgents, " or "))
-	}
 	if f.Model != "" && !modelPattern().MatchString(f.Model) {
 		report("$.model", "%q does not look like the name of a model", clip(f.Model))
 	}
@@ -90,7 +80,6 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 		report("$.base", "%q is not the name of a branch", clip(f.Base))
 	}
 	r := Repo{
-		Agent:    f.Agent,
 		Model:    f.Model,
 		Image:    f.Image,
 		Limits:   limits(f.Limits, report),

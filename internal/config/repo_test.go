@@ -15,7 +15,6 @@ import (
 func TestParseRepo(t *testing.T) {
 	t.Parallel()
 	whole := strings.Join([]string{
-		"agent: claude",
 		"model: claude-sonnet-4-5",
 		"image: ghcr.io/acme/agent@sha256:0123",
 		"base: release/1.x",
@@ -45,7 +44,7 @@ func TestParseRepo(t *testing.T) {
 		{name: "document mark only", source: "---\n"},
 		{name: "empty sections", source: "limits:\ngates:\nprogress:\n"},
 		{name: "everything", source: whole, want: config.Repo{
-			Agent: "claude", Model: "claude-sonnet-4-5", Image: "ghcr.io/acme/agent@sha256:0123", Base: "release/1.x",
+			Model: "claude-sonnet-4-5", Image: "ghcr.io/acme/agent@sha256:0123", Base: "release/1.x",
 			Limits: run.Limits{
 				MaxIterations: 7, TaskAttempts: 2, IterationTimeout: 15 * time.Minute,
 				IdleTimeout: 90 * time.Second, RunTimeout: 90 * time.Minute, BudgetUSD: 2.5,
@@ -113,7 +112,7 @@ func TestParseRepoProblems(t *testing.T) {
 		{"not a number", "limits:\n  budget_usd: .nan\n", []string{"2:15: limits.budget_usd:"}},
 		{"infinite", "limits:\n  budget_usd: .inf\n", []string{"2:15: limits.budget_usd:"}},
 		{"overflow", "limits:\n  max_iterations: 99999999999999999999\n", []string{"2:19: "}},
-		{"agent of the server", "agent: script\n", []string{`1:8: agent: "script" is not an agent a repository can choose`}},
+		{"key of the server", "agent: script\n", []string{`1:1: unknown key "agent"`}},
 		{"model as a flag", "model: --dangerously\n", []string{"1:8: model: "}},
 		{"image as a flag", "image: -v/:/host\n", []string{"1:8: image: "}},
 		{"image with a path", "image: ../../etc\n", []string{"1:8: image: "}},
@@ -131,7 +130,7 @@ func TestParseRepoProblems(t *testing.T) {
 		{"too deep", strings.Repeat("[", 15000), []string{"1:17: the file is nested too deeply"}},
 		{"too deep in one line", strings.Repeat("- ", 15000), []string{"1:33: the file is nested too deeply"}},
 		{"too deep in keys", strings.Repeat("? ", 15000), []string{"1:33: the file is nested too deeply"}},
-		{"in the order of the file", "base: a..b\nmodel: -x\nagent: y\n", []string{"1:7: base", "2:8: model", "3:8: agent"}},
+		{"in the order of the file", "base: a..b\nmodel: -x\nimage: -y\n", []string{"1:7: base", "2:8: model", "3:8: image"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -197,7 +196,7 @@ func TestTighten(t *testing.T) {
 // yields a value outside of what the documentation allows.
 func FuzzParseRepo(f *testing.F) {
 	for _, s := range []string{
-		"", "agent: claude\nlimits: {max_iterations: 3}\n", "gates:\n- run: |\n   a\n  when: final\n", "base: &a [*a]\n",
+		"", "model: claude\nlimits: {max_iterations: 3}\n", "gates:\n- run: |\n   a\n  when: final\n", "base: &a [*a]\n",
 		"? a\n: b\n", "<<: *x", "\t- a", "a: 'b", "limits:\n  run_timeout: 1h\n", "{", "- - - -", "!!x y", "--- a\n--- b\n...\n",
 		"base: \"\\u0000\"\n", "\xef\xbb\xbfbase: main\n", "budget_usd: 1e400", "progress: {keep: yes}\n",
 	} {
@@ -215,9 +214,6 @@ func FuzzParseRepo(f *testing.F) {
 				}
 			}
 			return
-		}
-		if r.Agent != "" && r.Agent != config.AgentClaude {
-			t.Errorf("agent %q", r.Agent)
 		}
 		for _, arg := range []string{r.Model, r.Image, r.Base} {
 			if strings.HasPrefix(arg, "-") || strings.ContainsAny(arg, " \n\x00") {

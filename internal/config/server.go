@@ -43,9 +43,7 @@ const (
 type Server struct {
 	// Listen is the address the webhook endpoint listens on.
 	Listen string
-	// PublicURL is where people reach this server, or "".
-	PublicURL string
-	GitHub    GitHub
+	GitHub GitHub
 	// DataDir holds the database, mirrors and work trees; an absolute path.
 	DataDir string
 	// Label is the label that starts a run.
@@ -116,9 +114,8 @@ type Log struct {
 
 // serverFile is the file as it is written.
 type serverFile struct {
-	Listen    string `yaml:"listen"`
-	PublicURL string `yaml:"public_url"`
-	GitHub    struct {
+	Listen string `yaml:"listen"`
+	GitHub struct {
 		APIURL            string `yaml:"api_url"`
 		GraphQLURL        string `yaml:"graphql_url"`
 		WebURL            string `yaml:"web_url"`
@@ -229,8 +226,7 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 		problems = append(problems, doc.problem(path, fmt.Sprintf(format, args...)))
 	}
 	s := Server{
-		Listen:    f.Listen,
-		PublicURL: strings.TrimRight(f.PublicURL, "/"),
+		Listen: f.Listen,
 		GitHub: GitHub{
 			APIURL:     strings.TrimRight(f.GitHub.APIURL, "/") + "/",
 			GraphQLURL: strings.TrimRight(f.GitHub.GraphQLURL, "/"),
@@ -282,13 +278,10 @@ func (s Server) check(report reporter) {
 	if _, port, err := net.SplitHostPort(s.Listen); err != nil || port == "" {
 		report("$.listen", "%q is not an address; write it like 127.0.0.1:8080 or :8080", clip(s.Listen))
 	}
-	if s.PublicURL != "" {
-		checkURL("$.public_url", s.PublicURL, true, report)
-	}
-	checkURL("$.github.api_url", s.GitHub.APIURL, false, report)
-	checkURL("$.github.graphql_url", s.GitHub.GraphQLURL, false, report)
-	checkURL("$.github.web_url", s.GitHub.WebURL, false, report)
-	checkURL("$.model.base_url", s.Model.BaseURL, false, report)
+	checkURL("$.github.api_url", s.GitHub.APIURL, report)
+	checkURL("$.github.graphql_url", s.GitHub.GraphQLURL, report)
+	checkURL("$.github.web_url", s.GitHub.WebURL, report)
+	checkURL("$.model.base_url", s.Model.BaseURL, report)
 	if s.GitHub.AppID <= 0 {
 		report("$.github.app_id", "must be the App's id, the number on its settings page")
 	}
@@ -366,9 +359,8 @@ func (s Server) checkSecrets(report reporter) {
 	}
 }
 
-// checkURL wants https, or http on this host, because keys travel along;
-// plain says that this address is only ever shown.
-func checkURL(path, raw string, plain bool, report reporter) {
+// checkURL wants https, or http on this host, because keys travel along.
+func checkURL(path, raw string, report reporter) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http"):
@@ -377,7 +369,7 @@ func checkURL(path, raw string, plain bool, report reporter) {
 		report(path, "a URL with a user name or password is not allowed")
 	case u.RawQuery != "" || u.Fragment != "":
 		report(path, "a URL with a query or fragment is not allowed")
-	case !plain && u.Scheme == "http" && !loopback(u.Hostname()):
+	case u.Scheme == "http" && !loopback(u.Hostname()):
 		report(path, "plain http would send credentials in the clear; use https")
 	}
 }

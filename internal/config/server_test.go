@@ -78,7 +78,6 @@ func TestLoadServerEverything(t *testing.T) {
 	t.Parallel()
 	source := `
 listen: ":9000"
-public_url: http://ralph.example/
 data_dir: data
 label: bot
 workers: 2
@@ -122,7 +121,7 @@ log:
 	limits := run.DefaultLimits()
 	limits.MaxIterations, limits.BudgetUSD = 9, 4
 	want := config.Server{
-		Listen: ":9000", PublicURL: "http://ralph.example", DataDir: "/etc/ralph/data", Label: "bot", Workers: 2,
+		Listen: ":9000", DataDir: "/etc/ralph/data", Label: "bot", Workers: 2,
 		GitHub: config.GitHub{
 			APIURL: "https://ghe.example/api/v3/", GraphQLURL: "https://ghe.example/api/graphql", WebURL: "https://ghe.example",
 			AppID: 77, PrivateKey: config.Secret(strings.TrimSpace(pem)), WebhookSecrets: []config.Secret{"new", "old"},
@@ -205,8 +204,8 @@ func TestLoadServerRefuses(t *testing.T) {
 		{"no processes", minimal + "  pids: -1\n", confPath + ":5:9: sandbox.pids: must be between"},
 		{"plain http", minimal + "model:\n  base_url: http://models.example\n", confPath + ":6:13: model.base_url: plain http would send credentials"},
 		{"password in a URL", minimal + "model:\n  base_url: https://u:p@models.example\n", confPath + ":6:13: model.base_url: a URL with a user name"},
-		{"no URL", minimal + "public_url: ralph.example\n", confPath + ":5:13: public_url: \"ralph.example\" is not a URL"},
-		{"query in a URL", minimal + "public_url: https://a.example/?x=1\n", confPath + ":5:13: public_url: a URL with a query"},
+		{"no URL", minimal + "model:\n  base_url: models.example\n", confPath + ":6:13: model.base_url: \"models.example\" is not a URL"},
+		{"query in a URL", minimal + "model:\n  base_url: https://a.example/?x=1\n", confPath + ":6:13: model.base_url: a URL with a query"},
 		{"no address", minimal + "listen: 8080\n", confPath + ":5:9: listen: \"8080\" is not an address"},
 		{"no label", minimal + "label: \"\"\n", confPath + ":5:8: label: must be 1 to 50"},
 		{"no workers", minimal + "workers: 0\n", confPath + ":5:10: workers: must be between"},
