@@ -173,13 +173,16 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	}, nil
 }
 
-// maxRepoConfig bounds .github/ralph.yml.
-const maxRepoConfig = 256 << 10
-
 // settings reads the repository's own configuration. What is wrong with it is
 // for a person to mend, with line and column.
 func (h *Host) settings(ctx context.Context, at Location) (loop.Settings, error) {
-	src, err := at.Repo.ReadFile(ctx, at.Default, config.RepoPath, maxRepoConfig)
+	src, err := at.Repo.ReadFile(ctx, at.Default, config.RepoPath, config.MaxFileBytes)
+	if errors.Is(err, gitrepo.ErrTooLarge) {
+		return loop.Settings{}, &run.UserError{
+			Message: fmt.Sprintf("%s cannot be used: it holds more than %d KiB", config.RepoPath, config.MaxFileBytes>>10),
+			Hint:    "mend it on the default branch", Err: err,
+		}
+	}
 	if err != nil && !errors.Is(err, gitrepo.ErrNotFound) {
 		return loop.Settings{}, fmt.Errorf("read %s: %w", config.RepoPath, err)
 	}
@@ -211,6 +214,12 @@ func templates(ctx context.Context, at Location) (prompt.Templates, error) {
 		src, err := at.Repo.ReadFile(ctx, at.Default, name, maxPrompt)
 		if errors.Is(err, gitrepo.ErrNotFound) {
 			continue
+		}
+		if errors.Is(err, gitrepo.ErrTooLarge) {
+			return prompt.Templates{}, &run.UserError{
+				Message: fmt.Sprintf("%s cannot be used: it holds more than %d KiB", name, maxPrompt>>10),
+				Hint:    "mend it on the default branch", Err: err,
+			}
 		}
 		if err != nil {
 			return prompt.Templates{}, fmt.Errorf("read %s: %w", name, err)

@@ -2,9 +2,12 @@ package host_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -183,6 +186,36 @@ func TestProgressIsWrittenOverWhateverStandsThere(t *testing.T) {
 			}
 			if b, err := os.ReadFile(filepath.Join(outside, "progress.md")); err != nil || string(b) != "mine\n" {
 				t.Errorf("outside: %q, %v", b, err)
+			}
+		})
+	}
+}
+
+// TestFilesThatAreTooLarge are for a person to mend, who is told which file and
+// how much it may hold.
+func TestFilesThatAreTooLarge(t *testing.T) {
+	t.Parallel()
+	for path, limit := range map[string]int{".github/ralph.yml": 32, ".ralph/PROMPT_plan.md": 256, ".ralph/PROMPT_build.md": 256} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			for _, tt := range []struct {
+				size int
+				want string
+			}{
+				{limit << 10, ""},
+				{limit<<10 + 1, fmt.Sprintf("%s cannot be used: it holds more than %d KiB", path, limit)},
+			} {
+				src := newSource(t, map[string]string{path: "#" + strings.Repeat(" ", tt.size-2) + "\n"})
+				_, err := newHost(src, filepath.Join(t.TempDir(), "run"), "").Open(t.Context(), loop.State{})
+				var got string
+				if userErr, ok := errors.AsType[*run.UserError](err); ok {
+					got = userErr.Message
+				} else if err != nil {
+					t.Errorf("%d bytes: not for a person: %v", tt.size, err)
+				}
+				if got != tt.want {
+					t.Errorf("%d bytes: %q, want %q", tt.size, got, tt.want)
+				}
 			}
 		})
 	}
