@@ -10,10 +10,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/run"
 )
 
 // errFetching says that a mirror is still being brought up to date; the tick
@@ -110,21 +112,34 @@ func (s *mirrorSource) Repo(ctx context.Context) (*gitrepo.Repo, error) {
 }
 
 // Locate implements host.Source: the branch is ralph/<issue>, on top of the
-// default branch where it is not there yet.
+// base branch where it is not there yet. The base is the default branch, or
+// what the configuration on the default branch names. A base that does not
+// exist is a *run.UserError.
 func (s *mirrorSource) Locate(ctx context.Context, st loop.State) (host.Location, error) {
 	mirror, err := s.mirrors.fresh(ctx, s.node, s.remote())
 	if err != nil {
 		return host.Location{}, fmt.Errorf("fetch %s: %w", s.repo.FullName(), err)
 	}
-	base, err := mirror.DefaultBranch(ctx)
+	def, err := mirror.DefaultBranch(ctx)
 	if err != nil {
 		return host.Location{}, err
 	}
-	at := host.Location{Repo: mirror, Branch: "ralph/" + st.Subject.Slug, BaseBranch: base}
-	if at.Default, err = mirror.Resolve(ctx, "refs/heads/"+base); err != nil {
+	at := host.Location{Repo: mirror, Branch: "ralph/" + st.Subject.Slug, BaseBranch: def}
+	if at.Default, err = mirror.Resolve(ctx, "refs/heads/"+def); err != nil {
 		return host.Location{}, err
 	}
-	at.Base, at.Head = at.Default, at.Default
+	at.Base = at.Default
+	base, err := host.BaseBranch(ctx, mirror, at.Default)
+	if err != nil {
+		return host.Location{}, err
+	}
+	if base != "" {
+		at.BaseBranch = base
+		if at.Base, err = resolveBase(ctx, mirror, base, at.Branch); err != nil {
+			return host.Location{}, err
+		}
+	}
+	at.Head = at.Base
 	tip, err := mirror.Resolve(ctx, "refs/heads/"+at.Branch)
 	switch {
 	case errors.Is(err, gitrepo.ErrNotFound):
@@ -134,4 +149,18 @@ func (s *mirrorSource) Locate(ctx context.Context, st loop.State) (host.Location
 		at.Head = tip
 	}
 	return at, nil
+}
+
+// resolveBase gives the tip of the branch that the repository chose as base of
+// work on the branch.
+func resolveBase(ctx context.Context, mirror *gitrepo.Repo, base, branch string) (gitrepo.OID, error) {
+	const hint = "mend `base` on the default branch, or remove it"
+	if base == branch {
+		return "", &run.UserError{Message: fmt.Sprintf("%s names the branch `%s` as base, which is where this work goes to", config.RepoPath, base), Hint: hint}
+	}
+	tip, err := mirror.Resolve(ctx, "refs/heads/"+base)
+	if errors.Is(err, gitrepo.ErrNotFound) {
+		return "", &run.UserError{Message: fmt.Sprintf("%s names the branch `%s` as base, and there is no such branch", config.RepoPath, base), Hint: hint, Err: err}
+	}
+	return tip, err
 }
