@@ -82,7 +82,7 @@ copy_program() {
 }
 
 fill() {
-	(cd "$root" && mkdir -p bin usr/bin usr/share/git-core/templates tmp work proc dev sys run opt \
+	(cd "$root" && mkdir -p bin usr/bin usr/share/git-core/templates tmp workspace proc dev sys run opt \
 		etc/ssl/certs home/agent lib64)
 	chmod 1777 "$root/tmp"
 	chown 1000:1000 "$root/home/agent" 2>/dev/null || true

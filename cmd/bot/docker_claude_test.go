@@ -57,7 +57,7 @@ func (s *spy) script(turn agenttest.Turn) agenttest.Reply {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.seen = append(s.seen, turn.Results[0].Text)
-		return agenttest.Write("/work/"+turn.Task+".md", "by "+turn.Task+"\n")
+		return agenttest.Write("/workspace/"+turn.Task+".md", "by "+turn.Task+"\n")
 	default:
 		return agenttest.Say("Both files are there.")
 	}
@@ -210,7 +210,7 @@ func TestDockerClaudeKilledServer(t *testing.T) {
 		case len(turn.Tools) == 0:
 			return agenttest.Say("ok")
 		case turn.Number == 0:
-			return agenttest.Write("/work/one.txt", "1\n")
+			return agenttest.Write("/workspace/one.txt", "1\n")
 		default:
 			once.Do(func() {
 				close(thinking)

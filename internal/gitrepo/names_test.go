@@ -113,7 +113,7 @@ func FuzzBadTarget(f *testing.F) {
 		// Resolved by text it is inside; and stays so through any other link,
 		// since it does not climb after it descended.
 		dir, _ := splitPath(path)
-		rel, err := filepath.Rel("/root/tree", filepath.Join("/root/tree", dir, target))
+		rel, err := filepath.Rel("/base/tree", filepath.Join("/base/tree", dir, target))
 		if err != nil || rel == ".." || strings.HasPrefix(rel, "../") || strings.HasPrefix(target, "/") {
 			t.Errorf("%q -> %q leads to %q", path, target, rel)
 		}

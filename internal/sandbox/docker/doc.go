@@ -7,7 +7,7 @@
 // seccomp profile, a read-only root, tmpfs for home and /tmp, no network but
 // loopback, limits on memory, processes and CPU, and these mounts:
 //
-//	/work             the work tree, writable
+//	/workspace        the work tree, writable
 //	/opt/ralph/bot    the bot's program, which is the shim
 //	/run/ralph        empty by the time the command starts, see below
 //	/run/gateway      the directory of the gateway's socket, if there is one

@@ -32,7 +32,7 @@ import (
 // Where things are inside a container.
 const (
 	// WorkDir is the work tree.
-	WorkDir = "/work"
+	WorkDir = "/workspace"
 	// ShimPath is the bot's program.
 	ShimPath = "/opt/ralph/bot"
 

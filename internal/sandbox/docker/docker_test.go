@@ -176,7 +176,7 @@ func TestConfinement(t *testing.T) {
 			script: `unshare -U true 2>/dev/null && echo user; mount -t tmpfs x /tmp 2>/dev/null && echo mount; echo end`,
 			want:   "end\n",
 		},
-		{name: "mounts", script: `cat /given/file; (echo x >>/given/file) 2>/dev/null && echo written; ls -A /work`, want: "given\n"},
+		{name: "mounts", script: `cat /given/file; (echo x >>/given/file) 2>/dev/null && echo written; ls -A /workspace`, want: "given\n"},
 	}
 	given := filepath.Join(t.TempDir(), "given")
 	if err := os.Mkdir(given, 0o755); err != nil { // #nosec G301 -- readable for the container's user
