@@ -8,6 +8,7 @@ import (
 
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/plan"
+	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
 )
@@ -24,6 +25,7 @@ const (
 	stageStart      Stage = "start"       // start the agent
 	stageWatch      Stage = "watch"       // the agent works
 	stageJudge      Stage = "judge"       // read what it says in progress.md
+	stagePlanned    Stage = "planned"     // take the plan it wrote, and nothing else it did
 	stagePropose    Stage = "propose"     // verify what it did, and store it as a tree
 	stageGate       Stage = "gate"        // start the next check
 	stageGateWatch  Stage = "gate_watch"  // the check runs
@@ -137,6 +139,8 @@ type State struct {
 	BaseBranch   string
 	ProgressPath string
 	Progress     string // the accepted progress.md
+	// LandedProgress is the one of the last commit that is ours.
+	LandedProgress string
 
 	Iteration  int
 	Starts     int // processes started so far; makes their names unique
@@ -145,6 +149,7 @@ type State struct {
 	Strikes    int // broken agent calls in a row, across tasks
 	Troubles   int // steps in a row that failed; counted by the driver
 	Waits      int // rate-limit waits in a row
+	Lost       int // processes in a row that nobody saw end
 	Failure    string
 	Violations []string
 	Process    *Process
@@ -168,6 +173,35 @@ type State struct {
 
 	End       run.EndReason
 	EndDetail string
+
+	// read is the progress file that was read last; it is not stored.
+	read readProgress
+}
+
+// readProgress is a progress file with its text. States share the document:
+// nobody changes it.
+type readProgress struct {
+	text string
+	doc  *progress.Doc
+}
+
+// document reads a progress file of this state. Most steps read the text that
+// the step before has read. The document is the caller's own.
+func (s *State) document(text string) (*progress.Doc, error) {
+	if s.read.doc == nil || s.read.text != text {
+		doc, err := progress.Parse([]byte(text))
+		if err != nil {
+			return nil, err
+		}
+		s.read = readProgress{text, doc}
+	}
+	return s.read.doc.Clone(), nil
+}
+
+// text is the text of doc, which is known by it from then on.
+func (s *State) text(doc *progress.Doc) string {
+	s.read = readProgress{string(doc.Bytes()), doc.Clone()}
+	return s.read.text
 }
 
 // PullRequest is where the run's work is reviewed.

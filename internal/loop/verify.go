@@ -20,7 +20,7 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 	if err := e.forget(ctx, s); err != nil {
 		return Next{}, err
 	}
-	before, err := progress.Parse([]byte(s.Progress))
+	before, err := s.document(s.Progress)
 	if err != nil {
 		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
 	}
@@ -35,14 +35,14 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 		after, unreadable = nil, err
 	}
 	if s.Proposal.Plan {
-		return e.judgePlan(ctx, s, before, after)
+		return e.judgePlan(s, before, after)
 	}
 	verdict := progress.Judge(before, after, s.TaskID)
 	s.Violations = nil
 	for _, v := range verdict.Violations {
 		s.Violations = append(s.Violations, v.Text)
 	}
-	s.Progress = string(verdict.Accepted.Bytes())
+	s.Progress = s.text(verdict.Accepted)
 	s.Proposal = &Proposal{Done: s.Proposal.Done || verdict.ClaimedDone, Ticked: verdict.TickedAssigned, Note: s.Proposal.Note}
 	if unreadable != nil {
 		s.Proposal.Unreadable = unreadable.Error()
@@ -55,7 +55,7 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 // contradiction (found when the agent ended), change, and checkmark. What
 // passes becomes a tree with the accepted progress.md in it.
 func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
-	accepted, err := progress.Parse([]byte(s.Progress))
+	accepted, err := s.document(s.Progress)
 	if err != nil {
 		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
 	}
@@ -104,7 +104,7 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 		}
 		return e.fail(ctx, s, why)
 	}
-	s.Proposal = &Proposal{Tree: tree, Progress: string(proposed.Bytes()), Done: s.Proposal.Done, Ticked: s.Proposal.Ticked}
+	s.Proposal = &Proposal{Tree: tree, Progress: s.text(proposed), Done: s.Proposal.Done, Ticked: s.Proposal.Ticked}
 	s.GateIndex, s.GateLast = 0, nil
 	s.Stage = stageGate
 	return Next{}, nil
@@ -150,30 +150,44 @@ func (e *Engine) appendLog(s *State, doc *progress.Doc, completed, note string) 
 	return nil
 }
 
-// judgePlan takes the tasks the planner wrote, and nothing else it did.
-func (e *Engine) judgePlan(ctx context.Context, s *State, before, after *progress.Doc) (Next, error) {
+// judgePlan reads the tasks the planner wrote; see judge.
+func (e *Engine) judgePlan(s *State, before, after *progress.Doc) (Next, error) {
 	verdict := progress.JudgePlan(before, after)
-	if err := e.Workspace.Reset(ctx, s.HeadTree); err != nil {
-		return Next{}, fmt.Errorf("reset the work tree: %w", err)
-	}
 	s.Violations = nil
 	for _, v := range verdict.Violations {
 		s.Violations = append(s.Violations, v.Text)
 	}
-	if _, total := progress.Counts(verdict.Accepted.Tasks()); total == 0 {
+	if _, total := progress.Counts(verdict.Accepted.Tasks()); total > 0 {
+		s.Failure, s.Violations = "", nil
+		s.Progress = string(verdict.Accepted.Bytes())
+	} else if s.Failure == "" {
+		s.Failure = "The last call wrote no task into the Tasks section of the progress file."
+	}
+	s.Stage = stagePlanned
+	return Next{}, nil
+}
+
+// planned takes the plan, and nothing else that the planner did.
+func (e *Engine) planned(ctx context.Context, s *State) (Next, error) {
+	if err := e.Workspace.Reset(ctx, s.HeadTree); err != nil {
+		return Next{}, fmt.Errorf("reset the work tree: %w", err)
+	}
+	doc, err := progress.Parse([]byte(s.Progress))
+	if err != nil {
+		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	done, total := progress.Counts(doc.Tasks())
+	if total == 0 {
 		s.Attempts[planKey]++
-		if s.Failure == "" {
-			s.Failure = "The last call wrote no task into the Tasks section of the progress file."
-		}
 		e.emit(run.Event{Kind: run.EventAttemptFailed, Text: s.Failure}, s)
 		if s.Attempts[planKey] >= maxPlanAttempts {
 			return e.finish(s, run.EndFailed, "the planner wrote no tasks: "+s.Failure)
 		}
+		if e.overdue(*s) {
+			return e.finish(s, run.EndDeadline, "")
+		}
 		return e.prepareAgent(s, "")
 	}
-	s.Failure, s.Violations = "", nil
-	s.Progress = string(verdict.Accepted.Bytes())
-	done, total := progress.Counts(verdict.Accepted.Tasks())
 	e.emit(run.Event{Kind: run.EventPlanned, Done: done, Total: total}, s)
 	if s.Mode == run.ModePlan {
 		s.Proposal = &Proposal{Progress: s.Progress, Plan: true}
@@ -222,7 +236,7 @@ func (e *Engine) fail(ctx context.Context, s *State, why string) (Next, error) {
 		h.Note = short
 		s.History = append(s.History[:n-1:n-1], h)
 	}
-	doc, err := progress.Parse([]byte(s.Progress))
+	doc, err := s.document(s.Progress)
 	if err != nil {
 		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
 	}
@@ -251,7 +265,7 @@ func (e *Engine) fail(ctx context.Context, s *State, why string) (Next, error) {
 		s.TaskID, s.Failure, s.Violations = "", "", nil
 		ev.Kind = run.EventTaskBlocked
 	}
-	s.Progress = string(doc.Bytes())
+	s.Progress = s.text(doc)
 	e.emit(ev, s)
 	s.Phase, s.Stage = run.PhaseIterating, stagePick
 	return Next{}, nil
