@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,6 +70,8 @@ type Config struct {
 	// Credentials are values for variables that the back end declares, where
 	// they are not in this process's environment (they came from a file).
 	Credentials map[string]string
+	// Gates are for repositories that name none of their own.
+	Gates []gate.Gate
 	// Limits combines what the repository asks for with what the door allows.
 	Limits func(asked run.Limits) run.Limits
 	// Emit tells what the agent does while it works; nil tells nobody.
@@ -198,6 +201,9 @@ func (h *Host) settings(ctx context.Context, at Location) (loop.Settings, error)
 		}
 	}
 	set := loop.Settings{Limits: h.cfg.Limits(repo.Limits), Image: repo.Image, Model: repo.Model, KeepProgress: repo.Progress.Keep}
+	if len(repo.Gates) == 0 {
+		set.Gates = h.cfg.Gates
+	}
 	for _, g := range repo.Gates {
 		set.Gates = append(set.Gates, gate.Gate{Name: g.Name, Command: g.Run, When: gate.When(g.When), Timeout: g.Timeout})
 	}
@@ -292,18 +298,27 @@ func (h *Host) WriteProgress(_ context.Context, path string, d *progress.Doc) er
 const maxRoot = 1 << 20
 
 // Root implements loop.Workspace.
-func (h *Host) Root(name string) ([]byte, bool) {
+func (h *Host) Root(name string) ([]byte, bool, error) {
 	root, err := os.OpenRoot(h.treeDir())
 	if err != nil {
-		return nil, false
+		return nil, false, fmt.Errorf("open the work tree: %w", err)
 	}
 	defer func() { _ = root.Close() }()
 	info, err := root.Lstat(name)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > maxRoot {
-		return nil, false
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("look at %q: %w", name, err)
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxRoot {
+		return nil, false, nil
 	}
 	src, err := root.ReadFile(name)
-	return src, err == nil
+	if err != nil {
+		return nil, false, fmt.Errorf("read %q: %w", name, err)
+	}
+	return src, true, nil
 }
 
 // Snapshot implements loop.Workspace.

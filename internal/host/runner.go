@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -189,12 +190,20 @@ func (h *Host) observe(ctx context.Context, lh loop.Handle, tree string) (sandbo
 		return handle, status, fmt.Errorf("collect the work tree: %w", err)
 	}
 	switch status.Reason {
-	case sandbox.ReasonLost, sandbox.ReasonOwnerDied:
-		// Nobody saw it end, or it ended only because we did: not its fault.
+	case sandbox.ReasonOwnerDied:
+		// It ended only because we did.
 		if err := h.cfg.Sandbox.Remove(ctx, handle); err != nil {
 			return handle, status, err
 		}
 		return handle, status, loop.ErrGone
+	case sandbox.ReasonLost:
+		if status.OOMKilled {
+			return handle, status, nil // that is an end like another
+		}
+		if err := h.cfg.Sandbox.Remove(ctx, handle); err != nil {
+			return handle, status, err
+		}
+		return handle, status, loop.ErrLost
 	case sandbox.ReasonExited, sandbox.ReasonWallTimeout, sandbox.ReasonIdleTimeout, sandbox.ReasonStopped, sandbox.ReasonStartFailed:
 	}
 	return handle, status, nil
@@ -269,7 +278,7 @@ func (h *Host) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (l
 	}
 	dir := h.start(g.Name)
 	err = once(dir, func() error {
-		if err := os.MkdirAll(h.checkDir(), 0o700); err != nil {
+		if err := h.clearCheckDir(); err != nil {
 			return err
 		}
 		wt, err := repo.Export(ctx, filepath.Join(h.checkDir(), "tree"), gitrepo.OID(g.Tree), h.checkIndex())
@@ -288,6 +297,27 @@ func (h *Host) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (l
 	spec.PassEnv = []string{"GOPROXY", "GOSUMDB", "GONOSUMDB", "GOFLAGS", "GOTOOLCHAIN", "GOMODCACHE"}
 	spec.WallTimeout = g.Gate.Timeout
 	return h.launch(ctx, g.Name, h.checkDir(), spec)
+}
+
+// clearCheckDir takes away what the code of an earlier check left beside the
+// tree, where tools look for configuration. The cache stays.
+func (h *Host) clearCheckDir() error {
+	if err := os.MkdirAll(h.checkDir(), 0o700); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(h.checkDir())
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.IsDir() && (e.Name() == "tree" || e.Name() == "cache") {
+			continue
+		}
+		if err := gitrepo.RemoveAll(filepath.Join(h.checkDir(), e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ObserveGate implements loop.Runner.
@@ -340,7 +370,28 @@ func (h *Host) Stop(ctx context.Context, lh loop.Handle, reason string) error {
 	if err != nil {
 		return err
 	}
-	return h.cfg.Sandbox.Stop(ctx, handle, reason)
+	return here(h.cfg.Sandbox.Stop(ctx, handle, reason))
+}
+
+// here takes it for done where the process is on another machine: nothing can
+// be done about it from this one.
+func here(err error) error {
+	if errors.Is(err, sandbox.ErrOtherNode) {
+		return nil
+	}
+	return err
+}
+
+// Abandon implements loop.Runner.
+func (h *Host) Abandon(ctx context.Context, name string) error {
+	handle := sandbox.Handle{Name: name, RunDir: filepath.Join(h.start(name), "run")}
+	if _, err := os.Lstat(handle.RunDir); errors.Is(err, fs.ErrNotExist) {
+		return nil // it did not get that far
+	}
+	if err := h.cfg.Sandbox.Stop(ctx, handle, "abandoned"); err != nil {
+		return here(err)
+	}
+	return here(h.cfg.Sandbox.Remove(ctx, handle))
 }
 
 // Remove implements loop.Runner.
@@ -352,7 +403,7 @@ func (h *Host) Remove(ctx context.Context, lh loop.Handle) error {
 	h.mu.Lock()
 	delete(h.lives, lh)
 	h.mu.Unlock()
-	return h.cfg.Sandbox.Remove(ctx, handle)
+	return here(h.cfg.Sandbox.Remove(ctx, handle))
 }
 
 // liveAgent is the parser of an agent that is still at work.

@@ -14,16 +14,20 @@ import (
 // required are the checks due now: those of the task on a proposal, those of
 // the end once all tasks are done. What the base brings along is joined by
 // what the proposal adds, never shortened by it.
-func (e *Engine) required(s State) []gate.Gate {
+func (e *Engine) required(s State) ([]gate.Gate, error) {
 	when := gate.Task
 	if s.Phase == run.PhaseFinishing {
 		when = gate.Final
 	}
 	gates := e.gates(s)
 	if len(s.Gates) == 0 && !s.NoDetect {
-		gates = gate.Union(gates, gate.Detect(e.Workspace.Root))
+		proposed, err := e.detect()
+		if err != nil {
+			return nil, err
+		}
+		gates = gate.Union(gates, proposed)
 	}
-	return gate.At(gates, when)
+	return gate.At(gates, when), nil
 }
 
 func (e *Engine) finalGates(s State) bool {
@@ -33,7 +37,10 @@ func (e *Engine) finalGates(s State) bool {
 // startGate starts the next check on the tree without .ralph/: the notes of a
 // run are no part of what is checked.
 func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
-	gates := e.required(*s)
+	gates, err := e.required(*s)
+	if err != nil {
+		return Next{}, err
+	}
 	final := s.Stage == stageFinalGates
 	if s.GateIndex >= len(gates) {
 		if final {
@@ -74,7 +81,10 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 }
 
 func (e *Engine) watchGate(ctx context.Context, s *State) (Next, error) {
-	gates := e.required(*s)
+	gates, err := e.required(*s)
+	if err != nil {
+		return Next{}, err
+	}
 	final := s.Stage == stageFinalWatch
 	back := stageGate
 	whole := s.HeadTree
@@ -92,16 +102,28 @@ func (e *Engine) watchGate(ctx context.Context, s *State) (Next, error) {
 		return Next{}, fmt.Errorf("take .ralph out of the tree: %w", err)
 	}
 	status, err := e.Runner.ObserveGate(ctx, s.Process.Handle, GateStart{Name: s.Process.Name, Gate: g, Tree: tree})
-	if errors.Is(err, ErrGone) {
+	switch {
+	case errors.Is(err, ErrGone) && e.overdue(*s):
+		return e.finish(s, run.EndDeadline, "")
+	case errors.Is(err, ErrGone):
 		s.Process, s.Stage = nil, back
 		return Next{}, nil
-	}
-	if err != nil {
+	case errors.Is(err, ErrLost):
+		s.Process, s.Stage = nil, back
+		if s.Lost++; s.Lost <= maxLost {
+			return Next{}, nil
+		}
+		return e.judgeGate(ctx, s, gate.Result{
+			Gate: g.Name, Command: g.Command, Tree: tree, ExitCode: -1,
+			Reason: "its process was lost: something ended it from outside, or it ended its own parent",
+		})
+	case err != nil:
 		return Next{}, fmt.Errorf("observe check %q: %w", g.Name, err)
 	}
 	if status.Running {
 		return Next{Kind: Wait, Handle: s.Process.Handle}, nil
 	}
+	s.Lost = 0
 	r := status.Result
 	r.Gate, r.Command, r.Tree = g.Name, g.Command, tree
 	if err := e.forget(ctx, s); err != nil {

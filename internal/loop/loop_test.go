@@ -471,3 +471,121 @@ func TestDecodeRefusesOtherVersions(t *testing.T) {
 		t.Error("broken JSON was accepted")
 	}
 }
+
+func TestLostProcessesEndTheRun(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		err  error
+		want run.EndReason
+	}{{loop.ErrLost, run.EndFailed}, {loop.ErrGone, run.EndDeadline}} {
+		w := newWorld(t)
+		w.observeErr = tt.err
+		s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
+		if s.End != tt.want {
+			t.Errorf("%v: ended %s: %s", tt.err, s.End, s.EndDetail)
+		}
+	}
+}
+
+// TestCrashWhilePlanning: a plan that was paid for is not lost with a process.
+func TestCrashWhilePlanning(t *testing.T) {
+	t.Parallel()
+	for at := range 40 {
+		w := newWorld(t)
+		w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+			if a.Mode == run.ModePlan {
+				path := ".ralph/1/progress.md"
+				w.work[path] = strings.Replace(w.work[path], "## Tasks\n", "## Tasks\n\n- [ ] first\n- [ ] second\n", 1)
+				return completed("planned")
+			}
+			w.work["src/"+s.TaskID+".txt"] = "done"
+			return completed("done")
+		}
+		s := w.drive(loop.NewState(request(t, "Make greetings nicer."), w.now), func(step int) bool { return step == at })
+		if s.End != run.EndAllTasksComplete || len(w.prompts) != 3 {
+			t.Errorf("crash at step %d: ended %s after %d calls: %s", at, s.End, len(w.prompts), s.EndDetail)
+		}
+	}
+}
+
+func TestMovedBranchKeepsWhatIsKnown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.landErr = []error{nil, loop.ErrBranchMoved}
+	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		w.work["src/"+s.TaskID+".txt"] = "done"
+		path := ".ralph/1/progress.md"
+		w.work[path] = strings.Replace(w.work[path], "## Learnings\n", "## Learnings\n- learned at "+s.TaskID+"\n", 1)
+		return completed("done")
+	}
+	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
+	if s.End != run.EndAllTasksComplete || !strings.Contains(s.Progress, "learned at T2") {
+		t.Errorf("ended %s with\n%s", s.End, s.Progress)
+	}
+}
+
+func TestChangedPlanIsFollowed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := request(t, threeTasks)
+	r.KeepProgress = true
+	if s := w.drive(loop.NewState(r, w.now), nil); s.End != run.EndAllTasksComplete {
+		t.Fatal(s.End)
+	}
+	r = request(t, threeTasks+"- [ ] four\n")
+	r.Run, r.KeepProgress = "r2", true
+	s := w.drive(loop.NewState(r, w.now), nil)
+	if diff := cmp.Diff([]string{"T4 four"}, subjects(s.Commits)); diff != "" || s.End != run.EndAllTasksComplete {
+		t.Errorf("ended %s: %s", s.End, diff)
+	}
+	for _, task := range w.tasks(s) {
+		if task.Status != run.TaskDone {
+			t.Errorf("%s is %s", task.ID, task.Status)
+		}
+	}
+}
+
+// TestCancelEndsAnAgentWhoseStartWasNotSaved: the process died between the start
+// and the save, and then the run was cancelled.
+func TestCancelEndsAnAgentWhoseStartWasNotSaved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := w.engine()
+	s := loop.NewState(request(t, threeTasks), w.now)
+	for len(w.prompts) == 0 {
+		next, _, err := e.Step(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(w.prompts) == 0 {
+			s = next // the step that starts the agent is lost
+		}
+	}
+	s.CancelRequested = true
+	if s = w.drive(s, nil); s.End != run.EndCancelled || len(w.stopped) != 1 {
+		t.Errorf("ended %s, stopped %v", s.End, w.stopped)
+	}
+}
+
+func TestClosingCommitLeavesOtherFiles(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.landed[0].Tree = w.store(files{"README": "hello", ".ralph/1/notes.md": "mine"})
+	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
+	if got := w.trees[w.head().Tree][".ralph/1/notes.md"]; got != "mine" || s.Closing == nil {
+		t.Errorf("a person's notes are %q after the closing commit", got)
+	}
+}
+
+func TestRateLimitKnowsTheDeadline(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.agent = func(w *world, _ loop.State, _ loop.AgentStart) loop.AgentStatus {
+		return loop.AgentStatus{Outcome: loop.AgentRateLimited, RetryAt: w.now.Add(1000 * time.Hour)}
+	}
+	began := w.now
+	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
+	if s.End != run.EndDeadline || w.now.Sub(began) > 6*time.Hour+time.Minute {
+		t.Errorf("ended %s after %s", s.End, w.now.Sub(began))
+	}
+}

@@ -68,8 +68,9 @@ type Workspace interface {
 	// WriteProgress puts the document into the work tree, replacing whatever
 	// stands in its way.
 	WriteProgress(ctx context.Context, path string, d *progress.Doc) error
-	// Root reads a file at the root of the work tree, for detection.
-	Root(name string) (content []byte, ok bool)
+	// Root reads a file at the root of the work tree, for detection; ok is
+	// false where there is no plain file of that name.
+	Root(name string) (content []byte, ok bool, err error)
 	// Snapshot stores the work tree as a git tree. Refused paths are not in it.
 	Snapshot(ctx context.Context) (tree string, refused []Refusal, err error)
 	// Changes lists what differs from one tree to another.
@@ -141,9 +142,15 @@ type GateStatus struct {
 	Result  gate.Result
 }
 
-// ErrGone is returned by Observe when the process and what it left behind no
-// longer exist: the machine was lost or cleaned. The iteration is repeated.
-var ErrGone = errors.New("loop: the process and its record are gone")
+// Errors of Observe for a process whose end nobody can tell of. The iteration
+// is repeated.
+var (
+	// ErrGone: it and what it left behind no longer exist, or it ended with the
+	// process that owned it: not its fault.
+	ErrGone = errors.New("loop: the process and its record are gone")
+	// ErrLost: it was ended from outside, or ended its own parent.
+	ErrLost = errors.New("loop: the process was lost")
+)
 
 // Runner starts and observes agents and checks in sandboxes.
 type Runner interface {
@@ -157,6 +164,9 @@ type Runner interface {
 	Stop(ctx context.Context, h Handle, reason string) error
 	// Remove forgets the process; nothing of it is left but its transcript.
 	Remove(ctx context.Context, h Handle) error
+	// Abandon ends and forgets what may have been started under the name,
+	// where the start was not noted any more.
+	Abandon(ctx context.Context, name string) error
 }
 
 // Landing is a proposal that passed and is to become a commit.

@@ -25,6 +25,7 @@ const (
 	stageStart      Stage = "start"       // start the agent
 	stageWatch      Stage = "watch"       // the agent works
 	stageJudge      Stage = "judge"       // read what it says in progress.md
+	stagePlanned    Stage = "planned"     // take the plan it wrote, and nothing else it did
 	stagePropose    Stage = "propose"     // verify what it did, and store it as a tree
 	stageGate       Stage = "gate"        // start the next check
 	stageGateWatch  Stage = "gate_watch"  // the check runs
@@ -138,6 +139,8 @@ type State struct {
 	BaseBranch   string
 	ProgressPath string
 	Progress     string // the accepted progress.md
+	// LandedProgress is the one of the last commit that is ours.
+	LandedProgress string
 
 	Iteration  int
 	Starts     int // processes started so far; makes their names unique
@@ -146,6 +149,7 @@ type State struct {
 	Strikes    int // broken agent calls in a row, across tasks
 	Troubles   int // steps in a row that failed; counted by the driver
 	Waits      int // rate-limit waits in a row
+	Lost       int // processes in a row that nobody saw end
 	Failure    string
 	Violations []string
 	Process    *Process

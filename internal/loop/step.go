@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"path"
 	"strings"
 	"time"
 
@@ -28,6 +27,12 @@ const (
 	maxReopen = 2
 	// maxMoves bounds how often the branch may move under a run in a row.
 	maxMoves = 3
+	// maxLost bounds how often in a row a process may get lost before that is
+	// taken for its own doing.
+	maxLost = 1
+	// maxWait bounds what a provider may ask for; the time comes through the
+	// agent's own output.
+	maxWait = 24 * time.Hour
 )
 
 // Rate-limit waits without a reset time from the provider: doubled from the
@@ -112,7 +117,9 @@ func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
 	if s.Phase.Terminal() {
 		return Next{Kind: Done}, nil
 	}
-	if s.CancelRequested && s.Stage != stageEnd {
+	// What is about to land, or has, is finished first: a commit that nobody
+	// knows of would be worse than one more.
+	if s.CancelRequested && s.Stage != stageEnd && s.Stage != stageLand && s.Stage != stageShow {
 		return e.cancel(ctx, s)
 	}
 	if !s.WaitUntil.IsZero() {
@@ -124,6 +131,9 @@ func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
 		}
 		s.WaitUntil = time.Time{}
 		s.Stage = s.Resume
+		if e.overdue(*s) {
+			return e.finish(s, run.EndDeadline, "")
+		}
 	}
 	switch s.Stage {
 	case stageOpen:
@@ -138,6 +148,8 @@ func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
 		return e.watch(ctx, s)
 	case stageJudge:
 		return e.judge(ctx, s)
+	case stagePlanned:
+		return e.planned(ctx, s)
 	case stagePropose:
 		return e.propose(ctx, s)
 	case stageGate, stageFinalGates:
@@ -168,28 +180,91 @@ func (e *Engine) open(ctx context.Context, s *State) (Next, error) {
 	s.Head, s.HeadTree, s.Templates = opened.Head, opened.HeadTree, opened.Templates
 	s.apply(opened.Settings)
 	if !s.NoDetect && len(s.Gates) == 0 {
-		s.DetectedGates = gate.Detect(e.Workspace.Root)
+		if s.DetectedGates, err = e.detect(); err != nil {
+			return Next{}, err
+		}
 	}
-	doc, err := e.findProgress(ctx, s)
+	onBranch, doc, err := e.findProgress(ctx, s)
 	if err != nil {
 		return Next{}, err
 	}
-	if len(s.Plan.Tasks) > 0 {
-		if _, total := progress.Counts(doc.Tasks()); total == 0 {
-			if err := doc.SetTasks(s.Plan.Tasks); err != nil {
-				return Next{}, fmt.Errorf("write the plan's tasks: %w", err)
-			}
-		}
+	if s.Progress != "" && onBranch == s.LandedProgress {
+		// The tree is laid out again, and nobody else wrote this file
+		// meanwhile: what we know beyond it stays.
+		s.Stage = stageBegin
+		return Next{}, nil
+	}
+	if doc, err = follow(doc, s); err != nil {
+		return Next{}, err
 	}
 	doc.AssignIDs()
-	s.Progress = s.text(doc)
+	s.Progress, s.LandedProgress = s.text(doc), onBranch
 	s.Stage = stageBegin
 	return Next{}, nil
 }
 
+// follow makes the document hold the tasks of the plan as it is now. Where the
+// plan was changed since the file was begun, its new tasks are added and what
+// was done stays done; a plan in prose whose tasks are all done begins anew.
+func follow(doc *progress.Doc, s *State) (*progress.Doc, error) {
+	binding := progress.Binding{Key: s.Subject.Key, PlanSHA256: s.Plan.SHA256}
+	old, _ := doc.Binding()
+	tasks := doc.Tasks()
+	done, total := progress.Counts(tasks)
+	changed := old.PlanSHA256 != binding.PlanSHA256
+	if changed && len(s.Plan.Tasks) == 0 && total > 0 && done == total {
+		return progress.New(s.Subject.Name, binding), nil
+	}
+	if total > 0 && !changed {
+		return doc, nil
+	}
+	known := map[string]bool{}
+	for _, t := range tasks {
+		known[t.Title] = true
+	}
+	added := false
+	for _, t := range s.Plan.Tasks {
+		if !known[t.Title] {
+			if total > 0 {
+				t.ID = "" // the file's own ids come first
+			}
+			tasks, added = append(tasks, t), true
+		}
+	}
+	if added {
+		if err := doc.SetTasks(tasks); err != nil {
+			return nil, fmt.Errorf("write the plan's tasks: %w", err)
+		}
+		if err := doc.SetStatus(progress.StatusInProgress); err != nil {
+			return nil, fmt.Errorf("set the status: %w", err)
+		}
+	}
+	if changed {
+		if err := doc.Rebind(binding); err != nil {
+			return nil, fmt.Errorf("bind the progress file to the plan: %w", err)
+		}
+	}
+	return doc, nil
+}
+
+// detect finds the checks that the work tree brings along.
+func (e *Engine) detect() ([]gate.Gate, error) {
+	var failed error
+	gates := gate.Detect(func(name string) ([]byte, bool) {
+		src, ok, err := e.Workspace.Root(name)
+		failed = errors.Join(failed, err)
+		return src, ok
+	})
+	if failed != nil {
+		return nil, fmt.Errorf("look for checks: %w", failed)
+	}
+	return gates, nil
+}
+
 // findProgress reads the progress file that is bound to this subject. A file
 // bound to another subject is not ours: it stays, and ours gets another path.
-func (e *Engine) findProgress(ctx context.Context, s *State) (*progress.Doc, error) {
+// onBranch is the file as it stands, "" where a new one is begun.
+func (e *Engine) findProgress(ctx context.Context, s *State) (onBranch string, _ *progress.Doc, _ error) {
 	for n := 1; ; n++ {
 		dir := ".ralph/" + s.Subject.Slug
 		if n > 1 {
@@ -198,19 +273,19 @@ func (e *Engine) findProgress(ctx context.Context, s *State) (*progress.Doc, err
 		s.ProgressPath = dir + "/progress.md"
 		doc, err := e.Workspace.ReadProgress(ctx, s.ProgressPath)
 		if errors.Is(err, fs.ErrNotExist) {
-			return progress.New(s.Subject.Name, progress.Binding{Key: s.Subject.Key, PlanSHA256: s.Plan.SHA256}), nil
+			return "", progress.New(s.Subject.Name, progress.Binding{Key: s.Subject.Key, PlanSHA256: s.Plan.SHA256}), nil
 		}
 		if err != nil {
 			if n < 10 {
 				continue // something unreadable stands there; leave it alone
 			}
-			return nil, fmt.Errorf("read %s: %w", s.ProgressPath, err)
+			return "", nil, fmt.Errorf("read %s: %w", s.ProgressPath, err)
 		}
 		if b, ok := doc.Binding(); ok && b.Key == s.Subject.Key {
-			return doc, nil
+			return string(doc.Bytes()), doc, nil
 		}
 		if n >= 10 {
-			return nil, &run.UserError{
+			return "", nil, &run.UserError{
 				Message: fmt.Sprintf("%s and nine like it belong to other plans", ".ralph/"+s.Subject.Slug+"/progress.md"),
 				Hint:    "remove those that are finished",
 			}
@@ -395,16 +470,24 @@ func (e *Engine) gates(s State) []gate.Gate {
 // watch looks at the agent; when it has ended, the outcome decides.
 func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 	status, err := e.Runner.ObserveAgent(ctx, s.Process.Handle)
-	if errors.Is(err, ErrGone) {
-		// Nothing is left to judge; the iteration is repeated from the branch.
+	switch {
+	case errors.Is(err, ErrGone) && e.overdue(*s):
+		return e.finish(s, run.EndDeadline, "")
+	case errors.Is(err, ErrGone):
+		// Nothing is left to judge; the iteration is repeated.
 		return e.prepareAgent(s, s.TaskID)
-	}
-	if err != nil {
+	case errors.Is(err, ErrLost):
+		if s.Lost++; s.Lost <= maxLost && !e.overdue(*s) {
+			return e.prepareAgent(s, s.TaskID)
+		}
+		return e.broken(ctx, s, AgentStatus{Detail: "its process was lost: something ended it from outside, or it ended its own parent"})
+	case err != nil:
 		return Next{}, fmt.Errorf("observe agent: %w", err)
 	}
 	if status.Running {
 		return Next{Kind: Wait, Handle: s.Process.Handle}, nil
 	}
+	s.Lost = 0
 	s.Usage = s.Usage.Add(status.Usage)
 	if status.Model != "" {
 		s.SeenModel = status.Model
@@ -455,6 +538,13 @@ func (e *Engine) wait(ctx context.Context, s *State, status AgentStatus) (Next, 
 	if !until.After(e.Now()) {
 		until = e.Now().Add(min(firstWait<<min(s.Waits, 10), lastWait))
 	}
+	until = earlier(until, e.Now().Add(maxWait))
+	if s.Limits.RunTimeout > 0 {
+		until = earlier(until, s.StartedAt.Add(s.Limits.RunTimeout))
+	}
+	if s.Limits.BudgetUSD > 0 && s.Usage.CostUSD >= s.Limits.BudgetUSD {
+		return e.finish(s, run.EndBudgetExhausted, fmt.Sprintf("$%.2f of $%.2f are spent", s.Usage.CostUSD, s.Limits.BudgetUSD))
+	}
 	s.Waits++
 	task := s.TaskID
 	if _, err := e.prepareAgent(s, task); err != nil {
@@ -463,6 +553,13 @@ func (e *Engine) wait(ctx context.Context, s *State, status AgentStatus) (Next, 
 	s.Resume, s.WaitUntil = s.Stage, until
 	e.emit(run.Event{Kind: run.EventWaiting, TaskID: task, Text: "the provider asks to come back at " + until.UTC().Format("15:04:05 MST")}, s)
 	return Next{Kind: Sleep, Until: until}, nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // broken answers a crash or a refusal by the provider: try again, but three in
@@ -488,10 +585,14 @@ func (e *Engine) forget(ctx context.Context, s *State) error {
 	if s.Process == nil {
 		return nil
 	}
+	var err error
 	if s.Process.Handle != "" {
-		if err := e.Runner.Remove(ctx, s.Process.Handle); err != nil {
-			return fmt.Errorf("remove %s: %w", s.Process.Name, err)
-		}
+		err = e.Runner.Remove(ctx, s.Process.Handle)
+	} else { // it may have been started all the same
+		err = e.Runner.Abandon(ctx, s.Process.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", s.Process.Name, err)
 	}
 	s.Process = nil
 	return nil
@@ -588,6 +689,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 		s.Head = landed.OID
 	}
 	s.Progress = s.Proposal.Progress
+	s.LandedProgress = s.Progress
 	s.HintDone = s.Proposal.Done
 	s.Failure = ""
 	if n := len(s.History); n > 0 && !l.Planned {
@@ -649,10 +751,15 @@ func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
 	if s.HintDone {
 		reason = run.EndRalphDone
 	}
+	if s.KeepProgress {
+		if err := e.markDone(ctx, s); err != nil {
+			return Next{}, err
+		}
+	}
 	if s.KeepProgress || s.NoCommit || s.Head == s.Base {
 		return e.finish(s, reason, "")
 	}
-	tree, err := e.Workspace.Without(ctx, s.HeadTree, path.Dir(s.ProgressPath))
+	tree, err := e.Workspace.Without(ctx, s.HeadTree, s.ProgressPath)
 	if err != nil {
 		return Next{}, fmt.Errorf("take out %s: %w", s.ProgressPath, err)
 	}
@@ -669,6 +776,23 @@ func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
 	}
 	s.Closing, s.Head, s.HeadTree = &landed, landed.OID, landed.Tree
 	return e.finish(s, reason, "")
+}
+
+// markDone sets the status of a file that stays, where that waited for the final
+// checks.
+func (e *Engine) markDone(ctx context.Context, s *State) error {
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return fmt.Errorf("read the accepted progress: %w", err)
+	}
+	if doc.MarkedDone() || len(s.Commits) == 0 {
+		return nil
+	}
+	if err := doc.SetStatus(progress.StatusDone); err != nil {
+		return fmt.Errorf("set the status: %w", err)
+	}
+	s.Progress = s.text(doc)
+	return e.record(ctx, s)
 }
 
 // end records what is worth remembering, tells people, and closes the run.

@@ -35,7 +35,7 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 		after, unreadable = nil, err
 	}
 	if s.Proposal.Plan {
-		return e.judgePlan(ctx, s, before, after)
+		return e.judgePlan(s, before, after)
 	}
 	verdict := progress.Judge(before, after, s.TaskID)
 	s.Violations = nil
@@ -150,30 +150,44 @@ func (e *Engine) appendLog(s *State, doc *progress.Doc, completed, note string) 
 	return nil
 }
 
-// judgePlan takes the tasks the planner wrote, and nothing else it did.
-func (e *Engine) judgePlan(ctx context.Context, s *State, before, after *progress.Doc) (Next, error) {
+// judgePlan reads the tasks the planner wrote; see judge.
+func (e *Engine) judgePlan(s *State, before, after *progress.Doc) (Next, error) {
 	verdict := progress.JudgePlan(before, after)
-	if err := e.Workspace.Reset(ctx, s.HeadTree); err != nil {
-		return Next{}, fmt.Errorf("reset the work tree: %w", err)
-	}
 	s.Violations = nil
 	for _, v := range verdict.Violations {
 		s.Violations = append(s.Violations, v.Text)
 	}
-	if _, total := progress.Counts(verdict.Accepted.Tasks()); total == 0 {
+	if _, total := progress.Counts(verdict.Accepted.Tasks()); total > 0 {
+		s.Failure, s.Violations = "", nil
+		s.Progress = s.text(verdict.Accepted)
+	} else if s.Failure == "" {
+		s.Failure = "The last call wrote no task into the Tasks section of the progress file."
+	}
+	s.Stage = stagePlanned
+	return Next{}, nil
+}
+
+// planned takes the plan, and nothing else that the planner did.
+func (e *Engine) planned(ctx context.Context, s *State) (Next, error) {
+	if err := e.Workspace.Reset(ctx, s.HeadTree); err != nil {
+		return Next{}, fmt.Errorf("reset the work tree: %w", err)
+	}
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	done, total := progress.Counts(doc.Tasks())
+	if total == 0 {
 		s.Attempts[planKey]++
-		if s.Failure == "" {
-			s.Failure = "The last call wrote no task into the Tasks section of the progress file."
-		}
 		e.emit(run.Event{Kind: run.EventAttemptFailed, Text: s.Failure}, s)
 		if s.Attempts[planKey] >= maxPlanAttempts {
 			return e.finish(s, run.EndFailed, "the planner wrote no tasks: "+s.Failure)
 		}
+		if e.overdue(*s) {
+			return e.finish(s, run.EndDeadline, "")
+		}
 		return e.prepareAgent(s, "")
 	}
-	s.Failure, s.Violations = "", nil
-	s.Progress = s.text(verdict.Accepted)
-	done, total := progress.Counts(verdict.Accepted.Tasks())
 	e.emit(run.Event{Kind: run.EventPlanned, Done: done, Total: total}, s)
 	if s.Mode == run.ModePlan {
 		s.Proposal = &Proposal{Progress: s.Progress, Plan: true}

@@ -51,7 +51,9 @@ type world struct {
 	stopped []string
 	screen  func([]loop.Change) []loop.Refusal
 	landErr []error
-	events  []run.Event
+	// observeErr is what every look at an agent comes to.
+	observeErr error
+	events     []run.Event
 }
 
 func newWorld(t *testing.T) *world {
@@ -121,9 +123,9 @@ func (w *world) WriteProgress(_ context.Context, path string, d *progress.Doc) e
 	return nil
 }
 
-func (w *world) Root(name string) ([]byte, bool) {
+func (w *world) Root(name string) ([]byte, bool, error) {
 	src, ok := w.work[name]
-	return []byte(src), ok
+	return []byte(src), ok, nil
 }
 
 func (w *world) Snapshot(context.Context) (string, []loop.Refusal, error) {
@@ -154,7 +156,7 @@ func (w *world) Changes(_ context.Context, from, to string) ([]loop.Change, erro
 
 func (w *world) Without(_ context.Context, tree, dir string) (string, error) {
 	f := maps.Clone(w.trees[tree])
-	maps.DeleteFunc(f, func(path, _ string) bool { return strings.HasPrefix(path, dir+"/") })
+	maps.DeleteFunc(f, func(path, _ string) bool { return path == dir || strings.HasPrefix(path, dir+"/") })
 	return w.store(f), nil
 }
 
@@ -176,6 +178,10 @@ func (w *world) StartAgent(_ context.Context, s loop.State, a loop.AgentStart) (
 func (w *world) ObserveAgent(_ context.Context, h loop.Handle) (loop.AgentStatus, error) {
 	if w.removed[string(h)] {
 		return loop.AgentStatus{}, loop.ErrGone
+	}
+	if w.observeErr != nil {
+		w.now = w.now.Add(time.Minute)
+		return loop.AgentStatus{}, w.observeErr
 	}
 	return w.agents[string(h)], nil
 }
@@ -201,6 +207,13 @@ func (w *world) ObserveGate(_ context.Context, h loop.Handle, _ loop.GateStart) 
 
 func (w *world) Stop(_ context.Context, h loop.Handle, _ string) error {
 	w.stopped = append(w.stopped, string(h))
+	return nil
+}
+
+func (w *world) Abandon(_ context.Context, name string) error {
+	if _, ok := w.agents[name]; ok {
+		w.stopped = append(w.stopped, name)
+	}
 	return nil
 }
 

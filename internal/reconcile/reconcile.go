@@ -317,7 +317,7 @@ func (r *Reconciler) driver(row store.Run) (*driver, error) {
 	dir := filepath.Join(r.cfg.DataDir, "runs", string(row.ID))
 	hostCfg := host.Config{
 		Dir: dir, Pool: filepath.Join(r.cfg.DataDir, "trees", shortName(row.RepoNode)), Source: source, Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Image: r.cfg.Image,
-		OnOwnerDeath: sandbox.KeepWithoutOwner, Resources: r.cfg.Resources, Credentials: r.cfg.Credentials, Limits: r.cfg.Limits, Emit: r.cfg.Watch,
+		OnOwnerDeath: sandbox.KeepWithoutOwner, Gates: r.cfg.Gates, Resources: r.cfg.Resources, Credentials: r.cfg.Credentials, Limits: r.cfg.Limits, Emit: r.cfg.Watch,
 	}
 	if r.cfg.Models != nil {
 		token := r.cfg.Models.Token(row.ID)

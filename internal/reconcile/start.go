@@ -96,7 +96,7 @@ func (r *Reconciler) start(ctx context.Context, guid string, in handlers.StartIn
 			Key: "issue:" + in.IssueNode, Slug: fmt.Sprint(in.Issue), Name: issuePlan.Title, PlanFile: fmt.Sprintf("issue #%d", in.Issue),
 			RequestedBy: in.SenderLogin, RequestedByID: in.SenderID,
 		},
-		Plan: issuePlan, Limits: r.cfg.Limits(run.Limits{}), Gates: r.cfg.Gates, Agent: r.cfg.AgentName, Model: r.cfg.Model,
+		Plan: issuePlan, Limits: r.cfg.Limits(run.Limits{}), Agent: r.cfg.AgentName, Model: r.cfg.Model,
 	}, now)
 	state, err := loop.Encode(s)
 	if err != nil {
