@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/org/ralph-action/internal/queue"
@@ -55,13 +56,13 @@ func open(t *testing.T, path string) *store.Store {
 }
 
 // child works one delivery and one run, with a lease that lasts for long, and
-// never ends.
+// never ends; it has no worker left for anything else.
 func child(ctx context.Context, path string) error {
 	st, err := store.Open(ctx, path)
 	if err != nil {
 		return err
 	}
-	q, err := queue.Open(ctx, st, queue.Options{})
+	q, err := queue.Open(ctx, st, queue.Options{Workers: 2})
 	if err != nil {
 		return err
 	}
@@ -140,6 +141,35 @@ func startChild(t *testing.T, path string) (kill func()) {
 	return kill
 }
 
+// jobs are the states of the first n jobs and how often each was begun.
+func jobs(t *testing.T, st *store.Store, n int) []string {
+	t.Helper()
+	rows, err := st.DB().QueryContext(t.Context(), "SELECT id || ' ' || state || ' ' || attempt FROM river_job ORDER BY id LIMIT ?", n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := rows.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	var got []string
+	for rows.Next() {
+		var job string
+		if err := rows.Scan(&job); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, job)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != n {
+		t.Fatalf("%d jobs, want %d: %v", len(got), n, got)
+	}
+	return got
+}
+
 // What a killed process was doing is done by another one within seconds: its
 // jobs, and the lease it held for another hour.
 func TestKilledProcess(t *testing.T) {
@@ -170,12 +200,17 @@ func TestKilledProcess(t *testing.T) {
 			kill := startChild(t, path)
 
 			worked := make(chan error, 100)
+			later := make(chan error, 100)
 			begin := func() {
 				t.Helper()
 				err := q.Start(context.WithoutCancel(ctx), queue.Handlers{
 					Delivery: func(ctx context.Context, guid string) error {
 						err := st.InTx(ctx, func(tx *sql.Tx) error { return st.MarkDelivery(ctx, tx, guid, "done", time.Now()) })
-						worked <- err
+						if guid == "g-2" {
+							later <- err
+						} else {
+							worked <- err
+						}
 						return err
 					},
 					Advance: func(ctx context.Context, id run.ID) (time.Duration, error) {
@@ -200,11 +235,28 @@ func TestKilledProcess(t *testing.T) {
 				})
 			}
 			if survivor {
+				// A process that is alive keeps what it has: when the other one
+				// has looked for dead processes, which it does before it works
+				// anything, and has worked what came later, the jobs are as
+				// they were.
+				before := jobs(t, st, 2)
 				begin()
-				select { // a process that is alive keeps what it has
-				case <-worked:
-					t.Error("took over from a living process")
-				case <-time.After(1500 * time.Millisecond):
+				if err := st.InTx(ctx, func(tx *sql.Tx) error {
+					_, err := st.InsertDelivery(ctx, tx, store.Delivery{GUID: "g-2", ReceivedAt: time.Now()})
+					return errors.Join(err, q.EnqueueDelivery(ctx, tx, "g-2"))
+				}); err != nil {
+					t.Fatal(err)
+				}
+				select {
+				case err := <-later:
+					if err != nil {
+						t.Error(err)
+					}
+				case <-time.After(20 * time.Second):
+					t.Fatal("the other process works nothing")
+				}
+				if diff := cmp.Diff(before, jobs(t, st, 2)); diff != "" || len(worked) > 0 {
+					t.Errorf("took over from a living process: %s", diff)
 				}
 				kill()
 			} else {
