@@ -18,7 +18,7 @@ func TestBaseBranch(t *testing.T) {
 		{"no file", map[string]string{"README": "x\n"}, ""},
 		{"no such key", map[string]string{file: "model: m\n"}, ""},
 		{"named", map[string]string{file: "base: release/1.x\n"}, "release/1.x"},
-		{"a problem elsewhere", map[string]string{file: "base: develop\nmodle: m\n"}, ""},
+		{"a problem elsewhere", map[string]string{file: "base: develop\ncolour: red\n"}, ""},
 		{"not a branch", map[string]string{file: "base: --force\n"}, ""},
 		{"too large", map[string]string{file: "base: develop\n#" + strings.Repeat("x", 32<<10) + "\n"}, ""},
 	}
