@@ -118,6 +118,9 @@ var (
 	// ErrNameTaken: the name is in use by something that is not this start
 	// (a foreign container, or the same name with another RunDir).
 	ErrNameTaken = errors.New("sandbox: name is taken")
+	// ErrUnavailable: what runs the commands does not answer. It may be back in
+	// a moment: nothing is known of the command, and the call may be repeated.
+	ErrUnavailable = errors.New("sandbox: the engine does not answer")
 )
 
 // Workspace is a work tree that commands can be started on.

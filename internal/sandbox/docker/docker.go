@@ -189,9 +189,23 @@ func noImage(image string, err error) error {
 	}
 }
 
-// userError explains an engine that is away; other errors pass.
+// away says whether the error is that the engine does not answer.
+func away(err error) bool {
+	return client.IsErrConnectionFailed(err) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// unavailable marks an engine that is away; other errors pass. It may only be
+// restarting, so that this is nothing for a person yet.
+func unavailable(err error) error {
+	if away(err) {
+		return fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
+	}
+	return err
+}
+
+// userError explains an engine that is away at start-up; other errors pass.
 func (s *Sandbox) userError(err error) error {
-	if client.IsErrConnectionFailed(err) || errors.Is(err, context.DeadlineExceeded) {
+	if away(err) {
 		return &run.UserError{
 			Message: "no Docker engine answers at " + s.engine.DaemonHost(),
 			Hint:    "start it, or use --sandbox local", Err: err,
@@ -251,7 +265,7 @@ func (s *Sandbox) Collect(_ context.Context, w sandbox.Workspace) (string, error
 func (s *Sandbox) Start(ctx context.Context, name string, spec sandbox.Spec) (sandbox.Handle, error) {
 	h, err := s.start(ctx, name, spec)
 	if err != nil {
-		return sandbox.Handle{}, fmt.Errorf("start %s: %w", name, s.userError(err))
+		return sandbox.Handle{}, fmt.Errorf("start %s: %w", name, unavailable(err))
 	}
 	return h, nil
 }
@@ -529,7 +543,7 @@ func (s *Sandbox) release(d rundir.Dir) {
 func (s *Sandbox) Inspect(ctx context.Context, h sandbox.Handle) (sandbox.Status, error) {
 	st, err := s.inspect(ctx, h)
 	if err != nil {
-		return sandbox.Status{}, fmt.Errorf("inspect %s: %w", h.Name, s.userError(err))
+		return sandbox.Status{}, fmt.Errorf("inspect %s: %w", h.Name, unavailable(err))
 	}
 	return st, nil
 }
@@ -624,7 +638,7 @@ func (s *Sandbox) Wait(ctx context.Context, h sandbox.Handle) (sandbox.Status, e
 			err = s.awaitContainer(ctx, ref(h))
 		}
 		if err != nil {
-			return sandbox.Status{}, fmt.Errorf("wait for %s: %w", h.Name, s.userError(err))
+			return sandbox.Status{}, fmt.Errorf("wait for %s: %w", h.Name, unavailable(err))
 		}
 	}
 }
@@ -661,7 +675,7 @@ func (s *Sandbox) Logs(_ context.Context, h sandbox.Handle, offset int64) (io.Re
 // Stop implements sandbox.Sandbox.
 func (s *Sandbox) Stop(ctx context.Context, h sandbox.Handle, reason string) error {
 	if err := s.stop(ctx, h, reason); err != nil {
-		return fmt.Errorf("stop %s: %w", h.Name, s.userError(err))
+		return fmt.Errorf("stop %s: %w", h.Name, unavailable(err))
 	}
 	return nil
 }
@@ -685,7 +699,7 @@ func (s *Sandbox) stop(ctx context.Context, h sandbox.Handle, reason string) err
 // Remove implements sandbox.Sandbox.
 func (s *Sandbox) Remove(ctx context.Context, h sandbox.Handle) error {
 	if err := s.remove(ctx, h); err != nil {
-		return fmt.Errorf("remove %s: %w", h.Name, s.userError(err))
+		return fmt.Errorf("remove %s: %w", h.Name, unavailable(err))
 	}
 	return nil
 }
