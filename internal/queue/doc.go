@@ -17,11 +17,12 @@
 //   - The queue holds no state that matters. Every job can be derived from the
 //     store, and is, at start and every half minute: losing all rows of the
 //     queue costs a delay.
-//   - Jobs are short. A tick that runs longer than a minute has its context
-//     cancelled; a job whose process died is taken over within seconds (see
-//     presence), and after two minutes in any case. A job is therefore worked
-//     at least once, and never counted on to be worked only once: runs are
-//     fenced by their lease, deliveries by the transaction that marks them.
+//   - Jobs end. A delivery that takes longer than a minute, and a tick that
+//     takes longer than a quarter of an hour, has its context cancelled; a job
+//     whose process died is taken over within seconds (see presence), and some
+//     time after its limit in any case. A job is therefore worked at least once,
+//     and never counted on to be worked only once: runs are fenced by their
+//     lease, deliveries by the transaction that marks them.
 //   - A job that fails is logged and tried again, ever less often but at least
 //     once a minute, until it succeeds. Nothing is given up.
 //   - Nothing of River, which does the work, shows in the exported API; and no

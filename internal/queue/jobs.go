@@ -94,8 +94,24 @@ func (q *Queue) Wake(ctx context.Context, tx *sql.Tx, id run.ID) error {
 
 func (q *Queue) workDelivery(ctx context.Context, job *river.Job[deliveryArgs]) error {
 	ctx = zerolog.Ctx(ctx).With().Str(keyDelivery, job.Args.GUID).Logger().WithContext(ctx)
-	return q.handlers.Delivery(ctx, job.Args.GUID)
+	err := q.handlers.Delivery(ctx, job.Args.GUID)
+	if errors.Is(err, ErrBusy) {
+		return river.JobSnooze(deliverySnooze)
+	}
+	return err
 }
+
+// ticker works a job that ticks a run: some step of it may take long.
+type ticker[T river.JobArgs] struct {
+	river.WorkerDefaults[T]
+	work func(context.Context, *river.Job[T]) error
+}
+
+// Work implements river.Worker.
+func (w *ticker[T]) Work(ctx context.Context, job *river.Job[T]) error { return w.work(ctx, job) }
+
+// Timeout implements river.Worker.
+func (*ticker[T]) Timeout(*river.Job[T]) time.Duration { return tickTimeout }
 
 func (q *Queue) workAdvance(ctx context.Context, job *river.Job[advanceArgs]) error {
 	snooze, err := q.advance(ctx, job.Args.Run)

@@ -21,9 +21,11 @@ import (
 	"github.com/org/ralph-action/internal/store"
 )
 
-// ErrBusy is what Handlers.Advance returns when someone else holds the run's
-// lease: the tick is tried again in a moment, and it is no failure.
-var ErrBusy = errors.New("queue: run is being advanced elsewhere")
+// ErrBusy is what a handler returns when it has to wait for someone else: for
+// Handlers.Advance the holder of the run's lease, for Handlers.Delivery an
+// earlier run that is ending. The job is tried again in a moment, and it is no
+// failure.
+var ErrBusy = errors.New("queue: someone else is at work on it")
 
 const (
 	// maxSnooze caps what a tick may sleep. A signal wakes the run at once, so
@@ -33,11 +35,16 @@ const (
 	// busySnooze is the wait for a lease that is taken.
 	busySnooze = 20 * time.Millisecond
 
-	// jobTimeout ends the context of a job.
-	jobTimeout = time.Minute
+	// deliverySnooze is the wait of a delivery for a run that is ending.
+	deliverySnooze = 250 * time.Millisecond
+
+	// jobTimeout ends the context of a job, tickTimeout that of one that ticks
+	// a run: laying out or storing a large tree takes minutes.
+	jobTimeout  = time.Minute
+	tickTimeout = 15 * time.Minute
 	// rescueAfter is when a job is taken from a process that neither ends it
-	// nor is known to be dead.
-	rescueAfter = 2 * time.Minute
+	// nor is known to be dead. It is longer than any job may take.
+	rescueAfter = tickTimeout + time.Minute
 	// stopTimeout is how long jobs may go on after a stop before their context
 	// is cancelled.
 	stopTimeout = 5 * time.Second
@@ -57,8 +64,8 @@ const (
 // Handlers do the work.
 type Handlers struct {
 	// Delivery works the delivery with this GUID and marks it in the store; one
-	// that is not marked comes back. It may be called again for the same GUID
-	// after a crash.
+	// that is not marked comes back, soon after ErrBusy. It may be called again
+	// for the same GUID after a crash.
 	Delivery func(ctx context.Context, guid string) error
 	// Advance ticks the run: as many transitions as it can make now, each of
 	// them persisted. It returns how long it wants to sleep before the next
@@ -128,8 +135,8 @@ func Open(ctx context.Context, st *store.Store, opts Options) (*Queue, error) {
 	workers := river.NewWorkers()
 	if err := errors.Join(
 		river.AddWorkerSafely(workers, river.WorkFunc(q.workDelivery)),
-		river.AddWorkerSafely(workers, river.WorkFunc(q.workAdvance)),
-		river.AddWorkerSafely(workers, river.WorkFunc(q.workWake)),
+		river.AddWorkerSafely(workers, &ticker[advanceArgs]{work: q.workAdvance}),
+		river.AddWorkerSafely(workers, &ticker[wakeArgs]{work: q.workWake}),
 	); err != nil {
 		return nil, fmt.Errorf("open queue: %w", err)
 	}

@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
 	"github.com/org/ralph-action/internal/queue"
@@ -274,5 +276,62 @@ func TestKilledProcess(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A tick may take minutes, a delivery may not; one that waits for someone else
+// comes back without complaint.
+func TestTimeForJobs(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	st := open(t, filepath.Join(t.TempDir(), "bot.db"))
+	var log bytes.Buffer
+	q, err := queue.Open(ctx, st, queue.Options{Log: zerolog.New(&log)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := func(ctx context.Context) time.Duration {
+		deadline, ok := ctx.Deadline()
+		if !ok {
+			return time.Hour
+		}
+		return time.Until(deadline)
+	}
+	ticks, deliveries := make(chan time.Duration, 10), make(chan time.Duration, 10)
+	calls := 0
+	if err := q.Start(context.WithoutCancel(ctx), queue.Handlers{
+		Delivery: func(ctx context.Context, guid string) error {
+			if calls++; calls == 1 { // one job, worked once at a time
+				return fmt.Errorf("an earlier run is ending: %w", queue.ErrBusy)
+			}
+			deliveries <- left(ctx)
+			return st.InTx(ctx, func(tx *sql.Tx) error { return st.MarkDelivery(ctx, tx, guid, "done", time.Now()) })
+		},
+		Advance: func(ctx context.Context, _ run.ID) (time.Duration, error) {
+			ticks <- left(ctx)
+			return 0, nil
+		},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.InTx(ctx, func(tx *sql.Tx) error {
+		_, err := st.InsertDelivery(ctx, tx, store.Delivery{GUID: "g-1", ReceivedAt: time.Now()})
+		return errors.Join(err, q.EnqueueDelivery(ctx, tx, "g-1"), q.EnqueueAdvance(ctx, tx, "r-1"), q.Wake(ctx, tx, "r-1"))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the polling job and the wake
+		if got := <-ticks; got < 14*time.Minute || got > 15*time.Minute {
+			t.Errorf("a tick has %v", got)
+		}
+	}
+	if got := <-deliveries; got > time.Minute {
+		t.Errorf("a delivery has %v", got)
+	}
+	if err := q.Stop(context.WithoutCancel(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	if log.Len() > 0 {
+		t.Errorf("logged: %s", log.String())
 	}
 }
