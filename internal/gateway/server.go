@@ -21,6 +21,28 @@ const (
 	maxSocketPath = 107
 )
 
+// ErrInUse: another process serves on the socket.
+var ErrInUse = errors.New("gateway: socket is in use by another process")
+
+// SocketDir is the directory to mount of a gateway that listens in dir.
+func SocketDir(dir string) string { return filepath.Join(dir, "gw") }
+
+// CheckDir says with a *run.UserError that dir is too long for a socket in it.
+func CheckDir(dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return fmt.Errorf("gateway directory: %w", err)
+	}
+	path := filepath.Join(SocketDir(dir), socketName)
+	if len(path) > maxSocketPath {
+		return &run.UserError{
+			Message: fmt.Sprintf("the path of the gateway's socket has %d bytes, and Linux allows %d: %s", len(path), maxSocketPath, path),
+			Hint:    "choose a shorter directory for run data",
+		}
+	}
+	return nil
+}
+
 // Server serves a gateway on a unix socket.
 type Server struct {
 	path string
@@ -37,20 +59,17 @@ type Server struct {
 // directory is mounted rather than the socket, so that a container sees the new
 // socket after a restart.
 //
-// A socket nobody listens on is replaced. One that is in use, a file in its
-// place, or a path of more than 107 bytes is an error.
+// A socket nobody listens on is replaced. One that is in use is ErrInUse; a file
+// in its place, or a path of more than 107 bytes, is an error too.
 func Listen(dir string, h http.Handler) (*Server, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("gateway directory: %w", err)
 	}
-	path := filepath.Join(dir, "gw", socketName)
-	if len(path) > maxSocketPath {
-		return nil, &run.UserError{
-			Message: fmt.Sprintf("the path of the gateway's socket has %d bytes, and Linux allows %d: %s", len(path), maxSocketPath, path),
-			Hint:    "choose a shorter directory for run data",
-		}
+	if err := CheckDir(dir); err != nil {
+		return nil, err
 	}
+	path := filepath.Join(SocketDir(dir), socketName)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("gateway directory: %w", err)
 	}
@@ -96,7 +115,7 @@ func removeStale(path string) error {
 		return fmt.Errorf("gateway socket: %s is not a socket", path)
 	}
 	if c, err := (&net.Dialer{Timeout: time.Second}).DialContext(context.Background(), "unix", path); err == nil {
-		return errors.Join(fmt.Errorf("gateway socket: %s is in use by another process", path), c.Close())
+		return errors.Join(fmt.Errorf("%w: %s", ErrInUse, path), c.Close())
 	}
 	if err := os.Remove(path); err != nil {
 		return fmt.Errorf("remove stale gateway socket: %w", err)

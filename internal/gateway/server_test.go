@@ -80,7 +80,7 @@ func TestListen(t *testing.T) {
 	if got, err := get(t, over(t, s.Path())); err != nil || got != "one" {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, err := Listen(dir, says("two")); err == nil || !strings.Contains(err.Error(), "in use") {
+	if _, err := Listen(dir, says("two")); !errors.Is(err, ErrInUse) {
 		t.Errorf("a second server on the same socket: %v", err)
 	}
 	if got, err := get(t, over(t, s.Path())); err != nil || got != "one" {
