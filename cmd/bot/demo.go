@@ -70,7 +70,7 @@ func (c *demoCmd) Run(ctx bound, io stdio) error {
 	if err := d.show(io.out, s, c.JSON); err != nil {
 		return err
 	}
-	if c.Keep {
+	if c.Keep && s.PullRequest != nil && ctx.Err() == nil {
 		fmt.Fprintf(io.err, "\nThe pages are up at %s until you press Ctrl-C.\n", s.PullRequest.URL)
 		<-ctx.Done()
 		return nil
@@ -206,9 +206,27 @@ func (d *demo) play(ctx context.Context) (loop.State, error) {
 		d.served <- err
 		return loop.State{}, fmt.Errorf("the App stopped: %w", err)
 	case <-ctx.Done():
-		return loop.State{}, fmt.Errorf("the demonstration was %w", context.Cause(ctx))
+		if err := d.cancel(context.WithoutCancel(ctx)); err != nil {
+			return loop.State{}, err
+		}
 	}
-	return d.final(ctx)
+	return d.final(context.WithoutCancel(ctx))
+}
+
+// cancel stops the run as taking the label off would, and waits for its end, so
+// that nothing is left running.
+func (d *demo) cancel(ctx context.Context) error {
+	if err := d.sim.RemoveLabel(demoPerson, demoRepo, d.issue.Number, demoPerson, "ralph"); err != nil {
+		return err
+	}
+	patience := time.NewTimer(20 * time.Second)
+	defer patience.Stop()
+	select {
+	case <-d.ended:
+		return nil
+	case <-patience.C:
+		return errors.New("the run did not stop in time")
+	}
 }
 
 // final is the state as it was saved at the end, a moment after it was told.
@@ -240,6 +258,9 @@ func (d *demo) show(w io.Writer, s loop.State, asJSON bool) error {
 	calls := d.app.github.Calls()
 	r.Issue = &issueResult{Number: d.issue.Number, URL: d.issue.URL}
 	r.APICalls = &callsResult{REST: calls.REST, GraphQL: calls.GraphQL, ByPurpose: calls.ByPurpose}
+	if s.PullRequest == nil && s.End == run.EndCancelled {
+		return r.writeIf(asJSON, w)
+	}
 	if s.PullRequest == nil {
 		return errors.Join(errors.New("the run ended without a pull request"), r.writeIf(asJSON, w))
 	}

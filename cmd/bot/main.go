@@ -105,6 +105,14 @@ func report(w io.Writer, err error) int {
 	return run.ExitFailed
 }
 
+// signalCode is the exit code of a process that a signal ended.
+func signalCode(s os.Signal) int {
+	if s == syscall.SIGTERM {
+		return run.ExitTerminated
+	}
+	return run.ExitInterrupted
+}
+
 // signalContext ends on the first SIGINT or SIGTERM, with the signal as its
 // cause; a second one ends the process at once.
 func signalContext() (context.Context, func()) {
@@ -120,8 +128,8 @@ func signalContext() (context.Context, func()) {
 			return
 		}
 		select {
-		case <-signals:
-			os.Exit(run.ExitInterrupted)
+		case s := <-signals:
+			os.Exit(signalCode(s))
 		case <-done:
 		}
 	}()

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/url"
 	"os"
-	"syscall"
 	"time"
 
 	"github.com/org/ralph-action/internal/agent"
@@ -40,6 +39,7 @@ type runCmd struct {
 	Once       bool     `help:"Stop after one iteration."`
 	NoCommit   bool     `name:"no-commit" help:"Leave the work in the checkout without committing. DO_NOT_COMMIT on a line of its own in the plan does the same."`
 	AllowDirty bool     `name:"allow-dirty" help:"Begin although tracked files have uncommitted changes; they are not part of the work."`
+	Restart    bool     `help:"Give up a run of this plan that was cut off, and begin anew from the branch."`
 	JSON       bool     `name:"json" help:"Print one JSON document on stdout at the end."`
 
 	sandboxFlags
@@ -90,7 +90,7 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	opts := inline.Options{
 		PlanFile: c.Plan, Dir: dir, Mode: run.Mode(c.Mode), DataDir: data, Git: git, Sandbox: box, Backend: backend,
 		Image: c.Image, Model: c.Model, Limits: c.limits(), Once: c.Once, NoCommit: c.NoCommit, AllowDirty: c.AllowDirty,
-		NoDetect: c.NoGates, Gateway: models, Now: time.Now, Emit: screen.handle, OnSave: io.onSave,
+		NoDetect: c.NoGates, Restart: c.Restart, Gateway: models, Now: time.Now, Emit: screen.handle, OnSave: io.onSave,
 	}
 	for _, command := range c.Gate {
 		opts.Gates = append(opts.Gates, gate.Gate{Command: command})
@@ -124,10 +124,7 @@ func (c *runCmd) tell(ctx context.Context, io stdio, s loop.State) error {
 func exitOf(ctx context.Context, end run.EndReason) error {
 	code := end.ExitCode()
 	if in, ok := errors.AsType[interrupted](context.Cause(ctx)); ok && end == run.EndCancelled {
-		code = run.ExitInterrupted
-		if in.signal == syscall.SIGTERM {
-			code = run.ExitTerminated
-		}
+		code = signalCode(in.signal)
 	}
 	if code == run.ExitComplete {
 		return nil

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/org/ralph-action/internal/ghsim/ghsimtest"
 )
 
 // TestScripts runs the program through the door its users use: testdata/script
@@ -26,12 +28,13 @@ import (
 //	exits CODE PROGRAM ARG…            runs it and compares the exit code;
 //	                                   its output is in $WORK/stdout and stderr
 //	signal NAME CODE TEXT PROGRAM ARG… the same, with a signal sent once TEXT
-//	                                   stands on stderr
+//	                                   stands in what it says
 //	killed PROGRAM ARG…                kills it before and after its first save,
 //	                                   its second in the next life, and so on,
 //	                                   until it ends by itself, with 0
 //	json FILE PATH VALUE               compares a value in a JSON document
 //	repo                               makes $WORK/repo from $WORK/files
+//	static                             sets $BOT to the program as it is shipped
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -50,9 +53,19 @@ func TestScripts(t *testing.T) {
 			if err := os.Mkdir(home, 0o700); err != nil {
 				return err
 			}
+			if err := os.WriteFile(filepath.Join(env.WorkDir, "app.pem"), ghsimtest.Key(), 0o600); err != nil {
+				return err
+			}
 			return os.WriteFile(filepath.Join(home, ".gitconfig"), []byte("[user]\nname = Ada\nemail = ada@example.com\n[init]\ndefaultBranch = main\n"), 0o600)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"static": func(ts *testscript.TestScript, _ bool, _ []string) {
+				program, err := built()
+				ts.Check(err)
+				file := filepath.Join(ts.Getenv("WORK"), "static-bot")
+				ts.Check(os.WriteFile(file, program, 0o700)) //nolint:gosec // G306: it is a program
+				ts.Setenv("BOT", file)
+			},
 			"exits": cmdExits, "signal": cmdSignal, "killed": cmdKilled, "json": cmdJSON, "repo": cmdRepo,
 		},
 	})
@@ -66,8 +79,13 @@ func start(ts *testscript.TestScript, extra []string, args []string) (*exec.Cmd,
 	ctx, cancel := context.WithTimeout(context.Background(), scriptPatience)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "HOME", "XDG_CACHE_HOME", "RALPH_DATA_DIR", "GIT_CONFIG_NOSYSTEM", "GOCACHE", "TMPDIR", "WORK"} {
-		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+	for _, name := range []string{
+		"PATH", "HOME", "XDG_CACHE_HOME", "RALPH_DATA_DIR", "GIT_CONFIG_NOSYSTEM", "GOCACHE", "TMPDIR", "WORK",
+		"DOCKER_HOST", "RALPH_WEBHOOK_SECRET", "ANTHROPIC_API_KEY",
+	} {
+		if value := ts.Getenv(name); value != "" {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
 	}
 	cmd.Env = append(cmd.Env, extra...)
 	if path, err := lookIn(ts.Getenv("PATH"), args[0]); err == nil {
@@ -119,10 +137,11 @@ func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	cmd, out, errOut, cancel := start(ts, nil, args[3:])
 	defer cancel()
-	seen := errOut.await(args[2])
+	seen, seenOut := errOut.await(args[2]), out.await(args[2])
 	ts.Check(cmd.Start())
 	select {
 	case <-seen:
+	case <-seenOut:
 	case <-time.After(scriptPatience):
 		ts.Fatalf("%q did not come:\n%s", args[2], errOut.bytes())
 	}

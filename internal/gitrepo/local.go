@@ -177,6 +177,16 @@ func (r *Repo) Top() string { return r.top }
 // the mirror.
 func (r *Repo) GitDir() string { return r.gitDir }
 
+// CheckedOut says whether the branch is the one that is checked out. It reads
+// the file HEAD and starts no process.
+func (r *Repo) CheckedOut(branch string) (bool, error) {
+	head, err := os.ReadFile(filepath.Join(r.gitDir, "HEAD"))
+	if err != nil {
+		return false, fmt.Errorf("read HEAD: %w", err)
+	}
+	return strings.TrimSpace(string(head)) == "ref: "+branchRef(branch), nil
+}
+
 func (r *Repo) localDefaultBranch(ctx context.Context) (string, error) {
 	out, err := r.refs(ctx, call{args: []string{"symbolic-ref", "--quiet", "refs/remotes/origin/HEAD"}})
 	if err == nil {

@@ -115,6 +115,11 @@ func TestTreeWith(t *testing.T) {
 			if got := strings.Join(treePaths(t, r, tree), " "); got != tt.want {
 				t.Errorf("%s: %q, want %q", name, got, tt.want)
 			}
+			for dir := range strings.FieldsSeq(mustGit(t, r.Top(), "ls-tree", "-r", "-d", "--name-only", string(tree))) {
+				if !strings.Contains(" "+tt.want, " "+dir+"/") {
+					t.Errorf("%s: the directory %s is empty", name, dir)
+				}
+			}
 			// git itself builds the same tree from the same entries.
 			mustGit(t, r.Top(), "read-tree", string(tree))
 			if got := mustGit(t, r.Top(), "write-tree"); got != string(tree) {

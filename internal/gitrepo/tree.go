@@ -321,13 +321,14 @@ func (r *Repo) seal(n *treeNode) (OID, error) {
 		return n.item.oid, nil
 	}
 	items := make([]treeItem, 0, len(n.children))
-	for _, child := range n.children {
+	for name, child := range n.children {
 		if child.item.isDir() {
 			oid, err := r.seal(child)
 			if err != nil {
 				return "", err
 			}
 			if child.loaded && len(child.children) == 0 {
+				delete(n.children, name) // so that n, too, is seen to be empty
 				continue
 			}
 			child.item.oid = oid

@@ -21,6 +21,14 @@ type checkout struct {
 	author gitrepo.Person
 	now    func() time.Time
 	agent  string
+	emit   func(run.Event)
+}
+
+// say tells the person at the terminal.
+func (c *checkout) say(format string, args ...any) {
+	if c.emit != nil {
+		c.emit(run.Event{Time: c.now(), Kind: run.EventPersonNotified, Text: fmt.Sprintf(format, args...)})
+	}
 }
 
 var (
@@ -119,7 +127,17 @@ func (c *checkout) Screen(changes []loop.Change) []loop.Refusal { return host.Sc
 func (c *checkout) Land(ctx context.Context, l loop.Landing) (loop.Landed, error) {
 	s := l.State
 	tree, oldTree := gitrepo.OID(l.Tree), gitrepo.OID(s.HeadTree)
+	here, err := c.repo.CheckedOut(s.Branch)
+	if err != nil {
+		return loop.Landed{}, err
+	}
 	if s.NoCommit {
+		if !here {
+			return loop.Landed{}, &run.UserError{
+				Message: "the branch " + s.Branch + " is no longer checked out, so that the work has no place to go",
+				Hint:    "check it out again and run the same command to go on",
+			}
+		}
 		if err := c.repo.AdvanceCheckout(ctx, oldTree, tree); err != nil {
 			return loop.Landed{}, err
 		}
@@ -142,10 +160,22 @@ func (c *checkout) Land(ctx context.Context, l loop.Landing) (loop.Landed, error
 	if err != nil {
 		return loop.Landed{}, err
 	}
-	if err := c.repo.AdvanceCheckout(ctx, oldTree, tree); err != nil {
+	landed := loop.Landed{OID: string(oid), Tree: l.Tree, Subject: subject}
+	if !here {
+		c.say("%s is no longer checked out: the commit is on it, and your checkout was left alone", s.Branch)
+		return landed, nil
+	}
+	err = c.repo.AdvanceCheckout(ctx, oldTree, tree)
+	if conflict, ok := errors.AsType[*gitrepo.ConflictError](err); ok {
+		return loop.Landed{}, &run.UserError{
+			Message: fmt.Sprintf("commit %.10s is on %s, but your checkout could not follow: %v", oid, s.Branch, conflict),
+			Hint:    "put your changes elsewhere (git stash) and run the same command to go on", Err: err,
+		}
+	}
+	if err != nil {
 		return loop.Landed{}, fmt.Errorf("commit %.10s is on %s, but the checkout could not follow: %w", oid, s.Branch, err)
 	}
-	return loop.Landed{OID: string(oid), Tree: l.Tree, Subject: subject}, nil
+	return landed, nil
 }
 
 // landed finds the commit of this landing where it was made before and the

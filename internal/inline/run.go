@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,9 +45,11 @@ type Options struct {
 	AllowDirty bool
 	Gates      []gate.Gate
 	NoDetect   bool
-	Gateway    *host.Gateway
-	Now        func() time.Time
-	Emit       func(run.Event)
+	// Restart gives up a run of the plan that was cut off, and begins anew.
+	Restart bool
+	Gateway *host.Gateway
+	Now     func() time.Time
+	Emit    func(run.Event)
 	// OnSave is called before and after each state is stored, saved telling
 	// which; nil means it is not. Tests end the process there.
 	OnSave func(saved bool)
@@ -72,7 +75,8 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 		return loop.State{}, err
 	}
 	slug := plan.Slug(strings.TrimSuffix(filepath.Base(o.PlanFile), filepath.Ext(o.PlanFile)))
-	dir := filepath.Join(o.DataDir, "local", key(repo.Top())+"-"+slug)
+	subject := subjectKey(repo.Top(), o.Dir, o.PlanFile)
+	dir := filepath.Join(o.DataDir, "local", key(repo.Top(), subject)+"-"+slug)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return loop.State{}, fmt.Errorf("make %s: %w", dir, err)
 	}
@@ -87,7 +91,13 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 		return loop.State{}, err
 	}
 	defer file.close()
-	if !resumed {
+	place := &checkout{repo: repo, author: gitrepo.Person{Name: name, Email: email}, now: o.Now, agent: o.Backend.Name(), emit: o.Emit}
+	if resumed && !o.Restart {
+		if err := o.resume(&s); err != nil {
+			return s, err
+		}
+		place.say("going on with the run that was cut off")
+	} else {
 		if !o.AllowDirty {
 			if err := refuseDirty(ctx, repo); err != nil {
 				return loop.State{}, err
@@ -95,7 +105,7 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 		}
 		s = loop.NewState(loop.Request{
 			Run:     host.NewID(o.Now()),
-			Subject: loop.Subject{Key: "plan:" + slug, Slug: slug, Name: p.Title, PlanFile: o.PlanFile},
+			Subject: loop.Subject{Key: subject, Slug: slug, Name: p.Title, PlanFile: o.PlanFile},
 			Plan:    p, Mode: o.Mode, Once: o.Once, NoCommit: o.NoCommit, KeepProgress: true,
 			Limits: o.Limits, Gates: o.Gates, NoDetect: o.NoDetect, Image: o.Image, Agent: o.Backend.Name(), Model: o.Model,
 		}, o.Now())
@@ -104,9 +114,8 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 		return s, err
 	}
 	runDir := filepath.Join(dir, string(s.Run))
-	place := &checkout{repo: repo, author: gitrepo.Person{Name: name, Email: email}, now: o.Now, agent: o.Backend.Name()}
 	h := host.New(host.Config{
-		Dir: runDir, Pool: filepath.Join(o.DataDir, "trees", key(repo.Top())), Source: place, Sandbox: o.Sandbox, Backend: o.Backend, Image: o.Image,
+		Dir: runDir, Pool: filepath.Join(o.DataDir, "trees", key(repo.Top(), "")), Source: place, Sandbox: o.Sandbox, Backend: o.Backend, Image: o.Image,
 		OnOwnerDeath: sandbox.KillWithOwner, Gateway: o.Gateway, Emit: o.Emit,
 		Limits: func(asked run.Limits) run.Limits {
 			return o.Limits.WithDefaults(asked).WithDefaults(run.DefaultLimits())
@@ -133,10 +142,56 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 	if err != nil {
 		return s, err
 	}
-	if err := h.Delete(); err != nil {
-		return s, fmt.Errorf("remove the run's directory: %w", err)
+	if err := h.Delete(); err != nil { // the run itself has ended, and is saved
+		place.say("the run's directory could not be removed: %v", err)
 	}
 	return s, nil
+}
+
+// resume applies to a run that was cut off what may change on the way, and
+// refuses what may not: a person who asks for something else should get it, or
+// be told.
+func (o Options) resume(s *loop.State) error {
+	var other []string
+	differs := func(what string, yes bool) {
+		if yes {
+			other = append(other, what)
+		}
+	}
+	differs("mode", o.Mode != s.Mode)
+	differs("--no-commit", o.NoCommit && !s.NoCommit)
+	differs("--no-gates", o.NoDetect != s.NoDetect)
+	differs("--agent", o.Backend.Name() != s.Agent)
+	differs("--image", o.Image != "" && o.Image != s.Image)
+	asked := make([]gate.Gate, len(o.Gates))
+	for i, g := range o.Gates {
+		asked[i] = g.WithDefaults()
+	}
+	differs("--gate", len(asked) > 0 && !slices.Equal(asked, s.Gates))
+	if len(other) > 0 {
+		return &run.UserError{
+			Message: "a run of this plan was cut off, and it was begun with another " + strings.Join(other, ", "),
+			Hint:    "go on with the options it had, or give it up with --restart",
+		}
+	}
+	s.Limits, s.Once = o.Limits.WithDefaults(s.Limits), o.Once
+	if o.Model != "" {
+		s.Model = o.Model
+	}
+	return nil
+}
+
+// subjectKey tells plans of a repository apart: by where they are in it, or by
+// their name where they are outside.
+func subjectKey(top, dir, file string) string {
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(dir, file)
+	}
+	rel, err := filepath.Rel(top, file)
+	if err != nil || !filepath.IsLocal(rel) {
+		rel = filepath.Base(file)
+	}
+	return "plan:" + filepath.ToSlash(rel)
 }
 
 // removeOthers takes away the directories of runs that were given up.
@@ -197,9 +252,9 @@ func refuseDirty(ctx context.Context, repo *gitrepo.Repo) error {
 	}
 }
 
-// key tells repositories apart by where they are.
-func key(toplevel string) string {
-	sum := sha256.Sum256([]byte(toplevel))
+// key tells apart repositories, by where they are, and what is worked in them.
+func key(toplevel, subject string) string {
+	sum := sha256.Sum256([]byte(toplevel + "\x00" + subject))
 	return hex.EncodeToString(sum[:6])
 }
 

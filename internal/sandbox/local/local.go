@@ -442,7 +442,7 @@ func (s *Sandbox) inspect(ctx context.Context, h sandbox.Handle) (sandbox.Status
 // find gives the directory of a handle and what was noted there, or nil where
 // there is no such start.
 func (s *Sandbox) find(h sandbox.Handle) (rundir.Dir, *rundir.Start, error) {
-	if h.Node != s.node {
+	if h.Node != "" && h.Node != s.node {
 		return "", nil, fmt.Errorf("%w: it is %s, this is %s", sandbox.ErrOtherNode, h.Node, s.node)
 	}
 	d := rundir.Dir(h.RunDir)
