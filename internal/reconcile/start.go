@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/rs/zerolog"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -26,6 +29,7 @@ const (
 	outcomeRunning   = "a run is on its way"
 	outcomeRefused   = "refused"
 	outcomeEmpty     = "nothing to work on"
+	outcomeGone      = "label is gone"
 	outcomeStopping  = "stopping a run"
 	outcomeNoRun     = "no run to stop"
 )
@@ -69,6 +73,9 @@ func (r *Reconciler) mark(ctx context.Context, guid, outcome string, f func(tx *
 
 // start makes a run of a labelled issue, or says why not.
 func (r *Reconciler) start(ctx context.Context, guid string, in handlers.StartIntent) error {
+	if err := r.ending(ctx, in.Subject); err != nil {
+		return err
+	}
 	ctx = ghapp.WithPurpose(ctx, "authorise")
 	repo := r.cfg.GitHub.Repo(in.Installation, in.Owner, in.Repo)
 	p, err := repo.Permission(ctx, in.SenderLogin)
@@ -77,6 +84,13 @@ func (r *Reconciler) start(ctx context.Context, guid string, in handlers.StartIn
 	}
 	if !p.CanWrite {
 		return r.refuse(ctx, guid, repo, in.Subject, p)
+	}
+	asked, err := r.stillAsked(ctx, repo, in.Issue)
+	if err != nil {
+		return err
+	}
+	if !asked {
+		return r.mark(ctx, guid, outcomeGone, nil)
 	}
 	issuePlan, err := plan.FromIssue(in.Title, in.Body)
 	if errors.Is(err, plan.ErrEmpty) {
@@ -116,12 +130,45 @@ func (r *Reconciler) start(ctx context.Context, guid string, in handlers.StartIn
 		return r.cfg.Queue.Wake(ctx, tx, id)
 	})
 	if errors.Is(err, store.ErrRunActive) {
+		if err := r.ending(ctx, in.Subject); err != nil {
+			return err
+		}
 		return r.mark(ctx, guid, outcomeRunning, nil)
 	}
 	if err == nil {
 		zerolog.Ctx(ctx).Info().Str("run", string(id)).Str("repo", repo.FullName()).Int("issue", in.Issue).Str("by", in.SenderLogin).Msg("run queued")
 	}
 	return err
+}
+
+// ending gives queue.ErrBusy where the issue has a run that was asked to stop: a
+// label that was put back means a run after that one.
+func (r *Reconciler) ending(ctx context.Context, in handlers.Subject) error {
+	row, err := r.cfg.Store.ActiveRunByIssue(ctx, in.RepoNode, in.Issue)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !row.CancelRequestedAt.IsZero() {
+		return fmt.Errorf("run %s of the issue is being stopped: %w", row.ID, queue.ErrBusy)
+	}
+	return nil
+}
+
+// stillAsked says whether the issue is open with the label on. Deliveries come
+// in any order: what took the label off may have been worked already.
+func (r *Reconciler) stillAsked(ctx context.Context, repo *ghapp.Repo, number int) (bool, error) {
+	issue, err := repo.Issue(ctx, number)
+	if errors.Is(err, ghapp.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	labelled := slices.ContainsFunc(issue.Labels, func(name string) bool { return strings.EqualFold(name, r.cfg.Decoder.Label) })
+	return issue.State == "open" && labelled, nil
 }
 
 // refuse says on the issue why nothing happens, once per person and issue.
