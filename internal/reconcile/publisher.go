@@ -113,24 +113,21 @@ func (p *publisher) Show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 	if err != nil {
 		return nil, err
 	}
-	number := 0
-	if s.PullRequest != nil {
-		number = s.PullRequest.Number
+	number, err := p.number(ctx, pub, s, v)
+	if err != nil {
+		return nil, err
 	}
-	if number == 0 && len(s.Commits) == 0 && s.Head == s.Base {
+	if number == 0 {
 		if s.End != "" {
 			_, err = pub.CommentEnded(ctx, v, 0)
 		}
 		return nil, err
 	}
-	pr, err := pub.EnsurePR(ctx, number, v)
-	if err != nil {
-		return nil, err
-	}
+	var pr ghapp.PR
 	if s.End == "" {
-		pr, _, err = pub.UpdatePR(ctx, pr.Number, v)
+		pr, _, err = pub.UpdatePR(ctx, number, v)
 	} else {
-		pr, err = pub.Finish(ctx, pr.Number, v)
+		pr, err = pub.Finish(ctx, number, v)
 	}
 	if err != nil {
 		return nil, err
@@ -141,6 +138,26 @@ func (p *publisher) Show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 		}
 	}
 	return &loop.PullRequest{Number: pr.Number, NodeID: pr.NodeID, URL: pr.URL, Draft: pr.Draft, Body: pr.Body}, nil
+}
+
+// number is that of the run's pull request, 0 for none: a run that has landed
+// nothing opens none, since GitHub refuses one without commits, but takes up
+// what an earlier run on the branch opened.
+func (p *publisher) number(ctx context.Context, pub *publish.Publisher, s loop.State, v publish.View) (int, error) {
+	switch {
+	case s.PullRequest != nil:
+		return s.PullRequest.Number, nil
+	case len(s.Commits) > 0 || s.Closing != nil:
+		pr, err := pub.EnsurePR(ctx, 0, v)
+		return pr.Number, err
+	case s.Head == s.Base:
+		return 0, nil
+	}
+	pr, err := p.repo.FindPR(ghapp.WithPurpose(ctx, "pr"), publish.BranchName(p.issue))
+	if errors.Is(err, ghapp.ErrNotFound) {
+		return 0, nil
+	}
+	return pr.Number, err
 }
 
 // view is the state as the pull request shows it.
