@@ -97,6 +97,11 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return nil, &run.UserError{Message: "the data directory cannot be made: " + err.Error(), Hint: "set data_dir to a directory this user may write to", Err: err}
 	}
+	if usesGateway(cfg) {
+		if err := reconcile.CheckDataDir(cfg.DataDir); err != nil {
+			return nil, err
+		}
+	}
 	gitPath, err := lookGit()
 	if err != nil {
 		return nil, err
@@ -167,10 +172,15 @@ func serverGates(gates []config.Gate) []gate.Gate {
 	return out
 }
 
-// serverModels is the model endpoint behind the gateway. The local sandbox has
-// none: there the agent brings its own credentials.
+// usesGateway says whether agents reach the model through the gateway. In the
+// local sandbox they bring their own credentials.
+func usesGateway(cfg config.Server) bool {
+	return cfg.Sandbox.Kind == config.SandboxDocker && cfg.Agent.Name != config.AgentScript
+}
+
+// serverModels is the model endpoint behind the gateway.
 func serverModels(cfg config.Server) (*reconcile.Models, error) {
-	if cfg.Sandbox.Kind != config.SandboxDocker || cfg.Agent.Name == config.AgentScript {
+	if !usesGateway(cfg) {
 		return nil, nil //nolint:nilnil // no endpoint is an answer
 	}
 	upstream, err := url.Parse(cfg.Model.BaseURL)
@@ -221,6 +231,9 @@ func runTokenKey(file string) ([]byte, error) {
 // serve works until ctx ends, then stops in order: no new webhooks, no new
 // ticks, gateways closed. Agents run on and are found again by the next start.
 func (a *app) serve(ctx context.Context, l net.Listener) error {
+	if err := a.reconciler.Sweep(a.log.WithContext(context.WithoutCancel(ctx))); err != nil {
+		a.log.Warn().Err(err).Msg("cleaning up after earlier runs failed")
+	}
 	err := a.queue.Start(a.log.WithContext(context.WithoutCancel(ctx)), queue.Handlers{
 		Delivery: a.reconciler.Delivery, Advance: a.reconciler.Advance,
 	})

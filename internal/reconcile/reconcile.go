@@ -7,7 +7,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
+	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +37,8 @@ const (
 	// leaseTTL is how long a run is ours without another word. It only matters
 	// when this process hangs; one that dies is noticed at once.
 	leaseTTL = 2 * time.Minute
+	// leaseEvery is the pause between two words.
+	leaseEvery = leaseTTL / 4
 	// poll is the pause between two looks at a process nobody waits for.
 	poll = time.Second
 	// maxTroubles is how many steps in a row may fail, over about twenty
@@ -112,10 +118,16 @@ type Reconciler struct {
 // driver is what this process has at hand for one run. It can be made anew at
 // any time.
 type driver struct {
-	host    *host.Host
+	host *host.Host
+	// gateway is nil without a model endpoint, or while another process serves
+	// on the run's socket: what is served there is the same.
 	gateway *gateway.Server
 	engine  *loop.Engine
 	watched map[loop.Handle]bool
+	// generation is that of the lease under which it was last used.
+	generation int64
+	// pause is when to try again after a step that failed.
+	pause time.Time
 }
 
 // New makes a reconciler.
@@ -124,25 +136,35 @@ func New(cfg Config) *Reconciler {
 	return &Reconciler{
 		cfg:     cfg,
 		effects: effects.Runner{Store: cfg.Store, Now: cfg.Now},
-		mirrors: newMirrors(cfg.Git, filepath.Join(cfg.DataDir, "mirrors")),
+		mirrors: newMirrors(life, cfg.Git, filepath.Join(cfg.DataDir, "mirrors")),
 		drivers: map[run.ID]*driver{},
 		life:    life, stop: stop,
 	}
 }
 
-// Close ends what this process holds for its runs: watchers and gateways.
-// Agents and checks run on, to be found by the next process.
+// Close ends what this process holds for its runs: watchers, fetches and
+// gateways, waiting for them no longer than ctx. Agents and checks run on, to
+// be found by the next process.
 func (r *Reconciler) Close(ctx context.Context) error {
 	r.stop()
-	r.waiters.Wait()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.waiters.Wait()
+		r.mirrors.wait()
+	}()
+	var errs []error
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		errs = append(errs, fmt.Errorf("wait for watchers and fetches: %w", context.Cause(ctx)))
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var errs []error
 	for id, d := range r.drivers {
 		errs = append(errs, d.close(ctx))
 		delete(r.drivers, id)
 	}
-	r.mirrors.wait()
 	return errors.Join(errs...)
 }
 
@@ -167,27 +189,63 @@ func (r *Reconciler) Advance(ctx context.Context, id run.ID) (time.Duration, err
 		// The lease may be lost already; then it is not ours to give back.
 		_ = r.cfg.Store.ReleaseRun(context.WithoutCancel(ctx), id, lease)
 	}()
+	ctx, release := r.keepLease(ctx, id, lease, leaseEvery)
+	defer release()
 	row, err := r.cfg.Store.Run(ctx, id)
 	if err != nil {
 		return 0, err
 	}
 	if row.Phase.Terminal() {
-		return 0, nil
+		return 0, r.drop(ctx, id)
 	}
-	d, err := r.driver(row) //nolint:contextcheck // what it opens outlives the tick
-	if err != nil {
-		return 0, err
-	}
-	return r.tick(ctx, row, lease, d)
+	d, openErr := r.driver(ctx, row)
+	return r.tick(ctx, row, lease, d, openErr)
 }
 
-// tick takes as many transitions as it can, saving each.
-func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease, d *driver) (time.Duration, error) {
+// keepLease renews the lease for as long as a tick takes, which may be longer
+// than the lease lasts. When the lease is lost the context it gives is ended.
+func (r *Reconciler) keepLease(ctx context.Context, id run.ID, lease store.Lease, every time.Duration) (_ context.Context, release func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			err := r.cfg.Store.RenewLease(ctx, id, lease, leaseTTL, r.cfg.Now())
+			if errors.Is(err, run.ErrLeaseLost) {
+				cancel(err)
+				return
+			}
+			if err != nil && ctx.Err() == nil {
+				zerolog.Ctx(ctx).Warn().Err(err).Msg("renewing a lease failed; it is tried again")
+			}
+		}
+	})
+	return ctx, func() {
+		cancel(context.Canceled)
+		renewing.Wait()
+	}
+}
+
+// tick takes as many transitions as it can, saving each. openErr is what the
+// driver lacks; telling people of the end does without it.
+func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease, d *driver, openErr error) (time.Duration, error) {
 	s, err := loop.Decode(row.State)
 	if err != nil {
 		return 0, err
 	}
-	renewed := r.cfg.Now()
+	// What a person asked for meanwhile is not put off.
+	if left := d.pause.Sub(r.cfg.Now()); left > 0 && (row.CancelRequestedAt.IsZero() || s.CancelRequested) {
+		return left, nil
+	}
+	if openErr != nil && s.End == "" {
+		return r.trouble(ctx, row, lease, d, s, openErr)
+	}
 	for {
 		if !s.CancelRequested {
 			// A person may have changed their mind since the last transition.
@@ -197,10 +255,13 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 			s.CancelRequested, s.CancelReason = !row.CancelRequestedAt.IsZero(), row.CancelBy
 		}
 		next, n, err := d.engine.Step(ctx, s)
-		if errors.Is(err, errFetching) {
+		switch {
+		case errors.Is(err, errFetching) && s.End == "" && r.overdue(s):
+			next, err = d.engine.Fail(s, "the repository could not be fetched in the time that the run has"), nil
+			n = loop.Next{Kind: loop.Continue}
+		case errors.Is(err, errFetching):
 			return poll, nil
-		}
-		if err != nil {
+		case err != nil:
 			return r.trouble(ctx, row, lease, d, s, err)
 		}
 		next.Troubles = 0
@@ -208,12 +269,6 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 			return 0, err
 		}
 		s = next
-		if now := r.cfg.Now(); now.Sub(renewed) > leaseTTL/4 {
-			if err := r.cfg.Store.RenewLease(ctx, row.ID, lease, leaseTTL, now); err != nil {
-				return 0, err
-			}
-			renewed = now
-		}
 		switch n.Kind {
 		case loop.Continue:
 		case loop.Wait:
@@ -226,6 +281,10 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 			return 0, nil
 		}
 	}
+}
+
+func (r *Reconciler) overdue(s loop.State) bool {
+	return s.Limits.RunTimeout > 0 && !r.cfg.Now().Before(s.StartedAt.Add(s.Limits.RunTimeout))
 }
 
 func (r *Reconciler) save(ctx context.Context, id run.ID, lease store.Lease, s loop.State) error {
@@ -242,42 +301,50 @@ func (r *Reconciler) save(ctx context.Context, id run.ID, lease store.Lease, s l
 
 // trouble answers a step that failed: a pause that grows, or the time GitHub
 // asks for. What only a person can mend, and what fails too often, ends the
-// run with its reason.
+// run with its reason. One that was cut off for taking too long counts like any
+// other; one that was cut off because this process stops does not.
 func (r *Reconciler) trouble(ctx context.Context, row store.Run, lease store.Lease, d *driver, s loop.State, err error) (time.Duration, error) {
-	if ctx.Err() != nil || errors.Is(err, run.ErrLeaseLost) {
+	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
+	if ctx.Err() != nil && !late || errors.Is(err, run.ErrLeaseLost) {
 		return 0, err
 	}
 	log := zerolog.Ctx(ctx)
 	class, after := ghapp.Classify(err)
 	if class == ghapp.RateLimited {
 		log.Info().Dur("retry_after", after).Msg("GitHub asks to slow down")
-		return max(after, poll), nil
+		return r.pause(d, max(after, poll)), nil
 	}
 	s.Troubles++
 	userErr, byPerson := errors.AsType[*run.UserError](err)
-	if byPerson || s.Troubles >= maxTroubles {
-		detail := err.Error()
-		if byPerson {
-			detail = userErr.Error()
+	byPerson = byPerson && !late && !errors.Is(err, sandbox.ErrUnavailable)
+	switch {
+	case s.End != "" && s.Troubles >= maxTroubles:
+		// Telling people is what fails: there is nobody left to tell.
+		log.Error().Err(err).Msg("run ended without being able to say so")
+		s.Phase = run.PhaseFailed
+		if err := r.save(ctx, row.ID, lease, s); err != nil {
+			return 0, err
 		}
-		if s.End != "" {
-			// Telling people is what fails: there is nobody left to tell.
-			log.Error().Err(err).Msg("run ended without being able to say so")
-			s.Phase = run.PhaseFailed
-			if err := r.save(ctx, row.ID, lease, s); err != nil {
-				return 0, err
-			}
-			r.retire(ctx, row.ID, d)
-			return 0, nil
-		}
-		s = d.engine.Fail(s, detail)
+		r.retire(ctx, row.ID, d)
+		return 0, nil
+	case s.End == "" && byPerson:
+		s = d.engine.Fail(s, userErr.Error())
+		s.Troubles = 0
+	case s.End == "" && s.Troubles >= maxTroubles:
+		s = d.engine.Fail(s, err.Error())
 		s.Troubles = 0
 	}
 	log.Warn().Err(err).Int("in_a_row", s.Troubles).Msg("step failed")
 	if err := r.save(ctx, row.ID, lease, s); err != nil {
 		return 0, err
 	}
-	return min(firstPause<<min(s.Troubles, 20), lastPause), nil
+	return r.pause(d, min(firstPause<<min(s.Troubles, 20), lastPause)), nil
+}
+
+// pause keeps the run from being stepped for a while; the queue sleeps less.
+func (r *Reconciler) pause(d *driver, pause time.Duration) time.Duration {
+	d.pause = r.cfg.Now().Add(pause)
+	return pause
 }
 
 // watch wakes the run as soon as the process has ended, so that nothing waits
@@ -304,52 +371,118 @@ func (r *Reconciler) watch(ctx context.Context, id run.ID, d *driver, h loop.Han
 	})
 }
 
-// driver gives what is needed to step the run.
-func (r *Reconciler) driver(row store.Run) (*driver, error) {
+// gatewayDir is where a run's gateway listens. A unix socket's path must stay
+// below 108 bytes, so it is not in the run's own directory.
+func gatewayDir(dataDir string, id run.ID) string {
+	return filepath.Join(dataDir, "gw", shortName(id))
+}
+
+// CheckDataDir says with a *run.UserError that the path of a data directory is
+// too long for the gateways' sockets below it.
+func CheckDataDir(dir string) error { return gateway.CheckDir(gatewayDir(dir, "")) }
+
+// driver gives what is needed to step the run. One is given also with an error,
+// which says that the gateway could not be opened.
+func (r *Reconciler) driver(ctx context.Context, row store.Run) (*driver, error) {
+	// Other processes may have ended runs that this one has drivers for.
+	if err := r.dropEnded(ctx, row.ID); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("letting go of ended runs failed")
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if d, ok := r.drivers[row.ID]; ok {
+	d, ok := r.drivers[row.ID]
+	switch {
+	case !ok:
+		d = r.newDriver(row)
+	case d.generation != row.Generation-1:
+		// Another process has moved the run on: what is remembered of its tree
+		// and agents no longer holds.
+		d.host.Close()
+		old := d
+		d = r.newDriver(row)
+		d.gateway, d.pause = old.gateway, old.pause
+	}
+	d.generation = row.Generation
+	r.drivers[row.ID] = d
+	if r.cfg.Models == nil || d.gateway != nil {
 		return d, nil
 	}
+	endpoint := r.cfg.Models.Endpoint
+	endpoint.RunToken = r.cfg.Models.Token(row.ID)
+	handler, err := gateway.NewHandler(endpoint)
+	if err != nil {
+		return d, fmt.Errorf("make the gateway of run %s: %w", row.ID, err)
+	}
+	server, err := gateway.Listen(gatewayDir(r.cfg.DataDir, row.ID), handler) //nolint:contextcheck // it outlives the tick
+	if err != nil && !errors.Is(err, gateway.ErrInUse) {
+		return d, fmt.Errorf("open the gateway of run %s: %w", row.ID, err)
+	}
+	d.gateway = server
+	return d, nil
+}
+
+// newDriver makes a driver that lacks its gateway.
+func (r *Reconciler) newDriver(row store.Run) *driver {
 	repo := r.cfg.GitHub.Repo(row.Installation, row.RepoOwner, row.RepoName)
 	source := &mirrorSource{mirrors: r.mirrors, repo: repo, node: row.RepoNode, cloneURL: repo.HTMLURL() + ".git"}
-	d := &driver{watched: map[loop.Handle]bool{}}
-	dir := filepath.Join(r.cfg.DataDir, "runs", string(row.ID))
 	hostCfg := host.Config{
-		Dir: dir, Pool: filepath.Join(r.cfg.DataDir, "trees", shortName(row.RepoNode)), Source: source, Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Image: r.cfg.Image,
+		Dir: filepath.Join(r.cfg.DataDir, "runs", string(row.ID)), Pool: filepath.Join(r.cfg.DataDir, "trees", shortName(row.RepoNode)), Source: source, Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Image: r.cfg.Image,
 		OnOwnerDeath: sandbox.KeepWithoutOwner, Gates: r.cfg.Gates, Resources: r.cfg.Resources, Credentials: r.cfg.Credentials, Limits: r.cfg.Limits, Emit: r.cfg.Watch,
 	}
 	if r.cfg.Models != nil {
-		token := r.cfg.Models.Token(row.ID)
-		endpoint := r.cfg.Models.Endpoint
-		endpoint.RunToken = token
-		handler, err := gateway.NewHandler(endpoint)
-		if err != nil {
-			return nil, fmt.Errorf("make the gateway of run %s: %w", row.ID, err)
-		}
-		// A unix socket's path must stay below 108 bytes, so it is not in dir.
-		socketDir := filepath.Join(r.cfg.DataDir, "gw", shortName(row.ID))
-		if d.gateway, err = gateway.Listen(socketDir, handler); err != nil {
-			return nil, fmt.Errorf("open the gateway of run %s: %w", row.ID, err)
-		}
-		hostCfg.Gateway = &host.Gateway{Dir: d.gateway.Dir(), Token: token}
+		hostCfg.Gateway = &host.Gateway{Dir: gateway.SocketDir(gatewayDir(r.cfg.DataDir, row.ID)), Token: r.cfg.Models.Token(row.ID)}
 	}
-	d.host = host.New(hostCfg)
-	d.engine = &loop.Engine{
-		Workspace: d.host, Runner: d.host,
-		Publisher: &publisher{
-			now: r.cfg.Now, repo: repo, host: d.host, effects: r.effects, issue: row.IssueNumber,
-			agent: r.cfg.AgentName, mask: r.cfg.Mask,
+	h := host.New(hostCfg)
+	return &driver{
+		host: h, watched: map[loop.Handle]bool{},
+		engine: &loop.Engine{
+			Workspace: h, Runner: h,
+			Publisher: &publisher{
+				now: r.cfg.Now, repo: repo, host: h, effects: r.effects, issue: row.IssueNumber,
+				agent: r.cfg.AgentName, mask: r.cfg.Mask,
+			},
+			Now: r.cfg.Now, Emit: r.cfg.Watch,
 		},
-		Now: r.cfg.Now, Emit: r.cfg.Watch,
 	}
-	r.drivers[row.ID] = d
-	return d, nil
 }
 
 func shortName[T ~string](id T) string {
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:6])
+}
+
+// drop lets go of what this process holds for a run that has ended, if
+// anything. What is on disk is left to whoever ended it.
+func (r *Reconciler) drop(ctx context.Context, id run.ID) error {
+	r.mu.Lock()
+	d, ok := r.drivers[id]
+	delete(r.drivers, id)
+	r.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	return d.close(context.WithoutCancel(ctx))
+}
+
+// dropEnded drops every driver whose run has ended. It looks when next comes up
+// for the first time here: so at most the last runs of a quiet process stay.
+func (r *Reconciler) dropEnded(ctx context.Context, next run.ID) error {
+	r.mu.Lock()
+	_, known := r.drivers[next]
+	ids := slices.Collect(maps.Keys(r.drivers))
+	r.mu.Unlock()
+	if known {
+		return nil
+	}
+	var errs []error
+	for _, id := range ids {
+		row, err := r.cfg.Store.Run(ctx, id)
+		if err == nil && row.Phase.Terminal() {
+			err = r.drop(ctx, id)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // retire lets go of a run that has ended. Its directory is removed: what is
@@ -359,11 +492,43 @@ func (r *Reconciler) retire(ctx context.Context, id run.ID, d *driver) {
 	delete(r.drivers, id)
 	r.mu.Unlock()
 	err := d.close(context.WithoutCancel(ctx))
-	if derr := d.host.Delete(); derr != nil {
-		err = errors.Join(err, fmt.Errorf("remove the directory of run %s: %w", id, derr))
+	if derr := errors.Join(d.host.Delete(), gitrepo.RemoveAll(gatewayDir(r.cfg.DataDir, id))); derr != nil {
+		err = errors.Join(err, fmt.Errorf("remove the directories of run %s: %w", id, derr))
 	}
 	if err != nil {
 		// The run itself has ended and is saved; ticking it again mends nothing.
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("cleaning up after a run failed")
 	}
+}
+
+// Sweep removes what runs left on disk that have ended, or that the store does
+// not know: a process that died between the two did not come to it.
+func (r *Reconciler) Sweep(ctx context.Context) error {
+	// The directories first: one that is there now belongs to a run that was
+	// stored before.
+	left := map[string]string{}
+	for _, kind := range []string{"runs", "gw"} {
+		entries, err := os.ReadDir(filepath.Join(r.cfg.DataDir, kind))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("look for what runs left: %w", err)
+		}
+		for _, e := range entries {
+			left[filepath.Join(kind, e.Name())] = filepath.Join(r.cfg.DataDir, kind, e.Name())
+		}
+	}
+	active, err := r.cfg.Store.ActiveRuns(ctx)
+	if err != nil {
+		return fmt.Errorf("look for what runs left: %w", err)
+	}
+	for _, row := range active {
+		delete(left, filepath.Join("runs", string(row.ID)))
+		delete(left, filepath.Join("gw", shortName(row.ID)))
+	}
+	var errs []error
+	for _, dir := range left {
+		if err := gitrepo.RemoveAll(dir); err != nil {
+			errs = append(errs, fmt.Errorf("remove what a run left: %w", err))
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -26,11 +26,16 @@ var errFetching = errors.New("the repository is still being fetched")
 // later: a first clone may take longer than a tick may.
 const fetchPatience = 20 * time.Second
 
+// fetchTimeout ends a fetch that does not end by itself.
+const fetchTimeout = 30 * time.Minute
+
 // mirrors keeps one bare mirror per repository and fetches in the background,
 // once at a time for each.
 type mirrors struct {
 	git *gitrepo.Git
 	dir string
+	// life ends the fetches.
+	life context.Context //nolint:containedctx // of the reconciler, which no call owns
 
 	mu       sync.Mutex
 	fetching map[string]*fetch
@@ -39,12 +44,15 @@ type mirrors struct {
 
 type fetch struct {
 	done chan struct{}
-	repo *gitrepo.Repo
-	err  error
+	// askers are those who asked while it was under way. To anybody else its
+	// result is old news.
+	askers map[*mirrorSource]struct{}
+	repo   *gitrepo.Repo
+	err    error
 }
 
-func newMirrors(git *gitrepo.Git, dir string) *mirrors {
-	return &mirrors{git: git, dir: dir, fetching: map[string]*fetch{}}
+func newMirrors(life context.Context, git *gitrepo.Git, dir string) *mirrors {
+	return &mirrors{git: git, dir: dir, life: life, fetching: map[string]*fetch{}}
 }
 
 // wait returns when no fetch is under way.
@@ -59,21 +67,41 @@ func (m *mirrors) open(ctx context.Context, node string, remote gitrepo.Remote) 
 	return m.git.OpenMirror(ctx, m.path(node), remote)
 }
 
-// fresh gives the mirror with all branches as they are now, or errFetching.
-func (m *mirrors) fresh(ctx context.Context, node string, remote gitrepo.Remote) (*gitrepo.Repo, error) {
+// update opens the mirror and brings all its branches up to date.
+func (m *mirrors) update(ctx context.Context, node string, remote gitrepo.Remote) (*gitrepo.Repo, error) {
+	repo, err := m.open(ctx, node, remote)
+	if err != nil {
+		return nil, err
+	}
+	return repo, repo.Fetch(ctx)
+}
+
+// fresh gives what update gives for a mirror, or errFetching. The asker comes
+// back then, to find the result of the fetch that it asked for.
+func (m *mirrors) fresh(ctx context.Context, asker *mirrorSource, update func(context.Context) (*gitrepo.Repo, error)) (*gitrepo.Repo, error) {
 	m.mu.Lock()
-	f := m.fetching[node]
+	f := m.fetching[asker.node]
+	if f != nil {
+		select {
+		case <-f.done:
+			if _, asked := f.askers[asker]; !asked {
+				f = nil
+			}
+		default:
+		}
+	}
 	if f == nil {
-		f = &fetch{done: make(chan struct{})}
-		m.fetching[node] = f
-		work := context.WithoutCancel(ctx)
+		f = &fetch{done: make(chan struct{}), askers: map[*mirrorSource]struct{}{}}
+		m.fetching[asker.node] = f
 		m.running.Go(func() {
 			defer close(f.done)
-			if f.repo, f.err = m.open(work, node, remote); f.err == nil {
-				f.err = f.repo.Fetch(work)
-			}
+			work, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
+			defer cancel()
+			defer context.AfterFunc(m.life, cancel)()
+			f.repo, f.err = update(work)
 		})
 	}
+	f.askers[asker] = struct{}{}
 	m.mu.Unlock()
 	patience := time.NewTimer(fetchPatience)
 	defer patience.Stop()
@@ -85,8 +113,8 @@ func (m *mirrors) fresh(ctx context.Context, node string, remote gitrepo.Remote)
 		return nil, ctx.Err()
 	}
 	m.mu.Lock()
-	if m.fetching[node] == f {
-		delete(m.fetching, node)
+	if m.fetching[asker.node] == f {
+		delete(m.fetching, asker.node)
 	}
 	m.mu.Unlock()
 	return f.repo, f.err
@@ -116,7 +144,9 @@ func (s *mirrorSource) Repo(ctx context.Context) (*gitrepo.Repo, error) {
 // what the configuration on the default branch names. A base that does not
 // exist is a *run.UserError.
 func (s *mirrorSource) Locate(ctx context.Context, st loop.State) (host.Location, error) {
-	mirror, err := s.mirrors.fresh(ctx, s.node, s.remote())
+	mirror, err := s.mirrors.fresh(ctx, s, func(ctx context.Context) (*gitrepo.Repo, error) {
+		return s.mirrors.update(ctx, s.node, s.remote())
+	})
 	if err != nil {
 		return host.Location{}, fmt.Errorf("fetch %s: %w", s.repo.FullName(), err)
 	}
