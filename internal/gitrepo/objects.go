@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // The kinds of objects.
@@ -90,11 +91,20 @@ func (s *store) writeLoose(final, kind string, data []byte) (err error) {
 	return os.Rename(tmp.Name(), final)
 }
 
+// deflaters are kept for the next object: making one costs more than a small
+// object does.
+var deflaters sync.Pool
+
 func deflate(w io.Writer, kind string, data []byte) error {
-	z, err := zlib.NewWriterLevel(w, zlib.BestSpeed)
-	if err != nil {
-		return err
+	z, ok := deflaters.Get().(*zlib.Writer)
+	if !ok {
+		var err error
+		if z, err = zlib.NewWriterLevel(w, zlib.BestSpeed); err != nil {
+			return err
+		}
 	}
+	defer deflaters.Put(z)
+	z.Reset(w)
 	if _, err := z.Write(objectHeader(kind, int64(len(data)))); err != nil {
 		return err
 	}

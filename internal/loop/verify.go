@@ -51,7 +51,7 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 	return Next{}, nil
 }
 
-// propose verifies what the agent did, in the layers of the design:
+// propose verifies what the agent did, in three layers:
 // contradiction (found when the agent ended), change, and checkmark. What
 // passes becomes a tree with the accepted progress.md in it.
 func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
