@@ -206,7 +206,7 @@ func (d *demo) play(ctx context.Context) (loop.State, error) {
 		d.served <- err
 		return loop.State{}, fmt.Errorf("the App stopped: %w", err)
 	case <-ctx.Done():
-		if err := d.cancel(context.WithoutCancel(ctx)); err != nil {
+		if err := d.cancel(); err != nil {
 			return loop.State{}, err
 		}
 	}
@@ -215,7 +215,7 @@ func (d *demo) play(ctx context.Context) (loop.State, error) {
 
 // cancel stops the run as taking the label off would, and waits for its end, so
 // that nothing is left running.
-func (d *demo) cancel(ctx context.Context) error {
+func (d *demo) cancel() error {
 	if err := d.sim.RemoveLabel(demoPerson, demoRepo, d.issue.Number, demoPerson, "ralph"); err != nil {
 		return err
 	}

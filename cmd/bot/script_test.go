@@ -63,7 +63,7 @@ func TestScripts(t *testing.T) {
 				program, err := built()
 				ts.Check(err)
 				file := filepath.Join(ts.Getenv("WORK"), "static-bot")
-				ts.Check(os.WriteFile(file, program, 0o700)) //nolint:gosec // G306: it is a program
+				ts.Check(os.WriteFile(file, program, 0o700))
 				ts.Setenv("BOT", file)
 			},
 			"exits": cmdExits, "signal": cmdSignal, "killed": cmdKilled, "json": cmdJSON, "repo": cmdRepo,

@@ -616,7 +616,7 @@ func ref(h sandbox.Handle) string {
 // find gives the directory of a handle and what was noted there, or nil where
 // there is no such start.
 func (s *Sandbox) find(h sandbox.Handle) (rundir.Dir, *rundir.Start, error) {
-	if h.Node != s.opts.Node {
+	if h.Node != "" && h.Node != s.opts.Node {
 		return "", nil, fmt.Errorf("%w: it is %s, this is %s", sandbox.ErrOtherNode, h.Node, s.opts.Node)
 	}
 	d := rundir.Dir(h.RunDir)
