@@ -1,0 +1,220 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/ghsim"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
+)
+
+// outcomes are what became of the deliveries so far, those that are not dealt
+// with left out.
+func (st *stage) outcomes(s *serving) []string {
+	st.t.Helper()
+	var got []string
+	for _, d := range st.sim.AllDeliveries() {
+		stored, err := s.store.Delivery(st.t.Context(), d.GUID)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			st.t.Fatal(err)
+		}
+		if !stored.ProcessedAt.IsZero() {
+			got = append(got, stored.Outcome)
+		}
+	}
+	return got
+}
+
+// script changes what the agent does from now on.
+func (st *stage) script(text string) {
+	st.t.Helper()
+	if err := os.WriteFile(st.config.Agent.ScriptFile, []byte(text), 0o600); err != nil {
+		st.t.Fatal(err)
+	}
+}
+
+func (s *serving) started() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.events, func(ev run.Event) bool { return ev.Kind == run.EventAgentStarted })
+}
+
+// TestLabelTakenOffOvertakesTheLabel: GitHub keeps no order, nor do workers.
+func TestLabelTakenOffOvertakesTheLabel(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: writesAll})
+	hold := make(chan struct{})
+	if err := st.sim.Inject(ghsim.Fault{Method: "GET", Match: "/collaborators/ada/permission$", Hold: hold}); err != nil {
+		t.Fatal(err)
+	}
+	s := st.serve()
+	issue := st.label("Say hello", threeTasks)
+	if err := st.sim.RemoveLabel(person, repoOf, issue.Number, person, "ralph"); err != nil {
+		t.Fatal(err)
+	}
+	st.await("the label that was taken off to be dealt with", func() bool {
+		return slices.Contains(st.outcomes(s), "no run to stop")
+	})
+	close(hold)
+	st.processed(s)
+	if got := st.outcomes(s); !slices.Contains(got, "label is gone") {
+		t.Errorf("outcomes: %q", got)
+	}
+	if _, err := s.store.LatestRunByIssue(t.Context(), st.repo.NodeID, issue.Number); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a run was made: %v", err)
+	}
+}
+
+// TestLabelledAgainWhileTheRunIsStopped gets a run of its own when the old one
+// has ended.
+func TestLabelledAgainWhileTheRunIsStopped(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: "model: scripted\ndefault: [{misbehave: hang}]\n"})
+	s := st.serve()
+	issue := st.label("Say hello", threeTasks)
+	st.await("the agent to start", s.started)
+	// The old run cannot end before it has said so.
+	hold := make(chan struct{})
+	if err := st.sim.Inject(ghsim.Fault{Method: "POST", Match: "/issues/1/comments$", Hold: hold}); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.sim.RemoveLabel(person, repoOf, issue.Number, person, "ralph"); err != nil {
+		t.Fatal(err)
+	}
+	st.await("the run to be asked to stop", func() bool { return slices.Contains(st.outcomes(s), "stopping a run") })
+	st.script(writesAll)
+	st.relabel(issue, person)
+	st.await("the second label to be looked at", func() bool {
+		var n int
+		err := s.store.DB().QueryRowContext(t.Context(), `SELECT count(*) FROM river_job
+			WHERE kind = 'delivery.process' AND (metadata ->> 'snoozes' > 0 OR json_array_length(coalesce(errors, '[]')) > 0)`).Scan(&n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n > 0 || slices.Contains(st.outcomes(s), "a run is on its way")
+	})
+	first, err := s.store.ActiveRunByIssue(t.Context(), st.repo.NodeID, issue.Number)
+	if err != nil {
+		t.Fatalf("the first run is not stopping any more: %v", err)
+	}
+	close(hold)
+	st.processed(s)
+	state := st.ended(s.store, issue)
+	if state.Run == first.ID || state.End != run.EndAllTasksComplete {
+		t.Errorf("the last run of the issue is %s (the first was %s) and ended %s", state.Run, first.ID, state.End)
+	}
+}
+
+// nothingOnce gives every task up at once.
+func nothingOnce(c *config.Server) { c.Limits.TaskAttempts = 1 }
+
+// TestNothingLandedOnABranchThatIsThere: GitHub opens no pull request without
+// commits, and one that is open is brought up to date.
+func TestNothingLandedOnABranchThatIsThere(t *testing.T) {
+	t.Parallel()
+	const idle = "model: scripted\ndefault: [{misbehave: nothing}]\n"
+	t.Run("without a pull request", func(t *testing.T) {
+		t.Parallel()
+		st := newStage(t, setting{script: idle, change: nothingOnce})
+		for _, push := range []struct {
+			branch string
+			o      ghsim.PushOptions
+		}{
+			{"ralph/1", ghsim.PushOptions{Message: "Work", Files: map[string]string{"a.txt": "a\n"}}},
+			{"main", ghsim.PushOptions{Message: "Merge and go on", Files: map[string]string{"b.txt": "b\n"}, From: "ralph/1", Force: true}},
+		} {
+			if _, err := st.sim.Push(person, repoOf, push.branch, person, push.o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := st.serve()
+		issue := st.label("Say hello", "- [ ] one\n")
+		state := st.ended(s.store, issue)
+		if state.End != run.EndBlocked || state.PullRequest != nil {
+			t.Errorf("ended %s (%s) with pull request %v", state.End, state.EndDetail, state.PullRequest)
+		}
+		if got := st.issue(issue.Number); len(got.Comments) != 1 {
+			t.Errorf("comments: %+v", got.Comments)
+		}
+		for _, call := range st.sim.Calls() {
+			if call.Method == "POST" && strings.HasSuffix(call.Route, "/pulls") {
+				t.Errorf("a pull request was asked for: %+v", call)
+			}
+		}
+	})
+	t.Run("with one of an earlier run", func(t *testing.T) {
+		t.Parallel()
+		st := newStage(t, setting{script: hangsOnTwo, change: nothingOnce})
+		s := st.serve()
+		issue := st.label("Say hello", threeTasks)
+		st.await("the first task", func() bool {
+			prs, err := st.sim.PRs(person, repoOf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(prs) == 1
+		})
+		if err := st.sim.RemoveLabel(person, repoOf, issue.Number, person, "ralph"); err != nil {
+			t.Fatal(err)
+		}
+		first := st.ended(s.store, issue)
+		st.script(idle)
+		st.relabel(issue, person)
+		st.processed(s)
+		again := st.ended(s.store, issue)
+		if again.Run == first.Run || again.End != run.EndBlocked || again.PullRequest == nil {
+			t.Fatalf("the second run ended %s (%s) with pull request %v", again.End, again.EndDetail, again.PullRequest)
+		}
+		if pr := st.onlyPR(); pr.Number != again.PullRequest.Number || !strings.Contains(pr.Body, "used up its attempts") {
+			t.Errorf("#%d says:\n%s", pr.Number, pr.Body)
+		}
+	})
+}
+
+// TestStartRemovesWhatDeadRunsLeft: a process may die between the end of a run
+// and its clean-up.
+func TestStartRemovesWhatDeadRunsLeft(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: writesAll})
+	left := []string{filepath.Join(st.config.DataDir, "runs", "r-dead", "work"), filepath.Join(st.config.DataDir, "gw", "0123456789ab", "gw")}
+	for _, dir := range left {
+		mkdir(t, dir)
+	}
+	s := st.serve()
+	if state := st.ended(s.store, st.label("Say hello", threeTasks)); state.End != run.EndAllTasksComplete {
+		t.Errorf("ended %s: %s", state.End, state.EndDetail)
+	}
+	for _, dir := range left {
+		if _, err := os.Lstat(filepath.Dir(dir)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is still there: %v", filepath.Dir(dir), err)
+		}
+	}
+}
+
+// TestDataDirTooLongForSockets is refused before anything is started.
+func TestDataDirTooLongForSockets(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: writesAll, change: func(c *config.Server) {
+		c.Sandbox.Kind, c.Agent.Name = config.SandboxDocker, "claude"
+		c.DataDir = filepath.Join(c.DataDir, strings.Repeat("d", 80))
+	}})
+	a, err := newApp(t.Context(), st.config, zerolog.Nop(), observers{})
+	if err == nil {
+		t.Fatal("accepted", a.close())
+	}
+	user, ok := errors.AsType[*run.UserError](err)
+	if !ok || !strings.Contains(user.Message, "Linux allows 107") {
+		t.Errorf("%v, want a UserError that names the limit", err)
+	}
+}

@@ -1,0 +1,465 @@
+package reconcile
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"database/sql"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/org/ralph-action/internal/gateway"
+	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/host"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/sandbox"
+	"github.com/org/ralph-action/internal/store"
+)
+
+// clock is a clock that is moved by hand.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+// world is a run whose workspace and publisher answer as a test wants.
+type world struct {
+	loop.Workspace
+	loop.Publisher
+	t     *testing.T
+	clock clock
+	r     *Reconciler
+	id    run.ID
+	open  func(context.Context) error
+	show  error
+	shown []loop.State
+	opens int
+}
+
+func (w *world) Open(ctx context.Context, _ loop.State) (loop.Opened, error) {
+	w.opens++
+	return loop.Opened{}, w.open(ctx)
+}
+
+func (w *world) Show(_ context.Context, s loop.State) (*loop.PullRequest, error) {
+	w.shown = append(w.shown, s)
+	return nil, w.show
+}
+
+func newWorld(t *testing.T, open func(context.Context) error) *world {
+	t.Helper()
+	w := &world{t: t, open: open, id: "r-1", clock: clock{at: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}
+	dir := shortDir(t)
+	st, err := store.Open(context.WithoutCancel(t.Context()), filepath.Join(dir, "ralph.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w.r = New(Config{Store: st, Owner: "one", DataDir: dir, Now: w.clock.now})
+	s := loop.NewState(loop.Request{Run: w.id}, w.clock.now())
+	state, err := loop.Encode(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.InTx(t.Context(), func(tx *sql.Tx) error {
+		return st.CreateRun(t.Context(), tx, store.Run{ID: w.id, RepoNode: "R", IssueNumber: 1, Phase: s.Phase, State: state, CreatedAt: w.clock.now()})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	w.r.drivers[w.id] = &driver{
+		host: host.New(host.Config{Dir: filepath.Join(dir, "runs", string(w.id))}), watched: map[loop.Handle]bool{},
+		engine: &loop.Engine{Workspace: w, Publisher: w, Now: w.clock.now},
+	}
+	return w
+}
+
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "rec") //nolint:usetesting // t.TempDir has the test's name in it, which is too long for sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// advance ticks the run once and lets the pause pass that it wants.
+func (w *world) advance(ctx context.Context) loop.State {
+	w.t.Helper()
+	pause, err := w.r.Advance(ctx, w.id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.clock.pass(pause)
+	return w.state()
+}
+
+func (w *world) state() loop.State {
+	w.t.Helper()
+	row, err := w.r.cfg.Store.Run(context.WithoutCancel(w.t.Context()), w.id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	s, err := loop.Decode(row.State)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+func TestTrouble(t *testing.T) {
+	t.Parallel()
+	broken := &run.UserError{Message: "the file is wrong", Hint: "mend it"}
+	t.Run("an engine that is away is waited for", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, func(context.Context) error { return fmt.Errorf("start: %w", sandbox.ErrUnavailable) })
+		began := w.clock.now()
+		for n := range maxTroubles - 1 {
+			if s := w.advance(t.Context()); s.End != "" || s.Troubles != n+1 {
+				t.Fatalf("after %d failures: ended %q, %d troubles", n+1, s.End, s.Troubles)
+			}
+		}
+		if took := w.clock.now().Sub(began); took < 10*time.Minute {
+			t.Errorf("the engine has %v to come back", took)
+		}
+		if s := w.advance(t.Context()); s.End != run.EndFailed || !strings.Contains(s.EndDetail, "engine") {
+			t.Errorf("ended %q: %s", s.End, s.EndDetail)
+		}
+	})
+	t.Run("no tick comes early, but for who cancels", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, func(context.Context) error { return sandbox.ErrUnavailable })
+		for range 2 { // the second is too early
+			if pause, err := w.r.Advance(t.Context(), w.id); err != nil || pause != 2*time.Second {
+				t.Fatalf("pause %v, %v", pause, err)
+			}
+		}
+		if w.opens != 1 {
+			t.Fatalf("%d attempts, want 1", w.opens)
+		}
+		if err := w.r.cfg.Store.InTx(t.Context(), func(tx *sql.Tx) error {
+			return w.r.cfg.Store.RequestCancel(t.Context(), tx, w.id, "ada", w.clock.now())
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if s := w.advance(t.Context()); s.End != run.EndCancelled {
+			t.Errorf("ended %q", s.End)
+		}
+	})
+	t.Run("what a person must mend ends the run and is told", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, func(context.Context) error { return broken })
+		if s := w.advance(t.Context()); s.End != run.EndFailed || s.EndDetail != "the file is wrong: mend it" {
+			t.Errorf("ended %q: %s", s.End, s.EndDetail)
+		}
+		if s := w.advance(t.Context()); !s.Phase.Terminal() || len(w.shown) != 1 || w.shown[0].EndDetail == "" {
+			t.Errorf("phase %s, shown %d times", s.Phase, len(w.shown))
+		}
+	})
+	t.Run("telling is not given up at once", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, func(context.Context) error { return broken })
+		w.show = &run.UserError{Message: "cannot be told"}
+		for n := range maxTroubles { // the first finds what is broken
+			if s := w.advance(t.Context()); s.Phase.Terminal() {
+				t.Fatalf("given up after %d attempts to tell", n)
+			}
+		}
+		if s := w.advance(t.Context()); s.Phase != run.PhaseFailed || len(w.shown) != maxTroubles {
+			t.Errorf("phase %s after %d attempts to tell", s.Phase, len(w.shown))
+		}
+	})
+	t.Run("a step that is cut off counts", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		if s := w.advance(ctx); s.End != "" || s.Troubles != 1 {
+			t.Errorf("ended %q, %d troubles", s.End, s.Troubles)
+		}
+	})
+	t.Run("a process that stops is no trouble", func(t *testing.T) {
+		t.Parallel()
+		ctx, cancel := context.WithCancel(t.Context())
+		w := newWorld(t, func(ctx context.Context) error {
+			cancel()
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		if _, err := w.r.Advance(ctx, w.id); !errors.Is(err, context.Canceled) || w.state().Troubles != 0 {
+			t.Errorf("%v, %d troubles", err, w.state().Troubles)
+		}
+	})
+	t.Run("a fetch that takes longer than the run", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, func(context.Context) error { return fmt.Errorf("fetch: %w", errFetching) })
+		if s := w.advance(t.Context()); s.End != "" || s.Troubles != 0 {
+			t.Fatalf("ended %q, %d troubles", s.End, s.Troubles)
+		}
+		w.clock.pass(run.DefaultLimits().RunTimeout)
+		if s := w.advance(t.Context()); s.End != run.EndFailed || !s.Phase.Terminal() || !strings.Contains(s.EndDetail, "fetched") {
+			t.Errorf("ended %q: %s", s.End, s.EndDetail)
+		}
+	})
+}
+
+// A step may take longer than a lease lasts; one whose lease is lost is ended.
+func TestKeepLease(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	st, ctx := w.r.cfg.Store, t.Context()
+	lease, err := st.ClaimRun(ctx, w.id, "one", leaseTTL, w.clock.now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.clock.pass(leaseTTL / 2)
+	kept, release := w.r.keepLease(ctx, w.id, lease, time.Millisecond)
+	defer release()
+	eventually(t, "the lease to be renewed", func() bool {
+		row, err := st.Run(ctx, w.id)
+		return err == nil && row.LeaseUntil.Equal(w.clock.now().Add(leaseTTL))
+	})
+	if err := st.ReleaseOwner(ctx, "one"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the step to be ended", func() bool { return errors.Is(context.Cause(kept), run.ErrLeaseLost) })
+}
+
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("waiting for %s: %v", what, context.Cause(ctx))
+		}
+	}
+}
+
+// The result of a fetch is for those who asked while it was under way.
+func TestFreshIsFresh(t *testing.T) {
+	t.Parallel()
+	life, stop := context.WithCancel(t.Context())
+	m := newMirrors(life, nil, t.TempDir())
+	updates := 0
+	update := func(context.Context) (*gitrepo.Repo, error) {
+		updates++ // one fetch at a time
+		return nil, nil
+	}
+	impatient, giveUp := context.WithCancel(t.Context())
+	giveUp()
+	early, late := &mirrorSource{node: "R"}, &mirrorSource{node: "R"}
+	leave := func() { // a fetch whose result early does not wait for
+		t.Helper()
+		ended := make(chan struct{})
+		_, err := m.fresh(impatient, early, func(ctx context.Context) (*gitrepo.Repo, error) {
+			<-ended
+			return update(ctx)
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		close(ended)
+		m.wait()
+	}
+	leave()
+	for n, asker := range []*mirrorSource{early, early} {
+		if _, err := m.fresh(t.Context(), asker, update); err != nil || updates != n+1 {
+			t.Errorf("asking again: %d fetches, %v, want %d", updates, err, n+1)
+		}
+	}
+	leave()
+	before := updates
+	if _, err := m.fresh(t.Context(), late, update); err != nil || updates != before+1 {
+		t.Errorf("what was done before the asking was handed out: %d fetches after %d, %v", updates, before, err)
+	}
+	// A fetch ends with the process.
+	stop()
+	if _, err := m.fresh(t.Context(), late, func(ctx context.Context) (*gitrepo.Repo, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+// Close does not wait longer than it may.
+func TestCloseIsBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	hold := make(chan struct{})
+	w.r.waiters.Go(func() { <-hold })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.r.Close(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	close(hold)
+	w.r.waiters.Wait()
+}
+
+// newApp is an App that is never asked anything.
+func newApp(t *testing.T) *ghapp.App {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	app, err := ghapp.New(ghapp.Config{
+		APIURL: "https://api.github.com/", AppID: 1, UserAgent: "test",
+		PrivateKey: pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return app
+}
+
+// Two processes on one data directory: one of them has the run's socket, the
+// other gets on without, takes it over when the first has gone, and lets go of
+// it when the run has ended.
+func TestTwoProcessesOneSocket(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	clear(w.r.drivers)
+	ctx, st := t.Context(), w.r.cfg.Store
+	cfg := w.r.cfg
+	cfg.GitHub = newApp(t)
+	cfg.Models = &Models{
+		Endpoint: gateway.Config{Upstream: &url.URL{Scheme: "https", Host: "model.example"}, APIKey: "k"},
+		Token:    func(run.ID) string { return "t" },
+	}
+	one := New(cfg)
+	cfg.Owner = "two"
+	two := New(cfg)
+	driver := func(r *Reconciler) *driver {
+		t.Helper()
+		lease, err := st.ClaimRun(ctx, w.id, r.cfg.Owner, leaseTTL, w.clock.now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		row, err := st.Run(ctx, w.id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := r.driver(ctx, row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := st.ReleaseRun(ctx, w.id, lease); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	first := driver(one)
+	if again := driver(one); again != first || first.gateway == nil {
+		t.Errorf("made anew: %v, gateway %v", again != first, first.gateway)
+	}
+	other := driver(two)
+	if other.gateway != nil {
+		t.Error("two gateways on one socket")
+	}
+	back := driver(one)
+	if back == first || back.host == first.host || back.gateway != first.gateway {
+		t.Error("what another process moved on is remembered as it was, or the gateway was closed")
+	}
+	if err := one.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if other = driver(two); other.gateway == nil {
+		t.Fatal("nobody serves the gateway")
+	}
+	lease, err := st.ClaimRun(ctx, w.id, "x", leaseTTL, w.clock.now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(
+		st.SaveState(ctx, w.id, lease, run.PhaseDone, run.EndPlanned, nil, w.clock.now()), st.ReleaseRun(ctx, w.id, lease),
+	); err != nil {
+		t.Fatal(err)
+	}
+	if pause, err := two.Advance(ctx, w.id); err != nil || pause != 0 || len(two.drivers) != 0 {
+		t.Errorf("pause %v, %v, %d drivers", pause, err, len(two.drivers))
+	}
+	if _, err := os.Lstat(other.gateway.Path()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket of a run that has ended is there: %v", err)
+	}
+}
+
+// A gateway that cannot be opened is told on the issue.
+func TestNoGateway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.r.cfg.Models = &Models{Endpoint: gateway.Config{Upstream: &url.URL{Scheme: "ftp", Host: "x"}}, Token: func(run.ID) string { return "t" }}
+	if s := w.advance(t.Context()); s.End != run.EndFailed || !strings.Contains(s.EndDetail, "model endpoint") {
+		t.Errorf("ended %q: %s", s.End, s.EndDetail)
+	}
+	if s := w.advance(t.Context()); !s.Phase.Terminal() || len(w.shown) != 1 {
+		t.Errorf("phase %s, told %d times", s.Phase, len(w.shown))
+	}
+}
+
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	for _, dir := range []string{"runs/r-1/work", "runs/r-dead/work", "gw/" + shortName(w.id) + "/gw", "gw/000000000000/gw"} {
+		if err := os.MkdirAll(filepath.Join(w.r.cfg.DataDir, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.r.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, kind := range []string{"runs", "gw"} {
+		entries, err := os.ReadDir(filepath.Join(w.r.cfg.DataDir, kind))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			left = append(left, kind+"/"+e.Name())
+		}
+	}
+	if want := []string{"runs/r-1", "gw/" + shortName(w.id)}; !slices.Equal(left, want) {
+		t.Errorf("left: %q, want %q", left, want)
+	}
+}
