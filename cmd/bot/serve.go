@@ -153,7 +153,7 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 		return nil, err
 	}
 	known := append([]string{cfg.Model.APIKey.Reveal(), cfg.Model.AuthToken.Reveal()}, secrets...)
-	a.reconciler = reconcile.New(reconcile.Config{
+	a.reconciler = reconcile.New(reconcile.Config{ //nolint:contextcheck // it lives longer than this call
 		Store: a.store, Queue: a.queue, GitHub: gh, Git: git, Owner: a.queue.ID(),
 		Decoder: handlers.Decoder{Label: cfg.Label}, Sandbox: box, Backend: backend, DataDir: cfg.DataDir,
 		Image: cfg.Sandbox.Image, AgentName: cfg.Agent.Name, Model: cfg.Agent.Model,

@@ -257,8 +257,7 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 		next, n, err := d.engine.Step(ctx, s)
 		switch {
 		case errors.Is(err, errFetching) && s.End == "" && r.overdue(s):
-			next, err = d.engine.Fail(s, "the repository could not be fetched in the time that the run has"), nil
-			n = loop.Next{Kind: loop.Continue}
+			next, n = d.engine.Fail(s, "the repository could not be fetched in the time that the run has"), loop.Next{Kind: loop.Continue}
 		case errors.Is(err, errFetching):
 			return poll, nil
 		case err != nil:

@@ -97,7 +97,7 @@ func (m *mirrors) fresh(ctx context.Context, asker *mirrorSource, update func(co
 			defer close(f.done)
 			work, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 			defer cancel()
-			defer context.AfterFunc(m.life, cancel)()
+			defer context.AfterFunc(m.life, cancel)() //nolint:contextcheck // a fetch outlives the tick, not the reconciler
 			f.repo, f.err = update(work)
 		})
 	}
