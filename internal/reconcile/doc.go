@@ -7,7 +7,7 @@
 //   - A person's permission is asked of GitHub when the run is made and again
 //     before each publication, and is never older than a minute.
 //   - What a run works on is the issue's text in the delivery that started it;
-//     the issue is not read again.
+//     of the issue itself only its state and labels are read.
 //   - Nothing held in memory is needed to go on: another process finds the same
 //     trees, processes and effects.
 package reconcile
