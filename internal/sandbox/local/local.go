@@ -17,6 +17,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
@@ -201,11 +203,10 @@ func (s *Sandbox) spawn(ctx context.Context, d rundir.Dir, noted rundir.Start, s
 		cfg.Listen = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 		cfg.Socket = filepath.Join(spec.GatewayDir, sandbox.GatewaySocket)
 	}
-	sh, err := s.takeWarm()
-	if err != nil {
+	sh, word, err := s.begin(ctx, cfg)
+	if sh == nil {
 		return err
 	}
-	word, err := sh.begin(ctx, cfg)
 	if err == nil && word == "ready" && cfg.WatchOwner {
 		s.keep(d, sh.owner)
 		return nil
@@ -220,6 +221,22 @@ func (s *Sandbox) spawn(ctx context.Context, d rundir.Dir, noted rundir.Start, s
 		return awaitRecord(ctx, d)
 	}
 	return fmt.Errorf("the shim ended at once: %q", word)
+}
+
+// begin gives a shim what to do. One that waited may have died meanwhile; then
+// another is started.
+func (s *Sandbox) begin(ctx context.Context, cfg shim.Config) (*waiting, string, error) {
+	for {
+		sh, warm, err := s.takeWarm()
+		if err != nil {
+			return nil, "", err
+		}
+		word, err := sh.begin(ctx, cfg)
+		if !warm || word != "" || err != nil {
+			return sh, word, err
+		}
+		_ = sh.owner.Close()
+	}
 }
 
 // waiting is a shim that is started and waits for its configuration. It ends
@@ -254,12 +271,13 @@ func (s *Sandbox) startShim() (_ *waiting, err error) {
 	return w, nil
 }
 
-// begin gives the shim what to do, and returns its answer. The owner's end stays open.
+// begin gives the shim what to do, and returns its answer, "" where it has
+// ended. The owner's end stays open.
 func (w *waiting) begin(ctx context.Context, cfg shim.Config) (string, error) {
 	defer func() { _ = w.word.Close() }()
 	writeErr := w.give(ctx, cfg)
 	word, err := readWord(ctx, w.word)
-	if word == "" && writeErr != nil {
+	if word == "" && writeErr != nil && !errors.Is(writeErr, unix.EPIPE) {
 		return "", writeErr
 	}
 	if errors.Is(err, io.EOF) {
@@ -312,16 +330,17 @@ func (s *Sandbox) Warm() (release func()) {
 }
 
 // takeWarm gives a shim that waits, a new one where none does.
-func (s *Sandbox) takeWarm() (*waiting, error) {
+func (s *Sandbox) takeWarm() (_ *waiting, warm bool, _ error) {
 	s.mu.Lock()
 	if n := len(s.warm); n > 0 {
 		w := s.warm[n-1]
 		s.warm = s.warm[:n-1]
 		s.mu.Unlock()
-		return w, nil
+		return w, true, nil
 	}
 	s.mu.Unlock()
-	return s.startShim()
+	w, err := s.startShim()
+	return w, false, err
 }
 
 // readWord reads one line. At an early end the error is io.EOF beside what was
