@@ -4,25 +4,14 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 )
 
 // Adopt takes up a directory that Export filled, as it stands now: nothing in
 // it is read or changed, so that an agent may be at work there. os.ErrNotExist
 // where there is no such directory.
 func (r *Repo) Adopt(_ context.Context, dir, indexPath string, options ...ExportOption) (*Worktree, error) {
-	w := &Worktree{
-		repo: r, MaxFileSize: DefaultMaxFileSize, MaxFiles: DefaultMaxFiles,
-		ignores: map[OID][]*ignoreRule{},
-	}
-	for _, o := range options {
-		o(w)
-	}
-	var err error
-	if w.dir, err = filepath.Abs(dir); err != nil {
-		return nil, fmt.Errorf("adopt: %w", err)
-	}
-	if w.index, err = filepath.Abs(indexPath); err != nil {
+	w, err := r.worktree(dir, indexPath, options)
+	if err != nil {
 		return nil, fmt.Errorf("adopt: %w", err)
 	}
 	info, err := os.Lstat(w.dir)

@@ -64,6 +64,21 @@ func WithOwner(uid, gid int) ExportOption {
 // directory to some file system. Submodules are empty directories. Line ends,
 // filters and other attributes have no effect: files are as git stores them.
 func (r *Repo) Export(ctx context.Context, dir string, tree OID, indexPath string, options ...ExportOption) (*Worktree, error) {
+	w, err := r.worktree(dir, indexPath, options)
+	if err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	if err := w.prepare(); err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	if err := w.sync(ctx, tree, true); err != nil {
+		return nil, fmt.Errorf("export %s: %w", tree, err)
+	}
+	return w, nil
+}
+
+// worktree is a directory and its index, neither of which is looked at yet.
+func (r *Repo) worktree(dir, indexPath string, options []ExportOption) (*Worktree, error) {
 	w := &Worktree{
 		repo: r, MaxFileSize: DefaultMaxFileSize, MaxFiles: DefaultMaxFiles,
 		ignores: map[OID][]*ignoreRule{},
@@ -73,19 +88,13 @@ func (r *Repo) Export(ctx context.Context, dir string, tree OID, indexPath strin
 	}
 	var err error
 	if w.dir, err = filepath.Abs(dir); err != nil {
-		return nil, fmt.Errorf("export: %w", err)
+		return nil, err
 	}
 	if w.index, err = filepath.Abs(indexPath); err != nil {
-		return nil, fmt.Errorf("export: %w", err)
+		return nil, err
 	}
 	if rel, err := filepath.Rel(w.dir, w.index); err != nil || (rel != ".." && !strings.HasPrefix(rel, "../")) {
-		return nil, fmt.Errorf("export: the index %s is not outside of the directory", quotePath(w.index))
-	}
-	if err := w.prepare(); err != nil {
-		return nil, fmt.Errorf("export: %w", err)
-	}
-	if err := w.sync(ctx, tree, true); err != nil {
-		return nil, fmt.Errorf("export %s: %w", tree, err)
+		return nil, fmt.Errorf("the index %s is not outside of the directory", quotePath(w.index))
 	}
 	return w, nil
 }
