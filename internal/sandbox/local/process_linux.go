@@ -109,6 +109,12 @@ func killOnce(assignment string) (int, error) {
 		return 0, err
 	}
 	found := 0
+	var killed []int
+	defer func() {
+		for _, fd := range killed {
+			_ = unix.Close(fd)
+		}
+	}()
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
 		if err != nil || !marked(name, assignment) {
@@ -119,13 +125,22 @@ func killOnce(assignment string) (int, error) {
 		if err != nil {
 			continue
 		}
+		killed = append(killed, fd)
 		if marked(name, assignment) { // still the same process
 			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 		}
-		_ = unix.Close(fd)
+	}
+	// A process that dies loses its environment first and its files later; it
+	// is dead when its descriptor says so.
+	for _, fd := range killed {
+		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(deathPatience/time.Millisecond)) //nolint:gosec // G115: a descriptor
 	}
 	return found, nil
 }
+
+// deathPatience bounds the wait for a killed process; only one that is stuck in
+// the kernel takes longer.
+const deathPatience = 2 * time.Second
 
 // marked is false for a process that is dead and not yet waited for: it has no
 // environment any more.
