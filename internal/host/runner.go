@@ -321,7 +321,7 @@ func (h *Host) clearCheckDir() error {
 }
 
 // ObserveGate implements loop.Runner.
-func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle, _ loop.GateStart) (loop.GateStatus, error) {
+func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle) (loop.GateStatus, error) {
 	handle, status, err := h.observe(ctx, lh, h.checkDir())
 	if err != nil {
 		return loop.GateStatus{}, err

@@ -34,8 +34,21 @@ func (e *Engine) finalGates(s State) bool {
 	return len(gate.At(s.Gates, gate.Final)) > 0
 }
 
-// startGate starts the next check on the tree without .ralph/: the notes of a
-// run are no part of what is checked.
+// checked is the tree that checks run on: the proposal, or at the end what has
+// landed, without .ralph/. The notes of a run are no part of what is checked.
+func (e *Engine) checked(ctx context.Context, s *State, final bool) (string, error) {
+	whole := s.HeadTree
+	if !final {
+		whole = s.Proposal.Tree
+	}
+	tree, err := e.Workspace.Without(ctx, whole, ".ralph")
+	if err != nil {
+		return "", fmt.Errorf("take .ralph out of the tree: %w", err)
+	}
+	return tree, nil
+}
+
+// startGate starts the next check.
 func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 	gates, err := e.required(*s)
 	if err != nil {
@@ -51,13 +64,9 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 		return Next{}, nil
 	}
 	g := gates[s.GateIndex]
-	whole := s.HeadTree
-	if !final {
-		whole = s.Proposal.Tree
-	}
-	tree, err := e.Workspace.Without(ctx, whole, ".ralph")
+	tree, err := e.checked(ctx, s, final)
 	if err != nil {
-		return Next{}, fmt.Errorf("take .ralph out of the tree: %w", err)
+		return Next{}, err
 	}
 	if r, ok := s.GateMemo[gate.Key(tree, g.Command, s.Image)]; ok {
 		return e.judgeGate(ctx, s, r)
@@ -87,21 +96,18 @@ func (e *Engine) watchGate(ctx context.Context, s *State) (Next, error) {
 	}
 	final := s.Stage == stageFinalWatch
 	back := stageGate
-	whole := s.HeadTree
 	if final {
 		back = stageFinalGates
-	} else {
-		whole = s.Proposal.Tree
 	}
 	if s.GateIndex >= len(gates) {
 		return Next{}, fmt.Errorf("check %d of %d is not there any more", s.GateIndex+1, len(gates))
 	}
 	g := gates[s.GateIndex]
-	tree, err := e.Workspace.Without(ctx, whole, ".ralph")
+	tree, err := e.checked(ctx, s, final)
 	if err != nil {
-		return Next{}, fmt.Errorf("take .ralph out of the tree: %w", err)
+		return Next{}, err
 	}
-	status, err := e.Runner.ObserveGate(ctx, s.Process.Handle, GateStart{Name: s.Process.Name, Gate: g, Tree: tree})
+	status, err := e.Runner.ObserveGate(ctx, s.Process.Handle)
 	switch {
 	case errors.Is(err, ErrGone) && e.overdue(*s):
 		return e.finish(s, run.EndDeadline, "")

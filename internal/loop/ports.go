@@ -159,7 +159,7 @@ type Runner interface {
 	ObserveAgent(ctx context.Context, h Handle) (AgentStatus, error)
 	// StartGate starts a check on a clean copy of the tree.
 	StartGate(ctx context.Context, s State, g GateStart) (Handle, error)
-	ObserveGate(ctx context.Context, h Handle, g GateStart) (GateStatus, error)
+	ObserveGate(ctx context.Context, h Handle) (GateStatus, error)
 	// Stop ends the process and all it started. Stopping twice is fine.
 	Stop(ctx context.Context, h Handle, reason string) error
 	// Remove forgets the process; nothing of it is left but its transcript.

@@ -198,7 +198,7 @@ func (w *world) StartGate(_ context.Context, _ loop.State, g loop.GateStart) (lo
 	return loop.Handle(g.Name), nil
 }
 
-func (w *world) ObserveGate(_ context.Context, h loop.Handle, _ loop.GateStart) (loop.GateStatus, error) {
+func (w *world) ObserveGate(_ context.Context, h loop.Handle) (loop.GateStatus, error) {
 	if w.removed[string(h)] {
 		return loop.GateStatus{}, loop.ErrGone
 	}
