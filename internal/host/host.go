@@ -210,31 +210,27 @@ func (h *Host) settings(ctx context.Context, at Location) (loop.Settings, error)
 	return set, nil
 }
 
-// maxPrompt bounds a repository's own prompt template.
-const maxPrompt = 256 << 10
-
-// templates are the prompts, with the repository's own in place of ours.
+// templates are the repository's own prompts.
 func templates(ctx context.Context, at Location) (prompt.Templates, error) {
-	var own [2][]byte
-	for i, name := range []string{".ralph/PROMPT_plan.md", ".ralph/PROMPT_build.md"} {
-		src, err := at.Repo.ReadFile(ctx, at.Default, name, maxPrompt)
+	var t prompt.Templates
+	for _, template := range prompt.Names() {
+		name := prompt.FileName(template)
+		src, err := at.Repo.ReadFile(ctx, at.Default, name, prompt.MaxTemplate)
 		if errors.Is(err, gitrepo.ErrNotFound) {
 			continue
 		}
 		if errors.Is(err, gitrepo.ErrTooLarge) {
-			return prompt.Templates{}, &run.UserError{
-				Message: fmt.Sprintf("%s cannot be used: it holds more than %d KiB", name, maxPrompt>>10),
+			return nil, &run.UserError{
+				Message: fmt.Sprintf("%s cannot be used: it holds more than %d KiB", name, prompt.MaxTemplate>>10),
 				Hint:    "mend it on the default branch", Err: err,
 			}
 		}
 		if err != nil {
-			return prompt.Templates{}, fmt.Errorf("read %s: %w", name, err)
+			return nil, fmt.Errorf("read %s: %w", name, err)
 		}
-		own[i] = src
-	}
-	t, err := prompt.Defaults().Override(own[0], own[1])
-	if err != nil {
-		return prompt.Templates{}, &run.UserError{Message: "a prompt of the repository cannot be used: " + err.Error(), Hint: "mend .ralph/PROMPT_plan.md or .ralph/PROMPT_build.md on the default branch", Err: err}
+		if t, err = t.Override(template, src); err != nil {
+			return nil, &run.UserError{Message: err.Error(), Hint: "mend it on the default branch", Err: err}
+		}
 	}
 	return t, nil
 }

@@ -195,7 +195,7 @@ func TestProgressIsWrittenOverWhateverStandsThere(t *testing.T) {
 // how much it may hold.
 func TestFilesThatAreTooLarge(t *testing.T) {
 	t.Parallel()
-	for path, limit := range map[string]int{".github/ralph.yml": 32, ".ralph/PROMPT_plan.md": 256, ".ralph/PROMPT_build.md": 256} {
+	for path, limit := range map[string]int{".github/ralph.yml": 32, ".ralph/PROMPT_plan.md": 48, ".ralph/PROMPT_debugger.md": 48} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
 			for _, tt := range []struct {

@@ -395,11 +395,11 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 	if err != nil {
 		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
 	}
-	mode := run.ModeBuild
+	mode, job := run.ModeBuild, prompt.JobBuild
 	var task run.Task
 	attempt := s.Attempts[planKey] + 1
 	if s.Phase == run.PhasePlanning {
-		mode = run.ModePlan
+		mode, job = run.ModePlan, prompt.JobPlan
 	} else {
 		task, err = findTask(doc, s.TaskID)
 		if err != nil {
@@ -413,9 +413,9 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 		commands = append(commands, g.Command)
 	}
 	text, err := prompt.Render(s.Templates, prompt.Input{
-		Mode: mode, PlanName: s.Subject.Name, PlanFile: s.Subject.PlanFile, ProgressFile: s.ProgressPath,
+		Job: job, PlanName: s.Subject.Name, PlanFile: s.Subject.PlanFile, ProgressFile: s.ProgressPath,
 		PlanText: s.Plan.Text, Task: task, Progress: doc, Attempt: attempt,
-		LastFailure: s.Failure, Violations: s.Violations, GateCommands: commands, Nonce: nonce(*s),
+		LastFailure: s.Failure, Violations: s.Violations, GateCommands: commands, Left: e.left(*s), Nonce: nonce(*s),
 	})
 	if err != nil {
 		return Next{}, fmt.Errorf("render prompt: %w", err)
@@ -433,6 +433,21 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{Kind: run.EventAgentStarted, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total}, s)
 	return Next{}, nil
+}
+
+// left is what the run may still spend, this iteration included.
+func (e *Engine) left(s State) prompt.Left {
+	left := prompt.Left{Time: e.wall(s)}
+	if s.Limits.TaskAttempts > 0 {
+		left.Attempts = s.Limits.TaskAttempts - s.Attempts[s.TaskID]
+	}
+	if s.Limits.MaxIterations > 0 {
+		left.Iterations = s.Limits.MaxIterations - s.Iteration + 1
+	}
+	if s.Limits.BudgetUSD > 0 {
+		left.USD = s.Limits.BudgetUSD - s.Usage.CostUSD
+	}
+	return left
 }
 
 // nonce marks where untrusted text begins and ends in a prompt. Who wrote the

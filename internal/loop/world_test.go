@@ -17,7 +17,6 @@ import (
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
-	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -96,7 +95,7 @@ func (w *world) Open(context.Context, loop.State) (loop.Opened, error) {
 	clear(w.links)
 	return loop.Opened{
 		Branch: "ralph/x", Base: "base", BaseTree: w.landed[0].Tree,
-		Head: w.head().OID, HeadTree: w.head().Tree, Templates: prompt.Defaults(),
+		Head: w.head().OID, HeadTree: w.head().Tree,
 	}, nil
 }
 

@@ -1,11 +1,17 @@
 // Package prompt writes what an agent is told for one iteration.
 //
-// Its job: put a role template, the task, the plan, the errors of the last
-// attempt and what earlier iterations learned into one text, in that order;
-// what was learned comes last, where models heed it most.
+// Its job: put the template of a job and a role, the plan, where the work
+// stands, the task, the errors of the last attempt and what earlier iterations
+// learned into one text, in that order; what was learned comes last, where
+// models heed it most.
 //
 // Invariants:
 //   - The same input gives the same text.
+//   - A prompt has at most MaxSize bytes. Where there is more to say, sections
+//     give way in a fixed order: lessons of other runs, files, plan, diff,
+//     patterns, the recited list, acceptance of the whole, earlier attempts,
+//     learnings, notices, the failure, guidance. The template, the task and the
+//     commands are never cut to make room.
 //   - Names are put into the template only, once, and literally: a file called
 //     "a&b.md" or "${PLAN_FILE}.md" comes out as it is called.
 //   - Text that others wrote (issue, agent, gate) stands between lines that
