@@ -1,0 +1,139 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/org/ralph-action/internal/history"
+)
+
+// Lessons is the memory of one repository, by its node id.
+func (s *Store) Lessons(repoNode string) history.Memory { return &lessons{s, repoNode} }
+
+type lessons struct {
+	store *Store
+	repo  string
+}
+
+// Remember implements history.Memory.
+func (l *lessons) Remember(ctx context.Context, lesson history.Lesson) error {
+	lesson = lesson.Bounded()
+	b, err := json.Marshal(lesson)
+	if err != nil {
+		return fmt.Errorf("remember a lesson: %w", err)
+	}
+	err = l.store.InTx(ctx, func(tx *sql.Tx) error {
+		// A lesson that is written over gets a new id: the ids are in the order
+		// in which the oldest go.
+		old, err := tx.QueryContext(ctx, `SELECT id FROM lessons WHERE repo_node = ? AND key = ?`, l.repo, lesson.Key)
+		if err := forget(ctx, tx, old, err); err != nil {
+			return err
+		}
+		res, err := tx.ExecContext(ctx, `INSERT INTO lessons (repo_node, key, at, lesson) VALUES (?, ?, ?, ?)`, l.repo, lesson.Key, micros(lesson.At), b)
+		if err != nil {
+			return err
+		}
+		id, err := res.LastInsertId()
+		if err != nil {
+			return err
+		}
+		words := strings.Join(history.Words(lesson.Text()), " ")
+		if _, err := tx.ExecContext(ctx, `INSERT INTO lessons_words (rowid, words) VALUES (?, ?)`, id, words); err != nil {
+			return err
+		}
+		old, err = tx.QueryContext(ctx, `SELECT id FROM lessons WHERE repo_node = ? ORDER BY id DESC LIMIT -1 OFFSET ?`, l.repo, history.MaxLessons)
+		return forget(ctx, tx, old, err)
+	})
+	if err != nil {
+		return fmt.Errorf("remember a lesson: %w", err)
+	}
+	return nil
+}
+
+// forget deletes the lessons whose ids the rows hold.
+func forget(ctx context.Context, tx *sql.Tx, rows *sql.Rows, err error) error {
+	if err != nil {
+		return err
+	}
+	var ids []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return errors.Join(err, rows.Close())
+		}
+		ids = append(ids, id)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM lessons_words WHERE rowid = ?`, id); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `DELETE FROM lessons WHERE id = ?`, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// candidates is how many lessons that share a word are looked at closely.
+const candidates = 200
+
+// Similar implements history.Memory.
+func (l *lessons) Similar(ctx context.Context, q history.Query, n int) ([]history.Lesson, error) {
+	words := q.Words()
+	if len(words) == 0 {
+		return nil, nil
+	}
+	rows, err := l.store.reader.QueryContext(ctx, `
+		SELECT lessons.lesson FROM lessons_words JOIN lessons ON lessons.id = lessons_words.rowid
+		WHERE lessons_words.words MATCH ? AND lessons.repo_node = ?
+		ORDER BY lessons_words.rank, lessons.id DESC LIMIT ?`,
+		`"`+strings.Join(words, `" OR "`)+`"`, l.repo, max(candidates, n))
+	if err != nil {
+		return nil, fmt.Errorf("look for lessons: %w", err)
+	}
+	found, err := scanLessons(rows)
+	if err != nil {
+		return nil, fmt.Errorf("look for lessons: %w", err)
+	}
+	return history.Pick(q, found, n), nil
+}
+
+func scanLessons(rows *sql.Rows) (found []history.Lesson, err error) {
+	defer func() {
+		if cerr := rows.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	for rows.Next() {
+		var b []byte
+		if err := rows.Scan(&b); err != nil {
+			return nil, err
+		}
+		var lesson history.Lesson
+		if err := json.Unmarshal(b, &lesson); err != nil {
+			return nil, err
+		}
+		found = append(found, lesson)
+	}
+	return found, rows.Err()
+}
+
+// AllLessons gives the lessons of a repository, the oldest first.
+func (s *Store) AllLessons(ctx context.Context, repoNode string) ([]history.Lesson, error) {
+	rows, err := s.reader.QueryContext(ctx, `SELECT lesson FROM lessons WHERE repo_node = ? ORDER BY id`, repoNode)
+	if err != nil {
+		return nil, fmt.Errorf("read lessons: %w", err)
+	}
+	found, err := scanLessons(rows)
+	if err != nil {
+		return nil, fmt.Errorf("read lessons: %w", err)
+	}
+	return found, nil
+}
