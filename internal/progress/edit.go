@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -94,30 +93,8 @@ func (d *Doc) section(name string) (int, error) {
 	if i := d.find(name); i >= 0 {
 		return i, nil
 	}
-	at := len(d.src)
-	if k := slices.Index(sectionOrder[:], name); k >= 0 {
-		for _, after := range sectionOrder[k+1:] {
-			if i := d.find(after); i >= 0 {
-				at = d.heads[i].start
-				break
-			}
-		}
-	}
-	eol := d.eol()
-	text := "## " + name + eol
-	if at < len(d.src) {
-		text += eol
-	}
-	if at > 0 {
-		before := d.src[:at]
-		switch {
-		case before[at-1] != '\n':
-			text = eol + eol + text
-		case len(bytes.TrimSpace(before[lineStart(before, at-1):])) > 0:
-			text = eol + text
-		}
-	}
-	if err := d.splice(at, at, text); err != nil {
+	at, before, after := d.place(name)
+	if err := d.splice(at, at, before+"## "+name+d.eol()+after); err != nil {
 		return 0, err
 	}
 	i := d.find(name)
@@ -127,27 +104,10 @@ func (d *Doc) section(name string) (int, error) {
 	return i, nil
 }
 
-// tail adds text, without a final newline, to the end of the stretch
-// src[body:end] that a heading owns. A blank line goes between it and what was
-// there unless joined, as one bullet to the next.
+// tail adds text to the end of a stretch; see tailPatch.
 func (d *Doc) tail(body, end int, joined bool, text string) error {
-	eol := d.eol()
-	text += eol
-	content := bytes.TrimRight(d.src[body:end], " \t\r\n")
-	at := body
-	if len(content) > 0 {
-		at = lineEnd(d.src, body+len(content)-1)
-		if !joined {
-			text = eol + text
-		}
-	}
-	if at > 0 && d.src[at-1] != '\n' {
-		text = eol + text
-	}
-	if at < len(d.src) && len(bytes.TrimSpace(d.src[at:lineEnd(d.src, at)])) > 0 {
-		text += eol
-	}
-	return d.splice(at, at, text)
+	p := d.tailPatch(body, end, joined, text)
+	return d.splice(p.start, p.stop, p.text)
 }
 
 // listAtEnd says whether the section under heading i ends with a list.
@@ -262,50 +222,18 @@ func markText(mark run.TaskStatus, reason string) string {
 	return " (" + string(mark) + ": " + strings.NewReplacer("(", "[", ")", "]").Replace(reason) + ")"
 }
 
-var mentionedRE = lazy(`\bT(\d{1,6})\b`)
-
 // AssignIDs gives an id to each task that has none of its own. It never uses
 // one that occurs anywhere in the document, so that the log of a task since
 // removed is not read as that of a new one.
 func (d *Doc) AssignIDs() {
-	used := make(map[int]bool)
-	for _, m := range mentionedRE().FindAllSubmatch(d.src, -1) {
-		n, _ := strconv.Atoi(string(m[1])) // at most six digits
-		used[n] = true
-	}
-	next := 1
-	for _, t := range d.tasks {
-		// Ids far beyond any real plan would leave no room above them.
-		if n, err := strconv.Atoi(strings.TrimPrefix(t.ID, "T")); err == nil && n < 100_000 {
-			next = max(next, n+1)
-		}
-	}
-	var out []byte
-	from := 0
-	for _, t := range d.tasks {
-		if t.ID != "" {
-			continue
-		}
-		for used[next] {
-			next++
-		}
-		id := "T" + strconv.Itoa(next)
-		next++
-		if t.idEnd > 0 {
-			out = append(append(out, d.src[from:t.idStart]...), id...)
-			from = t.idEnd
-			continue
-		}
-		at := t.box + len(" ]")
-		out = append(append(out, d.src[from:at]...), " "+id...)
-		from = at
-	}
-	if from == 0 {
+	if !slices.ContainsFunc(d.tasks, func(t task) bool { return t.ID == "" }) {
 		return
 	}
+	n := newNumbers(d)
+	n.mentioned(string(d.src))
 	// A few bytes a task cannot make a document unreadable that was not; one
 	// that is full to the last byte keeps its tasks without id.
-	_ = d.replace(append(out, d.src[from:]...))
+	_ = d.patch(d.idPatches(n)...)
 }
 
 var statusRE = lazy(`^[A-Z][A-Z_]{0,62}$`)

@@ -1,8 +1,10 @@
 package progress
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/org/ralph-action/internal/run"
@@ -16,6 +18,8 @@ const (
 	maxSection     = 64 << 10
 	maxLearnings   = 128 << 10
 	maxTaskSection = 256 << 10
+	// maxAlike bounds the violations of one kind: they all go into a prompt.
+	maxAlike = 8
 )
 
 // ViolationKind says which rule an agent broke.
@@ -27,6 +31,8 @@ const (
 	ViolationUnticked     ViolationKind = "unticked"
 	ViolationRemoved      ViolationKind = "removed"
 	ViolationReworded     ViolationKind = "reworded"
+	ViolationReordered    ViolationKind = "reordered"
+	ViolationIDs          ViolationKind = "changed_ids"
 	ViolationForgedStatus ViolationKind = "forged_status"
 	ViolationForgedLog    ViolationKind = "forged_log"
 	ViolationLearnings    ViolationKind = "rewrote_learnings"
@@ -39,7 +45,41 @@ const (
 type Violation struct {
 	Kind ViolationKind
 	// Text is one sentence to the agent, fit for its next prompt: it holds no
-	// completion marker, and quotes from the document are on one line.
+	// completion marker, and what it quotes from the document is on one line
+	// and acts neither on a prompt nor on GitHub.
+	Text string
+}
+
+// ChangeKind says what was done to a document.
+type ChangeKind string
+
+// What can be done to a document, by an agent or by a person.
+const (
+	ChangeTicked         ChangeKind = "ticked"
+	ChangeUnticked       ChangeKind = "unticked"
+	ChangeMarked         ChangeKind = "marked" // as blocked or skipped, or the mark taken off
+	ChangeRemoved        ChangeKind = "removed"
+	ChangeReworded       ChangeKind = "reworded" // title, priority, markers or criteria
+	ChangeReordered      ChangeKind = "reordered"
+	ChangeMoved          ChangeKind = "moved" // to another group
+	ChangeRenumbered     ChangeKind = "renumbered"
+	ChangeAdded          ChangeKind = "added"
+	ChangeRepeated       ChangeKind = "repeated" // a task that is there written once more
+	ChangeStatus         ChangeKind = "status"
+	ChangeMarker         ChangeKind = "marker" // the completion marker put
+	ChangeLog            ChangeKind = "log"
+	ChangeLearned        ChangeKind = "learned" // added to the Learnings
+	ChangeSection        ChangeKind = "section"
+	ChangeSectionAdded   ChangeKind = "section_added"
+	ChangeSectionRemoved ChangeKind = "section_removed"
+	ChangeUnreadable     ChangeKind = "unreadable"
+)
+
+// Change is one thing that was done to a document.
+type Change struct {
+	Kind   ChangeKind
+	TaskID string // "" where it is not about a task, or the task has no id
+	// Text is the title of the task or the name of the section, on one line.
 	Text string
 }
 
@@ -52,31 +92,49 @@ type Verdict struct {
 	TickedAssigned bool
 	// ClaimedDone: the agent put the completion marker.
 	ClaimedDone bool
-	Violations  []Violation
+	// Violations are what the next prompt is told.
+	Violations []Violation
+	// Changes are all that the agent did to the document, allowed or not.
+	Changes []Change
 }
 
 func (v *Verdict) add(kind ViolationKind, format string, args ...any) {
 	v.Violations = append(v.Violations, Violation{Kind: kind, Text: fmt.Sprintf(format, args...)})
 }
 
+func (v *Verdict) changed(kind ChangeKind, id, text string) {
+	v.Changes = append(v.Changes, Change{Kind: kind, TaskID: id, Text: plain(text)})
+}
+
 // Judge compares the document before an iteration with what the agent left,
 // where assigned is the id of the task it was given. Taken over are Analysis,
 // Testing Strategy, Codebase Patterns and Recent Attempts as they are, what
 // was added to Learnings, and new tasks, open and with ids of the host's.
-// Everything else is as before; sections the format does not know and Completed
-// This Iteration are put back without a word. after is nil if the file is gone
-// or could not be read.
+// Everything else is as before; sections the format does not know, the title
+// and Completed This Iteration are put back without a word, and so is the
+// order of tasks, unless it is that of tasks still to do: which of them comes
+// next is for the host to say. after is nil if the file is gone or could not
+// be read.
 func Judge(before, after *Doc, assigned string) Verdict {
-	v := Verdict{Accepted: before.Clone()}
 	if after == nil {
-		v.unreadable()
-		return v
+		return unreadable(before)
 	}
+	var v Verdict
 	v.ClaimedDone = after.MarkedDone()
 	added := v.compareTasks(before, after, assigned)
 	v.compareStatus(before, after, assigned)
-	v.takeNotes(before, after)
-	v.takeTasks(added)
+	v.compareSections(before, after)
+	ts := v.notes(before, after)
+	full := len(before.Section(SectionTasks)) > maxTaskSection
+	for i, t := range added {
+		if full || i == maxNewTasks || len(before.tasks)+i >= maxTasks {
+			v.add(ViolationTooMuch, "%d new tasks were left out: at most %d are taken from one iteration, and %d in all. Plan in larger steps.", len(added)-i, maxNewTasks, maxTasks)
+			break
+		}
+		ts = append(ts, taking{task: &t})
+	}
+	v.takeAll(before, ts)
+	v.fewer()
 	return v
 }
 
@@ -84,97 +142,275 @@ func Judge(before, after *Doc, assigned string) Verdict {
 // Tasks section is taken from after, with all boxes open and an id on each
 // task. Claiming completion is a violation.
 func JudgePlan(before, after *Doc) Verdict {
-	v := Verdict{Accepted: before.Clone()}
 	if after == nil {
-		v.unreadable()
-		return v
+		return unreadable(before)
 	}
-	if v.ClaimedDone = after.MarkedDone(); v.ClaimedDone {
+	var v Verdict
+	if v.ClaimedDone = after.MarkedDone(); v.ClaimedDone && !before.MarkedDone() {
+		v.changed(ChangeMarker, "", SectionStatus)
 		v.add(ViolationPremature, "A planning iteration never marks the work as complete; the Status section was put back.")
 	} else if !sameText(before.Section(SectionStatus), after.Section(SectionStatus)) {
+		v.changed(ChangeStatus, "", after.Status())
 		v.add(ViolationForgedStatus, "The Status section belongs to the host; it was put back.")
 	}
 	v.compareLog(before, after)
-	v.takeNotes(before, after)
-	v.takePlan(after)
+	v.compareSections(before, after)
+	for _, t := range after.tasks {
+		v.changed(ChangeAdded, t.ID, t.Title)
+	}
+	ts := v.notes(before, after)
+	plan, ok := v.plan(before, after)
+	if ok {
+		ts = append(ts, plan)
+	}
+	v.takeAll(before, ts)
 	return v
 }
 
-func (v *Verdict) unreadable() {
+func unreadable(before *Doc) Verdict {
+	v := Verdict{Accepted: before.Clone()}
+	v.changed(ChangeUnreadable, "", "")
 	v.add(ViolationUnreadable, "The progress file was removed or could not be read; it was put back. Edit it in place and keep it plain Markdown.")
+	return v
+}
+
+// fewer leaves a few violations of each kind and says how many more there
+// were.
+func (v *Verdict) fewer() {
+	count := make(map[ViolationKind]int)
+	kept := v.Violations[:0]
+	var left []ViolationKind
+	for _, x := range v.Violations {
+		if count[x.Kind]++; count[x.Kind] <= maxAlike {
+			kept = append(kept, x)
+		} else if count[x.Kind] == maxAlike+1 {
+			left = append(left, x.Kind)
+		}
+	}
+	v.Violations = kept
+	for _, kind := range left {
+		v.add(kind, "The same was found at %d more tasks, and put back there too.", count[kind]-maxAlike)
+	}
+}
+
+// actsRE finds what starts a mention, a reference or a link on GitHub.
+var actsRE = lazy(`(?i)[@#]\b|\bgh-\b|://\b|\bwww\.\b`)
+
+// quoted takes from a text what could end a wrapper around it: tags and
+// borders, code quotes, and any completion marker.
+var quoted = strings.NewReplacer("<", "‹", ">", "›", "`", "'", "-----", "-", "=====", "=", "~~~", "~",
+	hints[0], "(marker)", hints[1], "(marker)")
+
+// plain makes text from a document fit to be quoted: one short line, nothing
+// invisible, nothing that acts on a prompt or on GitHub.
+func plain(s string) string {
+	s, _ = Clean(s)
+	s = quoted.Replace(cut(squeeze(s), 120))
+	return actsRE().ReplaceAllString(s, "$0 ")
 }
 
 // quote names a task for a sentence.
 func quote(t run.Task) string {
-	title := cut(squeeze(t.Title), 120)
+	title := strconv.QuoteToGraphic(plain(t.Title))
 	if t.ID == "" {
-		return fmt.Sprintf("%q", title)
+		return title
 	}
-	return fmt.Sprintf("%s %q", t.ID, title)
+	return t.ID + " " + title
 }
 
 func sameText(a, b string) bool {
-	return strings.TrimSpace(strings.ReplaceAll(a, "\r\n", "\n")) == strings.TrimSpace(strings.ReplaceAll(b, "\r\n", "\n"))
+	return a == b || strings.TrimSpace(strings.ReplaceAll(a, "\r\n", "\n")) == strings.TrimSpace(strings.ReplaceAll(b, "\r\n", "\n"))
+}
+
+// match says for each task of a which one of b it is, or -1, and which of b
+// are no task of a. The same id and title are the same task; then titles count
+// before ids: who renumbers a list means its tasks, not its numbers. It takes
+// time linear in the number of tasks.
+func match(a, b []task) (to []int, others []int) {
+	to = make([]int, len(a))
+	taken := make([]bool, len(b))
+	n := 0 // up to here nothing was changed
+	for n < len(a) && n < len(b) && a[n].ID == b[n].ID && a[n].Title == b[n].Title {
+		to[n], taken[n] = n, true
+		n++
+	}
+	byID, byTitle := make(map[string]int), make(map[string][]int)
+	for i := n; i < len(b); i++ {
+		if b[i].ID != "" {
+			byID[b[i].ID] = i
+		}
+	}
+	for i := n; i < len(a); i++ {
+		to[i] = -1
+		if k, ok := byID[a[i].ID]; ok && b[k].Title == a[i].Title {
+			to[i], taken[k] = k, true
+		}
+	}
+	for i := n; i < len(b); i++ {
+		if !taken[i] {
+			byTitle[b[i].Title] = append(byTitle[b[i].Title], i)
+		}
+	}
+	for i := n; i < len(a); i++ {
+		if ks := byTitle[a[i].Title]; to[i] < 0 && len(ks) > 0 {
+			to[i], taken[ks[0]] = ks[0], true
+			byTitle[a[i].Title] = ks[1:]
+		}
+	}
+	for i := n; i < len(a); i++ {
+		if k, ok := byID[a[i].ID]; to[i] < 0 && ok && !taken[k] {
+			to[i], taken[k] = k, true
+		}
+	}
+	for i := n; i < len(b); i++ {
+		if !taken[i] {
+			others = append(others, i)
+		}
+	}
+	return to, others
+}
+
+// rising picks a longest rising subsequence of seq, without its negative
+// members: what of a list was left in its order. It says for each member
+// whether it belongs to it.
+func rising(seq []int) []bool {
+	in := make([]bool, len(seq))
+	var ends []int // ends[n] is where the best run of n+1 members ends
+	prev := make([]int, len(seq))
+	for i, x := range seq {
+		if x < 0 {
+			continue
+		}
+		n := len(ends)
+		if n > 0 && seq[ends[n-1]] > x {
+			n, _ = slices.BinarySearchFunc(ends, x, func(e, x int) int { return seq[e] - x })
+		}
+		prev[i] = -1
+		if n > 0 {
+			prev[i] = ends[n-1]
+		}
+		if n == len(ends) {
+			ends = append(ends, i)
+		} else {
+			ends[n] = i
+		}
+	}
+	if len(ends) > 0 {
+		for i := ends[len(ends)-1]; i >= 0; i = prev[i] {
+			in[i] = true
+		}
+	}
+	return in
 }
 
 // compareTasks reports what was done to the tasks of before, and returns those
 // that are new.
 func (v *Verdict) compareTasks(before, after *Doc, assigned string) (added []run.Task) {
-	byID, byTitle := make(map[string]int), make(map[string]int)
-	for i, t := range after.tasks {
-		if t.ID != "" {
-			byID[t.ID] = i
-		}
-		if _, ok := byTitle[t.Title]; !ok {
-			byTitle[t.Title] = i
-		}
-	}
-	known := make(map[int]bool)
-	titles := make(map[string]bool)
-	for _, b := range before.tasks {
-		titles[b.Title] = true
-		i, ok := byID[b.ID]
-		if !ok {
-			// The id alone being lost does no harm: the host puts it back.
-			if i, ok = byTitle[b.Title]; ok && (known[i] || after.tasks[i].ID != "") {
-				ok = false
-			}
-		}
-		if !ok {
+	to, others := match(before.tasks, after.tasks)
+	v.compareIDs(before, after, to)
+	for i, b := range before.tasks {
+		if to[i] < 0 {
+			v.changed(ChangeRemoved, b.ID, b.Title)
 			v.add(ViolationRemoved, "Task %s was removed; it was put back. Tasks are never deleted.", quote(b.Task))
 			continue
 		}
-		known[i] = true
-		v.compareTask(b.Task, after.tasks[i].Task, assigned)
+		v.compareTask(&b, &after.tasks[to[i]], assigned)
 	}
-	for i, t := range after.tasks {
-		if known[i] || titles[t.Title] {
+	v.compareOrder(before, after, to)
+	titles := make(map[string]bool)
+	if len(others) > 0 {
+		for _, b := range before.tasks {
+			titles[b.Title] = true
+		}
+	}
+	for _, i := range others {
+		t := after.tasks[i].Task
+		if titles[t.Title] {
+			v.changed(ChangeRepeated, t.ID, t.Title)
 			continue
 		}
+		v.changed(ChangeAdded, "", t.Title)
 		if t.Status == run.TaskDone {
 			v.add(ViolationTickedOther, "Task %s was added with its box ticked; it was kept as open.", quote(run.Task{Title: t.Title}))
 		}
 		t.ID, t.Status = "", run.TaskOpen
-		added = append(added, t.Task)
+		title := []byte(t.Title)
+		for at, mark, _ := suffix(title); mark != ""; at, mark, _ = suffix(title) {
+			title = bytes.TrimSpace(title[:at]) // else it would be read as a mark of the host's
+		}
+		t.Title = string(title)
+		added = append(added, t)
 	}
 	return added
 }
 
+// compareIDs reports ids that were given anew or twice. One that was lost does
+// no harm: the host puts it back.
+func (v *Verdict) compareIDs(before, after *Doc, to []int) {
+	n := len(v.Changes)
+	for i, b := range before.tasks {
+		if to[i] >= 0 && after.tasks[to[i]].ID != b.ID && after.tasks[to[i]].idEnd > 0 {
+			v.changed(ChangeRenumbered, b.ID, b.Title)
+		}
+	}
+	if len(v.Changes) > n {
+		v.add(ViolationIDs, "The number of task %s was changed or given twice; the numbers belong to the host and were put back.", v.Changes[n].TaskID)
+	}
+}
+
 // compareTask reports what was done to one task.
-func (v *Verdict) compareTask(b, a run.Task, assigned string) {
+func (v *Verdict) compareTask(b, a *task, assigned string) {
 	doneBefore, doneAfter := b.Status == run.TaskDone, a.Status == run.TaskDone
 	switch {
 	case doneAfter && !doneBefore && b.ID == assigned && assigned != "":
+		v.changed(ChangeTicked, b.ID, b.Title)
 		v.TickedAssigned = true
 	case doneAfter && !doneBefore:
-		v.add(ViolationTickedOther, "Task %s was ticked, but it was not the task of this iteration; it was unticked. Work on one task only.", quote(b))
+		v.changed(ChangeTicked, b.ID, b.Title)
+		v.add(ViolationTickedOther, "Task %s was ticked, but it was not the task of this iteration; it was unticked. Work on one task only.", quote(b.Task))
 	case doneBefore && !doneAfter:
-		v.add(ViolationUnticked, "Task %s was unticked; it was ticked again. If it has to be done over, add a new task that says why.", quote(b))
+		v.changed(ChangeUnticked, b.ID, b.Title)
+		v.add(ViolationUnticked, "Task %s was unticked; it was ticked again. If it has to be done over, add a new task that says why.", quote(b.Task))
 	case a.Status != b.Status && !doneAfter:
-		v.add(ViolationForgedStatus, "Task %s was marked as %s; that is for the host to decide. Say under %s what stands in the way.", quote(b), a.Status, SectionAttempts)
+		v.changed(ChangeMarked, b.ID, b.Title)
+		v.add(ViolationForgedStatus, "Task %s was marked as %s; that is for the host to decide. Say under %s what stands in the way.", quote(b.Task), a.Status, SectionAttempts)
 	}
-	if a.Title != b.Title || a.Priority != b.Priority || a.Parallel != b.Parallel || a.Verify != b.Verify || !slices.Equal(a.Accept, b.Accept) {
-		v.add(ViolationReworded, "Task %s or its acceptance criteria were changed; the original was put back. If the task is wrong, add a new task that says so.", quote(b))
+	if reworded(&b.Task, &a.Task) {
+		v.changed(ChangeReworded, b.ID, b.Title)
+		v.add(ViolationReworded, "Task %s or its acceptance criteria were changed; the original was put back. If the task is wrong, add a new task that says so.", quote(b.Task))
+	}
+}
+
+// reworded says whether two tasks ask for different things.
+func reworded(a, b *run.Task) bool {
+	return a.Title != b.Title || a.Priority != b.Priority || a.Parallel != b.Parallel || a.Verify != b.Verify ||
+		!slices.Equal(a.Accept, b.Accept)
+}
+
+// compareOrder reports tasks that stand elsewhere.
+func (v *Verdict) compareOrder(before, after *Doc, to []int) {
+	stayed := rising(to)
+	told, last := false, -1
+	for i := range before.tasks {
+		b := &before.tasks[i]
+		if to[i] < 0 {
+			continue
+		}
+		moved := b.Group != after.tasks[to[i]].Group
+		switch {
+		case moved:
+			v.changed(ChangeMoved, b.ID, b.Title)
+		case !stayed[i]:
+			v.changed(ChangeReordered, b.ID, b.Title)
+		}
+		if !b.Actionable() {
+			continue
+		}
+		if (moved || to[i] < last) && !told {
+			told = true
+			v.add(ViolationReordered, "The open tasks were put in another order or under other headings, and were put back where they were. The host decides what comes next; to propose another order, say why under %s.", SectionAnalysis)
+		}
+		last = max(last, to[i])
 	}
 }
 
@@ -187,9 +423,14 @@ func (v *Verdict) compareStatus(before, after *Doc, assigned string) {
 		}
 	}
 	switch {
-	case v.ClaimedDone && open > 0:
-		v.add(ViolationPremature, "The Status section was set to complete while %d of the tasks are open; it was put back. The host sets it when all tasks are done and the checks pass.", open)
-	case !v.ClaimedDone && !sameText(before.Section(SectionStatus), after.Section(SectionStatus)):
+	case sameText(before.Section(SectionStatus), after.Section(SectionStatus)):
+	case v.ClaimedDone:
+		v.changed(ChangeMarker, "", SectionStatus)
+		if open > 0 && !before.MarkedDone() {
+			v.add(ViolationPremature, "The Status section was set to complete while %d of the tasks are open; it was put back. The host sets it when all tasks are done and the checks pass.", open)
+		}
+	default:
+		v.changed(ChangeStatus, "", after.Status())
 		v.add(ViolationForgedStatus, "The Status section belongs to the host; it was put back.")
 	}
 	v.compareLog(before, after)
@@ -197,30 +438,114 @@ func (v *Verdict) compareStatus(before, after *Doc, assigned string) {
 
 func (v *Verdict) compareLog(before, after *Doc) {
 	if !sameText(before.Section(SectionLog), after.Section(SectionLog)) {
+		v.changed(ChangeLog, "", SectionLog)
 		v.add(ViolationForgedLog, "The Iteration Log belongs to the host; it was put back.")
 	}
 }
 
-// takeNotes takes over the sections that are the agent's.
-func (v *Verdict) takeNotes(before, after *Doc) {
+// compareSections notes what was done to the other sections, and to what
+// stands before them.
+func (v *Verdict) compareSections(before, after *Doc) {
+	told := map[string]bool{fold(SectionStatus): true, fold(SectionLog): true, "tasks": true, "task list": true, fold(SectionLearnings): true}
+	a, b := segments(before), segments(after)
+	was := make(map[string]segment, len(a))
+	for _, s := range a {
+		was[s.key] = s
+	}
+	for _, s := range b {
+		old, ok := was[s.key]
+		delete(was, s.key)
+		if told[s.name] {
+			continue
+		}
+		if !ok {
+			v.changed(ChangeSectionAdded, "", s.title)
+		} else if !sameText(before.body(old), after.body(s)) {
+			v.changed(ChangeSection, "", s.title)
+		}
+	}
+	for _, s := range a {
+		if _, ok := was[s.key]; ok && !told[s.name] {
+			v.changed(ChangeSectionRemoved, "", s.title)
+		}
+	}
+}
+
+// segment is a stretch of a document: what stands before the first heading of
+// level 1 or 2, or what such a heading owns. Segments cover the document.
+type segment struct {
+	key   string // of all segments of a document, different
+	name  string // folded
+	title string
+	head  int // in Doc.heads, or -1
+	start int
+	body  int
+	stop  int
+}
+
+// segments divides a document.
+func segments(d *Doc) []segment {
+	out := []segment{{head: -1, stop: len(d.src)}}
+	seen := make(map[string]int)
+	for i, h := range d.heads {
+		if h.level > 2 {
+			continue
+		}
+		out[len(out)-1].stop = h.start
+		name := fold(h.text)
+		if isTasks(h.text) {
+			name = "tasks"
+		}
+		if h.level == 1 && len(seen) == 0 {
+			name = "" // the title may change; it is the title
+		}
+		seen[name]++
+		out = append(out, segment{
+			key: strconv.Itoa(h.level) + " " + strconv.Itoa(seen[name]) + " " + name, name: name, title: h.text,
+			head: i, start: h.start, body: h.body, stop: len(d.src),
+		})
+	}
+	return out
+}
+
+// body is a segment without the line of its heading, but for a title.
+func (d *Doc) body(s segment) string {
+	if s.head >= 0 && d.heads[s.head].level == 1 {
+		return string(d.src[s.start:s.stop])
+	}
+	return string(d.src[s.body:s.stop])
+}
+
+// notes are what is to be taken over of the sections that are the agent's.
+func (v *Verdict) notes(before, after *Doc) (ts []taking) {
 	for _, name := range [...]string{SectionAnalysis, SectionTesting, SectionPatterns, SectionAttempts} {
 		if after.find(name) < 0 || sameText(before.Section(name), after.Section(name)) {
 			continue // an empty section is the agent's right, a missing one an accident
 		}
-		v.take(name, after.Section(name), maxSection)
+		ts = v.note(ts, name, after.Section(name), maxSection)
 	}
 	old, now := before.Section(SectionLearnings), after.Section(SectionLearnings)
 	if sameText(old, now) {
-		return
+		return ts
 	}
 	more, kept := appended(old, now)
 	if !kept {
+		v.changed(ChangeSection, "", SectionLearnings)
 		v.add(ViolationLearnings, "Learnings were changed or removed; they were put back. Only add to that section, at its end.")
 	}
 	if strings.TrimSpace(more) == "" {
-		return
+		return ts
 	}
-	v.take(SectionLearnings, strings.TrimRight(strings.ReplaceAll(old, "\r\n", "\n"), " \t\n")+"\n"+strings.TrimPrefix(more, "\n"), maxLearnings)
+	v.changed(ChangeLearned, "", SectionLearnings)
+	return v.note(ts, SectionLearnings, strings.TrimRight(strings.ReplaceAll(old, "\r\n", "\n"), " \t\n")+"\n"+strings.TrimPrefix(more, "\n"), maxLearnings)
+}
+
+func (v *Verdict) note(ts []taking, name, content string, limit int) []taking {
+	if len(content) > limit {
+		v.add(ViolationTooMuch, "The section %s was longer than %d KiB; what it held before was put back. Keep it short.", name, limit>>10)
+		return ts
+	}
+	return append(ts, taking{section: name, content: content})
 }
 
 // appended gives what now holds beyond old, and whether all of old is still
@@ -253,20 +578,198 @@ func appended(old, now string) (more string, kept bool) {
 	return b.String(), want == 0
 }
 
-// take puts content into a section of Accepted, unless that would change
-// anything else of the document.
-func (v *Verdict) take(name, content string, limit int) {
-	if len(content) > limit {
-		v.add(ViolationTooMuch, "The section %s was longer than %d KiB; what it held before was put back. Keep it short.", name, limit>>10)
-		return
+// taking is one thing to be taken over from an agent: the content of a
+// section, or a new task.
+type taking struct {
+	section, content string
+	task             *run.Task
+	// plan marks the Tasks section of a plan, and tasks are those in it.
+	plan  bool
+	tasks []task
+}
+
+// takeAll takes over what can be, mostly all in one go. Where that would
+// change anything else of the document, halves are tried, so that what is to
+// blame stays out and the rest comes in.
+func (v *Verdict) takeAll(before *Doc, ts []taking) {
+	var kept []taking
+	var admit func(ts []taking)
+	admit = func(ts []taking) {
+		if len(ts) == 0 {
+			return
+		}
+		all := slices.Concat(kept, ts)
+		if d, ok := before.taken(all); ok {
+			v.Accepted, kept = d, all
+			return
+		}
+		if len(ts) == 1 {
+			if t, ok := v.refuse(ts[0]); ok {
+				admit([]taking{t})
+			}
+			return
+		}
+		admit(ts[:len(ts)/2])
+		admit(ts[len(ts)/2:])
 	}
-	c := v.Accepted.Clone()
-	err := c.setSection(name, content)
-	if err != nil || !contained(content) || !sameTasks(v.Accepted.tasks, c.tasks) || !sameOutline(v.Accepted, c, name) {
-		v.add(ViolationUnreadable, "The section %s held an unclosed code fence or comment, or headings of its own; what it held before was put back.", name)
-		return
+	admit(ts)
+	if v.Accepted == nil {
+		v.Accepted = before.Clone()
 	}
-	v.Accepted = c
+	if slices.ContainsFunc(v.Accepted.tasks, func(t task) bool { return t.ID == "" }) {
+		v.Accepted.AssignIDs()
+	}
+}
+
+// refuse says why something was not taken over, or what to take in its place.
+func (v *Verdict) refuse(t taking) (instead taking, ok bool) {
+	switch {
+	case t.plan && t.tasks != nil:
+		// Tasks outside a Tasks section, in two of them, or in one that does
+		// not end: write what was understood.
+		tasks := make([]run.Task, len(t.tasks))
+		for i := range t.tasks {
+			tasks[i] = t.tasks[i].Task
+		}
+		scratch := New("", Binding{})
+		if err := scratch.SetTasks(tasks); err == nil {
+			return taking{section: SectionTasks, content: scratch.Section(SectionTasks), plan: true}, true
+		}
+		t.tasks = nil
+		return v.refuse(t)
+	case t.plan:
+		v.add(ViolationUnreadable, "The tasks could not be taken over; write each as one line with a check box in the Tasks section.")
+	case t.task != nil:
+		v.add(ViolationUnreadable, "The new task %s could not be taken over; write it as one line with a check box.", quote(*t.task))
+	default:
+		v.add(ViolationUnreadable, "The section %s held an unclosed code fence or comment, or headings of its own; what it held before was put back.", t.section)
+	}
+	return taking{}, false
+}
+
+// taken is the document with all of ts in it. It is not ok where that changed
+// more than was meant to: see unharmed.
+func (d *Doc) taken(ts []taking) (_ *Doc, ok bool) {
+	var ps []patch
+	missing := make(map[string]bool)
+	var ids *numbers
+	var tasks additions
+	for _, t := range ts {
+		if t.task != nil {
+			if ids == nil {
+				ids = d.numbersBeside(ts)
+			}
+			nt := *t.task
+			nt.ID = ids.next()
+			tasks.add(d, nt)
+			continue
+		}
+		i := d.find(t.section)
+		if i < 0 {
+			missing[fold(t.section)] = true
+		}
+		if p, change := d.contentPatch(t.section, i, t.content); change {
+			last := p.start == len(d.src) || i >= 0 && d.sectionEnd(i) == len(d.src)
+			if last && !contained(t.content) {
+				return nil, false // nothing that follows would tell
+			}
+			ps = append(ps, p)
+		}
+	}
+	more, makesTasks := tasks.patches(d)
+	if makesTasks {
+		missing["tasks"] = true
+	}
+	src, err := patched(d.src, append(ps, more...))
+	if err != nil {
+		return nil, false
+	}
+	c, err := Parse(append([]byte(d.prefix), src...))
+	if err != nil {
+		return nil, false
+	}
+	return c, d.unharmed(c, ts, missing)
+}
+
+// numbersBeside are free in d and in what is taken over.
+func (d *Doc) numbersBeside(ts []taking) *numbers {
+	n := newNumbers(d)
+	n.mentioned(string(d.src))
+	for _, t := range ts {
+		n.mentioned(t.content)
+		if t.task != nil {
+			n.mentioned(t.task.Title + strings.Join(t.task.Accept, " "))
+		}
+	}
+	return n
+}
+
+// unharmed says whether c is d with ts taken over and nothing else changed:
+// the same sections in the same order and those missing before, the same tasks
+// in the same order and as many new ones, all open.
+func (d *Doc) unharmed(c *Doc, ts []taking, missing map[string]bool) bool {
+	added, next := 0, 0
+	var planned []task
+	isPlan := false
+	for _, t := range ts {
+		if t.task != nil {
+			added++
+		}
+		if t.plan {
+			isPlan, planned = true, t.tasks
+		}
+	}
+	heads := 0
+	for _, h := range c.heads {
+		if h.level > 2 {
+			continue
+		}
+		for next < len(d.heads) && d.heads[next].level > 2 {
+			next++
+		}
+		if next < len(d.heads) && d.heads[next].level == h.level && d.heads[next].text == h.text {
+			next++
+			continue
+		}
+		name := fold(h.text)
+		if isTasks(h.text) {
+			name = "tasks"
+		}
+		if h.level != 2 || !missing[name] {
+			return false
+		}
+		heads++
+	}
+	if heads != len(missing) || slices.ContainsFunc(d.heads[next:], func(h heading) bool { return h.level <= 2 }) {
+		return false
+	}
+	if d.MarkedDone() != c.MarkedDone() {
+		return false
+	}
+	if isPlan {
+		return planned == nil && len(c.tasks) > 0 || planned != nil && sameTasks(planned, c.tasks)
+	}
+	return len(c.tasks) == len(d.tasks)+added && keptTasks(d.tasks, c.tasks)
+}
+
+// keptTasks says whether b holds the tasks of a as they are and in their
+// order, and besides them none but open ones.
+func keptTasks(a, b []task) bool {
+	i := 0
+	for k := range b {
+		t := &b[k]
+		if i < len(a) && t.ID == a[i].ID && t.Title == a[i].Title && t.Group == a[i].Group {
+			if t.Status != a[i].Status || reworded(&t.Task, &a[i].Task) {
+				return false
+			}
+			i++
+			continue
+		}
+		if t.Status != run.TaskOpen || t.ID == "" {
+			return false
+		}
+	}
+	return i == len(a)
 }
 
 // contained says whether content ends what it begins, so that a heading after
@@ -292,88 +795,123 @@ func sameTasks(a, b []task) bool {
 	})
 }
 
-// sameOutline says whether two documents have the same sections, but for one
-// that may be new in b.
-func sameOutline(a, b *Doc, name string) bool {
-	outline := func(d *Doc) []string {
-		var out []string
-		for _, h := range d.heads {
-			if h.level <= 2 && fold(h.text) != fold(name) {
-				out = append(out, h.text)
-			}
-		}
-		return out
-	}
-	return slices.Equal(outline(a), outline(b))
+// additions collects new tasks by the place they go to.
+type additions struct {
+	order []int // places, as they come up
+	at    map[int]*addition
+	made  string // where there is no Tasks section: what goes into it
 }
 
-// takeTasks adds new tasks to Accepted.
-func (v *Verdict) takeTasks(added []run.Task) {
-	for i, t := range added {
-		if i == maxNewTasks || len(v.Accepted.tasks) >= maxTasks || len(v.Accepted.Section(SectionTasks)) > maxTaskSection {
-			v.add(ViolationTooMuch, "%d new tasks were left out: at most %d are taken from one iteration, and %d in all. Plan in larger steps.", len(added)-i, maxNewTasks, maxTasks)
-			break
-		}
-		c := v.Accepted.Clone()
-		if err := c.addTask(t); err != nil || len(c.tasks) != len(v.Accepted.tasks)+1 {
-			v.add(ViolationUnreadable, "The new task %s could not be taken over; write it as one line with a check box.", quote(t))
-			continue
-		}
-		v.Accepted = c
-	}
-	v.Accepted.AssignIDs()
+type addition struct {
+	body, end int
+	joined    bool // to the list that ends there
+	text      string
+	group     string // of the last task
 }
 
-// addTask puts a task at the end of its group, or of the Tasks section, where
-// a group that is new gets its heading.
-func (d *Doc) addTask(t run.Task) error {
-	return d.atomically(func(d *Doc) error {
-		i, err := d.section(SectionTasks)
-		if err != nil {
-			return err
-		}
-		text := strings.TrimSuffix(renderTask(t, ""), "\n")
-		end := d.sectionEnd(i)
-		for k := i + 1; k < len(d.heads) && d.heads[k].start < end; k++ {
-			if t.Group != "" && d.heads[k].text == t.Group {
-				stop := end
-				if k+1 < len(d.heads) {
-					stop = min(stop, d.heads[k+1].start)
-				}
-				return d.tail(d.heads[k].body, stop, d.heads[k].listLast, d.withEOL(text))
-			}
-		}
-		joined := d.listAtEnd(i)
-		if t.Group != "" {
-			text, joined = groupHeading(t.Group)+text, false
-		}
-		return d.tail(d.heads[i].body, end, joined, d.withEOL(text))
-	})
-}
-
-// takePlan takes the tasks over from a plan. Its section comes over as
-// written, for the detail below a task that run.Task does not hold.
-func (v *Verdict) takePlan(after *Doc) {
-	plan := after.Clone()
-	for i := range plan.tasks {
-		plan.setBox(&plan.tasks[i], false)
-	}
-	content := plan.Section(SectionTasks)
-	if len(plan.tasks) > maxTasks || len(content) > maxTaskSection {
-		v.add(ViolationTooMuch, "The plan has %d tasks in %d bytes; at most %d tasks in %d KiB are taken. Plan in larger steps.", len(plan.tasks), len(content), maxTasks, maxTaskSection>>10)
+// add puts a task at the end of its group, or of the Tasks section, where a
+// group that is new gets its heading.
+func (a *additions) add(d *Doc, t run.Task) {
+	text := strings.TrimSuffix(renderTask(t, ""), "\n")
+	i := d.find(SectionTasks)
+	if i < 0 {
+		a.made += text + "\n"
 		return
 	}
-	c := v.Accepted.Clone()
-	err := c.setSection(SectionTasks, content)
-	if err != nil || !contained(content) || !sameTasks(plan.tasks, c.tasks) || !sameOutline(v.Accepted, c, SectionTasks) {
-		// Tasks outside a Tasks section, in two of them, or in one that does
-		// not end: write what was understood.
-		c = v.Accepted.Clone()
-		if err := c.SetTasks(plan.Tasks()); err != nil {
-			v.add(ViolationUnreadable, "The tasks could not be taken over; write each as one line with a check box in the Tasks section.")
-			return
+	if a.at == nil {
+		a.at = make(map[int]*addition)
+	}
+	end := d.sectionEnd(i)
+	place := addition{body: d.heads[i].body, end: end, joined: d.listAtEnd(i)}
+	known := t.Group == ""
+	for k := i + 1; k < len(d.heads) && d.heads[k].start < end && !known; k++ {
+		if d.heads[k].text == t.Group {
+			known = true
+			place = addition{body: d.heads[k].body, end: end, joined: d.heads[k].listLast, group: t.Group}
+			if k+1 < len(d.heads) {
+				place.end = min(end, d.heads[k+1].start)
+			}
 		}
 	}
-	c.AssignIDs()
-	v.Accepted = c
+	at := d.tailPatch(place.body, place.end, place.joined, "").start
+	p := a.at[at]
+	if p == nil {
+		p = &place
+		a.at[at] = p
+		a.order = append(a.order, at)
+		if !known {
+			p.joined = false
+			p.text = groupHeading(t.Group) + text
+		} else {
+			p.text = text
+		}
+		p.group = t.Group
+		return
+	}
+	if !known && p.group != t.Group {
+		text = "\n" + groupHeading(t.Group) + text
+		p.group = t.Group
+	}
+	p.text += "\n" + text
+}
+
+// patches are what puts the tasks in; made says that the Tasks section is new.
+func (a *additions) patches(d *Doc) (ps []patch, made bool) {
+	if a.made != "" {
+		p, _ := d.contentPatch(SectionTasks, -1, a.made)
+		return []patch{p}, true
+	}
+	for _, at := range a.order {
+		p := a.at[at]
+		ps = append(ps, d.tailPatch(p.body, p.end, p.joined, d.withEOL(p.text)))
+	}
+	return ps, false
+}
+
+// plan is the Tasks section of after, as written, for the detail below a task
+// that run.Task does not hold; but with all boxes open and an id for each.
+func (v *Verdict) plan(before, after *Doc) (taking, bool) {
+	if len(after.tasks) == 0 {
+		return taking{}, false
+	}
+	if n := len(after.Section(SectionTasks)); len(after.tasks) > maxTasks || n > maxTaskSection {
+		v.add(ViolationTooMuch, "The plan has %d tasks in %d bytes; at most %d tasks in %d KiB are taken. Plan in larger steps.", len(after.tasks), n, maxTasks, maxTaskSection>>10)
+		return taking{}, false
+	}
+	n := newNumbers(after)
+	n.mentioned(string(before.src))
+	n.mentioned(string(after.src))
+	ps := after.idPatches(n)
+	tasks := slices.Clone(after.tasks)
+	ids := ps
+	for i := range tasks {
+		t := &tasks[i]
+		if t.ID == "" {
+			t.ID = strings.TrimSpace(ids[0].text)
+			ids = ids[1:]
+		}
+		if t.Status == run.TaskDone {
+			ps = append(ps, patch{t.box, t.box + 1, " "})
+			t.Status = run.TaskOpen
+			if t.mark != "" {
+				t.Status = t.mark
+			}
+		}
+	}
+	content := ""
+	if i := after.find(SectionTasks); i >= 0 {
+		body, end := after.heads[i].body, after.sectionEnd(i)
+		inside := make([]patch, 0, len(ps))
+		for _, p := range ps {
+			if p.start >= body && p.stop <= end {
+				inside = append(inside, patch{p.start - body, p.stop - body, p.text})
+			}
+		}
+		src, err := patched(after.src[body:end], inside)
+		if err != nil {
+			return taking{}, false
+		}
+		content = string(src)
+	}
+	return taking{section: SectionTasks, content: content, plan: true, tasks: tasks}, true
 }

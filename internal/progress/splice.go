@@ -1,8 +1,11 @@
 package progress
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // patch replaces src[start:stop] of a document by text. Where start equals
@@ -49,4 +52,140 @@ func patched(src []byte, ps []patch) ([]byte, error) {
 		at = p.stop
 	}
 	return append(out, src[at:]...), nil
+}
+
+// place says where a section that is missing belongs, before the first one that
+// comes after it, else at the end, and what goes before and after it to keep it
+// apart from its neighbours.
+func (d *Doc) place(name string) (at int, before, after string) {
+	at = len(d.src)
+	if k := slices.Index(sectionOrder[:], name); k >= 0 {
+		for _, next := range sectionOrder[k+1:] {
+			if i := d.find(next); i >= 0 {
+				at = d.heads[i].start
+				break
+			}
+		}
+	}
+	eol := d.eol()
+	if at < len(d.src) {
+		after = eol
+	}
+	switch {
+	case at == 0:
+	case d.src[at-1] != '\n':
+		before = eol + eol
+	case len(bytes.TrimSpace(d.src[lineStart(d.src, at-1):at])) > 0:
+		before = eol
+	}
+	return at, before, after
+}
+
+// tailPatch adds text, without a final newline, to the end of the stretch
+// src[body:end] that a heading owns. A blank line goes between it and what was
+// there unless joined, as one bullet to the next.
+func (d *Doc) tailPatch(body, end int, joined bool, text string) patch {
+	eol := d.eol()
+	text += eol
+	content := bytes.TrimRight(d.src[body:end], " \t\r\n")
+	at := body
+	if len(content) > 0 {
+		at = lineEnd(d.src, body+len(content)-1)
+		if !joined {
+			text = eol + text
+		}
+	}
+	if at > 0 && d.src[at-1] != '\n' {
+		text = eol + text
+	}
+	if at < len(d.src) && len(bytes.TrimSpace(d.src[at:lineEnd(d.src, at)])) > 0 {
+		text += eol
+	}
+	return patch{at, at, text}
+}
+
+// contentPatch makes the section with heading i hold content and leaves the
+// blank lines around it alone; with i negative the section is made where it
+// belongs. There may be nothing to change.
+func (d *Doc) contentPatch(name string, i int, content string) (_ patch, change bool) {
+	content = d.withEOL(strings.Trim(content, "\r\n"))
+	if i < 0 {
+		at, before, after := d.place(name)
+		if content != "" {
+			content += d.eol()
+		}
+		return patch{at, at, before + "## " + name + d.eol() + content + after}, true
+	}
+	body, end := d.heads[i].body, d.sectionEnd(i)
+	first, last := trimSpan(d.src, body, end)
+	switch {
+	case first == last && content == "":
+		return patch{}, false
+	case first == last:
+		return d.tailPatch(body, end, true, content), true
+	case content == "":
+		return patch{body, min(end, lineEnd(d.src, last-1)), ""}, true
+	}
+	return patch{lineStart(d.src, first), last, content}, true
+}
+
+// numbers hands out ids of tasks that are not in use.
+type numbers struct {
+	used map[int]bool
+	last int
+}
+
+// newNumbers starts above the ids of the tasks of d.
+func newNumbers(d *Doc) *numbers {
+	n := &numbers{used: make(map[int]bool)}
+	for i := range d.tasks {
+		// Ids far beyond any real plan would leave no room above them.
+		if k, err := strconv.Atoi(strings.TrimPrefix(d.tasks[i].ID, "T")); err == nil && k < 100_000 {
+			n.last = max(n.last, k)
+		}
+	}
+	return n
+}
+
+// mentioned keeps the ids in a text from being handed out.
+func (n *numbers) mentioned(s string) {
+	for {
+		i := strings.IndexByte(s, 'T')
+		if i < 0 {
+			return
+		}
+		s = s[i+1:]
+		digits := 0
+		for digits < len(s) && digits <= 6 && s[digits] >= '0' && s[digits] <= '9' {
+			digits++
+		}
+		if digits > 0 && digits <= 6 {
+			k, _ := strconv.Atoi(s[:digits]) // at most six digits
+			n.used[k] = true
+		}
+	}
+}
+
+func (n *numbers) next() string {
+	n.last++
+	for n.used[n.last] {
+		n.last++
+	}
+	return "T" + strconv.Itoa(n.last)
+}
+
+// idPatches give each task without an id of its own the next one.
+func (d *Doc) idPatches(n *numbers) (ps []patch) {
+	for i := range d.tasks {
+		t := &d.tasks[i]
+		switch {
+		case t.ID != "":
+		case t.idEnd > 0:
+			ps = append(ps, patch{t.idStart, t.idEnd, n.next()})
+		default:
+			at := t.box + len(" ]")
+			ps = append(ps, patch{at, at, " " + n.next()})
+		}
+	}
+	return ps
 }
