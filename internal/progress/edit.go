@@ -326,6 +326,9 @@ func renderTask(t run.Task, reason string) string {
 			b.WriteString("  - Accept: " + a + "\n")
 		}
 	}
+	if ids := slices.DeleteFunc(slices.Clone(t.DependsOn), func(id string) bool { return id == "" || idLen(id) != len(id) }); len(ids) > 0 {
+		b.WriteString("  - Depends on: " + strings.Join(ids, ", ") + "\n")
+	}
 	return b.String()
 }
 
@@ -397,7 +400,7 @@ func (d *Doc) AppendLog(r LogRow) error {
 		}
 		body, end := d.heads[i].body, d.sectionEnd(i)
 		for _, l := range slices.Backward(d.prose) {
-			if l.top && l.start >= body && l.stop <= end && l.start < l.stop && d.src[l.start] == '|' {
+			if l.start >= body && l.stop <= end && l.start < l.stop && d.src[l.start] == '|' {
 				at := lineEnd(d.src, l.start)
 				if d.src[at-1] != '\n' {
 					return d.splice(at, at, d.eol()+row+d.eol())

@@ -3,6 +3,8 @@ package progress
 import (
 	"slices"
 	"strings"
+
+	"github.com/yuin/goldmark/ast"
 )
 
 // The words of the Status section.
@@ -48,7 +50,7 @@ func (d *Doc) statusLines() []line {
 	body, end := d.heads[i].body, d.sectionEnd(i)
 	var out []line
 	for _, l := range d.prose {
-		if l.top && l.start >= body && l.stop <= end && l.start < l.stop {
+		if l.start >= body && l.stop <= end && l.start < l.stop {
 			out = append(out, l)
 		}
 	}
@@ -59,7 +61,22 @@ func (d *Doc) statusLines() []line {
 // document: not in a code block and not in an HTML comment. White space around
 // it does not matter.
 func (d *Doc) HasLine(word string) bool {
-	return slices.ContainsFunc(d.prose, func(l line) bool { return d.text(l) == word })
+	ix := indexer{d: d, src: string(d.src)}
+	var lines []line
+	ix.prose(blockTree(d.src), &lines)
+	return slices.ContainsFunc(lines, func(l line) bool { return d.text(l) == word })
+}
+
+// prose appends the lines of the paragraphs and setext headings below n.
+func (ix *indexer) prose(n ast.Node, to *[]line) {
+	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
+		switch c.Kind() {
+		case ast.KindList, ast.KindListItem, ast.KindBlockquote:
+			ix.prose(c, to)
+		default:
+			ix.lines(c, to)
+		}
+	}
 }
 
 func (d *Doc) text(l line) string { return string(d.src[l.start:l.stop]) }

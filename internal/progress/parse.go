@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/yuin/goldmark/ast"
@@ -42,36 +40,18 @@ var (
 // ErrNoTask: the document has no task with that id.
 var ErrNoTask = errors.New("progress: no such task")
 
-// Names of the sections, in the order of a fresh document.
-const (
-	SectionStatus    = "Status"
-	SectionAnalysis  = "Analysis"
-	SectionTasks     = "Tasks"
-	SectionTesting   = "Testing Strategy"
-	SectionPatterns  = "Codebase Patterns"
-	SectionLearnings = "Learnings"
-	SectionCompleted = "Completed This Iteration"
-	SectionAttempts  = "Recent Attempts"
-	SectionLog       = "Iteration Log"
-)
-
-// sectionOrder is where a section that is missing belongs.
-var sectionOrder = [...]string{
-	SectionStatus, SectionAnalysis, SectionTasks, SectionTesting, SectionPatterns,
-	SectionLearnings, SectionCompleted, SectionAttempts, SectionLog,
-}
-
 // bom is the byte order mark some Windows editors put first.
 const bom = "\ufeff"
 
 // Doc is a parsed document. It owns its bytes. The zero value is not usable;
 // make one with Parse or New. A Doc is not safe for concurrent use.
 type Doc struct {
-	prefix string // byte order mark, or ""
-	src    []byte // without prefix
-	heads  []heading
-	tasks  []task
-	prose  []line // lines of paragraphs, outside code and raw HTML
+	prefix    string // byte order mark, or ""
+	src       []byte // without prefix
+	heads     []heading
+	tasksHead int // index in heads of the Tasks section, or -1
+	tasks     []task
+	prose     []line
 }
 
 // heading is an ATX heading at the top level of the document. Setext headings
@@ -80,30 +60,33 @@ type Doc struct {
 type heading struct {
 	level int
 	text  string
-	start int // first byte of the heading's line
-	body  int // first byte after the heading's line
+	key   string // text, folded
+	start int    // first byte of the heading's line
+	body  int    // first byte after the heading's line
 	// listLast says that the last block before the next heading is a list, so
 	// that a bullet can be added to it without a blank line.
 	listLast bool
 }
 
-// line is one line of prose, trimmed of white space.
-type line struct {
-	start, stop int
-	top         bool // in a block at the top level of the document
-}
+// line is one line of a paragraph or setext heading at the top level of the
+// document, trimmed of white space.
+type line span
 
 // task is a run.Task and the places in the source an edit needs.
 type task struct {
 	run.Task
 	mark   run.TaskStatus // TaskBlocked or TaskSkipped where the text says so
 	reason string         // of the mark
+	item   int            // the bullet or number of the list item
 	box    int            // the byte between the brackets
 	// idStart and idEnd hold the id as written, also where it is a duplicate
 	// and Task.ID therefore empty. Both are 0 when there is none.
 	idStart, idEnd int
 	textEnd        int // end of the first paragraph, white space trimmed
 	suffix         int // where "(blocked: …)" goes or is, with the space before it
+	end            int // start of the line after the item and all below it
+	// depends holds where the ids of DependsOn are written.
+	depends []span
 }
 
 // Parse reads a document. It fails for what cannot be one: more than MaxSize
@@ -111,16 +94,8 @@ type task struct {
 // (ErrTooDeep). Any other text parses; it may just hold nothing of interest.
 // The bytes are copied.
 func Parse(src []byte) (*Doc, error) {
-	if len(src) > MaxSize {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(src), MaxSize)
-	}
-	if !utf8.Valid(src) || bytes.IndexByte(src, 0) >= 0 {
-		return nil, ErrEncoding
-	}
-	for l := range bytes.Lines(src) {
-		if tooDeep(l) {
-			return nil, ErrTooDeep
-		}
+	if _, err := refuse(src); err != nil {
+		return nil, err
 	}
 	d := &Doc{}
 	if bytes.HasPrefix(src, []byte(bom)) {
@@ -132,8 +107,40 @@ func Parse(src []byte) (*Doc, error) {
 	return d, nil
 }
 
-// tooDeep says whether the block quote and list markers a line starts with
-// nest further than anybody writes by hand.
+// refuse says what keeps src from being a document, and at which byte.
+func refuse(src []byte) (at int, err error) {
+	if len(src) > MaxSize {
+		return MaxSize, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(src), MaxSize)
+	}
+	if at = bytes.IndexByte(src, 0); at >= 0 {
+		return at, ErrEncoding
+	}
+	if !utf8.Valid(src) {
+		return invalid(src), ErrEncoding
+	}
+	for at = 0; at < len(src); at = lineEnd(src, at) {
+		if tooDeep(src[at:]) {
+			return at, ErrTooDeep
+		}
+	}
+	return 0, nil
+}
+
+// invalid gives the first byte that is not UTF-8.
+func invalid(src []byte) int {
+	at := 0
+	for at < len(src) {
+		r, n := utf8.DecodeRune(src[at:])
+		if r == utf8.RuneError && n <= 1 {
+			break
+		}
+		at += n
+	}
+	return at
+}
+
+// tooDeep says whether the block quote and list markers that the first line of
+// l starts with nest further than anybody writes by hand.
 func tooDeep[T []byte | string](l T) bool {
 	markers, col := 0, 0
 	for i := 0; i < len(l); {
@@ -200,67 +207,86 @@ func blockTree(src []byte) ast.Node {
 // index fills everything of d that is derived from d.src.
 func (d *Doc) index() {
 	d.heads, d.tasks, d.prose = nil, nil, nil
+	ix := indexer{d: d, src: string(d.src)}
 	root := blockTree(d.src)
+	items := 0 // of lists at the top level, which tasks mostly are
 	for n := root.FirstChild(); n != nil; n = n.NextSibling() {
-		if h, ok := n.(*ast.Heading); ok && d.src[lineStart(d.src, h.Pos())+indent(d.src, h.Pos())] == '#' {
-			d.heads = append(d.heads, heading{
-				level: h.Level,
-				text:  d.nodeText(h),
-				start: lineStart(d.src, h.Pos()),
-				body:  lineEnd(d.src, h.Pos()),
-			})
-			continue
+		if h, ok := n.(*ast.Heading); ok {
+			if at := lineStart(d.src, h.Pos()); d.src[at+indent(d.src, h.Pos())] == '#' {
+				text := ix.text(h)
+				d.heads = append(d.heads, heading{level: h.Level, text: text, key: fold(text), start: at, body: lineEnd(d.src, h.Pos())})
+				continue
+			}
+		}
+		ix.lines(n, &d.prose)
+		list := n.Kind() == ast.KindList
+		if list {
+			items += n.ChildCount()
 		}
 		if len(d.heads) > 0 {
-			d.heads[len(d.heads)-1].listLast = n.Kind() == ast.KindList
+			d.heads[len(d.heads)-1].listLast = list
 		}
 	}
-	d.indexProse(root, true)
-	d.indexTasks(root)
+	d.tasksHead = d.findTasks()
+	d.tasks = make([]task, 0, items)
+	ix.tasks(root)
 }
 
-// indexProse collects the lines of paragraphs and setext headings below n.
-func (d *Doc) indexProse(n ast.Node, top bool) {
-	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
-		switch c.Kind() {
-		case ast.KindParagraph, ast.KindTextBlock, ast.KindHeading:
-			for i := range c.Lines().Len() {
-				seg := c.Lines().At(i)
-				start, stop := trimSpan(d.src, seg.Start, seg.Stop)
-				d.prose = append(d.prose, line{start: start, stop: stop, top: top})
-			}
-		case ast.KindList, ast.KindListItem, ast.KindBlockquote:
-			d.indexProse(c, false)
-		}
+// indexer finds in the blocks of a document what a Doc holds.
+type indexer struct {
+	d *Doc
+	// src is the source once more. What is read from it shares its memory, and
+	// the document's own bytes can change.
+	src string
+	// accept holds the acceptance criteria of all tasks, each of which has a
+	// part of it.
+	accept []string
+}
+
+// lines appends the lines of n, if it is a paragraph or setext heading.
+func (ix *indexer) lines(n ast.Node, to *[]line) {
+	if !isText(n) && n.Kind() != ast.KindHeading {
+		return
+	}
+	for i := range n.Lines().Len() {
+		seg := n.Lines().At(i)
+		start, stop := trimSpan(ix.src, seg.Start, seg.Stop)
+		*to = append(*to, line{start, stop})
 	}
 }
 
-// indexTasks finds the tasks: the check boxes of the Tasks sections or, in a
+// isText says whether n is a paragraph; in a list without blank lines that is
+// a text block.
+func isText(n ast.Node) bool {
+	k := n.Kind()
+	return k == ast.KindTextBlock || k == ast.KindParagraph
+}
+
+// tasks finds the tasks: the check boxes of the Tasks sections or, in a
 // document without such a section, all that stand at the top level.
-func (d *Doc) indexTasks(root ast.Node) {
-	level := 0 // of the Tasks heading; level 2 goes before others
-	for _, h := range d.heads {
-		if isTasks(h.text) && (level == 0 || h.level == 2) {
-			level = h.level
-		}
+func (ix *indexer) tasks(root ast.Node) {
+	d := ix.d
+	all, level := d.tasksHead < 0, 0
+	if !all {
+		level = d.heads[d.tasksHead].level
 	}
-	in, group, next := level == 0, "", 0
+	in, group, next := all, "", 0
 	for n := root.FirstChild(); n != nil; n = n.NextSibling() {
 		if next < len(d.heads) && n.Kind() == ast.KindHeading && n.Pos() >= d.heads[next].start && n.Pos() < d.heads[next].body {
 			h := d.heads[next]
-			next++
 			switch {
-			case level > 0 && h.level == level && isTasks(h.text):
+			case d.holdsTasks(next):
 				in, group = true, ""
 			case h.level == 1:
-				in, group = level == 0, ""
+				in, group = all, ""
 			default:
-				in, group = in && h.level > level || level == 0, h.text
+				in, group = in && h.level > level || all, h.text
 			}
+			next++
 			continue
 		}
 		if in && n.Kind() == ast.KindList {
-			d.listTasks(n, group)
+			ix.list(n, group)
 		}
 	}
 	seen := make(map[string]bool, len(d.tasks))
@@ -273,127 +299,134 @@ func (d *Doc) indexTasks(root ast.Node) {
 	}
 }
 
-func isTasks(heading string) bool {
-	k := fold(heading)
-	return k == "tasks" || k == "task list"
-}
-
-// listTasks appends the tasks of one list. An item without a check box may
-// hold a list of tasks; check boxes below a task belong to that task.
-func (d *Doc) listTasks(list ast.Node, group string) {
+// list appends the tasks of one list. An item without a check box may hold a
+// list of tasks; check boxes below a task belong to that task.
+func (ix *indexer) list(list ast.Node, group string) {
 	for item := list.FirstChild(); item != nil; item = item.NextSibling() {
-		if t, ok := d.parseTask(item); ok {
-			t.Group = group
-			d.tasks = append(d.tasks, t)
+		if ix.task(item, group) {
 			continue
 		}
 		for c := item.FirstChild(); c != nil; c = c.NextSibling() {
 			if c.Kind() == ast.KindList {
-				d.listTasks(c, group)
+				ix.list(c, group)
 			}
 		}
 	}
 }
 
-// parseTask reads a list item as a task.
-func (d *Doc) parseTask(item ast.Node) (task, bool) {
-	par := item.FirstChild()
-	if par == nil || par.Kind() != ast.KindTextBlock && par.Kind() != ast.KindParagraph {
-		return task{}, false
+// paragraph gives the paragraph that item begins with, and where it stands.
+func (ix *indexer) paragraph(item ast.Node) (par ast.Node, at span, ok bool) {
+	par = item.FirstChild()
+	if par == nil || !isText(par) {
+		return nil, span{}, false
 	}
-	first, last := par.Lines().At(0), par.Lines().At(par.Lines().Len()-1)
-	start, _ := trimSpan(d.src, first.Start, first.Stop)
-	if !isBox(d.src[start:first.Stop]) {
-		return task{}, false
+	return par, ix.extent(par), true
+}
+
+// extent is where the lines of a leaf block stand, without the white space
+// around them.
+func (ix *indexer) extent(n ast.Node) span {
+	lines := n.Lines()
+	first := lines.At(0)
+	stop := first.Stop
+	if k := lines.Len(); k > 1 {
+		stop = lines.At(k - 1).Stop
 	}
-	_, end := trimSpan(d.src, last.Start, last.Stop)
-	t := task{box: start + 1, textEnd: end}
-	t.Status = run.TaskOpen
-	pos := d.readTags(&t, start+len("[ ]"), min(first.Stop, end))
-	cut := end
-	if at, mark, reason := suffix(d.src[pos:end]); mark != "" {
+	start, stop := trimSpan(ix.src, first.Start, stop)
+	return span{start, stop}
+}
+
+// task appends a list item to the tasks, if it is one.
+func (ix *indexer) task(item ast.Node, group string) bool {
+	par, at, ok := ix.paragraph(item)
+	if !ok || !isBox(ix.src[at.start:at.stop]) {
+		return false
+	}
+	n := len(ix.d.tasks)
+	ix.d.tasks = append(ix.d.tasks, task{item: item.Pos(), box: at.start + 1, textEnd: at.stop})
+	t := &ix.d.tasks[n] // filled in place: there can be many, and they are large
+	t.Group, t.Status = group, run.TaskOpen
+	pos := at.start + len("[ ]")
+	line := at.stop
+	if i := strings.IndexByte(ix.src[pos:at.stop], '\n'); i >= 0 {
+		line = pos + i
+	}
+	pos = ix.tags(t, pos, line)
+	cut := at.stop
+	if at, mark, reason := suffix(ix.src[pos:at.stop]); mark != "" {
 		cut, t.mark, t.reason = pos+at, mark, reason
 		t.Status = mark
 	}
-	if c := d.src[t.box]; c == 'x' || c == 'X' {
+	if c := ix.src[t.box]; c == 'x' || c == 'X' {
 		t.Status = run.TaskDone
 	}
-	t.suffix = max(pos, len(bytes.TrimRight(d.src[:cut], " \t\r\n")))
-	t.Title = squeeze(commentRE().ReplaceAllString(squeeze(string(d.src[pos:cut])), " "))
+	_, end := trimSpan(ix.src, pos, cut)
+	t.suffix = max(pos, end)
+	t.Title = visible(ix.src[pos:t.suffix])
 	if t.Title == "" && t.idEnd == 0 {
-		return task{}, false // an empty box, as templates have; GitHub shows it as text
+		// An empty box, as templates have; GitHub shows it as text.
+		ix.d.tasks = ix.d.tasks[:n]
+		return false
 	}
-	for c := par.NextSibling(); c != nil; c = c.NextSibling() {
-		if c.Kind() == ast.KindList {
-			t.Accept = append(t.Accept, d.criteria(c)...)
-		}
+	from := len(ix.accept)
+	t.end = ix.below(t, par)
+	if to := len(ix.accept); to > from {
+		t.Accept = ix.accept[from:to:to]
 	}
-	return t, true
+	return true
 }
 
-var (
-	commentRE = lazy(`<!--.*?-->`)
-	// idRE takes "T12", "T12:", "**T12**", "**T12:**" and, with the emphasis
-	// left open, "**T12: title**".
-	idRE       = lazy(`^(\*\*|__)?T(\d{1,6})(?:[:.)]?(\*\*|__)[:.)]?|[:.)])?(?:[ \t]+|$)`)
-	priorityRE = lazy(`^\([Pp](\d)\)(?:[ \t]+|$)`)
-	dashRE     = lazy(`^[-–—][ \t]+`)
-	flagRE     = lazy(`^\[(P|VERIFY)\](?:[ \t]+|$)`)
-	acceptRE   = lazy(`(?i)^(?:\*\*|__)?(?:accept|acceptance|acceptance criteria|done when)(?::(?:\*\*|__)?|(?:\*\*|__):)\s*(.*)$`)
-)
+var commentRE = lazy(`<!--.*?-->`)
 
-// readTags reads id, priority and markers from src[pos:end], in any order and
-// with one dash among them, and returns where the title starts.
-func (d *Doc) readTags(t *task, pos, end int) int {
+// visible is text on one line and without comments.
+func visible(s string) string {
+	s = squeeze(s)
+	if !strings.Contains(s, "<!--") {
+		return s
+	}
+	return squeeze(commentRE().ReplaceAllString(s, " "))
+}
+
+// tags reads id, priority and markers from src[pos:end], in any order and with
+// one dash among them, and returns where the title starts.
+func (ix *indexer) tags(t *task, pos, end int) int {
 	for dash := false; ; {
-		for pos < end && (d.src[pos] == ' ' || d.src[pos] == '\t') {
-			pos++
-		}
-		s := d.src[pos:end]
-		if m := idRE().FindSubmatchIndex(s); m != nil && t.idEnd == 0 {
-			t.idStart, t.idEnd = pos+m[4]-1, pos+m[5]
-			n, _ := strconv.Atoi(string(s[m[4]:m[5]])) // at most six digits
-			t.ID = "T" + strconv.Itoa(n)
-			pos += m[1]
-			if m[2] >= 0 && m[6] < 0 { // emphasis goes on into the title
+		next, _ := skipBlanks(ix.src[:end], pos)
+		pos = next
+		s := ix.src[pos:end]
+		if m, ok := scanID(s); ok && t.idEnd == 0 {
+			t.idStart, t.idEnd = pos+m.start, pos+m.stop
+			t.ID = canonicalID(s[m.start:m.stop])
+			pos += m.next
+			if m.open {
 				return pos
 			}
 			continue
 		}
-		if m := priorityRE().FindSubmatchIndex(s); m != nil && t.Priority == 0 {
-			t.Priority = int(s[m[2]] - '0')
-			pos += m[1]
+		if p, next, ok := scanPriority(s); ok && t.Priority == 0 {
+			t.Priority = p
+			pos += next
 			continue
 		}
-		if m := flagRE().FindSubmatchIndex(s); m != nil {
-			if string(s[m[2]:m[3]]) == "P" {
-				t.Parallel = true
-			} else {
-				t.Verify = true
-			}
-			pos += m[1]
+		if verify, next, ok := scanFlag(s); ok {
+			t.Verify = t.Verify || verify
+			t.Parallel = t.Parallel || !verify
+			pos += next
 			continue
 		}
-		if m := dashRE().FindIndex(s); m != nil && !dash {
+		if next, ok := scanDash(s); ok && !dash {
 			dash = true
-			pos += m[1]
+			pos += next
 			continue
 		}
 		return pos
 	}
 }
 
-// isBox says whether s starts with a check box: GitHub wants one blank or x
-// between the brackets and white space after them.
-func isBox(s []byte) bool {
-	return len(s) >= 3 && s[0] == '[' && bytes.IndexByte([]byte(" \txX"), s[1]) >= 0 && s[2] == ']' &&
-		(len(s) == 3 || bytes.IndexByte([]byte(" \t\r\n"), s[3]) >= 0)
-}
-
 // suffix finds "(blocked: reason)" or "(skipped: reason)" at the end of a
 // task's text: where it starts, which of the two, and the reason.
-func suffix(s []byte) (at int, mark run.TaskStatus, reason string) {
-	if !bytes.HasSuffix(s, []byte(")")) {
+func suffix(s string) (at int, mark run.TaskStatus, reason string) {
+	if !strings.HasSuffix(s, ")") {
 		return 0, "", ""
 	}
 	for depth, i := 0, len(s)-1; i >= 0; i-- {
@@ -407,8 +440,8 @@ func suffix(s []byte) (at int, mark run.TaskStatus, reason string) {
 			continue
 		}
 		for _, mark := range [...]run.TaskStatus{run.TaskBlocked, run.TaskSkipped} {
-			if rest, ok := bytes.CutPrefix(s[i+1:len(s)-1], []byte(mark+":")); ok {
-				return i, mark, squeeze(string(rest))
+			if rest, ok := strings.CutPrefix(s[i+1:len(s)-1], string(mark)+":"); ok {
+				return i, mark, squeeze(rest)
 			}
 		}
 		break
@@ -416,88 +449,111 @@ func suffix(s []byte) (at int, mark run.TaskStatus, reason string) {
 	return 0, "", ""
 }
 
-// criteria collects the acceptance criteria of a list nested below a task.
-func (d *Doc) criteria(list ast.Node) []string {
-	var out []string
-	for item := list.FirstChild(); item != nil; item = item.NextSibling() {
-		m := acceptRE().FindStringSubmatch(d.itemText(item))
-		if m == nil {
-			continue
+// below reads what stands in a task's list item after its first paragraph, and
+// returns where the item ends.
+func (ix *indexer) below(t *task, par ast.Node) (end int) {
+	last, listed := par, false
+	for c := par.NextSibling(); c != nil; c = c.NextSibling() {
+		last = c
+		switch {
+		case c.Kind() == ast.KindList:
+			ix.notes(t, c, listed)
+			listed = false
+		case isText(c):
+			listed = ix.note(t, ix.extent(c), false)
+		default:
+			listed = false
 		}
-		if m[1] != "" {
-			out = append(out, m[1])
-			continue
+	}
+	return ix.blockEnd(last, t.item)
+}
+
+// notes reads a list below a task. All of its items are acceptance criteria
+// where all says so; else those that say that they are, and check boxes.
+func (ix *indexer) notes(t *task, list ast.Node, all bool) {
+	for item := list.FirstChild(); item != nil; item = item.NextSibling() {
+		announced := false
+		if _, at, ok := ix.paragraph(item); ok {
+			announced = ix.note(t, at, all)
 		}
 		for c := item.FirstChild(); c != nil; c = c.NextSibling() {
-			if c.Kind() != ast.KindList {
-				continue
-			}
-			for sub := c.FirstChild(); sub != nil; sub = sub.NextSibling() {
-				if s := d.itemText(sub); s != "" {
-					out = append(out, s)
-				}
+			if c.Kind() == ast.KindList {
+				ix.notes(t, c, announced)
 			}
 		}
 	}
-	return out
 }
 
-// itemText is the first paragraph of a list item on one line, without a check
-// box in front.
-func (d *Doc) itemText(item ast.Node) string {
-	par := item.FirstChild()
-	if par == nil || par.Kind() != ast.KindTextBlock && par.Kind() != ast.KindParagraph {
-		return ""
+// note reads a paragraph below a task. It says whether that announces a list
+// of acceptance criteria.
+func (ix *indexer) note(t *task, at span, criterion bool) (announces bool) {
+	s := ix.src[at.start:at.stop]
+	if isBox(s) {
+		criterion = true
+		start, _ := trimSpan(ix.src, at.start+len("[ ]"), at.stop)
+		s = ix.src[start:at.stop]
 	}
-	s := d.nodeText(par)
-	if isBox([]byte(s)) {
-		s = s[len("[ ]"):]
-	}
-	return squeeze(s)
-}
-
-// nodeText is the source of a leaf block on one line.
-func (d *Doc) nodeText(n ast.Node) string {
-	var b strings.Builder
-	for i := range n.Lines().Len() {
-		seg := n.Lines().At(i)
-		b.Write(d.src[seg.Start:seg.Stop])
-		b.WriteByte(' ')
-	}
-	return squeeze(b.String())
-}
-
-// sectionEnd is where the section under heading i ends: at the next heading of
-// its own or a higher level, or at the end of the document.
-func (d *Doc) sectionEnd(i int) int {
-	for _, h := range d.heads[i+1:] {
-		if h.level <= d.heads[i].level {
-			return h.start
+	name, rest, ok := label(s)
+	switch {
+	case ok && isAccept(name) && rest == "":
+		return true
+	case ok && isAccept(name):
+		s = rest
+	case ok && isDepends(name):
+		ids := leadingIDs(rest)
+		base := at.stop - len(rest)
+		for _, id := range ids {
+			t.DependsOn = append(t.DependsOn, canonicalID(rest[id.start:id.stop]))
+			t.depends = append(t.depends, span{base + id.start, base + id.stop})
 		}
-	}
-	return len(d.src)
-}
-
-// find gives the index in d.heads of a level-2 section, or -1. Names compare
-// without case, decoration and trailing colon.
-func (d *Doc) find(name string) int {
-	want := fold(name)
-	return slices.IndexFunc(d.heads, func(h heading) bool {
-		if h.level != 2 {
+		if len(ids) > 0 {
 			return false
 		}
-		return fold(h.text) == want || want == "tasks" && isTasks(h.text)
-	})
+		if !criterion {
+			return false
+		}
+	case !criterion:
+		return false
+	}
+	if s = visible(s); s != "" {
+		ix.accept = append(ix.accept, s)
+	}
+	return false
 }
 
-// Section is the content of a level-2 section without the blank lines around
-// it, or "" where there is none.
-func (d *Doc) Section(name string) string {
-	i := d.find(name)
-	if i < 0 {
+// blockEnd is the start of the line after a block and all in it. The block is
+// in the list item that begins at byte item.
+func (ix *indexer) blockEnd(n ast.Node, item int) int {
+	for c := n.LastChild(); c != nil && c.Type() == ast.TypeBlock; c = n.LastChild() {
+		n = c
+	}
+	at := max(n.Pos(), 0)
+	if k := n.Lines().Len(); k > 0 {
+		at = max(at, n.Lines().At(k-1).Start)
+	}
+	switch n := n.(type) {
+	case *ast.HTMLBlock:
+		if n.HasClosure() {
+			at = max(at, n.ClosureLine.Start)
+		}
+	case *ast.FencedCodeBlock:
+		// The parser does not keep the line that closes a fence.
+		next := lineEnd(ix.d.src, at)
+		rest := strings.TrimLeft(ix.src[next:lineEnd(ix.d.src, next)], " \t")
+		if (strings.HasPrefix(rest, "```") || strings.HasPrefix(rest, "~~~")) && indent(ix.d.src, next) > indent(ix.d.src, item) {
+			at = next
+		}
+	}
+	return lineEnd(ix.d.src, at)
+}
+
+// text is the source of a leaf block on one line.
+func (ix *indexer) text(n ast.Node) string {
+	if n.Lines().Len() == 0 {
 		return ""
 	}
-	return strings.Trim(string(d.src[d.heads[i].body:d.sectionEnd(i)]), "\r\n")
+	at := ix.extent(n)
+	return squeeze(ix.src[at.start:at.stop])
 }
 
 // Bytes is the document as it would be written to disk.
@@ -538,8 +594,31 @@ func (d *Doc) Tasks() []run.Task {
 	for i, t := range d.tasks {
 		out[i] = t.Task
 		out[i].Accept = slices.Clone(t.Accept)
+		out[i].DependsOn = slices.Clone(t.DependsOn)
 	}
 	return out
+}
+
+// Task gives the task with that id, if there is one.
+func (d *Doc) Task(id string) (run.Task, bool) {
+	t, err := d.task(id)
+	if err != nil {
+		return run.Task{}, false
+	}
+	out := t.Task
+	out.Accept = slices.Clone(t.Accept)
+	out.DependsOn = slices.Clone(t.DependsOn)
+	return out, true
+}
+
+// Reason says why a task is blocked or skipped, or was before it was done. It
+// is "" for other tasks and where there is no such task.
+func (d *Doc) Reason(id string) string {
+	t, err := d.task(id)
+	if err != nil {
+		return ""
+	}
+	return t.reason
 }
 
 // Counts says how many of the tasks that are to be done are done. Skipped ones
@@ -588,39 +667,4 @@ func (d *Doc) Binding() (Binding, bool) {
 
 func (b Binding) comment() string {
 	return "<!-- ralph:progress key=" + url.PathEscape(b.Key) + " plan=" + url.PathEscape(b.PlanSHA256) + " -->"
-}
-
-// fold makes the name of a section comparable: lower case, one space between
-// words, no emphasis, emoji, numbering or colon around it.
-func fold(s string) string {
-	s = strings.TrimFunc(s, func(r rune) bool { return !unicode.IsLetter(r) })
-	return strings.ToLower(squeeze(s))
-}
-
-// squeeze trims s and makes every run of white space one space.
-func squeeze(s string) string { return strings.Join(strings.Fields(s), " ") }
-
-// lineStart is the start of the line that pos is in.
-func lineStart(src []byte, pos int) int { return bytes.LastIndexByte(src[:pos], '\n') + 1 }
-
-// lineEnd is the start of the line after the one pos is in.
-func lineEnd(src []byte, pos int) int {
-	if i := bytes.IndexByte(src[pos:], '\n'); i >= 0 {
-		return pos + i + 1
-	}
-	return len(src)
-}
-
-// indent counts the blanks at the start of the line that pos is in.
-func indent(src []byte, pos int) int {
-	rest := src[lineStart(src, pos):]
-	return len(rest) - len(bytes.TrimLeft(rest, " \t"))
-}
-
-// trimSpan narrows src[start:stop] to what is not white space at its ends.
-func trimSpan(src []byte, start, stop int) (int, int) {
-	s := src[start:stop]
-	stop -= len(s) - len(bytes.TrimRight(s, " \t\r\n"))
-	start += len(s) - len(bytes.TrimLeft(s, " \t\r\n"))
-	return min(start, stop), stop
 }

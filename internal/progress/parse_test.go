@@ -2,7 +2,6 @@ package progress
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -90,7 +89,10 @@ func TestParseSample(t *testing.T) {
 			if got := d.Section("learnings"); got != "- one" {
 				t.Errorf("learnings %q", got)
 			}
-			if got := d.Section("Notes"); got != "" {
+			if got := d.Section("Notes"); got != "- one" {
+				t.Errorf("learnings by another name: %q", got)
+			}
+			if got := d.Section("Mine"); got != "" {
 				t.Errorf("missing section %q", got)
 			}
 			if done, total := Counts(d.Tasks()); done != 1 || total != 3 {
@@ -181,7 +183,7 @@ func TestTasks(t *testing.T) {
 		want      []run.Task
 	}{
 		{"markers of lists", "- [ ] a\n\n* [ ] b\n\n+ [ ] c\n\n1. [ ] d\n\n7) [ ] e", []run.Task{open("", "a"), open("", "b"), open("", "c"), open("", "d"), open("", "e")}},
-		{"tabs", "-\t[ ]\ta\n\t- [ ] child\n-\t[\t] b", []run.Task{open("", "a"), open("", "b")}},
+		{"tabs", "-\t[ ]\ta\n\t- [ ] child\n-\t[\t] b", []run.Task{{Title: "a", Accept: []string{"child"}, Status: run.TaskOpen}, open("", "b")}},
 		{"done", "- [x] a\n- [X] b", []run.Task{{Title: "a", Status: run.TaskDone}, {Title: "b", Status: run.TaskDone}}},
 		{"not boxes", "- [] a\n- [y] b\n- [ ]c\n- [x](u) d\n- \\[ ] e\n- [ ]\n- [x]: u\n- text [ ] f", nil},
 		{"fences", "```\n- [ ] a\n```\n~~~md\n- [ ] b\n~~~\n- [ ] c\n\n      - [ ] d\n", []run.Task{open("", "c")}},
@@ -191,7 +193,7 @@ func TestTasks(t *testing.T) {
 		{"comment", "<!--\n- [ ] a\n-->\n\n- <!-- [ ] b -->\n\n- [ ] c <!-- note --> d", []run.Task{open("", "c d")}},
 		{"unclosed comment", "- [ ] a\n\n<!--\n- [ ] b", []run.Task{open("", "a")}},
 		{"html", "<div>\n- [ ] a\n</div>\n\n<details>\n\n- [ ] b\n\n</details>", []run.Task{open("", "b")}},
-		{"nested boxes belong to the parent", "- [ ] a\n  - [x] b\n    - [ ] c\n- [ ] d", []run.Task{open("", "a"), open("", "d")}},
+		{"nested boxes belong to the parent", "- [ ] a\n  - [x] b\n    - [ ] c\n- [ ] d", []run.Task{{Title: "a", Accept: []string{"b", "c"}, Status: run.TaskOpen}, open("", "d")}},
 		{"boxes below plain items", "- Phase\n  - [ ] a\n  - b\n    - [x] c\n- - [ ] d", []run.Task{open("", "a"), {Title: "c", Status: run.TaskDone}, open("", "d")}},
 		{"loose list", "- [ ] a\n\n- [ ] b\n\n  more\n\n- [ ] c", []run.Task{open("", "a"), open("", "b"), open("", "c")}},
 		{"more lines", "- [ ] T1 a\n  b\nc\n- [ ] d", []run.Task{open("T1", "a b c"), open("", "d")}},
@@ -214,10 +216,24 @@ func TestTasks(t *testing.T) {
 		{"criteria", "- [ ] a\n  - Accept: one\n  - **Acceptance:** two\n  - [ ] accept: three\n  - Do: no criterion\n  - Done when:\n    - four\n    - five\n  - Acceptance criteria: six\n    seven\n", []run.Task{
 			{Title: "a", Accept: []string{"one", "two", "three", "four", "five", "six seven"}, Status: run.TaskOpen},
 		}},
+		{"criteria below a paragraph", "- [ ] a\n\n  **Acceptance Criteria:**\n\n  - one\n  - [x] two\n\n  Notes:\n  - three", []run.Task{
+			{Title: "a", Accept: []string{"one", "two"}, Status: run.TaskOpen},
+		}},
+		{"criteria of a list of boxes", "- [ ] a\n  - Acceptance Criteria:\n    - [ ] one <!-- x -->\n    - [x] **Done when:** two\n", []run.Task{
+			{Title: "a", Accept: []string{"one", "two"}, Status: run.TaskOpen},
+		}},
+		{"dependencies", "- [ ] T1 a\n  - Depends on: T2, T03 and T4;T5 (the rest)\n  - Accept: b\n- [ ] T2 c\n  - **After:** `T1`\n  - After: the release\n  - after: T9x\n- [ ] T3 d\n\n  Depends: T1\n  T2\n", []run.Task{
+			{ID: "T1", Title: "a", Accept: []string{"b"}, DependsOn: []string{"T2", "T3", "T4", "T5"}, Status: run.TaskOpen},
+			{ID: "T2", Title: "c", Status: run.TaskOpen},
+			{ID: "T3", Title: "d", DependsOn: []string{"T1", "T2"}, Status: run.TaskOpen},
+		}},
 		{"sections", "- [ ] before\n\n## tasks:\n\n- [ ] a\n\n### One\n- [ ] b\n\n#### Two\n- [ ] c\n\n## Other\n- [ ] after", []run.Task{
 			open("", "a"), {Title: "b", Group: "One", Status: run.TaskOpen}, {Title: "c", Group: "Two", Status: run.TaskOpen},
 		}},
 		{"synonym and decoration", "## 📋 **Task List** ##\n- [ ] a\n## Notes\n- [ ] b", []run.Task{open("", "a")}},
+		{"synonyms", "## Notes\n- [ ] a\n## TODO:\n- [ ] b\n## Other\n- [ ] c", []run.Task{open("", "b")}},
+		{"our own name goes first", "## TODO\n- [ ] a\n## Tasks\n- [ ] b\n## Implementation Tasks\n- [ ] c", []run.Task{open("", "b")}},
+		{"a title is no section", "# Tasks: all\n- [ ] a\n# Tasks\n## Phase 1\n- [ ] b", []run.Task{open("", "a"), {Title: "b", Group: "Phase 1", Status: run.TaskOpen}}},
 		{"two sections", "## Tasks\n- [ ] a\n## Other\n- [ ] b\n## Tasks\n- [ ] c", []run.Task{open("", "a"), open("", "c")}},
 		{"deeper heading", "### Description\n- [ ] a\n### Tasks\n- [ ] b\n#### G\n- [ ] c\n### Terms\n- [x] d", []run.Task{open("", "b"), {Title: "c", Group: "G", Status: run.TaskOpen}}},
 		{"level 2 goes first", "### Tasks\n- [ ] a\n## Tasks\n- [ ] b", []run.Task{open("", "b")}},
@@ -380,41 +396,4 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("ticking without parsing differs from parsing: %s", diff)
 		}
 	})
-}
-
-// large is a document with n tasks.
-func large(tb testing.TB, n int) *Doc {
-	tb.Helper()
-	d := New("large", Binding{Key: "plan:large"})
-	tasks := make([]run.Task, n)
-	for i := range tasks {
-		tasks[i] = run.Task{ID: fmt.Sprintf("T%d", i+1), Priority: 1, Title: fmt.Sprintf("Do number %d of many things", i), Group: fmt.Sprintf("Phase %d", i/20),
-			Accept: []string{"it can be seen", "it is tested"}}
-	}
-	if err := d.SetTasks(tasks); err != nil {
-		tb.Fatal(err)
-	}
-	return d
-}
-
-func BenchmarkParse(b *testing.B) {
-	src := large(b, 300).Bytes()
-	b.SetBytes(int64(len(src)))
-	for b.Loop() {
-		if _, err := Parse(src); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkTick(b *testing.B) {
-	d := large(b, 300)
-	for b.Loop() {
-		if err := d.Tick("T300"); err != nil {
-			b.Fatal(err)
-		}
-		if err := d.Untick("T300"); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

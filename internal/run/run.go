@@ -80,6 +80,8 @@ type Task struct {
 	Parallel bool
 	// Verify is the marker [VERIFY]: the task checks rather than changes.
 	Verify bool
+	// DependsOn holds the ids of tasks that have to be done before this one.
+	DependsOn []string
 	Status TaskStatus
 }
 

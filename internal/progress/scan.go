@@ -1,0 +1,271 @@
+package progress
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The scanners here are written by hand because they run for every line of
+// every task; as regular expressions they took longer than the Markdown parser.
+
+// maxIDDigits bounds the number of a task, so that it always fits an int.
+const maxIDDigits = 6
+
+// isBox says whether s starts with a check box: GitHub wants one blank or x
+// between the brackets and white space after them.
+func isBox[T []byte | string](s T) bool {
+	if len(s) < 3 || s[0] != '[' || s[2] != ']' {
+		return false
+	}
+	switch s[1] {
+	case ' ', '\t', 'x', 'X':
+		return len(s) == 3 || isBlank(s[3])
+	}
+	return false
+}
+
+// isBlank says whether c is white space as far as lists are concerned.
+func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
+
+// idMark is an id in front of a task's text, as offsets in what was scanned.
+type idMark struct {
+	start, stop int  // from the T to the last digit
+	next        int  // where the rest begins
+	open        bool // emphasis began before the id and goes on behind it
+}
+
+// scanID takes "T12", "T12:", "**T12**", "**T12:**" and, with the emphasis left
+// open, "**T12: title**".
+func scanID(s string) (idMark, bool) {
+	m := idMark{}
+	if emphasis(s) {
+		m.open = true
+		m.start = len("**")
+	}
+	m.stop = m.start + idLen(s[m.start:])
+	if m.stop == m.start {
+		return m, false
+	}
+	i := m.stop
+	if i < len(s) && isPoint(s[i]) {
+		i++
+	}
+	if emphasis(s[i:]) {
+		m.open = false
+		if i += len("**"); i < len(s) && isPoint(s[i]) {
+			i++
+		}
+	}
+	next, ok := skipBlanks(s, i)
+	m.next = next
+	return m, ok
+}
+
+// idLen is the length of the task id that s starts with, or 0: a T and up to
+// six digits.
+func idLen(s string) int {
+	if s == "" || s[0] != 'T' {
+		return 0
+	}
+	n := 1
+	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+		n++
+	}
+	if n == 1 || n > 1+maxIDDigits {
+		return 0
+	}
+	return n
+}
+
+// canonicalID is an id without leading zeros.
+func canonicalID(id string) string {
+	if id[1] != '0' {
+		return id
+	}
+	n, _ := strconv.Atoi(id[1:]) // at most six digits
+	return "T" + strconv.Itoa(n)
+}
+
+func emphasis(s string) bool { return strings.HasPrefix(s, "**") || strings.HasPrefix(s, "__") }
+
+func isPoint(c byte) bool { return c == ':' || c == '.' || c == ')' }
+
+// skipBlanks gives the end of the blanks at s[i:]; ok if there are any or s
+// ends there.
+func skipBlanks(s string, i int) (next int, ok bool) {
+	next = i
+	for next < len(s) && isBlank(s[next]) {
+		next++
+	}
+	return next, next > i || next == len(s)
+}
+
+// scanPriority takes "(P1)".
+func scanPriority(s string) (priority, next int, ok bool) {
+	if len(s) < 4 || s[0] != '(' || s[1] != 'P' && s[1] != 'p' || s[2] < '0' || s[2] > '9' || s[3] != ')' {
+		return 0, 0, false
+	}
+	next, ok = skipBlanks(s, len("(P1)"))
+	return int(s[2] - '0'), next, ok
+}
+
+// scanFlag takes "[P]" and "[VERIFY]".
+func scanFlag(s string) (verify bool, next int, ok bool) {
+	rest, verify := strings.CutPrefix(s, "[VERIFY]")
+	if !verify {
+		if rest, ok = strings.CutPrefix(s, "[P]"); !ok {
+			return false, 0, false
+		}
+	}
+	next, ok = skipBlanks(s, len(s)-len(rest))
+	return verify, next, ok
+}
+
+// scanDash takes a dash that stands alone.
+func scanDash(s string) (next int, ok bool) {
+	for _, dash := range [...]string{"-", "–", "—"} {
+		if strings.HasPrefix(s, dash) {
+			next, ok = skipBlanks(s, len(dash))
+			return next, ok && next > len(dash)
+		}
+	}
+	return 0, false
+}
+
+// maxLabel bounds the name of a label; "acceptance criteria" is the longest.
+const maxLabel = 24
+
+// label splits "Accept: text", "**Accept:** text" and "**Accept**: text".
+func label(s string) (name, rest string, ok bool) {
+	if emphasis(s) {
+		s = s[len("**"):]
+	}
+	i := strings.IndexByte(s[:min(len(s), maxLabel+1)], ':')
+	if i <= 0 {
+		return "", "", false
+	}
+	name, rest = s[:i], s[i+1:]
+	if n := len(name) - len("**"); n > 0 && emphasis(name[n:]) {
+		name = name[:n]
+	} else if emphasis(rest) {
+		rest = rest[len("**"):]
+	}
+	return name, strings.TrimLeft(rest, " \t\r\n"), true
+}
+
+// isAccept says whether a label announces acceptance criteria.
+func isAccept(name string) bool {
+	return anyFold(name, "accept", "acceptance", "acceptance criteria", "acceptance criterion", "done when")
+}
+
+// isDepends says whether a label announces the tasks that go before.
+func isDepends(name string) bool { return anyFold(name, "depends on", "depends", "after") }
+
+func anyFold(s string, names ...string) bool {
+	for _, n := range names {
+		if len(s) == len(n) && strings.EqualFold(s, n) {
+			return true
+		}
+	}
+	return false
+}
+
+// span is a stretch of the source.
+type span struct{ start, stop int }
+
+// leadingIDs finds the ids that s begins with, in a row with commas, "and" and
+// the like between them.
+func leadingIDs(s string) []span {
+	var out []span
+	for i := 0; ; {
+		for i < len(s) && (isBlank(s[i]) || strings.IndexByte(",;&+", s[i]) >= 0) {
+			i++
+		}
+		if len(out) > 0 && len(s) >= i+4 && strings.EqualFold(s[i:i+3], "and") && isBlank(s[i+3]) {
+			i += len("and ")
+			continue
+		}
+		n := idLen(s[i:])
+		if n == 0 || i+n < len(s) && isWord(s[i+n:]) {
+			return out
+		}
+		out = append(out, span{i, i + n})
+		i += n
+	}
+}
+
+// isWord says whether s starts with what would make a word longer.
+func isWord(s string) bool {
+	r, _ := utf8.DecodeRuneInString(s)
+	return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r)
+}
+
+// squeeze trims s and makes every run of white space one space.
+func squeeze(s string) string {
+	if isSqueezed(s) {
+		return s
+	}
+	return strings.Join(strings.Fields(s), " ")
+}
+
+func isSqueezed(s string) bool {
+	blank := true // at the start a space is one too many
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == ' ':
+			if blank {
+				return false
+			}
+			blank = true
+			continue
+		case c >= '\t' && c <= '\r':
+			return false
+		case c >= utf8.RuneSelf:
+			r, n := utf8.DecodeRuneInString(s[i:])
+			if unicode.IsSpace(r) {
+				return false
+			}
+			i += n - 1
+		}
+		blank = false
+	}
+	return s == "" || !blank
+}
+
+// fold makes the name of a section comparable: lower case, one space between
+// words, no emphasis, emoji, numbering or colon around it.
+func fold(s string) string {
+	s = strings.TrimFunc(s, func(r rune) bool { return !unicode.IsLetter(r) })
+	return strings.ToLower(squeeze(s))
+}
+
+// lineStart is the start of the line that pos is in.
+func lineStart(src []byte, pos int) int { return bytes.LastIndexByte(src[:pos], '\n') + 1 }
+
+// lineEnd is the start of the line after the one pos is in.
+func lineEnd(src []byte, pos int) int {
+	if i := bytes.IndexByte(src[pos:], '\n'); i >= 0 {
+		return pos + i + 1
+	}
+	return len(src)
+}
+
+// indent counts the blanks at the start of the line that pos is in.
+func indent(src []byte, pos int) int {
+	rest := src[lineStart(src, pos):]
+	return len(rest) - len(bytes.TrimLeft(rest, " \t"))
+}
+
+// trimSpan narrows src[start:stop] to what is not white space at its ends.
+func trimSpan[T []byte | string](src T, start, stop int) (int, int) {
+	for stop > start && isBlank(src[stop-1]) {
+		stop--
+	}
+	for start < stop && isBlank(src[start]) {
+		start++
+	}
+	return start, stop
+}
