@@ -1,7 +1,6 @@
 package progress
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -334,11 +333,9 @@ func (v *Verdict) compareTasks(before, after *Doc, assigned string) (added []run
 			v.add(ViolationTickedOther, "Task %s was added with its box ticked; it was kept as open.", quote(run.Task{Title: t.Title}))
 		}
 		t.ID, t.Status = "", run.TaskOpen
-		title := []byte(t.Title)
-		for at, mark, _ := suffix(title); mark != ""; at, mark, _ = suffix(title) {
-			title = bytes.TrimSpace(title[:at]) // else it would be read as a mark of the host's
+		for at, mark, _ := suffix(t.Title); mark != ""; at, mark, _ = suffix(t.Title) {
+			t.Title = strings.TrimSpace(t.Title[:at]) // else it would be read as a mark of the host's
 		}
-		t.Title = string(title)
 		added = append(added, t)
 	}
 	return added
@@ -384,7 +381,7 @@ func (v *Verdict) compareTask(b, a *task, assigned string) {
 // reworded says whether two tasks ask for different things.
 func reworded(a, b *run.Task) bool {
 	return a.Title != b.Title || a.Priority != b.Priority || a.Parallel != b.Parallel || a.Verify != b.Verify ||
-		!slices.Equal(a.Accept, b.Accept)
+		!slices.Equal(a.Accept, b.Accept) || !slices.Equal(a.DependsOn, b.DependsOn)
 }
 
 // compareOrder reports tasks that stand elsewhere.
@@ -446,7 +443,7 @@ func (v *Verdict) compareLog(before, after *Doc) {
 // compareSections notes what was done to the other sections, and to what
 // stands before them.
 func (v *Verdict) compareSections(before, after *Doc) {
-	told := map[string]bool{fold(SectionStatus): true, fold(SectionLog): true, "tasks": true, "task list": true, fold(SectionLearnings): true}
+	told := map[string]bool{fold(SectionStatus): true, fold(SectionLog): true, fold(SectionTasks): true, fold(SectionLearnings): true}
 	a, b := segments(before), segments(after)
 	was := make(map[string]segment, len(a))
 	for _, s := range a {
@@ -475,7 +472,7 @@ func (v *Verdict) compareSections(before, after *Doc) {
 // level 1 or 2, or what such a heading owns. Segments cover the document.
 type segment struct {
 	key   string // of all segments of a document, different
-	name  string // folded
+	name  string // our own for it, folded
 	title string
 	head  int // in Doc.heads, or -1
 	start int
@@ -492,10 +489,7 @@ func segments(d *Doc) []segment {
 			continue
 		}
 		out[len(out)-1].stop = h.start
-		name := fold(h.text)
-		if isTasks(h.text) {
-			name = "tasks"
-		}
+		name := fold(canonical(h.text))
 		if h.level == 1 && len(seen) == 0 {
 			name = "" // the title may change; it is the title
 		}
@@ -731,10 +725,7 @@ func (d *Doc) unharmed(c *Doc, ts []taking, missing map[string]bool) bool {
 			next++
 			continue
 		}
-		name := fold(h.text)
-		if isTasks(h.text) {
-			name = "tasks"
-		}
+		name := fold(canonical(h.text))
 		if h.level != 2 || !missing[name] {
 			return false
 		}

@@ -82,7 +82,7 @@ type Task struct {
 	Verify bool
 	// DependsOn holds the ids of tasks that have to be done before this one.
 	DependsOn []string
-	Status TaskStatus
+	Status    TaskStatus
 }
 
 // Actionable says whether the task still wants work.
