@@ -163,7 +163,7 @@ func TestEmptyIssueIsAskedForADescription(t *testing.T) {
 	t.Parallel()
 	st := newStage(t, setting{script: writesAll})
 	s := st.serve()
-	issue := st.label("Do it", "<!-- nothing but a comment -->  \n")
+	issue := st.label("\u200b\u2060", "<!-- nothing but a comment -->  \n")
 	st.processed(s)
 	got := st.issue(issue.Number)
 	if len(got.Comments) != 1 || !strings.Contains(got.Comments[0].Body, "description") {
@@ -171,6 +171,70 @@ func TestEmptyIssueIsAskedForADescription(t *testing.T) {
 	}
 	if _, err := s.store.LatestRunByIssue(t.Context(), st.repo.NodeID, issue.Number); err == nil {
 		t.Error("a run was made")
+	}
+}
+
+// TestVagueIssueIsAskedAboutBeforeAnythingIsSpent: nothing starts until the
+// issue says what to do.
+func TestVagueIssueIsAskedAboutBeforeAnythingIsSpent(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: writesAll})
+	s := st.serve()
+	issue := st.label("Make it faster", "<!-- describe it -->The app is slow.")
+	state := st.ended(s.store, issue)
+	if state.End != run.EndAwaitingPerson || len(state.History) != 0 || state.Starts != 0 {
+		t.Fatalf("ended %s after %d agents: %s", state.End, len(state.History), state.EndDetail)
+	}
+	row, err := s.store.LatestRunByIssue(t.Context(), st.repo.NodeID, issue.Number)
+	if err != nil || row.EndReason != run.EndAwaitingPerson {
+		t.Errorf("stored as %s, %v", row.EndReason, err)
+	}
+	st.processed(s)
+	got := st.issue(issue.Number)
+	if len(got.Comments) != 1 {
+		t.Fatalf("comments: %+v", got.Comments)
+	}
+	for _, want := range append(state.Questions, "has questions", "put it back") {
+		if !strings.Contains(got.Comments[0].Body, want) {
+			t.Errorf("the comment lacks %q:\n%s", want, got.Comments[0].Body)
+		}
+	}
+	if len(state.Questions) < 2 || !slices.Contains(got.Labels, "ralph") {
+		t.Errorf("questions %q, labels %q", state.Questions, got.Labels)
+	}
+	if branches, err := st.sim.Branches(person, repoOf); err != nil || branches["ralph/1"] != "" {
+		t.Errorf("branches %v, %v", branches, err)
+	}
+
+	// The answer is an edit and the label again.
+	if err := st.sim.EditIssue(person, repoOf, issue.Number, person, "Say hello", threeTasks); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.sim.RemoveLabel(person, repoOf, issue.Number, person, "ralph"); err != nil {
+		t.Fatal(err)
+	}
+	st.relabel(issue, person)
+	st.await("the second run", func() bool {
+		row, err := s.store.LatestRunByIssue(t.Context(), st.repo.NodeID, issue.Number)
+		return err == nil && row.ID != state.Run
+	})
+	if again := st.ended(s.store, issue); again.End != run.EndAllTasksComplete {
+		t.Errorf("the second run ended %s: %s", again.End, again.EndDetail)
+	}
+	if got := st.issue(issue.Number); len(got.Comments) != 1 {
+		t.Errorf("comments: %+v", got.Comments)
+	}
+}
+
+func TestRepositoryMayDeclineToBeAsked(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{
+		files:  map[string]string{"README.md": "x\n", ".github/ralph.yml": "plan: {ask: never}\n"},
+		script: "model: scripted\nplan:\n  - {title: Write one}\ndefault: [{files: {one.txt: \"1\\n\"}}]\n",
+	})
+	s := st.serve()
+	if state := st.ended(s.store, st.label("Make it faster", "")); state.End != run.EndAllTasksComplete {
+		t.Errorf("ended %s: %s", state.End, state.EndDetail)
 	}
 }
 

@@ -37,6 +37,8 @@ type runResult struct {
 	Detail     string        `json:"detail,omitempty"`
 	Iterations int           `json:"iterations"`
 	CostUSD    float64       `json:"cost_usd"`
+	// Questions are what a person has to answer before the plan is worked.
+	Questions []string `json:"questions,omitempty"`
 }
 
 type tasksResult struct {
@@ -80,7 +82,7 @@ func newResult(s loop.State) (result, error) {
 	r := result{
 		Run: runResult{
 			ID: s.Run, EndReason: s.End, Detail: s.EndDetail,
-			Iterations: s.Iteration, CostUSD: s.Usage.CostUSD,
+			Iterations: s.Iteration, CostUSD: s.Usage.CostUSD, Questions: s.Questions,
 		},
 		Branch:  s.Branch,
 		Commits: []commit{},

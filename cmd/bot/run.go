@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/org/ralph-action/internal/agent"
@@ -18,6 +19,7 @@ import (
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/inline"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
@@ -36,6 +38,7 @@ type runCmd struct {
 	ClaudePath string   `name:"claude-path" help:"The claude program (default: from PATH)." placeholder:"FILE" type:"path"`
 	Gate       []string `help:"A command that must pass before a commit; repeatable. Default: detected from go.mod, a Makefile's test target, or package.json." placeholder:"COMMAND" sep:"none"`
 	NoGates    bool     `name:"no-gates" help:"Check nothing, and detect no checks."`
+	Ask        string   `enum:"auto,never" default:"never" help:"auto: where the plan is too vague to work from, print questions and exit with 9 instead of planning. never: plan what is there."`
 	Once       bool     `help:"Stop after one iteration."`
 	NoCommit   bool     `name:"no-commit" help:"Leave the work in the checkout without committing. DO_NOT_COMMIT on a line of its own in the plan does the same."`
 	AllowDirty bool     `name:"allow-dirty" help:"Begin although tracked files have uncommitted changes; they are not part of the work."`
@@ -88,7 +91,7 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	screen := newLive(io.err, time.Now)
 	defer screen.close()
 	opts := inline.Options{
-		PlanFile: c.Plan, Dir: dir, Mode: run.Mode(c.Mode), DataDir: data, Git: git, Sandbox: box, Backend: backend,
+		PlanFile: c.Plan, Dir: dir, Mode: run.Mode(c.Mode), Ask: plan.Ask(c.Ask), DataDir: data, Git: git, Sandbox: box, Backend: backend,
 		Image: c.Image, Model: c.Model, Limits: c.limits(), Once: c.Once, NoCommit: c.NoCommit, AllowDirty: c.AllowDirty,
 		NoDetect: c.NoGates, Restart: c.Restart, Gateway: models, Now: time.Now, Emit: screen.handle, OnSave: io.onSave,
 	}
@@ -141,6 +144,9 @@ func runSummary(s loop.State) string {
 		}
 	}
 	switch {
+	case len(s.Questions) > 0:
+		return fmt.Sprintf("%s leaves open what exactly is to be done:\n- %s\nAnswer in the plan and run it again, or run it as it is with --ask=never.\n",
+			s.Subject.PlanFile, strings.Join(s.Questions, "\n- "))
 	case s.End == run.EndPlanned:
 		return fmt.Sprintf("The plan is in %s. Edit it as you like, then run it.\n", s.ProgressPath)
 	case n > 0:

@@ -28,6 +28,7 @@ type Repo struct {
 	// Gates replace the server's and the detected ones, where there are any.
 	Gates    []Gate
 	Progress Progress
+	Plan     Plan
 	// Base is the branch to work from and to open pull requests against; ""
 	// is the default branch.
 	Base string
@@ -40,6 +41,13 @@ type Progress struct {
 	Keep bool
 }
 
+// Plan says what becomes of an issue before it is worked.
+type Plan struct {
+	// Ask is "auto" (ask on the issue where it is too vague to work from),
+	// "never", or "" for the default.
+	Ask string
+}
+
 type repoFile struct {
 	Model    string     `yaml:"model"`
 	Image    string     `yaml:"image"`
@@ -48,6 +56,9 @@ type repoFile struct {
 	Progress struct {
 		Keep bool `yaml:"keep"`
 	} `yaml:"progress"`
+	Plan struct {
+		Ask string `yaml:"ask"`
+	} `yaml:"plan"`
 	Base string `yaml:"base"`
 }
 
@@ -79,12 +90,16 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 	if f.Base != "" && !branchName(f.Base) {
 		report("$.base", "%q is not the name of a branch", clip(f.Base))
 	}
+	if f.Plan.Ask != "" && f.Plan.Ask != "auto" && f.Plan.Ask != "never" {
+		report("$.plan.ask", "%q is neither auto nor never", clip(f.Plan.Ask))
+	}
 	r := Repo{
 		Model:    f.Model,
 		Image:    f.Image,
 		Limits:   limits(f.Limits, report),
 		Gates:    gates(f.Gates, report),
 		Progress: Progress{Keep: f.Progress.Keep},
+		Plan:     Plan{Ask: f.Plan.Ask},
 		Base:     f.Base,
 	}
 	if len(problems) > 0 {

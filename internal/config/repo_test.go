@@ -33,6 +33,8 @@ func TestParseRepo(t *testing.T) {
 		"    timeout: 20m",
 		"progress:",
 		"  keep: true",
+		"plan:",
+		"  ask: never",
 		"",
 	}, "\n")
 	tests := []struct {
@@ -54,6 +56,7 @@ func TestParseRepo(t *testing.T) {
 				{Name: "make e2e", Run: "make e2e", When: gate.Final, Timeout: 20 * time.Minute},
 			},
 			Progress: config.Progress{Keep: true},
+			Plan:     config.Plan{Ask: "never"},
 		}},
 		{name: "byte order mark", source: "\uFEFFbase: main\n", want: config.Repo{Base: "main"}},
 		{name: "Windows line ends", source: strings.ReplaceAll("base: next\nlimits:\n  max_iterations: 3\n", "\n", "\r\n"),
@@ -124,6 +127,7 @@ func TestParseRepoProblems(t *testing.T) {
 		{"branch as a flag", "base: --upload-pack=x\n", []string{"1:7: base: "}},
 		{"branch with dots", "base: a..b\n", []string{"1:7: base: "}},
 		{"branch with a space", "base: a b\n", []string{"1:7: base: "}},
+		{"asking at another moment", "plan:\n  ask: always\n", []string{`2:8: plan.ask: "always" is neither auto nor never`}},
 		{"lock", "base: a.lock\n", []string{"1:7: base: "}},
 		{"not text", "base: \xff\n", []string{"the file is not UTF-8 text"}},
 		{"too large", strings.Repeat("#", 65<<10), []string{"the file has 66560 bytes"}},

@@ -15,6 +15,7 @@ import (
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
@@ -200,7 +201,7 @@ func (h *Host) settings(ctx context.Context, at Location) (loop.Settings, error)
 			Hint:    "mend it on the default branch",
 		}
 	}
-	set := loop.Settings{Limits: h.cfg.Limits(repo.Limits), Image: repo.Image, Model: repo.Model, KeepProgress: repo.Progress.Keep}
+	set := loop.Settings{Limits: h.cfg.Limits(repo.Limits), Image: repo.Image, Model: repo.Model, Ask: plan.Ask(repo.Plan.Ask), KeepProgress: repo.Progress.Keep}
 	if len(repo.Gates) == 0 {
 		set.Gates = h.cfg.Gates
 	}

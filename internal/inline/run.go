@@ -32,6 +32,9 @@ type Options struct {
 	// Dir is a directory of the repository to work on.
 	Dir  string
 	Mode run.Mode
+	// Ask says whether a vague plan ends the run with questions; "" leaves it to
+	// the repository.
+	Ask plan.Ask
 	// DataDir is where runs keep their work trees and state.
 	DataDir    string
 	Git        *gitrepo.Git
@@ -106,7 +109,7 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 		s = loop.NewState(loop.Request{
 			Run:     host.NewID(o.Now()),
 			Subject: loop.Subject{Key: subject, Slug: slug, Name: p.Title, PlanFile: o.PlanFile},
-			Plan:    p, Mode: o.Mode, Once: o.Once, NoCommit: o.NoCommit, KeepProgress: true,
+			Plan:    p, Mode: o.Mode, Ask: o.Ask, Once: o.Once, NoCommit: o.NoCommit, KeepProgress: true,
 			Limits: o.Limits, Gates: o.Gates, NoDetect: o.NoDetect, Image: o.Image, Agent: o.Backend.Name(), Model: o.Model,
 		}, o.Now())
 	}
@@ -174,7 +177,7 @@ func (o Options) resume(s *loop.State) error {
 			Hint:    "go on with the options it had, or give it up with --restart",
 		}
 	}
-	s.Limits, s.Once = o.Limits.WithDefaults(s.Limits), o.Once
+	s.Limits, s.Once, s.Ask = o.Limits.WithDefaults(s.Limits), o.Once, o.Ask
 	if o.Model != "" {
 		s.Model = o.Model
 	}

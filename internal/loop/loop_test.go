@@ -12,6 +12,7 @@ import (
 
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -118,6 +119,10 @@ func TestEndReasons(t *testing.T) {
 			w.work["src/"+s.TaskID] = "x"
 			return completed("All done.\n\n**ALL_TASKS_COMPLETE**\n")
 		}, want: run.EndRalphDone, agents: 3},
+		{name: "vague", change: func(r *loop.Request) { r.Plan = vague(t) }, want: run.EndAwaitingPerson, detail: "what exactly"},
+		{name: "vague in plan mode", change: func(r *loop.Request) { r.Plan, r.Mode = vague(t), run.ModePlan }, want: run.EndAwaitingPerson},
+		{name: "vague and never asked about", change: func(r *loop.Request) { r.Plan, r.Ask = vague(t), plan.AskNever }, agent: nothing,
+			want: run.EndFailed, detail: "no task", agents: 3},
 		{name: "build without tasks", change: func(r *loop.Request) { r.Plan.Tasks, r.Mode = nil, run.ModeBuild }, want: run.EndFailed, detail: "no tasks"},
 	}
 	for _, tt := range tests {
@@ -139,6 +144,65 @@ func TestEndReasons(t *testing.T) {
 				t.Errorf("%d agent calls, want %d", len(w.prompts), tt.agents)
 			}
 		})
+	}
+}
+
+// vague is a plan that nobody could begin with.
+func vague(t *testing.T) plan.Plan {
+	t.Helper()
+	p, err := plan.FromIssue("Make it better", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestVagueIsAskedOnce: the questions are those of the plan, whenever the
+// process dies; a repository's word counts where the door leaves the choice.
+func TestVagueIsAskedOnce(t *testing.T) {
+	t.Parallel()
+	for at := range 6 {
+		w := newWorld(t)
+		r := request(t, threeTasks)
+		r.Plan = vague(t)
+		s := w.drive(loop.NewState(r, w.now), func(step int) bool { return step == at })
+		if diff := cmp.Diff(plan.Judge(r.Plan).Questions(), s.Questions); diff != "" || s.End != run.EndAwaitingPerson || s.Starts != 0 {
+			t.Errorf("crash at step %d: ended %s after %d starts: %s", at, s.End, s.Starts, diff)
+		}
+		if shown := w.shown[len(w.shown)-1]; len(shown.Questions) == 0 || shown.Phase != run.PhaseDone {
+			t.Errorf("crash at step %d: shown %q in phase %s", at, shown.Questions, shown.Phase)
+		}
+	}
+	w := newWorld(t)
+	w.settings.Ask = plan.AskNever
+	r := request(t, threeTasks)
+	r.Plan = vague(t)
+	if s := w.drive(loop.NewState(r, w.now), nil); len(w.prompts) == 0 {
+		t.Errorf("the repository does not want to be asked, and the run ended %s", s.End)
+	}
+	r.Ask = plan.AskAuto
+	w = newWorld(t)
+	w.settings.Ask = plan.AskNever
+	if s := w.drive(loop.NewState(r, w.now), nil); s.End != run.EndAwaitingPerson {
+		t.Errorf("the door asked for questions, and the run ended %s", s.End)
+	}
+}
+
+func TestPromptsSayWhenAllIsDoneAndWhatIsLarge(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := request(t, "- [ ] Add the flag, remove the option and rename the command\n- [ ] two\n\n## Acceptance criteria\n- it greets in French\n")
+	w.drive(loop.NewState(r, w.now), nil)
+	if len(w.prompts) != 2 {
+		t.Fatalf("%d prompts", len(w.prompts))
+	}
+	for i, p := range w.prompts {
+		if !strings.Contains(p, "- it greets in French\n") {
+			t.Errorf("prompt %d does not say when all is done", i+1)
+		}
+		if got, want := strings.Contains(p, "This task is large"), i == 0; got != want {
+			t.Errorf("prompt %d says that the task is large: %v", i+1, got)
+		}
 	}
 }
 

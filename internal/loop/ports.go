@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
@@ -35,6 +36,7 @@ type Settings struct {
 	Gates        []gate.Gate
 	Image        string
 	Model        string
+	Ask          plan.Ask
 	KeepProgress bool
 }
 

@@ -109,7 +109,9 @@ type State struct {
 	Plan    plan.Plan
 	// Mode is what was asked for; whether the run plans first follows from it
 	// and from the tasks that are there.
-	Mode     run.Mode
+	Mode run.Mode
+	// Ask says whether a vague plan makes the run ask instead of planning.
+	Ask      plan.Ask
 	Once     bool
 	NoCommit bool
 	// KeepProgress leaves progress.md on the branch when the run completes.
@@ -173,6 +175,8 @@ type State struct {
 
 	End       run.EndReason
 	EndDetail string
+	// Questions are what a person has to answer before the plan can be worked.
+	Questions []string
 
 	// read is the progress file that was read last; it is not stored.
 	read readProgress
@@ -215,10 +219,12 @@ type PullRequest struct {
 
 // Request is what a door asks a new run to do.
 type Request struct {
-	Run          run.ID
-	Subject      Subject
-	Plan         plan.Plan
-	Mode         run.Mode
+	Run     run.ID
+	Subject Subject
+	Plan    plan.Plan
+	Mode    run.Mode
+	// Ask is "" where the repository may choose.
+	Ask          plan.Ask
 	Once         bool
 	NoCommit     bool
 	KeepProgress bool
@@ -237,7 +243,7 @@ func NewState(r Request, now time.Time) State {
 		gates[i] = g.WithDefaults()
 	}
 	return State{
-		Run: r.Run, Subject: r.Subject, Plan: r.Plan, Mode: r.Mode, Once: r.Once,
+		Run: r.Run, Subject: r.Subject, Plan: r.Plan, Mode: r.Mode, Ask: r.Ask, Once: r.Once,
 		NoCommit: r.NoCommit || r.Plan.NoCommit, KeepProgress: r.KeepProgress,
 		Limits: r.Limits.WithDefaults(run.DefaultLimits()),
 		Gates:  gates, NoDetect: r.NoDetect, Image: r.Image, Agent: r.Agent, Model: r.Model,
@@ -261,6 +267,9 @@ func (s *State) apply(set Settings) {
 	}
 	if s.Model == "" {
 		s.Model = set.Model
+	}
+	if s.Ask == "" {
+		s.Ask = set.Ask
 	}
 	s.KeepProgress = s.KeepProgress || set.KeepProgress
 }

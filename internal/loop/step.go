@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
@@ -307,6 +308,10 @@ func (e *Engine) begin(ctx context.Context, s *State) (Next, error) {
 		if s.Mode == run.ModeBuild {
 			return e.finish(s, run.EndFailed, "there are no tasks to build; run it in plan mode first")
 		}
+		if v := plan.Judge(s.Plan); v.Vague && s.Ask != plan.AskNever {
+			s.Questions = v.Questions()
+			return e.finish(s, run.EndAwaitingPerson, "it does not say yet what exactly is to be done")
+		}
 		s.Phase = run.PhasePlanning
 		return e.prepareAgent(s, "")
 	}
@@ -412,9 +417,14 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 	for _, g := range gates {
 		commands = append(commands, g.Command)
 	}
+	var guidance []string
+	if why, yes := plan.Oversized(task); yes {
+		guidance = append(guidance, "This task is large for one iteration: "+why+". Do a first part of it that is whole by itself, and add the rest as "+
+			"new tasks with `Accept:` lines of their own, rather than leave all of it half done.")
+	}
 	text, err := prompt.Render(s.Templates, prompt.Input{
 		Job: job, PlanName: s.Subject.Name, PlanFile: s.Subject.PlanFile, ProgressFile: s.ProgressPath,
-		PlanText: s.Plan.Text, Task: task, Progress: doc, Attempt: attempt,
+		PlanText: s.Plan.Words(), Accept: s.Plan.Accept, Guidance: guidance, Task: task, Progress: doc, Attempt: attempt,
 		LastFailure: s.Failure, Violations: s.Violations, GateCommands: commands, Left: e.left(*s), Nonce: nonce(*s),
 	})
 	if err != nil {

@@ -50,6 +50,8 @@ type world struct {
 	stopped []string
 	screen  func([]loop.Change) []loop.Refusal
 	landErr []error
+	// settings are those of the repository.
+	settings loop.Settings
 	// observeErr is what every look at an agent comes to.
 	observeErr error
 	events     []run.Event
@@ -95,7 +97,7 @@ func (w *world) Open(context.Context, loop.State) (loop.Opened, error) {
 	clear(w.links)
 	return loop.Opened{
 		Branch: "ralph/x", Base: "base", BaseTree: w.landed[0].Tree,
-		Head: w.head().OID, HeadTree: w.head().Tree,
+		Head: w.head().OID, HeadTree: w.head().Tree, Settings: w.settings,
 	}, nil
 }
 

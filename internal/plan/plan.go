@@ -12,7 +12,7 @@ import (
 	"github.com/org/ralph-action/internal/run"
 )
 
-// ErrEmpty: there is nothing to work from.
+// ErrEmpty: there is nothing to work from, not even a title.
 var ErrEmpty = errors.New("plan: the text is empty")
 
 // noCommit on a line of its own in a plan file asks for no commits.
@@ -31,9 +31,14 @@ type Plan struct {
 	// Tasks are the check boxes of the text, if it has any, open or done as
 	// they were written.
 	Tasks []run.Task
+	// Accept are the acceptance criteria of the whole, as text. Those of single
+	// tasks are with the tasks.
+	Accept []string
 	// Removed counts the characters that were taken out because a person
-	// would not have seen them.
+	// would not have seen them; see Hidden for what they were.
 	Removed int
+	// Kinds counts what was taken out by kind, nil where nothing was.
+	Kinds map[Kind]int
 	// SHA256 is the hash of title and text in hex; it tells whether a plan
 	// that was approved is still the same.
 	SHA256 string
@@ -41,18 +46,31 @@ type Plan struct {
 	NoCommit bool
 }
 
+// Hidden names what was taken out, for a sentence: "12 zero-width characters,
+// 1 HTML comment". It is "" where nothing was.
+func (p Plan) Hidden() string { return Removal{Kinds: p.Kinds}.String() }
+
+// Words are what a model reads: the text, or the title where it says it all.
+func (p Plan) Words() string {
+	if p.Text == "" {
+		return p.Title
+	}
+	return p.Text
+}
+
 // FromIssue makes a plan of an issue's title and body, both of which anybody
-// may have written. It fails with ErrEmpty where nothing is left of the body
-// once hidden text is gone, and with a *run.UserError where the body cannot be
-// read as a plan.
+// may have written. The body may be empty: some titles say it all. It fails with
+// ErrEmpty where nothing is left of either once hidden text is gone, and with a
+// *run.UserError where the body cannot be read as a plan.
 func FromIssue(title, body string) (Plan, error) {
 	if len(body) > maxIssue {
 		return Plan{}, unreadable("The issue", progress.ErrTooLarge)
 	}
 	text, removed := Sanitize(body)
-	head, n := progress.Clean(title)
-	p := Plan{Title: oneLine(head), Text: strings.TrimSpace(text), Removed: removed + n}
-	if p.Text == "" {
+	head, more := clean(title)
+	removed.add(more)
+	p := Plan{Title: oneLine(head), Text: strings.TrimSpace(text), Removed: removed.Characters, Kinds: removed.Kinds}
+	if p.Text == "" && p.Title == "" {
 		return Plan{}, ErrEmpty
 	}
 	if p.Title == "" {
@@ -62,17 +80,26 @@ func FromIssue(title, body string) (Plan, error) {
 	if err != nil {
 		return Plan{}, unreadable("The issue", err)
 	}
-	p.Tasks = doc.Tasks()
-	p.SHA256 = sum(p.Title, p.Text)
+	p.fill(doc)
 	return p, nil
+}
+
+// fill reads tasks and criteria from the text, and hashes it.
+func (p *Plan) fill(doc *progress.Doc) {
+	blocks := outline(p.Text)
+	var boxes map[string]bool
+	p.Accept, boxes = criteria(blocks)
+	p.Tasks = tasks(doc.Tasks(), blocks, boxes)
+	p.SHA256 = sum(p.Title, p.Text)
 }
 
 // FromFile makes a plan of a person's own plan file; name is its path. Only
 // invisible characters are taken out. The title is the first level-1 heading
-// or else the file's name. Errors are as for FromIssue.
+// or else the file's name. It fails with ErrEmpty where the file holds nothing;
+// other errors are as for FromIssue.
 func FromFile(name string, src []byte) (Plan, error) {
-	text, removed := progress.Clean(string(src))
-	p := Plan{Text: strings.TrimSpace(text), Removed: removed}
+	text, removed := clean(string(src))
+	p := Plan{Text: strings.TrimSpace(text), Removed: removed.Characters, Kinds: removed.Kinds}
 	if p.Text == "" {
 		return Plan{}, ErrEmpty
 	}
@@ -84,9 +111,8 @@ func FromFile(name string, src []byte) (Plan, error) {
 	if p.Title == "" {
 		p.Title = oneLine(stem(name))
 	}
-	p.Tasks = doc.Tasks()
 	p.NoCommit = doc.HasLine(noCommit)
-	p.SHA256 = sum(p.Title, p.Text)
+	p.fill(doc)
 	return p, nil
 }
 

@@ -82,8 +82,12 @@ func TestFromIssueRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := FromIssue("title", body); !errors.Is(err, ErrEmpty) {
+			if _, err := FromIssue(" \u200b\n", body); !errors.Is(err, ErrEmpty) {
 				t.Errorf("got %v, want ErrEmpty", err)
+			}
+			p, err := FromIssue("Say hello", body)
+			if err != nil || p.Text != "" || p.Title != "Say hello" || len(p.SHA256) != 64 {
+				t.Errorf("with a title: %+v, %v", p, err)
 			}
 		})
 	}
@@ -162,8 +166,8 @@ func TestSanitize(t *testing.T) {
 			if got != tc.want {
 				t.Errorf("got %q\nwant %q", got, tc.want)
 			}
-			if len([]rune(got)) < len([]rune(tc.in)) != (removed > 0) && !strings.Contains(tc.in, "\xed") {
-				t.Errorf("removed %d", removed)
+			if len([]rune(got)) < len([]rune(tc.in)) != (removed.Characters > 0) && !strings.Contains(tc.in, "\xed") {
+				t.Errorf("removed %d", removed.Characters)
 			}
 		})
 	}
@@ -186,8 +190,8 @@ func TestSanitizeHostileSizes(t *testing.T) {
 			t.Parallel()
 			body := strings.Repeat(unit, n/len(unit))
 			clean, _ := Sanitize(body)
-			if again, removed := Sanitize(clean); again != clean || removed != 0 {
-				t.Errorf("cleaning again removed %d", removed)
+			if again, removed := Sanitize(clean); again != clean || removed.Characters != 0 {
+				t.Errorf("cleaning again removed %s", removed)
 			}
 		})
 	}
@@ -225,7 +229,7 @@ func TestFromFile(t *testing.T) {
 		{"no commit in a fence", "p.md", "```\nDO_NOT_COMMIT\n```", Plan{Title: "p", Text: "```\nDO_NOT_COMMIT\n```"}},
 		{"no commit in a comment", "p.md", "x\n\n<!--\nDO_NOT_COMMIT\n-->", Plan{Title: "p", Text: "x\n\n<!--\nDO_NOT_COMMIT\n-->"}},
 		{"no commit in a sentence", "p.md", "Write DO_NOT_COMMIT.", Plan{Title: "p", Text: "Write DO_NOT_COMMIT."}},
-		{"invisible", "p.md", "\ufeff# A\u200bB\n", Plan{Title: "AB", Text: "# AB", Removed: 2}},
+		{"invisible", "p.md", "\ufeff# A\u200bB\n", Plan{Title: "AB", Text: "# AB", Removed: 2, Kinds: map[Kind]int{KindZeroWidth: 2}}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -278,11 +282,8 @@ func FuzzSanitize(f *testing.F) {
 	f.Add("a <!-- b --> [c](d \"e\") ![f](g)\n\n[h]: i 'j'\n<p data-x=\"y\">")
 	f.Add("<!<!-- -->-- x -->")
 	f.Fuzz(func(t *testing.T, s string) {
-		clean, removed := Sanitize(s)
-		if removed < 0 {
-			t.Fatalf("removed %d", removed)
-		}
-		if again, n := Sanitize(clean); again != clean || n != 0 {
+		clean, _ := Sanitize(s)
+		if again, n := Sanitize(clean); again != clean || n.Characters != 0 {
 			t.Errorf("not idempotent:\n%q\n%q\n%q", s, clean, again)
 		}
 	})

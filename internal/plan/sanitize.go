@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -26,29 +25,34 @@ const maxValue = 12
 // read: invisible characters (see progress.Clean), HTML comments and what
 // browsers treat as such, HTML attributes, alternative texts and titles of
 // images and links, and link definitions that nothing refers to. What stands
-// in code is shown and stays. It returns how many characters went.
-func Sanitize(s string) (clean string, removed int) {
-	s, removed = progress.Clean(s)
+// in code is shown and stays. It returns what went.
+func Sanitize(s string) (string, Removal) {
+	s, removed := clean(s)
 	for range maxRounds {
 		if _, err := progress.Parse([]byte(s)); err != nil {
 			break // nested too deeply to be parsed in reasonable time
 		}
-		next, n := strip(s)
-		if n == 0 {
+		next, more := strip(s)
+		if more.Characters == 0 {
 			return s, removed
 		}
-		s, removed = next, removed+n
+		s = next
+		removed.add(more)
 	}
 	// Nobody writes this by accident. Without these characters there is no
 	// HTML and no link to hide anything in.
 	return strings.NewReplacer("<", "&lt;", "[", `\[`).Replace(s), removed
 }
 
-// span is a stretch of the source.
-type span struct{ start, stop int }
+// span is a stretch of the source. Where something hidden has several, only the
+// first has its kind.
+type span struct {
+	start, stop int
+	kind        Kind
+}
 
 // strip takes out what is hidden in s as it is now.
-func strip(s string) (string, int) {
+func strip(s string) (string, Removal) {
 	src := []byte(s)
 	root := parser.NewParser(
 		parser.WithBlockParsers(parser.DefaultBlockParsers()...),
@@ -62,13 +66,17 @@ func strip(s string) (string, int) {
 
 	slices.SortFunc(c.hidden, func(a, b span) int { return a.start - b.start })
 	var b strings.Builder
-	at, removed := 0, 0
+	at := 0
+	var removed Removal
 	for _, h := range c.hidden {
 		if h.stop <= at {
 			continue
 		}
 		b.WriteString(s[at:max(at, h.start)])
-		removed += utf8.RuneCountInString(s[max(at, h.start):h.stop])
+		removed.Characters += utf8.RuneCountInString(s[max(at, h.start):h.stop])
+		if h.kind != "" {
+			removed.count(h.kind, 1)
+		}
 		at = h.stop
 	}
 	b.WriteString(s[at:])
@@ -101,9 +109,9 @@ func (c *collector) excerpt(segs []text.Segment) excerpt {
 	return e
 }
 
-// hide marks e.text[start:stop] as hidden. A line break stays if a marker
+// hide marks e.text[start:stop] as hidden, and as one thing of its kind. A line break stays if a marker
 // follows it: the next line's marker would else be text of this line.
-func (c *collector) hide(e excerpt, start, stop int) {
+func (c *collector) hide(e excerpt, start, stop int, kind Kind) {
 	i, ok := slices.BinarySearch(e.offs, start)
 	if !ok {
 		i--
@@ -115,7 +123,8 @@ func (c *collector) hide(e excerpt, start, stop int) {
 			to--
 		}
 		if from < to {
-			c.hidden = append(c.hidden, span{from, to})
+			c.hidden = append(c.hidden, span{from, to, kind})
+			kind = ""
 		}
 	}
 }
@@ -179,39 +188,39 @@ func (c *collector) prose(n ast.Node) {
 
 // definitionRE is a link definition at the start of a paragraph: label,
 // destination, and a title that may run over several lines.
-var definitionRE = regexp.MustCompile(`(?s)\A[ \t]*\[((?:[^\[\]\\]|\\.)+)\]:[ \t]*\n?[ \t]*(?:<[^<>\n]*>|[^\s<]\S*)` +
+var definitionRE = lazy(`(?s)\A[ \t]*\[((?:[^\[\]\\]|\\.)+)\]:[ \t]*\n?[ \t]*(?:<[^<>\n]*>|[^\s<]\S*)` +
 	`(?:([ \t]+|[ \t]*\n[ \t]*)((?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\))))?[ \t\r]*(?:\n|\z)`)
 
 // shortDefinitionRE is one without a title, for where the text after it only
 // looks like one.
-var shortDefinitionRE = regexp.MustCompile(`\A[ \t]*\[((?:[^\[\]\\]|\\.)+)\]:[ \t]*\n?[ \t]*(?:<[^<>\n]*>|[^\s<]\S*)[ \t\r]*(?:\n|\z)`)
+var shortDefinitionRE = lazy(`\A[ \t]*\[((?:[^\[\]\\]|\\.)+)\]:[ \t]*\n?[ \t]*(?:<[^<>\n]*>|[^\s<]\S*)[ \t\r]*(?:\n|\z)`)
 
 // definitions hides link definitions, or the titles of those that are used.
 func (c *collector) definitions(e excerpt) {
 	for at := 0; at < len(e.text); {
 		rest := e.text[at:]
-		m := definitionRE.FindStringSubmatchIndex(rest)
+		m := definitionRE().FindStringSubmatchIndex(rest)
 		if m == nil {
-			if m = shortDefinitionRE.FindStringSubmatchIndex(rest); m == nil {
+			if m = shortDefinitionRE().FindStringSubmatchIndex(rest); m == nil {
 				return
 			}
 		}
 		switch {
 		case !c.used[label(rest[m[2]:m[3]])]:
-			c.hide(e, at, at+m[1])
+			c.hide(e, at, at+m[1], KindDefinition)
 		case len(m) > 6 && m[6] >= 0:
-			c.hide(e, at+m[4], at+m[7])
+			c.hide(e, at+m[4], at+m[7], KindTitle)
 		}
 		at += m[1]
 	}
 }
 
-var labelRE = regexp.MustCompile(`\[((?:[^\[\]\\]|\\.)+)\](:?)`)
+var labelRE = lazy(`\[((?:[^\[\]\\]|\\.)+)\](:?)`)
 
 // usedLabels finds what could refer to a link definition.
 func usedLabels(s string) map[string]bool {
 	used := make(map[string]bool)
-	for _, m := range labelRE.FindAllStringSubmatch(s, -1) {
+	for _, m := range labelRE().FindAllStringSubmatch(s, -1) {
 		if m[2] == "" {
 			used[label(m[1])] = true
 		}
@@ -246,11 +255,11 @@ func (c *collector) links(e excerpt, mask string) {
 				continue
 			}
 			if b.image {
-				c.hide(e, b.pos+1, i)
+				c.hide(e, b.pos+1, i, KindAlt)
 			}
 			if mask[i+1] == '(' {
 				if start, stop, ok := titles.after(i + 2); ok {
-					c.hide(e, start, stop)
+					c.hide(e, start, stop, KindTitle)
 				}
 			}
 		}
@@ -338,17 +347,17 @@ func (c *collector) html(e excerpt, block bool) {
 			n := commentLen(s[i:])
 			if n < 0 {
 				if block && len(e.segs) > 0 {
-					c.hidden = append(c.hidden, span{e.segs[len(e.segs)-1].Stop, len(c.src)})
+					c.hidden = append(c.hidden, span{e.segs[len(e.segs)-1].Stop, len(c.src), ""})
 				}
 				n = len(s) - i
 			}
 			stop = i + n
-			c.hide(e, i, stop)
+			c.hide(e, i, stop, KindComment)
 		case next == '!' || next == '?' || next == '/' && i+2 < len(s) && !isLetter(s[i+2]):
 			if n := strings.IndexByte(s[i:], '>'); n >= 0 {
 				stop = i + n + 1
 			}
-			c.hide(e, i, stop)
+			c.hide(e, i, stop, KindMarkup)
 		case isLetter(next) || next == '/':
 			stop = c.tag(e, i)
 		default:
@@ -383,7 +392,7 @@ func commentLen(s string) int {
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
-var attributeRE = regexp.MustCompile(`\A[\s/]*([^\s/>=]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s>"']+))?`)
+var attributeRE = lazy(`\A[\s/]*([^\s/>=]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s>"']+))?`)
 
 // tag hides the attributes of the tag at e.text[at:] that say something to a
 // reader of the source only, and returns where the tag ends. A tag that does
@@ -395,7 +404,7 @@ func (c *collector) tag(e excerpt, at int) int {
 		i++ // the name, with a slash in front if it closes
 	}
 	for i < len(s) && s[i] != '>' {
-		m := attributeRE.FindStringSubmatchIndex(s[i:])
+		m := attributeRE().FindStringSubmatchIndex(s[i:])
 		if m == nil {
 			i++ // white space or a slash before the end
 			continue
@@ -405,12 +414,12 @@ func (c *collector) tag(e excerpt, at int) int {
 			value = strings.Trim(s[i+m[4]:i+m[5]], `"'`)
 		}
 		if !shown(strings.ToLower(s[i+m[2]:i+m[3]]), value) {
-			c.hide(e, i, i+m[1])
+			c.hide(e, i, i+m[1], KindAttribute)
 		}
 		i += m[1]
 	}
 	if i >= len(s) {
-		c.hide(e, at, len(s))
+		c.hide(e, at, len(s), KindMarkup)
 		return len(s)
 	}
 	return i + 1

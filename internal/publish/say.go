@@ -80,6 +80,11 @@ func (p *Publisher) CommentEmptyBody(ctx context.Context) (url string, err error
 	return p.Say(ctx, "empty-body", EmptyBodyText())
 }
 
+// CommentQuestions asks what has to be known before the issue can be worked.
+func (p *Publisher) CommentQuestions(ctx context.Context, questions []string) (url string, err error) {
+	return p.Say(ctx, "questions", QuestionsText(questions))
+}
+
 // CommentEnded says how the run ended. pr is the number of its pull request, 0
 // for none.
 func (p *Publisher) CommentEnded(ctx context.Context, v View, pr int) (url string, err error) {
@@ -94,6 +99,20 @@ func RefusalText(login, role string) string {
 		has = "has the role " + role + " in this repository"
 	}
 	return fmt.Sprintf("**Ralph was not started.** %s %s. Starting a run takes write access (write, maintain or admin), because a run writes to the repository.\n\nSomebody with write access can remove the label `ralph` and put it back.", code(nil, login), has)
+}
+
+// QuestionsText asks what has to be known before the issue can be worked. The
+// questions are our own words.
+func QuestionsText(questions []string) string {
+	var b strings.Builder
+	b.WriteString("**Ralph has questions before it starts.** Nothing was spent yet: the issue leaves open what exactly is to be done.\n\n")
+	for i, q := range questions {
+		fmt.Fprintf(&b, "%d. %s\n", i+1, q)
+	}
+	b.WriteString("\nEdit the title or the description so that they answer this, or write a list of check boxes (`- [ ] …`), which is taken as the plan as it stands. " +
+		"Then remove the label `ralph` and put it back.\n\n" +
+		"<sub>Comments are not read. A repository that does not want to be asked sets `plan: {ask: never}` in `.github/ralph.yml`.</sub>")
+	return b.String()
 }
 
 // EmptyBodyText asks for a description.

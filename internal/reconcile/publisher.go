@@ -119,7 +119,7 @@ func (p *publisher) Show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 	}
 	if number == 0 {
 		if s.End != "" {
-			_, err = pub.CommentEnded(ctx, v, 0)
+			err = comment(ctx, pub, s, v, 0)
 		}
 		return nil, err
 	}
@@ -133,11 +133,21 @@ func (p *publisher) Show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 		return nil, err
 	}
 	if s.End != "" && !s.End.Complete() {
-		if _, err := pub.CommentEnded(ctx, v, pr.Number); err != nil {
+		if err := comment(ctx, pub, s, v, pr.Number); err != nil {
 			return nil, err
 		}
 	}
 	return &loop.PullRequest{Number: pr.Number, NodeID: pr.NodeID, URL: pr.URL, Draft: pr.Draft, Body: pr.Body}, nil
+}
+
+// comment says on the issue how the run ended, or asks what it has to know.
+func comment(ctx context.Context, pub *publish.Publisher, s loop.State, v publish.View, pr int) error {
+	if len(s.Questions) > 0 {
+		_, err := pub.CommentQuestions(ctx, s.Questions)
+		return err
+	}
+	_, err := pub.CommentEnded(ctx, v, pr)
+	return err
 }
 
 // number is that of the run's pull request, 0 for none: a run that has landed

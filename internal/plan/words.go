@@ -1,0 +1,214 @@
+package plan
+
+import (
+	"strings"
+	"sync"
+	"unicode"
+)
+
+// weight is how much a word says about what to do.
+type weight int
+
+const (
+	weightNone    weight = iota // function words, and words that only praise or complain
+	weightGeneric               // every project has one: "page", "tests"
+	weightContent
+)
+
+// weights knows the words that say little, in the languages most issues are
+// written in. A word of another language says something: nobody's text is vague
+// for its language.
+var weights = sync.OnceValue(func() map[string]weight {
+	m := map[string]weight{}
+	for w := range strings.FieldsSeq(emptyWords) {
+		m[w] = weightNone
+	}
+	for w := range strings.FieldsSeq(genericWords) {
+		m[w] = weightGeneric
+	}
+	return m
+})
+
+const emptyWords = `
+a an the this that these those it its it's i i'm me my mine we us our you your they them their he she his her who whom one ones
+and or but nor so if then else when while because since until as than too also just only even still yet again already
+of in on at to from for with without by about into onto over under after before between through during per via up down out off
+is are was were be been being am do does did done doing have has had having can could will would shall should may might must
+not no yes don't doesn't didn't isn't aren't wasn't can't cannot won't wouldn't shouldn't there here where why how what which
+all any some every each much many more most less least few very really quite rather somehow something anything everything nothing
+some thing things stuff lot lots bit way ways kind sort time times now today soon asap immediately quickly urgent urgently please pls thanks thank
+hello hi hey guys team everyone everybody somebody someone anyone
+want wants need needs like wish hope think feel feels looks look looking seems seem maybe perhaps possible possibly
+good better best great nice nicer awesome cool bad worse worst ugly pretty beautiful proper properly right wrong clean cleaner clear clearer
+fast faster quick quicker slow slower snappy smooth smoother modern professional robust stable reliable simple simpler easy easier
+perfect perfectly optimal efficient efficiently old new general generally overall whole entire complete completely total
+improve improved improves improving improvement improvements enhance enhanced enhancement enhancements optimize optimise optimized optimised optimization optimisation
+refactor refactored refactoring cleanup tidy polish modernize modernise rewrite rework revamp overhaul upgrade upgraded
+fix fixed fixes fixing repair solve update updated updates updating change changes changed changing make makes made making get gets getting
+work works working worked broken breaks break broke fail fails failing failed messy mess outdated weird strange buggy annoying terrible horrible
+help question complain complains complaints love hate sucks doing going go
+add write create implement do handle support
+der die das den dem des ein eine einer eines einem einen und oder aber wenn dann als auch nur noch schon mal wieder ich du er sie es wir ihr mich
+mir uns euch mein dein sein unser ist sind war waren sein wird werden wurde hat haben hatte kann können könnte könnt soll sollte sollen muss müssen
+nicht kein keine nichts alles alle mehr weniger sehr viel viele etwas irgendwie irgendwas bitte danke hallo hier da dort so zu zum zur im in am an auf aus
+bei mit nach von vom vor für über unter durch um ohne gegen warum wieso wie was wer wo welche welcher
+gut besser beste schön schöner schnell schneller langsam langsamer sauber sauberer modern moderner einfach einfacher richtig kaputt komisch schlecht
+verbessern verbessere verbesserung optimieren optimierung aufräumen überarbeiten refactoren mach mache machen macht gemacht ändern reparieren beheben fixen
+geht gehen läuft funktioniert funktionieren dringend sofort hilfe frage
+le la les l' un une des du de d' et ou mais si je tu il elle nous vous ils elles on ce cette ces mon ma mes notre votre est sont était être avoir a ont
+ne pas plus moins très trop bien tout toute tous toutes rien quelque chose que qui quoi où pourquoi comment avec sans pour par dans sur sous
+meilleur meilleure mieux rapide lent lente propre moderne simple améliorer améliorez optimiser nettoyer refactoriser faire fait faites rendre rendez marche fonctionne
+svp merci bonjour aide problèmes
+el la los las un una unos unas y o pero si yo tú él ella nosotros ellos lo su sus mi mis nuestro es son era ser estar está están hay
+no más menos muy mucho todo toda todos todas nada algo que qué quién cómo cuándo dónde por para con sin en de del al
+mejor mejores bueno buena rápido rápida lento lenta limpio moderno sencillo mejorar mejora optimizar limpiar refactorizar hacer haz hazlo funciona
+favor gracias hola ayuda arreglar
+`
+
+const genericWords = `
+app apps application applications program software site website web page pages screen view project repo repository code codebase source
+system service server client product library module component components part parts
+feature features bug bugs issue issues problem problems error errors crash crashes exception
+test tests testing coverage doc docs documentation comment comments
+performance speed quality security usability accessibility stability reliability maintainability architecture structure
+ui ux gui design layout style styles look-and-feel interface experience
+user users customer customers people developer developers admin
+data file files database config configuration settings version latest last week day days month yesterday today's
+function functions method methods class classes variable variables
+anwendung programm seite seiten projekt fehler problem probleme funktion funktionen leistung geschwindigkeit oberfläche benutzer nutzer tests doku dokumentation
+application site page projet problème erreur fonctionnalité fonction interface utilisateur utilisateurs performance performances
+aplicación sitio página proyecto problema función funciones interfaz usuario usuarios rendimiento código
+`
+
+// strongVerbs ask for one definite thing, whose object says which. weakVerbs
+// leave open what would be different.
+var strongVerbs = set(strings.Fields(`
+add adds allow accept adopt append apply assert back-port backport block bump build bundle cache cap check clamp close collapse compile compress compute configure
+convert copy count cover create debounce default define delete deprecate detect disable disallow display document download drop emit
+enable enforce ensure escape exclude expand export expose extend extract filter flag format generate group hide highlight ignore implement
+import include increase inline insert install introduce invert join keep limit link list load localize localise lock log lower make-sure mark measure merge migrate mock
+move name normalize normalise notify omit open order parse pass pin port prefix prevent print provide publish quote raise read record redirect reduce reject release remember
+remove rename render reorder replace report require reset resolve respect restore restrict retry return revert rotate round run sanitize save say send serialize serialise set
+show skip sort specify split start stop store strip submit support suppress switch sync tag throw toggle translate trim truncate turn undo uninstall
+upgrade upload use validate verify warn wrap write
+hinzufügen einbauen einführen entfernen löschen umbenennen ersetzen anzeigen ausgeben ausblenden erlauben verhindern unterstützen prüfen speichern
+füge entferne ersetze zeige lösche erstelle erlaube
+ajouter supprimer renommer remplacer afficher permettre ajoutez supprimez ajoute
+añadir agregar agrega añade eliminar elimina renombrar reemplazar mostrar permitir
+`)...)
+
+var weakVerbs = set("fix", "fixes", "repair", "correct", "update", "change", "handle", "adjust", "improve", "refactor", "rework", "optimize", "optimise",
+	"beheben", "reparieren", "ändern", "corriger", "corrige", "corregir", "arreglar")
+
+// measure of how much words say, each counted once.
+type tally struct {
+	seen             map[string]bool
+	content, generic int
+}
+
+// maxGeneric bounds what generic words add up to: a list of everything every
+// project has says no more than one of them.
+const maxGeneric = 4
+
+func (t *tally) add(words []string) {
+	if t.seen == nil {
+		t.seen = map[string]bool{}
+	}
+	for _, w := range words {
+		if t.seen[w] {
+			continue
+		}
+		t.seen[w] = true
+		switch n, wt := meaning(w); wt {
+		case weightContent:
+			t.content += n
+		case weightGeneric:
+			t.generic++
+		case weightNone:
+		}
+	}
+}
+
+func (t *tally) score() int {
+	return t.content*int(weightContent) + min(t.generic*int(weightGeneric), maxGeneric)
+}
+
+// meaning says how many words w is, and how much they say.
+func meaning(w string) (int, weight) {
+	if n := unspaced(w); n > 0 {
+		return n, weightContent
+	}
+	if wt, ok := weights()[w]; ok {
+		return 1, wt
+	}
+	if len(w) < 2 || strings.IndexFunc(w, unicode.IsLetter) < 0 {
+		return 0, weightNone
+	}
+	return 1, weightContent
+}
+
+// unspaced is roughly how many words w holds if it is of a script that puts no
+// spaces between words, or 0.
+func unspaced(w string) int {
+	n := 0
+	for _, r := range w {
+		if unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar) {
+			n++
+		}
+	}
+	return (n + 1) / 3
+}
+
+// words splits prose into lower-case words.
+func words(s string) []string {
+	s = strings.ReplaceAll(strings.ToLower(s), "’", "'")
+	fields := strings.FieldsFunc(s, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) && r != '\'' && r != '-' && r != '_' && r != '.'
+	})
+	out := fields[:0]
+	for _, w := range fields {
+		if w = strings.Trim(w, "'-_."); w != "" {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// sentences splits prose at the ends of sentences and lines. A stop within a
+// word ("v1.2", "main.go") or before a small letter ("e.g. this") ends none.
+func sentences(s string) []string {
+	var out []string
+	start := 0
+	cut := func(end int) {
+		if t := strings.TrimSpace(s[start:end]); t != "" {
+			out = append(out, t)
+		}
+		start = end
+	}
+	stop := -1 // where a possible end of a sentence is
+	spaced := false
+	for i, r := range s {
+		switch {
+		case r == '\n' || r == '。' || r == '！' || r == '？':
+			cut(i + len(string(r)))
+			stop = -1
+		case r == '.' || r == '!' || r == '?':
+			stop, spaced = i+1, false
+		case stop >= 0 && unicode.IsSpace(r):
+			spaced = true
+		case stop >= 0 && spaced && !unicode.IsLower(r):
+			cut(stop)
+			stop = -1
+		case stop >= 0 && spaced:
+			// A question or a shout has ended all the same.
+			if c := s[stop-1]; c != '.' {
+				cut(stop)
+			}
+			stop = -1
+		case !strings.ContainsRune(`"')]*_`, r):
+			stop = -1
+		}
+	}
+	cut(len(s))
+	return out
+}
