@@ -84,7 +84,7 @@ imports internal/progress progress os/exec database/sql github.com/goccy/go-yaml
 imports internal/plan plan os/exec "$us/webui"
 imports internal/prompt prompt os/exec github.com/yuin/goldmark "$us/webui"
 imports internal/gate gate os/exec "$us/webui"
-imports internal/supervise gate os/exec "$us/webui"
+imports internal/supervise supervise os/exec database/sql net/http "$us/webui" "$us/gate" "$us/progress"
 imports internal/history history os/exec database/sql "$us/webui"
 imports internal/loop loop os/exec database/sql "$us/webui" "$us/gitrepo" "$us/sandbox" github.com/google/go-github/v60/github
 imports internal/agent agent os/exec "$us/webui" "$us/sandbox"
@@ -346,6 +346,7 @@ may internal/run net/url
 may internal/plan "$us/run" "$us/progress" github.com/yuin/goldmark
 may internal/prompt "$us/run" "$us/progress"
 may internal/gate "$us/run"
+may internal/supervise "$us/run"
 may internal/history "$us/run"
 may internal/loop "$us/run" "$us/progress" "$us/plan" "$us/prompt" "$us/gate" "$us/supervise" "$us/history"
 may internal/agent "$us/run" github.com/goccy/go-yaml

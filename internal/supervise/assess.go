@@ -1,0 +1,368 @@
+package supervise
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// VerdictKind names what is to be done.
+type VerdictKind string
+
+// The verdicts, in rising order of how much they interfere.
+const (
+	// VerdictProceed: go on.
+	VerdictProceed VerdictKind = "proceed"
+	// VerdictGuide: go on, with guidance in the next prompt.
+	VerdictGuide VerdictKind = "guide"
+	// VerdictNarrow: go on with one small step of the task.
+	VerdictNarrow VerdictKind = "narrow"
+	// VerdictSwitchRole: go on with the task in another role.
+	VerdictSwitchRole VerdictKind = "switch_role"
+	// VerdictDecompose: have the task split up, then work its parts.
+	VerdictDecompose VerdictKind = "decompose"
+	// VerdictRollBack: put the tree back to a checkpoint, then go on.
+	VerdictRollBack VerdictKind = "roll_back"
+	// VerdictGiveUp: block the task, and go on with the others.
+	VerdictGiveUp VerdictKind = "give_up"
+	// VerdictPause: wait for a person.
+	VerdictPause VerdictKind = "pause"
+	// VerdictAbort: end the run.
+	VerdictAbort VerdictKind = "abort"
+)
+
+// VerdictKinds lists every verdict.
+func VerdictKinds() []VerdictKind {
+	return []VerdictKind{
+		VerdictProceed, VerdictGuide, VerdictNarrow, VerdictSwitchRole, VerdictDecompose,
+		VerdictRollBack, VerdictGiveUp, VerdictPause, VerdictAbort,
+	}
+}
+
+// Verdict is what is to be done before the next iteration.
+type Verdict struct {
+	Kind VerdictKind
+	// TaskID is the task of VerdictGiveUp and VerdictDecompose: the one at
+	// hand, or where that is a part of another, the other with all its parts.
+	TaskID string
+	// Role is the one to switch to, or that splits the task up.
+	Role Role
+	// Checkpoint is where to roll back to.
+	Checkpoint Checkpoint
+	// Reason says why, in one sentence without a full stop.
+	Reason string
+}
+
+// Assessment is what is made of a history.
+type Assessment struct {
+	Level    Level
+	Patterns []Pattern
+	Risk     Risk
+	Strategy Strategy
+	Verdict  Verdict
+	// Guidance is what the next prompt should say, "" where nothing. It comes
+	// with any verdict after which the task goes on.
+	Guidance string
+	// Diagnostics tell a person what happened and what to do, where the task or
+	// the run does not go on: with VerdictGiveUp, VerdictPause, VerdictAbort.
+	Diagnostics string
+}
+
+// stopGrace is how many tasks that were never tried may still be tried once
+// the run has stagnated to the critical level.
+const stopGrace = 3
+
+// Assess judges a run before its next iteration. It is deterministic, never
+// panics, and looks at no more than the last [Window] iterations that count
+// (and at the durations of all).
+//
+// Where the task at hand is the one that just failed, another iteration that
+// fails in the same way never lowers the level, as long as no more than Window
+// iterations have counted since something landed; and three times the
+// stagnation threshold of them, with the exploration allowance, always make it
+// critical.
+func Assess(cfg Config, h History) Assessment {
+	v := newView(&h)
+	a := Assessment{Patterns: v.patterns(cfg), Risk: v.risk()}
+	if len(a.Patterns) > 0 {
+		a.Level = a.Patterns[0].Level
+	}
+	if v.last != nil {
+		a.Strategy = strategyFor(v.last.Class, &v)
+	}
+	a.Verdict = v.decide(cfg, &a)
+	switch a.Verdict.Kind {
+	case VerdictGiveUp, VerdictPause, VerdictAbort:
+		a.Diagnostics = v.diagnostics(&a)
+	case VerdictProceed, VerdictGuide, VerdictNarrow, VerdictSwitchRole, VerdictDecompose, VerdictRollBack:
+		a.Guidance = guidance(&a)
+	}
+	return a
+}
+
+// at is the pattern of that kind if it reached the level.
+func (a *Assessment) at(level Level, kinds ...PatternKind) (Pattern, bool) {
+	for _, p := range a.Patterns {
+		if p.Level >= level && slices.Contains(kinds, p.Kind) {
+			return p, true
+		}
+	}
+	return Pattern{}, false
+}
+
+// The patterns of the run, and of those of a task the ones that a narrower step
+// answers best and the ones that only a person can answer.
+var (
+	runPatterns    = []PatternKind{PatternSharedError, PatternStagnation, PatternTaskOscillation}
+	taskPatterns   = []PatternKind{PatternRepeatingError, PatternSameChange, PatternNoChange, PatternRepeatedTouches, PatternThrashing, PatternRoleOscillation, PatternRegression, PatternTimeOnTask, PatternFalseClaims}
+	narrowPatterns = []PatternKind{PatternRepeatedTouches, PatternThrashing, PatternTaskOscillation, PatternTimeOnTask}
+)
+
+// decide is the ladder of verdicts: the first rung that holds. Whatever ends
+// something comes before what goes on with it.
+func (v *view) decide(cfg Config, a *Assessment) Verdict {
+	for _, rung := range []func(Config, *Assessment) (Verdict, bool){
+		v.stopRun, v.askPerson, v.rollBack, v.endTask, v.splitTask, v.intervene,
+	} {
+		if verdict, ok := rung(cfg, a); ok {
+			return verdict
+		}
+	}
+	return Verdict{Kind: VerdictProceed}
+}
+
+// stopRun ends a run that does not get anywhere. A task that was never tried
+// still gets its chance, unless the trouble is not with the tasks.
+func (v *view) stopRun(cfg Config, a *Assessment) (Verdict, bool) {
+	p, ok := a.at(Critical, runPatterns...)
+	if !ok {
+		return Verdict{}, false
+	}
+	reason := p.Detail
+	over := 0
+	if s, stagnated := a.at(Critical, PatternStagnation); stagnated {
+		over = s.Count - 3*cfg.StagnationThreshold
+	}
+	_, shared := a.at(Critical, PatternSharedError)
+	switch {
+	case shared, over >= stopGrace:
+	case v.last == nil && v.h.Task.ID != "":
+		return Verdict{Kind: VerdictGuide, Reason: reason + "; this task was not tried yet"}, true
+	case v.h.Fresh > 0 && v.h.Task.ID != "":
+		return Verdict{Kind: VerdictGiveUp, TaskID: v.family, Reason: reason + "; other tasks were not tried yet"}, true
+	}
+	return Verdict{Kind: VerdictAbort, Reason: reason}, true
+}
+
+// askPerson hands over what no further iteration can answer. While other tasks
+// were not tried yet, the run goes on with them.
+func (v *view) askPerson(_ Config, a *Assessment) (Verdict, bool) {
+	p, ok := a.at(Critical, PatternWarnings)
+	if ok {
+		return Verdict{Kind: VerdictPause, Reason: p.Detail}, true
+	}
+	if p, ok = a.at(Elevated, PatternQuestions); !ok {
+		if p, ok = a.at(Critical, PatternRefusals); !ok {
+			return Verdict{}, false
+		}
+	}
+	if v.h.Fresh > 0 && v.h.Task.ID != "" {
+		return Verdict{Kind: VerdictGiveUp, TaskID: v.family, Reason: p.Detail}, true
+	}
+	return Verdict{Kind: VerdictPause, Reason: p.Detail}, true
+}
+
+// rollBack undoes what made things worse, once for a task.
+func (v *view) rollBack(cfg Config, a *Assessment) (Verdict, bool) {
+	p, ok := a.at(Warning, PatternRegression)
+	if !ok || v.exhausted(cfg) || v.told(VerdictRollBack) {
+		return Verdict{}, false
+	}
+	if len(p.Iterations) < cfg.RegressionPatience && p.Level < Critical {
+		return Verdict{}, false
+	}
+	best, ok := Best(v.h.Checkpoints)
+	if !ok || !Regressed(v.lastMetrics(), best.Metrics) {
+		return Verdict{}, false
+	}
+	return Verdict{Kind: VerdictRollBack, Checkpoint: best, Reason: p.Detail}, true
+}
+
+// lastMetrics are those of the last own iteration whose tests are known.
+func (v *view) lastMetrics() Metrics {
+	for _, it := range slices.Backward(v.own) {
+		if it.Metrics.TestsKnown {
+			return it.Metrics
+		}
+	}
+	return Metrics{}
+}
+
+func (v *view) exhausted(cfg Config) bool {
+	return cfg.MaxTaskAttempts > 0 && v.h.Task.Attempts >= cfg.MaxTaskAttempts
+}
+
+// endTask stops work on a task that is out of attempts or will not get there.
+// It is split up first, where that was not done yet.
+func (v *view) endTask(cfg Config, a *Assessment) (Verdict, bool) {
+	p, critical := a.at(Critical, taskPatterns...)
+	reason := p.Detail
+	switch {
+	case v.h.Task.ID == "" || v.last == nil:
+		return Verdict{}, false
+	case !critical && !v.exhausted(cfg):
+		return Verdict{}, false
+	case !critical:
+		reason = plural(v.h.Task.Attempts, "attempt") + " failed"
+	}
+	if v.splitHelps(a) {
+		return v.decomposed(reason), true
+	}
+	return Verdict{Kind: VerdictGiveUp, TaskID: v.family, Reason: reason}, true
+}
+
+// splitHelps says whether smaller tasks could fare better than this one.
+func (v *view) splitHelps(a *Assessment) bool {
+	if !v.splittable() || v.last == nil {
+		return false
+	}
+	if _, shared := a.at(Elevated, PatternSharedError); shared {
+		return false
+	}
+	return v.last.Class != FailCrash && v.last.Class != FailRateLimit && v.last.Class != FailRefused
+}
+
+func (v *view) decomposed(reason string) Verdict {
+	verdict := Verdict{Kind: VerdictDecompose, TaskID: v.family, Role: Planner, Reason: reason}
+	if v.last.Class == FailTooComplex {
+		verdict.Role = Architect
+	}
+	return verdict
+}
+
+// splitTask splits a task up that is too much for one call: at once where the
+// agent says so, at the second time where it ran out of time.
+func (v *view) splitTask(_ Config, a *Assessment) (Verdict, bool) {
+	if !v.splitHelps(a) {
+		return Verdict{}, false
+	}
+	if v.last.Class == FailTooComplex {
+		return v.decomposed("the agent says that the task is too much for one call"), true
+	}
+	if p, ok := a.at(Elevated, PatternTimeOnTask); ok {
+		return v.decomposed(p.Detail), true
+	}
+	if v.last.Outcome == TimedOut && v.sameClass(FailTimeout) > 1 {
+		return v.decomposed("the agent ran out of time twice"), true
+	}
+	return Verdict{}, false
+}
+
+// intervene answers what is not that bad yet.
+func (v *view) intervene(cfg Config, a *Assessment) (Verdict, bool) {
+	narrow, churning := a.at(Elevated, narrowPatterns...)
+	switch {
+	case a.Level == None:
+		return v.prevent(cfg, a)
+	case churning:
+		return Verdict{Kind: VerdictNarrow, Reason: narrow.Detail}, true
+	}
+	worst := a.Patterns[0]
+	_, stagnates := a.at(Warning, PatternStagnation)
+	if v.last != nil && (stagnates || worst.Level >= Elevated) {
+		if role := promote(v.last.Role); role != "" {
+			return Verdict{Kind: VerdictSwitchRole, Role: role, Reason: worst.Detail}, true
+		}
+		return Verdict{Kind: VerdictNarrow, Reason: worst.Detail}, true
+	}
+	return Verdict{Kind: VerdictGuide, Reason: worst.Detail}, true
+}
+
+// prevent steps in before there is a pattern, at a high risk of one.
+func (v *view) prevent(cfg Config, a *Assessment) (Verdict, bool) {
+	if !cfg.Predictive || len(a.Risk.Reasons) == 0 {
+		return Verdict{}, false
+	}
+	reason := "high risk of getting stuck: " + strings.Join(a.Risk.Reasons, ", ")
+	switch {
+	case a.Risk.Score > cfg.GuideRisk:
+		return Verdict{Kind: VerdictGuide, Reason: reason}, true
+	case a.Risk.Score > cfg.NarrowRisk:
+		return Verdict{Kind: VerdictNarrow, Reason: reason}, true
+	default:
+		return Verdict{}, false
+	}
+}
+
+// maxGuidance bounds what is added to a prompt, in bytes.
+const maxGuidance = 2000
+
+// guidance says what to do, and why it is said.
+func guidance(a *Assessment) string {
+	var parts []string
+	switch a.Verdict.Kind {
+	case VerdictNarrow:
+		parts = append(parts, "Do one thing only: the smallest step that brings this task forward and that a check can confirm. Leave everything else for later.")
+	case VerdictRollBack:
+		parts = append(parts, "The files were put back to their best state so far, because later changes broke tests that had passed. Do not make those changes again.")
+	case VerdictDecompose:
+		parts = append(parts, "Split this task into parts that can each be described in two or three sentences and checked by themselves. Change no code.")
+	case VerdictSwitchRole:
+		if a.Verdict.Role == Architect {
+			parts = append(parts, "Attempts within the present design have failed. Question the design before you change code.")
+		} else {
+			parts = append(parts, "Find the cause of the failure before you change code: reproduce it, name the cause, mend only that.")
+		}
+	case VerdictProceed, VerdictGuide, VerdictGiveUp, VerdictPause, VerdictAbort:
+	}
+	if a.Verdict.Kind != VerdictDecompose && a.Strategy.Kind != Decompose && a.Strategy.Guidance != "" {
+		parts = append(parts, a.Strategy.Guidance)
+	}
+	said := 0
+	for _, p := range a.Patterns {
+		if words := patternGuidance(p); words != "" && said < 3 {
+			parts = append(parts, words)
+			said++
+		}
+	}
+	if said == 0 && a.Verdict.Kind == VerdictGuide {
+		parts = append(parts, "The work is about to get stuck. Look at what was tried, and do something else.")
+	}
+	return clip(strings.Join(parts, " "), maxGuidance)
+}
+
+// patternGuidance is what an agent can do about a pattern.
+func patternGuidance(p Pattern) string {
+	switch p.Kind {
+	case PatternStagnation:
+		return fmt.Sprintf("There were %d iterations without progress. Aim for something small that passes the checks.", p.Count)
+	case PatternSharedError:
+		return fmt.Sprintf("The same error came up in %d tasks, so it does not come from this task alone. Remove its common cause first, if it lies within the repository.", p.Count)
+	case PatternTaskOscillation:
+		return "Stay with this task until it is done or you can say why it cannot be."
+	case PatternRoleOscillation:
+		return "Decide on one way to go about this task and stay with it."
+	case PatternWarnings:
+		return fmt.Sprintf("There are %d more warnings than before. Add none, and remove those you added.", p.Count)
+	case PatternRepeatingError:
+		return fmt.Sprintf("The same error came %d times. What was tried does not reach its cause.", p.Count)
+	case PatternSameChange:
+		return fmt.Sprintf("The very same change was proposed %d times and failed each time. It will fail again.", p.Count)
+	case PatternNoChange:
+		return fmt.Sprintf("%s changed no file. An answer in words is worth nothing here: edit the files.", plural(p.Count, "call"))
+	case PatternRepeatedTouches, PatternThrashing:
+		return "Stop editing the same place again and again. Read it as a whole, decide what it should look like, and write it once."
+	case PatternRegression:
+		return fmt.Sprintf("Tests that passed before fail now, %d%% of them. Get them to pass again before anything else.", p.Count)
+	case PatternQuestions:
+		return "Nobody can answer while you work. Decide yourself, choose what is easiest to change later, and write the assumption down."
+	case PatternRefusals:
+		return "Changes to protected files are thrown away together with everything else of that attempt."
+	case PatternFalseClaims:
+		return "The task is judged by the checks, not by what you say. Leave the boxes and the status of the progress file alone."
+	case PatternTimeOnTask:
+		return "This task has taken long. Get its most important part to work, and write down what is left."
+	default:
+		return ""
+	}
+}

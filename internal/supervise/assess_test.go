@@ -1,0 +1,607 @@
+package supervise_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/org/ralph-action/internal/supervise"
+)
+
+// failed is a call for a task that ended with the given error.
+func failed(n int, task, err string) supervise.Iteration {
+	return supervise.Iteration{
+		Number: n, TaskID: task, Role: supervise.Implementer, Outcome: supervise.Completed,
+		Class: supervise.FailTest, Error: supervise.Normalise(err),
+		Change: fmt.Sprintf("tree%d", n), Duration: time.Minute,
+	}
+}
+
+// landed is a call whose work was committed.
+func landed(n int, task string) supervise.Iteration {
+	return supervise.Iteration{
+		Number: n, TaskID: task, Role: supervise.Implementer, Outcome: supervise.Completed,
+		Landed: true, LinesAdded: 30, Change: fmt.Sprintf("tree%d", n), Duration: time.Minute,
+	}
+}
+
+// with is n times what f gives.
+func with(n int, f func(i int) supervise.Iteration) []supervise.Iteration {
+	its := make([]supervise.Iteration, 0, n)
+	for i := range n {
+		its = append(its, f(i+1))
+	}
+	return its
+}
+
+func find(a supervise.Assessment, kind supervise.PatternKind) supervise.Pattern {
+	for _, p := range a.Patterns {
+		if p.Kind == kind {
+			return p
+		}
+	}
+	return supervise.Pattern{}
+}
+
+// lenient are the defaults without limits of their own for a task, so that a
+// test sees the pattern it is about.
+func lenient() supervise.Config {
+	cfg := supervise.Defaults()
+	cfg.MaxTaskAttempts, cfg.TaskTimeout, cfg.StagnationThreshold = 0, 0, supervise.MaxStagnationThreshold
+	return cfg
+}
+
+func TestPatterns(t *testing.T) {
+	t.Parallel()
+	task := supervise.Task{ID: "T1"}
+	set := func(n int, change func(i int, it *supervise.Iteration)) supervise.History {
+		return supervise.History{Task: task, Iterations: with(n, func(i int) supervise.Iteration {
+			it := failed(i, "T1", fmt.Sprintf("error: number %c", 'a'+i))
+			change(i, &it)
+			return it
+		})}
+	}
+	tests := []struct {
+		kind supervise.PatternKind
+		// history is one with n steps of what the pattern is about.
+		history                     func(n int) supervise.History
+		warning, elevated, critical int
+	}{
+		{supervise.PatternStagnation, func(n int) supervise.History {
+			return set(n, func(int, *supervise.Iteration) {})
+		}, 16, 32, 48},
+		{supervise.PatternRepeatingError, func(n int) supervise.History {
+			return set(n, func(_ int, it *supervise.Iteration) { it.Error = supervise.Normalise("error: boom") })
+		}, 2, 3, 4},
+		{supervise.PatternSharedError, func(n int) supervise.History {
+			return set(n, func(i int, it *supervise.Iteration) {
+				it.TaskID, it.Error = fmt.Sprintf("T%d", i), supervise.Normalise("error: no database")
+			})
+		}, 2, 3, 4},
+		{supervise.PatternTaskOscillation, func(n int) supervise.History {
+			return set(n+2, func(i int, it *supervise.Iteration) { it.TaskID = fmt.Sprintf("T%d", i%2) })
+		}, 3, 4, 5},
+		{supervise.PatternRoleOscillation, func(n int) supervise.History {
+			return set(n+2, func(i int, it *supervise.Iteration) {
+				it.Role = []supervise.Role{supervise.Implementer, supervise.Debugger}[i%2]
+			})
+		}, 3, 4, 5},
+		{supervise.PatternWarnings, func(n int) supervise.History {
+			h := set(1, func(_ int, it *supervise.Iteration) {
+				it.Metrics = supervise.Metrics{WarningsKnown: true, Warnings: 300 + n}
+			})
+			h.Checkpoints = []supervise.Checkpoint{{Metrics: supervise.Metrics{WarningsKnown: true, Warnings: 300}}}
+			return h
+		}, 5, 10, 20},
+		{supervise.PatternSameChange, func(n int) supervise.History {
+			return set(n, func(_ int, it *supervise.Iteration) { it.Change = "tree" })
+		}, 2, 3, 4},
+		{supervise.PatternNoChange, func(n int) supervise.History {
+			return set(n, func(_ int, it *supervise.Iteration) { it.Class, it.Change = supervise.FailEmpty, "" })
+		}, 2, 3, 4},
+		{supervise.PatternRepeatedTouches, func(n int) supervise.History {
+			return set(n, func(i int, it *supervise.Iteration) { it.Files = []string{"a.go", fmt.Sprintf("b%d.go", i)} })
+		}, 4, 6, 8},
+		{supervise.PatternThrashing, func(n int) supervise.History {
+			return set(n, func(_ int, it *supervise.Iteration) { it.Analysis.Thrashing = true })
+		}, 1, 2, 4},
+		{supervise.PatternRegression, func(n int) supervise.History {
+			h := set(1, func(_ int, it *supervise.Iteration) {
+				it.Metrics = supervise.Metrics{TestsKnown: true, TestsTotal: 100, TestsPassed: 100 - n}
+			})
+			h.Checkpoints = []supervise.Checkpoint{{Metrics: supervise.Metrics{TestsKnown: true, TestsTotal: 100, TestsPassed: 100}}}
+			return h
+		}, 1, 20, 50},
+		{supervise.PatternQuestions, func(n int) supervise.History {
+			return set(n, func(_ int, it *supervise.Iteration) { it.Analysis.Questions = 2 })
+		}, 1, 2, 4},
+		{supervise.PatternRefusals, func(n int) supervise.History {
+			return set(n, func(_ int, it *supervise.Iteration) { it.Class = supervise.FailRefused })
+		}, 1, 2, 3},
+		{supervise.PatternFalseClaims, func(n int) supervise.History {
+			return set(n, func(_ int, it *supervise.Iteration) { it.Violations = 1 })
+		}, 1, 3, 5},
+		{supervise.PatternTimeOnTask, func(n int) supervise.History {
+			return set(1, func(_ int, it *supervise.Iteration) { it.Duration = time.Duration(n) * time.Hour })
+		}, 1, 2, 3},
+	}
+	covered := map[supervise.PatternKind]bool{}
+	for _, tt := range tests {
+		covered[tt.kind] = true
+		t.Run(string(tt.kind), func(t *testing.T) {
+			t.Parallel()
+			cfg := lenient()
+			cfg.TaskTimeout = time.Hour
+			for n := 1; n <= tt.critical+1; n++ {
+				want := supervise.Steps{Warning: tt.warning, Elevated: tt.elevated, Critical: tt.critical}.Level(n)
+				a := supervise.Assess(cfg, tt.history(n))
+				got := find(a, tt.kind)
+				if got.Level != want {
+					t.Fatalf("%d: level %s, want %s (%+v)", n, got.Level, want, a.Patterns)
+				}
+				if want == supervise.None {
+					continue
+				}
+				if got.Count != n || len(got.Iterations) == 0 || len(got.Iterations) > 10 || got.Detail == "" {
+					t.Errorf("%d: evidence lacks something: %+v", n, got)
+				}
+				if a.Level < want {
+					t.Errorf("%d: the whole is %s, below its pattern's %s", n, a.Level, want)
+				}
+			}
+		})
+	}
+	for _, kind := range supervise.PatternKinds() {
+		if !covered[kind] {
+			t.Errorf("pattern %s has no test", kind)
+		}
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	good := supervise.Metrics{TestsKnown: true, TestsTotal: 10, TestsPassed: 10}
+	bad := supervise.Metrics{TestsKnown: true, TestsTotal: 10, TestsPassed: 9}
+	start := supervise.Checkpoint{Commit: "c0", Tree: "tree0", Metrics: good}
+	same := func(n int) []supervise.Iteration {
+		return with(n, func(i int) supervise.Iteration { return failed(i, "T1", "error: boom") })
+	}
+	each := func(its []supervise.Iteration, change func(*supervise.Iteration)) []supervise.Iteration {
+		for i := range its {
+			change(&its[i])
+		}
+		return its
+	}
+	tests := []struct {
+		name    string
+		cfg     func(*supervise.Config)
+		history supervise.History
+		want    supervise.Verdict // Reason is not compared
+	}{
+		{name: "nothing happened yet", want: supervise.Verdict{Kind: supervise.VerdictProceed}},
+		{
+			name:    "one failure is no reason to step in",
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 1}, Iterations: same(1)},
+			want:    supervise.Verdict{Kind: supervise.VerdictProceed},
+		},
+		{
+			name:    "the same error twice",
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 2}, Iterations: same(2)},
+			want:    supervise.Verdict{Kind: supervise.VerdictGuide},
+		},
+		{
+			name: "thrashing",
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 2}, Iterations: each(same(2),
+				func(it *supervise.Iteration) { it.Analysis.Thrashing = true })},
+			want: supervise.Verdict{Kind: supervise.VerdictNarrow},
+		},
+		{
+			name:    "the same error three times, with attempts left",
+			cfg:     func(c *supervise.Config) { c.MaxTaskAttempts = 10 },
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 3}, Iterations: same(3)},
+			want:    supervise.Verdict{Kind: supervise.VerdictSwitchRole, Role: supervise.Debugger},
+		},
+		{
+			name: "the debugger does not get on either",
+			cfg:  func(c *supervise.Config) { c.MaxTaskAttempts = 10 },
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 3}, Iterations: each(same(3),
+				func(it *supervise.Iteration) { it.Role = supervise.Debugger })},
+			want: supervise.Verdict{Kind: supervise.VerdictSwitchRole, Role: supervise.Architect},
+		},
+		{
+			name: "nor does the architect",
+			cfg:  func(c *supervise.Config) { c.MaxTaskAttempts = 10 },
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 3}, Iterations: each(same(3),
+				func(it *supervise.Iteration) { it.Role = supervise.Architect })},
+			want: supervise.Verdict{Kind: supervise.VerdictNarrow},
+		},
+		{
+			name:    "attempts used up",
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 3}, Iterations: same(3)},
+			want:    supervise.Verdict{Kind: supervise.VerdictDecompose, TaskID: "T1", Role: supervise.Planner},
+		},
+		{
+			name: "the agent says it is too much",
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 1}, Iterations: each(same(1),
+				func(it *supervise.Iteration) { it.Class = supervise.FailTooComplex })},
+			want: supervise.Verdict{Kind: supervise.VerdictDecompose, TaskID: "T1", Role: supervise.Architect},
+		},
+		{
+			name: "out of time twice",
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 2}, Iterations: each(same(2),
+				func(it *supervise.Iteration) { it.Class, it.Outcome = supervise.FailTimeout, supervise.TimedOut })},
+			want: supervise.Verdict{Kind: supervise.VerdictDecompose, TaskID: "T1", Role: supervise.Planner},
+		},
+		{
+			name:    "attempts used up, split up before",
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 3, Decomposed: true}, Iterations: same(3)},
+			want:    supervise.Verdict{Kind: supervise.VerdictGiveUp, TaskID: "T1"},
+		},
+		{
+			name: "a part fails as the whole did",
+			history: supervise.History{Task: supervise.Task{ID: "T7", ParentID: "T1", Attempts: 1}, Iterations: append(same(3), func() supervise.Iteration {
+				it := failed(4, "T7", "error: boom")
+				it.ParentID = "T1"
+				return it
+			}())},
+			want: supervise.Verdict{Kind: supervise.VerdictGiveUp, TaskID: "T1"},
+		},
+		{
+			name: "worse than the checkpoint twice",
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 2}, Checkpoints: []supervise.Checkpoint{start}, Iterations: each(same(2),
+				func(it *supervise.Iteration) { it.Metrics = bad })},
+			want: supervise.Verdict{Kind: supervise.VerdictRollBack, Checkpoint: start},
+		},
+		{
+			name: "much worse at once",
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 1}, Checkpoints: []supervise.Checkpoint{start}, Iterations: each(same(1),
+				func(it *supervise.Iteration) {
+					it.Metrics = supervise.Metrics{TestsKnown: true, TestsTotal: 10, TestsPassed: 5}
+				})},
+			want: supervise.Verdict{Kind: supervise.VerdictRollBack, Checkpoint: start},
+		},
+		{
+			name: "worse once",
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 1}, Checkpoints: []supervise.Checkpoint{start}, Iterations: each(same(1),
+				func(it *supervise.Iteration) { it.Metrics = bad })},
+			want: supervise.Verdict{Kind: supervise.VerdictGuide},
+		},
+		{
+			name: "rolled back before",
+			cfg:  func(c *supervise.Config) { c.MaxTaskAttempts = 10 },
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 2}, Checkpoints: []supervise.Checkpoint{start}, Iterations: each(same(2),
+				func(it *supervise.Iteration) { it.Metrics, it.Verdict = bad, supervise.VerdictRollBack })},
+			want: supervise.Verdict{Kind: supervise.VerdictGuide},
+		},
+		{
+			name: "asks a person, nothing else to do",
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 2}, Iterations: each(same(2),
+				func(it *supervise.Iteration) { it.Analysis.Questions = 1 })},
+			want: supervise.Verdict{Kind: supervise.VerdictPause},
+		},
+		{
+			name: "asks a person, other tasks are fresh",
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 2}, Fresh: 1, Iterations: each(same(2),
+				func(it *supervise.Iteration) { it.Analysis.Questions = 1 })},
+			want: supervise.Verdict{Kind: supervise.VerdictGiveUp, TaskID: "T1"},
+		},
+		{
+			name: "protected paths three times",
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 3}, Iterations: each(same(3),
+				func(it *supervise.Iteration) { it.Class = supervise.FailRefused })},
+			want: supervise.Verdict{Kind: supervise.VerdictPause},
+		},
+		{
+			name: "too many warnings",
+			history: supervise.History{
+				Task:        supervise.Task{ID: "T1", Attempts: 1},
+				Checkpoints: []supervise.Checkpoint{{Metrics: supervise.Metrics{WarningsKnown: true}}},
+				Iterations: each(same(1), func(it *supervise.Iteration) {
+					it.Metrics = supervise.Metrics{WarningsKnown: true, Warnings: 25}
+				}),
+			},
+			want: supervise.Verdict{Kind: supervise.VerdictPause},
+		},
+		{
+			name: "stagnation, first level",
+			cfg:  func(c *supervise.Config) { c.MaxTaskAttempts = 0 },
+			history: supervise.History{Task: supervise.Task{ID: "T1"}, Iterations: with(5, func(i int) supervise.Iteration {
+				return failed(i, "T1", fmt.Sprintf("error: number %c", 'a'+i))
+			})},
+			want: supervise.Verdict{Kind: supervise.VerdictSwitchRole, Role: supervise.Debugger},
+		},
+		{
+			name:    "stagnation to the end",
+			history: supervise.History{Task: supervise.Task{ID: "T5", Attempts: 3}, Iterations: hopeless(15)},
+			want:    supervise.Verdict{Kind: supervise.VerdictAbort},
+		},
+		{
+			name:    "stagnation, the task at hand is fresh",
+			history: supervise.History{Task: supervise.Task{ID: "T6"}, Iterations: hopeless(15)},
+			want:    supervise.Verdict{Kind: supervise.VerdictGuide},
+		},
+		{
+			name:    "stagnation, other tasks are fresh",
+			history: supervise.History{Task: supervise.Task{ID: "T5", Attempts: 2}, Fresh: 2, Iterations: hopeless(15)},
+			want:    supervise.Verdict{Kind: supervise.VerdictGiveUp, TaskID: "T5"},
+		},
+		{
+			name:    "stagnation, the fresh ones had their chance",
+			history: supervise.History{Task: supervise.Task{ID: "T9"}, Fresh: 7, Iterations: hopeless(18)},
+			want:    supervise.Verdict{Kind: supervise.VerdictAbort},
+		},
+		{
+			name: "the same error in four tasks",
+			history: supervise.History{Task: supervise.Task{ID: "T5"}, Fresh: 3, Iterations: with(4, func(i int) supervise.Iteration {
+				return failed(i, fmt.Sprintf("T%d", i), "error: no database")
+			})},
+			want: supervise.Verdict{Kind: supervise.VerdictAbort},
+		},
+		{
+			name: "a person has answered to all of it",
+			history: supervise.History{
+				Task: supervise.Task{ID: "T5"}, Acknowledged: 18, Iterations: hopeless(18),
+			},
+			want: supervise.Verdict{Kind: supervise.VerdictProceed},
+		},
+	}
+	covered := map[supervise.VerdictKind]bool{}
+	for _, tt := range tests {
+		covered[tt.want.Kind] = true
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			cfg := supervise.Defaults()
+			if tt.cfg != nil {
+				tt.cfg(&cfg)
+			}
+			a := supervise.Assess(cfg, tt.history)
+			got := a.Verdict
+			if (got.Reason == "") != (got.Kind == supervise.VerdictProceed) {
+				t.Errorf("reason %q of %s", got.Reason, got.Kind)
+			}
+			got.Reason = ""
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Fatalf("%s\n%+v", diff, a)
+			}
+			ends := got.Kind == supervise.VerdictGiveUp || got.Kind == supervise.VerdictPause || got.Kind == supervise.VerdictAbort
+			if ends != (a.Diagnostics != "") || ends && a.Guidance != "" {
+				t.Errorf("%s with diagnostics %q and guidance %q", got.Kind, a.Diagnostics, a.Guidance)
+			}
+			if !ends && got.Kind != supervise.VerdictProceed && a.Guidance == "" {
+				t.Errorf("%s without guidance", got.Kind)
+			}
+		})
+	}
+	for _, kind := range supervise.VerdictKinds() {
+		if !covered[kind] {
+			t.Errorf("verdict %s has no test", kind)
+		}
+	}
+}
+
+// hopeless are n iterations of tasks with three attempts each, none of which
+// lands; each fails in a way of its own.
+func hopeless(n int) []supervise.Iteration {
+	return with(n, func(i int) supervise.Iteration {
+		return failed(i, fmt.Sprintf("T%d", (i+2)/3), fmt.Sprintf("error: number %c", 'a'+i))
+	})
+}
+
+func TestDiagnosticsTellThePersonEverything(t *testing.T) {
+	t.Parallel()
+	its := with(4, func(i int) supervise.Iteration { return failed(i, "T1", "error: boom RALPH\u200b_DONE") })
+	its[2].Verdict, its[3].Verdict, its[3].Role = supervise.VerdictGuide, supervise.VerdictSwitchRole, supervise.Debugger
+	a := supervise.Assess(supervise.Defaults(), supervise.History{Task: supervise.Task{ID: "T1", Attempts: 4, Decomposed: true}, Iterations: its})
+	want := `Task T1 was given up: the same error 4 times: error: boom (…).
+
+What repeated:
+- repeating_error (critical): the same error 4 times: error: boom (…), in iterations 1, 2, 3, 4
+
+The last error (iteration 4, task T1, test):
+- error: boom (…)
+
+What was tried:
+- guide before iteration 3 (implementer)
+- switch_role before iteration 4 (debugger)
+
+What to do:
+- Run the failing check yourself. If the task cannot pass it, correct the task or the check; otherwise describe in the task how to go about it, then retry it.
+`
+	if diff := cmp.Diff(want, a.Diagnostics); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRunsThatLandAreNotStopped(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var h supervise.History
+		for task := range rapid.IntRange(1, 60).Draw(t, "tasks") {
+			for range rapid.IntRange(0, 2).Draw(t, "failures") {
+				h.Iterations = append(h.Iterations, failed(len(h.Iterations)+1, fmt.Sprintf("T%d", task), rapid.SampledFrom([]string{"error: a", "error: b", "--- FAIL: TestX"}).Draw(t, "error")))
+				attempts := 0
+				for i := len(h.Iterations) - 1; i >= 0 && !h.Iterations[i].Landed; i-- {
+					attempts++
+				}
+				h.Task = supervise.Task{ID: fmt.Sprintf("T%d", task), Attempts: attempts}
+				if v := supervise.Assess(supervise.Defaults(), h).Verdict; v.Kind == supervise.VerdictAbort || v.Kind == supervise.VerdictPause || v.Kind == supervise.VerdictGiveUp {
+					t.Fatalf("a run that lands task after task is told to %s: %s", v.Kind, v.Reason)
+				}
+			}
+			h.Iterations = append(h.Iterations, landed(len(h.Iterations)+1, fmt.Sprintf("T%d", task)))
+		}
+	})
+}
+
+func TestWaitsAreNoEvidence(t *testing.T) {
+	t.Parallel()
+	h := supervise.History{Task: supervise.Task{ID: "T1"}, Iterations: with(40, func(i int) supervise.Iteration {
+		return supervise.Iteration{Number: i, TaskID: "T1", Outcome: supervise.RateLimited, Class: supervise.FailRateLimit, Error: supervise.Normalise("429")}
+	})}
+	if a := supervise.Assess(supervise.Defaults(), h); a.Level != supervise.None || a.Verdict.Kind != supervise.VerdictProceed {
+		t.Errorf("40 waits: %+v", a)
+	}
+}
+
+func TestReadingIsAllowedOnAFreshTask(t *testing.T) {
+	t.Parallel()
+	read := func(i int) supervise.Iteration {
+		return supervise.Iteration{Number: i, TaskID: "T1", Outcome: supervise.Completed, Class: supervise.FailEmpty, Analysis: supervise.Analysis{Exploring: true}}
+	}
+	cfg := supervise.Defaults()
+	cfg.MaxTaskAttempts = 0
+	for _, tt := range []struct {
+		reads int
+		want  supervise.Level
+	}{{5, supervise.None}, {9, supervise.None}, {10, supervise.Warning}, {20, supervise.Critical}} {
+		h := supervise.History{Task: supervise.Task{ID: "T1"}, Iterations: with(tt.reads, read)}
+		if got := supervise.Assess(cfg, h).Level; got != tt.want {
+			t.Errorf("%d calls that only read: %s, want %s", tt.reads, got, tt.want)
+		}
+	}
+}
+
+func BenchmarkAssess(b *testing.B) {
+	h := supervise.History{Task: supervise.Task{ID: "T1", Attempts: 2}}
+	for i := 1; i <= 500; i++ {
+		it := failed(i, "T1", "error: boom")
+		for f := range 20 {
+			it.Files = append(it.Files, fmt.Sprintf("internal/some/package/file%d_%d.go", i%3, f))
+		}
+		it.Metrics = supervise.Metrics{TestsKnown: true, TestsTotal: 100, TestsPassed: 100 - i%10, WarningsKnown: true, Warnings: i % 7}
+		h.Iterations = append(h.Iterations, it)
+	}
+	for i := range 20 {
+		h.Checkpoints = append(h.Checkpoints, supervise.Checkpoint{Iteration: i, Metrics: supervise.Metrics{TestsKnown: true, TestsPassed: 100}})
+	}
+	cfg := lenient()
+	b.ReportAllocs()
+	for b.Loop() {
+		if a := supervise.Assess(cfg, h); a.Level != supervise.Critical {
+			b.Fatal(a.Level)
+		}
+	}
+}
+
+// anyIteration draws one from few values, so that things repeat, and now and
+// then something absurd.
+func anyIteration(n int) *rapid.Generator[supervise.Iteration] {
+	return rapid.Custom(func(t *rapid.T) supervise.Iteration {
+		count := rapid.OneOf(rapid.IntRange(0, 12), rapid.SampledFrom([]int{-1, math.MinInt, math.MaxInt, 1000}))
+		it := supervise.Iteration{
+			Number:     n,
+			TaskID:     rapid.SampledFrom([]string{"", "T1", "T2", "T3"}).Draw(t, "task"),
+			ParentID:   rapid.SampledFrom([]string{"", "", "T1"}).Draw(t, "parent"),
+			Role:       rapid.SampledFrom(append(supervise.Roles(), "")).Draw(t, "role"),
+			Outcome:    rapid.SampledFrom([]supervise.Outcome{supervise.Completed, supervise.GaveUp, supervise.TimedOut, supervise.Broken, supervise.RateLimited, supervise.OverBudget, "?"}).Draw(t, "outcome"),
+			Landed:     rapid.IntRange(0, 4).Draw(t, "landed") == 0,
+			Duration:   time.Duration(rapid.OneOf(rapid.Int64Range(0, int64(time.Hour)), rapid.Int64()).Draw(t, "duration")),
+			Class:      rapid.SampledFrom(append(supervise.FailureClasses(), "")).Draw(t, "class"),
+			Error:      supervise.Normalise(rapid.SampledFrom([]string{"", "error: a", "--- FAIL: RALPH_DONE (0.1s)", "x_test.go:3: <promise>COMPLETE</promise>"}).Draw(t, "error")),
+			Files:      rapid.SliceOfN(rapid.SampledFrom([]string{"a.go", "a_test.go", "docs/x.md", "RALPH_DONE"}), 0, 4).Draw(t, "files"),
+			Change:     rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "change"),
+			LinesAdded: count.Draw(t, "lines"), TestsAdded: count.Draw(t, "tests"),
+			Metrics: supervise.Metrics{
+				TestsKnown: rapid.Bool().Draw(t, "known"), TestsTotal: count.Draw(t, "total"), TestsPassed: count.Draw(t, "passed"),
+				WarningsKnown: rapid.Bool().Draw(t, "warned"), Warnings: count.Draw(t, "warnings"),
+			},
+			Analysis: supervise.Analysis{
+				Exploring: rapid.Bool().Draw(t, "exploring"), Thrashing: rapid.Bool().Draw(t, "thrashing"),
+				Questions: rapid.IntRange(0, 1).Draw(t, "questions"),
+			},
+			ClaimedDone: rapid.Bool().Draw(t, "claimed"),
+			Verdict:     rapid.SampledFrom(append(supervise.VerdictKinds(), "")).Draw(t, "verdict"),
+		}
+		return it
+	})
+}
+
+func anyHistory(limit int) *rapid.Generator[supervise.History] {
+	return rapid.Custom(func(t *rapid.T) supervise.History {
+		var h supervise.History
+		for n := range rapid.IntRange(0, limit).Draw(t, "iterations") {
+			h.Iterations = append(h.Iterations, anyIteration(n+1).Draw(t, "iteration"))
+		}
+		for n := range rapid.IntRange(0, 3).Draw(t, "checkpoints") {
+			h.Checkpoints = append(h.Checkpoints, supervise.Checkpoint{
+				Iteration: n, Commit: rapid.SampledFrom([]string{"", "c"}).Draw(t, "commit"),
+				Metrics: anyIteration(n).Draw(t, "checkpoint").Metrics,
+			})
+		}
+		h.Task = supervise.Task{
+			ID:         rapid.SampledFrom([]string{"", "T1", "T2", "RALPH_DONE"}).Draw(t, "task"),
+			ParentID:   rapid.SampledFrom([]string{"", "", "T1"}).Draw(t, "parent"),
+			Attempts:   rapid.IntRange(-1, 4).Draw(t, "attempts"),
+			Decomposed: rapid.Bool().Draw(t, "decomposed"),
+		}
+		h.Fresh = rapid.IntRange(-1, 3).Draw(t, "fresh")
+		h.Acknowledged = rapid.SampledFrom([]int{0, 0, 2, 9}).Draw(t, "acknowledged")
+		return h
+	})
+}
+
+func TestAssessIsTotalAndDeterministic(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		h := anyHistory(30).Draw(t, "history")
+		cfg := supervise.Defaults()
+		if rapid.Bool().Draw(t, "absurd configuration") {
+			n := rapid.SampledFrom([]int{0, -5, math.MaxInt})
+			cfg = supervise.Config{
+				StagnationThreshold: n.Draw(t, "threshold"), TaskTimeout: time.Duration(n.Draw(t, "timeout")), MaxTaskAttempts: n.Draw(t, "attempts"),
+				ExplorationAllowance: n.Draw(t, "allowance"), RegressionPatience: n.Draw(t, "patience"), Predictive: true,
+				RepeatingError: supervise.Steps{Warning: n.Draw(t, "warning"), Elevated: n.Draw(t, "elevated"), Critical: n.Draw(t, "critical")},
+			}
+		}
+		a := supervise.Assess(cfg, h)
+		if diff := cmp.Diff(a, supervise.Assess(cfg, h)); diff != "" {
+			t.Fatalf("not deterministic: %s", diff)
+		}
+		if a.Risk.Score < 0 || a.Risk.Score > 1 || a.Verdict.Kind == "" || a.Level < supervise.None || a.Level > supervise.Critical {
+			t.Fatalf("out of range: %+v", a)
+		}
+		for _, said := range []string{a.Guidance, a.Strategy.Guidance, a.Diagnostics, a.Verdict.Reason} {
+			for _, mark := range []string{"RALPH_DONE", "<promise>", "ALL_TASKS_COMPLETE"} {
+				if strings.Contains(said, mark) {
+					t.Fatalf("says %q: %q", mark, said)
+				}
+			}
+			if len(said) > 4000 {
+				t.Fatalf("says %d bytes", len(said))
+			}
+		}
+	})
+}
+
+func TestMoreOfTheSameFailureNeverLowersTheLevel(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		h := anyHistory(40).Draw(t, "history")
+		it := anyIteration(len(h.Iterations)+1).Draw(t, "failure")
+		it.Landed = false
+		if it.TaskID == "" {
+			it.TaskID = "T1"
+		}
+		h.Iterations = append(h.Iterations, it)
+		h.Task.ID, h.Task.ParentID = it.TaskID, it.ParentID
+		cfg := supervise.Defaults()
+		level := supervise.Assess(cfg, h).Level
+		for range 20 {
+			it.Number++
+			h.Iterations = append(h.Iterations, it)
+			next := supervise.Assess(cfg, h).Level
+			if next < level {
+				t.Fatalf("iteration %d lowers the level from %s to %s", it.Number, level, next)
+			}
+			level = next
+		}
+		if it.Outcome != supervise.RateLimited && it.Outcome != supervise.OverBudget && it.Number > h.Acknowledged+20 && level != supervise.Critical {
+			t.Fatalf("20 times the same failure are only %s", level)
+		}
+	})
+}

@@ -1,0 +1,176 @@
+package supervise
+
+import (
+	"slices"
+	"time"
+)
+
+// Window is how many of the last iterations are looked at. Whoever keeps the
+// history may forget older ones.
+const Window = 64
+
+// The size to which [Iteration.Bounded] cuts what an iteration left behind.
+const (
+	maxID      = 100 // bytes
+	maxFiles   = 20
+	maxPath    = 200 // bytes
+	maxNames   = 10  // gates, tests
+	maxName    = 120 // bytes
+	maxMessage = 300 // bytes
+)
+
+// Outcome says how an agent call ended. The values are those of the loop.
+type Outcome string
+
+// How an agent call may end.
+const (
+	// Completed: it ended by itself and says it went well.
+	Completed Outcome = "completed"
+	// GaveUp: it ended by itself with an error of its own making, or without
+	// any result.
+	GaveUp Outcome = "gave_up"
+	// TimedOut: it was stopped for silence or for taking too long.
+	TimedOut Outcome = "timed_out"
+	// Broken: it crashed, or the provider refused it. Not an attempt at a task.
+	Broken Outcome = "broken"
+	// RateLimited: the provider asked to come back later. A wait.
+	RateLimited Outcome = "rate_limited"
+	// OverBudget: the budget does not cover the next request.
+	OverBudget Outcome = "over_budget"
+)
+
+// Iteration is what one agent call left behind. The zero value of a field means
+// that nothing is known of it.
+type Iteration struct {
+	Number int
+	TaskID string
+	// ParentID is the task that TaskID was split off from, if any.
+	ParentID string
+	Role     Role
+	Outcome  Outcome
+	// Landed: the host accepted the result. For a planner that is its plan.
+	Landed   bool
+	Duration time.Duration
+	CostUSD  float64
+
+	// Class and Error say why it did not land.
+	Class FailureClass
+	Error Signature
+
+	// Files are the paths that differ from the last landed tree, the first of
+	// FileCount in the order of the change.
+	Files     []string
+	FileCount int
+	// Change identifies the proposed content: the id of its tree, or "" where
+	// that is the landed one. Two iterations that left the same Change proposed
+	// the same thing.
+	Change                   string
+	LinesAdded, LinesRemoved int
+	// TestsAdded is how many test cases the change adds.
+	TestsAdded int
+	Metrics    Metrics
+	// GateFailures names the checks that failed.
+	GateFailures []string
+
+	Activity Activity
+	Analysis Analysis
+	// ClaimedDone: the agent said that the task, or all of it, is done.
+	ClaimedDone bool
+	// Violations counts what the host found against the rules of progress.md.
+	Violations int
+
+	// Verdict is what the supervisor had said before this iteration, "" where
+	// it was not asked.
+	Verdict VerdictKind
+}
+
+// Metrics are what the checks said about one tree.
+type Metrics struct {
+	// TestsKnown says whether the two counts below mean anything.
+	TestsKnown              bool
+	TestsTotal, TestsPassed int
+	// WarningsKnown says whether Warnings means anything.
+	WarningsKnown bool
+	Warnings      int
+}
+
+// Task is what is known of the task that is worked next.
+type Task struct {
+	ID string
+	// ParentID is the task it was split off from, if any.
+	ParentID string
+	// Attempts counts its failed attempts.
+	Attempts int
+	// Decomposed: it was split up, or the planner was asked to and could not.
+	Decomposed bool
+}
+
+// History is what is known of a run when its next iteration is about to begin.
+type History struct {
+	// Iterations are the agent calls so far, oldest first.
+	Iterations []Iteration
+	// Checkpoints are the trees that can be gone back to, oldest first.
+	Checkpoints []Checkpoint
+	// Task is the one that is next; the zero value where none is.
+	Task Task
+	// Fresh counts the other actionable tasks that were never tried.
+	Fresh int
+	// Acknowledged is the number of the last iteration that a person has
+	// answered to, by resuming the run or retrying a task. What happened until
+	// then is no evidence any more.
+	Acknowledged int
+}
+
+// Bounded cuts what agents and tools determine down to a size that can be
+// stored with each step of a run, a few kilobytes.
+func (it Iteration) Bounded() Iteration {
+	it.TaskID, it.ParentID = clip(it.TaskID, maxID), clip(it.ParentID, maxID)
+	it.Change = clip(it.Change, maxID)
+	it.FileCount = max(it.FileCount, len(it.Files))
+	it.Files = clipAll(it.Files, maxFiles, maxPath)
+	it.GateFailures = clipAll(it.GateFailures, maxNames, maxName)
+	it.Error = it.Error.bounded()
+	return it
+}
+
+func clipAll(all []string, n, size int) []string {
+	all = slices.Clone(all[:min(len(all), n)])
+	for i, s := range all {
+		all[i] = clip(s, size)
+	}
+	return all
+}
+
+// neutral says whether the iteration tells nothing about how the work goes: a
+// wait, or planning that was accepted.
+func (it *Iteration) neutral() bool {
+	return it.Outcome == RateLimited || it.Outcome == OverBudget || it.Role == Planner && it.Landed
+}
+
+func (it *Iteration) family() string { return family(it.TaskID, it.ParentID) }
+
+// family is the task that counts for what is tried again and again: a task that
+// was split up and its parts are one.
+func family(id, parent string) string {
+	if parent != "" {
+		return parent
+	}
+	return id
+}
+
+// counted are the iterations that are evidence, oldest first: the last [Window]
+// of those that tell how the work goes and that no person has answered to.
+func (h *History) counted() []*Iteration {
+	its := make([]*Iteration, 0, min(Window, len(h.Iterations)))
+	for i := len(h.Iterations) - 1; i >= 0 && len(its) < Window; i-- {
+		it := &h.Iterations[i]
+		if it.Number <= h.Acknowledged {
+			break
+		}
+		if !it.neutral() {
+			its = append(its, it)
+		}
+	}
+	slices.Reverse(its)
+	return its
+}

@@ -1,0 +1,96 @@
+package supervise
+
+// Risk says how likely the run is to get stuck.
+type Risk struct {
+	// Score is from 0 to 1.
+	Score float64
+	// Reasons say what makes it up.
+	Reasons []string
+}
+
+// The parts of a risk, as the system had them that Ralph Bot learnt from.
+const (
+	riskTouches     = 0.3
+	riskFlatTests   = 0.2
+	riskRepetition  = 0.4
+	riskSwitch      = 0.2
+	riskyTouches    = 3   // one file in more iterations than that
+	riskyFlat       = 5   // iterations
+	riskyRepetition = 0.5 // of the failures
+	recentlySwitch  = 3   // iterations
+)
+
+// risk looks at the task at hand, and for tests at what happened since
+// something landed.
+func (v *view) risk() Risk {
+	var r Risk
+	add := func(score float64, reason string) {
+		r.Score += score
+		r.Reasons = append(r.Reasons, reason)
+	}
+	if v.last != nil {
+		if times, file, _ := v.touches(); times > riskyTouches {
+			add(riskTouches, quote(file, maxPath)+" is changed again and again")
+		}
+	}
+	if flat(v.since) {
+		add(riskFlatTests, "the number of tests does not grow")
+	}
+	if rate := repetition(v.own); rate > riskyRepetition {
+		add(riskRepetition, "most errors have been seen before")
+	}
+	if switched(v.own) {
+		add(riskSwitch, "the role was switched a short time ago")
+	}
+	r.Score = min(1, r.Score)
+	return r
+}
+
+// flat says whether the last five counts of tests did not grow.
+func flat(its []*Iteration) bool {
+	counts := make([]int, 0, riskyFlat)
+	for i := len(its) - 1; i >= 0 && len(counts) < riskyFlat; i-- {
+		if its[i].Metrics.TestsKnown {
+			counts = append(counts, its[i].Metrics.TestsTotal)
+		}
+	}
+	if len(counts) < riskyFlat {
+		return false
+	}
+	first := counts[len(counts)-1]
+	for _, n := range counts {
+		if n > first {
+			return false
+		}
+	}
+	return true
+}
+
+// repetition is the share of the errors that had come before.
+func repetition(its []*Iteration) float64 {
+	seen := map[string]bool{}
+	errors, again := 0, 0
+	for _, it := range its {
+		if it.Error.Hash == "" {
+			continue
+		}
+		errors++
+		if seen[it.Error.Hash] {
+			again++
+		}
+		seen[it.Error.Hash] = true
+	}
+	if errors == 0 {
+		return 0
+	}
+	return float64(again) / float64(errors)
+}
+
+func switched(its []*Iteration) bool {
+	for i := len(its) - 1; i > 0 && i > len(its)-recentlySwitch; i-- {
+		if its[i].Role != its[i-1].Role {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,113 @@
+package supervise
+
+import (
+	"slices"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// Role is what kind of work an agent is asked for in one iteration.
+type Role string
+
+// The roles.
+const (
+	// Planner splits work into tasks and changes no code.
+	Planner Role = "planner"
+	// Implementer works a task.
+	Implementer Role = "implementer"
+	// Tester writes and runs tests.
+	Tester Role = "tester"
+	// Debugger mends one failure and nothing else.
+	Debugger Role = "debugger"
+	// Reviewer looks at the whole change and may reopen tasks.
+	Reviewer Role = "reviewer"
+	// Architect finds another design where the one at hand does not work out.
+	Architect Role = "architect"
+)
+
+// Roles lists every role.
+func Roles() []Role {
+	return []Role{Planner, Implementer, Tester, Debugger, Reviewer, Architect}
+}
+
+// Situation is what the choice of a role depends on besides the history.
+type Situation struct {
+	// Planning: there are no tasks yet, or the plan is to be changed.
+	Planning bool
+	// Finishing: all tasks are done and the whole is looked at once more.
+	Finishing bool
+	// Verdict is the supervisor's, for this very iteration.
+	Verdict Verdict
+}
+
+// NextRole says who works the next iteration. A task that failed goes from
+// whoever had it to the debugger, and on to the architect when the supervisor
+// says so; it stays there until it lands.
+func NextRole(h History, task run.Task, s Situation) Role {
+	switch {
+	case s.Planning:
+		return Planner
+	case s.Finishing:
+		return Reviewer
+	case s.Verdict.Role != "":
+		return s.Verdict.Role
+	}
+	if last := lastAttempt(h, task.ID); last != nil {
+		switch last.Class {
+		case FailCompile, FailTest, FailLint:
+			if last.Role != Architect {
+				return Debugger
+			}
+			return Architect
+		case FailNone, FailTimeout, FailCrash, FailRateLimit, FailRefused, FailEmpty,
+			FailTooComplex, FailMissingContext, FailUnknown:
+		}
+		switch last.Role {
+		case Implementer, Tester, Debugger, Architect:
+			return last.Role
+		case Planner, Reviewer:
+		}
+	}
+	switch {
+	case task.Verify, testsOnlyRE().MatchString(task.Title):
+		return Tester
+	case designRE().MatchString(task.Title):
+		return Architect
+	default:
+		return Implementer
+	}
+}
+
+// lastAttempt is the last iteration that worked the task, if that did not land.
+func lastAttempt(h History, id string) *Iteration {
+	for _, it := range slices.Backward(h.counted()) {
+		if it.TaskID == id && it.Role != Planner {
+			if it.Landed {
+				return nil
+			}
+			return it
+		}
+	}
+	return nil
+}
+
+// Titles of tasks that ask for tests alone, or for a design.
+var (
+	testsOnlyRE = lazy(`(?i)^(?:add|write|extend|improve|create|increase|complete)(?: [\w-]+){0,3}? (?:tests?|test cases?|(?:test )?coverage)(?:$| (?:for|of|that|to|in|on|around|covering|which|with)\b)`)
+	designRE    = lazy(`(?i)\b(?:re-?design|re-?architect|(?:design|architecture) (?:of|for|decision|document)|decide (?:on|how)|choose (?:a|an|the|between))\b`)
+)
+
+// promote is who takes over from role when it does not get on, "" when nobody
+// is left.
+func promote(r Role) Role {
+	switch r {
+	case Architect:
+		return ""
+	case Debugger:
+		return Architect
+	case Planner, Implementer, Tester, Reviewer:
+		return Debugger
+	default:
+		return Debugger
+	}
+}

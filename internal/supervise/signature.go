@@ -1,0 +1,214 @@
+package supervise
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Signature makes one error recognisable when it comes again. Errors that
+// differ only in line numbers, addresses, durations, times and temporary
+// directories have the same Hash.
+type Signature struct {
+	// Hash is "" where there is no error.
+	Hash string
+	// Text is the most telling line of the error, as it was printed.
+	Text string
+	// File and Line are the first place of the work tree it names, "" and 0
+	// where it names none.
+	File string
+	Line int
+	// Tests are the failing tests it names, at most ten.
+	Tests []string
+}
+
+func (s Signature) bounded() Signature {
+	s.Hash, s.Text, s.File = clip(s.Hash, maxID), clip(s.Text, maxMessage), clip(s.File, maxPath)
+	s.Tests = clipAll(s.Tests, maxNames, maxName)
+	return s
+}
+
+const (
+	// signatureBytes bound what is read of an error: half of it from its
+	// start, where compilers speak, half from its end, where test runners do.
+	signatureBytes = 64 << 10
+	// signatureLines bound how many telling lines make the hash.
+	signatureLines = 40
+	// signatureLine bounds what is read of one line.
+	signatureLine = 500
+)
+
+// Normalise reads an error as a person would: which lines tell what is wrong,
+// where, and which tests fail.
+func Normalise(errorText string) Signature {
+	lines := errorLines(errorText)
+	var telling []string
+	for _, l := range lines {
+		if tellingRE().MatchString(l) && !idleRE().MatchString(l) {
+			telling = append(telling, l)
+		}
+	}
+	if len(telling) == 0 {
+		telling = lines[max(0, len(lines)-5):]
+	}
+	if len(telling) == 0 {
+		return Signature{}
+	}
+	telling = telling[:min(len(telling), signatureLines)]
+
+	sig := Signature{Text: clip(mostTelling(telling), maxMessage), Tests: failingTests(lines)}
+	sig.File, sig.Line = place(telling)
+	if sig.File == "" {
+		sig.File, sig.Line = place(lines)
+	}
+	stable := make([]string, 0, len(telling))
+	for _, l := range telling {
+		stable = append(stable, stabilise(l))
+	}
+	// Tests that run side by side report in no order, and some tools say the
+	// same thing twice.
+	slices.Sort(stable)
+	stable = slices.Compact(stable)
+	sum := sha256.Sum256([]byte(strings.Join(stable, "\n")))
+	sig.Hash = hex.EncodeToString(sum[:8])
+	return sig.bounded()
+}
+
+// errorLines are the lines of a log that are not blank, without what only
+// serves a terminal.
+func errorLines(text string) []string {
+	if len(text) > signatureBytes {
+		text = text[:signatureBytes/2] + "\n" + text[len(text)-signatureBytes/2:]
+	}
+	text = escapeRE().ReplaceAllString(strings.ToValidUTF8(text, ""), "")
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = clip(line, signatureLine); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+var escapeRE = lazy("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b\n]*(?:\x07|\x1b\\\\)")
+
+// tellingRE finds lines that say what went wrong, in the words of common tools.
+var tellingRE = lazy(`(?i)\berrors?\b|\bfail(?:ed|ure|ures|ing)?\b|\bpanic:|\bfatal\b|undefined|not found|cannot |could not|couldn't|unable to|\bunexpected\b|\bexpected\b|\bactual\b|\bgot:? |\bwant:? |assert|exception|traceback|\bmissing\b|unresolved|timed out|without (?:a result|changing)|changed no file|^\S+?[:(]\d+[:,]\d+\)?:? |\.(?:go|py|rb|php|c|cc|cpp|h|java|kt|cs|rs|m?[jt]sx?):\d+\b|^[✕✗×●]|^E +\S|\w(?:Error|Exception)\b`)
+
+// idleRE finds lines that look like errors and say nothing: totals and
+// successes.
+var idleRE = lazy(`(?i)^(?:ok|PASS|---? PASS|exit status \d+|make(?:\[\d+\])?: leaving|0 (?:errors?|failures?)|no errors?)\b|\b0 failed\b[^1-9]*$`)
+
+// mostTelling is the line to show of those that tell something: the first that
+// is more than a headline.
+func mostTelling(lines []string) string {
+	for _, l := range lines {
+		if !headlineRE().MatchString(l) {
+			return l
+		}
+	}
+	return lines[0]
+}
+
+// headlineRE finds lines that only say that something failed.
+var headlineRE = lazy(`(?i)^(?:-{2,}.*|=+.*|(?-i:FAIL(?:ED)?\b.*)|failures?:?|errors?:?|# \S+.*|Traceback \(most recent call last\):|\S+ +(?:FAILED|ERROR)|The check ".*|running \d+ tests?|●.*|make(?:\[\d+\])?: \*\*\*.*)$`)
+
+// The parts of an error that differ each time. They are replaced in this order.
+var unstable = []struct {
+	re   func() *regexp.Regexp
+	with string
+}{
+	{lazy(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`), "<id>"},
+	{lazy(`\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?: ?Z| ?[+-]\d\d:?\d\d)?)?`), "<time>"},
+	{lazy(`\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b`), "<time>"},
+	// A temporary directory goes with the names made up in it: what has a digit.
+	{lazy(`(?i)(?:/private)?(?:/var/folders/\w+/[^/\s]+/T|/var/tmp|/tmp|/dev/shm|[a-z]:[\\/][^\s:"']*?[\\/]temp)(?:[\\/][^\\/\s:"',)]*\d[^\\/\s:"',)]*)*`), "<tmp>"},
+	{lazy(`(?i)\b0x[0-9a-f]+\b`), "<hex>"},
+	{lazy(`(?i)\b(?:\d+[a-f]|[a-f]+\d)[0-9a-f]{6,}\b`), "<hex>"},
+	{lazy(`(?i)\b\d+(?:\.\d+)? ?(?:ns|µs|us|ms|s|secs?|seconds?|m|min|minutes?|h|hours?)(?:\d+(?:\.\d+)?(?:ms|s|m))*\b`), "<span>"},
+	{lazy(`(?i)\b(goroutine|pid|port|thread|process|worker)([ =:#-]+)\d+`), "$1$2<n>"},
+	{lazy(`\b(localhost|127\.0\.0\.1|\[::1\]):\d+`), "$1:<n>"},
+	{lazy(`(?i)\b(lines?|cols?|columns?|char(?:acter)?s?)([ :]+)\d+(?:[-:]\d+)?`), "$1$2<n>"},
+	{lazy(`([\w)\]]\.?[\w]*)\(\d+(?:,\d+)?\)`), "$1(<n>)"},
+	{lazy(`(\.\w{1,5}|\b\w*[Mm]akefile):\d+(?::\d+)?`), "$1:<n>"},
+	{lazy(`^(\s*>?\s*)\d+ *\|`), "$1<n>|"},
+	{lazy(`\b\d{5,}\b`), "<n>"},
+	{lazy(` +`), " "},
+}
+
+func stabilise(line string) string {
+	for _, u := range unstable {
+		line = u.re().ReplaceAllString(line, u.with)
+	}
+	return strings.TrimSpace(line)
+}
+
+// places are the ways tools name a file and a line, the file first.
+var places = []func() *regexp.Regexp{
+	// gcc, go, rustc, eslint's unix format, mypy, ruff, phpunit, rspec
+	lazy(`([\w@.+/\\-]+\.[A-Za-z]\w{0,5}):(\d+)(?::\d+)?`),
+	// tsc, msbuild, javac through Maven
+	lazy(`([\w@.+/\\-]+\.[A-Za-z]\w{0,5})[:(]\[?(\d+),\d+[\])]`),
+	// Python tracebacks
+	lazy(`File "([^"\n]+)", line (\d+)`),
+}
+
+// place is the first file and line that lies, by its name, in the work tree.
+func place(lines []string) (string, int) {
+	for _, l := range lines {
+		for _, re := range places {
+			m := re().FindStringSubmatch(l)
+			if m == nil || foreignRE().MatchString(m[1]) {
+				continue
+			}
+			n, err := strconv.Atoi(m[2])
+			if err != nil || n <= 0 {
+				continue
+			}
+			return strings.TrimPrefix(strings.TrimPrefix(m[1], "/workspace/"), "./"), n
+		}
+	}
+	return "", 0
+}
+
+// foreignRE finds files that nobody is meant to change.
+var foreignRE = lazy(`(?:^|/)(?:node_modules|vendor|site-packages|dist-packages|\.cargo|\.rustup|go/pkg/mod|usr|lib/python\d)(?:/|\.)|^<`)
+
+// testNames are the ways test runners name a test that failed.
+var testNames = []func() *regexp.Regexp{
+	lazy(`^--- FAIL: (\S+)`),                                 // go test
+	lazy(`^(?:FAILED|ERROR) (\S+::\S+)`),                     // pytest
+	lazy(`^● (.+ › .+)$`),                                    // jest
+	lazy(`^(?:FAIL) +(\S+\.[\w.]+ > .+)$`),                   // vitest
+	lazy(`^[✕✖✗×] (\D.*?)(?: \(?\d+(?:\.\d+)? ?m?s\)?)?$`),   // jest, node
+	lazy(`^not ok \d+ - (.+)$`),                              // TAP
+	lazy(`^test (\S+) \.\.\. FAILED`),                        // cargo
+	lazy(`^rspec (\./\S+:\d+)`),                              // rspec
+	lazy(`^\d+\) ([\w\\]+::\w+)`),                            // phpunit
+	lazy(`^\[ERROR\] +(?:Failures: +)?(\w[\w$]*\.\w+):\d+ `), // Maven Surefire
+	lazy(`^([\w.$]+ > [\w() ,.$-]+) FAILED$`),                // Gradle
+	lazy(`^Failed ([\w.]+)(?:\([^)]*\))? \[`),                // dotnet
+	lazy(`^\d+ - (\S+) \((?:Failed|Timeout|SEGFAULT)`),       // ctest
+	lazy(`^(?:FAIL|ERROR): (\w+ \([\w.]+\))`),                // unittest
+}
+
+func failingTests(lines []string) []string {
+	var tests []string
+	for _, l := range lines {
+		for _, re := range testNames {
+			if m := re().FindStringSubmatch(l); m != nil {
+				if name := quote(m[1], maxName); !slices.Contains(tests, name) {
+					tests = append(tests, name)
+				}
+				break
+			}
+		}
+		if len(tests) == maxNames {
+			break
+		}
+	}
+	return tests
+}

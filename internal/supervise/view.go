@@ -1,0 +1,118 @@
+package supervise
+
+import (
+	"slices"
+	"time"
+)
+
+// view is what of a history counts when a task is about to be worked.
+type view struct {
+	h *History
+	// since are the iterations after the last landing, oldest first.
+	since []*Iteration
+	// family names the task at hand, or the one it was split off from, and own
+	// are the iterations of it and its parts after their last landing.
+	family string
+	own    []*Iteration
+	// last is the last of own, nil where there is none.
+	last *Iteration
+}
+
+func newView(h *History) view {
+	its := h.counted()
+	v := view{h: h, since: its, family: family(h.Task.ID, h.Task.ParentID)}
+	if v.family == "" && len(its) > 0 {
+		v.family = its[len(its)-1].family()
+	}
+	for i, it := range slices.Backward(its) {
+		if it.Landed {
+			v.since = its[i+1:]
+			break
+		}
+	}
+	for _, it := range its {
+		if it.family() != v.family {
+			continue
+		}
+		if it.Landed {
+			v.own = v.own[:0]
+			continue
+		}
+		v.own = append(v.own, it)
+	}
+	if n := len(v.own); n > 0 {
+		v.last = v.own[n-1]
+	}
+	return v
+}
+
+// matching are the own iterations that share a property, provided that the last
+// one has it. What stopped happening is no evidence.
+func (v *view) matching(has func(*Iteration) bool) []*Iteration {
+	if v.last == nil || !has(v.last) {
+		return nil
+	}
+	var found []*Iteration
+	for _, it := range v.own {
+		if has(it) {
+			found = append(found, it)
+		}
+	}
+	return found
+}
+
+// sameError counts how often the last error came.
+func (v *view) sameError() int { return len(v.errors()) }
+
+func (v *view) errors() []*Iteration {
+	return v.matching(func(it *Iteration) bool { return it.Error.Hash != "" && it.Error.Hash == v.last.Error.Hash })
+}
+
+func (v *view) sameClass(class FailureClass) int {
+	return len(v.matching(func(it *Iteration) bool { return it.Class == class }))
+}
+
+// told says whether the supervisor has said that already since the task last
+// landed.
+func (v *view) told(kind VerdictKind) bool {
+	for _, it := range v.own {
+		if it.Verdict == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// splittable says whether the task may be split up: once, and not what came
+// out of that.
+func (v *view) splittable() bool {
+	return v.h.Task.ID != "" && v.h.Task.ParentID == "" && !v.h.Task.Decomposed && !v.told(VerdictDecompose)
+}
+
+func (v *view) split() StrategyKind {
+	if v.splittable() {
+		return Decompose
+	}
+	return ChangeApproach
+}
+
+// spent is how long the task was worked on since it last landed, with its parts.
+func (v *view) spent() time.Duration {
+	var sum time.Duration
+	for i := range slices.Backward(v.h.Iterations) {
+		it := &v.h.Iterations[i]
+		if it.Number <= v.h.Acknowledged {
+			break
+		}
+		if it.family() != v.family || it.neutral() {
+			continue
+		}
+		if it.Landed {
+			break
+		}
+		if next := sum + max(0, it.Duration); next >= sum { // else it overflowed
+			sum = next
+		}
+	}
+	return sum
+}
