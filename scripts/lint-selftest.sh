@@ -18,7 +18,7 @@ export GOLANGCI_LINT_CACHE=$top/.cache/lint-selftest/cache
 module=$(go list -m)
 us=$module/internal
 
-packages=(run progress plan prompt gate supervise history loop agent sandbox sandbox/docker sandbox/local shim
+packages=(run progress progress/island plan prompt gate supervise history loop agent sandbox sandbox/docker sandbox/local shim
 	proc gateway gitrepo redact config ghapp ghsim store queue effects handlers publish host inline reconcile webui)
 
 # The packages, empty: the borders are about paths and imports, and the selftest
@@ -81,6 +81,7 @@ fresh
 
 imports internal/run run os/exec database/sql net net/http github.com/goccy/go-yaml "$us/webui"
 imports internal/progress progress os/exec database/sql github.com/goccy/go-yaml "$us/webui"
+imports internal/progress/island island os/exec database/sql github.com/yuin/goldmark "$us/redact" "$us/webui"
 imports internal/plan plan os/exec "$us/webui"
 imports internal/prompt prompt os/exec github.com/yuin/goldmark "$us/webui"
 imports internal/gate gate os/exec "$us/webui"
@@ -116,9 +117,9 @@ imports internal/store tests-only testing github.com/google/go-cmp/cmp pgregory.
 	github.com/rogpeppe/go-internal/testscript github.com/getkin/kin-openapi/openapi3
 imports internal/store nobody github.com/rs/zerolog/log github.com/pkg/errors io/ioutil math/rand
 
-for p in run progress plan prompt gate supervise history loop; do
+for p in run progress progress/island plan prompt gate supervise history loop; do
 	code "internal/$p" "" forbidigo "pure package: time is handed in" <<EOF
-package $p
+package ${p##*/}
 
 import "time"
 
@@ -342,6 +343,7 @@ fi
 fresh
 
 may internal/progress "$us/run" github.com/yuin/goldmark
+may internal/progress/island "$us/run" "$us/progress"
 may internal/run net/url
 may internal/plan "$us/run" "$us/progress" github.com/yuin/goldmark
 may internal/prompt "$us/run" "$us/progress"

@@ -168,7 +168,7 @@ func TestParseHostile(t *testing.T) {
 				t.Error("bytes changed")
 			}
 			d.MarkedDone()
-			IslandTasks(d)
+			d.Tasks()
 			d.AssignIDs()
 		})
 	}
@@ -375,7 +375,6 @@ func FuzzParse(f *testing.F) {
 			t.Fatal(diff)
 		}
 		d.Binding()
-		IslandTasks(d)
 		for _, task := range d.Tasks() {
 			if task.ID == "" {
 				continue

@@ -1,6 +1,6 @@
 // Package publish brings what a run has made to where people see it: a tree
-// becomes one commit on ralph/<issue>, the state becomes the text of one pull
-// request.
+// becomes one commit on ralph/<issue>, the text that package island makes of the
+// state becomes the description of one pull request.
 //
 // Invariants:
 //   - What is written to is worked out here, from an issue's number: no text of
@@ -10,9 +10,8 @@
 //     tree that was meant, which is the tree the gates passed on.
 //   - Landing the same iteration again finds the commit that is there; a branch
 //     that anyone else moved is never forced.
-//   - Text of an agent or an issue leaves through Speak (Markdown) or plain
-//     (commit messages, titles) and through no other door: redacted, without
-//     mentions, references, closing keywords, commands, images and markup.
+//   - Text of an agent or an issue leaves through package island, which makes
+//     it inert, and through no other door.
 //   - In the pull request's description, what stands outside of the managed
-//     island is kept to the byte. Everything inside is a pure function of View.
+//     island is kept to the byte.
 package publish

@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/org/ralph-action/internal/progress/island"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 )
@@ -86,7 +87,7 @@ func split(m *redact.Masker, c Commit) (headline, body string) {
 func trailers(m *redact.Masker, c Commit) [][2]string {
 	var out [][2]string
 	add := func(key, value string) {
-		if value = plain(m, value, 100); value != "" {
+		if value = island.Plain(m.Mask, value, 100); value != "" {
 			out = append(out, [2]string{key, value})
 		}
 	}
@@ -141,7 +142,7 @@ func subject(m *redact.Masker, c Commit) (line, full string) {
 	case c.Recorded:
 		return "chore: record what was tried", ""
 	}
-	title := strings.TrimRight(plain(m, c.TaskTitle, maxFullTitle), " .;:,")
+	title := strings.TrimRight(island.Plain(m.Mask, c.TaskTitle, maxFullTitle), " .;:,")
 	prefix := ""
 	if at := conventionalRE().FindStringIndex(title); at != nil {
 		prefix, title = strings.TrimRight(title[:at[1]], " ")+" ", title[at[1]:]
@@ -151,12 +152,12 @@ func subject(m *redact.Masker, c Commit) (line, full string) {
 	}
 	if title == "" {
 		title = "work on the plan"
-		if id := plain(m, c.TaskID, 20); id != "" {
+		if id := island.Plain(m.Mask, c.TaskID, 20); id != "" {
 			title = "work on " + id
 		}
 	}
 	title = lowerFirst(title)
-	line = prefix + cutWords(title, maxSubject-utf8.RuneCountInString(prefix))
+	line = prefix + island.Plain(m.Mask, title, maxSubject-utf8.RuneCountInString(prefix))
 	if line != prefix+title {
 		full = title
 	}

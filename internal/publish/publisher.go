@@ -23,8 +23,6 @@ var (
 	ErrNoChange = errors.New("publish: nothing to commit")
 	// ErrForeignPR: the pull request was not opened by this App.
 	ErrForeignPR = errors.New("publish: the pull request is not ours")
-	// ErrNoRoom: people's text leaves no room for the island.
-	ErrNoRoom = errors.New("publish: the description is full")
 )
 
 // MovedError says where a branch was expected and where it is. It is
@@ -124,6 +122,14 @@ type Publisher struct {
 // BranchName is the branch for an issue. It is made of the number and nothing
 // else: no text chooses a branch.
 func BranchName(issue int) string { return "ralph/" + strconv.Itoa(issue) }
+
+// Landed is a commit that is on the branch.
+type Landed struct {
+	OID, Tree, Subject string
+	// Verified: GitHub signed it, and its tree is the tree that was meant.
+	Verified bool
+	TaskID   string
+}
 
 // landedRecord is how a landed commit is stored with its effect.
 type landedRecord struct {

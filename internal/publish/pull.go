@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"unicode/utf16"
 
 	"github.com/org/ralph-action/internal/effects"
 	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/progress/island"
 )
-
-// maxDescription is what GitHub takes as a description, with a little to
-// spare, in UTF-16 units.
-const maxDescription = 65_500
 
 // maxPRTitle is in characters; GitHub takes 256.
 const maxPRTitle = 200
@@ -25,7 +21,7 @@ type prRecord struct {
 // else the open one that the App itself has from the issue's branch, or else a
 // new draft. It does not bring an existing one up to date, and does not open a
 // new one beside one that was closed: see its State.
-func (p *Publisher) EnsurePR(ctx context.Context, number int, v View) (ghapp.PR, error) {
+func (p *Publisher) EnsurePR(ctx context.Context, number int, v island.View) (ghapp.PR, error) {
 	ctx = ghapp.WithPurpose(ctx, "pr")
 	if number > 0 {
 		return p.ownPR(ctx, number)
@@ -43,7 +39,7 @@ func (p *Publisher) EnsurePR(ctx context.Context, number int, v View) (ghapp.PR,
 			return prRecord{Number: pr.Number}, err == nil, err
 		},
 		func(ctx context.Context) (prRecord, error) {
-			pr, err := p.GitHub.CreatePR(ctx, ghapp.PRInput{Title: prTitle(v), Head: head, Base: p.BaseBranch, Body: RenderBody(v), Draft: true})
+			pr, err := p.GitHub.CreatePR(ctx, ghapp.PRInput{Title: prTitle(v), Head: head, Base: p.BaseBranch, Body: island.Render(v), Draft: true})
 			got = pr
 			return prRecord{Number: pr.Number}, err
 		})
@@ -73,17 +69,17 @@ func (p *Publisher) ownPR(ctx context.Context, number int) (ghapp.PR, error) {
 	return pr, nil
 }
 
-func (p *Publisher) fill(v View) View {
+func (p *Publisher) fill(v island.View) island.View {
 	v.IssueNumber = p.Issue
 	v.Branch = BranchName(p.Issue)
 	if v.Mask == nil {
-		v.Mask = p.Mask
+		v.Mask = p.Mask.Mask
 	}
 	return v
 }
 
-func prTitle(v View) string {
-	if title := plain(v.Mask, v.Title, maxPRTitle); title != "" {
+func prTitle(v island.View) string {
+	if title := island.Plain(v.Mask, v.Title, maxPRTitle); title != "" {
 		return title
 	}
 	return fmt.Sprintf("Work on issue %d", v.IssueNumber)
@@ -94,13 +90,13 @@ func prTitle(v View) string {
 // leaves the title alone, which people may have changed. GitHub offers no way
 // to write only if nobody else wrote: an edit by a person in the moment between
 // reading and writing is lost.
-func (p *Publisher) UpdatePR(ctx context.Context, number int, v View) (pr ghapp.PR, changed bool, err error) {
+func (p *Publisher) UpdatePR(ctx context.Context, number int, v island.View) (pr ghapp.PR, changed bool, err error) {
 	ctx = ghapp.WithPurpose(ctx, "pr-body")
 	pr, err = p.ownPR(ctx, number)
 	if err != nil {
 		return ghapp.PR{}, false, err
 	}
-	body, err := fit(pr.Body, p.fill(v))
+	body, err := island.Update(pr.Body, p.fill(v))
 	if err != nil {
 		return pr, false, fmt.Errorf("pull request #%d: %w", number, err)
 	}
@@ -114,38 +110,10 @@ func (p *Publisher) UpdatePR(ctx context.Context, number int, v View) (pr ghapp.
 	return pr, true, nil
 }
 
-// fit merges the island into an existing description, made as short as people's
-// own text requires.
-func fit(existing string, v View) (string, error) {
-	merged := Merge(existing, RenderBody(v))
-	if over := units(merged) - maxDescription; over > 0 {
-		_, now, _ := islandOf(merged)
-		merged = Merge(existing, renderWithin(v, now-over))
-	}
-	if units(merged) > maxDescription {
-		return "", ErrNoRoom
-	}
-	return merged, nil
-}
-
-// islandOf gives the place and the length of the island in a merged text.
-func islandOf(merged string) (from, length int, ok bool) {
-	from, to, ok := findIsland(merged)
-	return from, to - from, ok
-}
-
-func units(s string) int {
-	n := 0
-	for _, r := range s {
-		n += utf16.RuneLen(r)
-	}
-	return n
-}
-
 // Finish brings the pull request up to date a last time, and takes it out of
 // draft, once per run, if the work is complete. The pull request is returned as
 // it is then.
-func (p *Publisher) Finish(ctx context.Context, number int, v View) (ghapp.PR, error) {
+func (p *Publisher) Finish(ctx context.Context, number int, v island.View) (ghapp.PR, error) {
 	pr, _, err := p.UpdatePR(ctx, number, v)
 	if err != nil || !v.End.Complete() || pr.State != "open" {
 		return pr, err

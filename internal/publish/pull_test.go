@@ -10,18 +10,19 @@ import (
 
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/ghsim"
+	"github.com/org/ralph-action/internal/progress/island"
 	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/run"
 )
 
 // started is a world with one commit landed and the draft opened.
-func started(t *testing.T) (*world, *publish.Publisher, ghapp.PR, publish.View) {
+func started(t *testing.T) (*world, *publish.Publisher, ghapp.PR, island.View) {
 	t.Helper()
 	w := newWorld(t)
 	p := w.publisher("r-1")
 	landed := get[publish.Landed](t)(p.Land(t.Context(), w.proposal(t, w.head(t, "main"), 1, file("a", "1"))))
-	v := publish.View{
-		Title: "Add a --json flag @walt fixes #1", RepoURL: w.repo.HTMLURL(), Phase: run.PhaseIterating, Iteration: 1, Commits: []publish.Landed{landed}, Closes: true,
+	v := island.View{
+		Title: "Add a --json flag @walt fixes #1", RepoURL: w.repo.HTMLURL(), Phase: run.PhaseIterating, Iteration: 1, Commits: []island.Commit{{OID: landed.OID, Subject: landed.Subject, TaskID: landed.TaskID, Verified: landed.Verified}}, Closes: true,
 		Tasks: []run.Task{{ID: "T1", Title: "Do step 1", Status: run.TaskDone}, {ID: "T2", Title: "Do step 2", Status: run.TaskOpen}},
 	}
 	return w, p, get[ghapp.PR](t)(p.EnsurePR(t.Context(), 0, v)), v
@@ -182,7 +183,7 @@ func TestFullDescription(t *testing.T) {
 	}
 	check(t, w.EditIssue(owner, name, pr.Number, "walt", "", strings.Repeat("t", 65_500)))
 	before := w.patches()
-	if _, _, err := p.UpdatePR(t.Context(), pr.Number, v); !errors.Is(err, publish.ErrNoRoom) || w.patches() != before {
+	if _, _, err := p.UpdatePR(t.Context(), pr.Number, v); !errors.Is(err, island.ErrNoRoom) || w.patches() != before {
 		t.Errorf("no room: %v", err)
 	}
 }
@@ -215,7 +216,7 @@ func TestTexts(t *testing.T) {
 	if strings.Contains(evil, "@org") || !strings.Contains(evil, "has no role in this repository") || strings.Count(evil, "`")%2 != 0 {
 		t.Errorf("refusal:\n%s", evil)
 	}
-	v := publish.View{IssueNumber: 7, End: run.EndFailed, Note: "@all credit is used up <img src=x>", Tasks: []run.Task{{Status: run.TaskDone}, {Status: run.TaskOpen}, {Status: run.TaskSkipped}}}
+	v := island.View{IssueNumber: 7, End: run.EndFailed, Note: "@all credit is used up <img src=x>", Tasks: []run.Task{{Status: run.TaskDone}, {Status: run.TaskOpen}, {Status: run.TaskSkipped}}}
 	got := publish.EndedText(v, 8)
 	for _, want := range []string{"Stopped because of a failure", "1 of 2 tasks are done.", "The work is in #8.", "> @\u200ball credit is used up \\<img", "Once the cause is mended"} {
 		if !strings.Contains(got, want) {

@@ -10,6 +10,9 @@ import (
 
 	"github.com/org/ralph-action/internal/effects"
 	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/progress/island"
+	"github.com/org/ralph-action/internal/redact"
 )
 
 // React shows on the issue that the run has been taken up.
@@ -49,7 +52,7 @@ type commentRecord struct {
 
 // Say writes a comment on the issue, once per run and occasion, and returns its
 // address. The text is Markdown of our own: outside text in it must have gone
-// through Speak.
+// through island.Speak.
 func (p *Publisher) Say(ctx context.Context, occasion, text string) (url string, err error) {
 	ctx = ghapp.WithPurpose(ctx, "comment")
 	key := effects.Comment(p.Run, p.GitHub.FullName(), p.Issue, occasion)
@@ -87,7 +90,7 @@ func (p *Publisher) CommentQuestions(ctx context.Context, questions []string) (u
 
 // CommentEnded says how the run ended. pr is the number of its pull request, 0
 // for none.
-func (p *Publisher) CommentEnded(ctx context.Context, v View, pr int) (url string, err error) {
+func (p *Publisher) CommentEnded(ctx context.Context, v island.View, pr int) (url string, err error) {
 	return p.Say(ctx, "ended", EndedText(p.fill(v), pr))
 }
 
@@ -95,10 +98,10 @@ func (p *Publisher) CommentEnded(ctx context.Context, v View, pr int) (url strin
 // missing.
 func RefusalText(login, role string) string {
 	has := "has no role in this repository"
-	if role = code(nil, role); role != "" && role != "`none`" {
+	if role = island.Code((*redact.Masker)(nil).Mask, role); role != "" && role != "`none`" {
 		has = "has the role " + role + " in this repository"
 	}
-	return fmt.Sprintf("**Ralph was not started.** %s %s. Starting a run takes write access (write, maintain or admin), because a run writes to the repository.\n\nSomebody with write access can remove the label `ralph` and put it back.", code(nil, login), has)
+	return fmt.Sprintf("**Ralph was not started.** %s %s. Starting a run takes write access (write, maintain or admin), because a run writes to the repository.\n\nSomebody with write access can remove the label `ralph` and put it back.", island.Code((*redact.Masker)(nil).Mask, login), has)
 }
 
 // QuestionsText asks what has to be known before the issue can be worked. The
@@ -123,25 +126,21 @@ func EmptyBodyText() string {
 
 // EndedText says how a run ended and how to go on. pr is the number of its pull
 // request, 0 for none.
-func EndedText(v View, pr int) string {
-	done, total := count(v.Tasks)
+func EndedText(v island.View, pr int) string {
+	done, total := progress.Counts(v.Tasks)
 	var b strings.Builder
-	fmt.Fprintf(&b, "**%s %s.**", v.sign(), v.headline())
+	fmt.Fprintf(&b, "**%s.**", v.Headline())
 	if total > 0 {
 		fmt.Fprintf(&b, " %d of %d tasks are done.", done, total)
 	}
 	if pr > 0 {
 		fmt.Fprintf(&b, " The work is in #%d.", pr)
 	}
-	if note := speak(v.Mask, v.Note, 1000); note != "" {
+	if note := island.Speak(v.Mask, v.Note, 1000); note != "" {
 		fmt.Fprintf(&b, "\n\n> %s", note)
 	}
 	if !v.End.Complete() {
-		next := speak(v.Mask, v.HowToGoOn, 1000)
-		if next == "" {
-			next = goOn(v.End, v.IssueNumber)
-		}
-		b.WriteString("\n\n" + next)
+		b.WriteString("\n\n" + v.GoOn())
 	}
 	return b.String()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/progress/island"
 	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
@@ -153,7 +154,7 @@ func comment(ctx context.Context, pub *publish.Publisher, s loop.State, v publis
 // number is that of the run's pull request, 0 for none: a run that has landed
 // nothing opens none, since GitHub refuses one without commits, but takes up
 // what an earlier run on the branch opened.
-func (p *publisher) number(ctx context.Context, pub *publish.Publisher, s loop.State, v publish.View) (int, error) {
+func (p *publisher) number(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View) (int, error) {
 	switch {
 	case s.PullRequest != nil:
 		return s.PullRequest.Number, nil
@@ -171,27 +172,32 @@ func (p *publisher) number(ctx context.Context, pub *publish.Publisher, s loop.S
 }
 
 // view is the state as the pull request shows it.
-func (p *publisher) view(s loop.State) (publish.View, error) {
-	v := publish.View{
+func (p *publisher) view(s loop.State) (island.View, error) {
+	v := island.View{
 		Title: s.Subject.Name, RepoURL: p.repo.HTMLURL(), Phase: s.Phase, End: s.End, Iteration: s.Iteration,
-		CostUSD: s.Usage.CostUSD, Agent: p.agent, Model: s.SeenModel, Note: s.EndDetail, Removed: s.Plan.Removed, Closes: true,
+		CostUSD: s.Usage.CostUSD, Agent: p.agent, Model: s.SeenModel, RequestedBy: s.Subject.RequestedBy, Note: s.EndDetail, Removed: s.Plan.Removed, Closes: true,
 	}
 	if s.Progress != "" {
 		doc, err := progress.Parse([]byte(s.Progress))
 		if err != nil {
 			return v, fmt.Errorf("read the accepted progress: %w", err)
 		}
-		v.Tasks, v.Learnings = doc.Tasks(), doc.Section("Learnings")
+		v.Tasks, v.Learnings = doc.Tasks(), doc.Section(progress.SectionLearnings)
+		for i, t := range v.Tasks {
+			if t.ID == s.TaskID && t.Status == run.TaskOpen && s.Phase == run.PhaseIterating && s.End == "" {
+				v.Tasks[i].Status = run.TaskInProgress
+			}
+		}
 	}
 	for _, c := range s.Commits {
-		v.Commits = append(v.Commits, publish.Landed{OID: c.OID, Tree: c.Tree, Subject: c.Subject, TaskID: c.TaskID, Verified: c.Verified != nil && *c.Verified})
+		v.Commits = append(v.Commits, island.Commit{OID: c.OID, Subject: c.Subject, TaskID: c.TaskID, Verified: c.Verified != nil && *c.Verified})
 	}
 	for _, g := range s.GateLast {
-		sum := publish.GateSummary{Name: g.Gate, Passed: g.Passed, Duration: g.Duration}
+		sum := island.Gate{Name: g.Gate, Passed: g.Passed, Duration: g.Duration}
 		if !g.Passed {
 			sum.Detail = g.Output
 		}
-		v.GateSummaries = append(v.GateSummaries, sum)
+		v.Gates = append(v.Gates, sum)
 	}
 	return v, nil
 }

@@ -1,4 +1,4 @@
-package publish
+package island
 
 import (
 	"bytes"
@@ -91,7 +91,7 @@ func inner(n ast.Node, src []byte) []byte {
 
 // activeRE finds what GitHub, its search for closing keywords or other bots
 // would act on in the raw text. "Closes #7" and "#7" are our own words.
-var activeRE = regexp.MustCompile(`@[A-Za-z0-9]|(?i)\bgh-[0-9]|(?:fix|close|resolve)[a-z]* (?:[\w/-]+)?#[0-9]|\[[^\]\\]*(?:skip ci|ci skip|no ci)[^\]\\]*\]|(?m:^\s*(?:[-*>] )?/[a-z])|://evil`)
+var activeRE = regexp.MustCompile(`@[A-Za-z0-9]|(?i)\bgh-[0-9]|(?:fix|close|resolve)[a-z]* (?:[\w/-]+)?#[0-9]|\[(?:skip ci|ci skip|no ci|skip actions)\]|(?m:^\s*(?:[-*>] )?/[a-z])|://evil`)
 
 func active(s string) []string {
 	return slices.DeleteFunc(activeRE.FindAllString(s, -1), func(hit string) bool { return hit == "Closes #7" })

@@ -1,30 +1,35 @@
-package publish
+package island
 
 import (
+	"regexp"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/org/ralph-action/internal/progress"
-	"github.com/org/ralph-action/internal/redact"
 )
 
 // zeroWidth breaks what GitHub would make a mention, a reference or a link of,
-// and shows nothing.
+// and shows nothing. Clean text never holds one, so taking them all out undoes
+// that.
 const zeroWidth = "\u200b"
 
 const ellipsis = "…"
 
 // Speak makes text from an agent or an issue fit to stand in Markdown on
-// GitHub, as one line of at most limit bytes: known token forms are masked,
-// control and hidden characters removed, mentions, issue references, links and
-// commands made inert, and all markup but code spans shown as what it is. It
-// must not be put where a line starts with four blanks; any other place is
-// fine, table cells included.
-func Speak(text string, limit int) string { return speak(nil, text, limit) }
+// GitHub, as one line of at most limit bytes: secrets are masked, control and
+// hidden characters removed, mentions, issue references, links and commands
+// made inert, and all markup but code spans shown as what it is. It must not be
+// put where a line starts with four blanks; any other place but a table cell is
+// fine. A nil mask masks nothing.
+func Speak(mask func(string) string, text string, limit int) string {
+	out, _ := speak(tidy(mask, text), limit)
+	return out
+}
 
-// speak is Speak with known secrets masked too.
-func speak(m *redact.Masker, text string, limit int) string {
-	text = tidy(m, text)
+// speak is Speak for text that is tidy already. It says whether it had to
+// shorten it.
+func speak(text string, limit int) (out string, cut bool) {
 	var b strings.Builder
 	prev := rune(' ')
 	whole := 0 // what can stay if the rest has to go
@@ -37,18 +42,50 @@ func speak(m *redact.Masker, text string, limit int) string {
 		case b.Len() <= limit-len(ellipsis):
 			whole = b.Len()
 		case b.Len() > limit && limit < len(ellipsis):
-			return ""
+			return "", true
 		case b.Len() > limit:
-			return b.String()[:whole] + ellipsis
+			return b.String()[:whole] + ellipsis, true
 		}
 	}
-	return b.String()
+	return b.String(), false
 }
 
-// tidy puts text on one line without anything hidden or secret.
-func tidy(m *redact.Masker, text string) string {
+// tidy puts text on one line without anything hidden or secret. Doing it again
+// changes nothing.
+func tidy(mask func(string) string, text string) string {
+	if mask == nil {
+		return oneLine(text)
+	}
 	text, _ = progress.Clean(text)
-	return strings.Join(strings.Fields(m.Mask(text)), " ")
+	text = mask(text) // before the lines go: a private key has some
+	if line := oneLine(text); line != text {
+		return oneLine(mask(line))
+	}
+	return text
+}
+
+// oneLine takes out what does not show, and makes white space single blanks.
+func oneLine(text string) string {
+	if isPlainLine(text) {
+		return text
+	}
+	text, _ = progress.Clean(text)
+	// A joiner that stood in front of white space at the end joins nothing now.
+	text, _ = progress.Clean(strings.Join(strings.Fields(text), " "))
+	return text
+}
+
+// isPlainLine says whether text is ASCII that oneLine would leave as it is.
+func isPlainLine(text string) bool {
+	prev := byte(' ')
+	for i := range len(text) {
+		c := text[i]
+		if c < ' ' || c > '~' || c == ' ' && prev == ' ' {
+			return false
+		}
+		prev = c
+	}
+	return text == "" || prev != ' '
 }
 
 // speakToken renders what begins at text[i] and says how much it took.
@@ -160,9 +197,53 @@ func escapeStart(text string, i int, out string) string {
 	}
 }
 
+// unspeak undoes what speak did to text that was not shortened, and reads what
+// a person typed in its place. Emphasis and the like stay as they are.
+func unspeak(text string) string {
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		n := token(text, i)
+		if text[i] == '\\' && n == 2 {
+			b.WriteByte(text[i+1])
+		} else {
+			b.WriteString(text[i : i+n])
+		}
+		i += n
+	}
+	return oneLine(strings.ReplaceAll(b.String(), zeroWidth, ""))
+}
+
+// token gives the length of what has to be read as one at text[i]: an escaped
+// character, a code span, or a single byte.
+func token(text string, i int) int {
+	switch text[i] {
+	case '\\':
+		if i+1 < len(text) && isPunct(text[i+1]) {
+			return 2
+		}
+	case '`':
+		rest := strings.TrimLeft(text[i:], "`")
+		ticks := len(text) - i - len(rest)
+		for at := 0; at < len(rest); {
+			open := strings.IndexByte(rest[at:], '`')
+			if open < 0 {
+				break
+			}
+			at += open
+			run := len(rest[at:]) - len(strings.TrimLeft(rest[at:], "`"))
+			if at += run; run == ticks {
+				return ticks + at
+			}
+		}
+		return ticks
+	}
+	return 1
+}
+
 func isDigit(c byte) bool  { return '0' <= c && c <= '9' }
 func isLetter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
 func isWord(r rune) bool   { return isLetter(r) || '0' <= r && r <= '9' }
+func isPunct(c byte) bool  { return c > ' ' && c < 0x7f && !isWord(rune(c)) }
 func allDigits(s string) bool {
 	return strings.Trim(s, "0123456789") == ""
 }
@@ -175,14 +256,24 @@ var (
 	trailerRE = lazy(`(?i)\b([a-z]+(?:-[a-z]+)*-by|ralph-[a-z0-9-]+|skip-checks|change-id|breaking[ -]change)\s*:`)
 )
 
-// plain makes text fit for a commit message or a title: one line of at most
+// Plain makes text fit for a commit message or a title: one line of at most
 // limit characters, masked, with nothing hidden, and without mentions,
-// references, trailers and words that steer CI.
-func plain(m *redact.Masker, text string, limit int) string {
-	text = tidy(m, text)
+// references, trailers and words that steer CI. A nil mask masks nothing.
+func Plain(mask func(string) string, text string, limit int) string {
+	text = tidy(mask, text)
 	text = skipRE().ReplaceAllString(text, "($1)")
 	text = trailerRE().ReplaceAllString(text, "$1")
 	return cutWords(inert(text), limit)
+}
+
+// Code shows a short name as a code span, "" for none. A nil mask masks
+// nothing.
+func Code(mask func(string) string, name string) string {
+	name = strings.ReplaceAll(inert(tidy(mask, name)), "`", "'")
+	if name = cutWords(name, 80); name == "" {
+		return ""
+	}
+	return "`" + name + "`"
 }
 
 // cutWords shortens text to at most limit characters, at a blank if one is
@@ -197,4 +288,11 @@ func cutWords(text string, limit int) string {
 		short = short[:at]
 	}
 	return strings.TrimRight(short, " ,;:.-"+zeroWidth) + ellipsis
+}
+
+// lazy is a regular expression that is compiled when it is first used. The same
+// program is the shim of every agent and check, which needs none of them and
+// must come up fast.
+func lazy(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

@@ -1,12 +1,26 @@
-package publish
+package island
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 )
+
+// MaxSize is the most an island, and a description that is all island, takes:
+// GitHub refuses more than 65,536 characters. It is in bytes of UTF-8, of which
+// there are never fewer than UTF-16 units, so that it holds for both.
+const MaxSize = 60_000
+
+// maxDescription is what GitHub takes as a description, with a little to
+// spare, in UTF-16 units.
+const maxDescription = 65_500
+
+// ErrNoRoom: people's text leaves no room for the island.
+var ErrNoRoom = errors.New("island: the description is full")
 
 // The markers of the island. The start also says how long the island is and
 // what it hashes to, so that it can still be found when a person deleted the
@@ -19,8 +33,8 @@ const (
 
 var markerRE = lazy(`<!-- ralph:island:(?:start(?: size=([0-9]{1,7}) sum=([0-9a-f]{16}))?|end) -->`)
 
-// island puts the markers around content.
-func island(content string) string {
+// frame puts the markers around content.
+func frame(content string) string {
 	content = "\n" + strings.Trim(content, "\n") + "\n"
 	return fmt.Sprintf("%s size=%d sum=%s -->%s%s", islandStart, len(content), sum(content), content, islandEnd)
 }
@@ -28,6 +42,29 @@ func island(content string) string {
 func sum(content string) string {
 	h := sha256.Sum256([]byte(content))
 	return hex.EncodeToString(h[:8])
+}
+
+// Update renders v into an existing description, as short as people's own text
+// requires. It fails with ErrNoRoom.
+func Update(existing string, v View) (string, error) {
+	merged := Merge(existing, Render(v))
+	if over := units(merged) - maxDescription; over > 0 {
+		from, to, _ := findIsland(merged)
+		merged = Merge(existing, renderWithin(v, units(merged[from:to])-over))
+	}
+	if units(merged) > maxDescription {
+		return "", ErrNoRoom
+	}
+	return merged, nil
+}
+
+// units is the length of s in UTF-16, which is what GitHub counts.
+func units(s string) int {
+	n := 0
+	for _, r := range s {
+		n += utf16.RuneLen(r)
+	}
+	return n
 }
 
 // Merge puts the rendered island into an existing description. The text outside

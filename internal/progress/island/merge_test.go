@@ -1,4 +1,4 @@
-package publish
+package island
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 
 func TestMerge(t *testing.T) {
 	t.Parallel()
-	old, fresh := island("old text\n"), island("new text\n- [x] done\n")
+	old, fresh := frame("old text\n"), frame("new text\n- [x] done\n")
 	bareStart := old[:strings.Index(old, "-->")+3]
 	noEnd := strings.TrimSuffix(old, islandEnd)
 	crlf := func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
@@ -49,15 +49,15 @@ func TestMerge(t *testing.T) {
 // FuzzMerge: whatever people made of the description, the island appears whole,
 // nothing outside of an old one is lost, and merging again changes nothing.
 func FuzzMerge(f *testing.F) {
-	old := island("old\n")
+	old := frame("old\n")
 	for _, s := range []string{"", "text", old, "a" + old + "b", strings.TrimSuffix(old, islandEnd), islandEnd + old, old + old, islandEnd + islandStart, strings.ReplaceAll(old, "\n", "\r\n")} {
 		f.Add(s, "new")
 	}
 	f.Fuzz(func(t *testing.T, existing, content string) {
 		if markerRE().MatchString(content) {
-			return // RenderBody makes none, see TestRenderBodyIsInert
+			return // Render makes none, see TestRenderIsInert
 		}
-		rendered := island(content)
+		rendered := frame(content)
 		got := Merge(existing, rendered)
 		if !strings.Contains(got, rendered) {
 			t.Fatalf("the island is not in %q", got)

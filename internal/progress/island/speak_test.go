@@ -1,4 +1,4 @@
-package publish
+package island
 
 import (
 	"strings"
@@ -9,6 +9,9 @@ import (
 
 	"github.com/org/ralph-action/internal/redact"
 )
+
+// mask masks by pattern.
+func mask(text string) string { return redact.New().Mask(text) }
 
 func TestSpeak(t *testing.T) {
 	t.Parallel()
@@ -58,7 +61,7 @@ func TestSpeak(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(c.want, Speak(c.in, c.limit)); diff != "" {
+			if diff := cmp.Diff(c.want, Speak(mask, c.in, c.limit)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -78,7 +81,7 @@ func FuzzSpeak(f *testing.F) {
 		if len(in) > 2000 || limit < 0 || limit > 5000 {
 			return
 		}
-		out := Speak(in, limit)
+		out := Speak(mask, in, limit)
 		if len(out) > limit {
 			t.Fatalf("%d bytes, limit %d", len(out), limit)
 		}
@@ -130,7 +133,7 @@ func TestPlain(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(c.want, plain(redact.New(), c.in, c.limit)); diff != "" {
+			if diff := cmp.Diff(c.want, Plain(mask, c.in, c.limit)); diff != "" {
 				t.Error(diff)
 			}
 		})

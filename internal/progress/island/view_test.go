@@ -1,4 +1,4 @@
-package publish
+package island
 
 import (
 	"flag"
@@ -49,12 +49,14 @@ func working() View {
 			{ID: "T4", Title: "Run the whole suite", Group: "Phase 2: Polish", Status: run.TaskBlocked, Verify: true},
 			{ID: "T5", Title: "Drop the old flag", Group: "Phase 2: Polish", Status: run.TaskSkipped},
 		},
-		Commits: []Landed{{OID: oid(0xabcdef0123), Subject: "feat: serialise the report", Verified: true, TaskID: "T1"}},
+		Commits: []Commit{{OID: oid(0xabcdef0123), Subject: "feat: serialise the report", Verified: true, TaskID: "T1"}},
 		Phase:   run.PhaseIterating, Iteration: 2, CostUSD: 0.4213, Agent: "claude", Model: "claude-sonnet-4-5",
-		GateSummaries: []GateSummary{
+		Gates: []Gate{
 			{Name: "go vet", Passed: true, Duration: 1234 * time.Millisecond},
 			{Name: "go test", Duration: 2 * time.Second, Detail: "--- FAIL: TestJSON (0.00s)\n    report_test.go:12: got <nil>, want \"{}\""},
 		},
+		RequestedBy: "octocat", Reasons: map[string]string{"T4": "the suite needs a network", "T5": "@walt: it is used by the old client"},
+		Merged:    []string{"@walt skipped T5; it stays skipped"},
 		Learnings: "- The encoder lives in `internal/enc`\n- Tests need `-race`\n",
 		Closes:    true,
 	}
@@ -66,9 +68,9 @@ func complete() View {
 	v.Tasks = v.Tasks[:3]
 	for i := range v.Tasks {
 		v.Tasks[i].Status = run.TaskDone
-		v.Commits = append(v.Commits[:i:i], Landed{OID: oid(0xabcdef0000 + i), Subject: "feat: do it", Verified: true, TaskID: v.Tasks[i].ID})
+		v.Commits = append(v.Commits[:i:i], Commit{OID: oid(0xabcdef0000 + i), Subject: "feat: do it", Verified: true, TaskID: v.Tasks[i].ID})
 	}
-	v.GateSummaries[1] = GateSummary{Name: "go test", Passed: true, Duration: 2 * time.Second}
+	v.Gates[1] = Gate{Name: "go test", Passed: true, Duration: 2 * time.Second}
 	v.Phase, v.End, v.Iteration = run.PhaseDone, run.EndAllTasksComplete, 3
 	return v
 }
@@ -78,16 +80,16 @@ func hostile() View {
 	const evil = "@org/team fixes #1 closes octo/x#2, GH-3, https://evil.example/octo/x/issues/4 ![x](https://evil.example/?q=1) <img src=x onerror=y> </details> <!-- ralph:island:end --> &#64;bob [skip ci] `a` ``` | ~~x~~ $x$ *b* _i_\n\n# head\n```\n/merge\nCo-authored-by: victim <v@example.com>"
 	return View{
 		IssueNumber: 7, Title: evil, RepoURL: "https://github.example/octo/report",
-		Tasks:   []run.Task{{ID: evil, Title: "/merge " + evil, Group: "# " + evil, Accept: []string{evil, "- [x] forged"}, Status: run.TaskOpen}, {Title: "1. forged"}},
-		Commits: []Landed{{OID: oid(1), Subject: evil, TaskID: evil}, {OID: "](https://evil.example)"}},
+		Tasks:   []run.Task{{ID: evil, Title: "/merge " + evil, Group: "# " + evil, Accept: []string{evil, "- [x] forged"}, Status: run.TaskOpen}, {Title: "1. forged"}, {ID: "T3", Title: "x", Status: run.TaskBlocked}, {ID: "T4", Title: evil, Status: run.TaskSkipped}},
+		Commits: []Commit{{OID: oid(1), Subject: evil, TaskID: evil}, {OID: "](https://evil.example)"}},
 		Phase:   run.PhaseFailed, End: run.EndFailed, Agent: evil, Model: evil,
-		GateSummaries: []GateSummary{{Name: evil, Detail: evil}},
-		Learnings:     "- " + evil + "\n</details>\n\n- [x] forged\n    code\n",
-		Note:          evil, HowToGoOn: evil, Closes: true,
+		Gates:     []Gate{{Name: evil, Detail: evil}},
+		Learnings: "- " + evil + "\n</details>\n\n- [x] forged\n    code\n",
+		Note:      evil, Closes: true, RequestedBy: evil, Merged: []string{evil, ""}, Reasons: map[string]string{"T3": evil, "T4": evil},
 	}
 }
 
-func TestRenderBodyGolden(t *testing.T) {
+func TestRenderGolden(t *testing.T) {
 	t.Parallel()
 	stopped := working()
 	stopped.Phase, stopped.End, stopped.Learnings = run.PhasePaused, run.EndBlocked, ""
@@ -101,28 +103,28 @@ func TestRenderBodyGolden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			golden(t, name, RenderBody(v)+"\n")
+			golden(t, name, Render(v)+"\n")
 		})
 	}
 }
 
 var ourHTML = strings.NewReplacer("<details>", "", "</details>", "", "<summary>Learnings</summary>", "", islandEnd, "", "\n", "")
 
-// TestRenderBodyIsInert renders the hostile view as GitHub would, and looks for
+// TestRenderIsInert renders the hostile view as GitHub would, and looks for
 // anything that is not ours.
-func TestRenderBodyIsInert(t *testing.T) {
+func TestRenderIsInert(t *testing.T) {
 	t.Parallel()
 	v := hostile()
-	v.Mask = redact.New()
-	body := RenderBody(v)
+	v.Mask = mask
+	body := Render(v)
 	found := inspect(t, body)
 	if diff := cmp.Diff([]string{"https://github.example/octo/report/commit/" + oid(1)}, found.links); diff != "" {
 		t.Errorf("links (-want +got):\n%s", diff)
 	}
-	if found.images != 0 || found.code != 0 {
-		t.Errorf("%d images, %d code blocks; want none", found.images, found.code)
+	if found.images != 0 || found.code != 1 {
+		t.Errorf("%d images, %d code blocks; want none and the one of the failed check", found.images, found.code)
 	}
-	if diff := cmp.Diff([]string{"Tasks", "Commits", "Checks"}, found.ourHeadings()); diff != "" {
+	if diff := cmp.Diff([]string{"Tasks", "Other", "Commits", "Checks"}, found.ourHeadings()); diff != "" {
 		t.Errorf("headings (-want +got):\n%s", diff)
 	}
 	if strings.Count(body, islandEnd) != 1 || strings.Count(body, islandStart) != 1 {
@@ -149,24 +151,24 @@ func TestClosesOnlyWhenComplete(t *testing.T) {
 	for _, end := range run.EndReasons() {
 		v := complete()
 		v.End = end
-		body := RenderBody(v)
+		body := Render(v)
 		if got := strings.Contains(body, "\n\nCloses #7\n"); got != end.Complete() {
 			t.Errorf("%s: closes = %t, want %t", end, got, end.Complete())
 		}
 		v.Closes = false
-		if strings.Contains(RenderBody(v), "Closes") {
+		if strings.Contains(Render(v), "Closes") {
 			t.Errorf("%s: closes though not asked to", end)
 		}
 	}
-	body := RenderBody(complete())
+	body := Render(complete())
 	if strings.LastIndex(body, "</details>") > strings.Index(body, "Closes #7") {
 		t.Error("the closing keyword is hidden in the details")
 	}
 }
 
-// TestRenderBodyFits: whatever comes in, the body fits and still says the
+// TestRenderFits: whatever comes in, the body fits and still says the
 // essential.
-func TestRenderBodyFits(t *testing.T) {
+func TestRenderFits(t *testing.T) {
 	t.Parallel()
 	for _, filler := range []string{"x", "é", "😀", "*", "@a ", "\x00"} {
 		for _, n := range []int{1, 300} {
@@ -176,11 +178,11 @@ func TestRenderBodyFits(t *testing.T) {
 			v.Note, v.Agent, v.Model, v.Title = long, long, long, long
 			for i := range n {
 				v.Tasks = append(v.Tasks, run.Task{ID: fmt.Sprintf("T%d", i+10), Title: long, Group: long, Accept: []string{long, long, long}, Status: run.TaskDone})
-				v.Commits = append(v.Commits, Landed{OID: oid(i + 99), Subject: long, TaskID: long, Verified: true})
-				v.GateSummaries = append(v.GateSummaries, GateSummary{Name: long, Detail: long})
+				v.Commits = append(v.Commits, Commit{OID: oid(i + 99), Subject: long, TaskID: long, Verified: true})
+				v.Gates = append(v.Gates, Gate{Name: long, Detail: long})
 			}
-			body := RenderBody(v)
-			if len(body) > MaxBody {
+			body := Render(v)
+			if len(body) > MaxSize {
 				t.Fatalf("%q × %d: %d bytes", filler, n, len(body))
 			}
 			if !utf8.ValidString(body) {
@@ -189,24 +191,26 @@ func TestRenderBodyFits(t *testing.T) {
 			if !strings.Contains(body, fmt.Sprintf("%d of %d tasks", n+3, n+3)) || !strings.HasSuffix(body, "Closes #7\n"+islandEnd) {
 				t.Fatalf("%q × %d: the essential is missing", filler, n)
 			}
-			if body != RenderBody(v) {
+			if body != Render(v) {
 				t.Fatalf("%q × %d: not deterministic", filler, n)
 			}
 		}
 	}
 }
 
-func TestRenderBodyMasks(t *testing.T) {
+func TestRenderMasks(t *testing.T) {
 	t.Parallel()
 	v := hostile()
 	const secret = "s3cr3t_value*with<marks>"
-	v.Mask = redact.New(secret)
+	v.Mask = redact.New(secret).Mask
 	token := "ghs_" + strings.Repeat("a1", 18)
-	for _, field := range []*string{&v.Title, &v.Agent, &v.Model, &v.Learnings, &v.Note, &v.HowToGoOn,
-		&v.Tasks[0].Title, &v.Tasks[0].ID, &v.Tasks[0].Group, &v.Tasks[0].Accept[0], &v.Commits[0].Subject, &v.Commits[0].TaskID, &v.GateSummaries[0].Name, &v.GateSummaries[0].Detail} {
+	for _, field := range []*string{&v.Title, &v.Agent, &v.Model, &v.Learnings, &v.Note, &v.RequestedBy, &v.Merged[0],
+		&v.Tasks[0].Title, &v.Tasks[0].Group, &v.Tasks[0].Accept[0], &v.Commits[0].Subject, &v.Commits[0].TaskID, &v.Gates[0].Name, &v.Gates[0].Detail} {
 		*field = "a " + secret + " b " + token
 	}
-	body := RenderBody(v)
+	v.Tasks[0].ID, v.Tasks[0].Status = "T1", run.TaskBlocked
+	v.Reasons["T1"] = "a " + secret + " b " + token
+	body := Render(v)
 	for _, part := range []string{"s3cr3t", "marks", token[:12]} {
 		if strings.Contains(body, part) {
 			t.Errorf("%q is left", part)

@@ -1,0 +1,607 @@
+package island
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// The marks behind a task's text. No text of an agent comes out as one of them:
+// Speak escapes an underscore at the edge of a word.
+const (
+	markInProgress = "_in progress_"
+	markBlocked    = "_blocked_"
+	markSkipped    = "_skipped_"
+)
+
+// cutMark ends a text that was shortened. A text that ends with an ellipsis of
+// its own has no invisible character behind it.
+const cutMark = ellipsis + zeroWidth
+
+// noGroup heads tasks without a group that follow some with one. A group's own
+// name has its underscores escaped.
+const noGroup = "_Other_"
+
+// Limits of what is shown at the most, in bytes as written.
+const (
+	maxGroup     = 500
+	maxCriterion = 1000
+	maxCriteria  = 20 // of one task
+	maxReason    = 300
+	maxGates     = 30
+	maxMerged    = 20
+	maxNote      = 1000
+)
+
+// detail says how much a rendering shows: of learnings and of what failed
+// checks said so many bytes, so many commits, titles of so many bytes.
+type detail struct {
+	learnings, output, commits, title int
+	criteria                          criteria
+}
+
+// criteria says whose acceptance criteria are shown.
+type criteria int
+
+const (
+	criteriaOfNone criteria = iota
+	criteriaOfOpen
+	criteriaOfAll
+)
+
+var richest = detail{learnings: 6000, output: 1500, commits: 300, title: 2000, criteria: criteriaOfAll}
+
+// shortenings are the steps from the richest rendering on, each on top of those
+// before.
+var shortenings = [...]func(*detail){
+	func(d *detail) { d.learnings = 1500 },
+	func(d *detail) { d.learnings = 0 },
+	func(d *detail) { d.output = 300 },
+	func(d *detail) { d.output = 0 },
+	func(d *detail) { d.commits = 50 },
+	func(d *detail) { d.commits = 10 },
+	func(d *detail) { d.criteria = criteriaOfOpen },
+	func(d *detail) { d.criteria = criteriaOfNone },
+	func(d *detail) { d.title = 200 },
+	func(d *detail) { d.title = 80 },
+}
+
+// Render renders the managed island: the state of the run as a person reads it.
+// Equal views give equal texts of at most MaxSize bytes, and so of at most as
+// many UTF-16 units. Where that is too little, these go, in this order and no
+// further than needed:
+//
+//  1. learnings, to 1,500 bytes, then all
+//  2. what failed checks said, to 300 bytes each, then all
+//  3. older commits, to the 50 newest, then to 10
+//  4. acceptance criteria, first those of tasks that are done or skipped
+//  5. titles, to 200 bytes each, then to 80
+//  6. tasks far from the action: done ones first, the oldest of them first, then
+//     skipped, blocked and open ones, each from the end of the plan; what is in
+//     progress goes last
+//  7. the rest of the commits, and the list of checks
+//
+// The headline, the ids and markers of the tasks that are shown, the number of
+// those that are not, and how to go on are never shortened. A text that was cut
+// ends with an ellipsis and an invisible mark, by which Parse knows it.
+func Render(v View) string { return renderWithin(v, MaxSize) }
+
+// renderWithin is Render with another limit. Where even the least is longer,
+// it returns that.
+func renderWithin(v View, limit int) string {
+	r := renderer{v: v, d: richest, tasks: Normalise(v.Tasks, v.Mask)}
+	p := parts{status: r.status(), tasks: r.allTasks(), commits: r.commits(), gates: r.gates(), learnings: r.learnings(), steer: r.steer()}
+	if out := p.island(); len(out) <= limit {
+		return out
+	}
+	r.shortened = true
+	p.status = r.status()
+	for _, shorten := range shortenings {
+		before := r.d
+		shorten(&r.d)
+		switch {
+		case r.d.learnings != before.learnings:
+			p.learnings = r.learnings()
+		case r.d.output != before.output:
+			p.gates = r.gates()
+		case r.d.commits != before.commits:
+			p.commits = r.commits()
+		default:
+			p.tasks = r.allTasks()
+		}
+		if out := p.island(); len(out) <= limit {
+			return out
+		}
+	}
+	lines := r.taskLines()
+	p.tasks = ""
+	for _, least := range []bool{false, true} {
+		if least {
+			p.commits, p.gates = "", ""
+		}
+		// The frame grows by at most the digits of its size.
+		if p.tasks = r.someTasks(lines, limit-len(p.island())-len("00000")); p.tasks != "" {
+			break
+		}
+	}
+	return p.island()
+}
+
+// parts are the sections of an island, each with its blank line in front.
+type parts struct{ status, tasks, commits, gates, learnings, steer string }
+
+func (p parts) island() string {
+	return frame(p.status + p.tasks + p.commits + p.gates + p.learnings + p.steer)
+}
+
+type renderer struct {
+	v         View
+	d         detail
+	tasks     []run.Task // of v, normalised
+	shortened bool
+}
+
+// section is a part of the text that is being written.
+type section struct{ b strings.Builder }
+
+func (s *section) line(format string, args ...any) { fmt.Fprintf(&s.b, format+"\n", args...) }
+
+func (s *section) add(text string) { s.b.WriteString(text) }
+
+func (s *section) text() string { return s.b.String() }
+
+func (r *renderer) speak(text string, limit int) string { return Speak(r.v.Mask, text, limit) }
+
+func (r *renderer) code(name string) string { return Code(r.v.Mask, name) }
+
+func (r *renderer) status() string {
+	var s section
+	v := r.v
+	facts := []string{"**" + r.headline() + "**"}
+	if done, total := progress.Counts(r.tasks); total > 0 {
+		facts = append(facts, fmt.Sprintf("%d of %d tasks", done, total))
+	}
+	switch {
+	case v.Iteration > 0 && v.End == "":
+		facts = append(facts, fmt.Sprintf("iteration %d", v.Iteration))
+	case v.Iteration > 0:
+		facts = append(facts, plural(v.Iteration, "iteration"))
+	}
+	if v.CostUSD > 0 {
+		facts = append(facts, fmt.Sprintf("US$ %.2f", v.CostUSD))
+	}
+	if agent := r.code(v.Agent); agent != "" {
+		if model := r.code(v.Model); model != "" {
+			agent += " with " + model
+		}
+		facts = append(facts, agent)
+	}
+	if login := r.code(v.RequestedBy); login != "" {
+		facts = append(facts, "asked for by "+login)
+	}
+	s.line("%s", strings.Join(facts, " · "))
+	if note := r.speak(v.Note, maxNote); note != "" {
+		s.line("\n> %s", note)
+	}
+	for i, text := range v.Merged {
+		if i == maxMerged {
+			s.line("\n> … and %d more edits", len(v.Merged)-i)
+			break
+		}
+		if text = r.speak(text, maxReason); text != "" {
+			s.line("\n> ✏️ %s", text)
+		}
+	}
+	if v.End.Complete() && len(v.Gates) == 0 {
+		s.line("\n> ⚠️ No checks stand behind this: none are set up, and none were found in the repository.")
+	}
+	if v.Removed > 0 {
+		s.line("\n> The issue held hidden text, which people do not see and agents would read: %s left out.", plural(v.Removed, "character"))
+	}
+	if r.shortened {
+		s.line("\nThis is shortened to fit. The whole story is in %s in the branch's history.", r.story())
+	}
+	return s.text()
+}
+
+// headline names the task that is being worked on.
+func (r *renderer) headline() string {
+	at := slices.IndexFunc(r.tasks, func(t run.Task) bool { return t.Status == run.TaskInProgress && t.ID != "" })
+	if at >= 0 && r.v.End == "" && r.v.Phase == run.PhaseIterating {
+		return r.v.Headline() + " on " + r.tasks[at].ID
+	}
+	return r.v.Headline()
+}
+
+// story leads to the history of progress.md, which also shows what was removed.
+func (r *renderer) story() string {
+	file := fmt.Sprintf(".ralph/%d/progress.md", r.v.IssueNumber)
+	if r.v.RepoURL == "" || r.v.Branch == "" {
+		return "`" + file + "`"
+	}
+	return fmt.Sprintf("[`%s`](%s/commits/%s/%s)", file, r.v.RepoURL, r.v.Branch, file)
+}
+
+// taskLine is a task as it is written, with its criteria.
+type taskLine struct{ heading, text string }
+
+func (r *renderer) taskLines() []taskLine {
+	lines := make([]taskLine, len(r.tasks))
+	heading, group := noGroup, ""
+	for i, t := range r.tasks {
+		if t.Group != group {
+			group = t.Group
+			if heading = taskText(group, maxGroup); group == "" {
+				heading = noGroup
+			}
+		}
+		lines[i] = taskLine{heading: heading, text: r.task(t)}
+	}
+	return lines
+}
+
+// allTasks mirrors the task list of progress.md.
+func (r *renderer) allTasks() string {
+	shown := make([]bool, len(r.tasks))
+	for i := range shown {
+		shown[i] = true
+	}
+	return tasksSection(r.taskLines(), shown)
+}
+
+// someTasks shows as many tasks as fit into limit bytes, those next to the
+// action first; it is empty where not even their number fits.
+func (r *renderer) someTasks(lines []taskLine, limit int) string {
+	order := make([]int, len(lines))
+	for i := range order {
+		order[i] = i
+	}
+	// Stable: in the order of the plan, but the last done goes before the first.
+	slices.SortStableFunc(order, func(a, b int) int {
+		x, y := r.tasks[a].Status, r.tasks[b].Status
+		if x == run.TaskDone && y == run.TaskDone {
+			return cmp.Compare(b, a)
+		}
+		return cmp.Compare(distance(x), distance(y))
+	})
+	first := func(n int) string {
+		shown := make([]bool, len(lines))
+		for _, i := range order[:n] {
+			shown[i] = true
+		}
+		return tasksSection(lines, shown)
+	}
+	if all := first(len(lines)); len(all) <= limit {
+		return all
+	}
+	tooMany := sort.Search(len(lines), func(n int) bool { return len(first(n)) > limit })
+	if tooMany == 0 {
+		return ""
+	}
+	return first(tooMany - 1)
+}
+
+// distance is how far tasks of a status are from the action.
+func distance(s run.TaskStatus) int {
+	switch s {
+	case run.TaskInProgress:
+		return 0
+	case run.TaskOpen:
+		return 1
+	case run.TaskBlocked:
+		return 2
+	case run.TaskSkipped:
+		return 3
+	case run.TaskDone:
+		return 4
+	default:
+		return 4
+	}
+}
+
+func tasksSection(lines []taskLine, shown []bool) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	var s section
+	s.line("\n### Tasks\n")
+	heading, first, hidden := noGroup, true, 0
+	for i, l := range lines {
+		if !shown[i] {
+			hidden++
+			continue
+		}
+		if l.heading != heading {
+			heading = l.heading
+			if !first {
+				s.line("")
+			}
+			s.line("#### %s\n", heading)
+		}
+		first = false
+		s.add(l.text)
+	}
+	if hidden > 0 {
+		if !first {
+			s.line("")
+		}
+		s.line("… and %s not shown here.", plural(hidden, "task"))
+	}
+	return s.text()
+}
+
+// task writes a task so that Parse reads the same one.
+func (r *renderer) task(t run.Task) string {
+	var s section
+	box := " "
+	if t.Status == run.TaskDone {
+		box = "x"
+	}
+	words := []string{"- [" + box + "]"}
+	if t.ID != "" {
+		words = append(words, t.ID)
+	}
+	if t.Priority > 0 {
+		words = append(words, "(P"+strconv.Itoa(t.Priority)+")")
+	}
+	if t.Parallel {
+		words = append(words, "[P]")
+	}
+	if t.Verify {
+		words = append(words, "[VERIFY]")
+	}
+	criteria := t.Accept
+	if r.d.criteria == criteriaOfNone || r.d.criteria == criteriaOfOpen && (t.Status == run.TaskDone || t.Status == run.TaskSkipped) {
+		criteria = nil
+	}
+	title := taskText(t.Title, r.d.title)
+	if len(criteria) < len(t.Accept) && !strings.HasSuffix(title, cutMark) {
+		title = strings.TrimLeft(title+" "+cutMark, " ")
+	}
+	if t.Status == run.TaskSkipped && title != "" {
+		title = "~~" + title + "~~"
+	}
+	if title != "" {
+		words = append(words, title)
+	}
+	reason := taskText(tidy(r.v.Mask, r.v.Reasons[t.ID]), min(maxReason, r.d.title))
+	if reason != "" {
+		reason = ": " + reason
+	}
+	switch t.Status {
+	case run.TaskInProgress:
+		words = append(words, "⏳ "+markInProgress)
+	case run.TaskBlocked:
+		words = append(words, "⛔ "+markBlocked+reason)
+	case run.TaskSkipped:
+		words = append(words, "⏭️ "+markSkipped+reason)
+	case run.TaskOpen, run.TaskDone:
+	}
+	s.line("%s", strings.Join(words, " "))
+	for i, criterion := range criteria {
+		if i == maxCriteria {
+			s.line("  - Accept: %s and %d more", cutMark, len(criteria)-i)
+			break
+		}
+		s.line("  - Accept: %s", taskText(criterion, maxCriterion))
+	}
+	return s.text()
+}
+
+// taskText is speak for text that is read back with progress.md's grammar: it
+// begins with nothing that is an id, a priority or a dash there, and does not
+// end like a reason in parentheses or like a heading that is closed.
+func taskText(text string, limit int) string {
+	out, cut := speak(text, limit-len(zeroWidth))
+	switch {
+	case strings.HasPrefix(out, "("):
+		out = `\` + out
+	case len(out) > 1 && out[0] == 'T' && isDigit(out[1]):
+		out = "T" + zeroWidth + out[1:]
+	case strings.HasPrefix(out, "–"), strings.HasPrefix(out, "—"):
+		out = zeroWidth + out
+	}
+	switch {
+	case cut:
+		return strings.TrimSuffix(out, ellipsis) + cutMark
+	case strings.HasSuffix(out, ")"), strings.HasSuffix(out, "#"):
+		return out + zeroWidth
+	default:
+		return out
+	}
+}
+
+// commits shows which commit did which task; the newest where not all fit.
+func (r *renderer) commits() string {
+	commits := r.v.Commits
+	if len(commits) == 0 {
+		return ""
+	}
+	var s section
+	s.line("\n### Commits\n")
+	hidden := max(len(commits)-r.d.commits, 0)
+	if hidden > 0 {
+		s.line("The %d newest of %d:\n", r.d.commits, len(commits))
+	}
+	s.line("| Task | Commit | Signed |\n|:--|:--|:--|")
+	for _, c := range commits[hidden:] {
+		task := cell(r.speak(c.TaskID, 20))
+		if task == "" {
+			task = "–"
+		}
+		signed := "by GitHub"
+		if !c.Verified {
+			signed = "⚠️ **no**"
+		}
+		s.line("| %s | %s %s | %s |", task, r.link(c.OID), cell(r.speak(c.Subject, 200)), signed)
+	}
+	return s.text()
+}
+
+var oidRE = lazy(`^[0-9a-f]{7,64}$`)
+
+// link is a short object name that leads to the commit.
+func (r *renderer) link(oid string) string {
+	if !oidRE().MatchString(oid) {
+		return "?"
+	}
+	if r.v.RepoURL == "" {
+		return oid
+	}
+	return fmt.Sprintf("[`%s`](%s/commit/%s)", oid[:7], r.v.RepoURL, oid)
+}
+
+// bareBarRE finds a bar that is not escaped: in a table even a code span ends
+// at one.
+var bareBarRE = lazy(`(\\?)\|`)
+
+func cell(text string) string { return bareBarRE().ReplaceAllString(text, `\|`) }
+
+func (r *renderer) gates() string {
+	if len(r.v.Gates) == 0 {
+		return ""
+	}
+	var s section
+	s.line("\n### Checks\n")
+	for i, g := range r.v.Gates {
+		if i == maxGates {
+			s.line("- … and %d more", len(r.v.Gates)-i)
+			break
+		}
+		word := "✅ passed"
+		if !g.Passed {
+			word = "❌ failed"
+		}
+		took := ""
+		if g.Duration > 0 {
+			took = fmt.Sprintf(" in %s", g.Duration.Round(100*time.Millisecond))
+		}
+		s.line("- %s %s%s", cmp.Or(r.code(g.Name), "unnamed"), word, took)
+		if !g.Passed {
+			s.add(r.output(g.Detail))
+		}
+	}
+	return s.text()
+}
+
+// output shows the end of what a check said, as a block of code below a bullet.
+func (r *renderer) output(text string) string {
+	text, _ = progress.Clean(text)
+	if r.v.Mask != nil {
+		text = r.v.Mask(text)
+	}
+	text = strings.Trim(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text), "\n")
+	if text == "" || r.d.output == 0 {
+		return ""
+	}
+	fence, size := "```", 0
+	var shown []string
+	for _, l := range slices.Backward(strings.Split(text, "\n")) {
+		if l = outputLine(l); size+len(l) > r.d.output {
+			if len(shown) == 0 {
+				shown = append(shown, shortLine(l, r.d.output))
+			} else {
+				shown = append(shown, ellipsis)
+			}
+			break
+		}
+		shown = append(shown, l)
+		size += len(l)
+	}
+	slices.Reverse(shown)
+	for _, l := range shown {
+		for strings.Contains(l, fence) {
+			fence += "`"
+		}
+	}
+	var s section
+	s.line("  %stext", fence)
+	for _, l := range shown {
+		s.line("%s", strings.TrimRight("  "+l, " "))
+	}
+	s.line("  %s", fence)
+	return s.text()
+}
+
+// outputLine makes one line of output inert as raw text: in a block of code
+// nothing is linked, but bots and the message of a squashed merge read it.
+func outputLine(l string) string {
+	l = inert(strings.TrimRight(l, " \t"))
+	if at := strings.TrimLeft(l, " \t"); strings.HasPrefix(at, "/") {
+		l = l[:len(l)-len(at)+1] + zeroWidth + at[1:]
+	}
+	return l
+}
+
+// shortLine is the beginning of a line of output, of at most limit bytes.
+func shortLine(l string, limit int) string {
+	if len(l) <= limit {
+		return l
+	}
+	n := max(limit-len(ellipsis), 0)
+	for n > 0 && !utf8.RuneStart(l[n]) {
+		n--
+	}
+	return l[:n] + ellipsis
+}
+
+// learnings keeps the bullets and lines of the section, and nothing else of its
+// Markdown.
+func (r *renderer) learnings() string {
+	if r.d.learnings == 0 {
+		return ""
+	}
+	var lines []string
+	size := 0
+	for text := range strings.Lines(r.v.Learnings) {
+		text = strings.TrimSpace(text)
+		for _, bullet := range []string{"- ", "* ", "+ "} {
+			if rest, ok := strings.CutPrefix(text, bullet); ok {
+				text = rest
+				break
+			}
+		}
+		text = r.speak(strings.TrimLeft(text, "# "), 500)
+		if text == "" {
+			continue
+		}
+		if size += len(text) + 3; size > r.d.learnings {
+			lines = append(lines, "- …")
+			break
+		}
+		lines = append(lines, "- "+text)
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	var s section
+	s.line("\n<details>\n<summary>Learnings</summary>\n\n%s\n\n</details>", strings.Join(lines, "\n"))
+	return s.text()
+}
+
+// steer says what people can do, and closes the issue where the work is done.
+func (r *renderer) steer() string {
+	var s section
+	v := r.v
+	s.line("\n---\n")
+	switch {
+	case v.End.Complete():
+		s.line("The work on #%d is ready for review.", v.IssueNumber)
+	case v.End != "":
+		s.line("%s", v.GoOn())
+	default:
+		s.line("This describes the work on #%d and is kept up to date. To stop it, remove the label `ralph` from the issue or close the issue; what is done stays on this branch.", v.IssueNumber)
+	}
+	if v.Closes && v.End.Complete() {
+		s.line("\nCloses #%d", v.IssueNumber)
+	}
+	return s.text()
+}

@@ -1,0 +1,179 @@
+package island
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// Gate is how one check went on the last proposal.
+type Gate struct {
+	Name     string
+	Passed   bool
+	Duration time.Duration
+	// Detail is what a failed check said.
+	Detail string
+}
+
+// Commit is one that is on the branch.
+type Commit struct {
+	// OID is its object id, in hex.
+	OID     string
+	Subject string
+	// TaskID is the task it did, "" for none.
+	TaskID string
+	// Verified: GitHub signed it, and its tree is the tree that was meant.
+	Verified bool
+}
+
+// View is what the description of a pull request is made of. All its texts may
+// come from an agent or an issue.
+type View struct {
+	IssueNumber int
+	// Title is the issue's; it becomes the pull request's and is not rendered.
+	Title string
+	// RepoURL is the repository's page, for links; "" leaves object names bare.
+	RepoURL string
+	Branch  string
+	// RequestedBy is the login of the person who started the run, "" for none.
+	RequestedBy string
+	Tasks       []run.Task
+	// Reasons say, by id, why a task is blocked or skipped.
+	Reasons map[string]string
+	Commits []Commit
+	Phase   run.Phase
+	// End is set once the run has ended.
+	End       run.EndReason
+	Iteration int
+	CostUSD   float64
+	Agent     string
+	Model     string
+	// Gates are the checks on the last proposal.
+	Gates []Gate
+	// Learnings is the section of progress.md, in Markdown.
+	Learnings string
+	// Note is what else there is to say: why a run failed, say.
+	Note string
+	// Merged says what became of people's edits, one sentence each.
+	Merged []string
+	// Removed counts the hidden characters that were taken out of the issue's
+	// text before anybody worked from it.
+	Removed int
+	// Closes adds "Closes #N", which closes the issue when the pull request is
+	// merged. It takes effect only if End is complete.
+	Closes bool
+	// Mask takes the secrets out of a text; nil takes out none. Masking twice
+	// must be masking once.
+	Mask func(string) string
+}
+
+// Headline is one line on where the run is, with a sign in front and without a
+// full stop.
+func (v View) Headline() string { return v.sign() + " " + v.state() }
+
+func (v View) sign() string {
+	switch {
+	case v.End.Complete():
+		return "✅"
+	case v.End == run.EndFailed || v.End == run.EndBlocked || v.End == run.EndStagnated:
+		return "❌"
+	case v.End != "" || v.Phase.Terminal() || v.Phase == run.PhaseAwaitingPerson:
+		return "⏸️"
+	default:
+		return "🔄"
+	}
+}
+
+func (v View) state() string {
+	if v.End.Complete() && len(v.Gates) == 0 {
+		return "All tasks are done; no checks ran"
+	}
+	if v.End != "" {
+		return v.End.Sentence()
+	}
+	switch v.Phase {
+	case run.PhaseQueued, run.PhasePreparing:
+		return "Getting ready"
+	case run.PhasePlanning:
+		return "Planning"
+	case run.PhaseAwaitingPerson:
+		return "Waiting for a person"
+	case run.PhaseFinishing:
+		return "Running the final checks"
+	case run.PhaseIterating, run.PhaseDone, run.PhasePaused, run.PhaseFailed, run.PhaseCancelled:
+		return "Working"
+	default:
+		return "Working"
+	}
+}
+
+// GoOn says how to go on after a run that did not finish the work.
+func (v View) GoOn() string {
+	again := fmt.Sprintf("remove the label `ralph` from #%d and put it back", v.IssueNumber)
+	switch v.End {
+	case run.EndPlanned:
+		return fmt.Sprintf("To have the plan worked, %s.", again)
+	case run.EndAwaitingPerson:
+		return fmt.Sprintf("Answer on #%d, then %s to go on.", v.IssueNumber, again)
+	case run.EndBlocked, run.EndStagnated:
+		return fmt.Sprintf("To go on, make the issue or the open tasks in `.ralph/%d/progress.md` clearer (smaller steps, an example, a pointer to the code), then %s.", v.IssueNumber, again)
+	case run.EndFailed:
+		return fmt.Sprintf("Once the cause is mended, %s to go on from here.", again)
+	case run.EndMaxIterations, run.EndDeadline, run.EndBudgetExhausted, run.EndSingleIteration, run.EndCancelled,
+		run.EndAllTasksComplete, run.EndRalphDone:
+		return fmt.Sprintf("Nothing is lost. To go on from here, %s.", again)
+	default:
+		return fmt.Sprintf("To go on from here, %s.", again)
+	}
+}
+
+// Normalise gives tasks as a description can hold them: texts on one line,
+// masked, with nothing hidden in them; no criterion without text; an id only
+// where it has the host's form and no task before has it; a priority of at most
+// 9; open where the status is none of the known ones. A task without id and
+// title is none. Doing it again changes nothing.
+func Normalise(tasks []run.Task, mask func(string) string) []run.Task {
+	out := make([]run.Task, 0, len(tasks))
+	seen := make(map[string]bool, len(tasks))
+	for _, t := range tasks {
+		if n, err := strconv.Atoi(t.ID[min(1, len(t.ID)):]); err != nil || n < 0 || n > maxID || t.ID != "T"+strconv.Itoa(n) || seen[t.ID] {
+			t.ID = ""
+		}
+		seen[t.ID] = true
+		t.Title, t.Group = tidy(mask, t.Title), tidy(mask, t.Group)
+		if t.ID == "" && t.Title == "" {
+			continue
+		}
+		t.Priority = min(max(t.Priority, 0), maxPriority)
+		var accept []string
+		for _, criterion := range t.Accept {
+			if criterion = tidy(mask, criterion); criterion != "" {
+				accept = append(accept, criterion)
+			}
+		}
+		t.Accept = accept
+		switch t.Status {
+		case run.TaskInProgress, run.TaskDone, run.TaskBlocked, run.TaskSkipped:
+		case run.TaskOpen:
+		default:
+			t.Status = run.TaskOpen
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// What progress.md has room for.
+const (
+	maxID       = 999_999
+	maxPriority = 9
+)
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}
