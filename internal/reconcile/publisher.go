@@ -142,7 +142,7 @@ func (p *publisher) Show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 }
 
 // comment says on the issue how the run ended, or asks what it has to know.
-func comment(ctx context.Context, pub *publish.Publisher, s loop.State, v publish.View, pr int) error {
+func comment(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View, pr int) error {
 	if len(s.Questions) > 0 {
 		_, err := pub.CommentQuestions(ctx, s.Questions)
 		return err
