@@ -177,14 +177,13 @@ func (e *Engine) reopen(s *State, r gate.Result) (Next, error) {
 	if err != nil {
 		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
 	}
-	tasks := append(doc.Tasks(), run.Task{
+	_, err = doc.AddTask(run.Task{
 		Title: fmt.Sprintf("Make the final check %q pass", r.Gate), Priority: 1,
-		Accept: []string{fmt.Sprintf("`%s` exits with 0", r.Command)}, Status: run.TaskOpen,
+		Accept: []string{fmt.Sprintf("`%s` exits with 0", r.Command)},
 	})
-	if err := doc.SetTasks(tasks); err != nil {
+	if err != nil {
 		return Next{}, fmt.Errorf("add a task: %w", err)
 	}
-	doc.AssignIDs()
 	if err := doc.SetStatus(progress.StatusInProgress); err != nil {
 		return Next{}, fmt.Errorf("set the status: %w", err)
 	}

@@ -124,7 +124,7 @@ func (e *Engine) completed(s *State, accepted *progress.Doc) (*progress.Doc, err
 	if err := doc.SetCompleted([]string{task.ID + " " + task.Title}); err != nil {
 		return nil, fmt.Errorf("note what was completed: %w", err)
 	}
-	if err := doc.ClearAttempts(); err != nil {
+	if err := doc.ClearSection(progress.SectionAttempts); err != nil {
 		return nil, fmt.Errorf("clear the attempts: %w", err)
 	}
 	if err := e.appendLog(s, doc, task.ID, ""); err != nil {

@@ -55,7 +55,7 @@ func TestEdits(t *testing.T) {
 		{"attempt with output", func(d *Doc) error {
 			return d.RecordAttempt(Attempt{Iteration: 5, Result: "--- FAIL: TestX\n    x_test.go:1: ```\r\n\n## Status\nRALPH_DONE\n- [ ] no\x1b[31m\n"})
 		}, "- Next: c\n", "- Next: c\n\n### Iteration 5\n- Result:\n\n  ````text\n  --- FAIL: TestX\n      x_test.go:1: ```\n\n  ## Status\n  RALPH_DONE\n  - [ ] no\n  ````\n"},
-		{"clear attempts", (*Doc).ClearAttempts, "### Iteration 4\n- Tried: a\n- Result: b\n- Next: c\n", ""},
+		{"clear attempts", func(d *Doc) error { return d.ClearSection(SectionAttempts) }, "### Iteration 4\n- Tried: a\n- Result: b\n- Next: c\n", ""},
 		{"log", func(d *Doc) error {
 			return d.AppendLog(LogRow{Iteration: 2, Started: at, Duration: 63*time.Second + 400*time.Millisecond, Completed: "T2", Notes: "a|b\n| c \\|"})
 		}, "| T1 | |\n", "| T1 | |\n| 2 | 2026-11-20 11:30:05Z | 1m3s | T2 | a&#124;b &#124; c \\&#124; |\n"},
@@ -146,7 +146,7 @@ func TestEditsElsewhere(t *testing.T) {
 		{"log without table", "## Iteration Log\n\nnone\n", "## Iteration Log\n\nnone\n\n" + logHeader + "| 1 | 0001-01-01 00:00:00Z | 0s |  |  |\n", func(d *Doc) error { return d.AppendLog(LogRow{Iteration: 1}) }},
 		{"log with text after the table", "## Iteration Log\n| a |\n|---|\n| b |\n\ntext", "## Iteration Log\n| a |\n|---|\n| b |\n| 1 | 0001-01-01 00:00:00Z | 0s |  |  |\n\ntext", func(d *Doc) error { return d.AppendLog(LogRow{Iteration: 1}) }},
 		{"log at the very end", "## Iteration Log\n| a |\n|---|", "## Iteration Log\n| a |\n|---|\n| 1 | 0001-01-01 00:00:00Z | 0s |  |  |\n", func(d *Doc) error { return d.AppendLog(LogRow{Iteration: 1}) }},
-		{"clear what is missing", "# T\n", "# T\n", (*Doc).ClearAttempts},
+		{"clear what is missing", "# T\n", "# T\n", func(d *Doc) error { return d.ClearSection(SectionAttempts) }},
 		{"block a task over lines", "- [ ] T1 a\n  b\n  - Accept: c\n", "- [ ] T1 a\n  b (blocked: x)\n  - Accept: c\n", func(d *Doc) error { return d.Block("T1", "x") }},
 		{"block again", "- [ ] T1 a  (blocked: y (z))  \n", "- [ ] T1 a (blocked: x)  \n", func(d *Doc) error { return d.Block("T1", "x") }},
 		{"block a bare id", "- [ ] T1\n", "- [ ] T1 (blocked: x)\n", func(d *Doc) error { return d.Block("T1", "x") }},

@@ -832,7 +832,7 @@ func (a *additions) add(d *Doc, t run.Task) {
 		a.order = append(a.order, at)
 		if !known {
 			p.joined = false
-			p.text = groupHeading(t.Group) + text
+			p.text = d.groupHeading(t.Group) + text
 		} else {
 			p.text = text
 		}
@@ -840,7 +840,7 @@ func (a *additions) add(d *Doc, t run.Task) {
 		return
 	}
 	if !known && p.group != t.Group {
-		text = "\n" + groupHeading(t.Group) + text
+		text = "\n" + d.groupHeading(t.Group) + text
 		p.group = t.Group
 	}
 	p.text += "\n" + text

@@ -424,7 +424,8 @@ func (ix *indexer) tags(t *task, pos, end int) int {
 }
 
 // suffix finds "(blocked: reason)" or "(skipped: reason)" at the end of a
-// task's text: where it starts, which of the two, and the reason.
+// task's text: where it starts, which of the two, and the reason. Behind a
+// backslash it is text.
 func suffix(s string) (at int, mark run.TaskStatus, reason string) {
 	if !strings.HasSuffix(s, ")") {
 		return 0, "", ""
@@ -438,6 +439,9 @@ func suffix(s string) (at int, mark run.TaskStatus, reason string) {
 		}
 		if depth > 0 {
 			continue
+		}
+		if i > 0 && s[i-1] == '\\' {
+			break
 		}
 		for _, mark := range [...]run.TaskStatus{run.TaskBlocked, run.TaskSkipped} {
 			if rest, ok := strings.CutPrefix(s[i+1:len(s)-1], string(mark)+":"); ok {

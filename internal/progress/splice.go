@@ -21,11 +21,28 @@ type patch struct {
 // starts there. Ranges that overlap or lie outside are an error. On error d is
 // as before.
 func (d *Doc) patch(ps ...patch) error {
+	return d.change(func(*Doc) error { return nil }, ps...)
+}
+
+// change is patch where the outcome is not an error of accept, which is given
+// the document to be.
+func (d *Doc) change(accept func(*Doc) error, ps ...patch) error {
+	if len(ps) == 0 {
+		return nil
+	}
 	src, err := patched(d.src, ps)
-	if err != nil || len(ps) == 0 {
+	if err != nil {
 		return err
 	}
-	return d.replace(src)
+	n, err := Parse(slices.Concat([]byte(d.prefix), src))
+	if err != nil {
+		return err
+	}
+	if err := accept(n); err != nil {
+		return err
+	}
+	*d = *n
+	return nil
 }
 
 // patched is src with the replacements made.

@@ -68,7 +68,7 @@ func TestPatchIsSplices(t *testing.T) {
 		}
 		one := d.Clone()
 		for _, p := range slices.Backward(ps) {
-			if err := one.splice(p.start, p.stop, p.text); err != nil {
+			if err := one.patch(p); err != nil {
 				t.Fatal(err)
 			}
 		}

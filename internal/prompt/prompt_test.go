@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -239,8 +240,8 @@ func TestLongTextIsCut(t *testing.T) {
 	in.PlanText = "first " + strings.Repeat("é", 48<<10)
 	in.LastFailure = "first " + strings.Repeat("é", 16<<10) + " last failure"
 	d := document(t)
-	for range 40 {
-		if err := d.AppendLearning(strings.Repeat("é", 900)); err != nil {
+	for i := range 40 {
+		if err := d.AppendLearning(fmt.Sprint(i, strings.Repeat("é", 900))); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,0 +1,396 @@
+package progress
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// errOtherTasks: an edit would have done more to the tasks than it was asked
+// to. The document was left alone.
+var errOtherTasks = errors.New("progress: the edit would change other tasks")
+
+// taskIndex gives the index in d.tasks of a task, or -1 and ErrNoTask.
+func (d *Doc) taskIndex(id string) (int, error) {
+	for i := range d.tasks {
+		if id != "" && d.tasks[i].ID == id {
+			return i, nil
+		}
+	}
+	return -1, fmt.Errorf("%w: %q", ErrNoTask, id)
+}
+
+// task finds a task by its id.
+func (d *Doc) task(id string) (*task, error) {
+	i, err := d.taskIndex(id)
+	if err != nil {
+		return nil, err
+	}
+	return &d.tasks[i], nil
+}
+
+// Tick marks a task done. It changes one byte, or none where the task is done.
+// Without such a task the error is ErrNoTask.
+func (d *Doc) Tick(id string) error {
+	t, err := d.task(id)
+	if err != nil {
+		return err
+	}
+	d.setBox(t, true)
+	return nil
+}
+
+// Untick marks a task as not done, as Tick does the reverse.
+func (d *Doc) Untick(id string) error {
+	t, err := d.task(id)
+	if err != nil {
+		return err
+	}
+	d.setBox(t, false)
+	return nil
+}
+
+// setBox needs no new parse: blank and x make the same document.
+func (d *Doc) setBox(t *task, done bool) {
+	switch {
+	case done == (t.Status == run.TaskDone):
+	case done:
+		d.src[t.box], t.Status = 'x', run.TaskDone
+	default:
+		d.src[t.box], t.Status = ' ', run.TaskOpen
+		if t.mark != "" {
+			t.Status = t.mark
+		}
+	}
+}
+
+// Block notes behind a task's text why it cannot be done for now; the task is
+// then blocked. A reason that was there is replaced. A task that is done
+// cannot be blocked.
+func (d *Doc) Block(id, reason string) error { return d.setMark(id, run.TaskBlocked, reason) }
+
+// Skip notes behind a task's text why it will not be done; the task is then
+// skipped. Otherwise it is like Block.
+func (d *Doc) Skip(id, reason string) error { return d.setMark(id, run.TaskSkipped, reason) }
+
+func (d *Doc) setMark(id string, mark run.TaskStatus, reason string) error {
+	i, err := d.taskIndex(id)
+	if err != nil {
+		return err
+	}
+	t := &d.tasks[i]
+	if t.Status == run.TaskDone {
+		return fmt.Errorf("progress: %s cannot be %s: it is done", id, mark)
+	}
+	want := slices.Clone(d.tasks)
+	want[i].Status = mark
+	return d.changeTasks(want, patch{t.suffix, t.textEnd, markText(mark, reason)})
+}
+
+// Reopen makes a task open, whatever it was: its box is emptied, and the note
+// that it is blocked or skipped goes.
+func (d *Doc) Reopen(id string) error {
+	i, err := d.taskIndex(id)
+	if err != nil {
+		return err
+	}
+	t := &d.tasks[i]
+	if t.Status == run.TaskOpen {
+		return nil
+	}
+	ps := []patch{{t.box, t.box + 1, " "}}
+	if t.mark != "" {
+		ps = append(ps, patch{t.suffix, t.textEnd, ""})
+	}
+	want := slices.Clone(d.tasks)
+	want[i].Status = run.TaskOpen
+	return d.changeTasks(want, ps...)
+}
+
+// markText is the suffix of a blocked or skipped task. Parentheses inside a
+// reason would make its end ambiguous.
+func markText(mark run.TaskStatus, reason string) string {
+	reason = inline(reason, maxCell)
+	if reason == "" {
+		reason = "no reason given"
+	}
+	return " (" + string(mark) + ": " + strings.NewReplacer("(", "[", ")", "]").Replace(reason) + ")"
+}
+
+// AddTask puts an open task at the end of its group and returns the id it got.
+// The id it brings is kept if nothing in the document mentions it. A group that
+// is new comes last and gets a heading; without a group the task goes after the
+// last one there is. In a document without a Tasks section groups are ignored,
+// and one without any task gets that section.
+func (d *Doc) AddTask(t run.Task) (id string, err error) {
+	t.ID, t.Status = d.freeID(t.ID), run.TaskOpen
+	for i := range slices.Backward(d.tasks) {
+		if t.Group == "" || d.tasks[i].Group == t.Group || d.tasksHead < 0 {
+			return t.ID, d.insert(i, t)
+		}
+	}
+	want := append(slices.Clone(d.tasks), task{Task: t})
+	text := renderTask(t, "")
+	if d.tasksHead < 0 {
+		p, _ := d.contentPatch(SectionTasks, -1, text)
+		want[len(want)-1].Group = ""
+		return t.ID, d.changeTasks(want, p)
+	}
+	body, end, joined := d.heads[d.tasksHead].body, d.sectionEnd(d.tasksHead), d.listAtEnd(d.tasksHead)
+	if t.Group != "" {
+		heading := d.groupHeading(t.Group)
+		want[len(want)-1].Group = strings.TrimSpace(strings.TrimLeft(heading, "#"))
+		text, joined = heading+text, false
+	}
+	return t.ID, d.changeTasks(want, d.tailPatch(body, end, joined, d.withEOL(strings.TrimSuffix(text, "\n"))))
+}
+
+// InsertAfter puts an open task behind another one, as the next item of its
+// list, and returns the id it got, as AddTask does. The group is that of the
+// task before it.
+func (d *Doc) InsertAfter(after string, t run.Task) (id string, err error) {
+	i, err := d.taskIndex(after)
+	if err != nil {
+		return "", err
+	}
+	t.ID = d.freeID(t.ID)
+	return t.ID, d.insert(i, t)
+}
+
+// insert puts open tasks behind task i.
+func (d *Doc) insert(i int, tasks ...run.Task) error {
+	want := slices.Clone(d.tasks)
+	return d.changeTasks(d.inserted(want, i, tasks), d.itemPatch(&d.tasks[i], tasks))
+}
+
+// inserted gives the tasks there are to be.
+func (d *Doc) inserted(want []task, i int, tasks []run.Task) []task {
+	add := make([]task, len(tasks))
+	for k, t := range tasks {
+		t.Group, t.Status = d.tasks[i].Group, run.TaskOpen
+		add[k].Task = t
+	}
+	return slices.Insert(want, i+1, add...)
+}
+
+// itemPatch puts tasks behind another, as items of the same list.
+func (d *Doc) itemPatch(t *task, tasks []run.Task) patch {
+	margin := []byte(string(d.src[lineStart(d.src, t.item):t.item]))
+	for i, c := range margin {
+		if c != '\t' {
+			margin[i] = ' ' // for the bullets of lists around it on the same line
+		}
+	}
+	marker := string(d.src[t.item : t.item+markerLen(d.src[t.item:])])
+	var b strings.Builder
+	for _, t := range tasks {
+		t.Status = run.TaskOpen
+		marker = nextMarker(marker)
+		for i, l := range strings.Split(strings.TrimSuffix(renderTask(t, ""), "\n"), "\n") {
+			b.Write(margin)
+			if i == 0 {
+				b.WriteString(marker + l[len("-"):])
+			} else {
+				b.WriteString(strings.Repeat(" ", len(marker)+1) + l[len("  "):])
+			}
+			b.WriteString("\n")
+		}
+	}
+	text := d.withEOL(b.String())
+	if t.end > 0 && d.src[t.end-1] != '\n' {
+		text = d.eol() + text
+	}
+	return patch{t.end, t.end, text}
+}
+
+// nextMarker is the marker of the list item after one with marker m.
+func nextMarker(m string) string {
+	const last = 999_999_999 // a number of more digits begins no list
+	n, err := strconv.Atoi(m[:len(m)-1])
+	if err != nil || n == last {
+		return m
+	}
+	return strconv.Itoa(n+1) + m[len(m)-1:]
+}
+
+// Split replaces a task by smaller ones: these stand behind it, and it is
+// skipped. They get ids, which are returned, and take over the priority where
+// they have none. The first depends on what the task depended on, each other
+// one on that before it, unless they say what they depend on; what depended on
+// the task now depends on the last of them. A task that is done cannot be
+// split.
+func (d *Doc) Split(id string, parts []run.Task) (ids []string, err error) {
+	i, err := d.taskIndex(id)
+	if err != nil {
+		return nil, err
+	}
+	t := &d.tasks[i]
+	switch {
+	case t.Status == run.TaskDone:
+		return nil, fmt.Errorf("progress: split %s: it is done", id)
+	case len(parts) < 2:
+		return nil, fmt.Errorf("progress: split %s: %d is not several parts", id, len(parts))
+	}
+	parts = slices.Clone(parts)
+	free := newNumbers(d)
+	free.mentioned(string(d.src))
+	for k := range parts {
+		p := &parts[k]
+		p.ID = free.next()
+		ids = append(ids, p.ID)
+		if p.Priority == 0 {
+			p.Priority = t.Priority
+		}
+		switch {
+		case len(p.DependsOn) > 0:
+		case k == 0:
+			p.DependsOn = t.DependsOn
+		default:
+			p.DependsOn = ids[k-1 : k]
+		}
+	}
+	ps := []patch{
+		{t.suffix, t.textEnd, markText(run.TaskSkipped, "split into "+strings.Join(ids, ", "))},
+		d.itemPatch(t, parts),
+	}
+	for k := range d.tasks {
+		for n, other := range d.tasks[k].DependsOn {
+			if other == id && k != i {
+				at := d.tasks[k].depends[n]
+				ps = append(ps, patch{at.start, at.stop, ids[len(ids)-1]})
+			}
+		}
+	}
+	want := slices.Clone(d.tasks)
+	want[i].Status = run.TaskSkipped
+	if err := d.changeTasks(d.inserted(want, i, parts), ps...); err != nil {
+		return nil, err
+	}
+	return ids, nil
+}
+
+// freeID is id if it is one and nothing in the document mentions it; else the
+// next that is free.
+func (d *Doc) freeID(id string) string {
+	free := newNumbers(d)
+	free.mentioned(string(d.src))
+	if n := idLen(id); n > 0 && n == len(id) {
+		if k, _ := strconv.Atoi(id[1:]); !free.used[k] {
+			return canonicalID(id)
+		}
+	}
+	return free.next()
+}
+
+// changeTasks patches d if its tasks then are those of want. Titles of new
+// tasks, which those without a place in the source are, need not be the same.
+func (d *Doc) changeTasks(want []task, ps ...patch) error {
+	return d.change(func(n *Doc) error {
+		same := slices.EqualFunc(want, n.tasks, func(w, t task) bool {
+			return w.ID == t.ID && w.Group == t.Group && w.Status == t.Status && (w.box == 0 || w.Title == t.Title)
+		})
+		if !same {
+			return errOtherTasks
+		}
+		return nil
+	}, ps...)
+}
+
+// SetTasks replaces the content of the Tasks section. Groups become level-3
+// headings in the order in which they come.
+func (d *Doc) SetTasks(tasks []run.Task) error {
+	reasons := make(map[string]string)
+	for _, t := range d.tasks {
+		if t.ID != "" {
+			reasons[t.ID] = t.reason
+		}
+	}
+	var b strings.Builder
+	group := ""
+	for _, t := range tasks {
+		if t.Group != group {
+			group = t.Group
+			if b.Len() > 0 {
+				b.WriteString("\n")
+			}
+			b.WriteString(d.groupHeading(group))
+		}
+		b.WriteString(renderTask(t, reasons[t.ID]))
+	}
+	return d.setSection(SectionTasks, b.String())
+}
+
+// groupHeading is a heading one level below that of the tasks.
+func (d *Doc) groupHeading(group string) string {
+	level := 2
+	if d.tasksHead >= 0 {
+		level = d.heads[d.tasksHead].level
+	}
+	if group = inline(group, maxTitle); group == "" {
+		group = "Other"
+	}
+	return strings.Repeat("#", min(level+1, 6)) + " " + group + "\n"
+}
+
+// renderTask writes a task as lines of a document.
+func renderTask(t run.Task, reason string) string {
+	var b strings.Builder
+	b.WriteString("- [ ]")
+	if t.Status == run.TaskDone {
+		b.Reset()
+		b.WriteString("- [x]")
+	}
+	if t.ID != "" {
+		b.WriteString(" " + t.ID)
+	}
+	if t.Priority > 0 {
+		fmt.Fprintf(&b, " (P%d)", min(t.Priority, 9))
+	}
+	if t.Parallel {
+		b.WriteString(" [P]")
+	}
+	if t.Verify {
+		b.WriteString(" [VERIFY]")
+	}
+	b.WriteString(" " + titleText(t.Title))
+	if t.Status == run.TaskBlocked || t.Status == run.TaskSkipped {
+		b.WriteString(markText(t.Status, reason))
+	}
+	b.WriteString("\n")
+	for _, a := range t.Accept {
+		if a = inline(a, maxLine); a != "" {
+			b.WriteString("  - Accept: " + a + "\n")
+		}
+	}
+	var ids []string
+	for _, id := range t.DependsOn {
+		if n := idLen(id); n > 0 && n == len(id) {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) > 0 {
+		b.WriteString("  - Depends on: " + strings.Join(ids, ", ") + "\n")
+	}
+	return b.String()
+}
+
+// titleText makes s safe to stand behind a check box, where no block can begin,
+// but what looks like a priority, a marker or a mark of the host's would be
+// read as one. Of a backslash before it, Markdown shows nothing.
+func titleText(s string) string {
+	s, _ = Clean(s)
+	s = cut(squeeze(strings.ReplaceAll(s, "<!--", "&lt;!--")), maxTitle)
+	if at, mark, _ := suffix(s); mark != "" {
+		s = s[:at] + `\` + s[at:]
+	}
+	_, _, priority := scanPriority(s)
+	_, _, flag := scanFlag(s)
+	if _, dash := scanDash(s); priority || flag || dash {
+		s = `\` + s
+	}
+	return orUntitled(s)
+}
