@@ -570,7 +570,13 @@ func TestJudgeIsLinear(t *testing.T) {
 			}
 			return best
 		}
-		small, large := cost(1500), cost(6000)
+		var small, large time.Duration
+		for range 5 { // other work on the machine slows one of them down now and then, but not each time
+			small, large = cost(1500), cost(6000)
+			if large <= 5*time.Millisecond || large <= 10*small {
+				break
+			}
+		}
 		if large > 5*time.Millisecond && large > 10*small {
 			t.Errorf("%s: %v for 1500 lines, %v for 6000", tc.name, small, large)
 		}
