@@ -18,6 +18,9 @@
 //   - [Parse] takes bounded time on hostile input: size and nesting are capped.
 //   - [Judge] starts from the host's own copy and takes over only what the
 //     agent owns; a document the agent wrote is never used as it came.
+//   - Neither [Judge] nor [Merge] makes up a tick or loses a task: the one never
+//     ticks at all, the other keeps what a person wrote to the byte wherever the
+//     host changed nothing, and says where one side had to give way.
 //   - [Read] opens nothing but a regular file with a single name, below the
 //     root, with no symbolic link on the way.
 package progress

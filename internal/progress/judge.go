@@ -102,7 +102,11 @@ func (v *Verdict) add(kind ViolationKind, format string, args ...any) {
 }
 
 func (v *Verdict) changed(kind ChangeKind, id, text string) {
-	v.Changes = append(v.Changes, Change{Kind: kind, TaskID: id, Text: plain(text)})
+	v.Changes = append(v.Changes, change(kind, id, text))
+}
+
+func change(kind ChangeKind, id, text string) Change {
+	return Change{Kind: kind, TaskID: id, Text: plain(text)}
 }
 
 // Judge compares the document before an iteration with what the agent left,
@@ -122,7 +126,7 @@ func Judge(before, after *Doc, assigned string) Verdict {
 	v.ClaimedDone = after.MarkedDone()
 	added := v.compareTasks(before, after, assigned)
 	v.compareStatus(before, after, assigned)
-	v.compareSections(before, after)
+	v.Changes = append(v.Changes, sectionChanges(before, after, "tasks", fold(SectionStatus), fold(SectionLog), fold(SectionLearnings))...)
 	ts := v.notes(before, after)
 	full := len(before.Section(SectionTasks)) > maxTaskSection
 	for i, t := range added {
@@ -153,7 +157,7 @@ func JudgePlan(before, after *Doc) Verdict {
 		v.add(ViolationForgedStatus, "The Status section belongs to the host; it was put back.")
 	}
 	v.compareLog(before, after)
-	v.compareSections(before, after)
+	v.Changes = append(v.Changes, sectionChanges(before, after, "tasks", fold(SectionStatus), fold(SectionLog), fold(SectionLearnings))...)
 	for _, t := range after.tasks {
 		v.changed(ChangeAdded, t.ID, t.Title)
 	}
@@ -384,30 +388,35 @@ func reworded(a, b *run.Task) bool {
 		!slices.Equal(a.Accept, b.Accept) || !slices.Equal(a.DependsOn, b.DependsOn)
 }
 
-// compareOrder reports tasks that stand elsewhere.
-func (v *Verdict) compareOrder(before, after *Doc, to []int) {
+// orderChanges lists the tasks that stand elsewhere.
+func orderChanges(a, b []task, to []int) (cs []Change) {
 	stayed := rising(to)
-	told, last := false, -1
+	for i := range a {
+		switch {
+		case to[i] < 0:
+		case a[i].Group != b[to[i]].Group:
+			cs = append(cs, change(ChangeMoved, a[i].ID, a[i].Title))
+		case !stayed[i]:
+			cs = append(cs, change(ChangeReordered, a[i].ID, a[i].Title))
+		}
+	}
+	return cs
+}
+
+// compareOrder reports tasks that stand elsewhere, where that matters.
+func (v *Verdict) compareOrder(before, after *Doc, to []int) {
+	v.Changes = append(v.Changes, orderChanges(before.tasks, after.tasks, to)...)
+	last := -1
 	for i := range before.tasks {
 		b := &before.tasks[i]
-		if to[i] < 0 {
+		if to[i] < 0 || !b.Actionable() {
 			continue
 		}
-		moved := b.Group != after.tasks[to[i]].Group
-		switch {
-		case moved:
-			v.changed(ChangeMoved, b.ID, b.Title)
-		case !stayed[i]:
-			v.changed(ChangeReordered, b.ID, b.Title)
-		}
-		if !b.Actionable() {
-			continue
-		}
-		if (moved || to[i] < last) && !told {
-			told = true
+		if to[i] < last || b.Group != after.tasks[to[i]].Group {
 			v.add(ViolationReordered, "The open tasks were put in another order or under other headings, and were put back where they were. The host decides what comes next; to propose another order, say why under %s.", SectionAnalysis)
+			return
 		}
-		last = max(last, to[i])
+		last = to[i]
 	}
 }
 
@@ -440,10 +449,9 @@ func (v *Verdict) compareLog(before, after *Doc) {
 	}
 }
 
-// compareSections notes what was done to the other sections, and to what
-// stands before them.
-func (v *Verdict) compareSections(before, after *Doc) {
-	told := map[string]bool{fold(SectionStatus): true, fold(SectionLog): true, fold(SectionTasks): true, fold(SectionLearnings): true}
+// sectionChanges lists what was done to all sections but those named, and to
+// what stands before them.
+func sectionChanges(before, after *Doc, but ...string) (cs []Change) {
 	a, b := segments(before), segments(after)
 	was := make(map[string]segment, len(a))
 	for _, s := range a {
@@ -452,20 +460,20 @@ func (v *Verdict) compareSections(before, after *Doc) {
 	for _, s := range b {
 		old, ok := was[s.key]
 		delete(was, s.key)
-		if told[s.name] {
-			continue
-		}
-		if !ok {
-			v.changed(ChangeSectionAdded, "", s.title)
-		} else if !sameText(before.body(old), after.body(s)) {
-			v.changed(ChangeSection, "", s.title)
+		switch {
+		case slices.Contains(but, s.name):
+		case !ok:
+			cs = append(cs, change(ChangeSectionAdded, "", s.title))
+		case !sameText(before.body(old), after.body(s)):
+			cs = append(cs, change(ChangeSection, "", s.title))
 		}
 	}
 	for _, s := range a {
-		if _, ok := was[s.key]; ok && !told[s.name] {
-			v.changed(ChangeSectionRemoved, "", s.title)
+		if _, ok := was[s.key]; ok && !slices.Contains(but, s.name) {
+			cs = append(cs, change(ChangeSectionRemoved, "", s.title))
 		}
 	}
+	return cs
 }
 
 // segment is a stretch of a document: what stands before the first heading of
@@ -503,11 +511,13 @@ func segments(d *Doc) []segment {
 }
 
 // body is a segment without the line of its heading, but for a title.
-func (d *Doc) body(s segment) string {
+func (d *Doc) body(s segment) string { return string(d.src[d.bodyStart(s):s.stop]) }
+
+func (d *Doc) bodyStart(s segment) int {
 	if s.head >= 0 && d.heads[s.head].level == 1 {
-		return string(d.src[s.start:s.stop])
+		return s.start
 	}
-	return string(d.src[s.body:s.stop])
+	return s.body
 }
 
 // notes are what is to be taken over of the sections that are the agent's.
@@ -645,7 +655,8 @@ func (v *Verdict) refuse(t taking) (instead taking, ok bool) {
 // more than was meant to: see unharmed.
 func (d *Doc) taken(ts []taking) (_ *Doc, ok bool) {
 	var ps []patch
-	missing := make(map[string]bool)
+	var fresh []string // sections to be made
+	content := make(map[string]string)
 	var ids *numbers
 	var tasks additions
 	for _, t := range ts {
@@ -655,26 +666,37 @@ func (d *Doc) taken(ts []taking) (_ *Doc, ok bool) {
 			}
 			nt := *t.task
 			nt.ID = ids.next()
-			tasks.add(d, nt)
+			tasks.add(d, nt.Group, strings.TrimSuffix(renderTask(nt, ""), "\n"))
 			continue
 		}
 		i := d.find(t.section)
 		if i < 0 {
-			missing[fold(t.section)] = true
+			fresh, content[t.section] = append(fresh, t.section), t.content
+			continue
 		}
 		if p, change := d.contentPatch(t.section, i, t.content); change {
-			last := p.start == len(d.src) || i >= 0 && d.sectionEnd(i) == len(d.src)
-			if last && !contained(t.content) {
-				return nil, false // nothing that follows would tell
+			if d.sectionEnd(i) == len(d.src) && !contained(t.content) {
+				return nil, false // nothing follows that would tell
 			}
 			ps = append(ps, p)
 		}
 	}
-	more, makesTasks := tasks.patches(d)
-	if makesTasks {
-		missing["tasks"] = true
+	ps = append(ps, tasks.patches(d)...)
+	if tasks.made != "" {
+		fresh, content[SectionTasks] = append(fresh, SectionTasks), tasks.made
 	}
-	src, err := patched(d.src, append(ps, more...))
+	// What goes to one place goes there in the order of the sections.
+	slices.SortFunc(fresh, func(a, b string) int {
+		return slices.Index(sectionOrder[:], a) - slices.Index(sectionOrder[:], b)
+	})
+	for _, name := range fresh {
+		p, _ := d.contentPatch(name, -1, content[name])
+		if p.start == len(d.src) && !contained(content[name]) {
+			return nil, false
+		}
+		ps = append(ps, p)
+	}
+	src, err := patched(d.src, ps)
 	if err != nil {
 		return nil, false
 	}
@@ -682,7 +704,7 @@ func (d *Doc) taken(ts []taking) (_ *Doc, ok bool) {
 	if err != nil {
 		return nil, false
 	}
-	return c, d.unharmed(c, ts, missing)
+	return c, d.unharmed(c, ts, fresh)
 }
 
 // numbersBeside are free in d and in what is taken over.
@@ -699,9 +721,9 @@ func (d *Doc) numbersBeside(ts []taking) *numbers {
 }
 
 // unharmed says whether c is d with ts taken over and nothing else changed:
-// the same sections in the same order and those missing before, the same tasks
+// the same sections in the same order and the fresh ones, the same tasks
 // in the same order and as many new ones, all open.
-func (d *Doc) unharmed(c *Doc, ts []taking, missing map[string]bool) bool {
+func (d *Doc) unharmed(c *Doc, ts []taking, fresh []string) bool {
 	added, next := 0, 0
 	var planned []task
 	isPlan := false
@@ -725,13 +747,12 @@ func (d *Doc) unharmed(c *Doc, ts []taking, missing map[string]bool) bool {
 			next++
 			continue
 		}
-		name := fold(canonical(h.text))
-		if h.level != 2 || !missing[name] {
+		if h.level != 2 || !slices.Contains(fresh, h.text) {
 			return false
 		}
 		heads++
 	}
-	if heads != len(missing) || slices.ContainsFunc(d.heads[next:], func(h heading) bool { return h.level <= 2 }) {
+	if heads != len(fresh) || slices.ContainsFunc(d.heads[next:], func(h heading) bool { return h.level <= 2 }) {
 		return false
 	}
 	if d.MarkedDone() != c.MarkedDone() {
@@ -790,7 +811,9 @@ func sameTasks(a, b []task) bool {
 type additions struct {
 	order []int // places, as they come up
 	at    map[int]*addition
-	made  string // where there is no Tasks section: what goes into it
+	// made is what goes into a Tasks section that is missing, and group the
+	// last one in it.
+	made, group string
 }
 
 type addition struct {
@@ -800,12 +823,15 @@ type addition struct {
 	group     string // of the last task
 }
 
-// add puts a task at the end of its group, or of the Tasks section, where a
+// add puts the lines of a task at the end of its group, or of the Tasks section, where a
 // group that is new gets its heading.
-func (a *additions) add(d *Doc, t run.Task) {
-	text := strings.TrimSuffix(renderTask(t, ""), "\n")
+func (a *additions) add(d *Doc, group, text string) {
 	i := d.find(SectionTasks)
 	if i < 0 {
+		if group != a.group {
+			a.group = group
+			text = "\n" + d.groupHeading(group) + text
+		}
 		a.made += text + "\n"
 		return
 	}
@@ -814,11 +840,11 @@ func (a *additions) add(d *Doc, t run.Task) {
 	}
 	end := d.sectionEnd(i)
 	place := addition{body: d.heads[i].body, end: end, joined: d.listAtEnd(i)}
-	known := t.Group == ""
+	known := group == ""
 	for k := i + 1; k < len(d.heads) && d.heads[k].start < end && !known; k++ {
-		if d.heads[k].text == t.Group {
+		if d.heads[k].text == group {
 			known = true
-			place = addition{body: d.heads[k].body, end: end, joined: d.heads[k].listLast, group: t.Group}
+			place = addition{body: d.heads[k].body, end: end, joined: d.heads[k].listLast, group: group}
 			if k+1 < len(d.heads) {
 				place.end = min(end, d.heads[k+1].start)
 			}
@@ -832,31 +858,27 @@ func (a *additions) add(d *Doc, t run.Task) {
 		a.order = append(a.order, at)
 		if !known {
 			p.joined = false
-			p.text = d.groupHeading(t.Group) + text
+			p.text = d.groupHeading(group) + text
 		} else {
 			p.text = text
 		}
-		p.group = t.Group
+		p.group = group
 		return
 	}
-	if !known && p.group != t.Group {
-		text = "\n" + d.groupHeading(t.Group) + text
-		p.group = t.Group
+	if !known && p.group != group {
+		text = "\n" + d.groupHeading(group) + text
+		p.group = group
 	}
 	p.text += "\n" + text
 }
 
-// patches are what puts the tasks in; made says that the Tasks section is new.
-func (a *additions) patches(d *Doc) (ps []patch, made bool) {
-	if a.made != "" {
-		p, _ := d.contentPatch(SectionTasks, -1, a.made)
-		return []patch{p}, true
-	}
+// patches are what puts the tasks in, but for those of a section to be made.
+func (a *additions) patches(d *Doc) (ps []patch) {
 	for _, at := range a.order {
 		p := a.at[at]
 		ps = append(ps, d.tailPatch(p.body, p.end, p.joined, d.withEOL(p.text)))
 	}
-	return ps, false
+	return ps
 }
 
 // plan is the Tasks section of after, as written, for the detail below a task

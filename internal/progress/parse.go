@@ -82,6 +82,7 @@ type task struct {
 	// idStart and idEnd hold the id as written, also where it is a duplicate
 	// and Task.ID therefore empty. Both are 0 when there is none.
 	idStart, idEnd int
+	title          int // where the title starts
 	textEnd        int // end of the first paragraph, white space trimmed
 	suffix         int // where "(blocked: …)" goes or is, with the space before it
 	end            int // start of the line after the item and all below it
@@ -361,7 +362,7 @@ func (ix *indexer) task(item ast.Node, group string) bool {
 		t.Status = run.TaskDone
 	}
 	_, end := trimSpan(ix.src, pos, cut)
-	t.suffix = max(pos, end)
+	t.title, t.suffix = pos, max(pos, end)
 	t.Title = visible(ix.src[pos:t.suffix])
 	if t.Title == "" && t.idEnd == 0 {
 		// An empty box, as templates have; GitHub shows it as text.

@@ -133,7 +133,13 @@ func (d *Doc) contentPatch(name string, i int, content string) (_ patch, change 
 		}
 		return patch{at, at, before + "## " + name + d.eol() + content + after}, true
 	}
-	body, end := d.heads[i].body, d.sectionEnd(i)
+	return d.fillPatch(d.heads[i].body, d.sectionEnd(i), content)
+}
+
+// fillPatch makes content all there is in the stretch src[body:end], but for
+// blank lines at its ends.
+func (d *Doc) fillPatch(body, end int, content string) (_ patch, change bool) {
+	content = d.withEOL(strings.Trim(content, "\r\n"))
 	first, last := trimSpan(d.src, body, end)
 	switch {
 	case first == last && content == "":

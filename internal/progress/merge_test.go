@@ -1,0 +1,446 @@
+package progress
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// edits is a list of replacements, old and new by turns.
+type edits []string
+
+func (e edits) apply(t *testing.T, s string) string {
+	t.Helper()
+	for i := 0; i < len(e); i += 2 {
+		if !strings.Contains(s, e[i]) {
+			t.Fatalf("%q is not in the document", e[i])
+		}
+		s = strings.Replace(s, e[i], e[i+1], 1)
+	}
+	return s
+}
+
+// hostDid is what the host does when it lands T2.
+var hostDid = edits{
+	"- [ ] T2", "- [x] T2",
+	"- one\n", "- one\n- of the host\n",
+	"This Iteration\n", "This Iteration\n- T2 Wire the flag\n",
+	"### Iteration 4\n- Tried: a\n- Result: b\n- Next: c\n", "",
+	"| T1 | |\n", "| T1 | |\n| 2 | 2026-11-20 11:00:00Z | 1m0s | T2 | |\n",
+}
+
+// What people do to the file while the host lands T2, and what comes of it:
+// the person's file with hostDid done to it, but for what result says.
+func TestMerge(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name      string
+		host      edits // besides hostDid
+		human     edits
+		result    edits // done to the person's file in place of hostDid
+		changes   []ChangeKind
+		ticked    []string
+		conflicts []string
+	}{
+		{name: "ticks", human: edits{"- [ ] T3", "- [x] T3"}, changes: []ChangeKind{ChangeTicked}, ticked: []string{"T3"}},
+		{name: "ticks what is done meanwhile", human: edits{"- [ ] T2", "- [X] T2"}, result: hostDid[2:], changes: []ChangeKind{ChangeTicked}},
+		{name: "unticks", human: edits{"- [x] T1", "- [ ] T1"}, changes: []ChangeKind{ChangeUnticked}},
+		{name: "skips", human: edits{"suite\n", "suite (skipped: later)\n"}, changes: []ChangeKind{ChangeMarked}},
+		{name: "skips what is done meanwhile", human: edits{"the flag\n", "the flag (skipped: later)\n"}, result: hostDid[2:], changes: []ChangeKind{ChangeMarked},
+			conflicts: []string{`T2 "Wire the flag": the run had it as done while you had it as skipped; yours was kept.`}},
+		{name: "rewords", human: edits{"whole suite", "fast suite"}, changes: []ChangeKind{ChangeReworded}},
+		{name: "rewords what is done meanwhile", human: edits{"Wire the flag", "Wire it"}, changes: []ChangeKind{ChangeReworded},
+			conflicts: []string{`T2 "Wire it": you reworded it while it was being done; your wording was kept, and it counts as done.`}},
+		{name: "changes a priority", human: edits{"(P2)", "(P1)"}, changes: []ChangeKind{ChangeReworded}},
+		{name: "changes a criterion", human: edits{"works", "prints"}, changes: []ChangeKind{ChangeReworded}},
+		{name: "reorders", human: edits{"- [ ] T2 (P1) Wire the flag\n", "", "suite\n", "suite\n- [ ] T2 (P1) Wire the flag\n"}, changes: []ChangeKind{ChangeReordered}},
+		{name: "adds", human: edits{"suite\n", "suite\n* [ ] Tidy up\n  with care\n"}, changes: []ChangeKind{ChangeAdded}},
+		{name: "adds what is done", human: edits{"suite\n", "suite\n- [x] T9 Tidy up\n"}, changes: []ChangeKind{ChangeAdded}, ticked: []string{"T9"}},
+		{name: "adds what the host adds", host: edits{"suite\n", "suite\n- [ ] T4 Tidy up\n"}, human: edits{"suite\n", "suite\n- [ ] Tidy up\n"},
+			result: append(edits{"- [ ] Tidy", "- [ ] T4 Tidy"}, hostDid...), changes: []ChangeKind{ChangeAdded}},
+		{name: "adds with the id of the host's", host: edits{"suite\n", "suite\n- [ ] T4 Tidy up\n"}, human: edits{"suite\n", "suite\n- [ ] T4 Write docs\n"},
+			result: append(edits{"suite\n- [ ] T4 Write", "suite\n- [ ] T4 Tidy up\n- [ ] T5 Write"}, hostDid...), changes: []ChangeKind{ChangeAdded}},
+		{name: "the host adds to a phase", host: edits{"suite\n", "suite\n- [ ] T4 a\n  - Accept: b\n- [ ] T5 c\n\n### Last\n- [ ] T6 d\n"}, human: edits{"Some prose.", "Any prose."},
+			result: append(edits{"suite\n", "suite\n- [ ] T4 a\n  - Accept: b\n- [ ] T5 c\n\n### Last\n- [ ] T6 d\n"}, hostDid...), changes: []ChangeKind{ChangeSection}},
+		{name: "deletes", human: edits{"- [ ] T3 (P2) [VERIFY] Run the whole suite\n", ""}, changes: []ChangeKind{ChangeRemoved}},
+		{name: "deletes what is done meanwhile", human: edits{"- [ ] T2 (P1) Wire the flag\n", ""}, result: hostDid[2:], changes: []ChangeKind{ChangeRemoved},
+			conflicts: []string{`T2 "Wire the flag": you removed it while it was being done; it stays removed, and the work stays on the branch.`}},
+		{name: "ticks what the host gives up", host: edits{"suite\n", "suite (blocked: why)\n"}, human: edits{"- [ ] T3", "- [x] T3"}, changes: []ChangeKind{ChangeTicked}, ticked: []string{"T3"},
+			conflicts: []string{`T3 "Run the whole suite": the run had it as blocked while you had it as done; yours was kept.`}},
+		{name: "the host gives up", host: edits{"suite\n", "suite (blocked: why)\n"}, human: edits{"(P2)", "(P3)"}, result: append(edits{"suite\n", "suite (blocked: why)\n"}, hostDid...), changes: []ChangeKind{ChangeReworded}},
+		{name: "learns", human: edits{"- one\n", "- one\n- of a person\n"}, result: append(slices.Clone(hostDid), "- one\n- of the host\n- of a person\n", "- one\n- of a person\n- of the host\n"), changes: []ChangeKind{ChangeSection}},
+		{name: "corrects what was learned", human: edits{"- one\n", "- no\n"}, result: append(edits{"- no\n", "- no\n- of the host\n"}, hostDid.without("- one\n")...), changes: []ChangeKind{ChangeSection}},
+		{name: "edits what the host clears", human: edits{"Result: b", "Result: x"}, result: hostDid.without("### Iteration 4\n- Tried: a\n- Result: b\n- Next: c\n"), changes: []ChangeKind{ChangeSection},
+			conflicts: []string{"Recent Attempts: you and the run changed the same lines; yours were kept."}},
+		{name: "sets a status", human: edits{"IN_PROGRESS", "RALPH_DONE"}, changes: []ChangeKind{ChangeStatus}},
+		{name: "sets a status that the host sets", host: edits{"IN_PROGRESS", "RALPH_DONE"}, human: edits{"IN_PROGRESS", "PAUSED"}, result: append(edits{"PAUSED", "RALPH_DONE"}, hostDid...), changes: []ChangeKind{ChangeStatus}},
+		{name: "writes into the log", human: edits{"| T1 | |\n", "| T1 | |\n| - | - | - | - | by hand |\n"},
+			result: append(hostDid.without("| T1 | |\n"), "by hand |\n", "by hand |\n| 2 | 2026-11-20 11:00:00Z | 1m0s | T2 | |\n"), changes: []ChangeKind{ChangeSection}},
+		{name: "adds a section", human: edits{"## Learnings", "## Ideas\n- [ ] none\n\n## Learnings"}, changes: []ChangeKind{ChangeSectionAdded}},
+		{name: "removes a section the host wrote into", human: edits{"## Learnings\n- one\n\n", ""}, result: hostDid.without("- one\n"), changes: []ChangeKind{ChangeSectionRemoved},
+			conflicts: []string{"Learnings: you removed this section while the run wrote into it; it stays removed."}},
+		{name: "host adds a section", host: edits{"## Testing Strategy\n\n", "", "Some prose.\n", "Some prose.\n\n## Other\nby the host\n"}, human: edits{"whole", "fast"},
+			result: append(slices.Clone(hostDid), "| T2 | |\n", "| T2 | |\n\n## Other\nby the host\n"), changes: []ChangeKind{ChangeReworded}},
+		{name: "another title", human: edits{"Progress: Add", "Progress: Drop"}, changes: []ChangeKind{ChangeSection}},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			host := append(slices.Clone(hostDid), tc.host...).apply(t, sample(false))
+			human := tc.human.apply(t, sample(false))
+			if tc.result == nil {
+				tc.result = hostDid
+			}
+			want := tc.result.apply(t, human)
+			for _, crlf := range []bool{false, true} {
+				if crlf { // the person's editor; the host's own file has newlines
+					human, want = strings.ReplaceAll(human, "\n", "\r\n"), strings.ReplaceAll(want, "\n", "\r\n")
+				}
+				m := Merge(parse(t, sample(false)), parse(t, host), parse(t, human))
+				if diff := cmp.Diff(want, string(m.Doc.Bytes())); diff != "" {
+					t.Errorf("crlf %v (-want +got):\n%s", crlf, diff)
+				}
+				if diff := cmp.Diff(tc.changes, changeKinds(m.Changes)); diff != "" {
+					t.Errorf("changes (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(tc.ticked, m.Ticked); diff != "" {
+					t.Errorf("ticked (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(tc.conflicts, conflictTexts(m)); diff != "" {
+					t.Errorf("conflicts (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+// without leaves out the replacement of old.
+func (e edits) without(old string) edits {
+	var out edits
+	for i := 0; i < len(e); i += 2 {
+		if e[i] != old {
+			out = append(out, e[i], e[i+1])
+		}
+	}
+	return out
+}
+
+func changeKinds(cs []Change) []ChangeKind {
+	var out []ChangeKind
+	for _, c := range cs {
+		out = append(out, c.Kind)
+	}
+	return out
+}
+
+func conflictTexts(m Merged) []string {
+	var out []string
+	for _, c := range m.Conflicts {
+		out = append(out, c.Text)
+	}
+	return out
+}
+
+// What one side did not touch is the other's to the byte.
+func TestMergeOfOneSide(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		base := mustParse(t, sample(rapid.Bool().Draw(t, "crlf")))
+		src := string(base.Bytes())
+		for range rapid.IntRange(0, 4).Draw(t, "edits") {
+			src = hostileEdit(t, src)
+		}
+		other, err := Parse([]byte(src))
+		if err != nil {
+			return
+		}
+		for name, m := range map[string]Merged{
+			"human only": Merge(base, base, other), "host only": Merge(base, other, base), "both alike": Merge(base, other, other),
+		} {
+			if string(m.Doc.Bytes()) != src || len(m.Conflicts) > 0 {
+				t.Fatalf("%s: %v\n%s", name, m.Conflicts, cmp.Diff(src, string(m.Doc.Bytes())))
+			}
+		}
+	})
+}
+
+// No tick is made up, and no task is lost that nobody removed.
+func TestMergeIsSafe(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		base := mustParse(t, sample(rapid.Bool().Draw(t, "crlf")))
+		if rapid.Bool().Draw(t, "other document") {
+			base = someDoc(t)
+		}
+		side := func(label string) *Doc {
+			src := string(base.Bytes())
+			for range rapid.IntRange(1, 3).Draw(t, label) {
+				src = hostileEdit(t, src)
+			}
+			d, err := Parse([]byte(src))
+			if err != nil {
+				return base.Clone()
+			}
+			return d
+		}
+		host, human := side("host"), side("human")
+		m := Merge(base, host, human)
+		merged(t, base, host, human, m)
+	})
+}
+
+func merged(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, base, host, human *Doc, m Merged) {
+	t.Helper()
+	got, err := Parse(m.Doc.Bytes())
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	if diff := cmp.Diff(got.Tasks(), m.Doc.Tasks()); diff != "" {
+		t.Fatalf("the tasks in memory are others (-bytes +memory):\n%s", diff)
+	}
+	doneGot, doneMost := 0, 0
+	titles := make(map[string]int)
+	for _, task := range got.tasks {
+		titles[task.Title]++
+		if task.Status == run.TaskDone {
+			doneGot++
+		}
+	}
+	for _, d := range []*Doc{host, human} {
+		for _, task := range d.tasks {
+			if task.Status == run.TaskDone {
+				doneMost++
+			}
+		}
+	}
+	if doneGot > doneMost {
+		t.Fatalf("%d ticks out of %d:\n%s", doneGot, doneMost, got.Bytes())
+	}
+	known := make(map[string]bool)
+	for _, d := range []*Doc{host, human} {
+		for _, task := range d.tasks {
+			if task.Status == run.TaskDone {
+				known[task.Title], known[task.ID] = true, true
+			}
+		}
+	}
+	for _, task := range got.tasks {
+		if task.Status == run.TaskDone && !known[task.Title] && !known[task.ID] {
+			t.Fatalf("nobody ticked %q:\nhost:\n%s\nhuman:\n%s\ngot:\n%s", task.Title, host.Bytes(), human.Bytes(), got.Bytes())
+		}
+	}
+	toHost, _ := match(base.tasks, host.tasks)
+	toHuman, added := match(base.tasks, human.tasks)
+	for i := range base.tasks {
+		if toHost[i] < 0 || toHuman[i] < 0 {
+			continue
+		}
+		if title := human.tasks[toHuman[i]].Title; titles[title] == 0 && titles[host.tasks[toHost[i]].Title] == 0 {
+			t.Fatalf("%q is lost:\nhost:\n%s\nhuman:\n%s\ngot:\n%s", title, host.Bytes(), human.Bytes(), got.Bytes())
+		}
+	}
+	for _, i := range added {
+		if titles[human.tasks[i].Title] == 0 {
+			t.Fatalf("what a person added, %q, is lost:\n%s", human.tasks[i].Title, got.Bytes())
+		}
+	}
+	for _, c := range m.Conflicts {
+		if c.Text == "" || strings.ContainsAny(c.Text, "\r\n`<>") {
+			t.Fatalf("conflict %q", c.Text)
+		}
+	}
+}
+
+func FuzzMerge(f *testing.F) {
+	f.Add([]byte(sample(false)), []byte(strings.Replace(sample(false), "[ ]", "[x]", 1)), []byte(sample(true)))
+	f.Add([]byte("- [ ] T1 a\n"), []byte("- [x] T1 a\n- [ ] T2 b\n"), []byte("```\n- [ ] T1 a\n"))
+	f.Fuzz(func(t *testing.T, a, b, c []byte) {
+		var docs []*Doc
+		for _, src := range [][]byte{a, b, c} {
+			d, err := Parse(src)
+			if err != nil {
+				return
+			}
+			docs = append(docs, d)
+		}
+		m := Merge(docs[0], docs[1], docs[2])
+		merged(t, docs[0], docs[1], docs[2], m)
+	})
+}
+
+// People's edits of a list that shows titles and boxes only.
+func TestMergeTasks(t *testing.T) {
+	t.Parallel()
+	type tasks = []run.Task
+	base := tasks{
+		{ID: "T1", Title: "Serialise the report", Status: run.TaskDone},
+		{ID: "T2", Title: "Wire the flag", Status: run.TaskOpen},
+		{ID: "T3", Title: "Run the `whole` suite", Status: run.TaskOpen}, // as it was shown
+	}
+	with := func(change func(ts tasks) tasks) tasks { return change(slices.Clone(base)) }
+	set := func(i int, s run.TaskStatus) tasks {
+		return with(func(ts tasks) tasks { ts[i].Status = s; return ts })
+	}
+	tests := []struct {
+		name      string
+		host      edits
+		human     tasks
+		result    edits // done to the host's file
+		ticked    []string
+		conflicts []string
+	}{
+		{name: "nothing", human: base},
+		{name: "ticks", human: set(1, run.TaskDone), result: edits{"[ ] T2", "[x] T2"}, ticked: []string{"T2"}},
+		{name: "ticks what is done", host: edits{"[ ] T2", "[x] T2"}, human: set(1, run.TaskDone)},
+		{name: "unticks", human: set(0, run.TaskOpen), result: edits{"[x] T1", "[ ] T1"}},
+		{name: "skips", human: set(2, run.TaskSkipped), result: edits{"suite\n", "suite (skipped: by a person)\n"}},
+		{name: "skips what is done meanwhile", host: edits{"[ ] T2", "[x] T2"}, human: set(1, run.TaskSkipped), result: edits{"[x] T2", "[ ] T2", "the flag\n", "the flag (skipped: by a person)\n"},
+			conflicts: []string{`T2 "Wire the flag": the run had it as done while you had it as skipped; yours was kept.`}},
+		{name: "ticks what is given up meanwhile", host: edits{"the flag\n", "the flag (blocked: why)\n"}, human: set(1, run.TaskDone), result: edits{"[ ] T2", "[x] T2"}, ticked: []string{"T2"},
+			conflicts: []string{`T2 "Wire the flag": the run had it as blocked while you had it as done; yours was kept.`}},
+		{name: "rewords", human: with(func(ts tasks) tasks { ts[1].Title = "Wire it <!-- x"; return ts }), result: edits{"Wire the flag", "Wire it &lt;!-- x"}},
+		{name: "adds behind another", human: with(func(ts tasks) tasks {
+			return slices.Insert(ts, 1, run.Task{Title: "New", Status: run.TaskOpen}, run.Task{Title: "Newer", Status: run.TaskDone})
+		}), result: edits{"works\n", "works\n- [ ] T4 New\n- [x] T5 Newer\n"}},
+		{name: "adds in front", human: with(func(ts tasks) tasks { return slices.Insert(ts, 0, run.Task{ID: "T3", Title: "New"}) }),
+			result: edits{"- [x] T1", "- [ ] T4 New\n- [x] T1"}},
+		{name: "removes", human: base[:2], result: edits{"- [ ] T3 (P2) [VERIFY] Run the whole suite\n", ""}},
+		{name: "removes what is done meanwhile", host: edits{"[ ] T2", "[x] T2"}, human: tasks{base[0], base[2]}, result: edits{"- [x] T2 (P1) Wire the flag\n", ""},
+			conflicts: []string{`T2 "Wire the flag": you removed it while it was being done; it stays removed, and the work stays on the branch.`}},
+		{name: "reorders", human: tasks{base[2], base[0], base[1]}, result: edits{"- [ ] T3 (P2) [VERIFY] Run the whole suite\n", "", "- [x] T1", "- [ ] T3 (P2) [VERIFY] Run the whole suite\n- [x] T1"}},
+		{name: "reorders a task with all below it, and ticks it", human: tasks{base[1], base[0], {ID: "T3", Title: base[2].Title, Status: run.TaskDone}},
+			result: edits{"- [ ] T2 (P1) Wire the flag\n", "", "- [x] T1", "- [ ] T2 (P1) Wire the flag\n- [x] T1", "[ ] T3", "[x] T3"}, ticked: []string{"T3"}},
+		{name: "the host has more", host: edits{"suite\n", "suite\n- [ ] T4 More\n"}, human: set(1, run.TaskDone), result: edits{"[ ] T2", "[x] T2"}, ticked: []string{"T2"}},
+		{name: "both think of the same", host: edits{"suite\n", "suite\n- [ ] T4 More\n"}, human: append(slices.Clone(base), run.Task{Title: "More", Status: run.TaskOpen})},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			host := tc.host.apply(t, sample(false))
+			m, err := MergeTasks(base, tc.human, parse(t, host))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.result.apply(t, host), string(m.Doc.Bytes())); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.ticked, m.Ticked); diff != "" {
+				t.Errorf("ticked (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.conflicts, conflictTexts(m)); diff != "" {
+				t.Errorf("conflicts (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Whatever a list becomes, titles never act as anything but titles.
+func TestMergeTasksIsSafe(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		host := mustParse(t, sample(rapid.Bool().Draw(t, "crlf")))
+		base := host.Tasks()
+		human := rapid.Permutation(base).Draw(t, "order")
+		human = human[:rapid.IntRange(0, len(human)).Draw(t, "left")]
+		for range rapid.IntRange(0, 3).Draw(t, "edits") {
+			task := run.Task{ID: rapid.SampledFrom([]string{"", "T1", "T9"}).Draw(t, "id"), Title: evil().Draw(t, "title"), Status: run.TaskOpen}
+			if i := rapid.IntRange(0, len(human)).Draw(t, "at"); i < len(human) && rapid.Bool().Draw(t, "reword") {
+				human[i].Title = task.Title
+			} else {
+				human = slices.Insert(human, i, task)
+			}
+		}
+		m, err := MergeTasks(base, human, host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := mustParse(t, string(m.Doc.Bytes()))
+		if diff := cmp.Diff(got.Tasks(), m.Doc.Tasks()); diff != "" {
+			t.Fatalf("the tasks in memory are others:\n%s", diff)
+		}
+		if diff := cmp.Diff(outline(host), outline(got)); diff != "" {
+			t.Fatalf("sections: %s", diff)
+		}
+		done, most := 0, 0
+		for _, task := range got.tasks {
+			if task.Status == run.TaskDone {
+				done++
+			}
+			if task.ID == "" {
+				t.Fatalf("%+v\n%s", task.Task, got.Bytes())
+			}
+		}
+		for _, task := range human {
+			if task.Status == run.TaskDone {
+				most++
+			}
+		}
+		if done > most {
+			t.Fatalf("%d ticks of %d\n%s", done, most, got.Bytes())
+		}
+		if len(got.tasks) != len(human) && len(m.Conflicts) == 0 {
+			t.Fatalf("%d tasks of %d:\n%s", len(got.tasks), len(human), got.Bytes())
+		}
+	})
+}
+
+func TestMerge3(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, base, host, human, want string
+		clash                         bool
+	}{
+		{"nothing", "a b c", "a b c", "a b c", "a b c", false},
+		{"apart", "a b c d e", "A b c d e", "a b c d E", "A b c d E", false},
+		{"both append", "a", "a h", "a u", "a u h", false},
+		{"both put in front", "a", "h a", "u a", "u h a", false},
+		{"appended to what was changed", "a b", "a b h", "a B", "a B h", false},
+		{"changed what was appended to", "a b", "a B", "a b u", "a B u", false},
+		{"the same change", "a b c", "a x c", "a x c", "a x c", false},
+		{"the same line", "a b c", "a h c", "a u c", "a u c", true},
+		{"removed and changed", "a b c", "a c", "a u c", "a u c", true},
+		{"removed by both", "a b c", "a c", "a c", "a c", false},
+		{"from nothing", "", "h", "u", "u h", false},
+		{"equal lines", "- - -", "- - - -", "- - - u", "- - - u -", false},
+		{"moved", "a b c d", "b c d a", "a b c d u", "b c d u a", false},
+	}
+	for _, tc := range tests {
+		got, clash := merge3(strings.Fields(tc.base), strings.Fields(tc.host), strings.Fields(tc.human))
+		if strings.Join(got, " ") != tc.want || clash != tc.clash {
+			t.Errorf("%s: %v, clash %v", tc.name, got, clash)
+		}
+	}
+}
+
+func BenchmarkMerge(b *testing.B) {
+	for _, n := range []int{1000, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			base, err := Parse([]byte(taskList(n, ' ')))
+			if err != nil {
+				b.Fatal(err)
+			}
+			host := base.Clone()
+			if err := host.Tick("T7"); err != nil {
+				b.Fatal(err)
+			}
+			human := base.Clone()
+			if err := human.Tick("T8"); err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				if m := Merge(base, host, human); len(m.Ticked) != 1 {
+					b.Fatalf("%+v", m.Ticked)
+				}
+			}
+		})
+	}
+}
