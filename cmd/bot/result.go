@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
@@ -24,6 +25,7 @@ type result struct {
 	PullRequest *pullResult   `json:"pull_request,omitempty"`
 	APICalls    *callsResult  `json:"api_calls,omitempty"`
 	Attempts    []attemptLine `json:"attempts,omitempty"`
+	Checks      []checkLine   `json:"checks,omitempty"`
 }
 
 type issueResult struct {
@@ -77,6 +79,18 @@ type attemptLine struct {
 	Note      string `json:"note"`
 }
 
+// checkLine is how one check went on the last proposal.
+type checkLine struct {
+	Name    string    `json:"name"`
+	Kind    gate.Kind `json:"kind"`
+	Command string    `json:"command"`
+	// Standing is what came of it; only "failed" holds work back.
+	Standing gate.Standing `json:"standing"`
+	// Tests are those the standing is about, Note says why in a sentence.
+	Tests []string `json:"tests,omitempty"`
+	Note  string   `json:"note,omitempty"`
+}
+
 // newResult is what every door can say of a run.
 func newResult(s loop.State) (result, error) {
 	r := result{
@@ -108,6 +122,12 @@ func newResult(s loop.State) (result, error) {
 		if !h.Landed && h.TaskID != "" {
 			r.Attempts = append(r.Attempts, attemptLine{Iteration: h.Number, Task: h.TaskID, Outcome: h.Outcome, Note: h.Note})
 		}
+	}
+	for _, g := range s.GateLast {
+		r.Checks = append(r.Checks, checkLine{
+			Name: g.Gate, Kind: g.Kind, Command: g.Command,
+			Standing: g.Verdict.Standing, Tests: g.Verdict.Tests, Note: g.Verdict.Note,
+		})
 	}
 	return r, nil
 }

@@ -167,7 +167,7 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 func serverGates(gates []config.Gate) []gate.Gate {
 	var out []gate.Gate
 	for _, g := range gates {
-		out = append(out, gate.Gate{Name: g.Name, Command: g.Run, When: gate.When(g.When), Timeout: g.Timeout})
+		out = append(out, g.Gate())
 	}
 	return out
 }

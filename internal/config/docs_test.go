@@ -34,7 +34,7 @@ func keys(t reflect.Type, prefix string) []string {
 func TestEveryKeyIsDocumented(t *testing.T) {
 	t.Parallel()
 	server, repo := splitDoc(t)
-	row := regexp.MustCompile("(?m)^\\| `([a-z_.\\[\\]]+)` \\|")
+	row := regexp.MustCompile("(?m)^\\| `([a-z][A-Za-z_.\\[\\]]*)` \\|")
 	for _, tt := range []struct {
 		name, text string
 		file       reflect.Type

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -23,16 +24,26 @@ type Gate struct {
 	// Name is what people see; the command itself where none was given.
 	Name string
 	// Run is given to a shell in the root of the work tree.
-	Run     string
-	When    gate.When
-	Timeout time.Duration
+	Run  string
+	Kind gate.Kind
+	// Advisory gates are reported; the others hold a task back until they pass.
+	Advisory bool
+	When     gate.When
+	Timeout  time.Duration
+}
+
+// Gate is the same in the terms of the loop.
+func (g Gate) Gate() gate.Gate {
+	return gate.Gate{Name: g.Name, Kind: g.Kind, Command: g.Run, When: g.When, Timeout: g.Timeout, Advisory: g.Advisory}
 }
 
 type gateFile struct {
-	Name    string   `yaml:"name"`
-	Run     string   `yaml:"run"`
-	When    string   `yaml:"when"`
-	Timeout duration `yaml:"timeout"`
+	Name     string   `yaml:"name"`
+	Run      string   `yaml:"run"`
+	Kind     string   `yaml:"kind"`
+	Blocking *bool    `yaml:"blocking"`
+	When     string   `yaml:"when"`
+	Timeout  duration `yaml:"timeout"`
 }
 
 // reporter collects problems; path is a YAML path like "$.gates[0].run".
@@ -50,6 +61,7 @@ func gates(files []gateFile, report reporter) []Gate {
 		at := func(key string) string { return fmt.Sprintf("$.gates[%d].%s", i, key) }
 		g := Gate{
 			Name: strings.TrimSpace(f.Name), Run: strings.TrimSpace(f.Run),
+			Kind: gate.Kind(f.Kind), Advisory: f.Blocking != nil && !*f.Blocking,
 			When: gate.When(f.When), Timeout: time.Duration(f.Timeout),
 		}
 		switch {
@@ -72,6 +84,11 @@ func gates(files []gateFile, report reporter) []Gate {
 			report(at("name"), "two gates are called %q; give each its own name", clip(g.Name))
 		}
 		seen[g.Name] = true
+		if g.Kind == "" {
+			g.Kind = gate.Check
+		} else if !slices.Contains(gate.Kinds(), g.Kind) {
+			report(at("kind"), "%q is not a kind; use test, lint, typecheck, build, secret or check", clip(f.Kind))
+		}
 		switch g.When {
 		case gate.Task, gate.Final:
 		case "":

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"unicode"
 
+	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -26,7 +27,9 @@ type Repo struct {
 	// Limits can only tighten the server's: see Tighten.
 	Limits run.Limits
 	// Gates replace the server's and the detected ones, where there are any.
-	Gates    []Gate
+	Gates []Gate
+	// Quality is what is asked of the work beyond its gates.
+	Quality  gate.Quality
 	Progress Progress
 	Plan     Plan
 	// Base is the branch to work from and to open pull requests against; ""
@@ -49,10 +52,11 @@ type Plan struct {
 }
 
 type repoFile struct {
-	Model    string     `yaml:"model"`
-	Image    string     `yaml:"image"`
-	Limits   limitsFile `yaml:"limits"`
-	Gates    []gateFile `yaml:"gates"`
+	Model    string      `yaml:"model"`
+	Image    string      `yaml:"image"`
+	Limits   limitsFile  `yaml:"limits"`
+	Gates    []gateFile  `yaml:"gates"`
+	Quality  qualityFile `yaml:"quality"`
 	Progress struct {
 		Keep bool `yaml:"keep"`
 	} `yaml:"progress"`
@@ -98,6 +102,7 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 		Image:    f.Image,
 		Limits:   limits(f.Limits, report),
 		Gates:    gates(f.Gates, report),
+		Quality:  quality(f.Quality, report),
 		Progress: Progress{Keep: f.Progress.Keep},
 		Plan:     Plan{Ask: f.Plan.Ask},
 		Base:     f.Base,

@@ -31,6 +31,13 @@ func TestParseRepo(t *testing.T) {
 		"  - run: make e2e",
 		"    when: final",
 		"    timeout: 20m",
+		"  - run: make style",
+		"    kind: lint",
+		"    blocking: false",
+		"quality:",
+		"  tests: {minPassRate: 0.95, requireNewTestsForNewCode: true}",
+		"  security: {blockOnCritical: true, blockOnHigh: false}",
+		"  clippy: {treatWarningsAsErrors: true, allowedLints: [dead_code, 'clippy::too_many_arguments']}",
 		"progress:",
 		"  keep: true",
 		"plan:",
@@ -52,8 +59,13 @@ func TestParseRepo(t *testing.T) {
 				IdleTimeout: 90 * time.Second, RunTimeout: 90 * time.Minute, BudgetUSD: 2.5,
 			},
 			Gates: []config.Gate{
-				{Name: "tests", Run: "go test ./...", When: gate.Task, Timeout: gate.DefaultTimeout},
-				{Name: "make e2e", Run: "make e2e", When: gate.Final, Timeout: 20 * time.Minute},
+				{Name: "tests", Run: "go test ./...", Kind: gate.Check, When: gate.Task, Timeout: gate.DefaultTimeout},
+				{Name: "make e2e", Run: "make e2e", Kind: gate.Check, When: gate.Final, Timeout: 20 * time.Minute},
+				{Name: "make style", Run: "make style", Kind: gate.Lint, Advisory: true, When: gate.Task, Timeout: gate.DefaultTimeout},
+			},
+			Quality: gate.Quality{
+				MinPassRate: 0.95, RequireNewTests: true, AllowHigh: true,
+				ClippyStrict: true, ClippyAllowed: "dead_code clippy::too_many_arguments",
 			},
 			Progress: config.Progress{Keep: true},
 			Plan:     config.Plan{Ask: "never"},
@@ -63,7 +75,7 @@ func TestParseRepo(t *testing.T) {
 			want: config.Repo{Base: "next", Limits: run.Limits{MaxIterations: 3}}},
 		{name: "script on several lines", source: "gates:\n  - name: all\n    run: |\n      go vet ./...\n      go test ./...\n",
 			want: config.Repo{Gates: []config.Gate{{
-				Name: "all", Run: "go vet ./...\ngo test ./...", When: gate.Task, Timeout: gate.DefaultTimeout,
+				Name: "all", Run: "go vet ./...\ngo test ./...", Kind: gate.Check, When: gate.Task, Timeout: gate.DefaultTimeout,
 			}}}},
 	}
 	for _, tt := range tests {

@@ -131,7 +131,7 @@ log:
 		Sandbox:           config.Sandbox{Kind: "local", Image: "agent:1", Memory: 512 << 20, CPUs: 0.5, PIDs: 100},
 		AllowLocalSandbox: true,
 		Limits:            limits,
-		Gates:             []config.Gate{{Name: "make check", Run: "make check", When: gate.Task, Timeout: 90 * time.Second}},
+		Gates:             []config.Gate{{Name: "make check", Run: "make check", Kind: gate.Check, When: gate.Task, Timeout: 90 * time.Second}},
 		Log:               config.Log{Level: "debug", Format: "console"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -11,52 +11,10 @@ import (
 	"github.com/org/ralph-action/internal/gate"
 )
 
-func files(m map[string]string) gate.Files {
-	return func(name string) ([]byte, bool) {
-		s, ok := m[name]
-		return []byte(s), ok
-	}
-}
-
-func TestDetect(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		name  string
-		files map[string]string
-		want  []string
-	}{
-		{"nothing", nil, nil},
-		{"go module", map[string]string{"go.mod": "module m\n"}, []string{"go vet ./...", "go test ./..."}},
-		{"make test wins", map[string]string{"go.mod": "module m\n", "Makefile": "all:\n\ntest: all\n\tgo test\n"}, []string{"make test"}},
-		{"make target without prerequisites", map[string]string{"Makefile": "test:\n\ttrue\n"}, []string{"make test"}},
-		{"make variable is no target", map[string]string{"Makefile": "test := 1\n"}, nil},
-		{"make other target", map[string]string{"Makefile": "tests:\n\ttrue\n"}, nil},
-		{"npm", map[string]string{"package.json": `{"scripts":{"test":"node --test"}}`}, []string{"npm test"}},
-		{"npm init's own script", map[string]string{"package.json": `{"scripts":{"test":"echo \"Error: no test specified\" && exit 1"}}`}, nil},
-		{"broken package.json", map[string]string{"package.json": `{"scripts":`}, nil},
-		{"go and npm", map[string]string{"go.mod": "module m\n", "package.json": `{"scripts":{"test":"x"}}`}, []string{"go vet ./...", "go test ./...", "npm test"}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			var got []string
-			for _, g := range gate.Detect(files(tt.files)) {
-				got = append(got, g.Command)
-				if g.When != gate.Task || g.Timeout != gate.DefaultTimeout || !g.Detected {
-					t.Errorf("gate %+v lacks its defaults", g)
-				}
-			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-}
-
 func TestUnionKeepsGatesOfTheBase(t *testing.T) {
 	t.Parallel()
-	base := gate.Detect(files(map[string]string{"go.mod": "module m\n"}))
-	proposed := gate.Detect(files(map[string]string{"package.json": `{"scripts":{"test":"x"}}`}))
+	base := gate.Detect(root(tree{"go.mod": "module m\n"}))
+	proposed := gate.Detect(root(tree{"package.json": `{"scripts":{"test":"x"}}`}))
 	var got []string
 	for _, g := range gate.Union(base, proposed) {
 		got = append(got, g.Command)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -201,12 +202,12 @@ func (h *Host) settings(ctx context.Context, at Location) (loop.Settings, error)
 			Hint:    "mend it on the default branch",
 		}
 	}
-	set := loop.Settings{Limits: h.cfg.Limits(repo.Limits), Image: repo.Image, Model: repo.Model, Ask: plan.Ask(repo.Plan.Ask), KeepProgress: repo.Progress.Keep}
+	set := loop.Settings{Limits: h.cfg.Limits(repo.Limits), Image: repo.Image, Model: repo.Model, Ask: plan.Ask(repo.Plan.Ask), KeepProgress: repo.Progress.Keep, Quality: repo.Quality}
 	if len(repo.Gates) == 0 {
 		set.Gates = h.cfg.Gates
 	}
 	for _, g := range repo.Gates {
-		set.Gates = append(set.Gates, gate.Gate{Name: g.Name, Command: g.Run, When: gate.When(g.When), Timeout: g.Timeout})
+		set.Gates = append(set.Gates, g.Gate())
 	}
 	return set, nil
 }
@@ -316,6 +317,31 @@ func (h *Host) Root(name string) ([]byte, bool, error) {
 		return nil, false, fmt.Errorf("read %q: %w", name, err)
 	}
 	return src, true, nil
+}
+
+// maxNames bounds the names at the root that gates are detected by.
+const maxNames = 10_000
+
+// Names implements loop.Workspace.
+func (h *Host) Names() ([]string, error) {
+	dir, err := os.Open(h.treeDir())
+	if err != nil {
+		return nil, fmt.Errorf("open the work tree: %w", err)
+	}
+	defer func() { _ = dir.Close() }()
+	entries, err := dir.ReadDir(maxNames)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("list the work tree: %w", err)
+	}
+	names := make([]string, 0, len(entries))
+	for _, entry := range entries {
+		name := entry.Name()
+		if entry.IsDir() {
+			name += "/"
+		}
+		names = append(names, name)
+	}
+	return names, nil
 }
 
 // Snapshot implements loop.Workspace.

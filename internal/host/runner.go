@@ -346,16 +346,22 @@ func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle) (loop.GateStatus
 	if _, err := h.logs(ctx, handle, 0, &out); err != nil {
 		return loop.GateStatus{}, err
 	}
-	r.Output = gate.Excerpt(string(out.bytes()))
+	text := string(out.bytes())
+	r.Output, r.Facts = gate.Excerpt(text), gate.Read(text, out.cut)
 	return loop.GateStatus{Result: r}, nil
 }
 
 // tail keeps the last gateOutput bytes written to it, and up to twice that
 // while it is being written.
-type tail struct{ b []byte }
+type tail struct {
+	b []byte
+	// cut tells that the beginning is gone.
+	cut bool
+}
 
 func (t *tail) Write(p []byte) (int, error) {
 	t.b = append(t.b, p...)
+	t.cut = t.cut || len(t.b) > gateOutput
 	if len(t.b) > 2*gateOutput {
 		t.b = append(t.b[:0], t.b[len(t.b)-gateOutput:]...)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/org/ralph-action/internal/gate"
@@ -21,7 +22,7 @@ func (e *Engine) required(s State) ([]gate.Gate, error) {
 	}
 	gates := e.gates(s)
 	if len(s.Gates) == 0 && !s.NoDetect {
-		proposed, err := e.detect()
+		proposed, err := e.detect(s.Quality)
 		if err != nil {
 			return nil, err
 		}
@@ -36,9 +37,9 @@ func (e *Engine) finalGates(s State) bool {
 
 // checked is the tree that checks run on: the proposal, or at the end what has
 // landed, without .ralph/. The notes of a run are no part of what is checked.
-func (e *Engine) checked(ctx context.Context, s *State, final bool) (string, error) {
+func (e *Engine) checked(ctx context.Context, s *State) (string, error) {
 	whole := s.HeadTree
-	if !final {
+	if s.Phase != run.PhaseFinishing {
 		whole = s.Proposal.Tree
 	}
 	tree, err := e.Workspace.Without(ctx, whole, ".ralph")
@@ -46,6 +47,76 @@ func (e *Engine) checked(ctx context.Context, s *State, final bool) (string, err
 		return "", fmt.Errorf("take .ralph out of the tree: %w", err)
 	}
 	return tree, nil
+}
+
+// check is one run of one gate: on the proposal, once more on the proposal, or
+// on the tree that the work began from.
+type check struct {
+	gate gate.Gate
+	tree string
+	need gate.Need
+}
+
+// next says what has to run before the gate can be judged, or how it is judged.
+// It follows from the state alone, so that a check that was started is found
+// again by whoever observes it.
+func (e *Engine) next(ctx context.Context, s *State, g gate.Gate) (check, *gate.Result, error) {
+	tree, err := e.checked(ctx, s)
+	if err != nil {
+		return check{}, nil, err
+	}
+	first, ok := s.GateMemo[gate.Key(tree, g.Command, s.Image)]
+	if !ok {
+		return check{gate: g, tree: tree}, nil, nil
+	}
+	results := gate.Results{First: first}
+	if again, ok := s.GateMemo[again(tree, g, s.Image)]; ok {
+		results.Again = &again
+	}
+	base := tree
+	if !first.Passed {
+		if base, err = e.Workspace.Without(ctx, s.BaseTree, ".ralph"); err != nil {
+			return check{}, nil, fmt.Errorf("take .ralph out of the base: %w", err)
+		}
+		if r, ok := s.Baseline[gate.Key(base, g.Command, s.Image)]; ok {
+			results.Base = &r
+		}
+		if base == tree {
+			results.Base = &first
+		}
+	}
+	task, err := e.task(s)
+	if err != nil {
+		return check{}, nil, err
+	}
+	verdict, need := gate.Judge(g, s.Quality, task, results)
+	switch need {
+	case gate.Baseline:
+		return check{gate: g, tree: base, need: need}, nil, nil
+	case gate.Again:
+		return check{gate: g, tree: tree, need: need}, nil, nil
+	case gate.Nothing:
+	}
+	first.Verdict = verdict
+	return check{gate: g, tree: tree}, &first, nil
+}
+
+// again is what the second result of a gate on one tree is remembered by.
+func again(tree string, g gate.Gate, image string) string {
+	return gate.Key(tree, g.Command, image) + "\x00again"
+}
+
+// task is what the proposal under check is to do; none where the end of the run
+// is checked.
+func (e *Engine) task(s *State) (run.Task, error) {
+	if s.Phase == run.PhaseFinishing {
+		return run.Task{}, nil
+	}
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return run.Task{}, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	return findTask(doc, s.TaskID)
 }
 
 // startGate starts the next check.
@@ -63,13 +134,12 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 		s.Stage = stageLand
 		return Next{}, nil
 	}
-	g := gates[s.GateIndex]
-	tree, err := e.checked(ctx, s, final)
+	c, judged, err := e.next(ctx, s, gates[s.GateIndex])
 	if err != nil {
 		return Next{}, err
 	}
-	if r, ok := s.GateMemo[gate.Key(tree, g.Command, s.Image)]; ok {
-		return e.judgeGate(ctx, s, r)
+	if judged != nil {
+		return e.judgeGate(ctx, s, *judged)
 	}
 	if s.Process == nil {
 		// The intent first: after a crash the same name finds the same process.
@@ -77,9 +147,9 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 		s.Process = &Process{Kind: ProcessGate, Name: processName(*s), StartedAt: e.Now()}
 		return Next{}, nil
 	}
-	h, err := e.Runner.StartGate(ctx, *s, GateStart{Name: s.Process.Name, Gate: g, Tree: tree})
+	h, err := e.Runner.StartGate(ctx, *s, GateStart{Name: s.Process.Name, Gate: c.gate, Tree: c.tree})
 	if err != nil {
-		return Next{}, fmt.Errorf("start check %q: %w", g.Name, err)
+		return Next{}, fmt.Errorf("start check %q: %w", c.gate.Name, err)
 	}
 	s.Process.Handle = h
 	s.Stage = stageGateWatch
@@ -94,16 +164,14 @@ func (e *Engine) watchGate(ctx context.Context, s *State) (Next, error) {
 	if err != nil {
 		return Next{}, err
 	}
-	final := s.Stage == stageFinalWatch
 	back := stageGate
-	if final {
+	if s.Stage == stageFinalWatch {
 		back = stageFinalGates
 	}
 	if s.GateIndex >= len(gates) {
 		return Next{}, fmt.Errorf("check %d of %d is not there any more", s.GateIndex+1, len(gates))
 	}
-	g := gates[s.GateIndex]
-	tree, err := e.checked(ctx, s, final)
+	c, _, err := e.next(ctx, s, gates[s.GateIndex])
 	if err != nil {
 		return Next{}, err
 	}
@@ -119,47 +187,59 @@ func (e *Engine) watchGate(ctx context.Context, s *State) (Next, error) {
 		if s.Lost++; s.Lost <= maxLost {
 			return Next{}, nil
 		}
-		return e.judgeGate(ctx, s, gate.Result{
-			Gate: g.Name, Command: g.Command, Tree: tree, ExitCode: -1,
-			Reason: "its process was lost: something ended it from outside, or it ended its own parent",
+		e.remember(s, c, gate.Result{
+			ExitCode: -1,
+			Reason:   "its process was lost: something ended it from outside, or it ended its own parent",
 		})
+		return Next{}, nil
 	case err != nil:
-		return Next{}, fmt.Errorf("observe check %q: %w", g.Name, err)
+		return Next{}, fmt.Errorf("observe check %q: %w", c.gate.Name, err)
 	}
 	if status.Running {
 		return Next{Kind: Wait, Handle: s.Process.Handle}, nil
 	}
 	s.Lost = 0
-	r := status.Result
-	r.Gate, r.Command, r.Tree = g.Name, g.Command, tree
 	if err := e.forget(ctx, s); err != nil {
 		return Next{}, err
 	}
-	for key, old := range s.GateMemo {
-		if old.Tree != tree {
-			delete(s.GateMemo, key)
-		}
-	}
 	s.Stage = back
+	e.remember(s, c, status.Result)
+	return Next{}, nil
+}
+
+// remember keeps the result of a check, and forgets those of other trees.
+func (e *Engine) remember(s *State, c check, r gate.Result) {
+	r.Gate, r.Kind, r.Command, r.Tree = c.gate.Name, c.gate.Kind, c.gate.Command, c.tree
 	word := "passed"
 	if !r.Passed {
 		word = "failed"
 	}
-	e.emit(run.Event{Kind: run.EventGate, TaskID: s.TaskID, Text: fmt.Sprintf("%s %s in %s", g.Name, word, r.Duration.Round(10*time.Millisecond))}, s)
-	if r.Reason != "exited" {
-		// How it ended says nothing of the tree for certain; do not remember it.
-		return e.judgeGate(ctx, s, r)
+	key, memo, where := gate.Key(c.tree, r.Command, s.Image), s.GateMemo, ""
+	switch c.need {
+	case gate.Baseline:
+		memo, where = s.Baseline, ", as it was before the work began,"
+	case gate.Again:
+		key, where = again(c.tree, c.gate, s.Image), ", run again,"
+	case gate.Nothing:
 	}
-	s.GateMemo[gate.Key(tree, g.Command, s.Image)] = r
-	return Next{}, nil
+	maps.DeleteFunc(memo, func(_ string, old gate.Result) bool { return old.Tree != c.tree })
+	memo[key] = r
+	e.emit(run.Event{Kind: run.EventGate, TaskID: s.TaskID, Text: fmt.Sprintf("%s%s %s in %s", r.Gate, where, word, r.Duration.Round(10*time.Millisecond))}, s)
 }
 
-// judgeGate takes the result of one check: on to the next, or back to work.
+// judgeGate takes the verdict on one check: on to the next, or back to work.
 func (e *Engine) judgeGate(ctx context.Context, s *State, r gate.Result) (Next, error) {
 	s.GateLast = append(s.GateLast[:len(s.GateLast):len(s.GateLast)], r)
-	if r.Passed {
+	if !r.Verdict.Standing.Holds() {
 		s.GateIndex++
+		if r.Verdict.Note != "" {
+			e.emit(run.Event{Kind: run.EventGate, TaskID: s.TaskID, Text: fmt.Sprintf("%s holds nothing back: %s", r.Gate, r.Verdict.Note)}, s)
+		}
 		return Next{}, nil
+	}
+	if r.Reason != "exited" {
+		// How it ended says nothing of the tree for certain; do not remember it.
+		delete(s.GateMemo, gate.Key(r.Tree, r.Command, s.Image))
 	}
 	if s.Stage == stageGate {
 		return e.fail(ctx, s, gate.Remediation(r))

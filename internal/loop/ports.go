@@ -34,6 +34,7 @@ type Opened struct {
 type Settings struct {
 	Limits       run.Limits
 	Gates        []gate.Gate
+	Quality      gate.Quality
 	Image        string
 	Model        string
 	Ask          plan.Ask
@@ -73,6 +74,9 @@ type Workspace interface {
 	// Root reads a file at the root of the work tree, for detection; ok is
 	// false where there is no plain file of that name.
 	Root(name string) (content []byte, ok bool, err error)
+	// Names lists the root of the work tree, for detection; names of folders
+	// end in "/".
+	Names() ([]string, error)
 	// Snapshot stores the work tree as a git tree. Refused paths are not in it.
 	Snapshot(ctx context.Context) (tree string, refused []Refusal, err error)
 	// Changes lists what differs from one tree to another.

@@ -121,8 +121,10 @@ type State struct {
 	Gates         []gate.Gate
 	DetectedGates []gate.Gate
 	NoDetect      bool
-	Image         string
-	Agent         string
+	// Quality is what the repository asks of the work beyond its gates.
+	Quality gate.Quality
+	Image   string
+	Agent   string
 	// Model is the one asked for, SeenModel the one the agent says it used.
 	Model     string
 	SeenModel string
@@ -158,7 +160,8 @@ type State struct {
 	Proposal   *Proposal
 	GateIndex  int
 	GateMemo   map[string]gate.Result
-	GateLast   []gate.Result // of the last proposal, for the PR
+	Baseline   map[string]gate.Result // on the tree the work began from
+	GateLast   []gate.Result          // of the last proposal, for the PR
 	Reopened   map[string]int
 
 	Commits     []Landed
@@ -248,7 +251,7 @@ func NewState(r Request, now time.Time) State {
 		Limits: r.Limits.WithDefaults(run.DefaultLimits()),
 		Gates:  gates, NoDetect: r.NoDetect, Image: r.Image, Agent: r.Agent, Model: r.Model,
 		Phase: run.PhaseQueued, Stage: stageOpen, StartedAt: now,
-		Attempts: map[string]int{}, GateMemo: map[string]gate.Result{}, Reopened: map[string]int{},
+		Attempts: map[string]int{}, GateMemo: map[string]gate.Result{}, Baseline: map[string]gate.Result{}, Reopened: map[string]int{},
 	}
 }
 
@@ -271,6 +274,7 @@ func (s *State) apply(set Settings) {
 	if s.Ask == "" {
 		s.Ask = set.Ask
 	}
+	s.Quality = set.Quality
 	s.KeepProgress = s.KeepProgress || set.KeepProgress
 }
 
@@ -310,6 +314,9 @@ func Decode(b []byte) (State, error) {
 	}
 	if s.GateMemo == nil {
 		s.GateMemo = map[string]gate.Result{}
+	}
+	if s.Baseline == nil {
+		s.Baseline = map[string]gate.Result{}
 	}
 	if s.Reopened == nil {
 		s.Reopened = map[string]int{}

@@ -103,6 +103,7 @@ type Engine struct {
 func (e *Engine) Step(ctx context.Context, s State) (State, Next, error) {
 	old := s
 	s.Attempts, s.GateMemo, s.Reopened = maps.Clone(s.Attempts), maps.Clone(s.GateMemo), maps.Clone(s.Reopened)
+	s.Baseline = maps.Clone(s.Baseline)
 	if s.Process != nil {
 		p := *s.Process
 		s.Process = &p
@@ -181,7 +182,7 @@ func (e *Engine) open(ctx context.Context, s *State) (Next, error) {
 	s.Head, s.HeadTree, s.Templates = opened.Head, opened.HeadTree, opened.Templates
 	s.apply(opened.Settings)
 	if !s.NoDetect && len(s.Gates) == 0 {
-		if s.DetectedGates, err = e.detect(); err != nil {
+		if s.DetectedGates, err = e.detect(s.Quality); err != nil {
 			return Next{}, err
 		}
 	}
@@ -249,17 +250,17 @@ func follow(doc *progress.Doc, s *State) (*progress.Doc, error) {
 }
 
 // detect finds the checks that the work tree brings along.
-func (e *Engine) detect() ([]gate.Gate, error) {
-	var failed error
-	gates := gate.Detect(func(name string) ([]byte, bool) {
+func (e *Engine) detect(q gate.Quality) ([]gate.Gate, error) {
+	names, failed := e.Workspace.Names()
+	gates := gate.Detect(gate.Root{Names: names, Read: func(name string) ([]byte, bool) {
 		src, ok, err := e.Workspace.Root(name)
 		failed = errors.Join(failed, err)
 		return src, ok
-	})
+	}})
 	if failed != nil {
 		return nil, fmt.Errorf("look for checks: %w", failed)
 	}
-	return gates, nil
+	return q.Apply(gates), nil
 }
 
 // findProgress reads the progress file that is bound to this subject. A file

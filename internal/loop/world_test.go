@@ -38,6 +38,10 @@ type world struct {
 	agent func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus
 	// gate says whether a command passes on a tree.
 	gate func(tree files, command string) bool
+	// judge, where set, gives the whole result of a check instead.
+	judge func(tree files, g loop.GateStart) gate.Result
+	// checks are those that were really started.
+	checks []loop.GateStart
 
 	agents  map[string]loop.AgentStatus
 	gates   map[string]loop.GateStatus
@@ -129,6 +133,19 @@ func (w *world) Root(name string) ([]byte, bool, error) {
 	return []byte(src), ok, nil
 }
 
+func (w *world) Names() ([]string, error) {
+	var names []string
+	for path := range w.work {
+		name, _, nested := strings.Cut(path, "/")
+		if nested {
+			name += "/"
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
 func (w *world) Snapshot(context.Context) (string, []loop.Refusal, error) {
 	var refused []loop.Refusal
 	for path := range w.links {
@@ -193,6 +210,10 @@ func (w *world) StartGate(_ context.Context, _ loop.State, g loop.GateStart) (lo
 		r := gate.Result{Passed: passed, Output: "output of " + g.Gate.Command, Reason: "exited"}
 		if !passed {
 			r.ExitCode = 1
+		}
+		w.checks = append(w.checks, g)
+		if w.judge != nil {
+			r = w.judge(w.trees[g.Tree], g)
 		}
 		w.gates[g.Name] = loop.GateStatus{Result: r}
 	}

@@ -194,8 +194,12 @@ func (p *publisher) view(s loop.State) (island.View, error) {
 	}
 	for _, g := range s.GateLast {
 		sum := island.Gate{Name: g.Gate, Passed: g.Passed, Duration: g.Duration}
-		if !g.Passed {
+		switch {
+		case g.Passed:
+		case g.Verdict.Standing.Holds():
 			sum.Detail = g.Output
+		default:
+			sum.Note = g.Verdict.Note
 		}
 		v.Gates = append(v.Gates, sum)
 	}

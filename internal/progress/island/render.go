@@ -477,7 +477,10 @@ func (r *renderer) gates() string {
 			break
 		}
 		word := "✅ passed"
-		if !g.Passed {
+		switch {
+		case !g.Passed && g.Note != "":
+			word = "⚠️ failed, and held nothing back"
+		case !g.Passed:
 			word = "❌ failed"
 		}
 		took := ""
@@ -485,7 +488,13 @@ func (r *renderer) gates() string {
 			took = fmt.Sprintf(" in %s", g.Duration.Round(100*time.Millisecond))
 		}
 		s.line("- %s %s%s", cmp.Or(r.code(g.Name), "unnamed"), word, took)
-		if !g.Passed {
+		switch {
+		case g.Passed:
+		case g.Note != "":
+			if r.d.output > 0 {
+				s.line("  - %s", r.speak(g.Note, maxReason))
+			}
+		default:
 			s.add(r.output(g.Detail))
 		}
 	}

@@ -15,6 +15,9 @@ type Gate struct {
 	Duration time.Duration
 	// Detail is what a failed check said.
 	Detail string
+	// Note says in a sentence why a failed check held nothing back, "" where it
+	// did.
+	Note string
 }
 
 // Commit is one that is on the branch.

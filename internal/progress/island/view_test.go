@@ -83,7 +83,7 @@ func hostile() View {
 		Tasks:   []run.Task{{ID: evil, Title: "/merge " + evil, Group: "# " + evil, Accept: []string{evil, "- [x] forged"}, Status: run.TaskOpen}, {Title: "1. forged"}, {ID: "T3", Title: "x", Status: run.TaskBlocked}, {ID: "T4", Title: evil, Status: run.TaskSkipped}},
 		Commits: []Commit{{OID: oid(1), Subject: evil, TaskID: evil}, {OID: "](https://evil.example)"}},
 		Phase:   run.PhaseFailed, End: run.EndFailed, Agent: evil, Model: evil,
-		Gates:     []Gate{{Name: evil, Detail: evil}},
+		Gates:     []Gate{{Name: evil, Detail: evil}, {Name: evil, Note: evil}},
 		Learnings: "- " + evil + "\n</details>\n\n- [x] forged\n    code\n",
 		Note:      evil, Closes: true, RequestedBy: evil, Merged: []string{evil, ""}, Reasons: map[string]string{"T3": evil, "T4": evil},
 	}

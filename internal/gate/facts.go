@@ -1,0 +1,516 @@
+package gate
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Limits of what is kept of a hostile output.
+const (
+	maxNames = 300
+	maxName  = 200
+	maxLine  = 4 << 10
+	maxCount = 1 << 30
+)
+
+// Facts are what a tool's output says in numbers and names. They are the word
+// of a program that runs the proposal's own code: good for comparing two trees
+// of one repository, never a reason to pass what exited with an error.
+type Facts struct {
+	// Known tells that Passed, Failed and Skipped are the tool's own counts of
+	// tests.
+	Known                   bool
+	Passed, Failed, Skipped int
+	// FailedTests names what failed, sorted, each once; where no test could run,
+	// the package, file or suite that was to hold it.
+	FailedTests []string
+	// Cut tells that more may have failed than FailedTests says.
+	Cut bool
+	// Warnings counts what a linter or compiler complained of.
+	Warnings int
+}
+
+// Read finds the facts in the output of go test (plain, -v, -json), pytest,
+// unittest, Jest, Vitest, Mocha, node:test, TAP, cargo test, Maven, Gradle,
+// RSpec, Minitest, PHPUnit, dotnet test, CTest and the usual linters. cut tells
+// that the beginning of the output is missing. The work is linear in its length.
+func Read(output string, cut bool) Facts {
+	r := reader{names: map[string]bool{}, facts: Facts{Cut: cut}}
+	for line := range strings.SplitSeq(output, "\n") {
+		if len(line) > maxLine {
+			line = line[:maxLine]
+		}
+		r.line(plain(line))
+	}
+	return r.close()
+}
+
+// plain is a line without colours and what else steers a terminal.
+func plain(line string) string {
+	if strings.IndexByte(line, 0x1b) >= 0 {
+		line = escapes().ReplaceAllString(line, "")
+	}
+	return strings.TrimRight(line, "\r\n")
+}
+
+var escapes = lazy("\x1b\\[[0-9;?]*[ -/]*[@-~]|\x1b[@-Z\\\\-_]")
+
+type reader struct {
+	facts Facts
+	names map[string]bool
+	// pending are Go tests that failed in a package not yet named.
+	pending []string
+	// goCounts: the output has a line for each Go test, passed ones too.
+	goCounts bool
+	// jsonFailed are packages of go test -json with a test that failed.
+	jsonFailed map[string]bool
+	// ran is unittest's count of tests; the next summary line splits it up.
+	ran int
+	// suite is the file Jest is reporting on.
+	suite string
+	// minitest: the next line names what failed.
+	minitest bool
+	tap      tapCount
+	located  int // lines that point at a place and complain
+	reported int // what a linter's own summary counts
+}
+
+type tapCount struct{ plan, ok, failed, skipped int }
+
+func (r *reader) fail(name string) {
+	name = strings.TrimSpace(strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) {
+			return ' '
+		}
+		return c
+	}, strings.ToValidUTF8(name, "")))
+	switch {
+	case name == "" || r.names[name]:
+	case len(r.names) >= maxNames || len(name) > maxName:
+		r.facts.Cut = true
+	default:
+		r.names[name] = true
+	}
+}
+
+func (r *reader) count(passed, failed, skipped int) {
+	r.facts.Known = true
+	r.facts.Passed = min(r.facts.Passed+max(passed, 0), maxCount)
+	r.facts.Failed = min(r.facts.Failed+max(failed, 0), maxCount)
+	r.facts.Skipped = min(r.facts.Skipped+max(skipped, 0), maxCount)
+}
+
+func (r *reader) close() Facts {
+	for _, name := range r.pending {
+		r.fail(name)
+	}
+	if r.tap.plan > 0 && !r.facts.Known {
+		r.count(r.tap.ok, r.tap.failed, r.tap.skipped)
+	}
+	if !r.facts.Known {
+		r.facts.Passed, r.facts.Failed, r.facts.Skipped = 0, 0, 0
+	}
+	r.facts.FailedTests = slices.Sorted(maps.Keys(r.names))
+	r.facts.Warnings = r.located
+	if r.reported > 0 {
+		r.facts.Warnings = r.reported
+	}
+	return r.facts
+}
+
+// number is a count out of a tool's text, held within what makes sense.
+func number(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 || n > maxCount {
+		return 0
+	}
+	return n
+}
+
+var (
+	goEnd       = lazy(`^FAIL[ \t]+(\S+)(?:[ \t]+(\[[a-z ]+\])|[ \t]+\d|$)`)
+	pytestName  = lazy(`^(?:FAILED|ERROR) (\S+\.py\S*(?: \S+\])?)`)
+	pytestEnd   = lazy(`^(?:=+ )?(?:no tests ran|\d+ (?:passed|failed|skipped|errors?|warnings?|xfailed|xpassed|deselected|rerun)).* in [0-9.]+s`)
+	wordCount   = lazy(`(\d+) ([a-z]+)`)
+	unitName    = lazy(`^(?:FAIL|ERROR): (\S+ \(\S+\)|\S+)`)
+	unitRan     = lazy(`^Ran (\d+) tests? in `)
+	unitEnd     = lazy(`([a-z ]+)=(\d+)`)
+	vitestName  = lazy(`^ *FAIL +(?:\|\S+\| +)?(\S+ > .+)$`)
+	jestSuite   = lazy(`^ *FAIL +(?:\S+ )?(\S+\.[cm]?[jt]sx?)\b`)
+	mochaName   = lazy(`^ +\d+\) (\S.*)$`)
+	nodeCount   = lazy(`^(?:#|ℹ) (pass|fail|skipped) (\d+)$`)
+	tapLine     = lazy(`^(not )?ok (\d+)(?: -)?(?: (.*))?$`)
+	tapPlan     = lazy(`^1\.\.(\d+)`)
+	cargoName   = lazy(`^test (.+) \.\.\. FAILED$`)
+	cargoEnd    = lazy(`^test result: \S+ (\d+) passed; (\d+) failed; (\d+) ignored`)
+	mavenName   = lazy(`^(?:\[ERROR\] +)?(\S+?)(?:\((\S+)\))?(?: +--)? +Time elapsed: .*<<< (?:FAILURE|ERROR)!`)
+	mavenEnd    = lazy(`^(?:\[[A-Z]+\] +)?Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+)$`)
+	gradleName  = lazy(`^(\S.* > .+) FAILED$`)
+	gradleEnd   = lazy(`^(\d+) tests? completed, (\d+) failed(?:, (\d+) skipped)?`)
+	rspecName   = lazy(`^rspec (\S+?)(?::\d+|\[[\d:]+\])?(?: # (.*))?$`)
+	rspecEnd    = lazy(`^(\d+) examples?, (\d+) failures?(?:, (\d+) pending)?(?:, (\d+) errors? )?`)
+	minitestEnd = lazy(`^(\d+) (?:runs|tests), \d+ assertions, (\d+) failures, (\d+) errors(?:, (\d+) skips)?`)
+	minitestBad = lazy(`^(\S+#\S+)`)
+	phpName     = lazy(`^\d+\) (\S+::\S+(?: with data set .*)?)$`)
+	phpEnd      = lazy(`^Tests: (\d+), Assertions: \d+(.*)\.$`)
+	phpCount    = lazy(`(Errors|Failures|Skipped|Incomplete): (\d+)`)
+	phpOK       = lazy(`^OK \((\d+) tests?, \d+ assertions?\)`)
+	dotnetName  = lazy(`^\s+Failed (\S.*) \[[^\]]*s\]$`)
+	dotnetEnd   = lazy(`(?:Passed|Failed)! +- Failed: +(\d+), Passed: +(\d+), Skipped: +(\d+)`)
+	ctestName   = lazy(`^\s+\d+ - (.+) \((?:Failed|Timeout|Not Run|SEGFAULT|Subprocess aborted|ILLEGAL|OTHER_FAULT)\)`)
+	ctestEnd    = lazy(`^\d+% tests passed, (\d+) tests? failed out of (\d+)`)
+	complaint   = lazy(`^[^\s:(]+[:(]\d+(?:[:,]\d+)?\)?:? `)
+	lintEnd     = lazy(`(?:^|\s)(?:Found (\d+) (?:errors?|issues?|warnings?)|(\d+) (?:issues:|problems? \(|offenses? detected)|generated (\d+) warnings?)`)
+)
+
+// line takes one line. The tests before the expressions are there for speed:
+// most lines of a log are none of these.
+func (r *reader) line(s string) {
+	t := strings.TrimLeft(s, " \t")
+	if r.minitest && t != "" {
+		r.minitest = false
+		if m := minitestBad().FindStringSubmatch(t); m != nil {
+			r.fail(m[1])
+			return
+		}
+	}
+	switch {
+	case t == "":
+	case strings.HasPrefix(t, `{"`) && strings.Contains(t, `"Action":"`):
+		r.goJSON(t)
+	case strings.HasPrefix(t, "--- "):
+		r.goTest(t)
+	case strings.HasPrefix(s, "ok  \t"):
+		r.pending = nil
+	case strings.HasPrefix(t, "FAIL"), strings.HasPrefix(t, "ERROR"):
+		r.failed(s, t)
+	case strings.HasPrefix(t, "ok "), strings.HasPrefix(t, "not ok "), strings.HasPrefix(t, "1.."):
+		r.tapped(t)
+	case strings.HasPrefix(t, "# "), strings.HasPrefix(t, "ℹ "):
+		if m := nodeCount().FindStringSubmatch(t); m != nil {
+			n := number(m[2])
+			switch m[1] {
+			case "pass":
+				r.count(n, 0, 0)
+			case "fail":
+				r.count(0, n, 0)
+			default:
+				r.count(0, 0, n)
+			}
+		}
+	case strings.HasPrefix(t, "● "):
+		r.jest(strings.TrimPrefix(t, "● "))
+	case strings.HasPrefix(t, "Tests:"), strings.HasPrefix(t, "Tests "):
+		r.summary(t)
+	case strings.HasPrefix(s, "test "):
+		r.cargo(s)
+	case strings.HasPrefix(t, "Ran "):
+		if m := unitRan().FindStringSubmatch(t); m != nil {
+			r.ran = number(m[1])
+		}
+	case strings.HasPrefix(t, "OK"):
+		r.passedAll(t)
+	case strings.HasPrefix(t, "rspec "):
+		if m := rspecName().FindStringSubmatch(t); m != nil {
+			name := m[2]
+			if name == "" {
+				name = m[1]
+			}
+			r.fail(name)
+		}
+	default:
+		r.other(s, t)
+	}
+}
+
+// goTest reads "--- FAIL: TestX (0.00s)" and its kin.
+func (r *reader) goTest(t string) {
+	word, name, ok := strings.Cut(strings.TrimPrefix(t, "--- "), ": ")
+	name, _, _ = strings.Cut(name, " (")
+	if !ok || name == "" {
+		return
+	}
+	switch word {
+	case "PASS":
+		r.goCounts = true
+		r.count(1, 0, 0)
+	case "SKIP":
+		r.count(0, 0, 1)
+		r.facts.Known = r.goCounts
+	case "FAIL":
+		r.count(0, 1, 0)
+		r.facts.Known = r.goCounts
+		if len(r.pending) <= maxNames {
+			r.pending = append(r.pending, name)
+		}
+	}
+}
+
+func (r *reader) goJSON(t string) {
+	var ev struct{ Action, Package, Test string }
+	if json.Unmarshal([]byte(t), &ev) != nil {
+		return
+	}
+	if ev.Test == "" {
+		if ev.Action == "fail" && !r.jsonFailed[ev.Package] {
+			r.fail(ev.Package)
+		}
+		return
+	}
+	switch ev.Action {
+	case "pass":
+		r.count(1, 0, 0)
+	case "skip":
+		r.count(0, 0, 1)
+	case "fail":
+		r.count(0, 1, 0)
+		if r.jsonFailed == nil {
+			r.jsonFailed = map[string]bool{}
+		}
+		r.jsonFailed[ev.Package] = true
+		r.fail(ev.Package + " " + ev.Test)
+	}
+}
+
+// failed reads lines that begin with FAIL, FAILED or ERROR, which half the
+// world's runners print.
+func (r *reader) failed(s, t string) {
+	if m := vitestName().FindStringSubmatch(s); m != nil {
+		r.fail(m[1])
+	} else if m := jestSuite().FindStringSubmatch(s); m != nil {
+		r.suite = m[1]
+	} else if m := pytestName().FindStringSubmatch(t); m != nil {
+		r.fail(m[1])
+	} else if m := unitName().FindStringSubmatch(t); m != nil {
+		r.fail(m[1])
+	} else if strings.HasPrefix(t, "FAILED (") {
+		failed, skipped := 0, 0
+		for _, m := range unitEnd().FindAllStringSubmatch(t, -1) {
+			switch strings.TrimSpace(m[1]) {
+			case "failures", "errors", "unexpected successes":
+				failed += number(m[2])
+			case "skipped":
+				skipped += number(m[2])
+			}
+		}
+		if r.ran > 0 {
+			r.count(r.ran-failed-skipped, failed, skipped)
+			r.ran = 0
+		}
+	} else if m := goEnd().FindStringSubmatch(s); m != nil {
+		for _, name := range r.pending {
+			r.fail(m[1] + " " + name)
+		}
+		if len(r.pending) == 0 {
+			r.fail(strings.TrimSpace(m[1] + " " + m[2]))
+		}
+		r.pending = nil
+	}
+}
+
+func (r *reader) passedAll(t string) {
+	switch m := phpOK().FindStringSubmatch(t); {
+	case m != nil:
+		r.count(number(m[1]), 0, 0)
+	case r.ran > 0:
+		skipped := 0
+		for _, m := range unitEnd().FindAllStringSubmatch(t, -1) {
+			if strings.TrimSpace(m[1]) == "skipped" {
+				skipped = number(m[2])
+			}
+		}
+		r.count(r.ran-skipped, 0, skipped)
+		r.ran = 0
+	}
+}
+
+func (r *reader) tapped(t string) {
+	if m := tapPlan().FindStringSubmatch(t); m != nil {
+		r.tap.plan = max(r.tap.plan, number(m[1]))
+		return
+	}
+	m := tapLine().FindStringSubmatch(t)
+	if m == nil {
+		return
+	}
+	name, directive, _ := strings.Cut(" "+m[3], " # ")
+	directive = strings.ToUpper(directive)
+	switch {
+	case strings.HasPrefix(directive, "SKIP"), strings.HasPrefix(directive, "TODO"):
+		r.tap.skipped++
+	case m[1] == "":
+		r.tap.ok++
+	default:
+		r.tap.failed++
+		if strings.TrimSpace(name) == "" {
+			name = "test " + m[2]
+		}
+		r.fail(name)
+	}
+}
+
+// jest reads the heading of a failure; the file it is in came before.
+func (r *reader) jest(name string) {
+	if name == "Console" || strings.HasPrefix(name, "Validation") {
+		return
+	}
+	if r.suite != "" {
+		name = r.suite + ": " + name
+	}
+	r.fail(name)
+}
+
+// summary reads the lines that begin with "Tests": those of Jest, Vitest,
+// Maven and PHPUnit.
+func (r *reader) summary(t string) {
+	if m := mavenEnd().FindStringSubmatch(t); m != nil {
+		r.maven(m)
+		return
+	}
+	if m := phpEnd().FindStringSubmatch(t); m != nil {
+		failed, skipped := 0, 0
+		for _, c := range phpCount().FindAllStringSubmatch(m[2], -1) {
+			if c[1] == "Errors" || c[1] == "Failures" {
+				failed += number(c[2])
+			} else {
+				skipped += number(c[2])
+			}
+		}
+		r.count(number(m[1])-failed-skipped, failed, skipped)
+		return
+	}
+	if strings.Contains(t, "total") || strings.HasSuffix(t, ")") {
+		r.words(t)
+	}
+}
+
+// words counts "2 passed", "1 failed" and the like in a summary line.
+func (r *reader) words(t string) {
+	for _, m := range wordCount().FindAllStringSubmatch(t, -1) {
+		n := number(m[1])
+		switch m[2] {
+		case "passed", "xfailed", "xpassed":
+			r.count(n, 0, 0)
+		case "failed", "error", "errors":
+			r.count(0, n, 0)
+		case "skipped", "todo", "pending":
+			r.count(0, 0, n)
+		case "warning", "warnings":
+			r.reported += n
+		}
+	}
+}
+
+func (r *reader) cargo(s string) {
+	if m := cargoName().FindStringSubmatch(s); m != nil {
+		r.fail(m[1])
+	} else if m := cargoEnd().FindStringSubmatch(s); m != nil {
+		r.count(number(m[1]), number(m[2]), number(m[3]))
+	}
+}
+
+func (r *reader) maven(m []string) {
+	failed, skipped := number(m[2])+number(m[3]), number(m[4])
+	r.count(number(m[1])-failed-skipped, failed, skipped)
+}
+
+func (r *reader) other(s, t string) {
+	switch {
+	case strings.Contains(t, "Tests run: "):
+		if m := mavenEnd().FindStringSubmatch(t); m != nil {
+			r.maven(m)
+		}
+	case strings.Contains(t, "<<< "):
+		if m := mavenName().FindStringSubmatch(t); m != nil {
+			name := m[1]
+			if m[2] != "" {
+				name = m[2] + "." + name
+			}
+			r.fail(name)
+		}
+	case strings.HasSuffix(t, " FAILED"):
+		if m := gradleName().FindStringSubmatch(t); m != nil {
+			r.fail(m[1])
+		}
+	case strings.HasPrefix(t, "Failed "):
+		if m := dotnetName().FindStringSubmatch(s); m != nil {
+			r.fail(m[1])
+		}
+	case strings.Contains(t, "! "):
+		if m := dotnetEnd().FindStringSubmatch(t); m != nil {
+			r.count(number(m[2]), number(m[1]), number(m[3]))
+		}
+	case strings.HasSuffix(t, ") Failure:"), strings.HasSuffix(t, ") Error:"):
+		r.minitest = true
+	case t[0] >= '0' && t[0] <= '9':
+		r.numbered(s, t)
+	case t[0] == '=' && pytestEnd().MatchString(t):
+		r.words(t)
+	default:
+		r.lint(s)
+	}
+}
+
+// numbered reads the lines that begin with a digit.
+func (r *reader) numbered(s, t string) {
+	if m := ctestName().FindStringSubmatch(s); m != nil {
+		r.fail(m[1])
+	} else if m := phpName().FindStringSubmatch(t); m != nil {
+		r.fail(m[1])
+	} else if m := mochaName().FindStringSubmatch(s); m != nil {
+		if !r.facts.Known { // the list after the summary names suites
+			r.fail(strings.TrimSuffix(m[1], ":"))
+		}
+	} else if m := ctestEnd().FindStringSubmatch(t); m != nil {
+		failed := number(m[1])
+		r.count(number(m[2])-failed, failed, 0)
+	} else if m := gradleEnd().FindStringSubmatch(t); m != nil {
+		failed, skipped := number(m[2]), number(m[3])
+		r.count(number(m[1])-failed-skipped, failed, skipped)
+	} else if m := rspecEnd().FindStringSubmatch(t); m != nil {
+		failed, skipped := number(m[2])+number(m[4]), number(m[3])
+		r.count(number(m[1])-failed-skipped, failed, skipped)
+	} else if m := minitestEnd().FindStringSubmatch(t); m != nil {
+		failed, skipped := number(m[2])+number(m[3]), number(m[4])
+		r.count(number(m[1])-failed-skipped, failed, skipped)
+	} else if pytestEnd().MatchString(t) {
+		r.words(t)
+	} else if n, word, ok := strings.Cut(t, " "); ok && (strings.HasPrefix(word, "passing") || strings.HasPrefix(word, "failing") || strings.HasPrefix(word, "pending")) {
+		switch word[0] {
+		case 'f':
+			r.count(0, number(n), 0)
+		default:
+			if strings.HasPrefix(word, "passing") {
+				r.count(number(n), 0, 0)
+			} else {
+				r.count(0, 0, number(n))
+			}
+		}
+	} else {
+		r.lint(s)
+	}
+}
+
+// lint counts what a linter complains of: what it says at the end where it says
+// it, else the lines that begin with a place.
+func (r *reader) lint(s string) {
+	for _, word := range [...]string{"Found ", " issues:", " problem", " offenses ", "generated "} {
+		if !strings.Contains(s, word) {
+			continue
+		}
+		if m := lintEnd().FindStringSubmatch(s); m != nil {
+			for _, n := range m[1:] {
+				r.reported = min(r.reported+number(n), maxCount)
+			}
+			return
+		}
+	}
+	first, _, _ := strings.Cut(s, " ")
+	if strings.ContainsAny(first, ":(") && complaint().MatchString(s) {
+		r.located++
+	}
+}

@@ -1,0 +1,134 @@
+package gate_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/gate"
+)
+
+func counts(passed, failed, skipped int, names ...string) gate.Facts {
+	return gate.Facts{Known: true, Passed: passed, Failed: failed, Skipped: skipped, FailedTests: names}
+}
+
+func names(names ...string) gate.Facts { return gate.Facts{FailedTests: names} }
+
+func warnings(n int) gate.Facts { return gate.Facts{Warnings: n} }
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, output string
+		want         gate.Facts
+	}{
+		{"nothing", "", gate.Facts{}},
+		{"chatter", "building\ndone in 3s\n", gate.Facts{}},
+
+		{"go test", "ok  \tm/a\t0.1s\n--- FAIL: TestB (0.00s)\n    b_test.go:7: got 1\n    --- FAIL: TestB/sub (0.00s)\nFAIL\nFAIL\tm/b\t0.2s\nFAIL\n", names("m/b TestB", "m/b TestB/sub")},
+		{"go test -v", "=== RUN   TestA\n--- PASS: TestA (0.00s)\n--- SKIP: TestS (0.00s)\n--- FAIL: TestB (0.00s)\nFAIL\nFAIL\tm\t0.2s\n", counts(1, 1, 1, "m TestB")},
+		{"go does not compile", "# m/a\na/a.go:3:5: undefined: x\nFAIL\tm/a [build failed]\n", gate.Facts{FailedTests: []string{"m/a [build failed]"}, Warnings: 1}},
+		{"go panic without a test", "panic: boom\n\ngoroutine 1 [running]:\nFAIL\tm\t0.01s\n", names("m")},
+		{"go test -json", `{"Action":"pass","Package":"m","Test":"TestA"}` + "\n" + `{"Action":"fail","Package":"m","Test":"TestB"}` + "\n" + `{"Action":"fail","Package":"m"}` + "\n" + `{"Action":"skip","Package":"m","Test":"TestC"}` + "\n" + `{"Action":"fail","Package":"n"}` + "\n", counts(1, 1, 1, "m TestB", "n")},
+
+		{"pytest", "FAILED tests/test_a.py::test_x[1] - assert 1 == 2\nERROR tests/test_b.py\n=== 1 failed, 2 passed, 1 skipped, 3 warnings, 1 error in 0.12s ===\n",
+			gate.Facts{Known: true, Passed: 2, Failed: 2, Skipped: 1, FailedTests: []string{"tests/test_a.py::test_x[1]", "tests/test_b.py"}, Warnings: 3}},
+		{"pytest -q", "..F\nFAILED a_test.py::T::test_y\n1 failed, 2 passed in 0.01s\n", counts(2, 1, 0, "a_test.py::T::test_y")},
+		{"unittest", "FAIL: test_a (tests.test_x.T.test_a)\nERROR: test_b (tests.test_x.T.test_b)\nRan 5 tests in 0.001s\n\nFAILED (failures=1, errors=1, skipped=1)\n",
+			counts(2, 2, 1, "test_a (tests.test_x.T.test_a)", "test_b (tests.test_x.T.test_b)")},
+		{"unittest passes", "Ran 5 tests in 0.001s\n\nOK (skipped=2)\n", counts(3, 0, 2)},
+
+		{"jest", "FAIL src/a.test.js\n  ● sums › adds\n\n    expect(1)\nTests:       1 failed, 1 skipped, 2 passed, 4 total\n", counts(2, 1, 1, "src/a.test.js: sums › adds")},
+		{"vitest", " FAIL  src/a.test.ts > sums > adds\n      Tests  1 failed | 2 passed (3)\n", counts(2, 1, 0, "src/a.test.ts > sums > adds")},
+		{"mocha", "    1) should add\n\n  2 passing (10ms)\n  1 pending\n  1 failing\n\n  1) sums\n       should add:\n", counts(2, 1, 1, "should add")},
+		{"node:test", "✖ adds (1ms)\nℹ tests 3\nℹ pass 2\nℹ fail 1\nℹ skipped 0\n", counts(2, 1, 0)},
+		{"TAP", "TAP version 13\nok 1 - a\nnot ok 2 - b\nnot ok 3 - c # TODO later\nok 4 # SKIP no\n1..4\n", counts(1, 1, 2, "b")},
+
+		{"cargo", "test a::works ... ok\ntest a::breaks ... FAILED\ntest result: FAILED. 1 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out\ntest result: ok. 3 passed; 0 failed; 0 ignored\n", counts(4, 1, 2, "a::breaks")},
+		{"maven", "[ERROR] com.x.FooTest.bad -- Time elapsed: 0.01 s <<< FAILURE!\n[ERROR] Tests run: 3, Failures: 1, Errors: 0, Skipped: 1, Time elapsed: 0.1 s <<< FAILURE! -- in com.x.FooTest\n[ERROR] Tests run: 3, Failures: 1, Errors: 0, Skipped: 1\n", counts(1, 1, 1, "com.x.FooTest.bad")},
+		{"maven, old", "bad(com.x.FooTest)  Time elapsed: 0.01 sec  <<< FAILURE!\nTests run: 2, Failures: 0, Errors: 1, Skipped: 0\n", counts(1, 1, 0, "com.x.FooTest.bad")},
+		{"gradle", "FooTest > bad() FAILED\n    org.opentest4j\n4 tests completed, 1 failed, 1 skipped\n", counts(2, 1, 1, "FooTest > bad()")},
+		{"rspec", "3 examples, 1 failure, 1 pending\n\nrspec ./spec/a_spec.rb:5 # Sum adds\n", counts(1, 1, 1, "Sum adds")},
+		{"minitest", "  1) Failure:\nSumTest#test_add [test/sum_test.rb:5]:\n3 runs, 5 assertions, 1 failures, 0 errors, 1 skips\n", counts(1, 1, 1, "SumTest#test_add")},
+		{"phpunit", "1) Tests\\SumTest::testAdd\nTests: 3, Assertions: 5, Failures: 1, Skipped: 1.\n", counts(1, 1, 1, "Tests\\SumTest::testAdd")},
+		{"phpunit passes", "OK (3 tests, 5 assertions)\n", counts(3, 0, 0)},
+		{"dotnet", "  Failed Ns.SumTest.Add [12 ms]\nFailed!  - Failed:     1, Passed:     2, Skipped:     1, Total:     4\n", counts(2, 1, 1, "Ns.SumTest.Add")},
+		{"ctest", "50% tests passed, 1 tests failed out of 2\n\nThe following tests FAILED:\n\t  2 - sum (Failed)\n", counts(1, 1, 0, "sum")},
+
+		{"golangci-lint", "a.go:1:2: unused (unused)\nb.go:3:4: bad (vet)\n2 issues:\n* unused: 1\n", warnings(2)},
+		{"eslint", "  1:2  warning  no\n✖ 3 problems (1 error, 2 warnings)\n", warnings(3)},
+		{"ruff", "Found 4 errors.\n", warnings(4)},
+		{"clippy", "warning: `m` (lib) generated 3 warnings\n", warnings(3)},
+		{"rubocop", "10 files inspected, 2 offenses detected\n", warnings(2)},
+		{"compiler", "a.c:3:5: warning: unused\nb.c:9:1: warning: unused\n", warnings(2)},
+
+		{"colours", "\x1b[31m--- FAIL: TestA (0.00s)\x1b[0m\r\nFAIL\tm\t0.1s\r\n", names("m TestA")},
+		{"a count that is no number", "99999999999999999999 passing (1ms)\n", counts(0, 0, 0)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tt.want, gate.Read(tt.output, false)); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestReadSaysWhatIsMissing: names that do not fit are not silently left out,
+// since what is compared with the base must be all of it.
+func TestReadSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	var many strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&many, "test t%d ... FAILED\n", i)
+	}
+	for _, tt := range []struct {
+		name, output string
+		cut          bool
+	}{
+		{"too many", many.String(), false},
+		{"too long", "test " + strings.Repeat("x", 500) + " ... FAILED\n", false},
+		{"the beginning is gone", "test a ... FAILED\n", true},
+	} {
+		if got := gate.Read(tt.output, tt.cut); !got.Cut || len(got.FailedTests) > 300 {
+			t.Errorf("%s: cut is %v with %d names", tt.name, got.Cut, len(got.FailedTests))
+		}
+	}
+}
+
+// FuzzRead: whatever a program prints, the facts stay within bounds and sorted.
+func FuzzRead(f *testing.F) {
+	f.Add("--- FAIL: TestA (0.00s)\nFAIL\tm\t0.1s\n")
+	f.Add("FAILED a.py::x - y\n== 1 failed in 0.1s ==\n")
+	f.Add("Tests:  1 failed, 2 total\n● a › b\n")
+	f.Add("1..3\nok 1\nnot ok 2 - x\n")
+	f.Add("  1) Failure:\nA#b [c]:\n")
+	f.Add("Tests run: 3, Failures: 1, Errors: 0, Skipped: 0\n")
+	f.Add(`{"Action":"fail","Package":"p","Test":"t"}`)
+	f.Fuzz(func(t *testing.T, output string) {
+		got := gate.Read(output, false)
+		if got.Passed < 0 || got.Failed < 0 || got.Skipped < 0 || got.Warnings < 0 {
+			t.Errorf("negative counts: %+v", got)
+		}
+		if len(got.FailedTests) > 300 || !slices.IsSorted(got.FailedTests) {
+			t.Errorf("%d names, sorted: %v", len(got.FailedTests), slices.IsSorted(got.FailedTests))
+		}
+		for _, name := range got.FailedTests {
+			if name == "" || len(name) > 200 || strings.ContainsAny(name, "\n\r\x1b") {
+				t.Errorf("name %q", name)
+			}
+		}
+	})
+}
+
+func BenchmarkRead(b *testing.B) {
+	output := strings.Repeat("2026-01-01T00:00:00Z INFO some chatter of a server under test: handled request 17\n", 25_000)
+	b.SetBytes(int64(len(output)))
+	for b.Loop() {
+		gate.Read(output, false)
+	}
+}

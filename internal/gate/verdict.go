@@ -1,0 +1,256 @@
+package gate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// Standing is what a gate's result means for the proposal.
+type Standing string
+
+// The ways a gate may turn out.
+const (
+	// Passed: it exited with 0.
+	Passed Standing = "passed"
+	// Failed: the proposal is to blame. The only one that holds it back.
+	Failed Standing = "failed"
+	// KnownFailing: all that failed had failed before the work began.
+	KnownFailing Standing = "known_failing"
+	// RedAtBase: it failed before the work began too, and does not say what of
+	// it is new. It is reported and holds nothing back.
+	RedAtBase Standing = "red_at_base"
+	// Flaky: it passed when it was run again on the same tree.
+	Flaky Standing = "flaky"
+	// Tolerated: enough tests passed for the repository's own limit.
+	Tolerated Standing = "tolerated"
+	// Noted: it failed, and is advisory.
+	Noted Standing = "advisory"
+)
+
+// Holds says whether the proposal may go on.
+func (s Standing) Holds() bool { return s == Failed }
+
+// Verdict is a standing and what there is to tell about it.
+type Verdict struct {
+	Standing Standing
+	// Tests are those the verdict is about, at most a few.
+	Tests []string
+	// Note is one sentence for people, "" where the standing says it all.
+	Note string
+}
+
+// Need says what else must be run before a result can be judged.
+type Need int
+
+// What may be needed.
+const (
+	// Nothing: the verdict is there.
+	Nothing Need = iota
+	// Baseline: the gate has to be run on the tree the work began from.
+	Baseline
+	// Again: the gate has to be run once more on the same tree.
+	Again
+)
+
+// Most failing tests that are looked at as flaky; more than that do not fail by
+// accident.
+const maxFlaky = 5
+
+// maxTold bounds the tests a verdict names.
+const maxTold = 10
+
+// Results are what is known of one gate on one proposal.
+type Results struct {
+	// First is how it ended on the proposal.
+	First Result
+	// Base is how it ended on the tree the work began from, Again how on the
+	// proposal when it was run once more; nil where it was not run.
+	Base, Again *Result
+}
+
+// Judge says what the results mean, or what is needed to say so. A gate that
+// passed, and one that is advisory, need no more runs: only failures cost any.
+//
+// task is what the proposal is to do. What failed at the base is forgiven,
+// unless the task is to mend it. A gate that a person asked for and that tells
+// nothing but its exit code is taken at its word: it may be the very goal.
+func Judge(g Gate, q Quality, task run.Task, r Results) (Verdict, Need) {
+	first := r.First
+	switch {
+	case first.Passed:
+		return Verdict{Standing: Passed}, Nothing
+	case g.Advisory:
+		return Verdict{Standing: Noted, Note: "it is advisory"}, Nothing
+	case !first.answered():
+		return Verdict{Standing: Failed}, Nothing
+	case r.Base == nil:
+		return Verdict{}, Baseline
+	}
+	base := r.Base
+	fresh, compared := first.Facts.FailedTests, first.Facts.named()
+	known := forgiven(task, base.Facts.FailedTests)
+	if base.answered() && !base.Passed {
+		switch {
+		case !base.Facts.named():
+			if g.Detected && !mends(task) {
+				return Verdict{Standing: RedAtBase, Note: "it failed before the work began too, and does not say which tests are to blame"}, Nothing
+			}
+		case compared:
+			if fresh = without(fresh, known); len(fresh) == 0 {
+				return Verdict{
+					Standing: KnownFailing, Tests: some(first.Facts.FailedTests),
+					Note: fmt.Sprintf("%s failed before the work began too: %s", tests(len(first.Facts.FailedTests)), list(first.Facts.FailedTests)),
+				}, Nothing
+			}
+		}
+	}
+	if q.tolerates(first.Facts, base.Facts) {
+		return Verdict{
+			Standing: Tolerated, Tests: some(fresh),
+			Note: fmt.Sprintf("%d of %d tests passed, which the repository's limit allows; failed: %s", first.Facts.Passed, first.Facts.Passed+first.Facts.Failed, list(fresh)),
+		}, Nothing
+	}
+	if compared && len(fresh) <= maxFlaky {
+		if r.Again == nil {
+			return Verdict{}, Again
+		}
+		if r.Again.Passed || r.Again.Facts.named() && len(without(r.Again.Facts.FailedTests, known)) == 0 {
+			return Verdict{
+				Standing: Flaky, Tests: some(fresh),
+				Note: fmt.Sprintf("%s failed once and passed when run again: %s", tests(len(fresh)), list(fresh)),
+			}, Nothing
+		}
+	}
+	v := Verdict{Standing: Failed}
+	if compared {
+		v.Tests = some(fresh)
+		if known := len(first.Facts.FailedTests) - len(fresh); known > 0 {
+			v.Note = fmt.Sprintf("new since the work began: %s; %s failed before that too", list(fresh), tests(known))
+		}
+	}
+	return v, Nothing
+}
+
+var mending = lazy(`(?i)\b(?:fix|mend|repair)(?:es|ed|ing|s)?\b.*\b(?:tests?|suite|specs?|build|ci|checks?|gates?)\b|\b(?:make|get|turn|bring)\b.*\b(?:pass(?:es)?|green)\b`)
+
+// mends says whether a task is to make something pass that does not.
+func mends(task run.Task) bool { return mending().MatchString(task.Title) }
+
+// forgiven are the tests of known that the task is not about.
+func forgiven(task run.Task, known []string) []string {
+	if mends(task) {
+		return nil
+	}
+	text := task.Title + "\n" + strings.Join(task.Accept, "\n")
+	var left []string
+	for _, name := range known {
+		if id := identifier(name); len(id) < minIdentifier || !strings.Contains(text, id) {
+			left = append(left, name)
+		}
+	}
+	return left
+}
+
+// minIdentifier keeps words that stand in any text from naming a test.
+const minIdentifier = 6
+
+var testWord = lazy(`\b(?:Test\w+|test_\w+|test[A-Z]\w*)`)
+
+// identifier is the part of a test's name that a person would write: the name
+// of the function where it is one, all of it where it is a sentence.
+func identifier(name string) string {
+	if words := testWord().FindAllString(name, -1); len(words) > 0 {
+		return words[len(words)-1]
+	}
+	return name
+}
+
+// answered says whether the command itself came to a result, be it by taking
+// too long. What was ended from outside says nothing of the tree.
+func (r Result) answered() bool { return r.Reason == "exited" || r.Reason == "wall_timeout" }
+
+// named says whether FailedTests is all that failed.
+func (f Facts) named() bool { return len(f.FailedTests) > 0 && !f.Cut }
+
+func tests(n int) string {
+	if n == 1 {
+		return "1 test"
+	}
+	return fmt.Sprintf("%d tests", n)
+}
+
+func some(names []string) []string {
+	return slices.Clone(names[:min(len(names), maxTold)])
+}
+
+func list(names []string) string {
+	text := strings.Join(some(names), ", ")
+	if more := len(names) - maxTold; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// without is all minus known; both are sorted.
+func without(all, known []string) []string {
+	var left []string
+	for _, name := range all {
+		if _, ok := slices.BinarySearch(known, name); !ok {
+			left = append(left, name)
+		}
+	}
+	return left
+}
+
+// Quality is what a repository asks of the work beyond its gates. The zero
+// value asks for all tests to pass and for no new secrets of any severity.
+type Quality struct {
+	// MinPassRate is the share of tests that must pass, up to 1; 0 is 1. It
+	// works where the tool's output says how many passed, and never lets fewer
+	// pass than at the base.
+	MinPassRate float64
+	// RequireNewTests: a task that adds source lines has to add test lines.
+	RequireNewTests bool
+	// AllowCritical and AllowHigh let secrets of that severity through; they
+	// are told of all the same.
+	AllowCritical, AllowHigh bool
+	// ClippyStrict makes every warning of Rust's linter an error, and its
+	// detected gate a blocking one. ClippyAllowed are lints it leaves alone,
+	// separated by spaces.
+	ClippyStrict  bool
+	ClippyAllowed string
+}
+
+func (q Quality) tolerates(now, base Facts) bool {
+	total := now.Passed + now.Failed
+	if q.MinPassRate <= 0 || q.MinPassRate >= 1 || !now.Known || total == 0 {
+		return false
+	}
+	return float64(now.Passed) >= q.MinPassRate*float64(total) && base.Known && now.Passed >= base.Passed
+}
+
+// Apply puts what a repository asks of single tools into the gates that were
+// detected for them.
+func (q Quality) Apply(gates []Gate) []Gate {
+	out := slices.Clone(gates)
+	for i, g := range out {
+		if !g.Detected || g.Name != Clippy {
+			continue
+		}
+		var flags strings.Builder
+		if q.ClippyStrict {
+			flags.WriteString(" -D warnings")
+			out[i].Advisory = false
+		}
+		for lint := range strings.FieldsSeq(q.ClippyAllowed) {
+			flags.WriteString(" -A " + lint)
+		}
+		if flags.Len() > 0 {
+			out[i].Command += " --" + flags.String()
+		}
+	}
+	return out
+}

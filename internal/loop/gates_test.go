@@ -1,0 +1,229 @@
+package loop_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// suite is a test runner: each test passes by what a tree holds.
+func suite(tests map[string]func(files) bool) func(files, loop.GateStart) gate.Result {
+	return func(tree files, _ loop.GateStart) gate.Result {
+		var failed []string
+		for name, passes := range tests {
+			if !passes(tree) {
+				failed = append(failed, name)
+			}
+		}
+		return outcome(len(tests), failed...)
+	}
+}
+
+func outcome(total int, failed ...string) gate.Result {
+	r := gate.Result{Passed: len(failed) == 0, Reason: "exited"}
+	r.Facts = gate.Facts{Known: true, Passed: total - len(failed), Failed: len(failed), FailedTests: failed}
+	if !r.Passed {
+		r.ExitCode, r.Output = 1, "FAILED "+strings.Join(failed, " ")
+	}
+	return r
+}
+
+func never(files) bool  { return false }
+func always(files) bool { return true }
+
+func withGate(t *testing.T, g gate.Gate) loop.Request {
+	t.Helper()
+	r := request(t, threeTasks)
+	g.Command = "suite"
+	r.Gates = []gate.Gate{g}
+	return r
+}
+
+func standings(s loop.State) []gate.Standing {
+	var got []gate.Standing
+	for _, r := range s.GateLast {
+		got = append(got, r.Verdict.Standing)
+	}
+	return got
+}
+
+func TestWhatFailedBeforeDoesNotBlock(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.judge = suite(map[string]func(files) bool{"TestOld": never, "TestNew": always})
+	s := w.drive(loop.NewState(withGate(t, gate.Gate{}), w.now), nil)
+	if s.End != run.EndAllTasksComplete || s.Iteration != 3 {
+		t.Fatalf("ended %s after %d iterations", s.End, s.Iteration)
+	}
+	if diff := cmp.Diff([]gate.Standing{gate.KnownFailing}, standings(s)); diff != "" {
+		t.Error(diff)
+	}
+	if note := s.GateLast[0].Verdict.Note; !strings.Contains(note, "TestOld") {
+		t.Errorf("the report does not name the test: %q", note)
+	}
+	// Three proposals, and the base once for the whole run.
+	if len(w.checks) != 4 {
+		t.Errorf("%d checks ran, want 4", len(w.checks))
+	}
+}
+
+func TestItMustNotGetWorse(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.judge = suite(map[string]func(files) bool{
+		"TestOld": never,
+		"TestNew": func(tree files) bool { return tree["src/T1.txt"] != "bad" },
+	})
+	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+		w.work["src/"+s.TaskID+".txt"] = "good"
+		if s.TaskID == "T1" && a.Attempt == 1 {
+			w.work["src/T1.txt"] = "bad"
+		}
+		return completed("done")
+	}
+	s := w.drive(loop.NewState(withGate(t, gate.Gate{}), w.now), nil)
+	if s.End != run.EndAllTasksComplete || s.Iteration != 4 {
+		t.Fatalf("ended %s after %d iterations", s.End, s.Iteration)
+	}
+	if !strings.Contains(w.prompts[1], "new since the work began: TestNew") {
+		t.Errorf("the second prompt does not tell the new failure from the old one:\n%s", w.prompts[1])
+	}
+}
+
+// TestATaskToMendATestIsNotForgiven: the test that failed before is the goal.
+func TestATaskToMendATestIsNotForgiven(t *testing.T) {
+	t.Parallel()
+	for _, title := range []string{"Fix the failing test", "Make the suite pass", "Handle TestOld's case"} {
+		w := newWorld(t)
+		w.judge = suite(map[string]func(files) bool{"TestOld": func(tree files) bool { return tree["fix"] == "yes" }})
+		w.agent = func(w *world, _ loop.State, a loop.AgentStart) loop.AgentStatus {
+			w.work["fix"] = "no"
+			if a.Attempt == 2 {
+				w.work["fix"] = "yes"
+			}
+			return completed("done")
+		}
+		r := request(t, "- [ ] "+title+"\n")
+		r.Gates = []gate.Gate{{Command: "suite"}}
+		if s := w.drive(loop.NewState(r, w.now), nil); s.End != run.EndAllTasksComplete || s.Iteration != 2 {
+			t.Errorf("%q: ended %s after %d iterations, want 2", title, s.End, s.Iteration)
+		}
+	}
+}
+
+func TestExitCodeThatIsRedAtTheBase(t *testing.T) {
+	t.Parallel()
+	bare := func(files, loop.GateStart) gate.Result { return gate.Result{ExitCode: 2, Reason: "exited"} }
+	w := newWorld(t)
+	w.judge = bare
+	w.landed[0].Tree = w.store(files{"go.mod": "module m"})
+	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
+	if s.End != run.EndAllTasksComplete || s.Iteration != 3 {
+		t.Errorf("detected: ended %s after %d iterations", s.End, s.Iteration)
+	}
+	if diff := cmp.Diff([]gate.Standing{gate.RedAtBase, gate.RedAtBase}, standings(s)); diff != "" {
+		t.Error(diff)
+	}
+	asked := newWorld(t)
+	asked.judge = bare
+	if s := asked.drive(loop.NewState(withGate(t, gate.Gate{}), asked.now), nil); s.End != run.EndBlocked {
+		t.Errorf("asked for: ended %s, want blocked", s.End)
+	}
+}
+
+func TestFlakyTestIsNotBlamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	seen := map[string]int{}
+	w.judge = func(_ files, g loop.GateStart) gate.Result {
+		if seen[g.Tree]++; seen[g.Tree] == 1 && len(seen) == 2 {
+			return outcome(3, "TestRace")
+		}
+		return outcome(3)
+	}
+	s := w.drive(loop.NewState(withGate(t, gate.Gate{}), w.now), nil)
+	if s.End != run.EndAllTasksComplete || s.Iteration != 3 {
+		t.Fatalf("ended %s after %d iterations", s.End, s.Iteration)
+	}
+	told := false
+	for _, ev := range w.events {
+		told = told || strings.Contains(ev.Text, "TestRace") && strings.Contains(ev.Text, "run again")
+	}
+	if !told {
+		t.Error("nobody was told of the flaky test")
+	}
+	// Three proposals, the base, and the one that was run again.
+	if len(w.checks) != 5 {
+		t.Errorf("%d checks ran, want 5", len(w.checks))
+	}
+}
+
+func TestAdvisoryGateHoldsNothingBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.judge = suite(map[string]func(files) bool{"style": never})
+	s := w.drive(loop.NewState(withGate(t, gate.Gate{Advisory: true}), w.now), nil)
+	if s.End != run.EndAllTasksComplete || s.Iteration != 3 || len(w.checks) != 3 {
+		t.Errorf("ended %s after %d iterations and %d checks", s.End, s.Iteration, len(w.checks))
+	}
+	if diff := cmp.Diff([]gate.Standing{gate.Noted}, standings(s)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestMinPassRate(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		rate float64
+		want run.EndReason
+	}{{0.9, run.EndAllTasksComplete}, {0.95, run.EndBlocked}, {0, run.EndBlocked}} {
+		w := newWorld(t)
+		w.judge = func(tree files, _ loop.GateStart) gate.Result {
+			if len(tree) == 1 { // the base has fewer tests, all of which pass
+				return outcome(9)
+			}
+			return outcome(10, "TestHard")
+		}
+		st := loop.NewState(withGate(t, gate.Gate{}), w.now)
+		w.settings.Quality = gate.Quality{MinPassRate: tt.rate}
+		if s := w.drive(st, nil); s.End != tt.want {
+			t.Errorf("rate %v: ended %s, want %s", tt.rate, s.End, tt.want)
+		}
+	}
+}
+
+// TestCrashWhileBlameIsFound: the runs on the base and the second ones are
+// found again like all others; at worst the one under way is run once more.
+func TestCrashWhileBlameIsFound(t *testing.T) {
+	t.Parallel()
+	story := func(crash func(int) bool) (*world, loop.State) {
+		w := newWorld(t)
+		w.judge = suite(map[string]func(files) bool{
+			"TestOld": never,
+			"TestNew": func(tree files) bool { return tree["src/T1.txt"] != "bad" },
+		})
+		w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+			w.work["src/"+s.TaskID+".txt"] = "good"
+			if s.TaskID == "T1" && a.Attempt == 1 {
+				w.work["src/T1.txt"] = "bad"
+			}
+			return completed("done")
+		}
+		r := request(t, "- [ ] one\n")
+		r.Gates = []gate.Gate{{Command: "suite"}}
+		return w, w.drive(loop.NewState(r, w.now), crash)
+	}
+	clean, want := story(nil)
+	for at := range 50 {
+		w, s := story(func(step int) bool { return step == at })
+		if s.End != want.End || len(w.checks) > len(clean.checks)+1 || len(w.prompts) != len(clean.prompts) {
+			t.Errorf("crash at step %d: ended %s after %d checks and %d agents, want %s, %d (or one more) and %d",
+				at, s.End, len(w.checks), len(w.prompts), want.End, len(clean.checks), len(clean.prompts))
+		}
+	}
+}
