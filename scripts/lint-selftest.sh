@@ -18,7 +18,7 @@ export GOLANGCI_LINT_CACHE=$top/.cache/lint-selftest/cache
 module=$(go list -m)
 us=$module/internal
 
-packages=(run progress progress/island plan prompt gate supervise history loop agent sandbox sandbox/docker sandbox/local shim
+packages=(run progress progress/formats progress/island plan prompt gate supervise history loop agent sandbox sandbox/docker sandbox/local shim
 	proc gateway gitrepo redact config ghapp ghsim store queue effects handlers publish host inline reconcile webui)
 
 # The packages, empty: the borders are about paths and imports, and the selftest
@@ -82,6 +82,7 @@ fresh
 imports internal/run run os/exec database/sql net net/http github.com/goccy/go-yaml "$us/webui"
 imports internal/progress progress os/exec database/sql github.com/goccy/go-yaml "$us/webui"
 imports internal/progress/island island os/exec database/sql github.com/yuin/goldmark "$us/redact" "$us/webui"
+imports internal/progress/formats formats os/exec database/sql github.com/goccy/go-yaml "$us/webui"
 imports internal/plan plan os/exec "$us/webui"
 imports internal/prompt prompt os/exec github.com/yuin/goldmark "$us/webui"
 imports internal/gate gate os/exec "$us/webui"
@@ -344,8 +345,9 @@ fresh
 
 may internal/progress "$us/run" github.com/yuin/goldmark
 may internal/progress/island "$us/run" "$us/progress"
+may internal/progress/formats "$us/run" "$us/progress" github.com/yuin/goldmark
 may internal/run net/url
-may internal/plan "$us/run" "$us/progress" github.com/yuin/goldmark
+may internal/plan "$us/run" "$us/progress" "$us/progress/formats" github.com/yuin/goldmark
 may internal/prompt "$us/run" "$us/progress"
 may internal/gate "$us/run"
 may internal/supervise "$us/run"

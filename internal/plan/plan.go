@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/progress/formats"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -93,7 +94,8 @@ func (p *Plan) fill(doc *progress.Doc) {
 	p.SHA256 = sum(p.Title, p.Text)
 }
 
-// FromFile makes a plan of a person's own plan file; name is its path. Only
+// FromFile makes a plan of a person's own plan file, which may be the task file
+// of another system (package formats); name is its path. Only
 // invisible characters are taken out. The title is the first level-1 heading
 // or else the file's name. It fails with ErrEmpty where the file holds nothing;
 // other errors are as for FromIssue.
@@ -102,6 +104,9 @@ func FromFile(name string, src []byte) (Plan, error) {
 	p := Plan{Text: strings.TrimSpace(text), Removed: removed.Characters, Kinds: removed.Kinds}
 	if p.Text == "" {
 		return Plan{}, ErrEmpty
+	}
+	if format, ok := formats.Detect(name, src); ok && format.Foreign() {
+		return fromForeign(format, name, src)
 	}
 	doc, err := progress.Parse([]byte(p.Text))
 	if err != nil {

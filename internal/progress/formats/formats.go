@@ -1,0 +1,452 @@
+package formats
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// Format names the way a task file is written.
+type Format string
+
+// The formats. Their names are those of the command line.
+const (
+	// Progress is our own progress.md.
+	Progress Format = "progress"
+	// PRD is snarktank/ralph's prd.json, with progress.txt beside it.
+	PRD Format = "prd"
+	// Portable is portableralph's NAME_PROGRESS.md.
+	Portable Format = "portableralph"
+	// Rslph is rslph's progress.md.
+	Rslph Format = "rslph"
+	// Specum is smart-ralph's tasks.md, with .progress.md beside it.
+	Specum Format = "smart-ralph"
+	// FixPlan is frankbria/ralph-claude-code's fix_plan.md.
+	FixPlan Format = "fix-plan"
+	// Ralphex is a plan of ralphex: a task is a heading, its boxes are steps.
+	Ralphex Format = "ralphex"
+	// Checklist is any text with check boxes, such as an issue.
+	Checklist Format = "checklist"
+)
+
+// Formats lists them all, our own first.
+func Formats() []Format {
+	return []Format{Progress, PRD, Portable, Rslph, Specum, FixPlan, Ralphex, Checklist}
+}
+
+// Foreign says whether f is read by rules that a plain plan file is not.
+func (f Format) Foreign() bool { return f != "" && f != Progress && f != Checklist }
+
+// Companion is the name of the file that keeps what was learned where the tasks
+// are in another, or "".
+func (f Format) Companion() string {
+	switch f {
+	case PRD:
+		return "progress.txt"
+	case Specum:
+		return ".progress.md"
+	case Progress, Portable, Rslph, FixPlan, Ralphex, Checklist:
+	}
+	return ""
+}
+
+// FileName is what the task file of a plan with that title is called.
+func (f Format) FileName(title string) string {
+	switch f {
+	case PRD:
+		return "prd.json"
+	case Portable:
+		return fileStem(title) + "_PROGRESS.md"
+	case Specum:
+		return "tasks.md"
+	case FixPlan:
+		return "fix_plan.md"
+	case Ralphex, Checklist:
+		return fileStem(title) + ".md"
+	case Progress, Rslph:
+	}
+	return "progress.md"
+}
+
+// Plan is what every format has in common.
+type Plan struct {
+	Title string
+	// Description is prose about the whole, a paragraph or bullet a line.
+	Description []string
+	// Branch is the git branch the plan is worked on, or "".
+	Branch string
+	// Status is the word of the Status section, or "".
+	Status string
+	// MarkedDone: the file carries the completion marker of its system.
+	MarkedDone bool
+	// Tasks are in the order in which they are to be worked, but for what
+	// their priorities say.
+	Tasks []Task
+	// Patterns and Learnings are what earlier iterations wrote down.
+	Patterns  []string
+	Learnings []string
+	// Other names the sections or fields that this view leaves out.
+	Other []string
+}
+
+// Task is a task with what other systems say about it. The ID is the one it
+// has in its file, as "US-001" or "1.2", and "" where it has none.
+type Task struct {
+	run.Task
+	// Origin is the id the task has in the file it was converted from.
+	Origin string
+	// Reason says why the task is blocked or skipped.
+	Reason string
+	// Details are labelled lines about the task that are no criteria.
+	Details []Detail
+	// Steps are the check boxes below the task.
+	Steps []Step
+}
+
+// Detail is what is said about one aspect of a task, such as "Files".
+type Detail struct {
+	Label string
+	Lines []string
+}
+
+// Step is a check box below a task.
+type Step struct {
+	Text string
+	Done bool
+}
+
+// Key is the id that a task keeps across conversions: Origin, else ID.
+func (t Task) Key() string {
+	if t.Origin != "" {
+		return t.Origin
+	}
+	return t.ID
+}
+
+// Counts of a plan's tasks by status. Open includes those in progress.
+type Counts struct{ Total, Done, Open, Blocked, Skipped int }
+
+// Counts counts the tasks.
+func (p *Plan) Counts() Counts {
+	c := Counts{Total: len(p.Tasks)}
+	for _, t := range p.Tasks {
+		switch t.Status {
+		case run.TaskDone:
+			c.Done++
+		case run.TaskBlocked:
+			c.Blocked++
+		case run.TaskSkipped:
+			c.Skipped++
+		case run.TaskOpen, run.TaskInProgress:
+			c.Open++
+		}
+	}
+	return c
+}
+
+// Done says whether there are tasks and each of them is done or skipped.
+func (p *Plan) Done() bool {
+	c := p.Counts()
+	return c.Total > 0 && c.Done+c.Skipped == c.Total
+}
+
+// source is a task file of one kind: its bytes, the view of them, and the
+// edits in place. Tasks go by their index in the plan.
+type source interface {
+	bytes() []byte
+	plan() Plan
+	// edits are the replacements that make one change; none where nothing
+	// is to be changed.
+	edits(c Change) ([]patch, error)
+	// replace takes over new bytes, if they read as a file of this kind.
+	replace(src []byte) error
+	// learn adds bullets to a section.
+	learn(section string, texts []string) error
+}
+
+// Change asks for a new status of a task of a plan.
+type Change struct {
+	// Task is the index in Plan.Tasks.
+	Task int
+	// Status is TaskOpen, TaskDone, TaskBlocked or TaskSkipped.
+	Status run.TaskStatus
+	// Reason says why a task is blocked or skipped.
+	Reason string
+}
+
+// patch replaces src[start:stop] by text.
+type patch struct {
+	start, stop int
+	text        string
+}
+
+// File is a task file that was read, with its companion if it has one. It is
+// not safe for concurrent use.
+type File struct {
+	name   string
+	format Format
+	src    source
+	// notes is the companion: nil where the format has none or it was not
+	// attached.
+	notes notebook
+}
+
+// notebook is a companion file.
+type notebook interface {
+	bytes() []byte
+	patterns() []string
+	learnings() []string
+	// addLearnings and addPatterns note lines; when and task head an entry in
+	// files that have entries.
+	addLearnings(when time.Time, task string, texts []string) error
+	addPatterns(texts []string) error
+}
+
+// Parse reads src as a file of that format; name is used in messages. What
+// cannot be worked with is a *run.UserError that says where and what to do.
+func Parse(format Format, name string, src []byte) (*File, error) {
+	f := &File{name: name, format: format}
+	if err := admit(name, src); err != nil {
+		return nil, err
+	}
+	var err error
+	switch format {
+	case PRD:
+		f.src, err = parsePRD(name, src)
+	case Progress, Portable, Rslph, Specum, FixPlan, Ralphex, Checklist:
+		f.src, err = parseMarkdown(format, name, src)
+	default:
+		err = fmt.Errorf("formats: %q is not a format", format)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Attach gives f the content of its companion. A format without one ignores
+// it.
+func (f *File) Attach(src []byte) error {
+	name := f.format.Companion()
+	if name == "" {
+		return nil
+	}
+	if err := admit(name, src); err != nil {
+		return err
+	}
+	var err error
+	if f.format == PRD {
+		f.notes = parseLog(src)
+	} else {
+		f.notes, err = parseNotes(name, src)
+	}
+	return err
+}
+
+// Name is the name f was read under.
+func (f *File) Name() string { return f.name }
+
+// Format is how f is written.
+func (f *File) Format() Format { return f.format }
+
+// Bytes is the task file as it is now.
+func (f *File) Bytes() []byte { return slices.Clone(f.src.bytes()) }
+
+// Files are the task file and its companion as they are now, by their names in
+// one directory.
+func (f *File) Files() map[string][]byte {
+	files := map[string][]byte{path.Base(f.name): f.Bytes()}
+	if f.notes != nil {
+		files[f.format.Companion()] = slices.Clone(f.notes.bytes())
+	}
+	return files
+}
+
+// Plan is the view of f as it is now.
+func (f *File) Plan() Plan {
+	p := f.src.plan()
+	if f.notes != nil {
+		p.Patterns = append(p.Patterns, f.notes.patterns()...)
+		p.Learnings = append(p.Learnings, f.notes.learnings()...)
+	}
+	return p
+}
+
+// ErrNoTask: the file has no such task.
+var ErrNoTask = errors.New("formats: no such task")
+
+// Find gives the index in Plan.Tasks of the task with that id or origin.
+func (f *File) Find(id string) (int, error) {
+	for i, t := range f.src.plan().Tasks {
+		if id != "" && (t.Key() == id || t.ID == id) {
+			return i, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: %q in %s", ErrNoTask, id, f.name)
+}
+
+// Tick marks the i-th task of the plan done, and the steps of a task that is
+// nothing but its steps.
+func (f *File) Tick(i int) error { return f.Apply(Change{Task: i, Status: run.TaskDone}) }
+
+// Untick marks the i-th task as not done.
+func (f *File) Untick(i int) error { return f.Apply(Change{Task: i, Status: run.TaskOpen}) }
+
+// Block notes why the i-th task cannot be done for now. A reason that was
+// there is replaced. A task that is done cannot be blocked.
+func (f *File) Block(i int, reason string) error {
+	return f.Apply(Change{Task: i, Status: run.TaskBlocked, Reason: reason})
+}
+
+// Skip notes why the i-th task is left out, as Block does.
+func (f *File) Skip(i int, reason string) error {
+	return f.Apply(Change{Task: i, Status: run.TaskSkipped, Reason: reason})
+}
+
+// Apply makes many changes, at most one a task, and reads the file once. On
+// error nothing is changed. An index without a task is ErrNoTask.
+func (f *File) Apply(changes ...Change) error {
+	var patches []patch
+	for _, c := range changes {
+		p, err := f.src.edits(c)
+		if err != nil {
+			return err
+		}
+		patches = append(patches, p...)
+	}
+	if len(patches) == 0 {
+		return nil
+	}
+	slices.SortFunc(patches, func(a, b patch) int { return a.start - b.start })
+	src := f.src.bytes()
+	var out []byte
+	at := 0
+	for _, p := range patches {
+		if p.start < at {
+			return errors.New("formats: two changes of one task")
+		}
+		out = append(append(out, src[at:p.start]...), p.text...)
+		at = p.stop
+	}
+	return f.src.replace(append(out, src[at:]...))
+}
+
+// AppendLearnings notes lines of what was learned, where the format keeps
+// them: in the task file, or in its companion, which is begun if need be. when
+// and task (an id, or "") head the entry in files that have entries.
+func (f *File) AppendLearnings(when time.Time, task string, texts ...string) error {
+	if texts = bullets(texts); len(texts) == 0 {
+		return nil
+	}
+	if f.begin(when) {
+		return f.notes.addLearnings(when, oneLine(task, maxID), texts)
+	}
+	return f.src.learn(sectionLearnings, texts)
+}
+
+// AppendPatterns notes lines about the codebase that every iteration should
+// know. when is used where the companion has to be begun.
+func (f *File) AppendPatterns(when time.Time, texts ...string) error {
+	if texts = bullets(texts); len(texts) == 0 {
+		return nil
+	}
+	if f.begin(when) {
+		return f.notes.addPatterns(texts)
+	}
+	return f.src.learn(sectionPatterns, texts)
+}
+
+// begin makes the companion if the format has one and says whether it has.
+func (f *File) begin(when time.Time) bool {
+	if f.notes == nil {
+		switch f.format {
+		case PRD:
+			f.notes = newLog(when)
+		case Specum:
+			f.notes = newNotes()
+		case Progress, Portable, Rslph, FixPlan, Ralphex, Checklist:
+		}
+	}
+	return f.notes != nil
+}
+
+// fileStem makes a name for a file out of a title.
+func fileStem(title string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(title) {
+		switch {
+		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
+			b.WriteRune(r)
+		case b.Len() > 0 && !strings.HasSuffix(b.String(), "-"):
+			b.WriteByte('-')
+		}
+		if b.Len() == maxID {
+			break
+		}
+	}
+	if s := strings.Trim(b.String(), "-"); s != "" {
+		return s
+	}
+	return "plan"
+}
+
+// admit refuses what no format can be: the limits are those of progress.md.
+func admit(name string, src []byte) error {
+	line, col, err := 0, 0, error(nil)
+	switch at := badByte(src); {
+	case len(src) > progress.MaxSize:
+		return &run.UserError{
+			Message: fmt.Sprintf("%s has %d bytes, and at most %d are read", name, len(src), progress.MaxSize),
+			Hint:    "split the plan", Err: progress.ErrTooLarge,
+		}
+	case at >= 0:
+		line, col = position(src, at)
+		err = progress.ErrEncoding
+	default:
+		return nil
+	}
+	return &run.UserError{
+		Message: fmt.Sprintf("%s:%d:%d: not plain UTF-8 text", name, line, col),
+		Hint:    "save the file as UTF-8 without NUL bytes", Err: err,
+	}
+}
+
+// detail appends a labelled detail unless it is empty.
+func detail(to []Detail, label string, lines []string) []Detail {
+	if len(lines) == 0 {
+		return to
+	}
+	return append(to, Detail{Label: label, Lines: lines})
+}
+
+// clone copies the slices of a plan, so that callers can change them.
+func (p *Plan) clone() Plan {
+	c := *p
+	c.Description = slices.Clone(p.Description)
+	c.Tasks = slices.Clone(p.Tasks)
+	c.Patterns, c.Learnings, c.Other = slices.Clone(p.Patterns), slices.Clone(p.Learnings), slices.Clone(p.Other)
+	return c
+}
+
+// errDone is the answer to marking a task that is done.
+func errDone(t Task) error {
+	return &run.UserError{Message: fmt.Sprintf("%q is done", t.Title), Hint: "untick it first"}
+}
+
+func noTask(i, n int) error { return fmt.Errorf("%w: number %d of %d", ErrNoTask, i+1, n) }
+
+// others collects names once each.
+type others map[string]bool
+
+func (o others) add(p *Plan, name string) {
+	if !o[name] {
+		o[name] = true
+		p.Other = append(p.Other, name)
+	}
+}

@@ -1,0 +1,299 @@
+package formats_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/org/ralph-action/internal/progress/formats"
+)
+
+var update = flag.Bool("update", false, "write what the golden files should hold")
+
+var when = time.Date(2026, 1, 2, 15, 4, 0, 0, time.UTC)
+
+// TestGolden reads every file of testdata as the format its directory is named
+// after. An archive holds the task file, perhaps its companion, and then
+//
+//	view        what is read
+//	progress    the conversion to progress.md, and what is lost
+//	back        what is lost on the way back from there
+//	edit: …     the lines that change with one edit
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	names, err := filepath.Glob("testdata/*/*.txtar")
+	if err != nil || len(names) < 8 {
+		t.Fatalf("golden files: %q, %v", names, err)
+	}
+	for _, name := range names {
+		t.Run(strings.TrimPrefix(name, "testdata/"), func(t *testing.T) {
+			t.Parallel()
+			ar, err := txtar.ParseFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			format := formats.Format(filepath.Base(filepath.Dir(name)))
+			in := inputs(ar)
+			if got, ok := formats.Detect(in[0].Name, in[0].Data); !ok || got != format {
+				t.Errorf("Detect(%s) = %s, %v", in[0].Name, got, ok)
+			}
+			want := map[string]string{
+				"view":     describe(open(t, format, in).Plan()),
+				"progress": toProgress(t, open(t, format, in)),
+				"back":     andBack(t, open(t, format, in)),
+			}
+			for _, f := range ar.Files {
+				if edit, ok := strings.CutPrefix(f.Name, "edit: "); ok {
+					want[f.Name] = changed(t, format, in, edit)
+				}
+			}
+			compare(t, name, ar, in, want)
+		})
+	}
+}
+
+func compare(t *testing.T, name string, ar *txtar.Archive, in []txtar.File, want map[string]string) {
+	t.Helper()
+	if *update {
+		out := &txtar.Archive{Files: in}
+		for _, key := range slices.Sorted(maps.Keys(want)) {
+			out.Files = append(out.Files, txtar.File{Name: key, Data: []byte(want[key])})
+		}
+		if err := os.WriteFile(name, txtar.Format(out), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	seen := 0
+	for _, f := range ar.Files {
+		if got, ok := want[f.Name]; ok {
+			seen++
+			if d := cmp.Diff(string(f.Data), got); d != "" {
+				t.Errorf("%s (-file +got):\n%s", f.Name, d)
+			}
+		}
+	}
+	if seen != len(want) {
+		t.Errorf("%d of %d sections are in the file", seen, len(want))
+	}
+}
+
+// inputs are the files before the first that is expected.
+func inputs(ar *txtar.Archive) []txtar.File {
+	n := slices.IndexFunc(ar.Files, func(f txtar.File) bool {
+		return f.Name == "view" || f.Name == "progress" || f.Name == "back" || strings.HasPrefix(f.Name, "edit: ")
+	})
+	return ar.Files[:n]
+}
+
+func open(t *testing.T, format formats.Format, in []txtar.File) *formats.File {
+	t.Helper()
+	f, err := formats.Parse(format, in[0].Name, in[0].Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(in) > 1 {
+		if err := f.Attach(in[1].Data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := f.Files()
+	for _, want := range in {
+		if !bytes.Equal(got[want.Name], want.Data) {
+			t.Errorf("%s did not come back to the byte: %s", want.Name, cmp.Diff(string(want.Data), string(got[want.Name])))
+		}
+	}
+	return f
+}
+
+// changed makes an edit and shows the lines that are not as before.
+func changed(t *testing.T, format formats.Format, in []txtar.File, edit string) string {
+	t.Helper()
+	f := open(t, format, in)
+	before := f.Files()
+	word, rest, _ := strings.Cut(edit, " ")
+	arg, text, _ := strings.Cut(rest, " ")
+	i, _ := strconv.Atoi(arg)
+	var err error
+	switch word {
+	case "tick":
+		err = f.Tick(i)
+	case "untick":
+		err = f.Untick(i)
+	case "block":
+		err = f.Block(i, text)
+	case "skip":
+		err = f.Skip(i, text)
+	case "learn":
+		if format == formats.PRD || format == formats.Specum {
+			err = f.AppendLearnings(when, arg, text)
+		} else {
+			err = f.AppendLearnings(when, "", rest)
+		}
+	case "pattern":
+		err = f.AppendPatterns(when, rest)
+	default:
+		t.Fatalf("unknown edit %q", edit)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", edit, err)
+	}
+	var b strings.Builder
+	after := f.Files()
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if d := lineDiff(string(before[name]), string(after[name])); d != "" {
+			fmt.Fprintf(&b, "%s\n%s", name, d)
+		}
+	}
+	return b.String()
+}
+
+// lineDiff shows what is between the lines that both have at their beginning
+// and at their end.
+func lineDiff(a, b string) string {
+	x, y := slices.Collect(strings.Lines(a)), slices.Collect(strings.Lines(b))
+	for len(x) > 0 && len(y) > 0 && x[0] == y[0] {
+		x, y = x[1:], y[1:]
+	}
+	for len(x) > 0 && len(y) > 0 && x[len(x)-1] == y[len(y)-1] {
+		x, y = x[:len(x)-1], y[:len(y)-1]
+	}
+	var out strings.Builder
+	for _, l := range x {
+		out.WriteString("- " + l)
+	}
+	for _, l := range y {
+		out.WriteString("+ " + l)
+	}
+	return out.String()
+}
+
+func toProgress(t *testing.T, f *formats.File) string {
+	t.Helper()
+	files, lost, err := formats.Convert(f, formats.Progress, when)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Format() == formats.Progress {
+		return "as it was\n"
+	}
+	return string(files["progress.md"]) + lostText(lost)
+}
+
+// andBack converts to progress.md and from there to the format again, which
+// must keep tasks, ticks and criteria.
+func andBack(t *testing.T, f *formats.File) string {
+	t.Helper()
+	if f.Format() == formats.Progress {
+		return "as it was\n"
+	}
+	files, _, err := formats.Convert(f, formats.Progress, when)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := formats.Parse(formats.Progress, "progress.md", files["progress.md"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, lost, err := formats.Convert(own, f.Format(), when)
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(again, f.Format().Companion())
+	name := slices.Collect(maps.Keys(again))[0]
+	back, err := formats.Parse(f.Format(), name, again[name])
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := slices.ContainsFunc(f.Plan().Tasks, func(k formats.Task) bool { return k.Key() != "" })
+	core := func(p formats.Plan) []string {
+		var out []string
+		for _, k := range p.Tasks {
+			key := k.Key()
+			if !ids { // the host gave them some
+				key = ""
+			}
+			out = append(out, fmt.Sprint(key, "|", k.Title, "|", k.Status, "|", k.Reason, "|", k.Priority, "|", k.Accept, "|", k.Parallel, k.Verify))
+		}
+		return out
+	}
+	want, got := core(f.Plan()), core(back.Plan())
+	slices.Sort(want)
+	slices.Sort(got)
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("to progress.md and back (-before +after):\n%s", d)
+	}
+	return lostText(lost)
+}
+
+func lostText(lost []string) string {
+	var b strings.Builder
+	for _, l := range lost {
+		b.WriteString("lost: " + l + "\n")
+	}
+	return b.String()
+}
+
+// describe writes a plan for a person to check.
+func describe(p formats.Plan) string {
+	var b strings.Builder
+	put := func(name string, values ...string) {
+		for _, v := range values {
+			if v != "" {
+				fmt.Fprintf(&b, "%s: %s\n", name, v)
+			}
+		}
+	}
+	put("title", p.Title)
+	put("branch", p.Branch)
+	put("status", p.Status)
+	put("about", p.Description...)
+	for _, t := range p.Tasks {
+		fmt.Fprintf(&b, "task %s", t.Status)
+		for _, s := range []string{t.ID, t.Origin} {
+			if s != "" {
+				fmt.Fprintf(&b, " <%s>", s)
+			}
+		}
+		if t.Priority > 0 {
+			fmt.Fprintf(&b, " P%d", t.Priority)
+		}
+		if t.Parallel {
+			b.WriteString(" parallel")
+		}
+		if t.Verify {
+			b.WriteString(" verify")
+		}
+		fmt.Fprintf(&b, " %q", t.Title)
+		if t.Reason != "" {
+			fmt.Fprintf(&b, " because %q", t.Reason)
+		}
+		if t.Group != "" {
+			fmt.Fprintf(&b, " in %q", t.Group)
+		}
+		b.WriteString("\n")
+		put("  accept", t.Accept...)
+		for _, d := range t.Details {
+			put("  detail "+d.Label, d.Lines...)
+		}
+		for _, s := range t.Steps {
+			put(fmt.Sprintf("  step %v", s.Done), s.Text)
+		}
+	}
+	put("pattern", p.Patterns...)
+	put("learned", p.Learnings...)
+	put("other", p.Other...)
+	fmt.Fprintf(&b, "marked %v, done %v, %+v\n", p.MarkedDone, p.Done(), p.Counts())
+	return b.String()
+}

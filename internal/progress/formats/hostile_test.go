@@ -1,0 +1,343 @@
+package formats_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/progress/formats"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// TestParseSaysWhere checks that what cannot be read is said with its line and
+// column and with what to do.
+func TestParseSaysWhere(t *testing.T) {
+	t.Parallel()
+	const head = "{\"userStories\": [\n  {\"id\": \"US-001\", \"title\": \"a\", "
+	for name, tc := range map[string]struct {
+		format formats.Format
+		src    string
+		want   string
+	}{
+		"passes as a string":     {formats.PRD, head + `"passes": "true"}]}`, `x:2:44: "passes" must be true or false, not a string: write true or false, without quotes`},
+		"passes as a number":     {formats.PRD, head + `"passes": 1}]}`, `x:2:44: "passes" must be true or false, not a number: write true or false, without quotes`},
+		"two passes":             {formats.PRD, head + `"passes": true, "passes": false}]}`, `x:2:50: "passes" stands twice in one object: remove one of the two`},
+		"two lists of stories":   {formats.PRD, "{\"userStories\": [],\n \"userStories\": []}", `x:2:2: "userStories" stands twice in one object: remove one of the two`},
+		"priority as a word":     {formats.PRD, head + `"priority": "high"}]}`, `x:2:46: "priority" must be a number, not a string: write 1 for what comes first`},
+		"criteria as a string":   {formats.PRD, head + `"acceptanceCriteria": "x"}]}`, `x:2:56: "acceptanceCriteria" must be a list, not a string: put the strings in square brackets`},
+		"criteria of numbers":    {formats.PRD, head + `"acceptanceCriteria": [1]}]}`, `x:2:57: "acceptanceCriteria" must hold strings, not a number: put it in quotes`},
+		"id as a number":         {formats.PRD, `{"userStories": [{"id": 1, "title": "a"}]}`, `x:1:25: "id" must be a string, not a number: put it in quotes`},
+		"no title":               {formats.PRD, `{"userStories": [{"id": "a"}]}`, `x:1:18: the story has no title: add "title": "…"`},
+		"a story that is none":   {formats.PRD, `{"userStories": [null]}`, `x:1:18: a story must be an object, not null: write {"id": "US-001", "title": "…", "passes": false}`},
+		"no stories":             {formats.PRD, "\ufeff{}", `x:1:1: there is no "userStories": name the stories: "userStories": [{"id": "US-001", "title": "…", "passes": false}]`},
+		"stories as an object":   {formats.PRD, `{"userStories": {}}`, `x:1:17: "userStories" must be a list, not an object: put the stories in square brackets`},
+		"a list":                 {formats.PRD, ` []`, `x:1:2: a PRD is a JSON object, and this is a list: begin the file with { and name the stories in "userStories"`},
+		"a comma too many":       {formats.PRD, "{\"userStories\": [\n],\n}", `x:3:1: this is not JSON: invalid character '}' looking for beginning of object key string: mend it; a comma too many or too few is the usual cause`},
+		"no comma":               {formats.PRD, "{\"a\": 1\n \"b\": 2}", `x:2:2: this is not JSON: invalid character '"' after object key:value pair: mend it; a comma too many or too few is the usual cause`},
+		"cut off":                {formats.PRD, "{\"userStories\": [\n{\"id\"", `x:2:6: the JSON document is cut off: restore the end of the file`},
+		"cut off inside a word":  {formats.PRD, "{\"userStories\": [{\"passes\": tr", `x:1:31: the JSON document is cut off: restore the end of the file`},
+		"nothing":                {formats.PRD, "", `x:1:1: the JSON document is cut off: restore the end of the file`},
+		"two documents":          {formats.PRD, "{\"userStories\": []}\n {}", `x:2:2: there is something behind the end of the JSON document: remove it`},
+		"a column in characters": {formats.PRD, `{"ü": "😀", "userStories": 1}`, `x:1:27: "userStories" must be a list, not a number: put the stories in square brackets`},
+		"deep objects":           {formats.PRD, strings.Repeat(`{"a":`, 200), `x:1:506: the JSON document nests more than 100 levels deep: nest it less deeply`},
+		"a NUL":                  {formats.Checklist, "- [ ] a\n\x00", `x:2:1: not plain UTF-8 text: save the file as UTF-8 without NUL bytes`},
+		"invalid UTF-8":          {formats.PRD, "{\"a\": \"\xff\"}", `x:1:8: not plain UTF-8 text: save the file as UTF-8 without NUL bytes`},
+		"too many bytes":         {formats.PRD, strings.Repeat(" ", progress.MaxSize+1), `x has 1048577 bytes, and at most 1048576 are read: split the plan`},
+		"deep quotes":            {formats.FixPlan, strings.Repeat(">", 100) + " a", `x cannot be read: document is nested too deeply: write it as plain Markdown text, with lists nested less deeply`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := formats.Parse(tc.format, "x", []byte(tc.src))
+			user, ok := errors.AsType[*run.UserError](err)
+			if !ok {
+				t.Fatalf("got %v, want a *run.UserError", err)
+			}
+			if user.Error() != tc.want {
+				t.Errorf("got  %s\nwant %s", user.Error(), tc.want)
+			}
+		})
+	}
+}
+
+// TestHugeInputIsLinear reads and converts large files that are made to cost much;
+// what takes the square of their size would take minutes.
+func TestHugeInputIsLinear(t *testing.T) {
+	t.Parallel()
+	const size = progress.MaxSize / 4
+	fill := func(unit string) string { return strings.Repeat(unit, size/len(unit)) }
+	wrap := func(head, unit, tail string) string {
+		return head + strings.Repeat(unit, (size-len(head)-len(tail))/len(unit)) + tail
+	}
+	for name, tc := range map[string]struct {
+		format formats.Format
+		src    string
+	}{
+		"brackets":        {formats.PRD, fill("[")},
+		"open objects":    {formats.PRD, fill(`{"a":`)},
+		"stories":         {formats.PRD, wrap(`{"userStories":[{"title":"a"}`, `,{"title":"b"}`, `]}`)},
+		"unknown fields":  {formats.PRD, wrap(`{"userStories":[{"title":"a"}`, `,{"title":"b","x":1}`, `]}`)},
+		"criteria":        {formats.PRD, wrap(`{"userStories":[{"title":"a","acceptanceCriteria":["b"`, `,"b"`, `]}]}`)},
+		"one long string": {formats.PRD, wrap(`{"userStories":[],"x":"`, `a`, `"}`)},
+		"task headings":   {formats.Ralphex, fill("### Task 1: a\n- [ ] b\n\n")},
+		"headings only":   {formats.Ralphex, fill("### Task 1: a\n")},
+		"priorities":      {formats.FixPlan, fill("## High Priority\n- [ ] a\n")},
+		"boxes":           {formats.Checklist, fill("- [ ] a\n")},
+		"details":         {formats.Specum, "- [ ] 1.1 a\n" + fill("  - Do: b\n")},
+		"text in phases":  {formats.Specum, fill("## P\ntext\n\n- [ ] 1.1 a\n")},
+		"notes":           {formats.Portable, "## Notes\n" + fill("- a\n")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			start := time.Now()
+			f, err := formats.Parse(tc.format, "x", []byte(tc.src))
+			if err == nil {
+				_, _, err = formats.Convert(f, formats.Progress, when)
+			}
+			if err != nil {
+				if _, ok := errors.AsType[*run.UserError](err); !ok {
+					t.Errorf("got %v, want a *run.UserError", err)
+				}
+			}
+			if took := time.Since(start); took > time.Minute {
+				t.Errorf("took %s", took)
+			}
+		})
+	}
+}
+
+// TestEditsKeepLineEndingsAndMarks edits files as Windows writes them.
+func TestEditsKeepLineEndingsAndMarks(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		format    formats.Format
+		src, want string
+		edit      func(*formats.File) error
+	}{
+		"tick a story": {
+			formats.PRD, "\ufeff{\r\n \"userStories\": [\r\n  {\"title\": \"a\", \"passes\": false}\r\n ]\r\n}\r\n",
+			"\ufeff{\r\n \"userStories\": [\r\n  {\"title\": \"a\", \"passes\": true}\r\n ]\r\n}\r\n",
+			func(f *formats.File) error { return f.Tick(0) },
+		},
+		"a story without passes": {
+			formats.PRD, "{\"userStories\": [{\r\n\t\"title\" : \"a\"\r\n}]}", "{\"userStories\": [{\r\n\t\"title\" : \"a\",\r\n\t\"passes\" : true\r\n}]}",
+			func(f *formats.File) error { return f.Tick(0) },
+		},
+		"passes is null": {
+			formats.PRD, `{"userStories":[{"title":"a","passes":null}]}`, `{"userStories":[{"title":"a","passes":true}]}`,
+			func(f *formats.File) error { return f.Tick(0) },
+		},
+		"tick a box": {
+			formats.FixPlan, "\ufeff# P\r\n\r\n- [ ] a\r\n- [ ] b\r\n", "\ufeff# P\r\n\r\n- [ ] a\r\n- [x] b\r\n",
+			func(f *formats.File) error { return f.Tick(1) },
+		},
+		"block a box": {
+			formats.Checklist, "\ufeff- [ ] a  \r\n", "\ufeff- [ ] a (blocked: b)  \r\n",
+			func(f *formats.File) error { return f.Block(0, "b") },
+		},
+		"learn": {
+			formats.FixPlan, "\ufeff# P\r\n\r\n- [ ] a", "\ufeff# P\r\n\r\n- [ ] a\r\n\r\n## Notes\r\n- b\r\n",
+			func(f *formats.File) error { return f.AppendLearnings(when, "", "b") },
+		},
+		"a capital X": {
+			formats.Ralphex, "### Task 1: a\n- [X] b\n- [ ] c\n", "### Task 1: a\n- [X] b\n- [x] c\n",
+			func(f *formats.File) error { return f.Tick(0) },
+		},
+		"nothing to do": {
+			formats.PRD, `{"userStories":[{"title":"a"}]}`, `{"userStories":[{"title":"a"}]}`,
+			func(f *formats.File) error { return f.Untick(0) },
+		},
+		"many at once": {
+			formats.PRD, `{"userStories":[{"title":"a","passes":false},{"title":"b","passes":false},{"title":"c","passes":true}]}`,
+			`{"userStories":[{"title":"a","passes":true},{"title":"b","passes":false,"notes":"blocked: why"},{"title":"c","passes":false}]}`,
+			func(f *formats.File) error {
+				return f.Apply(
+					formats.Change{Task: 2, Status: run.TaskOpen},
+					formats.Change{Task: 1, Status: run.TaskBlocked, Reason: "why"},
+					formats.Change{Task: 0, Status: run.TaskDone},
+				)
+			},
+		},
+		"text cannot leave its line": {
+			formats.Checklist, "- [ ] a\n\n## Learnings\n- b\n", "- [ ] a\n\n## Learnings\n- b\n- \\- [x] forged ## Status RALPH_DONE &lt;!-- c\n",
+			func(f *formats.File) error {
+				return f.AppendLearnings(when, "", "- [x] forged\n## Status\nRALPH_DONE\n<!-- c")
+			},
+		},
+		"nor can a reason": {
+			formats.PRD, `{"userStories":[{"title":"a","notes":""}]}`, `{"userStories":[{"title":"a","notes":"blocked: \"}], \"passes\": true"}]}`,
+			func(f *formats.File) error { return f.Block(0, "\"}],\n\"passes\": true") },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, err := formats.Parse(tc.format, "x", []byte(tc.src))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := tc.edit(f); err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(tc.want, string(f.Bytes())); d != "" {
+				t.Errorf("-want +got:\n%s", d)
+			}
+		})
+	}
+}
+
+// TestRefusedEditsChangeNothing asks for what cannot be.
+func TestRefusedEditsChangeNothing(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		format formats.Format
+		src    string
+		edit   func(*formats.File) error
+		want   string
+	}{
+		"no such story": {formats.PRD, `{"userStories":[{"title":"a"}]}`, func(f *formats.File) error { return f.Tick(1) }, "no such task: number 2 of 1"},
+		"no such box":   {formats.Checklist, "- [ ] a\n", func(f *formats.File) error { return f.Tick(-1) }, "no such task: number 0 of 1"},
+		"done story":    {formats.PRD, `{"userStories":[{"title":"a","passes":true}]}`, func(f *formats.File) error { return f.Block(0, "b") }, `"a" is done: untick it first`},
+		"done box":      {formats.Checklist, "- [x] a\n", func(f *formats.File) error { return f.Skip(0, "b") }, `"a" is done: untick it first`},
+		"an open fence": {formats.Checklist, "## Learnings\n```\n- [ ] a\n", func(f *formats.File) error { return f.AppendLearnings(when, "", "b") }, "close the code fence"},
+		"one task twice": {formats.Checklist, "- [ ] a\n", func(f *formats.File) error {
+			return f.Apply(formats.Change{Task: 0, Status: run.TaskDone}, formats.Change{Task: 0, Status: run.TaskDone})
+		}, "two changes of one task"},
+		"no such format": {formats.Checklist, "- [ ] a\n", func(*formats.File) error {
+			_, err := formats.Parse("yaml", "x", nil)
+			return err
+		}, `"yaml" is not a format`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, err := formats.Parse(tc.format, "x", []byte(tc.src))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := tc.edit(f); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+			if string(f.Bytes()) != tc.src {
+				t.Errorf("the file changed: %q", f.Bytes())
+			}
+		})
+	}
+}
+
+// documents draws task files of every format, from pieces that matter to its
+// reader.
+func documents(t *rapid.T) (formats.Format, []byte) {
+	format := rapid.SampledFrom(formats.Formats()).Draw(t, "format")
+	if format == formats.PRD {
+		stories := rapid.SliceOfN(rapid.SampledFrom([]string{
+			`{"id":"US-1","title":"a","passes":false}`, "{ \"title\" : \"b\" }", "{\n\t\"title\": \"c\",\n\t\"notes\": \"x\\nskipped: y\"\n}",
+			`{"id":"U 2","title":"d (blocked: z)","passes":true,"more":[{"passes":1}]}`, `{"title":"e","priority":3.5,"acceptanceCriteria":["f","# g"]}`,
+		}), 0, 6).Draw(t, "stories")
+		return format, []byte(`{"n": 1e3, "userStories": [` + strings.Join(stories, ",\n") + `], "z": null}`)
+	}
+	lines := rapid.SliceOfN(rapid.SampledFrom([]string{
+		"# Progress: x", "## Tasks", "## Task List", "## High Priority", "## Optional", "## Learnings", "## Notes", "## Status", "RALPH_DONE",
+		"### Task 1: a", "### Phase 2", "- [ ] a", "- [x] 1.1 [P] b", "- [ ] Task 3: c (blocked: d)", "* [X] T4 (P2) [US-1] e", "  - Accept: f",
+		"  - **Verify**: g", "  - [ ] h", "- i", "text", "", "```", "<!--", "-->", "> - [ ] j", "1. [ ] k\r", "- [ ]  l (skipped: m)  ",
+	}), 0, 14).Draw(t, "lines")
+	return format, []byte(strings.Join(lines, "\n") + "\n")
+}
+
+// TestEditChangesOnlyItsRange: a tick changes the boxes or the value of its
+// task, a mark adds in one place, and all other tasks stay as they were.
+func TestEditChangesOnlyItsRange(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		format, src := documents(t)
+		f, err := formats.Parse(format, "x", src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(f.Bytes(), src) {
+			t.Fatalf("read and written back: %q", f.Bytes())
+		}
+		before := f.Plan()
+		if len(before.Tasks) == 0 {
+			return
+		}
+		i := rapid.IntRange(0, len(before.Tasks)-1).Draw(t, "task")
+		want := rapid.SampledFrom([]run.TaskStatus{run.TaskDone, run.TaskOpen, run.TaskBlocked, run.TaskSkipped}).Draw(t, "status")
+		if err := f.Apply(formats.Change{Task: i, Status: want, Reason: "because"}); err != nil {
+			if before.Tasks[i].Status != run.TaskDone || !bytes.Equal(f.Bytes(), src) {
+				t.Fatalf("%v, and the file is %q", err, f.Bytes())
+			}
+			return
+		}
+		after := f.Plan()
+		if len(after.Tasks) != len(before.Tasks) {
+			t.Fatalf("%d tasks became %d: %q", len(before.Tasks), len(after.Tasks), f.Bytes())
+		}
+		got := after.Tasks[i].Status
+		marked := before.Tasks[i].Status == run.TaskBlocked || before.Tasks[i].Status == run.TaskSkipped || before.Tasks[i].Status == run.TaskDone
+		if got != want && (want != run.TaskOpen || !marked || got == run.TaskDone) {
+			t.Fatalf("status %s, want %s: %q", got, want, f.Bytes())
+		}
+		for k := range after.Tasks {
+			if k != i {
+				if d := cmp.Diff(before.Tasks[k], after.Tasks[k]); d != "" {
+					t.Fatalf("task %d changed too:\n%s", k, d)
+				}
+			}
+		}
+		if (want == run.TaskDone || want == run.TaskOpen) && format != formats.PRD {
+			for k := range src {
+				if b := f.Bytes()[k]; b != src[k] && (!strings.ContainsRune(" xX\t", rune(b)) || src[k-1] != '[') {
+					t.Fatalf("byte %d became %q", k, b)
+				}
+			}
+		}
+	})
+}
+
+// TestConversionSaysWhatIsLost: whatever the target, the tasks are all there,
+// with their ticks and criteria, or it is said.
+func TestConversionSaysWhatIsLost(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		format, src := documents(t)
+		f, err := formats.Parse(format, "x.md", src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := rapid.SampledFrom(formats.Formats()).Draw(t, "to")
+		files, lost, err := formats.Convert(f, to, when)
+		if err != nil {
+			t.Fatalf("to %s: %v", to, err)
+		}
+		if to == format {
+			return
+		}
+		delete(files, to.Companion())
+		for name, out := range files {
+			back, err := formats.Parse(to, name, out)
+			if err != nil {
+				t.Fatalf("to %s: %v\n%s", to, err, out)
+			}
+			if len(lost) > 0 {
+				return
+			}
+			core := func(p formats.Plan) []string {
+				var out []string
+				for _, k := range p.Tasks {
+					out = append(out, fmt.Sprint(k.Title, k.Status, k.Accept))
+				}
+				slices.Sort(out)
+				return out
+			}
+			if d := cmp.Diff(core(f.Plan()), core(back.Plan())); d != "" {
+				t.Fatalf("to %s, nothing said to be lost:\n%s\n%s", to, d, out)
+			}
+		}
+	})
+}

@@ -1,0 +1,408 @@
+package formats
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// prd is snarktank/ralph's prd.json. A story passes or not; why it is blocked
+// or skipped is the last line of its notes.
+type prd struct {
+	name    string
+	src     []byte
+	stories []story // in the order of their priorities
+	view    Plan
+}
+
+// story is where the parts of a user story stand.
+type story struct {
+	object        value
+	passes, notes *value // nil where the story has none
+	order         float64
+}
+
+// Keys of prd.json that the view knows.
+var (
+	prdKeys   = []string{"project", "branchName", "description", "userStories"}
+	storyKeys = []string{"id", "title", "description", "acceptanceCriteria", "priority", "passes", "notes"}
+)
+
+// Labels of details that a PRD has a field for.
+const (
+	labelStory    = "Story"
+	labelNotes    = "Notes"
+	labelPriority = "Priority"
+	labelVerify   = "Verify"
+)
+
+func parsePRD(name string, src []byte) (*prd, error) {
+	p := &prd{name: name, src: bytes.Clone(src)}
+	if err := p.index(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *prd) bytes() []byte { return p.src }
+
+func (p *prd) plan() Plan { return p.view.clone() }
+
+// index reads p.src anew.
+func (p *prd) index() error {
+	root, err := parseJSON(p.name, p.src)
+	if err != nil {
+		return err
+	}
+	if root.kind != '{' {
+		return p.fail(root.start, "a PRD is a JSON object, and this is "+kindName(root.kind), `begin the file with { and name the stories in "userStories"`)
+	}
+	if err := p.noTwins(root, prdKeys); err != nil {
+		return err
+	}
+	var v Plan
+	for key, into := range map[string]*string{"project": &v.Title, "branchName": &v.Branch} {
+		if *into, err = p.text(root, key); err != nil {
+			return err
+		}
+		*into = oneLine(*into, maxText)
+	}
+	description, err := p.text(root, "description")
+	if err != nil {
+		return err
+	}
+	v.Description = lines(description)
+	other := make(others)
+	for _, m := range root.members {
+		if !slices.Contains(prdKeys, m.name) {
+			other.add(&v, m.name)
+		}
+	}
+	list := root.get("userStories")
+	if list == nil {
+		return p.fail(root.start, `there is no "userStories"`, `name the stories: "userStories": [{"id": "US-001", "title": "…", "passes": false}]`)
+	}
+	if list.kind != '[' {
+		return p.fail(list.start, `"userStories" must be a list, not `+kindName(list.kind), "put the stories in square brackets")
+	}
+	stories := make([]story, len(list.items))
+	tasks := make([]Task, len(list.items))
+	order := make([]int, len(list.items))
+	for i, item := range list.items {
+		order[i] = i
+		for _, m := range item.members {
+			if !slices.Contains(storyKeys, m.name) {
+				other.add(&v, "userStories."+m.name)
+			}
+		}
+		if stories[i], tasks[i], err = p.story(item); err != nil {
+			return err
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		switch x, y := stories[a].order, stories[b].order; {
+		case x < y:
+			return -1
+		case x > y:
+			return 1
+		}
+		return 0
+	})
+	p.stories, v.Tasks = nil, nil
+	for _, i := range order {
+		p.stories = append(p.stories, stories[i])
+		v.Tasks = append(v.Tasks, tasks[i])
+	}
+	v.MarkedDone = v.Done()
+	p.view = v
+	return nil
+}
+
+// story reads one user story.
+func (p *prd) story(item value) (s story, t Task, err error) {
+	if item.kind != '{' {
+		return s, t, p.fail(item.start, "a story must be an object, not "+kindName(item.kind), `write {"id": "US-001", "title": "…", "passes": false}`)
+	}
+	if err := p.noTwins(item, storyKeys); err != nil {
+		return s, t, err
+	}
+	s.object, s.order = item, math.Inf(1)
+	t.Status = run.TaskOpen
+	for key, into := range map[string]*string{"id": &t.ID, "title": &t.Title} {
+		if *into, err = p.text(item, key); err != nil {
+			return s, t, err
+		}
+		*into = oneLine(*into, maxText)
+	}
+	if t.Title == "" {
+		return s, t, p.fail(item.start, "the story has no title", `add "title": "…"`)
+	}
+	about, err := p.text(item, "description")
+	if err != nil {
+		return s, t, err
+	}
+	t.Details = detail(t.Details, labelStory, lines(about))
+	if t.Accept, err = p.texts(item, "acceptanceCriteria"); err != nil {
+		return s, t, err
+	}
+	if n := item.get("priority"); n != nil && n.kind != 'n' {
+		if n.kind != '0' {
+			return s, t, p.fail(n.start, `"priority" must be a number, not `+kindName(n.kind), "write 1 for what comes first")
+		}
+		// A number too large for a float is infinite, and so comes last.
+		s.order, _ = strconv.ParseFloat(n.text, 64)
+		t.Priority = int(max(1, min(math.Ceil(s.order), 1e6)))
+	}
+	notes, err := p.text(item, "notes")
+	if err != nil {
+		return s, t, err
+	}
+	s.notes, s.passes = item.get("notes"), item.get("passes")
+	note, status, reason := splitMark(notes)
+	if status != "" {
+		t.Status, t.Reason = status, oneLine(reason, maxText)
+	}
+	t.Details = detail(t.Details, labelNotes, lines(note))
+	if s.passes == nil || s.passes.kind == 'n' {
+		return s, t, nil
+	}
+	if s.passes.kind != 't' {
+		return s, t, p.fail(s.passes.start, `"passes" must be true or false, not `+kindName(s.passes.kind), "write true or false, without quotes")
+	}
+	if s.passes.truth {
+		t.Status, t.Reason = run.TaskDone, ""
+	}
+	return s, t, nil
+}
+
+// noTwins refuses a key that stands twice, where it could not be said which
+// one counts.
+func (p *prd) noTwins(object value, keys []string) error {
+	seen := make(map[string]bool, len(keys))
+	for _, m := range object.members {
+		if seen[m.name] {
+			return p.fail(m.start, fmt.Sprintf("%q stands twice in one object", m.name), "remove one of the two")
+		}
+		seen[m.name] = slices.Contains(keys, m.name)
+	}
+	return nil
+}
+
+// text reads a member that is a string; one that is missing or null is "".
+func (p *prd) text(object value, key string) (string, error) {
+	v := object.get(key)
+	if v == nil || v.kind == 'n' {
+		return "", nil
+	}
+	if v.kind != '"' {
+		return "", p.fail(v.start, fmt.Sprintf("%q must be a string, not %s", key, kindName(v.kind)), "put it in quotes")
+	}
+	return v.text, nil
+}
+
+// texts reads a member that is a list of strings.
+func (p *prd) texts(object value, key string) ([]string, error) {
+	v := object.get(key)
+	if v == nil || v.kind == 'n' {
+		return nil, nil
+	}
+	if v.kind != '[' {
+		return nil, p.fail(v.start, fmt.Sprintf("%q must be a list, not %s", key, kindName(v.kind)), "put the strings in square brackets")
+	}
+	var out []string
+	for _, item := range v.items {
+		if item.kind != '"' {
+			return nil, p.fail(item.start, fmt.Sprintf("%q must hold strings, not %s", key, kindName(item.kind)), "put it in quotes")
+		}
+		if s := oneLine(item.text, maxText); s != "" {
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
+func (p *prd) fail(at int, message, hint string) error {
+	return failAt(p.name, p.src, at, message, hint)
+}
+
+// kindName says what a value is, for a person.
+func kindName(kind byte) string {
+	switch kind {
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	case '"':
+		return "a string"
+	case '0':
+		return "a number"
+	case 't':
+		return "a boolean"
+	}
+	return "null"
+}
+
+// splitMark takes "blocked: reason" or "skipped: reason" off the last line of
+// notes.
+func splitMark(notes string) (rest string, status run.TaskStatus, reason string) {
+	rest, last := "", notes
+	if i := strings.LastIndexByte(notes, '\n'); i >= 0 {
+		rest, last = notes[:i], notes[i+1:]
+	}
+	for _, s := range [...]run.TaskStatus{run.TaskBlocked, run.TaskSkipped} {
+		if r, ok := strings.CutPrefix(last, string(s)+": "); ok {
+			return rest, s, r
+		}
+	}
+	return notes, "", ""
+}
+
+func (p *prd) replace(src []byte) error {
+	if err := admit(p.name, src); err != nil {
+		return err
+	}
+	n, err := parsePRD(p.name, src)
+	if err != nil {
+		return err
+	}
+	*p = *n
+	return nil
+}
+
+// set is the replacement of a member's value, or of nothing by a new member
+// behind the last one, in the way the object is written.
+func set(src []byte, object value, old *value, key, text string) patch {
+	if old != nil {
+		return patch{old.start, old.end, text}
+	}
+	at := object.start + 1
+	if len(object.members) == 0 {
+		return patch{at, at, `"` + key + `": ` + text}
+	}
+	first, last := object.members[0], object.members[len(object.members)-1]
+	space, colon := string(src[at:first.start]), string(src[first.end:first.value.start])
+	return patch{last.value.end, last.value.end, "," + space + `"` + key + `"` + colon + text}
+}
+
+func (p *prd) edits(c Change) ([]patch, error) {
+	if c.Task < 0 || c.Task >= len(p.stories) {
+		return nil, noTask(c.Task, len(p.stories))
+	}
+	s, t := p.stories[c.Task], p.view.Tasks[c.Task]
+	done := t.Status == run.TaskDone
+	switch c.Status {
+	case run.TaskBlocked, run.TaskSkipped:
+		if done {
+			return nil, errDone(t)
+		}
+		notes := ""
+		if s.notes != nil {
+			notes, _, _ = splitMark(s.notes.text)
+		}
+		if notes != "" {
+			notes += "\n"
+		}
+		return []patch{set(p.src, s.object, s.notes, "notes", encodeString(notes+string(c.Status)+": "+reasonText(c.Reason)))}, nil
+	case run.TaskOpen, run.TaskInProgress, run.TaskDone:
+		if want := c.Status == run.TaskDone; want != done {
+			return []patch{set(p.src, s.object, s.passes, "passes", strconv.FormatBool(want))}, nil
+		}
+	}
+	return nil, nil
+}
+
+// learn is never asked of a PRD: its companion keeps what was learned.
+func (p *prd) learn(string, []string) error { return errNoPlace }
+
+// prdFile is how a new prd.json is written.
+type prdFile struct {
+	Project     string     `json:"project"`
+	BranchName  string     `json:"branchName"`
+	Description string     `json:"description"`
+	Stories     []prdStory `json:"userStories"`
+}
+
+type prdStory struct {
+	ID          string   `json:"id"`
+	Title       string   `json:"title"`
+	Description string   `json:"description"`
+	Criteria    []string `json:"acceptanceCriteria"`
+	Priority    int      `json:"priority"`
+	Passes      bool     `json:"passes"`
+	Notes       string   `json:"notes"`
+}
+
+// renderPRD writes a plan as a new prd.json. Where a task has no priority, all
+// are numbered in the order in which they would be worked.
+func renderPRD(v Plan) ([]byte, error) {
+	file := prdFile{Project: v.Title, BranchName: v.Branch, Description: strings.Join(v.Description, "\n"), Stories: []prdStory{}}
+	tasks := slices.Clone(v.Tasks)
+	last := func(t Task) int {
+		if t.Priority == 0 {
+			return math.MaxInt
+		}
+		return t.Priority
+	}
+	slices.SortStableFunc(tasks, func(a, b Task) int {
+		if x, y := last(a), last(b); x != y {
+			return map[bool]int{true: -1, false: 1}[x < y]
+		}
+		return 0
+	})
+	number := slices.ContainsFunc(tasks, func(t Task) bool { return t.Priority == 0 })
+	used := make(map[string]bool)
+	for _, t := range tasks {
+		used[t.Key()] = true
+	}
+	next := 1
+	for i, t := range tasks {
+		s := prdStory{
+			ID: t.Key(), Title: t.Title, Criteria: slices.Concat([]string{}, t.Accept), Priority: t.Priority,
+			Passes: t.Status == run.TaskDone,
+		}
+		for s.ID == "" {
+			if id := fmt.Sprintf("US-%03d", next); !used[id] {
+				s.ID = id
+			}
+			next++
+		}
+		if number {
+			s.Priority = i + 1
+		}
+		var notes []string
+		for _, d := range t.Details {
+			switch d.Label {
+			case labelStory:
+				s.Description = strings.Join(d.Lines, "\n")
+			case labelNotes:
+				notes = append(notes, d.Lines...)
+			default:
+				for _, l := range d.Lines {
+					notes = append(notes, d.Label+": "+l)
+				}
+			}
+		}
+		for _, step := range t.Steps {
+			notes = append(notes, box(step.Done)+" "+step.Text)
+		}
+		if t.Status == run.TaskBlocked || t.Status == run.TaskSkipped {
+			notes = append(notes, string(t.Status)+": "+reasonText(t.Reason))
+		}
+		s.Notes = strings.Join(notes, "\n")
+		file.Stories = append(file.Stories, s)
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(file); err != nil {
+		return nil, fmt.Errorf("encode prd.json: %w", err)
+	}
+	return b.Bytes(), nil
+}
