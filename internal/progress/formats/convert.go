@@ -1,7 +1,6 @@
 package formats
 
 import (
-	"bytes"
 	"fmt"
 	"path"
 	"slices"
@@ -51,7 +50,7 @@ func Convert(from *File, to Format, when time.Time) (files map[string][]byte, lo
 
 // writer writes Markdown of one format.
 type writer struct {
-	bytes.Buffer
+	strings.Builder
 	format Format
 	used   map[string]bool // ids that are taken
 	next   int             // number of the next task
@@ -99,7 +98,8 @@ func renderMarkdown(to Format, v Plan) []byte {
 			w.line()
 		}
 		if bullet = isBullet; bullet {
-			w.WriteString("- ")
+			w.line("- ", bulletText(text))
+			continue
 		}
 		w.line(bulletText(text))
 	}
@@ -112,7 +112,7 @@ func renderMarkdown(to Format, v Plan) []byte {
 			w.section(name)
 		}
 	}
-	return w.Bytes()
+	return []byte(w.String())
 }
 
 // tasks writes the tasks under the headings the format wants.
@@ -126,7 +126,7 @@ func (w *writer) tasks(tasks []Task) {
 	case Progress, Rslph:
 		w.section(progress.SectionTasks)
 	case FixPlan:
-		for p, name := range []string{"High Priority", "Medium Priority", "Low Priority", "To Do"} {
+		for p, name := range []string{"High Priority", "Medium Priority", "Low Priority", "Unsorted"} {
 			if some := slices.DeleteFunc(slices.Clone(tasks), func(t Task) bool { return fixPlanRank(t) != p }); len(some) > 0 {
 				w.section(name)
 				w.group(some, "### ")
@@ -234,22 +234,20 @@ func (w *writer) task(t Task) {
 	}
 	w.line("- ", box(t.Status == run.TaskDone), " ", b.String())
 	w.below(t, "  ")
-	for _, s := range t.Steps {
-		w.line("  - ", box(s.Done), " ", oneLine(s.Text, maxText))
-	}
 }
 
-// heading writes a task that is a heading. It has at least one box, since a
-// task there is its boxes.
+// heading writes a task that is a heading with its criteria as boxes. It has
+// at least one, since a task there is its boxes.
 func (w *writer) heading(t Task, text string) {
 	w.line("\n### ", text, "\n")
-	w.below(t, "")
-	done := t.Status == run.TaskDone
-	if len(t.Steps) == 0 {
-		w.line("- ", box(done), " ", oneLine(t.Title, maxText))
+	boxes := t.Accept
+	if len(boxes) == 0 {
+		boxes = []string{t.Title}
 	}
-	for _, s := range t.Steps {
-		w.line("- ", box(done || s.Done), " ", oneLine(s.Text, maxText))
+	t.Accept = nil
+	w.below(t, "")
+	for _, s := range boxes {
+		w.line("- ", box(t.Status == run.TaskDone), " ", oneLine(s, maxText))
 	}
 }
 
@@ -272,6 +270,9 @@ func (w *writer) below(t Task, indent string) {
 			name = "Done when"
 		}
 		w.line(indent, "- ", label(name), a)
+	}
+	if len(t.DependsOn) > 0 {
+		w.line(indent, "- ", label(labelDepends), strings.Join(t.DependsOn, ", "))
 	}
 	if t.Priority > maxPriority {
 		w.line(indent, "- ", label(labelPriority), fmt.Sprint(t.Priority))
@@ -347,7 +348,7 @@ func taskLosses(from, to []Task) []string {
 			hit[what] = append(hit[what], nameOf(t))
 		}
 	}
-	aspects := []string{"title", "id", "status", "reason", "priority", "group", "marker", "criteria", "details", "steps"}
+	aspects := []string{"title", "id", "status", "reason", "priority", "group", "marker", "dependencies", "criteria", "details"}
 	for _, a := range from {
 		i, ok := index[a.Key()+"\n"+a.Title]
 		if !ok {
@@ -364,9 +365,9 @@ func taskLosses(from, to []Task) []string {
 		note("priority", a.Priority > 0 && a.Priority != b.Priority, a)
 		note("group", a.Group != "" && a.Group != b.Group, a)
 		note("marker", a.Parallel && !b.Parallel || a.Verify && !b.Verify, a)
+		note("dependencies", missing(a.DependsOn, b.DependsOn) > 0, a)
 		note("criteria", missing(a.Accept, b.Accept) > 0, a)
 		note("details", missing(texts(a.Details), texts(b.Details)) > 0, a)
-		note("steps", missing(stepTexts(a.Steps), append(stepTexts(b.Steps), texts(b.Details)...)) > 0, a)
 	}
 	var lost []string
 	for _, what := range aspects {
@@ -394,14 +395,6 @@ func texts(details []Detail) []string {
 	var out []string
 	for _, d := range details {
 		out = append(out, d.Lines...)
-	}
-	return out
-}
-
-func stepTexts(steps []Step) []string {
-	var out []string
-	for _, s := range steps {
-		out = append(out, s.Text)
 	}
 	return out
 }

@@ -96,7 +96,9 @@ type Plan struct {
 }
 
 // Task is a task with what other systems say about it. The ID is the one it
-// has in its file, as "US-001" or "1.2", and "" where it has none.
+// has in its file, as "US-001" or "1.2", and "" where it has none. Check boxes
+// below a task are acceptance criteria; where a task is nothing but its boxes
+// and some are ticked, it is in progress.
 type Task struct {
 	run.Task
 	// Origin is the id the task has in the file it was converted from.
@@ -105,20 +107,12 @@ type Task struct {
 	Reason string
 	// Details are labelled lines about the task that are no criteria.
 	Details []Detail
-	// Steps are the check boxes below the task.
-	Steps []Step
 }
 
 // Detail is what is said about one aspect of a task, such as "Files".
 type Detail struct {
 	Label string
 	Lines []string
-}
-
-// Step is a check box below a task.
-type Step struct {
-	Text string
-	Done bool
 }
 
 // Key is the id that a task keeps across conversions: Origin, else ID.
@@ -291,8 +285,8 @@ func (f *File) Find(id string) (int, error) {
 	return 0, fmt.Errorf("%w: %q in %s", ErrNoTask, id, f.name)
 }
 
-// Tick marks the i-th task of the plan done, and the steps of a task that is
-// nothing but its steps.
+// Tick marks the i-th task of the plan done, with all its boxes where it is
+// nothing but them.
 func (f *File) Tick(i int) error { return f.Apply(Change{Task: i, Status: run.TaskDone}) }
 
 // Untick marks the i-th task as not done.

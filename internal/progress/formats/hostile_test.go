@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -68,7 +67,8 @@ func TestParseSaysWhere(t *testing.T) {
 }
 
 // TestHugeInputIsLinear reads and converts large files that are made to cost much;
-// what takes the square of their size would take minutes.
+// what takes the square of their size would not be done before the tests'
+// time is up.
 func TestHugeInputIsLinear(t *testing.T) {
 	t.Parallel()
 	const size = progress.MaxSize / 4
@@ -96,7 +96,6 @@ func TestHugeInputIsLinear(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			start := time.Now()
 			f, err := formats.Parse(tc.format, "x", []byte(tc.src))
 			if err == nil {
 				_, _, err = formats.Convert(f, formats.Progress, when)
@@ -105,9 +104,6 @@ func TestHugeInputIsLinear(t *testing.T) {
 				if _, ok := errors.AsType[*run.UserError](err); !ok {
 					t.Errorf("got %v, want a *run.UserError", err)
 				}
-			}
-			if took := time.Since(start); took > time.Minute {
-				t.Errorf("took %s", took)
 			}
 		})
 	}

@@ -101,7 +101,10 @@ func (s *scanner) value(tok json.Token, start, depth int) (value, error) {
 	v := value{start: start}
 	switch t := tok.(type) {
 	case json.Delim:
-		v.kind = byte(t)
+		v.kind = '['
+		if t == '{' {
+			v.kind = '{'
+		}
 		for s.dec.More() {
 			if err := s.element(&v, depth); err != nil {
 				return value{}, err

@@ -57,7 +57,6 @@ type head struct {
 type item struct {
 	box     int // the byte between the brackets
 	head    int // index of the heading it stands under, or -1
-	parent  int // index of the item it stands below, or -1
 	text    string
 	details []Detail
 }
@@ -139,7 +138,7 @@ func (w *walker) blocks(root ast.Node) {
 			})
 			continue
 		case ast.KindList:
-			w.list(n, -1)
+			w.list(n, false)
 		case ast.KindParagraph, ast.KindTextBlock:
 			w.prose = append(w.prose, prose{head: at, text: w.text(n)})
 		}
@@ -149,40 +148,35 @@ func (w *walker) blocks(root ast.Node) {
 	}
 }
 
-// list collects the items of a list; parent is the item with a box around it,
-// or -1.
-func (w *walker) list(list ast.Node, parent int) {
+// list collects the items of a list; below says that an item with a box is
+// around it.
+func (w *walker) list(list ast.Node, below bool) {
 	for li := list.FirstChild(); li != nil; li = li.NextSibling() {
-		in := parent
-		if it, ok := w.item(li, parent); ok {
+		it, boxed := w.item(li)
+		if boxed {
 			w.items = append(w.items, it)
-			in = len(w.items) - 1
-		} else if s := w.text(li.FirstChild()); s != "" && parent < 0 {
+		} else if s := w.text(li.FirstChild()); s != "" && !below {
 			w.prose = append(w.prose, prose{head: len(w.heads) - 1, text: s, bullet: true})
 		}
+		at := len(w.items) - 1
 		for c := li.FirstChild(); c != nil; c = c.NextSibling() {
 			if c.Kind() != ast.KindList {
 				continue
 			}
-			if in >= 0 && in != parent {
-				w.below(c, in)
-			} else {
-				w.list(c, in)
+			if boxed && !below {
+				w.details(c, at)
 			}
+			w.list(c, below || boxed)
 		}
 	}
 }
 
-// below reads the list below an item with a box: boxes are steps, the rest
-// details.
-func (w *walker) below(list ast.Node, in int) {
+// details reads what the list below an item with a box says about it. Boxes
+// there are criteria, which progress.Doc reads.
+func (w *walker) details(list ast.Node, of int) {
 	for li := list.FirstChild(); li != nil; li = li.NextSibling() {
-		if it, ok := w.item(li, in); ok {
-			w.items = append(w.items, it)
-			continue
-		}
 		s := w.text(li.FirstChild())
-		if s == "" {
+		if _, boxed := w.item(li); boxed || s == "" {
 			continue
 		}
 		if emphasised := strings.Trim(s, "_"); len(s) == len(emphasised)+2 && s[0] == '_' {
@@ -197,17 +191,22 @@ func (w *walker) below(list ast.Node, in int) {
 		}
 		for c := li.FirstChild(); c != nil; c = c.NextSibling() {
 			for sub := c.FirstChild(); sub != nil && c.Kind() == ast.KindList; sub = sub.NextSibling() {
+				if _, boxed := w.item(sub); boxed {
+					continue
+				}
 				if s := w.text(sub.FirstChild()); s != "" {
 					d.Lines = append(d.Lines, s)
 				}
 			}
 		}
-		w.items[in].details = append(w.items[in].details, d)
+		if len(d.Lines) > 0 {
+			w.items[of].details = append(w.items[of].details, d)
+		}
 	}
 }
 
 // item reads a list item that begins with a check box.
-func (w *walker) item(li ast.Node, parent int) (item, bool) {
+func (w *walker) item(li ast.Node) (item, bool) {
 	par := li.FirstChild()
 	if par == nil || par.Kind() != ast.KindParagraph && par.Kind() != ast.KindTextBlock || par.Lines().Len() == 0 {
 		return item{}, false
@@ -219,7 +218,7 @@ func (w *walker) item(li ast.Node, parent int) (item, bool) {
 		return item{}, false
 	}
 	return item{
-		box: start + 1 + w.skip, head: len(w.heads) - 1, parent: parent,
+		box: start + 1 + w.skip, head: len(w.heads) - 1,
 		text: squeeze(strings.TrimPrefix(w.text(par), string(w.src[start:start+3]))),
 	}, true
 }
@@ -281,7 +280,6 @@ func (m *markdown) boxTasks() {
 	for i, it := range m.items {
 		at[it.box] = i
 	}
-	steps := m.steps()
 	places := m.doc.Places()
 	var sections []fixSection
 	if m.format == FixPlan {
@@ -295,7 +293,6 @@ func (m *markdown) boxTasks() {
 				sections[head].apply(&task)
 			}
 			m.enrich(&task, m.items[n])
-			task.Steps = steps[n]
 		}
 		m.identify(&task)
 		m.view.Tasks = append(m.view.Tasks, task)
@@ -303,24 +300,18 @@ func (m *markdown) boxTasks() {
 	}
 }
 
-// steps collects the boxes below each item.
-func (m *markdown) steps() map[int][]Step {
-	out := make(map[int][]Step)
-	for _, it := range m.items {
-		if it.parent >= 0 {
-			out[it.parent] = append(out[it.parent], Step{Text: it.text, Done: m.ticked(it.box)})
-		}
-	}
-	return out
-}
-
 func (m *markdown) ticked(box int) bool { return m.src[box] == 'x' || m.src[box] == 'X' }
 
 // enrich adds what the file says around the box of a task.
 func (m *markdown) enrich(t *Task, it item) {
+	criteria := make(map[string]bool, len(t.Accept))
+	for _, a := range t.Accept {
+		criteria[a] = true
+	}
 	for _, d := range it.details {
 		switch {
-		case isAccept(d.Label): // progress.Doc has read it
+		case isAccept(d.Label), len(t.DependsOn) > 0 && isDepends(d.Label), !slices.ContainsFunc(d.Lines, func(l string) bool { return !criteria[l] }):
+			// progress.Doc has read it.
 		case m.format == Specum && d.Label == labelVerify:
 			for _, l := range d.Lines {
 				t.Accept = append(t.Accept, labelVerify+": "+l)
@@ -436,7 +427,7 @@ func (m *markdown) headingTasks() {
 			continue
 		}
 		t := Task{Task: run.Task{ID: squeeze(h.text[at[2]:at[3]]), Title: h.text[at[4]:at[5]], Status: run.TaskDone}}
-		p := place{suffix: h.textEnd, end: h.textEnd}
+		p, ticked := place{suffix: h.textEnd, end: h.textEnd}, 0
 		for _, n := range m.boxes[i] {
 			it := m.items[n]
 			// A box whose text shows boxes describes a format.
@@ -444,10 +435,16 @@ func (m *markdown) headingTasks() {
 				continue
 			}
 			p.boxes = append(p.boxes, it.box)
-			t.Steps = append(t.Steps, Step{Text: it.text, Done: m.ticked(it.box)})
-			if !m.ticked(it.box) {
-				t.Status = run.TaskOpen
+			t.Accept = append(t.Accept, it.text)
+			if m.ticked(it.box) {
+				ticked++
 			}
+		}
+		switch {
+		case ticked == 0:
+			t.Status = run.TaskOpen
+		case ticked < len(p.boxes):
+			t.Status = run.TaskInProgress
 		}
 		if len(p.boxes) == 0 {
 			continue
@@ -459,7 +456,7 @@ func (m *markdown) headingTasks() {
 		}
 		if at := markRE().FindStringSubmatchIndex(t.Title); at != nil {
 			p.suffix -= len(t.Title) - at[0]
-			if t.Status == run.TaskOpen {
+			if t.Status != run.TaskDone {
 				t.Status, t.Reason = run.TaskStatus(t.Title[at[2]:at[3]]), t.Title[at[4]:at[5]]
 			}
 			t.Title = t.Title[:at[0]]
@@ -467,6 +464,9 @@ func (m *markdown) headingTasks() {
 		m.identify(&t)
 		if t.Title == "" {
 			t.Title = t.ID
+		}
+		if len(t.Accept) == 1 && t.Accept[0] == t.Title {
+			t.Accept = nil // the box that a task needs, and no more
 		}
 		m.view.Tasks = append(m.view.Tasks, t)
 		m.places = append(m.places, p)
@@ -488,7 +488,15 @@ func (m *markdown) aside(t *Task, p prose) {
 
 func isAccept(label string) bool {
 	switch strings.ToLower(label) {
-	case "accept", "acceptance", "acceptance criteria", "done when":
+	case "accept", "acceptance", "acceptance criteria", "acceptance criterion", "done when":
+		return true
+	}
+	return false
+}
+
+func isDepends(label string) bool {
+	switch strings.ToLower(label) {
+	case "depends on", "depends", "after":
 		return true
 	}
 	return false

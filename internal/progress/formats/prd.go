@@ -39,6 +39,7 @@ const (
 	labelStory    = "Story"
 	labelNotes    = "Notes"
 	labelPriority = "Priority"
+	labelDepends  = "Depends on"
 	labelVerify   = "Verify"
 )
 
@@ -388,8 +389,8 @@ func renderPRD(v Plan) ([]byte, error) {
 				}
 			}
 		}
-		for _, step := range t.Steps {
-			notes = append(notes, box(step.Done)+" "+step.Text)
+		if len(t.DependsOn) > 0 {
+			notes = append(notes, labelDepends+": "+strings.Join(t.DependsOn, ", "))
 		}
 		if t.Status == run.TaskBlocked || t.Status == run.TaskSkipped {
 			notes = append(notes, string(t.Status)+": "+reasonText(t.Reason))
