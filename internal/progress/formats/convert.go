@@ -50,14 +50,14 @@ func Convert(from *File, to Format, when time.Time) (files map[string][]byte, lo
 
 // writer writes Markdown of one format.
 type writer struct {
-	strings.Builder
+	out    strings.Builder
 	format Format
 	used   map[string]bool // ids that are taken
 	next   int             // number of the next task
 	phase  int             // number of the phase, in tasks.md
 }
 
-func (w *writer) line(parts ...string) { w.WriteString(strings.Join(parts, "") + "\n") }
+func (w *writer) line(parts ...string) { w.out.WriteString(strings.Join(parts, "") + "\n") }
 
 // section begins a section.
 func (w *writer) section(name string) { w.line("\n## ", name) }
@@ -112,7 +112,7 @@ func renderMarkdown(to Format, v Plan) []byte {
 			w.section(name)
 		}
 	}
-	return []byte(w.String())
+	return []byte(w.out.String())
 }
 
 // tasks writes the tasks under the headings the format wants.
