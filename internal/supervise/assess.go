@@ -42,8 +42,7 @@ func VerdictKinds() []VerdictKind {
 // Verdict is what is to be done before the next iteration.
 type Verdict struct {
 	Kind VerdictKind
-	// TaskID is the task of VerdictGiveUp and VerdictDecompose: the one at
-	// hand, or where that is a part of another, the other with all its parts.
+	// TaskID is the task to give up or to split up: the one at hand.
 	TaskID string
 	// Role is the one to switch to, or that splits the task up.
 	Role Role
@@ -110,12 +109,19 @@ func (a *Assessment) at(level Level, kinds ...PatternKind) (Pattern, bool) {
 	return Pattern{}, false
 }
 
-// The patterns of the run, and of those of a task the ones that a narrower step
-// answers best and the ones that only a person can answer.
+// The patterns that end a run, those that end a task, and of these the ones
+// that a narrower step answers best and those that another role does.
 var (
-	runPatterns    = []PatternKind{PatternSharedError, PatternStagnation, PatternTaskOscillation}
-	taskPatterns   = []PatternKind{PatternRepeatingError, PatternSameChange, PatternNoChange, PatternRepeatedTouches, PatternThrashing, PatternRoleOscillation, PatternRegression, PatternTimeOnTask, PatternFalseClaims}
-	narrowPatterns = []PatternKind{PatternRepeatedTouches, PatternThrashing, PatternTaskOscillation, PatternTimeOnTask}
+	runPatterns = []PatternKind{PatternSharedError, PatternStagnation, PatternTaskOscillation}
+
+	taskPatterns = []PatternKind{
+		PatternRepeatingError, PatternSameChange, PatternNoChange, PatternRegression, PatternRepeatedTouches,
+		PatternThrashing, PatternRoleOscillation, PatternTimeOnTask, PatternFalseClaims,
+	}
+	narrowPatterns = []PatternKind{
+		PatternRepeatedTouches, PatternThrashing, PatternTaskOscillation, PatternRoleOscillation, PatternTimeOnTask,
+	}
+	rolePatterns = []PatternKind{PatternRepeatingError, PatternSameChange, PatternNoChange, PatternRegression}
 )
 
 // decide is the ladder of verdicts: the first rung that holds. Whatever ends
@@ -149,7 +155,7 @@ func (v *view) stopRun(cfg Config, a *Assessment) (Verdict, bool) {
 	case v.last == nil && v.h.Task.ID != "":
 		return Verdict{Kind: VerdictGuide, Reason: reason + "; this task was not tried yet"}, true
 	case v.h.Fresh > 0 && v.h.Task.ID != "":
-		return Verdict{Kind: VerdictGiveUp, TaskID: v.family, Reason: reason + "; other tasks were not tried yet"}, true
+		return Verdict{Kind: VerdictGiveUp, TaskID: v.h.Task.ID, Reason: reason + "; other tasks were not tried yet"}, true
 	}
 	return Verdict{Kind: VerdictAbort, Reason: reason}, true
 }
@@ -167,7 +173,7 @@ func (v *view) askPerson(_ Config, a *Assessment) (Verdict, bool) {
 		}
 	}
 	if v.h.Fresh > 0 && v.h.Task.ID != "" {
-		return Verdict{Kind: VerdictGiveUp, TaskID: v.family, Reason: p.Detail}, true
+		return Verdict{Kind: VerdictGiveUp, TaskID: v.h.Task.ID, Reason: p.Detail}, true
 	}
 	return Verdict{Kind: VerdictPause, Reason: p.Detail}, true
 }
@@ -218,7 +224,7 @@ func (v *view) endTask(cfg Config, a *Assessment) (Verdict, bool) {
 	if v.splitHelps(a) {
 		return v.decomposed(reason), true
 	}
-	return Verdict{Kind: VerdictGiveUp, TaskID: v.family, Reason: reason}, true
+	return Verdict{Kind: VerdictGiveUp, TaskID: v.h.Task.ID, Reason: reason}, true
 }
 
 // splitHelps says whether smaller tasks could fare better than this one.
@@ -233,7 +239,7 @@ func (v *view) splitHelps(a *Assessment) bool {
 }
 
 func (v *view) decomposed(reason string) Verdict {
-	verdict := Verdict{Kind: VerdictDecompose, TaskID: v.family, Role: Planner, Reason: reason}
+	verdict := Verdict{Kind: VerdictDecompose, TaskID: v.h.Task.ID, Role: Planner, Reason: reason}
 	if v.last.Class == FailTooComplex {
 		verdict.Role = Architect
 	}
@@ -260,22 +266,23 @@ func (v *view) splitTask(_ Config, a *Assessment) (Verdict, bool) {
 
 // intervene answers what is not that bad yet.
 func (v *view) intervene(cfg Config, a *Assessment) (Verdict, bool) {
-	narrow, churning := a.at(Elevated, narrowPatterns...)
-	switch {
-	case a.Level == None:
+	if a.Level == None {
 		return v.prevent(cfg, a)
-	case churning:
-		return Verdict{Kind: VerdictNarrow, Reason: narrow.Detail}, true
 	}
-	worst := a.Patterns[0]
-	_, stagnates := a.at(Warning, PatternStagnation)
-	if v.last != nil && (stagnates || worst.Level >= Elevated) {
-		if role := promote(v.last.Role); role != "" {
-			return Verdict{Kind: VerdictSwitchRole, Role: role, Reason: worst.Detail}, true
-		}
-		return Verdict{Kind: VerdictNarrow, Reason: worst.Detail}, true
+	if p, ok := a.at(Elevated, narrowPatterns...); ok {
+		return Verdict{Kind: VerdictNarrow, Reason: p.Detail}, true
 	}
-	return Verdict{Kind: VerdictGuide, Reason: worst.Detail}, true
+	p, ok := a.at(Elevated, rolePatterns...)
+	if !ok {
+		p, ok = a.at(Warning, PatternStagnation)
+	}
+	if !ok || v.last == nil {
+		return Verdict{Kind: VerdictGuide, Reason: a.Patterns[0].Detail}, true
+	}
+	if role := promote(v.last.Role); role != "" {
+		return Verdict{Kind: VerdictSwitchRole, Role: role, Reason: p.Detail}, true
+	}
+	return Verdict{Kind: VerdictNarrow, Reason: p.Detail}, true
 }
 
 // prevent steps in before there is a pattern, at a high risk of one.

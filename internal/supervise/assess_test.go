@@ -249,7 +249,7 @@ func TestVerdicts(t *testing.T) {
 				it.ParentID = "T1"
 				return it
 			}())},
-			want: supervise.Verdict{Kind: supervise.VerdictGiveUp, TaskID: "T1"},
+			want: supervise.Verdict{Kind: supervise.VerdictGiveUp, TaskID: "T7"},
 		},
 		{
 			name: "worse than the checkpoint twice",
@@ -306,6 +306,56 @@ func TestVerdicts(t *testing.T) {
 				}),
 			},
 			want: supervise.Verdict{Kind: supervise.VerdictPause},
+		},
+		{
+			name: "a person has accepted the warnings",
+			history: supervise.History{
+				Task: supervise.Task{ID: "T1", Attempts: 1}, Acknowledged: 1,
+				Checkpoints: []supervise.Checkpoint{{Metrics: supervise.Metrics{WarningsKnown: true}}},
+				Iterations: each(same(2), func(it *supervise.Iteration) {
+					it.Metrics = supervise.Metrics{WarningsKnown: true, Warnings: 25}
+				}),
+			},
+			want: supervise.Verdict{Kind: supervise.VerdictProceed},
+		},
+		{
+			name: "protected paths twice",
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 2}, Iterations: each(same(2),
+				func(it *supervise.Iteration) { it.Class, it.Error = supervise.FailRefused, supervise.Signature{} })},
+			want: supervise.Verdict{Kind: supervise.VerdictGuide},
+		},
+		{
+			name: "high risk",
+			cfg: func(c *supervise.Config) {
+				c.RepeatingError, c.RepeatedTouches, c.MaxTaskAttempts = supervise.Steps{}, supervise.Steps{}, 0
+			},
+			history: supervise.History{Task: supervise.Task{ID: "T1"}, Iterations: each(same(4),
+				func(it *supervise.Iteration) { it.Files = []string{"a.go"} })},
+			want: supervise.Verdict{Kind: supervise.VerdictNarrow},
+		},
+		{
+			name: "very high risk",
+			cfg: func(c *supervise.Config) {
+				c.RepeatingError, c.RepeatedTouches, c.MaxTaskAttempts = supervise.Steps{}, supervise.Steps{}, 0
+			},
+			history: supervise.History{Task: supervise.Task{ID: "T1"}, Iterations: func() []supervise.Iteration {
+				its := each(same(4), func(it *supervise.Iteration) { it.Files = []string{"a.go"} })
+				its[3].Role = supervise.Debugger
+				return its
+			}()},
+			want: supervise.Verdict{Kind: supervise.VerdictGuide},
+		},
+		{
+			name: "very high risk, not to be predicted",
+			cfg: func(c *supervise.Config) {
+				c.RepeatingError, c.RepeatedTouches, c.MaxTaskAttempts, c.Predictive = supervise.Steps{}, supervise.Steps{}, 0, false
+			},
+			history: supervise.History{Task: supervise.Task{ID: "T1"}, Iterations: func() []supervise.Iteration {
+				its := each(same(4), func(it *supervise.Iteration) { it.Files = []string{"a.go"} })
+				its[3].Role = supervise.Debugger
+				return its
+			}()},
+			want: supervise.Verdict{Kind: supervise.VerdictProceed},
 		},
 		{
 			name: "stagnation, first level",
@@ -436,6 +486,101 @@ func TestRunsThatLandAreNotStopped(t *testing.T) {
 			h.Iterations = append(h.Iterations, landed(len(h.Iterations)+1, fmt.Sprintf("T%d", task)))
 		}
 	})
+}
+
+// hopelessRun plays a run none of whose tasks can be solved, the way a loop is
+// meant to ask and to obey, and counts the iterations: of planners, of the
+// first task, and of all. errorOf gives what the n-th iteration ends with.
+func hopelessRun(t *testing.T, cfg supervise.Config, tasks int, errorOf func(n int, task string) string) (planned, first, all int) {
+	t.Helper()
+	type todo struct {
+		supervise.Task
+		blocked bool
+	}
+	var open []todo
+	for i := range tasks {
+		open = append(open, todo{Task: supervise.Task{ID: fmt.Sprintf("T%d", i+1)}})
+	}
+	var h supervise.History
+	for range 1000 {
+		at := -1
+		h.Fresh = 0
+		for i := range open {
+			if open[i].blocked {
+				continue
+			}
+			if at < 0 {
+				at = i
+			} else if open[i].Attempts == 0 {
+				h.Fresh++
+			}
+		}
+		if at < 0 {
+			return planned, first, all
+		}
+		h.Task = open[at].Task
+		v := supervise.Assess(cfg, h).Verdict
+		switch v.Kind {
+		case supervise.VerdictAbort, supervise.VerdictPause:
+			return planned, first, all
+		case supervise.VerdictGiveUp:
+			open[at].blocked = true
+			continue
+		case supervise.VerdictDecompose:
+			all++
+			planned++
+			h.Iterations = append(h.Iterations, supervise.Iteration{Number: all, TaskID: v.TaskID, Role: v.Role, Outcome: supervise.Completed, Landed: v.Role == supervise.Planner, Verdict: v.Kind})
+			open[at].Decomposed, open[at].blocked = true, true
+			for part := range 3 {
+				open = append(open, todo{Task: supervise.Task{ID: fmt.Sprintf("%s.%d", v.TaskID, part), ParentID: v.TaskID}})
+			}
+			continue
+		case supervise.VerdictProceed, supervise.VerdictGuide, supervise.VerdictNarrow, supervise.VerdictSwitchRole, supervise.VerdictRollBack:
+		}
+		all++
+		if open[at].ID == "T1" || open[at].ParentID == "T1" {
+			first++
+		}
+		it := failed(all, open[at].ID, errorOf(all, open[at].ID))
+		it.ParentID, it.Verdict = open[at].ParentID, v.Kind
+		h.Iterations = append(h.Iterations, it)
+		open[at].Attempts++
+	}
+	t.Fatal("the run does not come to an end")
+	return 0, 0, 0
+}
+
+func TestHopelessRunsComeToAnEnd(t *testing.T) {
+	t.Parallel()
+	own := func(_ int, task string) string { return "error: " + strings.SplitN(task, ".", 2)[0] + " cannot work" }
+	tests := []struct {
+		name          string
+		tasks         int
+		cfg           func(*supervise.Config)
+		errorOf       func(int, string) string
+		planned       int
+		maxFirst, max int
+	}{
+		// Three attempts are the evidence; a plan and one attempt at a part follow.
+		{name: "one task, one error", tasks: 1, errorOf: own, planned: 1, maxFirst: 4, max: 5},
+		{name: "one task, no limit of attempts", tasks: 1, errorOf: own, cfg: func(c *supervise.Config) { c.MaxTaskAttempts = 0 }, planned: 1, maxFirst: 5, max: 6},
+		{name: "one task, ever new errors", tasks: 1, errorOf: func(n int, _ string) string { return fmt.Sprintf("error: number %c", 'a'+n) }, planned: 1, maxFirst: 12, max: 13},
+		{name: "one error everywhere", tasks: 20, errorOf: func(int, string) string { return "error: no database" }, planned: 2, maxFirst: 3, max: 12},
+		{name: "many tasks, each with an error of its own", tasks: 20, errorOf: own, planned: 4, maxFirst: 4, max: 22},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			cfg := supervise.Defaults()
+			if tt.cfg != nil {
+				tt.cfg(&cfg)
+			}
+			planned, first, all := hopelessRun(t, cfg, tt.tasks, tt.errorOf)
+			if planned > tt.planned || first > tt.maxFirst || all > tt.max {
+				t.Errorf("%d plans, %d iterations of the first task, %d in all; want at most %d, %d, %d", planned, first, all, tt.planned, tt.maxFirst, tt.max)
+			}
+		})
+	}
 }
 
 func TestWaitsAreNoEvidence(t *testing.T) {

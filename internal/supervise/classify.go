@@ -115,7 +115,10 @@ func classifyGate(f Failure) FailureClass {
 		return FailCrash
 	}
 	name := strings.ToLower(clip(f.Gate, maxName) + " " + clip(f.Command, maxMessage))
-	lines := errorLines(f.Output)
+	lines, last := errorLines(f.Output)
+	if len(lines) == 0 {
+		lines = last
+	}
 	switch {
 	case anyLine(lines, hungRE):
 		return FailTimeout

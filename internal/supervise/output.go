@@ -89,7 +89,7 @@ func toolKind(name string) kindOfTool {
 		return toolWrite
 	case containsAny(name, "bash", "shell", "exec", "command", "terminal", "run"):
 		return toolCommand
-	case containsAny(name, "read", "grep", "glob", "search", "list", "ls", "view", "fetch", "find", "cat"):
+	case name == "ls", containsAny(name, "read", "grep", "glob", "search", "list", "view", "fetch", "find"):
 		return toolRead
 	default:
 		return toolOther

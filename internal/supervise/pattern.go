@@ -218,11 +218,13 @@ func returns(its []*Iteration, what func(*Iteration) string) []*Iteration {
 }
 
 // warnings is how many more there are than at the best checkpoint or iteration
-// since something landed.
+// since something landed. What a person has answered to is accepted.
 func (v *view) warnings() (more int, seen []*Iteration) {
 	var best, now Metrics
 	for _, c := range v.h.Checkpoints {
-		best = best.better(c.Metrics)
+		if v.h.Acknowledged <= 0 || c.Iteration > v.h.Acknowledged {
+			best = best.better(c.Metrics)
+		}
 	}
 	for _, it := range v.since {
 		best = best.better(it.Metrics)

@@ -190,11 +190,14 @@ const (
 
 // KindOf is the kind of the file at a path of the work tree.
 func KindOf(file string) FileKind {
+	isTest := testFileRE().MatchString(file)
 	file = strings.ToLower(file)
 	base, ext := path.Base(file), path.Ext(file)
 	code := strings.Contains(sourceExtensions, ext+" ") && ext != ""
 	switch {
-	case code && testFileRE().MatchString(file), strings.Contains("/"+file, "/testdata/"), ext == ".snap":
+	case base == ".":
+		return KindOther
+	case code && isTest, strings.Contains("/"+file, "/testdata/"), ext == ".snap":
 		return KindTest
 	case code:
 		return KindSource
@@ -211,4 +214,6 @@ func KindOf(file string) FileKind {
 const sourceExtensions = ".go .c .h .cc .cpp .cxx .hpp .hh .m .mm .rs .java .kt .kts .scala .groovy .cs .fs .vb .py .pyi .rb .php " +
 	".js .mjs .cjs .jsx .ts .mts .cts .tsx .vue .svelte .swift .dart .ex .exs .erl .hs .ml .clj .lua .pl .sh .bash .sql .proto .css .scss .html .zig "
 
-var testFileRE = lazy(`(?:^|/)(?:tests?|__tests__|specs?|testing|e2e)/|(?:^|/)test_[^/]*$|(?:_test|_tests|_spec|\.test|\.spec|tests?)\.\w+$|(?:^|/)conftest\.py$`)
+// testFileRE finds tests by their folder or name; CartTest.java is one, and
+// latest.ts is not.
+var testFileRE = lazy(`(?i:(?:^|/)(?:tests?|__tests__|specs?|testing|e2e)/|(?:^|/)test_[^/]*$|[_.](?:tests?|spec)\.\w+$|(?:^|/)conftest\.py$)|[a-z0-9](?:Tests?|Spec)\.\w+$`)

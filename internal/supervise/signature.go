@@ -35,34 +35,36 @@ const (
 	// signatureBytes bound what is read of an error: half of it from its
 	// start, where compilers speak, half from its end, where test runners do.
 	signatureBytes = 64 << 10
+	// maxSuspects bound how many lines of it are looked at closely.
+	maxSuspects = 200
 	// signatureLines bound how many telling lines make the hash.
-	signatureLines = 40
+	signatureLines = 30
 	// signatureLine bounds what is read of one line.
-	signatureLine = 500
+	signatureLine = 400
 )
 
 // Normalise reads an error as a person would: which lines tell what is wrong,
 // where, and which tests fail.
 func Normalise(errorText string) Signature {
-	lines := errorLines(errorText)
+	suspects, last := errorLines(errorText)
 	var telling []string
-	for _, l := range lines {
+	for _, l := range suspects {
 		if tellingRE().MatchString(l) && !idleRE().MatchString(l) {
 			telling = append(telling, l)
 		}
 	}
 	if len(telling) == 0 {
-		telling = lines[max(0, len(lines)-5):]
+		telling = last
 	}
 	if len(telling) == 0 {
 		return Signature{}
 	}
 	telling = telling[:min(len(telling), signatureLines)]
 
-	sig := Signature{Text: clip(mostTelling(telling), maxMessage), Tests: failingTests(lines)}
+	sig := Signature{Text: clip(mostTelling(telling), maxMessage), Tests: failingTests(suspects)}
 	sig.File, sig.Line = place(telling)
 	if sig.File == "" {
-		sig.File, sig.Line = place(lines)
+		sig.File, sig.Line = place(suspects)
 	}
 	stable := make([]string, 0, len(telling))
 	for _, l := range telling {
@@ -77,20 +79,53 @@ func Normalise(errorText string) Signature {
 	return sig.bounded()
 }
 
-// errorLines are the lines of a log that are not blank, without what only
-// serves a terminal.
-func errorLines(text string) []string {
+// errorLines are the lines of a log that may tell something, and the last five
+// whatever they are; without blank lines and what only serves a terminal.
+func errorLines(text string) (suspects, last []string) {
 	if len(text) > signatureBytes {
 		text = text[:signatureBytes/2] + "\n" + text[len(text)-signatureBytes/2:]
 	}
-	text = escapeRE().ReplaceAllString(strings.ToValidUTF8(text, ""), "")
-	var lines []string
+	text = strings.ToValidUTF8(text, "")
+	if strings.IndexByte(text, 0x1b) >= 0 {
+		text = escapeRE().ReplaceAllString(text, "")
+	}
 	for line := range strings.Lines(text) {
-		if line = clip(line, signatureLine); line != "" {
-			lines = append(lines, line)
+		if line = clip(line, signatureLine); line == "" {
+			continue
+		}
+		if len(last) == 5 {
+			last = last[1:]
+		}
+		last = append(last, line)
+		if suspicious(line) {
+			suspects = append(suspects, line)
 		}
 	}
-	return lines
+	if n := len(suspects); n > maxSuspects {
+		suspects = slices.Concat(suspects[:maxSuspects/2], suspects[n-maxSuspects/2:])
+	}
+	return suspects, last
+}
+
+// suspicious is a cheap look at a line: only where it finds something are the
+// expressions below tried. Most lines of a log are chatter.
+func suspicious(line string) bool {
+	for i := 1; i < len(line); i++ {
+		if c := line[i]; c >= '0' && c <= '9' && strings.IndexByte(":([", line[i-1]) >= 0 {
+			return true // a place, a count
+		}
+	}
+	return containsAny(strings.ToLower(line), suspectWords...)
+}
+
+// suspectWords are what lines have in them that tell something.
+var suspectWords = []string{
+	"error", "fail", "panic", "fatal", "undefined", "not found", "cannot ", "could not", "couldn't", "unable to",
+	"expected", "actual", "got", "want", "assert", "exception", "traceback", "missing", "unresolved", "time",
+	"without ", "changed no", "●", "✕", "✖", "✗", "×", "not ok", "rspec ", "::", "vet:", "go:", "module", "redeclared",
+	"constraints", "line ", "ld:", "collect2", "loading", "tests", "examples", "would reformat", "issue", "inspected", "problem",
+	"style", "clippy", "diff in", "warn", "violations", "killed", "terminated", "fault", "memory", "no space", "permission",
+	"no such file", "no rule", "sigkill", "e: ",
 }
 
 var escapeRE = lazy("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b\n]*(?:\x07|\x1b\\\\)")
@@ -140,6 +175,9 @@ var unstable = []struct {
 }
 
 func stabilise(line string) string {
+	if !strings.ContainsAny(line, "0123456789") && !strings.Contains(line, "folders") {
+		return line
+	}
 	for _, u := range unstable {
 		line = u.re().ReplaceAllString(line, u.with)
 	}

@@ -1,0 +1,116 @@
+package supervise_test
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/supervise"
+)
+
+func TestDefaultsAreThoseOfTheSource(t *testing.T) {
+	t.Parallel()
+	cfg := supervise.Defaults()
+	if err := cfg.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if cfg.StagnationThreshold != 5 || cfg.MaxTaskAttempts != 3 || cfg.TaskTimeout != 30*time.Minute || !cfg.Predictive ||
+		cfg.GuideRisk != 0.7 || cfg.NarrowRisk != 0.5 || cfg.ExplorationAllowance != 5 || cfg.CheckpointInterval != 10 || cfg.MaxCheckpoints != 20 {
+		t.Errorf("got %+v", cfg)
+	}
+}
+
+func TestValidateNamesEachMistake(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		want   string
+		change func(*supervise.Config)
+	}{
+		{"stagnation threshold", func(c *supervise.Config) { c.StagnationThreshold = 0 }},
+		{"stagnation threshold", func(c *supervise.Config) { c.StagnationThreshold = supervise.MaxStagnationThreshold + 1 }},
+		{"risk for guidance", func(c *supervise.Config) { c.GuideRisk = 1.1 }},
+		{"risk for guidance", func(c *supervise.Config) { c.GuideRisk = math.NaN() }},
+		{"risk for narrowing", func(c *supervise.Config) { c.NarrowRisk = 0 }},
+		{"at most the risk for guidance", func(c *supervise.Config) { c.NarrowRisk = 0.9 }},
+		{"exploration allowance", func(c *supervise.Config) { c.ExplorationAllowance = -1 }},
+		{"regression patience", func(c *supervise.Config) { c.RegressionPatience = 0 }},
+		{"repeating error", func(c *supervise.Config) { c.RepeatingError = supervise.Steps{Warning: 4, Elevated: 3, Critical: 5} }},
+		{"questions", func(c *supervise.Config) { c.Questions.Warning = -1 }},
+	}
+	for _, tt := range tests {
+		cfg := supervise.Defaults()
+		tt.change(&cfg)
+		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("want an error about the %s, got %v", tt.want, err)
+		}
+	}
+	cfg := supervise.Defaults()
+	cfg.RepeatingError = supervise.Steps{Critical: 4}
+	if err := cfg.Validate(); err != nil {
+		t.Errorf("a level that is left out is refused: %v", err)
+	}
+	if lines := strings.Count(supervise.Config{}.Validate().Error(), "\n"); lines != 3 {
+		t.Errorf("the zero value has %d mistakes, want all 4 of them at once", lines+1)
+	}
+}
+
+func TestLevels(t *testing.T) {
+	t.Parallel()
+	steps := supervise.Steps{Warning: 2, Elevated: 4, Critical: 6}
+	for n, want := range []string{"none", "none", "warning", "warning", "elevated", "elevated", "critical", "critical"} {
+		if got := steps.Level(n).String(); got != want {
+			t.Errorf("%d: got %s, want %s", n, got, want)
+		}
+	}
+	if got := (supervise.Steps{Warning: 2, Critical: 6}).Level(5); got != supervise.Warning {
+		t.Errorf("with a level left out: got %s", got)
+	}
+	if got := (supervise.Steps{}).Level(math.MaxInt); got != supervise.None {
+		t.Errorf("with all levels left out: got %s", got)
+	}
+	if got := supervise.Level(9).String(); got != "unknown" {
+		t.Errorf("a level that is none: got %s", got)
+	}
+}
+
+func TestBoundedIterationsAreSmallAndCanBeStored(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("ü\u202e\n", 10_000)
+	var many []string
+	for range 1000 {
+		many = append(many, long)
+	}
+	it := supervise.Iteration{
+		Number: 7, TaskID: long, ParentID: long, Role: supervise.Implementer, Outcome: supervise.Completed, Class: supervise.FailTest,
+		Error: supervise.Signature{Hash: "x", Text: long, File: long, Tests: many},
+		Files: many, Change: long, GateFailures: many,
+	}
+	small := it.Bounded()
+	stored, err := json.Marshal(small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(stored) > 9<<10 {
+		t.Errorf("stored in %d bytes", len(stored))
+	}
+	if small.FileCount != 1000 || len(small.Files) != 20 || len(it.Files) != 1000 || it.Files[0] != long {
+		t.Errorf("%d of %d files are left, and of what was handed in %d", len(small.Files), small.FileCount, len(it.Files))
+	}
+	if strings.ContainsAny(string(stored), "\u202e") {
+		t.Error("what hides text was kept")
+	}
+	var back supervise.Iteration
+	if err := json.Unmarshal(stored, &back); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(small, back); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(small, small.Bounded()); diff != "" {
+		t.Errorf("bounding twice: %s", diff)
+	}
+}

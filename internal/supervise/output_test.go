@@ -1,0 +1,85 @@
+package supervise_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/supervise"
+)
+
+func TestTallyCountsWhatAnAgentDoes(t *testing.T) {
+	t.Parallel()
+	var tally supervise.Tally
+	for _, call := range [][3]string{
+		{"Read", "a.go", ""}, {"Grep", "", "func Total"}, {"Edit", "a.go", ""}, {"apply_patch", "a.go", ""},
+		{"Write", "b.go", ""}, {"Bash", "", "cd x && go test ./..."}, {"exec_command", "", "ls"}, {"TodoWrite", "", ""}, {"Frobnicate", "", ""},
+	} {
+		tally.Add(call[0], call[1], call[2])
+	}
+	want := supervise.Activity{Tools: 9, Reads: 2, Writes: 3, Commands: 2, FilesWritten: 2, RepeatedEdits: 2, Cycle: 1, TestsRun: true}
+	if diff := cmp.Diff(want, tally.Activity()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTallyFindsCycles(t *testing.T) {
+	t.Parallel()
+	for calls, want := range map[string]int{
+		"": 0, "a": 1, "abcd": 1, "aa": 2, "aaaaa": 5, "abab": 2, "ababab": 3, "abcabcabc": 3, "abcdabcd": 1,
+		"xyaaaa": 4, "aaaabcd": 4, "aabb": 2,
+	} {
+		var tally supervise.Tally
+		for _, c := range calls {
+			tally.Add("Bash", "", string(c))
+		}
+		if got := tally.Activity().Cycle; got != want {
+			t.Errorf("%q: got %d, want %d", calls, got, want)
+		}
+	}
+}
+
+func TestTallyIsBounded(t *testing.T) {
+	t.Parallel()
+	var tally supervise.Tally
+	for i := range 10_000 {
+		tally.Add("Write", fmt.Sprint(i), "")
+	}
+	if got := tally.Activity(); got.FilesWritten > 256 || got.Writes != 10_000 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestAnalyseOutput(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		final string
+		did   supervise.Activity
+		want  supervise.Analysis
+	}{
+		{name: "nothing"},
+		{name: "an ordinary report", final: "I added the flag and its test. All tests pass. Why two maps? Lookups go both ways.", did: supervise.Activity{Reads: 20, Writes: 6, FilesWritten: 3, RepeatedEdits: 2, Cycle: 2}},
+		{name: "reads only", did: supervise.Activity{Reads: 5}, want: supervise.Analysis{Exploring: true}},
+		{name: "reads a little", did: supervise.Activity{Reads: 4}},
+		{name: "reads much, writes little", did: supervise.Activity{Reads: 20, Writes: 2}, want: supervise.Analysis{Exploring: true}},
+		{name: "the same call again and again", did: supervise.Activity{Cycle: 4}, want: supervise.Analysis{Stuck: true}},
+		{name: "says that it is stuck", final: "I'm stuck: the same error persists.", want: supervise.Analysis{Stuck: true}},
+		{name: "one file again and again", did: supervise.Activity{Writes: 12, FilesWritten: 8, RepeatedEdits: 5}, want: supervise.Analysis{Thrashing: true}},
+		{name: "few files again and again", did: supervise.Activity{Writes: 12, FilesWritten: 3, RepeatedEdits: 4}, want: supervise.Analysis{Thrashing: true}},
+		{name: "many files once", did: supervise.Activity{Writes: 30, FilesWritten: 28, RepeatedEdits: 2}},
+		{name: "asks", final: "Should I use Postgres? Which of the two would you prefer?\nPlease confirm.", want: supervise.Analysis{Questions: 3}},
+		{name: "asks in code or a quotation", final: "```\n// Should I stay?\n```\n> Would you mind?\n~~~\nCan you?\n~~~"},
+		{name: "too much", final: "This task is too large for a single pass and should be split.", want: supervise.Analysis{TooComplex: true}},
+		{name: "lacks something", final: "I could not find the schema, and the format is unclear.", want: supervise.Analysis{MissingContext: true}},
+		{name: "not permitted", final: "Permission was denied when writing the file.", want: supervise.Analysis{Denied: true}},
+		{name: "only the end of a long message is read", final: "I'm stuck.\n" + strings.Repeat("fine\n", 10_000)},
+	}
+	for _, tt := range tests {
+		if diff := cmp.Diff(tt.want, supervise.AnalyseOutput(tt.final, tt.did)); diff != "" {
+			t.Errorf("%s: %s", tt.name, diff)
+		}
+	}
+}
