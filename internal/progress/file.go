@@ -141,11 +141,15 @@ func checkParents(root *os.Root, name string) error {
 }
 
 // Write puts d at name below root: into a new file, which then takes the place
-// of the old one, unless that says the same. It is not flushed to disk: the document is kept with the
-// run's state, and the agent's files beside it are not flushed either. Parents
-// are made. What stands at name must be a regular file or nothing, and its
-// parents real directories, else ErrNotRegular.
-func Write(root *os.Root, name string, d *Doc) error {
+// of the old one, unless that says the same. Parents are made. What stands at
+// name must be a regular file or nothing, and its parents real directories,
+// else ErrNotRegular.
+//
+// It is for trees that belong to people: file and directories are flushed to
+// disk, so that after a power cut there is either the old document or the new.
+func Write(root *os.Root, name string, d *Doc) error { return put(root, name, d, true) }
+
+func put(root *os.Root, name string, d *Doc, durable bool) error {
 	if err := checkParents(root, name); err != nil {
 		return fmt.Errorf("write: %w", err)
 	}
@@ -172,19 +176,41 @@ func Write(root *os.Root, name string, d *Doc) error {
 	if old, err := readBytes(root, name); err == nil && bytes.Equal(old, d.Bytes()) {
 		return nil // as it mostly does when an agent is started
 	}
-	if err := writeNew(root, tmp, d.Bytes(), mode); err != nil {
+	if err := writeNew(root, tmp, d.Bytes(), mode, durable); err != nil {
 		return fmt.Errorf("write %q: %w", name, err)
 	}
 	if err := root.Rename(tmp, name); err != nil {
 		return fmt.Errorf("write %q: %w", name, err)
 	}
+	if durable {
+		// Each parent may be new, and is then an entry in the one above it.
+		for _, dir := range append(parents(name), ".") {
+			if err := flush(root, dir); err != nil {
+				return fmt.Errorf("write %q: %w", name, err)
+			}
+		}
+	}
 	return nil
 }
 
-// Restore is Write after an agent has been at work: whatever stands at name,
-// or in place of a directory on the way there, makes room. Links are removed,
-// never followed. It is for an agent's work tree only; in a tree that belongs
-// to a person, use Write.
+// flush makes sure that the entries of a directory are on disk.
+func flush(root *os.Root, dir string) error {
+	f, err := root.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// Restore puts d at name after an agent has been at work: whatever stands
+// there, or in place of a directory on the way there, makes room. Links are
+// removed, never followed. It is for an agent's work tree only, which can be
+// made again from the run's state: the document is part of that, so nothing is
+// flushed to disk here. In a tree that belongs to a person, use Write.
 func Restore(root *os.Root, name string, d *Doc) error {
 	if !fs.ValidPath(name) {
 		return fmt.Errorf("restore %q: %w", name, fs.ErrInvalid)
@@ -204,10 +230,10 @@ func Restore(root *os.Root, name string, d *Doc) error {
 			return fmt.Errorf("restore %q: %w", p, err)
 		}
 	}
-	return Write(root, name, d)
+	return put(root, name, d, false)
 }
 
-func writeNew(root *os.Root, name string, b []byte, mode fs.FileMode) (err error) {
+func writeNew(root *os.Root, name string, b []byte, mode fs.FileMode, durable bool) (err error) {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -220,5 +246,11 @@ func writeNew(root *os.Root, name string, b []byte, mode fs.FileMode) (err error
 	if _, err := f.Write(b); err != nil {
 		return err
 	}
-	return f.Chmod(mode)
+	if err := f.Chmod(mode); err != nil {
+		return err
+	}
+	if durable {
+		return f.Sync()
+	}
+	return nil
 }

@@ -1,0 +1,140 @@
+package progress
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+const plan = `## Tasks
+### Phase 1
+- [ ] T1 (P1) [P] Write it
+  - Accept: it runs
+  - [ ] it is tested
+- [ ] T2 Wire it
+  - Depends on: T1
+
+  Mind the gap.
+### Phase 2
+- [ ] T3 [VERIFY] Try it
+`
+
+// What is another plan, and what is the same one further on or written
+// otherwise.
+func TestPlanSHA256(t *testing.T) {
+	t.Parallel()
+	base := parse(t, plan).PlanSHA256()
+	if len(base) != 64 {
+		t.Fatalf("hash %q", base)
+	}
+	tests := []struct {
+		name, old, now string
+		same           bool
+	}{
+		{"tick", "[ ] T1", "[x] T1", true},
+		{"tick below", "[ ] it is", "[X] it is", true},
+		{"block", "Wire it", "Wire it (blocked: no key)", true},
+		{"skip", "Try it", "Try it (skipped: later)", true},
+		{"windows", "\n", "\r\n", true},
+		{"bullets", "- ", "* ", true},
+		{"tabs", "[ ] T", "[ ]\tT", true},
+		{"blank lines", "\n### Phase 2", "\n\n\n### Phase 2", true},
+		{"order of tags", "T1 (P1) [P]", "[P] (P1) **T1:**", true},
+		{"other sections", "## Tasks", "# Title\n\n## Status\nRALPH_DONE\n\n## Analysis\nx\n\n## Tasks", true},
+		{"learnings", "Try it\n", "Try it\n\n## Learnings\n- x\n", true},
+		{"other ids", "T1", "T11", true},
+		{"title", "Wire it", "Wire them", false},
+		{"case", "Wire it", "wire it", false},
+		{"priority", "(P1)", "(P2)", false},
+		{"no priority", "(P1) ", "", false},
+		{"marker", "[P]", "[VERIFY]", false},
+		{"criterion", "it runs", "it is there", false},
+		{"criterion below", "it is tested", "it is not tested", false},
+		{"criterion gone", "  - Accept: it runs\n", "", false},
+		{"dependency", "Depends on: T1", "Depends on: T3", false},
+		{"dependency on nothing", "Depends on: T1", "Depends on: T9", false},
+		{"dependency gone", "  - Depends on: T1\n", "", false},
+		{"text below", "Mind the gap.", "Jump.", false},
+		{"group", "Phase 2", "Phase 3", false},
+		{"moved to another group", "### Phase 2\n- [ ] T3", "- [ ] T3", false},
+		{"one more", "Try it", "Try it\n- [ ] T4 More", false},
+		{"one less", "- [ ] T3 [VERIFY] Try it", "", false},
+		{"title into criterion", "Wire it", "Wire it\n  - it", false},
+	}
+	for _, tc := range tests {
+		src := strings.ReplaceAll(plan, tc.old, tc.now)
+		if src == plan {
+			t.Fatalf("%s: nothing changed", tc.name)
+		}
+		if got := parse(t, src).PlanSHA256() == base; got != tc.same {
+			t.Errorf("%s: same plan %v, want %v", tc.name, got, tc.same)
+		}
+	}
+}
+
+// Whatever the loop does to a document on its way leaves the plan the same.
+func TestPlanSHA256IsStable(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		d := mustParse(t, document().Draw(t, "document"))
+		want := d.PlanSHA256()
+		d.AssignIDs()
+		tasks := d.Tasks()
+		text := evil().Draw(t, "text")
+		for range rapid.IntRange(1, 4).Draw(t, "edits") {
+			var err error
+			id := ""
+			if len(tasks) > 0 {
+				id = tasks[rapid.IntRange(0, len(tasks)-1).Draw(t, "task")].ID
+			}
+			task, ok := d.Task(id)
+			switch edit := rapid.IntRange(0, 9).Draw(t, "edit"); {
+			case edit == 0 && ok:
+				err = d.Tick(id)
+			case edit == 1 && ok:
+				err = d.Untick(id)
+			case edit == 2 && ok && task.Status != run.TaskDone:
+				err = d.Block(id, text)
+			case edit == 3 && ok && task.Status != run.TaskDone:
+				err = d.Skip(id, text)
+			case edit == 4 && ok:
+				err = d.Reopen(id)
+			case edit == 5:
+				err = d.AppendLearning(text)
+			case edit == 6:
+				err = d.RecordAttempt(Attempt{Tried: text, Result: text})
+			case edit == 7:
+				err = d.AppendLog(LogRow{Started: time.Unix(0, 0), Notes: text})
+			case edit == 8:
+				err = d.SetStatus(StatusDone)
+			case edit == 9:
+				d = mustParse(t, strings.ReplaceAll(strings.ReplaceAll(string(d.Bytes()), "\r\n", "\n"), "\n", "\r\n"))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d.PlanSHA256() != want {
+			t.Fatalf("the plan is another one:\n%s", d.Bytes())
+		}
+	})
+}
+
+// Any two tasks that trade places make another plan, unless they say the same.
+func TestPlanSHA256KnowsTheOrder(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		titles := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z]{1,8}`), 2, 9, rapid.ID).Draw(t, "titles")
+		list := func() *Doc { return mustParse(t, "## Tasks\n- [ ] "+strings.Join(titles, "\n- [ ] ")+"\n") }
+		before := list().PlanSHA256()
+		i := rapid.IntRange(1, len(titles)-1).Draw(t, "i")
+		titles[0], titles[i] = titles[i], titles[0]
+		if list().PlanSHA256() == before {
+			t.Fatal("the order does not matter")
+		}
+	})
+}
