@@ -246,11 +246,19 @@ type gatherer struct {
 	items    int      // of lists, each of which says something
 	picture  bool
 	template bool
+	size     int // of what was read, in bytes
 }
+
+// maxJudged bounds the prose that is looked at, give or take a block. Nobody
+// needs more to say something definite.
+const maxJudged = 8 << 10
 
 func (g *gatherer) read(blocks []block) {
 	name := ""
 	for i, b := range blocks {
+		if g.size > maxJudged {
+			return
+		}
 		switch b.kind {
 		case blockHeading:
 			name = fold(b.lines[0])
@@ -284,6 +292,11 @@ func (g *gatherer) read(blocks []block) {
 // line takes a line below the heading of that name, and says whether it says
 // something.
 func (g *gatherer) line(l, name string) bool {
+	if g.size > maxJudged {
+		return false
+	}
+	g.size += len(l)
+	l = cutBytes(l, maxJudged)
 	if pictureRE().MatchString(l) {
 		g.picture = true
 		l = pictureRE().ReplaceAllString(l, " ")
@@ -305,7 +318,10 @@ func (g *gatherer) line(l, name string) bool {
 	return t.content > 0
 }
 
-func (g *gatherer) say(l string) { g.prose = append(g.prose, l) }
+func (g *gatherer) say(l string) {
+	g.size += len(l)
+	g.prose = append(g.prose, l)
+}
 
 // verbScore finds something to do: a verb at the start of a sentence, or at its
 // end, where German has it.

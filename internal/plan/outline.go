@@ -242,78 +242,20 @@ var declarationRE = lazy(`(?i)^(?:yes,? )?(?:I|I'm|I’m|I've|I’ve|I'd|I’d|i
 
 // tasks gives what is to be done among the check boxes of a text: no criteria of
 // the whole, nothing that people confirm about themselves in a form, and nothing
-// twice under one heading. Boxes below a task are its criteria.
-func tasks(found []run.Task, blocks []block, criteria map[string]bool) []run.Task {
-	nested := nestedBoxes(blocks)
+// twice under one heading.
+func tasks(found []run.Task, criteria map[string]bool) []run.Task {
 	type key struct{ group, title string }
 	seen := map[key]bool{}
 	var out []run.Task
 	for _, t := range found {
-		boxes := nested.of(t.Title)
 		k := key{t.Group, strings.ToLower(t.Title)}
 		if seen[k] || criteria[t.Title] || notWork()[fold(t.Group)] || declarationRE().MatchString(t.Title) {
 			continue
 		}
 		seen[k] = true
-		t.Accept = append(t.Accept, boxes...)
 		out = append(out, t)
 	}
 	return out
-}
-
-// boxed is a box of a list with the texts of the boxes below it.
-type boxed struct {
-	text  string
-	below []string
-}
-
-// boxReader finds the boxes that belong to tasks, which come in the same order.
-type boxReader struct {
-	boxes  []boxed
-	missed int
-}
-
-// maxMissed bounds how many tasks are looked for in vain.
-const maxMissed = 16
-
-func (r *boxReader) of(title string) []string {
-	if r.missed > maxMissed {
-		return nil
-	}
-	for i, b := range r.boxes {
-		if strings.Contains(b.text, title) {
-			r.boxes = r.boxes[i+1:]
-			return b.below
-		}
-	}
-	r.missed++
-	return nil
-}
-
-func nestedBoxes(blocks []block) *boxReader {
-	r := &boxReader{}
-	var walk func(items []item)
-	walk = func(items []item) {
-		for _, it := range items {
-			if !it.box {
-				walk(it.children)
-				continue
-			}
-			b := boxed{text: it.text}
-			for _, c := range flat(it.children) {
-				if c.box && c.text != "" && !acceptRE().MatchString(c.text) {
-					b.below = append(b.below, c.text)
-				}
-			}
-			r.boxes = append(r.boxes, b)
-		}
-	}
-	for _, b := range blocks {
-		if b.kind == blockList && !b.quote {
-			walk(b.items)
-		}
-	}
-	return r
 }
 
 // blank says whether a line is what forms and templates leave where nobody

@@ -87,10 +87,9 @@ func FromIssue(title, body string) (Plan, error) {
 
 // fill reads tasks and criteria from the text, and hashes it.
 func (p *Plan) fill(doc *progress.Doc) {
-	blocks := outline(p.Text)
 	var boxes map[string]bool
-	p.Accept, boxes = criteria(blocks)
-	p.Tasks = tasks(doc.Tasks(), blocks, boxes)
+	p.Accept, boxes = criteria(outline(p.Text))
+	p.Tasks = tasks(doc.Tasks(), boxes)
 	p.SHA256 = sum(p.Title, p.Text)
 }
 

@@ -380,11 +380,10 @@ func commentLen(s string) int {
 		}
 	}
 	end := -1
-	for _, closer := range [...]string{"-->", "--!>"} {
+	for _, closer := range [...]string{"-->", "--!>"} { // the second only where it comes first
 		if i := strings.Index(s[len("<!--"):], closer); i >= 0 {
-			if n := len("<!--") + i + len(closer); end < 0 || n < end {
-				end = n
-			}
+			end = len("<!--") + i + len(closer)
+			s = s[:end]
 		}
 	}
 	return end

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+	"unicode/utf8"
 )
 
 // weight is how much a word says about what to do.
@@ -185,28 +186,26 @@ func sentences(s string) []string {
 		}
 		start = end
 	}
-	stop := -1 // where a possible end of a sentence is
-	spaced := false
+	mark, gap := -1, -1 // a stop, and the white space after it
 	for i, r := range s {
 		switch {
 		case r == '\n' || r == '。' || r == '！' || r == '？':
-			cut(i + len(string(r)))
-			stop = -1
+			cut(i + utf8.RuneLen(r))
+			mark, gap = -1, -1
 		case r == '.' || r == '!' || r == '?':
-			stop, spaced = i+1, false
-		case stop >= 0 && unicode.IsSpace(r):
-			spaced = true
-		case stop >= 0 && spaced && !unicode.IsLower(r):
-			cut(stop)
-			stop = -1
-		case stop >= 0 && spaced:
-			// A question or a shout has ended all the same.
-			if c := s[stop-1]; c != '.' {
-				cut(stop)
+			mark, gap = i, -1
+		case mark < 0:
+		case unicode.IsSpace(r):
+			if gap < 0 {
+				gap = i
 			}
-			stop = -1
+		case gap >= 0:
+			if !unicode.IsLower(r) || s[mark] != '.' {
+				cut(gap)
+			}
+			mark, gap = -1, -1
 		case !strings.ContainsRune(`"')]*_`, r):
-			stop = -1
+			mark = -1
 		}
 	}
 	cut(len(s))
