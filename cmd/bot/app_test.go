@@ -119,7 +119,7 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 	}
 	// Nobody is told that checks pass where there are none, and what was hidden
 	// in the issue is said.
-	for _, want := range []string{"no checks ran", "No checks stand behind this", "24 characters left out"} {
+	for _, want := range []string{"no checks ran", "No checks stand behind this", "24 characters left out (1 HTML comment)."} {
 		if !strings.Contains(pr.Body, want) {
 			t.Errorf("the description lacks %q:\n%s", want, pr.Body)
 		}
@@ -194,7 +194,7 @@ func TestVagueIssueIsAskedAboutBeforeAnythingIsSpent(t *testing.T) {
 	if len(got.Comments) != 1 {
 		t.Fatalf("comments: %+v", got.Comments)
 	}
-	for _, want := range append(state.Questions, "has questions", "put it back") {
+	for _, want := range append(state.Questions, "has questions", "not read: 1 HTML comment.", "put it back") {
 		if !strings.Contains(got.Comments[0].Body, want) {
 			t.Errorf("the comment lacks %q:\n%s", want, got.Comments[0].Body)
 		}

@@ -198,9 +198,14 @@ func TestSaying(t *testing.T) {
 	}
 	get[string](t)(p.CommentRefusal(ctx, "rex", "read"))
 	get[string](t)(p.CommentEmptyBody(ctx))
+	get[string](t)(p.CommentQuestions(ctx, []string{"What?", "Where?"}, "2 HTML comments"))
+	get[string](t)(p.CommentQuestions(ctx, []string{"Asked again after a crash?"}, ""))
 	comments := get[ghsim.Issue](t)(w.Sim.Issue(owner, name, w.issue)).Comments
-	if len(comments) != 3 {
-		t.Fatalf("%d comments, want 3", len(comments))
+	if len(comments) != 4 {
+		t.Fatalf("%d comments, want 4", len(comments))
+	}
+	if body := comments[3].Body; !strings.Contains(body, "1. What?\n2. Where?\n") || !strings.Contains(body, "not read: 2 HTML comments.") || !strings.Contains(body, "label `ralph`") {
+		t.Errorf("questions:\n%s", body)
 	}
 	if body := comments[0].Body; !strings.Contains(body, "`tia` has the role `triage`") || !strings.Contains(body, "write, maintain or admin") {
 		t.Errorf("refusal:\n%s", body)

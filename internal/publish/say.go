@@ -84,8 +84,8 @@ func (p *Publisher) CommentEmptyBody(ctx context.Context) (url string, err error
 }
 
 // CommentQuestions asks what has to be known before the issue can be worked.
-func (p *Publisher) CommentQuestions(ctx context.Context, questions []string) (url string, err error) {
-	return p.Say(ctx, "questions", QuestionsText(questions))
+func (p *Publisher) CommentQuestions(ctx context.Context, questions []string, hidden string) (url string, err error) {
+	return p.Say(ctx, "questions", QuestionsText(questions, hidden))
 }
 
 // CommentEnded says how the run ended. pr is the number of its pull request, 0
@@ -105,12 +105,16 @@ func RefusalText(login, role string) string {
 }
 
 // QuestionsText asks what has to be known before the issue can be worked. The
-// questions are our own words.
-func QuestionsText(questions []string) string {
+// questions are our own words, and so is what was hidden in it, "" for nothing:
+// people do write their answers into the comments of a template.
+func QuestionsText(questions []string, hidden string) string {
 	var b strings.Builder
-	b.WriteString("**Ralph has questions before it starts.** Nothing was spent yet: the issue leaves open what exactly is to be done.\n\n")
+	b.WriteString("**Ralph has questions before it starts.** No agent was started: the issue leaves open what exactly is to be done.\n\n")
 	for i, q := range questions {
 		fmt.Fprintf(&b, "%d. %s\n", i+1, q)
+	}
+	if hidden != "" {
+		fmt.Fprintf(&b, "\nWhat GitHub does not show was not read: %s.\n", hidden)
 	}
 	b.WriteString("\nEdit the title or the description so that they answer this, or write a list of check boxes (`- [ ] …`), which is taken as the plan as it stands. " +
 		"Then remove the label `ralph` and put it back.\n\n" +

@@ -144,7 +144,7 @@ func (p *publisher) Show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 // comment says on the issue how the run ended, or asks what it has to know.
 func comment(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View, pr int) error {
 	if len(s.Questions) > 0 {
-		_, err := pub.CommentQuestions(ctx, s.Questions)
+		_, err := pub.CommentQuestions(ctx, s.Questions, s.Plan.Hidden())
 		return err
 	}
 	_, err := pub.CommentEnded(ctx, v, pr)
@@ -175,7 +175,7 @@ func (p *publisher) number(ctx context.Context, pub *publish.Publisher, s loop.S
 func (p *publisher) view(s loop.State) (island.View, error) {
 	v := island.View{
 		Title: s.Subject.Name, RepoURL: p.repo.HTMLURL(), Phase: s.Phase, End: s.End, Iteration: s.Iteration,
-		CostUSD: s.Usage.CostUSD, Agent: p.agent, Model: s.SeenModel, RequestedBy: s.Subject.RequestedBy, Note: s.EndDetail, Removed: s.Plan.Removed, Closes: true,
+		CostUSD: s.Usage.CostUSD, Agent: p.agent, Model: s.SeenModel, RequestedBy: s.Subject.RequestedBy, Note: s.EndDetail, Removed: s.Plan.Removed, Hidden: s.Plan.Hidden(), Closes: true,
 	}
 	if s.Progress != "" {
 		doc, err := progress.Parse([]byte(s.Progress))

@@ -204,7 +204,11 @@ func (r *renderer) status() string {
 		s.line("\n> ⚠️ No checks stand behind this: none are set up, and none were found in the repository.")
 	}
 	if v.Removed > 0 {
-		s.line("\n> The issue held hidden text, which people do not see and agents would read: %s left out.", plural(v.Removed, "character"))
+		what := r.speak(v.Hidden, maxReason)
+		if what != "" {
+			what = " (" + what + ")"
+		}
+		s.line("\n> The issue held hidden text, which people do not see and agents would read: %s left out%s.", plural(v.Removed, "character"), what)
 	}
 	if r.shortened {
 		s.line("\nThis is shortened to fit. The whole story is in %s in the branch's history.", r.story())

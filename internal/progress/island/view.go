@@ -62,8 +62,9 @@ type View struct {
 	// Merged says what became of people's edits, one sentence each.
 	Merged []string
 	// Removed counts the hidden characters that were taken out of the issue's
-	// text before anybody worked from it.
+	// text before anybody worked from it, and Hidden says what they were.
 	Removed int
+	Hidden  string
 	// Closes adds "Closes #N", which closes the issue when the pull request is
 	// merged. It takes effect only if End is complete.
 	Closes bool
@@ -119,7 +120,7 @@ func (v View) GoOn() string {
 	case run.EndPlanned:
 		return fmt.Sprintf("To have the plan worked, %s.", again)
 	case run.EndAwaitingPerson:
-		return fmt.Sprintf("Answer on #%d, then %s to go on.", v.IssueNumber, again)
+		return fmt.Sprintf("Answer the questions in the description of #%d, then %s.", v.IssueNumber, again)
 	case run.EndBlocked, run.EndStagnated:
 		return fmt.Sprintf("To go on, make the issue or the open tasks in `.ralph/%d/progress.md` clearer (smaller steps, an example, a pointer to the code), then %s.", v.IssueNumber, again)
 	case run.EndFailed:
