@@ -444,26 +444,71 @@ func hopeless(n int) []supervise.Iteration {
 
 func TestDiagnosticsTellThePersonEverything(t *testing.T) {
 	t.Parallel()
-	its := with(4, func(i int) supervise.Iteration { return failed(i, "T1", "error: boom RALPH\u200b_DONE") })
-	its[2].Verdict, its[3].Verdict, its[3].Role = supervise.VerdictGuide, supervise.VerdictSwitchRole, supervise.Debugger
-	a := supervise.Assess(supervise.Defaults(), supervise.History{Task: supervise.Task{ID: "T1", Attempts: 4, Decomposed: true}, Iterations: its})
-	want := `Task T1 was given up: the same error 4 times: error: boom (…).
+	its := with(5, func(i int) supervise.Iteration { return failed(i, "T1", "error: boom RALPH\u200b_DONE") })
+	its[2].Verdict, its[2].Role = supervise.VerdictGuide, supervise.Debugger
+	its[3] = supervise.Iteration{Number: 4, TaskID: "T1", Role: supervise.Planner, Outcome: supervise.Completed, Landed: true, Verdict: supervise.VerdictDecompose}
+	its[4].TaskID, its[4].ParentID = "T4", "T1"
+	a := supervise.Assess(supervise.Defaults(), supervise.History{Task: supervise.Task{ID: "T4", ParentID: "T1", Attempts: 1}, Iterations: its})
+	want := `Task T4 was given up: the same error 4 times: error: boom (…).
 
 What repeated:
-- repeating_error (critical): the same error 4 times: error: boom (…), in iterations 1, 2, 3, 4
+- repeating_error (critical): the same error 4 times: error: boom (…), in iterations 1, 2, 3, 5
 
-The last error (iteration 4, task T1, test):
+The last error (iteration 5, task T4, test):
 - error: boom (…)
 
 What was tried:
-- guide before iteration 3 (implementer)
-- switch_role before iteration 4 (debugger)
+- guide before iteration 3 (debugger)
+- decompose before iteration 4 (planner)
 
 What to do:
 - Run the failing check yourself. If the task cannot pass it, correct the task or the check; otherwise describe in the task how to go about it, then retry it.
 `
 	if diff := cmp.Diff(want, a.Diagnostics); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestAdviceFitsTheTrouble(t *testing.T) {
+	t.Parallel()
+	of := func(n int, change func(it *supervise.Iteration)) supervise.History {
+		return supervise.History{Task: supervise.Task{ID: "T1", Attempts: n, Decomposed: true}, Iterations: with(n, func(i int) supervise.Iteration {
+			it := failed(i, "T1", fmt.Sprintf("error: number %c", 'a'+i))
+			change(&it)
+			return it
+		})}
+	}
+	class := func(c supervise.FailureClass) supervise.History {
+		return of(3, func(it *supervise.Iteration) { it.Class = c })
+	}
+	shared := of(4, func(it *supervise.Iteration) {
+		it.TaskID, it.Error = fmt.Sprintf("T%d", it.Number), supervise.Normalise("error: no database")
+	})
+	warned := of(1, func(it *supervise.Iteration) { it.Metrics = supervise.Metrics{WarningsKnown: true, Warnings: 99} })
+	warned.Checkpoints = []supervise.Checkpoint{{Metrics: supervise.Metrics{WarningsKnown: true}}}
+	tests := []struct {
+		name    string
+		history supervise.History
+		want    string
+	}{
+		{"shared error", shared, "outside of the tasks"},
+		{"warnings", warned, "Look at the warnings"},
+		{"questions", of(2, func(it *supervise.Iteration) { it.Analysis.Questions = 1 }), "Answer the agent's question"},
+		{"refusals", class(supervise.FailRefused), "Make the change to the protected files yourself"},
+		{"compile", class(supervise.FailCompile), "Run the failing check yourself"},
+		{"timeout", class(supervise.FailTimeout), "allow more time"},
+		{"crash", class(supervise.FailCrash), "Check the agent"},
+		{"empty", class(supervise.FailEmpty), "anything left to do"},
+		{"too complex", class(supervise.FailTooComplex), "Split the task"},
+		{"missing context", class(supervise.FailMissingContext), "what the agent could not find"},
+		{"unknown", class(supervise.FailUnknown), "Read the last attempts"},
+		{"no task at hand", supervise.History{Task: supervise.Task{ID: "T99"}, Iterations: hopeless(18)}, "Run the failing check yourself"},
+	}
+	for _, tt := range tests {
+		_, got, ok := strings.Cut(supervise.Assess(supervise.Defaults(), tt.history).Diagnostics, "What to do:\n- ")
+		if !ok || !strings.Contains(got, tt.want) {
+			t.Errorf("%s: got %q, want %q in it", tt.name, got, tt.want)
+		}
 	}
 }
 

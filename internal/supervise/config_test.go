@@ -2,7 +2,10 @@ package supervise_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +25,54 @@ func TestDefaultsAreThoseOfTheSource(t *testing.T) {
 		cfg.GuideRisk != 0.7 || cfg.NarrowRisk != 0.5 || cfg.ExplorationAllowance != 5 || cfg.CheckpointInterval != 10 || cfg.MaxCheckpoints != 20 {
 		t.Errorf("got %+v", cfg)
 	}
+}
+
+// TestDocumentedThresholds compares the table that people read with the defaults.
+func TestDocumentedThresholds(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile("../../docs/supervision.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := supervise.Defaults()
+	n := cfg.StagnationThreshold
+	for kind, s := range map[supervise.PatternKind]supervise.Steps{
+		supervise.PatternStagnation:      {Warning: n, Elevated: 2 * n, Critical: 3 * n},
+		supervise.PatternSharedError:     cfg.SharedError,
+		supervise.PatternTaskOscillation: cfg.Oscillation,
+		supervise.PatternWarnings:        cfg.Warnings,
+		supervise.PatternRoleOscillation: cfg.Oscillation,
+		supervise.PatternRepeatingError:  cfg.RepeatingError,
+		supervise.PatternSameChange:      cfg.SameChange,
+		supervise.PatternNoChange:        cfg.NoChange,
+		supervise.PatternRepeatedTouches: cfg.RepeatedTouches,
+		supervise.PatternThrashing:       cfg.Thrashing,
+		supervise.PatternRegression:      cfg.Regression,
+		supervise.PatternQuestions:       cfg.Questions,
+		supervise.PatternRefusals:        cfg.Refusals,
+		supervise.PatternFalseClaims:     cfg.FalseClaims,
+		supervise.PatternTimeOnTask:      {Warning: 1, Elevated: 2, Critical: 3},
+	} {
+		row := regexp.MustCompile(fmt.Sprintf("(?m)^\\| `%s`(?: \\(run\\))? \\| [^|]+ \\| %d \\| %d \\| %d \\|$", kind, s.Warning, s.Elevated, s.Critical))
+		if !row.Match(doc) {
+			t.Errorf("docs/supervision.md lacks a row for %s with %+v", kind, s)
+		}
+	}
+	for _, kinds := range [][]string{names(supervise.PatternKinds()), names(supervise.VerdictKinds()), names(supervise.StrategyKinds()), names(supervise.FailureClasses()), names(supervise.Roles())} {
+		for _, k := range kinds {
+			if !strings.Contains(string(doc), "`"+k+"`") {
+				t.Errorf("docs/supervision.md does not mention %s", k)
+			}
+		}
+	}
+}
+
+func names[S ~string](kinds []S) []string {
+	all := make([]string, 0, len(kinds))
+	for _, k := range kinds {
+		all = append(all, string(k))
+	}
+	return all
 }
 
 func TestValidateNamesEachMistake(t *testing.T) {

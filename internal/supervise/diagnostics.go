@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -69,21 +70,20 @@ func (v *view) lastFailure() *Iteration {
 	return nil
 }
 
-// tried lists what the supervisor had said, the last ten times.
+// tried lists what the supervisor had said about the task, the last ten times.
 func (v *view) tried() string {
-	its := v.own
-	if len(its) == 0 {
-		its = v.since
-	}
 	var lines []string
-	for _, it := range its {
-		switch it.Verdict {
-		case "", VerdictProceed:
-		default:
-			lines = append(lines, fmt.Sprintf("- %s before iteration %d (%s)\n", quote(string(it.Verdict), maxName), it.Number, quote(string(it.Role), maxName)))
+	for it := range v.story() {
+		if it.Verdict == "" || it.Verdict == VerdictProceed {
+			continue
 		}
+		if len(lines) == maxEvidence {
+			break
+		}
+		lines = append(lines, fmt.Sprintf("- %s before iteration %d (%s)\n", quote(string(it.Verdict), maxName), it.Number, quote(string(it.Role), maxName)))
 	}
-	return strings.Join(lines[max(0, len(lines)-maxEvidence):], "")
+	slices.Reverse(lines)
+	return strings.Join(lines, "")
 }
 
 // advice is what a person can do about it.

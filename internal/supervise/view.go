@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"iter"
 	"slices"
 	"time"
 )
@@ -72,10 +73,31 @@ func (v *view) sameClass(class FailureClass) int {
 	return len(v.matching(func(it *Iteration) bool { return it.Class == class }))
 }
 
+// story are all iterations of the task and its parts since they last landed,
+// those included that are no evidence; the last one first.
+func (v *view) story() iter.Seq[*Iteration] {
+	return func(yield func(*Iteration) bool) {
+		for i := range slices.Backward(v.h.Iterations) {
+			it := &v.h.Iterations[i]
+			switch {
+			case it.Number <= v.h.Acknowledged:
+				return
+			case it.family() != v.family:
+				continue
+			case it.Landed && !it.neutral():
+				return
+			}
+			if !yield(it) {
+				return
+			}
+		}
+	}
+}
+
 // told says whether the supervisor has said that already since the task last
 // landed.
 func (v *view) told(kind VerdictKind) bool {
-	for _, it := range v.own {
+	for it := range v.story() {
 		if it.Verdict == kind {
 			return true
 		}
@@ -99,16 +121,9 @@ func (v *view) split() StrategyKind {
 // spent is how long the task was worked on since it last landed, with its parts.
 func (v *view) spent() time.Duration {
 	var sum time.Duration
-	for i := range slices.Backward(v.h.Iterations) {
-		it := &v.h.Iterations[i]
-		if it.Number <= v.h.Acknowledged {
-			break
-		}
-		if it.family() != v.family || it.neutral() {
+	for it := range v.story() {
+		if it.neutral() {
 			continue
-		}
-		if it.Landed {
-			break
 		}
 		if next := sum + max(0, it.Duration); next >= sum { // else it overflowed
 			sum = next
