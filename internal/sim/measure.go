@@ -1,0 +1,197 @@
+package sim
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// outcome is what came of one run, measured against the truth.
+type outcome struct {
+	end run.EndReason
+	// finished: the landed tree is what was wanted. Claimed: the loop said so.
+	finished bool
+	// tasks and solved count the solvable tasks, and those of them that the
+	// landed tree solves. Runs whose budget does not cover the tasks have none.
+	tasks, solved int
+	// clean: the run has no hopeless task and its budget covers the tasks.
+	clean bool
+	// calls are all agent calls, iterations those the provider did not refuse.
+	calls, iterations int
+	// badCommits are commits that break a check which passed at the base and on the
+	// commit before.
+	badCommits int
+	// lost are pieces that held on a landed tree and did not on a later one.
+	lost int
+	// doubled are effects that happened twice: a call or commit nobody asked for.
+	doubled int
+	// spent is what the calls cost; over is how much of it was beyond the budget.
+	spent, over float64
+	// hopeless are the hopeless tasks that gave evidence of being so; late the
+	// calls at each of them after that.
+	late    []int
+	elapsed time.Duration
+	// trouble is what the loop itself failed with, "" mostly.
+	trouble string
+}
+
+func (o outcome) claimed() bool { return o.end.Complete() }
+
+// meter watches a run: every call, and every tree that lands.
+type meter struct {
+	project *project
+	checks  *checker
+	pieces  []piece
+	held    []bool // on some landed tree
+	lost    []bool
+	broken  []string // on the last landed tree
+	bad     int
+	last    files
+
+	calls, iterations int
+	spent             float64
+	evidence          map[string]*evidence
+}
+
+// evidence is what the calls at one hopeless task have shown.
+type evidence struct {
+	seen  map[string]int
+	given bool // the same outcome was seen twice
+	late  int
+}
+
+func newMeter(p *project, c *checker) *meter {
+	m := &meter{project: p, checks: c, pieces: p.pieces(), evidence: map[string]*evidence{}}
+	m.held, m.lost = make([]bool, len(m.pieces)), make([]bool, len(m.pieces))
+	m.landed(p.base)
+	return m
+}
+
+// before is the tree as a call finds it, for comparison.
+func (m *meter) before(f files) string { return m.standing(f) + "\n" + digest(code(f)) }
+
+// called notes a call. The evidence that a task is hopeless is given by the call
+// after which the same outcome has been seen twice at that task: the same failing
+// tests, or no change to the code. Calls that crashed or were refused show nothing.
+func (m *meter) called(a answer, before string, after files) {
+	m.calls++
+	m.spent += a.cost
+	if a.ending == endedRefused {
+		return
+	}
+	m.iterations++
+	mod, ok := m.project.module(a.focus)
+	if !ok || mod.trait.solvable() || a.ending == endedCrashed {
+		return
+	}
+	e := m.evidence[a.focus]
+	if e == nil {
+		e = &evidence{seen: map[string]int{}}
+		m.evidence[a.focus] = e
+	}
+	if e.given {
+		e.late++
+		return
+	}
+	shows := m.standing(after)
+	if m.before(after) == before {
+		shows = "no change"
+	}
+	e.seen[shows]++
+	e.given = e.seen[shows] == 2
+}
+
+// standing names what fails on a tree.
+func (m *meter) standing(f files) string {
+	if out := vet(f); out != "" {
+		return out
+	}
+	var ids []string
+	for _, x := range m.checks.run(f, false, false) {
+		ids = append(ids, x.id)
+	}
+	return strings.Join(ids, " ")
+}
+
+// landed notes a tree that was committed.
+func (m *meter) landed(f files) {
+	if m.last != nil && maps.Equal(code(m.last), code(f)) {
+		m.last = f
+		return
+	}
+	base := m.last == nil
+	m.last = f
+	for i, p := range m.pieces {
+		switch held := p.held(f); {
+		case held:
+			m.held[i] = true
+		case m.held[i]:
+			m.lost[i] = true
+		}
+	}
+	if base {
+		return
+	}
+	before := m.broken
+	m.broken = m.checks.broke(m.project, f)
+	if slices.ContainsFunc(m.broken, func(id string) bool { return !slices.Contains(before, id) }) {
+		m.bad++
+	}
+}
+
+// finish fills in what is known at the end of a run.
+func (m *meter) finish(o *outcome, tip files, elapsed time.Duration) {
+	o.finished = m.project.done(tip)
+	o.elapsed = elapsed
+	o.calls, o.iterations, o.badCommits, o.spent = m.calls, m.iterations, m.bad, m.spent
+	if b := m.project.budget; b > 0 {
+		o.over = max(0, m.spent-b)
+	}
+	for _, lost := range m.lost {
+		if lost {
+			o.lost++
+		}
+	}
+	o.clean = !m.project.conditions[ConditionSpender]
+	for _, mod := range m.project.modules {
+		switch {
+		case !mod.trait.solvable():
+			o.clean = false
+			if e := m.evidence[mod.name]; e != nil && e.given {
+				o.late = append(o.late, e.late)
+			}
+		case !m.project.conditions[ConditionSpender]:
+			o.tasks++
+			if mod.held(tip) {
+				o.solved++
+			}
+		}
+	}
+}
+
+// code is a tree without the notes of either loop.
+func code(f files) files {
+	out := maps.Clone(f)
+	maps.DeleteFunc(out, func(name, _ string) bool { return name == plainFile || strings.HasPrefix(name, ".ralph/") })
+	return out
+}
+
+func cloneFiles(f files) files { return maps.Clone(f) }
+
+// names lists the paths of a tree in order.
+func names(f files) []string { return slices.Sorted(maps.Keys(f)) }
+
+// digest is the id of a tree.
+func digest(f files) string {
+	h := sha256.New()
+	for _, name := range names(f) {
+		fmt.Fprintf(h, "%d %s\x00%d %s\x00", len(name), name, len(f[name]), f[name])
+	}
+	return hex.EncodeToString(h.Sum(nil)[:10])
+}
