@@ -42,6 +42,10 @@ fuzz: ## Run each fuzz target for FUZZTIME (10s)
 bench: ## Run the benchmarks, for BENCHTIME (1s) each
 	scripts/bench.sh
 
+.PHONY: sim
+sim: ## Measure the loop with faulty agents; SEED, MIX (a file) and RUNS choose others
+	go run ./cmd/bot sim $(if $(SEED),--seed $(SEED)) $(if $(MIX),--mix $(MIX)) $(if $(RUNS),--runs $(RUNS))
+
 .PHONY: tools
 tools: ## Install the pinned linters and test packages into .cache
 	scripts/tools.sh lint

@@ -24,6 +24,7 @@ type commands struct {
 	Ghsim   ghsimCmd   `cmd:"" name:"ghsim" help:"Serve a GitHub in one process, for development."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 
+	Sim         simCmd         `cmd:"" hidden:"" help:"Measure the loop: seeded faulty agents, beside a plain Ralph loop."`
 	ScriptAgent scriptAgentCmd `cmd:"" hidden:"" help:"Be the scripted agent: read a prompt on stdin and follow a script."`
 }
 

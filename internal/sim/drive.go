@@ -1,0 +1,119 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/plan"
+)
+
+const (
+	// maxSteps bounds the steps of a run that does not end by itself.
+	maxSteps = 50_000
+	// maxTroubles is how many steps in a row may fail before the run is given up,
+	// as both doors have it.
+	maxTroubles = 5
+)
+
+// looped runs the project through the loop, stored and read back at each step. With
+// the mix's chance the host dies after a step: what the step has done stays done,
+// but its state is lost, and the run goes on from the one before.
+func looped(ctx context.Context, p *project, m Mix, seed uint64) (outcome, error) {
+	w := newWorld(p, m, seed)
+	rnd := rand.New(rand.NewPCG(seed+2, 0)) // #nosec G404 -- repeatable on purpose
+	wanted, err := plan.FromIssue("Bring the values up to date", p.issue())
+	if err != nil {
+		return outcome{}, fmt.Errorf("make the plan: %w", err)
+	}
+	limits := m.Limits.limits()
+	limits.BudgetUSD = p.budget
+	s := loop.NewState(loop.Request{
+		Run: "sim", Plan: wanted, Limits: limits,
+		Subject: loop.Subject{Key: "issue:I_1", Slug: "1", Name: wanted.Title, PlanFile: "issue #1"},
+		Gates: []gate.Gate{
+			{Name: "go vet", Kind: gate.Lint, Command: vetCommand}, {Name: "go test", Kind: gate.Test, Command: testCommand},
+			{Name: "accept", Command: acceptCommand, When: gate.Final},
+		},
+	}, w.now)
+	e := &loop.Engine{Workspace: w, Runner: w, Publisher: w, Now: func() time.Time { return w.now }}
+	stored, err := loop.Encode(s)
+	if err != nil {
+		return outcome{}, err
+	}
+	var out outcome
+	troubles := 0
+	for range maxSteps {
+		if err := ctx.Err(); err != nil {
+			return outcome{}, fmt.Errorf("run the loop: %w", err)
+		}
+		if s, err = loop.Decode(stored); err != nil {
+			return outcome{}, err
+		}
+		next, n, err := e.Step(ctx, s)
+		if err != nil {
+			if troubles++; troubles < maxTroubles {
+				continue
+			}
+			out.trouble = err.Error()
+			next, n = e.Fail(s, out.trouble), loop.Next{}
+		}
+		troubles = 0
+		if n.Kind != loop.Done && rnd.Float64() < m.Crash {
+			if rnd.IntN(2) == 0 {
+				w.die()
+			}
+			continue
+		}
+		if stored, err = loop.Encode(next); err != nil {
+			return outcome{}, err
+		}
+		switch n.Kind {
+		case loop.Done:
+			out.end = next.End
+			out.doubled = w.doubled(next)
+			w.meter.finish(&out, w.trees[w.tip().Tree], w.now.Sub(epoch))
+			return out, nil
+		case loop.Wait:
+			if p, ok := w.procs[string(n.Handle)]; ok && w.now.Before(p.end) {
+				w.now = p.end
+			}
+		case loop.Sleep:
+			w.now = n.Until
+		case loop.Continue:
+		}
+	}
+	return outcome{}, fmt.Errorf("the run does not end: it is at %s", s.Stage)
+}
+
+// die ends all processes, with the host that owned them.
+func (w *world) die() {
+	for _, p := range w.procs {
+		if w.now.Before(p.end) {
+			p.gone = true
+		}
+	}
+}
+
+// doubled counts the commits on the branch that the state does not know of.
+func (w *world) doubled(s loop.State) int {
+	known := len(s.Commits)
+	if s.Closing != nil {
+		known++
+	}
+	n := len(w.commits) - known
+	seen := map[string]bool{}
+	for _, c := range w.commits {
+		if c.Closing || c.Recorded || c.Planned {
+			continue
+		}
+		if seen[c.Task.ID] {
+			n++
+		}
+		seen[c.Task.ID] = true
+	}
+	return n
+}
