@@ -117,7 +117,7 @@ func (l *live) handle(ev run.Event) {
 		l.line("    … %s", ev.Text)
 	case run.EventRunEnded:
 		l.end(ev)
-	case run.EventPersonNotified:
+	case run.EventPersonNotified, run.EventEdited:
 		l.line("  %s", ev.Text)
 	}
 }

@@ -145,6 +145,8 @@ type State struct {
 	Progress     string // the accepted progress.md
 	// LandedProgress is the one of the last commit that is ours.
 	LandedProgress string
+	// Merged says what became of people's edits of that file, one sentence each.
+	Merged []string
 
 	Iteration  int
 	Starts     int // processes started so far; makes their names unique

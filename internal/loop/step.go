@@ -190,11 +190,17 @@ func (e *Engine) open(ctx context.Context, s *State) (Next, error) {
 	if err != nil {
 		return Next{}, err
 	}
-	if s.Progress != "" && onBranch == s.LandedProgress {
+	if s.Progress != "" && (onBranch == s.LandedProgress || onBranch == "") {
 		// The tree is laid out again, and nobody else wrote this file
-		// meanwhile: what we know beyond it stays.
+		// meanwhile, or somebody took it away: what we know beyond it stays.
+		s.LandedProgress = onBranch
 		s.Stage = stageBegin
 		return Next{}, nil
+	}
+	if s.Progress != "" {
+		if doc, err = e.takeIn(s, doc); err != nil {
+			return Next{}, err
+		}
 	}
 	if doc, err = follow(doc, s); err != nil {
 		return Next{}, err
@@ -203,6 +209,46 @@ func (e *Engine) open(ctx context.Context, s *State) (Next, error) {
 	s.Progress, s.LandedProgress = s.text(doc), onBranch
 	s.Stage = stageBegin
 	return Next{}, nil
+}
+
+// maxMerged bounds how many sentences on people's edits a run remembers.
+const maxMerged = 20
+
+// takeIn merges the progress file that people left on the branch with what we
+// know beyond the one that we landed there. People win; what a person ticked
+// is done, as far as tasks go, and what they changed gets all its attempts.
+func (e *Engine) takeIn(s *State, human *progress.Doc) (*progress.Doc, error) {
+	base, err := progress.Parse([]byte(s.LandedProgress))
+	if err != nil {
+		return nil, fmt.Errorf("read the landed progress: %w", err)
+	}
+	host, err := s.document(s.Progress)
+	if err != nil {
+		return nil, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	m := progress.Merge(base, host, human)
+	for _, c := range m.Changes {
+		if c.TaskID == "" {
+			continue
+		}
+		delete(s.Attempts, c.TaskID)
+		if c.TaskID == s.TaskID && c.Kind != progress.ChangeReordered && c.Kind != progress.ChangeMoved {
+			// What was said of the task as it was is not about this one.
+			s.TaskID, s.Failure, s.Violations = "", "", nil
+		}
+	}
+	if done, total := progress.Counts(m.Doc.Tasks()); done < total && m.Doc.MarkedDone() {
+		if err := m.Doc.SetStatus(progress.StatusInProgress); err != nil {
+			return nil, fmt.Errorf("set the status: %w", err)
+		}
+	}
+	told := m.Sentences()
+	s.Merged = append(s.Merged[:len(s.Merged):len(s.Merged)], told...)
+	s.Merged = s.Merged[max(0, len(s.Merged)-maxMerged):]
+	if len(told) > 0 {
+		e.emit(run.Event{Kind: run.EventEdited, Text: strings.Join(told, " ")}, s)
+	}
+	return m.Doc, nil
 }
 
 // follow makes the document hold the tasks of the plan as it is now. Where the

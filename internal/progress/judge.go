@@ -56,7 +56,9 @@ type ChangeKind string
 const (
 	ChangeTicked         ChangeKind = "ticked"
 	ChangeUnticked       ChangeKind = "unticked"
-	ChangeMarked         ChangeKind = "marked" // as blocked or skipped, or the mark taken off
+	ChangeBlocked        ChangeKind = "blocked"
+	ChangeSkipped        ChangeKind = "skipped"
+	ChangeReopened       ChangeKind = "reopened" // no longer blocked or skipped
 	ChangeRemoved        ChangeKind = "removed"
 	ChangeReworded       ChangeKind = "reworded" // title, priority, markers or criteria
 	ChangeReordered      ChangeKind = "reordered"
@@ -80,6 +82,31 @@ type Change struct {
 	TaskID string // "" where it is not about a task, or the task has no id
 	// Text is the title of the task or the name of the section, on one line.
 	Text string
+}
+
+// String is the change as half a sentence for people: `T3 "Wire it" ticked`.
+func (c Change) String() string {
+	if c.Kind == ChangeStatus {
+		return "Status set to " + strconv.QuoteToGraphic(c.Text)
+	}
+	what := strconv.QuoteToGraphic(c.Text)
+	switch c.Kind { //nolint:exhaustive // the others are about tasks
+	case ChangeSection, ChangeLog, ChangeLearned, ChangeMarker:
+		return "section " + what + " changed"
+	case ChangeSectionAdded:
+		return "section " + what + " added"
+	case ChangeSectionRemoved:
+		return "section " + what + " removed"
+	case ChangeUnreadable:
+		return "file unreadable"
+	}
+	if c.TaskID != "" {
+		what = c.TaskID + " " + what
+	}
+	if c.Kind == ChangeMoved {
+		return what + " moved to another group"
+	}
+	return what + " " + string(c.Kind)
 }
 
 // Verdict is what is left of an agent's version of the document.
@@ -373,13 +400,25 @@ func (v *Verdict) compareTask(b, a *task, assigned string) {
 		v.changed(ChangeUnticked, b.ID, b.Title)
 		v.add(ViolationUnticked, "Task %s was unticked; it was ticked again. If it has to be done over, add a new task that says why.", quote(b.Task))
 	case a.Status != b.Status && !doneAfter:
-		v.changed(ChangeMarked, b.ID, b.Title)
+		v.changed(marked(a.Status), b.ID, b.Title)
 		v.add(ViolationForgedStatus, "Task %s was marked as %s; that is for the host to decide. Say under %s what stands in the way.", quote(b.Task), a.Status, SectionAttempts)
 	}
 	if reworded(&b.Task, &a.Task) {
 		v.changed(ChangeReworded, b.ID, b.Title)
 		v.add(ViolationReworded, "Task %s or its acceptance criteria were changed; the original was put back. If the task is wrong, add a new task that says so.", quote(b.Task))
 	}
+}
+
+// marked names the change to a status that is not done.
+func marked(s run.TaskStatus) ChangeKind {
+	switch s {
+	case run.TaskBlocked:
+		return ChangeBlocked
+	case run.TaskSkipped:
+		return ChangeSkipped
+	case run.TaskOpen, run.TaskInProgress, run.TaskDone:
+	}
+	return ChangeReopened
 }
 
 // reworded says whether two tasks ask for different things.

@@ -238,7 +238,7 @@ func TestJudgeChanges(t *testing.T) {
 		{ChangeUnticked, "T1", "Serialise the report"},
 		{ChangeTicked, "T2", "Wire the flag"},
 		{ChangeReworded, "T3", "Run the whole suite"},
-		{ChangeMarked, "T5", "Tidy up"},
+		{ChangeSkipped, "T5", "Tidy up"},
 		{ChangeReordered, "T4", "Write docs"},
 		{ChangeMoved, "T6", "Ship"},
 		{ChangeAdded, "", "new @ a/b"},

@@ -129,7 +129,7 @@ func personChanges(base, human []task, to, added []int) (cs []Change) {
 		case b.Status == run.TaskDone && u.Status == run.TaskOpen:
 			cs = append(cs, change(ChangeUnticked, b.ID, b.Title))
 		default:
-			cs = append(cs, change(ChangeMarked, b.ID, b.Title))
+			cs = append(cs, change(marked(u.Status), b.ID, b.Title))
 		}
 		if reworded(&b.Task, &u.Task) {
 			cs = append(cs, change(ChangeReworded, b.ID, u.Title))
@@ -143,6 +143,26 @@ func personChanges(base, human []task, to, added []int) (cs []Change) {
 		cs = append(cs, change(ChangeAdded, human[i].ID, human[i].Title))
 	}
 	return cs
+}
+
+// Sentences tell a person in full sentences what became of the edits.
+func (m Merged) Sentences() []string {
+	out := make([]string, 0, 1+len(m.Conflicts))
+	if len(m.Changes) > 0 {
+		parts := make([]string, 0, len(m.Changes))
+		for i, c := range m.Changes {
+			if i == maxAlike {
+				parts = append(parts, fmt.Sprintf("%d more", len(m.Changes)-i))
+				break
+			}
+			parts = append(parts, c.String())
+		}
+		out = append(out, "Taken in: "+strings.Join(parts, "; ")+".")
+	}
+	for _, c := range m.Conflicts {
+		out = append(out, c.Text)
+	}
+	return out
 }
 
 func statusChanges(base, human *Doc) []Change {

@@ -17,11 +17,11 @@ type edits []string
 
 func (e edits) apply(t *testing.T, s string) string {
 	t.Helper()
-	for i := 0; i < len(e); i += 2 {
-		if !strings.Contains(s, e[i]) {
-			t.Fatalf("%q is not in the document", e[i])
+	for pair := range slices.Chunk(e, 2) {
+		if !strings.Contains(s, pair[0]) {
+			t.Fatalf("%q is not in the document", pair[0])
 		}
-		s = strings.Replace(s, e[i], e[i+1], 1)
+		s = strings.Replace(s, pair[0], pair[len(pair)-1], 1)
 	}
 	return s
 }
@@ -51,8 +51,8 @@ func TestMerge(t *testing.T) {
 		{name: "ticks", human: edits{"- [ ] T3", "- [x] T3"}, changes: []ChangeKind{ChangeTicked}, ticked: []string{"T3"}},
 		{name: "ticks what is done meanwhile", human: edits{"- [ ] T2", "- [X] T2"}, result: hostDid[2:], changes: []ChangeKind{ChangeTicked}},
 		{name: "unticks", human: edits{"- [x] T1", "- [ ] T1"}, changes: []ChangeKind{ChangeUnticked}},
-		{name: "skips", human: edits{"suite\n", "suite (skipped: later)\n"}, changes: []ChangeKind{ChangeMarked}},
-		{name: "skips what is done meanwhile", human: edits{"the flag\n", "the flag (skipped: later)\n"}, result: hostDid[2:], changes: []ChangeKind{ChangeMarked},
+		{name: "skips", human: edits{"suite\n", "suite (skipped: later)\n"}, changes: []ChangeKind{ChangeSkipped}},
+		{name: "skips what is done meanwhile", human: edits{"the flag\n", "the flag (skipped: later)\n"}, result: hostDid[2:], changes: []ChangeKind{ChangeSkipped},
 			conflicts: []string{`T2 "Wire the flag": the run had it as done while you had it as skipped; yours was kept.`}},
 		{name: "rewords", human: edits{"whole suite", "fast suite"}, changes: []ChangeKind{ChangeReworded}},
 		{name: "rewords what is done meanwhile", human: edits{"Wire the flag", "Wire it"}, changes: []ChangeKind{ChangeReworded},
@@ -123,9 +123,9 @@ func TestMerge(t *testing.T) {
 // without leaves out the replacement of old.
 func (e edits) without(old string) edits {
 	var out edits
-	for i := 0; i < len(e); i += 2 {
-		if e[i] != old {
-			out = append(out, e[i], e[i+1])
+	for pair := range slices.Chunk(e, 2) {
+		if pair[0] != old {
+			out = append(out, pair...)
 		}
 	}
 	return out
@@ -391,6 +391,26 @@ func TestMergeTasksIsSafe(t *testing.T) {
 			t.Fatalf("%d tasks of %d:\n%s", len(got.tasks), len(human), got.Bytes())
 		}
 	})
+}
+
+func TestSentences(t *testing.T) {
+	t.Parallel()
+	base := parse(t, sample(false))
+	host, human := base.Clone(), parse(t, edits{"- [ ] T3", "- [x] T3", "the flag", "it, as @you say", "## Learnings", "## Ideas\n\n## Learnings", "IN_PROGRESS", "PAUSED"}.apply(t, sample(false)))
+	if err := host.Tick("T2"); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`Taken in: T2 "Wire it, as @ you say" reworded; T3 "Run the whole suite" ticked; Status set to "PAUSED"; section "Ideas" added.`,
+		`T2 "Wire it, as @ you say": you reworded it while it was being done; your wording was kept, and it counts as done.`,
+	}
+	if diff := cmp.Diff(want, Merge(base, host, human).Sentences()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	many := Merged{Changes: slices.Repeat([]Change{{ChangeMoved, "", "a"}}, maxAlike+2)}
+	if got := many.Sentences(); len(got) != 1 || !strings.HasSuffix(got[0], `; "a" moved to another group; 2 more.`) {
+		t.Error(got)
+	}
 }
 
 func TestMerge3(t *testing.T) {

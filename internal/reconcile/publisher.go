@@ -175,7 +175,7 @@ func (p *publisher) number(ctx context.Context, pub *publish.Publisher, s loop.S
 func (p *publisher) view(s loop.State) (island.View, error) {
 	v := island.View{
 		Title: s.Subject.Name, RepoURL: p.repo.HTMLURL(), Phase: s.Phase, End: s.End, Iteration: s.Iteration,
-		CostUSD: s.Usage.CostUSD, Agent: p.agent, Model: s.SeenModel, RequestedBy: s.Subject.RequestedBy, Note: s.EndDetail, Removed: s.Plan.Removed, Hidden: s.Plan.Hidden(), Closes: true,
+		CostUSD: s.Usage.CostUSD, Agent: p.agent, Model: s.SeenModel, RequestedBy: s.Subject.RequestedBy, Note: s.EndDetail, Merged: s.Merged, Removed: s.Plan.Removed, Hidden: s.Plan.Hidden(), Closes: true,
 	}
 	if s.Progress != "" {
 		doc, err := progress.Parse([]byte(s.Progress))

@@ -21,6 +21,7 @@ const (
 	EventWaiting        EventKind = "run.waiting"
 	EventRunEnded       EventKind = "run.ended"
 	EventPersonNotified EventKind = "person.notified"
+	EventEdited         EventKind = "progress.edited" // people's edits were taken in
 )
 
 // Event is one thing that happened in a run, for whoever watches: the
