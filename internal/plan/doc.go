@@ -1,5 +1,7 @@
 // Package plan turns an issue or a plan file into a plan: a title, a text, and
-// the tasks in it where a person has written them down already.
+// the tasks and acceptance criteria in it where a person has written them down
+// already. It judges whether that is enough to begin with (Judge), and whether a
+// task is too much for one iteration (Oversized).
 //
 // Its job: make sure that what a model reads is what a person could read.
 // GitHub hides comments, attributes and invisible characters; a model sees all
@@ -8,5 +10,8 @@
 // Invariants:
 //   - The package is pure: text in, text out.
 //   - Cleaning is idempotent: cleaning clean text removes nothing.
+//   - What was taken out is counted, and said by kind.
+//   - Judging costs no model call and gives the same answer each time. A text is
+//     never vague for the language it is in.
 //   - Nothing is parsed as a task that GitHub would not show as a check box.
 package plan

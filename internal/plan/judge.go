@@ -350,7 +350,7 @@ func verbScore(w []string) int {
 
 // polite are words before a request.
 var polite = set("please", "pls", "can", "could", "would", "should", "we", "you", "i", "it", "let's", "lets", "also", "then", "and", "want", "need", "needs", "must", "to", "like", "'d", "i'd", "we'd",
-	"the", "app", "be", "able", "nice", "good", "great", "bitte", "kann", "man", "wir", "ralph", "users", "user", "make", "sure")
+	"the", "app", "be", "able", "nice", "good", "great", "bitte", "kann", "man", "wir", "ralph", "users", "user")
 
 // pairs are words with a slash between them that are no paths.
 var pairs = lazy(`(?i)\b(?:and/or|either/or|he/she|s/he|yes/no|on/off|n/a|w/o|i/o|ci/cd|input/output|read/write|client/server|tcp/ip|24/7)\b`)

@@ -42,7 +42,7 @@ hello hi hey guys team everyone everybody somebody someone anyone
 want wants need needs like wish hope think feel feels looks look looking seems seem maybe perhaps possible possibly
 good better best great nice nicer awesome cool bad worse worst ugly pretty beautiful proper properly right wrong clean cleaner clear clearer
 fast faster quick quicker slow slower snappy smooth smoother modern professional robust stable reliable simple simpler easy easier
-perfect perfectly optimal efficient efficiently old new general generally overall whole entire complete completely total
+perfect perfectly ready production production-ready optimal efficient efficiently old new general generally overall whole entire complete completely total
 improve improved improves improving improvement improvements enhance enhanced enhancement enhancements optimize optimise optimized optimised optimization optimisation
 refactor refactored refactoring cleanup tidy polish modernize modernise rewrite rework revamp overhaul upgrade upgraded
 fix fixed fixes fixing repair solve update updated updates updating change changes changed changing make makes made making get gets getting
@@ -98,7 +98,7 @@ ajouter supprimer renommer remplacer afficher permettre ajoutez supprimez ajoute
 añadir agregar agrega añade eliminar elimina renombrar reemplazar mostrar permitir
 `)...)
 
-var weakVerbs = set("fix", "fixes", "repair", "correct", "update", "change", "handle", "adjust", "improve", "refactor", "rework", "optimize", "optimise",
+var weakVerbs = set("fix", "fixes", "repair", "correct", "update", "change", "handle", "adjust", "improve", "make", "refactor", "rework", "optimize", "optimise",
 	"beheben", "reparieren", "ändern", "corriger", "corrige", "corregir", "arreglar")
 
 // measure of how much words say, each counted once.
