@@ -26,6 +26,7 @@ type result struct {
 	APICalls    *callsResult  `json:"api_calls,omitempty"`
 	Attempts    []attemptLine `json:"attempts,omitempty"`
 	Checks      []checkLine   `json:"checks,omitempty"`
+	Findings    []findingLine `json:"findings,omitempty"`
 }
 
 type issueResult struct {
@@ -91,6 +92,13 @@ type checkLine struct {
 	Note  string   `json:"note,omitempty"`
 }
 
+// findingLine is something about what has landed that a person should look at.
+type findingLine struct {
+	Rule string `json:"rule"`
+	Path string `json:"path"`
+	Text string `json:"text"`
+}
+
 // newResult is what every door can say of a run.
 func newResult(s loop.State) (result, error) {
 	r := result{
@@ -128,6 +136,9 @@ func newResult(s loop.State) (result, error) {
 			Name: g.Gate, Kind: g.Kind, Command: g.Command,
 			Standing: g.Verdict.Standing, Tests: g.Verdict.Tests, Note: g.Verdict.Note,
 		})
+	}
+	for _, f := range s.Findings {
+		r.Findings = append(r.Findings, findingLine{Rule: f.Rule, Path: f.Path, Text: f.Text})
 	}
 	return r, nil
 }

@@ -378,6 +378,22 @@ func (h *Host) Changes(ctx context.Context, from, to string) ([]loop.Change, err
 	return changes, nil
 }
 
+// File implements loop.Workspace.
+func (h *Host) File(ctx context.Context, tree, path string, limit int64) ([]byte, bool, error) {
+	repo, _, err := h.worktree(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	src, err := repo.ReadFile(ctx, gitrepo.OID(tree), path, limit)
+	if errors.Is(err, gitrepo.ErrNotFound) || errors.Is(err, gitrepo.ErrTooLarge) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("read %q of the tree: %w", path, err)
+	}
+	return src, true, nil
+}
+
 // Without implements loop.Workspace.
 func (h *Host) Without(ctx context.Context, tree, dir string) (string, error) {
 	repo, _, err := h.worktree(ctx)

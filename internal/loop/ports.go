@@ -81,6 +81,12 @@ type Workspace interface {
 	Snapshot(ctx context.Context) (tree string, refused []Refusal, err error)
 	// Changes lists what differs from one tree to another.
 	Changes(ctx context.Context, from, to string) ([]Change, error)
+	// File reads a file of a tree; ok is false where there is no plain file of
+	// at most limit bytes at that path.
+	File(ctx context.Context, tree, path string, limit int64) (content []byte, ok bool, err error)
+	// Secrets finds what looks like a secret in the files that differ from one
+	// tree to another and was in none of them before.
+	Secrets(ctx context.Context, from, to string) ([]gate.Leak, error)
 	// Without is tree with everything below the folder dir taken out.
 	Without(ctx context.Context, tree, dir string) (string, error)
 }

@@ -85,6 +85,8 @@ type Proposal struct {
 	Progress string
 	// Done is the agent's own hint that everything is finished.
 	Done bool
+	// Findings are for people to look at.
+	Findings []gate.Finding
 	// Plan marks the result of plan mode.
 	Plan bool
 }
@@ -165,6 +167,7 @@ type State struct {
 	Baseline   map[string]gate.Result // on the tree the work began from
 	GateLast   []gate.Result          // of the last proposal, for the PR
 	Reopened   map[string]int
+	Findings   []gate.Finding // about what has landed, for people to look at
 
 	Commits     []Landed
 	Closing     *Landed

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -763,6 +764,8 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	s.Progress = s.Proposal.Progress
 	s.LandedProgress = s.Progress
 	s.HintDone = s.Proposal.Done
+	s.Findings = slices.Concat(s.Findings, s.Proposal.Findings)
+	s.Findings = s.Findings[:min(len(s.Findings), maxFindings)]
 	s.Failure = ""
 	if n := len(s.History); n > 0 && !l.Planned {
 		h := s.History[n-1]

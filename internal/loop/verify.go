@@ -104,7 +104,14 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 		}
 		return e.fail(ctx, s, why)
 	}
-	s.Proposal = &Proposal{Tree: tree, Progress: s.text(proposed), Done: s.Proposal.Done, Ticked: s.Proposal.Ticked}
+	findings, why, err := e.inspect(ctx, s, task, code, tree)
+	if err != nil {
+		return Next{}, err
+	}
+	if why != "" {
+		return e.fail(ctx, s, why)
+	}
+	s.Proposal = &Proposal{Tree: tree, Progress: s.text(proposed), Done: s.Proposal.Done, Ticked: s.Proposal.Ticked, Findings: findings}
 	s.GateIndex, s.GateLast = 0, nil
 	s.Stage = stageGate
 	return Next{}, nil

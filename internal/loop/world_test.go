@@ -172,6 +172,21 @@ func (w *world) Changes(_ context.Context, from, to string) ([]loop.Change, erro
 	return changes, nil
 }
 
+func (w *world) File(_ context.Context, tree, path string, limit int64) ([]byte, bool, error) {
+	src, ok := w.trees[tree][path]
+	return []byte(src), ok && int64(len(src)) <= limit, nil
+}
+
+func (w *world) Secrets(_ context.Context, from, to string) ([]gate.Leak, error) {
+	var leaks []gate.Leak
+	for path, src := range w.trees[to] {
+		if strings.Contains(src, "KEY") && src != w.trees[from][path] {
+			leaks = append(leaks, gate.Leak{Path: path, Line: 1, Rule: "key", Critical: strings.Contains(src, "MASTER")})
+		}
+	}
+	return leaks, nil
+}
+
 func (w *world) Without(_ context.Context, tree, dir string) (string, error) {
 	f := maps.Clone(w.trees[tree])
 	maps.DeleteFunc(f, func(path, _ string) bool { return path == dir || strings.HasPrefix(path, dir+"/") })

@@ -203,5 +203,8 @@ func (p *publisher) view(s loop.State) (island.View, error) {
 		}
 		v.Gates = append(v.Gates, sum)
 	}
+	for _, f := range s.Findings {
+		v.Findings = append(v.Findings, f.Text)
+	}
 	return v, nil
 }

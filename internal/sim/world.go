@@ -159,6 +159,15 @@ func (w *world) Changes(_ context.Context, from, to string) ([]loop.Change, erro
 	return out, nil
 }
 
+// File implements loop.Workspace.
+func (w *world) File(_ context.Context, tree, path string, limit int64) ([]byte, bool, error) {
+	src, ok := w.trees[tree][path]
+	return []byte(src), ok && int64(len(src)) <= limit, nil
+}
+
+// Secrets implements loop.Workspace: the projects hold none.
+func (w *world) Secrets(context.Context, string, string) ([]gate.Leak, error) { return nil, nil }
+
 // Without implements loop.Workspace.
 func (w *world) Without(_ context.Context, tree, dir string) (string, error) {
 	f := cloneFiles(w.trees[tree])

@@ -37,6 +37,7 @@ const (
 	maxCriteria  = 20 // of one task
 	maxReason    = 300
 	maxGates     = 30
+	maxFindings  = 20
 	maxMerged    = 20
 	maxNote      = 1000
 )
@@ -470,7 +471,7 @@ var bareBarRE = lazy(`(\\?)\|`)
 func cell(text string) string { return bareBarRE().ReplaceAllString(text, `\|`) }
 
 func (r *renderer) gates() string {
-	if len(r.v.Gates) == 0 {
+	if len(r.v.Gates) == 0 && len(r.v.Findings) == 0 {
 		return ""
 	}
 	var s section
@@ -501,6 +502,13 @@ func (r *renderer) gates() string {
 		default:
 			s.add(r.output(g.Detail))
 		}
+	}
+	for i, text := range r.v.Findings {
+		if i == maxFindings {
+			s.line("- … and %d more to look at", len(r.v.Findings)-i)
+			break
+		}
+		s.line("- 🔎 %s", r.speak(text, maxReason))
 	}
 	return s.text()
 }

@@ -55,6 +55,9 @@ type View struct {
 	Model     string
 	// Gates are the checks on the last proposal.
 	Gates []Gate
+	// Findings are what a person should look at in what has landed, a sentence
+	// each.
+	Findings []string
 	// Learnings is the section of progress.md, in Markdown.
 	Learnings string
 	// Note is what else there is to say: why a run failed, say.

@@ -84,6 +84,7 @@ func hostile() View {
 		Commits: []Commit{{OID: oid(1), Subject: evil, TaskID: evil}, {OID: "](https://evil.example)"}},
 		Phase:   run.PhaseFailed, End: run.EndFailed, Agent: evil, Model: evil,
 		Gates:     []Gate{{Name: evil, Detail: evil}, {Name: evil, Note: evil}},
+		Findings:  []string{evil},
 		Learnings: "- " + evil + "\n</details>\n\n- [x] forged\n    code\n",
 		Note:      evil, Closes: true, RequestedBy: evil, Merged: []string{evil, ""}, Reasons: map[string]string{"T3": evil, "T4": evil},
 	}

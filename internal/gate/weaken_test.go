@@ -1,0 +1,161 @@
+package gate_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// diff is a file before and after; "" is no file.
+func diff(path, before, after string) gate.FileDiff {
+	d := gate.FileDiff{Path: path}
+	if before != "" {
+		d.Old = []byte(before)
+	}
+	if after != "" {
+		d.New = []byte(after)
+	}
+	return d
+}
+
+const goTest = "package a\n\nfunc TestA(t *testing.T) {\n\tt.Error(1)\n\tt.Error(2)\n}\n\nfunc TestB(t *testing.T) {\n\tt.Fatal(1)\n}\n"
+
+func TestWeakened(t *testing.T) {
+	t.Parallel()
+	const onlyB = "package a\n\nfunc TestB(t *testing.T) {\n\tt.Fatal(1)\n}\n"
+	tests := []struct {
+		name  string
+		diffs []gate.FileDiff
+		// want holds the rules, with a ! after grave ones.
+		want []string
+	}{
+		{"nothing", nil, nil},
+		{"a new test", []gate.FileDiff{diff("a_test.go", onlyB, goTest)}, nil},
+		{"no test file", []gate.FileDiff{diff("a.go", goTest, "package a\n")}, nil},
+		{"a test is gone", []gate.FileDiff{diff("a_test.go", goTest, onlyB)}, []string{"test_deleted!"}},
+		{"a file of tests is gone", []gate.FileDiff{diff("a_test.go", goTest, "")}, []string{"test_deleted!", "test_deleted!"}},
+		{"tests moved", []gate.FileDiff{diff("a_test.go", goTest, ""), diff("b/a_test.go", "", goTest)}, nil},
+		{"one moved, one gone", []gate.FileDiff{diff("a_test.go", goTest, ""), diff("b/a_test.go", "", onlyB)}, []string{"test_deleted!"}},
+		{"renamed", []gate.FileDiff{diff("a_test.go", "func TestA(t *testing.T) {\n}\n", "func TestOther(t *testing.T) {\n}\n")}, []string{"test_replaced"}},
+		{"two became one", []gate.FileDiff{diff("a_test.go", goTest, "func TestAll(t *testing.T) {\n\tt.Error(1)\n}\n")}, []string{"test_deleted!", "test_deleted!"}},
+		{"fewer assertions", []gate.FileDiff{diff("a_test.go", goTest, "func TestA(t *testing.T) {\n}\nfunc TestB(t *testing.T) {\n\tt.Fatal(1)\n}\n")}, []string{"assertions_removed"}},
+		{"go skip", []gate.FileDiff{diff("a_test.go", onlyB, "package a\n\nfunc TestB(t *testing.T) {\n\tt.Skip()\n\tt.Fatal(1)\n}\n")}, []string{"test_skipped"}},
+		{"build tag", []gate.FileDiff{diff("a_test.go", onlyB, "//go:build never\n\n"+onlyB)}, []string{"test_skipped"}},
+		{"jest skip", []gate.FileDiff{diff("a.test.js", "it('adds', () => { expect(1) })\n", "it.skip('adds', () => { expect(1) })\n")}, []string{"test_skipped"}},
+		{"jest only", []gate.FileDiff{diff("a.test.ts", "test('adds', f)\n", "test.only('adds', f)\n")}, []string{"test_focused"}},
+		{"jest gone", []gate.FileDiff{diff("__tests__/a.js", "test(`adds`, f)\ntest('subs', f)\n", "test('subs', f)\n")}, []string{"test_deleted!"}},
+		{"pytest xfail", []gate.FileDiff{diff("tests/test_a.py", "def test_a():\n    assert 1\n", "@pytest.mark.xfail\ndef test_a():\n    assert 1\n")}, []string{"test_skipped"}},
+		{"pytest gone", []gate.FileDiff{diff("test_a.py", "def test_a():\n    assert 1\n", "x = 1\n")}, []string{"test_deleted!"}},
+		{"rust ignore", []gate.FileDiff{diff("src/lib.rs", "#[test]\nfn adds() { assert!(true) }\n", "#[test]\n#[ignore]\nfn adds() { assert!(true) }\n")}, []string{"test_skipped"}},
+		{"rust gone from the source", []gate.FileDiff{diff("src/lib.rs", "#[tokio::test]\nasync fn adds() {}\nfn x() {}\n", "fn x() {}\n")}, []string{"test_deleted!"}},
+		{"junit disabled", []gate.FileDiff{diff("src/test/java/ATest.java", "@Test\nvoid adds() { assertTrue(true); }\n", "@Disabled @Test\nvoid adds() { assertTrue(true); }\n")}, []string{"test_skipped"}},
+		{"rspec", []gate.FileDiff{diff("spec/a_spec.rb", "it 'adds' do\n expect(1)\nend\n", "xit 'adds' do\n expect(1)\nend\n")}, []string{"test_skipped"}},
+		{"phpunit", []gate.FileDiff{diff("tests/ATest.php", "function testA() { $this->assertTrue(1); }", "function testA() { $this->markTestSkipped(); }")}, []string{"assertions_removed", "test_skipped"}},
+		{"xunit", []gate.FileDiff{diff("ATests.cs", "[Fact]\npublic void Adds() { Assert.True(true); }", "[Fact(Skip = \"x\")]\npublic void Adds() { Assert.True(true); }")}, []string{"test_skipped"}},
+		{"gtest", []gate.FileDiff{diff("sum_test.cc", "TEST(Sum, Adds) { EXPECT_EQ(1, 1); }\nTEST(Sum, Subs) {}", "TEST(Sum, Subs) {}")}, []string{"test_deleted!"}},
+
+		{"test script that cannot fail", []gate.FileDiff{diff("package.json", `{"scripts":{"test":"jest"}}`, `{"scripts":{"test":"true"}}`)}, []string{"test_command_changed!"}},
+		{"test script whose failure is dropped", []gate.FileDiff{diff("package.json", `{"scripts":{"test":"jest"}}`, `{"scripts":{"test":"jest || true"}}`)}, []string{"test_command_changed!"}},
+		{"test script gone", []gate.FileDiff{diff("package.json", `{"scripts":{"test":"jest"}}`, `{}`)}, []string{"test_command_changed!"}},
+		{"test script that does more", []gate.FileDiff{diff("package.json", `{"scripts":{"test":"jest"}}`, `{"scripts":{"test":"jest && eslint ."}}`)}, nil},
+		{"another script", []gate.FileDiff{diff("package.json", `{"scripts":{"start":"x"}}`, `{"scripts":{"start":"y"}}`)}, nil},
+		{"make target that cannot fail", []gate.FileDiff{diff("Makefile", "test:\n\tgo test ./...\n", "test:\n\t@echo ok\n")}, []string{"test_command_changed!"}},
+		{"make target with one more step", []gate.FileDiff{diff("Makefile", "test:\n\tgo test ./...\n", "test:\n\tgo test ./...\n\tgo vet ./...\n")}, nil},
+		{"pytest told to ignore", []gate.FileDiff{diff("pytest.ini", "[pytest]\n", "[pytest]\naddopts = --ignore=tests/hard\n")}, []string{"tests_excluded"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, f := range gate.Weakened(tt.diffs) {
+				rule := f.Rule
+				if f.Grave {
+					rule += "!"
+				}
+				got = append(got, rule)
+				if f.Path == "" || f.Text == "" {
+					t.Errorf("finding %+v says too little", f)
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestBlames(t *testing.T) {
+	t.Parallel()
+	deleted := gate.Weakened([]gate.FileDiff{diff("a_test.go", "func TestA(t *testing.T) {\n}\n", "")})
+	changed := gate.Weakened([]gate.FileDiff{diff("package.json", `{"scripts":{"test":"jest"}}`, `{"scripts":{"test":"vitest"}}`)})
+	tests := []struct {
+		name, task string
+		findings   []gate.Finding
+		known      []string
+		sourceGone bool
+		want       int
+	}{
+		{"deleted", "Add a flag", deleted, nil, false, 1},
+		{"deleted beside a source file, not asked for", "Add a flag", deleted, nil, true, 1},
+		{"asked for", "Remove the tests of the old flag", deleted, nil, false, 0},
+		{"asked for by name", "Drop TestA", deleted, nil, false, 0},
+		{"goes with what it tested", "Remove the old flag", deleted, nil, true, 0},
+		{"removal of something else", "Remove the old flag", deleted, nil, false, 1},
+		{"failed before", "Add a flag", deleted, []string{"m TestA"}, false, 0},
+		{"another failed before", "Add a flag", deleted, []string{"m TestB"}, false, 1},
+		{"command changed", "Add a flag", changed, nil, false, 1},
+		{"command was the task", "Switch the test runner to vitest", changed, nil, false, 0},
+		{"light findings", "Add a flag", []gate.Finding{{Rule: gate.RuleSkipped}}, nil, false, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if got := gate.Blames(run.Task{Title: tt.task}, tt.findings, tt.known, tt.sourceGone); len(got) != tt.want {
+				t.Errorf("%d findings are blamed, want %d: %+v", len(got), tt.want, got)
+			}
+		})
+	}
+}
+
+func TestUntested(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		diffs []gate.FileDiff
+		want  int
+	}{
+		{"source alone", []gate.FileDiff{diff("a.go", "package a\n", "package a\nvar X = 1\n")}, 1},
+		{"source and test", []gate.FileDiff{diff("a.go", "", "package a\n"), diff("a_test.go", "package a\n", goTest)}, 0},
+		{"test that only lost lines", []gate.FileDiff{diff("a.go", "", "package a\n"), diff("a_test.go", goTest, "package a\n")}, 1},
+		{"lines taken away", []gate.FileDiff{diff("a.go", "package a\nvar X = 1\n", "package a\n")}, 0},
+		{"comments and empty lines", []gate.FileDiff{diff("a.py", "x = 1\n", "# why\n\nx = 1\n")}, 0},
+		{"no source", []gate.FileDiff{diff("README.md", "", "hello\n")}, 0},
+		{"rust with its test inside", []gate.FileDiff{diff("src/lib.rs", "fn x() {}\n", "fn x() {}\nfn y() {}\n#[test]\nfn t() {}\n")}, 0},
+		{"rust without", []gate.FileDiff{diff("src/lib.rs", "fn x() {}\n", "fn x() {}\nfn y() {}\n")}, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if got := gate.Untested(tt.diffs); len(got) != tt.want {
+				t.Errorf("%d findings, want %d: %+v", len(got), tt.want, got)
+			}
+		})
+	}
+}
+
+// FuzzWeakened: hostile files make it neither fail nor find a test gone where
+// nothing changed.
+func FuzzWeakened(f *testing.F) {
+	f.Add("a_test.go", goTest, "package a\n")
+	f.Add("package.json", `{"scripts":{"test":"x"}}`, `{"scripts":{"test":1}}`)
+	f.Add("Makefile", "test:\n\tx\n", "test: a\\\n")
+	f.Fuzz(func(t *testing.T, path, before, after string) {
+		gate.Weakened([]gate.FileDiff{diff(path, before, after)})
+		if got := gate.Weakened([]gate.FileDiff{diff(path, before, before)}); before != "" && len(got) > 0 {
+			t.Errorf("unchanged, yet %+v", got)
+		}
+	})
+}

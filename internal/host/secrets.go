@@ -1,0 +1,81 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/redact"
+)
+
+// Limits of what one proposal is searched for secrets: larger files are data,
+// and the rest of a larger change is not looked at.
+const (
+	maxScanFile = 8 << 20
+	maxScanAll  = 64 << 20
+)
+
+// Secrets implements loop.Workspace. A secret that stood in one of the changed
+// files before is no news, wherever it moved.
+func (h *Host) Secrets(ctx context.Context, from, to string) ([]gate.Leak, error) {
+	repo, _, err := h.worktree(ctx)
+	if err != nil {
+		return nil, err
+	}
+	diff, err := repo.Diff(ctx, gitrepo.OID(from), gitrepo.OID(to))
+	if err != nil {
+		return nil, fmt.Errorf("compare trees: %w", err)
+	}
+	left := int64(maxScanAll)
+	scan := func(oid gitrepo.OID, mode uint32) ([]redact.Secret, error) {
+		if mode != gitrepo.ModeFile && mode != gitrepo.ModeExecutable || left <= 0 {
+			return nil, nil
+		}
+		src, err := repo.Blob(ctx, oid, maxScanFile)
+		if errors.Is(err, gitrepo.ErrTooLarge) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read a changed file: %w", err)
+		}
+		left -= int64(len(src))
+		return redact.Find(src), nil
+	}
+	type suspect struct {
+		path   string
+		secret redact.Secret
+	}
+	var suspects []suspect
+	for _, c := range diff {
+		found, err := scan(c.NewOID, c.NewMode)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range found {
+			suspects = append(suspects, suspect{c.Path, s})
+		}
+	}
+	if len(suspects) == 0 {
+		return nil, nil
+	}
+	left = maxScanAll
+	old := map[string]bool{}
+	for _, c := range diff {
+		found, err := scan(c.OldOID, c.OldMode)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range found {
+			old[s.Value] = true
+		}
+	}
+	var leaks []gate.Leak
+	for _, s := range suspects {
+		if !old[s.secret.Value] {
+			leaks = append(leaks, gate.Leak{Path: s.path, Line: s.secret.Line, Rule: s.secret.Rule, Critical: s.secret.Critical})
+		}
+	}
+	return leaks, nil
+}
