@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"regexp"
 	"slices"
-	"testing"
+	"strings"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
@@ -20,20 +20,17 @@ type markup struct {
 	quotes, breaks, boxes int
 	emphasis, strikes     int
 	codeSpans             []string
-	tables                int
+	tables, groups        int
 }
 
-// ourHeadings leaves out group names, which are text but shown as headings.
-func (m markup) ourHeadings() []string {
-	return slices.DeleteFunc(slices.Clone(m.headings), func(h string) bool { return len(h) > 20 })
-}
+// groupLevel is the level of the headings that name groups of tasks.
+const groupLevel = 4
 
-func inspect(t *testing.T, source string) markup {
-	t.Helper()
+func inspect(source string) markup {
 	src := []byte(source)
 	doc := goldmark.New(goldmark.WithExtensions(extension.GFM)).Parser().Parse(text.NewReader(src))
 	var m markup
-	err := ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
 			return ast.WalkContinue, nil
 		}
@@ -45,6 +42,10 @@ func inspect(t *testing.T, source string) markup {
 		case *ast.Image:
 			m.images++
 		case *ast.Heading:
+			if n.Level == groupLevel {
+				m.groups++
+				break
+			}
 			m.headings = append(m.headings, string(inner(n, src)))
 		case *ast.RawHTML:
 			m.html = append(m.html, string(n.Segments.Value(src)))
@@ -71,9 +72,6 @@ func inspect(t *testing.T, source string) markup {
 		}
 		return ast.WalkContinue, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return m
 }
 
@@ -91,8 +89,61 @@ func inner(n ast.Node, src []byte) []byte {
 
 // activeRE finds what GitHub, its search for closing keywords or other bots
 // would act on in the raw text. "Closes #7" and "#7" are our own words.
-var activeRE = regexp.MustCompile(`@[A-Za-z0-9]|(?i)\bgh-[0-9]|(?:fix|close|resolve)[a-z]* (?:[\w/-]+)?#[0-9]|\[(?:skip ci|ci skip|no ci|skip actions)\]|(?m:^\s*(?:[-*>] )?/[a-z])|://evil`)
+var activeRE = regexp.MustCompile(`@[A-Za-z0-9]|(?i)\bgh-[0-9]|(?:fix|close|resolve)[a-z]* (?:[\w/-]+)?#[0-9]|\[(?:skip ci|ci skip|no ci|skip actions)\]|(?m:^\s*(?:[-*>] )?/[a-z])|(?m:^(?:co-authored|signed-off)-by:)|://evil|www\.evil`)
 
 func active(s string) []string {
 	return slices.DeleteFunc(activeRE.FindAllString(s, -1), func(hit string) bool { return hit == "Closes #7" })
+}
+
+// fataler is what tests, fuzz targets and properties have in common.
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// ourMarkup is all the HTML that we write.
+var ourMarkup = regexp.MustCompile(`<!-- ralph:island:(?:start size=[0-9]+ sum=[0-9a-f]{16}|end) -->|</?details>|<summary>Learnings</summary>|\n`)
+
+// checkInert reads a body as GitHub would, and fails for whatever is not ours.
+func checkInert(t fataler, v View, body string) {
+	t.Helper()
+	found := inspect(body)
+	for _, link := range found.links {
+		if !strings.HasPrefix(link, v.RepoURL+"/commit") {
+			t.Fatalf("a link to %q in\n%s", link, body)
+		}
+	}
+	code := 0
+	for _, g := range v.Gates {
+		if !g.Passed && oneLine(g.Detail) != "" {
+			code++
+		}
+	}
+	if found.images != 0 || found.code > min(code, maxGates) || found.code != strings.Count(body, "```text\n") {
+		t.Fatalf("%d images, %d blocks of code for %d failed checks in\n%s", found.images, found.code, code, body)
+	}
+	ours := []string{"Tasks", "Commits", "Checks"}
+	for _, heading := range found.headings {
+		if len(ours) == 0 || !slices.Contains(ours, heading) {
+			t.Fatalf("a heading %q in\n%s", heading, body)
+		}
+		ours = ours[slices.Index(ours, heading)+1:] // each once, in this order
+	}
+	if found.groups > len(v.Tasks) || found.boxes > len(v.Tasks) {
+		t.Fatalf("%d groups and %d boxes for %d tasks in\n%s", found.groups, found.boxes, len(v.Tasks), body)
+	}
+	for _, html := range found.html {
+		if rest := ourMarkup.ReplaceAllString(html, ""); rest != "" {
+			t.Fatalf("HTML %q in\n%s", rest, body)
+		}
+	}
+	if strings.Count(body, "<!--") != 2 {
+		t.Fatalf("a comment that is not ours in\n%s", body)
+	}
+	if hits := active(body); len(hits) > 0 {
+		t.Fatalf("%q acts in\n%s", hits, body)
+	}
+	if strings.Contains(body, "\nCloses #") && !v.End.Complete() {
+		t.Fatalf("closes the issue in\n%s", body)
+	}
 }

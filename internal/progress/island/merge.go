@@ -47,10 +47,11 @@ func sum(content string) string {
 // Update renders v into an existing description, as short as people's own text
 // requires. It fails with ErrNoRoom.
 func Update(existing string, v View) (string, error) {
-	merged := Merge(existing, Render(v))
+	r := newRenderer(v)
+	merged := Merge(existing, r.within(MaxSize))
 	if over := units(merged) - maxDescription; over > 0 {
 		from, to, _ := findIsland(merged)
-		merged = Merge(existing, renderWithin(v, units(merged[from:to])-over))
+		merged = Merge(existing, r.within(units(merged[from:to])-over))
 	}
 	if units(merged) > maxDescription {
 		return "", ErrNoRoom

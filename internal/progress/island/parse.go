@@ -1,6 +1,7 @@
 package island
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -30,8 +31,8 @@ type Task struct {
 	run.Task
 	// Reason is why it is blocked or skipped, "" where none is given.
 	Reason string
-	// Cut says that its title, group or criteria were shortened to fit, so that
-	// what it holds of them is not to be taken for the whole.
+	// Cut says that its title, group, criteria or dependencies were shortened to
+	// fit, so that what it holds of them is not to be taken for the whole.
 	Cut bool
 }
 
@@ -64,7 +65,9 @@ func Parse(body string) (Island, error) {
 	}
 	out := Island{Edited: edited}
 	for _, t := range doc.Tasks() {
-		out.Tasks = append(out.Tasks, parseTask(t))
+		if task := parseTask(t, doc.Reason(t.ID)); task.ID != "" || task.Title != "" {
+			out.Tasks = append(out.Tasks, task)
+		}
 	}
 	if m := hiddenRE().FindStringSubmatch(content); m != nil {
 		out.Hidden, _ = strconv.Atoi(m[1]) // at most seven digits
@@ -100,8 +103,9 @@ func unstrike(content string) string {
 	return strikeTextRE().ReplaceAllString(content, "${1}${2} "+markSkipped)
 }
 
-// parseTask undoes what task and taskText did.
-func parseTask(t run.Task) Task {
+// parseTask undoes what task and taskText did. The reason is the one that
+// stands in parentheses, as in progress.md.
+func parseTask(t run.Task, inParentheses string) Task {
 	out := Task{Task: t}
 	var cut bool
 	title, mark, reason := splitMark(t.Title)
@@ -116,7 +120,7 @@ func parseTask(t run.Task) Task {
 		out.Status = mark
 	}
 	if out.Status == run.TaskBlocked || out.Status == run.TaskSkipped {
-		out.Reason, _ = uncut(reason)
+		out.Reason, _ = uncut(cmp.Or(reason, inParentheses))
 	}
 	if out.Group == noGroup {
 		out.Group = ""

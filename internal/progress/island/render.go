@@ -69,6 +69,7 @@ var shortenings = [...]func(*detail){
 	func(d *detail) { d.output = 0 },
 	func(d *detail) { d.commits = 50 },
 	func(d *detail) { d.commits = 10 },
+	func(d *detail) { d.commits = 0 },
 	func(d *detail) { d.criteria = criteriaOfOpen },
 	func(d *detail) { d.criteria = criteriaOfNone },
 	func(d *detail) { d.title = 200 },
@@ -82,23 +83,24 @@ var shortenings = [...]func(*detail){
 //
 //  1. learnings, to 1,500 bytes, then all
 //  2. what failed checks said, to 300 bytes each, then all
-//  3. older commits, to the 50 newest, then to 10
-//  4. acceptance criteria, first those of tasks that are done or skipped
+//  3. older commits, to the 50 newest, then to 10, then all
+//  4. acceptance criteria and dependencies, first those of tasks that are done
+//     or skipped
 //  5. titles, to 200 bytes each, then to 80
 //  6. tasks far from the action: done ones first, the oldest of them first, then
 //     skipped, blocked and open ones, each from the end of the plan; what is in
 //     progress goes last
-//  7. the rest of the commits, and the list of checks
+//  7. the list of checks, and the number of tasks that are not shown
 //
-// The headline, the ids and markers of the tasks that are shown, the number of
-// those that are not, and how to go on are never shortened. A text that was cut
+// The headline, how to go on, and the ids and markers of the tasks that are
+// shown are never shortened. A text that was cut
 // ends with an ellipsis and an invisible mark, by which Parse knows it.
-func Render(v View) string { return renderWithin(v, MaxSize) }
+func Render(v View) string { return newRenderer(v).within(MaxSize) }
 
-// renderWithin is Render with another limit. Where even the least is longer,
-// it returns that.
-func renderWithin(v View, limit int) string {
-	r := renderer{v: v, d: richest, tasks: Normalise(v.Tasks, v.Mask)}
+// within is Render with another limit. Where even the least is longer, it
+// returns that.
+func (r renderer) within(limit int) string {
+	r.limit = limit
 	p := parts{status: r.status(), tasks: r.allTasks(), commits: r.commits(), gates: r.gates(), learnings: r.learnings(), steer: r.steer()}
 	if out := p.island(); len(out) <= limit {
 		return out
@@ -122,16 +124,14 @@ func renderWithin(v View, limit int) string {
 			return out
 		}
 	}
-	lines := r.taskLines()
 	p.tasks = ""
-	for _, least := range []bool{false, true} {
-		if least {
-			p.commits, p.gates = "", ""
-		}
-		// The frame grows by at most the digits of its size.
-		if p.tasks = r.someTasks(lines, limit-len(p.island())-len("00000")); p.tasks != "" {
-			break
-		}
+	// The frame grows by at most the digits of its size.
+	p.tasks = r.someTasks(limit - len(p.island()) - len("00000"))
+	if len(p.island()) > limit {
+		p.gates = ""
+	}
+	if len(p.island()) > limit {
+		p.tasks = ""
 	}
 	return p.island()
 }
@@ -146,8 +146,13 @@ func (p parts) island() string {
 type renderer struct {
 	v         View
 	d         detail
+	limit     int
 	tasks     []run.Task // of v, normalised
 	shortened bool
+}
+
+func newRenderer(v View) renderer {
+	return renderer{v: v, d: richest, tasks: Normalise(v.Tasks, v.Mask)}
 }
 
 // section is a part of the text that is being written.
@@ -158,6 +163,8 @@ func (s *section) line(format string, args ...any) { fmt.Fprintf(&s.b, format+"\
 func (s *section) add(text string) { s.b.WriteString(text) }
 
 func (s *section) text() string { return s.b.String() }
+
+func (s *section) size() int { return s.b.Len() }
 
 func (r *renderer) speak(text string, limit int) string { return Speak(r.v.Mask, text, limit) }
 
@@ -235,37 +242,22 @@ func (r *renderer) story() string {
 	return fmt.Sprintf("[`%s`](%s/commits/%s/%s)", file, r.v.RepoURL, r.v.Branch, file)
 }
 
-// taskLine is a task as it is written, with its criteria.
-type taskLine struct{ heading, text string }
-
-func (r *renderer) taskLines() []taskLine {
-	lines := make([]taskLine, len(r.tasks))
-	heading, group := noGroup, ""
-	for i, t := range r.tasks {
-		if t.Group != group {
-			group = t.Group
-			if heading = taskText(group, maxGroup); group == "" {
-				heading = noGroup
-			}
-		}
-		lines[i] = taskLine{heading: heading, text: r.task(t)}
-	}
-	return lines
-}
-
-// allTasks mirrors the task list of progress.md.
+// allTasks mirrors the task list of progress.md. Once it is longer than the
+// limit it may end.
 func (r *renderer) allTasks() string {
-	shown := make([]bool, len(r.tasks))
-	for i := range shown {
-		shown[i] = true
+	l := newTaskList()
+	for i := range r.tasks {
+		if l.task(r.heading(i), r.task(r.tasks[i])); l.size() > r.limit {
+			break
+		}
 	}
-	return tasksSection(r.taskLines(), shown)
+	return l.whole(0)
 }
 
 // someTasks shows as many tasks as fit into limit bytes, those next to the
-// action first; it is empty where not even their number fits.
-func (r *renderer) someTasks(lines []taskLine, limit int) string {
-	order := make([]int, len(lines))
+// action first, and the number of the others, whether it fits or not.
+func (r *renderer) someTasks(limit int) string {
+	order := make([]int, len(r.tasks))
 	for i := range order {
 		order[i] = i
 	}
@@ -277,21 +269,60 @@ func (r *renderer) someTasks(lines []taskLine, limit int) string {
 		}
 		return cmp.Compare(distance(x), distance(y))
 	})
+	lines := make(map[int]string)
+	for size := 0; len(lines) < len(order) && size <= limit; {
+		i := order[len(lines)]
+		lines[i] = r.task(r.tasks[i])
+		size += len(lines[i])
+	}
 	first := func(n int) string {
-		shown := make([]bool, len(lines))
-		for _, i := range order[:n] {
-			shown[i] = true
+		l := newTaskList()
+		for _, i := range slices.Sorted(slices.Values(order[:n])) {
+			l.task(r.heading(i), lines[i])
 		}
-		return tasksSection(lines, shown)
+		return l.whole(len(order) - n)
 	}
 	if all := first(len(lines)); len(all) <= limit {
 		return all
 	}
 	tooMany := sort.Search(len(lines), func(n int) bool { return len(first(n)) > limit })
-	if tooMany == 0 {
+	return first(max(tooMany-1, 0))
+}
+
+// taskList is a list of tasks that is being written.
+type taskList struct {
+	section
+	heading string // the last one
+}
+
+func newTaskList() *taskList { return &taskList{heading: noGroup} }
+
+func (l *taskList) task(heading, text string) {
+	if heading != l.heading {
+		l.heading = heading
+		if l.size() > 0 {
+			l.line("")
+		}
+		l.line("#### %s\n", heading)
+	}
+	l.add(text)
+}
+
+// whole is the list under its title, with a word on the tasks it does not show.
+func (l *taskList) whole(hidden int) string {
+	if l.size() == 0 && hidden == 0 {
 		return ""
 	}
-	return first(tooMany - 1)
+	var s section
+	s.line("\n### Tasks\n")
+	s.add(l.text())
+	if hidden > 0 {
+		if l.size() > 0 {
+			s.line("")
+		}
+		s.line("… and %s not shown here.", plural(hidden, "task"))
+	}
+	return s.text()
 }
 
 // distance is how far tasks of a status are from the action.
@@ -312,35 +343,9 @@ func distance(s run.TaskStatus) int {
 	}
 }
 
-func tasksSection(lines []taskLine, shown []bool) string {
-	if len(lines) == 0 {
-		return ""
-	}
-	var s section
-	s.line("\n### Tasks\n")
-	heading, first, hidden := noGroup, true, 0
-	for i, l := range lines {
-		if !shown[i] {
-			hidden++
-			continue
-		}
-		if l.heading != heading {
-			heading = l.heading
-			if !first {
-				s.line("")
-			}
-			s.line("#### %s\n", heading)
-		}
-		first = false
-		s.add(l.text)
-	}
-	if hidden > 0 {
-		if !first {
-			s.line("")
-		}
-		s.line("… and %s not shown here.", plural(hidden, "task"))
-	}
-	return s.text()
+// heading is what stands over a task.
+func (r *renderer) heading(i int) string {
+	return cmp.Or(taskText(r.tasks[i].Group, maxGroup), noGroup)
 }
 
 // task writes a task so that Parse reads the same one.
@@ -363,12 +368,12 @@ func (r *renderer) task(t run.Task) string {
 	if t.Verify {
 		words = append(words, "[VERIFY]")
 	}
-	criteria := t.Accept
+	criteria, after := t.Accept, t.DependsOn
 	if r.d.criteria == criteriaOfNone || r.d.criteria == criteriaOfOpen && (t.Status == run.TaskDone || t.Status == run.TaskSkipped) {
-		criteria = nil
+		criteria, after = nil, nil
 	}
 	title := taskText(t.Title, r.d.title)
-	if len(criteria) < len(t.Accept) && !strings.HasSuffix(title, cutMark) {
+	if (len(criteria) < len(t.Accept) || len(after) < len(t.DependsOn)) && !strings.HasSuffix(title, cutMark) {
 		title = strings.TrimLeft(title+" "+cutMark, " ")
 	}
 	if t.Status == run.TaskSkipped && title != "" {
@@ -397,6 +402,9 @@ func (r *renderer) task(t run.Task) string {
 			break
 		}
 		s.line("  - Accept: %s", taskText(criterion, maxCriterion))
+	}
+	if len(after) > 0 {
+		s.line("  - Depends on: %s", strings.Join(after, ", "))
 	}
 	return s.text()
 }
@@ -427,7 +435,7 @@ func taskText(text string, limit int) string {
 // commits shows which commit did which task; the newest where not all fit.
 func (r *renderer) commits() string {
 	commits := r.v.Commits
-	if len(commits) == 0 {
+	if len(commits) == 0 || r.d.commits == 0 {
 		return ""
 	}
 	var s section
@@ -520,7 +528,7 @@ func (r *renderer) output(text string) string {
 		text = r.v.Mask(text)
 	}
 	text = strings.Trim(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text), "\n")
-	if text == "" || r.d.output == 0 {
+	if strings.TrimSpace(text) == "" || r.d.output == 0 {
 		return ""
 	}
 	fence, size := "```", 0

@@ -31,23 +31,59 @@ func Speak(mask func(string) string, text string, limit int) string {
 // shorten it.
 func speak(text string, limit int) (out string, cut bool) {
 	var b strings.Builder
-	prev := rune(' ')
-	whole := 0 // what can stay if the rest has to go
+	room := limit - len(ellipsis) // for what stays if the rest has to go
+	whole := 0
 	for i := 0; i < len(text); {
-		out, n := speakToken(text, i, prev)
+		n := plainRun(text, i)
+		if n > 0 {
+			out = text[i : i+n]
+			if left := room - b.Len(); left > 0 {
+				whole = b.Len() + runeStart(out, left)
+			}
+		} else {
+			out, n = speakToken(text, i)
+		}
 		b.WriteString(out)
 		i += n
-		prev, _ = utf8.DecodeLastRuneInString(text[:i])
-		switch {
-		case b.Len() <= limit-len(ellipsis):
+		if b.Len() <= room {
 			whole = b.Len()
-		case b.Len() > limit && limit < len(ellipsis):
-			return "", true
-		case b.Len() > limit:
+		}
+		if b.Len() > limit {
+			if room < 0 {
+				return "", true
+			}
 			return b.String()[:whole] + ellipsis, true
 		}
 	}
 	return b.String(), false
+}
+
+// plainRun gives the length of the text from i on that speaks for itself.
+func plainRun(text string, i int) int {
+	n := i
+	for n < len(text) {
+		switch c := text[n]; {
+		case strings.IndexByte("`@#:<\\*[]~|$_&", c) >= 0:
+			return n - i
+		case n < 10 && strings.IndexByte("-+>=/.)", c) >= 0:
+			return n - i // may begin a block
+		case (c|0x20 == 'g' || c|0x20 == 'w') && n+1 < len(text) && strings.IndexByte("hHwW", text[n+1]) >= 0:
+			return n - i // GH-1, www.
+		}
+		n++
+	}
+	return n - i
+}
+
+// runeStart is the last place in s, n at the most, where a character starts.
+func runeStart(s string, n int) int {
+	if n >= len(s) {
+		return len(s)
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return n
 }
 
 // tidy puts text on one line without anything hidden or secret. Doing it again
@@ -71,8 +107,7 @@ func oneLine(text string) string {
 	}
 	text, _ = progress.Clean(text)
 	// A joiner that stood in front of white space at the end joins nothing now.
-	text, _ = progress.Clean(strings.Join(strings.Fields(text), " "))
-	return text
+	return strings.TrimRight(strings.Join(strings.Fields(text), " "), "\u200c\u200d")
 }
 
 // isPlainLine says whether text is ASCII that oneLine would leave as it is.
@@ -89,7 +124,7 @@ func isPlainLine(text string) bool {
 }
 
 // speakToken renders what begins at text[i] and says how much it took.
-func speakToken(text string, i int, prev rune) (out string, n int) {
+func speakToken(text string, i int) (out string, n int) {
 	if text[i] == '`' {
 		if n := codeSpan(text, i); n > 0 {
 			return "`" + inert(text[i+1:i+n-1]) + "`", n
@@ -100,7 +135,7 @@ func speakToken(text string, i int, prev rune) (out string, n int) {
 		return escapeStart(text, i, out), n
 	}
 	r, n := utf8.DecodeRuneInString(text[i:])
-	return escapeStart(text, i, escape(text, i, r, n, prev)), n
+	return escapeStart(text, i, escape(text, i, r, n)), n
 }
 
 // codeSpan gives the length of the code span at text[i]: one backtick on either
@@ -161,11 +196,9 @@ func breakUp(text string, i int) (out string, n int) {
 }
 
 // escape shows r as itself where Markdown would read something into it.
-func escape(text string, i int, r rune, n int, prev rune) string {
-	var next rune
-	if i+n < len(text) {
-		next, _ = utf8.DecodeRuneInString(text[i+n:])
-	}
+func escape(text string, i int, r rune, n int) string {
+	prev, _ := utf8.DecodeLastRuneInString(text[:i])
+	next, _ := utf8.DecodeRuneInString(text[i+n:])
 	special := false
 	switch r {
 	case '\\', '*', '[', ']', '~', '|', '$':

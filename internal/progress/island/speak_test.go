@@ -100,14 +100,14 @@ func FuzzSpeak(f *testing.F) {
 			{"  - Accept: ", "", markup{lists: 1}},
 			{"> ", "", markup{quotes: 1}},
 		} {
-			got := inspect(t, place.before+out+place.after)
+			got := inspect(place.before + out + place.after)
 			if len(got.links)+len(got.headings)+len(got.html)+got.images+got.code+got.breaks+got.emphasis+got.strikes+got.tables > 0 ||
 				got.lists != place.want.lists || got.boxes != place.want.boxes || got.quotes != place.want.quotes && out != "" {
 				t.Fatalf("%q behind %q is %+v", out, place.before, got)
 			}
 		}
 		row := "| a | b |\n|:--|:--|\n| " + cell(out) + " | `end` |"
-		got := inspect(t, row)
+		got := inspect(row)
 		if got.tables != 1 || len(got.links)+len(got.html)+got.images > 0 || len(got.codeSpans) == 0 || got.codeSpans[len(got.codeSpans)-1] != "end" {
 			t.Fatalf("in a table %q is %+v", row, got)
 		}

@@ -2,7 +2,9 @@ package island
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/org/ralph-action/internal/run"
@@ -43,7 +45,8 @@ type View struct {
 	// RequestedBy is the login of the person who started the run, "" for none.
 	RequestedBy string
 	Tasks       []run.Task
-	// Reasons say, by id, why a task is blocked or skipped.
+	// Reasons say, by id, why a task is blocked or skipped; others are not
+	// shown.
 	Reasons map[string]string
 	Commits []Commit
 	Phase   run.Phase
@@ -137,15 +140,15 @@ func (v View) GoOn() string {
 }
 
 // Normalise gives tasks as a description can hold them: texts on one line,
-// masked, with nothing hidden in them; no criterion without text; an id only
-// where it has the host's form and no task before has it; a priority of at most
-// 9; open where the status is none of the known ones. A task without id and
-// title is none. Doing it again changes nothing.
+// masked, with nothing hidden in them; no criterion without text; ids only of
+// the host's form, and none that a task before has; a priority of at most 9;
+// open where the status is none of the known ones. A task without id and title
+// is none. Doing it again changes nothing.
 func Normalise(tasks []run.Task, mask func(string) string) []run.Task {
 	out := make([]run.Task, 0, len(tasks))
 	seen := make(map[string]bool, len(tasks))
 	for _, t := range tasks {
-		if n, err := strconv.Atoi(t.ID[min(1, len(t.ID)):]); err != nil || n < 0 || n > maxID || t.ID != "T"+strconv.Itoa(n) || seen[t.ID] {
+		if !isID(t.ID) || seen[t.ID] {
 			t.ID = ""
 		}
 		seen[t.ID] = true
@@ -161,6 +164,7 @@ func Normalise(tasks []run.Task, mask func(string) string) []run.Task {
 			}
 		}
 		t.Accept = accept
+		t.DependsOn = slices.DeleteFunc(slices.Clone(t.DependsOn), func(id string) bool { return !isID(id) })
 		switch t.Status {
 		case run.TaskInProgress, run.TaskDone, run.TaskBlocked, run.TaskSkipped:
 		case run.TaskOpen:
@@ -177,6 +181,13 @@ const (
 	maxID       = 999_999
 	maxPriority = 9
 )
+
+// isID says whether id is one as the host gives them.
+func isID(id string) bool {
+	digits, ok := strings.CutPrefix(id, "T")
+	n, err := strconv.Atoi(digits)
+	return ok && err == nil && 0 <= n && n <= maxID && digits == strconv.Itoa(n)
+}
 
 func plural(n int, noun string) string {
 	if n == 1 {

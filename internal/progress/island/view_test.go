@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -109,44 +108,6 @@ func TestRenderGolden(t *testing.T) {
 	}
 }
 
-var ourHTML = strings.NewReplacer("<details>", "", "</details>", "", "<summary>Learnings</summary>", "", islandEnd, "", "\n", "")
-
-// TestRenderIsInert renders the hostile view as GitHub would, and looks for
-// anything that is not ours.
-func TestRenderIsInert(t *testing.T) {
-	t.Parallel()
-	v := hostile()
-	v.Mask = mask
-	body := Render(v)
-	found := inspect(t, body)
-	if diff := cmp.Diff([]string{"https://github.example/octo/report/commit/" + oid(1)}, found.links); diff != "" {
-		t.Errorf("links (-want +got):\n%s", diff)
-	}
-	if found.images != 0 || found.code != 1 {
-		t.Errorf("%d images, %d code blocks; want none and the one of the failed check", found.images, found.code)
-	}
-	if diff := cmp.Diff([]string{"Tasks", "Other", "Commits", "Checks"}, found.ourHeadings()); diff != "" {
-		t.Errorf("headings (-want +got):\n%s", diff)
-	}
-	if strings.Count(body, islandEnd) != 1 || strings.Count(body, islandStart) != 1 {
-		t.Error("there are forged markers")
-	}
-	for _, html := range found.html {
-		if diff := cmp.Diff("", ourHTML.Replace(html)); !strings.HasPrefix(html, islandStart) && diff != "" {
-			t.Errorf("HTML that is not ours: %q", html)
-		}
-	}
-	if got := strings.Count(body, "\n- [x]"); got != 0 {
-		t.Errorf("%d forged ticks", got)
-	}
-	if strings.Contains(body, "Closes #") {
-		t.Error("a failed run closes the issue")
-	}
-	for _, bad := range active(body) {
-		t.Errorf("active in raw text: %q", bad)
-	}
-}
-
 func TestClosesOnlyWhenComplete(t *testing.T) {
 	t.Parallel()
 	for _, end := range run.EndReasons() {
@@ -164,38 +125,6 @@ func TestClosesOnlyWhenComplete(t *testing.T) {
 	body := Render(complete())
 	if strings.LastIndex(body, "</details>") > strings.Index(body, "Closes #7") {
 		t.Error("the closing keyword is hidden in the details")
-	}
-}
-
-// TestRenderFits: whatever comes in, the body fits and still says the
-// essential.
-func TestRenderFits(t *testing.T) {
-	t.Parallel()
-	for _, filler := range []string{"x", "é", "😀", "*", "@a ", "\x00"} {
-		for _, n := range []int{1, 300} {
-			v := complete()
-			long := strings.Repeat(filler, 150)
-			v.Learnings = strings.Repeat("- "+long+"\n", 20)
-			v.Note, v.Agent, v.Model, v.Title = long, long, long, long
-			for i := range n {
-				v.Tasks = append(v.Tasks, run.Task{ID: fmt.Sprintf("T%d", i+10), Title: long, Group: long, Accept: []string{long, long, long}, Status: run.TaskDone})
-				v.Commits = append(v.Commits, Commit{OID: oid(i + 99), Subject: long, TaskID: long, Verified: true})
-				v.Gates = append(v.Gates, Gate{Name: long, Detail: long})
-			}
-			body := Render(v)
-			if len(body) > MaxSize {
-				t.Fatalf("%q × %d: %d bytes", filler, n, len(body))
-			}
-			if !utf8.ValidString(body) {
-				t.Fatalf("%q × %d: not UTF-8", filler, n)
-			}
-			if !strings.Contains(body, fmt.Sprintf("%d of %d tasks", n+3, n+3)) || !strings.HasSuffix(body, "Closes #7\n"+islandEnd) {
-				t.Fatalf("%q × %d: the essential is missing", filler, n)
-			}
-			if body != Render(v) {
-				t.Fatalf("%q × %d: not deterministic", filler, n)
-			}
-		}
 	}
 }
 
