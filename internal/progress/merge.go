@@ -62,22 +62,32 @@ func Merge(base, host, human *Doc) Merged {
 
 // MergeTasks puts into host what people did to a list of tasks that shows no
 // more than titles, boxes, marks and order, such as that in a pull request:
-// base is the list as it was shown, human what became of it. People win. It
-// fails where the result would be no document any more.
-func MergeTasks(base, human []run.Task, host *Doc) (Merged, error) {
-	was, now := bareTasks(base), bareTasks(human)
+// base is the list as it was shown, human what became of it. People win.
+func MergeTasks(base, human []run.Task, host *Doc) Merged {
+	was, now := bareTasks(base), bareTasks(once(human))
 	toHuman, added := match(was, now)
-	target, err := host.reordered(was, now, toHuman)
-	if err != nil {
-		return Merged{}, fmt.Errorf("put tasks into another order: %w", err)
-	}
+	target := host.reordered(was, now, toHuman)
 	m := merger{host: target, target: target, titles: true}
 	m.out.Changes = personChanges(was, now, toHuman, added)
 	toHost, hostAdded := match(was, target.tasks)
 	m.out.Ticked = ticked(was, now, target.tasks, toHuman, toHost, nil)
 	m.tasks(bareViews(was), bareViews(now), toHuman, toHost, added, hostAdded)
 	m.apply()
-	return m.out, nil
+	return m.out
+}
+
+// once leaves out copies: who pastes a list twice means it once.
+func once(ts []run.Task) (out []run.Task) {
+	type name struct{ id, title string }
+	seen := make(map[name]bool, len(ts))
+	for _, t := range ts {
+		n := name{t.ID, t.Title}
+		if t.ID == "" || !seen[n] {
+			out = append(out, t)
+		}
+		seen[n] = true
+	}
+	return out
 }
 
 // bareTasks are tasks without a document. Two of one id are told apart by their
@@ -217,7 +227,8 @@ func (d *Doc) block(i int) (start, body, stop int) {
 type edit struct {
 	patches            []patch
 	tasks, done, heads int
-	id, what           string // for whom it concerns, should it be refused
+	gone, come         []string // titles, where they are known
+	id, what           string   // for whom it concerns, should it be refused
 }
 
 // merger puts what the other side changed of base into target.
@@ -259,7 +270,7 @@ func (m *merger) tasks(base, other []view, toOther, toTarget, added, own []int) 
 				m.removedMeanwhile(b, target[t])
 			}
 			start, _, stop := m.target.block(t)
-			e := edit{patches: []patch{{start, stop, ""}}, tasks: -1, id: b.ID, what: quote(b.Task)}
+			e := edit{patches: []patch{{start, stop, ""}}, tasks: -1, gone: []string{target[t].Title}, id: b.ID, what: quote(b.Task)}
 			if target[t].Status == run.TaskDone {
 				e.done = -1
 			}
@@ -303,6 +314,10 @@ func (m *merger) task(b, o, t view, at int) {
 		}
 		if !own || !m.humanWins {
 			e.patches = append(e.patches, m.wording(o, t))
+			e.gone = append(e.gone, t.Title)
+			if !m.titles { // what people type into a title may read as more than that
+				e.come = append(e.come, o.Title)
+			}
 		}
 	}
 	if human.words != b.words && host.Status == run.TaskDone && b.Status != run.TaskDone {
@@ -402,6 +417,7 @@ func (m *merger) added(other, target []view, added, own []int, where map[int]int
 	}
 	var ends additions
 	endTasks := edit{what: "new tasks"}
+	before, seen := -1, 0 // the last task of other[:seen] that has a place in target
 	for _, o := range added {
 		v := other[o]
 		e := edit{id: v.ID, what: quote(v.Task), tasks: 1}
@@ -428,15 +444,18 @@ func (m *merger) added(other, target []view, added, own []int, where map[int]int
 			e.patches = append(e.patches, patch{target[t].idStart, target[t].idEnd, free.next()})
 		}
 		text := m.target.withEOL(v.block)
-		if m.titles {
+		if !m.titles {
+			e.come = []string{v.Title}
+		} else {
 			nt := v.Task
 			nt.ID, nt.Group = free.next(), ""
 			text = m.target.withEOL(renderTask(nt, v.reason))
 		}
 		text = strings.TrimRight(text, "\r\n")
-		before := o - 1
-		for before >= 0 && !contains(where, before) {
-			before--
+		for ; seen < o; seen++ {
+			if contains(where, seen) {
+				before = seen
+			}
 		}
 		switch {
 		case before >= 0 && (m.titles || target[where[before]].Group == v.Group):
@@ -450,6 +469,7 @@ func (m *merger) added(other, target []view, added, own []int, where map[int]int
 			ends.add(m.target, v.Group, text)
 			endTasks.tasks++
 			endTasks.done += e.done
+			endTasks.come = append(endTasks.come, e.come...)
 			endTasks.patches = append(endTasks.patches, e.patches...)
 			continue
 		}
@@ -479,7 +499,7 @@ func (d *Doc) linePatch(at int, text string) patch {
 
 // reordered is d with its tasks in the order in which people have put them: to
 // says where the tasks of base are in human. Tasks that were not moved stay.
-func (d *Doc) reordered(base, human []task, to []int) (*Doc, error) {
+func (d *Doc) reordered(base, human []task, to []int) *Doc {
 	inHost, _ := match(base, d.tasks)
 	hostOf := make(map[int]int, len(base)) // from human to d
 	for i := range base {
@@ -501,7 +521,7 @@ func (d *Doc) reordered(base, human []task, to []int) (*Doc, error) {
 		}
 	}
 	if len(moved) == 0 || first < 0 {
-		return d.Clone(), nil
+		return d.Clone()
 	}
 	var ps []patch
 	at := first
@@ -517,14 +537,10 @@ func (d *Doc) reordered(base, human []task, to []int) (*Doc, error) {
 		}
 		ps = append(ps, patch{start, stop, ""}, d.linePatch(at, strings.TrimRight(string(d.src[start:stop]), "\r\n")))
 	}
-	c := d.Clone()
-	if err := c.patch(ps...); err != nil {
-		return nil, err
+	if c, ok := d.edited([]edit{{patches: ps}}); ok {
+		return c
 	}
-	if len(c.tasks) != len(d.tasks) {
-		return d.Clone(), nil // in a document like that they stay where they are
-	}
-	return c, nil
+	return d.Clone() // in a document like that they stay where they are
 }
 
 // sections merges all but the tasks. Those with tasks in them are the human's,
@@ -660,28 +676,41 @@ func (m *merger) apply() {
 }
 
 // edited is d with all edits made. It is not ok where the numbers of tasks, of
-// those done and of sections are not what they have to be.
+// those done and of sections are not what they have to be, or a title is not.
 func (d *Doc) edited(es []edit) (_ *Doc, ok bool) {
 	var ps []patch
-	tasks, done := tally(d)
+	tasks, done, titles := tally(d)
 	heads := len(segments(d))
 	for _, e := range es {
 		ps = append(ps, e.patches...)
 		tasks, done, heads = tasks+e.tasks, done+e.done, heads+e.heads
+		for _, t := range e.gone {
+			titles[t]--
+		}
+		for _, t := range e.come {
+			titles[t]++
+		}
 	}
 	c := d.Clone()
 	if err := c.patch(ps...); err != nil {
 		return nil, false
 	}
-	gotTasks, gotDone := tally(c)
+	gotTasks, gotDone, got := tally(c)
+	for t, n := range titles {
+		if got[t] < n {
+			return nil, false
+		}
+	}
 	return c, gotTasks == tasks && gotDone == done && len(segments(c)) == heads
 }
 
-func tally(d *Doc) (tasks, done int) {
+func tally(d *Doc) (tasks, done int, titles map[string]int) {
+	titles = make(map[string]int, len(d.tasks))
 	for i := range d.tasks {
+		titles[d.tasks[i].Title]++
 		if d.tasks[i].Status == run.TaskDone {
 			done++
 		}
 	}
-	return len(d.tasks), done
+	return len(d.tasks), done, titles
 }

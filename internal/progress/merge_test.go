@@ -326,10 +326,7 @@ func TestMergeTasks(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			host := tc.host.apply(t, sample(false))
-			m, err := MergeTasks(base, tc.human, parse(t, host))
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := MergeTasks(base, tc.human, parse(t, host))
 			if diff := cmp.Diff(tc.result.apply(t, host), string(m.Doc.Bytes())); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -359,10 +356,7 @@ func TestMergeTasksIsSafe(t *testing.T) {
 				human = slices.Insert(human, i, task)
 			}
 		}
-		m, err := MergeTasks(base, human, host)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := MergeTasks(base, human, host)
 		got := mustParse(t, string(m.Doc.Bytes()))
 		if diff := cmp.Diff(got.Tasks(), m.Doc.Tasks()); diff != "" {
 			t.Fatalf("the tasks in memory are others:\n%s", diff)
@@ -387,8 +381,8 @@ func TestMergeTasksIsSafe(t *testing.T) {
 		if done > most {
 			t.Fatalf("%d ticks of %d\n%s", done, most, got.Bytes())
 		}
-		if len(got.tasks) != len(human) && len(m.Conflicts) == 0 {
-			t.Fatalf("%d tasks of %d:\n%s", len(got.tasks), len(human), got.Bytes())
+		if len(got.tasks) != len(once(human)) && len(m.Conflicts) == 0 {
+			t.Fatalf("%d tasks of %d:\n%s", len(got.tasks), len(once(human)), got.Bytes())
 		}
 	})
 }
@@ -410,6 +404,44 @@ func TestSentences(t *testing.T) {
 	many := Merged{Changes: slices.Repeat([]Change{{ChangeMoved, "", "a"}}, maxAlike+2)}
 	if got := many.Sentences(); len(got) != 1 || !strings.HasSuffix(got[0], `; "a" moved to another group; 2 more.`) {
 		t.Error(got)
+	}
+}
+
+// C4, E1: what is said of people's edits, in which there may be anything, acts
+// on nobody and closes no island.
+func TestSentencesAreInert(t *testing.T) {
+	t.Parallel()
+	for _, attack := range attacks {
+		base := parse(t, "## Tasks\n- [ ] T1 a "+attack+"\n- [ ] T2 b "+attack+"\n\n## Learnings\n- a\n")
+		host := parse(t, "## Tasks\n- [x] T1 a "+attack+"\n- [x] T2 b "+attack+"\n\n## Learnings\n- b\n")
+		human := parse(t, "## Status\n"+attack+"\n\n## Tasks\n- [ ] T2 c "+attack+"\n- [x] d "+attack+"\n\n## Learnings\n- c\n\n## New "+attack+"\n")
+		m := Merge(base, host, human)
+		if len(m.Conflicts) < 3 || len(m.Changes) < 5 {
+			t.Errorf("%q: %v", attack, m.Sentences())
+		}
+		inert(t, m.Sentences())
+		byTasks := MergeTasks(base.Tasks(), human.Tasks(), host)
+		if len(byTasks.Conflicts) < 2 {
+			t.Errorf("%q: %v", attack, byTasks.Sentences())
+		}
+		inert(t, byTasks.Sentences())
+	}
+}
+
+// C4: a list that people doubled, cut or filled to the brim costs little time
+// and none of the host's tasks but those they removed.
+func TestMergeTasksOfMany(t *testing.T) {
+	t.Parallel()
+	host := parse(t, sample(false))
+	base := host.Tasks()
+	var many []run.Task
+	for i := range 10_000 {
+		many = append(many, run.Task{ID: "T1", Title: fmt.Sprintf("new %d", i), Status: run.TaskOpen})
+	}
+	m := MergeTasks(base, slices.Concat(many, base, base), host)
+	// The first of them says T1, and so does the real one: title and id count.
+	if got := m.Doc.Tasks(); len(got) != len(many)+len(base) || got[len(many)].Title != base[0].Title || got[len(many)].ID != "T1" {
+		t.Errorf("%d tasks, %+v", len(got), got[min(len(many), len(got)-1)])
 	}
 }
 
@@ -438,6 +470,38 @@ func TestMerge3(t *testing.T) {
 		if strings.Join(got, " ") != tc.want || clash != tc.clash {
 			t.Errorf("%s: %v, clash %v", tc.name, got, clash)
 		}
+	}
+}
+
+// Four times as much of anything hostile takes about four times as long.
+func TestMergeIsLinear(t *testing.T) {
+	t.Parallel()
+	repeat := func(head, format string) func(int) string {
+		return func(n int) string {
+			var b strings.Builder
+			b.WriteString(head)
+			for i := range n {
+				fmt.Fprintf(&b, format, i+1)
+			}
+			return b.String()
+		}
+	}
+	tests := []struct {
+		name              string
+		base, host, human func(n int) string
+	}{
+		{"other lines", repeat("## Learnings\n", "- a %d\n"), repeat("## Learnings\n", "- b %d\n"), repeat("## Learnings\n", "- c %d\n")},
+		{"equal lines", repeat("## Learnings\n", "- a%.0d\n"), repeat("## Learnings\n- b\n", "- a%.0d\n\n"), repeat("## Learnings\n", "- a%.0d\n- b\n")},
+		{"equal tasks", repeat("## Tasks\n", "- [ ] T%d a\n"), repeat("## Tasks\n", "- [x] T%d a\n"), repeat("## Tasks\n", "- [ ] a%.0d\n")},
+		{"all tasks new", repeat("## Tasks\n", "- [ ] T%d a\n"), repeat("## Tasks\n", "- [ ] b%d\n"), repeat("## Tasks\n", "- [ ] c%d\n")},
+		{"sections", repeat("", "## a%d\nb\n"), repeat("", "## a%d\nc\n"), repeat("", "## a%d\n\n")},
+		{"rows", repeat("## Iteration Log\n", "| %d |\n"), repeat("## Iteration Log\n", "| x%d |\n"), repeat("## Iteration Log\n", "| y%d |\n")},
+	}
+	for _, tc := range tests {
+		growth(t, tc.name, func(n int) func() {
+			base, host, human := parse(t, tc.base(n)), parse(t, tc.host(n)), parse(t, tc.human(n))
+			return func() { Merge(base, host, human) }
+		})
 	}
 }
 
