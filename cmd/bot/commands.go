@@ -17,12 +17,13 @@ Exit codes: 0 complete, 1 failed, 2 usage or configuration, 3 limit of iteration
 
 // commands are the sub-commands and their flags.
 type commands struct {
-	Run     runCmd     `cmd:"" help:"Work a plan in a local git repository, with no GitHub at all."`
-	Demo    demoCmd    `cmd:"" help:"Show the whole product on loopback: no keys, no accounts."`
-	Serve   serveCmd   `cmd:"" help:"Serve the GitHub App: receive webhooks and work labelled issues."`
-	Doctor  doctorCmd  `cmd:"" help:"Check git, agent, sandbox, configuration and App, and say what to mend."`
-	Ghsim   ghsimCmd   `cmd:"" name:"ghsim" help:"Serve a GitHub in one process, for development."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Run      runCmd      `cmd:"" help:"Work a plan in a local git repository, with no GitHub at all."`
+	Demo     demoCmd     `cmd:"" help:"Show the whole product on loopback: no keys, no accounts."`
+	Serve    serveCmd    `cmd:"" help:"Serve the GitHub App: receive webhooks and work labelled issues."`
+	Progress progressCmd `cmd:"" help:"Read, check and convert progress files and those of other systems."`
+	Doctor   doctorCmd   `cmd:"" help:"Check git, agent, sandbox, configuration and App, and say what to mend."`
+	Ghsim    ghsimCmd    `cmd:"" name:"ghsim" help:"Serve a GitHub in one process, for development."`
+	Version  versionCmd  `cmd:"" help:"Print the version."`
 
 	Sim         simCmd         `cmd:"" hidden:"" help:"Measure the loop: seeded faulty agents, beside a plain Ralph loop."`
 	ScriptAgent scriptAgentCmd `cmd:"" hidden:"" help:"Be the scripted agent: read a prompt on stdin and follow a script."`

@@ -286,9 +286,14 @@ func set(src []byte, object value, old *value, key, text string) patch {
 	if len(object.members) == 0 {
 		return patch{at, at, `"` + key + `": ` + text}
 	}
-	first, last := object.members[0], object.members[len(object.members)-1]
-	space, colon := string(src[at:first.start]), string(src[first.end:first.value.start])
-	return patch{last.value.end, last.value.end, "," + space + `"` + key + `"` + colon + text}
+	last := object.members[len(object.members)-1]
+	space := src[at:last.start]
+	if n := len(object.members); n > 1 {
+		at = object.members[n-2].value.end
+		_, space, _ = bytes.Cut(src[at:last.start], []byte(","))
+	}
+	colon := string(src[last.end:last.value.start])
+	return patch{last.value.end, last.value.end, "," + string(space) + `"` + key + `"` + colon + text}
 }
 
 func (p *prd) edits(c Change) ([]patch, error) {

@@ -1,0 +1,455 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/progress/formats"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// progressCmd is `bot progress`.
+type progressCmd struct {
+	Show    showCmd    `cmd:"" help:"Show the tasks of a file, what state they are in, and what was learned."`
+	Convert convertCmd `cmd:"" help:"Write a file in another format, or carry its state into another file."`
+}
+
+// taskFile is a task file a person names.
+type taskFile struct {
+	File string `arg:"" name:"file" help:"progress.md, prd.json, NAME_PROGRESS.md, tasks.md, fix_plan.md, or any Markdown file with check boxes."`
+	From string `enum:",progress,prd,portableralph,rslph,smart-ralph,fix-plan,ralphex,checklist" default:"" help:"The format of the file, where name and content do not tell: progress, prd, portableralph, rslph, smart-ralph, fix-plan, ralphex or checklist." placeholder:"FORMAT"`
+}
+
+// open reads the file, and its companion where there is one beside it.
+func (t taskFile) open() (*formats.File, error) {
+	src, err := readTaskFile(t.File)
+	if err != nil {
+		return nil, err
+	}
+	return openFormat(t.File, formats.Format(t.From), src)
+}
+
+func openFormat(name string, format formats.Format, src []byte) (*formats.File, error) {
+	if format == "" {
+		found, ok := formats.Detect(filepath.ToSlash(name), src)
+		if !ok {
+			found = formats.Checklist
+		}
+		format = found
+	}
+	f, err := formats.Parse(format, filepath.ToSlash(name), src)
+	if err != nil {
+		return nil, err
+	}
+	if format.Companion() == "" {
+		return f, nil
+	}
+	notes, err := readTaskFile(filepath.Join(filepath.Dir(name), format.Companion()))
+	if errors.Is(err, fs.ErrNotExist) {
+		return f, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f, f.Attach(notes)
+}
+
+// readTaskFile reads a file that is not larger than a task file may be.
+func readTaskFile(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &run.UserError{Message: "there is no file " + name, Hint: "name a file with tasks", Err: err}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if !info.Mode().IsRegular() || info.Size() > progress.MaxSize {
+		return nil, &run.UserError{Message: name + " is not a file of at most 1 MiB", Hint: "name a file with tasks"}
+	}
+	src, err := os.ReadFile(name) //nolint:gosec // G304: the file a person named on the command line
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return src, nil
+}
+
+// showCmd is `bot progress show`.
+type showCmd struct {
+	taskFile
+	JSON bool `name:"json" help:"Print one JSON document."`
+}
+
+// shownTask and shown are what `bot progress show --json` prints.
+type shownTask struct {
+	ID       string         `json:"id"`
+	Origin   string         `json:"origin"`
+	Status   run.TaskStatus `json:"status"`
+	Reason   string         `json:"reason"`
+	Title    string         `json:"title"`
+	Priority int            `json:"priority"`
+	Group    string         `json:"group"`
+	Parallel bool           `json:"parallel"`
+	Verify   bool           `json:"verify"`
+	Depends  []string       `json:"depends_on"`
+	Accept   []string       `json:"accept"`
+}
+
+type shown struct {
+	File       string         `json:"file"`
+	Format     formats.Format `json:"format"`
+	Title      string         `json:"title"`
+	Branch     string         `json:"branch"`
+	Status     string         `json:"status"`
+	MarkedDone bool           `json:"marked_done"`
+	Done       bool           `json:"done"`
+	Counts     map[string]int `json:"counts"`
+	Tasks      []shownTask    `json:"tasks"`
+	Patterns   []string       `json:"patterns"`
+	Learnings  []string       `json:"learnings"`
+}
+
+// Run shows the file.
+func (c *showCmd) Run(io stdio) error {
+	f, err := c.open()
+	if err != nil {
+		return err
+	}
+	p := f.Plan()
+	if c.JSON {
+		return printJSON(io.out, newShown(f, p))
+	}
+	return showPlan(io.out, f, p)
+}
+
+func newShown(f *formats.File, p formats.Plan) shown {
+	n := p.Counts()
+	out := shown{
+		File: f.Name(), Format: f.Format(), Title: p.Title, Branch: p.Branch, Status: p.Status, MarkedDone: p.MarkedDone, Done: p.Done(),
+		Counts: map[string]int{"total": n.Total, "done": n.Done, "open": n.Open, "blocked": n.Blocked, "skipped": n.Skipped},
+		Tasks:  []shownTask{}, Patterns: slices.Concat([]string{}, p.Patterns), Learnings: slices.Concat([]string{}, p.Learnings),
+	}
+	for _, t := range p.Tasks {
+		out.Tasks = append(out.Tasks, shownTask{
+			ID: t.ID, Origin: t.Origin, Status: t.Status, Reason: t.Reason, Title: t.Title, Priority: t.Priority, Group: t.Group,
+			Parallel: t.Parallel, Verify: t.Verify, Depends: slices.Concat([]string{}, t.DependsOn), Accept: slices.Concat([]string{}, t.Accept),
+		})
+	}
+	return out
+}
+
+// showPlan writes a plan for a person. Text of the file may hold anything, so
+// nothing of it reaches the terminal as more than a line of text.
+func showPlan(w io.Writer, f *formats.File, p formats.Plan) error {
+	n := p.Counts()
+	head := []string{fmt.Sprintf("%d of %d done", n.Done, n.Total)}
+	for _, part := range []struct {
+		n    int
+		what string
+	}{{n.Blocked, "blocked"}, {n.Skipped, "skipped"}} {
+		if part.n > 0 {
+			head = append(head, fmt.Sprintf("%d %s", part.n, part.what))
+		}
+	}
+	if p.Status != "" {
+		head = append(head, "status "+plain(p.Status))
+	}
+	if p.MarkedDone && !p.Done() {
+		head = append(head, "marked done too early")
+	}
+	title := plain(p.Title)
+	if title == "" {
+		title = plain(f.Name())
+	}
+	fmt.Fprintf(w, "%s (%s)\n", title, f.Format())
+	if p.Branch != "" {
+		fmt.Fprintf(w, "branch %s\n", plain(p.Branch))
+	}
+	fmt.Fprintf(w, "%s\n\n", strings.Join(head, ", "))
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	group := ""
+	for _, t := range p.Tasks {
+		if t.Group != group {
+			group = t.Group
+			fmt.Fprintf(table, "%s\n", plain(group))
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", sign(t.Status), plain(t.ID), priority(t.Priority), taskText(t))
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("write the table: %w", err)
+	}
+	for _, list := range []struct {
+		name  string
+		lines []string
+	}{{"Codebase patterns", p.Patterns}, {"Learnings", p.Learnings}} {
+		if len(list.lines) > 0 {
+			fmt.Fprintf(w, "\n%s\n", list.name)
+		}
+		for _, l := range list.lines {
+			fmt.Fprintf(w, "  - %s\n", plain(l))
+		}
+	}
+	return nil
+}
+
+// plain is text without what would do something to a terminal.
+func plain(s string) string {
+	s, _ = progress.Clean(s)
+	return strings.Join(strings.Fields(s), " ")
+}
+
+func taskText(t formats.Task) string {
+	s := plain(t.Title)
+	if t.Origin != "" {
+		s = "[" + plain(t.Origin) + "] " + s
+	}
+	if t.Reason != "" {
+		s += " (" + string(t.Status) + ": " + plain(t.Reason) + ")"
+	}
+	return s
+}
+
+func priority(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("P%d", n)
+}
+
+func sign(s run.TaskStatus) string {
+	switch s {
+	case run.TaskDone:
+		return "✓"
+	case run.TaskBlocked:
+		return "✗"
+	case run.TaskSkipped:
+		return "–"
+	case run.TaskInProgress:
+		return "…"
+	case run.TaskOpen:
+	}
+	return "·"
+}
+
+// convertCmd is `bot progress convert`.
+type convertCmd struct {
+	taskFile
+	To     string `enum:",progress,prd,portableralph,rslph,smart-ralph,fix-plan,ralphex,checklist" default:"" help:"Write a new file: progress, prd, portableralph, rslph, smart-ralph, fix-plan, ralphex or checklist." placeholder:"FORMAT"`
+	Into   string `xor:"target" required:"" help:"Carry what is done, blocked, skipped and learned into this file of the same plan, which is otherwise left as it is." placeholder:"FILE"`
+	Output string `short:"o" help:"A directory, or a file, to write to. Default: stdout." placeholder:"PATH"`
+	Force  bool   `help:"Overwrite files that are there."`
+	JSON   bool   `name:"json" help:"Print one JSON document: what was written, what is lost and, without --output, the files."`
+}
+
+// Help is shown below the flags.
+func (c *convertCmd) Help() string {
+	return `What the new format cannot hold is said on stderr. A prd.json that is there and finished, or of another branch, is put into archive/ first, as ralph.sh does.
+
+After a run from a prd.json, bring its state back with:
+
+  bot progress convert .ralph/prd/progress.md --into prd.json`
+}
+
+// converted is what `bot progress convert --json` prints.
+type converted struct {
+	From    formats.Format    `json:"from"`
+	To      formats.Format    `json:"to"`
+	Files   map[string]string `json:"files"`
+	Written []string          `json:"written"`
+	Archive string            `json:"archive"`
+	Lost    []string          `json:"lost"`
+	Changed []string          `json:"changed"`
+	Unknown []string          `json:"unknown"`
+}
+
+// Run converts the file.
+func (c *convertCmd) Run(io stdio) error {
+	if (c.To == "") == (c.Into == "") {
+		return &run.UserError{Message: "one of --to and --into says what to convert to", Hint: "name a format with --to, or a file with --into"}
+	}
+	from, err := c.open()
+	if err != nil {
+		return err
+	}
+	out := converted{
+		From: from.Format(), To: formats.Format(c.To), Files: map[string]string{},
+		Written: []string{}, Lost: []string{}, Changed: []string{}, Unknown: []string{},
+	}
+	if c.Into != "" {
+		if c.Output != "" {
+			return &run.UserError{Message: "--into changes the file it names", Hint: "leave out --output"}
+		}
+		err = c.carry(from, &out)
+	} else {
+		err = c.write(from, &out)
+	}
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(io.out, out)
+	}
+	return c.tell(io, out)
+}
+
+// tell says what was done.
+func (c *convertCmd) tell(io stdio, out converted) error {
+	if out.Archive != "" {
+		fmt.Fprintf(io.err, "bot: the PRD that was there is now in %s\n", out.Archive)
+	}
+	for _, l := range out.Lost {
+		fmt.Fprintf(io.err, "bot: not in the %s file: %s\n", out.To, plain(l))
+	}
+	for _, id := range out.Unknown {
+		fmt.Fprintf(io.err, "bot: %s has no task %s\n", c.Into, plain(id))
+	}
+	if c.Into != "" {
+		fmt.Fprintf(io.err, "bot: %s changed in %s\n", count(len(out.Changed), "task"), c.Into)
+	}
+	for _, text := range out.Files {
+		if _, err := fmt.Fprint(io.out, text); err != nil {
+			return fmt.Errorf("write to stdout: %w", err)
+		}
+	}
+	return nil
+}
+
+// carry brings the state into a file that is there.
+func (c *convertCmd) carry(from *formats.File, out *converted) error {
+	src, err := readTaskFile(c.Into)
+	if err != nil {
+		return err
+	}
+	into, err := openFormat(c.Into, "", src)
+	if err != nil {
+		return err
+	}
+	before := into.Files()
+	changed, unknown, err := formats.Carry(from, into, time.Now())
+	if err != nil {
+		return err
+	}
+	out.To = into.Format()
+	out.Changed, out.Unknown = append(out.Changed, changed...), append(out.Unknown, unknown...)
+	after := into.Files()
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if string(before[name]) == string(after[name]) {
+			continue
+		}
+		file := filepath.Join(filepath.Dir(c.Into), name)
+		if err := exchange(file, after[name]); err != nil {
+			return err
+		}
+		out.Written = append(out.Written, file)
+	}
+	return nil
+}
+
+// write makes new files.
+func (c *convertCmd) write(from *formats.File, out *converted) error {
+	files, lost, err := formats.Convert(from, out.To, time.Now())
+	if err != nil {
+		return err
+	}
+	out.Lost = append(out.Lost, lost...)
+	if c.Output == "" {
+		if len(files) > 1 && !c.JSON {
+			names := slices.Sorted(maps.Keys(files))
+			return &run.UserError{Message: "this makes several files: " + strings.Join(names, ", "), Hint: "name a directory with --output"}
+		}
+		for name, b := range files {
+			out.Files[name] = string(b)
+		}
+		return nil
+	}
+	dir, rename := c.Output, ""
+	if info, err := os.Stat(c.Output); err != nil && !strings.HasSuffix(c.Output, string(filepath.Separator)) || err == nil && !info.IsDir() {
+		dir, rename = filepath.Dir(c.Output), filepath.Base(c.Output)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // G301: a directory of the user's project, as mkdir makes it
+		return fmt.Errorf("make %s: %w", dir, err)
+	}
+	paths := make(map[string][]byte, len(files))
+	for name, b := range files {
+		if rename != "" && name != out.To.Companion() {
+			name = rename
+		}
+		paths[filepath.Join(dir, name)] = b
+	}
+	if out.To == formats.PRD && (rename == "" || rename == formats.PRD.FileName("")) {
+		if out.Archive, err = archive(dir, from.Plan().Branch); err != nil {
+			return err
+		}
+	}
+	if err := c.refuse(paths, out.Archive != ""); err != nil {
+		return err
+	}
+	for _, file := range slices.Sorted(maps.Keys(paths)) {
+		if err := exchange(file, paths[file]); err != nil {
+			return err
+		}
+		out.Written = append(out.Written, file)
+	}
+	return nil
+}
+
+// refuse says no to overwriting what is there, unless it was archived.
+func (c *convertCmd) refuse(paths map[string][]byte, archived bool) error {
+	if c.Force || archived {
+		return nil
+	}
+	for _, file := range slices.Sorted(maps.Keys(paths)) {
+		if _, err := os.Lstat(file); err == nil {
+			return &run.UserError{Message: file + " is there already", Hint: "write elsewhere, overwrite it with --force, or carry the state over with --into"}
+		}
+	}
+	return nil
+}
+
+// archive makes room for a prd.json of that branch.
+func archive(dir, branch string) (moved string, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return "", fmt.Errorf("open %s: %w", dir, err)
+	}
+	defer func() {
+		if cerr := root.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	return formats.Archive(root, branch, time.Now())
+}
+
+// exchange puts a file in the place of what is there, in one step, with the
+// permissions of the old one. A link stays a link.
+func exchange(file string, b []byte) error {
+	mode := fs.FileMode(0o644)
+	if target, err := filepath.EvalSymlinks(file); err == nil {
+		file = target
+	}
+	if info, err := os.Stat(file); err == nil {
+		mode = info.Mode().Perm()
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(file), ".bot-*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	_, err = tmp.Write(b)
+	err = errors.Join(err, tmp.Chmod(mode), tmp.Sync(), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), file)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", file, err), os.Remove(tmp.Name()))
+	}
+	return nil
+}
