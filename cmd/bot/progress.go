@@ -21,6 +21,7 @@ import (
 // progressCmd is `bot progress`.
 type progressCmd struct {
 	Show    showCmd    `cmd:"" help:"Show the tasks of a file, what state they are in, and what was learned."`
+	Check   checkCmd   `cmd:"" help:"Say what is wrong with a file, where, and what to do."`
 	Convert convertCmd `cmd:"" help:"Write a file in another format, or carry its state into another file."`
 }
 
@@ -39,14 +40,20 @@ func (t taskFile) open() (*formats.File, error) {
 	return openFormat(t.File, formats.Format(t.From), src)
 }
 
-func openFormat(name string, format formats.Format, src []byte) (*formats.File, error) {
-	if format == "" {
-		found, ok := formats.Detect(filepath.ToSlash(name), src)
-		if !ok {
-			found = formats.Checklist
-		}
-		format = found
+// formatOf is the format that was asked for, else the one that is found. What
+// is none is looked at as a check list.
+func formatOf(name string, asked formats.Format, src []byte) formats.Format {
+	if asked != "" {
+		return asked
 	}
+	if found, ok := formats.Detect(filepath.ToSlash(name), src); ok {
+		return found
+	}
+	return formats.Checklist
+}
+
+func openFormat(name string, format formats.Format, src []byte) (*formats.File, error) {
+	format = formatOf(name, format, src)
 	f, err := formats.Parse(format, filepath.ToSlash(name), src)
 	if err != nil {
 		return nil, err
@@ -238,6 +245,54 @@ func sign(s run.TaskStatus) string {
 	case run.TaskOpen:
 	}
 	return "·"
+}
+
+// checkCmd is `bot progress check`.
+type checkCmd struct {
+	taskFile
+	JSON bool `name:"json" help:"Print one JSON document."`
+}
+
+// Help is shown below the flags.
+func (c *checkCmd) Help() string {
+	return `Exit codes: 0 sound, or warnings only; 1 errors; 2 the file is not there.`
+}
+
+// checked is what `bot progress check --json` prints.
+type checked struct {
+	File     string             `json:"file"`
+	Format   formats.Format     `json:"format"`
+	Sound    bool               `json:"sound"`
+	Problems []progress.Problem `json:"problems"`
+}
+
+// Run checks the file.
+func (c *checkCmd) Run(io stdio) error {
+	src, err := readTaskFile(c.File)
+	if err != nil {
+		return err
+	}
+	out := checked{File: c.File, Format: formatOf(c.File, formats.Format(c.From), src), Sound: true, Problems: []progress.Problem{}}
+	out.Problems = append(out.Problems, formats.Check(out.Format, filepath.ToSlash(c.File), src)...)
+	for _, p := range out.Problems {
+		out.Sound = out.Sound && p.Severity != progress.SeverityError
+	}
+	if c.JSON {
+		if err := printJSON(io.out, out); err != nil {
+			return err
+		}
+	} else {
+		for _, p := range out.Problems {
+			fmt.Fprintf(io.out, "%s:%d:%d: %s: %s (%s)\n", c.File, p.Line, p.Column, p.Severity, plain(p.Message), plain(p.Hint))
+		}
+		if len(out.Problems) == 0 {
+			fmt.Fprintf(io.out, "%s is sound (%s)\n", c.File, out.Format)
+		}
+	}
+	if !out.Sound {
+		return ended{run.ExitFailed}
+	}
+	return nil
 }
 
 // convertCmd is `bot progress convert`.

@@ -160,6 +160,8 @@ type source interface {
 	edits(c Change) ([]patch, error)
 	// replace takes over new bytes, if they read as a file of this kind.
 	replace(src []byte) error
+	// place is the byte at which a task stands.
+	place(i int) int
 	// learn adds bullets to a section.
 	learn(section string, texts []string) error
 }
@@ -392,23 +394,16 @@ func fileStem(title string) string {
 
 // admit refuses what no format can be: the limits are those of progress.md.
 func admit(name string, src []byte) error {
-	line, col, err := 0, 0, error(nil)
-	switch at := badByte(src); {
-	case len(src) > progress.MaxSize:
+	if len(src) > progress.MaxSize {
 		return &run.UserError{
 			Message: fmt.Sprintf("%s has %d bytes, and at most %d are read", name, len(src), progress.MaxSize),
 			Hint:    "split the plan", Err: progress.ErrTooLarge,
 		}
-	case at >= 0:
-		line, col = position(src, at)
-		err = progress.ErrEncoding
-	default:
-		return nil
 	}
-	return &run.UserError{
-		Message: fmt.Sprintf("%s:%d:%d: not plain UTF-8 text", name, line, col),
-		Hint:    "save the file as UTF-8 without NUL bytes", Err: err,
+	if at := badByte(src); at >= 0 {
+		return failAt(name, src, at, "not plain UTF-8 text", "save the file as UTF-8 without NUL bytes")
 	}
+	return nil
 }
 
 // detail appends a labelled detail unless it is empty.

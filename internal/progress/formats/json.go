@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-
-	"github.com/org/ralph-action/internal/run"
 )
 
 // maxDepth bounds how deep JSON nests; a PRD needs four.
@@ -156,12 +154,6 @@ func (s *scanner) element(v *value, depth int) error {
 // fail is an error at a place of the whole source, byte order mark included.
 func (s *scanner) fail(at int, message, hint string) error {
 	return failAt(s.name, s.src, at-s.skip, message, hint)
-}
-
-// failAt is an error a person can mend, at a byte of src.
-func failAt(name string, src []byte, at int, message, hint string) error {
-	line, column := position(src, at)
-	return &run.UserError{Message: fmt.Sprintf("%s:%d:%d: %s", name, line, column, message), Hint: hint}
 }
 
 // encodeString writes s as a JSON string, without the escapes HTML would want.
