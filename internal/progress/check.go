@@ -168,8 +168,12 @@ func (c *checker) status() {
 	if len(lines) > 0 && !knownStatus(c.d.Status()) {
 		c.add(lines[0].start, SeverityWarning, ProblemStatus, fmt.Sprintf("the status %q is not one of ours", cut(c.d.Status(), maxQuote)), "write "+StatusInProgress+" or "+StatusDone+" on a line of its own")
 	}
+	body, end := 0, 0
+	if i := c.d.find(SectionStatus); i >= 0 {
+		body, end = c.d.heads[i].body, c.d.sectionEnd(i)
+	}
 	for _, l := range c.d.prose {
-		if c.d.isMarker(l) && !slices.Contains(lines, l) {
+		if c.d.isMarker(l) && (l.start < body || l.start >= end) {
 			c.add(l.start, SeverityWarning, ProblemMarker, "a completion marker outside the Status section has no effect", "move it to the Status section, or put it in a sentence")
 		}
 	}
@@ -364,29 +368,42 @@ func (c *checker) stray(ix *indexer, list ast.Node) {
 // of them, up to the end of the list item or quote they are in, or of the file.
 func (c *checker) blocks(n ast.Node) {
 	for b := n.FirstChild(); b != nil; b = b.NextSibling() {
-		what := ""
+		what, at := "", 0
 		switch b := b.(type) {
 		case *ast.FencedCodeBlock:
-			if !c.fenceEnds(b) {
+			if at = c.start(b, "`~"); !c.fenceEnds(b, at) {
 				what = "code fence"
 			}
 		case *ast.HTMLBlock:
-			if !c.htmlEnds(b) {
+			if at = c.start(b, "<"); !c.htmlEnds(b, at) {
 				what = "comment or HTML block"
 			}
 		case *ast.List, *ast.ListItem, *ast.Blockquote:
 			c.blocks(b)
 		}
 		if what != "" {
-			c.add(b.Pos(), SeverityError, ProblemUnclosed, "this "+what+" is never closed, so that what follows belongs to it", "close it where it ends")
+			c.add(at, SeverityError, ProblemUnclosed, "this "+what+" is never closed, so that what follows belongs to it", "close it where it ends")
 		}
 	}
 }
 
-// fenceEnds says whether there is a line that closes a fence. The parser does
-// not keep it, so it is the one behind the fence's content.
-func (c *checker) fenceEnds(b *ast.FencedCodeBlock) bool {
-	at := b.Pos()
+// start is where a block begins, which it does with one of chars. The parser's
+// own position is too far to the right where there are tabs.
+func (c *checker) start(b ast.Node, chars string) int {
+	at := min(max(b.Pos(), 0), len(c.src)-1)
+	for at > 0 && strings.IndexByte(chars, c.src[at]) < 0 {
+		at--
+	}
+	for at > 0 && c.src[at-1] == c.src[at] {
+		at--
+	}
+	return at
+}
+
+// fenceEnds says whether there is a line that closes the fence that begins at
+// byte at. The parser does not keep it, so it is the one behind the fence's
+// content.
+func (c *checker) fenceEnds(b *ast.FencedCodeBlock, at int) bool {
 	open := c.src[at:lineEnd(c.src, at)]
 	run := longestPrefix(open, open[0])
 	if n := b.Lines().Len(); n > 0 {
@@ -407,14 +424,14 @@ func longestPrefix(s []byte, c byte) int {
 	return n
 }
 
-// htmlEnds says whether an HTML block ends by itself, be it with the blank line
-// that ends most kinds of them.
-func (c *checker) htmlEnds(b *ast.HTMLBlock) bool {
+// htmlEnds says whether the HTML block that begins at byte at ends by itself, be
+// it with the blank line that ends most kinds of them.
+func (c *checker) htmlEnds(b *ast.HTMLBlock, at int) bool {
 	stop := b.ClosureLine.Stop
 	if n := b.Lines().Len(); n > 0 {
 		stop = max(stop, b.Lines().At(n-1).Stop)
 	}
-	text := strings.ToLower(string(c.src[b.Pos():max(stop, b.Pos())]))
+	text := strings.ToLower(string(c.src[at:max(stop, at)]))
 	switch b.HTMLBlockType {
 	case ast.HTMLBlockType1:
 		return slices.ContainsFunc([]string{"</script>", "</pre>", "</style>", "</textarea>"}, func(end string) bool { return strings.Contains(text, end) })

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/org/ralph-action/internal/run"
 )
@@ -105,17 +106,29 @@ func TestCheckOfSoundDocuments(t *testing.T) {
 	}
 }
 
+// Of any document that is mostly Markdown, places are in order and in it.
+func TestCheckOfAnyDocument(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		checkHolds(t, []byte(evil().Draw(t, "before")+document().Draw(t, "document")+evil().Draw(t, "after")))
+	})
+}
+
+func checkHolds(t interface {
+	Fatalf(format string, args ...any)
+}, src []byte) {
+	last := 0
+	lines := strings.Count(string(src), "\n") + 1
+	for _, p := range Check(src) {
+		if p.Line < last || p.Line > lines || p.Column < 1 || p.Message == "" || p.Hint == "" {
+			t.Fatalf("%+v of %d lines", p, lines)
+		}
+		last = p.Line
+	}
+}
+
 func FuzzCheck(f *testing.F) {
 	f.Add([]byte(sample(true)))
 	f.Add([]byte("## Tasks\n- [] a\n-[ ] b\n```\n<!--"))
-	f.Fuzz(func(t *testing.T, src []byte) {
-		last := 0
-		lines := strings.Count(string(src), "\n") + 1
-		for _, p := range Check(src) {
-			if p.Line < last || p.Line > lines || p.Column < 1 || p.Message == "" || p.Hint == "" {
-				t.Fatalf("%+v of %d lines", p, lines)
-			}
-			last = p.Line
-		}
-	})
+	f.Fuzz(func(t *testing.T, src []byte) { checkHolds(t, src) })
 }

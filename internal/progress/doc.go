@@ -4,17 +4,28 @@
 // Its job: find sections and tasks in a Markdown file with a real Markdown
 // parser, change single places of it, tell what an agent may have changed from
 // what it may not, and move the file in and out of an agent's work tree
-// without being led astray there.
+// without being led astray there. [Check] tells a person what is wrong with a
+// file, by line and column; [Doc.PlanSHA256] tells whether a plan is still the
+// one that was approved.
+//
+// What is read is what people write: sections by the names that other systems
+// give them, tasks in any kind of list and in groups by heading, acceptance
+// criteria as bullets or as check boxes below a task, and what a task depends
+// on. The files in testdata show each form and what becomes of it.
 //
 // Invariants:
 //   - The parser gives positions; edits splice the original bytes. Nothing is
 //     ever rendered anew, so what a person wrote survives to the byte,
 //     line endings included.
+//   - Every edit is one splice and one parse; a tick is one byte and no parse.
+//     Parsing takes little more than the Markdown parser alone.
 //   - Every edit leaves a document that parses to the same sections and tasks
 //     but for the one thing that was asked for. Text from an agent or a gate
 //     that goes in through an edit cannot add headings, check boxes, a
 //     completion marker, or open a code fence or comment that swallows what
 //     follows.
+//   - Ids are the host's. A new task never gets one that occurs anywhere in the
+//     document, and a task keeps its own however it is moved or renamed.
 //   - [Parse] takes bounded time on hostile input: size and nesting are capped.
 //   - [Judge] starts from the host's own copy and takes over only what the
 //     agent owns; a document the agent wrote is never used as it came.

@@ -390,22 +390,64 @@ func TestAssignIDs(t *testing.T) {
 }
 
 func FuzzEdit(f *testing.F) {
-	f.Add([]byte(sample(false)), "text")
-	f.Add([]byte("## Learnings\n```\n"), "- [ ] x")
-	f.Fuzz(func(t *testing.T, src []byte, text string) {
-		d, err := Parse(src)
-		if err != nil {
-			return
+	f.Add([]byte(sample(false)), "text", uint8(0))
+	f.Add([]byte("## Learnings\n```\n"), "- [ ] x", uint8(1))
+	f.Fuzz(func(t *testing.T, src []byte, text string, which uint8) { editHolds(t, src, text, which) })
+}
+
+// What FuzzEdit tests, of documents that are mostly Markdown.
+func TestEditsOfAnyDocument(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		src := evil().Draw(t, "before") + "\n" + document().Draw(t, "document") + evil().Draw(t, "after")
+		editHolds(t, []byte(strings.ToValidUTF8(strings.ReplaceAll(src, "\x00", ""), "")), evil().Draw(t, "text"), rapid.Uint8().Draw(t, "edit"))
+	})
+}
+
+// editHolds holds for any document and text: an edit that fails changes
+// nothing, one that does not leaves all the old bytes but those of one stretch,
+// and the tasks are what they were but for the one that was meant.
+func editHolds(t interface {
+	Error(args ...any)
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}, src []byte, text string, which uint8) {
+	d, err := Parse(src)
+	if err != nil {
+		return
+	}
+	before := d.Clone()
+	id := ""
+	for _, task := range before.tasks {
+		if task.ID != "" {
+			id = task.ID
 		}
-		before := d.Clone()
-		if err := d.AppendLearning(text); err != nil {
-			if string(d.Bytes()) != string(src) {
-				t.Error("failed and changed the document")
-			}
-			return
+	}
+	fresh := run.Task{Title: text, Group: text, Accept: []string{text}}
+	edits := [...]func() error{
+		func() error { return d.AppendLearning(text) },
+		func() error { return d.AddPattern(text) },
+		func() error { return d.RecordAttempt(Attempt{Iteration: 1, Tried: text, Result: text}) },
+		func() error { return d.AppendLog(LogRow{Iteration: 1, Notes: text}) },
+		func() error { return d.Block(id, text) },
+		func() error { return d.Skip(id, text) },
+		func() error { return d.Reopen(id) },
+		func() error { _, err := d.AddTask(fresh); return err },
+		func() error { _, err := d.InsertAfter(id, fresh); return err },
+	}
+	n := int(which) % len(edits)
+	if err := edits[n](); err != nil {
+		if string(d.Bytes()) != string(src) {
+			t.Error("failed and changed the document")
 		}
+		return
+	}
+	now := d.Bytes()
+	if again, err := Parse(now); err != nil || !cmp.Equal(again.Tasks(), d.Tasks()) {
+		t.Fatalf("another parse: %v", err)
+	}
+	if n < 4 {
 		// The old bytes are all there, around one insertion.
-		now := d.Bytes()
 		head := 0
 		for head < len(src) && head < len(now) && src[head] == now[head] {
 			head++
@@ -413,8 +455,16 @@ func FuzzEdit(f *testing.F) {
 		if !strings.HasSuffix(string(now), string(src[head:])) {
 			t.Errorf("more than an insertion:\n%q\n%q", src, now)
 		}
-		if before.find(SectionTasks) >= 0 && !sameTasks(before.tasks, d.tasks) {
+		if before.tasksHead >= 0 && !sameTasks(before.tasks, d.tasks) {
 			t.Errorf("tasks changed:\n%q\n%q", src, now)
 		}
+		return
+	}
+	kept := slices.DeleteFunc(slices.Clone(d.tasks), func(task task) bool {
+		return task.ID == id || task.ID != "" && !slices.ContainsFunc(before.Tasks(), func(b run.Task) bool { return b.ID == task.ID })
 	})
+	others := slices.DeleteFunc(slices.Clone(before.tasks), func(task task) bool { return task.ID == id })
+	if !sameTasks(others, kept) {
+		t.Errorf("other tasks changed:\n%q\n%q", src, now)
+	}
 }

@@ -48,6 +48,9 @@ func readBytes(root *os.Root, name string) ([]byte, error) {
 	// writer; should it have become a link, SameFile tells.
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
+		if now, lerr := root.Lstat(name); lerr == nil && !os.SameFile(before, now) {
+			return nil, exchanged(name)
+		}
 		return nil, fmt.Errorf("%q: %w", name, err)
 	}
 	src, err := readFile(f, name, before)
@@ -63,7 +66,7 @@ func readFile(f *os.File, name string, before fs.FileInfo) ([]byte, error) {
 		return nil, err
 	}
 	if !os.SameFile(before, now) {
-		return nil, fmt.Errorf("%w: %q was exchanged", ErrNotRegular, name)
+		return nil, exchanged(name)
 	}
 	if err := checkFile(name, now); err != nil {
 		return nil, err
@@ -74,6 +77,10 @@ func readFile(f *os.File, name string, before fs.FileInfo) ([]byte, error) {
 	}
 	return src, nil
 }
+
+// exchanged: between the look at a file and the open, its name was given to
+// another.
+func exchanged(name string) error { return fmt.Errorf("%w: %q was exchanged", ErrNotRegular, name) }
 
 func checkFile(name string, fi fs.FileInfo) error {
 	if !fi.Mode().IsRegular() {

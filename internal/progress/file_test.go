@@ -144,12 +144,18 @@ func TestWriteLeavesWhatIsThere(t *testing.T) {
 	}
 }
 
-// F1 and F2: what an agent can put in the place of its progress file. Nothing
-// outside is read or written, and nothing waits.
-func TestPlanted(t *testing.T) {
+// planted is what an agent can put in the place of its progress file.
+type planted struct {
+	name  string
+	plant func(t *testing.T, dir, outside string) error
+	read  error // of Read
+	write error // of Write; nil where it just takes the place
+}
+
+// Attack case F1: the file itself is something else.
+func TestAttackF1FileReplaced(t *testing.T) {
 	t.Parallel()
-	type planter func(t *testing.T, dir, outside string) error
-	inDir := func(f func(file, outside string) error) planter {
+	inDir := func(f func(file, outside string) error) func(t *testing.T, dir, outside string) error {
 		return func(t *testing.T, dir, outside string) error {
 			t.Helper()
 			file := filepath.Join(dir, docPath)
@@ -159,12 +165,7 @@ func TestPlanted(t *testing.T) {
 			return f(file, outside)
 		}
 	}
-	tests := []struct {
-		name  string
-		plant planter
-		read  error // of Read
-		write error // of Write; nil where it just takes the place
-	}{
+	testPlanted(t, []planted{
 		{"link to the outside", inDir(func(file, outside string) error { return os.Symlink(filepath.Join(outside, "secret"), file) }), ErrNotRegular, ErrNotRegular},
 		{"relative link", inDir(func(file, _ string) error { return os.Symlink("../../../outside/secret", file) }), ErrNotRegular, ErrNotRegular},
 		{"link in the tree", inDir(func(file, _ string) error {
@@ -194,6 +195,13 @@ func TestPlanted(t *testing.T) {
 		{"other case", inDir(func(file, _ string) error {
 			return os.WriteFile(filepath.Join(filepath.Dir(file), "PROGRESS.md"), []byte("x"), 0o600)
 		}), fs.ErrNotExist, nil},
+	})
+}
+
+// Attack case F2: a directory on the way is something else.
+func TestAttackF2ParentReplaced(t *testing.T) {
+	t.Parallel()
+	testPlanted(t, []planted{
 		{"parent is a link to the outside", func(_ *testing.T, dir, outside string) error {
 			return os.Symlink(outside, filepath.Join(dir, ".ralph"))
 		}, ErrNotRegular, ErrNotRegular},
@@ -216,7 +224,13 @@ func TestPlanted(t *testing.T) {
 			}
 			return os.Symlink(filepath.Join(outside, "7"), filepath.Join(dir, ".ralph", "7"))
 		}, ErrNotRegular, ErrNotRegular},
-	}
+	})
+}
+
+// testPlanted reads and writes where something was planted: nothing outside is
+// read or written, and nothing waits.
+func testPlanted(t *testing.T, tests []planted) {
+	t.Helper()
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -249,7 +263,66 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-func TestReadSocketAndDevice(t *testing.T) {
+// Attack case F2: the file is exchanged between the look at it and the open.
+func TestAttackF2Exchanged(t *testing.T) {
+	t.Parallel()
+	root, dir, outside := tree(t)
+	file := filepath.Join(dir, docPath)
+	write(t, file, "mine")
+	before, err := root.Lstat(docPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, swap := range map[string]func() error{
+		"another file": func() error { return os.WriteFile(file, []byte("other"), 0o600) },
+		"a hard link":  func() error { return os.Link(filepath.Join(outside, "secret"), file) },
+	} {
+		if err := errors.Join(os.Rename(file, file+"."+name), swap()); err != nil {
+			t.Fatal(err)
+		}
+		f, err := root.Open(docPath)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if src, err := readFile(f, docPath, before); !errors.Is(err, ErrNotRegular) {
+			t.Errorf("%s: read %q, %v", name, src, err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	// The race itself, over and over: whatever is read stood inside the tree.
+	stop, stopped := make(chan struct{}), make(chan error)
+	go func() {
+		var err error
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				stopped <- err
+				return
+			default:
+			}
+			next := file + ".next"
+			if i%2 == 0 {
+				err = errors.Join(err, os.Symlink(filepath.Join(outside, "secret"), next))
+			} else {
+				err = errors.Join(err, os.WriteFile(next, []byte("mine"), 0o600))
+			}
+			err = errors.Join(err, os.Rename(next, file))
+		}
+	}()
+	for range 2000 {
+		if d, err := Read(root, docPath); err == nil && string(d.Bytes()) != "mine" {
+			t.Errorf("read %q", d.Bytes())
+		}
+	}
+	close(stop)
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAttackF1SocketAndDevice(t *testing.T) {
 	t.Parallel()
 	root, dir, _ := tree(t)
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Join(dir, "sock"))

@@ -344,7 +344,7 @@ func (ix *indexer) task(item ast.Node, group string) bool {
 		return false
 	}
 	n := len(ix.d.tasks)
-	ix.d.tasks = append(ix.d.tasks, task{item: item.Pos(), box: at.start + 1, textEnd: at.stop})
+	ix.d.tasks = append(ix.d.tasks, task{item: ix.marker(at.start), box: at.start + 1, textEnd: at.stop})
 	t := &ix.d.tasks[n] // filled in place: there can be many, and they are large
 	t.Group, t.Status = group, run.TaskOpen
 	pos := at.start + len("[ ]")
@@ -526,15 +526,27 @@ func (ix *indexer) note(t *task, at span, criterion bool) (announces bool) {
 	return false
 }
 
+// marker is where the bullet or number of the list item whose text starts at
+// byte text stands. The parser's own position is off where there are tabs.
+func (ix *indexer) marker(text int) int {
+	at := len(strings.TrimRight(ix.src[:text], " \t\r\n")) - 1
+	for at > 0 && (ix.src[at] == '.' || ix.src[at] == ')' || isDigit(ix.src[at])) && isDigit(ix.src[at-1]) {
+		at--
+	}
+	return at
+}
+
 // blockEnd is the start of the line after a block and all in it. The block is
 // in the list item that begins at byte item.
 func (ix *indexer) blockEnd(n ast.Node, item int) int {
 	for c := n.LastChild(); c != nil && c.Type() == ast.TypeBlock; c = n.LastChild() {
 		n = c
 	}
-	at := max(n.Pos(), 0)
+	at := 0
 	if k := n.Lines().Len(); k > 0 {
-		at = max(at, n.Lines().At(k-1).Start)
+		at = n.Lines().At(k - 1).Start
+	} else {
+		at = min(max(n.Pos(), item), len(ix.src)) // with tabs it can be too far
 	}
 	switch n := n.(type) {
 	case *ast.HTMLBlock:

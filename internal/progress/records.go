@@ -79,9 +79,8 @@ func iterationNumber(heading string) (int, bool) {
 // code fence or not, belongs to it; several may share a line, as in
 // "- Tried: a - Result: b - Next: c".
 func readAttempt(iteration int, block string) Attempt {
-	a := Attempt{Iteration: iteration}
-	var field *string
-	fence, dent := "", 0
+	fields := make(map[string][]string, 3) // lines by label
+	field, fence, dent := "", "", 0
 lines:
 	for l := range strings.Lines(block) {
 		l = strings.TrimRight(l, " \t\r\n")
@@ -98,55 +97,49 @@ lines:
 			continue
 		default:
 			for {
-				f, rest := a.field(strings.TrimLeft(text[markerLen(text+"\n"):], " \t"))
-				if f == nil {
+				name, rest, ok := attemptLabel(strings.TrimLeft(text[markerLen(text+"\n"):], " \t"))
+				if !ok {
 					l = text
 					break
 				}
-				field = f
 				at := nextLabel(rest)
-				*field, text = strings.TrimSpace(rest[:at]), rest[at:]
+				field, text = name, rest[at:]
+				fields[field] = []string{strings.TrimSpace(rest[:at])}
 				if text == "" {
 					continue lines
 				}
 			}
 		}
-		if field != nil && (l != "" || *field != "") {
-			if *field != "" {
-				*field += "\n"
-			}
-			*field += l
+		if field != "" {
+			fields[field] = append(fields[field], l)
 		}
 	}
-	a.Tried, a.Result, a.Next = strings.Trim(a.Tried, "\n"), strings.Trim(a.Result, "\n"), strings.Trim(a.Next, "\n")
-	return a
+	read := func(name string) string { return strings.Trim(strings.Join(fields[name], "\n"), "\n") }
+	return Attempt{Iteration: iteration, Tried: read("tried"), Result: read("result"), Next: read("next")}
 }
 
-// field is where the text behind a label goes, or nil without one.
-func (a *Attempt) field(s string) (f *string, rest string) {
-	name, rest, ok := label(s)
-	switch {
-	case !ok:
-		return nil, ""
-	case strings.EqualFold(name, "tried"):
-		return &a.Tried, rest
-	case strings.EqualFold(name, "result"):
-		return &a.Result, rest
-	case strings.EqualFold(name, "next"):
-		return &a.Next, rest
+// attemptLabel takes the labels of an attempt, whose names come back in lower
+// case.
+func attemptLabel(s string) (name, rest string, ok bool) {
+	name, rest, ok = label(s)
+	if !ok || !anyFold(name, "tried", "result", "next") {
+		return "", "", false
 	}
-	return nil, ""
+	return strings.ToLower(name), rest, true
 }
 
 // nextLabel is where in a line the next label of an attempt begins, or its end.
 func nextLabel(s string) int {
-	at := len(s)
-	for _, l := range [...]string{" - Result:", " - Next:"} {
-		if i := strings.Index(s, l); i >= 0 {
-			at = min(at, i+1)
+	for at := 0; ; {
+		i := strings.Index(s[at:], " - ")
+		if i < 0 {
+			return len(s)
+		}
+		at += i + 1
+		if _, _, ok := attemptLabel(s[at+len("- "):]); ok {
+			return at
 		}
 	}
-	return at
 }
 
 // fenceRun is the run of backticks or tildes that opens or closes a code fence,

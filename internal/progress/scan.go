@@ -27,6 +27,8 @@ func isBox[T []byte | string](s T) bool {
 	return false
 }
 
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
 // isBlank says whether c is white space as far as lists are concerned.
 func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
