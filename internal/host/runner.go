@@ -2,6 +2,8 @@ package host
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -264,10 +266,31 @@ func agentStatus(r agent.Result, status sandbox.Status) loop.AgentStatus {
 	return s
 }
 
-// gateScript runs one command line with build caches beside the tree, where
-// the next check of the run finds them again. The environment wins.
+// gateScript runs one command line ($1) with build caches beside the tree, where
+// the next check of the run finds them again. The environment wins. What the
+// tree depends on is prepared first ($2), once for each key ($3), and what that
+// made ($4) is copied for the checks after it: none sees what another did to it.
+// Where it cannot be prepared the check runs all the same, since the image may
+// hold what is needed.
 const gateScript = `cache="$(cd .. && pwd)/cache"
 export XDG_CACHE_HOME="${XDG_CACHE_HOME:-$cache}" GOCACHE="${GOCACHE:-$cache/go-build}" GOMODCACHE="${GOMODCACHE:-$cache/go-mod}" npm_config_cache="${npm_config_cache:-$cache/npm}"
+if [ -n "$2" ] && ! [ -e "$4" ]; then
+	kept="$cache/prepared/$3"
+	mkdir -p "$cache/prepared" "$(dirname "$4")"
+	if [ -d "$kept" ]; then
+		cp -a "$kept" "$4"
+	elif [ -e "$kept.failed" ]; then
+		cat "$kept.failed"
+	elif sh -c "$2" >"$kept.log" 2>&1 && [ -d "$4" ]; then
+		rm -rf "$kept.new" && cp -a "$4" "$kept.new" && mv "$kept.new" "$kept"
+	else
+		{ echo "The dependencies could not be prepared by: $2"; tail -n 20 "$kept.log"; } >"$kept.failed"
+		cat "$kept.failed"
+	fi
+fi
+if [ "$4" = .venv ] && [ -d .venv/bin ]; then
+	export PATH="$PWD/.venv/bin:$PATH"
+fi
 exec sh -c "$1" 2>&1`
 
 // StartGate implements loop.Runner.
@@ -292,11 +315,39 @@ func (h *Host) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (l
 		return "", fmt.Errorf("prepare %s: %w", g.Name, err)
 	}
 	spec := h.spec(s, dir)
-	spec.Argv = []string{"sh", "-c", gateScript, "check", g.Gate.Command}
+	key, err := h.dependencies(ctx, repo, s, g)
+	if err != nil {
+		return "", err
+	}
+	spec.Argv = []string{"sh", "-c", gateScript, "check", g.Gate.Command, g.Gate.Prepare.Command, key, g.Gate.Prepare.Keep}
 	spec.Dir = "tree"
 	spec.PassEnv = []string{"GOPROXY", "GOSUMDB", "GONOSUMDB", "GOFLAGS", "GOTOOLCHAIN", "GOMODCACHE"}
 	spec.WallTimeout = g.Gate.Timeout
 	return h.launch(ctx, g.Name, h.checkDir(), spec)
+}
+
+// maxLock bounds the files that dependencies are known by.
+const maxLock = 32 << 20
+
+// dependencies is what the outcome of preparing a tree is known by: the command,
+// the image, and what the lock file and its kin say. It is "" for nothing to
+// prepare.
+func (h *Host) dependencies(ctx context.Context, repo *gitrepo.Repo, s loop.State, g loop.GateStart) (string, error) {
+	if g.Gate.Prepare.Command == "" {
+		return "", nil
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s\x00%s\x00%s\x00", g.Gate.Prepare.Command, s.Image, h.cfg.Image)
+	for name := range strings.FieldsSeq(g.Gate.Prepare.Inputs) {
+		src, err := repo.ReadFile(ctx, gitrepo.OID(g.Tree), name, maxLock)
+		if errors.Is(err, gitrepo.ErrTooLarge) {
+			src = []byte(g.Tree) // as good as no memory at all
+		} else if err != nil && !errors.Is(err, gitrepo.ErrNotFound) {
+			return "", fmt.Errorf("read %s: %w", name, err)
+		}
+		fmt.Fprintf(sum, "%s\x00%d\x00%s", name, len(src), src)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // clearCheckDir takes away what the code of an earlier check left beside the
