@@ -504,8 +504,8 @@ func (r *renderer) gates() string {
 		switch {
 		case g.Passed:
 		case g.Note != "":
-			if r.d.output > 0 {
-				s.line("  - %s", r.speak(g.Note, maxReason))
+			if note := r.speak(g.Note, maxReason); note != "" && r.d.output > 0 {
+				s.line("  - %s", note)
 			}
 		default:
 			s.add(r.output(g.Detail))
@@ -516,7 +516,9 @@ func (r *renderer) gates() string {
 			s.line("- … and %d more to look at", len(r.v.Findings)-i)
 			break
 		}
-		s.line("- 🔎 %s", r.speak(text, maxReason))
+		if text = r.speak(text, maxReason); text != "" {
+			s.line("- 🔎 %s", text)
+		}
 	}
 	return s.text()
 }

@@ -138,12 +138,13 @@ func TestRenderMasks(t *testing.T) {
 		&v.Tasks[0].Title, &v.Tasks[0].Group, &v.Tasks[0].Accept[0], &v.Commits[0].Subject, &v.Commits[0].TaskID, &v.Gates[0].Name, &v.Gates[0].Detail} {
 		*field = "a " + secret + " b " + token
 	}
+	v.Findings, v.Removed, v.Hidden, v.Gates[0].Note = []string{v.Note}, 1, v.Note, v.Note
 	v.Tasks[0].ID, v.Tasks[0].Status = "T1", run.TaskBlocked
 	v.Reasons["T1"] = "a " + secret + " b " + token
 	body := Render(v)
 	for _, part := range []string{"s3cr3t", "marks", token[:12]} {
 		if strings.Contains(body, part) {
-			t.Errorf("%q is left", part)
+			t.Errorf("%q is left in\n%s", part, body)
 		}
 	}
 }
