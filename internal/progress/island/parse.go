@@ -99,6 +99,9 @@ var (
 // unstrike writes what people struck out the way we mark it, so that an id in
 // there is found.
 func unstrike(content string) string {
+	if !strings.Contains(content, "~~") {
+		return content
+	}
 	content = strikeLineRE().ReplaceAllString(content, "${1}${2}${3} "+markSkipped)
 	return strikeTextRE().ReplaceAllString(content, "${1}${2} "+markSkipped)
 }
