@@ -383,7 +383,7 @@ func renderTask(t run.Task, reason string) string {
 // read as one. Of a backslash before it, Markdown shows nothing.
 func titleText(s string) string {
 	s, _ = Clean(s)
-	s = cut(squeeze(strings.ReplaceAll(s, "<!--", "&lt;!--")), maxTitle)
+	s = squeeze(strings.ReplaceAll(s, "<!--", "&lt;!--"))
 	if at, mark, _ := suffix(s); mark != "" {
 		s = s[:at] + `\` + s[at:]
 	}
@@ -392,5 +392,5 @@ func titleText(s string) string {
 	if _, dash := scanDash(s); priority || flag || dash {
 		s = `\` + s
 	}
-	return orUntitled(s)
+	return orUntitled(cut(s, maxTitle))
 }

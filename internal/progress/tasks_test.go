@@ -2,6 +2,7 @@ package progress
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -264,6 +265,49 @@ func TestTaskEditsDoOnlyWhatTheyAreAskedTo(t *testing.T) {
 			if name != SectionTasks && before.Section(name) != d.Section(name) {
 				t.Fatalf("section %s changed:\n%s", name, d.Bytes())
 			}
+		}
+	})
+}
+
+// What is written as a task is read as that task: parse∘render = identity, and
+// for text that has to be made safe, once that is done.
+func TestSetTasksIsReadAsWritten(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		title := rapid.StringMatching(`[A-Za-z"(é][a-zé.:()*\[\]-]{0,12}( [a-z(\[*-][a-z)\]*]{0,8}){0,4}[a-z.]`)
+		group, tasks := "", make([]run.Task, rapid.IntRange(1, 12).Draw(t, "tasks"))
+		for i := range tasks {
+			if rapid.IntRange(0, 3).Draw(t, "new group") == 0 {
+				group = "Phase " + title.Draw(t, "group")
+			}
+			task := run.Task{ID: fmt.Sprintf("T%d", i+1), Title: title.Draw(t, "title"), Group: group, Priority: rapid.IntRange(0, 9).Draw(t, "priority"),
+				Parallel: rapid.Bool().Draw(t, "parallel"), Verify: rapid.Bool().Draw(t, "verify"),
+				Accept: rapid.SliceOfN(title, 0, 3).Draw(t, "accept"), Status: rapid.SampledFrom([]run.TaskStatus{run.TaskOpen, run.TaskDone, run.TaskBlocked, run.TaskSkipped}).Draw(t, "status")}
+			if i > 0 && rapid.Bool().Draw(t, "depends") {
+				task.DependsOn = []string{fmt.Sprintf("T%d", rapid.IntRange(1, i).Draw(t, "on"))}
+			}
+			tasks[i] = task
+		}
+		d := New("x", Binding{})
+		if err := d.SetTasks(tasks); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tasks, d.Tasks(), cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("%s\n%s", diff, d.Bytes())
+		}
+		if got := Check(d.Bytes()); len(got) > 0 {
+			t.Fatalf("%+v\n%s", got, d.Bytes())
+		}
+		tasks[0].Title, tasks[0].Accept = evil().Draw(t, "evil"), []string{evil().Draw(t, "evil")}
+		if err := d.SetTasks(tasks); err != nil {
+			t.Fatal(err)
+		}
+		once := string(d.Bytes())
+		if err := d.SetTasks(d.Tasks()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(once, string(d.Bytes())); diff != "" {
+			t.Fatalf("written again, it is another text: %s", diff)
 		}
 	})
 }

@@ -106,11 +106,14 @@ func keycap(r rune) bool { return r >= '0' && r <= '9' || r == '#' || r == '*' }
 // inline makes s safe to stand behind a bullet, a check box or a label on one
 // line of a document: no line break, nothing invisible, no HTML comment, and
 // at the start nothing that Markdown takes for the begin of a block. It is cut
-// to at most limit bytes, give or take an escape.
+// to at most limit bytes. What is safe already stays as it is.
 func inline(s string, limit int) string {
 	s, _ = Clean(s)
-	s = cut(squeeze(s), limit)
-	s = strings.ReplaceAll(s, "<!--", "&lt;!--")
+	return cut(escapeStart(strings.ReplaceAll(squeeze(s), "<!--", "&lt;!--")), limit)
+}
+
+// escapeStart keeps a line from beginning a block.
+func escapeStart(s string) string {
 	if s == "" {
 		return ""
 	}
