@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/org/ralph-action/internal/gate"
@@ -75,13 +76,11 @@ func (e *Engine) next(ctx context.Context, s *State, g gate.Gate) (check, *gate.
 	}
 	base := tree
 	if !first.Passed {
-		if base, err = e.Workspace.Without(ctx, s.BaseTree, ".ralph"); err != nil {
-			return check{}, nil, fmt.Errorf("take .ralph out of the base: %w", err)
+		if base, err = e.Workspace.Without(ctx, s.StartTree, ".ralph"); err != nil {
+			return check{}, nil, fmt.Errorf("take .ralph out of the tree the work began from: %w", err)
 		}
-		if r, ok := s.Baseline[gate.Key(base, g.Command, s.Image)]; ok {
-			results.Base = &r
-		}
-		if base == tree {
+		results.Base = e.baseline(s, g)
+		if results.Base == nil && base == tree {
 			results.Base = &first
 		}
 	}
@@ -99,6 +98,31 @@ func (e *Engine) next(ctx context.Context, s *State, g gate.Gate) (check, *gate.
 	}
 	first.Verdict = verdict
 	return check{gate: g, tree: tree}, &first, nil
+}
+
+// baseline is the best that is known of a gate on what had landed before this
+// proposal; nil where it is not known. What a gate that the proposal itself
+// brings along says of older trees is no excuse: it counts as passed there.
+func (e *Engine) baseline(s *State, g gate.Gate) *gate.Result {
+	if r, ok := s.Baseline[baselineKey(g.Command, s.Image)]; ok {
+		return &r
+	}
+	if !slices.ContainsFunc(e.gates(*s), func(old gate.Gate) bool { return old.Command == g.Command }) {
+		return &gate.Result{Passed: true}
+	}
+	return nil
+}
+
+func baselineKey(command, image string) string { return gate.Key("", command, image) }
+
+// raise makes what has just landed the new baseline, where that is better: what
+// was mended in a run must not break again in it.
+func (s *State) raise() {
+	for _, r := range s.GateLast {
+		if r.Passed || r.Verdict.Standing == gate.KnownFailing {
+			s.Baseline[baselineKey(r.Command, s.Image)] = r
+		}
+	}
 }
 
 // again is what the second result of a gate on one tree is remembered by.
@@ -214,16 +238,18 @@ func (e *Engine) remember(s *State, c check, r gate.Result) {
 	if !r.Passed {
 		word = "failed"
 	}
-	key, memo, where := gate.Key(c.tree, r.Command, s.Image), s.GateMemo, ""
-	switch c.need {
-	case gate.Baseline:
-		memo, where = s.Baseline, ", as it was before the work began,"
-	case gate.Again:
-		key, where = again(c.tree, c.gate, s.Image), ", run again,"
-	case gate.Nothing:
+	where := ""
+	if c.need == gate.Baseline {
+		where = ", as it was before the work began,"
+		s.Baseline[baselineKey(r.Command, s.Image)] = r
+	} else {
+		maps.DeleteFunc(s.GateMemo, func(_ string, old gate.Result) bool { return old.Tree != c.tree })
+		key := gate.Key(c.tree, r.Command, s.Image)
+		if c.need == gate.Again {
+			key, where = again(c.tree, c.gate, s.Image), ", run again,"
+		}
+		s.GateMemo[key] = r
 	}
-	maps.DeleteFunc(memo, func(_ string, old gate.Result) bool { return old.Tree != c.tree })
-	memo[key] = r
 	e.emit(run.Event{Kind: run.EventGate, TaskID: s.TaskID, Text: fmt.Sprintf("%s%s %s in %s", r.Gate, where, word, r.Duration.Round(10*time.Millisecond))}, s)
 }
 

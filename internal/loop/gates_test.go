@@ -136,6 +136,60 @@ func TestExitCodeThatIsRedAtTheBase(t *testing.T) {
 	}
 }
 
+// TestWhatWasMendedMustNotBreakAgain, be it named or not.
+func TestWhatWasMendedMustNotBreakAgain(t *testing.T) {
+	t.Parallel()
+	bare := func(tree files, _ loop.GateStart) gate.Result {
+		r := gate.Result{Reason: "exited", Passed: tree["state"] == "good"}
+		if !r.Passed {
+			r.ExitCode = 1
+		}
+		return r
+	}
+	for name, judge := range map[string]func(files, loop.GateStart) gate.Result{
+		"exit code": bare,
+		"names":     suite(map[string]func(files) bool{"TestOld": func(tree files) bool { return tree["state"] == "good" }}),
+	} {
+		w := newWorld(t)
+		w.judge = judge
+		w.landed[0].Tree = w.store(files{"go.mod": "module m"})
+		w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+			w.work["state"], w.work["src/"+s.TaskID] = "good", "x"
+			if s.TaskID == "T2" && a.Attempt == 1 {
+				w.work["state"] = "bad"
+			}
+			return completed("done")
+		}
+		if s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil); s.End != run.EndAllTasksComplete || s.Iteration != 4 {
+			t.Errorf("%s: ended %s after %d iterations, want 4", name, s.End, s.Iteration)
+		}
+	}
+}
+
+// TestANewGateHasNoExcuse: that it fails on a tree from before it was there
+// says nothing.
+func TestANewGateHasNoExcuse(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.judge = func(tree files, _ loop.GateStart) gate.Result {
+		r := gate.Result{Reason: "exited", Passed: tree["state"] == "good"}
+		if !r.Passed {
+			r.ExitCode = 1
+		}
+		return r
+	}
+	w.agent = func(w *world, _ loop.State, a loop.AgentStart) loop.AgentStatus {
+		w.work["go.mod"], w.work["state"] = "module m", "bad"
+		if a.Attempt == 2 {
+			w.work["state"] = "good"
+		}
+		return completed("done")
+	}
+	if s := w.drive(loop.NewState(request(t, "- [ ] begin a module\n"), w.now), nil); s.End != run.EndAllTasksComplete || s.Iteration != 2 {
+		t.Errorf("ended %s after %d iterations, want 2", s.End, s.Iteration)
+	}
+}
+
 func TestFlakyTestIsNotBlamed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -157,9 +211,10 @@ func TestFlakyTestIsNotBlamed(t *testing.T) {
 	if !told {
 		t.Error("nobody was told of the flaky test")
 	}
-	// Three proposals, the base, and the one that was run again.
-	if len(w.checks) != 5 {
-		t.Errorf("%d checks ran, want 5", len(w.checks))
+	// Three proposals, and the one that was run again: the commit before it had
+	// passed, so that nothing older needs to be looked at.
+	if len(w.checks) != 4 {
+		t.Errorf("%d checks ran, want 4", len(w.checks))
 	}
 }
 

@@ -139,6 +139,7 @@ type State struct {
 	Templates    prompt.Templates
 	Base         string // commit the branch started from
 	BaseTree     string
+	StartTree    string // tip of the branch when the tree was laid out
 	Head         string // last commit of the branch that is ours or taken in
 	HeadTree     string
 	Branch       string
@@ -164,10 +165,11 @@ type State struct {
 	Proposal   *Proposal
 	GateIndex  int
 	GateMemo   map[string]gate.Result
-	Baseline   map[string]gate.Result // on the tree the work began from
-	GateLast   []gate.Result          // of the last proposal, for the PR
-	Reopened   map[string]int
-	Findings   []gate.Finding // about what has landed, for people to look at
+	// Baseline is how the gates stood on StartTree, or on what has landed since.
+	Baseline map[string]gate.Result
+	GateLast []gate.Result // of the last proposal, for the PR
+	Reopened map[string]int
+	Findings []gate.Finding // about what has landed, for people to look at
 
 	Commits     []Landed
 	Closing     *Landed

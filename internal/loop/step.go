@@ -181,6 +181,9 @@ func (e *Engine) open(ctx context.Context, s *State) (Next, error) {
 	}
 	s.Branch, s.BaseBranch, s.Base, s.BaseTree = opened.Branch, opened.BaseBranch, opened.Base, opened.BaseTree
 	s.Head, s.HeadTree, s.Templates = opened.Head, opened.HeadTree, opened.Templates
+	if s.StartTree != s.HeadTree { // somebody's commits are part of it now
+		s.StartTree, s.Baseline = s.HeadTree, map[string]gate.Result{}
+	}
 	s.apply(opened.Settings)
 	if !s.NoDetect && len(s.Gates) == 0 {
 		if s.DetectedGates, err = e.detect(s.Quality); err != nil {
@@ -764,6 +767,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	s.Progress = s.Proposal.Progress
 	s.LandedProgress = s.Progress
 	s.HintDone = s.Proposal.Done
+	s.raise()
 	s.Findings = slices.Concat(s.Findings, s.Proposal.Findings)
 	s.Findings = s.Findings[:min(len(s.Findings), maxFindings)]
 	s.Failure = ""
