@@ -14,7 +14,7 @@ import (
 	"github.com/org/ralph-action/internal/run"
 )
 
-// tree is a work tree in which an agent is at work.
+// workTree is where an agent is at work.
 type workTree struct {
 	files files
 	// links are paths that are no plain files.
@@ -493,8 +493,16 @@ func tickBox(src, id, title string) string {
 	return strings.Join(lines, "\n")
 }
 
+// statusWord is the first word of the Status section.
+var statusWord = regexp.MustCompile(`(?m)^(## Status\n\s*)(\w+)$`)
+
+// markDone sets the completion marker, in a section of its own where there is none
+// for it.
 func markDone(src string) string {
-	return strings.Replace(src, progress.StatusInProgress, progress.StatusDone, 1)
+	if at := statusWord.FindStringSubmatchIndex(src); at != nil {
+		return src[:at[4]] + progress.StatusDone + src[at[5]:]
+	}
+	return src + "\n## Status\n\n" + progress.StatusDone + "\n"
 }
 
 // forge rewrites what is the host's, and drops the last task that is open.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -50,9 +51,6 @@ func looped(ctx context.Context, p *project, m Mix, seed uint64) (outcome, error
 		if err := ctx.Err(); err != nil {
 			return outcome{}, fmt.Errorf("run the loop: %w", err)
 		}
-		if s, err = loop.Decode(stored); err != nil {
-			return outcome{}, err
-		}
 		next, n, err := e.Step(ctx, s)
 		if err != nil {
 			if troubles++; troubles < maxTroubles {
@@ -62,31 +60,44 @@ func looped(ctx context.Context, p *project, m Mix, seed uint64) (outcome, error
 			next, n = e.Fail(s, out.trouble), loop.Next{}
 		}
 		troubles = 0
-		if n.Kind != loop.Done && rnd.Float64() < m.Crash {
-			if rnd.IntN(2) == 0 {
-				w.die()
-			}
-			continue
-		}
-		if stored, err = loop.Encode(next); err != nil {
-			return outcome{}, err
-		}
-		switch n.Kind {
-		case loop.Done:
+		if n.Kind == loop.Done {
 			out.end = next.End
 			out.doubled = w.doubled(next)
 			w.meter.finish(&out, w.trees[w.tip().Tree], w.now.Sub(epoch))
 			return out, nil
-		case loop.Wait:
-			if p, ok := w.procs[string(n.Handle)]; ok && w.now.Before(p.end) {
-				w.now = p.end
+		}
+		if rnd.Float64() < m.Crash {
+			if rnd.IntN(2) == 0 {
+				w.die()
 			}
-		case loop.Sleep:
-			w.now = n.Until
-		case loop.Continue:
+		} else {
+			w.pass(n)
+			before := stored
+			if stored, err = loop.Encode(next); err != nil {
+				return outcome{}, err
+			}
+			if bytes.Equal(before, stored) {
+				continue // it waits; there is nothing new to read back
+			}
+		}
+		if s, err = loop.Decode(stored); err != nil {
+			return outcome{}, err
 		}
 	}
 	return outcome{}, fmt.Errorf("the run does not end: it is at %s", s.Stage)
+}
+
+// pass lets the time pass that a step asks for.
+func (w *world) pass(n loop.Next) {
+	switch n.Kind {
+	case loop.Wait:
+		if p, ok := w.procs[string(n.Handle)]; ok && w.now.Before(p.end) {
+			w.now = p.end
+		}
+	case loop.Sleep:
+		w.now = n.Until
+	case loop.Continue, loop.Done:
+	}
 }
 
 // die ends all processes, with the host that owned them.

@@ -157,14 +157,15 @@ const (
 	maxCrash = 0.2
 )
 
-// ParseMix reads a mix. A problem with it is a *run.UserError.
-func ParseMix(src []byte) (Mix, error) {
+// ParseMix reads a mix from the text of the named file. A problem with it is a
+// *run.UserError.
+func ParseMix(file string, src []byte) (Mix, error) {
 	var m Mix
 	if err := yaml.UnmarshalWithOptions(src, &m, yaml.Strict()); err != nil {
-		return Mix{}, &run.UserError{Message: "the mix cannot be read", Hint: yaml.FormatError(err, false, true), Err: err}
+		return Mix{}, &run.UserError{Message: "the mix " + file + " cannot be read", Hint: yaml.FormatError(err, false, true), Err: err}
 	}
 	if why := m.problem(); why != "" {
-		return Mix{}, &run.UserError{Message: "the mix cannot be used", Hint: why}
+		return Mix{}, &run.UserError{Message: "the mix " + file + " cannot be used", Hint: why}
 	}
 	return m, nil
 }
@@ -228,9 +229,9 @@ func BuiltInMixes() ([]Mix, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read built-in mix: %w", err)
 		}
-		m, err := ParseMix(src)
+		m, err := ParseMix(name, src)
 		if err != nil {
-			return nil, fmt.Errorf("built-in mix %s: %w", name, err)
+			return nil, fmt.Errorf("read built-in mix: %w", err)
 		}
 		out = append(out, m)
 	}
