@@ -10,7 +10,7 @@
 //     saved, has the effect of one: starts are idempotent by name, landings by
 //     run, iteration and tree.
 //   - The host decides: only a step of this package ticks a box, and only
-//     after the proposal was verified and its gates passed on that very tree.
+//     after the proposal was verified and no gate held that very tree back.
 //   - The accepted progress.md is part of the state. What stands in the work
 //     tree is a copy that the agent may do anything to.
 //   - Pure of GitHub, containers, databases and processes: they are reached

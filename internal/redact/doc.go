@@ -7,4 +7,6 @@
 //   - Masking does not depend on how the text was cut into chunks.
 //   - What only looks like a secret (the token forms of GitHub, Anthropic and
 //     AWS, private keys) is masked too, known or not.
+//
+// Beside that, [Find] looks for secrets in files that are about to be published.
 package redact
