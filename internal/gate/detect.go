@@ -324,7 +324,7 @@ func python(r Root) []Gate {
 	case tox != "" && strings.Contains(tox, "[testenv"):
 		gates = append(gates, same(Test, "tox"))
 	case r.has("tests/"):
-		gates = append(gates, found(Test, "unittest", "python3 -m unittest discover -s tests -t ."))
+		gates = append(gates, found(Test, "unittest", "python3 -m unittest discover -s tests"))
 	case hasTests:
 		gates = append(gates, found(Test, "unittest", "python3 -m unittest discover"))
 	}

@@ -73,7 +73,7 @@ func TestDetect(t *testing.T) {
 
 		{"pytest", tree{"pyproject.toml": "[project]\ndependencies=['pytest']\n[tool.ruff]\n[tool.mypy]\n", "tests/test_a.py": ""}, []string{"test: python3 -m pytest", "typecheck: python3 -m mypy .", "~lint: ruff check ."}},
 		{"pytest in the requirements", tree{"requirements-dev.txt": "pytest==8\n", "test_a.py": ""}, []string{"test: python3 -m pytest"}},
-		{"unittest", tree{"setup.py": "", "tests/test_a.py": ""}, []string{"test: python3 -m unittest discover -s tests -t ."}},
+		{"unittest", tree{"setup.py": "", "tests/test_a.py": ""}, []string{"test: python3 -m unittest discover -s tests"}},
 		{"unittest at the root", tree{"setup.cfg": "[flake8]\n", "test_a.py": ""}, []string{"test: python3 -m unittest discover", "~lint: python3 -m flake8"}},
 		{"tox", tree{"tox.ini": "[testenv]\ncommands = nose\n", "tests/test_a.py": ""}, []string{"test: tox"}},
 		{"python without tests", tree{"pyproject.toml": "[project]\n", "app.py": ""}, nil},

@@ -143,6 +143,7 @@ var (
 	jestSuite   = lazy(`^ *FAIL +(?:\S+ )?(\S+\.[cm]?[jt]sx?)\b`)
 	mochaName   = lazy(`^ +\d+\) (\S.*)$`)
 	nodeCount   = lazy(`^(?:#|ℹ) (pass|fail|skipped) (\d+)$`)
+	nodeName    = lazy(`^✖ (.+) \(\d[\d.]*ms\)$`)
 	tapLine     = lazy(`^(not )?ok (\d+)(?: -)?(?: (.*))?$`)
 	tapPlan     = lazy(`^1\.\.(\d+)`)
 	cargoName   = lazy(`^test (.+) \.\.\. FAILED$`)
@@ -201,6 +202,12 @@ func (r *reader) line(s string) {
 			default:
 				r.count(0, 0, n)
 			}
+		}
+	case strings.HasPrefix(t, "✖ "):
+		if m := nodeName().FindStringSubmatch(t); m != nil {
+			r.fail(m[1])
+		} else {
+			r.lint(s)
 		}
 	case strings.HasPrefix(t, "● "):
 		r.jest(strings.TrimPrefix(t, "● "))

@@ -44,7 +44,7 @@ func TestRead(t *testing.T) {
 		{"jest", "FAIL src/a.test.js\n  ● sums › adds\n\n    expect(1)\nTests:       1 failed, 1 skipped, 2 passed, 4 total\n", counts(2, 1, 1, "src/a.test.js: sums › adds")},
 		{"vitest", " FAIL  src/a.test.ts > sums > adds\n      Tests  1 failed | 2 passed (3)\n", counts(2, 1, 0, "src/a.test.ts > sums > adds")},
 		{"mocha", "    1) should add\n\n  2 passing (10ms)\n  1 pending\n  1 failing\n\n  1) sums\n       should add:\n", counts(2, 1, 1, "should add")},
-		{"node:test", "✖ adds (1ms)\nℹ tests 3\nℹ pass 2\nℹ fail 1\nℹ skipped 0\n", counts(2, 1, 0)},
+		{"node:test", "✖ adds (1ms)\nℹ tests 3\nℹ pass 2\nℹ fail 1\nℹ skipped 0\n", counts(2, 1, 0, "adds")},
 		{"TAP", "TAP version 13\nok 1 - a\nnot ok 2 - b\nnot ok 3 - c # TODO later\nok 4 # SKIP no\n1..4\n", counts(1, 1, 2, "b")},
 
 		{"cargo", "test a::works ... ok\ntest a::breaks ... FAILED\ntest result: FAILED. 1 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out\ntest result: ok. 3 passed; 0 failed; 0 ignored\n", counts(4, 1, 2, "a::breaks")},
