@@ -242,6 +242,7 @@ func (a *agent) aims(c *call, title string) []aim {
 // solve does what a call without a fault is able to do.
 func (a *agent) solve(c *call, aims []aim, out *answer, tick func()) {
 	out.final = "Done: the change is made and its tests pass."
+	a.mend(c, aims)
 	able := true
 	for _, x := range aims {
 		able = a.attempt(c, x, out) && able
@@ -249,6 +250,23 @@ func (a *agent) solve(c *call, aims []aim, out *answer, tick func()) {
 	if able {
 		tick()
 		c.learn(aims)
+	}
+}
+
+// mend puts right what the prompt says is broken besides the task: values that a
+// failing test names, and test files of the base that are gone or changed.
+func (a *agent) mend(c *call, aims []aim) {
+	for _, p := range a.project.pieces() {
+		mine := slices.ContainsFunc(aims, func(x aim) bool { return path.Dir(p.file) == x.module.name })
+		got, _ := value(c.tree.files[p.file], p.name)
+		if !mine && strings.Contains(c.prompt, fmt.Sprintf("%s is %q, want %q", p.name, got, p.value)) {
+			setPiece(c.tree.files, p, p.value)
+		}
+	}
+	for name, src := range a.project.base {
+		if strings.HasSuffix(name, "_test.go") && c.tree.files[name] != src && strings.Contains(c.prompt, name) {
+			c.tree.files[name] = src
+		}
 	}
 }
 

@@ -186,6 +186,25 @@ func TestAgentMendsWhatTheFinalCheckPrints(t *testing.T) {
 	}
 }
 
+// What an earlier call broke is mended by one that is told of it.
+func TestAgentMendsWhatItIsToldOf(t *testing.T) {
+	t.Parallel()
+	p, a := abilities(TraitPlain)
+	tree := cloneFiles(p.base)
+	setPiece(tree, p.old[0], "changed in passing")
+	gone := p.modules[0].name + "/" + p.modules[0].name + "_test.go"
+	delete(tree, gone)
+	prompt := fmt.Sprintf("Mode: build\nTask: T1 Make %s right\n", p.modules[0].name)
+	if ask(a, tree, prompt); p.old[0].held(tree) || tree[gone] != "" {
+		t.Fatal("mended what nobody told it of")
+	}
+	out, _ := a.checks.check(tree, testCommand, false)
+	ask(a, tree, prompt+"\n"+out+"\nThe test file "+gone+" was deleted.\n")
+	if !p.old[0].held(tree) || tree[gone] != p.base[gone] {
+		t.Errorf("not mended with this in the prompt:\n%s", out)
+	}
+}
+
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	m := only()
