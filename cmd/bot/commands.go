@@ -21,6 +21,7 @@ type commands struct {
 	Demo     demoCmd     `cmd:"" help:"Show the whole product on loopback: no keys, no accounts."`
 	Serve    serveCmd    `cmd:"" help:"Serve the GitHub App: receive webhooks and work labelled issues."`
 	Progress progressCmd `cmd:"" help:"Read, check and convert progress files and those of other systems."`
+	Stats    statsCmd    `cmd:"" help:"Print what runs did: iterations, cost, tasks, failed checks, verdicts."`
 	Doctor   doctorCmd   `cmd:"" help:"Check git, agent, sandbox, configuration and App, and say what to mend."`
 	Ghsim    ghsimCmd    `cmd:"" name:"ghsim" help:"Serve a GitHub in one process, for development."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`

@@ -90,10 +90,15 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 
 	screen := newLive(io.err, time.Now)
 	defer screen.close()
+	record, err := openAnalytics(data, io.err)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = record.Close() }()
 	opts := inline.Options{
 		PlanFile: c.Plan, Dir: dir, Mode: run.Mode(c.Mode), Ask: plan.Ask(c.Ask), DataDir: data, Git: git, Sandbox: box, Backend: backend,
 		Image: c.Image, Model: c.Model, Limits: c.limits(), Once: c.Once, NoCommit: c.NoCommit, AllowDirty: c.AllowDirty,
-		NoDetect: c.NoGates, Restart: c.Restart, Gateway: models, Now: time.Now, Emit: screen.handle, OnSave: io.onSave,
+		NoDetect: c.NoGates, Restart: c.Restart, Gateway: models, Now: time.Now, Emit: both(record.Handle, screen.handle), OnSave: io.onSave,
 	}
 	for _, command := range c.Gate {
 		opts.Gates = append(opts.Gates, gate.Gate{Command: command})

@@ -21,6 +21,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/analytics"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/gateway"
@@ -75,6 +76,7 @@ func newLogger(cfg config.Log, w io.Writer) zerolog.Logger {
 // app is the GitHub App as one process serves it.
 type app struct {
 	store      *store.Store
+	analytics  *analytics.Writer
 	queue      *queue.Queue
 	reconciler *reconcile.Reconciler
 	github     *ghapp.App
@@ -142,6 +144,22 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 			err = errors.Join(err, a.store.Close())
 		}
 	}()
+	known := []string{cfg.Model.APIKey.Reveal(), cfg.Model.AuthToken.Reveal()}
+	for _, s := range cfg.GitHub.WebhookSecrets {
+		known = append(known, s.Reveal())
+	}
+	mask := redact.New(known...)
+	a.analytics, err = analytics.Open(filepath.Join(cfg.DataDir, analyticsFile), mask.Mask, func(err error) {
+		log.Warn().Err(err).Msg("what happens in runs is not recorded any more")
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.analytics.Close())
+		}
+	}()
 	if a.queue, err = queue.Open(ctx, a.store, queue.Options{Workers: cfg.Workers, Log: log}); err != nil {
 		return nil, err
 	}
@@ -152,14 +170,13 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	if a.handler, err = handlers.New(handlers.Config{Secrets: secrets, Inbox: a.store, Queue: a.queue}); err != nil {
 		return nil, err
 	}
-	known := append([]string{cfg.Model.APIKey.Reveal(), cfg.Model.AuthToken.Reveal()}, secrets...)
 	a.reconciler = reconcile.New(reconcile.Config{ //nolint:contextcheck // it lives longer than this call
 		Store: a.store, Queue: a.queue, GitHub: gh, Git: git, Owner: a.queue.ID(),
 		Decoder: handlers.Decoder{Label: cfg.Label}, Sandbox: box, Backend: backend, DataDir: cfg.DataDir,
 		Image: cfg.Sandbox.Image, AgentName: cfg.Agent.Name, Model: cfg.Agent.Model,
 		Resources: host.Resources{MemoryBytes: cfg.Sandbox.Memory, CPUs: cfg.Sandbox.CPUs, PIDs: cfg.Sandbox.PIDs},
 		Limits:    func(asked run.Limits) run.Limits { return config.Tighten(cfg.Limits, asked) },
-		Gates:     serverGates(cfg.Gates), Models: models, Credentials: credentials(cfg), Mask: redact.New(known...), Now: time.Now, Watch: obs.watch, OnSave: obs.onSave,
+		Gates:     serverGates(cfg.Gates), Models: models, Credentials: credentials(cfg), Mask: mask, Now: time.Now, Watch: both(a.analytics.Handle, obs.watch), OnSave: obs.onSave,
 	})
 	return a, nil
 }
@@ -265,4 +282,14 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 	return errors.Join(err, a.queue.Stop(grace), a.reconciler.Close(grace), a.close())
 }
 
-func (a *app) close() error { return a.store.Close() }
+func (a *app) close() error { return errors.Join(a.store.Close(), a.analytics.Close()) }
+
+// both tells two of each event; the second may be nil.
+func both(a, b func(run.Event)) func(run.Event) {
+	return func(ev run.Event) {
+		a(ev)
+		if b != nil {
+			b(ev)
+		}
+	}
+}

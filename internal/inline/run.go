@@ -69,6 +69,12 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 	if err != nil {
 		return loop.State{}, err
 	}
+	if tell := o.Emit; tell != nil {
+		o.Emit = func(ev run.Event) {
+			ev.Repo = repo.Top()
+			tell(ev)
+		}
+	}
 	p, err := readPlan(o.PlanFile)
 	if err != nil {
 		return loop.State{}, err

@@ -573,7 +573,10 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 		Duration: status.Finished.Sub(status.Started), Outcome: string(status.Outcome),
 		Note: oneLine(status.Detail, 300), Model: status.Model, Usage: status.Usage,
 	})
-	e.emit(run.Event{Kind: run.EventAgentFinished, TaskID: s.TaskID, Text: string(status.Outcome)}, s)
+	e.emit(run.Event{
+		Kind: run.EventAgentFinished, TaskID: s.TaskID, Text: string(status.Outcome), Outcome: string(status.Outcome),
+		Model: status.Model, Usage: status.Usage, Duration: status.Finished.Sub(status.Started),
+	}, s)
 
 	switch status.Outcome {
 	case AgentRateLimited:
@@ -940,7 +943,7 @@ func (e *Engine) emit(ev run.Event, s *State) {
 	if e.Emit == nil {
 		return
 	}
-	ev.Time, ev.Run, ev.Iteration, ev.CostUSD = e.Now(), s.Run, s.Iteration, s.Usage.CostUSD
+	ev.Time, ev.Run, ev.Subject, ev.Iteration, ev.CostUSD = e.Now(), s.Run, s.Subject.Name, s.Iteration, s.Usage.CostUSD
 	e.Emit(ev)
 }
 

@@ -423,10 +423,17 @@ func (r *Reconciler) driver(ctx context.Context, row store.Run) (*driver, error)
 // newDriver makes a driver that lacks its gateway.
 func (r *Reconciler) newDriver(row store.Run) *driver {
 	repo := r.cfg.GitHub.Repo(row.Installation, row.RepoOwner, row.RepoName)
+	var watch func(run.Event)
+	if r.cfg.Watch != nil {
+		watch = func(ev run.Event) {
+			ev.Repo = row.RepoOwner + "/" + row.RepoName
+			r.cfg.Watch(ev)
+		}
+	}
 	source := &mirrorSource{mirrors: r.mirrors, repo: repo, node: row.RepoNode, cloneURL: repo.HTMLURL() + ".git"}
 	hostCfg := host.Config{
 		Dir: filepath.Join(r.cfg.DataDir, "runs", string(row.ID)), Pool: filepath.Join(r.cfg.DataDir, "trees", shortName(row.RepoNode)), Source: source, Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Image: r.cfg.Image,
-		OnOwnerDeath: sandbox.KeepWithoutOwner, Gates: r.cfg.Gates, Resources: r.cfg.Resources, Credentials: r.cfg.Credentials, Limits: r.cfg.Limits, Emit: r.cfg.Watch,
+		OnOwnerDeath: sandbox.KeepWithoutOwner, Gates: r.cfg.Gates, Resources: r.cfg.Resources, Credentials: r.cfg.Credentials, Limits: r.cfg.Limits, Emit: watch,
 	}
 	if r.cfg.Models != nil {
 		hostCfg.Gateway = &host.Gateway{Dir: gateway.SocketDir(gatewayDir(r.cfg.DataDir, row.ID)), Token: r.cfg.Models.Token(row.ID)}
@@ -440,7 +447,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 				now: r.cfg.Now, repo: repo, host: h, effects: r.effects, issue: row.IssueNumber,
 				agent: r.cfg.AgentName, mask: r.cfg.Mask,
 			},
-			Now: r.cfg.Now, Emit: r.cfg.Watch,
+			Now: r.cfg.Now, Emit: watch,
 		},
 	}
 }

@@ -13,6 +13,7 @@ const (
 	EventAgentStarted   EventKind = "agent.started"
 	EventAgentActivity  EventKind = "agent.activity"
 	EventAgentFinished  EventKind = "agent.finished"
+	EventVerdict        EventKind = "supervisor.verdict"
 	EventGate           EventKind = "gate.finished"
 	EventAttemptFailed  EventKind = "attempt.failed"
 	EventTaskDone       EventKind = "task.done"
@@ -28,12 +29,15 @@ const (
 // terminal, chat, metrics, a live page. It is never the source of what people
 // read on GitHub; that is rendered from state.
 type Event struct {
-	Time      time.Time
-	Run       ID
-	Kind      EventKind
-	Iteration int
-	TaskID    string
-	TaskTitle string
+	Time time.Time
+	Run  ID
+	// Repo is the repository ("owner/name", or the path of a checkout) and
+	// Subject what the run is about there; both may be "".
+	Repo, Subject string
+	Kind          EventKind
+	Iteration     int
+	TaskID        string
+	TaskTitle     string
 	// Done and Total count tasks, where known.
 	Done, Total int
 	// Text is one line for a person; it may hold agent output and is not yet
@@ -41,6 +45,19 @@ type Event struct {
 	Text string
 	// CostUSD is what the run has cost so far.
 	CostUSD float64
+	// Role, Outcome, Model and Usage are those of one agent call, on
+	// EventAgentFinished; Role also on EventAgentStarted.
+	Role    Role
+	Outcome string
+	Model   string
+	Usage   Usage
+	// Gate names the check of an EventGate, and Passed says how it went.
+	Gate   string
+	Passed bool
+	// Duration is how long the agent or the check took.
+	Duration time.Duration
+	// Verdict is the word of an EventVerdict.
+	Verdict string
 	// End is set on EventRunEnded.
 	End EndReason
 }

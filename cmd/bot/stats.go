@@ -1,0 +1,116 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/org/ralph-action/internal/analytics"
+	"github.com/org/ralph-action/internal/redact"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// analyticsFile is the name of the record in a data directory.
+const analyticsFile = "analytics.jsonl"
+
+// openAnalytics opens the record of `bot run`.
+func openAnalytics(data string, stderr io.Writer) (*analytics.Writer, error) {
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return nil, &run.UserError{Message: "the data directory cannot be made: " + err.Error(), Hint: "set RALPH_DATA_DIR to a directory you may write to", Err: err}
+	}
+	return analytics.Open(filepath.Join(data, analyticsFile), redact.New().Mask, func(err error) {
+		fmt.Fprintf(stderr, "warning: %v\n", err)
+	})
+}
+
+// statsCmd is `bot stats`.
+type statsCmd struct {
+	File string `arg:"" optional:"" type:"path" help:"The record to read (default: that of bot run; a server's is analytics.jsonl in its data_dir)."`
+	RunID string `name:"run" help:"Only this run." placeholder:"ID"`
+	Repo string `help:"Only this repository: owner/name, or the path of a checkout." placeholder:"REPO"`
+	JSON bool   `name:"json" help:"Print one JSON document."`
+}
+
+// Run prints the figures.
+func (c *statsCmd) Run(io stdio) error {
+	path := c.File
+	if path == "" {
+		data, err := dataDir()
+		if err != nil {
+			return err
+		}
+		path = filepath.Join(data, analyticsFile)
+	}
+	files, err := analytics.Files(path)
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return &run.UserError{Message: "there is no record at " + path, Hint: "run something first, or name the analytics.jsonl of a server's data_dir"}
+	}
+	repo := c.Repo
+	if abs, err := filepath.Abs(repo); err == nil && repo != "" {
+		if fi, err := os.Stat(abs); err == nil && fi.IsDir() {
+			repo = abs
+		}
+	}
+	sum, err := analytics.ReadFiles(files, func(r analytics.Record) bool {
+		return (c.RunID == "" || string(r.Run) == c.RunID) && (repo == "" || r.Repo == repo)
+	})
+	if err != nil {
+		return err
+	}
+	stats := sum.Stats()
+	if len(stats.Runs) == 0 && c.RunID+c.Repo != "" {
+		return &run.UserError{Message: "the record holds no such run", Hint: "bot stats without --run and --repo lists all"}
+	}
+	if c.JSON {
+		return printJSON(io.out, stats)
+	}
+	_, err = fmt.Fprint(io.out, statsText(stats))
+	return err
+}
+
+func statsText(s analytics.Stats) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "RUN\tBEGAN\tTASKS\tITERATIONS\tFAILED ATTEMPTS\tUS$\tAGENT TIME\tEND\tWHAT")
+	for _, r := range s.Runs {
+		fmt.Fprintf(w, "%s\t%s\t%d of %d\t%d\t%d\t%.2f\t%s\t%s\t%s\n", r.Run, r.Started.Local().Format("2006-01-02 15:04"), r.TasksDone, r.TasksTotal,
+			r.Iterations, r.FailedAttempts, r.CostUSD, seconds(r.AgentSeconds), cmp.Or(string(r.End), "–"), printable(r.Subject))
+	}
+	_ = w.Flush() // to memory
+	if t := s.Total; len(s.Runs) != 1 {
+		fmt.Fprintf(&b, "\n%s: %d of %d tasks done, %s, %d failed attempts, US$ %.2f, %s of agents\n",
+			count(len(s.Runs), "run"), t.TasksDone, t.TasksTotal, count(t.Iterations, "iteration"), t.FailedAttempts, t.CostUSD, seconds(t.AgentSeconds))
+	}
+	counts(&b, "Checks that failed", s.Total.GateFailures)
+	counts(&b, "What the supervisor said", s.Total.Verdicts)
+	if s.Unread > 0 {
+		fmt.Fprintf(&b, "\n%s of the record could not be read.\n", count(s.Unread, "line"))
+	}
+	return b.String()
+}
+
+// counts prints how often each name came, the most often first.
+func counts(b *strings.Builder, title string, n map[string]int) {
+	if len(n) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%s:\n", title)
+	names := slices.SortedFunc(maps.Keys(n), func(x, y string) int { return cmp.Or(cmp.Compare(n[y], n[x]), cmp.Compare(x, y)) })
+	for _, name := range names {
+		fmt.Fprintf(b, "  %4d  %s\n", n[name], printable(name))
+	}
+}
+
+func seconds(s float64) time.Duration {
+	return time.Duration(s * float64(time.Second)).Round(time.Second)
+}

@@ -1,0 +1,85 @@
+package analytics
+
+import (
+	"time"
+	"unicode/utf8"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// Version is the version of the form of a line.
+const Version = 1
+
+// Record is one line. Fields that say nothing are left out. docs/analytics.md
+// describes each; the form only grows.
+type Record struct {
+	Version   int           `json:"v"`
+	Time      time.Time     `json:"time"`
+	Run       run.ID        `json:"run"`
+	Repo      string        `json:"repo,omitempty"`
+	Subject   string        `json:"subject,omitempty"`
+	Kind      run.EventKind `json:"kind"`
+	Iteration int           `json:"iteration,omitempty"`
+	Task      string        `json:"task,omitempty"`
+	Title     string        `json:"title,omitempty"`
+	Done      int           `json:"done,omitempty"`
+	Total     int           `json:"total,omitempty"`
+	Role      run.Role      `json:"role,omitempty"`
+	Outcome   string        `json:"outcome,omitempty"`
+	Model     string        `json:"model,omitempty"`
+	Usage     *Usage        `json:"usage,omitempty"`
+	Gate      string        `json:"gate,omitempty"`
+	Passed    *bool         `json:"passed,omitempty"`
+	// DurationMS is in milliseconds.
+	DurationMS int64  `json:"duration_ms,omitempty"`
+	Verdict    string `json:"verdict,omitempty"`
+	// CostUSD is what the run has cost so far.
+	CostUSD float64       `json:"cost_usd,omitempty"`
+	End     run.EndReason `json:"end,omitempty"`
+	Text    string        `json:"text,omitempty"`
+}
+
+// Usage is what one agent call consumed.
+type Usage struct {
+	InputTokens      int64   `json:"input_tokens"`
+	OutputTokens     int64   `json:"output_tokens"`
+	CacheReadTokens  int64   `json:"cache_read_tokens"`
+	CacheWriteTokens int64   `json:"cache_write_tokens"`
+	CostUSD          float64 `json:"cost_usd"`
+	Turns            int     `json:"turns"`
+}
+
+// Bounds of a line's texts, in bytes.
+const (
+	maxTitle = 200
+	maxText  = 400
+)
+
+// newRecord is the line of an event; mask takes secrets out of a text.
+func newRecord(ev run.Event, mask func(string) string) Record {
+	r := Record{
+		Version: Version, Time: ev.Time.UTC(), Run: ev.Run, Repo: ev.Repo, Subject: clip(mask(ev.Subject), maxTitle),
+		Kind: ev.Kind, Iteration: ev.Iteration, Task: ev.TaskID, Title: clip(mask(ev.TaskTitle), maxTitle),
+		Done: ev.Done, Total: ev.Total, Role: ev.Role, Outcome: ev.Outcome, Model: ev.Model, Gate: clip(ev.Gate, maxTitle),
+		DurationMS: ev.Duration.Milliseconds(), Verdict: ev.Verdict, CostUSD: ev.CostUSD, End: ev.End, Text: clip(mask(ev.Text), maxText),
+	}
+	if ev.Kind == run.EventGate {
+		r.Passed = &ev.Passed
+	}
+	if ev.Usage != (run.Usage{}) {
+		u := Usage(ev.Usage)
+		r.Usage = &u
+	}
+	return r
+}
+
+// clip cuts s to n bytes at a character.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
+}

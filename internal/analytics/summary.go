@@ -1,0 +1,216 @@
+package analytics
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// maxLine bounds a line, in bytes: ours have a few kilobytes.
+const maxLine = 64 << 10
+
+// Summary sums up lines. Make one with NewSummary.
+type Summary struct {
+	keep func(Record) bool
+	runs map[run.ID]*runSum
+	seed maphash.Seed
+	seen map[uint64]bool
+	bad  int
+}
+
+// runSum gathers what is known of one run.
+type runSum struct {
+	RunStats
+	tasks   map[string]bool
+	blocked map[string]bool
+	spent   time.Duration // of agents
+}
+
+// NewSummary is an empty summary of the lines that keep says yes to; nil keeps
+// all.
+func NewSummary(keep func(Record) bool) *Summary {
+	return &Summary{keep: keep, runs: map[run.ID]*runSum{}, seed: maphash.MakeSeed(), seen: map[uint64]bool{}}
+}
+
+// Read adds the lines of r. What is no line of ours is counted and passed over.
+func (s *Summary) Read(r io.Reader) error {
+	lines := bufio.NewReaderSize(r, maxLine)
+	for {
+		line, err := lines.ReadSlice('\n')
+		long := errors.Is(err, bufio.ErrBufferFull)
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = lines.ReadSlice('\n')
+		}
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			var rec Record
+			if long || json.Unmarshal(line, &rec) != nil || rec.Run == "" || rec.Kind == "" {
+				s.bad++
+			} else {
+				s.Add(rec)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read analytics: %w", err)
+		}
+	}
+}
+
+// Add adds one line. One that came before, but for its time, does not count.
+func (s *Summary) Add(r Record) {
+	if s.keep != nil && !s.keep(r) {
+		return
+	}
+	same := r
+	same.Time, same.Usage, same.Passed = time.Time{}, nil, nil
+	key := maphash.Comparable(s.seed, same)
+	if s.seen[key] {
+		return
+	}
+	s.seen[key] = true
+	t := s.runs[r.Run]
+	if t == nil {
+		t = &runSum{tasks: map[string]bool{}, blocked: map[string]bool{}}
+		t.Run, t.Started = r.Run, r.Time
+		t.GateFailures, t.Verdicts, t.Outcomes = map[string]int{}, map[string]int{}, map[string]int{}
+		s.runs[r.Run] = t
+	}
+	t.add(r)
+}
+
+func (t *runSum) add(r Record) {
+	t.Repo, t.Subject = cmp.Or(r.Repo, t.Repo), cmp.Or(r.Subject, t.Subject)
+	t.Iterations = max(t.Iterations, r.Iteration)
+	t.CostUSD = max(t.CostUSD, r.CostUSD)
+	t.TasksTotal = max(t.TasksTotal, r.Total)
+	if r.Time.After(t.Ended) {
+		t.Ended = r.Time
+	}
+	switch r.Kind { //nolint:exhaustive // the other kinds add no figure
+	case run.EventAgentFinished:
+		t.AgentCalls++
+		t.Outcomes[r.Outcome]++
+		t.spent += time.Duration(r.DurationMS) * time.Millisecond
+		t.Model = cmp.Or(r.Model, t.Model)
+		if r.Usage != nil {
+			u := run.Usage(t.Usage).Add(run.Usage(*r.Usage))
+			t.Usage = Usage(u)
+		}
+	case run.EventTaskDone:
+		t.tasks[r.Task] = true
+	case run.EventTaskBlocked:
+		t.blocked[r.Task] = true
+	case run.EventGate:
+		t.Gates++
+		if r.Passed != nil && !*r.Passed {
+			t.GateFailures[r.Gate]++
+		}
+	case run.EventVerdict:
+		t.Verdicts[r.Verdict]++
+	case run.EventAttemptFailed:
+		t.FailedAttempts++
+	case run.EventRunEnded:
+		t.End = r.End
+	}
+}
+
+// RunStats are the figures of one run.
+type RunStats struct {
+	Run     run.ID    `json:"run"`
+	Repo    string    `json:"repo,omitempty"`
+	Subject string    `json:"subject,omitempty"`
+	Started time.Time `json:"started"`
+	// Ended is when the last thing was told of the run.
+	Ended time.Time `json:"ended"`
+	// End is "" where the run goes on, or was cut off.
+	End            run.EndReason  `json:"end,omitempty"`
+	Iterations     int            `json:"iterations"`
+	AgentCalls     int            `json:"agent_calls"`
+	AgentSeconds   float64        `json:"agent_seconds"`
+	FailedAttempts int            `json:"failed_attempts"`
+	TasksDone      int            `json:"tasks_done"`
+	TasksBlocked   int            `json:"tasks_blocked"`
+	TasksTotal     int            `json:"tasks_total"`
+	Gates          int            `json:"gates"`
+	GateFailures   map[string]int `json:"gate_failures"`
+	Verdicts       map[string]int `json:"verdicts"`
+	Outcomes       map[string]int `json:"outcomes"`
+	CostUSD        float64        `json:"cost_usd"`
+	Usage          Usage          `json:"usage"`
+	Model          string         `json:"model,omitempty"`
+}
+
+// Stats are the figures of all runs of a summary.
+type Stats struct {
+	Runs []RunStats `json:"runs"`
+	// Ends counts the runs by how they ended; "" are those that did not.
+	Ends  map[run.EndReason]int `json:"ends"`
+	Total Total                 `json:"total"`
+	// Unread counts the lines that could not be read.
+	Unread int `json:"unread_lines"`
+}
+
+// Total is the sum over runs.
+type Total struct {
+	Iterations     int            `json:"iterations"`
+	AgentCalls     int            `json:"agent_calls"`
+	AgentSeconds   float64        `json:"agent_seconds"`
+	FailedAttempts int            `json:"failed_attempts"`
+	TasksDone      int            `json:"tasks_done"`
+	TasksBlocked   int            `json:"tasks_blocked"`
+	TasksTotal     int            `json:"tasks_total"`
+	Gates          int            `json:"gates"`
+	GateFailures   map[string]int `json:"gate_failures"`
+	Verdicts       map[string]int `json:"verdicts"`
+	CostUSD        float64        `json:"cost_usd"`
+}
+
+// Stats gives the figures, runs in the order in which they began.
+func (s *Summary) Stats() Stats {
+	out := Stats{
+		Runs: []RunStats{}, Ends: map[run.EndReason]int{}, Unread: s.bad,
+		Total: Total{GateFailures: map[string]int{}, Verdicts: map[string]int{}},
+	}
+	for _, t := range s.runs {
+		r := t.RunStats
+		r.TasksDone, r.AgentSeconds = len(t.tasks), t.spent.Seconds()
+		for id := range t.blocked {
+			if !t.tasks[id] {
+				r.TasksBlocked++
+			}
+		}
+		out.Runs = append(out.Runs, r)
+	}
+	slices.SortFunc(out.Runs, func(a, b RunStats) int { return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Run, b.Run)) })
+	for _, r := range out.Runs {
+		out.Ends[r.End]++
+		sum := &out.Total
+		sum.Iterations += r.Iterations
+		sum.AgentCalls += r.AgentCalls
+		sum.AgentSeconds += r.AgentSeconds
+		sum.FailedAttempts += r.FailedAttempts
+		sum.TasksDone += r.TasksDone
+		sum.TasksBlocked += r.TasksBlocked
+		sum.TasksTotal += r.TasksTotal
+		sum.Gates += r.Gates
+		sum.CostUSD += r.CostUSD
+		for name, n := range r.GateFailures {
+			sum.GateFailures[name] += n
+		}
+		for name, n := range r.Verdicts {
+			sum.Verdicts[name] += n
+		}
+	}
+	return out
+}
