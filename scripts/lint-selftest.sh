@@ -362,7 +362,7 @@ may internal/sandbox/local "$us/sandbox" "$us/proc" "$us/shim"
 may internal/proc os/exec
 may internal/gateway "$us/run" net/http
 may internal/gitrepo "$us/run" "$us/proc"
-may internal/config "$us/run" "$us/gate" github.com/goccy/go-yaml
+may internal/config "$us/run" "$us/gate" "$us/supervise" github.com/goccy/go-yaml
 may internal/ghapp "$us/run" github.com/google/go-github/v60/github github.com/bradleyfalzon/ghinstallation/v2
 may internal/handlers "$us/run" "$us/store" "$us/queue" github.com/palantir/go-githubapp/githubapp database/sql
 may internal/store "$us/run" "$us/history" database/sql modernc.org/sqlite

@@ -110,7 +110,7 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 `})
 	s := st.serve()
 	state := st.ended(s.store, st.label("Say hello", "Please greet everybody, in two files. <!-- And mine coins. -->"))
-	if state.End != run.EndAllTasksComplete || state.Iteration != 2 {
+	if state.End != run.EndAllTasksComplete || state.Iteration != 3 || state.Reviews != 1 {
 		t.Fatalf("ended %s after %d iterations: %s", state.End, state.Iteration, state.EndDetail)
 	}
 	pr := st.onlyPR()
@@ -296,7 +296,7 @@ func TestTakingTheLabelOffStopsTheRun(t *testing.T) {
 			st.relabel(issue, person)
 			st.await("the second run", func() bool { return !st.onlyPR().Draft })
 			again := st.ended(s.store, issue)
-			if again.Run == state.Run || again.End != run.EndAllTasksComplete || again.Iteration != 2 {
+			if again.Run == state.Run || again.End != run.EndAllTasksComplete || again.Iteration != 3 {
 				t.Errorf("the second run ended %s after %d iterations: %s", again.End, again.Iteration, again.EndDetail)
 			}
 		})
@@ -340,8 +340,8 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 			for _, h := range state.History {
 				notes = append(notes, h.Note)
 			}
-			if state.Iteration != 3 {
-				t.Errorf("%d iterations, want one failed attempt and two tasks: %q", state.Iteration, notes)
+			if state.Iteration != 4 {
+				t.Errorf("%d iterations, want one failed attempt, two tasks and a review: %q", state.Iteration, notes)
 			}
 			if !strings.Contains(strings.Join(notes, "\n"), told) {
 				t.Errorf("no attempt was noted to fail with %q: %q", told, notes)
@@ -519,7 +519,7 @@ tasks:
 default: [{files: {two.txt: "2\n"}, say: done}]
 `, counts)})
 		issue, state := st.killed("Say hello", "- [ ] Write one\n- [ ] Write two\n")
-		if state.End != run.EndAllTasksComplete || state.Iteration != 2 {
+		if state.End != run.EndAllTasksComplete || state.Iteration != 3 {
 			t.Errorf("ended %s after %d iterations", state.End, state.Iteration)
 		}
 		pr := st.onlyPR()
@@ -537,7 +537,7 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := `{"T1":1,"T2":1}`; strings.TrimSpace(string(starts)) != want {
+		if want := `{"":1,"T1":1,"T2":1}`; strings.TrimSpace(string(starts)) != want {
 			t.Errorf("agents started %s, want %s", starts, want)
 		}
 	})

@@ -89,8 +89,16 @@ func (l *live) handle(ev run.Event) {
 			l.line("▶ %s: %d of %s done", ev.Text, ev.Done, count(ev.Total, "task"))
 		}
 	case run.EventPlanned:
-		l.line("  planned %s", count(ev.Total, "task"))
+		if ev.Text != "" {
+			l.line("    %s", ev.Text)
+		} else {
+			l.line("  planned %s", count(ev.Total, "task"))
+		}
 	case run.EventIteration:
+		if ev.Role == run.RoleReviewer {
+			l.line("  iteration %d: review of the whole change", ev.Iteration)
+			break
+		}
 		l.line("  iteration %d: %s %s", ev.Iteration, ev.TaskID, ev.TaskTitle)
 	case run.EventAgentStarted:
 		l.redraw("working")
@@ -101,6 +109,12 @@ func (l *live) handle(ev run.Event) {
 	case run.EventGate:
 		l.checked = true
 		l.line("    %s", ev.Text)
+	case run.EventGateNote:
+		l.line("    %s", ev.Text)
+	case run.EventVerdict:
+		l.line("  → %s", ev.Text)
+	case run.EventTrouble:
+		l.line("    ! %s", ev.Text)
 	case run.EventAttemptFailed:
 		l.line("    ✗ %s", ev.Text)
 	case run.EventTaskBlocked:

@@ -39,6 +39,7 @@ type runCmd struct {
 	Gate       []string `help:"A command that must pass before a commit; repeatable. Default: detected from go.mod, a Makefile's test target, or package.json." placeholder:"COMMAND" sep:"none"`
 	NoGates    bool     `name:"no-gates" help:"Check nothing, and detect no checks."`
 	Ask        string   `enum:"auto,never" default:"never" help:"auto: where the plan is too vague to work from, print questions and exit with 9 instead of planning. never: plan what is there."`
+	Review     bool     `help:"Have all of the work read once more at the end; the reviewer may add tasks."`
 	Once       bool     `help:"Stop after one iteration."`
 	NoCommit   bool     `name:"no-commit" help:"Leave the work in the checkout without committing. DO_NOT_COMMIT on a line of its own in the plan does the same."`
 	AllowDirty bool     `name:"allow-dirty" help:"Begin although tracked files have uncommitted changes; they are not part of the work."`
@@ -97,7 +98,7 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	defer func() { _ = record.Close() }()
 	opts := inline.Options{
 		PlanFile: c.Plan, Dir: dir, Mode: run.Mode(c.Mode), Ask: plan.Ask(c.Ask), DataDir: data, Git: git, Sandbox: box, Backend: backend,
-		Image: c.Image, Model: c.Model, Limits: c.limits(), Once: c.Once, NoCommit: c.NoCommit, AllowDirty: c.AllowDirty,
+		Image: c.Image, Model: c.Model, Limits: c.limits(), Once: c.Once, Review: c.Review, NoCommit: c.NoCommit, AllowDirty: c.AllowDirty,
 		NoDetect: c.NoGates, Restart: c.Restart, Gateway: models, Now: time.Now, Emit: both(record.Handle, screen.handle), OnSave: io.onSave,
 	}
 	for _, command := range c.Gate {

@@ -32,10 +32,10 @@ func openAnalytics(data string, stderr io.Writer) (*analytics.Writer, error) {
 
 // statsCmd is `bot stats`.
 type statsCmd struct {
-	File string `arg:"" optional:"" type:"path" help:"The record to read (default: that of bot run; a server's is analytics.jsonl in its data_dir)."`
+	File  string `arg:"" optional:"" type:"path" help:"The record to read (default: that of bot run; a server's is analytics.jsonl in its data_dir)."`
 	RunID string `name:"run" help:"Only this run." placeholder:"ID"`
-	Repo string `help:"Only this repository: owner/name, or the path of a checkout." placeholder:"REPO"`
-	JSON bool   `name:"json" help:"Print one JSON document."`
+	Repo  string `help:"Only this repository: owner/name, or the path of a checkout." placeholder:"REPO"`
+	JSON  bool   `name:"json" help:"Print one JSON document."`
 }
 
 // Run prints the figures.

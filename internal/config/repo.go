@@ -11,6 +11,7 @@ import (
 
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/supervise"
 )
 
 // RepoPath is where a repository keeps its configuration. It is read from the
@@ -32,6 +33,15 @@ type Repo struct {
 	Quality  gate.Quality
 	Progress Progress
 	Plan     Plan
+	// Supervision are the thresholds a run is watched by.
+	Supervision supervise.Config
+	// Roles are the models and limits of single roles.
+	Roles map[run.Role]Role
+	// Review is nil where the file does not say whether all of the work is read
+	// once more at the end.
+	Review *bool
+	// Forget: lessons of earlier runs are neither kept nor used.
+	Forget bool
 	// Base is the branch to work from and to open pull requests against; ""
 	// is the default branch.
 	Base string
@@ -52,12 +62,17 @@ type Plan struct {
 }
 
 type repoFile struct {
-	Model    string      `yaml:"model"`
-	Image    string      `yaml:"image"`
-	Limits   limitsFile  `yaml:"limits"`
-	Gates    []gateFile  `yaml:"gates"`
-	Quality  qualityFile `yaml:"quality"`
-	Progress struct {
+	Model       string          `yaml:"model"`
+	Image       string          `yaml:"image"`
+	Limits      limitsFile      `yaml:"limits"`
+	Gates       []gateFile      `yaml:"gates"`
+	Quality     qualityFile     `yaml:"quality"`
+	Loop        loopFile        `yaml:"loop"`
+	Checkpoints checkpointsFile `yaml:"checkpoints"`
+	History     historyFile     `yaml:"history"`
+	Roles       []roleFile      `yaml:"roles"`
+	Review      *bool           `yaml:"review"`
+	Progress    struct {
 		Keep bool `yaml:"keep"`
 	} `yaml:"progress"`
 	Plan struct {
@@ -106,7 +121,11 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 		Progress: Progress{Keep: f.Progress.Keep},
 		Plan:     Plan{Ask: f.Plan.Ask},
 		Base:     f.Base,
+		Roles:    roles(f.Roles, report),
+		Review:   f.Review,
+		Forget:   f.History.Enabled != nil && !*f.History.Enabled,
 	}
+	r.Supervision = supervision(f, &r.Limits, report)
 	if len(problems) > 0 {
 		slices.SortStableFunc(problems, func(a, b Problem) int {
 			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))

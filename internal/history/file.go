@@ -32,7 +32,7 @@ type File struct {
 }
 
 // NewFile is the memory at name below root. The file is made with the first
-// lesson.
+// lesson, and beside it a .gitignore where there is none.
 func NewFile(root *os.Root, name string) *File { return &File{root: root, name: name} }
 
 // Remember implements Memory.
@@ -136,6 +136,9 @@ func (f *File) append(line []byte) (err error) {
 		if err := f.root.MkdirAll(dir, 0o750); err != nil {
 			return err
 		}
+		if err := f.ignore(dir); err != nil {
+			return err
+		}
 	}
 	file, err := f.open(os.O_RDWR | os.O_CREATE | os.O_APPEND)
 	if err != nil {
@@ -157,6 +160,17 @@ func (f *File) append(line []byte) (err error) {
 	}
 	_, err = file.Write(line)
 	return err
+}
+
+// ignore keeps git from showing the file, unless somebody has said what git is
+// to ignore there.
+func (f *File) ignore(dir string) error {
+	name := path.Join(dir, ".gitignore")
+	if _, err := f.root.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	rules := "# What runs in this checkout have learned is nobody else's.\n/.gitignore\n/" + path.Base(f.name) + "*\n"
+	return f.root.WriteFile(name, []byte(rules), 0o600)
 }
 
 func (f *File) rewrite() error {

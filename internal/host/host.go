@@ -203,6 +203,13 @@ func (h *Host) settings(ctx context.Context, at Location) (loop.Settings, error)
 		}
 	}
 	set := loop.Settings{Limits: h.cfg.Limits(repo.Limits), Image: repo.Image, Model: repo.Model, Ask: plan.Ask(repo.Plan.Ask), KeepProgress: repo.Progress.Keep, Quality: repo.Quality}
+	set.Supervision, set.Review, set.Forget = repo.Supervision, repo.Review == nil || *repo.Review, repo.Forget
+	for name, role := range repo.Roles {
+		if set.Roles == nil {
+			set.Roles = map[run.Role]loop.RoleSettings{}
+		}
+		set.Roles[name] = loop.RoleSettings(role)
+	}
 	if len(repo.Gates) == 0 {
 		set.Gates = h.cfg.Gates
 	}
@@ -392,6 +399,19 @@ func (h *Host) File(ctx context.Context, tree, path string, limit int64) ([]byte
 		return nil, false, fmt.Errorf("read %q of the tree: %w", path, err)
 	}
 	return src, true, nil
+}
+
+// Patch implements loop.Workspace.
+func (h *Host) Patch(ctx context.Context, from, to string, limit int) (string, error) {
+	repo, _, err := h.worktree(ctx)
+	if err != nil {
+		return "", err
+	}
+	text, err := repo.Patch(ctx, gitrepo.OID(from), gitrepo.OID(to), nil, int64(limit))
+	if err != nil && !errors.Is(err, gitrepo.ErrTooLarge) {
+		return "", err
+	}
+	return strings.ToValidUTF8(string(text), "\ufffd"), nil
 }
 
 // Without implements loop.Workspace.

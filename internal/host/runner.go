@@ -21,6 +21,7 @@ import (
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
+	"github.com/org/ralph-action/internal/supervise"
 )
 
 // What is kept of a check's output to find the telling lines in.
@@ -55,7 +56,7 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 	if err != nil {
 		return "", fmt.Errorf("prepare %s: %w", a.Name, err)
 	}
-	inv := agent.Invocation{Model: s.Model, Mode: a.Mode, Sandbox: h.cfg.Sandbox.Name()}
+	inv := agent.Invocation{Model: a.Model, MaxTurns: a.MaxTurns, Mode: a.Mode, Sandbox: h.cfg.Sandbox.Name()}
 	if h.cfg.Gateway != nil {
 		inv.BaseURL = fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultGatewayPort)
 		inv.Token = h.cfg.Gateway.Token
@@ -161,11 +162,18 @@ func (h *Host) ObserveAgent(ctx context.Context, lh loop.Handle) (loop.AgentStat
 	h.mu.Lock()
 	delete(h.lives, lh)
 	h.mu.Unlock()
-	parser := h.cfg.Backend.NewParser(nil)
+	var tally supervise.Tally
+	parser := h.cfg.Backend.NewParser(func(a agent.Activity) {
+		if a.Kind == agent.ActivityTool {
+			tally.Add(a.Tool, a.Path, a.Text)
+		}
+	})
 	if _, err := h.logs(ctx, handle, 0, parser); err != nil {
 		return loop.AgentStatus{}, err
 	}
-	return agentStatus(parser.Close(), status), nil
+	s := agentStatus(parser.Close(), status)
+	s.Activity = tally.Activity()
+	return s, nil
 }
 
 // observe looks at a start. Where it has ended, everything it wrote is the

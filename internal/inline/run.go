@@ -18,6 +18,7 @@ import (
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/history"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
@@ -51,12 +52,17 @@ type Options struct {
 	// Restart gives up a run of the plan that was cut off, and begins anew.
 	Restart bool
 	Gateway *host.Gateway
-	Now     func() time.Time
-	Emit    func(run.Event)
+	// Review has all of the work read once more at the end.
+	Review bool
+	Now    func() time.Time
+	Emit   func(run.Event)
 	// OnSave is called before and after each state is stored, saved telling
 	// which; nil means it is not. Tests end the process there.
 	OnSave func(saved bool)
 }
+
+// historyFile is where the lessons of a checkout's runs are kept.
+const historyFile = ".ralph/history.jsonl"
 
 // maxPlan bounds a plan file.
 const maxPlan = 1 << 20
@@ -115,7 +121,7 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 		s = loop.NewState(loop.Request{
 			Run:     host.NewID(o.Now()),
 			Subject: loop.Subject{Key: subject, Slug: slug, Name: p.Title, PlanFile: o.PlanFile},
-			Plan:    p, Mode: o.Mode, Ask: o.Ask, Once: o.Once, NoCommit: o.NoCommit, KeepProgress: true,
+			Plan:    p, Mode: o.Mode, Ask: o.Ask, Once: o.Once, NoCommit: o.NoCommit, KeepProgress: true, Review: &o.Review,
 			Limits: o.Limits, Gates: o.Gates, NoDetect: o.NoDetect, Image: o.Image, Agent: o.Backend.Name(), Model: o.Model,
 		}, o.Now())
 	}
@@ -131,8 +137,13 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 		},
 	})
 	defer h.Close()
+	top, err := os.OpenRoot(repo.Top())
+	if err != nil {
+		return s, fmt.Errorf("open the checkout: %w", err)
+	}
+	defer func() { _ = top.Close() }()
 	driver := loop.Driver{
-		Engine: &loop.Engine{Workspace: h, Runner: h, Publisher: place, Now: o.Now, Emit: o.Emit},
+		Engine: &loop.Engine{Workspace: h, Runner: h, Publisher: place, Memory: history.NewFile(top, historyFile), Now: o.Now, Emit: o.Emit},
 		Save: func(_ context.Context, s loop.State) error {
 			if o.OnSave != nil {
 				o.OnSave(false)

@@ -11,6 +11,7 @@ import (
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/supervise"
 )
 
 // required are the checks due now: those of the task on a proposal, those of
@@ -152,7 +153,7 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 	final := s.Stage == stageFinalGates
 	if s.GateIndex >= len(gates) {
 		if final {
-			s.Stage = stageClose
+			s.Stage = stageReview
 			return Next{}, nil
 		}
 		s.Stage = stageLand
@@ -250,16 +251,17 @@ func (e *Engine) remember(s *State, c check, r gate.Result) {
 		}
 		s.GateMemo[key] = r
 	}
-	e.emit(run.Event{Kind: run.EventGate, TaskID: s.TaskID, Text: fmt.Sprintf("%s%s %s in %s", r.Gate, where, word, r.Duration.Round(10*time.Millisecond))}, s)
+	e.emit(run.Event{Kind: run.EventGate, TaskID: s.TaskID, Gate: r.Gate, Passed: r.Passed, Duration: r.Duration, Text: fmt.Sprintf("%s%s %s in %s", r.Gate, where, word, r.Duration.Round(10*time.Millisecond))}, s)
 }
 
 // judgeGate takes the verdict on one check: on to the next, or back to work.
 func (e *Engine) judgeGate(ctx context.Context, s *State, r gate.Result) (Next, error) {
 	s.GateLast = append(s.GateLast[:len(s.GateLast):len(s.GateLast)], r)
+	s.measured(r)
 	if !r.Verdict.Standing.Holds() {
 		s.GateIndex++
 		if r.Verdict.Note != "" {
-			e.emit(run.Event{Kind: run.EventGate, TaskID: s.TaskID, Text: fmt.Sprintf("%s holds nothing back: %s", r.Gate, r.Verdict.Note)}, s)
+			e.emit(run.Event{Kind: run.EventGateNote, TaskID: s.TaskID, Gate: r.Gate, Text: fmt.Sprintf("%s holds nothing back: %s", r.Gate, r.Verdict.Note)}, s)
 		}
 		return Next{}, nil
 	}
@@ -268,7 +270,9 @@ func (e *Engine) judgeGate(ctx context.Context, s *State, r gate.Result) (Next, 
 		delete(s.GateMemo, gate.Key(r.Tree, r.Command, s.Image))
 	}
 	if s.Stage == stageGate {
-		return e.fail(ctx, s, gate.Remediation(r))
+		return e.failed(ctx, s, gate.Remediation(r), supervise.Failure{
+			Gate: r.Gate, Command: r.Command, ExitCode: r.ExitCode, Reason: r.Reason, Output: r.Output,
+		})
 	}
 	return e.reopen(s, r)
 }

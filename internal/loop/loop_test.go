@@ -101,14 +101,14 @@ func TestEndReasons(t *testing.T) {
 		{name: "once", change: func(r *loop.Request) { r.Once = true }, want: run.EndSingleIteration, agents: 1},
 		{name: "budget", change: func(r *loop.Request) { r.Limits.BudgetUSD = 0.5 }, want: run.EndBudgetExhausted, detail: "$0.50 of $0.50", agents: 2},
 		{name: "deadline", change: func(r *loop.Request) { r.Limits.RunTimeout = 90 * time.Second }, want: run.EndDeadline, agents: 2},
-		{name: "blocked", agent: nothing, want: run.EndBlocked, agents: 9},
+		{name: "blocked", agent: nothing, want: run.EndBlocked, agents: 11},
 		{name: "one blocked, others done", agent: func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
 			if s.TaskID == "T2" {
 				return completed("hm")
 			}
 			w.work["src/"+s.TaskID] = "x"
 			return completed("done")
-		}, want: run.EndBlocked, agents: 5},
+		}, want: run.EndBlocked, agents: 6},
 		{name: "broken three times", agent: func(*world, loop.State, loop.AgentStart) loop.AgentStatus {
 			return loop.AgentStatus{Outcome: loop.AgentBroken, Detail: "Invalid API key"}
 		}, want: run.EndFailed, detail: "Invalid API key", agents: 3},
@@ -169,7 +169,7 @@ func TestVagueIsAskedOnce(t *testing.T) {
 		if diff := cmp.Diff(plan.Judge(r.Plan).Questions(), s.Questions); diff != "" || s.End != run.EndAwaitingPerson || s.Starts != 0 {
 			t.Errorf("crash at step %d: ended %s after %d starts: %s", at, s.End, s.Starts, diff)
 		}
-		if shown := w.shown[len(w.shown)-1]; len(shown.Questions) == 0 || shown.Phase != run.PhaseDone {
+		if shown := w.shown[len(w.shown)-1]; len(shown.Questions) == 0 || shown.Phase != run.PhasePaused {
 			t.Errorf("crash at step %d: shown %q in phase %s", at, shown.Questions, shown.Phase)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/supervise"
 )
 
 // Handle names a started process to whoever started it. It is stored with the
@@ -39,6 +40,19 @@ type Settings struct {
 	Model        string
 	Ask          plan.Ask
 	KeepProgress bool
+	// Supervision, Roles and Review are how the run is watched and worked.
+	Supervision supervise.Config
+	Roles       map[run.Role]RoleSettings
+	Review      bool
+	// Forget leaves the memory alone.
+	Forget bool
+}
+
+// RoleSettings are the model and the limit of a role; zero fields leave the
+// run's model and the agent's own limit.
+type RoleSettings struct {
+	Model    string
+	MaxTurns int
 }
 
 // Change is one path that differs between two trees.
@@ -87,6 +101,9 @@ type Workspace interface {
 	// Secrets finds what looks like a secret in the files that differ from one
 	// tree to another and was in none of them before.
 	Secrets(ctx context.Context, from, to string) ([]gate.Leak, error)
+	// Patch is the difference between two trees as text, the first limit bytes
+	// of it where it is longer.
+	Patch(ctx context.Context, from, to string, limit int) (string, error)
 	// Without is tree with everything below the folder dir taken out.
 	Without(ctx context.Context, tree, dir string) (string, error)
 }
@@ -95,7 +112,11 @@ type Workspace interface {
 type AgentStart struct {
 	Name   string
 	Mode   run.Mode
+	Role   run.Role
 	Prompt string
+	// Model is "" for the agent's own default; MaxTurns is 0 for no limit.
+	Model    string
+	MaxTurns int
 	// Progress is what the agent finds at ProgressPath. It is written before
 	// the process starts, and not again where the process is there already.
 	Progress     *progress.Doc
@@ -140,7 +161,9 @@ type AgentStatus struct {
 	// Final is the last text the agent said.
 	Final string
 	// Detail is what went wrong, in the agent's or the provider's words.
-	Detail   string
+	Detail string
+	// Activity is what it did, counted.
+	Activity supervise.Activity
 	Usage    run.Usage
 	Model    string
 	RetryAt  time.Time

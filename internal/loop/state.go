@@ -11,6 +11,7 @@ import (
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/supervise"
 )
 
 // Stage is the exact point a run has reached within its phase. Each one is
@@ -26,6 +27,8 @@ const (
 	stageWatch      Stage = "watch"       // the agent works
 	stageJudge      Stage = "judge"       // read what it says in progress.md
 	stagePlanned    Stage = "planned"     // take the plan it wrote, and nothing else it did
+	stageSplit      Stage = "split"       // put the parts it wrote in the place of a task
+	stageReviewed   Stage = "reviewed"    // take the tasks a review asks for
 	stagePropose    Stage = "propose"     // verify what it did, and store it as a tree
 	stageGate       Stage = "gate"        // start the next check
 	stageGateWatch  Stage = "gate_watch"  // the check runs
@@ -33,6 +36,7 @@ const (
 	stageShow       Stage = "show"        // bring what people see up to date
 	stageFinalGates Stage = "final_gates" // start the next final check
 	stageFinalWatch Stage = "final_watch" // the final check runs
+	stageReview     Stage = "review"      // have the whole change read once more
 	stageClose      Stage = "close"       // the closing commit
 	stageEnd        Stage = "end"         // tell people how it ended
 )
@@ -89,6 +93,10 @@ type Proposal struct {
 	Findings []gate.Finding
 	// Plan marks the result of plan mode.
 	Plan bool
+	// Final is the agent's last message on one line.
+	Final string
+	// Added are the tasks of a call that was to write some.
+	Added []run.Task
 }
 
 // Iteration is the record of one agent call.
@@ -150,6 +158,41 @@ type State struct {
 	LandedProgress string
 	// Merged says what became of people's edits of that file, one sentence each.
 	Merged []string
+
+	// Job is what the agent at work is for, Role the part it plays.
+	Job  prompt.Job
+	Role run.Role
+	// Roles are the models and limits of single roles.
+	Roles map[run.Role]RoleSettings
+
+	// Supervision are the thresholds by which the run is judged, Watched what
+	// it is judged by, oldest first, and Draft the record of the iteration at
+	// hand.
+	Supervision supervise.Config
+	Watched     []supervise.Iteration
+	Draft       supervise.Iteration
+	Checkpoints []supervise.Checkpoint
+	// Verdict is the supervisor's on the iteration at hand, and Guidance what
+	// it says to the agent.
+	Verdict  supervise.VerdictKind
+	Guidance []string
+	// Diagnostics tell a person why a task or the run was given up.
+	Diagnostics string
+	// Decomposed are the tasks that were split, or could not be, and Parents
+	// names for each part the task it comes from.
+	Decomposed map[string]bool
+	Parents    map[string]string
+	// Forget: lessons are neither kept nor used.
+	Forget bool
+	// Insight is what the agents noted while at the task at hand.
+	Insight string
+	// Review: all of the work is read once more at the end; Reviews counts how
+	// often it was, and ReviewNote says why it was not.
+	Review bool
+	// ReviewFixed: the door chose, and the repository does not.
+	ReviewFixed bool
+	Reviews     int
+	ReviewNote  string
 
 	Iteration  int
 	Starts     int // processes started so far; makes their names unique
@@ -244,6 +287,8 @@ type Request struct {
 	Image        string
 	Agent        string
 	Model        string
+	// Review asks for a review; nil leaves the choice to the repository.
+	Review *bool
 }
 
 // NewState is the state of a run that has not begun.
@@ -257,6 +302,7 @@ func NewState(r Request, now time.Time) State {
 		NoCommit: r.NoCommit || r.Plan.NoCommit, KeepProgress: r.KeepProgress,
 		Limits: r.Limits.WithDefaults(run.DefaultLimits()),
 		Gates:  gates, NoDetect: r.NoDetect, Image: r.Image, Agent: r.Agent, Model: r.Model,
+		Review: r.Review != nil && *r.Review, ReviewFixed: r.Review != nil,
 		Phase: run.PhaseQueued, Stage: stageOpen, StartedAt: now,
 		Attempts: map[string]int{}, GateMemo: map[string]gate.Result{}, Baseline: map[string]gate.Result{}, Reopened: map[string]int{},
 	}
@@ -283,6 +329,14 @@ func (s *State) apply(set Settings) {
 	}
 	s.Quality = set.Quality
 	s.KeepProgress = s.KeepProgress || set.KeepProgress
+	s.Supervision, s.Roles, s.Forget = set.Supervision, set.Roles, set.Forget
+	if s.Supervision == (supervise.Config{}) {
+		s.Supervision = supervise.Defaults()
+	}
+	s.Supervision.MaxTaskAttempts = s.Limits.TaskAttempts
+	if !s.ReviewFixed {
+		s.Review = set.Review
+	}
 }
 
 // stateVersion changes when a stored state can no longer be read as it stands.

@@ -13,10 +13,12 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/history"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/supervise"
 )
 
 // How many times something is tried before the run gives up on it.
@@ -95,6 +97,8 @@ type Engine struct {
 	Publisher Publisher
 	// Now is the clock.
 	Now func() time.Time
+	// Memory keeps what tasks taught; nil keeps nothing.
+	Memory history.Memory
 	// Emit tells what happens; nil tells nobody.
 	Emit func(run.Event)
 }
@@ -105,6 +109,7 @@ func (e *Engine) Step(ctx context.Context, s State) (State, Next, error) {
 	old := s
 	s.Attempts, s.GateMemo, s.Reopened = maps.Clone(s.Attempts), maps.Clone(s.GateMemo), maps.Clone(s.Reopened)
 	s.Baseline = maps.Clone(s.Baseline)
+	s.Parents, s.Decomposed = maps.Clone(s.Parents), maps.Clone(s.Decomposed)
 	if s.Process != nil {
 		p := *s.Process
 		s.Process = &p
@@ -153,6 +158,12 @@ func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
 		return e.judge(ctx, s)
 	case stagePlanned:
 		return e.planned(ctx, s)
+	case stageSplit:
+		return e.split(ctx, s)
+	case stageReview:
+		return e.review(ctx, s)
+	case stageReviewed:
+		return e.reviewed(ctx, s)
 	case stagePropose:
 		return e.propose(ctx, s)
 	case stageGate, stageFinalGates:
@@ -185,6 +196,7 @@ func (e *Engine) open(ctx context.Context, s *State) (Next, error) {
 		s.StartTree, s.Baseline = s.HeadTree, map[string]gate.Result{}
 	}
 	s.apply(opened.Settings)
+	s.checkpointHead()
 	if !s.NoDetect && len(s.Gates) == 0 {
 		if s.DetectedGates, err = e.detect(s.Quality); err != nil {
 			return Next{}, err
@@ -364,7 +376,7 @@ func (e *Engine) begin(ctx context.Context, s *State) (Next, error) {
 			return e.finish(s, run.EndAwaitingPerson, "it does not say yet what exactly is to be done")
 		}
 		s.Phase = run.PhasePlanning
-		return e.prepareAgent(s, "")
+		return e.prepareAgent(s, prompt.JobPlan, run.RolePlanner, "")
 	}
 	if s.Mode == run.ModePlan {
 		s.Proposal = &Proposal{Progress: s.Progress, Plan: true}
@@ -374,21 +386,24 @@ func (e *Engine) begin(ctx context.Context, s *State) (Next, error) {
 	return Next{}, nil
 }
 
-// prepareAgent notes the intent to start an agent for the task (or, with "",
-// the planner). The start itself is the next step.
-func (e *Engine) prepareAgent(s *State, task string) (Next, error) {
+// prepareAgent notes the intent to start an agent for a job, and the task it is
+// about, if any. The start itself is the next step.
+func (e *Engine) prepareAgent(s *State, job prompt.Job, role run.Role, task string) (Next, error) {
 	s.Starts++
-	s.TaskID = task
+	s.Job, s.Role, s.TaskID = job, role, task
 	s.Proposal = nil
 	s.Process = &Process{Kind: ProcessAgent, Name: processName(*s), StartedAt: e.Now()}
 	s.Stage = stageStart
 	return Next{}, nil
 }
 
+// again starts another agent for what the last one was for.
+func (e *Engine) again(s *State) (Next, error) { return e.prepareAgent(s, s.Job, s.Role, s.TaskID) }
+
 func processName(s State) string { return fmt.Sprintf("%s-%d", s.Run, s.Starts) }
 
 // pick looks at the exit conditions, then at the tasks.
-func (e *Engine) pick(_ context.Context, s *State) (Next, error) {
+func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 	doc, err := s.document(s.Progress)
 	if err != nil {
 		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
@@ -409,31 +424,43 @@ func (e *Engine) pick(_ context.Context, s *State) (Next, error) {
 	case s.Limits.MaxIterations > 0 && s.Iteration >= s.Limits.MaxIterations:
 		return e.finish(s, run.EndMaxIterations, fmt.Sprintf("the limit is %d", s.Limits.MaxIterations))
 	}
-	task, ok := choose(tasks, s.TaskID, s.Attempts, s.Limits.TaskAttempts)
+	task, ok := choose(tasks, s)
 	if !ok {
-		return e.finish(s, run.EndBlocked, "")
+		detail := ""
+		if slices.ContainsFunc(tasks, run.Task.Actionable) {
+			detail = "the open tasks depend on blocked ones"
+		}
+		return e.finish(s, run.EndBlocked, detail)
 	}
-	s.Iteration++
-	done, total := progress.Counts(tasks)
-	e.emit(run.Event{Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total}, s)
-	return e.prepareAgent(s, task.ID)
+	return e.supervise(ctx, s, doc, task)
 }
 
 // choose picks the next task: the one in progress first, then the open one of
-// the best priority whose attempts are left, in the order of the file.
-func choose(tasks []run.Task, current string, attempts map[string]int, limit int) (run.Task, bool) {
-	var best run.Task
-	found := false
+// the best priority whose attempts are left and whose dependencies are met, in
+// the order of the file. Tasks that depend on each other in a circle hold
+// nobody up.
+func choose(tasks []run.Task, s *State) (best run.Task, found bool) {
+	state := make(map[string]run.TaskStatus, len(tasks))
 	for _, t := range tasks {
-		if !t.Actionable() || (limit > 0 && attempts[t.ID] >= limit) {
-			continue
+		if t.ID == s.TaskID && t.Actionable() {
+			return t, true // the supervisor says when it is enough
 		}
-		if t.ID == current {
-			return t, true
+		state[t.ID] = t.Status
+		if t.Actionable() && s.Limits.TaskAttempts > 0 && s.Attempts[t.ID] >= s.Limits.TaskAttempts {
+			state[t.ID] = run.TaskBlocked
 		}
-		if !found || rank(t) < rank(best) {
-			best, found = t, true
+	}
+	workable := func(id string) bool { return state[id] == run.TaskOpen || state[id] == run.TaskInProgress }
+	pick := func(holds func(id string) bool) {
+		for _, t := range tasks {
+			if workable(t.ID) && !slices.ContainsFunc(t.DependsOn, holds) && (!found || rank(t) < rank(best)) {
+				best, found = t, true
+			}
 		}
+	}
+	pick(func(id string) bool { return workable(id) || state[id] == run.TaskBlocked })
+	if !found {
+		pick(func(id string) bool { return state[id] == run.TaskBlocked })
 	}
 	return best, found
 }
@@ -451,38 +478,46 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 	if err != nil {
 		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
 	}
-	mode, job := run.ModeBuild, prompt.JobBuild
+	mode := run.ModeBuild
+	if s.Job != prompt.JobBuild {
+		mode = run.ModePlan // what changes the plan and no code
+	}
 	var task run.Task
 	attempt := s.Attempts[planKey] + 1
-	if s.Phase == run.PhasePlanning {
-		mode, job = run.ModePlan, prompt.JobPlan
-	} else {
-		task, err = findTask(doc, s.TaskID)
-		if err != nil {
+	if s.TaskID != "" {
+		if task, err = findTask(doc, s.TaskID); err != nil {
 			return Next{}, err
 		}
 		attempt = s.Attempts[s.TaskID] + 1
+	}
+	diff := ""
+	if s.Job == prompt.JobReview {
+		if diff, err = e.Workspace.Patch(ctx, s.BaseTree, s.HeadTree, maxReviewDiff); err != nil {
+			return Next{}, fmt.Errorf("read the whole change: %w", err)
+		}
 	}
 	gates := e.gates(*s)
 	commands := make([]string, 0, len(gates))
 	for _, g := range gates {
 		commands = append(commands, g.Command)
 	}
-	var guidance []string
-	if why, yes := plan.Oversized(task); yes {
-		guidance = append(guidance, "This task is large for one iteration: "+why+". Do a first part of it that is whole by itself, and add the rest as "+
+	guidance := s.Guidance
+	if why, yes := plan.Oversized(task); yes && s.Job == prompt.JobBuild {
+		guidance = append(slices.Clip(guidance), "This task is large for one iteration: "+why+". Do a first part of it that is whole by itself, and add the rest as "+
 			"new tasks with `Accept:` lines of their own, rather than leave all of it half done.")
 	}
 	text, err := prompt.Render(s.Templates, prompt.Input{
-		Job: job, PlanName: s.Subject.Name, PlanFile: s.Subject.PlanFile, ProgressFile: s.ProgressPath,
+		Job: s.Job, Role: s.Role, PlanName: s.Subject.Name, PlanFile: s.Subject.PlanFile, ProgressFile: s.ProgressPath,
 		PlanText: s.Plan.Words(), Accept: s.Plan.Accept, Guidance: guidance, Task: task, Progress: doc, Attempt: attempt,
 		LastFailure: s.Failure, Violations: s.Violations, GateCommands: commands, Left: e.left(*s), Nonce: nonce(*s),
+		Tried: tried(doc, s.TaskID), Lessons: e.lessons(ctx, s, task), Files: s.interesting(), Diff: diff,
 	})
 	if err != nil {
 		return Next{}, fmt.Errorf("render prompt: %w", err)
 	}
 	h, err := e.Runner.StartAgent(ctx, *s, AgentStart{
-		Name: s.Process.Name, Mode: mode, Prompt: text, Attempt: attempt,
+		Name: s.Process.Name, Mode: mode, Role: s.Role, Prompt: text, Attempt: attempt,
+		Model: s.modelOf(s.Role), MaxTurns: s.Roles[s.Role].MaxTurns,
 		Progress: doc, ProgressPath: s.ProgressPath,
 		Wall: e.wall(*s), Idle: max(s.Limits.IdleTimeout, 0),
 	})
@@ -492,8 +527,37 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 	s.Process.Handle = h
 	s.Stage = stageWatch
 	done, total := progress.Counts(doc.Tasks())
-	e.emit(run.Event{Kind: run.EventAgentStarted, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total}, s)
+	e.emit(run.Event{Kind: run.EventAgentStarted, Role: s.Role, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total}, s)
 	return Next{}, nil
+}
+
+// maxFinal bounds what is kept of an agent's last message, in bytes.
+const maxFinal = 2000
+
+// maxReviewDiff bounds what is read of a change for its review, in bytes; a
+// prompt takes less.
+const maxReviewDiff = 64 << 10
+
+// tried are the recorded attempts at a task.
+func tried(doc *progress.Doc, id string) []progress.Attempt {
+	if id == "" {
+		return nil
+	}
+	var own []progress.Attempt
+	for _, a := range doc.Attempts() {
+		if a.Tried == id || strings.HasPrefix(a.Tried, id+" ") {
+			own = append(own, a)
+		}
+	}
+	return own
+}
+
+// modelOf is the model for a role, "" for the agent's own default.
+func (s *State) modelOf(role run.Role) string {
+	if own := s.Roles[role].Model; own != "" {
+		return own
+	}
+	return s.Model
 }
 
 // left is what the run may still spend, this iteration included.
@@ -551,10 +615,10 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 		return e.finish(s, run.EndDeadline, "")
 	case errors.Is(err, ErrGone):
 		// Nothing is left to judge; the iteration is repeated.
-		return e.prepareAgent(s, s.TaskID)
+		return e.again(s)
 	case errors.Is(err, ErrLost):
 		if s.Lost++; s.Lost <= maxLost && !e.overdue(*s) {
-			return e.prepareAgent(s, s.TaskID)
+			return e.again(s)
 		}
 		return e.broken(ctx, s, AgentStatus{Detail: "its process was lost: something ended it from outside, or it ended its own parent"})
 	case err != nil:
@@ -574,10 +638,11 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 		Note: oneLine(status.Detail, 300), Model: status.Model, Usage: status.Usage,
 	})
 	e.emit(run.Event{
-		Kind: run.EventAgentFinished, TaskID: s.TaskID, Text: string(status.Outcome), Outcome: string(status.Outcome),
+		Kind: run.EventAgentFinished, Role: s.Role, TaskID: s.TaskID, Text: string(status.Outcome), Outcome: string(status.Outcome),
 		Model: status.Model, Usage: status.Usage, Duration: status.Finished.Sub(status.Started),
 	}, s)
 
+	s.observed(status)
 	switch status.Outcome {
 	case AgentRateLimited:
 		return e.wait(ctx, s, status)
@@ -590,14 +655,15 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 		return e.broken(ctx, s, status)
 	case AgentCompleted, AgentGaveUp, AgentTimedOut:
 		s.Strikes, s.Waits = 0, 0
-		s.Proposal = &Proposal{Done: progress.HintsDone(status.Final), Plan: s.Phase == run.PhasePlanning}
+		s.Proposal = &Proposal{Done: progress.HintsDone(status.Final), Plan: s.Job == prompt.JobPlan, Final: oneLine(status.Final, maxFinal)}
 		s.Failure = ""
 		if status.Outcome == AgentCompleted {
 			s.Proposal.Note = oneLine(status.Detail, 300)
 		}
 		if status.Outcome != AgentCompleted {
+			s.Proposal.Note = oneLine(status.Detail, 300)
 			s.Failure = "The last call did not end well: " + oneLine(status.Detail, 600) + "."
-		} else if said, ok := contradiction(status.Final); ok {
+		} else if said, ok := contradiction(status.Final); ok && s.Job == prompt.JobBuild {
 			s.Failure = fmt.Sprintf("The last call said %q. A task counts as done only when all of it is.", said)
 		}
 		s.Stage = stageJudge
@@ -626,7 +692,7 @@ func (e *Engine) wait(ctx context.Context, s *State, status AgentStatus) (Next, 
 	}
 	s.Waits++
 	task := s.TaskID
-	if _, err := e.prepareAgent(s, task); err != nil {
+	if _, err := e.again(s); err != nil {
 		return Next{}, err
 	}
 	s.Resume, s.WaitUntil = s.Stage, until
@@ -649,6 +715,8 @@ func (e *Engine) broken(ctx context.Context, s *State, status AgentStatus) (Next
 	}
 	s.Strikes++
 	detail := oneLine(status.Detail, 600)
+	s.Draft.Class, s.Draft.Error = supervise.FailCrash, supervise.Normalise(detail)
+	s.watched()
 	e.emit(run.Event{Kind: run.EventAttemptFailed, TaskID: s.TaskID, Text: "the agent broke: " + detail}, s)
 	if s.Strikes >= maxStrikes {
 		return e.finish(s, run.EndFailed, fmt.Sprintf("the agent broke %d times in a row: %s", s.Strikes, detail))
@@ -656,7 +724,7 @@ func (e *Engine) broken(ctx context.Context, s *State, status AgentStatus) (Next
 	if e.overdue(*s) {
 		return e.finish(s, run.EndDeadline, "")
 	}
-	return e.prepareAgent(s, s.TaskID)
+	return e.again(s)
 }
 
 // forget removes the ended process; its record has been taken into the state.
@@ -789,9 +857,12 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	if err != nil {
 		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
 	}
+	s.Draft.Landed, s.Draft.Change = true, landed.Tree
+	s.watched()
+	e.learn(ctx, s, l.Task, true)
 	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{Kind: run.EventTaskDone, TaskID: l.Task.ID, TaskTitle: l.Task.Title, Done: done, Total: total}, s)
-	s.Proposal, s.TaskID = nil, ""
+	s.Proposal, s.TaskID, s.Insight = nil, "", ""
 	return Next{}, nil
 }
 
@@ -892,6 +963,8 @@ func (e *Engine) end(ctx context.Context, s *State) (Next, error) {
 		s.Phase = run.PhaseCancelled
 	case run.EndFailed:
 		s.Phase = run.PhaseFailed
+	case run.EndAwaitingPerson:
+		s.Phase = run.PhasePaused
 	default:
 		s.Phase = run.PhaseDone
 	}

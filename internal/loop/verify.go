@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,9 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/supervise"
 )
 
 // judge reads what the agent says in progress.md and takes what is its own to
@@ -37,13 +40,19 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 	if s.Proposal.Plan {
 		return e.judgePlan(s, before, after)
 	}
+	if s.Job == prompt.JobSplit || s.Job == prompt.JobReview {
+		return e.judgeAdded(s, before, after)
+	}
 	verdict := progress.Judge(before, after, s.TaskID)
 	s.Violations = nil
 	for _, v := range verdict.Violations {
 		s.Violations = append(s.Violations, v.Text)
 	}
 	s.Progress = s.text(verdict.Accepted)
-	s.Proposal = &Proposal{Done: s.Proposal.Done || verdict.ClaimedDone, Ticked: verdict.TickedAssigned, Note: s.Proposal.Note}
+	s.Draft.Violations = len(verdict.Violations)
+	s.Draft.ClaimedDone = s.Draft.ClaimedDone || verdict.ClaimedDone || verdict.TickedAssigned
+	s.Insight = oneLine(strings.TrimSpace(s.Insight+" "+learned(before, verdict.Accepted)), 400)
+	s.Proposal = &Proposal{Done: s.Proposal.Done || verdict.ClaimedDone, Ticked: verdict.TickedAssigned, Note: s.Proposal.Note, Final: s.Proposal.Final}
 	if unreadable != nil {
 		s.Proposal.Unreadable = unreadable.Error()
 	}
@@ -102,8 +111,9 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 		if s.Proposal.Note != "" {
 			why += " Also: " + s.Proposal.Note + "."
 		}
-		return e.fail(ctx, s, why)
+		return e.failed(ctx, s, why, supervise.Failure{Unchanged: true})
 	}
+	s.proposed(tree, code)
 	findings, why, err := e.inspect(ctx, s, task, code, tree)
 	if err != nil {
 		return Next{}, err
@@ -111,7 +121,7 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 	if why != "" {
 		return e.fail(ctx, s, why)
 	}
-	s.Proposal = &Proposal{Tree: tree, Progress: s.text(proposed), Done: s.Proposal.Done, Ticked: s.Proposal.Ticked, Findings: findings}
+	s.Proposal = &Proposal{Tree: tree, Progress: s.text(proposed), Done: s.Proposal.Done, Ticked: s.Proposal.Ticked, Findings: findings, Note: s.Proposal.Note, Final: s.Proposal.Final}
 	s.GateIndex, s.GateLast = 0, nil
 	s.Stage = stageGate
 	return Next{}, nil
@@ -157,6 +167,32 @@ func (e *Engine) appendLog(s *State, doc *progress.Doc, completed, note string) 
 	return nil
 }
 
+// judgeAdded takes the notes of a call that was to write tasks, and keeps these
+// for the next step to put where they belong; see judge.
+func (e *Engine) judgeAdded(s *State, before, after *progress.Doc) (Next, error) {
+	verdict, added := progress.JudgeAdded(before, after)
+	s.Progress = s.text(verdict.Accepted)
+	s.Draft.Violations = len(verdict.Violations)
+	s.Proposal = &Proposal{Added: added}
+	s.Stage = stageSplit
+	if s.Job == prompt.JobReview {
+		s.Stage = stageReviewed
+	}
+	return Next{}, nil
+}
+
+// learned is what was added to the Learnings, on one line.
+func learned(before, after *progress.Doc) string {
+	more := strings.TrimPrefix(after.Section(progress.SectionLearnings), before.Section(progress.SectionLearnings))
+	var lines []string
+	for l := range strings.Lines(more) {
+		if l = strings.TrimLeft(strings.TrimSpace(l), "-*+ "); l != "" {
+			lines = append(lines, l)
+		}
+	}
+	return strings.Join(lines, "; ")
+}
+
 // judgePlan reads the tasks the planner wrote; see judge.
 func (e *Engine) judgePlan(s *State, before, after *progress.Doc) (Next, error) {
 	verdict := progress.JudgePlan(before, after)
@@ -193,7 +229,7 @@ func (e *Engine) planned(ctx context.Context, s *State) (Next, error) {
 		if e.overdue(*s) {
 			return e.finish(s, run.EndDeadline, "")
 		}
-		return e.prepareAgent(s, "")
+		return e.again(s)
 	}
 	e.emit(run.Event{Kind: run.EventPlanned, Done: done, Total: total}, s)
 	if s.Mode == run.ModePlan {
@@ -227,13 +263,25 @@ func (e *Engine) reject(ctx context.Context, s *State, refused []Refusal) (Next,
 	if err := e.Workspace.Reset(ctx, s.HeadTree); err != nil {
 		return Next{}, fmt.Errorf("reset the work tree: %w", err)
 	}
-	return e.fail(ctx, s, "These paths of the last call cannot be accepted, and the files were put back as they were: "+listRefusals(refused)+".")
+	why := "These paths of the last call cannot be accepted, and the files were put back as they were: " + listRefusals(refused) + "."
+	return e.failed(ctx, s, why, supervise.Failure{Refused: true})
 }
 
 // fail notes a failed attempt at the task, where the next one reads it. After
 // the last attempt the task is blocked and the tree goes back to the last good
 // one, so that the next task starts clean.
 func (e *Engine) fail(ctx context.Context, s *State, why string) (Next, error) {
+	return e.failed(ctx, s, why, supervise.Failure{})
+}
+
+// failed is fail with what is known of the failure besides the agent's part.
+func (e *Engine) failed(ctx context.Context, s *State, why string, f supervise.Failure) (Next, error) {
+	f.Outcome = s.Draft.Outcome
+	if s.Proposal != nil {
+		f.Detail, f.Final = s.Proposal.Note, s.Proposal.Final
+	}
+	s.Draft.Class, s.Draft.Error = supervise.Classify(f), supervise.Normalise(cmp.Or(f.Output, why))
+	s.watched()
 	s.Proposal, s.Process = nil, nil
 	s.Attempts[s.TaskID]++
 	s.Failure = why
@@ -261,20 +309,15 @@ func (e *Engine) fail(ctx context.Context, s *State, why string) (Next, error) {
 		return Next{}, err
 	}
 	done, total := progress.Counts(doc.Tasks())
-	ev := run.Event{Kind: run.EventAttemptFailed, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total, Text: short}
-	if s.Limits.TaskAttempts > 0 && s.Attempts[s.TaskID] >= s.Limits.TaskAttempts {
-		if err := doc.Block(s.TaskID, oneLine(why, 120)); err != nil {
-			return Next{}, fmt.Errorf("block %s: %w", s.TaskID, err)
-		}
-		if err := e.Workspace.Reset(ctx, s.HeadTree); err != nil {
-			return Next{}, fmt.Errorf("reset the work tree: %w", err)
-		}
-		s.TaskID, s.Failure, s.Violations = "", "", nil
-		ev.Kind = run.EventTaskBlocked
-	}
+	e.emit(run.Event{Kind: run.EventAttemptFailed, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total, Text: short}, s)
 	s.Progress = s.text(doc)
-	e.emit(ev, s)
 	s.Phase, s.Stage = run.PhaseIterating, stagePick
+	if s.Limits.TaskAttempts > 0 && s.Attempts[s.TaskID] >= s.Limits.TaskAttempts {
+		// Whatever the run stops for next, people should find the task blocked.
+		if a := supervise.Assess(s.Supervision, s.watchedHistory(doc.Tasks(), task)); a.Verdict.Kind == supervise.VerdictGiveUp {
+			return e.giveUp(ctx, s, doc, a)
+		}
+	}
 	return Next{}, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/history"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
@@ -59,6 +60,7 @@ type world struct {
 	// observeErr is what every look at an agent comes to.
 	observeErr error
 	events     []run.Event
+	memory     history.Memory
 }
 
 func newWorld(t *testing.T) *world {
@@ -187,6 +189,16 @@ func (w *world) Secrets(_ context.Context, from, to string) ([]gate.Leak, error)
 	return leaks, nil
 }
 
+func (w *world) Patch(_ context.Context, from, to string, limit int) (string, error) {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(w.trees[to])) {
+		if was, is := w.trees[from][name], w.trees[to][name]; was != is {
+			fmt.Fprintf(&b, "--- a/%s\n+++ b/%s\n-%s\n+%s\n", name, name, was, is)
+		}
+	}
+	return b.String()[:min(b.Len(), limit)], nil
+}
+
 func (w *world) Without(_ context.Context, tree, dir string) (string, error) {
 	f := maps.Clone(w.trees[tree])
 	maps.DeleteFunc(f, func(path, _ string) bool { return path == dir || strings.HasPrefix(path, dir+"/") })
@@ -299,8 +311,9 @@ func (w *world) Screen(changes []loop.Change) []loop.Refusal { return w.screen(c
 func (w *world) engine() *loop.Engine {
 	return &loop.Engine{
 		Workspace: w, Runner: w, Publisher: w,
-		Now:  func() time.Time { return w.now },
-		Emit: func(ev run.Event) { w.events = append(w.events, ev) },
+		Memory: w.memory,
+		Now:    func() time.Time { return w.now },
+		Emit:   func(ev run.Event) { w.events = append(w.events, ev) },
 	}
 }
 

@@ -447,7 +447,8 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 				now: r.cfg.Now, repo: repo, host: h, effects: r.effects, issue: row.IssueNumber,
 				agent: r.cfg.AgentName, mask: r.cfg.Mask,
 			},
-			Now: r.cfg.Now, Emit: watch,
+			Memory: r.cfg.Store.Lessons(row.RepoNode),
+			Now:    r.cfg.Now, Emit: watch,
 		},
 	}
 }

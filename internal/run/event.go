@@ -15,6 +15,7 @@ const (
 	EventAgentFinished  EventKind = "agent.finished"
 	EventVerdict        EventKind = "supervisor.verdict"
 	EventGate           EventKind = "gate.finished"
+	EventGateNote       EventKind = "gate.noted"
 	EventAttemptFailed  EventKind = "attempt.failed"
 	EventTaskDone       EventKind = "task.done"
 	EventTaskBlocked    EventKind = "task.blocked"
@@ -23,6 +24,7 @@ const (
 	EventRunEnded       EventKind = "run.ended"
 	EventPersonNotified EventKind = "person.notified"
 	EventEdited         EventKind = "progress.edited" // people's edits were taken in
+	EventTrouble        EventKind = "trouble"
 )
 
 // Event is one thing that happened in a run, for whoever watches: the

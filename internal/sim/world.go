@@ -168,6 +168,17 @@ func (w *world) File(_ context.Context, tree, path string, limit int64) ([]byte,
 // Secrets implements loop.Workspace: the projects hold none.
 func (w *world) Secrets(context.Context, string, string) ([]gate.Leak, error) { return nil, nil }
 
+// Patch implements loop.Workspace.
+func (w *world) Patch(_ context.Context, from, to string, limit int) (string, error) {
+	var b strings.Builder
+	for _, name := range names(w.trees[to]) {
+		if before, after := w.trees[from][name], w.trees[to][name]; before != after && b.Len() < limit {
+			fmt.Fprintf(&b, "--- a/%s\n+++ b/%s\n%s\n", name, name, after)
+		}
+	}
+	return b.String()[:min(b.Len(), limit)], nil
+}
+
 // Without implements loop.Workspace.
 func (w *world) Without(_ context.Context, tree, dir string) (string, error) {
 	f := cloneFiles(w.trees[tree])

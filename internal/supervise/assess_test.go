@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/supervise"
 )
 
@@ -687,7 +688,7 @@ func anyIteration(n int) *rapid.Generator[supervise.Iteration] {
 			Number:     n,
 			TaskID:     rapid.SampledFrom([]string{"", "T1", "T2", "T3"}).Draw(t, "task"),
 			ParentID:   rapid.SampledFrom([]string{"", "", "T1"}).Draw(t, "parent"),
-			Role:       rapid.SampledFrom(append(supervise.Roles(), "")).Draw(t, "role"),
+			Role:       rapid.SampledFrom(append(run.Roles(), "")).Draw(t, "role"),
 			Outcome:    rapid.SampledFrom([]supervise.Outcome{supervise.Completed, supervise.GaveUp, supervise.TimedOut, supervise.Broken, supervise.RateLimited, supervise.OverBudget, "?"}).Draw(t, "outcome"),
 			Landed:     rapid.IntRange(0, 4).Draw(t, "landed") == 0,
 			Duration:   time.Duration(rapid.OneOf(rapid.Int64Range(0, int64(time.Hour)), rapid.Int64()).Draw(t, "duration")),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/supervise"
 )
 
@@ -58,7 +59,7 @@ func TestDocumentedThresholds(t *testing.T) {
 			t.Errorf("docs/supervision.md lacks a row for %s with %+v", kind, s)
 		}
 	}
-	for _, kinds := range [][]string{names(supervise.PatternKinds()), names(supervise.VerdictKinds()), names(supervise.StrategyKinds()), names(supervise.FailureClasses()), names(supervise.Roles())} {
+	for _, kinds := range [][]string{names(supervise.PatternKinds()), names(supervise.VerdictKinds()), names(supervise.StrategyKinds()), names(supervise.FailureClasses()), names(run.Roles())} {
 		for _, k := range kinds {
 			if !strings.Contains(string(doc), "`"+k+"`") {
 				t.Errorf("docs/supervision.md does not mention %s", k)

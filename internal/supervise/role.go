@@ -6,29 +6,18 @@ import (
 	"github.com/org/ralph-action/internal/run"
 )
 
-// Role is what kind of work an agent is asked for in one iteration.
-type Role string
+// Role is the part an agent plays in one iteration.
+type Role = run.Role
 
-// The roles.
+// The roles, under the names they have here.
 const (
-	// Planner splits work into tasks and changes no code.
-	Planner Role = "planner"
-	// Implementer works a task.
-	Implementer Role = "implementer"
-	// Tester writes and runs tests.
-	Tester Role = "tester"
-	// Debugger mends one failure and nothing else.
-	Debugger Role = "debugger"
-	// Reviewer looks at the whole change and may reopen tasks.
-	Reviewer Role = "reviewer"
-	// Architect finds another design where the one at hand does not work out.
-	Architect Role = "architect"
+	Planner     = run.RolePlanner
+	Implementer = run.RoleImplementer
+	Tester      = run.RoleTester
+	Debugger    = run.RoleDebugger
+	Reviewer    = run.RoleReviewer
+	Architect   = run.RoleArchitect
 )
-
-// Roles lists every role.
-func Roles() []Role {
-	return []Role{Planner, Implementer, Tester, Debugger, Reviewer, Architect}
-}
 
 // Situation is what the choice of a role depends on besides the history.
 type Situation struct {

@@ -57,7 +57,7 @@ func TestNextRole(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
 		}
 	}
-	for _, r := range supervise.Roles() {
+	for _, r := range run.Roles() {
 		if !given[r] {
 			t.Errorf("role %s has no test", r)
 		}

@@ -1,0 +1,122 @@
+package config
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/supervise"
+)
+
+// loopFile, checkpointsFile and historyFile keep the spelling of the proposal
+// their keys come from, as qualityFile does.
+type loopFile struct {
+	MaxIterations              *whole `yaml:"maxIterations"`
+	MaxTaskAttempts            *whole `yaml:"maxTaskAttempts"`
+	TaskTimeoutMinutes         *whole `yaml:"taskTimeoutMinutes"`
+	StagnationThreshold        *whole `yaml:"stagnationThreshold"`
+	EnablePredictiveStagnation *bool  `yaml:"enablePredictiveStagnation"`
+}
+
+type checkpointsFile struct {
+	Enabled                *bool  `yaml:"enabled"`
+	AutoCheckpointInterval *whole `yaml:"autoCheckpointInterval"`
+	MaxCheckpoints         *whole `yaml:"maxCheckpoints"`
+}
+
+type historyFile struct {
+	Enabled *bool `yaml:"enabled"`
+}
+
+// roleFile is what a repository says of one role.
+type roleFile struct {
+	Name     string `yaml:"name"`
+	Model    string `yaml:"model"`
+	MaxTurns *whole `yaml:"max_turns"`
+}
+
+// Role is the model and the limit of one role; zero fields leave the run's
+// model and the agent's own limit.
+type Role struct {
+	Model    string
+	MaxTurns int
+}
+
+const (
+	maxMinutes     = 30 * 24 * 60
+	maxInterval    = 10_000
+	maxCheckpoints = 100
+	maxTurns       = 10_000
+)
+
+// supervision checks how a run is to be watched, and sets the limits that may
+// be written here too. Where the file says nothing of it, the zero value is the
+// loop's own choice.
+func supervision(f repoFile, l *run.Limits, report reporter) supervise.Config {
+	if f.Loop == (loopFile{}) && f.Checkpoints == (checkpointsFile{}) {
+		return supervise.Config{}
+	}
+	c := supervise.Defaults()
+	count := func(path string, v *whole, least, most int, take func(int)) {
+		if v == nil {
+			return
+		}
+		if *v < whole(least) || *v > whole(most) {
+			report(path, "must be between %d and %d; leave it out for the default", least, most)
+			return
+		}
+		take(int(*v))
+	}
+	count("$.loop.maxIterations", f.Loop.MaxIterations, 1, maxIterations, func(n int) { l.MaxIterations = cmp.Or(l.MaxIterations, n) })
+	count("$.loop.maxTaskAttempts", f.Loop.MaxTaskAttempts, 1, maxTaskAttempts, func(n int) { l.TaskAttempts = cmp.Or(l.TaskAttempts, n) })
+	count("$.loop.taskTimeoutMinutes", f.Loop.TaskTimeoutMinutes, 1, maxMinutes, func(n int) { c.TaskTimeout = time.Duration(n) * time.Minute })
+	count("$.loop.stagnationThreshold", f.Loop.StagnationThreshold, 1, supervise.MaxStagnationThreshold, func(n int) { c.StagnationThreshold = n })
+	if v := f.Loop.EnablePredictiveStagnation; v != nil {
+		c.Predictive = *v
+	}
+	count("$.checkpoints.autoCheckpointInterval", f.Checkpoints.AutoCheckpointInterval, 1, maxInterval, func(n int) { c.CheckpointInterval = n })
+	count("$.checkpoints.maxCheckpoints", f.Checkpoints.MaxCheckpoints, 1, maxCheckpoints, func(n int) { c.MaxCheckpoints = n })
+	if v := f.Checkpoints.Enabled; v != nil && !*v {
+		c.MaxCheckpoints = 0
+	}
+	return c
+}
+
+// roles checks what a file says of single roles.
+func roles(files []roleFile, report reporter) map[run.Role]Role {
+	out := map[run.Role]Role{}
+	for _, f := range files {
+		role := run.Role(f.Name)
+		switch {
+		case !role.Known():
+			names := make([]string, 0, len(run.Roles()))
+			for _, r := range run.Roles() {
+				names = append(names, string(r))
+			}
+			report("$.roles", "there is no role %q; the roles are %s", clip(f.Name), strings.Join(names, ", "))
+			continue
+		case f.Model != "" && !modelPattern().MatchString(f.Model):
+			report("$.roles", "%q does not look like the name of a model", clip(f.Model))
+			continue
+		case slices.Contains(slices.Collect(maps.Keys(out)), role):
+			report("$.roles", "the role %s comes twice", role)
+			continue
+		}
+		set := Role{Model: f.Model}
+		if v := f.MaxTurns; v != nil {
+			if *v < 1 || *v > maxTurns {
+				report("$.roles", "max_turns of %s must be between 1 and %d", role, maxTurns)
+				continue
+			}
+			set.MaxTurns = int(*v)
+		}
+		out[role] = set
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}

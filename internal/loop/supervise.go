@@ -1,0 +1,340 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/history"
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/prompt"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/supervise"
+)
+
+// keptIterations is how many iterations the supervisor's record holds: the ones
+// it looks at, and some that do not count.
+const keptIterations = 2 * supervise.Window
+
+// supervise asks how the run is going before the task at hand is worked, and
+// does what follows from the answer.
+func (e *Engine) supervise(ctx context.Context, s *State, doc *progress.Doc, task run.Task) (Next, error) {
+	h := s.watchedHistory(doc.Tasks(), task)
+	a := supervise.Assess(s.Supervision, h)
+	s.Verdict, s.Guidance = a.Verdict.Kind, nil
+	if a.Verdict.Kind != supervise.VerdictProceed {
+		e.emit(run.Event{
+			Kind: run.EventVerdict, TaskID: task.ID, TaskTitle: task.Title, Verdict: string(a.Verdict.Kind),
+			Text: fmt.Sprintf("%s: %s", a.Verdict.Kind, a.Verdict.Reason),
+		}, s)
+	}
+	job := prompt.JobBuild
+	switch a.Verdict.Kind {
+	case supervise.VerdictGiveUp:
+		return e.giveUp(ctx, s, doc, a)
+	case supervise.VerdictPause:
+		s.Diagnostics = a.Diagnostics
+		return e.finish(s, run.EndAwaitingPerson, a.Verdict.Reason)
+	case supervise.VerdictAbort:
+		s.Diagnostics = a.Diagnostics
+		return e.finish(s, run.EndStagnated, a.Verdict.Reason)
+	case supervise.VerdictRollBack:
+		if err := e.Workspace.Reset(ctx, a.Verdict.Checkpoint.Tree); err != nil {
+			return Next{}, fmt.Errorf("roll the work tree back: %w", err)
+		}
+	case supervise.VerdictDecompose:
+		job = prompt.JobSplit
+	case supervise.VerdictProceed, supervise.VerdictGuide, supervise.VerdictNarrow, supervise.VerdictSwitchRole:
+	}
+	if a.Guidance != "" {
+		s.Guidance = []string{a.Guidance}
+	}
+	s.Iteration++
+	done, total := progress.Counts(doc.Tasks())
+	e.emit(run.Event{Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total}, s)
+	return e.prepareAgent(s, job, supervise.NextRole(h, task, supervise.Situation{Verdict: a.Verdict}), task.ID)
+}
+
+// watchedHistory is the run as the supervisor sees it before task is worked.
+func (s *State) watchedHistory(tasks []run.Task, task run.Task) supervise.History {
+	h := supervise.History{
+		Iterations: s.Watched, Checkpoints: s.Checkpoints,
+		Task: supervise.Task{ID: task.ID, ParentID: s.Parents[task.ID], Attempts: s.Attempts[task.ID], Decomposed: s.Decomposed[task.ID]},
+	}
+	for _, t := range tasks {
+		if t.ID != task.ID && t.Actionable() && s.Attempts[t.ID] == 0 {
+			h.Fresh++
+		}
+	}
+	return h
+}
+
+// observed begins the supervisor's record of an agent call that has ended.
+func (s *State) observed(status AgentStatus) {
+	s.Draft = supervise.Iteration{
+		Number: s.Iteration, TaskID: s.TaskID, ParentID: s.Parents[s.TaskID], Role: s.Role,
+		Outcome: supervise.Outcome(status.Outcome), Duration: status.Finished.Sub(status.Started), CostUSD: status.Usage.CostUSD,
+		Activity: status.Activity, Analysis: supervise.AnalyseOutput(status.Final, status.Activity),
+		ClaimedDone: progress.HintsDone(status.Final), Verdict: s.Verdict,
+	}
+}
+
+// proposed notes what the agent changed.
+func (s *State) proposed(tree string, changes []Change) {
+	if s.Draft.FileCount = len(changes); len(changes) == 0 {
+		return // what only writes notes proposes nothing
+	}
+	s.Draft.Change = tree
+	for _, c := range changes[:min(len(changes), 20)] {
+		s.Draft.Files = append(s.Draft.Files, c.Path)
+	}
+}
+
+// measured notes what a check said about the proposal.
+func (s *State) measured(r gate.Result) {
+	if r.Verdict.Standing.Holds() {
+		s.Draft.GateFailures = append(s.Draft.GateFailures, r.Gate)
+	}
+	m := &s.Draft.Metrics
+	if r.Facts.Known {
+		m.TestsKnown = true
+		m.TestsTotal += r.Facts.Passed + r.Facts.Failed
+		m.TestsPassed += r.Facts.Passed
+	}
+	if r.Kind == gate.Lint {
+		m.WarningsKnown = true
+		m.Warnings += r.Facts.Warnings
+	}
+}
+
+// watched ends the record of the iteration, and keeps its tree where that is
+// worth going back to.
+func (s *State) watched() {
+	s.Watched = append(slices.Clone(s.Watched[max(0, len(s.Watched)-keptIterations+1):]), s.Draft.Bounded())
+	if s.Draft.Change != "" && supervise.CheckpointDue(s.Supervision, supervise.History{Iterations: s.Watched, Checkpoints: s.Checkpoints}) {
+		c := supervise.Checkpoint{Iteration: s.Draft.Number, Tree: s.Draft.Change, Metrics: s.Draft.Metrics}
+		if s.Draft.Landed {
+			c.Commit, c.Tree = s.Head, s.HeadTree
+		}
+		s.Checkpoints = supervise.AddCheckpoint(s.Checkpoints, c, s.Supervision.MaxCheckpoints)
+	}
+	s.Draft = supervise.Iteration{}
+}
+
+// checkpointHead makes the tip of the branch a tree to go back to.
+func (s *State) checkpointHead() {
+	if n := len(s.Checkpoints); n > 0 && s.Checkpoints[n-1].Commit == s.Head {
+		return
+	}
+	c := supervise.Checkpoint{Iteration: s.Iteration, Commit: s.Head, Tree: s.HeadTree}
+	s.Checkpoints = supervise.AddCheckpoint(s.Checkpoints, c, s.Supervision.MaxCheckpoints)
+}
+
+// giveUp sets a task aside, with all its parts if it was split, and takes the
+// tree back to the last good one, so that the next task starts clean.
+func (e *Engine) giveUp(ctx context.Context, s *State, doc *progress.Doc, a supervise.Assessment) (Next, error) {
+	family := a.Verdict.TaskID
+	for _, t := range doc.Tasks() {
+		if !t.Actionable() || t.ID != family && s.Parents[t.ID] != family {
+			continue
+		}
+		if err := doc.Block(t.ID, oneLine(blockReason(*s, a), 160)); err != nil {
+			return Next{}, fmt.Errorf("block %s: %w", t.ID, err)
+		}
+		e.learn(ctx, s, t, false)
+		e.emit(run.Event{Kind: run.EventTaskBlocked, TaskID: t.ID, TaskTitle: t.Title, Text: a.Verdict.Reason}, s)
+	}
+	if err := e.Workspace.Reset(ctx, s.HeadTree); err != nil {
+		return Next{}, fmt.Errorf("reset the work tree: %w", err)
+	}
+	s.Diagnostics = a.Diagnostics
+	s.Progress = s.text(doc)
+	s.TaskID, s.Failure, s.Violations, s.Guidance = "", "", nil, nil
+	s.Stage = stagePick
+	return Next{}, nil
+}
+
+// blockReason is what people read behind a task that was set aside: the last
+// error says more than how often it came.
+func blockReason(s State, a supervise.Assessment) string {
+	if s.Failure == "" {
+		return a.Verdict.Reason
+	}
+	return a.Verdict.Reason + "; last: " + s.Failure
+}
+
+// split puts the parts that the planner wrote in the place of the task. What
+// else the call did to the tree is thrown away, and so is what the attempts at
+// the task left there: the parts start clean.
+func (e *Engine) split(ctx context.Context, s *State) (Next, error) {
+	if err := e.Workspace.Reset(ctx, s.HeadTree); err != nil {
+		return Next{}, fmt.Errorf("reset the work tree: %w", err)
+	}
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	if s.Decomposed == nil {
+		s.Decomposed = map[string]bool{}
+	}
+	s.Decomposed[s.TaskID] = true
+	parts := s.Proposal.Added
+	s.Proposal = nil
+	s.Phase, s.Stage = run.PhaseIterating, stagePick
+	if len(parts) < 2 {
+		s.Draft.Class = supervise.FailEmpty
+		s.watched()
+		e.emit(run.Event{Kind: run.EventAttemptFailed, TaskID: s.TaskID, Text: "the task could not be split"}, s)
+		return Next{}, nil
+	}
+	ids, err := doc.Split(s.TaskID, parts)
+	if err != nil {
+		return Next{}, fmt.Errorf("split %s: %w", s.TaskID, err)
+	}
+	if s.Parents == nil {
+		s.Parents = map[string]string{}
+	}
+	for _, id := range ids {
+		s.Parents[id] = s.TaskID
+	}
+	s.Draft.Landed, s.Draft.Role = true, run.RolePlanner // planning that was accepted, whoever did it
+	s.watched()
+	done, total := progress.Counts(doc.Tasks())
+	e.emit(run.Event{Kind: run.EventPlanned, TaskID: s.TaskID, Done: done, Total: total, Text: fmt.Sprintf("%s was split into %d parts", s.TaskID, len(ids))}, s)
+	s.Progress = s.text(doc)
+	s.TaskID, s.Failure, s.Violations = "", "", nil
+	return Next{}, nil
+}
+
+// How often all of the work is reviewed, and how many tasks one review may add.
+const (
+	maxReviews     = 2
+	maxReviewTasks = 5
+)
+
+// review has the whole change read once more, where that is wanted and the run
+// changed something.
+func (e *Engine) review(ctx context.Context, s *State) (Next, error) {
+	switch {
+	case !s.Review || len(s.Commits) == 0 || s.Reviews >= maxReviews || s.Once:
+	case e.overdue(*s), s.Limits.BudgetUSD > 0 && s.Usage.CostUSD >= s.Limits.BudgetUSD:
+		s.ReviewNote = "there was nothing left to review it with"
+	default:
+		s.Reviews++
+		s.Iteration++
+		s.Guidance, s.Verdict, s.Failure, s.Violations = nil, "", "", nil
+		e.emit(run.Event{Kind: run.EventIteration, Text: "review", Role: run.RoleReviewer}, s)
+		return e.prepareAgent(s, prompt.JobReview, run.RoleReviewer, "")
+	}
+	s.Stage = stageClose
+	return Next{}, nil
+}
+
+// reviewed takes the tasks a review asks for, and nothing else it did.
+func (e *Engine) reviewed(ctx context.Context, s *State) (Next, error) {
+	if err := e.Workspace.Reset(ctx, s.HeadTree); err != nil {
+		return Next{}, fmt.Errorf("reset the work tree: %w", err)
+	}
+	added := s.Proposal.Added
+	s.Proposal = nil
+	if s.Failure != "" {
+		s.ReviewNote = "the review came to no end: " + oneLine(s.Failure, 200)
+		s.Failure = ""
+	}
+	s.Draft = supervise.Iteration{} // reading moves nothing
+	if len(added) == 0 {
+		s.Phase, s.Stage = run.PhaseFinishing, stageClose
+		return Next{}, nil
+	}
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	for _, t := range added[:min(len(added), maxReviewTasks)] {
+		if _, err := doc.AddTask(t); err != nil {
+			return Next{}, fmt.Errorf("add a task: %w", err)
+		}
+	}
+	if err := doc.SetStatus(progress.StatusInProgress); err != nil {
+		return Next{}, fmt.Errorf("set the status: %w", err)
+	}
+	done, total := progress.Counts(doc.Tasks())
+	e.emit(run.Event{Kind: run.EventPlanned, Done: done, Total: total, Text: fmt.Sprintf("the review asks for %d more tasks", total-done)}, s)
+	s.Progress = s.text(doc)
+	s.TaskID = ""
+	s.Phase, s.Stage = run.PhaseIterating, stagePick
+	return Next{}, nil
+}
+
+// lessons are what tasks like this one taught. A memory that cannot be read
+// costs the hints and not the run.
+func (e *Engine) lessons(ctx context.Context, s *State, task run.Task) []prompt.Lesson {
+	if e.Memory == nil || s.Forget || task.ID == "" {
+		return nil
+	}
+	const most = 5
+	found, err := e.Memory.Similar(ctx, history.Query{Title: task.Title, Accept: task.Accept}, most)
+	if err != nil {
+		return nil
+	}
+	lessons := make([]prompt.Lesson, 0, len(found))
+	for _, l := range found {
+		lessons = append(lessons, prompt.Lesson{Worked: l.Worked, Text: l.Sentence()})
+	}
+	return lessons
+}
+
+// learn keeps what a task taught. The key makes a repeated step teach once.
+func (e *Engine) learn(ctx context.Context, s *State, task run.Task, worked bool) {
+	if e.Memory == nil || s.Forget {
+		return
+	}
+	l := history.Lesson{
+		Key: string(s.Run) + "/" + task.ID, Run: s.Run, At: e.Now(), TaskID: task.ID, Title: task.Title, Worked: worked,
+		Insight: s.Insight,
+	}
+	for _, it := range s.History {
+		if it.TaskID == task.ID {
+			l.Iterations++
+			l.CostUSD += it.Usage.CostUSD
+		}
+	}
+	for _, it := range s.Watched {
+		if it.TaskID != task.ID {
+			continue
+		}
+		if !it.Landed {
+			l.Failure = string(it.Class)
+			if !worked {
+				l.Insight = it.Error.Text
+			}
+		}
+		l.Files = it.Files
+	}
+	if err := e.Memory.Remember(ctx, l); err != nil {
+		e.emit(run.Event{Kind: run.EventTrouble, TaskID: task.ID, Text: "what this task taught could not be kept: " + err.Error()}, s)
+	}
+}
+
+// interesting are the paths an agent should look at first: those the failure
+// names, then those of earlier attempts.
+func (s *State) interesting() []string {
+	var files []string
+	add := func(name string) {
+		if name != "" && !path.IsAbs(name) && !slices.Contains(files, name) {
+			files = append(files, name)
+		}
+	}
+	for _, it := range slices.Backward(s.Watched) {
+		if it.TaskID != s.TaskID {
+			continue
+		}
+		add(it.Error.File)
+		for _, f := range it.Files {
+			add(f)
+		}
+	}
+	return files[:min(len(files), 20)]
+}

@@ -1,0 +1,400 @@
+package loop_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/history"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/prompt"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/supervise"
+)
+
+// add writes tasks into the progress file, as an agent that plans does.
+func (w *world) add(s loop.State, titles ...string) {
+	w.t.Helper()
+	d, err := progress.Parse([]byte(w.work[s.ProgressPath]))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, title := range titles {
+		if _, err := d.AddTask(run.Task{Title: title, Accept: []string{"it is there"}}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.work[s.ProgressPath] = string(d.Bytes())
+}
+
+// verdicts are the words of the supervisor in the order in which they fell.
+func (w *world) verdicts() (kinds []string) {
+	for _, ev := range w.events {
+		if ev.Kind == run.EventVerdict {
+			kinds = append(kinds, ev.Verdict)
+		}
+	}
+	return kinds
+}
+
+// roles are the parts that agents played.
+func (w *world) roles() (roles []run.Role) {
+	for _, ev := range w.events {
+		if ev.Kind == run.EventAgentStarted {
+			roles = append(roles, ev.Role)
+		}
+	}
+	return roles
+}
+
+// A task that is too much is split, and its parts are worked one by one; what
+// the splitting call did to the code does not stay.
+func TestATaskThatIsTooMuchIsSplit(t *testing.T) {
+	t.Parallel()
+	agent := func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		switch {
+		case s.Job == prompt.JobSplit:
+			w.work["src/left behind"] = "x"
+			w.add(s, "first half", "second half")
+			return completed("I split it.")
+		case s.TaskID == "T2":
+			return completed("This task is too complex to be completed in one session.")
+		}
+		w.work["src/"+s.TaskID] = "done"
+		return completed("done")
+	}
+	clean := newWorld(t)
+	clean.agent = agent
+	want := clean.drive(loop.NewState(request(t, threeTasks), clean.now), nil)
+	if want.End != run.EndAllTasksComplete {
+		t.Fatalf("ended %s (%s)\n%s", want.End, want.EndDetail, want.Progress)
+	}
+	if diff := cmp.Diff([]string{"T1 one", "T4 first half", "T5 second half", "T3 three"}, subjects(want.Commits)); diff != "" {
+		t.Error(diff)
+	}
+	if _, ok := clean.trees[clean.head().Tree]["src/left behind"]; ok {
+		t.Error("what the planner did to the code has landed")
+	}
+	if !strings.Contains(want.Progress, "T2 two (skipped: split into T4, T5)") {
+		t.Error(want.Progress)
+	}
+	for at := range 100 {
+		w := newWorld(t)
+		w.agent = agent
+		s := w.drive(loop.NewState(request(t, threeTasks), w.now), func(step int) bool { return step == at })
+		if diff := cmp.Diff(subjects(want.Commits), subjects(s.Commits)); diff != "" || len(w.prompts) != len(clean.prompts) {
+			t.Errorf("crash at step %d: %d agents, want %d: %s", at, len(w.prompts), len(clean.prompts), diff)
+		}
+	}
+}
+
+// What cannot be split is blocked, and the others go on.
+func TestWhatCannotBeSplitIsBlocked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		if s.TaskID != "T1" {
+			w.work["src/"+s.TaskID] = "done"
+		}
+		return completed("hm")
+	}
+	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
+	if s.End != run.EndBlocked || len(s.Commits) < 2 {
+		t.Errorf("ended %s with %v", s.End, subjects(s.Commits))
+	}
+	if !slices.Contains(w.verdicts(), string(supervise.VerdictDecompose)) || !strings.Contains(s.Progress, "T1 one (blocked: ") {
+		t.Errorf("%v\n%s", w.verdicts(), s.Progress)
+	}
+	if !strings.Contains(s.Diagnostics, "T1") {
+		t.Errorf("nobody is told why: %q", s.Diagnostics)
+	}
+}
+
+// The exact error, the role that mends it and what was tried are in the next
+// prompt.
+func TestAFailureChangesWhoComesNextAndWhatTheyAreTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.judge = func(tree files, _ loop.GateStart) gate.Result {
+		if tree["src/T1"] != "wrong" {
+			return gate.Result{Passed: true, Reason: "exited"}
+		}
+		out := "--- FAIL: TestOne (0.00s)\n    src/one_test.go:12: got wrong, want right\nFAIL\nFAIL\texample.com/src\t0.01s\n"
+		return gate.Result{ExitCode: 1, Reason: "exited", Output: out, Facts: gate.Read(out, false)}
+	}
+	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+		w.work["src/"+s.TaskID] = "wrong"
+		if a.Role == run.RoleDebugger && strings.Contains(a.Prompt, "got wrong, want right") {
+			w.work["src/"+s.TaskID] = "right"
+		}
+		return completed("done")
+	}
+	r := request(t, "- [ ] one\n")
+	r.Gates = []gate.Gate{{Name: "test", Command: "go test ./...", Kind: gate.Test}}
+	s := w.drive(loop.NewState(r, w.now), nil)
+	if s.End != run.EndAllTasksComplete || s.Iteration != 2 {
+		t.Fatalf("ended %s (%s) after %d iterations", s.End, s.EndDetail, s.Iteration)
+	}
+	if diff := cmp.Diff([]run.Role{run.RoleImplementer, run.RoleDebugger}, w.roles()); diff != "" {
+		t.Error(diff)
+	}
+	for _, want := range []string{"## Your part: debugger", "`TestOne`", "src/one_test.go", "## What was tried"} {
+		if !strings.Contains(w.prompts[1], want) {
+			t.Errorf("the second prompt lacks %q:\n%s", want, w.prompts[1])
+		}
+	}
+}
+
+// An agent that makes things worse is taken back to the best it had.
+func TestWorseWorkIsRolledBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	passing := func(tree files) int {
+		n, _ := fmt.Sscan(tree["src/T1"], new(int))
+		if n == 0 {
+			return 0
+		}
+		var k int
+		if _, err := fmt.Sscan(tree["src/T1"], &k); err != nil {
+			return 0
+		}
+		return k
+	}
+	w.judge = func(tree files, _ loop.GateStart) gate.Result {
+		k := passing(tree)
+		if k >= 10 {
+			return gate.Result{Passed: true, Reason: "exited", Facts: gate.Facts{Known: true, Passed: 10}}
+		}
+		return gate.Result{
+			ExitCode: 1, Reason: "exited", Output: fmt.Sprintf("FAIL: case %d", k),
+			Facts: gate.Facts{Known: true, Passed: k, Failed: 10 - k, FailedTests: []string{"a", "b", "c", "d", "e", "f"}, Cut: true},
+		}
+	}
+	calls := 0
+	back := false
+	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		calls++
+		if calls > 3 && w.work["src/T1"] == "8" {
+			back = true
+			w.work["src/T1"] = "10"
+			return completed("done")
+		}
+		w.work["src/T1"] = []string{"8", "5", "3", "2", "1", "0"}[min(calls-1, 5)]
+		return completed("done")
+	}
+	r := request(t, "- [ ] one\n")
+	r.Limits.TaskAttempts = 6
+	r.Gates = []gate.Gate{{Name: "test", Command: "test", Kind: gate.Test}}
+	s := w.drive(loop.NewState(r, w.now), nil)
+	if !back || s.End != run.EndAllTasksComplete {
+		t.Errorf("ended %s (%s) after %d calls; verdicts %v", s.End, s.EndDetail, calls, w.verdicts())
+	}
+	if !slices.Contains(w.verdicts(), string(supervise.VerdictRollBack)) {
+		t.Errorf("verdicts %v", w.verdicts())
+	}
+}
+
+// An agent that asks and asks is not answered by another call.
+func TestQuestionsGoToAPerson(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.agent = func(*world, loop.State, loop.AgentStart) loop.AgentStatus {
+		return completed("Which database should I use? Do you want me to keep the old table?")
+	}
+	r := request(t, "- [ ] one\n")
+	r.Limits.TaskAttempts = 6
+	s := w.drive(loop.NewState(r, w.now), nil)
+	if s.End != run.EndAwaitingPerson || s.Phase != run.PhasePaused || len(w.prompts) > 4 {
+		t.Errorf("ended %s (%s) in %s after %d calls; verdicts %v", s.End, s.EndDetail, s.Phase, len(w.prompts), w.verdicts())
+	}
+}
+
+// Errors that every task runs into are not the tasks' fault: the run stops
+// instead of burning the attempts of each of them.
+func TestARunThatDoesNotMoveStops(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.judge = func(files, loop.GateStart) gate.Result {
+		return gate.Result{ExitCode: 1, Reason: "exited", Output: "error: cannot find module providing package example.com/x\n"}
+	}
+	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+		w.work["src/"+s.TaskID] = a.Name // something new each time
+		return completed("done")
+	}
+	var body strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&body, "- [ ] task %d\n", i)
+	}
+	r := request(t, body.String())
+	r.Gates = []gate.Gate{{Name: "build", Command: "go build ./...", Kind: gate.Build}}
+	s := w.drive(loop.NewState(r, w.now), nil)
+	if s.End != run.EndStagnated || len(w.prompts) > 15 {
+		t.Errorf("ended %s (%s) after %d calls; verdicts %v", s.End, s.EndDetail, len(w.prompts), w.verdicts())
+	}
+	if !strings.Contains(s.Diagnostics, "cannot find module") || !strings.Contains(s.Diagnostics, "What to do:") {
+		t.Errorf("diagnostics: %q", s.Diagnostics)
+	}
+}
+
+func TestAReviewMayAskForMore(t *testing.T) {
+	t.Parallel()
+	agent := func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+		if s.Job == prompt.JobReview {
+			if !strings.Contains(a.Prompt, "+++ b/src/T1") {
+				w.t.Errorf("the reviewer does not see the change:\n%s", a.Prompt)
+			}
+			w.work["src/T1"] = "the reviewer's own idea"
+			if s.Reviews == 1 {
+				w.add(s, "a case is missing")
+			}
+			return completed("read")
+		}
+		w.work["src/"+s.TaskID] = "done"
+		return completed("done")
+	}
+	yes := true
+	req := func() loop.Request {
+		r := request(t, "- [ ] one\n")
+		r.Review = &yes
+		return r
+	}
+	clean := newWorld(t)
+	clean.agent = agent
+	want := clean.drive(loop.NewState(req(), clean.now), nil)
+	if want.End != run.EndAllTasksComplete || want.Reviews != 2 {
+		t.Fatalf("ended %s (%s) after %d reviews", want.End, want.EndDetail, want.Reviews)
+	}
+	if diff := cmp.Diff([]string{"T1 one", "T2 a case is missing"}, subjects(want.Commits)); diff != "" {
+		t.Error(diff)
+	}
+	if got := clean.trees[clean.head().Tree]["src/T1"]; got != "done" {
+		t.Errorf("the reviewer changed code: %q", got)
+	}
+	for at := range 60 {
+		w := newWorld(t)
+		w.agent = agent
+		s := w.drive(loop.NewState(req(), w.now), func(step int) bool { return step == at })
+		if diff := cmp.Diff(subjects(want.Commits), subjects(s.Commits)); diff != "" || len(w.prompts) != len(clean.prompts) {
+			t.Errorf("crash at step %d: %d agents, want %d: %s", at, len(w.prompts), len(clean.prompts), diff)
+		}
+	}
+}
+
+// A run that finds everything done has nothing to review.
+func TestNothingChangedIsNotReviewed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.settings.Review = true
+	s := w.drive(loop.NewState(request(t, "- [x] one\n"), w.now), nil)
+	if s.End != run.EndAllTasksComplete || len(w.prompts) != 0 {
+		t.Errorf("ended %s after %d calls", s.End, len(w.prompts))
+	}
+}
+
+func TestDependenciesComeFirst(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		body string
+		want []string
+		end  run.EndReason
+	}{
+		"order": {
+			"- [ ] T1 (P1) one\n  - Depends on: T3\n- [ ] T2 (P2) two\n- [ ] T3 (P3) three\n",
+			[]string{"T2 two", "T3 three", "T1 one"}, run.EndAllTasksComplete,
+		},
+		"circle": {
+			"- [ ] T1 one\n  - Depends on: T2\n- [ ] T2 two\n  - Depends on: T1\n",
+			[]string{"T1 one", "T2 two"}, run.EndAllTasksComplete,
+		},
+		"unknown": {"- [ ] T1 one\n  - Depends on: T9\n", []string{"T1 one"}, run.EndAllTasksComplete},
+		"blocked": {
+			"- [ ] T1 one\n  - Depends on: T2\n- [ ] T2 two (blocked: no key)\n- [ ] T3 three\n",
+			[]string{"T3 three"}, run.EndBlocked,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			s := w.drive(loop.NewState(request(t, tc.body), w.now), nil)
+			got := slices.DeleteFunc(subjects(s.Commits), func(s string) bool { return strings.HasPrefix(s, " ") })
+			if diff := cmp.Diff(tc.want, got); diff != "" || s.End != tc.end {
+				t.Errorf("ended %s: %s", s.End, diff)
+			}
+		})
+	}
+}
+
+// memory is a list.
+type memory struct{ lessons []history.Lesson }
+
+func (m *memory) Remember(_ context.Context, l history.Lesson) error {
+	m.lessons = slices.DeleteFunc(m.lessons, func(o history.Lesson) bool { return o.Key == l.Key })
+	m.lessons = append(m.lessons, l)
+	return nil
+}
+
+func (m *memory) Similar(_ context.Context, q history.Query, n int) ([]history.Lesson, error) {
+	return history.Pick(q, m.lessons, n), nil
+}
+
+// What a task taught reaches the next one like it, in another run too.
+func TestTasksTeach(t *testing.T) {
+	t.Parallel()
+	mem := &memory{}
+	w := newWorld(t)
+	w.memory = mem
+	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		if s.TaskID == "T2" {
+			return completed("hm")
+		}
+		w.work["src/"+s.TaskID] = "done"
+		d, err := progress.Parse([]byte(w.work[s.ProgressPath]))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if err := d.AppendLearning("the encoder flushes late"); err != nil {
+			w.t.Fatal(err)
+		}
+		w.work[s.ProgressPath] = string(d.Bytes())
+		return completed("done")
+	}
+	w.drive(loop.NewState(request(t, "- [ ] Serialise the report\n- [ ] Translate the manual\n"), w.now), nil)
+	if len(mem.lessons) != 2 || !mem.lessons[0].Worked || mem.lessons[0].Insight != "the encoder flushes late" || mem.lessons[1].Worked {
+		t.Fatalf("%+v", mem.lessons)
+	}
+	if mem.lessons[1].Iterations < 3 || mem.lessons[1].Failure != string(supervise.FailEmpty) {
+		t.Errorf("%+v", mem.lessons[1])
+	}
+	next := newWorld(t)
+	next.memory = mem
+	r := request(t, "- [ ] Serialise reports in XML\n")
+	r.Run = "r2"
+	next.drive(loop.NewState(r, next.now), nil)
+	if !strings.Contains(next.prompts[0], "worked: \"Serialise the report\"") || !strings.Contains(next.prompts[0], "the encoder flushes late") {
+		t.Errorf("the lesson is not in the prompt:\n%s", next.prompts[0])
+	}
+}
+
+// A role may have a model and a limit of its own.
+func TestRolesHaveTheirOwnModels(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.settings.Model = "common"
+	w.settings.Roles = map[run.Role]loop.RoleSettings{run.RoleTester: {Model: "special", MaxTurns: 7}}
+	got := map[string]string{}
+	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+		got[s.TaskID] = fmt.Sprintf("%s %s %d", a.Role, a.Model, a.MaxTurns)
+		w.work["src/"+s.TaskID] = "done"
+		return completed("done")
+	}
+	w.drive(loop.NewState(request(t, "- [ ] Fix the parser\n- [ ] Add tests for the parser\n"), w.now), nil)
+	if diff := cmp.Diff(map[string]string{"T1": "implementer common 0", "T2": "tester special 7"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
