@@ -368,7 +368,7 @@ may internal/handlers "$us/run" "$us/store" "$us/queue" github.com/palantir/go-g
 may internal/store "$us/run" "$us/history" database/sql modernc.org/sqlite
 may internal/queue "$us/run" "$us/store" github.com/riverqueue/river
 may internal/host "$us/loop" "$us/gitrepo" "$us/sandbox/docker" "$us/agent"
-may internal/inline "$us/loop" "$us/host" "$us/gitrepo"
+may internal/inline "$us/history" "$us/loop" "$us/host" "$us/gitrepo"
 may internal/ghsim "$us/proc" github.com/vektah/gqlparser/v2
 may internal/reconcile database/sql "$us/loop" "$us/host" "$us/publish" "$us/ghapp" "$us/store"
 may cmd/bot github.com/rogpeppe/go-internal/txtar "$us/loop" "$us/reconcile" github.com/alecthomas/kong

@@ -201,12 +201,12 @@ func TestDocumented(t *testing.T) {
 	}
 	var walk func(t reflect.Type, prefix string)
 	walk = func(typ reflect.Type, prefix string) {
-		for i := range typ.NumField() {
-			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+		for f := range typ.Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if !described[prefix+name] {
 				t.Errorf("docs/analytics.md does not describe %s%s", prefix, name)
 			}
-			if ft := typ.Field(i).Type; ft.Kind() == reflect.Pointer && ft.Elem().Kind() == reflect.Struct {
+			if ft := f.Type; ft.Kind() == reflect.Pointer && ft.Elem().Kind() == reflect.Struct {
 				walk(ft.Elem(), prefix+name+".")
 			}
 		}

@@ -60,25 +60,25 @@ func supervision(f repoFile, l *run.Limits, report reporter) supervise.Config {
 		return supervise.Config{}
 	}
 	c := supervise.Defaults()
-	count := func(path string, v *whole, least, most int, take func(int)) {
+	count := func(path string, v *whole, most int, take func(int)) {
 		if v == nil {
 			return
 		}
-		if *v < whole(least) || *v > whole(most) {
-			report(path, "must be between %d and %d; leave it out for the default", least, most)
+		if *v < 1 || *v > whole(most) {
+			report(path, "must be between 1 and %d; leave it out for the default", most)
 			return
 		}
 		take(int(*v))
 	}
-	count("$.loop.maxIterations", f.Loop.MaxIterations, 1, maxIterations, func(n int) { l.MaxIterations = cmp.Or(l.MaxIterations, n) })
-	count("$.loop.maxTaskAttempts", f.Loop.MaxTaskAttempts, 1, maxTaskAttempts, func(n int) { l.TaskAttempts = cmp.Or(l.TaskAttempts, n) })
-	count("$.loop.taskTimeoutMinutes", f.Loop.TaskTimeoutMinutes, 1, maxMinutes, func(n int) { c.TaskTimeout = time.Duration(n) * time.Minute })
-	count("$.loop.stagnationThreshold", f.Loop.StagnationThreshold, 1, supervise.MaxStagnationThreshold, func(n int) { c.StagnationThreshold = n })
+	count("$.loop.maxIterations", f.Loop.MaxIterations, maxIterations, func(n int) { l.MaxIterations = cmp.Or(l.MaxIterations, n) })
+	count("$.loop.maxTaskAttempts", f.Loop.MaxTaskAttempts, maxTaskAttempts, func(n int) { l.TaskAttempts = cmp.Or(l.TaskAttempts, n) })
+	count("$.loop.taskTimeoutMinutes", f.Loop.TaskTimeoutMinutes, maxMinutes, func(n int) { c.TaskTimeout = time.Duration(n) * time.Minute })
+	count("$.loop.stagnationThreshold", f.Loop.StagnationThreshold, supervise.MaxStagnationThreshold, func(n int) { c.StagnationThreshold = n })
 	if v := f.Loop.EnablePredictiveStagnation; v != nil {
 		c.Predictive = *v
 	}
-	count("$.checkpoints.autoCheckpointInterval", f.Checkpoints.AutoCheckpointInterval, 1, maxInterval, func(n int) { c.CheckpointInterval = n })
-	count("$.checkpoints.maxCheckpoints", f.Checkpoints.MaxCheckpoints, 1, maxCheckpoints, func(n int) { c.MaxCheckpoints = n })
+	count("$.checkpoints.autoCheckpointInterval", f.Checkpoints.AutoCheckpointInterval, maxInterval, func(n int) { c.CheckpointInterval = n })
+	count("$.checkpoints.maxCheckpoints", f.Checkpoints.MaxCheckpoints, maxCheckpoints, func(n int) { c.MaxCheckpoints = n })
 	if v := f.Checkpoints.Enabled; v != nil && !*v {
 		c.MaxCheckpoints = 0
 	}

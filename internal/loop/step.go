@@ -161,7 +161,7 @@ func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
 	case stageSplit:
 		return e.split(ctx, s)
 	case stageReview:
-		return e.review(ctx, s)
+		return e.review(s)
 	case stageReviewed:
 		return e.reviewed(ctx, s)
 	case stagePropose:

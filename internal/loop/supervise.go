@@ -216,7 +216,7 @@ const (
 
 // review has the whole change read once more, where that is wanted and the run
 // changed something.
-func (e *Engine) review(ctx context.Context, s *State) (Next, error) {
+func (e *Engine) review(s *State) (Next, error) {
 	switch {
 	case !s.Review || len(s.Commits) == 0 || s.Reviews >= maxReviews || s.Once:
 	case e.overdue(*s), s.Limits.BudgetUSD > 0 && s.Usage.CostUSD >= s.Limits.BudgetUSD:

@@ -292,6 +292,12 @@ func TestAttackF2Exchanged(t *testing.T) {
 		}
 	}
 	// The race itself, over and over: whatever is read stood inside the tree.
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	stop, stopped := make(chan struct{}), make(chan error)
 	go func() {
 		var err error
