@@ -89,7 +89,7 @@ func TestLabelBecomesPullRequest(t *testing.T) {
 	if len(got.Comments) != 0 {
 		t.Errorf("a run that went well left comments: %v", got.Comments)
 	}
-	if calls := s.github.Calls(); calls.REST+calls.GraphQL > 14+3*3 {
+	if calls := s.github.Calls(); calls.REST+calls.GraphQL > 16+3*5 {
 		t.Errorf("%d calls to GitHub for three tasks: %v", calls.REST+calls.GraphQL, calls.ByPurpose)
 	}
 	left, err := os.ReadDir(filepath.Join(st.config.DataDir, "runs"))
@@ -606,7 +606,15 @@ func TestDoctorAsksGitHub(t *testing.T) {
 		t.Fatal(err)
 	}
 	st.config.GitHub.AppID = weak.ID
-	if code, out := doctor(); code != run.ExitUsage || !strings.Contains(out, "lacks permissions: contents: write, pull_requests: write") {
+	if code, out := doctor(); code != run.ExitUsage || !strings.Contains(out, "lacks permissions: checks: write, contents: write, pull_requests: write") {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+	silent, err := st.sim.CreateApp(ghsim.AppOptions{Slug: "silent", PrivateKeyPEM: st.app.PrivateKeyPEM, Permissions: map[string]string{"contents": "write", "issues": "write", "pull_requests": "write"}, Events: []string{"issues"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.config.GitHub.AppID = silent.ID
+	if code, out := doctor(); code != 0 || !strings.Contains(out, "silent, but without checks: write") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
 	deaf, err := st.sim.CreateApp(ghsim.AppOptions{Slug: "deaf", PrivateKeyPEM: st.app.PrivateKeyPEM, Permissions: appPermissions})

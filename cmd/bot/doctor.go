@@ -157,9 +157,10 @@ func (c *doctorCmd) docker(ctx context.Context, cfg config.Server) finding {
 	return f
 }
 
-// What the App needs, as GitHub names it.
+// What the App is to be granted, as GitHub names it. It works without checks,
+// and then shows nothing on commits.
 var appPermissions = map[string]string{
-	"contents": "write", "issues": "write", "metadata": "read", "pull_requests": "write",
+	"checks": "write", "contents": "write", "issues": "write", "metadata": "read", "pull_requests": "write",
 }
 
 // app asks GitHub about the App with its key.
@@ -188,6 +189,8 @@ func (c *doctorCmd) app(ctx context.Context, cfg config.Server) finding {
 	}
 	slices.Sort(missing)
 	switch {
+	case slices.Equal(missing, []string{"checks: write"}) && slices.Contains(self.Events, "issues"):
+		f.ok = self.Slug + ", but without checks: write, so that commits do not show how a run stands"
 	case len(missing) > 0:
 		f.err = &run.UserError{Message: "the App lacks permissions: " + strings.Join(missing, ", "), Hint: "grant them on the App's settings page and accept them in the installation"}
 	case !slices.Contains(self.Events, "issues"):

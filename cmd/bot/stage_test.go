@@ -130,11 +130,21 @@ func (st *stage) serve() *serving {
 	return st.serveWith(func(run.Event) {})
 }
 
+// serveLogging is serve with a log that the test reads.
+func (st *stage) serveLogging(log zerolog.Logger) *serving {
+	st.t.Helper()
+	return st.serveApp(log, func(run.Event) {})
+}
+
 // serveWith is serve with one more who hears what happens.
 func (st *stage) serveWith(watch func(run.Event)) *serving {
 	st.t.Helper()
+	return st.serveApp(zerolog.New(zerolog.NewTestWriter(st.t)).Level(zerolog.WarnLevel), watch)
+}
+
+func (st *stage) serveApp(log zerolog.Logger, watch func(run.Event)) *serving {
+	st.t.Helper()
 	s := &serving{}
-	log := zerolog.New(zerolog.NewTestWriter(st.t)).Level(zerolog.WarnLevel)
 	a, err := newApp(st.t.Context(), st.config, log, observers{watch: func(ev run.Event) {
 		watch(ev)
 		s.mu.Lock()

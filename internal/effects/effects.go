@@ -27,6 +27,9 @@ const (
 	KindPR       Kind = "pr"
 	KindReady    Kind = "ready"
 	KindLabel    Kind = "label"
+	KindCheck    Kind = "check"
+	// KindOvertaken closes the check run of a commit that is no longer the head.
+	KindOvertaken Kind = "overtaken"
 )
 
 // Key identifies one effect: what it is at most once for.
@@ -86,6 +89,17 @@ func Label(id run.ID, repo string, issue int, name string, add bool) Key {
 	return Key{id, KindLabel, place(repo, issue) + ":" + sign + name}
 }
 
+// Check is the making of a run's check run on a commit: "check:<run>:<repo>@<oid>".
+func Check(id run.ID, repo, oid string) Key {
+	return Key{id, KindCheck, repo + "@" + oid}
+}
+
+// Overtaken is the closing of a run's check run on a commit that another has
+// followed: "overtaken:<run>:<repo>@<oid>".
+func Overtaken(id run.ID, repo, oid string) Key {
+	return Key{id, KindOvertaken, repo + "@" + oid}
+}
+
 func place(repo string, number int) string { return repo + "#" + strconv.Itoa(number) }
 
 // Store remembers effects. *store.Store is one.
@@ -95,6 +109,8 @@ type Store interface {
 	BeginEffect(ctx context.Context, key string, id run.ID, kind string, intent []byte, now time.Time) (store.Effect, error)
 	// FinishEffect records that the effect happened. The first result stays.
 	FinishEffect(ctx context.Context, key string, result []byte, now time.Time) error
+	// Effects returns the effects of a run, in the order they were intended.
+	Effects(ctx context.Context, id run.ID) ([]store.Effect, error)
 }
 
 // Runner carries out effects.
@@ -159,4 +175,25 @@ func obtain[T any](ctx context.Context, fresh bool, find func(context.Context) (
 		}
 	}
 	return act(ctx)
+}
+
+// Done lists the results of a run's effects of one kind that are recorded as
+// done, in the order they were intended.
+func Done[T any](ctx context.Context, r Runner, id run.ID, kind Kind) ([]T, error) {
+	rows, err := r.Store.Effects(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("list effects of kind %s: %w", kind, err)
+	}
+	var out []T
+	for _, row := range rows {
+		if row.Kind != string(kind) || row.Status != store.EffectDone {
+			continue
+		}
+		var result T
+		if err := json.Unmarshal(row.Result, &result); err != nil {
+			return nil, fmt.Errorf("decode result of %s: %w", row.Key, err)
+		}
+		out = append(out, result)
+	}
+	return out, nil
 }

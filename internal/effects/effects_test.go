@@ -25,6 +25,7 @@ type crash string
 type memory struct {
 	mu   sync.Mutex
 	rows map[string]store.Effect
+	keys []string // in the order they were intended
 	die  func(point string)
 }
 
@@ -42,6 +43,7 @@ func (m *memory) BeginEffect(_ context.Context, key string, id run.ID, kind stri
 	}
 	row := store.Effect{Key: key, Run: id, Kind: kind, Intent: intent, Status: store.EffectIntended, CreatedAt: now}
 	m.rows[key] = row
+	m.keys = append(m.keys, key)
 	m.die("after intent")
 	row.Fresh = true
 	return row, nil
@@ -61,6 +63,18 @@ func (m *memory) FinishEffect(_ context.Context, key string, result []byte, now 
 	}
 	m.die("after result")
 	return nil
+}
+
+func (m *memory) Effects(_ context.Context, id run.ID) ([]store.Effect, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []store.Effect
+	for _, key := range m.keys {
+		if m.rows[key].Run == id {
+			out = append(out, m.rows[key])
+		}
+	}
+	return out, nil
 }
 
 // world is the outside: it remembers each effect that took place.
@@ -216,6 +230,34 @@ func (c contextual) FinishEffect(ctx context.Context, key string, result []byte,
 	return c.memory.FinishEffect(ctx, key, result, now)
 }
 
+// TestDone gives what is recorded as done, and nothing of another kind or run.
+func TestDone(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	r := effects.Runner{Store: m}
+	do := func(key effects.Key, result int, failure error) {
+		t.Helper()
+		_, err := effects.Do(t.Context(), r, key, nil,
+			func(context.Context) (int, bool, error) { return 0, false, nil },
+			func(context.Context) (int, error) { return result, failure })
+		if !errors.Is(err, failure) {
+			t.Fatal(err)
+		}
+	}
+	do(effects.Check("r1", "o/r", "b"), 1, nil)
+	do(effects.Check("r1", "o/r", "a"), 2, nil)
+	do(effects.Overtaken("r1", "o/r", "b"), 3, nil)
+	do(effects.Check("r2", "o/r", "c"), 4, nil)
+	do(effects.Check("r1", "o/r", "d"), 5, errors.New("refused"))
+	got, err := effects.Done[int](t.Context(), r, "r1", effects.KindCheck)
+	if diff := cmp.Diff([]int{1, 2}, got); diff != "" || err != nil {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	if _, err := effects.Done[string](t.Context(), r, "r1", effects.KindCheck); err == nil {
+		t.Error("a number was read as a text")
+	}
+}
+
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	got := []string{
@@ -227,6 +269,8 @@ func TestKeys(t *testing.T) {
 		effects.Ready("r1", "o/r", 8).String(),
 		effects.Label("r1", "o/r", 7, "ralph:done", true).String(),
 		effects.Label("r1", "o/r", 7, "ralph:done", false).String(),
+		effects.Check("r1", "o/r", "4b825dc").String(),
+		effects.Overtaken("r1", "o/r", "4b825dc").String(),
 	}
 	want := []string{
 		"reaction:r1:o/r#7:eyes",
@@ -237,6 +281,8 @@ func TestKeys(t *testing.T) {
 		"ready:r1:o/r#8",
 		"label:r1:o/r#7:+ralph:done",
 		"label:r1:o/r#7:-ralph:done",
+		"check:r1:o/r@4b825dc",
+		"overtaken:r1:o/r@4b825dc",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -62,8 +62,19 @@ type App struct {
 type tokenKey struct {
 	installation int64
 	owner, repo  string
-	writer       bool
+	scope        scope
 }
+
+// scope is what a token may be used for.
+type scope int
+
+const (
+	scopeRead scope = iota
+	scopeWrite
+	// scopeChecks is apart from scopeWrite because it may not be granted: GitHub
+	// then refuses the whole token.
+	scopeChecks
+)
 
 // Identity is who the App is.
 type Identity struct {
@@ -237,13 +248,16 @@ func (a *App) Repo(installation int64, owner, name string) *Repo {
 		a.turns[installation] = turn
 	}
 	a.mu.Unlock()
-	readTokens := a.tokensFor(tokenKey{installation, owner, name, false})
-	writer := &authorised{next: a.meter, host: a.api.Host, tokens: a.tokensFor(tokenKey{installation, owner, name, true}), turn: turn}
+	readTokens := a.tokensFor(tokenKey{installation, owner, name, scopeRead})
+	writer := func(s scope) *github.Client {
+		return a.client(&authorised{next: a.meter, host: a.api.Host, tokens: a.tokensFor(tokenKey{installation, owner, name, s}), turn: turn})
+	}
 	return &Repo{
 		app: a, owner: owner, name: name,
 		readTokens: readTokens,
 		reader:     a.client(&authorised{next: a.meter, host: a.api.Host, tokens: readTokens}),
-		writer:     a.client(writer),
+		writer:     writer(scopeWrite),
+		checks:     writer(scopeChecks),
 	}
 }
 
@@ -252,10 +266,7 @@ func (a *App) tokensFor(k tokenKey) *tokens {
 	defer a.mu.Unlock()
 	t := a.tokens[k]
 	if t == nil {
-		permissions := readerPermissions()
-		if k.writer {
-			permissions = writerPermissions()
-		}
+		permissions := permissionsOf(k.scope)
 		t = &tokens{mint: func() *ghinstallation.Transport {
 			tr := ghinstallation.NewFromAppsTransport(a.appsTransport(), k.installation)
 			tr.InstallationTokenOptions = &github.InstallationTokenOptions{Repositories: []string{k.repo}, Permissions: permissions}

@@ -4,8 +4,8 @@
 //
 // Invariants:
 //   - Every token is scoped to one repository and to the permissions its
-//     purpose needs: reading and writing use different tokens. A token is sent
-//     to the API host it was minted by, and nowhere else.
+//     purpose needs: reading, writing and check runs use different tokens. A
+//     token is sent to the API host it was minted by, and nowhere else.
 //   - One write at a time per installation, as GitHub asks for. Nothing here
 //     sleeps or repeats a call, but for one: a 401 mints a new token and tries
 //     once more. Callers ask Classify what an error means and when to come back.

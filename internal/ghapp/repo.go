@@ -26,6 +26,7 @@ type Repo struct {
 	readTokens  *tokens
 	reader      *github.Client
 	writer      *github.Client
+	checks      *github.Client
 }
 
 // FullName is "owner/name".

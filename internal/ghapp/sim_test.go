@@ -73,7 +73,7 @@ func newWorld(t *testing.T) *world {
 	check(t, sim.SetPermission(owner, name, "rex", ghsim.RoleRead))
 	check(t, sim.SetPermission(owner, name, "cora", ghsim.RoleWrite, "release-manager"))
 	w.appInfo = get[ghsim.App](t)(sim.CreateApp(ghsim.AppOptions{
-		Slug: "ralph", Permissions: map[string]string{"contents": "write", "issues": "write", "pull_requests": "write"}, Events: []string{"issues"},
+		Slug: "ralph", Permissions: map[string]string{"checks": "write", "contents": "write", "issues": "write", "pull_requests": "write"}, Events: []string{"issues"},
 	}))
 	w.in = get[ghsim.Installation](t)(sim.Install(w.appInfo.ID, owner+"/"+name))
 	w.app = get[*ghapp.App](t)(ghapp.New(ghapp.Config{APIURL: sim.URL() + "/api/v3/", AppID: w.appInfo.ID, PrivateKey: w.appInfo.PrivateKeyPEM}))
@@ -120,7 +120,7 @@ func TestIdentity(t *testing.T) {
 	w := newWorld(t)
 	want := ghapp.Identity{
 		ID: w.appInfo.ID, Slug: "ralph", BotLogin: "ralph[bot]", Name: "ralph",
-		Permissions: map[string]string{"contents": "write", "issues": "write", "pull_requests": "write", "metadata": "read"},
+		Permissions: map[string]string{"checks": "write", "contents": "write", "issues": "write", "pull_requests": "write", "metadata": "read"},
 		Events:      []string{"issues"},
 	}
 	for range 2 {

@@ -166,14 +166,16 @@ func closeBody(req *http.Request) {
 	}
 }
 
-// The permissions a purpose needs, and no more. Webhook, workflow and
-// administration rights are never asked for.
-func readerPermissions() *github.InstallationPermissions {
-	read := github.String("read")
+// permissionsOf are the permissions that a scope needs, and no more. Webhook,
+// workflow and administration rights are never asked for.
+func permissionsOf(s scope) *github.InstallationPermissions {
+	read, write := github.String("read"), github.String("write")
+	switch s {
+	case scopeWrite:
+		return &github.InstallationPermissions{Contents: write, Metadata: read, Issues: write, PullRequests: write}
+	case scopeChecks:
+		return &github.InstallationPermissions{Checks: write, Metadata: read}
+	case scopeRead:
+	}
 	return &github.InstallationPermissions{Contents: read, Metadata: read, Issues: read, PullRequests: read}
-}
-
-func writerPermissions() *github.InstallationPermissions {
-	write := github.String("write")
-	return &github.InstallationPermissions{Contents: write, Metadata: github.String("read"), Issues: write, PullRequests: write}
 }

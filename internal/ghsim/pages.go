@@ -2,6 +2,7 @@ package ghsim
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"encoding/base64"
 	"errors"
@@ -315,7 +316,10 @@ func (s *Sim) pullPage(r *repo, i *issue, p *issuePage) ([]pageEntry, error) {
 		mark, note := "●", c.status
 		if c.status == "completed" {
 			note = c.conclusion
-			mark = map[string]string{"success": "✓", "failure": "✗"}[c.conclusion]
+			mark = cmp.Or(map[string]string{"success": "✓", "failure": "✗", "timed_out": "✗", "action_required": "!"}[c.conclusion], "■")
+		}
+		if c.title != "" {
+			note += " · " + c.title
 		}
 		p.Checks = append(p.Checks, pageCheck{Mark: mark, Name: c.name, Note: note})
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -745,9 +746,20 @@ func (s *Sim) listChecks(c *call) (int, any, error) {
 		return 0, nil, err
 	}
 	q := c.URL.Query()
+	type named struct {
+		app  *app
+		name string
+	}
+	latest := map[named]bool{} // already found, of an App and name
 	var found []*checkRun
 	for _, ch := range slices.Backward(c.repo.checks) {
-		if ch.headOID == commit.OID && (q.Get("check_name") == "" || q.Get("check_name") == ch.name) && (q.Get("status") == "" || q.Get("status") == ch.status) {
+		old := latest[named{ch.app, ch.name}] && q.Get("filter") != "all"
+		if ch.headOID != commit.OID || old || q.Get("app_id") != "" && q.Get("app_id") != strconv.FormatInt(ch.app.id, 10) ||
+			q.Get("check_name") != "" && q.Get("check_name") != ch.name {
+			continue
+		}
+		latest[named{ch.app, ch.name}] = true
+		if q.Get("status") == "" || q.Get("status") == ch.status {
 			found = append(found, ch)
 		}
 	}

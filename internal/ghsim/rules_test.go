@@ -658,8 +658,34 @@ func TestCheckRuns(t *testing.T) {
 	}
 	other := must[ghsim.App](t)(w.CreateApp(ghsim.AppOptions{Slug: "rival", Permissions: map[string]string{"checks": "write"}}))
 	in := must[ghsim.Installation](t)(w.Install(other.ID, owner+"/"+name))
-	_, _, err = w.client(t, must[string](t)(w.Token(in.ID, nil))).Checks.UpdateCheckRun(ctx, owner, name, c.GetID(), github.UpdateCheckRunOptions{Name: "ralph", Conclusion: github.String("failure")})
+	rival := w.client(t, must[string](t)(w.Token(in.ID, nil))).Checks
+	_, _, err = rival.UpdateCheckRun(ctx, owner, name, c.GetID(), github.UpdateCheckRunOptions{Name: "ralph", Conclusion: github.String("failure")})
 	refused(t, err, 403, "only be modified by the GitHub App that created it")
+	// The same name by somebody else, and once more by the App itself.
+	for _, checks := range []*github.ChecksService{rival, w.gh.Checks} {
+		_, _, err = checks.CreateCheckRun(ctx, owner, name, github.CreateCheckRunOptions{Name: "ralph", HeadSHA: main, ExternalID: github.String("run-2")})
+		check(t, err)
+	}
+	for _, tt := range []struct {
+		o    github.ListCheckRunsOptions
+		want []string
+	}{
+		{github.ListCheckRunsOptions{}, []string{"ralph run-2", "rival run-2"}},
+		{github.ListCheckRunsOptions{AppID: &w.app.ID}, []string{"ralph run-2"}},
+		{github.ListCheckRunsOptions{AppID: &w.app.ID, Filter: github.String("all")}, []string{"ralph run-2", "ralph run-1"}},
+		{github.ListCheckRunsOptions{Filter: github.String("all"), Status: github.String("completed")}, []string{"ralph run-1"}},
+		{github.ListCheckRunsOptions{Status: github.String("completed")}, nil},
+	} {
+		list, _, err := w.gh.Checks.ListCheckRunsForRef(ctx, owner, name, main, &tt.o)
+		check(t, err)
+		var got []string
+		for _, c := range list.CheckRuns {
+			got = append(got, c.GetApp().GetSlug()+" "+c.GetExternalID())
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", tt.o, diff)
+		}
+	}
 	_, _, err = w.as["ann"].Checks.CreateCheckRun(ctx, owner, name, github.CreateCheckRunOptions{Name: "x", HeadSHA: main})
 	refused(t, err, 403, "Resource not accessible")
 }

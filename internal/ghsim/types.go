@@ -162,6 +162,7 @@ type CheckRun struct {
 	ID         int64  `json:"id"`
 	Name       string `json:"name"`
 	HeadOID    string `json:"head_oid"`
+	ExternalID string `json:"external_id"`
 	Status     string `json:"status"`
 	Conclusion string `json:"conclusion"`
 	Title      string `json:"title"`

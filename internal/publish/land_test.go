@@ -78,7 +78,7 @@ func newWorld(t *testing.T) *world {
 		Executables: []string{"run.sh"},
 	}))
 	check(t, sim.SetPermission(owner, name, "walt", ghsim.RoleWrite))
-	w.bot = get[ghsim.App](t)(sim.CreateApp(ghsim.AppOptions{Slug: "ralph", Permissions: map[string]string{"contents": "write", "issues": "write", "pull_requests": "write"}}))
+	w.bot = get[ghsim.App](t)(sim.CreateApp(ghsim.AppOptions{Slug: "ralph", Permissions: map[string]string{"checks": "write", "contents": "write", "issues": "write", "pull_requests": "write"}}))
 	w.install = get[ghsim.Installation](t)(sim.Install(w.bot.ID, owner+"/"+name)).ID
 	w.connect(t)
 	w.issue = get[ghsim.Issue](t)(sim.CreateIssue(owner, name, "walt", "Add a --json flag", "Please.")).Number
@@ -506,22 +506,24 @@ func TestKilledAtEveryStep(t *testing.T) {
 		p.Effects.Store = deaths
 		check(t, p.React(ctx, "eyes"))
 		first := get[publish.Landed](t)(p.Land(ctx, one))
-		get[publish.Landed](t)(p.Land(ctx, w.on(t, first.OID, first.Tree, 2, executable("b", "2"))))
+		check(t, p.Check(ctx, publish.CheckOn{Head: first.OID}, island.View{Phase: run.PhaseIterating}))
+		second := get[publish.Landed](t)(p.Land(ctx, w.on(t, first.OID, first.Tree, 2, executable("b", "2"))))
 		pr := get[ghapp.PR](t)(p.EnsurePR(ctx, 0, v))
 		if pr = get[ghapp.PR](t)(p.Finish(ctx, pr.Number, v)); pr.Draft {
 			t.Error("still a draft")
 		}
 		check(t, p.SetLabel(ctx, "ralph:done", true))
 		get[string](t)(p.CommentEnded(ctx, v, pr.Number))
+		check(t, p.Check(ctx, publish.CheckOn{Head: second.OID}, v))
 		return false
 	}
 	lives := 1
 	for life() {
 		lives++
 	}
-	// Eight effects: reaction, branch, two commits, pull request, ready, label,
-	// comment.
-	if want := 8*4 + 1; lives != want {
+	// Eleven effects: reaction, branch, two commits, pull request, ready, label,
+	// comment, two check runs, and the first of them overtaken.
+	if want := 11*4 + 1; lives != want {
 		t.Errorf("%d lives, want %d", lives, want)
 	}
 	if got := w.mine(t); len(got) != 2 {
@@ -530,6 +532,13 @@ func TestKilledAtEveryStep(t *testing.T) {
 	issue := get[ghsim.Issue](t)(w.Sim.Issue(owner, name, w.issue))
 	if len(issue.Comments) != 1 || len(issue.Reactions) != 1 || !slices.Equal(issue.Labels, []string{"ralph:done"}) {
 		t.Errorf("%d comments, %d reactions, labels %v", len(issue.Comments), len(issue.Reactions), issue.Labels)
+	}
+	var checks []string
+	for _, c := range get[[]ghsim.CheckRun](t)(w.CheckRuns(owner, name)) {
+		checks = append(checks, c.Status+" "+c.Conclusion)
+	}
+	if diff := cmp.Diff([]string{"completed neutral", "completed success"}, checks); diff != "" {
+		t.Errorf("check runs (-want +got):\n%s", diff)
 	}
 	prs := get[[]ghsim.PR](t)(w.PRs(owner, name))
 	if len(prs) != 1 || prs[0].Draft || !strings.Contains(prs[0].Body, fmt.Sprintf("\nCloses #%d\n", w.issue)) {

@@ -90,11 +90,19 @@ type Issues interface {
 	RemoveLabel(ctx context.Context, issue int, label string) error
 }
 
+// Checks is what the check run needs of GitHub.
+type Checks interface {
+	CreateCheck(ctx context.Context, in ghapp.CheckInput) (id int64, err error)
+	UpdateCheck(ctx context.Context, id int64, in ghapp.CheckInput) error
+	FindCheck(ctx context.Context, oid, name, externalID string) (id int64, err error)
+}
+
 // GitHub is one repository. *ghapp.Repo is one.
 type GitHub interface {
 	Branches
 	Pulls
 	Issues
+	Checks
 }
 
 // Objects reads the host's own git objects. *gitrepo.Repo is one.

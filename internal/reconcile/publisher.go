@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/org/ralph-action/internal/effects"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/gitrepo"
@@ -33,6 +35,8 @@ type publisher struct {
 	mask    *redact.Masker
 
 	allowedUntil time.Time
+	// noChecks: GitHub refuses check runs, and it has been said.
+	noChecks bool
 }
 
 var _ loop.Publisher = (*publisher)(nil)
@@ -138,7 +142,34 @@ func (p *publisher) Show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 			return nil, err
 		}
 	}
+	if err := p.check(ctx, pub, s, v, pr.URL); err != nil {
+		return nil, err
+	}
 	return &loop.PullRequest{Number: pr.Number, NodeID: pr.NodeID, URL: pr.URL, Draft: pr.Draft, Body: pr.Body}, nil
+}
+
+// checkTroubles is how many steps in a row may fail before a check run that
+// GitHub does not take is left alone.
+const checkTroubles = 3
+
+// check shows the state on the run's last commit. A run does not depend on it:
+// GitHub's refusal is told once and its trouble is not waited out.
+func (p *publisher) check(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View, url string) error {
+	if p.noChecks {
+		return nil
+	}
+	err := pub.Check(ctx, publish.CheckOn{Head: s.Head, DetailsURL: url, StartedAt: s.StartedAt}, v)
+	refusal, ok := errors.AsType[*ghapp.Error](err)
+	switch {
+	case !ok || ctx.Err() != nil, refusal.Class == ghapp.RateLimited, refusal.Class == ghapp.Transient && s.Troubles < checkTroubles:
+		return err
+	case ghapp.ChecksRefused(err):
+		p.noChecks = true
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("the App may not write check runs; grant it checks: write to have the run shown on its commits")
+	default:
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("the check run was not brought up to date")
+	}
+	return nil
 }
 
 // comment says on the issue how the run ended, or asks what it has to know.

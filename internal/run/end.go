@@ -86,6 +86,45 @@ func (r EndReason) ExitCode() int {
 	}
 }
 
+// Conclusion is how a check run on GitHub says that something ended. A branch
+// rule that requires a check lets success and neutral through, and holds
+// everything else back.
+type Conclusion string
+
+// The conclusions an App can give
+// (docs.github.com/rest/checks/runs#create-a-check-run).
+const (
+	ConclusionSuccess        Conclusion = "success"
+	ConclusionNeutral        Conclusion = "neutral"
+	ConclusionFailure        Conclusion = "failure"
+	ConclusionCancelled      Conclusion = "cancelled"
+	ConclusionTimedOut       Conclusion = "timed_out"
+	ConclusionActionRequired Conclusion = "action_required"
+)
+
+// Conclusion is how the check run of a run that ended for reason r concludes:
+// success only if it is complete, neutral where less than the whole was asked
+// for, and otherwise one that holds a required check back. Where nothing broke
+// and a person has to decide whether to go on, that is action_required.
+func (r EndReason) Conclusion() Conclusion {
+	switch r {
+	case EndAllTasksComplete, EndRalphDone:
+		return ConclusionSuccess
+	case EndPlanned, EndSingleIteration:
+		return ConclusionNeutral
+	case EndMaxIterations, EndBudgetExhausted, EndAwaitingPerson:
+		return ConclusionActionRequired
+	case EndDeadline:
+		return ConclusionTimedOut
+	case EndCancelled:
+		return ConclusionCancelled
+	case EndStagnated, EndBlocked, EndFailed:
+		return ConclusionFailure
+	default:
+		return ConclusionFailure
+	}
+}
+
 // Complete says whether all the work that was asked for is done.
 func (r EndReason) Complete() bool {
 	return r == EndAllTasksComplete || r == EndRalphDone

@@ -97,6 +97,18 @@ var shortenings = [...]func(*detail){
 // ends with an ellipsis and an invisible mark, by which Parse knows it.
 func Render(v View) string { return newRenderer(v).within(MaxSize) }
 
+// MaxSummary bounds a Summary. GitHub refuses one of a check run that is longer
+// than 65,535 bytes.
+const MaxSummary = 16 << 10
+
+// Summary is what Render shows, cut to MaxSummary in the same order, for a
+// place that is no description: without the markers, and closing no issue.
+func Summary(v View) string {
+	v.Closes = false
+	content, _ := contentOf(newRenderer(v).within(MaxSummary))
+	return strings.Trim(content, "\n") + "\n"
+}
+
 // within is Render with another limit. Where even the least is longer, it
 // returns that.
 func (r renderer) within(limit int) string {

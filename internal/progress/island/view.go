@@ -81,7 +81,7 @@ type View struct {
 
 // Headline is one line on where the run is, with a sign in front and without a
 // full stop.
-func (v View) Headline() string { return v.sign() + " " + v.state() }
+func (v View) Headline() string { return v.sign() + " " + v.State() }
 
 func (v View) sign() string {
 	switch {
@@ -96,7 +96,9 @@ func (v View) sign() string {
 	}
 }
 
-func (v View) state() string {
+// State is one line on where the run is, without a full stop. It is made of our
+// own words alone.
+func (v View) State() string {
 	if v.End.Complete() && len(v.Gates) == 0 {
 		return "All tasks are done; no checks ran"
 	}

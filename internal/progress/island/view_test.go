@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -125,6 +126,37 @@ func TestClosesOnlyWhenComplete(t *testing.T) {
 	body := Render(complete())
 	if strings.LastIndex(body, "</details>") > strings.Index(body, "Closes #7") {
 		t.Error("the closing keyword is hidden in the details")
+	}
+}
+
+// TestSummary: the same text as the description's, for a place that cannot be
+// written back.
+func TestSummary(t *testing.T) {
+	t.Parallel()
+	v := complete()
+	got := Summary(v)
+	v.Closes = false
+	if content, _ := contentOf(Render(v)); content != "\n"+got {
+		t.Errorf("(-description +summary):\n%s", cmp.Diff(content, "\n"+got))
+	}
+	for _, n := range []int{2, 2000} {
+		v := hostile()
+		v.Closes, v.End = true, run.EndAllTasksComplete
+		for i := range n {
+			v.Tasks = append(v.Tasks, run.Task{ID: fmt.Sprintf("T%d", i+10), Title: strings.Repeat("@a 😀", 60), Status: run.TaskOpen})
+			v.Merged = append(v.Merged, strings.Repeat("*", 500))
+		}
+		v.Note = strings.Repeat("<", 5000)
+		got := Summary(v)
+		if len(got) > MaxSummary || !utf8.ValidString(got) {
+			t.Errorf("%d tasks more: %d bytes", n, len(got))
+		}
+		if strings.Contains(got, "<!--") || strings.Contains(got, "Closes #") || !strings.Contains(got, "All tasks are done") {
+			t.Errorf("%d tasks more:\n%.2000s", n, got)
+		}
+		for _, bad := range active(got) {
+			t.Errorf("active in raw text: %q", bad)
+		}
 	}
 }
 

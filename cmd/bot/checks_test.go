@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bytes"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/rs/zerolog"
+
+	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/ghsim"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// checks are the check runs on the commits of the one pull request, told by
+// conclusion, in the order of the commits. Each commit has at most one.
+func (st *stage) checks() (conclusions []string, head ghsim.CheckRun) {
+	st.t.Helper()
+	all, err := st.sim.CheckRuns(person, repoOf)
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	pr := st.onlyPR()
+	for _, c := range pr.Commits {
+		var said []string
+		for _, check := range all {
+			if check.HeadOID == c.OID {
+				said = append(said, check.Status+" "+check.Conclusion)
+			}
+			if check.HeadOID == pr.HeadOID {
+				head = check
+			}
+		}
+		conclusions = append(conclusions, strings.Join(said, ", "))
+	}
+	return conclusions, head
+}
+
+var noText = cmpopts.IgnoreFields(ghsim.CheckRun{}, "ID", "Summary")
+
+// TestCheckRunSaysHowTheRunEnded on the last commit, and nothing stays "in
+// progress" on the others.
+func TestCheckRunSaysHowTheRunEnded(t *testing.T) {
+	t.Parallel()
+	const idleOnTwo = `model: scripted
+tasks:
+  one: [{files: {one.txt: "1\n"}, say: done}]
+default: [{misbehave: nothing}]
+`
+	const overtaken = "completed neutral"
+	for end, c := range map[run.EndReason]struct {
+		script string
+		change func(*config.Server)
+		want   []string
+	}{
+		run.EndAllTasksComplete: {writesAll, nil, []string{overtaken, overtaken, overtaken, "completed success"}},
+		run.EndBlocked:          {idleOnTwo, nothingOnce, []string{overtaken, "completed failure"}},
+		run.EndMaxIterations:    {writesAll, func(c *config.Server) { c.Limits.MaxIterations = 2 }, []string{overtaken, "completed action_required"}},
+	} {
+		t.Run(string(end), func(t *testing.T) {
+			t.Parallel()
+			st := newStage(t, setting{script: c.script, change: c.change, gates: []config.Gate{{Name: "not empty", Run: "test -s one.txt", When: "task"}}})
+			s := st.serve()
+			state := st.ended(s.store, st.label("Say hello", threeTasks))
+			if state.End != end {
+				t.Fatalf("ended %s: %s", state.End, state.EndDetail)
+			}
+			got, head := st.checks()
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("check runs by commit (-want +got):\n%s", diff)
+			}
+			want := ghsim.CheckRun{
+				Name: "Ralph", HeadOID: state.Head, ExternalID: string(state.Run), Status: "completed",
+				Conclusion: string(end.Conclusion()), Title: end.Sentence(),
+			}
+			if diff := cmp.Diff(want, head, noText); diff != "" {
+				t.Errorf("on the head (-want +got):\n%s", diff)
+			}
+			if !strings.Contains(head.Summary, "- [x] T1 Write one\n") || !strings.Contains(head.Summary, "not empty") {
+				t.Errorf("summary:\n%s", head.Summary)
+			}
+		})
+	}
+}
+
+// TestCheckRunWhileTheRunGoesOn is in progress, and says so once it is stopped.
+func TestCheckRunWhileTheRunGoesOn(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: hangsOnTwo})
+	s := st.serve()
+	issue := st.label("Say hello", threeTasks)
+	st.await("a check run", func() bool {
+		all, err := st.sim.CheckRuns(person, repoOf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all) > 0
+	})
+	got, head := st.checks()
+	if diff := cmp.Diff([]string{"in_progress "}, got); diff != "" || head.Title != "1 of 3 tasks" {
+		t.Errorf("%q\n%s", head.Title, diff)
+	}
+	if err := st.sim.RemoveLabel(person, repoOf, issue.Number, person, "ralph"); err != nil {
+		t.Fatal(err)
+	}
+	state := st.ended(s.store, issue)
+	if _, head := st.checks(); head.HeadOID != state.Head || head.Conclusion != "cancelled" || head.Title != "Stopped by a person" {
+		t.Errorf("after the end: %+v", head)
+	}
+}
+
+// logged collects what a server logs.
+type logged struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logged) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.buf.String(), text)
+}
+
+// TestRunsDoNotDependOnCheckRuns: whatever GitHub says to them, the work is
+// done, and the log says so once.
+func TestRunsDoNotDependOnCheckRuns(t *testing.T) {
+	t.Parallel()
+	const refused, lost = "the App may not write check runs", "the check run was not brought up to date"
+	for name, c := range map[string]struct {
+		ungranted bool
+		fault     ghsim.Fault
+		told      string
+		times     int
+	}{
+		"not granted": {ungranted: true, told: refused, times: 1},
+		"forbidden":   {fault: ghsim.Fault{Match: "/check-runs$", Status: 403, Times: 100, Body: `{"message":"Resource not accessible by integration"}`}, told: refused, times: 1},
+		"invalid":     {fault: ghsim.Fault{Match: "/check-runs$", Status: 422, Times: 100, Body: `{"message":"Invalid request."}`}, told: lost, times: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			st := newStage(t, setting{script: "model: scripted\ndefault: [{files: {one.txt: \"1\\n\"}, say: done}]\n"})
+			if c.ungranted {
+				permissions := maps.Clone(appPermissions)
+				delete(permissions, "checks")
+				st.reregister(permissions)
+			} else if err := st.sim.Inject(c.fault); err != nil {
+				t.Fatal(err)
+			}
+			var log logged
+			s := st.serveLogging(zerolog.New(&log))
+			state := st.ended(s.store, st.label("Say hello", "- [ ] Write one\n"))
+			if state.End != run.EndAllTasksComplete || st.onlyPR().Draft {
+				t.Errorf("ended %s: %s", state.End, state.EndDetail)
+			}
+			if got := log.count(c.told); got != c.times {
+				t.Errorf("told %d times, want %d:\n%s", got, c.times, &log.buf)
+			}
+		})
+	}
+}
+
+// reregister replaces the App by one with other permissions.
+func (st *stage) reregister(permissions map[string]string) {
+	st.t.Helper()
+	app, err := st.sim.CreateApp(ghsim.AppOptions{Slug: "other-bot", PrivateKeyPEM: st.app.PrivateKeyPEM, Permissions: permissions, Events: []string{"issues"}})
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	if _, err := st.sim.Install(app.ID, person+"/"+repoOf); err != nil {
+		st.t.Fatal(err)
+	}
+	st.app, st.config.GitHub.AppID = app, app.ID
+	st.config.GitHub.WebhookSecrets = []config.Secret{config.Secret(app.WebhookSecret)}
+}

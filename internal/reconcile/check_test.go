@@ -1,0 +1,124 @@
+package reconcile
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/org/ralph-action/internal/effects"
+	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/progress/island"
+	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/store"
+)
+
+// noChecks is a GitHub that makes no check runs.
+type noChecks struct {
+	publish.GitHub
+
+	err   error
+	calls int
+}
+
+func (g *noChecks) FullName() string { return "acme/widgets" }
+
+func (g *noChecks) FindCheck(context.Context, string, string, string) (int64, error) {
+	return 0, ghapp.ErrNotFound
+}
+
+func (g *noChecks) CreateCheck(context.Context, ghapp.CheckInput) (int64, error) {
+	g.calls++
+	return 0, g.err
+}
+
+// TestCheckRunsInTrouble: a refusal is taken, and asked for and told once; what
+// passes is waited for, but not for long; what is not GitHub's is not hidden.
+func TestCheckRunsInTrouble(t *testing.T) {
+	t.Parallel()
+	class := func(c ghapp.Class) error {
+		return fmt.Errorf("show: %w", &ghapp.Error{Op: "create check run", Class: c})
+	}
+	for name, c := range map[string]struct {
+		err      error
+		troubles int
+		waits    bool // the step fails and is tried again
+		calls    int  // of two attempts
+		told     int
+	}{
+		"forbidden":             {err: class(ghapp.Forbidden), calls: 1, told: 1},
+		"no token":              {err: class(ghapp.Unauthorised), calls: 1, told: 1},
+		"invalid":               {err: class(ghapp.Invalid), calls: 2, told: 2},
+		"not found":             {err: class(ghapp.NotFound), calls: 2, told: 2},
+		"rate limited":          {err: class(ghapp.RateLimited), waits: true, calls: 2},
+		"rate limited for long": {err: class(ghapp.RateLimited), troubles: 9, waits: true, calls: 2},
+		"server error":          {err: class(ghapp.Transient), waits: true, calls: 2},
+		"server error for long": {err: class(ghapp.Transient), troubles: checkTroubles, calls: 2, told: 2},
+		"our own":               {err: errors.New("disk full"), troubles: 9, waits: true, calls: 2},
+		"none":                  {calls: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			st, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "ralph.db"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := st.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			gh := &noChecks{err: c.err}
+			var log bytes.Buffer
+			ctx := zerolog.New(&log).WithContext(t.Context())
+			p := &publisher{}
+			pub := &publish.Publisher{GitHub: gh, Effects: effects.Runner{Store: st}, Run: "r-1", Issue: 7}
+			for range 2 {
+				err := p.check(ctx, pub, loop.State{Head: "abc", Troubles: c.troubles}, island.View{}, "")
+				if (err != nil) != c.waits || c.waits && !errors.Is(err, c.err) {
+					t.Errorf("err = %v", err)
+				}
+			}
+			if gh.calls != c.calls || strings.Count(log.String(), "\n") != c.told {
+				t.Errorf("%d calls, want %d; told %d times:\n%s", gh.calls, c.calls, c.told, &log)
+			}
+		})
+	}
+	t.Run("stopping", func(t *testing.T) {
+		t.Parallel()
+		st, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "ralph.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := st.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		ctx, cancel := context.WithCancel(t.Context())
+		gh := &stopping{noChecks{err: class(ghapp.Forbidden)}, cancel}
+		pub := &publish.Publisher{GitHub: gh, Effects: effects.Runner{Store: st}, Run: "r-1", Issue: 7}
+		p := &publisher{}
+		if err := p.check(ctx, pub, loop.State{Head: "abc"}, island.View{}, ""); err == nil || p.noChecks {
+			t.Errorf("an attempt that was cut off counts as an answer: %v", err)
+		}
+	})
+}
+
+// stopping is a GitHub that is asked while the process stops.
+type stopping struct {
+	noChecks
+
+	cancel context.CancelFunc
+}
+
+func (g *stopping) CreateCheck(ctx context.Context, in ghapp.CheckInput) (int64, error) {
+	g.cancel()
+	return g.noChecks.CreateCheck(ctx, in)
+}
