@@ -1021,12 +1021,11 @@ func (e *Engine) emit(ev run.Event, s *State) {
 }
 
 func findTask(d *progress.Doc, id string) (run.Task, error) {
-	for _, t := range d.Tasks() {
-		if t.ID == id {
-			return t, nil
-		}
+	t, ok := d.Task(id)
+	if !ok {
+		return run.Task{}, fmt.Errorf("task %s: %w", id, progress.ErrNoTask)
 	}
-	return run.Task{}, fmt.Errorf("task %s: %w", id, progress.ErrNoTask)
+	return t, nil
 }
 
 // oneLine is text on one line of at most n bytes.

@@ -28,7 +28,7 @@ type files map[string]string
 // that are functions, and a branch. It remembers effects, so that tests assert
 // on what came of a run and not on calls.
 type world struct {
-	t     *testing.T
+	t     testing.TB
 	now   time.Time
 	trees map[string]files
 	work  files
@@ -63,7 +63,7 @@ type world struct {
 	memory     history.Memory
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{
 		t: t, now: time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC),
@@ -318,7 +318,7 @@ func (w *world) engine() *loop.Engine {
 }
 
 // request is a run of three tasks.
-func request(t *testing.T, body string) loop.Request {
+func request(t testing.TB, body string) loop.Request {
 	t.Helper()
 	p, err := plan.FromIssue("Add greetings", body)
 	if err != nil {

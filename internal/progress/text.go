@@ -28,6 +28,9 @@ var ansiRE = lazy("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b\r\n]*(?:\x07|\x1b\
 // a script or an emoji sequence needs them. It returns how many characters
 // went.
 func Clean(s string) (clean string, removed int) {
+	if plainASCII(s) {
+		return s, 0 // as most text is; looking up each character takes time
+	}
 	s = strings.ToValidUTF8(s, "\ufffd")
 	s = ansiRE().ReplaceAllStringFunc(s, func(seq string) string {
 		removed += utf8.RuneCountInString(seq)
@@ -52,6 +55,16 @@ func Clean(s string) (clean string, removed int) {
 	return b.String(), removed
 }
 
+// plainASCII says whether s holds nothing but ASCII that shows, and white space.
+func plainASCII(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' && c != '\n' && c != '\t' && c != '\r' || c >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
 const (
 	zwnj = '\u200c'
 	zwj  = '\u200d'
@@ -64,6 +77,8 @@ func hidden(r rune) bool {
 	switch {
 	case r == '\n' || r == '\t' || r == '\r':
 		return false
+	case r < utf8.RuneSelf:
+		return r < ' ' || r == 0x7f
 	case unicode.IsControl(r):
 		return true
 	case unicode.Is(unicode.Prepended_Concatenation_Mark, r):
