@@ -529,6 +529,9 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 		if pr.Draft {
 			t.Error("the pull request is a draft")
 		}
+		if checks, _ := st.checks(); !slices.Equal(checks, []string{"completed neutral", "completed neutral", "completed success"}) {
+			t.Errorf("check runs by commit: %q", checks)
+		}
 		got := st.issue(issue.Number)
 		if len(got.Comments) != 0 || len(got.Reactions) != 1 {
 			t.Errorf("%d comments, %d reactions", len(got.Comments), len(got.Reactions))
@@ -554,6 +557,9 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 		pr := st.onlyPR()
 		if diff := cmp.Diff([]string{wantSubjects[0], "chore: record what was tried"}, subjects(pr.Commits)); diff != "" {
 			t.Error(diff)
+		}
+		if checks, _ := st.checks(); !slices.Equal(checks, []string{"completed neutral", "completed failure"}) {
+			t.Errorf("check runs by commit: %q", checks)
 		}
 		got := st.issue(issue.Number)
 		if len(got.Comments) != 1 || len(got.Reactions) != 1 {

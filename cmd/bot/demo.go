@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -269,12 +270,32 @@ func (d *demo) show(w io.Writer, s loop.State, asJSON bool) error {
 		return err
 	}
 	r.PullRequest = &pullResult{Number: pr.Number, URL: pr.URL, Draft: pr.Draft, Body: pr.Body}
+	if r.PullRequest.CheckRun, err = d.checkRun(pr.HeadOID); err != nil {
+		return err
+	}
 	if asJSON {
 		return r.write(w)
 	}
 	fmt.Fprint(w, readable(pr))
+	if c := r.PullRequest.CheckRun; c != nil {
+		fmt.Fprintf(w, "\nCheck run %s on %.7s, %s: %s.\n", c.Name, c.SHA, c.Conclusion, c.Title)
+	}
 	fmt.Fprintf(w, "\n%s to GitHub: %s.\n", count(calls.REST+calls.GraphQL, "call"), purposes(calls.ByPurpose))
 	return nil
+}
+
+// checkRun is the last check run on a commit, nil for none.
+func (d *demo) checkRun(oid string) (*checkRunResult, error) {
+	all, err := d.sim.CheckRuns(demoPerson, demoRepo)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range slices.Backward(all) {
+		if c.HeadOID == oid {
+			return &checkRunResult{SHA: oid, Name: c.Name, Status: c.Status, Conclusion: c.Conclusion, Title: c.Title}, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // none is no error
 }
 
 // clear takes the stage down.

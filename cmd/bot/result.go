@@ -64,6 +64,16 @@ type pullResult struct {
 	URL    string `json:"url"`
 	Draft  bool   `json:"draft"`
 	Body   string `json:"body"`
+	// CheckRun is the one on the last commit.
+	CheckRun *checkRunResult `json:"check_run,omitempty"`
+}
+
+type checkRunResult struct {
+	SHA        string `json:"sha"`
+	Name       string `json:"name"`
+	Status     string `json:"status"`
+	Conclusion string `json:"conclusion"`
+	Title      string `json:"title"`
 }
 
 type callsResult struct {
