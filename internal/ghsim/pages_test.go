@@ -39,6 +39,15 @@ func TestPages(t *testing.T) {
 	check(t, err)
 	must[ghsim.Review](t)(w.Review(owner, name, pr.GetNumber(), "walt", "CHANGES_REQUESTED", "Not `yet`", ghsim.ReviewLine{Path: "b.txt", Line: 1, Body: "Why?"}))
 
+	for label, conclusion := range map[string]*string{
+		"good": github.String("success"), "bad": github.String("failure"), "late": github.String("timed_out"), "asks": github.String("action_required"), "off": github.String("cancelled"), "runs": nil,
+	} {
+		_, _, err := w.gh.Checks.CreateCheckRun(ctx, owner, name, github.CreateCheckRunOptions{
+			Name: label, HeadSHA: pr.GetHead().GetSHA(), Conclusion: conclusion, Output: &github.CheckRunOutput{Title: github.String("On " + evil), Summary: github.String("s")},
+		})
+		check(t, err)
+	}
+
 	contains := func(path string, wants ...string) string {
 		t.Helper()
 		status, header, body := w.page(t, path)
@@ -64,6 +73,9 @@ func TestPages(t *testing.T) {
 	contains("/acme/widgets/issues/1", `<span class="state open">Open</span>`, `<input disabled="" type="checkbox">`, `<input checked="" disabled="" type="checkbox">`, `<span class="label">ralph</span>`, "👀 1")
 	pull := "/acme/widgets/pull/2"
 	contains(pull, `<span class="state draft">Draft</span>`, "wants to merge", "2 commits", "Verified", "T1: &lt;script&gt;", "By hand", "requested changes", "a.html", "<details>\n<summary>More&lt;img src=x onerror=alert(1)&gt;</summary>", "</details> &lt;b onclick=", "&lt;style&gt;", `<td class="p">&#43;&lt;script&gt;`)
+	const on = " · On &lt;script&gt;alert(1)&lt;/script&gt;</span>"
+	contains(pull, `✓ good <span class="muted">success`+on, `✗ bad <span class="muted">failure`+on, `✗ late <span class="muted">timed_out`+on,
+		`! asks <span class="muted">action_required`+on, `■ off <span class="muted">cancelled`+on, `● runs <span class="muted">queued`+on)
 	if body := contains(pull); strings.Count(body, "Verified") != 1 {
 		t.Error("a pushed commit is shown as verified")
 	}
