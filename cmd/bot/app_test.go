@@ -517,6 +517,7 @@ state: %q
 tasks:
   one: [{files: {one.txt: "1\n"}, say: done}]
 default: [{files: {two.txt: "2\n"}, say: done}]
+review: [{say: fine}]
 `, counts)})
 		issue, state := st.killed("Say hello", "- [ ] Write one\n- [ ] Write two\n")
 		if state.End != run.EndAllTasksComplete || state.Iteration != 3 {
@@ -540,7 +541,7 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := `{"":1,"T1":1,"T2":1}`; strings.TrimSpace(string(starts)) != want {
+		if want := `{"T1":1,"T2":1,"review":1}`; strings.TrimSpace(string(starts)) != want {
 			t.Errorf("agents started %s, want %s", starts, want)
 		}
 	})

@@ -93,6 +93,8 @@ func statsText(s analytics.Stats) string {
 	}
 	counts(&b, "Checks that failed", s.Total.GateFailures)
 	counts(&b, "What the supervisor said", s.Total.Verdicts)
+	counts(&b, "What it saw", s.Total.Patterns)
+	counts(&b, "How failures were gone about", s.Total.Strategies)
 	if s.Unread > 0 {
 		fmt.Fprintf(&b, "\n%s of the record could not be read.\n", count(s.Unread, "line"))
 	}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -96,12 +97,20 @@ type Script struct {
 	Tasks map[string][]Step `yaml:"tasks"`
 	// Default serves the tasks that Tasks does not name.
 	Default []Step `yaml:"default"`
+	// Split has the steps of the calls that are to split a task, by the same
+	// keys as Tasks. Where it has none, the agent writes no parts.
+	Split map[string][]Step `yaml:"split"`
+	// Review has the steps of the reviews of all of the work, one each; the
+	// last one repeats. Where there is none, the reviewer asks for nothing.
+	Review []Step `yaml:"review"`
 }
 
-// PlannedTask is one task of the plan.
+// PlannedTask is a task that the agent writes.
 type PlannedTask struct {
 	Title  string   `yaml:"title"`
 	Accept []string `yaml:"accept"`
+	// Depends are the ids of tasks that have to be done first.
+	Depends []string `yaml:"depends"`
 }
 
 // Step is what the agent does in one start. Paths are relative to the work tree.
@@ -111,8 +120,16 @@ type Step struct {
 	// Append adds text to files.
 	Append map[string]string `yaml:"append"`
 	Delete []string          `yaml:"delete"`
-	// Learn is appended to the Learnings of the progress file.
-	Learn string `yaml:"learn"`
+	// Use are tool calls that show in the agent's stream and do nothing: with
+	// them it seems to read, to run tests, or to go in circles.
+	Use []ToolUse `yaml:"use"`
+	// AddTasks are written at the end of the tasks of the progress file: the
+	// parts of a task, what a review asks for, or what came up on the way.
+	AddTasks []PlannedTask `yaml:"add_tasks"`
+	// Learn is appended to the Learnings of the progress file, and Pattern to
+	// its Codebase Patterns.
+	Learn   string `yaml:"learn"`
+	Pattern string `yaml:"pattern"`
 	// Tick ticks the task's own box: the agent's claim that it is done.
 	Tick bool `yaml:"tick"`
 	// Say is the final message.
@@ -126,6 +143,20 @@ type Step struct {
 	// Exit is the exit code; 0 leaves the one that fits the behaviour.
 	Exit int `yaml:"exit"`
 }
+
+// ToolUse is a tool call as it shows in the stream.
+type ToolUse struct {
+	// Tool is its name, such as Read or Bash.
+	Tool string `yaml:"tool"`
+	// File is the path it works on, Command what a shell is given.
+	File    string `yaml:"file"`
+	Command string `yaml:"command"`
+	// Times is how often in a row; 0 means once.
+	Times int `yaml:"times"`
+}
+
+// maxTimes bounds how often one tool call is repeated.
+const maxTimes = 1000
 
 // The ways to misbehave.
 const (
@@ -167,10 +198,8 @@ func ParseScript(b []byte) (Script, error) {
 	if err := yaml.UnmarshalWithOptions(b, &s, yaml.Strict()); err != nil {
 		return Script{}, fmt.Errorf("parse agent script: %w", err)
 	}
-	for i, t := range s.Plan {
-		if strings.TrimSpace(t.Title) == "" || strings.ContainsAny(t.Title, "\r\n") {
-			return Script{}, fmt.Errorf("parse agent script: plan, entry %d: the title must be one line", i+1)
-		}
+	if err := checkTitles(s.Plan); err != nil {
+		return Script{}, fmt.Errorf("parse agent script: plan, %w", err)
 	}
 	check := func(where string, steps []Step) error {
 		for i, step := range steps {
@@ -185,10 +214,24 @@ func ParseScript(b []byte) (Script, error) {
 			return Script{}, err
 		}
 	}
-	if err := check("default", s.Default); err != nil {
+	for _, key := range sortedKeys(s.Split) {
+		if err := check("split, "+key, s.Split[key]); err != nil {
+			return Script{}, err
+		}
+	}
+	if err := errors.Join(check("default", s.Default), check("review", s.Review)); err != nil {
 		return Script{}, err
 	}
 	return s, nil
+}
+
+func checkTitles(tasks []PlannedTask) error {
+	for i, t := range tasks {
+		if strings.TrimSpace(t.Title) == "" || strings.ContainsAny(t.Title, "\r\n") {
+			return fmt.Errorf("entry %d: the title must be one line", i+1)
+		}
+	}
+	return nil
 }
 
 func (s Step) check() error {
@@ -202,6 +245,14 @@ func (s Step) check() error {
 		if !filepath.IsLocal(filepath.FromSlash(p)) {
 			return fmt.Errorf("path %q is not in the work tree", p)
 		}
+	}
+	for i, u := range s.Use {
+		if u.Tool == "" || u.Times < 0 || u.Times > maxTimes {
+			return fmt.Errorf("use, entry %d: a tool has a name, and is used at most %d times", i+1, maxTimes)
+		}
+	}
+	if err := checkTitles(s.AddTasks); err != nil {
+		return fmt.Errorf("add_tasks, %w", err)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -27,7 +28,10 @@ func TestMain(m *testing.M) {
 		script, err := os.ReadFile(os.Args[3])
 		if err == nil {
 			var code int
-			if code, err = RunScript(context.Background(), script, os.Stdin, os.Stdout, "."); err == nil {
+			// Who waits for a signal is not taken for one that waits for ever.
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+			code, err = RunScript(ctx, script, os.Stdin, os.Stdout, ".")
+			if stop(); err == nil {
 				os.Exit(code)
 			}
 		}
@@ -384,6 +388,9 @@ func TestParseScript(t *testing.T) {
 		{"path out of the tree", "default: [{files: {../x: y}}]\n", `path "../x" is not in the work tree`},
 		{"absolute path", "default: [{delete: [/etc/passwd]}]\n", "is not in the work tree"},
 		{"two lines for a title", "plan: [{title: \"a\\nb\"}]\n", "plan, entry 1: the title must be one line"},
+		{"no title for an added task", "review: [{}, {add_tasks: [{accept: [a]}]}]\n", "review, entry 2: add_tasks, entry 1: the title must be one line"},
+		{"a tool without a name", "split: {T1: [{use: [{file: a}]}]}\n", "split, T1, entry 1: use, entry 1: a tool has a name"},
+		{"a tool without end", "default: [{use: [{tool: Read, times: 1001}]}]\n", "at most 1000 times"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -448,5 +455,68 @@ func TestScriptStaysInTheTree(t *testing.T) {
 	_, err := RunScript(t.Context(), []byte("default: [{files: {out/x.txt: y}}]"), strings.NewReader(prompt("T1", run.ModeBuild, 1)), &out, dir)
 	if err == nil || read(t, filepath.Dir(dir), "x.txt") != "" {
 		t.Errorf("wrote through the link: %v", err)
+	}
+}
+
+// What changes the plan has steps of its own, and what it writes is at the end
+// of the tasks.
+func TestScriptedSplitAndReview(t *testing.T) {
+	t.Parallel()
+	const script = `
+tasks:
+  Greet: [{files: {greeting.txt: "hi"}}]
+split:
+  Greet: [{add_tasks: [{title: Say hello, accept: [it says hello]}, {title: Say the name}], pattern: Greetings live in one file}]
+review: [{add_tasks: [{title: Say goodbye}]}, {say: Nothing more.}]
+`
+	for _, tt := range []struct {
+		name, prompt, want string
+	}{
+		{"split by title", prompt("T1 Greet by name", "split", 4), "- [ ] Say hello\n  - Accept: it says hello\n- [ ] Say the name\n"},
+		{"split of another task", prompt("T2 Read the language", "split", 4), ""},
+		{"first review", prompt("-", "review", 1), "- [ ] Say goodbye\n"},
+		{"second review", prompt("-", "review", 2), ""},
+	} {
+		dir := tree(t, progressText)
+		code, r := act(t, script, dir, tt.prompt)
+		if code != 0 || r.Outcome != OutcomeCompleted {
+			t.Errorf("%s: exit %d, %+v", tt.name, code, r)
+		}
+		if read(t, dir, "greeting.txt") != "" {
+			t.Errorf("%s: it worked on the task", tt.name)
+		}
+		got := read(t, dir, progressFile)
+		if changed := got != progressText; changed != (tt.want != "") || !strings.Contains(got, "- [ ] T10 Describe it\n"+tt.want) {
+			t.Errorf("%s:\n%s", tt.name, got)
+		}
+		if pattern := strings.Contains(got, "## Codebase Patterns\n- Greetings live in one file\n"); pattern != (tt.name == "split by title") {
+			t.Errorf("%s: patterns\n%s", tt.name, got)
+		}
+	}
+}
+
+// Tools that are only seen leave no trace in the tree.
+func TestScriptedToolUse(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, progressText)
+	var seen []Activity
+	p := newStream(func(a Activity) { seen = append(seen, a) })
+	const script = `default: [{use: [{tool: Read, file: a.go, times: 3}, {tool: Bash, command: go test ./...}]}]`
+	if _, err := RunScript(t.Context(), []byte(script), strings.NewReader(prompt("T1", run.ModeBuild, 1)), p, dir); err != nil {
+		t.Fatal(err)
+	}
+	p.Close()
+	var tools []string
+	for _, a := range seen {
+		if a.Kind == ActivityTool {
+			tools = append(tools, a.Tool)
+		}
+	}
+	if diff := cmp.Diff([]string{"Read", "Read", "Read", "Bash"}, tools); diff != "" {
+		t.Error(diff)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("%v, %v", entries, err)
 	}
 }

@@ -120,11 +120,19 @@ func (a *actor) act(ctx context.Context) (int, error) {
 	return step.Exit, nil
 }
 
-// step chooses what to do. In plan mode there is always something: the plan.
+// The modes of a prompt that is for more than planning and building.
+const (
+	modeSplit  run.Mode = "split"
+	modeReview run.Mode = "review"
+)
+
+// step chooses what to do. Where the plan is to be written or changed there is
+// always something, if only to write nothing more.
 func (a *actor) step() (Step, bool, error) {
 	key, steps := a.steps()
 	if len(steps) == 0 {
-		return Step{}, a.assignment.Mode == run.ModePlan, nil
+		mode := a.assignment.Mode
+		return Step{}, mode == run.ModePlan || mode == modeSplit || mode == modeReview, nil
 	}
 	n := max(a.assignment.Attempt, 1)
 	if a.script.State != "" {
@@ -139,23 +147,39 @@ func (a *actor) step() (Step, bool, error) {
 // steps finds the steps for the assignment: by id, then by the longest key that
 // the title contains, then the default.
 func (a *actor) steps() (string, []Step) {
-	if a.assignment.Mode == run.ModePlan {
-		return "plan", a.script.Tasks["plan"]
-	}
 	id := a.assignment.Task
-	if steps, ok := a.script.Tasks[id]; ok && id != "" {
+	switch a.assignment.Mode { //nolint:exhaustive // any other mode is to work a task
+	case run.ModePlan:
+		return "plan", a.script.Tasks["plan"]
+	case modeReview:
+		return "review", a.script.Review
+	case modeSplit:
+		steps, _ := a.lookUp(a.script.Split)
+		return "split " + id, steps
+	}
+	if steps, ok := a.lookUp(a.script.Tasks); ok {
 		return id, steps
 	}
+	return id, a.script.Default
+}
+
+// lookUp finds the entry of the assigned task: by its id, then by the longest
+// key that its title contains.
+func (a *actor) lookUp(entries map[string][]Step) ([]Step, bool) {
+	id := a.assignment.Task
+	if steps, ok := entries[id]; ok && id != "" {
+		return steps, true
+	}
 	title := cmp.Or(a.assignment.Title, a.titleFromProgress(id))
-	keys := slices.SortedFunc(maps.Keys(a.script.Tasks), func(x, y string) int {
+	keys := slices.SortedFunc(maps.Keys(entries), func(x, y string) int {
 		return cmp.Or(cmp.Compare(len(y), len(x)), strings.Compare(x, y))
 	})
 	for _, k := range keys {
 		if strings.Contains(title, k) {
-			return id, a.script.Tasks[k]
+			return entries[k], true
 		}
 	}
-	return id, a.script.Default
+	return nil, false
 }
 
 // taskLine finds the line of a task: up to the box, up to the id, the title.
@@ -255,17 +279,21 @@ func (a *actor) work(ctx context.Context, step Step) error {
 			return fmt.Errorf("delete %s: %w", p, err)
 		}
 	}
-	if a.assignment.Mode == run.ModePlan && len(a.script.Plan) > 0 {
-		if err := a.editProgress(func(b []byte) []byte {
-			return addToSection(b, "Tasks", planText(a.script.Plan))
-		}); err != nil {
-			return err
+	for _, u := range step.Use {
+		for range max(u.Times, 1) {
+			a.out.use(u)
 		}
 	}
-	if step.Learn != "" {
-		if err := a.editProgress(func(b []byte) []byte {
-			return addToSection(b, "Learnings", "- "+strings.TrimSpace(step.Learn)+"\n")
-		}); err != nil {
+	tasks := step.AddTasks
+	if a.assignment.Mode == run.ModePlan {
+		tasks = slices.Concat(a.script.Plan, tasks)
+	}
+	notes := []struct{ section, text string }{{"Tasks", planText(tasks)}, {"Codebase Patterns", bullet(step.Pattern)}, {"Learnings", bullet(step.Learn)}}
+	for _, n := range notes {
+		if n.text == "" {
+			continue
+		}
+		if err := a.editProgress(func(b []byte) []byte { return addToSection(b, n.section, n.text) }); err != nil {
 			return err
 		}
 	}
@@ -389,8 +417,19 @@ func planText(plan []PlannedTask) string {
 		for _, accept := range t.Accept {
 			fmt.Fprintf(&b, "  - Accept: %s\n", accept)
 		}
+		if len(t.Depends) > 0 {
+			fmt.Fprintf(&b, "  - Depends on: %s\n", strings.Join(t.Depends, ", "))
+		}
 	}
 	return b.String()
+}
+
+// bullet is text as the entry of a list, "" for none.
+func bullet(text string) string {
+	if text = strings.TrimSpace(text); text == "" {
+		return ""
+	}
+	return "- " + text + "\n"
 }
 
 // section finds the body of "## name": from the line after the heading to the
@@ -501,6 +540,18 @@ func (s *speaker) assistant(model, apiError string, block object) {
 
 func (s *speaker) text(text string) {
 	s.assistant(s.model, "", object{"type": "text", "text": text})
+}
+
+// use shows a tool call.
+func (s *speaker) use(u ToolUse) {
+	input := object{}
+	if u.File != "" {
+		input["file_path"] = s.abs(u.File)
+	}
+	if u.Command != "" {
+		input["command"] = u.Command
+	}
+	s.tool(u.Tool, input)
 }
 
 func (s *speaker) tool(name string, input object) {

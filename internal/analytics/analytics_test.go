@@ -44,7 +44,8 @@ func story(id run.ID) []run.Event {
 		{Kind: run.EventAgentFinished, Iteration: 2, TaskID: "T2", Outcome: "completed", Duration: 2 * time.Second, Usage: run.Usage{InputTokens: 5, CostUSD: 0.1}, CostUSD: 0.2},
 		{Kind: run.EventGate, Iteration: 2, Gate: "go test", Duration: 6 * time.Millisecond},
 		{Kind: run.EventAttemptFailed, Iteration: 2, TaskID: "T2", Text: "open sesame\nfails"},
-		{Kind: run.EventVerdict, Iteration: 2, Verdict: "guide"},
+		{Kind: run.EventVerdict, Iteration: 2, Verdict: "guide", Patterns: []string{"repeating_error", "no_change"}, Strategy: "test_first"},
+		{Kind: run.EventIteration, Iteration: 3, TaskID: "T2", Strategy: "test_first"},
 		{Kind: run.EventAgentFinished, Iteration: 3, TaskID: "T2", Outcome: "completed", Duration: 2 * time.Second, CostUSD: 0.3},
 		{Kind: run.EventTaskDone, Iteration: 3, TaskID: "T2", Done: 2, Total: 2},
 		{Kind: run.EventRunEnded, Iteration: 3, End: run.EndAllTasksComplete, CostUSD: 0.3},
@@ -74,15 +75,17 @@ func TestAStorySummedUp(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	want := analytics.Stats{
 		Runs: []analytics.RunStats{{
-			Run: "r1", Repo: "acme/app", Started: at, Ended: at.Add(11 * time.Second), End: run.EndAllTasksComplete,
+			Run: "r1", Repo: "acme/app", Started: at, Ended: at.Add(12 * time.Second), End: run.EndAllTasksComplete,
 			Iterations: 3, AgentCalls: 3, AgentSeconds: 5, FailedAttempts: 1, TasksDone: 2, TasksTotal: 2,
 			Gates: 2, GateFailures: map[string]int{"go test": 1}, Verdicts: map[string]int{"guide": 1}, Outcomes: map[string]int{"completed": 3},
+			Patterns: map[string]int{"repeating_error": 1, "no_change": 1}, Strategies: map[string]int{"test_first": 1},
 			CostUSD: 0.3, Usage: analytics.Usage{InputTokens: 15, CostUSD: 0.2}, Model: "m1",
 		}},
 		Ends: map[run.EndReason]int{run.EndAllTasksComplete: 1},
 		Total: analytics.Total{
 			Iterations: 3, AgentCalls: 3, AgentSeconds: 5, FailedAttempts: 1, TasksDone: 2, TasksTotal: 2, Gates: 2,
 			GateFailures: map[string]int{"go test": 1}, Verdicts: map[string]int{"guide": 1}, CostUSD: 0.3,
+			Patterns: map[string]int{"repeating_error": 1, "no_change": 1}, Strategies: map[string]int{"test_first": 1},
 		},
 	}
 	if diff := cmp.Diff(want, s.Stats()); diff != "" {

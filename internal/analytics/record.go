@@ -31,8 +31,10 @@ type Record struct {
 	Gate      string        `json:"gate,omitempty"`
 	Passed    *bool         `json:"passed,omitempty"`
 	// DurationMS is in milliseconds.
-	DurationMS int64  `json:"duration_ms,omitempty"`
-	Verdict    string `json:"verdict,omitempty"`
+	DurationMS int64    `json:"duration_ms,omitempty"`
+	Verdict    string   `json:"verdict,omitempty"`
+	Patterns   []string `json:"patterns,omitempty"`
+	Strategy   string   `json:"strategy,omitempty"`
 	// CostUSD is what the run has cost so far.
 	CostUSD float64       `json:"cost_usd,omitempty"`
 	End     run.EndReason `json:"end,omitempty"`
@@ -61,7 +63,7 @@ func newRecord(ev run.Event, mask func(string) string) Record {
 		Version: Version, Time: ev.Time.UTC(), Run: ev.Run, Repo: ev.Repo, Subject: clip(mask(ev.Subject), maxTitle),
 		Kind: ev.Kind, Iteration: ev.Iteration, Task: ev.TaskID, Title: clip(mask(ev.TaskTitle), maxTitle),
 		Done: ev.Done, Total: ev.Total, Role: ev.Role, Outcome: ev.Outcome, Model: ev.Model, Gate: clip(ev.Gate, maxTitle),
-		DurationMS: ev.Duration.Milliseconds(), Verdict: ev.Verdict, CostUSD: ev.CostUSD, End: ev.End, Text: clip(mask(ev.Text), maxText),
+		DurationMS: ev.Duration.Milliseconds(), Verdict: ev.Verdict, Patterns: ev.Patterns, Strategy: ev.Strategy, CostUSD: ev.CostUSD, End: ev.End, Text: clip(mask(ev.Text), maxText),
 	}
 	if ev.Kind == run.EventGate {
 		r.Passed = &ev.Passed

@@ -74,8 +74,9 @@ func (s *Summary) Add(r Record) {
 	}
 	same := r
 	same.Time, same.Usage, same.Passed = time.Time{}, nil, nil
-	key := maphash.Comparable(s.seed, same)
-	if s.seen[key] {
+	line, err := json.Marshal(same)
+	key := maphash.Bytes(s.seed, line)
+	if err != nil || s.seen[key] {
 		return
 	}
 	s.seen[key] = true
@@ -84,6 +85,7 @@ func (s *Summary) Add(r Record) {
 		t = &runSum{tasks: map[string]bool{}, blocked: map[string]bool{}}
 		t.Run, t.Started = r.Run, r.Time
 		t.GateFailures, t.Verdicts, t.Outcomes = map[string]int{}, map[string]int{}, map[string]int{}
+		t.Patterns, t.Strategies = map[string]int{}, map[string]int{}
 		s.runs[r.Run] = t
 	}
 	t.add(r)
@@ -118,6 +120,13 @@ func (t *runSum) add(r Record) {
 		}
 	case run.EventVerdict:
 		t.Verdicts[r.Verdict]++
+		for _, p := range r.Patterns {
+			t.Patterns[p]++
+		}
+	case run.EventIteration, run.EventWaiting:
+		if r.Strategy != "" {
+			t.Strategies[r.Strategy]++
+		}
 	case run.EventAttemptFailed:
 		t.FailedAttempts++
 	case run.EventRunEnded:
@@ -145,10 +154,14 @@ type RunStats struct {
 	Gates          int            `json:"gates"`
 	GateFailures   map[string]int `json:"gate_failures"`
 	Verdicts       map[string]int `json:"verdicts"`
-	Outcomes       map[string]int `json:"outcomes"`
-	CostUSD        float64        `json:"cost_usd"`
-	Usage          Usage          `json:"usage"`
-	Model          string         `json:"model,omitempty"`
+	// Patterns counts those that verdicts were given for, Strategies the calls
+	// and waits that one was chosen for.
+	Patterns   map[string]int `json:"patterns"`
+	Strategies map[string]int `json:"strategies"`
+	Outcomes   map[string]int `json:"outcomes"`
+	CostUSD    float64        `json:"cost_usd"`
+	Usage      Usage          `json:"usage"`
+	Model      string         `json:"model,omitempty"`
 }
 
 // Stats are the figures of all runs of a summary.
@@ -173,6 +186,8 @@ type Total struct {
 	Gates          int            `json:"gates"`
 	GateFailures   map[string]int `json:"gate_failures"`
 	Verdicts       map[string]int `json:"verdicts"`
+	Patterns       map[string]int `json:"patterns"`
+	Strategies     map[string]int `json:"strategies"`
 	CostUSD        float64        `json:"cost_usd"`
 }
 
@@ -180,7 +195,7 @@ type Total struct {
 func (s *Summary) Stats() Stats {
 	out := Stats{
 		Runs: []RunStats{}, Ends: map[run.EndReason]int{}, Unread: s.bad,
-		Total: Total{GateFailures: map[string]int{}, Verdicts: map[string]int{}},
+		Total: Total{GateFailures: map[string]int{}, Verdicts: map[string]int{}, Patterns: map[string]int{}, Strategies: map[string]int{}},
 	}
 	for _, t := range s.runs {
 		r := t.RunStats
@@ -205,11 +220,12 @@ func (s *Summary) Stats() Stats {
 		sum.TasksTotal += r.TasksTotal
 		sum.Gates += r.Gates
 		sum.CostUSD += r.CostUSD
-		for name, n := range r.GateFailures {
-			sum.GateFailures[name] += n
-		}
-		for name, n := range r.Verdicts {
-			sum.Verdicts[name] += n
+		for _, m := range []struct{ sum, of map[string]int }{
+			{sum.GateFailures, r.GateFailures}, {sum.Verdicts, r.Verdicts}, {sum.Patterns, r.Patterns}, {sum.Strategies, r.Strategies},
+		} {
+			for name, n := range m.of {
+				m.sum[name] += n
+			}
 		}
 	}
 	return out

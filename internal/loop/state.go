@@ -167,10 +167,11 @@ type State struct {
 
 	// Supervision are the thresholds by which the run is judged, Watched what
 	// it is judged by, oldest first, and Draft the record of the iteration at
-	// hand.
+	// hand, with the tree that it proposed.
 	Supervision supervise.Config
 	Watched     []supervise.Iteration
 	Draft       supervise.Iteration
+	DraftTree   string
 	Checkpoints []supervise.Checkpoint
 	// Verdict is the supervisor's on the iteration at hand, and Guidance what
 	// it says to the agent.

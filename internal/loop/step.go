@@ -492,6 +492,7 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 	}
 	diff := ""
 	if s.Job == prompt.JobReview {
+		attempt = s.Reviews
 		if diff, err = e.Workspace.Patch(ctx, s.BaseTree, s.HeadTree, maxReviewDiff); err != nil {
 			return Next{}, fmt.Errorf("read the whole change: %w", err)
 		}
@@ -696,7 +697,7 @@ func (e *Engine) wait(ctx context.Context, s *State, status AgentStatus) (Next, 
 		return Next{}, err
 	}
 	s.Resume, s.WaitUntil = s.Stage, until
-	e.emit(run.Event{Kind: run.EventWaiting, TaskID: task, Text: "the provider asks to come back at " + until.UTC().Format("15:04:05 MST")}, s)
+	e.emit(run.Event{Kind: run.EventWaiting, TaskID: task, Strategy: string(supervise.WaitForProvider), Text: "the provider asks to come back at " + until.UTC().Format("15:04:05 MST")}, s)
 	return Next{Kind: Sleep, Until: until}, nil
 }
 
@@ -857,7 +858,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	if err != nil {
 		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
 	}
-	s.Draft.Landed, s.Draft.Change = true, landed.Tree
+	s.Draft.Landed = true
 	s.watched()
 	e.learn(ctx, s, l.Task, true)
 	done, total := progress.Counts(doc.Tasks())

@@ -27,6 +27,7 @@ func (e *Engine) supervise(ctx context.Context, s *State, doc *progress.Doc, tas
 	if a.Verdict.Kind != supervise.VerdictProceed {
 		e.emit(run.Event{
 			Kind: run.EventVerdict, TaskID: task.ID, TaskTitle: task.Title, Verdict: string(a.Verdict.Kind),
+			Patterns: patternNames(a.Patterns), Strategy: string(a.Strategy.Kind),
 			Text: fmt.Sprintf("%s: %s", a.Verdict.Kind, a.Verdict.Reason),
 		}, s)
 	}
@@ -53,8 +54,18 @@ func (e *Engine) supervise(ctx context.Context, s *State, doc *progress.Doc, tas
 	}
 	s.Iteration++
 	done, total := progress.Counts(doc.Tasks())
-	e.emit(run.Event{Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total}, s)
+	e.emit(run.Event{
+		Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Verdict: string(a.Verdict.Kind), Strategy: string(a.Strategy.Kind), Done: done, Total: total,
+	}, s)
 	return e.prepareAgent(s, job, supervise.NextRole(h, task, supervise.Situation{Verdict: a.Verdict}), task.ID)
+}
+
+func patternNames(patterns []supervise.Pattern) []string {
+	names := make([]string, len(patterns))
+	for i, p := range patterns {
+		names[i] = string(p.Kind)
+	}
+	return names
 }
 
 // watchedHistory is the run as the supervisor sees it before task is worked.
@@ -81,12 +92,13 @@ func (s *State) observed(status AgentStatus) {
 	}
 }
 
-// proposed notes what the agent changed.
-func (s *State) proposed(tree string, changes []Change) {
+// proposed notes what the agent changed: the tree, and what of it is not the
+// run's own notes, by which a proposal that comes again is known.
+func (s *State) proposed(tree, content string, changes []Change) {
 	if s.Draft.FileCount = len(changes); len(changes) == 0 {
 		return // what only writes notes proposes nothing
 	}
-	s.Draft.Change = tree
+	s.Draft.Change, s.DraftTree = content, tree
 	for _, c := range changes[:min(len(changes), 20)] {
 		s.Draft.Files = append(s.Draft.Files, c.Path)
 	}
@@ -113,14 +125,14 @@ func (s *State) measured(r gate.Result) {
 // worth going back to.
 func (s *State) watched() {
 	s.Watched = append(slices.Clone(s.Watched[max(0, len(s.Watched)-keptIterations+1):]), s.Draft.Bounded())
-	if s.Draft.Change != "" && supervise.CheckpointDue(s.Supervision, supervise.History{Iterations: s.Watched, Checkpoints: s.Checkpoints}) {
-		c := supervise.Checkpoint{Iteration: s.Draft.Number, Tree: s.Draft.Change, Metrics: s.Draft.Metrics}
+	if (s.DraftTree != "" || s.Draft.Landed) && supervise.CheckpointDue(s.Supervision, supervise.History{Iterations: s.Watched, Checkpoints: s.Checkpoints}) {
+		c := supervise.Checkpoint{Iteration: s.Draft.Number, Tree: s.DraftTree, Metrics: s.Draft.Metrics}
 		if s.Draft.Landed {
 			c.Commit, c.Tree = s.Head, s.HeadTree
 		}
 		s.Checkpoints = supervise.AddCheckpoint(s.Checkpoints, c, s.Supervision.MaxCheckpoints)
 	}
-	s.Draft = supervise.Iteration{}
+	s.Draft, s.DraftTree = supervise.Iteration{}, ""
 }
 
 // checkpointHead makes the tip of the branch a tree to go back to.

@@ -200,6 +200,37 @@ func TestWorseWorkIsRolledBack(t *testing.T) {
 	}
 }
 
+// The notes of a run differ each time; what is proposed is the same.
+func TestTheSameProposalIsKnownAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.gate = func(tree files, _ string) bool { return tree["src/T1"] == "right" }
+	calls := 0
+	w.agent = func(w *world, _ loop.State, _ loop.AgentStart) loop.AgentStatus {
+		calls++
+		w.work["src/T1"] = "wrong"
+		if calls == 3 {
+			w.work["src/T1"] = "right"
+		}
+		return completed("done")
+	}
+	r := request(t, "- [ ] one\n")
+	r.Gates = []gate.Gate{{Name: "test", Command: "test"}}
+	s := w.drive(loop.NewState(r, w.now), nil)
+	if s.End != run.EndAllTasksComplete {
+		t.Fatalf("ended %s (%s)", s.End, s.EndDetail)
+	}
+	var told run.Event
+	for _, ev := range w.events {
+		if ev.Kind == run.EventVerdict {
+			told = ev
+		}
+	}
+	if !slices.Contains(told.Patterns, string(supervise.PatternSameChange)) || told.Strategy == "" {
+		t.Errorf("told %+v", told)
+	}
+}
+
 // An agent that asks and asks is not answered by another call.
 func TestQuestionsGoToAPerson(t *testing.T) {
 	t.Parallel()

@@ -113,7 +113,11 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 		}
 		return e.failed(ctx, s, why, supervise.Failure{Unchanged: true})
 	}
-	s.proposed(tree, code)
+	content, err := e.Workspace.Without(ctx, tree, ".ralph")
+	if err != nil {
+		return Next{}, fmt.Errorf("take .ralph out of the tree: %w", err)
+	}
+	s.proposed(tree, content, code)
 	findings, why, err := e.inspect(ctx, s, task, code, tree)
 	if err != nil {
 		return Next{}, err

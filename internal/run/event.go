@@ -58,8 +58,13 @@ type Event struct {
 	Passed bool
 	// Duration is how long the agent or the check took.
 	Duration time.Duration
-	// Verdict is the word of an EventVerdict.
-	Verdict string
+	// Verdict is the word of an EventVerdict, and Patterns are what it was said
+	// for, the worst first; EventIteration has the verdict, too.
+	Verdict  string
+	Patterns []string
+	// Strategy is how the next call is to go at what failed: on EventVerdict,
+	// EventIteration and EventWaiting.
+	Strategy string
 	// End is set on EventRunEnded.
 	End EndReason
 }
