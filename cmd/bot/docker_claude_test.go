@@ -72,12 +72,12 @@ func newSpy(t testing.TB) (*spy, *agenttest.Server, string) {
 }
 
 // verdict judges what the agents saw and what the model was sent.
-func (s *spy) verdict(t testing.TB, api *agenttest.Server, tasks int) {
+func (s *spy) verdict(t testing.TB, api *agenttest.Server, calls int) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.seen) != tasks {
-		t.Errorf("%d agents looked around, want %d", len(s.seen), tasks)
+	if len(s.seen) != calls {
+		t.Errorf("%d agents looked around, want %d", len(s.seen), calls)
 	}
 	token := "" // what the agents had in place of the key
 	for _, seen := range s.seen {
@@ -118,8 +118,8 @@ func (s *spy) verdict(t testing.TB, api *agenttest.Server, tasks int) {
 			}
 		}
 	}
-	if asked != 3*tasks {
-		t.Errorf("%d requests, want three for each task: nothing but its work", asked)
+	if asked != 3*calls {
+		t.Errorf("%d requests, want three for each call: nothing but its work", asked)
 	}
 }
 
@@ -179,12 +179,12 @@ func TestDockerClaudeLabelBecomesPullRequest(t *testing.T) {
 	e := newEngine(t, st.dir, nil)
 	p := st.serveProgram(exe, config.EnvAPIKey+"="+realKey)
 	state := st.ended(st.openStore(), st.label("Say hello to everybody", threeTasks))
-	if state.End != run.EndAllTasksComplete || state.Iteration != 3 || state.SeenModel != modelName || state.Usage.CostUSD <= 0 {
+	if state.End != run.EndAllTasksComplete || state.Iteration != 4 || state.SeenModel != modelName || state.Usage.CostUSD <= 0 {
 		t.Fatalf("ended %s after %d iterations of %s for $%f: %s\n%+v", state.End, state.Iteration, state.SeenModel, state.Usage.CostUSD, state.EndDetail, state.History)
 	}
 	p.stop(t)
 
-	s.verdict(t, api, 3)
+	s.verdict(t, api, 4) // one for each task, and the reviewer
 	files := st.contents("ralph/1")
 	wantNoKey(t, files, 3)
 	delete(files, "README.md")
@@ -195,7 +195,7 @@ func TestDockerClaudeLabelBecomesPullRequest(t *testing.T) {
 	if body := st.onlyPR().Body; !strings.Contains(body, modelName) {
 		t.Errorf("the description does not tell the model:\n%s", body)
 	}
-	e.expect(st, 3*2) // an agent and a check for each task
+	e.expect(st, 3*2+1) // an agent and a check for each task, and the reviewer
 	e.nothingLeft(exe)
 }
 
@@ -234,11 +234,11 @@ func TestDockerClaudeKilledServer(t *testing.T) {
 	close(answer)
 	p = st.serveProgram(exe, config.EnvAPIKey+"="+realKey)
 	state := st.ended(db, issue)
-	if state.End != run.EndAllTasksComplete || state.Iteration != 1 || len(state.History) != 1 {
+	if state.End != run.EndAllTasksComplete || state.Iteration != 2 || len(state.History) != 2 {
 		t.Errorf("ended %s after %d iterations and %d calls: %s", state.End, state.Iteration, len(state.History), state.EndDetail)
 	}
 	p.stop(t)
 	st.wantReady(wantSubjects[:1], map[string]string{"one.txt": "1\n"})
-	e.expect(st, 2) // one agent, one check
+	e.expect(st, 3) // one agent, one check, and the reviewer
 	e.nothingLeft(exe)
 }

@@ -368,7 +368,7 @@ func TestDockerLabelBecomesPullRequest(t *testing.T) {
 	e := newEngine(t, st.dir, nil)
 	p := st.serveProgram(exe)
 	state := st.ended(st.openStore(), st.label("Say hello to everybody", threeTasks))
-	if state.End != run.EndAllTasksComplete || state.Iteration != 3 {
+	if state.End != run.EndAllTasksComplete || state.Iteration != 4 {
 		t.Fatalf("ended %s after %d iterations: %s\n%+v", state.End, state.Iteration, state.EndDetail, state.History)
 	}
 	p.stop(t)
@@ -377,7 +377,7 @@ func TestDockerLabelBecomesPullRequest(t *testing.T) {
 	if body := st.onlyPR().Body; !strings.Contains(body, "confined") || !strings.Contains(body, "files are small") {
 		t.Errorf("the description lacks a check or what was learned:\n%s", body)
 	}
-	e.expect(st, 3*3) // an agent and two checks for each task
+	e.expect(st, 3*3+1) // an agent and two checks for each task, and the reviewer
 	e.nothingLeft(exe)
 	left, err := os.ReadDir(filepath.Join(st.config.DataDir, "runs"))
 	if err != nil || len(left) != 0 {
@@ -448,12 +448,12 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 			p = st.serveProgram(exe)
 			e.cpus(id, 1)
 			state := st.ended(db, issue)
-			if state.End != run.EndAllTasksComplete || state.Iteration != 2 || len(state.History) != 2 {
+			if state.End != run.EndAllTasksComplete || state.Iteration != 3 || len(state.History) != 3 {
 				t.Errorf("ended %s after %d iterations and %d calls: %s", state.End, state.Iteration, len(state.History), state.EndDetail)
 			}
 			p.stop(t)
 			st.wantReady(wantSubjects[:2], map[string]string{"one.txt": "1\n", "two.txt": "2\n"})
-			e.expect(st, 2) // one agent for each task, and no checks
+			e.expect(st, 3) // one agent for each task, no checks, and the reviewer
 			e.nothingLeft(exe)
 		})
 	}
