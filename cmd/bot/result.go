@@ -11,6 +11,7 @@ import (
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/supervise"
 )
 
 // result is the one JSON document that `bot demo --json` and `bot run --json`
@@ -42,6 +43,8 @@ type runResult struct {
 	CostUSD    float64       `json:"cost_usd"`
 	// Questions are what a person has to answer before the plan is worked.
 	Questions []string `json:"questions,omitempty"`
+	// Diagnostics tell a person what was given up last, why, and what to do.
+	Diagnostics string `json:"diagnostics,omitempty"`
 }
 
 type tasksResult struct {
@@ -88,6 +91,9 @@ type attemptLine struct {
 	Task      string `json:"task"`
 	Outcome   string `json:"outcome"`
 	Note      string `json:"note"`
+	// Role is the part the agent played, Verdict the supervisor's before it.
+	Role    run.Role              `json:"role"`
+	Verdict supervise.VerdictKind `json:"verdict,omitempty"`
 }
 
 // checkLine is how one check went on the last proposal.
@@ -114,7 +120,7 @@ func newResult(s loop.State) (result, error) {
 	r := result{
 		Run: runResult{
 			ID: s.Run, EndReason: s.End, Detail: s.EndDetail,
-			Iterations: s.Iteration, CostUSD: s.Usage.CostUSD, Questions: s.Questions,
+			Iterations: s.Iteration, CostUSD: s.Usage.CostUSD, Questions: s.Questions, Diagnostics: s.Diagnostics,
 		},
 		Branch:  s.Branch,
 		Commits: []commit{},
@@ -138,7 +144,7 @@ func newResult(s loop.State) (result, error) {
 	}
 	for _, h := range s.History {
 		if !h.Landed && h.TaskID != "" {
-			r.Attempts = append(r.Attempts, attemptLine{Iteration: h.Number, Task: h.TaskID, Outcome: h.Outcome, Note: h.Note})
+			r.Attempts = append(r.Attempts, attemptLine{Iteration: h.Number, Task: h.TaskID, Outcome: h.Outcome, Note: h.Note, Role: h.Role, Verdict: h.Verdict})
 		}
 	}
 	for _, g := range s.GateLast {

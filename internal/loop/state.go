@@ -101,8 +101,11 @@ type Proposal struct {
 
 // Iteration is the record of one agent call.
 type Iteration struct {
-	Number    int
-	TaskID    string
+	Number int
+	TaskID string
+	// Role is the part the agent played, Verdict the supervisor's before it.
+	Role      run.Role
+	Verdict   supervise.VerdictKind
 	StartedAt time.Time
 	Duration  time.Duration
 	Outcome   string

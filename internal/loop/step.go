@@ -634,7 +634,7 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 		s.SeenModel = status.Model
 	}
 	s.History = append(s.History[:len(s.History):len(s.History)], Iteration{
-		Number: s.Iteration, TaskID: s.TaskID, StartedAt: status.Started,
+		Number: s.Iteration, TaskID: s.TaskID, Role: s.Role, Verdict: s.Verdict, StartedAt: status.Started,
 		Duration: status.Finished.Sub(status.Started), Outcome: string(status.Outcome),
 		Note: oneLine(status.Detail, 300), Model: status.Model, Usage: status.Usage,
 	})

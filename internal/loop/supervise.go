@@ -24,13 +24,7 @@ func (e *Engine) supervise(ctx context.Context, s *State, doc *progress.Doc, tas
 	h := s.watchedHistory(doc.Tasks(), task)
 	a := supervise.Assess(s.Supervision, h)
 	s.Verdict, s.Guidance = a.Verdict.Kind, nil
-	if a.Verdict.Kind != supervise.VerdictProceed {
-		e.emit(run.Event{
-			Kind: run.EventVerdict, TaskID: task.ID, TaskTitle: task.Title, Verdict: string(a.Verdict.Kind),
-			Patterns: patternNames(a.Patterns), Strategy: string(a.Strategy.Kind),
-			Text: fmt.Sprintf("%s: %s", a.Verdict.Kind, a.Verdict.Reason),
-		}, s)
-	}
+	e.tellVerdict(s, task, a)
 	job := prompt.JobBuild
 	switch a.Verdict.Kind {
 	case supervise.VerdictGiveUp:
@@ -58,6 +52,18 @@ func (e *Engine) supervise(ctx context.Context, s *State, doc *progress.Doc, tas
 		Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Verdict: string(a.Verdict.Kind), Strategy: string(a.Strategy.Kind), Done: done, Total: total,
 	}, s)
 	return e.prepareAgent(s, job, supervise.NextRole(h, task, supervise.Situation{Verdict: a.Verdict}), task.ID)
+}
+
+// tellVerdict says what the supervisor decided, where that is more than to go on.
+func (e *Engine) tellVerdict(s *State, task run.Task, a supervise.Assessment) {
+	if a.Verdict.Kind == supervise.VerdictProceed {
+		return
+	}
+	e.emit(run.Event{
+		Kind: run.EventVerdict, TaskID: task.ID, TaskTitle: task.Title, Verdict: string(a.Verdict.Kind),
+		Patterns: patternNames(a.Patterns), Strategy: string(a.Strategy.Kind),
+		Text: fmt.Sprintf("%s: %s", a.Verdict.Kind, a.Verdict.Reason),
+	}, s)
 }
 
 func patternNames(patterns []supervise.Pattern) []string {

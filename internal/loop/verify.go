@@ -319,6 +319,7 @@ func (e *Engine) failed(ctx context.Context, s *State, why string, f supervise.F
 	if s.Limits.TaskAttempts > 0 && s.Attempts[s.TaskID] >= s.Limits.TaskAttempts {
 		// Whatever the run stops for next, people should find the task blocked.
 		if a := supervise.Assess(s.Supervision, s.watchedHistory(doc.Tasks(), task)); a.Verdict.Kind == supervise.VerdictGiveUp {
+			e.tellVerdict(s, task, a)
 			return e.giveUp(ctx, s, doc, a)
 		}
 	}
