@@ -721,8 +721,8 @@ func (d *Doc) taken(ts []taking) (_ *Doc, ok bool) {
 		}
 	}
 	ps = append(ps, tasks.patches(d)...)
-	if tasks.made != "" {
-		fresh, content[SectionTasks] = append(fresh, SectionTasks), tasks.made
+	if tasks.made.Len() > 0 {
+		fresh, content[SectionTasks] = append(fresh, SectionTasks), tasks.made.String()
 	}
 	// What goes to one place goes there in the order of the sections.
 	slices.SortFunc(fresh, func(a, b string) int {
@@ -848,17 +848,22 @@ func sameTasks(a, b []task) bool {
 
 // additions collects new tasks by the place they go to.
 type additions struct {
-	order []int // places, as they come up
+	order []*addition // as they come up
 	at    map[int]*addition
+	// groups are the places of the groups there are; "" is the end of the
+	// Tasks section.
+	groups map[string]addition
 	// made is what goes into a Tasks section that is missing, and group the
 	// last one in it.
-	made, group string
+	made  strings.Builder
+	group string
 }
 
 type addition struct {
 	body, end int
+	at        int  // where text goes
 	joined    bool // to the list that ends there
-	text      string
+	text      strings.Builder
 	group     string // of the last task
 }
 
@@ -871,51 +876,62 @@ func (a *additions) add(d *Doc, group, text string) {
 			a.group = group
 			text = "\n" + d.groupHeading(group) + text
 		}
-		a.made += text + "\n"
+		a.made.WriteString(text + "\n")
 		return
 	}
 	if a.at == nil {
-		a.at = make(map[int]*addition)
+		a.at, a.groups = make(map[int]*addition), d.groupPlaces(i)
 	}
-	end := d.sectionEnd(i)
-	place := addition{body: d.heads[i].body, end: end, joined: d.listAtEnd(i)}
-	known := group == ""
-	for k := i + 1; k < len(d.heads) && d.heads[k].start < end && !known; k++ {
-		if d.heads[k].text == group {
-			known = true
-			place = addition{body: d.heads[k].body, end: end, joined: d.heads[k].listLast, group: group}
-			if k+1 < len(d.heads) {
-				place.end = min(end, d.heads[k+1].start)
-			}
-		}
+	place, known := a.groups[group]
+	if !known {
+		place = a.groups[""]
 	}
-	at := d.tailPatch(place.body, place.end, place.joined, "").start
-	p := a.at[at]
-	if p == nil {
+	p := a.at[place.at]
+	switch {
+	case p == nil:
 		p = &place
-		a.at[at] = p
-		a.order = append(a.order, at)
+		a.at[place.at] = p
+		a.order = append(a.order, p)
 		if !known {
 			p.joined = false
-			p.text = d.groupHeading(group) + text
-		} else {
-			p.text = text
+			text = d.groupHeading(group) + text
 		}
 		p.group = group
-		return
-	}
-	if !known && p.group != group {
-		text = "\n" + d.groupHeading(group) + text
+	case !known && p.group != group:
+		text = "\n\n" + d.groupHeading(group) + text
 		p.group = group
+	default:
+		text = "\n" + text
 	}
-	p.text += "\n" + text
+	p.text.WriteString(text)
+}
+
+// groupPlaces is where a task of each group goes that stands under heading i.
+func (d *Doc) groupPlaces(i int) map[string]addition {
+	end := d.sectionEnd(i)
+	places := map[string]addition{"": {body: d.heads[i].body, end: end, joined: d.listAtEnd(i)}}
+	for k := i + 1; k < len(d.heads) && d.heads[k].start < end; k++ {
+		h := d.heads[k]
+		if _, ok := places[h.text]; ok {
+			continue
+		}
+		p := addition{body: h.body, end: end, joined: h.listLast}
+		if k+1 < len(d.heads) {
+			p.end = min(end, d.heads[k+1].start)
+		}
+		places[h.text] = p
+	}
+	for group, p := range places {
+		p.at = d.tailPatch(p.body, p.end, p.joined, "").start
+		places[group] = p
+	}
+	return places
 }
 
 // patches are what puts the tasks in, but for those of a section to be made.
 func (a *additions) patches(d *Doc) (ps []patch) {
-	for _, at := range a.order {
-		p := a.at[at]
-		ps = append(ps, d.tailPatch(p.body, p.end, p.joined, d.withEOL(p.text)))
+	for _, p := range a.order {
+		ps = append(ps, d.tailPatch(p.body, p.end, p.joined, d.withEOL(p.text.String())))
 	}
 	return ps
 }

@@ -476,8 +476,8 @@ func (m *merger) added(other, target []view, added, own []int, where map[int]int
 		m.edits = append(m.edits, e)
 	}
 	endTasks.patches = append(endTasks.patches, ends.patches(m.target)...)
-	if ends.made != "" {
-		p, _ := m.target.contentPatch(SectionTasks, -1, ends.made)
+	if ends.made.Len() > 0 {
+		p, _ := m.target.contentPatch(SectionTasks, -1, ends.made.String())
 		endTasks.heads, endTasks.patches = 1, append(endTasks.patches, p)
 	}
 	if endTasks.tasks > 0 {

@@ -473,7 +473,7 @@ func TestMerge3(t *testing.T) {
 	}
 }
 
-// Four times as much of anything hostile takes about four times as long.
+// The largest documents, made to cost much, are merged in a moment.
 func TestMergeIsLinear(t *testing.T) {
 	t.Parallel()
 	repeat := func(head, format string) func(int) string {
@@ -498,10 +498,8 @@ func TestMergeIsLinear(t *testing.T) {
 		{"rows", repeat("## Iteration Log\n", "| %d |\n"), repeat("## Iteration Log\n", "| x%d |\n"), repeat("## Iteration Log\n", "| y%d |\n")},
 	}
 	for _, tc := range tests {
-		growth(t, tc.name, func(n int) func() {
-			base, host, human := parse(t, tc.base(n)), parse(t, tc.host(n)), parse(t, tc.human(n))
-			return func() { Merge(base, host, human) }
-		})
+		base, host, human := parse(t, tc.base(huge)), parse(t, tc.host(huge)), parse(t, tc.human(huge))
+		soon(t, tc.name, func() { Merge(base, host, human) })
 	}
 }
 

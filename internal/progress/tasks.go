@@ -389,7 +389,7 @@ func titleText(s string) string {
 	}
 	_, _, priority := scanPriority(s)
 	_, _, flag := scanFlag(s)
-	if _, dash := scanDash(s); priority || flag || dash {
+	if _, dash := scanDash(s + " "); priority || flag || dash { // a mark may follow
 		s = `\` + s
 	}
 	return orUntitled(cut(s, maxTitle))

@@ -269,6 +269,30 @@ func TestTaskEditsDoOnlyWhatTheyAreAskedTo(t *testing.T) {
 	})
 }
 
+// A title that reads as a tag once the rest of the line is written is a title
+// still, and written again it is the same.
+func TestTitlesThatLookLikeTags(t *testing.T) {
+	t.Parallel()
+	for title, want := range map[string]string{
+		"-": `\-`, "–": `\–`, "- a": `\- a`, "(P1)": `\(P1)`, "(P1) a": `\(P1) a`, "[P]": `\[P]`, "[VERIFY] a": `\[VERIFY] a`,
+		"a (blocked: b)": `a \(blocked: b)`, "(skipped: b)": `\(skipped: b)`, "-a": "-a", "[x]": "[x]", "": "(untitled)",
+	} {
+		for _, status := range []run.TaskStatus{run.TaskOpen, run.TaskDone, run.TaskBlocked, run.TaskSkipped} {
+			d := New("x", Binding{})
+			tasks := []run.Task{{ID: "T1", Title: title, Status: status}}
+			for range 2 {
+				if err := d.SetTasks(tasks); err != nil {
+					t.Fatal(err)
+				}
+				tasks[0].Title = want
+				if diff := cmp.Diff(tasks, d.Tasks(), cmpopts.EquateEmpty()); diff != "" {
+					t.Errorf("%q, %s: %s", title, status, diff)
+				}
+			}
+		}
+	}
+}
+
 // What is written as a task is read as that task: parse∘render = identity, and
 // for text that has to be made safe, once that is done.
 func TestSetTasksIsReadAsWritten(t *testing.T) {

@@ -53,6 +53,7 @@ type writer struct {
 	out    strings.Builder
 	format Format
 	used   map[string]bool // ids that are taken
+	last   map[string]int  // number of the last id made, by its form
 	next   int             // number of the next task
 	phase  int             // number of the phase, in tasks.md
 }
@@ -64,7 +65,7 @@ func (w *writer) section(name string) { w.line("\n## ", name) }
 
 // renderMarkdown writes a plan without what was learned.
 func renderMarkdown(to Format, v Plan) []byte {
-	w := &writer{format: to, used: make(map[string]bool)}
+	w := &writer{format: to, used: make(map[string]bool), last: make(map[string]int)}
 	title := oneLine(v.Title, maxText)
 	switch to {
 	case Progress, Portable, Rslph:
@@ -298,9 +299,9 @@ var ownRE = lazy(`^T[1-9]\d{0,5}$`)
 
 // fresh makes an id that no task has.
 func (w *writer) fresh(format string) string {
-	for n := max(w.next, 1); ; n++ {
+	for n := max(w.next, w.last[format]+1); ; n++ {
 		if id := fmt.Sprintf(format, n); !w.used[id] {
-			w.used[id] = true
+			w.used[id], w.last[format] = true, n
 			return id
 		}
 	}

@@ -90,6 +90,7 @@ func TestHugeInputIsLinear(t *testing.T) {
 		"headings only":   {formats.Ralphex, fill("### Task 1: a\n")},
 		"priorities":      {formats.FixPlan, fill("## High Priority\n- [ ] a\n")},
 		"boxes":           {formats.Checklist, fill("- [ ] a\n")},
+		"ids all taken":   {formats.Checklist, takenIDs(size)},
 		"details":         {formats.Specum, "- [ ] 1.1 a\n" + fill("  - Do: b\n")},
 		"text in phases":  {formats.Specum, fill("## P\ntext\n\n- [ ] 1.1 a\n")},
 		"notes":           {formats.Portable, "## Notes\n" + fill("- a\n")},
@@ -107,6 +108,19 @@ func TestHugeInputIsLinear(t *testing.T) {
 			}
 		})
 	}
+}
+
+// takenIDs is a list whose tasks without an id come before those that have taken
+// all of the first.
+func takenIDs(size int) string {
+	var b strings.Builder
+	for b.Len() < size/2 {
+		b.WriteString("- [ ] a\n")
+	}
+	for i := 1; b.Len() < size; i++ {
+		fmt.Fprintf(&b, "- [ ] T%d b\n", i)
+	}
+	return b.String()
 }
 
 // TestEditsKeepLineEndingsAndMarks edits files as Windows writes them.
