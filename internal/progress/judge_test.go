@@ -619,7 +619,7 @@ func soon(t *testing.T, name string, f func()) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(time.Minute):
+	case <-time.After(time.Minute): //nolint:forbidigo // a guard of the test
 		t.Fatalf("%s: not done after a minute", name)
 	}
 }

@@ -93,6 +93,7 @@ func TestHugeInputIsLinear(t *testing.T) {
 		"ids all taken":   {formats.Checklist, takenIDs(size)},
 		"details":         {formats.Specum, "- [ ] 1.1 a\n" + fill("  - Do: b\n")},
 		"text in phases":  {formats.Specum, fill("## P\ntext\n\n- [ ] 1.1 a\n")},
+		"long heading":    {formats.Checklist, "# " + fill("long ")[:size/2] + "\n" + fill("- a\n")[:size/2]},
 		"notes":           {formats.Portable, "## Notes\n" + fill("- a\n")},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -48,6 +48,7 @@ type head struct {
 	text        string
 	start, body int // first byte of its line, and of the next
 	textEnd     int
+	kind        kind
 	// listLast says that the last block before the next heading is a list, so
 	// that a bullet can be added to it without a blank line.
 	listLast bool
@@ -97,6 +98,9 @@ func (m *markdown) index() {
 	// of the ways in which hostile text is slow.
 	p := parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...))
 	w.blocks(p.Parse(text.NewReader(body)))
+	for i := range m.heads {
+		m.heads[i].kind = m.kind(i)
+	}
 	m.boxes = make(map[int][]int)
 	for i, it := range m.items {
 		m.boxes[it.head] = append(m.boxes[it.head], i)
@@ -514,6 +518,7 @@ const (
 	kindStatus
 )
 
+// kind tells what the section under heading i is by its name.
 func (m *markdown) kind(i int) kind {
 	switch h := m.heads[i]; fold(h.text) {
 	case "status":
@@ -562,10 +567,10 @@ func (m *markdown) sections() {
 		if h.level <= 2 {
 			around = i
 		}
-		if m.kind(i) != kindOther || tasks[i] || m.blank(i) {
+		if h.kind != kindOther || tasks[i] || m.blank(i) {
 			continue
 		}
-		if around >= 0 && m.kind(around) == kindOther {
+		if around >= 0 && m.heads[around].kind == kindOther {
 			h = m.heads[around]
 		}
 		other.add(&m.view, h.text)
@@ -578,7 +583,7 @@ func (m *markdown) sections() {
 		case kindLearnings, kindPatterns:
 			m.note(p)
 		case kindOther, kindTasks:
-			if m.format != Ralphex && (tasks[p.head] || m.kind(p.head) == kindTasks) {
+			if m.format != Ralphex && (tasks[p.head] || m.heads[p.head].kind == kindTasks) {
 				omitted = m.omit(p.head, omitted)
 			}
 		case kindStatus:
@@ -586,12 +591,12 @@ func (m *markdown) sections() {
 	}
 }
 
-// kindOf is kind, for what may stand before any heading.
+// kindOf is the kind of a section, or of what stands before any heading.
 func (m *markdown) kindOf(head int) kind {
 	if head < 0 {
 		return kindAbout
 	}
-	return m.kind(head)
+	return m.heads[head].kind
 }
 
 // omit notes once a heading that prose among the tasks is not in the view.
