@@ -672,3 +672,63 @@ func mkdir(t testing.TB, dir string) string {
 	}
 	return dir
 }
+
+// TestEditsOfThePullRequestAreTakenIn: people tick, strike out, reword and add
+// tasks where they see them, and the run goes on with that.
+func TestEditsOfThePullRequestAreTakenIn(t *testing.T) {
+	t.Parallel()
+	edited := filepath.Join(shortTempDir(t), "edited")
+	st := newStage(t, setting{
+		script: `model: scripted
+tasks:
+  one: [{files: {one.txt: "1\n"}}]
+  four: [{files: {four.txt: "4\n"}}]
+default: [{files: {other.txt: "x\n"}}]
+`,
+		// The second task waits until the description is edited.
+		gates: []config.Gate{{
+			Name: "edit", Run: "test ! -e other.txt || until test -e " + edited + "; do sleep 0.01; done", When: "task", Timeout: time.Minute,
+		}},
+	})
+	s := st.serve()
+	issue := st.label("Say hello", "- [ ] Write one\n- [ ] Write two\n- [ ] Write three\n")
+	number := 0
+	st.await("the pull request with a task ticked", func() bool {
+		prs, err := st.sim.PRs(person, repoOf)
+		if err != nil || len(prs) == 0 || !strings.Contains(prs[0].Body, "- [x] T1") {
+			return false
+		}
+		number = prs[0].Number
+		return true
+	})
+	body := st.onlyPR().Body
+	want := strings.Replace(body, "- [ ] T3 Write three", "- [ ] ~~T3 Write three~~\n- [ ] Write four", 1)
+	if want == body {
+		t.Fatalf("no third task in\n%s", body)
+	}
+	if err := st.sim.EditIssue(person, repoOf, number, person, "", strings.ReplaceAll(want+"\n\nA note of ada's.\n", "\n", "\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(edited, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	state := st.ended(s.store, issue)
+	if state.End != run.EndAllTasksComplete {
+		t.Fatalf("ended %s: %s\n%s\n%+v", state.End, state.EndDetail, state.Progress, state.History)
+	}
+	pr := st.onlyPR()
+	if got := subjects(pr.Commits); len(got) != 4 || got[2] != "feat: write four" {
+		t.Errorf("commits %q", got)
+	}
+	for _, text := range []string{"- [x] T4 Write four", "A note of ada's."} {
+		if !strings.Contains(pr.Body, text) {
+			t.Errorf("%q is not in\n%s", text, pr.Body)
+		}
+	}
+	if strings.Contains(pr.Body, "- [x] T3") {
+		t.Errorf("what was struck out was done:\n%s", pr.Body)
+	}
+	if len(state.Merged) == 0 {
+		t.Error("nobody is told what became of the edit")
+	}
+}

@@ -158,3 +158,41 @@ func TestPersonRemovesTheFile(t *testing.T) {
 		t.Errorf("ended %s: %s", s.End, diff)
 	}
 }
+
+// People edit the task list of the pull request while the run goes on, and at
+// its very end: what they did is taken in once, whenever the process dies.
+func TestEditsOfTheTaskListShown(t *testing.T) {
+	t.Parallel()
+	edit := func(t *testing.T, at int) (*world, func(loop.State) *loop.PlanEdit) {
+		t.Helper()
+		w := newWorld(t)
+		return w, func(s loop.State) *loop.PlanEdit {
+			if len(s.Commits) != at || s.End != "" && at < 3 {
+				return nil
+			}
+			was := w.tasks(s)
+			now := slices.Clone(was)
+			now = append(now, run.Task{Title: "a person's own"})
+			return &loop.PlanEdit{Was: was, Now: now}
+		}
+	}
+	for _, at := range []int{2, 3} {
+		clean, hook := edit(t, at)
+		clean.edit = hook
+		want := clean.drive(loop.NewState(request(t, threeTasks), clean.now), nil)
+		if want.End != run.EndAllTasksComplete || len(want.Merged) != 1 {
+			t.Fatalf("after %d commits: ended %s with %q", at, want.End, want.Merged)
+		}
+		if got := subjects(want.Commits); len(got) != 4 || got[3] != "T4 a person's own" {
+			t.Errorf("after %d commits: %q", at, got)
+		}
+		for step := range 60 {
+			w, hook := edit(t, at)
+			w.edit = hook
+			s := w.drive(loop.NewState(request(t, threeTasks), w.now), func(n int) bool { return n == step })
+			if diff := cmp.Diff(subjects(want.Commits), subjects(s.Commits)); diff != "" || len(s.Merged) != 1 {
+				t.Errorf("after %d commits, crash at step %d: %q %s", at, step, s.Merged, diff)
+			}
+		}
+	}
+}

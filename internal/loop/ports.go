@@ -240,7 +240,9 @@ type Publisher interface {
 	// and tree again finds the commit that is there.
 	Land(ctx context.Context, l Landing) (Landed, error)
 	// Show brings the pull request up to date with the state; nil where there
-	// is none.
+	// is none. Where people have edited its task list since the state's own
+	// PullRequest.Body, it leaves the text alone and hands the Edit over; shown
+	// again with that Body, it goes on.
 	Show(ctx context.Context, s State) (*PullRequest, error)
 	// Screen says which changes policy does not let through.
 	Screen(changes []Change) []Refusal

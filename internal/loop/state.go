@@ -272,7 +272,13 @@ type PullRequest struct {
 	URL    string
 	Draft  bool
 	Body   string
+	// Edit is what people made of the task list in Body, nil for nothing. It is
+	// only handed over, never stored.
+	Edit *PlanEdit `json:",omitempty"`
 }
+
+// PlanEdit is a task list as people were shown it, and as they left it.
+type PlanEdit struct{ Was, Now []run.Task }
 
 // Request is what a door asks a new run to do.
 type Request struct {

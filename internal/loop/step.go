@@ -242,7 +242,27 @@ func (e *Engine) takeIn(s *State, human *progress.Doc) (*progress.Doc, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the accepted progress: %w", err)
 	}
-	m := progress.Merge(base, host, human)
+	return e.merged(s, progress.Merge(base, host, human))
+}
+
+// takeInTasks merges what people made of the task list in the pull request.
+func (e *Engine) takeInTasks(s *State, edit PlanEdit) error {
+	host, err := s.document(s.Progress)
+	if err != nil {
+		return fmt.Errorf("read the accepted progress: %w", err)
+	}
+	doc, err := e.merged(s, progress.MergeTasks(edit.Was, edit.Now, host))
+	if err != nil {
+		return err
+	}
+	doc.AssignIDs()
+	s.Progress = s.text(doc)
+	return nil
+}
+
+// merged is the document after a merge with people's edits, and what follows
+// from them for the run.
+func (e *Engine) merged(s *State, m progress.Merged) (*progress.Doc, error) {
 	for _, c := range m.Changes {
 		if c.TaskID == "" {
 			continue
@@ -880,22 +900,31 @@ func (e *Engine) moved(s *State) (Next, error) {
 }
 
 func (e *Engine) show(ctx context.Context, s *State) (Next, error) {
-	if err := e.publish(ctx, s); err != nil {
+	if again, err := e.publish(ctx, s); err != nil || again {
 		return Next{}, err
 	}
 	s.Stage = stagePick
 	return Next{}, nil
 }
 
-func (e *Engine) publish(ctx context.Context, s *State) error {
+// publish shows people how the run stands. Where they have edited the task list
+// meanwhile, that is taken in first, and has to be stored before what they
+// wrote is written over: again says to come back.
+func (e *Engine) publish(ctx context.Context, s *State) (again bool, err error) {
 	pr, err := e.Publisher.Show(ctx, *s)
 	if err != nil {
-		return fmt.Errorf("show progress: %w", err)
+		return false, fmt.Errorf("show progress: %w", err)
 	}
-	if pr != nil {
-		s.PullRequest = pr
+	if pr == nil {
+		return false, nil
 	}
-	return nil
+	edit := pr.Edit
+	pr.Edit = nil
+	s.PullRequest = pr
+	if edit == nil {
+		return false, nil
+	}
+	return true, e.takeInTasks(s, *edit)
 }
 
 // close lands the commit that takes progress.md away again, where the
@@ -970,11 +999,31 @@ func (e *Engine) end(ctx context.Context, s *State) (Next, error) {
 		s.Phase = run.PhaseDone
 	}
 	s.EndedAt = e.Now()
-	if err := e.publish(ctx, s); err != nil {
+	again, err := e.publish(ctx, s)
+	if err != nil {
 		return Next{}, err
+	}
+	if again {
+		return e.resumed(s)
 	}
 	e.emit(run.Event{Kind: run.EventRunEnded, End: s.End, Text: s.EndDetail}, s)
 	return Next{Kind: Done}, nil
+}
+
+// resumed is what becomes of a run that was about to end when people's edits of
+// the task list were found: work that they added is worked, where the run ended
+// for want of any.
+func (e *Engine) resumed(s *State) (Next, error) {
+	s.Phase, s.EndedAt = run.PhaseFinishing, time.Time{}
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	if done, total := progress.Counts(doc.Tasks()); s.End.Complete() && done < total {
+		s.End, s.EndDetail, s.Closing = "", "", nil
+		s.Phase, s.Stage = run.PhaseIterating, stagePick
+	}
+	return Next{}, nil
 }
 
 // record commits the progress file of a run that stopped short, so that the

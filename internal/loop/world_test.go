@@ -61,6 +61,10 @@ type world struct {
 	observeErr error
 	events     []run.Event
 	memory     history.Memory
+	// edit is what people have made of the task list, until the list was
+	// written anew.
+	edit    func(loop.State) *loop.PlanEdit
+	written bool
 }
 
 func newWorld(t testing.TB) *world {
@@ -301,9 +305,19 @@ func (w *world) Land(_ context.Context, l loop.Landing) (loop.Landed, error) {
 	return w.head(), nil
 }
 
+// Show hands an edit over until it is shown a state that has seen it.
 func (w *world) Show(_ context.Context, s loop.State) (*loop.PullRequest, error) {
 	w.shown = append(w.shown, s)
-	return &loop.PullRequest{Number: 2, Draft: !s.End.Complete()}, nil
+	pr := &loop.PullRequest{Number: 2, Draft: !s.End.Complete(), Body: "rendered"}
+	if w.edit != nil && s.PullRequest != nil && !w.written {
+		switch edit := w.edit(s); {
+		case s.PullRequest.Body == "edited":
+			w.written = true
+		case edit != nil:
+			pr.Body, pr.Edit = "edited", edit
+		}
+	}
+	return pr, nil
 }
 
 func (w *world) Screen(changes []loop.Change) []loop.Refusal { return w.screen(changes) }

@@ -125,6 +125,9 @@ type Publisher struct {
 	BaseBranch string
 	// Mask holds the secrets known to the process; nil masks by pattern only.
 	Mask *redact.Masker
+	// Edited says of a pull request's text whether people have changed it in a
+	// way that has to be taken in before it is written over; nil is never.
+	Edited func(body string) bool
 }
 
 // BranchName is the branch for an issue. It is made of the number and nothing

@@ -13,6 +13,9 @@ import (
 // maxPRTitle is in characters; GitHub takes 256.
 const maxPRTitle = 200
 
+// ErrEdited: people have edited the pull request's text, and it was left alone.
+var ErrEdited = errors.New("publish: people have edited the text")
+
 type prRecord struct {
 	Number int `json:"number"`
 }
@@ -89,12 +92,16 @@ func prTitle(v island.View) string {
 // had to. It compares with what is there, so it may be called at every step; it
 // leaves the title alone, which people may have changed. GitHub offers no way
 // to write only if nobody else wrote: an edit by a person in the moment between
-// reading and writing is lost.
+// reading and writing is lost. Edits that Edited asks for come back as
+// ErrEdited, with the pull request as it was read.
 func (p *Publisher) UpdatePR(ctx context.Context, number int, v island.View) (pr ghapp.PR, changed bool, err error) {
 	ctx = ghapp.WithPurpose(ctx, "pr-body")
 	pr, err = p.ownPR(ctx, number)
 	if err != nil {
 		return ghapp.PR{}, false, err
+	}
+	if p.Edited != nil && p.Edited(pr.Body) {
+		return pr, false, ErrEdited
 	}
 	body, err := island.Update(pr.Body, p.fill(v))
 	if err != nil {

@@ -118,9 +118,13 @@ func (p *publisher) Show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 	if err != nil {
 		return nil, err
 	}
-	number, err := p.number(ctx, pub, s, v)
+	number, known, err := p.number(ctx, pub, s, v)
 	if err != nil {
 		return nil, err
+	}
+	pub.Edited = func(body string) bool {
+		now, err := island.Parse(body)
+		return err == nil && now.Edited && body != known
 	}
 	if number == 0 {
 		if s.End != "" {
@@ -134,6 +138,9 @@ func (p *publisher) Show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 	} else {
 		pr, err = pub.Finish(ctx, number, v)
 	}
+	if errors.Is(err, publish.ErrEdited) {
+		return edited(known, pr)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +152,27 @@ func (p *publisher) Show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 	if err := p.check(ctx, pub, s, v, pr.URL); err != nil {
 		return nil, err
 	}
-	return &loop.PullRequest{Number: pr.Number, NodeID: pr.NodeID, URL: pr.URL, Draft: pr.Draft, Body: pr.Body}, nil
+	return pullRequest(pr), nil
+}
+
+func pullRequest(pr ghapp.PR) *loop.PullRequest {
+	return &loop.PullRequest{Number: pr.Number, NodeID: pr.NodeID, URL: pr.URL, Draft: pr.Draft, Body: pr.Body}
+}
+
+// edited hands over what people made of the task list. GitHub lets those who
+// may write to the repository edit the App's pull request, and nobody else.
+func edited(before string, pr ghapp.PR) (*loop.PullRequest, error) {
+	was, err := island.Parse(before)
+	if err != nil {
+		return nil, fmt.Errorf("read the last rendering: %w", err)
+	}
+	now, err := island.Parse(pr.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read the edited description: %w", err)
+	}
+	shown := pullRequest(pr)
+	shown.Edit = &loop.PlanEdit{Was: was.RunTasks(), Now: now.RunTasks()}
+	return shown, nil
 }
 
 // checkTroubles is how many steps in a row may fail before a check run that
@@ -182,24 +209,26 @@ func comment(ctx context.Context, pub *publish.Publisher, s loop.State, v island
 	return err
 }
 
-// number is that of the run's pull request, 0 for none: a run that has landed
-// nothing opens none, since GitHub refuses one without commits, but takes up
-// what an earlier run on the branch opened.
-func (p *publisher) number(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View) (int, error) {
+// number is that of the run's pull request, 0 for none, and known its text as
+// the run has seen it: a run that has landed nothing opens none, since GitHub
+// refuses one without commits, but takes up what an earlier run on the branch
+// opened.
+func (p *publisher) number(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View) (number int, known string, err error) {
+	var pr ghapp.PR
 	switch {
 	case s.PullRequest != nil:
-		return s.PullRequest.Number, nil
+		return s.PullRequest.Number, s.PullRequest.Body, nil
 	case len(s.Commits) > 0 || s.Closing != nil:
-		pr, err := pub.EnsurePR(ctx, 0, v)
-		return pr.Number, err
+		pr, err = pub.EnsurePR(ctx, 0, v)
 	case s.Head == s.Base:
-		return 0, nil
+		return 0, "", nil
+	default:
+		pr, err = p.repo.FindPR(ghapp.WithPurpose(ctx, "pr"), publish.BranchName(p.issue))
+		if errors.Is(err, ghapp.ErrNotFound) {
+			return 0, "", nil
+		}
 	}
-	pr, err := p.repo.FindPR(ghapp.WithPurpose(ctx, "pr"), publish.BranchName(p.issue))
-	if errors.Is(err, ghapp.ErrNotFound) {
-		return 0, nil
-	}
-	return pr.Number, err
+	return pr.Number, pr.Body, err
 }
 
 // view is the state as the pull request shows it.
