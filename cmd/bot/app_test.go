@@ -226,6 +226,68 @@ func TestVagueIssueIsAskedAboutBeforeAnythingIsSpent(t *testing.T) {
 	}
 }
 
+// TestAgentThatOnlyAsksLeavesItToAPerson: what it asked is told where there is
+// something to read, and the label again is a new run.
+func TestAgentThatOnlyAsksLeavesItToAPerson(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: `
+tasks:
+  one: [{append: {one.txt: "1\n"}}]
+default: [{misbehave: nothing, say: "Which database should I use, @ada?"}]
+`})
+	s := st.serve()
+	for _, tt := range []struct {
+		title, body string
+		pull        bool
+	}{
+		{"Ask at once", "- [ ] Write two\n", false},
+		{"Ask later", "- [ ] Write one\n- [ ] Write two\n", true},
+	} {
+		issue := st.label(tt.title, tt.body)
+		state := st.ended(s.store, issue)
+		if state.End != run.EndAwaitingPerson || state.Phase != run.PhasePaused {
+			t.Fatalf("%s: ended %s in %s: %s", tt.title, state.End, state.Phase, state.EndDetail)
+		}
+		st.processed(s)
+		got := st.issue(issue.Number)
+		if len(got.Comments) != 1 || !slices.Contains(got.Labels, "ralph") {
+			t.Fatalf("%s: labels %v, comments: %+v", tt.title, got.Labels, got.Comments)
+		}
+		told := got.Comments[0].Body
+		for _, want := range []string{"Waiting for a person", "2 calls asked questions", "A person has to decide.", "put it back"} {
+			if !strings.Contains(told, want) {
+				t.Errorf("%s: the comment lacks %q:\n%s", tt.title, want, told)
+			}
+		}
+		if tt.pull {
+			if told = st.onlyPR().Body; !st.onlyPR().Draft {
+				t.Error("the pull request is no draft")
+			}
+		}
+		for _, want := range []string{"<summary>What was given up, and why</summary>", "What the agent asked:", "- Which database should I use, @\u200bada?"} {
+			if !strings.Contains(told, want) {
+				t.Errorf("%s: no %q:\n%s", tt.title, want, told)
+			}
+		}
+		if !tt.pull {
+			continue
+		}
+		st.script(writesAll)
+		if err := st.sim.RemoveLabel(person, repoOf, issue.Number, person, "ralph"); err != nil {
+			t.Fatal(err)
+		}
+		st.relabel(issue, person)
+		st.await("the second run", func() bool { return !st.onlyPR().Draft })
+		again := st.ended(s.store, issue)
+		if again.Run == state.Run || again.End != run.EndAllTasksComplete {
+			t.Errorf("the second run ended %s: %s", again.End, again.EndDetail)
+		}
+		if body := st.onlyPR().Body; strings.Contains(body, "given up") || !strings.Contains(body, "all of the work was reviewed by an agent") {
+			t.Errorf("after the second run:\n%s", body)
+		}
+	}
+}
+
 func TestRepositoryMayDeclineToBeAsked(t *testing.T) {
 	t.Parallel()
 	st := newStage(t, setting{

@@ -143,6 +143,9 @@ func EndedText(v island.View, pr int) string {
 	if note := island.Speak(v.Mask, v.Note, 1000); note != "" {
 		fmt.Fprintf(&b, "\n\n> %s", note)
 	}
+	if account := island.Account(v.Mask, v.Diagnostics, 5000); pr == 0 && account != "" {
+		b.WriteString("\n\n" + account) // otherwise the pull request has it
+	}
 	if !v.End.Complete() {
 		b.WriteString("\n\n" + v.GoOn())
 	}

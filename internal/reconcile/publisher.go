@@ -236,6 +236,7 @@ func (p *publisher) view(s loop.State) (island.View, error) {
 	v := island.View{
 		Title: s.Subject.Name, RepoURL: p.repo.HTMLURL(), Phase: s.Phase, End: s.End, Iteration: s.Iteration,
 		CostUSD: s.Usage.CostUSD, Agent: p.agent, Model: s.SeenModel, RequestedBy: s.Subject.RequestedBy, Note: s.EndDetail, Merged: s.Merged, Removed: s.Plan.Removed, Hidden: s.Plan.Hidden(), Closes: true,
+		Questions: s.Questions, Diagnostics: s.Diagnostics, Reviews: s.Reviews, ReviewNote: s.ReviewNote,
 	}
 	if s.Progress != "" {
 		doc, err := progress.Parse([]byte(s.Progress))

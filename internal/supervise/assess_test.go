@@ -470,6 +470,18 @@ What to do:
 	}
 }
 
+func TestDiagnosticsQuoteWhatTheAgentAsked(t *testing.T) {
+	t.Parallel()
+	its := with(2, func(i int) supervise.Iteration { return failed(i, "T1", fmt.Sprintf("error: number %c", 'a'+i)) })
+	for i := range its {
+		its[i].Analysis = supervise.AnalyseOutput("I had a look.\nWhich database should\x1b I use?", supervise.Activity{})
+	}
+	a := supervise.Assess(supervise.Defaults(), supervise.History{Task: supervise.Task{ID: "T1", Attempts: 2}, Iterations: its})
+	if want := "\nWhat the agent asked:\n- Which database should I use?\n"; a.Verdict.Kind != supervise.VerdictPause || !strings.Contains(a.Diagnostics, want) {
+		t.Errorf("%s: no %q in\n%s", a.Verdict.Kind, want, a.Diagnostics)
+	}
+}
+
 func TestAdviceFitsTheTrouble(t *testing.T) {
 	t.Parallel()
 	of := func(n int, change func(it *supervise.Iteration)) supervise.History {

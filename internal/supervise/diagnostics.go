@@ -34,6 +34,9 @@ func (v *view) diagnostics(a *Assessment) string {
 		fmt.Fprintf(&b, "\nThe last error (iteration %d, task %s, %s):\n- %s\n",
 			last.Number, quote(last.TaskID, maxID), last.Class, quote(last.Error.Text, maxMessage))
 	}
+	if last != nil && last.Analysis.Asked != "" {
+		fmt.Fprintf(&b, "\nWhat the agent asked:\n- %s\n", quote(last.Analysis.Asked, maxMessage))
+	}
 	if tried := v.tried(); tried != "" {
 		fmt.Fprintf(&b, "\nWhat was tried:\n%s", tried)
 	}

@@ -130,6 +130,7 @@ func (it Iteration) Bounded() Iteration {
 	it.Files = clipAll(it.Files, maxFiles, maxPath)
 	it.GateFailures = clipAll(it.GateFailures, maxNames, maxName)
 	it.Error = it.Error.bounded()
+	it.Analysis.Asked = clip(it.Analysis.Asked, maxMessage)
 	return it
 }
 

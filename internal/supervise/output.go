@@ -116,7 +116,9 @@ type Analysis struct {
 	// Thrashing: it wrote the same few files again and again.
 	Thrashing bool
 	// Questions counts those it asked; nobody answers in the middle of a run.
+	// Asked is the first of them.
 	Questions int
+	Asked     string
 	// TooComplex: it says that the task is too much for one call.
 	TooComplex bool
 	// MissingContext: it says that it lacks something it has to know.
@@ -158,7 +160,11 @@ func AnalyseOutput(final string, did Activity) Analysis {
 		if fenced || strings.HasPrefix(line, ">") {
 			continue
 		}
-		a.Questions += len(questionRE().FindAllStringIndex(line, -1))
+		asked := questionRE().FindAllStringIndex(line, -1)
+		if len(asked) > 0 && a.Questions == 0 {
+			a.Asked = quote(line, maxMessage)
+		}
+		a.Questions += len(asked)
 		a.Stuck = a.Stuck || stuckRE().MatchString(line)
 		a.TooComplex = a.TooComplex || complexRE().MatchString(line)
 		a.MissingContext = a.MissingContext || contextRE().MatchString(line)

@@ -70,7 +70,7 @@ func TestAnalyseOutput(t *testing.T) {
 		{name: "one file again and again", did: supervise.Activity{Writes: 12, FilesWritten: 8, RepeatedEdits: 5}, want: supervise.Analysis{Thrashing: true}},
 		{name: "few files again and again", did: supervise.Activity{Writes: 12, FilesWritten: 3, RepeatedEdits: 4}, want: supervise.Analysis{Thrashing: true}},
 		{name: "many files once", did: supervise.Activity{Writes: 30, FilesWritten: 28, RepeatedEdits: 2}},
-		{name: "asks", final: "Should I use Postgres? Which of the two would you prefer?\nPlease confirm.", want: supervise.Analysis{Questions: 3}},
+		{name: "asks", final: "Should I use Postgres? Which of the two would you prefer?\nPlease confirm.", want: supervise.Analysis{Questions: 3, Asked: "Should I use Postgres? Which of the two would you prefer?"}},
 		{name: "asks in code or a quotation", final: "```\n// Should I stay?\n```\n> Would you mind?\n~~~\nCan you?\n~~~"},
 		{name: "too much", final: "This task is too large for a single pass and should be split.", want: supervise.Analysis{TooComplex: true}},
 		{name: "lacks something", final: "I could not find the schema, and the format is unclear.", want: supervise.Analysis{MissingContext: true}},

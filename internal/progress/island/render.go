@@ -40,13 +40,16 @@ const (
 	maxFindings  = 20
 	maxMerged    = 20
 	maxNote      = 1000
+	maxQuestions = 10
+	maxAccount   = 5000
 )
 
-// detail says how much a rendering shows: of learnings and of what failed
-// checks said so many bytes, so many commits, titles of so many bytes.
+// detail says how much a rendering shows: of learnings, of what failed checks
+// said and of the account of what was given up so many bytes, so many commits,
+// titles of so many bytes.
 type detail struct {
-	learnings, output, commits, title int
-	criteria                          criteria
+	learnings, output, account, commits, title int
+	criteria                                   criteria
 }
 
 // criteria says whose acceptance criteria are shown.
@@ -58,7 +61,7 @@ const (
 	criteriaOfAll
 )
 
-var richest = detail{learnings: 6000, output: 1500, commits: 300, title: 2000, criteria: criteriaOfAll}
+var richest = detail{learnings: 6000, output: 1500, account: maxAccount, commits: 300, title: 2000, criteria: criteriaOfAll}
 
 // shortenings are the steps from the richest rendering on, each on top of those
 // before.
@@ -67,6 +70,8 @@ var shortenings = [...]func(*detail){
 	func(d *detail) { d.learnings = 0 },
 	func(d *detail) { d.output = 300 },
 	func(d *detail) { d.output = 0 },
+	func(d *detail) { d.account = 1000 },
+	func(d *detail) { d.account = 0 },
 	func(d *detail) { d.commits = 50 },
 	func(d *detail) { d.commits = 10 },
 	func(d *detail) { d.commits = 0 },
@@ -83,14 +88,15 @@ var shortenings = [...]func(*detail){
 //
 //  1. learnings, to 1,500 bytes, then all
 //  2. what failed checks said, to 300 bytes each, then all
-//  3. older commits, to the 50 newest, then to 10, then all
-//  4. acceptance criteria and dependencies, first those of tasks that are done
+//  3. the account of what was given up, to 1,000 bytes, then all
+//  4. older commits, to the 50 newest, then to 10, then all
+//  5. acceptance criteria and dependencies, first those of tasks that are done
 //     or skipped
-//  5. titles, to 200 bytes each, then to 80
-//  6. tasks far from the action: done ones first, the oldest of them first, then
+//  6. titles, to 200 bytes each, then to 80
+//  7. tasks far from the action: done ones first, the oldest of them first, then
 //     skipped, blocked and open ones, each from the end of the plan; what is in
 //     progress goes last
-//  7. the list of checks, and the number of tasks that are not shown
+//  8. the list of checks, and the number of tasks that are not shown
 //
 // The headline, how to go on, and the ids and markers of the tasks that are
 // shown are never shortened. A text that was cut
@@ -113,7 +119,7 @@ func Summary(v View) string {
 // returns that.
 func (r renderer) within(limit int) string {
 	r.limit = limit
-	p := parts{status: r.status(), tasks: r.allTasks(), commits: r.commits(), gates: r.gates(), learnings: r.learnings(), steer: r.steer()}
+	p := parts{status: r.status(), tasks: r.allTasks(), commits: r.commits(), gates: r.gates(), account: r.account(), learnings: r.learnings(), steer: r.steer()}
 	if out := p.island(); len(out) <= limit {
 		return out
 	}
@@ -127,6 +133,8 @@ func (r renderer) within(limit int) string {
 			p.learnings = r.learnings()
 		case r.d.output != before.output:
 			p.gates = r.gates()
+		case r.d.account != before.account:
+			p.account = r.account()
 		case r.d.commits != before.commits:
 			p.commits = r.commits()
 		default:
@@ -149,10 +157,10 @@ func (r renderer) within(limit int) string {
 }
 
 // parts are the sections of an island, each with its blank line in front.
-type parts struct{ status, tasks, commits, gates, learnings, steer string }
+type parts struct{ status, tasks, commits, gates, account, learnings, steer string }
 
 func (p parts) island() string {
-	return frame(p.status + p.tasks + p.commits + p.gates + p.learnings + p.steer)
+	return frame(p.status + p.tasks + p.commits + p.gates + p.account + p.learnings + p.steer)
 }
 
 type renderer struct {
@@ -210,6 +218,11 @@ func (r *renderer) status() string {
 	s.line("%s", strings.Join(facts, " · "))
 	if note := r.speak(v.Note, maxNote); note != "" {
 		s.line("\n> %s", note)
+	}
+	for _, q := range v.Questions[:min(len(v.Questions), maxQuestions)] {
+		if q = r.speak(q, maxReason); q != "" {
+			s.line("\n> ❓ %s", q)
+		}
 	}
 	for i, text := range v.Merged {
 		if i == maxMerged {
@@ -491,7 +504,8 @@ var bareBarRE = lazy(`(\\?)\|`)
 func cell(text string) string { return bareBarRE().ReplaceAllString(text, `\|`) }
 
 func (r *renderer) gates() string {
-	if len(r.v.Gates) == 0 && len(r.v.Findings) == 0 {
+	reviewed := r.reviewed()
+	if len(r.v.Gates) == 0 && len(r.v.Findings) == 0 && reviewed == "" {
 		return ""
 	}
 	var s section
@@ -523,6 +537,7 @@ func (r *renderer) gates() string {
 			s.add(r.output(g.Detail))
 		}
 	}
+	s.add(reviewed)
 	for i, text := range r.v.Findings {
 		if i == maxFindings {
 			s.line("- … and %d more to look at", len(r.v.Findings)-i)
@@ -533,6 +548,61 @@ func (r *renderer) gates() string {
 		}
 	}
 	return s.text()
+}
+
+// reviewed says whether somebody read all of the work once more.
+func (r *renderer) reviewed() string {
+	var s section
+	switch note := r.speak(r.v.ReviewNote, maxReason); {
+	case note != "":
+		s.line("- ⚠️ all of the work was to be reviewed: %s", note)
+	case r.v.Reviews == 1:
+		s.line("- 👀 all of the work was reviewed by an agent")
+	case r.v.Reviews > 1:
+		s.line("- 👀 all of the work was reviewed by an agent, %d times", r.v.Reviews)
+	}
+	return s.text()
+}
+
+// account is the section on what was given up.
+func (r *renderer) account() string {
+	if r.v.End.Complete() || r.d.account == 0 {
+		return ""
+	}
+	if text := Account(r.v.Mask, r.v.Diagnostics, r.d.account); text != "" {
+		return "\n" + text + "\n"
+	}
+	return ""
+}
+
+// Account shows an account of what was given up as a block that opens: lines, of
+// which those with a hyphen in front are a list, together of at most about
+// limit bytes. It is "" for none. A nil mask masks nothing.
+func Account(mask func(string) string, text string, limit int) string {
+	var s section
+	list := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		item, bullet := strings.CutPrefix(line, "- ")
+		if item = Speak(mask, item, maxAccount); item == "" {
+			continue
+		}
+		if s.size()+len(item) > limit {
+			s.line("\n…")
+			break
+		}
+		if !list || !bullet {
+			s.line("")
+		}
+		if list = bullet; bullet {
+			s.add("- ")
+		}
+		s.line("%s", item)
+	}
+	if s.size() == 0 {
+		return ""
+	}
+	return "<details>\n<summary>What was given up, and why</summary>\n" + s.text() + "\n</details>"
 }
 
 // output shows the end of what a check said, as a block of code below a bullet.

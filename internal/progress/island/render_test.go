@@ -15,7 +15,8 @@ func TestShorteningOrder(t *testing.T) {
 	long := strings.TrimSpace(strings.Repeat("word ", 60))
 	v := View{
 		IssueNumber: 7, Phase: run.PhaseIterating, Learnings: strings.Repeat("- learnt "+long+"\n", 12),
-		Gates: []Gate{{Name: "go test", Detail: strings.Repeat("said "+long+"\n", 4)}},
+		Gates:       []Gate{{Name: "go test", Detail: strings.Repeat("said "+long+"\n", 4)}},
+		Diagnostics: strings.Repeat("- tried "+long+"\n", 8),
 	}
 	for i := range 70 {
 		v.Commits = append(v.Commits, Commit{OID: oid(i), Subject: fmt.Sprintf("commit-%d.", i)})
@@ -49,6 +50,8 @@ func TestShorteningOrder(t *testing.T) {
 		{"some learnings", shows("- learnt")},
 		{"the whole output", func(body string) bool { return strings.Count(body, "said word") == 4 }},
 		{"some output", shows("```")},
+		{"the whole account", func(body string) bool { return strings.Count(body, "- tried") == 8 }},
+		{"some of the account", shows("- tried")},
 		{"all commits", shows("commit-0.")},
 		{"50 commits", shows("commit-20.")},
 		{"10 commits", shows("commit-69.")},

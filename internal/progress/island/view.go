@@ -65,6 +65,16 @@ type View struct {
 	Learnings string
 	// Note is what else there is to say: why a run failed, say.
 	Note string
+	// Questions are what a person has to answer before the run goes on.
+	Questions []string
+	// Diagnostics are an account of what was given up last, in lines; those of
+	// a list begin with a hyphen. They are shown while there is something to do
+	// about it.
+	Diagnostics string
+	// Reviews is how often all of the work was read once more, and ReviewNote
+	// says why it was not.
+	Reviews    int
+	ReviewNote string
 	// Merged says what became of people's edits, one sentence each.
 	Merged []string
 	// Removed counts the hidden characters that were taken out of the issue's
@@ -128,6 +138,9 @@ func (v View) GoOn() string {
 	case run.EndPlanned:
 		return fmt.Sprintf("To have the plan worked, %s.", again)
 	case run.EndAwaitingPerson:
+		if len(v.Questions) == 0 {
+			return fmt.Sprintf("A person has to decide. Put what follows from it into the description of #%d or into the open tasks in `.ralph/%d/progress.md`, then %s.", v.IssueNumber, v.IssueNumber, again)
+		}
 		return fmt.Sprintf("Answer the questions in the description of #%d, then %s.", v.IssueNumber, again)
 	case run.EndBlocked, run.EndStagnated:
 		return fmt.Sprintf("To go on, make the issue or the open tasks in `.ralph/%d/progress.md` clearer (smaller steps, an example, a pointer to the code), then %s.", v.IssueNumber, again)

@@ -85,6 +85,7 @@ func hostile() View {
 		Phase:   run.PhaseFailed, End: run.EndFailed, Agent: evil, Model: evil,
 		Gates:     []Gate{{Name: evil, Detail: evil}, {Name: evil, Note: evil}},
 		Findings:  []string{evil},
+		Questions: []string{evil}, Diagnostics: evil + "\n- " + evil + "\n</details>\n- [x] forged\n", ReviewNote: evil,
 		Learnings: "- " + evil + "\n</details>\n\n- [x] forged\n    code\n",
 		Note:      evil, Closes: true, RequestedBy: evil, Merged: []string{evil, ""}, Reasons: map[string]string{"T3": evil, "T4": evil},
 	}
@@ -95,10 +96,16 @@ func TestRenderGolden(t *testing.T) {
 	stopped := working()
 	stopped.Phase, stopped.End, stopped.Learnings = run.PhasePaused, run.EndBlocked, ""
 	stopped.Note = "T4 failed three times: the suite needs a network."
+	stopped.Reviews = 1
+	stopped.Diagnostics = "Task T4 was given up: 3 attempts failed.\n\nWhat repeated:\n- repeating_error (elevated): the same error 3 times\n- no_change (warning): 2 calls changed nothing\n\n" +
+		"The last error (iteration 5, task T4, test):\n- dial tcp: lookup api.example: no such host\n\nWhat to do:\n- Run the failing check yourself.\n"
+	waiting := working()
+	waiting.Phase, waiting.End, waiting.Questions, waiting.ReviewNote = run.PhasePaused, run.EndAwaitingPerson, []string{"Which database?", ""}, "there was nothing left to review it with"
 	for name, v := range map[string]View{
 		"working.md":  working(),
 		"complete.md": complete(),
 		"stopped.md":  stopped,
+		"waiting.md":  waiting,
 		"hostile.md":  hostile(),
 		"empty.md":    {IssueNumber: 7, Phase: run.PhasePlanning},
 	} {
