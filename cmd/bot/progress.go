@@ -240,7 +240,7 @@ func sign(s run.TaskStatus) string {
 		return "✗"
 	case run.TaskSkipped:
 		return "–"
-	case run.TaskInProgress:
+	case run.TaskInProgress, run.TaskInReview:
 		return "…"
 	case run.TaskOpen:
 	}

@@ -94,6 +94,8 @@ type attemptLine struct {
 	// Role is the part the agent played, Verdict the supervisor's before it.
 	Role    run.Role              `json:"role"`
 	Verdict supervise.VerdictKind `json:"verdict,omitempty"`
+	// Evidence is what the four layers of verification found.
+	Evidence loop.Evidence `json:"evidence"`
 }
 
 // checkLine is how one check went on the last proposal.
@@ -144,7 +146,7 @@ func newResult(s loop.State) (result, error) {
 	}
 	for _, h := range s.History {
 		if !h.Landed && h.TaskID != "" {
-			r.Attempts = append(r.Attempts, attemptLine{Iteration: h.Number, Task: h.TaskID, Outcome: h.Outcome, Note: h.Note, Role: h.Role, Verdict: h.Verdict})
+			r.Attempts = append(r.Attempts, attemptLine{Iteration: h.Number, Task: h.TaskID, Outcome: h.Outcome, Note: h.Note, Role: h.Role, Verdict: h.Verdict, Evidence: h.Evidence})
 		}
 	}
 	for _, g := range s.GateLast {

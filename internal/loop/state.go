@@ -113,6 +113,21 @@ type Iteration struct {
 	Note      string
 	Model     string
 	Usage     run.Usage
+	Evidence  Evidence
+}
+
+// Evidence is what the four layers of verification found about one call, one
+// line each; "" where a layer was not reached. It is kept with the call, so that
+// a verdict can be followed later.
+type Evidence struct {
+	// Contradiction is what the agent said against its own claim.
+	Contradiction string `json:"contradiction,omitempty"`
+	// Change is what differs from the last landed tree.
+	Change string `json:"change,omitempty"`
+	// Checkmark is what it did to the tasks and sections of progress.md.
+	Checkmark string `json:"checkmark,omitempty"`
+	// Signal is whether it said that it was done.
+	Signal string `json:"signal,omitempty"`
 }
 
 // State is all a run needs to go on in another process. It holds no secrets.
@@ -244,6 +259,31 @@ type State struct {
 type readProgress struct {
 	text string
 	doc  *progress.Doc
+}
+
+// Standing is where a task stands at this moment: progress.md knows only open
+// and done.
+func (s *State) Standing(t run.Task) run.TaskStatus {
+	if !t.Actionable() || t.ID != s.TaskID || t.ID == "" || s.End != "" {
+		return t.Status
+	}
+	switch s.Stage { //nolint:exhaustive // in every other stage it is being worked on
+	case stageGate, stageGateWatch, stageLand:
+		return run.TaskInReview
+	default:
+		return run.TaskInProgress
+	}
+}
+
+// evidence adds to what was found about the call that ended last.
+func (s *State) evidence(note func(*Evidence)) {
+	n := len(s.History)
+	if n == 0 {
+		return
+	}
+	h := s.History[n-1]
+	note(&h.Evidence)
+	s.History = append(s.History[:n-1:n-1], h)
 }
 
 // document reads a progress file of this state. Most steps read the text that

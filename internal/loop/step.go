@@ -552,6 +552,9 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 	return Next{}, nil
 }
 
+// maxEvidence bounds one line of evidence, in bytes.
+const maxEvidence = 300
+
 // maxFinal bounds what is kept of an agent's last message, in bytes.
 const maxFinal = 2000
 
@@ -686,7 +689,14 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 			s.Failure = "The last call did not end well: " + oneLine(status.Detail, 600) + "."
 		} else if said, ok := contradiction(status.Final); ok && s.Job == prompt.JobBuild {
 			s.Failure = fmt.Sprintf("The last call said %q. A task counts as done only when all of it is.", said)
+			s.evidence(func(ev *Evidence) { ev.Contradiction = oneLine(said, maxEvidence) })
 		}
+		s.evidence(func(ev *Evidence) {
+			ev.Signal = "none"
+			if s.Proposal.Done {
+				ev.Signal = "its last words say that all is done"
+			}
+		})
 		s.Stage = stageJudge
 		return Next{}, nil
 	default:

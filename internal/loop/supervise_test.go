@@ -429,3 +429,58 @@ func TestRolesHaveTheirOwnModels(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// What each layer of verification found is kept with the call.
+func TestEvidenceIsKept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	calls := 0
+	var reviewed []run.TaskStatus
+	w.judge = func(files, loop.GateStart) gate.Result {
+		return gate.Result{Passed: true, Reason: "exited"}
+	}
+	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		calls++
+		w.work["src/"+s.TaskID] = fmt.Sprint(calls)
+		d, err := progress.Parse([]byte(w.work[s.ProgressPath]))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if err := d.Tick("T1"); err != nil {
+			w.t.Fatal(err)
+		}
+		w.work[s.ProgressPath] = string(d.Bytes())
+		if calls == 1 {
+			return completed("I could not complete the second half.")
+		}
+		return completed("Done.\n\nALL_TASKS_COMPLETE\n")
+	}
+	r := request(t, "- [ ] one\n")
+	r.Gates = []gate.Gate{{Name: "check", Command: "check"}}
+	s := loop.NewState(r, w.now)
+	e := w.engine()
+	for s.EndedAt.IsZero() {
+		next, _, err := e.Step(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = next
+		if s.Stage == "gate_watch" {
+			reviewed = append(reviewed, s.Standing(run.Task{ID: "T1", Status: run.TaskOpen}))
+		}
+	}
+	var got []loop.Evidence
+	for _, h := range s.History {
+		got = append(got, h.Evidence)
+	}
+	want := []loop.Evidence{
+		{Contradiction: "could not complete", Checkmark: "T1 \"one\" ticked", Signal: "none"},
+		{Change: "1 changed: A src/T1", Checkmark: "T1 \"one\" ticked", Signal: "its last words say that all is done"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]run.TaskStatus{run.TaskInReview}, reviewed); diff != "" {
+		t.Errorf("while the check runs: %s", diff)
+	}
+}

@@ -49,6 +49,12 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 		s.Violations = append(s.Violations, v.Text)
 	}
 	s.Progress = s.text(verdict.Accepted)
+	s.evidence(func(ev *Evidence) {
+		ev.Checkmark = oneLine(checkmarks(verdict.Changes), maxEvidence)
+		if verdict.ClaimedDone {
+			ev.Signal = "the completion marker stands in progress.md"
+		}
+	})
 	s.Draft.Violations = len(verdict.Violations)
 	s.Draft.ClaimedDone = s.Draft.ClaimedDone || verdict.ClaimedDone || verdict.TickedAssigned
 	s.Insight = oneLine(strings.TrimSpace(s.Insight+" "+learned(before, verdict.Accepted)), 400)
@@ -60,9 +66,10 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 	return Next{}, nil
 }
 
-// propose verifies what the agent did, in three layers:
-// contradiction (found when the agent ended), change, and checkmark. What
-// passes becomes a tree with the accepted progress.md in it.
+// propose verifies what the agent did. Of the four layers, contradiction and
+// signal were looked at when the agent ended, and checkmark when its progress.md
+// was read; here comes the change. What passes becomes a tree with the accepted
+// progress.md in it. No claim of the agent's ticks a box.
 func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 	accepted, err := s.document(s.Progress)
 	if err != nil {
@@ -93,6 +100,7 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 		return Next{}, fmt.Errorf("compare trees: %w", err)
 	}
 	code, foreign := splitChanges(changes, path.Dir(s.ProgressPath))
+	s.evidence(func(ev *Evidence) { ev.Change = oneLine(changedPaths(code), maxEvidence) })
 	if len(foreign) > 0 {
 		return e.reject(ctx, s, foreign)
 	}
@@ -183,6 +191,30 @@ func (e *Engine) judgeAdded(s *State, before, after *progress.Doc) (Next, error)
 		s.Stage = stageReviewed
 	}
 	return Next{}, nil
+}
+
+// checkmarks are all the changes to progress.md, in words.
+func checkmarks(changes []progress.Change) string {
+	if len(changes) == 0 {
+		return "nothing was changed"
+	}
+	parts := make([]string, 0, len(changes))
+	for _, c := range changes {
+		parts = append(parts, c.String())
+	}
+	return strings.Join(parts, "; ")
+}
+
+// changedPaths are the paths of a change, in words.
+func changedPaths(changes []Change) string {
+	if len(changes) == 0 {
+		return "no file was changed"
+	}
+	parts := make([]string, 0, len(changes))
+	for _, c := range changes {
+		parts = append(parts, c.Status+" "+c.Path)
+	}
+	return fmt.Sprintf("%d changed: %s", len(changes), strings.Join(parts, ", "))
 }
 
 // learned is what was added to the Learnings, on one line.

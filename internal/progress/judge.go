@@ -416,7 +416,7 @@ func marked(s run.TaskStatus) ChangeKind {
 		return ChangeBlocked
 	case run.TaskSkipped:
 		return ChangeSkipped
-	case run.TaskOpen, run.TaskInProgress, run.TaskDone:
+	case run.TaskOpen, run.TaskInProgress, run.TaskInReview, run.TaskDone:
 	}
 	return ChangeReopened
 }

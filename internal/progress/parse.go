@@ -647,7 +647,7 @@ func Counts(tasks []run.Task) (done, total int) {
 		case run.TaskDone:
 			done++
 			total++
-		case run.TaskOpen, run.TaskInProgress, run.TaskBlocked:
+		case run.TaskOpen, run.TaskInProgress, run.TaskInReview, run.TaskBlocked:
 			total++
 		}
 	}

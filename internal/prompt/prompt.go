@@ -254,7 +254,7 @@ func status(s run.TaskStatus) string {
 		return "blocked"
 	case run.TaskSkipped:
 		return "skipped"
-	case run.TaskOpen, run.TaskInProgress:
+	case run.TaskOpen, run.TaskInProgress, run.TaskInReview:
 		return "open"
 	default:
 		return string(s)

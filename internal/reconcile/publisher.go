@@ -247,9 +247,7 @@ func (p *publisher) view(s loop.State) (island.View, error) {
 		v.Reasons = make(map[string]string)
 		for i, t := range v.Tasks {
 			v.Reasons[t.ID] = doc.Reason(t.ID)
-			if t.ID == s.TaskID && t.Status == run.TaskOpen && s.Phase == run.PhaseIterating && s.End == "" {
-				v.Tasks[i].Status = run.TaskInProgress
-			}
+			v.Tasks[i].Status = s.Standing(t)
 		}
 	}
 	for _, c := range s.Commits {

@@ -58,9 +58,11 @@ type TaskStatus string
 const (
 	TaskOpen       TaskStatus = "open"
 	TaskInProgress TaskStatus = "in_progress"
-	TaskDone       TaskStatus = "done"
-	TaskBlocked    TaskStatus = "blocked"
-	TaskSkipped    TaskStatus = "skipped"
+	// TaskInReview: an agent has proposed the task, and the checks run.
+	TaskInReview TaskStatus = "in_review"
+	TaskDone     TaskStatus = "done"
+	TaskBlocked  TaskStatus = "blocked"
+	TaskSkipped  TaskStatus = "skipped"
 )
 
 // Task is one line of the plan: what one iteration works on and one commit
@@ -87,7 +89,7 @@ type Task struct {
 
 // Actionable says whether the task still wants work.
 func (t Task) Actionable() bool {
-	return t.Status == TaskOpen || t.Status == TaskInProgress
+	return t.Status == TaskOpen || t.Status == TaskInProgress || t.Status == TaskInReview
 }
 
 // Usage is what an agent consumed. Tokens are counts, cost is US dollars.

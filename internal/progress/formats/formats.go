@@ -137,7 +137,7 @@ func (p *Plan) Counts() Counts {
 			c.Blocked++
 		case run.TaskSkipped:
 			c.Skipped++
-		case run.TaskOpen, run.TaskInProgress:
+		case run.TaskOpen, run.TaskInProgress, run.TaskInReview:
 			c.Open++
 		}
 	}

@@ -315,7 +315,7 @@ func (p *prd) edits(c Change) ([]patch, error) {
 			notes += "\n"
 		}
 		return []patch{set(p.src, s.object, s.notes, "notes", encodeString(notes+string(c.Status)+": "+reasonText(c.Reason)))}, nil
-	case run.TaskOpen, run.TaskInProgress, run.TaskDone:
+	case run.TaskOpen, run.TaskInProgress, run.TaskInReview, run.TaskDone:
 		if want := c.Status == run.TaskDone; want != done {
 			return []patch{set(p.src, s.object, s.passes, "passes", strconv.FormatBool(want))}, nil
 		}

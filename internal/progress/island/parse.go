@@ -152,7 +152,7 @@ func uncut(text string) (plain string, cut bool) {
 }
 
 // signs stand in front of the marks.
-var signs = [...]string{"⏳", "⛔", "⏭️", "⏭"}
+var signs = [...]string{"⏳", "🔍", "⛔", "⏭️", "⏭"}
 
 // splitMark splits the text of a task at its mark, if it has one.
 func splitMark(text string) (title string, mark run.TaskStatus, reason string) {
@@ -163,7 +163,7 @@ func splitMark(text string) (title string, mark run.TaskStatus, reason string) {
 		for _, m := range [...]struct {
 			text string
 			mark run.TaskStatus
-		}{{markInProgress, run.TaskInProgress}, {markBlocked, run.TaskBlocked}, {markSkipped, run.TaskSkipped}} {
+		}{{markInProgress, run.TaskInProgress}, {markInReview, run.TaskInReview}, {markBlocked, run.TaskBlocked}, {markSkipped, run.TaskSkipped}} {
 			rest, ok := strings.CutPrefix(text[i:], m.text)
 			if !ok || rest != "" && rest[0] != ' ' && rest[0] != ':' {
 				continue

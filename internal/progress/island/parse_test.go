@@ -54,7 +54,7 @@ func hostileTasks(most int) *rapid.Generator[[]run.Task] {
 			Parallel:  rapid.Bool().Draw(t, "parallel"),
 			Verify:    rapid.Bool().Draw(t, "verify"),
 			DependsOn: rapid.SliceOfN(rapid.SampledFrom([]string{"T1", "T2", "T40", "T01", "x", ""}), 0, 3).Draw(t, "depends on"),
-			Status:    rapid.SampledFrom([]run.TaskStatus{run.TaskOpen, run.TaskInProgress, run.TaskDone, run.TaskBlocked, run.TaskSkipped, "", "odd"}).Draw(t, "status"),
+			Status:    rapid.SampledFrom([]run.TaskStatus{run.TaskOpen, run.TaskInProgress, run.TaskInReview, run.TaskDone, run.TaskBlocked, run.TaskSkipped, "", "odd"}).Draw(t, "status"),
 		}
 	}), 0, most)
 }

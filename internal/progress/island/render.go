@@ -18,6 +18,7 @@ import (
 // Speak escapes an underscore at the edge of a word.
 const (
 	markInProgress = "_in progress_"
+	markInReview   = "_in review_"
 	markBlocked    = "_blocked_"
 	markSkipped    = "_skipped_"
 )
@@ -251,7 +252,9 @@ func (r *renderer) status() string {
 
 // headline names the task that is being worked on.
 func (r *renderer) headline() string {
-	at := slices.IndexFunc(r.tasks, func(t run.Task) bool { return t.Status == run.TaskInProgress && t.ID != "" })
+	at := slices.IndexFunc(r.tasks, func(t run.Task) bool {
+		return (t.Status == run.TaskInProgress || t.Status == run.TaskInReview) && t.ID != ""
+	})
 	if at >= 0 && r.v.End == "" && r.v.Phase == run.PhaseIterating {
 		return r.v.Headline() + " on " + r.tasks[at].ID
 	}
@@ -353,7 +356,7 @@ func (l *taskList) whole(hidden int) string {
 // distance is how far tasks of a status are from the action.
 func distance(s run.TaskStatus) int {
 	switch s {
-	case run.TaskInProgress:
+	case run.TaskInProgress, run.TaskInReview:
 		return 0
 	case run.TaskOpen:
 		return 1
@@ -414,6 +417,8 @@ func (r *renderer) task(t run.Task) string {
 	switch t.Status {
 	case run.TaskInProgress:
 		words = append(words, "⏳ "+markInProgress)
+	case run.TaskInReview:
+		words = append(words, "🔍 "+markInReview)
 	case run.TaskBlocked:
 		words = append(words, "⛔ "+markBlocked+reason)
 	case run.TaskSkipped:

@@ -181,7 +181,7 @@ func Normalise(tasks []run.Task, mask func(string) string) []run.Task {
 		t.Accept = accept
 		t.DependsOn = slices.DeleteFunc(slices.Clone(t.DependsOn), func(id string) bool { return !isID(id) })
 		switch t.Status {
-		case run.TaskInProgress, run.TaskDone, run.TaskBlocked, run.TaskSkipped:
+		case run.TaskInProgress, run.TaskInReview, run.TaskDone, run.TaskBlocked, run.TaskSkipped:
 		case run.TaskOpen:
 		default:
 			t.Status = run.TaskOpen
