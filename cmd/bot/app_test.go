@@ -1,10 +1,9 @@
 package main
 
 import (
-	"errors"
+	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/ghsim/ghsimtest"
+	"github.com/org/ralph-action/internal/history"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
@@ -647,26 +647,40 @@ func TestDemoSpeaksAsGitHubDoes(t *testing.T) {
 }
 
 // TestDoctorAsksGitHub about the App itself.
+// TestLessonsOfAServerAreExported while it runs.
+func TestLessonsOfAServerAreExported(t *testing.T) {
+	t.Parallel()
+	name := person + "/" + repoOf
+	st := newStage(t, setting{script: writesAll})
+	s := st.serve()
+	issue := st.label("Say hello", "- [ ] Write one\n- [ ] Write two\n")
+	state := st.ended(s.store, issue)
+	code, out := st.bot("lessons", "--config", st.writeConfig(), "--repo", strings.ToUpper(name), "--json")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if code != 0 || len(lines) != 2 {
+		t.Fatalf("exit code %d:\n%s", code, out)
+	}
+	var first history.Lesson
+	if err := json.Unmarshal([]byte(lines[0]), &first); err != nil {
+		t.Fatal(err)
+	}
+	if first.Title != "Write one" || !first.Worked || first.Run != state.Run {
+		t.Errorf("%+v", first)
+	}
+	if code, out := st.bot("lessons", "--config", st.writeConfig(), "--repo", name); code != 0 || strings.Count(out, "took one iteration") != 2 {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+	for _, args := range [][]string{{"--repo", name}, {"--config", st.writeConfig()}, {"--config", st.writeConfig(), "--repo", "ada/unknown"}, {"--config", st.writeConfig(), "--repo", "ada"}} {
+		if code, out := st.bot(append([]string{"lessons"}, args...)...); code != run.ExitUsage || out != "" {
+			t.Errorf("%v: exit code %d: %s", args, code, out)
+		}
+	}
+}
+
 func TestDoctorAsksGitHub(t *testing.T) {
 	t.Parallel()
 	st := newStage(t, setting{script: writesAll})
-	doctor := func() (int, string) {
-		t.Helper()
-		exe, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := st.command(exe, "doctor", "--config", st.writeConfig())
-		p.cmd.Env = append(p.cmd.Env, envBe+"=bot")
-		out, err := p.cmd.Output()
-		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-			return exit.ExitCode(), string(out)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return 0, string(out)
-	}
+	doctor := func() (int, string) { return st.bot("doctor", "--config", st.writeConfig()) }
 	if code, out := doctor(); code != 0 || !strings.Contains(out, "✓ GitHub App") || !strings.Contains(out, "✓ webhook secret") || !strings.Contains(out, "All is well") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}

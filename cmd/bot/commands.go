@@ -22,6 +22,7 @@ type commands struct {
 	Serve    serveCmd    `cmd:"" help:"Serve the GitHub App: receive webhooks and work labelled issues."`
 	Progress progressCmd `cmd:"" help:"Read, check and convert progress files and those of other systems."`
 	Stats    statsCmd    `cmd:"" help:"Print what runs did: iterations, cost, tasks, failed checks, verdicts."`
+	Lessons  lessonsCmd  `cmd:"" help:"Print what tasks taught, here or in a server's repository."`
 	Doctor   doctorCmd   `cmd:"" help:"Check git, agent, sandbox, configuration and App, and say what to mend."`
 	Ghsim    ghsimCmd    `cmd:"" name:"ghsim" help:"Serve a GitHub in one process, for development."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`

@@ -136,7 +136,7 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	}
 
 	a := &app{github: gh, log: log}
-	if a.store, err = store.Open(ctx, filepath.Join(cfg.DataDir, "ralph.db")); err != nil {
+	if a.store, err = store.Open(ctx, filepath.Join(cfg.DataDir, storeFile)); err != nil {
 		return nil, err
 	}
 	defer func() {

@@ -344,6 +344,25 @@ func (st *stage) command(exe string, args ...string) *process {
 	return p
 }
 
+// bot runs the program to its end and gives its exit code and what it printed.
+func (st *stage) bot(args ...string) (int, string) {
+	st.t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	p := st.command(exe, args...)
+	p.cmd.Env = append(p.cmd.Env, envBe+"=bot")
+	out, err := p.cmd.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode(), string(out)
+	}
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	return 0, string(out)
+}
+
 // startProgram starts the program itself, listening where the configuration
 // says.
 func (st *stage) startProgram(exe string, args ...string) *process {

@@ -64,6 +64,21 @@ type Options struct {
 // historyFile is where the lessons of a checkout's runs are kept.
 const historyFile = ".ralph/history.jsonl"
 
+// Lessons gives what the runs in the checkout around dir have learned, the
+// oldest first.
+func Lessons(ctx context.Context, git *gitrepo.Git, dir string) ([]history.Lesson, error) {
+	repo, err := git.OpenLocal(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	top, err := os.OpenRoot(repo.Top())
+	if err != nil {
+		return nil, fmt.Errorf("open the checkout: %w", err)
+	}
+	defer func() { _ = top.Close() }()
+	return history.NewFile(top, historyFile).All()
+}
+
 // maxPlan bounds a plan file.
 const maxPlan = 1 << 20
 

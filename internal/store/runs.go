@@ -117,6 +117,14 @@ func (s *Store) LatestRunByIssue(ctx context.Context, repoNode string, issue int
 		`WHERE repo_node = ? AND issue_number = ? ORDER BY created_at DESC, rowid DESC LIMIT 1`, repoNode, issue)
 }
 
+// RepoNode gives the node id of a repository by the name that its newest run
+// knew it by, in any case of letters, or ErrNotFound.
+func (s *Store) RepoNode(ctx context.Context, owner, name string) (string, error) {
+	row, err := s.oneRun(ctx, fmt.Sprintf("repository %s/%s", owner, name),
+		`WHERE repo_owner = ? COLLATE NOCASE AND repo_name = ? COLLATE NOCASE ORDER BY created_at DESC, rowid DESC LIMIT 1`, owner, name)
+	return row.RepoNode, err
+}
+
 func (s *Store) oneRun(ctx context.Context, op, where string, args ...any) (Run, error) {
 	var row runRow
 	err := row.scan(s.reader.QueryRowContext(ctx, `SELECT `+runColumns+` FROM runs `+where, args...).Scan)
