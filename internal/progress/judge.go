@@ -705,7 +705,7 @@ func (d *Doc) taken(ts []taking) (_ *Doc, ok bool) {
 			}
 			nt := *t.task
 			nt.ID = ids.next()
-			tasks.add(d, nt.Group, strings.TrimSuffix(renderTask(nt, ""), "\n"))
+			tasks.add(d, nt.Group, strings.TrimSuffix(renderTask(nt), "\n"))
 			continue
 		}
 		i := d.find(t.section)

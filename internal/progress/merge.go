@@ -348,7 +348,7 @@ func (m *merger) state(v view) string {
 		return string(v.Status)
 	}
 	if v.Status == run.TaskBlocked || v.Status == run.TaskSkipped {
-		return string(v.Status) + " " + v.reason
+		return string(v.Status) + " " + v.Reason
 	}
 	return string(v.Status)
 }
@@ -369,7 +369,7 @@ func (m *merger) setState(e *edit, o, t view) {
 	switch {
 	case o.Status == run.TaskDone:
 	case o.Status == run.TaskBlocked || o.Status == run.TaskSkipped:
-		reason := o.reason
+		reason := o.Reason
 		if reason == "" && m.titles {
 			reason = "by a person"
 		}
@@ -389,7 +389,7 @@ func (m *merger) wording(o, t view) patch {
 
 // cleanTitle is a title that a person wrote elsewhere.
 func cleanTitle(s string) string {
-	line := strings.TrimSuffix(renderTask(run.Task{Title: s}, ""), "\n")
+	line := strings.TrimSuffix(renderTask(run.Task{Title: s}), "\n")
 	return strings.TrimPrefix(line, "- [ ] ")
 }
 
@@ -449,7 +449,7 @@ func (m *merger) added(other, target []view, added, own []int, where map[int]int
 		} else {
 			nt := v.Task
 			nt.ID, nt.Group = free.next(), ""
-			text = m.target.withEOL(renderTask(nt, v.reason))
+			text = m.target.withEOL(renderTask(nt))
 		}
 		text = strings.TrimRight(text, "\r\n")
 		for ; seen < o; seen++ {

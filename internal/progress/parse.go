@@ -76,7 +76,6 @@ type line span
 type task struct {
 	run.Task
 	mark   run.TaskStatus // TaskBlocked or TaskSkipped where the text says so
-	reason string         // of the mark
 	item   int            // the bullet or number of the list item
 	box    int            // the byte between the brackets
 	// idStart and idEnd hold the id as written, also where it is a duplicate
@@ -355,7 +354,7 @@ func (ix *indexer) task(item ast.Node, group string) bool {
 	pos = ix.tags(t, pos, line)
 	cut := at.stop
 	if at, mark, reason := suffix(ix.src[pos:at.stop]); mark != "" {
-		cut, t.mark, t.reason = pos+at, mark, reason
+		cut, t.mark, t.Reason = pos+at, mark, reason
 		t.Status = mark
 	}
 	if c := ix.src[t.box]; c == 'x' || c == 'X' {
@@ -626,16 +625,6 @@ func (d *Doc) Task(id string) (run.Task, bool) {
 	out.Accept = slices.Clone(t.Accept)
 	out.DependsOn = slices.Clone(t.DependsOn)
 	return out, true
-}
-
-// Reason says why a task is blocked or skipped, or was before it was done. It
-// is "" for other tasks and where there is no such task.
-func (d *Doc) Reason(id string) string {
-	t, err := d.task(id)
-	if err != nil {
-		return ""
-	}
-	return t.reason
 }
 
 // Counts says how many of the tasks that are to be done are done. Skipped ones

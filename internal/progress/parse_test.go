@@ -266,8 +266,8 @@ func TestTasks(t *testing.T) {
 			open("", "[p] c"), open("", "(P12) d"),
 		}},
 		{"marks", "- [ ] a (blocked: no key)\n- [ ] b (skipped: old (v1) api)\n- [x] c (blocked: was)\n- [ ] d (blocked)\n- [ ] e (blocked: x) and (y)\n- [ ] f\n  (skipped:\n  two lines)\n- [ ] g (blocked: )x", []run.Task{
-			{Title: "a", Status: run.TaskBlocked}, {Title: "b", Status: run.TaskSkipped}, {Title: "c", Status: run.TaskDone},
-			open("", "d (blocked)"), open("", "e (blocked: x) and (y)"), {Title: "f", Status: run.TaskSkipped}, open("", "g (blocked: )x"),
+			{Title: "a", Status: run.TaskBlocked, Reason: "no key"}, {Title: "b", Status: run.TaskSkipped, Reason: "old (v1) api"}, {Title: "c", Status: run.TaskDone, Reason: "was"},
+			open("", "d (blocked)"), open("", "e (blocked: x) and (y)"), {Title: "f", Status: run.TaskSkipped, Reason: "two lines"}, open("", "g (blocked: )x"),
 		}},
 		{"criteria", "- [ ] a\n  - Accept: one\n  - **Acceptance:** two\n  - [ ] accept: three\n  - Do: no criterion\n  - Done when:\n    - four\n    - five\n  - Acceptance criteria: six\n    seven\n", []run.Task{
 			{Title: "a", Accept: []string{"one", "two", "three", "four", "five", "six seven"}, Status: run.TaskOpen},

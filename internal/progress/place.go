@@ -9,8 +9,6 @@ type Place struct {
 	// it, and TextEnd the end of the task's text; src[Suffix:TextEnd] is what
 	// a new mark replaces.
 	Suffix, TextEnd int
-	// Reason says why the task is blocked or skipped.
-	Reason string
 }
 
 // Places gives the place of each task, in the order of Tasks. Offsets count
@@ -19,7 +17,7 @@ func (d *Doc) Places() []Place {
 	out := make([]Place, len(d.tasks))
 	for i, t := range d.tasks {
 		n := len(d.prefix)
-		out[i] = Place{Box: t.box + n, Suffix: t.suffix + n, TextEnd: t.textEnd + n, Reason: t.reason}
+		out[i] = Place{Box: t.box + n, Suffix: t.suffix + n, TextEnd: t.textEnd + n}
 	}
 	return out
 }

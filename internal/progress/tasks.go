@@ -134,7 +134,7 @@ func (d *Doc) AddTask(t run.Task) (id string, err error) {
 		}
 	}
 	want := append(slices.Clone(d.tasks), task{Task: t})
-	text := renderTask(t, "")
+	text := renderTask(t)
 	if d.tasksHead < 0 {
 		p, _ := d.contentPatch(SectionTasks, -1, text)
 		want[len(want)-1].Group = ""
@@ -190,7 +190,7 @@ func (d *Doc) itemPatch(t *task, tasks []run.Task) patch {
 	for _, t := range tasks {
 		t.Status = run.TaskOpen
 		marker = nextMarker(marker)
-		for i, l := range strings.Split(strings.TrimSuffix(renderTask(t, ""), "\n"), "\n") {
+		for i, l := range strings.Split(strings.TrimSuffix(renderTask(t), "\n"), "\n") {
 			b.Write(margin)
 			if i == 0 {
 				b.WriteString(marker + l[len("-"):])
@@ -303,12 +303,6 @@ func (d *Doc) changeTasks(want []task, ps ...patch) error {
 // SetTasks replaces the content of the Tasks section. Groups become level-3
 // headings in the order in which they come.
 func (d *Doc) SetTasks(tasks []run.Task) error {
-	reasons := make(map[string]string)
-	for _, t := range d.tasks {
-		if t.ID != "" {
-			reasons[t.ID] = t.reason
-		}
-	}
 	var b strings.Builder
 	group := ""
 	for _, t := range tasks {
@@ -319,7 +313,7 @@ func (d *Doc) SetTasks(tasks []run.Task) error {
 			}
 			b.WriteString(d.groupHeading(group))
 		}
-		b.WriteString(renderTask(t, reasons[t.ID]))
+		b.WriteString(renderTask(t))
 	}
 	return d.setSection(SectionTasks, b.String())
 }
@@ -337,7 +331,7 @@ func (d *Doc) groupHeading(group string) string {
 }
 
 // renderTask writes a task as lines of a document.
-func renderTask(t run.Task, reason string) string {
+func renderTask(t run.Task) string {
 	var b strings.Builder
 	b.WriteString("- [ ]")
 	if t.Status == run.TaskDone {
@@ -358,7 +352,7 @@ func renderTask(t run.Task, reason string) string {
 	}
 	b.WriteString(" " + titleText(t.Title))
 	if t.Status == run.TaskBlocked || t.Status == run.TaskSkipped {
-		b.WriteString(markText(t.Status, reason))
+		b.WriteString(markText(t.Status, t.Reason))
 	}
 	b.WriteString("\n")
 	for _, a := range t.Accept {

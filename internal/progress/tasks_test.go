@@ -81,7 +81,7 @@ func TestSplit(t *testing.T) {
 	if diff := cmp.Diff(want, string(d.Bytes())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := d.Reason("T2"); got != "split into T4, T5, T6" {
+	if got := d.Tasks()[1].Reason; got != "split into T4, T5, T6" {
 		t.Errorf("reason %q", got)
 	}
 }
@@ -112,8 +112,8 @@ func TestSkipAndReopen(t *testing.T) {
 	}
 	d := parse(t, src)
 	for id, want := range map[string]string{"T1": "", "T3": "d", "T4": "f", "T9": ""} {
-		if got := d.Reason(id); got != want {
-			t.Errorf("reason of %s: %q", id, got)
+		if task, _ := d.Task(id); task.Reason != want {
+			t.Errorf("reason of %s: %q", id, task.Reason)
 		}
 	}
 	if _, ok := d.Task("T9"); ok {
@@ -250,6 +250,7 @@ func TestTaskEditsDoOnlyWhatTheyAreAskedTo(t *testing.T) {
 			}
 		}
 		got = slices.Delete(got, at, at+added)
+		want[i].Reason = got[i].Reason // as text that was made safe
 		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(run.Task{}, "DependsOn")); diff != "" {
 			t.Fatalf("%s\n%s\nbecame\n%s", diff, src, d.Bytes())
 		}
@@ -280,6 +281,9 @@ func TestTitlesThatLookLikeTags(t *testing.T) {
 		for _, status := range []run.TaskStatus{run.TaskOpen, run.TaskDone, run.TaskBlocked, run.TaskSkipped} {
 			d := New("x", Binding{})
 			tasks := []run.Task{{ID: "T1", Title: title, Status: status}}
+			if status == run.TaskBlocked || status == run.TaskSkipped {
+				tasks[0].Reason = "why"
+			}
 			for range 2 {
 				if err := d.SetTasks(tasks); err != nil {
 					t.Fatal(err)
@@ -307,6 +311,9 @@ func TestSetTasksIsReadAsWritten(t *testing.T) {
 			task := run.Task{ID: fmt.Sprintf("T%d", i+1), Title: title.Draw(t, "title"), Group: group, Priority: rapid.IntRange(0, 9).Draw(t, "priority"),
 				Parallel: rapid.Bool().Draw(t, "parallel"), Verify: rapid.Bool().Draw(t, "verify"),
 				Accept: rapid.SliceOfN(title, 0, 3).Draw(t, "accept"), Status: rapid.SampledFrom([]run.TaskStatus{run.TaskOpen, run.TaskDone, run.TaskBlocked, run.TaskSkipped}).Draw(t, "status")}
+			if task.Status == run.TaskBlocked || task.Status == run.TaskSkipped {
+				task.Reason = rapid.StringMatching(`[a-zé]{1,9}`).Draw(t, "reason")
+			}
 			if i > 0 && rapid.Bool().Draw(t, "depends") {
 				task.DependsOn = []string{fmt.Sprintf("T%d", rapid.IntRange(1, i).Draw(t, "on"))}
 			}

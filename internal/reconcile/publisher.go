@@ -244,9 +244,7 @@ func (p *publisher) view(s loop.State) (island.View, error) {
 			return v, fmt.Errorf("read the accepted progress: %w", err)
 		}
 		v.Tasks, v.Learnings = doc.Tasks(), doc.Section(progress.SectionLearnings)
-		v.Reasons = make(map[string]string)
 		for i, t := range v.Tasks {
-			v.Reasons[t.ID] = doc.Reason(t.ID)
 			v.Tasks[i].Status = s.Standing(t)
 		}
 	}

@@ -85,6 +85,9 @@ type Task struct {
 	// DependsOn holds the ids of tasks that have to be done before this one.
 	DependsOn []string
 	Status    TaskStatus
+	// Reason says why the task is blocked or skipped, or was before it was
+	// done; "" where nobody said.
+	Reason string
 }
 
 // Actionable says whether the task still wants work.

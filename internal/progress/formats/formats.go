@@ -103,8 +103,6 @@ type Task struct {
 	run.Task
 	// Origin is the id the task has in the file it was converted from.
 	Origin string
-	// Reason says why the task is blocked or skipped.
-	Reason string
 	// Details are labelled lines about the task that are no criteria.
 	Details []Detail
 }

@@ -291,7 +291,7 @@ func (m *markdown) boxTasks() {
 	}
 	for i, t := range m.doc.Tasks() {
 		p := places[i]
-		task := Task{Task: t, Reason: p.Reason}
+		task := Task{Task: t}
 		if n, ok := at[p.Box]; ok {
 			if head := m.items[n].head; head >= 0 && head < len(sections) {
 				sections[head].apply(&task)

@@ -29,8 +29,6 @@ type Island struct {
 // Task is a task as the description shows it.
 type Task struct {
 	run.Task
-	// Reason is why it is blocked or skipped, "" where none is given.
-	Reason string
 	// Cut says that its title, group, criteria or dependencies were shortened to
 	// fit, so that what it holds of them is not to be taken for the whole.
 	Cut bool
@@ -65,7 +63,7 @@ func Parse(body string) (Island, error) {
 	}
 	out := Island{Edited: edited}
 	for _, t := range doc.Tasks() {
-		if task := parseTask(t, doc.Reason(t.ID)); task.ID != "" || task.Title != "" {
+		if task := parseTask(t); task.ID != "" || task.Title != "" {
 			out.Tasks = append(out.Tasks, task)
 		}
 	}
@@ -106,9 +104,9 @@ func unstrike(content string) string {
 	return strikeTextRE().ReplaceAllString(content, "${1}${2} "+markSkipped)
 }
 
-// parseTask undoes what task and taskText did. The reason is the one that
-// stands in parentheses, as in progress.md.
-func parseTask(t run.Task, inParentheses string) Task {
+// parseTask undoes what task and taskText did. A reason may also stand in
+// parentheses, as in progress.md.
+func parseTask(t run.Task) Task {
 	out := Task{Task: t}
 	var cut bool
 	title, mark, reason := splitMark(t.Title)
@@ -122,8 +120,9 @@ func parseTask(t run.Task, inParentheses string) Task {
 	if mark != "" && out.Status != run.TaskDone {
 		out.Status = mark
 	}
+	out.Reason = ""
 	if out.Status == run.TaskBlocked || out.Status == run.TaskSkipped {
-		out.Reason, _ = uncut(cmp.Or(reason, inParentheses))
+		out.Reason, _ = uncut(cmp.Or(reason, t.Reason))
 	}
 	if out.Group == noGroup {
 		out.Group = ""

@@ -410,7 +410,7 @@ func (r *renderer) task(t run.Task) string {
 	if title != "" {
 		words = append(words, title)
 	}
-	reason := taskText(tidy(r.v.Mask, r.v.Reasons[t.ID]), min(maxReason, r.d.title))
+	reason := taskText(t.Reason, min(maxReason, r.d.title))
 	if reason != "" {
 		reason = ": " + reason
 	}

@@ -45,9 +45,6 @@ type View struct {
 	// RequestedBy is the login of the person who started the run, "" for none.
 	RequestedBy string
 	Tasks       []run.Task
-	// Reasons say, by id, why a task is blocked or skipped; others are not
-	// shown.
-	Reasons map[string]string
 	Commits []Commit
 	Phase   run.Phase
 	// End is set once the run has ended.
@@ -157,8 +154,8 @@ func (v View) GoOn() string {
 // Normalise gives tasks as a description can hold them: texts on one line,
 // masked, with nothing hidden in them; no criterion without text; ids only of
 // the host's form, and none that a task before has; a priority of at most 9;
-// open where the status is none of the known ones. A task without id and title
-// is none. Doing it again changes nothing.
+// open where the status is none of the known ones; a reason only where it is
+// blocked or skipped. A task without id and title is none. Doing it again changes nothing.
 func Normalise(tasks []run.Task, mask func(string) string) []run.Task {
 	out := make([]run.Task, 0, len(tasks))
 	seen := make(map[string]bool, len(tasks))
@@ -180,12 +177,15 @@ func Normalise(tasks []run.Task, mask func(string) string) []run.Task {
 		}
 		t.Accept = accept
 		t.DependsOn = slices.DeleteFunc(slices.Clone(t.DependsOn), func(id string) bool { return !isID(id) })
+		reason := ""
 		switch t.Status {
-		case run.TaskInProgress, run.TaskInReview, run.TaskDone, run.TaskBlocked, run.TaskSkipped:
-		case run.TaskOpen:
+		case run.TaskBlocked, run.TaskSkipped:
+			reason = tidy(mask, t.Reason)
+		case run.TaskOpen, run.TaskInProgress, run.TaskInReview, run.TaskDone:
 		default:
 			t.Status = run.TaskOpen
 		}
+		t.Reason = reason
 		out = append(out, t)
 	}
 	return out

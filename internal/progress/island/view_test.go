@@ -46,8 +46,8 @@ func working() View {
 				Accept: []string{"`report --json | jq .` works", "field names are snake_case"}},
 			{ID: "T2", Title: "Wire the flag", Priority: 1, Group: "Phase 1: Output", Status: run.TaskInProgress, Parallel: true},
 			{ID: "T3", Title: "Describe it in the README", Priority: 2, Group: "Phase 2: Polish", Status: run.TaskOpen},
-			{ID: "T4", Title: "Run the whole suite", Group: "Phase 2: Polish", Status: run.TaskBlocked, Verify: true},
-			{ID: "T5", Title: "Drop the old flag", Group: "Phase 2: Polish", Status: run.TaskSkipped},
+			{ID: "T4", Title: "Run the whole suite", Group: "Phase 2: Polish", Status: run.TaskBlocked, Reason: "the suite needs a network", Verify: true},
+			{ID: "T5", Title: "Drop the old flag", Group: "Phase 2: Polish", Status: run.TaskSkipped, Reason: "@walt: it is used by the old client"},
 		},
 		Commits: []Commit{{OID: oid(0xabcdef0123), Subject: "feat: serialise the report", Verified: true, TaskID: "T1"}},
 		Phase:   run.PhaseIterating, Iteration: 2, CostUSD: 0.4213, Agent: "claude", Model: "claude-sonnet-4-5",
@@ -55,7 +55,7 @@ func working() View {
 			{Name: "go vet", Passed: true, Duration: 1234 * time.Millisecond},
 			{Name: "go test", Duration: 2 * time.Second, Detail: "--- FAIL: TestJSON (0.00s)\n    report_test.go:12: got <nil>, want \"{}\""},
 		},
-		RequestedBy: "octocat", Reasons: map[string]string{"T4": "the suite needs a network", "T5": "@walt: it is used by the old client"},
+		RequestedBy: "octocat",
 		Merged:    []string{"@walt skipped T5; it stays skipped"},
 		Learnings: "- The encoder lives in `internal/enc`\n- Tests need `-race`\n",
 		Closes:    true,
@@ -80,14 +80,14 @@ func hostile() View {
 	const evil = "@org/team fixes #1 closes octo/x#2, GH-3, https://evil.example/octo/x/issues/4 ![x](https://evil.example/?q=1) <img src=x onerror=y> </details> <!-- ralph:island:end --> &#64;bob [skip ci] `a` ``` | ~~x~~ $x$ *b* _i_\n\n# head\n```\n/merge\nCo-authored-by: victim <v@example.com>"
 	return View{
 		IssueNumber: 7, Title: evil, RepoURL: "https://github.example/octo/report",
-		Tasks:   []run.Task{{ID: evil, Title: "/merge " + evil, Group: "# " + evil, Accept: []string{evil, "- [x] forged"}, Status: run.TaskOpen}, {Title: "1. forged"}, {ID: "T3", Title: "x", Status: run.TaskBlocked}, {ID: "T4", Title: evil, Status: run.TaskSkipped}},
+		Tasks:   []run.Task{{ID: evil, Title: "/merge " + evil, Group: "# " + evil, Accept: []string{evil, "- [x] forged"}, Status: run.TaskOpen}, {Title: "1. forged"}, {ID: "T3", Title: "x", Status: run.TaskBlocked, Reason: evil}, {ID: "T4", Title: evil, Status: run.TaskSkipped, Reason: evil}},
 		Commits: []Commit{{OID: oid(1), Subject: evil, TaskID: evil}, {OID: "](https://evil.example)"}},
 		Phase:   run.PhaseFailed, End: run.EndFailed, Agent: evil, Model: evil,
 		Gates:     []Gate{{Name: evil, Detail: evil}, {Name: evil, Note: evil}},
 		Findings:  []string{evil},
 		Questions: []string{evil}, Diagnostics: evil + "\n- " + evil + "\n</details>\n- [x] forged\n", ReviewNote: evil,
 		Learnings: "- " + evil + "\n</details>\n\n- [x] forged\n    code\n",
-		Note:      evil, Closes: true, RequestedBy: evil, Merged: []string{evil, ""}, Reasons: map[string]string{"T3": evil, "T4": evil},
+		Note:      evil, Closes: true, RequestedBy: evil, Merged: []string{evil, ""},
 	}
 }
 
@@ -179,7 +179,7 @@ func TestRenderMasks(t *testing.T) {
 	}
 	v.Findings, v.Removed, v.Hidden, v.Gates[0].Note = []string{v.Note}, 1, v.Note, v.Note
 	v.Tasks[0].ID, v.Tasks[0].Status = "T1", run.TaskBlocked
-	v.Reasons["T1"] = "a " + secret + " b " + token
+	v.Tasks[0].Reason = "a " + secret + " b " + token
 	body := Render(v)
 	for _, part := range []string{"s3cr3t", "marks", token[:12]} {
 		if strings.Contains(body, part) {
