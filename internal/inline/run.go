@@ -247,25 +247,41 @@ func removeOthers(dir, keep string) error {
 }
 
 func readPlan(name string) (plan.Plan, error) {
-	info, err := os.Stat(name)
+	src, err := readText(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return plan.Plan{}, &run.UserError{Message: fmt.Sprintf("there is no plan %s", name), Hint: "write what is to be done into a Markdown file and name it"}
 	}
 	if err != nil {
-		return plan.Plan{}, fmt.Errorf("read the plan: %w", err)
+		return plan.Plan{}, err
 	}
-	if !info.Mode().IsRegular() || info.Size() > maxPlan {
-		return plan.Plan{}, &run.UserError{Message: name + " is not a file of at most 1 MiB", Hint: "name a Markdown file"}
+	var notes []byte
+	if companion := plan.Companion(filepath.Base(name), src); companion != "" {
+		notes, err = readText(filepath.Join(filepath.Dir(name), companion))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return plan.Plan{}, err
+		}
 	}
-	src, err := os.ReadFile(name) //nolint:gosec // G304: the file a person named on the command line
-	if err != nil {
-		return plan.Plan{}, fmt.Errorf("read the plan: %w", err)
-	}
-	p, err := plan.FromFile(filepath.Base(name), src)
+	p, err := plan.FromFile(filepath.Base(name), src, notes)
 	if errors.Is(err, plan.ErrEmpty) {
 		return plan.Plan{}, &run.UserError{Message: name + " is empty", Hint: "describe what is to be done, or list tasks as `- [ ] …`", Err: err}
 	}
 	return p, err
+}
+
+// readText reads a plan file, or what lies beside one.
+func readText(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, fmt.Errorf("read the plan: %w", err)
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxPlan {
+		return nil, &run.UserError{Message: name + " is not a file of at most 1 MiB", Hint: "name a Markdown file"}
+	}
+	src, err := os.ReadFile(name) //nolint:gosec // G304: the file a person named on the command line
+	if err != nil {
+		return nil, fmt.Errorf("read the plan: %w", err)
+	}
+	return src, nil
 }
 
 func refuseDirty(ctx context.Context, repo *gitrepo.Repo) error {

@@ -14,8 +14,8 @@ import (
 // fromForeign makes a plan of a task file of another system: its tasks are
 // those of the check list it converts to, with their ids there in brackets
 // before the titles. The text is the file itself where that is Markdown, else
-// the check list.
-func fromForeign(format formats.Format, name string, src []byte) (Plan, error) {
+// the check list, with what was learned below.
+func fromForeign(format formats.Format, name string, src, notes []byte) (Plan, error) {
 	f, err := formats.Parse(format, name, src)
 	if err != nil {
 		return Plan{}, err
@@ -50,5 +50,37 @@ func fromForeign(format formats.Format, name string, src []byte) (Plan, error) {
 	}
 	p.NoCommit = doc.HasLine(noCommit)
 	p.SHA256 = sum(p.Title, p.Text)
+	if err := f.Attach(notes); err != nil {
+		return Plan{}, err
+	}
+	all := f.Plan()
+	p.append("Codebase Patterns", all.Patterns[len(v.Patterns):])
+	p.append("Learnings", all.Learnings[len(v.Learnings):])
 	return p, nil
+}
+
+// maxNotes bounds a section of what was learned elsewhere, in bytes: every
+// prompt holds it.
+const maxNotes = 8 << 10
+
+// append puts a section at the end of the text: as many of the last lines as fit.
+func (p *Plan) append(section string, lines []string) {
+	from, size := len(lines), 0
+	for from > 0 && size+len("\n- ")+len(lines[from-1]) <= maxNotes {
+		from--
+		size += len("\n- ") + len(lines[from])
+	}
+	if from == len(lines) {
+		return
+	}
+	text, removed := clean("\n\n## " + section + "\n- " + strings.Join(lines[from:], "\n- "))
+	p.Text += text
+	p.Removed += removed.Characters
+}
+
+// Companion is the name of the file that keeps what was learned beside a plan
+// file of that name and content, or "".
+func Companion(name string, src []byte) string {
+	format, _ := formats.Detect(name, src)
+	return format.Companion()
 }

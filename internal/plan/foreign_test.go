@@ -52,7 +52,7 @@ func TestFromFileReadsOtherSystems(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, err := FromFile(tc.file, []byte(tc.src))
+			p, err := FromFile(tc.file, []byte(tc.src), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,9 +74,51 @@ func TestFromFileSaysWhatIsWrongWithOtherSystems(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := FromFile(tc.file, []byte(tc.src)); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if _, err := FromFile(tc.file, []byte(tc.src), nil); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// TestFromFileKnowsWhatWasLearned: the file beside a plan is told with it, what
+// is newest if there is much, and makes it no other plan.
+func TestFromFileKnowsWhatWasLearned(t *testing.T) {
+	t.Parallel()
+	const (
+		prd   = `{"project": "x", "userStories": [{"id": "US-1", "title": "a", "passes": false}]}`
+		tasks = "# Tasks: x\n\n## Phase 1: Work\n- [ ] 1.1 Write it\n"
+	)
+	for _, tc := range []struct{ name, src, companion, notes, want string }{
+		{"prd.json", prd, "progress.txt", "# Log\n\n## Codebase Patterns\n- wrap errors\n---\n## today - US-0\n- **Learnings for future iterations:**\n  - the cache is cold\u202e\n---\n", "\n\n## Codebase Patterns\n- wrap errors\n\n## Learnings\n- the cache is cold"},
+		{"specs/tasks.md", tasks, ".progress.md", "# Progress\n\n## Learnings\n- one store\n", "\n\n## Learnings\n- one store"},
+		{"prd.json", prd, "progress.txt", "x\n", ""},
+		{"plan.md", "- [ ] a\n", "", "- b\n", ""},
+	} {
+		if got := Companion(tc.name, []byte(tc.src)); got != tc.companion {
+			t.Errorf("%s: companion %q", tc.name, got)
+		}
+		bare, err := FromFile(tc.name, []byte(tc.src), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := FromFile(tc.name, []byte(tc.src), []byte(tc.notes))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.TrimPrefix(p.Text, bare.Text); got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
+		}
+		if p.SHA256 != bare.SHA256 || !cmp.Equal(p.Tasks, bare.Tasks) {
+			t.Errorf("%s: another plan", tc.name)
+		}
+	}
+	much := "## Codebase Patterns\n" + strings.Repeat("- old\n", 10_000) + "- new\n"
+	p, err := FromFile("prd.json", []byte(prd), []byte(much))
+	if err != nil || len(p.Text) > 2*maxNotes || !strings.HasSuffix(p.Text, "- old\n- new") {
+		t.Errorf("%d bytes, %v", len(p.Text), err)
+	}
+	if _, err := FromFile("prd.json", []byte(prd), []byte{0}); err == nil {
+		t.Error("a file that is no text was read")
 	}
 }

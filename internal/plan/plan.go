@@ -94,18 +94,19 @@ func (p *Plan) fill(doc *progress.Doc) {
 }
 
 // FromFile makes a plan of a person's own plan file, which may be the task file
-// of another system (package formats); name is its path. Only
-// invisible characters are taken out. The title is the first level-1 heading
-// or else the file's name. It fails with ErrEmpty where the file holds nothing;
-// other errors are as for FromIssue.
-func FromFile(name string, src []byte) (Plan, error) {
+// of another system (package formats); name is its path. notes is what its
+// Companion holds, or nil: what was learned there is told below the plan, but
+// is no part of what is hashed. Only invisible characters are taken out. The
+// title is the first level-1 heading or else the file's name. It fails with
+// ErrEmpty where the file holds nothing; other errors are as for FromIssue.
+func FromFile(name string, src, notes []byte) (Plan, error) {
 	text, removed := clean(string(src))
 	p := Plan{Text: strings.TrimSpace(text), Removed: removed.Characters, Kinds: removed.Kinds}
 	if p.Text == "" {
 		return Plan{}, ErrEmpty
 	}
 	if format, ok := formats.Detect(name, src); ok && format.Foreign() {
-		return fromForeign(format, name, src)
+		return fromForeign(format, name, src, notes)
 	}
 	doc, err := progress.Parse([]byte(p.Text))
 	if err != nil {

@@ -125,7 +125,7 @@ func TestFromFile(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := FromFile(tc.file, []byte(tc.src))
+			got, err := FromFile(tc.file, []byte(tc.src), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -138,10 +138,10 @@ func TestFromFile(t *testing.T) {
 			}
 		})
 	}
-	if _, err := FromFile("p.md", []byte("\n \n")); !errors.Is(err, ErrEmpty) {
+	if _, err := FromFile("p.md", []byte("\n \n"), nil); !errors.Is(err, ErrEmpty) {
 		t.Errorf("blank file: %v", err)
 	}
-	if _, err := FromFile("p.md", make([]byte, 2<<20)); err == nil {
+	if _, err := FromFile("p.md", make([]byte, 2<<20), nil); err == nil {
 		t.Error("a file of NULs is a plan")
 	}
 }

@@ -75,9 +75,9 @@ type line span
 // task is a run.Task and the places in the source an edit needs.
 type task struct {
 	run.Task
-	mark   run.TaskStatus // TaskBlocked or TaskSkipped where the text says so
-	item   int            // the bullet or number of the list item
-	box    int            // the byte between the brackets
+	mark run.TaskStatus // TaskBlocked or TaskSkipped where the text says so
+	item int            // the bullet or number of the list item
+	box  int            // the byte between the brackets
 	// idStart and idEnd hold the id as written, also where it is a duplicate
 	// and Task.ID therefore empty. Both are 0 when there is none.
 	idStart, idEnd int

@@ -45,8 +45,8 @@ type View struct {
 	// RequestedBy is the login of the person who started the run, "" for none.
 	RequestedBy string
 	Tasks       []run.Task
-	Commits []Commit
-	Phase   run.Phase
+	Commits     []Commit
+	Phase       run.Phase
 	// End is set once the run has ended.
 	End       run.EndReason
 	Iteration int

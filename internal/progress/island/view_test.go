@@ -56,9 +56,9 @@ func working() View {
 			{Name: "go test", Duration: 2 * time.Second, Detail: "--- FAIL: TestJSON (0.00s)\n    report_test.go:12: got <nil>, want \"{}\""},
 		},
 		RequestedBy: "octocat",
-		Merged:    []string{"@walt skipped T5; it stays skipped"},
-		Learnings: "- The encoder lives in `internal/enc`\n- Tests need `-race`\n",
-		Closes:    true,
+		Merged:      []string{"@walt skipped T5; it stays skipped"},
+		Learnings:   "- The encoder lives in `internal/enc`\n- Tests need `-race`\n",
+		Closes:      true,
 	}
 }
 
