@@ -42,6 +42,7 @@ const (
 	ProblemMarker        ProblemKind = "marker"
 	ProblemDependency    ProblemKind = "unknown_dependency"
 	ProblemDependsInLoop ProblemKind = "dependency_circle"
+	ProblemTitle         ProblemKind = "label_in_title"
 )
 
 // Problem is one thing that is wrong with a document.
@@ -161,7 +162,11 @@ func (c *checker) status() {
 			}
 		}
 		if open > 0 {
-			c.add(l.start, SeverityError, ProblemMarker, fmt.Sprintf("the status is %s, but %d tasks are open", StatusDone, open), "finish, skip or block them, or set the status to "+StatusInProgress)
+			tasks := "1 task is"
+			if open > 1 {
+				tasks = fmt.Sprintf("%d tasks are", open)
+			}
+			c.add(l.start, SeverityError, ProblemMarker, "the status is "+StatusDone+", but "+tasks+" open", "finish, skip or block them, or set the status to "+StatusInProgress)
 		}
 		break
 	}
@@ -282,7 +287,40 @@ func (c *checker) boxes(root ast.Node) {
 			c.stray(&ix, n)
 		case isText(n) && in:
 			c.noItem(&ix, n)
+		case in && len(d.tasks) == 0:
+			c.hidden(&ix, n)
 		}
+	}
+}
+
+// hidden looks for check boxes where there is no task, but tasks belong, that
+// Markdown takes for code or for a quotation.
+func (c *checker) hidden(ix *indexer, n ast.Node) {
+	why, hint := "", ""
+	switch n.Kind() {
+	case ast.KindCodeBlock:
+		why, hint = "four blanks in front of it make it code", "begin the line further to the left"
+	case ast.KindBlockquote:
+		why, hint = "it stands in a quotation", "take the > away"
+		if n = n.FirstChild(); n == nil || n.Kind() != ast.KindList {
+			return
+		}
+		if n = n.FirstChild().FirstChild(); n == nil {
+			return
+		}
+	default:
+		return
+	}
+	if n.Lines().Len() == 0 {
+		return
+	}
+	at := ix.extent(n)
+	s := ix.src[at.start:at.stop]
+	if n.Kind() == ast.KindCodeBlock {
+		s = strings.TrimLeft(s[min(len(s), markerLen(s+"\n")):], " \t")
+	}
+	if isBox(s) {
+		c.add(at.start, SeverityWarning, ProblemStrayBox, "a check box that is no task: "+why, hint)
 	}
 }
 
@@ -293,6 +331,7 @@ func (c *checker) list(ix *indexer, list ast.Node) {
 		s := ix.src[at.start:at.stop]
 		if ok && isBox(s) {
 			if c.isTask(at.start + 1) {
+				c.swallowed(at)
 				continue // what is below it is its own
 			}
 			if strings.TrimSpace(s[len("[ ]"):]) == "" {
@@ -308,6 +347,18 @@ func (c *checker) list(ix *indexer, list ast.Node) {
 			if n.Kind() == ast.KindList {
 				c.list(ix, n)
 			}
+		}
+	}
+}
+
+// swallowed looks for a label in the title of a task, which goes on until there
+// is a bullet or a blank line.
+func (c *checker) swallowed(at span) {
+	for pos := lineEnd(c.src, at.start); pos < at.stop; pos = lineEnd(c.src, pos) {
+		start, stop := trimSpan(c.src, pos, lineEnd(c.src, pos))
+		name, _, ok := label(string(c.src[start:stop]))
+		if ok && (isAccept(name) || isDepends(name)) {
+			c.add(start, SeverityWarning, ProblemTitle, "this line belongs to the title of the task above it", `write it as an item below the task: "  - `+name+`: …"`)
 		}
 	}
 }

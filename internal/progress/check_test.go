@@ -53,6 +53,10 @@ func TestCheck(t *testing.T) {
 		{"stray boxes", "- [ ] z\n## Tasks\n- [ ] a\n  - [ ] b\n### G\n- [ ] c\n## Notes\n- d\n  - [x] e\n## Completed This Iteration\n- [x] f\n", []string{"1:3 warning stray_box", "9:5 warning stray_box"}},
 		{"dependencies", "## Tasks\n- [ ] T1 a\n  - Depends on: T2, T9\n- [ ] T2 b\n  - After: T3\n- [ ] T3 c\n  - After: T2\n- [ ] T4 d\n  - After: T4\n- [ ] T5 e\n- [x] T6 f\n  - After: T5\n", []string{
 			"3:17 error dependency_circle", "3:21 error unknown_dependency", "5:12 error dependency_circle", "7:12 error dependency_circle", "9:12 error dependency_circle"}},
+		{"code instead of a list", "## Tasks\n\n    - [ ] a\n    - [ ] b\n", []string{"1:1 warning no_task", "3:5 warning stray_box"}},
+		{"a quotation instead of a list", "## Tasks\n> text\n\n> - [ ] a\n\n>\n", []string{"1:1 warning no_task", "4:5 warning stray_box"}},
+		{"code and quotations beside tasks", "## Tasks\n- [ ] a\n\n> - [ ] b\n\n#### G\n\n    - [ ] c\n", nil},
+		{"labels in a title", "## Tasks\n- [ ] a\nAcceptance Criteria:\n- b\n- [ ] c\n  and more\n  Depends on: T1\n", []string{"3:1 warning label_in_title", "7:3 warning label_in_title"}},
 		{"too many", "## Tasks\n" + strings.Repeat("- [] a\n", 500), nil},
 	}
 	for _, tc := range tests {

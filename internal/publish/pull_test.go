@@ -160,8 +160,8 @@ func TestForeignPullRequest(t *testing.T) {
 	}
 }
 
-// TestFullDescription is H7: people's own text leaves less and less room.
-func TestFullDescription(t *testing.T) {
+// TestAttackH7FullDescription: people's own text leaves less and less room.
+func TestAttackH7FullDescription(t *testing.T) {
 	t.Parallel()
 	w, p, pr, v := started(t)
 	for i := range 200 {

@@ -28,10 +28,15 @@ func Detect(name string, src []byte) (Format, bool) {
 	if err != nil {
 		return "", false
 	}
-	return m.detect()
+	format, ok := m.detect()
+	if base == Progress.FileName("") && format == Checklist {
+		return Progress, true
+	}
+	return format, ok
 }
 
-// detect tells by the headings and tasks.
+// detect tells by the headings and tasks. What has the title of a progress file
+// and nothing of another system is ours, so that a check says what it lacks.
 func (m *markdown) detect() (Format, bool) {
 	if _, bound := m.doc.Binding(); bound {
 		return Progress, true
@@ -44,8 +49,10 @@ func (m *markdown) detect() (Format, bool) {
 			steps = steps || len(m.boxes[i]) > 0
 		}
 	}
-	numbered := 0
+	numbered, ids, phases := 0, false, false
 	for _, t := range m.view.Tasks {
+		ids = ids || t.ID != ""
+		phases = phases || strings.HasPrefix(fold(t.Group), "phase ")
 		if specumRE().MatchString(t.Title) {
 			numbered++
 		}
@@ -56,8 +63,10 @@ func (m *markdown) detect() (Format, bool) {
 		return Progress, true
 	case titled && (has["task list"] || has["tasks completed"]):
 		return Portable, true
-	case titled && has["tasks"]:
+	case titled && has["tasks"] && phases && !ids:
 		return Rslph, true
+	case titled:
+		return Progress, true
 	case steps:
 		return Ralphex, true
 	case has["high priority"] && (has["medium priority"] || has["low priority"]):

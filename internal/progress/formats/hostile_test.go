@@ -111,6 +111,34 @@ func TestHugeInputIsLinear(t *testing.T) {
 	}
 }
 
+// TestDetect tells files apart that are not whole, too: a progress file that
+// lacks sections is ours, and a check says what it lacks.
+func TestDetect(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, src string
+		want      formats.Format
+		ok        bool
+	}{
+		{"x.md", "# Progress: x\n## Tasks\n- [ ] T1 a\n", formats.Progress, true},
+		{"x.md", "# Progress: x\n## Tasks\n- [ ] a\n", formats.Progress, true},
+		{"x.md", "# Progress: x\n## Tasks\n### Phase 1: a\n- [ ] T1 a\n", formats.Progress, true},
+		{"x.md", "# Progress: x\n## Tasks\n### Phase 1: a\n- [ ] a\n", formats.Rslph, true},
+		{"x.md", "# Progress: x\n##Tasks\n- [ ] a\n", formats.Progress, true},
+		{"a/progress.md", "", formats.Progress, true},
+		{"a/progress.md", "- [ ] a\n", formats.Progress, true},
+		{"progress.md", "# Progress: x\n## Task List\n- [ ] a\n", formats.Portable, true},
+		{"x.md", "- [ ] a\n", formats.Checklist, true},
+		{"x.md", "text\n", formats.Checklist, false},
+		{"x.json", "{}", "", false},
+		{"prd.json", "", formats.PRD, true},
+	} {
+		if got, ok := formats.Detect(tc.name, []byte(tc.src)); ok != tc.ok || ok && got != tc.want {
+			t.Errorf("Detect(%s, %q) = %s, %v", tc.name, tc.src, got, ok)
+		}
+	}
+}
+
 // takenIDs is a list whose tasks without an id come before those that have taken
 // all of the first.
 func takenIDs(size int) string {
