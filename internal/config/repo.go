@@ -42,6 +42,8 @@ type Repo struct {
 	Review *bool
 	// Forget: lessons of earlier runs are neither kept nor used.
 	Forget bool
+	// AgentsMD: what agents note of the code base is suggested for AGENTS.md.
+	AgentsMD bool
 	// Base is the branch to work from and to open pull requests against; ""
 	// is the default branch.
 	Base string
@@ -78,6 +80,9 @@ type repoFile struct {
 	Plan struct {
 		Ask string `yaml:"ask"`
 	} `yaml:"plan"`
+	Learn struct {
+		AgentsMD bool `yaml:"agents_md"`
+	} `yaml:"learn"`
 	Base string `yaml:"base"`
 }
 
@@ -120,6 +125,7 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 		Quality:  quality(f.Quality, report),
 		Progress: Progress{Keep: f.Progress.Keep},
 		Plan:     Plan{Ask: f.Plan.Ask},
+		AgentsMD: f.Learn.AgentsMD,
 		Base:     f.Base,
 		Roles:    roles(f.Roles, report),
 		Review:   f.Review,

@@ -42,6 +42,8 @@ func TestParseRepo(t *testing.T) {
 		"  keep: true",
 		"plan:",
 		"  ask: never",
+		"learn:",
+		"  agents_md: true",
 		"",
 	}, "\n")
 	tests := []struct {
@@ -69,6 +71,7 @@ func TestParseRepo(t *testing.T) {
 			},
 			Progress: config.Progress{Keep: true},
 			Plan:     config.Plan{Ask: "never"},
+			AgentsMD: true,
 		}},
 		{name: "byte order mark", source: "\uFEFFbase: main\n", want: config.Repo{Base: "main"}},
 		{name: "Windows line ends", source: strings.ReplaceAll("base: next\nlimits:\n  max_iterations: 3\n", "\n", "\r\n"),

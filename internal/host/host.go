@@ -204,6 +204,7 @@ func (h *Host) settings(ctx context.Context, at Location) (loop.Settings, error)
 	}
 	set := loop.Settings{Limits: h.cfg.Limits(repo.Limits), Image: repo.Image, Model: repo.Model, Ask: plan.Ask(repo.Plan.Ask), KeepProgress: repo.Progress.Keep, Quality: repo.Quality}
 	set.Supervision, set.Review, set.Forget = repo.Supervision, repo.Review == nil || *repo.Review, repo.Forget
+	set.AgentsMD = repo.AgentsMD
 	for name, role := range repo.Roles {
 		if set.Roles == nil {
 			set.Roles = map[run.Role]loop.RoleSettings{}
@@ -412,6 +413,16 @@ func (h *Host) Patch(ctx context.Context, from, to string, limit int) (string, e
 		return "", err
 	}
 	return strings.ToValidUTF8(string(text), "\ufffd"), nil
+}
+
+// With implements loop.Workspace.
+func (h *Host) With(ctx context.Context, tree, path string, content []byte) (string, error) {
+	repo, _, err := h.worktree(ctx)
+	if err != nil {
+		return "", err
+	}
+	oid, err := repo.TreeWith(ctx, gitrepo.OID(tree), []gitrepo.TreeEdit{{Path: path, Data: content}})
+	return string(oid), err
 }
 
 // Without implements loop.Workspace.

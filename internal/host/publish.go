@@ -12,7 +12,7 @@ func Commit(l loop.Landing, agent string) publish.Commit {
 	s := l.State
 	return publish.Commit{
 		Run: s.Run, Iteration: l.Iteration, TaskID: l.Task.ID, TaskTitle: l.Task.Title,
-		Base: s.Head, BaseTree: s.HeadTree, Tree: l.Tree, Model: l.Model, Agent: agent, CostUSD: l.Usage.CostUSD,
+		Base: s.Head, BaseTree: s.HeadTree, Tree: l.Tree, Own: l.Own, Model: l.Model, Agent: agent, CostUSD: l.Usage.CostUSD,
 		RequestedBy: s.Subject.RequestedBy, RequestedByID: s.Subject.RequestedByID,
 		PlanSHA256: s.Plan.SHA256, Planned: l.Planned, Recorded: l.Recorded, Closing: l.Closing,
 	}

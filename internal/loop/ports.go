@@ -46,6 +46,8 @@ type Settings struct {
 	Review      bool
 	// Forget leaves the memory alone.
 	Forget bool
+	// AgentsMD: what agents note of the code base is suggested for AGENTS.md.
+	AgentsMD bool
 }
 
 // RoleSettings are the model and the limit of a role; zero fields leave the
@@ -104,6 +106,8 @@ type Workspace interface {
 	// Patch is the difference between two trees as text, the first limit bytes
 	// of it where it is longer.
 	Patch(ctx context.Context, from, to string, limit int) (string, error)
+	// With is tree with content as the plain file at path, whatever stands there.
+	With(ctx context.Context, tree, path string, content []byte) (string, error)
 	// Without is tree with everything below the folder dir taken out.
 	Without(ctx context.Context, tree, dir string) (string, error)
 }
@@ -212,6 +216,9 @@ type Landing struct {
 	Tree      string
 	Model     string
 	Usage     run.Usage
+	// Own are the paths that the host itself changed, which policy would keep
+	// from an agent.
+	Own []string
 	// Closing marks the commit that removes progress.md at the end.
 	Closing bool
 	// Planned marks the commit that holds a plan and nothing else, Recorded the

@@ -93,6 +93,8 @@ type Proposal struct {
 	Findings []gate.Finding
 	// Plan marks the result of plan mode.
 	Plan bool
+	// Own are the paths in Tree that the host itself changed.
+	Own []string
 	// Final is the agent's last message on one line.
 	Final string
 	// Added are the tasks of a call that was to write some.
@@ -203,8 +205,12 @@ type State struct {
 	Parents    map[string]string
 	// Forget: lessons are neither kept nor used.
 	Forget bool
-	// Insight is what the agents noted while at the task at hand.
-	Insight string
+	// Insight is what the agents noted while at the task at hand, and Patterns
+	// what they noted of the code base; with AgentsMD these are suggested for
+	// the repository's own file.
+	Insight  string
+	Patterns []string
+	AgentsMD bool
 	// Review: all of the work is read once more at the end; Reviews counts how
 	// often it was, and ReviewNote says why it was not.
 	Review bool
@@ -379,7 +385,7 @@ func (s *State) apply(set Settings) {
 	}
 	s.Quality = set.Quality
 	s.KeepProgress = s.KeepProgress || set.KeepProgress
-	s.Supervision, s.Roles, s.Forget = set.Supervision, set.Roles, set.Forget
+	s.Supervision, s.Roles, s.Forget, s.AgentsMD = set.Supervision, set.Roles, set.Forget, set.AgentsMD
 	if s.Supervision == (supervise.Config{}) {
 		s.Supervision = supervise.Defaults()
 	}

@@ -834,7 +834,7 @@ func (e *Engine) landPlan(ctx context.Context, s *State) (Next, error) {
 
 // land makes the proposal a commit.
 func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
-	l := Landing{State: *s, Iteration: s.Iteration, Tree: s.Proposal.Tree, Model: s.SeenModel, Planned: s.Proposal.Plan}
+	l := Landing{State: *s, Iteration: s.Iteration, Tree: s.Proposal.Tree, Own: s.Proposal.Own, Model: s.SeenModel, Planned: s.Proposal.Plan}
 	if n := len(s.History); n > 0 {
 		l.Usage = s.History[n-1].Usage
 	}
@@ -858,6 +858,11 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 		return e.finish(s, run.EndCancelled, err.Error())
 	case err != nil:
 		return Next{}, fmt.Errorf("land %s: %w", s.TaskID, err)
+	}
+	if len(s.Proposal.Own) > 0 { // the agent's tree has not seen them
+		if err := e.Workspace.Reset(ctx, landed.Tree); err != nil {
+			return Next{}, fmt.Errorf("reset the work tree: %w", err)
+		}
 	}
 	delete(s.Attempts, moveKey)
 	landed.TaskID = l.Task.ID
@@ -893,7 +898,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	e.learn(ctx, s, l.Task, true)
 	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{Kind: run.EventTaskDone, TaskID: l.Task.ID, TaskTitle: l.Task.Title, Done: done, Total: total}, s)
-	s.Proposal, s.TaskID, s.Insight = nil, "", ""
+	s.Proposal, s.TaskID, s.Insight, s.Patterns = nil, "", "", nil
 	return Next{}, nil
 }
 

@@ -170,6 +170,7 @@ func (e *Engine) giveUp(ctx context.Context, s *State, doc *progress.Doc, a supe
 	s.Diagnostics = a.Diagnostics
 	s.Progress = s.text(doc)
 	s.TaskID, s.Failure, s.Violations, s.Guidance = "", "", nil, nil
+	s.Insight, s.Patterns = "", nil
 	s.Stage = stagePick
 	return Next{}, nil
 }

@@ -2,6 +2,7 @@ package loop_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -482,5 +483,118 @@ func TestEvidenceIsKept(t *testing.T) {
 	}
 	if diff := cmp.Diff([]run.TaskStatus{run.TaskInReview}, reviewed); diff != "" {
 		t.Errorf("while the check runs: %s", diff)
+	}
+}
+
+// What agents note about the code base goes into the repository's own file with
+// the task they noted it at, also where the process dies in between.
+func TestPatternsAreSuggestedForTheRepositorysOwnFile(t *testing.T) {
+	t.Parallel()
+	agent := func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		w.work["src/"+s.TaskID] = "done"
+		d, err := progress.Parse([]byte(w.work[s.ProgressPath]))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if err := errors.Join(d.AddPattern("All of it is in src"), d.AddPattern(s.TaskID+" was here")); err != nil {
+			w.t.Fatal(err)
+		}
+		w.work[s.ProgressPath] = string(d.Bytes())
+		return completed("done")
+	}
+	begin := func() *world {
+		w := newWorld(t)
+		w.agent = agent
+		w.settings.AgentsMD = true
+		w.landed = []loop.Landed{{OID: "base", Tree: w.store(files{"README": "hello", "AGENTS.md": "# Rules\n\n- Be kind.\n"})}}
+		w.screen = func(changes []loop.Change) (held []loop.Refusal) {
+			for _, c := range changes {
+				if c.Path == "AGENTS.md" {
+					held = append(held, loop.Refusal{Path: c.Path, Reason: "configures agents"})
+				}
+			}
+			return held
+		}
+		w.gate = func(tree files, _ string) bool { return strings.Contains(tree["AGENTS.md"], "- T1 was here") }
+		return w
+	}
+	r := request(t, "- [ ] one\n- [ ] two\n")
+	r.Gates = []gate.Gate{{Name: "test", Command: "test"}}
+	clean := begin()
+	want := clean.drive(loop.NewState(r, clean.now), nil)
+	if want.End != run.EndAllTasksComplete || want.Iteration != 2 {
+		t.Fatalf("ended %s (%s) after %d iterations", want.End, want.EndDetail, want.Iteration)
+	}
+	const text = "# Rules\n\n- Be kind.\n\n## Codebase patterns\n\n- All of it is in src\n- T1 was here\n"
+	for i, more := range []string{"", "- T2 was here\n"} {
+		l := clean.commits[i]
+		if diff := cmp.Diff(text+more, clean.trees[l.Tree]["AGENTS.md"]); diff != "" || !slices.Equal(l.Own, []string{"AGENTS.md"}) {
+			t.Errorf("commit %d, own %v: %s", i+1, l.Own, diff)
+		}
+	}
+	if len(want.Findings) != 2 {
+		t.Errorf("people are not told: %+v", want.Findings)
+	}
+	for at := range 60 {
+		w := begin()
+		s := w.drive(loop.NewState(r, w.now), func(step int) bool { return step == at })
+		if s.End != want.End || w.trees[w.head().Tree]["AGENTS.md"] != text+"- T2 was here\n" || len(w.prompts) != 2 {
+			t.Errorf("crash at step %d: ended %s after %d agents with\n%s", at, s.End, len(w.prompts), w.trees[w.head().Tree]["AGENTS.md"])
+		}
+	}
+}
+
+func TestAgentsFileIsTheHostsToEdit(t *testing.T) {
+	t.Parallel()
+	note := func(w *world, s loop.State, pattern string) {
+		d, err := progress.Parse([]byte(w.work[s.ProgressPath]))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if err := d.AddPattern(pattern); err != nil {
+			w.t.Fatal(err)
+		}
+		w.work[s.ProgressPath] = string(d.Bytes())
+	}
+	for _, tt := range []struct {
+		name  string
+		off   bool
+		agent func(w *world, s loop.State, a loop.AgentStart)
+		calls int
+	}{
+		{"not asked for", true, func(w *world, s loop.State, _ loop.AgentStart) { note(w, s, "a") }, 1},
+		{"a secret that was hidden", false, func(w *world, s loop.State, _ loop.AgentStart) {
+			note(w, s, "use a K--EY")
+			w.work[s.ProgressPath] = strings.ReplaceAll(w.work[s.ProgressPath], "--", "\u200b")
+		}, 1},
+		{"nothing noted", false, func(*world, loop.State, loop.AgentStart) {}, 1},
+		{"the agent's own edit", false, func(w *world, _ loop.State, a loop.AgentStart) {
+			if a.Attempt == 1 {
+				w.work["AGENTS.md"] = "obey"
+			}
+		}, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.settings.AgentsMD = !tt.off
+			w.screen = func(changes []loop.Change) (held []loop.Refusal) {
+				for _, c := range changes {
+					if c.Path == "AGENTS.md" {
+						held = append(held, loop.Refusal{Path: c.Path, Reason: "configures agents"})
+					}
+				}
+				return held
+			}
+			w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+				w.work["src/T1"] = "done"
+				tt.agent(w, s, a)
+				return completed("done")
+			}
+			s := w.drive(loop.NewState(request(t, "- [ ] one\n"), w.now), nil)
+			if _, there := w.trees[w.head().Tree]["AGENTS.md"]; there || len(w.prompts) != tt.calls || s.End != run.EndAllTasksComplete {
+				t.Errorf("ended %s after %d calls; AGENTS.md is there: %t", s.End, len(w.prompts), there)
+			}
+		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
@@ -58,6 +59,7 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 	s.Draft.Violations = len(verdict.Violations)
 	s.Draft.ClaimedDone = s.Draft.ClaimedDone || verdict.ClaimedDone || verdict.TickedAssigned
 	s.Insight = oneLine(strings.TrimSpace(s.Insight+" "+learned(before, verdict.Accepted)), 400)
+	s.Patterns = noted(s.Patterns, before, verdict.Accepted)
 	s.Proposal = &Proposal{Done: s.Proposal.Done || verdict.ClaimedDone, Ticked: verdict.TickedAssigned, Note: s.Proposal.Note, Final: s.Proposal.Final}
 	if unreadable != nil {
 		s.Proposal.Unreadable = unreadable.Error()
@@ -133,7 +135,19 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 	if why != "" {
 		return e.fail(ctx, s, why)
 	}
-	s.Proposal = &Proposal{Tree: tree, Progress: s.text(proposed), Done: s.Proposal.Done, Ticked: s.Proposal.Ticked, Findings: findings, Note: s.Proposal.Note, Final: s.Proposal.Final}
+	whole, added, err := e.suggest(ctx, s, tree)
+	if err != nil {
+		return Next{}, err
+	}
+	var own []string
+	if added > 0 {
+		own = []string{agentsFile}
+		findings = append(findings, gate.Finding{
+			Rule: "agents-md", Path: agentsFile,
+			Text: fmt.Sprintf("%s has %d more of what agents noted, and steers agents once it is merged", agentsFile, added),
+		})
+	}
+	s.Proposal = &Proposal{Tree: whole, Own: own, Progress: s.text(proposed), Done: s.Proposal.Done, Ticked: s.Proposal.Ticked, Findings: findings, Note: s.Proposal.Note, Final: s.Proposal.Final}
 	s.GateIndex, s.GateLast = 0, nil
 	s.Stage = stageGate
 	return Next{}, nil

@@ -203,6 +203,12 @@ func (w *world) Patch(_ context.Context, from, to string, limit int) (string, er
 	return b.String()[:min(b.Len(), limit)], nil
 }
 
+func (w *world) With(_ context.Context, tree, path string, content []byte) (string, error) {
+	f := maps.Clone(w.trees[tree])
+	f[path] = string(content)
+	return w.store(f), nil
+}
+
 func (w *world) Without(_ context.Context, tree, dir string) (string, error) {
 	f := maps.Clone(w.trees[tree])
 	maps.DeleteFunc(f, func(path, _ string) bool { return path == dir || strings.HasPrefix(path, dir+"/") })

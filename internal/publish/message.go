@@ -45,8 +45,10 @@ type Commit struct {
 	// Base is the commit to build on: the last head of the branch that the run
 	// knows. BaseTree is its tree, Tree the tree to land; all are object ids.
 	Base, BaseTree, Tree string
-	Model                string
-	Agent                string
+	// Own are protected paths that were not changed by an agent, and so may be.
+	Own   []string
+	Model string
+	Agent string
 	// CostUSD is what this commit's work cost.
 	CostUSD float64
 	// RequestedBy is the login of the person who started the run, "" locally.

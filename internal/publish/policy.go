@@ -3,6 +3,7 @@ package publish
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -50,8 +51,17 @@ func (e *PolicyError) Error() string {
 // paths, which decide what runs with the repository's rights or steer agents.
 // It looks at paths and modes only; sizes are checked when the tree lands.
 func Screen(changes []gitrepo.Change) (ok []gitrepo.Change, held []HeldBack) {
+	return screen(changes, nil)
+}
+
+// screen is Screen where some protected paths may change.
+func screen(changes []gitrepo.Change, own []string) (ok []gitrepo.Change, held []HeldBack) {
 	for _, c := range changes {
-		if reason := refusal(c); reason != "" {
+		reason := unfit(c)
+		if reason == "" && !slices.Contains(own, c.Path) {
+			reason = protected(c.Path)
+		}
+		if reason != "" {
 			held = append(held, HeldBack{Path: c.Path, Reason: reason})
 			continue
 		}
@@ -60,7 +70,8 @@ func Screen(changes []gitrepo.Change) (ok []gitrepo.Change, held []HeldBack) {
 	return ok, held
 }
 
-func refusal(c gitrepo.Change) string {
+// unfit says why a change cannot be published, whoever made it, or "".
+func unfit(c gitrepo.Change) string {
 	switch {
 	case c.NewMode == gitrepo.ModeSymlink:
 		return "symbolic link"
@@ -71,10 +82,7 @@ func refusal(c gitrepo.Change) string {
 	case c.OldMode == gitrepo.ModeSymlink && c.NewMode != 0:
 		return "replaces a symbolic link"
 	}
-	if reason := badPath(c.Path); reason != "" {
-		return reason
-	}
-	return protected(c.Path)
+	return badPath(c.Path)
 }
 
 // plainMode: a regular file, or none.

@@ -79,6 +79,22 @@ func TestScreen(t *testing.T) {
 	}
 }
 
+// What the host changed itself may pass where an agent may not; what cannot be
+// published at all may not.
+func TestScreenLetsTheHostsOwnEditsThrough(t *testing.T) {
+	t.Parallel()
+	changes := []gitrepo.Change{
+		{Path: "AGENTS.md", OldMode: gitrepo.ModeFile, NewMode: gitrepo.ModeFile},
+		{Path: "sub/AGENTS.md", NewMode: gitrepo.ModeFile},
+		{Path: "CLAUDE.md", NewMode: gitrepo.ModeSymlink},
+	}
+	ok, held := screen(changes, []string{"AGENTS.md", "CLAUDE.md"})
+	want := []HeldBack{{Path: "sub/AGENTS.md", Reason: "configures agents"}, {Path: "CLAUDE.md", Reason: "symbolic link"}}
+	if diff := cmp.Diff(changes[:1], ok) + cmp.Diff(want, held); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestPolicyErrorQuotes(t *testing.T) {
 	t.Parallel()
 	e := &PolicyError{}

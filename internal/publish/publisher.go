@@ -285,7 +285,7 @@ func (p *Publisher) input(ctx context.Context, c Commit) (in ghapp.CommitInput, 
 	if len(changes) == 0 {
 		return in, false, ErrNoChange
 	}
-	_, held := Screen(changes)
+	_, held := screen(changes, c.Own)
 	in = ghapp.CommitInput{Branch: BranchName(p.Issue), ExpectedHead: c.Base}
 	in.Headline, in.Body = split(p.Mask, c)
 	total := 0

@@ -179,6 +179,13 @@ func (w *world) Patch(_ context.Context, from, to string, limit int) (string, er
 	return b.String()[:min(b.Len(), limit)], nil
 }
 
+// With implements loop.Workspace.
+func (w *world) With(_ context.Context, tree, path string, content []byte) (string, error) {
+	f := cloneFiles(w.trees[tree])
+	f[path] = string(content)
+	return w.store(f), nil
+}
+
 // Without implements loop.Workspace.
 func (w *world) Without(_ context.Context, tree, dir string) (string, error) {
 	f := cloneFiles(w.trees[tree])
