@@ -357,7 +357,7 @@ func (c *checker) swallowed(at span) {
 	for pos := lineEnd(c.src, at.start); pos < at.stop; pos = lineEnd(c.src, pos) {
 		start, stop := trimSpan(c.src, pos, lineEnd(c.src, pos))
 		name, _, ok := label(string(c.src[start:stop]))
-		if ok && (isAccept(name) || isDepends(name)) {
+		if ok && (IsAccept(name) || IsDepends(name)) {
 			c.add(start, SeverityWarning, ProblemTitle, "this line belongs to the title of the task above it", `write it as an item below the task: "  - `+name+`: …"`)
 		}
 	}

@@ -499,11 +499,11 @@ func (ix *indexer) note(t *task, at span, criterion bool) (announces bool) {
 	}
 	name, rest, ok := label(s)
 	switch {
-	case ok && isAccept(name) && rest == "":
+	case ok && IsAccept(name) && rest == "":
 		return true
-	case ok && isAccept(name):
+	case ok && IsAccept(name):
 		s = rest
-	case ok && isDepends(name):
+	case ok && IsDepends(name):
 		ids := leadingIDs(rest)
 		base := at.stop - len(rest)
 		for _, id := range ids {

@@ -158,13 +158,14 @@ func label(s string) (name, rest string, ok bool) {
 	return name, strings.TrimLeft(rest, " \t\r\n"), true
 }
 
-// isAccept says whether a label announces acceptance criteria.
-func isAccept(name string) bool {
+// IsAccept says whether a label ("Done when") announces acceptance criteria.
+func IsAccept(name string) bool {
 	return anyFold(name, "accept", "acceptance", "acceptance criteria", "acceptance criterion", "done when")
 }
 
-// isDepends says whether a label announces the tasks that go before.
-func isDepends(name string) bool { return anyFold(name, "depends on", "depends", "after") }
+// IsDepends says whether a label ("Depends on") announces the tasks that go
+// before.
+func IsDepends(name string) bool { return anyFold(name, "depends on", "depends", "after") }
 
 func anyFold(s string, names ...string) bool {
 	for _, n := range names {

@@ -314,7 +314,7 @@ func (m *markdown) enrich(t *Task, it item) {
 	}
 	for _, d := range it.details {
 		switch {
-		case isAccept(d.Label), len(t.DependsOn) > 0 && isDepends(d.Label), !slices.ContainsFunc(d.Lines, func(l string) bool { return !criteria[l] }):
+		case progress.IsAccept(d.Label), len(t.DependsOn) > 0 && progress.IsDepends(d.Label), !slices.ContainsFunc(d.Lines, func(l string) bool { return !criteria[l] }):
 			// progress.Doc has read it.
 		case m.format == Specum && d.Label == labelVerify:
 			for _, l := range d.Lines {
@@ -483,27 +483,11 @@ func (m *markdown) aside(t *Task, p prose) {
 	if at := labelRE().FindStringSubmatch(p.text); at != nil && at[2] != "" {
 		d.Label, d.Lines[0] = at[1], at[2]
 	}
-	if isAccept(d.Label) {
+	if progress.IsAccept(d.Label) {
 		t.Accept = append(t.Accept, d.Lines...)
 		return
 	}
 	t.Details = append(t.Details, d)
-}
-
-func isAccept(label string) bool {
-	switch strings.ToLower(label) {
-	case "accept", "acceptance", "acceptance criteria", "acceptance criterion", "done when":
-		return true
-	}
-	return false
-}
-
-func isDepends(label string) bool {
-	switch strings.ToLower(label) {
-	case "depends on", "depends", "after":
-		return true
-	}
-	return false
 }
 
 // kind says what a section is to the view.
