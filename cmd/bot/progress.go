@@ -116,6 +116,7 @@ type shown struct {
 	Format     formats.Format `json:"format"`
 	Title      string         `json:"title"`
 	Branch     string         `json:"branch"`
+	PlanSHA256 string         `json:"plan_sha256"` // "" where the file is no Markdown
 	Status     string         `json:"status"`
 	MarkedDone bool           `json:"marked_done"`
 	Done       bool           `json:"done"`
@@ -144,6 +145,9 @@ func newShown(f *formats.File, p formats.Plan) shown {
 		File: f.Name(), Format: f.Format(), Title: p.Title, Branch: p.Branch, Status: p.Status, MarkedDone: p.MarkedDone, Done: p.Done(),
 		Counts: map[string]int{"total": n.Total, "done": n.Done, "open": n.Open, "blocked": n.Blocked, "skipped": n.Skipped},
 		Tasks:  []shownTask{}, Patterns: slices.Concat([]string{}, p.Patterns), Learnings: slices.Concat([]string{}, p.Learnings),
+	}
+	if doc, err := progress.Parse(f.Bytes()); err == nil && f.Format() != formats.PRD {
+		out.PlanSHA256 = doc.PlanSHA256()
 	}
 	for _, t := range p.Tasks {
 		out.Tasks = append(out.Tasks, shownTask{
