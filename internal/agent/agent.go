@@ -30,6 +30,9 @@ type Invocation struct {
 	Token string
 	// MaxTurns limits the model's turns in this start; 0 means no limit.
 	MaxTurns int
+	// DenyTools are tools of the CLI's own that the agent must do without, in
+	// the CLI's spelling. A back end that cannot be told passes over them.
+	DenyTools []string
 }
 
 // Command is what a sandbox has to run and to provide.

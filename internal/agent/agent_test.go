@@ -92,6 +92,11 @@ func TestClaudeCommand(t *testing.T) {
 			want: Command{Argv: argv(link, "--model=sonnet", "--max-turns", "30"), Env: proxied},
 		},
 		{
+			name: "without some tools",
+			inv:  Invocation{Sandbox: SandboxLocal, DenyTools: []string{"WebFetch", "Bash(git push:*)"}},
+			want: Command{Argv: argv("claude", "--disallowedTools=WebFetch,Bash(git push:*)"), Env: quiet, PassEnv: credentials},
+		},
+		{
 			name: "docker mounts the file behind the link",
 			path: link,
 			inv:  Invocation{Sandbox: SandboxDocker, BaseURL: "http://127.0.0.1:8080", Token: "token"},

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/org/ralph-action/internal/run"
 )
@@ -50,6 +51,9 @@ func (c claude) Command(inv Invocation) (Command, error) {
 	if inv.Model != "" {
 		// One argument, so that a name cannot become an option.
 		cmd.Argv = append(cmd.Argv, "--model="+inv.Model)
+	}
+	if len(inv.DenyTools) > 0 {
+		cmd.Argv = append(cmd.Argv, "--disallowedTools="+strings.Join(inv.DenyTools, ","))
 	}
 	if inv.MaxTurns > 0 {
 		cmd.Argv = append(cmd.Argv, "--max-turns", strconv.Itoa(inv.MaxTurns))

@@ -33,17 +33,25 @@ type historyFile struct {
 
 // roleFile is what a repository says of one role.
 type roleFile struct {
-	Name     string `yaml:"name"`
-	Model    string `yaml:"model"`
-	MaxTurns *whole `yaml:"max_turns"`
+	Name      string   `yaml:"name"`
+	Model     string   `yaml:"model"`
+	MaxTurns  *whole   `yaml:"max_turns"`
+	DenyTools []string `yaml:"deny_tools"`
 }
 
-// Role is the model and the limit of one role; zero fields leave the run's
-// model and the agent's own limit.
+// Role is the model and the limits of one role; zero fields leave the run's
+// model and the agent's own limits.
 type Role struct {
-	Model    string
-	MaxTurns int
+	Model     string
+	MaxTurns  int
+	DenyTools []string
 }
+
+// toolPattern is a tool, or one of its uses: "WebFetch", "Bash(git push:*)".
+var toolPattern = lazy(`^[A-Za-z][A-Za-z0-9_-]{0,63}(?:\([A-Za-z0-9 ./:*_-]{1,128}\))?$`)
+
+// maxTools bounds what is put on a command line.
+const maxTools = 50
 
 const (
 	maxMinutes     = 30 * 24 * 60
@@ -105,7 +113,15 @@ func roles(files []roleFile, report reporter) map[run.Role]Role {
 			report("$.roles", "the role %s comes twice", role)
 			continue
 		}
-		set := Role{Model: f.Model}
+		if n := slices.IndexFunc(f.DenyTools, func(tool string) bool { return !toolPattern().MatchString(tool) }); n >= 0 {
+			report("$.roles", "%q does not look like a tool", clip(f.DenyTools[n]))
+			continue
+		}
+		if len(f.DenyTools) > maxTools {
+			report("$.roles", "%d tools are denied to %s; at most %d can be", len(f.DenyTools), role, maxTools)
+			continue
+		}
+		set := Role{Model: f.Model, DenyTools: f.DenyTools}
 		if v := f.MaxTurns; v != nil {
 			if *v < 1 || *v > maxTurns {
 				report("$.roles", "max_turns of %s must be between 1 and %d", role, maxTurns)

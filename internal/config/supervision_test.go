@@ -31,6 +31,7 @@ roles:
     model: big
   - name: tester
     max_turns: 20
+    deny_tools: [WebFetch, "Bash(git push:*)"]
 limits:
   task_attempts: 4
 `))
@@ -49,7 +50,7 @@ limits:
 	if diff := cmp.Diff(run.Limits{MaxIterations: 40, TaskAttempts: 4}, r.Limits); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[run.Role]Role{run.RoleReviewer: {Model: "big"}, run.RoleTester: {MaxTurns: 20}}, r.Roles); diff != "" {
+	if diff := cmp.Diff(map[run.Role]Role{run.RoleReviewer: {Model: "big"}, run.RoleTester: {MaxTurns: 20, DenyTools: []string{"WebFetch", "Bash(git push:*)"}}}, r.Roles); diff != "" {
 		t.Errorf("roles (-want +got):\n%s", diff)
 	}
 	if !r.Forget || r.Review == nil || *r.Review {
@@ -64,15 +65,16 @@ limits:
 func TestSupervisionProblems(t *testing.T) {
 	t.Parallel()
 	for src, want := range map[string]string{
-		"loop: {stagnationThreshold: 0}":          "between 1 and 16",
-		"loop: {stagnationThreshold: 17}":         "between 1 and 16",
-		"loop: {maxIterations: -1}":               "between 1 and",
-		"checkpoints: {maxCheckpoints: 1000}":     "between 1 and 100",
-		"roles: [{name: wizard}]":                 "there is no role",
-		"roles: [{name: tester}, {name: tester}]": "comes twice",
-		"roles: [{name: tester, model: \"a b\"}]": "name of a model",
-		"roles: [{name: tester, max_turns: 0}]":   "max_turns of tester",
-		"history: {persistPath: x}":               "persistPath",
+		"loop: {stagnationThreshold: 0}":                 "between 1 and 16",
+		"loop: {stagnationThreshold: 17}":                "between 1 and 16",
+		"loop: {maxIterations: -1}":                      "between 1 and",
+		"checkpoints: {maxCheckpoints: 1000}":            "between 1 and 100",
+		"roles: [{name: wizard}]":                        "there is no role",
+		"roles: [{name: tester}, {name: tester}]":        "comes twice",
+		"roles: [{name: tester, model: \"a b\"}]":        "name of a model",
+		"roles: [{name: tester, max_turns: 0}]":          "max_turns of tester",
+		"roles: [{name: tester, deny_tools: [\"a b\"]}]": "look like a tool",
+		"history: {persistPath: x}":                      "persistPath",
 	} {
 		r, problems := ParseRepo([]byte(src))
 		if len(problems) != 1 || !strings.Contains(problems[0].String(), want) {

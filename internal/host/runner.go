@@ -56,7 +56,7 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 	if err != nil {
 		return "", fmt.Errorf("prepare %s: %w", a.Name, err)
 	}
-	inv := agent.Invocation{Model: a.Model, MaxTurns: a.MaxTurns, Mode: a.Mode, Sandbox: h.cfg.Sandbox.Name()}
+	inv := agent.Invocation{Model: a.Model, MaxTurns: a.MaxTurns, DenyTools: a.DenyTools, Mode: a.Mode, Sandbox: h.cfg.Sandbox.Name()}
 	if h.cfg.Gateway != nil {
 		inv.BaseURL = fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultGatewayPort)
 		inv.Token = h.cfg.Gateway.Token

@@ -50,11 +50,12 @@ type Settings struct {
 	AgentsMD bool
 }
 
-// RoleSettings are the model and the limit of a role; zero fields leave the
-// run's model and the agent's own limit.
+// RoleSettings are the model and the limits of a role; zero fields leave the
+// run's model and the agent's own limits.
 type RoleSettings struct {
-	Model    string
-	MaxTurns int
+	Model     string
+	MaxTurns  int
+	DenyTools []string
 }
 
 // Change is one path that differs between two trees.
@@ -119,8 +120,9 @@ type AgentStart struct {
 	Role   run.Role
 	Prompt string
 	// Model is "" for the agent's own default; MaxTurns is 0 for no limit.
-	Model    string
-	MaxTurns int
+	Model     string
+	MaxTurns  int
+	DenyTools []string
 	// Progress is what the agent finds at ProgressPath. It is written before
 	// the process starts, and not again where the process is there already.
 	Progress     *progress.Doc

@@ -538,7 +538,7 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 	}
 	h, err := e.Runner.StartAgent(ctx, *s, AgentStart{
 		Name: s.Process.Name, Mode: mode, Role: s.Role, Prompt: text, Attempt: attempt,
-		Model: s.modelOf(s.Role), MaxTurns: s.Roles[s.Role].MaxTurns,
+		Model: s.modelOf(s.Role), MaxTurns: s.Roles[s.Role].MaxTurns, DenyTools: s.Roles[s.Role].DenyTools,
 		Progress: doc, ProgressPath: s.ProgressPath,
 		Wall: e.wall(*s), Idle: max(s.Limits.IdleTimeout, 0),
 	})

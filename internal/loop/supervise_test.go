@@ -418,15 +418,15 @@ func TestRolesHaveTheirOwnModels(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.settings.Model = "common"
-	w.settings.Roles = map[run.Role]loop.RoleSettings{run.RoleTester: {Model: "special", MaxTurns: 7}}
+	w.settings.Roles = map[run.Role]loop.RoleSettings{run.RoleTester: {Model: "special", MaxTurns: 7, DenyTools: []string{"WebFetch"}}}
 	got := map[string]string{}
 	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
-		got[s.TaskID] = fmt.Sprintf("%s %s %d", a.Role, a.Model, a.MaxTurns)
+		got[s.TaskID] = fmt.Sprintf("%s %s %d %v", a.Role, a.Model, a.MaxTurns, a.DenyTools)
 		w.work["src/"+s.TaskID] = "done"
 		return completed("done")
 	}
 	w.drive(loop.NewState(request(t, "- [ ] Fix the parser\n- [ ] Add tests for the parser\n"), w.now), nil)
-	if diff := cmp.Diff(map[string]string{"T1": "implementer common 0", "T2": "tester special 7"}, got); diff != "" {
+	if diff := cmp.Diff(map[string]string{"T1": "implementer common 0 []", "T2": "tester special 7 [WebFetch]"}, got); diff != "" {
 		t.Error(diff)
 	}
 }
