@@ -122,7 +122,7 @@ func newResult(s loop.State) (result, error) {
 	r := result{
 		Run: runResult{
 			ID: s.Run, EndReason: s.End, Detail: s.EndDetail,
-			Iterations: s.Iteration, CostUSD: s.Usage.CostUSD, Questions: s.Questions, Diagnostics: s.Diagnostics,
+			Iterations: s.Iteration, CostUSD: s.Usage.CostUSD, Questions: s.Questions, Diagnostics: diagnostics(s),
 		},
 		Branch:  s.Branch,
 		Commits: []commit{},
@@ -159,6 +159,14 @@ func newResult(s loop.State) (result, error) {
 		r.Findings = append(r.Findings, findingLine{Rule: f.Rule, Path: f.Path, Text: f.Text})
 	}
 	return r, nil
+}
+
+// diagnostics are those of a run that left something to do about it.
+func diagnostics(s loop.State) string {
+	if s.End.Complete() {
+		return ""
+	}
+	return s.Diagnostics
 }
 
 func newCommit(l loop.Landed) commit {

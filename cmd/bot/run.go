@@ -114,7 +114,7 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 
 // tell prints the end of a run and turns it into the exit code.
 func (c *runCmd) tell(ctx context.Context, io stdio, s loop.State) error {
-	for line := range strings.Lines(s.Diagnostics) {
+	for line := range strings.Lines(diagnostics(s)) {
 		fmt.Fprintln(io.err, printable(strings.TrimRight(line, "\n")))
 	}
 	if c.JSON {
