@@ -18,7 +18,7 @@ export GOLANGCI_LINT_CACHE=$top/.cache/lint-selftest/cache
 module=$(go list -m)
 us=$module/internal
 
-packages=(run progress progress/formats progress/island plan prompt gate supervise history loop sim agent sandbox sandbox/docker sandbox/local shim
+packages=(run progress progress/formats progress/island plan prompt gate supervise history spend loop sim agent sandbox sandbox/docker sandbox/local shim
 	proc gateway gitrepo redact config ghapp ghsim store queue effects handlers publish host inline reconcile webui)
 
 # The packages, empty: the borders are about paths and imports, and the selftest
@@ -88,6 +88,7 @@ imports internal/prompt prompt os/exec github.com/yuin/goldmark "$us/webui"
 imports internal/gate gate os/exec "$us/webui"
 imports internal/supervise supervise os/exec database/sql net/http "$us/webui" "$us/gate" "$us/progress"
 imports internal/history history os/exec database/sql "$us/webui"
+imports internal/spend spend os/exec database/sql "$us/webui"
 imports internal/loop loop os/exec database/sql "$us/webui" "$us/gitrepo" "$us/sandbox" github.com/google/go-github/v60/github
 imports internal/sim sim os/exec database/sql net/http "$us/webui" "$us/gitrepo"
 imports internal/agent agent os/exec "$us/webui" "$us/sandbox"
@@ -119,7 +120,7 @@ imports internal/store tests-only testing github.com/google/go-cmp/cmp pgregory.
 	github.com/rogpeppe/go-internal/testscript github.com/getkin/kin-openapi/openapi3
 imports internal/store nobody github.com/rs/zerolog/log github.com/pkg/errors io/ioutil math/rand
 
-for p in run progress progress/island plan prompt gate supervise history loop sim; do
+for p in run progress progress/island plan prompt gate supervise history spend loop sim; do
 	code "internal/$p" "" forbidigo "pure package: time is handed in" <<EOF
 package ${p##*/}
 
@@ -353,6 +354,7 @@ may internal/prompt "$us/run" "$us/progress"
 may internal/gate "$us/run"
 may internal/supervise "$us/run"
 may internal/history "$us/run"
+may internal/spend "$us/run"
 may internal/loop "$us/run" "$us/progress" "$us/plan" "$us/prompt" "$us/gate" "$us/supervise" "$us/history"
 may internal/sim "$us/run" "$us/progress" "$us/plan" "$us/prompt" "$us/gate" "$us/supervise" "$us/loop" github.com/goccy/go-yaml
 may internal/agent "$us/run" github.com/goccy/go-yaml
@@ -360,12 +362,12 @@ may internal/sandbox "$us/run"
 may internal/sandbox/docker "$us/sandbox" github.com/moby/moby/client github.com/containerd/errdefs
 may internal/sandbox/local "$us/sandbox" "$us/proc" "$us/shim"
 may internal/proc os/exec
-may internal/gateway "$us/run" net/http
+may internal/gateway "$us/run" "$us/spend" net/http
 may internal/gitrepo "$us/run" "$us/proc"
 may internal/config "$us/run" "$us/gate" "$us/supervise" github.com/goccy/go-yaml
 may internal/ghapp "$us/run" github.com/google/go-github/v60/github github.com/bradleyfalzon/ghinstallation/v2
 may internal/handlers "$us/run" "$us/store" "$us/queue" github.com/palantir/go-githubapp/githubapp database/sql
-may internal/store "$us/run" "$us/history" database/sql modernc.org/sqlite
+may internal/store "$us/run" "$us/history" "$us/spend" database/sql modernc.org/sqlite
 may internal/queue "$us/run" "$us/store" github.com/riverqueue/river
 may internal/host "$us/loop" "$us/gitrepo" "$us/sandbox/docker" "$us/agent"
 may internal/inline "$us/history" "$us/loop" "$us/host" "$us/gitrepo"

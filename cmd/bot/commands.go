@@ -45,12 +45,13 @@ type limitFlags struct {
 	IdleTimeout   time.Duration `help:"Time an agent may stay silent (default 10m)." placeholder:"DURATION"`
 	Deadline      time.Duration `help:"Time for the whole run (default 6h)." placeholder:"DURATION"`
 	Budget        float64       `help:"Dollars the run may cost (default: no limit)." placeholder:"USD"`
+	TaskBudget    float64       `help:"Dollars one task may cost; kept in containers only (default: no limit)." placeholder:"USD"`
 }
 
 func (l limitFlags) limits() run.Limits {
 	return run.Limits{
 		MaxIterations: l.MaxIterations, TaskAttempts: l.TaskAttempts,
-		IterationTimeout: l.Timeout, IdleTimeout: l.IdleTimeout, RunTimeout: l.Deadline, BudgetUSD: l.Budget,
+		IterationTimeout: l.Timeout, IdleTimeout: l.IdleTimeout, RunTimeout: l.Deadline, BudgetUSD: l.Budget, TaskBudgetUSD: l.TaskBudget,
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/gateway"
 	"github.com/org/ralph-action/internal/gitrepo"
@@ -25,6 +26,7 @@ import (
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/docker"
 	"github.com/org/ralph-action/internal/sandbox/local"
+	"github.com/org/ralph-action/internal/spend"
 )
 
 // runCmd is `bot run`.
@@ -45,6 +47,8 @@ type runCmd struct {
 	AllowDirty bool     `name:"allow-dirty" help:"Begin although tracked files have uncommitted changes; they are not part of the work."`
 	Restart    bool     `help:"Give up a run of this plan that was cut off, and begin anew from the branch."`
 	JSON       bool     `name:"json" help:"Print one JSON document on stdout at the end."`
+
+	Price []string `env:"RALPH_PRICE" sep:";" help:"What a model costs, in dollars for a million tokens, where the list price is not known or another; repeatable." placeholder:"MODEL=INPUT,OUTPUT"`
 
 	sandboxFlags
 	limitFlags
@@ -83,11 +87,10 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	if err != nil {
 		return err
 	}
-	models, closeModels, err := c.models()
+	models, err := c.gateway()
 	if err != nil {
 		return err
 	}
-	defer closeModels()
 
 	screen := newLive(io.err, time.Now)
 	defer screen.close()
@@ -200,42 +203,97 @@ func openSandbox(ctx context.Context, kind, image, self string) (sandbox.Sandbox
 	return box, nil
 }
 
-// models opens the model proxy where the agent needs one: in a container,
-// which has no network and no key.
-func (c *runCmd) models() (*host.Gateway, func(), error) {
+// gateway says how the model proxy is opened, where the agent needs one: in a
+// container, which has no network and no key.
+func (c *runCmd) gateway() (func(spend.Ledger) (*host.Gateway, func(), error), error) {
 	if c.Sandbox != agent.SandboxDocker || c.Agent == "script" {
-		return nil, func() {}, nil
+		return nil, nil //nolint:nilnil // no gateway is an answer
 	}
-	base := os.Getenv("ANTHROPIC_BASE_URL")
-	if base == "" {
-		base = "https://api.anthropic.com"
-	}
-	upstream, err := url.Parse(base)
+	prices, err := c.prices()
 	if err != nil {
-		return nil, nil, &run.UserError{Message: "ANTHROPIC_BASE_URL is not an address: " + err.Error(), Hint: "set it to https://host, or not at all", Err: err}
+		return nil, err
 	}
-	token := rand.Text()
-	handler, err := gateway.NewHandler(gateway.Config{
-		Upstream: upstream, APIKey: os.Getenv("ANTHROPIC_API_KEY"), AuthToken: os.Getenv("CLAUDE_CODE_OAUTH_TOKEN"), RunToken: token,
-	})
+	upstream, err := upstreamOf(c.Agent, os.Getenv)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "ralph-gw-")
-	if err != nil {
-		return nil, nil, fmt.Errorf("make a directory for the model proxy: %w", err)
+	return func(ledger spend.Ledger) (*host.Gateway, func(), error) {
+		key, meter := []byte(rand.Text()), spend.NewMeter(ledger, prices)
+		handler, err := gateway.NewHandler(gateway.Config{Upstreams: []gateway.Upstream{upstream}, Key: key, Meter: meter})
+		if err != nil {
+			return nil, nil, err
+		}
+		dir, err := os.MkdirTemp("", "ralph-gw-")
+		if err != nil {
+			return nil, nil, fmt.Errorf("make a directory for the model proxy: %w", err)
+		}
+		server, err := gateway.Listen(dir, handler)
+		if err != nil {
+			return nil, nil, errors.Join(err, os.RemoveAll(dir))
+		}
+		closeAll := func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			_ = server.Close(ctx) // the agents it served have ended
+			_ = os.RemoveAll(dir)
+		}
+		token := func(start string) string { return gateway.Token(key, start) }
+		return &host.Gateway{Dir: server.Dir(), Token: token, Meter: meter}, closeAll, nil
+	}, nil
+}
+
+// prices are the list prices with those of --price before them.
+func (c *runCmd) prices() (run.Prices, error) {
+	own := run.Prices{}
+	for _, text := range c.Price {
+		model, amounts, ok := strings.Cut(text, "=")
+		price, err := run.ParsePrice(amounts)
+		if !ok || model == "" {
+			err = fmt.Errorf("%q names no model", text)
+		}
+		if err != nil {
+			return nil, &run.UserError{Message: "--price: " + err.Error(), Hint: "write MODEL=INPUT,OUTPUT in dollars for a million tokens", Err: err}
+		}
+		own[model] = price
 	}
-	server, err := gateway.Listen(dir, handler)
-	if err != nil {
-		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+	return run.ListPrices().With(own), nil
+}
+
+// upstreamOf is the model endpoint of an agent, as its own client would find it
+// in the environment.
+func upstreamOf(name string, env func(string) string) (gateway.Upstream, error) {
+	u := gateway.Upstream{Provider: providerOf(name)}
+	variable, base := "ANTHROPIC_BASE_URL", config.DefaultServer().Model.BaseURL
+	switch u.Provider {
+	case run.ProviderOpenAI:
+		variable, base = "OPENAI_BASE_URL", config.DefaultServer().Model.OpenAIBaseURL
+		u.APIKey = env(config.EnvOpenAIKey)
+	case run.ProviderGoogle:
+		variable, base = "GOOGLE_GEMINI_BASE_URL", config.DefaultServer().Model.GoogleBaseURL
+		u.APIKey = env(config.EnvGeminiKey)
+	case run.ProviderAnthropic:
+		u.APIKey, u.AuthToken = env(config.EnvAPIKey), env(config.EnvAuthToken)
 	}
-	closeAll := func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = server.Close(ctx) // the agents it served have ended
-		_ = os.RemoveAll(dir)
+	if own := env(variable); own != "" {
+		base = own
 	}
-	return &host.Gateway{Dir: server.Dir(), Token: token}, closeAll, nil
+	var err error
+	if u.BaseURL, err = url.Parse(base); err != nil {
+		return u, &run.UserError{Message: variable + " is not an address: " + err.Error(), Hint: "set it to https://host, or not at all", Err: err}
+	}
+	return u, nil
+}
+
+// providerOf is the API that an agent speaks.
+func providerOf(name string) run.Provider {
+	switch name {
+	case "codex", "copilot", "opencode":
+		return run.ProviderOpenAI
+	case "gemini":
+		return run.ProviderGoogle
+	default:
+		return run.ProviderAnthropic
+	}
 }
 
 func printJSON(w io.Writer, v any) error {

@@ -5,7 +5,6 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -34,6 +33,7 @@ import (
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/spend"
 	"github.com/org/ralph-action/internal/store"
 )
 
@@ -123,10 +123,6 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	if err := backend.Check(proc.Look); err != nil {
 		return nil, err
 	}
-	models, err := serverModels(cfg)
-	if err != nil {
-		return nil, err
-	}
 	gh, err := ghapp.New(ghapp.Config{
 		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL,
 		AppID: cfg.GitHub.AppID, PrivateKey: []byte(cfg.GitHub.PrivateKey.Reveal()), UserAgent: "ralph-bot",
@@ -144,7 +140,11 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 			err = errors.Join(err, a.store.Close())
 		}
 	}()
-	known := []string{cfg.Model.APIKey.Reveal(), cfg.Model.AuthToken.Reveal()}
+	models, err := serverModels(cfg, a.store.Spend())
+	if err != nil {
+		return nil, err
+	}
+	known := []string{cfg.Model.APIKey.Reveal(), cfg.Model.AuthToken.Reveal(), cfg.Model.OpenAIKey.Reveal(), cfg.Model.GeminiKey.Reveal()}
 	for _, s := range cfg.GitHub.WebhookSecrets {
 		known = append(known, s.Reveal())
 	}
@@ -196,25 +196,39 @@ func usesGateway(cfg config.Server) bool {
 }
 
 // serverModels is the model endpoint behind the gateway.
-func serverModels(cfg config.Server) (*reconcile.Models, error) {
+func serverModels(cfg config.Server, ledger spend.Ledger) (*reconcile.Models, error) {
 	if !usesGateway(cfg) {
 		return nil, nil //nolint:nilnil // no endpoint is an answer
 	}
-	upstream, err := url.Parse(cfg.Model.BaseURL)
-	if err != nil {
-		return nil, &run.UserError{Message: "model.base_url is not an address: " + err.Error(), Hint: "set it to https://host", Err: err}
+	u := gateway.Upstream{Provider: providerOf(cfg.Agent.Name)}
+	key, base := "model.base_url", cfg.Model.BaseURL
+	switch u.Provider {
+	case run.ProviderOpenAI:
+		key, base, u.APIKey = "model.openai_base_url", cfg.Model.OpenAIBaseURL, cfg.Model.OpenAIKey.Reveal()
+	case run.ProviderGoogle:
+		key, base, u.APIKey = "model.google_base_url", cfg.Model.GoogleBaseURL, cfg.Model.GeminiKey.Reveal()
+	case run.ProviderAnthropic:
+		u.APIKey, u.AuthToken = cfg.Model.APIKey.Reveal(), cfg.Model.AuthToken.Reveal()
 	}
-	key, err := runTokenKey(filepath.Join(cfg.DataDir, "run-token.key"))
+	var err error
+	if u.BaseURL, err = url.Parse(base); err != nil {
+		return nil, &run.UserError{Message: key + " is not an address: " + err.Error(), Hint: "set it to https://host", Err: err}
+	}
+	secret, err := runTokenKey(filepath.Join(cfg.DataDir, "run-token.key"))
 	if err != nil {
 		return nil, err
 	}
 	return &reconcile.Models{
-		Endpoint: gateway.Config{Upstream: upstream, APIKey: cfg.Model.APIKey.Reveal(), AuthToken: cfg.Model.AuthToken.Reveal()},
-		Token: func(id run.ID) string {
-			mac := hmac.New(sha256.New, key)
-			mac.Write([]byte(id))
-			return "ralph-" + hex.EncodeToString(mac.Sum(nil)[:20])
+		Gateway: gateway.Config{
+			Upstreams: []gateway.Upstream{u}, Models: cfg.Model.Allowed,
+			Meter: spend.NewMeter(ledger, run.ListPrices().With(cfg.Model.Prices)),
 		},
+		Key: func(id run.ID) []byte {
+			mac := hmac.New(sha256.New, secret)
+			mac.Write([]byte(id))
+			return mac.Sum(nil)
+		},
+		IssueUSD: cfg.Budgets.IssueUSD, DayUSD: cfg.Budgets.RepositoryDayUSD,
 	}, nil
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/org/ralph-action/internal/gateway"
 	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/spend"
 )
 
 const prompt = "Do the task.\n\nTask: T1\nProgress file: .ralph/7/progress.md\nMode: build\n"
@@ -128,15 +129,33 @@ func TestClaudeDoesATask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gw, err := gateway.NewHandler(gateway.Config{Upstream: upstream, APIKey: "real-key", RunToken: "run-token"})
+	ledger, err := spend.OpenFile(filepath.Join(t.TempDir(), "spend.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := c.run(t.Context(), t, agent.Invocation{BaseURL: serve(t, gw), Token: "run-token", Model: "claude-sonnet-4-5", MaxTurns: 20})
+	meter := spend.NewMeter(ledger, run.ListPrices())
+	if err := meter.Begin(t.Context(), spend.Start{Name: "r1-1", Scopes: []spend.Scope{spend.RunScope("r1", spend.Dollars(5))}}); err != nil {
+		t.Fatal(err)
+	}
+	gw, err := gateway.NewHandler(gateway.Config{
+		Upstreams: []gateway.Upstream{{Provider: run.ProviderAnthropic, BaseURL: upstream, APIKey: "real-key"}}, Key: []byte("k"), Meter: meter,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := c.run(t.Context(), t, agent.Invocation{BaseURL: serve(t, gw), Token: gateway.Token([]byte("k"), "r1-1"), Model: "claude-sonnet-4-5", MaxTurns: 20})
 
 	if got.Outcome != agent.OutcomeCompleted || got.FinalText != "Both files are there." || got.ToolCalls != 2 || got.BadLines != 0 ||
 		got.Model != "claude-sonnet-4-5" || got.Version == "" || got.Usage.InputTokens != 300 || got.Usage.OutputTokens != 60 || got.Usage.CostUSD <= 0 {
 		t.Errorf("result %+v", got)
+	}
+	report, err := meter.Report(t.Context(), "r1-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What the wire told is what the CLI counted.
+	if u := report.Usage(); u.InputTokens != got.Usage.InputTokens || u.OutputTokens != got.Usage.OutputTokens || u.CostUSD <= 0 || len(report.Refused) > 0 {
+		t.Errorf("the gateway counted %+v, the agent %+v", report, got.Usage)
 	}
 	for name, want := range map[string]string{"sub/hello.txt": "hello\n", "more.txt": "more\n"} {
 		if b, err := os.ReadFile(filepath.Join(c.dir, name)); err != nil || string(b) != want {

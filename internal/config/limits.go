@@ -15,6 +15,7 @@ type limitsFile struct {
 	IdleTimeout      *duration `yaml:"idle_timeout"`
 	RunTimeout       *duration `yaml:"run_timeout"`
 	BudgetUSD        *float64  `yaml:"budget_usd"`
+	TaskBudgetUSD    *float64  `yaml:"task_budget_usd"`
 }
 
 const (
@@ -52,15 +53,22 @@ func limits(f limitsFile, report reporter) run.Limits {
 	span("$.limits.iteration_timeout", &l.IterationTimeout, f.IterationTimeout)
 	span("$.limits.idle_timeout", &l.IdleTimeout, f.IdleTimeout)
 	span("$.limits.run_timeout", &l.RunTimeout, f.RunTimeout)
-	if v := f.BudgetUSD; v != nil {
-		// Written so that NaN, which compares as false, is refused too.
-		if !(*v > 0 && *v <= maxBudgetUSD) {
-			report("$.limits.budget_usd", "must be more than 0 and at most %d; leave it out for no budget", maxBudgetUSD)
-		} else {
-			l.BudgetUSD = *v
-		}
-	}
+	l.BudgetUSD = budget("$.limits.budget_usd", f.BudgetUSD, report)
+	l.TaskBudgetUSD = budget("$.limits.task_budget_usd", f.TaskBudgetUSD, report)
 	return l
+}
+
+// budget checks an amount of dollars; none is 0.
+func budget(path string, v *float64, report reporter) float64 {
+	if v == nil {
+		return 0
+	}
+	// Written so that NaN, which compares as false, is refused too.
+	if !(*v > 0 && *v <= maxBudgetUSD) {
+		report(path, "must be more than 0 and at most %d; leave it out for no budget", maxBudgetUSD)
+		return 0
+	}
+	return *v
 }
 
 // Tighten returns the limits of a run where the server allows upper and the
@@ -74,6 +82,7 @@ func Tighten(upper, asked run.Limits) run.Limits {
 		IdleTimeout:      tighter(upper.IdleTimeout, asked.IdleTimeout),
 		RunTimeout:       tighter(upper.RunTimeout, asked.RunTimeout),
 		BudgetUSD:        tighter(upper.BudgetUSD, asked.BudgetUSD),
+		TaskBudgetUSD:    tighter(upper.TaskBudgetUSD, asked.TaskBudgetUSD),
 	}
 }
 

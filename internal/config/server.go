@@ -37,6 +37,8 @@ const (
 	EnvWebhookSecret = "RALPH_WEBHOOK_SECRET"    //nolint:gosec // G101: the name of a variable, not a secret
 	EnvAPIKey        = "ANTHROPIC_API_KEY"       //nolint:gosec // G101: the name of a variable, not a secret
 	EnvAuthToken     = "CLAUDE_CODE_OAUTH_TOKEN" //nolint:gosec // G101: the name of a variable, not a secret
+	EnvOpenAIKey     = "OPENAI_API_KEY"          //nolint:gosec // G101: the name of a variable, not a secret
+	EnvGeminiKey     = "GEMINI_API_KEY"
 )
 
 // Server is the operator's configuration of bot serve.
@@ -55,7 +57,8 @@ type Server struct {
 	// without a container.
 	AllowLocalSandbox bool
 	// Limits bound every run; a repository can only tighten them.
-	Limits run.Limits
+	Limits  run.Limits
+	Budgets Budgets
 	// Gates are for repositories that name none; empty means: detect them.
 	Gates []Gate
 	// Workers is how many runs are advanced at the same time.
@@ -90,6 +93,22 @@ type Model struct {
 	BaseURL   string
 	APIKey    Secret
 	AuthToken Secret
+	// OpenAIBaseURL and GoogleBaseURL are the endpoints of agents that speak those
+	// APIs, OpenAIKey and GeminiKey their keys.
+	OpenAIBaseURL, GoogleBaseURL string
+	OpenAIKey, GeminiKey         Secret
+	// Allowed are the models that may be used, by name or by a pattern that ends
+	// in *; none means all.
+	Allowed []string
+	// Prices go before the list prices.
+	Prices run.Prices
+}
+
+// Budgets bound what many runs cost together, in dollars; 0 means no bound.
+type Budgets struct {
+	// IssueUSD is for all runs of one issue, RepositoryDayUSD for all runs of a
+	// repository on one day (UTC).
+	IssueUSD, RepositoryDayUSD float64
 }
 
 // Sandbox says what agents and gates run in.
@@ -132,7 +151,11 @@ type serverFile struct {
 		ClaudePath string `yaml:"claude_path"`
 	} `yaml:"agent"`
 	Model struct {
-		BaseURL string `yaml:"base_url"`
+		BaseURL       string      `yaml:"base_url"`
+		OpenAIBaseURL string      `yaml:"openai_base_url"`
+		GoogleBaseURL string      `yaml:"google_base_url"`
+		Allowed       []string    `yaml:"allowed"`
+		Prices        []priceFile `yaml:"prices"`
 	} `yaml:"model"`
 	Sandbox struct {
 		Kind   string   `yaml:"kind"`
@@ -143,9 +166,13 @@ type serverFile struct {
 	} `yaml:"sandbox"`
 	AllowLocalSandbox bool       `yaml:"allow_local_sandbox"`
 	Limits            limitsFile `yaml:"limits"`
-	Gates             []gateFile `yaml:"gates"`
-	Workers           whole      `yaml:"workers"`
-	Log               struct {
+	Budgets           struct {
+		IssueUSD         *float64 `yaml:"issue_usd"`
+		RepositoryDayUSD *float64 `yaml:"repository_day_usd"`
+	} `yaml:"budgets"`
+	Gates   []gateFile `yaml:"gates"`
+	Workers whole      `yaml:"workers"`
+	Log     struct {
 		Level  string `yaml:"level"`
 		Format string `yaml:"format"`
 	} `yaml:"log"`
@@ -164,7 +191,9 @@ func DefaultServer() Server {
 		DataDir: "/var/lib/ralph",
 		Label:   "ralph",
 		Agent:   Agent{Name: AgentClaude},
-		Model:   Model{BaseURL: "https://api.anthropic.com"},
+		Model: Model{
+			BaseURL: "https://api.anthropic.com", OpenAIBaseURL: "https://api.openai.com/v1", GoogleBaseURL: "https://generativelanguage.googleapis.com",
+		},
 		Sandbox: Sandbox{Kind: SandboxDocker, Memory: 4 << 30, CPUs: 2, PIDs: 512},
 		Limits:  run.DefaultLimits(),
 		Workers: 4,
@@ -198,6 +227,8 @@ func LoadServer(path string, env func(string) (string, bool), readFile func(stri
 	s.GitHub.WebhookSecrets = src.many(EnvWebhookSecret, "github.webhook_secret_file", within(filepath.Dir(abs), f.GitHub.WebhookSecretFile))
 	s.Model.APIKey = src.one(EnvAPIKey, "", "")
 	s.Model.AuthToken = src.one(EnvAuthToken, "", "")
+	s.Model.OpenAIKey = src.one(EnvOpenAIKey, "", "")
+	s.Model.GeminiKey = src.one(EnvGeminiKey, "", "")
 	if src.err != nil {
 		return Server{}, src.err
 	}
@@ -216,6 +247,7 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 	f.GitHub.APIURL, f.GitHub.GraphQLURL, f.GitHub.WebURL = d.GitHub.APIURL, d.GitHub.GraphQLURL, d.GitHub.WebURL
 	f.Agent.Name, f.Model.BaseURL = d.Agent.Name, d.Model.BaseURL
 	f.Sandbox.Kind, f.Sandbox.Memory, f.Sandbox.CPUs, f.Sandbox.PIDs = d.Sandbox.Kind, bytesize(d.Sandbox.Memory), d.Sandbox.CPUs, whole(d.Sandbox.PIDs)
+	f.Model.OpenAIBaseURL, f.Model.GoogleBaseURL = d.Model.OpenAIBaseURL, d.Model.GoogleBaseURL
 	f.Log.Level, f.Log.Format = d.Log.Level, d.Log.Format
 
 	doc, problems := decode(source, &f)
@@ -241,16 +273,26 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 			ScriptFile: within(dir, f.Agent.ScriptFile),
 			ClaudePath: within(dir, f.Agent.ClaudePath),
 		},
-		Model: Model{BaseURL: strings.TrimRight(f.Model.BaseURL, "/")},
+		Model: Model{
+			BaseURL:       strings.TrimRight(f.Model.BaseURL, "/"),
+			OpenAIBaseURL: strings.TrimRight(f.Model.OpenAIBaseURL, "/"),
+			GoogleBaseURL: strings.TrimRight(f.Model.GoogleBaseURL, "/"),
+			Allowed:       f.Model.Allowed,
+			Prices:        prices(f.Model.Prices, report),
+		},
 		Sandbox: Sandbox{
 			Kind: f.Sandbox.Kind, Image: f.Sandbox.Image, Memory: int64(f.Sandbox.Memory),
 			CPUs: f.Sandbox.CPUs, PIDs: int64(f.Sandbox.PIDs),
 		},
 		AllowLocalSandbox: f.AllowLocalSandbox,
 		Limits:            limits(f.Limits, report).WithDefaults(d.Limits),
-		Gates:             gates(f.Gates, report),
-		Workers:           int(f.Workers),
-		Log:               Log{Level: f.Log.Level, Format: f.Log.Format},
+		Budgets: Budgets{
+			IssueUSD:         budget("$.budgets.issue_usd", f.Budgets.IssueUSD, report),
+			RepositoryDayUSD: budget("$.budgets.repository_day_usd", f.Budgets.RepositoryDayUSD, report),
+		},
+		Gates:   gates(f.Gates, report),
+		Workers: int(f.Workers),
+		Log:     Log{Level: f.Log.Level, Format: f.Log.Format},
 	}
 	s.check(report)
 	return s, f, problems
@@ -282,6 +324,13 @@ func (s Server) check(report reporter) {
 	checkURL("$.github.graphql_url", s.GitHub.GraphQLURL, report)
 	checkURL("$.github.web_url", s.GitHub.WebURL, report)
 	checkURL("$.model.base_url", s.Model.BaseURL, report)
+	checkURL("$.model.openai_base_url", s.Model.OpenAIBaseURL, report)
+	checkURL("$.model.google_base_url", s.Model.GoogleBaseURL, report)
+	for i, pattern := range s.Model.Allowed {
+		if pattern != "*" && !modelPattern().MatchString(strings.TrimSuffix(pattern, "*")) {
+			report(fmt.Sprintf("$.model.allowed[%d]", i), "%q is neither the name of a model nor the beginning of one with a *", clip(pattern))
+		}
+	}
 	if s.GitHub.AppID <= 0 {
 		report("$.github.app_id", "must be the App's id, the number on its settings page")
 	}

@@ -96,6 +96,13 @@ agent:
   claude_path: bin/claude
 model:
   base_url: http://127.0.0.1:9999/
+  openai_base_url: http://127.0.0.1:9998/v1/
+  google_base_url: https://gemini.example
+  allowed: [claude-opus, "claude-sonnet-*", "*"]
+  prices:
+    - {model: claude-opus, input: 5, output: 25.5, cache_read: 0.5, cache_write: 6}
+    - {model: own/model, input: 0, output: 0}
+    - {model: gpt-x, input: 2, output: 3}
 sandbox:
   kind: local
   image: agent:1
@@ -105,6 +112,10 @@ sandbox:
 limits:
   max_iterations: 9
   budget_usd: 4
+  task_budget_usd: 1.5
+budgets:
+  issue_usd: 10
+  repository_day_usd: 20
 gates:
   - run: make check
     timeout: 90s
@@ -119,18 +130,27 @@ log:
 		t.Fatal(err)
 	}
 	limits := run.DefaultLimits()
-	limits.MaxIterations, limits.BudgetUSD = 9, 4
+	limits.MaxIterations, limits.BudgetUSD, limits.TaskBudgetUSD = 9, 4, 1.5
 	want := config.Server{
 		Listen: ":9000", DataDir: "/etc/ralph/data", Label: "bot", Workers: 2,
 		GitHub: config.GitHub{
 			APIURL: "https://ghe.example/api/v3/", GraphQLURL: "https://ghe.example/api/graphql", WebURL: "https://ghe.example",
 			AppID: 77, PrivateKey: config.Secret(strings.TrimSpace(pem)), WebhookSecrets: []config.Secret{"new", "old"},
 		},
-		Agent:             config.Agent{Name: "script", Model: "claude-opus", ScriptFile: "/etc/ralph/demo.yml", ClaudePath: "/etc/ralph/bin/claude"},
-		Model:             config.Model{BaseURL: "http://127.0.0.1:9999"},
+		Agent: config.Agent{Name: "script", Model: "claude-opus", ScriptFile: "/etc/ralph/demo.yml", ClaudePath: "/etc/ralph/bin/claude"},
+		Model: config.Model{
+			BaseURL: "http://127.0.0.1:9999", OpenAIBaseURL: "http://127.0.0.1:9998/v1", GoogleBaseURL: "https://gemini.example",
+			Allowed: []string{"claude-opus", "claude-sonnet-*", "*"},
+			Prices: run.Prices{
+				"claude-opus": {Input: 5, Output: 25.5, CacheRead: 0.5, CacheWrite: 6},
+				"own/model":   {},
+				"gpt-x":       {Input: 2, Output: 3, CacheRead: 2, CacheWrite: 2},
+			},
+		},
 		Sandbox:           config.Sandbox{Kind: "local", Image: "agent:1", Memory: 512 << 20, CPUs: 0.5, PIDs: 100},
 		AllowLocalSandbox: true,
 		Limits:            limits,
+		Budgets:           config.Budgets{IssueUSD: 10, RepositoryDayUSD: 20},
 		Gates:             []config.Gate{{Name: "make check", Run: "make check", Kind: gate.Check, When: gate.Task, Timeout: 90 * time.Second}},
 		Log:               config.Log{Level: "debug", Format: "console"},
 	}
@@ -204,6 +224,15 @@ func TestLoadServerRefuses(t *testing.T) {
 		{"no processes", minimal + "  pids: -1\n", confPath + ":5:9: sandbox.pids: must be between"},
 		{"plain http", minimal + "model:\n  base_url: http://models.example\n", confPath + ":6:13: model.base_url: plain http would send credentials"},
 		{"password in a URL", minimal + "model:\n  base_url: https://u:p@models.example\n", confPath + ":6:13: model.base_url: a URL with a user name"},
+		{"plain http for OpenAI", minimal + "model:\n  openai_base_url: http://models.example\n", confPath + ":6:20: model.openai_base_url: plain http"},
+		{"plain http for Google", minimal + "model:\n  google_base_url: http://models.example\n", confPath + ":6:20: model.google_base_url: plain http"},
+		{"star in the middle", minimal + "model:\n  allowed: [\"a*b\"]\n", confPath + ":6:13: model.allowed[0]: \"a*b\" is neither the name"},
+		{"price of nothing", minimal + "model:\n  prices: [{input: 1, output: 1}]\n", confPath + ": model.prices[0].model: \"\" does not look like"},
+		{"half a price", minimal + "model:\n  prices: [{model: m, input: 1}]\n", confPath + ": model.prices[0].output: must be given"},
+		{"negative price", minimal + "model:\n  prices: [{model: m, input: -1, output: 1}]\n", confPath + ":6:30: model.prices[0].input: must be between 0"},
+		{"price that is none", minimal + "model:\n  prices: [{model: m, input: 1, output: .nan}]\n", confPath + ":6:41: model.prices[0].output: must be between 0"},
+		{"price given twice", minimal + "model:\n  prices: [{model: m, input: 1, output: 1}, {model: m, input: 1, output: 1}]\n", confPath + ":6:53: model.prices[1].model: the price of \"m\" is given twice"},
+		{"no budget of an issue", minimal + "budgets:\n  issue_usd: 0\n", confPath + ":6:14: budgets.issue_usd: must be more than 0"},
 		{"no URL", minimal + "model:\n  base_url: models.example\n", confPath + ":6:13: model.base_url: \"models.example\" is not a URL"},
 		{"query in a URL", minimal + "model:\n  base_url: https://a.example/?x=1\n", confPath + ":6:13: model.base_url: a URL with a query"},
 		{"no address", minimal + "listen: 8080\n", confPath + ":5:9: listen: \"8080\" is not an address"},

@@ -1,173 +1,340 @@
 package gateway
 
 import (
+	"bytes"
+	"context"
+	"crypto/hmac"
 	"crypto/sha256"
-	"crypto/subtle"
-	"encoding/json"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net/http"
+	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/spend"
 )
 
-// maxRequest is the Messages API's own limit on a request: 32 MB.
-const maxRequest = 32 << 20
+const (
+	// maxRequest is the Messages API's own limit on a request: 32 MB.
+	maxRequest = 32 << 20
+	// maxWaiting bounds the requests of a run whose bodies are held at the same
+	// time, which is until the answer begins; others wait.
+	maxWaiting = 16
+)
 
-// oauthBeta is the beta header without which the API refuses the token of a
-// subscription (Claude Code sends it whenever it has one).
-const oauthBeta = "oauth-2025-04-20"
-
-// Config says where requests go and as whom.
-type Config struct {
-	// Upstream is the model endpoint, https://api.anthropic.com or one that
-	// speaks the same; a path in it is kept in front.
-	Upstream *url.URL
-	// APIKey is sent as x-api-key.
+// Upstream is where one API's requests go, and as whom.
+type Upstream struct {
+	Provider run.Provider
+	// BaseURL is the endpoint: what the provider's own clients are given, such as
+	// https://api.anthropic.com, https://api.openai.com/v1 or
+	// https://generativelanguage.googleapis.com, or another that speaks the same.
+	BaseURL *url.URL
+	// APIKey is sent in the API's own header.
 	APIKey string
 	// AuthToken is sent as Bearer token where there is no APIKey.
 	AuthToken string
-	// RunToken is what the agent has to present, as x-api-key or Bearer token.
-	RunToken string
-	// Transport reaches the upstream; nil means http.DefaultTransport.
+}
+
+// Config says what a gateway lets through.
+type Config struct {
+	Upstreams []Upstream
+	// Models are the models that may be used, as patterns of spend.Match; none
+	// means all.
+	Models []string
+	// Key is what the tokens of the run's starts are made with; see Token.
+	Key []byte
+	// Meter admits and counts the requests. A start it does not know, or that has
+	// ended, gets nothing.
+	Meter *spend.Meter
+	// Transport reaches the upstreams; nil means http.DefaultTransport.
 	Transport http.RoundTripper
 }
 
-// NewHandler makes the proxy of one run. A configuration without upstream, key
-// or run token is refused with a *run.UserError.
+const tokenPrefix = "ralph-"
+
+// Token is what the agent of a start presents to a gateway with that key.
+func Token(key []byte, start string) string {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(start))
+	return tokenPrefix + start + "." + hex.EncodeToString(mac.Sum(nil)[:20])
+}
+
+// startOf is the start whose token that is; ok is false for any other text.
+func startOf(key []byte, token string) (start string, ok bool) {
+	rest, ok := strings.CutPrefix(token, tokenPrefix)
+	i := strings.LastIndexByte(rest, '.')
+	if !ok || i < 0 {
+		return "", false
+	}
+	// Both have one length, and are compared in constant time.
+	return rest[:i], hmac.Equal([]byte(token), []byte(Token(key, rest[:i])))
+}
+
+// handler is the proxy of one run.
+type handler struct {
+	cfg     Config
+	proxies map[run.Provider]*httputil.ReverseProxy
+	waiting chan struct{}
+}
+
+// NewHandler makes the proxy of one run. A configuration without upstream or key
+// is refused with a *run.UserError.
 func NewHandler(cfg Config) (http.Handler, error) {
+	if len(cfg.Key) == 0 || cfg.Meter == nil {
+		return nil, errors.New("gateway: no key for tokens, or no meter")
+	}
+	if len(cfg.Upstreams) == 0 {
+		return nil, &run.UserError{Message: "there is no key for any model endpoint", Hint: "set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN"}
+	}
+	h := &handler{cfg: cfg, proxies: map[run.Provider]*httputil.ReverseProxy{}, waiting: make(chan struct{}, maxWaiting)}
+	for _, u := range cfg.Upstreams {
+		if err := u.check(); err != nil {
+			return nil, err
+		}
+		h.proxies[u.Provider] = h.proxy(u)
+	}
+	return h, nil
+}
+
+func (u Upstream) check() error {
 	switch {
-	case cfg.Upstream == nil || cfg.Upstream.Host == "" || (cfg.Upstream.Scheme != "https" && cfg.Upstream.Scheme != "http"):
-		return nil, &run.UserError{Message: "the model endpoint is not an http or https address", Hint: "give it as https://host"}
-	case cfg.Upstream.User != nil || cfg.Upstream.RawQuery != "" || cfg.Upstream.Fragment != "":
-		return nil, &run.UserError{Message: "the model endpoint holds more than scheme, host and path", Hint: "give it as https://host/path"}
-	case cfg.APIKey == "" && cfg.AuthToken == "":
-		return nil, &run.UserError{Message: "there is no key for the model endpoint", Hint: "set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN"}
-	case cfg.RunToken == "":
-		return nil, errors.New("gateway: no run token")
+	case u.BaseURL == nil || u.BaseURL.Host == "" || (u.BaseURL.Scheme != "https" && u.BaseURL.Scheme != "http"):
+		return &run.UserError{Message: "the model endpoint is not an http or https address", Hint: "give it as https://host"}
+	case u.BaseURL.User != nil || u.BaseURL.RawQuery != "" || u.BaseURL.Fragment != "":
+		return &run.UserError{Message: "the model endpoint holds more than scheme, host and path", Hint: "give it as https://host/path"}
+	case u.APIKey == "" && u.AuthToken == "":
+		hint := "set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN"
+		switch u.Provider {
+		case run.ProviderOpenAI:
+			hint = "set OPENAI_API_KEY"
+		case run.ProviderGoogle:
+			hint = "set GEMINI_API_KEY"
+		case run.ProviderAnthropic:
+		}
+		return &run.UserError{Message: "there is no key for the model endpoint", Hint: hint}
+	case !slices.Contains([]run.Provider{run.ProviderAnthropic, run.ProviderOpenAI, run.ProviderGoogle}, u.Provider):
+		return fmt.Errorf("gateway: unknown API %q", u.Provider)
 	}
-	upstream := *cfg.Upstream
-	if upstream.Path == "" {
-		upstream.Path = "/" // JoinPath on no path at all gives a relative one
+	return nil
+}
+
+// exchange is one request on its way, and what is known of its cost. admission
+// is nil for a request that costs nothing.
+type exchange struct {
+	call      call
+	admission *spend.Admission
+	// sent: there was a connection to send it on.
+	sent atomic.Bool
+	// settled: something was written down for it.
+	settled bool
+	// release lets go of its place among those whose bodies are held.
+	release func()
+}
+
+type exchangeKey struct{}
+
+func exchangeOf(ctx context.Context) *exchange {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange) // put there by handler.exchange, always
+	return x
+}
+
+func (h *handler) proxy(u Upstream) *httputil.ReverseProxy {
+	base := *u.BaseURL
+	if base.Path == "" {
+		base.Path = "/" // JoinPath on no path at all gives a relative one
 	}
-	proxy := &httputil.ReverseProxy{
-		Transport: cfg.Transport,
+	return &httputil.ReverseProxy{
+		Transport: h.cfg.Transport,
 		// Flush at once: an agent's idle clock watches the stream.
 		FlushInterval: -1,
 		Rewrite: func(pr *httputil.ProxyRequest) {
-			out := pr.Out
-			target := upstream.JoinPath(pr.In.URL.Path) // one of two, see below
-			target.RawQuery = pr.In.URL.RawQuery
-			out.URL, out.Host = target, ""
-			out.Header = forward(pr.In.Header)
-			if cfg.APIKey != "" {
-				out.Header.Set("X-Api-Key", cfg.APIKey)
-				return
-			}
-			out.Header.Set("Authorization", "Bearer "+cfg.AuthToken)
-			if beta := out.Header.Values("Anthropic-Beta"); !strings.Contains(strings.Join(beta, ","), oauthBeta) {
-				out.Header.Set("Anthropic-Beta", strings.Join(append(slices.Clone(beta), oauthBeta), ","))
-			}
+			x := exchangeOf(pr.In.Context())
+			target := base.JoinPath(x.call.path)
+			target.RawQuery = x.call.query
+			pr.Out.URL, pr.Out.Host = target, ""
+			pr.Out.Header = u.header(pr.In.Header)
 		},
 		ModifyResponse: func(r *http.Response) error {
 			r.Header.Del("Set-Cookie")
+			exchangeOf(r.Request.Context()).answered(r)
 			return nil
 		},
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-				writeError(w, http.StatusRequestEntityTooLarge, "request_too_large", fmt.Sprintf("a request may have at most %d bytes", maxRequest))
-				return
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			x := exchangeOf(r.Context())
+			if !x.sent.Load() {
+				x.settle(r.Context(), spend.Tokens{})
 			}
-			writeError(w, http.StatusBadGateway, "api_error", "the model endpoint cannot be reached: "+err.Error())
+			writeError(w, u.Provider, http.StatusBadGateway, "the model endpoint cannot be reached: "+err.Error())
 		},
 		// What breaks off mid-stream is the agent's to report.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
-
-	want := sha256.Sum256([]byte(cfg.RunToken))
-	guarded := func(w http.ResponseWriter, r *http.Request) {
-		if !presents(r, want) {
-			writeError(w, http.StatusBadRequest, "invalid_request_error", "this run's token is missing or wrong")
-			return
-		}
-		if r.ContentLength > maxRequest {
-			writeError(w, http.StatusRequestEntityTooLarge, "request_too_large", fmt.Sprintf("a request may have at most %d bytes", maxRequest))
-			return
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
-		proxy.ServeHTTP(w, r)
-	}
-
-	// Not a ServeMux: that one answers unclean paths with a redirect.
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.Method == http.MethodPost && (r.URL.Path == "/v1/messages" || r.URL.Path == "/v1/messages/count_tokens"):
-			guarded(w, r)
-		case r.URL.Path == "/" && (r.Method == http.MethodHead || r.Method == http.MethodGet):
-			// Claude Code asks HEAD / to warm up its connection.
-			w.WriteHeader(http.StatusOK)
-		default:
-			writeError(w, http.StatusNotFound, "not_found_error", "this gateway does not offer "+r.Method+" on that path")
-		}
-	}), nil
 }
 
-// presents says whether the request carries the token with that digest. The
-// digests have one length and are compared in constant time.
-func presents(r *http.Request, want [sha256.Size]byte) bool {
-	given := []string{r.Header.Get("X-Api-Key")}
-	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
-		given = append(given, token)
-	}
-	found := 0
-	for _, g := range given {
-		got := sha256.Sum256([]byte(g))
-		found |= subtle.ConstantTimeCompare(got[:], want[:])
-	}
-	return found == 1
-}
-
-// forward picks the headers the API knows. Everything else stays behind: the
-// agent's credentials, cookies, hop-by-hop headers, and whatever names another
-// account, host or client.
-func forward(in http.Header) http.Header {
-	out := http.Header{}
-	for name, values := range in {
-		switch {
-		case name == "Accept", name == "Content-Type", name == "User-Agent", name == "X-App",
-			name == "Anthropic-Version", name == "Anthropic-Beta",
-			name == "Anthropic-Dangerous-Direct-Browser-Access",
-			name == "X-Claude-Code-Session-Id",
-			strings.HasPrefix(name, "X-Stainless-"):
-			out[name] = slices.Clone(values)
+// answered takes note that the answer begins, and counts it from there.
+func (x *exchange) answered(r *http.Response) {
+	x.release()
+	ctx := r.Request.Context()
+	switch {
+	case x.admission == nil:
+	case r.StatusCode >= http.StatusMultipleChoices:
+		x.settle(ctx, spend.Tokens{})
+	case !slices.Contains([]string{"", "identity"}, strings.ToLower(r.Header.Get("Content-Encoding"))):
+		// It was not asked for, and cannot be read: all of it is charged.
+	default:
+		r.Body = &tapped{
+			body: r.Body, left: r.ContentLength,
+			usage:  usage{form: x.call.form, events: isEvents(r.Header.Get("Content-Type"))},
+			settle: func(u *usage) { x.count(ctx, u) },
 		}
 	}
-	// Uncompressed, so that nothing on the way waits for a block to fill up.
-	out.Set("Accept-Encoding", "identity")
-	if _, ok := out["User-Agent"]; !ok {
-		out["User-Agent"] = []string{""} // or the transport would add its own
-	}
-	return out
 }
 
-// writeError answers in the API's own form, so that the text reaches the result
-// of the agent.
-func writeError(w http.ResponseWriter, status int, kind, message string) {
-	body, err := json.Marshal(map[string]any{
-		"type":  "error",
-		"error": map[string]string{"type": kind, "message": message},
-	})
-	if err != nil {
-		http.Error(w, "internal error", http.StatusInternalServerError)
+// count writes down what was used, or what can be said of it.
+func (x *exchange) count(ctx context.Context, u *usage) {
+	req := x.admission.Request()
+	switch {
+	case u.final:
+		x.settle(ctx, u.tokens)
+	case u.seen > 0 && u.input:
+		t := u.tokens
+		t.Output = max(t.Output, min(u.seen, req.Output))
+		x.settle(ctx, t)
+	case u.seen > 0:
+		x.settled = true
+		_ = x.admission.SettleCut(ctx, min(u.seen, req.Output)) // see settle
+	}
+}
+
+// close ends an exchange. One of which nothing is known is charged in full.
+func (x *exchange) close(ctx context.Context) {
+	x.release()
+	if x.admission != nil && !x.settled {
+		_ = x.admission.SettleCut(ctx, x.admission.Request().Output) // see settle
+	}
+}
+
+// settle writes down what a request used. Where that fails the reservation
+// stands, which is more.
+func (x *exchange) settle(ctx context.Context, t spend.Tokens) {
+	x.settled = true
+	if x.admission != nil {
+		_ = x.admission.Settle(ctx, t)
+	}
+}
+
+// ServeHTTP implements http.Handler. It is not a ServeMux, which answers unclean
+// paths with a redirect.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/" && (r.Method == http.MethodHead || r.Method == http.MethodGet) {
+		// Claude Code asks HEAD / to warm up its connection.
+		w.WriteHeader(http.StatusOK)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that went away is its own loss
+	c, offered := route(r)
+	if !offered {
+		c.provider = provider(r)
+	}
+	start, err := h.start(r)
+	if errors.Is(err, spend.ErrUnknownStart) {
+		writeError(w, c.provider, http.StatusBadRequest, "this run's token is missing or wrong")
+		return
+	}
+	if err == nil {
+		err = h.exchange(w, r, start, c, offered)
+	}
+	if err != nil {
+		h.fail(w, r, c.provider, start.Name, err)
+	}
+}
+
+// start is the start whose token the request carries.
+func (h *handler) start(r *http.Request) (spend.Start, error) {
+	for _, token := range presented(r) {
+		if name, ok := startOf(h.cfg.Key, token); ok {
+			return h.cfg.Meter.Start(r.Context(), name)
+		}
+	}
+	return spend.Start{}, spend.ErrUnknownStart
+}
+
+// exchange checks a request, pays for it, and passes it on with its answer. On
+// an error nothing was passed on, and nothing answered.
+func (h *handler) exchange(w http.ResponseWriter, r *http.Request, start spend.Start, c call, offered bool) error {
+	proxy := h.proxies[c.provider]
+	if !offered || proxy == nil {
+		return refuse("this gateway does not offer %s %s", clip(r.Method), clip(r.URL.Path))
+	}
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return refuse("compressed requests are not understood here")
+	}
+	select {
+	case h.waiting <- struct{}{}:
+	case <-r.Context().Done():
+		return context.Cause(r.Context())
+	}
+	x := &exchange{call: c, release: sync.OnceFunc(func() { <-h.waiting })}
+	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { x.sent.Store(true) }})
+	defer x.close(ctx)
+	out := r.WithContext(ctx)
+	if r.Method == http.MethodPost {
+		body, err := h.admit(w, r, start, x)
+		if err != nil {
+			return err
+		}
+		out.Body, out.ContentLength, out.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
+	}
+	proxy.ServeHTTP(w, out)
+	return nil
+}
+
+// admit reads and checks the body of a request, and pays for it. It returns what
+// is to be sent.
+func (h *handler) admit(w http.ResponseWriter, r *http.Request, start spend.Start, x *exchange) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, refuse("a request may have at most %d bytes", maxRequest)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the request: %w", err)
+	}
+	a, err := inspect(x.call, body, start.Limited())
+	if err != nil {
+		return nil, err
+	}
+	if len(h.cfg.Models) > 0 && !slices.ContainsFunc(h.cfg.Models, func(pattern string) bool { return spend.Match(pattern, a.Model) }) {
+		return nil, refuse("the model %q is not allowed here", clip(a.Model))
+	}
+	if x.call.form == formFree {
+		return a.body, nil
+	}
+	x.admission, err = h.cfg.Meter.Admit(r.Context(), start, a.Request)
+	return a.body, err
+}
+
+// fail answers a request that was not passed on. What was refused is told in the
+// report of the start.
+func (h *handler) fail(w http.ResponseWriter, r *http.Request, p run.Provider, start string, err error) {
+	_, over := errors.AsType[*spend.OverError](err)
+	_, unpriced := errors.AsType[*spend.UnpricedError](err)
+	_, refused := errors.AsType[refusal](err)
+	if !over && !unpriced && !refused {
+		// Nothing is wrong with the request: its sender may repeat it.
+		writeError(w, p, http.StatusBadGateway, "the gateway could not pass the request on: "+err.Error())
+		return
+	}
+	if rerr := h.cfg.Meter.Refuse(r.Context(), start, spend.Refusal{Reason: err.Error(), Budget: over || unpriced}); rerr != nil {
+		err = errors.Join(err, rerr)
+	}
+	writeError(w, p, http.StatusBadRequest, err.Error())
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -18,12 +19,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/spend"
 )
 
-const (
-	realKey  = "sk-ant-real-key"
-	runToken = "run-token-1"
-)
+const realKey = "sk-ant-real-key"
+
+// runToken is that of the start every test's meter knows.
+var runToken = Token([]byte("key"), "r1-1")
+
+// small is a request that the gateway lets through.
+const small = `{"max_tokens":100,"model":"claude-sonnet-4-5"}`
 
 // upstream is a model endpoint that remembers what it saw.
 type upstream struct {
@@ -53,8 +58,25 @@ func (u *upstream) requests() []*http.Request {
 	return u.seen
 }
 
-// start puts a gateway in front of u and gives the gateway's address.
-func start(t *testing.T, u *upstream, change func(*Config)) string {
+// trial is a gateway between a client and an upstream.
+type trial struct {
+	url   string
+	meter *spend.Meter
+	file  string
+}
+
+func (tr trial) report(t *testing.T) spend.Report {
+	t.Helper()
+	r, err := tr.meter.Report(t.Context(), "r1-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// try puts a gateway in front of u, for a run with that budget in dollars, if
+// any.
+func try(t testing.TB, u http.Handler, p run.Provider, budget float64, change func(*Config)) trial {
 	t.Helper()
 	back := httptest.NewServer(u)
 	t.Cleanup(back.Close)
@@ -62,7 +84,17 @@ func start(t *testing.T, u *upstream, change func(*Config)) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Upstream: target, APIKey: realKey, RunToken: runToken}
+	tr := trial{file: filepath.Join(t.TempDir(), "spend.jsonl")}
+	ledger, err := spend.OpenFile(tr.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ledger.Close() })
+	tr.meter = spend.NewMeter(ledger, run.ListPrices())
+	if err := tr.meter.Begin(t.Context(), spend.Start{Name: "r1-1", Scopes: []spend.Scope{spend.RunScope("r1", spend.Dollars(budget))}}); err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Upstreams: []Upstream{{Provider: p, BaseURL: target, APIKey: realKey}}, Key: []byte("key"), Meter: tr.meter}
 	if change != nil {
 		change(&cfg)
 	}
@@ -72,7 +104,14 @@ func start(t *testing.T, u *upstream, change func(*Config)) string {
 	}
 	front := httptest.NewServer(h)
 	t.Cleanup(front.Close)
-	return front.URL
+	tr.url = front.URL
+	return tr
+}
+
+// start is try for the Messages API without a budget.
+func start(t *testing.T, u *upstream, change func(*Config)) string {
+	t.Helper()
+	return try(t, u, run.ProviderAnthropic, 0, change).url
 }
 
 // request makes one; headers come in pairs.
@@ -117,8 +156,8 @@ func TestRequestIsPassedOnWithTheRealKey(t *testing.T) {
 		w.Header().Set("Anthropic-Ratelimit-Requests-Remaining", "7")
 		_, _ = io.WriteString(w, `{"type":"message"}`)
 	}}
-	addr := start(t, u, func(c *Config) { c.Upstream.Path = "/base" })
-	resp := do(t, request(t, http.MethodPost, addr+"/v1/messages?beta=true", strings.NewReader(`{"model":"m"}`),
+	addr := start(t, u, func(c *Config) { c.Upstreams[0].BaseURL.Path = "/base" })
+	resp := do(t, request(t, http.MethodPost, addr+"/v1/messages?beta=true", strings.NewReader(` {"model": "claude-sonnet-4-5","max_tokens":100}`),
 		"X-Api-Key", runToken, "Authorization", "Bearer "+runToken, "Cookie", "a=b",
 		"Anthropic-Version", "2023-06-01", "Anthropic-Beta", "b1,b2", "Content-Type", "application/json",
 		"User-Agent", "claude-cli/2.1.197", "X-App", "cli", "X-Stainless-Lang", "js", "Accept", "application/json",
@@ -136,7 +175,7 @@ func TestRequestIsPassedOnWithTheRealKey(t *testing.T) {
 		t.Fatalf("%d requests at the upstream", len(u.requests()))
 	}
 	got := u.requests()[0]
-	if got.Method != http.MethodPost || got.URL.Path != "/base/v1/messages" || got.URL.RawQuery != "beta=true" || u.bodies[0] != `{"model":"m"}` {
+	if got.Method != http.MethodPost || got.URL.Path != "/base/v1/messages" || got.URL.RawQuery != "beta=true" || u.bodies[0] != small {
 		t.Errorf("%s %s with body %q", got.Method, got.URL, u.bodies[0])
 	}
 	if !strings.HasPrefix(got.Host, "127.0.0.1:") {
@@ -144,7 +183,7 @@ func TestRequestIsPassedOnWithTheRealKey(t *testing.T) {
 	}
 	want := http.Header{
 		"X-Api-Key": {realKey}, "Anthropic-Version": {"2023-06-01"}, "Anthropic-Beta": {"b1,b2"},
-		"Content-Type": {"application/json"}, "Content-Length": {"13"}, "User-Agent": {"claude-cli/2.1.197"},
+		"Content-Type": {"application/json"}, "Content-Length": {"46"}, "User-Agent": {"claude-cli/2.1.197"},
 		"X-App": {"cli"}, "X-Stainless-Lang": {"js"}, "Accept": {"application/json"}, "Accept-Encoding": {"identity"},
 	}
 	if diff := cmp.Diff(want, got.Header); diff != "" {
@@ -173,12 +212,12 @@ func TestCredentials(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			u := &upstream{}
-			addr := start(t, u, func(c *Config) { c.APIKey, c.AuthToken = tt.key, tt.token })
+			addr := start(t, u, func(c *Config) { c.Upstreams[0].APIKey, c.Upstreams[0].AuthToken = tt.key, tt.token })
 			header := tt.presentation
 			for _, b := range tt.beta {
 				header = append(header, "Anthropic-Beta", b)
 			}
-			if resp := do(t, request(t, http.MethodPost, addr+"/v1/messages/count_tokens", strings.NewReader("{}"), header...)); resp.status != http.StatusOK {
+			if resp := do(t, request(t, http.MethodPost, addr+"/v1/messages/count_tokens", strings.NewReader(small), header...)); resp.status != http.StatusOK {
 				t.Fatalf("%d %s", resp.status, resp.body)
 			}
 			got := u.requests()[0]
@@ -198,19 +237,19 @@ func TestRefusals(t *testing.T) {
 		status             int
 		kind               string
 	}{
-		{"no token", http.MethodPost, "/v1/messages", strings.NewReader("{}"), nil, 400, "invalid_request_error"},
-		{"wrong token", http.MethodPost, "/v1/messages", strings.NewReader("{}"), []string{"X-Api-Key", runToken + "x"}, 400, "invalid_request_error"},
-		{"the real key is no token", http.MethodPost, "/v1/messages", strings.NewReader("{}"), []string{"X-Api-Key", realKey}, 400, "invalid_request_error"},
-		{"basic is not bearer", http.MethodPost, "/v1/messages", strings.NewReader("{}"), []string{"Authorization", "Basic " + runToken}, 400, "invalid_request_error"},
-		{"other method", http.MethodGet, "/v1/messages", nil, []string{"X-Api-Key", runToken}, 404, "not_found_error"},
-		{"other path", http.MethodPost, "/v1/files", strings.NewReader("{}"), []string{"X-Api-Key", runToken}, 404, "not_found_error"},
-		{"path below", http.MethodPost, "/v1/messages/batches", strings.NewReader("{}"), []string{"X-Api-Key", runToken}, 404, "not_found_error"},
-		{"encoded slash", http.MethodPost, "/v1/messages%2Fbatches", strings.NewReader("{}"), []string{"X-Api-Key", runToken}, 404, "not_found_error"},
-		{"unclean path", http.MethodPost, "//v1/messages", strings.NewReader("{}"), []string{"X-Api-Key", runToken}, 404, "not_found_error"},
-		{"absolute path in path", http.MethodPost, "/http://evil.example/v1/messages", strings.NewReader("{}"), []string{"X-Api-Key", runToken}, 404, "not_found_error"},
-		{"too large", http.MethodPost, "/v1/messages", strings.NewReader(strings.Repeat("x", maxRequest+1)), []string{"X-Api-Key", runToken}, 413, "request_too_large"},
+		{"no token", http.MethodPost, "/v1/messages", strings.NewReader(small), nil, 400, "invalid_request_error"},
+		{"wrong token", http.MethodPost, "/v1/messages", strings.NewReader(small), []string{"X-Api-Key", runToken + "x"}, 400, "invalid_request_error"},
+		{"the real key is no token", http.MethodPost, "/v1/messages", strings.NewReader(small), []string{"X-Api-Key", realKey}, 400, "invalid_request_error"},
+		{"basic is not bearer", http.MethodPost, "/v1/messages", strings.NewReader(small), []string{"Authorization", "Basic " + runToken}, 400, "invalid_request_error"},
+		{"other method", http.MethodGet, "/v1/messages", nil, []string{"X-Api-Key", runToken}, 400, "invalid_request_error"},
+		{"other path", http.MethodPost, "/v1/files", strings.NewReader(small), []string{"X-Api-Key", runToken}, 400, "invalid_request_error"},
+		{"path below", http.MethodPost, "/v1/messages/batches", strings.NewReader(small), []string{"X-Api-Key", runToken}, 400, "invalid_request_error"},
+		{"encoded slash", http.MethodPost, "/v1/messages%2Fbatches", strings.NewReader(small), []string{"X-Api-Key", runToken}, 400, "invalid_request_error"},
+		{"unclean path", http.MethodPost, "//v1/messages", strings.NewReader(small), []string{"X-Api-Key", runToken}, 400, "invalid_request_error"},
+		{"absolute path in path", http.MethodPost, "/http://evil.example/v1/messages", strings.NewReader(small), []string{"X-Api-Key", runToken}, 400, "invalid_request_error"},
+		{"too large", http.MethodPost, "/v1/messages", strings.NewReader(strings.Repeat("x", maxRequest+1)), []string{"X-Api-Key", runToken}, 400, "invalid_request_error"},
 		// Without a length it only shows while it is passed on.
-		{"too large in chunks", http.MethodPost, "/v1/messages", struct{ io.Reader }{strings.NewReader(strings.Repeat("x", maxRequest+1))}, []string{"X-Api-Key", runToken}, 413, "request_too_large"},
+		{"too large in chunks", http.MethodPost, "/v1/messages", struct{ io.Reader }{strings.NewReader(strings.Repeat("x", maxRequest+1))}, []string{"X-Api-Key", runToken}, 400, "invalid_request_error"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -261,7 +300,7 @@ func TestUpstreamErrorsPass(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 		_, _ = io.WriteString(w, limited)
 	}}
-	resp := do(t, request(t, http.MethodPost, start(t, u, nil)+"/v1/messages", strings.NewReader("{}"), "X-Api-Key", runToken))
+	resp := do(t, request(t, http.MethodPost, start(t, u, nil)+"/v1/messages", strings.NewReader(small), "X-Api-Key", runToken))
 	if resp.status != http.StatusTooManyRequests || resp.body != limited || resp.header.Get("Retry-After") != "7" {
 		t.Errorf("%d %s %v", resp.status, resp.body, resp.header)
 	}
@@ -276,7 +315,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 		http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
 	}}
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp, err := client.Do(request(t, http.MethodPost, start(t, u, nil)+"/v1/messages", strings.NewReader("{}"), "X-Api-Key", runToken))
+	resp, err := client.Do(request(t, http.MethodPost, start(t, u, nil)+"/v1/messages", strings.NewReader(small), "X-Api-Key", runToken))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,8 +336,8 @@ func TestUpstreamAway(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	addr := start(t, &upstream{}, func(c *Config) { c.Upstream = &url.URL{Scheme: "http", Host: away} })
-	resp := do(t, request(t, http.MethodPost, addr+"/v1/messages", strings.NewReader("{}"), "X-Api-Key", runToken))
+	addr := start(t, &upstream{}, func(c *Config) { c.Upstreams[0].BaseURL = &url.URL{Scheme: "http", Host: away} })
+	resp := do(t, request(t, http.MethodPost, addr+"/v1/messages", strings.NewReader(small), "X-Api-Key", runToken))
 	if resp.status != http.StatusBadGateway || !strings.Contains(resp.body, `"api_error"`) || !strings.Contains(resp.body, "cannot be reached") || strings.Contains(resp.body, realKey) {
 		t.Errorf("%d %s", resp.status, resp.body)
 	}
@@ -324,7 +363,7 @@ func TestAnswerStreams(t *testing.T) {
 			}
 		}
 	}}
-	resp, err := http.DefaultClient.Do(request(t, http.MethodPost, start(t, u, nil)+"/v1/messages", strings.NewReader("{}"), "X-Api-Key", runToken))
+	resp, err := http.DefaultClient.Do(request(t, http.MethodPost, start(t, u, nil)+"/v1/messages", strings.NewReader(small), "X-Api-Key", runToken))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +394,7 @@ func TestClientGone(t *testing.T) {
 		<-r.Context().Done()
 		close(ended)
 	}}
-	resp, err := http.DefaultClient.Do(request(t, http.MethodPost, start(t, u, nil)+"/v1/messages", strings.NewReader("{}"), "X-Api-Key", runToken))
+	resp, err := http.DefaultClient.Do(request(t, http.MethodPost, start(t, u, nil)+"/v1/messages", strings.NewReader(small), "X-Api-Key", runToken))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,30 +408,36 @@ func TestClientGone(t *testing.T) {
 func TestConfigIsChecked(t *testing.T) {
 	t.Parallel()
 	good := func() Config {
-		return Config{Upstream: &url.URL{Scheme: "https", Host: "api.example"}, APIKey: "k", RunToken: "t"}
+		return Config{
+			Upstreams: []Upstream{{Provider: run.ProviderAnthropic, BaseURL: &url.URL{Scheme: "https", Host: "api.example"}, APIKey: "k"}},
+			Key:       []byte("t"), Meter: spend.NewMeter(nil, nil),
+		}
 	}
 	if _, err := NewHandler(good()); err != nil {
 		t.Error(err)
 	}
 	tests := map[string]struct {
-		change func(*Config)
+		change func(*Config, *Upstream)
 		user   bool
 	}{
-		"no upstream":        {func(c *Config) { c.Upstream = nil }, true},
-		"no host":            {func(c *Config) { c.Upstream = &url.URL{Scheme: "https"} }, true},
-		"other scheme":       {func(c *Config) { c.Upstream.Scheme = "file" }, true},
-		"password in it":     {func(c *Config) { c.Upstream.User = url.UserPassword("a", "b") }, true},
-		"query in it":        {func(c *Config) { c.Upstream.RawQuery = "a=b" }, true},
-		"no key":             {func(c *Config) { c.APIKey = "" }, true},
-		"no run token":       {func(c *Config) { c.RunToken = "" }, false},
-		"no token, no key":   {func(c *Config) { c.APIKey, c.RunToken = "", "" }, true},
-		"fragment of a page": {func(c *Config) { c.Upstream.Fragment = "x" }, true},
+		"no upstream":        {func(c *Config, _ *Upstream) { c.Upstreams = nil }, true},
+		"no address":         {func(_ *Config, u *Upstream) { u.BaseURL = nil }, true},
+		"no host":            {func(_ *Config, u *Upstream) { u.BaseURL = &url.URL{Scheme: "https"} }, true},
+		"other scheme":       {func(_ *Config, u *Upstream) { u.BaseURL.Scheme = "file" }, true},
+		"password in it":     {func(_ *Config, u *Upstream) { u.BaseURL.User = url.UserPassword("a", "b") }, true},
+		"query in it":        {func(_ *Config, u *Upstream) { u.BaseURL.RawQuery = "a=b" }, true},
+		"fragment of a page": {func(_ *Config, u *Upstream) { u.BaseURL.Fragment = "x" }, true},
+		"no key":             {func(_ *Config, u *Upstream) { u.APIKey = "" }, true},
+		"no key for OpenAI":  {func(_ *Config, u *Upstream) { u.Provider, u.APIKey = run.ProviderOpenAI, "" }, true},
+		"unknown API":        {func(_ *Config, u *Upstream) { u.Provider = "amp" }, false},
+		"no key for tokens":  {func(c *Config, _ *Upstream) { c.Key = nil }, false},
+		"no meter":           {func(c *Config, _ *Upstream) { c.Meter = nil }, false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cfg := good()
-			tt.change(&cfg)
+			tt.change(&cfg, &cfg.Upstreams[0])
 			_, err := NewHandler(cfg)
 			if _, user := errors.AsType[*run.UserError](err); err == nil || user != tt.user {
 				t.Errorf("error %v, user error %t", err, user)

@@ -21,6 +21,7 @@ import (
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
+	"github.com/org/ralph-action/internal/spend"
 )
 
 // Location is where a run's work begins and where it stands.
@@ -87,13 +88,17 @@ type Resources struct {
 	PIDs        int64
 }
 
-// Gateway is where the agent finds the model: a socket and a token that is
-// good for this run alone.
+// Gateway is where the agent finds the model.
 type Gateway struct {
 	// Dir is the host directory of the socket.
 	Dir string
-	// Token is what the agent presents there.
-	Token string
+	// Token is what the agent of a start presents there.
+	Token func(start string) string
+	// Meter counts what starts use, and says what they may.
+	Meter *spend.Meter
+	// Scopes are what a start is charged to besides its run and its task; nil
+	// means nothing.
+	Scopes func() []spend.Scope
 }
 
 // Host is one run's workspace and runner. It implements loop.Workspace and

@@ -59,7 +59,10 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 	inv := agent.Invocation{Model: a.Model, MaxTurns: a.MaxTurns, DenyTools: a.DenyTools, Mode: a.Mode, Sandbox: h.cfg.Sandbox.Name()}
 	if h.cfg.Gateway != nil {
 		inv.BaseURL = fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultGatewayPort)
-		inv.Token = h.cfg.Gateway.Token
+		inv.Token = h.cfg.Gateway.Token(a.Name)
+		if err := h.cfg.Gateway.begin(ctx, s, a.Name); err != nil {
+			return "", err
+		}
 	}
 	cmd, err := h.cfg.Backend.Command(inv)
 	if err != nil {
@@ -150,11 +153,18 @@ func decodeHandle(h loop.Handle) (sandbox.Handle, error) {
 // ObserveAgent implements loop.Runner.
 func (h *Host) ObserveAgent(ctx context.Context, lh loop.Handle) (loop.AgentStatus, error) {
 	handle, status, err := h.observe(ctx, lh, h.treeDir())
+	if errors.Is(err, loop.ErrGone) || errors.Is(err, loop.ErrLost) {
+		var lost loop.AgentStatus
+		return lost, errors.Join(err, h.cfg.Gateway.end(ctx, handle.Name, &lost))
+	}
 	if err != nil {
 		return loop.AgentStatus{}, err
 	}
 	if !status.Ended() {
 		if err := h.follow(ctx, lh, handle); err != nil {
+			return loop.AgentStatus{}, err
+		}
+		if err := h.stopExhausted(ctx, handle); err != nil {
 			return loop.AgentStatus{}, err
 		}
 		return loop.AgentStatus{Running: true}, nil
@@ -173,6 +183,9 @@ func (h *Host) ObserveAgent(ctx context.Context, lh loop.Handle) (loop.AgentStat
 	}
 	s := agentStatus(parser.Close(), status)
 	s.Activity = tally.Activity()
+	if err := h.cfg.Gateway.end(ctx, handle.Name, &s); err != nil {
+		return loop.AgentStatus{}, err
+	}
 	return s, nil
 }
 
@@ -450,6 +463,10 @@ func here(err error) error {
 // Abandon implements loop.Runner.
 func (h *Host) Abandon(ctx context.Context, name string) error {
 	handle := sandbox.Handle{Name: name, RunDir: filepath.Join(h.start(name), "run")}
+	var unheard loop.AgentStatus
+	if err := h.cfg.Gateway.end(ctx, name, &unheard); err != nil {
+		return err
+	}
 	if _, err := os.Lstat(handle.RunDir); errors.Is(err, fs.ErrNotExist) {
 		return nil // it did not get that far
 	}
@@ -468,6 +485,11 @@ func (h *Host) Remove(ctx context.Context, lh loop.Handle) error {
 	h.mu.Lock()
 	delete(h.lives, lh)
 	h.mu.Unlock()
+	if g := h.cfg.Gateway; g != nil {
+		if err := g.Meter.End(ctx, handle.Name); err != nil {
+			return err
+		}
+	}
 	return here(h.cfg.Sandbox.Remove(ctx, handle))
 }
 
@@ -532,7 +554,8 @@ func (h *Host) Await(ctx context.Context, lh loop.Handle) error {
 		case err := <-done:
 			return err
 		case <-ticker.C:
-			if err := h.follow(ctx, lh, handle); err != nil && ctx.Err() == nil {
+			err := errors.Join(h.follow(ctx, lh, handle), h.stopExhausted(ctx, handle))
+			if err != nil && ctx.Err() == nil {
 				return err
 			}
 		}

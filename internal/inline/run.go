@@ -24,6 +24,7 @@ import (
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
+	"github.com/org/ralph-action/internal/spend"
 )
 
 // Options are what a person asks `bot run` for.
@@ -51,7 +52,9 @@ type Options struct {
 	NoDetect   bool
 	// Restart gives up a run of the plan that was cut off, and begins anew.
 	Restart bool
-	Gateway *host.Gateway
+	// Gateway opens the model proxy over a ledger, and gives how to close it; nil
+	// means that the agent uses the credentials its back end declares.
+	Gateway func(spend.Ledger) (*host.Gateway, func(), error)
 	// Review has all of the work read once more at the end.
 	Review bool
 	Now    func() time.Time
@@ -144,9 +147,14 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 		return s, err
 	}
 	runDir := filepath.Join(dir, string(s.Run))
+	models, closeModels, err := o.models(runDir)
+	if err != nil {
+		return s, err
+	}
+	defer closeModels()
 	h := host.New(host.Config{
 		Dir: runDir, Pool: filepath.Join(o.DataDir, "trees", key(repo.Top(), "")), Source: place, Sandbox: o.Sandbox, Backend: o.Backend, Image: o.Image,
-		OnOwnerDeath: sandbox.KillWithOwner, Gateway: o.Gateway, Emit: o.Emit,
+		OnOwnerDeath: sandbox.KillWithOwner, Gateway: models, Emit: o.Emit,
 		Limits: func(asked run.Limits) run.Limits {
 			return o.Limits.WithDefaults(asked).WithDefaults(run.DefaultLimits())
 		},
@@ -181,6 +189,29 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 		place.say("the run's directory could not be removed: %v", err)
 	}
 	return s, nil
+}
+
+// models opens the model proxy of the run in dir, which keeps the book of what
+// the run costs.
+func (o Options) models(dir string) (*host.Gateway, func(), error) {
+	if o.Gateway == nil {
+		return nil, func() {}, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, nil, fmt.Errorf("make the run's directory: %w", err)
+	}
+	ledger, err := spend.OpenFile(filepath.Join(dir, "spend.jsonl"))
+	if err != nil {
+		return nil, nil, err
+	}
+	models, closeModels, err := o.Gateway(ledger)
+	if err != nil {
+		return nil, nil, errors.Join(err, ledger.Close())
+	}
+	return models, func() {
+		closeModels()
+		_ = ledger.Close() // all of it is written
+	}, nil
 }
 
 // resume applies to a run that was cut off what may change on the way, and

@@ -634,6 +634,9 @@ func (e *Engine) gates(s State) []gate.Gate {
 // watch looks at the agent; when it has ended, the outcome decides.
 func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 	status, err := e.Runner.ObserveAgent(ctx, s.Process.Handle)
+	if errors.Is(err, ErrGone) || errors.Is(err, ErrLost) {
+		s.Usage = s.Usage.Add(status.Usage) // what it cost is known all the same
+	}
 	switch {
 	case errors.Is(err, ErrGone) && e.overdue(*s):
 		return e.finish(s, run.EndDeadline, "")

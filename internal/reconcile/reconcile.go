@@ -30,6 +30,7 @@ import (
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
+	"github.com/org/ralph-action/internal/spend"
 	"github.com/org/ralph-action/internal/store"
 )
 
@@ -93,12 +94,24 @@ type Config struct {
 	OnSave func(id run.ID, saved bool)
 }
 
-// Models is the model endpoint and how a run's own token for it is made.
+// Models is the model endpoint, and what may be spent there.
 type Models struct {
-	Endpoint gateway.Config
-	// Token makes the token a run's agents present; it must be the same in
+	// Gateway is that of every run, but for its key.
+	Gateway gateway.Config
+	// Key makes the tokens that a run's agents present; it must be the same in
 	// every process, because agents outlive processes.
-	Token func(id run.ID) string
+	Key func(id run.ID) []byte
+	// IssueUSD and DayUSD are what all runs of an issue and the runs of a
+	// repository on a day may cost; 0 means that there is no limit.
+	IssueUSD, DayUSD float64
+}
+
+// scopes are what the starts of a run are charged to besides the run itself.
+func (m *Models) scopes(row store.Run, now time.Time) []spend.Scope {
+	return []spend.Scope{
+		spend.IssueScope(row.IssueNode, spend.Dollars(m.IssueUSD)),
+		spend.DayScope(row.RepoNode, now.UTC().Format(time.DateOnly), spend.Dollars(m.DayUSD)),
+	}
 }
 
 // Reconciler works deliveries and ticks runs. It is safe for concurrent use.
@@ -406,9 +419,9 @@ func (r *Reconciler) driver(ctx context.Context, row store.Run) (*driver, error)
 	if r.cfg.Models == nil || d.gateway != nil {
 		return d, nil
 	}
-	endpoint := r.cfg.Models.Endpoint
-	endpoint.RunToken = r.cfg.Models.Token(row.ID)
-	handler, err := gateway.NewHandler(endpoint)
+	cfg := r.cfg.Models.Gateway
+	cfg.Key = r.cfg.Models.Key(row.ID)
+	handler, err := gateway.NewHandler(cfg) //nolint:contextcheck // each request brings its own
 	if err != nil {
 		return d, fmt.Errorf("make the gateway of run %s: %w", row.ID, err)
 	}
@@ -435,8 +448,12 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 		Dir: filepath.Join(r.cfg.DataDir, "runs", string(row.ID)), Pool: filepath.Join(r.cfg.DataDir, "trees", shortName(row.RepoNode)), Source: source, Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Image: r.cfg.Image,
 		OnOwnerDeath: sandbox.KeepWithoutOwner, Gates: r.cfg.Gates, Resources: r.cfg.Resources, Credentials: r.cfg.Credentials, Limits: r.cfg.Limits, Emit: watch,
 	}
-	if r.cfg.Models != nil {
-		hostCfg.Gateway = &host.Gateway{Dir: gateway.SocketDir(gatewayDir(r.cfg.DataDir, row.ID)), Token: r.cfg.Models.Token(row.ID)}
+	if m := r.cfg.Models; m != nil {
+		key := m.Key(row.ID)
+		hostCfg.Gateway = &host.Gateway{
+			Dir: gateway.SocketDir(gatewayDir(r.cfg.DataDir, row.ID)), Token: func(start string) string { return gateway.Token(key, start) },
+			Meter: m.Gateway.Meter, Scopes: func() []spend.Scope { return m.scopes(row, r.cfg.Now()) },
+		}
 	}
 	h := host.New(hostCfg)
 	return &driver{

@@ -25,6 +25,7 @@ import (
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
+	"github.com/org/ralph-action/internal/spend"
 	"github.com/org/ralph-action/internal/store"
 )
 
@@ -365,8 +366,11 @@ func TestTwoProcessesOneSocket(t *testing.T) {
 	cfg := w.r.cfg
 	cfg.GitHub = newApp(t)
 	cfg.Models = &Models{
-		Endpoint: gateway.Config{Upstream: &url.URL{Scheme: "https", Host: "model.example"}, APIKey: "k"},
-		Token:    func(run.ID) string { return "t" },
+		Gateway: gateway.Config{
+			Upstreams: []gateway.Upstream{{Provider: run.ProviderAnthropic, BaseURL: &url.URL{Scheme: "https", Host: "model.example"}, APIKey: "k"}},
+			Meter:     spend.NewMeter(st.Spend(), run.ListPrices()),
+		},
+		Key: func(run.ID) []byte { return []byte("k") },
 	}
 	one := New(cfg)
 	cfg.Owner = "two"
@@ -429,7 +433,13 @@ func TestTwoProcessesOneSocket(t *testing.T) {
 func TestNoGateway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	w.r.cfg.Models = &Models{Endpoint: gateway.Config{Upstream: &url.URL{Scheme: "ftp", Host: "x"}}, Token: func(run.ID) string { return "t" }}
+	w.r.cfg.Models = &Models{
+		Gateway: gateway.Config{
+			Upstreams: []gateway.Upstream{{Provider: run.ProviderAnthropic, BaseURL: &url.URL{Scheme: "ftp", Host: "x"}}},
+			Meter:     spend.NewMeter(w.r.cfg.Store.Spend(), run.ListPrices()),
+		},
+		Key: func(run.ID) []byte { return []byte("k") },
+	}
 	if s := w.advance(t.Context()); s.End != run.EndFailed || !strings.Contains(s.EndDetail, "model endpoint") {
 		t.Errorf("ended %q: %s", s.End, s.EndDetail)
 	}

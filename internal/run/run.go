@@ -125,6 +125,8 @@ type Limits struct {
 	IdleTimeout      time.Duration
 	RunTimeout       time.Duration
 	BudgetUSD        float64
+	// TaskBudgetUSD bounds each task; it can only be kept where a gateway counts.
+	TaskBudgetUSD float64
 }
 
 // DefaultLimits are the limits of a run that names none.
@@ -136,6 +138,7 @@ func DefaultLimits() Limits {
 		IdleTimeout:      10 * time.Minute,
 		RunTimeout:       6 * time.Hour,
 		BudgetUSD:        -1,
+		TaskBudgetUSD:    -1,
 	}
 }
 
@@ -158,6 +161,9 @@ func (l Limits) WithDefaults(d Limits) Limits {
 	}
 	if l.BudgetUSD == 0 {
 		l.BudgetUSD = d.BudgetUSD
+	}
+	if l.TaskBudgetUSD == 0 {
+		l.TaskBudgetUSD = d.TaskBudgetUSD
 	}
 	return l
 }

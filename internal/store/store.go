@@ -46,6 +46,10 @@ type Store struct {
 	path   string
 	writer *sql.DB
 	reader *sql.DB
+	// spend writes what requests cost. It does not wait for the disk: the log has
+	// it when the process dies, and the next transaction of the writer brings it
+	// to the disk. An agent waits for each of these.
+	spend *sql.DB
 }
 
 // Open opens the database file at path, makes it where there is none (its
@@ -72,6 +76,9 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	}
 	if s.reader, err = openPool(path, readers, "deferred", "query_only(1)"); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store %s: %w", path, err), s.writer.Close())
+	}
+	if s.spend, err = openPool(path, 1, "immediate", "synchronous(NORMAL)", "foreign_keys(1)"); err != nil {
+		return nil, errors.Join(fmt.Errorf("open store %s: %w", path, err), s.reader.Close(), s.writer.Close())
 	}
 	if err := s.Exclusively(ctx, s.migrate); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store %s: %w", path, err), s.Close())
@@ -112,7 +119,7 @@ func (s *Store) migrate(ctx context.Context) error {
 
 // Close closes the database. Transactions that are open end first.
 func (s *Store) Close() error {
-	return errors.Join(s.reader.Close(), s.writer.Close())
+	return errors.Join(s.reader.Close(), s.spend.Close(), s.writer.Close())
 }
 
 // DB is the writing connection, for the queue, which keeps its own tables in
@@ -127,8 +134,12 @@ func (s *Store) Path() string { return s.path }
 // returns nil; rolled back on an error or a panic. f must do everything by its
 // tx; every other method that writes, and InTx itself, would wait for the
 // connection that f holds.
-func (s *Store) InTx(ctx context.Context, f func(tx *sql.Tx) error) (err error) {
-	tx, err := s.writer.BeginTx(ctx, nil)
+func (s *Store) InTx(ctx context.Context, f func(tx *sql.Tx) error) error {
+	return inTx(ctx, s.writer, f)
+}
+
+func inTx(ctx context.Context, db *sql.DB, f func(tx *sql.Tx) error) (err error) {
+	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
 	}

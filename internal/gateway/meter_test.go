@@ -1,0 +1,429 @@
+package gateway
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/spend"
+)
+
+// answers are whole and streamed answers of each API, with what they used.
+var answers = []struct {
+	name     string
+	provider run.Provider
+	path     string
+	body     string
+	kind     string
+	answer   string
+	want     spend.Tokens
+	model    string
+}{
+	{
+		"messages", run.ProviderAnthropic, "/v1/messages", small, "application/json",
+		`{"type":"message","usage":{"input_tokens":10,"cache_creation_input_tokens":300,"cache_read_input_tokens":4000,` +
+			`"cache_creation":{"ephemeral_5m_input_tokens":100,"ephemeral_1h_input_tokens":200},"output_tokens":50}}`,
+		spend.Tokens{Input: 10, Output: 50, CacheRead: 4000, CacheWrite: 100, CacheWriteLong: 200}, "claude-sonnet-4-5",
+	},
+	{
+		"messages, streamed", run.ProviderAnthropic, "/v1/messages", `{"max_tokens":100,"model":"claude-sonnet-4-5","stream":true}`, "text/event-stream; charset=utf-8",
+		"event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":10,\"cache_read_input_tokens\":4000,\"output_tokens\":1}}}\n\n" +
+			"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"text\":\"the word usage\"}}\n\n" +
+			"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":50}}\n\n" +
+			"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+		spend.Tokens{Input: 10, Output: 50, CacheRead: 4000}, "claude-sonnet-4-5",
+	},
+	{
+		"responses", run.ProviderOpenAI, "/v1/responses", `{"model":"gpt-5","max_output_tokens":100}`, "application/json",
+		`{"object":"response","usage":{"input_tokens":1000,"input_tokens_details":{"cached_tokens":900},"output_tokens":50,"output_tokens_details":{"reasoning_tokens":20}}}`,
+		spend.Tokens{Input: 100, Output: 50, CacheRead: 900}, "gpt-5",
+	},
+	{
+		"responses, streamed", run.ProviderOpenAI, "/v1/responses", `{"model":"gpt-5","max_output_tokens":100,"stream":true}`, "text/event-stream",
+		"event: response.created\r\ndata: {\"type\":\"response.created\",\"response\":{\"usage\":null}}\r\n\r\n" +
+			"event: response.completed\r\ndata: {\"type\":\"response.completed\",\"response\":{\"usage\":{\"input_tokens\":1000,\"input_tokens_details\":{\"cached_tokens\":900},\"output_tokens\":50}}}\r\n\r\n",
+		spend.Tokens{Input: 100, Output: 50, CacheRead: 900}, "gpt-5",
+	},
+	{
+		"chat", run.ProviderOpenAI, "/v1/chat/completions", `{"model":"gpt-5","max_completion_tokens":100}`, "application/json",
+		`{"choices":[],"usage":{"prompt_tokens":1000,"prompt_tokens_details":{"cached_tokens":900},"completion_tokens":50}}`,
+		spend.Tokens{Input: 100, Output: 50, CacheRead: 900}, "gpt-5",
+	},
+	{
+		"chat, streamed", run.ProviderOpenAI, "/v1/chat/completions", `{"model":"gpt-5","max_tokens":100,"stream":true}`, "text/event-stream",
+		"data: {\"choices\":[{\"delta\":{\"content\":\"hi\"}}],\"usage\":null}\n\n" +
+			"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1000,\"prompt_tokens_details\":{\"cached_tokens\":900},\"completion_tokens\":50}}\n\ndata: [DONE]\n\n",
+		spend.Tokens{Input: 100, Output: 50, CacheRead: 900}, "gpt-5",
+	},
+	{
+		"generate", run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:generateContent", `{"contents":[]}`, "application/json",
+		`{"candidates":[{"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":1000,"cachedContentTokenCount":900,"candidatesTokenCount":20,"thoughtsTokenCount":30}}`,
+		spend.Tokens{Input: 100, Output: 50, CacheRead: 900}, "gemini-2.5-pro",
+	},
+	{
+		"generate, streamed", run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse", `{"contents":[]}`, "text/event-stream",
+		"data: {\"candidates\":[{}],\"usageMetadata\":{\"promptTokenCount\":1000,\"candidatesTokenCount\":1}}\n\n" +
+			"data: {\"candidates\":[{\"finishReason\":\"STOP\"}],\"usageMetadata\":{\"promptTokenCount\":1000,\"cachedContentTokenCount\":900,\"candidatesTokenCount\":20,\"thoughtsTokenCount\":30}}\n\n",
+		spend.Tokens{Input: 100, Output: 50, CacheRead: 900}, "gemini-2.5-pro",
+	},
+	{
+		"generate, streamed as a list", run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:streamGenerateContent", `{"contents":[]}`, "application/json",
+		"[{\"usageMetadata\":{\"promptTokenCount\":1000}}\n,\n{\"usageMetadata\":{\"promptTokenCount\":1000,\"cachedContentTokenCount\":900,\"candidatesTokenCount\":50}}]",
+		spend.Tokens{Input: 100, Output: 50, CacheRead: 900}, "gemini-2.5-pro",
+	},
+	{
+		"a prompt that is blocked", run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse", `{"contents":[]}`, "text/event-stream",
+		"data: {\"promptFeedback\":{\"blockReason\":\"SAFETY\"},\"usageMetadata\":{\"promptTokenCount\":1000}}\n\n",
+		spend.Tokens{Input: 1000}, "gemini-2.5-pro",
+	},
+}
+
+func TestUseIsReadFromTheWire(t *testing.T) {
+	t.Parallel()
+	for _, tt := range answers {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			u := &upstream{answer: func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", tt.kind)
+				rc := http.NewResponseController(w)
+				for i := range len(tt.answer) { // cut everywhere
+					if _, err := io.WriteString(w, tt.answer[i:i+1]); err != nil || i%7 == 0 && rc.Flush() != nil {
+						return
+					}
+				}
+			}}
+			tr := try(t, u, tt.provider, 5, nil)
+			resp := do(t, request(t, http.MethodPost, tr.url+tt.path, strings.NewReader(tt.body), "Authorization", "Bearer "+runToken))
+			if resp.status != http.StatusOK || resp.body != tt.answer {
+				t.Fatalf("%d %s", resp.status, resp.body)
+			}
+			got := tr.report(t)
+			if len(got.Models) != 1 || got.Models[0].Cost <= 0 {
+				t.Fatalf("%+v", got)
+			}
+			want := spend.Report{Models: []spend.ModelUse{{Model: tt.model, Requests: 1, Tokens: tt.want, Cost: got.Models[0].Cost}}}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// The right key arrives in the API's own header, and nothing of the token.
+func TestEachAPIGetsItsKey(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		provider   run.Provider
+		path, base string
+		header     []string
+		wantPath   string
+		want       http.Header
+	}{
+		{run.ProviderOpenAI, "/v1/responses", "/v1", []string{"Authorization", "Bearer " + runToken}, "/v1/responses", http.Header{"Authorization": {"Bearer " + realKey}}},
+		{run.ProviderOpenAI, "/v1/chat/completions?x=1", "/azure/v1", []string{"Authorization", "Bearer " + runToken, "Openai-Organization", "other"}, "/azure/v1/chat/completions", http.Header{"Authorization": {"Bearer " + realKey}}},
+		{run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:generateContent?key=" + runToken, "", nil, "/v1beta/models/gemini-2.5-pro:generateContent", http.Header{"X-Goog-Api-Key": {realKey}}},
+		{run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse&prettyPrint=1", "", []string{"X-Goog-Api-Key", runToken, "X-Goog-User-Project", "other"}, "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse", http.Header{"X-Goog-Api-Key": {realKey}}},
+	}
+	for _, tt := range tests {
+		u := &upstream{}
+		tr := try(t, u, tt.provider, 0, func(c *Config) { c.Upstreams[0].BaseURL.Path = tt.base })
+		header := append([]string{"Content-Type", "application/json", "User-Agent", "cli"}, tt.header...)
+		if resp := do(t, request(t, http.MethodPost, tr.url+tt.path, strings.NewReader(`{"model":"gpt-5"}`), header...)); resp.status != http.StatusOK {
+			t.Fatalf("%s: %d %s", tt.path, resp.status, resp.body)
+		}
+		got := u.requests()[0]
+		want := tt.want.Clone()
+		for name, v := range map[string]string{"Content-Type": "application/json", "User-Agent": "cli", "Accept-Encoding": "identity", "Content-Length": fmt.Sprint(len(u.bodies[0]))} {
+			want.Set(name, v)
+		}
+		if diff := cmp.Diff(want, got.Header); diff != "" || got.URL.String() != tt.wantPath {
+			t.Errorf("%s: %s\n%s", tt.path, got.URL, diff)
+		}
+	}
+}
+
+// What breaks off, and what fails, is charged by the rule that the package's
+// comment states.
+func TestBrokenAnswers(t *testing.T) {
+	t.Parallel()
+	const start = "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":10,\"output_tokens\":1}}}\n\n"
+	const delta = "data: {\"type\":\"content_block_delta\",\"delta\":{\"text\":\"hi\"}}\n\n"
+	reserved := estimate([]byte(small))
+	tests := []struct {
+		name    string
+		answer  http.HandlerFunc
+		want    spend.Tokens
+		atWorst bool
+	}{
+		{"nothing came", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, spend.Tokens{Input: reserved, Output: 100}, true},
+		{"only the headers came", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}, spend.Tokens{Input: reserved, Output: 100}, true},
+		{"before its count", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, delta)
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}, spend.Tokens{Input: reserved, Output: int64(len(delta))}, true},
+		{"after the input's count", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, start)
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}, spend.Tokens{Input: 10, Output: int64(len(start))}, false},
+		{"long, and no count", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, start+strings.Repeat(delta, 50))
+		}, spend.Tokens{Input: 10, Output: 100}, false},
+		{"an answer without use", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{}`) }, spend.Tokens{Input: reserved, Output: 2}, true},
+		{"no JSON", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `<html>`) }, spend.Tokens{Input: reserved, Output: 6}, true},
+		{"compressed", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "br")
+			_, _ = io.WriteString(w, "x")
+		}, spend.Tokens{Input: reserved, Output: 100}, true},
+		{"an error", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusInternalServerError) }, spend.Tokens{}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tr := try(t, &upstream{answer: tt.answer}, run.ProviderAnthropic, 5, nil)
+			resp, err := http.DefaultClient.Do(request(t, http.MethodPost, tr.url+"/v1/messages", strings.NewReader(small), "X-Api-Key", runToken))
+			if err == nil {
+				_, _ = io.Copy(io.Discard, resp.Body) // it may break off
+				_ = resp.Body.Close()
+			}
+			got := tr.settled(t)
+			price, _ := run.ListPrices().Of("claude-sonnet-4-5")
+			in := price.Input
+			if tt.atWorst {
+				in = price.CacheWrite // it may have been cached
+			}
+			want := spend.Dollars((float64(tt.want.Input)*in + float64(tt.want.Output)*price.Output) / 1e6)
+			if got.Tokens != tt.want || got.Cost != want {
+				t.Errorf("charged %+v, want %+v for %d", got, tt.want, want)
+			}
+		})
+	}
+}
+
+// settled is the use of the one model once its one request is settled, which may
+// be after the client has its answer.
+func (tr trial) settled(t *testing.T) spend.ModelUse {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		if r := tr.report(t); len(r.Models) == 1 && r.Models[0].Open == 0 {
+			return r.Models[0]
+		}
+		select {
+		case <-tick.C:
+		case <-t.Context().Done():
+			t.Fatal("never settled")
+		}
+	}
+}
+
+// A client that goes away in the middle is charged for what came.
+func TestAbortIsCharged(t *testing.T) {
+	t.Parallel()
+	const start = "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":10,\"output_tokens\":1}}}\n\n"
+	u := &upstream{answer: func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, start)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}}
+	tr := try(t, u, run.ProviderAnthropic, 5, nil)
+	resp, err := http.DefaultClient.Do(request(t, http.MethodPost, tr.url+"/v1/messages", strings.NewReader(small), "X-Api-Key", runToken))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(resp.Body).ReadString('\n'); err != nil || line+"\n" != start {
+		t.Fatalf("%q, %v", line, err)
+	}
+	if r := tr.report(t); r.Models[0].Open != 1 || r.Models[0].Cost <= 0 {
+		t.Errorf("nothing is reserved: %+v", r)
+	}
+	if err := resp.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := tr.settled(t).Tokens, (spend.Tokens{Input: 10, Output: int64(len(start))}); got != want {
+		t.Errorf("charged %+v, want %+v", got, want)
+	}
+}
+
+// An upstream that was never reached costs nothing, however often it is tried.
+func TestNoConnectionCostsNothing(t *testing.T) {
+	t.Parallel()
+	tr := try(t, &upstream{}, run.ProviderAnthropic, 5, func(c *Config) { c.Upstreams[0].BaseURL.Host = "127.0.0.1:1" })
+	for range 3 {
+		if resp := do(t, request(t, http.MethodPost, tr.url+"/v1/messages", strings.NewReader(small), "X-Api-Key", runToken)); resp.status != http.StatusBadGateway {
+			t.Errorf("%d %s", resp.status, resp.body)
+		}
+	}
+	if m := tr.report(t).Models[0]; m.Cost != 0 || m.Open != 0 {
+		t.Errorf("charged %+v", m)
+	}
+}
+
+// Parallel requests together stay within the budget: what does not fit beside
+// the others waits for them, and is refused once they have used it up.
+func TestParallelRequestsShareTheBudget(t *testing.T) {
+	t.Parallel()
+	price, _ := run.ListPrices().Of("claude-sonnet-4-5")
+	one := spend.Dollars((float64(estimate([]byte(small)))*price.CacheWrite + 100*price.Output) / 1e6)
+	u := &upstream{answer: func(w http.ResponseWriter, _ *http.Request) {
+		// All that was reserved is used.
+		_, _ = fmt.Fprintf(w, `{"usage":{"cache_creation_input_tokens":%d,"output_tokens":100}}`, estimate([]byte(small)))
+	}}
+	tr := try(t, u, run.ProviderAnthropic, (5*one + one/2).Dollars(), nil)
+	var wg sync.WaitGroup
+	statuses := make([]int, 20)
+	for i := range statuses {
+		wg.Go(func() {
+			resp, err := http.DefaultClient.Do(request(t, http.MethodPost, tr.url+"/v1/messages", strings.NewReader(small), "X-Api-Key", runToken))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer func() { _ = resp.Body.Close() }()
+			statuses[i] = resp.StatusCode
+		})
+	}
+	wg.Wait()
+	count := map[int]int{}
+	for _, s := range statuses {
+		count[s]++
+	}
+	if diff := cmp.Diff(map[int]int{200: 5, 400: 15}, count); diff != "" || len(u.requests()) != 5 {
+		t.Errorf("%d requests at the upstream\n%s", len(u.requests()), diff)
+	}
+	r := tr.report(t)
+	if _, over := r.OverBudget(); r.Models[0].Cost != 5*one || !over {
+		t.Errorf("%+v", r)
+	}
+}
+
+// The books are on disk before the request is sent: killed at any moment, the
+// next process knows at least what was spent.
+func TestKilledWhileARequestIsUnderWay(t *testing.T) {
+	t.Parallel()
+	arrived, answer := make(chan struct{}), make(chan struct{})
+	u := &upstream{answer: func(w http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		select {
+		case <-answer:
+		case <-r.Context().Done():
+		}
+	}}
+	tr := try(t, u, run.ProviderAnthropic, 5, nil)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		resp, err := http.DefaultClient.Do(request(t, http.MethodPost, tr.url+"/v1/messages", strings.NewReader(small), "X-Api-Key", runToken))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = resp.Body.Close()
+	}()
+	<-arrived
+	book, err := os.ReadFile(tr.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(tr.file+".next", book, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	next, err := spend.OpenFile(tr.file + ".next")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = next.Close() }()
+	if spent, err := next.Spent(t.Context(), "run:r1"); err != nil || spent != tr.report(t).Models[0].Cost || spent <= 0 {
+		t.Errorf("the next process knows of %d, %v", spent, err)
+	}
+	close(answer)
+	<-done
+}
+
+// FuzzUsage: whatever comes in whatever pieces, what is counted is sane, memory
+// is bounded, and the pieces make no difference.
+func FuzzUsage(f *testing.F) {
+	for _, a := range answers {
+		f.Add([]byte(a.answer), strings.HasPrefix(a.kind, "text/event-stream"), uint8(formMessages), uint8(3))
+		for _, form := range []form{formMessages, formResponses, formChat, formGenerate} {
+			f.Add([]byte(a.answer), strings.HasPrefix(a.kind, "text/event-stream"), uint8(form), uint8(200))
+		}
+	}
+	f.Add([]byte("data: {\"usage\":{\"output_tokens\":-1,\"input_tokens\":9223372036854775807}}\n"), true, uint8(formMessages), uint8(1))
+	f.Fuzz(func(t *testing.T, answer []byte, events bool, kind, cut uint8) {
+		read := func(size int) usage {
+			u := usage{form: form(kind % 5), events: events}
+			for chunk := range chunks(answer, size) {
+				if n, err := u.Write(chunk); n != len(chunk) || err != nil {
+					t.Fatalf("%d, %v", n, err)
+				}
+			}
+			u.end()
+			return u
+		}
+		whole, pieces := read(len(answer)), read(int(cut))
+		if whole.tokens != pieces.tokens || whole.final != pieces.final || whole.input != pieces.input || whole.seen != int64(len(answer)) {
+			t.Errorf("in one piece %+v, in pieces of %d %+v", whole, cut, pieces)
+		}
+		for _, n := range []int64{whole.tokens.Input, whole.tokens.Output, whole.tokens.CacheRead, whole.tokens.CacheWrite, whole.tokens.CacheWriteLong} {
+			if n < 0 || n > maxCount {
+				t.Errorf("counted %+v", whole.tokens)
+			}
+		}
+		if whole.final && !whole.input {
+			t.Errorf("final without a count: %+v", whole)
+		}
+	})
+}
+
+func chunks(b []byte, size int) func(yield func([]byte) bool) {
+	return func(yield func([]byte) bool) {
+		for len(b) > 0 {
+			n := min(max(size, 1), len(b))
+			if !yield(b[:n]) {
+				return
+			}
+			b = b[n:]
+		}
+	}
+}
+
+// A line without an end is not kept.
+func TestUsageIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, events := range []bool{true, false} {
+		u := usage{form: formMessages, events: events}
+		part := bytes.Repeat([]byte("x"), 1<<20)
+		for range 64 {
+			_, _ = u.Write(part)
+		}
+		if cap(u.line) > 2*maxEvent || !u.long {
+			t.Errorf("events %t: %d bytes are kept", events, cap(u.line))
+		}
+		_, _ = u.Write([]byte("\ndata: {\"usage\":{\"input_tokens\":5}}\n"))
+		u.end()
+		if u.final != events {
+			t.Errorf("events %t: after a line that is too long: %+v", events, u.tokens)
+		}
+	}
+}

@@ -1,0 +1,254 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"strings"
+
+	"github.com/org/ralph-action/internal/spend"
+)
+
+// maxEvent bounds one event of a stream, or an answer that is no stream, of
+// which the use is read. OpenAI repeats the whole answer in its last event.
+const maxEvent = 8 << 20
+
+// wireUsage is the use as Anthropic and OpenAI tell it.
+type wireUsage struct {
+	InputTokens              int64 `json:"input_tokens"`
+	OutputTokens             int64 `json:"output_tokens"`
+	CacheCreationInputTokens int64 `json:"cache_creation_input_tokens"`
+	CacheReadInputTokens     int64 `json:"cache_read_input_tokens"`
+	CacheCreation            struct {
+		Ephemeral1h int64 `json:"ephemeral_1h_input_tokens"`
+	} `json:"cache_creation"`
+	InputTokensDetails struct {
+		CachedTokens int64 `json:"cached_tokens"`
+	} `json:"input_tokens_details"`
+
+	PromptTokens        int64 `json:"prompt_tokens"`
+	CompletionTokens    int64 `json:"completion_tokens"`
+	PromptTokensDetails struct {
+		CachedTokens int64 `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+}
+
+// wireEvent is an event of a stream, or a whole answer, of any of the APIs.
+type wireEvent struct {
+	Type    string     `json:"type"`
+	Usage   *wireUsage `json:"usage"`
+	Message struct {
+		Usage *wireUsage `json:"usage"`
+	} `json:"message"`
+	Response struct {
+		Usage *wireUsage `json:"usage"`
+	} `json:"response"`
+	UsageMetadata *struct {
+		PromptTokenCount        int64 `json:"promptTokenCount"`
+		CachedContentTokenCount int64 `json:"cachedContentTokenCount"`
+		CandidatesTokenCount    int64 `json:"candidatesTokenCount"`
+		ThoughtsTokenCount      int64 `json:"thoughtsTokenCount"`
+		ToolUsePromptTokenCount int64 `json:"toolUsePromptTokenCount"`
+	} `json:"usageMetadata"`
+	Candidates []struct {
+		FinishReason string `json:"finishReason"`
+	} `json:"candidates"`
+}
+
+// usage reads what an answer used while it passes. It keeps at most one event of
+// it.
+type usage struct {
+	form form
+	// events: the answer is a stream of server-sent events.
+	events bool
+
+	tokens spend.Tokens
+	// input: the input was counted. final: everything was.
+	input, final bool
+	// seen is how many bytes of the answer came.
+	seen int64
+
+	// line is the part of a line, or of an answer that is no stream, that was
+	// read. long: it did not fit, and is left out.
+	line []byte
+	long bool
+}
+
+// Write takes the next part of the answer. It never fails.
+func (u *usage) Write(p []byte) (int, error) {
+	n := len(p)
+	u.seen += int64(n)
+	if !u.events {
+		u.keep(p)
+		return n, nil
+	}
+	for {
+		line, rest, whole := bytes.Cut(p, []byte("\n"))
+		if !whole {
+			u.keep(line)
+			return n, nil
+		}
+		if len(u.line) > 0 || u.long {
+			u.keep(line)
+			line = u.line
+		}
+		if !u.long {
+			u.event(line)
+		}
+		u.line, u.long = u.line[:0], false
+		p = rest
+	}
+}
+
+func (u *usage) keep(p []byte) {
+	if u.long = u.long || len(u.line)+len(p) > maxEvent; u.long {
+		u.line = nil
+		return
+	}
+	u.line = append(u.line, p...)
+}
+
+// end takes note of the end of an answer that came whole.
+func (u *usage) end() {
+	switch {
+	case u.events && u.form == formGenerate:
+		// A prompt that is blocked has no last candidate.
+		u.final = u.final || u.input
+	case !u.events && !u.long:
+		body := bytes.TrimSpace(u.line)
+		var events []json.RawMessage
+		if !bytes.HasPrefix(body, []byte("[")) || json.Unmarshal(body, &events) != nil {
+			events = []json.RawMessage{body}
+		}
+		for _, e := range events {
+			u.read(e)
+		}
+		u.final = u.final || u.input
+	}
+	u.line = nil
+}
+
+// event takes one line of a stream.
+func (u *usage) event(line []byte) {
+	data, ok := bytes.CutPrefix(line, []byte("data:"))
+	// Most events hold a few words and no count.
+	if ok && bytes.Contains(data, []byte("sage")) {
+		u.read(data)
+	}
+}
+
+func (u *usage) read(data []byte) {
+	var e wireEvent
+	if json.Unmarshal(data, &e) != nil {
+		return
+	}
+	switch u.form {
+	case formMessages:
+		switch {
+		case e.Message.Usage != nil: // message_start
+			u.anthropic(*e.Message.Usage)
+		case e.Usage != nil: // message_delta, or the whole
+			u.anthropic(*e.Usage)
+			u.final = true
+		}
+	case formResponses:
+		if e.Response.Usage == nil {
+			e.Response.Usage = e.Usage
+		}
+		if r := e.Response.Usage; r != nil {
+			u.set(r.InputTokens, r.InputTokensDetails.CachedTokens, r.OutputTokens)
+			u.final = true
+		}
+	case formChat:
+		if c := e.Usage; c != nil {
+			u.set(c.PromptTokens, c.PromptTokensDetails.CachedTokens, c.CompletionTokens)
+			u.final = true
+		}
+	case formGenerate:
+		if g := e.UsageMetadata; g != nil {
+			u.set(g.PromptTokenCount+g.ToolUsePromptTokenCount, g.CachedContentTokenCount, g.CandidatesTokenCount+g.ThoughtsTokenCount)
+			for _, c := range e.Candidates {
+				u.final = u.final || c.FinishReason != ""
+			}
+		}
+	case formFree: // nothing is used
+	}
+}
+
+// anthropic takes counts that replace those before; a delta repeats only some.
+func (u *usage) anthropic(w wireUsage) {
+	latest := func(old *int64, n int64) {
+		if n > 0 {
+			*old = min(n, maxCount)
+		}
+	}
+	long := min(max(w.CacheCreation.Ephemeral1h, 0), w.CacheCreationInputTokens)
+	latest(&u.tokens.Input, w.InputTokens)
+	latest(&u.tokens.CacheWrite, w.CacheCreationInputTokens-long)
+	latest(&u.tokens.CacheWriteLong, long)
+	latest(&u.tokens.CacheRead, w.CacheReadInputTokens)
+	latest(&u.tokens.Output, w.OutputTokens)
+	u.input = true
+}
+
+// maxCount bounds a count of tokens, so that sums of them stay sane.
+const maxCount = 1 << 40
+
+func (u *usage) set(input, cached, output int64) {
+	input = min(max(input, 0), maxCount)
+	cached = min(max(cached, 0), input)
+	u.tokens = spend.Tokens{Input: input - cached, CacheRead: cached, Output: min(max(output, 0), maxCount)}
+	u.input = true
+}
+
+// tapped is an answer that is counted while it is read.
+type tapped struct {
+	body  io.ReadCloser
+	usage usage
+	// left is what is to come, -1 where that is not known.
+	left int64
+	// settle is told what is known once that is final, and again at the close if
+	// more is known by then.
+	settle  func(u *usage)
+	settled spend.Tokens
+	done    bool
+}
+
+// Read implements io.Reader.
+func (t *tapped) Read(p []byte) (int, error) {
+	n, err := t.body.Read(p)
+	_, _ = t.usage.Write(p[:n])
+	if t.left > 0 {
+		t.left = max(t.left-int64(n), 0)
+	}
+	if err == io.EOF || t.left == 0 {
+		t.usage.end()
+	}
+	// Before the client has the end of the answer, so that what is left of the
+	// reservation is free when its next request comes.
+	if t.usage.final {
+		t.tell()
+	}
+	return n, err
+}
+
+func (t *tapped) tell() {
+	if t.done && t.settled == t.usage.tokens {
+		return
+	}
+	t.done, t.settled = true, t.usage.tokens
+	t.settle(&t.usage)
+}
+
+// Close implements io.Closer. An answer that was not read to its end was cut
+// off.
+func (t *tapped) Close() error {
+	t.tell()
+	return t.body.Close()
+}
+
+// isEvents says whether an answer is a stream of server-sent events.
+func isEvents(contentType string) bool {
+	kind, _, _ := strings.Cut(contentType, ";")
+	return strings.EqualFold(strings.TrimSpace(kind), "text/event-stream")
+}

@@ -1,0 +1,78 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/sandbox"
+	"github.com/org/ralph-action/internal/spend"
+)
+
+// begin opens the account of a start. From then on its token is good.
+func (g *Gateway) begin(ctx context.Context, s loop.State, name string) error {
+	limit := func(usd float64) spend.USD { return spend.Dollars(max(usd, 0)) }
+	start := spend.Start{Name: name, Scopes: []spend.Scope{spend.RunScope(s.Run, limit(s.Limits.BudgetUSD))}}
+	if s.TaskID != "" {
+		start.Scopes = append(start.Scopes, spend.TaskScope(s.Run, s.TaskID, limit(s.Limits.TaskBudgetUSD)))
+	}
+	if g.Scopes != nil {
+		start.Scopes = append(start.Scopes, g.Scopes()...)
+	}
+	return g.Meter.Begin(ctx, start)
+}
+
+// end closes the account of a start whose process has ended, and puts into its
+// status what the gateway knows better than the agent does. No gateway knows
+// nothing.
+func (g *Gateway) end(ctx context.Context, name string, s *loop.AgentStatus) error {
+	if g == nil {
+		return nil
+	}
+	if err := g.Meter.End(ctx, name); err != nil {
+		return err
+	}
+	report, err := g.Meter.Report(ctx, name)
+	if err != nil {
+		return err
+	}
+	usage := report.Usage()
+	if s.Usage.Turns > 0 {
+		usage.Turns = s.Usage.Turns // requests are not all turns
+	}
+	s.Usage = usage
+	if s.Model == "" && len(report.Models) > 0 {
+		s.Model = slices.MaxFunc(report.Models, func(a, b spend.ModelUse) int { return a.Requests - b.Requests }).Model
+	}
+	if reason, over := report.OverBudget(); over && s.Outcome != loop.AgentCompleted {
+		// Whatever the agent made of it, that is why.
+		s.Outcome, s.Detail = loop.AgentOverBudget, reason
+		return nil
+	}
+	if len(report.Refused) > 0 {
+		reasons := make([]string, 0, len(report.Refused))
+		for _, r := range report.Refused {
+			reasons = append(reasons, r.Reason)
+		}
+		s.Detail = strings.TrimPrefix(s.Detail+"; the gateway refused: "+strings.Join(reasons, ", "), "; ")
+	}
+	return nil
+}
+
+// stopExhausted stops an agent whose budget is used up: it gets no answers any
+// more, and not every agent ends by itself then.
+func (h *Host) stopExhausted(ctx context.Context, handle sandbox.Handle) error {
+	if h.cfg.Gateway == nil {
+		return nil
+	}
+	over, err := h.cfg.Gateway.Meter.Exhausted(ctx, handle.Name)
+	if err != nil || !over {
+		return err
+	}
+	if err := h.cfg.Sandbox.Stop(ctx, handle, "budget exhausted"); err != nil {
+		return fmt.Errorf("stop %s: %w", handle.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package spend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// Scope is something that money is counted for, and what it may cost.
+type Scope struct {
+	// Key says what, such as "run:ID"; see RunScope and its like.
+	Key string
+	// Limit is the most that may be spent; 0 means that it is only counted.
+	Limit USD
+}
+
+// RunScope counts what a run costs.
+func RunScope(id run.ID, limit USD) Scope { return Scope{"run:" + string(id), limit} }
+
+// TaskScope counts what a task costs in its run.
+func TaskScope(id run.ID, task string, limit USD) Scope {
+	return Scope{"task:" + string(id) + "/" + task, limit}
+}
+
+// IssueScope counts what all runs of an issue cost.
+func IssueScope(node string, limit USD) Scope { return Scope{"issue:" + node, limit} }
+
+// DayScope counts what the runs of a repository cost on a day (2006-01-02); a
+// request counts for the day on which its agent was started.
+func DayScope(repo, day string, limit USD) Scope { return Scope{"day:" + repo + "/" + day, limit} }
+
+// name is what a person calls the scope with that key.
+func name(key string) string {
+	kind, _, _ := strings.Cut(key, ":")
+	switch kind {
+	case "run", "task", "issue":
+		return "the " + kind
+	case "day":
+		return "the repository and the day"
+	default:
+		return key
+	}
+}
+
+// Start is one start of an agent, which requests are charged to.
+type Start struct {
+	Name   string
+	Scopes []Scope
+}
+
+// Limited says whether any limit holds for the start.
+func (s Start) Limited() bool {
+	return slices.ContainsFunc(s.Scopes, func(scope Scope) bool { return scope.Limit > 0 })
+}
+
+// Charge is what a request came to.
+type Charge struct {
+	Tokens Tokens
+	Cost   USD
+}
+
+// Refusal is a request that was not let through. Of equal ones a start keeps one.
+type Refusal struct {
+	Reason string
+	// Budget: it would have cost more than was left.
+	Budget bool
+}
+
+// ModelUse is what a start used of one model.
+type ModelUse struct {
+	Model    string
+	Requests int
+	// Open counts the requests whose end is not known (yet): in Cost with what
+	// was reserved for them, in Tokens not at all.
+	Open   int
+	Tokens Tokens
+	Cost   USD
+}
+
+// Report is what a start used and was refused.
+type Report struct {
+	// Models is in the order of their names.
+	Models  []ModelUse
+	Refused []Refusal
+}
+
+// Usage is the sum over all models.
+func (r Report) Usage() run.Usage {
+	var u run.Usage
+	var cost USD
+	for _, m := range r.Models {
+		u.InputTokens += m.Tokens.Input
+		u.OutputTokens += m.Tokens.Output
+		u.CacheReadTokens += m.Tokens.CacheRead
+		u.CacheWriteTokens += m.Tokens.CacheWrite + m.Tokens.CacheWriteLong
+		u.Turns += m.Requests
+		cost += m.Cost
+	}
+	u.CostUSD = cost.Dollars()
+	return u
+}
+
+// OverBudget is the refusal for want of money, if there was one.
+func (r Report) OverBudget() (reason string, over bool) {
+	i := slices.IndexFunc(r.Refused, func(r Refusal) bool { return r.Budget })
+	if i < 0 {
+		return "", false
+	}
+	return r.Refused[i].Reason, true
+}
+
+// ErrUnknownStart is returned for a start that was never begun, or has ended.
+var ErrUnknownStart = errors.New("spend: unknown start")
+
+// OverError says that a request does not fit.
+type OverError struct {
+	// Scope is the one it does not fit in, Spent what is spent or reserved there,
+	// and Worst what the request may cost.
+	Scope        Scope
+	Spent, Worst USD
+}
+
+// Error implements error.
+func (e *OverError) Error() string {
+	return fmt.Sprintf("budget exhausted: this request may cost up to %s, and of the %s for %s %s are spent or promised",
+		e.Worst, e.Scope.Limit, name(e.Scope.Key), e.Spent)
+}
+
+// Ledger is the book that is kept of starts and requests. What its methods did
+// when they return is still there when the process is killed the moment after.
+// It is safe for concurrent use, also by several processes where they share it.
+type Ledger interface {
+	// Begin opens a start. Beginning again changes nothing.
+	Begin(ctx context.Context, s Start) error
+	// Start finds one that was begun and has not ended; otherwise ErrUnknownStart.
+	Start(ctx context.Context, name string) (Start, error)
+	// End closes a start: no more is reserved for it, but what was can be settled.
+	End(ctx context.Context, name string) error
+	// Reserve puts worst aside in every scope of the start, or in none: then the
+	// error is an *OverError. The id is what Settle asks for.
+	Reserve(ctx context.Context, start, model string, worst USD) (id int64, err error)
+	// Settle puts the charge in the place of what was reserved or settled before.
+	Settle(ctx context.Context, id int64, c Charge) error
+	// Refuse notes that a request of the start was refused.
+	Refuse(ctx context.Context, start string, r Refusal) error
+	// Report says what a start used and was refused; of one that is not known,
+	// nothing.
+	Report(ctx context.Context, start string) (Report, error)
+	// Spent is what is spent or reserved in a scope.
+	Spent(ctx context.Context, key string) (USD, error)
+}
+
+// Over is the error of a reservation that does not fit; nil where it does. It is
+// for ledgers: the rule is the same in each.
+func Over(s Scope, spent, worst USD) error {
+	if s.Limit <= 0 || worst <= s.Limit-spent {
+		return nil
+	}
+	return &OverError{Scope: s, Spent: spent, Worst: worst}
+}

@@ -1,0 +1,213 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/org/ralph-action/internal/spend"
+)
+
+// Spend is the book of what requests to models cost, of all runs.
+func (s *Store) Spend() spend.Ledger { return &ledger{s} }
+
+type ledger struct{ store *Store }
+
+func (l *ledger) inTx(ctx context.Context, what string, f func(tx *sql.Tx) error) error {
+	if err := inTx(ctx, l.store.spend, f); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// Begin implements spend.Ledger.
+func (l *ledger) Begin(ctx context.Context, s spend.Start) error {
+	scopes, err := json.Marshal(s.Scopes)
+	if err != nil {
+		return fmt.Errorf("begin start %s: %w", s.Name, err)
+	}
+	return l.inTx(ctx, "begin start "+s.Name, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO spend_starts (name, scopes) VALUES (?, ?) ON CONFLICT DO NOTHING`, s.Name, scopes)
+		return err
+	})
+}
+
+// queryer is a transaction, or a pool of connections.
+type queryer interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// scopes are those of a start; where it has ended only if ended asks for them.
+func scopes(ctx context.Context, q queryer, name string, ended bool) (scopes []spend.Scope, err error) {
+	var b []byte
+	err = q.QueryRowContext(ctx, `SELECT scopes FROM spend_starts WHERE name = ? AND ended <= ?`, name, ended).Scan(&b)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, fmt.Errorf("%w: %s", spend.ErrUnknownStart, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return scopes, json.Unmarshal(b, &scopes)
+}
+
+// Start implements spend.Ledger.
+func (l *ledger) Start(ctx context.Context, name string) (spend.Start, error) {
+	found, err := scopes(ctx, l.store.reader, name, false)
+	if err != nil {
+		return spend.Start{}, fmt.Errorf("find start %s: %w", name, err)
+	}
+	return spend.Start{Name: name, Scopes: found}, nil
+}
+
+// End implements spend.Ledger.
+func (l *ledger) End(ctx context.Context, name string) error {
+	return l.inTx(ctx, "end start "+name, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE spend_starts SET ended = 1 WHERE name = ?`, name)
+		return err
+	})
+}
+
+// Reserve implements spend.Ledger.
+func (l *ledger) Reserve(ctx context.Context, start, model string, worst spend.USD) (id int64, err error) {
+	err = l.inTx(ctx, "reserve for start "+start, func(tx *sql.Tx) error {
+		charged, err := scopes(ctx, tx, start, false)
+		if err != nil {
+			return err
+		}
+		for _, s := range charged {
+			if s.Limit <= 0 {
+				continue
+			}
+			spent, err := spent(ctx, tx, s.Key)
+			if err != nil {
+				return err
+			}
+			if err := spend.Over(s, spent, worst); err != nil {
+				return err
+			}
+		}
+		res, err := tx.ExecContext(ctx, `INSERT INTO spend_requests (start, model, cost) VALUES (?, ?, ?)`, start, model, worst)
+		if err != nil {
+			return err
+		}
+		if id, err = res.LastInsertId(); err != nil {
+			return err
+		}
+		return charge(ctx, tx, charged, worst)
+	})
+	return id, err
+}
+
+func spent(ctx context.Context, q queryer, key string) (cost spend.USD, err error) {
+	err = q.QueryRowContext(ctx, `SELECT cost FROM spend_totals WHERE scope = ?`, key).Scan(&cost)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return cost, err
+}
+
+func charge(ctx context.Context, tx *sql.Tx, scopes []spend.Scope, cost spend.USD) error {
+	for _, s := range scopes {
+		_, err := tx.ExecContext(ctx, `
+			INSERT INTO spend_totals (scope, cost) VALUES (?, ?) ON CONFLICT (scope) DO UPDATE SET cost = cost + excluded.cost`, s.Key, cost)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Settle implements spend.Ledger.
+func (l *ledger) Settle(ctx context.Context, id int64, c spend.Charge) error {
+	return l.inTx(ctx, fmt.Sprintf("settle request %d", id), func(tx *sql.Tx) error {
+		var start string
+		var before spend.USD
+		if err := tx.QueryRowContext(ctx, `SELECT start, cost FROM spend_requests WHERE id = ?`, id).Scan(&start, &before); err != nil {
+			return err
+		}
+		charged, err := scopes(ctx, tx, start, true)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `
+			UPDATE spend_requests SET settled = 1, cost = ?, input = ?, output = ?, cache_read = ?, cache_write = ?, cache_write_long = ? WHERE id = ?`,
+			c.Cost, c.Tokens.Input, c.Tokens.Output, c.Tokens.CacheRead, c.Tokens.CacheWrite, c.Tokens.CacheWriteLong, id)
+		if err != nil {
+			return err
+		}
+		return charge(ctx, tx, charged, c.Cost-before)
+	})
+}
+
+// Refuse implements spend.Ledger.
+func (l *ledger) Refuse(ctx context.Context, start string, r spend.Refusal) error {
+	return l.inTx(ctx, "note a refusal of start "+start, func(tx *sql.Tx) error {
+		if _, err := scopes(ctx, tx, start, true); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `INSERT INTO spend_refusals (start, reason, budget) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, start, r.Reason, r.Budget)
+		return err
+	})
+}
+
+// Report implements spend.Ledger.
+func (l *ledger) Report(ctx context.Context, start string) (r spend.Report, err error) {
+	// One transaction, so that both parts are of the same moment.
+	err = inTx(ctx, l.store.reader, func(tx *sql.Tx) error {
+		if r.Models, err = modelUses(ctx, tx, start); err != nil {
+			return err
+		}
+		r.Refused, err = spendRefusals(ctx, tx, start)
+		return err
+	})
+	if err != nil {
+		return spend.Report{}, fmt.Errorf("report on start %s: %w", start, err)
+	}
+	return r, nil
+}
+
+func modelUses(ctx context.Context, tx *sql.Tx, start string) (uses []spend.ModelUse, err error) {
+	rows, err := tx.QueryContext(ctx, `
+		SELECT model, count(*), sum(1 - settled), sum(cost), sum(input), sum(output), sum(cache_read), sum(cache_write), sum(cache_write_long)
+		FROM spend_requests WHERE start = ? GROUP BY model ORDER BY model`, start)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var m spend.ModelUse
+		t := &m.Tokens
+		if err := rows.Scan(&m.Model, &m.Requests, &m.Open, &m.Cost, &t.Input, &t.Output, &t.CacheRead, &t.CacheWrite, &t.CacheWriteLong); err != nil {
+			return nil, err
+		}
+		uses = append(uses, m)
+	}
+	return uses, rows.Err()
+}
+
+func spendRefusals(ctx context.Context, tx *sql.Tx, start string) (refused []spend.Refusal, err error) {
+	rows, err := tx.QueryContext(ctx, `SELECT reason, budget FROM spend_refusals WHERE start = ? ORDER BY id`, start)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var r spend.Refusal
+		if err := rows.Scan(&r.Reason, &r.Budget); err != nil {
+			return nil, err
+		}
+		refused = append(refused, r)
+	}
+	return refused, rows.Err()
+}
+
+// Spent implements spend.Ledger.
+func (l *ledger) Spent(ctx context.Context, key string) (spend.USD, error) {
+	cost, err := spent(ctx, l.store.reader, key)
+	if err != nil {
+		return 0, fmt.Errorf("sum up %s: %w", key, err)
+	}
+	return cost, nil
+}
