@@ -96,6 +96,50 @@ func serve(t *testing.T, h http.Handler) string {
 	return srv.URL
 }
 
+// metered puts a gateway in front of api, for a run with a budget in dollars, and
+// says how the CLI is to be started there.
+func metered(t *testing.T, api *agenttest.Server, budget float64) (agent.Invocation, *spend.Meter) {
+	t.Helper()
+	upstream, err := url.Parse(serve(t, api))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger, err := spend.OpenFile(filepath.Join(t.TempDir(), "spend.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ledger.Close() })
+	meter := spend.NewMeter(ledger, run.ListPrices())
+	if err := meter.Begin(t.Context(), spend.Start{Name: "r1-1", Scopes: []spend.Scope{spend.RunScope("r1", spend.Dollars(budget))}}); err != nil {
+		t.Fatal(err)
+	}
+	gw, err := gateway.NewHandler(gateway.Config{
+		Upstreams: []gateway.Upstream{{Provider: run.ProviderAnthropic, BaseURL: upstream, APIKey: "real-key"}}, Key: []byte("k"), Meter: meter,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return agent.Invocation{BaseURL: serve(t, gw), Token: gateway.Token([]byte("k"), "r1-1"), Model: "claude-sonnet-4-5", MaxTurns: 20}, meter
+}
+
+// A refusal for want of money ends the CLI at once, with our words in its result.
+func TestClaudeOverBudget(t *testing.T) {
+	t.Parallel()
+	api := agenttest.NewMessagesAPI(agenttest.Play(map[string][]agenttest.Reply{"T1": {agenttest.Say("Not said.")}}))
+	inv, meter := metered(t, api, 0.01)
+	got := newClaude(t).run(t.Context(), t, inv)
+	if got.Outcome != agent.OutcomeErrored || !strings.Contains(got.Error, "budget exhausted") {
+		t.Errorf("result %+v", got)
+	}
+	report, err := meter.Report(t.Context(), "r1-1")
+	if reason, over := report.OverBudget(); err != nil || !over || len(report.Models) > 0 {
+		t.Errorf("report %+v, %v: %s", report, err, reason)
+	}
+	if n := len(api.Requests()); n > 0 {
+		t.Errorf("%d requests reached the model", n)
+	}
+}
+
 // A whole task through the gateway: the CLI knows the run's token only, the
 // model sees the real key only, the files are really written, and a hostile
 // .claude in the work tree changes nothing.
@@ -125,25 +169,8 @@ func TestClaudeDoesATask(t *testing.T) {
 		},
 	}))
 	api.APIKey = "real-key"
-	upstream, err := url.Parse(serve(t, api))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ledger, err := spend.OpenFile(filepath.Join(t.TempDir(), "spend.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	meter := spend.NewMeter(ledger, run.ListPrices())
-	if err := meter.Begin(t.Context(), spend.Start{Name: "r1-1", Scopes: []spend.Scope{spend.RunScope("r1", spend.Dollars(5))}}); err != nil {
-		t.Fatal(err)
-	}
-	gw, err := gateway.NewHandler(gateway.Config{
-		Upstreams: []gateway.Upstream{{Provider: run.ProviderAnthropic, BaseURL: upstream, APIKey: "real-key"}}, Key: []byte("k"), Meter: meter,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := c.run(t.Context(), t, agent.Invocation{BaseURL: serve(t, gw), Token: gateway.Token([]byte("k"), "r1-1"), Model: "claude-sonnet-4-5", MaxTurns: 20})
+	inv, meter := metered(t, api, 5)
+	got := c.run(t.Context(), t, inv)
 
 	if got.Outcome != agent.OutcomeCompleted || got.FinalText != "Both files are there." || got.ToolCalls != 2 || got.BadLines != 0 ||
 		got.Model != "claude-sonnet-4-5" || got.Version == "" || got.Usage.InputTokens != 300 || got.Usage.OutputTokens != 60 || got.Usage.CostUSD <= 0 {
