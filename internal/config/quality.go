@@ -11,6 +11,7 @@ type qualityFile struct {
 	Tests struct {
 		MinPassRate               *float64 `yaml:"minPassRate"`
 		RequireNewTestsForNewCode bool     `yaml:"requireNewTestsForNewCode"`
+		AllowChangedExpectations  bool     `yaml:"allowChangedExpectations"`
 	} `yaml:"tests"`
 	Security struct {
 		BlockOnCritical *bool `yaml:"blockOnCritical"`
@@ -32,10 +33,11 @@ var lintPattern = lazy(`^[a-z][a-z0-9_]*(?:::[a-z][a-z0-9_]*)?$`)
 // costs honest work nothing, and off where it would.
 func quality(f qualityFile, report reporter) gate.Quality {
 	q := gate.Quality{
-		RequireNewTests: f.Tests.RequireNewTestsForNewCode,
-		AllowCritical:   f.Security.BlockOnCritical != nil && !*f.Security.BlockOnCritical,
-		AllowHigh:       f.Security.BlockOnHigh != nil && !*f.Security.BlockOnHigh,
-		ClippyStrict:    f.Clippy.TreatWarningsAsErrors,
+		RequireNewTests:   f.Tests.RequireNewTestsForNewCode,
+		AllowChangedTests: f.Tests.AllowChangedExpectations,
+		AllowCritical:     f.Security.BlockOnCritical != nil && !*f.Security.BlockOnCritical,
+		AllowHigh:         f.Security.BlockOnHigh != nil && !*f.Security.BlockOnHigh,
+		ClippyStrict:      f.Clippy.TreatWarningsAsErrors,
 	}
 	if rate := f.Tests.MinPassRate; rate != nil {
 		if *rate > 0 && *rate <= 1 {

@@ -21,30 +21,40 @@ func TestJudge(t *testing.T) {
 	cut.Facts.Cut = true
 	few := red("z")
 	few.Facts.Passed = 17
+	again := func(all ...gate.Result) []gate.Result { return all }
 	ref := func(r gate.Result) *gate.Result { return &r }
 	tests := []struct {
-		name        string
-		gate        gate.Gate
-		quality     gate.Quality
-		task        string
-		first       gate.Result
-		base, again *gate.Result
-		want        gate.Standing
-		need        gate.Need
+		name    string
+		gate    gate.Gate
+		quality gate.Quality
+		task    string
+		first   gate.Result
+		base    *gate.Result
+		again   []gate.Result
+		flaky   []string
+		want    gate.Standing
+		need    gate.Need
 	}{
 		{name: "passes", first: green, want: gate.Passed},
 		{name: "advisory", gate: gate.Gate{Advisory: true}, first: bare, want: gate.Noted},
 		{name: "ended from outside", first: gate.Result{Reason: "it ran out of memory"}, want: gate.Failed},
 		{name: "a failure asks for the base", first: red("a"), need: gate.Baseline},
 		{name: "new failure is run again", first: red("a"), base: &green, need: gate.Again},
-		{name: "new failure", first: red("a"), base: &green, again: ref(red("a")), want: gate.Failed},
-		{name: "flaky", first: red("a"), base: &green, again: &green, want: gate.Flaky},
-		{name: "flaky beside known ones", first: red("a", "b"), base: ref(red("a")), again: ref(red("a")), want: gate.Flaky},
-		{name: "another one fails the second time", first: red("a"), base: &green, again: ref(red("b")), want: gate.Failed},
+		{name: "new failure", first: red("a"), base: &green, again: again(red("a")), want: gate.Failed},
+		{name: "flaky", first: red("a"), base: &green, again: again(green), want: gate.Flaky},
+		{name: "flaky beside known ones", first: red("a", "b"), base: ref(red("a")), again: again(red("a")), want: gate.Flaky},
+		{name: "another one fails the second time", first: red("a"), base: &green, again: again(red("b")), want: gate.Failed},
+		{name: "known to be flaky", first: red("a"), base: &green, again: again(red("a")), flaky: []string{"a"}, need: gate.Again},
+		{name: "known to be flaky, and passes late", first: red("a"), base: &green, again: again(red("a"), red("a"), green), flaky: []string{"a"}, want: gate.Flaky},
+		{name: "known to be flaky, yet never passes", first: red("a"), base: &green, again: again(red("a"), red("a"), red("a")), flaky: []string{"a"}, want: gate.Failed},
+		{name: "known to be flaky, beside one that is not", first: red("a", "b"), base: &green, again: again(red("a", "b")), flaky: []string{"a"}, want: gate.Failed},
+		{name: "goal of the run that names what failed before", gate: gate.Gate{When: gate.Final}, first: red("a"), base: ref(red("a")), again: again(red("a")), want: gate.Failed},
+		{name: "goal of another task", task: gate.Goal("accept"), first: red("a"), base: ref(red("a")), want: gate.KnownFailing},
+		{name: "goal of this task", gate: gate.Gate{Name: "accept"}, task: gate.Goal("accept"), first: red("a"), base: ref(red("a")), again: again(red("a")), want: gate.Failed},
 		{name: "many are no accident", first: red("a", "b", "c", "d", "e", "f"), base: &green, want: gate.Failed},
 		{name: "no names, no second run", first: bare, base: &green, want: gate.Failed},
 		{name: "known", first: red("a"), base: ref(red("a", "b")), want: gate.KnownFailing},
-		{name: "worse", first: red("a", "b"), base: ref(red("a")), again: ref(red("a", "b")), want: gate.Failed},
+		{name: "worse", first: red("a", "b"), base: ref(red("a")), again: again(red("a", "b")), want: gate.Failed},
 		{name: "does not even run any more", first: bare, base: ref(red("a")), want: gate.Failed},
 		{name: "list is not whole", first: cut, base: ref(red("a")), want: gate.Failed},
 		{name: "list of the base is not whole", gate: gate.Gate{Detected: true}, first: red("a"), base: &cut, want: gate.RedAtBase},
@@ -52,18 +62,18 @@ func TestJudge(t *testing.T) {
 		{name: "exit code alone, asked for", first: bare, base: &bare, want: gate.Failed},
 		{name: "slow before and after", gate: gate.Gate{Detected: true}, first: slow, base: &slow, want: gate.RedAtBase},
 		{name: "base was ended from outside", gate: gate.Gate{Detected: true}, first: bare, base: ref(gate.Result{Reason: "it was lost"}), want: gate.Failed},
-		{name: "task is to mend it", task: "Fix the tests of the parser", first: red("a"), base: ref(red("a")), again: ref(red("a")), want: gate.Failed},
+		{name: "task is to mend it", task: "Fix the tests of the parser", first: red("a"), base: ref(red("a")), again: again(red("a")), want: gate.Failed},
 		{name: "task is to mend an exit code", gate: gate.Gate{Detected: true}, task: "Make the build pass", first: bare, base: &bare, want: gate.Failed},
-		{name: "task names the test", task: "Let TestAdd round", first: red("m TestAdd"), base: ref(red("m TestAdd")), again: ref(red("m TestAdd")), want: gate.Failed},
+		{name: "task names the test", task: "Let TestAdd round", first: red("m TestAdd"), base: ref(red("m TestAdd")), again: again(red("m TestAdd")), want: gate.Failed},
 		{name: "task is about something else", task: "Add a test fixture", first: red("a"), base: ref(red("a")), want: gate.KnownFailing},
 		{name: "rate is met", quality: gate.Quality{MinPassRate: 0.95}, first: red("z"), base: &green, want: gate.Tolerated},
-		{name: "rate is not met", quality: gate.Quality{MinPassRate: 0.95}, first: red("y", "z"), base: &green, again: ref(red("y", "z")), want: gate.Failed},
-		{name: "rate is met, yet fewer pass than before", quality: gate.Quality{MinPassRate: 0.5}, first: few, base: &green, again: &few, want: gate.Failed},
+		{name: "rate is not met", quality: gate.Quality{MinPassRate: 0.95}, first: red("y", "z"), base: &green, again: again(red("y", "z")), want: gate.Failed},
+		{name: "rate is met, yet fewer pass than before", quality: gate.Quality{MinPassRate: 0.5}, first: few, base: &green, again: again(few), want: gate.Failed},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, need := gate.Judge(tt.gate, tt.quality, run.Task{Title: tt.task}, gate.Results{First: tt.first, Base: tt.base, Again: tt.again})
+			got, need := gate.Judge(tt.gate, tt.quality, run.Task{Title: tt.task}, gate.Results{First: tt.first, Base: tt.base, Again: tt.again, Flaky: tt.flaky})
 			if got.Standing != tt.want || need != tt.need {
 				t.Errorf("standing %q, need %d; want %q, %d (%s)", got.Standing, need, tt.want, tt.need, got.Note)
 			}

@@ -36,7 +36,7 @@ type Finding struct {
 	test string
 }
 
-// The rules of Weakened and Untested.
+// The rules of Weakened and Untested, and of tests that were changed.
 const (
 	RuleDeleted   = "test_deleted"
 	RuleReplaced  = "test_replaced"
@@ -46,6 +46,7 @@ const (
 	RuleCommand   = "test_command_changed"
 	RuleExcluded  = "tests_excluded"
 	RuleNoNewTest = "no_new_tests"
+	RuleChanged   = "test_changed"
 	RuleSecret    = "secret"
 )
 
@@ -388,12 +389,111 @@ func Blames(task run.Task, findings []Finding, known []string, sourceGone bool) 
 			blamed = append(blamed, f)
 		case f.Rule == RuleCommand && tooling().MatchString(text):
 		case f.Rule == RuleDeleted && removing().MatchString(text) && (sourceGone || testing().MatchString(text) || strings.Contains(text, f.test)):
-		case f.Rule == RuleDeleted && slices.ContainsFunc(known, func(name string) bool { return identifier(name) == f.test }):
+		case f.Rule == RuleDeleted && slices.ContainsFunc(known, f.names):
 		default:
 			blamed = append(blamed, f)
 		}
 	}
 	return blamed
+}
+
+var (
+	revising = lazy(`(?i)\b(?:updat|chang|adjust|adapt|fix|mend|repair|correct|refactor|renam)\w*\b`)
+	wordRE   = lazy(`[\p{L}\p{N}_]+`)
+	// Lines of a test that say nothing of what is expected.
+	aside = lazy(`^(?://|#|/\*|\*|--|import\b|from\s\S+\simport\b|use\s|using\s|package\b|require\b|"[\w./-]+"$|[{}()\[\];,]*$)`)
+)
+
+// Altered says whether a file that holds nothing but tests lost a line that it
+// had: adding to it is not altering it, nor is taking it away.
+func Altered(d FileDiff) bool {
+	if !IsTest(d.Path) || d.Old == nil || d.New == nil {
+		return false
+	}
+	lost, _ := swapped(d)
+	return len(lost) > 0
+}
+
+// swapped are the lines of the old file that the new one lacks, and those it has
+// instead.
+func swapped(d FileDiff) (lost, got []string) {
+	count := map[string]int{}
+	each := func(src []byte, do func(line string)) {
+		for line := range strings.Lines(string(src)) {
+			if line = strings.Join(strings.Fields(line), " "); !aside().MatchString(line) {
+				do(line)
+			}
+		}
+	}
+	each(d.New, func(line string) { count[line]++ })
+	each(d.Old, func(line string) {
+		if count[line] > 0 {
+			count[line]--
+		} else {
+			lost = append(lost, line)
+		}
+	})
+	each(d.New, func(line string) {
+		if count[line] > 0 {
+			count[line]--
+			got = append(got, line)
+		}
+	})
+	return lost, got
+}
+
+// Vouched says whether the task asks for tests to expect something else than they
+// did: it speaks of changing or removing tests, takes source files away, names
+// the file or a test of it, or holds a word or number that the new lines have and
+// the old ones had not, as in "listen on port 9090".
+func Vouched(task run.Task, d FileDiff, sourceGone bool) bool {
+	text := task.Title + "\n" + strings.Join(task.Accept, "\n")
+	if testing().MatchString(task.Title) && (revising().MatchString(task.Title) || removing().MatchString(task.Title)) ||
+		sourceGone && removing().MatchString(text) || strings.Contains(text, path.Base(d.Path)) {
+		return true
+	}
+	for _, t := range testLanguage(d.Path).tests(d.Path, d.Old) {
+		if len(t.name) >= minIdentifier && strings.Contains(text, t.name) {
+			return true
+		}
+	}
+	lost, got := swapped(d)
+	had, asked := words(strings.Join(lost, " ")), words(text)
+	for word := range words(strings.Join(got, " ")) {
+		if asked[word] && !had[word] {
+			return true
+		}
+	}
+	return false
+}
+
+// words are the words and numbers of a text that mean something by themselves.
+func words(text string) map[string]bool {
+	out := map[string]bool{}
+	for _, word := range wordRE().FindAllString(strings.ToLower(text), -1) {
+		switch word {
+		case "the", "and", "for", "not", "with", "from", "that", "this", "when", "test", "tests", "should", "must":
+		default:
+			if len(word) > 2 || strings.Trim(word, "0123456789") == "" {
+				out[word] = true
+			}
+		}
+	}
+	return out
+}
+
+// names says whether the name that a tool gave a test is that of the test which
+// the finding is about: what stands before the name of the function, such as a
+// package, must not speak of another place.
+func (f Finding) names(name string) bool {
+	id := identifier(name)
+	if id != f.test {
+		return false
+	}
+	place := strings.TrimRight(strings.TrimSuffix(name, id), " .:/#")
+	dir := path.Dir(f.Path)
+	return place == "" || dir == "." || strings.HasSuffix(place, dir) || strings.Contains(place, path.Base(f.Path)) ||
+		strings.Contains(place, strings.TrimSuffix(path.Base(f.Path), path.Ext(f.Path)))
 }
 
 // IsSource says whether a path holds source code that tests could be asked for.

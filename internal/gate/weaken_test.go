@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -158,4 +159,66 @@ func FuzzWeakened(f *testing.F) {
 			t.Errorf("unchanged, yet %+v", got)
 		}
 	})
+}
+
+func TestAlteredAndVouched(t *testing.T) {
+	t.Parallel()
+	const old = "package a\n\nimport \"testing\"\n\n// TestPort looks.\nfunc TestPort(t *testing.T) {\n\twant(t, 8080)\n}\n"
+	port := func(v string) string { return strings.Replace(old, "8080", v, 1) }
+	tests := []struct {
+		name, path, now, task string
+		sourceGone            bool
+		altered, vouched      bool
+	}{
+		{name: "expects something else", now: port("9090"), task: "Tidy up", altered: true},
+		{name: "the task holds the new value", now: port("9090"), task: "Listen on port 9090", altered: true, vouched: true},
+		{name: "the task holds the old value only", now: port("9090"), task: "Listen on port 8080", altered: true},
+		{name: "the task names the test", now: port("1"), task: "Let TestPort be right", altered: true, vouched: true},
+		{name: "the task names the file", now: port("1"), task: "Rework a_test.go", altered: true, vouched: true},
+		{name: "the task changes tests", now: port("1"), task: "Update the tests", altered: true, vouched: true},
+		{name: "the task adds tests", now: port("1"), task: "Add tests for the parser", altered: true},
+		{name: "the task takes code away", now: port("1"), task: "Remove the server", sourceGone: true, altered: true, vouched: true},
+		{name: "a test is added", now: old + "\nfunc TestB(t *testing.T) {}\n", task: "Tidy up"},
+		{name: "comments, imports and spaces change", now: strings.NewReplacer("looks", "sees", "\"testing\"", "\"os\"", "\t", "    ").Replace(old), task: "Tidy up"},
+		{name: "a line goes", now: strings.Replace(old, "\twant(t, 8080)\n", "", 1), task: "Tidy up", altered: true},
+		{name: "no file of tests", path: "a.go", now: port("9090"), task: "Tidy up"},
+		{name: "tests beside code", path: "src/a.rs", now: port("9090"), task: "Tidy up"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			path := "a_test.go"
+			if tt.path != "" {
+				path = tt.path
+			}
+			d := gate.FileDiff{Path: path, Old: []byte(old), New: []byte(tt.now)}
+			if got := gate.Altered(d); got != tt.altered {
+				t.Fatalf("altered: %t, want %t", got, tt.altered)
+			}
+			if tt.altered {
+				if got := gate.Vouched(run.Task{Title: tt.task}, d, tt.sourceGone); got != tt.vouched {
+					t.Errorf("vouched: %t, want %t", got, tt.vouched)
+				}
+			}
+		})
+	}
+	for _, d := range []gate.FileDiff{{Path: "a_test.go", New: []byte(old)}, {Path: "a_test.go", Old: []byte(old)}} {
+		if gate.Altered(d) {
+			t.Errorf("a file that is new or gone counts as altered: %+v", d)
+		}
+	}
+}
+
+// TestKnownFailuresOfOtherPlaces: a test of the same name elsewhere is another.
+func TestKnownFailuresOfOtherPlaces(t *testing.T) {
+	t.Parallel()
+	gone := gate.Weakened([]gate.FileDiff{{Path: "b/b_test.go", Old: []byte("func TestSame(t *testing.T) {}\n"), New: []byte("package b\n")}})
+	for name, blamed := range map[string]int{
+		"example.com/m/b TestSame": 0, "TestSame": 0, "b/b_test.go::TestSame": 0,
+		"example.com/m/a TestSame": 1, "example.com/m/b TestOther": 1,
+	} {
+		if got := len(gate.Blames(run.Task{Title: "Tidy up"}, gone, []string{name}, false)); got != blamed {
+			t.Errorf("with %q known to fail: %d findings are blamed, want %d", name, got, blamed)
+		}
+	}
 }

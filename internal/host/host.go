@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -450,6 +451,29 @@ func (h *Host) Without(ctx context.Context, tree, dir string) (string, error) {
 	h.mu.Lock()
 	h.withouts[key] = string(oid)
 	h.mu.Unlock()
+	return string(oid), nil
+}
+
+// Restore implements loop.Workspace.
+func (h *Host) Restore(ctx context.Context, tree, from string, paths []string) (string, error) {
+	repo, _, err := h.worktree(ctx)
+	if err != nil {
+		return "", err
+	}
+	diff, err := repo.Diff(ctx, gitrepo.OID(tree), gitrepo.OID(from))
+	if err != nil {
+		return "", err
+	}
+	var edits []gitrepo.TreeEdit
+	for _, c := range diff {
+		if slices.Contains(paths, c.Path) {
+			edits = append(edits, gitrepo.TreeEdit{Path: c.Path, Remove: c.Status == gitrepo.Deleted, Mode: c.NewMode, OID: c.NewOID})
+		}
+	}
+	oid, err := repo.TreeWith(ctx, gitrepo.OID(tree), edits)
+	if err != nil {
+		return "", err
+	}
 	return string(oid), nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/org/ralph-action/internal/gate"
@@ -14,10 +15,18 @@ import (
 	"github.com/org/ralph-action/internal/supervise"
 )
 
+// due is a check that has to run.
+type due struct {
+	gate.Gate
+	// old: with the tests that the proposal changes as they were before.
+	old bool
+}
+
 // required are the checks due now: those of the task on a proposal, those of
 // the end once all tasks are done. What the base brings along is joined by
-// what the proposal adds, never shortened by it.
-func (e *Engine) required(s State) ([]gate.Gate, error) {
+// what the proposal adds, never shortened by it. Where a proposal changes
+// existing tests unasked, those that run tests are due a second time.
+func (e *Engine) required(s State) ([]due, error) {
 	when := gate.Task
 	if s.Phase == run.PhaseFinishing {
 		when = gate.Final
@@ -30,7 +39,18 @@ func (e *Engine) required(s State) ([]gate.Gate, error) {
 		}
 		gates = gate.Union(gates, proposed)
 	}
-	return gate.At(gates, when), nil
+	var all []due
+	for _, g := range gate.At(gates, when) {
+		all = append(all, due{Gate: g})
+	}
+	if when == gate.Task && s.Proposal.Before != "" {
+		for _, d := range all {
+			if !d.Advisory && (d.Kind == gate.Test || d.Kind == gate.Check) {
+				all = append(all, due{Gate: d.Gate, old: true})
+			}
+		}
+	}
+	return all, nil
 }
 
 func (e *Engine) finalGates(s State) bool {
@@ -39,9 +59,13 @@ func (e *Engine) finalGates(s State) bool {
 
 // checked is the tree that checks run on: the proposal, or at the end what has
 // landed, without .ralph/. The notes of a run are no part of what is checked.
-func (e *Engine) checked(ctx context.Context, s *State) (string, error) {
+func (e *Engine) checked(ctx context.Context, s *State, old bool) (string, error) {
 	whole := s.HeadTree
-	if s.Phase != run.PhaseFinishing {
+	switch {
+	case s.Phase == run.PhaseFinishing:
+	case old:
+		whole = s.Proposal.Before
+	default:
 		whole = s.Proposal.Tree
 	}
 	tree, err := e.Workspace.Without(ctx, whole, ".ralph")
@@ -57,23 +81,31 @@ type check struct {
 	gate gate.Gate
 	tree string
 	need gate.Need
+	// times is how often it ran again before.
+	times int
+	old   bool
 }
 
 // next says what has to run before the gate can be judged, or how it is judged.
 // It follows from the state alone, so that a check that was started is found
 // again by whoever observes it.
-func (e *Engine) next(ctx context.Context, s *State, g gate.Gate) (check, *gate.Result, error) {
-	tree, err := e.checked(ctx, s)
+func (e *Engine) next(ctx context.Context, s *State, d due) (check, *gate.Result, error) {
+	g := d.Gate
+	tree, err := e.checked(ctx, s, d.old)
 	if err != nil {
 		return check{}, nil, err
 	}
 	first, ok := s.GateMemo[gate.Key(tree, g.Command, s.Image)]
 	if !ok {
-		return check{gate: g, tree: tree}, nil, nil
+		return check{gate: g, tree: tree, old: d.old}, nil, nil
 	}
-	results := gate.Results{First: first}
-	if again, ok := s.GateMemo[again(tree, g, s.Image)]; ok {
-		results.Again = &again
+	results := gate.Results{First: first, Flaky: s.Flaky}
+	for {
+		r, ok := s.GateMemo[again(tree, g, s.Image, len(results.Again))]
+		if !ok {
+			break
+		}
+		results.Again = append(results.Again, r)
 	}
 	base := tree
 	if !first.Passed {
@@ -94,11 +126,11 @@ func (e *Engine) next(ctx context.Context, s *State, g gate.Gate) (check, *gate.
 	case gate.Baseline:
 		return check{gate: g, tree: base, need: need}, nil, nil
 	case gate.Again:
-		return check{gate: g, tree: tree, need: need}, nil, nil
+		return check{gate: g, tree: tree, need: need, times: len(results.Again), old: d.old}, nil, nil
 	case gate.Nothing:
 	}
 	first.Verdict = verdict
-	return check{gate: g, tree: tree}, &first, nil
+	return check{gate: g, tree: tree, old: d.old}, &first, nil
 }
 
 // baseline is the best that is known of a gate on what had landed before this
@@ -126,9 +158,30 @@ func (s *State) raise() {
 	}
 }
 
-// again is what the second result of a gate on one tree is remembered by.
-func again(tree string, g gate.Gate, image string) string {
-	return gate.Key(tree, g.Command, image) + "\x00again"
+// again is what a gate's result on one tree is remembered by that had run there
+// before, and again as many times.
+func again(tree string, g gate.Gate, image string, times int) string {
+	return fmt.Sprintf("%s\x00again%d", gate.Key(tree, g.Command, image), times)
+}
+
+// maxFlakyTests bounds how many flaky tests a run remembers.
+const maxFlakyTests = 50
+
+// noteFlaky remembers the tests that failed in one run of a gate on one tree and
+// not in another.
+func (s *State) noteFlaky(first, again gate.Result) {
+	if first.Facts.Cut || again.Facts.Cut || !again.Passed && len(again.Facts.FailedTests) == 0 {
+		return
+	}
+	flaky := slices.Clone(s.Flaky)
+	for _, pair := range [][2][]string{{first.Facts.FailedTests, again.Facts.FailedTests}, {again.Facts.FailedTests, first.Facts.FailedTests}} {
+		for _, name := range pair[0] {
+			if at, known := slices.BinarySearch(flaky, name); !known && !slices.Contains(pair[1], name) && len(flaky) < maxFlakyTests {
+				flaky = slices.Insert(flaky, at, name)
+			}
+		}
+	}
+	s.Flaky = flaky
 }
 
 // task is what the proposal under check is to do; none where the end of the run
@@ -164,6 +217,9 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 		return Next{}, err
 	}
 	if judged != nil {
+		if c.old {
+			return e.judgeOld(ctx, s, *judged)
+		}
 		return e.judgeGate(ctx, s, *judged)
 	}
 	if s.Process == nil {
@@ -240,6 +296,9 @@ func (e *Engine) remember(s *State, c check, r gate.Result) {
 		word = "failed"
 	}
 	where := ""
+	if c.old {
+		where = ", with the tests as they were,"
+	}
 	if c.need == gate.Baseline {
 		where = ", as it was before the work began,"
 		s.Baseline[baselineKey(r.Command, s.Image)] = r
@@ -247,7 +306,8 @@ func (e *Engine) remember(s *State, c check, r gate.Result) {
 		maps.DeleteFunc(s.GateMemo, func(_ string, old gate.Result) bool { return old.Tree != c.tree })
 		key := gate.Key(c.tree, r.Command, s.Image)
 		if c.need == gate.Again {
-			key, where = again(c.tree, c.gate, s.Image), ", run again,"
+			s.noteFlaky(s.GateMemo[key], r)
+			key, where = again(c.tree, c.gate, s.Image, c.times), ", run again,"
 		}
 		s.GateMemo[key] = r
 	}
@@ -265,16 +325,42 @@ func (e *Engine) judgeGate(ctx context.Context, s *State, r gate.Result) (Next, 
 		}
 		return Next{}, nil
 	}
-	if r.Reason != "exited" {
-		// How it ended says nothing of the tree for certain; do not remember it.
-		delete(s.GateMemo, gate.Key(r.Tree, r.Command, s.Image))
-	}
+	// Where the same tree is proposed again, somebody holds that it is not to
+	// blame: it is looked at once more.
+	key := gate.Key(r.Tree, r.Command, s.Image)
+	maps.DeleteFunc(s.GateMemo, func(k string, _ gate.Result) bool { return k == key || strings.HasPrefix(k, key+"\x00") })
 	if s.Stage == stageGate {
+		s.Draft.Blamed = r.Verdict.Tests
 		return e.failed(ctx, s, gate.Remediation(r), supervise.Failure{
 			Gate: r.Gate, Command: r.Command, ExitCode: r.ExitCode, Reason: r.Reason, Output: r.Output,
 		})
 	}
 	return e.reopen(s, r)
+}
+
+// judgeOld takes the verdict on the new code by the tests as they were before
+// the proposal changed them. Those that fail now were made to expect something
+// else, which the task does not ask for. Where they do not even run any more, that
+// cannot be told, and a person is to look at it.
+func (e *Engine) judgeOld(ctx context.Context, s *State, r gate.Result) (Next, error) {
+	switch {
+	case !r.Verdict.Standing.Holds():
+	case r.Reason != "exited" || len(r.Verdict.Tests) == 0:
+		p := *s.Proposal
+		p.Findings = append(slices.Clip(p.Findings), gate.Finding{Rule: gate.RuleChanged, Text: fmt.Sprintf("existing tests were changed; %s cannot run them on the new code as they were", r.Gate)})
+		s.Proposal = &p
+	default:
+		if err := e.Workspace.Reset(ctx, s.Proposal.Before); err != nil {
+			return Next{}, fmt.Errorf("put tests back: %w", err)
+		}
+		why := "The last call changed what existing tests expect, and the task does not ask for that. The tests were put back as they were: " +
+			"mend the code so that they pass, and leave them as they are.\n\n" + gate.Remediation(r)
+		return e.failed(ctx, s, why, supervise.Failure{
+			Gate: r.Gate, Command: r.Command, ExitCode: r.ExitCode, Reason: r.Reason, Output: r.Output, Refused: true,
+		})
+	}
+	s.GateIndex++
+	return Next{}, nil
 }
 
 // reopen turns a failed final check into a task of its own.
@@ -288,7 +374,7 @@ func (e *Engine) reopen(s *State, r gate.Result) (Next, error) {
 		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
 	}
 	_, err = doc.AddTask(run.Task{
-		Title: fmt.Sprintf("Make the final check %q pass", r.Gate), Priority: 1,
+		Title: gate.Goal(r.Gate), Priority: 1,
 		Accept: []string{fmt.Sprintf("`%s` exits with 0", r.Command)},
 	})
 	if err != nil {
@@ -299,7 +385,7 @@ func (e *Engine) reopen(s *State, r gate.Result) (Next, error) {
 	}
 	s.Progress = s.text(doc)
 	s.Failure = gate.Remediation(r)
-	s.TaskID = ""
+	s.Objection, s.TaskID = s.Failure, ""
 	s.Phase, s.Stage = run.PhaseIterating, stagePick
 	return Next{}, nil
 }

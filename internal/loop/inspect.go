@@ -3,6 +3,8 @@ package loop
 import (
 	"context"
 	"fmt"
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -19,32 +21,108 @@ const (
 	maxBlamed = 15
 )
 
+// inspection is what a look at a proposal found.
+type inspection struct {
+	findings []gate.Finding
+	// why is not "" where the attempt fails for it.
+	why string
+	// before is the proposal's tree with existing tests as they were: those that
+	// are gone where the attempt fails, otherwise those that were changed though
+	// the task does not ask for that. "" where there are none.
+	before string
+}
+
 // inspect looks at what a proposal does to the repository's own defences,
-// before any check runs: a check that was taken away cannot fail. why is not ""
-// where the attempt fails for it.
-func (e *Engine) inspect(ctx context.Context, s *State, task run.Task, code []Change, tree string) (findings []gate.Finding, why string, err error) {
+// before any check runs: a check that was taken away cannot fail.
+func (e *Engine) inspect(ctx context.Context, s *State, task run.Task, code []Change, tree string) (inspection, error) {
+	var found inspection
 	leaks, err := e.Workspace.Secrets(ctx, s.HeadTree, tree)
 	if err != nil {
-		return nil, "", fmt.Errorf("look for secrets: %w", err)
+		return found, fmt.Errorf("look for secrets: %w", err)
 	}
 	for _, l := range leaks {
-		findings = append(findings, s.Quality.Finding(l))
+		found.findings = append(found.findings, s.Quality.Finding(l))
 	}
 	diffs, err := e.contents(ctx, s, code, tree)
 	if err != nil {
-		return nil, "", err
+		return found, err
 	}
-	findings = append(findings, gate.Weakened(diffs)...)
+	found.findings = append(found.findings, gate.Weakened(diffs)...)
 	if s.Quality.RequireNewTests {
-		findings = append(findings, gate.Untested(diffs)...)
+		found.findings = append(found.findings, gate.Untested(diffs)...)
 	}
-	blamed := gate.Blames(task, findings, s.knownFailing(), slices.ContainsFunc(code, func(c Change) bool {
-		return c.Status == "D" && gate.IsSource(c.Path)
-	}))
-	if len(blamed) == 0 {
-		return findings, "", nil
+	sourceGone := slices.ContainsFunc(code, func(c Change) bool { return c.Status == "D" && gate.IsSource(c.Path) })
+	blamed := gate.Blames(task, found.findings, s.knownFailing(), sourceGone)
+	var old []string
+	for _, f := range blamed {
+		if f.Rule == gate.RuleDeleted && !slices.Contains(old, f.Path) {
+			old = append(old, f.Path)
+		}
 	}
-	return nil, remedy(blamed), nil
+	if len(blamed) > 0 {
+		found.why = remedy(blamed)
+	} else {
+		for _, d := range diffs {
+			switch {
+			case !gate.Altered(d):
+			case s.Quality.AllowChangedTests || gate.Vouched(task, d, sourceGone):
+				found.findings = append(found.findings, gate.Finding{Path: d.Path, Rule: gate.RuleChanged, Text: d.Path + " expects something else than it did"})
+			default:
+				old = append(old, d.Path)
+			}
+		}
+	}
+	if len(old) > 0 {
+		if found.before, err = e.Workspace.Restore(ctx, tree, s.HeadTree, old); err != nil {
+			return found, fmt.Errorf("put tests back: %w", err)
+		}
+	}
+	return found, nil
+}
+
+// namedPath finds what may be the path of a file in a text.
+var namedPath = regexp.MustCompile(`[\w.-]+(?:/[\w.-]+)*\.\w{1,8}\b`)
+
+// maxNamed bounds the paths of a task that are looked up.
+const maxNamed = 20
+
+// namedSources are what look like source files in the text of a task.
+func namedSources(task run.Task) []string {
+	var named []string
+	for _, name := range namedPath.FindAllString(task.Title+"\n"+strings.Join(task.Accept, "\n"), maxNamed) {
+		if gate.IsSource(name) && !slices.Contains(named, name) {
+			named = append(named, name)
+		}
+	}
+	return named
+}
+
+// elsewhere doubts a proposal that changes nothing in the folders of the files
+// which the task names. Checks do not tell of work that was only pretended. It is
+// a doubt: whoever proposes the same again is believed. "" where there is none.
+func (e *Engine) elsewhere(ctx context.Context, s *State, task run.Task, code []Change) (string, error) {
+	var named []string
+	for _, name := range namedSources(task) {
+		_, there, err := e.Workspace.File(ctx, s.HeadTree, name, gate.MaxFile)
+		if err != nil {
+			return "", err
+		}
+		if there {
+			named = append(named, name)
+		}
+	}
+	if len(named) == 0 || len(code) == 0 {
+		return "", nil
+	}
+	var changed []string
+	for _, c := range code {
+		if slices.ContainsFunc(named, func(name string) bool { return path.Dir(name) == path.Dir(c.Path) }) {
+			return "", nil
+		}
+		changed = append(changed, c.Path)
+	}
+	return fmt.Sprintf("The last call changed %s, and nothing near what the task names: %s. Do what the task asks for. If it is done all the same, end as you did, and the checks decide.",
+		oneLine(strings.Join(changed, ", "), 300), strings.Join(named, ", ")), nil
 }
 
 // contents reads the changed files that matter, before and after.
@@ -86,7 +164,7 @@ func (s *State) knownFailing() []string {
 // remedies say what to do about a rule, once for all findings of it.
 var remedies = []struct{ rule, text string }{
 	{gate.RuleSecret, "Take the secrets out of the files; read them from the environment, or use a place holder such as \"example\" where only the form matters."},
-	{gate.RuleDeleted, "Put the tests back. If the new behaviour is right and a test is not, change what the test expects."},
+	{gate.RuleDeleted, "The tests were put back as they were. They hold unless the task itself says otherwise."},
 	{gate.RuleCommand, "Put the command back: how the repository is checked is not part of this task."},
 	{gate.RuleNoNewTest, "Add tests for the code that was added; this repository asks for them."},
 }

@@ -36,13 +36,15 @@ func TestInspection(t *testing.T) {
 		{name: "adds a key where passwords are allowed", task: "Add a flag", quality: gate.Quality{AllowHigh: true}, does: key("MASTER KEY"), told: "looks like a secret"},
 		{name: "adds code without tests", task: "Add a flag", quality: gate.Quality{RequireNewTests: true}, does: func(f files) { f["a.go"] = "package a\n" }, told: "a.go gained lines, and no test did"},
 		{name: "adds code without tests where none are asked for", task: "Add a flag", does: func(f files) { f["a.go"] = "package a\n" }},
+		{name: "changes something far from what the task names", task: "Make sub/code.go faster", does: func(f files) { f["other/x.txt"] = "x" }, told: "nothing near what the task names: sub/code.go"},
+		{name: "changes something near what the task names", task: "Make sub/code.go faster", does: func(f files) { f["sub/more.go"] = "package sub\n" }},
 		{name: "adds code and tests", task: "Add a flag", quality: gate.Quality{RequireNewTests: true}, does: func(f files) { f["a.go"] = "package a\n"; f["b_test.go"] = tests }},
 	}
 	for _, tt := range cases {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			base := files{"a_test.go": tests, "package.json": `{"scripts":{"test":"jest"}}`}
+			base := files{"a_test.go": tests, "sub/code.go": "package sub\n", "package.json": `{"scripts":{"test":"jest"}}`}
 			w.landed[0].Tree = w.store(base)
 			w.settings.Quality = tt.quality
 			w.agent = func(w *world, _ loop.State, a loop.AgentStart) loop.AgentStatus {
@@ -78,6 +80,92 @@ func TestInspection(t *testing.T) {
 			}
 			if len(s.Findings) > 0 {
 				t.Errorf("findings of what did not land are kept: %+v", s.Findings)
+			}
+		})
+	}
+}
+
+// TestOldTestsOnNewCode: a test that is made to expect what the code does holds
+// in its old form, unless the task asks for something else.
+func TestOldTestsOnNewCode(t *testing.T) {
+	t.Parallel()
+	const old = "package a\n\nfunc TestPort(t *testing.T) {\n\twant(t, 8080)\n}\n"
+	expect := func(f files, port string) { f["a_test.go"] = strings.Replace(old, "8080", port, 1) }
+	// The suite passes where the test expects what the code has, and cannot tell
+	// which tests failed where the code is of another kind.
+	suite := func(tree files, _ loop.GateStart) gate.Result {
+		switch {
+		case strings.Contains(tree["a_test.go"], "want(t, "+tree["a.go"]+")"):
+			return outcome(1)
+		case tree["a.go"] == "none":
+			return gate.Result{ExitCode: 2, Reason: "exited", Output: "does not compile"}
+		default:
+			return outcome(1, "TestPort")
+		}
+	}
+	cases := []struct {
+		name, task string
+		quality    gate.Quality
+		does       func(files)
+		told       string
+		found      string
+		checks     int
+	}{
+		{name: "weakens", task: "Tidy up", does: func(f files) { f["a.go"] = "1"; expect(f, "1") }, told: "changed what existing tests expect"},
+		{name: "weakens under another name", task: "Tidy up", does: func(f files) {
+			f["a.go"] = "1"
+			f["a_test.go"] = strings.NewReplacer("8080", "1", "TestPort", "TestDoor").Replace(old)
+		}, told: "changed what existing tests expect"},
+		{name: "was asked to by its value", task: "Listen on port 9090", does: func(f files) { f["a.go"] = "9090"; expect(f, "9090") }, found: gate.RuleChanged, checks: 1},
+		{name: "was asked to by its name", task: "Let TestPort expect what is right", does: func(f files) { f["a.go"] = "1"; expect(f, "1") }, found: gate.RuleChanged, checks: 1},
+		{name: "is allowed to", task: "Tidy up", quality: gate.Quality{AllowChangedTests: true}, does: func(f files) { f["a.go"] = "1"; expect(f, "1") }, found: gate.RuleChanged, checks: 1},
+		{name: "changes a test that still holds", task: "Tidy up", does: func(f files) {
+			f["a_test.go"] = strings.Replace(old, "\twant(t, 8080)", "\tcheck()\n\twant(t, 8080)\n\twant(t, 8080)", 1)
+		}, checks: 1},
+		{name: "reorders what is checked", task: "Tidy up", does: func(f files) { f["a_test.go"] = strings.Replace(old, "want(t, 8080)", "if true { want(t, 8080) }", 1) }, checks: 2},
+		{name: "adds a test", task: "Tidy up", does: func(f files) { f["a_test.go"] = old + "\nfunc TestMore(t *testing.T) {}\n" }, checks: 1},
+		{name: "old tests do not compile", task: "Tidy up", does: func(f files) { f["a.go"] = "none"; expect(f, "none") }, found: gate.RuleChanged, checks: 3},
+	}
+	for _, tt := range cases {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.judge = suite
+			w.landed[0].Tree = w.store(files{"a_test.go": old, "a.go": "8080"})
+			w.settings.Quality = tt.quality
+			w.agent = func(w *world, _ loop.State, a loop.AgentStart) loop.AgentStatus {
+				w.work["notes"] = "x"
+				if a.Attempt == 1 {
+					tt.does(w.work)
+				} else {
+					if w.work["a_test.go"] != old || w.work["a.go"] == "8080" {
+						t.Errorf("the second attempt finds the test %q and the code %q", w.work["a_test.go"], w.work["a.go"])
+					}
+					w.work["a.go"] = "8080"
+				}
+				return completed("done")
+			}
+			r := request(t, "- [ ] "+tt.task+"\n")
+			r.Gates = []gate.Gate{{Command: "suite", Kind: gate.Test}}
+			s := w.drive(loop.NewState(r, w.now), nil)
+			if s.End != run.EndAllTasksComplete {
+				t.Fatalf("ended %s: %s", s.End, s.EndDetail)
+			}
+			if tt.told != "" {
+				if s.Iteration != 2 || !strings.Contains(w.prompts[1], tt.told) || !strings.Contains(w.prompts[1], "TestPort") {
+					t.Errorf("%d iterations, want 2, and the second told %q:\n%s", s.Iteration, tt.told, w.prompts[len(w.prompts)-1])
+				}
+				return
+			}
+			var rules []string
+			for _, f := range s.Findings {
+				rules = append(rules, f.Rule)
+			}
+			if got := strings.Join(rules, " "); s.Iteration != 1 || got != tt.found {
+				t.Errorf("%d iterations, people are told of %q; want 1 and %q", s.Iteration, got, tt.found)
+			}
+			if len(w.checks) != tt.checks {
+				t.Errorf("%d checks, want %d", len(w.checks), tt.checks)
 			}
 		})
 	}

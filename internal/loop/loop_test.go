@@ -101,14 +101,15 @@ func TestEndReasons(t *testing.T) {
 		{name: "once", change: func(r *loop.Request) { r.Once = true }, want: run.EndSingleIteration, agents: 1},
 		{name: "budget", change: func(r *loop.Request) { r.Limits.BudgetUSD = 0.5 }, want: run.EndBudgetExhausted, detail: "$0.50 of $0.50", agents: 2},
 		{name: "deadline", change: func(r *loop.Request) { r.Limits.RunTimeout = 90 * time.Second }, want: run.EndDeadline, agents: 2},
-		{name: "blocked", agent: nothing, want: run.EndBlocked, agents: 11},
+		{name: "blocked", change: func(r *loop.Request) { r.Plan.Tasks = r.Plan.Tasks[:2] }, agent: nothing, want: run.EndBlocked, agents: 10},
+		{name: "stagnated", agent: nothing, want: run.EndStagnated, agents: 15},
 		{name: "one blocked, others done", agent: func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
 			if s.TaskID == "T2" {
 				return completed("hm")
 			}
 			w.work["src/"+s.TaskID] = "x"
 			return completed("done")
-		}, want: run.EndBlocked, agents: 6},
+		}, want: run.EndBlocked, agents: 7},
 		{name: "broken three times", agent: func(*world, loop.State, loop.AgentStart) loop.AgentStatus {
 			return loop.AgentStatus{Outcome: loop.AgentBroken, Detail: "Invalid API key"}
 		}, want: run.EndFailed, detail: "Invalid API key", agents: 3},
@@ -319,7 +320,7 @@ func TestMisbehavingAgents(t *testing.T) {
 			w.work["x"] = "y"
 			w.links[path] = true
 			return completed("done")
-		}, "plain, readable file", false},
+		}, "plain, readable file", true},
 		{"plants a link", func(w *world, _ loop.State) loop.AgentStatus {
 			w.work["x"] = "y"
 			w.links["evil"] = true

@@ -111,6 +111,8 @@ type Workspace interface {
 	With(ctx context.Context, tree, path string, content []byte) (string, error)
 	// Without is tree with everything below the folder dir taken out.
 	Without(ctx context.Context, tree, dir string) (string, error)
+	// Restore is tree with the files at paths as they are in from.
+	Restore(ctx context.Context, tree, from string, paths []string) (string, error)
 }
 
 // AgentStart asks for one fresh agent process on the work tree.

@@ -80,13 +80,14 @@ type Proposal struct {
 	Ticked bool
 	// Note is what was odd about a call that ended well.
 	Note string
-	// Unreadable says why its progress.md could not be read, if so.
-	Unreadable string
 
 	// Tree holds the proposed files and the accepted progress.md.
 	Tree string
 	// Progress is progress.md as it will be once the proposal has landed.
 	Progress string
+	// Before is Tree with the existing tests that it changes as they were, ""
+	// where it changes none or was asked to.
+	Before string
 	// Done is the agent's own hint that everything is finished.
 	Done bool
 	// Findings are for people to look at.
@@ -199,8 +200,8 @@ type State struct {
 	Guidance []string
 	// Diagnostics tell a person why a task or the run was given up.
 	Diagnostics string
-	// Decomposed are the tasks that were split, or could not be, and Parents
-	// names for each part the task it comes from.
+	// Decomposed are the tasks that were split, and Parents names for each part
+	// the task it comes from.
 	Decomposed map[string]bool
 	Parents    map[string]string
 	// Forget: lessons are neither kept nor used.
@@ -219,16 +220,22 @@ type State struct {
 	Reviews     int
 	ReviewNote  string
 
-	Iteration  int
-	Starts     int // processes started so far; makes their names unique
-	TaskID     string
-	Attempts   map[string]int
-	Strikes    int // broken agent calls in a row, across tasks
-	Troubles   int // steps in a row that failed; counted by the driver
-	Waits      int // rate-limit waits in a row
-	Lost       int // processes in a row that nobody saw end
-	Failure    string
+	Iteration int
+	Starts    int // processes started so far; makes their names unique
+	TaskID    string
+	Attempts  map[string]int
+	Strikes   int // broken agent calls in a row, across tasks
+	Troubles  int // steps in a row that failed; counted by the driver
+	Waits     int // rate-limit waits in a row
+	Lost      int // processes in a row that nobody saw end
+	Failure   string
+	// Objection is what a check last said of the task at hand. It goes on being
+	// told while later calls show nothing new.
+	Objection  string
 	Violations []string
+	// Challenged is the task of which a proposal was doubted, once, for changing
+	// nothing near what the task names.
+	Challenged string
 	Process    *Process
 	Proposal   *Proposal
 	GateIndex  int
@@ -236,6 +243,8 @@ type State struct {
 	// Baseline is how the gates stood on StartTree, or on what has landed since.
 	Baseline map[string]gate.Result
 	GateLast []gate.Result // of the last proposal, for the PR
+	// Flaky are the tests that were seen to pass and fail on one tree, in order.
+	Flaky    []string
 	Reopened map[string]int
 	Findings []gate.Finding // about what has landed, for people to look at
 

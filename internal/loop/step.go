@@ -270,7 +270,7 @@ func (e *Engine) merged(s *State, m progress.Merged) (*progress.Doc, error) {
 		delete(s.Attempts, c.TaskID)
 		if c.TaskID == s.TaskID && c.Kind != progress.ChangeReordered && c.Kind != progress.ChangeMoved {
 			// What was said of the task as it was is not about this one.
-			s.TaskID, s.Failure, s.Violations = "", "", nil
+			s.TaskID, s.Failure, s.Objection, s.Violations = "", "", "", nil
 		}
 	}
 	if done, total := progress.Counts(m.Doc.Tasks()); done < total && m.Doc.MarkedDone() {
@@ -880,7 +880,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	s.raise()
 	s.Findings = slices.Concat(s.Findings, s.Proposal.Findings)
 	s.Findings = s.Findings[:min(len(s.Findings), maxFindings)]
-	s.Failure = ""
+	s.Failure, s.Objection = "", ""
 	if n := len(s.History); n > 0 && !l.Planned {
 		h := s.History[n-1]
 		h.Landed = true

@@ -78,7 +78,7 @@ func patternNames(patterns []supervise.Pattern) []string {
 func (s *State) watchedHistory(tasks []run.Task, task run.Task) supervise.History {
 	h := supervise.History{
 		Iterations: s.Watched, Checkpoints: s.Checkpoints,
-		Task: supervise.Task{ID: task.ID, ParentID: s.Parents[task.ID], Attempts: s.Attempts[task.ID], Decomposed: s.Decomposed[task.ID]},
+		Task: supervise.Task{ID: task.ID, ParentID: s.Parents[task.ID], Attempts: s.Attempts[task.ID], Decomposed: s.Decomposed[task.ID], OneFile: len(namedSources(task)) == 1},
 	}
 	for _, t := range tasks {
 		if t.ID != task.ID && t.Actionable() && s.Attempts[t.ID] == 0 {
@@ -169,7 +169,7 @@ func (e *Engine) giveUp(ctx context.Context, s *State, doc *progress.Doc, a supe
 	}
 	s.Diagnostics = a.Diagnostics
 	s.Progress = s.text(doc)
-	s.TaskID, s.Failure, s.Violations, s.Guidance = "", "", nil, nil
+	s.TaskID, s.Failure, s.Objection, s.Violations, s.Guidance = "", "", "", nil, nil
 	s.Insight, s.Patterns = "", nil
 	s.Stage = stagePick
 	return Next{}, nil
@@ -195,14 +195,11 @@ func (e *Engine) split(ctx context.Context, s *State) (Next, error) {
 	if err != nil {
 		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
 	}
-	if s.Decomposed == nil {
-		s.Decomposed = map[string]bool{}
-	}
-	s.Decomposed[s.TaskID] = true
 	parts := s.Proposal.Added
 	s.Proposal = nil
 	s.Phase, s.Stage = run.PhaseIterating, stagePick
 	if len(parts) < 2 {
+		s.Failure = s.Objection // how the planner ended is nothing to mend
 		s.Draft.Class = supervise.FailEmpty
 		s.watched()
 		e.emit(run.Event{Kind: run.EventAttemptFailed, TaskID: s.TaskID, Text: "the task could not be split"}, s)
@@ -213,8 +210,9 @@ func (e *Engine) split(ctx context.Context, s *State) (Next, error) {
 		return Next{}, fmt.Errorf("split %s: %w", s.TaskID, err)
 	}
 	if s.Parents == nil {
-		s.Parents = map[string]string{}
+		s.Parents, s.Decomposed = map[string]string{}, map[string]bool{}
 	}
+	s.Decomposed[s.TaskID] = true
 	for _, id := range ids {
 		s.Parents[id] = s.TaskID
 	}
@@ -223,7 +221,7 @@ func (e *Engine) split(ctx context.Context, s *State) (Next, error) {
 	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{Kind: run.EventPlanned, TaskID: s.TaskID, Done: done, Total: total, Text: fmt.Sprintf("%s was split into %d parts", s.TaskID, len(ids))}, s)
 	s.Progress = s.text(doc)
-	s.TaskID, s.Failure, s.Violations = "", "", nil
+	s.TaskID, s.Failure, s.Objection, s.Violations = "", "", "", nil
 	return Next{}, nil
 }
 
@@ -243,7 +241,7 @@ func (e *Engine) review(s *State) (Next, error) {
 	default:
 		s.Reviews++
 		s.Iteration++
-		s.Guidance, s.Verdict, s.Failure, s.Violations = nil, "", "", nil
+		s.Guidance, s.Verdict, s.Failure, s.Objection, s.Violations = nil, "", "", "", nil
 		e.emit(run.Event{Kind: run.EventIteration, Text: "review", Role: run.RoleReviewer}, s)
 		return e.prepareAgent(s, prompt.JobReview, run.RoleReviewer, "")
 	}

@@ -62,7 +62,10 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 	s.Patterns = noted(s.Patterns, before, verdict.Accepted)
 	s.Proposal = &Proposal{Done: s.Proposal.Done || verdict.ClaimedDone, Ticked: verdict.TickedAssigned, Note: s.Proposal.Note, Final: s.Proposal.Final}
 	if unreadable != nil {
-		s.Proposal.Unreadable = unreadable.Error()
+		what := "the progress file must be a plain, readable file; it was not, and was put back: " + oneLine(unreadable.Error(), 200)
+		s.Violations = append(s.Violations, what)
+		s.Proposal.Note = strings.TrimPrefix(s.Proposal.Note+"; "+what, "; ")
+		s.Draft.Violations++
 	}
 	s.Stage = stagePropose
 	return Next{}, nil
@@ -76,12 +79,6 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 	accepted, err := s.document(s.Progress)
 	if err != nil {
 		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
-	}
-	if s.Proposal.Unreadable != "" {
-		return e.reject(ctx, s, []Refusal{{Path: s.ProgressPath, Reason: "it must be a plain, readable file: " + s.Proposal.Unreadable}})
-	}
-	if s.Failure != "" {
-		return e.fail(ctx, s, s.Failure)
 	}
 	proposed, err := e.completed(s, accepted)
 	if err != nil {
@@ -97,6 +94,10 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 	if len(refused) > 0 {
 		return e.reject(ctx, s, refused)
 	}
+	plain, err := e.Workspace.Without(ctx, tree, ".ralph")
+	if err != nil {
+		return Next{}, fmt.Errorf("take .ralph out of the tree: %w", err)
+	}
 	changes, err := e.Workspace.Changes(ctx, s.HeadTree, tree)
 	if err != nil {
 		return Next{}, fmt.Errorf("compare trees: %w", err)
@@ -108,6 +109,10 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 	}
 	if refused := e.Publisher.Screen(code); len(refused) > 0 {
 		return e.reject(ctx, s, refused)
+	}
+	s.proposed(tree, plain, code)
+	if s.Failure != "" {
+		return e.fail(ctx, s, s.Failure)
 	}
 	task, err := findTask(accepted, s.TaskID)
 	if err != nil {
@@ -123,17 +128,27 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 		}
 		return e.failed(ctx, s, why, supervise.Failure{Unchanged: true})
 	}
-	content, err := e.Workspace.Without(ctx, tree, ".ralph")
-	if err != nil {
-		return Next{}, fmt.Errorf("take .ralph out of the tree: %w", err)
-	}
-	s.proposed(tree, content, code)
-	findings, why, err := e.inspect(ctx, s, task, code, tree)
+	found, err := e.inspect(ctx, s, task, code, tree)
 	if err != nil {
 		return Next{}, err
 	}
-	if why != "" {
-		return e.fail(ctx, s, why)
+	if found.why != "" {
+		if found.before != "" {
+			if err := e.Workspace.Reset(ctx, found.before); err != nil {
+				return Next{}, fmt.Errorf("put tests back: %w", err)
+			}
+		}
+		return e.failed(ctx, s, found.why, supervise.Failure{Refused: found.before != ""})
+	}
+	if s.Challenged != task.ID {
+		elsewhere, err := e.elsewhere(ctx, s, task, code)
+		if err != nil {
+			return Next{}, err
+		}
+		if elsewhere != "" {
+			s.Challenged = task.ID
+			return e.fail(ctx, s, elsewhere)
+		}
 	}
 	whole, added, err := e.suggest(ctx, s, tree)
 	if err != nil {
@@ -142,12 +157,15 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 	var own []string
 	if added > 0 {
 		own = []string{agentsFile}
-		findings = append(findings, gate.Finding{
+		found.findings = append(found.findings, gate.Finding{
 			Rule: "agents-md", Path: agentsFile,
 			Text: fmt.Sprintf("%s has %d more of what agents noted, and steers agents once it is merged", agentsFile, added),
 		})
 	}
-	s.Proposal = &Proposal{Tree: whole, Own: own, Progress: s.text(proposed), Done: s.Proposal.Done, Ticked: s.Proposal.Ticked, Findings: findings, Note: s.Proposal.Note, Final: s.Proposal.Final}
+	s.Proposal = &Proposal{
+		Tree: whole, Own: own, Before: found.before, Progress: s.text(proposed), Done: s.Proposal.Done, Ticked: s.Proposal.Ticked,
+		Findings: found.findings, Note: s.Proposal.Note, Final: s.Proposal.Final,
+	}
 	s.GateIndex, s.GateLast = 0, nil
 	s.Stage = stageGate
 	return Next{}, nil
@@ -324,6 +342,23 @@ func (e *Engine) fail(ctx context.Context, s *State, why string) (Next, error) {
 	return e.failed(ctx, s, why, supervise.Failure{})
 }
 
+// maxTried bounds what is noted of a failed attempt, in bytes: enough for the
+// lines that tell what failed.
+const maxTried = 800
+
+// recall is why an attempt failed and, where that was not for a check, what a
+// check had said before: a call that did nothing has mended nothing.
+func (s *State) recall(why string, f supervise.Failure) string {
+	if f.Command != "" {
+		s.Objection = why
+		return why
+	}
+	if s.Objection == "" {
+		return why
+	}
+	return why + "\n\nWhat a check said of an attempt before, which was not answered yet:\n\n" + s.Objection
+}
+
 // failed is fail with what is known of the failure besides the agent's part.
 func (e *Engine) failed(ctx context.Context, s *State, why string, f supervise.Failure) (Next, error) {
 	f.Outcome = s.Draft.Outcome
@@ -334,7 +369,7 @@ func (e *Engine) failed(ctx context.Context, s *State, why string, f supervise.F
 	s.watched()
 	s.Proposal, s.Process = nil, nil
 	s.Attempts[s.TaskID]++
-	s.Failure = why
+	s.Failure = s.recall(why, f)
 	short := oneLine(why, 300)
 	if n := len(s.History); n > 0 {
 		h := s.History[n-1]
@@ -350,7 +385,7 @@ func (e *Engine) failed(ctx context.Context, s *State, why string, f supervise.F
 		return Next{}, err
 	}
 	if err := doc.RecordAttempt(progress.Attempt{
-		Iteration: s.Iteration, Tried: task.ID + " " + task.Title, Result: short,
+		Iteration: s.Iteration, Tried: task.ID + " " + task.Title, Result: oneLine(why, maxTried),
 		Next: "mend what failed before anything else",
 	}); err != nil {
 		return Next{}, fmt.Errorf("record the attempt: %w", err)

@@ -215,6 +215,17 @@ func (w *world) Without(_ context.Context, tree, dir string) (string, error) {
 	return w.store(f), nil
 }
 
+func (w *world) Restore(_ context.Context, tree, from string, paths []string) (string, error) {
+	f := maps.Clone(w.trees[tree])
+	for _, path := range paths {
+		delete(f, path)
+		if src, ok := w.trees[from][path]; ok {
+			f[path] = src
+		}
+	}
+	return w.store(f), nil
+}
+
 // The runner.
 
 func (w *world) StartAgent(_ context.Context, s loop.State, a loop.AgentStart) (loop.Handle, error) {

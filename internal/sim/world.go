@@ -193,6 +193,18 @@ func (w *world) Without(_ context.Context, tree, dir string) (string, error) {
 	return w.store(f), nil
 }
 
+// Restore implements loop.Workspace.
+func (w *world) Restore(_ context.Context, tree, from string, paths []string) (string, error) {
+	f := cloneFiles(w.trees[tree])
+	for _, name := range paths {
+		delete(f, name)
+		if src, ok := w.trees[from][name]; ok {
+			f[name] = src
+		}
+	}
+	return w.store(f), nil
+}
+
 // StartAgent implements loop.Runner. Starting a name again finds what was started.
 func (w *world) StartAgent(_ context.Context, s loop.State, a loop.AgentStart) (loop.Handle, error) {
 	if _, ok := w.procs[a.Name]; ok {

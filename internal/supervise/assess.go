@@ -204,27 +204,52 @@ func (v *view) lastMetrics() Metrics {
 	return Metrics{}
 }
 
+// exhausted says whether the task had its attempts: as many as there are since
+// one showed what another had shown before, these two included. While each fails
+// in a way of its own there may be twice as many.
 func (v *view) exhausted(cfg Config) bool {
-	return cfg.MaxTaskAttempts > 0 && v.h.Task.Attempts >= cfg.MaxTaskAttempts
+	most, had := cfg.MaxTaskAttempts, v.h.Task.Attempts
+	return most > 0 && (had >= 2*most || had >= most && v.strikes() >= most)
 }
 
 // endTask stops work on a task that is out of attempts or will not get there.
 // It is split up first, where that was not done yet.
 func (v *view) endTask(cfg Config, a *Assessment) (Verdict, bool) {
 	p, critical := a.at(Critical, taskPatterns...)
+	exhausted := v.exhausted(cfg)
 	reason := p.Detail
 	switch {
-	case v.h.Task.ID == "" || v.last == nil:
-		return Verdict{}, false
-	case !critical && !v.exhausted(cfg):
+	case v.h.Task.ID == "" || v.last == nil || v.last.TaskID == v.h.Task.ParentID:
+		return Verdict{}, false // the first part of a task has its own chance
+	case !critical && !exhausted:
 		return Verdict{}, false
 	case !critical:
 		reason = plural(v.h.Task.Attempts, "attempt") + " failed"
 	}
-	if v.splitHelps(a) {
+	_, shared := a.at(Warning, PatternSharedError)
+	switch {
+	case v.splitHelps(a):
 		return v.decomposed(reason), true
+	case exhausted && !shared && !v.hadLast(cfg):
+		role := Architect
+		if v.last.Role != Debugger && v.last.Verdict != VerdictDecompose {
+			role = Debugger
+		}
+		return Verdict{Kind: VerdictSwitchRole, Role: role, Reason: reason + "; another role has a last try"}, true
+	default:
+		return Verdict{Kind: VerdictGiveUp, TaskID: v.h.Task.ID, Reason: reason}, true
 	}
-	return Verdict{Kind: VerdictGiveUp, TaskID: v.h.Task.ID, Reason: reason}, true
+}
+
+// lastTries is how many calls a task has that is out of attempts: a split and an
+// attempt by another role, or two such attempts where a split would not help.
+const lastTries = 2
+
+// hadLast says whether a task that is out of attempts had its last tries as well.
+// A task with a single attempt has none.
+func (v *view) hadLast(cfg Config) bool {
+	most, had := cfg.MaxTaskAttempts, v.splits()
+	return most <= 1 || had+max(v.strikes()-most, v.h.Task.Attempts-2*most) >= lastTries
 }
 
 // splitHelps says whether smaller tasks could fare better than this one.
@@ -235,12 +260,15 @@ func (v *view) splitHelps(a *Assessment) bool {
 	if _, shared := a.at(Elevated, PatternSharedError); shared {
 		return false
 	}
+	if !v.last.tooMuch() && v.last.Class != FailTimeout && v.h.Task.OneFile {
+		return false
+	}
 	return v.last.Class != FailCrash && v.last.Class != FailRateLimit && v.last.Class != FailRefused
 }
 
 func (v *view) decomposed(reason string) Verdict {
 	verdict := Verdict{Kind: VerdictDecompose, TaskID: v.h.Task.ID, Role: Planner, Reason: reason}
-	if v.last.Class == FailTooComplex {
+	if v.last.tooMuch() {
 		verdict.Role = Architect
 	}
 	return verdict
@@ -252,7 +280,7 @@ func (v *view) splitTask(_ Config, a *Assessment) (Verdict, bool) {
 	if !v.splitHelps(a) {
 		return Verdict{}, false
 	}
-	if v.last.Class == FailTooComplex {
+	if v.last.tooMuch() {
 		return v.decomposed("the agent says that the task is too much for one call"), true
 	}
 	if p, ok := a.at(Elevated, PatternTimeOnTask); ok {

@@ -241,7 +241,57 @@ func TestVerdicts(t *testing.T) {
 		{
 			name:    "attempts used up, split up before",
 			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 3, Decomposed: true}, Iterations: same(3)},
+			want:    supervise.Verdict{Kind: supervise.VerdictSwitchRole, Role: supervise.Debugger},
+		},
+		{
+			name:    "attempts used up, and it names one file only",
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 3, OneFile: true}, Iterations: same(3)},
+			want:    supervise.Verdict{Kind: supervise.VerdictSwitchRole, Role: supervise.Debugger},
+		},
+		{
+			name:    "last tries used up",
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 5, OneFile: true}, Iterations: same(5)},
 			want:    supervise.Verdict{Kind: supervise.VerdictGiveUp, TaskID: "T1"},
+		},
+		{
+			name: "three attempts, each of which shows something else",
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 3, OneFile: true}, Iterations: []supervise.Iteration{
+				failed(1, "T1", "error: a"), failed(2, "T1", "error: b"), failed(3, "T1", "error: c"),
+			}},
+			want: supervise.Verdict{Kind: supervise.VerdictProceed},
+		},
+		{
+			name: "four attempts, the last of which shows what the first did",
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 5, OneFile: true}, Iterations: []supervise.Iteration{
+				failed(1, "T1", "error: a"), failed(2, "T1", "error: b"), failed(3, "T1", "error: a"), failed(4, "T1", "error: c"),
+			}},
+			want: supervise.Verdict{Kind: supervise.VerdictSwitchRole, Role: supervise.Debugger},
+		},
+		{
+			name: "twice as many attempts, and none like another",
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 6}, Iterations: []supervise.Iteration{
+				failed(1, "T1", "error: a"), failed(2, "T1", "error: b"), failed(3, "T1", "error: c"),
+				failed(4, "T1", "error: d"), failed(5, "T1", "error: e"), failed(6, "T1", "error: f"),
+			}},
+			want: supervise.Verdict{Kind: supervise.VerdictDecompose, TaskID: "T1", Role: supervise.Planner},
+		},
+		{
+			name: "a planner did not split it",
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 3}, Iterations: append(same(3), func() supervise.Iteration {
+				it := failed(4, "T1", "error: no parts")
+				it.Class, it.Role, it.Verdict = supervise.FailEmpty, supervise.Planner, supervise.VerdictDecompose
+				return it
+			}())},
+			want: supervise.Verdict{Kind: supervise.VerdictSwitchRole, Role: supervise.Architect},
+		},
+		{
+			name: "the agent says that it is too much, whatever the check says",
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 1, OneFile: true}, Iterations: []supervise.Iteration{func() supervise.Iteration {
+				it := failed(1, "T1", "error: boom")
+				it.Analysis.TooComplex = true
+				return it
+			}()}},
+			want: supervise.Verdict{Kind: supervise.VerdictDecompose, TaskID: "T1", Role: supervise.Architect},
 		},
 		{
 			name: "a part fails as the whole did",
@@ -492,7 +542,7 @@ func TestAdviceFitsTheTrouble(t *testing.T) {
 		})}
 	}
 	class := func(c supervise.FailureClass) supervise.History {
-		return of(3, func(it *supervise.Iteration) { it.Class = c })
+		return of(8, func(it *supervise.Iteration) { it.Class = c })
 	}
 	shared := of(4, func(it *supervise.Iteration) {
 		it.TaskID, it.Error = fmt.Sprintf("T%d", it.Number), supervise.Normalise("error: no database")
@@ -620,9 +670,10 @@ func TestHopelessRunsComeToAnEnd(t *testing.T) {
 		maxFirst, max int
 	}{
 		// Three attempts are the evidence; a plan and one attempt at a part follow.
+		// Where none is like another, the run ends for want of progress.
 		{name: "one task, one error", tasks: 1, errorOf: own, planned: 1, maxFirst: 4, max: 5},
 		{name: "one task, no limit of attempts", tasks: 1, errorOf: own, cfg: func(c *supervise.Config) { c.MaxTaskAttempts = 0 }, planned: 1, maxFirst: 5, max: 6},
-		{name: "one task, ever new errors", tasks: 1, errorOf: func(n int, _ string) string { return fmt.Sprintf("error: number %c", 'a'+n) }, planned: 1, maxFirst: 12, max: 13},
+		{name: "one task, ever new errors", tasks: 1, errorOf: func(n int, _ string) string { return fmt.Sprintf("error: number %c", 'a'+n) }, planned: 1, maxFirst: 15, max: 16},
 		{name: "one error everywhere", tasks: 20, errorOf: func(int, string) string { return "error: no database" }, planned: 2, maxFirst: 3, max: 12},
 		{name: "many tasks, each with an error of its own", tasks: 20, errorOf: own, planned: 4, maxFirst: 4, max: 22},
 	}

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -56,6 +57,9 @@ type Iteration struct {
 	// Class and Error say why it did not land.
 	Class FailureClass
 	Error Signature
+	// Blamed are the tests that its failure is put down to, flaky ones and those
+	// that failed before left out.
+	Blamed []string
 
 	// Files are the paths that differ from the last landed tree, the first of
 	// FileCount in the order of the change.
@@ -101,7 +105,9 @@ type Task struct {
 	ParentID string
 	// Attempts counts its failed attempts.
 	Attempts int
-	// Decomposed: it was split up, or the planner was asked to and could not.
+	// OneFile: it names a single source file, so that there is not much to split.
+	OneFile bool
+	// Decomposed: it was split up.
 	Decomposed bool
 }
 
@@ -129,6 +135,7 @@ func (it Iteration) Bounded() Iteration {
 	it.FileCount = max(it.FileCount, len(it.Files))
 	it.Files = clipAll(it.Files, maxFiles, maxPath)
 	it.GateFailures = clipAll(it.GateFailures, maxNames, maxName)
+	it.Blamed = clipAll(it.Blamed, maxNames, maxName)
 	it.Error = it.Error.bounded()
 	it.Analysis.Asked = clip(it.Analysis.Asked, maxMessage)
 	return it
@@ -147,6 +154,28 @@ func clipAll(all []string, n, size int) []string {
 func (it *Iteration) neutral() bool {
 	return it.Outcome == RateLimited || it.Outcome == OverBudget || it.Role == Planner && it.Landed
 }
+
+// shows is what an attempt showed of its task, given the content that the one
+// before had left: that nothing changed, which tests fail, or else how it failed.
+// Two that show the same are evidence that a third will.
+func (it *Iteration) shows(before string) string {
+	switch {
+	case it.Class == FailRefused:
+		return string(FailRefused)
+	case it.Class == FailEmpty, it.Change == before:
+		return "no change"
+	case len(it.Blamed) > 0:
+		return strings.Join(it.Blamed, "\n")
+	case it.Class == FailTest && len(it.Error.Tests) > 0:
+		return strings.Join(it.Error.Tests, "\n")
+	default:
+		return string(it.Class) + " " + it.Error.Hash
+	}
+}
+
+// tooMuch says whether the agent takes the task for too much for one call,
+// whatever the checks said of what it did.
+func (it *Iteration) tooMuch() bool { return it.Class == FailTooComplex || it.Analysis.TooComplex }
 
 func (it *Iteration) family() string { return family(it.TaskID, it.ParentID) }
 

@@ -130,7 +130,9 @@ func (v *view) patterns(cfg Config) []Pattern {
 				return it.Change != "" && it.Class != FailEmpty && it.Change == v.last.Change
 			}},
 		{PatternNoChange, cfg.NoChange, "changed nothing",
-			func(it *Iteration) bool { return it.Class == FailEmpty && !it.Analysis.Exploring }},
+			func(it *Iteration) bool {
+				return it.Class == FailEmpty && !it.Analysis.Exploring && it.Verdict != VerdictDecompose
+			}},
 		{PatternThrashing, cfg.Thrashing, "did the same over and over",
 			func(it *Iteration) bool { return it.Analysis.Thrashing || it.Analysis.Stuck }},
 		{PatternQuestions, cfg.Questions, "asked questions",
@@ -182,10 +184,16 @@ func (v *view) idle(allowance int) []*Iteration {
 // sharedError counts the tasks that ended in the last error, since something
 // landed.
 func (v *view) sharedError() (tasks int, seen []*Iteration) {
-	if len(v.since) == 0 {
-		return 0, nil
+	hash := ""
+	for _, it := range slices.Backward(v.since) {
+		if it.Verdict == VerdictDecompose {
+			continue // that a planner found nothing to split is no error of the task
+		}
+		if it.Class != FailEmpty && it.Class != FailRefused { // the same words for each task, and no error
+			hash = it.Error.Hash
+		}
+		break
 	}
-	hash := v.since[len(v.since)-1].Error.Hash
 	if hash == "" {
 		return 0, nil
 	}

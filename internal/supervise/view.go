@@ -105,10 +105,51 @@ func (v *view) told(kind VerdictKind) bool {
 	return false
 }
 
-// splittable says whether the task may be split up: once, and not what came
-// out of that.
+// splittable says whether the task may be split up: not what came out of that,
+// and once; a second time where nothing came of the first and the agent says
+// again that it is too much.
 func (v *view) splittable() bool {
-	return v.h.Task.ID != "" && v.h.Task.ParentID == "" && !v.h.Task.Decomposed && !v.told(VerdictDecompose)
+	if v.h.Task.ID == "" || v.h.Task.ParentID != "" || v.h.Task.Decomposed {
+		return false
+	}
+	asked := v.splits()
+	return asked == 0 || asked == 1 && v.last != nil && v.last.tooMuch()
+}
+
+// splits is how often a planner was asked to split the task up.
+func (v *view) splits() int {
+	asked := 0
+	for it := range v.story() {
+		if it.Verdict == VerdictDecompose {
+			asked++
+		}
+	}
+	return asked
+}
+
+// strikes counts the attempts at the task at hand from the first one that was
+// repeated: 1 while each shows something of its own, and from a repetition on
+// that, the one it repeats, and all that came later.
+func (v *view) strikes() int {
+	seen := map[string]bool{}
+	strikes, left := 0, ""
+	for _, it := range v.own {
+		if it.TaskID != v.h.Task.ID || it.Verdict == VerdictDecompose || it.Outcome == Broken {
+			continue
+		}
+		shown := it.shows(left)
+		left = it.Change
+		switch {
+		case strikes > 1:
+			strikes++
+		case seen[shown]:
+			strikes = 2
+		default:
+			strikes = 1
+		}
+		seen[shown] = true
+	}
+	return strikes
 }
 
 func (v *view) split() StrategyKind {
