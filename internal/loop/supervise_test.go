@@ -475,7 +475,7 @@ func TestEvidenceIsKept(t *testing.T) {
 		got = append(got, h.Evidence)
 	}
 	want := []loop.Evidence{
-		{Contradiction: "could not complete", Checkmark: "T1 \"one\" ticked", Signal: "none"},
+		{Contradiction: "could not complete", Change: "1 changed: A src/T1", Checkmark: "T1 \"one\" ticked", Signal: "none"},
 		{Change: "1 changed: A src/T1", Checkmark: "T1 \"one\" ticked", Signal: "its last words say that all is done"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
