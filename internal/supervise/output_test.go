@@ -74,7 +74,7 @@ func TestAnalyseOutput(t *testing.T) {
 		{name: "asks in code or a quotation", final: "```\n// Should I stay?\n```\n> Would you mind?\n~~~\nCan you?\n~~~"},
 		{name: "more than fits", final: "This is more than fits into one session; the first part is done.", want: supervise.Analysis{TooComplex: true}},
 		{name: "does not fit", final: "The migration does not fit into a single pass.", want: supervise.Analysis{TooComplex: true}},
-		{name: "needs an answer", final: "Which of the two is meant? I need an answer before I can go on.", want: supervise.Analysis{Questions: 1}},
+		{name: "needs an answer", final: "Which of the two is meant? I need an answer before I can go on.", want: supervise.Analysis{Questions: 1, Asked: "Which of the two is meant? I need an answer before I can go on."}},
 		{name: "too much", final: "This task is too large for a single pass and should be split.", want: supervise.Analysis{TooComplex: true}},
 		{name: "lacks something", final: "I could not find the schema, and the format is unclear.", want: supervise.Analysis{MissingContext: true}},
 		{name: "not permitted", final: "Permission was denied when writing the file.", want: supervise.Analysis{Denied: true}},
