@@ -204,6 +204,8 @@ type State struct {
 	// the task it comes from.
 	Decomposed map[string]bool
 	Parents    map[string]string
+	// Acknowledged is the last iteration before people changed a task, by task.
+	Acknowledged map[string]int
 	// Forget: lessons are neither kept nor used.
 	Forget bool
 	// Insight is what the agents noted while at the task at hand, and Patterns
@@ -370,6 +372,7 @@ func NewState(r Request, now time.Time) State {
 		Review: r.Review != nil && *r.Review, ReviewFixed: r.Review != nil,
 		Phase: run.PhaseQueued, Stage: stageOpen, StartedAt: now,
 		Attempts: map[string]int{}, GateMemo: map[string]gate.Result{}, Baseline: map[string]gate.Result{}, Reopened: map[string]int{},
+		Acknowledged: map[string]int{},
 	}
 }
 
@@ -446,6 +449,9 @@ func Decode(b []byte) (State, error) {
 	}
 	if s.Reopened == nil {
 		s.Reopened = map[string]int{}
+	}
+	if s.Acknowledged == nil {
+		s.Acknowledged = map[string]int{}
 	}
 	return s, nil
 }

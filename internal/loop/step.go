@@ -109,7 +109,7 @@ func (e *Engine) Step(ctx context.Context, s State) (State, Next, error) {
 	old := s
 	s.Attempts, s.GateMemo, s.Reopened = maps.Clone(s.Attempts), maps.Clone(s.GateMemo), maps.Clone(s.Reopened)
 	s.Baseline = maps.Clone(s.Baseline)
-	s.Parents, s.Decomposed = maps.Clone(s.Parents), maps.Clone(s.Decomposed)
+	s.Parents, s.Decomposed, s.Acknowledged = maps.Clone(s.Parents), maps.Clone(s.Decomposed), maps.Clone(s.Acknowledged)
 	if s.Process != nil {
 		p := *s.Process
 		s.Process = &p
@@ -267,7 +267,10 @@ func (e *Engine) merged(s *State, m progress.Merged) (*progress.Doc, error) {
 		if c.TaskID == "" {
 			continue
 		}
+		// The task is judged anew, by what comes of it as it is now.
 		delete(s.Attempts, c.TaskID)
+		delete(s.Decomposed, c.TaskID)
+		s.Acknowledged[c.TaskID] = s.Iteration
 		if c.TaskID == s.TaskID && c.Kind != progress.ChangeReordered && c.Kind != progress.ChangeMoved {
 			// What was said of the task as it was is not about this one.
 			s.TaskID, s.Failure, s.Objection, s.Violations = "", "", "", nil

@@ -77,7 +77,7 @@ func patternNames(patterns []supervise.Pattern) []string {
 // watchedHistory is the run as the supervisor sees it before task is worked.
 func (s *State) watchedHistory(tasks []run.Task, task run.Task) supervise.History {
 	h := supervise.History{
-		Iterations: s.Watched, Checkpoints: s.Checkpoints,
+		Iterations: s.Watched, Checkpoints: s.Checkpoints, Acknowledged: s.Acknowledged,
 		Task: supervise.Task{ID: task.ID, ParentID: s.Parents[task.ID], Attempts: s.Attempts[task.ID], Decomposed: s.Decomposed[task.ID], OneFile: len(namedSources(task)) == 1},
 	}
 	for _, t := range tasks {

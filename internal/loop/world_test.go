@@ -1,6 +1,7 @@
 package loop_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -51,6 +52,8 @@ type world struct {
 	landed  []loop.Landed
 	shown   []loop.State
 	begun   int
+	// took is how long the next agent takes, 0 for a minute.
+	took    time.Duration
 	removed map[string]bool
 	stopped []string
 	screen  func([]loop.Change) []loop.Refusal
@@ -234,7 +237,7 @@ func (w *world) StartAgent(_ context.Context, s loop.State, a loop.AgentStart) (
 		w.work[a.ProgressPath] = string(a.Progress.Bytes())
 		status := w.agent(w, s, a)
 		status.Started = w.now
-		w.now = w.now.Add(time.Minute)
+		w.now = w.now.Add(cmp.Or(w.took, time.Minute))
 		status.Finished = w.now
 		w.agents[a.Name] = status
 	}

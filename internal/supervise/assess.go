@@ -149,15 +149,25 @@ func (v *view) stopRun(cfg Config, a *Assessment) (Verdict, bool) {
 	if s, stagnated := a.at(Critical, PatternStagnation); stagnated {
 		over = s.Count - 3*cfg.StagnationThreshold
 	}
-	_, shared := a.at(Critical, PatternSharedError)
 	switch {
-	case shared, over >= stopGrace:
+	case v.environment(a), over >= stopGrace:
 	case v.last == nil && v.h.Task.ID != "":
 		return Verdict{Kind: VerdictGuide, Reason: reason + "; this task was not tried yet"}, true
 	case v.h.Fresh > 0 && v.h.Task.ID != "":
 		return Verdict{Kind: VerdictGiveUp, TaskID: v.h.Task.ID, Reason: reason + "; other tasks were not tried yet"}, true
 	}
 	return Verdict{Kind: VerdictAbort, Reason: reason}, true
+}
+
+// environment says whether different tasks fail for the same reason, and for one
+// that no other task would escape: nothing compiles, or nothing starts.
+func (v *view) environment(a *Assessment) bool {
+	if _, shared := a.at(Critical, PatternSharedError); !shared {
+		return false
+	}
+	_, seen := v.sharedError()
+	class := seen[len(seen)-1].Class
+	return class == FailCompile || class == FailCrash
 }
 
 // askPerson hands over what no further iteration can answer. While other tasks

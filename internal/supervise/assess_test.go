@@ -359,17 +359,6 @@ func TestVerdicts(t *testing.T) {
 			want: supervise.Verdict{Kind: supervise.VerdictPause},
 		},
 		{
-			name: "a person has accepted the warnings",
-			history: supervise.History{
-				Task: supervise.Task{ID: "T1", Attempts: 1}, Acknowledged: 1,
-				Checkpoints: []supervise.Checkpoint{{Metrics: supervise.Metrics{WarningsKnown: true}}},
-				Iterations: each(same(2), func(it *supervise.Iteration) {
-					it.Metrics = supervise.Metrics{WarningsKnown: true, Warnings: 25}
-				}),
-			},
-			want: supervise.Verdict{Kind: supervise.VerdictProceed},
-		},
-		{
 			name: "protected paths twice",
 			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 2}, Iterations: each(same(2),
 				func(it *supervise.Iteration) { it.Class, it.Error = supervise.FailRefused, supervise.Signature{} })},
@@ -437,16 +426,41 @@ func TestVerdicts(t *testing.T) {
 			want:    supervise.Verdict{Kind: supervise.VerdictAbort},
 		},
 		{
-			name: "the same error in four tasks",
-			history: supervise.History{Task: supervise.Task{ID: "T5"}, Fresh: 3, Iterations: with(4, func(i int) supervise.Iteration {
-				return failed(i, fmt.Sprintf("T%d", i), "error: no database")
-			})},
-			want: supervise.Verdict{Kind: supervise.VerdictAbort},
+			name:    "the same failing test in four tasks, others are fresh",
+			history: supervise.History{Task: supervise.Task{ID: "T4", Attempts: 1}, Fresh: 3, Iterations: everywhere(supervise.FailTest)},
+			want:    supervise.Verdict{Kind: supervise.VerdictGiveUp, TaskID: "T4"},
+		},
+		{
+			name:    "the same failing test in four tasks, the one at hand is fresh",
+			history: supervise.History{Task: supervise.Task{ID: "T5"}, Iterations: everywhere(supervise.FailTest)},
+			want:    supervise.Verdict{Kind: supervise.VerdictGuide},
+		},
+		{
+			name:    "the same failing test in four tasks, and no other is left",
+			history: supervise.History{Task: supervise.Task{ID: "T4", Attempts: 1}, Iterations: everywhere(supervise.FailTest)},
+			want:    supervise.Verdict{Kind: supervise.VerdictAbort},
+		},
+		{
+			name:    "nothing compiles in four tasks",
+			history: supervise.History{Task: supervise.Task{ID: "T5"}, Fresh: 3, Iterations: everywhere(supervise.FailCompile)},
+			want:    supervise.Verdict{Kind: supervise.VerdictAbort},
+		},
+		{
+			name:    "four tasks changed nothing",
+			history: supervise.History{Task: supervise.Task{ID: "T4", Attempts: 1}, Iterations: everywhere(supervise.FailEmpty)},
+			want:    supervise.Verdict{Kind: supervise.VerdictProceed},
+		},
+		{
+			name: "a person has changed the task",
+			history: supervise.History{
+				Task: supervise.Task{ID: "T1"}, Acknowledged: map[string]int{"T1": 9}, Iterations: same(9),
+			},
+			want: supervise.Verdict{Kind: supervise.VerdictProceed},
 		},
 		{
 			name: "a person has answered to all of it",
 			history: supervise.History{
-				Task: supervise.Task{ID: "T5"}, Acknowledged: 18, Iterations: hopeless(18),
+				Task: supervise.Task{ID: "T5"}, Acknowledged: map[string]int{"T1": 18, "T2": 18, "T3": 18, "T4": 18, "T5": 18, "T6": 18}, Iterations: hopeless(18),
 			},
 			want: supervise.Verdict{Kind: supervise.VerdictProceed},
 		},
@@ -483,6 +497,15 @@ func TestVerdicts(t *testing.T) {
 			t.Errorf("verdict %s has no test", kind)
 		}
 	}
+}
+
+// everywhere are four tasks that fail with one error of the given class.
+func everywhere(class supervise.FailureClass) []supervise.Iteration {
+	return with(4, func(i int) supervise.Iteration {
+		it := failed(i, fmt.Sprintf("T%d", i), "error: no database")
+		it.Class = class
+		return it
+	})
 }
 
 // hopeless are n iterations of tasks with three attempts each, none of which
@@ -674,7 +697,7 @@ func TestHopelessRunsComeToAnEnd(t *testing.T) {
 		{name: "one task, one error", tasks: 1, errorOf: own, planned: 1, maxFirst: 4, max: 5},
 		{name: "one task, no limit of attempts", tasks: 1, errorOf: own, cfg: func(c *supervise.Config) { c.MaxTaskAttempts = 0 }, planned: 1, maxFirst: 5, max: 6},
 		{name: "one task, ever new errors", tasks: 1, errorOf: func(n int, _ string) string { return fmt.Sprintf("error: number %c", 'a'+n) }, planned: 1, maxFirst: 15, max: 16},
-		{name: "one error everywhere", tasks: 20, errorOf: func(int, string) string { return "error: no database" }, planned: 2, maxFirst: 3, max: 12},
+		{name: "one error everywhere", tasks: 20, errorOf: func(int, string) string { return "error: no database" }, planned: 3, maxFirst: 4, max: 22},
 		{name: "many tasks, each with an error of its own", tasks: 20, errorOf: own, planned: 4, maxFirst: 4, max: 22},
 	}
 	for _, tt := range tests {
@@ -794,7 +817,7 @@ func anyHistory(limit int) *rapid.Generator[supervise.History] {
 			Decomposed: rapid.Bool().Draw(t, "decomposed"),
 		}
 		h.Fresh = rapid.IntRange(-1, 3).Draw(t, "fresh")
-		h.Acknowledged = rapid.SampledFrom([]int{0, 0, 2, 9}).Draw(t, "acknowledged")
+		h.Acknowledged = map[string]int{"T1": rapid.SampledFrom([]int{0, 0, 2, 9}).Draw(t, "acknowledged")}
 		return h
 	})
 }
@@ -854,7 +877,7 @@ func TestMoreOfTheSameFailureNeverLowersTheLevel(t *testing.T) {
 			}
 			level = next
 		}
-		if it.Outcome != supervise.RateLimited && it.Outcome != supervise.OverBudget && it.Number > h.Acknowledged+20 && level != supervise.Critical {
+		if it.Outcome != supervise.RateLimited && it.Outcome != supervise.OverBudget && it.Number > h.Acknowledged["T1"]+20 && level != supervise.Critical {
 			t.Fatalf("20 times the same failure are only %s", level)
 		}
 	})

@@ -121,10 +121,10 @@ type History struct {
 	Task Task
 	// Fresh counts the other actionable tasks that were never tried.
 	Fresh int
-	// Acknowledged is the number of the last iteration that a person has
-	// answered to, by resuming the run or retrying a task. What happened until
-	// then is no evidence any more.
-	Acknowledged int
+	// Acknowledged holds, by task, the number of the last iteration that a person
+	// has answered to by changing the task. What happened at it and at its parts
+	// until then is no evidence any more.
+	Acknowledged map[string]int
 }
 
 // Bounded cuts what agents and tools determine down to a size that can be
@@ -188,16 +188,19 @@ func family(id, parent string) string {
 	return id
 }
 
+// answered says whether a person has changed the task, or the one it is a part
+// of, since.
+func (h *History) answered(it *Iteration) bool {
+	return it.Number <= h.Acknowledged[it.TaskID] || it.Number <= h.Acknowledged[it.family()]
+}
+
 // counted are the iterations that are evidence, oldest first: the last [Window]
 // of those that tell how the work goes and that no person has answered to.
 func (h *History) counted() []*Iteration {
 	its := make([]*Iteration, 0, min(Window, len(h.Iterations)))
 	for i := len(h.Iterations) - 1; i >= 0 && len(its) < Window; i-- {
 		it := &h.Iterations[i]
-		if it.Number <= h.Acknowledged {
-			break
-		}
-		if !it.neutral() {
+		if !it.neutral() && !h.answered(it) {
 			its = append(its, it)
 		}
 	}

@@ -182,14 +182,15 @@ func (v *view) idle(allowance int) []*Iteration {
 }
 
 // sharedError counts the tasks that ended in the last error, since something
-// landed.
+// landed. Only what a tool printed is an error that tasks can share: that a call
+// changed nothing or too much is said in the same words of any task.
 func (v *view) sharedError() (tasks int, seen []*Iteration) {
 	hash := ""
 	for _, it := range slices.Backward(v.since) {
 		if it.Verdict == VerdictDecompose {
 			continue // that a planner found nothing to split is no error of the task
 		}
-		if it.Class != FailEmpty && it.Class != FailRefused { // the same words for each task, and no error
+		if it.Class != FailEmpty && it.Class != FailRefused && it.Class != FailUnknown {
 			hash = it.Error.Hash
 		}
 		break
@@ -226,13 +227,11 @@ func returns(its []*Iteration, what func(*Iteration) string) []*Iteration {
 }
 
 // warnings is how many more there are than at the best checkpoint or iteration
-// since something landed. What a person has answered to is accepted.
+// since something landed.
 func (v *view) warnings() (more int, seen []*Iteration) {
 	var best, now Metrics
 	for _, c := range v.h.Checkpoints {
-		if v.h.Acknowledged <= 0 || c.Iteration > v.h.Acknowledged {
-			best = best.better(c.Metrics)
-		}
+		best = best.better(c.Metrics)
 	}
 	for _, it := range v.since {
 		best = best.better(it.Metrics)

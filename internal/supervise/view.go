@@ -80,9 +80,7 @@ func (v *view) story() iter.Seq[*Iteration] {
 		for i := range slices.Backward(v.h.Iterations) {
 			it := &v.h.Iterations[i]
 			switch {
-			case it.Number <= v.h.Acknowledged:
-				return
-			case it.family() != v.family:
+			case it.family() != v.family, v.h.answered(it):
 				continue
 			case it.Landed && !it.neutral():
 				return
