@@ -645,6 +645,13 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 		return e.finish(s, run.EndDeadline, "")
 	case errors.Is(err, ErrGone):
 		// Nothing is left to judge; the iteration is repeated.
+		if s.Job == prompt.JobBuild {
+			s.Draft = supervise.Iteration{
+				Number: s.Iteration, TaskID: s.TaskID, ParentID: s.Parents[s.TaskID], Role: s.Role,
+				Outcome: supervise.Broken, Class: supervise.FailCrash, Verdict: s.Verdict,
+			}
+			s.watched()
+		}
 		return e.again(s)
 	case errors.Is(err, ErrLost):
 		if s.Lost++; s.Lost <= maxLost && !e.overdue(*s) {

@@ -132,7 +132,13 @@ func (v *view) strikes() int {
 	seen := map[string]bool{}
 	strikes, left := 0, ""
 	for _, it := range v.own {
-		if it.TaskID != v.h.Task.ID || it.Verdict == VerdictDecompose || it.Outcome == Broken {
+		if it.TaskID != v.h.Task.ID || it.Verdict == VerdictDecompose {
+			continue
+		}
+		if it.Outcome == Broken { // it showed nothing, but it was a call
+			if strikes > 0 {
+				strikes++
+			}
 			continue
 		}
 		shown := it.shows(left)
