@@ -127,18 +127,17 @@ func (v *view) splits() int {
 
 // strikes counts the attempts at the task at hand from the first one that was
 // repeated: 1 while each shows something of its own, and from a repetition on
-// that, the one it repeats, and all that came later.
+// that, the one it repeats, and all that came later. Calls that broke off or got lost
+// count, too.
 func (v *view) strikes() int {
 	seen := map[string]bool{}
-	strikes, left := 0, ""
+	strikes, broken, left := 0, 0, ""
 	for _, it := range v.own {
 		if it.TaskID != v.h.Task.ID || it.Verdict == VerdictDecompose {
 			continue
 		}
 		if it.Outcome == Broken { // it showed nothing, but it was a call
-			if strikes > 0 {
-				strikes++
-			}
+			broken++
 			continue
 		}
 		shown := it.shows(left)
@@ -153,7 +152,7 @@ func (v *view) strikes() int {
 		}
 		seen[shown] = true
 	}
-	return strikes
+	return strikes + broken
 }
 
 func (v *view) split() StrategyKind {
