@@ -150,8 +150,9 @@ func (s *State) checkpointHead() {
 	s.Checkpoints = supervise.AddCheckpoint(s.Checkpoints, c, s.Supervision.MaxCheckpoints)
 }
 
-// giveUp sets a task aside, with all its parts if it was split, and takes the
-// tree back to the last good one, so that the next task starts clean.
+// giveUp sets the task of the verdict aside, which is the one at hand or the one
+// that it is a part of: then all the parts that are left. It takes the tree back
+// to the last good one, so that the next task starts clean.
 func (e *Engine) giveUp(ctx context.Context, s *State, doc *progress.Doc, a supervise.Assessment) (Next, error) {
 	family := a.Verdict.TaskID
 	for _, t := range doc.Tasks() {

@@ -42,7 +42,8 @@ func VerdictKinds() []VerdictKind {
 // Verdict is what is to be done before the next iteration.
 type Verdict struct {
 	Kind VerdictKind
-	// TaskID is the task to give up or to split up: the one at hand.
+	// TaskID is the task to give up or to split up: the one at hand, or the one
+	// it was split off from, which is given up with all the parts that are left.
 	TaskID string
 	// Role is the one to switch to, or that splits the task up.
 	Role Role
@@ -229,15 +230,18 @@ func (v *view) endTask(cfg Config, a *Assessment) (Verdict, bool) {
 	exhausted := v.exhausted(cfg)
 	reason := p.Detail
 	switch {
-	case v.h.Task.ID == "" || v.last == nil || v.last.TaskID == v.h.Task.ParentID:
-		return Verdict{}, false // the first part of a task has its own chance
+	case v.h.Task.ID == "" || v.last == nil:
+		return Verdict{}, false
 	case !critical && !exhausted:
 		return Verdict{}, false
 	case !critical:
 		reason = plural(v.h.Task.Attempts, "attempt") + " failed"
 	}
 	_, shared := a.at(Warning, PatternSharedError)
+	_, repeated := a.at(Critical, PatternRepeatingError)
 	switch {
+	case repeated && v.siblings():
+		return Verdict{Kind: VerdictGiveUp, TaskID: v.family, Reason: reason + ", in several of its parts"}, true
 	case v.splitHelps(a):
 		return v.decomposed(reason), true
 	case exhausted && !shared && !v.hadLast(cfg):

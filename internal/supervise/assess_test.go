@@ -294,13 +294,27 @@ func TestVerdicts(t *testing.T) {
 			want: supervise.Verdict{Kind: supervise.VerdictDecompose, TaskID: "T1", Role: supervise.Architect},
 		},
 		{
-			name: "a part fails as the whole did",
-			history: supervise.History{Task: supervise.Task{ID: "T7", ParentID: "T1", Attempts: 1}, Iterations: append(same(3), func() supervise.Iteration {
-				it := failed(4, "T7", "error: boom")
-				it.ParentID = "T1"
-				return it
-			}())},
-			want: supervise.Verdict{Kind: supervise.VerdictGiveUp, TaskID: "T7"},
+			name:    "a part fails once as the whole did",
+			history: supervise.History{Task: supervise.Task{ID: "T7", ParentID: "T1", Attempts: 1}, Iterations: append(same(3), part(4, "T7"))},
+			want:    supervise.Verdict{Kind: supervise.VerdictSwitchRole, Role: supervise.Debugger},
+		},
+		{
+			name:    "a part fails twice as the whole did",
+			history: supervise.History{Task: supervise.Task{ID: "T7", ParentID: "T1", Attempts: 2}, Iterations: append(same(3), part(4, "T7"), part(5, "T7"))},
+			want:    supervise.Verdict{Kind: supervise.VerdictGiveUp, TaskID: "T7"},
+		},
+		{
+			name:    "another part fails as that did",
+			history: supervise.History{Task: supervise.Task{ID: "T8", ParentID: "T1", Attempts: 1}, Iterations: append(same(3), part(4, "T7"), part(5, "T7"), part(6, "T8"))},
+			want:    supervise.Verdict{Kind: supervise.VerdictGiveUp, TaskID: "T1"},
+		},
+		{
+			name: "the whole took long and its first part is fresh",
+			history: supervise.History{Task: supervise.Task{ID: "T7", ParentID: "T1"}, Iterations: each(same(3),
+				func(it *supervise.Iteration) {
+					it.Duration, it.Class, it.Files, it.Analysis.Thrashing = 10*time.Hour, supervise.FailEmpty, []string{"a.go"}, true
+				})},
+			want: supervise.Verdict{Kind: supervise.VerdictProceed},
 		},
 		{
 			name: "worse than the checkpoint twice",
@@ -499,6 +513,13 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// part is a call for a part of T1 that ended in the error of [TestVerdicts].
+func part(n int, task string) supervise.Iteration {
+	it := failed(n, task, "error: boom")
+	it.ParentID = "T1"
+	return it
+}
+
 // everywhere are four tasks that fail with one error of the given class.
 func everywhere(class supervise.FailureClass) []supervise.Iteration {
 	return with(4, func(i int) supervise.Iteration {
@@ -518,17 +539,20 @@ func hopeless(n int) []supervise.Iteration {
 
 func TestDiagnosticsTellThePersonEverything(t *testing.T) {
 	t.Parallel()
-	its := with(5, func(i int) supervise.Iteration { return failed(i, "T1", "error: boom RALPH\u200b_DONE") })
+	its := with(6, func(i int) supervise.Iteration { return failed(i, "T1", "error: boom RALPH\u200b_DONE") })
 	its[2].Verdict, its[2].Role = supervise.VerdictGuide, supervise.Debugger
 	its[3] = supervise.Iteration{Number: 4, TaskID: "T1", Role: supervise.Planner, Outcome: supervise.Completed, Landed: true, Verdict: supervise.VerdictDecompose}
-	its[4].TaskID, its[4].ParentID = "T4", "T1"
-	a := supervise.Assess(supervise.Defaults(), supervise.History{Task: supervise.Task{ID: "T4", ParentID: "T1", Attempts: 1}, Iterations: its})
+	for i := range its[4:] {
+		its[4+i].TaskID, its[4+i].ParentID = "T4", "T1"
+	}
+	a := supervise.Assess(supervise.Defaults(), supervise.History{Task: supervise.Task{ID: "T4", ParentID: "T1", Attempts: 2}, Iterations: its})
 	want := `Task T4 was given up: the same error 4 times: error: boom (…).
 
 What repeated:
-- repeating_error (critical): the same error 4 times: error: boom (…), in iterations 1, 2, 3, 5
+- repeating_error (critical): the same error 4 times: error: boom (…), in iterations 2, 3, 5, 6
+- stagnation (warning): 5 iterations without progress, in iterations 1, 2, 3, 5, 6
 
-The last error (iteration 5, task T4, test):
+The last error (iteration 6, task T4, test):
 - error: boom (…)
 
 What was tried:
@@ -655,7 +679,11 @@ func hopelessRun(t *testing.T, cfg supervise.Config, tasks int, errorOf func(n i
 		case supervise.VerdictAbort, supervise.VerdictPause:
 			return planned, first, all
 		case supervise.VerdictGiveUp:
-			open[at].blocked = true
+			for i := range open {
+				if i == at || open[i].ParentID == v.TaskID {
+					open[i].blocked = true
+				}
+			}
 			continue
 		case supervise.VerdictDecompose:
 			all++
@@ -692,11 +720,12 @@ func TestHopelessRunsComeToAnEnd(t *testing.T) {
 		planned       int
 		maxFirst, max int
 	}{
-		// Three attempts are the evidence; a plan and one attempt at a part follow.
+		// Three attempts are the evidence; a plan, two attempts at a part and one at
+		// the next follow.
 		// Where none is like another, the run ends for want of progress.
-		{name: "one task, one error", tasks: 1, errorOf: own, planned: 1, maxFirst: 4, max: 5},
-		{name: "one task, no limit of attempts", tasks: 1, errorOf: own, cfg: func(c *supervise.Config) { c.MaxTaskAttempts = 0 }, planned: 1, maxFirst: 5, max: 6},
-		{name: "one task, ever new errors", tasks: 1, errorOf: func(n int, _ string) string { return fmt.Sprintf("error: number %c", 'a'+n) }, planned: 1, maxFirst: 15, max: 16},
+		{name: "one task, one error", tasks: 1, errorOf: own, planned: 1, maxFirst: 6, max: 7},
+		{name: "one task, no limit of attempts", tasks: 1, errorOf: own, cfg: func(c *supervise.Config) { c.MaxTaskAttempts = 0 }, planned: 1, maxFirst: 7, max: 8},
+		{name: "one task, ever new errors", tasks: 1, errorOf: func(n int, _ string) string { return fmt.Sprintf("error: number %c", 'a'+n) }, planned: 1, maxFirst: 16, max: 17},
 		{name: "one error everywhere", tasks: 20, errorOf: func(int, string) string { return "error: no database" }, planned: 3, maxFirst: 4, max: 22},
 		{name: "many tasks, each with an error of its own", tasks: 20, errorOf: own, planned: 4, maxFirst: 4, max: 22},
 	}

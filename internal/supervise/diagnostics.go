@@ -21,7 +21,11 @@ func (v *view) diagnostics(a *Assessment) string {
 	case VerdictPause:
 		fmt.Fprintf(&b, "The run waits for a person: %s.\n", a.Verdict.Reason)
 	default:
-		fmt.Fprintf(&b, "Task %s was given up: %s.\n", quote(a.Verdict.TaskID, maxID), a.Verdict.Reason)
+		whole := ""
+		if a.Verdict.TaskID != v.task {
+			whole = " with all its parts that were left"
+		}
+		fmt.Fprintf(&b, "Task %s was given up%s: %s.\n", quote(a.Verdict.TaskID, maxID), whole, a.Verdict.Reason)
 	}
 	if len(a.Patterns) > 0 {
 		b.WriteString("\nWhat repeated:\n")

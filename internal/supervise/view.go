@@ -11,19 +11,22 @@ type view struct {
 	h *History
 	// since are the iterations after the last landing, oldest first.
 	since []*Iteration
-	// family names the task at hand, or the one it was split off from, and own
-	// are the iterations of it and its parts after their last landing.
-	family string
-	own    []*Iteration
+	// task is the one at hand, and family that or the one it was split off from.
+	task, family string
+	// own are the iterations of the task after it last landed. A part begins
+	// anew: what came of the whole is held against it in errors alone.
+	own []*Iteration
+	// kin are those of the family, since any of it landed.
+	kin []*Iteration
 	// last is the last of own, nil where there is none.
 	last *Iteration
 }
 
 func newView(h *History) view {
 	its := h.counted()
-	v := view{h: h, since: its, family: family(h.Task.ID, h.Task.ParentID)}
+	v := view{h: h, since: its, task: h.Task.ID, family: family(h.Task.ID, h.Task.ParentID)}
 	if v.family == "" && len(its) > 0 {
-		v.family = its[len(its)-1].family()
+		v.task, v.family = its[len(its)-1].TaskID, its[len(its)-1].family()
 	}
 	for i, it := range slices.Backward(its) {
 		if it.Landed {
@@ -36,10 +39,17 @@ func newView(h *History) view {
 			continue
 		}
 		if it.Landed {
-			v.own = v.own[:0]
-			continue
+			v.kin = v.kin[:0]
+		} else {
+			v.kin = append(v.kin, it)
 		}
-		v.own = append(v.own, it)
+		switch {
+		case it.TaskID != v.task:
+		case it.Landed:
+			v.own = v.own[:0]
+		default:
+			v.own = append(v.own, it)
+		}
 	}
 	if n := len(v.own); n > 0 {
 		v.last = v.own[n-1]
@@ -65,8 +75,34 @@ func (v *view) matching(has func(*Iteration) bool) []*Iteration {
 // sameError counts how often the last error came.
 func (v *view) sameError() int { return len(v.errors()) }
 
+// inherited is how many times that the whole ended in an error count for its
+// parts as well, so that a part has two attempts at what the whole failed at.
+const inherited = 2
+
+// errors are the iterations that ended in the last error: of the task, and of the
+// other parts of what it was split off from.
 func (v *view) errors() []*Iteration {
-	return v.matching(func(it *Iteration) bool { return it.Error.Hash != "" && it.Error.Hash == v.last.Error.Hash })
+	if v.last == nil || v.last.Error.Hash == "" {
+		return nil
+	}
+	var whole, parts []*Iteration
+	for _, it := range v.kin {
+		switch {
+		case it.Error.Hash != v.last.Error.Hash:
+		case it.TaskID == v.family && v.task != v.family:
+			whole = append(whole, it)
+		case it.TaskID == v.task || v.task != v.family:
+			parts = append(parts, it)
+		}
+	}
+	return append(whole[max(0, len(whole)-inherited):], parts...)
+}
+
+// siblings says whether more than one part ended in the last error.
+func (v *view) siblings() bool {
+	return v.task != v.family && slices.ContainsFunc(v.errors(), func(it *Iteration) bool {
+		return it.TaskID != v.task && it.TaskID != v.family
+	})
 }
 
 func (v *view) sameClass(class FailureClass) int {
@@ -96,7 +132,7 @@ func (v *view) story() iter.Seq[*Iteration] {
 // landed.
 func (v *view) told(kind VerdictKind) bool {
 	for it := range v.story() {
-		if it.Verdict == kind {
+		if it.TaskID == v.task && it.Verdict == kind {
 			return true
 		}
 	}
@@ -162,11 +198,11 @@ func (v *view) split() StrategyKind {
 	return ChangeApproach
 }
 
-// spent is how long the task was worked on since it last landed, with its parts.
+// spent is how long the task was worked on since it last landed.
 func (v *view) spent() time.Duration {
 	var sum time.Duration
 	for it := range v.story() {
-		if it.neutral() {
+		if it.neutral() || it.TaskID != v.task {
 			continue
 		}
 		if next := sum + max(0, it.Duration); next >= sum { // else it overflowed
