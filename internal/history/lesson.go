@@ -32,7 +32,7 @@ type Lesson struct {
 	Title  string `json:"title"`
 	// Worked: the task landed. Otherwise it was given up.
 	Worked bool `json:"worked"`
-	// Approach is what was done, Insight what one should know next time: the
+	// Approach is what the agent said of the work that landed, Insight what one should know next time: the
 	// learnings that were noted, or why it failed. One line each.
 	Approach string `json:"approach,omitempty"`
 	Insight  string `json:"insight,omitempty"`
@@ -40,7 +40,8 @@ type Lesson struct {
 	Failure string `json:"failure,omitempty"`
 	// Files are the paths that were changed.
 	Files []string `json:"files,omitempty"`
-	// Iterations and CostUSD are what it took.
+	// Iterations and CostUSD are what it took; waits and crashes cost, and are
+	// no iterations.
 	Iterations int     `json:"iterations"`
 	CostUSD    float64 `json:"cost_usd"`
 }

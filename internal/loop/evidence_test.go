@@ -12,6 +12,7 @@ import (
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/supervise"
 )
 
 // TestATaskThatAPersonChangedIsJudgedAnew: what the attempts at a task came to is
@@ -128,4 +129,83 @@ func TestThePartsOfATaskBeginAnew(t *testing.T) {
 			t.Errorf("the run ended %s (%s) with %d commits, want both parts: %v\n%s", s.End, s.EndDetail, len(s.Commits), w.verdicts(), s.Progress)
 		}
 	})
+}
+
+// TestOnlyWhatWasCountedBothTimesIsCompared: a proposal ends at its first check
+// that fails, a package that does not compile runs no test, and a linter that was
+// stopped counts no warnings.
+func TestOnlyWhatWasCountedBothTimesIsCompared(t *testing.T) {
+	t.Parallel()
+	passing := func(pkg string, n int) string {
+		out := ""
+		for i := range n {
+			out += fmt.Sprintf("=== RUN   Test%d\n--- PASS: Test%d (0.00s)\n", i, i)
+		}
+		return out + "PASS\nok  \texample.com/" + pkg + "\t0.01s\n"
+	}
+	lints := 0
+	tests := []struct {
+		name  string
+		gates []gate.Gate
+		judge func(content string, g loop.GateStart) gate.Result
+	}{
+		{"the first of two checks fails", []gate.Gate{{Name: "unit", Command: "unit", Kind: gate.Test}, {Name: "e2e", Command: "e2e", Kind: gate.Test}},
+			func(content string, g loop.GateStart) gate.Result {
+				if g.Gate.Name == "unit" && strings.HasPrefix(content, "wrong") {
+					return gate.Result{ExitCode: 1, Reason: "exited", Output: "FAIL: " + content, Facts: gate.Facts{Known: true, Passed: 100, Failed: 1, FailedTests: []string{"new"}}}
+				}
+				return gate.Result{Passed: true, Reason: "exited", Facts: gate.Facts{Known: true, Passed: 100}}
+			}},
+		{"a package does not compile", []gate.Gate{{Name: "test", Command: "go test -v ./...", Kind: gate.Test}},
+			func(content string, _ loop.GateStart) gate.Result {
+				if strings.HasPrefix(content, "wrong") {
+					out := passing("a", 4) + "# example.com/b\nb/b.go:3:2: undefined: " + strings.ReplaceAll(content, " ", "") + "\nFAIL\texample.com/b [build failed]\nFAIL\n"
+					return gate.Result{ExitCode: 1, Reason: "exited", Output: out, Facts: gate.Read(out, false)}
+				}
+				out := passing("a", 4) + passing("b", 6)
+				return gate.Result{Passed: true, Reason: "exited", Output: out, Facts: gate.Read(out, false)}
+			}},
+		{"a linter ran out of time once", []gate.Gate{{Name: "lint", Command: "lint", Kind: gate.Lint, Advisory: true}, {Name: "test", Command: "test", Kind: gate.Test}},
+			func(content string, g loop.GateStart) gate.Result {
+				switch {
+				case g.Gate.Name == "lint":
+					if lints++; lints == 1 {
+						return gate.Result{ExitCode: -1, Reason: "wall_timeout", Output: "..."}
+					}
+					return gate.Result{ExitCode: 1, Reason: "exited", Facts: gate.Facts{Warnings: 25}}
+				case strings.HasPrefix(content, "wrong"):
+					return gate.Result{ExitCode: 1, Reason: "exited", Output: "FAIL " + content}
+				}
+				return gate.Result{Passed: true, Reason: "exited"}
+			}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.judge = func(tree files, g loop.GateStart) gate.Result { return tt.judge(tree["src/T2"], g) }
+			calls := 0
+			w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+				w.work["src/"+s.TaskID] = "done"
+				if s.TaskID == "T2" {
+					calls++
+					w.work["src/T2"] = []string{"", "wrong a", "wrong b", "right"}[min(calls, 3)]
+				}
+				return completed("done")
+			}
+			r := request(t, "- [ ] one\n- [ ] two\n")
+			r.Gates = tt.gates
+			s := w.drive(loop.NewState(r, w.now), nil)
+			if s.End != run.EndAllTasksComplete || calls != 3 {
+				t.Errorf("the run ended %s (%s) after %d calls at T2, want 3", s.End, s.EndDetail, calls)
+			}
+			for _, ev := range w.events {
+				if ev.Kind == run.EventVerdict && slices.ContainsFunc(ev.Patterns, func(p string) bool {
+					return p == string(supervise.PatternRegression) || p == string(supervise.PatternWarnings)
+				}) {
+					t.Errorf("%s %v", ev.Text, ev.Patterns)
+				}
+			}
+		})
+	}
 }

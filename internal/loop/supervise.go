@@ -110,20 +110,31 @@ func (s *State) proposed(tree, content string, changes []Change) {
 	}
 }
 
-// measured notes what a check said about the proposal.
+// measured notes what a check said about the proposal. Counts of tests mean
+// something only where all of them could run to their end.
 func (s *State) measured(r gate.Result) {
 	if r.Verdict.Standing.Holds() {
 		s.Draft.GateFailures = append(s.Draft.GateFailures, r.Gate)
 	}
-	m := &s.Draft.Metrics
-	if r.Facts.Known {
-		m.TestsKnown = true
-		m.TestsTotal += r.Facts.Passed + r.Facts.Failed
-		m.TestsPassed += r.Facts.Passed
+	if r.Reason != "exited" || r.Facts.Cut {
+		return
 	}
-	if r.Kind == gate.Lint {
-		m.WarningsKnown = true
-		m.Warnings += r.Facts.Warnings
+	m := supervise.GateMetrics{Gate: r.Gate}
+	class := supervise.FailNone
+	if !r.Passed {
+		class = supervise.Classify(supervise.Failure{
+			Outcome: supervise.Completed, Gate: r.Gate, Command: r.Command, ExitCode: r.ExitCode, Reason: r.Reason, Output: r.Output,
+		})
+	}
+	if r.Facts.Known && class != supervise.FailCompile && class != supervise.FailTimeout && class != supervise.FailCrash {
+		m.TestsKnown, m.TestsTotal, m.TestsPassed = true, r.Facts.Passed+r.Facts.Failed, r.Facts.Passed
+	}
+	// A linter that objects without a warning we know speaks another language.
+	if r.Kind == gate.Lint && (r.Passed || r.Facts.Warnings > 0) {
+		m.WarningsKnown, m.Warnings = true, r.Facts.Warnings
+	}
+	if m.TestsKnown || m.WarningsKnown {
+		s.Draft.Metrics.Gates = append(s.Draft.Metrics.Gates[:len(s.Draft.Metrics.Gates):len(s.Draft.Metrics.Gates)], m)
 	}
 }
 
@@ -132,7 +143,7 @@ func (s *State) measured(r gate.Result) {
 func (s *State) watched() {
 	s.Watched = append(slices.Clone(s.Watched[max(0, len(s.Watched)-keptIterations+1):]), s.Draft.Bounded())
 	if (s.DraftTree != "" || s.Draft.Landed) && supervise.CheckpointDue(s.Supervision, supervise.History{Iterations: s.Watched, Checkpoints: s.Checkpoints}) {
-		c := supervise.Checkpoint{Iteration: s.Draft.Number, Tree: s.DraftTree, Metrics: s.Draft.Metrics}
+		c := supervise.Checkpoint{Iteration: s.Draft.Number, Tree: s.DraftTree, Metrics: s.Draft.Bounded().Metrics}
 		if s.Draft.Landed {
 			c.Commit, c.Tree = s.Head, s.HeadTree
 		}
@@ -313,10 +324,18 @@ func (e *Engine) learn(ctx context.Context, s *State, task run.Task, worked bool
 		Key: string(s.Run) + "/" + task.ID, Run: s.Run, At: e.Now(), TaskID: task.ID, Title: task.Title, Worked: worked,
 		Insight: s.Insight,
 	}
+	if worked && s.Proposal != nil {
+		l.Approach = s.Proposal.Final
+	}
 	for _, it := range s.History {
-		if it.TaskID == task.ID {
+		if it.TaskID != task.ID {
+			continue
+		}
+		l.CostUSD += it.Usage.CostUSD
+		switch Outcome(it.Outcome) {
+		case AgentCompleted, AgentGaveUp, AgentTimedOut:
 			l.Iterations++
-			l.CostUSD += it.Usage.CostUSD
+		case AgentBroken, AgentRateLimited, AgentOverBudget: // these tried nothing
 		}
 	}
 	for _, it := range s.Watched {

@@ -208,7 +208,7 @@ func (v *view) rollBack(cfg Config, a *Assessment) (Verdict, bool) {
 // lastMetrics are those of the last own iteration whose tests are known.
 func (v *view) lastMetrics() Metrics {
 	for _, it := range slices.Backward(v.own) {
-		if it.Metrics.TestsKnown {
+		if tests, _ := it.Metrics.known(); tests > 0 {
 			return it.Metrics
 		}
 	}

@@ -94,9 +94,9 @@ func TestPatterns(t *testing.T) {
 		}, 3, 4, 5},
 		{supervise.PatternWarnings, func(n int) supervise.History {
 			h := set(1, func(_ int, it *supervise.Iteration) {
-				it.Metrics = supervise.Metrics{WarningsKnown: true, Warnings: 300 + n}
+				it.Metrics = metrics(supervise.GateMetrics{WarningsKnown: true, Warnings: 300 + n})
 			})
-			h.Checkpoints = []supervise.Checkpoint{{Metrics: supervise.Metrics{WarningsKnown: true, Warnings: 300}}}
+			h.Checkpoints = []supervise.Checkpoint{{Metrics: metrics(supervise.GateMetrics{WarningsKnown: true, Warnings: 300})}}
 			return h
 		}, 5, 10, 20},
 		{supervise.PatternSameChange, func(n int) supervise.History {
@@ -113,9 +113,9 @@ func TestPatterns(t *testing.T) {
 		}, 1, 2, 4},
 		{supervise.PatternRegression, func(n int) supervise.History {
 			h := set(1, func(_ int, it *supervise.Iteration) {
-				it.Metrics = supervise.Metrics{TestsKnown: true, TestsTotal: 100, TestsPassed: 100 - n}
+				it.Metrics = metrics(supervise.GateMetrics{TestsKnown: true, TestsTotal: 100, TestsPassed: 100 - n})
 			})
-			h.Checkpoints = []supervise.Checkpoint{{Metrics: supervise.Metrics{TestsKnown: true, TestsTotal: 100, TestsPassed: 100}}}
+			h.Checkpoints = []supervise.Checkpoint{{Metrics: metrics(supervise.GateMetrics{TestsKnown: true, TestsTotal: 100, TestsPassed: 100})}}
 			return h
 		}, 1, 20, 50},
 		{supervise.PatternQuestions, func(n int) supervise.History {
@@ -166,8 +166,8 @@ func TestPatterns(t *testing.T) {
 
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
-	good := supervise.Metrics{TestsKnown: true, TestsTotal: 10, TestsPassed: 10}
-	bad := supervise.Metrics{TestsKnown: true, TestsTotal: 10, TestsPassed: 9}
+	good := metrics(supervise.GateMetrics{TestsKnown: true, TestsTotal: 10, TestsPassed: 10})
+	bad := metrics(supervise.GateMetrics{TestsKnown: true, TestsTotal: 10, TestsPassed: 9})
 	start := supervise.Checkpoint{Commit: "c0", Tree: "tree0", Metrics: good}
 	same := func(n int) []supervise.Iteration {
 		return with(n, func(i int) supervise.Iteration { return failed(i, "T1", "error: boom") })
@@ -326,7 +326,7 @@ func TestVerdicts(t *testing.T) {
 			name: "much worse at once",
 			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 1}, Checkpoints: []supervise.Checkpoint{start}, Iterations: each(same(1),
 				func(it *supervise.Iteration) {
-					it.Metrics = supervise.Metrics{TestsKnown: true, TestsTotal: 10, TestsPassed: 5}
+					it.Metrics = metrics(supervise.GateMetrics{TestsKnown: true, TestsTotal: 10, TestsPassed: 5})
 				})},
 			want: supervise.Verdict{Kind: supervise.VerdictRollBack, Checkpoint: start},
 		},
@@ -365,9 +365,9 @@ func TestVerdicts(t *testing.T) {
 			name: "too many warnings",
 			history: supervise.History{
 				Task:        supervise.Task{ID: "T1", Attempts: 1},
-				Checkpoints: []supervise.Checkpoint{{Metrics: supervise.Metrics{WarningsKnown: true}}},
+				Checkpoints: []supervise.Checkpoint{{Metrics: metrics(supervise.GateMetrics{WarningsKnown: true})}},
 				Iterations: each(same(1), func(it *supervise.Iteration) {
-					it.Metrics = supervise.Metrics{WarningsKnown: true, Warnings: 25}
+					it.Metrics = metrics(supervise.GateMetrics{WarningsKnown: true, Warnings: 25})
 				}),
 			},
 			want: supervise.Verdict{Kind: supervise.VerdictPause},
@@ -594,8 +594,10 @@ func TestAdviceFitsTheTrouble(t *testing.T) {
 	shared := of(4, func(it *supervise.Iteration) {
 		it.TaskID, it.Error = fmt.Sprintf("T%d", it.Number), supervise.Normalise("error: no database")
 	})
-	warned := of(1, func(it *supervise.Iteration) { it.Metrics = supervise.Metrics{WarningsKnown: true, Warnings: 99} })
-	warned.Checkpoints = []supervise.Checkpoint{{Metrics: supervise.Metrics{WarningsKnown: true}}}
+	warned := of(1, func(it *supervise.Iteration) {
+		it.Metrics = metrics(supervise.GateMetrics{WarningsKnown: true, Warnings: 99})
+	})
+	warned.Checkpoints = []supervise.Checkpoint{{Metrics: metrics(supervise.GateMetrics{WarningsKnown: true})}}
 	tests := []struct {
 		name    string
 		history supervise.History
@@ -779,11 +781,11 @@ func BenchmarkAssess(b *testing.B) {
 		for f := range 20 {
 			it.Files = append(it.Files, fmt.Sprintf("internal/some/package/file%d_%d.go", i%3, f))
 		}
-		it.Metrics = supervise.Metrics{TestsKnown: true, TestsTotal: 100, TestsPassed: 100 - i%10, WarningsKnown: true, Warnings: i % 7}
+		it.Metrics = metrics(supervise.GateMetrics{TestsKnown: true, TestsTotal: 100, TestsPassed: 100 - i%10, WarningsKnown: true, Warnings: i % 7})
 		h.Iterations = append(h.Iterations, it)
 	}
 	for i := range 20 {
-		h.Checkpoints = append(h.Checkpoints, supervise.Checkpoint{Iteration: i, Metrics: supervise.Metrics{TestsKnown: true, TestsPassed: 100}})
+		h.Checkpoints = append(h.Checkpoints, supervise.Checkpoint{Iteration: i, Metrics: metrics(supervise.GateMetrics{TestsKnown: true, TestsPassed: 100})})
 	}
 	cfg := lenient()
 	b.ReportAllocs()
@@ -812,10 +814,10 @@ func anyIteration(n int) *rapid.Generator[supervise.Iteration] {
 			Files:      rapid.SliceOfN(rapid.SampledFrom([]string{"a.go", "a_test.go", "docs/x.md", "RALPH_DONE"}), 0, 4).Draw(t, "files"),
 			Change:     rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "change"),
 			LinesAdded: count.Draw(t, "lines"), TestsAdded: count.Draw(t, "tests"),
-			Metrics: supervise.Metrics{
+			Metrics: metrics(supervise.GateMetrics{
 				TestsKnown: rapid.Bool().Draw(t, "known"), TestsTotal: count.Draw(t, "total"), TestsPassed: count.Draw(t, "passed"),
 				WarningsKnown: rapid.Bool().Draw(t, "warned"), Warnings: count.Draw(t, "warnings"),
-			},
+			}),
 			Analysis: supervise.Analysis{
 				Exploring: rapid.Bool().Draw(t, "exploring"), Thrashing: rapid.Bool().Draw(t, "thrashing"),
 				Questions: rapid.IntRange(0, 1).Draw(t, "questions"),

@@ -28,26 +28,6 @@ func Best(checkpoints []Checkpoint) (best Checkpoint, ok bool) {
 	return best, ok
 }
 
-// beats says whether a is better than b. What is known beats what is not.
-func (a Metrics) beats(b Metrics) bool {
-	switch {
-	case a.TestsKnown != b.TestsKnown:
-		return a.TestsKnown
-	case a.TestsPassed != b.TestsPassed:
-		return a.TestsPassed > b.TestsPassed
-	case a.WarningsKnown != b.WarningsKnown:
-		return a.WarningsKnown
-	default:
-		return a.Warnings < b.Warnings
-	}
-}
-
-// Regressed says whether now is worse than best: fewer tests pass. It is false
-// where either is not known.
-func Regressed(now, best Metrics) bool {
-	return now.TestsKnown && best.TestsKnown && now.TestsPassed < best.TestsPassed
-}
-
 // CheckpointDue says whether the tree that the last iteration left is worth a
 // checkpoint: it landed, it is better than the last checkpoint, or the last one
 // is long ago and this one is no worse.
@@ -67,7 +47,8 @@ func CheckpointDue(cfg Config, h History) bool {
 		return false
 	}
 	old := cfg.CheckpointInterval > 0 && it.Number-last.Iteration >= cfg.CheckpointInterval
-	return it.Landed || it.Metrics.TestsKnown && it.Metrics.beats(last.Metrics) || old && !Regressed(it.Metrics, last.Metrics)
+	tests, _ := it.Metrics.known()
+	return it.Landed || tests > 0 && it.Metrics.beats(last.Metrics) || old && !Regressed(it.Metrics, last.Metrics)
 }
 
 // AddCheckpoint appends c and keeps at most limit of them: the best one, and of
@@ -82,7 +63,9 @@ func AddCheckpoint(checkpoints []Checkpoint, c Checkpoint, limit int) []Checkpoi
 	}
 	best, _ := Best(all)
 	kept := all[len(all)-limit:]
-	if !slices.Contains(kept, best) {
+	if !slices.ContainsFunc(kept, func(k Checkpoint) bool {
+		return k.Iteration == best.Iteration && k.Tree == best.Tree && k.Commit == best.Commit
+	}) {
 		kept[0] = best
 	}
 	return slices.Clone(kept)

@@ -88,8 +88,17 @@ type Iteration struct {
 	Verdict VerdictKind
 }
 
-// Metrics are what the checks said about one tree.
+// Metrics are what the checks said about one tree. Two of them are compared by
+// the checks that both hold: a proposal ends at the first check that fails, and
+// what landed went through all.
 type Metrics struct {
+	// Gates are the checks that counted something, at most ten.
+	Gates []GateMetrics
+}
+
+// GateMetrics are what one check said about one tree.
+type GateMetrics struct {
+	Gate string
 	// TestsKnown says whether the two counts below mean anything.
 	TestsKnown              bool
 	TestsTotal, TestsPassed int
@@ -137,6 +146,10 @@ func (it Iteration) Bounded() Iteration {
 	it.GateFailures = clipAll(it.GateFailures, maxNames, maxName)
 	it.Blamed = clipAll(it.Blamed, maxNames, maxName)
 	it.Error = it.Error.bounded()
+	it.Metrics.Gates = slices.Clone(it.Metrics.Gates[:min(len(it.Metrics.Gates), maxNames)])
+	for i := range it.Metrics.Gates {
+		it.Metrics.Gates[i].Gate = clip(it.Metrics.Gates[i].Gate, maxName)
+	}
 	it.Analysis.Asked = clip(it.Analysis.Asked, maxMessage)
 	return it
 }

@@ -108,8 +108,8 @@ func (v *view) patterns(cfg Config) []Pattern {
 	if v.last == nil {
 		return worstFirst(found)
 	}
-	lost, worse := v.regression()
-	add(PatternRegression, cfg.Regression, lost, worse, fmt.Sprintf("%d%% of the tests that passed do not any more", lost))
+	percent, worse := v.regression()
+	add(PatternRegression, cfg.Regression, percent, worse, fmt.Sprintf("%d%% of the tests that passed do not any more", percent))
 
 	same := v.errors()
 	add(PatternRepeatingError, cfg.RepeatingError, len(same), same,
@@ -235,43 +235,38 @@ func (v *view) warnings() (more int, seen []*Iteration) {
 	}
 	for _, it := range v.since {
 		best = best.better(it.Metrics)
-		if it.Metrics.WarningsKnown {
+		if _, known := it.Metrics.known(); known > 0 {
 			now = it.Metrics
-			if it.Metrics.Warnings > best.Warnings {
+			if added(now, best) > 0 {
 				seen = append(seen, it)
 			}
 		}
 	}
-	if !now.WarningsKnown {
-		return 0, nil
-	}
-	return max(0, now.Warnings-best.Warnings), seen
+	return max(0, added(now, best)), seen
 }
 
 // regression is how many percent of the tests that passed at the best do not
 // pass any more, and the iterations in a row for which that is so. One test of
 // many counts as a percent.
-func (v *view) regression() (lost int, seen []*Iteration) {
+func (v *view) regression() (percent int, seen []*Iteration) {
 	best := v.standard()
-	if !best.TestsKnown || best.TestsPassed <= 0 {
-		return 0, nil
-	}
-	now, known := 0, false
+	var fewer, of float64
 	for _, it := range v.own {
+		n, all, ok := lost(it.Metrics, best)
 		switch {
-		case !it.Metrics.TestsKnown:
+		case !ok:
 			continue
-		case Regressed(it.Metrics, best):
+		case n > 0:
 			seen = append(seen, it)
 		default:
 			seen = seen[:0]
 		}
-		now, known = max(0, it.Metrics.TestsPassed), true
+		fewer, of = n, all
 	}
-	if !known || now >= best.TestsPassed {
+	if fewer <= 0 || of <= 0 {
 		return 0, nil
 	}
-	return max(1, int(100*float64(best.TestsPassed-now)/float64(best.TestsPassed))), seen
+	return max(1, int(100*fewer/of)), seen
 }
 
 // standard is what the task at hand must not fall behind: the best checkpoint,

@@ -48,19 +48,20 @@ func (v *view) risk() Risk {
 
 // flat says whether the last five counts of tests did not grow.
 func flat(its []*Iteration) bool {
-	counts := make([]int, 0, riskyFlat)
-	for i := len(its) - 1; i >= 0 && len(counts) < riskyFlat; i-- {
-		if its[i].Metrics.TestsKnown {
-			counts = append(counts, its[i].Metrics.TestsTotal)
+	var last []Metrics
+	for i := len(its) - 1; i >= 0 && len(last) < riskyFlat; i-- {
+		if tests, _ := its[i].Metrics.known(); tests > 0 {
+			last = append(last, its[i].Metrics)
 		}
 	}
-	if len(counts) < riskyFlat {
+	if len(last) < riskyFlat {
 		return false
 	}
-	first := counts[len(counts)-1]
-	for _, n := range counts {
-		if n > first {
-			return false
+	for _, m := range last {
+		for now, first := range shared(m, last[len(last)-1]) {
+			if now.TestsTotal > first.TestsTotal {
+				return false
+			}
 		}
 	}
 	return true

@@ -82,16 +82,14 @@ func (m *meter) add(it *Iteration) Signals {
 		s.Lines = min(1, float64(lines)/fullLines)
 	}
 	now := it.Metrics
-	if now.TestsKnown && m.best.TestsKnown {
-		s.Tests = sign(now.TestsPassed - m.best.TestsPassed)
+	if fewer, _, ok := lost(now, m.best); ok {
+		s.Tests = sign(-fewer)
 	}
 	if s.Tests == 0 && it.TestsAdded > 0 && !seen {
 		s.Tests = 0.5
 	}
-	if now.WarningsKnown && m.best.WarningsKnown {
-		if d := sign(m.best.Warnings - now.Warnings); d != 0 {
-			s.Quality = d
-		}
+	if d := sign(-float64(added(now, m.best))); d != 0 {
+		s.Quality = d
 	}
 	s.Score = min(1, max(0, weightCommit*s.Commit+weightLines*s.Lines+weightTests*s.Tests+weightQuality*s.Quality))
 	switch {
@@ -149,18 +147,7 @@ func (m *meter) remember(it *Iteration) {
 	m.best = m.best.better(it.Metrics)
 }
 
-// better holds the better of each count of a and b.
-func (a Metrics) better(b Metrics) Metrics {
-	if b.TestsKnown && (!a.TestsKnown || b.TestsPassed > a.TestsPassed) {
-		a.TestsKnown, a.TestsTotal, a.TestsPassed = true, b.TestsTotal, b.TestsPassed
-	}
-	if b.WarningsKnown && (!a.WarningsKnown || b.Warnings < a.Warnings) {
-		a.WarningsKnown, a.Warnings = true, b.Warnings
-	}
-	return a
-}
-
-func sign(n int) float64 {
+func sign(n float64) float64 {
 	switch {
 	case n > 0:
 		return 1

@@ -10,8 +10,14 @@ import (
 	"github.com/org/ralph-action/internal/supervise"
 )
 
+// metrics are those of a single check.
+func metrics(g supervise.GateMetrics) supervise.Metrics {
+	g.Gate = "check"
+	return supervise.Metrics{Gates: []supervise.GateMetrics{g}}
+}
+
 func tested(passed int) supervise.Metrics {
-	return supervise.Metrics{TestsKnown: true, TestsTotal: passed, TestsPassed: passed}
+	return metrics(supervise.GateMetrics{TestsKnown: true, TestsTotal: 100, TestsPassed: passed})
 }
 
 func TestMeasure(t *testing.T) {
@@ -34,7 +40,7 @@ func TestMeasure(t *testing.T) {
 		},
 		{
 			"landed though warnings grew",
-			iterations{{Landed: true, Metrics: supervise.Metrics{WarningsKnown: true}}, {Landed: true, Metrics: supervise.Metrics{WarningsKnown: true, Warnings: 9}}},
+			iterations{{Landed: true, Metrics: metrics(supervise.GateMetrics{WarningsKnown: true})}, {Landed: true, Metrics: metrics(supervise.GateMetrics{WarningsKnown: true, Warnings: 9})}},
 			supervise.Signals{Score: 0.25, Progress: supervise.ProgressMade, Commit: 1, Quality: -1},
 		},
 		{
@@ -52,7 +58,7 @@ func TestMeasure(t *testing.T) {
 		},
 		{
 			"more tests pass with fewer warnings",
-			iterations{{Metrics: supervise.Metrics{TestsKnown: true, WarningsKnown: true, Warnings: 3}}, {LinesAdded: 20, Metrics: supervise.Metrics{TestsKnown: true, TestsPassed: 1, WarningsKnown: true}}},
+			iterations{{Metrics: metrics(supervise.GateMetrics{TestsKnown: true, WarningsKnown: true, Warnings: 3})}, {LinesAdded: 20, Metrics: metrics(supervise.GateMetrics{TestsKnown: true, TestsPassed: 1, WarningsKnown: true})}},
 			supervise.Signals{Score: 0.6, Progress: supervise.ProgressMade, Lines: 1, Tests: 1, Quality: 1},
 		},
 		{
@@ -127,8 +133,8 @@ func TestCheckpoints(t *testing.T) {
 		{"not before the last landing", []supervise.Checkpoint{at(1, "a", 9), at(2, "b", 5), at(3, "", 4)}, 2},
 		{"known beats unknown", []supervise.Checkpoint{at(1, "", 1), unknown}, 1},
 		{"fewer warnings", []supervise.Checkpoint{
-			{Iteration: 1, Metrics: supervise.Metrics{WarningsKnown: true, Warnings: 2}},
-			{Iteration: 2, Metrics: supervise.Metrics{WarningsKnown: true, Warnings: 3}},
+			{Iteration: 1, Metrics: metrics(supervise.GateMetrics{WarningsKnown: true, Warnings: 2})},
+			{Iteration: 2, Metrics: metrics(supervise.GateMetrics{WarningsKnown: true, Warnings: 3})},
 		}, 1},
 	} {
 		got, ok := supervise.Best(tt.all)
@@ -161,7 +167,7 @@ func TestCheckpoints(t *testing.T) {
 			if len(kept) > limit || !ok {
 				t.Fatalf("keeps %d of at most %d", len(kept), limit)
 			}
-			if c.Commit == "" && after.Metrics.TestsPassed < max(before.Metrics.TestsPassed, c.Metrics.TestsPassed) {
+			if c.Commit == "" && (supervise.Regressed(after.Metrics, before.Metrics) || supervise.Regressed(after.Metrics, c.Metrics)) {
 				t.Fatalf("lost the best one: %+v", kept)
 			}
 		}

@@ -128,10 +128,14 @@ func TestRiskAddsUpItsParts(t *testing.T) {
 		{"nothing", supervise.History{}, 0, 0},
 		{"one file in three iterations", history(3, func(_ int, it *supervise.Iteration) { it.Files = []string{"a.go"} }), 0, 0},
 		{"one file in four iterations", history(4, func(_ int, it *supervise.Iteration) { it.Files = []string{"a.go"} }), 0.3, 1},
-		{"tests flat for four iterations", history(4, func(_ int, it *supervise.Iteration) { it.Metrics = supervise.Metrics{TestsKnown: true, TestsTotal: 9} }), 0, 0},
-		{"tests flat for five iterations", history(5, func(_ int, it *supervise.Iteration) { it.Metrics = supervise.Metrics{TestsKnown: true, TestsTotal: 9} }), 0.2, 1},
+		{"tests flat for four iterations", history(4, func(_ int, it *supervise.Iteration) {
+			it.Metrics = metrics(supervise.GateMetrics{TestsKnown: true, TestsTotal: 9})
+		}), 0, 0},
+		{"tests flat for five iterations", history(5, func(_ int, it *supervise.Iteration) {
+			it.Metrics = metrics(supervise.GateMetrics{TestsKnown: true, TestsTotal: 9})
+		}), 0.2, 1},
 		{"tests grow", history(5, func(i int, it *supervise.Iteration) {
-			it.Metrics = supervise.Metrics{TestsKnown: true, TestsTotal: 9 + i}
+			it.Metrics = metrics(supervise.GateMetrics{TestsKnown: true, TestsTotal: 9 + i})
 		}), 0, 0},
 		{"half of the errors repeat", history(2, func(_ int, it *supervise.Iteration) { it.Error = same }), 0, 0},
 		{"two thirds of the errors repeat", history(3, func(_ int, it *supervise.Iteration) { it.Error = same }), 0.4, 1},
@@ -142,7 +146,7 @@ func TestRiskAddsUpItsParts(t *testing.T) {
 			it.Role = []supervise.Role{"", supervise.Implementer, supervise.Debugger, supervise.Debugger, supervise.Debugger}[i]
 		}), 0, 0},
 		{"all of it", history(5, func(i int, it *supervise.Iteration) {
-			it.Files, it.Error, it.Metrics = []string{"a.go"}, same, supervise.Metrics{TestsKnown: true, TestsTotal: 9}
+			it.Files, it.Error, it.Metrics = []string{"a.go"}, same, metrics(supervise.GateMetrics{TestsKnown: true, TestsTotal: 9})
 			if i == 5 {
 				it.Role = supervise.Debugger
 			}
