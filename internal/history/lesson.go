@@ -32,8 +32,9 @@ type Lesson struct {
 	Title  string `json:"title"`
 	// Worked: the task landed. Otherwise it was given up.
 	Worked bool `json:"worked"`
-	// Approach is what the agent said of the work that landed, Insight what one should know next time: the
-	// learnings that were noted, or why it failed. One line each.
+	// Approach is what the agent said of the work that landed, Insight what one
+	// should know next time: the learnings that were noted, or why it failed. One
+	// line each.
 	Approach string `json:"approach,omitempty"`
 	Insight  string `json:"insight,omitempty"`
 	// Failure is the class of what stood in the way, "" for nothing.

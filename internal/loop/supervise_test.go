@@ -381,9 +381,13 @@ func TestTasksTeach(t *testing.T) {
 	mem := &memory{}
 	w := newWorld(t)
 	w.memory = mem
+	broke := false
 	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
 		if s.TaskID == "T2" {
 			return completed("hm")
+		}
+		if broke = !broke; broke {
+			return loop.AgentStatus{Outcome: loop.AgentBroken, Detail: "it crashed", Usage: run.Usage{CostUSD: 1}}
 		}
 		w.work["src/"+s.TaskID] = "done"
 		d, err := progress.Parse([]byte(w.work[s.ProgressPath]))
@@ -394,11 +398,14 @@ func TestTasksTeach(t *testing.T) {
 			w.t.Fatal(err)
 		}
 		w.work[s.ProgressPath] = string(d.Bytes())
-		return completed("done")
+		return completed("a second encoder")
 	}
 	w.drive(loop.NewState(request(t, "- [ ] Serialise the report\n- [ ] Translate the manual\n"), w.now), nil)
 	if len(mem.lessons) != 2 || !mem.lessons[0].Worked || mem.lessons[0].Insight != "the encoder flushes late" || mem.lessons[1].Worked {
 		t.Fatalf("%+v", mem.lessons)
+	}
+	if l := mem.lessons[0]; l.Approach != "a second encoder" || l.Iterations != 1 || l.CostUSD != 1.25 {
+		t.Errorf("a crash before an attempt that landed: %+v", l)
 	}
 	if mem.lessons[1].Iterations < 3 || mem.lessons[1].Failure != string(supervise.FailEmpty) {
 		t.Errorf("%+v", mem.lessons[1])

@@ -903,7 +903,7 @@ func TestMoreOfTheSameFailureNeverLowersTheLevel(t *testing.T) {
 			it.Number++
 			h.Iterations = append(h.Iterations, it)
 			next := supervise.Assess(cfg, h).Level
-			if next < level {
+			if next < level && it.Number > h.Acknowledged["T1"]+1 { // else the first that counts
 				t.Fatalf("iteration %d lowers the level from %s to %s", it.Number, level, next)
 			}
 			level = next

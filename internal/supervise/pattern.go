@@ -101,7 +101,7 @@ func (v *view) patterns(cfg Config) []Pattern {
 	more, warned := v.warnings()
 	add(PatternWarnings, cfg.Warnings, more, warned, fmt.Sprintf("%s more than at the best", plural(more, "warning")))
 
-	back = returns(v.own, func(it *Iteration) string { return string(it.Role) })
+	back = returns(v.peers(), func(it *Iteration) string { return string(it.Role) })
 	add(PatternRoleOscillation, cfg.Oscillation, len(back), back,
 		fmt.Sprintf("%s to a role that was left before", plural(len(back), "return")))
 
