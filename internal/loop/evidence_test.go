@@ -137,11 +137,11 @@ func TestThePartsOfATaskBeginAnew(t *testing.T) {
 func TestOnlyWhatWasCountedBothTimesIsCompared(t *testing.T) {
 	t.Parallel()
 	passing := func(pkg string, n int) string {
-		out := ""
+		var out strings.Builder
 		for i := range n {
-			out += fmt.Sprintf("=== RUN   Test%d\n--- PASS: Test%d (0.00s)\n", i, i)
+			fmt.Fprintf(&out, "=== RUN   Test%d\n--- PASS: Test%d (0.00s)\n", i, i)
 		}
-		return out + "PASS\nok  \texample.com/" + pkg + "\t0.01s\n"
+		return out.String() + "PASS\nok  \texample.com/" + pkg + "\t0.01s\n"
 	}
 	lints := 0
 	tests := []struct {
