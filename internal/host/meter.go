@@ -49,6 +49,9 @@ func (g *Gateway) end(ctx context.Context, name string, s *loop.AgentStatus) err
 	if reason, over := report.OverBudget(); over && s.Outcome != loop.AgentCompleted {
 		// Whatever the agent made of it, that is why.
 		s.Outcome, s.Detail = loop.AgentOverBudget, reason
+		if report.OverTask() {
+			s.Outcome = loop.AgentOverTaskBudget
+		}
 		return nil
 	}
 	if len(report.Refused) > 0 {

@@ -222,11 +222,17 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 		}
 		return e.judgeGate(ctx, s, *judged)
 	}
+	if s.Process == nil && e.overdue(*s) {
+		return e.finish(s, run.EndDeadline, "")
+	}
 	if s.Process == nil {
 		// The intent first: after a crash the same name finds the same process.
 		s.Starts++
 		s.Process = &Process{Kind: ProcessGate, Name: processName(*s), StartedAt: e.Now()}
 		return Next{}, nil
+	}
+	if s.Limits.RunTimeout > 0 {
+		c.gate.Timeout = min(c.gate.Timeout, max(s.StartedAt.Add(s.Limits.RunTimeout).Sub(e.Now()), time.Second))
 	}
 	h, err := e.Runner.StartGate(ctx, *s, GateStart{Name: s.Process.Name, Gate: c.gate, Tree: c.tree})
 	if err != nil {
@@ -258,16 +264,16 @@ func (e *Engine) watchGate(ctx context.Context, s *State) (Next, error) {
 	}
 	status, err := e.Runner.ObserveGate(ctx, s.Process.Handle)
 	switch {
-	case errors.Is(err, ErrGone) && e.overdue(*s):
-		return e.finish(s, run.EndDeadline, "")
-	case errors.Is(err, ErrGone):
+	case errors.Is(err, ErrGone) && s.Gone < maxGone:
 		s.Process, s.Stage = nil, back
+		s.Gone++
 		return Next{}, nil
-	case errors.Is(err, ErrLost):
+	case errors.Is(err, ErrLost) && s.Lost < maxLost:
 		s.Process, s.Stage = nil, back
-		if s.Lost++; s.Lost <= maxLost {
-			return Next{}, nil
-		}
+		s.Lost++
+		return Next{}, nil
+	case errors.Is(err, ErrGone), errors.Is(err, ErrLost):
+		s.Process, s.Stage = nil, back
 		e.remember(s, c, gate.Result{
 			ExitCode: -1,
 			Reason:   "its process was lost: something ended it from outside, or it ended its own parent",
@@ -279,9 +285,13 @@ func (e *Engine) watchGate(ctx context.Context, s *State) (Next, error) {
 	if status.Running {
 		return Next{Kind: Wait, Handle: s.Process.Handle}, nil
 	}
-	s.Lost = 0
+	s.Lost, s.Gone = 0, 0
 	if err := e.forget(ctx, s); err != nil {
 		return Next{}, err
+	}
+	if e.overdue(*s) && status.Result.Reason == "wall_timeout" {
+		// It was cut short for the run's sake, which says nothing of the tree.
+		return e.finish(s, run.EndDeadline, "")
 	}
 	s.Stage = back
 	e.remember(s, c, status.Result)

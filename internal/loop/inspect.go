@@ -47,6 +47,7 @@ func (e *Engine) inspect(ctx context.Context, s *State, task run.Task, code []Ch
 	if err != nil {
 		return found, err
 	}
+	s.Draft.LinesAdded, s.Draft.LinesRemoved, s.Draft.TestsAdded = gate.Size(diffs)
 	found.findings = append(found.findings, gate.Weakened(diffs)...)
 	if s.Quality.RequireNewTests {
 		found.findings = append(found.findings, gate.Untested(diffs)...)
@@ -129,8 +130,7 @@ func (e *Engine) elsewhere(ctx context.Context, s *State, task run.Task, code []
 func (e *Engine) contents(ctx context.Context, s *State, code []Change, tree string) ([]gate.FileDiff, error) {
 	var diffs []gate.FileDiff
 	for _, c := range code {
-		watched := gate.Watched(c.Path) || s.Quality.RequireNewTests && gate.IsSource(c.Path)
-		if !watched || len(diffs) >= maxInspected {
+		if !gate.Watched(c.Path) && !gate.IsSource(c.Path) || len(diffs) >= maxInspected {
 			continue
 		}
 		d := gate.FileDiff{Path: c.Path}

@@ -542,7 +542,7 @@ func TestLostProcessesEndTheRun(t *testing.T) {
 	for _, tt := range []struct {
 		err  error
 		want run.EndReason
-	}{{loop.ErrLost, run.EndFailed}, {loop.ErrGone, run.EndDeadline}} {
+	}{{loop.ErrLost, run.EndFailed}, {loop.ErrGone, run.EndFailed}} {
 		w := newWorld(t)
 		w.observeErr = tt.err
 		s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)

@@ -160,6 +160,9 @@ const (
 	// AgentOverBudget: the gateway refused a request that the budget does not
 	// cover.
 	AgentOverBudget Outcome = "over_budget"
+	// AgentOverTaskBudget: as AgentOverBudget, where only the task's own budget
+	// is used up.
+	AgentOverTaskBudget Outcome = "over_task_budget"
 )
 
 // AgentStatus is what is known of an agent process.

@@ -27,6 +27,8 @@ const (
 	stageWatch      Stage = "watch"       // the agent works
 	stageJudge      Stage = "judge"       // read what it says in progress.md
 	stagePlanned    Stage = "planned"     // take the plan it wrote, and nothing else it did
+	stageEnded      Stage = "ended"       // act on a call that came to nothing
+	stageRejected   Stage = "rejected"    // put back what must not be looked at
 	stageSplit      Stage = "split"       // put the parts it wrote in the place of a task
 	stageReviewed   Stage = "reviewed"    // take the tasks a review asks for
 	stagePropose    Stage = "propose"     // verify what it did, and store it as a tree
@@ -98,8 +100,17 @@ type Proposal struct {
 	Own []string
 	// Final is the agent's last message on one line.
 	Final string
+	// Failed says why the call itself came to nothing, "" if it did not.
+	Failed string
 	// Added are the tasks of a call that was to write some.
 	Added []run.Task
+}
+
+// Ended is how an agent call ended that came to nothing.
+type Ended struct {
+	Outcome Outcome
+	Detail  string
+	RetryAt time.Time
 }
 
 // Iteration is the record of one agent call.
@@ -230,6 +241,8 @@ type State struct {
 	Troubles  int // steps in a row that failed; counted by the driver
 	Waits     int // rate-limit waits in a row
 	Lost      int // processes in a row that nobody saw end
+	Gone      int // processes in a row that were gone with their record
+	Ended     *Ended
 	Failure   string
 	// Objection is what a check last said of the task at hand. It goes on being
 	// told while later calls show nothing new.
@@ -290,6 +303,18 @@ func (s *State) Standing(t run.Task) run.TaskStatus {
 	default:
 		return run.TaskInProgress
 	}
+}
+
+// record keeps a call in the history. Waits in a row are one entry.
+func (s *State) record(it Iteration) {
+	n := len(s.History)
+	if n > 0 && it.Outcome == string(AgentRateLimited) {
+		if last := s.History[n-1]; last.Outcome == it.Outcome && last.Number == it.Number {
+			it.StartedAt, it.Duration, it.Usage = last.StartedAt, last.Duration+it.Duration, last.Usage.Add(it.Usage)
+			n--
+		}
+	}
+	s.History = append(s.History[:n:n], it)
 }
 
 // evidence adds to what was found about the call that ended last.

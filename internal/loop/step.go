@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -34,6 +35,9 @@ const (
 	// maxLost bounds how often in a row a process may get lost before that is
 	// taken for its own doing.
 	maxLost = 1
+	// maxGone bounds how often in a row a process may be gone without a trace:
+	// hosts that restart do that, and hosts that restart for ever.
+	maxGone = 20
 	// maxWait bounds what a provider may ask for; the time comes through the
 	// agent's own output.
 	maxWait = 24 * time.Hour
@@ -43,7 +47,9 @@ const (
 // first to the last.
 const (
 	firstWait = time.Minute
-	lastWait  = 30 * time.Minute
+	// minWait is the first wait at least, whatever time the provider names.
+	minWait  = 5 * time.Second
+	lastWait = 30 * time.Minute
 )
 
 // planKey stands for the plan where attempts are counted by task id, and
@@ -133,14 +139,14 @@ func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
 	if !s.WaitUntil.IsZero() {
 		if e.Now().Before(s.WaitUntil) {
 			if e.overdue(*s) {
-				return e.finish(s, run.EndDeadline, "")
+				return e.stop(s, run.EndDeadline, "")
 			}
 			return Next{Kind: Sleep, Until: s.WaitUntil}, nil
 		}
 		s.WaitUntil = time.Time{}
 		s.Stage = s.Resume
 		if e.overdue(*s) {
-			return e.finish(s, run.EndDeadline, "")
+			return e.stop(s, run.EndDeadline, "")
 		}
 	}
 	switch s.Stage {
@@ -158,6 +164,10 @@ func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
 		return e.judge(ctx, s)
 	case stagePlanned:
 		return e.planned(ctx, s)
+	case stageEnded:
+		return e.ended(ctx, s)
+	case stageRejected:
+		return e.rejected(ctx, s)
 	case stageSplit:
 		return e.split(ctx, s)
 	case stageReview:
@@ -420,8 +430,38 @@ func (e *Engine) prepareAgent(s *State, job prompt.Job, role run.Role, task stri
 	return Next{}, nil
 }
 
-// again starts another agent for what the last one was for.
-func (e *Engine) again(s *State) (Next, error) { return e.prepareAgent(s, s.Job, s.Role, s.TaskID) }
+// again starts another agent for what the last one was for, as far as the
+// limits of the run allow.
+func (e *Engine) again(s *State) (Next, error) {
+	switch {
+	case e.overdue(*s):
+		return e.stop(s, run.EndDeadline, "")
+	case s.spent():
+		return e.stop(s, run.EndBudgetExhausted, s.spending())
+	}
+	return e.prepareAgent(s, s.Job, s.Role, s.TaskID)
+}
+
+// stop ends the run at one of its limits. A review that comes to one is left
+// out: the work it was to read is done.
+func (e *Engine) stop(s *State, reason run.EndReason, detail string) (Next, error) {
+	if s.Job != prompt.JobReview {
+		return e.finish(s, reason, detail)
+	}
+	s.ReviewNote = "the review came to no end: " + oneLine(cmp.Or(detail, reason.Sentence()), 200)
+	s.Proposal, s.Ended, s.Process, s.WaitUntil = nil, nil, nil, time.Time{}
+	s.Phase, s.Stage = run.PhaseFinishing, stageClose
+	return Next{}, nil
+}
+
+// spent says whether the budget is used up, as far as is known.
+func (s *State) spent() bool {
+	return s.Limits.BudgetUSD > 0 && s.Usage.CostUSD >= s.Limits.BudgetUSD
+}
+
+func (s *State) spending() string {
+	return fmt.Sprintf("$%.2f of $%.2f are spent", s.Usage.CostUSD, s.Limits.BudgetUSD)
+}
 
 func processName(s State) string { return fmt.Sprintf("%s-%d", s.Run, s.Starts) }
 
@@ -440,8 +480,8 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 		return Next{}, nil
 	case e.overdue(*s):
 		return e.finish(s, run.EndDeadline, "")
-	case s.Limits.BudgetUSD > 0 && s.Usage.CostUSD >= s.Limits.BudgetUSD:
-		return e.finish(s, run.EndBudgetExhausted, fmt.Sprintf("$%.2f of $%.2f are spent", s.Usage.CostUSD, s.Limits.BudgetUSD))
+	case s.spent():
+		return e.finish(s, run.EndBudgetExhausted, s.spending())
 	case s.Once && s.Iteration > 0:
 		return e.finish(s, run.EndSingleIteration, "")
 	case s.Limits.MaxIterations > 0 && s.Iteration >= s.Limits.MaxIterations:
@@ -450,8 +490,11 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 	task, ok := choose(tasks, s)
 	if !ok {
 		detail := ""
-		if slices.ContainsFunc(tasks, run.Task.Actionable) {
+		switch {
+		case slices.ContainsFunc(tasks, run.Task.Actionable):
 			detail = "the open tasks depend on blocked ones"
+		case s.Iteration == 0:
+			detail = "what is open was blocked before; take “(blocked: …)” off a task in " + s.ProgressPath + " to have it tried again"
 		}
 		return e.finish(s, run.EndBlocked, detail)
 	}
@@ -641,8 +684,6 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 		s.Usage = s.Usage.Add(status.Usage) // what it cost is known all the same
 	}
 	switch {
-	case errors.Is(err, ErrGone) && e.overdue(*s):
-		return e.finish(s, run.EndDeadline, "")
 	case errors.Is(err, ErrGone):
 		// Nothing is left to judge; the iteration is repeated.
 		if s.Job == prompt.JobBuild {
@@ -652,24 +693,31 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 			}
 			s.watched()
 		}
-		return e.again(s)
-	case errors.Is(err, ErrLost):
-		if s.Lost++; s.Lost <= maxLost && !e.overdue(*s) {
+		if s.Gone++; s.Gone <= maxGone {
 			return e.again(s)
 		}
-		return e.broken(ctx, s, AgentStatus{Detail: "its process was lost: something ended it from outside, or it ended its own parent"})
+		s.Ended = &Ended{Outcome: AgentBroken, Detail: "its process was gone each time it was looked for"}
+		s.Gone, s.Stage = 0, stageEnded
+		return Next{}, nil
+	case errors.Is(err, ErrLost):
+		if s.Lost++; s.Lost <= maxLost {
+			return e.again(s)
+		}
+		s.Ended = &Ended{Outcome: AgentBroken, Detail: "its process was lost: something ended it from outside, or it ended its own parent"}
+		s.Stage = stageEnded
+		return Next{}, nil
 	case err != nil:
 		return Next{}, fmt.Errorf("observe agent: %w", err)
 	}
 	if status.Running {
 		return Next{Kind: Wait, Handle: s.Process.Handle}, nil
 	}
-	s.Lost = 0
+	s.Lost, s.Gone = 0, 0
 	s.Usage = s.Usage.Add(status.Usage)
 	if status.Model != "" {
 		s.SeenModel = status.Model
 	}
-	s.History = append(s.History[:len(s.History):len(s.History)], Iteration{
+	s.record(Iteration{
 		Number: s.Iteration, TaskID: s.TaskID, Role: s.Role, Verdict: s.Verdict, StartedAt: status.Started,
 		Duration: status.Finished.Sub(status.Started), Outcome: string(status.Outcome),
 		Note: oneLine(status.Detail, 300), Model: status.Model, Usage: status.Usage,
@@ -681,28 +729,23 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 
 	s.observed(status)
 	switch status.Outcome {
-	case AgentRateLimited:
-		return e.wait(ctx, s, status)
-	case AgentOverBudget:
-		if err := e.forget(ctx, s); err != nil {
-			return Next{}, err
-		}
-		return e.finish(s, run.EndBudgetExhausted, oneLine(status.Detail, 300))
-	case AgentBroken:
-		return e.broken(ctx, s, status)
+	case AgentRateLimited, AgentOverBudget, AgentOverTaskBudget, AgentBroken:
+		// What it said is stored before its process is forgotten.
+		s.Ended = &Ended{Outcome: status.Outcome, Detail: status.Detail, RetryAt: status.RetryAt}
+		s.Stage = stageEnded
+		return Next{}, nil
 	case AgentCompleted, AgentGaveUp, AgentTimedOut:
 		s.Strikes, s.Waits = 0, 0
 		s.Proposal = &Proposal{Done: progress.HintsDone(status.Final), Plan: s.Job == prompt.JobPlan, Final: oneLine(status.Final, maxFinal)}
-		s.Failure = ""
-		if status.Outcome == AgentCompleted {
-			s.Proposal.Note = oneLine(status.Detail, 300)
-		}
+		s.Proposal.Note = oneLine(status.Detail, 300)
 		if status.Outcome != AgentCompleted {
-			s.Proposal.Note = oneLine(status.Detail, 300)
-			s.Failure = "The last call did not end well: " + oneLine(status.Detail, 600) + "."
+			s.Proposal.Failed = "The last call did not end well: " + oneLine(status.Detail, 600) + "."
 		} else if said, ok := contradiction(status.Final); ok && s.Job == prompt.JobBuild {
-			s.Failure = fmt.Sprintf("The last call said %q. A task counts as done only when all of it is.", said)
+			s.Proposal.Failed = fmt.Sprintf("The last call said %q. A task counts as done only when all of it is.", said)
 			s.evidence(func(ev *Evidence) { ev.Contradiction = oneLine(said, maxEvidence) })
+		}
+		if s.Job == prompt.JobBuild || s.Job == prompt.JobPlan {
+			s.Failure = s.Proposal.Failed // else it still says why the task failed
 		}
 		s.evidence(func(ev *Evidence) {
 			ev.Signal = "none"
@@ -717,26 +760,60 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 	}
 }
 
-// wait notes when the provider wants to be asked again. It costs neither an
-// attempt nor an iteration.
-func (e *Engine) wait(ctx context.Context, s *State, status AgentStatus) (Next, error) {
+// ended acts on an agent call that came to nothing: a wait, a crash, a budget.
+func (e *Engine) ended(ctx context.Context, s *State) (Next, error) {
 	if err := e.forget(ctx, s); err != nil {
 		return Next{}, err
 	}
-	until := status.RetryAt
+	end := *s.Ended
+	s.Ended = nil
+	detail := oneLine(end.Detail, 600)
+	switch end.Outcome { //nolint:exhaustive // the others are judged
+	case AgentRateLimited:
+		return e.wait(s, end.RetryAt)
+	case AgentOverBudget:
+		return e.stop(s, run.EndBudgetExhausted, oneLine(detail, 300))
+	case AgentOverTaskBudget:
+		return e.overTaskBudget(ctx, s, detail)
+	default:
+		return e.broken(s, detail)
+	}
+}
+
+// overTaskBudget gives up a task that has used up its share; the others have
+// theirs.
+func (e *Engine) overTaskBudget(ctx context.Context, s *State, detail string) (Next, error) {
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	if s.Job == prompt.JobReview || s.TaskID == "" {
+		return e.stop(s, run.EndBudgetExhausted, detail)
+	}
+	s.Failure = detail
+	a := supervise.Assessment{Verdict: supervise.Verdict{Kind: supervise.VerdictGiveUp, TaskID: s.TaskID, Reason: "its budget is used up"}}
+	a.Diagnostics = fmt.Sprintf("%s was given up: its budget is used up.\n\n%s\n", s.TaskID, detail)
+	s.Phase = run.PhaseIterating
+	return e.giveUp(ctx, s, doc, a)
+}
+
+// wait notes when the provider wants to be asked again. It costs neither an
+// attempt nor an iteration. However soon it names, waits in a row grow.
+func (e *Engine) wait(s *State, until time.Time) (Next, error) {
+	least := minWait
 	if !until.After(e.Now()) {
-		until = e.Now().Add(min(firstWait<<min(s.Waits, 10), lastWait))
+		least = firstWait
+	}
+	if floor := e.Now().Add(min(least<<min(s.Waits, 10), lastWait)); until.Before(floor) {
+		until = floor
 	}
 	until = earlier(until, e.Now().Add(maxWait))
 	if s.Limits.RunTimeout > 0 {
 		until = earlier(until, s.StartedAt.Add(s.Limits.RunTimeout))
 	}
-	if s.Limits.BudgetUSD > 0 && s.Usage.CostUSD >= s.Limits.BudgetUSD {
-		return e.finish(s, run.EndBudgetExhausted, fmt.Sprintf("$%.2f of $%.2f are spent", s.Usage.CostUSD, s.Limits.BudgetUSD))
-	}
 	s.Waits++
 	task := s.TaskID
-	if _, err := e.again(s); err != nil {
+	if _, err := e.again(s); err != nil || s.Stage != stageStart {
 		return Next{}, err
 	}
 	s.Resume, s.WaitUntil = s.Stage, until
@@ -753,20 +830,13 @@ func earlier(a, b time.Time) time.Time {
 
 // broken answers a crash or a refusal by the provider: try again, but three in
 // a row are not going to mend themselves.
-func (e *Engine) broken(ctx context.Context, s *State, status AgentStatus) (Next, error) {
-	if err := e.forget(ctx, s); err != nil {
-		return Next{}, err
-	}
+func (e *Engine) broken(s *State, detail string) (Next, error) {
 	s.Strikes++
-	detail := oneLine(status.Detail, 600)
 	s.Draft.Class, s.Draft.Error = supervise.FailCrash, supervise.Normalise(detail)
 	s.watched()
 	e.emit(run.Event{Kind: run.EventAttemptFailed, TaskID: s.TaskID, Text: "the agent broke: " + detail}, s)
 	if s.Strikes >= maxStrikes {
-		return e.finish(s, run.EndFailed, fmt.Sprintf("the agent broke %d times in a row: %s", s.Strikes, detail))
-	}
-	if e.overdue(*s) {
-		return e.finish(s, run.EndDeadline, "")
+		return e.stop(s, run.EndFailed, fmt.Sprintf("the agent broke %d times in a row: %s", s.Strikes, detail))
 	}
 	return e.again(s)
 }
@@ -866,7 +936,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	case errors.Is(err, ErrBranchMoved):
 		return e.moved(s)
 	case errors.As(err, &rejected):
-		return e.reject(ctx, s, rejected.Refusals)
+		return e.reject(s, rejected.Refusals)
 	case errors.Is(err, ErrNotAllowed):
 		return e.finish(s, run.EndCancelled, err.Error())
 	case err != nil:

@@ -211,8 +211,8 @@ func (e *Engine) split(ctx context.Context, s *State) (Next, error) {
 	s.Proposal = nil
 	s.Phase, s.Stage = run.PhaseIterating, stagePick
 	if len(parts) < 2 {
-		s.Failure = s.Objection // how the planner ended is nothing to mend
-		s.Draft.Class = supervise.FailEmpty
+		// Why the task failed stays what the next attempt is told.
+		s.Draft.Class, s.Draft.Role = supervise.FailEmpty, run.RolePlanner
 		s.watched()
 		e.emit(run.Event{Kind: run.EventAttemptFailed, TaskID: s.TaskID, Text: "the task could not be split"}, s)
 		return Next{}, nil
@@ -248,7 +248,8 @@ const (
 func (e *Engine) review(s *State) (Next, error) {
 	switch {
 	case !s.Review || len(s.Commits) == 0 || s.Reviews >= maxReviews || s.Once:
-	case e.overdue(*s), s.Limits.BudgetUSD > 0 && s.Usage.CostUSD >= s.Limits.BudgetUSD:
+	case e.overdue(*s), s.spent(), s.Limits.MaxIterations > 0 && s.Iteration+1 >= s.Limits.MaxIterations:
+		// What it found could not be mended any more.
 		s.ReviewNote = "there was nothing left to review it with"
 	default:
 		s.Reviews++
@@ -266,11 +267,10 @@ func (e *Engine) reviewed(ctx context.Context, s *State) (Next, error) {
 	if err := e.Workspace.Reset(ctx, s.HeadTree); err != nil {
 		return Next{}, fmt.Errorf("reset the work tree: %w", err)
 	}
-	added := s.Proposal.Added
+	added, failed := s.Proposal.Added, s.Proposal.Failed
 	s.Proposal = nil
-	if s.Failure != "" {
-		s.ReviewNote = "the review came to no end: " + oneLine(s.Failure, 200)
-		s.Failure = ""
+	if failed != "" {
+		s.ReviewNote = "the review came to no end: " + oneLine(failed, 200)
 	}
 	s.Draft = supervise.Iteration{} // reading moves nothing
 	if len(added) == 0 {
@@ -339,7 +339,7 @@ func (e *Engine) learn(ctx context.Context, s *State, task run.Task, worked bool
 		}
 	}
 	for _, it := range s.Watched {
-		if it.TaskID != task.ID {
+		if it.TaskID != task.ID || it.Role == run.RolePlanner {
 			continue
 		}
 		if !it.Landed {

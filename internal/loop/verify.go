@@ -92,7 +92,7 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 		return Next{}, fmt.Errorf("read the work tree: %w", err)
 	}
 	if len(refused) > 0 {
-		return e.reject(ctx, s, refused)
+		return e.reject(s, refused)
 	}
 	plain, err := e.Workspace.Without(ctx, tree, ".ralph")
 	if err != nil {
@@ -105,10 +105,10 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 	code, foreign := splitChanges(changes, path.Dir(s.ProgressPath))
 	s.evidence(func(ev *Evidence) { ev.Change = oneLine(changedPaths(code), maxEvidence) })
 	if len(foreign) > 0 {
-		return e.reject(ctx, s, foreign)
+		return e.reject(s, foreign)
 	}
 	if refused := e.Publisher.Screen(code); len(refused) > 0 {
-		return e.reject(ctx, s, refused)
+		return e.reject(s, refused)
 	}
 	s.proposed(tree, plain, code)
 	if s.Failure != "" {
@@ -215,9 +215,12 @@ func (e *Engine) appendLog(s *State, doc *progress.Doc, completed, note string) 
 // for the next step to put where they belong; see judge.
 func (e *Engine) judgeAdded(s *State, before, after *progress.Doc) (Next, error) {
 	verdict, added := progress.JudgeAdded(before, after)
+	if s.Proposal.Failed != "" {
+		added = nil // half a list would pass for the whole
+	}
 	s.Progress = s.text(verdict.Accepted)
 	s.Draft.Violations = len(verdict.Violations)
-	s.Proposal = &Proposal{Added: added}
+	s.Proposal = &Proposal{Added: added, Failed: s.Proposal.Failed}
 	s.Stage = stageSplit
 	if s.Job == prompt.JobReview {
 		s.Stage = stageReviewed
@@ -268,8 +271,9 @@ func (e *Engine) judgePlan(s *State, before, after *progress.Doc) (Next, error) 
 	for _, v := range verdict.Violations {
 		s.Violations = append(s.Violations, v.Text)
 	}
-	if _, total := progress.Counts(verdict.Accepted.Tasks()); total > 0 {
-		s.Failure, s.Violations = "", nil
+	// Half a plan would pass for the whole.
+	if _, total := progress.Counts(verdict.Accepted.Tasks()); total > 0 && s.Failure == "" {
+		s.Violations = nil
 		s.Progress = s.text(verdict.Accepted)
 	} else if s.Failure == "" {
 		s.Failure = "The last call wrote no task into the Tasks section of the progress file."
@@ -292,10 +296,7 @@ func (e *Engine) planned(ctx context.Context, s *State) (Next, error) {
 		s.Attempts[planKey]++
 		e.emit(run.Event{Kind: run.EventAttemptFailed, Text: s.Failure}, s)
 		if s.Attempts[planKey] >= maxPlanAttempts {
-			return e.finish(s, run.EndFailed, "the planner wrote no tasks: "+s.Failure)
-		}
-		if e.overdue(*s) {
-			return e.finish(s, run.EndDeadline, "")
+			return e.finish(s, run.EndFailed, "the planner came to no plan: "+s.Failure)
 		}
 		return e.again(s)
 	}
@@ -325,14 +326,21 @@ func splitChanges(changes []Change, own string) (code []Change, foreign []Refusa
 	return code, foreign
 }
 
-// reject fails the attempt for what must not even be looked at, and takes the
-// tree back to the last good one: what is refused must not linger in it.
-func (e *Engine) reject(ctx context.Context, s *State, refused []Refusal) (Next, error) {
+// reject fails the attempt for what must not even be looked at.
+func (e *Engine) reject(s *State, refused []Refusal) (Next, error) {
+	s.Failure = "These paths of the last call cannot be accepted, and the files were put back as they were: " + listRefusals(refused) + "."
+	s.Stage = stageRejected
+	return Next{}, nil
+}
+
+// rejected takes the tree back to the last good one, since what is refused must
+// not linger in it. Why is stored by then: the tree no longer tells.
+func (e *Engine) rejected(ctx context.Context, s *State) (Next, error) {
 	if err := e.Workspace.Reset(ctx, s.HeadTree); err != nil {
 		return Next{}, fmt.Errorf("reset the work tree: %w", err)
 	}
-	why := "These paths of the last call cannot be accepted, and the files were put back as they were: " + listRefusals(refused) + "."
-	return e.failed(ctx, s, why, supervise.Failure{Refused: true})
+	s.Draft.Change = "" // nothing to go back to
+	return e.failed(ctx, s, s.Failure, supervise.Failure{Refused: true})
 }
 
 // fail notes a failed attempt at the task, where the next one reads it. After

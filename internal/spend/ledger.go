@@ -113,6 +113,16 @@ func (r Report) OverBudget() (reason string, over bool) {
 	return r.Refused[i].Reason, true
 }
 
+// OverTask says that it was the budget of the task that did not suffice, and not
+// one of those that other tasks draw on too.
+func (r Report) OverTask() bool {
+	reason, over := r.OverBudget()
+	return over && strings.Contains(reason, forScope+name("task:"))
+}
+
+// forScope stands before the name of a scope in the words of an OverError.
+const forScope = " for "
+
 // ErrUnknownStart is returned for a start that was never begun, or has ended.
 var ErrUnknownStart = errors.New("spend: unknown start")
 
@@ -126,8 +136,8 @@ type OverError struct {
 
 // Error implements error.
 func (e *OverError) Error() string {
-	return fmt.Sprintf("budget exhausted: this request may cost up to %s, and of the %s for %s %s are spent or promised",
-		e.Worst, e.Scope.Limit, name(e.Scope.Key), e.Spent)
+	return fmt.Sprintf("budget exhausted: this request may cost up to %s, and of the %s%s%s %s are spent or promised",
+		e.Worst, e.Scope.Limit, forScope, name(e.Scope.Key), e.Spent)
 }
 
 // Ledger is the book that is kept of starts and requests. What its methods did

@@ -255,15 +255,12 @@ func (v *view) endTask(cfg Config, a *Assessment) (Verdict, bool) {
 	}
 }
 
-// lastTries is how many calls a task has that is out of attempts: a split and an
-// attempt by another role, or two such attempts where a split would not help.
-const lastTries = 2
-
-// hadLast says whether a task that is out of attempts had its last tries as well.
-// A task with a single attempt has none.
+// hadLast says whether a task that is out of attempts had its last try as well:
+// an attempt by another role, after a split that came to nothing if there was
+// one. A task with a single attempt has none.
 func (v *view) hadLast(cfg Config) bool {
-	most, had := cfg.MaxTaskAttempts, v.splits()
-	return most <= 1 || had+max(v.strikes()-most, v.h.Task.Attempts-2*most) >= lastTries
+	most := cfg.MaxTaskAttempts
+	return most <= 1 || max(v.strikes()-most, v.h.Task.Attempts-2*most) >= 1
 }
 
 // splitHelps says whether smaller tasks could fare better than this one.

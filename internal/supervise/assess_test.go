@@ -892,6 +892,7 @@ func TestMoreOfTheSameFailureNeverLowersTheLevel(t *testing.T) {
 		h := anyHistory(40).Draw(t, "history")
 		it := anyIteration(len(h.Iterations)+1).Draw(t, "failure")
 		it.Landed = false
+		h.Acknowledged = nil // what a person has answered to is no evidence any more
 		if it.TaskID == "" {
 			it.TaskID = "T1"
 		}

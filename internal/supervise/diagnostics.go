@@ -68,8 +68,10 @@ func inIterations(numbers []int) string {
 }
 
 func (v *view) lastFailure() *Iteration {
-	if v.last != nil {
-		return v.last
+	for _, it := range slices.Backward(v.own) {
+		if it.Role != Planner { // how the splitting ended is nothing to mend
+			return it
+		}
 	}
 	if n := len(v.since); n > 0 {
 		return v.since[n-1]

@@ -161,7 +161,7 @@ func (v *view) splittable() bool {
 		return false
 	}
 	asked := v.splits()
-	return asked == 0 || asked == 1 && v.last != nil && v.last.tooMuch()
+	return asked == 0 || asked == 1 && v.last != nil && v.last.Role != Planner && v.last.tooMuch()
 }
 
 // splits is how often a planner was asked to split the task up.

@@ -1,0 +1,262 @@
+package loop_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/prompt"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// A call that is cut off may have written half of its list: taken for the
+// whole, it would make the run complete with work left out.
+func TestHalfAPlanIsNoPlan(t *testing.T) {
+	t.Parallel()
+	t.Run("plan", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		calls := 0
+		w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+			if s.Job != prompt.JobPlan {
+				w.work["src/"+s.TaskID] = "done"
+				return completed("done")
+			}
+			if calls++; calls == 1 {
+				w.add(s, "first of two")
+				return loop.AgentStatus{Outcome: loop.AgentTimedOut, Detail: "it took too long"}
+			}
+			w.add(s, "first of two", "second of two")
+			return completed("planned")
+		}
+		s := w.drive(loop.NewState(request(t, "Say hello in two files, one.txt and two.txt.\n"), w.now), nil)
+		if s.End != run.EndAllTasksComplete || len(s.Commits) != 2 || calls != 2 {
+			t.Errorf("ended %s (%s) with %v after %d plans", s.End, s.EndDetail, subjects(s.Commits), calls)
+		}
+	})
+	t.Run("split", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+			if s.Job == prompt.JobSplit {
+				w.add(s, "one of five", "two of five")
+				return loop.AgentStatus{Outcome: loop.AgentTimedOut, Detail: "it took too long"}
+			}
+			return completed("hm")
+		}
+		s := w.drive(loop.NewState(request(t, "- [ ] one\n"), w.now), nil)
+		if s.End != run.EndBlocked || strings.Contains(s.Progress, "of five") {
+			t.Errorf("ended %s (%s)\n%s", s.End, s.EndDetail, s.Progress)
+		}
+	})
+}
+
+// A split that comes to nothing does not hide why the task failed.
+func TestAFailedSplitKeepsWhyTheTaskFailed(t *testing.T) {
+	t.Parallel()
+	mem := &memory{}
+	w := newWorld(t)
+	w.memory = mem
+	w.judge = func(tree files, _ loop.GateStart) gate.Result {
+		if tree["src/T1"] == "" {
+			return gate.Result{Passed: true, Reason: "exited"}
+		}
+		out := "--- FAIL: TestOne (0.00s)\n    one_test.go:3: got 1, want 2\nFAIL\nFAIL\texample.com/src\t0.01s\n"
+		return gate.Result{ExitCode: 1, Reason: "exited", Output: out, Facts: gate.Read(out, false)}
+	}
+	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+		if s.Job == prompt.JobBuild {
+			w.work["src/T1"] = a.Name
+		}
+		return completed("done")
+	}
+	r := request(t, "- [ ] one\n")
+	r.Gates = []gate.Gate{{Name: "test", Command: "go test ./...", Kind: gate.Test}}
+	s := w.drive(loop.NewState(r, w.now), nil)
+	if s.End != run.EndBlocked || !strings.Contains(s.Progress, "TestOne") || !strings.Contains(s.Diagnostics, "got 1, want 2") {
+		t.Errorf("ended %s\n%s\n%s", s.End, s.Progress, s.Diagnostics)
+	}
+}
+
+// What becomes of the review does not spoil work that is done and checked.
+func TestAReviewThatFailsLeavesTheRunComplete(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		status loop.AgentStatus
+		limits run.Limits
+		note   string
+	}{
+		"crash":             {loop.AgentStatus{Outcome: loop.AgentBroken, Detail: "Invalid API key"}, run.Limits{}, "Invalid API key"},
+		"over budget":       {loop.AgentStatus{Outcome: loop.AgentOverBudget, Detail: "no money"}, run.Limits{}, "no money"},
+		"over task budget":  {loop.AgentStatus{Outcome: loop.AgentOverTaskBudget, Detail: "no money"}, run.Limits{}, "no money"},
+		"gives up":          {loop.AgentStatus{Outcome: loop.AgentGaveUp, Detail: "too many turns"}, run.Limits{}, "too many turns"},
+		"waits and waits":   {loop.AgentStatus{Outcome: loop.AgentRateLimited}, run.Limits{RunTimeout: 3 * time.Hour}, "deadline"},
+		"no iteration left": {loop.AgentStatus{}, run.Limits{MaxIterations: 1}, "nothing left"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.settings.Review = true
+			w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+				if s.Job == prompt.JobReview {
+					return tc.status
+				}
+				w.work["src/"+s.TaskID] = "done"
+				return completed("done")
+			}
+			r := request(t, "- [ ] one\n")
+			r.Limits = tc.limits
+			s := w.drive(loop.NewState(r, w.now), nil)
+			if s.End != run.EndAllTasksComplete || !strings.Contains(s.ReviewNote, tc.note) {
+				t.Errorf("ended %s (%s), review: %q", s.End, s.EndDetail, s.ReviewNote)
+			}
+		})
+	}
+}
+
+// The deadline holds for checks as well: none is started after it, and none is
+// given more time than is left.
+func TestTheDeadlineHoldsForChecks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var given []time.Duration
+	w.judge = func(_ files, g loop.GateStart) gate.Result {
+		given = append(given, g.Gate.Timeout)
+		w.now = w.now.Add(min(14*time.Minute, g.Gate.Timeout))
+		if g.Gate.Timeout < 14*time.Minute {
+			return gate.Result{ExitCode: -1, Reason: "wall_timeout"}
+		}
+		return gate.Result{Passed: true, Reason: "exited"}
+	}
+	r := request(t, "- [ ] one\n")
+	r.Limits.RunTimeout = 30 * time.Minute
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		r.Gates = append(r.Gates, gate.Gate{Name: name, Command: name, Timeout: 15 * time.Minute})
+	}
+	s := w.drive(loop.NewState(r, w.now), nil)
+	if s.End != run.EndDeadline || w.now.After(s.StartedAt.Add(31*time.Minute)) {
+		t.Errorf("ended %s (%s) after %s", s.End, s.EndDetail, w.now.Sub(s.StartedAt))
+	}
+	if diff := cmp.Diff([]time.Duration{15 * time.Minute, 15 * time.Minute, time.Minute}, given); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// No agent is started once the budget is spent, whatever it is started for.
+func TestTheBudgetHoldsForEachStart(t *testing.T) {
+	t.Parallel()
+	for name, status := range map[string]loop.AgentStatus{
+		"planner without a plan": completed("hm"),
+		"broken":                 {Outcome: loop.AgentBroken, Detail: "crash"},
+	} {
+		w := newWorld(t)
+		status.Usage.CostUSD = 1
+		w.agent = func(*world, loop.State, loop.AgentStart) loop.AgentStatus { return status }
+		r := request(t, "Say hello in two files, one.txt and two.txt.\n")
+		r.Limits.BudgetUSD = 0.5
+		s := w.drive(loop.NewState(r, w.now), nil)
+		if s.End != run.EndBudgetExhausted || len(w.prompts) != 1 {
+			t.Errorf("%s: ended %s (%s) after %d calls", name, s.End, s.EndDetail, len(w.prompts))
+		}
+	}
+}
+
+// A task that has used up its own budget is given up; the others go on.
+func TestATaskOverItsBudgetIsGivenUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		if s.TaskID == "T1" {
+			return loop.AgentStatus{Outcome: loop.AgentOverTaskBudget, Detail: "$1.00 of $1.00 for the task are spent"}
+		}
+		w.work["src/"+s.TaskID] = "done"
+		return completed("done")
+	}
+	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
+	if s.End != run.EndBlocked || !strings.Contains(s.Progress, "T1 one (blocked: its budget is used up") {
+		t.Errorf("ended %s (%s)\n%s", s.End, s.EndDetail, s.Progress)
+	}
+	if got := subjects(s.Commits); len(got) < 2 || got[0] != "T2 two" || got[1] != "T3 three" {
+		t.Errorf("commits %q", got)
+	}
+}
+
+// However an agent ends, what it cost and that it ended is stored once,
+// whenever the process dies.
+func TestCrashWhenAnAgentComesToNothing(t *testing.T) {
+	t.Parallel()
+	for name, bad := range map[string]loop.AgentStatus{
+		"broken":       {Outcome: loop.AgentBroken, Detail: "crash", Usage: run.Usage{CostUSD: 5}},
+		"rate limited": {Outcome: loop.AgentRateLimited, Usage: run.Usage{CostUSD: 5}},
+		"over budget":  {Outcome: loop.AgentOverBudget, Detail: "no money", Usage: run.Usage{CostUSD: 5}},
+	} {
+		drive := func(crash func(int) bool) (loop.State, int) {
+			w := newWorld(t)
+			calls := 0
+			w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+				if calls++; calls == 1 {
+					return bad
+				}
+				w.work["src/"+s.TaskID] = "done"
+				return completed("done")
+			}
+			return w.drive(loop.NewState(request(t, "- [ ] one\n"), w.now), crash), len(w.prompts)
+		}
+		want, calls := drive(nil)
+		for at := range 30 {
+			s, n := drive(func(step int) bool { return step == at })
+			if s.End != want.End || s.Usage.CostUSD != want.Usage.CostUSD || n != calls || len(s.History) != len(want.History) {
+				t.Errorf("%s, crash at step %d: ended %s for $%v after %d calls, want %s for $%v after %d", name, at, s.End, s.Usage.CostUSD, n, want.End, want.Usage.CostUSD, calls)
+			}
+		}
+	}
+}
+
+// A proposal that must not be looked at is told as such to the next attempt,
+// whenever the process dies.
+func TestCrashWhileSomethingIsPutBack(t *testing.T) {
+	t.Parallel()
+	for at := range 40 {
+		w := newWorld(t)
+		w.screen = func(changes []loop.Change) []loop.Refusal {
+			for _, c := range changes {
+				if c.Path == "secret/plan" {
+					return []loop.Refusal{{Path: c.Path, Reason: "is protected"}}
+				}
+			}
+			return nil
+		}
+		first := true
+		w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+			if first {
+				first = false
+				w.work["secret/plan"] = "x"
+			} else if !strings.Contains(a.Prompt, "secret/plan") {
+				t.Errorf("crash at step %d: the next attempt is not told", at)
+			}
+			w.work["src/"+s.TaskID] = "done"
+			return completed("done")
+		}
+		s := w.drive(loop.NewState(request(t, "- [ ] one\n"), w.now), func(step int) bool { return step == at })
+		if s.End != run.EndAllTasksComplete || len(s.Watched) != 2 || s.Watched[0].Class != "refused" {
+			t.Errorf("crash at step %d: ended %s, %+v", at, s.End, s.Watched)
+		}
+	}
+}
+
+// However soon a provider names, asking again and again is not what it meant.
+func TestWaitsInARowGrow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.agent = func(w *world, _ loop.State, _ loop.AgentStart) loop.AgentStatus {
+		return loop.AgentStatus{Outcome: loop.AgentRateLimited, RetryAt: w.now.Add(61 * time.Second)}
+	}
+	s := w.drive(loop.NewState(request(t, "- [ ] one\n"), w.now), nil)
+	if s.End != run.EndDeadline || len(w.prompts) > 40 || len(s.History) != 1 {
+		t.Errorf("ended %s after %d calls, %d entries", s.End, len(w.prompts), len(s.History))
+	}
+}
