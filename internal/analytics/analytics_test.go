@@ -73,20 +73,18 @@ func TestAStorySummedUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	figures := analytics.Total{
+		Iterations: 3, AgentCalls: 3, AgentSeconds: 5, FailedAttempts: 1, TasksDone: 2, TasksTotal: 2, Gates: 2,
+		GateFailures: map[string]int{"go test": 1}, Verdicts: map[string]int{"guide": 1}, CostUSD: 0.3,
+		Patterns: map[string]int{"repeating_error": 1, "no_change": 1}, Strategies: map[string]int{"test_first": 1},
+	}
 	want := analytics.Stats{
 		Runs: []analytics.RunStats{{
 			Run: "r1", Repo: "acme/app", Started: at, Ended: at.Add(12 * time.Second), End: run.EndAllTasksComplete,
-			Iterations: 3, AgentCalls: 3, AgentSeconds: 5, FailedAttempts: 1, TasksDone: 2, TasksTotal: 2,
-			Gates: 2, GateFailures: map[string]int{"go test": 1}, Verdicts: map[string]int{"guide": 1}, Outcomes: map[string]int{"completed": 3},
-			Patterns: map[string]int{"repeating_error": 1, "no_change": 1}, Strategies: map[string]int{"test_first": 1},
-			CostUSD: 0.3, Usage: analytics.Usage{InputTokens: 15, CostUSD: 0.2}, Model: "m1",
+			Total: figures, Outcomes: map[string]int{"completed": 3}, Usage: analytics.Usage{InputTokens: 15, CostUSD: 0.2}, Model: "m1",
 		}},
-		Ends: map[run.EndReason]int{run.EndAllTasksComplete: 1},
-		Total: analytics.Total{
-			Iterations: 3, AgentCalls: 3, AgentSeconds: 5, FailedAttempts: 1, TasksDone: 2, TasksTotal: 2, Gates: 2,
-			GateFailures: map[string]int{"go test": 1}, Verdicts: map[string]int{"guide": 1}, CostUSD: 0.3,
-			Patterns: map[string]int{"repeating_error": 1, "no_change": 1}, Strategies: map[string]int{"test_first": 1},
-		},
+		Ends:  map[run.EndReason]int{run.EndAllTasksComplete: 1},
+		Total: figures,
 	}
 	if diff := cmp.Diff(want, s.Stats()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

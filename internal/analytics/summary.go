@@ -84,8 +84,7 @@ func (s *Summary) Add(r Record) {
 	if t == nil {
 		t = &runSum{tasks: map[string]bool{}, blocked: map[string]bool{}}
 		t.Run, t.Started = r.Run, r.Time
-		t.GateFailures, t.Verdicts, t.Outcomes = map[string]int{}, map[string]int{}, map[string]int{}
-		t.Patterns, t.Strategies = map[string]int{}, map[string]int{}
+		t.Total, t.Outcomes = newTotal(), map[string]int{}
 		s.runs[r.Run] = t
 	}
 	t.add(r)
@@ -143,7 +142,25 @@ type RunStats struct {
 	// Ended is when the last thing was told of the run.
 	Ended time.Time `json:"ended"`
 	// End is "" where the run goes on, or was cut off.
-	End            run.EndReason  `json:"end,omitempty"`
+	End run.EndReason `json:"end,omitempty"`
+	Total
+	Outcomes map[string]int `json:"outcomes"`
+	Usage    Usage          `json:"usage"`
+	Model    string         `json:"model,omitempty"`
+}
+
+// Stats are the figures of all runs of a summary.
+type Stats struct {
+	Runs []RunStats `json:"runs"`
+	// Ends counts the runs by how they ended; "" are those that did not.
+	Ends  map[run.EndReason]int `json:"ends"`
+	Total Total                 `json:"total"`
+	// Unread counts the lines that could not be read.
+	Unread int `json:"unread_lines"`
+}
+
+// Total are the figures of a run that add up over runs.
+type Total struct {
 	Iterations     int            `json:"iterations"`
 	AgentCalls     int            `json:"agent_calls"`
 	AgentSeconds   float64        `json:"agent_seconds"`
@@ -158,45 +175,36 @@ type RunStats struct {
 	// and waits that one was chosen for.
 	Patterns   map[string]int `json:"patterns"`
 	Strategies map[string]int `json:"strategies"`
-	Outcomes   map[string]int `json:"outcomes"`
 	CostUSD    float64        `json:"cost_usd"`
-	Usage      Usage          `json:"usage"`
-	Model      string         `json:"model,omitempty"`
 }
 
-// Stats are the figures of all runs of a summary.
-type Stats struct {
-	Runs []RunStats `json:"runs"`
-	// Ends counts the runs by how they ended; "" are those that did not.
-	Ends  map[run.EndReason]int `json:"ends"`
-	Total Total                 `json:"total"`
-	// Unread counts the lines that could not be read.
-	Unread int `json:"unread_lines"`
+func newTotal() Total {
+	return Total{GateFailures: map[string]int{}, Verdicts: map[string]int{}, Patterns: map[string]int{}, Strategies: map[string]int{}}
 }
 
-// Total is the sum over runs.
-type Total struct {
-	Iterations     int            `json:"iterations"`
-	AgentCalls     int            `json:"agent_calls"`
-	AgentSeconds   float64        `json:"agent_seconds"`
-	FailedAttempts int            `json:"failed_attempts"`
-	TasksDone      int            `json:"tasks_done"`
-	TasksBlocked   int            `json:"tasks_blocked"`
-	TasksTotal     int            `json:"tasks_total"`
-	Gates          int            `json:"gates"`
-	GateFailures   map[string]int `json:"gate_failures"`
-	Verdicts       map[string]int `json:"verdicts"`
-	Patterns       map[string]int `json:"patterns"`
-	Strategies     map[string]int `json:"strategies"`
-	CostUSD        float64        `json:"cost_usd"`
+// add adds the figures of another run.
+func (t *Total) add(o Total) {
+	t.Iterations += o.Iterations
+	t.AgentCalls += o.AgentCalls
+	t.AgentSeconds += o.AgentSeconds
+	t.FailedAttempts += o.FailedAttempts
+	t.TasksDone += o.TasksDone
+	t.TasksBlocked += o.TasksBlocked
+	t.TasksTotal += o.TasksTotal
+	t.Gates += o.Gates
+	t.CostUSD += o.CostUSD
+	for _, counts := range []struct{ to, from map[string]int }{
+		{t.GateFailures, o.GateFailures}, {t.Verdicts, o.Verdicts}, {t.Patterns, o.Patterns}, {t.Strategies, o.Strategies},
+	} {
+		for name, n := range counts.from {
+			counts.to[name] += n
+		}
+	}
 }
 
 // Stats gives the figures, runs in the order in which they began.
 func (s *Summary) Stats() Stats {
-	out := Stats{
-		Runs: []RunStats{}, Ends: map[run.EndReason]int{}, Unread: s.bad,
-		Total: Total{GateFailures: map[string]int{}, Verdicts: map[string]int{}, Patterns: map[string]int{}, Strategies: map[string]int{}},
-	}
+	out := Stats{Runs: []RunStats{}, Ends: map[run.EndReason]int{}, Unread: s.bad, Total: newTotal()}
 	for _, t := range s.runs {
 		r := t.RunStats
 		r.TasksDone, r.AgentSeconds = len(t.tasks), t.spent.Seconds()
@@ -210,23 +218,7 @@ func (s *Summary) Stats() Stats {
 	slices.SortFunc(out.Runs, func(a, b RunStats) int { return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Run, b.Run)) })
 	for _, r := range out.Runs {
 		out.Ends[r.End]++
-		sum := &out.Total
-		sum.Iterations += r.Iterations
-		sum.AgentCalls += r.AgentCalls
-		sum.AgentSeconds += r.AgentSeconds
-		sum.FailedAttempts += r.FailedAttempts
-		sum.TasksDone += r.TasksDone
-		sum.TasksBlocked += r.TasksBlocked
-		sum.TasksTotal += r.TasksTotal
-		sum.Gates += r.Gates
-		sum.CostUSD += r.CostUSD
-		for _, m := range []struct{ sum, of map[string]int }{
-			{sum.GateFailures, r.GateFailures}, {sum.Verdicts, r.Verdicts}, {sum.Patterns, r.Patterns}, {sum.Strategies, r.Strategies},
-		} {
-			for name, n := range m.of {
-				m.sum[name] += n
-			}
-		}
+		out.Total.add(r.Total)
 	}
 	return out
 }

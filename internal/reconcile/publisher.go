@@ -123,8 +123,11 @@ func (p *publisher) Show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 		return nil, err
 	}
 	pub.Edited = func(body string) bool {
+		if body == known { // as it mostly is; reading it takes longer
+			return false
+		}
 		now, err := island.Parse(body)
-		return err == nil && now.Edited && body != known
+		return err == nil && now.Edited
 	}
 	if number == 0 {
 		if s.End != "" {
