@@ -90,8 +90,20 @@ type observers struct {
 	onSave func(id run.ID, saved bool)
 }
 
-// newApp wires the App together and prepares its data directory.
-func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs observers) (_ *app, err error) {
+// parts are what every door to GitHub is made of.
+type parts struct {
+	store     *store.Store
+	analytics *analytics.Writer
+	github    *ghapp.App
+	// reconcile lacks what tells the doors apart.
+	reconcile reconcile.Config
+}
+
+func (p *parts) close() error { return errors.Join(p.store.Close(), p.analytics.Close()) }
+
+// newParts prepares the data directory and wires up what works the runs. more
+// are secrets to be masked besides those of the configuration.
+func newParts(ctx context.Context, cfg config.Server, gitHub ghapp.Config, log zerolog.Logger, obs observers, more ...string) (_ *parts, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
@@ -123,61 +135,70 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	if err := backend.Check(proc.Look); err != nil {
 		return nil, err
 	}
-	gh, err := ghapp.New(ghapp.Config{
-		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL,
-		AppID: cfg.GitHub.AppID, PrivateKey: []byte(cfg.GitHub.PrivateKey.Reveal()), UserAgent: "ralph-bot",
-	})
+	gh, err := ghapp.New(gitHub)
 	if err != nil {
 		return nil, err
 	}
 
-	a := &app{github: gh, log: log}
-	if a.store, err = store.Open(ctx, filepath.Join(cfg.DataDir, storeFile)); err != nil {
+	p := &parts{github: gh}
+	if p.store, err = store.Open(ctx, filepath.Join(cfg.DataDir, storeFile)); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, a.store.Close())
+			err = errors.Join(err, p.store.Close())
 		}
 	}()
-	models, err := serverModels(cfg, a.store.Spend())
+	models, err := serverModels(cfg, p.store.Spend())
 	if err != nil {
 		return nil, err
 	}
-	known := []string{cfg.Model.APIKey.Reveal(), cfg.Model.AuthToken.Reveal(), cfg.Model.OpenAIKey.Reveal(), cfg.Model.GeminiKey.Reveal()}
-	for _, s := range cfg.GitHub.WebhookSecrets {
-		known = append(known, s.Reveal())
-	}
+	known := append([]string{cfg.Model.APIKey.Reveal(), cfg.Model.AuthToken.Reveal(), cfg.Model.OpenAIKey.Reveal(), cfg.Model.GeminiKey.Reveal()}, more...)
 	mask := redact.New(known...)
-	a.analytics, err = analytics.Open(filepath.Join(cfg.DataDir, analyticsFile), mask.Mask, func(err error) {
+	p.analytics, err = analytics.Open(filepath.Join(cfg.DataDir, analyticsFile), mask.Mask, func(err error) {
 		log.Warn().Err(err).Msg("what happens in runs is not recorded any more")
 	})
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, a.analytics.Close())
-		}
-	}()
-	if a.queue, err = queue.Open(ctx, a.store, queue.Options{Workers: cfg.Workers, Log: log}); err != nil {
-		return nil, err
-	}
-	var secrets []string
-	for _, s := range cfg.GitHub.WebhookSecrets {
-		secrets = append(secrets, s.Reveal())
-	}
-	if a.handler, err = handlers.New(handlers.Config{Secrets: secrets, Inbox: a.store, Queue: a.queue}); err != nil {
-		return nil, err
-	}
-	a.reconciler = reconcile.New(reconcile.Config{ //nolint:contextcheck // it lives longer than this call
-		Store: a.store, Queue: a.queue, GitHub: gh, Git: git, Owner: a.queue.ID(),
+	p.reconcile = reconcile.Config{
+		Store: p.store, GitHub: gh, Git: git,
 		Decoder: handlers.Decoder{Label: cfg.Label}, Sandbox: box, Backend: backend, DataDir: cfg.DataDir,
 		Image: cfg.Sandbox.Image, AgentName: cfg.Agent.Name, Model: cfg.Agent.Model,
 		Resources: host.Resources{MemoryBytes: cfg.Sandbox.Memory, CPUs: cfg.Sandbox.CPUs, PIDs: cfg.Sandbox.PIDs},
 		Limits:    func(asked run.Limits) run.Limits { return config.Tighten(cfg.Limits, asked) },
-		Gates:     serverGates(cfg.Gates), Models: models, Credentials: credentials(cfg), Mask: mask, Now: time.Now, Watch: both(a.analytics.Handle, obs.watch), OnSave: obs.onSave,
-	})
+		Gates:     serverGates(cfg.Gates), Models: models, Credentials: credentials(cfg), Mask: mask, Now: time.Now, Watch: both(p.analytics.Handle, obs.watch), OnSave: obs.onSave,
+	}
+	return p, nil
+}
+
+// newApp wires the App together and prepares its data directory.
+func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs observers) (_ *app, err error) {
+	var secrets []string
+	for _, s := range cfg.GitHub.WebhookSecrets {
+		secrets = append(secrets, s.Reveal())
+	}
+	p, err := newParts(ctx, cfg, ghapp.Config{
+		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL,
+		AppID: cfg.GitHub.AppID, PrivateKey: []byte(cfg.GitHub.PrivateKey.Reveal()), UserAgent: "ralph-bot",
+	}, log, obs, secrets...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.close())
+		}
+	}()
+	a := &app{store: p.store, analytics: p.analytics, github: p.github, log: log}
+	if a.queue, err = queue.Open(ctx, a.store, queue.Options{Workers: cfg.Workers, Log: log}); err != nil {
+		return nil, err
+	}
+	if a.handler, err = handlers.New(handlers.Config{Secrets: secrets, Inbox: a.store, Queue: a.queue}); err != nil {
+		return nil, err
+	}
+	p.reconcile.Queue, p.reconcile.Owner = a.queue, a.queue.ID()
+	a.reconciler = reconcile.New(p.reconcile) //nolint:contextcheck // it lives longer than this call
 	return a, nil
 }
 

@@ -3,6 +3,7 @@ package ghapp
 import (
 	"context"
 	"crypto/rsa"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -38,12 +39,15 @@ type Config struct {
 	AppID  int64
 	// PrivateKey is the App's RSA key in PEM.
 	PrivateKey []byte
+	// Token, where set, is used for everything in place of an App's own: that
+	// of a job in GitHub Actions, say. It is never minted anew.
+	Token string
 	// Transport carries the requests; nil is http.DefaultTransport.
 	Transport http.RoundTripper
 	UserAgent string
 }
 
-// App is one GitHub App. It is safe for concurrent use.
+// App is one GitHub App, or whoever a token stands for. It is safe for concurrent use.
 type App struct {
 	api, graphQL *url.URL
 	web          string
@@ -57,6 +61,8 @@ type App struct {
 	turns  map[int64]chan struct{}
 	self   *Identity
 	botID  int64
+	// fixed is Config.Token.
+	fixed string
 }
 
 type tokenKey struct {
@@ -92,16 +98,9 @@ type Identity struct {
 // New prepares an App. A key that cannot be used or an address that cannot be
 // parsed is a *run.UserError. Nothing is sent yet.
 func New(cfg Config) (*App, error) {
-	key, err := jwt.ParseRSAPrivateKeyFromPEM(cfg.PrivateKey)
+	key, err := appKey(cfg)
 	if err != nil {
-		return nil, &run.UserError{
-			Message: "The GitHub App's private key cannot be used",
-			Hint:    "Download a new .pem file from the App's settings page and configure it as it is",
-			Err:     fmt.Errorf("parse private key: %w", err),
-		}
-	}
-	if cfg.AppID <= 0 {
-		return nil, &run.UserError{Message: "The GitHub App's id is missing", Hint: "Copy \"App ID\" from the App's settings page"}
+		return nil, err
 	}
 	if cfg.APIURL == "" {
 		cfg.APIURL = defaultAPI
@@ -134,9 +133,31 @@ func New(cfg Config) (*App, error) {
 		meter:  &meter{next: cfg.Transport, userAgent: cfg.UserAgent, graphQLPath: graphQL.Path, total: &Counter{}},
 		tokens: make(map[tokenKey]*tokens),
 		turns:  make(map[int64]chan struct{}),
+		fixed:  cfg.Token,
 	}
-	a.jwtClient = a.client(&pinned{host: api.Host, next: a.appsTransport()})
+	if key != nil {
+		a.jwtClient = a.client(&pinned{host: api.Host, next: a.appsTransport()})
+	}
 	return a, nil
+}
+
+// appKey is the App's key, nil where a token of somebody else's is used.
+func appKey(cfg Config) (*rsa.PrivateKey, error) {
+	if cfg.Token != "" {
+		return nil, nil //nolint:nilnil // none is needed
+	}
+	key, err := jwt.ParseRSAPrivateKeyFromPEM(cfg.PrivateKey)
+	if err != nil {
+		return nil, &run.UserError{
+			Message: "The GitHub App's private key cannot be used",
+			Hint:    "Download a new .pem file from the App's settings page and configure it as it is",
+			Err:     fmt.Errorf("parse private key: %w", err),
+		}
+	}
+	if cfg.AppID <= 0 {
+		return nil, &run.UserError{Message: "The GitHub App's id is missing", Hint: "Copy \"App ID\" from the App's settings page"}
+	}
+	return key, nil
 }
 
 func parseURL(what, raw string) (*url.URL, error) {
@@ -208,6 +229,9 @@ func (a *App) Self(ctx context.Context) (Identity, error) {
 	if known != nil {
 		return *known, nil
 	}
+	if a.jwtClient == nil {
+		return Identity{}, errors.New("identify the App: only a token is known")
+	}
 	app, _, err := a.jwtClient.Apps.Get(WithPurpose(ctx, "self"), "")
 	if err != nil {
 		return Identity{}, wrap("identify the App", err)
@@ -265,6 +289,10 @@ func (a *App) tokensFor(k tokenKey) *tokens {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	t := a.tokens[k]
+	if t == nil && a.fixed != "" {
+		t = &tokens{fixed: a.fixed}
+		a.tokens[k] = t
+	}
 	if t == nil {
 		permissions := permissionsOf(k.scope)
 		t = &tokens{mint: func() *ghinstallation.Transport {

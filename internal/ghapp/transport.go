@@ -48,14 +48,19 @@ func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {
 // permissions.
 type tokens struct {
 	mint func() *ghinstallation.Transport
+	// fixed is a token that cannot be minted anew, "" where one can.
+	fixed string
 
 	mu      sync.Mutex
 	current *ghinstallation.Transport
 }
 
 // get returns a token good for tokenMargin at least. A token equal to refused
-// is replaced.
+// is replaced, if there can be another.
 func (t *tokens) get(ctx context.Context, refused string) (string, error) {
+	if t.fixed != "" {
+		return t.fixed, nil
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	ctx = WithPurpose(ctx, "token")
@@ -141,6 +146,9 @@ func (a *authorised) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		_ = resp.Body.Close()
 		return nil, err
+	}
+	if renewed == token {
+		return resp, nil
 	}
 	body := req.Body
 	if req.GetBody != nil {

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -85,6 +86,12 @@ type Config struct {
 	Credentials map[string]string
 	// Mask holds the secrets of this process; nil masks by pattern only.
 	Mask *redact.Masker
+	// OnOwnerDeath says what becomes of agents and checks when this process
+	// dies; "" keeps them, to be found by the next.
+	OnOwnerDeath sandbox.OwnerDeath
+	// Base is the branch that work begins from, whatever the repository's own
+	// configuration says; "" leaves it to that.
+	Base string
 	// Now is the clock.
 	Now func() time.Time
 	// Watch hears what happens in runs; nil means nobody does.
@@ -443,10 +450,10 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 			r.cfg.Watch(ev)
 		}
 	}
-	source := &mirrorSource{mirrors: r.mirrors, repo: repo, node: row.RepoNode, cloneURL: repo.HTMLURL() + ".git"}
+	source := &mirrorSource{mirrors: r.mirrors, repo: repo, node: row.RepoNode, cloneURL: repo.HTMLURL() + ".git", base: r.cfg.Base}
 	hostCfg := host.Config{
 		Dir: filepath.Join(r.cfg.DataDir, "runs", string(row.ID)), Pool: filepath.Join(r.cfg.DataDir, "trees", shortName(row.RepoNode)), Source: source, Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Image: r.cfg.Image,
-		OnOwnerDeath: sandbox.KeepWithoutOwner, Gates: r.cfg.Gates, Resources: r.cfg.Resources, Credentials: r.cfg.Credentials, Limits: r.cfg.Limits, Emit: watch,
+		OnOwnerDeath: cmp.Or(r.cfg.OnOwnerDeath, sandbox.KeepWithoutOwner), Gates: r.cfg.Gates, Resources: r.cfg.Resources, Credentials: r.cfg.Credentials, Limits: r.cfg.Limits, Emit: watch,
 	}
 	if m := r.cfg.Models; m != nil {
 		key := m.Key(row.ID)

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -126,6 +127,8 @@ type mirrorSource struct {
 	repo     *ghapp.Repo
 	node     string
 	cloneURL string
+	// base goes before what the repository's configuration names.
+	base string
 }
 
 var _ host.Source = (*mirrorSource)(nil)
@@ -163,9 +166,13 @@ func (s *mirrorSource) Locate(ctx context.Context, st loop.State) (host.Location
 	if err != nil {
 		return host.Location{}, err
 	}
-	if base != "" {
+	if base = cmp.Or(s.base, base); base != "" {
 		at.BaseBranch = base
-		if at.Base, err = resolveBase(ctx, mirror, base, at.Branch); err != nil {
+		where := config.RepoPath
+		if s.base != "" {
+			where = "the workflow"
+		}
+		if at.Base, err = resolveBase(ctx, mirror, where, base, at.Branch); err != nil {
 			return host.Location{}, err
 		}
 	}
@@ -181,16 +188,16 @@ func (s *mirrorSource) Locate(ctx context.Context, st loop.State) (host.Location
 	return at, nil
 }
 
-// resolveBase gives the tip of the branch that the repository chose as base of
-// work on the branch.
-func resolveBase(ctx context.Context, mirror *gitrepo.Repo, base, branch string) (gitrepo.OID, error) {
+// resolveBase gives the tip of the branch that was chosen, where says in what,
+// as base of work on the branch.
+func resolveBase(ctx context.Context, mirror *gitrepo.Repo, where, base, branch string) (gitrepo.OID, error) {
 	const hint = "mend `base` on the default branch, or remove it"
 	if base == branch {
-		return "", &run.UserError{Message: fmt.Sprintf("%s names the branch `%s` as base, which is where this work goes to", config.RepoPath, base), Hint: hint}
+		return "", &run.UserError{Message: fmt.Sprintf("%s names the branch `%s` as base, which is where this work goes to", where, base), Hint: hint}
 	}
 	tip, err := mirror.Resolve(ctx, "refs/heads/"+base)
 	if errors.Is(err, gitrepo.ErrNotFound) {
-		return "", &run.UserError{Message: fmt.Sprintf("%s names the branch `%s` as base, and there is no such branch", config.RepoPath, base), Hint: hint, Err: err}
+		return "", &run.UserError{Message: fmt.Sprintf("%s names the branch `%s` as base, and there is no such branch", where, base), Hint: hint, Err: err}
 	}
 	return tip, err
 }
