@@ -1,5 +1,5 @@
 // Package store keeps what must outlive a process in one SQLite file: webhook
-// deliveries, runs, outside effects and refusals.
+// deliveries, runs, what people said to them, outside effects and refusals.
 //
 // Invariants:
 //   - What a method has reported as done is on disk: the file runs in WAL mode

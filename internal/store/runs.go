@@ -30,6 +30,8 @@ type Run struct {
 	// CancelBy says who.
 	CancelRequestedAt time.Time
 	CancelBy          string
+	// PullNumber is the pull request that the run works on, 0 for none.
+	PullNumber int
 	// LeaseOwner drives the run until LeaseUntil; "" is nobody.
 	LeaseOwner string
 	LeaseUntil time.Time
@@ -48,7 +50,7 @@ type Lease struct {
 
 const runColumns = `id, repo_owner, repo_name, repo_node, installation_id, issue_number, issue_node,
 	phase, end_reason, state, cancel_requested_at, cancel_by,
-	lease_owner, lease_until, generation, created_at, updated_at`
+	pull_number, lease_owner, lease_until, generation, created_at, updated_at`
 
 // runRow is the stored form of a Run.
 type runRow struct {
@@ -59,7 +61,7 @@ type runRow struct {
 func (r *runRow) scan(scan func(...any) error) error {
 	return scan(&r.ID, &r.RepoOwner, &r.RepoName, &r.RepoNode, &r.Installation, &r.IssueNumber, &r.IssueNode,
 		&r.Phase, &r.EndReason, &r.State, &r.cancelAt, &r.CancelBy,
-		&r.LeaseOwner, &r.leaseUntil, &r.Generation, &r.createdAt, &r.updatedAt)
+		&r.PullNumber, &r.LeaseOwner, &r.leaseUntil, &r.Generation, &r.createdAt, &r.updatedAt)
 }
 
 func (r *runRow) toRun() Run {
@@ -77,10 +79,10 @@ func (r *runRow) toRun() Run {
 func (s *Store) CreateRun(ctx context.Context, tx *sql.Tx, r Run) error {
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO runs (id, repo_owner, repo_name, repo_node, installation_id, issue_number, issue_node,
-			phase, active, end_reason, state, created_at, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			phase, active, end_reason, state, pull_number, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		r.ID, r.RepoOwner, r.RepoName, r.RepoNode, r.Installation, r.IssueNumber, r.IssueNode,
-		r.Phase, active(r.Phase), r.EndReason, blob(r.State), micros(r.CreatedAt), micros(r.CreatedAt))
+		r.Phase, active(r.Phase), r.EndReason, blob(r.State), r.PullNumber, micros(r.CreatedAt), micros(r.CreatedAt))
 	if isUnique(err) {
 		return fmt.Errorf("create run %s for issue %d: %w", r.ID, r.IssueNumber, ErrRunActive)
 	}
@@ -115,6 +117,44 @@ func (s *Store) ActiveRunByIssue(ctx context.Context, repoNode string, issue int
 func (s *Store) LatestRunByIssue(ctx context.Context, repoNode string, issue int) (Run, error) {
 	return s.oneRun(ctx, fmt.Sprintf("latest run of issue %d", issue),
 		`WHERE repo_node = ? AND issue_number = ? ORDER BY created_at DESC, rowid DESC LIMIT 1`, repoNode, issue)
+}
+
+// LatestRunByPull returns the newest run that works or worked on a pull request,
+// or ErrNotFound.
+func (s *Store) LatestRunByPull(ctx context.Context, repoNode string, pull int) (Run, error) {
+	return s.oneRun(ctx, fmt.Sprintf("latest run of pull request %d", pull),
+		`WHERE repo_node = ? AND pull_number = ? AND pull_number > 0 ORDER BY created_at DESC, rowid DESC LIMIT 1`, repoNode, pull)
+}
+
+// RunsSince counts the runs of an issue that were made after a time.
+func (s *Store) RunsSince(ctx context.Context, repoNode string, issue int, since time.Time) (n int, err error) {
+	err = s.reader.QueryRowContext(ctx, `
+		SELECT count(*) FROM runs WHERE repo_node = ? AND issue_number = ? AND created_at > ?`, repoNode, issue, micros(since)).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count runs of issue %d: %w", issue, err)
+	}
+	return n, nil
+}
+
+// NotePull records the pull request that a run works on.
+func (s *Store) NotePull(ctx context.Context, tx *sql.Tx, id run.ID, pull int) error {
+	res, err := tx.ExecContext(ctx, `UPDATE runs SET pull_number = ? WHERE id = ?`, pull, id)
+	if err != nil {
+		return fmt.Errorf("note pull request of run %s: %w", id, err)
+	}
+	return mustAffect(res, "note pull request of run "+string(id), ErrNotFound)
+}
+
+// RenameRepo makes every run of a repository know it by another name, and by
+// another installation where that is not 0.
+func (s *Store) RenameRepo(ctx context.Context, tx *sql.Tx, repoNode, owner, name string, installation int64) error {
+	_, err := tx.ExecContext(ctx, `
+		UPDATE runs SET repo_owner = ?, repo_name = ?, installation_id = CASE ? WHEN 0 THEN installation_id ELSE ? END
+		WHERE repo_node = ?`, owner, name, installation, installation, repoNode)
+	if err != nil {
+		return fmt.Errorf("rename repository %s/%s: %w", owner, name, err)
+	}
+	return nil
 }
 
 // RepoNode gives the node id of a repository by the name that its newest run
@@ -233,7 +273,22 @@ func (s *Store) ReleaseOwner(ctx context.Context, owner string) error {
 // SaveState stores where the run stands, under the lease: ErrLeaseLost means
 // that someone else drives the run and that nothing was changed.
 func (s *Store) SaveState(ctx context.Context, id run.ID, l Lease, phase run.Phase, end run.EndReason, state []byte, now time.Time) error {
-	res, err := s.writer.ExecContext(ctx, `
+	return saveState(ctx, s.writer, id, l, phase, end, state, now)
+}
+
+// SaveStateTx is SaveState in a transaction, for a state that has taken in what
+// the transaction settles.
+func (s *Store) SaveStateTx(ctx context.Context, tx *sql.Tx, id run.ID, l Lease, phase run.Phase, end run.EndReason, state []byte, now time.Time) error {
+	return saveState(ctx, tx, id, l, phase, end, state, now)
+}
+
+// execer is a database or a transaction.
+type execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+func saveState(ctx context.Context, db execer, id run.ID, l Lease, phase run.Phase, end run.EndReason, state []byte, now time.Time) error {
+	res, err := db.ExecContext(ctx, `
 		UPDATE runs SET phase = ?, active = ?, end_reason = ?, state = ?, updated_at = ?
 		WHERE id = ? AND lease_owner = ? AND generation = ?`,
 		phase, active(phase), end, blob(state), micros(now), id, l.Owner, l.Generation)

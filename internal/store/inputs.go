@@ -1,0 +1,226 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// InputKind is what sort of thing a person said.
+type InputKind string
+
+// The kinds of inputs.
+const (
+	// InputCommand is a command of the first line of a comment.
+	InputCommand InputKind = "command"
+	// InputAnswer is a comment on an issue whose run waits for answers.
+	InputAnswer InputKind = "answer"
+	// InputReview is a review of the pull request, as it was submitted.
+	InputReview InputKind = "review"
+	// InputReviewComment is a comment on a line of the pull request.
+	InputReviewComment InputKind = "review_comment"
+	// InputThread says that a thread of the pull request was resolved or opened
+	// again.
+	InputThread InputKind = "thread"
+	// InputChecks says that checks of others failed on the pull request's head.
+	InputChecks InputKind = "checks"
+)
+
+// InputState is what has become of an input.
+type InputState string
+
+// The states of an input.
+const (
+	// InputPending: accepted, and to be taken in by a run.
+	InputPending InputState = "pending"
+	// InputDone: taken in, or carried out at once.
+	InputDone InputState = "done"
+	// InputRefused: its author may not, or it could not be carried out.
+	InputRefused InputState = "refused"
+	// InputWithdrawn: its source was edited or deleted before it was taken in.
+	InputWithdrawn InputState = "withdrawn"
+)
+
+// Input is something a person said to a run, frozen as it was then.
+type Input struct {
+	ID       int64
+	RepoNode string
+	// Issue is the issue that the run is about, also where the input came from
+	// its pull request.
+	Issue int
+	Kind  InputKind
+	// Source names what it came from ("comment:123"), SourceID is GitHub's id of
+	// that, and URL its page.
+	Source   string
+	SourceID int64
+	URL      string
+	AuthorID int64
+	Author   string
+	// Role is the author's in the repository when the event was worked.
+	Role string
+	// Text is frozen; SHA256 is its hash in hex.
+	Text   string
+	SHA256 string
+	// Detail is what the kind needs besides, as JSON.
+	Detail []byte
+	State  InputState
+	// Outcome says in a few words what became of it, Run which run took it in.
+	Outcome    string
+	Run        run.ID
+	ReceivedAt time.Time
+	SettledAt  time.Time
+}
+
+const inputColumns = `id, repo_node, issue_number, kind, source, source_id, url, author_id, author, role,
+	text, text_sha256, detail, state, outcome, run_id, received_at, settled_at`
+
+func scanInput(scan func(...any) error) (Input, error) {
+	var in Input
+	var received, settled int64
+	err := scan(&in.ID, &in.RepoNode, &in.Issue, &in.Kind, &in.Source, &in.SourceID, &in.URL, &in.AuthorID, &in.Author, &in.Role,
+		&in.Text, &in.SHA256, &in.Detail, &in.State, &in.Outcome, &in.Run, &received, &settled)
+	in.ReceivedAt, in.SettledAt = fromMicros(received), fromMicros(settled)
+	return in, err
+}
+
+// AddInput stores what a person said, in the transaction that deals with the
+// delivery it came by. fresh is false, and nothing is changed, where something
+// from that source is stored already: a source speaks once. ID and SHA256 are
+// set by the store, and so is SettledAt, to ReceivedAt, in every state but
+// InputPending; an empty state is that.
+func (s *Store) AddInput(ctx context.Context, tx *sql.Tx, in Input) (id int64, fresh bool, err error) {
+	sum := sha256.Sum256([]byte(in.Text))
+	if in.State == "" {
+		in.State = InputPending
+	}
+	settled := in.ReceivedAt
+	if in.State == InputPending {
+		settled = time.Time{}
+	}
+	err = tx.QueryRowContext(ctx, `
+		INSERT INTO inputs (repo_node, issue_number, kind, source, source_id, url, author_id, author, role,
+			text, text_sha256, detail, state, outcome, run_id, received_at, settled_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (repo_node, source) DO NOTHING
+		RETURNING id`,
+		in.RepoNode, in.Issue, in.Kind, in.Source, in.SourceID, in.URL, in.AuthorID, in.Author, in.Role,
+		in.Text, hex.EncodeToString(sum[:]), blob(in.Detail), in.State, in.Outcome, in.Run, micros(in.ReceivedAt), micros(settled)).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("add input %s: %w", in.Source, err)
+	}
+	return id, true, nil
+}
+
+// PendingInputs are the inputs of an issue that no run has taken in yet, in the
+// order in which they came; of the given kinds, or of all where none is given.
+func (s *Store) PendingInputs(ctx context.Context, repoNode string, issue int, kinds ...InputKind) (_ []Input, err error) {
+	of, err := kindList(kinds)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.reader.QueryContext(ctx, `
+		SELECT `+inputColumns+` FROM inputs
+		WHERE repo_node = ? AND issue_number = ? AND state = 'pending' AND `+ofKinds+` ORDER BY id`,
+		repoNode, issue, of, of)
+	if err != nil {
+		return nil, fmt.Errorf("pending inputs of issue %d: %w", issue, err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	var out []Input
+	for rows.Next() {
+		in, err := scanInput(rows.Scan)
+		if err != nil {
+			return nil, fmt.Errorf("pending inputs of issue %d: %w", issue, err)
+		}
+		out = append(out, in)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("pending inputs of issue %d: %w", issue, err)
+	}
+	return out, nil
+}
+
+// ofKinds holds for rows of the kinds in a list that is given twice; an empty
+// list is all of them.
+const ofKinds = `(? = '[]' OR kind IN (SELECT value FROM json_each(?)))`
+
+func kindList(kinds []InputKind) (string, error) {
+	if kinds == nil {
+		kinds = []InputKind{}
+	}
+	b, err := json.Marshal(kinds)
+	if err != nil {
+		return "", fmt.Errorf("list kinds of inputs: %w", err)
+	}
+	return string(b), nil
+}
+
+// InputBySource returns what came from a source, or ErrNotFound.
+func (s *Store) InputBySource(ctx context.Context, repoNode, source string) (Input, error) {
+	in, err := scanInput(s.reader.QueryRowContext(ctx, `
+		SELECT `+inputColumns+` FROM inputs WHERE repo_node = ? AND source = ?`, repoNode, source).Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Input{}, fmt.Errorf("input %s: %w", source, ErrNotFound)
+	}
+	if err != nil {
+		return Input{}, fmt.Errorf("input %s: %w", source, err)
+	}
+	return in, nil
+}
+
+// SettleInput records what became of a pending input. One that is settled stays
+// as it is, which settled tells.
+func (s *Store) SettleInput(ctx context.Context, tx *sql.Tx, id int64, state InputState, outcome string, by run.ID, now time.Time) (settled bool, err error) {
+	res, err := tx.ExecContext(ctx, `
+		UPDATE inputs SET state = ?, outcome = ?, run_id = ?, settled_at = ? WHERE id = ? AND state = 'pending'`,
+		state, outcome, by, micros(now), id)
+	if err != nil {
+		return false, fmt.Errorf("settle input %d: %w", id, err)
+	}
+	n, err := res.RowsAffected()
+	if err != nil {
+		return false, fmt.Errorf("settle input %d: %w", id, err)
+	}
+	return n == 1, nil
+}
+
+// InputCount counts what was said since a time: by a person anywhere, or by
+// anybody about an issue.
+type InputCount struct {
+	AuthorID int64
+	RepoNode string
+	Issue    int
+	Kinds    []InputKind
+	Since    time.Time
+}
+
+// CountInputs counts the inputs that c describes, refused ones included.
+func (s *Store) CountInputs(ctx context.Context, c InputCount) (n int, err error) {
+	of, err := kindList(c.Kinds)
+	if err != nil {
+		return 0, err
+	}
+	if c.AuthorID != 0 {
+		err = s.reader.QueryRowContext(ctx, `
+			SELECT count(*) FROM inputs WHERE received_at > ? AND author_id = ? AND `+ofKinds,
+			micros(c.Since), c.AuthorID, of, of).Scan(&n)
+	} else {
+		err = s.reader.QueryRowContext(ctx, `
+			SELECT count(*) FROM inputs WHERE received_at > ? AND repo_node = ? AND issue_number = ? AND `+ofKinds,
+			micros(c.Since), c.RepoNode, c.Issue, of, of).Scan(&n)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("count inputs: %w", err)
+	}
+	return n, nil
+}

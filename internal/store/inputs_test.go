@@ -1,0 +1,206 @@
+package store_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
+)
+
+func anInput(source string, id int64) store.Input {
+	return store.Input{
+		RepoNode: "R_1", Issue: 7, Kind: store.InputCommand, Source: source, SourceID: id, URL: "https://github.test/c",
+		AuthorID: 5, Author: "ada", Role: "write", Text: "/ralph skip T2", Detail: []byte(`{}`), ReceivedAt: t0(),
+	}
+}
+
+func addInput(t testing.TB, st *store.Store, in store.Input) (id int64, fresh bool) {
+	t.Helper()
+	inTx(t, st, func(tx *sql.Tx) (err error) {
+		id, fresh, err = st.AddInput(t.Context(), tx, in)
+		return err
+	})
+	return id, fresh
+}
+
+// TestInputSpeaksOnce: what came from one source is stored once, taken in once,
+// and keeps its words.
+func TestInputSpeaksOnce(t *testing.T) {
+	t.Parallel()
+	st := fresh(t)
+	id, first := addInput(t, st, anInput("comment:1", 1))
+	again := anInput("comment:1", 1)
+	again.Text = "/ralph skip T3"
+	if _, second := addInput(t, st, again); !first || second {
+		t.Errorf("fresh %t, then %t", first, second)
+	}
+	other := anInput("comment:1", 1)
+	other.RepoNode = "R_2" // another GitHub could number alike
+	if _, f := addInput(t, st, other); !f {
+		t.Error("the source of another repository was taken for this one")
+	}
+
+	pending, err := st.PendingInputs(t.Context(), "R_1", 7)
+	if err != nil || len(pending) != 1 {
+		t.Fatalf("pending: %+v, %v", pending, err)
+	}
+	want := anInput("comment:1", 1)
+	want.ID, want.State = id, store.InputPending
+	want.SHA256 = fmt.Sprintf("%x", sha256.Sum256([]byte(want.Text)))
+	if diff := cmp.Diff(want, pending[0]); diff != "" {
+		t.Error(diff)
+	}
+
+	for i, wantSettled := range []bool{true, false} {
+		inTx(t, st, func(tx *sql.Tx) error {
+			settled, err := st.SettleInput(t.Context(), tx, id, store.InputDone, "skipped T2", "r1", t0().Add(time.Duration(i)*time.Hour))
+			if settled != wantSettled {
+				t.Errorf("settled %t the %d. time", settled, i+1)
+			}
+			return err
+		})
+	}
+	got, err := st.InputBySource(t.Context(), "R_1", "comment:1")
+	if err != nil || got.State != store.InputDone || got.Run != run.ID("r1") || !got.SettledAt.Equal(t0()) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if left, err := st.PendingInputs(t.Context(), "R_1", 7); err != nil || len(left) != 0 {
+		t.Errorf("left %+v, %v", left, err)
+	}
+	_, err = st.InputBySource(t.Context(), "R_1", "comment:2")
+	wantErr(t, err, store.ErrNotFound)
+}
+
+func TestPendingInputsByKindInOrder(t *testing.T) {
+	t.Parallel()
+	st := fresh(t)
+	for i, kind := range []store.InputKind{store.InputReview, store.InputCommand, store.InputAnswer, store.InputCommand} {
+		in := anInput(string(kind)+string(rune('a'+i)), int64(i))
+		in.Kind = kind
+		addInput(t, st, in)
+	}
+	for _, tt := range []struct {
+		kinds []store.InputKind
+		want  []int64
+	}{
+		{nil, []int64{0, 1, 2, 3}},
+		{[]store.InputKind{store.InputCommand}, []int64{1, 3}},
+		{[]store.InputKind{store.InputAnswer, store.InputReview}, []int64{0, 2}},
+	} {
+		ins, err := st.PendingInputs(t.Context(), "R_1", 7, tt.kinds...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []int64
+		for _, in := range ins {
+			got = append(got, in.SourceID)
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%v: %s", tt.kinds, diff)
+		}
+	}
+	if none, err := st.PendingInputs(t.Context(), "R_1", 8); err != nil || len(none) != 0 {
+		t.Errorf("another issue has %v, %v", none, err)
+	}
+}
+
+func TestCountInputs(t *testing.T) {
+	t.Parallel()
+	st := fresh(t)
+	for i := range 4 {
+		in := anInput("comment:"+string(rune('a'+i)), int64(i))
+		in.ReceivedAt = t0().Add(time.Duration(i) * time.Minute)
+		if i == 3 {
+			in.AuthorID, in.State = 6, store.InputRefused
+		}
+		if i == 2 {
+			in.Issue, in.Kind = 8, store.InputReview
+		}
+		addInput(t, st, in)
+	}
+	for _, tt := range []struct {
+		name  string
+		count store.InputCount
+		want  int
+	}{
+		{"a person", store.InputCount{AuthorID: 5, Since: t0().Add(-time.Hour)}, 3},
+		{"a person, later", store.InputCount{AuthorID: 5, Since: t0()}, 2},
+		{"a person's commands", store.InputCount{AuthorID: 5, Since: t0().Add(-time.Hour), Kinds: []store.InputKind{store.InputCommand}}, 2},
+		{"an issue", store.InputCount{RepoNode: "R_1", Issue: 7, Since: t0().Add(-time.Hour)}, 3},
+		{"another issue", store.InputCount{RepoNode: "R_1", Issue: 9, Since: t0().Add(-time.Hour)}, 0},
+	} {
+		if got, err := st.CountInputs(t.Context(), tt.count); err != nil || got != tt.want {
+			t.Errorf("%s: %d, %v, want %d", tt.name, got, err, tt.want)
+		}
+	}
+}
+
+// TestStateAndInputsTogether: a run that lost its lease takes nothing in.
+func TestStateAndInputsTogether(t *testing.T) {
+	t.Parallel()
+	st := fresh(t)
+	createRun(t, st, aRun("r1", 7))
+	old, err := st.ClaimRun(t.Context(), "r1", "a", time.Minute, t0())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease, err := st.ClaimRun(t.Context(), "r1", "b", time.Minute, t0().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, _ := addInput(t, st, anInput("comment:1", 1))
+	takeIn := func(ctx context.Context, l store.Lease) error {
+		return st.InTx(ctx, func(tx *sql.Tx) error {
+			if _, err := st.SettleInput(ctx, tx, id, store.InputDone, "", "r1", t0()); err != nil {
+				return err
+			}
+			return st.SaveStateTx(ctx, tx, "r1", l, run.PhaseIterating, "", []byte("new"), t0())
+		})
+	}
+	wantErr(t, takeIn(t.Context(), old), store.ErrLeaseLost)
+	if left, err := st.PendingInputs(t.Context(), "R_1", 7); err != nil || len(left) != 1 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	if err := takeIn(t.Context(), lease); err != nil {
+		t.Error(err)
+	}
+	if left, err := st.PendingInputs(t.Context(), "R_1", 7); err != nil || len(left) != 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+func TestRunsByPullAndRename(t *testing.T) {
+	t.Parallel()
+	st := fresh(t)
+	createRun(t, st, aRun("r1", 7))
+	row, err := st.Run(t.Context(), "r1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = st.LatestRunByPull(t.Context(), row.RepoNode, 0)
+	wantErr(t, err, store.ErrNotFound)
+	inTx(t, st, func(tx *sql.Tx) error {
+		if err := st.NotePull(t.Context(), tx, "r1", 12); err != nil {
+			return err
+		}
+		return st.RenameRepo(t.Context(), tx, row.RepoNode, "acme", "gadgets", 0)
+	})
+	got, err := st.LatestRunByPull(t.Context(), row.RepoNode, 12)
+	if err != nil || got.RepoOwner != "acme" || got.RepoName != "gadgets" || got.Installation != row.Installation {
+		t.Errorf("%+v, %v", got, err)
+	}
+	inTx(t, st, func(tx *sql.Tx) error { return st.RenameRepo(t.Context(), tx, row.RepoNode, "acme", "gadgets", 99) })
+	if got, err = st.Run(t.Context(), "r1"); err != nil || got.Installation != 99 || got.PullNumber != 12 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if n, err := st.RunsSince(t.Context(), row.RepoNode, 7, row.CreatedAt.Add(-time.Second)); err != nil || n != 1 {
+		t.Errorf("%d runs, %v", n, err)
+	}
+}
