@@ -121,6 +121,8 @@ type Sandbox struct {
 	CPUs float64
 	// PIDs bounds processes and threads together.
 	PIDs int64
+	// Disk, in bytes, and Files bound a work tree with its caches.
+	Disk, Files int64
 }
 
 // Log says what is logged, and how.
@@ -163,6 +165,8 @@ type serverFile struct {
 		Memory bytesize `yaml:"memory"`
 		CPUs   float64  `yaml:"cpus"`
 		PIDs   whole    `yaml:"pids"`
+		Disk   bytesize `yaml:"disk"`
+		Files  whole    `yaml:"files"`
 	} `yaml:"sandbox"`
 	AllowLocalSandbox bool       `yaml:"allow_local_sandbox"`
 	Limits            limitsFile `yaml:"limits"`
@@ -194,7 +198,7 @@ func DefaultServer() Server {
 		Model: Model{
 			BaseURL: "https://api.anthropic.com", OpenAIBaseURL: "https://api.openai.com/v1", GoogleBaseURL: "https://generativelanguage.googleapis.com",
 		},
-		Sandbox: Sandbox{Kind: SandboxDocker, Memory: 4 << 30, CPUs: 2, PIDs: 512},
+		Sandbox: Sandbox{Kind: SandboxDocker, Memory: 4 << 30, CPUs: 2, PIDs: 512, Disk: 10 << 30, Files: 1_000_000},
 		Limits:  run.DefaultLimits(),
 		Workers: 4,
 		Log:     Log{Level: "info", Format: "json"},
@@ -247,6 +251,7 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 	f.GitHub.APIURL, f.GitHub.GraphQLURL, f.GitHub.WebURL = d.GitHub.APIURL, d.GitHub.GraphQLURL, d.GitHub.WebURL
 	f.Agent.Name, f.Model.BaseURL = d.Agent.Name, d.Model.BaseURL
 	f.Sandbox.Kind, f.Sandbox.Memory, f.Sandbox.CPUs, f.Sandbox.PIDs = d.Sandbox.Kind, bytesize(d.Sandbox.Memory), d.Sandbox.CPUs, whole(d.Sandbox.PIDs)
+	f.Sandbox.Disk, f.Sandbox.Files = bytesize(d.Sandbox.Disk), whole(d.Sandbox.Files)
 	f.Model.OpenAIBaseURL, f.Model.GoogleBaseURL = d.Model.OpenAIBaseURL, d.Model.GoogleBaseURL
 	f.Log.Level, f.Log.Format = d.Log.Level, d.Log.Format
 
@@ -283,6 +288,7 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 		Sandbox: Sandbox{
 			Kind: f.Sandbox.Kind, Image: f.Sandbox.Image, Memory: int64(f.Sandbox.Memory),
 			CPUs: f.Sandbox.CPUs, PIDs: int64(f.Sandbox.PIDs),
+			Disk: int64(f.Sandbox.Disk), Files: int64(f.Sandbox.Files),
 		},
 		AllowLocalSandbox: f.AllowLocalSandbox,
 		Limits:            limits(f.Limits, report).WithDefaults(d.Limits),
@@ -390,6 +396,12 @@ func (s Sandbox) check(allowLocal bool, report reporter) {
 	}
 	if s.PIDs < 16 || s.PIDs > 1<<22 {
 		report("$.sandbox.pids", "must be between 16 and %d", 1<<22)
+	}
+	if s.Disk < 16<<20 {
+		report("$.sandbox.disk", "must be at least 16m")
+	}
+	if s.Files < 1000 {
+		report("$.sandbox.files", "must be at least 1000")
 	}
 }
 

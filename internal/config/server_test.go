@@ -109,6 +109,8 @@ sandbox:
   memory: 512m
   cpus: 0.5
   pids: 100
+  disk: 2g
+  files: 5000
 limits:
   max_iterations: 9
   budget_usd: 4
@@ -147,7 +149,7 @@ log:
 				"gpt-x":       {Input: 2, Output: 3, CacheRead: 2, CacheWrite: 2},
 			},
 		},
-		Sandbox:           config.Sandbox{Kind: "local", Image: "agent:1", Memory: 512 << 20, CPUs: 0.5, PIDs: 100},
+		Sandbox:           config.Sandbox{Kind: "local", Image: "agent:1", Memory: 512 << 20, CPUs: 0.5, PIDs: 100, Disk: 2 << 30, Files: 5000},
 		AllowLocalSandbox: true,
 		Limits:            limits,
 		Budgets:           config.Budgets{IssueUSD: 10, RepositoryDayUSD: 20},
@@ -221,6 +223,8 @@ func TestLoadServerRefuses(t *testing.T) {
 		{"huge size", minimal + "  memory: 99999999999t\n", confPath + ":5:11: \"99999999999t\" is not a size"},
 		{"no cpu", minimal + "  cpus: 0\n", confPath + ":5:9: sandbox.cpus: must be between"},
 		{"not a number of cpus", minimal + "  cpus: .nan\n", confPath + ":5:9: sandbox.cpus: must be between"},
+		{"no disk", minimal + "  disk: 1m\n", confPath + ":5:9: sandbox.disk: must be at least 16m"},
+		{"no files", minimal + "  files: 10\n", confPath + ":5:10: sandbox.files: must be at least 1000"},
 		{"no processes", minimal + "  pids: -1\n", confPath + ":5:9: sandbox.pids: must be between"},
 		{"plain http", minimal + "model:\n  base_url: http://models.example\n", confPath + ":6:13: model.base_url: plain http would send credentials"},
 		{"password in a URL", minimal + "model:\n  base_url: https://u:p@models.example\n", confPath + ":6:13: model.base_url: a URL with a user name"},

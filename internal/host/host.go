@@ -87,6 +87,9 @@ type Resources struct {
 	MemoryBytes int64
 	CPUs        float64
 	PIDs        int64
+	// DiskBytes and DiskFiles are what a work tree and its cache may hold.
+	DiskBytes int64
+	DiskFiles int64
 }
 
 // Gateway is where the agent finds the model.

@@ -51,6 +51,13 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 		if err := wt.InitAgentGit(ctx); err != nil {
 			return fmt.Errorf("lay out the agent's own .git: %w", err)
 		}
+		b, err := json.Marshal(began{Tree: s.HeadTree, Progress: a.ProgressPath})
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, beganFile), b, 0o600); err != nil {
+			return err
+		}
 		return os.WriteFile(promptFile, []byte(a.Prompt), 0o600)
 	})
 	if err != nil {
@@ -120,6 +127,7 @@ func (h *Host) spec(s loop.State, dir string) sandbox.Spec {
 	return sandbox.Spec{
 		Env: env, RunDir: filepath.Join(dir, "run"), Image: image,
 		MemoryBytes: h.cfg.Resources.MemoryBytes, CPUs: h.cfg.Resources.CPUs, PIDs: h.cfg.Resources.PIDs,
+		DiskBytes: h.cfg.Resources.DiskBytes, DiskFiles: h.cfg.Resources.DiskFiles,
 		OnOwnerDeath: h.cfg.OnOwnerDeath,
 	}
 }
@@ -169,6 +177,11 @@ func (h *Host) ObserveAgent(ctx context.Context, lh loop.Handle) (loop.AgentStat
 		}
 		return loop.AgentStatus{Running: true}, nil
 	}
+	if status.Reason == sandbox.ReasonDiskLimit {
+		if err := h.emptied(ctx, handle.Name); err != nil {
+			return loop.AgentStatus{}, err
+		}
+	}
 	h.mu.Lock()
 	delete(h.lives, lh)
 	h.mu.Unlock()
@@ -187,6 +200,36 @@ func (h *Host) ObserveAgent(ctx context.Context, lh loop.Handle) (loop.AgentStat
 		return loop.AgentStatus{}, err
 	}
 	return s, nil
+}
+
+// began is what the agent of a start found: the tree that had landed, and
+// where its progress file was. It is kept beside the start.
+type began struct {
+	Tree     string `json:"tree"`
+	Progress string `json:"progress"`
+}
+
+const beganFile = "began.json"
+
+// emptied takes away what an agent filled the disk with, before anybody reads
+// the tree: the tree is again what had landed, but for the agent's notes.
+func (h *Host) emptied(ctx context.Context, name string) error {
+	var b began
+	src, err := os.ReadFile(filepath.Join(h.start(name), beganFile))
+	if err == nil {
+		err = json.Unmarshal(src, &b)
+	}
+	if err != nil {
+		return fmt.Errorf("find what %s began with: %w", name, err)
+	}
+	doc, readErr := h.ReadProgress(ctx, b.Progress) // where it cannot be read it is put back later
+	if err := h.Reset(ctx, b.Tree); err != nil {
+		return err
+	}
+	if readErr != nil {
+		return nil
+	}
+	return h.WriteProgress(ctx, b.Progress, doc)
 }
 
 // observe looks at a start. Where it has ended, everything it wrote is the
@@ -227,7 +270,7 @@ func (h *Host) observe(ctx context.Context, lh loop.Handle, tree string) (sandbo
 			return handle, status, err
 		}
 		return handle, status, loop.ErrLost
-	case sandbox.ReasonExited, sandbox.ReasonWallTimeout, sandbox.ReasonIdleTimeout, sandbox.ReasonStopped, sandbox.ReasonStartFailed:
+	case sandbox.ReasonExited, sandbox.ReasonWallTimeout, sandbox.ReasonIdleTimeout, sandbox.ReasonStopped, sandbox.ReasonStartFailed, sandbox.ReasonDiskLimit:
 	}
 	return handle, status, nil
 }
@@ -251,7 +294,7 @@ func agentStatus(r agent.Result, status sandbox.Status) loop.AgentStatus {
 	s := loop.AgentStatus{Started: status.StartedAt, Finished: status.FinishedAt}
 	reason := ""
 	switch status.Reason {
-	case sandbox.ReasonWallTimeout, sandbox.ReasonIdleTimeout, sandbox.ReasonStopped, sandbox.ReasonStartFailed:
+	case sandbox.ReasonWallTimeout, sandbox.ReasonIdleTimeout, sandbox.ReasonStopped, sandbox.ReasonStartFailed, sandbox.ReasonDiskLimit:
 		reason = string(status.Reason)
 	case sandbox.ReasonExited, sandbox.ReasonLost, sandbox.ReasonOwnerDied:
 	}
@@ -264,6 +307,9 @@ func agentStatus(r agent.Result, status sandbox.Status) loop.AgentStatus {
 	switch {
 	case status.Reason == sandbox.ReasonStartFailed:
 		s.Outcome, s.Detail = loop.AgentBroken, "the agent could not be started: "+status.Detail
+	case status.Reason == sandbox.ReasonDiskLimit:
+		// Whatever it says of itself: what it wrote is gone.
+		s.Outcome, s.Detail = loop.AgentGaveUp, "it was stopped, and what it wrote was thrown away, because "+status.Detail
 	case r.Outcome == agent.OutcomeCompleted:
 		s.Outcome = loop.AgentCompleted
 	case r.Outcome == agent.OutcomeRateLimited:
@@ -409,6 +455,8 @@ func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle) (loop.GateStatus
 	switch {
 	case status.Reason == sandbox.ReasonStartFailed:
 		r.Reason = "it could not be started: " + status.Detail
+	case status.Reason == sandbox.ReasonDiskLimit:
+		r.Reason = "it was stopped because " + status.Detail
 	case status.OOMKilled && !r.Passed:
 		r.Reason = "it ran out of memory"
 	case status.Signal != "" && status.Reason == sandbox.ReasonExited:

@@ -38,11 +38,13 @@ type Options struct {
 	// the repository.
 	Ask plan.Ask
 	// DataDir is where runs keep their work trees and state.
-	DataDir    string
-	Git        *gitrepo.Git
-	Sandbox    sandbox.Sandbox
-	Backend    agent.Backend
-	Image      string
+	DataDir string
+	Git     *gitrepo.Git
+	Sandbox sandbox.Sandbox
+	Backend agent.Backend
+	Image   string
+	// Resources bound each start; zero fields are the sandbox's defaults.
+	Resources  host.Resources
 	Model      string
 	Limits     run.Limits
 	Once       bool
@@ -154,7 +156,7 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 	defer closeModels()
 	h := host.New(host.Config{
 		Dir: runDir, Pool: filepath.Join(o.DataDir, "trees", key(repo.Top(), "")), Source: place, Sandbox: o.Sandbox, Backend: o.Backend, Image: o.Image,
-		OnOwnerDeath: sandbox.KillWithOwner, Gateway: models, Emit: o.Emit,
+		OnOwnerDeath: sandbox.KillWithOwner, Resources: o.Resources, Gateway: models, Emit: o.Emit,
 		Limits: func(asked run.Limits) run.Limits {
 			return o.Limits.WithDefaults(asked).WithDefaults(run.DefaultLimits())
 		},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -149,6 +150,27 @@ const (
 	DefaultGrace       = 5 * time.Second
 )
 
+// CacheVar names the variable that tells a command where its cache is.
+const CacheVar = "RALPH_CACHE"
+
+// CacheEnv are the variables by which tools keep what they may use again below
+// dir, the cache as the command sees it.
+func CacheEnv(dir string) map[string]string {
+	if dir == "" {
+		return nil
+	}
+	// Not XDG_CACHE_HOME: agents keep programs of their own there.
+	env := map[string]string{CacheVar: dir, "MAVEN_ARGS": "-Dmaven.repo.local=" + path.Join(dir, "maven")}
+	for name, sub := range map[string]string{
+		"GOCACHE": "go-build", "GOMODCACHE": "go-mod", "npm_config_cache": "npm", "npm_config_store_dir": "pnpm",
+		"YARN_CACHE_FOLDER": "yarn", "PIP_CACHE_DIR": "pip", "UV_CACHE_DIR": "uv", "POETRY_CACHE_DIR": "poetry", "CARGO_HOME": "cargo", "GRADLE_USER_HOME": "gradle", "NUGET_PACKAGES": "nuget",
+		"BUNDLE_USER_CACHE": "bundle", "COMPOSER_CACHE_DIR": "composer",
+	} {
+		env[name] = path.Join(dir, sub)
+	}
+	return env
+}
+
 // GatewaySocket is the name of the gateway's unix socket in Spec.GatewayDir.
 // It must be connectable by the command's user (mode 0666; the directories
 // above GatewayDir keep others out).
@@ -180,6 +202,13 @@ type Spec struct {
 	// exit record, engine data. Start makes it (mode 0700) if it is missing.
 	RunDir string
 
+	// CacheDir is the host directory of build caches that outlive the start, ""
+	// for none. It was handed to Prepare, and must be writable by nobody whom
+	// this command may not trust: what is in it is executed. Where the command
+	// sees it is in its RALPH_CACHE; the variables of [CacheEnv] lead the tools
+	// there, unless the image or Env say otherwise.
+	CacheDir string
+
 	// Image is the container image; local ignores it.
 	Image string
 	// Mounts are read-only binds. local has no mounts: it accepts one only
@@ -209,6 +238,13 @@ type Spec struct {
 	MemoryBytes int64
 	CPUs        float64
 	PIDs        int64
+	// DiskBytes and DiskFiles bound what the work tree and the cache hold
+	// together on disk, with what was in them before; 0 means no limit. The
+	// shim counts, so that more is written for a moment, and it holds while the
+	// bot is dead. Whatever the limit, the command ends before it has filled the
+	// file system. (Home and temporary directory are memory in docker.)
+	DiskBytes int64
+	DiskFiles int64
 
 	OnOwnerDeath OwnerDeath
 }
@@ -261,6 +297,9 @@ const (
 	ReasonOwnerDied Reason = "owner_died"
 	// ReasonStartFailed: it could not be executed at all; Detail says why.
 	ReasonStartFailed Reason = "start_failed"
+	// ReasonDiskLimit: it wrote more than the spec allows, or filled the file
+	// system; Detail says which.
+	ReasonDiskLimit Reason = "disk_limit"
 	// ReasonLost: the shim itself was killed (machine or engine restarted,
 	// out of memory), so that nobody saw the command end.
 	ReasonLost Reason = "lost"
@@ -320,6 +359,9 @@ func (s Spec) Validate(name string) error {
 		return fmt.Errorf("sandbox: gateway directory %q is not absolute", s.GatewayDir)
 	case s.OnOwnerDeath != "" && s.OnOwnerDeath != KeepWithoutOwner && s.OnOwnerDeath != KillWithOwner:
 		return fmt.Errorf("sandbox: unknown owner-death policy %q", s.OnOwnerDeath)
+	}
+	if s.CacheDir != "" && !filepath.IsAbs(s.CacheDir) {
+		return fmt.Errorf("sandbox: cache directory %q is not absolute", s.CacheDir)
 	}
 	for _, m := range s.Mounts {
 		if !filepath.IsAbs(m.Host) || !filepath.IsAbs(m.Target) {

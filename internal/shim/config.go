@@ -21,6 +21,8 @@ type Config struct {
 	Argv []string `json:"argv"`
 	// Env is the command's whole environment; nil hands on the shim's own.
 	Env []string `json:"env"`
+	// Defaults are set where the environment says nothing of them.
+	Defaults map[string]string `json:"defaults,omitempty"`
 	// Dir is the command's working directory.
 	Dir string `json:"dir"`
 	// Stdin is the file given as standard input, "" for /dev/null.
@@ -41,6 +43,12 @@ type Config struct {
 	// no byte on stdout or stderr.
 	WallTimeout time.Duration `json:"wall_timeout,omitempty"`
 	IdleTimeout time.Duration `json:"idle_timeout,omitempty"`
+	// Watched are the directories that the command may fill, and DiskBytes and
+	// DiskFiles what they may hold together, with what was there before; 0 is
+	// no limit of ours.
+	Watched   []string `json:"watched,omitempty"`
+	DiskBytes int64    `json:"disk_bytes,omitempty"`
+	DiskFiles int64    `json:"disk_files,omitempty"`
 	// Grace is the time between the request to end and SIGKILL.
 	Grace time.Duration `json:"grace"`
 

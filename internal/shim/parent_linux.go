@@ -138,3 +138,16 @@ func parentInStat(stat []byte) (int, bool) {
 	parent, err := strconv.Atoi(string(fields[1]))
 	return parent, err == nil
 }
+
+// roomOf asks the file system that dir is on.
+func roomOf(dir string) (room, error) {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		return room{}, os.NewSyscallError("statfs", err)
+	}
+	r := room{bytes: int64(st.Bavail) * st.Bsize, files: int64(st.Ffree)} // #nosec G115 -- a disk is smaller
+	if st.Files == 0 {
+		r.files = -1 // it makes them as they are needed
+	}
+	return r, nil
+}

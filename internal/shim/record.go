@@ -28,8 +28,10 @@ const (
 	ReasonWallTimeout = "wall_timeout"
 	ReasonIdleTimeout = "idle_timeout"
 	// ReasonSignalled: the shim was asked to end by SIGTERM or SIGINT.
-	ReasonSignalled   = "stopped"
-	ReasonOwnerDied   = "owner_died"
+	ReasonSignalled = "stopped"
+	ReasonOwnerDied = "owner_died"
+	// ReasonDiskLimit: it wrote more than it may; Detail says what.
+	ReasonDiskLimit   = "disk_limit"
 	ReasonStartFailed = "start_failed"
 )
 
@@ -60,7 +62,8 @@ type Exit struct {
 	// Signal is the name of that signal ("SIGKILL").
 	Signal string `json:"signal,omitempty"`
 	Reason string `json:"reason"`
-	// Detail says why a start failed, or what went wrong beside the command.
+	// Detail says why a start failed, which limit was hit, or what went wrong
+	// beside the command.
 	Detail string `json:"detail,omitempty"`
 	// OutputBytes were written to stdout; Truncated says that not all of them
 	// were kept.

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -101,19 +104,19 @@ func (s *session) run(config string) Exit {
 	if err != nil {
 		return Exit{Code: -1, Reason: ReasonStartFailed, Detail: err.Error()}
 	}
-	reason, status := s.watch(child)
+	reason, detail, status := s.watch(ctx, child)
 	s.sweep(child)
 	child.finishOutput()
 
 	exit := Exit{
-		Reason: reason, OutputBytes: child.stdout.seen, Truncated: child.stdout.truncated(),
+		Reason: reason, Detail: detail, OutputBytes: child.stdout.seen, Truncated: child.stdout.truncated(),
 		Code: status.ExitStatus(), OOMKilled: oomKilled(),
 	}
 	if status.Signaled() {
 		exit.Code = 128 + int(status.Signal())
 		exit.Signal = signalName(status.Signal())
 	}
-	if child.stdout.err != nil {
+	if child.stdout.err != nil && detail == "" {
 		exit.Detail = "transcript: " + child.stdout.err.Error()
 	}
 	return exit
@@ -165,6 +168,7 @@ func (s *session) start(ctx context.Context, config string) (_ *child, err error
 	if env == nil {
 		env = os.Environ()
 	}
+	env = withDefaults(env, s.cfg.Defaults)
 	path, err := lookPath(s.cfg.Argv[0], s.cfg.Dir, env)
 	if err != nil {
 		return nil, err
@@ -286,16 +290,26 @@ func (c *child) reap() {
 
 // watch waits for the command to end and makes it end when it has to. The
 // reason is that of the first cause.
-func (s *session) watch(c *child) (string, syscall.WaitStatus) {
+func (s *session) watch(ctx context.Context, c *child) (reason, detail string, _ syscall.WaitStatus) {
 	var (
-		reason string
-		grace  <-chan time.Time
-		wall   = after(s.cfg.WallTimeout)
-		idle   = after(s.cfg.IdleTimeout)
-		owner  <-chan struct{}
+		grace <-chan time.Time
+		wall  = after(s.cfg.WallTimeout)
+		idle  = after(s.cfg.IdleTimeout)
+		owner <-chan struct{}
 	)
 	if s.cfg.WatchOwner {
 		owner = endOf(os.Stdin)
+	}
+	full := make(chan string, 1)
+	if len(s.cfg.Watched) > 0 {
+		d := disk{dirs: s.cfg.Watched, limit: usage{s.cfg.DiskBytes, s.cfg.DiskFiles}, room: roomOf}
+		if d.limit.bytes <= 0 {
+			d.limit.bytes = math.MaxInt64
+		}
+		if d.limit.files <= 0 {
+			d.limit.files = math.MaxInt64
+		}
+		go d.watch(ctx, func(problem string) { full <- problem })
 	}
 	end := func(why string, sig syscall.Signal) {
 		if reason == "" {
@@ -310,7 +324,7 @@ func (s *session) watch(c *child) (string, syscall.WaitStatus) {
 			if reason == "" {
 				reason = ReasonExited
 			}
-			return reason, status
+			return reason, detail, status
 		case sig := <-s.signals:
 			if sig, ok := sig.(syscall.Signal); ok {
 				end(ReasonSignalled, sig)
@@ -327,6 +341,13 @@ func (s *session) watch(c *child) (string, syscall.WaitStatus) {
 				continue
 			}
 			end(ReasonIdleTimeout, syscall.SIGTERM)
+		case problem := <-full:
+			// It has no say in it: it would write on meanwhile.
+			if reason == "" {
+				detail = problem
+			}
+			end(ReasonDiskLimit, syscall.SIGKILL)
+			killAll(c.pid)
 		case <-grace:
 			// Again and again, until it is seen to be dead.
 			grace = time.After(100 * time.Millisecond)
@@ -411,6 +432,16 @@ func pipe() (*os.File, int, error) {
 		return nil, 0, os.NewSyscallError("fcntl", err)
 	}
 	return os.NewFile(uintptr(fds[0]), "pipe"), fds[1], nil // #nosec G115 -- a descriptor fits
+}
+
+// withDefaults adds those that env does not name.
+func withDefaults(env []string, defaults map[string]string) []string {
+	for _, key := range slices.Sorted(maps.Keys(defaults)) {
+		if !slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, key+"=") }) {
+			env = append(env[:len(env):len(env)], key+"="+defaults[key])
+		}
+	}
+	return env
 }
 
 // lookPath finds a program in the PATH of env, as execvp would; names with a

@@ -10,6 +10,7 @@
 //	/workspace        the work tree, writable
 //	/opt/ralph/bot    the bot's program, which is the shim
 //	/run/ralph        empty by the time the command starts, see below
+//	/run/cache        the build caches, writable, if there are any
 //	/run/gateway      the directory of the gateway's socket, if there is one
 //	Spec.Mounts       read-only
 //

@@ -38,6 +38,7 @@ const (
 
 	boxDir     = "/run/ralph"
 	gatewayDir = "/run/gateway"
+	cacheDir   = "/run/cache"
 	homeDir    = "/home/agent"
 )
 
@@ -414,6 +415,15 @@ func (s *Sandbox) fill(d rundir.Dir, noted rundir.Start, spec sandbox.Spec) erro
 		WallTimeout: spec.WallTimeout, IdleTimeout: spec.IdleTimeout,
 		Grace: noted.Grace, WatchOwner: spec.OnOwnerDeath == sandbox.KillWithOwner,
 	}
+	if spec.CacheDir != "" {
+		cfg.Defaults = sandbox.CacheEnv(cacheDir)
+	}
+	if spec.DiskBytes > 0 || spec.DiskFiles > 0 {
+		cfg.DiskBytes, cfg.DiskFiles, cfg.Watched = spec.DiskBytes, spec.DiskFiles, []string{WorkDir}
+		if spec.CacheDir != "" {
+			cfg.Watched = append(cfg.Watched, cacheDir)
+		}
+	}
 	if spec.Stdin != "" {
 		cfg.Stdin = path.Join(boxDir, "prompt")
 		if err := copyFile(filepath.Join(box, "prompt"), spec.Stdin); err != nil {
@@ -491,6 +501,9 @@ func (s *Sandbox) hostConfig(d rundir.Dir, spec sandbox.Spec) *container.HostCon
 		{Type: mount.TypeBind, Source: spec.Workspace.Dir, Target: WorkDir},
 		{Type: mount.TypeBind, Source: d.Path(boxName), Target: boxDir},
 		{Type: mount.TypeBind, Source: s.opts.Self, Target: ShimPath, ReadOnly: true},
+	}
+	if spec.CacheDir != "" {
+		mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: spec.CacheDir, Target: cacheDir})
 	}
 	if spec.GatewayDir != "" {
 		mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: spec.GatewayDir, Target: gatewayDir, ReadOnly: true})

@@ -191,6 +191,14 @@ func (s *Sandbox) spawn(ctx context.Context, d rundir.Dir, noted rundir.Start, s
 		Stdin: spec.Stdin, Stdout: d.Stdout(), Stderr: d.Stderr(), Record: d.Record(),
 		OutputLimit: spec.OutputLimit, WallTimeout: spec.WallTimeout, IdleTimeout: spec.IdleTimeout,
 		Grace: noted.Grace, WatchOwner: spec.OnOwnerDeath == sandbox.KillWithOwner,
+		Defaults: sandbox.CacheEnv(spec.CacheDir),
+	}
+	if spec.DiskBytes > 0 || spec.DiskFiles > 0 {
+		cfg.DiskBytes, cfg.DiskFiles = spec.DiskBytes, spec.DiskFiles
+		cfg.Watched = []string{spec.Workspace.Dir, d.Path(homeDir), d.Path(tmpDir)}
+		if spec.CacheDir != "" {
+			cfg.Watched = append(cfg.Watched, spec.CacheDir)
+		}
 	}
 	if cfg.OutputLimit <= 0 {
 		cfg.OutputLimit = sandbox.DefaultOutputLimit

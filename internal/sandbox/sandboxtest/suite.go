@@ -57,6 +57,8 @@ func Run(t *testing.T, h Harness) {
 		{"environment", testEnvironment},
 		{"timeouts", testTimeouts},
 		{"output limit", testOutputLimit},
+		{"disk limit", testDiskLimit},
+		{"cache", testCache},
 		{"huge line", testHugeLine},
 		{"stderr tail", testStderrTail},
 		{"logs from offset", testLogsFromOffset},
@@ -451,6 +453,66 @@ func testTimeouts(t *testing.T, f *fixture) {
 				t.Errorf("ended by %s with exit code %d, want %s, %d", st.Reason, st.ExitCode, tt.want, tt.code)
 			}
 		})
+	}
+}
+
+func testDiskLimit(t *testing.T, f *fixture) {
+	const fill = `i=0; while :; do head -c 4194304 /dev/zero >"$dir/f$i" || exit 3; i=$((i + 1)); done`
+	tests := []struct{ name, script, want string }{
+		{"bytes", `dir=.; ` + fill, "more than the 32 MiB allowed"},
+		{"files", `i=0; while [ $i -lt 50000 ]; do : >f$i; i=$((i + 1)); done; sleep 1000`, "more than the 2000 files allowed"},
+		{"in a directory that is shut", `mkdir d; cd d; dir=.; chmod 300 .; ` + fill, "more than the 32 MiB allowed"},
+		{"in the cache", `dir=$RALPH_CACHE; ` + fill, "more than the 32 MiB allowed"},
+		{"while SIGTERM is ignored", `trap '' TERM; dir=.; ` + fill, "more than the 32 MiB allowed"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			spec := f.sh(t, tt.script)
+			spec.DiskBytes, spec.DiskFiles, spec.CacheDir = 32<<20, 2000, f.tree(t).Dir
+			st, _ := f.do(t, spec)
+			if st.State != sandbox.Exited || st.Reason != sandbox.ReasonDiskLimit || st.ExitCode != 137 || !strings.Contains(st.Detail, tt.want) {
+				t.Errorf("status %+v, want %q", st, tt.want)
+			}
+			if dir, err := f.box.Collect(t.Context(), spec.Workspace); err != nil || dir != spec.Workspace.Dir {
+				t.Errorf("collect: %q, %v", dir, err)
+			}
+		})
+	}
+	t.Run("within it", func(t *testing.T) {
+		t.Parallel()
+		spec := f.sh(t, `head -c 16777216 /dev/zero >f; sync; sleep 0.3; exit 4`)
+		spec.DiskBytes, spec.DiskFiles = 64<<20, 2000
+		if st, _ := f.do(t, spec); st.Reason != sandbox.ReasonExited || st.ExitCode != 4 {
+			t.Errorf("status %+v", st)
+		}
+	})
+}
+
+// testCache: what one start leaves in its cache the next one finds, if it is
+// given the same; tools are led there unless the caller says otherwise.
+func testCache(t *testing.T, f *fixture) {
+	caches := []string{f.tree(t).Dir, f.tree(t).Dir}
+	run := func(cache, script string) string {
+		spec := f.sh(t, script)
+		spec.CacheDir, spec.Env["GOMODCACHE"] = cache, "/own"
+		st, out := f.do(t, spec)
+		if st.ExitCode != 0 {
+			t.Errorf("exit %d: %s", st.ExitCode, st.Stderr)
+		}
+		return out
+	}
+	if out := run(caches[0], `[ "$GOCACHE" = "$RALPH_CACHE/go-build" ] && echo $GOMODCACHE; mkdir -p "$GOCACHE"; echo kept >"$GOCACHE/x"`); out != "/own\n" {
+		t.Errorf("output %q", out)
+	}
+	if out := run(caches[0], `cat "$GOCACHE/x"`); out != "kept\n" {
+		t.Errorf("the same cache holds %q", out)
+	}
+	if out := run(caches[1], `ls -A "$RALPH_CACHE"; ls "$GOCACHE" 2>/dev/null; true`); out != "given\n" {
+		t.Errorf("another cache holds %q", out)
+	}
+	if out := run("", `echo "<$RALPH_CACHE$GOCACHE>"; ls -d /run/cache 2>/dev/null; true`); out != "<>\n" {
+		t.Errorf("without a cache: %q", out)
 	}
 }
 

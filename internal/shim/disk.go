@@ -1,0 +1,181 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+)
+
+const (
+	// diskPoll is how often the file system is asked how much room it has,
+	// which costs next to nothing.
+	diskPoll = 100 * time.Millisecond
+	// diskWalk is how long a tree goes uncounted at most, and diskShare the
+	// part of the time (one in so many) that counting may take.
+	diskWalk  = 10 * time.Second
+	diskShare = 4
+	// diskReserve and filesReserve are left to the machine by every command:
+	// what is not to be found by its name (a file that is open and deleted) is
+	// bounded by them.
+	diskReserve  = 256 << 20
+	filesReserve = 10_000
+	// maxDepth bounds how deep directories are followed. Whoever nests them
+	// deeper wants to hide something, or to wear somebody out.
+	maxDepth = 250
+)
+
+// room is what a file system has left. files is -1 where it has no limit.
+type room struct{ bytes, files int64 }
+
+// usage is what trees take.
+type usage struct{ bytes, files int64 }
+
+// disk watches what a command has written.
+type disk struct {
+	dirs  []string
+	limit usage
+	room  func(dir string) (room, error)
+}
+
+// watch says what is wrong once too much is written, and ends then. Counting a
+// tree takes time, so that it is counted when the file system has lost a
+// quarter of what may still be written, and now and then.
+func (d disk) watch(ctx context.Context, tell func(string)) {
+	tick := time.NewTicker(diskPoll)
+	defer tick.Stop()
+	var used usage
+	var counted room
+	var next, due time.Time
+	for {
+		now := time.Now()
+		left, err := d.room(d.dirs[0])
+		// Where it cannot be asked there is nothing to go by but counting.
+		if err == nil && (left.bytes < diskReserve || left.files >= 0 && left.files < filesReserve) {
+			tell(fmt.Sprintf("the file system of the work tree is nearly full: %s and %d files are left", size(left.bytes), left.files))
+			return
+		}
+		grown := usage{counted.bytes - left.bytes, counted.files - left.files}
+		if now.After(next) && (now.After(due) || grown.bytes > (d.limit.bytes-used.bytes)/4 || grown.files > (d.limit.files-used.files)/4) {
+			var problem string
+			if used, problem = d.count(); problem != "" {
+				tell(problem)
+				return
+			}
+			counted = left
+			took := time.Since(now)
+			next, due = now.Add(diskShare*took), now.Add(max(diskWalk, diskShare*took))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// count adds up the trees, and says what is wrong with them if anything is.
+func (d disk) count() (usage, string) {
+	c := counter{limit: d.limit, links: map[[2]uint64]bool{}}
+	for _, dir := range d.dirs {
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			continue
+		}
+		c.add(root, 0)
+		_ = root.Close()
+	}
+	switch {
+	case c.deep:
+		return c.used, fmt.Sprintf("directories are nested more than %d deep", maxDepth)
+	case c.used.bytes > d.limit.bytes:
+		return c.used, fmt.Sprintf("more than the %s allowed were written", size(d.limit.bytes))
+	case c.used.files > d.limit.files:
+		return c.used, fmt.Sprintf("more than the %d files allowed were made", d.limit.files)
+	}
+	return c.used, ""
+}
+
+type counter struct {
+	limit, used usage
+	// links are the files seen that have more than one name.
+	links map[[2]uint64]bool
+	deep  bool
+}
+
+func (c *counter) over() bool {
+	return c.deep || c.used.bytes > c.limit.bytes || c.used.files > c.limit.files
+}
+
+// add counts what is below dir, as far as it takes to know that it is too much.
+// No link is followed. A directory that its owner cannot read is opened up, as
+// the host does at the end.
+func (c *counter) add(dir *os.Root, depth int) {
+	if c.deep = c.deep || depth > maxDepth; c.deep {
+		return
+	}
+	list, err := dir.Open(".")
+	if errors.Is(err, fs.ErrPermission) && dir.Chmod(".", 0o700) == nil {
+		list, err = dir.Open(".")
+	}
+	if err != nil {
+		return // gone meanwhile
+	}
+	defer func() { _ = list.Close() }()
+	for !c.over() {
+		entries, err := list.ReadDir(512)
+		for _, e := range entries {
+			c.entry(dir, e, depth)
+			if c.over() {
+				return
+			}
+		}
+		if err != nil || errors.Is(err, io.EOF) {
+			return
+		}
+	}
+}
+
+func (c *counter) entry(dir *os.Root, e fs.DirEntry, depth int) {
+	info, err := dir.Lstat(e.Name())
+	if err != nil {
+		return
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		if !info.IsDir() && st.Nlink > 1 {
+			id := [2]uint64{uint64(st.Dev), st.Ino} //nolint:unconvert // its type differs between systems
+			if c.links[id] {
+				return
+			}
+			c.links[id] = true
+		}
+		c.used.bytes += st.Blocks * 512
+	}
+	c.used.files++
+	if !info.IsDir() {
+		return
+	}
+	if info.Mode()&0o700 != 0o700 {
+		_ = dir.Chmod(e.Name(), info.Mode().Perm()|0o700)
+	}
+	if sub, err := dir.OpenRoot(e.Name()); err == nil {
+		c.add(sub, depth+1)
+		_ = sub.Close()
+	}
+}
+
+// size writes a number of bytes for people.
+func size(n int64) string {
+	switch {
+	case n >= 10<<30:
+		return fmt.Sprintf("%d GiB", n>>30)
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	default:
+		return fmt.Sprintf("%d MiB", max(n, 0)>>20)
+	}
+}
