@@ -170,6 +170,9 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if err := tree.Reset(ctx, headTree, false); err != nil {
 		return loop.Opened{}, err
 	}
+	if err := h.followDefault(ctx, at, headTree); err != nil {
+		return loop.Opened{}, err
+	}
 	h.mu.Lock()
 	h.repo, h.tree = at.Repo, tree
 	h.mu.Unlock()
@@ -286,7 +289,10 @@ func (h *Host) Reset(ctx context.Context, tree string) error {
 	if err != nil {
 		return err
 	}
-	return wt.Reset(ctx, gitrepo.OID(tree), false)
+	if err := wt.Reset(ctx, gitrepo.OID(tree), false); err != nil {
+		return err
+	}
+	return h.unpinned()
 }
 
 // ReadProgress implements loop.Workspace.
@@ -363,7 +369,7 @@ func (h *Host) Names() ([]string, error) {
 
 // Snapshot implements loop.Workspace.
 func (h *Host) Snapshot(ctx context.Context) (string, []loop.Refusal, error) {
-	_, wt, err := h.worktree(ctx)
+	repo, wt, err := h.worktree(ctx)
 	if err != nil {
 		return "", nil, err
 	}
@@ -371,11 +377,15 @@ func (h *Host) Snapshot(ctx context.Context) (string, []loop.Refusal, error) {
 	if err != nil {
 		return "", nil, err
 	}
+	tree, err := h.mapBack(ctx, repo, snap.Tree)
+	if err != nil {
+		return "", nil, fmt.Errorf("tell the agent's changes: %w", err)
+	}
 	refused := make([]loop.Refusal, 0, len(snap.Refused))
 	for _, r := range snap.Refused {
 		refused = append(refused, loop.Refusal{Path: r.Path, Reason: r.Reason})
 	}
-	return string(snap.Tree), refused, nil
+	return string(tree), refused, nil
 }
 
 // Changes implements loop.Workspace.

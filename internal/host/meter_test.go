@@ -110,9 +110,11 @@ func metered(t *testing.T, says agent.Result) (*host.Host, *box, *spend.Meter, l
 		},
 	})
 	s := loop.State{Run: "r1", TaskID: "T1", Limits: run.Limits{BudgetUSD: 1, TaskBudgetUSD: 0.5}}
-	if _, err := h.Open(t.Context(), s); err != nil {
+	opened, err := h.Open(t.Context(), s)
+	if err != nil {
 		t.Fatal(err)
 	}
+	s.HeadTree = opened.HeadTree
 	handle, err := h.StartAgent(t.Context(), s, loop.AgentStart{
 		Name: "r1-1", Prompt: "work", ProgressPath: ".ralph/x/progress.md", Progress: progress.New("x", progress.Binding{Key: "k", PlanSHA256: strings.Repeat("0", 64)}),
 	})

@@ -34,7 +34,7 @@ const prepared = "prepared"
 
 // StartAgent implements loop.Runner.
 func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) (loop.Handle, error) {
-	_, wt, err := h.worktree(ctx)
+	repo, wt, err := h.worktree(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -45,6 +45,9 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 	dir := h.start(a.Name)
 	promptFile := filepath.Join(dir, "prompt.md")
 	err = once(dir, func() error {
+		if err := h.pin(ctx, s, repo, wt); err != nil {
+			return fmt.Errorf("pin the agent's configuration: %w", err)
+		}
 		if err := h.WriteProgress(ctx, a.ProgressPath, a.Progress); err != nil {
 			return err
 		}

@@ -22,6 +22,8 @@ type checkout struct {
 	now    func() time.Time
 	agent  string
 	emit   func(run.Event)
+	// toldNoDefault: that there is no default branch has been said.
+	toldNoDefault bool
 }
 
 // say tells the person at the terminal.
@@ -77,12 +79,16 @@ func (c *checkout) Locate(ctx context.Context, s loop.State) (host.Location, err
 	return host.Location{Repo: c.repo, Branch: branch, Base: base, Head: head, Default: settings}, nil
 }
 
-// settingsFrom is the commit that the repository's configuration and prompts
-// are read from: the default branch's, so that work in progress does not steer
-// itself; head where there is no such branch.
+// settingsFrom is the commit that the repository's configuration, prompts and
+// agent instructions are read from: the default branch's, so that work in
+// progress does not steer itself; head where there is no such branch.
 func (c *checkout) settingsFrom(ctx context.Context, head gitrepo.OID) (gitrepo.OID, error) {
 	def, err := c.repo.DefaultBranch(ctx)
 	if errors.Is(err, gitrepo.ErrNotFound) {
+		if !c.toldNoDefault {
+			c.toldNoDefault = true
+			c.say("which branch is the default one is not known here: the configuration, prompts and agent instructions are those of this branch")
+		}
 		return head, nil
 	}
 	if err != nil {

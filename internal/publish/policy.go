@@ -121,13 +121,42 @@ func protected(p string) string {
 		return "configures this bot"
 	case base == "codeowners" && (p == base || path.Dir(p) == ".github" || path.Dir(p) == "docs"):
 		return "decides who must review"
-	case base == "claude.md", base == "agents.md", base == ".mcp.json", hasPart(p, ".claude"):
+	case SteersAgents(p):
 		return "configures agents"
 	case hasPart(p, ".husky"):
 		return "runs on the machines of contributors"
 	default:
 		return ""
 	}
+}
+
+// agentFiles and agentDirs are what coding agents read by themselves, as
+// instructions or configuration, wherever in a repository it lies; agentPaths
+// are what they read at that place only.
+var (
+	agentFiles = []string{
+		"claude.md", "claude.local.md", "agents.md", "agents.override.md", "agent.md", "gemini.md", "copilot.md", "qwen.md",
+		".mcp.json", "opencode.json", "opencode.jsonc", "crush.json", ".crush.json",
+		".cursorrules", ".cursorignore", ".windsurfrules", ".clinerules", ".roorules", ".goosehints", ".aider.conf.yml", ".geminiignore",
+	}
+	agentDirs = []string{
+		".claude", ".claude-plugin", ".codex", ".gemini", ".opencode", ".cursor", ".copilot", ".amp", ".agents", ".agent",
+		".windsurf", ".clinerules", ".roo", ".qwen", ".crush", ".goose", ".continue",
+	}
+	agentPaths = []string{
+		".github/copilot-instructions.md", ".github/instructions", ".github/prompts", ".github/chatmodes", ".github/agents",
+		".github/skills", ".github/hooks", ".github/copilot", ".github/mcp.json", ".github/lsp.json", ".vscode/mcp.json",
+	}
+)
+
+// SteersAgents says whether a coding agent takes the file at a path for its
+// instructions or its configuration. What it says is true of paths however their
+// letters are cased.
+func SteersAgents(p string) bool {
+	p = strings.ToLower(p)
+	return slices.Contains(agentFiles, path.Base(p)) ||
+		slices.ContainsFunc(agentDirs, func(dir string) bool { return hasPart(p, dir) }) ||
+		slices.ContainsFunc(agentPaths, func(at string) bool { return within(p, at) })
 }
 
 func within(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }

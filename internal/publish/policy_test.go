@@ -61,6 +61,18 @@ func TestScreen(t *testing.T) {
 		{".mcp.json", 0, file, "configures agents"},
 		{".claude/settings.json", 0, file, "configures agents"},
 		{"web/.claude/settings.json", 0, file, "configures agents"},
+		{"sub/GEMINI.md", 0, file, "configures agents"},
+		{".codex/config.toml", 0, file, "configures agents"},
+		{".gemini/settings.json", 0, file, "configures agents"},
+		{".opencode/plugin/x.js", 0, file, "configures agents"},
+		{"opencode.jsonc", 0, file, "configures agents"},
+		{".cursor/rules/x.mdc", 0, file, "configures agents"},
+		{".github/copilot-instructions.md", 0, file, "configures agents"},
+		{".github/Instructions/go.instructions.md", 0, file, "configures agents"},
+		{".vscode/mcp.json", 0, file, "configures agents"},
+		{".vscode/settings.json", 0, file, ""},
+		{"docs/claude.md.txt", 0, file, ""},
+		{"internal/agents/agents.go", 0, file, ""},
 		{".husky/pre-commit", 0, exe, "runs on the machines of contributors"},
 	}
 	for _, c := range cases {

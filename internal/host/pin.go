@@ -1,0 +1,192 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// What steers an agent (instructions, hooks, tools; see publish.SteersAgents)
+// comes from the default branch, whatever the branch that is worked on says.
+// So the tree that an agent is given is not quite the one it stands for, and a
+// snapshot of it is mapped back: what the agent left as it found it becomes what
+// the branch has there, and only what it changed itself is a change.
+
+// pinning is what is remembered of the work tree across processes.
+type pinning struct {
+	// Default is the tree that the agent's configuration is taken from.
+	Default gitrepo.OID `json:"default,omitempty"`
+	// Given is the tree that agents were given last, Real the one it stands
+	// for. They are empty where the directory holds a tree as it is.
+	Given gitrepo.OID `json:"given,omitempty"`
+	Real  gitrepo.OID `json:"real,omitempty"`
+}
+
+func (h *Host) pinFile() string { return filepath.Join(h.cfg.Dir, "pin.json") }
+
+func (h *Host) pinning() (p pinning, err error) {
+	b, err := os.ReadFile(h.pinFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return p, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &p)
+	}
+	if err != nil {
+		return p, fmt.Errorf("read how the work tree was laid out: %w", err)
+	}
+	return p, nil
+}
+
+func (h *Host) notePinning(p pinning) error {
+	b, err := json.Marshal(p)
+	if err == nil {
+		next := h.pinFile() + ".new"
+		if err = os.WriteFile(next, b, 0o600); err == nil {
+			err = os.Rename(next, h.pinFile())
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("note how the work tree is laid out: %w", err)
+	}
+	return nil
+}
+
+// followDefault notes the tree that agents are steered from, now that the
+// directory holds the tree head as it is.
+func (h *Host) followDefault(ctx context.Context, at Location, head gitrepo.OID) error {
+	def, err := at.Repo.TreeOf(ctx, at.Default)
+	if err != nil {
+		return err
+	}
+	if err := h.notePinning(pinning{Default: def}); err != nil {
+		return err
+	}
+	return h.tellPinned(ctx, at.Repo, head, def)
+}
+
+// unpinned notes that the directory holds a tree as it is.
+func (h *Host) unpinned() error {
+	p, err := h.pinning()
+	if err != nil || p.Given == "" {
+		return err
+	}
+	return h.notePinning(pinning{Default: p.Default})
+}
+
+// pin gives the agent the work as it stands, with what steers it as the default
+// branch has it. It may be cut off anywhere and begin again.
+func (h *Host) pin(ctx context.Context, s loop.State, repo *gitrepo.Repo, wt *gitrepo.Worktree) error {
+	p, err := h.pinning()
+	if err != nil {
+		return err
+	}
+	if p.Default == "" { // laid out by an older version of the program
+		p.Default = gitrepo.OID(s.BaseTree)
+	}
+	snap, err := wt.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	// An earlier agent may have left the tree without being judged.
+	if p.Real, err = steering(ctx, repo, snap.Tree, gitrepo.OID(s.HeadTree)); err != nil {
+		return err
+	}
+	if p.Given, err = steering(ctx, repo, snap.Tree, p.Default); err != nil {
+		return err
+	}
+	if err := h.notePinning(p); err != nil {
+		return err
+	}
+	if p.Given != snap.Tree {
+		if err := wt.Reset(ctx, p.Given, true); err != nil {
+			return err
+		}
+	}
+	return wt.Purge(ctx, publish.SteersAgents)
+}
+
+// steering is tree with all that steers agents as it is in from.
+func steering(ctx context.Context, repo *gitrepo.Repo, tree, from gitrepo.OID) (gitrepo.OID, error) {
+	diff, err := repo.Diff(ctx, tree, from)
+	if err != nil {
+		return "", err
+	}
+	return repo.TreeWith(ctx, tree, edits(diff, publish.SteersAgents))
+}
+
+// mapBack is the tree that a snapshot of what agents were given stands for.
+func (h *Host) mapBack(ctx context.Context, repo *gitrepo.Repo, tree gitrepo.OID) (gitrepo.OID, error) {
+	p, err := h.pinning()
+	if err != nil || p.Given == p.Real {
+		return tree, err
+	}
+	changed, err := repo.Diff(ctx, p.Given, tree)
+	if err != nil {
+		return "", err
+	}
+	own := map[string]bool{}
+	for _, c := range changed {
+		own[c.Path] = true
+	}
+	back, err := repo.Diff(ctx, p.Given, p.Real)
+	if err != nil {
+		return "", err
+	}
+	return repo.TreeWith(ctx, tree, edits(back, func(path string) bool { return !own[path] }))
+}
+
+// edits make of the old side of a difference the new one, as far as paths are
+// picked.
+func edits(diff []gitrepo.Change, pick func(path string) bool) []gitrepo.TreeEdit {
+	var out []gitrepo.TreeEdit
+	for _, c := range diff {
+		if pick(c.Path) {
+			out = append(out, gitrepo.TreeEdit{Path: c.Path, Remove: c.Status == gitrepo.Deleted, Mode: c.NewMode, OID: c.NewOID})
+		}
+	}
+	return out
+}
+
+// maxTold bounds the paths named to a person.
+const maxTold = 5
+
+// tellPinned says where the branch would steer agents in another way than the
+// default branch, which is not followed.
+func (h *Host) tellPinned(ctx context.Context, repo *gitrepo.Repo, head, def gitrepo.OID) error {
+	if h.cfg.Emit == nil || head == def {
+		return nil
+	}
+	diff, err := repo.Diff(ctx, def, head)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, c := range diff {
+		if publish.SteersAgents(c.Path) {
+			names = append(names, c.Path)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	more := ""
+	if len(names) > maxTold {
+		names, more = names[:maxTold], fmt.Sprintf(" and %d more", len(names)-maxTold)
+	}
+	h.cfg.Emit(run.Event{
+		Kind: run.EventPersonNotified,
+		Text: "agents get these as they are on the default branch, not as on this one: " + strings.Join(names, ", ") + more,
+	})
+	return nil
+}
