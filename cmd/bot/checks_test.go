@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -64,7 +65,7 @@ default: [{misbehave: nothing}]
 		t.Run(string(end), func(t *testing.T) {
 			t.Parallel()
 			st := newStage(t, setting{script: c.script, change: c.change, gates: []config.Gate{{Name: "not empty", Run: "test -s one.txt", When: "task"}}})
-			s := st.serve()
+			s := st.serveSlow(time.Minute) // else not every commit is shown
 			state := st.ended(s.store, st.label("Say hello", threeTasks))
 			if state.End != end {
 				t.Fatalf("ended %s: %s", state.End, state.EndDetail)

@@ -88,6 +88,10 @@ type app struct {
 type observers struct {
 	watch  func(run.Event)
 	onSave func(id run.ID, saved bool)
+	// now is the clock, nil for time.Now, and writeEvery the pause between
+	// writes, zero for the one that GitHub asks for.
+	now        func() time.Time
+	writeEvery time.Duration
 }
 
 // parts are what every door to GitHub is made of.
@@ -104,6 +108,10 @@ func (p *parts) close() error { return errors.Join(p.store.Close(), p.analytics.
 // newParts prepares the data directory and wires up what works the runs. more
 // are secrets to be masked besides those of the configuration.
 func newParts(ctx context.Context, cfg config.Server, gitHub ghapp.Config, log zerolog.Logger, obs observers, more ...string) (_ *parts, err error) {
+	if obs.now == nil {
+		obs.now = time.Now
+	}
+	gitHub.WriteEvery = obs.writeEvery
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
@@ -167,7 +175,7 @@ func newParts(ctx context.Context, cfg config.Server, gitHub ghapp.Config, log z
 		Image: cfg.Sandbox.Image, AgentName: cfg.Agent.Name, Model: cfg.Agent.Model,
 		Resources: host.Resources{MemoryBytes: cfg.Sandbox.Memory, CPUs: cfg.Sandbox.CPUs, PIDs: cfg.Sandbox.PIDs, DiskBytes: cfg.Sandbox.Disk, DiskFiles: cfg.Sandbox.Files},
 		Limits:    func(asked run.Limits) run.Limits { return config.Tighten(cfg.Limits, asked) },
-		Gates:     serverGates(cfg.Gates), Models: models, Credentials: credentials(cfg), Mask: mask, Now: time.Now, Watch: both(p.analytics.Handle, obs.watch), OnSave: obs.onSave,
+		Gates:     serverGates(cfg.Gates), Models: models, Credentials: credentials(cfg), Mask: mask, Now: obs.now, Watch: both(p.analytics.Handle, obs.watch), OnSave: obs.onSave,
 	}
 	return p, nil
 }

@@ -39,6 +39,8 @@ type stage struct {
 	repo   ghsim.Repo
 	dir    string
 	config config.Server
+	// now is the App's clock, nil for the real one.
+	now func() time.Time
 }
 
 // setting is what differs between tests; zero fields have defaults.
@@ -145,7 +147,7 @@ func (st *stage) serveWith(watch func(run.Event)) *serving {
 func (st *stage) serveApp(log zerolog.Logger, watch func(run.Event)) *serving {
 	st.t.Helper()
 	s := &serving{}
-	a, err := newApp(st.t.Context(), st.config, log, observers{watch: func(ev run.Event) {
+	a, err := newApp(st.t.Context(), st.config, log, observers{writeEvery: time.Microsecond, now: st.now, watch: func(ev run.Event) {
 		watch(ev)
 		s.mu.Lock()
 		defer s.mu.Unlock()

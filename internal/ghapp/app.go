@@ -45,6 +45,9 @@ type Config struct {
 	// Transport carries the requests; nil is http.DefaultTransport.
 	Transport http.RoundTripper
 	UserAgent string
+	// WriteEvery is the pause between the writes of an installation, after the
+	// first few; zero is the second that GitHub asks for.
+	WriteEvery time.Duration
 }
 
 // App is one GitHub App, or whoever a token stands for. It is safe for concurrent use.
@@ -54,11 +57,13 @@ type App struct {
 	appID        int64
 	key          *rsa.PrivateKey
 	meter        *meter
+	kept         *answers
+	writeEvery   time.Duration
 	jwtClient    *github.Client
 
 	mu     sync.Mutex
 	tokens map[tokenKey]*tokens
-	turns  map[int64]chan struct{}
+	lanes  map[int64]*lane
 	self   *Identity
 	botID  int64
 	// fixed is Config.Token.
@@ -125,14 +130,18 @@ func New(cfg Config) (*App, error) {
 	if cfg.Transport == nil {
 		cfg.Transport = http.DefaultTransport
 	}
+	if cfg.WriteEvery == 0 {
+		cfg.WriteEvery = writeEvery
+	}
 	if cfg.UserAgent == "" {
 		cfg.UserAgent = "ralph-bot"
 	}
 	a := &App{
-		api: api, graphQL: graphQL, web: strings.TrimSuffix(cfg.WebURL, "/"), appID: cfg.AppID, key: key,
+		api: api, graphQL: graphQL, web: strings.TrimSuffix(cfg.WebURL, "/"), appID: cfg.AppID, key: key, writeEvery: cfg.WriteEvery,
 		meter:  &meter{next: cfg.Transport, userAgent: cfg.UserAgent, graphQLPath: graphQL.Path, total: &Counter{}},
 		tokens: make(map[tokenKey]*tokens),
-		turns:  make(map[int64]chan struct{}),
+		lanes:  make(map[int64]*lane),
+		kept:   &answers{kept: make(map[string]keptAnswer)},
 		fixed:  cfg.Token,
 	}
 	if key != nil {
@@ -266,22 +275,25 @@ func permissionMap(p *github.InstallationPermissions) map[string]string {
 // are kept by a.
 func (a *App) Repo(installation int64, owner, name string) *Repo {
 	a.mu.Lock()
-	turn := a.turns[installation]
-	if turn == nil {
-		turn = make(chan struct{}, 1)
-		a.turns[installation] = turn
+	way := a.lanes[installation]
+	if way == nil {
+		way = newLane(a.writeEvery)
+		a.lanes[installation] = way
 	}
 	a.mu.Unlock()
 	readTokens := a.tokensFor(tokenKey{installation, owner, name, scopeRead})
 	writer := func(s scope) *github.Client {
-		return a.client(&authorised{next: a.meter, host: a.api.Host, tokens: a.tokensFor(tokenKey{installation, owner, name, s}), turn: turn})
+		return a.client(&authorised{next: a.meter, host: a.api.Host, tokens: a.tokensFor(tokenKey{installation, owner, name, s}), lane: way})
 	}
 	return &Repo{
 		app: a, owner: owner, name: name,
 		readTokens: readTokens,
-		reader:     a.client(&authorised{next: a.meter, host: a.api.Host, tokens: readTokens}),
-		writer:     writer(scopeWrite),
-		checks:     writer(scopeChecks),
+		reader: a.client(&conditional{
+			next: &authorised{next: a.meter, host: a.api.Host, tokens: readTokens},
+			kept: a.kept, reader: fmt.Sprintf("%d %s/%s", installation, owner, name),
+		}),
+		writer: writer(scopeWrite),
+		checks: writer(scopeChecks),
 	}
 }
 

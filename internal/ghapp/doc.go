@@ -6,9 +6,12 @@
 //   - Every token is scoped to one repository and to the permissions its
 //     purpose needs: reading, writing and check runs use different tokens. A
 //     token is sent to the API host it was minted by, and nowhere else.
-//   - One write at a time per installation, as GitHub asks for. Nothing here
-//     sleeps or repeats a call, but for one: a 401 mints a new token and tries
+//   - One write at a time per installation, ten at once and then one a second, as
+//     GitHub asks for; one that would have to wait for long is given back.
+//     Nothing here repeats a call, but for one: a 401 mints a new token and tries
 //     once more. Callers ask Classify what an error means and when to come back.
+//   - What was read is asked for again with its tag: an answer that still holds
+//     counts against no limit.
 //   - What a person could forge is not trusted: "ours" means the numeric id of
 //     the App's own bot user, never a login, a suffix or a marker in a text.
 //   - A commit is reported as verified only where GitHub says so itself.

@@ -76,7 +76,7 @@ func newWorld(t *testing.T) *world {
 		Slug: "ralph", Permissions: map[string]string{"checks": "write", "contents": "write", "issues": "write", "pull_requests": "write"}, Events: []string{"issues"},
 	}))
 	w.in = get[ghsim.Installation](t)(sim.Install(w.appInfo.ID, owner+"/"+name))
-	w.app = get[*ghapp.App](t)(ghapp.New(ghapp.Config{APIURL: sim.URL() + "/api/v3/", AppID: w.appInfo.ID, PrivateKey: w.appInfo.PrivateKeyPEM}))
+	w.app = get[*ghapp.App](t)(ghapp.New(ghapp.Config{APIURL: sim.URL() + "/api/v3/", AppID: w.appInfo.ID, PrivateKey: w.appInfo.PrivateKeyPEM, WriteEvery: time.Microsecond}))
 	w.repo = w.app.Repo(w.in.ID, owner, name)
 	return w
 }
@@ -485,6 +485,36 @@ func TestTokens(t *testing.T) {
 	}
 	if got := w.countCalls(mintRoute) - before; got != 1 {
 		t.Errorf("minted %d times for one call, want once", got)
+	}
+}
+
+// TestReadAgain: what has not changed is not sent again and counts against no
+// limit; what has is.
+func TestReadAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := get[ghsim.Issue](t)(w.CreateIssue(owner, name, "walt", "before", "y")).Number
+	first := get[ghapp.Issue](t)(w.repo.Issue(t.Context(), n))
+	again := get[ghapp.Issue](t)(w.app.Repo(w.in.ID, owner, name).Issue(t.Context(), n))
+	if diff := cmp.Diff(first, again); diff != "" {
+		t.Errorf("read again: %s", diff)
+	}
+	check(t, w.EditIssue(owner, name, n, "walt", "after", "y"))
+	if got := get[ghapp.Issue](t)(w.repo.Issue(t.Context(), n)); got.Title != "after" {
+		t.Errorf("read %q after an edit", got.Title)
+	}
+	// Another installation of the App may not see it any more.
+	if _, err := w.app.Repo(w.in.ID+1, owner, name).Issue(t.Context(), n); err == nil {
+		t.Error("an answer was shown to another reader")
+	}
+	var got []int
+	for _, c := range w.Sim.Calls() {
+		if c.Method == "GET" && strings.HasPrefix(c.Path, "/repos/") {
+			got = append(got, c.Status)
+		}
+	}
+	if diff := cmp.Diff([]int{200, 304, 200}, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -108,13 +108,13 @@ func mintError(err error) error {
 	return e
 }
 
-// authorised adds the token of one repository, holds the installation's turn
-// during a write, and mints anew once when a token is refused.
+// authorised adds the token of one repository, takes the installation's lane
+// for a write, and mints anew once when a token is refused.
 type authorised struct {
 	next   http.RoundTripper
 	host   string
 	tokens *tokens
-	turn   chan struct{} // nil for readers
+	lane   *lane // nil for readers
 }
 
 func (a *authorised) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -129,14 +129,12 @@ func (a *authorised) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, err
 	}
-	if a.turn != nil {
-		select {
-		case a.turn <- struct{}{}:
-			defer func() { <-a.turn }()
-		case <-ctx.Done():
+	if a.lane != nil && req.Method != http.MethodGet {
+		if err := a.lane.enter(ctx); err != nil {
 			closeBody(req)
-			return nil, ctx.Err()
+			return nil, err
 		}
+		defer a.lane.leave()
 	}
 	resp, err := a.send(req, req.Body, token)
 	if err != nil || resp.StatusCode != http.StatusUnauthorized || (req.Body != nil && req.GetBody == nil) {

@@ -256,7 +256,9 @@ type Publisher interface {
 	// Show brings the pull request up to date with the state; nil where there
 	// is none. Where people have edited its task list since the state's own
 	// PullRequest.Body, it leaves the text alone and hands the Edit over; shown
-	// again with that Body, it goes on.
+	// again with that Body, it goes on. As long as the run has not ended it may
+	// put it off and give what the state has: see PullRequest.Head and
+	// Engine.Refresh.
 	Show(ctx context.Context, s State) (*PullRequest, error)
 	// Screen says which changes policy does not let through.
 	Screen(changes []Change) []Refusal

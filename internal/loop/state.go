@@ -354,6 +354,8 @@ type PullRequest struct {
 	URL    string
 	Draft  bool
 	Body   string
+	// Head is the last commit that the text tells of.
+	Head string
 	// Edit is what people made of the task list in Body, nil for nothing. It is
 	// only handed over, never stored.
 	Edit *PlanEdit `json:",omitempty"`

@@ -1025,6 +1025,32 @@ func (e *Engine) publish(ctx context.Context, s *State) (again bool, err error) 
 	return true, e.takeInTasks(s, *edit)
 }
 
+// Stale says whether what people see lacks a commit that has landed: showing it
+// was put off.
+func (s *State) Stale() bool {
+	return s.PullRequest != nil && s.PullRequest.Head != "" && s.PullRequest.Head != s.Head && s.End == ""
+}
+
+// Refresh shows people how a run stands that waits for something. An edit of
+// theirs is left for the next step that shows: an agent may be at work on the
+// tasks as they are.
+func (e *Engine) Refresh(ctx context.Context, s State) (State, error) {
+	pr, err := e.Publisher.Show(ctx, s)
+	if err != nil {
+		return s, fmt.Errorf("show progress: %w", err)
+	}
+	switch {
+	case pr == nil:
+	case pr.Edit != nil:
+		shown := *s.PullRequest
+		shown.Head = s.Head // until the edit is taken in there is no more to show
+		s.PullRequest = &shown
+	default:
+		s.PullRequest = pr
+	}
+	return s, nil
+}
+
 // close lands the commit that takes progress.md away again, where the
 // repository does not keep it.
 func (e *Engine) close(ctx context.Context, s *State) (Next, error) {

@@ -107,7 +107,7 @@ func (w *world) nextIssue(t *testing.T) {
 
 func (w *world) connect(t *testing.T) {
 	t.Helper()
-	w.app = get[*ghapp.App](t)(ghapp.New(ghapp.Config{APIURL: w.URL() + "/api/v3/", AppID: w.bot.ID, PrivateKey: w.bot.PrivateKeyPEM}))
+	w.app = get[*ghapp.App](t)(ghapp.New(ghapp.Config{APIURL: w.URL() + "/api/v3/", AppID: w.bot.ID, PrivateKey: w.bot.PrivateKeyPEM, WriteEvery: time.Microsecond}))
 	w.repo = w.app.Repo(w.install, owner, name)
 }
 

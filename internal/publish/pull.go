@@ -96,21 +96,26 @@ func prTitle(v island.View) string {
 // ErrEdited, with the pull request as it was read.
 func (p *Publisher) UpdatePR(ctx context.Context, number int, v island.View) (pr ghapp.PR, changed bool, err error) {
 	ctx = ghapp.WithPurpose(ctx, "pr-body")
-	pr, err = p.ownPR(ctx, number)
-	if err != nil {
+	if pr, err = p.ownPR(ctx, number); err != nil {
 		return ghapp.PR{}, false, err
 	}
+	return p.UpdateRead(ctx, pr, v)
+}
+
+// UpdateRead is UpdatePR for a pull request that EnsurePR has just given.
+func (p *Publisher) UpdateRead(ctx context.Context, pr ghapp.PR, v island.View) (_ ghapp.PR, changed bool, err error) {
+	ctx = ghapp.WithPurpose(ctx, "pr-body")
 	if p.Edited != nil && p.Edited(pr.Body) {
 		return pr, false, ErrEdited
 	}
 	body, err := island.Update(pr.Body, p.fill(v))
 	if err != nil {
-		return pr, false, fmt.Errorf("pull request #%d: %w", number, err)
+		return pr, false, fmt.Errorf("pull request #%d: %w", pr.Number, err)
 	}
 	if body == pr.Body {
 		return pr, false, nil
 	}
-	if err := p.GitHub.UpdatePR(ctx, number, nil, &body); err != nil {
+	if err := p.GitHub.UpdatePR(ctx, pr.Number, nil, &body); err != nil {
 		return pr, false, err
 	}
 	pr.Body = body

@@ -23,7 +23,8 @@ func (p *Publisher) React(ctx context.Context, content string) error {
 			return struct{}{}, false, nil // GitHub takes the same reaction twice as one
 		},
 		func(ctx context.Context) (struct{}, error) {
-			return struct{}{}, p.GitHub.React(ctx, p.Issue, content)
+			// Somebody waits for it, and the agent comes after it.
+			return struct{}{}, p.GitHub.React(ghapp.Urgent(ctx), p.Issue, content)
 		})
 	return err
 }

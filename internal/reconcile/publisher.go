@@ -23,6 +23,10 @@ import (
 // permissionAge is how old an answer about a person's permission may be.
 const permissionAge = time.Minute
 
+// showEvery is the pause between two updates of what people see while a run goes
+// on. The first and the last come at once.
+const showEvery = 15 * time.Second
+
 // publisher brings a run's results to GitHub: it puts the loop's words into
 // those of package publish, and asks about permission before each commit.
 type publisher struct {
@@ -35,6 +39,8 @@ type publisher struct {
 	mask    *redact.Masker
 
 	allowedUntil time.Time
+	// shown is when showing how the run stands was last tried.
+	shown time.Time
 	// noChecks: GitHub refuses check runs, and it has been said.
 	noChecks bool
 }
@@ -113,14 +119,29 @@ func (p *publisher) authorise(ctx context.Context, login string) error {
 // Show implements loop.Publisher: a pull request as soon as there is a commit,
 // and a word on the issue where a run ends short of its work.
 func (p *publisher) Show(ctx context.Context, s loop.State) (*loop.PullRequest, error) {
+	if s.End == "" && s.PullRequest != nil && p.now().Before(p.shown.Add(showEvery)) {
+		return s.PullRequest, nil
+	}
+	if s.PullRequest != nil {
+		p.shown = p.now() // also if it fails: the run goes on, and it is tried again then
+	}
+	return p.show(ctx, s)
+}
+
+// show is Show without putting it off.
+func (p *publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, error) {
 	pub := p.publish(s, nil)
 	v, err := p.view(s)
 	if err != nil {
 		return nil, err
 	}
-	number, known, err := p.number(ctx, pub, s, v)
+	read, err := p.pullRequest(ctx, pub, s, v)
 	if err != nil {
 		return nil, err
+	}
+	number, known := read.Number, read.Body
+	if s.PullRequest != nil {
+		number, known = s.PullRequest.Number, s.PullRequest.Body
 	}
 	pub.Edited = func(body string) bool {
 		if body == known { // as it mostly is; reading it takes longer
@@ -136,10 +157,13 @@ func (p *publisher) Show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 		return nil, err
 	}
 	var pr ghapp.PR
-	if s.End == "" {
-		pr, _, err = pub.UpdatePR(ctx, number, v)
-	} else {
+	switch {
+	case s.End != "":
 		pr, err = pub.Finish(ctx, number, v)
+	case s.PullRequest == nil:
+		pr, _, err = pub.UpdateRead(ctx, read, v)
+	default:
+		pr, _, err = pub.UpdatePR(ctx, number, v)
 	}
 	if errors.Is(err, publish.ErrEdited) {
 		return edited(known, pr)
@@ -155,10 +179,15 @@ func (p *publisher) Show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 	if err := p.check(ctx, pub, s, v, pr.URL); err != nil {
 		return nil, err
 	}
-	return pullRequest(pr), nil
+	if s.PullRequest == nil {
+		p.shown = p.now()
+	}
+	out := shownAs(pr)
+	out.Head = s.Head
+	return out, nil
 }
 
-func pullRequest(pr ghapp.PR) *loop.PullRequest {
+func shownAs(pr ghapp.PR) *loop.PullRequest {
 	return &loop.PullRequest{Number: pr.Number, NodeID: pr.NodeID, URL: pr.URL, Draft: pr.Draft, Body: pr.Body}
 }
 
@@ -173,7 +202,7 @@ func edited(before string, pr ghapp.PR) (*loop.PullRequest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the edited description: %w", err)
 	}
-	shown := pullRequest(pr)
+	shown := shownAs(pr)
 	shown.Edit = &loop.PlanEdit{Was: was.RunTasks(), Now: now.RunTasks()}
 	return shown, nil
 }
@@ -212,26 +241,24 @@ func comment(ctx context.Context, pub *publish.Publisher, s loop.State, v island
 	return err
 }
 
-// number is that of the run's pull request, 0 for none, and known its text as
-// the run has seen it: a run that has landed nothing opens none, since GitHub
-// refuses one without commits, but takes up what an earlier run on the branch
-// opened.
-func (p *publisher) number(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View) (number int, known string, err error) {
-	var pr ghapp.PR
+// pullRequest is the run's pull request where the state does not know it yet,
+// with number 0 if there is none: a run that has landed nothing opens none,
+// since GitHub refuses one without commits, but takes up what an earlier run on
+// the branch opened.
+func (p *publisher) pullRequest(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View) (ghapp.PR, error) {
 	switch {
 	case s.PullRequest != nil:
-		return s.PullRequest.Number, s.PullRequest.Body, nil
+		return ghapp.PR{}, nil
 	case len(s.Commits) > 0 || s.Closing != nil:
-		pr, err = pub.EnsurePR(ctx, 0, v)
+		return pub.EnsurePR(ctx, 0, v)
 	case s.Head == s.Base:
-		return 0, "", nil
-	default:
-		pr, err = p.repo.FindPR(ghapp.WithPurpose(ctx, "pr"), publish.BranchName(p.issue))
-		if errors.Is(err, ghapp.ErrNotFound) {
-			return 0, "", nil
-		}
+		return ghapp.PR{}, nil
 	}
-	return pr.Number, pr.Body, err
+	pr, err := p.repo.FindPR(ghapp.WithPurpose(ctx, "pr"), publish.BranchName(p.issue))
+	if errors.Is(err, ghapp.ErrNotFound) {
+		return ghapp.PR{}, nil
+	}
+	return pr, err
 }
 
 // view is the state as the pull request shows it.

@@ -292,14 +292,35 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 		case loop.Continue:
 		case loop.Wait:
 			r.watch(ctx, row.ID, d, n.Handle)
-			return poll, nil
+			return poll, r.refresh(ctx, row, lease, d, s)
 		case loop.Sleep:
-			return max(n.Until.Sub(r.cfg.Now()), time.Millisecond), nil
+			pause := max(n.Until.Sub(r.cfg.Now()), time.Millisecond)
+			if s.Stale() {
+				pause = min(pause, showEvery)
+			}
+			return pause, r.refresh(ctx, row, lease, d, s)
 		case loop.Done:
 			r.retire(ctx, row.ID, d)
 			return 0, nil
 		}
 	}
+}
+
+// refresh shows what has landed where showing it was put off. The run goes on
+// without it: it is tried again at the next tick.
+func (r *Reconciler) refresh(ctx context.Context, row store.Run, lease store.Lease, d *driver, s loop.State) error {
+	if !s.Stale() {
+		return nil
+	}
+	shown, err := d.engine.Refresh(ctx, s)
+	if err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("the pull request was not brought up to date")
+		return nil
+	}
+	if shown.PullRequest == s.PullRequest { // put off once more
+		return nil
+	}
+	return r.save(ctx, row.ID, lease, shown)
 }
 
 func (r *Reconciler) overdue(s loop.State) bool {

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// slowClock is the real clock with time put in.
+type slowClock struct {
+	mu   sync.Mutex
+	more time.Duration
+}
+
+func (c *slowClock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.more)
+}
+
+func (c *slowClock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.more += d
+}
+
+// serveSlow is serve where each agent takes a while more than it does, by the
+// App's clock.
+func (st *stage) serveSlow(takes time.Duration) *serving {
+	st.t.Helper()
+	clock := &slowClock{}
+	st.now = clock.now
+	return st.serveWith(func(ev run.Event) {
+		if ev.Kind == run.EventAgentStarted {
+			clock.pass(takes)
+		}
+	})
+}
+
+// TestCallsToGitHub: a run of N tasks makes at most 14 + 3N calls where updates
+// of what people see fall together, and two more for each task that is shown by
+// itself.
+func TestCallsToGitHub(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		takes time.Duration
+		most  int
+	}{"fast": {0, 14 + 3*3}, "slow": {29 * time.Second, 14 + 5*3}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			st := newStage(t, setting{script: writesAll, gates: []config.Gate{{Name: "not empty", Run: "test -s one.txt", When: "task", Timeout: time.Minute}}})
+			s := st.serveSlow(c.takes)
+			state := st.ended(s.store, st.label("Say hello to everybody", threeTasks))
+			if state.End != run.EndAllTasksComplete || len(state.Commits) != 3 {
+				t.Fatalf("ended %s with %d commits: %s", state.End, len(state.Commits), state.EndDetail)
+			}
+			st.processed(s)
+			calls := s.github.Calls()
+			t.Logf("%d calls: %v", calls.REST+calls.GraphQL, calls.ByPurpose)
+			if n := calls.REST + calls.GraphQL; n > c.most {
+				t.Errorf("%d calls for three tasks, want at most %d: %v", n, c.most, calls.ByPurpose)
+			}
+			// Nothing of what was put off got lost.
+			if body := st.onlyPR().Body; strings.Count(body, "- [x] ") != 3 || !strings.Contains(body, state.Commits[2].OID[:7]) {
+				t.Errorf("the description in the end:\n%s", body)
+			}
+			all, head := st.checks()
+			if head.Conclusion != "success" || strings.Contains(strings.Join(all, ","), "in_progress") {
+				t.Errorf("check runs %q", all)
+			}
+		})
+	}
+}
+
+// TestWhatWasPutOffIsShown while the run waits for its next agent.
+func TestWhatWasPutOffIsShown(t *testing.T) {
+	t.Parallel()
+	clock := &slowClock{}
+	st := newStage(t, setting{script: strings.Replace(writesAll, `- {files: {three.txt: "3\n"}, say: done}`, "- {misbehave: hang}", 1)})
+	st.now = clock.now
+	s := st.serve()
+	issue := st.label("Say hello to everybody", threeTasks)
+	shows := func(text string) func() bool {
+		return func() bool {
+			prs, err := st.sim.PRs(person, repoOf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(prs) == 1 && strings.Contains(prs[0].Body, text)
+		}
+	}
+	st.await("the first task", shows("- [x] T1"))
+	st.await("the agent of the third task", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		last := s.events[len(s.events)-1]
+		return last.Kind == run.EventAgentStarted && last.TaskID == "T3"
+	})
+	clock.pass(20 * time.Second)
+	st.await("the second task", shows("- [x] T2"))
+	if err := st.sim.RemoveLabel(person, repoOf, issue.Number, person, "ralph"); err != nil {
+		t.Fatal(err)
+	}
+	if state := st.ended(s.store, issue); state.End != run.EndCancelled {
+		t.Errorf("ended %s: %s", state.End, state.EndDetail)
+	}
+}
