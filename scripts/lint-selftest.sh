@@ -18,7 +18,7 @@ export GOLANGCI_LINT_CACHE=$top/.cache/lint-selftest/cache
 module=$(go list -m)
 us=$module/internal
 
-packages=(run progress progress/formats progress/island plan prompt gate supervise history spend loop sim agent sandbox sandbox/docker sandbox/local shim
+packages=(run progress progress/formats progress/island plan prompt gate supervise history command spend loop sim agent sandbox sandbox/docker sandbox/local shim
 	proc gateway gitrepo redact config ghapp ghsim store queue effects handlers publish host inline reconcile webui)
 
 # The packages, empty: the borders are about paths and imports, and the selftest
@@ -88,6 +88,7 @@ imports internal/prompt prompt os/exec github.com/yuin/goldmark "$us/webui"
 imports internal/gate gate os/exec "$us/webui"
 imports internal/supervise supervise os/exec database/sql net/http "$us/webui" "$us/gate" "$us/progress"
 imports internal/history history os/exec database/sql "$us/webui"
+imports internal/command command os/exec database/sql "$us/run" "$us/webui"
 imports internal/spend spend os/exec database/sql "$us/webui"
 imports internal/loop loop os/exec database/sql "$us/webui" "$us/gitrepo" "$us/sandbox" github.com/google/go-github/v60/github
 imports internal/sim sim os/exec database/sql net/http "$us/webui" "$us/gitrepo"
@@ -120,7 +121,7 @@ imports internal/store tests-only testing github.com/google/go-cmp/cmp pgregory.
 	github.com/rogpeppe/go-internal/testscript github.com/getkin/kin-openapi/openapi3
 imports internal/store nobody github.com/rs/zerolog/log github.com/pkg/errors io/ioutil math/rand
 
-for p in run progress progress/island plan prompt gate supervise history spend loop sim; do
+for p in run progress progress/island plan prompt gate supervise history command spend loop sim; do
 	code "internal/$p" "" forbidigo "pure package: time is handed in" <<EOF
 package ${p##*/}
 

@@ -61,7 +61,16 @@ type Plan struct {
 	// Ask is "auto" (ask on the issue where it is too vague to work from),
 	// "never", or "" for the default.
 	Ask string
+	// Approval is "required" (a person approves the plan before it is worked),
+	// "none", or "" for the default.
+	Approval string
 }
+
+// The values of plan.approval.
+const (
+	ApprovalRequired = "required"
+	approvalNone     = "none"
+)
 
 type repoFile struct {
 	Model       string          `yaml:"model"`
@@ -78,7 +87,8 @@ type repoFile struct {
 		Keep bool `yaml:"keep"`
 	} `yaml:"progress"`
 	Plan struct {
-		Ask string `yaml:"ask"`
+		Ask      string `yaml:"ask"`
+		Approval string `yaml:"approval"`
 	} `yaml:"plan"`
 	Learn struct {
 		AgentsMD bool `yaml:"agents_md"`
@@ -117,6 +127,9 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 	if f.Plan.Ask != "" && f.Plan.Ask != "auto" && f.Plan.Ask != "never" {
 		report("$.plan.ask", "%q is neither auto nor never", clip(f.Plan.Ask))
 	}
+	if f.Plan.Approval != "" && f.Plan.Approval != ApprovalRequired && f.Plan.Approval != approvalNone {
+		report("$.plan.approval", "%q is neither %s nor %s", clip(f.Plan.Approval), ApprovalRequired, approvalNone)
+	}
 	r := Repo{
 		Model:    f.Model,
 		Image:    f.Image,
@@ -124,7 +137,7 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 		Gates:    gates(f.Gates, report),
 		Quality:  quality(f.Quality, report),
 		Progress: Progress{Keep: f.Progress.Keep},
-		Plan:     Plan{Ask: f.Plan.Ask},
+		Plan:     Plan{Ask: f.Plan.Ask, Approval: f.Plan.Approval},
 		AgentsMD: f.Learn.AgentsMD,
 		Base:     f.Base,
 		Roles:    roles(f.Roles, report),

@@ -214,7 +214,7 @@ func (h *Host) settings(ctx context.Context, at Location) (loop.Settings, error)
 			Hint:    "mend it on the default branch",
 		}
 	}
-	set := loop.Settings{Limits: h.cfg.Limits(repo.Limits), Image: repo.Image, Model: repo.Model, Ask: plan.Ask(repo.Plan.Ask), KeepProgress: repo.Progress.Keep, Quality: repo.Quality}
+	set := loop.Settings{Limits: h.cfg.Limits(repo.Limits), Image: repo.Image, Model: repo.Model, Ask: plan.Ask(repo.Plan.Ask), NeedsApproval: repo.Plan.Approval == config.ApprovalRequired, KeepProgress: repo.Progress.Keep, Quality: repo.Quality}
 	set.Supervision, set.Review, set.Forget = repo.Supervision, repo.Review == nil || *repo.Review, repo.Forget
 	set.AgentsMD = repo.AgentsMD
 	for name, role := range repo.Roles {

@@ -10,10 +10,14 @@ import (
 // commit message of it, so that the same work reads the same everywhere.
 func Commit(l loop.Landing, agent string) publish.Commit {
 	s := l.State
+	by, credited := s.Credits[l.Task.ID]
+	if !credited {
+		by = loop.Person{Login: s.Subject.RequestedBy, ID: s.Subject.RequestedByID}
+	}
 	return publish.Commit{
 		Run: s.Run, Iteration: l.Iteration, TaskID: l.Task.ID, TaskTitle: l.Task.Title,
 		Base: s.Head, BaseTree: s.HeadTree, Tree: l.Tree, Own: l.Own, Model: l.Model, Agent: agent, CostUSD: l.Usage.CostUSD,
-		RequestedBy: s.Subject.RequestedBy, RequestedByID: s.Subject.RequestedByID,
+		RequestedBy: by.Login, RequestedByID: by.ID,
 		PlanSHA256: s.Plan.SHA256, Planned: l.Planned, Recorded: l.Recorded, Closing: l.Closing,
 	}
 }

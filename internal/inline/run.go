@@ -141,7 +141,7 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 		s = loop.NewState(loop.Request{
 			Run:     host.NewID(o.Now()),
 			Subject: loop.Subject{Key: subject, Slug: slug, Name: p.Title, PlanFile: o.PlanFile},
-			Plan:    p, Mode: o.Mode, Ask: o.Ask, Once: o.Once, NoCommit: o.NoCommit, KeepProgress: true, Review: &o.Review,
+			Plan:    p, Mode: o.Mode, Ask: o.Ask, Once: o.Once, NoCommit: o.NoCommit, KeepProgress: true, Attended: true, Review: &o.Review,
 			Limits: o.Limits, Gates: o.Gates, NoDetect: o.NoDetect, Image: o.Image, Agent: o.Backend.Name(), Model: o.Model,
 		}, o.Now())
 	}

@@ -33,13 +33,15 @@ type Opened struct {
 // Settings are what a repository's own configuration says of a run, already
 // reconciled with what the door allows. Zero fields say nothing.
 type Settings struct {
-	Limits       run.Limits
-	Gates        []gate.Gate
-	Quality      gate.Quality
-	Image        string
-	Model        string
-	Ask          plan.Ask
-	KeepProgress bool
+	Limits  run.Limits
+	Gates   []gate.Gate
+	Quality gate.Quality
+	Image   string
+	Model   string
+	Ask     plan.Ask
+	// NeedsApproval: a person approves the plan before it is worked.
+	NeedsApproval bool
+	KeepProgress  bool
 	// Supervision, Roles and Review are how the run is watched and worked.
 	Supervision supervise.Config
 	Roles       map[run.Role]RoleSettings

@@ -280,6 +280,16 @@ type State struct {
 	// Questions are what a person has to answer before the plan can be worked.
 	Questions []string
 
+	// NeedsApproval: the plan is worked only as somebody approved it. Approved is
+	// the hash of the plan that was (progress.Doc.PlanSHA256), and Approval that
+	// of the one that the run leaves to people to approve.
+	NeedsApproval      bool
+	Approved, Approval string
+	// Attended: whoever would approve the plan started the run by hand.
+	Attended bool
+	// Credits are the people who asked for single tasks.
+	Credits map[string]Person
+
 	// read is the progress file that was read last; it is not stored.
 	read readProgress
 }
@@ -383,6 +393,10 @@ type Request struct {
 	Model        string
 	// Review asks for a review; nil leaves the choice to the repository.
 	Review *bool
+	// Approved is the hash of the plan that a person approved, "" for none.
+	Approved string
+	// Attended: starting the run was approval enough.
+	Attended bool
 }
 
 // NewState is the state of a run that has not begun.
@@ -396,7 +410,7 @@ func NewState(r Request, now time.Time) State {
 		NoCommit: r.NoCommit || r.Plan.NoCommit, KeepProgress: r.KeepProgress,
 		Limits: r.Limits.WithDefaults(run.DefaultLimits()),
 		Gates:  gates, NoDetect: r.NoDetect, Image: r.Image, Agent: r.Agent, Model: r.Model,
-		Review: r.Review != nil && *r.Review, ReviewFixed: r.Review != nil,
+		Review: r.Review != nil && *r.Review, ReviewFixed: r.Review != nil, Approved: r.Approved, Attended: r.Attended,
 		Phase: run.PhaseQueued, Stage: stageOpen, StartedAt: now,
 		Attempts: map[string]int{}, GateMemo: map[string]gate.Result{}, Baseline: map[string]gate.Result{}, Reopened: map[string]int{},
 		Acknowledged: map[string]int{},
@@ -423,6 +437,7 @@ func (s *State) apply(set Settings) {
 		s.Ask = set.Ask
 	}
 	s.Quality = set.Quality
+	s.NeedsApproval = set.NeedsApproval && !s.Attended
 	s.KeepProgress = s.KeepProgress || set.KeepProgress
 	s.Supervision, s.Roles, s.Forget, s.AgentsMD = set.Supervision, set.Roles, set.Forget, set.AgentsMD
 	if s.Supervision == (supervise.Config{}) {

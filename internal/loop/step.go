@@ -113,18 +113,24 @@ type Engine struct {
 // that was handed in and the step may be repeated.
 func (e *Engine) Step(ctx context.Context, s State) (State, Next, error) {
 	old := s
-	s.Attempts, s.GateMemo, s.Reopened = maps.Clone(s.Attempts), maps.Clone(s.GateMemo), maps.Clone(s.Reopened)
-	s.Baseline = maps.Clone(s.Baseline)
-	s.Parents, s.Decomposed, s.Acknowledged = maps.Clone(s.Parents), maps.Clone(s.Decomposed), maps.Clone(s.Acknowledged)
-	if s.Process != nil {
-		p := *s.Process
-		s.Process = &p
-	}
+	s.detach()
 	next, err := e.step(ctx, &s)
 	if err != nil {
 		return old, Next{}, err
 	}
 	return s, next, nil
+}
+
+// detach makes what s would share with the state it is a copy of its own.
+func (s *State) detach() {
+	s.Attempts, s.GateMemo, s.Reopened = maps.Clone(s.Attempts), maps.Clone(s.GateMemo), maps.Clone(s.Reopened)
+	s.Baseline = maps.Clone(s.Baseline)
+	s.Parents, s.Decomposed, s.Acknowledged = maps.Clone(s.Parents), maps.Clone(s.Decomposed), maps.Clone(s.Acknowledged)
+	s.Credits = maps.Clone(s.Credits)
+	if s.Process != nil {
+		p := *s.Process
+		s.Process = &p
+	}
 }
 
 func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
@@ -291,6 +297,7 @@ func (e *Engine) merged(s *State, m progress.Merged) (*progress.Doc, error) {
 			return nil, fmt.Errorf("set the status: %w", err)
 		}
 	}
+	s.reapprove(m.Doc)
 	told := m.Sentences()
 	s.Merged = append(s.Merged[:len(s.Merged):len(s.Merged)], told...)
 	s.Merged = s.Merged[max(0, len(s.Merged)-maxMerged):]
@@ -411,12 +418,39 @@ func (e *Engine) begin(ctx context.Context, s *State) (Next, error) {
 		s.Phase = run.PhasePlanning
 		return e.prepareAgent(s, prompt.JobPlan, run.RolePlanner, "")
 	}
-	if s.Mode == run.ModePlan {
-		s.Proposal = &Proposal{Progress: s.Progress, Plan: true}
-		return e.landPlan(ctx, s)
+	return e.work(ctx, s, doc)
+}
+
+// work goes on to the tasks of a plan, or leaves it to people where that is all
+// that was asked for or where they have not approved it as it is.
+func (e *Engine) work(ctx context.Context, s *State, doc *progress.Doc) (Next, error) {
+	hash := doc.PlanSHA256()
+	s.Approval = ""
+	if s.Mode != run.ModePlan && (!s.NeedsApproval || s.Approved == hash) {
+		s.Proposal = nil
+		s.Phase, s.Stage = run.PhaseIterating, stagePick
+		return Next{}, nil
 	}
-	s.Phase, s.Stage = run.PhaseIterating, stagePick
-	return Next{}, nil
+	s.Approval = hash
+	s.Proposal = &Proposal{Progress: s.Progress, Plan: true}
+	return e.landPlan(ctx, s)
+}
+
+// endPlanned ends a run that goes no further than its plan.
+func (e *Engine) endPlanned(s *State) (Next, error) {
+	s.Proposal = nil
+	if s.Mode == run.ModePlan {
+		return e.finish(s, run.EndPlanned, "")
+	}
+	return e.finish(s, run.EndAwaitingPerson, "the plan has to be approved before it is worked")
+}
+
+// reapprove keeps the approval of a plan that changed in a way that needs none:
+// by the host, or by a person who may approve.
+func (s *State) reapprove(doc *progress.Doc) {
+	if s.Approved != "" {
+		s.Approved = doc.PlanSHA256()
+	}
 }
 
 // prepareAgent notes the intent to start an agent for a job, and the task it is
@@ -909,7 +943,7 @@ func (e *Engine) landPlan(ctx context.Context, s *State) (Next, error) {
 	}
 	s.Proposal.Tree = tree
 	if tree == s.HeadTree {
-		return e.finish(s, run.EndPlanned, "")
+		return e.endPlanned(s)
 	}
 	s.Stage = stageLand
 	return Next{}, nil
@@ -969,13 +1003,13 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	s.Stage = stageShow
 	e.emit(run.Event{Kind: run.EventCommitted, TaskID: l.Task.ID, TaskTitle: l.Task.Title, Text: landed.OID}, s)
 	if l.Planned {
-		s.Proposal = nil
-		return e.finish(s, run.EndPlanned, "")
+		return e.endPlanned(s)
 	}
 	doc, err := s.document(s.Progress)
 	if err != nil {
 		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
 	}
+	s.reapprove(doc)
 	s.Draft.Landed = true
 	s.watched()
 	e.learn(ctx, s, l.Task, true)

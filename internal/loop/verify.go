@@ -301,13 +301,7 @@ func (e *Engine) planned(ctx context.Context, s *State) (Next, error) {
 		return e.again(s)
 	}
 	e.emit(run.Event{Kind: run.EventPlanned, Done: done, Total: total}, s)
-	if s.Mode == run.ModePlan {
-		s.Proposal = &Proposal{Progress: s.Progress, Plan: true}
-		return e.landPlan(ctx, s)
-	}
-	s.Proposal = nil
-	s.Phase, s.Stage = run.PhaseIterating, stagePick
-	return Next{}, nil
+	return e.work(ctx, s, doc)
 }
 
 // splitChanges separates the work from the run's own folder, whose only file

@@ -1,0 +1,265 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// WishKind is what a person asks of a run.
+type WishKind string
+
+// The wishes a run can be steered by.
+const (
+	// WishAdd adds Task to those there are.
+	WishAdd WishKind = "add"
+	// WishSkip leaves a task out.
+	WishSkip WishKind = "skip"
+	// WishRetry opens a task again, with all its attempts; without a TaskID, all
+	// that are blocked.
+	WishRetry WishKind = "retry"
+	// WishBudget lets the run spend USD more, up to CapUSD.
+	WishBudget WishKind = "budget"
+)
+
+// Person is who is behind a wish.
+type Person struct {
+	Login string
+	ID    int64
+}
+
+// Wish is what one person asks of a run, once. Who may ask is not asked here.
+type Wish struct {
+	Kind   WishKind
+	By     Person
+	TaskID string
+	Task   run.Task
+	// USD is more than 0; CapUSD is what the run may spend at most, 0 for no
+	// bound.
+	USD, CapUSD float64
+}
+
+// ErrNotNow is returned by Steer while what the run is at must not be disturbed.
+// The wish is for a later step.
+var ErrNotNow = errors.New("loop: the run cannot take this in at this moment")
+
+// Steer takes in what a person asks and says, fit for people, what came of it.
+// What cannot be done is a *run.UserError, and nothing is changed then. A wish
+// waits (ErrNotNow) while an agent or a check works on what it would change; but
+// one to skip the very task that is being worked on stops that. A run that was
+// about to end for want of work goes on where the wish brings some.
+func (e *Engine) Steer(ctx context.Context, s State, w Wish) (State, string, error) {
+	old := s
+	s.detach()
+	if s.Progress == "" || s.Phase.Terminal() {
+		return old, "", ErrNotNow
+	}
+	said, err := e.steer(ctx, &s, w)
+	if err != nil {
+		return old, "", err
+	}
+	e.emit(run.Event{Kind: run.EventEdited, TaskID: w.TaskID, Text: said}, &s)
+	return s, said, nil
+}
+
+func (e *Engine) steer(ctx context.Context, s *State, w Wish) (string, error) {
+	if w.Kind == WishBudget {
+		return e.raiseBudget(ctx, s, w)
+	}
+	interrupt := w.Kind == WishSkip && w.TaskID == s.TaskID && w.TaskID != "" && s.working()
+	if !interrupt && !s.betweenTasks() {
+		return "", ErrNotNow
+	}
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return "", fmt.Errorf("read the accepted progress: %w", err)
+	}
+	said, err := s.change(doc, w)
+	if err != nil {
+		return "", err
+	}
+	if done, total := progress.Counts(doc.Tasks()); done < total && doc.MarkedDone() {
+		if err := doc.SetStatus(progress.StatusInProgress); err != nil {
+			return "", fmt.Errorf("set the status: %w", err)
+		}
+	}
+	s.Progress = s.text(doc)
+	s.reapprove(doc)
+	s.Merged = append(s.Merged[:len(s.Merged):len(s.Merged)], said)
+	s.Merged = s.Merged[max(0, len(s.Merged)-maxMerged):]
+	if interrupt {
+		return said, e.interrupt(ctx, s)
+	}
+	return said, e.workOn(ctx, s, doc)
+}
+
+// betweenTasks says whether nothing is at work that the tasks are compared with.
+func (s *State) betweenTasks() bool {
+	switch s.Stage { //nolint:exhaustive // in every other stage something is under way
+	case stagePick, stageFinalGates, stageReview, stageClose, stageEnd:
+		return true
+	default:
+		return false
+	}
+}
+
+// working says whether the task at hand is being worked on in a way that can be
+// broken off.
+func (s *State) working() bool {
+	switch s.Stage { //nolint:exhaustive // what lands, lands
+	case stageStart, stageWatch, stageJudge, stagePropose, stageGate, stageGateWatch:
+		return true
+	default:
+		return false
+	}
+}
+
+// change makes the wish's change to the document.
+func (s *State) change(doc *progress.Doc, w Wish) (said string, err error) {
+	who := "`" + w.By.Login + "`"
+	if w.Kind == WishAdd {
+		task := w.Task
+		id, err := doc.AddTask(task)
+		if err != nil {
+			return "", fmt.Errorf("add a task: %w", err)
+		}
+		if s.Credits == nil {
+			s.Credits = map[string]Person{}
+		}
+		s.Credits[id] = w.By
+		return fmt.Sprintf("%s added %s.", who, id), nil
+	}
+	if w.TaskID == "" { // WishRetry
+		return s.reopenBlocked(doc, who)
+	}
+	t, ok := doc.Task(w.TaskID)
+	if !ok {
+		return "", &run.UserError{Message: fmt.Sprintf("there is no task %s", w.TaskID), Hint: "the pull request lists the tasks", Err: progress.ErrNoTask}
+	}
+	switch w.Kind { //nolint:exhaustive // the others are dealt with
+	case WishSkip:
+		if t.Status == run.TaskDone {
+			return "", &run.UserError{Message: t.ID + " is done already", Hint: "add a task that takes it back"}
+		}
+		if err := doc.Skip(t.ID, "left out by "+w.By.Login); err != nil {
+			return "", fmt.Errorf("skip %s: %w", t.ID, err)
+		}
+		said = fmt.Sprintf("%s left out %s.", who, t.ID)
+	case WishRetry:
+		if err := doc.Reopen(t.ID); err != nil {
+			return "", fmt.Errorf("reopen %s: %w", t.ID, err)
+		}
+		said = fmt.Sprintf("%s opened %s again.", who, t.ID)
+	default:
+		return "", fmt.Errorf("unknown wish %q", w.Kind)
+	}
+	s.anew(t.ID)
+	return said, nil
+}
+
+func (s *State) reopenBlocked(doc *progress.Doc, who string) (string, error) {
+	var ids []string
+	for _, t := range doc.Tasks() {
+		used := t.Actionable() && s.Attempts[t.ID] > 0
+		if t.Status != run.TaskBlocked && !used {
+			continue
+		}
+		if err := doc.Reopen(t.ID); err != nil {
+			return "", fmt.Errorf("reopen %s: %w", t.ID, err)
+		}
+		s.anew(t.ID)
+		ids = append(ids, t.ID)
+	}
+	if len(ids) == 0 {
+		return who + " asked for another try; no task was blocked.", nil
+	}
+	return fmt.Sprintf("%s opened %s again.", who, strings.Join(ids, ", ")), nil
+}
+
+// anew makes a task be judged by what comes of it from now on.
+func (s *State) anew(id string) {
+	delete(s.Attempts, id)
+	delete(s.Decomposed, id)
+	s.Acknowledged[id] = s.Iteration
+	if id == s.TaskID {
+		s.Failure, s.Objection, s.Violations = "", "", nil
+	}
+}
+
+// interrupt breaks off the work on the task at hand. What it has cost counts.
+func (e *Engine) interrupt(ctx context.Context, s *State) error {
+	if s.Process != nil && s.Process.Handle != "" {
+		if err := e.Runner.Stop(ctx, s.Process.Handle, "the task was left out"); err != nil {
+			return fmt.Errorf("stop %s: %w", s.Process.Name, err)
+		}
+		if s.Process.Kind == ProcessAgent && s.Stage == stageWatch {
+			if status, err := e.Runner.ObserveAgent(ctx, s.Process.Handle); err == nil && !status.Running {
+				s.Usage = s.Usage.Add(status.Usage)
+			}
+		}
+	}
+	if err := e.forget(ctx, s); err != nil {
+		return err
+	}
+	return e.pickAnew(ctx, s)
+}
+
+// workOn takes a run that stands at its end back to work, if there is some.
+func (e *Engine) workOn(ctx context.Context, s *State, doc *progress.Doc) error {
+	done, total := progress.Counts(doc.Tasks())
+	switch {
+	case s.Stage == stagePick, done == total:
+		return nil
+	case s.Stage != stageEnd:
+		s.Phase, s.Stage = run.PhaseIterating, stagePick
+		return nil
+	case !s.End.Complete() && s.End != run.EndBlocked && s.End != run.EndBudgetExhausted || s.End == run.EndBudgetExhausted && s.spent():
+		return nil // it is in the file that the next run finds
+	}
+	if err := e.forget(ctx, s); err != nil {
+		return err
+	}
+	s.End, s.EndDetail, s.Closing, s.Diagnostics = "", "", nil, ""
+	return e.pickAnew(ctx, s)
+}
+
+// pickAnew lets the run choose its next task on the last good tree.
+func (e *Engine) pickAnew(ctx context.Context, s *State) error {
+	if err := e.Workspace.Reset(ctx, s.HeadTree); err != nil {
+		return fmt.Errorf("reset the work tree: %w", err)
+	}
+	s.Proposal, s.Ended, s.TaskID, s.WaitUntil = nil, nil, "", time.Time{}
+	s.Failure, s.Objection, s.Violations = "", "", nil
+	s.Phase, s.Stage = run.PhaseIterating, stagePick
+	return nil
+}
+
+func (e *Engine) raiseBudget(ctx context.Context, s *State, w Wish) (string, error) {
+	if s.Limits.BudgetUSD <= 0 {
+		return "", &run.UserError{Message: "the run has no budget of its own to raise", Hint: "what it may spend is the server's to say"}
+	}
+	raised := s.Limits.BudgetUSD + w.USD
+	if w.CapUSD > 0 {
+		raised = min(raised, w.CapUSD)
+	}
+	if raised <= s.Limits.BudgetUSD {
+		return "", &run.UserError{Message: fmt.Sprintf("the budget is $%.2f, and the server allows no more", s.Limits.BudgetUSD), Hint: "whoever runs the server can raise limits.budget_usd"}
+	}
+	s.Limits.BudgetUSD = raised
+	said := fmt.Sprintf("`%s` raised the budget to $%.2f.", w.By.Login, raised)
+	s.Merged = append(s.Merged[:len(s.Merged):len(s.Merged)], said)
+	s.Merged = s.Merged[max(0, len(s.Merged)-maxMerged):]
+	if s.Stage != stageEnd {
+		return said, nil
+	}
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return "", fmt.Errorf("read the accepted progress: %w", err)
+	}
+	return said, e.workOn(ctx, s, doc)
+}

@@ -1,0 +1,252 @@
+package loop_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/run"
+)
+
+var ada = loop.Person{Login: "ada", ID: 7}
+
+// driveSteering steps s to its end and asks w of it as soon as when holds; said
+// is what came of it, and how often it had to wait.
+func (w *world) driveSteering(s loop.State, wish loop.Wish, when func(loop.State) bool) (_ loop.State, said string, waited int, err error) {
+	w.t.Helper()
+	e := w.engine()
+	due, asked := false, false
+	for range 2000 {
+		due = due || when(s)
+		if due && !asked {
+			next, text, serr := e.Steer(w.t.Context(), s, wish)
+			if errors.Is(serr, loop.ErrNotNow) {
+				waited++
+			} else {
+				asked, said, err = true, text, serr
+				s = next
+			}
+		}
+		next, n, stepErr := e.Step(w.t.Context(), s)
+		if stepErr != nil {
+			w.t.Fatal(stepErr)
+		}
+		s = next
+		switch n.Kind {
+		case loop.Done:
+			return s, said, waited, err
+		case loop.Sleep:
+			w.now = n.Until
+		case loop.Continue, loop.Wait:
+		}
+	}
+	w.t.Fatal("the run does not end")
+	return s, "", 0, nil
+}
+
+func subjectsOf(w *world) (got []string) {
+	for _, c := range w.commits {
+		if !c.Closing && !c.Recorded {
+			got = append(got, strings.TrimSpace(c.Task.ID+" "+c.Task.Title))
+		}
+	}
+	return got
+}
+
+func iterating(n int) func(loop.State) bool {
+	return func(s loop.State) bool { return s.Iteration >= n && s.Phase == run.PhaseIterating }
+}
+
+func TestSteerAddsATask(t *testing.T) {
+	t.Parallel()
+	for name, when := range map[string]func(loop.State) bool{
+		"while an agent works": iterating(2),
+		"at the final checks":  func(s loop.State) bool { return s.Phase == run.PhaseFinishing },
+		"at its very end":      func(s loop.State) bool { return s.End != "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			s, said, waited, err := w.driveSteering(loop.NewState(request(t, threeTasks), w.now),
+				loop.Wish{Kind: loop.WishAdd, By: ada, Task: run.Task{Title: "four"}}, when)
+			if err != nil || said != "`ada` added T4." {
+				t.Fatalf("%q, %v", said, err)
+			}
+			if s.End != run.EndAllTasksComplete {
+				t.Errorf("ended %s: %s", s.End, s.EndDetail)
+			}
+			if diff := cmp.Diff([]string{"T1 one", "T2 two", "T3 three", "T4 four"}, subjectsOf(w)); diff != "" {
+				t.Error(diff)
+			}
+			if (waited > 0) != (name == "while an agent works") {
+				t.Errorf("it waited %d steps", waited)
+			}
+			if diff := cmp.Diff(map[string]loop.Person{"T4": ada}, s.Credits); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff([]string{said}, s.Merged); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestSteerSkipsWhatIsBeingWorkedOn: the agent is stopped, and its work is gone.
+func TestSteerSkipsWhatIsBeingWorkedOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, said, waited, err := w.driveSteering(loop.NewState(request(t, threeTasks), w.now),
+		loop.Wish{Kind: loop.WishSkip, By: ada, TaskID: "T2"}, func(s loop.State) bool { return s.TaskID == "T2" && s.Process != nil && s.Process.Handle != "" })
+	if err != nil || waited != 0 || said != "`ada` left out T2." {
+		t.Fatalf("%q after %d steps, %v", said, waited, err)
+	}
+	if diff := cmp.Diff([]string{"T1 one", "T3 three"}, subjectsOf(w)); diff != "" {
+		t.Error(diff)
+	}
+	if _, there := w.trees[w.head().Tree]["src/T2.txt"]; there || len(w.stopped) != 1 {
+		t.Errorf("stopped %v; T2's file is there: %t", w.stopped, there)
+	}
+	if s.End != run.EndAllTasksComplete || !strings.Contains(s.Progress, "(skipped: left out by ada)") {
+		t.Errorf("ended %s:\n%s", s.End, s.Progress)
+	}
+}
+
+func TestSteerSkipsAnotherTaskLater(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, _, waited, err := w.driveSteering(loop.NewState(request(t, threeTasks), w.now),
+		loop.Wish{Kind: loop.WishSkip, By: ada, TaskID: "T3"}, func(s loop.State) bool { return s.TaskID == "T2" && s.Process != nil })
+	if err != nil || waited == 0 || len(w.stopped) != 0 {
+		t.Errorf("waited %d steps, stopped %v, %v", waited, w.stopped, err)
+	}
+	if diff := cmp.Diff([]string{"T1 one", "T2 two"}, subjectsOf(w)); diff != "" || s.End != run.EndAllTasksComplete {
+		t.Errorf("ended %s: %s", s.End, diff)
+	}
+}
+
+// TestSteerRetriesWhatIsBlocked: a run about to end for want of work goes on.
+func TestSteerRetriesWhatIsBlocked(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"T2", ""} {
+		w := newWorld(t)
+		works := false
+		w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+			if s.TaskID != "T2" || works {
+				w.work["src/"+s.TaskID+".txt"] = "done"
+			}
+			return completed("done")
+		}
+		s, said, _, err := w.driveSteering(loop.NewState(request(t, threeTasks), w.now),
+			loop.Wish{Kind: loop.WishRetry, By: ada, TaskID: id}, func(s loop.State) bool {
+				works = s.End != ""
+				return works
+			})
+		if err != nil || said != "`ada` opened T2 again." {
+			t.Fatalf("%q, %v", said, err)
+		}
+		if diff := cmp.Diff([]string{"T1 one", "T3 three", "T2 two"}, subjectsOf(w)); diff != "" || s.End != run.EndAllTasksComplete {
+			t.Errorf("ended %s (%s): %s", s.End, s.EndDetail, diff)
+		}
+	}
+}
+
+func TestSteerRefuses(t *testing.T) {
+	t.Parallel()
+	at := iterating(2)
+	for name, tt := range map[string]struct {
+		wish loop.Wish
+		want string
+	}{
+		"no such task": {loop.Wish{Kind: loop.WishSkip, TaskID: "T9"}, "no task T9"},
+		"a done task":  {loop.Wish{Kind: loop.WishSkip, TaskID: "T1"}, "done already"},
+		"no budget":    {loop.Wish{Kind: loop.WishBudget, USD: 5}, "no budget of its own"},
+	} {
+		w := newWorld(t)
+		s, said, _, err := w.driveSteering(loop.NewState(request(t, threeTasks), w.now), tt.wish, at)
+		if userErr, ok := errors.AsType[*run.UserError](err); !ok || !strings.Contains(userErr.Message, tt.want) || said != "" {
+			t.Errorf("%s: said %q, %v", name, said, err)
+		}
+		if s.End != run.EndAllTasksComplete || len(s.Merged) != 0 {
+			t.Errorf("%s: ended %s, %v", name, s.End, s.Merged)
+		}
+	}
+	w := newWorld(t)
+	if _, _, err := w.engine().Steer(t.Context(), loop.NewState(request(t, threeTasks), w.now), loop.Wish{Kind: loop.WishSkip, TaskID: "T1"}); !errors.Is(err, loop.ErrNotNow) {
+		t.Errorf("a run that has not begun: %v", err)
+	}
+}
+
+// TestSteerBudget: never over the server's bound; a run that stopped for want
+// of money goes on.
+func TestSteerBudget(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := request(t, threeTasks)
+	r.Limits = run.Limits{BudgetUSD: 0.3} // a call costs 0.25
+	s, said, _, err := w.driveSteering(loop.NewState(r, w.now),
+		loop.Wish{Kind: loop.WishBudget, By: ada, USD: 5, CapUSD: 2}, func(s loop.State) bool { return s.End == run.EndBudgetExhausted })
+	if err != nil || said != "`ada` raised the budget to $2.00." {
+		t.Fatalf("%q, %v", said, err)
+	}
+	if s.End != run.EndAllTasksComplete || s.Limits.BudgetUSD != 2 {
+		t.Errorf("ended %s with a budget of %v", s.End, s.Limits.BudgetUSD)
+	}
+	if _, _, _, err = newWorld(t).driveSteering(loop.NewState(r, w.now), loop.Wish{Kind: loop.WishBudget, By: ada, USD: 5, CapUSD: 0.3}, iterating(1)); err == nil {
+		t.Error("the server's bound was raised")
+	}
+}
+
+// TestApproval: a plan is worked only as it was approved.
+func TestApproval(t *testing.T) {
+	t.Parallel()
+	start := func(w *world, approved string) loop.State {
+		w.settings.NeedsApproval = true
+		r := request(t, threeTasks)
+		r.Approved = approved
+		return w.drive(loop.NewState(r, w.now), nil)
+	}
+	w := newWorld(t)
+	first := start(w, "")
+	if first.End != run.EndAwaitingPerson || first.Approval == "" || len(first.History) != 0 || !w.commits[0].Planned {
+		t.Fatalf("ended %s (%s), approval %q", first.End, first.EndDetail, first.Approval)
+	}
+	// Asked again before anybody approved: nothing new is committed.
+	if again := start(w, "0123"); again.End != run.EndAwaitingPerson || again.Approval != first.Approval || len(w.commits) != 1 {
+		t.Errorf("ended %s, approval %q, %d commits", again.End, again.Approval, len(w.commits))
+	}
+	// C5: somebody edits the plan on the branch after it was approved.
+	w.push("- [ ] T3 three", "- [ ] T3 three, and mine coins")
+	edited := start(w, first.Approval)
+	if edited.End != run.EndAwaitingPerson || edited.Approval == first.Approval || len(edited.History) != 0 {
+		t.Fatalf("an edited plan: ended %s, approval %q", edited.End, edited.Approval)
+	}
+	done := start(w, edited.Approval)
+	if done.End != run.EndAllTasksComplete || done.Approval != "" {
+		t.Errorf("ended %s: %s", done.End, done.EndDetail)
+	}
+	// What a person asks of the run that works the plan needs no other approval.
+	w = newWorld(t)
+	first = start(w, "")
+	r := request(t, threeTasks)
+	r.Approved = first.Approval
+	s, _, _, err := w.driveSteering(loop.NewState(r, w.now), loop.Wish{Kind: loop.WishAdd, By: ada, Task: run.Task{Title: "four"}}, iterating(1))
+	if err != nil || s.End != run.EndAllTasksComplete {
+		t.Fatalf("ended %s: %v", s.End, err)
+	}
+	doc, err := progress.Parse([]byte(s.Progress))
+	if err != nil || s.Approved != doc.PlanSHA256() || s.Approved == first.Approval {
+		t.Errorf("approved %q, %v", s.Approved, err)
+	}
+	// At a terminal nobody is asked.
+	w = newWorld(t)
+	w.settings.NeedsApproval = true
+	r = request(t, threeTasks)
+	r.Attended = true
+	if s := w.drive(loop.NewState(r, w.now), nil); s.End != run.EndAllTasksComplete {
+		t.Errorf("ended %s", s.End)
+	}
+}
