@@ -143,15 +143,20 @@ func (c *doctorCmd) agent(cfg config.Server) finding {
 
 // docker is needed where it is configured; elsewhere it is good to have.
 func (c *doctorCmd) docker(ctx context.Context, cfg config.Server) finding {
-	f := finding{what: "docker", ok: "the engine answers", optional: cfg.Sandbox.Kind != config.SandboxDocker || cfg.Sandbox.Image == ""}
+	f := finding{what: "docker", optional: cfg.Sandbox.Kind != config.SandboxDocker || cfg.Sandbox.Image == ""}
 	self, err := os.Executable()
 	if err != nil {
 		f.err = err
 		return f
 	}
-	box, err := docker.New(docker.Options{Self: self, Image: cfg.Sandbox.Image})
+	box, err := docker.New(docker.Options{Self: self, Image: cfg.Sandbox.Image, HostPaths: cfg.Sandbox.HostPaths})
 	if err == nil {
 		err = box.Check(ctx)
+	}
+	if err == nil {
+		var facts docker.Facts
+		facts, err = box.Facts(ctx)
+		f.ok = facts.String()
 	}
 	f.err = err
 	return f

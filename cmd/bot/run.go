@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -83,8 +85,11 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	if err != nil {
 		return fmt.Errorf("find the working directory: %w", err)
 	}
-	box, err := openSandbox(ctx, c.Sandbox, c.Image, self)
+	box, err := openSandbox(ctx, c.Sandbox, docker.Options{Self: self, Image: c.Image, DataDir: data})
 	if err != nil {
+		return err
+	}
+	if err := reap(ctx, box); err != nil {
 		return err
 	}
 	models, err := c.gateway()
@@ -185,18 +190,22 @@ func lookGit() (string, error) {
 	return path, nil
 }
 
-// openSandbox makes the sandbox and checks that it can be used.
-func openSandbox(ctx context.Context, kind, image, self string) (sandbox.Sandbox, error) {
+// openSandbox makes the sandbox and checks that it can be used. d is what is to
+// be known of this machine where it is docker.
+func openSandbox(ctx context.Context, kind string, d docker.Options) (sandbox.Sandbox, error) {
 	var box sandbox.Sandbox
 	var err error
 	switch kind {
 	case agent.SandboxDocker:
-		if image == "" {
+		if d.Image == "" {
 			return nil, &run.UserError{Message: "the docker sandbox needs an image", Hint: "name one with --image; it must hold the tools your checks need"}
 		}
-		box, err = docker.New(docker.Options{Self: self, Image: image})
+		if d.Installation, err = installation(d.DataDir); err != nil {
+			return nil, err
+		}
+		box, err = docker.New(d)
 	default:
-		box, err = local.New(local.Options{Self: self})
+		box, err = local.New(local.Options{Self: d.Self})
 	}
 	if err != nil {
 		return nil, err
@@ -205,6 +214,36 @@ func openSandbox(ctx context.Context, kind, image, self string) (sandbox.Sandbox
 		return nil, err
 	}
 	return box, nil
+}
+
+// installation is the mark of this data directory on containers. It is made at
+// random, once.
+func installation(dataDir string) (string, error) {
+	name := filepath.Join(dataDir, "installation")
+	mark, err := os.ReadFile(name) // #nosec G304 -- a file of our own
+	if err == nil && len(mark) > 0 {
+		return string(mark), nil
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		mark = []byte(strings.ToLower(rand.Text()))
+		if err = os.MkdirAll(dataDir, 0o700); err == nil {
+			err = os.WriteFile(name, mark, 0o600)
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("mark this installation: %w", err)
+	}
+	return string(mark), nil
+}
+
+// reap removes what earlier runs left with an engine.
+func reap(ctx context.Context, box sandbox.Sandbox) error {
+	r, ok := box.(sandbox.Reaper)
+	if !ok {
+		return nil
+	}
+	_, err := r.Reap(ctx)
+	return err
 }
 
 // gateway says how the model proxy is opened, where the agent needs one: in a

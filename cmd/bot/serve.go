@@ -33,6 +33,7 @@ import (
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/sandbox/docker"
 	"github.com/org/ralph-action/internal/spend"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -132,7 +133,9 @@ func newParts(ctx context.Context, cfg config.Server, gitHub ghapp.Config, log z
 	if err != nil {
 		return nil, err
 	}
-	box, err := openSandbox(ctx, cfg.Sandbox.Kind, cfg.Sandbox.Image, self)
+	box, err := openSandbox(ctx, cfg.Sandbox.Kind, docker.Options{
+		Self: self, Image: cfg.Sandbox.Image, DataDir: cfg.DataDir, HostPaths: cfg.Sandbox.HostPaths,
+	})
 	if err != nil {
 		return nil, err
 	}

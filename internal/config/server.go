@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
@@ -123,6 +124,9 @@ type Sandbox struct {
 	PIDs int64
 	// Disk, in bytes, and Files bound a work tree with its caches.
 	Disk, Files int64
+	// HostPaths are the directories of the bot's container on the machine that
+	// the engine runs on.
+	HostPaths map[string]string
 }
 
 // Log says what is logged, and how.
@@ -167,6 +171,8 @@ type serverFile struct {
 		PIDs   whole    `yaml:"pids"`
 		Disk   bytesize `yaml:"disk"`
 		Files  whole    `yaml:"files"`
+		// HostPaths is needed only where the engine cannot be asked.
+		HostPaths map[string]string `yaml:"host_paths"`
 	} `yaml:"sandbox"`
 	AllowLocalSandbox bool       `yaml:"allow_local_sandbox"`
 	Limits            limitsFile `yaml:"limits"`
@@ -288,7 +294,7 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 		Sandbox: Sandbox{
 			Kind: f.Sandbox.Kind, Image: f.Sandbox.Image, Memory: int64(f.Sandbox.Memory),
 			CPUs: f.Sandbox.CPUs, PIDs: int64(f.Sandbox.PIDs),
-			Disk: int64(f.Sandbox.Disk), Files: int64(f.Sandbox.Files),
+			Disk: int64(f.Sandbox.Disk), Files: int64(f.Sandbox.Files), HostPaths: f.Sandbox.HostPaths,
 		},
 		AllowLocalSandbox: f.AllowLocalSandbox,
 		Limits:            limits(f.Limits, report).WithDefaults(d.Limits),
@@ -399,6 +405,11 @@ func (s Sandbox) check(allowLocal bool, report reporter) {
 	}
 	if s.Disk < 16<<20 {
 		report("$.sandbox.disk", "must be at least 16m")
+	}
+	for _, dir := range slices.Sorted(maps.Keys(s.HostPaths)) {
+		if on := s.HostPaths[dir]; !filepath.IsAbs(dir) || !filepath.IsAbs(on) || filepath.Clean(dir) != dir || filepath.Clean(on) != on {
+			report("$.sandbox.host_paths", "%q: %q is not two absolute paths without dots or a slash at the end", clip(dir), clip(on))
+		}
 	}
 	if s.Files < 1000 {
 		report("$.sandbox.files", "must be at least 1000")

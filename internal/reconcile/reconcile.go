@@ -582,5 +582,10 @@ func (r *Reconciler) Sweep(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("remove what a run left: %w", err))
 		}
 	}
+	if box, ok := r.cfg.Sandbox.(sandbox.Reaper); ok {
+		if _, err := box.Reap(ctx); err != nil {
+			errs = append(errs, err)
+		}
+	}
 	return errors.Join(errs...)
 }

@@ -112,6 +112,14 @@ type Warmer interface {
 	Warm() (release func())
 }
 
+// Reaper is a sandbox that can be left with starts nobody remembers: their run
+// directory was deleted by hand, or while the engine was away.
+type Reaper interface {
+	// Reap ends and removes them, and says how many there were. It leaves
+	// alone what another installation started.
+	Reap(ctx context.Context) (int, error)
+}
+
 // Errors a caller decides on.
 var (
 	// ErrOtherNode: the handle's command lives on another machine.

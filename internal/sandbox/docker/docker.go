@@ -46,6 +46,8 @@ const (
 const (
 	labelStart  = "ralph.start"
 	labelRunDir = "ralph.run-dir"
+	// labelInstallation says which bot's it is, where several use one engine.
+	labelInstallation = "ralph.installation"
 )
 
 // Defaults of Options and of Spec.
@@ -82,6 +84,16 @@ type Options struct {
 	UID, GID int
 	// Image is one that Check expects to be there, or "".
 	Image string
+	// DataDir is a directory of the bot, for what has to be copied; "" means
+	// that nothing can be.
+	DataDir string
+	// HostPaths says what directories of this process are called on the
+	// engine's machine, where the bot runs in a container. Without any, the
+	// engine is asked what it mounted into that container.
+	HostPaths map[string]string
+	// Installation is the bot's own mark on its containers, by which Reap
+	// finds those of dead runs; "" marks none.
+	Installation string
 }
 
 // Sandbox implements sandbox.Sandbox with containers.
@@ -94,6 +106,8 @@ type Sandbox struct {
 	// owned holds the connection to the shim's standard input of every start
 	// that dies with us.
 	owned map[rundir.Dir]client.HijackedResponse
+	// found are the paths, once they were looked for.
+	found *paths
 }
 
 var _ sandbox.Sandbox = (*Sandbox)(nil)
@@ -149,6 +163,18 @@ func (s *Sandbox) Check(ctx context.Context) error {
 	}
 	if err := checkShim(s.opts.Self); err != nil {
 		return err
+	}
+	p, err := s.paths(ctx)
+	if err != nil {
+		return err
+	}
+	for _, path := range []string{s.opts.Self, s.opts.DataDir} {
+		if path == "" {
+			continue
+		}
+		if _, err := p.mountable(path); err != nil {
+			return err
+		}
 	}
 	if s.opts.Image != "" {
 		if _, err := s.engine.ImageInspect(ctx, s.opts.Image); err != nil {
@@ -358,8 +384,12 @@ func (s *Sandbox) create(ctx context.Context, d rundir.Dir, noted rundir.Start, 
 	if err := s.fill(d, noted, spec); err != nil {
 		return "", err
 	}
+	host, err := s.hostConfig(ctx, d, spec)
+	if err != nil {
+		return "", err
+	}
 	created, err := s.engine.ContainerCreate(ctx, client.ContainerCreateOptions{
-		Name: namePrefix + noted.Name, Config: s.config(d, noted, spec), HostConfig: s.hostConfig(d, spec),
+		Name: namePrefix + noted.Name, Config: s.config(d, noted, spec), HostConfig: host,
 	})
 	if errdefs.IsNotFound(err) {
 		return "", noImage(spec.Image, err)
@@ -490,11 +520,11 @@ func (s *Sandbox) config(d rundir.Dir, noted rundir.Start, spec sandbox.Spec) *c
 		OpenStdin:  kill, StdinOnce: kill,
 		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
 		StopSignal:  "SIGTERM", StopTimeout: &stop,
-		Labels: map[string]string{labelStart: noted.Name, labelRunDir: string(d)},
+		Labels: map[string]string{labelStart: noted.Name, labelRunDir: string(d), labelInstallation: s.opts.Installation},
 	}
 }
 
-func (s *Sandbox) hostConfig(d rundir.Dir, spec sandbox.Spec) *container.HostConfig {
+func (s *Sandbox) hostConfig(ctx context.Context, d rundir.Dir, spec sandbox.Spec) (*container.HostConfig, error) {
 	memory := cmp.Or(max(spec.MemoryBytes, 0), DefaultMemoryBytes)
 	pids := cmp.Or(max(spec.PIDs, 0), DefaultPIDs)
 	mounts := []mount.Mount{
@@ -510,6 +540,15 @@ func (s *Sandbox) hostConfig(d rundir.Dir, spec sandbox.Spec) *container.HostCon
 	}
 	for _, m := range spec.Mounts {
 		mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: m.Host, Target: m.Target, ReadOnly: true})
+	}
+	on, err := s.paths(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range mounts {
+		if mounts[i].Source, err = on.mountable(mounts[i].Source); err != nil {
+			return nil, err
+		}
 	}
 	// Pages of a tmpfs count as memory, so that the sizes only keep one of
 	// them from taking all. exec: agents build and run tests there.
@@ -533,7 +572,7 @@ func (s *Sandbox) hostConfig(d rundir.Dir, spec sandbox.Spec) *container.HostCon
 		// The shim alone writes there, and only when it fails.
 		LogConfig:     container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}},
 		RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
-	}
+	}, nil
 }
 
 func (s *Sandbox) keep(d rundir.Dir, conn client.HijackedResponse) {

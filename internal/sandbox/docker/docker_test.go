@@ -4,6 +4,7 @@ package docker_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
@@ -371,5 +373,62 @@ func TestMissingImage(t *testing.T) {
 		if !ok || !strings.Contains(user.Message, none) {
 			t.Errorf("%s: %v, want a UserError that names the image", what, err)
 		}
+	}
+}
+
+// TestReap: a container whose run directory is gone is removed at the next
+// start of the bot that made it, and no other container is.
+func TestReap(t *testing.T) {
+	t.Parallel()
+	engine, err := client.New(client.FromEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine, others := strings.ToLower(rand.Text()), strings.ToLower(rand.Text())
+	start := func(installation string) (*docker.Sandbox, sandbox.Handle) {
+		box, err := docker.New(docker.Options{Self: os.Getenv(helperVar), Installation: installation})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree, err := box.Prepare(t.Context(), t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := box.Start(t.Context(), containerName(t), sandbox.Spec{
+			Argv: []string{"sleep", "1000"}, Image: image(), Workspace: tree, RunDir: filepath.Join(t.TempDir(), "run"),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_, err := engine.ContainerRemove(context.WithoutCancel(t.Context()), h.ID, client.ContainerRemoveOptions{Force: true})
+			if err != nil && !errdefs.IsNotFound(err) {
+				t.Error(err)
+			}
+		})
+		return box, h
+	}
+	box, kept := start(mine)
+	_, forgotten := start(mine)
+	_, foreign := start(others)
+	for _, h := range []sandbox.Handle{forgotten, foreign} {
+		if err := os.RemoveAll(h.RunDir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := box.Reap(t.Context()); n != 1 || err != nil {
+		t.Errorf("removed %d, %v; want one", n, err)
+	}
+	for name, want := range map[string]struct {
+		h     sandbox.Handle
+		there bool
+	}{"remembered": {kept, true}, "forgotten": {forgotten, false}, "another bot's": {foreign, true}} {
+		_, err := engine.ContainerInspect(t.Context(), want.h.ID, client.ContainerInspectOptions{})
+		if errdefs.IsNotFound(err) == want.there {
+			t.Errorf("%s: %v, want it there: %v", name, err, want.there)
+		}
+	}
+	if n, err := box.Reap(t.Context()); n != 0 || err != nil {
+		t.Errorf("again: removed %d, %v; want none", n, err)
 	}
 }
