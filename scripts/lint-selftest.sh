@@ -19,7 +19,7 @@ module=$(go list -m)
 us=$module/internal
 
 packages=(run progress progress/formats progress/island plan prompt gate supervise history command spend loop sim agent sandbox sandbox/docker sandbox/local shim
-	proc gateway gitrepo redact config ghapp ghsim store queue effects handlers publish host inline reconcile webui)
+	proc gateway egress gitrepo redact config ghapp ghsim store queue effects handlers publish host inline reconcile webui)
 
 # The packages, empty: the borders are about paths and imports, and the selftest
 # must not depend on whether the real code compiles.
@@ -99,6 +99,7 @@ imports internal/sandbox/local sandbox-local os/exec "$us/webui" github.com/moby
 imports internal/shim shim "$us/webui" github.com/rs/zerolog
 imports internal/proc proc "$us/webui" github.com/rs/zerolog
 imports internal/gateway gateway os/exec "$us/webui"
+imports internal/egress egress os/exec net net/http "$us/webui"
 imports internal/gitrepo gitrepo os/exec "$us/webui"
 imports internal/redact redact os/exec "$us/webui"
 imports internal/config config os/exec "$us/webui"

@@ -1,9 +1,9 @@
-// Package gateway stands between an agent in its sandbox and the models'
-// endpoints: the agent presents the token of its start, the gateway puts the
-// real key in its place and counts what is used. The key exists on the host side
-// only.
+// Package gateway is all that a sandbox can reach: the models' endpoints, and
+// through a proxy the hosts that it may reach. For the models the agent presents
+// the token of its start, the gateway puts the real key in its place and counts
+// what is used. The key exists on the host side only.
 //
-// Invariants:
+// Invariants of the models' side:
 //
 //   - Only the calls that an agent needs pass, to one fixed upstream for each
 //     API, for models that are allowed; no part of a path or host comes from the
@@ -21,4 +21,17 @@
 //     reserved where nothing came at all. Errors cost nothing.
 //   - A refusal that is the gateway's own is HTTP 400 in the API's own form, which
 //     the agent CLIs take as final; they would repeat a 401 or 429 for minutes.
+//
+// Invariants of the proxy:
+//
+//   - A host is reached only if the operator's list and that of the start both
+//     allow it, at a public address, on port 443 with TLS that names the same host,
+//     or on port 80 with GET or HEAD. The address is checked when it is connected
+//     to. The name of a host that is not allowed is not even looked up.
+//   - TLS is not opened: what is said inside passes as it comes. Nothing is followed
+//     on behalf of the client.
+//   - Who asks is known by a token of the start, which goes no further. A start that
+//     has ended has no connection.
+//   - What is reached and what is blocked is noted, with the reason, before the
+//     client knows; hosts, reasons, connections and bytes are bounded.
 package gateway

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/http/httputil"
@@ -19,6 +20,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/org/ralph-action/internal/egress"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/spend"
 )
@@ -50,13 +52,21 @@ type Config struct {
 	// Models are the models that may be used, as patterns of spend.Match; none
 	// means all.
 	Models []string
-	// Key is what the tokens of the run's starts are made with; see Token.
+	// Egress are the hosts that starts may reach through the proxy, as far as they
+	// were begun with them; none means that there is no way out.
+	Egress egress.List
+	// Key is what the tokens of the run's starts are made with; see Token and
+	// ProxyToken.
 	Key []byte
 	// Meter admits and counts the requests. A start it does not know, or that has
 	// ended, gets nothing.
 	Meter *spend.Meter
 	// Transport reaches the upstreams; nil means http.DefaultTransport.
 	Transport http.RoundTripper
+
+	// dial reaches the hosts of the proxy. Only tests, which have them on
+	// loopback, bring another than that of dialer.
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 const tokenPrefix = "ralph-"
@@ -68,34 +78,50 @@ func Token(key []byte, start string) string {
 	return tokenPrefix + start + "." + hex.EncodeToString(mac.Sum(nil)[:20])
 }
 
-// startOf is the start whose token that is; ok is false for any other text.
-func startOf(key []byte, token string) (start string, ok bool) {
-	rest, ok := strings.CutPrefix(token, tokenPrefix)
+// startOf is the start whose token of that kind it is; ok is false for any other
+// text.
+func startOf(key []byte, prefix, token string, kind func(key []byte, start string) string) (start string, ok bool) {
+	rest, ok := strings.CutPrefix(token, prefix)
 	i := strings.LastIndexByte(rest, '.')
 	if !ok || i < 0 {
 		return "", false
 	}
 	// Both have one length, and are compared in constant time.
-	return rest[:i], hmac.Equal([]byte(token), []byte(Token(key, rest[:i])))
+	return rest[:i], hmac.Equal([]byte(token), []byte(kind(key, rest[:i])))
 }
 
-// handler is the proxy of one run.
+// handler is the gateway of one run.
 type handler struct {
 	cfg     Config
 	proxies map[run.Provider]*httputil.ReverseProxy
 	waiting chan struct{}
+	// tunnels bounds the connections of the proxy, and starts holds the traffic of
+	// each start.
+	tunnels chan struct{}
+	starts  sync.Map
 }
 
-// NewHandler makes the proxy of one run. A configuration without upstream or key
-// is refused with a *run.UserError.
+// NewHandler makes the gateway of one run. A configuration with nothing to reach,
+// or with an upstream without key, is refused with a *run.UserError.
 func NewHandler(cfg Config) (http.Handler, error) {
 	if len(cfg.Key) == 0 || cfg.Meter == nil {
 		return nil, errors.New("gateway: no key for tokens, or no meter")
 	}
-	if len(cfg.Upstreams) == 0 {
+	if len(cfg.Upstreams) == 0 && len(cfg.Egress) == 0 {
 		return nil, &run.UserError{Message: "there is no key for any model endpoint", Hint: "set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN"}
 	}
-	h := &handler{cfg: cfg, proxies: map[run.Provider]*httputil.ReverseProxy{}, waiting: make(chan struct{}, maxWaiting)}
+	for _, entry := range cfg.Egress {
+		if err := egress.Check(entry); err != nil {
+			return nil, &run.UserError{Message: "egress.allow: " + err.Error(), Hint: "see docs/gateway.md"}
+		}
+	}
+	if cfg.dial == nil {
+		cfg.dial = dialer(nil).DialContext
+	}
+	h := &handler{
+		cfg: cfg, proxies: map[run.Provider]*httputil.ReverseProxy{}, waiting: make(chan struct{}, maxWaiting),
+		tunnels: make(chan struct{}, maxTunnels),
+	}
 	for _, u := range cfg.Upstreams {
 		if err := u.check(); err != nil {
 			return nil, err
@@ -235,6 +261,10 @@ func (x *exchange) settle(ctx context.Context, t spend.Tokens) {
 // ServeHTTP implements http.Handler. It is not a ServeMux, which answers unclean
 // paths with a redirect.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if isProxied(r) {
+		h.forward(w, r)
+		return
+	}
 	if r.URL.Path == "/" && (r.Method == http.MethodHead || r.Method == http.MethodGet) {
 		// Claude Code asks HEAD / to warm up its connection.
 		w.WriteHeader(http.StatusOK)
@@ -260,7 +290,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // start is the start whose token the request carries.
 func (h *handler) start(r *http.Request) (spend.Start, error) {
 	for _, token := range presented(r) {
-		if name, ok := startOf(h.cfg.Key, token); ok {
+		if name, ok := startOf(h.cfg.Key, tokenPrefix, token, Token); ok {
 			return h.cfg.Meter.Start(r.Context(), name)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/org/ralph-action/internal/run"
@@ -48,6 +49,10 @@ type Server struct {
 	path string
 	http *http.Server
 	done chan error // the end of Serve; holds one value
+	// cut ends the tunnels, which the HTTP server knows nothing of, and serving
+	// waits for them.
+	cut     context.CancelFunc
+	serving sync.WaitGroup
 }
 
 // Listen serves h on the socket DIR/gw/gw.sock and returns once connections are
@@ -93,10 +98,22 @@ func Listen(dir string, h http.Handler) (*Server, error) {
 	if err := os.Chmod(path, 0o666); err != nil { //nolint:gosec // see above
 		return nil, errors.Join(fmt.Errorf("gateway socket: %w", err), l.Close())
 	}
-	s := &Server{
-		path: path,
-		http: &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute},
-		done: make(chan error, 1),
+	life, cut := context.WithCancel(context.Background())
+	s := &Server{path: path, done: make(chan error, 1), cut: cut}
+	s.http = &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodConnect {
+				s.serving.Add(1)
+				defer s.serving.Done()
+				ctx, cancel := context.WithCancel(r.Context())
+				defer cancel()
+				stop := context.AfterFunc(life, cancel)
+				defer stop()
+				r = r.WithContext(ctx) //nolint:contextcheck // it is the request's own, which ends with the server too
+			}
+			h.ServeHTTP(w, r)
+		}),
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 	}
 	go func() { s.done <- s.http.Serve(l) }()
 	return s, nil
@@ -129,9 +146,11 @@ func (s *Server) Path() string { return s.path }
 // Dir is the directory to mount into a container; the socket in it is gw.sock.
 func (s *Server) Dir() string { return filepath.Dir(s.path) }
 
-// Close stops accepting, waits for the requests under way until ctx ends, cuts
-// off what is left, and removes the socket.
+// Close stops accepting, cuts off tunnels, which have no end that could be waited
+// for, waits for the requests under way until ctx ends, cuts off what is left, and
+// removes the socket.
 func (s *Server) Close(ctx context.Context) error {
+	s.cut()
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		err = errors.Join(fmt.Errorf("close gateway: %w", err), s.http.Close())
@@ -140,5 +159,6 @@ func (s *Server) Close(ctx context.Context) error {
 		err = errors.Join(err, fmt.Errorf("serve gateway: %w", served))
 	}
 	s.done <- http.ErrServerClosed // a second Close finds it ended
+	s.serving.Wait()
 	return err
 }

@@ -2,6 +2,7 @@ package run
 
 import (
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -114,6 +115,52 @@ func (u Usage) Add(v Usage) Usage {
 	u.CostUSD += v.CostUSD
 	u.Turns += v.Turns
 	return u
+}
+
+// ModelUse is what was used of one model.
+type ModelUse struct {
+	Model    string
+	Requests int
+	Usage    Usage
+}
+
+// HostUse is what a sandbox had to do with one host of the network.
+type HostUse struct {
+	// Host is its name, or OtherHosts.
+	Host string
+	// Blocked says why the sandbox was kept from it, "" where it was not.
+	Blocked string
+	// Count is how often it was asked for, Sent and Received are bytes.
+	Count          int
+	Sent, Received int64
+}
+
+// OtherHosts stands for all hosts that there was no room for.
+const OtherHosts = "other hosts"
+
+// AddHosts adds the uses of more to those of uses, which stays as it is. At most
+// limit different ones are kept, those that came first; the others become one of
+// OtherHosts for each reason they were blocked for.
+func AddHosts(uses, more []HostUse, limit int) []HostUse {
+	sum := slices.Clone(uses)
+	for _, u := range more {
+		at := func(host string) int {
+			return slices.IndexFunc(sum, func(s HostUse) bool { return s.Host == host && s.Blocked == u.Blocked })
+		}
+		i := at(u.Host)
+		if i < 0 && len(sum) >= limit {
+			u.Host = OtherHosts
+			i = at(u.Host)
+		}
+		if i < 0 {
+			sum = append(sum, u)
+			continue
+		}
+		sum[i].Count += u.Count
+		sum[i].Sent += u.Sent
+		sum[i].Received += u.Received
+	}
+	return sum
 }
 
 // Limits bound a run. A zero field means the default of DefaultLimits; a

@@ -1,6 +1,6 @@
 // Package spend keeps account of what runs cost and holds them to their
 // budgets: prices of models, what a request may cost at most, what it did cost,
-// and whether it still fits.
+// and whether it still fits. With that it keeps account of the hosts they reach.
 //
 // Invariants:
 //
@@ -10,5 +10,7 @@
 //     may count too much, and never too little.
 //   - What is reserved and what was spent never add up to more than any limit
 //     that holds for the request, whatever runs at the same time.
+//   - A host is noted before it is reached. A start that has ended has no
+//     connection to any, and its report then says how often and how much.
 //   - Money is counted in whole billionths of a dollar; nothing is rounded away.
 package spend

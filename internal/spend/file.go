@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/org/ralph-action/internal/run"
 )
 
 // File is a Ledger in a file of its own, for one process at a time: a line of
@@ -28,6 +30,7 @@ type fileStart struct {
 	Start
 	ended   bool
 	refused []Refusal
+	hosts   []run.HostUse
 }
 
 type fileRequest struct {
@@ -43,6 +46,7 @@ type fileLine struct {
 	Reserve *fileReserve `json:",omitempty"`
 	Settle  *fileSettle  `json:",omitempty"`
 	Refuse  *fileRefuse  `json:",omitempty"`
+	Reach   *fileReach   `json:",omitempty"`
 }
 
 type fileReserve struct {
@@ -58,6 +62,11 @@ type fileSettle struct {
 type fileRefuse struct {
 	Start   string
 	Refusal Refusal
+}
+
+type fileReach struct {
+	Start string
+	Use   run.HostUse
 }
 
 // OpenFile opens the ledger at path and makes it where there is none. A last
@@ -141,6 +150,17 @@ func (l *File) apply(line fileLine) error {
 		if !slices.Contains(s.refused, line.Refuse.Refusal) {
 			s.refused = append(s.refused, line.Refuse.Refusal)
 		}
+	case line.Reach != nil:
+		s, u := l.starts[line.Reach.Start], line.Reach.Use
+		if s == nil {
+			return fmt.Errorf("%w: %s", ErrUnknownStart, line.Reach.Start)
+		}
+		i := slices.IndexFunc(s.hosts, func(h run.HostUse) bool { return h.Host == u.Host && h.Blocked == u.Blocked })
+		if i < 0 {
+			s.hosts = append(s.hosts, u)
+		} else {
+			s.hosts[i] = u
+		}
 	}
 	return nil
 }
@@ -168,7 +188,7 @@ func (l *File) Begin(_ context.Context, s Start) error {
 	if l.starts[s.Name] != nil {
 		return nil
 	}
-	s.Scopes = slices.Clone(s.Scopes)
+	s.Scopes, s.Hosts = slices.Clone(s.Scopes), slices.Clone(s.Hosts)
 	return l.write(fileLine{Begin: &s})
 }
 
@@ -180,7 +200,7 @@ func (l *File) Start(_ context.Context, name string) (Start, error) {
 	if s == nil || s.ended {
 		return Start{}, fmt.Errorf("%w: %s", ErrUnknownStart, name)
 	}
-	return Start{s.Name, slices.Clone(s.Scopes)}, nil
+	return Start{s.Name, slices.Clone(s.Scopes), slices.Clone(s.Hosts)}, nil
 }
 
 // End implements Ledger.
@@ -226,6 +246,17 @@ func (l *File) Refuse(_ context.Context, start string, r Refusal) error {
 	return l.write(fileLine{Refuse: &fileRefuse{start, r}})
 }
 
+// Reach implements Ledger. A name that is not known is an error before anything
+// is written.
+func (l *File) Reach(_ context.Context, start string, u run.HostUse) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.starts[start] == nil {
+		return fmt.Errorf("%w: %s", ErrUnknownStart, start)
+	}
+	return l.write(fileLine{Reach: &fileReach{start, u}})
+}
+
 // Report implements Ledger.
 func (l *File) Report(_ context.Context, start string) (Report, error) {
 	l.mu.Lock()
@@ -251,7 +282,7 @@ func (l *File) Report(_ context.Context, start string) (Report, error) {
 		report.Models = append(report.Models, *m)
 	}
 	if s := l.starts[start]; s != nil {
-		report.Refused = slices.Clone(s.refused)
+		report.Refused, report.Hosts = slices.Clone(s.refused), slices.Clone(s.hosts)
 	}
 	return report, nil
 }

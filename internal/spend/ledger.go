@@ -46,10 +46,13 @@ func name(key string) string {
 	}
 }
 
-// Start is one start of an agent, which requests are charged to.
+// Start is one start of an agent or a check, which requests are charged to.
 type Start struct {
 	Name   string
 	Scopes []Scope
+	// Hosts are those it may reach through the proxy, as a list of package egress;
+	// none means none.
+	Hosts []string
 }
 
 // Limited says whether any limit holds for the start.
@@ -86,6 +89,18 @@ type Report struct {
 	// Models is in the order of their names.
 	Models  []ModelUse
 	Refused []Refusal
+	// Hosts are those it reached or was kept from, in the order in which it first
+	// came to them.
+	Hosts []run.HostUse
+}
+
+// ModelUses is Models in the words of everybody.
+func (r Report) ModelUses() []run.ModelUse {
+	var uses []run.ModelUse
+	for _, m := range r.Models {
+		uses = append(uses, run.ModelUse{Model: m.Model, Requests: m.Requests, Usage: Report{Models: []ModelUse{m}}.Usage()})
+	}
+	return uses
 }
 
 // Usage is the sum over all models.
@@ -157,6 +172,9 @@ type Ledger interface {
 	Settle(ctx context.Context, id int64, c Charge) error
 	// Refuse notes that a request of the start was refused.
 	Refuse(ctx context.Context, start string, r Refusal) error
+	// Reach notes what a start had to do with a host so far, in the place of what
+	// was noted of the same host with the same reason for blocking it.
+	Reach(ctx context.Context, start string, u run.HostUse) error
 	// Report says what a start used and was refused; of one that is not known,
 	// nothing.
 	Report(ctx context.Context, start string) (Report, error)

@@ -35,11 +35,13 @@ type Meter struct {
 	// settled is closed, and made anew, whenever one is.
 	settled chan struct{}
 	refused map[string]map[Refusal]bool
+
+	hosts *hosts
 }
 
 // NewMeter makes a meter over a ledger.
 func NewMeter(l Ledger, p run.Prices) *Meter {
-	return &Meter{ledger: l, prices: p, open: map[int64]*Admission{}, settled: make(chan struct{}), refused: map[string]map[Refusal]bool{}}
+	return &Meter{ledger: l, prices: p, open: map[int64]*Admission{}, settled: make(chan struct{}), refused: map[string]map[Refusal]bool{}, hosts: newHosts(l)}
 }
 
 // Begin opens a start; see Ledger.
@@ -50,17 +52,44 @@ func (m *Meter) Start(ctx context.Context, name string) (Start, error) {
 	return m.ledger.Start(ctx, name)
 }
 
-// End closes a start; see Ledger.
+// End closes a start; see Ledger. Its connections to hosts are ended.
 func (m *Meter) End(ctx context.Context, name string) error {
 	m.mu.Lock()
 	delete(m.refused, name)
 	m.mu.Unlock()
-	return m.ledger.End(ctx, name)
+	if err := m.ledger.End(ctx, name); err != nil {
+		return err
+	}
+	return m.hosts.end(ctx, name)
 }
 
-// Report says what a start used and was refused.
+// Report says what a start used, reached and was refused. Of one that goes on, or
+// that a crash cut short, it may count fewer connections than there were; it
+// leaves out no host.
 func (m *Meter) Report(ctx context.Context, start string) (Report, error) {
 	return m.ledger.Report(ctx, start)
+}
+
+// Block notes that a start was kept from a host, and why.
+func (m *Meter) Block(ctx context.Context, start, host, reason string) error {
+	return m.hosts.add(ctx, start, run.HostUse{Host: host, Blocked: reason, Count: 1})
+}
+
+// Pass notes that a start has a connection to a host. The context that it gives
+// ends with the start; then, and in any case once, the connection is to be closed
+// and the passage too. A start that has ended gets ErrUnknownStart.
+func (m *Meter) Pass(ctx context.Context, start, host string) (*Passage, context.Context, error) {
+	p, ctx := m.hosts.open(ctx, start, host)
+	// Asked after it is among those that the end of the start ends.
+	_, err := m.ledger.Start(ctx, start)
+	if err == nil {
+		err = m.hosts.add(ctx, start, run.HostUse{Host: host, Count: 1})
+	}
+	if err != nil {
+		p.leave()
+		return nil, nil, err
+	}
+	return p, ctx, nil
 }
 
 // Exhausted says whether a start was refused a request for want of money and

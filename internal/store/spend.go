@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/spend"
 )
 
@@ -28,8 +29,12 @@ func (l *ledger) Begin(ctx context.Context, s spend.Start) error {
 	if err != nil {
 		return fmt.Errorf("begin start %s: %w", s.Name, err)
 	}
+	hosts, err := json.Marshal(s.Hosts)
+	if err != nil {
+		return fmt.Errorf("begin start %s: %w", s.Name, err)
+	}
 	return l.inTx(ctx, "begin start "+s.Name, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO spend_starts (name, scopes) VALUES (?, ?) ON CONFLICT DO NOTHING`, s.Name, scopes)
+		_, err := tx.ExecContext(ctx, `INSERT INTO spend_starts (name, scopes, hosts) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, s.Name, scopes, hosts)
 		return err
 	})
 }
@@ -54,11 +59,19 @@ func scopes(ctx context.Context, q queryer, name string, ended bool) (scopes []s
 
 // Start implements spend.Ledger.
 func (l *ledger) Start(ctx context.Context, name string) (spend.Start, error) {
-	found, err := scopes(ctx, l.store.reader, name, false)
+	var charged, hosts []byte
+	err := l.store.reader.QueryRowContext(ctx, `SELECT scopes, hosts FROM spend_starts WHERE name = ? AND ended = 0`, name).Scan(&charged, &hosts)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = spend.ErrUnknownStart
+	}
+	s := spend.Start{Name: name}
+	if err == nil {
+		err = errors.Join(json.Unmarshal(charged, &s.Scopes), json.Unmarshal(hosts, &s.Hosts))
+	}
 	if err != nil {
 		return spend.Start{}, fmt.Errorf("find start %s: %w", name, err)
 	}
-	return spend.Start{Name: name, Scopes: found}, nil
+	return s, nil
 }
 
 // End implements spend.Ledger.
@@ -152,6 +165,20 @@ func (l *ledger) Refuse(ctx context.Context, start string, r spend.Refusal) erro
 	})
 }
 
+// Reach implements spend.Ledger.
+func (l *ledger) Reach(ctx context.Context, start string, u run.HostUse) error {
+	return l.inTx(ctx, "note a host of start "+start, func(tx *sql.Tx) error {
+		if _, err := scopes(ctx, tx, start, true); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `
+			INSERT INTO spend_hosts (start, host, blocked, count, sent, received) VALUES (?, ?, ?, ?, ?, ?)
+			ON CONFLICT (start, host, blocked) DO UPDATE SET count = excluded.count, sent = excluded.sent, received = excluded.received`,
+			start, u.Host, u.Blocked, u.Count, u.Sent, u.Received)
+		return err
+	})
+}
+
 // Report implements spend.Ledger.
 func (l *ledger) Report(ctx context.Context, start string) (r spend.Report, err error) {
 	// One transaction, so that both parts are of the same moment.
@@ -159,7 +186,10 @@ func (l *ledger) Report(ctx context.Context, start string) (r spend.Report, err 
 		if r.Models, err = modelUses(ctx, tx, start); err != nil {
 			return err
 		}
-		r.Refused, err = spendRefusals(ctx, tx, start)
+		if r.Refused, err = spendRefusals(ctx, tx, start); err != nil {
+			return err
+		}
+		r.Hosts, err = hostUses(ctx, tx, start)
 		return err
 	})
 	if err != nil {
@@ -201,6 +231,22 @@ func spendRefusals(ctx context.Context, tx *sql.Tx, start string) (refused []spe
 		refused = append(refused, r)
 	}
 	return refused, rows.Err()
+}
+
+func hostUses(ctx context.Context, tx *sql.Tx, start string) (uses []run.HostUse, err error) {
+	rows, err := tx.QueryContext(ctx, `SELECT host, blocked, count, sent, received FROM spend_hosts WHERE start = ? ORDER BY id`, start)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var u run.HostUse
+		if err := rows.Scan(&u.Host, &u.Blocked, &u.Count, &u.Sent, &u.Received); err != nil {
+			return nil, err
+		}
+		uses = append(uses, u)
+	}
+	return uses, rows.Err()
 }
 
 // Spent implements spend.Ledger.

@@ -49,6 +49,7 @@ func Run(t *testing.T, open func(t *testing.T, dir string) spend.Ledger) {
 	t.Run("a start is found until it ends", func(t *testing.T) {
 		l := open(t, t.TempDir())
 		want := start("r1-1", 1000, spend.TaskScope(id, "T1", 500))
+		want.Hosts = []string{"preset:npm", "*.host.example"}
 		begin(t, l, want)
 		if got, err := l.Start(t.Context(), "r1-1"); err != nil || !cmp.Equal(got, want) {
 			t.Errorf("%+v, %v", got, err)
@@ -142,6 +143,37 @@ func Run(t *testing.T, open func(t *testing.T, dir string) spend.Ledger) {
 		}
 		if err := l.Refuse(t.Context(), "r1-9", want[0]); !errors.Is(err, spend.ErrUnknownStart) {
 			t.Errorf("a refusal of nobody: %v", err)
+		}
+	})
+
+	t.Run("hosts are kept with their last figures, once for each reason", func(t *testing.T) {
+		dir := t.TempDir()
+		l := open(t, dir)
+		begin(t, l, start("r1-1", 0), start("r1-2", 0))
+		if err := l.End(t.Context(), "r1-1"); err != nil {
+			t.Fatal(err) // what it did may be known later
+		}
+		want := []run.HostUse{
+			{Host: "b.example", Count: 3, Sent: 1 << 40, Received: 9},
+			{Host: "a.example", Blocked: "why", Count: 1},
+			{Host: "b.example", Blocked: "why", Count: 2},
+		}
+		for _, u := range append([]run.HostUse{{Host: "b.example", Count: 1, Sent: 5}, want[1], want[2]}, want...) {
+			if err := l.Reach(t.Context(), "r1-1", u); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, l := range []spend.Ledger{l, open(t, dir)} {
+			got, err := l.Report(t.Context(), "r1-1")
+			if diff := cmp.Diff(spend.Report{Hosts: want}, got); diff != "" || err != nil {
+				t.Errorf("report: %v\n%s", err, diff)
+			}
+			if got, err := l.Report(t.Context(), "r1-2"); err != nil || len(got.Hosts) != 0 {
+				t.Errorf("another start's: %+v, %v", got, err)
+			}
+			if err := l.Reach(t.Context(), "r1-9", want[0]); !errors.Is(err, spend.ErrUnknownStart) {
+				t.Errorf("a host of nobody: %v", err)
+			}
 		}
 	})
 
