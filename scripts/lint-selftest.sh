@@ -19,7 +19,7 @@ module=$(go list -m)
 us=$module/internal
 
 packages=(run progress progress/formats progress/island plan prompt gate supervise history command spend loop sim agent sandbox sandbox/docker sandbox/local shim
-	proc gateway egress gitrepo redact config ghapp ghsim store queue effects handlers publish host inline reconcile webui)
+	proc gateway egress gitrepo redact config ghapp ghsim store queue effects handlers publish host inline reconcile ghaction webui)
 
 # The packages, empty: the borders are about paths and imports, and the selftest
 # must not depend on whether the real code compiles.
@@ -103,7 +103,7 @@ imports internal/egress egress os/exec net net/http "$us/webui"
 imports internal/gitrepo gitrepo os/exec "$us/webui"
 imports internal/redact redact os/exec "$us/webui"
 imports internal/config config os/exec "$us/webui"
-for p in ghapp ghsim store queue effects handlers publish host inline reconcile; do
+for p in ghapp ghsim store queue effects handlers publish host inline reconcile ghaction; do
 	imports "internal/$p" "$p" "$us/webui"
 done
 
@@ -374,6 +374,7 @@ may internal/queue "$us/run" "$us/store" github.com/riverqueue/river
 may internal/host "$us/loop" "$us/gitrepo" "$us/sandbox/docker" "$us/agent"
 may internal/inline "$us/history" "$us/loop" "$us/host" "$us/gitrepo"
 may internal/ghsim "$us/proc" github.com/vektah/gqlparser/v2
+may internal/ghaction "$us/run" "$us/proc"
 may internal/reconcile database/sql "$us/loop" "$us/host" "$us/publish" "$us/ghapp" "$us/store"
 may cmd/bot github.com/rogpeppe/go-internal/txtar "$us/loop" "$us/reconcile" github.com/alecthomas/kong
 

@@ -4,13 +4,15 @@
 # elsewhere a missing one is named.
 #
 #   tools.sh lint    golangci-lint, actionlint, shellcheck
-#   tools.sh test    a C compiler (for the race detector), node and npm, and the
-#                    npm packages of test/npm: GitHub's API descriptions, Claude Code
+#   tools.sh test    a C compiler (for the race detector), node and npm, the npm
+#                    packages of test/npm (GitHub's API descriptions, Claude Code),
+#                    and act, which plays GitHub's runner
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 golangci_lint=v2.12.2
 actionlint=v1.7.12
+act=v0.2.89
 
 bin=$PWD/.cache/bin
 mkdir -p "$bin"
@@ -80,6 +82,7 @@ test_tools() {
 	debian node nodejs
 	debian npm npm
 	npm_packages
+	go_tool act github.com/nektos/act "$act"
 }
 
 case ${1:-} in

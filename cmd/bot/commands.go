@@ -20,6 +20,7 @@ type commands struct {
 	Run      runCmd      `cmd:"" help:"Work a plan in a local git repository, with no GitHub at all."`
 	Demo     demoCmd     `cmd:"" help:"Show the whole product on loopback: no keys, no accounts."`
 	Serve    serveCmd    `cmd:"" help:"Serve the GitHub App: receive webhooks and work labelled issues."`
+	Action   actionCmd   `cmd:"" help:"Be a step of a GitHub Actions workflow; see action.yml."`
 	Progress progressCmd `cmd:"" help:"Read, check and convert progress files and those of other systems."`
 	Stats    statsCmd    `cmd:"" help:"Print what runs did: iterations, cost, tasks, failed checks, verdicts."`
 	Lessons  lessonsCmd  `cmd:"" help:"Print what tasks taught, here or in a server's repository."`

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -32,13 +33,15 @@ import (
 // person, a repository and an App registered on it, and the configuration of a
 // server for that App.
 type stage struct {
-	t      testing.TB
-	sim    *ghsim.Sim
-	valid  *ghsimtest.Validator
-	app    ghsim.App
-	repo   ghsim.Repo
-	dir    string
-	config config.Server
+	t     testing.TB
+	sim   *ghsim.Sim
+	valid *ghsimtest.Validator
+	app   ghsim.App
+	repo  ghsim.Repo
+	// install is the App's installation on the repository.
+	install ghsim.Installation
+	dir     string
+	config  config.Server
 	// now is the App's clock, nil for the real one.
 	now func() time.Time
 }
@@ -50,6 +53,8 @@ type setting struct {
 	agent  config.Agent
 	gates  []config.Gate
 	change func(*config.Server)
+	// slug is the App's, where it matters.
+	slug string
 }
 
 const (
@@ -74,9 +79,9 @@ func newStage(t testing.TB, set setting) *stage {
 	must(err)
 	st.repo, err = sim.CreateRepo(person, repoOf, ghsim.RepoOptions{Files: set.files})
 	must(err)
-	st.app, err = sim.CreateApp(ghsim.AppOptions{Slug: "ralph-bot", Permissions: appPermissions, Events: []string{"issues"}})
+	st.app, err = sim.CreateApp(ghsim.AppOptions{Slug: cmp.Or(set.slug, "ralph-bot"), Permissions: appPermissions, Events: []string{"issues"}})
 	must(err)
-	_, err = sim.Install(st.app.ID, person+"/"+repoOf)
+	st.install, err = sim.Install(st.app.ID, person+"/"+repoOf)
 	must(err)
 
 	script := filepath.Join(st.dir, "script.yaml")

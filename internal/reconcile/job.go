@@ -28,6 +28,9 @@ const (
 	stillAskedEvery = 20 * time.Second
 )
 
+// OutcomeRefused is what became of an event whose sender may not start runs.
+const OutcomeRefused = outcomeRefused
+
 // Job is the App for one event: it works the event and drives the run that
 // comes of it to the end, in this process. It has no queue; what the queue
 // would do, it does itself.

@@ -1,0 +1,441 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/ghaction"
+	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/handlers"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/plan"
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/reconcile"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/sandbox"
+	"github.com/org/ralph-action/internal/store"
+)
+
+// actionCmd is `bot action`: a step of a GitHub Actions workflow. What it is
+// asked for comes from the environment; see action.yml.
+type actionCmd struct{}
+
+// jobDeadline leaves half an hour of the six that a job on GitHub's runners may
+// take, to end in order.
+const jobDeadline = 5*time.Hour + 30*time.Minute
+
+// imageRepository is where releases put the image for sandboxes.
+const imageRepository = "ghcr.io/org/ralph-agent"
+
+// Run works the event of the job, or finishes what an earlier step left.
+func (c *actionCmd) Run(ctx bound, io stdio) error {
+	log := ghaction.NewLog(io.out)
+	defer log.Close()
+	step := &actionStep{log: log, onSave: io.onSave}
+	result, err := step.run(ctx)
+	if err == nil {
+		if err = step.tell(result); err == nil && step.end == "" {
+			return nil
+		}
+		if err == nil {
+			return exitOf(ctx, step.end)
+		}
+	}
+	// What went wrong may be in anybody's words: it must not reach the runner
+	// but through the log.
+	code := run.ExitFailed
+	title, hint := "Ralph failed", ""
+	if user, ok := errors.AsType[*run.UserError](err); ok {
+		code, title, hint = run.ExitUsage, "Ralph cannot start", "\n→ "+user.Hint
+		err = errors.New(user.Message)
+	}
+	detail := step.masked(err.Error() + hint)
+	log.Error(title, detail)
+	told := step.tell(ghaction.Result{End: ghaction.EndUnusable, Detail: detail})
+	if told != nil {
+		log.Line("%v", told)
+	}
+	return ended{code}
+}
+
+// actionStep is one step of a job.
+type actionStep struct {
+	log    *ghaction.Log
+	env    ghaction.Env
+	in     ghaction.Inputs
+	onSave func(saved bool)
+	mask   func(string) string
+	// end is that of the run, "" where there was none.
+	end run.EndReason
+}
+
+func (a *actionStep) masked(s string) string {
+	if a.mask == nil {
+		return s
+	}
+	return a.mask(s)
+}
+
+// tell writes what the runner and people read after the step.
+func (a *actionStep) tell(r ghaction.Result) error {
+	if a.in.Mode == ghaction.ModeFinish && r.End == ghaction.EndNothing {
+		return nil // the step before has told how it ended
+	}
+	return errors.Join(ghaction.WriteOutputs(a.env.Output, r.Outputs()), ghaction.WriteSummary(a.env.Summary, r.Summary()))
+}
+
+func (a *actionStep) run(ctx context.Context) (ghaction.Result, error) {
+	var err error
+	a.in, err = ghaction.ReadInputs(os.Getenv)
+	for _, secret := range a.in.Secrets() {
+		a.log.Mask(secret)
+	}
+	env, envErr := ghaction.ReadEnv(os.Getenv)
+	if envErr != nil {
+		return ghaction.Result{}, envErr
+	}
+	a.env = env
+	if err != nil {
+		return ghaction.Result{}, err
+	}
+	if a.in.Mode == ghaction.ModeFinish && !a.begun() {
+		return ghaction.Result{End: ghaction.EndNothing, Detail: "No step of this job has begun a run."}, nil
+	}
+	event, err := ghaction.ReadEvent(a.env)
+	if err != nil {
+		return ghaction.Result{}, err
+	}
+	if err := a.in.CheckSandbox(event.Private); err != nil {
+		return ghaction.Result{}, err
+	}
+	if err := a.takeOver(ctx); err != nil {
+		return ghaction.Result{}, err
+	}
+	for _, name := range a.in.Ignored {
+		a.log.Warning("Input "+name, "this action has no input "+name+"; docs/action.md says what takes its place")
+	}
+	cfg, err := a.config()
+	if err != nil {
+		return ghaction.Result{}, err
+	}
+	return a.work(ctx, cfg, event)
+}
+
+// takeOver leaves no credential in the checkout.
+func (a *actionStep) takeOver(ctx context.Context) error {
+	dir := a.env.Workspace
+	if a.in.WorkingDirectory != "" {
+		if !filepath.IsLocal(a.in.WorkingDirectory) {
+			return &run.UserError{Message: "working_directory leaves the workspace", Hint: "name a directory in the workspace, where the repository is checked out"}
+		}
+		dir = filepath.Join(dir, a.in.WorkingDirectory)
+	}
+	removed, err := ghaction.TakeOver(ctx, dir, a.env.Temp)
+	if err != nil {
+		return err
+	}
+	if len(removed) > 0 {
+		a.log.Line("taken out of the checkout's git configuration: %s", strings.Join(removed, ", "))
+	}
+	return nil
+}
+
+// dir is where the job keeps what the steps of it share. The runner clears it
+// after the job.
+func (a *actionStep) dir() string { return filepath.Join(a.env.Temp, "ralph") }
+
+// begun says whether a step of this job has begun to work.
+func (a *actionStep) begun() bool {
+	_, err := os.Stat(filepath.Join(a.dir(), storeFile))
+	return err == nil
+}
+
+// config is the configuration of a server that would do the same.
+func (a *actionStep) config() (config.Server, error) {
+	in, cfg := a.in, config.DefaultServer()
+	cfg.DataDir = a.dir()
+	cfg.GitHub.APIURL = cmp.Or(a.env.APIURL, cfg.GitHub.APIURL)
+	cfg.GitHub.GraphQLURL = a.env.GraphQLURL
+	cfg.GitHub.WebURL = cmp.Or(a.env.ServerURL, cfg.GitHub.WebURL)
+	cfg.Label = cmp.Or(in.Label, cfg.Label)
+	cfg.Agent.Name, cfg.Agent.Model = cmp.Or(in.Agent, cfg.Agent.Name), in.Model
+	if cfg.Agent.Name == config.AgentScript {
+		cfg.Agent.ScriptFile = in.AgentProgram
+	} else {
+		cfg.Agent.ClaudePath = in.AgentProgram
+	}
+	cfg.Model.BaseURL = cmp.Or(in.AnthropicBaseURL, cfg.Model.BaseURL)
+	cfg.Model.OpenAIBaseURL = cmp.Or(in.OpenAIBaseURL, cfg.Model.OpenAIBaseURL)
+	cfg.Model.GoogleBaseURL = cmp.Or(in.GoogleBaseURL, cfg.Model.GoogleBaseURL)
+	cfg.Model.APIKey, cfg.Model.AuthToken = config.Secret(in.AnthropicAPIKey), config.Secret(in.ClaudeCodeOAuthToken)
+	cfg.Model.OpenAIKey, cfg.Model.GeminiKey = config.Secret(in.OpenAIKey), config.Secret(in.GeminiKey)
+	cfg.Sandbox.Kind, cfg.Sandbox.Image = in.Sandbox, in.Image
+	cfg.AllowLocalSandbox = true // whether it may be is checked with the event
+	v, _ := versionOf()
+	if release, ok := strings.CutPrefix(v, "v"); ok && in.Image == "" && !strings.ContainsAny(release, "-+") {
+		cfg.Sandbox.Image = imageRepository + ":" + release
+	}
+	if cfg.Sandbox.Kind == config.SandboxDocker && cfg.Sandbox.Image == "" {
+		return cfg, &run.UserError{Message: "there is no image for the sandbox", Hint: "name one under `with:` as image; it must hold the tools that your checks need"}
+	}
+	limits := config.DefaultServer().Limits
+	limits.RunTimeout = jobDeadline
+	cfg.Limits = in.Limits.WithDefaults(limits)
+	for _, command := range in.Gates {
+		cfg.Gates = append(cfg.Gates, config.Gate{Run: command})
+	}
+	return cfg, a.checkKey(cfg)
+}
+
+// checkKey says what is missing before a run is begun that cannot get far.
+func (a *actionStep) checkKey(cfg config.Server) error {
+	if !usesGateway(cfg) || a.in.Mode == ghaction.ModeFinish {
+		return nil
+	}
+	has := map[run.Provider]bool{
+		run.ProviderAnthropic: a.in.AnthropicAPIKey != "" || a.in.ClaudeCodeOAuthToken != "",
+		run.ProviderOpenAI:    a.in.OpenAIKey != "",
+		run.ProviderGoogle:    a.in.GeminiKey != "",
+	}
+	name := map[run.Provider]string{run.ProviderAnthropic: "anthropic_api_key", run.ProviderOpenAI: "openai_api_key", run.ProviderGoogle: "gemini_api_key"}
+	if p := providerOf(cfg.Agent.Name); !has[p] {
+		return &run.UserError{
+			Message: "the model's key is missing: " + name[p] + " is empty",
+			Hint:    fmt.Sprintf("add the key to the repository's secrets and pass it on: `%s: ${{ secrets.%s }}`", name[p], strings.ToUpper(name[p])),
+		}
+	}
+	return nil
+}
+
+// work has the event worked, and the run that comes of it.
+func (a *actionStep) work(ctx context.Context, cfg config.Server, event ghaction.Event) (ghaction.Result, error) {
+	// Messages on the issue are for people; this is for who debugs a workflow.
+	logger := newLogger(config.Log{Level: "warn", Format: "console"}, a.log)
+	ctx = logger.WithContext(ctx)
+	screen := newLive(a.log, time.Now)
+	defer screen.close()
+	p, err := newParts(ctx, cfg, ghapp.Config{
+		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL, Token: a.in.GitHubToken, UserAgent: "ralph-action",
+	}, logger, observers{watch: a.show(screen), onSave: a.saves()}, a.in.GitHubToken)
+	if err != nil {
+		return ghaction.Result{}, err
+	}
+	a.mask = p.reconcile.Mask.Mask
+	p.reconcile.Owner = "job"
+	// The steps of a job come one after the other: a lease that is left is that
+	// of one that was killed.
+	if err := p.store.ReleaseOwner(ctx, p.reconcile.Owner); err != nil {
+		return ghaction.Result{}, errors.Join(err, p.close())
+	}
+	p.reconcile.OnOwnerDeath = sandbox.KillWithOwner
+	p.reconcile.Base = a.in.BaseBranch
+	job := reconcile.NewJob(p.reconcile) //nolint:contextcheck // it lives longer than this call
+	result, err := a.drive(ctx, job, p.github.Repo(ghaction.Installation, a.env.Owner, a.env.Repo), event, cfg)
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if closeErr := errors.Join(job.Close(grace), p.close()); closeErr != nil {
+		logger.Warn().Err(closeErr).Msg("clearing up failed")
+	}
+	return result, err
+}
+
+func (a *actionStep) saves() func(run.ID, bool) {
+	if a.onSave == nil {
+		return nil
+	}
+	return func(_ run.ID, saved bool) { a.onSave(saved) }
+}
+
+// show tells in the log how the run goes, each iteration in a group.
+func (a *actionStep) show(screen *live) func(run.Event) {
+	return func(ev run.Event) {
+		switch ev.Kind {
+		case run.EventIteration:
+			a.log.Group(fmt.Sprintf("Iteration %d: %s %s", ev.Iteration, ev.TaskID, ev.TaskTitle))
+		case run.EventRunEnded:
+			a.log.EndGroup()
+		}
+		screen.handle(ev)
+	}
+}
+
+func (a *actionStep) drive(ctx context.Context, job *reconcile.Job, repo *ghapp.Repo, event ghaction.Event, cfg config.Server) (ghaction.Result, error) {
+	left, err := job.Active(ctx)
+	if err != nil {
+		return ghaction.Result{}, err
+	}
+	if a.in.Mode == ghaction.ModeFinish {
+		return a.finish(ctx, job, left)
+	}
+	if a.in.DryRun {
+		return a.rehearse(ctx, repo, event, cfg)
+	}
+	if len(left) == 0 {
+		outcome, err := a.deliver(ctx, job, repo, event, cfg)
+		if err != nil {
+			return ghaction.Result{}, err
+		}
+		if outcome == reconcile.OutcomeRefused {
+			detail := fmt.Sprintf("%s may not start a run: that takes write access to the repository. The issue says so, too.", event.Sender)
+			a.log.Warning("Ralph was not started", detail)
+			return ghaction.Result{End: ghaction.EndRefused, Detail: detail}, nil
+		}
+		if left, err = job.Active(ctx); err != nil {
+			return ghaction.Result{}, err
+		}
+		if len(left) == 0 {
+			a.log.Notice("Ralph", "nothing to do for this event: "+outcome)
+			return ghaction.Result{End: ghaction.EndNothing, Detail: outcome}, nil
+		}
+	}
+	s, err := job.Drive(ctx, left[0])
+	if err != nil {
+		return ghaction.Result{}, err
+	}
+	return a.result(s)
+}
+
+// finish ends what an earlier step of the job left, as a person's cancellation
+// would.
+func (a *actionStep) finish(ctx context.Context, job *reconcile.Job, left []run.ID) (ghaction.Result, error) {
+	if len(left) == 0 {
+		return ghaction.Result{End: ghaction.EndNothing, Detail: "The run of this job has ended."}, nil
+	}
+	if err := job.Cancel(ctx, left[0], "the workflow run was cancelled, or its runner gave up"); err != nil {
+		return ghaction.Result{}, err
+	}
+	s, err := job.Drive(ctx, left[0])
+	if err != nil {
+		return ghaction.Result{}, err
+	}
+	return a.result(s)
+}
+
+// deliver works the event, or the wish for one issue that the workflow names.
+func (a *actionStep) deliver(ctx context.Context, job *reconcile.Job, repo *ghapp.Repo, event ghaction.Event, cfg config.Server) (string, error) {
+	event, err := a.asked(ctx, repo, event, cfg)
+	if err != nil {
+		return "", err
+	}
+	return job.Deliver(ctx, store.Delivery{
+		GUID: "job", Event: event.Name, Action: event.Action, Installation: ghaction.Installation, RepoNode: event.RepoNode, Body: event.Payload, ReceivedAt: time.Now(),
+	})
+}
+
+// asked is the event to work: the job's, or that of a label on the issue that
+// the workflow names.
+func (a *actionStep) asked(ctx context.Context, repo *ghapp.Repo, event ghaction.Event, cfg config.Server) (ghaction.Event, error) {
+	if a.in.Issue == 0 || a.in.Issue == event.Issue {
+		return event, nil
+	}
+	payload, err := a.labelled(ctx, repo, event, cfg.Label)
+	event.Name, event.Action, event.Issue, event.Payload = "issues", "labeled", a.in.Issue, payload
+	return event, err
+}
+
+// rehearse says what would be done, and does nothing.
+func (a *actionStep) rehearse(ctx context.Context, repo *ghapp.Repo, event ghaction.Event, cfg config.Server) (ghaction.Result, error) {
+	event, err := a.asked(ctx, repo, event, cfg)
+	if err != nil {
+		return ghaction.Result{}, err
+	}
+	intent, err := (&handlers.Decoder{Label: cfg.Label}).Decode(event.Name, event.Payload)
+	if err != nil {
+		return ghaction.Result{}, err
+	}
+	start, ok := intent.(handlers.StartIntent)
+	if !ok {
+		return ghaction.Result{End: ghaction.EndNothing, Detail: "A dry run: the event would start no run."}, nil
+	}
+	may, err := repo.Permission(ghapp.WithPurpose(ctx, "authorise"), start.SenderLogin)
+	if err != nil && !errors.Is(err, ghapp.ErrNotFound) {
+		return ghaction.Result{}, err
+	}
+	if !may.CanWrite {
+		return ghaction.Result{End: ghaction.EndRefused, Detail: start.SenderLogin + " may not start a run: that takes write access to the repository."}, nil
+	}
+	p, err := plan.FromIssue(start.Title, start.Body)
+	if err != nil {
+		return ghaction.Result{}, &run.UserError{Message: "the issue cannot be worked: " + err.Error(), Hint: "describe in it what should change", Err: err}
+	}
+	lines := []string{fmt.Sprintf("A dry run: %s would be worked in a %s sandbox, on ralph/%d.", p.Title, cfg.Sandbox.Kind, start.Issue)}
+	for _, t := range p.Tasks {
+		lines = append(lines, "- "+t.Title)
+	}
+	if len(p.Tasks) == 0 {
+		lines = append(lines, "The agent would write the tasks first.")
+	}
+	return ghaction.Result{End: ghaction.EndNothing, Detail: a.masked(strings.Join(lines, "\n"))}, nil
+}
+
+// labelled is the event of the label being put on the issue that the workflow
+// names, by who started it. The label is put on, if they may start runs: it is
+// what taking it off stops.
+func (a *actionStep) labelled(ctx context.Context, repo *ghapp.Repo, event ghaction.Event, label string) ([]byte, error) {
+	if event.Sender == "" || event.RepoNode == "" {
+		return nil, &run.UserError{Message: "nobody can be asked whether to work on the issue: the event " + event.Name + " was made by no person", Hint: "start the workflow by hand (workflow_dispatch), or by a label"}
+	}
+	ctx = ghapp.WithPurpose(ctx, "start")
+	may, err := repo.Permission(ctx, event.Sender)
+	if err != nil && !errors.Is(err, ghapp.ErrNotFound) {
+		return nil, err
+	}
+	if may.CanWrite && !a.in.DryRun {
+		if err := repo.AddLabels(ctx, a.in.Issue, label); err != nil {
+			return nil, err
+		}
+	}
+	issue, err := repo.Issue(ctx, a.in.Issue)
+	if errors.Is(err, ghapp.ErrNotFound) {
+		return nil, &run.UserError{Message: fmt.Sprintf("there is no issue #%d", a.in.Issue), Hint: "name another as issue", Err: err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if issue.IsPR {
+		return nil, &run.UserError{Message: fmt.Sprintf("#%d is a pull request", a.in.Issue), Hint: "name an issue"}
+	}
+	type object = map[string]any
+	payload, err := json.Marshal(object{
+		"action": "labeled", "label": object{"name": label},
+		"issue":        object{"number": issue.Number, "node_id": issue.NodeID, "title": issue.Title, "body": issue.Body, "state": issue.State, "html_url": issue.URL, "updated_at": time.Now().UTC().Format(time.RFC3339)},
+		"repository":   object{"node_id": event.RepoNode, "name": a.env.Repo, "private": event.Private, "default_branch": event.DefaultBranch, "owner": object{"login": a.env.Owner}},
+		"installation": object{"id": ghaction.Installation},
+		"sender":       object{"login": event.Sender, "id": event.SenderID, "type": "User"},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("describe the issue: %w", err)
+	}
+	return payload, nil
+}
+
+// result is how the run ended, for the runner.
+func (a *actionStep) result(s loop.State) (ghaction.Result, error) {
+	a.end = s.End
+	r := ghaction.Result{
+		End: string(s.End), Detail: a.masked(strings.Join(append([]string{s.EndDetail}, s.Questions...), "\n")),
+		Branch: s.Branch, Head: s.Head, Iterations: s.Iteration, CostUSD: s.Usage.CostUSD,
+	}
+	if s.Progress != "" {
+		doc, err := progress.Parse([]byte(s.Progress))
+		if err != nil {
+			return r, fmt.Errorf("read the progress of run %s: %w", s.Run, err)
+		}
+		r.Done, r.Total = progress.Counts(doc.Tasks())
+	}
+	if s.PullRequest != nil {
+		r.PRNumber, r.PRURL, r.Story = s.PullRequest.Number, s.PullRequest.URL, a.masked(s.PullRequest.Body)
+	}
+	if !s.End.Complete() {
+		a.log.Warning("Ralph: "+s.End.Sentence(), r.Detail)
+	}
+	return r, nil
+}

@@ -1,0 +1,479 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/ghaction"
+	"github.com/org/ralph-action/internal/ghsim"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// runner plays GitHub's: it starts the program as a step of a job.
+type runner struct {
+	*stage
+	token string
+	// with are the inputs, env what else is in the environment.
+	with, env map[string]string
+	// workspace is where the repository would be checked out.
+	workspace string
+	events    chan []byte
+}
+
+// step is a step that has ended.
+type step struct {
+	code    int
+	log     string
+	outputs map[string]string
+	summary string
+}
+
+func newRunner(t testing.TB, set setting) *runner {
+	t.Helper()
+	set.slug = "github-actions"
+	r := &runner{stage: newStage(t, set), events: make(chan []byte, 100)}
+	var err error
+	if r.token, err = r.sim.Token(r.install.ID, nil); err != nil {
+		t.Fatal(err)
+	}
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		r.events <- body
+	}))
+	t.Cleanup(hook.Close)
+	if err := r.sim.SetHook(r.app.ID, hook.URL, ""); err != nil {
+		t.Fatal(err)
+	}
+	r.workspace = filepath.Join(r.dir, "workspace")
+	r.with = map[string]string{"agent": "script", "agent_program": r.config.Agent.ScriptFile, "sandbox": "local", "allow_local_on_public": "true", "github_token": r.token}
+	return r
+}
+
+// event waits for the next webhook with an action and gives it as a job has it:
+// without the installation.
+func (r *runner) event(action string) map[string]any {
+	r.t.Helper()
+	for {
+		select {
+		case body := <-r.events:
+			var payload map[string]any
+			if err := json.Unmarshal(body, &payload); err != nil {
+				r.t.Fatal(err)
+			}
+			if payload["action"] == action {
+				delete(payload, "installation")
+				return payload
+			}
+		case <-r.t.Context().Done():
+			r.t.Fatalf("no event %s came", action)
+		}
+	}
+}
+
+// labelled writes an issue, puts the label on and gives the event of that.
+func (r *runner) labelled(title, body string) map[string]any {
+	r.t.Helper()
+	r.label(title, body)
+	return r.event("labeled")
+}
+
+// job is a job of a workflow, with a directory of its own for temporary files.
+type job struct {
+	*runner
+	dir  string
+	name string
+	file string
+}
+
+func (r *runner) job(name string, event map[string]any) *job {
+	r.t.Helper()
+	j := &job{runner: r, dir: shortTempDir(r.t), name: name}
+	j.file = filepath.Join(j.dir, "event.json")
+	b, err := json.Marshal(event)
+	if err == nil {
+		err = os.WriteFile(j.file, b, 0o600)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return j
+}
+
+// command is the program as a step of the job.
+func (j *job) command() *exec.Cmd {
+	j.t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(j.t.Context(), exe, "action")
+	cmd.Env = append(os.Environ(), envBe+"=bot",
+		"GITHUB_ACTIONS=true", "GITHUB_REPOSITORY="+person+"/"+repoOf, "GITHUB_EVENT_NAME="+j.name, "GITHUB_EVENT_PATH="+j.file,
+		"GITHUB_API_URL="+j.sim.URL()+"/api/v3", "GITHUB_GRAPHQL_URL="+j.sim.URL()+"/api/graphql", "GITHUB_SERVER_URL="+j.sim.URL(),
+		"GITHUB_WORKSPACE="+j.workspace, "RUNNER_TEMP="+j.dir, "GITHUB_OUTPUT="+j.outputFile(), "GITHUB_STEP_SUMMARY="+j.summaryFile(),
+		"GITHUB_ACTOR="+person, "GITHUB_RUN_ID=1")
+	for _, name := range slices.Sorted(maps.Keys(j.with)) {
+		cmd.Env = append(cmd.Env, ghaction.Variable(name)+"="+j.with[name])
+	}
+	for name, value := range j.env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	return cmd
+}
+
+func (j *job) outputFile() string  { return filepath.Join(j.dir, "output") }
+func (j *job) summaryFile() string { return filepath.Join(j.dir, "summary") }
+
+// step runs a step to its end.
+func (j *job) step() step {
+	j.t.Helper()
+	cmd := j.command()
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok && err != nil {
+		j.t.Fatal(exit, err)
+	}
+	return j.ended(cmd.ProcessState.ExitCode(), log.String())
+}
+
+func (j *job) ended(code int, log string) step {
+	j.t.Helper()
+	s := step{code: code, log: log, outputs: map[string]string{}}
+	read := func(file string) string {
+		b, err := os.ReadFile(file)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			j.t.Fatal(err)
+		}
+		return string(b)
+	}
+	s.outputs, s.summary = parseOutputs(j.t, read(j.outputFile())), read(j.summaryFile())
+	return s
+}
+
+// parseOutputs reads a file of outputs as the runner does.
+func parseOutputs(t testing.TB, text string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	lines := strings.Split(text, "\n")
+	for i := 0; i < len(lines); i++ {
+		name, delimiter, ok := strings.Cut(lines[i], "<<")
+		if !ok {
+			if name, value, ok := strings.Cut(lines[i], "="); ok {
+				out[name] = value
+			}
+			continue
+		}
+		var value []string
+		for i++; i < len(lines) && lines[i] != delimiter; i++ {
+			value = append(value, lines[i])
+		}
+		if i == len(lines) {
+			t.Fatalf("output %s has no end", name)
+		}
+		out[name] = strings.Join(value, "\n")
+	}
+	return out
+}
+
+func TestActionLabelBecomesPullRequest(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, setting{script: writesAll})
+	got := r.job("issues", r.labelled("Say hello to everybody", threeTasks)).step()
+	if got.code != 0 {
+		t.Fatalf("exit code %d:\n%s", got.code, got.log)
+	}
+	pr := r.onlyPR()
+	if diff := gocmp.Diff(wantSubjects, subjects(pr.Commits)); diff != "" {
+		t.Error(diff)
+	}
+	for _, c := range pr.Commits {
+		if !c.Verified || c.Author != "github-actions[bot]" {
+			t.Errorf("commit %q is by %s, verified %v", c.Subject, c.Author, c.Verified)
+		}
+	}
+	want := map[string]string{
+		"pr_url": pr.URL, "pr_number": fmt.Sprint(pr.Number), "branch": "ralph/1", "end_reason": string(run.EndAllTasksComplete), "iterations": "4",
+		"tasks_done": "3", "tasks_total": "3", "cost_usd": "0.5000", "head_sha": pr.HeadOID, "transcript_path": "", "final_status": "SHIPPED",
+	}
+	if diff := gocmp.Diff(want, got.outputs); diff != "" {
+		t.Error(diff)
+	}
+	for _, want := range []string{"- [x] T1 Write one", "[#" + fmt.Sprint(pr.Number) + "](" + pr.URL + ")", "3 of 3 tasks"} {
+		if !strings.Contains(got.summary, want) {
+			t.Errorf("the summary lacks %q:\n%s", want, got.summary)
+		}
+	}
+	if strings.Contains(got.log, r.token) && !strings.Contains(got.log, "::add-mask::"+r.token) {
+		t.Errorf("the log holds the token:\n%s", got.log)
+	}
+}
+
+func TestActionRefusesWhoMayNotWrite(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, setting{script: writesAll})
+	if _, err := r.sim.CreateUser("eve"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.sim.SetPermission(person, repoOf, "eve", ghsim.RoleTriage); err != nil {
+		t.Fatal(err)
+	}
+	issue, err := r.sim.CreateIssue(person, repoOf, "eve", "Mine coins", threeTasks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.relabel(issue, "eve")
+	got := r.job("issues", r.event("labeled")).step()
+	if got.code != 0 || got.outputs["end_reason"] != ghaction.EndRefused {
+		t.Errorf("exit code %d, outputs %v", got.code, got.outputs)
+	}
+	if prs, err := r.sim.PRs(person, repoOf); err != nil || len(prs) != 0 {
+		t.Errorf("%v, %v", prs, err)
+	}
+	if comments := r.issue(issue.Number).Comments; len(comments) != 1 || !strings.Contains(comments[0].Body, "has the role `triage`") {
+		t.Errorf("comments: %v", comments)
+	}
+	if !strings.Contains(got.log, "::warning title=Ralph was not started::eve may not") {
+		t.Errorf("the log:\n%s", got.log)
+	}
+}
+
+// stuckOnTwo does the first task, and works on the second without end.
+const stuckOnTwo = `model: scripted
+tasks:
+  one: [{files: {one.txt: "1\n"}, tick: true, say: done}]
+  two: [{misbehave: hang}]
+default: [{files: {three.txt: "3\n"}, say: done}]
+`
+
+// until starts a step and gives it once its log says something.
+func (j *job) until(said string) (cmd *exec.Cmd, rest func() string) {
+	j.t.Helper()
+	cmd = j.command()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	cmd.Stderr = testWriter{j.t}
+	if err := cmd.Start(); err != nil {
+		j.t.Fatal(err)
+	}
+	var log strings.Builder
+	in := bufio.NewScanner(out)
+	for in.Scan() {
+		log.WriteString(in.Text() + "\n")
+		if strings.Contains(in.Text(), said) {
+			return cmd, func() string {
+				for in.Scan() {
+					log.WriteString(in.Text() + "\n")
+				}
+				return log.String()
+			}
+		}
+	}
+	j.t.Fatalf("the step never said %q, %v:\n%s", said, cmd.Wait(), &log)
+	return nil, nil
+}
+
+// graceOfRunner is how long GitHub's runner waits after SIGINT before it sends
+// SIGTERM.
+const graceOfRunner = 7500 * time.Millisecond
+
+func TestI7CancelledJobSavesAndTheNextGoesOn(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, setting{script: stuckOnTwo})
+	event := r.labelled("Say hello", threeTasks)
+	first := r.job("issues", event)
+	cmd, rest := first.until("::group::Iteration 2")
+	start := time.Now()
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	log := rest()
+	_ = cmd.Wait() // its exit code tells
+	if took := time.Since(start); took > graceOfRunner {
+		t.Errorf("ending in order took %s, the runner waits %s", took, graceOfRunner)
+	}
+	got := first.ended(cmd.ProcessState.ExitCode(), log)
+	if got.code != run.ExitInterrupted || got.outputs["end_reason"] != string(run.EndCancelled) || got.outputs["tasks_done"] != "1" {
+		t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+	}
+	pr := r.onlyPR()
+	if len(pr.Commits) == 0 || pr.Commits[0].Subject != wantSubjects[0] || pr.HeadOID != got.outputs["head_sha"] {
+		t.Errorf("on the branch are %q at %s, outputs %v", subjects(pr.Commits), pr.HeadOID, got.outputs)
+	}
+	for _, want := range []string{"- [x] T1 Write one", "- [ ] T2 Write two"} {
+		if !strings.Contains(pr.Body, want) {
+			t.Errorf("the description lacks %q:\n%s", want, pr.Body)
+		}
+	}
+
+	// The same event in another job: it goes on where the branch is.
+	r.rewrite(writesAll)
+	got = r.job("issues", event).step()
+	if got.code != 0 || got.outputs["tasks_done"] != "3" || got.outputs["pr_number"] != fmt.Sprint(pr.Number) {
+		t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+	}
+	pr = r.onlyPR()
+	once := slices.DeleteFunc(subjects(pr.Commits), func(s string) bool { return s == "chore: record what was tried" })
+	if diff := gocmp.Diff(wantSubjects, once); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A job that is killed says nothing. A step that finishes, if the job gets that
+// far, tells people; going on does not depend on it.
+func TestKilledJobIsFinishedOrGoesOn(t *testing.T) {
+	t.Parallel()
+	for name, finish := range map[string]bool{"with a finishing step": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRunner(t, setting{script: stuckOnTwo})
+			event := r.labelled("Say hello", threeTasks)
+			first := r.job("issues", event)
+			cmd, rest := first.until("::group::Iteration 2")
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			rest()
+			_ = cmd.Wait() // it was killed
+			if outputs := first.ended(0, "").outputs; len(outputs) != 0 {
+				t.Errorf("outputs of a step that was killed: %v", outputs)
+			}
+			if finish {
+				r.with["mode"] = ghaction.ModeFinish
+				got := first.step()
+				delete(r.with, "mode")
+				if got.code != run.ExitCancelled || got.outputs["end_reason"] != string(run.EndCancelled) || got.outputs["pr_url"] != r.onlyPR().URL {
+					t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+				}
+				if comments := r.issue(1).Comments; len(comments) != 1 || !strings.Contains(comments[0].Body, "the workflow run was cancelled, or its runner gave up") {
+					t.Errorf("comments: %v", comments)
+				}
+				// Once is enough.
+				if got := first.step(); got.code == 0 && got.outputs["end_reason"] == ghaction.EndUnusable {
+					t.Errorf("%v", got.outputs)
+				}
+			}
+			r.rewrite(writesAll)
+			got := r.job("issues", event).step()
+			if got.code != 0 || got.outputs["tasks_done"] != "3" {
+				t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+			}
+			once := slices.DeleteFunc(subjects(r.onlyPR().Commits), func(s string) bool { return s == "chore: record what was tried" })
+			if diff := gocmp.Diff(wantSubjects, once); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// rewrite gives the scripted agent another script.
+func (r *runner) rewrite(script string) {
+	r.t.Helper()
+	if err := os.WriteFile(r.config.Agent.ScriptFile, []byte(script), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// dispatched is the event of a workflow that was started by hand.
+func (r *runner) dispatched(login string) map[string]any {
+	return map[string]any{
+		"inputs": map[string]any{"issue": "1"}, "ref": "refs/heads/main", "sender": map[string]any{"login": login, "id": 7, "type": "User"},
+		"repository": map[string]any{"node_id": r.repo.NodeID, "name": repoOf, "private": false, "default_branch": "main", "owner": map[string]any{"login": person}},
+	}
+}
+
+func TestActionWorksAnIssueThatIsNamed(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, setting{script: writesAll})
+	if _, err := r.sim.CreateIssue(person, repoOf, person, "Say hello", threeTasks); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.sim.CreateUser("eve"); err != nil {
+		t.Fatal(err)
+	}
+	r.with["issue"] = "1"
+
+	r.with["dry_run"] = "true"
+	got := r.job("workflow_dispatch", r.dispatched(person)).step()
+	if got.code != 0 || !strings.Contains(got.summary, "A dry run: Say hello would be worked") || !strings.Contains(got.summary, "- Write two") {
+		t.Errorf("exit code %d, summary:\n%s", got.code, got.summary)
+	}
+	if issue := r.issue(1); len(issue.Labels)+len(issue.Comments)+len(issue.Reactions) != 0 {
+		t.Errorf("a dry run left something on the issue: %+v", issue)
+	}
+	delete(r.with, "dry_run")
+
+	got = r.job("workflow_dispatch", r.dispatched("eve")).step()
+	if labels := r.issue(1).Labels; got.code != 0 || len(labels) != 0 {
+		t.Errorf("by eve: exit code %d, outputs %v, labels %v", got.code, got.outputs, labels)
+	}
+	got = r.job("workflow_dispatch", r.dispatched(person)).step()
+	if got.code != 0 || got.outputs["tasks_done"] != "3" || !slices.Contains(r.issue(1).Labels, "ralph") {
+		t.Errorf("exit code %d, outputs %v, labels %v\n%s", got.code, got.outputs, r.issue(1).Labels, got.log)
+	}
+}
+
+func TestActionSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, setting{script: writesAll, files: map[string]string{"README.md": "#\n", config.RepoPath: "gatez: []\n"}})
+	event := r.labelled("Say hello", threeTasks)
+	for name, c := range map[string]struct {
+		with, env map[string]string
+		event     string
+		code      int
+		end, says string
+	}{
+		"a key":              {with: map[string]string{"agent": "claude", "agent_program": "", "sandbox": "docker", "image": "x"}, code: run.ExitUsage, says: "anthropic_api_key is empty"},
+		"an image":           {with: map[string]string{"sandbox": "docker"}, code: run.ExitUsage, says: "there is no image for the sandbox"},
+		"an engine":          {with: map[string]string{"sandbox": "docker", "image": "x"}, env: map[string]string{"DOCKER_HOST": "unix:///nowhere.sock"}, code: run.ExitUsage, says: "Docker"},
+		"the second word":    {with: map[string]string{"allow_local_on_public": ""}, code: run.ExitUsage, says: "allow_local_on_public: true"},
+		"a number":           {with: map[string]string{"max_iterations": "lots"}, code: run.ExitUsage, says: "max_iterations: \"lots\" is not a number"},
+		"a token":            {with: map[string]string{"github_token": ""}, code: run.ExitUsage, says: "github_token: it is empty"},
+		"a token that works": {with: map[string]string{"github_token": "ghs_nonsense"}, code: run.ExitFailed, says: "Bad credentials"},
+		"a directory inside": {with: map[string]string{"working_directory": "../.."}, code: run.ExitUsage, says: "leaves the workspace"},
+		"a runner":           {env: map[string]string{"GITHUB_EVENT_NAME": ""}, code: run.ExitUsage, says: "not a step of a GitHub Actions workflow"},
+		"a good config":      {code: run.ExitFailed, end: string(run.EndFailed), says: "gatez"},
+		"a base":             {with: map[string]string{"base_branch": "nowhere"}, code: run.ExitFailed, end: string(run.EndFailed), says: "the workflow names the branch `nowhere` as base"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			own := *r
+			own.t, own.with, own.env = t, maps.Clone(r.with), c.env
+			maps.Copy(own.with, c.with)
+			got := own.job("issues", event).step()
+			end := cmp.Or(c.end, ghaction.EndUnusable)
+			if name == "a runner" {
+				end = "" // there is nowhere to say it but in the log
+			}
+			if got.code != c.code || got.outputs["end_reason"] != end {
+				t.Errorf("exit code %d, want %d; outputs %v, want end %q\n%s", got.code, c.code, got.outputs, end, got.log)
+			}
+			if !strings.Contains(strings.ReplaceAll(got.log, "%0A", "\n"), c.says) || end != "" && !strings.Contains(got.summary, c.says) {
+				t.Errorf("nothing says %q; the log:\n%s\nthe summary:\n%s", c.says, got.log, got.summary)
+			}
+		})
+	}
+}

@@ -1,0 +1,249 @@
+package ghaction
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// Prefix is what the environment variables of inputs begin with; the rest is the
+// input's name in capitals.
+const Prefix = "RALPH_INPUT_"
+
+// Modes of a step.
+const (
+	// ModeRun works the event.
+	ModeRun = "run"
+	// ModeFinish ends in order what an earlier step of the job left.
+	ModeFinish = "finish"
+)
+
+// Sandboxes.
+const (
+	sandboxDocker = "docker"
+	sandboxLocal  = "local"
+)
+
+// Inputs are what a workflow asks for. Zero fields leave a choice to the
+// repository's configuration, or to the defaults.
+type Inputs struct {
+	Mode  string
+	Issue int
+	Label string
+
+	Agent, Model string
+
+	GitHubToken                                                  string
+	AnthropicAPIKey, ClaudeCodeOAuthToken, OpenAIKey, GeminiKey  string
+	AnthropicBaseURL, OpenAIBaseURL, GoogleBaseURL, AgentProgram string
+
+	BaseBranch       string
+	Sandbox, Image   string
+	LocalOnPublic    bool
+	Limits           run.Limits
+	Gates            []string
+	WorkingDirectory string
+	DryRun           bool
+
+	// Ignored are the inputs of another action that were given and have no
+	// counterpart here.
+	Ignored []string
+}
+
+// Secrets are the values that must not be seen.
+func (in Inputs) Secrets() []string {
+	return []string{in.GitHubToken, in.AnthropicAPIKey, in.ClaudeCodeOAuthToken, in.OpenAIKey, in.GeminiKey}
+}
+
+// input is one input of action.yml.
+type input struct {
+	name string
+	set  func(in *Inputs, value string) error
+}
+
+func text(field func(*Inputs) *string) func(*Inputs, string) error {
+	return func(in *Inputs, value string) error {
+		*field(in) = value
+		return nil
+	}
+}
+
+func number(field func(*Inputs) *int) func(*Inputs, string) error {
+	return func(in *Inputs, value string) error {
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 {
+			return fmt.Errorf("%q is not a number above 0", value)
+		}
+		*field(in) = n
+		return nil
+	}
+}
+
+func dollars(field func(*Inputs) *float64) func(*Inputs, string) error {
+	return func(in *Inputs, value string) error {
+		f, err := strconv.ParseFloat(strings.TrimPrefix(value, "$"), 64)
+		if err != nil || f <= 0 || math.IsInf(f, 0) || math.IsNaN(f) {
+			return fmt.Errorf("%q is not an amount of dollars", value)
+		}
+		*field(in) = f
+		return nil
+	}
+}
+
+func duration(field func(*Inputs) *time.Duration) func(*Inputs, string) error {
+	return func(in *Inputs, value string) error {
+		d, err := time.ParseDuration(value)
+		if err != nil || d <= 0 {
+			return fmt.Errorf("%q is not a time such as 90s, 30m or 5h", value)
+		}
+		*field(in) = d
+		return nil
+	}
+}
+
+func yesNo(field func(*Inputs) *bool) func(*Inputs, string) error {
+	return func(in *Inputs, value string) error {
+		switch strings.ToLower(value) {
+		case "true":
+			*field(in) = true
+		case "false":
+			*field(in) = false
+		default:
+			return fmt.Errorf("%q is neither true nor false", value)
+		}
+		return nil
+	}
+}
+
+func oneOf(field func(*Inputs) *string, values ...string) func(*Inputs, string) error {
+	return func(in *Inputs, value string) error {
+		if !slices.Contains(values, value) {
+			return fmt.Errorf("%q is none of %s", value, strings.Join(values, ", "))
+		}
+		*field(in) = value
+		return nil
+	}
+}
+
+// inputs are those of action.yml that reach the program, in its order.
+func inputs() []input {
+	return []input{
+		{"mode", oneOf(func(in *Inputs) *string { return &in.Mode }, ModeRun, ModeFinish)},
+		{"issue", number(func(in *Inputs) *int { return &in.Issue })},
+		{"label", text(func(in *Inputs) *string { return &in.Label })},
+		{"agent", text(func(in *Inputs) *string { return &in.Agent })},
+		{"agent_program", text(func(in *Inputs) *string { return &in.AgentProgram })},
+		{"model", text(func(in *Inputs) *string { return &in.Model })},
+		{"anthropic_api_key", text(func(in *Inputs) *string { return &in.AnthropicAPIKey })},
+		{"claude_code_oauth_token", text(func(in *Inputs) *string { return &in.ClaudeCodeOAuthToken })},
+		{"openai_api_key", text(func(in *Inputs) *string { return &in.OpenAIKey })},
+		{"gemini_api_key", text(func(in *Inputs) *string { return &in.GeminiKey })},
+		{"anthropic_base_url", text(func(in *Inputs) *string { return &in.AnthropicBaseURL })},
+		{"openai_base_url", text(func(in *Inputs) *string { return &in.OpenAIBaseURL })},
+		{"google_base_url", text(func(in *Inputs) *string { return &in.GoogleBaseURL })},
+		{"github_token", text(func(in *Inputs) *string { return &in.GitHubToken })},
+		{"base_branch", text(func(in *Inputs) *string { return &in.BaseBranch })},
+		{"sandbox", oneOf(func(in *Inputs) *string { return &in.Sandbox }, sandboxDocker, sandboxLocal)},
+		{"allow_local_on_public", yesNo(func(in *Inputs) *bool { return &in.LocalOnPublic })},
+		{"image", text(func(in *Inputs) *string { return &in.Image })},
+		{"max_iterations", number(func(in *Inputs) *int { return &in.Limits.MaxIterations })},
+		{"task_attempts", number(func(in *Inputs) *int { return &in.Limits.TaskAttempts })},
+		{"iteration_timeout", duration(func(in *Inputs) *time.Duration { return &in.Limits.IterationTimeout })},
+		{"idle_timeout", duration(func(in *Inputs) *time.Duration { return &in.Limits.IdleTimeout })},
+		{"deadline", duration(func(in *Inputs) *time.Duration { return &in.Limits.RunTimeout })},
+		{"budget", dollars(func(in *Inputs) *float64 { return &in.Limits.BudgetUSD })},
+		{"task_budget", dollars(func(in *Inputs) *float64 { return &in.Limits.TaskBudgetUSD })},
+		{"gates", func(in *Inputs, value string) error {
+			for line := range strings.Lines(value) {
+				if line = strings.TrimSpace(line); line != "" {
+					in.Gates = append(in.Gates, line)
+				}
+			}
+			return nil
+		}},
+		{"working_directory", text(func(in *Inputs) *string { return &in.WorkingDirectory })},
+		{"dry_run", yesNo(func(in *Inputs) *bool { return &in.DryRun })},
+	}
+}
+
+// aliases are names that another action gives to inputs of ours; ours goes
+// first.
+func aliases() map[string]string {
+	return map[string]string{
+		"worker_model":   "model",
+		"trigger_label":  "label",
+		"default_branch": "base_branch",
+	}
+}
+
+// foreign are inputs of another action that have no counterpart: what they are
+// about is in the repository's configuration, or not to be chosen.
+func foreign() []string {
+	return []string{
+		"reviewer_model", "max_turns_worker", "max_turns_reviewer", "max_turns_security_gate", "worker_tone", "reviewer_tone", "commit_author_name",
+		"commit_author_email", "ralph_review_command", "security_gate_enabled", "security_gate_model", "security_gate_tools", "security_gate_tone",
+		"worker_allowed_tools", "reviewer_tools",
+	}
+}
+
+// Variable is the environment variable of an input.
+func Variable(name string) string { return Prefix + strings.ToUpper(name) }
+
+// ReadInputs reads the inputs from the environment. Empty ones are taken for not
+// given, which is how GitHub passes them. Every error is a *run.UserError that
+// names all the problems found.
+func ReadInputs(env func(string) string) (Inputs, error) {
+	in := Inputs{Mode: ModeRun, Sandbox: sandboxDocker}
+	var problems []string
+	given := map[string]string{}
+	for alias, name := range aliases() {
+		if v := env(Variable(alias)); strings.TrimSpace(v) != "" {
+			given[name] = v
+		}
+	}
+	for _, i := range inputs() {
+		value := env(Variable(i.name))
+		if strings.TrimSpace(value) == "" {
+			value = given[i.name]
+		}
+		if value = strings.TrimSpace(value); value == "" {
+			continue
+		}
+		if err := i.set(&in, value); err != nil {
+			problems = append(problems, i.name+": "+err.Error())
+		}
+	}
+	for _, name := range foreign() {
+		if strings.TrimSpace(env(Variable(name))) != "" {
+			in.Ignored = append(in.Ignored, name)
+		}
+	}
+	// Anything but a pull request is a person's decision.
+	if v := strings.TrimSpace(env(Variable("merge_strategy"))); v != "" && v != "pr" {
+		problems = append(problems, "merge_strategy: only pr is possible: a person merges")
+	}
+	if in.GitHubToken == "" && in.Mode == ModeRun {
+		problems = append(problems, "github_token: it is empty")
+	}
+	if len(problems) > 0 {
+		return in, &run.UserError{Message: "the inputs cannot be used: " + strings.Join(problems, "; "), Hint: "mend them under `with:` in the workflow; docs/action.md lists them all"}
+	}
+	return in, nil
+}
+
+// CheckSandbox says with a *run.UserError that agents may not run where the
+// workflow wants them to.
+func (in Inputs) CheckSandbox(private bool) error {
+	if in.Sandbox != sandboxLocal || private || in.LocalOnPublic {
+		return nil
+	}
+	return &run.UserError{
+		Message: "sandbox: local on a public repository: what strangers write would steer an agent that can reach this job's secrets and its network",
+		Hint:    "leave sandbox at docker; or say that you mean it with allow_local_on_public: true",
+	}
+}

@@ -1,0 +1,105 @@
+package ghaction
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// env gives the environment in which these inputs are given.
+func env(inputs map[string]string) func(string) string {
+	return func(name string) string {
+		for input, value := range inputs {
+			if Variable(input) == name {
+				return value
+			}
+		}
+		return ""
+	}
+}
+
+func TestReadInputs(t *testing.T) {
+	t.Parallel()
+	got, err := ReadInputs(env(map[string]string{
+		"github_token": "t", "issue": "7", "agent": "claude", "worker_model": "sonnet", "trigger_label": "robot", "label": "ralph-me", "max_iterations": "9",
+		"deadline": "2h", "budget": "$2.50", "gates": "go vet ./...\n\n  go test ./... \n", "sandbox": "local", "allow_local_on_public": "TRUE", "worker_tone": "kind", "merge_strategy": "pr", "dry_run": " ",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Inputs{
+		Mode: ModeRun, GitHubToken: "t", Issue: 7, Agent: "claude", Model: "sonnet", Label: "ralph-me", Sandbox: "local", LocalOnPublic: true,
+		Limits: run.Limits{MaxIterations: 9, RunTimeout: 2 * time.Hour, BudgetUSD: 2.5}, Gates: []string{"go vet ./...", "go test ./..."}, Ignored: []string{"worker_tone"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestReadInputsNamesAllProblems(t *testing.T) {
+	t.Parallel()
+	bad := map[string]string{
+		"issue": "0", "max_iterations": "many", "deadline": "3 hours", "budget": "NaN", "task_budget": "-1", "sandbox": "kube", "dry_run": "yes", "merge_strategy": "squash-merge", "mode": "x",
+	}
+	_, err := ReadInputs(env(bad))
+	user, ok := errors.AsType[*run.UserError](err)
+	if !ok {
+		t.Fatal(err)
+	}
+	for name := range bad {
+		if !strings.Contains(user.Message, name+": ") {
+			t.Errorf("%q does not name %s", user.Message, name)
+		}
+	}
+	if _, err := ReadInputs(env(nil)); err == nil || !strings.Contains(err.Error(), "github_token") {
+		t.Errorf("without a token: %v", err)
+	}
+}
+
+func TestLocalSandboxOnPublicRepositoriesIsSaidTwice(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		sandbox        string
+		private, twice bool
+		refused        bool
+	}{
+		{"docker", false, false, false}, {"local", false, false, true}, {"local", false, true, false}, {"local", true, false, false},
+	} {
+		err := Inputs{Sandbox: c.sandbox, LocalOnPublic: c.twice}.CheckSandbox(c.private)
+		if (err != nil) != c.refused {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	// An event that does not say is taken for one of a public repository.
+	if e, err := parseEvent("schedule", []byte(`{"schedule": "0 0 * * *"}`)); err != nil || e.Private {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+func TestEventsAreThoseOfAnApp(t *testing.T) {
+	t.Parallel()
+	e, err := parseEvent("issues", []byte(`{"action":"labeled","issue":{"number":7,"title":"\u003cb\u003e"},"sender":{"login":"ada","id":9007199254740993},"repository":{"node_id":"R_1","private":true,"default_branch":"main"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Event{
+		Name: "issues", Action: "labeled", Sender: "ada", SenderID: 9007199254740993, RepoNode: "R_1", DefaultBranch: "main", Private: true, Issue: 7,
+		Payload: []byte(`{"action":"labeled","installation":{"id":1},"issue":{"number":7,"title":"\u003cb\u003e"},"repository":{"node_id":"R_1","private":true,"default_branch":"main"},"sender":{"login":"ada","id":9007199254740993}}`),
+	}
+	if diff := cmp.Diff(want, e); diff != "" {
+		t.Error(diff)
+	}
+	if e, err := parseEvent("issue_comment", []byte(`{"installation":{"id":5},"pull_request":{"number":3}}`)); err != nil || e.Issue != 3 || string(e.Payload) != `{"installation":{"id":5},"pull_request":{"number":3}}` {
+		t.Errorf("%+v, %v", e, err)
+	}
+	for _, bad := range []string{"", "[]", `{"issue":7}`} {
+		if _, err := parseEvent("issues", []byte(bad)); err == nil {
+			t.Errorf("%q is an event", bad)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package ghaction
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// End reasons of jobs in which no run came to an end.
+const (
+	// EndRefused: who made the event happen may not start a run.
+	EndRefused = "refused"
+	// EndNothing: the event asks for nothing.
+	EndNothing = "nothing_to_do"
+	// EndUnusable: the inputs, or what the job offers, cannot be used.
+	EndUnusable = "unusable"
+)
+
+// Result is what a job has come to.
+type Result struct {
+	// End is a run.EndReason, or one of the above.
+	End string
+	// Detail is why, in a sentence or more. It may be anybody's words.
+	Detail     string
+	PRNumber   int
+	PRURL      string
+	Branch     string
+	Head       string
+	Iterations int
+	Done       int
+	Total      int
+	CostUSD    float64
+	Transcript string
+	// Story is Markdown of ours that tells of the run: what stands in the pull
+	// request.
+	Story string
+}
+
+// Outputs are the outputs of action.yml.
+func (r Result) Outputs() []Output {
+	pr := ""
+	if r.PRNumber > 0 {
+		pr = strconv.Itoa(r.PRNumber)
+	}
+	return []Output{
+		{"pr_url", r.PRURL}, {"pr_number", pr}, {"branch", r.Branch}, {"end_reason", r.End},
+		{"iterations", strconv.Itoa(r.Iterations)}, {"tasks_done", strconv.Itoa(r.Done)}, {"tasks_total", strconv.Itoa(r.Total)},
+		{"cost_usd", strconv.FormatFloat(r.CostUSD, 'f', 4, 64)}, {"head_sha", r.Head}, {"transcript_path", r.Transcript},
+		{"final_status", r.finalStatus()},
+	}
+}
+
+// finalStatus is the end in the words of the action whose inputs are aliases.
+func (r Result) finalStatus() string {
+	switch end := run.EndReason(r.End); {
+	case r.End == EndNothing:
+		return ""
+	case end.Complete():
+		return "SHIPPED"
+	case end == run.EndMaxIterations:
+		return "MAX_ITERATIONS"
+	default:
+		return "ERROR"
+	}
+}
+
+// Summary is the step's summary.
+func (r Result) Summary() string {
+	var b strings.Builder
+	b.WriteString("## Ralph\n\n")
+	switch r.End {
+	case EndNothing:
+		b.WriteString("Nothing to do for this event.\n")
+	case EndRefused:
+		b.WriteString("**Not started.**\n")
+	case EndUnusable:
+		b.WriteString("**Not started.**\n")
+	default:
+		fmt.Fprintf(&b, "**%s.** %d of %d tasks are done, after %d iterations", run.EndReason(r.End).Sentence(), r.Done, r.Total, r.Iterations)
+		if r.CostUSD > 0 {
+			fmt.Fprintf(&b, " and $%.2f", r.CostUSD)
+		}
+		b.WriteString(".")
+		if r.PRURL != "" {
+			fmt.Fprintf(&b, " The work is in [#%d](%s).", r.PRNumber, r.PRURL)
+		}
+		b.WriteString("\n")
+	}
+	if r.Detail != "" {
+		b.WriteString("\n" + quoted(r.Detail) + "\n")
+	}
+	if r.Story != "" {
+		b.WriteString("\n" + r.Story + "\n")
+	}
+	return b.String()
+}
+
+// quoted shows anybody's words as they are: a code block that they cannot leave.
+func quoted(text string) string {
+	text = strings.TrimSpace(cut(printable(text), 16<<10))
+	fence := "```"
+	for strings.Contains(text, fence) {
+		fence += "`"
+	}
+	return fence + "text\n" + text + "\n" + fence
+}

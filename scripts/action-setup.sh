@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# The first step of the action: brings the program, the agent and the image, and
+# tells their places as outputs. Everything comes by the environment; nothing of
+# it is ever evaluated.
+#
+#   RALPH_BOT, where it is set, is a program that is there already: on runners of
+#   one's own, without a way to the Internet.
+set -euo pipefail
+
+say() { printf 'ralph: %s\n' "$*"; }
+# fail MESSAGE: MESSAGE is in words of our own.
+fail() {
+	printf '::error title=Ralph cannot start::%s\n' "$*"
+	exit 2
+}
+# output NAME VALUE: VALUE is a path of our own making, in one line.
+output() { printf '%s=%s\n' "$1" "$2" >>"$GITHUB_OUTPUT"; }
+
+action=${ACTION_PATH:?}
+temp=${RUNNER_TEMP:?}
+tools=${RUNNER_TOOL_CACHE:-$temp/tools}
+version=${RALPH_INPUT_VERSION:-}
+releases=https://github.com/org/ralph-action/releases/download
+
+# Which program: the one asked for; else, at a tag or a commit of the action, the
+# release that its files belong to; else its source.
+if [ -z "$version" ]; then
+	version=source
+	if [[ ${ACTION_REF:-} =~ ^(v[0-9]+(\.[0-9]+){0,2}|[0-9a-f]{40})$ ]]; then
+		version=$(cat "$action/VERSION")
+	fi
+fi
+version=${version#v}
+[[ $version =~ ^(source|[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.]+)?)$ ]] || fail "the input version is neither a version such as 1.2.3 nor source"
+
+os=$(uname -s | tr '[:upper:]' '[:lower:]')
+case $(uname -m) in
+x86_64) arch=amd64 ;;
+aarch64 | arm64) arch=arm64 ;;
+*) arch=$(uname -m) ;;
+esac
+
+build() {
+	command -v go >/dev/null || fail "the program is built from source here, and Go is not installed: add actions/setup-go before this step, or use a release (uses: org/ralph-action@v1)"
+	bot=$temp/ralph-bin/bot
+	mkdir -p "$temp/ralph-bin"
+	say "building the program"
+	(cd "$action" && CGO_ENABLED=0 go build -trimpath -o "$bot" ./cmd/bot)
+}
+
+# download: the archive is unpacked only after it has been checked.
+download() {
+	local dir=$tools/ralph-bot/$version/$arch name=ralph-bot_${version}_${os}_$arch.tar.gz new
+	bot=$dir/bot
+	[ -x "$bot" ] && return 0
+	new=$(mktemp -d "$temp/ralph-download.XXXXXX")
+	say "downloading version $version"
+	for file in "$name" checksums.txt; do
+		curl --fail --silent --show-error --location --proto '=https' --retry 3 --output "$new/$file" "$releases/v$version/$file" ||
+			fail "version $version cannot be downloaded for $os on $arch: see $releases"
+	done
+	(cd "$new" && grep -F "  $name" checksums.txt | sha256sum --check --quiet --strict -) || fail "the checksum of the download is wrong"
+	case ${RALPH_INPUT_VERIFY:-attestation} in
+	attestation)
+		command -v gh >/dev/null || fail "the attestation of the download is checked with gh, which is not installed: install it, or set verify to checksum"
+		gh attestation verify "$new/$name" --repo org/ralph-action >/dev/null || fail "the download has no valid attestation of having been built by org/ralph-action"
+		;;
+	checksum) ;;
+	*) fail "the input verify is neither attestation nor checksum" ;;
+	esac
+	mkdir -p "$dir"
+	tar -xzf "$new/$name" -C "$new" bot
+	mv "$new/bot" "$bot"
+	rm -rf "$new"
+}
+
+if [ -n "${RALPH_BOT:-}" ]; then
+	bot=$RALPH_BOT
+elif [ "$version" = source ]; then
+	build
+else
+	download
+fi
+"$bot" version
+output bot "$bot"
+
+[ "${RALPH_INPUT_MODE:-run}" = run ] || exit 0
+
+# The agent, where it is not there. Install scripts are not run.
+agent=${RALPH_INPUT_AGENT:-claude}
+case $agent in
+claude) package=@anthropic-ai/claude-code pinned=2.1.197 ;;
+codex) package=@openai/codex pinned=0.169.0 ;;
+gemini) package=@google/gemini-cli pinned=0.61.0 ;;
+opencode) package=opencode-ai pinned=1.18.33 ;;
+copilot) package=@github/copilot pinned=1.0.102 ;;
+*) package= ;;
+esac
+if [ -n "$package" ] && [ -z "${RALPH_INPUT_AGENT_PROGRAM:-}" ] && ! command -v "$agent" >/dev/null; then
+	wanted=${RALPH_INPUT_AGENT_VERSION:-$pinned}
+	[[ $wanted =~ ^[0-9A-Za-z.-]+$ ]] || fail "the input agent_version is not a version"
+	command -v npm >/dev/null || fail "the agent is not installed, and npm is missing to install it: add actions/setup-node, or name the program with agent_program"
+	dir=$tools/ralph-agents/$agent/$wanted
+	if [ ! -e "$dir/.complete" ]; then
+		say "installing $package@$wanted"
+		mkdir -p "$dir"
+		npm install --prefix "$dir" --ignore-scripts --no-audit --no-fund --loglevel=error "$package@$wanted" || fail "the agent cannot be installed"
+		touch "$dir/.complete"
+	fi
+	program=$dir/node_modules/.bin/$agent
+	# Its program is in a package for each platform; the rest is a shell around it.
+	native=$(find "$dir/node_modules/@anthropic-ai" -maxdepth 2 -type f -name claude -path "*$os*" 2>/dev/null | head -n 1 || true)
+	output agent_program "${native:-$program}"
+fi
+
+# The image, where the engine does not have it. Without an engine the next step
+# says what to do.
+image=${RALPH_INPUT_IMAGE:-}
+if [ -z "$image" ] && [ "$version" != source ]; then
+	image=ghcr.io/org/ralph-agent:$version
+fi
+if [ "${RALPH_INPUT_SANDBOX:-docker}" = docker ] && [ -n "$image" ] && docker version >/dev/null 2>&1; then
+	[[ $image =~ ^[a-z0-9][A-Za-z0-9._:/@-]*$ ]] || fail "the input image is not the reference of an image"
+	docker image inspect "$image" >/dev/null 2>&1 || docker pull --quiet "$image" || fail "the image cannot be pulled: see the lines above"
+fi
