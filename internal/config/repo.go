@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -44,6 +45,8 @@ type Repo struct {
 	Forget bool
 	// AgentsMD: what agents note of the code base is suggested for AGENTS.md.
 	AgentsMD bool
+	// Protected says what becomes of changes to protected paths.
+	Protected run.Protection
 	// Base is the branch to work from and to open pull requests against; ""
 	// is the default branch.
 	Base string
@@ -93,8 +96,15 @@ type repoFile struct {
 	Learn struct {
 		AgentsMD bool `yaml:"agents_md"`
 	} `yaml:"learn"`
+	Protected struct {
+		Policy string   `yaml:"policy"`
+		Paths  []string `yaml:"paths"`
+	} `yaml:"protected"`
 	Base string `yaml:"base"`
 }
+
+// maxProtected bounds the patterns of protected paths.
+const maxProtected = 100
 
 var (
 	// The first character keeps a value that becomes an argument from being
@@ -130,7 +140,22 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 	if f.Plan.Approval != "" && f.Plan.Approval != ApprovalRequired && f.Plan.Approval != approvalNone {
 		report("$.plan.approval", "%q is neither %s nor %s", clip(f.Plan.Approval), ApprovalRequired, approvalNone)
 	}
+	switch run.ProtectedPolicy(f.Protected.Policy) {
+	case "", run.ProtectedHold, run.ProtectedRefuse, run.ProtectedAllow:
+	default:
+		report("$.protected.policy", "%q is none of hold, refuse and allow", clip(f.Protected.Policy))
+	}
+	if len(f.Protected.Paths) > maxProtected {
+		report("$.protected.paths", "%d patterns; at most %d are allowed", len(f.Protected.Paths), maxProtected)
+	}
+	for i, p := range f.Protected.Paths {
+		if _, err := path.Match(p, ""); err != nil || p == "" || strings.HasPrefix(p, "/") || len(p) > 255 {
+			report(fmt.Sprintf("$.protected.paths[%d]", i), "%q is not a pattern of paths within the repository", clip(p))
+		}
+	}
 	r := Repo{
+		Protected: run.Protection{Policy: run.ProtectedPolicy(f.Protected.Policy), Paths: f.Protected.Paths},
+
 		Model:    f.Model,
 		Image:    f.Image,
 		Limits:   limits(f.Limits, report),

@@ -216,7 +216,7 @@ func (h *Host) settings(ctx context.Context, at Location) (loop.Settings, error)
 	}
 	set := loop.Settings{Limits: h.cfg.Limits(repo.Limits), Image: repo.Image, Model: repo.Model, Ask: plan.Ask(repo.Plan.Ask), NeedsApproval: repo.Plan.Approval == config.ApprovalRequired, KeepProgress: repo.Progress.Keep, Quality: repo.Quality}
 	set.Supervision, set.Review, set.Forget = repo.Supervision, repo.Review == nil || *repo.Review, repo.Forget
-	set.AgentsMD = repo.AgentsMD
+	set.AgentsMD, set.Protected = repo.AgentsMD, repo.Protected
 	for name, role := range repo.Roles {
 		if set.Roles == nil {
 			set.Roles = map[run.Role]loop.RoleSettings{}

@@ -16,20 +16,20 @@ func Commit(l loop.Landing, agent string) publish.Commit {
 	}
 	return publish.Commit{
 		Run: s.Run, Iteration: l.Iteration, TaskID: l.Task.ID, TaskTitle: l.Task.Title,
-		Base: s.Head, BaseTree: s.HeadTree, Tree: l.Tree, Own: l.Own, Model: l.Model, Agent: agent, CostUSD: l.Usage.CostUSD,
+		Base: s.Head, BaseTree: s.HeadTree, Tree: l.Tree, Own: l.Own, Protection: s.Protected, Model: l.Model, Agent: agent, CostUSD: l.Usage.CostUSD,
 		RequestedBy: by.Login, RequestedByID: by.ID,
 		PlanSHA256: s.Plan.SHA256, Planned: l.Planned, Recorded: l.Recorded, Closing: l.Closing,
 	}
 }
 
 // Screen asks the publishing policy about a proposal before its checks run.
-func Screen(changes []loop.Change) []loop.Refusal {
+func Screen(s loop.State, changes []loop.Change) loop.Screened {
 	list := make([]gitrepo.Change, 0, len(changes))
 	for _, c := range changes {
 		list = append(list, gitrepo.Change{Path: c.Path, OldMode: c.OldMode, NewMode: c.NewMode})
 	}
-	_, held := publish.Screen(list)
-	return Refusals(held)
+	got := publish.Screen(list, s.Protected)
+	return loop.Screened{Refused: Refusals(got.Refused), Held: Refusals(got.Held)}
 }
 
 // Refusals are what a policy held back, in the terms of the loop.

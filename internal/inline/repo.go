@@ -126,7 +126,9 @@ func (c *checkout) Show(context.Context, loop.State) (*loop.PullRequest, error) 
 }
 
 // Screen implements loop.Publisher.
-func (c *checkout) Screen(changes []loop.Change) []loop.Refusal { return host.Screen(changes) }
+func (c *checkout) Screen(s loop.State, changes []loop.Change) loop.Screened {
+	return host.Screen(s, changes)
+}
 
 // Land implements loop.Publisher: a commit of the user's on the branch that is
 // checked out, and the checkout moved to it.

@@ -50,6 +50,8 @@ type Settings struct {
 	Forget bool
 	// AgentsMD: what agents note of the code base is suggested for AGENTS.md.
 	AgentsMD bool
+	// Protected says what becomes of changes to protected paths.
+	Protected run.Protection
 }
 
 // RoleSettings are the model and the limits of a role; zero fields leave the
@@ -73,6 +75,13 @@ type Change struct {
 type Refusal struct {
 	Path   string
 	Reason string
+}
+
+// Screened are the changes that policy does not let through.
+type Screened struct {
+	// Refused fail the attempt; Held are held back for a person, and the rest
+	// goes on without them.
+	Refused, Held []Refusal
 }
 
 // Workspace is the agent's work tree as the host sees it. Everything in it is
@@ -263,5 +272,5 @@ type Publisher interface {
 	// Engine.Refresh.
 	Show(ctx context.Context, s State) (*PullRequest, error)
 	// Screen says which changes policy does not let through.
-	Screen(changes []Change) []Refusal
+	Screen(s State, changes []Change) Screened
 }

@@ -98,6 +98,8 @@ type Proposal struct {
 	Plan bool
 	// Own are the paths in Tree that the host itself changed.
 	Own []string
+	// Held is what is not in Tree because a person has to apply it.
+	Held *Held
 	// Final is the agent's last message on one line.
 	Final string
 	// Failed says why the call itself came to nothing, "" if it did not.
@@ -251,10 +253,13 @@ type State struct {
 	// Challenged is the task of which a proposal was doubted, once, for changing
 	// nothing near what the task names.
 	Challenged string
-	Process    *Process
-	Proposal   *Proposal
-	GateIndex  int
-	GateMemo   map[string]gate.Result
+	// OnlyHeld is the task of which a proposal held nothing but changes that a
+	// person has to apply.
+	OnlyHeld  string
+	Process   *Process
+	Proposal  *Proposal
+	GateIndex int
+	GateMemo  map[string]gate.Result
 	// Baseline is how the gates stood on StartTree, or on what has landed since.
 	Baseline map[string]gate.Result
 	GateLast []gate.Result // of the last proposal, for the PR
@@ -262,6 +267,10 @@ type State struct {
 	Flaky    []string
 	Reopened map[string]int
 	Findings []gate.Finding // about what has landed, for people to look at
+	// Protected says what becomes of changes to protected paths, and Held is what
+	// was held back so far.
+	Protected run.Protection
+	Held      []Held
 
 	Commits     []Landed
 	Closing     *Landed
@@ -436,7 +445,7 @@ func (s *State) apply(set Settings) {
 	if s.Ask == "" {
 		s.Ask = set.Ask
 	}
-	s.Quality = set.Quality
+	s.Quality, s.Protected = set.Quality, set.Protected
 	s.NeedsApproval = set.NeedsApproval && !s.Attended
 	s.KeepProgress = s.KeepProgress || set.KeepProgress
 	s.Supervision, s.Roles, s.Forget, s.AgentsMD = set.Supervision, set.Roles, set.Forget, set.AgentsMD

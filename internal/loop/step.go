@@ -976,7 +976,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	case err != nil:
 		return Next{}, fmt.Errorf("land %s: %w", s.TaskID, err)
 	}
-	if len(s.Proposal.Own) > 0 { // the agent's tree has not seen them
+	if len(s.Proposal.Own) > 0 || s.Proposal.Held != nil { // the agent's tree is another one
 		if err := e.Workspace.Reset(ctx, landed.Tree); err != nil {
 			return Next{}, fmt.Errorf("reset the work tree: %w", err)
 		}
@@ -992,8 +992,8 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	s.LandedProgress = s.Progress
 	s.HintDone = s.Proposal.Done
 	s.raise()
-	s.Findings = slices.Concat(s.Findings, s.Proposal.Findings)
-	s.Findings = s.Findings[:min(len(s.Findings), maxFindings)]
+	s.Findings = appendFindings(s.Findings, s.Proposal.Findings)
+	e.keepHeld(s, s.Proposal.Held)
 	s.Failure, s.Objection = "", ""
 	if n := len(s.History); n > 0 && !l.Planned {
 		h := s.History[n-1]

@@ -107,8 +107,17 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 	if len(foreign) > 0 {
 		return e.reject(s, foreign)
 	}
-	if refused := e.Publisher.Screen(code); len(refused) > 0 {
-		return e.reject(s, refused)
+	screened := e.Publisher.Screen(*s, code)
+	if len(screened.Refused) > 0 {
+		return e.reject(s, screened.Refused)
+	}
+	var held *Held
+	if len(screened.Held) > 0 {
+		rest, err := e.holdBack(ctx, s, tree, screened.Held)
+		if err != nil {
+			return Next{}, err
+		}
+		tree, plain, code, held = rest.tree, rest.plain, rest.code, rest.held
 	}
 	s.proposed(tree, plain, code)
 	if s.Failure != "" {
@@ -117,6 +126,9 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 	task, err := findTask(accepted, s.TaskID)
 	if err != nil {
 		return Next{}, err
+	}
+	if len(code) == 0 && held != nil {
+		return e.allHeld(ctx, s, accepted, held)
 	}
 	if len(code) == 0 && !task.Verify {
 		why := "The last call ended without changing any file."
@@ -162,8 +174,9 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 			Text: fmt.Sprintf("%s has %d more of what agents noted, and steers agents once it is merged", agentsFile, added),
 		})
 	}
+	found.findings = append(found.findings, heldFindings(held)...)
 	s.Proposal = &Proposal{
-		Tree: whole, Own: own, Before: found.before, Progress: s.text(proposed), Done: s.Proposal.Done, Ticked: s.Proposal.Ticked,
+		Tree: whole, Own: own, Held: held, Before: found.before, Progress: s.text(proposed), Done: s.Proposal.Done, Ticked: s.Proposal.Ticked,
 		Findings: found.findings, Note: s.Proposal.Note, Final: s.Proposal.Final,
 	}
 	s.GateIndex, s.GateLast = 0, nil

@@ -340,7 +340,15 @@ func (w *world) Show(_ context.Context, s loop.State) (*loop.PullRequest, error)
 	return pr, nil
 }
 
-func (w *world) Screen(changes []loop.Change) []loop.Refusal { return w.screen(changes) }
+func (w *world) Screen(_ loop.State, changes []loop.Change) loop.Screened {
+	got := loop.Screened{Refused: w.screen(changes)}
+	for _, c := range changes {
+		if strings.HasPrefix(c.Path, "held/") {
+			got.Held = append(got.Held, loop.Refusal{Path: c.Path, Reason: "is a person's"})
+		}
+	}
+	return got
+}
 
 func (w *world) engine() *loop.Engine {
 	return &loop.Engine{

@@ -46,7 +46,10 @@ type Commit struct {
 	// knows. BaseTree is its tree, Tree the tree to land; all are object ids.
 	Base, BaseTree, Tree string
 	// Own are protected paths that were not changed by an agent, and so may be.
-	Own   []string
+	Own []string
+	// Protection is the policy on those that an agent changed.
+	Protection run.Protection
+
 	Model string
 	Agent string
 	// CostUSD is what this commit's work cost.

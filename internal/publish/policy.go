@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/run"
 )
 
 const (
@@ -46,28 +47,42 @@ func (e *PolicyError) Error() string {
 	return b.String()
 }
 
-// Screen tells the changes that may be published from those that policy holds
-// back: links, submodules, names that Git or GitHub cannot carry, and protected
-// paths, which decide what runs with the repository's rights or steer agents.
-// It looks at paths and modes only; sizes are checked when the tree lands.
-func Screen(changes []gitrepo.Change) (ok []gitrepo.Change, held []HeldBack) {
-	return screen(changes, nil)
+// Screened are changes by what becomes of them.
+type Screened struct {
+	// Allowed may land.
+	Allowed []gitrepo.Change
+	// Refused cannot be published at all, or must not be by policy.
+	Refused []HeldBack
+	// Held are for a person to apply; what else there is may land without them.
+	Held []HeldBack
 }
 
+// Screen tells the changes that may be published from those that may not: links,
+// submodules and names that Git or GitHub cannot carry are refused; protected
+// paths, which decide what runs with the repository's rights or steer agents,
+// follow the policy. It looks at paths and modes only; sizes are checked when
+// the tree lands.
+func Screen(changes []gitrepo.Change, p run.Protection) Screened { return screen(changes, p, nil) }
+
 // screen is Screen where some protected paths may change.
-func screen(changes []gitrepo.Change, own []string) (ok []gitrepo.Change, held []HeldBack) {
+func screen(changes []gitrepo.Change, p run.Protection, own []string) Screened {
+	var s Screened
 	for _, c := range changes {
-		reason := unfit(c)
-		if reason == "" && !slices.Contains(own, c.Path) {
-			reason = protected(c.Path)
-		}
-		if reason != "" {
-			held = append(held, HeldBack{Path: c.Path, Reason: reason})
+		if reason := unfit(c); reason != "" {
+			s.Refused = append(s.Refused, HeldBack{Path: c.Path, Reason: reason})
 			continue
 		}
-		ok = append(ok, c)
+		reason := protected(c.Path, p)
+		switch {
+		case reason == "" || slices.Contains(own, c.Path):
+			s.Allowed = append(s.Allowed, c)
+		case p.Policy == run.ProtectedRefuse:
+			s.Refused = append(s.Refused, HeldBack{Path: c.Path, Reason: reason})
+		default:
+			s.Held = append(s.Held, HeldBack{Path: c.Path, Reason: reason})
+		}
 	}
-	return ok, held
+	return s
 }
 
 // unfit says why a change cannot be published, whoever made it, or "".
@@ -109,13 +124,18 @@ func badPath(p string) string {
 	return ""
 }
 
-// protected says why a path is protected, or "". Letters of either case count:
-// some file systems do not tell them apart.
-func protected(p string) string {
+// protected says why a path is protected under a policy, or "". Letters of either
+// case count: some file systems do not tell them apart.
+func protected(p string, by run.Protection) string {
 	p = strings.ToLower(p)
 	base := path.Base(p)
 	switch {
-	case within(p, ".github/workflows"), within(p, ".github/actions"):
+	case within(p, ".github/workflows"):
+		// Whatever policy says: the App lacks the permission for them.
+		return "runs with the repository's rights"
+	case by.Policy == run.ProtectedAllow:
+		return ""
+	case within(p, ".github/actions"):
 		return "runs with the repository's rights"
 	case p == ".github/ralph.yml" || p == ".github/ralph.yaml":
 		return "configures this bot"
@@ -125,9 +145,23 @@ func protected(p string) string {
 		return "configures agents"
 	case hasPart(p, ".husky"):
 		return "runs on the machines of contributors"
+	case slices.ContainsFunc(by.Paths, func(pattern string) bool { return matches(strings.ToLower(pattern), p) }):
+		return "is protected by this repository"
 	default:
 		return ""
 	}
+}
+
+// matches says whether a pattern of run.Protection means a path.
+func matches(pattern, p string) bool {
+	if dir, ok := strings.CutSuffix(pattern, "/"); ok {
+		return within(p, dir)
+	}
+	if !strings.Contains(pattern, "/") {
+		p = path.Base(p)
+	}
+	ok, err := path.Match(pattern, p)
+	return ok || err != nil // what cannot be read protects rather too much
 }
 
 // agentFiles and agentDirs are what coding agents read by themselves, as

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/run"
 )
 
 func TestScreen(t *testing.T) {
@@ -77,16 +78,59 @@ func TestScreen(t *testing.T) {
 	}
 	for _, c := range cases {
 		change := gitrepo.Change{Path: c.path, OldMode: c.old, NewMode: c.new}
-		ok, held := Screen([]gitrepo.Change{change})
-		var wantOK []gitrepo.Change
-		var wantHeld []HeldBack
+		got := Screen([]gitrepo.Change{change}, run.Protection{Policy: run.ProtectedRefuse})
+		var want Screened
 		if c.want == "" {
-			wantOK = append(wantOK, change)
+			want.Allowed = append(want.Allowed, change)
 		} else {
-			wantHeld = append(wantHeld, HeldBack{Path: c.path, Reason: c.want})
+			want.Refused = append(want.Refused, HeldBack{Path: c.path, Reason: c.want})
 		}
-		if diff := cmp.Diff(wantOK, ok) + cmp.Diff(wantHeld, held); diff != "" {
+		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%q %o to %o (-want +got):\n%s", c.path, c.old, c.new, diff)
+		}
+	}
+}
+
+// TestProtection: what policy chooses, and what no policy lets through.
+func TestProtection(t *testing.T) {
+	t.Parallel()
+	const rights, agents, own = "runs with the repository's rights", "configures agents", "is protected by this repository"
+	paths := []string{"deploy/", "*.lock", "infra/*.tf", "Makefile", "[broken"}
+	for path, c := range map[string]struct{ reason, whenAllowed string }{
+		".github/workflows/ci.yml":        {rights, rights},
+		".GitHub/workflows/x/y":           {rights, rights},
+		".github/actions/x/action.yml":    {rights, ""},
+		"AGENTS.md":                       {agents, ""},
+		"deploy/prod.yml":                 {own, ""},
+		"Deploy/a/b":                      {own, ""},
+		"deployment.yml":                  {own, ""}, // a pattern that cannot be read means every name
+		"infra/a/main.tf":                 {own, ""},
+		"link":                            {"symbolic link", "symbolic link"},
+		"a/../../etc":                     {"not a path within the repository", "not a path within the repository"},
+		"sub/makefile":                    {own, ""},
+		"infra/main.tf":                   {own, ""},
+		"web/yarn.lock":                   {own, ""},
+		".github/workflows/../x/codeword": {"not a path within the repository", "not a path within the repository"},
+	} {
+		change := gitrepo.Change{Path: path, NewMode: gitrepo.ModeFile}
+		if path == "link" {
+			change.NewMode = gitrepo.ModeSymlink
+		}
+		want := []HeldBack{{Path: path, Reason: c.reason}}
+		for _, policy := range []run.ProtectedPolicy{"", run.ProtectedHold} {
+			got := Screen([]gitrepo.Change{change}, run.Protection{Policy: policy, Paths: paths})
+			if unfit(change) == "" && !cmp.Equal(got, Screened{Held: want}) || unfit(change) != "" && !cmp.Equal(got, Screened{Refused: want}) {
+				t.Errorf("%s, policy %q: %+v", path, policy, got)
+			}
+		}
+		got := Screen([]gitrepo.Change{change}, run.Protection{Policy: run.ProtectedAllow, Paths: paths})
+		if c.whenAllowed == "" != (len(got.Allowed) == 1) {
+			t.Errorf("%s, allowed: %+v", path, got)
+		}
+	}
+	for path, pattern := range map[string]string{"deployment.yml": "deploy/", "a/b.tf": "*.tf/", "infra/a/main.tf": "infra/*.tf", "main.lock.txt": "*.lock"} {
+		if got := Screen([]gitrepo.Change{{Path: path, NewMode: gitrepo.ModeFile}}, run.Protection{Paths: []string{pattern}}); len(got.Allowed) != 1 {
+			t.Errorf("%q means %q: %+v", pattern, path, got)
 		}
 	}
 }
@@ -100,9 +144,13 @@ func TestScreenLetsTheHostsOwnEditsThrough(t *testing.T) {
 		{Path: "sub/AGENTS.md", NewMode: gitrepo.ModeFile},
 		{Path: "CLAUDE.md", NewMode: gitrepo.ModeSymlink},
 	}
-	ok, held := screen(changes, []string{"AGENTS.md", "CLAUDE.md"})
-	want := []HeldBack{{Path: "sub/AGENTS.md", Reason: "configures agents"}, {Path: "CLAUDE.md", Reason: "symbolic link"}}
-	if diff := cmp.Diff(changes[:1], ok) + cmp.Diff(want, held); diff != "" {
+	got := screen(changes, run.Protection{}, []string{"AGENTS.md", "CLAUDE.md"})
+	want := Screened{
+		Allowed: changes[:1],
+		Held:    []HeldBack{{Path: "sub/AGENTS.md", Reason: "configures agents"}},
+		Refused: []HeldBack{{Path: "CLAUDE.md", Reason: "symbolic link"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }

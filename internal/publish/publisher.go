@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/org/ralph-action/internal/effects"
@@ -285,7 +286,8 @@ func (p *Publisher) input(ctx context.Context, c Commit) (in ghapp.CommitInput, 
 	if len(changes) == 0 {
 		return in, false, ErrNoChange
 	}
-	_, held := screen(changes, c.Own)
+	screened := screen(changes, c.Protection, c.Own)
+	held := slices.Concat(screened.Refused, screened.Held)
 	in = ghapp.CommitInput{Branch: BranchName(p.Issue), ExpectedHead: c.Base}
 	in.Headline, in.Body = split(p.Mask, c)
 	total := 0

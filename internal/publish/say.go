@@ -55,20 +55,25 @@ type commentRecord struct {
 // address. The text is Markdown of our own: outside text in it must have gone
 // through island.Speak.
 func (p *Publisher) Say(ctx context.Context, occasion, text string) (url string, err error) {
+	return p.sayOn(ctx, p.Issue, occasion, text)
+}
+
+// sayOn is Say on the issue or pull request of a number.
+func (p *Publisher) sayOn(ctx context.Context, number int, occasion, text string) (url string, err error) {
 	ctx = ghapp.WithPurpose(ctx, "comment")
-	key := effects.Comment(p.Run, p.GitHub.FullName(), p.Issue, occasion)
+	key := effects.Comment(p.Run, p.GitHub.FullName(), number, occasion)
 	digest := sha256.Sum256([]byte(key.String()))
 	marker := "<!-- ralph:said:" + hex.EncodeToString(digest[:12]) + " -->"
 	rec, err := effects.Do(ctx, p.Effects, key, nil,
 		func(ctx context.Context) (commentRecord, bool, error) {
-			c, err := p.GitHub.FindComment(ctx, p.Issue, marker)
+			c, err := p.GitHub.FindComment(ctx, number, marker)
 			if errors.Is(err, ghapp.ErrNotFound) {
 				return commentRecord{}, false, nil
 			}
 			return commentRecord{ID: c.ID, URL: c.URL}, err == nil, err
 		},
 		func(ctx context.Context) (commentRecord, error) {
-			id, url, err := p.GitHub.Comment(ctx, p.Issue, text+"\n\n"+marker)
+			id, url, err := p.GitHub.Comment(ctx, number, text+"\n\n"+marker)
 			return commentRecord{ID: id, URL: url}, err
 		})
 	return rec.URL, err

@@ -60,7 +60,9 @@ func (p *publisher) Begin(ctx context.Context, s loop.State) error {
 }
 
 // Screen implements loop.Publisher.
-func (p *publisher) Screen(changes []loop.Change) []loop.Refusal { return host.Screen(changes) }
+func (p *publisher) Screen(s loop.State, changes []loop.Change) loop.Screened {
+	return host.Screen(s, changes)
+}
 
 // Land implements loop.Publisher.
 func (p *publisher) Land(ctx context.Context, l loop.Landing) (loop.Landed, error) {
@@ -152,7 +154,7 @@ func (p *publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 	}
 	if number == 0 {
 		if s.End != "" {
-			err = comment(ctx, pub, s, v, 0)
+			err = errors.Join(handOver(ctx, pub, s, 0), comment(ctx, pub, s, v, 0))
 		}
 		return nil, err
 	}
@@ -175,6 +177,9 @@ func (p *publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 		if err := comment(ctx, pub, s, v, pr.Number); err != nil {
 			return nil, err
 		}
+	}
+	if err := handOver(ctx, pub, s, pr.Number); err != nil {
+		return nil, err
 	}
 	if err := p.check(ctx, pub, s, v, pr.URL); err != nil {
 		return nil, err
@@ -227,6 +232,20 @@ func (p *publisher) check(ctx context.Context, pub *publish.Publisher, s loop.St
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("the App may not write check runs; grant it checks: write to have the run shown on its commits")
 	default:
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("the check run was not brought up to date")
+	}
+	return nil
+}
+
+// handOver gives people what was held back, each once.
+func handOver(ctx context.Context, pub *publish.Publisher, s loop.State, pr int) error {
+	for _, h := range s.Held {
+		held := publish.Held{TaskID: h.TaskID, Patch: h.Patch}
+		for _, path := range h.Paths {
+			held.Paths = append(held.Paths, publish.HeldBack(path))
+		}
+		if _, err := pub.CommentHeld(ctx, pr, held); err != nil {
+			return err
+		}
 	}
 	return nil
 }

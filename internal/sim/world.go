@@ -366,4 +366,4 @@ func (w *world) Show(_ context.Context, s loop.State) (*loop.PullRequest, error)
 }
 
 // Screen implements loop.Publisher.
-func (w *world) Screen([]loop.Change) []loop.Refusal { return nil }
+func (w *world) Screen(loop.State, []loop.Change) loop.Screened { return loop.Screened{} }

@@ -1,0 +1,120 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"path"
+
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/supervise"
+)
+
+const (
+	// maxHeld bounds how often something is held back in one run, and
+	// maxHeldPatch the bytes of one patch.
+	maxHeld      = 20
+	maxHeldPatch = 40 << 10
+)
+
+// RuleHeld is the rule of findings about what was held back.
+const RuleHeld = "held"
+
+// Held is what was held back of the work at one task.
+type Held struct {
+	TaskID string
+	Paths  []Refusal
+	// Patch makes it of what landed without it, "" where it is too large.
+	Patch string
+}
+
+// heldTree is a proposal without what is held back.
+type heldTree struct {
+	tree, plain string
+	code        []Change
+	held        *Held
+}
+
+// holdBack takes paths that a person has to change out of a proposal. The work
+// tree keeps them: should the rest not pass, the next attempt goes on from all
+// of it.
+func (e *Engine) holdBack(ctx context.Context, s *State, tree string, held []Refusal) (heldTree, error) {
+	paths := make([]string, 0, len(held))
+	for _, h := range held {
+		paths = append(paths, h.Path)
+	}
+	rest, err := e.Workspace.Restore(ctx, tree, s.HeadTree, paths)
+	if err != nil {
+		return heldTree{}, fmt.Errorf("hold changes back: %w", err)
+	}
+	out := heldTree{tree: rest, held: &Held{TaskID: s.TaskID, Paths: held}}
+	if out.plain, err = e.Workspace.Without(ctx, rest, ".ralph"); err != nil {
+		return heldTree{}, fmt.Errorf("take .ralph out of the tree: %w", err)
+	}
+	changes, err := e.Workspace.Changes(ctx, s.HeadTree, rest)
+	if err != nil {
+		return heldTree{}, fmt.Errorf("compare trees: %w", err)
+	}
+	out.code, _ = splitChanges(changes, path.Dir(s.ProgressPath))
+	patch, err := e.Workspace.Patch(ctx, rest, tree, maxHeldPatch+1)
+	if err != nil {
+		return heldTree{}, fmt.Errorf("make a patch of what is held back: %w", err)
+	}
+	if len(patch) <= maxHeldPatch {
+		out.held.Patch = patch
+	}
+	s.Violations = append(s.Violations, "These paths are for a person to change. They are held back, a person gets them as a patch, and the checks ran without them; the rest has to be whole without them: "+listRefusals(held)+".")
+	return out, nil
+}
+
+// heldFindings tell people what a proposal lacks.
+func heldFindings(h *Held) []gate.Finding {
+	if h == nil {
+		return nil
+	}
+	var out []gate.Finding
+	for _, p := range h.Paths {
+		out = append(out, gate.Finding{Rule: RuleHeld, Path: p.Path, Text: fmt.Sprintf("%s was held back from %s (%s): a person has to apply it", p.Path, h.TaskID, p.Reason)})
+	}
+	return out
+}
+
+// keepHeld tells of what was held back, and remembers it for people to be shown.
+func (e *Engine) keepHeld(s *State, h *Held) {
+	for _, f := range heldFindings(h) {
+		e.emit(run.Event{Kind: run.EventPersonNotified, TaskID: h.TaskID, Text: f.Text}, s)
+	}
+	if h != nil && len(s.Held) < maxHeld {
+		s.Held = append(s.Held[:len(s.Held):len(s.Held)], *h)
+	}
+}
+
+// allHeld answers work that is all for a person to apply. The agent is told once,
+// since not every task needs what it changed; the second time the task is set
+// aside, with the patch for a person.
+func (e *Engine) allHeld(ctx context.Context, s *State, doc *progress.Doc, h *Held) (Next, error) {
+	if s.OnlyHeld != s.TaskID {
+		s.OnlyHeld = s.TaskID
+		return e.failed(ctx, s, "All that the last call changed is for a person to change: "+listRefusals(h.Paths)+
+			". Do what the task asks for without these paths, as far as that can be done.", supervise.Failure{Refused: true})
+	}
+	e.keepHeld(s, h)
+	s.Findings = appendFindings(s.Findings, heldFindings(h))
+	a := supervise.Assessment{Verdict: supervise.Verdict{
+		Kind: supervise.VerdictGiveUp, TaskID: s.TaskID, Reason: "all that it changed is protected, and held back for a person to apply: " + oneLine(listRefusals(h.Paths), 200),
+	}}
+	a.Diagnostics = fmt.Sprintf("%s was set aside: %s.\n", s.TaskID, a.Verdict.Reason)
+	s.Failure, s.Objection = "", ""
+	s.Draft.Class = supervise.Classify(supervise.Failure{Refused: true})
+	s.watched()
+	s.Proposal, s.Process = nil, nil
+	s.Phase = run.PhaseIterating
+	return e.giveUp(ctx, s, doc, a)
+}
+
+// appendFindings keeps as many findings as a run may.
+func appendFindings(all, more []gate.Finding) []gate.Finding {
+	all = append(all[:len(all):len(all)], more...)
+	return all[:min(len(all), maxFindings)]
+}

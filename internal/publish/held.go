@@ -1,0 +1,77 @@
+package publish
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/org/ralph-action/internal/progress/island"
+)
+
+// Held is what a task's commit lacks because a person has to apply it.
+type Held struct {
+	TaskID string
+	Paths  []HeldBack
+	// Patch is "" where it is too large to be shown.
+	Patch string
+}
+
+// maxHeldShown bounds the paths that one comment names.
+const maxHeldShown = 30
+
+// CommentHeld hands what was held back to people, once: on the run's pull
+// request, or on the issue where number is 0.
+func (p *Publisher) CommentHeld(ctx context.Context, number int, h Held) (url string, err error) {
+	if number == 0 {
+		number = p.Issue
+	}
+	text := HeldText(p.Mask.Mask, BranchName(p.Issue), h)
+	sum := sha256.Sum256([]byte(text))
+	return p.sayOn(ctx, number, "held:"+h.TaskID+":"+hex.EncodeToString(sum[:6]), text)
+}
+
+// HeldText hands over what was held back, with its patch where one can be shown
+// as it is: what a reader would not see must not be applied either.
+func HeldText(mask func(string) string, branch string, h Held) string {
+	var b strings.Builder
+	changes := "One change is"
+	if len(h.Paths) > 1 {
+		changes = fmt.Sprintf("%d changes are", len(h.Paths))
+	}
+	fmt.Fprintf(&b, "**%s for a person to apply.** The work at %s touched paths that are protected. It was checked, and goes on, without them:\n\n", changes, island.Code(mask, h.TaskID))
+	for i, path := range h.Paths {
+		if i == maxHeldShown {
+			fmt.Fprintf(&b, "- … and %d more\n", len(h.Paths)-i)
+			break
+		}
+		fmt.Fprintf(&b, "- %s: %s\n", island.Code(mask, path.Path), path.Reason)
+	}
+	shown := mask(h.Patch)
+	switch {
+	case h.Patch == "":
+		b.WriteString("\nThe patch is too large to be shown here.")
+	case !utf8.ValidString(h.Patch) || strings.ContainsRune(h.Patch, utf8.RuneError) || strings.ContainsFunc(h.Patch, unseen) || strings.Contains(h.Patch, "\nBinary files "):
+		b.WriteString("\nThe patch is not shown: it holds binary data, or characters that one cannot see.")
+	default:
+		fence := "```"
+		for strings.Contains(shown, fence) {
+			fence += "`"
+		}
+		fmt.Fprintf(&b, "\nRead it before you apply it: an agent wrote it. Then copy it into a file and, on the branch `%s`, run `git apply --index FILE` and commit.\n\n", branch)
+		if shown != h.Patch {
+			b.WriteString("What looked like a secret is masked in it, so that it may not apply as it stands.\n\n")
+		}
+		fmt.Fprintf(&b, "<details>\n<summary>The patch</summary>\n\n%sdiff\n%s\n%s\n\n</details>", fence, strings.TrimSuffix(shown, "\n"), fence)
+	}
+	return b.String()
+}
+
+// unseen are characters that a page does not show, or shows elsewhere than they
+// stand.
+func unseen(r rune) bool {
+	return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Cf, r)
+}
