@@ -484,7 +484,7 @@ func hardened(t testing.TB, c container.InspectResponse) {
 		}
 	}
 	slices.Sort(writable)
-	if diff := gocmp.Diff([]string{"/run/ralph", "/workspace"}, writable); diff != "" {
+	if diff := gocmp.Diff([]string{"/run/cache", "/run/ralph", "/workspace"}, writable); diff != "" {
 		t.Errorf("writable mounts: %s", diff)
 	}
 }

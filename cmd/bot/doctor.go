@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox/docker"
@@ -44,7 +46,7 @@ const appTimeout = 15 * time.Second
 // code 2.
 func (c *doctorCmd) Run(ctx bound, io stdio) error {
 	cfg, found, cfgErr := c.load()
-	checks := []finding{c.git(), c.agent(cfg), c.docker(ctx, cfg)}
+	checks := []finding{c.git(), c.agent(cfg), c.docker(ctx, cfg), c.caches(cfg, found)}
 	switch {
 	case cfgErr != nil:
 		checks = append(checks, finding{what: "configuration", err: cfgErr})
@@ -159,6 +161,26 @@ func (c *doctorCmd) docker(ctx context.Context, cfg config.Server) finding {
 		f.ok = facts.String()
 	}
 	f.err = err
+	return f
+}
+
+// caches says what set-up commands left in the data directory: the server's, or
+// without one that of bot run.
+func (c *doctorCmd) caches(cfg config.Server, server bool) finding {
+	f := finding{what: "caches", optional: true}
+	dir := cfg.DataDir
+	if !server {
+		if dir, f.err = dataDir(); f.err != nil {
+			return f
+		}
+	}
+	sets, err := host.Caches{Dir: filepath.Join(dir, host.CachesDir)}.Sets()
+	f.err = err
+	var bytes int64
+	for _, s := range sets {
+		bytes += s.Bytes
+	}
+	f.ok = fmt.Sprintf("%s of set-up commands, %d MB of %d MB", count(len(sets), "outcome"), bytes/1_000_000, cfg.Sandbox.Caches/1_000_000)
 	return f
 }
 

@@ -109,8 +109,9 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 		Image: c.Image, Model: c.Model, Limits: c.limits(), Once: c.Once, Review: c.Review, NoCommit: c.NoCommit, AllowDirty: c.AllowDirty,
 		NoDetect: c.NoGates, Restart: c.Restart, Gateway: models, Now: time.Now, Emit: both(record.Handle, screen.handle), OnSave: io.onSave,
 	}
+	d := config.DefaultServer().Sandbox
+	opts.CacheBytes = d.Caches
 	if c.Sandbox == agent.SandboxDocker {
-		d := config.DefaultServer().Sandbox
 		opts.Resources = host.Resources{DiskBytes: d.Disk, DiskFiles: d.Files}
 	}
 	for _, command := range c.Gate {

@@ -176,9 +176,10 @@ func newParts(ctx context.Context, cfg config.Server, gitHub ghapp.Config, log z
 		Store: p.store, GitHub: gh, Git: git,
 		Decoder: handlers.Decoder{Label: cfg.Label}, Sandbox: box, Backend: backend, DataDir: cfg.DataDir,
 		Image: cfg.Sandbox.Image, AgentName: cfg.Agent.Name, Model: cfg.Agent.Model,
-		Resources: host.Resources{MemoryBytes: cfg.Sandbox.Memory, CPUs: cfg.Sandbox.CPUs, PIDs: cfg.Sandbox.PIDs, DiskBytes: cfg.Sandbox.Disk, DiskFiles: cfg.Sandbox.Files},
-		Limits:    func(asked run.Limits) run.Limits { return config.Tighten(cfg.Limits, asked) },
-		Gates:     serverGates(cfg.Gates), Models: models, Credentials: credentials(cfg), Mask: mask, Now: obs.now, Watch: both(p.analytics.Handle, obs.watch), OnSave: obs.onSave,
+		Resources:  host.Resources{MemoryBytes: cfg.Sandbox.Memory, CPUs: cfg.Sandbox.CPUs, PIDs: cfg.Sandbox.PIDs, DiskBytes: cfg.Sandbox.Disk, DiskFiles: cfg.Sandbox.Files},
+		CacheBytes: cfg.Sandbox.Caches,
+		Limits:     func(asked run.Limits) run.Limits { return config.Tighten(cfg.Limits, asked) },
+		Gates:      serverGates(cfg.Gates), Models: models, Credentials: credentials(cfg), Mask: mask, Now: obs.now, Watch: both(p.analytics.Handle, obs.watch), OnSave: obs.onSave,
 	}
 	return p, nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 	"unicode"
 
 	"github.com/org/ralph-action/internal/gate"
@@ -30,6 +31,8 @@ type Repo struct {
 	Limits run.Limits
 	// Gates replace the server's and the detected ones, where there are any.
 	Gates []Gate
+	// Setup are commands that prepare what its runs need.
+	Setup Setup
 	// Quality is what is asked of the work beyond its gates.
 	Quality  gate.Quality
 	Progress Progress
@@ -50,6 +53,16 @@ type Repo struct {
 	// Base is the branch to work from and to open pull requests against; ""
 	// is the default branch.
 	Base string
+}
+
+// Setup are commands that are run once on the default branch, and again when
+// what the project depends on changes, to fill the caches of the repository's
+// runs.
+type Setup struct {
+	Run []string
+	// Inputs are files beside the known lock files that Run depends on.
+	Inputs  []string
+	Timeout time.Duration
 }
 
 // Progress says what becomes of progress.md.
@@ -80,6 +93,7 @@ type repoFile struct {
 	Image       string          `yaml:"image"`
 	Limits      limitsFile      `yaml:"limits"`
 	Gates       []gateFile      `yaml:"gates"`
+	Setup       setupFile       `yaml:"setup"`
 	Quality     qualityFile     `yaml:"quality"`
 	Loop        loopFile        `yaml:"loop"`
 	Checkpoints checkpointsFile `yaml:"checkpoints"`
@@ -160,6 +174,7 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 		Image:    f.Image,
 		Limits:   limits(f.Limits, report),
 		Gates:    gates(f.Gates, report),
+		Setup:    setup(f.Setup, report),
 		Quality:  quality(f.Quality, report),
 		Progress: Progress{Keep: f.Progress.Keep},
 		Plan:     Plan{Ask: f.Plan.Ask, Approval: f.Plan.Approval},

@@ -124,6 +124,8 @@ type Sandbox struct {
 	PIDs int64
 	// Disk, in bytes, and Files bound a work tree with its caches.
 	Disk, Files int64
+	// Caches, in bytes, bounds what set-up commands made for all repositories.
+	Caches int64
 	// HostPaths are the directories of the bot's container on the machine that
 	// the engine runs on.
 	HostPaths map[string]string
@@ -171,6 +173,7 @@ type serverFile struct {
 		PIDs   whole    `yaml:"pids"`
 		Disk   bytesize `yaml:"disk"`
 		Files  whole    `yaml:"files"`
+		Caches bytesize `yaml:"caches"`
 		// HostPaths is needed only where the engine cannot be asked.
 		HostPaths map[string]string `yaml:"host_paths"`
 	} `yaml:"sandbox"`
@@ -204,7 +207,7 @@ func DefaultServer() Server {
 		Model: Model{
 			BaseURL: "https://api.anthropic.com", OpenAIBaseURL: "https://api.openai.com/v1", GoogleBaseURL: "https://generativelanguage.googleapis.com",
 		},
-		Sandbox: Sandbox{Kind: SandboxDocker, Memory: 4 << 30, CPUs: 2, PIDs: 512, Disk: 10 << 30, Files: 1_000_000},
+		Sandbox: Sandbox{Kind: SandboxDocker, Memory: 4 << 30, CPUs: 2, PIDs: 512, Disk: 10 << 30, Files: 1_000_000, Caches: 20 << 30},
 		Limits:  run.DefaultLimits(),
 		Workers: 4,
 		Log:     Log{Level: "info", Format: "json"},
@@ -257,7 +260,7 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 	f.GitHub.APIURL, f.GitHub.GraphQLURL, f.GitHub.WebURL = d.GitHub.APIURL, d.GitHub.GraphQLURL, d.GitHub.WebURL
 	f.Agent.Name, f.Model.BaseURL = d.Agent.Name, d.Model.BaseURL
 	f.Sandbox.Kind, f.Sandbox.Memory, f.Sandbox.CPUs, f.Sandbox.PIDs = d.Sandbox.Kind, bytesize(d.Sandbox.Memory), d.Sandbox.CPUs, whole(d.Sandbox.PIDs)
-	f.Sandbox.Disk, f.Sandbox.Files = bytesize(d.Sandbox.Disk), whole(d.Sandbox.Files)
+	f.Sandbox.Disk, f.Sandbox.Files, f.Sandbox.Caches = bytesize(d.Sandbox.Disk), whole(d.Sandbox.Files), bytesize(d.Sandbox.Caches)
 	f.Model.OpenAIBaseURL, f.Model.GoogleBaseURL = d.Model.OpenAIBaseURL, d.Model.GoogleBaseURL
 	f.Log.Level, f.Log.Format = d.Log.Level, d.Log.Format
 
@@ -294,7 +297,7 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 		Sandbox: Sandbox{
 			Kind: f.Sandbox.Kind, Image: f.Sandbox.Image, Memory: int64(f.Sandbox.Memory),
 			CPUs: f.Sandbox.CPUs, PIDs: int64(f.Sandbox.PIDs),
-			Disk: int64(f.Sandbox.Disk), Files: int64(f.Sandbox.Files), HostPaths: f.Sandbox.HostPaths,
+			Disk: int64(f.Sandbox.Disk), Files: int64(f.Sandbox.Files), Caches: int64(f.Sandbox.Caches), HostPaths: f.Sandbox.HostPaths,
 		},
 		AllowLocalSandbox: f.AllowLocalSandbox,
 		Limits:            limits(f.Limits, report).WithDefaults(d.Limits),

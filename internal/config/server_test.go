@@ -111,6 +111,8 @@ sandbox:
   pids: 100
   disk: 2g
   files: 5000
+  caches: 3g
+  host_paths: {/data: /srv/ralph}
 limits:
   max_iterations: 9
   budget_usd: 4
@@ -149,7 +151,7 @@ log:
 				"gpt-x":       {Input: 2, Output: 3, CacheRead: 2, CacheWrite: 2},
 			},
 		},
-		Sandbox:           config.Sandbox{Kind: "local", Image: "agent:1", Memory: 512 << 20, CPUs: 0.5, PIDs: 100, Disk: 2 << 30, Files: 5000},
+		Sandbox:           config.Sandbox{Kind: "local", Image: "agent:1", Memory: 512 << 20, CPUs: 0.5, PIDs: 100, Disk: 2 << 30, Files: 5000, Caches: 3 << 30, HostPaths: map[string]string{"/data": "/srv/ralph"}},
 		AllowLocalSandbox: true,
 		Limits:            limits,
 		Budgets:           config.Budgets{IssueUSD: 10, RepositoryDayUSD: 20},

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,6 +67,8 @@ type Config struct {
 	// OnOwnerDeath says what becomes of agents and checks when this process
 	// dies.
 	OnOwnerDeath sandbox.OwnerDeath
+	// Caches keep what set-up commands made.
+	Caches Caches
 	// Resources bound each start; zero fields are the sandbox's defaults.
 	Resources Resources
 	// Gateway is the model proxy of this run; nil means that the agent uses
@@ -180,28 +183,32 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if err != nil {
 		return loop.Opened{}, err
 	}
-	settings, err := h.settings(ctx, at)
+	settings, commands, err := h.settings(ctx, at)
+	if err != nil {
+		return loop.Opened{}, err
+	}
+	key, due, err := h.setup(ctx, at, cmp.Or(s.Image, settings.Image), commands)
 	if err != nil {
 		return loop.Opened{}, err
 	}
 	return loop.Opened{
 		Settings: settings, Branch: at.Branch, BaseBranch: at.BaseBranch, Base: string(at.Base), BaseTree: string(baseTree),
-		Head: string(at.Head), HeadTree: string(headTree), Templates: templates,
+		Head: string(at.Head), HeadTree: string(headTree), Templates: templates, Setup: due, SetupKey: key,
 	}, nil
 }
 
 // settings reads the repository's own configuration. What is wrong with it is
 // for a person to mend, with line and column.
-func (h *Host) settings(ctx context.Context, at Location) (loop.Settings, error) {
+func (h *Host) settings(ctx context.Context, at Location) (loop.Settings, config.Setup, error) {
 	src, err := at.Repo.ReadFile(ctx, at.Default, config.RepoPath, config.MaxFileBytes)
 	if errors.Is(err, gitrepo.ErrTooLarge) {
-		return loop.Settings{}, &run.UserError{
+		return loop.Settings{}, config.Setup{}, &run.UserError{
 			Message: fmt.Sprintf("%s cannot be used: it holds more than %d KiB", config.RepoPath, config.MaxFileBytes>>10),
 			Hint:    "mend it on the default branch", Err: err,
 		}
 	}
 	if err != nil && !errors.Is(err, gitrepo.ErrNotFound) {
-		return loop.Settings{}, fmt.Errorf("read %s: %w", config.RepoPath, err)
+		return loop.Settings{}, config.Setup{}, fmt.Errorf("read %s: %w", config.RepoPath, err)
 	}
 	repo, problems := config.ParseRepo(src)
 	if len(problems) > 0 {
@@ -209,7 +216,7 @@ func (h *Host) settings(ctx context.Context, at Location) (loop.Settings, error)
 		for _, p := range problems {
 			lines = append(lines, p.String())
 		}
-		return loop.Settings{}, &run.UserError{
+		return loop.Settings{}, config.Setup{}, &run.UserError{
 			Message: config.RepoPath + " cannot be used: " + strings.Join(lines, "; "),
 			Hint:    "mend it on the default branch",
 		}
@@ -229,7 +236,7 @@ func (h *Host) settings(ctx context.Context, at Location) (loop.Settings, error)
 	for _, g := range repo.Gates {
 		set.Gates = append(set.Gates, g.Gate())
 	}
-	return set, nil
+	return set, repo.Setup, nil
 }
 
 // templates are the repository's own prompts.

@@ -79,6 +79,9 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 		return "", err
 	}
 	spec := h.spec(s, dir)
+	if spec.CacheDir, err = h.cache(ctx, s, cacheAgent); err != nil {
+		return "", err
+	}
 	spec.Argv, spec.PassEnv, spec.Stdin = cmd.Argv, cmd.PassEnv, promptFile
 	maps.Copy(spec.Env, cmd.Env)
 	for _, name := range cmd.PassEnv {
@@ -225,6 +228,9 @@ func (h *Host) emptied(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("find what %s began with: %w", name, err)
 	}
+	if err := h.dropCaches(cacheAgent); err != nil {
+		return err
+	}
 	doc, readErr := h.ReadProgress(ctx, b.Progress) // where it cannot be read it is put back later
 	if err := h.Reset(ctx, b.Tree); err != nil {
 		return err
@@ -336,14 +342,14 @@ func agentStatus(r agent.Result, status sandbox.Status) loop.AgentStatus {
 	return s
 }
 
-// gateScript runs one command line ($1) with build caches beside the tree, where
-// the next check of the run finds them again. The environment wins. What the
+// gateScript runs one command line ($1) with the build caches of its level, where
+// the next check of that level finds them again. The environment wins. What the
 // tree depends on is prepared first ($2), once for each key ($3), and what that
 // made ($4) is copied for the checks after it: none sees what another did to it.
 // Where it cannot be prepared the check runs all the same, since the image may
 // hold what is needed.
-const gateScript = `cache="$(cd .. && pwd)/cache"
-export XDG_CACHE_HOME="${XDG_CACHE_HOME:-$cache}" GOCACHE="${GOCACHE:-$cache/go-build}" GOMODCACHE="${GOMODCACHE:-$cache/go-mod}" npm_config_cache="${npm_config_cache:-$cache/npm}"
+const gateScript = `cache="$RALPH_CACHE"
+export XDG_CACHE_HOME="${XDG_CACHE_HOME:-$cache}"
 if [ -n "$2" ] && ! [ -e "$4" ]; then
 	kept="$cache/prepared/$3"
 	mkdir -p "$cache/prepared" "$(dirname "$4")"
@@ -363,6 +369,15 @@ if [ "$4" = .venv ] && [ -d .venv/bin ]; then
 fi
 exec sh -c "$1" 2>&1`
 
+// setupScript runs the set-up commands, one after the other, up to the first
+// that fails.
+const setupScript = `export XDG_CACHE_HOME="${XDG_CACHE_HOME:-$RALPH_CACHE}"
+exec sh -e -c "$1" 2>&1`
+
+// setupFile, beside a start, says that it is one of set-up commands, and holds
+// the key of what they make.
+const setupFile = "set-up"
+
 // StartGate implements loop.Runner.
 func (h *Host) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (loop.Handle, error) {
 	repo, _, err := h.worktree(ctx)
@@ -370,9 +385,19 @@ func (h *Host) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (l
 		return "", err
 	}
 	dir := h.start(g.Name)
+	level := map[loop.Trust]string{loop.TrustRun: cacheCheck, loop.TrustBase: cacheBase, loop.TrustDefault: cacheSetup}[g.Trust]
 	err = once(dir, func() error {
 		if err := h.clearCheckDir(); err != nil {
 			return err
+		}
+		if g.Trust == loop.TrustDefault {
+			// What a start left that broke off is no outcome.
+			if err := gitrepo.RemoveAll(h.cacheDir(level)); err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(dir, setupFile), []byte(s.SetupKey), 0o600); err != nil {
+				return err
+			}
 		}
 		wt, err := repo.Export(ctx, filepath.Join(h.checkDir(), "tree"), gitrepo.OID(g.Tree), h.checkIndex())
 		if err != nil {
@@ -390,6 +415,12 @@ func (h *Host) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (l
 		return "", err
 	}
 	spec.Argv = []string{"sh", "-c", gateScript, "check", g.Gate.Command, g.Gate.Prepare.Command, key, g.Gate.Prepare.Keep}
+	if g.Trust == loop.TrustDefault {
+		spec.Argv = []string{"sh", "-c", setupScript, "set-up", g.Gate.Command}
+	}
+	if spec.CacheDir, err = h.cache(ctx, s, level); err != nil {
+		return "", err
+	}
 	spec.Dir = "tree"
 	spec.PassEnv = []string{"GOPROXY", "GOSUMDB", "GONOSUMDB", "GOFLAGS", "GOTOOLCHAIN", "GOMODCACHE"}
 	spec.WallTimeout = g.Gate.Timeout
@@ -421,7 +452,7 @@ func (h *Host) dependencies(ctx context.Context, repo *gitrepo.Repo, s loop.Stat
 }
 
 // clearCheckDir takes away what the code of an earlier check left beside the
-// tree, where tools look for configuration. The cache stays.
+// tree, where tools look for configuration.
 func (h *Host) clearCheckDir() error {
 	if err := os.MkdirAll(h.checkDir(), 0o700); err != nil {
 		return err
@@ -431,7 +462,7 @@ func (h *Host) clearCheckDir() error {
 		return err
 	}
 	for _, e := range entries {
-		if e.IsDir() && (e.Name() == "tree" || e.Name() == "cache") {
+		if e.IsDir() && e.Name() == "tree" {
 			continue
 		}
 		if err := gitrepo.RemoveAll(filepath.Join(h.checkDir(), e.Name())); err != nil {
@@ -468,6 +499,20 @@ func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle) (loop.GateStatus
 	var out tail
 	if _, err := h.logs(ctx, handle, 0, &out); err != nil {
 		return loop.GateStatus{}, err
+	}
+	if status.Reason == sandbox.ReasonDiskLimit {
+		if err := h.dropCaches(cacheCheck, cacheBase); err != nil {
+			return loop.GateStatus{}, err
+		}
+	}
+	key, err := os.ReadFile(filepath.Join(h.start(handle.Name), setupFile))
+	switch {
+	case err == nil && r.Passed:
+		if err := h.keepSetup(ctx, string(key)); err != nil {
+			return loop.GateStatus{}, err
+		}
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return loop.GateStatus{}, fmt.Errorf("find out what %s was for: %w", handle.Name, err)
 	}
 	text := string(out.bytes())
 	r.Output, r.Facts = gate.Excerpt(text), gate.Read(text, out.cut)

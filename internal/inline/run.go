@@ -44,7 +44,10 @@ type Options struct {
 	Backend agent.Backend
 	Image   string
 	// Resources bound each start; zero fields are the sandbox's defaults.
-	Resources  host.Resources
+	Resources host.Resources
+	// CacheBytes bounds what set-up commands made, of all repositories
+	// together; 0 means no bound.
+	CacheBytes int64
 	Model      string
 	Limits     run.Limits
 	Once       bool
@@ -156,6 +159,7 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 	defer closeModels()
 	h := host.New(host.Config{
 		Dir: runDir, Pool: filepath.Join(o.DataDir, "trees", key(repo.Top(), "")), Source: place, Sandbox: o.Sandbox, Backend: o.Backend, Image: o.Image,
+		Caches:       host.Caches{Dir: filepath.Join(o.DataDir, host.CachesDir), Repo: key(repo.Top(), ""), MaxBytes: o.CacheBytes},
 		OnOwnerDeath: sandbox.KillWithOwner, Resources: o.Resources, Gateway: models, Emit: o.Emit,
 		Limits: func(asked run.Limits) run.Limits {
 			return o.Limits.WithDefaults(asked).WithDefaults(run.DefaultLimits())

@@ -86,6 +86,16 @@ type check struct {
 	old   bool
 }
 
+// trust says whose code the check runs. What the tree holds decides, where it
+// was proposed: a proposal may be the base again, and then it ran among the
+// proposals.
+func (c check) trust() Trust {
+	if c.need == gate.Baseline {
+		return TrustBase
+	}
+	return TrustRun
+}
+
 // next says what has to run before the gate can be judged, or how it is judged.
 // It follows from the state alone, so that a check that was started is found
 // again by whoever observes it.
@@ -234,7 +244,7 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 	if s.Limits.RunTimeout > 0 {
 		c.gate.Timeout = min(c.gate.Timeout, max(s.StartedAt.Add(s.Limits.RunTimeout).Sub(e.Now()), time.Second))
 	}
-	h, err := e.Runner.StartGate(ctx, *s, GateStart{Name: s.Process.Name, Gate: c.gate, Tree: c.tree})
+	h, err := e.Runner.StartGate(ctx, *s, GateStart{Name: s.Process.Name, Gate: c.gate, Tree: c.tree, Trust: c.trust()})
 	if err != nil {
 		return Next{}, fmt.Errorf("start check %q: %w", c.gate.Name, err)
 	}

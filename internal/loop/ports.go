@@ -28,6 +28,10 @@ type Opened struct {
 	// Templates are the prompts with the repository's own put in.
 	Templates prompt.Templates
 	Settings  Settings
+	// Setup is what has to run first, nil for nothing; SetupKey is what it
+	// makes, or has made before, is known by.
+	Setup    *Setup
+	SetupKey string
 }
 
 // Settings are what a repository's own configuration says of a run, already
@@ -149,7 +153,23 @@ type GateStart struct {
 	Name string
 	Gate gate.Gate
 	Tree string
+	// Trust says whose code is in the tree.
+	Trust Trust
 }
+
+// Trust says whose code a check executes. What one kind leaves behind, such as
+// build caches, must never reach one that is trusted more.
+type Trust string
+
+// The kinds of code, least trusted first.
+const (
+	// TrustRun: agents of this run wrote some of it.
+	TrustRun Trust = ""
+	// TrustBase: it is what the run began from.
+	TrustBase Trust = "base"
+	// TrustDefault: it is the default branch, and nothing else.
+	TrustDefault Trust = "default"
+)
 
 // Outcome says how an agent call ended, in the terms the loop decides by.
 type Outcome string

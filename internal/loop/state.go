@@ -20,27 +20,29 @@ type Stage string
 
 // The stages, in the order a run without failures goes through them.
 const (
-	stageOpen       Stage = "open"        // lay out the work tree, find the progress file
-	stageBegin      Stage = "begin"       // tell people that the run has begun
-	stagePick       Stage = "pick"        // exit conditions, then the next task
-	stageStart      Stage = "start"       // start the agent
-	stageWatch      Stage = "watch"       // the agent works
-	stageJudge      Stage = "judge"       // read what it says in progress.md
-	stagePlanned    Stage = "planned"     // take the plan it wrote, and nothing else it did
-	stageEnded      Stage = "ended"       // act on a call that came to nothing
-	stageRejected   Stage = "rejected"    // put back what must not be looked at
-	stageSplit      Stage = "split"       // put the parts it wrote in the place of a task
-	stageReviewed   Stage = "reviewed"    // take the tasks a review asks for
-	stagePropose    Stage = "propose"     // verify what it did, and store it as a tree
-	stageGate       Stage = "gate"        // start the next check
-	stageGateWatch  Stage = "gate_watch"  // the check runs
-	stageLand       Stage = "land"        // commit
-	stageShow       Stage = "show"        // bring what people see up to date
-	stageFinalGates Stage = "final_gates" // start the next final check
-	stageFinalWatch Stage = "final_watch" // the final check runs
-	stageReview     Stage = "review"      // have the whole change read once more
-	stageClose      Stage = "close"       // the closing commit
-	stageEnd        Stage = "end"         // tell people how it ended
+	stageOpen       Stage = "open"         // lay out the work tree, find the progress file
+	stageBegin      Stage = "begin"        // tell people that the run has begun
+	stageSetUp      Stage = "set_up"       // start the repository's set-up commands
+	stageSetUpWatch Stage = "set_up_watch" // they run
+	stagePick       Stage = "pick"         // exit conditions, then the next task
+	stageStart      Stage = "start"        // start the agent
+	stageWatch      Stage = "watch"        // the agent works
+	stageJudge      Stage = "judge"        // read what it says in progress.md
+	stagePlanned    Stage = "planned"      // take the plan it wrote, and nothing else it did
+	stageEnded      Stage = "ended"        // act on a call that came to nothing
+	stageRejected   Stage = "rejected"     // put back what must not be looked at
+	stageSplit      Stage = "split"        // put the parts it wrote in the place of a task
+	stageReviewed   Stage = "reviewed"     // take the tasks a review asks for
+	stagePropose    Stage = "propose"      // verify what it did, and store it as a tree
+	stageGate       Stage = "gate"         // start the next check
+	stageGateWatch  Stage = "gate_watch"   // the check runs
+	stageLand       Stage = "land"         // commit
+	stageShow       Stage = "show"         // bring what people see up to date
+	stageFinalGates Stage = "final_gates"  // start the next final check
+	stageFinalWatch Stage = "final_watch"  // the final check runs
+	stageReview     Stage = "review"       // have the whole change read once more
+	stageClose      Stage = "close"        // the closing commit
+	stageEnd        Stage = "end"          // tell people how it ended
 )
 
 // Subject is what a run is about: an issue, or a plan file.
@@ -65,6 +67,7 @@ type ProcessKind string
 const (
 	ProcessAgent ProcessKind = "agent"
 	ProcessGate  ProcessKind = "gate"
+	ProcessSetup ProcessKind = "setup"
 )
 
 // Process is something that was started and is observed.
@@ -178,12 +181,16 @@ type State struct {
 	StartedAt time.Time
 	EndedAt   time.Time
 
-	Templates    prompt.Templates
-	Base         string // commit the branch started from
-	BaseTree     string
-	StartTree    string // tip of the branch when the tree was laid out
-	Head         string // last commit of the branch that is ours or taken in
-	HeadTree     string
+	Templates prompt.Templates
+	Base      string // commit the branch started from
+	BaseTree  string
+	StartTree string // tip of the branch when the tree was laid out
+	Head      string // last commit of the branch that is ours or taken in
+	HeadTree  string
+	// Setup is what has to run before the first agent, until it has; SetupKey
+	// is what it made is known by, "" where there is none.
+	Setup        *Setup
+	SetupKey     string
 	Branch       string
 	BaseBranch   string
 	ProgressPath string

@@ -160,6 +160,10 @@ func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
 		return e.open(ctx, s)
 	case stageBegin:
 		return e.begin(ctx, s)
+	case stageSetUp:
+		return e.setUp(ctx, s)
+	case stageSetUpWatch:
+		return e.watchSetUp(ctx, s)
 	case stagePick:
 		return e.pick(ctx, s)
 	case stageStart:
@@ -208,6 +212,7 @@ func (e *Engine) open(ctx context.Context, s *State) (Next, error) {
 	}
 	s.Branch, s.BaseBranch, s.Base, s.BaseTree = opened.Branch, opened.BaseBranch, opened.Base, opened.BaseTree
 	s.Head, s.HeadTree, s.Templates = opened.Head, opened.HeadTree, opened.Templates
+	s.Setup, s.SetupKey = opened.Setup, opened.SetupKey
 	if s.StartTree != s.HeadTree { // somebody's commits are part of it now
 		s.StartTree, s.Baseline = s.HeadTree, map[string]gate.Result{}
 	}
@@ -415,6 +420,22 @@ func (e *Engine) begin(ctx context.Context, s *State) (Next, error) {
 			s.Questions = v.Questions()
 			return e.finish(s, run.EndAwaitingPerson, "it does not say yet what exactly is to be done")
 		}
+	}
+	if s.Setup != nil {
+		s.Stage = stageSetUp
+		return Next{}, nil
+	}
+	return e.enter(ctx, s)
+}
+
+// enter begins with the work, now that everything is in place: with a plan
+// where there are no tasks yet.
+func (e *Engine) enter(ctx context.Context, s *State) (Next, error) {
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	if len(doc.Tasks()) == 0 {
 		s.Phase = run.PhasePlanning
 		return e.prepareAgent(s, prompt.JobPlan, run.RolePlanner, "")
 	}

@@ -60,6 +60,8 @@ type world struct {
 	landErr []error
 	// settings are those of the repository.
 	settings loop.Settings
+	// setup is what has to run first, as long as it has not.
+	setup *loop.Setup
 	// observeErr is what every look at an agent comes to.
 	observeErr error
 	events     []run.Event
@@ -110,7 +112,7 @@ func (w *world) Open(context.Context, loop.State) (loop.Opened, error) {
 	clear(w.links)
 	return loop.Opened{
 		Branch: "ralph/x", Base: "base", BaseTree: w.landed[0].Tree,
-		Head: w.head().OID, HeadTree: w.head().Tree, Settings: w.settings,
+		Head: w.head().OID, HeadTree: w.head().Tree, Settings: w.settings, Setup: w.setup,
 	}, nil
 }
 

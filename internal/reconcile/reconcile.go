@@ -75,7 +75,9 @@ type Config struct {
 	Image     string
 	AgentName string
 	Model     string
-	Resources host.Resources
+	// CacheBytes bounds what set-up commands made; see host.Caches.
+	CacheBytes int64
+	Resources  host.Resources
 	// Limits bound every run; a repository can only tighten them.
 	Limits func(asked run.Limits) run.Limits
 	Gates  []gate.Gate
@@ -474,6 +476,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 	source := &mirrorSource{mirrors: r.mirrors, repo: repo, node: row.RepoNode, cloneURL: repo.HTMLURL() + ".git", base: r.cfg.Base}
 	hostCfg := host.Config{
 		Dir: filepath.Join(r.cfg.DataDir, "runs", string(row.ID)), Pool: filepath.Join(r.cfg.DataDir, "trees", shortName(row.RepoNode)), Source: source, Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Image: r.cfg.Image,
+		Caches:       host.Caches{Dir: filepath.Join(r.cfg.DataDir, host.CachesDir), Repo: shortName(row.RepoNode), MaxBytes: r.cfg.CacheBytes},
 		OnOwnerDeath: cmp.Or(r.cfg.OnOwnerDeath, sandbox.KeepWithoutOwner), Gates: r.cfg.Gates, Resources: r.cfg.Resources, Credentials: r.cfg.Credentials, Limits: r.cfg.Limits, Emit: watch,
 	}
 	if m := r.cfg.Models; m != nil {
