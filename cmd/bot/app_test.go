@@ -514,7 +514,7 @@ func TestFileBoundToAnotherIssueIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestPushByAPersonIsTakenIn(t *testing.T) {
+func TestH1PushByAPersonIsTakenIn(t *testing.T) {
 	t.Parallel()
 	pushed := filepath.Join(shortTempDir(t), "pushed")
 	// The second task waits for the person's push before it goes on.

@@ -42,6 +42,8 @@ type stage struct {
 	install ghsim.Installation
 	dir     string
 	config  config.Server
+	// token is the person's own.
+	token string
 	// now is the App's clock, nil for the real one.
 	now func() time.Time
 }
@@ -75,8 +77,9 @@ func newStage(t testing.TB, set setting) *stage {
 	if set.files == nil {
 		set.files = map[string]string{"README.md": "# widgets\n"}
 	}
-	_, err := sim.CreateUser(person)
+	user, err := sim.CreateUser(person)
 	must(err)
+	st.token = user.Token
 	st.repo, err = sim.CreateRepo(person, repoOf, ghsim.RepoOptions{Files: set.files})
 	must(err)
 	st.app, err = sim.CreateApp(ghsim.AppOptions{Slug: cmp.Or(set.slug, "ralph-bot"), Permissions: appPermissions, Events: []string{"issues"}})

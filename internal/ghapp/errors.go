@@ -133,6 +133,19 @@ func isNetwork(err error) bool {
 	return ok
 }
 
+// Refused says whether err is GitHub's word that the App may not write what it
+// wanted to, by its permissions, a ruleset or a protected branch: something that
+// a person has to change.
+func Refused(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return false
+	}
+	lower := strings.ToLower(e.Message)
+	return e.Class == Forbidden || (e.Class == Invalid || e.Class == Permanent) &&
+		(strings.Contains(lower, "rule violation") || strings.Contains(lower, "gh013") || strings.Contains(lower, "gh006") || strings.Contains(lower, "protected branch"))
+}
+
 // wrap turns an error of go-github into an *Error.
 func wrap(op string, err error) error {
 	if err == nil {

@@ -382,6 +382,10 @@ type PullRequest struct {
 	Body   string
 	// Head is the last commit that the text tells of.
 	Head string
+	// Base is the branch it asks to be merged into. Closed holds for one that was
+	// merged, too.
+	Base           string
+	Closed, Merged bool
 	// Edit is what people made of the task list in Body, nil for nothing. It is
 	// only handed over, never stored.
 	Edit *PlanEdit `json:",omitempty"`

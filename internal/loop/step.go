@@ -67,6 +67,16 @@ var ErrBranchMoved = errors.New("loop: somebody else moved the branch")
 // longer write to the repository. The run stops; nothing more is committed.
 var ErrNotAllowed = errors.New("loop: the person who started the run may no longer write to the repository")
 
+// Halt is returned by a Publisher where a person has to say how it goes on, or
+// has said that it does not. The run ends for Reason; nothing more is committed.
+type Halt struct {
+	Reason run.EndReason
+	Detail string
+}
+
+// Error implements error.
+func (h *Halt) Error() string { return "loop: " + h.Detail }
+
 // Rejection is returned by a Publisher that must not let a proposal through.
 // It fails the attempt, not the run.
 type Rejection struct{ Refusals []Refusal }
@@ -304,8 +314,7 @@ func (e *Engine) merged(s *State, m progress.Merged) (*progress.Doc, error) {
 	}
 	s.reapprove(m.Doc)
 	told := m.Sentences()
-	s.Merged = append(s.Merged[:len(s.Merged):len(s.Merged)], told...)
-	s.Merged = s.Merged[max(0, len(s.Merged)-maxMerged):]
+	s.told(told)
 	if len(told) > 0 {
 		e.emit(run.Event{Kind: run.EventEdited, Text: strings.Join(told, " ")}, s)
 	}
@@ -987,7 +996,10 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	}
 	landed, err := e.Publisher.Land(ctx, l)
 	var rejected *Rejection
+	var halt *Halt
 	switch {
+	case errors.As(err, &halt):
+		return e.finish(s, halt.Reason, halt.Detail)
 	case errors.Is(err, ErrBranchMoved):
 		return e.moved(s)
 	case errors.As(err, &rejected):
@@ -1074,6 +1086,7 @@ func (e *Engine) publish(ctx context.Context, s *State) (again bool, err error) 
 	edit := pr.Edit
 	pr.Edit = nil
 	s.PullRequest = pr
+	s.heed()
 	if edit == nil {
 		return false, nil
 	}
@@ -1102,8 +1115,35 @@ func (e *Engine) Refresh(ctx context.Context, s State) (State, error) {
 		s.PullRequest = &shown
 	default:
 		s.PullRequest = pr
+		s.heed()
 	}
 	return s, nil
+}
+
+// heed takes in what people have done to the pull request itself: closed or
+// merged, it ends the run; sent elsewhere, it goes there.
+func (s *State) heed() {
+	pr := s.PullRequest
+	if s.End != "" || pr == nil {
+		return
+	}
+	switch {
+	case s.CancelRequested:
+	case pr.Merged:
+		s.CancelRequested, s.CancelReason = true, fmt.Sprintf("#%d was merged", pr.Number)
+	case pr.Closed:
+		s.CancelRequested, s.CancelReason = true, fmt.Sprintf("#%d was closed", pr.Number)
+	}
+	if pr.Base != "" && pr.Base != s.BaseBranch {
+		s.told([]string{fmt.Sprintf("The pull request goes to %s now, and no longer to %s.", pr.Base, s.BaseBranch)})
+		s.BaseBranch = pr.Base
+	}
+}
+
+// told keeps sentences on what people did to the run.
+func (s *State) told(sentences []string) {
+	s.Merged = append(s.Merged[:len(s.Merged):len(s.Merged)], sentences...)
+	s.Merged = s.Merged[max(0, len(s.Merged)-maxMerged):]
 }
 
 // close lands the commit that takes progress.md away again, where the
@@ -1132,6 +1172,9 @@ func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
 	if errors.Is(err, ErrBranchMoved) {
 		// Somebody works on the branch already; the file may stay.
 		return e.finish(s, reason, "")
+	}
+	if halt, ok := errors.AsType[*Halt](err); ok {
+		return e.finish(s, halt.Reason, halt.Detail)
 	}
 	if err != nil {
 		return Next{}, fmt.Errorf("land the closing commit: %w", err)
@@ -1227,7 +1270,8 @@ func (e *Engine) record(ctx context.Context, s *State) error {
 	}
 	landed, err := e.Publisher.Land(ctx, Landing{State: *s, Iteration: s.Iteration, Tree: tree, Model: s.SeenModel, Recorded: true})
 	var rejected *Rejection
-	if errors.Is(err, ErrBranchMoved) || errors.Is(err, ErrNotAllowed) || errors.As(err, &rejected) {
+	var halt *Halt
+	if errors.Is(err, ErrBranchMoved) || errors.Is(err, ErrNotAllowed) || errors.As(err, &rejected) || errors.As(err, &halt) {
 		return nil // the notes are not worth more than that
 	}
 	if err != nil {

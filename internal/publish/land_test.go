@@ -304,8 +304,8 @@ func TestLandRefusesTooMuch(t *testing.T) {
 	}
 }
 
-// TestLandOnPeoplesWork is H1.
-func TestLandOnPeoplesWork(t *testing.T) {
+// TestH1LandOnPeoplesWork: on top, and never over it.
+func TestH1LandOnPeoplesWork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx, p := t.Context(), w.publisher("r-1")
@@ -358,8 +358,8 @@ func TestLandTakesNoForgery(t *testing.T) {
 	}
 }
 
-// TestLandWhenTheAnswerIsLost is H3: the server may or may not have committed.
-func TestLandWhenTheAnswerIsLost(t *testing.T) {
+// TestH3LandWhenTheAnswerIsLost: the server may or may not have committed.
+func TestH3LandWhenTheAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const commitCall = "^/graphql createCommitOnBranch"
@@ -403,8 +403,8 @@ func TestLandWhenTheAnswerIsLost(t *testing.T) {
 	}
 }
 
-// TestLandChecksTheResult is H4 and promise 9.
-func TestLandChecksTheResult(t *testing.T) {
+// TestH4LandChecksTheResult: success is a verified effect.
+func TestH4LandChecksTheResult(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	answer := func(tree, signature string) string {

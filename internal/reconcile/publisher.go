@@ -74,19 +74,35 @@ func (p *publisher) Land(ctx context.Context, l loop.Landing) (loop.Landed, erro
 		return loop.Landed{}, err
 	}
 	landed, err := p.publish(l.State, objects{repo}).Land(ctx, host.Commit(l, p.agent))
-	var policy *publish.PolicyError
-	var unsigned *publish.CommitError
-	switch {
-	case errors.Is(err, publish.ErrBranchMoved):
-		return loop.Landed{}, loop.ErrBranchMoved
-	case errors.As(err, &policy):
-		return loop.Landed{}, &loop.Rejection{Refusals: host.Refusals(policy.Held)}
-	case errors.As(err, &unsigned):
-		return loop.Landed{}, &run.UserError{Message: "GitHub made a commit that cannot be trusted: " + unsigned.Error(), Hint: "look at it before anything is built on it", Err: err}
-	case err != nil:
-		return loop.Landed{}, err
+	if err != nil {
+		return loop.Landed{}, notLanded(err)
 	}
 	return loop.Landed{OID: landed.OID, Tree: landed.Tree, Subject: landed.Subject, TaskID: landed.TaskID, Verified: &landed.Verified}, nil
+}
+
+// notLanded is why something did not land, in the words of the loop.
+func notLanded(err error) error {
+	var policy *publish.PolicyError
+	var moved *publish.MovedError
+	var odd *publish.CommitError
+	switch {
+	case errors.As(err, &moved) && moved.Head == "":
+		return &loop.Halt{Reason: run.EndCancelled, Detail: fmt.Sprintf("the branch %s was deleted", moved.Branch)}
+	case errors.Is(err, publish.ErrBranchMoved):
+		return loop.ErrBranchMoved
+	case errors.As(err, &policy):
+		return &loop.Rejection{Refusals: host.Refusals(policy.Held)}
+	case errors.As(err, &odd):
+		where := "the branch is where it was"
+		if odd.OnBranch {
+			where = "the branch points at it: look at it before anything is built on it"
+		}
+		return &loop.Halt{Reason: run.EndAwaitingPerson, Detail: fmt.Sprintf("GitHub made a commit that cannot be trusted, and %s: %v", where, odd)}
+	case ghapp.Refused(err):
+		return &loop.Halt{Reason: run.EndAwaitingPerson, Detail: fmt.Sprintf("GitHub does not let the App commit here; the branch is where it was. It says: %v", err)}
+	default:
+		return err
+	}
 }
 
 // objects are the host's own git objects. A named type keeps the rest of the
@@ -193,7 +209,7 @@ func (p *publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 }
 
 func shownAs(pr ghapp.PR) *loop.PullRequest {
-	return &loop.PullRequest{Number: pr.Number, NodeID: pr.NodeID, URL: pr.URL, Draft: pr.Draft, Body: pr.Body}
+	return &loop.PullRequest{Number: pr.Number, NodeID: pr.NodeID, URL: pr.URL, Draft: pr.Draft, Body: pr.Body, Base: pr.BaseRef, Closed: pr.State == "closed", Merged: pr.Merged}
 }
 
 // edited hands over what people made of the task list. GitHub lets those who
