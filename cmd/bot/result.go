@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/org/ralph-action/internal/analytics"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/progress"
@@ -25,6 +26,7 @@ type result struct {
 	Closing     *commit       `json:"closing_commit,omitempty"`
 	PullRequest *pullResult   `json:"pull_request,omitempty"`
 	APICalls    *callsResult  `json:"api_calls,omitempty"`
+	Calls       []callLine    `json:"calls,omitempty"`
 	Attempts    []attemptLine `json:"attempts,omitempty"`
 	Checks      []checkLine   `json:"checks,omitempty"`
 	Findings    []findingLine `json:"findings,omitempty"`
@@ -84,6 +86,16 @@ type callsResult struct {
 	REST      int            `json:"rest"`
 	GraphQL   int            `json:"graphql"`
 	ByPurpose map[string]int `json:"by_purpose,omitempty"`
+}
+
+// callLine is what one agent call, and the checks after it, used and reached.
+type callLine struct {
+	Iteration int                  `json:"iteration"`
+	Task      string               `json:"task,omitempty"`
+	Role      run.Role             `json:"role"`
+	CostUSD   float64              `json:"cost_usd"`
+	Models    []analytics.ModelUse `json:"models,omitempty"`
+	Hosts     []analytics.HostUse  `json:"hosts,omitempty"`
 }
 
 // attemptLine is one agent call that did not land its task.
@@ -154,6 +166,10 @@ func newResult(s loop.State) (result, error) {
 		r.Closing = &c
 	}
 	for _, h := range s.History {
+		r.Calls = append(r.Calls, callLine{
+			Iteration: h.Number, Task: h.TaskID, Role: h.Role, CostUSD: h.Usage.CostUSD,
+			Models: analytics.ModelUses(h.Models), Hosts: analytics.HostUses(h.Hosts),
+		})
 		if !h.Landed && h.TaskID != "" {
 			r.Attempts = append(r.Attempts, attemptLine{Iteration: h.Number, Task: h.TaskID, Outcome: h.Outcome, Note: h.Note, Role: h.Role, Verdict: h.Verdict, Evidence: h.Evidence})
 		}

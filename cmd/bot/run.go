@@ -52,6 +52,8 @@ type runCmd struct {
 
 	Price []string `env:"RALPH_PRICE" sep:";" help:"What a model costs, in dollars for a million tokens, where the list price is not known or another; repeatable." placeholder:"MODEL=INPUT,OUTPUT"`
 
+	Egress []string `help:"A host that agents and checks in containers may reach: its name, *.NAME for those below it, or preset:REGISTRY with one of crates, debian, go, maven, npm, nuget, packagist, pypi, rubygems; repeatable. Default: none." placeholder:"HOST"`
+
 	sandboxFlags
 	limitFlags
 }
@@ -247,23 +249,31 @@ func reap(ctx context.Context, box sandbox.Sandbox) error {
 	return err
 }
 
-// gateway says how the model proxy is opened, where the agent needs one: in a
-// container, which has no network and no key.
+// gateway says how the gateway is opened, where one is needed: for a container,
+// which has no network and no key.
 func (c *runCmd) gateway() (func(spend.Ledger) (*host.Gateway, func(), error), error) {
-	if c.Sandbox != agent.SandboxDocker || c.Agent == "script" {
+	models := c.Agent != "script"
+	switch {
+	case c.Sandbox != agent.SandboxDocker && len(c.Egress) > 0:
+		return nil, &run.UserError{Message: "--egress needs --sandbox=docker", Hint: "the local sandbox has all of this host's network, and no list holds there"}
+	case c.Sandbox != agent.SandboxDocker || !models && len(c.Egress) == 0:
 		return nil, nil //nolint:nilnil // no gateway is an answer
 	}
 	prices, err := c.prices()
 	if err != nil {
 		return nil, err
 	}
-	upstream, err := upstreamOf(c.Agent, os.Getenv)
-	if err != nil {
-		return nil, err
+	var upstreams []gateway.Upstream
+	if models {
+		upstream, err := upstreamOf(c.Agent, os.Getenv)
+		if err != nil {
+			return nil, err
+		}
+		upstreams = append(upstreams, upstream)
 	}
 	return func(ledger spend.Ledger) (*host.Gateway, func(), error) {
 		key, meter := []byte(rand.Text()), spend.NewMeter(ledger, prices)
-		handler, err := gateway.NewHandler(gateway.Config{Upstreams: []gateway.Upstream{upstream}, Key: key, Meter: meter})
+		handler, err := gateway.NewHandler(gateway.Config{Upstreams: upstreams, Egress: c.Egress, Key: key, Meter: meter})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -282,7 +292,10 @@ func (c *runCmd) gateway() (func(spend.Ledger) (*host.Gateway, func(), error), e
 			_ = os.RemoveAll(dir)
 		}
 		token := func(start string) string { return gateway.Token(key, start) }
-		return &host.Gateway{Dir: server.Dir(), Token: token, Meter: meter}, closeAll, nil
+		return &host.Gateway{
+			Dir: server.Dir(), Token: token, Meter: meter, NoModels: !models,
+			Egress: c.Egress, ProxyToken: func(start string) string { return gateway.ProxyToken(key, start) },
+		}, closeAll, nil
 	}, nil
 }
 

@@ -222,18 +222,49 @@ func serverGates(gates []config.Gate) []gate.Gate {
 	return out
 }
 
-// usesGateway says whether agents reach the model through the gateway. In the
-// local sandbox they bring their own credentials.
+// usesGateway says whether there is a gateway: for the model, or as the way out.
+// In the local sandbox agents bring their own credentials, and have a network.
 func usesGateway(cfg config.Server) bool {
-	return cfg.Sandbox.Kind == config.SandboxDocker && cfg.Agent.Name != config.AgentScript
+	return cfg.Sandbox.Kind == config.SandboxDocker && (usesModel(cfg) || len(cfg.Egress) > 0)
 }
 
-// serverModels is the model endpoint behind the gateway.
+// usesModel says whether the agent needs a model.
+func usesModel(cfg config.Server) bool { return cfg.Agent.Name != config.AgentScript }
+
+// serverModels is what is behind the gateway.
 func serverModels(cfg config.Server, ledger spend.Ledger) (*reconcile.Models, error) {
 	if !usesGateway(cfg) {
 		return nil, nil //nolint:nilnil // no endpoint is an answer
 	}
-	u := gateway.Upstream{Provider: providerOf(cfg.Agent.Name)}
+	var upstreams []gateway.Upstream
+	if usesModel(cfg) {
+		u, err := serverUpstream(cfg)
+		if err != nil {
+			return nil, err
+		}
+		upstreams = append(upstreams, u)
+	}
+	secret, err := runTokenKey(filepath.Join(cfg.DataDir, "run-token.key"))
+	if err != nil {
+		return nil, err
+	}
+	return &reconcile.Models{
+		Gateway: gateway.Config{
+			Upstreams: upstreams, Models: cfg.Model.Allowed, Egress: cfg.Egress,
+			Meter: spend.NewMeter(ledger, run.ListPrices().With(cfg.Model.Prices)),
+		},
+		Key: func(id run.ID) []byte {
+			mac := hmac.New(sha256.New, secret)
+			mac.Write([]byte(id))
+			return mac.Sum(nil)
+		},
+		IssueUSD: cfg.Budgets.IssueUSD, DayUSD: cfg.Budgets.RepositoryDayUSD,
+	}, nil
+}
+
+// serverUpstream is the model endpoint of the server's agent.
+func serverUpstream(cfg config.Server) (gateway.Upstream, error) {
+	u := gateway.Upstream{Provider: providerOf(cfg.Agent.Name), AuthHeader: cfg.Model.AuthHeader}
 	key, base := "model.base_url", cfg.Model.BaseURL
 	switch u.Provider {
 	case run.ProviderOpenAI:
@@ -245,24 +276,9 @@ func serverModels(cfg config.Server, ledger spend.Ledger) (*reconcile.Models, er
 	}
 	var err error
 	if u.BaseURL, err = url.Parse(base); err != nil {
-		return nil, &run.UserError{Message: key + " is not an address: " + err.Error(), Hint: "set it to https://host", Err: err}
+		return u, &run.UserError{Message: key + " is not an address: " + err.Error(), Hint: "set it to https://host", Err: err}
 	}
-	secret, err := runTokenKey(filepath.Join(cfg.DataDir, "run-token.key"))
-	if err != nil {
-		return nil, err
-	}
-	return &reconcile.Models{
-		Gateway: gateway.Config{
-			Upstreams: []gateway.Upstream{u}, Models: cfg.Model.Allowed,
-			Meter: spend.NewMeter(ledger, run.ListPrices().With(cfg.Model.Prices)),
-		},
-		Key: func(id run.ID) []byte {
-			mac := hmac.New(sha256.New, secret)
-			mac.Write([]byte(id))
-			return mac.Sum(nil)
-		},
-		IssueUSD: cfg.Budgets.IssueUSD, DayUSD: cfg.Budgets.RepositoryDayUSD,
-	}, nil
+	return u, nil
 }
 
 // credentials are what an agent in the local sandbox may know: the model's, and

@@ -91,6 +91,9 @@ func statsText(s analytics.Stats) string {
 		fmt.Fprintf(&b, "\n%s: %d of %d tasks done, %s, %d failed attempts, US$ %.2f, %s of agents\n",
 			count(len(s.Runs), "run"), t.TasksDone, t.TasksTotal, count(t.Iterations, "iteration"), t.FailedAttempts, t.CostUSD, seconds(t.AgentSeconds))
 	}
+	models(&b, s.Total.Models)
+	counts(&b, "Hosts reached", s.Total.HostsReached)
+	counts(&b, "Hosts blocked", s.Total.HostsBlocked)
 	counts(&b, "Checks that failed", s.Total.GateFailures)
 	counts(&b, "What the supervisor said", s.Total.Verdicts)
 	counts(&b, "What it saw", s.Total.Patterns)
@@ -99,6 +102,24 @@ func statsText(s analytics.Stats) string {
 		fmt.Fprintf(&b, "\n%s of the record could not be read.\n", count(s.Unread, "line"))
 	}
 	return b.String()
+}
+
+// models prints what was used of each model, the dearest first.
+func models(b *strings.Builder, used map[string]analytics.ModelStats) {
+	if len(used) == 0 {
+		return
+	}
+	fmt.Fprintln(b)
+	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "MODEL\tREQUESTS\tTOKENS READ\tWRITTEN\tUS$")
+	names := slices.SortedFunc(maps.Keys(used), func(x, y string) int {
+		return cmp.Or(cmp.Compare(used[y].Usage.CostUSD, used[x].Usage.CostUSD), cmp.Compare(x, y))
+	})
+	for _, name := range names {
+		m := used[name]
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.2f\n", printable(name), m.Requests, m.Usage.InputTokens+m.Usage.CacheReadTokens+m.Usage.CacheWriteTokens, m.Usage.OutputTokens, m.Usage.CostUSD)
+	}
+	_ = w.Flush() // to memory
 }
 
 // counts prints how often each name came, the most often first.

@@ -28,6 +28,8 @@ type Record struct {
 	Outcome   string        `json:"outcome,omitempty"`
 	Model     string        `json:"model,omitempty"`
 	Usage     *Usage        `json:"usage,omitempty"`
+	Models    []ModelUse    `json:"models,omitempty"`
+	Hosts     []HostUse     `json:"hosts,omitempty"`
 	Gate      string        `json:"gate,omitempty"`
 	Passed    *bool         `json:"passed,omitempty"`
 	// DurationMS is in milliseconds.
@@ -51,6 +53,42 @@ type Usage struct {
 	Turns            int     `json:"turns"`
 }
 
+// ModelUse is what one agent call used of one model.
+type ModelUse struct {
+	Model    string `json:"model"`
+	Requests int    `json:"requests"`
+	Usage    Usage  `json:"usage"`
+}
+
+// HostUse is what an agent call or a check reached of the network, or was kept
+// from.
+type HostUse struct {
+	Host string `json:"host"`
+	// Blocked says why it was kept from the host.
+	Blocked       string `json:"blocked,omitempty"`
+	Count         int    `json:"count"`
+	SentBytes     int64  `json:"sent_bytes,omitempty"`
+	ReceivedBytes int64  `json:"received_bytes,omitempty"`
+}
+
+// ModelUses gives uses in the form of a line.
+func ModelUses(uses []run.ModelUse) []ModelUse {
+	var out []ModelUse
+	for _, u := range uses {
+		out = append(out, ModelUse{Model: u.Model, Requests: u.Requests, Usage: Usage(u.Usage)})
+	}
+	return out
+}
+
+// HostUses gives uses in the form of a line.
+func HostUses(uses []run.HostUse) []HostUse {
+	var out []HostUse
+	for _, u := range uses {
+		out = append(out, HostUse{Host: u.Host, Blocked: u.Blocked, Count: u.Count, SentBytes: u.Sent, ReceivedBytes: u.Received})
+	}
+	return out
+}
+
 // Bounds of a line's texts, in bytes.
 const (
 	maxTitle = 200
@@ -67,6 +105,13 @@ func newRecord(ev run.Event, mask func(string) string) Record {
 	}
 	if ev.Kind == run.EventGate {
 		r.Passed = &ev.Passed
+	}
+	r.Models, r.Hosts = ModelUses(ev.Models), HostUses(ev.Hosts)
+	for i, m := range r.Models {
+		r.Models[i].Model = clip(mask(m.Model), maxTitle)
+	}
+	for i, h := range r.Hosts {
+		r.Hosts[i].Host = clip(mask(h.Host), maxTitle)
 	}
 	if ev.Usage != (run.Usage{}) {
 		u := Usage(ev.Usage)

@@ -73,7 +73,7 @@ func (s *Summary) Add(r Record) {
 		return
 	}
 	same := r
-	same.Time, same.Usage, same.Passed = time.Time{}, nil, nil
+	same.Time, same.Usage, same.Passed, same.Models, same.Hosts = time.Time{}, nil, nil, nil, nil
 	line, err := json.Marshal(same)
 	key := maphash.Bytes(s.seed, line)
 	if err != nil || s.seen[key] {
@@ -91,6 +91,18 @@ func (s *Summary) Add(r Record) {
 }
 
 func (t *runSum) add(r Record) {
+	for _, h := range r.Hosts {
+		counts := t.HostsReached
+		if h.Blocked != "" {
+			counts = t.HostsBlocked
+		}
+		counts[h.Host] += h.Count
+		t.SentBytes += h.SentBytes
+		t.ReceivedBytes += h.ReceivedBytes
+	}
+	for _, m := range r.Models {
+		t.Models[m.Model] = t.Models[m.Model].add(ModelStats{Requests: m.Requests, Usage: m.Usage})
+	}
 	t.Repo, t.Subject = cmp.Or(r.Repo, t.Repo), cmp.Or(r.Subject, t.Subject)
 	t.Iterations = max(t.Iterations, r.Iteration)
 	t.CostUSD = max(t.CostUSD, r.CostUSD)
@@ -176,10 +188,30 @@ type Total struct {
 	Patterns   map[string]int `json:"patterns"`
 	Strategies map[string]int `json:"strategies"`
 	CostUSD    float64        `json:"cost_usd"`
+	// Models is what was used of each, as far as a gateway counted. Hosts count
+	// how often they were reached or blocked.
+	Models        map[string]ModelStats `json:"models"`
+	HostsReached  map[string]int        `json:"hosts_reached"`
+	HostsBlocked  map[string]int        `json:"hosts_blocked"`
+	SentBytes     int64                 `json:"sent_bytes"`
+	ReceivedBytes int64                 `json:"received_bytes"`
+}
+
+// ModelStats is what was used of a model.
+type ModelStats struct {
+	Requests int   `json:"requests"`
+	Usage    Usage `json:"usage"`
+}
+
+func (m ModelStats) add(o ModelStats) ModelStats {
+	return ModelStats{Requests: m.Requests + o.Requests, Usage: Usage(run.Usage(m.Usage).Add(run.Usage(o.Usage)))}
 }
 
 func newTotal() Total {
-	return Total{GateFailures: map[string]int{}, Verdicts: map[string]int{}, Patterns: map[string]int{}, Strategies: map[string]int{}}
+	return Total{
+		GateFailures: map[string]int{}, Verdicts: map[string]int{}, Patterns: map[string]int{}, Strategies: map[string]int{},
+		Models: map[string]ModelStats{}, HostsReached: map[string]int{}, HostsBlocked: map[string]int{},
+	}
 }
 
 // add adds the figures of another run.
@@ -193,8 +225,14 @@ func (t *Total) add(o Total) {
 	t.TasksTotal += o.TasksTotal
 	t.Gates += o.Gates
 	t.CostUSD += o.CostUSD
+	t.SentBytes += o.SentBytes
+	t.ReceivedBytes += o.ReceivedBytes
+	for name, m := range o.Models {
+		t.Models[name] = t.Models[name].add(m)
+	}
 	for _, counts := range []struct{ to, from map[string]int }{
 		{t.GateFailures, o.GateFailures}, {t.Verdicts, o.Verdicts}, {t.Patterns, o.Patterns}, {t.Strategies, o.Strategies},
+		{t.HostsReached, o.HostsReached}, {t.HostsBlocked, o.HostsBlocked},
 	} {
 		for name, n := range counts.from {
 			counts.to[name] += n

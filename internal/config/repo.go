@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/org/ralph-action/internal/egress"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/supervise"
@@ -50,6 +51,9 @@ type Repo struct {
 	AgentsMD bool
 	// Protected says what becomes of changes to protected paths.
 	Protected run.Protection
+	// Egress are the hosts that may be reached, of those that the server allows;
+	// nil means all of those.
+	Egress egress.List
 	// Base is the branch to work from and to open pull requests against; ""
 	// is the default branch.
 	Base string
@@ -103,6 +107,9 @@ type repoFile struct {
 	Progress    struct {
 		Keep bool `yaml:"keep"`
 	} `yaml:"progress"`
+	Egress struct {
+		Allow *[]string `yaml:"allow"`
+	} `yaml:"egress"`
 	Plan struct {
 		Ask      string `yaml:"ask"`
 		Approval string `yaml:"approval"`
@@ -123,8 +130,9 @@ const maxProtected = 100
 var (
 	// The first character keeps a value that becomes an argument from being
 	// read as a flag.
-	modelPattern = lazy(`^[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]{0,127}$`)
-	imagePattern = lazy(`^[a-z0-9][A-Za-z0-9._:/@-]{0,254}$`)
+	modelPattern  = lazy(`^[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]{0,127}$`)
+	headerPattern = lazy(`^[A-Za-z][A-Za-z0-9-]{0,63}$`)
+	imagePattern  = lazy(`^[a-z0-9][A-Za-z0-9._:/@-]{0,254}$`)
 )
 
 // ParseRepo reads the contents of a repository's RepoPath. Where there are
@@ -184,6 +192,9 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 		Review:   f.Review,
 		Forget:   f.History.Enabled != nil && !*f.History.Enabled,
 	}
+	if f.Egress.Allow != nil {
+		r.Egress = append(egress.List{}, hosts(*f.Egress.Allow, report)...)
+	}
 	r.Supervision = supervision(f, &r.Limits, report)
 	if len(problems) > 0 {
 		slices.SortStableFunc(problems, func(a, b Problem) int {
@@ -192,6 +203,23 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 		return Repo{}, problems
 	}
 	return r, nil
+}
+
+// maxHosts bounds a list of hosts; the name of each is compared for each
+// connection.
+const maxHosts = 200
+
+// hosts checks a list of hosts that may be reached.
+func hosts(list []string, report reporter) egress.List {
+	if len(list) > maxHosts {
+		report("$.egress.allow", "may hold at most %d entries", maxHosts)
+	}
+	for i, entry := range list {
+		if err := egress.Check(entry); err != nil {
+			report(fmt.Sprintf("$.egress.allow[%d]", i), "%s", clipTo(err.Error(), 200))
+		}
+	}
+	return list
 }
 
 // branchName follows git-check-ref-format(1), and refuses a leading hyphen as

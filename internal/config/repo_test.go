@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/egress"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/run"
 )
@@ -44,6 +45,8 @@ func TestParseRepo(t *testing.T) {
 		"  ask: never",
 		"learn:",
 		"  agents_md: true",
+		"egress:",
+		"  allow: ['preset:npm', '*.host.example']",
 		"",
 	}, "\n")
 	tests := []struct {
@@ -54,6 +57,8 @@ func TestParseRepo(t *testing.T) {
 		{name: "comment only", source: "# nothing yet\n"},
 		{name: "document mark only", source: "---\n"},
 		{name: "empty sections", source: "limits:\ngates:\nprogress:\n"},
+		{name: "no network", source: "egress: {allow: []}\n", want: config.Repo{Egress: egress.List{}}},
+		{name: "the server's network", source: "egress:\n"},
 		{name: "everything", source: whole, want: config.Repo{
 			Model: "claude-sonnet-4-5", Image: "ghcr.io/acme/agent@sha256:0123", Base: "release/1.x",
 			Limits: run.Limits{
@@ -72,6 +77,7 @@ func TestParseRepo(t *testing.T) {
 			Progress: config.Progress{Keep: true},
 			Plan:     config.Plan{Ask: "never"},
 			AgentsMD: true,
+			Egress:   egress.List{"preset:npm", "*.host.example"},
 		}},
 		{name: "byte order mark", source: "\uFEFFbase: main\n", want: config.Repo{Base: "main"}},
 		{name: "Windows line ends", source: strings.ReplaceAll("base: next\nlimits:\n  max_iterations: 3\n", "\n", "\r\n"),
@@ -108,6 +114,7 @@ func TestParseRepoProblems(t *testing.T) {
 	}{
 		{"unknown key", "limits:\n  max_iteration: 5\n", []string{`2:3: unknown key "max_iteration"`}},
 		{"unknown key at the top", "base: main\nsandbox: local\n", []string{`2:1: unknown key "sandbox"`}},
+		{"hosts", "egress:\n  allow: ['*.com', 10.0.0.1]\n", []string{`2:11: egress.allow[0]: "*.com" stands for a whole top-level domain`, `2:20: egress.allow[1]: "10.0.0.1" is not the name of a host`}},
 		{"secret in the wrong place", "api_key: sk-ant-1234\n", []string{`1:1: unknown key "api_key"; secrets are not read from this file`}},
 		{"base URL", "model:\n  base_url: https://evil.example\n", []string{"2:11: expected text, found a map"}},
 		{"wrong type", "limits:\n  max_iterations: many\n", []string{`2:19: "many" is not a whole number`}},

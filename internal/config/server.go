@@ -13,6 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/org/ralph-action/internal/egress"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -60,6 +61,9 @@ type Server struct {
 	// Limits bound every run; a repository can only tighten them.
 	Limits  run.Limits
 	Budgets Budgets
+	// Egress are the hosts that agents and gates may reach; a repository can only
+	// narrow it. None means that they have no network at all.
+	Egress egress.List
 	// Gates are for repositories that name none; empty means: detect them.
 	Gates []Gate
 	// Workers is how many runs are advanced at the same time.
@@ -98,6 +102,8 @@ type Model struct {
 	// APIs, OpenAIKey and GeminiKey their keys.
 	OpenAIBaseURL, GoogleBaseURL string
 	OpenAIKey, GeminiKey         Secret
+	// AuthHeader is the header that the credential is sent in, "" for the API's own.
+	AuthHeader string
 	// Allowed are the models that may be used, by name or by a pattern that ends
 	// in *; none means all.
 	Allowed []string
@@ -162,6 +168,7 @@ type serverFile struct {
 		BaseURL       string      `yaml:"base_url"`
 		OpenAIBaseURL string      `yaml:"openai_base_url"`
 		GoogleBaseURL string      `yaml:"google_base_url"`
+		AuthHeader    string      `yaml:"auth_header"`
 		Allowed       []string    `yaml:"allowed"`
 		Prices        []priceFile `yaml:"prices"`
 	} `yaml:"model"`
@@ -183,6 +190,9 @@ type serverFile struct {
 		IssueUSD         *float64 `yaml:"issue_usd"`
 		RepositoryDayUSD *float64 `yaml:"repository_day_usd"`
 	} `yaml:"budgets"`
+	Egress struct {
+		Allow []string `yaml:"allow"`
+	} `yaml:"egress"`
 	Gates   []gateFile `yaml:"gates"`
 	Workers whole      `yaml:"workers"`
 	Log     struct {
@@ -291,6 +301,7 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 			BaseURL:       strings.TrimRight(f.Model.BaseURL, "/"),
 			OpenAIBaseURL: strings.TrimRight(f.Model.OpenAIBaseURL, "/"),
 			GoogleBaseURL: strings.TrimRight(f.Model.GoogleBaseURL, "/"),
+			AuthHeader:    f.Model.AuthHeader,
 			Allowed:       f.Model.Allowed,
 			Prices:        prices(f.Model.Prices, report),
 		},
@@ -305,6 +316,7 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 			IssueUSD:         budget("$.budgets.issue_usd", f.Budgets.IssueUSD, report),
 			RepositoryDayUSD: budget("$.budgets.repository_day_usd", f.Budgets.RepositoryDayUSD, report),
 		},
+		Egress:  f.Egress.Allow,
 		Gates:   gates(f.Gates, report),
 		Workers: int(f.Workers),
 		Log:     Log{Level: f.Log.Level, Format: f.Log.Format},
@@ -341,6 +353,9 @@ func (s Server) check(report reporter) {
 	checkURL("$.model.base_url", s.Model.BaseURL, report)
 	checkURL("$.model.openai_base_url", s.Model.OpenAIBaseURL, report)
 	checkURL("$.model.google_base_url", s.Model.GoogleBaseURL, report)
+	if s.Model.AuthHeader != "" && !headerPattern().MatchString(s.Model.AuthHeader) {
+		report("$.model.auth_header", "%q is not the name of a header", clip(s.Model.AuthHeader))
+	}
 	for i, pattern := range s.Model.Allowed {
 		if pattern != "*" && !modelPattern().MatchString(strings.TrimSuffix(pattern, "*")) {
 			report(fmt.Sprintf("$.model.allowed[%d]", i), "%q is neither the name of a model nor the beginning of one with a *", clip(pattern))
@@ -369,6 +384,10 @@ func (s Server) check(report reporter) {
 		report("$.agent.model", "%q does not look like the name of a model", clip(s.Agent.Model))
 	}
 	s.Sandbox.check(s.AllowLocalSandbox, report)
+	hosts(s.Egress, report)
+	if s.Sandbox.Kind == SandboxLocal && len(s.Egress) > 0 {
+		report("$.egress.allow", "the local sandbox has all of this host's network, and no list holds there")
+	}
 	if s.Workers < 1 || s.Workers > 1000 {
 		report("$.workers", "must be between 1 and 1000")
 	}

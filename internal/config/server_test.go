@@ -98,6 +98,7 @@ model:
   base_url: http://127.0.0.1:9999/
   openai_base_url: http://127.0.0.1:9998/v1/
   google_base_url: https://gemini.example
+  auth_header: api-key
   allowed: [claude-opus, "claude-sonnet-*", "*"]
   prices:
     - {model: claude-opus, input: 5, output: 25.5, cache_read: 0.5, cache_write: 6}
@@ -143,7 +144,7 @@ log:
 		},
 		Agent: config.Agent{Name: "script", Model: "claude-opus", ScriptFile: "/etc/ralph/demo.yml", ClaudePath: "/etc/ralph/bin/claude"},
 		Model: config.Model{
-			BaseURL: "http://127.0.0.1:9999", OpenAIBaseURL: "http://127.0.0.1:9998/v1", GoogleBaseURL: "https://gemini.example",
+			BaseURL: "http://127.0.0.1:9999", OpenAIBaseURL: "http://127.0.0.1:9998/v1", GoogleBaseURL: "https://gemini.example", AuthHeader: "api-key",
 			Allowed: []string{"claude-opus", "claude-sonnet-*", "*"},
 			Prices: run.Prices{
 				"claude-opus": {Input: 5, Output: 25.5, CacheRead: 0.5, CacheWrite: 6},
@@ -238,6 +239,10 @@ func TestLoadServerRefuses(t *testing.T) {
 		{"negative price", minimal + "model:\n  prices: [{model: m, input: -1, output: 1}]\n", confPath + ":6:30: model.prices[0].input: must be between 0"},
 		{"price that is none", minimal + "model:\n  prices: [{model: m, input: 1, output: .nan}]\n", confPath + ":6:41: model.prices[0].output: must be between 0"},
 		{"price given twice", minimal + "model:\n  prices: [{model: m, input: 1, output: 1}, {model: m, input: 1, output: 1}]\n", confPath + ":6:53: model.prices[1].model: the price of \"m\" is given twice"},
+		{"header of two words", minimal + "model:\n  auth_header: \"a b\"\n", confPath + ":6:16: model.auth_header: \"a b\" is not the name of a header"},
+		{"no host", minimal + "egress:\n  allow: [ok.example, https://no.example]\n", confPath + ":6:23: egress.allow[1]: \"https://no.example\" is not the name of a host"},
+		{"no preset", minimal + "egress: {allow: ['preset:cpan']}\n", confPath + ":5:18: egress.allow[0]: there is no preset \"cpan\"; there are crates, debian"},
+		{"hosts of the local sandbox", minimal + "  kind: local\nallow_local_sandbox: true\negress: {allow: [a.example]}\n", confPath + ":7:17: egress.allow: the local sandbox has all of this host's network"},
 		{"no budget of an issue", minimal + "budgets:\n  issue_usd: 0\n", confPath + ":6:14: budgets.issue_usd: must be more than 0"},
 		{"no URL", minimal + "model:\n  base_url: models.example\n", confPath + ":6:13: model.base_url: \"models.example\" is not a URL"},
 		{"query in a URL", minimal + "model:\n  base_url: https://a.example/?x=1\n", confPath + ":6:13: model.base_url: a URL with a query"},

@@ -1,7 +1,9 @@
 package egress
 
 import (
+	"fmt"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -102,6 +104,23 @@ func TestPresets(t *testing.T) {
 	}
 	if !slices.IsSorted(Presets()) {
 		t.Error("the presets are not in order")
+	}
+}
+
+// What the documentation says of the presets is so.
+func TestPresetsAreDocumented(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile("../../docs/gateway.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range Presets() {
+		if row := fmt.Sprintf("| `preset:%s` | `%s` |\n", name, strings.Join(preset(name), "`, `")); !strings.Contains(string(doc), row) {
+			t.Errorf("docs/gateway.md lacks %s", row)
+		}
+	}
+	if n := strings.Count(string(doc), "| `preset:"); n != len(Presets()) {
+		t.Errorf("docs/gateway.md has %d presets", n)
 	}
 }
 

@@ -44,6 +44,9 @@ type Upstream struct {
 	APIKey string
 	// AuthToken is sent as Bearer token where there is no APIKey.
 	AuthToken string
+	// AuthHeader is the header in which the credential is sent, as it is, where the
+	// endpoint wants another than the API's own; "" for that one.
+	AuthHeader string
 }
 
 // Config says what a gateway lets through.

@@ -131,12 +131,17 @@ func TestEachAPIGetsItsKey(t *testing.T) {
 	}{
 		{run.ProviderOpenAI, "/v1/responses", "/v1", []string{"Authorization", "Bearer " + runToken}, "/v1/responses", http.Header{"Authorization": {"Bearer " + realKey}}},
 		{run.ProviderOpenAI, "/v1/chat/completions?x=1", "/azure/v1", []string{"Authorization", "Bearer " + runToken, "Openai-Organization", "other"}, "/azure/v1/chat/completions", http.Header{"Authorization": {"Bearer " + realKey}}},
-		{run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:generateContent?key=" + runToken, "", nil, "/v1beta/models/gemini-2.5-pro:generateContent", http.Header{"X-Goog-Api-Key": {realKey}}},
+		{run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:generateContent?key=" + runToken, "/gemini", nil, "/gemini/v1beta/models/gemini-2.5-pro:generateContent", http.Header{"X-Goog-Api-Key": {realKey}}},
 		{run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse&prettyPrint=1", "", []string{"X-Goog-Api-Key", runToken, "X-Goog-User-Project", "other"}, "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse", http.Header{"X-Goog-Api-Key": {realKey}}},
 	}
-	for _, tt := range tests {
+	// own is the header of an endpoint that is not the provider's.
+	for i, own := range []string{"", "", "", "", "Api-Key", "Authorization", "X-Api-Key", "Api-Key"} {
+		tt := tests[i%len(tests)]
+		if own != "" {
+			tt.want = http.Header{own: {realKey}}
+		}
 		u := &upstream{}
-		tr := try(t, u, tt.provider, 0, func(c *Config) { c.Upstreams[0].BaseURL.Path = tt.base })
+		tr := try(t, u, tt.provider, 0, func(c *Config) { c.Upstreams[0].BaseURL.Path, c.Upstreams[0].AuthHeader = tt.base, own })
 		header := append([]string{"Content-Type", "application/json", "User-Agent", "cli"}, tt.header...)
 		if resp := do(t, request(t, http.MethodPost, tr.url+tt.path, strings.NewReader(`{"model":"gpt-5"}`), header...)); resp.status != http.StatusOK {
 			t.Fatalf("%s: %d %s", tt.path, resp.status, resp.body)

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -130,6 +131,8 @@ func (u Upstream) header(in http.Header) http.Header {
 		out["User-Agent"] = []string{""} // or the transport would add its own
 	}
 	switch {
+	case u.AuthHeader != "":
+		out.Set(u.AuthHeader, cmp.Or(u.APIKey, u.AuthToken))
 	case u.APIKey == "":
 		out.Set("Authorization", "Bearer "+u.AuthToken)
 		if u.Provider != run.ProviderAnthropic {

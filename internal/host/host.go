@@ -15,6 +15,7 @@ import (
 
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/egress"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
@@ -71,8 +72,8 @@ type Config struct {
 	Caches Caches
 	// Resources bound each start; zero fields are the sandbox's defaults.
 	Resources Resources
-	// Gateway is the model proxy of this run; nil means that the agent uses
-	// the credentials its back end declares.
+	// Gateway is that of this run; nil means that there is no way out, and that the
+	// agent uses the credentials its back end declares.
 	Gateway *Gateway
 	// Credentials are values for variables that the back end declares, where
 	// they are not in this process's environment (they came from a file).
@@ -95,10 +96,16 @@ type Resources struct {
 	DiskFiles int64
 }
 
-// Gateway is where the agent finds the model.
+// Gateway is where the agent finds the model, and the way out.
 type Gateway struct {
 	// Dir is the host directory of the socket.
 	Dir string
+	// NoModels: there are none behind it, only the way out.
+	NoModels bool
+	// Egress are the hosts that sandboxes may reach; a repository narrows it. None
+	// means that there is no way out. ProxyToken is what a start presents for it.
+	Egress     egress.List
+	ProxyToken func(start string) string
 	// Token is what the agent of a start presents there.
 	Token func(start string) string
 	// Meter counts what starts use, and says what they may.
@@ -221,7 +228,7 @@ func (h *Host) settings(ctx context.Context, at Location) (loop.Settings, config
 			Hint:    "mend it on the default branch",
 		}
 	}
-	set := loop.Settings{Limits: h.cfg.Limits(repo.Limits), Image: repo.Image, Model: repo.Model, Ask: plan.Ask(repo.Plan.Ask), NeedsApproval: repo.Plan.Approval == config.ApprovalRequired, KeepProgress: repo.Progress.Keep, Quality: repo.Quality}
+	set := loop.Settings{Limits: h.cfg.Limits(repo.Limits), Image: repo.Image, Model: repo.Model, Ask: plan.Ask(repo.Plan.Ask), NeedsApproval: repo.Plan.Approval == config.ApprovalRequired, KeepProgress: repo.Progress.Keep, Quality: repo.Quality, Egress: repo.Egress}
 	set.Supervision, set.Review, set.Forget = repo.Supervision, repo.Review == nil || *repo.Review, repo.Forget
 	set.AgentsMD, set.Protected = repo.AgentsMD, repo.Protected
 	for name, role := range repo.Roles {

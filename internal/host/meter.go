@@ -3,18 +3,23 @@ package host
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/org/ralph-action/internal/gateway"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/spend"
 )
 
-// begin opens the account of a start. From then on its token is good.
+// begin opens the account of an agent's start. From then on its tokens are good.
 func (g *Gateway) begin(ctx context.Context, s loop.State, name string) error {
 	limit := func(usd float64) spend.USD { return spend.Dollars(max(usd, 0)) }
-	start := spend.Start{Name: name, Scopes: []spend.Scope{spend.RunScope(s.Run, limit(s.Limits.BudgetUSD))}}
+	start := spend.Start{Name: name, Hosts: g.hosts(s), Scopes: []spend.Scope{spend.RunScope(s.Run, limit(s.Limits.BudgetUSD))}}
 	if s.TaskID != "" {
 		start.Scopes = append(start.Scopes, spend.TaskScope(s.Run, s.TaskID, limit(s.Limits.TaskBudgetUSD)))
 	}
@@ -22,6 +27,57 @@ func (g *Gateway) begin(ctx context.Context, s loop.State, name string) error {
 		start.Scopes = append(start.Scopes, g.Scopes()...)
 	}
 	return g.Meter.Begin(ctx, start)
+}
+
+// beginCheck opens the account of a check's start, which can use no model.
+func (g *Gateway) beginCheck(ctx context.Context, s loop.State, name string) error {
+	return g.Meter.Begin(ctx, spend.Start{Name: name, Hosts: g.hosts(s)})
+}
+
+// hosts are those that a run may reach: the operator's, or the repository's. The
+// gateway lets through what is among both.
+func (g *Gateway) hosts(s loop.State) []string {
+	switch {
+	case g == nil || len(g.Egress) == 0:
+		return nil
+	case s.Egress != nil:
+		return s.Egress
+	default:
+		return g.Egress
+	}
+}
+
+// open shows a start the gateway, and in its environment the proxy where it may
+// reach any host.
+func (g *Gateway) open(s loop.State, name string, spec *sandbox.Spec) {
+	spec.GatewayDir = g.Dir
+	if len(g.hosts(s)) == 0 {
+		return
+	}
+	proxy := url.URL{
+		Scheme: "http", User: url.UserPassword(gateway.ProxyUser, g.ProxyToken(name)),
+		Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(sandbox.DefaultGatewayPort)),
+	}
+	// Programs do not agree on the letters.
+	for _, variable := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
+		spec.Env[variable] = proxy.String()
+	}
+	for _, variable := range []string{"NO_PROXY", "no_proxy"} {
+		spec.Env[variable] = "localhost,127.0.0.1,::1"
+	}
+}
+
+// endCheck closes the account of a check that has ended, and says what it
+// reached.
+func (g *Gateway) endCheck(ctx context.Context, name string) ([]run.HostUse, error) {
+	if g == nil {
+		return nil, nil
+	}
+	if err := g.Meter.End(ctx, name); err != nil {
+		return nil, err
+	}
+	report, err := g.Meter.Report(ctx, name)
+	return report.Hosts, err
 }
 
 // end closes the account of a start whose process has ended, and puts into its
@@ -37,6 +93,10 @@ func (g *Gateway) end(ctx context.Context, name string, s *loop.AgentStatus) err
 	report, err := g.Meter.Report(ctx, name)
 	if err != nil {
 		return err
+	}
+	s.Models, s.Hosts = report.ModelUses(), report.Hosts
+	if g.NoModels {
+		return nil
 	}
 	usage := report.Usage()
 	if s.Usage.Turns > 0 {

@@ -68,8 +68,10 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 	}
 	inv := agent.Invocation{Model: a.Model, MaxTurns: a.MaxTurns, DenyTools: a.DenyTools, Mode: a.Mode, Sandbox: h.cfg.Sandbox.Name()}
 	if h.cfg.Gateway != nil {
-		inv.BaseURL = fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultGatewayPort)
-		inv.Token = h.cfg.Gateway.Token(a.Name)
+		if !h.cfg.Gateway.NoModels {
+			inv.BaseURL = fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultGatewayPort)
+			inv.Token = h.cfg.Gateway.Token(a.Name)
+		}
 		if err := h.cfg.Gateway.begin(ctx, s, a.Name); err != nil {
 			return "", err
 		}
@@ -94,7 +96,7 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 	}
 	spec.WallTimeout, spec.IdleTimeout = a.Wall, a.Idle
 	if h.cfg.Gateway != nil {
-		spec.GatewayDir = h.cfg.Gateway.Dir
+		h.cfg.Gateway.open(s, a.Name, &spec)
 	}
 	return h.launch(ctx, a.Name, h.treeDir(), spec)
 }
@@ -424,6 +426,13 @@ func (h *Host) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (l
 	spec.Dir = "tree"
 	spec.PassEnv = []string{"GOPROXY", "GOSUMDB", "GONOSUMDB", "GOFLAGS", "GOTOOLCHAIN", "GOMODCACHE"}
 	spec.WallTimeout = g.Gate.Timeout
+	// Without a host to reach there is nothing for a check behind the gateway.
+	if gw := h.cfg.Gateway; len(gw.hosts(s)) > 0 {
+		if err := gw.beginCheck(ctx, s, g.Name); err != nil {
+			return "", err
+		}
+		gw.open(s, g.Name, &spec)
+	}
 	return h.launch(ctx, g.Name, h.checkDir(), spec)
 }
 
@@ -481,6 +490,10 @@ func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle) (loop.GateStatus
 	if !status.Ended() {
 		return loop.GateStatus{Running: true}, nil
 	}
+	hosts, err := h.cfg.Gateway.endCheck(ctx, handle.Name)
+	if err != nil {
+		return loop.GateStatus{}, err
+	}
 	r := gate.Result{
 		Passed:   status.Reason == sandbox.ReasonExited && status.ExitCode == 0 && status.Signal == "",
 		ExitCode: status.ExitCode, Reason: string(status.Reason),
@@ -516,7 +529,7 @@ func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle) (loop.GateStatus
 	}
 	text := string(out.bytes())
 	r.Output, r.Facts = gate.Excerpt(text), gate.Read(text, out.cut)
-	return loop.GateStatus{Result: r}, nil
+	return loop.GateStatus{Result: r, Hosts: hosts}, nil
 }
 
 // tail keeps the last gateOutput bytes written to it, and up to twice that

@@ -304,12 +304,13 @@ func (e *Engine) watchGate(ctx context.Context, s *State) (Next, error) {
 		return e.finish(s, run.EndDeadline, "")
 	}
 	s.Stage = back
-	e.remember(s, c, status.Result)
+	s.reached(status.Hosts)
+	e.remember(s, c, status.Result, status.Hosts...)
 	return Next{}, nil
 }
 
 // remember keeps the result of a check, and forgets those of other trees.
-func (e *Engine) remember(s *State, c check, r gate.Result) {
+func (e *Engine) remember(s *State, c check, r gate.Result, hosts ...run.HostUse) {
 	r.Gate, r.Kind, r.Command, r.Tree = c.gate.Name, c.gate.Kind, c.gate.Command, c.tree
 	word := "passed"
 	if !r.Passed {
@@ -331,7 +332,7 @@ func (e *Engine) remember(s *State, c check, r gate.Result) {
 		}
 		s.GateMemo[key] = r
 	}
-	e.emit(run.Event{Kind: run.EventGate, TaskID: s.TaskID, Gate: r.Gate, Passed: r.Passed, Duration: r.Duration, Text: fmt.Sprintf("%s%s %s in %s", r.Gate, where, word, r.Duration.Round(10*time.Millisecond))}, s)
+	e.emit(run.Event{Kind: run.EventGate, TaskID: s.TaskID, Gate: r.Gate, Passed: r.Passed, Duration: r.Duration, Hosts: run.AddHosts(nil, hosts, maxHosts), Text: fmt.Sprintf("%s%s %s in %s", r.Gate, where, word, r.Duration.Round(10*time.Millisecond))}, s)
 }
 
 // judgeGate takes the verdict on one check: on to the next, or back to work.

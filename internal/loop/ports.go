@@ -41,8 +41,10 @@ type Settings struct {
 	Gates   []gate.Gate
 	Quality gate.Quality
 	Image   string
-	Model   string
-	Ask     plan.Ask
+	// Egress are the hosts that may be reached; see State.
+	Egress []string
+	Model  string
+	Ask    plan.Ask
 	// NeedsApproval: a person approves the plan before it is worked.
 	NeedsApproval bool
 	KeepProgress  bool
@@ -208,6 +210,10 @@ type AgentStatus struct {
 	Activity supervise.Activity
 	Usage    run.Usage
 	Model    string
+	// Models is what was used of each model, and Hosts what was reached or
+	// blocked, as far as a gateway knows.
+	Models   []run.ModelUse
+	Hosts    []run.HostUse
 	RetryAt  time.Time
 	Started  time.Time
 	Finished time.Time
@@ -217,6 +223,8 @@ type AgentStatus struct {
 type GateStatus struct {
 	Running bool
 	Result  gate.Result
+	// Hosts is what was reached or blocked, as far as a gateway knows.
+	Hosts []run.HostUse
 }
 
 // Errors of Observe for a process whose end nobody can tell of. The iteration

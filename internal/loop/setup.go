@@ -94,8 +94,9 @@ func (e *Engine) watchSetUp(ctx context.Context, s *State) (Next, error) {
 		ended.Failed = fmt.Sprintf("the set-up commands of .github/ralph.yml failed: %s: %s", why, oneLine(r.Output, 400))
 	}
 	s.Setup, s.Stage = &ended, stageSetUp
+	s.reached(status.Hosts)
 	e.emit(run.Event{
-		Kind: run.EventGate, Gate: SetupName, Passed: r.Passed, Duration: r.Duration,
+		Kind: run.EventGate, Gate: SetupName, Passed: r.Passed, Duration: r.Duration, Hosts: run.AddHosts(nil, status.Hosts, maxHosts),
 		Text: fmt.Sprintf("%s %s in %s", SetupName, word, r.Duration.Round(10*time.Millisecond)),
 	}, s)
 	return Next{}, nil

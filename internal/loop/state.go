@@ -132,8 +132,18 @@ type Iteration struct {
 	Note      string
 	Model     string
 	Usage     run.Usage
-	Evidence  Evidence
+	// Models is what the call used of each model, Hosts what it and the checks
+	// after it reached, or were kept from.
+	Models   []run.ModelUse
+	Hosts    []run.HostUse
+	Evidence Evidence
 }
+
+// Bounds of an iteration's record; an agent chooses what it asks for.
+const (
+	maxModels = 8
+	maxHosts  = 20
+)
 
 // Evidence is what the four layers of verification found about one call, one
 // line each; "" where a layer was not reached. It is kept with the call, so that
@@ -171,7 +181,13 @@ type State struct {
 	// Quality is what the repository asks of the work beyond its gates.
 	Quality gate.Quality
 	Image   string
-	Agent   string
+	// Egress are the hosts that the repository lets sandboxes reach, of those that
+	// the operator does; nil leaves it to the operator.
+	Egress []string
+	// EarlyHosts is what was reached or blocked before the first call; it goes into
+	// the record of that.
+	EarlyHosts []run.HostUse
+	Agent      string
 	// Model is the one asked for, SeenModel the one the agent says it used.
 	Model     string
 	SeenModel string
@@ -337,9 +353,12 @@ func (s *State) record(it Iteration) {
 	if n > 0 && it.Outcome == string(AgentRateLimited) {
 		if last := s.History[n-1]; last.Outcome == it.Outcome && last.Number == it.Number {
 			it.StartedAt, it.Duration, it.Usage = last.StartedAt, last.Duration+it.Duration, last.Usage.Add(it.Usage)
+			it.Models, it.Hosts = run.AddModels(last.Models, it.Models, maxModels), run.AddHosts(last.Hosts, it.Hosts, maxHosts)
 			n--
 		}
 	}
+	it.Hosts = run.AddHosts(s.EarlyHosts, it.Hosts, maxHosts)
+	s.EarlyHosts = nil
 	s.History = append(s.History[:n:n], it)
 }
 
@@ -351,6 +370,22 @@ func (s *State) evidence(note func(*Evidence)) {
 	}
 	h := s.History[n-1]
 	note(&h.Evidence)
+	s.History = append(s.History[:n-1:n-1], h)
+}
+
+// reached adds the hosts of a check to the record of the call it followed, or of
+// the first one.
+func (s *State) reached(hosts []run.HostUse) {
+	n := len(s.History)
+	if len(hosts) == 0 {
+		return
+	}
+	if n == 0 {
+		s.EarlyHosts = run.AddHosts(s.EarlyHosts, hosts, maxHosts)
+		return
+	}
+	h := s.History[n-1]
+	h.Hosts = run.AddHosts(h.Hosts, hosts, maxHosts)
 	s.History = append(s.History[:n-1:n-1], h)
 }
 
@@ -450,6 +485,7 @@ func (s *State) apply(set Settings) {
 	if s.Image == "" {
 		s.Image = set.Image
 	}
+	s.Egress = set.Egress
 	if s.Model == "" {
 		s.Model = set.Model
 	}

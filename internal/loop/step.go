@@ -785,10 +785,12 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 		Number: s.Iteration, TaskID: s.TaskID, Role: s.Role, Verdict: s.Verdict, StartedAt: status.Started,
 		Duration: status.Finished.Sub(status.Started), Outcome: string(status.Outcome),
 		Note: oneLine(status.Detail, 300), Model: status.Model, Usage: status.Usage,
+		Models: run.AddModels(nil, status.Models, maxModels), Hosts: run.AddHosts(nil, status.Hosts, maxHosts),
 	})
 	e.emit(run.Event{
 		Kind: run.EventAgentFinished, Role: s.Role, TaskID: s.TaskID, Text: string(status.Outcome), Outcome: string(status.Outcome),
 		Model: status.Model, Usage: status.Usage, Duration: status.Finished.Sub(status.Started),
+		Models: run.AddModels(nil, status.Models, maxModels), Hosts: run.AddHosts(nil, status.Hosts, maxHosts),
 	}, s)
 
 	s.observed(status)

@@ -42,6 +42,8 @@ type world struct {
 	gate func(tree files, command string) bool
 	// judge, where set, gives the whole result of a check instead.
 	judge func(tree files, g loop.GateStart) gate.Result
+	// met is what checks meet of the network.
+	met []run.HostUse
 	// checks are those that were really started.
 	checks []loop.GateStart
 
@@ -268,7 +270,7 @@ func (w *world) StartGate(_ context.Context, _ loop.State, g loop.GateStart) (lo
 		if w.judge != nil {
 			r = w.judge(w.trees[g.Tree], g)
 		}
-		w.gates[g.Name] = loop.GateStatus{Result: r}
+		w.gates[g.Name] = loop.GateStatus{Result: r, Hosts: w.met}
 	}
 	return loop.Handle(g.Name), nil
 }

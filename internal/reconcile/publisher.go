@@ -327,6 +327,9 @@ func (p *publisher) view(s loop.State) (island.View, error) {
 		}
 		v.Gates = append(v.Gates, sum)
 	}
+	for _, h := range s.History {
+		v.Calls = append(v.Calls, island.Call{Iteration: h.Number, TaskID: h.TaskID, Models: h.Models, Hosts: h.Hosts})
+	}
 	for _, f := range s.Findings {
 		v.Findings = append(v.Findings, f.Text)
 	}

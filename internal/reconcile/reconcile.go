@@ -103,7 +103,7 @@ type Config struct {
 	OnSave func(id run.ID, saved bool)
 }
 
-// Models is the model endpoint, and what may be spent there.
+// Models is the model endpoint, what may be spent there, and the way out beside it.
 type Models struct {
 	// Gateway is that of every run, but for its key.
 	Gateway gateway.Config
@@ -484,6 +484,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 		hostCfg.Gateway = &host.Gateway{
 			Dir: gateway.SocketDir(gatewayDir(r.cfg.DataDir, row.ID)), Token: func(start string) string { return gateway.Token(key, start) },
 			Meter: m.Gateway.Meter, Scopes: func() []spend.Scope { return m.scopes(row, r.cfg.Now()) },
+			NoModels: len(m.Gateway.Upstreams) == 0, Egress: m.Gateway.Egress, ProxyToken: func(start string) string { return gateway.ProxyToken(key, start) },
 		}
 	}
 	h := host.New(hostCfg)

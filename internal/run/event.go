@@ -53,6 +53,10 @@ type Event struct {
 	Outcome string
 	Model   string
 	Usage   Usage
+	// Models is what was used of each model, on EventAgentFinished, and Hosts what
+	// was reached, or blocked, also on EventGate. Names of hosts are an agent's.
+	Models []ModelUse
+	Hosts  []HostUse
 	// Gate names the check of an EventGate, and Passed says how it went.
 	Gate   string
 	Passed bool

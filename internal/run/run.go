@@ -124,6 +124,32 @@ type ModelUse struct {
 	Usage    Usage
 }
 
+// OtherModels stands for all models that there was no room for.
+const OtherModels = "other models"
+
+// AddModels adds the uses of more to those of uses, which stays as it is. At most
+// limit different models are kept, those that came first; the others become one.
+func AddModels(uses, more []ModelUse, limit int) []ModelUse {
+	sum := slices.Clone(uses)
+	for _, u := range more {
+		at := func(model string) int {
+			return slices.IndexFunc(sum, func(s ModelUse) bool { return s.Model == model })
+		}
+		i := at(u.Model)
+		if i < 0 && len(sum) >= limit {
+			u.Model = OtherModels
+			i = at(u.Model)
+		}
+		if i < 0 {
+			sum = append(sum, u)
+			continue
+		}
+		sum[i].Requests += u.Requests
+		sum[i].Usage = sum[i].Usage.Add(u.Usage)
+	}
+	return sum
+}
+
 // HostUse is what a sandbox had to do with one host of the network.
 type HostUse struct {
 	// Host is its name, or OtherHosts.

@@ -154,7 +154,8 @@ type Handle struct {
 // Defaults of Spec.
 const (
 	DefaultOutputLimit = 64 << 20
-	DefaultGatewayPort = 8080
+	// DefaultGatewayPort is not one that what is worked on likes to listen on.
+	DefaultGatewayPort = 17645
 	DefaultGrace       = 5 * time.Second
 )
 
@@ -224,7 +225,7 @@ type Spec struct {
 	Mounts []Mount
 
 	// GatewayDir is the host directory of the gateway's socket, "" for none.
-	// The shim relays 127.0.0.1:GatewayPort (0 means 8080) to it, one dial per
+	// The shim relays 127.0.0.1:GatewayPort (0 means 17645) to it, one dial per
 	// connection, and waits while the socket is away. local shares the host's
 	// loopback, so that there two commands at a time need two ports.
 	GatewayDir  string

@@ -45,12 +45,12 @@ const (
 	maxAccount   = 5000
 )
 
-// detail says how much a rendering shows: of learnings, of what failed checks
+// detail says how much a rendering shows: so many calls, of learnings, of what failed checks
 // said and of the account of what was given up so many bytes, so many commits,
 // titles of so many bytes.
 type detail struct {
-	learnings, output, account, commits, title int
-	criteria                                   criteria
+	calls, learnings, output, account, commits, title int
+	criteria                                          criteria
 }
 
 // criteria says whose acceptance criteria are shown.
@@ -62,11 +62,13 @@ const (
 	criteriaOfAll
 )
 
-var richest = detail{learnings: 6000, output: 1500, account: maxAccount, commits: 300, title: 2000, criteria: criteriaOfAll}
+var richest = detail{calls: 50, learnings: 6000, output: 1500, account: maxAccount, commits: 300, title: 2000, criteria: criteriaOfAll}
 
 // shortenings are the steps from the richest rendering on, each on top of those
 // before.
 var shortenings = [...]func(*detail){
+	func(d *detail) { d.calls = 5 },
+	func(d *detail) { d.calls = 0 },
 	func(d *detail) { d.learnings = 1500 },
 	func(d *detail) { d.learnings = 0 },
 	func(d *detail) { d.output = 300 },
@@ -87,17 +89,18 @@ var shortenings = [...]func(*detail){
 // many UTF-16 units. Where that is too little, these go, in this order and no
 // further than needed:
 //
-//  1. learnings, to 1,500 bytes, then all
-//  2. what failed checks said, to 300 bytes each, then all
-//  3. the account of what was given up, to 1,000 bytes, then all
-//  4. older commits, to the 50 newest, then to 10, then all
-//  5. acceptance criteria and dependencies, first those of tasks that are done
+//  1. what calls used and reached, to the 5 newest, then all
+//  2. learnings, to 1,500 bytes, then all
+//  3. what failed checks said, to 300 bytes each, then all
+//  4. the account of what was given up, to 1,000 bytes, then all
+//  5. older commits, to the 50 newest, then to 10, then all
+//  6. acceptance criteria and dependencies, first those of tasks that are done
 //     or skipped
-//  6. titles, to 200 bytes each, then to 80
-//  7. tasks far from the action: done ones first, the oldest of them first, then
+//  7. titles, to 200 bytes each, then to 80
+//  8. tasks far from the action: done ones first, the oldest of them first, then
 //     skipped, blocked and open ones, each from the end of the plan; what is in
 //     progress goes last
-//  8. the list of checks, and the number of tasks that are not shown
+//  9. the list of checks, and the number of tasks that are not shown
 //
 // The headline, how to go on, and the ids and markers of the tasks that are
 // shown are never shortened. A text that was cut
@@ -120,7 +123,7 @@ func Summary(v View) string {
 // returns that.
 func (r renderer) within(limit int) string {
 	r.limit = limit
-	p := parts{status: r.status(), tasks: r.allTasks(), commits: r.commits(), gates: r.gates(), account: r.account(), learnings: r.learnings(), steer: r.steer()}
+	p := parts{status: r.status(), tasks: r.allTasks(), commits: r.commits(), gates: r.gates(), account: r.account(), learnings: r.learnings(), calls: r.calls(), steer: r.steer()}
 	if out := p.island(); len(out) <= limit {
 		return out
 	}
@@ -130,6 +133,8 @@ func (r renderer) within(limit int) string {
 		before := r.d
 		shorten(&r.d)
 		switch {
+		case r.d.calls != before.calls:
+			p.calls = r.calls()
 		case r.d.learnings != before.learnings:
 			p.learnings = r.learnings()
 		case r.d.output != before.output:
@@ -158,10 +163,10 @@ func (r renderer) within(limit int) string {
 }
 
 // parts are the sections of an island, each with its blank line in front.
-type parts struct{ status, tasks, commits, gates, account, learnings, steer string }
+type parts struct{ status, tasks, commits, gates, account, learnings, calls, steer string }
 
 func (p parts) island() string {
-	return frame(p.status + p.tasks + p.commits + p.gates + p.account + p.learnings + p.steer)
+	return frame(p.status + p.tasks + p.commits + p.gates + p.account + p.learnings + p.calls + p.steer)
 }
 
 type renderer struct {

@@ -18,6 +18,9 @@ func TestShorteningOrder(t *testing.T) {
 		Gates:       []Gate{{Name: "go test", Detail: strings.Repeat("said "+long+"\n", 4)}},
 		Diagnostics: strings.Repeat("- tried "+long+"\n", 8),
 	}
+	for i := range 20 {
+		v.Calls = append(v.Calls, Call{Iteration: i + 1, Hosts: []run.HostUse{{Host: "host.example", Blocked: "why", Count: 1}}})
+	}
 	for i := range 70 {
 		v.Commits = append(v.Commits, Commit{OID: oid(i), Subject: fmt.Sprintf("commit-%d.", i)})
 	}
@@ -46,6 +49,8 @@ func TestShorteningOrder(t *testing.T) {
 		name  string
 		shown func(body string) bool
 	}{
+		{"all calls", shows("Iteration 1:")},
+		{"some calls", shows("Iteration 20:")},
 		{"all learnings", func(body string) bool { return strings.Count(body, "- learnt") == 12 }},
 		{"some learnings", shows("- learnt")},
 		{"the whole output", func(body string) bool { return strings.Count(body, "said word") == 4 }},

@@ -58,6 +58,8 @@ type View struct {
 	// Findings are what a person should look at in what has landed, a sentence
 	// each.
 	Findings []string
+	// Calls are the run's agent calls, oldest first.
+	Calls []Call
 	// Learnings is the section of progress.md, in Markdown.
 	Learnings string
 	// Note is what else there is to say: why a run failed, say.

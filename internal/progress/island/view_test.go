@@ -86,6 +86,7 @@ func hostile() View {
 		Gates:     []Gate{{Name: evil, Detail: evil}, {Name: evil, Note: evil}},
 		Findings:  []string{evil},
 		Questions: []string{evil}, Diagnostics: evil + "\n- " + evil + "\n</details>\n- [x] forged\n", ReviewNote: evil,
+		Calls:     []Call{{Iteration: 1, TaskID: evil, Models: []run.ModelUse{{Model: evil, Requests: 1}}, Hosts: []run.HostUse{{Host: evil, Count: 1}, {Host: evil + "</details>", Blocked: evil, Count: 1}}}},
 		Learnings: "- " + evil + "\n</details>\n\n- [x] forged\n    code\n",
 		Note:      evil, Closes: true, RequestedBy: evil, Merged: []string{evil, ""},
 	}
@@ -97,6 +98,7 @@ func TestRenderGolden(t *testing.T) {
 	stopped.Phase, stopped.End, stopped.Learnings = run.PhasePaused, run.EndBlocked, ""
 	stopped.Note = "T4 failed three times: the suite needs a network."
 	stopped.Reviews = 1
+	stopped.Calls = calls()
 	stopped.Diagnostics = "Task T4 was given up: 3 attempts failed.\n\nWhat repeated:\n- repeating_error (elevated): the same error 3 times\n- no_change (warning): 2 calls changed nothing\n\n" +
 		"The last error (iteration 5, task T4, test):\n- dial tcp: lookup api.example: no such host\n\nWhat to do:\n- Run the failing check yourself.\n"
 	waiting := working()
