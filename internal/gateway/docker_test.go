@@ -1,0 +1,334 @@
+//go:build docker
+
+// The tests in this file let a hijacked agent loose in a hardened container of a
+// real Docker engine, with nothing to reach but a gateway.
+
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/egress"
+	"github.com/org/ralph-action/internal/proc"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/sandbox"
+	"github.com/org/ralph-action/internal/sandbox/docker"
+)
+
+// programs builds the shim and the hijacked agent, statically, once.
+var programs = sync.OnceValues(func() (dir string, err error) {
+	tool, err := proc.Look("go")
+	if err != nil {
+		return "", err
+	}
+	if dir, err = os.MkdirTemp("", "hostile"); err != nil {
+		return "", err
+	}
+	for name, pkg := range map[string]string{"shim": "../sandbox/sandboxtest/helper", "hostile": "./hostile"} {
+		_, err := proc.Run(context.Background(), proc.Cmd{
+			Path: tool, Args: []string{"build", "-o", filepath.Join(dir, name), pkg}, Env: append(os.Environ(), "CGO_ENABLED=0"),
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+	return dir, os.Chmod(dir, 0o755)
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir, err := programs(); err == nil {
+		_ = os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+// contained starts a hijacked agent in a container.
+func contained(t *testing.T, gatewayDir string, env map[string]string, args ...string) (*docker.Sandbox, sandbox.Handle, sandbox.Spec) {
+	t.Helper()
+	dir, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	box, err := docker.New(docker.Options{Self: filepath.Join(dir, "shim")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := box.Prepare(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := sandbox.Spec{
+		Argv: append([]string{"/hostile"}, args...), Env: env, Image: cmp.Or(os.Getenv("RALPH_TEST_IMAGE"), "ralph-test/base:1"),
+		Mounts:    []sandbox.Mount{{Host: filepath.Join(dir, "hostile"), Target: "/hostile"}},
+		Workspace: tree, RunDir: filepath.Join(t.TempDir(), "run"), GatewayDir: gatewayDir, WallTimeout: 2 * time.Minute,
+	}
+	name := fmt.Sprintf("gateway-%s-%d", strings.ToLower(t.Name()), time.Now().UnixNano())
+	h, err := box.Start(t.Context(), name, spec)
+	if err != nil {
+		t.Fatalf("%v (scripts/docker-engine.sh and scripts/test-image.sh bring what is needed)", err)
+	}
+	t.Cleanup(func() {
+		if err := box.Remove(context.WithoutCancel(t.Context()), h); err != nil {
+			t.Error(err)
+		}
+	})
+	return box, h, spec
+}
+
+// attempts runs a hijacked agent to its end and gives what came of each attempt.
+func attempts(t *testing.T, gatewayDir string, env map[string]string, args ...string) map[string]string {
+	t.Helper()
+	box, h, spec := contained(t, gatewayDir, env, args...)
+	st, err := box.Wait(t.Context(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := os.ReadFile(filepath.Join(spec.RunDir, "stdout"))
+	if err != nil || st.Reason != sandbox.ReasonExited || st.ExitCode != 0 {
+		t.Fatalf("%+v %v\n%s", st, err, out)
+	}
+	got := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		name, text, ok := strings.Cut(strings.TrimSpace(line), "\t")
+		if !ok || got[name] != "" {
+			t.Errorf("a line that is none: %q", line)
+		}
+		got[name] = text
+	}
+	return got
+}
+
+// serve serves a gateway where containers can mount it.
+func serve(t *testing.T, dir string, h http.Handler) *Server {
+	t.Helper()
+	s, err := Listen(dir, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(context.Background()) }) //nolint:usetesting // after the test
+	return s
+}
+
+// proxied is the environment of a start that may reach hosts.
+func proxied(env map[string]string) map[string]string {
+	proxy := url.URL{Scheme: "http", User: url.UserPassword(ProxyUser, netToken), Host: fmt.Sprintf("127.0.0.1:%d", sandbox.DefaultGatewayPort)}
+	out := map[string]string{"HTTP_PROXY": proxy.String(), "HTTPS_PROXY": proxy.String(), "NO_PROXY": "127.0.0.1"}
+	maps.Copy(out, env)
+	return out
+}
+
+// compare wants each attempt to have come to what it should.
+func compare(t *testing.T, got, want map[string]string) {
+	t.Helper()
+	for name, begins := range want {
+		text, ok := got[name]
+		if !ok || !strings.HasPrefix(text, begins) && (strings.HasPrefix(begins, "REACHED") || !strings.HasPrefix(text, "failed: ") || !strings.Contains(text, begins)) {
+			t.Errorf("%s: %q, want %q", name, text, begins)
+		}
+		delete(got, name)
+	}
+	for name, text := range got {
+		t.Errorf("not expected: %s: %q", name, text)
+	}
+}
+
+// Attack G2: a hijacked agent in a container, which has a network only through the
+// proxy, tries every way out. It gets to the one host that is allowed, and what it
+// asked of the proxy is listed.
+func TestG2HijackedAgentStaysInside(t *testing.T) {
+	t.Parallel()
+	n := newInternet(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/redirect":
+			http.Redirect(w, r, "https://evil.example.com/"+r.URL.Path, http.StatusFound)
+		case "/host":
+			_, _ = io.WriteString(w, r.Host) // #nosec G705 -- no browser
+		default:
+			_, _ = io.WriteString(w, "package")
+		}
+	})
+	const inside = "inside.example.com"
+	n.names[inside] = []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("169.254.169.254")}
+	allow := egress.List{registry, inside}
+	n.open(t, allow, allow)
+	s := serve(t, shortDir(t), n.handler(t, allow))
+	got := attempts(t, s.Dir(), proxied(map[string]string{
+		"REGISTRY": registry, "HOST_PORT": n.plain.Listener.Addr().String(), "SOCKET": "/run/gateway/" + sandbox.GatewaySocket,
+	}), "network")
+	const unreachable, refused = "network is unreachable", "connection refused"
+	compare(t, got, map[string]string{
+		"allowed": "REACHED: package", "allowed, plain": "REACHED: package",
+
+		"address": unreachable, "address of IPv6": "", "name": "", "metadata": unreachable, "QUIC": unreachable, "QUIC over IPv6": "",
+		"loopback of the host": refused, "DNS TXT": "", "DNS of another's": "",
+
+		"proxy: host": notAllowed, "proxy: address": notAName, "proxy: address of IPv6": notAName, "proxy: metadata": notAName, "proxy: port": notThatPort,
+		"proxy: redirect": notAllowed, "proxy: redirect, plain": notAllowed, "proxy: Host of the allowed": "403 Forbidden", "proxy: Host of another": "REACHED: " + registry,
+		"proxy: no token": "407", "proxy: name resolves inside": notPublic, "proxy: TLS for another": "access denied", "socket of the gateway": "407",
+	})
+	want := []run.HostUse{
+		{Host: registry, Count: 5}, // both that are allowed, both redirects, and the Host of another
+		{Host: "evil.example.com", Blocked: notAllowed, Count: 4},
+		{Host: "93.184.216.34", Blocked: notAName, Count: 1},
+		{Host: "2606:2800:220:1:248:1893:25c8:1946", Blocked: notAName, Count: 1},
+		{Host: "169.254.169.254", Blocked: notAName, Count: 1},
+		{Host: registry, Blocked: notThatPort, Count: 1},
+		{Host: inside, Blocked: notPublic, Count: 1},
+		{Host: registry, Blocked: otherName, Count: 1},
+	}
+	if diff := gocmp.Diff(want, n.ends(t), noBytes); diff != "" {
+		t.Errorf("the report:\n%s", diff)
+	}
+	for _, r := range n.seen {
+		if strings.TrimSuffix(r.Host, ":443") != registry || r.Header.Get("Proxy-Authorization") != "" {
+			t.Errorf("the registry sees %s %v", r.Host, r.Header)
+		}
+	}
+	for _, name := range n.lookups {
+		if name != inside {
+			t.Errorf("%s was looked up", name)
+		}
+	}
+}
+
+// Attack G3: a hijacked agent in a container asks the gateway for more than it is
+// for, and takes its token elsewhere.
+func TestG3HijackedAgentInAContainer(t *testing.T) {
+	t.Parallel()
+	streaming, u := make(chan struct{}), &upstream{}
+	u.answer = func(w http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(u.last(), `"stream":true`) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"type":"message","usage":{"input_tokens":5,"output_tokens":2}}`)
+			return
+		}
+		defer close(streaming)
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":7,\"output_tokens\":1}}}\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done() // until the client goes away
+	}
+	var cfg Config
+	tr := try(t, u, run.ProviderAnthropic, 0.01, func(c *Config) {
+		c.Models, c.Egress = []string{"claude-haiku-*"}, egress.List{registry}
+		cfg = *c
+	})
+	h, err := NewHandler(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, shortDir(t), h)
+	got := attempts(t, s.Dir(), proxied(map[string]string{
+		"ANTHROPIC_BASE_URL": fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultGatewayPort), "ANTHROPIC_API_KEY": runToken,
+		"OTHER_TOKEN": Token([]byte("key"), "r1-2"),
+	}), "model")
+	const fits = `REACHED: {"type":"message"`
+	compare(t, got, map[string]string{
+		"fits": fits, "path": "does not offer POST /v1/files", "path in disguise": "does not offer", "method": "does not offer DELETE",
+		"model": "is not allowed here", "two models": "is not allowed here",
+		"no token": "token is missing or wrong", "another's token": "token is missing or wrong", "token of the proxy": "token is missing or wrong",
+		"base URL of the repository": notAllowed, "headers": fits, "headers in a header": "400 Bad Request",
+		"abort": "REACHED: data: {", "more than the budget": "budget exhausted",
+	})
+	<-streaming
+	if err := tr.meter.End(t.Context(), "r1-1"); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range u.requests() {
+		if r.URL.Path != "/v1/messages" || r.Header.Get("X-Api-Key") != realKey || r.Header.Get("Authorization")+r.Header.Get("X-Forwarded-Host")+r.Header.Get("Anthropic-Organization") != "" || strings.Contains(r.Host, "evil") {
+			t.Errorf("the provider sees %s %s %v", r.Host, r.URL, r.Header)
+		}
+	}
+	if n := len(u.requests()); n != 3 {
+		t.Errorf("the provider sees %d requests", n)
+	}
+	r := tr.report(t)
+	if diff := gocmp.Diff([]run.HostUse{{Host: "evil.example.com", Blocked: notAllowed, Count: 1}}, r.Hosts); diff != "" {
+		t.Error(diff)
+	}
+	_, over := r.OverBudget()
+	if !over || len(r.Refused) != 6 || len(r.Models) != 1 || r.Models[0].Requests != 3 {
+		t.Errorf("%+v", r)
+	}
+	// Two whole answers, and one that was broken off: of that the input is known,
+	// and of the output that it was no more than came.
+	if tokens := r.Models[0].Tokens; tokens.Input != 5+5+7 || tokens.Output <= 2+2 || tokens.Output > 2+2+1000 {
+		t.Errorf("charged %+v", tokens)
+	}
+	if cost := r.Usage().CostUSD; cost <= 0 || cost > 0.01 {
+		t.Errorf("it cost $%v", cost)
+	}
+}
+
+// last is the body of the last request.
+func (u *upstream) last() string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.bodies[len(u.bodies)-1]
+}
+
+// A start whose gateway is away waits for it: the bot restarts, and a package
+// manager sees a slow answer.
+func TestProxyWaitsForTheGateway(t *testing.T) {
+	t.Parallel()
+	n := newInternet(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.URL.Path) // #nosec G705 -- no browser
+	})
+	n.open(t, egress.List{registry}, []string{registry})
+	dir := shortDir(t)
+	s := serve(t, dir, n.handler(t, egress.List{registry}))
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	box, h, _ := contained(t, s.Dir(), proxied(nil), "fetch", "https://"+registry+"/one", "https://"+registry+"/two")
+	said := func(text string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for {
+			r, err := box.Logs(ctx, h, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := io.ReadAll(r)
+			if err := errors.Join(err, r.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(out), text) {
+				return
+			}
+			select {
+			case <-ctx.Done():
+				t.Fatalf("it does not say %q:\n%s", text, out)
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+	said("asking\thttps://" + registry + "/one")
+	serve(t, dir, n.handler(t, egress.List{registry}))
+	said("got\t/one <nil>")
+	if st, err := box.Wait(t.Context(), h); err != nil || st.ExitCode != 0 {
+		t.Fatalf("%+v %v", st, err)
+	}
+	said("got\t/two <nil>")
+	if got := n.ends(t); len(got) != 1 || got[0].Count != 2 || got[0].Blocked != "" {
+		t.Errorf("%+v", got)
+	}
+}
