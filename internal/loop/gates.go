@@ -371,9 +371,10 @@ func (e *Engine) judgeOld(ctx context.Context, s *State, r gate.Result) (Next, e
 		p.Findings = append(slices.Clip(p.Findings), gate.Finding{Rule: gate.RuleChanged, Text: fmt.Sprintf("existing tests were changed; %s cannot run them on the new code as they were", r.Gate)})
 		s.Proposal = &p
 	default:
-		if err := e.Workspace.Reset(ctx, s.Proposal.Before); err != nil {
+		if err := e.layOut(ctx, s, s.Proposal.Before); err != nil {
 			return Next{}, fmt.Errorf("put tests back: %w", err)
 		}
+		s.Draft.Tampered = true
 		why := "The last call changed what existing tests expect, and the task does not ask for that. The tests were put back as they were: " +
 			"mend the code so that they pass, and leave them as they are.\n\n" + gate.Remediation(r)
 		return e.failed(ctx, s, why, supervise.Failure{

@@ -98,9 +98,30 @@ func namedSources(task run.Task) []string {
 	return named
 }
 
-// elsewhere doubts a proposal that changes nothing in the folders of the files
-// which the task names. Checks do not tell of work that was only pretended. It is
-// a doubt: whoever proposes the same again is believed. "" where there is none.
+// doubt is why a proposal is not believed that changes nothing near what the task
+// names, "" where it is. It is a doubt: who claims again that the task is done is
+// believed, the second time where that call has changed nothing itself. Saying
+// nothing about it is no answer.
+func (e *Engine) doubt(ctx context.Context, s *State, task run.Task, code []Change) (string, error) {
+	why, err := e.elsewhere(ctx, s, task, code)
+	if err != nil || why == "" {
+		return "", err
+	}
+	switch {
+	case s.Challenged != task.ID:
+		s.Challenged, s.Upheld = task.ID, 0
+	case !s.Draft.ClaimedDone:
+	case !s.Draft.Unchanged, s.Upheld > 0:
+		return "", nil
+	default:
+		s.Upheld++
+	}
+	return why, nil
+}
+
+// elsewhere says of a proposal that it changes nothing in the folders of the files
+// which the task names, "" where it does. Checks do not tell of work that was only
+// pretended.
 func (e *Engine) elsewhere(ctx context.Context, s *State, task run.Task, code []Change) (string, error) {
 	var named []string
 	for _, name := range namedSources(task) {
@@ -122,7 +143,7 @@ func (e *Engine) elsewhere(ctx context.Context, s *State, task run.Task, code []
 		}
 		changed = append(changed, c.Path)
 	}
-	return fmt.Sprintf("The last call changed %s, and nothing near what the task names: %s. Do what the task asks for. If it is done all the same, end as you did, and the checks decide.",
+	return fmt.Sprintf("The last call changed %s, and nothing near what the task names: %s. Do what the task asks for. If it is done all the same, tick it again, and the checks decide.",
 		oneLine(strings.Join(changed, ", "), 300), strings.Join(named, ", ")), nil
 }
 

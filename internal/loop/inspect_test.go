@@ -1,6 +1,7 @@
 package loop_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -53,6 +54,7 @@ func TestInspection(t *testing.T) {
 				} else {
 					delete(w.work, "config")
 					delete(w.work, "a.go")
+					w.work["sub/notes"] = "x"
 					w.work["a_test.go"], w.work["package.json"] = base["a_test.go"], base["package.json"]
 				}
 				w.work["notes"] = "x"
@@ -80,6 +82,45 @@ func TestInspection(t *testing.T) {
 			}
 			if len(s.Findings) > 0 {
 				t.Errorf("findings of what did not land are kept: %+v", s.Findings)
+			}
+		})
+	}
+}
+
+// TestDoubtedProposals: work far from what the task names is believed where the agent
+// stands by it, and not where it merely says no more.
+func TestDoubtedProposals(t *testing.T) {
+	t.Parallel()
+	done := completed("All done.\n\n**ALL_TASKS_COMPLETE**\n")
+	for _, tt := range []struct {
+		name string
+		does func(w *world, call int) loop.AgentStatus
+		end  run.EndReason
+		// calls until it lands
+		calls int
+	}{
+		{"it says nothing", func(*world, int) loop.AgentStatus { return completed("I looked at it.") }, run.EndBlocked, 0},
+		{"it claims the same again, once and twice", func(*world, int) loop.AgentStatus { return done }, run.EndRalphDone, 3},
+		{"it claims so with another change", func(w *world, call int) loop.AgentStatus {
+			w.work["other/x.txt"] = fmt.Sprint(call)
+			return done
+		}, run.EndRalphDone, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.landed[0].Tree = w.store(files{"sub/code.go": "package sub\n"})
+			calls := 0
+			w.agent = func(w *world, _ loop.State, _ loop.AgentStart) loop.AgentStatus {
+				if calls++; calls == 1 {
+					w.work["other/x.txt"] = "x"
+					return done
+				}
+				return tt.does(w, calls)
+			}
+			s := w.drive(loop.NewState(request(t, "- [ ] Make sub/code.go faster\n"), w.now), nil)
+			if s.End != tt.end || tt.calls > 0 && calls != tt.calls {
+				t.Errorf("ended %s (%s) after %d calls, want %s after %d", s.End, s.EndDetail, calls, tt.end, tt.calls)
 			}
 		})
 	}

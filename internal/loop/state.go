@@ -116,6 +116,8 @@ type Ended struct {
 	Outcome Outcome
 	Detail  string
 	RetryAt time.Time
+	// Worked: it had used the model before.
+	Worked bool
 }
 
 // Iteration is the record of one agent call.
@@ -229,6 +231,8 @@ type State struct {
 	Watched     []supervise.Iteration
 	Draft       supervise.Iteration
 	DraftTree   string
+	// Laid is the tree as the next agent finds it, "" where that is not known.
+	Laid        string
 	Checkpoints []supervise.Checkpoint
 	// Verdict is the supervisor's on the iteration at hand, and Guidance what
 	// it says to the agent.
@@ -263,6 +267,7 @@ type State struct {
 	TaskID    string
 	Attempts  map[string]int
 	Strikes   int // broken agent calls in a row, across tasks
+	Idle      int // those of them, in a row, that broke before they did anything
 	Troubles  int // steps in a row that failed; counted by the driver
 	Waits     int // rate-limit waits in a row
 	Lost      int // processes in a row that nobody saw end
@@ -273,9 +278,11 @@ type State struct {
 	// told while later calls show nothing new.
 	Objection  string
 	Violations []string
-	// Challenged is the task of which a proposal was doubted, once, for changing
-	// nothing near what the task names.
+	// Challenged is the task of which a proposal was doubted for changing nothing
+	// near what the task names, and Upheld how many calls that changed nothing more
+	// have claimed since that it is done all the same.
 	Challenged string
+	Upheld     int
 	// OnlyHeld is the task of which a proposal held nothing but changes that a
 	// person has to apply.
 	OnlyHeld  string

@@ -230,8 +230,8 @@ func (e *Engine) workOn(ctx context.Context, s *State, doc *progress.Doc) error 
 
 // pickAnew lets the run choose its next task on the last good tree.
 func (e *Engine) pickAnew(ctx context.Context, s *State) error {
-	if err := e.Workspace.Reset(ctx, s.HeadTree); err != nil {
-		return fmt.Errorf("reset the work tree: %w", err)
+	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
+		return err
 	}
 	s.Proposal, s.Ended, s.TaskID, s.WaitUntil = nil, nil, "", time.Time{}
 	s.Failure, s.Objection, s.Violations = "", "", nil

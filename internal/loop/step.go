@@ -24,7 +24,9 @@ import (
 
 // How many times something is tried before the run gives up on it.
 const (
-	// maxStrikes broken agent calls in a row, across tasks, end the run.
+	// maxStrikes broken agent calls in a row, across tasks, end the run. Of calls
+	// that broke only after they had used the model, twice as many do: those show
+	// that agent and provider work.
 	maxStrikes = 3
 	// maxPlanAttempts bounds the calls that may be spent on a plan.
 	maxPlanAttempts = 3
@@ -223,6 +225,7 @@ func (e *Engine) open(ctx context.Context, s *State) (Next, error) {
 	s.Branch, s.BaseBranch, s.Base, s.BaseTree = opened.Branch, opened.BaseBranch, opened.Base, opened.BaseTree
 	s.Head, s.HeadTree, s.Templates = opened.Head, opened.HeadTree, opened.Templates
 	s.Setup, s.SetupKey = opened.Setup, opened.SetupKey
+	s.Laid = s.HeadTree
 	if s.StartTree != s.HeadTree { // somebody's commits are part of it now
 		s.StartTree, s.Baseline = s.HeadTree, map[string]gate.Result{}
 	}
@@ -746,6 +749,9 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 	status, err := e.Runner.ObserveAgent(ctx, s.Process.Handle)
 	if errors.Is(err, ErrGone) || errors.Is(err, ErrLost) {
 		s.Usage = s.Usage.Add(status.Usage) // what it cost is known all the same
+		if err := e.lookAround(ctx, s); err != nil {
+			return Next{}, err
+		}
 	}
 	switch {
 	case errors.Is(err, ErrGone):
@@ -797,11 +803,11 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 	switch status.Outcome {
 	case AgentRateLimited, AgentOverBudget, AgentOverTaskBudget, AgentBroken:
 		// What it said is stored before its process is forgotten.
-		s.Ended = &Ended{Outcome: status.Outcome, Detail: status.Detail, RetryAt: status.RetryAt}
+		s.Ended = &Ended{Outcome: status.Outcome, Detail: status.Detail, RetryAt: status.RetryAt, Worked: worked(status.Usage)}
 		s.Stage = stageEnded
 		return Next{}, nil
 	case AgentCompleted, AgentGaveUp, AgentTimedOut:
-		s.Strikes, s.Waits = 0, 0
+		s.Strikes, s.Idle, s.Waits = 0, 0, 0
 		s.Proposal = &Proposal{Done: progress.HintsDone(status.Final), Plan: s.Job == prompt.JobPlan, Final: oneLine(status.Final, maxFinal)}
 		s.Proposal.Note = oneLine(status.Detail, 300)
 		if status.Outcome != AgentCompleted {
@@ -831,6 +837,9 @@ func (e *Engine) ended(ctx context.Context, s *State) (Next, error) {
 	if err := e.forget(ctx, s); err != nil {
 		return Next{}, err
 	}
+	if err := e.lookAround(ctx, s); err != nil {
+		return Next{}, err
+	}
 	end := *s.Ended
 	s.Ended = nil
 	detail := oneLine(end.Detail, 600)
@@ -842,8 +851,31 @@ func (e *Engine) ended(ctx context.Context, s *State) (Next, error) {
 	case AgentOverTaskBudget:
 		return e.overTaskBudget(ctx, s, detail)
 	default:
-		return e.broken(s, detail)
+		return e.broken(s, detail, end.Worked)
 	}
+}
+
+// worked says whether a call got as far as using the model.
+func worked(u run.Usage) bool { return u.Turns > 0 || u.CostUSD > 0 || u.OutputTokens > 0 }
+
+// lookAround notes how a call that was not looked at has left the files, so that
+// the next one is not taken for having changed them.
+func (e *Engine) lookAround(ctx context.Context, s *State) error {
+	tree, _, err := e.Workspace.Snapshot(ctx)
+	if err != nil {
+		return fmt.Errorf("read the work tree: %w", err)
+	}
+	s.Laid = tree
+	return nil
+}
+
+// layOut makes the work tree a known one again.
+func (e *Engine) layOut(ctx context.Context, s *State, tree string) error {
+	if err := e.Workspace.Reset(ctx, tree); err != nil {
+		return fmt.Errorf("reset the work tree: %w", err)
+	}
+	s.Laid = tree
+	return nil
 }
 
 // overTaskBudget gives up a task that has used up its share; the others have
@@ -896,12 +928,15 @@ func earlier(a, b time.Time) time.Time {
 
 // broken answers a crash or a refusal by the provider: try again, but three in
 // a row are not going to mend themselves.
-func (e *Engine) broken(s *State, detail string) (Next, error) {
+func (e *Engine) broken(s *State, detail string, worked bool) (Next, error) {
 	s.Strikes++
+	if s.Idle++; worked {
+		s.Idle = 0
+	}
 	s.Draft.Class, s.Draft.Error = supervise.FailCrash, supervise.Normalise(detail)
 	s.watched()
 	e.emit(run.Event{Kind: run.EventAttemptFailed, TaskID: s.TaskID, Text: "the agent broke: " + detail}, s)
-	if s.Strikes >= maxStrikes {
+	if s.Idle >= maxStrikes || s.Strikes >= 2*maxStrikes {
 		return e.stop(s, run.EndFailed, fmt.Sprintf("the agent broke %d times in a row: %s", s.Strikes, detail))
 	}
 	return e.again(s)
@@ -1012,8 +1047,8 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 		return Next{}, fmt.Errorf("land %s: %w", s.TaskID, err)
 	}
 	if len(s.Proposal.Own) > 0 || s.Proposal.Held != nil { // the agent's tree is another one
-		if err := e.Workspace.Reset(ctx, landed.Tree); err != nil {
-			return Next{}, fmt.Errorf("reset the work tree: %w", err)
+		if err := e.layOut(ctx, s, landed.Tree); err != nil {
+			return Next{}, err
 		}
 	}
 	delete(s.Attempts, moveKey)

@@ -36,12 +36,18 @@ func (e *Engine) supervise(ctx context.Context, s *State, doc *progress.Doc, tas
 		s.Diagnostics = a.Diagnostics
 		return e.finish(s, run.EndStagnated, a.Verdict.Reason)
 	case supervise.VerdictRollBack:
-		if err := e.Workspace.Reset(ctx, a.Verdict.Checkpoint.Tree); err != nil {
+		if err := e.layOut(ctx, s, a.Verdict.Checkpoint.Tree); err != nil {
 			return Next{}, fmt.Errorf("roll the work tree back: %w", err)
 		}
 	case supervise.VerdictDecompose:
 		job = prompt.JobSplit
-	case supervise.VerdictProceed, supervise.VerdictGuide, supervise.VerdictNarrow, supervise.VerdictSwitchRole:
+	case supervise.VerdictSwitchRole:
+		if a.Verdict.Clean {
+			if err := e.layOut(ctx, s, s.HeadTree); err != nil {
+				return Next{}, err
+			}
+		}
+	case supervise.VerdictProceed, supervise.VerdictGuide, supervise.VerdictNarrow:
 	}
 	if a.Guidance != "" {
 		s.Guidance = []string{a.Guidance}
@@ -77,7 +83,7 @@ func patternNames(patterns []supervise.Pattern) []string {
 // watchedHistory is the run as the supervisor sees it before task is worked.
 func (s *State) watchedHistory(tasks []run.Task, task run.Task) supervise.History {
 	h := supervise.History{
-		Iterations: s.Watched, Checkpoints: s.Checkpoints, Acknowledged: s.Acknowledged,
+		Iterations: s.Watched, Checkpoints: s.Checkpoints, Acknowledged: s.Acknowledged, Flaky: s.Flaky,
 		Task: supervise.Task{ID: task.ID, ParentID: s.Parents[task.ID], Attempts: s.Attempts[task.ID], Decomposed: s.Decomposed[task.ID], OneFile: len(namedSources(task)) == 1},
 	}
 	for _, t := range tasks {
@@ -176,8 +182,8 @@ func (e *Engine) giveUp(ctx context.Context, s *State, doc *progress.Doc, a supe
 		e.learn(ctx, s, t, false)
 		e.emit(run.Event{Kind: run.EventTaskBlocked, TaskID: t.ID, TaskTitle: t.Title, Text: a.Verdict.Reason}, s)
 	}
-	if err := e.Workspace.Reset(ctx, s.HeadTree); err != nil {
-		return Next{}, fmt.Errorf("reset the work tree: %w", err)
+	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
+		return Next{}, err
 	}
 	s.Diagnostics = a.Diagnostics
 	s.Progress = s.text(doc)
@@ -200,8 +206,8 @@ func blockReason(s State, a supervise.Assessment) string {
 // else the call did to the tree is thrown away, and so is what the attempts at
 // the task left there: the parts start clean.
 func (e *Engine) split(ctx context.Context, s *State) (Next, error) {
-	if err := e.Workspace.Reset(ctx, s.HeadTree); err != nil {
-		return Next{}, fmt.Errorf("reset the work tree: %w", err)
+	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
+		return Next{}, err
 	}
 	doc, err := s.document(s.Progress)
 	if err != nil {
@@ -264,8 +270,8 @@ func (e *Engine) review(s *State) (Next, error) {
 
 // reviewed takes the tasks a review asks for, and nothing else it did.
 func (e *Engine) reviewed(ctx context.Context, s *State) (Next, error) {
-	if err := e.Workspace.Reset(ctx, s.HeadTree); err != nil {
-		return Next{}, fmt.Errorf("reset the work tree: %w", err)
+	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
+		return Next{}, err
 	}
 	added, failed := s.Proposal.Added, s.Proposal.Failed
 	s.Proposal = nil

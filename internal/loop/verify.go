@@ -98,6 +98,9 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 	if err != nil {
 		return Next{}, fmt.Errorf("take .ralph out of the tree: %w", err)
 	}
+	if err := e.compared(ctx, s, tree, plain); err != nil {
+		return Next{}, err
+	}
 	changes, err := e.Workspace.Changes(ctx, s.HeadTree, tree)
 	if err != nil {
 		return Next{}, fmt.Errorf("compare trees: %w", err)
@@ -145,22 +148,19 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 		return Next{}, err
 	}
 	if found.why != "" {
+		s.Draft.Tampered = found.before != ""
 		if found.before != "" {
-			if err := e.Workspace.Reset(ctx, found.before); err != nil {
+			if err := e.layOut(ctx, s, found.before); err != nil {
 				return Next{}, fmt.Errorf("put tests back: %w", err)
 			}
 		}
 		return e.failed(ctx, s, found.why, supervise.Failure{Refused: found.before != ""})
 	}
-	if s.Challenged != task.ID {
-		elsewhere, err := e.elsewhere(ctx, s, task, code)
+	if doubt, err := e.doubt(ctx, s, task, code); err != nil || doubt != "" {
 		if err != nil {
 			return Next{}, err
 		}
-		if elsewhere != "" {
-			s.Challenged = task.ID
-			return e.fail(ctx, s, elsewhere)
-		}
+		return e.fail(ctx, s, doubt)
 	}
 	whole, added, err := e.suggest(ctx, s, tree)
 	if err != nil {
@@ -182,6 +182,19 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 	s.GateIndex, s.GateLast = 0, nil
 	s.Stage = stageGate
 	return Next{}, nil
+}
+
+// compared notes whether the call changed anything at all of what it found.
+func (e *Engine) compared(ctx context.Context, s *State, tree, plain string) error {
+	if s.Laid != "" {
+		found, err := e.Workspace.Without(ctx, s.Laid, ".ralph")
+		if err != nil {
+			return fmt.Errorf("take .ralph out of the tree: %w", err)
+		}
+		s.Draft.Unchanged = found == plain
+	}
+	s.Laid = tree
+	return nil
 }
 
 // completed is the progress file as it will be once this task has landed: its
@@ -297,8 +310,8 @@ func (e *Engine) judgePlan(s *State, before, after *progress.Doc) (Next, error) 
 
 // planned takes the plan, and nothing else that the planner did.
 func (e *Engine) planned(ctx context.Context, s *State) (Next, error) {
-	if err := e.Workspace.Reset(ctx, s.HeadTree); err != nil {
-		return Next{}, fmt.Errorf("reset the work tree: %w", err)
+	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
+		return Next{}, err
 	}
 	doc, err := s.document(s.Progress)
 	if err != nil {
@@ -343,8 +356,8 @@ func (e *Engine) reject(s *State, refused []Refusal) (Next, error) {
 // rejected takes the tree back to the last good one, since what is refused must
 // not linger in it. Why is stored by then: the tree no longer tells.
 func (e *Engine) rejected(ctx context.Context, s *State) (Next, error) {
-	if err := e.Workspace.Reset(ctx, s.HeadTree); err != nil {
-		return Next{}, fmt.Errorf("reset the work tree: %w", err)
+	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
+		return Next{}, err
 	}
 	s.Draft.Change = "" // nothing to go back to
 	return e.failed(ctx, s, s.Failure, supervise.Failure{Refused: true})

@@ -105,6 +105,7 @@ func (w *world) die() {
 	for _, p := range w.procs {
 		if w.now.Before(p.end) {
 			p.gone = true
+			w.tell(p, true)
 		}
 	}
 }

@@ -78,7 +78,8 @@ func (m *meter) before(f files) string { return m.standing(f) + "\n" + digest(co
 
 // called notes a call. The evidence that a task is hopeless is given by the call
 // after which the same outcome has been seen twice at that task: the same failing
-// tests, or no change to the code. Calls that crashed or were refused show nothing.
+// tests, or no change to the code. Calls that crashed or were refused show nothing,
+// and neither does a change after which no test fails.
 func (m *meter) called(a answer, before string, after files) {
 	m.calls++
 	m.spent += a.cost
@@ -103,18 +104,23 @@ func (m *meter) called(a answer, before string, after files) {
 	if m.before(after) == before {
 		shows = "no change"
 	}
+	if shows == "" {
+		return
+	}
 	e.seen[shows]++
 	e.given = e.seen[shows] == 2
 }
 
-// standing names what fails on a tree.
+// standing names what fails on a tree and did not at the base.
 func (m *meter) standing(f files) string {
 	if out := vet(f); out != "" {
 		return out
 	}
 	var ids []string
 	for _, x := range m.checks.run(f, false, false) {
-		ids = append(ids, x.id)
+		if !m.project.knownFailing[x.id] {
+			ids = append(ids, x.id)
+		}
 	}
 	return strings.Join(ids, " ")
 }

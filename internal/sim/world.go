@@ -25,6 +25,15 @@ type process struct {
 	gate  loop.GateStatus
 	end   time.Time
 	gone  bool // removed, or died with the host
+	// call is what an agent's call came to, for the meter, which is told once.
+	call *played
+}
+
+// played is a call of an agent: how it found the tree and how it left it.
+type played struct {
+	answer answer
+	before string
+	after  files
 }
 
 // world is everything around the loop: a work tree, agents, checks and a branch,
@@ -42,6 +51,8 @@ type world struct {
 	// limited is when the provider answers again, told whether it says so.
 	limited time.Time
 	told    bool
+	// spent is the gateway's own record of what the calls have cost.
+	spent float64
 
 	commits []loop.Landing
 	landed  []loop.Landed
@@ -225,8 +236,8 @@ func (w *world) StartAgent(_ context.Context, s loop.State, a loop.AgentStart) (
 		}
 	}
 	status := w.status(&ans, s, a)
-	w.meter.called(ans, before, w.work.files)
-	w.procs[a.Name] = &process{agent: status, end: status.Finished}
+	w.spent += ans.cost
+	w.procs[a.Name] = &process{agent: status, end: status.Finished, call: &played{ans, before, cloneFiles(w.work.files)}}
 	return loop.Handle(a.Name), nil
 }
 
@@ -263,7 +274,7 @@ func (w *world) status(ans *answer, s loop.State, a loop.AgentStart) loop.AgentS
 	}
 	if budget := s.Limits.BudgetUSD; budget > 0 && ans.ending != endedRefused {
 		spent := 0.0
-		for s.Usage.CostUSD+spent+reserve <= budget && spent < ans.cost {
+		for w.spent+spent+reserve <= budget && spent < ans.cost {
 			spent += min(reserve, ans.cost-spent)
 		}
 		if spent < ans.cost {
@@ -280,12 +291,29 @@ func (w *world) status(ans *answer, s loop.State, a loop.AgentStart) loop.AgentS
 func (w *world) ObserveAgent(_ context.Context, h loop.Handle) (loop.AgentStatus, error) {
 	p, ok := w.procs[string(h)]
 	switch {
-	case !ok || p.gone:
+	case !ok:
 		return loop.AgentStatus{}, loop.ErrGone
+	case p.gone:
+		return loop.AgentStatus{Usage: p.agent.Usage}, loop.ErrGone
 	case w.now.Before(p.end):
 		return loop.AgentStatus{Running: true, Started: p.agent.Started}, nil
 	}
+	w.tell(p, false)
 	return p.agent, nil
+}
+
+// tell has the meter note a call that is over. One that died with the host is a
+// crash, however far it had come.
+func (w *world) tell(p *process, died bool) {
+	if p.call == nil {
+		return
+	}
+	c := *p.call
+	p.call = nil
+	if died {
+		c.answer.ending = endedCrashed
+	}
+	w.meter.called(c.answer, c.before, c.after)
 }
 
 // StartGate implements loop.Runner.

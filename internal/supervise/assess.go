@@ -47,6 +47,9 @@ type Verdict struct {
 	TaskID string
 	// Role is the one to switch to, or that splits the task up.
 	Role Role
+	// Clean: the files go back to what landed last before the role is switched, since
+	// what is wrong with them may be what earlier attempts left there.
+	Clean bool
 	// Checkpoint is where to roll back to.
 	Checkpoint Checkpoint
 	// Reason says why, in one sentence without a full stop.
@@ -68,9 +71,9 @@ type Assessment struct {
 	Diagnostics string
 }
 
-// stopGrace is how many tasks that were never tried may still be tried once
-// the run has stagnated to the critical level.
-const stopGrace = 3
+// stopGrace is how many times the stagnation threshold of iterations without
+// progress end the run, whatever is left to be tried. Half of it is critical.
+const stopGrace = 6
 
 // Assess judges a run before its next iteration. It is deterministic, never
 // panics, and looks at no more than the last [Window] iterations that count
@@ -146,18 +149,29 @@ func (v *view) stopRun(cfg Config, a *Assessment) (Verdict, bool) {
 		return Verdict{}, false
 	}
 	reason := p.Detail
-	over := 0
-	if s, stagnated := a.at(Critical, PatternStagnation); stagnated {
-		over = s.Count - 3*cfg.StagnationThreshold
-	}
 	switch {
-	case v.environment(a), over >= stopGrace:
+	case v.environment(a), v.idleTooLong(cfg, a):
 	case v.last == nil && v.h.Task.ID != "":
 		return Verdict{Kind: VerdictGuide, Reason: reason + "; this task was not tried yet"}, true
+	case p.Kind == PatternStagnation && v.promising(cfg):
+		return Verdict{}, false
 	case v.h.Fresh > 0 && v.h.Task.ID != "":
 		return Verdict{Kind: VerdictGiveUp, TaskID: v.h.Task.ID, Reason: reason + "; other tasks were not tried yet"}, true
 	}
 	return Verdict{Kind: VerdictAbort, Reason: reason}, true
+}
+
+// idleTooLong says whether the run goes without progress for so long that not even
+// tasks which were never tried keep it up.
+func (v *view) idleTooLong(cfg Config, a *Assessment) bool {
+	p, ok := a.at(Critical, PatternStagnation)
+	return ok && p.Count >= min(stopGrace*cfg.StagnationThreshold, Window-cfg.ExplorationAllowance)
+}
+
+// promising says whether the task at hand has regular attempts left, in a run that
+// others have brought to a standstill: what came of them is no evidence against it.
+func (v *view) promising(cfg Config) bool {
+	return v.last != nil && v.h.Task.Attempts < cfg.MaxTaskAttempts && len(v.kin) < 3*cfg.StagnationThreshold
 }
 
 // environment says whether different tasks fail for the same reason, and for one
@@ -217,7 +231,7 @@ func (v *view) lastMetrics() Metrics {
 
 // exhausted says whether the task had its attempts: as many as there are since
 // one showed what another had shown before, these two included. While each fails
-// in a way of its own there may be twice as many.
+// in a way of its own there may be twice as many; see [view.strikes].
 func (v *view) exhausted(cfg Config) bool {
 	most, had := cfg.MaxTaskAttempts, v.h.Task.Attempts
 	return most > 0 && (had >= 2*most || had >= most && v.strikes() >= most)
@@ -242,25 +256,32 @@ func (v *view) endTask(cfg Config, a *Assessment) (Verdict, bool) {
 	switch {
 	case repeated && v.siblings():
 		return Verdict{Kind: VerdictGiveUp, TaskID: v.family, Reason: reason + ", in several of its parts"}, true
-	case v.splitHelps(a):
+	case v.splitHelps(a) && (!exhausted || v.tries(cfg) > 0 || cfg.MaxTaskAttempts <= 1 || v.tooMuch()):
 		return v.decomposed(reason), true
-	case exhausted && !shared && !v.hadLast(cfg):
+	case exhausted && !shared && v.tries(cfg) > 0:
 		role := Architect
 		if v.last.Role != Debugger && v.last.Verdict != VerdictDecompose {
 			role = Debugger
 		}
-		return Verdict{Kind: VerdictSwitchRole, Role: role, Reason: reason + "; another role has a last try"}, true
+		return Verdict{Kind: VerdictSwitchRole, Role: role, Clean: v.tries(cfg) == 1, Reason: reason + "; another role has a last try"}, true
 	default:
 		return Verdict{Kind: VerdictGiveUp, TaskID: v.h.Task.ID, Reason: reason}, true
 	}
 }
 
-// hadLast says whether a task that is out of attempts had its last try as well:
-// an attempt by another role, after a split that came to nothing if there was
-// one. A task with a single attempt has none.
-func (v *view) hadLast(cfg Config) bool {
+// lastTries is how many calls a task that is out of attempts has in all: for a plan
+// to split it up, and for attempts by other roles.
+const lastTries = 2
+
+// tries is how many of its last tries are left to a task that is out of attempts.
+// With them, no more calls follow the evidence against a task than it has
+// attempts. A task with a single attempt has none.
+func (v *view) tries(cfg Config) int {
 	most := cfg.MaxTaskAttempts
-	return most <= 1 || max(v.strikes()-most, v.h.Task.Attempts-2*most) >= 1
+	if most <= 1 {
+		return 0
+	}
+	return lastTries - max(v.strikes()-most, v.h.Task.Attempts-2*most)
 }
 
 // splitHelps says whether smaller tasks could fare better than this one.
@@ -271,7 +292,7 @@ func (v *view) splitHelps(a *Assessment) bool {
 	if _, shared := a.at(Elevated, PatternSharedError); shared {
 		return false
 	}
-	if !v.last.tooMuch() && v.last.Class != FailTimeout && v.h.Task.OneFile {
+	if !v.tooMuch() && v.last.Class != FailTimeout && v.h.Task.OneFile {
 		return false
 	}
 	return v.last.Class != FailCrash && v.last.Class != FailRateLimit && v.last.Class != FailRefused
@@ -291,7 +312,7 @@ func (v *view) splitTask(_ Config, a *Assessment) (Verdict, bool) {
 	if !v.splitHelps(a) {
 		return Verdict{}, false
 	}
-	if v.last.tooMuch() {
+	if v.tooMuch() {
 		return v.decomposed("the agent says that the task is too much for one call"), true
 	}
 	if p, ok := a.at(Elevated, PatternTimeOnTask); ok {
@@ -354,6 +375,9 @@ func guidance(a *Assessment) string {
 	case VerdictDecompose:
 		parts = append(parts, "Split this task into parts that can each be described in two or three sentences and checked by themselves. Change no code.")
 	case VerdictSwitchRole:
+		if a.Verdict.Clean {
+			parts = append(parts, "This is the last attempt. The files were put back to what landed last, so that nothing is left of earlier attempts: begin anew.")
+		}
 		if a.Verdict.Role == Architect {
 			parts = append(parts, "Attempts within the present design have failed. Question the design before you change code.")
 		} else {
@@ -405,7 +429,7 @@ func patternGuidance(p Pattern) string {
 	case PatternRefusals:
 		return "Changes to protected files are thrown away together with everything else of that attempt."
 	case PatternFalseClaims:
-		return "The task is judged by the checks, not by what you say. Leave the boxes and the status of the progress file alone."
+		return "The task is judged by the checks, not by what you say. Leave the boxes and the status of the progress file alone, and the tests as they are."
 	case PatternTimeOnTask:
 		return "This task has taken long. Get its most important part to work, and write down what is left."
 	default:

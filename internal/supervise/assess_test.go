@@ -40,6 +40,13 @@ func with(n int, f func(i int) supervise.Iteration) []supervise.Iteration {
 	return its
 }
 
+// planless is a call of a planner that came to no plan.
+func planless(n int) supervise.Iteration {
+	it := failed(n, "T1", "")
+	it.Class, it.Error, it.Role, it.Verdict = supervise.FailEmpty, supervise.Signature{}, supervise.Planner, supervise.VerdictDecompose
+	return it
+}
+
 func find(a supervise.Assessment, kind supervise.PatternKind) supervise.Pattern {
 	for _, p := range a.Patterns {
 		if p.Kind == kind {
@@ -276,13 +283,40 @@ func TestVerdicts(t *testing.T) {
 			want: supervise.Verdict{Kind: supervise.VerdictDecompose, TaskID: "T1", Role: supervise.Planner},
 		},
 		{
-			name: "a planner did not split it",
-			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 3}, Iterations: append(same(3), func() supervise.Iteration {
-				it := failed(4, "T1", "error: no parts")
-				it.Class, it.Role, it.Verdict = supervise.FailEmpty, supervise.Planner, supervise.VerdictDecompose
+			name:    "a planner did not split it",
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 3}, Iterations: append(same(3), planless(4))},
+			want:    supervise.Verdict{Kind: supervise.VerdictSwitchRole, Role: supervise.Architect, Clean: true},
+		},
+		{
+			name: "too much for the agent, and a planner came to nothing",
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 1}, Iterations: []supervise.Iteration{
+				func() supervise.Iteration {
+					it := failed(1, "T1", "error: boom")
+					it.Analysis.TooComplex = true
+					return it
+				}(), planless(2),
+			}},
+			want: supervise.Verdict{Kind: supervise.VerdictDecompose, TaskID: "T1", Role: supervise.Planner},
+		},
+		{
+			name: "too much for the agent, and three planners came to nothing",
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 1}, Iterations: []supervise.Iteration{
+				func() supervise.Iteration {
+					it := failed(1, "T1", "error: boom")
+					it.Analysis.TooComplex = true
+					return it
+				}(), planless(2), planless(3), planless(4),
+			}},
+			want: supervise.Verdict{Kind: supervise.VerdictProceed},
+		},
+		{
+			name: "another role failed too, so that the last try begins anew",
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 4, OneFile: true}, Iterations: append(same(3), func() supervise.Iteration {
+				it := failed(4, "T1", "error: other")
+				it.Role = supervise.Debugger
 				return it
 			}())},
-			want: supervise.Verdict{Kind: supervise.VerdictSwitchRole, Role: supervise.Architect},
+			want: supervise.Verdict{Kind: supervise.VerdictSwitchRole, Role: supervise.Architect, Clean: true},
 		},
 		{
 			name: "the agent says that it is too much, whatever the check says",
@@ -431,12 +465,17 @@ func TestVerdicts(t *testing.T) {
 		},
 		{
 			name:    "stagnation, other tasks are fresh",
-			history: supervise.History{Task: supervise.Task{ID: "T5", Attempts: 2}, Fresh: 2, Iterations: hopeless(15)},
+			history: supervise.History{Task: supervise.Task{ID: "T5", Attempts: 3}, Fresh: 2, Iterations: hopeless(15)},
 			want:    supervise.Verdict{Kind: supervise.VerdictGiveUp, TaskID: "T5"},
 		},
 		{
+			name:    "stagnation for which others are to blame",
+			history: supervise.History{Task: supervise.Task{ID: "T6", Attempts: 1}, Fresh: 2, Iterations: hopeless(16)},
+			want:    supervise.Verdict{Kind: supervise.VerdictSwitchRole, Role: supervise.Debugger},
+		},
+		{
 			name:    "stagnation, the fresh ones had their chance",
-			history: supervise.History{Task: supervise.Task{ID: "T9"}, Fresh: 7, Iterations: hopeless(18)},
+			history: supervise.History{Task: supervise.Task{ID: "T11"}, Fresh: 7, Iterations: hopeless(30)},
 			want:    supervise.Verdict{Kind: supervise.VerdictAbort},
 		},
 		{
@@ -614,7 +653,7 @@ func TestAdviceFitsTheTrouble(t *testing.T) {
 		{"too complex", class(supervise.FailTooComplex), "Split the task"},
 		{"missing context", class(supervise.FailMissingContext), "what the agent could not find"},
 		{"unknown", class(supervise.FailUnknown), "Read the last attempts"},
-		{"no task at hand", supervise.History{Task: supervise.Task{ID: "T99"}, Iterations: hopeless(18)}, "Run the failing check yourself"},
+		{"no task at hand", supervise.History{Task: supervise.Task{ID: "T99"}, Iterations: hopeless(30)}, "Run the failing check yourself"},
 	}
 	for _, tt := range tests {
 		_, got, ok := strings.Cut(supervise.Assess(supervise.Defaults(), tt.history).Diagnostics, "What to do:\n- ")
@@ -728,8 +767,8 @@ func TestHopelessRunsComeToAnEnd(t *testing.T) {
 		{name: "one task, one error", tasks: 1, errorOf: own, planned: 1, maxFirst: 6, max: 7},
 		{name: "one task, no limit of attempts", tasks: 1, errorOf: own, cfg: func(c *supervise.Config) { c.MaxTaskAttempts = 0 }, planned: 1, maxFirst: 7, max: 8},
 		{name: "one task, ever new errors", tasks: 1, errorOf: func(n int, _ string) string { return fmt.Sprintf("error: number %c", 'a'+n) }, planned: 1, maxFirst: 16, max: 17},
-		{name: "one error everywhere", tasks: 20, errorOf: func(int, string) string { return "error: no database" }, planned: 3, maxFirst: 4, max: 22},
-		{name: "many tasks, each with an error of its own", tasks: 20, errorOf: own, planned: 4, maxFirst: 4, max: 22},
+		{name: "one error everywhere", tasks: 20, errorOf: func(int, string) string { return "error: no database" }, planned: 3, maxFirst: 4, max: 34},
+		{name: "many tasks, each with an error of its own", tasks: 20, errorOf: own, planned: 4, maxFirst: 4, max: 34},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -2,7 +2,6 @@ package supervise
 
 import (
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -70,6 +69,11 @@ type Iteration struct {
 	// the same thing.
 	Change                   string
 	LinesAdded, LinesRemoved int
+	// Unchanged: the call left the files as it had found them, whatever an earlier
+	// one had done to them.
+	Unchanged bool
+	// Tampered: it changed or took away tests that would have told on it.
+	Tampered bool
 	// TestsAdded is how many test cases the change adds.
 	TestsAdded int
 	Metrics    Metrics
@@ -130,6 +134,8 @@ type History struct {
 	Task Task
 	// Fresh counts the other actionable tasks that were never tried.
 	Fresh int
+	// Flaky are the tests that were seen to pass and fail on one tree.
+	Flaky []string
 	// Acknowledged holds, by task, the number of the last iteration that a person
 	// has answered to by changing the task. What happened at it and at its parts
 	// until then is no evidence any more.
@@ -168,22 +174,44 @@ func (it *Iteration) neutral() bool {
 	return it.Outcome == RateLimited || it.Outcome == OverBudget || it.Role == Planner && it.Landed
 }
 
-// shows is what an attempt showed of its task, given the content that the one
-// before had left: that nothing changed, which tests fail, or else how it failed.
-// Two that show the same are evidence that a third will.
-func (it *Iteration) shows(before string) string {
+// shows is what an attempt showed of its task: that nothing changed, or how it
+// failed, and which tests with that. Two that show the same are evidence that a
+// third will. A call that broke off shows nothing, and so does one of which no
+// check was asked, for tests that were tampered with: "".
+func (it *Iteration) shows(flaky []string) (what string, tests []string) {
 	switch {
+	case it.Outcome == Broken:
+		return "", nil
+	case it.Class == FailEmpty, it.Unchanged:
+		return "no change", nil
+	case it.Tampered:
+		return "", nil
 	case it.Class == FailRefused:
-		return string(FailRefused)
-	case it.Class == FailEmpty, it.Change == before:
-		return "no change"
+		return string(FailRefused), nil
 	case len(it.Blamed) > 0:
-		return strings.Join(it.Blamed, "\n")
+		tests = it.Blamed
 	case it.Class == FailTest && len(it.Error.Tests) > 0:
-		return strings.Join(it.Error.Tests, "\n")
+		tests = it.Error.Tests
 	default:
-		return string(it.Class) + " " + it.Error.Hash
+		return string(it.Class) + " " + it.Error.Hash, nil
 	}
+	tests = slices.DeleteFunc(slices.Clone(tests), func(name string) bool { return slices.Contains(flaky, name) })
+	if len(tests) == 0 {
+		return "", nil
+	}
+	return "failing tests", tests
+}
+
+// repeats says whether failing tests show what others had shown before: all of
+// them fail still, or all but one. One may be by chance.
+func repeats(now, before []string) bool {
+	mended := 0
+	for _, name := range before {
+		if !slices.Contains(now, name) {
+			mended++
+		}
+	}
+	return mended == 0 || mended == 1 && len(now) == len(before)-1 && len(now) > 0
 }
 
 // tooMuch says whether the agent takes the task for too much for one call,

@@ -138,9 +138,11 @@ func (v *view) patterns(cfg Config) []Pattern {
 		{PatternQuestions, cfg.Questions, "asked questions",
 			func(it *Iteration) bool { return it.Analysis.Questions > 0 }},
 		{PatternRefusals, cfg.Refusals, "ended with changes that cannot be accepted",
-			func(it *Iteration) bool { return it.Class == FailRefused }},
+			func(it *Iteration) bool { return it.Class == FailRefused && !it.Tampered }},
 		{PatternFalseClaims, cfg.FalseClaims, "claimed what is not so",
-			func(it *Iteration) bool { return it.Violations > 0 || it.ClaimedDone && it.Class == FailEmpty }},
+			func(it *Iteration) bool {
+				return it.Violations > 0 || it.Tampered || it.ClaimedDone && it.Class == FailEmpty
+			}},
 	} {
 		seen := v.matching(p.has)
 		add(p.kind, p.steps, len(seen), seen, fmt.Sprintf("%s %s", plural(len(seen), "call"), p.what))
@@ -190,7 +192,8 @@ func (v *view) sharedError() (tasks int, seen []*Iteration) {
 		if it.Verdict == VerdictDecompose {
 			continue // that a planner found nothing to split is no error of the task
 		}
-		if it.Class != FailEmpty && it.Class != FailRefused && it.Class != FailUnknown {
+		switch it.Class { //nolint:exhaustive // the others are said in the same words of any task
+		case FailCompile, FailTest, FailLint, FailTimeout, FailCrash:
 			hash = it.Error.Hash
 		}
 		break

@@ -153,15 +153,29 @@ func (v *view) told(kind VerdictKind) bool {
 	return false
 }
 
+// maxSplits is how often a plan to split one task up is asked for where nothing
+// came of the ones before, though the agent says that the task is too much.
+const maxSplits = 3
+
 // splittable says whether the task may be split up: not what came out of that,
-// and once; a second time where nothing came of the first and the agent says
-// again that it is too much.
+// and once, unless the agent says that it is too much.
 func (v *view) splittable() bool {
 	if v.h.Task.ID == "" || v.h.Task.ParentID != "" || v.h.Task.Decomposed {
 		return false
 	}
 	asked := v.splits()
-	return asked == 0 || asked == 1 && v.last != nil && v.last.Role != Planner && v.last.tooMuch()
+	return asked == 0 || asked < maxSplits && v.tooMuch()
+}
+
+// tooMuch says whether the last attempt at the task took it for too much, plans to
+// split it up left out.
+func (v *view) tooMuch() bool {
+	for _, it := range slices.Backward(v.own) {
+		if it.Verdict != VerdictDecompose && it.Outcome != Broken {
+			return it.tooMuch()
+		}
+	}
+	return false
 }
 
 // splits is how often a planner was asked to split the task up.
@@ -176,33 +190,39 @@ func (v *view) splits() int {
 }
 
 // strikes counts the attempts at the task at hand from the first one that was
-// repeated: 1 while each shows something of its own, and from a repetition on
-// that, the one it repeats, and all that came later. Calls that broke off or got lost
-// count, too.
+// repeated: 1 while each shows something of its own, 2 with the first repetition,
+// which is the evidence that more of the same leads nowhere, and then each call at
+// the task counts, a plan to split it up as well. Calls that broke off do not.
 func (v *view) strikes() int {
 	seen := map[string]bool{}
-	strikes, broken, left := 0, 0, ""
+	var failed [][]string
+	strikes := 0
 	for _, it := range v.own {
-		if it.TaskID != v.h.Task.ID || it.Verdict == VerdictDecompose {
-			continue
-		}
-		if it.Outcome == Broken { // it showed nothing, but it was a call
-			broken++
-			continue
-		}
-		shown := it.shows(left)
-		left = it.Change
 		switch {
+		case it.Outcome == Broken:
+			continue
 		case strikes > 1:
 			strikes++
-		case seen[shown]:
-			strikes = 2
-		default:
-			strikes = 1
+			continue
+		case it.Verdict == VerdictDecompose:
+			continue
 		}
-		seen[shown] = true
+		strikes = 1
+		what, tests := it.shows(v.h.Flaky)
+		switch {
+		case len(tests) > 0:
+			if slices.ContainsFunc(failed, func(before []string) bool { return repeats(tests, before) }) {
+				strikes = 2
+			}
+			failed = append(failed, tests)
+		case what != "":
+			if seen[what] {
+				strikes = 2
+			}
+			seen[what] = true
+		}
 	}
-	return strikes + broken
+	return strikes
 }
 
 func (v *view) split() StrategyKind {
