@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/egress"
 	"github.com/org/ralph-action/internal/ghaction"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
@@ -192,12 +193,20 @@ func (a *actionStep) config() (config.Server, error) {
 	for _, command := range in.Gates {
 		cfg.Gates = append(cfg.Gates, config.Gate{Run: command})
 	}
+	for _, entry := range in.Egress {
+		if err := egress.Check(entry); err != nil {
+			return cfg, &run.UserError{Message: "egress: " + err.Error(), Hint: "give a host or a preset on each line; see docs/gateway.md"}
+		}
+	}
+	if cfg.Egress = in.Egress; len(cfg.Egress) > 0 && cfg.Sandbox.Kind == config.SandboxLocal {
+		return cfg, &run.UserError{Message: "egress is for `sandbox: docker`", Hint: "the local sandbox has all of the runner's network, and no list holds there"}
+	}
 	return cfg, a.checkKey(cfg)
 }
 
 // checkKey says what is missing before a run is begun that cannot get far.
 func (a *actionStep) checkKey(cfg config.Server) error {
-	if !usesGateway(cfg) || a.in.Mode == ghaction.ModeFinish {
+	if !usesGateway(cfg) || !usesModel(cfg) || a.in.Mode == ghaction.ModeFinish {
 		return nil
 	}
 	has := map[run.Provider]bool{

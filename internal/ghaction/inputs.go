@@ -42,11 +42,13 @@ type Inputs struct {
 	AnthropicAPIKey, ClaudeCodeOAuthToken, OpenAIKey, GeminiKey  string
 	AnthropicBaseURL, OpenAIBaseURL, GoogleBaseURL, AgentProgram string
 
-	BaseBranch       string
-	Sandbox, Image   string
-	LocalOnPublic    bool
-	Limits           run.Limits
-	Gates            []string
+	BaseBranch     string
+	Sandbox, Image string
+	LocalOnPublic  bool
+	Limits         run.Limits
+	Gates          []string
+	// Egress are the hosts that agents and checks may reach.
+	Egress           []string
 	WorkingDirectory string
 	DryRun           bool
 
@@ -158,16 +160,22 @@ func inputs() []input {
 		{"deadline", duration(func(in *Inputs) *time.Duration { return &in.Limits.RunTimeout })},
 		{"budget", dollars(func(in *Inputs) *float64 { return &in.Limits.BudgetUSD })},
 		{"task_budget", dollars(func(in *Inputs) *float64 { return &in.Limits.TaskBudgetUSD })},
-		{"gates", func(in *Inputs, value string) error {
-			for line := range strings.Lines(value) {
-				if line = strings.TrimSpace(line); line != "" {
-					in.Gates = append(in.Gates, line)
-				}
-			}
-			return nil
-		}},
+		{"gates", lines(func(in *Inputs) *[]string { return &in.Gates })},
+		{"egress", lines(func(in *Inputs) *[]string { return &in.Egress })},
 		{"working_directory", text(func(in *Inputs) *string { return &in.WorkingDirectory })},
 		{"dry_run", yesNo(func(in *Inputs) *bool { return &in.DryRun })},
+	}
+}
+
+// lines takes what stands on each line.
+func lines(field func(*Inputs) *[]string) func(*Inputs, string) error {
+	return func(in *Inputs, value string) error {
+		for line := range strings.Lines(value) {
+			if line = strings.TrimSpace(line); line != "" {
+				*field(in) = append(*field(in), line)
+			}
+		}
+		return nil
 	}
 }
 

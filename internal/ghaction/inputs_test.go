@@ -27,14 +27,14 @@ func TestReadInputs(t *testing.T) {
 	t.Parallel()
 	got, err := ReadInputs(env(map[string]string{
 		"github_token": "t", "issue": "7", "agent": "claude", "worker_model": "sonnet", "trigger_label": "robot", "label": "ralph-me", "max_iterations": "9",
-		"deadline": "2h", "budget": "$2.50", "gates": "go vet ./...\n\n  go test ./... \n", "sandbox": "local", "allow_local_on_public": "TRUE", "worker_tone": "kind", "merge_strategy": "pr", "dry_run": " ",
+		"deadline": "2h", "budget": "$2.50", "gates": "go vet ./...\n\n  go test ./... \n", "egress": "preset:go\n host.example", "sandbox": "local", "allow_local_on_public": "TRUE", "worker_tone": "kind", "merge_strategy": "pr", "dry_run": " ",
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := Inputs{
 		Mode: ModeRun, GitHubToken: "t", Issue: 7, Agent: "claude", Model: "sonnet", Label: "ralph-me", Sandbox: "local", LocalOnPublic: true,
-		Limits: run.Limits{MaxIterations: 9, RunTimeout: 2 * time.Hour, BudgetUSD: 2.5}, Gates: []string{"go vet ./...", "go test ./..."}, Ignored: []string{"worker_tone"},
+		Limits: run.Limits{MaxIterations: 9, RunTimeout: 2 * time.Hour, BudgetUSD: 2.5}, Gates: []string{"go vet ./...", "go test ./..."}, Egress: []string{"preset:go", "host.example"}, Ignored: []string{"worker_tone"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

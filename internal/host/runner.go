@@ -484,6 +484,10 @@ func (h *Host) clearCheckDir() error {
 // ObserveGate implements loop.Runner.
 func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle) (loop.GateStatus, error) {
 	handle, status, err := h.observe(ctx, lh, h.checkDir())
+	if errors.Is(err, loop.ErrGone) || errors.Is(err, loop.ErrLost) {
+		_, ended := h.cfg.Gateway.endCheck(ctx, handle.Name)
+		return loop.GateStatus{}, errors.Join(err, ended)
+	}
 	if err != nil {
 		return loop.GateStatus{}, err
 	}
