@@ -171,6 +171,33 @@ func newClaudeStage(t testing.TB, url string) *stage {
 	})
 }
 
+// TestDockerClaudeGoesPastTheProxy: with hosts to reach, and so with a proxy in its
+// environment, Claude Code still finds the model at the gateway, and asks the proxy
+// for nothing.
+func TestDockerClaudeGoesPastTheProxy(t *testing.T) {
+	t.Parallel()
+	_, url := newModel(t, realKey, func(turn agenttest.Turn) agenttest.Reply {
+		switch {
+		case len(turn.Tools) == 0:
+			return agenttest.Say("ok")
+		case turn.Number == 0:
+			return agenttest.Write("/workspace/one.txt", "1\n")
+		default:
+			return agenttest.Say("done")
+		}
+	})
+	dir := planned(t, "# Greet\n\n- [ ] Write one\n")
+	got, code, told := runPlan(t, builtBot(t), dir, []string{"ANTHROPIC_API_KEY=" + realKey, "ANTHROPIC_BASE_URL=" + url},
+		"--sandbox", "docker", "--image", baseImage(), "--model", modelName, "--gate", "test -n \"$HTTPS_PROXY\"", "--egress", "preset:npm")
+	if code != run.ExitComplete || len(got.Commits) != 1 || len(got.Calls) != 1 {
+		t.Fatalf("exit code %d, run %+v, calls %+v\n%s", code, got.Run, got.Calls, told)
+	}
+	call := got.Calls[0]
+	if len(call.Models) != 1 || call.Models[0].Model != modelName || call.Models[0].Requests == 0 || call.Models[0].Usage.CostUSD != call.CostUSD || len(call.Hosts) != 0 {
+		t.Errorf("it used %+v, and asked for %+v", call.Models, call.Hosts)
+	}
+}
+
 func TestDockerClaudeLabelBecomesPullRequest(t *testing.T) {
 	t.Parallel()
 	s, api, url := newSpy(t)
