@@ -11,7 +11,7 @@ bin=$PWD/.cache/bin
 export GOLANGCI_LINT_CACHE=$PWD/.cache/golangci-lint
 
 "$bin/golangci-lint" config verify
-"$bin/golangci-lint" run --build-tags docker,claude ./...
+"$bin/golangci-lint" run --build-tags docker,claude,act ./...
 scripts/lint-selftest.sh "$bin/golangci-lint"
 shellcheck scripts/*.sh .ci/run
 "$bin/actionlint"

@@ -17,6 +17,7 @@ var suites = map[string]string{
 	"docker":           "a Docker engine",
 	"claude":           "Claude Code",
 	"docker && claude": "a Docker engine and Claude Code",
+	"act":              "act",
 }
 
 // platforms may stand alone in a constraint: the file is run where it can be.

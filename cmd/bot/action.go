@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -107,8 +108,14 @@ func (a *actionStep) run(ctx context.Context) (ghaction.Result, error) {
 	if err != nil {
 		return ghaction.Result{}, err
 	}
-	if a.in.Mode == ghaction.ModeFinish && !a.begun() {
-		return ghaction.Result{End: ghaction.EndNothing, Detail: "No step of this job has begun a run."}, nil
+	if a.in.Mode == ghaction.ModeFinish {
+		a.in, err = a.in.Kept(a.inputsFile())
+		if errors.Is(err, fs.ErrNotExist) {
+			return ghaction.Result{End: ghaction.EndNothing, Detail: "No step of this job has begun a run."}, nil
+		}
+		if err != nil {
+			return ghaction.Result{}, err
+		}
 	}
 	event, err := ghaction.ReadEvent(a.env)
 	if err != nil {
@@ -153,11 +160,8 @@ func (a *actionStep) takeOver(ctx context.Context) error {
 // after the job.
 func (a *actionStep) dir() string { return filepath.Join(a.env.Temp, "ralph") }
 
-// begun says whether a step of this job has begun to work.
-func (a *actionStep) begun() bool {
-	_, err := os.Stat(filepath.Join(a.dir(), storeFile))
-	return err == nil
-}
+// inputsFile is where a step leaves its inputs for one that finishes it.
+func (a *actionStep) inputsFile() string { return filepath.Join(a.dir(), "inputs.json") }
 
 // config is the configuration of a server that would do the same.
 func (a *actionStep) config() (config.Server, error) {
@@ -238,6 +242,11 @@ func (a *actionStep) work(ctx context.Context, cfg config.Server, event ghaction
 		return ghaction.Result{}, err
 	}
 	a.mask = p.reconcile.Mask.Mask
+	if a.in.Mode == ghaction.ModeFinish {
+		p.reconcile.Models = nil // no agent is started any more
+	} else if err := a.in.Keep(a.inputsFile()); err != nil {
+		return ghaction.Result{}, errors.Join(err, p.close())
+	}
 	p.reconcile.Owner = "job"
 	// The steps of a job come one after the other: a lease that is left is that
 	// of one that was killed.

@@ -1,8 +1,10 @@
 package ghaction
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,9 +40,16 @@ type Inputs struct {
 
 	Agent, Model string
 
-	GitHubToken                                                  string
-	AnthropicAPIKey, ClaudeCodeOAuthToken, OpenAIKey, GeminiKey  string
-	AnthropicBaseURL, OpenAIBaseURL, GoogleBaseURL, AgentProgram string
+	AgentProgram string
+
+	// The secrets are in no file of ours.
+	GitHubToken          string `json:"-"`
+	AnthropicAPIKey      string `json:"-"`
+	ClaudeCodeOAuthToken string `json:"-"`
+	OpenAIKey            string `json:"-"`
+	GeminiKey            string `json:"-"`
+
+	AnthropicBaseURL, OpenAIBaseURL, GoogleBaseURL string
 
 	BaseBranch     string
 	Sandbox, Image string
@@ -242,6 +251,34 @@ func ReadInputs(env func(string) string) (Inputs, error) {
 		return in, &run.UserError{Message: "the inputs cannot be used: " + strings.Join(problems, "; "), Hint: "mend them under `with:` in the workflow; docs/action.md lists them all"}
 	}
 	return in, nil
+}
+
+// Keep stores what the inputs say, without the secrets, for a later step of the
+// job that finishes this one.
+func (in Inputs) Keep(file string) error {
+	b, err := json.Marshal(in)
+	if err != nil {
+		return fmt.Errorf("keep the inputs: %w", err)
+	}
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		return fmt.Errorf("keep the inputs: %w", err)
+	}
+	return nil
+}
+
+// Kept reads the inputs of the step that is to be finished, with the token of
+// this one.
+func (in Inputs) Kept(file string) (Inputs, error) {
+	b, err := os.ReadFile(file) //nolint:gosec // G304: a file of the job's own
+	if err != nil {
+		return in, fmt.Errorf("read the inputs of the step before: %w", err)
+	}
+	kept := Inputs{GitHubToken: in.GitHubToken}
+	if err := json.Unmarshal(b, &kept); err != nil {
+		return in, fmt.Errorf("read the inputs of the step before: %w", err)
+	}
+	kept.Mode = ModeFinish
+	return kept, nil
 }
 
 // CheckSandbox says with a *run.UserError that agents may not run where the

@@ -1,0 +1,437 @@
+//go:build act
+
+// The tests in this file run the shipped action.yml in the shipped example
+// workflows, with act as GitHub's runner, against a simulated GitHub.
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/ghaction"
+	"github.com/org/ralph-action/internal/ghsim"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// actLine is one line that act says with --json.
+type actLine struct {
+	Command string            `json:"command"`
+	Name    string            `json:"name"`
+	Arg     string            `json:"arg"`
+	Content string            `json:"content"`
+	Msg     string            `json:"msg"`
+	Raw     string            `json:"raw"`
+	StepID  []string          `json:"stepID"`
+	Step    string            `json:"step"`
+	Result  string            `json:"stepResult"`
+	Job     string            `json:"jobResult"`
+	KVPairs map[string]string `json:"kvPairs"`
+}
+
+// acted is what became of a workflow.
+type acted struct {
+	lines []actLine
+	text  string
+	code  int
+}
+
+// outputs are those of the program's steps, the last to set one counts.
+func (a acted) outputs() map[string]string {
+	out := map[string]string{}
+	for _, l := range a.lines {
+		if l.Command == "set-output" && len(l.StepID) > 1 && (l.StepID[1] == "ralph" || l.StepID[1] == "finish") {
+			out[l.Name] = l.Arg
+		}
+	}
+	return out
+}
+
+// of are the arguments of a command.
+func (a acted) of(command string) []string {
+	var args []string
+	for _, l := range a.lines {
+		// What a composite action says it says once more as a whole.
+		if text := cmp.Or(l.Arg, l.Content); l.Command == command && !slices.Contains(args, text) {
+			args = append(args, text)
+		}
+	}
+	return args
+}
+
+// hides: the secret is nowhere in the log, but where the runner is told of it.
+// GitHub's shows nothing of that, act does with --json.
+func (a acted) hides(t *testing.T, secret string) {
+	t.Helper()
+	for line := range strings.Lines(a.text) {
+		if strings.Contains(line, secret) && !strings.Contains(line, `"command":"add-mask"`) {
+			t.Errorf("a secret is in the log: %s", line)
+		}
+	}
+}
+
+// program is the program as it ships.
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "ralph-act-") //nolint:usetesting // it outlives the test that needs it first
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "bot")
+	cmd := exec.CommandContext(context.Background(), "go", "build", "-o", file, ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return file, nil
+})
+
+// actor is a repository with a workflow, and act to run it.
+type actor struct {
+	*runner
+	repoDir string
+	env     map[string]string
+}
+
+// newActor takes a workflow of the examples. Where it gives the action a key, it
+// also gives it what makes the scripted agent work on this machine; what it
+// says beside that is the example's own.
+func newActor(t *testing.T, set setting, example string, more ...string) *actor {
+	t.Helper()
+	source, err := os.ReadFile(filepath.Join("..", "..", "examples", "workflows", example))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &actor{runner: newRunner(t, set)}
+	const key = "anthropic_api_key: ${{ secrets.ANTHROPIC_API_KEY }}\n"
+	at := strings.Index(string(source), key)
+	if at < 0 {
+		t.Fatalf("%s gives no key", example)
+	}
+	indent := string(source)[strings.LastIndex(string(source)[:at], "\n")+1 : at]
+	with := key
+	for _, line := range append([]string{"agent: script", "agent_program: " + a.config.Agent.ScriptFile, "sandbox: local", "allow_local_on_public: true"}, more...) {
+		with += indent + line + "\n"
+	}
+	// A later line of the same name goes before an earlier one.
+	seen := map[string]bool{}
+	lines := strings.SplitAfter(with, "\n")
+	for i := len(lines) - 1; i >= 0; i-- {
+		name, _, _ := strings.Cut(strings.TrimSpace(lines[i]), ":")
+		if seen[name] {
+			lines[i] = ""
+		}
+		seen[name] = name != ""
+	}
+	with = strings.TrimPrefix(strings.Join(lines, ""), indent)
+	text := strings.ReplaceAll(string(source), key, with)
+	text = strings.Replace(text, "- uses: org/ralph-action@v1\n", "- uses: org/ralph-action@v1\n        id: ralph\n", 1)
+	a.commit(t, text)
+	return a
+}
+
+// add puts a step at the end of the workflow.
+func (a *actor) add(t *testing.T, step string) {
+	t.Helper()
+	b, err := os.ReadFile(a.file())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.commit(t, string(b)+step)
+}
+
+func (a *actor) file() string { return filepath.Join(a.repoDir, ".github", "workflows", "ralph.yml") }
+
+// commit makes the repository that act works in.
+func (a *actor) commit(t *testing.T, workflow string) {
+	t.Helper()
+	a.repoDir = filepath.Join(a.dir, "checkout")
+	file := a.file()
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(workflow), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"init", "-q", "-b", "main"}, {"add", "-A"}, {"-c", "user.name=x", "-c", "user.email=x@example.com", "commit", "-qm", "x"},
+	} {
+		cmd := exec.CommandContext(t.Context(), "git", args...)
+		cmd.Dir = a.repoDir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, out)
+		}
+	}
+}
+
+// act starts act for an event.
+func (a *actor) act(name string, event map[string]any) *exec.Cmd {
+	a.t.Helper()
+	bot, err := program()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	action, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	tool := filepath.Join(action, ".cache", "bin", "act")
+	if _, err := os.Stat(tool); err != nil {
+		a.t.Fatalf("%v (scripts/tools.sh test brings it)", err)
+	}
+	dir := shortTempDir(a.t)
+	file := filepath.Join(dir, "event.json")
+	b, err := json.Marshal(event)
+	if err == nil {
+		err = os.WriteFile(file, b, 0o600)
+	}
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(a.t.Context(), tool, name, "-P", "ubuntu-latest=-self-hosted", "-C", a.repoDir, "-e", file, "--json", "--actor", person,
+		"-s", "GITHUB_TOKEN="+a.token, "-s", "ANTHROPIC_API_KEY=sk-ant-none-of-any-use", "--local-repository", "org/ralph-action@v1="+action, "--no-cache-server", "--container-daemon-socket", "-",
+		"--env", "GITHUB_API_URL="+a.sim.URL()+"/api/v3", "--env", "GITHUB_GRAPHQL_URL="+a.sim.URL()+"/api/graphql", "--env", "GITHUB_SERVER_URL="+a.sim.URL(),
+		"--env", "GITHUB_REPOSITORY="+person+"/"+repoOf, "--env", "RALPH_BOT="+bot)
+	for name, value := range a.env {
+		cmd.Args = append(cmd.Args, "--env", name+"="+value)
+	}
+	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CACHE_HOME="+filepath.Join(dir, "c"))
+	return cmd
+}
+
+// play runs the workflow to its end.
+func (a *actor) play(name string, event map[string]any) acted {
+	a.t.Helper()
+	return a.read(a.act(name, event), nil)
+}
+
+// read runs act; hear is told of every line.
+func (a *actor) read(cmd *exec.Cmd, hear func(actLine)) acted {
+	a.t.Helper()
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		a.t.Fatal(err)
+	}
+	var got acted
+	in := bufio.NewScanner(out)
+	in.Buffer(nil, 8<<20)
+	for in.Scan() {
+		var l actLine
+		if err := json.Unmarshal(in.Bytes(), &l); err == nil {
+			got.lines = append(got.lines, l)
+			got.text += in.Text() + "\n"
+			if hear != nil {
+				hear(l)
+			}
+		} else {
+			got.text += in.Text() + "\n"
+		}
+	}
+	_ = cmd.Wait() // the exit code tells
+	got.code = cmd.ProcessState.ExitCode()
+	got.text += errs.String()
+	return got
+}
+
+func TestActLabelBecomesPullRequest(t *testing.T) {
+	t.Parallel()
+	a := newActor(t, setting{script: writesAll}, "label.yml")
+	got := a.play("issues", a.labelled("Say hello to everybody", threeTasks))
+	if got.code != 0 {
+		t.Fatalf("act ended with %d:\n%s", got.code, got.text)
+	}
+	pr := a.onlyPR()
+	if diff := gocmp.Diff(wantSubjects, subjects(pr.Commits)); diff != "" {
+		t.Error(diff)
+	}
+	want := map[string]string{
+		"pr_url": pr.URL, "pr_number": fmt.Sprint(pr.Number), "branch": "ralph/1", "end_reason": string(run.EndAllTasksComplete), "iterations": "4",
+		"tasks_done": "3", "tasks_total": "3", "cost_usd": "0.5000", "head_sha": pr.HeadOID, "transcript_path": "", "final_status": "SHIPPED",
+	}
+	if diff := gocmp.Diff(want, got.outputs()); diff != "" {
+		t.Errorf("%s\n%s", diff, got.text)
+	}
+	if summaries := got.of("summary"); len(summaries) != 1 || !strings.Contains(summaries[0], "- [x] T1 Write one") {
+		t.Errorf("summaries: %q", summaries)
+	}
+	got.hides(t, a.token)
+}
+
+// later is a step after the action that shows what it was handed.
+const later = `      - if: always()
+        run: |
+          echo "later end_reason=$END"
+          echo "later path=$PATH evil=${EVIL:-none}"
+        env:
+          END: ${{ steps.ralph.outputs.end_reason }}
+`
+
+// Whatever an issue, a file name or an agent says: no output, environment or
+// later step is changed by it.
+func TestActHostileWordsStayWords(t *testing.T) {
+	t.Parallel()
+	said := strings.Join(commandsOfARunner, "\n")
+	script := `model: "::set-output name=end_reason::pwned"
+default:
+  - append: {"a b;$(touch pwned).txt": "x"}
+    files: {"::set-env name=EVIL::1": "y", "%0A::add-path::%2Ftmp%2Fevil": "z"}
+    use: [{tool: "::add-path::/tmp/evil", file: "::error::lies", command: "::stop-commands::x"}]
+    say: ` + strconv.Quote(said) + `
+`
+	a := newActor(t, setting{script: script}, "label.yml", `gates: "printf '::set-output name=end_reason::pwned\\n::set-env name=EVIL::1\\n##[add-path]/tmp/evil\\n'"`)
+	a.add(t, later)
+	for name, issue := range map[string][2]string{
+		"shell":    {"$(touch pwned)`touch pwned`'; touch pwned; \"", "- [ ] ${{ secrets.GITHUB_TOKEN }} $(env) \n"},
+		"commands": {"::set-output name=end_reason::pwned%0A::set-env name=EVIL::1", said + "\n- [ ] ::set-env name=EVIL::1\n- [ ] EOF\n"},
+		"files":    {"end_reason<<EOF pwned EOF", "EVIL=1\nend_reason<<EOF\npwned\nEOF\n\n- [ ] end_reason=pwned\n"},
+	} {
+		event := a.labelled(issue[0], issue[1])
+		got := a.play("issues", event)
+		if got.code != 0 {
+			t.Errorf("%s: act ended with %d:\n%s", name, got.code, got.text)
+		}
+		if end := got.outputs()["end_reason"]; end != string(run.EndAllTasksComplete) {
+			t.Errorf("%s: end_reason is %q", name, end)
+		}
+		if branch := got.outputs()["branch"]; branch != fmt.Sprintf("ralph/%d", number(event)) {
+			t.Errorf("%s: branch is %q", name, branch)
+		}
+		if !strings.Contains(got.text, "later end_reason=all_tasks_complete") || !strings.Contains(got.text, "evil=none") || strings.Contains(got.text, "later path=/tmp/evil") {
+			t.Errorf("%s: a later step saw something else:\n%s", name, got.text)
+		}
+		for _, command := range []string{"set-env", "add-path", "error", "warning"} {
+			if said := got.of(command); len(said) != 0 {
+				t.Errorf("%s: the runner followed %s %q", name, command, said)
+			}
+		}
+		got.hides(t, a.token)
+	}
+	err := filepath.WalkDir(a.dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.Name() == "pwned" {
+			t.Errorf("a shell has made %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// commandsOfARunner are lines by which a program speaks to the runner.
+var commandsOfARunner = []string{
+	"::set-output name=end_reason::pwned", "::set-env name=EVIL::1", "::add-path::/tmp/evil", "::add-mask::all_tasks_complete", "::error::lies", "##[add-path]/tmp/evil", "::stop-commands::x",
+}
+
+func number(event map[string]any) int {
+	issue, _ := event["issue"].(map[string]any)
+	n, _ := issue["number"].(float64)
+	return int(n)
+}
+
+// A job that is killed (act does not let a step end in order) goes on in the
+// next one; the step at the end of the job tells people.
+func TestActKilledJobGoesOn(t *testing.T) {
+	t.Parallel()
+	a := newActor(t, setting{script: stuckOnTwo}, "label.yml")
+	event := a.labelled("Say hello", threeTasks)
+	cmd := a.act("issues", event)
+	once := false
+	got := a.read(cmd, func(l actLine) {
+		if l.Command == "group" && strings.Contains(l.Arg+l.Msg, "Iteration 2") && !once {
+			once = true
+			if err := cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if !once || got.code == 0 {
+		t.Fatalf("it was not killed, and ended with %d:\n%s", got.code, got.text)
+	}
+	if out := got.outputs(); out["end_reason"] != string(run.EndCancelled) {
+		t.Errorf("outputs of the finishing step: %v\n%s", out, got.text)
+	}
+	pr := a.onlyPR()
+	if comments := a.issue(1).Comments; len(comments) != 1 || !strings.Contains(comments[0].Body, fmt.Sprintf("The work is in #%d", pr.Number)) {
+		t.Errorf("comments: %v", comments)
+	}
+	a.rewrite(writesAll)
+	got = a.play("issues", event)
+	if out := got.outputs(); got.code != 0 || out["tasks_done"] != "3" || out["pr_number"] != fmt.Sprint(pr.Number) {
+		t.Errorf("act ended with %d, outputs %v\n%s", got.code, out, got.text)
+	}
+	left := slices.DeleteFunc(subjects(a.onlyPR().Commits), func(s string) bool { return s == "chore: record what was tried" })
+	if diff := gocmp.Diff(wantSubjects, left); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestActSaysWhyItDoesNothing(t *testing.T) {
+	t.Parallel()
+	t.Run("refused", func(t *testing.T) {
+		t.Parallel()
+		a := newActor(t, setting{script: writesAll}, "label.yml")
+		if _, err := a.sim.CreateUser("eve"); err != nil {
+			t.Fatal(err)
+		}
+		issue, err := a.sim.CreateIssue(person, repoOf, "eve", "Mine coins", threeTasks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.sim.SetPermission(person, repoOf, "eve", ghsim.RoleTriage); err != nil {
+			t.Fatal(err)
+		}
+		a.relabel(issue, "eve")
+		got := a.play("issues", a.event("labeled"))
+		if got.code != 0 || got.outputs()["end_reason"] != ghaction.EndRefused || len(a.issue(1).Comments) != 1 {
+			t.Errorf("act ended with %d, outputs %v, comments %v\n%s", got.code, got.outputs(), a.issue(1).Comments, got.text)
+		}
+	})
+	t.Run("no key", func(t *testing.T) {
+		t.Parallel()
+		a := newActor(t, setting{}, "label.yml", "agent: claude", "agent_program: /bin/true", "sandbox: docker", "image: ralph-test/base:1", "anthropic_api_key: ''")
+		got := a.play("issues", a.labelled("Say hello", threeTasks))
+		if got.code == 0 || got.outputs()["end_reason"] != ghaction.EndUnusable || !strings.Contains(strings.Join(got.of("error"), "\n"), "anthropic_api_key is empty") {
+			t.Errorf("act ended with %d, outputs %v\n%s", got.code, got.outputs(), got.text)
+		}
+	})
+	t.Run("bad config", func(t *testing.T) {
+		t.Parallel()
+		a := newActor(t, setting{script: writesAll, files: map[string]string{config.RepoPath: "gates:\n  - {run: make, kindd: test}\n"}}, "label.yml")
+		got := a.play("issues", a.labelled("Say hello", threeTasks))
+		summary := strings.Join(got.of("summary"), "\n")
+		if got.code == 0 || got.outputs()["end_reason"] != string(run.EndFailed) || !strings.Contains(summary, "2:17") || !strings.Contains(summary, "kindd") {
+			t.Errorf("act ended with %d, outputs %v, summary\n%s\n%s", got.code, got.outputs(), summary, got.text)
+		}
+	})
+}
+
+func TestActDispatch(t *testing.T) {
+	t.Parallel()
+	a := newActor(t, setting{script: writesAll}, "dispatch.yml")
+	if _, err := a.sim.CreateIssue(person, repoOf, person, "Say hello", threeTasks); err != nil {
+		t.Fatal(err)
+	}
+	got := a.play("workflow_dispatch", a.dispatched(person))
+	if got.code != 0 || got.outputs()["tasks_done"] != "3" {
+		t.Errorf("act ended with %d, outputs %v\n%s", got.code, got.outputs(), got.text)
+	}
+}
