@@ -87,7 +87,7 @@ func (a acted) hides(t *testing.T, secret string) {
 
 // program is the program as it ships.
 var program = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "ralph-act-") //nolint:usetesting // it outlives the test that needs it first
+	dir, err := os.MkdirTemp("", "ralph-act-")
 	if err != nil {
 		return "", err
 	}
@@ -130,8 +130,8 @@ func newActor(t *testing.T, set setting, example string, more ...string) *actor 
 	// A later line of the same name goes before an earlier one.
 	seen := map[string]bool{}
 	lines := strings.SplitAfter(with, "\n")
-	for i := len(lines) - 1; i >= 0; i-- {
-		name, _, _ := strings.Cut(strings.TrimSpace(lines[i]), ":")
+	for i, line := range slices.Backward(lines) {
+		name, _, _ := strings.Cut(strings.TrimSpace(line), ":")
 		if seen[name] {
 			lines[i] = ""
 		}
