@@ -68,12 +68,13 @@ export_components() {
 	esac
 	export RALPH_OPENAPI=$modules/@octokit/openapi/generated/api.github.com.json
 	export RALPH_GRAPHQL_SCHEMA=$modules/@octokit/graphql-schema/schema.graphql
+	export RALPH_WEBHOOK_EXAMPLES=$modules/@octokit/webhooks-examples/api.github.com/index.json
 	export RALPH_TEST_CLAUDE=$modules/@anthropic-ai/claude-code-linux-$arch/claude
 	export RALPH_TEST_IMAGE=ralph-test/base:1
 	export RALPH_TEST_GO_IMAGE=ralph-test/go:1
 	export CI=true
 	local file
-	for file in "$RALPH_OPENAPI" "$RALPH_GRAPHQL_SCHEMA" "$RALPH_TEST_CLAUDE"; do
+	for file in "$RALPH_OPENAPI" "$RALPH_GRAPHQL_SCHEMA" "$RALPH_WEBHOOK_EXAMPLES" "$RALPH_TEST_CLAUDE"; do
 		[ -s "$file" ] || {
 			echo "$file is missing; remove .cache/npm and try again" >&2
 			return 1

@@ -5,8 +5,8 @@
 #
 #   tools.sh lint    golangci-lint, actionlint, shellcheck
 #   tools.sh test    a C compiler (for the race detector), node and npm, the npm
-#                    packages of test/npm (GitHub's API descriptions, Claude Code),
-#                    and act, which plays GitHub's runner
+#                    packages of test/npm (GitHub's API descriptions and examples
+#                    of webhooks, Claude Code), and act, which plays GitHub's runner
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -59,6 +59,9 @@ func TestEverySuiteIsRun(t *testing.T) {
 			t.Logf("left out without %s: checking simulated traffic against GitHub's own description", name)
 		}
 	}
+	if os.Getenv("RALPH_WEBHOOK_EXAMPLES") == "" {
+		t.Log("left out without RALPH_WEBHOOK_EXAMPLES: taking in all of GitHub's own examples of webhooks")
+	}
 }
 
 // buildConstraint is the expression of a file's //go:build line, or "".

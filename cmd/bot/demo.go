@@ -180,7 +180,7 @@ func (d *demo) populate() (ghsim.App, error) {
 	if d.repo, err = d.sim.CreateRepo(demoPerson, demoRepo, ghsim.RepoOptions{Files: files}); err != nil {
 		return ghsim.App{}, err
 	}
-	registered, err := d.sim.CreateApp(ghsim.AppOptions{Slug: "ralph-bot", Permissions: appPermissions, Events: []string{"issues"}})
+	registered, err := d.sim.CreateApp(ghsim.AppOptions{Slug: "ralph-bot", Permissions: appPermissions, Events: handlers.Subscriptions()})
 	if err != nil {
 		return ghsim.App{}, err
 	}

@@ -174,7 +174,7 @@ func newParts(ctx context.Context, cfg config.Server, gitHub ghapp.Config, log z
 	}
 	p.reconcile = reconcile.Config{
 		Store: p.store, GitHub: gh, Git: git,
-		Decoder: handlers.Decoder{Label: cfg.Label}, Sandbox: box, Backend: backend, DataDir: cfg.DataDir,
+		Decoder: handlers.Decoder{Label: cfg.Label, App: cfg.GitHub.AppID}, People: cfg.People, Sandbox: box, Backend: backend, DataDir: cfg.DataDir,
 		Image: cfg.Sandbox.Image, AgentName: cfg.Agent.Name, Model: cfg.Agent.Model,
 		Resources:  host.Resources{MemoryBytes: cfg.Sandbox.Memory, CPUs: cfg.Sandbox.CPUs, PIDs: cfg.Sandbox.PIDs, DiskBytes: cfg.Sandbox.Disk, DiskFiles: cfg.Sandbox.Files},
 		CacheBytes: cfg.Sandbox.Caches,

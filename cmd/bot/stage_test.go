@@ -82,7 +82,7 @@ func newStage(t testing.TB, set setting) *stage {
 	st.token = user.Token
 	st.repo, err = sim.CreateRepo(person, repoOf, ghsim.RepoOptions{Files: set.files})
 	must(err)
-	st.app, err = sim.CreateApp(ghsim.AppOptions{Slug: cmp.Or(set.slug, "ralph-bot"), Permissions: appPermissions, Events: []string{"issues"}})
+	st.app, err = sim.CreateApp(ghsim.AppOptions{Slug: cmp.Or(set.slug, "ralph-bot"), Permissions: appPermissions, Events: handlers.Subscriptions()})
 	must(err)
 	st.install, err = sim.Install(st.app.ID, person+"/"+repoOf)
 	must(err)
@@ -129,6 +129,8 @@ func shortTempDir(t testing.TB) string {
 type serving struct {
 	*app
 	stop func()
+	// begun is before anything happened.
+	begun time.Time
 	// events are all that were told, in order.
 	mu     sync.Mutex
 	events []run.Event
@@ -154,7 +156,7 @@ func (st *stage) serveWith(watch func(run.Event)) *serving {
 
 func (st *stage) serveApp(log zerolog.Logger, watch func(run.Event)) *serving {
 	st.t.Helper()
-	s := &serving{}
+	s := &serving{begun: time.Now().Add(-time.Minute)}
 	a, err := newApp(st.t.Context(), st.config, log, observers{writeEvery: time.Microsecond, now: st.now, watch: func(ev run.Event) {
 		watch(ev)
 		s.mu.Lock()

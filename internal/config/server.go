@@ -64,6 +64,7 @@ type Server struct {
 	// Egress are the hosts that agents and gates may reach; a repository can only
 	// narrow it. None means that they have no network at all.
 	Egress egress.List
+	People People
 	// Gates are for repositories that name none; empty means: detect them.
 	Gates []Gate
 	// Workers is how many runs are advanced at the same time.
@@ -193,6 +194,7 @@ type serverFile struct {
 	Egress struct {
 		Allow []string `yaml:"allow"`
 	} `yaml:"egress"`
+	People  peopleFile `yaml:"people"`
 	Gates   []gateFile `yaml:"gates"`
 	Workers whole      `yaml:"workers"`
 	Log     struct {
@@ -219,6 +221,7 @@ func DefaultServer() Server {
 		},
 		Sandbox: Sandbox{Kind: SandboxDocker, Memory: 4 << 30, CPUs: 2, PIDs: 512, Disk: 10 << 30, Files: 1_000_000, Caches: 20 << 30},
 		Limits:  run.DefaultLimits(),
+		People:  DefaultPeople(),
 		Workers: 4,
 		Log:     Log{Level: "info", Format: "json"},
 	}
@@ -317,6 +320,7 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 			RepositoryDayUSD: budget("$.budgets.repository_day_usd", f.Budgets.RepositoryDayUSD, report),
 		},
 		Egress:  f.Egress.Allow,
+		People:  people(f.People, report),
 		Gates:   gates(f.Gates, report),
 		Workers: int(f.Workers),
 		Log:     Log{Level: f.Log.Level, Format: f.Log.Format},

@@ -155,6 +155,7 @@ log:
 		Sandbox:           config.Sandbox{Kind: "local", Image: "agent:1", Memory: 512 << 20, CPUs: 0.5, PIDs: 100, Disk: 2 << 30, Files: 5000, Caches: 3 << 30, HostPaths: map[string]string{"/data": "/srv/ralph"}},
 		AllowLocalSandbox: true,
 		Limits:            limits,
+		People:            config.DefaultPeople(),
 		Budgets:           config.Budgets{IssueUSD: 10, RepositoryDayUSD: 20},
 		Gates:             []config.Gate{{Name: "make check", Run: "make check", Kind: gate.Check, When: gate.Task, Timeout: 90 * time.Second}},
 		Log:               config.Log{Level: "debug", Format: "console"},

@@ -177,6 +177,24 @@ func obtain[T any](ctx context.Context, fresh bool, find func(context.Context) (
 	return act(ctx)
 }
 
+// Result is the result of one effect, where it is recorded as done.
+func Result[T any](ctx context.Context, r Runner, key Key) (result T, ok bool, err error) {
+	rows, err := r.Store.Effects(ctx, key.Run)
+	if err != nil {
+		return result, false, fmt.Errorf("look up %s: %w", key, err)
+	}
+	for _, row := range rows {
+		if row.Key != key.String() || row.Status != store.EffectDone {
+			continue
+		}
+		if err := json.Unmarshal(row.Result, &result); err != nil {
+			return result, false, fmt.Errorf("decode result of %s: %w", key, err)
+		}
+		return result, true, nil
+	}
+	return result, false, nil
+}
+
 // Done lists the results of a run's effects of one kind that are recorded as
 // done, in the order they were intended.
 func Done[T any](ctx context.Context, r Runner, id run.ID, kind Kind) ([]T, error) {

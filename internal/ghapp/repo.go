@@ -185,7 +185,7 @@ func (r *Repo) Comments(ctx context.Context, issue int) ([]Comment, error) {
 			return nil, wrap("list comments", err)
 		}
 		for _, c := range page {
-			out = append(out, Comment{ID: c.GetID(), URL: c.GetHTMLURL(), Body: c.GetBody(), AuthorID: c.GetUser().GetID(), CreatedAt: c.GetCreatedAt().Time})
+			out = append(out, comment(c))
 		}
 		if resp.NextPage == 0 {
 			return out, nil

@@ -74,6 +74,36 @@ func (s *Sim) Comment(owner, name string, number int, login, body string) (Comme
 	return out, err
 }
 
+// EditComment changes a comment as its author or somebody with the write role.
+func (s *Sim) EditComment(owner, name string, number int, id int64, login, body string) error {
+	return s.withComment(owner, name, number, id, login, func(r *repo, i *issue, c *comment, by author) error {
+		return s.editComment(r, i, c, by, body)
+	})
+}
+
+// DeleteComment deletes a comment as its author or somebody with the write role.
+func (s *Sim) DeleteComment(owner, name string, number int, id int64, login string) error {
+	return s.withComment(owner, name, number, id, login, func(r *repo, i *issue, c *comment, by author) error {
+		s.dropComment(r, i, c, by)
+		return nil
+	})
+}
+
+func (s *Sim) withComment(owner, name string, number int, id int64, login string, f func(*repo, *issue, *comment, author) error) error {
+	return s.as(login, owner, name, number, RoleRead, func(r *repo, i *issue, by author) error {
+		c, ok := find(i.comments, func(c *comment) bool { return c.id == id })
+		if !ok {
+			return notFound()
+		}
+		if by.user != c.user {
+			if err := may(r, by.user, RoleWrite); err != nil {
+				return err
+			}
+		}
+		return f(r, i, c, by)
+	})
+}
+
 // EditIssue changes title and body of an issue or pull request as its author
 // or somebody with the write role; empty strings leave them.
 func (s *Sim) EditIssue(owner, name string, number int, login, title, body string) error {

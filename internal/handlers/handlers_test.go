@@ -324,7 +324,7 @@ func TestIgnores(t *testing.T) {
 		{"ping", delivery("ping", "1", []byte(`{"zen":"Keep it logically awesome.","hook_id":1}`))},
 		{"an event nobody handles", delivery("push", "2", []byte(`{"ref":"refs/heads/main"}`))},
 		{"an event unheard of", delivery("../x", "3", []byte(`{}`))},
-		{"an action nobody handles", delivery("issues", "4", payload(t, "issues.labeled", map[string]any{"action": "edited"}))},
+		{"an action nobody handles", delivery("issues", "4", payload(t, "issues.labeled", map[string]any{"action": "assigned"}))},
 		{"the largest payload there is", delivery("push", "5",
 			fmt.Appendf(nil, `{"pad":"%s"}`, strings.Repeat("x", handlers.MaxBody-len(`{"pad":""}`))))},
 	} {

@@ -326,6 +326,9 @@ type State struct {
 	Approved, Approval string
 	// Attended: whoever would approve the plan started the run by hand.
 	Attended bool
+	// Carried is the progress.md of an earlier run, for a branch that no longer
+	// has it.
+	Carried string
 	// Credits are the people who asked for single tasks.
 	Credits map[string]Person
 
@@ -459,6 +462,9 @@ type Request struct {
 	Approved string
 	// Attended: starting the run was approval enough.
 	Attended bool
+	// Progress is the progress.md of an earlier run, for a branch from which that
+	// run has removed it when it completed.
+	Progress string
 }
 
 // NewState is the state of a run that has not begun.
@@ -472,7 +478,7 @@ func NewState(r Request, now time.Time) State {
 		NoCommit: r.NoCommit || r.Plan.NoCommit, KeepProgress: r.KeepProgress,
 		Limits: r.Limits.WithDefaults(run.DefaultLimits()),
 		Gates:  gates, NoDetect: r.NoDetect, Image: r.Image, Agent: r.Agent, Model: r.Model,
-		Review: r.Review != nil && *r.Review, ReviewFixed: r.Review != nil, Approved: r.Approved, Attended: r.Attended,
+		Review: r.Review != nil && *r.Review, ReviewFixed: r.Review != nil, Approved: r.Approved, Attended: r.Attended, Carried: r.Progress,
 		Phase: run.PhaseQueued, Stage: stageOpen, StartedAt: now,
 		Attempts: map[string]int{}, GateMemo: map[string]gate.Result{}, Baseline: map[string]gate.Result{}, Reopened: map[string]int{},
 		Acknowledged: map[string]int{},

@@ -252,6 +252,11 @@ func (e *Engine) open(ctx context.Context, s *State) (Next, error) {
 			return Next{}, err
 		}
 	}
+	if onBranch == "" && s.Progress == "" && s.Carried != "" {
+		if doc, err = s.restore(doc); err != nil {
+			return Next{}, err
+		}
+	}
 	if doc, err = follow(doc, s); err != nil {
 		return Next{}, err
 	}
@@ -259,6 +264,20 @@ func (e *Engine) open(ctx context.Context, s *State) (Next, error) {
 	s.Progress, s.LandedProgress = s.text(doc), onBranch
 	s.Stage = stageBegin
 	return Next{}, nil
+}
+
+// restore gives the progress file of an earlier run on the same subject in the
+// place of a new one.
+func (s *State) restore(fresh *progress.Doc) (*progress.Doc, error) {
+	doc, err := progress.Parse([]byte(s.Carried))
+	s.Carried = ""
+	if err != nil {
+		return nil, fmt.Errorf("read the progress of the run before: %w", err)
+	}
+	if b, ok := doc.Binding(); !ok || b.Key != s.Subject.Key {
+		return fresh, nil
+	}
+	return doc, nil
 }
 
 // maxMerged bounds how many sentences on people's edits a run remembers.
@@ -326,14 +345,15 @@ func (e *Engine) merged(s *State, m progress.Merged) (*progress.Doc, error) {
 
 // follow makes the document hold the tasks of the plan as it is now. Where the
 // plan was changed since the file was begun, its new tasks are added and what
-// was done stays done; a plan in prose whose tasks are all done begins anew.
+// was done stays done; a plan in prose whose tasks are all done begins anew, and
+// so does one that nothing was done of where a plan is what was asked for.
 func follow(doc *progress.Doc, s *State) (*progress.Doc, error) {
 	binding := progress.Binding{Key: s.Subject.Key, PlanSHA256: s.Plan.SHA256}
 	old, _ := doc.Binding()
 	tasks := doc.Tasks()
 	done, total := progress.Counts(tasks)
 	changed := old.PlanSHA256 != binding.PlanSHA256
-	if changed && len(s.Plan.Tasks) == 0 && total > 0 && done == total {
+	if changed && len(s.Plan.Tasks) == 0 && total > 0 && (done == total || done == 0 && s.Mode == run.ModePlan) {
 		return progress.New(s.Subject.Name, binding), nil
 	}
 	if total > 0 && !changed {

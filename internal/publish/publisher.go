@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/org/ralph-action/internal/effects"
 	"github.com/org/ralph-action/internal/ghapp"
@@ -87,6 +88,7 @@ type Issues interface {
 	React(ctx context.Context, issue int, content string) error
 	Comment(ctx context.Context, issue int, body string) (id int64, url string, err error)
 	FindComment(ctx context.Context, issue int, marker string) (ghapp.Comment, error)
+	CommentByID(ctx context.Context, id int64) (ghapp.Comment, error)
 	AddLabels(ctx context.Context, issue int, labels ...string) error
 	RemoveLabel(ctx context.Context, issue int, label string) error
 }
@@ -327,4 +329,14 @@ func needsGitData(c gitrepo.Change) bool {
 		return c.NewMode == gitrepo.ModeExecutable
 	}
 	return c.NewMode != c.OldMode
+}
+
+// IssueOfBranch is the issue that a branch is for, where BranchName made it.
+func IssueOfBranch(branch string) (issue int, ok bool) {
+	digits, ok := strings.CutPrefix(branch, "ralph/")
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.Atoi(digits)
+	return n, err == nil && n > 0 && BranchName(n) == branch
 }

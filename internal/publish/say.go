@@ -49,6 +49,8 @@ func (p *Publisher) SetLabel(ctx context.Context, label string, on bool) error {
 type commentRecord struct {
 	ID  int64  `json:"id"`
 	URL string `json:"url"`
+	// SHA256 is the hash of the whole text as it was said; see textHash.
+	SHA256 string `json:"sha256,omitempty"`
 }
 
 // Say writes a comment on the issue, once per run and occasion, and returns its
@@ -64,17 +66,19 @@ func (p *Publisher) sayOn(ctx context.Context, number int, occasion, text string
 	key := effects.Comment(p.Run, p.GitHub.FullName(), number, occasion)
 	digest := sha256.Sum256([]byte(key.String()))
 	marker := "<!-- ralph:said:" + hex.EncodeToString(digest[:12]) + " -->"
+	body := text + "\n\n" + marker
+	hash := textHash(body)
 	rec, err := effects.Do(ctx, p.Effects, key, nil,
 		func(ctx context.Context) (commentRecord, bool, error) {
 			c, err := p.GitHub.FindComment(ctx, number, marker)
 			if errors.Is(err, ghapp.ErrNotFound) {
 				return commentRecord{}, false, nil
 			}
-			return commentRecord{ID: c.ID, URL: c.URL}, err == nil, err
+			return commentRecord{ID: c.ID, URL: c.URL, SHA256: hash}, err == nil, err
 		},
 		func(ctx context.Context) (commentRecord, error) {
-			id, url, err := p.GitHub.Comment(ctx, number, text+"\n\n"+marker)
-			return commentRecord{ID: id, URL: url}, err
+			id, url, err := p.GitHub.Comment(ctx, number, body)
+			return commentRecord{ID: id, URL: url, SHA256: hash}, err
 		})
 	return rec.URL, err
 }
@@ -122,9 +126,10 @@ func QuestionsText(questions []string, hidden string) string {
 	if hidden != "" {
 		fmt.Fprintf(&b, "\nWhat GitHub does not show was not read: %s.\n", hidden)
 	}
-	b.WriteString("\nEdit the title or the description so that they answer this, or write a list of check boxes (`- [ ] …`), which is taken as the plan as it stands. " +
-		"Then remove the label `ralph` and put it back.\n\n" +
-		"<sub>Comments are not read. A repository that does not want to be asked sets `plan: {ask: never}` in `.github/ralph.yml`.</sub>")
+	b.WriteString("\nAnswer in comments and then comment `/ralph plan` or `/ralph start`: answers of people with write access are read, as they were when they were given. " +
+		"Or edit the title or the description so that they answer this, or write a list of check boxes (`- [ ] …`), which is taken as the plan as it stands; " +
+		"then remove the label `ralph` and put it back.\n\n" +
+		"<sub>A repository that does not want to be asked sets `plan: {ask: never}` in `.github/ralph.yml`.</sub>")
 	return b.String()
 }
 

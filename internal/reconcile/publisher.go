@@ -37,8 +37,12 @@ type publisher struct {
 	issue   int
 	agent   string
 	mask    *redact.Masker
+	// label is the label that starts runs; those of state begin with it.
+	label string
 
-	allowedUntil time.Time
+	// permission says what somebody may do here, as of a minute ago at most.
+	permission func(ctx context.Context, login string) (ghapp.Permission, error)
+
 	// shown is when showing how the run stands was last tried.
 	shown time.Time
 	// noChecks: GitHub refuses check runs, and it has been said.
@@ -120,17 +124,13 @@ func (o objects) Blob(ctx context.Context, oid gitrepo.OID, limit int64) ([]byte
 // authorise asks whether the person who started the run may still write. No
 // answer is no permission: the step fails and is tried again.
 func (p *publisher) authorise(ctx context.Context, login string) error {
-	if p.now().Before(p.allowedUntil) {
-		return nil
-	}
-	may, err := p.repo.Permission(ghapp.WithPurpose(ctx, "authorise"), login)
-	if err != nil && !errors.Is(err, ghapp.ErrNotFound) {
+	may, err := p.permission(ctx, login)
+	if err != nil {
 		return err
 	}
 	if !may.CanWrite {
 		return fmt.Errorf("%s: %w", login, loop.ErrNotAllowed)
 	}
-	p.allowedUntil = p.now().Add(permissionAge)
 	return nil
 }
 
@@ -170,9 +170,12 @@ func (p *publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 	}
 	if number == 0 {
 		if s.End != "" {
-			err = errors.Join(handOver(ctx, pub, s, 0), comment(ctx, pub, s, v, 0))
+			if err := errors.Join(handOver(ctx, pub, s, 0), comment(ctx, pub, s, v, 0)); err != nil {
+				return nil, err
+			}
+			p.labelEnd(ctx, pub, s, false)
 		}
-		return nil, err
+		return nil, nil
 	}
 	var pr ghapp.PR
 	switch {
@@ -199,6 +202,9 @@ func (p *publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 	}
 	if err := p.check(ctx, pub, s, v, pr.URL); err != nil {
 		return nil, err
+	}
+	if s.End != "" {
+		p.labelEnd(ctx, pub, s, pr.Merged)
 	}
 	if s.PullRequest == nil {
 		p.shown = p.now()
@@ -272,8 +278,22 @@ func comment(ctx context.Context, pub *publish.Publisher, s loop.State, v island
 		_, err := pub.CommentQuestions(ctx, s.Questions, s.Plan.Hidden())
 		return err
 	}
+	if s.Approval != "" {
+		_, err := pub.CommentPlan(ctx, v, s.Approval)
+		return err
+	}
 	_, err := pub.CommentEnded(ctx, v, pr)
 	return err
+}
+
+// labelEnd labels the issue by how the run ended. Nothing depends on it.
+func (p *publisher) labelEnd(ctx context.Context, pub *publish.Publisher, s loop.State, merged bool) {
+	if p.label == "" {
+		return
+	}
+	if err := pub.SetLabel(ctx, p.label+":"+stateLabel(s.End, merged), true); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("the label that says how the run ended was not put on")
+	}
 }
 
 // pullRequest is the run's pull request where the state does not know it yet,

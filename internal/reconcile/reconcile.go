@@ -19,6 +19,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/effects"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/gateway"
@@ -80,6 +81,8 @@ type Config struct {
 	Resources  host.Resources
 	// Limits bound every run; a repository can only tighten them.
 	Limits func(asked run.Limits) run.Limits
+	// People says who may use the bot, and how often.
+	People config.People
 	Gates  []gate.Gate
 	// Models is the model endpoint behind the gateway; nil means that agents
 	// bring their own credentials (local sandbox only).
@@ -128,6 +131,7 @@ type Reconciler struct {
 	cfg     Config
 	effects effects.Runner
 	mirrors *mirrors
+	people  permissions
 
 	mu      sync.Mutex
 	drivers map[run.ID]*driver
@@ -150,6 +154,8 @@ type driver struct {
 	generation int64
 	// pause is when to try again after a step that failed.
 	pause time.Time
+	// repo is what the repository was called when this was made.
+	repo string
 }
 
 // New makes a reconciler.
@@ -218,7 +224,7 @@ func (r *Reconciler) Advance(ctx context.Context, id run.ID) (time.Duration, err
 		return 0, err
 	}
 	if row.Phase.Terminal() {
-		return 0, r.drop(ctx, id)
+		return 0, errors.Join(r.drop(ctx, id), r.takeUp(ctx, row))
 	}
 	d, openErr := r.driver(ctx, row)
 	return r.tick(ctx, row, lease, d, openErr)
@@ -276,6 +282,9 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 			}
 			s.CancelRequested, s.CancelReason = !row.CancelRequestedAt.IsZero(), row.CancelBy
 		}
+		if s, err = r.steer(ctx, row, lease, d, s); err != nil {
+			return r.trouble(ctx, row, lease, d, s, err)
+		}
 		next, n, err := d.engine.Step(ctx, s)
 		switch {
 		case errors.Is(err, errFetching) && s.End == "" && r.overdue(s):
@@ -303,7 +312,10 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 			return pause, r.refresh(ctx, row, lease, d, s)
 		case loop.Done:
 			r.retire(ctx, row.ID, d)
-			return 0, nil
+			if row, err = r.cfg.Store.Run(ctx, row.ID); err != nil {
+				return 0, err
+			}
+			return 0, r.takeUp(ctx, row)
 		}
 	}
 }
@@ -338,7 +350,17 @@ func (r *Reconciler) save(ctx context.Context, id run.ID, lease store.Lease, s l
 		r.cfg.OnSave(id, false)
 		defer r.cfg.OnSave(id, true)
 	}
-	return r.cfg.Store.SaveState(context.WithoutCancel(ctx), id, lease, s.Phase, s.End, b, r.cfg.Now())
+	ctx = context.WithoutCancel(ctx)
+	if s.PullRequest == nil {
+		return r.cfg.Store.SaveState(ctx, id, lease, s.Phase, s.End, b, r.cfg.Now())
+	}
+	return r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
+		// What is said on the pull request has to find the run.
+		if err := r.cfg.Store.NotePull(ctx, tx, id, s.PullRequest.Number); err != nil {
+			return err
+		}
+		return r.cfg.Store.SaveStateTx(ctx, tx, id, lease, s.Phase, s.End, b, r.cfg.Now())
+	})
 }
 
 // trouble answers a step that failed: a pause that grows, or the time GitHub
@@ -436,7 +458,7 @@ func (r *Reconciler) driver(ctx context.Context, row store.Run) (*driver, error)
 	switch {
 	case !ok:
 		d = r.newDriver(row)
-	case d.generation != row.Generation-1:
+	case d.generation != row.Generation-1, d.repo != "" && d.repo != row.RepoOwner+"/"+row.RepoName:
 		// Another process has moved the run on: what is remembered of its tree
 		// and agents no longer holds.
 		d.host.Close()
@@ -489,12 +511,15 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 	}
 	h := host.New(hostCfg)
 	return &driver{
-		host: h, watched: map[loop.Handle]bool{},
+		host: h, watched: map[loop.Handle]bool{}, repo: row.RepoOwner + "/" + row.RepoName,
 		engine: &loop.Engine{
 			Workspace: h, Runner: h,
 			Publisher: &publisher{
 				now: r.cfg.Now, repo: repo, host: h, effects: r.effects, issue: row.IssueNumber,
-				agent: r.cfg.AgentName, mask: r.cfg.Mask,
+				agent: r.cfg.AgentName, mask: r.cfg.Mask, label: r.cfg.Decoder.Label,
+				permission: func(ctx context.Context, login string) (ghapp.Permission, error) {
+					return r.permission(ctx, repo, row.RepoNode, login)
+				},
 			},
 			Memory: r.cfg.Store.Lessons(row.RepoNode),
 			Now:    r.cfg.Now, Emit: watch,

@@ -178,6 +178,23 @@ func (s *Store) InputBySource(ctx context.Context, repoNode, source string) (Inp
 	return in, nil
 }
 
+// LaterInput says whether one of the given outcomes was recorded for an input
+// of the same issue that was said after in, and is done.
+func (s *Store) LaterInput(ctx context.Context, in Input, outcomes ...string) (later bool, err error) {
+	of, err := json.Marshal(outcomes)
+	if err != nil {
+		return false, fmt.Errorf("list outcomes: %w", err)
+	}
+	err = s.reader.QueryRowContext(ctx, `
+		SELECT EXISTS (SELECT 1 FROM inputs WHERE repo_node = ? AND issue_number = ? AND kind = ? AND source_id > ? AND state = 'done'
+			AND outcome IN (SELECT value FROM json_each(?)))`,
+		in.RepoNode, in.Issue, in.Kind, in.SourceID, string(of)).Scan(&later)
+	if err != nil {
+		return false, fmt.Errorf("look for later inputs: %w", err)
+	}
+	return later, nil
+}
+
 // SettleInput records what became of a pending input. One that is settled stays
 // as it is, which settled tells.
 func (s *Store) SettleInput(ctx context.Context, tx *sql.Tx, id int64, state InputState, outcome string, by run.ID, now time.Time) (settled bool, err error) {

@@ -132,15 +132,15 @@ func (v View) State() string {
 
 // GoOn says how to go on after a run that did not finish the work.
 func (v View) GoOn() string {
-	again := fmt.Sprintf("remove the label `ralph` from #%d and put it back", v.IssueNumber)
+	again := fmt.Sprintf("comment `/ralph resume`, or remove the label `ralph` from #%d and put it back", v.IssueNumber)
 	switch v.End {
 	case run.EndPlanned:
-		return fmt.Sprintf("To have the plan worked, %s.", again)
+		return fmt.Sprintf("To have the plan worked, comment `/ralph approve`, or remove the label `ralph` from #%d and put it back.", v.IssueNumber)
 	case run.EndAwaitingPerson:
 		if len(v.Questions) == 0 {
 			return fmt.Sprintf("A person has to decide. Put what follows from it into the description of #%d or into the open tasks in `.ralph/%d/progress.md`, then %s.", v.IssueNumber, v.IssueNumber, again)
 		}
-		return fmt.Sprintf("Answer the questions in the description of #%d, then %s.", v.IssueNumber, again)
+		return fmt.Sprintf("Answer the questions in comments on #%d and comment `/ralph start`, or answer them in the description, then remove the label `ralph` and put it back.", v.IssueNumber)
 	case run.EndBlocked, run.EndStagnated:
 		return fmt.Sprintf("To go on, make the issue or the open tasks in `.ralph/%d/progress.md` clearer (smaller steps, an example, a pointer to the code), then %s.", v.IssueNumber, again)
 	case run.EndFailed:

@@ -1,0 +1,35 @@
+package ghapp
+
+import (
+	"context"
+
+	"github.com/google/go-github/v60/github"
+)
+
+// Reactions that say what becomes of a comment.
+const (
+	ReactionSeen   = "eyes"
+	ReactionYes    = "+1"
+	ReactionNo     = "-1"
+	ReactionStarts = "rocket"
+)
+
+// ReactToComment adds a reaction to a comment on an issue or pull request.
+// Adding it twice is adding it once.
+func (r *Repo) ReactToComment(ctx context.Context, comment int64, content string) error {
+	_, _, err := r.writer.Reactions.CreateIssueCommentReaction(ctx, r.owner, r.name, comment, content)
+	return wrap("react to comment", err)
+}
+
+// CommentByID reads one comment on an issue or pull request.
+func (r *Repo) CommentByID(ctx context.Context, id int64) (Comment, error) {
+	c, _, err := r.reader.Issues.GetComment(ctx, r.owner, r.name, id)
+	if err != nil {
+		return Comment{}, wrap("read comment", err)
+	}
+	return comment(c), nil
+}
+
+func comment(c *github.IssueComment) Comment {
+	return Comment{ID: c.GetID(), URL: c.GetHTMLURL(), Body: c.GetBody(), AuthorID: c.GetUser().GetID(), CreatedAt: c.GetCreatedAt().Time}
+}

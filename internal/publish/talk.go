@@ -1,0 +1,214 @@
+package publish
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/org/ralph-action/internal/effects"
+	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/progress/island"
+	"github.com/org/ralph-action/internal/run"
+)
+
+const (
+	// maxPlanText keeps a posted plan well below what GitHub takes for a comment.
+	maxPlanText = 50_000
+	// maxTaskText bounds what is shown of one line of a plan.
+	maxTaskText = 1000
+	// hashDigits is how much of a plan's hash people are shown.
+	hashDigits = 12
+)
+
+// planOccasion is what a plan's comment is said for: once per run and plan.
+func planOccasion(hash string) string { return "plan:" + hash }
+
+// CommentPlan posts the plan that hash names, for people to approve. What the
+// comment said is kept, so that an edited one can be told from it.
+func (p *Publisher) CommentPlan(ctx context.Context, v island.View, hash string) (url string, err error) {
+	return p.Say(ctx, planOccasion(hash), PlanText(p.fill(v), hash))
+}
+
+var (
+	// ErrPlanEdited: the comment with the plan does not say what was posted.
+	ErrPlanEdited = errors.New("publish: the posted plan was edited or deleted")
+	// ErrNoPlan: no plan was posted.
+	ErrNoPlan = errors.New("publish: no plan was posted")
+)
+
+// PlanPosted asks GitHub whether the plan of the run that hash names still
+// stands as it was posted: ErrPlanEdited if it does not, ErrNoPlan where none
+// was posted.
+func (p *Publisher) PlanPosted(ctx context.Context, hash string) error {
+	rec, ok, err := effects.Result[commentRecord](ctx, p.Effects, effects.Comment(p.Run, p.GitHub.FullName(), p.Issue, planOccasion(hash)))
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return ErrNoPlan
+	default:
+		return p.stands(ctx, rec)
+	}
+}
+
+func (p *Publisher) stands(ctx context.Context, rec commentRecord) error {
+	now, err := p.GitHub.CommentByID(ctx, rec.ID)
+	if errors.Is(err, ghapp.ErrNotFound) {
+		return fmt.Errorf("%w: it is gone", ErrPlanEdited)
+	}
+	if err != nil {
+		return err
+	}
+	bot, err := p.GitHub.BotID(ctx)
+	if err != nil {
+		return err
+	}
+	if now.AuthorID != bot || textHash(now.Body) != rec.SHA256 {
+		return ErrPlanEdited
+	}
+	return nil
+}
+
+// textHash is the hash of a text as GitHub gives it back, whose line ends it may
+// have changed.
+func textHash(text string) string {
+	sum := sha256.Sum256([]byte(strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n"))))
+	return hex.EncodeToString(sum[:])
+}
+
+// PlanText is the plan as it is posted for approval.
+func PlanText(v island.View, hash string) string {
+	var b strings.Builder
+	b.WriteString("**This is the plan.** No code was changed.\n\n")
+	group := ""
+	for i, t := range v.Tasks {
+		if b.Len() > maxPlanText {
+			fmt.Fprintf(&b, "\n… and %d more tasks in `.ralph/%d/progress.md` on `%s`.\n", len(v.Tasks)-i, v.IssueNumber, v.Branch)
+			break
+		}
+		if name := island.Speak(v.Mask, t.Group, maxTaskText); name != group && name != "" {
+			group = name
+			fmt.Fprintf(&b, "\n**%s**\n\n", name)
+		}
+		box := " "
+		if t.Status == run.TaskDone {
+			box = "x"
+		}
+		fmt.Fprintf(&b, "- [%s] %s %s\n", box, t.ID, island.Speak(v.Mask, t.Title, maxTaskText))
+		for _, a := range t.Accept {
+			fmt.Fprintf(&b, "  - Accept: %s\n", island.Speak(v.Mask, a, maxTaskText))
+		}
+	}
+	short := hash[:min(len(hash), hashDigits)]
+	fmt.Fprintf(&b, "\nPlan `%s`. To have it worked as it stands here, comment `/ralph approve` (or `/ralph approve %s`). "+
+		"To change it, edit `.ralph/%d/progress.md` on the branch `%s`, or describe the issue anew, and comment `/ralph plan`: then the new plan is posted. "+
+		"Ticking or editing this comment changes nothing but that it can no longer be approved.\n", short, short, v.IssueNumber, v.Branch)
+	return b.String()
+}
+
+// StatusText says how a run stands, in answer to a person.
+func StatusText(v island.View, pr int) string {
+	done, total := progress.Counts(v.Tasks)
+	var b strings.Builder
+	fmt.Fprintf(&b, "**%s.**", v.Headline())
+	if total > 0 {
+		fmt.Fprintf(&b, " %d of %d tasks are done, after %d iterations", done, total, v.Iteration)
+		if v.CostUSD > 0 {
+			fmt.Fprintf(&b, " and $%.2f", v.CostUSD)
+		}
+		b.WriteString(".")
+	}
+	if pr > 0 {
+		fmt.Fprintf(&b, " The work is in #%d.", pr)
+	}
+	for _, t := range v.Tasks {
+		if t.Status == run.TaskInProgress || t.Status == run.TaskInReview || t.Status == run.TaskBlocked {
+			fmt.Fprintf(&b, "\n- %s %s: %s", t.ID, statusWord(t.Status), island.Speak(v.Mask, t.Title, maxTaskText))
+		}
+		if b.Len() > maxPlanText {
+			break
+		}
+	}
+	if v.End != "" && !v.End.Complete() {
+		b.WriteString("\n\n" + v.GoOn())
+	}
+	return b.String()
+}
+
+func statusWord(s run.TaskStatus) string {
+	switch s { //nolint:exhaustive // the others are not shown
+	case run.TaskInProgress:
+		return "is being worked on"
+	case run.TaskInReview:
+		return "is being checked"
+	default:
+		return "is blocked"
+	}
+}
+
+// Usage is a command as HelpText lists it.
+type Usage struct{ Form, Does string }
+
+// HelpText lists what people can say to the bot.
+func HelpText(usages []Usage) string {
+	var b strings.Builder
+	b.WriteString("**What I can be told**, by people with write access, as the first line of a comment here or on the pull request:\n\n| | |\n| --- | --- |\n")
+	for _, u := range usages {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", u.Form, u.Does)
+	}
+	b.WriteString("\nTaking the label `ralph` off, or closing the issue, stops a run, too.")
+	return b.String()
+}
+
+// AnswerText answers one person, in our own words; answer may hold code spans.
+func AnswerText(login, answer string) string {
+	return island.Code(nil, login) + ": " + answer
+}
+
+// CannotAskText says that nothing was started because GitHub would not tell what
+// the person may do.
+func CannotAskText(login string) string {
+	return fmt.Sprintf("**Ralph did nothing.** GitHub did not tell whether %s may write to this repository, and without an answer nobody is let in. "+
+		"Try again in a while; if this stays, whoever installed the App should look at its permissions.", island.Code(nil, login))
+}
+
+// BotRefusalText says that bots may not ask for runs.
+func BotRefusalText(login string) string {
+	return fmt.Sprintf("**Ralph was not started.** %s is a bot, and this server takes no requests from it. "+
+		"Somebody with write access can remove the label `ralph` and put it back; whoever runs the server can let the bot in with `people.bots`.", island.Code(nil, login))
+}
+
+// AuthorRefusalText says that the text of an issue is by somebody who may not.
+func AuthorRefusalText(bot, author string) string {
+	return fmt.Sprintf("**Ralph was not started.** The bot %s asked for it, but the text is by %s, who has no write access to this repository. "+
+		"Somebody with write access can read it, remove the label `ralph` and put it back.", island.Code(nil, bot), island.Code(nil, author))
+}
+
+// CommandRefusalText says why a person's command is not followed.
+func CommandRefusalText(login, role string) string {
+	has := "has no role in this repository"
+	if role = island.Code(nil, role); role != "" && role != "`none`" {
+		has = "has the role " + role + " in this repository"
+	}
+	return fmt.Sprintf("Commands take write access (write, maintain or admin): %s %s. I do not answer this again here.", island.Code(nil, login), has)
+}
+
+// EditedText says that the text of an issue is no longer what a run works on.
+func EditedText(issue int) string {
+	return fmt.Sprintf("**The description was edited.** The run goes on with the text as it was when the run was asked for. "+
+		"To have the new text worked, comment `/ralph stop` and then `/ralph start`, or remove the label `ralph` from #%d and put it back.", issue)
+}
+
+// WithdrawnText says that a comment was changed before it was acted on.
+func WithdrawnText(login string) string {
+	return AnswerText(login, "your comment was changed before I had acted on it, so I do not. If it is still meant, write it anew.")
+}
+
+// TooManyText says that a limit is reached.
+func TooManyText(what string) string {
+	return "**I stopped listening for a while.** " + what + " Somebody should look whether that is meant; after an hour I listen again."
+}

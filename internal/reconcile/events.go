@@ -1,0 +1,266 @@
+package reconcile
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/org/ralph-action/internal/command"
+	"github.com/org/ralph-action/internal/handlers"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
+)
+
+// edited says on an issue that its run goes on with what was asked for.
+func (r *Reconciler) edited(ctx context.Context, guid string, in handlers.EditIntent) error {
+	row, err := r.cfg.Store.ActiveRunByIssue(ctx, in.RepoNode, in.Issue)
+	if errors.Is(err, store.ErrNotFound) {
+		return r.mark(ctx, guid, outcomeNothing, nil)
+	}
+	if err != nil {
+		return err
+	}
+	s, err := loop.Decode(row.State)
+	if err != nil {
+		return err
+	}
+	if err := r.sayEdited(ctx, r.repo(in.Subject), in.Issue, s.Plan, in.Text.Title, in.Text.Body); err != nil {
+		return err
+	}
+	return r.mark(ctx, guid, outcomeTold, nil)
+}
+
+// remark keeps what somebody with write access says on an issue whose run waits
+// for answers. Nobody else's is kept, and nobody is told.
+func (r *Reconciler) remark(ctx context.Context, d store.Delivery, in handlers.RemarkIntent) error {
+	row, err := r.cfg.Store.LatestRunByIssue(ctx, in.RepoNode, in.Issue)
+	if errors.Is(err, store.ErrNotFound) || err == nil && row.EndReason != run.EndAwaitingPerson {
+		return r.mark(ctx, d.GUID, outcomeNothing, nil)
+	}
+	if err != nil {
+		return err
+	}
+	s, err := loop.Decode(row.State)
+	if err != nil {
+		return err
+	}
+	if len(s.Questions) == 0 {
+		return r.mark(ctx, d.GUID, outcomeNothing, nil)
+	}
+	since := r.cfg.Now().Add(-time.Hour)
+	if n, err := r.cfg.Store.CountInputs(ctx, store.InputCount{AuthorID: in.SenderID, Kinds: []store.InputKind{store.InputAnswer}, Since: since}); err != nil {
+		return err
+	} else if most := r.cfg.People.CommandsPerPerson; most > 0 && n >= most {
+		return r.mark(ctx, d.GUID, outcomeTooOften, nil)
+	}
+	st, err := r.standing(ctx, r.repo(in.Subject), d, in.Subject, in.Comment.Author)
+	if err != nil {
+		return err
+	}
+	if st.why != "" {
+		return r.mark(ctx, d.GUID, outcomeRefused, nil)
+	}
+	return r.mark(ctx, d.GUID, outcomeKept, func(tx *sql.Tx) error {
+		_, _, err := r.cfg.Store.AddInput(ctx, tx, store.Input{
+			RepoNode: in.RepoNode, Issue: in.Issue, Kind: store.InputAnswer, Source: handlers.CommentSource(in.Comment.ID), SourceID: in.Comment.ID,
+			URL: in.Comment.URL, AuthorID: in.SenderID, Author: in.SenderLogin, Role: st.role, Text: in.Comment.Body, Detail: []byte("{}"), ReceivedAt: d.ReceivedAt,
+		})
+		return err
+	})
+}
+
+// withdraw takes back what is no longer what somebody said, as long as nobody
+// has acted on it. Whoever may edit it may withdraw it.
+func (r *Reconciler) withdraw(ctx context.Context, guid string, in handlers.WithdrawIntent) error {
+	was, err := r.cfg.Store.InputBySource(ctx, in.RepoNode, in.Source)
+	if errors.Is(err, store.ErrNotFound) || err == nil && was.State != store.InputPending {
+		return r.mark(ctx, guid, outcomeNothing, nil)
+	}
+	if err != nil {
+		return err
+	}
+	taken := false
+	err = r.mark(ctx, guid, outcomeWithdrawn, func(tx *sql.Tx) error {
+		settled, err := r.cfg.Store.SettleInput(ctx, tx, was.ID, store.InputWithdrawn, "edited or deleted by "+in.SenderLogin, "", r.cfg.Now())
+		taken = !settled
+		return err
+	})
+	if err != nil || taken || in.Deleted {
+		return err
+	}
+	return r.tell(ctx, r.repo(in.Subject), max(in.Issue, in.Pull), "withdrawn:"+in.Source, publish.WithdrawnText(was.Author))
+}
+
+// wake has the run of a pull request look at it.
+func (r *Reconciler) wake(ctx context.Context, guid string, in handlers.WakeIntent) error {
+	row, err := r.lastRun(ctx, in.Subject)
+	if errors.Is(err, store.ErrNotFound) || err == nil && row.Phase.Terminal() {
+		return r.mark(ctx, guid, outcomeNothing, nil)
+	}
+	if err != nil {
+		return err
+	}
+	return r.mark(ctx, guid, in.What, func(tx *sql.Tx) error { return r.cfg.Queue.Wake(ctx, tx, row.ID) })
+}
+
+// feedback keeps what is said of the work in a pull request for its run, as it
+// was said, with the role of who said it. What bots say is kept only of those
+// the server listens to.
+func (r *Reconciler) feedback(ctx context.Context, d store.Delivery, in handlers.FeedbackIntent) error {
+	row, err := r.lastRun(ctx, in.Subject)
+	if errors.Is(err, store.ErrNotFound) {
+		return r.mark(ctx, d.GUID, outcomeForeign, nil)
+	}
+	if err != nil {
+		return err
+	}
+	role := ""
+	if in.Kind != store.InputChecks {
+		if role, err = r.reviewer(ctx, d, in); err != nil {
+			return err
+		}
+		if role == "" {
+			return r.mark(ctx, d.GUID, outcomeRefused, nil)
+		}
+		since := r.cfg.Now().Add(-time.Hour)
+		if n, err := r.cfg.Store.CountInputs(ctx, store.InputCount{AuthorID: in.SenderID, Since: since}); err != nil {
+			return err
+		} else if n >= maxFeedback {
+			return r.mark(ctx, d.GUID, outcomeTooOften, nil)
+		}
+	}
+	detail, err := json.Marshal(in.Detail)
+	if err != nil {
+		return fmt.Errorf("encode feedback: %w", err)
+	}
+	return r.mark(ctx, d.GUID, outcomeKept, func(tx *sql.Tx) error {
+		_, fresh, err := r.cfg.Store.AddInput(ctx, tx, store.Input{
+			RepoNode: in.RepoNode, Issue: row.IssueNumber, Kind: in.Kind, Source: in.Source, SourceID: in.SourceID, URL: in.URL,
+			AuthorID: in.SenderID, Author: in.SenderLogin, Role: role, Text: in.Text, Detail: detail, ReceivedAt: d.ReceivedAt,
+		})
+		if err != nil || !fresh || row.Phase.Terminal() {
+			return err
+		}
+		return r.cfg.Queue.Wake(ctx, tx, row.ID)
+	})
+}
+
+// reviewer is the role of who reviews: of people as GitHub says, down to "none";
+// "bot" of a bot that the server listens to, and "" of any other.
+func (r *Reconciler) reviewer(ctx context.Context, d store.Delivery, in handlers.FeedbackIntent) (string, error) {
+	if in.SenderType != "User" {
+		if slices.Contains(r.cfg.People.Bots, in.SenderID) {
+			return "bot", nil
+		}
+		return "", nil
+	}
+	st, err := r.standing(ctx, r.repo(in.Subject), d, in.Subject, in.Author)
+	if err != nil {
+		return "", err
+	}
+	if st.why == "" {
+		return st.role, nil
+	}
+	// What is not known, and what two people said, counts for nothing.
+	if st.why != refusedRole || st.role == "" {
+		return "none", nil
+	}
+	return st.role, nil
+}
+
+// button does what a button on a check run says.
+func (r *Reconciler) button(ctx context.Context, d store.Delivery, in handlers.ButtonIntent) error {
+	row, err := r.lastRun(ctx, in.Subject)
+	if in.Run != "" {
+		row, err = r.cfg.Store.Run(ctx, run.ID(in.Run))
+	}
+	if errors.Is(err, store.ErrNotFound) || err == nil && row.RepoNode != in.RepoNode {
+		return r.mark(ctx, d.GUID, outcomeForeign, nil)
+	}
+	if err != nil {
+		return err
+	}
+	in.Issue, in.IssueNode = row.IssueNumber, row.IssueNode
+	o := order{
+		CommandIntent: handlers.CommandIntent{Subject: in.Subject, Command: command.Command{Verb: in.Verb}},
+		repo:          r.repo(in.Subject), place: row.IssueNumber,
+	}
+	if row.PullNumber > 0 {
+		o.place = row.PullNumber
+	}
+	if _, err := r.findRun(ctx, &o); err != nil {
+		return err
+	}
+	if o.by, err = r.standing(ctx, o.repo, d, in.Subject, handlers.Author{}); err != nil {
+		return err
+	}
+	what, err := r.tooOften(ctx, o.Subject, o.Issue)
+	if err != nil {
+		return err
+	}
+	if what != "" || in.SenderType != "User" {
+		return r.mark(ctx, d.GUID, outcomeTooOften, nil)
+	}
+	if o.input, err = r.commandInput("button:"+d.GUID, d, o); err != nil {
+		return err
+	}
+	if o.by.why != "" {
+		return r.mark(ctx, d.GUID, outcomeRefused, func(tx *sql.Tx) error {
+			o.input.State, o.input.Outcome = store.InputRefused, string(o.by.why)
+			_, _, err := r.cfg.Store.AddInput(ctx, tx, o.input)
+			return err
+		})
+	}
+	rep, err := r.carryOut(ctx, o)
+	if err != nil {
+		return err
+	}
+	return r.settle(ctx, d.GUID, o, rep)
+}
+
+// installation stops the runs that the App may no longer work on.
+func (r *Reconciler) installation(ctx context.Context, guid string, in handlers.InstallationIntent) error {
+	why := "the App was " + in.What + " by " + in.SenderLogin
+	return r.stopAll(ctx, guid, why, func(row store.Run) bool {
+		return row.Installation == in.Installation && (len(in.Repositories) == 0 || slices.Contains(in.Repositories, row.RepoNode))
+	})
+}
+
+// renamed has the runs of a repository know it by its new name, or stops them.
+func (r *Reconciler) renamed(ctx context.Context, guid string, in handlers.RenameIntent) error {
+	if in.Gone {
+		return r.stopAll(ctx, guid, "the repository was "+in.What+" by "+in.SenderLogin, func(row store.Run) bool { return row.RepoNode == in.RepoNode })
+	}
+	return r.mark(ctx, guid, in.What, func(tx *sql.Tx) error {
+		return r.cfg.Store.RenameRepo(ctx, tx, in.RepoNode, in.Owner, in.Repo, in.Installation)
+	})
+}
+
+func (r *Reconciler) stopAll(ctx context.Context, guid, why string, concerned func(store.Run) bool) error {
+	active, err := r.cfg.Store.ActiveRuns(ctx)
+	if err != nil {
+		return err
+	}
+	active = slices.DeleteFunc(active, func(row store.Run) bool { return !concerned(row) })
+	outcome := outcomeNoRun
+	if len(active) > 0 {
+		outcome = outcomeStopping
+		zerolog.Ctx(ctx).Info().Int("runs", len(active)).Str("why", why).Msg("stopping runs")
+	}
+	return r.mark(ctx, guid, outcome, func(tx *sql.Tx) error {
+		for _, row := range active {
+			if err := r.cancel(ctx, tx, row.ID, why); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,174 @@
+package reconcile
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/rs/zerolog"
+
+	"github.com/org/ralph-action/internal/command"
+	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/handlers"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
+)
+
+// steer has the run take in what people asked of it meanwhile. What the run
+// cannot take in now stays for a later step. The state that has taken something
+// in is stored together with the word that it has, so that nothing is taken in
+// twice.
+func (r *Reconciler) steer(ctx context.Context, row store.Run, lease store.Lease, d *driver, s loop.State) (loop.State, error) {
+	if s.Progress == "" {
+		return s, nil
+	}
+	wishes, err := r.cfg.Store.PendingInputs(ctx, row.RepoNode, row.IssueNumber, store.InputCommand)
+	if err != nil {
+		return s, err
+	}
+	repo := r.cfg.GitHub.Repo(row.Installation, row.RepoOwner, row.RepoName)
+	for _, in := range wishes {
+		detail, wish, err := r.wish(in)
+		if err != nil {
+			return s, err
+		}
+		next, said, err := d.engine.Steer(ctx, s, wish)
+		if errors.Is(err, loop.ErrNotNow) {
+			continue
+		}
+		state, outcome, reaction := store.InputDone, said, ghapp.ReactionYes
+		if userErr, ok := errors.AsType[*run.UserError](err); ok {
+			state, outcome, reaction, next = store.InputRefused, userErr.Message, ghapp.ReactionNo, s
+			if err := r.answer(ctx, repo, detail.Place, in.Source, in.Author, userErr.Error()+"."); err != nil {
+				return s, err
+			}
+		} else if err != nil {
+			return s, err
+		}
+		if err := r.saveSteered(ctx, row.ID, lease, next, in, state, outcome); err != nil {
+			return s, err
+		}
+		s = next
+		if detail.Comment != 0 {
+			r.react(ctx, repo, detail.Comment, reaction)
+		}
+	}
+	return s, nil
+}
+
+func (r *Reconciler) saveSteered(ctx context.Context, id run.ID, lease store.Lease, s loop.State, in store.Input, state store.InputState, outcome string) error {
+	b, err := loop.Encode(s)
+	if err != nil {
+		return err
+	}
+	ctx = context.WithoutCancel(ctx)
+	return r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
+		if _, err := r.cfg.Store.SettleInput(ctx, tx, in.ID, state, outcome, id, r.cfg.Now()); err != nil {
+			return err
+		}
+		return r.cfg.Store.SaveStateTx(ctx, tx, id, lease, s.Phase, s.End, b, r.cfg.Now())
+	})
+}
+
+// wish puts a stored command into the loop's words.
+func (r *Reconciler) wish(in store.Input) (commandDetail, loop.Wish, error) {
+	var d commandDetail
+	if err := json.Unmarshal(in.Detail, &d); err != nil {
+		return d, loop.Wish{}, fmt.Errorf("read command %s: %w", in.Source, err)
+	}
+	w := loop.Wish{By: loop.Person{Login: in.Author, ID: in.AuthorID}, TaskID: d.Command.Task}
+	switch d.Command.Verb { //nolint:exhaustive // no other is left to a run
+	case command.Do:
+		w.Kind, w.Task = loop.WishAdd, run.Task{Title: d.Command.Text}
+	case command.Skip:
+		w.Kind = loop.WishSkip
+	case command.Retry:
+		w.Kind = loop.WishRetry
+	case command.Budget:
+		w.Kind, w.USD, w.CapUSD = loop.WishBudget, d.Command.USD, r.cfg.Limits(run.Limits{}).BudgetUSD
+	default:
+		return d, w, fmt.Errorf("command %s is none that a run takes in: %q", in.Source, d.Command.Verb)
+	}
+	return d, w, nil
+}
+
+// takeUp deals with what people asked of a run that ended before it could take
+// it in: another run goes on from there where this one ended in a way that lets
+// it, and otherwise they are told.
+func (r *Reconciler) takeUp(ctx context.Context, row store.Run) error {
+	left, err := r.cfg.Store.PendingInputs(ctx, row.RepoNode, row.IssueNumber, store.InputCommand)
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	latest, err := r.cfg.Store.LatestRunByIssue(ctx, row.RepoNode, row.IssueNumber)
+	if err != nil || latest.ID != row.ID {
+		return err // they are the later run's
+	}
+	s, err := loop.Decode(row.State)
+	if err != nil {
+		return err
+	}
+	repo := r.cfg.GitHub.Repo(row.Installation, row.RepoOwner, row.RepoName)
+	if !goesOn(s) {
+		return r.disappoint(ctx, repo, row, left, "the run ended before I could do that ("+s.End.Sentence()+"). Say it again once it goes on.")
+	}
+	first := left[0]
+	may, err := r.permission(ctx, repo, row.RepoNode, first.Author)
+	if err != nil {
+		return err
+	}
+	if !may.CanWrite {
+		return r.disappoint(ctx, repo, row, left[:1], "you may no longer write to this repository.")
+	}
+	outcome, err := r.begin(ctx, repo, wanted{
+		Subject: handlers.Subject{
+			Owner: row.RepoOwner, Repo: row.RepoName, RepoNode: row.RepoNode, Installation: row.Installation, Issue: row.IssueNumber, IssueNode: row.IssueNode,
+			SenderLogin: first.Author, SenderID: first.AuthorID, SenderType: "User",
+		},
+		by:   handlers.Author{Login: first.Author, ID: first.AuthorID, Type: "User"},
+		plan: s.Plan, approved: s.Approved, progress: s.Progress,
+	}, nil)
+	if err != nil || outcome == outcomeStarted || outcome == outcomeRunning {
+		return err
+	}
+	return r.disappoint(ctx, repo, row, left, "the run has ended, and I cannot go on: "+outcome+".")
+}
+
+// goesOn says whether a run like this one, continued, would come to its tasks
+// and so take in what is asked of it.
+func goesOn(s loop.State) bool {
+	switch s.End { //nolint:exhaustive // the others stop before their tasks, or were stopped
+	case run.EndAllTasksComplete, run.EndRalphDone, run.EndMaxIterations, run.EndDeadline, run.EndBudgetExhausted, run.EndBlocked, run.EndStagnated:
+		return s.Progress != ""
+	default:
+		return false
+	}
+}
+
+// disappoint tells people that what they asked for will not be done.
+func (r *Reconciler) disappoint(ctx context.Context, repo *ghapp.Repo, row store.Run, left []store.Input, why string) error {
+	for _, in := range left {
+		var d commandDetail
+		if err := json.Unmarshal(in.Detail, &d); err != nil {
+			return fmt.Errorf("read command %s: %w", in.Source, err)
+		}
+		if err := r.answer(ctx, repo, d.Place, in.Source, in.Author, why); err != nil {
+			return err
+		}
+		if d.Comment != 0 {
+			r.react(ctx, repo, d.Comment, ghapp.ReactionNo)
+		}
+		err := r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
+			_, err := r.cfg.Store.SettleInput(ctx, tx, in.ID, store.InputRefused, "the run had ended", row.ID, r.cfg.Now())
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	zerolog.Ctx(ctx).Info().Str("run", string(row.ID)).Int("inputs", len(left)).Msg("what was asked of an ended run is not done")
+	return nil
+}

@@ -1,0 +1,469 @@
+package reconcile
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"github.com/org/ralph-action/internal/command"
+	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/handlers"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/plan"
+	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
+)
+
+const (
+	outcomeForeign   = "not about a run of ours"
+	outcomeSeen      = "taken in before"
+	outcomeAnswered  = "answered"
+	outcomeCommanded = "carried out"
+	outcomeKept      = "kept for the run"
+	outcomeWithdrawn = "withdrawn"
+	outcomeTold      = "told"
+)
+
+// commandDetail is the Detail of a store.InputCommand.
+type commandDetail struct {
+	Command command.Command `json:"command"`
+	// Place is the issue or pull request where it was said, Comment the comment.
+	Place   int   `json:"place"`
+	Comment int64 `json:"comment,omitempty"`
+}
+
+// reply is what becomes of a command.
+type reply struct {
+	state    store.InputState
+	reaction string
+	// text answers it in words, "" for none.
+	text string
+	// run is the run that is to take it in.
+	run run.ID
+	// write goes into the transaction that settles the command.
+	write func(tx *sql.Tx) error
+}
+
+func no(text string) reply {
+	return reply{state: store.InputRefused, reaction: ghapp.ReactionNo, text: text}
+}
+func yes() reply { return reply{state: store.InputDone, reaction: ghapp.ReactionYes} }
+
+// order is a command with all that is known about it.
+type order struct {
+	handlers.CommandIntent
+
+	repo  *ghapp.Repo
+	place int
+	by    standing
+	input store.Input
+	// last is the newest run of the issue, zero for none, and was its state.
+	last store.Run
+	was  loop.State
+}
+
+// active says whether there is a run at work.
+func (o *order) active() bool { return o.last.ID != "" && !o.last.Phase.Terminal() }
+
+// command carries out what a person says, or leaves it to the run, and answers
+// with a reaction.
+func (r *Reconciler) command(ctx context.Context, d store.Delivery, in handlers.CommandIntent) error {
+	if in.SenderType != "User" {
+		// Bots that answer each other would never end.
+		return r.mark(ctx, d.GUID, outcomeRefused, nil)
+	}
+	if in.Command.Verb == command.Do {
+		// What people do not see is not what they asked for.
+		text, _ := plan.Sanitize(in.Command.Text)
+		if in.Command.Text = strings.TrimSpace(text); in.Command.Text == "" {
+			in.Problem = "Nothing of that can be seen."
+		}
+	}
+	o := order{CommandIntent: in, repo: r.repo(in.Subject), place: max(in.Issue, in.Pull)}
+	known, err := r.findRun(ctx, &o)
+	if err != nil {
+		return err
+	}
+	if !known && in.Pull > 0 {
+		return r.mark(ctx, d.GUID, outcomeForeign, nil)
+	}
+	source := handlers.CommentSource(in.Comment.ID)
+	if _, err := r.cfg.Store.InputBySource(ctx, in.RepoNode, source); err == nil {
+		return r.mark(ctx, d.GUID, outcomeSeen, nil)
+	} else if !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	what, err := r.tooOften(ctx, o.Subject, o.Issue)
+	if err != nil {
+		return err
+	}
+	if o.by, err = r.standing(ctx, o.repo, d, in.Subject, in.Comment.Author); err != nil {
+		return err
+	}
+	switch {
+	case what != "" && o.by.why == "":
+		if err := r.breaker(ctx, o.repo, o.place, o.Issue, what); err != nil {
+			return err
+		}
+		return r.mark(ctx, d.GUID, outcomeTooOften, nil)
+	case what != "":
+		return r.mark(ctx, d.GUID, outcomeTooOften, nil)
+	}
+	if o.input, err = r.commandInput(source, d, o); err != nil {
+		return err
+	}
+	if o.by.why != "" {
+		return r.refuseCommand(ctx, d.GUID, o)
+	}
+	later, err := r.overtaken(ctx, o)
+	if err != nil {
+		return err
+	}
+	var rep reply
+	switch {
+	case in.Problem != "":
+		rep = no(in.Problem + " `/ralph help` lists what there is.")
+	case later:
+		rep = no("A later command has been carried out already.")
+	default:
+		if rep, err = r.carryOut(ctx, o); err != nil {
+			return err
+		}
+	}
+	return r.settle(ctx, d.GUID, o, rep)
+}
+
+// findRun finds the run that an order is about, and with it the issue.
+func (r *Reconciler) findRun(ctx context.Context, o *order) (known bool, err error) {
+	row, err := r.lastRun(ctx, o.Subject)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	o.last = row
+	o.Issue, o.IssueNode = row.IssueNumber, row.IssueNode
+	o.was, err = loop.Decode(row.State)
+	return true, err
+}
+
+func (r *Reconciler) commandInput(source string, d store.Delivery, o order) (store.Input, error) {
+	detail, err := json.Marshal(commandDetail{Command: o.Command, Place: o.place, Comment: o.Comment.ID})
+	if err != nil {
+		return store.Input{}, fmt.Errorf("encode a command: %w", err)
+	}
+	line, _, _ := strings.Cut(o.Comment.Body, "\n")
+	return store.Input{
+		RepoNode: o.RepoNode, Issue: o.Issue, Kind: store.InputCommand, Source: source, SourceID: o.Comment.ID, URL: o.Comment.URL,
+		AuthorID: o.SenderID, Author: o.SenderLogin, Role: o.by.role, Text: line, Detail: detail, ReceivedAt: d.ReceivedAt,
+		Outcome: string(o.Command.Verb),
+	}, nil
+}
+
+// refuseCommand says why somebody is not heard: in words once, and by a reaction
+// each time.
+func (r *Reconciler) refuseCommand(ctx context.Context, guid string, o order) error {
+	if err := r.tell(ctx, o.repo, o.place, r.refusalKey(o.Subject, o.by), refusalText(o.Subject, o.by, o.Comment.Author, true)); err != nil {
+		return err
+	}
+	r.react(ctx, o.repo, o.Comment.ID, ghapp.ReactionNo)
+	return r.mark(ctx, guid, outcomeRefused, func(tx *sql.Tx) error {
+		o.input.State, o.input.Outcome = store.InputRefused, string(o.by.why)
+		_, _, err := r.cfg.Store.AddInput(ctx, tx, o.input)
+		return err
+	})
+}
+
+// settle answers an order and records what became of it.
+func (r *Reconciler) settle(ctx context.Context, guid string, o order, rep reply) error {
+	if o.Comment.ID != 0 && rep.reaction != "" {
+		r.react(ctx, o.repo, o.Comment.ID, rep.reaction)
+	}
+	if err := r.answer(ctx, o.repo, o.place, o.input.Source, o.SenderLogin, rep.text); err != nil {
+		return err
+	}
+	outcome := outcomeCommanded
+	if rep.state == store.InputRefused {
+		outcome = outcomeAnswered
+	}
+	return r.mark(ctx, guid, outcome, func(tx *sql.Tx) error {
+		o.input.State, o.input.Run = rep.state, rep.run
+		_, fresh, err := r.cfg.Store.AddInput(ctx, tx, o.input)
+		if err != nil || !fresh || rep.write == nil {
+			return err
+		}
+		return rep.write(tx)
+	})
+}
+
+// answer says something to the person who said what source names.
+func (r *Reconciler) answer(ctx context.Context, repo *ghapp.Repo, place int, source, login, text string) error {
+	if text == "" {
+		return nil
+	}
+	return r.tell(ctx, repo, place, "answer:"+source, publish.AnswerText(login, text))
+}
+
+// react shows on a comment what becomes of it. Nothing depends on that.
+func (r *Reconciler) react(ctx context.Context, repo *ghapp.Repo, comment int64, content string) {
+	if err := repo.ReactToComment(ghapp.Urgent(ghapp.WithPurpose(ctx, "reaction")), comment, content); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("a reaction was not made")
+	}
+}
+
+// overtaken says whether a later command to start or stop was carried out before
+// this one: deliveries come in any order.
+func (r *Reconciler) overtaken(ctx context.Context, o order) (bool, error) {
+	switch o.Command.Verb { //nolint:exhaustive // the others may come in any order
+	case command.Stop, command.Start, command.Plan, command.Resume, command.Approve:
+	default:
+		return false, nil
+	}
+	return r.cfg.Store.LaterInput(ctx, o.input, string(command.Stop), string(command.Start), string(command.Plan), string(command.Resume), string(command.Approve))
+}
+
+// carryOut does what the command says, as far as that is to be done here.
+func (r *Reconciler) carryOut(ctx context.Context, o order) (reply, error) {
+	switch o.Command.Verb {
+	case command.Help:
+		return reply{state: store.InputDone, reaction: ghapp.ReactionYes, text: help()}, nil
+	case command.Status:
+		return r.status(o)
+	case command.Stop:
+		return r.stopByCommand(ctx, o), nil
+	case command.Start:
+		if o.Pull > 0 {
+			return r.resume(ctx, o)
+		}
+		return r.startByCommand(ctx, o, "")
+	case command.Plan:
+		return r.startByCommand(ctx, o, run.ModePlan)
+	case command.Approve:
+		return r.approve(ctx, o)
+	case command.Resume:
+		return r.resume(ctx, o)
+	case command.Retry, command.Skip, command.Do, command.Budget:
+		return r.steerLater(ctx, o)
+	default:
+		return reply{}, fmt.Errorf("unknown command %q", o.Command.Verb)
+	}
+}
+
+func help() string {
+	var usages []publish.Usage
+	for _, u := range command.Usages() {
+		usages = append(usages, publish.Usage{Form: u.Form, Does: u.Does})
+	}
+	return publish.HelpText(usages)
+}
+
+func (r *Reconciler) status(o order) (reply, error) {
+	rep := yes()
+	if o.last.ID == "" {
+		rep.text = "There has been no run here. `/ralph start` starts one."
+		return rep, nil
+	}
+	p := publisher{now: r.cfg.Now, repo: o.repo, issue: o.Issue, agent: r.cfg.AgentName, mask: r.cfg.Mask}
+	v, err := p.view(o.was)
+	if err != nil {
+		return reply{}, err
+	}
+	v.IssueNumber, v.Branch, v.Mask = o.Issue, publish.BranchName(o.Issue), r.cfg.Mask.Mask
+	rep.text = publish.StatusText(v, o.last.PullNumber)
+	return rep, nil
+}
+
+func (r *Reconciler) stopByCommand(ctx context.Context, o order) reply {
+	if !o.active() {
+		return no("There is no run to stop.")
+	}
+	rep := yes()
+	rep.write = func(tx *sql.Tx) error {
+		return r.cancel(ctx, tx, o.last.ID, "`/ralph stop` by "+o.SenderLogin)
+	}
+	return rep
+}
+
+// startByCommand starts a run on the issue as it reads in the event, together
+// with the answers that were given to the bot's questions.
+func (r *Reconciler) startByCommand(ctx context.Context, o order, mode run.Mode) (reply, error) {
+	if rep, err := r.free(ctx, o); err != nil || rep.state != "" {
+		return rep, err
+	}
+	w := wanted{Subject: o.Subject, by: o.by.as, mode: mode}
+	var answers []store.Input
+	if o.Pull > 0 { // the pull request is not what was asked for
+		w.plan, w.approved, w.progress = o.was.Plan, o.was.Approved, o.was.Progress
+	} else {
+		var err error
+		if answers, err = r.cfg.Store.PendingInputs(ctx, o.RepoNode, o.Issue, store.InputAnswer); err != nil {
+			return reply{}, err
+		}
+		w.text = handlers.Text{Title: o.Text.Title, Body: o.Text.Body}
+		w.plan, err = plan.FromIssue(o.Text.Title, withAnswers(o.Text.Body, answers))
+		if errors.Is(err, plan.ErrEmpty) {
+			return no("This issue has no text to work from. Describe what should change and how one can tell that it is done."), nil
+		}
+		if userErr, ok := errors.AsType[*run.UserError](err); ok {
+			return no(userErr.Error()), nil
+		}
+		if err != nil {
+			return reply{}, err
+		}
+		if len(answers) > 0 {
+			w.text = handlers.Text{} // what is worked never was the issue's text alone
+		}
+		w.approved = o.was.Approved
+	}
+	return r.beginBy(ctx, o, w, func(tx *sql.Tx, id run.ID) error {
+		for _, a := range answers {
+			if _, err := r.cfg.Store.SettleInput(ctx, tx, a.ID, store.InputDone, "read with the issue", id, r.cfg.Now()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// withAnswers is an issue's text with what people answered below it.
+func withAnswers(body string, answers []store.Input) string {
+	if len(answers) == 0 {
+		return body
+	}
+	var b strings.Builder
+	b.WriteString(body + "\n\n## Answers\n")
+	for _, a := range answers {
+		b.WriteString("\n" + strings.TrimSpace(a.Text) + "\n")
+	}
+	return b.String()
+}
+
+// approve starts the run that works a plan which waits for approval, if it still
+// is what the person has read.
+func (r *Reconciler) approve(ctx context.Context, o order) (reply, error) {
+	if rep, err := r.free(ctx, o); err != nil || rep.state != "" {
+		return rep, err
+	}
+	hash := o.was.Approval
+	switch {
+	case o.last.ID == "" || hash == "":
+		return no("There is no plan that waits for approval. `/ralph plan` makes one."), nil
+	case !strings.HasPrefix(hash, o.Command.Hash):
+		return no(fmt.Sprintf("That is another plan. The one that waits for approval is `%s`.", hash[:min(len(hash), 12)])), nil
+	}
+	pub := publish.Publisher{GitHub: o.repo, Effects: r.effects, Run: o.last.ID, Issue: o.Issue, Mask: r.cfg.Mask}
+	err := pub.PlanPosted(ghapp.WithPurpose(ctx, "plan"), hash)
+	switch {
+	case errors.Is(err, publish.ErrPlanEdited):
+		return no("The comment with the plan was changed since it was posted, so it does not show what would be worked. `/ralph plan` posts the plan anew."), nil
+	case errors.Is(err, publish.ErrNoPlan):
+		return no("The plan was not posted yet. Look at it, and approve it then."), nil
+	case err != nil:
+		return reply{}, err
+	}
+	return r.beginBy(ctx, o, wanted{Subject: o.Subject, by: o.by.as, plan: o.was.Plan, approved: hash, progress: o.was.Progress}, nil)
+}
+
+// resume goes on where the last run stopped, with the text that was asked for
+// then.
+func (r *Reconciler) resume(ctx context.Context, o order) (reply, error) {
+	if rep, err := r.free(ctx, o); err != nil || rep.state != "" {
+		return rep, err
+	}
+	switch {
+	case o.last.ID == "":
+		return no("There is no run to go on with. `/ralph start` starts one."), nil
+	case o.was.End.Complete():
+		return no("All tasks are done. `/ralph do <text>` adds one."), nil
+	}
+	return r.beginBy(ctx, o, o.again(), nil)
+}
+
+// again is a run that goes on where the last one stopped.
+func (o *order) again() wanted {
+	return wanted{Subject: o.Subject, by: o.by.as, plan: o.was.Plan, approved: o.was.Approved, progress: o.was.Progress}
+}
+
+// free says why no run can be started now; nothing if one can.
+func (r *Reconciler) free(ctx context.Context, o order) (reply, error) {
+	if err := r.ending(ctx, o.Subject); err != nil {
+		return reply{}, err
+	}
+	switch {
+	case o.active():
+		return no("A run is on its way. `/ralph status` says how it stands, `/ralph stop` stops it."), nil
+	case o.Text.Closed:
+		return no("This is closed. Open it again first."), nil
+	}
+	return reply{}, nil
+}
+
+// beginBy begins a run by command. The command is settled in the transaction that
+// makes the run.
+func (r *Reconciler) beginBy(ctx context.Context, o order, w wanted, also func(tx *sql.Tx, id run.ID) error) (reply, error) {
+	outcome, err := r.begin(ctx, o.repo, w, func(tx *sql.Tx, id run.ID) error {
+		in := o.input
+		in.State, in.Run = store.InputDone, id
+		if steers(o.Command.Verb) {
+			in.State = store.InputPending
+		}
+		if _, _, err := r.cfg.Store.AddInput(ctx, tx, in); err != nil {
+			return err
+		}
+		if also != nil {
+			return also(tx, id)
+		}
+		return nil
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	switch outcome {
+	case outcomeStarted:
+		return reply{state: store.InputDone, reaction: ghapp.ReactionStarts}, nil
+	case outcomeTooOften:
+		return reply{state: store.InputRefused, reaction: ghapp.ReactionNo}, nil
+	case outcomeRunning:
+		return no("A run is on its way. `/ralph status` says how it stands."), nil
+	default:
+		return no("The issue is closed or gone."), nil
+	}
+}
+
+// steerLater leaves a wish to the run at work, or to one that goes on where the
+// last one stopped.
+func (r *Reconciler) steerLater(ctx context.Context, o order) (reply, error) {
+	if err := r.ending(ctx, o.Subject); err != nil {
+		return reply{}, err
+	}
+	switch {
+	case o.last.ID == "":
+		return no("There has been no run here. `/ralph start` starts one."), nil
+	case o.active():
+		return reply{state: store.InputPending, reaction: ghapp.ReactionSeen, run: o.last.ID, write: func(tx *sql.Tx) error {
+			return r.cfg.Queue.Wake(ctx, tx, o.last.ID)
+		}}, nil
+	case o.Text.Closed:
+		return no("This is closed. Open it again first."), nil
+	case o.was.Progress == "" || o.was.Approval != "" || len(o.was.Questions) > 0:
+		return no("There is no plan yet that could be worked. `/ralph status` says what is missing."), nil
+	}
+	return r.beginBy(ctx, o, o.again(), nil)
+}
+
+// steers says whether a command is for a run to take in.
+func steers(v command.Verb) bool {
+	switch v { //nolint:exhaustive // the others are carried out at once
+	case command.Retry, command.Skip, command.Do, command.Budget:
+		return true
+	default:
+		return false
+	}
+}
