@@ -129,7 +129,7 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 	}
 }
 
-func TestWithoutWriteNothingHappensAndTheIssueSaysWhy(t *testing.T) {
+func TestB1WithoutWriteNothingHappensAndTheIssueSaysWhy(t *testing.T) {
 	t.Parallel()
 	st := newStage(t, setting{script: writesAll})
 	if _, err := st.sim.CreateUser("eve"); err != nil {
@@ -307,7 +307,7 @@ tasks:
 default: [{misbehave: hang}]
 `
 
-func TestTakingTheLabelOffStopsTheRun(t *testing.T) {
+func TestI7TakingTheLabelOffStopsTheRun(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"unlabel", "close"} {
 		t.Run(how, func(t *testing.T) {

@@ -46,6 +46,8 @@ type stage struct {
 	token string
 	// now is the App's clock, nil for the real one.
 	now func() time.Time
+	// hookURL is where the App listens.
+	hookURL string
 }
 
 // setting is what differs between tests; zero fields have defaults.
@@ -187,6 +189,7 @@ func (st *stage) serveApp(log zerolog.Logger, watch func(run.Event)) *serving {
 
 func (st *stage) hook(addr string) {
 	st.t.Helper()
+	st.hookURL = "http://" + addr
 	if err := st.sim.SetHook(st.app.ID, "http://"+addr+handlers.DefaultPath, ""); err != nil {
 		st.t.Fatal(err)
 	}

@@ -50,8 +50,8 @@ func (s *serving) started() bool {
 	return slices.ContainsFunc(s.events, func(ev run.Event) bool { return ev.Kind == run.EventAgentStarted })
 }
 
-// TestLabelTakenOffOvertakesTheLabel: GitHub keeps no order, nor do workers.
-func TestLabelTakenOffOvertakesTheLabel(t *testing.T) {
+// TestA5LabelTakenOffOvertakesTheLabel: GitHub keeps no order, nor do workers.
+func TestA5LabelTakenOffOvertakesTheLabel(t *testing.T) {
 	t.Parallel()
 	st := newStage(t, setting{script: writesAll})
 	hold := make(chan struct{})

@@ -3,6 +3,7 @@ package ghsim
 import (
 	"cmp"
 	"errors"
+	"strings"
 )
 
 // as runs f with somebody, a repository and an issue looked up. What a bot may
@@ -72,6 +73,20 @@ func (s *Sim) Comment(owner, name string, number int, login, body string) (Comme
 		return err
 	})
 	return out, err
+}
+
+// RenameRepo calls a repository otherwise. Unlike on GitHub, nothing leads from
+// the old name to the new one, and nobody is told.
+func (s *Sim) RenameRepo(owner, name, login, newName string) error {
+	return s.as(login, owner, name, 0, RoleAdmin, func(r *repo, _ *issue, _ author) error {
+		if _, err := s.repoByName(owner, newName); err == nil {
+			return invalid("Repository", "name", "custom", "name already exists on this account")
+		}
+		delete(s.repos, strings.ToLower(r.fullName()))
+		r.name = newName
+		s.repos[strings.ToLower(r.fullName())] = r
+		return nil
+	})
 }
 
 // EditComment changes a comment as its author or somebody with the write role.

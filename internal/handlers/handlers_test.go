@@ -193,7 +193,7 @@ func payload(t testing.TB, file string, set map[string]any) []byte {
 	return out
 }
 
-func TestNewRefuses(t *testing.T) {
+func TestA1NoSecretNoServer(t *testing.T) {
 	t.Parallel()
 	inbox, jobs := &store.Store{}, &queue.Queue{}
 	for name, cfg := range map[string]handlers.Config{
@@ -215,7 +215,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-func TestRefuses(t *testing.T) {
+func TestA1A2A3RefusesWhatIsNotGitHubs(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	body := payload(t, "issues.labeled", nil)
@@ -339,7 +339,7 @@ func TestIgnores(t *testing.T) {
 
 // 500 deliveries of 25 events, many at a time, over two servers that share the
 // database: each event is worked once.
-func TestRedelivery(t *testing.T) {
+func TestA4RedeliveriesAreOneDelivery(t *testing.T) {
 	t.Parallel()
 	const events, copies, clients = 25, 20, 8
 	s := newSystem(t)
@@ -419,7 +419,7 @@ func TestRedelivery(t *testing.T) {
 }
 
 // GitHub waits ten seconds; what the worker does is none of its business.
-func TestAnswersWhileTheWorkerIsBusy(t *testing.T) {
+func TestA6AnswersWhileTheWorkerIsBusy(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	entered, release := make(chan struct{}, 10), make(chan struct{})
