@@ -756,3 +756,66 @@ func TestI7StopByCommand(t *testing.T) {
 		t.Errorf("ended %s with %d commits", state.End, len(state.Commits))
 	}
 }
+
+// TestMissedWebhooksAreFetched: what GitHub could not deliver while the server
+// was away is asked for at its next start.
+func TestMissedWebhooksAreFetched(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: writesAll})
+	first := st.serve()
+	one := st.label("Say one", "- [ ] Write one\n")
+	if state := st.ended(first.store, one); state.End != run.EndAllTasksComplete {
+		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
+	}
+	st.processed(first)
+	first.stop()
+	two := st.label("Say two", "- [ ] Write two\n") // nobody listens
+	if err := st.sim.WaitIdle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	second := st.serve()
+	st.await("a run of the second issue", func() bool { return st.runs(second, two.Number) == 1 })
+	if state := st.ended(second.store, two); state.End != run.EndAllTasksComplete {
+		t.Errorf("ended %s: %s", state.End, state.EndDetail)
+	}
+	st.processed(second)
+	if st.runs(second, one.Number) != 1 || st.runs(second, two.Number) != 1 {
+		t.Errorf("%d and %d runs", st.runs(second, one.Number), st.runs(second, two.Number))
+	}
+	again := 0
+	for _, d := range st.sim.AllDeliveries() {
+		if d.Redelivery {
+			again++
+			if d.Event == "issues" && d.Action == "opened" {
+				t.Errorf("%s %s was asked for and is of no use", d.Event, d.Action)
+			}
+		}
+	}
+	if again == 0 {
+		t.Error("nothing was delivered again")
+	}
+}
+
+// TestC4DescriptionsOfPeople: what people write around the task list stays to
+// the byte, and a list that lost its end is not written over.
+func TestC4DescriptionsOfPeople(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: hangsOnTwo})
+	s := st.serve()
+	issue := st.label("Say hello", threeTasks)
+	st.agentAt(s, "T2")
+	pr := st.onlyPR()
+	const before, after = "Hello @reviewers,\r\n\r\n| a | b |\r\n\r\n", "\r\n\r\n<!-- mine -->  \r\nbye"
+	if err := st.sim.EditIssue(person, repoOf, pr.Number, person, "", before+pr.Body+after); err != nil {
+		t.Fatal(err)
+	}
+	st.script("model: scripted\ntasks:\n  three: [{files: {three.txt: \"3\\n\"}, say: done}]\ndefault: [{misbehave: hang}]\n")
+	st.comment(issue.Number, person, "/ralph skip T2")
+	if state := st.ended(s.store, issue); state.End != run.EndAllTasksComplete {
+		t.Errorf("ended %s: %s", state.End, state.EndDetail)
+	}
+	body := st.onlyPR().Body
+	if !strings.HasPrefix(body, before) || !strings.HasSuffix(body, after) || !strings.Contains(body, "- [x] T3 Write three") {
+		t.Errorf("the description:\n%q", body)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -332,6 +333,7 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
+	catchingUp := a.catchUp(ctx)
 	select {
 	case err = <-served:
 	case <-ctx.Done():
@@ -340,9 +342,38 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 		defer cancel()
 		err = server.Shutdown(grace)
 	}
+	catchingUp()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
 	return errors.Join(err, a.queue.Stop(grace), a.reconciler.Close(grace), a.close())
+}
+
+// catchUpEvery is the pause between two looks for what was missed.
+const catchUpEvery = 10 * time.Minute
+
+// catchUp makes up, now and from time to time, for what was missed. What it
+// returns ends that, and waits for it.
+func (a *app) catchUp(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(a.log.WithContext(context.WithoutCancel(ctx)))
+	var work sync.WaitGroup
+	work.Go(func() {
+		tick := time.NewTicker(catchUpEvery)
+		defer tick.Stop()
+		for {
+			if err := a.reconciler.CatchUp(ctx); err != nil && ctx.Err() == nil {
+				a.log.Warn().Err(err).Msg("making up for what was missed failed; it is tried again")
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() {
+		cancel()
+		work.Wait()
+	}
 }
 
 func (a *app) close() error { return errors.Join(a.store.Close(), a.analytics.Close()) }

@@ -148,8 +148,22 @@ func (r *Repo) Issue(ctx context.Context, n int) (Issue, error) {
 // React adds a reaction ("eyes") to an issue. Adding it twice is adding it
 // once.
 func (r *Repo) React(ctx context.Context, issue int, content string) error {
-	_, _, err := r.writer.Reactions.CreateIssueReaction(ctx, r.owner, r.name, issue, content)
+	made, _, err := r.writer.Reactions.CreateIssueReaction(ctx, r.owner, r.name, issue, content)
+	r.learnBot(made)
 	return wrap("react to issue", err)
+}
+
+// learnBot takes the id of the App's bot user from what GitHub says it has made
+// by our own token, which spares BotID a call.
+func (r *Repo) learnBot(made *github.Reaction) {
+	if made == nil || made.GetUser().GetType() != "Bot" {
+		return
+	}
+	r.app.mu.Lock()
+	defer r.app.mu.Unlock()
+	if r.app.botID == 0 {
+		r.app.botID = made.GetUser().GetID()
+	}
 }
 
 // Comment is one comment on an issue or pull request.

@@ -284,7 +284,8 @@ func Subscriptions() []string {
 	return slices.DeleteFunc(eventNames(), func(name string) bool { return strings.HasPrefix(name, "installation") })
 }
 
-func handles(name, action string) bool {
+// Handles says whether an event is taken in.
+func Handles(name, action string) bool {
 	return slices.ContainsFunc(events(), func(e event) bool {
 		return e.name == name && slices.Contains(e.actions, action)
 	})

@@ -74,7 +74,7 @@ func (k *keeper) Schedule(ctx context.Context, d githubapp.Dispatch) error {
 	if err := json.Unmarshal(d.Payload, &env); err != nil {
 		return &badPayloadError{http.StatusBadRequest, "the payload is not the JSON that GitHub sends"}
 	}
-	if !handles(d.EventType, env.Action) {
+	if !Handles(d.EventType, env.Action) {
 		return nil
 	}
 	delivery := store.Delivery{

@@ -95,11 +95,17 @@ func newWorld(t *testing.T, open func(context.Context) error) *world {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	w.r.drivers[w.id] = &driver{
-		host: host.New(host.Config{Dir: filepath.Join(dir, "runs", string(w.id))}), watched: map[loop.Handle]bool{},
-		engine: &loop.Engine{Workspace: w, Publisher: w, Now: w.clock.now},
-	}
+	w.drive(0)
 	return w
+}
+
+// drive puts the world in the place of what the run, whose lease has been taken
+// so many times, would be driven by.
+func (w *world) drive(leases int64) {
+	w.r.drivers[w.id] = &driver{
+		host: host.New(host.Config{Dir: filepath.Join(w.r.cfg.DataDir, "runs", string(w.id))}), watched: map[loop.Handle]bool{},
+		engine: &loop.Engine{Workspace: w, Publisher: w, Now: w.clock.now}, generation: leases,
+	}
 }
 
 func shortDir(t *testing.T) string {
@@ -200,6 +206,22 @@ func TestTrouble(t *testing.T) {
 		}
 		if s := w.advance(t.Context()); s.Phase != run.PhaseFailed || len(w.shown) != maxTroubles {
 			t.Errorf("phase %s after %d attempts to tell", s.Phase, len(w.shown))
+		}
+
+		// Later it is told all the same, once.
+		for range 2 {
+			row, err := w.r.cfg.Store.Run(t.Context(), w.id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.show = nil
+			w.drive(row.Generation)
+			if err := w.r.CatchUp(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if s := w.state(); len(w.shown) != maxTroubles+1 || s.Troubles != 0 || s.Phase != run.PhaseFailed {
+				t.Errorf("shown %d times; %d troubles in %s", len(w.shown), s.Troubles, s.Phase)
+			}
 		}
 	})
 	t.Run("a step that is cut off counts", func(t *testing.T) {

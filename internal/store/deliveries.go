@@ -65,6 +65,14 @@ func (s *Store) Delivery(ctx context.Context, guid string) (Delivery, error) {
 	return d, nil
 }
 
+// HasDeliveries says whether any delivery was ever accepted.
+func (s *Store) HasDeliveries(ctx context.Context) (has bool, err error) {
+	if err := s.reader.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM deliveries)`).Scan(&has); err != nil {
+		return false, fmt.Errorf("look for deliveries: %w", err)
+	}
+	return has, nil
+}
+
 // MarkDelivery records that the delivery is dealt with, and how. The first
 // outcome stays: a worker that comes late changes nothing.
 func (s *Store) MarkDelivery(ctx context.Context, tx *sql.Tx, guid, outcome string, now time.Time) error {

@@ -178,23 +178,31 @@ func (s *Store) oneRun(ctx context.Context, op, where string, args ...any) (Run,
 }
 
 // ActiveRuns returns every run that is not at its end, oldest first.
-func (s *Store) ActiveRuns(ctx context.Context) (_ []Run, err error) {
-	rows, err := s.reader.QueryContext(ctx, `
-		SELECT `+runColumns+` FROM runs WHERE active = 1 ORDER BY created_at, rowid`)
+func (s *Store) ActiveRuns(ctx context.Context) ([]Run, error) {
+	return s.runs(ctx, "active runs", `WHERE active = 1 ORDER BY created_at, rowid`)
+}
+
+// RunsEnded returns the runs that ended in a phase since a time, oldest first.
+func (s *Store) RunsEnded(ctx context.Context, phase run.Phase, since time.Time) ([]Run, error) {
+	return s.runs(ctx, "ended runs", `WHERE active = 0 AND phase = ? AND updated_at > ? ORDER BY created_at, rowid`, phase, micros(since))
+}
+
+func (s *Store) runs(ctx context.Context, op, where string, args ...any) (_ []Run, err error) {
+	rows, err := s.reader.QueryContext(ctx, `SELECT `+runColumns+` FROM runs `+where, args...)
 	if err != nil {
-		return nil, fmt.Errorf("active runs: %w", err)
+		return nil, fmt.Errorf("%s: %w", op, err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	var out []Run
 	for rows.Next() {
 		var row runRow
 		if err := row.scan(rows.Scan); err != nil {
-			return nil, fmt.Errorf("active runs: %w", err)
+			return nil, fmt.Errorf("%s: %w", op, err)
 		}
 		out = append(out, row.toRun())
 	}
 	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("active runs: %w", err)
+		return nil, fmt.Errorf("%s: %w", op, err)
 	}
 	return out, nil
 }
