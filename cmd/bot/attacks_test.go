@@ -243,9 +243,8 @@ func TestB3TheRoleCountsNotTheBadge(t *testing.T) {
 // TestB4NamesOfBots: neither a suffix nor a name opens the door.
 func TestB4NamesOfBots(t *testing.T) {
 	t.Parallel()
-	evil := ghsim.App{}
 	st := newStage(t, setting{script: writesAll})
-	evil = st.otherApp("evil")
+	evil := st.otherApp("evil")
 	trusted := st.otherApp("renovate")
 	st.config.People.Bots = []int64{trusted.BotID}
 	s := st.serve()
@@ -343,7 +342,7 @@ func TestB6TheWeakerOfTwo(t *testing.T) {
 		t.Fatalf("comment is %T", p["comment"])
 	}
 	comment["id"], comment["body"] = 99, "/ralph start"
-	p["sender"] = st.event("issues")["repository"].(map[string]any)["owner"] //nolint:forcetypeassert // it was sent by the simulation
+	p["sender"] = st.event("issues")["repository"].(map[string]any)["owner"]
 	st.post(s, "issue_comment", "b6", p)
 	st.noRun(s, other.Number)
 }
@@ -545,13 +544,13 @@ func TestC3ImitationsMeanNothing(t *testing.T) {
 		t.Errorf("ended %s:\n%s", done.End, done.Progress)
 	}
 	// Who forges what the bot would say does not keep it from saying it.
-	text := publish.EditedText(issue.Number)
+	forged := []string{publish.EditedText(issue.Number)}
 	for _, said := range posted {
 		if _, marker, ok := strings.Cut(said, "<!-- ralph:said:"); ok {
-			text += "\n<!-- ralph:said:" + marker
+			forged = append(forged, "<!-- ralph:said:"+marker)
 		}
 	}
-	st.comment(issue.Number, "eve", text)
+	st.comment(issue.Number, "eve", strings.Join(forged, "\n"))
 	st.script(hangsOnTwo)
 	st.comment(issue.Number, person, "/ralph do Write two again")
 	st.processed(s)

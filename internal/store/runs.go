@@ -179,16 +179,16 @@ func (s *Store) oneRun(ctx context.Context, op, where string, args ...any) (Run,
 
 // ActiveRuns returns every run that is not at its end, oldest first.
 func (s *Store) ActiveRuns(ctx context.Context) ([]Run, error) {
-	return s.runs(ctx, "active runs", `WHERE active = 1 ORDER BY created_at, rowid`)
+	return s.runs(ctx, "active runs", `SELECT `+runColumns+` FROM runs WHERE active = 1 ORDER BY created_at, rowid`)
 }
 
 // RunsEnded returns the runs that ended in a phase since a time, oldest first.
 func (s *Store) RunsEnded(ctx context.Context, phase run.Phase, since time.Time) ([]Run, error) {
-	return s.runs(ctx, "ended runs", `WHERE active = 0 AND phase = ? AND updated_at > ? ORDER BY created_at, rowid`, phase, micros(since))
+	return s.runs(ctx, "ended runs", `SELECT `+runColumns+` FROM runs WHERE active = 0 AND phase = ? AND updated_at > ? ORDER BY created_at, rowid`, phase, micros(since))
 }
 
-func (s *Store) runs(ctx context.Context, op, where string, args ...any) (_ []Run, err error) {
-	rows, err := s.reader.QueryContext(ctx, `SELECT `+runColumns+` FROM runs `+where, args...)
+func (s *Store) runs(ctx context.Context, op, query string, args ...any) (_ []Run, err error) {
+	rows, err := s.reader.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
