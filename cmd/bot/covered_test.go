@@ -15,7 +15,6 @@ import (
 // unreachable are the kinds that no scripted agent brings about, and why.
 var unreachable = map[string]string{
 	"pattern/task_oscillation": "the loop stays with a task until it lands or is set aside; only people who move tasks about make it return",
-	"pattern/time_on_task":     "the threshold has no smaller unit than a minute",
 }
 
 // Whatever the supervisor may say and however a run may end, there is a story

@@ -37,10 +37,25 @@ type Record struct {
 	Verdict    string   `json:"verdict,omitempty"`
 	Patterns   []string `json:"patterns,omitempty"`
 	Strategy   string   `json:"strategy,omitempty"`
+	Signals    *Signals `json:"signals,omitempty"`
 	// CostUSD is what the run has cost so far.
 	CostUSD float64       `json:"cost_usd,omitempty"`
 	End     run.EndReason `json:"end,omitempty"`
 	Text    string        `json:"text,omitempty"`
+}
+
+// Signals are what the last attempt at a task showed.
+type Signals struct {
+	Score    float64 `json:"score"`
+	Source   int     `json:"source,omitempty"`
+	Test     int     `json:"test,omitempty"`
+	Docs     int     `json:"docs,omitempty"`
+	Config   int     `json:"config,omitempty"`
+	Other    int     `json:"other,omitempty"`
+	Breadth  int     `json:"breadth,omitempty"`
+	Churn    float64 `json:"churn,omitempty"`
+	Tests    float64 `json:"tests,omitempty"`
+	Warnings float64 `json:"warnings,omitempty"`
 }
 
 // Usage is what one agent call consumed.
@@ -101,7 +116,7 @@ func newRecord(ev run.Event, mask func(string) string) Record {
 		Version: Version, Time: ev.Time.UTC(), Run: ev.Run, Repo: ev.Repo, Subject: clip(mask(ev.Subject), maxTitle),
 		Kind: ev.Kind, Iteration: ev.Iteration, Task: ev.TaskID, Title: clip(mask(ev.TaskTitle), maxTitle),
 		Done: ev.Done, Total: ev.Total, Role: ev.Role, Outcome: ev.Outcome, Model: ev.Model, Gate: clip(ev.Gate, maxTitle),
-		DurationMS: ev.Duration.Milliseconds(), Verdict: ev.Verdict, Patterns: ev.Patterns, Strategy: ev.Strategy, CostUSD: ev.CostUSD, End: ev.End, Text: clip(mask(ev.Text), maxText),
+		DurationMS: ev.Duration.Milliseconds(), Verdict: ev.Verdict, Patterns: ev.Patterns, Strategy: ev.Strategy, Signals: (*Signals)(ev.Signals), CostUSD: ev.CostUSD, End: ev.End, Text: clip(mask(ev.Text), maxText),
 	}
 	if ev.Kind == run.EventGate {
 		r.Passed = &ev.Passed

@@ -101,6 +101,7 @@ type repoFile struct {
 	Quality     qualityFile     `yaml:"quality"`
 	Loop        loopFile        `yaml:"loop"`
 	Checkpoints checkpointsFile `yaml:"checkpoints"`
+	Supervision supervisionFile `yaml:"supervision"`
 	History     historyFile     `yaml:"history"`
 	Roles       []roleFile      `yaml:"roles"`
 	Review      *bool           `yaml:"review"`

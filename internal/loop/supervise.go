@@ -55,7 +55,7 @@ func (e *Engine) supervise(ctx context.Context, s *State, doc *progress.Doc, tas
 	s.Iteration++
 	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{
-		Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Verdict: string(a.Verdict.Kind), Strategy: string(a.Strategy.Kind), Done: done, Total: total,
+		Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Verdict: string(a.Verdict.Kind), Strategy: string(a.Strategy.Kind), Signals: shown(a.Signals), Done: done, Total: total,
 	}, s)
 	return e.prepareAgent(s, job, supervise.NextRole(h, task, supervise.Situation{Verdict: a.Verdict}), task.ID)
 }
@@ -67,9 +67,20 @@ func (e *Engine) tellVerdict(s *State, task run.Task, a supervise.Assessment) {
 	}
 	e.emit(run.Event{
 		Kind: run.EventVerdict, TaskID: task.ID, TaskTitle: task.Title, Verdict: string(a.Verdict.Kind),
-		Patterns: patternNames(a.Patterns), Strategy: string(a.Strategy.Kind),
+		Patterns: patternNames(a.Patterns), Strategy: string(a.Strategy.Kind), Signals: shown(a.Signals),
 		Text: fmt.Sprintf("%s: %s", a.Verdict.Kind, a.Verdict.Reason),
 	}, s)
+}
+
+// shown are the signals for whoever is told, nil where there was no attempt.
+func shown(s supervise.Signals) *run.Signals {
+	if s == (supervise.Signals{}) {
+		return nil
+	}
+	return &run.Signals{
+		Score: s.Score, Source: s.Source, Test: s.Test, Docs: s.Docs, Config: s.Config, Other: s.Other,
+		Breadth: s.Breadth, Churn: s.Churn, Tests: s.Tests, Warnings: s.Quality,
+	}
 }
 
 func patternNames(patterns []supervise.Pattern) []string {

@@ -27,6 +27,20 @@ const (
 	EventTrouble        EventKind = "trouble"
 )
 
+// Signals are what one attempt showed of how the work goes.
+type Signals struct {
+	// Score sums it up, from 0 to 1.
+	Score float64
+	// Source to Other count the changed files by kind.
+	Source, Test, Docs, Config, Other int
+	// Breadth counts the areas that changed, and Churn is the share of the changed
+	// files that an attempt before had changed.
+	Breadth int
+	Churn   float64
+	// Tests and Warnings say whether that went better (1) or worse (-1).
+	Tests, Warnings float64
+}
+
 // Event is one thing that happened in a run, for whoever watches: the
 // terminal, chat, metrics, a live page. It is never the source of what people
 // read on GitHub; that is rendered from state.
@@ -69,6 +83,9 @@ type Event struct {
 	// Strategy is how the next call is to go at what failed: on EventVerdict,
 	// EventIteration and EventWaiting.
 	Strategy string
+	// Signals are what the last attempt at the task showed, on EventVerdict and
+	// EventIteration, where there was one.
+	Signals *Signals
 	// End is set on EventRunEnded.
 	End EndReason
 }

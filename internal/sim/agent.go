@@ -118,6 +118,8 @@ func (a *agent) work(c *call) answer {
 		a.nextOfList(c, &out)
 	case "split":
 		a.split(c, task, &out)
+	case "plan":
+		a.plan(c, &out)
 	case "review":
 		a.review(c, &out)
 	default:
@@ -129,11 +131,18 @@ func (a *agent) work(c *call) answer {
 // build works one task.
 func (a *agent) build(c *call, task assignment, out *answer) {
 	aims := a.aims(c, task.title)
-	if len(aims) > 0 {
+	large := len(aims) > 1 && places.MatchString(task.title)
+	if len(aims) > 0 && !large {
 		out.focus = aims[0].module.name
 	}
 	tick := func() { c.edit(func(s string) string { return tickBox(s, task.id, task.title) }) }
-	solve := func() { a.solve(c, aims, out, tick) }
+	solve := func() {
+		if large {
+			a.begin(c, aims, out)
+			return
+		}
+		a.solve(c, aims, out, tick)
+	}
 	switch out.fault {
 	case FaultNone, FaultRateLimited:
 		solve()
@@ -209,10 +218,9 @@ type aim struct {
 // that of a check which fails, the agent runs the check and takes the first
 // places that it prints.
 func (a *agent) aims(c *call, title string) []aim {
-	text, most := title, 1
+	text, most := title, maxWanted
 	if !places.MatchString(text) {
 		text, _ = a.checks.check(c.tree.files, acceptCommand, false)
-		most = 3
 	}
 	var out []aim
 	for _, m := range places.FindAllStringSubmatch(text, -1) {
@@ -250,6 +258,24 @@ func (a *agent) solve(c *call, aims []aim, out *answer, tick func()) {
 	if able {
 		tick()
 		c.learn(aims)
+		if a.project.conditions[ConditionTaught] {
+			c.noteMissed(aims)
+		}
+	}
+}
+
+// begin does the first thing of a task that has too many, and says so.
+func (a *agent) begin(c *call, aims []aim, out *answer) {
+	a.mend(c, aims)
+	for _, x := range aims {
+		if !x.module.held(c.tree.files) {
+			a.attempt(c, x, out)
+			break
+		}
+	}
+	out.final = "This is more than fits into one session; the first part is done."
+	if c.rnd.IntN(2) == 0 {
+		out.ending, out.detail = endedGaveUp, "reached the maximum number of turns"
 	}
 }
 
@@ -458,6 +484,9 @@ func (a *agent) review(c *call, out *answer) {
 		out.final = "Nothing to mend."
 		return
 	}
+	if a.misjudges(c, out) {
+		return
+	}
 	var found []run.Task
 	for _, m := range a.project.modules {
 		if !m.held(c.tree.files) && m.trait.solvable() && len(found) < 5 {
@@ -496,6 +525,21 @@ func (c *call) learn(aims []aim) {
 	c.edit(func(s string) string {
 		return strings.Replace(s, "## Learnings\n", fmt.Sprintf("## Learnings\n\n- %s: its test names the value.\n", aims[0].module.name), 1)
 	})
+}
+
+// noteMissed notes what a call at such a task has to know and is not told by the
+// task: the line of the test that the obvious change fails.
+func (c *call) noteMissed(aims []aim) {
+	for _, x := range aims {
+		if x.module.trait != TraitNeedsError {
+			continue
+		}
+		for _, p := range x.pieces {
+			c.edit(func(s string) string {
+				return strings.Replace(s, "## Learnings\n", fmt.Sprintf("## Learnings\n\n- The obvious change fails: %s is %q, want %q.\n", p.name, "guess", p.value), 1)
+			})
+		}
+	}
 }
 
 // tickBox ticks the task of that id or, without one, of that title.

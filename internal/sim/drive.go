@@ -10,6 +10,7 @@ import (
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
+	"github.com/org/ralph-action/internal/run"
 )
 
 const (
@@ -24,6 +25,18 @@ const (
 // the mix's chance the host dies after a step: what the step has done stays done,
 // but its state is lost, and the run goes on from the one before.
 func looped(ctx context.Context, p *project, m Mix, seed uint64) (outcome, error) {
+	known := &memory{}
+	if p.conditions[ConditionTaught] {
+		var err error
+		if known, err = taught(ctx, p, m, rand.New(rand.NewPCG(seed+3, 0))); err != nil { // #nosec G404 -- repeatable on purpose
+			return outcome{}, err
+		}
+	}
+	return drive(ctx, p, m, "sim", seed, known)
+}
+
+// drive is looped with what is known of earlier runs.
+func drive(ctx context.Context, p *project, m Mix, name run.ID, seed uint64, known *memory) (outcome, error) {
 	w := newWorld(p, m, seed)
 	rnd := rand.New(rand.NewPCG(seed+2, 0)) // #nosec G404 -- repeatable on purpose
 	wanted, err := plan.FromIssue("Bring the values up to date", p.issue())
@@ -32,15 +45,16 @@ func looped(ctx context.Context, p *project, m Mix, seed uint64) (outcome, error
 	}
 	limits := m.Limits.limits()
 	limits.BudgetUSD = p.budget
+	review := p.conditions[ConditionReviewed]
 	s := loop.NewState(loop.Request{
-		Run: "sim", Plan: wanted, Limits: limits,
+		Run: name, Plan: wanted, Ask: plan.AskNever, Review: &review, Limits: limits,
 		Subject: loop.Subject{Key: "issue:I_1", Slug: "1", Name: wanted.Title, PlanFile: "issue #1"},
 		Gates: []gate.Gate{
 			{Name: "go vet", Kind: gate.Lint, Command: vetCommand}, {Name: "go test", Kind: gate.Test, Command: testCommand},
 			{Name: "accept", Command: acceptCommand, When: gate.Final},
 		},
 	}, w.now)
-	e := &loop.Engine{Workspace: w, Runner: w, Publisher: w, Now: func() time.Time { return w.now }}
+	e := &loop.Engine{Workspace: w, Runner: w, Publisher: w, Memory: known, Now: func() time.Time { return w.now }}
 	stored, err := loop.Encode(s)
 	if err != nil {
 		return outcome{}, err

@@ -37,6 +37,8 @@ type outcome struct {
 	// calls at each of them after that.
 	late    []int
 	elapsed time.Duration
+	// faults tells of each fault that a call had.
+	faults map[Fault]tally
 	// trouble is what the loop itself failed with, "" mostly.
 	trouble string
 }
@@ -57,6 +59,19 @@ type meter struct {
 	calls, iterations int
 	spent             float64
 	evidence          map[string]*evidence
+
+	faults map[Fault]tally
+	hit    map[string]map[Fault]bool // by module
+}
+
+// tally is what became of the calls with one fault.
+type tally struct {
+	// calls had it, and harmful are those of them whose work was committed though
+	// it broke a check, or for a task that it had not solved.
+	calls, harmful int
+	// tasks are the solvable ones at which a call had it, finished those of them
+	// that were solved all the same.
+	tasks, finished int
 }
 
 // evidence is what the calls at one hopeless task have shown.
@@ -67,7 +82,7 @@ type evidence struct {
 }
 
 func newMeter(p *project, c *checker) *meter {
-	m := &meter{project: p, checks: c, pieces: p.pieces(), evidence: map[string]*evidence{}}
+	m := &meter{project: p, checks: c, pieces: p.pieces(), evidence: map[string]*evidence{}, faults: map[Fault]tally{}, hit: map[string]map[Fault]bool{}}
 	m.held, m.lost = make([]bool, len(m.pieces)), make([]bool, len(m.pieces))
 	m.landed(p.base)
 	return m
@@ -83,6 +98,7 @@ func (m *meter) before(f files) string { return m.standing(f) + "\n" + digest(co
 func (m *meter) called(a answer, before string, after files) {
 	m.calls++
 	m.spent += a.cost
+	m.strikes(a)
 	if a.ending == endedRefused {
 		return
 	}
@@ -109,6 +125,44 @@ func (m *meter) called(a answer, before string, after files) {
 	}
 	e.seen[shows]++
 	e.given = e.seen[shows] == 2
+}
+
+// strikes notes the fault of a call and the tasks it was at: all of them, where it
+// planned or reviewed.
+func (m *meter) strikes(a answer) {
+	if a.fault == FaultNone {
+		return
+	}
+	t := m.faults[a.fault]
+	t.calls++
+	m.faults[a.fault] = t
+	for _, mod := range m.project.modules {
+		if a.focus != "" && mod.name != a.focus {
+			continue
+		}
+		if m.hit[mod.name] == nil {
+			m.hit[mod.name] = map[Fault]bool{}
+		}
+		m.hit[mod.name][a.fault] = true
+	}
+}
+
+// committed notes a tree that was committed for a task, of which these pieces
+// were wanted, out of the work of a call.
+func (m *meter) committed(f files, fault Fault, wanted []aim) {
+	bad := m.bad
+	m.landed(f)
+	if fault == FaultNone {
+		return
+	}
+	harmful := m.bad > bad || slices.ContainsFunc(wanted, func(x aim) bool {
+		return slices.ContainsFunc(x.pieces, func(p piece) bool { return !p.held(f) })
+	})
+	if harmful {
+		t := m.faults[fault]
+		t.harmful++
+		m.faults[fault] = t
+	}
 }
 
 // standing names what fails on a tree and did not at the base.
@@ -174,11 +228,21 @@ func (m *meter) finish(o *outcome, tip files, elapsed time.Duration) {
 			}
 		case !m.project.conditions[ConditionSpender]:
 			o.tasks++
-			if mod.held(tip) {
+			held := mod.held(tip)
+			if held {
 				o.solved++
+			}
+			for fault := range m.hit[mod.name] {
+				t := m.faults[fault]
+				t.tasks++
+				if held {
+					t.finished++
+				}
+				m.faults[fault] = t
 			}
 		}
 	}
+	o.faults = m.faults
 }
 
 // code is a tree without the notes of either loop.

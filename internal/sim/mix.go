@@ -102,11 +102,17 @@ const (
 	ConditionFailingTest Condition = "failing_test"
 	// ConditionSpender: calls are dear and the budget does not cover the tasks.
 	ConditionSpender Condition = "spender"
+	// ConditionPlanned: the issue is prose, and a planner writes the tasks.
+	ConditionPlanned Condition = "planned"
+	// ConditionReviewed: all of the work is reviewed at the end.
+	ConditionReviewed Condition = "reviewed"
+	// ConditionTaught: the run begins with what an earlier one learned.
+	ConditionTaught Condition = "taught"
 )
 
 // Conditions lists all conditions, in the order in which they are drawn.
 func Conditions() []Condition {
-	return []Condition{ConditionFlakyTest, ConditionFailingTest, ConditionSpender}
+	return []Condition{ConditionFlakyTest, ConditionFailingTest, ConditionSpender, ConditionPlanned, ConditionReviewed, ConditionTaught}
 }
 
 // Mix says of what a simulation is made.
@@ -119,6 +125,10 @@ type Mix struct {
 	MaxTasks int `yaml:"max_tasks"`
 	// Calls is the share of calls with each fault; the rest is honest.
 	Calls map[Fault]float64 `yaml:"calls"`
+	// Planner and Reviewer are the shares of calls at these jobs with each fault of
+	// their own, besides those of Calls.
+	Planner  map[PlanFault]float64   `yaml:"planner"`
+	Reviewer map[ReviewFault]float64 `yaml:"reviewer"`
 	// Tasks is the share of tasks with each trait; the rest is plain.
 	Tasks map[Trait]float64 `yaml:"tasks"`
 	// Conditions is the share of runs each condition holds for.
@@ -187,6 +197,12 @@ func (m Mix) problem() string {
 	if why := shares("calls", m.Calls, Faults(), true); why != "" {
 		return why
 	}
+	if why := shares("planner", m.Planner, PlanFaults(), true); why != "" {
+		return why
+	}
+	if why := shares("reviewer", m.Reviewer, ReviewFaults(), true); why != "" {
+		return why
+	}
 	if why := shares("tasks", m.Tasks, Traits(), true); why != "" {
 		return why
 	}
@@ -224,7 +240,7 @@ var mixes embed.FS
 // they are run.
 func BuiltInMixes() ([]Mix, error) {
 	var out []Mix
-	for _, name := range []string{"faulty", "honest", "hopeless"} {
+	for _, name := range []string{"faulty", "honest", "hopeless", "passes"} {
 		src, err := mixes.ReadFile(path.Join("mixes", name+".yml"))
 		if err != nil {
 			return nil, fmt.Errorf("read built-in mix: %w", err)

@@ -62,8 +62,12 @@ type project struct {
 	budget       float64
 }
 
-// issue is the body of the issue: one task for each module.
+// issue is the body of the issue: one task for each module, or what is wanted in
+// prose where the run is to plan.
 func (p *project) issue() string {
+	if p.conditions[ConditionPlanned] {
+		return p.prose()
+	}
 	var b strings.Builder
 	b.WriteString("The values below are wanted. Each has its test already.\n\n")
 	for _, m := range p.modules {
@@ -106,7 +110,9 @@ func newProject(m Mix, rnd *rand.Rand) *project {
 		base:         files{"go.mod": "module example.com/app\n\ngo 1.26\n", "README.md": "# App\n\nAn application.\n"},
 		knownFailing: map[string]bool{}, conditions: map[Condition]bool{}, budget: m.Limits.BudgetUSD,
 	}
-	for _, c := range Conditions() {
+	all := Conditions()
+	first := slices.Index(all, ConditionPlanned)
+	for _, c := range all[:first] {
 		p.conditions[c] = rnd.Float64() < m.Conditions[c]
 	}
 	for i := range 3 {
@@ -138,6 +144,11 @@ func newProject(m Mix, rnd *rand.Rand) *project {
 	}
 	if p.conditions[ConditionSpender] {
 		p.budget = max(1, float64(n))
+	}
+	// Drawn last, and only where the mix has them: a mix without them gives the
+	// projects that it gave before there were any.
+	for _, c := range all[first:] {
+		p.conditions[c] = m.Conditions[c] > 0 && rnd.Float64() < m.Conditions[c]
 	}
 	return p
 }

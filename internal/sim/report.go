@@ -50,9 +50,39 @@ func Markdown(results []Result) string {
 			}
 			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", bar.Name, bar.Is, bar.Must, word)
 		}
+		b.WriteString(faultTable(r))
 		for _, t := range r.Loop.Troubles {
 			fmt.Fprintf(&b, "\nThe loop failed with: `%s`\n", strings.ReplaceAll(t, "`", "'"))
 		}
+	}
+	return b.String()
+}
+
+// faultTable tells of each fault what became of it, in the order in which they are
+// drawn; "" where no call had one.
+func faultTable(r Result) string {
+	var names []string
+	for _, f := range Faults() {
+		names = append(names, string(f))
+	}
+	for _, f := range PlanFaults() {
+		names = append(names, string(f))
+	}
+	for _, f := range ReviewFaults() {
+		names = append(names, string(f))
+	}
+	var b strings.Builder
+	for _, name := range names {
+		f, ok := r.Loop.Faults[name]
+		if !ok {
+			continue
+		}
+		if b.Len() == 0 {
+			b.WriteString("\n| Fault | Calls | Caught | Tasks hit | Finished | Finished by plain Ralph |\n| --- | ---: | ---: | ---: | ---: | ---: |\n")
+		}
+		p := r.Plain.Faults[name]
+		fmt.Fprintf(&b, "| %s | %d | %s | %d | %s | %s |\n", name, f.Calls, percent(f.Calls-f.Harmful, f.Calls), f.Tasks,
+			percent(f.Finished, f.Tasks), percent(p.Finished, p.Tasks))
 	}
 	return b.String()
 }

@@ -106,8 +106,22 @@ type Totals struct {
 	Hours   float64        `json:"hours"`
 	Dollars float64        `json:"dollars"`
 	Ends    map[string]int `json:"ends"`
+	// Faults tell of each fault that calls had.
+	Faults map[string]FaultTotals `json:"faults,omitempty"`
 	// Troubles are the errors that the loop itself failed with.
 	Troubles []string `json:"troubles,omitempty"`
+}
+
+// FaultTotals are what became of the calls with one fault.
+type FaultTotals struct {
+	// Calls had it; Harmful are those of them whose work was committed though it
+	// broke a check, or for a task that it had not solved. Not counted of plain Ralph.
+	Calls   int `json:"calls"`
+	Harmful int `json:"harmful"`
+	// Tasks are the solvable ones at which a call had it, Finished those of them
+	// that were solved all the same.
+	Tasks    int `json:"tasks"`
+	Finished int `json:"finished"`
 }
 
 // PerTask is how many calls a finished task took in the clean runs.
@@ -125,7 +139,7 @@ func share(n, of int) float64 {
 const lateLimit = 3
 
 func total(pairs [][2]outcome, which int) Totals {
-	t := Totals{Ends: map[string]int{}}
+	t := Totals{Ends: map[string]int{}, Faults: map[string]FaultTotals{}}
 	count := func(n *int, is bool) {
 		if is {
 			*n++
@@ -159,6 +173,12 @@ func total(pairs [][2]outcome, which int) Totals {
 		t.Hours += o.elapsed.Hours()
 		t.Dollars += o.spent
 		t.Ends[string(o.end)]++
+		for fault, f := range o.faults {
+			sum := t.Faults[string(fault)]
+			sum.Calls, sum.Harmful = sum.Calls+f.calls, sum.Harmful+f.harmful
+			sum.Tasks, sum.Finished = sum.Tasks+f.tasks, sum.Finished+f.finished
+			t.Faults[string(fault)] = sum
+		}
 		if o.trouble != "" && !slices.Contains(t.Troubles, o.trouble) && len(t.Troubles) < 10 {
 			t.Troubles = append(t.Troubles, o.trouble)
 		}

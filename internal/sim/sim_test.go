@@ -40,7 +40,7 @@ func play(t *testing.T, m Mix, seed uint64, runs int) Result {
 
 func TestSameSeedGivesSameReport(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"faulty", "honest", "hopeless"} {
+	for _, name := range []string{"faulty", "honest", "hopeless", "passes"} {
 		m := builtIn(t, name)
 		first := Markdown([]Result{play(t, m, 11, 4)})
 		if diff := cmp.Diff(first, Markdown([]Result{play(t, m, 11, 4)})); diff != "" {
@@ -69,7 +69,7 @@ func TestReportDoesNotDependOnProcessors(t *testing.T) {
 // the seed is one whose agents are neither lucky nor unlucky.
 func TestBars(t *testing.T) {
 	t.Parallel()
-	for _, mix := range []string{"faulty", "honest", "hopeless"} {
+	for _, mix := range []string{"faulty", "honest", "hopeless", "passes"} {
 		t.Run(mix, func(t *testing.T) {
 			t.Parallel()
 			for _, b := range play(t, builtIn(t, mix), 6, 12).Bars {
@@ -94,6 +94,50 @@ func TestLoopBelievesNoFault(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 		})
+	}
+}
+
+// Any one fault of a planner at a quarter of its calls, or of a reviewer at half.
+func TestPlannersAndReviewersAreNotBelieved(t *testing.T) {
+	t.Parallel()
+	whole := func(change func(*Mix)) Mix {
+		m := only()
+		m.Conditions = map[Condition]float64{ConditionPlanned: 1, ConditionReviewed: 1}
+		change(&m)
+		return m
+	}
+	mixes := map[string]Mix{}
+	for _, f := range PlanFaults() {
+		mixes[string(f)] = whole(func(m *Mix) { m.Planner = map[PlanFault]float64{f: 0.25} })
+	}
+	for _, f := range ReviewFaults() {
+		mixes[string(f)] = whole(func(m *Mix) { m.Reviewer = map[ReviewFault]float64{f: 0.5} })
+	}
+	for name, m := range mixes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := play(t, m, 3, 12).Loop
+			if n := got.FalseCompletions + got.BadCommits + got.LostWork + got.Doubled + len(got.Troubles); n > 0 || got.Solved != got.Solvable {
+				t.Errorf("%+v", got)
+			}
+			if f := got.Faults[name]; f.Calls == 0 || f.Harmful > 0 {
+				t.Errorf("of the fault: %+v", f)
+			}
+		})
+	}
+}
+
+// What an earlier run of the same project has learned saves calls, and what one of
+// another has does no harm.
+func TestLessonsSaveCalls(t *testing.T) {
+	t.Parallel()
+	m := only()
+	m.Tasks = map[Trait]float64{TraitNeedsError: 1}
+	without := play(t, m, 5, 10).Loop
+	m.Conditions = map[Condition]float64{ConditionTaught: 1}
+	with := play(t, m, 5, 10).Loop
+	if with.Solved != with.Solvable || without.Solved != without.Solvable || with.Calls >= without.Calls {
+		t.Errorf("%d calls with lessons and %d without, for %d and %d of %d tasks", with.Calls, without.Calls, with.Solved, without.Solved, with.Solvable)
 	}
 }
 
@@ -152,6 +196,8 @@ func TestParseMix(t *testing.T) {
 		{"no name", "runs: 1\nmin_tasks: 1\nmax_tasks: 1\n", "name"},
 		{"unknown key", head + "color: red\n", "color"},
 		{"unknown fault", head + "calls: {sings: 0.1}\n", "calls knows only"},
+		{"unknown fault of a planner", head + "planner: {sings: 0.1}\n", "planner knows only"},
+		{"unknown fault of a reviewer", head + "reviewer: {sings: 0.1}\n", "reviewer knows only"},
 		{"unknown trait", head + "tasks: {sings: 0.1}\n", "tasks knows only"},
 		{"share too large", head + "runs_with: {spender: 1.5}\n", "runs_with.spender"},
 		{"negative share", head + "calls: {no_op: -0.1}\n", "calls.no_op"},

@@ -51,6 +51,8 @@ type world struct {
 	// limited is when the provider answers again, told whether it says so.
 	limited time.Time
 	told    bool
+	// last is the fault of the call that ended last.
+	last Fault
 	// spent is the gateway's own record of what the calls have cost.
 	spent float64
 
@@ -313,6 +315,7 @@ func (w *world) tell(p *process, died bool) {
 	if died {
 		c.answer.ending = endedCrashed
 	}
+	w.last = c.answer.fault
 	w.meter.called(c.answer, c.before, c.after)
 }
 
@@ -384,7 +387,14 @@ func (w *world) Land(_ context.Context, l loop.Landing) (loop.Landed, error) {
 	w.landed = append(w.landed, loop.Landed{
 		OID: fmt.Sprintf("c%d", len(w.commits)), Tree: l.Tree, Subject: l.Task.Title, TaskID: l.Task.ID,
 	})
-	w.meter.landed(w.trees[l.Tree])
+	fault, wanted := FaultNone, []aim(nil)
+	if !l.Closing && !l.Recorded && !l.Planned {
+		fault = w.last
+		if places.MatchString(l.Task.Title) {
+			wanted = w.agent.aims(&call{tree: &workTree{files: w.trees[l.Tree]}}, l.Task.Title)
+		}
+	}
+	w.meter.committed(w.trees[l.Tree], fault, wanted)
 	return w.tip(), nil
 }
 

@@ -61,6 +61,8 @@ type Assessment struct {
 	Level    Level
 	Patterns []Pattern
 	Risk     Risk
+	// Signals are those of the last attempt at the task at hand.
+	Signals  Signals
 	Strategy Strategy
 	Verdict  Verdict
 	// Guidance is what the next prompt should say, "" where nothing. It comes
@@ -86,7 +88,8 @@ const stopGrace = 6
 // critical.
 func Assess(cfg Config, h History) Assessment {
 	v := newView(&h)
-	a := Assessment{Patterns: v.patterns(cfg), Risk: v.risk()}
+	a := Assessment{Patterns: v.patterns(cfg), Signals: v.signals()}
+	a.Risk = v.risk(cfg.Risk, a.Signals)
 	if len(a.Patterns) > 0 {
 		a.Level = a.Patterns[0].Level
 	}
@@ -397,6 +400,9 @@ func guidance(a *Assessment) string {
 	}
 	if said == 0 && a.Verdict.Kind == VerdictGuide {
 		parts = append(parts, "The work is about to get stuck. Look at what was tried, and do something else.")
+	}
+	if words := a.Signals.words(); words != "" && len(parts) > 0 {
+		parts = append(parts, words)
 	}
 	return clip(strings.Join(parts, " "), maxGuidance)
 }

@@ -47,6 +47,8 @@ type Config struct {
 	// GuideRisk and NarrowRisk are the risks above which the next prompt is
 	// given guidance, or a narrower task.
 	GuideRisk, NarrowRisk float64
+	// Risk says how much each sign of trouble ahead adds to the risk.
+	Risk RiskWeights
 	// ExplorationAllowance is how many iterations that only read, or that moved
 	// things a little, do not count as stagnation.
 	ExplorationAllowance int
@@ -88,9 +90,28 @@ type Config struct {
 	MaxCheckpoints int
 }
 
+// RiskWeights are what the signs of trouble ahead add to a risk, each from 0 to 1.
+type RiskWeights struct {
+	// Touches: one file is changed again and again.
+	Touches float64
+	// FlatTests: the number of tests does not grow.
+	FlatTests float64
+	// Repetition: most errors have been seen before.
+	Repetition float64
+	// RoleSwitch: the role was switched a short time ago.
+	RoleSwitch float64
+	// Churn: most of the files that change have changed before.
+	Churn float64
+	// Breadth: the change is spread over many areas.
+	Breadth float64
+}
+
 // MaxStagnationThreshold bounds the stagnation threshold and the exploration
 // allowance, so that three times the one and once the other fit [Window].
 const MaxStagnationThreshold = Window / 4
+
+// MaxPatience bounds the patience with a regression.
+const MaxPatience = maxEvidence
 
 // Defaults are the thresholds of a run that names none. Those of stagnation,
 // attempts, time, risk and checkpoints are the ones of the system that Ralph
@@ -103,6 +124,7 @@ func Defaults() Config {
 		Predictive:           true,
 		GuideRisk:            0.7,
 		NarrowRisk:           0.5,
+		Risk:                 RiskWeights{Touches: 0.3, FlatTests: 0.2, Repetition: 0.4, RoleSwitch: 0.2, Churn: 0.1, Breadth: 0.1},
 		ExplorationAllowance: 5,
 		RepeatingError:       Steps{Warning: 2, Elevated: 3, Critical: 4},
 		SharedError:          Steps{Warning: 2, Elevated: 3, Critical: 4},
@@ -139,14 +161,25 @@ func (c Config) Validate() error {
 			bad(r.name, "above 0 and at most 1", r.risk)
 		}
 	}
+	for _, r := range []struct {
+		name   string
+		weight float64
+	}{
+		{"weight of touches", c.Risk.Touches}, {"weight of flat tests", c.Risk.FlatTests}, {"weight of repetition", c.Risk.Repetition},
+		{"weight of role switches", c.Risk.RoleSwitch}, {"weight of churn", c.Risk.Churn}, {"weight of breadth", c.Risk.Breadth},
+	} {
+		if !(r.weight >= 0 && r.weight <= 1) {
+			bad(r.name, "from 0 to 1", r.weight)
+		}
+	}
 	if c.NarrowRisk > c.GuideRisk {
 		bad("risk for narrowing", "at most the risk for guidance", c.NarrowRisk)
 	}
 	if c.ExplorationAllowance < 0 || c.ExplorationAllowance > MaxStagnationThreshold {
 		bad("exploration allowance", fmt.Sprintf("from 0 to %d", MaxStagnationThreshold), c.ExplorationAllowance)
 	}
-	if c.RegressionPatience < 1 || c.RegressionPatience > maxEvidence {
-		bad("regression patience", fmt.Sprintf("from 1 to %d", maxEvidence), c.RegressionPatience)
+	if c.RegressionPatience < 1 || c.RegressionPatience > MaxPatience {
+		bad("regression patience", fmt.Sprintf("from 1 to %d", MaxPatience), c.RegressionPatience)
 	}
 	for _, n := range []struct {
 		name  string

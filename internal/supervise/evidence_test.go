@@ -3,6 +3,7 @@ package supervise_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -74,6 +75,31 @@ func refused(it *supervise.Iteration) { it.Class = supervise.FailRefused }
 
 func broke(it *supervise.Iteration) {
 	it.Outcome, it.Class, it.Blamed = supervise.Broken, supervise.FailCrash, nil
+}
+
+// TestGuidanceTellsWhatTheLastAttemptDid: its files by kind and place, how many of
+// them again, and where tests and warnings went.
+func TestGuidanceTellsWhatTheLastAttemptDid(t *testing.T) {
+	t.Parallel()
+	tested := func(n, passed int, files ...string) supervise.Iteration {
+		it := failed(n, "T1", "error: boom")
+		it.Files = files
+		it.Metrics = supervise.Metrics{Gates: []supervise.GateMetrics{{Gate: "test", TestsKnown: true, TestsTotal: 10, TestsPassed: passed}}}
+		return it
+	}
+	a := supervise.Assess(supervise.Defaults(), supervise.History{
+		Task: supervise.Task{ID: "T1", Attempts: 2},
+		Iterations: []supervise.Iteration{
+			tested(1, 9, "a/a.go", "a/a_test.go"), tested(2, 7, "a/a.go", "a/a_test.go", "docs/x.md", "go.mod"),
+		},
+	})
+	const want = "it changed 4 files (1 source, 1 test, 1 documentation, 1 configuration) in 3 areas, 50% of which had been changed by an attempt before; fewer tests pass than at the best."
+	if !strings.Contains(a.Guidance, want) {
+		t.Errorf("guidance lacks %q:\n%s", want, a.Guidance)
+	}
+	if a.Signals.Breadth != 3 || a.Signals.Churn != 0.5 || a.Signals.Tests != -1 {
+		t.Errorf("signals: %+v", a.Signals)
+	}
 }
 
 // TestFewCallsFollowTheEvidence: once two attempts have shown the same, no more calls

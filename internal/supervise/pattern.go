@@ -151,9 +151,21 @@ func (v *view) patterns(cfg Config) []Pattern {
 	if cfg.TaskTimeout > 0 {
 		spent := v.spent()
 		add(PatternTimeOnTask, Steps{1, 2, 3}, int(min(spent/cfg.TaskTimeout, 100)), v.own,
-			fmt.Sprintf("the task took %s so far", spent.Round(time.Minute)))
+			fmt.Sprintf("the task took %s so far", roughly(spent)))
 	}
 	return worstFirst(found)
+}
+
+// roughly is a duration as people say it.
+func roughly(d time.Duration) time.Duration {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond)
+	case d < 2*time.Minute:
+		return d.Round(time.Second)
+	default:
+		return d.Round(time.Minute)
+	}
 }
 
 func worstFirst(found []Pattern) []Pattern {

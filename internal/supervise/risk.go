@@ -1,5 +1,7 @@
 package supervise
 
+import "fmt"
+
 // Risk says how likely the run is to get stuck.
 type Risk struct {
 	// Score is from 0 to 1.
@@ -8,39 +10,48 @@ type Risk struct {
 	Reasons []string
 }
 
-// The parts of a risk, as the system had them that Ralph Bot learnt from.
+// From when on something is a sign of trouble ahead, most of it as the system had it
+// that Ralph Bot learnt from. Churn and breadth are signs from the second attempt on.
 const (
-	riskTouches     = 0.3
-	riskFlatTests   = 0.2
-	riskRepetition  = 0.4
-	riskSwitch      = 0.2
 	riskyTouches    = 3   // one file in more iterations than that
 	riskyFlat       = 5   // iterations
 	riskyRepetition = 0.5 // of the failures
 	recentlySwitch  = 3   // iterations
+	riskyChurn      = 0.5 // of the changed files, where there are a few
+	aFewFiles       = 3
+	riskyBreadth    = 4 // areas, more than that
 )
 
 // risk looks at the task at hand, and for tests at what happened since
 // something landed.
-func (v *view) risk() Risk {
+func (v *view) risk(w RiskWeights, now Signals) Risk {
 	var r Risk
 	add := func(score float64, reason string) {
+		if score <= 0 {
+			return
+		}
 		r.Score += score
 		r.Reasons = append(r.Reasons, reason)
 	}
 	if v.last != nil {
 		if times, file, _ := v.touches(); times > riskyTouches {
-			add(riskTouches, quote(file, maxPath)+" is changed again and again")
+			add(w.Touches, quote(file, maxPath)+" is changed again and again")
 		}
 	}
 	if flat(v.since) {
-		add(riskFlatTests, "the number of tests does not grow")
+		add(w.FlatTests, "the number of tests does not grow")
 	}
 	if rate := repetition(v.own); rate > riskyRepetition {
-		add(riskRepetition, "most errors have been seen before")
+		add(w.Repetition, "most errors have been seen before")
 	}
 	if switched(v.own) {
-		add(riskSwitch, "the role was switched a short time ago")
+		add(w.RoleSwitch, "the role was switched a short time ago")
+	}
+	if len(v.own) > 1 && now.changed() >= aFewFiles && now.Churn > riskyChurn {
+		add(w.Churn, "most of the files that change have changed before")
+	}
+	if len(v.own) > 1 && now.Breadth > riskyBreadth {
+		add(w.Breadth, fmt.Sprintf("the change is spread over %d areas", now.Breadth))
 	}
 	r.Score = min(1, r.Score)
 	return r

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"fmt"
 	"path"
 	"strings"
 )
@@ -50,17 +51,76 @@ type Signals struct {
 // Measure gives the signals of each iteration, which all count. Each is
 // measured by what went before it.
 func Measure(its []Iteration) []Signals {
+	all := make([]*Iteration, len(its))
+	for i := range its {
+		all[i] = &its[i]
+	}
+	return measure(all)
+}
+
+func measure(its []*Iteration) []Signals {
 	var m meter
 	signals := make([]Signals, len(its))
 	touched := map[string]bool{}
-	for i := range its {
-		signals[i] = m.add(&its[i])
-		signals[i].files(its[i].Files, touched)
-		if its[i].Landed {
+	for i, it := range its {
+		signals[i] = m.add(it)
+		signals[i].files(it.Files, touched)
+		if it.Landed {
 			clear(touched)
 		}
 	}
 	return signals
+}
+
+// signals are those of the last attempt at the task at hand, measured by the ones
+// before it.
+func (v *view) signals() Signals {
+	if len(v.own) == 0 {
+		return Signals{}
+	}
+	all := measure(v.own)
+	return all[len(all)-1]
+}
+
+// changed is how many changed files were recorded.
+func (s Signals) changed() int { return s.Source + s.Test + s.Docs + s.Config + s.Other }
+
+// words say what an attempt changed and where that led, as far as the next one
+// should know it; "" where there is nothing to say.
+func (s Signals) words() string {
+	var parts []string
+	if n := s.changed(); n > 0 {
+		kinds := make([]string, 0, 5)
+		for _, k := range []struct {
+			n    int
+			name string
+		}{{s.Source, "source"}, {s.Test, "test"}, {s.Docs, "documentation"}, {s.Config, "configuration"}, {s.Other, "other"}} {
+			if k.n > 0 {
+				kinds = append(kinds, fmt.Sprintf("%d %s", k.n, k.name))
+			}
+		}
+		said := fmt.Sprintf("%s (%s) in %s", plural(n, "file"), strings.Join(kinds, ", "), plural(s.Breadth, "area"))
+		if s.Churn > 0 {
+			said += fmt.Sprintf(", %d%% of which had been changed by an attempt before", int(100*s.Churn))
+		}
+		parts = append(parts, "it changed "+said)
+	}
+	switch {
+	case s.Tests < 0:
+		parts = append(parts, "fewer tests pass than at the best")
+	case s.Tests > 0:
+		parts = append(parts, "more tests pass or were added")
+	}
+	switch {
+	case s.Quality < 0:
+		parts = append(parts, "there are more warnings than at the best")
+	case s.Quality > 0:
+		parts = append(parts, "there are fewer warnings")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "Of the last attempt: " + strings.Join(parts, "; ") + "."
 }
 
 // meter remembers what the next iteration is measured by.

@@ -119,6 +119,7 @@ func TestRiskAddsUpItsParts(t *testing.T) {
 		})}
 	}
 	same := supervise.Normalise("error: boom")
+	spread := []string{"a/a.go", "b/b.go", "c/c.go", "d/d.go", "e/e.go"}
 	tests := []struct {
 		name    string
 		history supervise.History
@@ -145,6 +146,16 @@ func TestRiskAddsUpItsParts(t *testing.T) {
 		{"a switch of roles long ago", history(4, func(i int, it *supervise.Iteration) {
 			it.Role = []supervise.Role{"", supervise.Implementer, supervise.Debugger, supervise.Debugger, supervise.Debugger}[i]
 		}), 0, 0},
+		{"the same few files again", history(2, func(_ int, it *supervise.Iteration) { it.Files = []string{"a.go", "b.go", "c.go"} }), 0.1, 1},
+		{"other files each time", history(2, func(i int, it *supervise.Iteration) {
+			it.Files = []string{fmt.Sprintf("a%d.go", i), fmt.Sprintf("b%d.go", i), fmt.Sprintf("c%d.go", i)}
+		}), 0, 0},
+		{"a first change that is spread", history(1, func(_ int, it *supervise.Iteration) { it.Files = spread }), 0, 0},
+		{"a change that is spread, again", history(2, func(i int, it *supervise.Iteration) {
+			if i == 2 {
+				it.Files = spread
+			}
+		}), 0.1, 1},
 		{"all of it", history(5, func(i int, it *supervise.Iteration) {
 			it.Files, it.Error, it.Metrics = []string{"a.go"}, same, metrics(supervise.GateMetrics{TestsKnown: true, TestsTotal: 9})
 			if i == 5 {
