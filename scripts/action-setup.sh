@@ -48,6 +48,11 @@ build() {
 	(cd "$action" && CGO_ENABLED=0 go build -trimpath -o "$bot" ./cmd/bot)
 }
 
+# sha256 FILE: its sum, also where only macOS's tool is.
+sha256() {
+	if command -v sha256sum >/dev/null; then sha256sum "$1"; else shasum -a 256 "$1"; fi | cut -d' ' -f1
+}
+
 # download: the archive is unpacked only after it has been checked.
 download() {
 	local dir=$tools/ralph-bot/$version/$arch name=ralph-bot_${version}_${os}_$arch.tar.gz new
@@ -59,7 +64,7 @@ download() {
 		curl --fail --silent --show-error --location --proto '=https' --retry 3 --output "$new/$file" "$releases/v$version/$file" ||
 			fail "version $version cannot be downloaded for $os on $arch: see $releases"
 	done
-	(cd "$new" && grep -F "  $name" checksums.txt | sha256sum --check --quiet --strict -) || fail "the checksum of the download is wrong"
+	[ "$(awk -v name="$name" '$2 == name { print $1 }' "$new/checksums.txt")" = "$(sha256 "$new/$name")" ] || fail "the checksum of the download is wrong"
 	case ${RALPH_INPUT_VERIFY:-attestation} in
 	attestation)
 		command -v gh >/dev/null || fail "the attestation of the download is checked with gh, which is not installed: install it, or set verify to checksum"

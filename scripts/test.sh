@@ -115,6 +115,7 @@ step "tests" go test -race -timeout 20m ./...
 step "tests of the Action (-tags act)" suite act
 step "Docker engine" start_engine
 step "container images" scripts/test-image.sh --with-go
+step "base of the images that ship" scripts/test-debian.sh
 step "tests in containers (-tags docker)" suite docker
 step "tests with Claude Code (-tags claude)" suite claude
 step "tests with Claude Code in containers (-tags 'docker claude')" suite docker claude

@@ -20,6 +20,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
@@ -110,7 +111,7 @@ type actor struct {
 // newActor takes a workflow of the examples. Where it gives the action a key, it
 // also gives it what makes the scripted agent work on this machine; what it
 // says beside that is the example's own.
-func newActor(t *testing.T, set setting, example string, more ...string) *actor {
+func newActor(t testing.TB, set setting, example string, more ...string) *actor {
 	t.Helper()
 	source, err := os.ReadFile(filepath.Join("..", "..", "examples", "workflows", example))
 	if err != nil {
@@ -157,7 +158,7 @@ func (a *actor) add(t *testing.T, step string) {
 func (a *actor) file() string { return filepath.Join(a.repoDir, ".github", "workflows", "ralph.yml") }
 
 // commit makes the repository that act works in.
-func (a *actor) commit(t *testing.T, workflow string) {
+func (a *actor) commit(t testing.TB, workflow string) {
 	t.Helper()
 	a.repoDir = filepath.Join(a.dir, "checkout")
 	file := a.file()
@@ -434,4 +435,58 @@ func TestActDispatch(t *testing.T) {
 	if got.code != 0 || got.outputs()["tasks_done"] != "3" {
 		t.Errorf("act ended with %d, outputs %v\n%s", got.code, got.outputs(), got.text)
 	}
+}
+
+// BenchmarkActFirstByte measures from the start of the action's step to the
+// first the agent says, in a container and on 10,000 files, with the program at
+// hand; "bare" is a clone, a checkout and a container of the same in the same
+// run. The bar is a ratio of 3.
+func BenchmarkActFirstByte(b *testing.B) {
+	files := map[string]string{}
+	for i := range 10_000 {
+		files[fmt.Sprintf("pkg%02d/sub%02d/file%04d.txt", i%50, i%20, i)] = strings.Repeat(fmt.Sprintf("line %d\n", i), 20)
+	}
+	const image = "ralph-test/base:1" // scripts/test-image.sh makes it
+	a := newActor(b, setting{files: files, script: "default: [{use: [{tool: Read, file: a.txt}], append: {one.txt: \"1\\n\"}, say: done}]\n"}, "label.yml",
+		"sandbox: docker", "image: "+image, "max_iterations: 1", "gates: 'true'")
+	// The agent in a container is somebody else.
+	if err := os.Chmod(a.config.Agent.ScriptFile, 0o644); err != nil {
+		b.Fatal(err)
+	}
+	docker := func(args ...string) {
+		b.Helper()
+		if out, err := exec.CommandContext(b.Context(), "docker", args...).CombinedOutput(); err != nil {
+			b.Fatalf("docker: %v: %s", err, out)
+		}
+	}
+	var ours, bare time.Duration
+	for b.Loop() {
+		event := a.labelled("Say hello", "- [ ] Write one\n")
+		cmd := a.act("issues", event)
+		var begun, first time.Time
+		got := a.read(cmd, func(l actLine) {
+			switch now := time.Now(); {
+			case begun.IsZero() && strings.Contains(l.Msg, "Run Main org/ralph-action@v1"):
+				begun = now
+			case first.IsZero() && strings.Contains(l.Msg, "· "):
+				first = now
+			}
+		})
+		if begun.IsZero() || first.IsZero() {
+			b.Fatalf("the agent was not heard:\n%s", got.text)
+		}
+		ours += first.Sub(begun)
+
+		start, dir := time.Now(), shortTempDir(b)
+		clone := exec.CommandContext(b.Context(), "git", "clone", "-q", "--shared", a.repo.Dir, filepath.Join(dir, "tree"))
+		if out, err := clone.CombinedOutput(); err != nil {
+			b.Fatalf("git clone: %v: %s", err, out)
+		}
+		docker("run", "--rm", "--network", "none", "-v", filepath.Join(dir, "tree")+":/work", image, "echo", "first byte")
+		bare += time.Since(start)
+	}
+	n := time.Duration(b.N)
+	b.ReportMetric(float64((ours / n).Milliseconds()), "ms/ours")
+	b.ReportMetric(float64((bare / n).Milliseconds()), "ms/bare")
+	b.ReportMetric(float64(ours)/float64(bare), "ratio")
 }

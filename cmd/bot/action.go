@@ -278,6 +278,8 @@ func (a *actionStep) show(screen *live) func(run.Event) {
 		switch ev.Kind {
 		case run.EventIteration:
 			a.log.Group(fmt.Sprintf("Iteration %d: %s %s", ev.Iteration, ev.TaskID, ev.TaskTitle))
+		case run.EventAgentActivity:
+			a.log.Line("    · %s", ev.Text)
 		case run.EventRunEnded:
 			a.log.EndGroup()
 		}

@@ -56,8 +56,9 @@ func (l limitFlags) limits() run.Limits {
 	}
 }
 
-// version is set at build time; a build from a checkout says so by itself.
-var version = ""
+// version and revision are set at build time; a build from a checkout says them
+// by itself.
+var version, revision = "", ""
 
 type versionCmd struct {
 	JSON bool `name:"json" help:"Print JSON."`
@@ -82,16 +83,16 @@ func versionLine() string {
 }
 
 func versionOf() (v, commit string) {
-	v = version
+	v, commit = version, revision
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return v, ""
+		return v, commit
 	}
 	if v == "" {
 		v = strings.Trim(info.Main.Version, "()")
 	}
 	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
+		if s.Key == "vcs.revision" && commit == "" {
 			commit = s.Value
 		}
 	}

@@ -46,7 +46,7 @@ const appTimeout = 15 * time.Second
 // code 2.
 func (c *doctorCmd) Run(ctx bound, io stdio) error {
 	cfg, found, cfgErr := c.load()
-	checks := []finding{c.git(), c.agent(cfg), c.docker(ctx, cfg), c.caches(cfg, found)}
+	checks := []finding{c.git(), c.agent(cfg), c.docker(ctx, cfg, found), c.caches(cfg, found)}
 	switch {
 	case cfgErr != nil:
 		checks = append(checks, finding{what: "configuration", err: cfgErr})
@@ -144,14 +144,20 @@ func (c *doctorCmd) agent(cfg config.Server) finding {
 }
 
 // docker is needed where it is configured; elsewhere it is good to have.
-func (c *doctorCmd) docker(ctx context.Context, cfg config.Server) finding {
+func (c *doctorCmd) docker(ctx context.Context, cfg config.Server, server bool) finding {
 	f := finding{what: "docker", optional: cfg.Sandbox.Kind != config.SandboxDocker || cfg.Sandbox.Image == ""}
 	self, err := os.Executable()
 	if err != nil {
 		f.err = err
 		return f
 	}
-	box, err := docker.New(docker.Options{Self: self, Image: cfg.Sandbox.Image, HostPaths: cfg.Sandbox.HostPaths})
+	dir := cfg.DataDir
+	if !server {
+		if dir, f.err = dataDir(); f.err != nil {
+			return f
+		}
+	}
+	box, err := docker.New(docker.Options{Self: self, Image: cfg.Sandbox.Image, DataDir: dir, HostPaths: cfg.Sandbox.HostPaths})
 	if err == nil {
 		err = box.Check(ctx)
 	}
