@@ -15,6 +15,7 @@ import (
 const (
 	modeFile       = "100644"
 	modeExecutable = "100755"
+	modeSubmodule  = 0o160000
 )
 
 // Ref is where a branch points.
@@ -173,8 +174,18 @@ func message(in CommitInput) string {
 // GitDataInput is a commit made of git objects.
 type GitDataInput struct {
 	CommitInput
-	// BaseTree is the tree of ExpectedHead; Tree is what must come out.
+	// BaseTree is a tree to start from; Tree is what must come out.
 	BaseTree, Tree string
+	// Known are files of which GitHub has the content already.
+	Known []KnownFile
+	// Merges is the second parent, "" for none.
+	Merges string
+}
+
+// KnownFile is a file whose content GitHub has, by its object id.
+type KnownFile struct {
+	Path, OID string
+	Mode      uint32
 }
 
 // CreateCommitGitData commits through the git database: for modes that
@@ -197,6 +208,13 @@ func (r *Repo) CreateCommitGitData(ctx context.Context, in GitDataInput) (Commit
 		}
 		entries = append(entries, &github.TreeEntry{Path: github.String(a.Path), Mode: &mode, Type: github.String("blob"), SHA: blob.SHA})
 	}
+	for _, k := range in.Known {
+		kind := "blob"
+		if k.Mode == modeSubmodule {
+			kind = "commit"
+		}
+		entries = append(entries, &github.TreeEntry{Path: github.String(k.Path), Mode: github.String(fmt.Sprintf("%06o", k.Mode)), Type: &kind, SHA: github.String(k.OID)})
+	}
 	for _, path := range in.Deletions {
 		entries = append(entries, &github.TreeEntry{Path: github.String(path), Mode: github.String(modeFile), Type: github.String("blob")})
 	}
@@ -207,15 +225,21 @@ func (r *Repo) CreateCommitGitData(ctx context.Context, in GitDataInput) (Commit
 	if tree.GetSHA() != in.Tree {
 		return Commit{}, fmt.Errorf("create tree: got %s, want %s: %w", tree.GetSHA(), in.Tree, ErrTreeMismatch)
 	}
+	parents := []string{in.ExpectedHead}
+	if in.Merges != "" {
+		parents = append(parents, in.Merges)
+	}
+	commit := &github.Commit{Message: github.String(message(in.CommitInput)), Tree: tree}
+	for _, p := range parents {
+		commit.Parents = append(commit.Parents, &github.Commit{SHA: github.String(p)})
+	}
 	// No author, no committer: only then does GitHub sign for the App.
-	made, _, err := r.writer.Git.CreateCommit(ctx, r.owner, r.name, &github.Commit{
-		Message: github.String(message(in.CommitInput)), Tree: tree, Parents: []*github.Commit{{SHA: github.String(in.ExpectedHead)}},
-	}, nil)
+	made, _, err := r.writer.Git.CreateCommit(ctx, r.owner, r.name, commit, nil)
 	if err != nil {
 		return Commit{}, wrap("create commit object", err)
 	}
 	out := Commit{
-		OID: made.GetSHA(), TreeOID: tree.GetSHA(), Parents: []string{in.ExpectedHead}, Message: message(in.CommitInput),
+		OID: made.GetSHA(), TreeOID: tree.GetSHA(), Parents: parents, Message: message(in.CommitInput),
 		Verified: made.GetVerification().GetVerified(), VerifyReason: made.GetVerification().GetReason(),
 	}
 	if !out.Verified {

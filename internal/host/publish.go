@@ -14,12 +14,16 @@ func Commit(l loop.Landing, agent string) publish.Commit {
 	if !credited {
 		by = loop.Person{Login: s.Subject.RequestedBy, ID: s.Subject.RequestedByID}
 	}
-	return publish.Commit{
+	c := publish.Commit{
 		Run: s.Run, Iteration: l.Iteration, TaskID: l.Task.ID, TaskTitle: l.Task.Title,
 		Base: s.Head, BaseTree: s.HeadTree, Tree: l.Tree, Own: l.Own, Protection: s.Protected, Model: l.Model, Agent: agent, CostUSD: l.Usage.CostUSD,
 		RequestedBy: by.Login, RequestedByID: by.ID,
 		PlanSHA256: s.Plan.SHA256, Planned: l.Planned, Recorded: l.Recorded, Closing: l.Closing,
 	}
+	if m := l.Merges; m != nil {
+		c.BaseTree, c.Merges, c.MergesTree = m.HeadTree, m.Parent, m.ParentTree
+	}
+	return c
 }
 
 // Screen asks the publishing policy about a proposal before its checks run.

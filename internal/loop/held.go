@@ -44,7 +44,11 @@ func (e *Engine) holdBack(ctx context.Context, s *State, tree string, held []Ref
 	for _, h := range held {
 		paths = append(paths, h.Path)
 	}
-	rest, err := e.Workspace.Restore(ctx, tree, s.HeadTree, paths)
+	before := s.HeadTree
+	if s.Merge != nil { // which holds conflict markers: what the base has is whole
+		before = s.Merge.ParentTree
+	}
+	rest, err := e.Workspace.Restore(ctx, tree, before, paths)
 	if err != nil {
 		return heldTree{}, fmt.Errorf("hold changes back: %w", err)
 	}

@@ -128,6 +128,11 @@ type Workspace interface {
 	With(ctx context.Context, tree, path string, content []byte) (string, error)
 	// Without is tree with everything below the folder dir taken out.
 	Without(ctx context.Context, tree, dir string) (string, error)
+	// Merge brings the present tip of the base branch into the run's head and says
+	// where the two conflict; nil where they do not, where there is nothing to
+	// bring in, or where the head is no longer the branch's tip. ErrUnrelated
+	// where that cannot be done.
+	Merge(ctx context.Context, s State) (*Merge, error)
 	// Restore is tree with the files at paths as they are in from.
 	Restore(ctx context.Context, tree, from string, paths []string) (string, error)
 }
@@ -265,6 +270,8 @@ type Landing struct {
 	// Own are the paths that the host itself changed, which policy would keep
 	// from an agent.
 	Own []string
+	// Merges is the commit of the base branch that this one merges, nil for none.
+	Merges *Merge
 	// Closing marks the commit that removes progress.md at the end.
 	Closing bool
 	// Planned marks the commit that holds a plan and nothing else, Recorded the

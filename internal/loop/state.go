@@ -297,6 +297,10 @@ type State struct {
 	Flaky    []string
 	Reopened map[string]int
 	Findings []gate.Finding // about what has landed, for people to look at
+	// Merge is the merge that is being worked, nil for none, and Merges how often
+	// there was one.
+	Merge  *Merge
+	Merges int
 	// Protected says what becomes of changes to protected paths, and Held is what
 	// was held back so far.
 	Protected run.Protection

@@ -576,6 +576,9 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 		return e.finish(s, run.EndMaxIterations, fmt.Sprintf("the limit is %d", s.Limits.MaxIterations))
 	}
 	task, ok := choose(tasks, s)
+	if s.Merge != nil && (!ok || task.ID != s.Merge.TaskID) {
+		return Next{}, e.leaveMerge(ctx, s, doc, "given up for another task")
+	}
 	if !ok {
 		detail := ""
 		switch {
@@ -1052,6 +1055,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 			return Next{}, err
 		}
 	}
+	l.Merges = s.Merge
 	landed, err := e.Publisher.Land(ctx, l)
 	var rejected *Rejection
 	var halt *Halt
@@ -1059,7 +1063,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	case errors.As(err, &halt):
 		return e.finish(s, halt.Reason, halt.Detail)
 	case errors.Is(err, ErrBranchMoved):
-		return e.moved(s)
+		return e.moved(ctx, s)
 	case errors.As(err, &rejected):
 		return e.reject(s, rejected.Refusals)
 	case errors.Is(err, ErrNotAllowed):
@@ -1071,6 +1075,9 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 		if err := e.layOut(ctx, s, landed.Tree); err != nil {
 			return Next{}, err
 		}
+	}
+	if m := s.Merge; m != nil { // the base's commits are not this run's work
+		s.Base, s.BaseTree, s.Merge = m.Parent, m.ParentTree, nil
 	}
 	delete(s.Attempts, moveKey)
 	landed.TaskID = l.Task.ID
@@ -1112,10 +1119,13 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 
 // moved takes in a branch that somebody else pushed to: lay the tree out anew
 // at its tip and repeat the iteration there. Nothing is overwritten.
-func (e *Engine) moved(s *State) (Next, error) {
+func (e *Engine) moved(ctx context.Context, s *State) (Next, error) {
 	s.Attempts[moveKey]++
 	if s.Attempts[moveKey] >= maxMoves {
 		return e.finish(s, run.EndFailed, "the branch moved under the run each time it wanted to commit")
+	}
+	if err := e.dropMerge(ctx, s, "somebody pushed to the branch; it is looked at again at the end"); err != nil {
+		return Next{}, err
 	}
 	s.Proposal, s.Process = nil, nil
 	s.Phase, s.Stage = run.PhasePreparing, stageOpen
@@ -1207,6 +1217,9 @@ func (s *State) told(sentences []string) {
 // close lands the commit that takes progress.md away again, where the
 // repository does not keep it.
 func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
+	if again, err := e.bringIn(ctx, s); err != nil || again {
+		return Next{}, err
+	}
 	reason := run.EndAllTasksComplete
 	if s.HintDone {
 		reason = run.EndRalphDone
@@ -1261,6 +1274,9 @@ func (e *Engine) markDone(ctx context.Context, s *State) error {
 // end records what is worth remembering, tells people, and closes the run.
 func (e *Engine) end(ctx context.Context, s *State) (Next, error) {
 	if err := e.forget(ctx, s); err != nil {
+		return Next{}, err
+	}
+	if err := e.dropMerge(ctx, s, "the run ended before it was done; the next one looks at it again"); err != nil {
 		return Next{}, err
 	}
 	if !s.End.Complete() && s.End != run.EndPlanned && len(s.Commits) > 0 {

@@ -23,6 +23,9 @@ const keptIterations = 2 * supervise.Window
 func (e *Engine) supervise(ctx context.Context, s *State, doc *progress.Doc, task run.Task) (Next, error) {
 	h := s.watchedHistory(doc.Tasks(), task)
 	a := supervise.Assess(s.Supervision, h)
+	if s.Merge != nil && a.Verdict.Kind == supervise.VerdictDecompose {
+		a.Verdict.Kind = supervise.VerdictGiveUp // there is no half of a merge
+	}
 	s.Verdict, s.Guidance = a.Verdict.Kind, nil
 	e.tellVerdict(s, task, a)
 	job := prompt.JobBuild
@@ -36,7 +39,11 @@ func (e *Engine) supervise(ctx context.Context, s *State, doc *progress.Doc, tas
 		s.Diagnostics = a.Diagnostics
 		return e.finish(s, run.EndStagnated, a.Verdict.Reason)
 	case supervise.VerdictRollBack:
-		if err := e.layOut(ctx, s, a.Verdict.Checkpoint.Tree); err != nil {
+		back := a.Verdict.Checkpoint.Tree
+		if s.Merge != nil { // any tree before it lacks what the base brings
+			back = s.HeadTree
+		}
+		if err := e.layOut(ctx, s, back); err != nil {
 			return Next{}, fmt.Errorf("roll the work tree back: %w", err)
 		}
 	case supervise.VerdictDecompose:
@@ -192,6 +199,9 @@ func (e *Engine) giveUp(ctx context.Context, s *State, doc *progress.Doc, a supe
 		}
 		e.learn(ctx, s, t, false)
 		e.emit(run.Event{Kind: run.EventTaskBlocked, TaskID: t.ID, TaskTitle: t.Title, Text: a.Verdict.Reason}, s)
+	}
+	if s.Merge != nil {
+		s.HeadTree, s.Merge = s.Merge.HeadTree, nil
 	}
 	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
 		return Next{}, err

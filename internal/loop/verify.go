@@ -130,6 +130,13 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 	if err != nil {
 		return Next{}, err
 	}
+	conflict, err := e.unresolved(ctx, s, tree)
+	if err != nil {
+		return Next{}, err
+	}
+	if conflict != "" {
+		return e.fail(ctx, s, conflict)
+	}
 	if len(code) == 0 && held != nil {
 		return e.allHeld(ctx, s, accepted, held)
 	}
@@ -143,7 +150,7 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 		}
 		return e.failed(ctx, s, why, supervise.Failure{Unchanged: true})
 	}
-	found, err := e.inspect(ctx, s, task, code, tree)
+	found, err := e.inspect(ctx, s, task, s.unconflicted(code), tree)
 	if err != nil {
 		return Next{}, err
 	}

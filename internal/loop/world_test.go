@@ -59,7 +59,10 @@ type world struct {
 	removed map[string]bool
 	stopped []string
 	screen  func([]loop.Change) []loop.Refusal
-	landErr []error
+	// conflict gives the merge with the base branch; nil never conflicts.
+	conflict   func(loop.State) *loop.Merge
+	baseBranch string
+	landErr    []error
 	// settings are those of the repository.
 	settings loop.Settings
 	// setup is what has to run first, as long as it has not.
@@ -113,7 +116,7 @@ func (w *world) Open(context.Context, loop.State) (loop.Opened, error) {
 	w.work = maps.Clone(w.trees[w.head().Tree])
 	clear(w.links)
 	return loop.Opened{
-		Branch: "ralph/x", Base: "base", BaseTree: w.landed[0].Tree,
+		Branch: "ralph/x", BaseBranch: w.baseBranch, Base: "base", BaseTree: w.landed[0].Tree,
 		Head: w.head().OID, HeadTree: w.head().Tree, Settings: w.settings, Setup: w.setup,
 	}, nil
 }
@@ -342,6 +345,14 @@ func (w *world) Show(_ context.Context, s loop.State) (*loop.PullRequest, error)
 		}
 	}
 	return pr, nil
+}
+
+// Merge conflicts as often as the test says.
+func (w *world) Merge(_ context.Context, s loop.State) (*loop.Merge, error) {
+	if w.conflict == nil {
+		return nil, nil
+	}
+	return w.conflict(s), nil
 }
 
 func (w *world) Screen(_ loop.State, changes []loop.Change) loop.Screened {

@@ -201,18 +201,18 @@ func (p *Publisher) ensureBranch(ctx context.Context, base string) error {
 // commit makes the commit, and finds out what became of it where GitHub's
 // answer does not say.
 func (p *Publisher) commit(ctx context.Context, c Commit) (landedRecord, error) {
-	in, gitData, err := p.input(ctx, c)
+	in, err := p.input(ctx, c)
 	if err != nil {
 		return landedRecord{}, err
 	}
-	made, err := p.send(ctx, c, in, gitData)
+	made, err := p.send(ctx, in)
 	if errors.Is(err, ghapp.ErrStale) {
 		// Either somebody moved the branch, or a replica has not heard of our
 		// own last commit yet; in the second case trying again helps.
 		if rec, ok, lookErr := p.adopt(ctx, c); lookErr != nil || ok {
 			return rec, lookErr
 		}
-		made, err = p.send(ctx, c, in, gitData)
+		made, err = p.send(ctx, in)
 	}
 	if err != nil {
 		if errors.Is(err, ghapp.ErrUnverified) || errors.Is(err, ghapp.ErrTreeMismatch) {
@@ -230,11 +230,11 @@ func (p *Publisher) commit(ctx context.Context, c Commit) (landedRecord, error) 
 	return p.check(c, made)
 }
 
-func (p *Publisher) send(ctx context.Context, c Commit, in ghapp.CommitInput, gitData bool) (ghapp.Commit, error) {
-	if gitData {
-		return p.GitHub.CreateCommitGitData(ctx, ghapp.GitDataInput{CommitInput: in, BaseTree: c.BaseTree, Tree: c.Tree})
+func (p *Publisher) send(ctx context.Context, in request) (ghapp.Commit, error) {
+	if in.gitData {
+		return p.GitHub.CreateCommitGitData(ctx, in.GitDataInput)
 	}
-	return p.GitHub.CreateCommit(ctx, in)
+	return p.GitHub.CreateCommit(ctx, in.CommitInput)
 }
 
 // check holds a commit that is on the branch against what was asked for.
@@ -272,29 +272,75 @@ func (p *Publisher) adopt(ctx context.Context, c Commit) (landedRecord, bool, er
 	if err != nil {
 		return landedRecord{}, false, err
 	}
-	if head.AuthorID != bot || len(head.Parents) != 1 || head.Parents[0] != c.Base || !sameCommit(p.Mask, head.Message, c) {
+	if head.AuthorID != bot || !slices.Equal(head.Parents, c.parents()) || !sameCommit(p.Mask, head.Message, c) {
 		return landedRecord{}, false, &MovedError{Branch: branch, Want: c.Base, Head: ref.OID}
 	}
 	rec, err := p.check(c, head)
 	return rec, err == nil, err
 }
 
-// input reads what changed into a request, after policy has had its say.
-func (p *Publisher) input(ctx context.Context, c Commit) (in ghapp.CommitInput, gitData bool, err error) {
-	changes, err := p.Objects.Diff(ctx, gitrepo.OID(c.BaseTree), gitrepo.OID(c.Tree))
-	if err != nil {
-		return in, false, fmt.Errorf("compare trees: %w", err)
+// request is a commit as it is sent: by the mutation, or through git objects.
+type request struct {
+	ghapp.GitDataInput
+
+	gitData bool
+}
+
+func (c Commit) parents() []string {
+	if c.Merges == "" {
+		return []string{c.Base}
 	}
-	if len(changes) == 0 {
-		return in, false, ErrNoChange
+	return []string{c.Base, c.Merges}
+}
+
+// changes are what a commit has to be told to GitHub as: the differences from a
+// tree that GitHub has, less those files that it has from the other parent of a
+// merge, which nobody here has changed.
+func (p *Publisher) changes(ctx context.Context, c Commit) (from string, changes []gitrepo.Change, known []ghapp.KnownFile, err error) {
+	changes, err = p.Objects.Diff(ctx, gitrepo.OID(c.BaseTree), gitrepo.OID(c.Tree))
+	if err != nil {
+		return "", nil, nil, fmt.Errorf("compare trees: %w", err)
+	}
+	if c.Merges == "" {
+		return c.BaseTree, changes, nil, nil
+	}
+	ours := make(map[string]bool, len(changes))
+	for _, change := range changes {
+		ours[change.Path] = true
+	}
+	theirs, err := p.Objects.Diff(ctx, gitrepo.OID(c.MergesTree), gitrepo.OID(c.Tree))
+	if err != nil {
+		return "", nil, nil, fmt.Errorf("compare trees: %w", err)
+	}
+	changes = changes[:0]
+	for _, change := range theirs {
+		if ours[change.Path] || change.NewMode == 0 {
+			changes = append(changes, change)
+			continue
+		}
+		known = append(known, ghapp.KnownFile{Path: change.Path, OID: string(change.NewOID), Mode: change.NewMode})
+	}
+	return c.MergesTree, changes, known, nil
+}
+
+// input reads what changed into a request, after policy has had its say.
+func (p *Publisher) input(ctx context.Context, c Commit) (in request, err error) {
+	from, changes, known, err := p.changes(ctx, c)
+	if err != nil {
+		return in, err
+	}
+	if len(changes) == 0 && c.Merges == "" {
+		return in, ErrNoChange
 	}
 	screened := screen(changes, c.Protection, c.Own)
 	held := slices.Concat(screened.Refused, screened.Held)
-	in = ghapp.CommitInput{Branch: BranchName(p.Issue), ExpectedHead: c.Base}
+	in.GitDataInput = ghapp.GitDataInput{BaseTree: from, Tree: c.Tree, Known: known, Merges: c.Merges}
+	in.Branch, in.ExpectedHead = BranchName(p.Issue), c.Base
 	in.Headline, in.Body = split(p.Mask, c)
+	in.gitData = c.Merges != ""
 	total := 0
 	if len(held) > 0 {
-		return in, false, &PolicyError{Held: held}
+		return in, &PolicyError{Held: held}
 	}
 	for _, change := range changes {
 		if change.NewMode == 0 {
@@ -307,19 +353,19 @@ func (p *Publisher) input(ctx context.Context, c Commit) (in ghapp.CommitInput, 
 			continue
 		}
 		if err != nil {
-			return in, false, fmt.Errorf("read changed file: %w", err)
+			return in, fmt.Errorf("read changed file: %w", err)
 		}
 		if total += base64.StdEncoding.EncodedLen(len(content)); total > MaxRequest {
 			held = append(held, HeldBack{Path: change.Path, Reason: fmt.Sprintf("the change is larger than the %d MiB that one commit can carry", MaxRequest>>20)})
 			continue
 		}
-		gitData = gitData || needsGitData(change)
+		in.gitData = in.gitData || needsGitData(change)
 		in.Additions = append(in.Additions, ghapp.FileAddition{Path: change.Path, Content: content, Executable: change.NewMode == gitrepo.ModeExecutable})
 	}
 	if len(held) > 0 {
-		return in, false, &PolicyError{Held: held}
+		return in, &PolicyError{Held: held}
 	}
-	return in, gitData, nil
+	return in, nil
 }
 
 // needsGitData: createCommitOnBranch makes every new file plain and keeps the

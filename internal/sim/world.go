@@ -404,4 +404,9 @@ func (w *world) Show(_ context.Context, s loop.State) (*loop.PullRequest, error)
 }
 
 // Screen implements loop.Publisher.
+// Merge implements loop.Workspace: nobody else works on the base branch.
+func (w *world) Merge(context.Context, loop.State) (*loop.Merge, error) {
+	return nil, nil //nolint:nilnil // no conflict
+}
+
 func (w *world) Screen(loop.State, []loop.Change) loop.Screened { return loop.Screened{} }
