@@ -490,3 +490,20 @@ func BenchmarkActFirstByte(b *testing.B) {
 	b.ReportMetric(float64((bare / n).Milliseconds()), "ms/bare")
 	b.ReportMetric(float64(ours)/float64(bare), "ratio")
 }
+
+// A command in a comment starts a run, where who wrote it may.
+func TestActCommand(t *testing.T) {
+	t.Parallel()
+	a := newActor(t, setting{script: writesAll}, "commands.yml")
+	issue, err := a.sim.CreateIssue(person, repoOf, person, "Say hello", threeTasks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.sim.Comment(person, repoOf, issue.Number, person, "/ralph start"); err != nil {
+		t.Fatal(err)
+	}
+	got := a.play("issue_comment", a.event("created"))
+	if got.code != 0 || got.outputs()["end_reason"] != string(run.EndAllTasksComplete) || got.outputs()["tasks_done"] != "3" {
+		t.Errorf("act ended with %d, outputs %v\n%s", got.code, got.outputs(), got.text)
+	}
+}
