@@ -20,6 +20,7 @@ us=$module/internal
 
 packages=(run progress progress/formats progress/island plan prompt gate supervise history command spend loop sim agent sandbox sandbox/docker sandbox/local shim
 	proc gateway egress gitrepo redact config ghapp ghsim store queue effects handlers publish host inline reconcile ghaction webui)
+packages+=(transcript)
 
 # The packages, empty: the borders are about paths and imports, and the selftest
 # must not depend on whether the real code compiles.
@@ -107,6 +108,7 @@ for p in ghapp ghsim store queue effects handlers publish host inline reconcile 
 	imports "internal/$p" "$p" "$us/webui"
 done
 
+imports internal/transcript transcript "$us/webui"
 imports internal/publish github-home github.com/google/go-github/v60/github github.com/palantir/go-githubapp/githubapp \
 	github.com/bradleyfalzon/ghinstallation/v2 github.com/shurcooL/githubv4
 imports cmd/bot github-home github.com/google/go-github/v60/github
@@ -373,6 +375,7 @@ may internal/store "$us/run" "$us/history" "$us/spend" database/sql modernc.org/
 may internal/queue "$us/run" "$us/store" github.com/riverqueue/river
 may internal/host "$us/loop" "$us/gitrepo" "$us/sandbox/docker" "$us/agent"
 may internal/inline "$us/history" "$us/loop" "$us/host" "$us/gitrepo"
+may internal/transcript "$us/run" "$us/agent" "$us/redact"
 may internal/ghsim "$us/proc" github.com/vektah/gqlparser/v2
 may internal/ghaction "$us/run" "$us/proc"
 may internal/reconcile database/sql "$us/loop" "$us/host" "$us/publish" "$us/ghapp" "$us/store"

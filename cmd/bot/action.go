@@ -231,9 +231,10 @@ func (a *actionStep) checkKey(cfg config.Server) error {
 // work has the event worked, and the run that comes of it.
 func (a *actionStep) work(ctx context.Context, cfg config.Server, event ghaction.Event) (ghaction.Result, error) {
 	// Messages on the issue are for people; this is for who debugs a workflow.
-	logger := newLogger(config.Log{Level: "warn", Format: "console"}, a.log)
+	mask := serverMask(cfg, a.in.GitHubToken)
+	logger := newLogger(config.Log{Level: "warn", Format: "console"}, maskedWriter{a.log, mask})
 	ctx = logger.WithContext(ctx)
-	screen := newLive(a.log, time.Now)
+	screen := newLive(a.log, time.Now, mask)
 	defer screen.close()
 	p, err := newParts(ctx, cfg, ghapp.Config{
 		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL, Token: a.in.GitHubToken, UserAgent: "ralph-action",

@@ -28,6 +28,8 @@ type commands struct {
 	Ghsim    ghsimCmd    `cmd:"" name:"ghsim" help:"Serve a GitHub in one process, for development."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`
 
+	Transcript transcriptCmd `cmd:"" help:"Print what agents were told, did and said in a run."`
+
 	Sim         simCmd         `cmd:"" hidden:"" help:"Measure the loop: seeded faulty agents, beside a plain Ralph loop."`
 	ScriptAgent scriptAgentCmd `cmd:"" hidden:"" help:"Be the scripted agent: read a prompt on stdin and follow a script."`
 }

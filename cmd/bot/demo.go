@@ -57,7 +57,7 @@ func (c *demoCmd) Run(ctx bound, io stdio) error {
 	if err != nil {
 		return fmt.Errorf("make a directory for the demonstration: %w", err)
 	}
-	screen := newLive(io.err, time.Now)
+	screen := newLive(io.err, time.Now, environmentMask())
 	d, err := c.stage(ctx, dir, io, screen)
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(dir))

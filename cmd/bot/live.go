@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -21,6 +22,7 @@ type live struct {
 	tty     bool
 	width   func() int
 	now     func() time.Time
+	mask    *redact.Masker
 	started time.Time
 	status  string // what stands on the rewritten line
 	doing   string // what the agent does
@@ -30,8 +32,8 @@ type live struct {
 }
 
 // newLive writes to w; on a terminal it draws.
-func newLive(w io.Writer, now func() time.Time) *live {
-	l := &live{w: w, now: now, started: now(), width: func() int { return 100 }, stop: make(chan struct{})}
+func newLive(w io.Writer, now func() time.Time, mask *redact.Masker) *live {
+	l := &live{w: w, now: now, mask: mask, started: now(), width: func() int { return 100 }, stop: make(chan struct{})}
 	if f, ok := w.(*os.File); ok && isTerminal(w) {
 		l.tty = true
 		l.width = func() int {
@@ -155,7 +157,7 @@ func (l *live) end(ev run.Event) {
 // line prints a lasting line above the rewritten one.
 func (l *live) line(format string, args ...any) {
 	l.clear()
-	fmt.Fprintln(l.w, printable(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(l.w, printable(l.mask.Mask(fmt.Sprintf(format, args...))))
 }
 
 // redraw shows what goes on right now; elsewhere than on a terminal it is not
@@ -170,7 +172,7 @@ func (l *live) redraw(what string) {
 		at = fmt.Sprintf("task %d of %d", min(l.ev.Done+1, l.ev.Total), l.ev.Total)
 	}
 	s := fmt.Sprintf("  [%s] iteration %d · %s%s · %s %s", at, l.ev.Iteration, l.elapsed(), cost(l.ev.CostUSD), l.ev.TaskID, what)
-	runes := []rune(printable(s))
+	runes := []rune(printable(l.mask.Mask(s)))
 	if most := l.width() - 1; len(runes) > most {
 		runes = append(runes[:most-1], '…')
 	}

@@ -30,7 +30,7 @@ func story() []run.Event {
 func tell(tty bool) string {
 	var b strings.Builder
 	now := time.Unix(0, 0)
-	l := newLive(&b, func() time.Time { return now })
+	l := newLive(&b, func() time.Time { return now }, nil)
 	l.tty = tty
 	for _, ev := range story() {
 		now = now.Add(time.Second)

@@ -24,11 +24,13 @@ import (
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/proc"
+	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/docker"
 	"github.com/org/ralph-action/internal/sandbox/local"
 	"github.com/org/ralph-action/internal/spend"
+	"github.com/org/ralph-action/internal/transcript"
 )
 
 // runCmd is `bot run`.
@@ -99,7 +101,9 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 		return err
 	}
 
-	screen := newLive(io.err, time.Now)
+	mask := environmentMask()
+	kept := transcript.Open(transcriptsDir(data), mask)
+	screen := newLive(io.err, time.Now, mask)
 	defer screen.close()
 	record, err := openAnalytics(data, io.err)
 	if err != nil {
@@ -109,7 +113,7 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	opts := inline.Options{
 		PlanFile: c.Plan, Dir: dir, Mode: run.Mode(c.Mode), Ask: plan.Ask(c.Ask), DataDir: data, Git: git, Sandbox: box, Backend: backend,
 		Image: c.Image, Model: c.Model, Limits: c.limits(), Once: c.Once, Review: c.Review, NoCommit: c.NoCommit, AllowDirty: c.AllowDirty,
-		NoDetect: c.NoGates, Restart: c.Restart, Gateway: models, Now: time.Now, Emit: both(record.Handle, screen.handle), OnSave: io.onSave,
+		NoDetect: c.NoGates, Restart: c.Restart, Transcripts: kept, Mask: mask, Gateway: models, Now: time.Now, Emit: both(record.Handle, screen.handle), OnSave: io.onSave,
 	}
 	d := config.DefaultServer().Sandbox
 	opts.CacheBytes = d.Caches
@@ -124,11 +128,16 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	if err != nil {
 		return err
 	}
-	return c.tell(ctx, io, s)
+	limits := transcript.Limits(config.DefaultTranscripts())
+	if err := kept.Prune(limits, time.Now(), func(id run.ID) bool { return id == s.Run }); err != nil {
+		return err
+	}
+	return c.tell(ctx, io, s, kept, mask)
 }
 
 // tell prints the end of a run and turns it into the exit code.
-func (c *runCmd) tell(ctx context.Context, io stdio, s loop.State) error {
+func (c *runCmd) tell(ctx context.Context, io stdio, s loop.State, kept *transcript.Store, mask *redact.Masker) error {
+	io.out, io.err = maskedWriter{io.out, mask}, maskedWriter{io.err, mask}
 	for line := range strings.Lines(diagnostics(s)) {
 		fmt.Fprintln(io.err, printable(strings.TrimRight(line, "\n")))
 	}
@@ -137,6 +146,7 @@ func (c *runCmd) tell(ctx context.Context, io stdio, s loop.State) error {
 		if err != nil {
 			return err
 		}
+		r.Run.TranscriptPath = transcriptPath(kept, s.Run)
 		if err := r.write(io.out); err != nil {
 			return err
 		}

@@ -32,11 +32,11 @@ import (
 	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/reconcile"
-	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox/docker"
 	"github.com/org/ralph-action/internal/spend"
 	"github.com/org/ralph-action/internal/store"
+	"github.com/org/ralph-action/internal/transcript"
 )
 
 // serveCmd is `bot serve`.
@@ -50,7 +50,7 @@ func (c *serveCmd) Run(ctx bound, io stdio) error {
 	if err != nil {
 		return err
 	}
-	log := newLogger(cfg.Log, io.err)
+	log := newLogger(cfg.Log, maskedWriter{io.err, serverMask(cfg)})
 	app, err := newApp(ctx, cfg, log, observers{})
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func newLogger(cfg config.Log, w io.Writer) zerolog.Logger {
 		level = zerolog.InfoLevel
 	}
 	if cfg.Format == "console" {
-		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: !isTerminal(w)}
+		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: !isTerminal(below(w))}
 	}
 	return zerolog.New(w).Level(level).With().Timestamp().Logger()
 }
@@ -165,8 +165,7 @@ func newParts(ctx context.Context, cfg config.Server, gitHub ghapp.Config, log z
 	if err != nil {
 		return nil, err
 	}
-	known := append([]string{cfg.Model.APIKey.Reveal(), cfg.Model.AuthToken.Reveal(), cfg.Model.OpenAIKey.Reveal(), cfg.Model.GeminiKey.Reveal()}, more...)
-	mask := redact.New(known...)
+	mask := serverMask(cfg, more...)
 	p.analytics, err = analytics.Open(filepath.Join(cfg.DataDir, analyticsFile), mask.Mask, func(err error) {
 		log.Warn().Err(err).Msg("what happens in runs is not recorded any more")
 	})
@@ -182,6 +181,8 @@ func newParts(ctx context.Context, cfg config.Server, gitHub ghapp.Config, log z
 		Limits:     func(asked run.Limits) run.Limits { return config.Tighten(cfg.Limits, asked) },
 		Gates:      serverGates(cfg.Gates), Models: models, Credentials: credentials(cfg), Mask: mask, Now: obs.now, Watch: both(p.analytics.Handle, obs.watch), OnSave: obs.onSave,
 	}
+	p.reconcile.Transcripts = transcript.Open(transcriptsDir(cfg.DataDir), mask)
+	p.reconcile.TranscriptLimits = transcript.Limits(cfg.Transcripts)
 	return p, nil
 }
 

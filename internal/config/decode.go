@@ -303,7 +303,7 @@ type duration time.Duration
 // UnmarshalYAML implements yaml.NodeUnmarshaler.
 func (d *duration) UnmarshalYAML(node ast.Node) error {
 	text := scalar(node)
-	v, err := time.ParseDuration(text)
+	v, err := parseDuration(text)
 	if err != nil {
 		return &yaml.SyntaxError{
 			Message: fmt.Sprintf("%q is not a duration; write it with a unit, like 90s, 30m or 1h30m", clip(text)),
@@ -312,6 +312,16 @@ func (d *duration) UnmarshalYAML(node ast.Node) error {
 	}
 	*d = duration(v)
 	return nil
+}
+
+// parseDuration knows days, too: "30d".
+func parseDuration(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			return time.Duration(n) * 24 * time.Hour, nil //nolint:gosec // G115: at most 65535
+		}
+	}
+	return time.ParseDuration(text)
 }
 
 // bytesize reads "512m", "2g", "2GiB" or a number of bytes. Units are powers

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/org/ralph-action/internal/egress"
@@ -66,7 +67,8 @@ type Server struct {
 	Egress egress.List
 	People People
 	// Gates are for repositories that name none; empty means: detect them.
-	Gates []Gate
+	Gates       []Gate
+	Transcripts Transcripts
 	// Workers is how many runs are advanced at the same time.
 	Workers int
 	Log     Log
@@ -138,6 +140,13 @@ type Sandbox struct {
 	HostPaths map[string]string
 }
 
+// Transcripts says how long the words of agents are kept, and how much of them.
+type Transcripts struct {
+	// Keep is the time after a run's last one, MaxBytes what all of them may take.
+	Keep     time.Duration
+	MaxBytes int64
+}
+
 // Log says what is logged, and how.
 type Log struct {
 	// Level is trace, debug, info, warn or error.
@@ -197,11 +206,19 @@ type serverFile struct {
 	People  peopleFile `yaml:"people"`
 	Gates   []gateFile `yaml:"gates"`
 	Workers whole      `yaml:"workers"`
-	Log     struct {
+
+	Transcripts struct {
+		Keep    duration `yaml:"keep"`
+		MaxSize bytesize `yaml:"max_size"`
+	} `yaml:"transcripts"`
+	Log struct {
 		Level  string `yaml:"level"`
 		Format string `yaml:"format"`
 	} `yaml:"log"`
 }
+
+// maxKeep bounds how long transcripts are kept.
+const maxKeep = 10 * 365 * 24 * time.Hour
 
 // DefaultServer is the configuration of a file that says nothing. It does not
 // pass Validate: App, key and secret have no default.
@@ -224,7 +241,14 @@ func DefaultServer() Server {
 		People:  DefaultPeople(),
 		Workers: 4,
 		Log:     Log{Level: "info", Format: "json"},
+
+		Transcripts: DefaultTranscripts(),
 	}
+}
+
+// DefaultTranscripts is how transcripts are kept where nothing else is said.
+func DefaultTranscripts() Transcripts {
+	return Transcripts{Keep: 30 * 24 * time.Hour, MaxBytes: 1 << 30}
 }
 
 // LoadServer reads the file at path and the secrets from the environment,
@@ -276,6 +300,7 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 	f.Sandbox.Disk, f.Sandbox.Files, f.Sandbox.Caches = bytesize(d.Sandbox.Disk), whole(d.Sandbox.Files), bytesize(d.Sandbox.Caches)
 	f.Model.OpenAIBaseURL, f.Model.GoogleBaseURL = d.Model.OpenAIBaseURL, d.Model.GoogleBaseURL
 	f.Log.Level, f.Log.Format = d.Log.Level, d.Log.Format
+	f.Transcripts.Keep, f.Transcripts.MaxSize = duration(d.Transcripts.Keep), bytesize(d.Transcripts.MaxBytes)
 
 	doc, problems := decode(source, &f)
 	if len(problems) > 0 {
@@ -324,6 +349,8 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 		Gates:   gates(f.Gates, report),
 		Workers: int(f.Workers),
 		Log:     Log{Level: f.Log.Level, Format: f.Log.Format},
+
+		Transcripts: Transcripts{Keep: time.Duration(f.Transcripts.Keep), MaxBytes: int64(f.Transcripts.MaxSize)},
 	}
 	s.check(report)
 	return s, f, problems
@@ -391,6 +418,12 @@ func (s Server) check(report reporter) {
 	hosts(s.Egress, report)
 	if s.Sandbox.Kind == SandboxLocal && len(s.Egress) > 0 {
 		report("$.egress.allow", "the local sandbox has all of this host's network, and no list holds there")
+	}
+	if s.Transcripts.Keep < time.Hour || s.Transcripts.Keep > maxKeep {
+		report("$.transcripts.keep", "must be between 1h and %s", short(maxKeep))
+	}
+	if s.Transcripts.MaxBytes < 1<<20 {
+		report("$.transcripts.max_size", "must be at least 1m")
 	}
 	if s.Workers < 1 || s.Workers > 1000 {
 		report("$.workers", "must be between 1 and 1000")

@@ -124,6 +124,9 @@ budgets:
 gates:
   - run: make check
     timeout: 90s
+transcripts:
+  keep: 7d
+  max_size: 200m
 log:
   level: debug
   format: console
@@ -158,6 +161,7 @@ log:
 		People:            config.DefaultPeople(),
 		Budgets:           config.Budgets{IssueUSD: 10, RepositoryDayUSD: 20},
 		Gates:             []config.Gate{{Name: "make check", Run: "make check", Kind: gate.Check, When: gate.Task, Timeout: 90 * time.Second}},
+		Transcripts:       config.Transcripts{Keep: 7 * 24 * time.Hour, MaxBytes: 200 << 20},
 		Log:               config.Log{Level: "debug", Format: "console"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -25,6 +25,16 @@ type CheckInput struct {
 	// Title is plain text, Summary Markdown; GitHub refuses one of more than
 	// 65,535 bytes.
 	Title, Summary string
+	// Text is Markdown, too, "" for none, and has the same bound.
+	Text string
+}
+
+func (in CheckInput) output() *github.CheckRunOutput {
+	out := &github.CheckRunOutput{Title: &in.Title, Summary: &in.Summary}
+	if in.Text != "" {
+		out.Text = &in.Text
+	}
+	return out
 }
 
 // CreateCheck puts a check run on a commit and returns its id. An App without
@@ -34,7 +44,7 @@ func (r *Repo) CreateCheck(ctx context.Context, in CheckInput) (id int64, err er
 	status, conclusion := in.status()
 	opts := github.CreateCheckRunOptions{
 		Name: in.Name, HeadSHA: in.HeadOID, ExternalID: &in.ExternalID, Status: &status, Conclusion: conclusion,
-		Output: &github.CheckRunOutput{Title: &in.Title, Summary: &in.Summary},
+		Output: in.output(),
 	}
 	if in.DetailsURL != "" {
 		opts.DetailsURL = &in.DetailsURL
@@ -55,7 +65,7 @@ func (r *Repo) UpdateCheck(ctx context.Context, id int64, in CheckInput) error {
 	status, conclusion := in.status()
 	opts := github.UpdateCheckRunOptions{
 		Name: in.Name, Status: &status, Conclusion: conclusion,
-		Output: &github.CheckRunOutput{Title: &in.Title, Summary: &in.Summary},
+		Output: in.output(),
 	}
 	if in.DetailsURL != "" {
 		opts.DetailsURL = &in.DetailsURL

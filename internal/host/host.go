@@ -22,9 +22,11 @@ import (
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
+	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/spend"
+	"github.com/org/ralph-action/internal/transcript"
 )
 
 // Location is where a run's work begins and where it stands.
@@ -82,6 +84,10 @@ type Config struct {
 	Gates []gate.Gate
 	// Limits combines what the repository asks for with what the door allows.
 	Limits func(asked run.Limits) run.Limits
+	// Mask knows the secrets that must not be published; nil knows forms only.
+	Mask *redact.Masker
+	// Transcripts keeps what agents were told and said; nil keeps nothing.
+	Transcripts *transcript.Store
 	// Emit tells what the agent does while it works; nil tells nobody.
 	Emit func(run.Event)
 }
@@ -316,7 +322,11 @@ func (h *Host) ReadProgress(_ context.Context, path string) (*progress.Doc, erro
 		return nil, fmt.Errorf("open the work tree: %w", err)
 	}
 	defer func() { _ = root.Close() }()
-	return progress.Read(root, path)
+	doc, err := progress.Read(root, path)
+	if err != nil {
+		return nil, err
+	}
+	return h.withoutSecrets(doc)
 }
 
 // WriteProgress implements loop.Workspace.

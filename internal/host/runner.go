@@ -32,6 +32,9 @@ const gateOutput = 2 << 20
 // touched any more, because its process may be at work.
 const prepared = "prepared"
 
+// promptName is the prompt's file in a start's directory.
+const promptName = "prompt.md"
+
 // StartAgent implements loop.Runner.
 func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) (loop.Handle, error) {
 	repo, wt, err := h.worktree(ctx)
@@ -43,7 +46,7 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 		defer release()
 	}
 	dir := h.start(a.Name)
-	promptFile := filepath.Join(dir, "prompt.md")
+	promptFile := filepath.Join(dir, promptName)
 	err = once(dir, func() error {
 		if err := h.pin(ctx, s, repo, wt); err != nil {
 			return fmt.Errorf("pin the agent's configuration: %w", err)
@@ -59,6 +62,9 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 			return err
 		}
 		if err := os.WriteFile(filepath.Join(dir, beganFile), b, 0o600); err != nil {
+			return err
+		}
+		if err := h.describe(s, a); err != nil {
 			return err
 		}
 		return os.WriteFile(promptFile, []byte(a.Prompt), 0o600)
@@ -171,7 +177,10 @@ func (h *Host) ObserveAgent(ctx context.Context, lh loop.Handle) (loop.AgentStat
 	handle, status, err := h.observe(ctx, lh, h.treeDir())
 	if errors.Is(err, loop.ErrGone) || errors.Is(err, loop.ErrLost) {
 		var lost loop.AgentStatus
-		return lost, errors.Join(err, h.cfg.Gateway.end(ctx, handle.Name, &lost))
+		err = errors.Join(err, h.cfg.Gateway.end(ctx, handle.Name, &lost))
+		lost.Detail = string(status.Reason)
+		h.keepTranscript(ctx, handle, status, lost)
+		return lost, err
 	}
 	if err != nil {
 		return loop.AgentStatus{}, err
@@ -203,10 +212,13 @@ func (h *Host) ObserveAgent(ctx context.Context, lh loop.Handle) (loop.AgentStat
 		return loop.AgentStatus{}, err
 	}
 	s := agentStatus(parser.Close(), status)
+	// Its words end up in progress.md, and so in the next commit.
+	s.Final, s.Detail = h.cfg.Mask.Mask(s.Final), h.cfg.Mask.Mask(s.Detail)
 	s.Activity = tally.Activity()
 	if err := h.cfg.Gateway.end(ctx, handle.Name, &s); err != nil {
 		return loop.AgentStatus{}, err
 	}
+	h.keepTranscript(ctx, handle, status, s)
 	return s, nil
 }
 
@@ -532,7 +544,8 @@ func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle) (loop.GateStatus
 		return loop.GateStatus{}, fmt.Errorf("find out what %s was for: %w", handle.Name, err)
 	}
 	text := string(out.bytes())
-	r.Output, r.Facts = gate.Excerpt(text), gate.Read(text, out.cut)
+	// What it said ends up in progress.md, too.
+	r.Output, r.Facts = gate.Excerpt(h.cfg.Mask.Mask(text)), gate.Read(text, out.cut)
 	return loop.GateStatus{Result: r, Hosts: hosts}, nil
 }
 
@@ -586,6 +599,7 @@ func (h *Host) Abandon(ctx context.Context, name string) error {
 	if err := h.cfg.Sandbox.Stop(ctx, handle, "abandoned"); err != nil {
 		return here(err)
 	}
+	h.keepTranscript(ctx, handle, sandbox.Status{ExitCode: -1}, loop.AgentStatus{Detail: "abandoned"})
 	return here(h.cfg.Sandbox.Remove(ctx, handle))
 }
 
@@ -598,6 +612,8 @@ func (h *Host) Remove(ctx context.Context, lh loop.Handle) error {
 	h.mu.Lock()
 	delete(h.lives, lh)
 	h.mu.Unlock()
+	// Only one that was stopped is not kept yet.
+	h.keepTranscript(ctx, handle, sandbox.Status{ExitCode: -1}, loop.AgentStatus{Detail: "stopped"})
 	if g := h.cfg.Gateway; g != nil {
 		if err := g.Meter.End(ctx, handle.Name); err != nil {
 			return err

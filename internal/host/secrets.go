@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/redact"
 )
 
@@ -16,6 +18,21 @@ const (
 	maxScanFile = 8 << 20
 	maxScanAll  = 64 << 20
 )
+
+// withoutSecrets masks a progress file in which an agent wrote a secret that the
+// host knows. What it wrote is carried on from call to call: refusing it would
+// refuse all that follows.
+func (h *Host) withoutSecrets(doc *progress.Doc) (*progress.Doc, error) {
+	known := slices.ContainsFunc(h.cfg.Mask.Find(doc.Bytes()), func(s redact.Secret) bool { return s.Rule == redact.Known })
+	if !known {
+		return doc, nil
+	}
+	masked, err := progress.Parse([]byte(h.cfg.Mask.Mask(string(doc.Bytes()))))
+	if err != nil {
+		return nil, fmt.Errorf("read the masked progress: %w", err)
+	}
+	return masked, nil
+}
 
 // Secrets implements loop.Workspace. A secret that stood in one of the changed
 // files before is no news, wherever it moved.
@@ -41,7 +58,7 @@ func (h *Host) Secrets(ctx context.Context, from, to string) ([]gate.Leak, error
 			return nil, fmt.Errorf("read a changed file: %w", err)
 		}
 		left -= int64(len(src))
-		return redact.Find(src), nil
+		return h.cfg.Mask.Find(src), nil
 	}
 	type suspect struct {
 		path   string

@@ -11,6 +11,7 @@ import (
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -22,6 +23,7 @@ type checkout struct {
 	now    func() time.Time
 	agent  string
 	emit   func(run.Event)
+	mask   *redact.Masker
 	// toldNoDefault: that there is no default branch has been said.
 	toldNoDefault bool
 }
@@ -151,7 +153,7 @@ func (c *checkout) Land(ctx context.Context, l loop.Landing) (loop.Landed, error
 		}
 		return loop.Landed{Tree: l.Tree}, nil
 	}
-	message := publish.Message(host.Commit(l, c.agent))
+	message := publish.Message(c.mask, host.Commit(l, c.agent))
 	subject, _, _ := strings.Cut(message, "\n")
 	ref := "refs/heads/" + s.Branch
 	oid, err := c.repo.CommitTree(ctx, gitrepo.CommitSpec{

@@ -22,9 +22,11 @@ import (
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
+	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/spend"
+	"github.com/org/ralph-action/internal/transcript"
 )
 
 // Options are what a person asks `bot run` for.
@@ -60,6 +62,11 @@ type Options struct {
 	// Gateway opens the model proxy over a ledger, and gives how to close it; nil
 	// means that the agent uses the credentials its back end declares.
 	Gateway func(spend.Ledger) (*host.Gateway, func(), error)
+	// Transcripts keeps what agents were told and said; nil keeps nothing.
+	Transcripts *transcript.Store
+	// Mask holds the secrets of this process: they are masked in commit messages,
+	// and work that holds one is refused.
+	Mask *redact.Masker
 	// Review has all of the work read once more at the end.
 	Review bool
 	Now    func() time.Time
@@ -129,7 +136,7 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 		return loop.State{}, err
 	}
 	defer file.close()
-	place := &checkout{repo: repo, author: gitrepo.Person{Name: name, Email: email}, now: o.Now, agent: o.Backend.Name(), emit: o.Emit}
+	place := &checkout{repo: repo, author: gitrepo.Person{Name: name, Email: email}, now: o.Now, agent: o.Backend.Name(), emit: o.Emit, mask: o.Mask}
 	if resumed && !o.Restart {
 		if err := o.resume(&s); err != nil {
 			return s, err
@@ -161,6 +168,7 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 		Dir: runDir, Pool: filepath.Join(o.DataDir, "trees", key(repo.Top(), "")), Source: place, Sandbox: o.Sandbox, Backend: o.Backend, Image: o.Image,
 		Caches:       host.Caches{Dir: filepath.Join(o.DataDir, host.CachesDir), Repo: key(repo.Top(), ""), MaxBytes: o.CacheBytes},
 		OnOwnerDeath: sandbox.KillWithOwner, Resources: o.Resources, Gateway: models, Emit: o.Emit,
+		Transcripts: o.Transcripts, Mask: o.Mask,
 		Limits: func(asked run.Limits) run.Limits {
 			return o.Limits.WithDefaults(asked).WithDefaults(run.DefaultLimits())
 		},
@@ -172,7 +180,7 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 	}
 	defer func() { _ = top.Close() }()
 	driver := loop.Driver{
-		Engine: &loop.Engine{Workspace: h, Runner: h, Publisher: place, Memory: history.NewFile(top, historyFile), Now: o.Now, Emit: o.Emit},
+		Engine: &loop.Engine{Workspace: h, Runner: h, Publisher: place, Memory: history.NewFile(top, historyFile), Now: o.Now, Emit: h.Witness(o.Emit)},
 		Save: func(_ context.Context, s loop.State) error {
 			if o.OnSave != nil {
 				o.OnSave(false)

@@ -25,6 +25,15 @@ type CheckOn struct {
 	DetailsURL string
 	// StartedAt is when the run began.
 	StartedAt time.Time
+	// Text gives the details below the summary, in Markdown; nil is none.
+	Text func() (string, error)
+}
+
+func (on CheckOn) text() (string, error) {
+	if on.Text == nil {
+		return "", nil
+	}
+	return on.Text()
 }
 
 type checkRecord struct {
@@ -50,6 +59,7 @@ func (p *Publisher) Check(ctx context.Context, on CheckOn, v island.View) error 
 		in.Conclusion = v.End.Conclusion()
 	}
 	created := false
+	var err error
 	rec, err := effects.Do(ctx, p.Effects, effects.Check(p.Run, p.GitHub.FullName(), on.Head), map[string]string{"head": on.Head},
 		func(ctx context.Context) (checkRecord, bool, error) {
 			id, err := p.GitHub.FindCheck(ctx, on.Head, CheckName, string(p.Run))
@@ -59,6 +69,9 @@ func (p *Publisher) Check(ctx context.Context, on CheckOn, v island.View) error 
 			return checkRecord{ID: id, Head: on.Head}, err == nil, err
 		},
 		func(ctx context.Context) (checkRecord, error) {
+			if in.Text, err = on.text(); err != nil {
+				return checkRecord{}, err
+			}
 			id, err := p.GitHub.CreateCheck(ctx, in)
 			created = err == nil
 			return checkRecord{ID: id, Head: on.Head}, err
@@ -68,6 +81,9 @@ func (p *Publisher) Check(ctx context.Context, on CheckOn, v island.View) error 
 	}
 	// While the head stays, nothing of note happens but the end.
 	if !created && v.End != "" {
+		if in.Text, err = on.text(); err != nil {
+			return err
+		}
 		if err := p.GitHub.UpdateCheck(ctx, rec.ID, in); err != nil {
 			return err
 		}

@@ -187,7 +187,7 @@ func TestLand(t *testing.T) {
 			t.Errorf("commit %d = %+v", i, got)
 		}
 		message := strings.TrimSpace(got.Subject + "\n\n" + got.Body)
-		if diff := cmp.Diff(publish.Message(c), message); diff != "" {
+		if diff := cmp.Diff(publish.Message(nil, c), message); diff != "" {
 			t.Errorf("message (-want +got):\n%s", diff)
 		}
 		want := publish.Landed{OID: got.OID, Tree: c.Tree, Subject: got.Subject, Verified: true, TaskID: c.TaskID}
@@ -349,7 +349,7 @@ func TestLandTakesNoForgery(t *testing.T) {
 	ctx, p, main := t.Context(), w.publisher("r-1"), w.head(t, "main")
 	first := get[publish.Landed](t)(p.Land(ctx, w.proposal(t, main, 1, file("a", "1"))))
 	next := w.on(t, first.OID, first.Tree, 2, file("a", "2"))
-	get[string](t)(w.Push(owner, name, w.branch(), "walt", ghsim.PushOptions{Message: publish.Message(next), Files: map[string]string{"a": "2"}}))
+	get[string](t)(w.Push(owner, name, w.branch(), "walt", ghsim.PushOptions{Message: publish.Message(nil, next), Files: map[string]string{"a": "2"}}))
 	if got := w.mine(t)[0].Tree; got != next.Tree {
 		t.Fatalf("the forgery has tree %s, want %s", got, next.Tree)
 	}

@@ -71,10 +71,8 @@ type Commit struct {
 
 // Message is the commit message for c: a conventional-commit subject of at most
 // 72 characters and the trailers. It is the same on GitHub and in a local
-// repository.
-func Message(c Commit) string { return message(nil, c) }
-
-func message(m *redact.Masker, c Commit) string {
+// repository. A nil Masker masks by pattern only.
+func Message(m *redact.Masker, c Commit) string {
 	headline, body := split(m, c)
 	return headline + "\n\n" + body
 }

@@ -42,7 +42,7 @@ Ralph-Cost-USD: 0.4214
 Ralph-Requested-By: alice
 Ralph-Plan-SHA256: ` + strings.Repeat("ab", 32) + `
 Co-authored-by: alice <583231+alice@users.noreply.github.com>`
-	if diff := cmp.Diff(want, Message(sample())); diff != "" {
+	if diff := cmp.Diff(want, Message(nil, sample())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -50,7 +50,7 @@ Co-authored-by: alice <583231+alice@users.noreply.github.com>`
 func TestMessageOfALocalRun(t *testing.T) {
 	t.Parallel()
 	want := "chore: write the plan\n\nRalph-Run: r-1\nRalph-Iteration: 1\nRalph-Cost-USD: 0.0000"
-	if diff := cmp.Diff(want, Message(Commit{Run: "r-1", Iteration: 1, Planned: true, TaskTitle: "whatever"})); diff != "" {
+	if diff := cmp.Diff(want, Message(nil, Commit{Run: "r-1", Iteration: 1, Planned: true, TaskTitle: "whatever"})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -87,7 +87,7 @@ func TestSubject(t *testing.T) {
 			t.Parallel()
 			commit := sample()
 			commit.TaskTitle = c.title
-			got, _, _ := strings.Cut(Message(commit), "\n")
+			got, _, _ := strings.Cut(Message(nil, commit), "\n")
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -98,11 +98,11 @@ func TestSubject(t *testing.T) {
 	}
 	commit := sample()
 	commit.TaskTitle = long
-	if !strings.Contains(Message(commit), "\n\n"+lowerFirst(long)+"\n\n") {
+	if !strings.Contains(Message(nil, commit), "\n\n"+lowerFirst(long)+"\n\n") {
 		t.Error("the whole title is nowhere in the message")
 	}
 	commit.Closing = true
-	if got, want := Message(commit), "chore: remove the progress file of a finished run\n"; !strings.HasPrefix(got, want) {
+	if got, want := Message(nil, commit), "chore: remove the progress file of a finished run\n"; !strings.HasPrefix(got, want) {
 		t.Errorf("closing commit: %q", got)
 	}
 }
@@ -117,7 +117,7 @@ func FuzzMessage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, title, task, model, login string) {
 		c := sample()
 		c.TaskTitle, c.TaskID, c.Model, c.Agent, c.RequestedBy, c.PlanSHA256 = title, task, model, model, login, model
-		message := Message(c)
+		message := Message(nil, c)
 		lines := strings.Split(message, "\n")
 		if n := utf8.RuneCountInString(lines[0]); n > maxSubject || n == 0 {
 			t.Fatalf("subject of %d characters: %q", n, lines[0])
@@ -153,7 +153,7 @@ func TestSameCommit(t *testing.T) {
 		"task":      func(c *Commit) { c.TaskID = "T3" },
 		"iteration": func(c *Commit) { c.Iteration = 4 },
 	}
-	message := Message(sample())
+	message := Message(nil, sample())
 	if !sameCommit(nil, message, sample()) {
 		t.Error("does not know its own commit")
 	}

@@ -37,6 +37,8 @@ type publisher struct {
 	issue   int
 	agent   string
 	mask    *redact.Masker
+	// words are the last ones of the last agent, for the check run; nil is none.
+	words func() (string, error)
 	// label is the label that starts runs; those of state begin with it.
 	label string
 
@@ -244,7 +246,7 @@ func (p *publisher) check(ctx context.Context, pub *publish.Publisher, s loop.St
 	if p.noChecks {
 		return nil
 	}
-	err := pub.Check(ctx, publish.CheckOn{Head: s.Head, DetailsURL: url, StartedAt: s.StartedAt}, v)
+	err := pub.Check(ctx, publish.CheckOn{Head: s.Head, DetailsURL: url, StartedAt: s.StartedAt, Text: p.words}, v)
 	refusal, ok := errors.AsType[*ghapp.Error](err)
 	switch {
 	case !ok || ctx.Err() != nil, refusal.Class == ghapp.RateLimited, refusal.Class == ghapp.Transient && s.Troubles < checkTroubles:

@@ -28,12 +28,14 @@ import (
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/progress/island"
 	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/spend"
 	"github.com/org/ralph-action/internal/store"
+	"github.com/org/ralph-action/internal/transcript"
 )
 
 const (
@@ -89,6 +91,10 @@ type Config struct {
 	Models *Models
 	// Credentials are the agent's where Models is nil; see host.Config.
 	Credentials map[string]string
+	// Transcripts keeps what agents were told and said, within TranscriptLimits;
+	// nil keeps nothing.
+	Transcripts      *transcript.Store
+	TranscriptLimits transcript.Limits
 	// Mask holds the secrets of this process; nil masks by pattern only.
 	Mask *redact.Masker
 	// OnOwnerDeath says what becomes of agents and checks when this process
@@ -501,6 +507,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 		Caches:       host.Caches{Dir: filepath.Join(r.cfg.DataDir, host.CachesDir), Repo: shortName(row.RepoNode), MaxBytes: r.cfg.CacheBytes},
 		OnOwnerDeath: cmp.Or(r.cfg.OnOwnerDeath, sandbox.KeepWithoutOwner), Gates: r.cfg.Gates, Resources: r.cfg.Resources, Credentials: r.cfg.Credentials, Limits: r.cfg.Limits, Emit: watch,
 	}
+	hostCfg.Transcripts, hostCfg.Mask = r.cfg.Transcripts, r.cfg.Mask
 	if m := r.cfg.Models; m != nil {
 		key := m.Key(row.ID)
 		hostCfg.Gateway = &host.Gateway{
@@ -517,12 +524,13 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 			Publisher: &publisher{
 				now: r.cfg.Now, repo: repo, host: h, effects: r.effects, issue: row.IssueNumber,
 				agent: r.cfg.AgentName, mask: r.cfg.Mask, label: r.cfg.Decoder.Label,
+				words: r.lastWords(row.ID),
 				permission: func(ctx context.Context, login string) (ghapp.Permission, error) {
 					return r.permission(ctx, repo, row.RepoNode, login)
 				},
 			},
 			Memory: r.cfg.Store.Lessons(row.RepoNode),
-			Now:    r.cfg.Now, Emit: watch,
+			Now:    r.cfg.Now, Emit: h.Witness(watch),
 		},
 	}
 }
@@ -576,10 +584,53 @@ func (r *Reconciler) retire(ctx context.Context, id run.ID, d *driver) {
 	if derr := errors.Join(d.host.Delete(), gitrepo.RemoveAll(gatewayDir(r.cfg.DataDir, id))); derr != nil {
 		err = errors.Join(err, fmt.Errorf("remove the directories of run %s: %w", id, derr))
 	}
+	err = errors.Join(err, r.prune(context.WithoutCancel(ctx)))
 	if err != nil {
 		// The run itself has ended and is saved; ticking it again mends nothing.
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("cleaning up after a run failed")
 	}
+}
+
+// lastLines is how much of an agent's words a check run shows.
+const lastLines = 60
+
+// maxWords bounds them, in bytes; GitHub takes 65,535.
+const maxWords = 16 << 10
+
+// lastWords gives the end of what the run's last agent did, as Markdown.
+func (r *Reconciler) lastWords(id run.ID) func() (string, error) {
+	if r.cfg.Transcripts == nil {
+		return nil
+	}
+	return func() (string, error) {
+		tail, err := r.cfg.Transcripts.Tail(id, func(name string, emit func(agent.Activity)) agent.Parser {
+			if name != r.cfg.AgentName {
+				return nil
+			}
+			return r.cfg.Backend.NewParser(emit)
+		}, lastLines)
+		if errors.Is(err, fs.ErrNotExist) || tail == "" {
+			return "", nil
+		}
+		if err != nil {
+			return "", err
+		}
+		return "What the last agent did, at the end. All of it is kept by the server: `bot transcript " + string(id) + "`.\n\n" + island.Block(r.cfg.Mask.Mask, tail, maxWords), nil
+	}
+}
+
+// prune removes transcripts that are older, or more, than is kept.
+func (r *Reconciler) prune(ctx context.Context) error {
+	if r.cfg.Transcripts == nil {
+		return nil
+	}
+	rows, err := r.cfg.Store.ActiveRuns(ctx)
+	if err != nil {
+		return fmt.Errorf("prune transcripts: %w", err)
+	}
+	return r.cfg.Transcripts.Prune(r.cfg.TranscriptLimits, r.cfg.Now(), func(id run.ID) bool {
+		return slices.ContainsFunc(rows, func(row store.Run) bool { return row.ID == id })
+	})
 }
 
 // Sweep removes what runs left on disk that have ended, or that the store does
@@ -616,5 +667,5 @@ func (r *Reconciler) Sweep(ctx context.Context) error {
 			errs = append(errs, err)
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, r.prune(ctx))...)
 }

@@ -2,8 +2,10 @@
 // can read it: logs, comments, commit messages, transcripts.
 //
 // Invariants:
-//   - A known secret never leaves a Masker, be it plain, in hex, in URL form or
-//     in base64 at any alignment, and wherever the border of a chunk falls.
+//   - A known secret never leaves a Masker, be it plain, in hex, escaped for an
+//     address or for JSON, or in base64 at any alignment, and wherever the border
+//     of a chunk falls.
+//   - What a Masker keeps back of a stream is bounded by the longest secret.
 //   - Masking does not depend on how the text was cut into chunks.
 //   - What only looks like a secret (the token forms of GitHub, Anthropic and
 //     AWS, private keys) is masked too, known or not.

@@ -110,6 +110,36 @@ func Find(text []byte) []Secret {
 	return found[:min(len(found), maxFound)]
 }
 
+// Known is the rule of a secret that a Masker was told of.
+const Known = "known_secret"
+
+// Find looks for the secrets that the Masker knows, in any of the forms that it
+// masks, besides what [Find] finds.
+func (m *Masker) Find(text []byte) []Secret {
+	found := Find(text)
+	if m == nil {
+		return found
+	}
+	line, known := 1, 0
+	for i := 0; i < len(text) && known < maxFound; i++ {
+		if text[i] == '\n' {
+			line++
+		}
+		for _, form := range m.forms[text[i]] {
+			if len(text)-i < len(form) || string(text[i:i+len(form)]) != form {
+				continue
+			}
+			found = append(found, Secret{Line: line, Rule: Known, Critical: true, Value: form})
+			known++
+			line += bytes.Count(text[i+1:i+len(form)], []byte("\n"))
+			i += len(form) - 1
+			break
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Secret) int { return a.Line - b.Line })
+	return found
+}
+
 var filler = lazy(`(?i)example|placeholder|change[_-]?me|your[_-]|xxxx|\*\*\*\*|\.\.\.\.|dummy|redacted|<[^>]+>|\$\{|\{\{|%s|0000000|1234567890`)
 
 // placeholder says whether a value only stands for a secret.

@@ -26,7 +26,11 @@ var patterns = [...]pattern{
 	{prefix: "ghr_", min: 36, set: word},
 	{prefix: "github_pat_", min: 22, set: word},
 	{prefix: "sk-ant-", min: 20, set: word + "--"},
+	{prefix: "sk-proj-", min: 20, set: word + "--"},
+	{prefix: "sk-svcacct-", min: 20, set: word + "--"},
 	{prefix: "AKIA", min: 16, set: "AZ09"},
+	{prefix: "ASIA", min: 16, set: "AZ09"},
+	{prefix: "AIza", min: 35, set: word + "--"},
 	// The user part of a clone address: all that may stand there.
 	{prefix: "x-access-token:", min: 1, set: word + "!!$$&.;;==~~%%"},
 	// Base64 and old-style headers, with line ends as they are or as "\\n".

@@ -1,8 +1,10 @@
 package redact
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"io"
 	"net/url"
 	"slices"
@@ -70,7 +72,16 @@ func spellings(s string) []string {
 		return nil
 	}
 	h := hex.EncodeToString([]byte(s))
-	out := []string{s, url.QueryEscape(s), url.PathEscape(s), h, strings.ToUpper(h)}
+	out := []string{s, h, strings.ToUpper(h)}
+	for _, escaped := range []string{url.QueryEscape(s), url.PathEscape(s), componentEscape(s)} {
+		out = append(out, escaped, lowerEscapes(escaped))
+	}
+	// In JSON, in JSON that is a text of JSON, and with the escapes that are left
+	// to the writer's taste.
+	for _, once := range jsonEscapes(s) {
+		out = append(out, once)
+		out = append(out, jsonEscapes(once)...)
+	}
 	// Base64 of a text that has the value in it: the value starts at one of
 	// three alignments, and the characters at both ends also depend on its
 	// neighbours. What lies between them is always the same.
@@ -86,6 +97,36 @@ func spellings(s string) []string {
 		}
 	}
 	return out
+}
+
+// componentEscape is JavaScript's encodeURIComponent.
+func componentEscape(s string) string {
+	return strings.NewReplacer("+", "%20", "%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*").Replace(url.QueryEscape(s))
+}
+
+// lowerEscapes has the digits of %XX in lower case, as some write them.
+func lowerEscapes(s string) string {
+	b := []byte(s)
+	for i := 0; i+2 < len(b); i++ {
+		if b[i] == '%' {
+			copy(b[i+1:], bytes.ToLower(b[i+1:i+3]))
+			i += 2
+		}
+	}
+	return string(b)
+}
+
+// jsonEscapes are the ways to write s in a string of JSON.
+func jsonEscapes(s string) []string {
+	encode := func(html bool) string {
+		var b strings.Builder
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(html)
+		_ = enc.Encode(s) // a string can always be encoded
+		return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(b.String()), `"`), `"`)
+	}
+	plain, html := encode(false), encode(true)
+	return []string{plain, html, strings.ReplaceAll(plain, "/", `\/`), strings.ReplaceAll(html, "/", `\/`)}
 }
 
 // Mask returns s with every secret replaced.

@@ -120,6 +120,20 @@ type Reaper interface {
 	Reap(ctx context.Context) (int, error)
 }
 
+// Confiner is a sandbox of which the machine decides how much it keeps apart.
+type Confiner interface {
+	// Confinement names what is in force: "bubblewrap", "no isolation".
+	Confinement() string
+}
+
+// Describe names the sandbox and what it keeps apart, for people.
+func Describe(s Sandbox) string {
+	if c, ok := s.(Confiner); ok {
+		return fmt.Sprintf("%s (%s)", s.Name(), c.Confinement())
+	}
+	return s.Name()
+}
+
 // Errors a caller decides on.
 var (
 	// ErrOtherNode: the handle's command lives on another machine.

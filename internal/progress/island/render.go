@@ -615,6 +615,15 @@ func Account(mask func(string) string, text string, limit int) string {
 	return "<details>\n<summary>What was given up, and why</summary>\n" + s.text() + "\n</details>"
 }
 
+// Block shows the end of a text of others as a block of code, at most limit
+// bytes of it, "" for none: masked, and with nothing in it that a reader or a bot
+// would act on. A nil mask masks nothing.
+func Block(mask func(string) string, text string, limit int) string {
+	r := renderer{v: View{Mask: mask}}
+	r.d.output = limit
+	return r.output(text)
+}
+
 // output shows the end of what a check said, as a block of code below a bullet.
 func (r *renderer) output(text string) string {
 	text, _ = progress.Clean(text)

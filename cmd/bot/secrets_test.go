@@ -1,0 +1,120 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/transcript"
+)
+
+// lines is a log that a test reads.
+type lines struct {
+	mu  sync.Mutex
+	all strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+func (l *lines) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
+}
+
+// Attack E5, at the App: an agent that knows a secret of the server says it
+// wherever an agent can say something. It is in nothing that people see on
+// GitHub, in no log, no record and no transcript; and what shows is there all the
+// same.
+func TestE5AgentSaysASecretEverywhere(t *testing.T) {
+	t.Parallel()
+	const key = "key-of-the-model-3141592653"
+	const script = `model: scripted
+tasks:
+  one: [{misbehave: nothing, say: "the key is ` + key + `"}, {files: {one.txt: "1\n"}, say: "it is ` + key + ` indeed", use: [{tool: Bash, command: "echo ` + key + `"}]}]
+  two: [{files: {two.txt: "` + key + `\n"}, say: "in a file"}, {files: {two.txt: "2\n"}, learn: "the key is ` + key + `"}, {files: {two.txt: "2\n"}}]
+`
+	log := &lines{}
+	st := newStage(t, setting{script: script, change: func(c *config.Server) { c.Model.APIKey = key }})
+	s := st.serveLogging(newLogger(config.Log{Level: "debug", Format: "json"}, maskedWriter{log, serverMask(st.config)}))
+	s.log.Info().Str("planted", key).Msg("a line that was never meant to be")
+	state := st.ended(s.store, st.label("Say hello", "- [ ] Write one\n- [ ] Write two\n"))
+	if state.End != run.EndAllTasksComplete {
+		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
+	}
+	st.await("the check run of the end", func() bool { _, head := st.checks(); return head.Status == "completed" })
+	s.stop()
+
+	pr := st.onlyPR()
+	all, err := st.sim.CheckRuns(person, repoOf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]string{"the log": log.text(), "the description": pr.Title + pr.Body}
+	for _, c := range pr.Commits {
+		seen["commit "+c.OID] = c.Subject + c.Body
+	}
+	for _, c := range all {
+		seen["check run on "+c.HeadOID] = c.Title + c.Summary + c.Text
+	}
+	for _, c := range append(st.issue(1).Comments, st.issue(pr.Number).Comments...) {
+		seen["comment "+c.Body] = c.Body
+	}
+	for name, content := range st.contents(state.Branch) {
+		seen["file "+name] = content
+	}
+	_ = filepath.WalkDir(filepath.Join(st.config.DataDir), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && strings.HasSuffix(path, ".jsonl") {
+			b, err := os.ReadFile(path)
+			seen[path] = string(b)
+			return err
+		}
+		return err
+	})
+	kept := transcript.Open(transcriptsDir(st.config.DataDir), nil)
+	names, err := kept.Starts(state.Run)
+	if err != nil || len(names) != state.Iteration {
+		t.Fatalf("%d transcripts of %d iterations, %v", len(names), state.Iteration, err)
+	}
+	for _, name := range names {
+		tr, err := kept.Load(state.Run, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		for _, part := range []string{transcript.PromptPart, transcript.StdoutPart, transcript.StderrPart} {
+			if err := copyPart(&b, tr, part); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := tr.Write(&b, parserOf, nil); err != nil {
+			t.Fatal(err)
+		}
+		seen["transcript "+name] = b.String()
+		if err := tr.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for where, text := range seen {
+		if strings.Contains(text, key) {
+			t.Errorf("the key stands in %s:\n%.2000s", where, text)
+		}
+	}
+	_, head := st.checks()
+	for where, want := range map[string]string{
+		"the log": "a line that was never meant to be", "transcript " + names[0]: "the key is ***", "check run on " + head.HeadOID: "What the last agent did",
+	} {
+		if !strings.Contains(seen[where], want) {
+			t.Errorf("%s does not say %q:\n%.2000s", where, want, seen[where])
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/transcript"
+)
+
+// transcriptsDir is where transcripts are in a data directory.
+func transcriptsDir(data string) string { return filepath.Join(data, "transcripts") }
+
+// transcriptPath is the directory with a run's transcripts, "" where it has none.
+func transcriptPath(kept *transcript.Store, id run.ID) string {
+	if _, err := os.Stat(kept.Dir(id)); err != nil {
+		return ""
+	}
+	return kept.Dir(id)
+}
+
+// transcriptCmd is `bot transcript`.
+type transcriptCmd struct {
+	RunID     string `arg:"" optional:"" name:"run" help:"The run, as the list or the JSON of bot run names it. Default: list the runs."`
+	Iteration int    `arg:"" optional:"" help:"Only the calls of this iteration."`
+	Config    string `help:"A server's configuration: read what it keeps. Default: what bot run keeps." placeholder:"FILE" type:"path"`
+	Raw       bool   `help:"Print what the agent wrote as it wrote it (masked), rather than what it did."`
+	Prompt    bool   `help:"Print the prompts instead."`
+	JSON      bool   `name:"json" help:"Print one JSON document a call."`
+}
+
+// transcriptLine is one call in JSON.
+type transcriptLine struct {
+	transcript.Start
+	Activities []activityLine       `json:"activities"`
+	Verdicts   []transcript.Verdict `json:"verdicts"`
+}
+
+type activityLine struct {
+	Kind agent.ActivityKind `json:"kind"`
+	Text string             `json:"text,omitempty"`
+	Tool string             `json:"tool,omitempty"`
+	Path string             `json:"path,omitempty"`
+}
+
+// Run prints what agents were told and said.
+func (c *transcriptCmd) Run(io stdio) error {
+	if (c.Raw && c.Prompt) || (c.JSON && (c.Raw || c.Prompt)) {
+		return &run.UserError{Message: "--raw, --prompt and --json exclude each other", Hint: "name one"}
+	}
+	data, err := c.dataDir()
+	if err != nil {
+		return err
+	}
+	kept := transcript.Open(transcriptsDir(data), nil)
+	if c.RunID == "" {
+		return c.list(kept, io.out)
+	}
+	id := run.ID(c.RunID)
+	names, err := kept.Starts(id)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
+		return &run.UserError{
+			Message: fmt.Sprintf("there is no transcript of a run %q", c.RunID),
+			Hint:    "bot transcript without a run lists those that are kept; --config reads a server's",
+		}
+	}
+	if err != nil {
+		return err
+	}
+	verdicts, err := kept.Verdicts(id)
+	if err != nil {
+		return err
+	}
+	calls, err := c.load(kept, id, names)
+	defer func() {
+		for _, t := range calls {
+			_ = t.Close() // nothing was written
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	if len(calls) == 0 {
+		return &run.UserError{Message: fmt.Sprintf("run %s has no transcript of iteration %d", id, c.Iteration), Hint: "leave the iteration out to see all"}
+	}
+	for i, t := range calls {
+		// Verdicts are on an iteration; they come with its last call.
+		last := i+1 == len(calls) || calls[i+1].Iteration != t.Iteration
+		own := slices.DeleteFunc(slices.Clone(verdicts), func(v transcript.Verdict) bool { return !last || v.Iteration != t.Iteration })
+		if err := c.show(t, own, io.out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// load opens the calls that are asked for.
+func (c *transcriptCmd) load(kept *transcript.Store, id run.ID, names []string) (calls []*transcript.Transcript, err error) {
+	for _, name := range names {
+		t, err := kept.Load(id, name)
+		if err != nil {
+			return calls, err
+		}
+		if c.Iteration != 0 && t.Iteration != c.Iteration {
+			_ = t.Close() // nothing was written
+			continue
+		}
+		calls = append(calls, t)
+	}
+	return calls, nil
+}
+
+// show prints one call.
+func (c *transcriptCmd) show(t *transcript.Transcript, verdicts []transcript.Verdict, w io.Writer) error {
+	switch {
+	case c.Raw:
+		return copyPart(w, t, transcript.StdoutPart)
+	case c.Prompt:
+		return copyPart(w, t, transcript.PromptPart)
+	case c.JSON:
+		line := transcriptLine{Start: t.Start, Activities: []activityLine{}, Verdicts: append([]transcript.Verdict{}, verdicts...)}
+		_, err := t.Activities(parserOf, func(a agent.Activity) { line.Activities = append(line.Activities, activityLine(a)) })
+		if err != nil {
+			return err
+		}
+		enc := json.NewEncoder(w)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(line); err != nil {
+			return fmt.Errorf("print transcript: %w", err)
+		}
+		return nil
+	default:
+		return t.Write(w, parserOf, verdicts)
+	}
+}
+
+func copyPart(w io.Writer, t *transcript.Transcript, part string) (err error) {
+	r, err := t.Part(part)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if _, err := io.Copy(w, r); err != nil {
+		return fmt.Errorf("print transcript: %w", err)
+	}
+	return nil
+}
+
+// parserOf reads the stream of the agent of that name.
+func parserOf(name string, emit func(agent.Activity)) agent.Parser {
+	backend, err := agent.Lookup(name, agent.Options{ScriptFile: os.DevNull, Self: os.Args[0]})
+	if err != nil {
+		return nil
+	}
+	return backend.NewParser(emit)
+}
+
+func (c *transcriptCmd) dataDir() (string, error) {
+	if c.Config == "" {
+		return dataDir()
+	}
+	cfg, err := config.LoadServer(c.Config, os.LookupEnv, os.ReadFile)
+	return cfg.DataDir, err
+}
+
+// list prints the runs of which something is kept.
+func (c *transcriptCmd) list(kept *transcript.Store, w io.Writer) error {
+	ids, err := kept.Runs()
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		names, err := kept.Starts(id)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // pruned meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		if !c.JSON {
+			fmt.Fprintf(w, "%s  %s\n", id, count(len(names), "call"))
+			continue
+		}
+		if err := json.NewEncoder(w).Encode(map[string]any{"run": id, "calls": len(names)}); err != nil {
+			return fmt.Errorf("print the list: %w", err)
+		}
+	}
+	if len(ids) == 0 && !c.JSON {
+		fmt.Fprintln(w, "No transcript is kept yet.")
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/sandbox"
+	"github.com/org/ralph-action/internal/transcript"
+)
+
+// startFile holds, in a start's directory, what its transcript tells of it
+// beside its words. Only the starts of agents have one.
+const startFile = "transcript.json"
+
+// describe notes what a start is for, so that whichever process observes its end
+// can keep the transcript.
+func (h *Host) describe(s loop.State, a loop.AgentStart) error {
+	if h.cfg.Transcripts == nil {
+		return nil
+	}
+	st := transcript.Start{
+		Run: s.Run, Name: a.Name, Iteration: s.Iteration, Attempt: a.Attempt, TaskID: s.TaskID, Role: a.Role,
+		Agent: s.Agent, Model: a.Model, Sandbox: sandbox.Describe(h.cfg.Sandbox),
+	}
+	for _, t := range a.Progress.Tasks() {
+		if t.ID == s.TaskID && s.TaskID != "" {
+			st.Task = t.Title
+		}
+	}
+	b, err := json.Marshal(st)
+	if err != nil {
+		return fmt.Errorf("describe the start: %w", err)
+	}
+	return os.WriteFile(filepath.Join(h.start(a.Name), startFile), b, 0o600)
+}
+
+// Witness notes for the transcripts what becomes of each call, and passes every
+// event on to tell, which may be nil.
+func (h *Host) Witness(tell func(run.Event)) func(run.Event) {
+	if h.cfg.Transcripts == nil {
+		return tell
+	}
+	return func(ev run.Event) {
+		err := h.cfg.Transcripts.Note(ev)
+		if tell == nil {
+			return
+		}
+		tell(ev)
+		if err != nil {
+			tell(run.Event{Time: ev.Time, Run: ev.Run, Kind: run.EventPersonNotified, Text: err.Error()})
+		}
+	}
+}
+
+// keepTranscript keeps what the agent of a start was told and said, once it has
+// ended. The run does not depend on it: what goes wrong is told to a person.
+func (h *Host) keepTranscript(ctx context.Context, handle sandbox.Handle, status sandbox.Status, s loop.AgentStatus) {
+	if h.cfg.Transcripts == nil {
+		return
+	}
+	if err := h.transcribe(ctx, handle, status, s); err != nil && ctx.Err() == nil && h.cfg.Emit != nil {
+		h.cfg.Emit(run.Event{Kind: run.EventPersonNotified, Text: "the transcript of a call could not be kept: " + err.Error()})
+	}
+}
+
+func (h *Host) transcribe(ctx context.Context, handle sandbox.Handle, status sandbox.Status, s loop.AgentStatus) (err error) {
+	dir := h.start(handle.Name)
+	b, err := os.ReadFile(filepath.Join(dir, startFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // a check, or it did not get that far
+	}
+	var st transcript.Start
+	if err == nil {
+		err = json.Unmarshal(b, &st)
+	}
+	if err != nil {
+		return fmt.Errorf("read what the start was for: %w", err)
+	}
+	if h.cfg.Transcripts.Kept(st.Run, st.Iteration, st.Name) {
+		return nil
+	}
+	st.Started, st.Finished, st.ExitCode = status.StartedAt, status.FinishedAt, status.ExitCode
+	st.Outcome, st.Detail, st.Usage, st.Model = cmp.Or(string(s.Outcome), "ended early"), s.Detail, s.Usage, cmp.Or(s.Model, st.Model)
+	prompt, err := os.Open(filepath.Join(dir, promptName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it was cut off before it was laid out
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, prompt.Close()) }()
+	stdout, err := h.cfg.Sandbox.Logs(ctx, handle, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stdout.Close()) }()
+	stderr, err := openStderr(handle.RunDir, status)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stderr.Close()) }()
+	return h.cfg.Transcripts.Keep(st, prompt, stdout, stderr)
+}
+
+// openStderr gives what the sandbox keeps of stderr beside stdout, or the end of
+// it that the status tells.
+func openStderr(runDir string, status sandbox.Status) (io.ReadCloser, error) {
+	root, err := os.OpenRoot(runDir)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return io.NopCloser(strings.NewReader(status.Stderr)), nil
+		}
+		return nil, err
+	}
+	defer func() { _ = root.Close() }()
+	info, err := root.Lstat("stderr")
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
+		return io.NopCloser(strings.NewReader(status.Stderr)), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return root.Open("stderr")
+}

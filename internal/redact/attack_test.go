@@ -1,0 +1,168 @@
+package redact
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"math/rand/v2"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// canary is a secret with everything in it that some encoding escapes.
+const canary = `cAn"a/ry+4&7\<ünknown>=9`
+
+func jsonOf(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// inChunks masks the text as a stream whose chunks end at every n-th byte.
+func inChunks(t *testing.T, m *Masker, text string, n int) string {
+	t.Helper()
+	var out bytes.Buffer
+	w := m.Writer(&out)
+	for rest := text; rest != ""; {
+		k := min(n, len(rest))
+		if _, err := w.Write([]byte(rest[:k])); err != nil {
+			t.Fatal(err)
+		}
+		rest = rest[k:]
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// Attack E5: an agent writes a secret that the host knows in some form. Each
+// form that the masker promises to know is gone, whatever stands around it and
+// however the stream is cut, and nothing of the secret's inside is left.
+func TestE5KnownSecretInEveryForm(t *testing.T) {
+	t.Parallel()
+	m := New(canary)
+	forms := map[string]string{
+		"plain":             canary,
+		"query":             url.QueryEscape(canary),
+		"path":              url.PathEscape(canary),
+		"component":         componentEscape(canary),
+		"query, lower case": lowerEscapes(url.QueryEscape(canary)),
+		"hex":               hex.EncodeToString([]byte(canary)),
+		"hex, upper case":   strings.ToUpper(hex.EncodeToString([]byte(canary))),
+		"JSON":              jsonOf(t, map[string]string{"k": canary}),
+		"JSON in JSON":      jsonOf(t, map[string]string{"k": jsonOf(t, map[string]string{"k": canary})}),
+		"JSON, slashes":     strings.ReplaceAll(jsonOf(t, canary), "/", `\/`),
+	}
+	for shift := range 3 {
+		text := []byte("abc"[:shift] + canary + "tail")
+		name := string(rune('0' + shift))
+		forms["base64 at alignment "+name] = base64.StdEncoding.EncodeToString(text)
+		forms["base64 for addresses at alignment "+name] = base64.URLEncoding.EncodeToString(text)
+	}
+	for name, form := range forms {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := "before " + form + " after"
+			whole := m.Mask(text)
+			if !strings.Contains(whole, "***") || !strings.HasPrefix(whole, "before ") || !strings.HasSuffix(whole, " after") {
+				t.Errorf("masked to %q", whole)
+			}
+			for from := 0; from+12 <= len(form); from++ {
+				inside := form[from : from+12]
+				// The ends of what goes around the secret may stay.
+				if from >= 8 && from+12 <= len(form)-8 && strings.Contains(whole, inside) {
+					t.Fatalf("%q is left in %q", inside, whole)
+				}
+			}
+			for n := 1; n <= len(text); n++ {
+				if got := inChunks(t, m, text, n); got != whole {
+					t.Fatalf("in chunks of %d: %q, whole: %q", n, got, whole)
+				}
+			}
+			if found := m.Find([]byte("x\n" + text)); len(found) != 1 || found[0].Line != 2 || !found[0].Critical {
+				t.Errorf("found in work to be published: %+v", found)
+			}
+		})
+	}
+}
+
+// Attack E6: tokens that the host never saw, by their looks, through every
+// border of a chunk. None of their random part is left.
+func TestE6TokensByTheirLooks(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // G404: these are no secrets
+	random := func(n int, set string) string {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = set[rnd.IntN(len(set))]
+		}
+		return string(b)
+	}
+	const alnum = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+	jwt := "eyJ" + random(60, alnum+"-_") + "." + random(250, alnum+"-_") + "." + random(180, alnum+"-_")
+	tokens := map[string]string{
+		"installation, with a JWT": "ghs_1234567_" + jwt,
+		"installation, old":        "ghs_" + random(36, alnum),
+		"personal":                 "ghp_" + random(36, alnum),
+		"oauth":                    "gho_" + random(36, alnum),
+		"user":                     "ghu_" + random(36, alnum),
+		"refresh":                  "ghr_" + random(76, alnum),
+		"fine-grained":             "github_pat_" + random(22, alnum) + "_" + random(59, alnum),
+		"anthropic":                "sk-ant-api03-" + random(93, alnum+"-_") + "AA",
+		"anthropic, subscription":  "sk-ant-oat01-" + random(93, alnum+"-_"),
+		"openai":                   "sk-proj-" + random(120, alnum+"-_"),
+		"aws":                      "AKIA" + random(16, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"),
+		"aws, temporary":           "ASIA" + random(16, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"),
+		"google":                   "AIza" + random(35, alnum+"-_"),
+		"clone address":            "x-access-token:" + random(40, alnum) + "@",
+		"PEM":                      "-----BEGIN PRIVATE KEY-----\n" + random(64, alnum+"+/") + "\n" + random(64, alnum+"+/") + "\n-----END PRIVATE KEY-----",
+	}
+	for name, token := range tokens {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, around := range [][2]string{{"token: ", "\nnext"}, {`{"t":"`, `"}`}, {"https://", " x"}, {"", ""}} {
+				text := around[0] + token + around[1]
+				whole := (*Masker)(nil).Mask(text)
+				keep := around[1]
+				if strings.HasSuffix(token, "@") {
+					keep = "@" + keep
+				}
+				if whole != around[0]+"***"+keep {
+					t.Fatalf("masked to %q", whole)
+				}
+				for _, n := range []int{1, 2, 3, 5, 7, 11, 64, 100, 511} {
+					if got := inChunks(t, nil, text, n); got != whole {
+						t.Fatalf("in chunks of %d: %q", n, got)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestHeldIsBounded: what a stream keeps back does not grow with the stream,
+// whatever it looks like.
+func TestHeldIsBounded(t *testing.T) {
+	t.Parallel()
+	m := New(canary, strings.Repeat("ab", 500))
+	for _, unit := range []string{"x", "ghs_", "ghs_" + strings.Repeat("a", 50), "-----BEGIN PRIVATE KEY-----", "ab", canary[:8], "x-access-token:"} {
+		var out bytes.Buffer
+		w := m.Writer(&out)
+		chunk := []byte(strings.Repeat(unit, 4096/len(unit)))
+		for range 256 {
+			if _, err := w.Write(chunk); err != nil {
+				t.Fatal(err)
+			}
+			if len(w.sc.held) > 4000 { // twice the longest spelling of the longest secret
+				t.Fatalf("%d bytes are kept back of %q…", len(w.sc.held), unit)
+			}
+			out.Reset()
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package transcript
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// Parsers makes the parser of an agent's stream; nil for an agent it does not
+// know.
+type Parsers func(name string, emit func(agent.Activity)) agent.Parser
+
+// Activities reads what an agent did out of its stream. ok is false where its
+// stream cannot be read.
+func (t *Transcript) Activities(parsers Parsers, emit func(agent.Activity)) (ok bool, err error) {
+	parser := parsers(t.Agent, emit)
+	if parser == nil {
+		return false, nil
+	}
+	out, err := t.Part(StdoutPart)
+	if err != nil {
+		return true, err
+	}
+	defer func() { _ = out.Close() }()
+	if _, err := io.Copy(parser, out); err != nil {
+		return true, fmt.Errorf("read transcript: %w", err)
+	}
+	parser.Close()
+	return true, nil
+}
+
+// Line is one activity for a person, "" for one that tells nothing.
+func Line(a agent.Activity) string {
+	switch a.Kind {
+	case agent.ActivityText:
+		return a.Text
+	case agent.ActivityTool:
+		what := a.Path
+		if what == "" || a.Text != "" && a.Text != a.Path {
+			what = strings.TrimSpace(a.Path + " " + a.Text)
+		}
+		return "  > " + strings.TrimSpace(a.Tool+" "+what)
+	case agent.ActivityError:
+		return "  ! " + a.Text
+	case agent.ActivityRetry:
+		return "  … " + a.Text
+	case agent.ActivityInit, agent.ActivityOther:
+	}
+	return ""
+}
+
+// Write writes the transcript for a person to read.
+func (t *Transcript) Write(w io.Writer, parsers Parsers, verdicts []Verdict) error {
+	p := &printer{w: w}
+	p.line("── %s", t.title())
+	ok, err := t.Activities(parsers, func(a agent.Activity) {
+		if l := Line(a); l != "" {
+			p.line("%s", l)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if !ok {
+		p.line("  (the words of %q cannot be read here; see them with --raw)", t.Agent)
+	}
+	stderr, err := t.text(StderrPart)
+	if err != nil {
+		return err
+	}
+	for l := range strings.Lines(stderr) {
+		p.line("  stderr: %s", strings.TrimRight(l, "\r\n"))
+	}
+	for _, part := range []string{PromptPart, StdoutPart, StderrPart} {
+		if n := t.Cut[part]; n > 0 {
+			p.line("  (%d bytes in the middle of %s were not kept)", n, part)
+		}
+	}
+	p.line("  = %s", t.end())
+	for _, v := range verdicts {
+		if v.Iteration == t.Iteration {
+			p.line("  → %s", strings.TrimSpace(string(v.Kind)+" "+v.TaskID+" "+v.Text))
+		}
+	}
+	p.line("")
+	return p.err
+}
+
+func (t *Transcript) title() string {
+	parts := []string{fmt.Sprintf("iteration %d", t.Iteration)}
+	for _, s := range []string{strings.TrimSpace(t.TaskID + " " + t.Task), string(t.Role), strings.TrimSpace(t.Agent + " " + t.Model), t.Sandbox} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	return strings.Join(parts, " · ")
+}
+
+func (t *Transcript) end() string {
+	s := t.Outcome
+	if !t.Started.IsZero() && !t.Finished.IsZero() {
+		s += ", " + t.Finished.Sub(t.Started).Round(100*time.Millisecond).String()
+	}
+	switch {
+	case t.Usage.Turns == 1:
+		s += ", 1 turn"
+	case t.Usage.Turns > 1:
+		s += fmt.Sprintf(", %d turns", t.Usage.Turns)
+	}
+	if t.Usage.CostUSD > 0 {
+		s += fmt.Sprintf(", $%.2f", t.Usage.CostUSD)
+	}
+	if t.Detail != "" {
+		s += ": " + t.Detail
+	}
+	return s
+}
+
+// text is a small part as a whole.
+func (t *Transcript) text(part string) (string, error) {
+	r, err := t.Part(part)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = r.Close() }()
+	b, err := io.ReadAll(io.LimitReader(r, HeadSize+2*TailSize))
+	if err != nil {
+		return "", fmt.Errorf("read transcript: %w", err)
+	}
+	return string(b), nil
+}
+
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+// line prints one line that cannot drive a terminal: agent words end up here.
+func (p *printer) line(format string, args ...any) {
+	if p.err != nil {
+		return
+	}
+	_, p.err = fmt.Fprintln(p.w, printable(fmt.Sprintf(format, args...)))
+}
+
+// printable takes out control characters and those that turn the direction of
+// text around.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			return ' '
+		case r < 0x20 || r == 0x7f || (r >= 0x80 && r < 0xa0) || (r >= 0x202a && r <= 0x202e) || (r >= 0x2066 && r <= 0x2069):
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// Tail is the end of what the run's last agent did, for a person to read: at most
+// that many lines. It is "" where nothing is kept.
+func (s *Store) Tail(id run.ID, parsers Parsers, lines int) (string, error) {
+	names, err := s.Starts(id)
+	if err != nil || len(names) == 0 {
+		return "", err
+	}
+	t, err := s.Load(id, names[len(names)-1])
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = t.Close() }()
+	var last []string
+	_, err = t.Activities(parsers, func(a agent.Activity) {
+		if l := Line(a); l != "" {
+			if last = append(last, printable(l)); len(last) > 2*lines {
+				last = append(last[:0], last[len(last)-lines:]...)
+			}
+		}
+	})
+	if err != nil {
+		return "", err
+	}
+	last = append(last[max(0, len(last)-lines):], "= "+printable(t.end()))
+	return t.title() + "\n" + strings.Join(last, "\n"), nil
+}
