@@ -78,6 +78,8 @@ npm_packages() {
 
 test_tools() {
 	debian git git
+	# The local sandbox keeps agents apart with it; its tests must not do without.
+	[ "$(uname)" != Linux ] || debian bwrap bubblewrap
 	debian gcc gcc libc6-dev
 	debian node nodejs
 	debian npm npm

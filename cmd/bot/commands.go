@@ -36,8 +36,10 @@ type commands struct {
 
 // sandboxFlags say where agents and checks run.
 type sandboxFlags struct {
-	Sandbox string `enum:"local,docker" default:"local" help:"Where agents and checks run: local or docker. local keeps nothing apart: an agent can reach this user's files and the network."`
+	Sandbox string `enum:"local,docker" default:"local" help:"Where agents and checks run: local or docker. local shares the network with this machine, and without bubblewrap this user's files too."`
 	Image   string `help:"Container image for --sandbox docker." placeholder:"IMAGE"`
+
+	LocalIsolation string `name:"local-isolation" enum:"auto,bwrap,none" default:"auto" env:"RALPH_LOCAL_ISOLATION" help:"With --sandbox local: auto keeps agents and checks apart with bubblewrap where that works, bwrap refuses to do without, none does not."`
 }
 
 // limitFlags bound a run; zero is the default, which the help names.

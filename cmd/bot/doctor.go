@@ -20,6 +20,7 @@ import (
 	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox/docker"
+	"github.com/org/ralph-action/internal/sandbox/local"
 )
 
 // doctorCmd is `bot doctor`.
@@ -46,7 +47,7 @@ const appTimeout = 15 * time.Second
 // code 2.
 func (c *doctorCmd) Run(ctx bound, io stdio) error {
 	cfg, found, cfgErr := c.load()
-	checks := []finding{c.git(), c.agent(cfg), c.docker(ctx, cfg, found), c.caches(cfg, found)}
+	checks := []finding{c.git(), c.agent(cfg), c.local(cfg), c.docker(ctx, cfg, found), c.caches(cfg, found)}
 	switch {
 	case cfgErr != nil:
 		checks = append(checks, finding{what: "configuration", err: cfgErr})
@@ -140,6 +141,29 @@ func (c *doctorCmd) agent(cfg config.Server) finding {
 		err = backend.Check(proc.Look)
 	}
 	f.ok, f.err = name, err
+	return f
+}
+
+// local says what the local sandbox keeps apart on this machine.
+func (c *doctorCmd) local(cfg config.Server) finding {
+	f := finding{what: "local sandbox", optional: cfg.Sandbox.Kind != config.SandboxLocal || cfg.Sandbox.LocalIsolation != "bwrap"}
+	box, err := local.New(local.Options{Isolation: local.Isolation(cfg.Sandbox.LocalIsolation)})
+	if err != nil {
+		f.err = err
+		return f
+	}
+	apart, why := box.Isolated()
+	switch {
+	case apart:
+		f.ok = "bubblewrap works: agents and checks do not see people's homes and can write their work tree only; the network is shared"
+	case why == nil:
+		f.ok = "no isolation, as configured: agents have the rights of this user"
+	default:
+		f.err = &run.UserError{
+			Message: "no isolation, agents have the rights of this user: " + why.Error(),
+			Hint:    "install bubblewrap and permit user namespaces, or use the docker sandbox", Err: why,
+		}
+	}
 	return f
 }
 

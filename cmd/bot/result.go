@@ -46,6 +46,9 @@ type runResult struct {
 	CostUSD    float64       `json:"cost_usd"`
 	// Questions are what a person has to answer before the plan is worked.
 	Questions []string `json:"questions,omitempty"`
+	// Sandbox is what agents and checks ran in: "docker", "local (bubblewrap)",
+	// "local (no isolation)".
+	Sandbox string `json:"sandbox,omitempty"`
 	// TranscriptPath is the directory with what agents were told and said.
 	TranscriptPath string `json:"transcript_path,omitempty"`
 	// Diagnostics tell a person what was given up last, why, and what to do.

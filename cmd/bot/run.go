@@ -89,7 +89,7 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	if err != nil {
 		return fmt.Errorf("find the working directory: %w", err)
 	}
-	box, err := openSandbox(ctx, c.Sandbox, docker.Options{Self: self, Image: c.Image, DataDir: data})
+	box, err := openSandbox(ctx, c.Sandbox, docker.Options{Self: self, Image: c.Image, DataDir: data}, c.LocalIsolation)
 	if err != nil {
 		return err
 	}
@@ -123,6 +123,7 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	for _, command := range c.Gate {
 		opts.Gates = append(opts.Gates, gate.Gate{Command: command})
 	}
+	screen.line("sandbox: %s", sandbox.Describe(box))
 	s, err := inline.Run(ctx, opts)
 	screen.close()
 	if err != nil {
@@ -132,11 +133,11 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	if err := kept.Prune(limits, time.Now(), func(id run.ID) bool { return id == s.Run }); err != nil {
 		return err
 	}
-	return c.tell(ctx, io, s, kept, mask)
+	return c.tell(ctx, io, s, kept, mask, sandbox.Describe(box))
 }
 
 // tell prints the end of a run and turns it into the exit code.
-func (c *runCmd) tell(ctx context.Context, io stdio, s loop.State, kept *transcript.Store, mask *redact.Masker) error {
+func (c *runCmd) tell(ctx context.Context, io stdio, s loop.State, kept *transcript.Store, mask *redact.Masker, box string) error {
 	io.out, io.err = maskedWriter{io.out, mask}, maskedWriter{io.err, mask}
 	for line := range strings.Lines(diagnostics(s)) {
 		fmt.Fprintln(io.err, printable(strings.TrimRight(line, "\n")))
@@ -146,6 +147,7 @@ func (c *runCmd) tell(ctx context.Context, io stdio, s loop.State, kept *transcr
 		if err != nil {
 			return err
 		}
+		r.Run.Sandbox = box
 		r.Run.TranscriptPath = transcriptPath(kept, s.Run)
 		if err := r.write(io.out); err != nil {
 			return err
@@ -204,8 +206,8 @@ func lookGit() (string, error) {
 }
 
 // openSandbox makes the sandbox and checks that it can be used. d is what is to
-// be known of this machine where it is docker.
-func openSandbox(ctx context.Context, kind string, d docker.Options) (sandbox.Sandbox, error) {
+// be known of this machine where it is docker, isolation is for local.
+func openSandbox(ctx context.Context, kind string, d docker.Options, isolation string) (sandbox.Sandbox, error) {
 	var box sandbox.Sandbox
 	var err error
 	switch kind {
@@ -218,7 +220,7 @@ func openSandbox(ctx context.Context, kind string, d docker.Options) (sandbox.Sa
 		}
 		box, err = docker.New(d)
 	default:
-		box, err = local.New(local.Options{Self: d.Self})
+		box, err = local.New(local.Options{Self: d.Self, Isolation: local.Isolation(isolation), Hide: []string{d.DataDir}}) //nolint:contextcheck // it tries bubblewrap once, for all
 	}
 	if err != nil {
 		return nil, err

@@ -87,7 +87,7 @@ func start(ts *testscript.TestScript, extra []string, args []string) (*exec.Cmd,
 	cmd.Dir = ts.MkAbs(".")
 	for _, name := range []string{
 		"PATH", "HOME", "XDG_CACHE_HOME", "RALPH_DATA_DIR", "GIT_CONFIG_NOSYSTEM", "GOCACHE", "TMPDIR", "WORK",
-		"DOCKER_HOST", "RALPH_WEBHOOK_SECRET", "ANTHROPIC_API_KEY",
+		"DOCKER_HOST", "RALPH_WEBHOOK_SECRET", "ANTHROPIC_API_KEY", "RALPH_LOCAL_ISOLATION",
 	} {
 		if value := ts.Getenv(name); value != "" {
 			cmd.Env = append(cmd.Env, name+"="+value)

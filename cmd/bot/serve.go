@@ -136,7 +136,7 @@ func newParts(ctx context.Context, cfg config.Server, gitHub ghapp.Config, log z
 	}
 	box, err := openSandbox(ctx, cfg.Sandbox.Kind, docker.Options{
 		Self: self, Image: cfg.Sandbox.Image, DataDir: cfg.DataDir, HostPaths: cfg.Sandbox.HostPaths,
-	})
+	}, cfg.Sandbox.LocalIsolation)
 	if err != nil {
 		return nil, err
 	}

@@ -98,6 +98,8 @@ func newStage(t testing.TB, set setting) *stage {
 	}
 	cfg.Listen = freeAddr(t)
 	cfg.DataDir = filepath.Join(st.dir, "data")
+	// Agents and checks of these tests act on files that the test watches.
+	cfg.Sandbox.LocalIsolation = "none"
 	cfg.Agent = config.Agent{Name: config.AgentScript, ScriptFile: script}
 	if set.agent.Name != "" {
 		cfg.Agent = set.agent
@@ -476,6 +478,7 @@ agent:
   name: %s
   script_file: %s
 sandbox:
+  local_isolation: none
   kind: %s
 allow_local_sandbox: %v
 `, c.Listen, c.Limits.TaskAttempts, c.GitHub.APIURL, c.GitHub.GraphQLURL, c.GitHub.WebURL, c.GitHub.AppID, c.DataDir, c.Agent.Name, c.Agent.ScriptFile, c.Sandbox.Kind, c.AllowLocalSandbox)

@@ -318,7 +318,7 @@ func (d *duration) UnmarshalYAML(node ast.Node) error {
 func parseDuration(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
-			return time.Duration(n) * 24 * time.Hour, nil //nolint:gosec // G115: at most 65535
+			return time.Duration(n) * 24 * time.Hour, nil
 		}
 	}
 	return time.ParseDuration(text)

@@ -125,6 +125,9 @@ type Budgets struct {
 type Sandbox struct {
 	Kind  string
 	Image string
+	// LocalIsolation says whether the local sandbox uses bubblewrap: auto, bwrap
+	// or none.
+	LocalIsolation string
 	// Memory is in bytes.
 	Memory int64
 	// CPUs counts cores and may be a fraction.
@@ -193,6 +196,8 @@ type serverFile struct {
 		Caches bytesize `yaml:"caches"`
 		// HostPaths is needed only where the engine cannot be asked.
 		HostPaths map[string]string `yaml:"host_paths"`
+
+		LocalIsolation string `yaml:"local_isolation"`
 	} `yaml:"sandbox"`
 	AllowLocalSandbox bool       `yaml:"allow_local_sandbox"`
 	Limits            limitsFile `yaml:"limits"`
@@ -236,7 +241,7 @@ func DefaultServer() Server {
 		Model: Model{
 			BaseURL: "https://api.anthropic.com", OpenAIBaseURL: "https://api.openai.com/v1", GoogleBaseURL: "https://generativelanguage.googleapis.com",
 		},
-		Sandbox: Sandbox{Kind: SandboxDocker, Memory: 4 << 30, CPUs: 2, PIDs: 512, Disk: 10 << 30, Files: 1_000_000, Caches: 20 << 30},
+		Sandbox: Sandbox{Kind: SandboxDocker, LocalIsolation: "auto", Memory: 4 << 30, CPUs: 2, PIDs: 512, Disk: 10 << 30, Files: 1_000_000, Caches: 20 << 30},
 		Limits:  run.DefaultLimits(),
 		People:  DefaultPeople(),
 		Workers: 4,
@@ -297,6 +302,7 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 	f.GitHub.APIURL, f.GitHub.GraphQLURL, f.GitHub.WebURL = d.GitHub.APIURL, d.GitHub.GraphQLURL, d.GitHub.WebURL
 	f.Agent.Name, f.Model.BaseURL = d.Agent.Name, d.Model.BaseURL
 	f.Sandbox.Kind, f.Sandbox.Memory, f.Sandbox.CPUs, f.Sandbox.PIDs = d.Sandbox.Kind, bytesize(d.Sandbox.Memory), d.Sandbox.CPUs, whole(d.Sandbox.PIDs)
+	f.Sandbox.LocalIsolation = d.Sandbox.LocalIsolation
 	f.Sandbox.Disk, f.Sandbox.Files, f.Sandbox.Caches = bytesize(d.Sandbox.Disk), whole(d.Sandbox.Files), bytesize(d.Sandbox.Caches)
 	f.Model.OpenAIBaseURL, f.Model.GoogleBaseURL = d.Model.OpenAIBaseURL, d.Model.GoogleBaseURL
 	f.Log.Level, f.Log.Format = d.Log.Level, d.Log.Format
@@ -334,7 +340,7 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 			Prices:        prices(f.Model.Prices, report),
 		},
 		Sandbox: Sandbox{
-			Kind: f.Sandbox.Kind, Image: f.Sandbox.Image, Memory: int64(f.Sandbox.Memory),
+			Kind: f.Sandbox.Kind, Image: f.Sandbox.Image, LocalIsolation: f.Sandbox.LocalIsolation, Memory: int64(f.Sandbox.Memory),
 			CPUs: f.Sandbox.CPUs, PIDs: int64(f.Sandbox.PIDs),
 			Disk: int64(f.Sandbox.Disk), Files: int64(f.Sandbox.Files), Caches: int64(f.Sandbox.Caches), HostPaths: f.Sandbox.HostPaths,
 		},
@@ -451,6 +457,9 @@ func (s Sandbox) check(allowLocal bool, report reporter) {
 		}
 	default:
 		report("$.sandbox.kind", "%q is not a sandbox; use %s or %s", clip(s.Kind), SandboxDocker, SandboxLocal)
+	}
+	if !slices.Contains([]string{"auto", "bwrap", "none"}, s.LocalIsolation) {
+		report("$.sandbox.local_isolation", "%q is not an isolation; use auto, bwrap or none", clip(s.LocalIsolation))
 	}
 	// Docker itself refuses less than 6 MiB; an agent needs far more.
 	if s.Memory < 64<<20 {

@@ -106,6 +106,7 @@ model:
     - {model: gpt-x, input: 2, output: 3}
 sandbox:
   kind: local
+  local_isolation: bwrap
   image: agent:1
   memory: 512m
   cpus: 0.5
@@ -155,7 +156,7 @@ log:
 				"gpt-x":       {Input: 2, Output: 3, CacheRead: 2, CacheWrite: 2},
 			},
 		},
-		Sandbox:           config.Sandbox{Kind: "local", Image: "agent:1", Memory: 512 << 20, CPUs: 0.5, PIDs: 100, Disk: 2 << 30, Files: 5000, Caches: 3 << 30, HostPaths: map[string]string{"/data": "/srv/ralph"}},
+		Sandbox:           config.Sandbox{Kind: "local", LocalIsolation: "bwrap", Image: "agent:1", Memory: 512 << 20, CPUs: 0.5, PIDs: 100, Disk: 2 << 30, Files: 5000, Caches: 3 << 30, HostPaths: map[string]string{"/data": "/srv/ralph"}},
 		AllowLocalSandbox: true,
 		Limits:            limits,
 		People:            config.DefaultPeople(),

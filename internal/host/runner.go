@@ -126,10 +126,17 @@ func once(dir string, layOut func() error) error {
 func (h *Host) spec(s loop.State, dir string) sandbox.Spec {
 	env := map[string]string{"CI": "true"}
 	if h.cfg.Sandbox.Name() == agent.SandboxLocal {
-		// A fresh home hides the build cache that a laptop has; nothing is
-		// kept apart there anyway.
+		// A fresh home hides the build cache that a laptop has. Where nothing is
+		// kept apart anyway it is shared, elsewhere only where a person names it.
+		box, ok := h.cfg.Sandbox.(sandbox.Confiner)
+		apart := false
+		if ok {
+			apart, _ = box.Isolated()
+		}
 		if own := os.Getenv("GOCACHE"); own != "" {
 			env["GOCACHE"] = own
+		} else if apart {
+			// The run's own cache it is, then.
 		} else if cache, err := os.UserCacheDir(); err == nil {
 			env["GOCACHE"] = filepath.Join(cache, "go-build")
 		}

@@ -75,7 +75,7 @@ func (h *Host) keepTranscript(ctx context.Context, handle sandbox.Handle, status
 
 func (h *Host) transcribe(ctx context.Context, handle sandbox.Handle, status sandbox.Status, s loop.AgentStatus) (err error) {
 	dir := h.start(handle.Name)
-	b, err := os.ReadFile(filepath.Join(dir, startFile))
+	b, err := os.ReadFile(filepath.Join(dir, startFile)) // #nosec G304 -- a file of our own
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // a check, or it did not get that far
 	}
@@ -91,7 +91,7 @@ func (h *Host) transcribe(ctx context.Context, handle sandbox.Handle, status san
 	}
 	st.Started, st.Finished, st.ExitCode = status.StartedAt, status.FinishedAt, status.ExitCode
 	st.Outcome, st.Detail, st.Usage, st.Model = cmp.Or(string(s.Outcome), "ended early"), s.Detail, s.Usage, cmp.Or(s.Model, st.Model)
-	prompt, err := os.Open(filepath.Join(dir, promptName))
+	prompt, err := os.Open(filepath.Join(dir, promptName)) // #nosec G304 -- a file of our own
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it was cut off before it was laid out
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/sandbox"
 )
 
 // permissionAge is how old an answer about a person's permission may be.
@@ -37,6 +38,7 @@ type publisher struct {
 	issue   int
 	agent   string
 	mask    *redact.Masker
+	box     sandbox.Sandbox
 	// words are the last ones of the last agent, for the check run; nil is none.
 	words func() (string, error)
 	// label is the label that starts runs; those of state begin with it.
@@ -324,6 +326,9 @@ func (p *publisher) view(s loop.State) (island.View, error) {
 		Title: s.Subject.Name, RepoURL: p.repo.HTMLURL(), Phase: s.Phase, End: s.End, Iteration: s.Iteration,
 		CostUSD: s.Usage.CostUSD, Agent: p.agent, Model: s.SeenModel, RequestedBy: s.Subject.RequestedBy, Note: s.EndDetail, Merged: s.Merged, Removed: s.Plan.Removed, Hidden: s.Plan.Hidden(), Closes: true,
 		Questions: s.Questions, Diagnostics: s.Diagnostics, Reviews: s.Reviews, ReviewNote: s.ReviewNote,
+	}
+	if _, varies := p.box.(sandbox.Confiner); varies {
+		v.Sandbox = sandbox.Describe(p.box)
 	}
 	if s.Progress != "" {
 		doc, err := progress.Parse([]byte(s.Progress))

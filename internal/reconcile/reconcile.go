@@ -524,7 +524,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 			Publisher: &publisher{
 				now: r.cfg.Now, repo: repo, host: h, effects: r.effects, issue: row.IssueNumber,
 				agent: r.cfg.AgentName, mask: r.cfg.Mask, label: r.cfg.Decoder.Label,
-				words: r.lastWords(row.ID),
+				words: r.lastWords(row.ID), box: r.cfg.Sandbox,
 				permission: func(ctx context.Context, login string) (ghapp.Permission, error) {
 					return r.permission(ctx, repo, row.RepoNode, login)
 				},

@@ -124,6 +124,9 @@ type Reaper interface {
 type Confiner interface {
 	// Confinement names what is in force: "bubblewrap", "no isolation".
 	Confinement() string
+	// Isolated says whether commands are kept apart from this machine, and where
+	// they are not though that was wanted, why.
+	Isolated() (bool, error)
 }
 
 // Describe names the sandbox and what it keeps apart, for people.
@@ -257,7 +260,8 @@ type Spec struct {
 	Grace time.Duration
 
 	// MemoryBytes, CPUs and PIDs bound the whole start; 0 means the sandbox's
-	// default. local cannot bound them and ignores them.
+	// default. local cannot bound memory and CPUs and ignores them; processes it
+	// bounds where it keeps commands apart.
 	MemoryBytes int64
 	CPUs        float64
 	PIDs        int64

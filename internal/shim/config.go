@@ -52,6 +52,15 @@ type Config struct {
 	// Grace is the time between the request to end and SIGKILL.
 	Grace time.Duration `json:"grace"`
 
+	// Limits bound each process of the command.
+	Limits Limits `json:"limits,omitzero"`
+
+	// Wrap is a command line that the command is to be run inside of: the
+	// absolute path of a program, its arguments, and at their end a call of this
+	// program with "shim" and Inside. The program must hand on the descriptors 0
+	// to 4, the environment, and the end of its child.
+	Wrap []string `json:"wrap,omitempty"`
+
 	// Listen is the loopback address relayed to the unix socket Socket; no
 	// relay where it is "".
 	Listen string `json:"listen,omitempty"`

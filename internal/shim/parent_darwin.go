@@ -12,6 +12,15 @@ var deadlyHere = []os.Signal{syscall.SIGEMT}
 // to launchd, and a process in a session of its own escapes.
 func becomeParent() error { return nil }
 
+// rlimitProcesses: macOS counts what the person runs elsewhere.
+const rlimitProcesses = -1
+
+// descendants: nothing is wrapped here.
+func descendants(int) []int { return nil }
+
+// StartOf tells nothing here: there is no wrapper to ask of.
+func StartOf(int) string { return "" }
+
 // killAll kills the command's process group.
 func killAll(pgid int) {
 	_ = syscall.Kill(-pgid, syscall.SIGKILL)

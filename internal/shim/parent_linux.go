@@ -15,6 +15,9 @@ const (
 	prSetChildSubreaper = 36
 )
 
+// rlimitProcesses is RLIMIT_NPROC, which package syscall lacks.
+const rlimitProcesses = 6
+
 // deadlyHere are the deadly signals that other systems do not have.
 var deadlyHere = []os.Signal{syscall.SIGSTKFLT}
 
@@ -117,6 +120,20 @@ func descendants(of int) []int {
 		queue = append(queue, children[queue[0]]...)
 	}
 	return all
+}
+
+// StartOf tells when a process began, in clock ticks since the machine did, ""
+// where there is none. With its number that is one process and no other.
+func StartOf(pid int) string {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return ""
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 20 {
+		return ""
+	}
+	return string(fields[19])
 }
 
 func parentOf(pid string) (int, bool) {

@@ -50,6 +50,10 @@ type Event struct {
 	Time  time.Time `json:"time"`
 	// PID is the shim's process id as it sees itself (EventShim).
 	PID int `json:"pid,omitempty"`
+	// Inner is the first process inside a wrapper, as this machine counts
+	// (EventStarted), and InnerStart when it began, in the kernel's own time.
+	Inner      int    `json:"inner,omitempty"`
+	InnerStart string `json:"inner_start,omitempty"`
 	// Exit is set on EventEnded.
 	Exit *Exit `json:"exit,omitempty"`
 }
@@ -88,6 +92,10 @@ type History struct {
 	PID int
 	// The times of the events; zero where they have not happened.
 	ShimAt, StartedAt, FirstByteAt, EndedAt time.Time
+	// Inner and InnerStart are those of the event, 0 without a wrapper. When that
+	// process is gone, all that ran inside is.
+	Inner      int
+	InnerStart string
 	// Exit is nil until the end.
 	Exit *Exit
 }
@@ -121,7 +129,7 @@ func parseHistory(data []byte) History {
 		case EventShim:
 			h.PID, h.ShimAt = e.PID, e.Time
 		case EventStarted:
-			h.StartedAt = e.Time
+			h.StartedAt, h.Inner, h.InnerStart = e.Time, e.Inner, e.InnerStart
 		case EventFirstByte:
 			h.FirstByteAt = e.Time
 		case EventEnded:

@@ -7,10 +7,10 @@ import (
 	"io"
 	"maps"
 	"math"
-	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -44,6 +44,9 @@ func Main(args []string) int {
 	// switches threads twice to catch one, and drops most of them anyway.
 	signal.Notify(make(chan os.Signal, 1), deadly...)
 
+	if len(args) == 1 && args[0] == Inside {
+		return inside()
+	}
 	if len(args) != 1 {
 		return fail(errors.New("usage: shim CONFIG"))
 	}
@@ -94,6 +97,8 @@ type session struct {
 	// active is the time of the last sign of life (the start is the first), as
 	// a distance to begin.
 	active atomic.Int64
+	// wrapped is the other side of the wrapper, nil without one.
+	wrapped *wrapped
 }
 
 func (s *session) run(config string) Exit {
@@ -105,6 +110,9 @@ func (s *session) run(config string) Exit {
 		return Exit{Code: -1, Reason: ReasonStartFailed, Detail: err.Error()}
 	}
 	reason, detail, status := s.watch(ctx, child)
+	if s.wrapped != nil {
+		status = s.wrapped.end(status)
+	}
 	s.sweep(child)
 	child.finishOutput()
 
@@ -155,29 +163,70 @@ func (s *session) start(ctx context.Context, config string) (_ *child, err error
 	if err := becomeParent(); err != nil {
 		return nil, err
 	}
-	if s.cfg.Listen != "" {
-		var lc net.ListenConfig
-		l, err := lc.Listen(ctx, "tcp", s.cfg.Listen)
-		if err != nil {
-			return nil, fmt.Errorf("relay to the gateway: %w", err)
-		}
-		go relay{socket: s.cfg.Socket, patience: relayPatience}.serve(ctx, l)
+	cfg := s.cfg
+	if cfg.Env == nil {
+		cfg.Env = os.Environ()
 	}
-
-	env := s.cfg.Env
-	if env == nil {
-		env = os.Environ()
+	cfg.Env = withDefaults(cfg.Env, cfg.Defaults)
+	if len(cfg.Wrap) > 0 {
+		return s.startWrapped(cfg, stdin, stdout, stderr)
 	}
-	env = withDefaults(env, s.cfg.Defaults)
-	path, err := lookPath(s.cfg.Argv[0], s.cfg.Dir, env)
+	if err := cfg.listen(ctx); err != nil {
+		return nil, err
+	}
+	path, err := cfg.program()
 	if err != nil {
 		return nil, err
 	}
-	if info, err := os.Stat(s.cfg.Dir); err != nil {
-		return nil, fmt.Errorf("working directory: %w", err)
-	} else if !info.IsDir() {
-		return nil, fmt.Errorf("working directory: %s is not a directory", s.cfg.Dir)
+	if err := cfg.Limits.set(); err != nil {
+		return nil, err
 	}
+	return s.fork(path, cfg.Argv, &syscall.ProcAttr{Dir: cfg.Dir, Env: cfg.Env}, stdin, stdout, stderr)
+}
+
+// startWrapped starts the command inside the wrapper, and returns once it runs
+// there.
+func (s *session) startWrapped(cfg Config, stdin, stdout, stderr *os.File) (*child, error) {
+	w, err := newWrapped()
+	if err != nil {
+		return nil, err
+	}
+	cfg.Wrap = nil
+	// A wrapper that dies with its parent dies with the thread that started it.
+	runtime.LockOSThread()
+	attr := &syscall.ProcAttr{Dir: "/", Env: cfg.Env, Files: []uintptr{uintptr(w.theirs[0]), uintptr(w.theirs[1])}} // #nosec G115 -- descriptors fit
+	s.wrapped = w
+	c, err := s.fork(s.cfg.Wrap[0], s.cfg.Wrap, attr, stdin, stdout, stderr)
+	for _, fd := range w.theirs {
+		_ = syscall.Close(fd)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := w.begin(cfg); err != nil {
+		<-c.ended // it ends by itself: it has nothing to do
+		s.sweep(c)
+		c.finishOutput()
+		return nil, err
+	}
+	s.started(c.pid)
+	return c, nil
+}
+
+// started notes that the command runs. Without this event it still does; only the
+// time is unknown.
+func (s *session) started(wrapper int) {
+	s.active.Store(int64(time.Since(s.begin)))
+	e := Event{Event: EventStarted, Time: time.Now()}
+	if inside := descendants(wrapper); wrapper != 0 && len(inside) > 0 {
+		e.Inner, e.InnerStart = inside[0], StartOf(inside[0])
+	}
+	_ = s.record.add(e)
+}
+
+// fork executes a program with the command's streams, and the files of attr after
+// those.
+func (s *session) fork(path string, argv []string, attr *syscall.ProcAttr, stdin, stdout, stderr *os.File) (*child, error) {
 
 	c := &child{
 		stdout: &cappedFile{f: stdout, limit: s.cfg.OutputLimit},
@@ -194,21 +243,18 @@ func (s *session) start(ctx context.Context, config string) (_ *child, err error
 	}
 	// Not os.StartProcess: somebody has to wait for every child there is,
 	// and that would steal the status from an os.Process.
-	pid, err := syscall.ForkExec(path, s.cfg.Argv, &syscall.ProcAttr{
-		Dir: s.cfg.Dir, Env: env,
-		Files: []uintptr{stdin.Fd(), uintptr(outW), uintptr(errW)}, // #nosec G115 -- descriptors fit
-		Sys:   &syscall.SysProcAttr{Setpgid: true},
-	})
+	attr.Files = append([]uintptr{stdin.Fd(), uintptr(outW), uintptr(errW)}, attr.Files...) // #nosec G115 -- descriptors fit
+	attr.Sys = &syscall.SysProcAttr{Setpgid: true}
+	pid, err := syscall.ForkExec(path, argv, attr)
 	_ = syscall.Close(outW)
 	_ = syscall.Close(errW)
 	if err != nil {
 		return nil, fmt.Errorf("execute %s: %w", path, err)
 	}
 	c.pid = pid
-	s.active.Store(int64(time.Since(s.begin)))
-	// Without this event the command still runs; only the time is unknown.
-	_ = s.record.add(Event{Event: EventStarted, Time: time.Now()})
-
+	if s.wrapped == nil {
+		s.started(0)
+	}
 	c.pipes = []*os.File{outR, errR}
 	c.copied.Go(func() { s.copyOutput(c.stdout, outR, true) })
 	c.copied.Go(func() { s.copyOutput(&tailFile{f: stderr, keep: stderrTail}, errR, false) })
@@ -315,6 +361,10 @@ func (s *session) watch(ctx context.Context, c *child) (reason, detail string, _
 		if reason == "" {
 			reason = why
 			grace = time.After(s.cfg.Grace)
+		}
+		if s.wrapped != nil {
+			signalWrapped(c.pid, sig)
+			return
 		}
 		_ = syscall.Kill(-c.pid, sig)
 	}

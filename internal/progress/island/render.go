@@ -218,6 +218,9 @@ func (r *renderer) status() string {
 		}
 		facts = append(facts, agent)
 	}
+	if box := r.code(v.Sandbox); box != "" {
+		facts = append(facts, "in "+box)
+	}
 	if login := r.code(v.RequestedBy); login != "" {
 		facts = append(facts, "asked for by "+login)
 	}

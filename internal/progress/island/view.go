@@ -51,8 +51,10 @@ type View struct {
 	End       run.EndReason
 	Iteration int
 	CostUSD   float64
-	Agent     string
-	Model     string
+	// Sandbox is what keeps the agent apart, where that needs saying.
+	Sandbox string
+	Agent   string
+	Model   string
 	// Gates are the checks on the last proposal.
 	Gates []Gate
 	// Findings are what a person should look at in what has landed, a sentence

@@ -5,11 +5,16 @@
 // fresh home and temporary directory per start, an environment that hands on
 // nothing but what the spec names.
 //
-// What it does not hold, and cannot: the command runs as the bot's own user. It
-// can read and write whatever that user can (files, other processes, the run
-// directory with its exit record), reach the network, and use as much memory
-// and as many processes as it likes. It is an explicit choice for commands one
-// would run by hand.
+// Where bubblewrap works (Linux, user namespaces permitted) the command runs
+// inside of it: the machine is read-only, homes and daemons' sockets are hidden,
+// other processes are out of sight, and so are the run directory's records. The
+// shim stays outside and keeps what it promises; a part of it is inside, for the
+// relay and for the command's true end. Behind a gateway there is no network.
+//
+// Where it does not work, or is not wanted, nothing of that holds: the command
+// can read and write whatever the bot's own user can (files, other processes, the
+// run directory with its exit record) and reach the network. Memory is bounded in
+// neither case. Confinement says which it is.
 //
 // On macOS there is neither a subreaper nor /proc: a process that makes a
 // session of its own outlives the command, and Wait looks again every 50 ms.

@@ -2,6 +2,7 @@ package local
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -34,6 +35,12 @@ const (
 	homeDir = "home"
 	tmpDir  = "tmp"
 
+	// maxOpenFiles and maxProcesses bound a command beyond what any needs. Memory
+	// has no such bound: address space, the only kind that can be limited so, is
+	// what the runtimes of Go and Node reserve by the gigabyte.
+	maxOpenFiles = 1 << 16
+	maxProcesses = 4096
+
 	// shimStart bounds the time from starting the shim to its first word.
 	shimStart = 30 * time.Second
 	// stopSlack is what the shim gets beyond the grace to kill and record.
@@ -47,11 +54,20 @@ type Options struct {
 	Self string
 	// Node names this machine in handles; "" means its host name.
 	Node string
+	// Isolation says whether bubblewrap keeps commands apart; "" is auto.
+	Isolation Isolation
+	// Hide are directories beside people's homes that commands must not see,
+	// where they are kept apart.
+	Hide []string
 }
 
 // Sandbox implements sandbox.Sandbox with processes.
 type Sandbox struct {
 	self, node string
+	isolation  Isolation
+	hide       []string
+	// wrapper is found out when it is first asked for.
+	wrapper func() wrapper
 
 	mu sync.Mutex
 	// owned holds our end of the pipe of every start that dies with us.
@@ -61,14 +77,16 @@ type Sandbox struct {
 }
 
 var (
-	_ sandbox.Sandbox = (*Sandbox)(nil)
-	_ sandbox.Warmer  = (*Sandbox)(nil)
+	_ sandbox.Sandbox  = (*Sandbox)(nil)
+	_ sandbox.Warmer   = (*Sandbox)(nil)
+	_ sandbox.Confiner = (*Sandbox)(nil)
 )
 
 // New makes the sandbox; it fails only where the machine does not tell its
 // name or the path of this program.
 func New(o Options) (*Sandbox, error) {
-	s := &Sandbox{self: o.Self, node: o.Node, owned: map[rundir.Dir]*os.File{}}
+	s := &Sandbox{self: o.Self, node: o.Node, isolation: o.Isolation, hide: o.Hide, owned: map[rundir.Dir]*os.File{}}
+	s.wrapper = sync.OnceValue(func() wrapper { return probe(s.isolation) })
 	var err error
 	if s.self == "" {
 		if s.self, err = os.Executable(); err != nil {
@@ -95,7 +113,7 @@ func (s *Sandbox) Check(context.Context) error {
 			Hint:    "put it back where it was started from, and restart the bot", Err: err,
 		}
 	}
-	return nil
+	return s.checkIsolation()
 }
 
 // Prepare implements sandbox.Sandbox: the command is the same user as we are.
@@ -192,6 +210,11 @@ func (s *Sandbox) spawn(ctx context.Context, d rundir.Dir, noted rundir.Start, s
 		OutputLimit: spec.OutputLimit, WallTimeout: spec.WallTimeout, IdleTimeout: spec.IdleTimeout,
 		Grace: noted.Grace, WatchOwner: spec.OnOwnerDeath == sandbox.KillWithOwner,
 		Defaults: sandbox.CacheEnv(spec.CacheDir),
+		Limits:   shim.Limits{OpenFiles: maxOpenFiles, FileSize: 2 * uint64(max(spec.DiskBytes, 0))},
+	}
+	if s.wrapper().path != "" {
+		cfg.Wrap = s.wrap(d, spec)
+		cfg.Limits.Processes = uint64(cmp.Or(max(spec.PIDs, 0), maxProcesses)) //nolint:gosec // G115: not negative
 	}
 	if spec.DiskBytes > 0 || spec.DiskFiles > 0 {
 		cfg.DiskBytes, cfg.DiskFiles = spec.DiskBytes, spec.DiskFiles
@@ -408,6 +431,8 @@ func (s *Sandbox) environment(d rundir.Dir, noted rundir.Start, spec sandbox.Spe
 	env := map[string]string{
 		"HOME": d.Path(homeDir), "TMPDIR": d.Path(tmpDir), "TERM": "dumb",
 		"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8",
+		// The machine's git configuration may name helpers that know credentials.
+		"GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0",
 	}
 	for _, key := range append([]string{"PATH", "LANG"}, spec.PassEnv...) {
 		if v, ok := os.LookupEnv(key); ok {
@@ -460,6 +485,9 @@ func (s *Sandbox) inspect(ctx context.Context, h sandbox.Handle) (sandbox.Status
 		return st, hist, err
 	}
 	if err := killMarked(ctx, tokenVar+"="+noted.Token); err != nil {
+		return st, hist, err
+	}
+	if err := awaitInner(ctx, hist); err != nil {
 		return st, hist, err
 	}
 	st, err = d.Lost(st)

@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -11,13 +12,18 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/local"
 	"github.com/org/ralph-action/internal/sandbox/sandboxtest"
 )
 
 func TestMain(m *testing.M) {
-	code := sandboxtest.Main(m, open)
+	start := open
+	if os.Getenv(apartVar) != "" {
+		start = openApart
+	}
+	code := sandboxtest.Main(m, start)
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -27,17 +33,31 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// open uses this test binary as the shim.
-func open() (sandbox.Sandbox, error) { return local.New(local.Options{}) }
+// open uses this test binary as the shim. Nothing is kept apart.
+func open() (sandbox.Sandbox, error) { return local.New(local.Options{Isolation: local.IsolationNone}) }
+
+// openApart keeps commands apart, which must work where these tests run: on Linux
+// with bubblewrap installed and user namespaces permitted.
+func openApart() (sandbox.Sandbox, error) {
+	return local.New(local.Options{Isolation: local.IsolationBubblewrap})
+}
 
 func TestContract(t *testing.T) {
 	t.Parallel()
+	contract(t, open, runtime.GOOS != "linux")
+}
+
+// apartVar tells a process that owns starts to keep them apart.
+const apartVar = "RALPH_TEST_APART"
+
+func contract(t *testing.T, open func() (sandbox.Sandbox, error), escapes bool, ownerEnv ...string) {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	sandboxtest.Run(t, sandboxtest.Harness{
-		Open: open, Helper: self, PassesEnv: true, Escapes: runtime.GOOS != "linux",
+		Open: open, Helper: self, PassesEnv: true, Escapes: escapes, OwnerEnv: ownerEnv,
 		Port: func(t *testing.T) int {
 			l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 			if err != nil {
@@ -99,5 +119,20 @@ func TestWarm(t *testing.T) {
 				f()
 			}
 		})
+	}
+}
+
+func TestPermit(t *testing.T) {
+	t.Parallel()
+	for place, want := range map[local.Place]bool{
+		local.PlaceTerminal: true, local.PlacePrivateJob: true, local.PlacePublicJob: false, local.PlaceServer: false, "elsewhere": false,
+	} {
+		err := local.Permit(place, false)
+		if _, isUser := errors.AsType[*run.UserError](err); (err == nil) != want || err != nil && !isUser {
+			t.Errorf("%s: %v", place, err)
+		}
+		if err := local.Permit(place, true); err != nil {
+			t.Errorf("%s, explicitly: %v", place, err)
+		}
 	}
 }

@@ -138,6 +138,37 @@ func killOnce(assignment string) (int, error) {
 	return found, nil
 }
 
+// awaitInner returns when all that ran inside the wrapper of a dead shim is gone.
+// It was killed with the shim; what is dying has no environment to be found by,
+// and may still hold files.
+func awaitInner(ctx context.Context, hist shim.History) error {
+	if hist.Inner == 0 {
+		return nil
+	}
+	fd, err := unix.PidfdOpen(hist.Inner, unix.PIDFD_NONBLOCK)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return os.NewSyscallError("pidfd_open", err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if shim.StartOf(hist.Inner) != hist.InnerStart {
+		return nil // somebody else's by now
+	}
+	_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	for deadline := time.Now().Add(deathPatience); time.Now().Before(deadline); {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(deathPatience/time.Millisecond)) //nolint:gosec // G115: a descriptor
+		if n > 0 || err != nil && !errors.Is(err, unix.EINTR) {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
 // deathPatience bounds the wait for a killed process; only one that is stuck in
 // the kernel takes longer.
 const deathPatience = 2 * time.Second

@@ -41,6 +41,9 @@ type Harness struct {
 	Escapes bool
 	// PassesEnv says that Spec.PassEnv has an effect.
 	PassesEnv bool
+	// OwnerEnv is added to the environment of the processes that own starts, so
+	// that Main knows which sandbox to open.
+	OwnerEnv []string
 	// Port gives a port for Spec.GatewayPort.
 	Port func(t *testing.T) int
 }
@@ -639,7 +642,7 @@ func (f *fixture) startOwner(t *testing.T, name string, spec sandbox.Spec) *owne
 	}
 	t.Cleanup(func() { _ = inW.Close(); _ = outR.Close() })
 	d, err := proc.StartDetached(proc.Cmd{
-		Path: selfPath(), Args: []string{"owner"}, Env: os.Environ(), Stdin: inR, Stdout: outW, Stderr: os.Stderr,
+		Path: selfPath(), Args: []string{"owner"}, Env: append(os.Environ(), f.OwnerEnv...), Stdin: inR, Stdout: outW, Stderr: os.Stderr,
 	})
 	_ = inR.Close()
 	_ = outW.Close()

@@ -1,0 +1,272 @@
+package local_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/sandbox"
+	"github.com/org/ralph-action/internal/sandbox/local"
+)
+
+// TestContractApart: the whole contract holds with bubblewrap, too.
+func TestContractApart(t *testing.T) {
+	t.Parallel()
+	contract(t, openApart, false, apartVar+"=1")
+}
+
+// ask runs a script in a sandbox and gives what it said.
+func ask(t *testing.T, box sandbox.Sandbox, change func(*sandbox.Spec), script string) string {
+	t.Helper()
+	h, _ := start(t, box, change, "sh", "-c", script)
+	st, err := box.Wait(t.Context(), h)
+	if err != nil || st.Reason != sandbox.ReasonExited {
+		t.Fatalf("%+v, %v", st, err)
+	}
+	r, err := box.Logs(t.Context(), h, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	out, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// TestApartHoldsWhatItPromises, and the same hunt finds all of it where nothing
+// is kept apart: the tests would not fail otherwise.
+func TestApartHoldsWhatItPromises(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	outside := filepath.Join(t.TempDir(), "outside")
+	for path, content := range map[string]string{filepath.Join(home, ".netrc"): "planted-in-home", outside: "before"} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data := t.TempDir()
+	if err := os.WriteFile(filepath.Join(data, "ralph.db"), []byte("planted-in-data"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	daemon := filepath.Join(t.TempDir(), "d.sock")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", daemon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	// What /etc is to everybody: outside of all that is hidden.
+	own := "/opt/ralph-test-" + strconv.Itoa(os.Getpid())
+	if err := os.Mkdir(own, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(own) })
+
+	hunt := `cat ` + home + `/.netrc ` + data + `/ralph.db 2>/dev/null
+		ls ` + daemon + ` 2>/dev/null
+		echo written 2>/dev/null >` + outside + ` && cat ` + outside + `
+		touch ` + own + `/made 2>/dev/null && echo made a file
+		[ -d /proc/` + strconv.Itoa(os.Getpid()) + ` ] && echo sees the bot
+		cat /proc/` + strconv.Itoa(os.Getpid()) + `/environ 2>/dev/null | tr '\0' '\n' | grep -a '^HOME='
+		kill -0 ` + strconv.Itoa(os.Getpid()) + ` 2>/dev/null && echo can signal the bot
+		ls "$HOME" | wc -l`
+	for name, tt := range map[string]struct {
+		isolation local.Isolation
+		want      []string
+	}{
+		"apart": {local.IsolationBubblewrap, []string{"0"}},
+		"none": {local.IsolationNone, []string{
+			"planted-in-homeplanted-in-data" + daemon, "written", "made a file", "sees the bot", "can signal the bot", "0",
+		}},
+	} {
+		box, err := local.New(local.Options{Isolation: tt.isolation, Hide: []string{data}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := ask(t, box, nil, hunt)
+		var got []string
+		for line := range strings.Lines(out) {
+			if line = strings.TrimSpace(line); !strings.HasPrefix(line, "HOME=") {
+				got = append(got, line)
+			}
+		}
+		if strings.Join(got, "|") != strings.Join(tt.want, "|") {
+			t.Errorf("%s: found %q, want %q", name, got, tt.want)
+		}
+	}
+	if b, err := os.ReadFile(outside); err != nil || string(b) != "written\n" {
+		t.Errorf("the one that is not kept apart could not write: %q, %v", b, err)
+	}
+}
+
+// TestApartFromTheNetwork: behind a gateway there is nothing but the relay.
+func TestApartFromTheNetwork(t *testing.T) {
+	t.Parallel()
+	box, err := openApart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "gw") //nolint:usetesting // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	out := ask(t, box, func(s *sandbox.Spec) { s.GatewayDir, s.GatewayPort = dir, 18080 },
+		`tail -n +3 /proc/net/dev | cut -d: -f1; `+self+` helper talk `+l.Addr().String()+` x >/dev/null 2>&1 || echo no host; grep -c ':46A0' /proc/net/tcp`)
+	if got, want := strings.Join(strings.Fields(out), " "), "lo no host 1"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestShimKilledApart: nothing outlives the shim, not for a moment.
+func TestShimKilledApart(t *testing.T) {
+	t.Parallel()
+	box, err := openApart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, spec := start(t, box, nil, "sh", "-c", `"$0" helper escape escaped; exec "$0" helper hold main`, self)
+	awaitOutput(t, box, h, "held escaped", "held main")
+	pid, err := strconv.Atoi(h.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := box.Wait(t.Context(), h); err != nil || st.Reason != sandbox.ReasonLost {
+		t.Errorf("status %+v, %v", st, err)
+	}
+	for _, name := range []string{"escaped", "main"} {
+		f, err := os.Open(filepath.Join(spec.Workspace.Dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+			t.Errorf("the process that holds %q is alive: %v", name, err)
+		}
+		_ = f.Close()
+	}
+}
+
+// TestRecordIsOutOfReach: a command that is kept apart cannot write how it ended,
+// and neither its own status nor what it says is taken from anybody but the shim.
+func TestRecordIsOutOfReach(t *testing.T) {
+	t.Parallel()
+	box, err := openApart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, _ := start(t, box, nil, "sh", "-c", `
+		run=$(dirname "$HOME")
+		for f in "$run"/*; do [ -f "$f" ] && echo forged >>"$f"; done
+		for fd in /proc/[0-9]*/fd/[34]; do echo '{"ended":true,"status":0}' >"$fd"; done
+		exit 9`)
+	st, err := box.Wait(t.Context(), h)
+	if err != nil || st.Reason != sandbox.ReasonExited || st.ExitCode != 9 || st.OutputBytes != 0 {
+		t.Errorf("status %+v, %v", st, err)
+	}
+}
+
+// TestProcessLimits hold in both: no dump of memory, bounded descriptors; with a
+// user namespace of its own, processes too.
+func TestProcessLimits(t *testing.T) {
+	t.Parallel()
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		t.Fatal(err)
+	}
+	most := strconv.FormatUint(min(files.Max, 1<<16), 10)
+	for name, tt := range map[string]struct {
+		open func() (sandbox.Sandbox, error)
+		want string
+	}{
+		"none":  {open, "0 " + most + " 2097152"},
+		"apart": {openApart, "0 " + most + " 2097152 64"},
+	} {
+		box, err := tt.open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		script := `ulimit -c; ulimit -n; ulimit -f`
+		if name == "apart" {
+			script += `; sed -n 's/^Max processes *\([0-9]*\).*/\1/p' /proc/self/limits`
+		}
+		out := ask(t, box, func(s *sandbox.Spec) { s.DiskBytes, s.PIDs = 512<<20, 64 }, script)
+		if got := strings.Join(strings.Fields(out), " "); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// TestIsolationThatCannotBeHad is refused where it was asked for, and told where
+// it was not.
+func TestIsolationThatCannotBeHad(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	box, err := local.New(local.Options{Isolation: local.IsolationBubblewrap})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if problem, ok := errors.AsType[*run.UserError](box.Check(t.Context())); !ok || !strings.Contains(problem.Hint, "install bubblewrap") {
+		t.Errorf("%v", problem)
+	}
+	if box, err = local.New(local.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := box.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := sandbox.Describe(box); got != "local (no isolation)" {
+		t.Errorf("%q", got)
+	}
+	if apart, why := box.Isolated(); apart || why == nil {
+		t.Errorf("%v, %v", apart, why)
+	}
+	// One that is there and refused.
+	refusing := filepath.Join(t.TempDir(), "bwrap")
+	if err := os.WriteFile(refusing, []byte("#!/bin/sh\necho 'bwrap: No permissions to create a new namespace' >&2\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", filepath.Dir(refusing)+":/bin:/usr/bin")
+	if box, err = local.New(local.Options{Isolation: local.IsolationBubblewrap}); err != nil {
+		t.Fatal(err)
+	}
+	if problem, ok := errors.AsType[*run.UserError](box.Check(t.Context())); !ok || !strings.Contains(problem.Hint, "user namespaces") {
+		t.Errorf("%v", problem)
+	}
+}
+
+func TestDescribeApart(t *testing.T) {
+	t.Parallel()
+	box, err := openApart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := box.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := sandbox.Describe(box); got != "local (bubblewrap)" {
+		t.Errorf("%q", got)
+	}
+}
