@@ -26,9 +26,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/moby/moby/api/types/events"
 
+	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -508,4 +510,57 @@ esac
 		t.Errorf("commits %+v", got.Commits)
 	}
 	wantFile(t, filepath.Join(dir, "two.txt"), "end\n")
+}
+
+// TestG5ResourcesAreBounded: whatever an agent uses up, its iteration ends, the
+// reason is known and told, and the next one works.
+func TestG5ResourcesAreBounded(t *testing.T) {
+	t.Parallel()
+	attacks := []struct{ name, script, note string }{
+		{"processes", `f() { f | f & }; f 2>/dev/null; exit 77`, "without a result"},
+		{"memory", `exec tail /dev/zero`, "ran out of memory"},
+		{"disk", `while :; do head -c 4000000 /dev/zero >>big; done`, "more than the 48 MiB allowed"},
+		{"files", `mkdir d; cd d; i=0; while :; do : >$i; i=$((i + 1)); done`, "more than the 3000 files allowed"},
+		{"output", `head -c 1000000000 /dev/zero; exit 77`, "without a result"},
+		{"line", `printf '{"type":"user","x":"'; head -c 100000000 /dev/zero | tr '\0' x; echo '"}'; exit 77`, "without a result"},
+		{"garbage", `head -c 1000000 /dev/urandom; echo; echo '{"type":"result"'; exit 77`, "without a result"},
+		{"silence", `exit 77`, "without a result"},
+		{"time", `trap '' TERM; while :; do read -t 100 <>/proc/self/fd/1; done`, "took too long"},
+		{"errors", `echo '{"type":"result","subtype":"success","is_error":false,"result":"fine"}'; echo '{"type":"result","subtype":"error_during_execution","is_error":true,"result":"not fine"}'; exit 77`, ""},
+	}
+	var plan, script strings.Builder
+	script.WriteString("if [ $ATTEMPT = 1 ]; then case $TASK in\n")
+	for i, a := range attacks {
+		fmt.Fprintf(&plan, "- [ ] Use up %s\n", a.name)
+		fmt.Fprintf(&script, "T%d) %s ;;\n", i+1, a.script)
+	}
+	script.WriteString("esac; fi\necho $ATTEMPT >$TASK.txt\n")
+	u := newUpstream(t)
+	st := newDockerStage(t, setting{change: func(c *config.Server) {
+		c.Agent = config.Agent{Name: config.AgentClaude, ClaudePath: hostile(t, filepath.Dir(c.DataDir), script.String())}
+		c.Model.BaseURL = u.url
+		c.Sandbox.Memory, c.Sandbox.PIDs, c.Sandbox.Disk, c.Sandbox.Files = 96<<20, 64, 48<<20, 3000
+		c.Limits.IterationTimeout = 15 * time.Second
+	}})
+	exe := builtBot(t)
+	e := newEngine(t, st.dir, nil)
+	p := st.serveProgram(exe, "ANTHROPIC_API_KEY="+canaryKey)
+	state := st.ended(st.openStore(), st.label("Use it up", plan.String()))
+	p.stop(t)
+	if state.End != run.EndAllTasksComplete {
+		t.Errorf("ended %s: %s", state.End, state.EndDetail)
+	}
+	for i, a := range attacks {
+		id := fmt.Sprintf("T%d", i+1)
+		var notes []string
+		for _, h := range state.History {
+			if h.TaskID == id {
+				notes = append(notes, h.Note)
+			}
+		}
+		if len(notes) < 2 || !strings.Contains(strings.Join(notes[:len(notes)-1], "\n"), a.note) {
+			t.Errorf("%s: %q, want a first call that failed (%q) and one that did not", a.name, notes, a.note)
+		}
+	}
+	e.nothingLeft(exe)
 }
