@@ -564,3 +564,102 @@ func TestG5ResourcesAreBounded(t *testing.T) {
 	}
 	e.nothingLeft(exe)
 }
+
+func gitCommand(t *testing.T, dir string, args ...string) *exec.Cmd {
+	t.Helper()
+	return exec.CommandContext(t.Context(), "git", append([]string{"-C", dir}, args...)...)
+}
+
+// TestE6TokensAreNotPublished: work that holds what looks like a token of a known
+// service is kept back, and neither a commit nor a word of the run holds it.
+func TestE6TokensAreNotPublished(t *testing.T) {
+	t.Parallel()
+	const random = "x7Qm2ZkP9vTn4RbW8cLs1YhD6gFjA3eU5iKo"
+	jwt := "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9." + strings.Repeat(random, 9) + "." + strings.Repeat(random, 5)
+	secrets := []string{
+		"ghs_12345678_" + jwt, "ghp_" + random, "github_pat_11ABCDEFG0" + random + "_" + random[:23], "sk-ant-api03-" + random + random, "AKIA" + "Q3EGTRHB7ZKXWN5M",
+		"https://x-access-token:ghs_" + random + "@github.com/o/r",
+		"-----BEGIN RSA PRIVATE KEY-----\n" + random + random[:28] + "\n-----END RSA PRIVATE KEY-----",
+	}
+	scripts := make([]string, 0, len(secrets))
+	for _, secret := range secrets {
+		scripts = append(scripts, "printf 'key = \"%s\"\\n' '"+secret+"' >settings.py; rm -f $TASK.txt")
+	}
+	plan, script := tasked(scripts)
+	// Where it is told to take the secret out, it does.
+	script = "rm -f settings.py\n" + script
+	dir, got, told := attack(t, plan, script, "--no-gates")
+	if len(got.Commits) != len(secrets) {
+		t.Errorf("%d commits, want %d:\n%s", len(got.Commits), len(secrets), told)
+	}
+	out, err := gitCommand(t, dir, "log", "-p", "main..HEAD").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, secret := range secrets {
+		id := fmt.Sprintf("T%d", i+1)
+		if !slices.ContainsFunc(got.Attempts, func(l attemptLine) bool {
+			return l.Task == id && strings.Contains(l.Note, "settings.py") && !strings.Contains(l.Note, random)
+		}) {
+			t.Errorf("%.20s…: no attempt of %s was kept back for it: %+v", secret, id, got.Attempts)
+		}
+	}
+	if strings.Contains(string(out), random) || strings.Contains(told, random) {
+		t.Errorf("a token is in a commit or in what was said:\n%s\n%s", out, told)
+	}
+}
+
+// TestI1BudgetEndsTheAgentInItsContainer: an agent that goes on asking, or just
+// stays, is ended when the budget is used up.
+func TestI1BudgetEndsTheAgentInItsContainer(t *testing.T) {
+	t.Parallel()
+	dir := checkout(t, map[string]string{"plan.md": onePlan})
+	exe := builtBot(t)
+	e := newEngine(t, filepath.Dir(dir), nil)
+	u := newUpstream(t)
+	claude := hostile(t, filepath.Dir(dir), `body='{"model":"claude-sonnet-4-5","max_tokens":2000,"messages":[{"role":"user","content":"more"}]}'
+big='{"model":"claude-sonnet-4-5","max_tokens":60000,"messages":[{"role":"user","content":"more"}]}'
+for b in "$body" "$big" "$big"; do
+	exec 4<>/dev/tcp/127.0.0.1/8080
+	printf 'POST /v1/messages HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Api-Key: %s\r\nAnthropic-Version: 2023-06-01\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s' "$ANTHROPIC_API_KEY" ${#b} "$b" >&4
+	cat <&4 >/dev/null
+done
+echo half >half.txt
+mkfifo /tmp/fifo
+trap '' TERM
+while :; do read -t 100 <>/tmp/fifo; done
+`)
+	got, code, told := inDocker(t, exe, dir, plant(t, dir, u), "plan.md", "--no-gates", "--budget", "0.05", "--agent", "claude", "--claude-path", claude)
+	if got.Run.EndReason != run.EndBudgetExhausted || code != run.EndBudgetExhausted.ExitCode() || len(got.Commits) != 0 {
+		t.Errorf("exit code %d, %+v, commits %+v:\n%s", code, got.Run, got.Commits, told)
+	}
+	if n := len(u.seen()); n != 1 || got.Run.CostUSD <= 0 || got.Run.CostUSD > 0.05 {
+		t.Errorf("%d requests went through, for $%f", n, got.Run.CostUSD)
+	}
+	e.nothingLeft(exe)
+}
+
+// TestI6LimitsOfTheProviderAreWaits: a limit of the provider is waited out and
+// costs no attempt; an account that is empty ends the run.
+func TestI6LimitsOfTheProviderAreWaits(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		script string
+		end    run.EndReason
+	}{
+		"limit":  {"state: .starts\ntasks: {one: [{misbehave: rate_limit, retry_after: 1}, {files: {one.txt: x}, say: done}]}\n", run.EndAllTasksComplete},
+		"credit": {"tasks: {one: [{misbehave: credit}]}\n", run.EndFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := checkout(t, map[string]string{"plan.md": onePlan, ".gitignore": ".starts\n"})
+			exe := builtBot(t)
+			e := newEngine(t, filepath.Dir(dir), nil)
+			got, _, told := inDocker(t, exe, dir, nil, append([]string{"plan.md", "--no-gates", "--task-attempts", "1"}, scripted(t, dir, tt.script)...)...)
+			if got.Run.EndReason != tt.end {
+				t.Errorf("%+v\n%s", got.Run, told)
+			}
+			e.nothingLeft(exe)
+		})
+	}
+}
