@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -44,10 +45,21 @@ func builtBot(tb testing.TB) string {
 		tb.Fatal(err)
 	}
 	bin := filepath.Join(tb.TempDir(), "bot")
-	if err := os.WriteFile(bin, b, 0o755); err != nil {
+	writeProgram(tb, bin, b)
+	return bin
+}
+
+// writeProgram writes a program that is run at once. A process that another test
+// starts meanwhile would hold the file open for writing until it is what it is
+// to be, and the kernel runs no such file: none is started while this one is
+// written.
+func writeProgram(tb testing.TB, file string, program []byte) {
+	tb.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(file, program, 0o755); err != nil {
 		tb.Fatal(err)
 	}
-	return bin
 }
 
 // sizes are the repositories that speed is measured on.

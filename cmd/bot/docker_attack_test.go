@@ -168,9 +168,7 @@ func hostile(t *testing.T, dir, script string) string {
 	}
 	file := filepath.Join(dir, "claude")
 	program = slices.Concat(program, []byte(script), binary.BigEndian.AppendUint64(nil, uint64(len(script))))
-	if err := os.WriteFile(file, program, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	writeProgram(t, file, program)
 	return file
 }
 
@@ -620,9 +618,9 @@ func TestI1BudgetEndsTheAgentInItsContainer(t *testing.T) {
 	claude := hostile(t, filepath.Dir(dir), `body='{"model":"claude-sonnet-4-5","max_tokens":2000,"messages":[{"role":"user","content":"more"}]}'
 big='{"model":"claude-sonnet-4-5","max_tokens":60000,"messages":[{"role":"user","content":"more"}]}'
 for b in "$body" "$big" "$big"; do
-	exec 4<>/dev/tcp/127.0.0.1/8080
+	base=${ANTHROPIC_BASE_URL#http://}; exec 4<>/dev/tcp/${base%:*}/${base#*:}
 	printf 'POST /v1/messages HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Api-Key: %s\r\nAnthropic-Version: 2023-06-01\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s' "$ANTHROPIC_API_KEY" ${#b} "$b" >&4
-	cat <&4 >/dev/null
+	timeout 20 cat <&4 >/dev/null
 done
 echo half >half.txt
 mkfifo /tmp/fifo
