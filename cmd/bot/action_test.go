@@ -95,7 +95,12 @@ func (r *runner) event(action string) map[string]any {
 func (r *runner) labelled(title, body string) map[string]any {
 	r.t.Helper()
 	r.label(title, body)
-	return r.event("labeled")
+	for {
+		event := r.event("labeled") // a run puts labels on, too
+		if label, ok := event["label"].(map[string]any); ok && label["name"] == "ralph" {
+			return event
+		}
+	}
 }
 
 // job is a job of a workflow, with a directory of its own for temporary files.
