@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -446,4 +447,53 @@ func TestReviewsAreKeptForTheRun(t *testing.T) {
 	}
 	st.comment(issue.Number, person, "/ralph stop")
 	st.ended(s.store, issue)
+}
+
+// TestButtonsOfTheCheckRun stop the run and have it go on, for those who may.
+func TestButtonsOfTheCheckRun(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: hangsOnTwo})
+	st.user("eve", ghsim.RoleTriage)
+	s := st.serve()
+	issue := st.label("Say hello", threeTasks)
+	st.agentAt(s, "T2")
+	buttons := func() []string {
+		t.Helper()
+		runs, err := st.sim.CheckRuns(person, repoOf)
+		if err != nil || len(runs) == 0 {
+			t.Fatalf("%v, %v", runs, err)
+		}
+		return runs[len(runs)-1].Buttons
+	}
+	st.await("the check run", func() bool {
+		runs, err := st.sim.CheckRuns(person, repoOf)
+		return err == nil && len(runs) > 0
+	})
+	press := func(guid, login, identifier string) {
+		t.Helper()
+		if !slices.Contains(buttons(), identifier) {
+			t.Errorf("buttons %v", buttons())
+		}
+		c := st.comment(issue.Number, login, "Let me press a button.")
+		st.processed(s)
+		by := st.event("issue_comment")["sender"]
+		p := st.event("check_run")
+		p["action"], p["requested_action"], p["sender"] = "requested_action", map[string]any{"identifier": identifier}, by
+		st.post(s, "check_run", guid+fmt.Sprint(c.ID), p)
+	}
+	press("eve", "eve", "stop")
+	if row, err := s.store.ActiveRunByIssue(t.Context(), st.repo.NodeID, issue.Number); err != nil || !row.CancelRequestedAt.IsZero() {
+		t.Errorf("somebody with triage stopped the run: %v", err)
+	}
+	press("ada", person, "stop")
+	state := st.ended(s.store, issue)
+	if state.End != run.EndCancelled {
+		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
+	}
+	st.processed(s)
+	st.script(writesAll)
+	press("again", person, "retry")
+	if again := st.another(s, issue, state.Run); again.End != run.EndAllTasksComplete {
+		t.Errorf("ended %s: %s", again.End, again.EndDetail)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/google/go-github/v60/github"
@@ -27,6 +28,8 @@ type CheckInput struct {
 	Title, Summary string
 	// Text is Markdown, too, "" for none, and has the same bound.
 	Text string
+	// Buttons are shown beside it, three at most.
+	Buttons []Button
 }
 
 func (in CheckInput) output() *github.CheckRunOutput {
@@ -37,6 +40,28 @@ func (in CheckInput) output() *github.CheckRunOutput {
 	return out
 }
 
+// Button is something that people can ask for on a check run.
+type Button struct {
+	// ID comes back when the button is pressed. GitHub takes 20 characters of it
+	// and of Label, and 40 of Description.
+	ID, Label, Description string
+}
+
+func (in CheckInput) actions() []*github.CheckRunAction {
+	out := []*github.CheckRunAction{}
+	for _, b := range in.Buttons {
+		out = append(out, &github.CheckRunAction{Identifier: b.ID, Label: b.Label, Description: b.Description})
+	}
+	return out
+}
+
+// checkUpdate also takes buttons off: go-github leaves an empty list out.
+type checkUpdate struct {
+	github.UpdateCheckRunOptions
+
+	Actions []*github.CheckRunAction `json:"actions"`
+}
+
 // CreateCheck puts a check run on a commit and returns its id. An App without
 // the permission checks:write is refused, see ChecksRefused. Each call makes
 // another one.
@@ -44,7 +69,7 @@ func (r *Repo) CreateCheck(ctx context.Context, in CheckInput) (id int64, err er
 	status, conclusion := in.status()
 	opts := github.CreateCheckRunOptions{
 		Name: in.Name, HeadSHA: in.HeadOID, ExternalID: &in.ExternalID, Status: &status, Conclusion: conclusion,
-		Output: in.output(),
+		Output: in.output(), Actions: in.actions(),
 	}
 	if in.DetailsURL != "" {
 		opts.DetailsURL = &in.DetailsURL
@@ -70,8 +95,13 @@ func (r *Repo) UpdateCheck(ctx context.Context, id int64, in CheckInput) error {
 	if in.DetailsURL != "" {
 		opts.DetailsURL = &in.DetailsURL
 	}
-	_, _, err := r.checks.Checks.UpdateCheckRun(ctx, r.owner, r.name, id, opts)
-	return wrap("update check run", err)
+	const op = "update check run"
+	req, err := r.checks.NewRequest(http.MethodPatch, fmt.Sprintf("repos/%s/%s/check-runs/%d", r.owner, r.name, id), checkUpdate{opts, in.actions()})
+	if err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	_, err = r.checks.Do(ctx, req, nil)
+	return wrap(op, err)
 }
 
 func (in CheckInput) status() (status string, conclusion *string) {

@@ -236,6 +236,7 @@ type checkRun struct {
 	externalID, detailsURL string
 	title, summary, text   string
 	annotations            int
+	buttons                []string
 	started, completed     time.Time
 	suiteID                int64
 }

@@ -625,7 +625,10 @@ type checkInput struct {
 	ExternalID  string `json:"external_id"`
 	StartedAt   string `json:"started_at"`
 	CompletedAt string `json:"completed_at"`
-	Output      *struct {
+	Actions     []struct {
+		Label, Identifier, Description string
+	}
+	Output *struct {
 		Title, Summary, Text string
 		Annotations          []any
 	}
@@ -662,6 +665,18 @@ func (s *Sim) applyCheck(ch *checkRun, in checkInput) error {
 	}
 	if ch.status == "completed" && ch.completed.IsZero() {
 		ch.completed = s.now()
+	}
+	if len(in.Actions) > 3 {
+		return unprocessable("Invalid request.\n\nNo more than 3 actions are allowed.")
+	}
+	if in.Actions != nil {
+		ch.buttons = nil
+	}
+	for _, a := range in.Actions {
+		if a.Label == "" || tooLong(a.Label, 20) || a.Identifier == "" || tooLong(a.Identifier, 20) || a.Description == "" || tooLong(a.Description, 40) {
+			return unprocessable("Invalid request.\n\nAn action is not valid.")
+		}
+		ch.buttons = append(ch.buttons, a.Identifier)
 	}
 	if o := in.Output; o != nil {
 		// GitHub refuses a summary over 65,535 bytes and cuts the text there.

@@ -168,6 +168,8 @@ type CheckRun struct {
 	Title      string `json:"title"`
 	Summary    string `json:"summary"`
 	Text       string `json:"text"`
+	// Buttons are the identifiers of its actions.
+	Buttons []string `json:"buttons"`
 }
 
 // PushOptions describe a commit that a person pushes.

@@ -55,6 +55,12 @@ func (p *Publisher) Check(ctx context.Context, on CheckOn, v island.View) error 
 		Name: CheckName, HeadOID: on.Head, ExternalID: string(p.Run), DetailsURL: on.DetailsURL, StartedAt: on.StartedAt,
 		Title: checkTitle(v), Summary: island.Summary(v),
 	}
+	switch {
+	case v.End == "":
+		in.Buttons = []ghapp.Button{{ID: "stop", Label: "Stop", Description: "Stop the run; what is done stays"}}
+	case !v.End.Complete():
+		in.Buttons = []ghapp.Button{{ID: "retry", Label: "Go on", Description: "Go on from here, with new attempts"}}
+	}
 	if v.End != "" {
 		in.Conclusion = v.End.Conclusion()
 	}

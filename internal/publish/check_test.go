@@ -37,7 +37,7 @@ func TestCheckFollowsTheHead(t *testing.T) {
 		}
 	}
 	on := publish.CheckOn{Head: v.Commits[0].OID, DetailsURL: pr.URL, StartedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-	first := ghsim.CheckRun{Name: "Ralph", HeadOID: on.Head, ExternalID: "r-1", Status: "in_progress", Title: "1 of 2 tasks"}
+	first := ghsim.CheckRun{Name: "Ralph", HeadOID: on.Head, ExternalID: "r-1", Status: "in_progress", Title: "1 of 2 tasks", Buttons: []string{"stop"}}
 	for range 2 { // showing the same again sends nothing
 		check(t, p.Check(ctx, on, v))
 		sent(1)
@@ -54,8 +54,8 @@ func TestCheckFollowsTheHead(t *testing.T) {
 	v.Tasks[1].Status = run.TaskDone
 	check(t, p.Check(ctx, on, v))
 	sent(3)
-	first.Status, first.Conclusion, first.Title = "completed", "neutral", "The run went on"
-	second := ghsim.CheckRun{Name: "Ralph", HeadOID: on.Head, ExternalID: "r-1", Status: "in_progress", Title: "2 of 2 tasks"}
+	first.Status, first.Conclusion, first.Title, first.Buttons = "completed", "neutral", "The run went on", nil
+	second := ghsim.CheckRun{Name: "Ralph", HeadOID: on.Head, ExternalID: "r-1", Status: "in_progress", Title: "2 of 2 tasks", Buttons: []string{"stop"}}
 	if diff := cmp.Diff([]ghsim.CheckRun{first, second}, w.checks(t), noTexts); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -64,6 +64,7 @@ func TestCheckFollowsTheHead(t *testing.T) {
 	check(t, p.Check(ctx, on, v))
 	sent(4)
 	second.Status, second.Conclusion, second.Title = "completed", "failure", run.EndBlocked.Sentence()
+	second.Buttons = []string{"retry"}
 	if diff := cmp.Diff([]ghsim.CheckRun{first, second}, w.checks(t), noTexts); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -112,6 +113,9 @@ func TestCheckForEachEnd(t *testing.T) {
 		check(t, p.Check(t.Context(), on, v))
 		all := w.checks(t)
 		want := ghsim.CheckRun{Name: "Ralph", HeadOID: on.Head, ExternalID: string(end), Status: "completed", Conclusion: string(end.Conclusion()), Title: end.Sentence()}
+		if !end.Complete() {
+			want.Buttons = []string{"retry"}
+		}
 		if diff := cmp.Diff(want, all[len(all)-1], noTexts); diff != "" || len(all) != i+1 {
 			t.Errorf("%s: %d check runs, the last one (-want +got):\n%s", end, len(all), diff)
 		}
