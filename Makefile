@@ -26,7 +26,7 @@ test: ## Run everything a change must pass; installs what it needs (Debian, as r
 unit: ## Run what needs no root, no network and no service
 	go test ./...
 	@echo
-	@echo "Left out: containers (-tags docker), Claude Code (-tags claude), the race detector,"
+	@echo "Left out: containers (-tags docker), agents (-tags claude, -tags clis), the race detector,"
 	@echo "GitHub's own descriptions (RALPH_OPENAPI, RALPH_GRAPHQL_SCHEMA) and the linters."
 	@echo "make test runs them all."
 

@@ -1,10 +1,11 @@
 #!/bin/sh
 # Builds the container image of the sandbox tests from the files of this very
 # machine, without a registry: busybox, bash, git, glibc, a CA bundle; with
-# --with-go the Go toolchain too.
+# --with-go the Go toolchain too, with --with-node node.
 #
-#   test-image.sh              builds ralph-test/base:1
-#   test-image.sh --with-go    builds ralph-test/base:1 and ralph-test/go:1
+#   test-image.sh                builds ralph-test/base:1
+#   test-image.sh --with-go      and ralph-test/go:1
+#   test-image.sh --with-node    and ralph-test/node:1
 #
 # An image that was made from the same content is left as it is. busybox comes
 # from Debian's busybox-static, which is installed where we may and it is
@@ -14,14 +15,17 @@ set -eu
 say() { printf '%s\n' "test-image: $*" >&2; }
 
 with_go=
-case ${1:-} in
-'') ;;
---with-go) with_go=1 ;;
-*)
-	say "usage: test-image.sh [--with-go]"
-	exit 2
-	;;
-esac
+with_node=
+for option in "$@"; do
+	case $option in
+	--with-go) with_go=1 ;;
+	--with-node) with_node=1 ;;
+	*)
+		say "usage: test-image.sh [--with-go] [--with-node]"
+		exit 2
+		;;
+	esac
+done
 
 ca_bundle=/etc/ssl/certs/ca-certificates.crt
 
@@ -63,7 +67,7 @@ trap 'rm -rf "$root"' EXIT INT TERM
 content_hash() {
 	{
 		cat "$0" "$busybox" "$(command -v bash)" "$(command -v git)" "$ca_bundle"
-		[ -z "$1" ] || cat "$1/VERSION"
+		[ -z "$1" ] || cat "$1"
 	} | sha256sum | cut -d' ' -f1
 }
 
@@ -142,9 +146,25 @@ else
 	import "$base" "$base_hash" --change "ENV PATH=/usr/bin:/bin"
 fi
 
+if [ -n "$with_node" ]; then
+	image=ralph-test/node:1
+	node=$(readlink -f "$(command -v node)")
+	node_hash=$(content_hash "$node")
+	if up_to_date "$image" "$node_hash"; then
+		say "$image is up to date"
+	else
+		[ -n "$filled" ] || fill
+		filled=1
+		copy_program "$node"
+		[ "$node" = /usr/bin/node ] || ln -sf "$node" "$root/usr/bin/node"
+		import "$image" "$node_hash" --change "ENV PATH=/usr/bin:/bin"
+		rm -f "$root$node" "$root/usr/bin/node"
+	fi
+fi
+
 if [ -n "$goroot" ]; then
 	image=ralph-test/go:1
-	go_hash=$(content_hash "$goroot")
+	go_hash=$(content_hash "$goroot/VERSION")
 	if up_to_date "$image" "$go_hash"; then
 		say "$image is up to date"
 	else

@@ -3,7 +3,7 @@
 #
 # Installs what is missing (see tools.sh and docker-engine.sh), lints, runs the
 # whole Go test suite with the race detector, then the suites that need real
-# components: Docker containers and Claude Code. A component that cannot be had
+# components: Docker containers and the agents' command lines. A component that cannot be had
 # fails the run; nothing is skipped. What was started here is stopped at the
 # end, whatever the end.
 set -euo pipefail
@@ -69,9 +69,11 @@ export_components() {
 	export RALPH_OPENAPI=$modules/@octokit/openapi/generated/api.github.com.json
 	export RALPH_GRAPHQL_SCHEMA=$modules/@octokit/graphql-schema/schema.graphql
 	export RALPH_WEBHOOK_EXAMPLES=$modules/@octokit/webhooks-examples/api.github.com/index.json
+	export RALPH_TEST_NPM=$modules
 	export RALPH_TEST_CLAUDE=$modules/@anthropic-ai/claude-code-linux-$arch/claude
 	export RALPH_TEST_IMAGE=ralph-test/base:1
 	export RALPH_TEST_GO_IMAGE=ralph-test/go:1
+	export RALPH_TEST_NODE_IMAGE=ralph-test/node:1
 	export CI=true
 	local file
 	for file in "$RALPH_OPENAPI" "$RALPH_GRAPHQL_SCHEMA" "$RALPH_WEBHOOK_EXAMPLES" "$RALPH_TEST_CLAUDE"; do
@@ -108,15 +110,17 @@ suite() {
 step "tools" scripts/tools.sh test
 step "lint" scripts/lint.sh
 step "vet" go vet ./...
-step "vet, with the tagged suites" go vet -tags 'docker claude act' ./...
+step "vet, with the tagged suites" go vet -tags 'docker claude clis act' ./...
 current="components"
 export_components
 step "tests" go test -race -timeout 20m ./...
 step "tests of the Action (-tags act)" suite act
 step "Docker engine" start_engine
-step "container images" scripts/test-image.sh --with-go
+step "container images" scripts/test-image.sh --with-go --with-node
 step "base of the images that ship" scripts/test-debian.sh
 step "tests in containers (-tags docker)" suite docker
 step "tests with Claude Code (-tags claude)" suite claude
 step "tests with Claude Code in containers (-tags 'docker claude')" suite docker claude
+step "tests with the other agents (-tags clis)" suite clis
+step "tests with all agents in containers (-tags 'docker clis')" suite docker clis
 current=

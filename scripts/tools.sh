@@ -6,7 +6,8 @@
 #   tools.sh lint    golangci-lint, actionlint, shellcheck
 #   tools.sh test    a C compiler (for the race detector), node and npm, the npm
 #                    packages of test/npm (GitHub's API descriptions and examples
-#                    of webhooks, Claude Code), and act, which plays GitHub's runner
+#                    of webhooks, the agents' command lines), and act, which plays
+#                    GitHub's runner
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -61,7 +62,9 @@ lint() {
 	debian shellcheck shellcheck
 }
 
-# The packages are data and one native program: no install script is run.
+# The packages are data, native programs and one script that needs nothing built:
+# no install script is run. What is there is replaced at once, since tests may be
+# using it.
 npm_packages() {
 	local dir=$PWD/.cache/npm want
 	want=$(cat test/npm/package.json test/npm/package-lock.json | sha256sum)
@@ -69,11 +72,14 @@ npm_packages() {
 		return 0
 	fi
 	say "installing the npm packages of test/npm"
-	rm -rf "$dir"
-	mkdir -p "$dir"
-	cp test/npm/package.json test/npm/package-lock.json "$dir/"
-	(cd "$dir" && npm ci --ignore-scripts --no-audit --no-fund >&2)
-	printf '%s\n' "$want" >"$dir/.installed"
+	rm -rf "$dir.new" "$dir.old"
+	mkdir -p "$dir.new"
+	cp test/npm/package.json test/npm/package-lock.json "$dir.new/"
+	(cd "$dir.new" && npm ci --ignore-scripts --no-audit --no-fund >&2)
+	printf '%s\n' "$want" >"$dir.new/.installed"
+	[ ! -e "$dir" ] || mv "$dir" "$dir.old"
+	mv "$dir.new" "$dir"
+	rm -rf "$dir.old"
 }
 
 test_tools() {

@@ -18,6 +18,8 @@ var suites = map[string]string{
 	"claude":           "Claude Code",
 	"docker && claude": "a Docker engine and Claude Code",
 	"act":              "act",
+	"clis":             "the other agents' command lines",
+	"docker && clis":   "a Docker engine and all the agents' command lines",
 }
 
 // platforms may stand alone in a constraint: the file is run where it can be.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/egress"
 	"github.com/org/ralph-action/internal/ghaction"
@@ -172,10 +173,13 @@ func (a *actionStep) config() (config.Server, error) {
 	cfg.GitHub.WebURL = cmp.Or(a.env.ServerURL, cfg.GitHub.WebURL)
 	cfg.Label = cmp.Or(in.Label, cfg.Label)
 	cfg.Agent.Name, cfg.Agent.Model = cmp.Or(in.Agent, cfg.Agent.Name), in.Model
-	if cfg.Agent.Name == config.AgentScript {
+	switch cfg.Agent.Name {
+	case config.AgentScript:
 		cfg.Agent.ScriptFile = in.AgentProgram
-	} else {
-		cfg.Agent.ClaudePath = in.AgentProgram
+	case config.AgentCommand:
+		cfg.Agent.Command = in.AgentProgram
+	default:
+		cfg.Agent.Path = in.AgentProgram
 	}
 	cfg.Model.BaseURL = cmp.Or(in.AnthropicBaseURL, cfg.Model.BaseURL)
 	cfg.Model.OpenAIBaseURL = cmp.Or(in.OpenAIBaseURL, cfg.Model.OpenAIBaseURL)
@@ -210,8 +214,16 @@ func (a *actionStep) config() (config.Server, error) {
 
 // checkKey says what is missing before a run is begun that cannot get far.
 func (a *actionStep) checkKey(cfg config.Server) error {
-	if !usesGateway(cfg) || !usesModel(cfg) || a.in.Mode == ghaction.ModeFinish {
+	if cfg.Sandbox.Kind != config.SandboxDocker || a.in.Mode == ghaction.ModeFinish {
 		return nil
+	}
+	backend, err := agent.Lookup(cfg.Agent.Name, agentOptions(cfg, os.Args[0]))
+	if err != nil {
+		return err
+	}
+	apis := backend.Providers()
+	if len(apis) != 1 {
+		return nil // it needs none, or whichever there is
 	}
 	has := map[run.Provider]bool{
 		run.ProviderAnthropic: a.in.AnthropicAPIKey != "" || a.in.ClaudeCodeOAuthToken != "",
@@ -219,7 +231,7 @@ func (a *actionStep) checkKey(cfg config.Server) error {
 		run.ProviderGoogle:    a.in.GeminiKey != "",
 	}
 	name := map[run.Provider]string{run.ProviderAnthropic: "anthropic_api_key", run.ProviderOpenAI: "openai_api_key", run.ProviderGoogle: "gemini_api_key"}
-	if p := providerOf(cfg.Agent.Name); !has[p] {
+	if p := apis[0]; !has[p] {
 		return &run.UserError{
 			Message: "the model's key is missing: " + name[p] + " is empty",
 			Hint:    fmt.Sprintf("add the key to the repository's secrets and pass it on: `%s: ${{ secrets.%s }}`", name[p], strings.ToUpper(name[p])),

@@ -535,7 +535,7 @@ func TestG5ResourcesAreBounded(t *testing.T) {
 	script.WriteString("esac; fi\necho $ATTEMPT >$TASK.txt\n")
 	u := newUpstream(t)
 	st := newDockerStage(t, setting{change: func(c *config.Server) {
-		c.Agent = config.Agent{Name: config.AgentClaude, ClaudePath: hostile(t, filepath.Dir(c.DataDir), script.String())}
+		c.Agent = config.Agent{Name: config.AgentClaude, Path: hostile(t, filepath.Dir(c.DataDir), script.String())}
 		c.Model.BaseURL = u.url
 		c.Sandbox.Memory, c.Sandbox.PIDs, c.Sandbox.Disk, c.Sandbox.Files = 96<<20, 64, 48<<20, 3000
 		c.Limits.IterationTimeout = 15 * time.Second

@@ -163,7 +163,7 @@ func TestDockerClaudeWorksAPlan(t *testing.T) {
 func newClaudeStage(t testing.TB, url string) *stage {
 	t.Helper()
 	return newDockerStage(t, setting{
-		agent: config.Agent{Name: config.AgentClaude, Model: modelName, ClaudePath: claudePath(t)},
+		agent: config.Agent{Name: config.AgentClaude, Model: modelName, Path: claudePath(t)},
 		gates: []config.Gate{{Name: "confined", Run: confinement, When: "task", Timeout: time.Minute}},
 		change: func(c *config.Server) {
 			c.Model.BaseURL = url

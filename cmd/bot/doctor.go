@@ -28,6 +28,9 @@ type doctorCmd struct {
 	Config string `help:"The server's configuration (default: ralph.yaml, if it is there). Without one only what bot run needs is checked." placeholder:"FILE" type:"path"`
 	Agent  string `help:"The agent to check (default: the configured one, else claude)." placeholder:"AGENT"`
 	Script string `help:"The script of --agent script." placeholder:"FILE" type:"path"`
+
+	AgentPath    string `name:"agent-path" help:"The agent's program (default: the configured one, else from PATH)." placeholder:"FILE" type:"path"`
+	AgentCommand string `name:"agent-command" help:"The command line of --agent command." placeholder:"COMMAND"`
 }
 
 // finding is what one check came to.
@@ -47,7 +50,7 @@ const appTimeout = 15 * time.Second
 // code 2.
 func (c *doctorCmd) Run(ctx bound, io stdio) error {
 	cfg, found, cfgErr := c.load()
-	checks := []finding{c.git(), c.agent(cfg), c.local(cfg), c.docker(ctx, cfg, found), c.caches(cfg, found)}
+	checks := []finding{c.git(), c.agent(ctx, cfg), c.local(cfg), c.docker(ctx, cfg, found), c.caches(cfg, found)}
 	switch {
 	case cfgErr != nil:
 		checks = append(checks, finding{what: "configuration", err: cfgErr})
@@ -122,7 +125,7 @@ func (c *doctorCmd) git() finding {
 	return f
 }
 
-func (c *doctorCmd) agent(cfg config.Server) finding {
+func (c *doctorCmd) agent(ctx context.Context, cfg config.Server) finding {
 	name, script := cfg.Agent.Name, cfg.Agent.ScriptFile
 	if c.Agent != "" {
 		name = c.Agent
@@ -136,11 +139,22 @@ func (c *doctorCmd) agent(cfg config.Server) finding {
 		f.err = err
 		return f
 	}
-	backend, err := agent.Lookup(name, agent.Options{ScriptFile: script, Self: self, ClaudePath: cfg.Agent.ClaudePath})
+	opts := agentOptions(cfg, self)
+	opts.ScriptFile = script
+	if c.AgentPath != "" {
+		opts.Path = c.AgentPath
+	}
+	if c.AgentCommand != "" {
+		opts.Command = c.AgentCommand
+	}
+	backend, err := agent.Lookup(name, opts)
 	if err == nil {
 		err = backend.Check(proc.Look)
 	}
-	f.ok, f.err = name, err
+	if err == nil {
+		f.ok, err = agentVersion(ctx, backend)
+	}
+	f.err = err
 	return f
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,10 +37,8 @@ type runCmd struct {
 	Plan string `arg:"" name:"plan.md" help:"What is to be done: a Markdown file, with check boxes or without."`
 	Mode string `arg:"" optional:"" enum:",plan,build" default:"" help:"plan: write the tasks and stop. build: work the tasks that are there. Default: plan if there are no tasks, then build."`
 
-	Agent      string   `default:"claude" help:"The agent: claude or script."`
-	Model      string   `help:"The model, in the agent's own terms." placeholder:"MODEL"`
-	Script     string   `help:"The script of --agent script." placeholder:"FILE" type:"path"`
-	ClaudePath string   `name:"claude-path" help:"The claude program (default: from PATH)." placeholder:"FILE" type:"path"`
+	agentFlags
+
 	Gate       []string `help:"A command that must pass before a commit; repeatable. Default: detected from go.mod, a Makefile's test target, or package.json." placeholder:"COMMAND" sep:"none"`
 	NoGates    bool     `name:"no-gates" help:"Check nothing, and detect no checks."`
 	Ask        string   `enum:"auto,never" default:"never" help:"auto: where the plan is too vague to work from, print questions and exit with 9 instead of planning. never: plan what is there."`
@@ -66,11 +63,8 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	backend, err := agent.Lookup(c.Agent, agent.Options{ScriptFile: c.Script, Self: self, ClaudePath: c.ClaudePath})
+	backend, err := c.lookup(self, c.Sandbox)
 	if err != nil {
-		return err
-	}
-	if err := backend.Check(proc.Look); err != nil {
 		return err
 	}
 	gitPath, err := lookGit()
@@ -96,7 +90,11 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	if err := reap(ctx, box); err != nil {
 		return err
 	}
-	models, err := c.gateway()
+	prices, err := c.prices()
+	if err != nil {
+		return err
+	}
+	models, err := c.gateway(backend, prices)
 	if err != nil {
 		return err
 	}
@@ -113,7 +111,7 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	opts := inline.Options{
 		PlanFile: c.Plan, Dir: dir, Mode: run.Mode(c.Mode), Ask: plan.Ask(c.Ask), DataDir: data, Git: git, Sandbox: box, Backend: backend,
 		Image: c.Image, Model: c.Model, Limits: c.limits(), Once: c.Once, Review: c.Review, NoCommit: c.NoCommit, AllowDirty: c.AllowDirty,
-		NoDetect: c.NoGates, Restart: c.Restart, Transcripts: kept, Mask: mask, Gateway: models, Now: time.Now, Emit: both(record.Handle, screen.handle), OnSave: io.onSave,
+		NoDetect: c.NoGates, Restart: c.Restart, Transcripts: kept, Mask: mask, Gateway: models, Prices: prices, Now: time.Now, Emit: both(record.Handle, screen.handle), OnSave: io.onSave,
 	}
 	d := config.DefaultServer().Sandbox
 	opts.CacheBytes = d.Caches
@@ -263,25 +261,16 @@ func reap(ctx context.Context, box sandbox.Sandbox) error {
 
 // gateway says how the gateway is opened, where one is needed: for a container,
 // which has no network and no key.
-func (c *runCmd) gateway() (func(spend.Ledger) (*host.Gateway, func(), error), error) {
-	models := c.Agent != "script"
-	switch {
-	case c.Sandbox != agent.SandboxDocker && len(c.Egress) > 0:
-		return nil, &run.UserError{Message: "--egress needs --sandbox=docker", Hint: "the local sandbox has all of this host's network, and no list holds there"}
-	case c.Sandbox != agent.SandboxDocker || !models && len(c.Egress) == 0:
+func (c *runCmd) gateway(backend agent.Backend, prices run.Prices) (func(spend.Ledger) (*host.Gateway, func(), error), error) {
+	if c.Sandbox != agent.SandboxDocker {
+		if len(c.Egress) > 0 {
+			return nil, &run.UserError{Message: "--egress needs --sandbox=docker", Hint: "the local sandbox has all of this host's network, and no list holds there"}
+		}
 		return nil, nil //nolint:nilnil // no gateway is an answer
 	}
-	prices, err := c.prices()
-	if err != nil {
+	upstreams, err := upstreamsOf(backend, upstreamIn(os.Getenv))
+	if err != nil || len(upstreams)+len(c.Egress) == 0 {
 		return nil, err
-	}
-	var upstreams []gateway.Upstream
-	if models {
-		upstream, err := upstreamOf(c.Agent, os.Getenv)
-		if err != nil {
-			return nil, err
-		}
-		upstreams = append(upstreams, upstream)
 	}
 	return func(ledger spend.Ledger) (*host.Gateway, func(), error) {
 		key, meter := []byte(rand.Text()), spend.NewMeter(ledger, prices)
@@ -305,7 +294,7 @@ func (c *runCmd) gateway() (func(spend.Ledger) (*host.Gateway, func(), error), e
 		}
 		token := func(start string) string { return gateway.Token(key, start) }
 		return &host.Gateway{
-			Dir: server.Dir(), Token: token, Meter: meter, NoModels: !models,
+			Dir: server.Dir(), Token: token, Meter: meter, NoModels: len(upstreams) == 0,
 			Egress: c.Egress, ProxyToken: func(start string) string { return gateway.ProxyToken(key, start) },
 		}, closeAll, nil
 	}, nil
@@ -326,43 +315,6 @@ func (c *runCmd) prices() (run.Prices, error) {
 		own[model] = price
 	}
 	return run.ListPrices().With(own), nil
-}
-
-// upstreamOf is the model endpoint of an agent, as its own client would find it
-// in the environment.
-func upstreamOf(name string, env func(string) string) (gateway.Upstream, error) {
-	u := gateway.Upstream{Provider: providerOf(name)}
-	variable, base := "ANTHROPIC_BASE_URL", config.DefaultServer().Model.BaseURL
-	switch u.Provider {
-	case run.ProviderOpenAI:
-		variable, base = "OPENAI_BASE_URL", config.DefaultServer().Model.OpenAIBaseURL
-		u.APIKey = env(config.EnvOpenAIKey)
-	case run.ProviderGoogle:
-		variable, base = "GOOGLE_GEMINI_BASE_URL", config.DefaultServer().Model.GoogleBaseURL
-		u.APIKey = env(config.EnvGeminiKey)
-	case run.ProviderAnthropic:
-		u.APIKey, u.AuthToken = env(config.EnvAPIKey), env(config.EnvAuthToken)
-	}
-	if own := env(variable); own != "" {
-		base = own
-	}
-	var err error
-	if u.BaseURL, err = url.Parse(base); err != nil {
-		return u, &run.UserError{Message: variable + " is not an address: " + err.Error(), Hint: "set it to https://host, or not at all", Err: err}
-	}
-	return u, nil
-}
-
-// providerOf is the API that an agent speaks.
-func providerOf(name string) run.Provider {
-	switch name {
-	case "codex", "copilot", "opencode":
-		return run.ProviderOpenAI
-	case "gemini":
-		return run.ProviderGoogle
-	default:
-		return run.ProviderAnthropic
-	}
 }
 
 func printJSON(w io.Writer, v any) error {

@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
@@ -29,7 +28,6 @@ import (
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/host"
-	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/run"
@@ -121,11 +119,6 @@ func newParts(ctx context.Context, cfg config.Server, gitHub ghapp.Config, log z
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return nil, &run.UserError{Message: "the data directory cannot be made: " + err.Error(), Hint: "set data_dir to a directory this user may write to", Err: err}
 	}
-	if usesGateway(cfg) {
-		if err := reconcile.CheckDataDir(cfg.DataDir); err != nil {
-			return nil, err
-		}
-	}
 	gitPath, err := lookGit()
 	if err != nil {
 		return nil, err
@@ -140,12 +133,14 @@ func newParts(ctx context.Context, cfg config.Server, gitHub ghapp.Config, log z
 	if err != nil {
 		return nil, err
 	}
-	backend, err := agent.Lookup(cfg.Agent.Name, agent.Options{ScriptFile: cfg.Agent.ScriptFile, Self: self, ClaudePath: cfg.Agent.ClaudePath})
+	backend, err := lookupAgent(cfg.Agent.Name, cfg.Sandbox.Kind, agentOptions(cfg, self))
 	if err != nil {
 		return nil, err
 	}
-	if err := backend.Check(proc.Look); err != nil {
-		return nil, err
+	if cfg.Sandbox.Kind == config.SandboxDocker && len(backend.Providers())+len(cfg.Egress) > 0 {
+		if err := reconcile.CheckDataDir(cfg.DataDir); err != nil {
+			return nil, err
+		}
 	}
 	gh, err := ghapp.New(gitHub)
 	if err != nil {
@@ -161,7 +156,7 @@ func newParts(ctx context.Context, cfg config.Server, gitHub ghapp.Config, log z
 			err = errors.Join(err, p.store.Close())
 		}
 	}()
-	models, err := serverModels(cfg, p.store.Spend())
+	models, err := serverModels(cfg, backend, p.store.Spend())
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +174,7 @@ func newParts(ctx context.Context, cfg config.Server, gitHub ghapp.Config, log z
 		Resources:  host.Resources{MemoryBytes: cfg.Sandbox.Memory, CPUs: cfg.Sandbox.CPUs, PIDs: cfg.Sandbox.PIDs, DiskBytes: cfg.Sandbox.Disk, DiskFiles: cfg.Sandbox.Files},
 		CacheBytes: cfg.Sandbox.Caches,
 		Limits:     func(asked run.Limits) run.Limits { return config.Tighten(cfg.Limits, asked) },
-		Gates:      serverGates(cfg.Gates), Models: models, Credentials: credentials(cfg), Mask: mask, Now: obs.now, Watch: both(p.analytics.Handle, obs.watch), OnSave: obs.onSave,
+		Gates:      serverGates(cfg.Gates), Models: models, Credentials: credentials(cfg), Prices: run.ListPrices().With(cfg.Model.Prices), Mask: mask, Now: obs.now, Watch: both(p.analytics.Handle, obs.watch), OnSave: obs.onSave,
 	}
 	p.reconcile.Transcripts = transcript.Open(transcriptsDir(cfg.DataDir), mask)
 	p.reconcile.TranscriptLimits = transcript.Limits(cfg.Transcripts)
@@ -224,27 +219,15 @@ func serverGates(gates []config.Gate) []gate.Gate {
 	return out
 }
 
-// usesGateway says whether there is a gateway: for the model, or as the way out.
-// In the local sandbox agents bring their own credentials, and have a network.
-func usesGateway(cfg config.Server) bool {
-	return cfg.Sandbox.Kind == config.SandboxDocker && (usesModel(cfg) || len(cfg.Egress) > 0)
-}
-
-// usesModel says whether the agent needs a model.
-func usesModel(cfg config.Server) bool { return cfg.Agent.Name != config.AgentScript }
-
-// serverModels is what is behind the gateway.
-func serverModels(cfg config.Server, ledger spend.Ledger) (*reconcile.Models, error) {
-	if !usesGateway(cfg) {
-		return nil, nil //nolint:nilnil // no endpoint is an answer
+// serverModels is what is behind the gateway, nil where there is none: in the
+// local sandbox the agent brings its own credentials, and has a network.
+func serverModels(cfg config.Server, backend agent.Backend, ledger spend.Ledger) (*reconcile.Models, error) {
+	if cfg.Sandbox.Kind != config.SandboxDocker {
+		return nil, nil //nolint:nilnil // no gateway is an answer
 	}
-	var upstreams []gateway.Upstream
-	if usesModel(cfg) {
-		u, err := serverUpstream(cfg)
-		if err != nil {
-			return nil, err
-		}
-		upstreams = append(upstreams, u)
+	upstreams, err := upstreamsOf(backend, upstreamFrom(cfg.Model))
+	if err != nil || len(upstreams)+len(cfg.Egress) == 0 {
+		return nil, err
 	}
 	secret, err := runTokenKey(filepath.Join(cfg.DataDir, "run-token.key"))
 	if err != nil {
@@ -264,32 +247,29 @@ func serverModels(cfg config.Server, ledger spend.Ledger) (*reconcile.Models, er
 	}, nil
 }
 
-// serverUpstream is the model endpoint of the server's agent.
-func serverUpstream(cfg config.Server) (gateway.Upstream, error) {
-	u := gateway.Upstream{Provider: providerOf(cfg.Agent.Name), AuthHeader: cfg.Model.AuthHeader}
-	key, base := "model.base_url", cfg.Model.BaseURL
-	switch u.Provider {
-	case run.ProviderOpenAI:
-		key, base, u.APIKey = "model.openai_base_url", cfg.Model.OpenAIBaseURL, cfg.Model.OpenAIKey.Reveal()
-	case run.ProviderGoogle:
-		key, base, u.APIKey = "model.google_base_url", cfg.Model.GoogleBaseURL, cfg.Model.GeminiKey.Reveal()
-	case run.ProviderAnthropic:
-		u.APIKey, u.AuthToken = cfg.Model.APIKey.Reveal(), cfg.Model.AuthToken.Reveal()
-	}
-	var err error
-	if u.BaseURL, err = url.Parse(base); err != nil {
-		return u, &run.UserError{Message: key + " is not an address: " + err.Error(), Hint: "set it to https://host", Err: err}
-	}
-	return u, nil
-}
-
 // credentials are what an agent in the local sandbox may know: the model's, and
 // nothing else of the server's.
 func credentials(cfg config.Server) map[string]string {
 	if cfg.Sandbox.Kind != config.SandboxLocal {
 		return nil
 	}
-	return map[string]string{config.EnvAPIKey: cfg.Model.APIKey.Reveal(), config.EnvAuthToken: cfg.Model.AuthToken.Reveal()}
+	return map[string]string{
+		config.EnvAPIKey: cfg.Model.APIKey.Reveal(), config.EnvAuthToken: cfg.Model.AuthToken.Reveal(),
+		config.EnvOpenAIKey: cfg.Model.OpenAIKey.Reveal(), config.EnvGeminiKey: cfg.Model.GeminiKey.Reveal(),
+	}
+}
+
+// agentOptions are what the server's configuration says of its agent.
+func agentOptions(cfg config.Server, self string) agent.Options {
+	return agent.Options{
+		ScriptFile: cfg.Agent.ScriptFile, Self: self, Path: cfg.Agent.Path, Command: cfg.Agent.Command,
+		Env: func(name string) string {
+			if name == "OPENAI_BASE_URL" {
+				return cfg.Model.OpenAIBaseURL
+			}
+			return os.Getenv(name)
+		},
+	}
 }
 
 // runTokenKey is the key that run tokens are made with. It is kept, because an

@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -47,6 +48,8 @@ type Command struct {
 	PassEnv []string
 	// Mounts are host files the agent needs inside a container, read-only.
 	Mounts []Mount
+	// HomeFiles are files that the CLI finds in its home, by their paths there.
+	HomeFiles map[string]string
 	// Writable are directories besides the work tree, the home and the
 	// temporary directory that the agent has to write to.
 	Writable []string
@@ -64,6 +67,19 @@ type Backend interface {
 	Name() string
 	// Binary is the program the agent runs as, for look-up and messages.
 	Binary() string
+	// Providers are the model APIs the agent speaks, the usual one first; none
+	// for an agent that needs no model, or only one of its own.
+	Providers() []run.Provider
+	// HoldsCredential says that the agent must have its credential itself: it
+	// works in the local sandbox only, where nothing but time and iterations
+	// limit what it costs.
+	HoldsCredential() bool
+	// Hides are files and directories at the top of the work tree that the agent
+	// must not find: it would run what they name, and cannot be told not to.
+	Hides() []string
+	// Version is how to ask the agent for its version, and the one it was tried
+	// with; nil for what has none. ReadVersion reads the answer.
+	Version() (argv []string, tried string)
 	// Command says how to start the agent. Its errors are *run.UserError where
 	// a person has to change something.
 	Command(Invocation) (Command, error)
@@ -132,6 +148,9 @@ const (
 	OutcomeCredit Outcome = "credit"
 	// OutcomeEmpty: the stream ended without a result, though the exit is 0.
 	OutcomeEmpty Outcome = "empty"
+	// OutcomeByExit: the agent has no way to tell; its exit code decides. WithExit
+	// never leaves it.
+	OutcomeByExit Outcome = "by_exit"
 	// OutcomeCrashed: the process failed or was killed without saying why.
 	OutcomeCrashed Outcome = "crashed"
 )
@@ -169,9 +188,17 @@ type Result struct {
 // failure that the stream explains keeps that explanation.
 func (r Result) WithExit(code int, signal, reason string) Result {
 	if code == 0 && signal == "" && reason == "" {
+		if r.Outcome == OutcomeByExit {
+			r.Outcome = OutcomeCompleted
+		}
 		return r
 	}
 	switch r.Outcome {
+	case OutcomeByExit:
+		if signal == "" && reason == "" {
+			r.Outcome, r.Error = OutcomeErrored, fmt.Sprintf("the agent exited with code %d", code)
+			return r
+		}
 	case OutcomeErrored, OutcomeRateLimited, OutcomeAuth, OutcomeCredit:
 		return r
 	case OutcomeCompleted:
@@ -202,19 +229,53 @@ type Options struct {
 	ScriptFile string
 	// Self is the path of our own binary, which is the scripted agent.
 	Self string
-	// ClaudePath is the Claude Code binary; "" means claude in the PATH.
-	ClaudePath string
+	// Path is the agent's program; "" means that it is in the PATH.
+	Path string
+	// Command is the command line of the command back end.
+	Command string
+	// Env reads the environment; nil means os.Getenv.
+	Env func(name string) string
 }
 
 // Names lists the back ends Lookup knows.
-func Names() []string { return []string{"claude", "script"} }
+func Names() []string {
+	return []string{"claude", "codex", "gemini", "opencode", "copilot", "amp", "command", "script"}
+}
 
 // Lookup gives the back end of that name. An unknown name, or options that lack
 // what the back end needs, is a *run.UserError.
 func Lookup(name string, opts Options) (Backend, error) {
+	c := cli{name: name, path: opts.Path, env: opts.Env}
+	if c.env == nil {
+		c.env = os.Getenv
+	}
 	switch name {
 	case "claude":
-		return claude{path: opts.ClaudePath}, nil
+		c.pkg, c.tried, c.apis = "@anthropic-ai/claude-code", "2.1.197", []run.Provider{run.ProviderAnthropic}
+		return claude{c}, nil
+	case "codex":
+		c.pkg, c.tried, c.apis = "@openai/codex", "0.169.0", []run.Provider{run.ProviderOpenAI}
+		return codex{c}, nil
+	case "gemini":
+		c.pkg, c.tried, c.apis = "@google/gemini-cli", "0.61.0", []run.Provider{run.ProviderGoogle}
+		return gemini{c}, nil
+	case "opencode":
+		c.pkg, c.tried, c.apis = "opencode-ai", "1.18.33", []run.Provider{run.ProviderOpenAI}
+		return opencode{c}, nil
+	case "copilot":
+		c.pkg, c.tried, c.apis = "@github/copilot", "1.0.102", []run.Provider{run.ProviderOpenAI}
+		return copilot{c}, nil
+	case "amp":
+		c.pkg = "@sourcegraph/amp" // not tried: it works with its own server only
+		return amp{c}, nil
+	case "command":
+		if opts.Command == "" {
+			return nil, &run.UserError{
+				Message: "the agent command has no command",
+				Hint:    "name one with --agent-command, or as agent.command in the server's configuration",
+			}
+		}
+		return command{line: opts.Command}, nil
 	case "script":
 		if opts.ScriptFile == "" {
 			return nil, &run.UserError{

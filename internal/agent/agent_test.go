@@ -25,7 +25,7 @@ func lookup(t *testing.T, name string, opts Options) Backend {
 func TestLookup(t *testing.T) {
 	t.Parallel()
 	for _, name := range Names() {
-		b := lookup(t, name, Options{ScriptFile: "s.yaml", Self: "/bin/bot"})
+		b := lookup(t, name, Options{ScriptFile: "s.yaml", Self: "/bin/bot", Command: "true"})
 		if b.Name() != name {
 			t.Errorf("Lookup(%q) gave %q", name, b.Name())
 		}
@@ -35,7 +35,7 @@ func TestLookup(t *testing.T) {
 		if _, ok := errors.AsType[*run.UserError](err); !ok {
 			t.Errorf("Lookup(%q): %v, want a user error", name, err)
 		}
-		if name == "cursor" && !strings.Contains(err.Error(), "claude, script") {
+		if name == "cursor" && !strings.Contains(err.Error(), "amp, claude, codex, command, copilot, gemini, opencode, script") {
 			t.Errorf("error does not list the agents: %v", err)
 		}
 	}
@@ -100,7 +100,7 @@ func TestClaudeCommand(t *testing.T) {
 			name: "docker mounts the file behind the link",
 			path: link,
 			inv:  Invocation{Sandbox: SandboxDocker, BaseURL: "http://127.0.0.1:8080", Token: "token"},
-			want: Command{Argv: argv(claudeTarget), Env: proxied, Mounts: []Mount{{Host: native, Target: claudeTarget}}},
+			want: Command{Argv: argv("/opt/ralph/claude"), Env: proxied, Mounts: []Mount{{Host: native, Target: "/opt/ralph/claude"}}},
 		},
 		{
 			name: "docker with the image's own binary; a model is never an option",
@@ -115,7 +115,7 @@ func TestClaudeCommand(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := lookup(t, "claude", Options{ClaudePath: tt.path}).Command(tt.inv)
+			got, err := lookup(t, "claude", Options{Path: tt.path}).Command(tt.inv)
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) {
 					t.Fatalf("error %v, want one with %q", err, tt.err)

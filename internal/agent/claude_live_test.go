@@ -41,7 +41,7 @@ func newClaude(t *testing.T) *claude {
 	if path == "" {
 		t.Fatal("RALPH_TEST_CLAUDE does not name the Claude Code binary")
 	}
-	backend, err := agent.Lookup("claude", agent.Options{ClaudePath: path})
+	backend, err := agent.Lookup("claude", agent.Options{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func metered(t *testing.T, api *agenttest.Server, budget float64) (agent.Invocat
 // A refusal for want of money ends the CLI at once, with our words in its result.
 func TestClaudeOverBudget(t *testing.T) {
 	t.Parallel()
-	api := agenttest.NewMessagesAPI(agenttest.Play(map[string][]agenttest.Reply{"T1": {agenttest.Say("Not said.")}}))
+	api := agenttest.NewModel(agenttest.Play(map[string][]agenttest.Reply{"T1": {agenttest.Say("Not said.")}}))
 	inv, meter := metered(t, api, 0.01)
 	got := newClaude(t).run(t.Context(), t, inv)
 	if got.Outcome != agent.OutcomeErrored || !strings.Contains(got.Error, "budget exhausted") {
@@ -161,7 +161,7 @@ func TestClaudeDoesATask(t *testing.T) {
 	}
 	first := agenttest.Bash(`mkdir -p sub && printf 'hello\n' > sub/hello.txt`)
 	first.Text = "I write the files."
-	api := agenttest.NewMessagesAPI(agenttest.Play(map[string][]agenttest.Reply{
+	api := agenttest.NewModel(agenttest.Play(map[string][]agenttest.Reply{
 		"T1": {
 			first,
 			agenttest.Write(filepath.Join(c.dir, "more.txt"), "more\n"),
@@ -234,7 +234,7 @@ func TestClaudeRefusals(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			api := agenttest.NewMessagesAPI(func(agenttest.Turn) agenttest.Reply { return tt.reply })
+			api := agenttest.NewModel(func(agenttest.Turn) agenttest.Reply { return tt.reply })
 			got := newClaude(t).run(t.Context(), t, agent.Invocation{BaseURL: serve(t, api), Token: "run-token"})
 			if got.Outcome != tt.want || !strings.Contains(got.Error, tt.says) {
 				t.Errorf("%s: %q, want %s: %q", got.Outcome, got.Error, tt.want, tt.says)
@@ -246,7 +246,7 @@ func TestClaudeRefusals(t *testing.T) {
 // Killed while it waits out an overload: that is a rate limit, not a crash.
 func TestClaudeKilledWhileRetrying(t *testing.T) {
 	t.Parallel()
-	api := agenttest.NewMessagesAPI(func(agenttest.Turn) agenttest.Reply { return agenttest.Fail(529, "Overloaded") })
+	api := agenttest.NewModel(func(agenttest.Turn) agenttest.Reply { return agenttest.Fail(529, "Overloaded") })
 	c := newClaude(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -263,7 +263,7 @@ func TestClaudeKilledWhileRetrying(t *testing.T) {
 
 func TestClaudeOutOfTurns(t *testing.T) {
 	t.Parallel()
-	api := agenttest.NewMessagesAPI(func(agenttest.Turn) agenttest.Reply { return agenttest.Bash("true") })
+	api := agenttest.NewModel(func(agenttest.Turn) agenttest.Reply { return agenttest.Bash("true") })
 	got := newClaude(t).run(t.Context(), t, agent.Invocation{BaseURL: serve(t, api), Token: "run-token", MaxTurns: 2})
 	if got.Outcome != agent.OutcomeErrored || !strings.Contains(got.Error, "maximum number of turns") || got.Usage.Turns == 0 {
 		t.Errorf("%+v", got)

@@ -36,6 +36,18 @@ func (s scripted) Name() string { return "script" }
 // Binary implements Backend.
 func (s scripted) Binary() string { return s.self }
 
+// Providers implements Backend.
+func (s scripted) Providers() []run.Provider { return nil }
+
+// HoldsCredential implements Backend.
+func (s scripted) HoldsCredential() bool { return false }
+
+// Hides implements Backend.
+func (s scripted) Hides() []string { return nil }
+
+// Version implements Backend.
+func (s scripted) Version() (argv []string, tried string) { return nil, "" }
+
 // Command implements Backend.
 func (s scripted) Command(inv Invocation) (Command, error) {
 	self, err := filepath.Abs(s.self)

@@ -30,12 +30,10 @@ const (
 //     CLI reports refusals of the API.
 //   - A killed run has no result event at all.
 type stream struct {
-	emit func(Activity)
+	lines
 
-	part []byte // the start of a line whose end has not come yet
-	over bool   // the line at hand is too long; drop the rest of it
-
-	res      Result
+	emit     func(Activity)
+	result   Result
 	results  int
 	closed   bool
 	cwd      string
@@ -49,98 +47,41 @@ func newStream(emit func(Activity)) *stream {
 	if emit == nil {
 		emit = func(Activity) {}
 	}
-	return &stream{emit: emit}
-}
-
-// Write implements io.Writer; it takes everything and never fails.
-func (s *stream) Write(b []byte) (int, error) {
-	n := len(b)
-	for len(b) > 0 {
-		end := bytes.IndexByte(b, '\n')
-		if end < 0 {
-			s.keep(b)
-			break
-		}
-		s.finish(b[:end])
-		b = b[end+1:]
-	}
-	return n, nil
-}
-
-// keep remembers the start of a line, as far as the limit allows.
-func (s *stream) keep(b []byte) {
-	switch {
-	case s.over:
-	case len(s.part)+len(b) > maxLine:
-		s.drop()
-		s.over = true
-	default:
-		s.part = append(s.part, b...)
-	}
-}
-
-// drop counts a line that is too long and forgets it.
-func (s *stream) drop() {
-	s.part = nil
-	s.res.Lines++
-	s.res.BadLines++
-	s.res.Truncated = true
-}
-
-// finish handles the line that ends with b.
-func (s *stream) finish(b []byte) {
-	switch {
-	case s.over:
-		s.over = false
-	case len(s.part)+len(b) > maxLine:
-		s.drop()
-	case len(s.part) > 0:
-		s.part = append(s.part, b...)
-		s.line(s.part)
-		s.part = s.part[:0]
-		if cap(s.part) > 1<<20 {
-			s.part = nil // one long line should not cost memory for ever
-		}
-	default:
-		s.line(b)
-	}
+	s := &stream{emit: emit}
+	s.lines = lines{res: &s.result, take: s.line}
+	return s
 }
 
 // Close implements Parser.
 func (s *stream) Close() Result {
 	if s.closed {
-		return s.res
+		return s.result
 	}
 	s.closed = true
 	s.finish(nil)
 	if s.results == 0 {
-		s.res.Outcome = OutcomeEmpty
-		s.res.Error = "the agent ended without a result"
+		s.result.Outcome = OutcomeEmpty
+		s.result.Error = "the agent ended without a result"
 		if s.waiting != nil {
 			// Killed while waiting for a retry: the reason is the API's.
 			if class := classify(s.waiting.ErrorStatus, string(s.waiting.Error)); class != OutcomeErrored {
-				s.res.Outcome, s.res.Error = class, s.waiting.retryText()
+				s.result.Outcome, s.result.Error = class, s.waiting.retryText()
 			}
 		}
 	}
-	if s.res.FinalText == "" {
-		s.res.FinalText = tail(s.lastText)
+	if s.result.FinalText == "" {
+		s.result.FinalText = tail(s.lastText)
 	}
-	if s.res.Outcome == OutcomeRateLimited {
-		s.res.RetryAt = s.resetsAt
+	if s.result.Outcome == OutcomeRateLimited {
+		s.result.RetryAt = s.resetsAt
 	}
-	return s.res
+	return s.result
 }
 
 // line handles one whole line.
 func (s *stream) line(b []byte) {
-	b = bytes.TrimSpace(b)
-	if len(b) == 0 {
-		return
-	}
-	s.res.Lines++
 	if b[0] != '{' || b[len(b)-1] != '}' {
-		s.res.BadLines++ // a banner, a warning, a line cut by a kill
+		s.result.BadLines++ // a banner, a warning, a line cut by a kill
 		return
 	}
 	if kind, ok := typePrefix(b); ok && !decoded(kind) {
@@ -150,7 +91,7 @@ func (s *stream) line(b []byte) {
 	}
 	var e event
 	if err := unmarshal(b, &e); err != nil || e.Type == "" {
-		s.res.BadLines++
+		s.result.BadLines++
 		return
 	}
 	s.event(&e, b)
@@ -261,7 +202,7 @@ func (s *stream) event(e *event, raw []byte) {
 		}
 		s.emit(Activity{Kind: ActivityOther, Text: e.Type})
 	case "result":
-		s.result(e)
+		s.ended(e)
 	default:
 		s.emit(Activity{Kind: ActivityOther, Text: oneLine(e.Type)})
 	}
@@ -271,7 +212,7 @@ func (s *stream) system(e *event) {
 	switch e.Subtype {
 	case "init":
 		s.cwd = strings.TrimSuffix(e.Cwd, "/")
-		s.res.Model, s.res.Version = oneLine(e.Model), oneLine(e.Version)
+		s.result.Model, s.result.Version = oneLine(e.Model), oneLine(e.Version)
 		s.emit(Activity{Kind: ActivityInit, Text: oneLine(e.Version + " " + e.Model)})
 	case "api_retry":
 		s.waiting = e
@@ -310,7 +251,7 @@ func (s *stream) assistant(e *event, raw []byte) {
 				s.emit(Activity{Kind: kind, Text: line})
 			}
 		case "tool_use":
-			s.res.ToolCalls++
+			s.result.ToolCalls++
 			s.emit(s.tool(b))
 		default: // thinking and whatever comes next
 			s.emit(Activity{Kind: ActivityOther, Text: oneLine(b.Type)})
@@ -361,10 +302,10 @@ func firstOf(values ...string) string {
 	return ""
 }
 
-func (s *stream) result(e *event) {
+func (s *stream) ended(e *event) {
 	s.results++
 	s.waiting = nil
-	u := &s.res.Usage
+	u := &s.result.Usage
 	u.InputTokens = bound(u.InputTokens + bound(e.Usage.Input))
 	u.OutputTokens = bound(u.OutputTokens + bound(e.Usage.Output))
 	u.CacheReadTokens = bound(u.CacheReadTokens + bound(e.Usage.CacheRead))
@@ -373,17 +314,17 @@ func (s *stream) result(e *event) {
 	if e.TotalCostUSD != nil {
 		u.CostUSD = min(max(*e.TotalCostUSD, 0), maxCost)
 	}
-	s.res.PermissionDenials = len(e.PermissionDenials)
-	s.res.FinalText = tail(e.Result)
+	s.result.PermissionDenials = len(e.PermissionDenials)
+	s.result.FinalText = tail(e.Result)
 
 	if !e.IsError && !strings.HasPrefix(e.Subtype, "error") {
-		s.res.Outcome, s.res.Error = OutcomeCompleted, ""
+		s.result.Outcome, s.result.Error = OutcomeCompleted, ""
 		s.emit(Activity{Kind: ActivityOther, Text: e.Type})
 		return
 	}
-	s.res.Outcome = classify(e.APIErrorStatus, s.apiError)
-	s.res.Error = oneLine(firstOf(e.Result, strings.Join(e.Errors, "; "), e.Subtype, "the agent reports an error"))
-	s.emit(Activity{Kind: ActivityError, Text: s.res.Error})
+	s.result.Outcome = classify(e.APIErrorStatus, s.apiError)
+	s.result.Error = oneLine(firstOf(e.Result, strings.Join(e.Errors, "; "), e.Subtype, "the agent reports an error"))
+	s.emit(Activity{Kind: ActivityError, Text: s.result.Error})
 }
 
 // bound keeps a count between 0 and maxCount.

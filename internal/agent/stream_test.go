@@ -93,7 +93,7 @@ func TestRecordings(t *testing.T) {
 			Lines:   8,
 		},
 	}
-	files, err := filepath.Glob("testdata/claude/*.jsonl")
+	files, err := filepath.Glob("testdata/claude/2.1.197/*.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestRecordings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want.Model, want.Version = model, version
-			input, err := os.ReadFile(filepath.Join("testdata", "claude", name+".jsonl"))
+			input, err := os.ReadFile(filepath.Join("testdata", "claude", "2.1.197", name+".jsonl"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -128,7 +128,7 @@ func TestRecordings(t *testing.T) {
 
 func TestActivities(t *testing.T) {
 	t.Parallel()
-	input, err := os.ReadFile("testdata/claude/task.jsonl")
+	input, err := os.ReadFile("testdata/claude/2.1.197/task.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -448,7 +448,7 @@ func TestWithExit(t *testing.T) {
 // FuzzParser: whatever the input and wherever it is cut, the parser gives one
 // answer, and one within its own bounds.
 func FuzzParser(f *testing.F) {
-	files, err := filepath.Glob("testdata/claude/*.jsonl")
+	files, err := filepath.Glob("testdata/claude/2.1.197/*.jsonl")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -490,7 +490,7 @@ func FuzzParser(f *testing.F) {
 // and file contents.
 func session(tb testing.TB) []byte {
 	tb.Helper()
-	recorded, err := os.ReadFile("testdata/claude/task.jsonl")
+	recorded, err := os.ReadFile("testdata/claude/2.1.197/task.jsonl")
 	if err != nil {
 		tb.Fatal(err)
 	}

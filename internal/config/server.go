@@ -20,11 +20,25 @@ import (
 
 // The agents a server can run.
 const (
-	// AgentClaude is Claude Code.
-	AgentClaude = "claude"
+	// AgentClaude is Claude Code, AgentCodex OpenAI's Codex, AgentGemini the
+	// Gemini CLI, AgentOpencode opencode, AgentCopilot the GitHub Copilot CLI,
+	// AgentAmp Amp.
+	AgentClaude   = "claude"
+	AgentCodex    = "codex"
+	AgentGemini   = "gemini"
+	AgentOpencode = "opencode"
+	AgentCopilot  = "copilot"
+	AgentAmp      = "amp"
+	// AgentCommand is any program that reads a prompt.
+	AgentCommand = "command"
 	// AgentScript replays a YAML of steps; for demonstrations and tests.
 	AgentScript = "script"
 )
+
+// Agents are the names of all of them.
+func Agents() []string {
+	return []string{AgentClaude, AgentCodex, AgentGemini, AgentOpencode, AgentCopilot, AgentAmp, AgentCommand, AgentScript}
+}
 
 // The kinds of sandbox.
 const (
@@ -91,8 +105,10 @@ type Agent struct {
 	Model string
 	// ScriptFile is the script of AgentScript.
 	ScriptFile string
-	// ClaudePath is the claude binary; "" looks it up in PATH.
-	ClaudePath string
+	// Path is the agent's program; "" looks it up in PATH.
+	Path string
+	// Command is the command line of AgentCommand.
+	Command string
 }
 
 // Model is the endpoint of the language model, which only the gateway talks
@@ -175,7 +191,8 @@ type serverFile struct {
 		Name       string `yaml:"name"`
 		Model      string `yaml:"model"`
 		ScriptFile string `yaml:"script_file"`
-		ClaudePath string `yaml:"claude_path"`
+		Path       string `yaml:"path"`
+		Command    string `yaml:"command"`
 	} `yaml:"agent"`
 	Model struct {
 		BaseURL       string      `yaml:"base_url"`
@@ -329,7 +346,8 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 			Name:       f.Agent.Name,
 			Model:      f.Agent.Model,
 			ScriptFile: within(dir, f.Agent.ScriptFile),
-			ClaudePath: within(dir, f.Agent.ClaudePath),
+			Path:       within(dir, f.Agent.Path),
+			Command:    f.Agent.Command,
 		},
 		Model: Model{
 			BaseURL:       strings.TrimRight(f.Model.BaseURL, "/"),
@@ -409,13 +427,25 @@ func (s Server) check(report reporter) {
 		report("$.label", "must be 1 to 50 printable characters")
 	}
 	switch s.Agent.Name {
-	case AgentClaude:
+	case AgentClaude, AgentCodex, AgentGemini:
+	case AgentOpencode, AgentCopilot:
+		if s.Agent.Model == "" && (s.Agent.Name == AgentOpencode || s.Sandbox.Kind == SandboxDocker) {
+			report("$.agent.model", "the agent %s needs the name of a model", s.Agent.Name)
+		}
+	case AgentAmp:
+		if s.Sandbox.Kind == SandboxDocker {
+			report("$.agent.name", "amp needs its own server and key, which the docker sandbox keeps from agents")
+		}
+	case AgentCommand:
+		if s.Agent.Command == "" {
+			report("$.agent.command", "the agent command needs a command line")
+		}
 	case AgentScript:
 		if s.Agent.ScriptFile == "" {
 			report("$.agent.script_file", "the scripted agent needs a script")
 		}
 	default:
-		report("$.agent.name", "%q is not an agent; use %s or %s", clip(s.Agent.Name), AgentClaude, AgentScript)
+		report("$.agent.name", "%q is not an agent; use one of %s", clip(s.Agent.Name), strings.Join(Agents(), ", "))
 	}
 	if s.Agent.Model != "" && !modelPattern().MatchString(s.Agent.Model) {
 		report("$.agent.model", "%q does not look like the name of a model", clip(s.Agent.Model))
@@ -494,8 +524,20 @@ func (s Server) checkSecrets(report reporter) {
 	if len(s.GitHub.WebhookSecrets) == 0 || slices.Contains(s.GitHub.WebhookSecrets, "") {
 		report("$.github.webhook_secret_file", "the webhook secret is missing; set %s to the secret of the App's settings page", EnvWebhookSecret)
 	}
-	if s.Agent.Name == AgentClaude && s.Model.APIKey.Empty() && s.Model.AuthToken.Empty() {
-		report("$.model", "the model has no credential; set %s or %s", EnvAPIKey, EnvAuthToken)
+	switch s.Agent.Name {
+	case AgentClaude:
+		if s.Model.APIKey.Empty() && s.Model.AuthToken.Empty() {
+			report("$.model", "the model has no credential; set %s or %s", EnvAPIKey, EnvAuthToken)
+		}
+	case AgentCodex, AgentOpencode, AgentCopilot:
+		// Copilot has an account of its own, which it may use on this host.
+		if s.Model.OpenAIKey.Empty() && (s.Agent.Name != AgentCopilot || s.Sandbox.Kind == SandboxDocker) {
+			report("$.model", "the model has no credential; set %s", EnvOpenAIKey)
+		}
+	case AgentGemini:
+		if s.Model.GeminiKey.Empty() {
+			report("$.model", "the model has no credential; set %s", EnvGeminiKey)
+		}
 	}
 }
 

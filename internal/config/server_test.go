@@ -93,7 +93,7 @@ agent:
   name: script
   model: claude-opus
   script_file: demo.yml
-  claude_path: bin/claude
+  path: bin/claude
 model:
   base_url: http://127.0.0.1:9999/
   openai_base_url: http://127.0.0.1:9998/v1/
@@ -146,7 +146,7 @@ log:
 			APIURL: "https://ghe.example/api/v3/", GraphQLURL: "https://ghe.example/api/graphql", WebURL: "https://ghe.example",
 			AppID: 77, PrivateKey: config.Secret(strings.TrimSpace(pem)), WebhookSecrets: []config.Secret{"new", "old"},
 		},
-		Agent: config.Agent{Name: "script", Model: "claude-opus", ScriptFile: "/etc/ralph/demo.yml", ClaudePath: "/etc/ralph/bin/claude"},
+		Agent: config.Agent{Name: "script", Model: "claude-opus", ScriptFile: "/etc/ralph/demo.yml", Path: "/etc/ralph/bin/claude"},
 		Model: config.Model{
 			BaseURL: "http://127.0.0.1:9999", OpenAIBaseURL: "http://127.0.0.1:9998/v1", GoogleBaseURL: "https://gemini.example", AuthHeader: "api-key",
 			Allowed: []string{"claude-opus", "claude-sonnet-*", "*"},

@@ -80,6 +80,9 @@ type Config struct {
 	// Credentials are values for variables that the back end declares, where
 	// they are not in this process's environment (they came from a file).
 	Credentials map[string]string
+	// Prices are what models cost where there is no gateway, and the agent tells
+	// what it used and not what that cost.
+	Prices run.Prices
 	// Gates are for repositories that name none of their own.
 	Gates []gate.Gate
 	// Limits combines what the repository asks for with what the door allows.
@@ -204,8 +207,12 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if err != nil {
 		return loop.Opened{}, err
 	}
+	var findings []gate.Finding
+	if b := h.cfg.Backend; b.HoldsCredential() {
+		findings = []gate.Finding{{Rule: "agent_credential", Text: b.Name() + " works with a key of its own: time and iterations limited what it cost, and no budget did"}}
+	}
 	return loop.Opened{
-		Settings: settings, Branch: at.Branch, BaseBranch: at.BaseBranch, Base: string(at.Base), BaseTree: string(baseTree),
+		Findings: findings, Settings: settings, Branch: at.Branch, BaseBranch: at.BaseBranch, Base: string(at.Base), BaseTree: string(baseTree),
 		Head: string(at.Head), HeadTree: string(headTree), Templates: templates, Setup: due, SetupKey: key,
 	}, nil
 }

@@ -71,7 +71,7 @@ func put(t *testing.T, dir string, files map[string]string) {
 
 func newHost(src source, dir, pool string) *host.Host {
 	return host.New(host.Config{
-		Dir: dir, Pool: pool, Source: src,
+		Dir: dir, Pool: pool, Source: src, Backend: talker{},
 		Limits: func(asked run.Limits) run.Limits { return asked.WithDefaults(run.DefaultLimits()) },
 	})
 }

@@ -80,6 +80,10 @@ func (talker) Command(inv agent.Invocation) (agent.Command, error) {
 	return agent.Command{Argv: []string{"agent", inv.Token}}, nil
 }
 
+func (talker) Hides() []string { return nil }
+
+func (talker) HoldsCredential() bool { return false }
+
 func (t talker) NewParser(func(agent.Activity)) agent.Parser { return said{result: t.result} }
 
 type said struct {

@@ -105,6 +105,9 @@ func (h *Host) pin(ctx context.Context, s loop.State, repo *gitrepo.Repo, wt *gi
 	if p.Given, err = steering(ctx, repo, snap.Tree, p.Default); err != nil {
 		return err
 	}
+	if p.Given, err = h.hide(ctx, repo, p.Given); err != nil {
+		return err
+	}
 	if err := h.notePinning(p); err != nil {
 		return err
 	}
@@ -114,6 +117,20 @@ func (h *Host) pin(ctx context.Context, s loop.State, repo *gitrepo.Repo, wt *gi
 		}
 	}
 	return wt.Purge(ctx, publish.SteersAgents)
+}
+
+// hide is tree without what the agent's command line would run whatever it is
+// told, wherever it comes from.
+func (h *Host) hide(ctx context.Context, repo *gitrepo.Repo, tree gitrepo.OID) (gitrepo.OID, error) {
+	hides := h.cfg.Backend.Hides()
+	if len(hides) == 0 {
+		return tree, nil
+	}
+	gone := make([]gitrepo.TreeEdit, len(hides))
+	for i, name := range hides {
+		gone[i] = gitrepo.TreeEdit{Path: name, Remove: true}
+	}
+	return repo.TreeWith(ctx, tree, gone)
 }
 
 // steering is tree with all that steers agents as it is in from.

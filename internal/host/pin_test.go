@@ -194,3 +194,37 @@ func TestPinningIsCutOff(t *testing.T) {
 		t.Errorf("begun again: %v", got)
 	}
 }
+
+// hiding is an agent that must not find some files.
+type hiding struct{ talker }
+
+func (hiding) Hides() []string { return []string{".opencode", "opencode.json", "absent"} }
+
+// TestHiddenFromTheAgent: what an agent's command line would run is not there for
+// it, stays in the branch, and cannot be put there for the next one.
+func TestHiddenFromTheAgent(t *testing.T) {
+	t.Parallel()
+	src := branched{source: newSource(t, map[string]string{".opencode/plugin/p.js": "run me\n", "opencode.json": "{}\n", "main.go": "one\n"})}
+	_, src.def, _ = src.repo.Head(t.Context())
+	a := &agents{t: t, cfg: host.Config{
+		Dir: filepath.Join(t.TempDir(), "run"), Source: src, Sandbox: &box{ended: make(chan struct{})}, Backend: hiding{talker{result: agent.Result{}}},
+		Limits: func(asked run.Limits) run.Limits { return asked },
+	}}
+	opened, err := a.host().Open(t.Context(), loop.State{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.state = loop.State{Run: "r1", HeadTree: opened.HeadTree, BaseTree: opened.BaseTree}
+	for range 2 {
+		if diff := cmp.Diff(map[string]string{"main.go": "one\n"}, a.start()); diff != "" {
+			t.Error(diff)
+		}
+		if got := a.changes(); got != nil {
+			t.Errorf("changes before the agent did anything: %v", got)
+		}
+		put(t, a.tree(), map[string]string{".opencode/plugin/q.js": "run me, too\n"})
+		if diff := cmp.Diff([]string{"A .opencode/plugin/q.js"}, a.changes()); diff != "" {
+			t.Error(diff)
+		}
+	}
+}

@@ -57,7 +57,7 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 		if err := wt.InitAgentGit(ctx); err != nil {
 			return fmt.Errorf("lay out the agent's own .git: %w", err)
 		}
-		b, err := json.Marshal(began{Tree: s.HeadTree, Progress: a.ProgressPath})
+		b, err := json.Marshal(began{Tree: s.HeadTree, Progress: a.ProgressPath, Model: a.Model})
 		if err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 	if spec.CacheDir, err = h.cache(ctx, s, cacheAgent); err != nil {
 		return "", err
 	}
-	spec.Argv, spec.PassEnv, spec.Stdin = cmd.Argv, cmd.PassEnv, promptFile
+	spec.Argv, spec.PassEnv, spec.HomeFiles, spec.Stdin = cmd.Argv, cmd.PassEnv, cmd.HomeFiles, promptFile
 	maps.Copy(spec.Env, cmd.Env)
 	for _, name := range cmd.PassEnv {
 		if value := h.cfg.Credentials[name]; value != "" && os.Getenv(name) == "" {
@@ -225,29 +225,61 @@ func (h *Host) ObserveAgent(ctx context.Context, lh loop.Handle) (loop.AgentStat
 	if err := h.cfg.Gateway.end(ctx, handle.Name, &s); err != nil {
 		return loop.AgentStatus{}, err
 	}
+	if h.cfg.Gateway == nil {
+		if err := h.price(handle.Name, &s); err != nil {
+			return loop.AgentStatus{}, err
+		}
+	}
 	h.keepTranscript(ctx, handle, status, s)
 	return s, nil
 }
 
-// began is what the agent of a start found: the tree that had landed, and
-// where its progress file was. It is kept beside the start.
+// price says what an agent cost that tells only what it used.
+func (h *Host) price(name string, s *loop.AgentStatus) error {
+	if s.Model == "" {
+		b, err := h.began(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // laid out by an older version of the program
+		}
+		if err != nil {
+			return err
+		}
+		s.Model = b.Model
+	}
+	if price, ok := h.cfg.Prices.Of(s.Model); ok && s.Usage.CostUSD == 0 {
+		s.Usage.CostUSD = price.Cost(s.Usage)
+	}
+	return nil
+}
+
+// began is what the agent of a start found: the tree that had landed, where its
+// progress file was, and the model it was to use, "" for its own choice. It is
+// kept beside the start.
 type began struct {
 	Tree     string `json:"tree"`
 	Progress string `json:"progress"`
+	Model    string `json:"model,omitempty"`
 }
 
 const beganFile = "began.json"
 
-// emptied takes away what an agent filled the disk with, before anybody reads
-// the tree: the tree is again what had landed, but for the agent's notes.
-func (h *Host) emptied(ctx context.Context, name string) error {
-	var b began
+func (h *Host) began(name string) (b began, err error) {
 	src, err := os.ReadFile(filepath.Join(h.start(name), beganFile))
 	if err == nil {
 		err = json.Unmarshal(src, &b)
 	}
 	if err != nil {
-		return fmt.Errorf("find what %s began with: %w", name, err)
+		return b, fmt.Errorf("find what %s began with: %w", name, err)
+	}
+	return b, nil
+}
+
+// emptied takes away what an agent filled the disk with, before anybody reads
+// the tree: the tree is again what had landed, but for the agent's notes.
+func (h *Host) emptied(ctx context.Context, name string) error {
+	b, err := h.began(name)
+	if err != nil {
+		return err
 	}
 	if err := h.dropCaches(cacheAgent); err != nil {
 		return err

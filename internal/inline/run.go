@@ -67,6 +67,8 @@ type Options struct {
 	// Mask holds the secrets of this process: they are masked in commit messages,
 	// and work that holds one is refused.
 	Mask *redact.Masker
+	// Prices are what models cost where the agent does not tell.
+	Prices run.Prices
 	// Review has all of the work read once more at the end.
 	Review bool
 	Now    func() time.Time
@@ -167,7 +169,7 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 	h := host.New(host.Config{
 		Dir: runDir, Pool: filepath.Join(o.DataDir, "trees", key(repo.Top(), "")), Source: place, Sandbox: o.Sandbox, Backend: o.Backend, Image: o.Image,
 		Caches:       host.Caches{Dir: filepath.Join(o.DataDir, host.CachesDir), Repo: key(repo.Top(), ""), MaxBytes: o.CacheBytes},
-		OnOwnerDeath: sandbox.KillWithOwner, Resources: o.Resources, Gateway: models, Emit: o.Emit,
+		OnOwnerDeath: sandbox.KillWithOwner, Resources: o.Resources, Gateway: models, Prices: o.Prices, Emit: o.Emit,
 		Transcripts: o.Transcripts, Mask: o.Mask,
 		Limits: func(asked run.Limits) run.Limits {
 			return o.Limits.WithDefaults(asked).WithDefaults(run.DefaultLimits())

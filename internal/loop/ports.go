@@ -32,6 +32,8 @@ type Opened struct {
 	// makes, or has made before, is known by.
 	Setup    *Setup
 	SetupKey string
+	// Findings are what people are to know of how the work is done.
+	Findings []gate.Finding
 }
 
 // Settings are what a repository's own configuration says of a run, already

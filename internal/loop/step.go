@@ -226,6 +226,11 @@ func (e *Engine) open(ctx context.Context, s *State) (Next, error) {
 	s.Branch, s.BaseBranch, s.Base, s.BaseTree = opened.Branch, opened.BaseBranch, opened.Base, opened.BaseTree
 	s.Head, s.HeadTree, s.Templates = opened.Head, opened.HeadTree, opened.Templates
 	s.Setup, s.SetupKey = opened.Setup, opened.SetupKey
+	for _, f := range opened.Findings {
+		if !slices.Contains(s.Findings, f) { // it is opened again after a restart
+			s.Findings = appendFindings(s.Findings, []gate.Finding{f})
+		}
+	}
 	s.Laid = s.HeadTree
 	if s.StartTree != s.HeadTree { // somebody's commits are part of it now
 		s.StartTree, s.Baseline = s.HeadTree, map[string]gate.Result{}

@@ -95,6 +95,9 @@ type Config struct {
 	// nil keeps nothing.
 	Transcripts      *transcript.Store
 	TranscriptLimits transcript.Limits
+	// Prices are what models cost where no gateway counts and the agent does not
+	// tell.
+	Prices run.Prices
 	// Mask holds the secrets of this process; nil masks by pattern only.
 	Mask *redact.Masker
 	// OnOwnerDeath says what becomes of agents and checks when this process
@@ -505,7 +508,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 	hostCfg := host.Config{
 		Dir: filepath.Join(r.cfg.DataDir, "runs", string(row.ID)), Pool: filepath.Join(r.cfg.DataDir, "trees", shortName(row.RepoNode)), Source: source, Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Image: r.cfg.Image,
 		Caches:       host.Caches{Dir: filepath.Join(r.cfg.DataDir, host.CachesDir), Repo: shortName(row.RepoNode), MaxBytes: r.cfg.CacheBytes},
-		OnOwnerDeath: cmp.Or(r.cfg.OnOwnerDeath, sandbox.KeepWithoutOwner), Gates: r.cfg.Gates, Resources: r.cfg.Resources, Credentials: r.cfg.Credentials, Limits: r.cfg.Limits, Emit: watch,
+		OnOwnerDeath: cmp.Or(r.cfg.OnOwnerDeath, sandbox.KeepWithoutOwner), Gates: r.cfg.Gates, Resources: r.cfg.Resources, Credentials: r.cfg.Credentials, Prices: r.cfg.Prices, Limits: r.cfg.Limits, Emit: watch,
 	}
 	hostCfg.Transcripts, hostCfg.Mask = r.cfg.Transcripts, r.cfg.Mask
 	if m := r.cfg.Models; m != nil {

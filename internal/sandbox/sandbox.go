@@ -214,6 +214,10 @@ type Spec struct {
 	// local does; the other sandboxes never let a host variable in.
 	PassEnv []string
 
+	// HomeFiles are laid out in the command's fresh home before it starts, by
+	// their paths there.
+	HomeFiles map[string]string
+
 	// Stdin is the host path of the file the command reads as its standard
 	// input, whole, at its own pace; "" means /dev/null. It must be a regular
 	// file, and is not needed any more when Start has returned.
@@ -393,6 +397,11 @@ func (s Spec) Validate(name string) error {
 	for _, m := range s.Mounts {
 		if !filepath.IsAbs(m.Host) || !filepath.IsAbs(m.Target) {
 			return fmt.Errorf("sandbox: mount %q at %q: both must be absolute", m.Host, m.Target)
+		}
+	}
+	for name := range s.HomeFiles {
+		if !filepath.IsLocal(name) || name == "." {
+			return fmt.Errorf("sandbox: file %q does not lie in the home", name)
 		}
 	}
 	for _, a := range s.Argv {

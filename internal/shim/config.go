@@ -23,6 +23,9 @@ type Config struct {
 	Env []string `json:"env"`
 	// Defaults are set where the environment says nothing of them.
 	Defaults map[string]string `json:"defaults,omitempty"`
+	// HomeFiles are written into the command's home before it starts, by their
+	// paths there.
+	HomeFiles map[string]string `json:"home_files,omitempty"`
 	// Dir is the command's working directory.
 	Dir string `json:"dir"`
 	// Stdin is the file given as standard input, "" for /dev/null.

@@ -168,6 +168,9 @@ func (s *session) start(ctx context.Context, config string) (_ *child, err error
 		cfg.Env = os.Environ()
 	}
 	cfg.Env = withDefaults(cfg.Env, cfg.Defaults)
+	if err := writeHome(variable(cfg.Env, "HOME"), cfg.HomeFiles); err != nil {
+		return nil, err
+	}
 	if len(cfg.Wrap) > 0 {
 		return s.startWrapped(cfg, stdin, stdout, stderr)
 	}
@@ -260,6 +263,27 @@ func (s *session) fork(path string, argv []string, attr *syscall.ProcAttr, stdin
 	c.copied.Go(func() { s.copyOutput(&tailFile{f: stderr, keep: stderrTail}, errR, false) })
 	go c.reap()
 	return c, nil
+}
+
+// writeHome lays out files in the command's home.
+func writeHome(home string, files map[string]string) (err error) {
+	if len(files) == 0 {
+		return nil
+	}
+	root, err := os.OpenRoot(home)
+	if err != nil {
+		return fmt.Errorf("open the home: %w", err)
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	for name, content := range files {
+		if err := root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			return fmt.Errorf("write into the home: %w", err)
+		}
+		if err := root.WriteFile(name, []byte(content), 0o600); err != nil {
+			return fmt.Errorf("write into the home: %w", err)
+		}
+	}
+	return nil
 }
 
 // seal removes the names of what the command must not reach.
@@ -492,6 +516,17 @@ func withDefaults(env []string, defaults map[string]string) []string {
 		}
 	}
 	return env
+}
+
+// variable is the value of a variable in env, "" if it is not there.
+func variable(env []string, name string) string {
+	value := ""
+	for _, kv := range env {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			value = v
+		}
+	}
+	return value
 }
 
 // lookPath finds a program in the PATH of env, as execvp would; names with a

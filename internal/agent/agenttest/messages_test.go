@@ -110,7 +110,7 @@ func TestConversation(t *testing.T) {
 	write.Text = "I write it, " + strings.Repeat("slowly ", 20)
 	var last Turn
 	play := Play(map[string][]Reply{"T1": {write, Say("done")}, "": {Say("other")}})
-	api := NewMessagesAPI(func(t Turn) Reply { last = t; return play(t) })
+	api := NewModel(func(t Turn) Reply { last = t; return play(t) })
 
 	sse := send(t, api, http.MethodPost, "/v1/messages?beta=true", body(true, user)).body
 	text, inputs, stop := joined(t, sse)
@@ -204,7 +204,7 @@ func TestRules(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			api := NewMessagesAPI(func(Turn) Reply { return tt.reply })
+			api := NewModel(func(Turn) Reply { return tt.reply })
 			api.APIKey = "key"
 			got := send(t, api, tt.method, tt.path, tt.body, tt.header...)
 			if got.status != tt.status || !strings.Contains(got.body, tt.says) {

@@ -437,7 +437,7 @@ func (s *Sandbox) fill(d rundir.Dir, noted rundir.Start, spec sandbox.Spec) erro
 	}
 
 	cfg := shim.Config{
-		Argv: spec.Argv, Dir: path.Join(WorkDir, filepath.ToSlash(spec.Dir)), Seal: true,
+		Argv: spec.Argv, HomeFiles: spec.HomeFiles, Dir: path.Join(WorkDir, filepath.ToSlash(spec.Dir)), Seal: true,
 		Stdout:      path.Join(boxDir, filepath.Base(d.Stdout())),
 		Stderr:      path.Join(boxDir, filepath.Base(d.Stderr())),
 		Record:      path.Join(boxDir, filepath.Base(d.Record())),

@@ -204,7 +204,7 @@ func (s *Sandbox) spawn(ctx context.Context, d rundir.Dir, noted rundir.Start, s
 		}
 	}
 	cfg := shim.Config{
-		Argv: spec.Argv, Env: s.environment(d, noted, spec),
+		Argv: spec.Argv, HomeFiles: spec.HomeFiles, Env: s.environment(d, noted, spec),
 		Dir:   filepath.Join(spec.Workspace.Dir, spec.Dir),
 		Stdin: spec.Stdin, Stdout: d.Stdout(), Stderr: d.Stderr(), Record: d.Record(),
 		OutputLimit: spec.OutputLimit, WallTimeout: spec.WallTimeout, IdleTimeout: spec.IdleTimeout,

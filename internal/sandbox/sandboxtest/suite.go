@@ -58,6 +58,7 @@ func Run(t *testing.T, h Harness) {
 		{"times", testTimes},
 		{"stdin", testStdin},
 		{"environment", testEnvironment},
+		{"home files", testHomeFiles},
 		{"timeouts", testTimeouts},
 		{"output limit", testOutputLimit},
 		{"disk limit", testDiskLimit},
@@ -379,6 +380,20 @@ func testStdin(t *testing.T, f *fixture) {
 			t.Error("started with a FIFO as input")
 		}
 	})
+}
+
+func testHomeFiles(t *testing.T, f *fixture) {
+	spec := f.sh(t, `cat "$HOME/.tool/rules/own.toml" "$HOME/.settings" && : >"$HOME/.tool/state" && echo writable`)
+	spec.HomeFiles = map[string]string{".tool/rules/own.toml": "allow = 1\n", ".settings": "x\n"}
+	if st, out := f.do(t, spec); st.ExitCode != 0 || out != "allow = 1\nx\nwritable\n" {
+		t.Errorf("exit %d: %q, %s", st.ExitCode, out, st.Stderr)
+	}
+	for _, name := range []string{"../x", "/etc/x", "", "."} {
+		spec.HomeFiles = map[string]string{name: "x"}
+		if err := spec.Validate("a"); err == nil {
+			t.Errorf("%q lies in the home", name)
+		}
+	}
 }
 
 func testEnvironment(t *testing.T, f *fixture) {

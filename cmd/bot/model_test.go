@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/org/ralph-action/internal/agent/agenttest"
+)
+
+// newModel serves a scripted model on loopback that knows one key.
+func newModel(t testing.TB, key string, script agenttest.Script) (*agenttest.Server, string) {
+	t.Helper()
+	api := agenttest.NewModel(script)
+	api.APIKey = key
+	srv := httptest.NewServer(api)
+	t.Cleanup(srv.Close)
+	return api, srv.URL
+}
+
+// planned makes a git repository with this plan in it.
+func planned(t testing.TB, plan string) string {
+	t.Helper()
+	dir := filepath.Join(shortTempDir(t), "repo")
+	newRepo(t, dir, map[string]string{"plan.md": plan})
+	return dir
+}
+
+// gitOut runs git in dir and gives what it printed.
+func gitOut(t testing.TB, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir}, args...)...)
+	var told bytes.Buffer
+	cmd.Stderr = &told
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("git %v: %v\n%s", args, err, told.String())
+	}
+	return strings.TrimRight(string(out), "\n")
+}
+
+// runAgent runs `bot run --json` on plan.md in dir, as exe or, with "", as this
+// test binary, with no credentials in its environment but those given. It gives
+// the document, the exit code and what was said on stderr.
+func runAgent(t testing.TB, exe, dir string, env []string, args ...string) (result, int, string) {
+	t.Helper()
+	if exe == "" {
+		var err error
+		if exe, err = os.Executable(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, exe, append([]string{"run", "plan.md", "--json"}, args...)...)
+	cmd.Dir = dir
+	for _, v := range os.Environ() {
+		if !credential(v) {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	cmd.Env = append(cmd.Env, envBe+"=bot", "RALPH_DATA_DIR="+filepath.Join(filepath.Dir(dir), "data"))
+	cmd.Env = append(cmd.Env, env...)
+	var told bytes.Buffer
+	cmd.Stderr = &told
+	out, err := cmd.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() < 0) {
+		t.Fatalf("bot run: %v\n%s", err, told.String())
+	}
+	var doc result
+	if err := json.Unmarshal(out, &doc); err != nil {
+		t.Fatalf("stdout is not one JSON document: %v\n%s\n%s", err, out, told.String())
+	}
+	return doc, cmd.ProcessState.ExitCode(), told.String()
+}
+
+// credential says whether a variable is one that agents have their keys or
+// endpoints from.
+func credential(variable string) bool {
+	return slices.ContainsFunc([]string{"ANTHROPIC_", "CLAUDE", "OPENAI_", "GEMINI_", "GOOGLE_", "COPILOT_", "CODEX_", "OPENCODE_"}, func(prefix string) bool {
+		return strings.HasPrefix(variable, prefix)
+	})
+}

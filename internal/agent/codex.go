@@ -1,0 +1,202 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// codex is the OpenAI Codex CLI.
+type codex struct{ cli }
+
+// Command implements Backend.
+func (c codex) Command(inv Invocation) (Command, error) {
+	proxied, err := c.proxied(inv)
+	if err != nil {
+		return Command{}, err
+	}
+	cmd := Command{Env: map[string]string{}}
+	base := firstOf(c.env("OPENAI_BASE_URL"), "https://api.openai.com/v1")
+	if proxied {
+		base = inv.BaseURL + "/v1"
+		cmd.Env["OPENAI_API_KEY"] = inv.Token
+	} else {
+		cmd.PassEnv = []string{"OPENAI_API_KEY"}
+	}
+	// A provider of our own: the built-in one wants a login. What is given here
+	// wins over every file, also where the name is taken in one.
+	provider := fmt.Sprintf(`{name="ralph",base_url=%s,env_key="OPENAI_API_KEY",wire_api="responses"}`, quoted(base))
+	cmd.Argv = []string{
+		c.Binary(), "exec", "--json", "--skip-git-repo-check", "--ephemeral",
+		// The sandbox is the border. Settings, hooks and servers of the work tree
+		// stay out without a flag: the CLI reads them where a person said that the
+		// directory is to be trusted, which a fresh home does not know of.
+		"--dangerously-bypass-approvals-and-sandbox", "--ignore-rules",
+		"-c", "model_provider=ralph", "-c", "model_providers.ralph=" + provider,
+		// Without network it would hang at its end, for seconds.
+		"-c", "analytics.enabled=false",
+		// What the provider would run for the agent has no place in the sandbox,
+		// and costs extra.
+		"-c", "web_search=disabled", "-c", "features.image_generation=false",
+		// The gateway has to read what is asked.
+		"-c", "features.enable_request_compression=false",
+	}
+	if inv.Model != "" {
+		cmd.Argv = append(cmd.Argv, "--model="+inv.Model)
+	}
+	cmd.Argv = append(cmd.Argv, "-") // the prompt is on standard input
+	return cmd, c.mount(&cmd, inv)
+}
+
+// quoted is a string as TOML has it: a JSON string is one.
+func quoted(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return `""`
+	}
+	return string(b)
+}
+
+// NewParser implements Backend.
+func (c codex) NewParser(emit func(Activity)) Parser {
+	return newFeed(emit, &codexDialect{begun: map[string]bool{}})
+}
+
+// codexDialect reads what codex exec prints with --json.
+//
+//   - An item of type error is a warning (of a model it has no metadata for);
+//     only turn.failed is a failure.
+//   - An error at the top says that a request is repeated, or comes with
+//     turn.failed.
+//   - The counts of turn.completed are of the whole thread, so the last one
+//     counts; they include what came from the cache.
+type codexDialect struct {
+	begun map[string]bool // the items whose start was seen
+}
+
+// maxBegun bounds the items that are remembered: those that never end.
+const maxBegun = 1000
+
+func (d *codexDialect) event(f *feed, kind string, b []byte) bool {
+	switch kind {
+	case "item.started", "item.updated", "item.completed":
+		return d.item(f, kind, b)
+	case "thread.started":
+		f.emit(Activity{Kind: ActivityInit, Text: "codex"})
+	case "turn.started":
+		f.works()
+		f.other(kind)
+	case "turn.completed":
+		usage, ok := pick(member(b, "usage"), "input_tokens", "output_tokens", "cached_input_tokens", "cache_write_input_tokens")
+		if ok {
+			cached, written := tokens(usage[2]), tokens(usage[3])
+			u := &f.result.Usage
+			u.InputTokens, u.OutputTokens = max(tokens(usage[0])-cached-written, 0), tokens(usage[1])
+			u.CacheReadTokens, u.CacheWriteTokens = cached, written
+		}
+		f.done()
+		f.other(kind)
+	case "turn.failed":
+		why, said := codexFailure(text(member(b, "error", "message")))
+		f.fail(why, said)
+	case "error":
+		message := text(member(b, "message"))
+		if attempt, rest, ok := strings.Cut(message, " ("); ok && strings.HasPrefix(attempt, "Reconnecting... ") {
+			why, said := codexFailure(strings.TrimSuffix(rest, ")"))
+			f.wait(why, said)
+			break
+		}
+		f.emit(Activity{Kind: ActivityError, Text: oneLine(message)})
+	default:
+		f.other(kind)
+	}
+	return true
+}
+
+// item handles a part of the agent's work.
+func (d *codexDialect) item(f *feed, event string, b []byte) bool {
+	id, kind := text(member(b, "item", "id")), text(member(b, "item", "type"))
+	switch kind {
+	case "":
+		return false
+	case "agent_message":
+		if event == "item.completed" {
+			f.works()
+			f.say(text(member(b, "item", "text")))
+			f.endText()
+		}
+	case "error":
+		f.emit(Activity{Kind: ActivityOther, Text: oneLine(text(member(b, "item", "message")))})
+	case "command_execution", "file_change", "mcp_tool_call", "web_search", "collab_tool_call":
+		seen := d.begun[id]
+		if event == "item.completed" {
+			delete(d.begun, id)
+		} else if len(d.begun) < maxBegun {
+			d.begun[id] = true
+		}
+		if !seen {
+			d.call(f, kind, member(b, "item"))
+		}
+	default: // reasoning, todo_list and whatever comes next
+		f.other(kind)
+	}
+	return true
+}
+
+func (d *codexDialect) call(f *feed, kind string, item []byte) {
+	switch kind {
+	case "command_execution":
+		f.tool("exec_command", "", text(member(item, "command")))
+	case "file_change":
+		for _, change := range elements(member(item, "changes")) {
+			f.tool("apply_patch", text(member(change, "path")), text(member(change, "kind")))
+		}
+	case "web_search":
+		f.tool(kind, "", text(member(item, "query")))
+	default:
+		f.tool(firstOf(text(member(item, "tool")), kind), "", text(member(item, "server")))
+	}
+}
+
+// codexStatus is the status of the API in the CLI's own words for an error.
+var codexStatus = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:unexpected status|exceeded retry limit, last status:) (\d{3})\b(?s:[^:]*: (.*), url: [^ ]*)?`)
+})
+
+// codexFailure classifies an error by the CLI's own words for it, which come
+// from a closed list, and gives what a person should read.
+func codexFailure(message string) (Outcome, string) {
+	if r, ok := readRefusal(message); ok {
+		return r.outcome(), r.message
+	}
+	if m := codexStatus().FindStringSubmatch(message); m != nil {
+		status, _ := strconv.Atoi(m[1]) // three digits
+		if r, ok := readRefusal(m[2]); ok {
+			r.status = status
+			return r.outcome(), r.message
+		}
+		return classify(status, ""), message
+	}
+	rest := strings.TrimPrefix(message, "stream disconnected before completion: ")
+	for _, known := range []struct {
+		begins string
+		why    Outcome
+	}{
+		{"You've hit your usage limit", OutcomeRateLimited},
+		{"You’ve hit your usage limit", OutcomeRateLimited},
+		{"Rate limit reached", OutcomeRateLimited},
+		{"Selected model is at capacity", OutcomeRateLimited},
+		{"We’re currently experiencing high demand", OutcomeRateLimited},
+		{"We're currently experiencing high demand", OutcomeRateLimited},
+		{"Quota exceeded", OutcomeCredit},
+		{"Missing environment variable", OutcomeAuth},
+	} {
+		if strings.HasPrefix(rest, known.begins) {
+			return known.why, message
+		}
+	}
+	return OutcomeErrored, message
+}
