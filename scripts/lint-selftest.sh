@@ -360,7 +360,7 @@ may internal/supervise "$us/run"
 may internal/history "$us/run"
 may internal/spend "$us/run"
 may internal/loop "$us/run" "$us/progress" "$us/plan" "$us/prompt" "$us/gate" "$us/supervise" "$us/history"
-may internal/sim "$us/run" "$us/progress" "$us/plan" "$us/prompt" "$us/gate" "$us/supervise" "$us/loop" github.com/goccy/go-yaml
+may internal/sim "$us/run" "$us/progress" "$us/plan" "$us/prompt" "$us/gate" "$us/supervise" "$us/history" "$us/loop" github.com/goccy/go-yaml
 may internal/agent "$us/run" github.com/goccy/go-yaml
 may internal/sandbox "$us/run"
 may internal/sandbox/docker "$us/sandbox" github.com/moby/moby/client github.com/containerd/errdefs

@@ -219,6 +219,13 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 			s.Stage = stageReview
 			return Next{}, nil
 		}
+		doubt, err := e.doubt(ctx, s)
+		if err != nil {
+			return Next{}, err
+		}
+		if doubt != "" {
+			return e.fail(ctx, s, doubt)
+		}
 		s.Stage = stageLand
 		return Next{}, nil
 	}

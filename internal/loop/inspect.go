@@ -98,11 +98,21 @@ func namedSources(task run.Task) []string {
 	return named
 }
 
-// doubt is why a proposal is not believed that changes nothing near what the task
-// names, "" where it is. It is a doubt: who claims again that the task is done is
+// doubt is why a proposal that passed its checks is not believed: it changes nothing
+// near what the task names; "" where it is believed. It is a doubt: who claims again that the task is done is
 // believed, the second time where that call has changed nothing itself. Saying
 // nothing about it is no answer.
-func (e *Engine) doubt(ctx context.Context, s *State, task run.Task, code []Change) (string, error) {
+func (e *Engine) doubt(ctx context.Context, s *State) (string, error) {
+	task, err := e.task(s)
+	if err != nil {
+		return "", err
+	}
+	changes, err := e.Workspace.Changes(ctx, s.HeadTree, s.Proposal.Tree)
+	if err != nil {
+		return "", fmt.Errorf("compare trees: %w", err)
+	}
+	code, _ := splitChanges(changes, path.Dir(s.ProgressPath))
+	code = slices.DeleteFunc(code, func(c Change) bool { return slices.Contains(s.Proposal.Own, c.Path) })
 	why, err := e.elsewhere(ctx, s, task, code)
 	if err != nil || why == "" {
 		return "", err

@@ -163,12 +163,6 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 		}
 		return e.failed(ctx, s, found.why, supervise.Failure{Refused: found.before != ""})
 	}
-	if doubt, err := e.doubt(ctx, s, task, code); err != nil || doubt != "" {
-		if err != nil {
-			return Next{}, err
-		}
-		return e.fail(ctx, s, doubt)
-	}
 	whole, added, err := e.suggest(ctx, s, tree)
 	if err != nil {
 		return Next{}, err
