@@ -49,7 +49,7 @@ func TestSecurityIsTested(t *testing.T) {
 		t.Fatal("docs/security.md has no section on the boundaries")
 	}
 	count := 0
-	for _, paragraph := range strings.Split(boundaries, "\n\n") {
+	for paragraph := range strings.SplitSeq(boundaries, "\n\n") {
 		title, text, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(paragraph), "**"), "**")
 		if !ok || !strings.HasPrefix(strings.TrimSpace(paragraph), "**") {
 			continue
