@@ -126,7 +126,8 @@ func worksThePlan(t *testing.T, name, exe, marks string, args ...string) cliWork
 	}
 	if local {
 		env = append(env, "COPILOT_PROVIDER_BASE_URL="+url+"/v1", "COPILOT_PROVIDER_API_KEY="+cliKey)
-		args = []string{"--sandbox", "local"}
+		// Apart from the machine nothing could leave a mark, hostile or not.
+		args = []string{"--sandbox", "local", "--local-isolation", "none"}
 	}
 	args = append(args, "--agent", name, "--agent-path", agenttest.Program(t, name), "--model", theClis[name], "--gate", "test -s sub/hello.txt")
 	got, code, told := runAgent(t, exe, dir, env, args...)
