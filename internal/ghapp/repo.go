@@ -37,8 +37,9 @@ func (r *Repo) HTMLURL() string { return r.app.web + "/" + r.owner + "/" + r.nam
 
 // GitAuth gives the user and password for fetching over HTTPS. The token can
 // read and nothing else; it is good for two minutes at least, an hour at most.
-func (r *Repo) GitAuth(ctx context.Context) (user, token string, err error) {
-	token, err = r.readTokens.get(ctx, "")
+// One that was refused is not given again, if there can be another.
+func (r *Repo) GitAuth(ctx context.Context, refused string) (user, token string, err error) {
+	token, err = r.readTokens.get(ctx, refused)
 	if err != nil {
 		return "", "", err
 	}

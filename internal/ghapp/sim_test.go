@@ -455,7 +455,7 @@ func TestTokens(t *testing.T) {
 	if got := w.countCalls(mintRoute); got != 2 {
 		t.Errorf("%d tokens minted, want one for reading and one for writing", got)
 	}
-	user, token, err := w.repo.GitAuth(ctx)
+	user, token, err := w.repo.GitAuth(ctx, "")
 	check(t, err)
 	if user != "x-access-token" || token == "" || w.countCalls(mintRoute) != 2 {
 		t.Errorf("git credentials %q, %d tokens", user, w.countCalls(mintRoute))

@@ -30,7 +30,7 @@ func TestTokenOfAJob(t *testing.T) {
 	if !made.Verified {
 		t.Errorf("%+v is not verified", made)
 	}
-	if user, password, err := repo.GitAuth(t.Context()); user != "x-access-token" || password != token || err != nil {
+	if user, password, err := repo.GitAuth(t.Context(), ""); user != "x-access-token" || password != token || err != nil {
 		t.Errorf("GitAuth: %q, the token: %v, %v", user, password == token, err)
 	}
 	if n := app.Calls().ByPurpose["token"]; n != 0 {

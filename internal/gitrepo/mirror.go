@@ -23,8 +23,10 @@ type Remote struct {
 	// URL is http or https, without a user.
 	URL string
 	// Auth returns the credential for the next request; nil means none is
-	// needed. It is asked each time, since tokens expire.
-	Auth func(ctx context.Context) (user, token string, err error)
+	// needed. It is asked each time, since tokens expire. A token that the
+	// remote has just refused comes as refused, "" otherwise: another one is
+	// tried once, the same one is not.
+	Auth func(ctx context.Context, refused string) (user, token string, err error)
 }
 
 // OpenMirror opens the bare repository at dir, and makes it where there is
@@ -181,16 +183,36 @@ func (r *Repo) DefaultBranch(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("default branch: %w", ErrNotFound)
 }
 
-// withRemote runs git with the credential and the host's proxy settings in its
-// environment.
+// withRemote runs git with the credential, and once more with another one where
+// the first is refused: a token may be revoked before its time.
 func (r *Repo) withRemote(ctx context.Context, args []string) ([]byte, error) {
+	if r.remote.Auth == nil {
+		return r.asUser(ctx, args, "", "")
+	}
+	user, token, err := r.remote.Auth(ctx, "")
+	if err != nil {
+		return nil, fmt.Errorf("git %s: credential: %w", args[0], err)
+	}
+	out, failed := r.asUser(ctx, args, user, token)
+	if !errors.Is(failed, ErrUnauthorized) {
+		return out, failed
+	}
+	user, fresh, err := r.remote.Auth(ctx, token)
+	if err != nil {
+		return nil, fmt.Errorf("git %s: credential: %w", args[0], err)
+	}
+	if fresh == token {
+		return nil, failed
+	}
+	return r.asUser(ctx, args, user, fresh)
+}
+
+// asUser runs git with the credential and the host's proxy settings in its
+// environment.
+func (r *Repo) asUser(ctx context.Context, args []string, user, token string) ([]byte, error) {
 	env := proxyEnv()
 	var secrets []string
-	if r.remote.Auth != nil {
-		user, token, err := r.remote.Auth(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("git %s: credential: %w", args[0], err)
-		}
+	if token != "" {
 		basic := base64.StdEncoding.EncodeToString([]byte(user + ":" + token))
 		secrets = []string{basic, token}
 		env = append(env,

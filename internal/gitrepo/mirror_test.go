@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -65,7 +66,7 @@ func serve(t *testing.T, fs files) *server {
 }
 
 func (s *server) remote() Remote {
-	return Remote{URL: s.URL + "/repo.git", Auth: func(context.Context) (string, string, error) {
+	return Remote{URL: s.URL + "/repo.git", Auth: func(context.Context, string) (string, string, error) {
 		return testUser, testToken, nil
 	}}
 }
@@ -182,12 +183,23 @@ func TestFetchErrors(t *testing.T) {
 	if err := fetch(remote); !errors.Is(err, ErrUnauthorized) {
 		t.Errorf("with a wrong token: %v", err)
 	}
+	var asked []string
+	renewing := Remote{URL: remote.URL, Auth: func(_ context.Context, refused string) (string, string, error) {
+		asked = append(asked, refused)
+		if refused == "" {
+			return testUser, testToken, nil
+		}
+		return testUser, "another", nil
+	}}
+	if err := fetch(renewing); err != nil || !slices.Equal(asked, []string{"", testToken}) {
+		t.Errorf("with another token after the first was refused: %v, asked %d times", err, len(asked))
+	}
 	srv.token.Store(testToken)
 	if err := fetch(Remote{URL: srv.URL + "/nonesuch.git", Auth: remote.Auth}); !errors.Is(err, ErrNotFound) {
 		t.Errorf("no such repository: %v", err)
 	}
 	denied := errors.New("denied")
-	if err := fetch(Remote{URL: remote.URL, Auth: func(context.Context) (string, string, error) { return "", "", denied }}); !errors.Is(err, denied) {
+	if err := fetch(Remote{URL: remote.URL, Auth: func(context.Context, string) (string, string, error) { return "", "", denied }}); !errors.Is(err, denied) {
 		t.Errorf("no credential to be had: %v", err)
 	}
 	srv.redirect.Store(thief.URL)
