@@ -511,6 +511,7 @@ func TestC2EditedCommandIsAskedForAnew(t *testing.T) {
 	if err := st.sim.DeleteComment(person, repoOf, issue.Number, deleted.ID, person); err != nil {
 		t.Fatal(err)
 	}
+	st.await("the answer to the edited command", func() bool { return len(st.said(issue.Number)) > 0 })
 	st.processed(s)
 	if said := st.said(issue.Number); len(said) != 1 || !strings.Contains(said[0], "write it anew") {
 		t.Errorf("said %q", said)

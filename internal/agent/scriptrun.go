@@ -574,12 +574,15 @@ func (s *speaker) result(isError bool, apiStatus int, text string, cost float64)
 	if apiStatus != 0 {
 		status = apiStatus
 	}
-	turns := max(s.turns, 1)
+	turns, used := max(s.turns, 1), max(s.turns, 1)
+	if apiStatus != 0 { // refused: no model has read or said anything
+		used = 0
+	}
 	s.event(object{
 		"type": "result", "subtype": "success", "is_error": isError, "api_error_status": status,
 		"num_turns": turns, "result": text, "total_cost_usd": cost, "permission_denials": []object{},
 		"usage": object{
-			"input_tokens": 100 * turns, "output_tokens": 20 * turns,
+			"input_tokens": 100 * used, "output_tokens": 20 * used,
 			"cache_read_input_tokens": 0, "cache_creation_input_tokens": 0,
 		},
 	})

@@ -114,7 +114,7 @@ func TestEndReasons(t *testing.T) {
 			return loop.AgentStatus{Outcome: loop.AgentBroken, Detail: "Invalid API key"}
 		}, want: run.EndFailed, detail: "Invalid API key", agents: 3},
 		{name: "broken six times at work", agent: func(*world, loop.State, loop.AgentStart) loop.AgentStatus {
-			return loop.AgentStatus{Outcome: loop.AgentBroken, Detail: "signal: killed", Usage: run.Usage{Turns: 1}}
+			return loop.AgentStatus{Outcome: loop.AgentBroken, Detail: "signal: killed", Usage: run.Usage{Turns: 1, OutputTokens: 1}}
 		}, want: run.EndFailed, detail: "signal: killed", agents: 6},
 		{name: "over budget at the gateway", agent: func(*world, loop.State, loop.AgentStart) loop.AgentStatus {
 			return loop.AgentStatus{Outcome: loop.AgentOverBudget, Detail: "budget"}

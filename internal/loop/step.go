@@ -885,7 +885,7 @@ func (e *Engine) ended(ctx context.Context, s *State) (Next, error) {
 }
 
 // worked says whether a call got as far as using the model.
-func worked(u run.Usage) bool { return u.Turns > 0 || u.CostUSD > 0 || u.OutputTokens > 0 }
+func worked(u run.Usage) bool { return u.CostUSD > 0 || u.OutputTokens > 0 }
 
 // lookAround notes how a call that was not looked at has left the files, so that
 // the next one is not taken for having changed them.
