@@ -15,6 +15,7 @@ import (
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/ghsim/ghsimtest"
+	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/history"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
@@ -715,7 +716,9 @@ func TestDoctorAsksGitHub(t *testing.T) {
 	if code, out := doctor(); code != run.ExitUsage || !strings.Contains(out, "lacks permissions: checks: write, contents: write, pull_requests: write") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
-	silent, err := st.sim.CreateApp(ghsim.AppOptions{Slug: "silent", PrivateKeyPEM: st.app.PrivateKeyPEM, Permissions: map[string]string{"contents": "write", "issues": "write", "pull_requests": "write"}, Events: []string{"issues"}})
+	silent, err := st.sim.CreateApp(ghsim.AppOptions{Slug: "silent", PrivateKeyPEM: st.app.PrivateKeyPEM, Permissions: map[string]string{"contents": "write", "issues": "write", "pull_requests": "write"}, Events: []string{
+		"issues", "issue_comment", "pull_request", "pull_request_review", "pull_request_review_comment", "pull_request_review_thread", "repository",
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -723,12 +726,12 @@ func TestDoctorAsksGitHub(t *testing.T) {
 	if code, out := doctor(); code != 0 || !strings.Contains(out, "silent, but without checks: write") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
-	deaf, err := st.sim.CreateApp(ghsim.AppOptions{Slug: "deaf", PrivateKeyPEM: st.app.PrivateKeyPEM, Permissions: appPermissions})
+	deaf, err := st.sim.CreateApp(ghsim.AppOptions{Slug: "deaf", PrivateKeyPEM: st.app.PrivateKeyPEM, Permissions: appPermissions, Events: slices.DeleteFunc(handlers.Subscriptions(), func(name string) bool { return name == "issues" || name == "issue_comment" })})
 	if err != nil {
 		t.Fatal(err)
 	}
 	st.config.GitHub.AppID = deaf.ID
-	if code, out := doctor(); code != run.ExitUsage || !strings.Contains(out, "not subscribed to the event issues") {
+	if code, out := doctor(); code != run.ExitUsage || !strings.Contains(out, "not subscribed to issue_comment, issues\n") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
 	st.config.GitHub.AppID = 999999

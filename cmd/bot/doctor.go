@@ -16,6 +16,7 @@ import (
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/run"
@@ -259,13 +260,19 @@ func (c *doctorCmd) app(ctx context.Context, cfg config.Server) finding {
 		}
 	}
 	slices.Sort(missing)
+	// An App without checks works, and is not told of them either.
+	silent := slices.Equal(missing, []string{"checks: write"})
+	deaf := slices.DeleteFunc(handlers.Subscriptions(), func(name string) bool {
+		return slices.Contains(self.Events, name) || silent && strings.HasPrefix(name, "check_")
+	})
+	slices.Sort(deaf)
 	switch {
-	case slices.Equal(missing, []string{"checks: write"}) && slices.Contains(self.Events, "issues"):
-		f.ok = self.Slug + ", but without checks: write, so that commits do not show how a run stands"
-	case len(missing) > 0:
+	case len(missing) > 0 && !silent:
 		f.err = &run.UserError{Message: "the App lacks permissions: " + strings.Join(missing, ", "), Hint: "grant them on the App's settings page and accept them in the installation"}
-	case !slices.Contains(self.Events, "issues"):
-		f.err = &run.UserError{Message: "the App is not subscribed to the event issues", Hint: "subscribe to it on the App's settings page"}
+	case len(deaf) > 0:
+		f.err = &run.UserError{Message: "the App is not subscribed to " + strings.Join(deaf, ", "), Hint: "subscribe to these events on the App's settings page: what they tell is not noticed"}
+	case silent:
+		f.ok = self.Slug + ", but without checks: write, so that commits do not show how a run stands"
 	default:
 		f.ok = self.Slug + ", with the permissions and events it needs"
 	}
