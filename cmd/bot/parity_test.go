@@ -47,6 +47,7 @@ var runsOwn = []struct {
 	{regexp.MustCompile(`\| *\d+(\.\d+)?(ms|s|m\d+s) *\|`), "| TOOK |"},
 	{regexp.MustCompile(` \(\d+(\.\d+)?m?s\)`), " (TOOK)"},
 	{regexp.MustCompile(`size=\d+ sum=[0-9a-f]+`), "SUM"},
+	{regexp.MustCompile(` in \d+s\b`), " in TOOK"},
 	{regexp.MustCompile(`<\d+\+`), "<ID+"},
 	// The App of the tests does without bubblewrap, the job does as it can.
 	{regexp.MustCompile("`local \\([a-z ]+\\)`"), "`local`"},

@@ -127,12 +127,6 @@ func newParts(ctx context.Context, cfg config.Server, gitHub ghapp.Config, log z
 	if err != nil {
 		return nil, err
 	}
-	box, err := openSandbox(ctx, cfg.Sandbox.Kind, docker.Options{
-		Self: self, Image: cfg.Sandbox.Image, DataDir: cfg.DataDir, HostPaths: cfg.Sandbox.HostPaths,
-	}, cfg.Sandbox.LocalIsolation)
-	if err != nil {
-		return nil, err
-	}
 	backend, err := lookupAgent(cfg.Agent.Name, cfg.Sandbox.Kind, agentOptions(cfg, self))
 	if err != nil {
 		return nil, err
@@ -141,6 +135,12 @@ func newParts(ctx context.Context, cfg config.Server, gitHub ghapp.Config, log z
 		if err := reconcile.CheckDataDir(cfg.DataDir); err != nil {
 			return nil, err
 		}
+	}
+	box, err := openSandbox(ctx, cfg.Sandbox.Kind, docker.Options{
+		Self: self, Image: cfg.Sandbox.Image, DataDir: cfg.DataDir, HostPaths: cfg.Sandbox.HostPaths,
+	}, cfg.Sandbox.LocalIsolation)
+	if err != nil {
+		return nil, err
 	}
 	gh, err := ghapp.New(gitHub)
 	if err != nil {
