@@ -206,7 +206,7 @@ func TestStartRemovesWhatDeadRunsLeft(t *testing.T) {
 func TestDataDirTooLongForSockets(t *testing.T) {
 	t.Parallel()
 	st := newStage(t, setting{script: writesAll, change: func(c *config.Server) {
-		c.Sandbox.Kind, c.Sandbox.Image, c.Agent.Name = config.SandboxDocker, "agent:1", "claude"
+		c.Sandbox.Kind, c.Sandbox.Image, c.Agent.Name, c.Agent.Path = config.SandboxDocker, "agent:1", "claude", os.Args[0]
 		c.DataDir = filepath.Join(c.DataDir, strings.Repeat("d", 80))
 	}})
 	a, err := newApp(t.Context(), st.config, zerolog.Nop(), observers{})
