@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -216,7 +217,13 @@ func (w *Worktree) agentPack(ctx context.Context, x *index, anew bool) (agentPac
 	}
 	// Deltas are taken over where there are some; looking for more would cost
 	// more than the copy does.
-	out, err := w.repo.call(ctx, call{
+	// Git makes a pack in the object directory and renames it, and the
+	// repository may be on another file system than our data.
+	out, err := w.repo.git.run(ctx, call{
+		env: []string{
+			"GIT_DIR=" + w.repo.view, "GIT_OBJECT_DIRECTORY=" + dir,
+			"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + strconv.Quote(w.repo.objects),
+		},
 		args:   []string{"pack-objects", "-q", "--revs", "--window=0", filepath.Join(dir, "pack")},
 		config: []string{"pack.compression=1"},
 		stdin:  strings.NewReader(string(x.tree) + "\n"),
