@@ -19,7 +19,7 @@ module=$(go list -m)
 us=$module/internal
 
 packages=(run progress progress/formats progress/island plan prompt gate supervise history command spend loop sim agent sandbox sandbox/docker sandbox/local shim
-	proc gateway egress gitrepo redact config ghapp ghsim store queue effects handlers publish host inline reconcile ghaction webui)
+	proc gateway egress gitrepo redact config ghapp ghsim store queue effects handlers publish host inline reconcile ghaction appsetup webui)
 packages+=(transcript)
 
 # The packages, empty: the borders are about paths and imports, and the selftest
@@ -104,7 +104,7 @@ imports internal/egress egress os/exec net net/http "$us/webui"
 imports internal/gitrepo gitrepo os/exec "$us/webui"
 imports internal/redact redact os/exec "$us/webui"
 imports internal/config config os/exec "$us/webui"
-for p in ghapp ghsim store queue effects handlers publish host inline reconcile ghaction; do
+for p in ghapp ghsim store queue effects handlers publish host inline reconcile ghaction appsetup; do
 	imports "internal/$p" "$p" "$us/webui"
 done
 
@@ -378,6 +378,7 @@ may internal/inline "$us/history" "$us/loop" "$us/host" "$us/gitrepo"
 may internal/transcript "$us/run" "$us/agent" "$us/redact"
 may internal/ghsim "$us/proc" github.com/vektah/gqlparser/v2
 may internal/ghaction "$us/run" "$us/proc"
+may internal/appsetup "$us/ghapp"
 may internal/reconcile database/sql "$us/loop" "$us/host" "$us/publish" "$us/ghapp" "$us/store"
 may cmd/bot github.com/rogpeppe/go-internal/txtar "$us/loop" "$us/reconcile" github.com/alecthomas/kong
 

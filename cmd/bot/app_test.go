@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/ghsim/ghsimtest"
 	"github.com/org/ralph-action/internal/handlers"
@@ -726,7 +727,7 @@ func TestDoctorAsksGitHub(t *testing.T) {
 	if code, out := doctor(); code != 0 || !strings.Contains(out, "silent, but without checks: write") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
-	deaf, err := st.sim.CreateApp(ghsim.AppOptions{Slug: "deaf", PrivateKeyPEM: st.app.PrivateKeyPEM, Permissions: appPermissions, Events: slices.DeleteFunc(handlers.Subscriptions(), func(name string) bool { return name == "issues" || name == "issue_comment" })})
+	deaf, err := st.sim.CreateApp(ghsim.AppOptions{Slug: "deaf", PrivateKeyPEM: st.app.PrivateKeyPEM, Permissions: ghapp.Permissions(), Events: slices.DeleteFunc(handlers.Subscriptions(), func(name string) bool { return name == "issues" || name == "issue_comment" })})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/run"
 )
@@ -154,7 +155,7 @@ func TestRunsDoNotDependOnCheckRuns(t *testing.T) {
 			t.Parallel()
 			st := newStage(t, setting{script: "model: scripted\ndefault: [{files: {one.txt: \"1\\n\"}, say: done}]\n"})
 			if c.ungranted {
-				permissions := maps.Clone(appPermissions)
+				permissions := maps.Clone(ghapp.Permissions())
 				delete(permissions, "checks")
 				st.reregister(permissions)
 			} else if err := st.sim.Inject(c.fault); err != nil {

@@ -19,6 +19,7 @@ Exit codes: 0 complete, 1 failed, 2 usage or configuration, 3 limit of iteration
 type commands struct {
 	Run      runCmd      `cmd:"" help:"Work a plan in a local git repository, with no GitHub at all."`
 	Demo     demoCmd     `cmd:"" help:"Show the whole product on loopback: no keys, no accounts."`
+	Setup    setupCmd    `cmd:"" help:"Make a GitHub App of your own, in the browser, and store its credentials."`
 	Serve    serveCmd    `cmd:"" help:"Serve the GitHub App: receive webhooks and work labelled issues."`
 	Action   actionCmd   `cmd:"" help:"Be a step of a GitHub Actions workflow; see action.yml."`
 	Progress progressCmd `cmd:"" help:"Read, check and convert progress files and those of other systems."`

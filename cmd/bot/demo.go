@@ -19,6 +19,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/loop"
@@ -180,7 +181,7 @@ func (d *demo) populate() (ghsim.App, error) {
 	if d.repo, err = d.sim.CreateRepo(demoPerson, demoRepo, ghsim.RepoOptions{Files: files}); err != nil {
 		return ghsim.App{}, err
 	}
-	registered, err := d.sim.CreateApp(ghsim.AppOptions{Slug: "ralph-bot", Permissions: appPermissions, Events: handlers.Subscriptions()})
+	registered, err := d.sim.CreateApp(ghsim.AppOptions{Slug: "ralph-bot", Permissions: ghapp.Permissions(), Events: handlers.Subscriptions()})
 	if err != nil {
 		return ghsim.App{}, err
 	}

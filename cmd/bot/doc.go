@@ -26,6 +26,8 @@
 // effects makes each of those happen once, and ghapp is the only package that
 // talks to GitHub.
 //
+// Package appsetup is behind `bot setup`, which makes the App in the first place.
+//
 // Package ghsim is a GitHub in one process; `bot demo`, `bot ghsim` and the
 // tests run on it.
 //

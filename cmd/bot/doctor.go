@@ -229,12 +229,6 @@ func (c *doctorCmd) caches(cfg config.Server, server bool) finding {
 	return f
 }
 
-// What the App is to be granted, as GitHub names it. It works without checks,
-// and then shows nothing on commits.
-var appPermissions = map[string]string{
-	"checks": "write", "contents": "write", "issues": "write", "metadata": "read", "pull_requests": "write",
-}
-
 // app asks GitHub about the App with its key.
 func (c *doctorCmd) app(ctx context.Context, cfg config.Server) finding {
 	f := finding{what: "GitHub App"}
@@ -254,7 +248,7 @@ func (c *doctorCmd) app(ctx context.Context, cfg config.Server) finding {
 		return f
 	}
 	var missing []string
-	for name, want := range appPermissions {
+	for name, want := range ghapp.Permissions() {
 		if have := self.Permissions[name]; have != want && have != "write" && have != "admin" {
 			missing = append(missing, name+": "+want)
 		}

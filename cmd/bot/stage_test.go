@@ -21,6 +21,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/ghsim/ghsimtest"
 	"github.com/org/ralph-action/internal/handlers"
@@ -84,7 +85,7 @@ func newStage(t testing.TB, set setting) *stage {
 	st.token = user.Token
 	st.repo, err = sim.CreateRepo(person, repoOf, ghsim.RepoOptions{Files: set.files})
 	must(err)
-	st.app, err = sim.CreateApp(ghsim.AppOptions{Slug: cmp.Or(set.slug, "ralph-bot"), Permissions: appPermissions, Events: handlers.Subscriptions()})
+	st.app, err = sim.CreateApp(ghsim.AppOptions{Slug: cmp.Or(set.slug, "ralph-bot"), Permissions: ghapp.Permissions(), Events: handlers.Subscriptions()})
 	must(err)
 	st.install, err = sim.Install(st.app.ID, person+"/"+repoOf)
 	must(err)

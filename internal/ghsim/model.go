@@ -86,18 +86,19 @@ func webFlow(when time.Time) person {
 }
 
 type app struct {
-	id          int64
-	slug, name  string
-	clientID    string
-	owner       *user
-	bot         *user
-	key         *rsa.PrivateKey
-	pem         []byte
-	permissions map[string]string
-	events      []string
-	hook        *hook
-	created     time.Time
-	installs    []*installation
+	id           int64
+	slug, name   string
+	clientID     string
+	clientSecret string
+	owner        *user
+	bot          *user
+	key          *rsa.PrivateKey
+	pem          []byte
+	permissions  map[string]string
+	events       []string
+	hook         *hook
+	created      time.Time
+	installs     []*installation
 }
 
 type installation struct {

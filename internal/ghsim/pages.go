@@ -131,10 +131,6 @@ func (s *Sim) servePage(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	name, data, err := s.page(strings.Split(strings.Trim(r.URL.Path, "/"), "/"), pageTop{Nonce: nonce, CSS: s.pages.css})
 	s.mu.Unlock()
-	var b bytes.Buffer
-	if err == nil {
-		err = s.pages.tmpl.ExecuteTemplate(&b, name, data)
-	}
 	if e, ok := errors.AsType[*Error](err); ok {
 		http.Error(w, e.Message, e.Status)
 		return
@@ -143,12 +139,23 @@ func (s *Sim) servePage(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "internal error", http.StatusInternalServerError)
 		return
 	}
+	s.writePage(w, http.StatusOK, name, data, nonce, "'none'")
+}
+
+// writePage sends a page whose forms go to forms only.
+func (s *Sim) writePage(w http.ResponseWriter, status int, name string, data any, nonce, forms string) {
+	var b bytes.Buffer
+	if err := s.pages.tmpl.ExecuteTemplate(&b, name, data); err != nil {
+		http.Error(w, "internal error", http.StatusInternalServerError)
+		return
+	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'nonce-"+nonce+"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'nonce-"+nonce+"'; base-uri 'none'; form-action "+forms+"; frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
-	_, _ = w.Write(b.Bytes())
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // the browser went away: nothing to tell it
 }
 
 // page finds out which page a path is, and what stands on it.

@@ -17,7 +17,9 @@ import (
 func (s *Sim) restRoutes() []*route {
 	const repo = "/repos/{owner}/{repo}"
 	return []*route{
+		newRoute("POST", "/app-manifests/{code}/conversions", "", s.postConversion),
 		newRoute("GET", "/app", "app", s.getApp),
+		newRoute("GET", "/app/hook/config", "app", s.getHookConfig),
 		newRoute("GET", "/app/hook/deliveries", "app", s.listDeliveries),
 		newRoute("GET", "/app/hook/deliveries/{delivery_id}", "app", s.getDelivery),
 		newRoute("POST", "/app/hook/deliveries/{delivery_id}/attempts", "app", s.postAttempt),
@@ -725,6 +727,15 @@ func (s *Sim) getApp(c *call) (int, any, error) {
 		return 0, nil, errors.New("app without a shape")
 	}
 	o["installations_count"] = len(c.who.app.installs)
+	return http.StatusOK, o, nil
+}
+
+func (s *Sim) getHookConfig(c *call) (int, any, error) {
+	h := c.who.app.hook
+	o := obj{"content_type": "json", "insecure_ssl": "0", "secret": "********", "url": h.url}
+	if h.url == "" {
+		delete(o, "url")
+	}
 	return http.StatusOK, o, nil
 }
 

@@ -249,6 +249,8 @@ func (s *Sim) Handler() http.Handler {
 			s.admin.ServeHTTP(w, r)
 		case gitPath().MatchString(path):
 			s.serveGit(w, r)
+		case isNewApp(path):
+			s.serveNewApp(w, r)
 		default:
 			s.servePage(w, r)
 		}

@@ -48,22 +48,24 @@ type Sim struct {
 	work sync.WaitGroup
 
 	// mu guards everything below: one request changes the model at a time.
-	mu      sync.Mutex
-	base    string
-	server  *http.Server
-	served  chan error
-	lastID  int64
-	users   map[string]*user // by lower-case login
-	repos   map[string]*repo // by lower-case full name
-	apps    []*app
-	tokens  map[string]*token
-	calls   []Call
-	changed chan struct{} // closed and replaced at every call and webhook
-	faults  []*fault
-	hooks   []*hook
-	pending int             // deliveries not finished yet
-	idle    []chan struct{} // closed when pending reaches zero
-	webFlow *user           // GitHub itself, committer of signed commits
+	mu     sync.Mutex
+	base   string
+	server *http.Server
+	served chan error
+	lastID int64
+	users  map[string]*user // by lower-case login
+	repos  map[string]*repo // by lower-case full name
+	apps   []*app
+	tokens map[string]*token
+	// manifests are Apps whose credentials nobody has fetched yet, by code.
+	manifests map[string]manifestCode
+	calls     []Call
+	changed   chan struct{} // closed and replaced at every call and webhook
+	faults    []*fault
+	hooks     []*hook
+	pending   int             // deliveries not finished yet
+	idle      []chan struct{} // closed when pending reaches zero
+	webFlow   *user           // GitHub itself, committer of signed commits
 }
 
 // New makes an empty GitHub.
@@ -86,7 +88,7 @@ func New(o Options) (*Sim, error) {
 	s := &Sim{
 		dir: dir, clock: o.Clock, git: o.Git, wrap: o.Wrap, base: strings.TrimSuffix(o.URL, "/"),
 		lastID: 1000, changed: make(chan struct{}),
-		users: map[string]*user{}, repos: map[string]*repo{}, tokens: map[string]*token{},
+		users: map[string]*user{}, repos: map[string]*repo{}, tokens: map[string]*token{}, manifests: map[string]manifestCode{},
 	}
 	s.webFlow = &user{id: 19864447, login: "web-flow", kind: "User"}
 	s.users["web-flow"] = s.webFlow

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/org/ralph-action/internal/appsetup"
+	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/handlers"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// setupCmd is `bot setup`.
+type setupCmd struct {
+	Webhook string        `required:"" help:"Where GitHub will reach the bot: https://HOST, or with a path if a proxy changes it." placeholder:"URL"`
+	URL     string        `name:"url" default:"https://github.com" help:"GitHub, or your own Enterprise Server." placeholder:"URL"`
+	Org     string        `help:"The organisation that is to own the App (default: you)." placeholder:"ORG"`
+	Name    string        `default:"ralph-bot" help:"The App's name; you can change it on GitHub's page." placeholder:"NAME"`
+	Dir     string        `default:"." help:"Where credentials and, if there is none, ralph.yaml are written." placeholder:"DIR" type:"path"`
+	Addr    string        `default:"127.0.0.1:0" help:"Where the page is served: an address on loopback." placeholder:"HOST:PORT"`
+	Force   bool          `help:"Replace credentials that are there."`
+	Timeout time.Duration `default:"1h" help:"How long to wait for you." placeholder:"DURATION"`
+}
+
+// configFile is what bot serve and bot doctor look for.
+const configFile = "ralph.yaml"
+
+// Run serves the page until there is an App, a signal, or the time is up.
+func (c *setupCmd) Run(ctx bound, io stdio) error {
+	hook, err := c.hook()
+	if err != nil {
+		return err
+	}
+	gitHub, err := gitHubAt(c.URL)
+	if err != nil {
+		return err
+	}
+	if addr, err := netip.ParseAddrPort(c.Addr); err != nil || !addr.Addr().IsLoopback() {
+		return &run.UserError{Message: fmt.Sprintf("--addr %q is not an address on loopback", c.Addr), Hint: "use 127.0.0.1:PORT; from elsewhere: ssh -L PORT:127.0.0.1:PORT"}
+	}
+	files := appsetup.Files{Dir: c.Dir, Force: c.Force}
+	if err := files.Check(); errors.Is(err, appsetup.ErrExists) {
+		return &run.UserError{Message: err.Error(), Hint: "name another directory with --dir, or replace them with --force", Err: err}
+	} else if err != nil {
+		return &run.UserError{Message: "credentials could not be stored: " + err.Error(), Hint: "name a directory that you may write to with --dir", Err: err}
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Addr)
+	if err != nil {
+		return &run.UserError{Message: "cannot listen on " + c.Addr + ": " + err.Error(), Hint: "choose another address with --addr", Err: err}
+	}
+	base := "http://" + l.Addr().String()
+	flow, err := appsetup.New(appsetup.Config{
+		Web: gitHub.web, Org: c.Org,
+		Manifest: ghapp.Manifest{
+			Name: c.Name, URL: "https://github.com/org/ralph-action", Hook: ghapp.ManifestHook{URL: hook, Active: true},
+			Permissions: ghapp.Permissions(), Events: handlers.Subscriptions(),
+		},
+		Register: func(ctx context.Context, code string) (ghapp.Registration, error) {
+			return ghapp.Register(ctx, gitHub.api, code, nil)
+		},
+		Save: files.Save,
+	}, base)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	server := &http.Server{Handler: flow, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	fmt.Fprintf(io.out, "Open this page in your browser:\n\n  %s\n\nIt takes you to %s and back. Waiting for you; Ctrl-C stops.\n", flow.Page(), gitHub.web)
+
+	waiting, cancel := context.WithTimeoutCause(ctx, c.Timeout, &run.UserError{Message: "no App was made within " + c.Timeout.String(), Hint: "run bot setup again"})
+	defer cancel()
+	app, err := flow.Wait(waiting)
+	// The page that is being answered says how it went.
+	grace, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer stop()
+	err = errors.Join(err, server.Shutdown(grace))
+	if served := <-served; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	if err != nil {
+		return setupFailed(app, err)
+	}
+	return c.tell(io, gitHub, app)
+}
+
+// setupFailed says what is left of an App whose credentials are lost.
+func setupFailed(app ghapp.Registration, err error) error {
+	if stopped, ok := errors.AsType[interrupted](err); ok {
+		return ended{signalCode(stopped.signal)}
+	}
+	if app.AppID == 0 {
+		return err
+	}
+	return &run.UserError{
+		Message: "the App " + app.Slug + " was made, but its credentials could not be stored: " + err.Error(),
+		Hint:    "delete it at " + app.URL + " and run bot setup again, or make a new private key and webhook secret there", Err: err,
+	}
+}
+
+// hook is the whole address of the webhook.
+func (c *setupCmd) hook() (string, error) {
+	u, err := url.Parse(c.Webhook)
+	if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !onLoopback(u)) || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", &run.UserError{Message: fmt.Sprintf("--webhook %q is not an address that GitHub could reach", c.Webhook), Hint: "give the public one, such as https://ralph.example.com", Err: err}
+	}
+	if strings.Trim(u.Path, "/") == "" {
+		u.Path = handlers.DefaultPath
+	}
+	return u.String(), nil
+}
+
+func onLoopback(u *url.URL) bool {
+	addr, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && addr.IsLoopback()
+}
+
+// gitHubURLs are the roots of one GitHub, as the configuration names them.
+type gitHubURLs struct{ web, api, graphQL string }
+
+// gitHubAt finds the APIs of a GitHub by the address of its pages.
+func gitHubAt(web string) (gitHubURLs, error) {
+	u, err := url.Parse(web)
+	if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !onLoopback(u)) || strings.Trim(u.Path, "/") != "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return gitHubURLs{}, &run.UserError{Message: fmt.Sprintf("--url %q is not the address of a GitHub", web), Hint: "use https://github.com or https://HOST of your Enterprise Server", Err: err}
+	}
+	root := u.Scheme + "://" + u.Host
+	switch {
+	case u.Host == "github.com" || strings.HasSuffix(u.Host, ".ghe.com"):
+		api := u.Scheme + "://api." + u.Host
+		return gitHubURLs{web: root, api: api + "/", graphQL: api + "/graphql"}, nil
+	default:
+		return gitHubURLs{web: root, api: root + "/api/v3/", graphQL: root + "/api/graphql"}, nil
+	}
+}
+
+// tell writes ralph.yaml where there is none, and says what comes next.
+func (c *setupCmd) tell(io stdio, gitHub gitHubURLs, app ghapp.Registration) error {
+	text := setupConfig(gitHub, app)
+	file := filepath.Join(c.Dir, configFile)
+	fmt.Fprintf(io.out, "\nThe App %s (%d) is there. Its credentials are in %s, for your eyes only: keep them out of version control.\n", app.Slug, app.AppID, c.Dir)
+	switch err := writeNew(file, text); {
+	case errors.Is(err, fs.ErrExist):
+		fmt.Fprintf(io.out, "\n%s is yours and was left alone. Put this into it:\n\n%s", file, indented(text))
+	case err != nil:
+		return &run.UserError{Message: "the App is there, but " + file + " could not be written: " + err.Error(), Hint: "write it yourself:\n" + indented(text), Err: err}
+	default:
+		fmt.Fprintf(io.out, "%s names them.\n", file)
+	}
+	fmt.Fprintf(io.out, "\nWhat is left:\n  1. Install it on repositories: %s\n  2. Give the model's key, such as ANTHROPIC_API_KEY, and look whether all is well: bot doctor --config %s\n  3. Start it: bot serve --config %s\n", appsetup.InstallURL(app), file, file)
+	return nil
+}
+
+// setupConfig is the beginning of a server's configuration.
+func setupConfig(gitHub gitHubURLs, app ghapp.Registration) string {
+	var b strings.Builder
+	b.WriteString("github:\n")
+	if gitHub.web != "https://github.com" {
+		fmt.Fprintf(&b, "  api_url: %s\n  graphql_url: %s\n  web_url: %s\n", gitHub.api, gitHub.graphQL, gitHub.web)
+	}
+	fmt.Fprintf(&b, "  app_id: %d\n  private_key_file: %s\n  webhook_secret_file: %s\nsandbox:\n  image: ralph-agent:latest # has the tools that your checks need\n", app.AppID, appsetup.KeyFile, appsetup.WebhookFile)
+	return b.String()
+}
+
+func indented(text string) string {
+	return "  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n"
+}
+
+// writeNew writes a file that is not there yet.
+func writeNew(file, text string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // G304: whoever runs this names the directory
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
