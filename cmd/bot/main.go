@@ -13,14 +13,13 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/shim"
 )
 
 func main() {
 	// The shim is every agent's and every check's parent: it must start fast
 	// and owe nothing to flags, configuration or the terminal.
 	if len(os.Args) > 1 && os.Args[1] == "shim" {
-		os.Exit(shim.Main(os.Args[2:]))
+		os.Exit(beShim(os.Args[2:]))
 	}
 	os.Exit(realMain(os.Args[1:], stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
 }

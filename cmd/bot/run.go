@@ -1,12 +1,12 @@
+//go:build unix
+
 package main
 
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -315,15 +315,6 @@ func (c *runCmd) prices() (run.Prices, error) {
 		own[model] = price
 	}
 	return run.ListPrices().With(own), nil
-}
-
-func printJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil {
-		return fmt.Errorf("write JSON: %w", err)
-	}
-	return nil
 }
 
 // scriptAgentCmd is the scripted agent as a process of its own.

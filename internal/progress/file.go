@@ -86,8 +86,8 @@ func checkFile(name string, fi fs.FileInfo) error {
 	if !fi.Mode().IsRegular() {
 		return fmt.Errorf("%w: %q is a %s", ErrNotRegular, name, kind(fi.Mode()))
 	}
-	if st, ok := fi.Sys().(*syscall.Stat_t); ok && st.Nlink > 1 {
-		return fmt.Errorf("%w: %q has %d names", ErrNotRegular, name, st.Nlink)
+	if n := names(fi); n > 1 {
+		return fmt.Errorf("%w: %q has %d names", ErrNotRegular, name, n)
 	}
 	if fi.Mode().Perm()&0o400 == 0 {
 		return fmt.Errorf("%q: %w", name, fs.ErrPermission) // root could, and would hide the trouble
