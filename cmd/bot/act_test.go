@@ -266,9 +266,14 @@ func TestActLabelBecomesPullRequest(t *testing.T) {
 	}
 	want := map[string]string{
 		"pr_url": pr.URL, "pr_number": fmt.Sprint(pr.Number), "branch": "ralph/1", "end_reason": string(run.EndAllTasksComplete), "iterations": "4",
-		"tasks_done": "3", "tasks_total": "3", "cost_usd": "0.5000", "head_sha": pr.HeadOID, "transcript_path": "", "final_status": "SHIPPED",
+		"tasks_done": "3", "tasks_total": "3", "cost_usd": "0.5000", "head_sha": pr.HeadOID, "final_status": "SHIPPED",
 	}
-	if diff := gocmp.Diff(want, got.outputs()); diff != "" {
+	outputs := got.outputs()
+	if !filepath.IsAbs(outputs["transcript_path"]) {
+		t.Errorf("transcript_path is %q", outputs["transcript_path"])
+	}
+	delete(outputs, "transcript_path")
+	if diff := gocmp.Diff(want, outputs); diff != "" {
 		t.Errorf("%s\n%s", diff, got.text)
 	}
 	if summaries := got.of("summary"); len(summaries) != 1 || !strings.Contains(summaries[0], "- [x] T1 Write one") {

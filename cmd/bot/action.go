@@ -27,6 +27,7 @@ import (
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/store"
+	"github.com/org/ralph-action/internal/transcript"
 )
 
 // actionCmd is `bot action`: a step of a GitHub Actions workflow. What it is
@@ -78,6 +79,8 @@ type actionStep struct {
 	in     ghaction.Inputs
 	onSave func(saved bool)
 	mask   func(string) string
+	// transcripts is where the agents' are kept, masked.
+	transcripts *transcript.Store
 	// end is that of the run, "" where there was none.
 	end run.EndReason
 }
@@ -269,7 +272,9 @@ func (a *actionStep) work(ctx context.Context, cfg config.Server, event ghaction
 		return ghaction.Result{}, errors.Join(err, p.close())
 	}
 	p.reconcile.OnOwnerDeath = sandbox.KillWithOwner
-	p.reconcile.Base = a.in.BaseBranch
+	p.reconcile.Base, p.reconcile.ConfigPath = a.in.BaseBranch, a.in.ConfigPath
+	p.reconcile.NeedsApproval, p.reconcile.OpenReady = a.in.PlanApproval, a.in.OpenReady
+	a.transcripts = p.reconcile.Transcripts
 	job := reconcile.NewJob(p.reconcile) //nolint:contextcheck // it lives longer than this call
 	result, err := a.drive(ctx, job, p.github.Repo(ghaction.Installation, a.env.Owner, a.env.Repo), event, cfg)
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
@@ -457,7 +462,7 @@ func (a *actionStep) result(s loop.State) (ghaction.Result, error) {
 	a.end = s.End
 	r := ghaction.Result{
 		End: string(s.End), Detail: a.masked(strings.Join(append([]string{s.EndDetail}, s.Questions...), "\n")),
-		Branch: s.Branch, Head: s.Head, Iterations: s.Iteration, CostUSD: s.Usage.CostUSD,
+		Branch: s.Branch, Head: s.Head, Iterations: s.Iteration, CostUSD: s.Usage.CostUSD, Transcript: transcriptPath(a.transcripts, s.Run),
 	}
 	if s.Progress != "" {
 		doc, err := progress.Parse([]byte(s.Progress))

@@ -220,10 +220,15 @@ func TestActionLabelBecomesPullRequest(t *testing.T) {
 	}
 	want := map[string]string{
 		"pr_url": pr.URL, "pr_number": fmt.Sprint(pr.Number), "branch": "ralph/1", "end_reason": string(run.EndAllTasksComplete), "iterations": "4",
-		"tasks_done": "3", "tasks_total": "3", "cost_usd": "0.5000", "head_sha": pr.HeadOID, "transcript_path": "", "final_status": "SHIPPED",
+		"tasks_done": "3", "tasks_total": "3", "cost_usd": "0.5000", "head_sha": pr.HeadOID, "final_status": "SHIPPED",
 	}
+	kept := got.outputs["transcript_path"]
+	delete(got.outputs, "transcript_path")
 	if diff := gocmp.Diff(want, got.outputs); diff != "" {
 		t.Error(diff)
+	}
+	if calls, err := filepath.Glob(filepath.Join(kept, "*.zip")); err != nil || len(calls) != 4 {
+		t.Errorf("transcripts in %q: %q, %v", kept, calls, err)
 	}
 	for _, want := range []string{"- [x] T1 Write one", "[#" + fmt.Sprint(pr.Number) + "](" + pr.URL + ")", "3 of 3 tasks"} {
 		if !strings.Contains(got.summary, want) {
@@ -480,5 +485,30 @@ func TestActionSaysWhatIsMissing(t *testing.T) {
 				t.Errorf("nothing says %q; the log:\n%s\nthe summary:\n%s", c.says, got.log, got.summary)
 			}
 		})
+	}
+}
+
+// What the workflow says of the pull request and the plan, and where the rest is.
+func TestActionTakesTheWorkflowsChoices(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, setting{script: writesAll, files: map[string]string{
+		"README.md": "#\n", config.RepoPath: "broken: [\n", "tools/ralph.yml": "progress: {keep: true}\n",
+	}})
+	r.with["config"], r.with["draft"], r.with["max_iterations"] = "tools/ralph.yml", "false", "1"
+	event := r.labelled("Say hello", threeTasks)
+	got := r.job("issues", event).step()
+	if pr := r.onlyPR(); got.code != run.ExitMaxIterations || pr.Draft {
+		t.Errorf("exit code %d, draft %v\n%s", got.code, pr.Draft, got.log)
+	}
+	delete(r.with, "max_iterations")
+	if got = r.job("issues", event).step(); got.code != 0 || r.contents("ralph/1")[".ralph/1/progress.md"] == "" {
+		t.Errorf("exit code %d; the file that is to be kept is gone: %v\n%s", got.code, slices.Sorted(maps.Keys(r.contents("ralph/1"))), got.log)
+	}
+
+	r = newRunner(t, setting{script: writesAll})
+	r.with["plan_approval"] = "required"
+	got = r.job("issues", r.labelled("Say hello", threeTasks)).step()
+	if got.code != run.ExitAwaitingPerson || got.outputs["end_reason"] != string(run.EndAwaitingPerson) || !strings.Contains(r.issue(1).Comments[0].Body, "/ralph approve") {
+		t.Errorf("exit code %d, outputs %v, comments %v\n%s", got.code, got.outputs, r.issue(1).Comments, got.log)
 	}
 }

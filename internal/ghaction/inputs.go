@@ -3,12 +3,14 @@ package ghaction
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/org/ralph-action/internal/run"
 )
@@ -51,7 +53,13 @@ type Inputs struct {
 
 	AnthropicBaseURL, OpenAIBaseURL, GoogleBaseURL string
 
-	BaseBranch     string
+	BaseBranch string
+	// ConfigPath is where the repository's configuration is.
+	ConfigPath string
+	// PlanApproval: a person approves the plan before it is worked.
+	PlanApproval bool
+	// OpenReady: the pull request is no draft while the work goes on.
+	OpenReady      bool
 	Sandbox, Image string
 	LocalOnPublic  bool
 	Limits         run.Limits
@@ -141,6 +149,28 @@ func oneOf(field func(*Inputs) *string, values ...string) func(*Inputs, string) 
 	}
 }
 
+// choice is a yes for one word, and a no for another.
+func choice(field func(*Inputs) *bool, yes, no string) func(*Inputs, string) error {
+	return func(in *Inputs, value string) error {
+		if value != yes && value != no {
+			return fmt.Errorf("%q is neither %s nor %s", value, yes, no)
+		}
+		*field(in) = value == yes
+		return nil
+	}
+}
+
+// inRepository takes the path of a file in the repository, as git writes it.
+func inRepository(field func(*Inputs) *string) func(*Inputs, string) error {
+	return func(in *Inputs, value string) error {
+		if value = strings.TrimPrefix(value, "./"); !fs.ValidPath(value) || value == "." || strings.ContainsFunc(value, unicode.IsControl) {
+			return fmt.Errorf("%q is not the path of a file in the repository", value)
+		}
+		*field(in) = value
+		return nil
+	}
+}
+
 // inputs are those of action.yml that reach the program, in its order.
 func inputs() []input {
 	return []input{
@@ -159,6 +189,9 @@ func inputs() []input {
 		{"google_base_url", text(func(in *Inputs) *string { return &in.GoogleBaseURL })},
 		{"github_token", text(func(in *Inputs) *string { return &in.GitHubToken })},
 		{"base_branch", text(func(in *Inputs) *string { return &in.BaseBranch })},
+		{"config", inRepository(func(in *Inputs) *string { return &in.ConfigPath })},
+		{"plan_approval", choice(func(in *Inputs) *bool { return &in.PlanApproval }, "required", "as-configured")},
+		{"draft", choice(func(in *Inputs) *bool { return &in.OpenReady }, "false", "true")},
 		{"sandbox", oneOf(func(in *Inputs) *string { return &in.Sandbox }, sandboxDocker, sandboxLocal)},
 		{"allow_local_on_public", yesNo(func(in *Inputs) *bool { return &in.LocalOnPublic })},
 		{"image", text(func(in *Inputs) *string { return &in.Image })},

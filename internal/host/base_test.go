@@ -30,7 +30,7 @@ func TestBaseBranch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := host.BaseBranch(t.Context(), src.repo, head); err != nil || got != tt.want {
+			if got, err := host.BaseBranch(t.Context(), src.repo, head, file); err != nil || got != tt.want {
 				t.Errorf("%q, %v; want %q", got, err, tt.want)
 			}
 		})

@@ -83,6 +83,11 @@ type Config struct {
 	// Prices are what models cost where there is no gateway, and the agent tells
 	// what it used and not what that cost.
 	Prices run.Prices
+	// ConfigPath is where the repository's own configuration is, "" for
+	// config.RepoPath.
+	ConfigPath string
+	// NeedsApproval: plans wait for approval, whatever the repository says.
+	NeedsApproval bool
 	// Gates are for repositories that name none of their own.
 	Gates []gate.Gate
 	// Limits combines what the repository asks for with what the door allows.
@@ -220,15 +225,16 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 // settings reads the repository's own configuration. What is wrong with it is
 // for a person to mend, with line and column.
 func (h *Host) settings(ctx context.Context, at Location) (loop.Settings, config.Setup, error) {
-	src, err := at.Repo.ReadFile(ctx, at.Default, config.RepoPath, config.MaxFileBytes)
+	file := cmp.Or(h.cfg.ConfigPath, config.RepoPath)
+	src, err := at.Repo.ReadFile(ctx, at.Default, file, config.MaxFileBytes)
 	if errors.Is(err, gitrepo.ErrTooLarge) {
 		return loop.Settings{}, config.Setup{}, &run.UserError{
-			Message: fmt.Sprintf("%s cannot be used: it holds more than %d KiB", config.RepoPath, config.MaxFileBytes>>10),
+			Message: fmt.Sprintf("%s cannot be used: it holds more than %d KiB", file, config.MaxFileBytes>>10),
 			Hint:    "mend it on the default branch", Err: err,
 		}
 	}
 	if err != nil && !errors.Is(err, gitrepo.ErrNotFound) {
-		return loop.Settings{}, config.Setup{}, fmt.Errorf("read %s: %w", config.RepoPath, err)
+		return loop.Settings{}, config.Setup{}, fmt.Errorf("read %s: %w", file, err)
 	}
 	repo, problems := config.ParseRepo(src)
 	if len(problems) > 0 {
@@ -237,11 +243,11 @@ func (h *Host) settings(ctx context.Context, at Location) (loop.Settings, config
 			lines = append(lines, p.String())
 		}
 		return loop.Settings{}, config.Setup{}, &run.UserError{
-			Message: config.RepoPath + " cannot be used: " + strings.Join(lines, "; "),
+			Message: file + " cannot be used: " + strings.Join(lines, "; "),
 			Hint:    "mend it on the default branch",
 		}
 	}
-	set := loop.Settings{Limits: h.cfg.Limits(repo.Limits), Image: repo.Image, Model: repo.Model, Ask: plan.Ask(repo.Plan.Ask), NeedsApproval: repo.Plan.Approval == config.ApprovalRequired, KeepProgress: repo.Progress.Keep, Quality: repo.Quality, Egress: repo.Egress}
+	set := loop.Settings{Limits: h.cfg.Limits(repo.Limits), Image: repo.Image, Model: repo.Model, Ask: plan.Ask(repo.Plan.Ask), NeedsApproval: h.cfg.NeedsApproval || repo.Plan.Approval == config.ApprovalRequired, KeepProgress: repo.Progress.Keep, Quality: repo.Quality, Egress: repo.Egress}
 	set.Supervision, set.Review, set.Forget = repo.Supervision, repo.Review == nil || *repo.Review, repo.Forget
 	set.AgentsMD, set.Protected = repo.AgentsMD, repo.Protected
 	for name, role := range repo.Roles {

@@ -126,6 +126,8 @@ type Publisher struct {
 	Issue int
 	// BaseBranch is what the pull request asks to be merged into.
 	BaseBranch string
+	// OpenReady: the pull request is no draft while the work goes on.
+	OpenReady bool
 	// Mask holds the secrets known to the process; nil masks by pattern only.
 	Mask *redact.Masker
 	// Edited says of a pull request's text whether people have changed it in a

@@ -22,8 +22,9 @@ type prRecord struct {
 
 // EnsurePR returns the run's pull request: the one of the given number, or
 // else the open one that the App itself has from the branch, or else a
-// new draft. It does not bring an existing one up to date, and does not open a
-// new one beside one that was closed: see its State.
+// new one, which is a draft unless OpenReady. It does not bring an existing one
+// up to date, and does not open a new one beside one that was closed: see its
+// State.
 func (p *Publisher) EnsurePR(ctx context.Context, number int, v island.View) (ghapp.PR, error) {
 	ctx = ghapp.WithPurpose(ctx, "pr")
 	if number > 0 {
@@ -42,7 +43,7 @@ func (p *Publisher) EnsurePR(ctx context.Context, number int, v island.View) (gh
 			return prRecord{Number: pr.Number}, err == nil, err
 		},
 		func(ctx context.Context) (prRecord, error) {
-			pr, err := p.GitHub.CreatePR(ctx, ghapp.PRInput{Title: prTitle(v), Head: head, Base: p.BaseBranch, Body: island.Render(v), Draft: true})
+			pr, err := p.GitHub.CreatePR(ctx, ghapp.PRInput{Title: prTitle(v), Head: head, Base: p.BaseBranch, Body: island.Render(v), Draft: !p.OpenReady})
 			got = pr
 			return prRecord{Number: pr.Number}, err
 		})

@@ -43,6 +43,8 @@ type publisher struct {
 	words func() (string, error)
 	// label is the label that starts runs; those of state begin with it.
 	label string
+	// openReady is Config.OpenReady.
+	openReady bool
 
 	// permission says what somebody may do here, as of a minute ago at most.
 	permission func(ctx context.Context, login string) (ghapp.Permission, error)
@@ -58,7 +60,7 @@ var _ loop.Publisher = (*publisher)(nil)
 func (p *publisher) publish(s loop.State, objects publish.Objects) *publish.Publisher {
 	return &publish.Publisher{
 		GitHub: p.repo, Objects: objects, Effects: p.effects,
-		Run: s.Run, Issue: p.issue, BaseBranch: s.BaseBranch, Mask: p.mask,
+		Run: s.Run, Issue: p.issue, BaseBranch: s.BaseBranch, OpenReady: p.openReady, Mask: p.mask,
 	}
 }
 

@@ -106,6 +106,14 @@ type Config struct {
 	// Base is the branch that work begins from, whatever the repository's own
 	// configuration says; "" leaves it to that.
 	Base string
+	// ConfigPath is where a repository's own configuration is, "" for
+	// config.RepoPath.
+	ConfigPath string
+	// NeedsApproval: plans wait for approval, whatever the repository says.
+	NeedsApproval bool
+	// OpenReady: pull requests are ready for review from the start, and no drafts
+	// until the work is complete.
+	OpenReady bool
 	// Now is the clock.
 	Now func() time.Time
 	// Watch hears what happens in runs; nil means nobody does.
@@ -504,11 +512,11 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 			r.cfg.Watch(ev)
 		}
 	}
-	source := &mirrorSource{mirrors: r.mirrors, repo: repo, node: row.RepoNode, cloneURL: repo.HTMLURL() + ".git", base: r.cfg.Base}
+	source := &mirrorSource{mirrors: r.mirrors, repo: repo, node: row.RepoNode, cloneURL: repo.HTMLURL() + ".git", base: r.cfg.Base, config: r.cfg.ConfigPath}
 	hostCfg := host.Config{
 		Dir: filepath.Join(r.cfg.DataDir, "runs", string(row.ID)), Pool: filepath.Join(r.cfg.DataDir, "trees", shortName(row.RepoNode)), Source: source, Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Image: r.cfg.Image,
 		Caches:       host.Caches{Dir: filepath.Join(r.cfg.DataDir, host.CachesDir), Repo: shortName(row.RepoNode), MaxBytes: r.cfg.CacheBytes},
-		OnOwnerDeath: cmp.Or(r.cfg.OnOwnerDeath, sandbox.KeepWithoutOwner), Gates: r.cfg.Gates, Resources: r.cfg.Resources, Credentials: r.cfg.Credentials, Prices: r.cfg.Prices, Limits: r.cfg.Limits, Emit: watch,
+		OnOwnerDeath: cmp.Or(r.cfg.OnOwnerDeath, sandbox.KeepWithoutOwner), Gates: r.cfg.Gates, ConfigPath: r.cfg.ConfigPath, NeedsApproval: r.cfg.NeedsApproval, Resources: r.cfg.Resources, Credentials: r.cfg.Credentials, Prices: r.cfg.Prices, Limits: r.cfg.Limits, Emit: watch,
 	}
 	hostCfg.Transcripts, hostCfg.Mask = r.cfg.Transcripts, r.cfg.Mask
 	if m := r.cfg.Models; m != nil {
@@ -526,7 +534,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 			Workspace: h, Runner: h,
 			Publisher: &publisher{
 				now: r.cfg.Now, repo: repo, host: h, effects: r.effects, issue: row.IssueNumber,
-				agent: r.cfg.AgentName, mask: r.cfg.Mask, label: r.cfg.Decoder.Label,
+				agent: r.cfg.AgentName, mask: r.cfg.Mask, label: r.cfg.Decoder.Label, openReady: r.cfg.OpenReady,
 				words: r.lastWords(row.ID), box: r.cfg.Sandbox,
 				permission: func(ctx context.Context, login string) (ghapp.Permission, error) {
 					return r.permission(ctx, repo, row.RepoNode, login)

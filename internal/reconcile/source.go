@@ -127,8 +127,9 @@ type mirrorSource struct {
 	repo     *ghapp.Repo
 	node     string
 	cloneURL string
-	// base goes before what the repository's configuration names.
-	base string
+	// base goes before what the repository's configuration names, and config is
+	// where that is, "" for config.RepoPath.
+	base, config string
 }
 
 var _ host.Source = (*mirrorSource)(nil)
@@ -162,13 +163,13 @@ func (s *mirrorSource) Locate(ctx context.Context, st loop.State) (host.Location
 		return host.Location{}, err
 	}
 	at.Base = at.Default
-	base, err := host.BaseBranch(ctx, mirror, at.Default)
+	where := cmp.Or(s.config, config.RepoPath)
+	base, err := host.BaseBranch(ctx, mirror, at.Default, where)
 	if err != nil {
 		return host.Location{}, err
 	}
 	if base = cmp.Or(s.base, base); base != "" {
 		at.BaseBranch = base
-		where := config.RepoPath
 		if s.base != "" {
 			where = "the workflow"
 		}
