@@ -323,6 +323,9 @@ func (a *actionStep) drive(ctx context.Context, job *reconcile.Job, repo *ghapp.
 		if err != nil {
 			return ghaction.Result{}, err
 		}
+		if err := job.Settle(ctx); err != nil {
+			return ghaction.Result{}, err
+		}
 		if outcome == reconcile.OutcomeRefused {
 			detail := fmt.Sprintf("%s may not start a run: that takes write access to the repository. The issue says so, too.", event.Sender)
 			a.log.Warning("Ralph was not started", detail)

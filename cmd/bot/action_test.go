@@ -512,3 +512,94 @@ func TestActionTakesTheWorkflowsChoices(t *testing.T) {
 		t.Errorf("exit code %d, outputs %v, comments %v\n%s", got.code, got.outputs, r.issue(1).Comments, got.log)
 	}
 }
+
+// commented writes a comment and gives the event of that.
+func (r *runner) commented(number int, login, text string) map[string]any {
+	r.t.Helper()
+	if _, err := r.sim.Comment(person, repoOf, number, login, text); err != nil {
+		r.t.Fatal(err)
+	}
+	for {
+		event := r.event("created") // the bot comments, too
+		if c, ok := event["comment"].(map[string]any); ok && c["body"] == text {
+			return event
+		}
+	}
+}
+
+// A job knows nothing of those before it: what a command is about is read from
+// the branch, the pull request and the issue.
+func TestActionCommandGoesOnWhereAnEarlierJobStopped(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, setting{script: strings.Replace(writesAll, "default:", "  four: [{files: {four.txt: \"4\\n\"}, tick: true, say: done}]\ndefault:", 1)})
+	r.with["max_iterations"] = "1"
+	if got := r.job("issues", r.labelled("Say hello", threeTasks)).step(); got.code != run.ExitMaxIterations {
+		t.Fatalf("exit code %d\n%s", got.code, got.log)
+	}
+	delete(r.with, "max_iterations")
+	pr := r.onlyPR()
+
+	got := r.job("issue_comment", r.commented(pr.Number, person, "/ralph resume")).step()
+	if got.code != 0 || got.outputs["end_reason"] != string(run.EndAllTasksComplete) || got.outputs["pr_number"] != fmt.Sprint(pr.Number) || got.outputs["tasks_done"] != "3" {
+		t.Fatalf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+	}
+	if _, left := r.contents("ralph/1")[".ralph/1/progress.md"]; left {
+		t.Fatal("the progress file is there: nothing has to be restored")
+	}
+	// It is restored from the history of the branch.
+	got = r.job("issue_comment", r.commented(pr.Number, person, "/ralph do Write four")).step()
+	if got.code != 0 || got.outputs["tasks_done"] != "4" || got.outputs["tasks_total"] != "4" || r.contents("ralph/1")["four.txt"] != "4\n" {
+		t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+	}
+	got = r.job("issue_comment", r.commented(pr.Number, person, "/ralph resume")).step()
+	if got.code != 0 || got.outputs["end_reason"] != ghaction.EndNothing {
+		t.Errorf("with nothing left to do: exit code %d, outputs %v", got.code, got.outputs)
+	}
+	if all := r.onlyPR(); all.Number != pr.Number || !strings.Contains(all.Body, "- [x] T4 ") {
+		t.Errorf("pull request #%d:\n%s", all.Number, all.Body)
+	}
+}
+
+// Who may not write gets nothing done by a command either, and whatever is on a
+// branch, only the bot's own pull request is gone on with.
+func TestActionCommandsOfOthersAndElsewhere(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, setting{script: writesAll})
+	r.with["max_iterations"] = "1"
+	if got := r.job("issues", r.labelled("Say hello", threeTasks)).step(); got.code != run.ExitMaxIterations {
+		t.Fatalf("exit code %d\n%s", got.code, got.log)
+	}
+	delete(r.with, "max_iterations")
+	if _, err := r.sim.CreateUser("eve"); err != nil {
+		t.Fatal(err)
+	}
+	before := r.onlyPR()
+	got := r.job("issue_comment", r.commented(before.Number, "eve", "/ralph resume")).step()
+	if got.code != 0 || got.outputs["end_reason"] != ghaction.EndRefused || r.onlyPR().HeadOID != before.HeadOID {
+		t.Errorf("by eve: exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+	}
+}
+
+func TestActionApprovedPlanIsWorkedByALaterJob(t *testing.T) {
+	t.Parallel()
+	for name, edited := range map[string]bool{"as it was posted": false, "edited since": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRunner(t, setting{script: writesAll})
+			r.with["plan_approval"] = "required"
+			if got := r.job("issues", r.labelled("Say hello", threeTasks)).step(); got.code != run.ExitAwaitingPerson {
+				t.Fatalf("exit code %d\n%s", got.code, got.log)
+			}
+			posted := r.issue(1).Comments[0]
+			if edited {
+				if err := r.sim.EditComment(person, repoOf, 1, posted.ID, person, posted.Body+"\n- [ ] T4 Mine coins\n"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := r.job("issue_comment", r.commented(1, person, "/ralph approve")).step()
+			if want := map[bool]string{false: string(run.EndAllTasksComplete), true: ghaction.EndNothing}[edited]; got.code != 0 || got.outputs["end_reason"] != want {
+				t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+			}
+		})
+	}
+}

@@ -53,6 +53,12 @@ type commentRecord struct {
 	SHA256 string `json:"sha256,omitempty"`
 }
 
+// saidMarker begins the mark by which a comment is found again.
+const saidMarker = "<!-- ralph:said:"
+
+// markRest matches what follows saidMarker.
+var markRest = lazy(`^[0-9a-f]{24} -->$`)
+
 // Say writes a comment on the issue, once per run and occasion, and returns its
 // address. The text is Markdown of our own: outside text in it must have gone
 // through island.Speak.
@@ -65,7 +71,7 @@ func (p *Publisher) sayOn(ctx context.Context, number int, occasion, text string
 	ctx = ghapp.WithPurpose(ctx, "comment")
 	key := effects.Comment(p.Run, p.GitHub.FullName(), number, occasion)
 	digest := sha256.Sum256([]byte(key.String()))
-	marker := "<!-- ralph:said:" + hex.EncodeToString(digest[:12]) + " -->"
+	marker := saidMarker + hex.EncodeToString(digest[:12]) + " -->"
 	body := text + "\n\n" + marker
 	hash := textHash(body)
 	rec, err := effects.Do(ctx, p.Effects, key, nil,

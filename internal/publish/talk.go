@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/org/ralph-action/internal/effects"
@@ -53,6 +54,34 @@ func (p *Publisher) PlanPosted(ctx context.Context, hash string) error {
 	default:
 		return p.stands(ctx, rec)
 	}
+}
+
+// RecallPlan looks for the comment in which an earlier run, of which the store
+// knows nothing, posted the plan that hash names, and keeps it as the run's own:
+// ErrNoPlan where none says, word for word, what would be posted now.
+func (p *Publisher) RecallPlan(ctx context.Context, v island.View, hash string) error {
+	bot, err := p.GitHub.BotID(ctx)
+	if err != nil {
+		return err
+	}
+	comments, err := p.GitHub.Comments(ctx, p.Issue)
+	if err != nil {
+		return err
+	}
+	posted := textHash(PlanText(p.fill(v), hash))
+	for _, c := range slices.Backward(comments) {
+		// The mark of the earlier run is not known, but that nothing follows it is.
+		text, mark, ok := strings.Cut(strings.TrimSpace(c.Body), saidMarker)
+		if !ok || c.AuthorID != bot || textHash(text) != posted || !markRest().MatchString(mark) {
+			continue
+		}
+		rec := commentRecord{ID: c.ID, URL: c.URL, SHA256: textHash(c.Body)}
+		_, err := effects.Do(ctx, p.Effects, effects.Comment(p.Run, p.GitHub.FullName(), p.Issue, planOccasion(hash)), nil,
+			func(context.Context) (commentRecord, bool, error) { return rec, true, nil },
+			func(context.Context) (commentRecord, error) { return rec, nil })
+		return err
+	}
+	return ErrNoPlan
 }
 
 func (p *Publisher) stands(ctx context.Context, rec commentRecord) error {

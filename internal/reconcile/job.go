@@ -37,6 +37,10 @@ const OutcomeRefused = outcomeRefused
 type Job struct {
 	r    *Reconciler
 	wake chan struct{}
+
+	mu sync.Mutex
+	// woken is the run that was signalled last, "" for none.
+	woken run.ID
 }
 
 // NewJob makes a job. cfg.Queue is its own.
@@ -55,7 +59,10 @@ func (j *Job) EnqueueAdvance(context.Context, *sql.Tx, run.ID) error { return ni
 
 // Wake implements Signaler. A tick that comes before the transaction is
 // committed changes nothing; the next comes within a second.
-func (j *Job) Wake(context.Context, *sql.Tx, run.ID) error {
+func (j *Job) Wake(_ context.Context, _ *sql.Tx, id run.ID) error {
+	j.mu.Lock()
+	j.woken = id
+	j.mu.Unlock()
 	select {
 	case j.wake <- struct{}{}:
 	default:
@@ -64,7 +71,8 @@ func (j *Job) Wake(context.Context, *sql.Tx, run.ID) error {
 }
 
 // Deliver works one event as if it had come as a webhook, and says in a few
-// words what became of it.
+// words what became of it. What it is about may have been worked by an earlier
+// job: see recall.
 func (j *Job) Deliver(ctx context.Context, d store.Delivery) (outcome string, err error) {
 	err = j.r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
 		_, err := j.r.cfg.Store.InsertDelivery(ctx, tx, d)
@@ -74,7 +82,10 @@ func (j *Job) Deliver(ctx context.Context, d store.Delivery) (outcome string, er
 		return "", err
 	}
 	for try := 1; ; try++ {
-		err := j.r.Delivery(ctx, d.GUID)
+		err := j.recall(ctx, d)
+		if err == nil {
+			err = j.r.Delivery(ctx, d.GUID)
+		}
 		if err == nil {
 			break
 		}
@@ -89,6 +100,30 @@ func (j *Job) Deliver(ctx context.Context, d store.Delivery) (outcome string, er
 	}
 	done, err := j.r.cfg.Store.Delivery(ctx, d.GUID)
 	return done.Outcome, err
+}
+
+// Settle waits until what was said of the work of a run that has ended is taken
+// up by another, or is known not to be.
+func (j *Job) Settle(ctx context.Context) error {
+	for {
+		j.mu.Lock()
+		id := j.woken
+		j.mu.Unlock()
+		if id == "" {
+			return nil
+		}
+		row, err := j.r.cfg.Store.Run(ctx, id)
+		if err != nil || !row.Phase.Terminal() {
+			return err
+		}
+		wait, err := j.r.Advance(ctx, id)
+		if err != nil || wait <= 0 {
+			return err
+		}
+		if err := j.pause(ctx, wait, nil); err != nil {
+			return err
+		}
+	}
 }
 
 // Drive ticks the run until it has ended, and gives how it stands then. When ctx

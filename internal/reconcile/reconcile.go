@@ -512,7 +512,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 			r.cfg.Watch(ev)
 		}
 	}
-	source := &mirrorSource{mirrors: r.mirrors, repo: repo, node: row.RepoNode, cloneURL: repo.HTMLURL() + ".git", base: r.cfg.Base, config: r.cfg.ConfigPath}
+	source := r.source(repo, row.RepoNode)
 	hostCfg := host.Config{
 		Dir: filepath.Join(r.cfg.DataDir, "runs", string(row.ID)), Pool: filepath.Join(r.cfg.DataDir, "trees", shortName(row.RepoNode)), Source: source, Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Image: r.cfg.Image,
 		Caches:       host.Caches{Dir: filepath.Join(r.cfg.DataDir, host.CachesDir), Repo: shortName(row.RepoNode), MaxBytes: r.cfg.CacheBytes},
@@ -544,6 +544,11 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 			Now:    r.cfg.Now, Emit: h.Witness(watch),
 		},
 	}
+}
+
+// source is where the branches of a repository are found.
+func (r *Reconciler) source(repo *ghapp.Repo, node string) *mirrorSource {
+	return &mirrorSource{mirrors: r.mirrors, repo: repo, node: node, cloneURL: repo.HTMLURL() + ".git", base: r.cfg.Base, config: r.cfg.ConfigPath}
 }
 
 func shortName[T ~string](id T) string {

@@ -1,0 +1,200 @@
+package reconcile
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/handlers"
+	"github.com/org/ralph-action/internal/host"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/plan"
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
+)
+
+// maxRecalled bounds how many commits are looked through for a progress file
+// that the last of them took away.
+const maxRecalled = 50
+
+// recall gives the store the run that an event is about, where an earlier job or
+// a server has worked it: a command or a review goes on from there, and the store
+// of a job knows nothing of it. What counts is on the branch and on GitHub. That
+// there is none is no error.
+func (j *Job) recall(ctx context.Context, d store.Delivery) error {
+	intent, err := j.r.cfg.Decoder.Decode(d.Event, d.Body)
+	if err != nil {
+		return nil //nolint:nilerr // Delivery says what is wrong with it
+	}
+	var in handlers.Subject
+	switch intent := intent.(type) {
+	case handlers.CommandIntent:
+		in = intent.Subject
+	case handlers.FeedbackIntent:
+		in = intent.Subject
+	default:
+		return nil
+	}
+	if _, err := j.r.lastRun(ctx, in); !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	row, found, err := j.left(ctx, in)
+	if err != nil || !found {
+		return err
+	}
+	return j.r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error { return j.r.cfg.Store.CreateRun(ctx, tx, row) })
+}
+
+// left is the last run of the issue or pull request, as far as it can be told
+// from what it has left behind.
+func (j *Job) left(ctx context.Context, in handlers.Subject) (row store.Run, found bool, err error) {
+	r := j.r
+	repo := r.repo(in)
+	ctx = ghapp.WithPurpose(ctx, "recall")
+	issue, pr, err := r.pullOf(ctx, repo, in)
+	if err != nil || issue == 0 {
+		return store.Run{}, false, err
+	}
+	about, err := repo.Issue(ctx, issue)
+	if errors.Is(err, ghapp.ErrNotFound) {
+		return store.Run{}, false, nil
+	}
+	if err != nil {
+		return store.Run{}, false, err
+	}
+	s := loop.NewState(loop.Request{
+		Run:     host.NewID(r.cfg.Now()),
+		Subject: loop.Subject{Key: "issue:" + about.NodeID, Slug: strconv.Itoa(issue), PlanFile: fmt.Sprintf("issue #%d", issue)},
+		Limits:  r.cfg.Limits(run.Limits{}), Agent: r.cfg.AgentName, Model: r.cfg.Model,
+	}, r.cfg.Now())
+	source := r.source(repo, in.RepoNode)
+	at, err := source.Locate(ctx, s)
+	for errors.Is(err, errFetching) {
+		if err := j.pause(ctx, firstPause, nil); err != nil {
+			return store.Run{}, false, err
+		}
+		at, err = source.Locate(ctx, s)
+	}
+	if err != nil || at.Head == at.Base {
+		return store.Run{}, false, err
+	}
+	doc, err := lastProgress(ctx, at, s.Subject)
+	if err != nil || doc == nil {
+		return store.Run{}, false, err
+	}
+	s.Branch, s.BaseBranch, s.Base, s.Head = at.Branch, at.BaseBranch, string(at.Base), string(at.Head)
+	s.Progress, s.Plan = string(doc.Bytes()), asApproved(doc, about)
+	s.Subject.Name = s.Plan.Title
+	if pr.Number > 0 {
+		s.PullRequest = &loop.PullRequest{Number: pr.Number, NodeID: pr.NodeID, URL: pr.URL, Draft: pr.Draft, Body: pr.Body, Head: pr.HeadOID, Base: pr.BaseRef, Closed: pr.State != "open", Merged: pr.Merged}
+	}
+	if err := r.recallEnd(ctx, repo, &s, doc, issue); err != nil {
+		return store.Run{}, false, err
+	}
+	state, err := loop.Encode(s)
+	return store.Run{
+		ID: s.Run, RepoOwner: in.Owner, RepoName: in.Repo, RepoNode: in.RepoNode, Installation: in.Installation, IssueNumber: issue, IssueNode: about.NodeID,
+		Phase: s.Phase, EndReason: s.End, State: state, PullNumber: pr.Number, CreatedAt: s.StartedAt, UpdatedAt: s.StartedAt,
+	}, true, err
+}
+
+// pullOf is the issue that an event is about, with our pull request for it, whose
+// number is 0 where there is none. An issue of 0 says that the pull request is
+// somebody else's.
+func (r *Reconciler) pullOf(ctx context.Context, repo *ghapp.Repo, in handlers.Subject) (issue int, _ ghapp.PR, _ error) {
+	if in.Issue > 0 {
+		pr, err := repo.FindPR(ctx, publish.BranchName(in.Issue))
+		if errors.Is(err, ghapp.ErrNotFound) {
+			err = nil
+		}
+		return in.Issue, pr, err
+	}
+	pr, err := repo.PR(ctx, in.Pull)
+	if errors.Is(err, ghapp.ErrNotFound) {
+		return 0, ghapp.PR{}, nil
+	}
+	if err != nil {
+		return 0, ghapp.PR{}, err
+	}
+	ours, err := repo.BotID(ctx)
+	if err != nil {
+		return 0, ghapp.PR{}, err
+	}
+	issue, ok := publish.IssueOfBranch(pr.HeadRef)
+	if !ok || pr.AuthorID != ours {
+		return 0, ghapp.PR{}, nil
+	}
+	return issue, pr, nil
+}
+
+// lastProgress is the progress file of the subject on a branch, or the last one
+// that was there: a run that completes takes it away. nil is none.
+func lastProgress(ctx context.Context, at host.Location, subject loop.Subject) (*progress.Doc, error) {
+	commits, err := at.Repo.Log(ctx, at.Base, at.Head)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range commits[:min(len(commits), maxRecalled)] {
+		src, err := at.Repo.ReadFile(ctx, c.OID, ".ralph/"+subject.Slug+"/progress.md", progress.MaxSize)
+		if errors.Is(err, gitrepo.ErrNotFound) || errors.Is(err, gitrepo.ErrTooLarge) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		doc, err := progress.Parse(src)
+		if err != nil {
+			continue // a later commit may have mended it, or this one broken it
+		}
+		if b, ok := doc.Binding(); ok && b.Key == subject.Key {
+			return doc, nil
+		}
+	}
+	return nil, nil
+}
+
+// asApproved is the plan that a progress file is bound to: the issue's text, if it
+// still is what was worked. Otherwise nothing of it is told to anybody, and the
+// tasks in the file speak for themselves.
+func asApproved(doc *progress.Doc, about ghapp.Issue) plan.Plan {
+	b, _ := doc.Binding()
+	if p, err := plan.FromIssue(about.Title, about.Body); err == nil && p.SHA256 == b.PlanSHA256 {
+		return p
+	}
+	return plan.Plan{Title: doc.Title(), SHA256: b.PlanSHA256}
+}
+
+// recallEnd says how the run ended, as far as that is to be seen.
+func (r *Reconciler) recallEnd(ctx context.Context, repo *ghapp.Repo, s *loop.State, doc *progress.Doc, issue int) error {
+	switch done, total := progress.Counts(doc.Tasks()); {
+	case total > 0 && done == total:
+		s.Phase, s.End = run.PhaseDone, run.EndAllTasksComplete
+		return nil
+	case done > 0:
+		s.Phase, s.End, s.EndDetail = run.PhaseCancelled, run.EndCancelled, "an earlier job has left it"
+		return nil
+	}
+	// Nothing was worked yet: maybe because somebody has to approve the plan.
+	p := publisher{now: r.cfg.Now, repo: repo, issue: issue, agent: r.cfg.AgentName, mask: r.cfg.Mask}
+	v, err := p.view(*s)
+	if err != nil {
+		return err
+	}
+	pub := publish.Publisher{GitHub: repo, Effects: r.effects, Run: s.Run, Issue: issue, Mask: r.cfg.Mask}
+	hash := doc.PlanSHA256()
+	s.Phase, s.End, s.EndDetail = run.PhaseCancelled, run.EndCancelled, "an earlier job has left it"
+	switch err := pub.RecallPlan(ctx, v, hash); {
+	case errors.Is(err, publish.ErrNoPlan):
+		return nil
+	case err != nil:
+		return err
+	}
+	s.Phase, s.End, s.EndDetail, s.Approval = run.PhasePaused, run.EndAwaitingPerson, "", hash
+	return nil
+}
