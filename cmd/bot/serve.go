@@ -94,6 +94,9 @@ type observers struct {
 	// writes, zero for the one that GitHub asks for.
 	now        func() time.Time
 	writeEvery time.Duration
+	// quiet is how long nothing more must have been said in review, zero for some
+	// seconds.
+	quiet time.Duration
 }
 
 // parts are what every door to GitHub is made of.
@@ -176,7 +179,7 @@ func newParts(ctx context.Context, cfg config.Server, gitHub ghapp.Config, log z
 		Resources:  host.Resources{MemoryBytes: cfg.Sandbox.Memory, CPUs: cfg.Sandbox.CPUs, PIDs: cfg.Sandbox.PIDs, DiskBytes: cfg.Sandbox.Disk, DiskFiles: cfg.Sandbox.Files},
 		CacheBytes: cfg.Sandbox.Caches,
 		Limits:     func(asked run.Limits) run.Limits { return config.Tighten(cfg.Limits, asked) },
-		Gates:      serverGates(cfg.Gates), Models: models, Credentials: credentials(cfg), Prices: run.ListPrices().With(cfg.Model.Prices), Mask: mask, Now: obs.now, Watch: both(p.analytics.Handle, obs.watch), OnSave: obs.onSave,
+		Gates:      serverGates(cfg.Gates), Models: models, Credentials: credentials(cfg), Prices: run.ListPrices().With(cfg.Model.Prices), Mask: mask, Now: obs.now, Quiet: obs.quiet, Watch: both(p.analytics.Handle, obs.watch), OnSave: obs.onSave,
 	}
 	p.reconcile.Transcripts = transcript.Open(transcriptsDir(cfg.DataDir), mask)
 	p.reconcile.TranscriptLimits = transcript.Limits(cfg.Transcripts)

@@ -47,6 +47,8 @@ type stage struct {
 	token string
 	// now is the App's clock, nil for the real one.
 	now func() time.Time
+	// quiet is how long nothing more must have been said in review.
+	quiet time.Duration
 	// hookURL is where the App listens.
 	hookURL string
 }
@@ -70,7 +72,7 @@ const (
 func newStage(t testing.TB, set setting) *stage {
 	t.Helper()
 	sim, valid := ghsimtest.Start(t, ghsim.Options{})
-	st := &stage{t: t, sim: sim, valid: valid, dir: shortTempDir(t)}
+	st := &stage{t: t, sim: sim, valid: valid, dir: shortTempDir(t), quiet: 300 * time.Millisecond}
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -162,7 +164,7 @@ func (st *stage) serveWith(watch func(run.Event)) *serving {
 func (st *stage) serveApp(log zerolog.Logger, watch func(run.Event)) *serving {
 	st.t.Helper()
 	s := &serving{begun: time.Now().Add(-time.Minute)}
-	a, err := newApp(st.t.Context(), st.config, log, observers{writeEvery: time.Microsecond, now: st.now, watch: func(ev run.Event) {
+	a, err := newApp(st.t.Context(), st.config, log, observers{writeEvery: time.Microsecond, quiet: st.quiet, now: st.now, watch: func(ev run.Event) {
 		watch(ev)
 		s.mu.Lock()
 		defer s.mu.Unlock()

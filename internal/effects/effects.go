@@ -30,6 +30,8 @@ const (
 	KindCheck    Kind = "check"
 	// KindOvertaken closes the check run of a commit that is no longer the head.
 	KindOvertaken Kind = "overtaken"
+	KindReply     Kind = "reply"
+	KindResolve   Kind = "resolve"
 )
 
 // Key identifies one effect: what it is at most once for.
@@ -98,6 +100,19 @@ func Check(id run.ID, repo, oid string) Key {
 // followed: "overtaken:<run>:<repo>@<oid>".
 func Overtaken(id run.ID, repo, oid string) Key {
 	return Key{id, KindOvertaken, repo + "@" + oid}
+}
+
+// Reply is the answer in a conversation of a pull request to what a commit did:
+// "reply::<repo>#<number>:<comment>@<oid>". It is that of no run: a later one that
+// finds it missing makes it.
+func Reply(repo string, number int, comment int64, oid string) Key {
+	return Key{Kind: KindReply, Name: place(repo, number) + ":" + strconv.FormatInt(comment, 10) + "@" + oid}
+}
+
+// Resolve is resolving that conversation, once for each such answer: a person who
+// opens it again is not overruled. "resolve::<repo>#<number>:<comment>@<oid>".
+func Resolve(repo string, number int, comment int64, oid string) Key {
+	return Key{Kind: KindResolve, Name: place(repo, number) + ":" + strconv.FormatInt(comment, 10) + "@" + oid}
 }
 
 func place(repo string, number int) string { return repo + "#" + strconv.Itoa(number) }

@@ -76,7 +76,10 @@ type (
 		c *commitObject
 	}
 	gqlRateLimit struct{ used int }
-	gqlPageInfo  struct{ next, previous bool }
+	gqlPageInfo  struct {
+		next, previous bool
+		end            int // how many of the list there are up to its end
+	}
 	// gqlConnection is a page of a list.
 	gqlConnection struct {
 		name  string
@@ -174,7 +177,7 @@ func connect(name string, all []any, a arguments) (any, error) {
 	} else {
 		from = max(from, to-last)
 	}
-	return gqlConnection{name: name, nodes: all[from:to], total: len(all), page: gqlPageInfo{next: to < len(all), previous: from > 0}}, nil
+	return gqlConnection{name: name, nodes: all[from:to], total: len(all), page: gqlPageInfo{next: to < len(all), previous: from > 0, end: to}}, nil
 }
 
 func (x *execution) actor(u *user) any {
@@ -453,6 +456,12 @@ func resolvers() map[string]map[string]resolver {
 		"PageInfo": {
 			"hasNextPage":     get(func(_ *execution, p gqlPageInfo) any { return p.next }),
 			"hasPreviousPage": get(func(_ *execution, p gqlPageInfo) any { return p.previous }),
+			"endCursor": get(func(_ *execution, p gqlPageInfo) any {
+				if p.end == 0 {
+					return nil
+				}
+				return base64.StdEncoding.EncodeToString([]byte("cursor:" + strconv.Itoa(p.end)))
+			}),
 		},
 		"LabelConnection":                    connection(),
 		"IssueCommentConnection":             connection(),
@@ -686,9 +695,20 @@ func resolvers() map[string]map[string]resolver {
 		"PullRequestReviewThread": {
 			"id":         get(func(_ *execution, p gqlThread) any { return nodeID("PRRT", p.t.id) }),
 			"isResolved": get(func(_ *execution, p gqlThread) any { return p.t.resolved != nil }),
-			"isOutdated": get(func(*execution, gqlThread) any { return false }),
+			"isOutdated": get(func(x *execution, p gqlThread) any { return x.sim.outdated(p.r, p.i, p.t) }),
 			"path":       get(func(_ *execution, p gqlThread) any { return p.t.path }),
-			"line":       get(func(_ *execution, p gqlThread) any { return p.t.line }),
+			"startLine": get(func(x *execution, p gqlThread) any {
+				if p.t.start == 0 || x.sim.outdated(p.r, p.i, p.t) {
+					return nil
+				}
+				return p.t.start
+			}),
+			"line": get(func(x *execution, p gqlThread) any {
+				if x.sim.outdated(p.r, p.i, p.t) {
+					return nil
+				}
+				return p.t.line
+			}),
 			"comments": on(func(_ *execution, p gqlThread, a arguments) (any, error) {
 				var all []any
 				for _, c := range p.t.comments {
@@ -904,6 +924,6 @@ func resolveThread(x *execution, _ gqlRoot, a arguments) (any, error) {
 	if err := x.may(t.r, "pull_requests", "write"); err != nil {
 		return nil, err
 	}
-	t.t.resolved = x.call.who.author().user
+	x.sim.setResolved(t.r, t.i, t.t, x.call.who.author(), true)
 	return gqlPayload{"ResolveReviewThreadPayload", map[string]any{"clientMutationId": in["clientMutationId"], "thread": t}}, nil
 }

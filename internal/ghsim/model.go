@@ -212,11 +212,12 @@ type review struct {
 
 // thread is a conversation on a line of a pull request.
 type thread struct {
-	id       int64
-	path     string
-	line     int
-	resolved *user
-	comments []*reviewComment
+	id          int64
+	path        string
+	start, line int // start is 0 where it is one line
+	commit      string
+	resolved    *user
+	comments    []*reviewComment
 }
 
 type reviewComment struct {

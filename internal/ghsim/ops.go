@@ -1,6 +1,7 @@
 package ghsim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -574,30 +575,83 @@ func (s *Sim) newReview(r *repo, i *issue, by author, state, body string, lines 
 		if err := checkText("PullRequestReviewComment", "", l.Body); err != nil {
 			return nil, err
 		}
-		if l.Path == "" || l.Line < 1 {
+		if l.Path == "" || l.Line < 1 || l.StartLine > l.Line {
 			return nil, invalid("PullRequestReviewComment", "line", "invalid", "")
 		}
 	}
-	now := s.now()
-	rv := &review{id: s.nextID(), user: by.user, state: state, body: body, commit: i.pull.headOID, submitted: now}
-	i.pull.reviews = append(i.pull.reviews, rv)
-	i.updated = now
-	s.emit(r, "pull_request_review", "submitted", by.user, obj{"pull_request": s.pullJSON(r, i, false), "review": s.reviewJSON(r, i, rv, true)})
+	rv := s.addReview(r, i, by, state, body)
 	for _, l := range lines {
-		t := &thread{id: s.nextID(), path: l.Path, line: l.Line}
+		t := &thread{id: s.nextID(), path: l.Path, start: l.StartLine, line: l.Line, commit: cmp.Or(l.Commit, i.pull.headOID)}
 		i.pull.threads = append(i.pull.threads, t)
 		s.addReviewComment(r, i, t, rv, by, l.Body)
 	}
 	return rv, nil
 }
 
+// addReview makes a review and tells of it. A reply in a conversation is one
+// without a text of its own.
+func (s *Sim) addReview(r *repo, i *issue, by author, state, body string) *review {
+	rv := &review{id: s.nextID(), user: by.user, state: state, body: body, commit: i.pull.headOID, submitted: s.now()}
+	i.pull.reviews = append(i.pull.reviews, rv)
+	i.updated = rv.submitted
+	s.emit(r, "pull_request_review", "submitted", by.user, obj{"pull_request": s.pullJSON(r, i, false), "review": s.reviewJSON(r, i, rv, true)})
+	return rv
+}
+
+// setResolved ends a conversation or opens it again, and tells of it.
+func (s *Sim) setResolved(r *repo, i *issue, t *thread, by author, resolved bool) {
+	if (t.resolved != nil) == resolved {
+		return
+	}
+	action := "unresolved"
+	t.resolved = nil
+	if resolved {
+		action, t.resolved = "resolved", by.user
+	}
+	i.updated = s.now()
+	comments := []obj{}
+	for _, c := range t.comments {
+		comments = append(comments, s.reviewCommentJSON(r, i, t, c, true))
+	}
+	s.emit(r, "pull_request_review_thread", action, by.user, obj{
+		"pull_request": s.pullJSON(r, i, false), "updated_at": stamp(i.updated), "thread": obj{"node_id": nodeID("PRRT", t.id), "comments": comments},
+	})
+}
+
+// outdated says whether the lines of a conversation were changed since. Between
+// what two versions of a file have in common at the start and at the end, all
+// counts as changed.
+func (s *Sim) outdated(r *repo, i *issue, t *thread) bool {
+	_, _, was, err := r.git.object(s.life, t.commit+":"+t.path, "blob")
+	if err != nil {
+		return false // nothing to compare with
+	}
+	_, _, now, err := r.git.object(s.life, i.pull.headOID+":"+t.path, "blob")
+	if err != nil {
+		return true
+	}
+	a, b := strings.SplitAfter(string(was), "\n"), strings.SplitAfter(string(now), "\n")
+	same := 0
+	for same < min(len(a), len(b)) && a[same] == b[same] {
+		same++
+	}
+	if t.line <= same {
+		return false
+	}
+	first, tail := cmp.Or(t.start, t.line), 0
+	for tail < min(len(a), len(b))-same && a[len(a)-1-tail] == b[len(b)-1-tail] {
+		tail++
+	}
+	return first <= len(a)-tail
+}
+
 func (s *Sim) addReviewComment(r *repo, i *issue, t *thread, rv *review, by author, body string) *reviewComment {
 	now := s.now()
 	c := &reviewComment{
-		id: s.nextID(), review: rv, user: by.user, body: body, commit: i.pull.headOID, created: now, updated: now,
+		id: s.nextID(), review: rv, user: by.user, body: body, commit: t.commit, created: now, updated: now,
 		diffHunk: fmt.Sprintf("@@ -%d,1 +%d,1 @@", t.line, t.line),
 	}
 	t.comments = append(t.comments, c)
-	s.emit(r, "pull_request_review_comment", "created", by.user, obj{"pull_request": s.pullJSON(r, i, false), "comment": s.reviewCommentJSON(r, i, t, c)})
+	s.emit(r, "pull_request_review_comment", "created", by.user, obj{"pull_request": s.pullJSON(r, i, false), "comment": s.reviewCommentJSON(r, i, t, c, true)})
 	return c
 }

@@ -3,6 +3,7 @@ package ghsim
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -244,11 +245,75 @@ func (s *Sim) Review(owner, name string, number int, login, state, body string, 
 		}
 		rv, err := s.newReview(r, i, by, state, body, lines)
 		if err == nil {
-			out = reviewOut(i, rv)
+			out = s.reviewOut(r, i, rv)
 		}
 		return err
 	})
 	return out, err
+}
+
+// Reply answers in a conversation, named by any of its comments, as a person.
+func (s *Sim) Reply(owner, name string, number int, login string, comment int64, body string) (ReviewLine, error) {
+	var out ReviewLine
+	err := s.inThread(owner, name, number, login, comment, RoleRead, func(r *repo, i *issue, t *thread, by author) error {
+		if err := checkText("PullRequestReviewComment", "", body); err != nil {
+			return err
+		}
+		c := s.addReviewComment(r, i, t, s.addReview(r, i, by, "COMMENTED", ""), by, body)
+		out = ReviewLine{ID: c.id, Thread: nodeID("PRRT", t.id), Path: t.path, Line: t.line, StartLine: t.start, Commit: t.commit, Body: c.body, User: login}
+		return nil
+	})
+	return out, err
+}
+
+// ResolveThread resolves a conversation, named by any of its comments, as a
+// person, or opens it again.
+func (s *Sim) ResolveThread(owner, name string, number int, login string, comment int64, resolved bool) error {
+	return s.inThread(owner, name, number, login, comment, RoleWrite, func(r *repo, i *issue, t *thread, by author) error {
+		s.setResolved(r, i, t, by, resolved)
+		return nil
+	})
+}
+
+func (s *Sim) inThread(owner, name string, number int, login string, comment int64, least Role, f func(*repo, *issue, *thread, author) error) error {
+	return s.as(login, owner, name, number, least, func(r *repo, i *issue, by author) error {
+		if i.pull == nil {
+			return notFound()
+		}
+		t, ok := find(i.pull.threads, func(t *thread) bool {
+			return slices.ContainsFunc(t.comments, func(c *reviewComment) bool { return c.id == comment })
+		})
+		if !ok {
+			return notFound()
+		}
+		return f(r, i, t, by)
+	})
+}
+
+// CompleteCheck has another App's check of a branch's head end, and with it that
+// App's suite.
+func (s *Sim) CompleteCheck(owner, name, branch string, appID int64, check CheckRun) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.repoByName(owner, name)
+	if err != nil {
+		return err
+	}
+	a, ok := find(s.apps, func(a *app) bool { return a.id == appID })
+	if !ok {
+		return notFound()
+	}
+	head, err := r.git.branch(s.life, branch)
+	if err != nil {
+		return err
+	}
+	ch := &checkRun{
+		id: s.nextID(), app: a, name: check.Name, headOID: head, status: "completed", conclusion: check.Conclusion,
+		title: check.Title, summary: check.Summary, text: check.Text, started: s.now(), completed: s.now(), suiteID: s.nextID(),
+	}
+	r.checks = append(r.checks, ch)
+	s.emit(r, "check_suite", "completed", a.bot, obj{"check_suite": s.suiteJSON(r, ch, branch)})
+	return nil
 }
 
 // Merge merges a pull request as a person.

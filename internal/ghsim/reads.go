@@ -273,12 +273,15 @@ func commentOut(c *comment) Comment {
 	return Comment{ID: c.id, User: c.user.login, Body: c.body, Created: c.created, Updated: c.updated, Reactions: reactionsOut(c.reactions)}
 }
 
-func reviewOut(i *issue, rv *review) Review {
+func (s *Sim) reviewOut(r *repo, i *issue, rv *review) Review {
 	out := Review{ID: rv.id, User: rv.user.login, State: rv.state, Body: rv.body, Lines: []ReviewLine{}}
 	for _, t := range i.pull.threads {
 		for _, c := range t.comments {
 			if c.review == rv {
-				out.Lines = append(out.Lines, ReviewLine{Path: t.path, Line: t.line, Body: c.body, User: c.user.login, Resolved: t.resolved != nil})
+				out.Lines = append(out.Lines, ReviewLine{
+					ID: c.id, Thread: nodeID("PRRT", t.id), Path: t.path, Line: t.line, StartLine: t.start, Commit: t.commit, Body: c.body, User: c.user.login,
+					Resolved: t.resolved != nil, Outdated: s.outdated(r, i, t),
+				})
 			}
 		}
 	}
@@ -306,7 +309,7 @@ func (s *Sim) prOut(r *repo, i *issue) (PR, error) {
 		out.Commits = append(out.Commits, commitOut(r, c))
 	}
 	for _, rv := range p.reviews {
-		out.Reviews = append(out.Reviews, reviewOut(i, rv))
+		out.Reviews = append(out.Reviews, s.reviewOut(r, i, rv))
 	}
 	return out, nil
 }

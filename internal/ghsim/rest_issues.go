@@ -559,7 +559,7 @@ func (s *Sim) listReviewComments(c *call) (int, any, error) {
 	all := []obj{}
 	for _, t := range i.pull.threads {
 		for _, cm := range t.comments {
-			all = append(all, s.reviewCommentJSON(c.repo, i, t, cm))
+			all = append(all, s.reviewCommentJSON(c.repo, i, t, cm, false))
 		}
 	}
 	return http.StatusOK, append([]obj{}, paginate(c, s.base, all)...), nil
@@ -581,7 +581,7 @@ func (s *Sim) postReply(c *call) (int, any, error) {
 		// Replies go to the comment that opened the thread.
 		if t.comments[0].id == int64(c.num("comment_id")) {
 			cm := s.addReviewComment(c.repo, i, t, t.comments[0].review, c.who.author(), in.Body)
-			return http.StatusCreated, s.reviewCommentJSON(c.repo, i, t, cm), nil
+			return http.StatusCreated, s.reviewCommentJSON(c.repo, i, t, cm, false), nil
 		}
 	}
 	return 0, nil, notFound()

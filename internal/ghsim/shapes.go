@@ -459,7 +459,7 @@ func (s *Sim) reviewJSON(r *repo, i *issue, rv *review, webhook bool) obj {
 	return o
 }
 
-func (s *Sim) reviewCommentJSON(r *repo, i *issue, t *thread, c *reviewComment) obj {
+func (s *Sim) reviewCommentJSON(r *repo, i *issue, t *thread, c *reviewComment, webhook bool) obj {
 	id := strconv.FormatInt(c.id, 10)
 	url, pull := s.api(r)+"/pulls/comments/"+id, s.api(r)+"/pulls/"+strconv.Itoa(i.number)
 	page := s.html(r) + "/pull/" + strconv.Itoa(i.number) + "#discussion_r" + id
@@ -468,13 +468,36 @@ func (s *Sim) reviewCommentJSON(r *repo, i *issue, t *thread, c *reviewComment) 
 		"position": t.line, "original_position": t.line, "commit_id": c.commit, "original_commit_id": t.comments[0].commit,
 		"user": s.userJSON(c.user), "body": c.body, "created_at": stamp(c.created), "updated_at": stamp(c.updated), "html_url": page, "pull_request_url": pull,
 		"author_association": r.association(c.user), "start_line": nil, "original_start_line": nil, "start_side": nil,
-		"line": t.line, "original_line": t.line, "side": "RIGHT", "subject_type": "line", "reactions": reactionsJSON(url, c.reactions),
+		"original_line": t.line, "side": "RIGHT", "subject_type": "line", "reactions": reactionsJSON(url, c.reactions),
 		"_links": obj{"self": obj{"href": url}, "html": obj{"href": page}, "pull_request": obj{"href": pull}},
+	}
+	outdated := s.outdated(r, i, t)
+	switch {
+	case !outdated:
+		o["line"] = t.line
+	case webhook: // REST leaves it out
+		o["line"] = nil
+	}
+	if t.start > 0 {
+		o["original_start_line"], o["start_side"] = t.start, "RIGHT"
+		if !outdated {
+			o["start_line"] = t.start
+		}
 	}
 	if first := t.comments[0]; first != c {
 		o["in_reply_to_id"] = first.id
 	}
 	return o
+}
+
+// suiteJSON is the check suite of one check run on a branch.
+func (s *Sim) suiteJSON(r *repo, c *checkRun, branch string) obj {
+	url := s.api(r) + "/check-suites/" + strconv.FormatInt(c.suiteID, 10)
+	return obj{
+		"id": c.suiteID, "node_id": nodeID("CS", c.suiteID), "head_branch": branch, "head_sha": c.headOID, "status": c.status, "conclusion": orNull(c.conclusion),
+		"url": url, "app": s.appJSON(c.app), "created_at": stamp(c.started), "updated_at": stamp(c.completed), "check_runs_url": url + "/check-runs",
+		"latest_check_runs_count": 1, "pull_requests": []obj{}, "before": nil, "after": c.headOID,
+	}
 }
 
 // eventJSON is an entry of an issue's events.

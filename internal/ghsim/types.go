@@ -134,13 +134,21 @@ type Review struct {
 	Lines []ReviewLine `json:"lines"`
 }
 
-// ReviewLine is a review comment on one line of the new side of a file.
+// ReviewLine is a review comment on lines of the new side of a file.
 type ReviewLine struct {
-	Path     string `json:"path"`
-	Line     int    `json:"line"`
+	// ID is the comment's, Thread the node id of its conversation.
+	ID     int64  `json:"id"`
+	Thread string `json:"thread"`
+	Path   string `json:"path"`
+	// Line is the last of them; StartLine the first, 0 where there is only one.
+	Line      int `json:"line"`
+	StartLine int `json:"start_line"`
+	// Commit is what the reviewer looked at, "" for the head.
+	Commit   string `json:"commit"`
 	Body     string `json:"body"`
 	User     string `json:"user"`
 	Resolved bool   `json:"resolved"`
+	Outdated bool   `json:"outdated"`
 }
 
 // Commit is a commit on a branch.

@@ -156,7 +156,7 @@ type TreeEdit struct {
 	// Remove takes Path out, with all that is below it; what is not there is
 	// no error. The other fields then have no meaning.
 	Remove bool
-	// Mode is ModeFile where it is 0.
+	// Mode, where it is 0, is that of the plain file which is there, or ModeFile.
 	Mode uint32
 	// OID names a stored blob; where it is empty, Data is stored as one.
 	OID  OID
@@ -298,6 +298,9 @@ func (r *Repo) edit(ctx context.Context, dir *treeNode, name string, e TreeEdit)
 	switch mode {
 	case 0:
 		mode = ModeFile
+		if was := dir.children[name]; was != nil && was.item.mode == ModeExecutable {
+			mode = ModeExecutable
+		}
 	case ModeFile, ModeExecutable, ModeSymlink, ModeSubmodule:
 	default:
 		return fmt.Errorf("mode %o is not one of a file", mode)

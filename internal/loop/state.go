@@ -83,6 +83,8 @@ type Process struct {
 type Proposal struct {
 	// Ticked is the agent's own claim that the task is done.
 	Ticked bool
+	// Applied: it is a person's suggestion, and no agent had a part in it.
+	Applied bool
 	// Note is what was odd about a call that ended well.
 	Note string
 
@@ -336,6 +338,14 @@ type State struct {
 	// Credits are the people who asked for single tasks.
 	Credits map[string]Person
 
+	// Feedback is what was said of the work, in this run and in those before, the
+	// newest last. FeedbackSeen is the newest of it that was looked at, as the door
+	// counts, and FeedbackRounds how often in a row nobody but a bot or a check had
+	// a part in it.
+	Feedback       []Feedback
+	FeedbackSeen   int64
+	FeedbackRounds int
+
 	// read is the progress file that was read last; it is not stored.
 	read readProgress
 }
@@ -469,6 +479,9 @@ type Request struct {
 	// Progress is the progress.md of an earlier run, for a branch from which that
 	// run has removed it when it completed.
 	Progress string
+	// Feedback and FeedbackRounds are those of the run before.
+	Feedback       []Feedback
+	FeedbackRounds int
 }
 
 // NewState is the state of a run that has not begun.
@@ -483,6 +496,7 @@ func NewState(r Request, now time.Time) State {
 		Limits: r.Limits.WithDefaults(run.DefaultLimits()),
 		Gates:  gates, NoDetect: r.NoDetect, Image: r.Image, Agent: r.Agent, Model: r.Model,
 		Review: r.Review != nil && *r.Review, ReviewFixed: r.Review != nil, Approved: r.Approved, Attended: r.Attended, Carried: r.Progress,
+		Feedback: r.Feedback, FeedbackRounds: r.FeedbackRounds,
 		Phase: run.PhaseQueued, Stage: stageOpen, StartedAt: now,
 		Attempts: map[string]int{}, GateMemo: map[string]gate.Result{}, Baseline: map[string]gate.Result{}, Reopened: map[string]int{},
 		Acknowledged: map[string]int{},

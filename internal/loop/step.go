@@ -594,6 +594,9 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 		}
 		return e.finish(s, run.EndBlocked, detail)
 	}
+	if applied, err := e.apply(ctx, s, doc, task); err != nil || applied {
+		return Next{}, err
+	}
 	return e.supervise(ctx, s, doc, task)
 }
 
@@ -673,7 +676,7 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 		Job: s.Job, Role: s.Role, PlanName: s.Subject.Name, PlanFile: s.Subject.PlanFile, ProgressFile: s.ProgressPath,
 		PlanText: s.Plan.Words(), Accept: s.Plan.Accept, Guidance: guidance, Task: task, Progress: doc, Attempt: attempt,
 		LastFailure: s.Failure, Violations: s.Violations, GateCommands: commands, Left: e.left(*s), Nonce: nonce(*s),
-		Tried: tried(doc, s.TaskID), Lessons: e.lessons(ctx, s, task), Files: s.interesting(), Diff: diff,
+		Tried: tried(doc, s.TaskID), Lessons: e.lessons(ctx, s, task), Files: s.interesting(), Diff: diff, Said: s.quoted(s.TaskID),
 	})
 	if err != nil {
 		return Next{}, fmt.Errorf("render prompt: %w", err)
@@ -1051,6 +1054,9 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	if n := len(s.History); n > 0 {
 		l.Usage = s.History[n-1].Usage
 	}
+	if s.Proposal.Applied {
+		l.Model, l.Applied = "", true
+	}
 	if !s.Proposal.Plan {
 		doc, err := s.document(s.Proposal.Progress)
 		if err != nil {
@@ -1086,6 +1092,9 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	}
 	delete(s.Attempts, moveKey)
 	landed.TaskID = l.Task.ID
+	if n := len(s.History); n > 0 && l.Task.ID != "" {
+		s.landedFeedback(l.Task.ID, landed, s.History[n-1].Evidence.Change)
+	}
 	s.Commits = append(s.Commits[:len(s.Commits):len(s.Commits)], landed)
 	s.HeadTree = landed.Tree
 	if landed.OID != "" { // nothing is committed where that was not wanted

@@ -177,7 +177,7 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 	}
 	found.findings = append(found.findings, heldFindings(held)...)
 	s.Proposal = &Proposal{
-		Tree: whole, Own: own, Held: held, Before: found.before, Progress: s.text(proposed), Done: s.Proposal.Done, Ticked: s.Proposal.Ticked,
+		Tree: whole, Own: own, Held: held, Before: found.before, Progress: s.text(proposed), Done: s.Proposal.Done, Ticked: s.Proposal.Ticked, Applied: s.Proposal.Applied,
 		Findings: found.findings, Note: s.Proposal.Note, Final: s.Proposal.Final,
 	}
 	s.GateIndex, s.GateLast = 0, nil

@@ -101,12 +101,20 @@ type Checks interface {
 	FindCheck(ctx context.Context, oid, name, externalID string) (id int64, err error)
 }
 
+// Threads is what the conversations on a pull request's lines need of GitHub.
+type Threads interface {
+	ReplyInThread(ctx context.Context, number int, comment int64, body string) (id int64, url string, err error)
+	FindReply(ctx context.Context, number int, marker string) (ghapp.Comment, error)
+	ResolveThread(ctx context.Context, id string) error
+}
+
 // GitHub is one repository. *ghapp.Repo is one.
 type GitHub interface {
 	Branches
 	Pulls
 	Issues
 	Checks
+	Threads
 }
 
 // Objects reads the host's own git objects. *gitrepo.Repo is one.

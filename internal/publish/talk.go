@@ -241,3 +241,27 @@ func WithdrawnText(login string) string {
 func TooManyText(what string) string {
 	return "**I stopped listening for a while.** " + what + " Somebody should look whether that is meant; after an hour I listen again."
 }
+
+// DisputeText asks people to decide between two conversations, whose addresses
+// are given, about the same lines.
+func DisputeText(mask func(string) string, where, one, other string) string {
+	return fmt.Sprintf("**I do not know which of the two is wanted** of %s: [this](%s) or [that](%s). I leave both alone. "+
+		"Resolve one of the conversations, or comment `/ralph do` in the one that counts, with or without other words behind it.", island.Code(mask, where), one, other)
+}
+
+// AgainText says that one conversation has come back too often.
+func AgainText(url string, rounds int) string {
+	return fmt.Sprintf("**Somebody should look at [this conversation](%s).** It has brought work %d times, and it was not enough. "+
+		"`/ralph do` in it, with what exactly is wanted, has me try once more.", url, rounds)
+}
+
+// RoundsText says that bots and checks alone have kept the bot at work.
+func RoundsText(rounds int) string {
+	return fmt.Sprintf("**I wait for a person.** What bots and checks found has brought work %d times in a row, and they find something again. "+
+		"A review or `/ralph do <text>` by somebody with write access has me go on.", rounds)
+}
+
+// KeptText says that a review has to wait, because its run has ended short.
+func KeptText(end run.EndReason) string {
+	return fmt.Sprintf("I keep what was said in review. The run has ended (%s); `/ralph resume` has it go on, and then it is done.", end.Sentence())
+}

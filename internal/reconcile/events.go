@@ -146,7 +146,7 @@ func (r *Reconciler) feedback(ctx context.Context, d store.Delivery, in handlers
 			RepoNode: in.RepoNode, Issue: row.IssueNumber, Kind: in.Kind, Source: in.Source, SourceID: in.SourceID, URL: in.URL,
 			AuthorID: in.SenderID, Author: in.SenderLogin, Role: role, Text: in.Text, Detail: detail, ReceivedAt: d.ReceivedAt,
 		})
-		if err != nil || !fresh || row.Phase.Terminal() {
+		if err != nil || !fresh {
 			return err
 		}
 		return r.cfg.Queue.Wake(ctx, tx, row.ID)

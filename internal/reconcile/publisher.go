@@ -206,6 +206,9 @@ func (p *publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 	if err := handOver(ctx, pub, s, pr.Number); err != nil {
 		return nil, err
 	}
+	if err := p.answer(ctx, pub, s, pr.Number); err != nil {
+		return nil, err
+	}
 	if err := p.check(ctx, pub, s, v, pr.URL); err != nil {
 		return nil, err
 	}
@@ -264,6 +267,20 @@ func (p *publisher) check(ctx context.Context, pub *publish.Publisher, s loop.St
 	return nil
 }
 
+// answer says in conversations what was done for them, each once.
+func (p *publisher) answer(ctx context.Context, pub *publish.Publisher, s loop.State, pr int) error {
+	done, err := s.Answered()
+	if err != nil {
+		return err
+	}
+	for _, f := range done {
+		if err := pub.Answer(ctx, pr, publish.Answer{Thread: f.Key, Comment: f.Comment, TaskID: f.TaskID, OID: f.Commit, Did: f.Did, RepoURL: p.repo.HTMLURL()}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // handOver gives people what was held back, each once.
 func handOver(ctx context.Context, pub *publish.Publisher, s loop.State, pr int) error {
 	for _, h := range s.Held {
@@ -297,7 +314,11 @@ func (p *publisher) labelEnd(ctx context.Context, pub *publish.Publisher, s loop
 	if p.label == "" {
 		return
 	}
-	if err := pub.SetLabel(ctx, p.label+":"+stateLabel(s.End, merged), true); err != nil {
+	state := stateLabel(s.End, merged)
+	if s.Unsettled() && !merged {
+		state = labelNeedsHuman
+	}
+	if err := pub.SetLabel(ctx, p.label+":"+state, true); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("the label that says how the run ended was not put on")
 	}
 }
@@ -358,6 +379,12 @@ func (p *publisher) view(s loop.State) (island.View, error) {
 	}
 	for _, h := range s.History {
 		v.Calls = append(v.Calls, island.Call{Iteration: h.Number, TaskID: h.TaskID, Models: h.Models, Hosts: h.Hosts})
+	}
+	for _, f := range s.Feedback {
+		v.Said = append(v.Said, island.Said{Where: f.Where, By: f.By, Comment: f.Comment, TaskID: f.TaskID, OID: f.Commit, Why: f.Why})
+	}
+	if s.PullRequest != nil {
+		v.PullNumber = s.PullRequest.Number
 	}
 	for _, f := range s.Findings {
 		v.Findings = append(v.Findings, f.Text)

@@ -116,6 +116,9 @@ type Config struct {
 	OpenReady bool
 	// Now is the clock.
 	Now func() time.Time
+	// Quiet is how long nothing more must have been said of the work before it is
+	// taken in; 0 is a few seconds.
+	Quiet time.Duration
 	// Watch hears what happens in runs; nil means nobody does.
 	Watch func(run.Event)
 	// OnSave is called before and after each state is stored, saved telling
@@ -241,7 +244,8 @@ func (r *Reconciler) Advance(ctx context.Context, id run.ID) (time.Duration, err
 		return 0, err
 	}
 	if row.Phase.Terminal() {
-		return 0, errors.Join(r.drop(ctx, id), r.takeUp(ctx, row))
+		wait, err := r.takeUp(ctx, row, lease)
+		return wait, errors.Join(r.drop(ctx, id), err)
 	}
 	d, openErr := r.driver(ctx, row)
 	return r.tick(ctx, row, lease, d, openErr)
@@ -332,7 +336,7 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 			if row, err = r.cfg.Store.Run(ctx, row.ID); err != nil {
 				return 0, err
 			}
-			return 0, r.takeUp(ctx, row)
+			return r.takeUp(ctx, row, lease)
 		}
 	}
 }

@@ -217,13 +217,27 @@ func (r *Reconciler) begin(ctx context.Context, repo *ghapp.Repo, w wanted, also
 func (r *Reconciler) create(ctx context.Context, w wanted, also func(tx *sql.Tx, id run.ID) error) (run.ID, error) {
 	now := r.cfg.Now()
 	id := host.NewID(now)
+	var was loop.State
+	pull := 0
+	switch last, err := r.cfg.Store.LatestRunByIssue(ctx, w.RepoNode, w.Issue); {
+	case errors.Is(err, store.ErrNotFound):
+	case err != nil:
+		return "", err
+	default:
+		if was, err = loop.Decode(last.State); err != nil {
+			zerolog.Ctx(ctx).Warn().Err(err).Str("run", string(last.ID)).Msg("what was said of the run before is not known any more")
+		}
+		if was.PullRequest == nil || !was.PullRequest.Closed {
+			pull = last.PullNumber // what is said there is for this run
+		}
+	}
 	s := loop.NewState(loop.Request{
 		Run: id,
 		Subject: loop.Subject{
 			Key: "issue:" + w.IssueNode, Slug: fmt.Sprint(w.Issue), Name: w.plan.Title, PlanFile: fmt.Sprintf("issue #%d", w.Issue),
 			RequestedBy: w.by.Login, RequestedByID: w.by.ID,
 		},
-		Plan: w.plan, Mode: w.mode, Approved: w.approved, Progress: w.progress,
+		Plan: w.plan, Mode: w.mode, Approved: w.approved, Progress: w.progress, Feedback: was.Feedback, FeedbackRounds: was.FeedbackRounds,
 		Limits: r.cfg.Limits(run.Limits{}), Agent: r.cfg.AgentName, Model: r.cfg.Model,
 	}, now)
 	state, err := loop.Encode(s)
@@ -233,7 +247,7 @@ func (r *Reconciler) create(ctx context.Context, w wanted, also func(tx *sql.Tx,
 	return id, r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
 		err := r.cfg.Store.CreateRun(ctx, tx, store.Run{
 			ID: id, RepoOwner: w.Owner, RepoName: w.Repo, RepoNode: w.RepoNode, Installation: w.Installation,
-			IssueNumber: w.Issue, IssueNode: w.IssueNode, Phase: s.Phase, State: state, CreatedAt: now, UpdatedAt: now,
+			IssueNumber: w.Issue, IssueNode: w.IssueNode, PullNumber: pull, Phase: s.Phase, State: state, CreatedAt: now, UpdatedAt: now,
 		})
 		if err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -56,7 +57,7 @@ func (r *Reconciler) steer(ctx context.Context, row store.Run, lease store.Lease
 			r.react(ctx, repo, detail.Comment, reaction)
 		}
 	}
-	return s, nil
+	return r.heed(ctx, row, lease, d, s)
 }
 
 func (r *Reconciler) saveSteered(ctx context.Context, id run.ID, lease store.Lease, s loop.State, in store.Input, state store.InputState, outcome string) error {
@@ -95,18 +96,27 @@ func (r *Reconciler) wish(in store.Input) (commandDetail, loop.Wish, error) {
 	return d, w, nil
 }
 
-// takeUp deals with what people asked of a run that ended before it could take
-// it in: another run goes on from there where this one ended in a way that lets
-// it, and otherwise they are told.
-func (r *Reconciler) takeUp(ctx context.Context, row store.Run) error {
-	left, err := r.cfg.Store.PendingInputs(ctx, row.RepoNode, row.IssueNumber, store.InputCommand)
-	if err != nil || len(left) == 0 {
-		return err
-	}
+// takeUp deals with what people asked of a run that has ended, or said of its
+// work. wait is when to come back, 0 for not at all.
+func (r *Reconciler) takeUp(ctx context.Context, row store.Run, lease store.Lease) (wait time.Duration, err error) {
 	latest, err := r.cfg.Store.LatestRunByIssue(ctx, row.RepoNode, row.IssueNumber)
 	if err != nil || latest.ID != row.ID {
-		return err // they are the later run's
+		return 0, err // it is the later run's
 	}
+	left, err := r.cfg.Store.PendingInputs(ctx, row.RepoNode, row.IssueNumber, store.InputCommand)
+	if err != nil {
+		return 0, err
+	}
+	if len(left) > 0 {
+		return 0, r.takeUpCommands(ctx, row, left)
+	}
+	return r.takeUpFeedback(ctx, row, lease)
+}
+
+// takeUpCommands deals with what people asked of a run that ended before it could
+// take it in: another run goes on from there where this one ended in a way that
+// lets it, and otherwise they are told.
+func (r *Reconciler) takeUpCommands(ctx context.Context, row store.Run, left []store.Input) error {
 	s, err := loop.Decode(row.State)
 	if err != nil {
 		return err

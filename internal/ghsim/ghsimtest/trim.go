@@ -18,12 +18,13 @@ import (
 // ghsim sends.
 func webhooks() []string {
 	return []string{
-		"check-run-completed", "check-run-created", "installation-created",
+		"check-run-completed", "check-run-created", "check-suite-completed", "installation-created",
 		"issue-comment-created", "issue-comment-deleted", "issue-comment-edited",
 		"issues-closed", "issues-edited", "issues-labeled", "issues-opened", "issues-reopened", "issues-unlabeled",
 		"pull-request-closed", "pull-request-converted-to-draft", "pull-request-edited", "pull-request-labeled", "pull-request-opened",
 		"pull-request-ready-for-review", "pull-request-reopened", "pull-request-synchronize", "pull-request-unlabeled",
-		"pull-request-review-submitted", "pull-request-review-comment-created", "push",
+		"pull-request-review-submitted", "pull-request-review-comment-created",
+		"pull-request-review-thread-resolved", "pull-request-review-thread-unresolved", "push",
 	}
 }
 

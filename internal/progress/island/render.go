@@ -49,8 +49,8 @@ const (
 // said and of the account of what was given up so many bytes, so many commits,
 // titles of so many bytes.
 type detail struct {
-	calls, learnings, output, account, commits, title int
-	criteria                                          criteria
+	calls, learnings, output, account, said, commits, title int
+	criteria                                                criteria
 }
 
 // criteria says whose acceptance criteria are shown.
@@ -62,7 +62,7 @@ const (
 	criteriaOfAll
 )
 
-var richest = detail{calls: 50, learnings: 6000, output: 1500, account: maxAccount, commits: 300, title: 2000, criteria: criteriaOfAll}
+var richest = detail{calls: 50, learnings: 6000, output: 1500, account: maxAccount, said: 100, commits: 300, title: 2000, criteria: criteriaOfAll}
 
 // shortenings are the steps from the richest rendering on, each on top of those
 // before.
@@ -75,6 +75,8 @@ var shortenings = [...]func(*detail){
 	func(d *detail) { d.output = 0 },
 	func(d *detail) { d.account = 1000 },
 	func(d *detail) { d.account = 0 },
+	func(d *detail) { d.said = 30 },
+	func(d *detail) { d.said = 0 },
 	func(d *detail) { d.commits = 50 },
 	func(d *detail) { d.commits = 10 },
 	func(d *detail) { d.commits = 0 },
@@ -93,14 +95,15 @@ var shortenings = [...]func(*detail){
 //  2. learnings, to 1,500 bytes, then all
 //  3. what failed checks said, to 300 bytes each, then all
 //  4. the account of what was given up, to 1,000 bytes, then all
-//  5. older commits, to the 50 newest, then to 10, then all
-//  6. acceptance criteria and dependencies, first those of tasks that are done
+//  5. what was said in review, to the 30 newest, then all
+//  6. older commits, to the 50 newest, then to 10, then all
+//  7. acceptance criteria and dependencies, first those of tasks that are done
 //     or skipped
-//  7. titles, to 200 bytes each, then to 80
-//  8. tasks far from the action: done ones first, the oldest of them first, then
+//  8. titles, to 200 bytes each, then to 80
+//  9. tasks far from the action: done ones first, the oldest of them first, then
 //     skipped, blocked and open ones, each from the end of the plan; what is in
 //     progress goes last
-//  9. the list of checks, and the number of tasks that are not shown
+//  10. the list of checks, and the number of tasks that are not shown
 //
 // The headline, how to go on, and the ids and markers of the tasks that are
 // shown are never shortened. A text that was cut
@@ -123,7 +126,7 @@ func Summary(v View) string {
 // returns that.
 func (r renderer) within(limit int) string {
 	r.limit = limit
-	p := parts{status: r.status(), tasks: r.allTasks(), commits: r.commits(), gates: r.gates(), account: r.account(), learnings: r.learnings(), calls: r.calls(), steer: r.steer()}
+	p := parts{status: r.status(), tasks: r.allTasks(), said: r.said(), commits: r.commits(), gates: r.gates(), account: r.account(), learnings: r.learnings(), calls: r.calls(), steer: r.steer()}
 	if out := p.island(); len(out) <= limit {
 		return out
 	}
@@ -141,6 +144,8 @@ func (r renderer) within(limit int) string {
 			p.gates = r.gates()
 		case r.d.account != before.account:
 			p.account = r.account()
+		case r.d.said != before.said:
+			p.said = r.said()
 		case r.d.commits != before.commits:
 			p.commits = r.commits()
 		default:
@@ -163,10 +168,10 @@ func (r renderer) within(limit int) string {
 }
 
 // parts are the sections of an island, each with its blank line in front.
-type parts struct{ status, tasks, commits, gates, account, learnings, calls, steer string }
+type parts struct{ status, tasks, said, commits, gates, account, learnings, calls, steer string }
 
 func (p parts) island() string {
-	return frame(p.status + p.tasks + p.commits + p.gates + p.account + p.learnings + p.calls + p.steer)
+	return frame(p.status + p.tasks + p.said + p.commits + p.gates + p.account + p.learnings + p.calls + p.steer)
 }
 
 type renderer struct {
@@ -493,6 +498,40 @@ func (r *renderer) commits() string {
 			signed = "⚠️ **no**"
 		}
 		s.line("| %s | %s %s | %s |", task, r.link(c.OID), cell(r.speak(c.Subject, 200)), signed)
+	}
+	return s.text()
+}
+
+// said shows what became of what was said in review; the newest where not all
+// fits.
+func (r *renderer) said() string {
+	said := r.v.Said
+	if len(said) == 0 || r.d.said == 0 {
+		return ""
+	}
+	var s section
+	s.line("\n### Review\n")
+	hidden := max(len(said)-r.d.said, 0)
+	if hidden > 0 {
+		s.line("The %d newest of %d:\n", r.d.said, len(said))
+	}
+	s.line("| Said | By | Task | Commit |\n|:--|:--|:--|:--|")
+	for _, f := range said[hidden:] {
+		where := cmp.Or(cell(r.code(f.Where)), "the whole")
+		if f.Comment > 0 && r.v.RepoURL != "" && r.v.PullNumber > 0 {
+			where = fmt.Sprintf("[%s](%s/pull/%d#discussion_r%d)", where, r.v.RepoURL, r.v.PullNumber, f.Comment)
+		}
+		task, commit := "–", "–"
+		switch {
+		case f.Why != "":
+			task = cell(r.speak(f.Why, maxReason))
+		case f.TaskID != "":
+			task = cell(r.speak(f.TaskID, 20))
+		}
+		if f.OID != "" {
+			commit = r.link(f.OID)
+		}
+		s.line("| %s | %s | %s | %s |", where, cmp.Or(cell(r.code(f.By)), "–"), task, commit)
 	}
 	return s.text()
 }

@@ -33,10 +33,23 @@ type Commit struct {
 	Verified bool
 }
 
+// Said is something that people said of the work.
+type Said struct {
+	// Where are the lines, By is the login behind it.
+	Where, By string
+	// Comment is the numeric id of the comment on a line, 0 for none.
+	Comment int64
+	// TaskID is the task it became, OID the commit that did it, Why says why there
+	// is no task; each may be "".
+	TaskID, OID, Why string
+}
+
 // View is what the description of a pull request is made of. All its texts may
 // come from an agent or an issue.
 type View struct {
 	IssueNumber int
+	// PullNumber is 0 where it is not known.
+	PullNumber int
 	// Title is the issue's; it becomes the pull request's and is not rendered.
 	Title string
 	// RepoURL is the repository's page, for links; "" leaves object names bare.
@@ -78,6 +91,9 @@ type View struct {
 	ReviewNote string
 	// Merged says what became of people's edits, one sentence each.
 	Merged []string
+	// Said is what people and checks said of the work, and what became of it,
+	// oldest first.
+	Said []Said
 	// Removed counts the hidden characters that were taken out of the issue's
 	// text before anybody worked from it, and Hidden says what they were.
 	Removed int

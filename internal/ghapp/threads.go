@@ -1,0 +1,217 @@
+package ghapp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/google/go-github/v60/github"
+)
+
+const (
+	// maxThreads bounds how many conversations of a pull request are read, in
+	// pages of threadPage. A conversation's first threadComments are.
+	maxThreads     = 500
+	threadPage     = 100
+	threadComments = 50
+	// maxFailedChecks bounds the failed checks of one commit that are told of.
+	maxFailedChecks = 10
+)
+
+// Conversation is a pull request with the conversations on its lines.
+type Conversation struct {
+	// State is "OPEN", "CLOSED" or "MERGED".
+	State   string
+	HeadOID string
+	// Threads are the conversations, oldest first; those beyond the 500th are left
+	// out.
+	Threads []Thread
+}
+
+// Thread is a conversation on lines of a pull request.
+type Thread struct {
+	// ID is its node id.
+	ID       string
+	Resolved bool
+	// Outdated: the lines were changed since.
+	Outdated bool
+	Path     string
+	// Comments are the numeric ids of what was said, oldest first.
+	Comments []int64
+}
+
+// Conversation reads the state of pull request n and its conversations, 100 a
+// call.
+func (r *Repo) Conversation(ctx context.Context, n int) (Conversation, error) {
+	const op = "read conversations"
+	const query = `query($owner: String!, $name: String!, $number: Int!, $threads: Int!, $comments: Int!, $after: String) {
+  repository(owner: $owner, name: $name) { pullRequest(number: $number) {
+    state headRefOid
+    reviewThreads(first: $threads, after: $after) {
+      pageInfo { hasNextPage endCursor }
+      nodes { id isResolved isOutdated path comments(first: $comments) { nodes { databaseId } } }
+    }
+  } }
+}`
+	var out Conversation
+	var after *string
+	for {
+		var data struct {
+			Repository struct {
+				PullRequest struct {
+					State         string `json:"state"`
+					HeadRefOid    string `json:"headRefOid"`
+					ReviewThreads struct {
+						PageInfo struct {
+							HasNextPage bool    `json:"hasNextPage"`
+							EndCursor   *string `json:"endCursor"`
+						} `json:"pageInfo"`
+						Nodes []threadNode `json:"nodes"`
+					} `json:"reviewThreads"`
+				} `json:"pullRequest"`
+			} `json:"repository"`
+		}
+		vars := map[string]any{"owner": r.owner, "name": r.name, "number": n, "threads": threadPage, "comments": threadComments, "after": after}
+		if err := r.graphQL(ctx, r.reader.Client(), op, query, vars, &data); err != nil {
+			return Conversation{}, err
+		}
+		pull := data.Repository.PullRequest
+		out.State, out.HeadOID = pull.State, pull.HeadRefOid
+		for _, node := range pull.ReviewThreads.Nodes {
+			out.Threads = append(out.Threads, node.thread())
+		}
+		page := pull.ReviewThreads.PageInfo
+		if !page.HasNextPage || page.EndCursor == nil || len(out.Threads) >= maxThreads {
+			return out, nil
+		}
+		after = page.EndCursor
+	}
+}
+
+// threadNode is a conversation as GraphQL gives it.
+type threadNode struct {
+	ID         string `json:"id"`
+	IsResolved bool   `json:"isResolved"`
+	IsOutdated bool   `json:"isOutdated"`
+	Path       string `json:"path"`
+	Comments   struct {
+		Nodes []struct {
+			DatabaseID int64 `json:"databaseId"`
+		} `json:"nodes"`
+	} `json:"comments"`
+}
+
+func (n threadNode) thread() Thread {
+	t := Thread{ID: n.ID, Resolved: n.IsResolved, Outdated: n.IsOutdated, Path: n.Path}
+	for _, c := range n.Comments.Nodes {
+		t.Comments = append(t.Comments, c.DatabaseID)
+	}
+	return t
+}
+
+// ReplyInThread answers in a conversation of pull request n that the comment
+// opened.
+func (r *Repo) ReplyInThread(ctx context.Context, n int, comment int64, body string) (id int64, replyURL string, err error) {
+	const op = "reply in a conversation"
+	// go-github sends replies to an older address.
+	req, err := r.writer.NewRequest(http.MethodPost, fmt.Sprintf("repos/%s/%s/pulls/%d/comments/%d/replies", r.owner, r.name, n, comment), map[string]any{"body": body})
+	if err != nil {
+		return 0, "", fmt.Errorf("%s: %w", op, err)
+	}
+	var made github.PullRequestComment
+	if _, err = r.writer.Do(ctx, req, &made); err != nil {
+		return 0, "", wrap(op, err)
+	}
+	return made.GetID(), made.GetHTMLURL(), nil
+}
+
+// FindReply gives the App's own comment on a line of pull request n that holds
+// marker; the same text by anyone else means nothing. None is ErrNotFound.
+func (r *Repo) FindReply(ctx context.Context, n int, marker string) (Comment, error) {
+	bot, err := r.BotID(ctx)
+	if err != nil {
+		return Comment{}, err
+	}
+	opts := &github.PullRequestListCommentsOptions{ListOptions: github.ListOptions{PerPage: pageSize}}
+	for range maxPages {
+		page, resp, err := r.reader.PullRequests.ListComments(ctx, r.owner, r.name, n, opts)
+		if err != nil {
+			return Comment{}, wrap("list comments on lines", err)
+		}
+		for _, c := range page {
+			if c.GetUser().GetID() == bot && strings.Contains(c.GetBody(), marker) {
+				return Comment{ID: c.GetID(), URL: c.GetHTMLURL(), Body: c.GetBody(), AuthorID: bot, CreatedAt: c.GetCreatedAt().Time}, nil
+			}
+		}
+		if resp.NextPage == 0 {
+			break
+		}
+		opts.Page = resp.NextPage
+	}
+	return Comment{}, fmt.Errorf("find own reply: %w", ErrNotFound)
+}
+
+// ResolveThread resolves a conversation. GitHub does not let every App do that
+// (Forbidden).
+func (r *Repo) ResolveThread(ctx context.Context, id string) error {
+	const mutation = `mutation($input: ResolveReviewThreadInput!) {
+  resolveReviewThread(input: $input) { thread { isResolved } }
+}`
+	var data struct{}
+	return r.mutate(ctx, "resolve conversation", mutation, map[string]any{"input": map[string]any{"threadId": id}}, &data)
+}
+
+// FailedCheck is a check of another App that failed. Its texts are the App's,
+// and what it quotes may be anybody's.
+type FailedCheck struct {
+	Name, URL, Conclusion, Title, Summary, Text string
+}
+
+// FailedChecks lists the newest checks of other Apps on a commit that failed or
+// timed out, ten at most.
+func (r *Repo) FailedChecks(ctx context.Context, oid string) ([]FailedCheck, error) {
+	const op = "list checks"
+	var answer struct {
+		CheckRuns []struct {
+			Name       string `json:"name"`
+			HTMLURL    string `json:"html_url"`
+			Conclusion string `json:"conclusion"`
+			App        struct {
+				ID int64 `json:"id"`
+			} `json:"app"`
+			Output struct {
+				Title   string `json:"title"`
+				Summary string `json:"summary"`
+				Text    string `json:"text"`
+			} `json:"output"`
+		} `json:"check_runs"`
+	}
+	path := fmt.Sprintf("repos/%s/%s/commits/%s/check-runs?status=completed&per_page=%d", r.owner, r.name, url.PathEscape(oid), pageSize)
+	req, err := r.checks.NewRequest(http.MethodGet, path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	if _, err := r.checks.Do(ctx, req, &answer); err != nil {
+		return nil, wrap(op, err)
+	}
+	var out []FailedCheck
+	for _, c := range answer.CheckRuns {
+		if c.App.ID == r.app.appID || c.Conclusion != "failure" && c.Conclusion != "timed_out" {
+			continue
+		}
+		if out = append(out, FailedCheck{c.Name, c.HTMLURL, c.Conclusion, c.Output.Title, c.Output.Summary, c.Output.Text}); len(out) == maxFailedChecks {
+			break
+		}
+	}
+	return out, nil
+}
+
+// Denied says whether err is GitHub's word that the App may not do something, or
+// that it is not there: what repeating would not change.
+func Denied(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && (e.Class == Forbidden || e.Class == NotFound || e.Class == Invalid)
+}

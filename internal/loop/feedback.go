@@ -1,0 +1,285 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/org/ralph-action/internal/feedback"
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/prompt"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/supervise"
+)
+
+const (
+	// maxFeedback bounds what is kept of what people said: the oldest that is done
+	// goes first.
+	maxFeedback = 300
+	// maxSuggestion bounds the file that a suggestion is applied to, in bytes.
+	maxSuggestion = 1 << 20
+)
+
+// Standing is where something that people said stands.
+type Standing string
+
+// The standings.
+const (
+	// FeedbackTask: it became a task.
+	FeedbackTask Standing = "task"
+	// FeedbackDropped: nothing is done about it, see Feedback.Why.
+	FeedbackDropped Standing = "dropped"
+	// FeedbackAsked: people have to decide first, see Feedback.Why.
+	FeedbackAsked Standing = "asked"
+)
+
+// Feedback is what people, or their checks, said of the work once it could be
+// seen, and what became of it.
+type Feedback struct {
+	// Key is the same for all that is said in one conversation.
+	Key string
+	// Comment is the id of the comment that opened the conversation, 0 where this
+	// is none.
+	Comment int64
+	// Where are the lines, "" for the whole, and By is the login behind it.
+	Where, By string
+	Standing  Standing
+	Why       string
+	// TaskID is the task it became, and Commit the one that did it, "" for none yet.
+	TaskID, Commit string
+	// Did says what that commit changed.
+	Did string
+	// Rounds is how often it has become a task.
+	Rounds int
+	// Quote is the whole of what was said, cleaned; it is gone once it is done.
+	Quote string
+	// Suggestion is what is to be applied as it stands, nil for nothing or once that
+	// was tried.
+	Suggestion *feedback.Suggestion
+}
+
+// Heard is something that people said, as a run takes it in. A zero Task is none.
+type Heard struct {
+	Feedback
+
+	Task   run.Task
+	Person Person
+	// As is the Key of what the same task is for; it comes before this one.
+	As string
+}
+
+// Receptive says whether the run can take in what people said.
+func (s *State) Receptive() bool {
+	return s.Progress != "" && !s.Phase.Terminal() && s.betweenTasks()
+}
+
+// Heed takes in what people said of the work, each thing as its own task where it
+// is one. ErrNotNow is returned while something is at work that the tasks are
+// compared with. A run that was about to end for want of work goes on.
+func (e *Engine) Heed(ctx context.Context, s State, list []Heard) (State, error) {
+	if !s.Receptive() {
+		return s, ErrNotNow
+	}
+	old := s
+	s.detach()
+	if err := e.heed(ctx, &s, list); err != nil {
+		return old, err
+	}
+	return s, nil
+}
+
+func (e *Engine) heed(ctx context.Context, s *State, list []Heard) error {
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return fmt.Errorf("read the accepted progress: %w", err)
+	}
+	s.Feedback = slices.Clone(s.Feedback)
+	var added []string
+	for _, h := range list {
+		f := h.Feedback
+		if was, ok := s.feedback(f.Key); ok {
+			f.Rounds = was.Rounds
+		}
+		switch {
+		case h.As != "":
+			same, _ := s.feedback(h.As)
+			f.TaskID = same.TaskID
+		case h.Task.Title != "":
+			if f.TaskID, err = doc.AddTask(h.Task); err != nil {
+				return fmt.Errorf("add a task: %w", err)
+			}
+			if s.Credits == nil {
+				s.Credits = map[string]Person{}
+			}
+			if h.Person.ID != 0 {
+				s.Credits[f.TaskID] = h.Person
+			}
+			added = append(added, f.TaskID)
+		}
+		if f.TaskID != "" {
+			f.Rounds++
+		}
+		s.keepFeedback(f)
+	}
+	if len(added) == 0 {
+		return nil
+	}
+	if doc.MarkedDone() {
+		if err := doc.SetStatus(progress.StatusInProgress); err != nil {
+			return fmt.Errorf("set the status: %w", err)
+		}
+	}
+	s.Progress = s.text(doc)
+	s.reapprove(doc)
+	said := fmt.Sprintf("Review feedback became %s.", strings.Join(added, ", "))
+	s.told([]string{said})
+	e.emit(run.Event{Kind: run.EventEdited, Text: said}, s)
+	return e.workOn(ctx, s, doc)
+}
+
+func (s *State) feedback(key string) (Feedback, bool) {
+	i := slices.IndexFunc(s.Feedback, func(f Feedback) bool { return f.Key == key })
+	if i < 0 {
+		return Feedback{}, false
+	}
+	return s.Feedback[i], true
+}
+
+// keepFeedback puts f in the place of what was said in the same conversation.
+func (s *State) keepFeedback(f Feedback) {
+	s.Feedback = slices.DeleteFunc(s.Feedback, func(was Feedback) bool { return was.Key == f.Key })
+	s.Feedback = append(s.Feedback, f)
+	s.Feedback = s.Feedback[max(0, len(s.Feedback)-maxFeedback):]
+}
+
+// Note keeps what was said of the work of a run that has ended, where that brings
+// no task.
+func (s *State) Note(list []Heard) {
+	s.Feedback = slices.Clone(s.Feedback)
+	for _, h := range list {
+		f := h.Feedback
+		if was, ok := s.feedback(f.Key); ok {
+			f.Rounds = was.Rounds
+		}
+		s.keepFeedback(f)
+	}
+}
+
+// Unsettled says whether something that was said waits for people.
+func (s *State) Unsettled() bool {
+	return slices.ContainsFunc(s.Feedback, func(f Feedback) bool { return f.Standing == FeedbackAsked })
+}
+
+// Answered are the conversations whose work has landed, all of it.
+func (s *State) Answered() ([]Feedback, error) {
+	if !slices.ContainsFunc(s.Feedback, func(f Feedback) bool { return f.Commit != "" && f.Comment != 0 }) {
+		return nil, nil
+	}
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return nil, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	open := map[string]bool{}
+	for _, t := range doc.Tasks() {
+		if t.Status != run.TaskDone && t.Status != run.TaskSkipped {
+			open[t.ID], open[s.Parents[t.ID]] = true, true
+		}
+	}
+	var out []Feedback
+	for _, f := range s.Feedback {
+		if f.Commit != "" && f.Comment != 0 && !open[f.TaskID] {
+			out = append(out, f)
+		}
+	}
+	return out, nil
+}
+
+// landedFeedback notes what a commit did for what people said.
+func (s *State) landedFeedback(task string, landed Landed, did string) {
+	s.Feedback = slices.Clone(s.Feedback)
+	for i := range s.Feedback {
+		f := &s.Feedback[i]
+		part := f.TaskID == s.Parents[task]
+		if f.TaskID == "" || f.Standing != FeedbackTask || f.TaskID != task && !part || f.Commit != "" && !part {
+			continue
+		}
+		f.Commit, f.Did, f.Quote, f.Suggestion = landed.OID, did, "", nil
+	}
+}
+
+// quoted is what was said that a task, or the one it is a part of, is about.
+func (s *State) quoted(task string) string {
+	var parts []string
+	for _, f := range s.Feedback {
+		if f.Quote != "" && f.TaskID != "" && (f.TaskID == task || f.TaskID == s.Parents[task]) {
+			parts = append(parts, f.Quote)
+		}
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// apply puts a person's suggestion into the tree, as a proposal that is verified
+// like any other; done is false where the task has none, or where that no longer
+// fits: then it is an agent's. A suggestion is tried once.
+func (e *Engine) apply(ctx context.Context, s *State, doc *progress.Doc, task run.Task) (done bool, err error) {
+	i := slices.IndexFunc(s.Feedback, func(f Feedback) bool { return f.TaskID == task.ID && f.Suggestion != nil })
+	if i < 0 || s.Merge != nil {
+		return false, nil
+	}
+	sug := *s.Feedback[i].Suggestion
+	s.Feedback = slices.Clone(s.Feedback)
+	for k := range s.Feedback {
+		if s.Feedback[k].TaskID == task.ID {
+			s.Feedback[k].Suggestion = nil
+		}
+	}
+	tree, err := e.suggested(ctx, s, sug)
+	if err != nil {
+		return false, err
+	}
+	if tree == "" {
+		for k := range s.Feedback {
+			if f := &s.Feedback[k]; f.TaskID == task.ID {
+				f.Quote += "\n\nThe suggestion could not be applied as it stands: its lines have changed since."
+			}
+		}
+		return false, nil
+	}
+	if err := e.layOut(ctx, s, tree); err != nil {
+		return false, err
+	}
+	s.Laid = s.HeadTree // the suggestion is what is proposed
+	s.Iteration++
+	s.Job, s.Role, s.TaskID, s.Process = prompt.JobBuild, run.RoleImplementer, task.ID, nil
+	s.Verdict, s.Guidance, s.Failure, s.Objection, s.Violations = supervise.VerdictProceed, nil, "", "", nil
+	at := e.Now()
+	s.record(Iteration{Number: s.Iteration, TaskID: task.ID, Role: s.Role, Verdict: s.Verdict, StartedAt: at, Outcome: string(AgentCompleted), Note: "a person's suggestion was applied as it stands"})
+	s.observed(AgentStatus{Outcome: AgentCompleted, Started: at, Finished: at})
+	s.Proposal = &Proposal{Ticked: true, Applied: true, Note: "a person's suggestion was applied as it stands"}
+	s.Stage = stagePropose
+	finished, total := progress.Counts(doc.Tasks())
+	e.emit(run.Event{Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Text: "applying a suggestion", Done: finished, Total: total}, s)
+	return true, nil
+}
+
+// suggested is the last good tree with a suggestion applied, "" where that does
+// not fit it any more.
+func (e *Engine) suggested(ctx context.Context, s *State, sug feedback.Suggestion) (tree string, err error) {
+	was, ok, err := e.Workspace.File(ctx, sug.Commit, sug.Path, maxSuggestion)
+	if err != nil || !ok {
+		return "", err
+	}
+	now, ok, err := e.Workspace.File(ctx, s.HeadTree, sug.Path, maxSuggestion)
+	if err != nil || !ok {
+		return "", err
+	}
+	text, ok := sug.Splice(string(was), string(now))
+	if !ok {
+		return "", nil
+	}
+	if tree, err = e.Workspace.With(ctx, s.HeadTree, sug.Path, []byte(text)); err != nil {
+		return "", fmt.Errorf("apply a suggestion: %w", err)
+	}
+	return tree, nil
+}
