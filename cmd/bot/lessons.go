@@ -117,7 +117,7 @@ func lessonsText(lessons []history.Lesson) string {
 		if !l.Worked {
 			mark = "✗"
 		}
-		fmt.Fprintf(&b, "%s %s  %s\n", mark, l.At.Local().Format("2006-01-02"), printable(l.Sentence()))
+		fmt.Fprintf(&b, "%s %s  %s\n", mark, l.At.Local().Format("2006-01-02"), run.PrintableLine(l.Sentence()))
 	}
 	return b.String()
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -157,7 +156,7 @@ func (l *live) end(ev run.Event) {
 // line prints a lasting line above the rewritten one.
 func (l *live) line(format string, args ...any) {
 	l.clear()
-	fmt.Fprintln(l.w, printable(l.mask.Mask(fmt.Sprintf(format, args...))))
+	fmt.Fprintln(l.w, run.PrintableLine(l.mask.Mask(fmt.Sprintf(format, args...))))
 }
 
 // redraw shows what goes on right now; elsewhere than on a terminal it is not
@@ -172,7 +171,7 @@ func (l *live) redraw(what string) {
 		at = fmt.Sprintf("task %d of %d", min(l.ev.Done+1, l.ev.Total), l.ev.Total)
 	}
 	s := fmt.Sprintf("  [%s] iteration %d · %s%s · %s %s", at, l.ev.Iteration, l.elapsed(), cost(l.ev.CostUSD), l.ev.TaskID, what)
-	runes := []rune(printable(l.mask.Mask(s)))
+	runes := []rune(run.PrintableLine(l.mask.Mask(s)))
 	if most := l.width() - 1; len(runes) > most {
 		runes = append(runes[:most-1], '…')
 	}
@@ -217,17 +216,4 @@ func count(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// printable takes out what could drive a terminal: agent words end up here.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t' || r == '\r':
-			return ' '
-		case r < 0x20 || r == 0x7f || (r >= 0x80 && r < 0xa0) || (r >= 0x202a && r <= 0x202e) || (r >= 0x2066 && r <= 0x2069):
-			return -1
-		}
-		return r
-	}, s)
 }

@@ -138,7 +138,7 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 func (c *runCmd) tell(ctx context.Context, io stdio, s loop.State, kept *transcript.Store, mask *redact.Masker, box string) error {
 	io.out, io.err = maskedWriter{io.out, mask}, maskedWriter{io.err, mask}
 	for line := range strings.Lines(diagnostics(s)) {
-		fmt.Fprintln(io.err, printable(strings.TrimRight(line, "\n")))
+		fmt.Fprintln(io.err, run.PrintableLine(strings.TrimRight(line, "\n")))
 	}
 	if c.JSON {
 		r, err := newResult(s)

@@ -84,7 +84,7 @@ func statsText(s analytics.Stats) string {
 	fmt.Fprintln(w, "RUN\tBEGAN\tTASKS\tITERATIONS\tFAILED ATTEMPTS\tUS$\tAGENT TIME\tEND\tWHAT")
 	for _, r := range s.Runs {
 		fmt.Fprintf(w, "%s\t%s\t%d of %d\t%d\t%d\t%.2f\t%s\t%s\t%s\n", r.Run, r.Started.Local().Format("2006-01-02 15:04"), r.TasksDone, r.TasksTotal,
-			r.Iterations, r.FailedAttempts, r.CostUSD, seconds(r.AgentSeconds), cmp.Or(string(r.End), "–"), printable(r.Subject))
+			r.Iterations, r.FailedAttempts, r.CostUSD, seconds(r.AgentSeconds), cmp.Or(string(r.End), "–"), run.PrintableLine(r.Subject))
 	}
 	_ = w.Flush() // to memory
 	if t := s.Total; len(s.Runs) != 1 {
@@ -117,7 +117,7 @@ func models(b *strings.Builder, used map[string]analytics.ModelStats) {
 	})
 	for _, name := range names {
 		m := used[name]
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.2f\n", printable(name), m.Requests, m.Usage.InputTokens+m.Usage.CacheReadTokens+m.Usage.CacheWriteTokens, m.Usage.OutputTokens, m.Usage.CostUSD)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.2f\n", run.PrintableLine(name), m.Requests, m.Usage.InputTokens+m.Usage.CacheReadTokens+m.Usage.CacheWriteTokens, m.Usage.OutputTokens, m.Usage.CostUSD)
 	}
 	_ = w.Flush() // to memory
 }
@@ -130,7 +130,7 @@ func counts(b *strings.Builder, title string, n map[string]int) {
 	fmt.Fprintf(b, "\n%s:\n", title)
 	names := slices.SortedFunc(maps.Keys(n), func(x, y string) int { return cmp.Or(cmp.Compare(n[y], n[x]), cmp.Compare(x, y)) })
 	for _, name := range names {
-		fmt.Fprintf(b, "  %4d  %s\n", n[name], printable(name))
+		fmt.Fprintf(b, "  %4d  %s\n", n[name], run.PrintableLine(name))
 	}
 }
 

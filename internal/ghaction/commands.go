@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/org/ralph-action/internal/run"
 )
 
 // Log is the log of a step. Whatever is written to it stays text: the runner
@@ -86,7 +88,7 @@ func (l *Log) Error(title, text string) { l.annotate("error", title, text) }
 
 func (l *Log) annotate(level, title, text string) {
 	l.EndGroup()
-	l.command(level, "title="+escapeProperty(cut(oneLine(title), 200)), cut(printable(text), maxAnnotation))
+	l.command(level, "title="+escapeProperty(cut(oneLine(title), 200)), cut(run.Printable(text), maxAnnotation))
 }
 
 // minMask is how long a line of a secret must be to be masked: hiding every
@@ -123,20 +125,7 @@ func escapeProperty(s string) string {
 
 // oneLine makes a line of a text.
 func oneLine(s string) string {
-	return strings.Join(strings.Fields(printable(s)), " ")
-}
-
-// printable takes out what could drive a terminal or turn text around.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case r < 0x20 || r == 0x7f || (r >= 0x80 && r < 0xa0) || (r >= 0x202a && r <= 0x202e) || (r >= 0x2066 && r <= 0x2069):
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
+	return strings.Join(strings.Fields(run.Printable(s)), " ")
 }
 
 // cut shortens a text to so many bytes.

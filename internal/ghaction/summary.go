@@ -99,7 +99,7 @@ func (r Result) Summary() string {
 
 // quoted shows anybody's words as they are: a code block that they cannot leave.
 func quoted(text string) string {
-	text = strings.TrimSpace(cut(printable(text), 16<<10))
+	text = strings.TrimSpace(cut(run.Printable(text), 16<<10))
 	fence := "```"
 	for strings.Contains(text, fence) {
 		fence += "`"

@@ -144,21 +144,7 @@ func (p *printer) line(format string, args ...any) {
 	if p.err != nil {
 		return
 	}
-	_, p.err = fmt.Fprintln(p.w, printable(fmt.Sprintf(format, args...)))
-}
-
-// printable takes out control characters and those that turn the direction of
-// text around.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t' || r == '\r':
-			return ' '
-		case r < 0x20 || r == 0x7f || (r >= 0x80 && r < 0xa0) || (r >= 0x202a && r <= 0x202e) || (r >= 0x2066 && r <= 0x2069):
-			return -1
-		}
-		return r
-	}, s)
+	_, p.err = fmt.Fprintln(p.w, run.PrintableLine(fmt.Sprintf(format, args...)))
 }
 
 // Tail is the end of what the run's last agent did, for a person to read: at most
@@ -176,7 +162,7 @@ func (s *Store) Tail(id run.ID, parsers Parsers, lines int) (string, error) {
 	var last []string
 	_, err = t.Activities(parsers, func(a agent.Activity) {
 		if l := Line(a); l != "" {
-			if last = append(last, printable(l)); len(last) > 2*lines {
+			if last = append(last, run.PrintableLine(l)); len(last) > 2*lines {
 				last = append(last[:0], last[len(last)-lines:]...)
 			}
 		}
@@ -184,6 +170,6 @@ func (s *Store) Tail(id run.ID, parsers Parsers, lines int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	last = append(last[max(0, len(last)-lines):], "= "+printable(t.end()))
+	last = append(last[max(0, len(last)-lines):], "= "+run.PrintableLine(t.end()))
 	return t.title() + "\n" + strings.Join(last, "\n"), nil
 }
