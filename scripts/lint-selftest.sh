@@ -20,7 +20,7 @@ us=$module/internal
 
 packages=(run progress progress/formats progress/island plan prompt gate supervise history command spend loop sim agent sandbox sandbox/docker sandbox/local shim
 	proc gateway egress gitrepo redact config ghapp ghsim store queue effects handlers publish host inline reconcile ghaction appsetup webui)
-packages+=(transcript)
+packages+=(transcript notify)
 
 # The packages, empty: the borders are about paths and imports, and the selftest
 # must not depend on whether the real code compiles.
@@ -109,6 +109,8 @@ for p in ghapp ghsim store queue effects handlers publish host inline reconcile 
 done
 
 imports internal/transcript transcript "$us/webui"
+imports internal/notify notify "$us/webui"
+imports internal/reconcile notify-home github.com/nicholas-fedor/shoutrrr/pkg/types
 imports internal/publish github-home github.com/google/go-github/v60/github github.com/palantir/go-githubapp/githubapp \
 	github.com/bradleyfalzon/ghinstallation/v2 github.com/shurcooL/githubv4
 imports cmd/bot github-home github.com/google/go-github/v60/github

@@ -21,6 +21,7 @@ import (
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/notify"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/reconcile"
@@ -248,14 +249,21 @@ func (a *actionStep) checkKey(cfg config.Server) error {
 // work has the event worked, and the run that comes of it.
 func (a *actionStep) work(ctx context.Context, cfg config.Server, event ghaction.Event) (ghaction.Result, error) {
 	// Messages on the issue are for people; this is for who debugs a workflow.
-	mask := serverMask(cfg, a.in.GitHubToken)
+	to := targets(a.in.Notify, a.in.NotifySecret, a.in.NotifyOn)
+	secrets := append(notifySecrets(to), a.in.GitHubToken)
+	mask := serverMask(cfg, secrets...)
 	logger := newLogger(config.Log{Level: "warn", Format: "console"}, maskedWriter{a.log, mask})
 	ctx = logger.WithContext(ctx)
 	screen := newLive(a.log, time.Now, mask)
 	defer screen.close()
+	notifier, err := newNotifier(notify.Config{Targets: to, Own: true}, mask, func(target string, err error) { a.log.Warning("Notification to "+target, err.Error()) })
+	if err != nil {
+		return ghaction.Result{}, err
+	}
+	defer closeNotifier(ctx, notifier, notifyGrace)
 	p, err := newParts(ctx, cfg, ghapp.Config{
 		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL, Token: a.in.GitHubToken, UserAgent: "ralph-action",
-	}, logger, observers{watch: a.show(screen), onSave: a.saves()}, a.in.GitHubToken)
+	}, logger, observers{watch: both(notifier.Handle, a.show(screen)), onSave: a.saves()}, secrets...)
 	if err != nil {
 		return ghaction.Result{}, err
 	}

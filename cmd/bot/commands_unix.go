@@ -19,6 +19,7 @@ type commands struct {
 	Progress progressCmd `cmd:"" help:"Read, check and convert progress files and those of other systems."`
 	Stats    statsCmd    `cmd:"" help:"Print what runs did: iterations, cost, tasks, failed checks, verdicts."`
 	Lessons  lessonsCmd  `cmd:"" help:"Print what tasks taught, here or in a server's repository."`
+	Notify   notifyCmd   `cmd:"" help:"Try out where people are told of runs."`
 	Doctor   doctorCmd   `cmd:"" help:"Check git, agent, sandbox, configuration and App, and say what to mend."`
 	Ghsim    ghsimCmd    `cmd:"" name:"ghsim" help:"Serve a GitHub in one process, for development."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`
@@ -26,6 +27,7 @@ type commands struct {
 	Transcript transcriptCmd `cmd:"" help:"Print what agents were told, did and said in a run."`
 
 	Sim         simCmd         `cmd:"" hidden:"" help:"Measure the loop: seeded faulty agents, beside a plain Ralph loop."`
+	NotifySend  notifySendCmd  `cmd:"" hidden:"" help:"Send one message that is read on stdin."`
 	ScriptAgent scriptAgentCmd `cmd:"" hidden:"" help:"Be the scripted agent: read a prompt on stdin and follow a script."`
 }
 

@@ -24,6 +24,7 @@ type commands struct {
 	Serve   elsewhereCmd `cmd:"" passthrough:"" help:"Serve the GitHub App; on Windows in WSL 2 only."`
 	Action  elsewhereCmd `cmd:"" passthrough:"" help:"Be a step of a GitHub Actions workflow; not on Windows runners."`
 	Lessons elsewhereCmd `cmd:"" passthrough:"" help:"Print what tasks taught; on Windows in WSL 2 only."`
+	Notify  elsewhereCmd `cmd:"" passthrough:"" help:"Try out where people are told of runs; on Windows in WSL 2 only."`
 	Doctor  elsewhereCmd `cmd:"" passthrough:"" help:"Check what runs need; on Windows in WSL 2 only."`
 	Ghsim   elsewhereCmd `cmd:"" passthrough:"" help:"Serve a GitHub in one process; on Windows in WSL 2 only."`
 

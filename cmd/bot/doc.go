@@ -28,6 +28,9 @@
 //
 // Package appsetup is behind `bot setup`, which makes the App in the first place.
 //
+// Package notify hears the same events as the terminal and the analytics, and
+// tells people elsewhere.
+//
 // Package ghsim is a GitHub in one process; `bot demo`, `bot ghsim` and the
 // tests run on it.
 //

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/notify"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/shim"
 )
@@ -36,7 +37,7 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case "shim":
 			os.Exit(shim.Main(os.Args[2:]))
-		case "script-agent":
+		case "script-agent", notify.SendCommand:
 			os.Exit(realMain(os.Args[1:], stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
 		}
 	}

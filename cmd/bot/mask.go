@@ -6,23 +6,13 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/redact"
 )
 
-// serverMask masks all that is a secret of the server's, and more.
-func serverMask(cfg config.Server, more ...string) *redact.Masker {
-	known := append(environmentSecrets(os.Environ()),
-		cfg.Model.APIKey.Reveal(), cfg.Model.AuthToken.Reveal(), cfg.Model.OpenAIKey.Reveal(), cfg.Model.GeminiKey.Reveal(),
-		cfg.GitHub.PrivateKey.Reveal())
-	for _, s := range cfg.GitHub.WebhookSecrets {
-		known = append(known, s.Reveal())
-	}
-	return redact.New(append(known, more...)...)
+// environmentMask masks what the environment of a person holds, and more.
+func environmentMask(more ...string) *redact.Masker {
+	return redact.New(append(environmentSecrets(os.Environ()), more...)...)
 }
-
-// environmentMask masks what the environment of a person holds.
-func environmentMask() *redact.Masker { return redact.New(environmentSecrets(os.Environ())...) }
 
 // secretName finds variables that hold secrets, by the custom of naming them so.
 var secretName = regexp.MustCompile(`(?i)(^|_)(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASS|PAT|CREDENTIALS?)$`)

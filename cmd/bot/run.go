@@ -55,6 +55,7 @@ type runCmd struct {
 
 	sandboxFlags
 	limitFlags
+	notifyFlags
 }
 
 // Run works the plan.
@@ -99,10 +100,16 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 		return err
 	}
 
-	mask := environmentMask()
+	tell := c.notifyFlags.config()
+	mask := environmentMask(notifySecrets(tell.Targets)...)
 	kept := transcript.Open(transcriptsDir(data), mask)
 	screen := newLive(io.err, time.Now, mask)
 	defer screen.close()
+	notifier, err := newNotifier(tell, mask, func(target string, err error) { screen.line("  notification to %s: %v", target, err) })
+	if err != nil {
+		return err
+	}
+	defer notifier.Drop()
 	record, err := openAnalytics(data, io.err)
 	if err != nil {
 		return err
@@ -111,7 +118,7 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	opts := inline.Options{
 		PlanFile: c.Plan, Dir: dir, Mode: run.Mode(c.Mode), Ask: plan.Ask(c.Ask), DataDir: data, Git: git, Sandbox: box, Backend: backend,
 		Image: c.Image, Model: c.Model, Limits: c.limits(), Once: c.Once, Review: c.Review, NoCommit: c.NoCommit, AllowDirty: c.AllowDirty,
-		NoDetect: c.NoGates, Restart: c.Restart, Transcripts: kept, Mask: mask, Gateway: models, Prices: prices, Now: time.Now, Emit: both(record.Handle, screen.handle), OnSave: io.onSave,
+		NoDetect: c.NoGates, Restart: c.Restart, Transcripts: kept, Mask: mask, Gateway: models, Prices: prices, Now: time.Now, Emit: both(record.Handle, both(notifier.Handle, screen.handle)), OnSave: io.onSave,
 	}
 	d := config.DefaultServer().Sandbox
 	opts.CacheBytes = d.Caches
@@ -123,6 +130,7 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	}
 	screen.line("sandbox: %s", sandbox.Describe(box))
 	s, err := inline.Run(ctx, opts)
+	closeNotifier(ctx, notifier, notifyGrace)
 	screen.close()
 	if err != nil {
 		return err

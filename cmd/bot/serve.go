@@ -30,8 +30,10 @@ import (
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/host"
+	"github.com/org/ralph-action/internal/notify"
 	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/reconcile"
+	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox/docker"
 	"github.com/org/ralph-action/internal/spend"
@@ -63,6 +65,18 @@ func (c *serveCmd) Run(ctx bound, io stdio) error {
 	return app.serve(ctx, l)
 }
 
+// serverMask masks all that is a secret of the server's, and more.
+func serverMask(cfg config.Server, more ...string) *redact.Masker {
+	known := append(environmentSecrets(os.Environ()),
+		cfg.Model.APIKey.Reveal(), cfg.Model.AuthToken.Reveal(), cfg.Model.OpenAIKey.Reveal(), cfg.Model.GeminiKey.Reveal(),
+		cfg.GitHub.PrivateKey.Reveal())
+	for _, s := range cfg.GitHub.WebhookSecrets {
+		known = append(known, s.Reveal())
+	}
+	known = append(known, notifySecrets(serverTargets(cfg.Notify))...)
+	return redact.New(append(known, more...)...)
+}
+
 // newLogger writes what the server does as JSON or for a person to read.
 func newLogger(cfg config.Log, w io.Writer) zerolog.Logger {
 	level, err := zerolog.ParseLevel(cfg.Level)
@@ -82,6 +96,7 @@ type app struct {
 	queue      *queue.Queue
 	reconciler *reconcile.Reconciler
 	github     *ghapp.App
+	notifier   *notify.Notifier
 	handler    http.Handler
 	log        zerolog.Logger
 }
@@ -192,6 +207,16 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	for _, s := range cfg.GitHub.WebhookSecrets {
 		secrets = append(secrets, s.Reveal())
 	}
+	notifier, err := newNotifier(notify.Config{Targets: serverTargets(cfg.Notify), Every: cfg.Notify.Every}, serverMask(cfg, secrets...), logFailed(log))
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			notifier.Drop()
+		}
+	}()
+	obs.watch = both(notifier.Handle, obs.watch)
 	p, err := newParts(ctx, cfg, ghapp.Config{
 		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL,
 		AppID: cfg.GitHub.AppID, PrivateKey: []byte(cfg.GitHub.PrivateKey.Reveal()), UserAgent: "ralph-bot",
@@ -204,7 +229,7 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 			err = errors.Join(err, p.close())
 		}
 	}()
-	a := &app{store: p.store, analytics: p.analytics, github: p.github, log: log}
+	a := &app{store: p.store, analytics: p.analytics, github: p.github, notifier: notifier, log: log}
 	if a.queue, err = queue.Open(ctx, a.store, queue.Options{Workers: cfg.Workers, Log: log}); err != nil {
 		return nil, err
 	}
@@ -331,7 +356,9 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 	catchingUp()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
-	return errors.Join(err, a.queue.Stop(grace), a.reconciler.Close(grace), a.close())
+	err = errors.Join(err, a.queue.Stop(grace), a.reconciler.Close(grace))
+	closeNotifier(ctx, a.notifier, stopGrace)
+	return errors.Join(err, a.close())
 }
 
 // catchUpEvery is the pause between two looks for what was missed.
@@ -362,7 +389,10 @@ func (a *app) catchUp(ctx context.Context) (end func()) {
 	}
 }
 
-func (a *app) close() error { return errors.Join(a.store.Close(), a.analytics.Close()) }
+func (a *app) close() error {
+	a.notifier.Drop()
+	return errors.Join(a.store.Close(), a.analytics.Close())
+}
 
 // both tells two of each event; the second may be nil.
 func both(a, b func(run.Event)) func(run.Event) {

@@ -67,10 +67,16 @@ func people(f peopleFile, report reporter) People {
 
 // Serves says whether the bot works in a repository.
 func (p People) Serves(owner, name string) bool {
-	if len(p.Repositories) == 0 {
+	return matchesRepository(p.Repositories, owner, name)
+}
+
+// matchesRepository says whether a list of owner/name and owner/* holds a
+// repository; an empty one holds all.
+func matchesRepository(list []string, owner, name string) bool {
+	if len(list) == 0 {
 		return true
 	}
-	for _, r := range p.Repositories {
+	for _, r := range list {
 		o, n, _ := strings.Cut(r, "/")
 		if strings.EqualFold(o, owner) && (n == "*" || strings.EqualFold(n, name)) {
 			return true

@@ -57,6 +57,8 @@ type Repo struct {
 	// Base is the branch to work from and to open pull requests against; ""
 	// is the default branch.
 	Base string
+	// Notify is what is told of its runs, of what the operator has set up.
+	Notify run.NoticeChoice
 }
 
 // Setup are commands that are run once on the default branch, and again when
@@ -122,7 +124,8 @@ type repoFile struct {
 		Policy string   `yaml:"policy"`
 		Paths  []string `yaml:"paths"`
 	} `yaml:"protected"`
-	Base string `yaml:"base"`
+	Base   string           `yaml:"base"`
+	Notify notifyChoiceFile `yaml:"notify"`
 }
 
 // maxProtected bounds the patterns of protected paths.
@@ -189,6 +192,7 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 		Plan:     Plan{Ask: f.Plan.Ask, Approval: f.Plan.Approval},
 		AgentsMD: f.Learn.AgentsMD,
 		Base:     f.Base,
+		Notify:   notifyChoice(f.Notify, report),
 		Roles:    roles(f.Roles, report),
 		Review:   f.Review,
 		Forget:   f.History.Enabled != nil && !*f.History.Enabled,

@@ -83,6 +83,7 @@ type Server struct {
 	// Gates are for repositories that name none; empty means: detect them.
 	Gates       []Gate
 	Transcripts Transcripts
+	Notify      Notify
 	// Workers is how many runs are advanced at the same time.
 	Workers int
 	Log     Log
@@ -226,6 +227,7 @@ type serverFile struct {
 		Allow []string `yaml:"allow"`
 	} `yaml:"egress"`
 	People  peopleFile `yaml:"people"`
+	Notify  notifyFile `yaml:"notify"`
 	Gates   []gateFile `yaml:"gates"`
 	Workers whole      `yaml:"workers"`
 
@@ -265,6 +267,7 @@ func DefaultServer() Server {
 		Log:     Log{Level: "info", Format: "json"},
 
 		Transcripts: DefaultTranscripts(),
+		Notify:      Notify{Every: defaultNotifyEvery},
 	}
 }
 
@@ -301,6 +304,7 @@ func LoadServer(path string, env func(string) (string, bool), readFile func(stri
 	s.Model.AuthToken = src.one(EnvAuthToken, "", "")
 	s.Model.OpenAIKey = src.one(EnvOpenAIKey, "", "")
 	s.Model.GeminiKey = src.one(EnvGeminiKey, "", "")
+	s.Notify.secrets(f.Notify, filepath.Dir(abs), &src)
 	if src.err != nil {
 		return Server{}, src.err
 	}
@@ -323,6 +327,7 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 	f.Sandbox.Disk, f.Sandbox.Files, f.Sandbox.Caches = bytesize(d.Sandbox.Disk), whole(d.Sandbox.Files), bytesize(d.Sandbox.Caches)
 	f.Model.OpenAIBaseURL, f.Model.GoogleBaseURL = d.Model.OpenAIBaseURL, d.Model.GoogleBaseURL
 	f.Log.Level, f.Log.Format = d.Log.Level, d.Log.Format
+	f.Notify.Every = whole(d.Notify.Every)
 	f.Transcripts.Keep, f.Transcripts.MaxSize = duration(d.Transcripts.Keep), bytesize(d.Transcripts.MaxBytes)
 
 	doc, problems := decode(source, &f)
@@ -374,6 +379,7 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 		Workers: int(f.Workers),
 		Log:     Log{Level: f.Log.Level, Format: f.Log.Format},
 
+		Notify:      notify(f.Notify, dir, report),
 		Transcripts: Transcripts{Keep: time.Duration(f.Transcripts.Keep), MaxBytes: int64(f.Transcripts.MaxSize)},
 	}
 	s.check(report)
@@ -524,6 +530,7 @@ func (s Server) checkSecrets(report reporter) {
 	if len(s.GitHub.WebhookSecrets) == 0 || slices.Contains(s.GitHub.WebhookSecrets, "") {
 		report("$.github.webhook_secret_file", "the webhook secret is missing; set %s to the secret of the App's settings page", EnvWebhookSecret)
 	}
+	s.Notify.check(report)
 	switch s.Agent.Name {
 	case AgentClaude:
 		if s.Model.APIKey.Empty() && s.Model.AuthToken.Empty() {

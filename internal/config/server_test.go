@@ -128,12 +128,21 @@ gates:
 transcripts:
   keep: 7d
   max_size: 200m
+notify:
+  every: 3
+  targets:
+    - name: team
+      url_file: team.url
+      events: [finish, needs_human]
+      repositories: [acme/*]
+    - {name: hook, secret_file: hook.secret}
+    - {name: pager, script: bin/page, events: []}
 log:
   level: debug
   format: console
 `
-	got, err := load(t, source, environ{}, disk{
-		"/etc/ralph/app.pem": pem, "/run/secrets/hook": "new\nold\n\n",
+	got, err := load(t, source, environ{"RALPH_NOTIFY_URL_HOOK": "https://hook.example"}, disk{
+		"/etc/ralph/app.pem": pem, "/run/secrets/hook": "new\nold\n\n", "/etc/ralph/team.url": "slack://x\n", "/etc/ralph/hook.secret": "whsec_x",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -164,6 +173,11 @@ log:
 		Gates:             []config.Gate{{Name: "make check", Run: "make check", Kind: gate.Check, When: gate.Task, Timeout: 90 * time.Second}},
 		Transcripts:       config.Transcripts{Keep: 7 * 24 * time.Hour, MaxBytes: 200 << 20},
 		Log:               config.Log{Level: "debug", Format: "console"},
+		Notify: config.Notify{Every: 3, Targets: []config.NotifyTarget{
+			{Name: "team", URL: "slack://x", Notices: []run.Notice{run.NoticeFinish, run.NoticeNeedsHuman}, Repositories: []string{"acme/*"}},
+			{Name: "hook", URL: "https://hook.example", Secret: "whsec_x"},
+			{Name: "pager", Script: "/etc/ralph/bin/page", Notices: []run.Notice{}},
+		}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -260,6 +274,14 @@ func TestLoadServerRefuses(t *testing.T) {
 		{"model as a flag", minimal + "agent:\n  model: -p\n", confPath + ":6:10: agent.model:"},
 		{"level", minimal + "log: {level: loud}\n", confPath + ":5:14: log.level: \"loud\" is not a level"},
 		{"format", minimal + "log: {format: xml}\n", confPath + ":5:15: log.format: \"xml\" is not a format"},
+		{"target without an address", minimal + "notify: {targets: [{name: team}]}\n", "configuration: notify.targets[0]: the target team has neither an address nor a program; set RALPH_NOTIFY_URL_TEAM"},
+		{"target with two", minimal + "notify: {targets: [{name: team, url_file: a, script: b}]}\n", confPath + ":5:54: notify.targets[0].script: a target has either"},
+		{"address in the file", minimal + "notify: {targets: [{name: team, url: slack://x}]}\n", confPath + ":5:33: unknown key \"url\""},
+		{"name of a target", minimal + "notify: {targets: [{name: Team-1, script: a}]}\n", confPath + ":5:27: notify.targets[0].name: \"Team-1\" is not a name"},
+		{"target twice", minimal + "notify: {targets: [{name: a, script: a}, {name: a, script: b}]}\n", confPath + ":5:49: notify.targets[1].name: there are two targets with the name a"},
+		{"event", minimal + "notify: {targets: [{name: a, script: a, events: [end]}]}\n", confPath + ":5:50: notify.targets[0].events[0]: \"end\" is none of start"},
+		{"repository of a target", minimal + "notify: {targets: [{name: a, script: a, repositories: [acme]}]}\n", confPath + ":5:56: notify.targets[0].repositories[0]: \"acme\" is neither"},
+		{"progress never", minimal + "notify: {every: 0}\n", confPath + ":5:17: notify.every: must be between 1 and 1000"},
 		{"gate", minimal + "gates: [{name: a}]\n", confPath + ": gates[0].run: a gate needs a command"},
 	}
 	for _, tt := range tests {

@@ -50,6 +50,12 @@ type Inputs struct {
 	ClaudeCodeOAuthToken string `json:"-"`
 	OpenAIKey            string `json:"-"`
 	GeminiKey            string `json:"-"`
+	// Notify are addresses, NotifySecret signs what is sent to webhooks.
+	Notify       []string `json:"-"`
+	NotifySecret string   `json:"-"`
+
+	// NotifyOn is what is told there, nil for everything.
+	NotifyOn []run.Notice
 
 	AnthropicBaseURL, OpenAIBaseURL, GoogleBaseURL string
 
@@ -76,7 +82,7 @@ type Inputs struct {
 
 // Secrets are the values that must not be seen.
 func (in Inputs) Secrets() []string {
-	return []string{in.GitHubToken, in.AnthropicAPIKey, in.ClaudeCodeOAuthToken, in.OpenAIKey, in.GeminiKey}
+	return append([]string{in.GitHubToken, in.AnthropicAPIKey, in.ClaudeCodeOAuthToken, in.OpenAIKey, in.GeminiKey, in.NotifySecret}, in.Notify...)
 }
 
 // input is one input of action.yml.
@@ -204,6 +210,9 @@ func inputs() []input {
 		{"task_budget", dollars(func(in *Inputs) *float64 { return &in.Limits.TaskBudgetUSD })},
 		{"gates", lines(func(in *Inputs) *[]string { return &in.Gates })},
 		{"egress", lines(func(in *Inputs) *[]string { return &in.Egress })},
+		{"notify", lines(func(in *Inputs) *[]string { return &in.Notify })},
+		{"notify_secret", text(func(in *Inputs) *string { return &in.NotifySecret })},
+		{"notify_on", notices(func(in *Inputs) *[]run.Notice { return &in.NotifyOn })},
 		{"working_directory", text(func(in *Inputs) *string { return &in.WorkingDirectory })},
 		{"dry_run", yesNo(func(in *Inputs) *bool { return &in.DryRun })},
 	}
@@ -216,6 +225,19 @@ func lines(field func(*Inputs) *[]string) func(*Inputs, string) error {
 			if line = strings.TrimSpace(line); line != "" {
 				*field(in) = append(*field(in), line)
 			}
+		}
+		return nil
+	}
+}
+
+// notices takes what is to be told, one occasion a line or a word.
+func notices(field func(*Inputs) *[]run.Notice) func(*Inputs, string) error {
+	return func(in *Inputs, value string) error {
+		for name := range strings.FieldsFuncSeq(value, func(r rune) bool { return unicode.IsSpace(r) || r == ',' }) {
+			if !slices.Contains(run.Notices(), run.Notice(name)) {
+				return fmt.Errorf("%q is none of start, progress, finish and needs_human", name)
+			}
+			*field(in) = append(*field(in), run.Notice(name))
 		}
 		return nil
 	}
@@ -299,14 +321,14 @@ func (in Inputs) Keep(file string) error {
 	return nil
 }
 
-// Kept reads the inputs of the step that is to be finished, with the token of
-// this one.
+// Kept reads the inputs of the step that is to be finished, with the secrets of
+// this one that finishing takes.
 func (in Inputs) Kept(file string) (Inputs, error) {
 	b, err := os.ReadFile(file) //nolint:gosec // G304: a file of the job's own
 	if err != nil {
 		return in, fmt.Errorf("read the inputs of the step before: %w", err)
 	}
-	kept := Inputs{GitHubToken: in.GitHubToken}
+	kept := Inputs{GitHubToken: in.GitHubToken, Notify: in.Notify, NotifySecret: in.NotifySecret}
 	if err := json.Unmarshal(b, &kept); err != nil {
 		return in, fmt.Errorf("read the inputs of the step before: %w", err)
 	}

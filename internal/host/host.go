@@ -249,7 +249,7 @@ func (h *Host) settings(ctx context.Context, at Location) (loop.Settings, config
 	}
 	set := loop.Settings{Limits: h.cfg.Limits(repo.Limits), Image: repo.Image, Model: repo.Model, Ask: plan.Ask(repo.Plan.Ask), NeedsApproval: h.cfg.NeedsApproval || repo.Plan.Approval == config.ApprovalRequired, KeepProgress: repo.Progress.Keep, Quality: repo.Quality, Egress: repo.Egress}
 	set.Supervision, set.Review, set.Forget = repo.Supervision, repo.Review == nil || *repo.Review, repo.Forget
-	set.AgentsMD, set.Protected = repo.AgentsMD, repo.Protected
+	set.AgentsMD, set.Protected, set.Notices = repo.AgentsMD, repo.Protected, repo.Notify
 	for name, role := range repo.Roles {
 		if set.Roles == nil {
 			set.Roles = map[run.Role]loop.RoleSettings{}

@@ -60,6 +60,8 @@ type Settings struct {
 	AgentsMD bool
 	// Protected says what becomes of changes to protected paths.
 	Protected run.Protection
+	// Notices is what the repository wants told of its runs.
+	Notices run.NoticeChoice
 }
 
 // RoleSettings are the model and the limits of a role; zero fields leave the

@@ -307,6 +307,8 @@ type State struct {
 	// was held back so far.
 	Protected run.Protection
 	Held      []Held
+	// Notices is what the repository wants told of its runs.
+	Notices run.NoticeChoice
 
 	Commits     []Landed
 	Closing     *Landed
@@ -523,7 +525,7 @@ func (s *State) apply(set Settings) {
 	if s.Ask == "" {
 		s.Ask = set.Ask
 	}
-	s.Quality, s.Protected = set.Quality, set.Protected
+	s.Quality, s.Protected, s.Notices = set.Quality, set.Protected, set.Notices
 	s.NeedsApproval = set.NeedsApproval && !s.Attended
 	s.KeepProgress = s.KeepProgress || set.KeepProgress
 	s.Supervision, s.Roles, s.Forget, s.AgentsMD = set.Supervision, set.Roles, set.Forget, set.AgentsMD

@@ -1378,6 +1378,7 @@ func (e *Engine) emit(ev run.Event, s *State) {
 		return
 	}
 	ev.Time, ev.Run, ev.Subject, ev.Iteration, ev.CostUSD = e.Now(), s.Run, s.Subject.Name, s.Iteration, s.Usage.CostUSD
+	ev.Notices = s.Notices
 	e.Emit(ev)
 }
 

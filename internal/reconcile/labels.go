@@ -23,7 +23,7 @@ func stateLabel(end run.EndReason, merged bool) string {
 	switch {
 	case end.Complete() || merged:
 		return labelDone
-	case end == run.EndAwaitingPerson, end == run.EndBlocked, end == run.EndStagnated, end == run.EndFailed:
+	case end.NeedsPerson():
 		return labelNeedsHuman
 	default:
 		return labelPaused

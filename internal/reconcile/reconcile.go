@@ -513,6 +513,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 	if r.cfg.Watch != nil {
 		watch = func(ev run.Event) {
 			ev.Repo = row.RepoOwner + "/" + row.RepoName
+			ev.URL = fmt.Sprintf("%s/issues/%d", repo.HTMLURL(), row.IssueNumber)
 			r.cfg.Watch(ev)
 		}
 	}

@@ -130,6 +130,12 @@ func (r EndReason) Complete() bool {
 	return r == EndAllTasksComplete || r == EndRalphDone
 }
 
+// NeedsPerson says whether the work stands still until a person has done
+// something: answered, approved, mended, or decided how to go on.
+func (r EndReason) NeedsPerson() bool {
+	return r == EndAwaitingPerson || r == EndBlocked || r == EndStagnated || r == EndFailed
+}
+
 // Sentence is what a person reads about the end of a run, without a full stop.
 func (r EndReason) Sentence() string {
 	switch r {

@@ -50,10 +50,12 @@ type Event struct {
 	// Repo is the repository ("owner/name", or the path of a checkout) and
 	// Subject what the run is about there; both may be "".
 	Repo, Subject string
-	Kind          EventKind
-	Iteration     int
-	TaskID        string
-	TaskTitle     string
+	// URL is where people find the run on GitHub, "" where it is not there.
+	URL       string
+	Kind      EventKind
+	Iteration int
+	TaskID    string
+	TaskTitle string
 	// Done and Total count tasks, where known.
 	Done, Total int
 	// Text is one line for a person; it may hold agent output and is not yet
@@ -88,4 +90,6 @@ type Event struct {
 	Signals *Signals
 	// End is set on EventRunEnded.
 	End EndReason
+	// Notices is what the repository wants told of its runs.
+	Notices NoticeChoice
 }

@@ -1,0 +1,137 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/ghsim"
+	"github.com/org/ralph-action/internal/notify"
+	"github.com/org/ralph-action/internal/run"
+)
+
+const hookSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+// hooks is a receiver of notifications, by the path that each came to. What is
+// sent to /stuck is never answered.
+type hooks struct {
+	*httptest.Server
+
+	mu       sync.Mutex
+	messages map[string][]notify.Message
+}
+
+func newHooks(t *testing.T) *hooks {
+	t.Helper()
+	h := &hooks{messages: map[string][]notify.Message{}}
+	h.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		if r.URL.Path == "/stuck" {
+			<-r.Context().Done()
+			return
+		}
+		var m notify.Message
+		if err := json.Unmarshal(body, &m); err != nil {
+			t.Error(err)
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.messages[r.URL.Path] = append(h.messages[r.URL.Path], m)
+	}))
+	t.Cleanup(h.Close)
+	return h
+}
+
+func (h *hooks) target(name string) config.NotifyTarget {
+	return config.NotifyTarget{Name: name, URL: config.Secret(h.URL + "/" + name), Secret: hookSecret}
+}
+
+// told gives event, subject, end and address of what came to a target.
+func (h *hooks) told(name string) [][4]string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out [][4]string
+	for _, m := range h.messages["/"+name] {
+		out = append(out, [4]string{string(m.Notice), m.Subject, string(m.End), m.URL})
+	}
+	return out
+}
+
+// The App tells its targets of runs, as far as the repository wants it, while
+// one of them answers nothing at all.
+func TestAppNotifies(t *testing.T) {
+	t.Parallel()
+	h := newHooks(t)
+	st := newStage(t, setting{
+		script: writesAll,
+		files:  map[string]string{"README.md": "# widgets\n", config.RepoPath: "notify: {events: [start, finish], targets: [team, stuck, others, 'elsewhere']}\n"},
+		change: func(cfg *config.Server) {
+			others := h.target("others")
+			others.Repositories = []string{"acme/*"}
+			cfg.Notify.Every = 1
+			cfg.Notify.Targets = []config.NotifyTarget{h.target("team"), h.target("stuck"), h.target("quiet"), others}
+		},
+	})
+	s := st.serve()
+	issue := st.label("Say hello to @everybody", threeTasks)
+	if state := st.ended(s.store, issue); state.End != run.EndAllTasksComplete {
+		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
+	}
+	st.await("the message of the end", func() bool { return len(h.told("team")) == 2 })
+	st.processed(s)
+	want := [][4]string{
+		{"start", "Say hello to @everybody", "", issueURL(st, issue)},
+		{"finish", "Say hello to @everybody", "all_tasks_complete", issueURL(st, issue)},
+	}
+	if diff := cmp.Diff(want, h.told("team")); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	for _, name := range []string{"quiet", "others"} {
+		if got := h.told(name); len(got) > 0 {
+			t.Errorf("%s was told %v", name, got)
+		}
+	}
+}
+
+func issueURL(st *stage, issue ghsim.Issue) string {
+	return strings.TrimSuffix(st.sim.URL(), "/") + "/" + person + "/" + repoOf + "/issues/" + fmt.Sprint(issue.Number)
+}
+
+// The Action tells whom the workflow names, and its log does not show them.
+func TestActionNotifies(t *testing.T) {
+	t.Parallel()
+	h := newHooks(t)
+	r := newRunner(t, setting{script: writesAll, files: map[string]string{"README.md": "# widgets\n", config.RepoPath: "notify: {events: []}\n"}})
+	r.with["notify"] = h.URL + "/channel-of-the-team\n" + "https://hooks.slack.com/services/T00000000/B00000000/none\n"
+	r.with["notify_secret"], r.with["notify_on"] = hookSecret, "finish"
+	event := r.labelled("Say hello to everybody", threeTasks)
+	if got := r.job("issues", event).step(); got.code != run.ExitUsage || !strings.Contains(got.log, "notifications: target 2: the address is not one of slack") {
+		t.Errorf("exit code %d:\n%s", got.code, got.log)
+	}
+	r.with["notify"] = h.URL + "/channel-of-the-team"
+	got := r.job("issues", event).step()
+	if got.code != 0 {
+		t.Fatalf("exit code %d:\n%s", got.code, got.log)
+	}
+	if diff := cmp.Diff([][4]string{{"finish", "Say hello to everybody", "all_tasks_complete", r.sim.URL() + "/ada/widgets/issues/1"}}, h.told("channel-of-the-team")); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	for line := range strings.Lines(got.log) {
+		if (strings.Contains(line, "channel-of") || strings.Contains(line, hookSecret)) && !strings.HasPrefix(line, "::add-mask::") {
+			t.Errorf("the log shows an address: %s", line)
+		}
+	}
+}

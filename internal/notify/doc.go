@@ -1,0 +1,21 @@
+// Package notify tells people of runs where they are: in Slack, Discord or
+// Telegram, by mail, through a signed webhook, or by a program of theirs.
+//
+// Its job: from the events of runs, one message for each occasion that somebody
+// wants to hear of, delivered to each target in its own form.
+//
+// Invariants:
+//   - A run never waits: Handle only queues. What a target does, hang, fail or
+//     answer nonsense, is bounded by a time limit and three attempts, and is
+//     nobody's business but that target's.
+//   - Queues are short and in memory. When one is full its oldest message goes;
+//     when the process dies all go. Nothing depends on them: what people must
+//     know is on the issue and in the pull request.
+//   - Where messages go is the operator's word alone. A repository can only
+//     leave out; it names no address.
+//   - Text of issues and agents is cleaned, masked, cut to size and made inert
+//     before it is written down anywhere; addresses are secrets, and errors do not
+//     show them.
+//   - What cannot be told to stop runs in a process that can: the library behind
+//     the chats and mail knows no deadline.
+package notify

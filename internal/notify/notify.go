@@ -1,0 +1,325 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+const (
+	// DefaultEvery is after how many iterations progress is told.
+	DefaultEvery = 5
+	// queueLen is how many messages wait for one target.
+	queueLen = 64
+	// remembered is how many messages are known to have been made.
+	remembered = 1024
+	// sendTimeout bounds one attempt.
+	sendTimeout = 15 * time.Second
+)
+
+// Config is what a Notifier is made of.
+type Config struct {
+	Targets []Target
+	// Every is after how many iterations progress is told; 0 is DefaultEvery.
+	Every int
+	// Own: whoever set the targets up is the one who has the run; what the
+	// repository wants told is not asked.
+	Own bool
+	// Mask takes secrets out of text.
+	Mask func(string) string
+	// Self is this program, which calls Send when it is started with SendCommand.
+	Self string
+	// Failed is told of a message that a target did not take, in words that do not
+	// show the address; nil means nobody is.
+	Failed func(target string, err error)
+	// Pauses come before the second and each later attempt; nil is 1 s, then 5 s.
+	Pauses []time.Duration
+	// Timeout bounds one attempt; 0 is a quarter of a minute.
+	Timeout time.Duration
+}
+
+// Notifier tells targets of runs. It is safe for concurrent use.
+type Notifier struct {
+	cfg    Config
+	boxes  []*mailbox
+	work   sync.WaitGroup
+	life   context.Context //nolint:containedctx // the life of the goroutines that send, which no call owns
+	cancel context.CancelFunc
+
+	mu   sync.Mutex
+	told []string // IDs, the newest last
+	runs map[run.ID][2]int
+}
+
+// mailbox is what waits for one target.
+type mailbox struct {
+	target  Target
+	sender  sender
+	secrets []string
+	more    chan struct{} // something is waiting, or no more comes
+
+	mu      sync.Mutex
+	waiting []Message
+	closed  bool
+}
+
+// New makes a notifier and begins to deliver. It must be closed, or dropped. The error is a
+// *run.UserError that names a target which cannot be used.
+func New(cfg Config) (*Notifier, error) {
+	if cfg.Every <= 0 {
+		cfg.Every = DefaultEvery
+	}
+	if cfg.Pauses == nil {
+		cfg.Pauses = []time.Duration{time.Second, 5 * time.Second}
+	}
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = sendTimeout
+	}
+	if cfg.Failed == nil {
+		cfg.Failed = func(string, error) {}
+	}
+	n := &Notifier{cfg: cfg, runs: map[run.ID][2]int{}}
+	env := SendEnv()
+	for _, t := range cfg.Targets {
+		_, s, err := t.open(cfg.Self, env)
+		if err != nil {
+			return nil, err
+		}
+		n.boxes = append(n.boxes, &mailbox{target: t, sender: s, secrets: append(Secrets(t.URL), Secrets(t.Secret)...), more: make(chan struct{}, 1)})
+	}
+	n.life, n.cancel = context.WithCancel(context.Background())
+	for _, box := range n.boxes {
+		n.work.Go(func() { n.deliver(box) })
+	}
+	return n, nil
+}
+
+// Handle takes an event of a run and never waits.
+func (n *Notifier) Handle(ev run.Event) {
+	m, ok := n.message(ev)
+	if !ok {
+		return
+	}
+	if n.cfg.Own {
+		ev.Notices = run.NoticeChoice{}
+	}
+	for _, box := range n.boxes {
+		if !box.wants(m, ev) {
+			continue
+		}
+		if lost, ok := box.put(m); ok {
+			n.cfg.Failed(box.target.Name, fmt.Errorf("too many messages are waiting; that about %s (%s) is dropped", lost.Repository, lost.Notice))
+		}
+	}
+}
+
+// message is what an event is worth telling, if anything.
+func (n *Notifier) message(ev run.Event) (Message, bool) {
+	var notice run.Notice
+	switch ev.Kind { //nolint:exhaustive // the others are told in these
+	case run.EventRunStarted:
+		notice = run.NoticeStart
+	case run.EventIteration:
+		// It has just begun; those before it are what there is to tell of.
+		if before := ev.Iteration - 1; before > 0 && before%n.cfg.Every == 0 {
+			notice = run.NoticeProgress
+		}
+	case run.EventRunEnded:
+		notice = run.NoticeFinish
+		if ev.End.NeedsPerson() {
+			notice = run.NoticeNeedsHuman
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if ev.Total > 0 {
+		n.runs[ev.Run] = [2]int{ev.Done, ev.Total}
+	}
+	counts := n.runs[ev.Run]
+	if ev.Kind == run.EventRunEnded {
+		delete(n.runs, ev.Run)
+	}
+	if notice == "" {
+		return Message{}, false
+	}
+	m := compose(notice, ev, counts[0], counts[1], n.cfg.Mask)
+	// A step that was repeated tells its events again.
+	if slices.Contains(n.told, m.ID) {
+		return Message{}, false
+	}
+	n.told = append(n.told[max(0, len(n.told)-remembered+1):], m.ID)
+	return m, true
+}
+
+// wants says whether the message is for the target: as its operator and, within
+// that, the repository would have it.
+func (b *mailbox) wants(m Message, ev run.Event) bool {
+	t, choice := b.target, ev.Notices
+	return (t.Serves == nil || t.Serves(ev.Repo)) &&
+		(len(t.Notices) == 0 || listed(t.Notices, m.Notice)) &&
+		(choice.Notices == nil || listed(choice.Notices, m.Notice)) &&
+		(choice.Targets == nil || slices.Contains(choice.Targets, t.Name))
+}
+
+// listed says whether a notice is asked for; who wants to hear of every end
+// hears of one that needs a person, too.
+func listed(list []run.Notice, n run.Notice) bool {
+	return slices.Contains(list, n) || n == run.NoticeNeedsHuman && slices.Contains(list, run.NoticeFinish)
+}
+
+// put queues a message. Where the queue is full the oldest goes.
+func (b *mailbox) put(m Message) (lost Message, full bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return Message{}, false // nobody tells of runs any more
+	}
+	if len(b.waiting) == queueLen {
+		lost, full = b.waiting[0], true
+		b.waiting = b.waiting[1:]
+	}
+	b.waiting = append(b.waiting, m)
+	b.wake()
+	return lost, full
+}
+
+func (b *mailbox) wake() {
+	select {
+	case b.more <- struct{}{}:
+	default:
+	}
+}
+
+// next waits for a message; false means that there will be none.
+func (b *mailbox) next(ctx context.Context) (Message, bool) {
+	for ctx.Err() == nil {
+		b.mu.Lock()
+		if len(b.waiting) > 0 {
+			m := b.waiting[0]
+			b.waiting = b.waiting[1:]
+			b.mu.Unlock()
+			return m, true
+		}
+		closed := b.closed
+		b.mu.Unlock()
+		if closed {
+			return Message{}, false
+		}
+		select {
+		case <-b.more:
+		case <-ctx.Done():
+		}
+	}
+	return Message{}, false
+}
+
+func (n *Notifier) deliver(b *mailbox) {
+	for {
+		m, ok := b.next(n.life)
+		if !ok {
+			return
+		}
+		err := n.try(n.life, b, m)
+		if err != nil && n.life.Err() != nil {
+			b.mu.Lock()
+			b.waiting = append([]Message{m}, b.waiting...) // for Close to count
+			b.mu.Unlock()
+			return
+		}
+		if err != nil {
+			n.cfg.Failed(b.target.Name, fmt.Errorf("the message about %s (%s) was not delivered: %w", m.Repository, m.Notice, err))
+		}
+	}
+}
+
+// try sends a message, again and again for a while. Its errors do not show the
+// address.
+func (n *Notifier) try(ctx context.Context, b *mailbox, m Message) error {
+	for attempt := 0; ; attempt++ {
+		err := n.once(ctx, b, m)
+		if err == nil {
+			return nil
+		}
+		if _, hopeless := errors.AsType[final](err); hopeless || attempt == len(n.cfg.Pauses) || ctx.Err() != nil {
+			return errors.New(n.cfg.Mask(hide(err.Error(), b.secrets)))
+		}
+		select {
+		case <-time.After(n.cfg.Pauses[attempt]):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (n *Notifier) once(ctx context.Context, b *mailbox, m Message) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, n.cfg.Timeout, fmt.Errorf("no answer within %s", n.cfg.Timeout))
+	defer cancel()
+	err := b.sender.send(ctx, m)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// Test sends a message to each target now, and says of each, by its name, what
+// came of it.
+func (n *Notifier) Test(ctx context.Context, now time.Time) map[string]error {
+	m := Message{
+		Version: messageVersion, ID: fmt.Sprintf("test.%d", now.UnixNano()), Notice: run.NoticeStart, Time: now.UTC(),
+		Subject: "a test message", Summary: "If you read this, notifications arrive.",
+	}
+	results := map[string]error{}
+	var mu sync.Mutex
+	var work sync.WaitGroup
+	for _, b := range n.boxes {
+		work.Go(func() {
+			err := n.try(ctx, b, m)
+			mu.Lock()
+			defer mu.Unlock()
+			results[b.target.Name] = err
+		})
+	}
+	work.Wait()
+	return results
+}
+
+// Close delivers what is waiting for as long as ctx lasts, then drops the rest.
+func (n *Notifier) Close(ctx context.Context) {
+	for _, b := range n.boxes {
+		b.mu.Lock()
+		b.closed = true
+		b.wake()
+		b.mu.Unlock()
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		n.work.Wait()
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	}
+	n.Drop()
+	<-ended
+}
+
+// Drop ends the notifier at once. What is left is said through Failed. It may be
+// called after Close, and twice.
+func (n *Notifier) Drop() {
+	n.cancel()
+	n.work.Wait()
+	for _, b := range n.boxes {
+		b.mu.Lock()
+		left := len(b.waiting)
+		b.waiting = nil
+		b.mu.Unlock()
+		if left > 0 {
+			n.cfg.Failed(b.target.Name, fmt.Errorf("%s not delivered before the end", count(left, "message")))
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package notify
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// Target is somewhere to send messages to, as the operator names it.
+type Target struct {
+	// Name is what people call it.
+	Name string
+	// URL is a secret: slack://…, discord://…, telegram://… and smtp://… as
+	// shoutrrr has them, the address of an incoming webhook as Slack and Discord
+	// give it, or https://… of a webhook that is to be signed with Secret.
+	URL, Secret string
+	// Script is the absolute path of a program, in place of a URL.
+	Script string
+	// Notices are what it is told of; none means everything.
+	Notices []run.Notice
+	// Serves says for which repositories; nil means all.
+	Serves func(repository string) bool
+}
+
+// sender delivers one message, or gives up when ctx ends.
+type sender interface {
+	send(ctx context.Context, m Message) error
+}
+
+// final is an error that trying again does not mend.
+type final struct{ error }
+
+func (f final) Unwrap() error { return f.error }
+
+// Kind is what a target is, for people: "Slack", "a signed webhook". The error
+// is a *run.UserError that does not show the address.
+func (t Target) Kind() (string, error) {
+	kind, _, err := t.open("", nil)
+	return kind, err
+}
+
+// open makes a target's sender; self is this program.
+func (t Target) open(self string, env []string) (kind string, _ sender, err error) {
+	bad := func(message, hint string) (string, sender, error) {
+		return "", nil, &run.UserError{Message: fmt.Sprintf("notifications: %s: %s", t.Name, message), Hint: hint}
+	}
+	if t.Script != "" {
+		if !filepath.IsAbs(t.Script) {
+			return bad("the path of the program is not absolute", "write all of it")
+		}
+		return "a program", script{path: t.Script}, nil
+	}
+	u, err := url.Parse(strings.TrimSpace(t.URL))
+	if err != nil || u.Scheme == "" || u.Host == "" && u.Scheme != "slack" {
+		return bad("there is no address, or it is none", addressHint)
+	}
+	u = known(u)
+	switch u.Scheme {
+	case "https", "http":
+		if u.Scheme == "http" && !loopback(u.Hostname()) {
+			return bad("plain http would send messages in the clear", "use https")
+		}
+		key, err := webhookKey(t.Secret)
+		if err != nil {
+			return bad(err.Error(), "make one with: echo whsec_$(openssl rand -base64 32)")
+		}
+		return "a signed webhook", newWebhook(u, key), nil
+	case "slack", "discord", "telegram", "smtp":
+		s := shout{url: u, self: self, env: env}
+		if err := s.check(); err != nil {
+			return bad("the address is not one of "+u.Scheme+": "+hide(err.Error(), Secrets(t.URL)), addressHint)
+		}
+		return kinds()[u.Scheme], s, nil
+	default:
+		return bad(fmt.Sprintf("%.20q is no kind of address", u.Scheme), addressHint)
+	}
+}
+
+const addressHint = "docs/notifications.md shows each kind: slack://, discord://, telegram://, smtp:// and https://"
+
+func kinds() map[string]string {
+	return map[string]string{"slack": "Slack", "discord": "Discord", "telegram": "Telegram", "smtp": "mail"}
+}
+
+// known turns the addresses that Slack and Discord show people into shoutrrr's.
+func known(u *url.URL) *url.URL {
+	parts := strings.Split(strings.Trim(u.Path, "/"), "/")
+	switch {
+	case u.Scheme == "https" && u.Host == "hooks.slack.com" && len(parts) == 4 && parts[0] == "services":
+		return &url.URL{Scheme: "slack", User: url.UserPassword("hook", strings.Join(parts[1:], "-")), Host: "webhook"}
+	case u.Scheme == "https" && (u.Host == "discord.com" || u.Host == "discordapp.com") && len(parts) == 4 && parts[0] == "api" && parts[1] == "webhooks":
+		return &url.URL{Scheme: "discord", User: url.User(parts[3]), Host: parts[2]}
+	}
+	return u
+}
+
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// minKey is the least a key may hold, in bytes; the specification asks for 24.
+const minKey = 24
+
+// webhookKey reads a secret as standardwebhooks.com has it.
+func webhookKey(secret string) ([]byte, error) {
+	secret = strings.TrimPrefix(strings.TrimSpace(secret), "whsec_")
+	if secret == "" {
+		return nil, fmt.Errorf("a webhook needs a secret to be signed with")
+	}
+	key, err := base64.StdEncoding.DecodeString(secret)
+	if err != nil || len(key) < minKey {
+		return nil, fmt.Errorf("the secret is not whsec_ and base64 of at least %d bytes", minKey)
+	}
+	return key, nil
+}
+
+// minPart is the least length of a part of an address that is taken for a
+// secret; shorter ones are words.
+const minPart = 8
+
+// Secrets are the parts of an address that nobody may read, for masking.
+func Secrets(address string) []string {
+	address = strings.TrimSpace(address)
+	if address == "" {
+		return nil
+	}
+	all := []string{address}
+	u, err := url.Parse(address)
+	if err != nil {
+		return all
+	}
+	u = known(u)
+	add := func(s string) {
+		if len(s) >= minPart {
+			all = append(all, s)
+		}
+	}
+	if u.User != nil {
+		password, _ := u.User.Password()
+		if u.Scheme != "smtp" {
+			add(u.User.String())
+			add(u.User.Username())
+		}
+		add(password)
+		// Slack's token is sent with slashes.
+		for part := range strings.SplitSeq(password, "-") {
+			add(part)
+		}
+		add(strings.ReplaceAll(password, "-", "/"))
+	}
+	if u.Scheme == "slack" || u.Scheme == "http" || u.Scheme == "https" {
+		for part := range strings.SplitSeq(u.Path, "/") {
+			add(part)
+		}
+		for _, values := range u.Query() {
+			for _, v := range values {
+				add(v)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+var anyURL = regexp.MustCompile(`[a-z][a-z0-9+.-]*://[^\s"'<>]+`)
+
+// hide takes addresses, and parts of them, out of what went wrong.
+func hide(text string, secrets []string) string {
+	text = anyURL.ReplaceAllStringFunc(text, func(raw string) string {
+		u, err := url.Parse(raw)
+		if err != nil {
+			return "…"
+		}
+		return u.Scheme + "://" + u.Host + "/…"
+	})
+	for _, s := range secrets {
+		text = strings.ReplaceAll(text, s, "…")
+	}
+	text = strings.Join(strings.Fields(run.Printable(text)), " ")
+	if len(text) > maxDetail {
+		text = strings.ToValidUTF8(text[:maxDetail], "") + "…"
+	}
+	return text
+}
