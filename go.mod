@@ -13,6 +13,7 @@ require (
 	github.com/google/go-github/v60 v60.0.0
 	github.com/moby/moby/api v1.56.1
 	github.com/moby/moby/client v0.6.2
+	github.com/moby/patternmatcher v0.6.0
 	github.com/nicholas-fedor/shoutrrr v0.13.2
 	github.com/palantir/go-githubapp v0.24.1
 	github.com/pressly/goose/v3 v3.27.3
@@ -23,6 +24,7 @@ require (
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/rs/zerolog v1.35.1
 	github.com/shurcooL/githubv4 v0.0.0-20240120211514-18a1ae0e79dc
+	github.com/tailscale/hujson v0.0.0-20260727124030-b80ff77dac4f
 	github.com/vektah/gqlparser/v2 v2.5.30
 	github.com/yuin/goldmark v1.8.7
 	go.uber.org/goleak v1.3.0

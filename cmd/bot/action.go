@@ -193,6 +193,7 @@ func (a *actionStep) config() (config.Server, error) {
 	cfg.Model.APIKey, cfg.Model.AuthToken = config.Secret(in.AnthropicAPIKey), config.Secret(in.ClaudeCodeOAuthToken)
 	cfg.Model.OpenAIKey, cfg.Model.GeminiKey = config.Secret(in.OpenAIKey), config.Secret(in.GeminiKey)
 	cfg.Sandbox.Kind, cfg.Sandbox.Image = in.Sandbox, in.Image
+	cfg.Sandbox.Devcontainer = config.Devcontainer(in.Devcontainer)
 	cfg.AllowLocalSandbox = true // whether it may be is checked with the event
 	v, _ := versionOf()
 	if release, ok := strings.CutPrefix(v, "v"); ok && in.Image == "" && !strings.ContainsAny(release, "-+") {
@@ -214,6 +215,9 @@ func (a *actionStep) config() (config.Server, error) {
 	}
 	if cfg.Egress = in.Egress; len(cfg.Egress) > 0 && cfg.Sandbox.Kind == config.SandboxLocal {
 		return cfg, &run.UserError{Message: "egress is for `sandbox: docker`", Hint: "the local sandbox has all of the runner's network, and no list holds there"}
+	}
+	if cfg.Sandbox.Devcontainer != config.DevcontainerOff && cfg.Sandbox.Kind == config.SandboxLocal {
+		return cfg, &run.UserError{Message: "devcontainer is for `sandbox: docker`", Hint: "the local sandbox has no images"}
 	}
 	return cfg, a.checkKey(cfg)
 }

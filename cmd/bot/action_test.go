@@ -458,6 +458,7 @@ func TestActionSaysWhatIsMissing(t *testing.T) {
 	}{
 		"a key":              {with: map[string]string{"agent": "claude", "agent_program": "", "sandbox": "docker", "image": "x"}, code: run.ExitUsage, says: "anthropic_api_key is empty"},
 		"an image":           {with: map[string]string{"sandbox": "docker"}, code: run.ExitUsage, says: "there is no image for the sandbox"},
+		"images, locally":    {with: map[string]string{"sandbox": "local", "devcontainer": "image"}, code: run.ExitUsage, says: "devcontainer is for `sandbox: docker`"},
 		"an engine":          {with: map[string]string{"sandbox": "docker", "image": "x"}, env: map[string]string{"DOCKER_HOST": "unix:///nowhere.sock"}, code: run.ExitUsage, says: "Docker"},
 		"the second word":    {with: map[string]string{"allow_local_on_public": ""}, code: run.ExitUsage, says: "allow_local_on_public: true"},
 		"a number":           {with: map[string]string{"max_iterations": "lots"}, code: run.ExitUsage, says: "max_iterations: \"lots\" is not a number"},

@@ -11,8 +11,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -34,33 +32,10 @@ import (
 	"github.com/org/ralph-action/internal/run"
 )
 
-// inDocker runs `bot run FILE --json` in containers, in the checkout dir, with
-// env added to its environment. It gives the document, the exit code and what
-// was said on stderr.
+// inDocker is botRun in containers.
 func inDocker(t *testing.T, exe, dir string, env []string, args ...string) (result, int, string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, exe, append([]string{"run", "--json", "--sandbox", "docker", "--image", baseImage()}, args...)...)
-	cmd.Dir = dir
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "ANTHROPIC_") && !strings.HasPrefix(v, "CLAUDE") {
-			cmd.Env = append(cmd.Env, v)
-		}
-	}
-	cmd.Env = append(cmd.Env, "RALPH_DATA_DIR="+filepath.Join(filepath.Dir(dir), "data"))
-	cmd.Env = append(cmd.Env, env...)
-	var told bytes.Buffer
-	cmd.Stderr = &told
-	out, err := cmd.Output()
-	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() < 0) {
-		t.Fatalf("bot run: %v\n%s", err, told.String())
-	}
-	var doc result
-	if err := json.Unmarshal(out, &doc); err != nil {
-		t.Fatalf("stdout is not one JSON document: %v\n%s\n%s", err, out, told.String())
-	}
-	return doc, cmd.ProcessState.ExitCode(), told.String()
+	return botRun(t, exe, dir, env, append([]string{"--sandbox", "docker", "--image", baseImage()}, args...)...)
 }
 
 // checkout is a repository with these files, below a directory of its own.

@@ -250,7 +250,7 @@ func (st *stage) serveProgram(exe string, env ...string) *process {
 		"data_dir": c.DataDir,
 		"agent":    map[string]any{"name": c.Agent.Name, "model": c.Agent.Model, "script_file": c.Agent.ScriptFile, "path": c.Agent.Path, "command": c.Agent.Command},
 		"model":    map[string]any{"base_url": c.Model.BaseURL},
-		"sandbox":  map[string]any{"kind": c.Sandbox.Kind, "image": c.Sandbox.Image, "cpus": c.Sandbox.CPUs, "memory": c.Sandbox.Memory, "pids": c.Sandbox.PIDs, "disk": c.Sandbox.Disk, "files": c.Sandbox.Files},
+		"sandbox":  map[string]any{"kind": c.Sandbox.Kind, "image": c.Sandbox.Image, "devcontainer": c.Sandbox.Devcontainer, "cpus": c.Sandbox.CPUs, "memory": c.Sandbox.Memory, "pids": c.Sandbox.PIDs, "disk": c.Sandbox.Disk, "files": c.Sandbox.Files},
 		"limits":   map[string]any{"iteration_timeout": c.Limits.IterationTimeout.String(), "task_attempts": c.Limits.TaskAttempts},
 		"gates":    gates,
 		"egress":   map[string]any{"allow": c.Egress},

@@ -47,10 +47,28 @@ func gitOut(t testing.TB, dir string, args ...string) string {
 	return strings.TrimRight(string(out), "\n")
 }
 
-// runAgent runs `bot run --json` on plan.md in dir, as exe or, with "", as this
-// test binary, with no credentials in its environment but those given. It gives
-// the document, the exit code and what was said on stderr.
+// runAgent is botRun on plan.md.
 func runAgent(t testing.TB, exe, dir string, env []string, args ...string) (result, int, string) {
+	t.Helper()
+	return botRun(t, exe, dir, env, append([]string{"plan.md"}, args...)...)
+}
+
+// botRun is botSays with --json. It gives the document, the exit code and what
+// was said on stderr.
+func botRun(t testing.TB, exe, dir string, env []string, args ...string) (result, int, string) {
+	t.Helper()
+	out, code, told := botSays(t, exe, dir, env, append([]string{"--json"}, args...)...)
+	var doc result
+	if err := json.Unmarshal(out, &doc); err != nil {
+		t.Fatalf("stdout is not one JSON document: %v\n%s\n%s", err, out, told)
+	}
+	return doc, code, told
+}
+
+// botSays runs `bot run` in dir, as exe or, with "", as this test binary, with no
+// credentials in its environment but those given. It gives what was said on
+// stdout, the exit code, and what was said on stderr.
+func botSays(t testing.TB, exe, dir string, env []string, args ...string) ([]byte, int, string) {
 	t.Helper()
 	if exe == "" {
 		var err error
@@ -60,7 +78,7 @@ func runAgent(t testing.TB, exe, dir string, env []string, args ...string) (resu
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, exe, append([]string{"run", "plan.md", "--json"}, args...)...)
+	cmd := exec.CommandContext(ctx, exe, append([]string{"run"}, args...)...)
 	cmd.Dir = dir
 	for _, v := range os.Environ() {
 		if !credential(v) {
@@ -75,11 +93,7 @@ func runAgent(t testing.TB, exe, dir string, env []string, args ...string) (resu
 	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() < 0) {
 		t.Fatalf("bot run: %v\n%s", err, told.String())
 	}
-	var doc result
-	if err := json.Unmarshal(out, &doc); err != nil {
-		t.Fatalf("stdout is not one JSON document: %v\n%s\n%s", err, out, told.String())
-	}
-	return doc, cmd.ProcessState.ExitCode(), told.String()
+	return out, cmd.ProcessState.ExitCode(), told.String()
 }
 
 // credential says whether a variable is one that agents have their keys or

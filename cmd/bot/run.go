@@ -53,6 +53,8 @@ type runCmd struct {
 
 	Egress []string `help:"A host that agents and checks in containers may reach: its name, *.NAME for those below it, or preset:REGISTRY with one of crates, debian, go, maven, npm, nuget, packagist, pypi, rubygems; repeatable. Default: none." placeholder:"HOST"`
 
+	Devcontainer string `enum:"off,image,build" default:"off" help:"With --sandbox docker: take the image from the default branch's devcontainer.json, where there is one; build also has the engine build it (docs/sandbox.md). --image is then for repositories without one."`
+
 	sandboxFlags
 	limitFlags
 	notifyFlags
@@ -84,7 +86,10 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	if err != nil {
 		return fmt.Errorf("find the working directory: %w", err)
 	}
-	box, err := openSandbox(ctx, c.Sandbox, docker.Options{Self: self, Image: c.Image, DataDir: data}, c.LocalIsolation)
+	if c.Sandbox == agent.SandboxLocal && c.Devcontainer != string(config.DevcontainerOff) {
+		return &run.UserError{Message: "--devcontainer is for --sandbox docker", Hint: "the local sandbox has no images"}
+	}
+	box, err := openSandbox(ctx, c.Sandbox, docker.Options{Self: self, Image: c.Image, DataDir: data}, c.LocalIsolation, c.Devcontainer != string(config.DevcontainerOff))
 	if err != nil {
 		return err
 	}
@@ -117,7 +122,7 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	defer func() { _ = record.Close() }()
 	opts := inline.Options{
 		PlanFile: c.Plan, Dir: dir, Mode: run.Mode(c.Mode), Ask: plan.Ask(c.Ask), DataDir: data, Git: git, Sandbox: box, Backend: backend,
-		Image: c.Image, Model: c.Model, Limits: c.limits(), Once: c.Once, Review: c.Review, NoCommit: c.NoCommit, AllowDirty: c.AllowDirty,
+		Image: c.Image, Devcontainer: config.Devcontainer(c.Devcontainer), Model: c.Model, Limits: c.limits(), Once: c.Once, Review: c.Review, NoCommit: c.NoCommit, AllowDirty: c.AllowDirty,
 		NoDetect: c.NoGates, Restart: c.Restart, Transcripts: kept, Mask: mask, Gateway: models, Prices: prices, Now: time.Now, Emit: both(record.Handle, both(notifier.Handle, screen.handle)), OnSave: io.onSave,
 	}
 	d := config.DefaultServer().Sandbox
@@ -212,13 +217,14 @@ func lookGit() (string, error) {
 }
 
 // openSandbox makes the sandbox and checks that it can be used. d is what is to
-// be known of this machine where it is docker, isolation is for local.
-func openSandbox(ctx context.Context, kind string, d docker.Options, isolation string) (sandbox.Sandbox, error) {
+// be known of this machine where it is docker, isolation is for local. ownImage:
+// the repository may name the image.
+func openSandbox(ctx context.Context, kind string, d docker.Options, isolation string, ownImage bool) (sandbox.Sandbox, error) {
 	var box sandbox.Sandbox
 	var err error
 	switch kind {
 	case agent.SandboxDocker:
-		if d.Image == "" {
+		if d.Image == "" && !ownImage {
 			return nil, &run.UserError{Message: "the docker sandbox needs an image", Hint: "name one with --image; it must hold the tools your checks need"}
 		}
 		if d.Installation, err = installation(d.DataDir); err != nil {

@@ -158,7 +158,7 @@ func newParts(ctx context.Context, cfg config.Server, gitHub ghapp.Config, log z
 	}
 	box, err := openSandbox(ctx, cfg.Sandbox.Kind, docker.Options{
 		Self: self, Image: cfg.Sandbox.Image, DataDir: cfg.DataDir, HostPaths: cfg.Sandbox.HostPaths,
-	}, cfg.Sandbox.LocalIsolation)
+	}, cfg.Sandbox.LocalIsolation, false)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ func newParts(ctx context.Context, cfg config.Server, gitHub ghapp.Config, log z
 	p.reconcile = reconcile.Config{
 		Store: p.store, GitHub: gh, Git: git,
 		Decoder: handlers.Decoder{Label: cfg.Label, App: cfg.GitHub.AppID}, People: cfg.People, Sandbox: box, Backend: backend, DataDir: cfg.DataDir,
-		Image: cfg.Sandbox.Image, AgentName: cfg.Agent.Name, Model: cfg.Agent.Model,
+		Image: cfg.Sandbox.Image, Devcontainer: cfg.Sandbox.Devcontainer, AgentName: cfg.Agent.Name, Model: cfg.Agent.Model,
 		Resources:  host.Resources{MemoryBytes: cfg.Sandbox.Memory, CPUs: cfg.Sandbox.CPUs, PIDs: cfg.Sandbox.PIDs, DiskBytes: cfg.Sandbox.Disk, DiskFiles: cfg.Sandbox.Files},
 		CacheBytes: cfg.Sandbox.Caches,
 		Limits:     func(asked run.Limits) run.Limits { return config.Tighten(cfg.Limits, asked) },

@@ -142,6 +142,8 @@ type Budgets struct {
 type Sandbox struct {
 	Kind  string
 	Image string
+	// Devcontainer says what is taken from a repository's devcontainer.json.
+	Devcontainer Devcontainer
 	// LocalIsolation says whether the local sandbox uses bubblewrap: auto, bwrap
 	// or none.
 	LocalIsolation string
@@ -204,8 +206,11 @@ type serverFile struct {
 		Prices        []priceFile `yaml:"prices"`
 	} `yaml:"model"`
 	Sandbox struct {
-		Kind   string   `yaml:"kind"`
-		Image  string   `yaml:"image"`
+		Kind  string `yaml:"kind"`
+		Image string `yaml:"image"`
+
+		Devcontainer Devcontainer `yaml:"devcontainer"`
+
 		Memory bytesize `yaml:"memory"`
 		CPUs   float64  `yaml:"cpus"`
 		PIDs   whole    `yaml:"pids"`
@@ -260,7 +265,7 @@ func DefaultServer() Server {
 		Model: Model{
 			BaseURL: "https://api.anthropic.com", OpenAIBaseURL: "https://api.openai.com/v1", GoogleBaseURL: "https://generativelanguage.googleapis.com",
 		},
-		Sandbox: Sandbox{Kind: SandboxDocker, LocalIsolation: "auto", Memory: 4 << 30, CPUs: 2, PIDs: 512, Disk: 10 << 30, Files: 1_000_000, Caches: 20 << 30},
+		Sandbox: Sandbox{Kind: SandboxDocker, Devcontainer: DevcontainerOff, LocalIsolation: "auto", Memory: 4 << 30, CPUs: 2, PIDs: 512, Disk: 10 << 30, Files: 1_000_000, Caches: 20 << 30},
 		Limits:  run.DefaultLimits(),
 		People:  DefaultPeople(),
 		Workers: 4,
@@ -323,7 +328,7 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 	f.GitHub.APIURL, f.GitHub.GraphQLURL, f.GitHub.WebURL = d.GitHub.APIURL, d.GitHub.GraphQLURL, d.GitHub.WebURL
 	f.Agent.Name, f.Model.BaseURL = d.Agent.Name, d.Model.BaseURL
 	f.Sandbox.Kind, f.Sandbox.Memory, f.Sandbox.CPUs, f.Sandbox.PIDs = d.Sandbox.Kind, bytesize(d.Sandbox.Memory), d.Sandbox.CPUs, whole(d.Sandbox.PIDs)
-	f.Sandbox.LocalIsolation = d.Sandbox.LocalIsolation
+	f.Sandbox.LocalIsolation, f.Sandbox.Devcontainer = d.Sandbox.LocalIsolation, d.Sandbox.Devcontainer
 	f.Sandbox.Disk, f.Sandbox.Files, f.Sandbox.Caches = bytesize(d.Sandbox.Disk), whole(d.Sandbox.Files), bytesize(d.Sandbox.Caches)
 	f.Model.OpenAIBaseURL, f.Model.GoogleBaseURL = d.Model.OpenAIBaseURL, d.Model.GoogleBaseURL
 	f.Log.Level, f.Log.Format = d.Log.Level, d.Log.Format
@@ -363,7 +368,7 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 			Prices:        prices(f.Model.Prices, report),
 		},
 		Sandbox: Sandbox{
-			Kind: f.Sandbox.Kind, Image: f.Sandbox.Image, LocalIsolation: f.Sandbox.LocalIsolation, Memory: int64(f.Sandbox.Memory),
+			Kind: f.Sandbox.Kind, Image: f.Sandbox.Image, Devcontainer: f.Sandbox.Devcontainer, LocalIsolation: f.Sandbox.LocalIsolation, Memory: int64(f.Sandbox.Memory),
 			CPUs: f.Sandbox.CPUs, PIDs: int64(f.Sandbox.PIDs),
 			Disk: int64(f.Sandbox.Disk), Files: int64(f.Sandbox.Files), Caches: int64(f.Sandbox.Caches), HostPaths: f.Sandbox.HostPaths,
 		},
@@ -493,6 +498,15 @@ func (s Sandbox) check(allowLocal bool, report reporter) {
 		}
 	default:
 		report("$.sandbox.kind", "%q is not a sandbox; use %s or %s", clip(s.Kind), SandboxDocker, SandboxLocal)
+	}
+	switch s.Devcontainer {
+	case DevcontainerOff:
+	case DevcontainerImage, DevcontainerBuild:
+		if s.Kind == SandboxLocal {
+			report("$.sandbox.devcontainer", "the local sandbox has no images")
+		}
+	default:
+		report("$.sandbox.devcontainer", "%q is none of off, image and build", clip(string(s.Devcontainer)))
 	}
 	if !slices.Contains([]string{"auto", "bwrap", "none"}, s.LocalIsolation) {
 		report("$.sandbox.local_isolation", "%q is not an isolation; use auto, bwrap or none", clip(s.LocalIsolation))

@@ -106,6 +106,7 @@ model:
     - {model: gpt-x, input: 2, output: 3}
 sandbox:
   kind: local
+  devcontainer: off
   local_isolation: bwrap
   image: agent:1
   memory: 512m
@@ -165,7 +166,7 @@ log:
 				"gpt-x":       {Input: 2, Output: 3, CacheRead: 2, CacheWrite: 2},
 			},
 		},
-		Sandbox:           config.Sandbox{Kind: "local", LocalIsolation: "bwrap", Image: "agent:1", Memory: 512 << 20, CPUs: 0.5, PIDs: 100, Disk: 2 << 30, Files: 5000, Caches: 3 << 30, HostPaths: map[string]string{"/data": "/srv/ralph"}},
+		Sandbox:           config.Sandbox{Kind: "local", Devcontainer: "off", LocalIsolation: "bwrap", Image: "agent:1", Memory: 512 << 20, CPUs: 0.5, PIDs: 100, Disk: 2 << 30, Files: 5000, Caches: 3 << 30, HostPaths: map[string]string{"/data": "/srv/ralph"}},
 		AllowLocalSandbox: true,
 		Limits:            limits,
 		People:            config.DefaultPeople(),
@@ -262,6 +263,8 @@ func TestLoadServerRefuses(t *testing.T) {
 		{"header of two words", minimal + "model:\n  auth_header: \"a b\"\n", confPath + ":6:16: model.auth_header: \"a b\" is not the name of a header"},
 		{"no host", minimal + "egress:\n  allow: [ok.example, https://no.example]\n", confPath + ":6:23: egress.allow[1]: \"https://no.example\" is not the name of a host"},
 		{"no preset", minimal + "egress: {allow: ['preset:cpan']}\n", confPath + ":5:18: egress.allow[0]: there is no preset \"cpan\"; there are crates, debian"},
+		{"devcontainer", minimal + "  devcontainer: on\n", confPath + ":5:17: sandbox.devcontainer: \"on\" is none of off, image and build"},
+		{"devcontainer of the local sandbox", minimal + "  kind: local\n  devcontainer: build\nallow_local_sandbox: true\n", confPath + ":6:17: sandbox.devcontainer: the local sandbox has no images"},
 		{"hosts of the local sandbox", minimal + "  kind: local\nallow_local_sandbox: true\negress: {allow: [a.example]}\n", confPath + ":7:17: egress.allow: the local sandbox has all of this host's network"},
 		{"no budget of an issue", minimal + "budgets:\n  issue_usd: 0\n", confPath + ":6:14: budgets.issue_usd: must be more than 0"},
 		{"no URL", minimal + "model:\n  base_url: models.example\n", confPath + ":6:13: model.base_url: \"models.example\" is not a URL"},

@@ -29,8 +29,9 @@ const (
 
 // Sandboxes.
 const (
-	sandboxDocker = "docker"
-	sandboxLocal  = "local"
+	sandboxDocker   = "docker"
+	devcontainerOff = "off"
+	sandboxLocal    = "local"
 )
 
 // Inputs are what a workflow asks for. Zero fields leave a choice to the
@@ -67,9 +68,11 @@ type Inputs struct {
 	// OpenReady: the pull request is no draft while the work goes on.
 	OpenReady      bool
 	Sandbox, Image string
-	LocalOnPublic  bool
-	Limits         run.Limits
-	Gates          []string
+	// Devcontainer is off, image or build: what is taken from devcontainer.json.
+	Devcontainer  string
+	LocalOnPublic bool
+	Limits        run.Limits
+	Gates         []string
 	// Egress are the hosts that agents and checks may reach.
 	Egress           []string
 	WorkingDirectory string
@@ -201,6 +204,7 @@ func inputs() []input {
 		{"sandbox", oneOf(func(in *Inputs) *string { return &in.Sandbox }, sandboxDocker, sandboxLocal)},
 		{"allow_local_on_public", yesNo(func(in *Inputs) *bool { return &in.LocalOnPublic })},
 		{"image", text(func(in *Inputs) *string { return &in.Image })},
+		{"devcontainer", oneOf(func(in *Inputs) *string { return &in.Devcontainer }, devcontainerOff, "image", "build")},
 		{"max_iterations", number(func(in *Inputs) *int { return &in.Limits.MaxIterations })},
 		{"task_attempts", number(func(in *Inputs) *int { return &in.Limits.TaskAttempts })},
 		{"iteration_timeout", duration(func(in *Inputs) *time.Duration { return &in.Limits.IterationTimeout })},
@@ -270,7 +274,7 @@ func Variable(name string) string { return Prefix + strings.ToUpper(name) }
 // given, which is how GitHub passes them. Every error is a *run.UserError that
 // names all the problems found.
 func ReadInputs(env func(string) string) (Inputs, error) {
-	in := Inputs{Mode: ModeRun, Sandbox: sandboxDocker}
+	in := Inputs{Mode: ModeRun, Sandbox: sandboxDocker, Devcontainer: devcontainerOff}
 	var problems []string
 	given := map[string]string{}
 	for alias, name := range aliases() {

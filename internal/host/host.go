@@ -67,6 +67,9 @@ type Config struct {
 	Backend agent.Backend
 	// Image is the container image; local ignores it.
 	Image string
+	// Devcontainer says whether the image may come from the repository's
+	// devcontainer.json instead; "" means that it does not.
+	Devcontainer config.Devcontainer
 	// OnOwnerDeath says what becomes of agents and checks when this process
 	// dies.
 	OnOwnerDeath sandbox.OwnerDeath
@@ -208,17 +211,24 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if err != nil {
 		return loop.Opened{}, err
 	}
+	var env environment
+	if s.Image == "" && settings.Image == "" {
+		if env, err = h.environment(ctx, at); err != nil {
+			return loop.Opened{}, err
+		}
+		settings.Image = env.image
+	}
 	key, due, err := h.setup(ctx, at, cmp.Or(s.Image, settings.Image), commands)
 	if err != nil {
 		return loop.Opened{}, err
 	}
-	var findings []gate.Finding
+	findings := env.findings
 	if b := h.cfg.Backend; b.HoldsCredential() {
-		findings = []gate.Finding{{Rule: "agent_credential", Text: b.Name() + " works with a key of its own: time and iterations limited what it cost, and no budget did"}}
+		findings = append(findings, gate.Finding{Rule: "agent_credential", Text: b.Name() + " works with a key of its own: time and iterations limited what it cost, and no budget did"})
 	}
 	return loop.Opened{
 		Findings: findings, Settings: settings, Branch: at.Branch, BaseBranch: at.BaseBranch, Base: string(at.Base), BaseTree: string(baseTree),
-		Head: string(at.Head), HeadTree: string(headTree), Templates: templates, Setup: due, SetupKey: key,
+		Head: string(at.Head), HeadTree: string(headTree), Templates: templates, Build: env.build, Setup: due, SetupKey: key,
 	}, nil
 }
 

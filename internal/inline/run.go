@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/history"
@@ -45,6 +46,9 @@ type Options struct {
 	Sandbox sandbox.Sandbox
 	Backend agent.Backend
 	Image   string
+	// Devcontainer says whether the image may be that of the checkout's
+	// devcontainer.json; Image is then for checkouts without one.
+	Devcontainer config.Devcontainer
 	// Resources bound each start; zero fields are the sandbox's defaults.
 	Resources host.Resources
 	// CacheBytes bounds what set-up commands made, of all repositories
@@ -154,7 +158,7 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 			Run:     host.NewID(o.Now()),
 			Subject: loop.Subject{Key: subject, Slug: slug, Name: p.Title, PlanFile: o.PlanFile},
 			Plan:    p, Mode: o.Mode, Ask: o.Ask, Once: o.Once, NoCommit: o.NoCommit, KeepProgress: true, Attended: true, Review: &o.Review,
-			Limits: o.Limits, Gates: o.Gates, NoDetect: o.NoDetect, Image: o.Image, Agent: o.Backend.Name(), Model: o.Model,
+			Limits: o.Limits, Gates: o.Gates, NoDetect: o.NoDetect, Image: o.image(), Agent: o.Backend.Name(), Model: o.Model,
 		}, o.Now())
 	}
 	if err := removeOthers(dir, string(s.Run)); err != nil {
@@ -167,7 +171,7 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 	}
 	defer closeModels()
 	h := host.New(host.Config{
-		Dir: runDir, Pool: filepath.Join(o.DataDir, "trees", key(repo.Top(), "")), Source: place, Sandbox: o.Sandbox, Backend: o.Backend, Image: o.Image,
+		Dir: runDir, Pool: filepath.Join(o.DataDir, "trees", key(repo.Top(), "")), Source: place, Sandbox: o.Sandbox, Backend: o.Backend, Image: o.Image, Devcontainer: o.Devcontainer,
 		Caches:       host.Caches{Dir: filepath.Join(o.DataDir, host.CachesDir), Repo: key(repo.Top(), ""), MaxBytes: o.CacheBytes},
 		OnOwnerDeath: sandbox.KillWithOwner, Resources: o.Resources, Gateway: models, Prices: o.Prices, Emit: o.Emit,
 		Transcripts: o.Transcripts, Mask: o.Mask,
@@ -207,6 +211,14 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 	return s, nil
 }
 
+// image is the one that is used whatever the checkout says, "" for none.
+func (o Options) image() string {
+	if o.Devcontainer != "" && o.Devcontainer != config.DevcontainerOff {
+		return ""
+	}
+	return o.Image
+}
+
 // models opens the model proxy of the run in dir, which keeps the book of what
 // the run costs.
 func (o Options) models(dir string) (*host.Gateway, func(), error) {
@@ -244,7 +256,7 @@ func (o Options) resume(s *loop.State) error {
 	differs("--no-commit", o.NoCommit && !s.NoCommit)
 	differs("--no-gates", o.NoDetect != s.NoDetect)
 	differs("--agent", o.Backend.Name() != s.Agent)
-	differs("--image", o.Image != "" && o.Image != s.Image)
+	differs("--image", o.image() != "" && o.image() != s.Image)
 	asked := make([]gate.Gate, len(o.Gates))
 	for i, g := range o.Gates {
 		asked[i] = g.WithDefaults()

@@ -173,6 +173,8 @@ func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
 		return e.open(ctx, s)
 	case stageBegin:
 		return e.begin(ctx, s)
+	case stageImage:
+		return e.image(ctx, s)
 	case stageSetUp:
 		return e.setUp(ctx, s)
 	case stageSetUpWatch:
@@ -234,6 +236,9 @@ func (e *Engine) open(ctx context.Context, s *State) (Next, error) {
 	s.Laid = s.HeadTree
 	if s.StartTree != s.HeadTree { // somebody's commits are part of it now
 		s.StartTree, s.Baseline = s.HeadTree, map[string]gate.Result{}
+	}
+	if s.Image == "" {
+		s.Build = opened.Build
 	}
 	s.apply(opened.Settings)
 	s.checkpointHead()
@@ -459,6 +464,15 @@ func (e *Engine) begin(ctx context.Context, s *State) (Next, error) {
 			return e.finish(s, run.EndAwaitingPerson, "it does not say yet what exactly is to be done")
 		}
 	}
+	if s.Build != nil {
+		s.Stage = stageImage
+		return Next{}, nil
+	}
+	return e.prepare(ctx, s)
+}
+
+// prepare begins with what the repository wants to have run before any agent.
+func (e *Engine) prepare(ctx context.Context, s *State) (Next, error) {
 	if s.Setup != nil {
 		s.Stage = stageSetUp
 		return Next{}, nil

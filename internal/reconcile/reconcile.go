@@ -75,9 +75,11 @@ type Config struct {
 	DataDir string
 	// Image, AgentName, Model and Resources are the server's choice; a
 	// repository may choose another model and image.
-	Image     string
-	AgentName string
-	Model     string
+	Image string
+	// Devcontainer says what is taken from the repository's devcontainer.json.
+	Devcontainer config.Devcontainer
+	AgentName    string
+	Model        string
 	// CacheBytes bounds what set-up commands made; see host.Caches.
 	CacheBytes int64
 	Resources  host.Resources
@@ -519,7 +521,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 	}
 	source := r.source(repo, row.RepoNode)
 	hostCfg := host.Config{
-		Dir: filepath.Join(r.cfg.DataDir, "runs", string(row.ID)), Pool: filepath.Join(r.cfg.DataDir, "trees", shortName(row.RepoNode)), Source: source, Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Image: r.cfg.Image,
+		Dir: filepath.Join(r.cfg.DataDir, "runs", string(row.ID)), Pool: filepath.Join(r.cfg.DataDir, "trees", shortName(row.RepoNode)), Source: source, Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Image: r.cfg.Image, Devcontainer: r.cfg.Devcontainer,
 		Caches:       host.Caches{Dir: filepath.Join(r.cfg.DataDir, host.CachesDir), Repo: shortName(row.RepoNode), MaxBytes: r.cfg.CacheBytes},
 		OnOwnerDeath: cmp.Or(r.cfg.OnOwnerDeath, sandbox.KeepWithoutOwner), Gates: r.cfg.Gates, ConfigPath: r.cfg.ConfigPath, NeedsApproval: r.cfg.NeedsApproval, Resources: r.cfg.Resources, Credentials: r.cfg.Credentials, Prices: r.cfg.Prices, Limits: r.cfg.Limits, Emit: watch,
 	}

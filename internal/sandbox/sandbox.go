@@ -120,6 +120,41 @@ type Reaper interface {
 	Reap(ctx context.Context) (int, error)
 }
 
+// Builder is a sandbox that can make the image that commands run in.
+type Builder interface {
+	// Build makes the image in the background, unless it is there or under way,
+	// and says how that stands; ask again until it is not Running. It ends with
+	// this process, and whoever asks next begins anew. The error is of the
+	// engine; a build that fails is a BuildStatus, and asking again tries again.
+	Build(ctx context.Context, b Build) (BuildStatus, error)
+}
+
+// Build says how an image is made. Its Name stands for all of the rest: two
+// builds of one name must make the same image.
+type Build struct {
+	// Name is the reference that the image gets.
+	Name string
+	// Context opens the tar file of what the instructions see, and Dockerfile is
+	// the path of the instructions in it.
+	Context    func(ctx context.Context) (io.ReadCloser, error)
+	Dockerfile string
+	Args       map[string]string
+	Target     string
+	// Timeout ends it; MemoryBytes and CPUs bound each of its commands, 0 means
+	// the sandbox's default and no bound.
+	Timeout     time.Duration
+	MemoryBytes int64
+	CPUs        float64
+}
+
+// BuildStatus is how a build stands.
+type BuildStatus struct {
+	Running bool
+	// Failed says why there is no image, "" where there is one. Output is the end
+	// of what the build said, which is its author's own words.
+	Failed, Output string
+}
+
 // Confiner is a sandbox of which the machine decides how much it keeps apart.
 type Confiner interface {
 	// Confinement names what is in force: "bubblewrap", "no isolation".

@@ -108,6 +108,8 @@ type Sandbox struct {
 	owned map[rundir.Dir]client.HijackedResponse
 	// found are the paths, once they were looked for.
 	found *paths
+	// builds are those of this process whose end was not told yet, by name.
+	builds map[string]chan sandbox.BuildStatus
 }
 
 var _ sandbox.Sandbox = (*Sandbox)(nil)
@@ -132,7 +134,7 @@ func New(o Options) (*Sandbox, error) {
 			return nil, fmt.Errorf("docker sandbox: %w", err)
 		}
 	}
-	s := &Sandbox{engine: engine, opts: o, uid: os.Getuid(), gid: os.Getgid(), owned: map[rundir.Dir]client.HijackedResponse{}}
+	s := &Sandbox{engine: engine, opts: o, uid: os.Getuid(), gid: os.Getgid(), owned: map[rundir.Dir]client.HijackedResponse{}, builds: map[string]chan sandbox.BuildStatus{}}
 	if s.uid == 0 {
 		s.uid, s.gid = cmp.Or(o.UID, DefaultUID), cmp.Or(o.GID, DefaultUID)
 	}
