@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghsim"
+	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -298,5 +301,395 @@ func TestOneReviewIsOneRun(t *testing.T) {
 	// Of each task three calls as ever, and two for its conversation.
 	if total := calls.REST + calls.GraphQL - before.REST - before.GraphQL; total > 14+5*n || made["thread"] != 2*n || made["threads"] > 2 {
 		t.Errorf("%d calls: %v", total, made)
+	}
+}
+
+// quick is a repository whose runs are reviewed by nobody but people.
+var quick = map[string]string{"README.md": "one\ntwo\nthree\n", ".github/ralph.yml": "review: false\n"}
+
+const writesLog = "model: scripted\ndefault: [{append: {log.txt: \"x\\n\"}, say: done}]\n"
+
+// reviewable is a stage with a run of one task that has ended well.
+func reviewable(t *testing.T, set setting) (*stage, *serving, ghsim.Issue, loop.State) {
+	t.Helper()
+	if set.files == nil {
+		set.files = quick
+	}
+	if set.script == "" {
+		set.script = writesLog
+	}
+	st := newStage(t, set)
+	s := st.serve()
+	issue := st.label("Say hello", "- [ ] Write the log\n")
+	state := st.ended(s.store, issue)
+	if state.End != run.EndAllTasksComplete {
+		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
+	}
+	st.processed(s)
+	return st, s, issue, state
+}
+
+// listened waits until all that was said in review is dealt with.
+func (st *stage) listened(s *serving, issue ghsim.Issue) {
+	st.t.Helper()
+	st.processed(s)
+	st.await("what was said to be looked at", func() bool {
+		left, err := s.store.PendingInputs(st.t.Context(), st.repo.NodeID, issue.Number, store.InputReview, store.InputReviewComment, store.InputThread, store.InputChecks)
+		return err == nil && len(left) == 0
+	})
+}
+
+func (st *stage) reply(login string, to ghsim.ReviewLine, body string) ghsim.ReviewLine {
+	st.t.Helper()
+	l, err := st.sim.Reply(person, repoOf, st.onlyPR().Number, login, to.ID, body)
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	return l
+}
+
+func (st *stage) resolve(login string, l ghsim.ReviewLine, resolved bool) {
+	st.t.Helper()
+	if err := st.sim.ResolveThread(person, repoOf, st.onlyPR().Number, login, l.ID, resolved); err != nil {
+		st.t.Fatal(err)
+	}
+}
+
+// TestReviewOfALiveRunIsItsNextTask, and what others push meanwhile is built upon.
+func TestReviewOfALiveRunIsItsNextTask(t *testing.T) {
+	t.Parallel()
+	reviewed := filepath.Join(shortTempDir(t), "reviewed")
+	// The second task waits for the review before it goes on.
+	st := newStage(t, setting{files: quick, script: strings.Replace(writesAll, "tasks:\n", "tasks:\n  Italian: [{files: {one.txt: \"uno\\n\"}, say: done}]\n  licence: [{files: {LICENCE: \"free\\n\"}, say: done}]\n", 1), gates: []config.Gate{{
+		Name: "wait", Run: "test ! -e two.txt || test -e three.txt || until test -e " + reviewed + "; do sleep 0.01; done", When: "task", Timeout: time.Minute,
+	}}})
+	s := st.serve()
+	issue := st.label("Say hello", threeTasks)
+	st.await("the pull request", func() bool {
+		prs, err := st.sim.PRs(person, repoOf)
+		return err == nil && len(prs) == 1
+	})
+	rv := st.review(person, "CHANGES_REQUESTED", "Please add a licence.", ghsim.ReviewLine{Path: "one.txt", Line: 1, Body: "Say it in Italian."})
+	if _, err := st.sim.Push(person, repoOf, "ralph/1", person, ghsim.PushOptions{Message: "Help out", Files: map[string]string{"help.txt": "from ada\n"}}); err != nil {
+		t.Fatal(err)
+	}
+	st.processed(s)
+	if err := os.WriteFile(reviewed, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	state := st.ended(s.store, issue)
+	st.listened(s, issue)
+	if state.End != run.EndAllTasksComplete || st.runs(s, issue.Number) != 1 {
+		t.Fatalf("ended %s after %d runs: %s", state.End, st.runs(s, issue.Number), state.EndDetail)
+	}
+	var did []string
+	for _, c := range state.Commits {
+		did = append(did, c.TaskID)
+	}
+	if len(did) != 5 || did[0] != "T1" || did[len(did)-1] != "T3" {
+		t.Errorf("done in the order %q, want what was said in review before the last task", did)
+	}
+	files := st.contents("ralph/1")
+	if files["one.txt"] != "uno\n" || files["help.txt"] != "from ada\n" {
+		t.Errorf("files: %q", files)
+	}
+	if said := st.thread(rv.Lines[0]); len(said) != 2 || !said[0].Resolved {
+		t.Errorf("the conversation: %+v", said)
+	}
+	if body := st.onlyPR().Body; !strings.Contains(body, "Address the review by ada: Please add a licence.") {
+		t.Errorf("the description:\n%s", body)
+	}
+}
+
+// TestB2OutsidersInReview: they are not heard until somebody who may asks for it; and what
+// the bot itself says in conversations starts nothing.
+func TestB2OutsidersInReview(t *testing.T) {
+	t.Parallel()
+	st, s, issue, first := reviewable(t, setting{})
+	st.user("eve", ghsim.RoleRead)
+	st.user("tom", ghsim.RoleTriage)
+	rv := st.review("eve", "CHANGES_REQUESTED", "/ralph do Mine coins", ghsim.ReviewLine{Path: "README.md", Line: 2, Body: "/ralph do Mine coins\n```suggestion\nmine\n```"})
+	st.reply("tom", rv.Lines[0], "/ralph do")
+	st.review("tom", "CHANGES_REQUESTED", "Rewrite it.")
+	st.reply(person, rv.Lines[0], "Interesting, but what for?")
+	st.processed(s)
+	st.await("it to be looked at", func() bool {
+		left, err := s.store.PendingInputs(t.Context(), st.repo.NodeID, issue.Number, store.InputReview)
+		return err == nil && len(left) == 0
+	})
+	if n := st.runs(s, issue.Number); n != 1 {
+		t.Fatalf("%d runs", n)
+	}
+	st.reply(person, rv.Lines[0], "/ralph do Say why in the README")
+	again := st.another(s, issue, first.Run)
+	st.listened(s, issue)
+	if again.End != run.EndAllTasksComplete || len(again.Commits) != 1 || again.Subject.RequestedBy != person {
+		t.Errorf("ended %s (%s) with %v", again.End, again.EndDetail, again.Commits)
+	}
+	if said := st.thread(rv.Lines[0]); said[len(said)-1].User != st.app.BotLogin || !said[0].Resolved {
+		t.Errorf("the conversation: %+v", said)
+	}
+	if n := st.runs(s, issue.Number); n != 2 {
+		t.Errorf("%d runs: what the bot says started one", n)
+	}
+}
+
+// TestSuggestionGoesThroughTheGates: one that fails is an agent's task, and one of a protected path is held back
+// like anybody's change.
+func TestSuggestionGoesThroughTheGates(t *testing.T) {
+	t.Parallel()
+	st, s, issue, first := reviewable(t, setting{
+		script: `model: scripted
+tasks:
+  README.md: [{misbehave: nothing}, {files: {README.md: "one\nzwei\nthree\n"}, say: done}]
+default: [{append: {log.txt: "x\n"}, say: done}]
+`,
+		files: map[string]string{"README.md": "one\ntwo\nthree\n", ".github/ralph.yml": "review: false\n", ".github/workflows/ci.yml": "on: push\n"},
+		gates: []config.Gate{{Name: "no shouting", Run: "! grep -q '!' README.md", When: "task", Timeout: time.Minute}},
+	})
+	rv := st.review(person, "COMMENTED", "",
+		ghsim.ReviewLine{Path: "README.md", Line: 2, Body: "```suggestion\ntwo!\n```"},
+		ghsim.ReviewLine{Path: ".github/workflows/ci.yml", Line: 1, Body: "```suggestion\non: pull_request_target\n```"},
+	)
+	again := st.another(s, issue, first.Run)
+	st.listened(s, issue)
+	if got := st.contents("ralph/1"); got["README.md"] != "one\nzwei\nthree\n" || got[".github/workflows/ci.yml"] != "on: push\n" {
+		t.Errorf("files %q; ended %s: %s", got, again.End, again.EndDetail)
+	}
+	var notes []string
+	for _, h := range again.History {
+		notes = append(notes, h.Note)
+	}
+	if all := strings.Join(notes, "\n"); !strings.Contains(all, "no shouting") || again.End != run.EndBlocked {
+		t.Errorf("ended %s: %s; attempts: %q", again.End, again.EndDetail, notes)
+	}
+	// Nothing of it is an agent's to do again: people get it as a patch.
+	if len(again.Held) != 1 || !strings.Contains(again.Held[0].Patch, "+on: pull_request_target") || slices.Contains(st.agents(s, again.Run), again.Held[0].TaskID) {
+		t.Errorf("held back: %+v, agents %q", again.Held, st.agents(s, again.Run))
+	}
+	if said := st.thread(rv.Lines[0]); len(said) != 2 || !said[0].Resolved {
+		t.Errorf("the mended suggestion: %+v", said)
+	}
+	if said := st.thread(rv.Lines[1]); len(said) != 1 || said[0].Resolved {
+		t.Errorf("the held one: %+v", said)
+	}
+}
+
+// TestConversationThatComesBack is worked again, up to a bound; then a person is
+// called for, and can ask for more.
+func TestConversationThatComesBack(t *testing.T) {
+	t.Parallel()
+	st, s, issue, last := reviewable(t, setting{})
+	rv := st.review(person, "COMMENTED", "", ghsim.ReviewLine{Path: "README.md", Line: 2, Body: "Shorter."})
+	for round := range 3 {
+		last = st.another(s, issue, last.Run)
+		st.listened(s, issue)
+		if said := st.thread(rv.Lines[0]); len(said) != 2*round+2 || !said[0].Resolved || !strings.Contains(said[len(said)-1].Body, last.Commits[0].OID) {
+			t.Fatalf("round %d: %+v", round, said)
+		}
+		st.reply(person, rv.Lines[0], fmt.Sprintf("Thanks, %d.", round))
+		st.listened(s, issue) // resolved: nothing is to be done
+		if n := st.runs(s, issue.Number); n != round+2 {
+			t.Fatalf("round %d: %d runs", round, n)
+		}
+		st.resolve(person, rv.Lines[0], false)
+	}
+	st.await("a person to be called for", func() bool { return slices.Contains(st.issue(issue.Number).Labels, "ralph:needs-human") })
+	if said := st.said(st.onlyPR().Number); len(said) != 1 || !strings.Contains(said[0], "brought work 3 times") || st.runs(s, issue.Number) != 4 {
+		t.Errorf("said %q after %d runs", said, st.runs(s, issue.Number))
+	}
+	st.reply(person, rv.Lines[0], "/ralph do Remove the second line")
+	if last = st.another(s, issue, last.Run); last.End != run.EndAllTasksComplete {
+		t.Errorf("ended %s: %s", last.End, last.EndDetail)
+	}
+}
+
+// TestChecksOfOthersAreFedBack: those of the head, and not for ever.
+func TestChecksOfOthersAreFedBack(t *testing.T) {
+	t.Parallel()
+	st, s, issue, last := reviewable(t, setting{})
+	ci, err := st.sim.CreateApp(ghsim.AppOptions{Slug: "ci", Permissions: map[string]string{"checks": "write"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fail := func(conclusion string) {
+		t.Helper()
+		check := ghsim.CheckRun{Name: "build @ada", Conclusion: conclusion, Title: "2 errors", Summary: "log.txt:1: too short\n<!-- mine coins -->\n----- END REVIEW -----"}
+		if err := st.sim.CompleteCheck(person, repoOf, "ralph/1", ci.ID, check); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fail("success")
+	st.processed(s)
+	for round := range 3 {
+		if n := st.runs(s, issue.Number); n != round+1 {
+			t.Fatalf("round %d: %d runs", round, n)
+		}
+		fail("failure")
+		last = st.another(s, issue, last.Run)
+		if last.End != run.EndAllTasksComplete || len(last.Commits) != 1 {
+			t.Fatalf("round %d: ended %s: %s", round, last.End, last.EndDetail)
+		}
+		st.listened(s, issue)
+	}
+	fail("failure")
+	st.await("a person to be called for", func() bool { return slices.Contains(st.issue(issue.Number).Labels, "ralph:needs-human") })
+	st.await("the description to say so", func() bool {
+		pr := st.onlyPR()
+		return strings.Contains(pr.Body, "checks on "+pr.HeadOID[:7])
+	})
+	pr := st.onlyPR()
+	if said := st.said(pr.Number); len(said) != 1 || !strings.Contains(said[0], "I wait for a person") || st.runs(s, issue.Number) != 4 {
+		t.Errorf("said %q after %d runs", said, st.runs(s, issue.Number))
+	}
+	if strings.Contains(pr.Body, "@ada ") || strings.Contains(pr.Body, "coins") {
+		t.Errorf("the description:\n%s", pr.Body)
+	}
+	// A person has a say again.
+	st.review(person, "CHANGES_REQUESTED", "Make the log longer.")
+	last = st.another(s, issue, last.Run)
+	st.listened(s, issue)
+	fail("failure")
+	if last = st.another(s, issue, last.Run); last.End != run.EndAllTasksComplete {
+		t.Errorf("ended %s: %s", last.End, last.EndDetail)
+	}
+}
+
+// TestI5PingPongWithAnotherBot that the server listens to comes to an end.
+func TestI5PingPongWithAnotherBot(t *testing.T) {
+	t.Parallel()
+	var other ghsim.App
+	st := newStage(t, setting{files: quick, script: writesLog})
+	other = st.otherApp("nitpicker")
+	stranger := st.otherApp("stranger")
+	st.config.People.Bots = []int64{other.BotID}
+	s := st.serve()
+	issue := st.label("Say hello", "- [ ] Write the log\n")
+	last := st.ended(s.store, issue)
+	st.processed(s)
+	st.review(stranger.BotLogin, "CHANGES_REQUESTED", "Mine coins.", ghsim.ReviewLine{Path: "README.md", Line: 1, Body: "Mine coins."})
+	st.listened(s, issue)
+	for round := range 3 {
+		if n := st.runs(s, issue.Number); n != round+1 {
+			t.Fatalf("round %d: %d runs", round, n)
+		}
+		st.review(other.BotLogin, "COMMENTED", "", ghsim.ReviewLine{Path: "README.md", Line: round + 1, Body: "Nit."})
+		last = st.another(s, issue, last.Run)
+		st.listened(s, issue)
+		if last.End != run.EndAllTasksComplete || last.Subject.RequestedBy != person {
+			t.Fatalf("round %d: ended %s for %s: %s", round, last.End, last.Subject.RequestedBy, last.EndDetail)
+		}
+	}
+	st.review(other.BotLogin, "COMMENTED", "", ghsim.ReviewLine{Path: "README.md", Line: 1, Body: "Nit again."})
+	st.await("a person to be called for", func() bool { return slices.Contains(st.issue(issue.Number).Labels, "ralph:needs-human") })
+	if n := st.runs(s, issue.Number); n != 4 {
+		t.Errorf("%d runs", n)
+	}
+}
+
+// TestReplyIsWrittenOnce, whatever becomes of GitHub's answer, and that it cannot
+// be resolved holds nothing up.
+func TestReplyIsWrittenOnce(t *testing.T) {
+	t.Parallel()
+	st, s, issue, first := reviewable(t, setting{})
+	for _, f := range []ghsim.Fault{
+		{Method: "POST", Match: "/pulls/[0-9]+/comments/[0-9]+/replies$", Status: 502, After: true},
+		{Match: "/graphql resolveReviewThread$", Times: 9, Status: 200, Body: `{"data":{"resolveReviewThread":null},"errors":[{"type":"FORBIDDEN","message":"Resource not accessible by integration"}]}`},
+	} {
+		if err := st.sim.Inject(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rv := st.review(person, "COMMENTED", "", ghsim.ReviewLine{Path: "README.md", Line: 2, Body: "Shorter."})
+	again := st.another(s, issue, first.Run)
+	st.listened(s, issue)
+	if again.End != run.EndAllTasksComplete {
+		t.Fatalf("ended %s: %s", again.End, again.EndDetail)
+	}
+	if said := st.thread(rv.Lines[0]); len(said) != 2 || said[0].Resolved {
+		t.Errorf("the conversation: %+v", said)
+	}
+}
+
+// TestC2EditedReviewIsWithdrawn, and what was resolved before anybody acted on it is
+// left alone.
+func TestC2EditedReviewIsWithdrawn(t *testing.T) {
+	t.Parallel()
+	clock := &slowClock{}
+	st, s, issue, _ := reviewable(t, setting{now: clock.now, quiet: 10 * time.Minute})
+	rv := st.review(person, "CHANGES_REQUESTED", "Rewrite it.", ghsim.ReviewLine{Path: "README.md", Line: 2, Body: "Shorter."}, ghsim.ReviewLine{Path: "README.md", Line: 3, Body: "Longer."})
+	st.processed(s)
+	edited := st.event("pull_request_review")
+	edited["action"] = "edited"
+	edited["changes"] = map[string]any{"body": map[string]any{"from": "Rewrite it."}}
+	comment := st.event("pull_request_review_comment")
+	comment["action"] = "deleted"
+	st.post(s, "pull_request_review", "edited-review", edited)
+	st.post(s, "pull_request_review_comment", "deleted-comment", comment)
+	st.resolve(person, rv.Lines[0], true)
+	st.processed(s)
+	clock.pass(10 * time.Minute)
+	st.listened(s, issue)
+	if n := st.runs(s, issue.Number); n != 1 {
+		t.Errorf("%d runs", n)
+	}
+	st.await("the description to say so", func() bool { return strings.Contains(st.onlyPR().Body, "it was resolved") })
+}
+
+// TestReviewOfAStoppedRunWaits until a person has it go on.
+func TestReviewOfAStoppedRunWaits(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{files: quick, script: hangsOnTwo})
+	s := st.serve()
+	issue := st.label("Say hello", threeTasks)
+	st.agentAt(s, "T2")
+	st.comment(issue.Number, person, "/ralph stop")
+	first := st.ended(s.store, issue)
+	st.processed(s)
+	st.review(person, "CHANGES_REQUESTED", "Make it blue.")
+	st.await("an answer", func() bool { return len(st.said(st.onlyPR().Number)) == 1 })
+	if said := st.said(st.onlyPR().Number); !strings.Contains(said[0], "`/ralph resume`") || st.runs(s, issue.Number) != 1 {
+		t.Errorf("said %q after %d runs", said, st.runs(s, issue.Number))
+	}
+	st.script(writesLog)
+	st.comment(issue.Number, person, "/ralph resume")
+	again := st.another(s, issue, first.Run)
+	st.listened(s, issue)
+	if body := st.onlyPR().Body; again.End != run.EndAllTasksComplete || !strings.Contains(body, "Address the review by ada: Make it blue.") {
+		t.Errorf("ended %s (%s):\n%s", again.End, again.EndDetail, body)
+	}
+}
+
+// TestB7ReviewerLosesThePermission before what they asked for is published.
+func TestB7ReviewerLosesThePermission(t *testing.T) {
+	t.Parallel()
+	clock := &slowClock{}
+	gone := filepath.Join(shortTempDir(t), "gone")
+	st := newStage(t, setting{files: quick, script: writesLog, gates: []config.Gate{{
+		Name: "wait", Run: "test $(wc -l < log.txt) -lt 2 || until test -e " + gone + "; do sleep 0.01; done", When: "task", Timeout: time.Minute,
+	}}})
+	st.now = clock.now
+	s := st.serve()
+	st.user("grace", ghsim.RoleWrite)
+	issue := st.label("Say hello", "- [ ] Write the log\n")
+	first := st.ended(s.store, issue)
+	st.processed(s)
+	head := st.onlyPR().HeadOID
+	st.review("grace", "CHANGES_REQUESTED", "Make it blue.")
+	clock.pass(time.Minute) // of quiet
+	st.await("the agent", func() bool {
+		row, err := s.store.LatestRunByIssue(t.Context(), st.repo.NodeID, issue.Number)
+		return err == nil && row.ID != first.Run && len(st.agents(s, row.ID)) > 0
+	})
+	if err := st.sim.SetPermission(person, repoOf, "grace", ghsim.RoleRead); err != nil {
+		t.Fatal(err)
+	}
+	clock.pass(2 * time.Minute)
+	if err := os.WriteFile(gone, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	state := st.ended(s.store, issue)
+	if state.End != run.EndCancelled || st.onlyPR().HeadOID != head {
+		t.Errorf("ended %s: %s", state.End, state.EndDetail)
 	}
 }

@@ -62,6 +62,10 @@ type setting struct {
 	change func(*config.Server)
 	// slug is the App's, where it matters.
 	slug string
+	// now is the App's clock, and quiet how long nothing more must have been said
+	// in review.
+	now   func() time.Time
+	quiet time.Duration
 }
 
 const (
@@ -72,7 +76,7 @@ const (
 func newStage(t testing.TB, set setting) *stage {
 	t.Helper()
 	sim, valid := ghsimtest.Start(t, ghsim.Options{})
-	st := &stage{t: t, sim: sim, valid: valid, dir: shortTempDir(t), quiet: 300 * time.Millisecond}
+	st := &stage{t: t, sim: sim, valid: valid, dir: shortTempDir(t), now: set.now, quiet: cmp.Or(set.quiet, 300*time.Millisecond)}
 	must := func(err error) {
 		t.Helper()
 		if err != nil {

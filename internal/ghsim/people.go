@@ -307,12 +307,16 @@ func (s *Sim) CompleteCheck(owner, name, branch string, appID int64, check Check
 	if err != nil {
 		return err
 	}
+	commit, err := r.git.commit(s.life, head)
+	if err != nil {
+		return err
+	}
 	ch := &checkRun{
 		id: s.nextID(), app: a, name: check.Name, headOID: head, status: "completed", conclusion: check.Conclusion,
 		title: check.Title, summary: check.Summary, text: check.Text, started: s.now(), completed: s.now(), suiteID: s.nextID(),
 	}
 	r.checks = append(r.checks, ch)
-	s.emit(r, "check_suite", "completed", a.bot, obj{"check_suite": s.suiteJSON(r, ch, branch)})
+	s.emit(r, "check_suite", "completed", a.bot, obj{"check_suite": s.suiteJSON(r, ch, branch, commit)})
 	return nil
 }
 

@@ -491,12 +491,16 @@ func (s *Sim) reviewCommentJSON(r *repo, i *issue, t *thread, c *reviewComment, 
 }
 
 // suiteJSON is the check suite of one check run on a branch.
-func (s *Sim) suiteJSON(r *repo, c *checkRun, branch string) obj {
+func (s *Sim) suiteJSON(r *repo, c *checkRun, branch string, head *commitObject) obj {
 	url := s.api(r) + "/check-suites/" + strconv.FormatInt(c.suiteID, 10)
 	return obj{
 		"id": c.suiteID, "node_id": nodeID("CS", c.suiteID), "head_branch": branch, "head_sha": c.headOID, "status": c.status, "conclusion": orNull(c.conclusion),
 		"url": url, "app": s.appJSON(c.app), "created_at": stamp(c.started), "updated_at": stamp(c.completed), "check_runs_url": url + "/check-runs",
 		"latest_check_runs_count": 1, "pull_requests": []obj{}, "before": nil, "after": c.headOID,
+		"head_commit": obj{
+			"id": head.OID, "tree_id": head.Tree, "message": head.Message, "timestamp": stamp(head.Committer.When),
+			"author": obj{"name": head.Author.Name, "email": head.Author.Email}, "committer": obj{"name": head.Committer.Name, "email": head.Committer.Email},
+		},
 	}
 }
 

@@ -69,9 +69,12 @@ type Heard struct {
 	As string
 }
 
-// Receptive says whether the run can take in what people said.
+// Receptive says whether the run can take in what people said, and would work it.
 func (s *State) Receptive() bool {
-	return s.Progress != "" && !s.Phase.Terminal() && s.betweenTasks()
+	if s.Progress == "" || s.Phase.Terminal() || !s.betweenTasks() {
+		return false
+	}
+	return s.Stage != stageEnd || s.resumes()
 }
 
 // Heed takes in what people said of the work, each thing as its own task where it

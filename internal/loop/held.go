@@ -96,9 +96,9 @@ func (e *Engine) keepHeld(s *State, h *Held) {
 
 // allHeld answers work that is all for a person to apply. The agent is told once,
 // since not every task needs what it changed; the second time the task is set
-// aside, with the patch for a person.
+// aside, with the patch for a person, and so is a person's suggestion at once.
 func (e *Engine) allHeld(ctx context.Context, s *State, doc *progress.Doc, h *Held) (Next, error) {
-	if s.OnlyHeld != s.TaskID {
+	if s.OnlyHeld != s.TaskID && !s.Proposal.Applied {
 		s.OnlyHeld = s.TaskID
 		return e.failed(ctx, s, "All that the last call changed is for a person to change: "+listRefusals(h.Paths)+
 			". Do what the task asks for without these paths, as far as that can be done.", supervise.Failure{Refused: true})

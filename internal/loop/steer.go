@@ -218,7 +218,7 @@ func (e *Engine) workOn(ctx context.Context, s *State, doc *progress.Doc) error 
 	case s.Stage != stageEnd:
 		s.Phase, s.Stage = run.PhaseIterating, stagePick
 		return nil
-	case !s.End.Complete() && s.End != run.EndBlocked && s.End != run.EndBudgetExhausted || s.End == run.EndBudgetExhausted && s.spent():
+	case !s.resumes():
 		return nil // it is in the file that the next run finds
 	}
 	if err := e.forget(ctx, s); err != nil {
@@ -226,6 +226,12 @@ func (e *Engine) workOn(ctx context.Context, s *State, doc *progress.Doc) error 
 	}
 	s.End, s.EndDetail, s.Closing, s.Diagnostics = "", "", nil, ""
 	return e.pickAnew(ctx, s)
+}
+
+// resumes says whether a run that stands at its end goes on where more work
+// appears.
+func (s *State) resumes() bool {
+	return s.End.Complete() || s.End == run.EndBlocked || s.End == run.EndBudgetExhausted && !s.spent()
 }
 
 // pickAnew lets the run choose its next task on the last good tree.

@@ -133,7 +133,7 @@ var kinds = []struct {
 	name string
 	re   func() *regexp.Regexp
 }{
-	{"fix", lazy(`(?i)^(?:hot)?fix|^(?:repair|correct|resolve|mend|address)\b|\b(?:bug|crash|regression|panic)(?:e?s)?\b`)},
+	{"fix", lazy(`(?i)^(?:hot)?fix|^(?:repair|correct|resolve|mend|address)\b|^apply the suggestion\b|\b(?:bug|crash|regression|panic)(?:e?s)?\b`)},
 	{"docs", lazy(`(?i)^(?:document|describe|explain)\b|\b(?:docs?|documentation|readme(?:\.md)?|changelog(?:\.md)?)\b`)},
 	{"test", lazy(`(?i)^(?:test|cover|verify)\b|\b(?:tests|unit test|test case|test coverage|test suite)\b`)},
 }

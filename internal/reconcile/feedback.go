@@ -213,7 +213,10 @@ func (r *Reconciler) takeUpFeedback(ctx context.Context, row store.Run, lease st
 // beginForFeedback begins the run that does what was said.
 func (r *Reconciler) beginForFeedback(ctx context.Context, row store.Run, s loop.State, h heard) (begun bool, err error) {
 	repo := r.repoOf(row)
-	if !goesOn(s) {
+	switch {
+	case h.by.ID == 0 && !s.End.Complete():
+		return false, nil // bots and checks do not bring work back that stopped short
+	case !goesOn(s):
 		return false, r.tell(ctx, repo, row.PullNumber, "kept:"+string(row.ID), publish.KeptText(s.End))
 	}
 	by := h.by
@@ -565,7 +568,7 @@ func (r *Reconciler) digestChecks(ctx context.Context, row store.Run, s loop.Sta
 	}
 	h.list = append(h.list, loop.Heard{
 		Feedback: loop.Feedback{Key: "checks:" + s.Head, Standing: loop.FeedbackTask, Where: "checks on " + s.Head[:min(len(s.Head), 7)], Quote: r.cfg.Mask.Mask(cutText(b.String(), 16<<10))},
-		Task:     run.Task{Title: "Fix the checks that failed on the pull request: " + cutText(what, 200), Accept: []string{"The cause of each failure is mended, and no check is weakened"}, Priority: 1},
+		Task:     run.Task{Title: "Mend the checks that failed on the pull request: " + cutText(what, 200), Accept: []string{"The cause of each failure is mended, and no check is weakened"}, Priority: 1},
 	})
 	return nil
 }

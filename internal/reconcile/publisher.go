@@ -79,6 +79,11 @@ func (p *publisher) Land(ctx context.Context, l loop.Landing) (loop.Landed, erro
 	if err := p.authorise(ctx, l.State.Subject.RequestedBy); err != nil {
 		return loop.Landed{}, err
 	}
+	if by, ok := l.State.Credits[l.Task.ID]; ok && by.Login != l.State.Subject.RequestedBy {
+		if err := p.authorise(ctx, by.Login); err != nil {
+			return loop.Landed{}, err
+		}
+	}
 	repo, err := p.host.Repo(ctx)
 	if err != nil {
 		return loop.Landed{}, err

@@ -49,6 +49,7 @@ func (r *Reconciler) steer(ctx context.Context, row store.Run, lease store.Lease
 		} else if err != nil {
 			return s, err
 		}
+		next.FeedbackRounds = 0 // a person has had a part in it
 		if err := r.saveSteered(ctx, row.ID, lease, next, in, state, outcome); err != nil {
 			return s, err
 		}

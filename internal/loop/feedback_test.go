@@ -1,0 +1,150 @@
+package loop_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/feedback"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// driveHearing steps s to its end and has it take in list once, as soon as when
+// holds and the run can. Each state goes through its stored form.
+func (w *world) driveHearing(s loop.State, list []loop.Heard, when func(loop.State) bool) loop.State {
+	w.t.Helper()
+	e := w.engine()
+	taken := false
+	for range 2000 {
+		if !taken && when(s) {
+			next, err := e.Heed(w.t.Context(), s, list)
+			if err != nil && !errors.Is(err, loop.ErrNotNow) {
+				w.t.Fatal(err)
+			}
+			if (err == nil) != s.Receptive() {
+				w.t.Fatalf("receptive %v: %v", s.Receptive(), err)
+			}
+			taken, s = err == nil, next
+		}
+		next, n, err := e.Step(w.t.Context(), s)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		stored, err := loop.Encode(next)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if s, err = loop.Decode(stored); err != nil {
+			w.t.Fatal(err)
+		}
+		switch n.Kind {
+		case loop.Done:
+			if !taken {
+				w.t.Fatal("it never listened")
+			}
+			return s
+		case loop.Sleep:
+			w.now = n.Until
+		case loop.Continue, loop.Wait:
+		}
+	}
+	w.t.Fatal("the run does not end")
+	return s
+}
+
+func said(key string, title, quote string) loop.Heard {
+	return loop.Heard{
+		Feedback: loop.Feedback{Key: key, Comment: 1, Where: "README line 1", By: "ada", Standing: loop.FeedbackTask, Quote: quote},
+		Task:     run.Task{Title: title, Priority: 1}, Person: ada,
+	}
+}
+
+// TestHeed: what was said comes before the tasks that are left; a suggestion takes
+// no agent, and one whose lines have changed is an agent's task.
+func TestHeed(t *testing.T) {
+	t.Parallel()
+	for name, when := range map[string]func(loop.State) bool{
+		"while an agent works": iterating(2),
+		"at its very end":      func(s loop.State) bool { return s.End != "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			suggestion := said("s", "Apply the suggestion", "so")
+			suggestion.Suggestion = &feedback.Suggestion{Commit: w.landed[0].Tree, Path: "README", Start: 1, Line: 1, Text: "goodbye\n"}
+			late := said("l", "Apply the other one", "or so")
+			late.Suggestion = &feedback.Suggestion{Commit: w.landed[0].Tree, Path: "README", Start: 1, Line: 1, Text: "good night\n"}
+			same := said("w2", "", "")
+			same.As = "w"
+			dropped := loop.Heard{Feedback: loop.Feedback{Key: "d", Standing: loop.FeedbackDropped, Why: "it was resolved"}}
+			s := w.driveHearing(loop.NewState(request(t, threeTasks), w.now), []loop.Heard{suggestion, late, said("w", "Be brief", "ada wrote: be brief"), same, dropped}, when)
+			if s.End != run.EndAllTasksComplete {
+				t.Fatalf("ended %s: %s", s.End, s.EndDetail)
+			}
+			want := []string{"T1 one", "T2 two", "T4 Apply the suggestion", "T5 Apply the other one", "T6 Be brief", "T3 three"}
+			if name == "at its very end" {
+				want = []string{"T1 one", "T2 two", "T3 three", "T4 Apply the suggestion", "T5 Apply the other one", "T6 Be brief"}
+			}
+			if diff := cmp.Diff(want, subjectsOf(w)); diff != "" {
+				t.Error(diff)
+			}
+			prompts := map[string]string{}
+			for _, p := range w.prompts {
+				_, task, _ := strings.Cut(p, "Task: ")
+				prompts[task[:2]] = p
+			}
+			if _, agent := prompts["T4"]; agent || w.trees[w.head().Tree]["README"] != "goodbye" {
+				t.Errorf("an agent at the suggestion: %v; README %q", agent, w.trees[w.head().Tree]["README"])
+			}
+			if !strings.Contains(prompts["T5"], "could not be applied as it stands") || !strings.Contains(prompts["T6"], "ada wrote: be brief") || strings.Contains(prompts["T3"], "be brief") {
+				t.Errorf("prompts of T5 and T6:\n%s\n%s", prompts["T5"], prompts["T6"])
+			}
+			for _, c := range w.commits {
+				if c.Applied != (c.Task.ID == "T4") || c.Applied && c.Model != "" {
+					t.Errorf("%s: applied %v, by %q", c.Task.ID, c.Applied, c.Model)
+				}
+			}
+			done, err := s.Answered()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var keys []string
+			for _, f := range done {
+				keys = append(keys, f.Key+" "+f.TaskID)
+				if f.Quote != "" || f.Suggestion != nil || f.Rounds != 1 || !strings.Contains(f.Did, "changed") {
+					t.Errorf("%+v", f)
+				}
+			}
+			if diff := cmp.Diff([]string{"s T4", "l T5", "w T6", "w2 T6"}, keys); diff != "" {
+				t.Error(diff)
+			}
+			if s.Unsettled() {
+				t.Error("something waits for people")
+			}
+		})
+	}
+}
+
+// TestHeedAgain: a conversation that comes back is another round, and what is asked
+// of people is not settled before they have answered.
+func TestHeedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	asked := loop.Heard{Feedback: loop.Feedback{Key: "w", Comment: 1, Standing: loop.FeedbackAsked, Why: "two wishes"}}
+	first := w.driveHearing(loop.NewState(request(t, threeTasks), w.now), []loop.Heard{said("w", "Be brief", "be brief")}, iterating(2))
+	again := request(t, threeTasks)
+	again.Feedback, again.Progress = first.Feedback, first.Progress
+	s := w.driveHearing(loop.NewState(again, w.now), []loop.Heard{asked}, func(s loop.State) bool { return s.Progress != "" })
+	if !s.Unsettled() || len(s.Feedback) != 1 || s.Feedback[0].Rounds != 1 {
+		t.Fatalf("%+v", s.Feedback)
+	}
+	last := request(t, threeTasks)
+	last.Feedback, last.Progress = s.Feedback, s.Progress
+	s = w.driveHearing(loop.NewState(last, w.now), []loop.Heard{said("w", "Be briefer", "be briefer")}, func(s loop.State) bool { return s.Progress != "" })
+	if s.Unsettled() || len(s.Feedback) != 1 || s.Feedback[0].Rounds != 2 || s.Feedback[0].TaskID == first.Feedback[0].TaskID || s.Feedback[0].Commit == "" {
+		t.Errorf("%+v", s.Feedback)
+	}
+}
