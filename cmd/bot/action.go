@@ -335,9 +335,6 @@ func (a *actionStep) drive(ctx context.Context, job *reconcile.Job, repo *ghapp.
 		if err != nil {
 			return ghaction.Result{}, err
 		}
-		if err := job.Settle(ctx); err != nil {
-			return ghaction.Result{}, err
-		}
 		if outcome == reconcile.OutcomeRefused {
 			detail := fmt.Sprintf("%s may not start a run: that takes write access to the repository. The issue says so, too.", event.Sender)
 			a.log.Warning("Ralph was not started", detail)
@@ -374,15 +371,31 @@ func (a *actionStep) finish(ctx context.Context, job *reconcile.Job, left []run.
 	return a.result(s)
 }
 
-// deliver works the event, or the wish for one issue that the workflow names.
-func (a *actionStep) deliver(ctx context.Context, job *reconcile.Job, repo *ghapp.Repo, event ghaction.Event, cfg config.Server) (string, error) {
-	event, err := a.asked(ctx, repo, event, cfg)
+// deliver works the event, or the wish for one issue that the workflow names, and
+// waits until it is known whether there is a run to come of it.
+func (a *actionStep) deliver(ctx context.Context, job *reconcile.Job, repo *ghapp.Repo, event ghaction.Event, cfg config.Server) (outcome string, err error) {
+	var events []ghaction.Event
+	if event.Review != 0 && a.in.Issue == 0 {
+		events, err = a.reviewed(ctx, repo, event)
+	} else {
+		event, err = a.asked(ctx, repo, event, cfg)
+		events = []ghaction.Event{event}
+	}
 	if err != nil {
 		return "", err
 	}
-	return job.Deliver(ctx, store.Delivery{
-		GUID: "job", Event: event.Name, Action: event.Action, Installation: ghaction.Installation, RepoNode: event.RepoNode, Body: event.Payload, ReceivedAt: time.Now(),
-	})
+	for i, event := range events {
+		became, err := job.Deliver(ctx, store.Delivery{
+			GUID: fmt.Sprintf("job-%d", i+1), Event: event.Name, Action: event.Action, Installation: ghaction.Installation, RepoNode: event.RepoNode, Body: event.Payload, ReceivedAt: time.Now(),
+		})
+		if err != nil {
+			return "", err
+		}
+		if i == 0 {
+			outcome = became
+		}
+	}
+	return outcome, job.Settle(ctx)
 }
 
 // asked is the event to work: the job's, or that of a label on the issue that

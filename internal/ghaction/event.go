@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"strconv"
 
 	"github.com/org/ralph-action/internal/run"
 )
@@ -33,7 +35,13 @@ type Event struct {
 	Private bool
 	// Issue is the number of the issue or pull request it is about, 0 for none.
 	Issue int
+	// Review is the id of the review of the pull request that it is about, 0 for
+	// none.
+	Review int64
 }
+
+// relayed is the name of a run of the workflow that hands reviews on.
+var relayed = regexp.MustCompile(`^ralph review ([1-9][0-9]{0,17}) of #([1-9][0-9]{0,8})$`)
 
 // ReadEvent reads the event of the job.
 func ReadEvent(e Env) (Event, error) {
@@ -69,6 +77,17 @@ func parseEvent(name string, payload []byte) (Event, error) {
 		PullRequest struct {
 			Number int `json:"number"`
 		} `json:"pull_request"`
+		Review struct {
+			ID int64 `json:"id"`
+		} `json:"review"`
+		WorkflowRun struct {
+			Event          string `json:"event"`
+			Conclusion     string `json:"conclusion"`
+			DisplayTitle   string `json:"display_title"`
+			HeadRepository struct {
+				NodeID string `json:"node_id"`
+			} `json:"head_repository"`
+		} `json:"workflow_run"`
 		Repository struct {
 			NodeID        string `json:"node_id"`
 			DefaultBranch string `json:"default_branch"`
@@ -94,6 +113,17 @@ func parseEvent(name string, payload []byte) (Event, error) {
 	}
 	if e.Issue == 0 {
 		e.Issue = p.PullRequest.Number
+	}
+	if name == "pull_request_review" && p.Action == "submitted" {
+		e.Review = p.Review.ID
+	}
+	// Only who may push to the repository has a workflow run from a branch of it; a
+	// fork's could be called anything.
+	if w := p.WorkflowRun; name == "workflow_run" && w.Event == "pull_request_review" && w.Conclusion == "success" && w.HeadRepository.NodeID == e.RepoNode && e.RepoNode != "" {
+		if m := relayed.FindStringSubmatch(w.DisplayTitle); m != nil {
+			e.Review, _ = strconv.ParseInt(m[1], 10, 64) // so many digits fit
+			e.Issue, _ = strconv.Atoi(m[2])
+		}
 	}
 	return e, nil
 }

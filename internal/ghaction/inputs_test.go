@@ -1,6 +1,7 @@
 package ghaction
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -102,6 +103,42 @@ func TestEventsAreThoseOfAnApp(t *testing.T) {
 	for _, bad := range []string{"", "[]", `{"issue":7}`} {
 		if _, err := parseEvent("issues", []byte(bad)); err == nil {
 			t.Errorf("%q is an event", bad)
+		}
+	}
+}
+
+// Of a workflow that hands a review on only numbers are taken, and only where it
+// ran on a branch of the repository itself.
+func TestReviewsAreHandedOnByNumber(t *testing.T) {
+	t.Parallel()
+	event := func(title, head, on, conclusion string) string {
+		b, err := json.Marshal(map[string]any{
+			"action": "completed", "repository": map[string]any{"node_id": "R_1"}, "sender": map[string]any{"login": "ada", "id": 7},
+			"workflow_run": map[string]any{"display_title": title, "event": on, "conclusion": conclusion, "head_branch": "ralph/7", "head_repository": map[string]any{"node_id": head}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	const title = "ralph review 42 of #8"
+	for name, c := range map[string]struct {
+		name, payload string
+		issue         int
+		review        int64
+	}{
+		"relayed":         {"workflow_run", event(title, "R_1", "pull_request_review", "success"), 8, 42},
+		"of a fork":       {"workflow_run", event(title, "R_2", "pull_request_review", "success"), 0, 0},
+		"of a push":       {"workflow_run", event(title, "R_1", "push", "success"), 0, 0},
+		"skipped":         {"workflow_run", event(title, "R_1", "pull_request_review", "skipped"), 0, 0},
+		"another name":    {"workflow_run", event("ralph review 42 of #8\nralph review 43 of #9", "R_1", "pull_request_review", "success"), 0, 0},
+		"words":           {"workflow_run", event("ralph review $(id) of #8", "R_1", "pull_request_review", "success"), 0, 0},
+		"not a number":    {"workflow_run", event("ralph review 0042 of #-8", "R_1", "pull_request_review", "success"), 0, 0},
+		"the review's":    {"pull_request_review", `{"action":"submitted","review":{"id":42},"pull_request":{"number":8}}`, 8, 42},
+		"a review edited": {"pull_request_review", `{"action":"edited","review":{"id":42},"pull_request":{"number":8}}`, 8, 0},
+	} {
+		if e, err := parseEvent(c.name, []byte(c.payload)); err != nil || e.Issue != c.issue || e.Review != c.review {
+			t.Errorf("%s: review %d of #%d, %v", name, e.Review, e.Issue, err)
 		}
 	}
 }
