@@ -213,6 +213,11 @@ func (a *actionStep) config() (config.Server, error) {
 			return cfg, &run.UserError{Message: "egress: " + err.Error(), Hint: "give a host or a preset on each line; see docs/gateway.md"}
 		}
 	}
+	for _, login := range in.PullRequestsOf {
+		if !config.BotLogin(login) {
+			return cfg, &run.UserError{Message: fmt.Sprintf("pull_requests_of: %q is not the login of a bot", login), Hint: "give the login of the App with its brackets, such as my-app[bot]"}
+		}
+	}
 	if cfg.Egress = in.Egress; len(cfg.Egress) > 0 && cfg.Sandbox.Kind == config.SandboxLocal {
 		return cfg, &run.UserError{Message: "egress is for `sandbox: docker`", Hint: "the local sandbox has all of the runner's network, and no list holds there"}
 	}
@@ -266,7 +271,7 @@ func (a *actionStep) work(ctx context.Context, cfg config.Server, event ghaction
 	}
 	defer closeNotifier(ctx, notifier, notifyGrace)
 	p, err := newParts(ctx, cfg, ghapp.Config{
-		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL, Token: a.in.GitHubToken, UserAgent: "ralph-action",
+		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL, Token: a.in.GitHubToken, Kin: a.in.PullRequestsOf, UserAgent: "ralph-action",
 	}, logger, observers{watch: both(notifier.Handle, a.show(screen)), onSave: a.saves()}, secrets...)
 	if err != nil {
 		return ghaction.Result{}, err

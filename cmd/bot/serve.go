@@ -218,7 +218,7 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	}()
 	obs.watch = both(notifier.Handle, obs.watch)
 	p, err := newParts(ctx, cfg, ghapp.Config{
-		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL,
+		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL, Kin: cfg.GitHub.PullRequestsOf,
 		AppID: cfg.GitHub.AppID, PrivateKey: []byte(cfg.GitHub.PrivateKey.Reveal()), UserAgent: "ralph-bot",
 	}, log, obs, secrets...)
 	if err != nil {

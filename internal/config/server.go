@@ -96,9 +96,18 @@ type GitHub struct {
 	AppID                      int64
 	// PrivateKey is the App's key in PEM.
 	PrivateKey Secret
+	// PullRequestsOf are the logins of other bots whose pull requests are gone on with as if
+	// they were the App's own.
+	PullRequestsOf []string
 	// WebhookSecrets are all accepted, so that a secret can be rotated.
 	WebhookSecrets []Secret
 }
+
+// botPattern is what GitHub makes of the name of an App.
+var botPattern = lazy(`^[A-Za-z0-9][A-Za-z0-9-]{0,99}\[bot\]$`)
+
+// BotLogin says whether a login is that of an App: nobody else's has brackets.
+func BotLogin(login string) bool { return botPattern().MatchString(login) }
 
 // Agent says which coding agent works.
 type Agent struct {
@@ -181,12 +190,13 @@ type Log struct {
 type serverFile struct {
 	Listen string `yaml:"listen"`
 	GitHub struct {
-		APIURL            string `yaml:"api_url"`
-		GraphQLURL        string `yaml:"graphql_url"`
-		WebURL            string `yaml:"web_url"`
-		AppID             whole  `yaml:"app_id"`
-		PrivateKeyFile    string `yaml:"private_key_file"`
-		WebhookSecretFile string `yaml:"webhook_secret_file"`
+		APIURL            string   `yaml:"api_url"`
+		GraphQLURL        string   `yaml:"graphql_url"`
+		WebURL            string   `yaml:"web_url"`
+		AppID             whole    `yaml:"app_id"`
+		PrivateKeyFile    string   `yaml:"private_key_file"`
+		WebhookSecretFile string   `yaml:"webhook_secret_file"`
+		PullRequestsOf    []string `yaml:"pull_requests_of"`
 	} `yaml:"github"`
 	DataDir string `yaml:"data_dir"`
 	Label   string `yaml:"label"`
@@ -346,9 +356,9 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 		Listen: f.Listen,
 		GitHub: GitHub{
 			APIURL:     strings.TrimRight(f.GitHub.APIURL, "/") + "/",
-			GraphQLURL: strings.TrimRight(f.GitHub.GraphQLURL, "/"),
-			WebURL:     strings.TrimRight(f.GitHub.WebURL, "/"),
-			AppID:      int64(f.GitHub.AppID),
+			GraphQLURL: strings.TrimRight(f.GitHub.GraphQLURL, "/"), PullRequestsOf: f.GitHub.PullRequestsOf,
+			WebURL: strings.TrimRight(f.GitHub.WebURL, "/"),
+			AppID:  int64(f.GitHub.AppID),
 		},
 		DataDir: within(dir, f.DataDir),
 		Label:   f.Label,
@@ -415,6 +425,11 @@ func (s Server) check(report reporter) {
 	}
 	checkURL("$.github.api_url", s.GitHub.APIURL, report)
 	checkURL("$.github.graphql_url", s.GitHub.GraphQLURL, report)
+	for i, login := range s.GitHub.PullRequestsOf {
+		if !BotLogin(login) {
+			report(fmt.Sprintf("$.github.pull_requests_of[%d]", i), "%q is not the login of a bot, which ends in [bot]", clip(login))
+		}
+	}
 	checkURL("$.github.web_url", s.GitHub.WebURL, report)
 	checkURL("$.model.base_url", s.Model.BaseURL, report)
 	checkURL("$.model.openai_base_url", s.Model.OpenAIBaseURL, report)

@@ -61,6 +61,9 @@ type Inputs struct {
 	AnthropicBaseURL, OpenAIBaseURL, GoogleBaseURL string
 
 	BaseBranch string
+	// PullRequestsOf are the logins of bots whose pull requests are gone on with,
+	// beside those of the token's own.
+	PullRequestsOf []string
 	// ConfigPath is where the repository's configuration is.
 	ConfigPath string
 	// PlanApproval: a person approves the plan before it is worked.
@@ -197,6 +200,7 @@ func inputs() []input {
 		{"openai_base_url", text(func(in *Inputs) *string { return &in.OpenAIBaseURL })},
 		{"google_base_url", text(func(in *Inputs) *string { return &in.GoogleBaseURL })},
 		{"github_token", text(func(in *Inputs) *string { return &in.GitHubToken })},
+		{"pull_requests_of", lines(func(in *Inputs) *[]string { return &in.PullRequestsOf })},
 		{"base_branch", text(func(in *Inputs) *string { return &in.BaseBranch })},
 		{"config", inRepository(func(in *Inputs) *string { return &in.ConfigPath })},
 		{"plan_approval", choice(func(in *Inputs) *bool { return &in.PlanApproval }, "required", "as-configured")},

@@ -42,6 +42,9 @@ type Config struct {
 	// Token, where set, is used for everything in place of an App's own: that
 	// of a job in GitHub Actions, say. It is never minted anew.
 	Token string
+	// Kin are the logins of other bots ("my-app[bot]") whose pull requests and
+	// comments are as good as the App's own: that of the Action, for a server.
+	Kin []string
 	// Transport carries the requests; nil is http.DefaultTransport.
 	Transport http.RoundTripper
 	UserAgent string
@@ -66,8 +69,9 @@ type App struct {
 	lanes  map[int64]*lane
 	self   *Identity
 	botID  int64
-	// fixed is Config.Token.
+	// fixed is Config.Token, kin Config.Kin.
 	fixed string
+	kin   []string
 }
 
 type tokenKey struct {
@@ -143,6 +147,7 @@ func New(cfg Config) (*App, error) {
 		lanes:  make(map[int64]*lane),
 		kept:   &answers{kept: make(map[string]keptAnswer)},
 		fixed:  cfg.Token,
+		kin:    cfg.Kin,
 	}
 	if key != nil {
 		a.jwtClient = a.client(&pinned{host: api.Host, next: a.appsTransport()})

@@ -20,7 +20,7 @@ type PR struct {
 	HeadRef       string
 	HeadOID       string
 	BaseRef       string
-	AuthorID      int64
+	Author        User
 }
 
 // PRInput is a pull request to open within the repository.
@@ -39,13 +39,9 @@ func (r *Repo) PR(ctx context.Context, n int) (PR, error) {
 }
 
 // FindPR gives the open pull request from branch head of this repository that
-// the App itself opened. None is ErrNotFound: a closed one is history, and
+// the App itself, or one of its kin, opened. None is ErrNotFound: a closed one is history, and
 // somebody else's is not ours.
 func (r *Repo) FindPR(ctx context.Context, head string) (PR, error) {
-	bot, err := r.BotID(ctx)
-	if err != nil {
-		return PR{}, err
-	}
 	all, _, err := r.reader.PullRequests.List(ctx, r.owner, r.name, &github.PullRequestListOptions{
 		State: "open", Head: r.owner + ":" + head, ListOptions: github.ListOptions{PerPage: pageSize},
 	})
@@ -54,8 +50,11 @@ func (r *Repo) FindPR(ctx context.Context, head string) (PR, error) {
 	}
 	for _, p := range all {
 		// GitHub ignores a head it cannot parse and lists everything.
-		if p.GetUser().GetID() == bot && p.GetHead().GetRef() == head {
-			return pullRequest(p), nil
+		if p.GetHead().GetRef() != head {
+			continue
+		}
+		if ours, err := r.Ours(ctx, user(p.GetUser())); err != nil || ours {
+			return pullRequest(p), err
 		}
 	}
 	return PR{}, fmt.Errorf("find own pull request: %w", ErrNotFound)
@@ -112,6 +111,6 @@ func pullRequest(p *github.PullRequest) PR {
 	return PR{
 		Number: p.GetNumber(), NodeID: p.GetNodeID(), Title: p.GetTitle(), Body: p.GetBody(), URL: p.GetHTMLURL(),
 		State: p.GetState(), Draft: p.GetDraft(), Merged: p.GetMerged(),
-		HeadRef: p.GetHead().GetRef(), HeadOID: p.GetHead().GetSHA(), BaseRef: p.GetBase().GetRef(), AuthorID: p.GetUser().GetID(),
+		HeadRef: p.GetHead().GetRef(), HeadOID: p.GetHead().GetSHA(), BaseRef: p.GetBase().GetRef(), Author: user(p.GetUser()),
 	}
 }

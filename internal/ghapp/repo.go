@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,6 +74,25 @@ func (r *Repo) BotID(ctx context.Context) (int64, error) {
 	r.app.botID = id
 	r.app.mu.Unlock()
 	return id, nil
+}
+
+// User is who wrote something. Type is GitHub's: "User", "Bot".
+type User struct {
+	Login string
+	ID    int64
+	Type  string
+}
+
+func user(u *github.User) User { return User{Login: u.GetLogin(), ID: u.GetID(), Type: u.GetType()} }
+
+// Ours says whether the App wrote what u has written, or one of its kin.
+func (r *Repo) Ours(ctx context.Context, u User) (bool, error) {
+	// Only an App's login has brackets.
+	if u.Type == "Bot" && slices.ContainsFunc(r.app.kin, func(login string) bool { return strings.EqualFold(login, u.Login) }) {
+		return true, nil
+	}
+	bot, err := r.BotID(ctx)
+	return err == nil && u.ID == bot, err
 }
 
 // get is for what go-github v60 does not know, escapes wrongly, or answers
@@ -171,7 +191,7 @@ func (r *Repo) learnBot(made *github.Reaction) {
 type Comment struct {
 	ID        int64
 	URL, Body string
-	AuthorID  int64
+	Author    User
 	CreatedAt time.Time
 }
 
@@ -223,7 +243,7 @@ func (r *Repo) FindComment(ctx context.Context, issue int, marker string) (Comme
 		return Comment{}, err
 	}
 	for _, c := range all {
-		if c.AuthorID == bot && strings.Contains(c.Body, marker) {
+		if c.Author.ID == bot && strings.Contains(c.Body, marker) {
 			return c, nil
 		}
 	}

@@ -19,13 +19,6 @@ type Review struct {
 	Comments                     []ReviewComment
 }
 
-// User is who wrote something. Type is GitHub's: "User", "Bot".
-type User struct {
-	Login string
-	ID    int64
-	Type  string
-}
-
 // ReviewComment is what a review says of a line, or of a file with Line 0.
 type ReviewComment struct {
 	ID                                            int64
@@ -89,5 +82,3 @@ func reviewComment(c *github.PullRequestComment) ReviewComment {
 		Diff: c.GetDiffHunk(), Line: c.GetLine(), StartLine: c.GetStartLine(), ReplyTo: c.GetInReplyTo(), Author: user(c.GetUser()),
 	}
 }
-
-func user(u *github.User) User { return User{Login: u.GetLogin(), ID: u.GetID(), Type: u.GetType()} }

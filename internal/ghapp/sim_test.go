@@ -189,7 +189,7 @@ func TestIssueAndComments(t *testing.T) {
 	id, url, err := w.repo.Comment(ctx, n, "mine "+marker)
 	check(t, err)
 	found := get[ghapp.Comment](t)(w.repo.FindComment(ctx, n, marker))
-	if found.ID != id || found.URL != url || found.AuthorID != w.appInfo.BotID {
+	if found.ID != id || found.URL != url || found.Author.ID != w.appInfo.BotID {
 		t.Errorf("found %+v, want %d %s", found, id, url)
 	}
 	check(t, w.repo.EditComment(ctx, id, "changed"))
@@ -380,7 +380,7 @@ func TestPullRequest(t *testing.T) {
 	pr := get[ghapp.PR](t)(w.repo.CreatePR(ctx, in))
 	want := ghapp.PR{
 		Number: pr.Number, NodeID: pr.NodeID, Title: "Add a flag", Body: "body", URL: fmt.Sprintf("%s/acme/widgets/pull/%d", w.URL(), pr.Number),
-		State: "open", Draft: true, HeadRef: "ralph/7", HeadOID: commit.OID, BaseRef: "main", AuthorID: w.appInfo.BotID,
+		State: "open", Draft: true, HeadRef: "ralph/7", HeadOID: commit.OID, BaseRef: "main", Author: ghapp.User{Login: w.appInfo.BotLogin, ID: w.appInfo.BotID, Type: "Bot"},
 	}
 	if diff := cmp.Diff(want, pr); diff != "" || pr.NodeID == "" {
 		t.Error(diff)

@@ -143,7 +143,7 @@ func (r *Repo) FindReply(ctx context.Context, n int, marker string) (Comment, er
 		}
 		for _, c := range page {
 			if c.GetUser().GetID() == bot && strings.Contains(c.GetBody(), marker) {
-				return Comment{ID: c.GetID(), URL: c.GetHTMLURL(), Body: c.GetBody(), AuthorID: bot, CreatedAt: c.GetCreatedAt().Time}, nil
+				return Comment{ID: c.GetID(), URL: c.GetHTMLURL(), Body: c.GetBody(), Author: user(c.GetUser()), CreatedAt: c.GetCreatedAt().Time}, nil
 			}
 		}
 		if resp.NextPage == 0 {

@@ -66,6 +66,7 @@ func (e *CommitError) Unwrap() error { return e.Err }
 // Branches is what landing needs of GitHub.
 type Branches interface {
 	BotID(ctx context.Context) (int64, error)
+	Ours(ctx context.Context, u ghapp.User) (bool, error)
 	Branch(ctx context.Context, name string) (ghapp.Ref, error)
 	CreateBranch(ctx context.Context, name, oid string) error
 	Commit(ctx context.Context, oid string) (ghapp.Commit, error)

@@ -63,11 +63,11 @@ func (p *Publisher) ownPR(ctx context.Context, number int) (ghapp.PR, error) {
 	if err != nil {
 		return ghapp.PR{}, err
 	}
-	bot, err := p.GitHub.BotID(ctx)
+	ours, err := p.GitHub.Ours(ctx, pr.Author)
 	if err != nil {
 		return ghapp.PR{}, err
 	}
-	if pr.AuthorID != bot || pr.HeadRef != BranchName(p.Issue) {
+	if !ours || pr.HeadRef != BranchName(p.Issue) {
 		return ghapp.PR{}, fmt.Errorf("pull request #%d: %w", number, ErrForeignPR)
 	}
 	return pr, nil

@@ -60,10 +60,6 @@ func (p *Publisher) PlanPosted(ctx context.Context, hash string) error {
 // knows nothing, posted the plan that hash names, and keeps it as the run's own:
 // ErrNoPlan where none says, word for word, what would be posted now.
 func (p *Publisher) RecallPlan(ctx context.Context, v island.View, hash string) error {
-	bot, err := p.GitHub.BotID(ctx)
-	if err != nil {
-		return err
-	}
 	comments, err := p.GitHub.Comments(ctx, p.Issue)
 	if err != nil {
 		return err
@@ -72,7 +68,13 @@ func (p *Publisher) RecallPlan(ctx context.Context, v island.View, hash string) 
 	for _, c := range slices.Backward(comments) {
 		// The mark of the earlier run is not known, but that nothing follows it is.
 		text, mark, ok := strings.Cut(strings.TrimSpace(c.Body), saidMarker)
-		if !ok || c.AuthorID != bot || textHash(text) != posted || !markRest().MatchString(mark) {
+		if !ok || textHash(text) != posted || !markRest().MatchString(mark) {
+			continue
+		}
+		if ours, err := p.GitHub.Ours(ctx, c.Author); err != nil || !ours {
+			if err != nil {
+				return err
+			}
 			continue
 		}
 		rec := commentRecord{ID: c.ID, URL: c.URL, SHA256: textHash(c.Body)}
@@ -92,11 +94,11 @@ func (p *Publisher) stands(ctx context.Context, rec commentRecord) error {
 	if err != nil {
 		return err
 	}
-	bot, err := p.GitHub.BotID(ctx)
+	ours, err := p.GitHub.Ours(ctx, now.Author)
 	if err != nil {
 		return err
 	}
-	if now.AuthorID != bot || textHash(now.Body) != rec.SHA256 {
+	if !ours || textHash(now.Body) != rec.SHA256 {
 		return ErrPlanEdited
 	}
 	return nil

@@ -122,13 +122,12 @@ func (r *Reconciler) pullOf(ctx context.Context, repo *ghapp.Repo, in handlers.S
 	if err != nil {
 		return 0, ghapp.PR{}, err
 	}
-	ours, err := repo.BotID(ctx)
-	if err != nil {
-		return 0, ghapp.PR{}, err
-	}
 	issue, ok := publish.IssueOfBranch(pr.HeadRef)
-	if !ok || pr.AuthorID != ours {
+	if !ok {
 		return 0, ghapp.PR{}, nil
+	}
+	if ours, err := repo.Ours(ctx, pr.Author); err != nil || !ours {
+		return 0, ghapp.PR{}, err
 	}
 	return issue, pr, nil
 }
