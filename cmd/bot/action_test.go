@@ -23,7 +23,9 @@ import (
 
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghaction"
+	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/ghsim"
+	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -600,6 +602,151 @@ func TestActionApprovedPlanIsWorkedByALaterJob(t *testing.T) {
 			got := r.job("issue_comment", r.commented(1, person, "/ralph approve")).step()
 			if want := map[bool]string{false: string(run.EndAllTasksComplete), true: ghaction.EndNothing}[edited]; got.code != 0 || got.outputs["end_reason"] != want {
 				t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+			}
+		})
+	}
+}
+
+// What is said in a review comes back to the Action by a workflow of its own, or
+// by one that hands it on. All of the review is worked by one run, on the same
+// branch and pull request, and its conversations are answered.
+func TestActionReviewBecomesWork(t *testing.T) {
+	t.Parallel()
+	for _, handedOn := range []bool{false, true} {
+		t.Run(fmt.Sprintf("handed on %v", handedOn), func(t *testing.T) {
+			t.Parallel()
+			r := newRunner(t, setting{script: reviewed})
+			if got := r.job("issues", r.labelled("Say hello", threeTasks)).step(); got.code != 0 {
+				t.Fatalf("exit code %d\n%s", got.code, got.log)
+			}
+			before := r.onlyPR()
+			r.user("grace", ghsim.RoleWrite)
+			r.user("eve", ghsim.RoleRead)
+			r.review("eve", "CHANGES_REQUESTED", "Mine coins.")
+			name, event := "pull_request_review", r.event("submitted")
+			if handedOn {
+				name, event = "workflow_run", r.relayed(event)
+			}
+			if got := r.job(name, event).step(); got.code != 0 || got.outputs["end_reason"] == string(run.EndAllTasksComplete) || r.onlyPR().HeadOID != before.HeadOID {
+				t.Errorf("by eve: exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+			}
+
+			rv := r.review("grace", "COMMENTED", "", ghsim.ReviewLine{Path: "one.txt", Line: 1, Body: "Say it in Italian."}, ghsim.ReviewLine{Path: "two.txt", Line: 1, Body: "This one, too."})
+			name, event = "pull_request_review", r.event("submitted")
+			if handedOn {
+				name, event = "workflow_run", r.relayed(event)
+			}
+			got := r.job(name, event).step()
+			if got.code != 0 || got.outputs["end_reason"] != string(run.EndAllTasksComplete) || got.outputs["tasks_total"] != "5" || got.outputs["pr_number"] != fmt.Sprint(before.Number) {
+				t.Fatalf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+			}
+			files := r.contents("ralph/1")
+			if files["one.txt"] != "uno\n" || files["two.txt"] != "due\n" {
+				t.Errorf("one.txt is %q, two.txt %q", files["one.txt"], files["two.txt"])
+			}
+			for _, line := range rv.Lines {
+				if said := r.thread(line); len(said) != 2 || said[1].User != "github-actions[bot]" || !said[1].Resolved {
+					t.Errorf("a conversation: %+v", said)
+				}
+			}
+		})
+	}
+}
+
+// reviewed does three tasks, and what a review says of the first two.
+const reviewed = `model: scripted
+tasks:
+  review of one.txt: [{files: {one.txt: "uno\n"}, say: done}]
+  review of two.txt: [{files: {two.txt: "due\n"}, say: done}]
+  Write one: [{files: {one.txt: "1\n"}, say: done}]
+  Write two: [{files: {two.txt: "2\n"}, say: done}]
+default: [{files: {three.txt: "3\n"}, say: done}]
+`
+
+// relayed is the event by which GitHub tells of examples/workflows/review-relay.yml
+// having run for a review.
+func (r *runner) relayed(review map[string]any) map[string]any {
+	r.t.Helper()
+	of := func(name string) map[string]any {
+		v, ok := review[name].(map[string]any)
+		if !ok {
+			r.t.Fatalf("the event has no %s", name)
+		}
+		return v
+	}
+	head, ok := of("pull_request")["head"].(map[string]any)
+	if !ok {
+		r.t.Fatal("the event has no head")
+	}
+	return map[string]any{
+		"action": "completed", "repository": review["repository"], "sender": review["sender"],
+		"workflow_run": map[string]any{
+			"display_title": fmt.Sprintf("ralph review %.0f of #%.0f", of("review")["id"], of("pull_request")["number"]),
+			"event":         "pull_request_review", "conclusion": "success", "head_branch": head["ref"], "head_repository": head["repo"],
+		},
+	}
+}
+
+// A run that a server began is gone on with by a job under its own token, and one
+// that a job began by a server, where somebody has said that the two belong
+// together. Otherwise the pull request is somebody else's.
+func TestRunGoesOnBehindAnotherDoor(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ jobFirst, named bool }{
+		"server, then job": {named: true}, "job, then server": {jobFirst: true, named: true}, "a server nobody has named": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRunner(t, setting{script: stuckOnTwo, change: func(cfg *config.Server) { cfg.Limits.MaxIterations = 1 }})
+			r.with["max_iterations"] = "1"
+			server, err := r.sim.CreateApp(ghsim.AppOptions{Slug: "my-app", Permissions: ghapp.Permissions(), Events: handlers.Subscriptions()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.sim.Install(server.ID, person+"/"+repoOf); err != nil {
+				t.Fatal(err)
+			}
+			theirs := *r.stage
+			theirs.app = server
+			theirs.config.GitHub.AppID, theirs.config.GitHub.PrivateKey = server.ID, config.Secret(server.PrivateKeyPEM)
+			theirs.config.GitHub.WebhookSecrets = []config.Secret{config.Secret(server.WebhookSecret)}
+			if c.named {
+				theirs.config.GitHub.PullRequestsOf = []string{"github-actions[bot]"}
+				r.with["pull_requests_of"] = "my-app[bot]"
+			}
+			var event map[string]any
+			if c.jobFirst {
+				event = r.labelled("Say hello", threeTasks)
+				if got := r.job("issues", event).step(); got.code != run.ExitMaxIterations {
+					t.Fatalf("exit code %d\n%s", got.code, got.log)
+				}
+			} else {
+				s := theirs.serve()
+				event = r.labelled("Say hello", threeTasks)
+				theirs.ended(s.store, r.issue(1))
+				theirs.processed(s)
+				s.stop()
+			}
+			begun := r.onlyPR()
+			r.rewrite(writesAll)
+			delete(r.with, "max_iterations")
+			theirs.config.Limits.MaxIterations = 50
+			if c.jobFirst {
+				s := theirs.serve()
+				if err := r.sim.RemoveLabel(person, repoOf, 1, person, "ralph"); err != nil {
+					t.Fatal(err)
+				}
+				r.relabel(r.issue(1), person)
+				theirs.ended(s.store, r.issue(1))
+				theirs.processed(s)
+			} else if got := r.job("issues", event).step(); (got.code == 0) != c.named {
+				t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+			}
+			if !c.named && !strings.Contains(r.issue(1).Comments[1].Body, "somebody else has opened a pull request") {
+				t.Errorf("nobody is told why: %v", r.issue(1).Comments)
+			}
+			if pr := r.onlyPR(); pr.Number != begun.Number || strings.Contains(pr.Body, "- [x] T3 Write three") != c.named {
+				t.Errorf("pull request #%d of %s was #%d:\n%s", pr.Number, pr.User, begun.Number, pr.Body)
 			}
 		})
 	}

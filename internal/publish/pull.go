@@ -8,6 +8,7 @@ import (
 	"github.com/org/ralph-action/internal/effects"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/progress/island"
+	"github.com/org/ralph-action/internal/run"
 )
 
 // maxPRTitle is in characters; GitHub takes 256.
@@ -24,7 +25,7 @@ type prRecord struct {
 // else the open one that the App itself has from the issue's branch, or else a
 // new one, which is a draft unless OpenReady. It does not bring an existing one
 // up to date, and does not open a new one beside one that was closed: see its
-// State.
+// State. Where somebody else has one open from the branch it is a *run.UserError.
 func (p *Publisher) EnsurePR(ctx context.Context, number int, v island.View) (ghapp.PR, error) {
 	ctx = ghapp.WithPurpose(ctx, "pr")
 	if number > 0 {
@@ -47,6 +48,12 @@ func (p *Publisher) EnsurePR(ctx context.Context, number int, v island.View) (gh
 			got = pr
 			return prRecord{Number: pr.Number}, err
 		})
+	if errors.Is(err, ghapp.ErrExists) {
+		return ghapp.PR{}, &run.UserError{
+			Message: fmt.Sprintf("somebody else has opened a pull request from the branch `%s`", head),
+			Hint:    "close it, or, if it is that of another door to the same bot, name its author with pull_requests_of", Err: err,
+		}
+	}
 	if err != nil {
 		return ghapp.PR{}, err
 	}

@@ -337,7 +337,11 @@ func (p *publisher) pullRequest(ctx context.Context, pub *publish.Publisher, s l
 	case s.PullRequest != nil:
 		return ghapp.PR{}, nil
 	case len(s.Commits) > 0 || s.Closing != nil:
-		return pub.EnsurePR(ctx, 0, v)
+		pr, err := pub.EnsurePR(ctx, 0, v)
+		if s.End != "" && errors.Is(err, ghapp.ErrExists) {
+			return ghapp.PR{}, nil // that is why it has ended, and people are told so
+		}
+		return pr, err
 	case s.Head == s.Base:
 		return ghapp.PR{}, nil
 	}
