@@ -13,10 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/org/ralph-action/internal/config"
-	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/ghsim/ghsimtest"
-	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/history"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
@@ -699,45 +697,6 @@ func TestLessonsOfAServerAreExported(t *testing.T) {
 		if code, out := st.bot(append([]string{"lessons"}, args...)...); code != run.ExitUsage || out != "" {
 			t.Errorf("%v: exit code %d: %s", args, code, out)
 		}
-	}
-}
-
-func TestDoctorAsksGitHub(t *testing.T) {
-	t.Parallel()
-	st := newStage(t, setting{script: writesAll})
-	doctor := func() (int, string) { return st.bot("doctor", "--config", st.writeConfig()) }
-	if code, out := doctor(); code != 0 || !strings.Contains(out, "✓ GitHub App") || !strings.Contains(out, "✓ webhook secret") || !strings.Contains(out, "All is well") {
-		t.Errorf("exit code %d:\n%s", code, out)
-	}
-	weak, err := st.sim.CreateApp(ghsim.AppOptions{Slug: "weak", PrivateKeyPEM: st.app.PrivateKeyPEM, Permissions: map[string]string{"contents": "read", "issues": "write"}, Events: []string{"issues"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	st.config.GitHub.AppID = weak.ID
-	if code, out := doctor(); code != run.ExitUsage || !strings.Contains(out, "lacks permissions: checks: write, contents: write, pull_requests: write") {
-		t.Errorf("exit code %d:\n%s", code, out)
-	}
-	silent, err := st.sim.CreateApp(ghsim.AppOptions{Slug: "silent", PrivateKeyPEM: st.app.PrivateKeyPEM, Permissions: map[string]string{"contents": "write", "issues": "write", "pull_requests": "write"}, Events: []string{
-		"issues", "issue_comment", "pull_request", "pull_request_review", "pull_request_review_comment", "pull_request_review_thread", "repository",
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	st.config.GitHub.AppID = silent.ID
-	if code, out := doctor(); code != 0 || !strings.Contains(out, "silent, but without checks: write") {
-		t.Errorf("exit code %d:\n%s", code, out)
-	}
-	deaf, err := st.sim.CreateApp(ghsim.AppOptions{Slug: "deaf", PrivateKeyPEM: st.app.PrivateKeyPEM, Permissions: ghapp.Permissions(), Events: slices.DeleteFunc(handlers.Subscriptions(), func(name string) bool { return name == "issues" || name == "issue_comment" })})
-	if err != nil {
-		t.Fatal(err)
-	}
-	st.config.GitHub.AppID = deaf.ID
-	if code, out := doctor(); code != run.ExitUsage || !strings.Contains(out, "not subscribed to issue_comment, issues\n") {
-		t.Errorf("exit code %d:\n%s", code, out)
-	}
-	st.config.GitHub.AppID = 999999
-	if code, out := doctor(); code != run.ExitUsage || !strings.Contains(out, "does not accept the App's id and key") {
-		t.Errorf("exit code %d:\n%s", code, out)
 	}
 }
 

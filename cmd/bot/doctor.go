@@ -10,17 +10,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/config"
-	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/gitrepo"
-	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/proc"
+	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox/docker"
 	"github.com/org/ralph-action/internal/sandbox/local"
@@ -34,6 +30,8 @@ type doctorCmd struct {
 
 	AgentPath    string `name:"agent-path" help:"The agent's program (default: the configured one, else from PATH)." placeholder:"FILE" type:"path"`
 	AgentCommand string `name:"agent-command" help:"The command line of --agent command." placeholder:"COMMAND"`
+
+	JSON bool `name:"json" help:"Print JSON."`
 }
 
 // finding is what one check came to.
@@ -46,67 +44,114 @@ type finding struct {
 	optional bool
 }
 
-// appTimeout bounds the questions to GitHub.
-const appTimeout = 15 * time.Second
+// doctorReport is what bot doctor --json prints.
+type doctorReport struct {
+	// OK: nothing has to be mended.
+	OK     bool         `json:"ok"`
+	Checks []checkEntry `json:"checks"`
+}
+
+type checkEntry struct {
+	Name string `json:"name"`
+	// Status is ok, warn or fail.
+	Status  string `json:"status"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// The statuses of a check.
+const (
+	statusOK   = "ok"
+	statusWarn = "warn"
+	statusFail = "fail"
+)
 
 // Run checks everything and tells all of it; what must be mended makes exit
 // code 2.
 func (c *doctorCmd) Run(ctx bound, io stdio) error {
-	cfg, found, cfgErr := c.load()
-	checks := []finding{c.git(), c.agent(ctx, cfg), c.local(cfg), c.docker(ctx, cfg, found), c.caches(cfg, found)}
-	switch {
-	case cfgErr != nil:
-		checks = append(checks, finding{what: "configuration", err: cfgErr})
-	case !found:
-		checks = append(checks, finding{what: "configuration", optional: true, err: &run.UserError{
-			Message: "there is no ralph.yaml here", Hint: "bot run needs none; for bot serve see docs/configuration.md, and name the file with --config",
-		}})
-	default:
-		checks = append(checks,
-			finding{what: "configuration", ok: "complete, every key is known"},
-			finding{what: "webhook secret", ok: count(len(cfg.GitHub.WebhookSecrets), "secret") + " accepted"},
-			c.app(ctx, cfg))
-	}
+	var report doctorReport
 	broken := 0
-	for _, f := range checks {
-		if f.print(io.out) {
+	for _, f := range c.findings(ctx) {
+		e := f.entry()
+		if e.Status == statusFail {
 			broken++
+		}
+		report.Checks = append(report.Checks, e)
+	}
+	report.OK = broken == 0
+	if c.JSON {
+		if err := printJSON(io.out, report); err != nil {
+			return err
+		}
+	} else {
+		for _, e := range report.Checks {
+			e.print(io.out)
+		}
+		if report.OK {
+			fmt.Fprintln(io.out, "\nAll is well.")
+		} else {
+			fmt.Fprintf(io.out, "\n%s to mend.\n", count(broken, "thing"))
 		}
 	}
 	if broken > 0 {
-		fmt.Fprintf(io.out, "\n%s to mend.\n", count(broken, "thing"))
 		return ended{run.ExitUsage}
 	}
-	fmt.Fprintln(io.out, "\nAll is well.")
 	return nil
 }
 
-// print writes one finding and says whether it has to be mended.
-func (f finding) print(w io.Writer) bool {
+func (c *doctorCmd) findings(ctx context.Context) []finding {
+	cfg, found, cfgErr := c.load()
+	checks := []finding{
+		c.git(), //nolint:contextcheck // it asks git for its version once
+		c.agent(ctx, cfg),
+		c.local(cfg), //nolint:contextcheck // it tries bubblewrap once
+		c.docker(ctx, cfg, found), c.dataDir(cfg, found), c.caches(cfg, found),
+	}
+	switch {
+	case cfgErr != nil:
+		return append(checks, finding{what: "configuration", err: cfgErr})
+	case !found:
+		return append(checks, finding{what: "configuration", optional: true, err: &run.UserError{
+			Message: "there is no " + configFile + " here", Hint: "bot run needs none; for bot serve see docs/configuration.md, and name the file with --config",
+		}})
+	}
+	checks = append(checks,
+		finding{what: "configuration", ok: "complete, every key is known"},
+		finding{what: "webhook secret", ok: count(len(cfg.GitHub.WebhookSecrets), "secret") + " accepted"})
+	checks = append(checks, c.models(ctx, cfg)...)
+	return append(checks, c.gitHub(ctx, cfg)...)
+}
+
+// entry is the finding as people and programs are told.
+func (f finding) entry() checkEntry {
+	e := checkEntry{Name: f.what, Status: statusOK, Message: f.ok}
 	if f.err == nil {
-		fmt.Fprintf(w, "✓ %-15s %s\n", f.what, f.ok)
-		return false
+		return e
 	}
-	mark := "✗"
+	e.Status, e.Message = statusFail, f.err.Error()
 	if f.optional {
-		mark = "–"
+		e.Status = statusWarn
 	}
-	message, hint := f.err.Error(), ""
 	if user, ok := errors.AsType[*run.UserError](f.err); ok {
-		message, hint = user.Message, user.Hint
+		e.Message, e.Hint = user.Message, user.Hint
 	}
-	fmt.Fprintf(w, "%s %-15s %s\n", mark, f.what, message)
-	if hint != "" {
-		fmt.Fprintf(w, "  %-15s → %s\n", "", hint)
+	return e
+}
+
+// print writes a line, and below it what to do.
+func (e checkEntry) print(w io.Writer) {
+	mark := map[string]string{statusOK: "✓", statusWarn: "–", statusFail: "✗"}[e.Status]
+	fmt.Fprintf(w, "%s %-15s %s\n", mark, e.Name, e.Message)
+	if e.Hint != "" {
+		fmt.Fprintf(w, "  %-15s → %s\n", "", e.Hint)
 	}
-	return !f.optional
 }
 
 // load reads the configuration that was named, or ralph.yaml where it is.
 func (c *doctorCmd) load() (cfg config.Server, found bool, err error) {
 	file := c.Config
 	if file == "" {
-		file = "ralph.yaml"
+		file = configFile
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 			return config.DefaultServer(), false, nil
 		}
@@ -121,10 +166,16 @@ func (c *doctorCmd) load() (cfg config.Server, found bool, err error) {
 func (c *doctorCmd) git() finding {
 	f := finding{what: "git"}
 	path, err := lookGit()
-	if err == nil {
-		_, err = gitrepo.New(path)
+	if err != nil {
+		f.err = err
+		return f
 	}
-	f.ok, f.err = path, err
+	git, err := gitrepo.New(path)
+	if err != nil {
+		f.err = err
+		return f
+	}
+	f.ok = git.Version() + " (" + path + ")"
 	return f
 }
 
@@ -211,6 +262,47 @@ func (c *doctorCmd) docker(ctx context.Context, cfg config.Server, server bool) 
 	return f
 }
 
+// dataDir says whether what is kept can be written: where it is, or above where
+// it is to be made.
+func (c *doctorCmd) dataDir(cfg config.Server, server bool) finding {
+	f := finding{what: "data directory", optional: !server}
+	dir := cfg.DataDir
+	if !server {
+		if dir, f.err = dataDir(); f.err != nil {
+			return f
+		}
+	}
+	if err := reconcile.CheckDataDir(dir); err != nil && cfg.Sandbox.Kind == config.SandboxDocker {
+		f.err = err
+		return f
+	}
+	at := dir
+	for {
+		info, err := os.Stat(at)
+		if err == nil && !info.IsDir() {
+			f.err = &run.UserError{Message: at + " is not a directory", Hint: "set data_dir (bot run: RALPH_DATA_DIR) to another"}
+			return f
+		}
+		if err == nil || at == filepath.Dir(at) {
+			break
+		}
+		at = filepath.Dir(at)
+	}
+	probe, err := os.MkdirTemp(at, ".ralph-doctor-")
+	if err == nil {
+		err = os.Remove(probe)
+	}
+	if err != nil {
+		f.err = &run.UserError{Message: "nothing can be written to " + dir + ": " + err.Error(), Hint: "let this user write there, or set data_dir (bot run: RALPH_DATA_DIR) to another", Err: err}
+		return f
+	}
+	f.ok = dir
+	if at != dir {
+		f.ok += ", which will be made"
+	}
+	return f
+}
+
 // caches says what set-up commands left in the data directory: the server's, or
 // without one that of bot run.
 func (c *doctorCmd) caches(cfg config.Server, server bool) finding {
@@ -228,49 +320,5 @@ func (c *doctorCmd) caches(cfg config.Server, server bool) finding {
 		bytes += s.Bytes
 	}
 	f.ok = fmt.Sprintf("%s of set-up commands, %d MB of %d MB", count(len(sets), "outcome"), bytes/1_000_000, cfg.Sandbox.Caches/1_000_000)
-	return f
-}
-
-// app asks GitHub about the App with its key.
-func (c *doctorCmd) app(ctx context.Context, cfg config.Server) finding {
-	f := finding{what: "GitHub App"}
-	gh, err := ghapp.New(ghapp.Config{
-		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL,
-		AppID: cfg.GitHub.AppID, PrivateKey: []byte(cfg.GitHub.PrivateKey.Reveal()), UserAgent: "ralph-bot",
-	})
-	if err != nil {
-		f.err = err
-		return f
-	}
-	ctx, cancel := context.WithTimeout(ctx, appTimeout)
-	defer cancel()
-	self, err := gh.Self(ctx)
-	if err != nil {
-		f.err = &run.UserError{Message: "GitHub does not accept the App's id and key: " + err.Error(), Hint: "compare github.app_id and the private key with the App's settings page", Err: err}
-		return f
-	}
-	var missing []string
-	for name, want := range ghapp.Permissions() {
-		if have := self.Permissions[name]; have != want && have != "write" && have != "admin" {
-			missing = append(missing, name+": "+want)
-		}
-	}
-	slices.Sort(missing)
-	// An App without checks works, and is not told of them either.
-	silent := slices.Equal(missing, []string{"checks: write"})
-	deaf := slices.DeleteFunc(handlers.Subscriptions(), func(name string) bool {
-		return slices.Contains(self.Events, name) || silent && strings.HasPrefix(name, "check_")
-	})
-	slices.Sort(deaf)
-	switch {
-	case len(missing) > 0 && !silent:
-		f.err = &run.UserError{Message: "the App lacks permissions: " + strings.Join(missing, ", "), Hint: "grant them on the App's settings page and accept them in the installation"}
-	case len(deaf) > 0:
-		f.err = &run.UserError{Message: "the App is not subscribed to " + strings.Join(deaf, ", "), Hint: "subscribe to these events on the App's settings page: what they tell is not noticed"}
-	case silent:
-		f.ok = self.Slug + ", but without checks: write, so that commits do not show how a run stands"
-	default:
-		f.ok = self.Slug + ", with the permissions and events it needs"
-	}
 	return f
 }

@@ -89,6 +89,8 @@ const (
 	// scopeChecks is apart from scopeWrite because it may not be granted: GitHub
 	// then refuses the whole token.
 	scopeChecks
+	// scopeMetadata is for asking what an installation reaches.
+	scopeMetadata
 )
 
 // Identity is who the App is.
@@ -314,7 +316,10 @@ func (a *App) tokensFor(k tokenKey) *tokens {
 		permissions := permissionsOf(k.scope)
 		t = &tokens{mint: func() *ghinstallation.Transport {
 			tr := ghinstallation.NewFromAppsTransport(a.appsTransport(), k.installation)
-			tr.InstallationTokenOptions = &github.InstallationTokenOptions{Repositories: []string{k.repo}, Permissions: permissions}
+			tr.InstallationTokenOptions = &github.InstallationTokenOptions{Permissions: permissions}
+			if k.scope != scopeMetadata {
+				tr.InstallationTokenOptions.Repositories = []string{k.repo}
+			}
 			return tr
 		}}
 		a.tokens[k] = t

@@ -4,7 +4,8 @@
 //
 // Invariants:
 //   - Every token is scoped to one repository and to the permissions its
-//     purpose needs: reading, writing and check runs use different tokens. A
+//     purpose needs: reading, writing and check runs use different tokens. One
+//     that says which repositories there are can do nothing but that. A
 //     token is sent to the API host it was minted by, and nowhere else.
 //   - One write at a time per installation, ten at once and then one a second, as
 //     GitHub asks for; one that would have to wait for long is given back.

@@ -18,6 +18,8 @@ type Attempt struct {
 	At            time.Time
 	// Arrived: the App answered that it has it.
 	Arrived bool
+	// Code is the HTTP status that GitHub was answered with, 0 for none.
+	Code int
 }
 
 // maxAttemptPages bounds how far back attempts are looked at.
@@ -41,7 +43,7 @@ func (a *App) Attempts(ctx context.Context, since time.Time) ([]Attempt, error) 
 			}
 			code := d.GetStatusCode()
 			out = append(out, Attempt{
-				ID: d.GetID(), GUID: d.GetGUID(), Event: d.GetEvent(), Action: d.GetAction(), At: at,
+				ID: d.GetID(), GUID: d.GetGUID(), Event: d.GetEvent(), Action: d.GetAction(), At: at, Code: code,
 				Arrived: code >= http.StatusOK && code < http.StatusMultipleChoices,
 			})
 		}

@@ -181,6 +181,8 @@ func permissionsOf(s scope) *github.InstallationPermissions {
 		return &github.InstallationPermissions{Contents: write, Metadata: read, Issues: write, PullRequests: write}
 	case scopeChecks:
 		return &github.InstallationPermissions{Checks: write, Metadata: read}
+	case scopeMetadata:
+		return &github.InstallationPermissions{Metadata: read}
 	case scopeRead:
 	}
 	return &github.InstallationPermissions{Contents: read, Metadata: read, Issues: read, PullRequests: read}

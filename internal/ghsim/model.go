@@ -255,6 +255,8 @@ type repo struct {
 	labels      []*label
 	checks      []*checkRun
 	git         *gitStore
+	// rules are the kinds of rules that are told of; see SetRules.
+	rules []string
 	// signed holds the commits that GitHub made itself, with the App or person
 	// it made them for.
 	signed                   map[string]*user

@@ -20,6 +20,7 @@ func TestEveryOperation(t *testing.T) {
 	w := newWorld(t, ghsim.Options{})
 	r := newReceiver(t, w.app.WebhookSecret)
 	check(t, w.SetHook(w.app.ID, r.URL, ""))
+	check(t, w.SetRules(owner, name, "required_signatures", "creation"))
 	token, jwt := must[string](t)(w.Token(w.in.ID, nil)), appJWT(t, w)
 	spare := must[string](t)(w.Token(w.in.ID, nil))
 	must[ghsim.Issue](t)(w.CreateIssue(owner, name, "ann", "First", "Body", "ralph"))
@@ -55,6 +56,7 @@ func TestEveryOperation(t *testing.T) {
 		{"GET /rate_limit", "/rate_limit", nil, 200, "", ""},
 		{"GET /repos/{owner}/{repo}", repo, nil, 200, "", ""},
 		{"GET /repos/{owner}/{repo}/collaborators/{username}/permission", repo + "/collaborators/walt/permission", nil, 200, "", ""},
+		{"GET /repos/{owner}/{repo}/rules/branches/{branch}", repo + "/rules/branches/topic/a", nil, 200, "", ""},
 		{"GET /repos/{owner}/{repo}/branches/{branch}", repo + "/branches/topic/a", nil, 200, "", ""},
 		{"GET /repos/{owner}/{repo}/commits", repo + "/commits?sha=topic/a&per_page=1&page=2", nil, 200, "", ""},
 		{"GET /repos/{owner}/{repo}/commits/{ref}", repo + "/commits/topic/a", nil, 200, "", ""},

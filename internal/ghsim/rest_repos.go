@@ -33,6 +33,7 @@ func (s *Sim) restRoutes() []*route {
 
 		newRoute("GET", repo, "metadata:read", s.getRepo),
 		newRoute("GET", repo+"/collaborators/{username}/permission", "metadata:read", s.getPermission),
+		newRoute("GET", repo+"/rules/branches/{branch+}", "metadata:read", s.listBranchRules),
 		newRoute("GET", repo+"/branches/{branch+}", "contents:read", s.getBranch),
 		newRoute("GET", repo+"/commits", "contents:read", s.listCommits),
 		newRoute("GET", repo+"/commits/{ref+}/check-runs", "checks:read", s.listChecks),
@@ -126,6 +127,16 @@ func (s *Sim) getPermission(c *call) (int, any, error) {
 		"maintain": role.rank() >= RoleMaintain.rank(), "admin": role.rank() >= RoleAdmin.rank(),
 	}
 	return http.StatusOK, obj{"permission": role.legacy(), "role_name": name, "user": person}, nil
+}
+
+// listBranchRules tells of rules that Sim.SetRules made. They are told of only:
+// nothing is refused by them.
+func (s *Sim) listBranchRules(c *call) (int, any, error) {
+	list := []obj{}
+	for _, kind := range c.repo.rules {
+		list = append(list, obj{"type": kind, "ruleset_source_type": "Repository", "ruleset_source": c.repo.fullName(), "ruleset_id": 1})
+	}
+	return http.StatusOK, paginate(c, s.base, list), nil
 }
 
 func (s *Sim) getBranch(c *call) (int, any, error) {

@@ -198,6 +198,19 @@ func (s *Sim) SetPermission(owner, name, login string, role Role, roleName ...st
 	return nil
 }
 
+// SetRules says which kinds of rules ("required_signatures") the API tells of
+// for every branch of a repository. They are not kept.
+func (s *Sim) SetRules(owner, name string, kinds ...string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.repoByName(owner, name)
+	if err != nil {
+		return err
+	}
+	r.rules = kinds
+	return nil
+}
+
 // CreateApp makes a GitHub App.
 func (s *Sim) CreateApp(o AppOptions) (App, error) {
 	if !validName().MatchString(o.Slug) {

@@ -19,7 +19,7 @@ const minMajor, minMinor = 2, 39
 
 // Git runs the git program. It holds no state and may be shared.
 type Git struct {
-	path string
+	path, version string
 }
 
 // New checks the program at gitPath; an empty path means the git in PATH. A
@@ -44,8 +44,12 @@ func New(gitPath string) (*Git, error) {
 			Message: fmt.Sprintf("%s is too old", strings.TrimSpace(string(out))), Hint: gitHint(),
 		}
 	}
+	g.version = strings.TrimSpace(string(out))
 	return g, nil
 }
+
+// Version is what git says of itself: "git version 2.39.5".
+func (g *Git) Version() string { return g.version }
 
 func gitHint() string {
 	return fmt.Sprintf("install git %d.%d or newer", minMajor, minMinor)

@@ -258,7 +258,7 @@ func (v *Validator) Wrap(next http.Handler) http.Handler {
 
 // slashes are the paths whose last parameter may hold unescaped slashes, which
 // OpenAPI cannot say.
-var slashes = regexp.MustCompile(`^(/api/v3/repos/[^/]+/[^/]+/(?:git/refs?|git/matching-refs|git/trees|contents|branches|commits|compare)/)(.+?)(/check-runs)?$`)
+var slashes = regexp.MustCompile(`^(/api/v3/repos/[^/]+/[^/]+/(?:git/refs?|rules/branches|git/matching-refs|git/trees|contents|branches|commits|compare)/)(.+?)(/check-runs)?$`)
 
 // routable escapes such slashes.
 func routable(path string) string {
