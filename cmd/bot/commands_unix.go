@@ -21,6 +21,7 @@ type commands struct {
 	Lessons  lessonsCmd  `cmd:"" help:"Print what tasks taught, here or in a server's repository."`
 	Notify   notifyCmd   `cmd:"" help:"Try out where people are told of runs."`
 	Doctor   doctorCmd   `cmd:"" help:"Check git, agent, sandbox, configuration and App, and say what to mend."`
+	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of a configuration file, for editors."`
 	Ghsim    ghsimCmd    `cmd:"" name:"ghsim" help:"Serve a GitHub in one process, for development."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`
 

@@ -16,6 +16,7 @@ type commands struct {
 	Progress   progressCmd   `cmd:"" help:"Read, check and convert progress files and those of other systems."`
 	Stats      statsCmd      `cmd:"" help:"Print what runs did: iterations, cost, tasks, failed checks, verdicts."`
 	Transcript transcriptCmd `cmd:"" help:"Print what agents were told, did and said in a run."`
+	Schema     schemaCmd     `cmd:"" help:"Print the JSON Schema of a configuration file, for editors."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 
 	Run     elsewhereCmd `cmd:"" passthrough:"" help:"Work a plan; on Windows in WSL 2 only."`

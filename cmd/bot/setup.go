@@ -167,7 +167,7 @@ func (c *setupCmd) tell(io stdio, gitHub gitHubURLs, app ghapp.Registration) err
 // setupConfig is the beginning of a server's configuration.
 func setupConfig(gitHub gitHubURLs, app ghapp.Registration) string {
 	var b strings.Builder
-	b.WriteString("github:\n")
+	b.WriteString("# yaml-language-server: $schema=https://raw.githubusercontent.com/org/ralph-action/main/docs/schema/server.json\ngithub:\n")
 	if gitHub.web != "https://github.com" {
 		fmt.Fprintf(&b, "  api_url: %s\n  graphql_url: %s\n  web_url: %s\n", gitHub.api, gitHub.graphQL, gitHub.web)
 	}
