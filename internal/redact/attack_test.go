@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -57,6 +58,8 @@ func TestE5KnownSecretInEveryForm(t *testing.T) {
 		"hex, upper case":   strings.ToUpper(hex.EncodeToString([]byte(canary))),
 		"JSON":              jsonOf(t, map[string]string{"k": canary}),
 		"JSON in JSON":      jsonOf(t, map[string]string{"k": jsonOf(t, map[string]string{"k": canary})}),
+		"backwards":         reversed(canary),
+		"rot13":             rot13(canary),
 		"JSON, slashes":     strings.ReplaceAll(jsonOf(t, canary), "/", `\/`),
 	}
 	for shift := range 3 {
@@ -89,6 +92,58 @@ func TestE5KnownSecretInEveryForm(t *testing.T) {
 				t.Errorf("found in work to be published: %+v", found)
 			}
 		})
+	}
+}
+
+// Attack E5, of a key: most of it gives it away as well, and so does all of it
+// in parts, with whatever a language needs between them.
+func TestE5KeyInParts(t *testing.T) {
+	t.Parallel()
+	const key = "sk-own-K7w2Qx9LmT4vB8nR3pZ6cY1dF5gH0jS"
+	m := New(key, "https://hooks.example/services/not-random", "correct horse battery staple")
+	for name, form := range map[string]string{
+		"without its beginning": key[7:],
+		"without its end":       key[:len(key)-8],
+		"its middle":            key[10:28],
+	} {
+		if got := m.Mask("before " + form + " after"); strings.Contains(got, form[3:15]) || !strings.HasPrefix(got, "before ") || !strings.HasSuffix(got, " after") {
+			t.Errorf("%s: masked to %q", name, got)
+		}
+		if got := inChunks(t, m, "before "+form+" after", 3); strings.Contains(got, form[3:15]) {
+			t.Errorf("%s, in chunks: masked to %q", name, got)
+		}
+		if found := m.Find([]byte("x\n" + form)); len(found) != 1 || found[0].Line != 2 || found[0].Rule != Known {
+			t.Errorf("%s: found %+v", name, found)
+		}
+	}
+	apart := func(key, between string, size int) string {
+		var parts []string
+		for part := range slices.Chunk([]byte(key), size) {
+			parts = append(parts, string(part))
+		}
+		return strings.Join(parts, between)
+	}
+	for name, form := range map[string]string{
+		"over lines":           apart(key, "\n", 9),
+		"over quoted lines":    apart(key, "\" +\n\t\"", 12),
+		"in a list":            apart(key, "', '", 1),
+		"with spaces":          apart(key, " ", 5),
+		"backwards over lines": apart(reversed(key), "\n", 9),
+	} {
+		if got := m.Mask("before: " + form + " <after>"); strings.Contains(got, form[:12]) || strings.Contains(got, form[len(form)-12:]) || !strings.HasPrefix(got, "before: ") || !strings.HasSuffix(got, " <after>") {
+			t.Errorf("%s: masked to %q", name, got)
+		}
+		if found := m.Find([]byte("x\n= " + form)); len(found) != 1 || found[0].Line != 2 || found[0].Rule != Known || !found[0].Critical {
+			t.Errorf("%s: found %+v", name, found)
+		}
+	}
+	for _, harmless := range []string{"https://hooks.example/services/other", "a correct horse, and a battery", "sk-own-key", key[:7], key[20:30]} {
+		if got := m.Mask(harmless); got != harmless {
+			t.Errorf("%q is masked to %q", harmless, got)
+		}
+		if found := m.Find([]byte(harmless)); len(found) != 0 {
+			t.Errorf("%q holds %+v", harmless, found)
+		}
 	}
 }
 

@@ -114,30 +114,48 @@ func Find(text []byte) []Secret {
 const Known = "known_secret"
 
 // Find looks for the secrets that the Masker knows, in any of the forms that it
-// masks, besides what [Find] finds.
+// masks and spread over the text, besides what [Find] finds.
 func (m *Masker) Find(text []byte) []Secret {
 	found := Find(text)
-	if m == nil {
-		return found
-	}
-	line, known := 1, 0
-	for i := 0; i < len(text) && known < maxFound; i++ {
-		if text[i] == '\n' {
-			line++
+	m = m.orPlain()
+	places := m.known(text)
+	for _, at := range m.spread(text) {
+		// Most are there in one piece, too.
+		if !slices.ContainsFunc(places, func(k span) bool { return k.from < at.to && at.from < k.to }) && len(places) < 2*maxFound {
+			places = append(places, at)
 		}
-		for _, form := range m.forms[text[i]] {
+	}
+	for _, at := range places {
+		found = append(found, Secret{
+			Line: 1 + bytes.Count(text[:at.from], []byte("\n")), Rule: Known, Critical: true, Value: string(text[at.from:at.to]),
+		})
+	}
+	slices.SortStableFunc(found, func(a, b Secret) int { return a.Line - b.Line })
+	return found
+}
+
+// known gives the places of known values, at most maxFound of them. Pieces of a
+// value that touch are one.
+func (m *Masker) known(text []byte) []span {
+	var places []span
+	for i := 0; ; i++ {
+		i += m.starts.skip(text[i:])
+		if len(text)-i < startLen {
+			return places
+		}
+		for _, form := range m.starts.at(text[i:]).forms {
 			if len(text)-i < len(form) || string(text[i:i+len(form)]) != form {
 				continue
 			}
-			found = append(found, Secret{Line: line, Rule: Known, Critical: true, Value: form})
-			known++
-			line += bytes.Count(text[i+1:i+len(form)], []byte("\n"))
+			if n := len(places); n > 0 && places[n-1].to == i {
+				places[n-1].to += len(form)
+			} else if places = append(places, span{i, i + len(form)}); n+1 == maxFound {
+				return places
+			}
 			i += len(form) - 1
 			break
 		}
 	}
-	slices.SortStableFunc(found, func(a, b Secret) int { return a.Line - b.Line })
-	return found
 }
 
 var filler = lazy(`(?i)example|placeholder|change[_-]?me|your[_-]|xxxx|\*\*\*\*|\.\.\.\.|dummy|redacted|<[^>]+>|\$\{|\{\{|%s|0000000|1234567890`)

@@ -1,6 +1,9 @@
 package redact
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // pattern is a form of secret that is known by its looks: a prefix, then at
 // least min characters of a set. It goes on as long as the set does.
@@ -48,20 +51,14 @@ func (p *pattern) has(c byte) bool {
 }
 
 // matchPattern gives the length of the shortest text at the start of b that is
-// certain to be a secret.
-func matchPattern(b []byte, final bool) (n int, pat *pattern, partial bool) {
-	switch b[0] {
-	case 'g', 's', 'A', 'x', '-':
-	default:
-		return 0, nil, false
-	}
-	for i := range patterns {
-		p := &patterns[i]
+// certain to be a secret of one of the patterns.
+func matchPattern(patterns []*pattern, b []byte, final bool) (n int, pat *pattern, partial bool) {
+	for _, p := range patterns {
 		if len(b) < len(p.prefix) {
-			partial = partial || !final && bytes.HasPrefix([]byte(p.prefix), b)
+			partial = partial || !final && strings.HasPrefix(p.prefix, string(b))
 			continue
 		}
-		if !bytes.HasPrefix(b, []byte(p.prefix)) {
+		if string(b[:len(p.prefix)]) != p.prefix {
 			continue
 		}
 		n, partial = p.match(b[len(p.prefix):], final)

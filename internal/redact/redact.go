@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // MinSecret is the least number of bytes of a known secret: masking shorter
@@ -18,10 +19,10 @@ const MinSecret = 6
 // Masker masks secrets. It is immutable and safe for concurrent use; a nil
 // Masker masks by pattern only.
 type Masker struct {
-	// forms holds the known values in all their spellings, by first byte,
-	// longest first.
-	forms [256][]string
-	mask  string
+	starts *starts
+	// bare finds what is spread over a text; nil where no value is fit for it.
+	bare *starts
+	mask string
 }
 
 // masks are tried in turn for one that shares no character with a known
@@ -53,9 +54,7 @@ func New(secrets ...string) *Masker {
 		return strings.Compare(a, b)
 	})
 	all = slices.Compact(all)
-	for _, f := range all {
-		m.forms[f[0]] = append(m.forms[f[0]], f)
-	}
+	m.starts, m.bare = newStarts(all, patterns[:]), newBare(secrets)
 	m.mask = masks[len(masks)-1]
 	for _, candidate := range masks {
 		if !slices.ContainsFunc(all, func(f string) bool { return strings.ContainsAny(f, candidate) }) {
@@ -66,13 +65,25 @@ func New(secrets ...string) *Masker {
 	return m
 }
 
+// plain masks by pattern only.
+var plain = sync.OnceValue(func() *Masker { return New() })
+
+// orPlain is m, or what a nil Masker stands for.
+func (m *Masker) orPlain() *Masker {
+	if m == nil {
+		return plain()
+	}
+	return m
+}
+
 // spellings lists the forms in which a value may show up.
 func spellings(s string) []string {
 	if len(s) < MinSecret {
 		return nil
 	}
 	h := hex.EncodeToString([]byte(s))
-	out := []string{s, h, strings.ToUpper(h)}
+	out := []string{s, h, strings.ToUpper(h), reversed(s), rot13(s)}
+	out = append(out, pieces(s)...)
 	for _, escaped := range []string{url.QueryEscape(s), url.PathEscape(s), componentEscape(s)} {
 		out = append(out, escaped, lowerEscapes(escaped))
 	}
@@ -129,16 +140,27 @@ func jsonEscapes(s string) []string {
 	return []string{plain, html, strings.ReplaceAll(plain, "/", `\/`), strings.ReplaceAll(html, "/", `\/`)}
 }
 
-// Mask returns s with every secret replaced.
+// Mask returns s with every secret replaced, those too that are spread over it:
+// with line ends, quotes or anything else between their letters and digits.
 func (m *Masker) Mask(s string) string {
-	sc := scanner{m: m}
-	return string(sc.feed([]byte(s), true))
+	sc := scanner{m: m.orPlain()}
+	text := sc.feed([]byte(s), true)
+	var out strings.Builder
+	at := 0
+	for _, place := range sc.m.spread(text) {
+		out.Write(text[at:place.from])
+		out.WriteString(sc.m.mask)
+		at = place.to
+	}
+	out.Write(text[at:])
+	return out.String()
 }
 
 // Writer returns a writer that passes masked text on to w. It keeps back what
-// may turn out to be a secret; Close passes on the rest, and does not close w.
+// may turn out to be a secret; Close passes on the rest, and does not close w. It
+// does not see secrets that are spread over the text.
 // It is not safe for concurrent use.
-func (m *Masker) Writer(w io.Writer) *Writer { return &Writer{w: w, sc: scanner{m: m}} }
+func (m *Masker) Writer(w io.Writer) *Writer { return &Writer{w: w, sc: scanner{m: m.orPlain()}} }
 
 // Writer masks a stream.
 type Writer struct {
@@ -190,7 +212,14 @@ func (sc *scanner) feed(p []byte, final bool) []byte {
 	b := append(sc.held, p...)
 	out := make([]byte, 0, len(b))
 	until := sc.until
-	for i := range b {
+	for i := 0; i < len(b); i++ {
+		if !sc.masking {
+			n := sc.m.starts.skip(b[i:])
+			out = append(out, b[i:i+n]...)
+			if i += n; i == len(b) {
+				break
+			}
+		}
 		n, pat, partial := sc.m.match(b[i:], final)
 		if !partial && n == 0 && sc.masking && i >= until && sc.swallow != nil {
 			n, partial = sc.swallow.ends(b[i:], final)
@@ -204,7 +233,7 @@ func (sc *scanner) feed(p []byte, final bool) []byte {
 		}
 		if n > 0 {
 			if !sc.masking {
-				out = append(out, sc.mask()...)
+				out = append(out, sc.m.mask...)
 				sc.masking = true
 			}
 			until = max(until, i+n)
@@ -222,29 +251,24 @@ func (sc *scanner) feed(p []byte, final bool) []byte {
 	return out
 }
 
-func (sc *scanner) mask() string {
-	if sc.m == nil {
-		return masks[0]
-	}
-	return sc.m.mask
-}
-
 // match gives the length of the longest secret at the start of b, and the
 // pattern it has, if any. partial says that more text could make one, or a
 // longer one.
 func (m *Masker) match(b []byte, final bool) (n int, pat *pattern, partial bool) {
-	if m != nil {
-		for _, f := range m.forms[b[0]] {
-			switch {
-			case len(b) >= len(f):
-				if string(b[:len(f)]) == f {
-					n = max(n, len(f))
-				}
-			case !final && strings.HasPrefix(f, string(b)):
-				return 0, nil, true
+	if len(b) < startLen {
+		return 0, nil, !final && m.starts.mayBegin(b)
+	}
+	at := m.starts.at(b)
+	for _, f := range at.forms {
+		switch {
+		case len(b) >= len(f):
+			if string(b[:len(f)]) == f {
+				n = max(n, len(f))
 			}
+		case !final && strings.HasPrefix(f, string(b)):
+			return 0, nil, true
 		}
 	}
-	pn, pat, partial := matchPattern(b, final)
+	pn, pat, partial := matchPattern(at.patterns, b, final)
 	return max(n, pn), pat, partial
 }

@@ -190,24 +190,31 @@ func FuzzMask(f *testing.F) {
 					t.Fatalf("%q left in %q", s, got)
 				}
 			}
-			var out bytes.Buffer
-			w := m.Writer(&out)
+			got = written(t, m, in, len(in)+1)
 			step := int(chunk)%16 + 1
-			for rest := in; rest != ""; {
-				n := min(step, len(rest))
-				if _, err := w.Write([]byte(rest[:n])); err != nil {
-					t.Fatal(err)
-				}
-				rest = rest[n:]
-			}
-			if err := w.Close(); err != nil {
-				t.Fatal(err)
-			}
-			if out.String() != got {
-				t.Fatalf("in chunks of %d: %q, whole: %q", step, out.String(), got)
+			if again := written(t, m, in, step); again != got {
+				t.Fatalf("in chunks of %d: %q, whole: %q", step, again, got)
 			}
 		}
 	})
+}
+
+// written is what m leaves of a text that is written in steps.
+func written(t *testing.T, m *redact.Masker, text string, step int) string {
+	t.Helper()
+	var out bytes.Buffer
+	w := m.Writer(&out)
+	for rest := text; rest != ""; {
+		n := min(step, len(rest))
+		if _, err := w.Write([]byte(rest[:n])); err != nil {
+			t.Fatal(err)
+		}
+		rest = rest[n:]
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
 }
 
 // onlyMask says whether s is made of nothing but mask characters; hiding it

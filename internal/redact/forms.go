@@ -1,0 +1,120 @@
+package redact
+
+import (
+	"slices"
+	"strings"
+)
+
+const (
+	// pieceLen is the length of a piece of a value that is masked by itself: short
+	// enough to find a value that lacks its beginning, and long enough to be no
+	// word.
+	pieceLen = 16
+	// bareMin is the least number of letters and digits of a value that is looked
+	// for without what stands between them.
+	bareMin = 16
+)
+
+// reversed is s from its last byte to its first.
+func reversed(s string) string {
+	b := []byte(s)
+	slices.Reverse(b)
+	return string(b)
+}
+
+// rot13 moves the letters by half of the alphabet.
+func rot13(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z':
+			return 'a' + (r-'a'+13)%26
+		case 'A' <= r && r <= 'Z':
+			return 'A' + (r-'A'+13)%26
+		}
+		return r
+	}, s)
+}
+
+// pieces are the parts of a value that give most of it away: all that look random
+// of one that is a token. Addresses, paths and phrases have none, since their
+// parts are words.
+func pieces(s string) []string {
+	if len(s) <= pieceLen || strings.ContainsFunc(s, func(r rune) bool { return !token(r) }) {
+		return nil
+	}
+	var out []string
+	for i := 0; i+pieceLen <= len(s); i++ {
+		if p := s[i : i+pieceLen]; random(p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// token says whether r is of the characters that keys are made of.
+func token(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_+=", r)
+}
+
+// newBare indexes the values by their letters and digits alone, forwards and
+// backwards.
+func newBare(secrets []string) *starts {
+	var forms []string
+	for _, s := range secrets {
+		if b := string(bare([]byte(s))); len(b) >= bareMin && random(b) {
+			forms = append(forms, b, reversed(b))
+		}
+	}
+	if len(forms) == 0 {
+		return nil
+	}
+	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) })
+	return newStarts(slices.Compact(forms), nil)
+}
+
+// bare is what text has of letters and digits.
+func bare(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for _, c := range text {
+		if alphanumeric(c) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// alphanumeric says whether c is one of ASCII's letters and digits.
+func alphanumeric(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+// span is a part of a text.
+type span struct{ from, to int }
+
+// spread gives the places of known values whose letters and digits follow each
+// other in text, whatever stands between them.
+func (m *Masker) spread(text []byte) []span {
+	if m.bare == nil {
+		return nil
+	}
+	letters, places := make([]byte, 0, len(text)), make([]int, 0, len(text))
+	for i, c := range text {
+		if alphanumeric(c) {
+			letters, places = append(letters, c), append(places, i)
+		}
+	}
+	var found []span
+	for i := 0; ; i++ {
+		i += m.bare.skip(letters[i:])
+		if len(letters)-i < startLen {
+			return found
+		}
+		for _, form := range m.bare.at(letters[i:]).forms {
+			if len(letters)-i >= len(form) && string(letters[i:i+len(form)]) == form {
+				found = append(found, span{places[i], places[i+len(form)-1] + 1})
+				i += len(form) - 1
+				break
+			}
+		}
+	}
+}
