@@ -52,9 +52,38 @@ import (
 //
 // A handle names its node. An implementation bound to one machine answers
 // [ErrOtherNode] for a handle of another; one that is not (kube) leaves Node
-// empty, keeps RunDir as a name of its own, and has to satisfy the same: name
-// → one Job (created with that name, "already exists" is success), time limits
-// kept by the shim inside, stdout readable from an offset after the end.
+// empty, keeps RunDir as a name of its own, and has to satisfy the same:
+//
+//   - Name → one Job, created with that name; "already exists" is success. The
+//     shim (package shim) is its first process: it keeps time, silence, output and
+//     disk while the bot is away, ends all that is left, and writes the record
+//     and stdout where the command cannot forge them, so that both can be read,
+//     stdout from any offset, after the end and until Remove.
+//   - Confinement is the sandbox's own and no Spec loosens it: a user other than
+//     root, no capabilities, no new privileges, the seccomp default, a read-only
+//     root, home and temporary directory in memory (they may hold programs), no
+//     service account, no environment of the host beyond Spec.Env.
+//   - No network but what the shim relays: its loopback port to the gateway's
+//     socket, which has to be carried to where the gateway is (a volume of the same
+//     node, or a tunnel that the bot opens). Spec.Env names addresses on that port,
+//     as proxy and as the models' endpoint, with tokens of this start alone. While
+//     the bot restarts, connections wait.
+//   - Home files are laid out before the command starts, in a home that no other
+//     start has seen. They are settings, no secrets.
+//   - Caches: starts with the same CacheDir find what the others of it left, starts
+//     with another see nothing of it. The caller gives each level of trust (the
+//     default branch's set-up, the tree before the run, checks, agents) one of its
+//     own and copies downwards only; a volume shared by levels would break that.
+//   - Disk: what tree and cache hold together is bounded in bytes and in files
+//     while the command runs, not only after it. A quota of the volume is welcome
+//     beside that, since the shim counts some tenths of a second late. The end is
+//     ReasonDiskLimit, and Collect still gives the tree.
+//   - Prepare and Collect move the tree there and back and follow no links. What
+//     comes back is what the command left, times and modes included: tools tell by
+//     them what is stale.
+//
+// sandboxtest holds what of this can be seen without knowing the engine; what
+// confinement means is tested beside each implementation.
 type Sandbox interface {
 	// Name is the name in configuration: "local", "docker".
 	Name() string

@@ -59,6 +59,7 @@ func Run(t *testing.T, h Harness) {
 		{"stdin", testStdin},
 		{"environment", testEnvironment},
 		{"home files", testHomeFiles},
+		{"mounts", testMounts},
 		{"timeouts", testTimeouts},
 		{"output limit", testOutputLimit},
 		{"disk limit", testDiskLimit},
@@ -393,6 +394,27 @@ func testHomeFiles(t *testing.T, f *fixture) {
 		if err := spec.Validate("a"); err == nil {
 			t.Errorf("%q lies in the home", name)
 		}
+	}
+}
+
+// testMounts: files and directories of the host are seen where the spec says.
+func testMounts(t *testing.T, f *fixture) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{"file": "one\n", "dir/file": "two\n"} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { // #nosec G301 -- for the command's user, too
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil { // #nosec G306 -- likewise
+			t.Fatal(err)
+		}
+	}
+	one, two := filepath.Join(dir, "file"), filepath.Join(dir, "dir")
+	spec := f.sh(t, `cat "$0" "$1/file"`)
+	spec.Argv = append(spec.Argv, one, two)
+	spec.Mounts = []sandbox.Mount{{Host: one, Target: one}, {Host: two, Target: two}}
+	if st, out := f.do(t, spec); st.ExitCode != 0 || out != "one\ntwo\n" {
+		t.Errorf("exit %d: %q, %s", st.ExitCode, out, st.Stderr)
 	}
 }
 
