@@ -558,20 +558,6 @@ func TestG3ProxyTokens(t *testing.T) {
 	}
 }
 
-func doBy(t *testing.T, c *http.Client, req *http.Request) answer {
-	t.Helper()
-	resp, err := c.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer{resp.StatusCode, resp.Header, string(b)}
-}
-
 // A hijacked agent has a host that is allowed; it does not carry everything there.
 func TestG2SendingIsBounded(t *testing.T) {
 	t.Parallel()

@@ -136,7 +136,12 @@ type answer struct {
 
 func do(t *testing.T, req *http.Request) answer {
 	t.Helper()
-	resp, err := http.DefaultClient.Do(req)
+	return doBy(t, http.DefaultClient, req)
+}
+
+func doBy(t *testing.T, c *http.Client, req *http.Request) answer {
+	t.Helper()
+	resp, err := c.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/user"
@@ -243,33 +242,4 @@ func under(path, dir string) bool { return path == dir || strings.HasPrefix(path
 func isDir(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
-}
-
-// Place is where somebody wants to run commands in the local sandbox.
-type Place string
-
-// The places.
-const (
-	// PlaceTerminal is bot run, at a person's own machine.
-	PlaceTerminal Place = "terminal"
-	// PlaceServer is the App.
-	PlaceServer Place = "server"
-	// PlacePrivateJob and PlacePublicJob are a CI job of a repository that only
-	// its members, or that everybody, can see.
-	PlacePrivateJob Place = "private job"
-	PlacePublicJob  Place = "public job"
-)
-
-// Permit says whether the local sandbox may be used at a place: at a terminal,
-// and in the job of a private repository, when it was chosen; elsewhere, where
-// strangers can steer agents, only when an operator says besides that this is
-// meant (explicit).
-func Permit(place Place, explicit bool) error {
-	if explicit || place == PlaceTerminal || place == PlacePrivateJob {
-		return nil
-	}
-	return &run.UserError{
-		Message: fmt.Sprintf("the local sandbox is refused here (%s): an agent would have the rights of the user that runs it, and strangers can steer it", place),
-		Hint:    "use the docker sandbox, or allow the local one explicitly where nothing on the machine is worth protecting",
-	}
 }

@@ -158,16 +158,7 @@ func TestShimKilledApart(t *testing.T) {
 	if st, err := box.Wait(t.Context(), h); err != nil || st.Reason != sandbox.ReasonLost {
 		t.Errorf("status %+v, %v", st, err)
 	}
-	for _, name := range []string{"escaped", "main"} {
-		f, err := os.Open(filepath.Join(spec.Workspace.Dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-			t.Errorf("the process that holds %q is alive: %v", name, err)
-		}
-		_ = f.Close()
-	}
+	mustBeDead(t, spec, "escaped", "main")
 }
 
 // TestRecordIsOutOfReach: a command that is kept apart cannot write how it ended,

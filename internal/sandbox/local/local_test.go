@@ -1,7 +1,6 @@
 package local_test
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -12,7 +11,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/local"
 	"github.com/org/ralph-action/internal/sandbox/sandboxtest"
@@ -119,20 +117,5 @@ func TestWarm(t *testing.T) {
 				f()
 			}
 		})
-	}
-}
-
-func TestPermit(t *testing.T) {
-	t.Parallel()
-	for place, want := range map[local.Place]bool{
-		local.PlaceTerminal: true, local.PlacePrivateJob: true, local.PlacePublicJob: false, local.PlaceServer: false, "elsewhere": false,
-	} {
-		err := local.Permit(place, false)
-		if _, isUser := errors.AsType[*run.UserError](err); (err == nil) != want || err != nil && !isUser {
-			t.Errorf("%s: %v", place, err)
-		}
-		if err := local.Permit(place, true); err != nil {
-			t.Errorf("%s, explicitly: %v", place, err)
-		}
 	}
 }

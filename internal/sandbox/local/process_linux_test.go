@@ -80,6 +80,13 @@ func TestShimKilled(t *testing.T) {
 	if st := <-waited; st.State != sandbox.Exited || st.Reason != sandbox.ReasonLost || st.ExitCode != -1 {
 		t.Errorf("status %+v", st)
 	}
+	mustBeDead(t, spec, holders...)
+}
+
+// mustBeDead wants that the processes that held these files of the work tree have
+// ended.
+func mustBeDead(t *testing.T, spec sandbox.Spec, holders ...string) {
+	t.Helper()
 	for _, name := range holders {
 		f, err := os.Open(filepath.Join(spec.Workspace.Dir, name))
 		if err != nil {
