@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -487,6 +489,88 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 			p.stop(t)
 			st.wantReady(wantSubjects[:2], map[string]string{"one.txt": "1\n", "two.txt": "2\n"})
 			e.expect(st, 3) // one agent for each task, no checks, and the reviewer
+			e.nothingLeft(exe)
+		})
+	}
+}
+
+// TestDockerKilledServerAdoptsItsCheck kills the server while a check is in the
+// middle of its work; the next server finds the container and goes on with it.
+func TestDockerKilledServerAdoptsItsCheck(t *testing.T) {
+	t.Parallel()
+	for _, when := range []string{"just started", "watched"} {
+		t.Run(when, func(t *testing.T) {
+			t.Parallel()
+			st := newDockerStage(t, setting{
+				script: "default: [{files: {one.txt: \"1\\n\"}, say: done}]\n",
+				// It ends when it is told to.
+				gates: []config.Gate{{Name: "waits", Run: `mkfifo ../told && read word <../told && test "$word" = go && test -s one.txt`, When: "task", Timeout: patience}},
+			})
+			exe := builtBot(t)
+			started := make(chan string, 9)
+			e := newEngine(t, st.dir, func(_ *engine, what events.Action, id string) {
+				if what == events.ActionStart {
+					started <- id
+				}
+			})
+			p := st.serveProgram(exe)
+			db := st.openStore()
+			issue := st.label("Say hello", "- [ ] Write one\n")
+			var id string
+			for range 2 { // the agent, and the check of its work
+				select {
+				case id = <-started:
+				case <-time.After(patience):
+					t.Fatal("no check was started")
+				}
+			}
+			if when == "watched" {
+				st.await("the server to have recorded the start", func() bool {
+					row, err := db.LatestRunByIssue(t.Context(), st.repo.NodeID, issue.Number)
+					if err != nil {
+						t.Fatal(err)
+					}
+					state, err := loop.Decode(row.State)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return state.Process != nil && state.Process.Kind == loop.ProcessGate && state.Process.Handle != ""
+				})
+			}
+			p.kill(t)
+
+			found, err := e.api.ContainerInspect(t.Context(), id, client.ContainerInspectOptions{})
+			if err != nil {
+				t.Fatalf("the check is gone with the server: %v", err)
+			}
+			hardened(t, found.Container)
+			if status := found.Container.State.Status; status != container.StateRunning {
+				t.Fatalf("the check is %s, want it at work", status)
+			}
+
+			p = st.serveProgram(exe)
+			st.await("the check to listen", func() bool {
+				pipes, err := filepath.Glob(filepath.Join(st.config.DataDir, "runs", "*", "check", "told"))
+				if err != nil || len(pipes) != 1 {
+					return false
+				}
+				told, err := os.OpenFile(pipes[0], os.O_WRONLY|syscall.O_NONBLOCK, 0)
+				if err != nil {
+					return false // nobody reads yet
+				}
+				_, err = told.WriteString("go\n")
+				if err := errors.Join(err, told.Close()); err != nil {
+					t.Fatal(err)
+				}
+				return true
+			})
+			state := st.ended(db, issue)
+			if state.End != run.EndAllTasksComplete || state.Iteration != 2 || len(state.History) != 2 {
+				t.Errorf("ended %s after %d iterations and %d calls: %s", state.End, state.Iteration, len(state.History), state.EndDetail)
+			}
+			p.stop(t)
+			st.wantReady(wantSubjects[:1], map[string]string{"one.txt": "1\n"})
+			e.expect(st, 3) // an agent, its check, and the reviewer
 			e.nothingLeft(exe)
 		})
 	}
