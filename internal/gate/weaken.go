@@ -54,6 +54,7 @@ const (
 // it.
 type Leak struct {
 	Path string
+	// Line counts from 1; 0 means that the path itself holds it, masked.
 	Line int
 	// Rule names the form it has: "aws_access_key".
 	Rule string
@@ -67,10 +68,11 @@ func (q Quality) Finding(l Leak) Finding {
 	if l.Critical {
 		allowed = q.AllowCritical
 	}
-	return Finding{
-		Path: l.Path, Rule: RuleSecret, Grave: !allowed,
-		Text: fmt.Sprintf("%s:%d holds what looks like a secret (%s)", l.Path, l.Line, l.Rule),
+	place := fmt.Sprintf("%s:%d", l.Path, l.Line)
+	if l.Line == 0 {
+		place = "the name " + l.Path
 	}
+	return Finding{Path: l.Path, Rule: RuleSecret, Grave: !allowed, Text: fmt.Sprintf("%s holds what looks like a secret (%s)", place, l.Rule)}
 }
 
 // language is how tests are written in one. The expressions see whole files.

@@ -65,20 +65,36 @@ func (h *Host) Secrets(ctx context.Context, from, to string) ([]gate.Leak, error
 		secret redact.Secret
 	}
 	var suspects []suspect
+	old := map[string]bool{}
+	named := func(path string) []redact.Secret {
+		return slices.DeleteFunc(h.cfg.Mask.Find([]byte(path)), func(s redact.Secret) bool { return !s.Critical })
+	}
 	for _, c := range diff {
+		if c.NewMode == 0 {
+			for _, s := range named(c.Path) {
+				old[s.Value] = true
+			}
+			continue
+		}
 		found, err := scan(c.NewOID, c.NewMode)
 		if err != nil {
 			return nil, err
 		}
+		shown := c.Path
+		if c.OldMode == 0 {
+			for _, s := range named(c.Path) {
+				s.Line, shown = 0, h.cfg.Mask.Mask(c.Path)
+				found = append(found, s)
+			}
+		}
 		for _, s := range found {
-			suspects = append(suspects, suspect{c.Path, s})
+			suspects = append(suspects, suspect{shown, s})
 		}
 	}
 	if len(suspects) == 0 {
 		return nil, nil
 	}
 	left = maxScanAll
-	old := map[string]bool{}
 	for _, c := range diff {
 		found, err := scan(c.OldOID, c.OldMode)
 		if err != nil {

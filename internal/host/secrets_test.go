@@ -46,6 +46,7 @@ func TestSecretsAreThoseThatAreNew(t *testing.T) {
 		"old.txt": "token\n" + secret("o") + "\n", "moved.txt": secret("m") + "\n", "still.txt": secret("s"),
 	})
 	put(t, work, map[string]string{
+		secret("p"):     "named like one",
 		"old.txt":       "one more line\ntoken\n" + secret("o") + "\n",
 		"elsewhere.txt": secret("m") + "\n",
 		"new.txt":       "first\n" + secret("n") + "\n",
@@ -57,7 +58,8 @@ func TestSecretsAreThoseThatAreNew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]gate.Leak{{Path: "new.txt", Line: 2, Rule: "npm_token", Critical: true}}, got); diff != "" {
+	want := []gate.Leak{{Path: "new.txt", Line: 2, Rule: "npm_token", Critical: true}, {Path: secret("p"), Rule: "npm_token", Critical: true}}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }
