@@ -158,3 +158,12 @@ func agentVersion(ctx context.Context, backend agent.Backend) (string, error) {
 	}
 	return what, nil
 }
+
+// finalLimit is the header of limits that the gateway makes final for an agent,
+// "" where it tells of limits itself.
+func finalLimit(backend agent.Backend) string {
+	if backend.RepeatsLimits() {
+		return agent.FinalLimitHeader
+	}
+	return ""
+}

@@ -288,7 +288,7 @@ func (c *runCmd) gateway(backend agent.Backend, prices run.Prices) (func(spend.L
 	}
 	return func(ledger spend.Ledger) (*host.Gateway, func(), error) {
 		key, meter := []byte(rand.Text()), spend.NewMeter(ledger, prices)
-		handler, err := gateway.NewHandler(gateway.Config{Upstreams: upstreams, Egress: c.Egress, Key: key, Meter: meter})
+		handler, err := gateway.NewHandler(gateway.Config{Upstreams: upstreams, FinalLimit: finalLimit(backend), Egress: c.Egress, Key: key, Meter: meter})
 		if err != nil {
 			return nil, nil, err
 		}

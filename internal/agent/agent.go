@@ -61,6 +61,10 @@ type Mount struct {
 	Target string
 }
 
+// FinalLimitHeader is the header of an answer that a gateway has made final: its
+// value is the status of the provider's own answer.
+const FinalLimitHeader = "X-Ralph-Provider-Status"
+
 // Backend is one agent command line. Its methods are safe for concurrent use.
 type Backend interface {
 	// Name is the name a person configures.
@@ -74,6 +78,10 @@ type Backend interface {
 	// works in the local sandbox only, where nothing but time and iterations
 	// limit what it costs.
 	HoldsCredential() bool
+	// RepeatsLimits says that the agent repeats what the provider limits for as
+	// long as it takes, without a word. A gateway can make an end of that: what it
+	// answers instead is told by FinalLimitHeader.
+	RepeatsLimits() bool
 	// Hides are files and directories at the top of the work tree that the agent
 	// must not find: it would run what they name, and cannot be told not to.
 	Hides() []string

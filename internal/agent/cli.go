@@ -35,6 +35,9 @@ func (c cli) Providers() []run.Provider { return c.apis }
 // HoldsCredential implements Backend.
 func (c cli) HoldsCredential() bool { return false }
 
+// RepeatsLimits implements Backend.
+func (c cli) RepeatsLimits() bool { return false }
+
 // Hides implements Backend.
 func (c cli) Hides() []string { return nil }
 

@@ -187,6 +187,9 @@ func TestCLIsRefusals(t *testing.T) {
 	t.Parallel()
 	quota := agenttest.Fail(http.StatusTooManyRequests, "You exceeded your current quota.")
 	quota.ErrorType = "insufficient_quota"
+	// As the gateway passes on a limit that lasts.
+	lasting := agenttest.Fail(http.StatusBadRequest, "the model's provider asks to come back later")
+	lasting.Header = http.Header{agent.FinalLimitHeader: {"429"}, "Retry-After": {"3600"}}
 	tests := map[string]struct {
 		reply agenttest.Reply
 		want  agent.Outcome
@@ -196,6 +199,7 @@ func TestCLIsRefusals(t *testing.T) {
 		"refused":    {agenttest.Fail(http.StatusBadRequest, "budget of run 7 is used up"), agent.OutcomeErrored, "budget of run 7 is used up", "codex gemini opencode copilot"},
 		"auth":       {agenttest.Fail(http.StatusUnauthorized, "wrong key"), agent.OutcomeAuth, "", "codex gemini opencode copilot"},
 		"rate_limit": {agenttest.Fail(http.StatusTooManyRequests, "slow down"), agent.OutcomeRateLimited, "", "codex gemini copilot"},
+		"limited":    {lasting, agent.OutcomeRateLimited, "come back later", "opencode"},
 		"credit":     {quota, agent.OutcomeCredit, "", "copilot"},
 	}
 	for scenario, tt := range tests {

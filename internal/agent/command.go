@@ -24,6 +24,9 @@ func (c command) Providers() []run.Provider {
 // HoldsCredential implements Backend.
 func (c command) HoldsCredential() bool { return false }
 
+// RepeatsLimits implements Backend.
+func (c command) RepeatsLimits() bool { return false }
+
 // Hides implements Backend.
 func (c command) Hides() []string { return nil }
 

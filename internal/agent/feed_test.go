@@ -70,6 +70,10 @@ func TestEndings(t *testing.T) {
 		"opencode: error at the end": {"opencode", `{"type":"step_finish","part":{"reason":"stop"}}` + "\n" + `{"type":"error","error":{"name":"UnknownError","data":{"message":"boom"}}}`, OutcomeErrored, "boom", time.Time{}},
 		"opencode: rate limit": {"opencode", `{"type":"error","timestamp":1795341600000,"error":{"name":"APIError","data":{"message":"slow","statusCode":429,"responseHeaders":{"retry-after":"60"}}}}`,
 			OutcomeRateLimited, "slow", at("2026-11-22T10:01:00Z")},
+		"opencode: a limit made final": {"opencode", `{"type":"error","timestamp":1795341600000,"error":{"name":"APIError","data":{"message":"slow","statusCode":400,"responseHeaders":{"retry-after":"60","x-ralph-provider-status":"429"}}}}`,
+			OutcomeRateLimited, "slow", at("2026-11-22T10:01:00Z")},
+		"opencode: a quota made final": {"opencode", `{"type":"error","error":{"name":"APIError","data":{"message":"pay","statusCode":400,"responseBody":"{\"error\":{\"message\":\"pay\",\"type\":\"insufficient_quota\"}}","responseHeaders":{"x-ralph-provider-status":"429"}}}}`,
+			OutcomeCredit, "pay", time.Time{}},
 		"opencode: no key": {"opencode", `{"type":"error","error":{"name":"ProviderAuthError","data":{"message":"no key"}}}`, OutcomeAuth, "no key", time.Time{}},
 
 		"copilot: an exit code":   {"copilot", `{"type":"result","exitCode":1}`, OutcomeErrored, "exit code 1", time.Time{}},

@@ -3,6 +3,7 @@ package agent
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -13,6 +14,9 @@ type opencode struct{ cli }
 // Hides implements Backend. The CLI imports the plugins that these name, whatever
 // it is told: OPENCODE_PURE and OPENCODE_DISABLE_PROJECT_CONFIG do not keep it.
 func (o opencode) Hides() []string { return []string{".opencode", "opencode.json", "opencode.jsonc"} }
+
+// RepeatsLimits implements Backend.
+func (o opencode) RepeatsLimits() bool { return true }
 
 // Command implements Backend.
 func (o opencode) Command(inv Invocation) (Command, error) {
@@ -121,6 +125,9 @@ func opencodeFailure(f *feed, b []byte) {
 	name, data := text(member(b, "error", "name")), member(b, "error", "data")
 	fields, _ := pick(data, "message", "statusCode", "responseBody", "responseHeaders")
 	message, status := text(fields[0]), int(tokens(fields[1]))
+	if own, err := strconv.Atoi(text(member(fields[3], strings.ToLower(FinalLimitHeader)))); err == nil {
+		status = own
+	}
 	why := classify(status, "")
 	if r, ok := readRefusal(text(fields[2])); ok {
 		r.status = status

@@ -42,6 +42,9 @@ func (s scripted) Providers() []run.Provider { return nil }
 // HoldsCredential implements Backend.
 func (s scripted) HoldsCredential() bool { return false }
 
+// RepeatsLimits implements Backend.
+func (s scripted) RepeatsLimits() bool { return false }
+
 // Hides implements Backend.
 func (s scripted) Hides() []string { return nil }
 

@@ -64,6 +64,10 @@ type Config struct {
 	// Meter admits and counts the requests. A start it does not know, or that has
 	// ended, gets nothing.
 	Meter *spend.Meter
+	// FinalLimit, where it is set, is the header by which the agent is told that an
+	// answer stands for a provider's limit (429) that lasts: its client would repeat
+	// the request in silence. See final.
+	FinalLimit string
 	// Transport reaches the upstreams; nil means http.DefaultTransport.
 	Transport http.RoundTripper
 
@@ -102,6 +106,8 @@ type handler struct {
 	// each start.
 	tunnels chan struct{}
 	starts  sync.Map
+	// limited counts, by start, how often in a row the provider has limited it.
+	limited sync.Map
 }
 
 // NewHandler makes the gateway of one run. A configuration with nothing to reach,
@@ -159,6 +165,7 @@ func (u Upstream) check() error {
 // exchange is one request on its way, and what is known of its cost. admission
 // is nil for a request that costs nothing.
 type exchange struct {
+	start     string
 	call      call
 	admission *spend.Admission
 	// sent: there was a connection to send it on.
@@ -194,7 +201,11 @@ func (h *handler) proxy(u Upstream) *httputil.ReverseProxy {
 		},
 		ModifyResponse: func(r *http.Response) error {
 			r.Header.Del("Set-Cookie")
-			exchangeOf(r.Request.Context()).answered(r)
+			x := exchangeOf(r.Request.Context())
+			x.answered(r)
+			if h.cfg.FinalLimit != "" {
+				return h.final(x, u.Provider, r)
+			}
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
@@ -315,7 +326,7 @@ func (h *handler) exchange(w http.ResponseWriter, r *http.Request, start spend.S
 	case <-r.Context().Done():
 		return context.Cause(r.Context())
 	}
-	x := &exchange{call: c, release: sync.OnceFunc(func() { <-h.waiting })}
+	x := &exchange{start: start.Name, call: c, release: sync.OnceFunc(func() { <-h.waiting })}
 	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { x.sent.Store(true) }})
 	defer x.close(ctx)

@@ -179,6 +179,18 @@ func passes(p run.Provider, name string) bool {
 // writeError answers in the API's own form, so that the text reaches the result
 // of the agent.
 func writeError(w http.ResponseWriter, p run.Provider, status int, message string) {
+	body, err := errorBody(p, status, message)
+	if err != nil {
+		http.Error(w, "internal error", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a client that went away is its own loss
+}
+
+// errorBody is an error in the form of an API.
+func errorBody(p run.Provider, status int, message string) ([]byte, error) {
 	kind, state := "invalid_request_error", "FAILED_PRECONDITION"
 	if status >= http.StatusInternalServerError {
 		kind, state = "api_error", "UNAVAILABLE"
@@ -192,12 +204,5 @@ func writeError(w http.ResponseWriter, p run.Provider, status int, message strin
 	default:
 		answer = map[string]any{"type": "error", "error": map[string]string{"type": kind, "message": message}}
 	}
-	body, err := json.Marshal(answer)
-	if err != nil {
-		http.Error(w, "internal error", http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that went away is its own loss
+	return json.Marshal(answer)
 }
