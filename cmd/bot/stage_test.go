@@ -62,6 +62,8 @@ type setting struct {
 	change func(*config.Server)
 	// slug is the App's, where it matters.
 	slug string
+	// gitHubClock is GitHub's, nil for the real one.
+	gitHubClock func() time.Time
 	// now is the App's clock, and quiet how long nothing more must have been said
 	// in review.
 	now   func() time.Time
@@ -75,7 +77,7 @@ const (
 
 func newStage(t testing.TB, set setting) *stage {
 	t.Helper()
-	sim, valid := ghsimtest.Start(t, ghsim.Options{})
+	sim, valid := ghsimtest.Start(t, ghsim.Options{Clock: set.gitHubClock})
 	st := &stage{t: t, sim: sim, valid: valid, dir: shortTempDir(t), now: set.now, quiet: cmp.Or(set.quiet, 300*time.Millisecond)}
 	must := func(err error) {
 		t.Helper()

@@ -156,6 +156,10 @@ func (r *Repo) Issue(ctx context.Context, n int) (Issue, error) {
 	if err != nil {
 		return Issue{}, wrap("read issue", err)
 	}
+	return issue(i), nil
+}
+
+func issue(i *github.Issue) Issue {
 	out := Issue{
 		Number: i.GetNumber(), NodeID: i.GetNodeID(), Title: i.GetTitle(), Body: i.GetBody(), State: i.GetState(),
 		URL: i.GetHTMLURL(), AuthorID: i.GetUser().GetID(), Locked: i.GetLocked(), IsPR: i.IsPullRequest(),
@@ -163,7 +167,7 @@ func (r *Repo) Issue(ctx context.Context, n int) (Issue, error) {
 	for _, l := range i.Labels {
 		out.Labels = append(out.Labels, l.GetName())
 	}
-	return out, nil
+	return out
 }
 
 // React adds a reaction ("eyes") to an issue. Adding it twice is adding it

@@ -145,6 +145,12 @@ func EmptyBodyText() string {
 		"Describe what should change and how one can tell that it is done; a list of check boxes (`- [ ] …`) is taken as the plan as it stands. Then remove the label `ralph` and put it back."
 }
 
+// MissedLabelText asks for a label again whose webhook did not come.
+func MissedLabelText(label string) string {
+	return "**Ralph was not told of the label in time.** It was put on while no word of it came through, and the issue may read otherwise since, or too many came at once.\n\n" +
+		"If it is to be worked as it is now, remove the label `" + label + "` and put it back."
+}
+
 // EndedText says how a run ended and how to go on. pr is the number of its pull
 // request, 0 for none.
 func EndedText(v island.View, pr int) string {

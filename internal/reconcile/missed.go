@@ -25,11 +25,11 @@ const (
 )
 
 // CatchUp makes up for what went wrong while nobody was there: it has GitHub
-// deliver again what did not arrive, and tells people of runs that ended without
-// being able to say so. A server that begins with an empty store has missed
+// deliver again what did not arrive, takes up labels of which no webhook was ever
+// sent, and tells people of runs that ended without being able to say so. A server that begins with an empty store has missed
 // nothing.
 func (r *Reconciler) CatchUp(ctx context.Context) error {
-	return errors.Join(r.fetchMissed(ctx), r.tellLate(ctx))
+	return errors.Join(r.fetchMissed(ctx), r.sweepLabelled(ctx), r.tellLate(ctx))
 }
 
 func (r *Reconciler) fetchMissed(ctx context.Context) error {

@@ -73,6 +73,22 @@ func (s *Store) HasDeliveries(ctx context.Context) (has bool, err error) {
 	return has, nil
 }
 
+// LabelDelivered says whether a webhook was accepted which says that an issue
+// was given a label, then or later. The times are GitHub's.
+func (s *Store) LabelDelivered(ctx context.Context, issueNode, label string, at time.Time) (delivered bool, err error) {
+	err = s.reader.QueryRowContext(ctx, `
+		SELECT EXISTS (
+			SELECT 1 FROM deliveries WHERE event = 'issues' AND action = 'labeled'
+			AND json_extract(CAST(body AS TEXT), '$.issue.node_id') = ?
+			AND lower(json_extract(CAST(body AS TEXT), '$.label.name')) = lower(?)
+			AND unixepoch(json_extract(CAST(body AS TEXT), '$.issue.updated_at')) >= ?)`,
+		issueNode, label, at.Unix()).Scan(&delivered)
+	if err != nil {
+		return false, fmt.Errorf("look for the webhook of a label: %w", err)
+	}
+	return delivered, nil
+}
+
 // MarkDelivery records that the delivery is dealt with, and how. The first
 // outcome stays: a worker that comes late changes nothing.
 func (s *Store) MarkDelivery(ctx context.Context, tx *sql.Tx, guid, outcome string, now time.Time) error {

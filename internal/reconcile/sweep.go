@@ -1,0 +1,153 @@
+package reconcile
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/store"
+)
+
+const (
+	// labelGrace is how long a label's webhook may be on its way.
+	labelGrace = 10 * time.Minute
+	// maxSwept bounds the runs that one sweep begins: whoever comes back after a
+	// week has not asked for a hundred at once.
+	maxSwept = 5
+)
+
+// sweepLabelled takes up labels whose webhook never came: GitHub does not send
+// what is too large, keeps what failed for three days, and an App may have been
+// without a webhook for a while. A label counts as if its webhook had come, if
+// nothing has happened on the issue since; otherwise the text may be another than
+// the one that was approved, and the person is asked to put the label on again.
+func (r *Reconciler) sweepLabelled(ctx context.Context) error {
+	if any, err := r.cfg.Store.HasDeliveries(ctx); err != nil || !any {
+		return err
+	}
+	installations, err := r.cfg.GitHub.Installations(ctx)
+	if err != nil {
+		return fmt.Errorf("look for labelled issues: %w", err)
+	}
+	var errs []error
+	begun := 0
+	for _, in := range installations {
+		if in.Suspended {
+			continue
+		}
+		repos, err := r.cfg.GitHub.Repositories(ctx, in.ID)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for _, repo := range repos {
+			if repo.Idle || !r.cfg.People.Serves(repo.Owner, repo.Name) {
+				continue
+			}
+			errs = append(errs, r.sweepRepository(ctx, in.ID, repo, &begun))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Reconciler) sweepRepository(ctx context.Context, installation int64, in ghapp.Repository, begun *int) error {
+	ctx = ghapp.WithPurpose(ctx, "missed")
+	repo := r.cfg.GitHub.Repo(installation, in.Owner, in.Name)
+	issues, err := repo.Labelled(ctx, r.cfg.Decoder.Label)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, issue := range issues {
+		errs = append(errs, r.sweepIssue(ctx, installation, in, repo, issue, begun))
+	}
+	return errors.Join(errs...)
+}
+
+// sweepIssue takes up the label of one issue, if it was missed.
+func (r *Reconciler) sweepIssue(ctx context.Context, installation int64, in ghapp.Repository, repo *ghapp.Repo, issue ghapp.LabelledIssue, begun *int) error {
+	if issue.Locked || len(stateLabels(r.cfg.Decoder.Label, issue.Labels)) > 0 {
+		return nil
+	}
+	latest, err := r.cfg.Store.LatestRunByIssue(ctx, in.NodeID, issue.Number)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	if err == nil && !latest.Phase.Terminal() {
+		return nil
+	}
+	by, at, err := repo.LabelledBy(ctx, issue.Number, r.cfg.Decoder.Label)
+	if errors.Is(err, ghapp.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if at.After(r.cfg.Now().Add(-labelGrace)) || !latest.CreatedAt.Before(at) {
+		return nil
+	}
+	known, err := r.cfg.Store.LabelDelivered(ctx, issue.NodeID, r.cfg.Decoder.Label, at)
+	if err != nil || known {
+		return err
+	}
+	switch _, err := repo.Branch(ctx, publish.BranchName(issue.Number)); {
+	case err == nil:
+		return nil // work is there already: a person says whether to go on
+	case !errors.Is(err, ghapp.ErrNotFound):
+		return err
+	}
+	// GitHub tells whole seconds: what happens within the label's own counts as
+	// before it.
+	if issue.UpdatedAt.After(at) || by.ID == 0 || *begun >= maxSwept {
+		return r.tell(ctx, repo, issue.Number, fmt.Sprintf("missed:%s:%d", issue.NodeID, at.Unix()), publish.MissedLabelText(r.cfg.Decoder.Label))
+	}
+	*begun++
+	return r.deliverMissed(ctx, installation, in, issue, by, at)
+}
+
+// deliverMissed works the label as the webhook would have been worked that
+// GitHub would have sent: who may, what is approved and how often is decided in
+// one place. It is stored like one, so that a crash loses nothing and the next
+// sweep knows of it.
+func (r *Reconciler) deliverMissed(ctx context.Context, installation int64, in ghapp.Repository, issue ghapp.LabelledIssue, by ghapp.Person, at time.Time) error {
+	user := func(p ghapp.Person) map[string]any {
+		return map[string]any{"login": p.Login, "id": p.ID, "type": p.Type}
+	}
+	var labels []map[string]any
+	for _, l := range issue.Labels {
+		labels = append(labels, map[string]any{"name": l})
+	}
+	body, err := json.Marshal(map[string]any{
+		"action": "labeled", "sender": user(by), "installation": map[string]any{"id": installation},
+		"label": map[string]any{"name": r.cfg.Decoder.Label},
+		"issue": map[string]any{
+			"number": issue.Number, "node_id": issue.NodeID, "title": issue.Title, "body": issue.Body, "state": issue.State, "html_url": issue.URL,
+			"user": user(issue.Author), "labels": labels, "updated_at": issue.UpdatedAt,
+		},
+		"repository": map[string]any{
+			"node_id": in.NodeID, "name": in.Name, "private": in.Private, "default_branch": in.DefaultBranch, "owner": map[string]any{"login": in.Owner},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("take up a missed label: %w", err)
+	}
+	guid := fmt.Sprintf("sweep:%s:%d", issue.NodeID, at.Unix())
+	err = r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
+		_, err := r.cfg.Store.InsertDelivery(ctx, tx, store.Delivery{
+			GUID: guid, Event: "issues", Action: "labeled", Installation: installation, RepoNode: in.NodeID, Body: body, ReceivedAt: r.cfg.Now(),
+		})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	zerolog.Ctx(ctx).Info().Str("repo", in.Owner+"/"+in.Name).Int("issue", issue.Number).Msg("took up a label that was missed")
+	return r.Delivery(ctx, guid)
+}
