@@ -5,6 +5,7 @@
 #
 #   RALPH_BOT, where it is set, is a program that is there already: on runners of
 #   one's own, without a way to the Internet.
+#   RALPH_RELEASES, where it is set, is the https address of a mirror of the releases.
 set -euo pipefail
 
 say() { printf 'ralph: %s\n' "$*"; }
@@ -20,7 +21,7 @@ action=${ACTION_PATH:?}
 temp=${RUNNER_TEMP:?}
 tools=${RUNNER_TOOL_CACHE:-$temp/tools}
 version=${RALPH_INPUT_VERSION:-}
-releases=https://github.com/org/ralph-action/releases/download
+releases=${RALPH_RELEASES:-https://github.com/org/ralph-action/releases/download}
 
 # Which program: the one asked for; else, at a tag or a commit of the action, the
 # release that its files belong to; else its source.
@@ -31,7 +32,7 @@ if [ -z "$version" ]; then
 	fi
 fi
 version=${version#v}
-[[ $version =~ ^(source|[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.]+)?)$ ]] || fail "the input version is neither a version such as 1.2.3 nor source"
+[[ $version =~ ^(source|[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?)$ ]] || fail "the input version is neither a version such as 1.2.3 nor source"
 
 os=$(uname -s | tr '[:upper:]' '[:lower:]')
 case $(uname -m) in
@@ -93,14 +94,7 @@ output bot "$bot"
 
 # The agent, where it is not there. Install scripts are not run.
 agent=${RALPH_INPUT_AGENT:-claude}
-case $agent in
-claude) package=@anthropic-ai/claude-code pinned=2.1.197 ;;
-codex) package=@openai/codex pinned=0.169.0 ;;
-gemini) package=@google/gemini-cli pinned=0.61.0 ;;
-opencode) package=opencode-ai pinned=1.18.33 ;;
-copilot) package=@github/copilot pinned=1.0.102 ;;
-*) package= ;;
-esac
+read -r package pinned < <(awk -v agent="$agent" '$1 == agent { print $2, $3 }' "$action/images/agent/agents.txt") || true
 if [ -n "$package" ] && [ -z "${RALPH_INPUT_AGENT_PROGRAM:-}" ] && ! command -v "$agent" >/dev/null; then
 	wanted=${RALPH_INPUT_AGENT_VERSION:-$pinned}
 	[[ $wanted =~ ^[0-9A-Za-z.-]+$ ]] || fail "the input agent_version is not a version"
