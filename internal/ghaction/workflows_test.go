@@ -151,7 +151,7 @@ var pinned = regexp.MustCompile(`^([A-Za-z0-9._/-]+@[0-9a-f]{40}|actions/[a-z-]+
 // that one ran on a branch of the repository, and fetches nothing of it.
 func own(w workflow) bool {
 	for _, job := range w.Jobs {
-		if !strings.Contains(job.If, "github.event.workflow_run.head_repository.full_name == github.repository") {
+		if !strings.Contains(job.If, "github.event.workflow_run.head_repository.full_name == github.event.repository.full_name") {
 			return false
 		}
 		for _, step := range job.Steps {
