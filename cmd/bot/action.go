@@ -224,7 +224,21 @@ func (a *actionStep) config() (config.Server, error) {
 	if cfg.Sandbox.Devcontainer != config.DevcontainerOff && cfg.Sandbox.Kind == config.SandboxLocal {
 		return cfg, &run.UserError{Message: "devcontainer is for `sandbox: docker`", Hint: "the local sandbox has no images"}
 	}
-	return cfg, a.checkKey(cfg)
+	return cfg, errors.Join(a.checkEndpoint(), a.checkKey(cfg))
+}
+
+// checkEndpoint refuses what agents do with credentials of a cloud: they get none,
+// and the gateway in their place signs no requests.
+func (a *actionStep) checkEndpoint() error {
+	for name, cloud := range map[string]string{"CLAUDE_CODE_USE_BEDROCK": "Amazon Bedrock", "CLAUDE_CODE_USE_VERTEX": "Google Vertex AI"} {
+		if v := os.Getenv(name); v != "" && v != "0" && v != "false" {
+			return &run.UserError{
+				Message: name + " is set: models of " + cloud + " cannot be used by its own protocol, whose requests are signed with credentials that agents do not get",
+				Hint:    "put a gateway in front that speaks the Anthropic API, such as LiteLLM, name it as anthropic_base_url, its key as anthropic_api_key, and take the variable away",
+			}
+		}
+	}
+	return nil
 }
 
 // checkKey says what is missing before a run is begun that cannot get far.

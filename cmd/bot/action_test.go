@@ -458,18 +458,19 @@ func TestActionSaysWhatIsMissing(t *testing.T) {
 		code      int
 		end, says string
 	}{
-		"a key":              {with: map[string]string{"agent": "claude", "agent_program": "", "sandbox": "docker", "image": "x"}, code: run.ExitUsage, says: "anthropic_api_key is empty"},
-		"an image":           {with: map[string]string{"sandbox": "docker"}, code: run.ExitUsage, says: "there is no image for the sandbox"},
-		"images, locally":    {with: map[string]string{"sandbox": "local", "devcontainer": "image"}, code: run.ExitUsage, says: "devcontainer is for `sandbox: docker`"},
-		"an engine":          {with: map[string]string{"sandbox": "docker", "image": "x"}, env: map[string]string{"DOCKER_HOST": "unix:///nowhere.sock"}, code: run.ExitUsage, says: "Docker"},
-		"the second word":    {with: map[string]string{"allow_local_on_public": ""}, code: run.ExitUsage, says: "allow_local_on_public: true"},
-		"a number":           {with: map[string]string{"max_iterations": "lots"}, code: run.ExitUsage, says: "max_iterations: \"lots\" is not a number"},
-		"a token":            {with: map[string]string{"github_token": ""}, code: run.ExitUsage, says: "github_token: it is empty"},
-		"a token that works": {with: map[string]string{"github_token": "ghs_nonsense"}, code: run.ExitFailed, says: "Bad credentials"},
-		"a directory inside": {with: map[string]string{"working_directory": "../.."}, code: run.ExitUsage, says: "leaves the workspace"},
-		"a runner":           {env: map[string]string{"GITHUB_EVENT_NAME": ""}, code: run.ExitUsage, says: "not a step of a GitHub Actions workflow"},
-		"a good config":      {code: run.ExitFailed, end: string(run.EndFailed), says: "gatez"},
-		"a base":             {with: map[string]string{"base_branch": "nowhere"}, code: run.ExitFailed, end: string(run.EndFailed), says: "the workflow names the branch `nowhere` as base"},
+		"a key":               {with: map[string]string{"agent": "claude", "agent_program": "", "sandbox": "docker", "image": "x"}, code: run.ExitUsage, says: "anthropic_api_key is empty"},
+		"no cloud's protocol": {env: map[string]string{"CLAUDE_CODE_USE_BEDROCK": "1"}, code: run.ExitUsage, says: "put a gateway in front that speaks the Anthropic API"},
+		"an image":            {with: map[string]string{"sandbox": "docker"}, code: run.ExitUsage, says: "there is no image for the sandbox"},
+		"images, locally":     {with: map[string]string{"sandbox": "local", "devcontainer": "image"}, code: run.ExitUsage, says: "devcontainer is for `sandbox: docker`"},
+		"an engine":           {with: map[string]string{"sandbox": "docker", "image": "x"}, env: map[string]string{"DOCKER_HOST": "unix:///nowhere.sock"}, code: run.ExitUsage, says: "Docker"},
+		"the second word":     {with: map[string]string{"allow_local_on_public": ""}, code: run.ExitUsage, says: "allow_local_on_public: true"},
+		"a number":            {with: map[string]string{"max_iterations": "lots"}, code: run.ExitUsage, says: "max_iterations: \"lots\" is not a number"},
+		"a token":             {with: map[string]string{"github_token": ""}, code: run.ExitUsage, says: "github_token: it is empty"},
+		"a token that works":  {with: map[string]string{"github_token": "ghs_nonsense"}, code: run.ExitFailed, says: "Bad credentials"},
+		"a directory inside":  {with: map[string]string{"working_directory": "../.."}, code: run.ExitUsage, says: "leaves the workspace"},
+		"a runner":            {env: map[string]string{"GITHUB_EVENT_NAME": ""}, code: run.ExitUsage, says: "not a step of a GitHub Actions workflow"},
+		"a good config":       {code: run.ExitFailed, end: string(run.EndFailed), says: "gatez"},
+		"a base":              {with: map[string]string{"base_branch": "nowhere"}, code: run.ExitFailed, end: string(run.EndFailed), says: "the workflow names the branch `nowhere` as base"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -750,4 +751,60 @@ func TestRunGoesOnBehindAnotherDoor(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a branch is called, in the inputs or by whoever opened a pull request,
+// reaches neither a shell nor the runner.
+func TestHostileBranchNamesStayNames(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"x$(touch pwned)", "x`touch pwned`;touch pwned", "::set-output name=end_reason::pwned", "--upload-pack=touch pwned", "x\n::set-env name=EVIL::1", "../../pwned"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRunner(t, setting{script: writesAll})
+			r.with["base_branch"] = name
+			j := r.job("issues", r.labelled("Say hello", threeTasks))
+			got := j.step()
+			if got.code != run.ExitFailed || got.outputs["end_reason"] != string(run.EndFailed) || got.outputs["branch"] != "" && got.outputs["branch"] != "ralph/1" {
+				t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+			}
+			if _, bad := got.outputs["EVIL"]; bad || len(got.outputs) != len((ghaction.Result{}).Outputs()) {
+				t.Errorf("outputs %v", got.outputs)
+			}
+			for heard := range strings.Lines(spoken(got.log)) {
+				if strings.HasPrefix(heard, "::set-") || strings.HasPrefix(heard, "::add-path") {
+					t.Errorf("the runner is told %q", heard)
+				}
+			}
+			for _, dir := range []string{j.dir, r.dir} {
+				err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+					if err == nil && d.Name() == "pwned" {
+						t.Errorf("a shell has made %s", path)
+					}
+					return err
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// spoken is what of a log the runner listens to.
+func spoken(log string) string {
+	var heard strings.Builder
+	word := ""
+	for line := range strings.Lines(log) {
+		said := strings.TrimSpace(line)
+		switch {
+		case word != "" && said == "::"+word+"::":
+			word = ""
+		case word != "":
+		case strings.HasPrefix(said, "::stop-commands::"):
+			word = strings.TrimPrefix(said, "::stop-commands::")
+		default:
+			heard.WriteString(line)
+		}
+	}
+	return heard.String()
 }
