@@ -19,7 +19,7 @@ import (
 
 // agentFlags say which agent works.
 type agentFlags struct {
-	Agent        string `default:"claude" help:"The agent: claude, codex, gemini, opencode, copilot, amp, command (any program) or script." placeholder:"AGENT"`
+	Agent        string `default:"claude" help:"The agent: claude, codex, gemini, opencode, copilot, amp, command (any program) or script (default: ${default})." placeholder:"AGENT"`
 	Model        string `help:"The model, in the agent's own terms." placeholder:"MODEL"`
 	AgentPath    string `name:"agent-path" aliases:"claude-path" help:"The agent's program (default: from PATH)." placeholder:"FILE" type:"path"`
 	AgentCommand string `name:"agent-command" help:"The command line of --agent command. It reads the prompt on its standard input, and works in its working directory." placeholder:"COMMAND"`

@@ -794,3 +794,30 @@ default: [{files: {other.txt: "x\n"}}]
 		t.Error("nobody is told what became of the edit")
 	}
 }
+
+// The first issue of a repository is where people meet the bot: there, and only
+// there, it explains itself.
+func TestFirstRunExplainsItself(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: writesAll, change: func(cfg *config.Server) { cfg.Welcome = true }})
+	s := st.serve()
+	first := st.label("Say hello to everybody", threeTasks)
+	if state := st.ended(s.store, first); state.End != run.EndAllTasksComplete {
+		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
+	}
+	second := st.label("Say goodbye to everybody", threeTasks)
+	st.ended(s.store, second)
+	st.processed(s)
+	said := st.said(first.Number)
+	if len(said) != 1 {
+		t.Fatalf("said %q", said)
+	}
+	for _, want := range []string{"I have taken this issue up", "The check boxes of this issue are the tasks.", "`ralph/1`", "`/ralph stop`", "`/ralph help`", "I merge nothing"} {
+		if !strings.Contains(said[0], want) {
+			t.Errorf("lacks %q:\n%s", want, said[0])
+		}
+	}
+	if again := st.said(second.Number); len(again) != 0 {
+		t.Errorf("said again: %q", again)
+	}
+}

@@ -12,6 +12,8 @@ import (
 
 const description = `Ralph Bot turns an issue into a reviewed pull request: it works a plan one task at a time, each with a fresh agent, checks every result itself, and lands one commit per task.
 
+See it at work with bot demo. bot run PLAN.md works in a git repository of yours; bot setup and bot serve are for GitHub; bot doctor says what is missing.
+
 Exit codes: 0 complete, 1 failed, 2 usage or configuration, 3 limit of iterations, 4 stagnated, 5 budget, 6 cancelled (130 and 143 on SIGINT and SIGTERM), 7 blocked, 8 deadline, 9 waiting for a person.`
 
 // version and revision are set at build time; a build from a checkout says them

@@ -23,9 +23,9 @@ type commands struct {
 	Doctor   doctorCmd   `cmd:"" help:"Check git, agent, sandbox, configuration and App, and say what to mend."`
 	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of a configuration file, for editors."`
 	Ghsim    ghsimCmd    `cmd:"" name:"ghsim" help:"Serve a GitHub in one process, for development."`
-	Version  versionCmd  `cmd:"" help:"Print the version."`
 
 	Transcript transcriptCmd `cmd:"" help:"Print what agents were told, did and said in a run."`
+	Version    versionCmd    `cmd:"" help:"Print the version."`
 
 	Sim         simCmd         `cmd:"" hidden:"" help:"Measure the loop: seeded faulty agents, beside a plain Ralph loop."`
 	NotifySend  notifySendCmd  `cmd:"" hidden:"" help:"Send one message that is read on stdin."`

@@ -200,6 +200,7 @@ func (d *demo) play(ctx context.Context) (loop.State, error) {
 	if d.issue, err = d.sim.CreateIssue(demoPerson, demoRepo, demoPerson, demoTitle, string(body)); err != nil {
 		return loop.State{}, err
 	}
+	d.say("A GitHub, the App and a scripted agent, all on this machine. The second task is meant to go wrong at first.")
 	d.say("%s writes issue #%d and labels it ralph: %s", demoPerson, d.issue.Number, d.issue.URL)
 	if err := d.sim.AddLabel(demoPerson, demoRepo, d.issue.Number, demoPerson, "ralph"); err != nil {
 		return loop.State{}, err
@@ -284,6 +285,7 @@ func (d *demo) show(w io.Writer, s loop.State, asJSON bool) error {
 		fmt.Fprintf(w, "\nCheck run %s on %.7s, %s: %s.\n", c.Name, c.SHA, c.Conclusion, c.Title)
 	}
 	fmt.Fprintf(w, "\n%s to GitHub: %s.\n", count(calls.REST+calls.GraphQL, "call"), purposes(calls.ByPurpose))
+	fmt.Fprint(w, "\nTo look at the pages in a browser: bot demo --keep. To have work done in a repository of yours: bot run PLAN.md.\n")
 	return nil
 }
 

@@ -14,7 +14,7 @@ import (
 
 // ghsimCmd is `bot ghsim`.
 type ghsimCmd struct {
-	Addr string `default:"127.0.0.1:8081" help:"Where to listen." placeholder:"HOST:PORT"`
+	Addr string `default:"127.0.0.1:8081" help:"Where to listen (default: ${default})." placeholder:"HOST:PORT"`
 	Dir  string `help:"Where its repositories live (default: a directory that is removed at the end)." placeholder:"DIR" type:"path"`
 }
 

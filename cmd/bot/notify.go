@@ -29,7 +29,7 @@ const stopGrace = 5 * time.Second
 type notifyFlags struct {
 	Notify      []string `env:"RALPH_NOTIFY" sep:" " help:"Where to tell of the run: an address of Slack, Discord, Telegram, mail or a signed webhook, or script:FILE; repeatable. Addresses are secrets, so rather set the variable, with blanks between them. See docs/notifications.md." placeholder:"ADDRESS"`
 	NotifyOn    []string `enum:"start,progress,finish,needs_human" help:"What to tell: start, progress, finish, needs_human; repeatable. Default: all of it." placeholder:"EVENT"`
-	NotifyEvery int      `default:"5" help:"After how many iterations to tell of progress." placeholder:"N"`
+	NotifyEvery int      `default:"5" help:"After how many iterations to tell of progress (default: ${default})." placeholder:"N"`
 }
 
 // envNotifySecret signs what is sent to webhooks that have no name.

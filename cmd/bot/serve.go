@@ -43,7 +43,7 @@ import (
 
 // serveCmd is `bot serve`.
 type serveCmd struct {
-	Config string `default:"ralph.yaml" help:"The server's configuration; see docs/configuration.md." placeholder:"FILE" type:"path"`
+	Config string `default:"ralph.yaml" help:"The server's configuration; see docs/configuration.md (default: ${default})." placeholder:"FILE" type:"path"`
 }
 
 // Run serves until a signal.
@@ -236,7 +236,7 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	if a.handler, err = handlers.New(handlers.Config{Secrets: secrets, Inbox: a.store, Queue: a.queue}); err != nil {
 		return nil, err
 	}
-	p.reconcile.Queue, p.reconcile.Owner = a.queue, a.queue.ID()
+	p.reconcile.Queue, p.reconcile.Owner, p.reconcile.Welcome = a.queue, a.queue.ID(), cfg.Welcome
 	a.reconciler = reconcile.New(p.reconcile) //nolint:contextcheck // it lives longer than this call
 	return a, nil
 }

@@ -26,13 +26,13 @@ import (
 // setupCmd is `bot setup`.
 type setupCmd struct {
 	Webhook string        `required:"" help:"Where GitHub will reach the bot: https://HOST, or with a path if a proxy changes it." placeholder:"URL"`
-	URL     string        `name:"url" default:"https://github.com" help:"GitHub, or your own Enterprise Server." placeholder:"URL"`
+	URL     string        `name:"url" default:"https://github.com" help:"GitHub, or your own Enterprise Server (default: ${default})." placeholder:"URL"`
 	Org     string        `help:"The organisation that is to own the App (default: you)." placeholder:"ORG"`
-	Name    string        `default:"ralph-bot" help:"The App's name; you can change it on GitHub's page." placeholder:"NAME"`
-	Dir     string        `default:"." help:"Where credentials and, if there is none, ralph.yaml are written." placeholder:"DIR" type:"path"`
-	Addr    string        `default:"127.0.0.1:0" help:"Where the page is served: an address on loopback." placeholder:"HOST:PORT"`
+	Name    string        `default:"ralph-bot" help:"The App's name; you can change it on GitHub's page (default: ${default})." placeholder:"NAME"`
+	Dir     string        `default:"." help:"Where credentials and, if there is none, ralph.yaml are written (default: here)." placeholder:"DIR" type:"path"`
+	Addr    string        `default:"127.0.0.1:0" help:"Where the page is served: an address on loopback (default: a port that is free)." placeholder:"HOST:PORT"`
 	Force   bool          `help:"Replace credentials that are there."`
-	Timeout time.Duration `default:"1h" help:"How long to wait for you." placeholder:"DURATION"`
+	Timeout time.Duration `default:"1h" help:"How long to wait for you (default: ${default})." placeholder:"DURATION"`
 }
 
 // configFile is what bot serve and bot doctor look for.

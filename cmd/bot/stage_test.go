@@ -106,6 +106,7 @@ func newStage(t testing.TB, set setting) *stage {
 		PrivateKey: config.Secret(st.app.PrivateKeyPEM), WebhookSecrets: []config.Secret{config.Secret(st.app.WebhookSecret)},
 	}
 	cfg.Listen = freeAddr(t)
+	cfg.Welcome = false // each stage is a repository's first
 	cfg.DataDir = filepath.Join(st.dir, "data")
 	// Agents and checks of these tests act on files that the test watches.
 	cfg.Sandbox.LocalIsolation = "none"

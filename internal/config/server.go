@@ -66,7 +66,9 @@ type Server struct {
 	// DataDir holds the database, mirrors and work trees; an absolute path.
 	DataDir string
 	// Label is the label that starts a run.
-	Label   string
+	Label string
+	// Welcome has the first issue of each repository explain what will happen.
+	Welcome bool
 	Agent   Agent
 	Model   Model
 	Sandbox Sandbox
@@ -200,6 +202,7 @@ type serverFile struct {
 	} `yaml:"github"`
 	DataDir string `yaml:"data_dir"`
 	Label   string `yaml:"label"`
+	Welcome bool   `yaml:"welcome"`
 	Agent   struct {
 		Name       string `yaml:"name"`
 		Model      string `yaml:"model"`
@@ -271,6 +274,7 @@ func DefaultServer() Server {
 		},
 		DataDir: "/var/lib/ralph",
 		Label:   "ralph",
+		Welcome: true,
 		Agent:   Agent{Name: AgentClaude},
 		Model: Model{
 			BaseURL: "https://api.anthropic.com", OpenAIBaseURL: "https://api.openai.com/v1", GoogleBaseURL: "https://generativelanguage.googleapis.com",
@@ -334,7 +338,7 @@ func LoadServer(path string, env func(string) (string, bool), readFile func(stri
 func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 	d := DefaultServer()
 	var f serverFile
-	f.Listen, f.DataDir, f.Label, f.Workers = d.Listen, d.DataDir, d.Label, whole(d.Workers)
+	f.Listen, f.DataDir, f.Label, f.Welcome, f.Workers = d.Listen, d.DataDir, d.Label, d.Welcome, whole(d.Workers)
 	f.GitHub.APIURL, f.GitHub.GraphQLURL, f.GitHub.WebURL = d.GitHub.APIURL, d.GitHub.GraphQLURL, d.GitHub.WebURL
 	f.Agent.Name, f.Model.BaseURL = d.Agent.Name, d.Model.BaseURL
 	f.Sandbox.Kind, f.Sandbox.Memory, f.Sandbox.CPUs, f.Sandbox.PIDs = d.Sandbox.Kind, bytesize(d.Sandbox.Memory), d.Sandbox.CPUs, whole(d.Sandbox.PIDs)
@@ -362,6 +366,7 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 		},
 		DataDir: within(dir, f.DataDir),
 		Label:   f.Label,
+		Welcome: f.Welcome,
 		Agent: Agent{
 			Name:       f.Agent.Name,
 			Model:      f.Agent.Model,

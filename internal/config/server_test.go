@@ -80,6 +80,7 @@ func TestLoadServerEverything(t *testing.T) {
 listen: ":9000"
 data_dir: data
 label: bot
+welcome: false
 workers: 2
 allow_local_sandbox: true
 github:

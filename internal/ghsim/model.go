@@ -238,7 +238,8 @@ type checkRun struct {
 	externalID, detailsURL string
 	title, summary, text   string
 	annotations            int
-	buttons                []string
+	buttons                []string // their identifiers
+	labels                 []string // of the buttons
 	started, completed     time.Time
 	suiteID                int64
 }

@@ -86,7 +86,7 @@ type pageFile struct {
 	Lines []pageLine
 }
 
-type pageCheck struct{ Mark, Name, Note string }
+type pageCheck struct{ Mark, Name, Note, Href string }
 
 type pageLink struct{ Href, Text, Note string }
 
@@ -102,6 +102,17 @@ type commitPage struct {
 	OID, Author, When, Body string
 	Verified                bool
 	Files                   []pageFile
+}
+
+type checkPage struct {
+	pageTop
+	pageCheck
+
+	App              pageUser
+	Commit, Started  string
+	Conclusion       string
+	Summary, Details template.HTML
+	Buttons          []string
 }
 
 type issuePage struct {
@@ -199,6 +210,17 @@ func (s *Sim) page(parts []string, top pageTop) (string, any, error) {
 		}
 		p, err := s.issuePageOf(r, i, top)
 		return "issue", p, err
+	case len(parts) == 4 && parts[2] == "runs":
+		id, err := strconv.ParseInt(parts[3], 10, 64)
+		if err != nil {
+			return "", nil, notFound()
+		}
+		c, ok := find(r.checks, func(c *checkRun) bool { return c.id == id })
+		if !ok {
+			return "", nil, notFound()
+		}
+		p, err := s.checkPageOf(r, c, top)
+		return "check", p, err
 	case len(parts) == 4 && parts[2] == "commit":
 		p, err := s.commitPageOf(r, parts[3], top)
 		return "commit", p, err
@@ -224,6 +246,34 @@ func (s *Sim) commitPageOf(r *repo, oid string, top pageTop) (commitPage, error)
 	return commitPage{
 		pageTop: top, OID: oid, Author: c.Author.Name, When: pageTime(c.Committer.When), Body: c.body(), Verified: r.signed[oid] != nil, Files: pageFiles(diffs),
 	}, nil
+}
+
+// pageCheckOf is how a check run stands, in a line.
+func pageCheckOf(r *repo, c *checkRun) pageCheck {
+	mark, note := "●", c.status
+	if c.status == "completed" {
+		note = c.conclusion
+		mark = cmp.Or(map[string]string{"success": "✓", "failure": "✗", "timed_out": "✗", "action_required": "!"}[c.conclusion], "■")
+	}
+	note = strings.ReplaceAll(note, "_", " ")
+	if c.title != "" {
+		note += " · " + c.title
+	}
+	return pageCheck{Mark: mark, Name: c.name, Note: note, Href: "/" + r.fullName() + "/runs/" + strconv.FormatInt(c.id, 10)}
+}
+
+func (s *Sim) checkPageOf(r *repo, c *checkRun, top pageTop) (checkPage, error) {
+	top.Title = c.name + " · " + r.fullName()
+	p := checkPage{
+		pageTop: top, pageCheck: pageCheckOf(r, c), App: pageUserOf(c.app.bot), Commit: c.headOID, Started: pageTime(c.started),
+		Conclusion: c.conclusion, Buttons: c.labels,
+	}
+	var err error
+	if p.Summary, err = s.pages.markdown(c.summary); err != nil {
+		return p, err
+	}
+	p.Details, err = s.pages.markdown(c.text)
+	return p, err
 }
 
 func (s *Sim) issuePageOf(r *repo, i *issue, top pageTop) (issuePage, error) {
@@ -266,10 +316,27 @@ func (s *Sim) issuePageOf(r *repo, i *issue, top pageTop) (issuePage, error) {
 		}
 		entries = append(entries, more...)
 	}
+	entries = append(entries, linkedPulls(r, i)...)
 	slices.SortStableFunc(entries, func(a, b pageEntry) int { return a.at.Compare(b.at) })
 	first := pageEntry{Kind: "comment", Text: "opened", Anchor: "body", Author: p.Author, When: p.Opened, HTML: html, Reactions: pageReactions(i.reactions)}
 	p.Entries = append([]pageEntry{first}, entries...)
 	return p, nil
+}
+
+// linkedPulls are the pull requests that say that they close an issue.
+func linkedPulls(r *repo, i *issue) []pageEntry {
+	var entries []pageEntry
+	for _, other := range r.issues {
+		said := func(m []string) bool { return m[1] == strconv.Itoa(i.number) }
+		if other.pull == nil || !slices.ContainsFunc(closes().FindAllStringSubmatch(other.body, -1), said) {
+			continue
+		}
+		entries = append(entries, pageEntry{
+			Kind: "event", Author: pageUserOf(other.user), Text: "linked a pull request that will close this issue:", When: pageTime(other.created), at: other.created,
+			Href: fmt.Sprintf("/%s/pull/%d", r.fullName(), other.number), Short: fmt.Sprintf("#%d", other.number),
+		})
+	}
+	return entries
 }
 
 // pullPage fills in what only pull requests have.
@@ -320,15 +387,7 @@ func (s *Sim) pullPage(r *repo, i *issue, p *issuePage) ([]pageEntry, error) {
 		if c.headOID != pl.headOID {
 			continue
 		}
-		mark, note := "●", c.status
-		if c.status == "completed" {
-			note = c.conclusion
-			mark = cmp.Or(map[string]string{"success": "✓", "failure": "✗", "timed_out": "✗", "action_required": "!"}[c.conclusion], "■")
-		}
-		if c.title != "" {
-			note += " · " + c.title
-		}
-		p.Checks = append(p.Checks, pageCheck{Mark: mark, Name: c.name, Note: note})
+		p.Checks = append(p.Checks, pageCheckOf(r, c))
 	}
 	diffs, err := s.pullDiff(r, pl)
 	p.Files = pageFiles(diffs)

@@ -3,6 +3,7 @@ package ghsim_test
 import (
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -43,7 +44,8 @@ func TestPages(t *testing.T) {
 		"good": github.String("success"), "bad": github.String("failure"), "late": github.String("timed_out"), "asks": github.String("action_required"), "off": github.String("cancelled"), "runs": nil,
 	} {
 		_, _, err := w.gh.Checks.CreateCheckRun(ctx, owner, name, github.CreateCheckRunOptions{
-			Name: label, HeadSHA: pr.GetHead().GetSHA(), Conclusion: conclusion, Output: &github.CheckRunOutput{Title: github.String("On " + evil), Summary: github.String("s")},
+			Name: label, HeadSHA: pr.GetHead().GetSHA(), Conclusion: conclusion, Output: &github.CheckRunOutput{Title: github.String("On " + evil), Summary: github.String("## Summary\ns <b onclick='x'>"), Text: github.String("t <img src=x>")},
+			Actions: []*github.CheckRunAction{{Label: "Stop it", Identifier: "stop", Description: "stops"}},
 		})
 		check(t, err)
 	}
@@ -70,12 +72,15 @@ func TestPages(t *testing.T) {
 	contains("/", "acme/widgets")
 	contains("/acme", "acme/widgets")
 	contains("/acme/widgets", "#1 Add a flag &lt;script&gt;", "#2 The flag")
-	contains("/acme/widgets/issues/1", `<span class="state open">Open</span>`, `<input disabled="" type="checkbox">`, `<input checked="" disabled="" type="checkbox">`, `<span class="label">ralph</span>`, "👀 1")
+	contains("/acme/widgets/issues/1", `<span class="state open">Open</span>`, `<input disabled="" type="checkbox">`, `<input checked="" disabled="" type="checkbox">`, `<span class="label">ralph</span>`, "👀 1", `linked a pull request that will close this issue: <a href="/acme/widgets/pull/2">#2</a>`)
 	pull := "/acme/widgets/pull/2"
 	contains(pull, `<span class="state draft">Draft</span>`, "wants to merge", "2 commits", "Verified", "T1: &lt;script&gt;", "By hand", "requested changes", "a.html", "<details>\n<summary>More&lt;img src=x onerror=alert(1)&gt;</summary>", "</details> &lt;b onclick=", "&lt;style&gt;", `<td class="p">&#43;&lt;script&gt;`)
 	const on = " · On &lt;script&gt;alert(1)&lt;/script&gt;</span>"
-	contains(pull, `✓ good <span class="muted">success`+on, `✗ bad <span class="muted">failure`+on, `✗ late <span class="muted">timed_out`+on,
-		`! asks <span class="muted">action_required`+on, `■ off <span class="muted">cancelled`+on, `● runs <span class="muted">queued`+on)
+	body := contains(pull, `">good</a> <span class="muted">success`+on, `✗ <a href="/acme/widgets/runs/`, `">late</a> <span class="muted">timed out`+on,
+		`! <a href=`, `">asks</a> <span class="muted">action required`+on, `■ <a href=`, `">off</a> <span class="muted">cancelled`+on, `● <a href=`, `">runs</a> <span class="muted">queued`+on)
+	for _, at := range regexp.MustCompile(`/acme/widgets/runs/\d+`).FindAllString(body, -1) {
+		contains(at, "On &lt;script&gt;", "<h2>Summary</h2>\n<p>s &lt;b onclick=&#39;x&#39;&gt;</p>", "<p>t &lt;img src=x&gt;</p>", `disabled title="A person presses it on GitHub">Stop it</button>`)
+	}
 	if body := contains(pull); strings.Count(body, "Verified") != 1 {
 		t.Error("a pushed commit is shown as verified")
 	}
@@ -89,7 +94,7 @@ func TestPages(t *testing.T) {
 	contains(pull, `<span class="state merged">Merged</span>`, "merged commit", "a.html")
 	contains("/acme/widgets/issues/1", `<span class="state closed">Closed</span>`)
 
-	for _, path := range []string{"/acme/widgets/issues/99", "/acme/widgets/pull/x", "/acme/gadgets", "/acme/widgets/commit/zzz", "/acme/widgets/settings/hooks"} {
+	for _, path := range []string{"/acme/widgets/issues/99", "/acme/widgets/pull/x", "/acme/gadgets", "/acme/widgets/commit/zzz", "/acme/widgets/runs/1", "/acme/widgets/runs/x", "/acme/widgets/settings/hooks"} {
 		if status, _, _ := w.page(t, path); status != http.StatusNotFound {
 			t.Errorf("%s: status %d", path, status)
 		}

@@ -670,13 +670,13 @@ func (s *Sim) applyCheck(ch *checkRun, in checkInput) error {
 		return unprocessable("Invalid request.\n\nNo more than 3 actions are allowed.")
 	}
 	if in.Actions != nil {
-		ch.buttons = nil
+		ch.buttons, ch.labels = nil, nil
 	}
 	for _, a := range in.Actions {
 		if a.Label == "" || tooLong(a.Label, 20) || a.Identifier == "" || tooLong(a.Identifier, 20) || a.Description == "" || tooLong(a.Description, 40) {
 			return unprocessable("Invalid request.\n\nAn action is not valid.")
 		}
-		ch.buttons = append(ch.buttons, a.Identifier)
+		ch.buttons, ch.labels = append(ch.buttons, a.Identifier), append(ch.labels, a.Label)
 	}
 	if o := in.Output; o != nil {
 		// GitHub refuses a summary over 65,535 bytes and cuts the text there.

@@ -117,7 +117,7 @@ func RefusalText(login, role string) string {
 	if role = island.Code((*redact.Masker)(nil).Mask, role); role != "" && role != "`none`" {
 		has = "has the role " + role + " in this repository"
 	}
-	return fmt.Sprintf("**Ralph was not started.** %s %s. Starting a run takes write access (write, maintain or admin), because a run writes to the repository.\n\nSomebody with write access can remove the label `ralph` and put it back.", island.Code((*redact.Masker)(nil).Mask, login), has)
+	return fmt.Sprintf("**Ralph was not started.** %s %s. Starting a run takes write access (write, maintain or admin), because a run writes to the repository.\n\nTo start one, somebody with write access removes the label `ralph` and puts it back.", island.Code((*redact.Masker)(nil).Mask, login), has)
 }
 
 // QuestionsText asks what has to be known before the issue can be worked. The
@@ -137,6 +137,20 @@ func QuestionsText(questions []string, hidden string) string {
 		"then remove the label `ralph` and put it back.\n\n" +
 		"<sub>A repository that does not want to be asked sets `plan: {ask: never}` in `.github/ralph.yml`.</sub>")
 	return b.String()
+}
+
+// WelcomeText explains to people who have not met the bot before what will
+// happen. planned says that the issue has tasks already.
+func WelcomeText(issue int, planned bool) string {
+	tasks := "First an agent reads the code and writes a plan, a list of tasks."
+	if planned {
+		tasks = "The check boxes of this issue are the tasks."
+	}
+	return fmt.Sprintf("**I have taken this issue up.** It is the first one here, so this is what happens, said once:\n\n"+
+		"- %s They are worked one at a time, each by a fresh agent. This repository's checks run on every result, and what passes becomes one commit on `%s`.\n"+
+		"- With the first commit comes a draft pull request that says how the work stands. When all tasks are done it becomes ready for review. I merge nothing: people do.\n"+
+		"- What you ask for in a review becomes tasks, too. `/ralph stop` in a comment, or taking the label `ralph` off, stops the work; `/ralph help` lists what else people with write access can tell me.\n"+
+		"- I work from the title and the description as they were when the label was put on.", tasks, BranchName(issue))
 }
 
 // EmptyBodyText asks for a description.

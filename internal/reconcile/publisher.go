@@ -43,6 +43,9 @@ type publisher struct {
 	words func() (string, error)
 	// label is the label that starts runs; those of state begin with it.
 	label string
+	// first says whether this is the first run here, whose issue is where people
+	// meet the bot; nil where nobody has to be told.
+	first func(ctx context.Context) (bool, error)
 	// openReady is Config.OpenReady.
 	openReady bool
 
@@ -66,7 +69,16 @@ func (p *publisher) publish(s loop.State, objects publish.Objects) *publish.Publ
 
 // Begin implements loop.Publisher.
 func (p *publisher) Begin(ctx context.Context, s loop.State) error {
-	return p.publish(s, nil).React(ctx, "eyes")
+	pub := p.publish(s, nil)
+	if err := pub.React(ctx, "eyes"); err != nil || p.first == nil {
+		return err
+	}
+	first, err := p.first(ctx)
+	if err != nil || !first {
+		return err
+	}
+	_, err = pub.Say(ctx, "welcome", publish.WelcomeText(p.issue, len(s.Plan.Tasks) > 0))
+	return err
 }
 
 // Screen implements loop.Publisher.

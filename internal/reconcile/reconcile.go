@@ -102,6 +102,8 @@ type Config struct {
 	Prices run.Prices
 	// Mask holds the secrets of this process; nil masks by pattern only.
 	Mask *redact.Masker
+	// Welcome has the first run in each repository explain what will happen.
+	Welcome bool
 	// OnOwnerDeath says what becomes of agents and checks when this process
 	// dies; "" keeps them, to be found by the next.
 	OnOwnerDeath sandbox.OwnerDeath
@@ -534,6 +536,10 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 			NoModels: len(m.Gateway.Upstreams) == 0, Egress: m.Gateway.Egress, ProxyToken: func(start string) string { return gateway.ProxyToken(key, start) },
 		}
 	}
+	var first func(ctx context.Context) (bool, error)
+	if r.cfg.Welcome {
+		first = func(ctx context.Context) (bool, error) { return r.cfg.Store.FirstRun(ctx, row.RepoNode, row.ID) }
+	}
 	h := host.New(hostCfg)
 	return &driver{
 		host: h, watched: map[loop.Handle]bool{}, repo: row.RepoOwner + "/" + row.RepoName,
@@ -542,7 +548,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 			Publisher: &publisher{
 				now: r.cfg.Now, repo: repo, host: h, effects: r.effects, issue: row.IssueNumber,
 				agent: r.cfg.AgentName, mask: r.cfg.Mask, label: r.cfg.Decoder.Label, openReady: r.cfg.OpenReady,
-				words: r.lastWords(row.ID), box: r.cfg.Sandbox,
+				words: r.lastWords(row.ID), box: r.cfg.Sandbox, first: first,
 				permission: func(ctx context.Context, login string) (ghapp.Permission, error) {
 					return r.permission(ctx, repo, row.RepoNode, login)
 				},

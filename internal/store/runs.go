@@ -126,6 +126,16 @@ func (s *Store) LatestRunByPull(ctx context.Context, repoNode string, pull int) 
 		`WHERE repo_node = ? AND pull_number = ? AND pull_number > 0 ORDER BY created_at DESC, rowid DESC LIMIT 1`, repoNode, pull)
 }
 
+// FirstRun says whether no run of a repository came before this one.
+func (s *Store) FirstRun(ctx context.Context, repoNode string, id run.ID) (first bool, err error) {
+	err = s.reader.QueryRowContext(ctx, `
+		SELECT NOT EXISTS (SELECT 1 FROM runs WHERE repo_node = ? AND rowid < (SELECT rowid FROM runs WHERE id = ?))`, repoNode, id).Scan(&first)
+	if err != nil {
+		return false, fmt.Errorf("look for runs before %s: %w", id, err)
+	}
+	return first, nil
+}
+
 // RunsSince counts the runs of an issue that were made after a time.
 func (s *Store) RunsSince(ctx context.Context, repoNode string, issue int, since time.Time) (n int, err error) {
 	err = s.reader.QueryRowContext(ctx, `

@@ -768,11 +768,11 @@ func (r *renderer) steer() string {
 	s.line("\n---\n")
 	switch {
 	case v.End.Complete():
-		s.line("The work on #%d is ready for review.", v.IssueNumber)
+		s.line("The work on #%d is ready for review. What you ask for in a review, or with `/ralph do <text>`, is worked here; `/ralph help` lists what else I can be told.", v.IssueNumber)
 	case v.End != "":
 		s.line("%s", v.GoOn())
 	default:
-		s.line("This describes the work on #%d and is kept up to date. To stop it, remove the label `ralph` from the issue or close the issue; what is done stays on this branch.", v.IssueNumber)
+		s.line("This describes the work on #%d and is kept up to date. To stop it, comment `/ralph stop`, remove the label `ralph` from the issue, or close the issue; what is done stays on this branch. `/ralph help` lists what else I can be told.", v.IssueNumber)
 	}
 	if v.Closes && v.End.Complete() {
 		s.line("\nCloses #%d", v.IssueNumber)

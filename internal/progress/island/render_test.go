@@ -89,7 +89,7 @@ func TestShorteningOrder(t *testing.T) {
 			}
 		}
 		gone = next
-		for _, always := range []string{"**🔄 Working", "2 of 6 tasks", "To stop it, remove the label"} {
+		for _, always := range []string{"**🔄 Working", "2 of 6 tasks", "To stop it, comment"} {
 			if !strings.Contains(body, always) {
 				t.Fatalf("at %d bytes: no %q:\n%s", limit, always, body)
 			}
