@@ -1331,8 +1331,14 @@ func (e *Engine) end(ctx context.Context, s *State) (Next, error) {
 	if again {
 		return e.resumed(s)
 	}
-	e.emit(run.Event{Kind: run.EventRunEnded, End: s.End, Text: s.EndDetail}, s)
+	e.TellEnd(*s)
 	return Next{Kind: Done}, nil
+}
+
+// TellEnd tells whoever watches that the run has ended. Step does; it is for
+// doors that give up on a run whose end could not be published.
+func (e *Engine) TellEnd(s State) {
+	e.emit(run.Event{Kind: run.EventRunEnded, End: s.End, Text: s.EndDetail}, &s)
 }
 
 // resumed is what becomes of a run that was about to end when people's edits of

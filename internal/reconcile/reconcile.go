@@ -408,12 +408,13 @@ func (r *Reconciler) trouble(ctx context.Context, row store.Run, lease store.Lea
 	byPerson = byPerson && !late && !errors.Is(err, sandbox.ErrUnavailable)
 	switch {
 	case s.End != "" && s.Troubles >= maxTroubles:
-		// Telling people is what fails: there is nobody left to tell.
+		// Telling people on GitHub is what fails: what is left are those who watch.
 		log.Error().Err(err).Msg("run ended without being able to say so")
 		s.Phase = run.PhaseFailed
 		if err := r.save(ctx, row.ID, lease, s); err != nil {
 			return 0, err
 		}
+		d.engine.TellEnd(s)
 		r.retire(ctx, row.ID, d)
 		return 0, nil
 	case s.End == "" && byPerson:

@@ -58,6 +58,7 @@ type world struct {
 	open  func(context.Context) error
 	show  error
 	shown []loop.State
+	ends  []run.Event // of runs, as whoever watches is told
 	opens int
 }
 
@@ -104,7 +105,13 @@ func newWorld(t *testing.T, open func(context.Context) error) *world {
 func (w *world) drive(leases int64) {
 	w.r.drivers[w.id] = &driver{
 		host: host.New(host.Config{Dir: filepath.Join(w.r.cfg.DataDir, "runs", string(w.id))}), watched: map[loop.Handle]bool{},
-		engine: &loop.Engine{Workspace: w, Publisher: w, Now: w.clock.now}, generation: leases,
+		engine: &loop.Engine{Workspace: w, Publisher: w, Now: w.clock.now, Emit: w.hear}, generation: leases,
+	}
+}
+
+func (w *world) hear(ev run.Event) {
+	if ev.Kind == run.EventRunEnded {
+		w.ends = append(w.ends, ev)
 	}
 }
 
@@ -206,6 +213,10 @@ func TestTrouble(t *testing.T) {
 		}
 		if s := w.advance(t.Context()); s.Phase != run.PhaseFailed || len(w.shown) != maxTroubles {
 			t.Errorf("phase %s after %d attempts to tell", s.Phase, len(w.shown))
+		}
+		// Who is told elsewhere than on GitHub hears of it.
+		if len(w.ends) != 1 || w.ends[0].End != run.EndFailed || w.ends[0].Text != "the file is wrong: mend it" {
+			t.Errorf("told %+v", w.ends)
 		}
 
 		// Later it is told all the same, once.
