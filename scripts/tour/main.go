@@ -105,7 +105,7 @@ func (sc scene) play(ctx context.Context, bot, browser, out string) (err error) 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
+	defer func() { err = errors.Join(err, s.close(context.WithoutCancel(ctx))) }()
 	if err := sc.act(ctx, s); err != nil {
 		return fmt.Errorf("%w\n%s", err, s.log.String())
 	}
@@ -141,7 +141,7 @@ func newStage(ctx context.Context, bot, script string) (_ *stage, err error) {
 	if s.dir, err = os.MkdirTemp("", "ralph-tour-"); err != nil {
 		return nil, err
 	}
-	if s.sim, err = ghsim.New(ghsim.Options{Dir: s.dir}); err != nil {
+	if s.sim, err = ghsim.New(ghsim.Options{Dir: s.dir}); err != nil { //nolint:contextcheck // it has a life of its own, ended by Close
 		return nil, err
 	}
 	url, err := s.sim.Start("127.0.0.1:0")
@@ -230,10 +230,10 @@ func (s *stage) populate() (ghsim.App, error) {
 	return app, err
 }
 
-func (s *stage) close() error {
+func (s *stage) close(ctx context.Context) error {
 	s.stop()
 	<-s.ended
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	return errors.Join(s.sim.Close(ctx), os.RemoveAll(s.dir))
 }
@@ -346,7 +346,7 @@ func (s *stage) picture(ctx context.Context, browser, path, file string) error {
 	if err != nil {
 		return err
 	}
-	raw, err := os.ReadFile(shot)
+	raw, err := os.ReadFile(shot) //nolint:gosec // G304: a file of our own
 	if err != nil {
 		return err
 	}
@@ -360,7 +360,7 @@ func (s *stage) picture(ctx context.Context, browser, path, file string) error {
 		return fmt.Errorf("write the picture: %w", err)
 	}
 	fmt.Fprintf(os.Stderr, "tour: %s, %d kB\n", file, b.Len()/1000)
-	return os.WriteFile(file, b.Bytes(), 0o644)
+	return os.WriteFile(file, b.Bytes(), 0o644) //nolint:gosec // G306: for everybody to look at
 }
 
 // margin is what is left white below the last thing on a page.
