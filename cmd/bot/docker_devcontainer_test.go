@@ -112,7 +112,6 @@ func TestDockerDevcontainerCannotBeBuilt(t *testing.T) {
 // the checkout, and builds none where that is not asked for.
 func TestDockerDevcontainerImage(t *testing.T) {
 	t.Parallel()
-	exe := builtBot(t)
 	for name, tt := range map[string]struct {
 		file string
 		args []string
@@ -135,6 +134,7 @@ func TestDockerDevcontainerImage(t *testing.T) {
 				files[".devcontainer/devcontainer.json"] = tt.file
 			}
 			dir := checkout(t, files)
+			exe := builtBot(t) // its own, to see what is left of it
 			e := newEngine(t, filepath.Dir(dir), nil)
 			args := append([]string{"plan.md", "--sandbox", "docker", "--devcontainer", "image", "--gate", confinement}, tt.args...)
 			_, code, told := botSays(t, exe, dir, nil, append(args, scripted(t, dir, `default: [{files: {one.txt: "1\n"}, say: done}]`)...)...)
