@@ -33,6 +33,12 @@
 // Where the record and the engine disagree on the exit code, or there is no
 // record, the start is lost (sandbox.ReasonLost), never successful.
 //
+// # Images
+//
+// An image is somebody else's, or made by Build with the engine's own builder. A
+// build is no sandbox: its commands are root in containers of the engine's making.
+// What it makes is run as any other image is, by the rules above.
+//
 // # What the engine must be
 //
 // On this machine (host directories are mounted), without user namespaces
