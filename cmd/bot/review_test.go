@@ -693,3 +693,18 @@ func TestB7ReviewerLosesThePermission(t *testing.T) {
 		t.Errorf("ended %s: %s", state.End, state.EndDetail)
 	}
 }
+
+// TestReviewOutlivesTheServer that took it in.
+func TestReviewOutlivesTheServer(t *testing.T) {
+	t.Parallel()
+	st, s, issue, first := reviewable(t, setting{quiet: 5 * time.Second})
+	rv := st.review(person, "COMMENTED", "", ghsim.ReviewLine{Path: "README.md", Line: 2, Body: "Shorter."})
+	st.processed(s)
+	s.stop()
+	s = st.serve()
+	again := st.another(s, issue, first.Run)
+	st.listened(s, issue)
+	if said := st.thread(rv.Lines[0]); again.End != run.EndAllTasksComplete || len(said) != 2 || st.runs(s, issue.Number) != 2 {
+		t.Errorf("ended %s after %d runs: %+v", again.End, st.runs(s, issue.Number), said)
+	}
+}

@@ -22,7 +22,8 @@ func everywhere(text string) View {
 		Phase:   run.PhaseFailed, End: run.EndFailed, Agent: text, Model: text,
 		Gates:    []Gate{{Name: text, Detail: text}, {Name: "second", Detail: text, Note: text}},
 		Findings: []string{text}, Removed: 1, Hidden: text,
-		Learnings: text, Note: text, Merged: []string{text}, Closes: true, Mask: mask,
+		Learnings: text, Note: text, Merged: []string{text}, Closes: true, Mask: mask, PullNumber: 8,
+		Said: []Said{{Where: text, By: text, TaskID: text, OID: text}, {Where: text, By: text, Comment: 9, Why: text}},
 	}
 	for i, status := range []run.TaskStatus{run.TaskOpen, run.TaskBlocked, run.TaskSkipped, run.TaskInProgress, run.TaskDone} {
 		v.Tasks = append(v.Tasks, run.Task{ID: fmt.Sprintf("T%d", i+1), Title: text, Group: text, Accept: []string{text}, Status: status, Reason: text})
