@@ -683,3 +683,70 @@ func TestReview(t *testing.T) {
 		t.Errorf("a review that is not there: %v", err)
 	}
 }
+
+// TestConversation: more conversations than one page holds, each with its state,
+// answered once and resolved.
+func TestConversation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	oid := get[string](t)(w.Push(owner, name, "topic", "walt", ghsim.PushOptions{Files: map[string]string{"README.md": "one\ntwo\n"}}))
+	pr := get[ghapp.PR](t)(w.repo.CreatePR(t.Context(), ghapp.PRInput{Title: "Words", Head: "topic", Base: "main"}))
+	var lines []ghsim.ReviewLine
+	for i := range 120 {
+		lines = append(lines, ghsim.ReviewLine{Path: "README.md", Line: i%2 + 1, Body: fmt.Sprint(i)})
+	}
+	rv := get[ghsim.Review](t)(w.Review(owner, name, pr.Number, "walt", "COMMENTED", "", lines...))
+	check(t, w.ResolveThread(owner, name, pr.Number, "walt", rv.Lines[1].ID, true))
+	get[string](t)(w.Push(owner, name, "topic", "walt", ghsim.PushOptions{Files: map[string]string{"README.md": "one\n2\n"}}))
+	conv := get[ghapp.Conversation](t)(w.repo.Conversation(t.Context(), pr.Number))
+	if conv.State != "OPEN" || conv.HeadOID == oid || len(conv.Threads) != 120 {
+		t.Fatalf("%s at %s with %d conversations", conv.State, conv.HeadOID, len(conv.Threads))
+	}
+	for i, c := range conv.Threads {
+		if c.ID != rv.Lines[i].Thread || c.Path != "README.md" || !slices.Equal(c.Comments, []int64{rv.Lines[i].ID}) || c.Resolved != (i == 1) || c.Outdated != (i%2 == 1) {
+			t.Errorf("%d: %+v", i, c)
+		}
+	}
+	if _, err := w.repo.FindReply(t.Context(), pr.Number, "marked"); !errors.Is(err, ghapp.ErrNotFound) {
+		t.Errorf("a reply that nobody wrote: %v", err)
+	}
+	get[ghsim.ReviewLine](t)(w.Reply(owner, name, pr.Number, "walt", rv.Lines[0].ID, "marked")) // somebody else's
+	id, url, err := w.repo.ReplyInThread(t.Context(), pr.Number, rv.Lines[0].ID, "Done, marked.")
+	check(t, err)
+	found := get[ghapp.Comment](t)(w.repo.FindReply(t.Context(), pr.Number, "marked"))
+	if found.ID != id || found.URL != url || found.Body != "Done, marked." {
+		t.Errorf("found %+v, wrote %d at %s", found, id, url)
+	}
+	check(t, w.repo.ResolveThread(t.Context(), conv.Threads[0].ID))
+	conv = get[ghapp.Conversation](t)(w.repo.Conversation(t.Context(), pr.Number))
+	if !conv.Threads[0].Resolved || len(conv.Threads[0].Comments) != 3 {
+		t.Errorf("%+v", conv.Threads[0])
+	}
+	if _, err := w.repo.Conversation(t.Context(), 999); !errors.Is(err, ghapp.ErrNotFound) || !ghapp.Denied(err) {
+		t.Errorf("of a pull request that is not there: %v", err)
+	}
+}
+
+// TestFailedChecks are those of others, and those that failed.
+func TestFailedChecks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ci := get[ghsim.App](t)(w.CreateApp(ghsim.AppOptions{Slug: "ci"}))
+	for name, conclusion := range map[string]string{"good": "success", "bad": "failure", "late": "timed_out", "odd": "neutral"} {
+		check(t, w.CompleteCheck(owner, "widgets", "main", ci.ID, ghsim.CheckRun{Name: name, Conclusion: conclusion, Title: "a title", Summary: "a summary"}))
+	}
+	check(t, w.CompleteCheck(owner, name, "main", w.appInfo.ID, ghsim.CheckRun{Name: "ours", Conclusion: "failure", Title: "x", Summary: "x"}))
+	head := get[ghapp.Ref](t)(w.repo.Branch(t.Context(), "main"))
+	failed := get[[]ghapp.FailedCheck](t)(w.repo.FailedChecks(t.Context(), head.OID))
+	var names []string
+	for _, c := range failed {
+		names = append(names, c.Name)
+		if c.Title != "a title" || c.Summary != "a summary" || c.URL == "" {
+			t.Errorf("%+v", c)
+		}
+	}
+	slices.Sort(names)
+	if diff := cmp.Diff([]string{"bad", "late"}, names); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -54,6 +54,8 @@ type deed struct {
 	Labels []string     `json:"labels"`
 	State  string       `json:"state"`
 	Lines  []ReviewLine `json:"lines"`
+	// Resolved is whether a conversation is to be resolved.
+	Resolved bool `json:"resolved"`
 }
 
 // did answers what has no result of its own.
@@ -162,6 +164,12 @@ func adminRoutes() []adminRoute {
 		}},
 		{"POST " + repo + "/pulls/{number}/reviews", act(func(s *Sim, a admin, in deed) (any, error) {
 			return s.Review(a.str("owner"), a.str("repo"), a.num("number"), in.User, in.State, in.Body, in.Lines...)
+		})},
+		{"POST " + repo + "/pulls/{number}/comments/{comment}/replies", act(func(s *Sim, a admin, in deed) (any, error) {
+			return s.Reply(a.str("owner"), a.str("repo"), a.num("number"), in.User, int64(a.num("comment")), in.Body)
+		})},
+		{"POST " + repo + "/pulls/{number}/comments/{comment}/resolve", act(func(s *Sim, a admin, in deed) (any, error) {
+			return did(s.ResolveThread(a.str("owner"), a.str("repo"), a.num("number"), in.User, int64(a.num("comment")), in.Resolved))
 		})},
 		{"POST " + repo + "/pulls/{number}/merge", act(func(s *Sim, a admin, in deed) (any, error) {
 			return did(s.Merge(a.str("owner"), a.str("repo"), a.num("number"), in.User))

@@ -216,8 +216,14 @@ type thread struct {
 	path        string
 	start, line int // start is 0 where it is one line
 	commit      string
-	resolved    *user
-	comments    []*reviewComment
+	// judged is whether it was outdated at a head, both zero as long as nobody has
+	// asked.
+	judged struct {
+		head     string
+		outdated bool
+	}
+	resolved *user
+	comments []*reviewComment
 }
 
 type reviewComment struct {

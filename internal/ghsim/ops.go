@@ -622,11 +622,22 @@ func (s *Sim) setResolved(r *repo, i *issue, t *thread, by author, resolved bool
 // what two versions of a file have in common at the start and at the end, all
 // counts as changed.
 func (s *Sim) outdated(r *repo, i *issue, t *thread) bool {
+	head := i.pull.headOID
+	if t.commit == head {
+		return false
+	}
+	if t.judged.head != head {
+		t.judged.head, t.judged.outdated = head, s.changedSince(r, t, head)
+	}
+	return t.judged.outdated
+}
+
+func (s *Sim) changedSince(r *repo, t *thread, head string) bool {
 	_, _, was, err := r.git.object(s.life, t.commit+":"+t.path, "blob")
 	if err != nil {
 		return false // nothing to compare with
 	}
-	_, _, now, err := r.git.object(s.life, i.pull.headOID+":"+t.path, "blob")
+	_, _, now, err := r.git.object(s.life, head+":"+t.path, "blob")
 	if err != nil {
 		return true
 	}
