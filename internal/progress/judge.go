@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -355,6 +356,9 @@ func (v *Verdict) compareTasks(before, after *Doc, assigned string) (added []run
 	}
 	for _, i := range others {
 		t := after.tasks[i].Task
+		if cutOff(before, after, i, to) {
+			continue // what became of the task it was is said already
+		}
 		if titles[t.Title] {
 			v.changed(ChangeRepeated, t.ID, t.Title)
 			continue
@@ -370,6 +374,22 @@ func (v *Verdict) compareTasks(before, after *Doc, assigned string) (added []run
 		added = append(added, t)
 	}
 	return added
+}
+
+// cutOff says whether task i of after is no new one but all that is left of the last
+// task in a file that was cut off within its line: the file ends with it, and a task
+// that is gone begins like it.
+func cutOff(before, after *Doc, i int, to []int) bool {
+	rest := bytes.TrimRight(after.src[after.tasks[i].item:], "\r\n")
+	if i < len(after.tasks)-1 || bytes.ContainsAny(rest, "\r\n") {
+		return false
+	}
+	for k, b := range before.tasks {
+		if to[k] < 0 && bytes.HasPrefix(before.src[b.item:], rest) {
+			return true
+		}
+	}
+	return false
 }
 
 // compareIDs reports ids that were given anew or twice. One that was lost does

@@ -656,3 +656,23 @@ func BenchmarkJudge(b *testing.B) {
 		})
 	}
 }
+
+// A file that was cut off, wherever that was, brings no task that nobody wrote.
+func TestJudgeCutOffFile(t *testing.T) {
+	t.Parallel()
+	src := strings.Replace(sample(false), "- [ ] T3", "- [ ] T30", 1)
+	before := parse(t, src)
+	for n := range len(src) {
+		for _, end := range []string{"", "\n"} {
+			v := Judge(before, parse(t, src[:n]+end), "T2")
+			if diff := cmp.Diff(before.Tasks(), v.Accepted.Tasks()); diff != "" {
+				t.Fatalf("cut off at %q (-before +accepted):\n%s", src[max(0, n-40):n], diff)
+			}
+		}
+	}
+	before = parse(t, "## Tasks\n- [ ] T1 Test it\n")
+	after := parse(t, "## Tasks\n- [ ] T1 Test it\n- [ ] T")
+	if n := len(Judge(before, after, "T1").Accepted.Tasks()); n != 2 {
+		t.Errorf("%d tasks; a new one at the end of a whole file was taken for a piece of another", n)
+	}
+}
