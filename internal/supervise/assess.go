@@ -75,7 +75,7 @@ type Assessment struct {
 
 // stopGrace is how many times the stagnation threshold of iterations without
 // progress end the run, whatever is left to be tried. Half of it is critical.
-const stopGrace = 6
+const stopGrace = 9
 
 // Assess judges a run before its next iteration. It is deterministic, never
 // panics, and looks at no more than the last [Window] iterations that count
@@ -151,12 +151,13 @@ func (v *view) stopRun(cfg Config, a *Assessment) (Verdict, bool) {
 	if !ok {
 		return Verdict{}, false
 	}
+	_, common := a.at(Critical, PatternSharedError, PatternTaskOscillation)
 	reason := p.Detail
 	switch {
 	case v.environment(a), v.idleTooLong(cfg, a):
 	case v.last == nil && v.h.Task.ID != "":
 		return Verdict{Kind: VerdictGuide, Reason: reason + "; this task was not tried yet"}, true
-	case p.Kind == PatternStagnation && v.promising(cfg):
+	case !common && !v.ended(cfg, a):
 		return Verdict{}, false
 	case v.h.Fresh > 0 && v.h.Task.ID != "":
 		return Verdict{Kind: VerdictGiveUp, TaskID: v.h.Task.ID, Reason: reason + "; other tasks were not tried yet"}, true
@@ -171,10 +172,15 @@ func (v *view) idleTooLong(cfg Config, a *Assessment) bool {
 	return ok && p.Count >= min(stopGrace*cfg.StagnationThreshold, Window-cfg.ExplorationAllowance)
 }
 
-// promising says whether the task at hand has regular attempts left, in a run that
-// others have brought to a standstill: what came of them is no evidence against it.
-func (v *view) promising(cfg Config) bool {
-	return v.last != nil && v.h.Task.Attempts < cfg.MaxTaskAttempts && len(v.kin) < 3*cfg.StagnationThreshold
+// ended says whether the task at hand is at its end by what came of it alone, or has
+// itself brought the run to a standstill. One that others have brought it to is no
+// evidence against this task.
+func (v *view) ended(cfg Config, a *Assessment) bool {
+	if v.last == nil || len(v.kin) >= 3*cfg.StagnationThreshold {
+		return true
+	}
+	verdict, ok := v.endTask(cfg, a)
+	return ok && verdict.Kind == VerdictGiveUp
 }
 
 // environment says whether different tasks fail for the same reason, and for one

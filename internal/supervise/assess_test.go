@@ -455,8 +455,13 @@ func TestVerdicts(t *testing.T) {
 		},
 		{
 			name:    "stagnation to the end",
-			history: supervise.History{Task: supervise.Task{ID: "T5", Attempts: 3}, Iterations: hopeless(15)},
+			history: supervise.History{Task: supervise.Task{ID: "T5", Attempts: 8}, Iterations: hopeless(15)},
 			want:    supervise.Verdict{Kind: supervise.VerdictAbort},
+		},
+		{
+			name:    "stagnation, the task at hand has a last try",
+			history: supervise.History{Task: supervise.Task{ID: "T5", Attempts: 3}, Iterations: hopeless(15)},
+			want:    supervise.Verdict{Kind: supervise.VerdictSwitchRole, Role: supervise.Debugger},
 		},
 		{
 			name:    "stagnation, the task at hand is fresh",
@@ -465,7 +470,7 @@ func TestVerdicts(t *testing.T) {
 		},
 		{
 			name:    "stagnation, other tasks are fresh",
-			history: supervise.History{Task: supervise.Task{ID: "T5", Attempts: 3}, Fresh: 2, Iterations: hopeless(15)},
+			history: supervise.History{Task: supervise.Task{ID: "T5", Attempts: 8}, Fresh: 2, Iterations: hopeless(15)},
 			want:    supervise.Verdict{Kind: supervise.VerdictGiveUp, TaskID: "T5"},
 		},
 		{
@@ -475,7 +480,7 @@ func TestVerdicts(t *testing.T) {
 		},
 		{
 			name:    "stagnation, the fresh ones had their chance",
-			history: supervise.History{Task: supervise.Task{ID: "T11"}, Fresh: 7, Iterations: hopeless(30)},
+			history: supervise.History{Task: supervise.Task{ID: "T16"}, Fresh: 7, Iterations: hopeless(45)},
 			want:    supervise.Verdict{Kind: supervise.VerdictAbort},
 		},
 		{
@@ -653,7 +658,7 @@ func TestAdviceFitsTheTrouble(t *testing.T) {
 		{"too complex", class(supervise.FailTooComplex), "Split the task"},
 		{"missing context", class(supervise.FailMissingContext), "what the agent could not find"},
 		{"unknown", class(supervise.FailUnknown), "Read the last attempts"},
-		{"no task at hand", supervise.History{Task: supervise.Task{ID: "T99"}, Iterations: hopeless(30)}, "Run the failing check yourself"},
+		{"no task at hand", supervise.History{Task: supervise.Task{ID: "T99"}, Iterations: hopeless(45)}, "Run the failing check yourself"},
 	}
 	for _, tt := range tests {
 		_, got, ok := strings.Cut(supervise.Assess(supervise.Defaults(), tt.history).Diagnostics, "What to do:\n- ")
@@ -767,8 +772,8 @@ func TestHopelessRunsComeToAnEnd(t *testing.T) {
 		{name: "one task, one error", tasks: 1, errorOf: own, planned: 1, maxFirst: 6, max: 7},
 		{name: "one task, no limit of attempts", tasks: 1, errorOf: own, cfg: func(c *supervise.Config) { c.MaxTaskAttempts = 0 }, planned: 1, maxFirst: 7, max: 8},
 		{name: "one task, ever new errors", tasks: 1, errorOf: func(n int, _ string) string { return fmt.Sprintf("error: number %c", 'a'+n) }, planned: 1, maxFirst: 16, max: 17},
-		{name: "one error everywhere", tasks: 20, errorOf: func(int, string) string { return "error: no database" }, planned: 3, maxFirst: 4, max: 34},
-		{name: "many tasks, each with an error of its own", tasks: 20, errorOf: own, planned: 4, maxFirst: 4, max: 34},
+		{name: "one error everywhere", tasks: 20, errorOf: func(int, string) string { return "error: no database" }, planned: 3, maxFirst: 6, max: 34},
+		{name: "many tasks, each with an error of its own", tasks: 20, errorOf: own, planned: 14, maxFirst: 4, max: 59},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

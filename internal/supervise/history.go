@@ -176,15 +176,15 @@ func (it *Iteration) neutral() bool {
 
 // shows is what an attempt showed of its task: that nothing changed, or how it
 // failed, and which tests with that. Two that show the same are evidence that a
-// third will. A call that broke off shows nothing, and so does one of which no
-// check was asked, for tests that were tampered with: "".
+// third will. A call that broke off shows nothing, and so does one that
+// nothing but the tests it had tampered with told on: "".
 func (it *Iteration) shows(flaky []string) (what string, tests []string) {
 	switch {
 	case it.Outcome == Broken:
 		return "", nil
 	case it.Class == FailEmpty, it.Unchanged:
 		return "no change", nil
-	case it.Tampered:
+	case it.hid():
 		return "", nil
 	case it.Class == FailRefused:
 		return string(FailRefused), nil
@@ -201,6 +201,11 @@ func (it *Iteration) shows(flaky []string) (what string, tests []string) {
 	}
 	return "failing tests", tests
 }
+
+// hid says whether nothing would have told on the attempt but the tests that it took
+// away or changed. How it failed shows what the agent tried to get by with, and not
+// how far an honest attempt at the task gets.
+func (it *Iteration) hid() bool { return it.Tampered && it.Class == FailRefused }
 
 // repeats says whether failing tests show what others had shown before: all of
 // them fail still, or all but one. One may be by chance.

@@ -88,7 +88,7 @@ func (v *view) errors() []*Iteration {
 	var whole, parts []*Iteration
 	for _, it := range v.kin {
 		switch {
-		case it.Error.Hash != v.last.Error.Hash:
+		case it.Error.Hash != v.last.Error.Hash, it.hid():
 		case it.TaskID == v.family && v.task != v.family:
 			whole = append(whole, it)
 		case it.TaskID == v.task || v.task != v.family:
@@ -178,11 +178,11 @@ func (v *view) tooMuch() bool {
 	return false
 }
 
-// splits is how often a planner was asked to split the task up.
+// splits is how often a planner was asked to split the task up, and gave an answer.
 func (v *view) splits() int {
 	asked := 0
 	for it := range v.story() {
-		if it.Verdict == VerdictDecompose {
+		if it.Verdict == VerdictDecompose && it.Outcome != Broken {
 			asked++
 		}
 	}
