@@ -45,12 +45,21 @@ func (e *Engine) required(s State) ([]due, error) {
 	}
 	if when == gate.Task && s.Proposal.Before != "" {
 		for _, d := range all {
-			if !d.Advisory && (d.Kind == gate.Test || d.Kind == gate.Check) {
+			if d.tests() {
 				all = append(all, due{Gate: d.Gate, old: true})
 			}
 		}
 	}
 	return all, nil
+}
+
+// tests says whether the check may run tests, and holds a proposal back.
+func (d due) tests() bool { return !d.Advisory && (d.Kind == gate.Test || d.Kind == gate.Check) }
+
+// tested says whether any check of a proposal runs tests.
+func (e *Engine) tested(s State) (bool, error) {
+	all, err := e.required(s)
+	return slices.ContainsFunc(all, due.tests), err
 }
 
 func (e *Engine) finalGates(s State) bool {
@@ -215,9 +224,15 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 	}
 	final := s.Stage == stageFinalGates
 	if s.GateIndex >= len(gates) {
+		if s.Stuck {
+			return e.finish(s, run.EndBlocked, s.EndDetail)
+		}
 		if final {
 			s.Stage = stageReview
 			return Next{}, nil
+		}
+		if s.Proposal.Gone != "" {
+			return e.refuse(ctx, s, s.Proposal.Before, s.Proposal.Gone+"\n\nWith them the checks pass, too: there was no need to take them away.")
 		}
 		doubt, err := e.doubt(ctx, s)
 		if err != nil {
@@ -240,7 +255,7 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 		return e.judgeGate(ctx, s, *judged)
 	}
 	if s.Process == nil && e.overdue(*s) {
-		return e.finish(s, run.EndDeadline, "")
+		return e.outOfTime(s)
 	}
 	if s.Process == nil {
 		// The intent first: after a crash the same name finds the same process.
@@ -308,12 +323,20 @@ func (e *Engine) watchGate(ctx context.Context, s *State) (Next, error) {
 	}
 	if e.overdue(*s) && status.Result.Reason == "wall_timeout" {
 		// It was cut short for the run's sake, which says nothing of the tree.
-		return e.finish(s, run.EndDeadline, "")
+		return e.outOfTime(s)
 	}
 	s.Stage = back
 	s.reached(status.Hosts)
 	e.remember(s, c, status.Result, status.Hosts...)
 	return Next{}, nil
+}
+
+// outOfTime ends a run whose time is up while checks were still to run.
+func (e *Engine) outOfTime(s *State) (Next, error) {
+	if s.Stuck { // it would have ended without them
+		return e.finish(s, run.EndBlocked, s.EndDetail)
+	}
+	return e.finish(s, run.EndDeadline, "")
 }
 
 // remember keeps the result of a check, and forgets those of other trees.
@@ -359,21 +382,33 @@ func (e *Engine) judgeGate(ctx context.Context, s *State, r gate.Result) (Next, 
 	maps.DeleteFunc(s.GateMemo, func(k string, _ gate.Result) bool { return k == key || strings.HasPrefix(k, key+"\x00") })
 	if s.Stage == stageGate {
 		s.Draft.Blamed = r.Verdict.Tests
-		return e.failed(ctx, s, gate.Remediation(r), supervise.Failure{
+		why := gate.Remediation(r)
+		if s.Proposal.Gone != "" {
+			if err := e.layOut(ctx, s, s.Proposal.Before); err != nil {
+				return Next{}, fmt.Errorf("put tests back: %w", err)
+			}
+			why = s.Proposal.Gone + "\n\n" + why
+		}
+		return e.failed(ctx, s, why, supervise.Failure{
 			Gate: r.Gate, Command: r.Command, ExitCode: r.ExitCode, Reason: r.Reason, Output: r.Output,
 		})
+	}
+	if s.Stuck {
+		s.EndDetail = strings.TrimPrefix(fmt.Sprintf("%s; the final check %q fails on what has landed", s.EndDetail, r.Gate), "; ")
+		s.GateIndex++
+		return Next{}, nil
 	}
 	return e.reopen(s, r)
 }
 
 // judgeOld takes the verdict on the new code by the tests as they were before
-// the proposal changed them. Those that fail now were made to expect something
-// else, which the task does not ask for. Where they do not even run any more, that
-// cannot be told, and a person is to look at it.
+// the proposal changed them, or took them away. Those that fail now were made to
+// expect something else, which the task does not ask for. Where they do not even run
+// any more, that cannot be told of changed ones, and a person is to look at it.
 func (e *Engine) judgeOld(ctx context.Context, s *State, r gate.Result) (Next, error) {
 	switch {
 	case !r.Verdict.Standing.Holds():
-	case r.Reason != "exited" || len(r.Verdict.Tests) == 0:
+	case s.Proposal.Gone == "" && (r.Reason != "exited" || len(r.Verdict.Tests) == 0):
 		p := *s.Proposal
 		p.Findings = append(slices.Clip(p.Findings), gate.Finding{Rule: gate.RuleChanged, Text: fmt.Sprintf("existing tests were changed; %s cannot run them on the new code as they were", r.Gate)})
 		s.Proposal = &p
@@ -382,8 +417,12 @@ func (e *Engine) judgeOld(ctx context.Context, s *State, r gate.Result) (Next, e
 			return Next{}, fmt.Errorf("put tests back: %w", err)
 		}
 		s.Draft.Tampered = true
-		why := "The last call changed what existing tests expect, and the task does not ask for that. The tests were put back as they were: " +
-			"mend the code so that they pass, and leave them as they are.\n\n" + gate.Remediation(r)
+		why := s.Proposal.Gone
+		if why == "" {
+			why = "The last call changed what existing tests expect, and the task does not ask for that. The tests were put back as they were: " +
+				"mend the code so that they pass, and leave them as they are."
+		}
+		why += "\n\n" + gate.Remediation(r)
 		return e.failed(ctx, s, why, supervise.Failure{
 			Gate: r.Gate, Command: r.Command, ExitCode: r.ExitCode, Reason: r.Reason, Output: r.Output, Refused: true,
 		})

@@ -24,8 +24,9 @@ const (
 // inspection is what a look at a proposal found.
 type inspection struct {
 	findings []gate.Finding
-	// why is not "" where the attempt fails for it.
-	why string
+	// why is not "" where the attempt fails for it, gone where that is for nothing
+	// but tests that are gone.
+	why, gone string
 	// before is the proposal's tree with existing tests as they were: those that
 	// are gone where the attempt fails, otherwise those that were changed though
 	// the task does not ask for that. "" where there are none.
@@ -62,6 +63,9 @@ func (e *Engine) inspect(ctx context.Context, s *State, task run.Task, code []Ch
 	}
 	if len(blamed) > 0 {
 		found.why = remedy(blamed)
+		if !slices.ContainsFunc(blamed, func(f gate.Finding) bool { return f.Rule != gate.RuleDeleted }) {
+			found.gone = found.why
+		}
 	} else {
 		for _, d := range diffs {
 			switch {

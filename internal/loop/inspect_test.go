@@ -211,3 +211,106 @@ func TestOldTestsOnNewCode(t *testing.T) {
 		})
 	}
 }
+
+// TestDeletedTestsAreAsked: an attempt that takes tests away fails, and the next one
+// is told what they say of the code, or what else fails where the checks do not
+// even pass without them.
+func TestDeletedTestsAreAsked(t *testing.T) {
+	t.Parallel()
+	const tests = "package a\n\nfunc TestPort(t *testing.T) {\n\twant(t, 8080)\n}\n"
+	suite := func(tree files, _ loop.GateStart) gate.Result {
+		switch {
+		case tree["b.go"] == "broken":
+			return outcome(1, "TestOther")
+		case tree["a_test.go"] != "" && tree["a.go"] != "8080":
+			return outcome(1, "TestPort")
+		default:
+			return outcome(1)
+		}
+	}
+	for _, tt := range []struct {
+		name    string
+		gates   []gate.Gate
+		a, b    string
+		told    []string
+		without string
+	}{
+		{name: "they fail", gates: []gate.Gate{{Command: "suite", Kind: gate.Test}}, a: "1", b: "fine", told: []string{"TestPort of a_test.go is gone", `"suite" (suite) failed`, "put back"}},
+		{name: "they pass", gates: []gate.Gate{{Command: "suite", Kind: gate.Test}}, a: "8080", b: "fine", told: []string{"TestPort of a_test.go is gone", "there was no need to take them away"}},
+		{name: "others fail", gates: []gate.Gate{{Command: "suite", Kind: gate.Test}}, a: "1", b: "broken", told: []string{"TestPort of a_test.go is gone", "TestOther"}},
+		{name: "no check runs tests", gates: []gate.Gate{{Command: "suite", Kind: gate.Lint}}, a: "1", b: "fine", told: []string{"TestPort of a_test.go is gone"}, without: `"suite" (suite)`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.judge = suite
+			w.landed[0].Tree = w.store(files{"a_test.go": tests, "a.go": "8080", "b.go": "fine"})
+			w.agent = func(w *world, _ loop.State, a loop.AgentStart) loop.AgentStatus {
+				if a.Attempt == 1 {
+					delete(w.work, "a_test.go")
+					w.work["a.go"], w.work["b.go"] = tt.a, tt.b
+				} else {
+					if w.work["a_test.go"] != tests || w.work["a.go"] != tt.a {
+						t.Errorf("the second attempt finds the test %q and the code %q", w.work["a_test.go"], w.work["a.go"])
+					}
+					w.work["a.go"], w.work["b.go"], w.work["notes"] = "8080", "fine", "x"
+				}
+				return completed("done")
+			}
+			r := request(t, "- [ ] Tidy up\n")
+			r.Gates = tt.gates
+			s := w.drive(loop.NewState(r, w.now), nil)
+			if s.End != run.EndAllTasksComplete || s.Iteration != 2 {
+				t.Fatalf("ended %s (%s) after %d iterations, want 2", s.End, s.EndDetail, s.Iteration)
+			}
+			for _, told := range tt.told {
+				if !strings.Contains(w.prompts[1], told) {
+					t.Errorf("the second prompt lacks %q:\n%s", told, w.prompts[1])
+				}
+			}
+			if tt.without != "" && strings.Contains(w.prompts[1], tt.without) {
+				t.Errorf("the second prompt has %q:\n%s", tt.without, w.prompts[1])
+			}
+			if tree := w.trees[s.HeadTree]; tree["a_test.go"] != tests {
+				t.Errorf("what landed holds the test %q", tree["a_test.go"])
+			}
+		})
+	}
+}
+
+// TestTooMuchIsNotDone: a call that says the task is too much for it, and does not
+// tick it, has not done it, though the checks pass on its part; one that ticks it has.
+func TestTooMuchIsNotDone(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		ticks  bool
+		landed string
+	}{
+		{name: "says so", landed: "T2"},
+		{name: "says so and ticks it", ticks: true, landed: "T1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+				w.work["part/"+s.TaskID] = "x"
+				switch {
+				case a.Mode == run.ModePlan:
+					w.add(s, "first half", "second half")
+				case s.TaskID != "T1":
+				case tt.ticks:
+					w.work[s.ProgressPath] = strings.Replace(w.work[s.ProgressPath], "- [ ] T1", "- [x] T1", 1)
+					fallthrough
+				default:
+					return completed("This is more than fits into one session; the first part is done.")
+				}
+				return completed("done")
+			}
+			s := w.drive(loop.NewState(request(t, "- [ ] Do it all\n"), w.now), nil)
+			if s.End != run.EndAllTasksComplete || len(s.Commits) == 0 || s.Commits[0].TaskID != tt.landed {
+				t.Errorf("ended %s (%s) with %+v, want %s first", s.End, s.EndDetail, s.Commits, tt.landed)
+			}
+		})
+	}
+}

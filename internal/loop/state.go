@@ -93,9 +93,12 @@ type Proposal struct {
 	Tree string
 	// Progress is progress.md as it will be once the proposal has landed.
 	Progress string
-	// Before is Tree with the existing tests that it changes as they were, ""
-	// where it changes none or was asked to.
+	// Before is Tree with the existing tests that it changes, or took away, as they
+	// were, "" where it changes none or was asked to.
 	Before string
+	// Gone says which tests it took away unasked, "" for none. It does not land,
+	// whatever the checks say of it.
+	Gone string
 	// Done is the agent's own hint that everything is finished.
 	Done bool
 	// Findings are for people to look at.
@@ -298,6 +301,9 @@ type State struct {
 	// Baseline is how the gates stood on StartTree, or on what has landed since.
 	Baseline map[string]gate.Result
 	GateLast []gate.Result // of the last proposal, for the PR
+	// Stuck: no task is left that could be worked, and the final checks run on what
+	// has landed before the run ends as blocked, for people to see.
+	Stuck bool
 	// Flaky are the tests that were seen to pass and fail on one tree, in order.
 	Flaky    []string
 	Reopened map[string]int

@@ -580,6 +580,9 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
 	}
 	tasks := doc.Tasks()
+	if s.Stuck { // somebody has brought work meanwhile
+		s.Stuck, s.EndDetail = false, ""
+	}
 	switch done, total := progress.Counts(tasks); {
 	case total == 0:
 		return e.finish(s, run.EndFailed, "the plan holds no task")
@@ -607,12 +610,23 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 		case s.Iteration == 0:
 			detail = "what is open was blocked before; take “(blocked: …)” off a task in " + s.ProgressPath + " to have it tried again"
 		}
-		return e.finish(s, run.EndBlocked, detail)
+		return e.stuck(s, detail)
 	}
 	if applied, err := e.apply(ctx, s, doc, task); err != nil || applied {
 		return Next{}, err
 	}
 	return e.supervise(ctx, s, doc, task)
+}
+
+// stuck ends a run that has no task left to work. Where it has landed something, the
+// final checks say first how that stands.
+func (e *Engine) stuck(s *State, detail string) (Next, error) {
+	if len(s.Commits) == 0 || len(gate.At(e.gates(*s), gate.Final)) == 0 {
+		return e.finish(s, run.EndBlocked, detail)
+	}
+	s.Stuck, s.EndDetail = true, detail
+	s.Phase, s.Stage, s.GateIndex, s.GateLast = run.PhaseFinishing, stageFinalGates, 0, nil
+	return Next{}, nil
 }
 
 // choose picks the next task: the one in progress first, then the open one of

@@ -126,6 +126,9 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 	if s.Failure != "" {
 		return e.fail(ctx, s, s.Failure)
 	}
+	if s.Draft.Analysis.TooComplex && !s.Draft.ClaimedDone {
+		return e.fail(ctx, s, "The last call said that the task is too much for one call, and did not tick it.")
+	}
 	task, err := findTask(accepted, s.TaskID)
 	if err != nil {
 		return Next{}, err
@@ -156,16 +159,20 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 	}
 	if found.why != "" {
 		s.Draft.Tampered = found.before != ""
-		if found.before != "" {
-			if err := e.layOut(ctx, s, found.before); err != nil {
-				return Next{}, fmt.Errorf("put tests back: %w", err)
-			}
+		tested, err := e.tested(*s)
+		if err != nil {
+			return Next{}, err
 		}
-		return e.failed(ctx, s, found.why, supervise.Failure{Refused: found.before != ""})
+		if found.gone == "" || !tested {
+			return e.refuse(ctx, s, found.before, found.why)
+		}
+		// What the checks say of the rest is worth more than that it was not asked.
 	}
-	whole, added, err := e.suggest(ctx, s, tree)
-	if err != nil {
-		return Next{}, err
+	whole, added := tree, 0
+	if found.gone == "" {
+		if whole, added, err = e.suggest(ctx, s, tree); err != nil {
+			return Next{}, err
+		}
 	}
 	var own []string
 	if added > 0 {
@@ -177,12 +184,24 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 	}
 	found.findings = append(found.findings, heldFindings(held)...)
 	s.Proposal = &Proposal{
-		Tree: whole, Own: own, Held: held, Before: found.before, Progress: s.text(proposed), Done: s.Proposal.Done, Ticked: s.Proposal.Ticked, Applied: s.Proposal.Applied,
+		Tree: whole, Own: own, Held: held, Before: found.before, Gone: found.gone, Progress: s.text(proposed), Done: s.Proposal.Done, Ticked: s.Proposal.Ticked, Applied: s.Proposal.Applied,
 		Findings: found.findings, Note: s.Proposal.Note, Final: s.Proposal.Final,
 	}
 	s.GateIndex, s.GateLast = 0, nil
 	s.Stage = stageGate
 	return Next{}, nil
+}
+
+// refuse fails the attempt for what it did to the repository's own defences. The
+// tests that it took away are put back: before is the tree that has them, "" where
+// none are gone.
+func (e *Engine) refuse(ctx context.Context, s *State, before, why string) (Next, error) {
+	if before != "" {
+		if err := e.layOut(ctx, s, before); err != nil {
+			return Next{}, fmt.Errorf("put tests back: %w", err)
+		}
+	}
+	return e.failed(ctx, s, why, supervise.Failure{Refused: before != ""})
 }
 
 // compared notes whether the call changed anything at all of what it found.
