@@ -3,6 +3,8 @@ package sim
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -50,6 +52,30 @@ func TestSameSeedGivesSameReport(t *testing.T) {
 	m := builtIn(t, "faulty")
 	if cmp.Equal(play(t, m, 11, 4).Loop, play(t, m, 12, 4).Loop) {
 		t.Error("another seed gives the same runs")
+	}
+}
+
+// What must never happen does not happen in mixes that the loop was not made for
+// either; docs/simulation.md has their other numbers.
+func TestOtherMixes(t *testing.T) {
+	t.Parallel()
+	names, err := filepath.Glob("testdata/*.yml")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%d mixes: %v", len(names), err)
+	}
+	for _, name := range names {
+		src, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := ParseMix(name, src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := play(t, m, 3, 6)
+		if l := r.Loop; l.Solved == 0 || l.FalseCompletions+l.BadCommits+l.LostWork+l.Doubled+l.OverBudget+len(l.Troubles)+l.LateOver > 0 {
+			t.Errorf("%s: %+v", name, l)
+		}
 	}
 }
 
