@@ -381,7 +381,7 @@ func TestActReviewIsWorked(t *testing.T) {
 
 	// A fork's run is nobody's word.
 	forged := a.relayed(event)
-	forged["workflow_run"].(map[string]any)["head_repository"] = map[string]any{"node_id": "R_other", "full_name": "eve/widgets"} //nolint:forcetypeassert // it was just made
+	forged["workflow_run"].(map[string]any)["head_repository"] = map[string]any{"node_id": "R_other", "full_name": "eve/widgets"}
 	if got := a.play("workflow_run", forged); got.code != 0 || len(got.outputs()) != 0 {
 		t.Errorf("of a fork: act ended with %d, outputs %v\n%s", got.code, got.outputs(), got.text)
 	}

@@ -564,9 +564,8 @@ func TestActionCommandGoesOnWhereAnEarlierJobStopped(t *testing.T) {
 	}
 }
 
-// Who may not write gets nothing done by a command either, and whatever is on a
-// branch, only the bot's own pull request is gone on with.
-func TestActionCommandsOfOthersAndElsewhere(t *testing.T) {
+// Who may not write gets nothing done by a command either.
+func TestActionCommandsOfOthers(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, setting{script: writesAll})
 	r.with["max_iterations"] = "1"
