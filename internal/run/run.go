@@ -130,24 +130,13 @@ const OtherModels = "other models"
 // AddModels adds the uses of more to those of uses, which stays as it is. At most
 // limit different models are kept, those that came first; the others become one.
 func AddModels(uses, more []ModelUse, limit int) []ModelUse {
-	sum := slices.Clone(uses)
-	for _, u := range more {
-		at := func(model string) int {
-			return slices.IndexFunc(sum, func(s ModelUse) bool { return s.Model == model })
-		}
-		i := at(u.Model)
-		if i < 0 && len(sum) >= limit {
-			u.Model = OtherModels
-			i = at(u.Model)
-		}
-		if i < 0 {
-			sum = append(sum, u)
-			continue
-		}
-		sum[i].Requests += u.Requests
-		sum[i].Usage = sum[i].Usage.Add(u.Usage)
-	}
-	return sum
+	return addUp(uses, more, limit,
+		func(a, b ModelUse) bool { return a.Model == b.Model },
+		func(u *ModelUse) { u.Model = OtherModels },
+		func(sum *ModelUse, u ModelUse) {
+			sum.Requests += u.Requests
+			sum.Usage = sum.Usage.Add(u.Usage)
+		})
 }
 
 // HostUse is what a sandbox had to do with one host of the network.
@@ -168,25 +157,35 @@ const OtherHosts = "other hosts"
 // limit different ones are kept, those that came first; the others become one of
 // OtherHosts for each reason they were blocked for.
 func AddHosts(uses, more []HostUse, limit int) []HostUse {
-	sum := slices.Clone(uses)
+	return addUp(uses, more, limit,
+		func(a, b HostUse) bool { return a.Host == b.Host && a.Blocked == b.Blocked },
+		func(u *HostUse) { u.Host = OtherHosts },
+		func(sum *HostUse, u HostUse) {
+			sum.Count += u.Count
+			sum.Sent += u.Sent
+			sum.Received += u.Received
+		})
+}
+
+// addUp adds each of more to the one of uses that is of the same key, or puts it
+// behind them as a new one. Once there are limit, a new one is made one of the
+// others first.
+func addUp[U any](uses, more []U, limit int, same func(a, b U) bool, toOthers func(*U), add func(sum *U, u U)) []U {
+	sums := slices.Clone(uses)
 	for _, u := range more {
-		at := func(host string) int {
-			return slices.IndexFunc(sum, func(s HostUse) bool { return s.Host == host && s.Blocked == u.Blocked })
-		}
-		i := at(u.Host)
-		if i < 0 && len(sum) >= limit {
-			u.Host = OtherHosts
-			i = at(u.Host)
+		likeU := func(s U) bool { return same(s, u) }
+		i := slices.IndexFunc(sums, likeU)
+		if i < 0 && len(sums) >= limit {
+			toOthers(&u)
+			i = slices.IndexFunc(sums, likeU)
 		}
 		if i < 0 {
-			sum = append(sum, u)
+			sums = append(sums, u)
 			continue
 		}
-		sum[i].Count += u.Count
-		sum[i].Sent += u.Sent
-		sum[i].Received += u.Received
+		add(&sums[i], u)
 	}
-	return sum
+	return sums
 }
 
 // Limits bound a run. A zero field means the default of DefaultLimits; a
