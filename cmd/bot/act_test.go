@@ -547,6 +547,18 @@ func TestActDispatch(t *testing.T) {
 	}
 }
 
+func TestActSchedule(t *testing.T) {
+	t.Parallel()
+	clock := &slowClock{}
+	clock.pass(-30 * time.Minute)
+	a := newActor(t, setting{script: writesAll, gitHubClock: clock.now}, "schedule.yml")
+	a.label("Say hello", threeTasks)
+	got := a.play("schedule", map[string]any{"schedule": "17 * * * *"})
+	if got.code != 0 || got.outputs()["tasks_done"] != "3" {
+		t.Errorf("act ended with %d, outputs %v\n%s", got.code, got.outputs(), got.text)
+	}
+}
+
 // BenchmarkActFirstByte measures from the start of the action's step to the
 // first the agent says, in a container and on 10,000 files, with the program at
 // hand; "bare" is a clone, a checkout and a container of the same in the same

@@ -394,9 +394,12 @@ func (a *actionStep) finish(ctx context.Context, job *reconcile.Job, left []run.
 // waits until it is known whether there is a run to come of it.
 func (a *actionStep) deliver(ctx context.Context, job *reconcile.Job, repo *ghapp.Repo, event ghaction.Event, cfg config.Server) (outcome string, err error) {
 	var events []ghaction.Event
-	if event.Review != 0 && a.in.Issue == 0 {
+	switch {
+	case event.Name == ghaction.Schedule && a.in.Issue == 0:
+		return job.Sweep(ctx, ghaction.Installation, a.env.Owner, a.env.Repo)
+	case event.Review != 0 && a.in.Issue == 0:
 		events, err = a.reviewed(ctx, repo, event)
-	} else {
+	default:
 		event, err = a.asked(ctx, repo, event, cfg)
 		events = []ghaction.Event{event}
 	}

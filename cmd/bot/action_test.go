@@ -448,6 +448,83 @@ func TestActionWorksAnIssueThatIsNamed(t *testing.T) {
 	}
 }
 
+// react adds a reaction to an issue as the jobs' identity.
+func (r *runner) react(number int, content string) {
+	r.t.Helper()
+	url := fmt.Sprintf("%s/api/v3/repos/%s/%s/issues/%d/reactions", r.sim.URL(), person, repoOf, number)
+	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, url, strings.NewReader(`{"content":"`+content+`"}`))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+r.token)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusCreated {
+		r.t.Fatalf("the reaction was answered with %s", resp.Status)
+	}
+}
+
+// TestActionOnASchedule: a job that nobody's event has started works the label
+// whose own job never came, and no other.
+func TestActionOnASchedule(t *testing.T) {
+	t.Parallel()
+	clock := &slowClock{}
+	clock.pass(-30 * time.Minute)
+	r := newRunner(t, setting{script: writesAll, gitHubClock: clock.now})
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const begunElsewhere, edited, waits, next = 1, 2, 4, 5
+	r.label("In another job's hands", threeTasks)
+	_, err := r.sim.CreateUser("eve")
+	must(err)
+	must(r.sim.SetPermission(person, repoOf, "eve", ghsim.RoleTriage))
+	r.label("Edited since", threeTasks)
+	byEve, err := r.sim.CreateIssue(person, repoOf, person, "By a stranger", threeTasks)
+	must(err)
+	r.relabel(byEve, "eve")
+	r.label("Say hello", threeTasks)
+	r.label("Say hello again", threeTasks)
+	r.react(begunElsewhere, ghapp.ReactionSeen)
+	clock.pass(time.Minute)
+	must(r.sim.EditIssue(person, repoOf, edited, person, "Edited since", threeTasks+"\n- [ ] and something else\n"))
+
+	event := map[string]any{"schedule": "17 * * * *"}
+	got := r.job("schedule", event).step()
+	if got.code != 0 || strings.Contains(got.log, "nothing to do") {
+		t.Fatalf("exit code %d\n%s", got.code, got.log)
+	}
+	if pr := r.onlyPR(); pr.Head != fmt.Sprintf("ralph/%d", waits) || got.outputs["tasks_done"] != "3" {
+		t.Errorf("worked %s, outputs %v", pr.Head, got.outputs)
+	}
+	if c := r.issue(byEve.Number).Comments; len(c) != 1 || !strings.Contains(c[0].Body, "eve") {
+		t.Errorf("the stranger was told %+v", c)
+	}
+	got = r.job("schedule", event).step()
+	if got.code != 0 || got.outputs["branch"] != fmt.Sprintf("ralph/%d", next) {
+		t.Errorf("the next job: exit code %d, outputs %v", got.code, got.outputs)
+	}
+	got = r.job("schedule", event).step()
+	if got.code != 0 || got.outputs["end_reason"] != string(ghaction.EndNothing) {
+		t.Errorf("the last job: exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+	}
+	for _, n := range []int{begunElsewhere, edited} {
+		if c := r.issue(n).Comments; len(c) != 0 {
+			t.Errorf("on #%d: %+v", n, c)
+		}
+	}
+	if c := r.issue(byEve.Number).Comments; len(c) != 1 {
+		t.Errorf("the stranger was told again: %+v", c)
+	}
+}
+
 func TestActionSaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, setting{script: writesAll, files: map[string]string{"README.md": "#\n", config.RepoPath: "gatez: []\n"}})

@@ -18,6 +18,9 @@ const maxEvent = 25 << 20
 // job is not told.
 const Installation = 1
 
+// Schedule is the name of the event that nobody makes happen.
+const Schedule = "schedule"
+
 // Event is what started the workflow.
 type Event struct {
 	// Name is the event's: "issues".

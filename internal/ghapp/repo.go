@@ -178,6 +178,30 @@ func (r *Repo) React(ctx context.Context, issue int, content string) error {
 	return wrap("react to issue", err)
 }
 
+// Reacted says whether we have added a reaction ("eyes") to an issue.
+func (r *Repo) Reacted(ctx context.Context, issue int, content string) (bool, error) {
+	opts := &github.ListOptions{PerPage: pageSize}
+	for range maxPages {
+		page, resp, err := r.reader.Reactions.ListIssueReactions(ctx, r.owner, r.name, issue, opts)
+		if err != nil {
+			return false, wrap("list reactions to issue", err)
+		}
+		for _, made := range page {
+			if made.GetContent() != content {
+				continue
+			}
+			if ours, err := r.Ours(ctx, user(made.GetUser())); err != nil || ours {
+				return ours, err
+			}
+		}
+		if resp.NextPage == 0 {
+			break
+		}
+		opts.Page = resp.NextPage
+	}
+	return false, nil
+}
+
 // learnBot takes the id of the App's bot user from what GitHub says it has made
 // by our own token, which spares BotID a call.
 func (r *Repo) learnBot(made *github.Reaction) {

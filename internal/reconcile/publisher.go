@@ -70,7 +70,7 @@ func (p *publisher) publish(s loop.State, objects publish.Objects) *publish.Publ
 // Begin implements loop.Publisher.
 func (p *publisher) Begin(ctx context.Context, s loop.State) error {
 	pub := p.publish(s, nil)
-	if err := pub.React(ctx, "eyes"); err != nil || p.first == nil {
+	if err := pub.React(ctx, ghapp.ReactionSeen); err != nil || p.first == nil {
 		return err
 	}
 	first, err := p.first(ctx)

@@ -73,50 +73,112 @@ func (r *Reconciler) sweepRepository(ctx context.Context, installation int64, in
 
 // sweepIssue takes up the label of one issue, if it was missed.
 func (r *Reconciler) sweepIssue(ctx context.Context, installation int64, in ghapp.Repository, repo *ghapp.Repo, issue ghapp.LabelledIssue, begun *int) error {
+	l, missed, err := r.missedLabel(ctx, in, repo, issue)
+	if err != nil || !missed {
+		return err
+	}
+	if !l.asIs || *begun >= maxSwept {
+		return r.tell(ctx, repo, issue.Number, fmt.Sprintf("missed:%s:%d", issue.NodeID, l.at.Unix()), publish.MissedLabelText(r.cfg.Decoder.Label))
+	}
+	*begun++
+	_, err = r.deliverMissed(ctx, installation, in, issue, l)
+	return err
+}
+
+// putOn says who put a label on, and when. asIs: they are known, and nothing has
+// happened on the issue since.
+type putOn struct {
+	by   ghapp.Person
+	at   time.Time
+	asIs bool
+}
+
+// missedLabel looks whether the label of an issue was missed: nobody has begun
+// work, and it is on for longer than its webhook takes.
+func (r *Reconciler) missedLabel(ctx context.Context, in ghapp.Repository, repo *ghapp.Repo, issue ghapp.LabelledIssue) (l putOn, missed bool, err error) {
 	if issue.Locked || len(stateLabels(r.cfg.Decoder.Label, issue.Labels)) > 0 {
-		return nil
+		return l, false, nil
 	}
 	latest, err := r.cfg.Store.LatestRunByIssue(ctx, in.NodeID, issue.Number)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
+		return l, false, err
 	}
 	if err == nil && !latest.Phase.Terminal() {
-		return nil
+		return l, false, nil
 	}
 	by, at, err := repo.LabelledBy(ctx, issue.Number, r.cfg.Decoder.Label)
 	if errors.Is(err, ghapp.ErrNotFound) {
-		return nil
+		return l, false, nil
 	}
 	if err != nil {
-		return err
+		return l, false, err
 	}
 	if at.After(r.cfg.Now().Add(-labelGrace)) || !latest.CreatedAt.Before(at) {
-		return nil
+		return l, false, nil
 	}
 	known, err := r.cfg.Store.LabelDelivered(ctx, issue.NodeID, r.cfg.Decoder.Label, at)
 	if err != nil || known {
-		return err
+		return l, false, err
 	}
 	switch _, err := repo.Branch(ctx, publish.BranchName(issue.Number)); {
 	case err == nil:
-		return nil // work is there already: a person says whether to go on
+		return l, false, nil // work is there already: a person says whether to go on
 	case !errors.Is(err, ghapp.ErrNotFound):
-		return err
+		return l, false, err
 	}
 	// GitHub tells whole seconds: what happens within the label's own counts as
 	// before it.
-	if issue.UpdatedAt.After(at) || by.ID == 0 || *begun >= maxSwept {
-		return r.tell(ctx, repo, issue.Number, fmt.Sprintf("missed:%s:%d", issue.NodeID, at.Unix()), publish.MissedLabelText(r.cfg.Decoder.Label))
+	return putOn{by: by, at: at, asIs: by.ID != 0 && !issue.UpdatedAt.After(at)}, true, nil
+}
+
+// Sweep takes up the labelled issue that has waited longest, for a job that
+// nobody's event has started: the job of its label may have been cancelled, or
+// never have come to run. It says in a few words what became of that.
+//
+// A job has no memory. So it leaves alone what another may be at work on, which
+// says so by a reaction long before there is a branch; and it asks nobody to put
+// the label on again, which it would do each time.
+func (j *Job) Sweep(ctx context.Context, installation int64, owner, name string) (outcome string, err error) {
+	ctx = ghapp.WithPurpose(ctx, "missed")
+	repo := j.r.cfg.GitHub.Repo(installation, owner, name)
+	info, err := repo.Info(ctx)
+	if err != nil {
+		return "", err
 	}
-	*begun++
-	return r.deliverMissed(ctx, installation, in, issue, by, at)
+	in := ghapp.Repository{Owner: owner, Name: name, NodeID: info.NodeID, DefaultBranch: info.DefaultBranch, Private: info.Private}
+	issues, err := repo.Labelled(ctx, j.r.cfg.Decoder.Label)
+	if err != nil {
+		return "", err
+	}
+	outcome = "no issue waits that has the label"
+	for _, issue := range issues {
+		l, missed, err := j.r.missedLabel(ctx, in, repo, issue)
+		if err != nil {
+			return "", err
+		}
+		if !missed {
+			continue
+		}
+		heard, err := repo.Reacted(ctx, issue.Number, ghapp.ReactionSeen)
+		if err != nil {
+			return "", err
+		}
+		if heard || !l.asIs {
+			zerolog.Ctx(ctx).Warn().Int("issue", issue.Number).Msg("left alone: somebody is at work on it, or something happened on it since the label; putting the label on again starts it")
+			continue
+		}
+		if outcome, err = j.r.deliverMissed(ctx, installation, in, issue, l); err != nil || outcome == outcomeStarted {
+			return outcome, err
+		}
+	}
+	return outcome, nil
 }
 
 // deliverMissed works the label as the webhook would have been worked that
 // GitHub would have sent: who may, what is approved and how often is decided in
 // one place. It is stored like one, so that a crash loses nothing and the next
 // sweep knows of it.
-func (r *Reconciler) deliverMissed(ctx context.Context, installation int64, in ghapp.Repository, issue ghapp.LabelledIssue, by ghapp.Person, at time.Time) error {
+func (r *Reconciler) deliverMissed(ctx context.Context, installation int64, in ghapp.Repository, issue ghapp.LabelledIssue, l putOn) (outcome string, err error) {
 	user := func(p ghapp.Person) map[string]any {
 		return map[string]any{"login": p.Login, "id": p.ID, "type": p.Type}
 	}
@@ -125,7 +187,7 @@ func (r *Reconciler) deliverMissed(ctx context.Context, installation int64, in g
 		labels = append(labels, map[string]any{"name": l})
 	}
 	body, err := json.Marshal(map[string]any{
-		"action": "labeled", "sender": user(by), "installation": map[string]any{"id": installation},
+		"action": "labeled", "sender": user(l.by), "installation": map[string]any{"id": installation},
 		"label": map[string]any{"name": r.cfg.Decoder.Label},
 		"issue": map[string]any{
 			"number": issue.Number, "node_id": issue.NodeID, "title": issue.Title, "body": issue.Body, "state": issue.State, "html_url": issue.URL,
@@ -136,9 +198,9 @@ func (r *Reconciler) deliverMissed(ctx context.Context, installation int64, in g
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("take up a missed label: %w", err)
+		return "", fmt.Errorf("take up a missed label: %w", err)
 	}
-	guid := fmt.Sprintf("sweep:%s:%d", issue.NodeID, at.Unix())
+	guid := fmt.Sprintf("sweep:%s:%d", issue.NodeID, l.at.Unix())
 	err = r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
 		_, err := r.cfg.Store.InsertDelivery(ctx, tx, store.Delivery{
 			GUID: guid, Event: "issues", Action: "labeled", Installation: installation, RepoNode: in.NodeID, Body: body, ReceivedAt: r.cfg.Now(),
@@ -146,8 +208,12 @@ func (r *Reconciler) deliverMissed(ctx context.Context, installation int64, in g
 		return err
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
 	zerolog.Ctx(ctx).Info().Str("repo", in.Owner+"/"+in.Name).Int("issue", issue.Number).Msg("took up a label that was missed")
-	return r.Delivery(ctx, guid)
+	if err := r.Delivery(ctx, guid); err != nil {
+		return "", err
+	}
+	done, err := r.cfg.Store.Delivery(ctx, guid)
+	return done.Outcome, err
 }
