@@ -45,6 +45,7 @@ var runsOwn = []struct {
 	{regexp.MustCompile(`http://127\.0\.0\.1:\d+`), "GITHUB"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?Z?( UTC)?`), "TIME"},
 	{regexp.MustCompile(`\| *\d+(\.\d+)?(ms|s|m\d+s) *\|`), "| TOOK |"},
+	{regexp.MustCompile(` (passed|failed) in \d+(\.\d+)?(ms|s|m\d+s)\b`), " $1 in TOOK"},
 	{regexp.MustCompile(` \(\d+(\.\d+)?m?s\)`), " (TOOK)"},
 	{regexp.MustCompile(`size=\d+ sum=[0-9a-f]+`), "SUM"},
 	{regexp.MustCompile(` in \d+s\b`), " in TOOK"},

@@ -77,8 +77,9 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// scriptPatience bounds one program of a script.
-const scriptPatience = time.Minute
+// scriptPatience bounds one program of a script, with room for the race detector
+// on a busy machine.
+const scriptPatience = 4 * time.Minute
 
 // start prepares a program with the script's environment.
 func start(ts *testscript.TestScript, extra []string, args []string) (*exec.Cmd, *watched, *watched, func()) {

@@ -225,8 +225,9 @@ func (st *stage) relabel(issue ghsim.Issue, login string) {
 	}
 }
 
-// patience bounds what a test waits for.
-const patience = 2 * time.Minute
+// patience bounds what a test waits for, with room for the race detector on a
+// busy machine.
+const patience = 6 * time.Minute
 
 // await asks until the condition holds. It polls the real condition; nothing
 // depends on how often.

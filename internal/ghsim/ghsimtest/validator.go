@@ -325,6 +325,9 @@ func (v *Validator) answer(in *openapi3filter.RequestValidationInput, rec *httpt
 	if rec.Code == http.StatusNotModified {
 		return
 	}
+	if in.Request.Context().Err() != nil {
+		return // the client has gone, and nobody gets this answer
+	}
 	out := &openapi3filter.ResponseValidationInput{
 		RequestValidationInput: in, Status: rec.Code, Header: rec.Header(),
 		Body: io.NopCloser(bytes.NewReader(rec.Body.Bytes())), Options: &openapi3filter.Options{MultiError: true},
