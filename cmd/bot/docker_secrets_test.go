@@ -3,6 +3,7 @@
 package main
 
 import (
+	"database/sql"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -124,13 +125,8 @@ func TestE5SecretsOfOurs(t *testing.T) {
 	asNamed := func(text string) string { return strings.ReplaceAll(text, "-"+key+".txt", "") }
 	about("the state", state)
 	shown["the state"] = asNamed(shown["the state"])
-	for _, db := range []string{"ralph.db", "ralph.db-wal"} {
-		b, err := os.ReadFile(filepath.Join(st.config.DataDir, db))
-		if err != nil && !os.IsNotExist(err) {
-			t.Fatal(err)
-		}
-		shown[db] = asNamed(string(b))
-	}
+	// By its tables: in the file's bytes a name may be cut by the end of a page.
+	shown["the database"] = asNamed(tables(t, filepath.Join(st.config.DataDir, "ralph.db")))
 	heads, err := filepath.Glob(filepath.Join(st.config.DataDir, "mirrors", "*", "HEAD"))
 	if err != nil || len(heads) == 0 {
 		t.Fatalf("mirrors %v, %v", heads, err)
@@ -174,4 +170,52 @@ func lettersOf(text string) string {
 		}
 		return -1
 	}, text)
+}
+
+// tables is all that a database holds.
+func tables(t *testing.T, file string) string {
+	t.Helper()
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	query := func(q string) (rows [][]any) {
+		got, err := db.QueryContext(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = got.Close() }()
+		columns, err := got.Columns()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for got.Next() {
+			row := make([]any, len(columns))
+			into := make([]any, len(columns))
+			for i := range row {
+				into[i] = &row[i]
+			}
+			if err := got.Scan(into...); err != nil {
+				t.Fatal(err)
+			}
+			rows = append(rows, row)
+		}
+		if err := got.Err(); err != nil {
+			t.Fatal(err)
+		}
+		return rows
+	}
+	var b strings.Builder
+	for _, table := range query("SELECT name FROM sqlite_master WHERE type = 'table'") {
+		for _, row := range query(fmt.Sprintf("SELECT * FROM %q", table[0])) {
+			for _, v := range row {
+				fmt.Fprintf(&b, "%s\n", v)
+			}
+		}
+	}
+	if b.Len() == 0 {
+		t.Fatal("the database is empty")
+	}
+	return b.String()
 }
