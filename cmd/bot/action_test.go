@@ -551,8 +551,8 @@ func TestActionSaysWhatIsMissing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			own := *r
-			own.t, own.with, own.env = t, maps.Clone(r.with), c.env
+			st, own := *r.stage, *r
+			st.t, own.stage, own.with, own.env = t, &st, maps.Clone(r.with), c.env
 			maps.Copy(own.with, c.with)
 			got := own.job("issues", event).step()
 			end := cmp.Or(c.end, ghaction.EndUnusable)

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -35,10 +37,12 @@ const (
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
+		// Not os.Exit, which sleeps a second under the race detector, as long as GORACE
+		// does not say otherwise: these get no environment of anybody's.
 		case "shim":
-			os.Exit(shim.Main(os.Args[2:]))
+			syscall.Exit(shim.Main(os.Args[2:]))
 		case "script-agent", notify.SendCommand:
-			os.Exit(realMain(os.Args[1:], stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
+			syscall.Exit(realMain(os.Args[1:], stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
 		}
 	}
 	switch os.Getenv(envBe) {
@@ -51,7 +55,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	testscript.Main(m, map[string]func(){
+	testscript.Main(hurried{m}, map[string]func(){
 		"bot": func() {
 			os.Exit(realMain(os.Args[1:], stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr, onSave: killer()}))
 		},
@@ -107,4 +111,25 @@ func beServer() error {
 	}
 	fmt.Println(saidReady + l.Addr().String())
 	return app.serve(ctx, l)
+}
+
+// hurried has the tests wait less. Most of them wait for something far longer
+// than they compute, so that more of them go at once than there are processors;
+// and the programs that they start end without the second that the race detector
+// keeps each of them.
+type hurried struct{ *testing.M }
+
+func (h hurried) Run() int {
+	if os.Getenv("GORACE") == "" {
+		if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+			panic(err)
+		}
+	}
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		if err := f.Value.Set(strconv.Itoa(4 * runtime.GOMAXPROCS(0))); err != nil {
+			panic(err)
+		}
+	}
+	return h.M.Run()
 }

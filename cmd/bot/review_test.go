@@ -298,8 +298,9 @@ func TestOneReviewIsOneRun(t *testing.T) {
 		made[purpose] = k - before.ByPurpose[purpose]
 	}
 	t.Logf("calls: %v", made)
-	// Of each task three calls as ever, and two for its conversation.
-	if total := calls.REST + calls.GraphQL - before.REST - before.GraphQL; total > 14+5*n || made["thread"] != 2*n || made["threads"] > 2 {
+	// Of each task three calls as ever, and two for its conversation. How often the
+	// conversations are read depends on how far apart their webhooks arrive.
+	if total := calls.REST + calls.GraphQL - before.REST - before.GraphQL; total > 14+5*n || made["thread"] != 2*n || made["threads"] > n/3 {
 		t.Errorf("%d calls: %v", total, made)
 	}
 }

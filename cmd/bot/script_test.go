@@ -52,6 +52,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(env.WorkDir, "cache"))
 			env.Setenv("RALPH_DATA_DIR", filepath.Join(env.WorkDir, "data"))
 			env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+			env.Setenv("GORACE", os.Getenv("GORACE"))
 			// A build cache of one's own would cost minutes.
 			if cache, err := os.UserCacheDir(); err == nil {
 				env.Setenv("GOCACHE", filepath.Join(cache, "go-build"))

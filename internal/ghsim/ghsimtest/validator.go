@@ -315,7 +315,9 @@ func (v *Validator) rest(w http.ResponseWriter, r *http.Request, next http.Handl
 	if wrong != nil && (!v.allowsRefused() || rec.Code < 400 || rec.Code > 499) {
 		v.report("%s %s: request: %s\n%.2000s", r.Method, r.URL.EscapedPath(), short(wrong), body)
 	}
-	v.answer(in, rec)
+	if r.Context().Err() == nil { // else the client has gone, and nobody gets the answer
+		v.answer(in, rec)
+	}
 	copyAnswer(w, rec)
 }
 
@@ -324,9 +326,6 @@ func (v *Validator) rest(w http.ResponseWriter, r *http.Request, next http.Handl
 func (v *Validator) answer(in *openapi3filter.RequestValidationInput, rec *httptest.ResponseRecorder) {
 	if rec.Code == http.StatusNotModified {
 		return
-	}
-	if in.Request.Context().Err() != nil {
-		return // the client has gone, and nobody gets this answer
 	}
 	out := &openapi3filter.ResponseValidationInput{
 		RequestValidationInput: in, Status: rec.Code, Header: rec.Header(),
