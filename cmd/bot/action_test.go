@@ -57,11 +57,9 @@ func newRunner(t testing.TB, set setting) *runner {
 		t.Fatal(err)
 	}
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
-		body, err := io.ReadAll(req.Body)
-		if err != nil {
-			t.Error(err)
+		if body, err := io.ReadAll(req.Body); err == nil { // else it was cut off, at the end of the test
+			r.events <- body
 		}
-		r.events <- body
 	}))
 	t.Cleanup(hook.Close)
 	if err := r.sim.SetHook(r.app.ID, hook.URL, ""); err != nil {

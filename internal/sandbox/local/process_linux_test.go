@@ -150,8 +150,10 @@ func TestReusedPID(t *testing.T) {
 		}
 		<-bystander.Done()
 	})
+	path := filepath.Join(spec.RunDir, "exit.jsonl")
+	letGo(t, path)
 	record := fmt.Sprintf(`{"event":"shim","time":"2026-01-01T00:00:00Z","pid":%d}`+"\n", bystander.PID())
-	if err := os.WriteFile(filepath.Join(spec.RunDir, "exit.jsonl"), []byte(record), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(record), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if st, err := box.Wait(t.Context(), h); err != nil || st.Reason != sandbox.ReasonLost {
@@ -167,6 +169,20 @@ func TestReusedPID(t *testing.T) {
 		if err := syscall.Kill(bystander.PID(), 0); err != nil {
 			t.Errorf("a process that is not ours was ended: %v", err)
 		}
+	}
+}
+
+// letGo waits until the shim of a record is gone, which it is a moment after it
+// has written how the command ended.
+func letGo(t *testing.T, record string) {
+	t.Helper()
+	f, err := os.Open(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH); err != nil {
+		t.Fatal(err)
 	}
 }
 
