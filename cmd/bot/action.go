@@ -178,6 +178,7 @@ func (a *actionStep) config() (config.Server, error) {
 	cfg.GitHub.GraphQLURL = a.env.GraphQLURL
 	cfg.GitHub.WebURL = cmp.Or(a.env.ServerURL, cfg.GitHub.WebURL)
 	cfg.Label = cmp.Or(in.Label, cfg.Label)
+	cfg.Branches = in.Branches
 	cfg.Agent.Name, cfg.Agent.Model = cmp.Or(in.Agent, cfg.Agent.Name), in.Model
 	switch cfg.Agent.Name {
 	case config.AgentScript:
@@ -456,7 +457,7 @@ func (a *actionStep) rehearse(ctx context.Context, repo *ghapp.Repo, event ghact
 	if err != nil {
 		return ghaction.Result{}, &run.UserError{Message: "the issue cannot be worked: " + err.Error(), Hint: "describe in it what should change", Err: err}
 	}
-	lines := []string{fmt.Sprintf("A dry run: %s would be worked in a %s sandbox, on ralph/%d.", p.Title, cfg.Sandbox.Kind, start.Issue)}
+	lines := []string{fmt.Sprintf("A dry run: %s would be worked in a %s sandbox, on %s.", p.Title, cfg.Sandbox.Kind, cfg.Branches.Of(start.Issue))}
 	for _, t := range p.Tasks {
 		lines = append(lines, "- "+t.Title)
 	}

@@ -545,6 +545,7 @@ func TestActionSaysWhatIsMissing(t *testing.T) {
 		"a directory inside":  {with: map[string]string{"working_directory": "../.."}, code: run.ExitUsage, says: "leaves the workspace"},
 		"a runner":            {env: map[string]string{"GITHUB_EVENT_NAME": ""}, code: run.ExitUsage, says: "not a step of a GitHub Actions workflow"},
 		"a good config":       {code: run.ExitFailed, end: string(run.EndFailed), says: "gatez"},
+		"a bot's own branch":  {with: map[string]string{"branch_template": "main"}, code: run.ExitUsage, says: "branch_template: it must hold {issue} once"},
 		"a base":              {with: map[string]string{"base_branch": "nowhere"}, code: run.ExitFailed, end: string(run.EndFailed), says: "the workflow names the branch `nowhere` as base"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -636,6 +637,39 @@ func TestActionCommandGoesOnWhereAnEarlierJobStopped(t *testing.T) {
 	}
 	if all := r.onlyPR(); all.Number != pr.Number || !strings.Contains(all.Body, "- [x] T4 ") {
 		t.Errorf("pull request #%d:\n%s", all.Number, all.Body)
+	}
+}
+
+// A later job finds the branch and the pull request by what they are called, and
+// takes no others for the bot's.
+func TestActionBranchesOfAnotherName(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, setting{script: reviewed})
+	r.with["branch_template"], r.with["max_iterations"] = "bots/issue-{issue}", "1"
+	got := r.job("issues", r.labelled("Say hello", threeTasks)).step()
+	pr := r.onlyPR()
+	if got.code != run.ExitMaxIterations || pr.Head != "bots/issue-1" || got.outputs["branch"] != pr.Head {
+		t.Fatalf("exit code %d, the pull request is from %s, outputs %v\n%s", got.code, pr.Head, got.outputs, got.log)
+	}
+	delete(r.with, "max_iterations")
+	got = r.job("issue_comment", r.commented(pr.Number, person, "/ralph resume")).step()
+	if got.code != 0 || got.outputs["tasks_done"] != "3" || got.outputs["branch"] != pr.Head {
+		t.Fatalf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+	}
+	r.review(person, "COMMENTED", "", ghsim.ReviewLine{Path: "one.txt", Line: 1, Body: "Say it in Italian."})
+	got = r.job("pull_request_review", r.event("submitted")).step()
+	if got.code != 0 || got.outputs["tasks_done"] != "4" || r.contents(pr.Head)["one.txt"] != "uno\n" || r.onlyPR().Number != pr.Number {
+		t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+	}
+	if branches, err := r.sim.Branches(person, repoOf); err != nil || len(branches) != 2 {
+		t.Errorf("branches %v, %v", branches, err)
+	}
+	// Under another name, it is not the bot's.
+	r.with["branch_template"] = ""
+	head := r.onlyPR().HeadOID
+	r.review(person, "CHANGES_REQUESTED", "Say it in French.")
+	if got = r.job("pull_request_review", r.event("submitted")).step(); got.code != 0 || got.outputs["end_reason"] != ghaction.EndNothing || r.onlyPR().HeadOID != head {
+		t.Errorf("by another name: exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
 	}
 }
 

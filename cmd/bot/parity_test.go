@@ -86,6 +86,7 @@ type parity struct {
 	name, title, body, script string
 	gates                     []config.Gate
 	repo                      string // .github/ralph.yml
+	branches                  run.BranchTemplate
 	end                       run.EndReason
 }
 
@@ -108,6 +109,7 @@ tasks:
   one: [{files: {one.txt: "1\n"}, say: done}]
 default: [{files: {two.txt: "2\n"}, say: done}]
 `},
+		{name: "branches are called otherwise", title: "Say hello", body: "- [ ] Write one\n", branches: "bots/issue-{issue}", script: "default: [{files: {one.txt: \"1\\n\"}, say: done}]\n", end: run.EndAllTasksComplete},
 		{name: "a task is blocked", title: "Say hello", body: "- [ ] Write one\n- [ ] Write two\n", end: run.EndBlocked, script: `model: scripted
 tasks:
   one: [{files: {one.txt: "1\n"}, say: done}]
@@ -128,7 +130,11 @@ func (p parity) setting() setting {
 	if p.repo != "" {
 		files[config.RepoPath] = p.repo
 	}
-	return setting{files: files, script: p.script, gates: p.gates}
+	return setting{files: files, script: p.script, gates: p.gates, change: func(c *config.Server) {
+		if p.branches != "" {
+			c.Branches = p.branches
+		}
+	}}
 }
 
 // onGitHub is what is on the branch and in the pull request.
@@ -171,6 +177,7 @@ func throughAction(t *testing.T, p parity) outcome {
 	for _, g := range p.gates {
 		r.with["gates"] += g.Run + "\n"
 	}
+	r.with["branch_template"] = string(p.branches)
 	got := r.job("issues", r.labelled(p.title, p.body)).step()
 	if got.code != p.end.ExitCode() {
 		t.Errorf("exit code %d, want %d\n%s", got.code, p.end.ExitCode(), got.log)
@@ -222,6 +229,9 @@ func throughCLI(t *testing.T, p parity) outcome {
 	args := []string{"run", plan, "--agent", "script", "--script", script, "--review", "--json"}
 	for _, g := range p.gates {
 		args = append(args, "--gate", g.Run)
+	}
+	if p.branches != "" {
+		args = append(args, "--branch-template", string(p.branches))
 	}
 	cmd := exec.CommandContext(t.Context(), exe, args...)
 	cmd.Dir = repo

@@ -94,6 +94,29 @@ default: [{files: {three.txt: "3\n"}, say: done}]
 	}
 }
 
+// An issue stays on its branch, also where the operator calls others otherwise
+// since: its work is there.
+func TestWorkStaysOnItsBranch(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: writesLog, files: quick})
+	s := st.serve()
+	issue := st.label("Say hello", "- [ ] Write the log\n")
+	first := st.ended(s.store, issue)
+	st.processed(s)
+	s.stop()
+	st.config.Branches = "bots/issue-{issue}"
+	s = st.serve()
+	st.review(person, "CHANGES_REQUESTED", "Write more.")
+	again := st.another(s, issue, first.Run)
+	st.processed(s)
+	if pr := st.onlyPR(); again.End != run.EndAllTasksComplete || again.Branch != "ralph/1" || pr.Head != "ralph/1" || st.contents("ralph/1")["log.txt"] != "x\nx\n" {
+		t.Errorf("ended %s (%s) on %s; the pull request is from %s", again.End, again.EndDetail, again.Branch, pr.Head)
+	}
+	if next := st.ended(s.store, st.label("Say it again", "- [ ] Write the log\n")); next.Branch != "bots/issue-3" {
+		t.Errorf("the next issue is worked on %s", next.Branch)
+	}
+}
+
 // TestConversationFromPlanToMerge is one from the plan to the merge,
 // checked comment by comment: a suggestion, a line that was changed since, two
 // people who want different things, and an ordinary wish.

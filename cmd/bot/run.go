@@ -44,6 +44,7 @@ type runCmd struct {
 	Ask        string   `enum:"auto,never" default:"never" help:"auto: where the plan is too vague to work from, print questions and exit with 9 instead of planning. never: plan what is there."`
 	Review     bool     `help:"Have all of the work read once more at the end; the reviewer may add tasks."`
 	Once       bool     `help:"Stop after one iteration."`
+	Branches   string   `name:"branch-template" env:"RALPH_BRANCH_TEMPLATE" default:"ralph/{issue}" help:"What the branch is called that is made where the default branch is checked out; {issue} stands for the name of the plan." placeholder:"NAME"`
 	NoCommit   bool     `name:"no-commit" help:"Leave the work in the checkout without committing. DO_NOT_COMMIT on a line of its own in the plan does the same."`
 	AllowDirty bool     `name:"allow-dirty" help:"Begin although tracked files have uncommitted changes; they are not part of the work."`
 	Restart    bool     `help:"Give up a run of this plan that was cut off, and begin anew from the branch."`
@@ -62,6 +63,9 @@ type runCmd struct {
 
 // Run works the plan.
 func (c *runCmd) Run(ctx bound, io stdio) error {
+	if err := run.BranchTemplate(c.Branches).Check(); err != nil {
+		return &run.UserError{Message: "--branch-template: " + err.Error(), Hint: "leave it out, or give a name such as " + string(run.DefaultBranchTemplate)}
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
@@ -122,7 +126,7 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	defer func() { _ = record.Close() }()
 	opts := inline.Options{
 		PlanFile: c.Plan, Dir: dir, Mode: run.Mode(c.Mode), Ask: plan.Ask(c.Ask), DataDir: data, Git: git, Sandbox: box, Backend: backend,
-		Image: c.Image, Devcontainer: config.Devcontainer(c.Devcontainer), Model: c.Model, Limits: c.limits(), Once: c.Once, Review: c.Review, NoCommit: c.NoCommit, AllowDirty: c.AllowDirty,
+		Image: c.Image, Devcontainer: config.Devcontainer(c.Devcontainer), Model: c.Model, Limits: c.limits(), Branches: run.BranchTemplate(c.Branches), Once: c.Once, Review: c.Review, NoCommit: c.NoCommit, AllowDirty: c.AllowDirty,
 		NoDetect: c.NoGates, Restart: c.Restart, Transcripts: kept, Mask: mask, Gateway: models, Prices: prices, Now: time.Now, Emit: both(record.Handle, both(notifier.Handle, screen.handle)), OnSave: io.onSave,
 	}
 	d := config.DefaultServer().Sandbox

@@ -189,7 +189,7 @@ func newParts(ctx context.Context, cfg config.Server, gitHub ghapp.Config, log z
 	}
 	p.reconcile = reconcile.Config{
 		Store: p.store, GitHub: gh, Git: git,
-		Decoder: handlers.Decoder{Label: cfg.Label, App: cfg.GitHub.AppID}, People: cfg.People, Sandbox: box, Backend: backend, DataDir: cfg.DataDir,
+		Decoder: handlers.Decoder{Label: cfg.Label, App: cfg.GitHub.AppID}, Branches: cfg.Branches, People: cfg.People, Sandbox: box, Backend: backend, DataDir: cfg.DataDir,
 		Image: cfg.Sandbox.Image, Devcontainer: cfg.Sandbox.Devcontainer, AgentName: cfg.Agent.Name, Model: cfg.Agent.Model,
 		Resources:  host.Resources{MemoryBytes: cfg.Sandbox.Memory, CPUs: cfg.Sandbox.CPUs, PIDs: cfg.Sandbox.PIDs, DiskBytes: cfg.Sandbox.Disk, DiskFiles: cfg.Sandbox.Files},
 		CacheBytes: cfg.Sandbox.Caches,

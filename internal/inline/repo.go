@@ -18,7 +18,11 @@ import (
 // checkout is the user's repository as the source of a run and as the place
 // its commits land in.
 type checkout struct {
-	repo   *gitrepo.Repo
+	repo *gitrepo.Repo
+	// branches names the branch that is made where work would land on the default
+	// one.
+	branches run.BranchTemplate
+
 	author gitrepo.Person
 	now    func() time.Time
 	agent  string
@@ -55,7 +59,7 @@ func (c *checkout) Locate(ctx context.Context, s loop.State) (host.Location, err
 		return host.Location{}, &run.UserError{Message: "no branch is checked out (HEAD is detached)", Hint: "check out the branch the commits shall go to"}
 	}
 	base := head
-	own := "ralph/" + s.Subject.Slug
+	own := c.branches.Named(s.Subject.Slug)
 	if !s.NoCommit && s.Branch == "" {
 		def, err := c.repo.DefaultBranch(ctx)
 		if err != nil && !errors.Is(err, gitrepo.ErrNotFound) {

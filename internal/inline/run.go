@@ -56,6 +56,8 @@ type Options struct {
 	CacheBytes int64
 	Model      string
 	Limits     run.Limits
+	// Branches names the branch that is made where the default one is checked out.
+	Branches   run.BranchTemplate
 	Once       bool
 	NoCommit   bool
 	AllowDirty bool
@@ -142,7 +144,7 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 		return loop.State{}, err
 	}
 	defer file.close()
-	place := &checkout{repo: repo, author: gitrepo.Person{Name: name, Email: email}, now: o.Now, agent: o.Backend.Name(), emit: o.Emit, mask: o.Mask}
+	place := &checkout{repo: repo, branches: o.Branches, author: gitrepo.Person{Name: name, Email: email}, now: o.Now, agent: o.Backend.Name(), emit: o.Emit, mask: o.Mask}
 	if resumed && !o.Restart {
 		if err := o.resume(&s); err != nil {
 			return s, err

@@ -29,7 +29,7 @@ func (p *Publisher) CommentHeld(ctx context.Context, number int, h Held) (url st
 	if number == 0 {
 		number = p.Issue
 	}
-	text := HeldText(p.Mask.Mask, BranchName(p.Issue), h)
+	text := HeldText(p.Mask.Mask, p.Branch, h)
 	sum := sha256.Sum256([]byte(text))
 	return p.sayOn(ctx, number, "held:"+h.TaskID+":"+hex.EncodeToString(sum[:6]), text)
 }

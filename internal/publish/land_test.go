@@ -92,7 +92,7 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) publisher(id run.ID) *publish.Publisher {
-	return &publish.Publisher{GitHub: w.repo, Objects: w.mirror, Effects: effects.Runner{Store: w.store}, Run: id, Issue: w.issue, BaseBranch: "main"}
+	return &publish.Publisher{GitHub: w.repo, Objects: w.mirror, Effects: effects.Runner{Store: w.store}, Run: id, Issue: w.issue, Branch: w.branch(), BaseBranch: "main"}
 }
 
 // nextIssue turns to a new issue, whose branch does not exist yet, and forgets
@@ -111,7 +111,7 @@ func (w *world) connect(t *testing.T) {
 	w.repo = w.app.Repo(w.install, owner, name)
 }
 
-func (w *world) branch() string { return publish.BranchName(w.issue) }
+func (w *world) branch() string { return run.DefaultBranchTemplate.Of(w.issue) }
 
 func (w *world) head(t *testing.T, branch string) string {
 	t.Helper()
@@ -543,13 +543,5 @@ func TestKilledAtEveryStep(t *testing.T) {
 	prs := get[[]ghsim.PR](t)(w.PRs(owner, name))
 	if len(prs) != 1 || prs[0].Draft || !strings.Contains(prs[0].Body, fmt.Sprintf("\nCloses #%d\n", w.issue)) {
 		t.Errorf("pull requests %+v", prs)
-	}
-}
-
-// TestBranchName is H6: there is nothing in it that a text could choose.
-func TestBranchName(t *testing.T) {
-	t.Parallel()
-	if got := publish.BranchName(7); got != "ralph/7" || !gitrepo.ValidBranch(got) {
-		t.Errorf("branch = %q", got)
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/org/ralph-action/internal/effects"
 	"github.com/org/ralph-action/internal/ghapp"
@@ -134,6 +132,8 @@ type Publisher struct {
 	// Run is empty where something is said outside of any run.
 	Run   run.ID
 	Issue int
+	// Branch is where the work on the issue goes; needed for that only.
+	Branch string
 	// BaseBranch is what the pull request asks to be merged into.
 	BaseBranch string
 	// OpenReady: the pull request is no draft while the work goes on.
@@ -144,10 +144,6 @@ type Publisher struct {
 	// way that has to be taken in before it is written over; nil is never.
 	Edited func(body string) bool
 }
-
-// BranchName is the branch for an issue. It is made of the number and nothing
-// else: no text chooses a branch.
-func BranchName(issue int) string { return "ralph/" + strconv.Itoa(issue) }
 
 // Landed is a commit that is on the branch.
 type Landed struct {
@@ -179,7 +175,7 @@ func (p *Publisher) Land(ctx context.Context, c Commit) (Landed, error) {
 		return Landed{}, err
 	}
 	rec, err := effects.Do(ctx, p.Effects, effects.Commit(p.Run, c.Iteration, c.Tree),
-		map[string]string{"branch": BranchName(p.Issue), "base": c.Base, "tree": c.Tree, "task": c.TaskID},
+		map[string]string{"branch": p.Branch, "base": c.Base, "tree": c.Tree, "task": c.TaskID},
 		func(ctx context.Context) (landedRecord, bool, error) { return p.adopt(ctx, c) },
 		func(ctx context.Context) (landedRecord, error) { return p.commit(ctx, c) })
 	if err != nil {
@@ -191,7 +187,7 @@ func (p *Publisher) Land(ctx context.Context, c Commit) (Landed, error) {
 // ensureBranch makes the branch once per run. One that was there before the run
 // is taken as it is; one that a person deleted meanwhile is not made again.
 func (p *Publisher) ensureBranch(ctx context.Context, base string) error {
-	branch := BranchName(p.Issue)
+	branch := p.Branch
 	_, err := effects.Do(ctx, p.Effects, effects.Branch(p.Run, p.GitHub.FullName(), branch), map[string]string{"base": base},
 		func(ctx context.Context) (struct{}, bool, error) {
 			_, err := p.GitHub.Branch(ctx, branch)
@@ -265,7 +261,7 @@ func (p *Publisher) check(c Commit, made ghapp.Commit) (landedRecord, error) {
 // top of c.Base, by the App, with the trailers of c. A branch that is still at
 // c.Base holds none; any other head is a MovedError.
 func (p *Publisher) adopt(ctx context.Context, c Commit) (landedRecord, bool, error) {
-	branch := BranchName(p.Issue)
+	branch := p.Branch
 	ref, err := p.GitHub.Branch(ctx, branch)
 	if errors.Is(err, ghapp.ErrNotFound) {
 		return landedRecord{}, false, &MovedError{Branch: branch, Want: c.Base}
@@ -347,7 +343,7 @@ func (p *Publisher) input(ctx context.Context, c Commit) (in request, err error)
 	screened := screen(changes, c.Protection, c.Own)
 	held := slices.Concat(screened.Refused, screened.Held)
 	in.GitDataInput = ghapp.GitDataInput{BaseTree: from, Tree: c.Tree, Known: known, Merges: c.Merges}
-	in.Branch, in.ExpectedHead = BranchName(p.Issue), c.Base
+	in.Branch, in.ExpectedHead = p.Branch, c.Base
 	in.Headline, in.Body = split(p.Mask, c)
 	in.gitData = c.Merges != ""
 	total := 0
@@ -387,14 +383,4 @@ func needsGitData(c gitrepo.Change) bool {
 		return c.NewMode == gitrepo.ModeExecutable
 	}
 	return c.NewMode != c.OldMode
-}
-
-// IssueOfBranch is the issue that a branch is for, where BranchName made it.
-func IssueOfBranch(branch string) (issue int, ok bool) {
-	digits, ok := strings.CutPrefix(branch, "ralph/")
-	if !ok {
-		return 0, false
-	}
-	n, err := strconv.Atoi(digits)
-	return n, err == nil && n > 0 && BranchName(n) == branch
 }

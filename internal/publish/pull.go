@@ -32,7 +32,7 @@ func (p *Publisher) EnsurePR(ctx context.Context, number int, v island.View) (gh
 		return p.ownPR(ctx, number)
 	}
 	v = p.fill(v)
-	head := BranchName(p.Issue)
+	head := p.Branch
 	var got ghapp.PR
 	rec, err := effects.Do(ctx, p.Effects, effects.PR(p.Run, p.GitHub.FullName(), head), map[string]string{"head": head, "base": p.BaseBranch},
 		func(ctx context.Context) (prRecord, bool, error) {
@@ -74,7 +74,7 @@ func (p *Publisher) ownPR(ctx context.Context, number int) (ghapp.PR, error) {
 	if err != nil {
 		return ghapp.PR{}, err
 	}
-	if !ours || pr.HeadRef != BranchName(p.Issue) {
+	if !ours || pr.HeadRef != p.Branch {
 		return ghapp.PR{}, fmt.Errorf("pull request #%d: %w", number, ErrForeignPR)
 	}
 	return pr, nil
@@ -82,7 +82,7 @@ func (p *Publisher) ownPR(ctx context.Context, number int) (ghapp.PR, error) {
 
 func (p *Publisher) fill(v island.View) island.View {
 	v.IssueNumber = p.Issue
-	v.Branch = BranchName(p.Issue)
+	v.Branch = p.Branch
 	if v.Mask == nil {
 		v.Mask = p.Mask.Mask
 	}

@@ -140,8 +140,8 @@ func QuestionsText(questions []string, hidden string) string {
 }
 
 // WelcomeText explains to people who have not met the bot before what will
-// happen. planned says that the issue has tasks already.
-func WelcomeText(issue int, planned bool) string {
+// happen, on which branch. planned says that the issue has tasks already.
+func WelcomeText(branch string, planned bool) string {
 	tasks := "First an agent reads the code and writes a plan, a list of tasks."
 	if planned {
 		tasks = "The check boxes of this issue are the tasks."
@@ -150,7 +150,7 @@ func WelcomeText(issue int, planned bool) string {
 		"- %s They are worked one at a time, each by a fresh agent. This repository's checks run on every result, and what passes becomes one commit on `%s`.\n"+
 		"- With the first commit comes a draft pull request that says how the work stands. When all tasks are done it becomes ready for review. I merge nothing: people do.\n"+
 		"- What you ask for in a review becomes tasks, too. `/ralph stop` in a comment, or taking the label `ralph` off, stops the work; `/ralph help` lists what else people with write access can tell me.\n"+
-		"- I work from the title and the description as they were when the label was put on.", tasks, BranchName(issue))
+		"- I work from the title and the description as they were when the label was put on.", tasks, branch)
 }
 
 // EmptyBodyText asks for a description.

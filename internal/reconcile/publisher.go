@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,9 +37,11 @@ type publisher struct {
 	host    *host.Host
 	effects effects.Runner
 	issue   int
-	agent   string
-	mask    *redact.Masker
-	box     sandbox.Sandbox
+	// branches names the branch of a run that has none yet.
+	branches run.BranchTemplate
+	agent    string
+	mask     *redact.Masker
+	box      sandbox.Sandbox
 	// words are the last ones of the last agent, for the check run; nil is none.
 	words func() (string, error)
 	// label is the label that starts runs; those of state begin with it.
@@ -63,9 +66,13 @@ var _ loop.Publisher = (*publisher)(nil)
 func (p *publisher) publish(s loop.State, objects publish.Objects) *publish.Publisher {
 	return &publish.Publisher{
 		GitHub: p.repo, Objects: objects, Effects: p.effects,
-		Run: s.Run, Issue: p.issue, BaseBranch: s.BaseBranch, OpenReady: p.openReady, Mask: p.mask,
+		Run: s.Run, Issue: p.issue, Branch: p.branch(s), BaseBranch: s.BaseBranch, OpenReady: p.openReady, Mask: p.mask,
 	}
 }
+
+// branch is where the work of the run goes. One that has begun stays on its
+// branch, however others are called by now.
+func (p *publisher) branch(s loop.State) string { return cmp.Or(s.Branch, p.branches.Of(p.issue)) }
 
 // Begin implements loop.Publisher.
 func (p *publisher) Begin(ctx context.Context, s loop.State) error {
@@ -77,7 +84,7 @@ func (p *publisher) Begin(ctx context.Context, s loop.State) error {
 	if err != nil || !first {
 		return err
 	}
-	_, err = pub.Say(ctx, "welcome", publish.WelcomeText(p.issue, len(s.Plan.Tasks) > 0))
+	_, err = pub.Say(ctx, "welcome", publish.WelcomeText(p.branch(s), len(s.Plan.Tasks) > 0))
 	return err
 }
 
@@ -357,7 +364,7 @@ func (p *publisher) pullRequest(ctx context.Context, pub *publish.Publisher, s l
 	case s.Head == s.Base:
 		return ghapp.PR{}, nil
 	}
-	pr, err := p.repo.FindPR(ghapp.WithPurpose(ctx, "pr"), publish.BranchName(p.issue))
+	pr, err := p.repo.FindPR(ghapp.WithPurpose(ctx, "pr"), p.branch(s))
 	if errors.Is(err, ghapp.ErrNotFound) {
 		return ghapp.PR{}, nil
 	}

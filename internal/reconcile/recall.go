@@ -109,7 +109,7 @@ func (j *Job) left(ctx context.Context, in handlers.Subject) (row store.Run, fou
 // somebody else's.
 func (r *Reconciler) pullOf(ctx context.Context, repo *ghapp.Repo, in handlers.Subject) (issue int, _ ghapp.PR, _ error) {
 	if in.Issue > 0 {
-		pr, err := repo.FindPR(ctx, publish.BranchName(in.Issue))
+		pr, err := repo.FindPR(ctx, r.cfg.Branches.Of(in.Issue))
 		if errors.Is(err, ghapp.ErrNotFound) {
 			err = nil
 		}
@@ -122,7 +122,7 @@ func (r *Reconciler) pullOf(ctx context.Context, repo *ghapp.Repo, in handlers.S
 	if err != nil {
 		return 0, ghapp.PR{}, err
 	}
-	issue, ok := publish.IssueOfBranch(pr.HeadRef)
+	issue, ok := r.cfg.Branches.Issue(pr.HeadRef)
 	if !ok {
 		return 0, ghapp.PR{}, nil
 	}
@@ -180,7 +180,7 @@ func (r *Reconciler) recallEnd(ctx context.Context, repo *ghapp.Repo, s *loop.St
 		return nil
 	}
 	// Nothing was worked yet: maybe because somebody has to approve the plan.
-	p := publisher{now: r.cfg.Now, repo: repo, issue: issue, agent: r.cfg.AgentName, mask: r.cfg.Mask}
+	p := publisher{now: r.cfg.Now, repo: repo, issue: issue, branches: r.cfg.Branches, agent: r.cfg.AgentName, mask: r.cfg.Mask}
 	v, err := p.view(*s)
 	if err != nil {
 		return err

@@ -107,6 +107,8 @@ type Config struct {
 	// OnOwnerDeath says what becomes of agents and checks when this process
 	// dies; "" keeps them, to be found by the next.
 	OnOwnerDeath sandbox.OwnerDeath
+	// Branches names the branches that work goes to.
+	Branches run.BranchTemplate
 	// Base is the branch that work begins from, whatever the repository's own
 	// configuration says; "" leaves it to that.
 	Base string
@@ -547,7 +549,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 		engine: &loop.Engine{
 			Workspace: h, Runner: h,
 			Publisher: &publisher{
-				now: r.cfg.Now, repo: repo, host: h, effects: r.effects, issue: row.IssueNumber,
+				now: r.cfg.Now, repo: repo, host: h, effects: r.effects, issue: row.IssueNumber, branches: r.cfg.Branches,
 				agent: r.cfg.AgentName, mask: r.cfg.Mask, label: r.cfg.Decoder.Label, openReady: r.cfg.OpenReady,
 				words: r.lastWords(row.ID), box: r.cfg.Sandbox, first: first,
 				permission: func(ctx context.Context, login string) (ghapp.Permission, error) {
@@ -562,7 +564,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 
 // source is where the branches of a repository are found.
 func (r *Reconciler) source(repo *ghapp.Repo, node string) *mirrorSource {
-	return &mirrorSource{mirrors: r.mirrors, repo: repo, node: node, cloneURL: repo.HTMLURL() + ".git", base: r.cfg.Base, config: r.cfg.ConfigPath}
+	return &mirrorSource{mirrors: r.mirrors, repo: repo, node: node, cloneURL: repo.HTMLURL() + ".git", base: r.cfg.Base, config: r.cfg.ConfigPath, branches: r.cfg.Branches}
 }
 
 func shortName[T ~string](id T) string {

@@ -130,6 +130,8 @@ type mirrorSource struct {
 	// base goes before what the repository's configuration names, and config is
 	// where that is, "" for config.RepoPath.
 	base, config string
+	// branches names the branch of a run that has none yet.
+	branches run.BranchTemplate
 }
 
 var _ host.Source = (*mirrorSource)(nil)
@@ -143,8 +145,8 @@ func (s *mirrorSource) Repo(ctx context.Context) (*gitrepo.Repo, error) {
 	return s.mirrors.open(ctx, s.node, s.remote())
 }
 
-// Locate implements host.Source: the branch is ralph/<issue>, on top of the
-// base branch where it is not there yet. The base is the default branch, or
+// Locate implements host.Source: the branch is the one that the run is on, or
+// else the issue's, on top of the base branch where it is not there yet. The base is the default branch, or
 // what the configuration on the default branch names. A base that does not
 // exist is a *run.UserError.
 func (s *mirrorSource) Locate(ctx context.Context, st loop.State) (host.Location, error) {
@@ -158,7 +160,7 @@ func (s *mirrorSource) Locate(ctx context.Context, st loop.State) (host.Location
 	if err != nil {
 		return host.Location{}, err
 	}
-	at := host.Location{Repo: mirror, Branch: "ralph/" + st.Subject.Slug, BaseBranch: def}
+	at := host.Location{Repo: mirror, Branch: cmp.Or(st.Branch, s.branches.Named(st.Subject.Slug)), BaseBranch: def}
 	if at.Default, err = mirror.Resolve(ctx, "refs/heads/"+def); err != nil {
 		return host.Location{}, err
 	}

@@ -240,6 +240,7 @@ func (r *Reconciler) create(ctx context.Context, w wanted, also func(tx *sql.Tx,
 		Plan: w.plan, Mode: w.mode, Approved: w.approved, Progress: w.progress, Feedback: was.Feedback, FeedbackRounds: was.FeedbackRounds,
 		Limits: r.cfg.Limits(run.Limits{}), Agent: r.cfg.AgentName, Model: r.cfg.Model,
 	}, now)
+	s.Branch = was.Branch // what was done is there, however others are called by now
 	state, err := loop.Encode(s)
 	if err != nil {
 		return "", err
@@ -383,7 +384,7 @@ func (r *Reconciler) lastRun(ctx context.Context, in handlers.Subject) (store.Ru
 			return row, err
 		}
 	}
-	issue, ok := publish.IssueOfBranch(in.Head)
+	issue, ok := r.cfg.Branches.Issue(in.Head)
 	if !ok {
 		return store.Run{}, store.ErrNotFound
 	}

@@ -120,7 +120,7 @@ func (r *Reconciler) missedLabel(ctx context.Context, in ghapp.Repository, repo 
 	if err != nil || known {
 		return l, false, err
 	}
-	switch _, err := repo.Branch(ctx, publish.BranchName(issue.Number)); {
+	switch _, err := repo.Branch(ctx, r.cfg.Branches.Of(issue.Number)); {
 	case err == nil:
 		return l, false, nil // work is there already: a person says whether to go on
 	case !errors.Is(err, ghapp.ErrNotFound):

@@ -270,12 +270,12 @@ func (r *Reconciler) status(o order) (reply, error) {
 		rep.text = "There has been no run here. `/ralph start` starts one."
 		return rep, nil
 	}
-	p := publisher{now: r.cfg.Now, repo: o.repo, issue: o.Issue, agent: r.cfg.AgentName, mask: r.cfg.Mask}
+	p := publisher{now: r.cfg.Now, repo: o.repo, issue: o.Issue, branches: r.cfg.Branches, agent: r.cfg.AgentName, mask: r.cfg.Mask}
 	v, err := p.view(o.was)
 	if err != nil {
 		return reply{}, err
 	}
-	v.IssueNumber, v.Branch, v.Mask = o.Issue, publish.BranchName(o.Issue), r.cfg.Mask.Mask
+	v.IssueNumber, v.Branch, v.Mask = o.Issue, p.branch(o.was), r.cfg.Mask.Mask
 	rep.text = publish.StatusText(v, o.last.PullNumber)
 	return rep, nil
 }
