@@ -593,6 +593,22 @@ func TestActionTakesTheWorkflowsChoices(t *testing.T) {
 	}
 }
 
+// TestActionTakesTheOwnersConfiguration where the repository has none and the
+// job's token sees it.
+func TestActionTakesTheOwnersConfiguration(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, setting{script: writesAll})
+	r.ownerRepo("limits: {max_iterations: 1}\n")
+	token, err := r.sim.Token(r.install.ID, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.with["github_token"] = token
+	if got := r.job("issues", r.labelled("Say hello", threeTasks)).step(); got.code != run.ExitMaxIterations {
+		t.Errorf("exit code %d\n%s", got.code, got.log)
+	}
+}
+
 // commented writes a comment and gives the event of that.
 func (r *runner) commented(number int, login, text string) map[string]any {
 	r.t.Helper()

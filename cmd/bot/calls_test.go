@@ -43,16 +43,21 @@ func (st *stage) serveSlow(takes time.Duration) *serving {
 
 // TestCallsToGitHub: a run of N tasks makes at most 14 + 3N calls where updates
 // of what people see fall together, and two more for each task that is shown by
-// itself.
+// itself. The repository has a configuration: one that has none costs one more,
+// to ask for its owner's.
 func TestCallsToGitHub(t *testing.T) {
 	t.Parallel()
+	configured := map[string]string{"README.md": "# widgets\n", config.RepoPath: "review: true\n"}
 	for name, c := range map[string]struct {
 		takes time.Duration
 		most  int
-	}{"fast": {0, 14 + 3*3}, "slow": {29 * time.Second, 14 + 5*3}} {
+		files map[string]string
+	}{
+		"fast": {0, 14 + 3*3, configured}, "fast, not configured": {0, 14 + 3*3, nil}, "slow": {29 * time.Second, 14 + 5*3, configured},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			st := newStage(t, setting{script: writesAll, gates: []config.Gate{{Name: "not empty", Run: "test -s one.txt", When: "task", Timeout: time.Minute}}})
+			st := newStage(t, setting{files: c.files, script: writesAll, gates: []config.Gate{{Name: "not empty", Run: "test -s one.txt", When: "task", Timeout: time.Minute}}})
 			s := st.serveSlow(c.takes)
 			state := st.ended(s.store, st.label("Say hello to everybody", threeTasks))
 			if state.End != run.EndAllTasksComplete || len(state.Commits) != 3 {

@@ -22,6 +22,14 @@ import (
 // worked under.
 const RepoPath = ".github/ralph.yml"
 
+// OwnerRepo is the repository of an owner whose configuration is for those of
+// their others that have none; see OwnerPath.
+const OwnerRepo = ".github"
+
+// OwnerPath is where OwnerRepo keeps the configuration that others have at
+// path: it is a folder of theirs already.
+func OwnerPath(path string) string { return strings.TrimPrefix(path, OwnerRepo+"/") }
+
 // Repo is what a repository says about runs in it. The zero value says
 // nothing: every choice is then the server's.
 type Repo struct {

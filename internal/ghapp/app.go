@@ -293,7 +293,7 @@ func (a *App) Repo(installation int64, owner, name string) *Repo {
 		return a.client(&authorised{next: a.meter, host: a.api.Host, tokens: a.tokensFor(tokenKey{installation, owner, name, s}), lane: way})
 	}
 	return &Repo{
-		app: a, owner: owner, name: name,
+		app: a, installation: installation, owner: owner, name: name,
 		readTokens: readTokens,
 		reader: a.client(&conditional{
 			next: &authorised{next: a.meter, host: a.api.Host, tokens: readTokens},

@@ -22,13 +22,18 @@ const (
 // Repo is one repository as seen through one installation. It is safe for
 // concurrent use.
 type Repo struct {
-	app         *App
-	owner, name string
-	readTokens  *tokens
-	reader      *github.Client
-	writer      *github.Client
-	checks      *github.Client
+	app          *App
+	installation int64
+	owner, name  string
+	readTokens   *tokens
+	reader       *github.Client
+	writer       *github.Client
+	checks       *github.Client
 }
+
+// Sibling is another repository of the same owner, through the same
+// installation.
+func (r *Repo) Sibling(name string) *Repo { return r.app.Repo(r.installation, r.owner, name) }
 
 // FullName is "owner/name".
 func (r *Repo) FullName() string { return r.owner + "/" + r.name }

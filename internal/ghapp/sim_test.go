@@ -750,3 +750,31 @@ func TestFailedChecks(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestFile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	get[ghsim.Repo](t)(w.CreateRepo(owner, ".github", ghsim.RepoOptions{Private: true, Files: map[string]string{"ralph.yml": "model: m\n", "profile/README.md": "# Us\n"}}))
+	theirs := w.repo.Sibling(".github")
+	if _, err := theirs.File(t.Context(), "ralph.yml", 100); !errors.Is(err, ghapp.ErrNotFound) {
+		t.Errorf("in a repository that the installation does not reach: %v", err)
+	}
+	if calls := w.app.Calls(); calls.REST != 1 {
+		t.Errorf("%d calls to find that out", calls.REST)
+	}
+	get[ghsim.Installation](t)(w.Install(w.appInfo.ID, owner+"/.github"))
+	for range 2 {
+		if got, err := theirs.File(t.Context(), "ralph.yml", 100); err != nil || string(got) != "model: m\n" {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	calls := w.Calls()
+	if last := calls[len(calls)-1]; last.Status != http.StatusNotModified {
+		t.Errorf("the second time GitHub answered %d", last.Status)
+	}
+	for path, want := range map[string]error{"none.yml": ghapp.ErrNotFound, "profile": ghapp.ErrNotFound, "profile/README.md": ghapp.ErrTooLarge} {
+		if _, err := theirs.File(t.Context(), path, 4); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", path, err, want)
+		}
+	}
+}

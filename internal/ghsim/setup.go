@@ -14,6 +14,9 @@ import (
 
 var validName = lazy(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
+// validRepoName is for repositories, which may be called ".github".
+var validRepoName = lazy(`^\.?[A-Za-z0-9][A-Za-z0-9._-]{0,98}$`)
+
 // CreateUser makes a person.
 func (s *Sim) CreateUser(login string) (User, error) { return s.createAccount(login, "User") }
 
@@ -38,7 +41,7 @@ func (s *Sim) createAccount(login, kind string) (User, error) {
 
 // CreateRepo makes a repository; the owner is made where there is none.
 func (s *Sim) CreateRepo(owner, name string, o RepoOptions) (Repo, error) {
-	if !validName().MatchString(owner) || !validName().MatchString(name) || strings.HasSuffix(name, ".git") {
+	if !validName().MatchString(owner) || !validRepoName().MatchString(name) || strings.HasSuffix(name, ".git") {
 		return Repo{}, invalid("Repository", "name", "invalid", owner+"/"+name)
 	}
 	if !s.known(owner) {

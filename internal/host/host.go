@@ -41,9 +41,11 @@ type Location struct {
 	// Base is the commit the branch started from, Head its tip; they are equal
 	// where nothing was landed yet.
 	Base, Head gitrepo.OID
-	// Default is the commit that repository configuration is read from: the
-	// tip of the default branch, or the user's own HEAD.
+	// Default is the commit that the repository's prompts and settings are read
+	// from: the tip of the default branch, or the user's own HEAD.
 	Default gitrepo.OID
+	// Config is the configuration that holds for the run.
+	Config ConfigFile
 }
 
 // Source finds the branch of a run. It is asked again whenever the work tree
@@ -86,9 +88,6 @@ type Config struct {
 	// Prices are what models cost where there is no gateway, and the agent tells
 	// what it used and not what that cost.
 	Prices run.Prices
-	// ConfigPath is where the repository's own configuration is, "" for
-	// config.RepoPath.
-	ConfigPath string
 	// NeedsApproval: plans wait for approval, whatever the repository says.
 	NeedsApproval bool
 	// Gates are for repositories that name none of their own.
@@ -207,7 +206,7 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if err != nil {
 		return loop.Opened{}, err
 	}
-	settings, commands, err := h.settings(ctx, at)
+	settings, commands, err := h.settings(at)
 	if err != nil {
 		return loop.Opened{}, err
 	}
@@ -232,30 +231,12 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	}, nil
 }
 
-// settings reads the repository's own configuration. What is wrong with it is
-// for a person to mend, with line and column.
-func (h *Host) settings(ctx context.Context, at Location) (loop.Settings, config.Setup, error) {
-	file := cmp.Or(h.cfg.ConfigPath, config.RepoPath)
-	src, err := at.Repo.ReadFile(ctx, at.Default, file, config.MaxFileBytes)
-	if errors.Is(err, gitrepo.ErrTooLarge) {
-		return loop.Settings{}, config.Setup{}, &run.UserError{
-			Message: fmt.Sprintf("%s cannot be used: it holds more than %d KiB", file, config.MaxFileBytes>>10),
-			Hint:    "mend it on the default branch", Err: err,
-		}
-	}
-	if err != nil && !errors.Is(err, gitrepo.ErrNotFound) {
-		return loop.Settings{}, config.Setup{}, fmt.Errorf("read %s: %w", file, err)
-	}
-	repo, problems := config.ParseRepo(src)
-	if len(problems) > 0 {
-		lines := make([]string, 0, len(problems))
-		for _, p := range problems {
-			lines = append(lines, p.String())
-		}
-		return loop.Settings{}, config.Setup{}, &run.UserError{
-			Message: file + " cannot be used: " + strings.Join(lines, "; "),
-			Hint:    "mend it on the default branch",
-		}
+// settings reads the repository's configuration. What is wrong with it is for a
+// person to mend, with line and column.
+func (h *Host) settings(at Location) (loop.Settings, config.Setup, error) {
+	repo, err := at.Config.Parse()
+	if err != nil {
+		return loop.Settings{}, config.Setup{}, err
 	}
 	set := loop.Settings{Limits: h.cfg.Limits(repo.Limits), Image: repo.Image, Model: repo.Model, Ask: plan.Ask(repo.Plan.Ask), NeedsApproval: h.cfg.NeedsApproval || repo.Plan.Approval == config.ApprovalRequired, KeepProgress: repo.Progress.Keep, Quality: repo.Quality, Egress: repo.Egress}
 	set.Supervision, set.Review, set.Forget = repo.Supervision, repo.Review == nil || *repo.Review, repo.Forget

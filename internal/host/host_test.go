@@ -27,7 +27,11 @@ func (s source) Repo(context.Context) (*gitrepo.Repo, error) { return s.repo, ni
 
 func (s source) Locate(ctx context.Context, _ loop.State) (host.Location, error) {
 	branch, head, err := s.repo.Head(ctx)
-	return host.Location{Repo: s.repo, Branch: branch, Base: head, Head: head, Default: head}, err
+	if err != nil {
+		return host.Location{}, err
+	}
+	conf, _, err := host.ReadConfig(ctx, s.repo, head, "")
+	return host.Location{Repo: s.repo, Branch: branch, Base: head, Head: head, Default: head, Config: conf}, err
 }
 
 func newSource(t *testing.T, files map[string]string) source {

@@ -82,7 +82,8 @@ func (c *checkout) Locate(ctx context.Context, s loop.State) (host.Location, err
 	if err != nil {
 		return host.Location{}, err
 	}
-	return host.Location{Repo: c.repo, Branch: branch, Base: base, Head: head, Default: settings}, nil
+	conf, _, err := host.ReadConfig(ctx, c.repo, settings, "")
+	return host.Location{Repo: c.repo, Branch: branch, Base: base, Head: head, Default: settings, Config: conf}, err
 }
 
 // settingsFrom is the commit that the repository's configuration, prompts and

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -21,45 +20,24 @@ const (
 	// answerPatience is how long GitHub may fail to say what somebody may do
 	// before that counts as a no.
 	answerPatience = 5 * time.Minute
-	// maxKnown bounds how many people's permissions are remembered.
-	maxKnown = 10_000
 	// maxFeedback is how much one person may say in reviews within an hour.
 	maxFeedback = 500
 )
 
-// permissions remembers for a minute what people may do.
-type permissions struct {
-	mu    sync.Mutex
-	known map[personIn]known
-}
-
 type personIn struct{ repoNode, login string }
-
-type known struct {
-	may   ghapp.Permission
-	until time.Time
-}
 
 // permission is what login may do in a repository, as GitHub said within the
 // last minute. Nobody GitHub does not know may do anything.
 func (r *Reconciler) permission(ctx context.Context, repo *ghapp.Repo, node, login string) (ghapp.Permission, error) {
 	key, now := personIn{node, strings.ToLower(login)}, r.cfg.Now()
-	r.people.mu.Lock()
-	k, ok := r.people.known[key]
-	r.people.mu.Unlock()
-	if ok && now.Before(k.until) {
-		return k.may, nil
+	if may, ok := r.people.get(key, now); ok {
+		return may, nil
 	}
 	may, err := repo.Permission(ghapp.WithPurpose(ctx, "authorise"), login)
 	if err != nil && !errors.Is(err, ghapp.ErrNotFound) {
 		return ghapp.Permission{}, err
 	}
-	r.people.mu.Lock()
-	defer r.people.mu.Unlock()
-	if r.people.known == nil || len(r.people.known) >= maxKnown {
-		r.people.known = map[personIn]known{}
-	}
-	r.people.known[key] = known{may, now.Add(permissionAge)}
+	r.people.put(key, may, now.Add(permissionAge))
 	return may, nil
 }
 

@@ -157,7 +157,9 @@ type Reconciler struct {
 	cfg     Config
 	effects effects.Runner
 	mirrors *mirrors
-	people  permissions
+	people  remembered[personIn, ghapp.Permission]
+	// owners are the configurations of owners for repositories that have none.
+	owners remembered[ownerFile, host.ConfigFile]
 
 	mu      sync.Mutex
 	drivers map[run.ID]*driver
@@ -528,7 +530,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 	hostCfg := host.Config{
 		Dir: filepath.Join(r.cfg.DataDir, "runs", string(row.ID)), Pool: filepath.Join(r.cfg.DataDir, "trees", shortName(row.RepoNode)), Source: source, Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Image: r.cfg.Image, Devcontainer: r.cfg.Devcontainer,
 		Caches:       host.Caches{Dir: filepath.Join(r.cfg.DataDir, host.CachesDir), Repo: shortName(row.RepoNode), MaxBytes: r.cfg.CacheBytes},
-		OnOwnerDeath: cmp.Or(r.cfg.OnOwnerDeath, sandbox.KeepWithoutOwner), Gates: r.cfg.Gates, ConfigPath: r.cfg.ConfigPath, NeedsApproval: r.cfg.NeedsApproval, Resources: r.cfg.Resources, Credentials: r.cfg.Credentials, Prices: r.cfg.Prices, Limits: r.cfg.Limits, Emit: watch,
+		OnOwnerDeath: cmp.Or(r.cfg.OnOwnerDeath, sandbox.KeepWithoutOwner), Gates: r.cfg.Gates, NeedsApproval: r.cfg.NeedsApproval, Resources: r.cfg.Resources, Credentials: r.cfg.Credentials, Prices: r.cfg.Prices, Limits: r.cfg.Limits, Emit: watch,
 	}
 	hostCfg.Transcripts, hostCfg.Mask = r.cfg.Transcripts, r.cfg.Mask
 	if m := r.cfg.Models; m != nil {
@@ -564,7 +566,12 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 
 // source is where the branches of a repository are found.
 func (r *Reconciler) source(repo *ghapp.Repo, node string) *mirrorSource {
-	return &mirrorSource{mirrors: r.mirrors, repo: repo, node: node, cloneURL: repo.HTMLURL() + ".git", base: r.cfg.Base, config: r.cfg.ConfigPath, branches: r.cfg.Branches}
+	return &mirrorSource{
+		mirrors: r.mirrors, repo: repo, node: node, cloneURL: repo.HTMLURL() + ".git", base: r.cfg.Base, config: r.cfg.ConfigPath, branches: r.cfg.Branches,
+		fallback: func(ctx context.Context) (host.ConfigFile, error) {
+			return r.ownerConfig(ctx, repo.Sibling(config.OwnerRepo), config.OwnerPath(cmp.Or(r.cfg.ConfigPath, config.RepoPath)))
+		},
+	}
 }
 
 func shortName[T ~string](id T) string {

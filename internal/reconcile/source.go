@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/host"
@@ -132,6 +131,10 @@ type mirrorSource struct {
 	base, config string
 	// branches names the branch of a run that has none yet.
 	branches run.BranchTemplate
+	// fallback gives the configuration that holds where the repository has none,
+	// and owned is what it gave: that holds for as long as the source does.
+	fallback func(ctx context.Context) (host.ConfigFile, error)
+	owned    *host.ConfigFile
 }
 
 var _ host.Source = (*mirrorSource)(nil)
@@ -146,8 +149,8 @@ func (s *mirrorSource) Repo(ctx context.Context) (*gitrepo.Repo, error) {
 }
 
 // Locate implements host.Source: the branch is the one that the run is on, or
-// else the issue's, on top of the base branch where it is not there yet. The base is the default branch, or
-// what the configuration on the default branch names. A base that does not
+// else the issue's, on top of the base branch where it is not there yet. The base
+// is the default branch, or what the configuration names. A base that does not
 // exist is a *run.UserError.
 func (s *mirrorSource) Locate(ctx context.Context, st loop.State) (host.Location, error) {
 	mirror, err := s.mirrors.fresh(ctx, s, func(ctx context.Context) (*gitrepo.Repo, error) {
@@ -165,13 +168,12 @@ func (s *mirrorSource) Locate(ctx context.Context, st loop.State) (host.Location
 		return host.Location{}, err
 	}
 	at.Base = at.Default
-	where := cmp.Or(s.config, config.RepoPath)
-	base, err := host.BaseBranch(ctx, mirror, at.Default, where)
-	if err != nil {
+	if at.Config, err = s.configFile(ctx, mirror, at.Default); err != nil {
 		return host.Location{}, err
 	}
-	if base = cmp.Or(s.base, base); base != "" {
+	if base := cmp.Or(s.base, at.Config.Base()); base != "" {
 		at.BaseBranch = base
+		where := at.Config.Name
 		if s.base != "" {
 			where = "the workflow"
 		}
@@ -189,6 +191,23 @@ func (s *mirrorSource) Locate(ctx context.Context, st loop.State) (host.Location
 		at.Head = tip
 	}
 	return at, nil
+}
+
+// configFile is the repository's own configuration, or its owner's where it has
+// none.
+func (s *mirrorSource) configFile(ctx context.Context, mirror *gitrepo.Repo, commit gitrepo.OID) (host.ConfigFile, error) {
+	own, found, err := host.ReadConfig(ctx, mirror, commit, s.config)
+	if err != nil || found {
+		return own, err
+	}
+	if s.owned == nil {
+		owned, err := s.fallback(ctx)
+		if err != nil {
+			return host.ConfigFile{}, err
+		}
+		s.owned = &owned
+	}
+	return *s.owned, nil
 }
 
 // resolveBase gives the tip of the branch that was chosen, where says in what,

@@ -7,7 +7,7 @@ import (
 	"github.com/org/ralph-action/internal/host"
 )
 
-func TestBaseBranch(t *testing.T) {
+func TestBaseOfConfigFile(t *testing.T) {
 	t.Parallel()
 	const file = ".github/ralph.yml"
 	tests := []struct {
@@ -30,8 +30,9 @@ func TestBaseBranch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := host.BaseBranch(t.Context(), src.repo, head, file); err != nil || got != tt.want {
-				t.Errorf("%q, %v; want %q", got, err, tt.want)
+			got, found, err := host.ReadConfig(t.Context(), src.repo, head, file)
+			if err != nil || found != (tt.name != "no file") || got.Base() != tt.want {
+				t.Errorf("%q (found: %v), %v; want %q", got.Base(), found, err, tt.want)
 			}
 		})
 	}
