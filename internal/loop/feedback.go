@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// maxFeedback bounds what is kept of what people said: the oldest that is done
-	// goes first.
+	// maxFeedback bounds what is kept of what people said: the oldest that nothing
+	// more is done about goes first.
 	maxFeedback = 300
 	// maxSuggestion bounds the file that a suggestion is applied to, in bytes.
 	maxSuggestion = 1 << 20
@@ -153,8 +153,14 @@ func (s *State) feedback(key string) (Feedback, bool) {
 func (s *State) keepFeedback(f Feedback) {
 	s.Feedback = slices.DeleteFunc(s.Feedback, func(was Feedback) bool { return was.Key == f.Key })
 	s.Feedback = append(s.Feedback, f)
-	s.Feedback = s.Feedback[max(0, len(s.Feedback)-maxFeedback):]
+	for len(s.Feedback) > maxFeedback {
+		i := max(0, slices.IndexFunc(s.Feedback, Feedback.settled))
+		s.Feedback = slices.Delete(s.Feedback, i, i+1)
+	}
 }
+
+// settled says whether nothing more is to be done about it.
+func (f Feedback) settled() bool { return f.Commit != "" || f.Standing == FeedbackDropped }
 
 // Note keeps what was said of the work of a run that has ended, where that brings
 // no task.

@@ -2,6 +2,8 @@ package loop_test
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -146,5 +148,37 @@ func TestHeedAgain(t *testing.T) {
 	s = w.driveHearing(loop.NewState(last, w.now), []loop.Heard{said("w", "Be briefer", "be briefer")}, func(s loop.State) bool { return s.Progress != "" })
 	if s.Unsettled() || len(s.Feedback) != 1 || s.Feedback[0].Rounds != 2 || s.Feedback[0].TaskID == first.Feedback[0].TaskID || s.Feedback[0].Commit == "" {
 		t.Errorf("%+v", s.Feedback)
+	}
+}
+
+// TestWhatIsNotDoneIsKept where more was said than is remembered.
+func TestWhatIsNotDoneIsKept(t *testing.T) {
+	t.Parallel()
+	list := make([]loop.Heard, 0, 310)
+	add := func(f loop.Feedback) { list = append(list, loop.Heard{Feedback: f}) }
+	add(loop.Feedback{Key: "open", Standing: loop.FeedbackTask, TaskID: "T1", Quote: "please"})
+	add(loop.Feedback{Key: "asked", Standing: loop.FeedbackAsked})
+	add(loop.Feedback{Key: "landed", Standing: loop.FeedbackTask, TaskID: "T2", Commit: "c0ffee"})
+	for i := range 299 {
+		add(loop.Feedback{Key: fmt.Sprintf("dropped %d", i), Standing: loop.FeedbackDropped})
+	}
+	var s loop.State
+	s.Note(list)
+	keys := make([]string, 0, len(s.Feedback))
+	for _, f := range s.Feedback {
+		keys = append(keys, f.Key)
+	}
+	if len(keys) != 300 || !slices.Equal(keys[:3], []string{"open", "asked", "dropped 1"}) || keys[299] != "dropped 298" {
+		t.Errorf("kept %d: %v", len(keys), keys)
+	}
+	// Where nothing is done, the oldest goes.
+	list = list[:0]
+	for i := range 301 {
+		add(loop.Feedback{Key: fmt.Sprint(i), Standing: loop.FeedbackAsked})
+	}
+	s = loop.State{}
+	s.Note(list)
+	if len(s.Feedback) != 300 || s.Feedback[0].Key != "1" {
+		t.Errorf("kept %d, the first %q", len(s.Feedback), s.Feedback[0].Key)
 	}
 }
