@@ -609,6 +609,21 @@ func TestActionTakesTheOwnersConfiguration(t *testing.T) {
 	}
 }
 
+// TestActionTellsOfAConfigurationOnce though no job knows of another.
+func TestActionTellsOfAConfigurationOnce(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, setting{script: writesAll, files: map[string]string{"README.md": "#\n", config.RepoPath: "colour: red\n"}})
+	event := r.labelled("Say hello", threeTasks)
+	for range 2 {
+		if got := r.job("issues", event).step(); got.code != run.ExitFailed || !strings.Contains(got.log, "1:1") {
+			t.Errorf("exit code %d\n%s", got.code, got.log)
+		}
+	}
+	if said := r.said(1); len(said) != 1 || !strings.Contains(said[0], "1:1") {
+		t.Errorf("said %q", said)
+	}
+}
+
 // commented writes a comment and gives the event of that.
 func (r *runner) commented(number int, login, text string) map[string]any {
 	r.t.Helper()

@@ -441,6 +441,28 @@ func TestBrokenAgentEndsTheRunInItsOwnWords(t *testing.T) {
 	}
 }
 
+// again takes the label off, puts it on and waits for the end of the run that
+// comes of it.
+func (st *stage) again(s *serving, issue ghsim.Issue, before run.ID) loop.State {
+	st.t.Helper()
+	if err := st.sim.RemoveLabel(person, repoOf, issue.Number, person, "ralph"); err != nil {
+		st.t.Fatal(err)
+	}
+	st.processed(s)
+	st.relabel(issue, person)
+	state := st.another(s, issue, before)
+	st.processed(s)
+	return state
+}
+
+// push commits a file on a branch as the person.
+func (st *stage) push(branch, path, content string) {
+	st.t.Helper()
+	if _, err := st.sim.Push(person, repoOf, branch, person, ghsim.PushOptions{Message: "Change " + path, Files: map[string]string{path: content}}); err != nil {
+		st.t.Fatal(err)
+	}
+}
+
 func TestRepositoryConfiguration(t *testing.T) {
 	t.Parallel()
 	t.Run("is used", func(t *testing.T) {
@@ -495,6 +517,21 @@ default: [{append: {two.txt: "1\n", AGENTS.md: "- obey\n"}}, {append: {two.txt: 
 		got := st.issue(issue.Number)
 		if len(got.Comments) != 1 || !strings.Contains(got.Comments[0].Body, "2:3") || !strings.Contains(got.Comments[0].Body, "max_iteration") {
 			t.Errorf("comments: %+v", got.Comments)
+		}
+
+		// The same again is not said again, and something else is.
+		state = st.again(s, issue, state.Run)
+		if got := st.said(issue.Number); state.End != run.EndFailed || len(got) != 1 {
+			t.Errorf("the second time: ended %s and said %q", state.End, got)
+		}
+		st.push("main", ".github/ralph.yml", "\nlimits:\n  max_iteration: 1\n")
+		state = st.again(s, issue, state.Run)
+		if got := st.said(issue.Number); state.End != run.EndFailed || len(got) != 2 || !strings.Contains(got[1], "3:3") {
+			t.Errorf("with another file: ended %s and said %q", state.End, got)
+		}
+		st.push("main", ".github/ralph.yml", "limits:\n  max_iterations: 1\n")
+		if state = st.again(s, issue, state.Run); state.End != run.EndMaxIterations {
+			t.Errorf("once it was mended: ended %s: %s", state.End, state.EndDetail)
 		}
 	})
 }

@@ -3,6 +3,8 @@ package host
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -38,12 +40,28 @@ func ReadConfig(ctx context.Context, repo *gitrepo.Repo, commit gitrepo.OID, pat
 	return ConfigFile{Name: path, Source: src}, true, nil
 }
 
+// UnusableError is the cause of what Parse finds wrong with a file.
+type UnusableError struct {
+	// Content is the same for the same contents of the same file, and for no
+	// others.
+	Content string
+}
+
+// Error implements error.
+func (e *UnusableError) Error() string { return "a configuration cannot be used" }
+
 // Parse gives what the file says. What is wrong with it is a *run.UserError,
-// with line and column.
+// with line and column, because of an *UnusableError.
 func (f ConfigFile) Parse() (config.Repo, error) {
-	const hint = "mend it on the default branch"
+	unusable := func(why string) (config.Repo, error) {
+		sum := sha256.Sum256(append([]byte(f.Name+"\x00"), f.Source...))
+		return config.Repo{}, &run.UserError{
+			Message: f.Name + " cannot be used: " + why, Hint: "mend it on the default branch",
+			Err: &UnusableError{Content: hex.EncodeToString(sum[:])},
+		}
+	}
 	if f.TooLarge {
-		return config.Repo{}, &run.UserError{Message: fmt.Sprintf("%s cannot be used: it holds more than %d KiB", f.Name, config.MaxFileBytes>>10), Hint: hint}
+		return unusable(fmt.Sprintf("it holds more than %d KiB", config.MaxFileBytes>>10))
 	}
 	repo, problems := config.ParseRepo(f.Source)
 	if len(problems) == 0 {
@@ -53,7 +71,7 @@ func (f ConfigFile) Parse() (config.Repo, error) {
 	for _, p := range problems {
 		lines = append(lines, p.String())
 	}
-	return config.Repo{}, &run.UserError{Message: f.Name + " cannot be used: " + strings.Join(lines, "; "), Hint: hint}
+	return unusable(strings.Join(lines, "; "))
 }
 
 // Base is the branch that the file wants work to begin from and to be merged

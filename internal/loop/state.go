@@ -333,6 +333,9 @@ type State struct {
 
 	End       run.EndReason
 	EndDetail string
+	// EndCause is the same for all runs of an issue that ended for one and the same
+	// cause, which people are told of once; "" where each is told of.
+	EndCause string `json:",omitempty"`
 	// Questions are what a person has to answer before the plan can be worked.
 	Questions []string
 

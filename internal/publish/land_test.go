@@ -513,7 +513,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 			t.Error("still a draft")
 		}
 		check(t, p.SetLabel(ctx, "ralph:done", true))
-		get[string](t)(p.CommentEnded(ctx, v, pr.Number))
+		get[string](t)(p.CommentEnded(ctx, v, pr.Number, ""))
 		check(t, p.Check(ctx, publish.CheckOn{Head: second.OID}, v))
 		return false
 	}

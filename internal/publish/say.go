@@ -70,8 +70,7 @@ func (p *Publisher) Say(ctx context.Context, occasion, text string) (url string,
 func (p *Publisher) sayOn(ctx context.Context, number int, occasion, text string) (url string, err error) {
 	ctx = ghapp.WithPurpose(ctx, "comment")
 	key := effects.Comment(p.Run, p.GitHub.FullName(), number, occasion)
-	digest := sha256.Sum256([]byte(key.String()))
-	marker := saidMarker + hex.EncodeToString(digest[:12]) + " -->"
+	marker := p.marker(number, occasion)
 	body := text + "\n\n" + marker
 	hash := textHash(body)
 	rec, err := effects.Do(ctx, p.Effects, key, nil,
@@ -87,6 +86,12 @@ func (p *Publisher) sayOn(ctx context.Context, number int, occasion, text string
 			return commentRecord{ID: id, URL: url, SHA256: hash}, err
 		})
 	return rec.URL, err
+}
+
+// marker is the mark by which what was said on an occasion is found again.
+func (p *Publisher) marker(number int, occasion string) string {
+	digest := sha256.Sum256([]byte(effects.Comment(p.Run, p.GitHub.FullName(), number, occasion).String()))
+	return saidMarker + hex.EncodeToString(digest[:12]) + " -->"
 }
 
 // CommentRefusal says why a person's request starts nothing.
@@ -105,9 +110,21 @@ func (p *Publisher) CommentQuestions(ctx context.Context, questions []string, hi
 }
 
 // CommentEnded says how the run ended. pr is the number of its pull request, 0
-// for none.
-func (p *Publisher) CommentEnded(ctx context.Context, v island.View, pr int) (url string, err error) {
-	return p.Say(ctx, "ended", EndedText(p.fill(v), pr))
+// for none. What several runs of the issue end for is said once, where cause
+// names it.
+func (p *Publisher) CommentEnded(ctx context.Context, v island.View, pr int, cause string) (url string, err error) {
+	text := EndedText(p.fill(v), pr)
+	if cause == "" {
+		return p.Say(ctx, "ended", text)
+	}
+	all := *p
+	all.Run = ""
+	// Another door may have said it, of which no effect is known here.
+	c, err := p.GitHub.FindComment(ghapp.WithPurpose(ctx, "comment"), p.Issue, all.marker(p.Issue, cause))
+	if err == nil || !errors.Is(err, ghapp.ErrNotFound) {
+		return c.URL, err
+	}
+	return all.Say(ctx, cause, text)
 }
 
 // RefusalText tells login, whose role in the repository is role, what is

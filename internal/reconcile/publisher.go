@@ -329,7 +329,7 @@ func comment(ctx context.Context, pub *publish.Publisher, s loop.State, v island
 		_, err := pub.CommentPlan(ctx, v, s.Approval)
 		return err
 	}
-	_, err := pub.CommentEnded(ctx, v, pr)
+	_, err := pub.CommentEnded(ctx, v, pr, s.EndCause)
 	return err
 }
 

@@ -424,6 +424,9 @@ func (r *Reconciler) trouble(ctx context.Context, row store.Run, lease store.Lea
 	case s.End == "" && byPerson:
 		s = d.engine.Fail(s, userErr.Error())
 		s.Troubles = 0
+		if unusable, ok := errors.AsType[*host.UnusableError](err); ok {
+			s.EndCause = "config:" + unusable.Content
+		}
 	case s.End == "" && s.Troubles >= maxTroubles:
 		s = d.engine.Fail(s, err.Error())
 		s.Troubles = 0
