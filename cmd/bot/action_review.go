@@ -7,29 +7,83 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/org/ralph-action/internal/ghaction"
 	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/progress/island"
 	"github.com/org/ralph-action/internal/run"
 )
 
-// reviewed are the events of a review, as an App would get them: one for itself
-// and one for each of its comments. Everything is read from GitHub; who passed the
-// numbers on has no say in what they stand for.
+// maxUnheard bounds the reviews that one job takes in beside its own: each costs
+// GitHub questions.
+const maxUnheard = 50
+
+// reviewed are the events of the review that started the job, as an App would get
+// them, and then those of the others that no job has heard: of several that wait
+// for the job before them GitHub keeps the last only. Everything is read from
+// GitHub; who passed the numbers on has no say in what they stand for.
 func (a *actionStep) reviewed(ctx context.Context, repo *ghapp.Repo, event ghaction.Event) ([]ghaction.Event, error) {
 	ctx = ghapp.WithPurpose(ctx, "review")
 	pr, err := repo.PR(ctx, event.Issue)
-	var review ghapp.Review
+	var reviews []ghapp.Review
 	if err == nil {
-		review, err = repo.Review(ctx, event.Issue, event.Review)
+		reviews, err = repo.Reviews(ctx, event.Issue)
 	}
-	if errors.Is(err, ghapp.ErrNotFound) {
+	if err != nil && !errors.Is(err, ghapp.ErrNotFound) {
+		return nil, err
+	}
+	own := slices.IndexFunc(reviews, func(r ghapp.Review) bool { return r.ID == event.Review })
+	if own < 0 {
 		return nil, &run.UserError{Message: fmt.Sprintf("there is no review %d of pull request #%d", event.Review, event.Issue), Hint: "it may have been deleted; submit another", Err: err}
 	}
+	events, err := a.reviewEvents(event, pr, reviews[own])
 	if err != nil {
 		return nil, err
 	}
+	for _, other := range unheard(reviews, event.Review, pr.Body) {
+		more, err := a.reviewEvents(event, pr, other)
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, more...)
+	}
+	return events, nil
+}
+
+// unheard are the reviews beside the one given that no job has taken in, oldest
+// first. What was taken in and became a task is listed in the pull request's
+// description; and as each job takes in all there is, nothing from before the
+// newest of that is left. What became no task is looked at again, to the same end.
+func unheard(reviews []ghapp.Review, own int64, description string) (list []ghapp.Review) {
+	shown, err := island.Parse(description)
+	if err != nil {
+		shown.Said = nil // nothing is known
+	}
+	heard := func(r ghapp.Review) bool {
+		return slices.ContainsFunc(shown.Said, func(s island.Said) bool {
+			return s.Review == r.ID || slices.ContainsFunc(r.Comments, func(c ghapp.ReviewComment) bool { return c.ID == s.Comment })
+		})
+	}
+	var since time.Time
+	for _, r := range reviews {
+		if r.ID != own && heard(r) {
+			since = r.SubmittedAt
+		}
+	}
+	for _, r := range reviews {
+		// GitHub tells whole seconds.
+		if r.ID != own && !r.SubmittedAt.Before(since) && !heard(r) && r.Author.Type == "User" && r.Verdict != "dismissed" {
+			list = append(list, r)
+		}
+	}
+	return list[max(0, len(list)-maxUnheard):]
+}
+
+// reviewEvents are the events of a review: one for itself and one for each of its
+// comments.
+func (a *actionStep) reviewEvents(event ghaction.Event, pr ghapp.PR, review ghapp.Review) ([]ghaction.Event, error) {
 	type object = map[string]any
 	user := func(u ghapp.User) object { return object{"login": u.Login, "id": u.ID, "type": u.Type} }
 	repository := object{"node_id": event.RepoNode, "name": a.env.Repo, "private": event.Private, "default_branch": event.DefaultBranch, "owner": object{"login": a.env.Owner}}

@@ -793,6 +793,58 @@ func TestActionReviewBecomesWork(t *testing.T) {
 	}
 }
 
+// Of several reviews that wait for the job before them GitHub keeps the last one's
+// job: it takes in the others, too, and each once.
+func TestActionTakesInReviewsWhoseJobsNeverRan(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, setting{files: quick, script: writesLog})
+	if got := r.job("issues", r.labelled("Say hello", "- [ ] Write the log\n")).step(); got.code != 0 {
+		t.Fatalf("exit code %d\n%s", got.code, got.log)
+	}
+	pr := r.onlyPR()
+	r.user("grace", ghsim.RoleWrite)
+	r.user("eve", ghsim.RoleRead)
+	lines := func() int { return strings.Count(r.contents("ralph/1")["log.txt"], "x\n") }
+
+	first := r.review("grace", "COMMENTED", "", ghsim.ReviewLine{Path: "log.txt", Line: 1, Body: "Say more."})
+	r.review("eve", "CHANGES_REQUESTED", "Mine coins.")
+	r.review("grace", "CHANGES_REQUESTED", "Log | twice.")
+	r.review(person, "CHANGES_REQUESTED", "Log for me, too.")
+	for range 3 {
+		r.event("submitted")
+	}
+	got := r.job("pull_request_review", r.event("submitted")).step()
+	if got.code != 0 || got.outputs["tasks_total"] != "4" || got.outputs["tasks_done"] != "4" || lines() != 4 || strings.Contains(r.onlyPR().Body, "coins") {
+		t.Fatalf("exit code %d, outputs %v, %d lines\n%s", got.code, got.outputs, lines(), got.log)
+	}
+	if said := r.thread(first.Lines[0]); len(said) != 2 || !said[1].Resolved {
+		t.Errorf("the conversation: %+v", said)
+	}
+
+	// Jobs about something else leave the list of what was said as it is.
+	if got = r.job("issue_comment", r.commented(pr.Number, person, "/ralph do Write again")).step(); got.code != 0 || got.outputs["tasks_total"] != "5" {
+		t.Fatalf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+	}
+	r.resolve(person, first.Lines[0], false)
+	r.review("grace", "CHANGES_REQUESTED", "Once more.")
+	got = r.job("pull_request_review", r.event("submitted")).step()
+	if got.code != 0 || got.outputs["tasks_total"] != "6" || lines() != 6 {
+		t.Errorf("exit code %d, outputs %v, %d lines\n%s", got.code, got.outputs, lines(), got.log)
+	}
+	if said := r.thread(first.Lines[0]); len(said) != 2 || said[1].Resolved {
+		t.Errorf("the conversation that was opened again: %+v", said)
+	}
+	body := r.onlyPR().Body
+	for _, want := range []string{fmt.Sprintf("#discussion_r%d) | `grace` | T", first.Lines[0].ID), fmt.Sprintf("[the whole](%s#pullrequestreview-", pr.URL)} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the description lacks %q:\n%s", want, body)
+		}
+	}
+	if n := strings.Count(body, "#pullrequestreview-"); n != 3 {
+		t.Errorf("%d reviews are listed:\n%s", n, body)
+	}
+}
+
 // reviewed does three tasks, and what a review says of the first two.
 const reviewed = `model: scripted
 tasks:

@@ -2,9 +2,9 @@ package ghapp
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/go-github/v60/github"
 )
@@ -16,6 +16,7 @@ type Review struct {
 	// Verdict is approved, changes_requested, commented, dismissed or pending.
 	Verdict, Body, URL, CommitID string
 	Author                       User
+	SubmittedAt                  time.Time
 	Comments                     []ReviewComment
 }
 
@@ -28,35 +29,36 @@ type ReviewComment struct {
 	Author                                        User
 }
 
-// Review reads a review of pull request n; ErrNotFound if there is none of that id
-// on it.
-func (r *Repo) Review(ctx context.Context, n int, id int64) (Review, error) {
-	reviews, err := all(func(page github.ListOptions) ([]*github.PullRequestReview, *github.Response, error) {
+// Reviews reads the reviews of pull request n that were submitted, oldest first.
+func (r *Repo) Reviews(ctx context.Context, n int) ([]Review, error) {
+	got, err := all(func(page github.ListOptions) ([]*github.PullRequestReview, *github.Response, error) {
 		return r.reader.PullRequests.ListReviews(ctx, r.owner, r.name, n, &page)
 	})
 	if err != nil {
-		return Review{}, wrap("list reviews", err)
-	}
-	i := slices.IndexFunc(reviews, func(got *github.PullRequestReview) bool { return got.GetID() == id })
-	if i < 0 {
-		return Review{}, fmt.Errorf("find review: %w", ErrNotFound)
-	}
-	got := reviews[i]
-	review := Review{
-		ID: id, Verdict: strings.ToLower(got.GetState()), Body: got.GetBody(), URL: got.GetHTMLURL(), CommitID: got.GetCommitID(), Author: user(got.GetUser()),
+		return nil, wrap("list reviews", err)
 	}
 	comments, err := all(func(page github.ListOptions) ([]*github.PullRequestComment, *github.Response, error) {
 		return r.reader.PullRequests.ListComments(ctx, r.owner, r.name, n, &github.PullRequestListCommentsOptions{ListOptions: page})
 	})
 	if err != nil {
-		return Review{}, wrap("list the comments of reviews", err)
+		return nil, wrap("list the comments of reviews", err)
 	}
+	of := map[int64][]ReviewComment{}
 	for _, c := range comments {
-		if c.GetPullRequestReviewID() == id {
-			review.Comments = append(review.Comments, reviewComment(c))
-		}
+		of[c.GetPullRequestReviewID()] = append(of[c.GetPullRequestReviewID()], reviewComment(c))
 	}
-	return review, nil
+	var reviews []Review
+	for _, rv := range got {
+		if rv.GetSubmittedAt().IsZero() {
+			continue // somebody is at it
+		}
+		reviews = append(reviews, Review{
+			ID: rv.GetID(), Verdict: strings.ToLower(rv.GetState()), Body: rv.GetBody(), URL: rv.GetHTMLURL(), CommitID: rv.GetCommitID(),
+			Author: user(rv.GetUser()), SubmittedAt: rv.GetSubmittedAt().Time, Comments: of[rv.GetID()],
+		})
+	}
+	slices.SortStableFunc(reviews, func(a, b Review) int { return a.SubmittedAt.Compare(b.SubmittedAt) })
+	return reviews, nil
 }
 
 // all reads a list to its end, or to maxPages.

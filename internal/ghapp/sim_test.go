@@ -660,17 +660,21 @@ func TestCounting(t *testing.T) {
 	}
 }
 
-func TestReview(t *testing.T) {
+func TestReviews(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	base := w.branch(t)
 	get[ghapp.Commit](t)(w.repo.CreateCommit(t.Context(), ghapp.CommitInput{Branch: "ralph/7", ExpectedHead: base.OID, Headline: "x", Additions: []ghapp.FileAddition{{Path: "x", Content: []byte("x\n")}}}))
 	pr := get[ghapp.PR](t)(w.repo.CreatePR(t.Context(), ghapp.PRInput{Title: "x", Head: "ralph/7", Base: "main"}))
-	get[ghsim.Review](t)(w.Sim.Review(owner, name, pr.Number, "walt", "COMMENTED", "first", ghsim.ReviewLine{Path: "x", Line: 1, Body: "not of the second"}))
+	first := get[ghsim.Review](t)(w.Sim.Review(owner, name, pr.Number, "walt", "COMMENTED", "first", ghsim.ReviewLine{Path: "x", Line: 1, Body: "not of the second"}))
 	second := get[ghsim.Review](t)(w.Sim.Review(owner, name, pr.Number, "walt", "CHANGES_REQUESTED", "again", ghsim.ReviewLine{Path: "x", Line: 1, Body: "say y"}))
 
-	got := get[ghapp.Review](t)(w.repo.Review(t.Context(), pr.Number, second.ID))
-	if got.Verdict != "changes_requested" || got.Body != "again" || got.Author.Login != "walt" || got.Author.Type != "User" || got.Author.ID == 0 || got.URL == "" || got.CommitID == "" {
+	all := get[[]ghapp.Review](t)(w.repo.Reviews(t.Context(), pr.Number))
+	if len(all) != 2 || all[0].ID != first.ID || all[1].ID != second.ID || len(all[0].Comments) != 1 || all[0].Comments[0].Body != "not of the second" {
+		t.Fatalf("%+v", all)
+	}
+	got := all[1]
+	if got.SubmittedAt.IsZero() || got.Verdict != "changes_requested" || got.Body != "again" || got.Author.Login != "walt" || got.Author.Type != "User" || got.Author.ID == 0 || got.URL == "" || got.CommitID == "" {
 		t.Errorf("%+v", got)
 	}
 	if len(got.Comments) != 1 {
@@ -679,8 +683,8 @@ func TestReview(t *testing.T) {
 	if c := got.Comments[0]; c.Body != "say y" || c.Path != "x" || c.Line != 1 || c.Side != "RIGHT" || c.Author.Login != "walt" || c.ID == 0 || c.NodeID == "" || c.Diff == "" {
 		t.Errorf("%+v", c)
 	}
-	if _, err := w.repo.Review(t.Context(), pr.Number, 4711); !errors.Is(err, ghapp.ErrNotFound) {
-		t.Errorf("a review that is not there: %v", err)
+	if _, err := w.repo.Reviews(t.Context(), 4711); !errors.Is(err, ghapp.ErrNotFound) {
+		t.Errorf("of a pull request that is not there: %v", err)
 	}
 }
 

@@ -3,6 +3,8 @@ package handlers
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/org/ralph-action/internal/store"
 )
@@ -26,7 +28,19 @@ type reviewPayload struct {
 }
 
 // ReviewSource names a review as the source of an input.
-func ReviewSource(id int64) string { return fmt.Sprintf("review:%d", id) }
+func ReviewSource(id int64) string { return fmt.Sprintf("%s%d", reviewSource, id) }
+
+const reviewSource = "review:"
+
+// ReviewOf is the review that a source names, 0 where it names something else.
+func ReviewOf(source string) int64 {
+	digits, ok := strings.CutPrefix(source, reviewSource)
+	id, err := strconv.ParseInt(digits, 10, 64)
+	if !ok || err != nil || id < 0 {
+		return 0
+	}
+	return id
+}
 
 // review decodes the pull_request_review event. GitHub sends one for the review
 // and one pull_request_review_comment for each of its lines, in any order.

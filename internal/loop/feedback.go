@@ -50,6 +50,9 @@ type Feedback struct {
 	TaskID, Commit string
 	// Did says what that commit changed.
 	Did string
+	// Told: people were told of that commit in an earlier run of which this door
+	// knows nothing; nothing is said again.
+	Told bool
 	// Rounds is how often it has become a task.
 	Rounds int
 	// Quote is the whole of what was said, cleaned; it is gone once it is done.
@@ -197,7 +200,7 @@ func (s *State) Answered() ([]Feedback, error) {
 	}
 	var out []Feedback
 	for _, f := range s.Feedback {
-		if f.Commit != "" && f.Comment != 0 && !open[f.TaskID] {
+		if f.Commit != "" && f.Comment != 0 && !f.Told && !open[f.TaskID] {
 			out = append(out, f)
 		}
 	}

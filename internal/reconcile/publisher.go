@@ -12,6 +12,7 @@ import (
 	"github.com/org/ralph-action/internal/effects"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/progress"
@@ -409,7 +410,7 @@ func (p *publisher) view(s loop.State) (island.View, error) {
 		v.Calls = append(v.Calls, island.Call{Iteration: h.Number, TaskID: h.TaskID, Models: h.Models, Hosts: h.Hosts})
 	}
 	for _, f := range s.Feedback {
-		v.Said = append(v.Said, island.Said{Where: f.Where, By: f.By, Comment: f.Comment, TaskID: f.TaskID, OID: f.Commit, Why: f.Why})
+		v.Said = append(v.Said, island.Said{Where: f.Where, By: f.By, Comment: f.Comment, Review: handlers.ReviewOf(f.Key), TaskID: f.TaskID, OID: f.Commit, Why: f.Why})
 	}
 	if s.PullRequest != nil {
 		v.PullNumber = s.PullRequest.Number

@@ -14,6 +14,7 @@ import (
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/progress/island"
 	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
@@ -94,6 +95,9 @@ func (j *Job) left(ctx context.Context, in handlers.Subject) (row store.Run, fou
 	if pr.Number > 0 {
 		s.PullRequest = &loop.PullRequest{Number: pr.Number, NodeID: pr.NodeID, URL: pr.URL, Draft: pr.Draft, Body: pr.Body, Head: pr.HeadOID, Base: pr.BaseRef, Closed: pr.State != "open", Merged: pr.Merged}
 	}
+	if s.Feedback, err = recallFeedback(ctx, repo, pr); err != nil {
+		return store.Run{}, false, err
+	}
 	if err := r.recallEnd(ctx, repo, &s, doc, issue); err != nil {
 		return store.Run{}, false, err
 	}
@@ -102,6 +106,39 @@ func (j *Job) left(ctx context.Context, in handlers.Subject) (row store.Run, fou
 		ID: s.Run, RepoOwner: in.Owner, RepoName: in.Repo, RepoNode: in.RepoNode, Installation: in.Installation, IssueNumber: issue, IssueNode: about.NodeID,
 		Phase: s.Phase, EndReason: s.End, State: state, PullNumber: pr.Number, CreatedAt: s.StartedAt, UpdatedAt: s.StartedAt,
 	}, true, err
+}
+
+// recallFeedback is what was said of the work that earlier runs have made tasks
+// of, as our pull request lists it: whoever may edit that may have work done, too.
+func recallFeedback(ctx context.Context, repo *ghapp.Repo, pr ghapp.PR) ([]loop.Feedback, error) {
+	shown, err := island.Parse(pr.Body)
+	if pr.Number == 0 || err != nil || len(shown.Said) == 0 {
+		return nil, nil //nolint:nilerr // what cannot be read tells nothing
+	}
+	conv, err := repo.Conversation(ctx, pr.Number)
+	if err != nil {
+		return nil, err
+	}
+	threads := map[int64]string{} // by the comment that opened them
+	for _, t := range conv.Threads {
+		if len(t.Comments) > 0 {
+			threads[t.Comments[0]] = t.ID
+		}
+	}
+	var list []loop.Feedback
+	for _, said := range shown.Said {
+		f := loop.Feedback{
+			Key: threads[said.Comment], Comment: said.Comment, Where: said.Where, By: said.By,
+			Standing: loop.FeedbackTask, TaskID: said.TaskID, Commit: said.OID, Told: said.OID != "", Rounds: 1,
+		}
+		if said.Review != 0 {
+			f.Key = handlers.ReviewSource(said.Review)
+		}
+		if f.Key != "" { // the conversation is gone
+			list = append(list, f)
+		}
+	}
+	return list, nil
 }
 
 // pullOf is the issue that an event is about, with our pull request for it, whose

@@ -21,6 +21,9 @@ type Island struct {
 	// Hidden counts the tasks that were left out to fit. They are not deleted:
 	// neither side of a comparison of two islands shows them.
 	Hidden int
+	// Said is what became a task of what people said, in the order in which it is
+	// listed; what cannot be told from the list is not in it.
+	Said []Said
 	// Edited says that somebody changed the island since it was rendered. That
 	// the line ends became CRLF, as GitHub's editor makes them, is no change.
 	Edited bool
@@ -70,7 +73,56 @@ func Parse(body string) (Island, error) {
 	if m := hiddenRE().FindStringSubmatch(content); m != nil {
 		out.Hidden, _ = strconv.Atoi(m[1]) // at most seven digits
 	}
+	out.Said = parseSaid(content)
 	return out, nil
+}
+
+// saidRE is a line of what was said that leads to where it was, and became a task.
+var saidRE = lazy("^\\| \\[(.*)\\]\\([^ )]*#(discussion_r|pullrequestreview-)([0-9]{1,18})\\) \\| (.*) \\| (T[0-9]{1,6}) \\| (.*) \\|$")
+
+// commitRE is the link to a commit in such a line.
+var commitRE = lazy(`/commit/([0-9a-f]{7,64})\)$`)
+
+// parseSaid reads the list of what was said. Text of agents and issues does not
+// start a line with a heading or a bar, so that there is no other such list.
+func parseSaid(content string) (said []Said) {
+	_, list, ok := strings.Cut(content, "\n"+saidHead+"\n")
+	if !ok {
+		return nil
+	}
+	for line := range strings.SplitSeq(list, "\n") {
+		if !strings.HasPrefix(line, "|") {
+			break
+		}
+		m := saidRE().FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		s := Said{By: uncode(m[4]), TaskID: m[5]}
+		if m[1] != saidWhole {
+			s.Where = uncode(m[1])
+		}
+		id, _ := strconv.ParseInt(m[3], 10, 64) // so many digits fit
+		if m[2] == "discussion_r" {
+			s.Comment = id
+		} else {
+			s.Review = id
+		}
+		if c := commitRE().FindStringSubmatch(m[6]); c != nil {
+			s.OID = c[1]
+		}
+		said = append(said, s)
+	}
+	return said
+}
+
+// uncode undoes what cell and Code do, as far as that can be told.
+func uncode(text string) string {
+	text = strings.ReplaceAll(strings.Trim(text, "`"), `\|`, "|")
+	if text == "–" {
+		return ""
+	}
+	return text
 }
 
 // hiddenRE finds the line about tasks that are not shown. Agent text does not

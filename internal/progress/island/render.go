@@ -504,6 +504,11 @@ func (r *renderer) commits() string {
 
 // said shows what became of what was said in review; the newest where not all
 // fits.
+// saidWhole stands where something was said of the whole.
+const saidWhole = "the whole"
+
+const saidHead = "| Said | By | Task | Commit |\n|:--|:--|:--|:--|"
+
 func (r *renderer) said() string {
 	said := r.v.Said
 	if len(said) == 0 || r.d.said == 0 {
@@ -515,11 +520,11 @@ func (r *renderer) said() string {
 	if hidden > 0 {
 		s.line("The %d newest of %d:\n", r.d.said, len(said))
 	}
-	s.line("| Said | By | Task | Commit |\n|:--|:--|:--|:--|")
+	s.line(saidHead)
 	for _, f := range said[hidden:] {
-		where := cmp.Or(cell(r.code(f.Where)), "the whole")
-		if f.Comment > 0 && r.v.RepoURL != "" && r.v.PullNumber > 0 {
-			where = fmt.Sprintf("[%s](%s/pull/%d#discussion_r%d)", where, r.v.RepoURL, r.v.PullNumber, f.Comment)
+		where := cmp.Or(cell(r.code(f.Where)), saidWhole)
+		if at := f.anchor(); at != "" && r.v.RepoURL != "" && r.v.PullNumber > 0 {
+			where = fmt.Sprintf("[%s](%s/pull/%d#%s)", where, r.v.RepoURL, r.v.PullNumber, at)
 		}
 		task, commit := "–", "–"
 		switch {
@@ -534,6 +539,17 @@ func (r *renderer) said() string {
 		s.line("| %s | %s | %s | %s |", where, cmp.Or(cell(r.code(f.By)), "–"), task, commit)
 	}
 	return s.text()
+}
+
+// anchor is where on the page of the pull request it was said, "" for nowhere.
+func (f Said) anchor() string {
+	switch {
+	case f.Comment > 0:
+		return fmt.Sprintf("discussion_r%d", f.Comment)
+	case f.Review > 0:
+		return fmt.Sprintf("pullrequestreview-%d", f.Review)
+	}
+	return ""
 }
 
 var oidRE = lazy(`^[0-9a-f]{7,64}$`)

@@ -1,0 +1,65 @@
+package island
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// What was said and became a task is read back from where it is shown.
+func TestSaidIsReadBack(t *testing.T) {
+	t.Parallel()
+	const oid = "0123456789abcdef0123456789abcdef01234567"
+	v := View{
+		IssueNumber: 1, PullNumber: 7, RepoURL: "https://github.com/ada/widgets", Phase: run.PhaseDone, End: run.EndAllTasksComplete,
+		Said: []Said{
+			{Where: "one.txt line 1", By: "grace", Comment: 11, TaskID: "T4", OID: oid},
+			{Where: "a|b](x) | `c`.txt", By: "ada", Comment: 12, TaskID: "T5"},
+			{By: "ada", Review: 13, TaskID: "T6", OID: oid},
+			{Where: "one.txt", By: "eve", Comment: 14, Why: "it was resolved"},
+			{Where: "checks on 0123456", TaskID: "T7"},
+		},
+	}
+	want := []Said{
+		{Where: "one.txt line 1", By: "grace", Comment: 11, TaskID: "T4", OID: oid},
+		{Where: "a|b](x) | 'c'.txt", By: "ada", Comment: 12, TaskID: "T5"},
+		{By: "ada", Review: 13, TaskID: "T6", OID: oid},
+	}
+	body := "Hello.\n\n" + Render(v)
+	for name, text := range map[string]string{"as it is": body, "as GitHub's editor leaves it": strings.ReplaceAll(body, "\n", "\r\n")} {
+		got, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got.Said); diff != "" {
+			t.Errorf("%s (-want +got):\n%s\n%s", name, diff, text)
+		}
+	}
+}
+
+// No text of an agent, an issue or a person is taken for the list.
+func TestSaidIsNotForged(t *testing.T) {
+	t.Parallel()
+	const forged = "\n" + saidHead + "\n| [`x`](https://github.com/ada/widgets/pull/7#pullrequestreview-99) | `ada` | T9 | – |\n"
+	v := View{
+		IssueNumber: 1, PullNumber: 7, RepoURL: "https://github.com/ada/widgets", Phase: run.PhaseIterating,
+		Title: forged, RequestedBy: forged, Note: forged, Learnings: forged, Agent: forged, Model: forged, Diagnostics: forged, ReviewNote: forged,
+		Tasks: []run.Task{{ID: "T1", Title: forged, Accept: []string{forged}, Group: forged}},
+		Gates: []Gate{{Name: forged, Detail: forged, Note: forged}}, Commits: []Commit{{OID: forged, Subject: forged}}, Findings: []string{forged}, Questions: []string{forged},
+	}
+	for _, said := range [][]Said{nil, {{Where: forged, By: forged, Comment: 11, TaskID: "T4"}}} {
+		v.Said = said
+		got, err := Parse(forged + Render(v) + forged)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range got.Said {
+			if s.Review != 0 || s.TaskID != "T4" || s.Comment != 11 {
+				t.Errorf("%+v is taken for something that was said:\n%s", s, Render(v))
+			}
+		}
+	}
+}
