@@ -590,9 +590,10 @@ func TestH1PushByAPersonIsTakenIn(t *testing.T) {
 	}
 }
 
-// killed serves the issue with servers of which each is killed with SIGKILL
-// before or after it has stored its first state, until the run has ended.
-func (st *stage) killed(title, body string) (ghsim.Issue, loop.State) {
+// killed serves the issue that begin has worked, with servers of which each is
+// killed with SIGKILL before or after it has stored its first state, until the run
+// has ended.
+func (st *stage) killed(begin func() ghsim.Issue) (ghsim.Issue, loop.State) {
 	st.t.Helper()
 	watch, err := store.Open(st.t.Context(), filepath.Join(mkdir(st.t, st.config.DataDir), "ralph.db"))
 	if err != nil {
@@ -611,7 +612,7 @@ func (st *stage) killed(title, body string) (ghsim.Issue, loop.State) {
 		}
 		p := st.start([]string{"1:before", "1:after"}[lives%2])
 		if lives == 0 {
-			issue = st.label(title, body)
+			issue = begin()
 		}
 		ended = p.rest(st.t)
 	}
@@ -641,7 +642,7 @@ tasks:
 default: [{files: {two.txt: "2\n"}, say: done}]
 review: [{say: fine}]
 `, counts)})
-		issue, state := st.killed("Say hello", "- [ ] Write one\n- [ ] Write two\n")
+		issue, state := st.killed(func() ghsim.Issue { return st.label("Say hello", "- [ ] Write one\n- [ ] Write two\n") })
 		if state.End != run.EndAllTasksComplete || state.Iteration != 3 {
 			t.Errorf("ended %s after %d iterations", state.End, state.Iteration)
 		}
@@ -673,7 +674,7 @@ review: [{say: fine}]
 			script: "model: scripted\ntasks:\n  one: [{files: {one.txt: \"1\\n\"}, say: done}]\ndefault: [{misbehave: nothing}]\n",
 			change: func(c *config.Server) { c.Limits.TaskAttempts = 1 },
 		})
-		issue, state := st.killed("Say hello", "- [ ] Write one\n- [ ] Write two\n")
+		issue, state := st.killed(func() ghsim.Issue { return st.label("Say hello", "- [ ] Write one\n- [ ] Write two\n") })
 		if state.End != run.EndBlocked {
 			t.Errorf("ended %s", state.End)
 		}
@@ -687,6 +688,61 @@ review: [{say: fine}]
 		got := st.issue(issue.Number)
 		if len(got.Comments) != 1 || len(got.Reactions) != 1 {
 			t.Errorf("%d comments, %d reactions, want one of each", len(got.Comments), len(got.Reactions))
+		}
+	})
+	t.Run("a run that a review brings", func(t *testing.T) {
+		t.Parallel()
+		counts := filepath.Join(shortTempDir(t), "starts.json")
+		st := newStage(t, setting{files: quick, script: fmt.Sprintf(`model: scripted
+state: %q
+tasks:
+  one: [{files: {one.txt: "a\nb\n"}, say: done}]
+  Address: [{files: {two.txt: "zwei\n"}, say: done}]
+default: [{files: {two.txt: "2\n"}, say: done}]
+`, counts)})
+		s := st.serve()
+		issue := st.label("Say hello", "- [ ] Write one\n- [ ] Write two\n")
+		first := st.ended(s.store, issue)
+		if first.End != run.EndAllTasksComplete {
+			t.Fatalf("ended %s: %s", first.End, first.EndDetail)
+		}
+		st.processed(s)
+		s.stop()
+		before := subjects(st.onlyPR().Commits)
+		var rv ghsim.Review
+		_, state := st.killed(func() ghsim.Issue {
+			rv = st.review(person, "COMMENTED", "",
+				ghsim.ReviewLine{Path: "one.txt", Line: 2, Body: "```suggestion\nB\n```"}, ghsim.ReviewLine{Path: "two.txt", Line: 1, Body: "Say it in German."})
+			return issue
+		})
+		if state.End != run.EndAllTasksComplete || state.Run == first.Run || state.Iteration != 2 {
+			t.Errorf("ended %s (%s) after %d iterations", state.End, state.EndDetail, state.Iteration)
+		}
+		// Each task has one commit and each conversation one reply, which resolves it.
+		pr := st.onlyPR()
+		added := subjects(pr.Commits)[len(before):]
+		if len(added) != 3 || len(state.Commits) != 2 || added[2] != wantSubjects[3] {
+			t.Errorf("commits %q", added)
+		}
+		for _, line := range rv.Lines {
+			said := st.thread(line)
+			if len(said) != 2 || said[1].User != st.app.BotLogin || !said[1].Resolved {
+				t.Errorf("the conversation on %s: %+v", line.Path, said)
+			}
+		}
+		files := st.contents("ralph/1")
+		if files["one.txt"] != "a\nB\n" || files["two.txt"] != "zwei\n" {
+			t.Errorf("the files: %q", files)
+		}
+		if got := st.issue(issue.Number); len(got.Comments) != 0 || len(st.said(pr.Number)) != 0 {
+			t.Errorf("comments %+v and %q", got.Comments, st.said(pr.Number))
+		}
+		starts, err := os.ReadFile(counts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := `{"T1":1,"T2":1,"T4":1}`; strings.TrimSpace(string(starts)) != want {
+			t.Errorf("agents started %s, want %s", starts, want)
 		}
 	})
 }

@@ -136,6 +136,7 @@ func (r *Reconciler) saveHeard(ctx context.Context, id run.ID, lease store.Lease
 	if err != nil {
 		return err
 	}
+	defer r.saving(id)()
 	ctx = context.WithoutCancel(ctx)
 	return r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
 		for _, done := range h.settled {

@@ -375,10 +375,7 @@ func (r *Reconciler) save(ctx context.Context, id run.ID, lease store.Lease, s l
 	if err != nil {
 		return err
 	}
-	if r.cfg.OnSave != nil {
-		r.cfg.OnSave(id, false)
-		defer r.cfg.OnSave(id, true)
-	}
+	defer r.saving(id)()
 	ctx = context.WithoutCancel(ctx)
 	if s.PullRequest == nil {
 		return r.cfg.Store.SaveState(ctx, id, lease, s.Phase, s.End, b, r.cfg.Now())
@@ -390,6 +387,16 @@ func (r *Reconciler) save(ctx context.Context, id run.ID, lease store.Lease, s l
 		}
 		return r.cfg.Store.SaveStateTx(ctx, tx, id, lease, s.Phase, s.End, b, r.cfg.Now())
 	})
+}
+
+// saving tells that a state is about to be stored; the function that it gives
+// tells that it was.
+func (r *Reconciler) saving(id run.ID) func() {
+	if r.cfg.OnSave == nil {
+		return func() {}
+	}
+	r.cfg.OnSave(id, false)
+	return func() { r.cfg.OnSave(id, true) }
 }
 
 // trouble answers a step that failed: a pause that grows, or the time GitHub

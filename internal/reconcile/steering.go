@@ -66,6 +66,7 @@ func (r *Reconciler) saveSteered(ctx context.Context, id run.ID, lease store.Lea
 	if err != nil {
 		return err
 	}
+	defer r.saving(id)()
 	ctx = context.WithoutCancel(ctx)
 	return r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
 		if _, err := r.cfg.Store.SettleInput(ctx, tx, in.ID, state, outcome, id, r.cfg.Now()); err != nil {
