@@ -306,6 +306,31 @@ func TestBudgetIsRaisedByCommand(t *testing.T) {
 	if again.End != run.EndAllTasksComplete || again.Limits.BudgetUSD != 5.2 {
 		t.Errorf("ended %s (%s) with a budget of %v", again.End, again.EndDetail, again.Limits.BudgetUSD)
 	}
+	st.processed(s)
+	if said := st.said(issue.Number); strings.Contains(said[len(said)-1], "the budget of the run") {
+		t.Errorf("there was nothing to say, but %q", said[len(said)-1])
+	}
+}
+
+// TestBudgetBeyondTheServers is not given, and people are told so.
+func TestBudgetBeyondTheServers(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{
+		files: map[string]string{"README.md": "x\n", ".github/ralph.yml": "limits: {budget_usd: 0.2}\n"}, script: writesAll,
+		change: func(c *config.Server) { c.Limits.BudgetUSD = 10 },
+	})
+	s := st.serve()
+	issue := st.label("Say hello", threeTasks)
+	state := st.ended(s.store, issue)
+	st.comment(issue.Number, person, "/ralph budget +50")
+	again := st.another(s, issue, state.Run)
+	if again.End != run.EndAllTasksComplete || again.Limits.BudgetUSD != 10 {
+		t.Errorf("ended %s (%s) with a budget of %v", again.End, again.EndDetail, again.Limits.BudgetUSD)
+	}
+	st.processed(s)
+	if said := strings.Join(st.said(issue.Number), "\n"); strings.Count(said, "the budget of the run is $10.00 now") != 1 || !strings.Contains(said, "allows a run no more than $10.00 (`limits.budget_usd`)") {
+		t.Errorf("said %s", said)
+	}
 }
 
 // TestAnswersAreReadAtTheNextPlan: those of people with write access, as they

@@ -152,6 +152,28 @@ func (m *Models) scopes(row store.Run, now time.Time) []spend.Scope {
 	}
 }
 
+// caps says, in words for people, what keeps a run from spending so much more: the
+// budgets that it shares with others and that do not hold it.
+func (m *Models) caps(ctx context.Context, l spend.Ledger, row store.Run, now time.Time, more float64) (says []string, err error) {
+	forms := []string{
+		"All runs of this issue together may cost $%.2f (`budgets.issue_usd`), of which $%.2f is left.",
+		"All runs of the repository together may cost $%.2f a day (`budgets.repository_day_usd`), of which $%.2f is left today.",
+	}
+	for i, scope := range m.scopes(row, now) {
+		if scope.Limit <= 0 {
+			continue
+		}
+		spent, err := l.Spent(ctx, scope.Key)
+		if err != nil {
+			return nil, err
+		}
+		if left := max(scope.Limit-spent, 0); left < spend.Dollars(more) {
+			says = append(says, fmt.Sprintf(forms[i], scope.Limit.Dollars(), left.Dollars()))
+		}
+	}
+	return says, nil
+}
+
 // Reconciler works deliveries and ticks runs. It is safe for concurrent use.
 type Reconciler struct {
 	cfg     Config

@@ -26,3 +26,32 @@ func TestRunsShareBudgets(t *testing.T) {
 		t.Errorf("another issue of the repository is charged to %v", got)
 	}
 }
+
+// What a run shares with others is told where it leaves less than was asked for.
+func TestSharedBudgetsAreTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	at, row := w.clock.now(), store.Run{ID: "r1", RepoNode: "R", IssueNode: "I_1"}
+	m := &Models{IssueUSD: 10, DayUSD: 20}
+	ledger := w.r.cfg.Store.Spend()
+	if err := ledger.Begin(t.Context(), spend.Start{Name: "a", Scopes: m.scopes(row, at)}); err != nil {
+		t.Fatal(err)
+	}
+	id, err := ledger.Reserve(t.Context(), "a", "model", spend.Dollars(9))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ledger.Settle(t.Context(), id, spend.Charge{Cost: spend.Dollars(9)}); err != nil {
+		t.Fatal(err)
+	}
+	const issue, day = "All runs of this issue together may cost $10.00 (`budgets.issue_usd`), of which $1.00 is left.", "All runs of the repository together may cost $20.00 a day (`budgets.repository_day_usd`), of which $11.00 is left today."
+	for more, want := range map[float64][]string{1: nil, 5: {issue}, 12: {issue, day}} {
+		got, err := m.caps(t.Context(), ledger, row, at, more)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("$%v more: %v\n%s", more, err, diff)
+		}
+	}
+	if got, err := (&Models{}).caps(t.Context(), ledger, row, at, 100); len(got) != 0 || err != nil {
+		t.Errorf("without budgets: %q, %v", got, err)
+	}
+}

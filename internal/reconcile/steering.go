@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -48,6 +49,10 @@ func (r *Reconciler) steer(ctx context.Context, row store.Run, lease store.Lease
 			}
 		} else if err != nil {
 			return s, err
+		} else if wish.Kind == loop.WishBudget {
+			if err := r.tellCaps(ctx, repo, row, detail, in, s, next); err != nil {
+				return s, err
+			}
 		}
 		next.FeedbackRounds = 0 // a person has had a part in it
 		if err := r.saveSteered(ctx, row.ID, lease, next, in, state, outcome); err != nil {
@@ -74,6 +79,27 @@ func (r *Reconciler) saveSteered(ctx context.Context, id run.ID, lease store.Lea
 		}
 		return r.cfg.Store.SaveStateTx(ctx, tx, id, lease, s.Phase, s.End, b, r.cfg.Now())
 	})
+}
+
+// tellCaps answers a command that has raised the budget where the run will not get
+// all of that: the server's limits are lifted by no command.
+func (r *Reconciler) tellCaps(ctx context.Context, repo *ghapp.Repo, row store.Run, d commandDetail, in store.Input, was, now loop.State) error {
+	var says []string
+	if was.Limits.BudgetUSD+d.Command.USD > now.Limits.BudgetUSD {
+		says = append(says, fmt.Sprintf("The server allows a run no more than $%.2f (`limits.budget_usd`).", now.Limits.BudgetUSD))
+	}
+	if r.cfg.Models != nil {
+		shared, err := r.cfg.Models.caps(ctx, r.cfg.Store.Spend(), row, r.cfg.Now(), now.Limits.BudgetUSD-now.Usage.CostUSD)
+		if err != nil {
+			return err
+		}
+		says = append(says, shared...)
+	}
+	if len(says) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("the budget of the run is $%.2f now. %s No command lifts that.", now.Limits.BudgetUSD, strings.Join(says, " "))
+	return r.answer(ctx, repo, d.Place, in.Source, in.Author, text)
 }
 
 // wish puts a stored command into the loop's words.
