@@ -48,16 +48,8 @@ type Signals struct {
 	Churn float64
 }
 
-// Measure gives the signals of each iteration, which all count. Each is
+// measure gives the signals of each iteration, which all count. Each is
 // measured by what went before it.
-func Measure(its []Iteration) []Signals {
-	all := make([]*Iteration, len(its))
-	for i := range its {
-		all[i] = &its[i]
-	}
-	return measure(all)
-}
-
 func measure(its []*Iteration) []Signals {
 	var m meter
 	signals := make([]Signals, len(its))

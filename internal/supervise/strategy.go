@@ -41,13 +41,8 @@ type Strategy struct {
 	Guidance string
 }
 
-// StrategyFor answers a failure of the given class, in the light of what was
-// tried at the task of h before.
-func StrategyFor(class FailureClass, h History) Strategy {
-	v := newView(&h)
-	return strategyFor(class, &v)
-}
-
+// strategyFor answers a failure of the given class, in the light of what was
+// tried at the task before.
 func strategyFor(class FailureClass, v *view) Strategy {
 	kind := strategyKind(class, v)
 	s := Strategy{Kind: kind}
