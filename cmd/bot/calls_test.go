@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -41,41 +42,51 @@ func (st *stage) serveSlow(takes time.Duration) *serving {
 	})
 }
 
-// TestCallsToGitHub: a run of N tasks makes at most 14 + 3N calls where updates
-// of what people see fall together, and two more for each task that is shown by
-// itself. The repository has a configuration: one that has none costs one more,
-// to ask for its owner's.
+// TestCallsToGitHub: a run of N tasks makes at most 14 + 3N calls, also where
+// each task is shown by itself, and has the permission asked for again. A
+// repository that has no configuration costs one more, to ask for its owner's.
 func TestCallsToGitHub(t *testing.T) {
 	t.Parallel()
 	configured := map[string]string{"README.md": "# widgets\n", config.RepoPath: "review: true\n"}
 	for name, c := range map[string]struct {
 		takes time.Duration
-		most  int
+		tasks int
 		files map[string]string
 	}{
-		"fast": {0, 14 + 3*3, configured}, "fast, not configured": {0, 14 + 3*3, nil}, "slow": {29 * time.Second, 14 + 5*3, configured},
+		"fast": {0, 3, configured}, "fast, not configured": {0, 3, nil},
+		"slow": {29 * time.Second, 3, configured}, "slow, and many": {29 * time.Second, 6, configured},
+		"very slow": {61 * time.Second, 6, configured},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			st := newStage(t, setting{files: c.files, script: writesAll, gates: []config.Gate{{Name: "not empty", Run: "test -s one.txt", When: "task", Timeout: time.Minute}}})
+			script, body := "model: scripted\ntasks:\n", ""
+			for n := 1; n <= c.tasks; n++ {
+				script += fmt.Sprintf("  step %d: [{files: {f%d.txt: \"%d\\n\"}, say: done}]\n", n, n, n)
+				body += fmt.Sprintf("- [ ] Write step %d\n", n)
+			}
+			st := newStage(t, setting{files: c.files, script: script, gates: []config.Gate{{Name: "not empty", Run: "test -s f1.txt", When: "task", Timeout: time.Minute}}})
 			s := st.serveSlow(c.takes)
-			state := st.ended(s.store, st.label("Say hello to everybody", threeTasks))
-			if state.End != run.EndAllTasksComplete || len(state.Commits) != 3 {
+			state := st.ended(s.store, st.label("Say hello to everybody", body))
+			if state.End != run.EndAllTasksComplete || len(state.Commits) != c.tasks {
 				t.Fatalf("ended %s with %d commits: %s", state.End, len(state.Commits), state.EndDetail)
 			}
 			st.processed(s)
 			calls := s.github.Calls()
-			t.Logf("%d calls: %v", calls.REST+calls.GraphQL, calls.ByPurpose)
-			if n := calls.REST + calls.GraphQL; n > c.most {
-				t.Errorf("%d calls for three tasks, want at most %d: %v", n, c.most, calls.ByPurpose)
+			n, most := calls.REST+calls.GraphQL, 14+3*c.tasks
+			t.Logf("%d calls: %v", n, calls.ByPurpose)
+			if n > most {
+				t.Errorf("%d calls for %d tasks, want at most %d: %v", n, c.tasks, most, calls.ByPurpose)
 			}
 			// Nothing of what was put off got lost.
-			if body := st.onlyPR().Body; strings.Count(body, "- [x] ") != 3 || !strings.Contains(body, state.Commits[2].OID[:7]) {
+			if body := st.onlyPR().Body; strings.Count(body, "- [x] ") != c.tasks || !strings.Contains(body, state.Commits[c.tasks-1].OID[:7]) {
 				t.Errorf("the description in the end:\n%s", body)
 			}
 			all, head := st.checks()
 			if head.Conclusion != "success" || strings.Contains(strings.Join(all, ","), "in_progress") {
 				t.Errorf("check runs %q", all)
+			}
+			if shown := len(all); c.takes > 0 && shown != c.tasks+1 {
+				t.Errorf("check runs on %d commits, want one on each: %q", shown, all)
 			}
 		})
 	}

@@ -148,8 +148,8 @@ func TestRunsDoNotDependOnCheckRuns(t *testing.T) {
 		times     int
 	}{
 		"not granted": {ungranted: true, told: refused, times: 1},
-		"forbidden":   {fault: ghsim.Fault{Match: "/check-runs$", Status: 403, Times: 100, Body: `{"message":"Resource not accessible by integration"}`}, told: refused, times: 1},
-		"invalid":     {fault: ghsim.Fault{Match: "/check-runs$", Status: 422, Times: 100, Body: `{"message":"Invalid request."}`}, told: lost, times: 2},
+		"forbidden":   {fault: ghsim.Fault{Match: "^/graphql (create|update)CheckRun", Status: 403, Times: 100, Body: `{"message":"Resource not accessible by integration"}`}, told: refused, times: 1},
+		"invalid":     {fault: ghsim.Fault{Match: "^/graphql (create|update)CheckRun", Status: 422, Times: 100, Body: `{"message":"Invalid request."}`}, told: lost, times: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -164,8 +164,8 @@ func TestRunsDoNotDependOnCheckRuns(t *testing.T) {
 			var log logged
 			s := st.serveLogging(zerolog.New(&log))
 			state := st.ended(s.store, st.label("Say hello", "- [ ] Write one\n"))
-			if state.End != run.EndAllTasksComplete || st.onlyPR().Draft {
-				t.Errorf("ended %s: %s", state.End, state.EndDetail)
+			if pr := st.onlyPR(); state.End != run.EndAllTasksComplete || pr.Draft || !strings.Contains(pr.Body, "Closes #1") {
+				t.Errorf("ended %s: %s\n%s", state.End, state.EndDetail, pr.Body)
 			}
 			if got := log.count(c.told); got != c.times {
 				t.Errorf("told %d times, want %d:\n%s", got, c.times, &log.buf)

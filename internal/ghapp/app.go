@@ -69,6 +69,8 @@ type App struct {
 	lanes  map[int64]*lane
 	self   *Identity
 	botID  int64
+	// repoIDs are the node ids of repositories, by full name.
+	repoIDs map[string]string
 	// fixed is Config.Token, kin Config.Kin.
 	fixed string
 	kin   []string
@@ -147,9 +149,11 @@ func New(cfg Config) (*App, error) {
 		meter:  &meter{next: cfg.Transport, userAgent: cfg.UserAgent, graphQLPath: graphQL.Path, total: &Counter{}},
 		tokens: make(map[tokenKey]*tokens),
 		lanes:  make(map[int64]*lane),
-		kept:   &answers{kept: make(map[string]keptAnswer)},
-		fixed:  cfg.Token,
-		kin:    cfg.Kin,
+
+		repoIDs: make(map[string]string),
+		kept:    &answers{kept: make(map[string]keptAnswer)},
+		fixed:   cfg.Token,
+		kin:     cfg.Kin,
 	}
 	if key != nil {
 		a.jwtClient = a.client(&pinned{host: api.Host, next: a.appsTransport()})

@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/go-github/v60/github"
@@ -32,14 +33,6 @@ type CheckInput struct {
 	Buttons []Button
 }
 
-func (in CheckInput) output() *github.CheckRunOutput {
-	out := &github.CheckRunOutput{Title: &in.Title, Summary: &in.Summary}
-	if in.Text != "" {
-		out.Text = &in.Text
-	}
-	return out
-}
-
 // Button is something that people can ask for on a check run.
 type Button struct {
 	// ID comes back when the button is pressed. GitHub takes 20 characters of it
@@ -47,86 +40,153 @@ type Button struct {
 	ID, Label, Description string
 }
 
-func (in CheckInput) actions() []*github.CheckRunAction {
-	out := []*github.CheckRunAction{}
+// CheckWrite is a check run to make or to change.
+type CheckWrite struct {
+	// ID is the node id of the one to change; "" makes one.
+	ID string
+
+	CheckInput
+}
+
+// PRText is a new text of a pull request.
+type PRText struct {
+	// ID is the pull request's node id.
+	ID   string
+	Body string
+}
+
+// WrittenChecks is what came of WriteChecks.
+type WrittenChecks struct {
+	// IDs are the node ids of the check runs, one for each write; "" where it failed.
+	IDs []string
+	// Described: the pull request has its text.
+	Described bool
+}
+
+// WriteChecks makes and changes check runs of the App in one request, in the
+// order given. One that GitHub does not take stops none of the others; the error
+// is that of the first such. Making one again makes another one. With text, the
+// same request describes a pull request; why that has failed is not told:
+// UpdatePR does.
+//
+// An App without the permission checks:write is refused, see ChecksRefused.
+// GitHub notes the time when a check run gets a conclusion.
+func (r *Repo) WriteChecks(ctx context.Context, text *PRText, writes ...CheckWrite) (WrittenChecks, error) {
+	const op = "write check runs"
+	out := WrittenChecks{IDs: make([]string, len(writes))}
+	repo, err := r.nodeID(ctx)
+	if err != nil {
+		return out, err
+	}
+	var params, fields []string
+	vars := make(map[string]any)
+	add := func(alias, input, mutation, selection string, in map[string]any) {
+		vars[alias] = in
+		params = append(params, fmt.Sprintf("$%s: %s!", alias, input))
+		fields = append(fields, fmt.Sprintf("  %s: %s(input: $%s) { %s }\n", alias, mutation, alias, selection))
+	}
+	for i, w := range writes {
+		in := w.input()
+		in["repositoryId"] = repo
+		if w.ID != "" {
+			in["checkRunId"] = w.ID
+			add(alias(i), "UpdateCheckRunInput", "updateCheckRun", "checkRun { id }", in)
+			continue
+		}
+		in["headSha"], in["externalId"] = w.HeadOID, w.ExternalID
+		if !w.StartedAt.IsZero() {
+			in["startedAt"] = w.StartedAt.UTC().Format(time.RFC3339)
+		}
+		add(alias(i), "CreateCheckRunInput", "createCheckRun", "checkRun { id }", in)
+	}
+	if text != nil {
+		add("text", "UpdatePullRequestInput", "updatePullRequest", "pullRequest { id }", map[string]any{"pullRequestId": text.ID, "body": text.Body})
+	}
+	mutation := "mutation(" + strings.Join(params, ", ") + ") {\n" + strings.Join(fields, "") + "}"
+	answer, err := r.exchange(ctx, r.checks.Client(), op, mutation, vars)
+	if err != nil {
+		return out, err
+	}
+	var data map[string]*struct {
+		CheckRun, PullRequest *struct {
+			ID string `json:"id"`
+		}
+	}
+	if len(answer.Data) > 0 {
+		if err := answer.decode(op, &data); err != nil {
+			return out, err
+		}
+	}
+	for i := range writes {
+		if got := data[alias(i)]; got != nil && got.CheckRun != nil && got.CheckRun.ID != "" {
+			out.IDs[i] = got.CheckRun.ID
+		} else if err == nil {
+			err = r.notWritten(op, answer, alias(i))
+		}
+	}
+	got := data["text"]
+	out.Described = got != nil && got.PullRequest != nil
+	return out, err
+}
+
+// alias is what the mutation of a number is called in a request.
+func alias(i int) string { return "w" + strconv.Itoa(i) }
+
+// notWritten is why the check run of an alias was not written.
+func (r *Repo) notWritten(op string, answer graphQLAnswer, alias string) error {
+	var errs []graphQLError
+	for _, e := range answer.Errors {
+		if len(e.Path) == 0 || e.under(alias) { // one without a path is of the whole
+			errs = append(errs, e)
+		}
+	}
+	if len(errs) == 0 {
+		return &Error{Op: op, Class: Transient, Message: "GitHub gave neither a check run nor an error"}
+	}
+	failed := answer.failed(op, errs)
+	if failed.Class == NotFound {
+		r.forgetNodeID() // a repository made anew under the name has another
+	}
+	return failed
+}
+
+// input is what making and changing a check run have in common. An empty list
+// of actions takes buttons off.
+func (in CheckInput) input() map[string]any {
+	actions := []map[string]string{}
 	for _, b := range in.Buttons {
-		out = append(out, &github.CheckRunAction{Identifier: b.ID, Label: b.Label, Description: b.Description})
+		actions = append(actions, map[string]string{"identifier": b.ID, "label": b.Label, "description": b.Description})
+	}
+	output := map[string]any{"title": in.Title, "summary": in.Summary}
+	if in.Text != "" {
+		output["text"] = in.Text
+	}
+	out := map[string]any{"name": in.Name, "status": "IN_PROGRESS", "output": output, "actions": actions}
+	if in.Conclusion != "" {
+		out["status"], out["conclusion"] = "COMPLETED", strings.ToUpper(string(in.Conclusion))
+	}
+	if in.DetailsURL != "" {
+		out["detailsUrl"] = in.DetailsURL
 	}
 	return out
 }
 
-// checkUpdate also takes buttons off: go-github leaves an empty list out.
-type checkUpdate struct {
-	github.UpdateCheckRunOptions
-
-	Actions []*github.CheckRunAction `json:"actions"`
-}
-
-// CreateCheck puts a check run on a commit and returns its id. An App without
-// the permission checks:write is refused, see ChecksRefused. Each call makes
-// another one.
-func (r *Repo) CreateCheck(ctx context.Context, in CheckInput) (id int64, err error) {
-	status, conclusion := in.status()
-	opts := github.CreateCheckRunOptions{
-		Name: in.Name, HeadSHA: in.HeadOID, ExternalID: &in.ExternalID, Status: &status, Conclusion: conclusion,
-		Output: in.output(), Actions: in.actions(),
-	}
-	if in.DetailsURL != "" {
-		opts.DetailsURL = &in.DetailsURL
-	}
-	if !in.StartedAt.IsZero() {
-		opts.StartedAt = &github.Timestamp{Time: in.StartedAt}
-	}
-	c, _, err := r.checks.Checks.CreateCheckRun(ctx, r.owner, r.name, opts)
-	if err != nil {
-		return 0, wrap("create check run", err)
-	}
-	return c.GetID(), nil
-}
-
-// UpdateCheck changes what a check run of the App shows. GitHub notes the time
-// when it gets a conclusion.
-func (r *Repo) UpdateCheck(ctx context.Context, id int64, in CheckInput) error {
-	status, conclusion := in.status()
-	opts := github.UpdateCheckRunOptions{
-		Name: in.Name, Status: &status, Conclusion: conclusion,
-		Output: in.output(),
-	}
-	if in.DetailsURL != "" {
-		opts.DetailsURL = &in.DetailsURL
-	}
-	const op = "update check run"
-	req, err := r.checks.NewRequest(http.MethodPatch, fmt.Sprintf("repos/%s/%s/check-runs/%d", r.owner, r.name, id), checkUpdate{opts, in.actions()})
-	if err != nil {
-		return fmt.Errorf("%s: %w", op, err)
-	}
-	_, err = r.checks.Do(ctx, req, nil)
-	return wrap(op, err)
-}
-
-func (in CheckInput) status() (status string, conclusion *string) {
-	if in.Conclusion == "" {
-		return "in_progress", nil
-	}
-	return "completed", github.String(string(in.Conclusion))
-}
-
-// FindCheck gives the id of the check run on a commit that the App itself made
+// FindCheck gives the node id of the check run on a commit that the App itself made
 // under a name and external id. None is ErrNotFound: another App's with the
 // same text is not ours.
-func (r *Repo) FindCheck(ctx context.Context, oid, name, externalID string) (id int64, err error) {
+func (r *Repo) FindCheck(ctx context.Context, oid, name, externalID string) (id string, err error) {
 	list, _, err := r.checks.Checks.ListCheckRunsForRef(ctx, r.owner, r.name, oid, &github.ListCheckRunsOptions{
 		CheckName: &name, Filter: github.String("all"), AppID: &r.app.appID, ListOptions: github.ListOptions{PerPage: pageSize},
 	})
 	if err != nil {
-		return 0, wrap("list check runs", err)
+		return "", wrap("list check runs", err)
 	}
 	for _, c := range list.CheckRuns {
 		if c.GetApp().GetID() == r.app.appID && c.GetName() == name && c.GetHeadSHA() == oid && c.GetExternalID() == externalID {
-			return c.GetID(), nil
+			return c.GetNodeID(), nil
 		}
 	}
-	return 0, fmt.Errorf("find own check run: %w", ErrNotFound)
+	return "", fmt.Errorf("find own check run: %w", ErrNotFound)
 }
 
 // ChecksRefused says whether err is GitHub's word that the App may not write

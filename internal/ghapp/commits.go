@@ -57,6 +57,9 @@ type Commit struct {
 	// is none. Anyone who can push can write any address: it means something
 	// only together with Verified.
 	AuthorID int64
+	// PR is the pull request CommitInput.PR as it was just after the commit, nil
+	// where GitHub did not tell.
+	PR *PR
 }
 
 // Commit reads a commit by its full object id.
@@ -96,13 +99,20 @@ type CommitInput struct {
 	Body         string
 	Additions    []FileAddition
 	Deletions    []string
+	// PR is the number of a pull request to read in the same call, 0 for none.
+	// CreateCommitGitData does not.
+	PR int
 }
 
-const createCommitMutation = `mutation($input: CreateCommitOnBranchInput!) {
-  createCommitOnBranch(input: $input) {
-    commit { oid tree { oid } signature { isValid wasSignedByGitHub state } }
-  }
+const (
+	createCommitMutation = `mutation($input: CreateCommitOnBranchInput!) {
+  createCommitOnBranch(input: $input) { commit { ` + commitFields + ` } }
 }`
+	createCommitAndReadMutation = `mutation($input: CreateCommitOnBranchInput!, $pr: Int!) {
+  createCommitOnBranch(input: $input) { commit { ` + commitFields + ` repository { pullRequest(number: $pr) { ` + pullFields + ` } } } }
+}`
+	commitFields = `oid tree { oid } signature { isValid wasSignedByGitHub state }`
+)
 
 // CreateCommit commits through createCommitOnBranch: GitHub signs it and the
 // App's bot user is its author. It moves the branch. A branch that is not at
@@ -138,22 +148,48 @@ func (r *Repo) CreateCommit(ctx context.Context, in CommitInput) (Commit, error)
 		"fileChanges":     map[string]any{"additions": additions, "deletions": deletions},
 	}}
 	var data struct {
-		CreateCommitOnBranch struct {
-			Commit struct {
-				OID       string                `json:"oid"`
-				Tree      struct{ OID string }  `json:"tree"`
-				Signature *graphQLSignatureInfo `json:"signature"`
+		CreateCommitOnBranch *struct {
+			Commit *struct {
+				OID        string                `json:"oid"`
+				Tree       struct{ OID string }  `json:"tree"`
+				Signature  *graphQLSignatureInfo `json:"signature"`
+				Repository struct {
+					PullRequest *pullNode `json:"pullRequest"`
+				} `json:"repository"`
 			} `json:"commit"`
 		} `json:"createCommitOnBranch"`
 	}
-	if err := r.mutate(ctx, "create commit", createCommitMutation, variables, &data); err != nil {
+	const op = "create commit"
+	mutation := createCommitMutation
+	if in.PR != 0 {
+		mutation, variables["pr"] = createCommitAndReadMutation, in.PR
+	}
+	answer, err := r.exchange(ctx, r.writer.Client(), op, mutation, variables)
+	if err != nil {
 		return Commit{}, err
 	}
-	c := data.CreateCommitOnBranch.Commit
+	if len(answer.Data) > 0 {
+		if err := answer.decode(op, &data); err != nil {
+			return Commit{}, err
+		}
+	}
+	made := data.CreateCommitOnBranch
+	switch {
+	case made != nil && made.Commit != nil && made.Commit.OID != "": // errors are then of what was to be read
+	case len(answer.Errors) > 0:
+		return Commit{}, answer.failed(op, answer.Errors)
+	default:
+		return Commit{}, &Error{Op: op, Class: Transient, Message: "GitHub gave neither a commit nor an error"}
+	}
+	c := made.Commit
 	out := Commit{OID: c.OID, TreeOID: c.Tree.OID, Parents: []string{in.ExpectedHead}, Message: message(in), VerifyReason: "unsigned"}
 	if s := c.Signature; s != nil {
 		out.Verified = s.IsValid && s.WasSignedByGitHub
 		out.VerifyReason = strings.ToLower(s.State)
+	}
+	if n := c.Repository.PullRequest; n != nil {
+		read := n.pullRequest()
+		out.PR = &read
 	}
 	return out, nil
 }

@@ -35,7 +35,7 @@ func (r *Repo) PR(ctx context.Context, n int) (PR, error) {
 	if err != nil {
 		return PR{}, wrap("read pull request", err)
 	}
-	return pullRequest(p), nil
+	return r.pullRequest(p), nil
 }
 
 // FindPR gives the open pull request from branch head of this repository that
@@ -54,7 +54,7 @@ func (r *Repo) FindPR(ctx context.Context, head string) (PR, error) {
 			continue
 		}
 		if ours, err := r.Ours(ctx, user(p.GetUser())); err != nil || ours {
-			return pullRequest(p), err
+			return r.pullRequest(p), err
 		}
 	}
 	return PR{}, fmt.Errorf("find own pull request: %w", ErrNotFound)
@@ -68,7 +68,7 @@ func (r *Repo) CreatePR(ctx context.Context, in PRInput) (PR, error) {
 		Title: &in.Title, Head: &in.Head, Base: &in.Base, Body: &in.Body, Draft: &in.Draft,
 	})
 	if err == nil {
-		return pullRequest(p), nil
+		return r.pullRequest(p), nil
 	}
 	err = wrap("open pull request", err)
 	e, ok := errors.AsType[*Error](err)
@@ -107,10 +107,51 @@ func (r *Repo) MarkReady(ctx context.Context, nodeID string) error {
 	return r.mutate(ctx, "mark pull request ready", mutation, map[string]any{"input": map[string]any{"pullRequestId": nodeID}}, &data)
 }
 
-func pullRequest(p *github.PullRequest) PR {
+func (r *Repo) pullRequest(p *github.PullRequest) PR {
+	r.learnNodeID(p.GetBase().GetRepo().GetNodeID())
 	return PR{
 		Number: p.GetNumber(), NodeID: p.GetNodeID(), Title: p.GetTitle(), Body: p.GetBody(), URL: p.GetHTMLURL(),
 		State: p.GetState(), Draft: p.GetDraft(), Merged: p.GetMerged(),
 		HeadRef: p.GetHead().GetRef(), HeadOID: p.GetHead().GetSHA(), BaseRef: p.GetBase().GetRef(), Author: user(p.GetUser()),
 	}
+}
+
+// pullFields are what pullNode reads of a pull request.
+const pullFields = `id number title body url state isDraft headRefName headRefOid baseRefName author { __typename login ... on User { databaseId } ... on Bot { databaseId } }`
+
+// pullNode is a pull request as GraphQL gives it.
+type pullNode struct {
+	ID          string `json:"id"`
+	Number      int    `json:"number"`
+	Title       string `json:"title"`
+	Body        string `json:"body"`
+	URL         string `json:"url"`
+	State       string `json:"state"` // OPEN, CLOSED, MERGED
+	IsDraft     bool   `json:"isDraft"`
+	HeadRefName string `json:"headRefName"`
+	HeadRefOid  string `json:"headRefOid"`
+	BaseRefName string `json:"baseRefName"`
+	Author      *struct {
+		Typename   string `json:"__typename"`
+		Login      string `json:"login"`
+		DatabaseID int64  `json:"databaseId"`
+	} `json:"author"` // nil: the account is gone
+}
+
+// pullRequest is n as REST would give it.
+func (n pullNode) pullRequest() PR {
+	out := PR{
+		Number: n.Number, NodeID: n.ID, Title: n.Title, Body: n.Body, URL: n.URL,
+		State: "closed", Draft: n.IsDraft, Merged: n.State == "MERGED", HeadRef: n.HeadRefName, HeadOID: n.HeadRefOid, BaseRef: n.BaseRefName,
+	}
+	if n.State == "OPEN" {
+		out.State = "open"
+	}
+	if a := n.Author; a != nil {
+		out.Author = User{Login: a.Login, ID: a.DatabaseID, Type: a.Typename}
+		if a.Typename == "Bot" {
+			out.Author.Login += "[bot]"
+		}
+	}
+	return out
 }

@@ -180,7 +180,8 @@ func permissionsOf(s scope) *github.InstallationPermissions {
 	case scopeWrite:
 		return &github.InstallationPermissions{Contents: write, Metadata: read, Issues: write, PullRequests: write}
 	case scopeChecks:
-		return &github.InstallationPermissions{Checks: write, Metadata: read}
+		// The pull request is described in the same request.
+		return &github.InstallationPermissions{Checks: write, Metadata: read, PullRequests: write}
 	case scopeMetadata:
 		return &github.InstallationPermissions{Metadata: read}
 	case scopeRead:

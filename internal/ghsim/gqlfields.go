@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,6 +71,10 @@ type (
 
 		c *reviewComment
 	}
+	gqlCheck struct {
+		r *repo
+		c *checkRun
+	}
 	gqlPullCommit struct {
 		gqlPull
 
@@ -110,6 +115,7 @@ func (gqlComment) typeName() string       { return "IssueComment" }
 func (gqlThread) typeName() string        { return "PullRequestReviewThread" }
 func (gqlReviewComment) typeName() string { return "PullRequestReviewComment" }
 func (gqlPullCommit) typeName() string    { return "PullRequestCommit" }
+func (gqlCheck) typeName() string         { return "CheckRun" }
 func (gqlRateLimit) typeName() string     { return "RateLimit" }
 func (gqlPageInfo) typeName() string      { return "PageInfo" }
 func (c gqlConnection) typeName() string  { return c.name }
@@ -250,6 +256,12 @@ func (x *execution) node(id string) (any, error) {
 			return x.ref(r, rest)
 		case r.id == n && prefix == "C":
 			return x.gitObject(r, rest)
+		}
+		if ch, ok := find(r.checks, func(ch *checkRun) bool { return ch.id == n && prefix == "CR" }); ok {
+			if err := x.may(r, "checks", "read"); err != nil {
+				return nil, err
+			}
+			return gqlCheck{r, ch}, nil
 		}
 		for _, i := range r.issues {
 			switch {
@@ -442,7 +454,13 @@ func resolvers() map[string]map[string]resolver {
 			"markPullRequestReadyForReview": on(setDraft("MarkPullRequestReadyForReviewPayload", false)),
 			"convertPullRequestToDraft":     on(setDraft("ConvertPullRequestToDraftPayload", true)),
 			"resolveReviewThread":           on(resolveThread),
+			"createCheckRun":                on(createCheckRun),
+			"updateCheckRun":                on(updateCheckRun),
+			"updatePullRequest":             on(updatePullRequest),
 		},
+		"UpdatePullRequestPayload":             {"clientMutationId": payload("clientMutationId"), "pullRequest": payload("pullRequest")},
+		"CreateCheckRunPayload":                {"clientMutationId": payload("clientMutationId"), "checkRun": payload("checkRun")},
+		"UpdateCheckRunPayload":                {"clientMutationId": payload("clientMutationId"), "checkRun": payload("checkRun")},
 		"CreateCommitOnBranchPayload":          {"clientMutationId": payload("clientMutationId"), "commit": payload("commit"), "ref": payload("ref")},
 		"MarkPullRequestReadyForReviewPayload": {"clientMutationId": payload("clientMutationId"), "pullRequest": payload("pullRequest")},
 		"ConvertPullRequestToDraftPayload":     {"clientMutationId": payload("clientMutationId"), "pullRequest": payload("pullRequest")},
@@ -688,6 +706,18 @@ func resolvers() map[string]map[string]resolver {
 				return connect("PullRequestReviewThreadConnection", all, a)
 			}),
 		}),
+		"CheckRun": {
+			"id":         get(func(_ *execution, p gqlCheck) any { return nodeID("CR", p.c.id) }),
+			"name":       get(func(_ *execution, p gqlCheck) any { return p.c.name }),
+			"externalId": get(func(_ *execution, p gqlCheck) any { return orNull(p.c.externalID) }),
+			"status":     get(func(_ *execution, p gqlCheck) any { return strings.ToUpper(p.c.status) }),
+			"conclusion": get(func(_ *execution, p gqlCheck) any { return orNull(strings.ToUpper(p.c.conclusion)) }),
+			"detailsUrl": get(func(_ *execution, p gqlCheck) any { return orNull(p.c.detailsURL) }),
+			"title":      get(func(_ *execution, p gqlCheck) any { return orNull(p.c.title) }),
+			"summary":    get(func(_ *execution, p gqlCheck) any { return orNull(p.c.summary) }),
+			"text":       get(func(_ *execution, p gqlCheck) any { return orNull(p.c.text) }),
+			"repository": get(func(_ *execution, p gqlCheck) any { return gqlRepo{p.r} }),
+		},
 		"PullRequestCommit": {
 			"id":     get(func(_ *execution, p gqlPullCommit) any { return nodeID("PURC", p.i.id) + ":" + p.c.OID }),
 			"commit": get(func(_ *execution, p gqlPullCommit) any { return gqlCommit{p.r, p.c} }),
@@ -926,4 +956,129 @@ func resolveThread(x *execution, _ gqlRoot, a arguments) (any, error) {
 	}
 	x.sim.setResolved(t.r, t.i, t.t, x.call.who.author(), true)
 	return gqlPayload{"ResolveReviewThreadPayload", map[string]any{"clientMutationId": in["clientMutationId"], "thread": t}}, nil
+}
+
+// checkArgument is what a mutation says of a check run, in the words of REST,
+// and the repository it is for.
+func (x *execution) checkArgument(in arguments) (*repo, checkInput, error) {
+	v, err := x.node(in.str("repositoryId"))
+	if err != nil {
+		return nil, checkInput{}, err
+	}
+	r, ok := v.(gqlRepo)
+	if !ok {
+		return nil, checkInput{}, &gqlError{"NOT_FOUND", "Could not resolve to Repository node with the global id of '" + in.str("repositoryId") + "'."}
+	}
+	if err := x.may(r.r, "checks", "write"); err != nil {
+		return nil, checkInput{}, err
+	}
+	if x.call.who.tok == nil { // check runs are for Apps
+		return nil, checkInput{}, &gqlError{"FORBIDDEN", "Resource not accessible by personal access token"}
+	}
+	out := checkInput{
+		Name: in.str("name"), HeadSHA: in.str("headSha"), Status: strings.ToLower(in.str("status")), Conclusion: strings.ToLower(in.str("conclusion")),
+		DetailsURL: in.str("detailsUrl"), ExternalID: in.str("externalId"), StartedAt: in.str("startedAt"), CompletedAt: in.str("completedAt"),
+	}
+	if in["actions"] != nil {
+		out.Actions = []checkAction{}
+	}
+	for _, a := range in.list("actions") {
+		out.Actions = append(out.Actions, checkAction{Label: field(a, "label"), Identifier: field(a, "identifier"), Description: field(a, "description")})
+	}
+	if in["output"] != nil {
+		o := in.obj("output")
+		out.Output = &checkOutput{Title: o.str("title"), Summary: o.str("summary"), Text: o.str("text")}
+		for _, raw := range o.list("annotations") {
+			m, ok := raw.(map[string]any)
+			if !ok {
+				continue // the schema has checked it
+			}
+			a := arguments(m)
+			at := a.obj("location")
+			out.Output.Annotations = append(out.Output.Annotations, Annotation{
+				Path: a.str("path"), StartLine: at.num("startLine"), EndLine: at.num("endLine"), StartColumn: max(0, at.num("startColumn")), EndColumn: max(0, at.num("endColumn")),
+				Level: strings.ToLower(a.str("annotationLevel")), Message: a.str("message"), Title: a.str("title"),
+			})
+		}
+	}
+	return r.r, out, nil
+}
+
+// inGraphQL puts a refusal of REST in GraphQL's words.
+func inGraphQL(err error) error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return err
+	}
+	kind := "UNPROCESSABLE"
+	if e.Status == http.StatusForbidden {
+		kind = "FORBIDDEN"
+	}
+	return &gqlError{kind, e.Message}
+}
+
+func createCheckRun(x *execution, _ gqlRoot, a arguments) (any, error) {
+	in := a.obj("input")
+	r, check, err := x.checkArgument(in)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := r.git.commit(x.call.Context(), check.HeadSHA); err != nil {
+		return nil, &gqlError{"UNPROCESSABLE", "No commit found for SHA: " + check.HeadSHA}
+	}
+	made, err := x.sim.makeCheck(x.call, r, check)
+	if err != nil {
+		return nil, inGraphQL(err)
+	}
+	return gqlPayload{"CreateCheckRunPayload", map[string]any{"clientMutationId": in["clientMutationId"], "checkRun": gqlCheck{r, made}}}, nil
+}
+
+func updateCheckRun(x *execution, _ gqlRoot, a arguments) (any, error) {
+	in := a.obj("input")
+	r, check, err := x.checkArgument(in)
+	if err != nil {
+		return nil, err
+	}
+	v, err := x.node(in.str("checkRunId"))
+	if err != nil {
+		return nil, err
+	}
+	known, ok := v.(gqlCheck)
+	if !ok || known.r != r {
+		return nil, &gqlError{"NOT_FOUND", "Could not resolve to CheckRun node with the global id of '" + in.str("checkRunId") + "'."}
+	}
+	if err := x.sim.changeCheck(x.call, r, known.c, check); err != nil {
+		return nil, inGraphQL(err)
+	}
+	return gqlPayload{"UpdateCheckRunPayload", map[string]any{"clientMutationId": in["clientMutationId"], "checkRun": known}}, nil
+}
+
+func updatePullRequest(x *execution, _ gqlRoot, a arguments) (any, error) {
+	in := a.obj("input")
+	p, err := x.pullArgument(in.str("pullRequestId"))
+	if err != nil {
+		return nil, err
+	}
+	by := x.call.who.author()
+	if base := in.str("baseRefName"); base != "" && base != p.i.pull.base {
+		if err := x.sim.retarget(p.r, p.i, by, base); err != nil {
+			return nil, inGraphQL(err)
+		}
+	}
+	given := func(name string) *string {
+		if in[name] == nil {
+			return nil
+		}
+		value := in.str(name)
+		return &value
+	}
+	if err := x.sim.editIssue(p.r, p.i, by, given("title"), given("body")); err != nil {
+		return nil, inGraphQL(err)
+	}
+	if state := in.str("state"); state != "" {
+		if err := x.sim.setState(p.r, p.i, by, state == "CLOSED", ""); err != nil {
+			return nil, inGraphQL(err)
+		}
+	}
+	return gqlPayload{"UpdatePullRequestPayload", map[string]any{"clientMutationId": in["clientMutationId"], "pullRequest": p}}, nil
 }

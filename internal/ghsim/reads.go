@@ -185,7 +185,7 @@ func (s *Sim) CheckRuns(owner, name string) ([]CheckRun, error) {
 	}
 	list := []CheckRun{}
 	for _, c := range r.checks {
-		list = append(list, CheckRun{ID: c.id, Name: c.name, HeadOID: c.headOID, ExternalID: c.externalID, Status: c.status, Conclusion: c.conclusion, Title: c.title, Summary: c.summary, Text: c.text, Buttons: append([]string(nil), c.buttons...)})
+		list = append(list, CheckRun{ID: c.id, Name: c.name, HeadOID: c.headOID, ExternalID: c.externalID, Status: c.status, Conclusion: c.conclusion, Title: c.title, Summary: c.summary, Text: c.text, Buttons: append([]string(nil), c.buttons...), Annotations: append([]Annotation(nil), c.annotations...)})
 	}
 	return list, nil
 }

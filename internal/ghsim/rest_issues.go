@@ -625,13 +625,15 @@ type checkInput struct {
 	ExternalID  string `json:"external_id"`
 	StartedAt   string `json:"started_at"`
 	CompletedAt string `json:"completed_at"`
-	Actions     []struct {
-		Label, Identifier, Description string
-	}
-	Output *struct {
-		Title, Summary, Text string
-		Annotations          []any
-	}
+	Actions     []checkAction
+	Output      *checkOutput
+}
+
+type checkAction struct{ Label, Identifier, Description string }
+
+type checkOutput struct {
+	Title, Summary, Text string
+	Annotations          []Annotation
 }
 
 // apply puts what was sent into a check run. Annotations add up, all else
@@ -687,7 +689,13 @@ func (s *Sim) applyCheck(ch *checkRun, in checkInput) error {
 			return unprocessable("Invalid request.\n\nNo more than 50 items are allowed; " + "annotations were supplied in excess.")
 		}
 		ch.title, ch.summary, ch.text = o.Title, o.Summary, strings.ToValidUTF8(o.Text[:min(len(o.Text), maxBody-1)], "")
-		ch.annotations += len(o.Annotations)
+		for _, a := range o.Annotations {
+			if a.Path == "" || a.StartLine < 1 || a.EndLine < a.StartLine || a.Message == "" || len(a.Message) > 64<<10 || tooLong(a.Title, 255) ||
+				a.StartColumn > 0 && a.StartLine != a.EndLine || !slices.Contains([]string{"notice", "warning", "failure"}, a.Level) {
+				return unprocessable("Invalid request.\n\nAn annotation is not valid.")
+			}
+		}
+		ch.annotations = append(slices.Clone(ch.annotations), o.Annotations...)
 	}
 	return nil
 }
@@ -703,15 +711,41 @@ func (s *Sim) postCheck(c *call) (int, any, error) {
 	if _, err := c.repo.git.commit(c.Context(), in.HeadSHA); err != nil {
 		return 0, nil, unprocessable("No commit found for SHA: " + in.HeadSHA)
 	}
+	ch, err := s.makeCheck(c, c.repo, in)
+	if err != nil {
+		return 0, nil, err
+	}
+	return http.StatusCreated, s.checkJSON(c.repo, ch), nil
+}
+
+// makeCheck puts a check run of the calling App on a commit that is there.
+func (s *Sim) makeCheck(c *call, r *repo, in checkInput) (*checkRun, error) {
 	ch := &checkRun{
 		id: s.nextID(), app: c.who.tok.install.app, name: in.Name, headOID: in.HeadSHA, status: "queued", started: s.now(), suiteID: s.nextID(),
 	}
 	if err := s.applyCheck(ch, in); err != nil {
-		return 0, nil, err
+		return nil, err
 	}
-	c.repo.checks = append(c.repo.checks, ch)
-	s.emit(c.repo, "check_run", "created", c.who.author().user, obj{"check_run": s.checkJSON(c.repo, ch)})
-	return http.StatusCreated, s.checkJSON(c.repo, ch), nil
+	r.checks = append(r.checks, ch)
+	s.emit(r, "check_run", "created", c.who.author().user, obj{"check_run": s.checkJSON(r, ch)})
+	return ch, nil
+}
+
+// changeCheck changes one, which only the App that made it may.
+func (s *Sim) changeCheck(c *call, r *repo, ch *checkRun, in checkInput) error {
+	if c.who.tok == nil || c.who.tok.install.app != ch.app {
+		return &Error{Status: http.StatusForbidden, Message: "Invalid app_id `" + c.who.name() + "` - check run can only be modified by the GitHub App that created it."}
+	}
+	was := ch.status
+	next := *ch
+	if err := s.applyCheck(&next, in); err != nil {
+		return err
+	}
+	*ch = next
+	if was != "completed" && ch.status == "completed" {
+		s.emit(r, "check_run", "completed", c.who.author().user, obj{"check_run": s.checkJSON(r, ch)})
+	}
+	return nil
 }
 
 // checkOf is the check run a call names.
@@ -736,21 +770,12 @@ func (s *Sim) patchCheck(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	if c.who.tok == nil || c.who.tok.install.app != ch.app {
-		return 0, nil, &Error{Status: http.StatusForbidden, Message: "Invalid app_id `" + c.who.name() + "` - check run can only be modified by the GitHub App that created it."}
-	}
 	var in checkInput
 	if err := c.decode(&in); err != nil {
 		return 0, nil, err
 	}
-	was := ch.status
-	next := *ch
-	if err := s.applyCheck(&next, in); err != nil {
+	if err := s.changeCheck(c, c.repo, ch, in); err != nil {
 		return 0, nil, err
-	}
-	*ch = next
-	if was != "completed" && ch.status == "completed" {
-		s.emit(c.repo, "check_run", "completed", c.who.author().user, obj{"check_run": s.checkJSON(c.repo, ch)})
 	}
 	return http.StatusOK, s.checkJSON(c.repo, ch), nil
 }

@@ -439,7 +439,7 @@ func (s *Sim) checkJSON(r *repo, c *checkRun) obj {
 		"id": c.id, "node_id": nodeID("CR", c.id), "name": c.name, "head_sha": c.headOID, "external_id": c.externalID, "url": url,
 		"html_url": s.html(r) + "/runs/" + id, "details_url": cmp.Or(c.detailsURL, s.html(r)+"/runs/"+id), "status": c.status, "conclusion": orNull(c.conclusion),
 		"started_at": stamp(c.started), "completed_at": stamp(c.completed), "check_suite": obj{"id": c.suiteID}, "app": s.appJSON(c.app), "pull_requests": pulls,
-		"output": obj{"title": orNull(c.title), "summary": orNull(c.summary), "text": orNull(c.text), "annotations_count": c.annotations, "annotations_url": url + "/annotations"},
+		"output": obj{"title": orNull(c.title), "summary": orNull(c.summary), "text": orNull(c.text), "annotations_count": len(c.annotations), "annotations_url": url + "/annotations"},
 	}
 }
 

@@ -21,6 +21,9 @@ const CheckName = "Ralph"
 type CheckOn struct {
 	// Head is the commit that the state is true of.
 	Head string
+	// PR is the pull request as it was just read, to be brought up to date in the
+	// same call; nil for none.
+	PR *ghapp.PR
 	// DetailsURL is the page with the details, "" for none.
 	DetailsURL string
 	// StartedAt is when the run began.
@@ -37,19 +40,100 @@ func (on CheckOn) text() (string, error) {
 }
 
 type checkRecord struct {
-	ID   int64  `json:"id"`
+	// ID is its node id.
+	ID   string `json:"id"`
 	Head string `json:"head"`
 }
 
 // Check shows the state on a commit, as the run's one check run there: in
 // progress until the run has ended, then with the conclusion of how it ended.
 // GitHub ties a check run to one commit, so a new head gets a new one, and the
-// one of the head before is closed: it would say "in progress" for ever.
+// one of the head before is closed in the same request: it would say "in
+// progress" for ever.
+//
+// The pull request on.PR is brought up to date by the same request, and given
+// back as it is then; nil says that it was not, since there was nothing to write
+// about checks, or since GitHub did not take it: UpdatePR tells why. ErrEdited
+// says what it does there.
 //
 // For ghapp.ChecksRefused errors see there; nothing else depends on the check
 // run.
-func (p *Publisher) Check(ctx context.Context, on CheckOn, v island.View) error {
+func (p *Publisher) Check(ctx context.Context, on CheckOn, v island.View) (described *ghapp.PR, err error) {
 	ctx = ghapp.WithPurpose(ctx, "check")
+	old, err := p.overtaken(ctx, on.Head)
+	if err != nil {
+		return nil, err
+	}
+	text, err := p.textOn(on.PR, v)
+	if err != nil {
+		return nil, err
+	}
+	in := p.checkInput(on, v)
+	var out ghapp.WrittenChecks
+	var refused error // of those that were written beside the run's own
+	made := false
+	rec, err := effects.Do(ctx, p.Effects, effects.Check(p.Run, p.GitHub.FullName(), on.Head), map[string]string{"head": on.Head},
+		func(ctx context.Context) (checkRecord, bool, error) {
+			id, err := p.GitHub.FindCheck(ctx, on.Head, CheckName, string(p.Run))
+			if errors.Is(err, ghapp.ErrNotFound) {
+				return checkRecord{}, false, nil
+			}
+			return checkRecord{ID: id, Head: on.Head}, err == nil, err
+		},
+		func(ctx context.Context) (checkRecord, error) {
+			if in.Text, err = on.text(); err != nil {
+				return checkRecord{}, err
+			}
+			out, refused = p.GitHub.WriteChecks(ctx, text, append([]ghapp.CheckWrite{{CheckInput: in}}, closing(old, on.Head)...)...)
+			if made = out.IDs[0] != ""; !made {
+				return checkRecord{}, refused
+			}
+			return checkRecord{ID: out.IDs[0], Head: on.Head}, nil
+		})
+	if err != nil {
+		return nil, err
+	}
+	if !made {
+		writes := closing(old, on.Head)
+		// While the head stays, nothing of note happens but the end.
+		if v.End != "" {
+			if in.Text, err = on.text(); err != nil {
+				return nil, err
+			}
+			writes = append([]ghapp.CheckWrite{{ID: rec.ID, CheckInput: in}}, writes...)
+		}
+		if len(writes) == 0 {
+			return nil, nil //nolint:nilnil // nothing was asked of GitHub
+		}
+		out, refused = p.GitHub.WriteChecks(ctx, text, writes...)
+	}
+	if err := p.closed(ctx, old, out.IDs[len(out.IDs)-len(old):]); err != nil {
+		return nil, err
+	}
+	if on.PR == nil || text != nil && !out.Described {
+		return nil, refused
+	}
+	pr := *on.PR
+	if text != nil {
+		pr.Body = text.Body
+	}
+	return &pr, refused
+}
+
+// textOn is what a pull request is to say, nil where it says so already.
+func (p *Publisher) textOn(pr *ghapp.PR, v island.View) (*ghapp.PRText, error) {
+	if pr == nil {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	body, err := p.text(*pr, v)
+	if err != nil || body == pr.Body {
+		return nil, err
+	}
+	return &ghapp.PRText{ID: pr.NodeID, Body: body}, nil
+}
+
+// checkInput is what the check run says, but for its text.
+func (p *Publisher) checkInput(on CheckOn, v island.View) ghapp.CheckInput {
 	v = p.fill(v)
 	in := ghapp.CheckInput{
 		Name: CheckName, HeadOID: on.Head, ExternalID: string(p.Run), DetailsURL: on.DetailsURL, StartedAt: on.StartedAt,
@@ -64,66 +148,54 @@ func (p *Publisher) Check(ctx context.Context, on CheckOn, v island.View) error 
 	if v.End != "" {
 		in.Conclusion = v.End.Conclusion()
 	}
-	created := false
-	var err error
-	rec, err := effects.Do(ctx, p.Effects, effects.Check(p.Run, p.GitHub.FullName(), on.Head), map[string]string{"head": on.Head},
-		func(ctx context.Context) (checkRecord, bool, error) {
-			id, err := p.GitHub.FindCheck(ctx, on.Head, CheckName, string(p.Run))
-			if errors.Is(err, ghapp.ErrNotFound) {
-				return checkRecord{}, false, nil
-			}
-			return checkRecord{ID: id, Head: on.Head}, err == nil, err
-		},
-		func(ctx context.Context) (checkRecord, error) {
-			if in.Text, err = on.text(); err != nil {
-				return checkRecord{}, err
-			}
-			id, err := p.GitHub.CreateCheck(ctx, in)
-			created = err == nil
-			return checkRecord{ID: id, Head: on.Head}, err
-		})
-	if err != nil {
-		return err
-	}
-	// While the head stays, nothing of note happens but the end.
-	if !created && v.End != "" {
-		if in.Text, err = on.text(); err != nil {
-			return err
-		}
-		if err := p.GitHub.UpdateCheck(ctx, rec.ID, in); err != nil {
-			return err
-		}
-	}
-	return p.closeOvertaken(ctx, rec)
+	return in
 }
 
-// closeOvertaken closes the run's check runs on the commits before head.
-func (p *Publisher) closeOvertaken(ctx context.Context, head checkRecord) error {
+// overtaken are the run's check runs on the commits before head that nothing
+// has closed yet.
+func (p *Publisher) overtaken(ctx context.Context, head string) ([]checkRecord, error) {
 	made, err := effects.Done[checkRecord](ctx, p.Effects, p.Run, effects.KindCheck)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	closed, err := effects.Done[checkRecord](ctx, p.Effects, p.Run, effects.KindOvertaken)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var out []checkRecord
 	for _, old := range made {
-		if old == head {
-			return nil // the later ones are not overtaken by it
+		if old.Head == head {
+			break // the later ones are not overtaken by it
 		}
-		if slices.Contains(closed, old) {
+		if !slices.Contains(closed, old) {
+			out = append(out, old)
+		}
+	}
+	return out, nil
+}
+
+// closing is what the check runs of commits before head are to say.
+func closing(old []checkRecord, head string) []ghapp.CheckWrite {
+	var out []ghapp.CheckWrite
+	for _, c := range old {
+		out = append(out, ghapp.CheckWrite{ID: c.ID, CheckInput: ghapp.CheckInput{
+			Name: CheckName, Conclusion: run.ConclusionNeutral, Title: "The run went on",
+			Summary: fmt.Sprintf("Later commits followed this one. How the run stands, or ended, is shown on %s.\n", head),
+		}})
+	}
+	return out
+}
+
+// closed keeps in mind which check runs GitHub has closed; ids has "" for the
+// others, which are left for the next time: closing one again changes nothing.
+func (p *Publisher) closed(ctx context.Context, old []checkRecord, ids []string) error {
+	for i, c := range old {
+		if ids[i] == "" {
 			continue
 		}
-		_, err := effects.Do(ctx, p.Effects, effects.Overtaken(p.Run, p.GitHub.FullName(), old.Head), nil,
-			func(context.Context) (checkRecord, bool, error) {
-				return checkRecord{}, false, nil // closing it again changes nothing
-			},
-			func(ctx context.Context) (checkRecord, error) {
-				return old, p.GitHub.UpdateCheck(ctx, old.ID, ghapp.CheckInput{
-					Name: CheckName, Conclusion: run.ConclusionNeutral, Title: "The run went on",
-					Summary: fmt.Sprintf("Later commits followed this one. How the run stands, or ended, is shown on %s.\n", head.Head),
-				})
-			})
+		_, err := effects.Do(ctx, p.Effects, effects.Overtaken(p.Run, p.GitHub.FullName(), c.Head), nil,
+			func(context.Context) (checkRecord, bool, error) { return c, true, nil },
+			func(context.Context) (checkRecord, error) { return c, nil })
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,9 @@
 package publish_test
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,7 +42,7 @@ func TestCheckFollowsTheHead(t *testing.T) {
 	on := publish.CheckOn{Head: v.Commits[0].OID, DetailsURL: pr.URL, StartedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	first := ghsim.CheckRun{Name: "Ralph", HeadOID: on.Head, ExternalID: "r-1", Status: "in_progress", Title: "1 of 2 tasks", Buttons: []string{"stop"}}
 	for range 2 { // showing the same again sends nothing
-		check(t, p.Check(ctx, on, v))
+		get[*ghapp.PR](t)(p.Check(ctx, on, v))
 		sent(1)
 		if diff := cmp.Diff([]ghsim.CheckRun{first}, w.checks(t), noTexts); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -52,8 +55,8 @@ func TestCheckFollowsTheHead(t *testing.T) {
 	landed := get[publish.Landed](t)(p.Land(t.Context(), w.on(t, on.Head, w.tree(t, on.Head), 2, file("b", "2"))))
 	on.Head = landed.OID
 	v.Tasks[1].Status = run.TaskDone
-	check(t, p.Check(ctx, on, v))
-	sent(3)
+	get[*ghapp.PR](t)(p.Check(ctx, on, v))
+	sent(2) // the one before is closed in the same call
 	first.Status, first.Conclusion, first.Title, first.Buttons = "completed", "neutral", "The run went on", nil
 	second := ghsim.CheckRun{Name: "Ralph", HeadOID: on.Head, ExternalID: "r-1", Status: "in_progress", Title: "2 of 2 tasks", Buttons: []string{"stop"}}
 	if diff := cmp.Diff([]ghsim.CheckRun{first, second}, w.checks(t), noTexts); diff != "" {
@@ -61,8 +64,8 @@ func TestCheckFollowsTheHead(t *testing.T) {
 	}
 
 	v.End = run.EndBlocked
-	check(t, p.Check(ctx, on, v))
-	sent(4)
+	get[*ghapp.PR](t)(p.Check(ctx, on, v))
+	sent(3)
 	second.Status, second.Conclusion, second.Title = "completed", "failure", run.EndBlocked.Sentence()
 	second.Buttons = []string{"retry"}
 	if diff := cmp.Diff([]ghsim.CheckRun{first, second}, w.checks(t), noTexts); diff != "" {
@@ -72,8 +75,8 @@ func TestCheckFollowsTheHead(t *testing.T) {
 	// A later run has its own check run on the commit, and leaves this one alone.
 	v.End = run.EndAllTasksComplete
 	v.Gates = []island.Gate{{Name: "test", Passed: true}}
-	check(t, w.publisher("r-2").Check(ctx, on, v))
-	sent(5)
+	get[*ghapp.PR](t)(w.publisher("r-2").Check(ctx, on, v))
+	sent(4)
 	third := ghsim.CheckRun{Name: "Ralph", HeadOID: on.Head, ExternalID: "r-2", Status: "completed", Conclusion: "success", Title: run.EndAllTasksComplete.Sentence()}
 	if diff := cmp.Diff([]ghsim.CheckRun{first, second, third}, w.checks(t), noTexts); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -108,9 +111,9 @@ func TestCheckForEachEnd(t *testing.T) {
 	for i, end := range run.EndReasons() {
 		p := w.publisher(run.ID(end))
 		v.End = ""
-		check(t, p.Check(t.Context(), on, v))
+		get[*ghapp.PR](t)(p.Check(t.Context(), on, v))
 		v.End = end
-		check(t, p.Check(t.Context(), on, v))
+		get[*ghapp.PR](t)(p.Check(t.Context(), on, v))
 		all := w.checks(t)
 		want := ghsim.CheckRun{Name: "Ralph", HeadOID: on.Head, ExternalID: string(end), Status: "completed", Conclusion: string(end.Conclusion()), Title: end.Sentence()}
 		if !end.Complete() {
@@ -122,7 +125,7 @@ func TestCheckForEachEnd(t *testing.T) {
 	}
 	v.Gates = nil
 	v.End = run.EndRalphDone
-	check(t, w.publisher("no-gates").Check(t.Context(), on, v))
+	get[*ghapp.PR](t)(w.publisher("no-gates").Check(t.Context(), on, v))
 	if all := w.checks(t); all[len(all)-1].Title != "All tasks are done; no checks ran" {
 		t.Errorf("title without gates: %q", all[len(all)-1].Title)
 	}
@@ -133,15 +136,82 @@ func TestCheckWhenTheAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	w, p, _, v := started(t)
 	on := publish.CheckOn{Head: v.Commits[0].OID}
-	check(t, w.Inject(ghsim.Fault{Method: "POST", Match: "/check-runs$", After: true, Status: 502, Body: "<html>"}))
-	err := p.Check(t.Context(), on, v)
+	check(t, w.Inject(ghsim.Fault{Match: "^/graphql createCheckRun$", After: true, Status: 502, Body: "<html>"}))
+	_, err := p.Check(t.Context(), on, v)
 	if class, _ := ghapp.Classify(err); class != ghapp.Transient || ghapp.ChecksRefused(err) {
 		t.Fatalf("err = %v", err)
 	}
 	v.End = run.EndFailed
-	check(t, p.Check(t.Context(), on, v))
+	get[*ghapp.PR](t)(p.Check(t.Context(), on, v))
 	if all := w.checks(t); len(all) != 1 || all[0].Conclusion != "failure" {
 		t.Errorf("check runs: %+v", all)
+	}
+}
+
+// confused is a GitHub to which the changes of check runs do not get through.
+type confused struct {
+	publish.GitHub
+
+	lost bool
+}
+
+func (g *confused) WriteChecks(ctx context.Context, text *ghapp.PRText, writes ...ghapp.CheckWrite) (ghapp.WrittenChecks, error) {
+	writes = slices.Clone(writes)
+	for i := range writes {
+		if g.lost && writes[i].ID != "" {
+			writes[i].ID = "CR_lost"
+		}
+	}
+	return g.GitHub.WriteChecks(ctx, text, writes...)
+}
+
+// TestCheckClosedLater: a new check run is kept though the one before could not
+// be closed in the same call, and that is made up for.
+func TestCheckClosedLater(t *testing.T) {
+	t.Parallel()
+	w, p, pr, v := started(t)
+	ctx, gh := t.Context(), &confused{GitHub: p.GitHub}
+	p.GitHub = gh
+	on := publish.CheckOn{Head: v.Commits[0].OID}
+	get[*ghapp.PR](t)(p.Check(ctx, on, v))
+	landed := get[publish.Landed](t)(p.Land(ctx, w.on(t, on.Head, w.tree(t, on.Head), 2, file("b", "2"))))
+	v.Tasks[1].Status = run.TaskDone
+	gh.lost = true
+	described, err := p.Check(ctx, publish.CheckOn{Head: landed.OID, PR: &pr}, v)
+	if !errors.Is(err, ghapp.ErrNotFound) {
+		t.Errorf("err = %v", err)
+	}
+	if described == nil || described.Body != w.pr(t, pr.Number).Body || !strings.Contains(described.Body, "- [x] T2") {
+		t.Errorf("the pull request was not described: %+v", described)
+	}
+	states := func() (out []string) {
+		for _, c := range w.checks(t) {
+			out = append(out, c.Status)
+		}
+		return out
+	}
+	if diff := cmp.Diff([]string{"in_progress", "in_progress"}, states()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	gh.lost = false
+	get[*ghapp.PR](t)(p.Check(ctx, publish.CheckOn{Head: landed.OID, PR: described}, v))
+	if diff := cmp.Diff([]string{"completed", "in_progress"}, states()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestCheckLeavesEditsAlone: where people have edited the description, nothing
+// at all is written.
+func TestCheckLeavesEditsAlone(t *testing.T) {
+	t.Parallel()
+	w, p, pr, v := started(t)
+	p.Edited = func(string) bool { return true }
+	before := len(w.Calls())
+	if _, err := p.Check(t.Context(), publish.CheckOn{Head: v.Commits[0].OID, PR: &pr}, v); !errors.Is(err, publish.ErrEdited) {
+		t.Errorf("err = %v", err)
+	}
+	if n := len(w.Calls()) - before; n != 0 {
+		t.Errorf("%d calls", n)
 	}
 }
 
@@ -154,7 +224,7 @@ func TestCheckIsInert(t *testing.T) {
 	for i := range 600 {
 		v.Tasks = append(v.Tasks, run.Task{ID: "T" + strings.Repeat("9", i%5+2), Title: strings.Repeat("@walt 世界 ", 40)})
 	}
-	check(t, p.Check(t.Context(), publish.CheckOn{Head: v.Commits[0].OID}, v))
+	get[*ghapp.PR](t)(p.Check(t.Context(), publish.CheckOn{Head: v.Commits[0].OID}, v))
 	got := w.checks(t)[0]
 	for _, bad := range []string{"@walt", "@org", "fixes #1", " <img"} {
 		if strings.Contains(got.Title+got.Summary, bad) {

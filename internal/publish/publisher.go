@@ -95,9 +95,8 @@ type Issues interface {
 
 // Checks is what the check run needs of GitHub.
 type Checks interface {
-	CreateCheck(ctx context.Context, in ghapp.CheckInput) (id int64, err error)
-	UpdateCheck(ctx context.Context, id int64, in ghapp.CheckInput) error
-	FindCheck(ctx context.Context, oid, name, externalID string) (id int64, err error)
+	WriteChecks(ctx context.Context, text *ghapp.PRText, writes ...ghapp.CheckWrite) (ghapp.WrittenChecks, error)
+	FindCheck(ctx context.Context, oid, name, externalID string) (id string, err error)
 }
 
 // Threads is what the conversations on a pull request's lines need of GitHub.
@@ -140,6 +139,9 @@ type Publisher struct {
 	OpenReady bool
 	// Mask holds the secrets known to the process; nil masks by pattern only.
 	Mask *redact.Masker
+	// PR is the number of the run's pull request, to be read along with commits;
+	// 0 where there is none.
+	PR int
 	// Edited says of a pull request's text whether people have changed it in a
 	// way that has to be taken in before it is written over; nil is never.
 	Edited func(body string) bool
@@ -151,6 +153,9 @@ type Landed struct {
 	// Verified: GitHub signed it, and its tree is the tree that was meant.
 	Verified bool
 	TaskID   string
+	// PR is the pull request as it was just after the commit, where GitHub told,
+	// and it is ours; otherwise nil.
+	PR *ghapp.PR
 }
 
 // landedRecord is how a landed commit is stored with its effect.
@@ -159,6 +164,8 @@ type landedRecord struct {
 	Tree    string `json:"tree"`
 	Subject string `json:"subject"`
 	TaskID  string `json:"task_id"`
+
+	read *ghapp.PR // in the same call; not kept
 }
 
 // Land makes c one commit on the issue's branch, which is created at c.Base if
@@ -181,7 +188,14 @@ func (p *Publisher) Land(ctx context.Context, c Commit) (Landed, error) {
 	if err != nil {
 		return Landed{}, err
 	}
-	return Landed{OID: rec.OID, Tree: rec.Tree, Subject: rec.Subject, TaskID: rec.TaskID, Verified: true}, nil
+	landed := Landed{OID: rec.OID, Tree: rec.Tree, Subject: rec.Subject, TaskID: rec.TaskID, Verified: true}
+	if rec.read != nil {
+		// The commit has landed, whoever's the pull request is.
+		if own, err := p.own(ctx, *rec.read); err == nil {
+			landed.PR = &own
+		}
+	}
+	return landed, nil
 }
 
 // ensureBranch makes the branch once per run. One that was there before the run
@@ -254,7 +268,7 @@ func (p *Publisher) check(c Commit, made ghapp.Commit) (landedRecord, error) {
 		return landedRecord{}, &CommitError{OID: made.OID, OnBranch: true, Err: fmt.Errorf("%w (%s)", ghapp.ErrUnverified, made.VerifyReason)}
 	}
 	headline, _ := split(p.Mask, c)
-	return landedRecord{OID: made.OID, Tree: made.TreeOID, Subject: headline, TaskID: c.TaskID}, nil
+	return landedRecord{OID: made.OID, Tree: made.TreeOID, Subject: headline, TaskID: c.TaskID, read: made.PR}, nil
 }
 
 // adopt looks whether the head of the branch is the commit that c asks for: on
@@ -343,7 +357,7 @@ func (p *Publisher) input(ctx context.Context, c Commit) (in request, err error)
 	screened := screen(changes, c.Protection, c.Own)
 	held := slices.Concat(screened.Refused, screened.Held)
 	in.GitDataInput = ghapp.GitDataInput{BaseTree: from, Tree: c.Tree, Known: known, Merges: c.Merges}
-	in.Branch, in.ExpectedHead = p.Branch, c.Base
+	in.Branch, in.ExpectedHead, in.PR = p.Branch, c.Base, p.PR
 	in.Headline, in.Body = split(p.Mask, c)
 	in.gitData = c.Merges != ""
 	total := 0

@@ -29,7 +29,7 @@ type prRecord struct {
 func (p *Publisher) EnsurePR(ctx context.Context, number int, v island.View) (ghapp.PR, error) {
 	ctx = ghapp.WithPurpose(ctx, "pr")
 	if number > 0 {
-		return p.ownPR(ctx, number)
+		return p.ReadPR(ctx, number)
 	}
 	v = p.fill(v)
 	head := p.Branch
@@ -60,22 +60,27 @@ func (p *Publisher) EnsurePR(ctx context.Context, number int, v island.View) (gh
 	if got.Number == rec.Number {
 		return got, nil
 	}
-	return p.ownPR(ctx, rec.Number)
+	return p.ReadPR(ctx, rec.Number)
 }
 
-// ownPR reads a pull request and makes sure that it is ours: a number may come
-// from a record that somebody could have changed.
-func (p *Publisher) ownPR(ctx context.Context, number int) (ghapp.PR, error) {
+// ReadPR reads a pull request and makes sure that it is ours: a number may come
+// from a record that somebody could have changed. Another is ErrForeignPR.
+func (p *Publisher) ReadPR(ctx context.Context, number int) (ghapp.PR, error) {
+	ctx = ghapp.WithPurpose(ctx, "pr")
 	pr, err := p.GitHub.PR(ctx, number)
 	if err != nil {
 		return ghapp.PR{}, err
 	}
+	return p.own(ctx, pr)
+}
+
+func (p *Publisher) own(ctx context.Context, pr ghapp.PR) (ghapp.PR, error) {
 	ours, err := p.GitHub.Ours(ctx, pr.Author)
 	if err != nil {
 		return ghapp.PR{}, err
 	}
 	if !ours || pr.HeadRef != p.Branch {
-		return ghapp.PR{}, fmt.Errorf("pull request #%d: %w", number, ErrForeignPR)
+		return ghapp.PR{}, fmt.Errorf("pull request #%d: %w", pr.Number, ErrForeignPR)
 	}
 	return pr, nil
 }
@@ -96,52 +101,46 @@ func prTitle(v island.View) string {
 	return fmt.Sprintf("Work on issue %d", v.IssueNumber)
 }
 
-// UpdatePR brings the island of a pull request up to date and says whether it
-// had to. It compares with what is there, so it may be called at every step; it
-// leaves the title alone, which people may have changed. GitHub offers no way
-// to write only if nobody else wrote: an edit by a person in the moment between
-// reading and writing is lost. Edits that Edited asks for come back as
-// ErrEdited, with the pull request as it was read.
-func (p *Publisher) UpdatePR(ctx context.Context, number int, v island.View) (pr ghapp.PR, changed bool, err error) {
+// UpdatePR brings the island of a pull request that was just read up to date,
+// and gives it back as it is then. It leaves the title alone, which people may
+// have changed. GitHub offers no way to write only if nobody else wrote: an edit
+// by a person in the moment between reading and writing is lost. Edits that
+// Edited asks for are ErrEdited, and nothing is written.
+func (p *Publisher) UpdatePR(ctx context.Context, pr ghapp.PR, v island.View) (ghapp.PR, error) {
 	ctx = ghapp.WithPurpose(ctx, "pr-body")
-	if pr, err = p.ownPR(ctx, number); err != nil {
-		return ghapp.PR{}, false, err
+	body, err := p.text(pr, v)
+	if err != nil || body == pr.Body {
+		return pr, err
 	}
-	return p.UpdateRead(ctx, pr, v)
+	if err := p.GitHub.UpdatePR(ctx, pr.Number, nil, &body); err != nil {
+		return pr, err
+	}
+	pr.Body = body
+	return pr, nil
 }
 
-// UpdateRead is UpdatePR for a pull request that EnsurePR has just given.
-func (p *Publisher) UpdateRead(ctx context.Context, pr ghapp.PR, v island.View) (_ ghapp.PR, changed bool, err error) {
-	ctx = ghapp.WithPurpose(ctx, "pr-body")
+// text is what a pull request is to say.
+func (p *Publisher) text(pr ghapp.PR, v island.View) (string, error) {
 	if p.Edited != nil && p.Edited(pr.Body) {
-		return pr, false, ErrEdited
+		return "", ErrEdited
 	}
 	body, err := island.Update(pr.Body, p.fill(v))
 	if err != nil {
-		return pr, false, fmt.Errorf("pull request #%d: %w", pr.Number, err)
+		return "", fmt.Errorf("pull request #%d: %w", pr.Number, err)
 	}
-	if body == pr.Body {
-		return pr, false, nil
-	}
-	if err := p.GitHub.UpdatePR(ctx, pr.Number, nil, &body); err != nil {
-		return pr, false, err
-	}
-	pr.Body = body
-	return pr, true, nil
+	return body, nil
 }
 
-// Finish brings the pull request up to date a last time, and takes it out of
-// draft, once per run, if the work is complete. The pull request is returned as
-// it is then.
-func (p *Publisher) Finish(ctx context.Context, number int, v island.View) (ghapp.PR, error) {
-	pr, _, err := p.UpdatePR(ctx, number, v)
-	if err != nil || !v.End.Complete() || pr.State != "open" {
-		return pr, err
+// Ready takes a pull request that was just read out of draft, once per run. It
+// is returned as it is then.
+func (p *Publisher) Ready(ctx context.Context, pr ghapp.PR) (ghapp.PR, error) {
+	if pr.State != "open" {
+		return pr, nil
 	}
 	ctx = ghapp.WithPurpose(ctx, "ready")
-	_, err = effects.Do(ctx, p.Effects, effects.Ready(p.Run, p.GitHub.FullName(), number), nil,
+	_, err := effects.Do(ctx, p.Effects, effects.Ready(p.Run, p.GitHub.FullName(), pr.Number), nil,
 		func(context.Context) (struct{}, bool, error) {
-			return struct{}{}, !pr.Draft, nil // UpdatePR has just read it
+			return struct{}{}, !pr.Draft, nil // it has just been read
 		},
 		func(ctx context.Context) (struct{}, error) {
 			if !pr.Draft {

@@ -1,6 +1,7 @@
 package publish_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +32,25 @@ func started(t *testing.T) (*world, *publish.Publisher, ghapp.PR, island.View) {
 func (w *world) pr(t *testing.T, number int) ghsim.PR {
 	t.Helper()
 	return get[ghsim.PR](t)(w.Sim.PR(owner, name, number))
+}
+
+// update reads a pull request and brings it up to date.
+func update(ctx context.Context, p *publish.Publisher, number int, v island.View) (pr ghapp.PR, changed bool, err error) {
+	read, err := p.ReadPR(ctx, number)
+	if err != nil {
+		return ghapp.PR{}, false, err
+	}
+	pr, err = p.UpdatePR(ctx, read, v)
+	return pr, pr.Body != read.Body, err
+}
+
+// finish is the last update of complete work.
+func finish(ctx context.Context, p *publish.Publisher, number int, v island.View) (ghapp.PR, error) {
+	pr, _, err := update(ctx, p, number, v)
+	if err != nil {
+		return pr, err
+	}
+	return p.Ready(ctx, pr)
 }
 
 func (w *world) patches() int {
@@ -65,7 +85,7 @@ func TestPullRequestLife(t *testing.T) {
 	}
 
 	before := w.patches()
-	if _, changed, err := p.UpdatePR(ctx, pr.Number, v); err != nil || changed || w.patches() != before {
+	if _, changed, err := update(ctx, p, pr.Number, v); err != nil || changed || w.patches() != before {
 		t.Errorf("nothing new: changed = %t, %v, %d writes", changed, err, w.patches()-before)
 	}
 
@@ -74,7 +94,7 @@ func TestPullRequestLife(t *testing.T) {
 	check(t, w.EditIssue(owner, name, pr.Number, "walt", "", edited))
 	v.Tasks[1].Status = run.TaskDone
 	v.Phase, v.End = run.PhaseDone, run.EndAllTasksComplete
-	done := get[ghapp.PR](t)(p.Finish(ctx, pr.Number, v))
+	done := get[ghapp.PR](t)(finish(ctx, p, pr.Number, v))
 	after := w.pr(t, pr.Number)
 	if done.Draft || after.Draft {
 		t.Error("still a draft")
@@ -90,23 +110,18 @@ func TestPullRequestLife(t *testing.T) {
 	}
 }
 
-// TestFinishLeavesOthersAlone: an incomplete end leaves the draft one; a draft
-// that a person wants back stays one.
-func TestFinishLeavesOthersAlone(t *testing.T) {
+// TestReadyOnce: a draft that a person wants back stays one.
+func TestReadyOnce(t *testing.T) {
 	t.Parallel()
 	w, p, pr, v := started(t)
 	ctx := t.Context()
-	v.End = run.EndMaxIterations
-	if got := get[ghapp.PR](t)(p.Finish(ctx, pr.Number, v)); !got.Draft || !w.pr(t, pr.Number).Draft {
-		t.Error("unfinished work was marked ready")
-	}
 	v.End = run.EndAllTasksComplete
-	get[ghapp.PR](t)(p.Finish(ctx, pr.Number, v))
+	get[ghapp.PR](t)(finish(ctx, p, pr.Number, v))
 
-	// A repeated Finish that finds a draft must not force it.
+	// A repeated Ready that finds a draft must not force it.
 	w.draftAgain(t, pr.NodeID)
 	before := w.app.Calls().GraphQL
-	if got := get[ghapp.PR](t)(p.Finish(ctx, pr.Number, v)); !got.Draft {
+	if got := get[ghapp.PR](t)(finish(ctx, p, pr.Number, v)); !got.Draft {
 		t.Errorf("pull request = %+v", got)
 	}
 	if n := w.app.Calls().GraphQL - before; n != 0 {
@@ -139,7 +154,7 @@ func TestClosedPullRequest(t *testing.T) {
 		}
 	}
 	v.End = run.EndAllTasksComplete
-	if got := get[ghapp.PR](t)(p.Finish(t.Context(), pr.Number, v)); got.State != "closed" {
+	if got := get[ghapp.PR](t)(finish(t.Context(), p, pr.Number, v)); got.State != "closed" {
 		t.Errorf("pull request = %+v", got)
 	}
 }
@@ -156,7 +171,7 @@ func TestForeignPullRequest(t *testing.T) {
 	if _, err := p.EnsurePR(t.Context(), foreign.Number, v); !errors.Is(err, publish.ErrForeignPR) {
 		t.Errorf("ensure: %v", err)
 	}
-	if _, _, err := p.UpdatePR(t.Context(), foreign.Number, v); !errors.Is(err, publish.ErrForeignPR) {
+	if _, _, err := update(t.Context(), p, foreign.Number, v); !errors.Is(err, publish.ErrForeignPR) {
 		t.Errorf("update: %v", err)
 	}
 }
@@ -171,20 +186,20 @@ func TestAttackH7FullDescription(t *testing.T) {
 	v.Learnings = strings.Repeat("- learnt\n", 1000)
 	for _, theirs := range []string{"", strings.Repeat("é", 20_000), strings.Repeat("t", 55_000), strings.Repeat("t", 63_000)} {
 		check(t, w.EditIssue(owner, name, pr.Number, "walt", "", theirs+"\n"+pr.Body))
-		got, changed, err := p.UpdatePR(t.Context(), pr.Number, v)
+		got, changed, err := update(t.Context(), p, pr.Number, v)
 		if err != nil || !changed {
 			t.Fatalf("%d bytes of theirs: changed = %t, %v", len(theirs), changed, err)
 		}
 		if !strings.HasPrefix(got.Body, theirs) || !strings.Contains(got.Body, "1 of 202 tasks") {
 			t.Errorf("%d bytes of theirs: the essential is missing", len(theirs))
 		}
-		if _, changed, err := p.UpdatePR(t.Context(), pr.Number, v); err != nil || changed {
+		if _, changed, err := update(t.Context(), p, pr.Number, v); err != nil || changed {
 			t.Errorf("%d bytes of theirs: again: changed = %t, %v", len(theirs), changed, err)
 		}
 	}
 	check(t, w.EditIssue(owner, name, pr.Number, "walt", "", strings.Repeat("t", 65_500)))
 	before := w.patches()
-	if _, _, err := p.UpdatePR(t.Context(), pr.Number, v); !errors.Is(err, island.ErrNoRoom) || w.patches() != before {
+	if _, _, err := update(t.Context(), p, pr.Number, v); !errors.Is(err, island.ErrNoRoom) || w.patches() != before {
 		t.Errorf("no room: %v", err)
 	}
 }

@@ -29,13 +29,19 @@ type noChecks struct {
 
 func (g *noChecks) FullName() string { return "acme/widgets" }
 
-func (g *noChecks) FindCheck(context.Context, string, string, string) (int64, error) {
-	return 0, ghapp.ErrNotFound
+func (g *noChecks) FindCheck(context.Context, string, string, string) (string, error) {
+	return "", ghapp.ErrNotFound
 }
 
-func (g *noChecks) CreateCheck(context.Context, ghapp.CheckInput) (int64, error) {
+func (g *noChecks) WriteChecks(_ context.Context, _ *ghapp.PRText, writes ...ghapp.CheckWrite) (ghapp.WrittenChecks, error) {
 	g.calls++
-	return 0, g.err
+	out := ghapp.WrittenChecks{IDs: make([]string, len(writes))}
+	for i := range out.IDs {
+		if g.err == nil {
+			out.IDs[i] = "CR_1"
+		}
+	}
+	return out, g.err
 }
 
 // TestCheckRunsInTrouble: a refusal is taken, and asked for and told once; what
@@ -80,7 +86,7 @@ func TestCheckRunsInTrouble(t *testing.T) {
 			p := &publisher{}
 			pub := &publish.Publisher{GitHub: gh, Effects: effects.Runner{Store: st}, Run: "r-1", Issue: 7}
 			for range 2 {
-				err := p.check(ctx, pub, loop.State{Head: "abc", Troubles: c.troubles}, island.View{}, "")
+				_, err := p.check(ctx, pub, loop.State{Head: "abc", Troubles: c.troubles}, island.View{}, ghapp.PR{})
 				if (err != nil) != c.waits || c.waits && !errors.Is(err, c.err) {
 					t.Errorf("err = %v", err)
 				}
@@ -105,7 +111,7 @@ func TestCheckRunsInTrouble(t *testing.T) {
 		gh := &stopping{noChecks{err: class(ghapp.Forbidden)}, cancel}
 		pub := &publish.Publisher{GitHub: gh, Effects: effects.Runner{Store: st}, Run: "r-1", Issue: 7}
 		p := &publisher{}
-		if err := p.check(ctx, pub, loop.State{Head: "abc"}, island.View{}, ""); err == nil || p.noChecks {
+		if _, err := p.check(ctx, pub, loop.State{Head: "abc"}, island.View{}, ghapp.PR{}); err == nil || p.noChecks {
 			t.Errorf("an attempt that was cut off counts as an answer: %v", err)
 		}
 	})
@@ -118,7 +124,7 @@ type stopping struct {
 	cancel context.CancelFunc
 }
 
-func (g *stopping) CreateCheck(ctx context.Context, in ghapp.CheckInput) (int64, error) {
+func (g *stopping) WriteChecks(ctx context.Context, text *ghapp.PRText, writes ...ghapp.CheckWrite) (ghapp.WrittenChecks, error) {
 	g.cancel()
-	return g.noChecks.CreateCheck(ctx, in)
+	return g.noChecks.WriteChecks(ctx, text, writes...)
 }

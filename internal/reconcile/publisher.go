@@ -58,17 +58,31 @@ type publisher struct {
 
 	// shown is when showing how the run stands was last tried.
 	shown time.Time
+	// seen is the pull request as it was read along with the last commit, nil once
+	// it was made use of.
+	seen *seenPR
 	// noChecks: GitHub refuses check runs, and it has been said.
 	noChecks bool
+}
+
+// seenPR is a pull request as it was when a commit landed.
+type seenPR struct {
+	pr   ghapp.PR
+	head string
+	at   time.Time
 }
 
 var _ loop.Publisher = (*publisher)(nil)
 
 func (p *publisher) publish(s loop.State, objects publish.Objects) *publish.Publisher {
-	return &publish.Publisher{
+	pub := &publish.Publisher{
 		GitHub: p.repo, Objects: objects, Effects: p.effects,
 		Run: s.Run, Issue: p.issue, Branch: p.branch(s), BaseBranch: s.BaseBranch, OpenReady: p.openReady, Mask: p.mask,
 	}
+	if s.PullRequest != nil {
+		pub.PR = s.PullRequest.Number
+	}
+	return pub
 }
 
 // branch is where the work of the run goes. One that has begun stays on its
@@ -111,6 +125,10 @@ func (p *publisher) Land(ctx context.Context, l loop.Landing) (loop.Landed, erro
 	landed, err := p.publish(l.State, objects{repo}).Land(ctx, host.Commit(l, p.agent))
 	if err != nil {
 		return loop.Landed{}, notLanded(err)
+	}
+	p.seen = nil
+	if landed.PR != nil {
+		p.seen = &seenPR{pr: *landed.PR, head: landed.OID, at: p.now()}
 	}
 	return loop.Landed{OID: landed.OID, Tree: landed.Tree, Subject: landed.Subject, TaskID: landed.TaskID, Verified: &landed.Verified}, nil
 }
@@ -208,15 +226,12 @@ func (p *publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 		}
 		return nil, nil
 	}
-	var pr ghapp.PR
-	switch {
-	case s.End != "":
-		pr, err = pub.Finish(ctx, number, v)
-	case s.PullRequest == nil:
-		pr, _, err = pub.UpdateRead(ctx, read, v)
-	default:
-		pr, _, err = pub.UpdatePR(ctx, number, v)
+	if read.Number == 0 {
+		if read, err = p.read(ctx, pub, s); err != nil {
+			return nil, err
+		}
 	}
+	pr, err := p.describe(ctx, pub, s, v, read)
 	if errors.Is(err, publish.ErrEdited) {
 		return edited(known, pr)
 	}
@@ -234,9 +249,6 @@ func (p *publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 	if err := p.answer(ctx, pub, s, pr.Number); err != nil {
 		return nil, err
 	}
-	if err := p.check(ctx, pub, s, v, pr.URL); err != nil {
-		return nil, err
-	}
 	if s.End != "" {
 		p.labelEnd(ctx, pub, s, pr.Merged)
 	}
@@ -246,6 +258,41 @@ func (p *publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 	out := shownAs(pr)
 	out.Head = s.Head
 	return out, nil
+}
+
+// seenFor is how long a pull request that was read along with a commit is taken
+// for what it is.
+const seenFor = 5 * time.Second
+
+// read gives the run's pull request as it is.
+func (p *publisher) read(ctx context.Context, pub *publish.Publisher, s loop.State) (ghapp.PR, error) {
+	seen, number := p.seen, s.PullRequest.Number
+	p.seen = nil
+	if seen != nil && seen.pr.Number == number && seen.head == s.Head && p.now().Before(seen.at.Add(seenFor)) {
+		return seen.pr, nil
+	}
+	return pub.ReadPR(ctx, number)
+}
+
+// describe brings what people see up to date: the pull request and the check
+// run on its head, in one call where both have to be. At the end of all work the
+// pull request is taken out of draft.
+func (p *publisher) describe(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View, read ghapp.PR) (ghapp.PR, error) {
+	described, err := p.check(ctx, pub, s, v, read)
+	if err != nil {
+		return read, err
+	}
+	if described == nil {
+		updated, err := pub.UpdatePR(ctx, read, v)
+		if err != nil {
+			return read, err
+		}
+		described = &updated
+	}
+	if !s.End.Complete() {
+		return *described, nil
+	}
+	return pub.Ready(ctx, *described)
 }
 
 func shownAs(pr ghapp.PR) *loop.PullRequest {
@@ -272,24 +319,25 @@ func edited(before string, pr ghapp.PR) (*loop.PullRequest, error) {
 // GitHub does not take is left alone.
 const checkTroubles = 3
 
-// check shows the state on the run's last commit. A run does not depend on it:
-// GitHub's refusal is told once and its trouble is not waited out.
-func (p *publisher) check(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View, url string) error {
+// check shows the state on the run's last commit, and gives the pull request
+// where it was brought up to date in the same call. A run does not depend on it: GitHub's refusal is told
+// once and its trouble is not waited out.
+func (p *publisher) check(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View, read ghapp.PR) (*ghapp.PR, error) {
 	if p.noChecks {
-		return nil
+		return nil, nil //nolint:nilnil // nothing was asked of GitHub
 	}
-	err := pub.Check(ctx, publish.CheckOn{Head: s.Head, DetailsURL: url, StartedAt: s.StartedAt, Text: p.words}, v)
+	described, err := pub.Check(ctx, publish.CheckOn{Head: s.Head, PR: &read, DetailsURL: read.URL, StartedAt: s.StartedAt, Text: p.words}, v)
 	refusal, ok := errors.AsType[*ghapp.Error](err)
 	switch {
 	case !ok || ctx.Err() != nil, refusal.Class == ghapp.RateLimited, refusal.Class == ghapp.Transient && s.Troubles < checkTroubles:
-		return err
+		return described, err
 	case ghapp.ChecksRefused(err):
 		p.noChecks = true
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("the App may not write check runs; grant it checks: write to have the run shown on its commits")
 	default:
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("the check run was not brought up to date")
 	}
-	return nil
+	return described, nil
 }
 
 // answer says in conversations what was done for them, each once.
