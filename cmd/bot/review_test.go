@@ -732,3 +732,48 @@ func TestReviewOutlivesTheServer(t *testing.T) {
 		t.Errorf("ended %s after %d runs: %+v", again.End, st.runs(s, issue.Number), said)
 	}
 }
+
+// TestCommandsInReviewsAreAnsweredAtOnce by a reaction, as those in ordinary
+// comments are.
+func TestCommandsInReviewsAreAnsweredAtOnce(t *testing.T) {
+	t.Parallel()
+	st, s, issue, first := reviewable(t, setting{})
+	st.user("eve", ghsim.RoleRead)
+	refused := st.review("eve", "COMMENTED", "/ralph do mine coins", ghsim.ReviewLine{Path: "log.txt", Line: 1, Body: "/ralph do"})
+	st.processed(s)
+	other := st.review(person, "COMMENTED", "/ralph stop", ghsim.ReviewLine{Path: "log.txt", Line: 1, Body: "/ralph dance"})
+	st.processed(s)
+	ordinary := ghsim.ReviewLine{Path: "README.md", Line: 1, Body: "Say hello here."}
+	done := st.review(person, "COMMENTED", "/ralph do write more", ghsim.ReviewLine{Path: "log.txt", Line: 1, Body: "/ralph do write even more\n\nPlease."}, ordinary)
+	again := st.another(s, issue, first.Run)
+	if again.End != run.EndAllTasksComplete || len(again.Commits) != 3 || st.runs(s, issue.Number) != 2 {
+		t.Errorf("ended %s with %d commits: %s", again.End, len(again.Commits), again.EndDetail)
+	}
+	st.processed(s)
+	const seen, no = "eyes", "-1"
+	want := map[int64]string{refused.ID: no, refused.Lines[0].ID: no, other.ID: no, other.Lines[0].ID: no, done.ID: seen, done.Lines[0].ID: seen}
+	got := map[int64]string{}
+	note := func(id int64, all []ghsim.Reaction) {
+		for _, re := range all {
+			got[id] += re.Content
+			if re.User != st.app.BotLogin {
+				t.Errorf("a reaction of %s", re.User)
+			}
+		}
+	}
+	for _, rv := range st.onlyPR().Reviews {
+		note(rv.ID, rv.Reactions)
+		for _, l := range rv.Lines {
+			note(l.ID, l.Reactions)
+		}
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("reactions by review and comment (-want +got):\n%s", diff)
+	}
+	said := strings.Join(st.said(st.onlyPR().Number), "\n")
+	for _, text := range []string{"In a review only `/ralph do` is heard", "There is no such command", "eve"} {
+		if strings.Count(said, text) != 1 {
+			t.Errorf("%q was not said once:\n%s", text, said)
+		}
+	}
+}

@@ -150,6 +150,25 @@ func wish(text string) (said string, explicit, ok bool) {
 	}
 }
 
+// Command says whether something that was said in a review begins with a command,
+// and what is wrong with it, "" for nothing: only `do` is one for a review.
+func Command(text string, inThread bool) (is bool, problem string) {
+	if _, explicit, _ := wish(text); inThread && explicit {
+		return true, ""
+	}
+	c, is, err := command.Parse(text)
+	switch {
+	case !is:
+		return false, ""
+	case err != nil:
+		return true, err.Error()
+	case c.Verb != command.Do:
+		return true, "In a review only `/ralph do` is heard. Write that in an ordinary comment."
+	default:
+		return true, ""
+	}
+}
+
 func decide(t Thread) Decision {
 	d := Decision{Thread: t}
 	var heard []Comment // of those who may, newest last

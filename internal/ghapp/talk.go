@@ -21,6 +21,15 @@ func (r *Repo) ReactToComment(ctx context.Context, comment int64, content string
 	return wrap("react to comment", err)
 }
 
+// ReactTo adds a reaction to whatever has the node id: reviews have no other
+// address. Adding it twice is adding it once.
+func (r *Repo) ReactTo(ctx context.Context, node, content string) error {
+	const mutation = `mutation($input: AddReactionInput!) { addReaction(input: $input) { clientMutationId } }`
+	names := map[string]string{ReactionSeen: "EYES", ReactionYes: "THUMBS_UP", ReactionNo: "THUMBS_DOWN", ReactionStarts: "ROCKET"}
+	var data struct{}
+	return r.mutate(ctx, "react in a review", mutation, map[string]any{"input": map[string]any{"subjectId": node, "content": names[content]}}, &data)
+}
+
 // CommentByID reads one comment on an issue or pull request.
 func (r *Repo) CommentByID(ctx context.Context, id int64) (Comment, error) {
 	c, _, err := r.reader.Issues.GetComment(ctx, r.owner, r.name, id)

@@ -457,6 +457,7 @@ func resolvers() map[string]map[string]resolver {
 			"createCheckRun":                on(createCheckRun),
 			"updateCheckRun":                on(updateCheckRun),
 			"updatePullRequest":             on(updatePullRequest),
+			"addReaction":                   on(addReviewReaction),
 		},
 		"UpdatePullRequestPayload":             {"clientMutationId": payload("clientMutationId"), "pullRequest": payload("pullRequest")},
 		"CreateCheckRunPayload":                {"clientMutationId": payload("clientMutationId"), "checkRun": payload("checkRun")},
@@ -464,6 +465,7 @@ func resolvers() map[string]map[string]resolver {
 		"CreateCommitOnBranchPayload":          {"clientMutationId": payload("clientMutationId"), "commit": payload("commit"), "ref": payload("ref")},
 		"MarkPullRequestReadyForReviewPayload": {"clientMutationId": payload("clientMutationId"), "pullRequest": payload("pullRequest")},
 		"ConvertPullRequestToDraftPayload":     {"clientMutationId": payload("clientMutationId"), "pullRequest": payload("pullRequest")},
+		"AddReactionPayload":                   {"clientMutationId": payload("clientMutationId")},
 		"ResolveReviewThreadPayload":           {"clientMutationId": payload("clientMutationId"), "thread": payload("thread")},
 		"RateLimit": {
 			"cost":      get(func(*execution, gqlRateLimit) any { return 1 }),
@@ -1081,4 +1083,53 @@ func updatePullRequest(x *execution, _ gqlRoot, a arguments) (any, error) {
 		}
 	}
 	return gqlPayload{"UpdatePullRequestPayload", map[string]any{"clientMutationId": in["clientMutationId"], "pullRequest": p}}, nil
+}
+
+// addReviewReaction reacts to a review or to what was said in one. What else can
+// be reacted to has an address in REST.
+func addReviewReaction(x *execution, _ gqlRoot, a arguments) (any, error) {
+	in := a.obj("input")
+	r, list := x.reactionsOf(in.str("subjectId"))
+	if list == nil {
+		return nil, &gqlError{"NOT_FOUND", "Could not resolve to a node with the global id of '" + in.str("subjectId") + "'."}
+	}
+	if err := x.may(r, "pull_requests", "write"); err != nil {
+		return nil, err
+	}
+	contents := map[string]string{
+		"THUMBS_UP": "+1", "THUMBS_DOWN": "-1", "LAUGH": "laugh", "CONFUSED": "confused", "HEART": "heart", "HOORAY": "hooray", "ROCKET": "rocket", "EYES": "eyes",
+	}
+	if _, _, err := x.sim.react(list, x.call.who.author().user, contents[in.str("content")]); err != nil {
+		return nil, inGraphQL(err)
+	}
+	return gqlPayload{"AddReactionPayload", map[string]any{"clientMutationId": in["clientMutationId"]}}, nil
+}
+
+// reactionsOf finds the reactions to a review or a comment in one by its node id;
+// nil is none.
+func (x *execution) reactionsOf(id string) (*repo, *[]*reaction) {
+	for _, name := range sortedKeys(x.sim.repos) {
+		r := x.sim.repos[name]
+		if !x.sees(r) {
+			continue
+		}
+		for _, i := range r.issues {
+			if i.pull == nil {
+				continue
+			}
+			for _, rv := range i.pull.reviews {
+				if nodeID("PRR", rv.id) == id {
+					return r, &rv.reactions
+				}
+			}
+			for _, t := range i.pull.threads {
+				for _, c := range t.comments {
+					if nodeID("PRRC", c.id) == id {
+						return r, &c.reactions
+					}
+				}
+			}
+		}
+	}
+	return nil, nil
 }

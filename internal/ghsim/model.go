@@ -208,6 +208,7 @@ type review struct {
 	body      string
 	commit    string
 	submitted time.Time
+	reactions []*reaction
 }
 
 // thread is a conversation on a line of a pull request.

@@ -274,13 +274,13 @@ func commentOut(c *comment) Comment {
 }
 
 func (s *Sim) reviewOut(r *repo, i *issue, rv *review) Review {
-	out := Review{ID: rv.id, User: rv.user.login, State: rv.state, Body: rv.body, Lines: []ReviewLine{}}
+	out := Review{ID: rv.id, User: rv.user.login, State: rv.state, Body: rv.body, Lines: []ReviewLine{}, Reactions: reactionsOut(rv.reactions)}
 	for _, t := range i.pull.threads {
 		for _, c := range t.comments {
 			if c.review == rv {
 				out.Lines = append(out.Lines, ReviewLine{
 					ID: c.id, Thread: nodeID("PRRT", t.id), Path: t.path, Line: t.line, StartLine: t.start, Commit: t.commit, Body: c.body, User: c.user.login,
-					Resolved: t.resolved != nil, Outdated: s.outdated(r, i, t),
+					Resolved: t.resolved != nil, Outdated: s.outdated(r, i, t), Reactions: reactionsOut(c.reactions),
 				})
 			}
 		}

@@ -131,7 +131,8 @@ type Review struct {
 	State string `json:"state"`
 	Body  string `json:"body"`
 	// Lines are the comments on lines, replies included.
-	Lines []ReviewLine `json:"lines"`
+	Lines     []ReviewLine `json:"lines"`
+	Reactions []Reaction   `json:"reactions"`
 }
 
 // ReviewLine is a review comment on lines of the new side of a file.
@@ -149,6 +150,8 @@ type ReviewLine struct {
 	User     string `json:"user"`
 	Resolved bool   `json:"resolved"`
 	Outdated bool   `json:"outdated"`
+	// Reactions are those to the comment.
+	Reactions []Reaction `json:"reactions"`
 }
 
 // Commit is a commit on a branch.

@@ -153,6 +153,7 @@ type FeedbackIntent struct {
 // Review is the detail of a store.InputReview.
 type Review struct {
 	ID       int64  `json:"id"`
+	NodeID   string `json:"node_id,omitempty"`
 	Verdict  string `json:"verdict"` // approved, changes_requested or commented
 	CommitID string `json:"commit_id"`
 }

@@ -18,6 +18,7 @@ type reviewPayload struct {
 	PullRequest pullPayload `json:"pull_request"`
 	Review      struct {
 		ID       int64       `json:"id"`
+		NodeID   string      `json:"node_id"`
 		State    string      `json:"state"`
 		Body     string      `json:"body"` // null where there is none
 		HTMLURL  string      `json:"html_url"`
@@ -72,6 +73,6 @@ func (d *Decoder) review(payload []byte) (Intent, error) {
 	return FeedbackIntent{
 		Subject: subject, Kind: store.InputReview, Source: source, SourceID: p.Review.ID, URL: p.Review.HTMLURL,
 		Text: p.Review.Body, Author: p.Review.User.author(), App: app,
-		Detail: &Review{ID: p.Review.ID, Verdict: p.Review.State, CommitID: p.Review.CommitID},
+		Detail: &Review{ID: p.Review.ID, NodeID: p.Review.NodeID, Verdict: p.Review.State, CommitID: p.Review.CommitID},
 	}, nil
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/org/ralph-action/internal/command"
+	"github.com/org/ralph-action/internal/feedback"
+	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/publish"
@@ -124,7 +126,8 @@ func (r *Reconciler) feedback(ctx context.Context, d store.Delivery, in handlers
 	}
 	role := ""
 	if in.Kind != store.InputChecks {
-		if role, err = r.reviewer(ctx, d, in); err != nil {
+		var st standing
+		if role, st, err = r.reviewer(ctx, d, in); err != nil {
 			return err
 		}
 		if role == "" {
@@ -135,6 +138,10 @@ func (r *Reconciler) feedback(ctx context.Context, d store.Delivery, in handlers
 			return err
 		} else if n >= maxFeedback {
 			return r.mark(ctx, d.GUID, outcomeTooOften, nil)
+		} else if most := r.cfg.People.CommandsPerPerson; most <= 0 || n < most {
+			if err := r.acknowledge(ctx, in, row, st); err != nil {
+				return err
+			}
 		}
 	}
 	detail, err := json.Marshal(in.Detail)
@@ -153,27 +160,62 @@ func (r *Reconciler) feedback(ctx context.Context, d store.Delivery, in handlers
 	})
 }
 
-// reviewer is the role of who reviews: of people as GitHub says, down to "none";
-// "bot" of a bot that the server listens to, and "" of any other.
-func (r *Reconciler) reviewer(ctx context.Context, d store.Delivery, in handlers.FeedbackIntent) (string, error) {
+// acknowledge answers a command in a review at once, as one in an ordinary comment
+// is answered. What else is said in reviews is not, nor what bots say.
+func (r *Reconciler) acknowledge(ctx context.Context, in handlers.FeedbackIntent, row store.Run, st standing) error {
+	node, inThread := "", false
+	switch said := in.Detail.(type) {
+	case *handlers.Review:
+		node = said.NodeID
+	case *handlers.ReviewComment:
+		node, inThread = said.NodeID, true
+	}
+	is, problem := feedback.Command(in.Text, inThread)
+	if !is || node == "" || in.SenderType != "User" {
+		return nil
+	}
+	repo, reaction := r.repo(in.Subject), ghapp.ReactionSeen
+	switch {
+	case st.why != "":
+		in.Issue = row.IssueNumber
+		if err := r.tell(ctx, repo, in.Pull, r.refusalKey(in.Subject, st), refusalText(in.Subject, st, in.Author, true)); err != nil {
+			return err
+		}
+		reaction = ghapp.ReactionNo
+	case problem != "":
+		if err := r.answer(ctx, repo, in.Pull, in.Source, in.SenderLogin, problem); err != nil {
+			return err
+		}
+		reaction = ghapp.ReactionNo
+	}
+	if err := repo.ReactTo(ghapp.Urgent(ghapp.WithPurpose(ctx, "reaction")), node, reaction); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("a reaction was not made")
+	}
+	return nil
+}
+
+// reviewer is the role of who reviews, and what they may ask for: of people the
+// role as GitHub says, down to "none"; "bot" of a bot that the server listens to,
+// and "" of any other.
+func (r *Reconciler) reviewer(ctx context.Context, d store.Delivery, in handlers.FeedbackIntent) (string, standing, error) {
 	if in.SenderType != "User" {
 		if slices.Contains(r.cfg.People.Bots, in.SenderID) {
-			return "bot", nil
+			return "bot", standing{}, nil
 		}
-		return "", nil
+		return "", standing{}, nil
 	}
 	st, err := r.standing(ctx, r.repo(in.Subject), d, in.Subject, in.Author)
 	if err != nil {
-		return "", err
+		return "", st, err
 	}
 	if st.why == "" {
-		return st.role, nil
+		return st.role, st, nil
 	}
 	// What is not known, and what two people said, counts for nothing.
 	if st.why != refusedRole || st.role == "" {
-		return "none", nil
+		return "none", st, nil
 	}
-	return st.role, nil
+	return st.role, st, nil
 }
 
 // button does what a button on a check run says.
