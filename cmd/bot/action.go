@@ -206,6 +206,7 @@ func (a *actionStep) config() (config.Server, error) {
 	limits := config.DefaultServer().Limits
 	limits.RunTimeout = jobDeadline
 	cfg.Limits = in.Limits.WithDefaults(limits)
+	cfg.Budgets.IssueUSD = in.IssueUSD
 	for _, command := range in.Gates {
 		cfg.Gates = append(cfg.Gates, config.Gate{Run: command})
 	}

@@ -77,7 +77,9 @@ type Inputs struct {
 	Devcontainer  string
 	LocalOnPublic bool
 	Limits        run.Limits
-	Gates         []string
+	// IssueUSD is what all runs of the issue may cost.
+	IssueUSD float64
+	Gates    []string
 	// Egress are the hosts that agents and checks may reach.
 	Egress           []string
 	WorkingDirectory string
@@ -226,6 +228,7 @@ func inputs() []input {
 		{"idle_timeout", duration(func(in *Inputs) *time.Duration { return &in.Limits.IdleTimeout })},
 		{"deadline", duration(func(in *Inputs) *time.Duration { return &in.Limits.RunTimeout })},
 		{"budget", dollars(func(in *Inputs) *float64 { return &in.Limits.BudgetUSD })},
+		{"issue_budget", dollars(func(in *Inputs) *float64 { return &in.IssueUSD })},
 		{"task_budget", dollars(func(in *Inputs) *float64 { return &in.Limits.TaskBudgetUSD })},
 		{"gates", lines(func(in *Inputs) *[]string { return &in.Gates })},
 		{"egress", lines(func(in *Inputs) *[]string { return &in.Egress })},

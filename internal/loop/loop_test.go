@@ -40,6 +40,13 @@ func TestRunLandsOneCommitPerTask(t *testing.T) {
 	if s.Iteration != 3 || s.Usage.CostUSD != 0.75 {
 		t.Errorf("%d iterations for $%v, want 3 for $0.75", s.Iteration, s.Usage.CostUSD)
 	}
+	var told float64
+	for _, l := range w.commits {
+		told += l.CostUSD
+	}
+	if told != s.Usage.CostUSD {
+		t.Errorf("the commits tell of $%v", told)
+	}
 	if s.Closing == nil {
 		t.Fatal("no closing commit")
 	}

@@ -282,7 +282,8 @@ type Landing struct {
 	Task      run.Task
 	Tree      string
 	Model     string
-	Usage     run.Usage
+	// CostUSD is what the run has cost since its last commit, whatever for.
+	CostUSD float64
 	// Own are the paths that the host itself changed, which policy would keep
 	// from an agent.
 	Own []string

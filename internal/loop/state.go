@@ -324,7 +324,9 @@ type State struct {
 	PullRequest *PullRequest
 	History     []Iteration
 	Usage       run.Usage
-	HintDone    bool
+	// LandedUSD is what of Usage.CostUSD the commits tell.
+	LandedUSD float64
+	HintDone  bool
 
 	CancelRequested bool
 	CancelReason    string

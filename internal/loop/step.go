@@ -1079,10 +1079,7 @@ func (e *Engine) landPlan(ctx context.Context, s *State) (Next, error) {
 
 // land makes the proposal a commit.
 func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
-	l := Landing{State: *s, Iteration: s.Iteration, Tree: s.Proposal.Tree, Own: s.Proposal.Own, Model: s.SeenModel, Planned: s.Proposal.Plan}
-	if n := len(s.History); n > 0 {
-		l.Usage = s.History[n-1].Usage
-	}
+	l := Landing{State: *s, Iteration: s.Iteration, Tree: s.Proposal.Tree, Own: s.Proposal.Own, Model: s.SeenModel, CostUSD: s.Usage.CostUSD - s.LandedUSD, Planned: s.Proposal.Plan}
 	if s.Proposal.Applied {
 		l.Model, l.Applied = "", true
 	}
@@ -1125,7 +1122,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 		s.landedFeedback(l.Task.ID, landed, s.History[n-1].Evidence.Change)
 	}
 	s.Commits = append(s.Commits[:len(s.Commits):len(s.Commits)], landed)
-	s.HeadTree = landed.Tree
+	s.HeadTree, s.LandedUSD = landed.Tree, s.Usage.CostUSD
 	if landed.OID != "" { // nothing is committed where that was not wanted
 		s.Head = landed.OID
 	}
@@ -1282,7 +1279,7 @@ func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
 	if tree == s.HeadTree {
 		return e.finish(s, reason, "")
 	}
-	landed, err := e.Publisher.Land(ctx, Landing{State: *s, Iteration: s.Iteration, Tree: tree, Model: s.SeenModel, Closing: true})
+	landed, err := e.Publisher.Land(ctx, Landing{State: *s, Iteration: s.Iteration, Tree: tree, Model: s.SeenModel, CostUSD: s.Usage.CostUSD - s.LandedUSD, Closing: true})
 	if errors.Is(err, ErrBranchMoved) {
 		// Somebody works on the branch already; the file may stay.
 		return e.finish(s, reason, "")
@@ -1293,7 +1290,7 @@ func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
 	if err != nil {
 		return Next{}, fmt.Errorf("land the closing commit: %w", err)
 	}
-	s.Closing, s.Head, s.HeadTree = &landed, landed.OID, landed.Tree
+	s.Closing, s.Head, s.HeadTree, s.LandedUSD = &landed, landed.OID, landed.Tree, s.Usage.CostUSD
 	return e.finish(s, reason, "")
 }
 
@@ -1391,7 +1388,7 @@ func (e *Engine) record(ctx context.Context, s *State) error {
 	if tree == s.HeadTree {
 		return nil
 	}
-	landed, err := e.Publisher.Land(ctx, Landing{State: *s, Iteration: s.Iteration, Tree: tree, Model: s.SeenModel, Recorded: true})
+	landed, err := e.Publisher.Land(ctx, Landing{State: *s, Iteration: s.Iteration, Tree: tree, Model: s.SeenModel, CostUSD: s.Usage.CostUSD - s.LandedUSD, Recorded: true})
 	var rejected *Rejection
 	var halt *Halt
 	if errors.Is(err, ErrBranchMoved) || errors.Is(err, ErrNotAllowed) || errors.As(err, &rejected) || errors.As(err, &halt) {
@@ -1400,7 +1397,7 @@ func (e *Engine) record(ctx context.Context, s *State) error {
 	if err != nil {
 		return fmt.Errorf("land the record: %w", err)
 	}
-	s.HeadTree = landed.Tree
+	s.HeadTree, s.LandedUSD = landed.Tree, s.Usage.CostUSD
 	if landed.OID != "" {
 		s.Commits = append(s.Commits[:len(s.Commits):len(s.Commits)], landed)
 		s.Head = landed.OID

@@ -55,7 +55,7 @@ type Commit struct {
 
 	Model string
 	Agent string
-	// CostUSD is what this commit's work cost.
+	// CostUSD is what this commit's work cost, with the attempts that came to nothing.
 	CostUSD float64
 	// RequestedBy is the login of the person who started the run, "" locally.
 	RequestedBy   string
@@ -207,6 +207,20 @@ func parseTrailers(message string) map[string]string {
 	}
 	return out
 }
+
+// CostOf is what the work of a commit cost, in dollars, as its message tells; 0
+// where it does not, or where nobody of ours can have written it.
+func CostOf(message string) float64 {
+	told := parseTrailers(message)
+	cost, err := strconv.ParseFloat(told[trailerCost], 64)
+	if err != nil || told[trailerRun] == "" || !(cost > 0) || cost > maxCost {
+		return 0
+	}
+	return cost
+}
+
+// maxCost is more than any commit's work costs, in dollars.
+const maxCost = 1e6
 
 // sameCommit says whether message is the one that c would have been given, as
 // far as it tells commits apart.

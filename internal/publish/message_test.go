@@ -173,3 +173,28 @@ func TestSameCommit(t *testing.T) {
 		}
 	}
 }
+
+// What a commit cost is read from the end of its message, where nobody but the bot
+// and people who may write put anything.
+func TestCostOf(t *testing.T) {
+	t.Parallel()
+	told := Message(nil, Commit{Run: "r-1", Iteration: 2, TaskID: "T1", TaskTitle: "Ralph-Cost-USD: 99", CostUSD: 0.42139, RequestedBy: "ada", RequestedByID: 7})
+	for message, want := range map[string]float64{
+		told:                                     0.4214,
+		strings.ReplaceAll(told, "\n", "\r\n"):   0.4214,
+		"":                                       0,
+		"feat: x":                                0,
+		"x\n\nRalph-Cost-USD: 1":                 0, // by nobody's run
+		"x\n\nRalph-Run: r\n":                    0,
+		"x\n\nRalph-Run: r\nRalph-Cost-USD: -1":  0,
+		"x\n\nRalph-Run: r\nRalph-Cost-USD: NaN": 0,
+		"x\n\nRalph-Run: r\nRalph-Cost-USD: Inf": 0,
+		"x\n\nRalph-Run: r\nRalph-Cost-USD: 1e9": 0,
+		"x\n\nRalph-Run: r\nRalph-Cost-USD: 1 dollar":          0,
+		"x\n\nRalph-Run: r\nRalph-Cost-USD: 1\n\nSaid by ada.": 0,
+	} {
+		if got := CostOf(message); got != want {
+			t.Errorf("%q cost %v, want %v", message, got, want)
+		}
+	}
+}

@@ -130,6 +130,9 @@ func (j *Job) Settle(ctx context.Context) error {
 // ends, the run is cancelled in order, with the cause of ctx as the reason: its
 // agent is stopped, what is finished stays published, and people are told.
 func (j *Job) Drive(ctx context.Context, id run.ID) (loop.State, error) {
+	if err := j.carrySpending(ctx, id); err != nil {
+		return loop.State{}, err
+	}
 	life := context.WithoutCancel(ctx)
 	asked, stop := context.WithCancelCause(ctx)
 	var asking sync.WaitGroup

@@ -17,6 +17,7 @@ import (
 	"github.com/org/ralph-action/internal/progress/island"
 	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/spend"
 	"github.com/org/ralph-action/internal/store"
 )
 
@@ -74,14 +75,7 @@ func (j *Job) left(ctx context.Context, in handlers.Subject) (row store.Run, fou
 		Subject: loop.Subject{Key: "issue:" + about.NodeID, Slug: strconv.Itoa(issue), PlanFile: fmt.Sprintf("issue #%d", issue)},
 		Limits:  r.cfg.Limits(run.Limits{}), Agent: r.cfg.AgentName, Model: r.cfg.Model,
 	}, r.cfg.Now())
-	source := r.source(repo, in.RepoNode)
-	at, err := source.Locate(ctx, s)
-	for errors.Is(err, errFetching) {
-		if err := j.pause(ctx, firstPause, nil); err != nil {
-			return store.Run{}, false, err
-		}
-		at, err = source.Locate(ctx, s)
-	}
+	at, err := j.locate(ctx, repo, in.RepoNode, s)
 	if err != nil || at.Head == at.Base {
 		return store.Run{}, false, err
 	}
@@ -140,6 +134,58 @@ func recallFeedback(ctx context.Context, repo *ghapp.Repo, pr ghapp.PR) ([]loop.
 	}
 	return list, nil
 }
+
+// locate finds the branch of a run, and waits for the fetch that this takes.
+func (j *Job) locate(ctx context.Context, repo *ghapp.Repo, node string, s loop.State) (host.Location, error) {
+	source := j.r.source(repo, node)
+	for {
+		at, err := source.Locate(ctx, s)
+		if !errors.Is(err, errFetching) {
+			return at, err
+		}
+		if err := j.pause(ctx, firstPause, nil); err != nil {
+			return host.Location{}, err
+		}
+	}
+}
+
+// carrySpending has the budget of the run's issue count what earlier jobs have
+// spent, as far as the commits on the branch tell: only who may write to the
+// repository can have put others there. It does nothing without such a budget.
+func (j *Job) carrySpending(ctx context.Context, id run.ID) error {
+	m := j.r.cfg.Models
+	if m == nil || m.IssueUSD <= 0 {
+		return nil
+	}
+	row, err := j.r.cfg.Store.Run(ctx, id)
+	if err != nil {
+		return err
+	}
+	s, err := loop.Decode(row.State)
+	if err != nil {
+		return err
+	}
+	at, err := j.locate(ghapp.WithPurpose(ctx, "recall"), j.r.repoOf(row), row.RepoNode, s)
+	if _, ok := errors.AsType[*run.UserError](err); ok {
+		return nil // the run comes upon it, too, and tells people
+	}
+	if err != nil {
+		return err
+	}
+	commits, err := at.Repo.Log(ctx, at.Base, at.Head)
+	if err != nil {
+		return err
+	}
+	spent := 0.0
+	for _, c := range commits {
+		spent += publish.CostOf(c.Subject + "\n\n" + c.Body)
+	}
+	return spend.Carry(ctx, j.r.cfg.Store.Spend(), spend.IssueScope(row.IssueNode, 0).Key, spend.Dollars(min(spent, maxCarried)))
+}
+
+// maxCarried is what an issue may have cost at most, in dollars, as far as a
+// budget can tell.
+const maxCarried = 1e9
 
 // pullOf is the issue that an event is about, with our pull request for it, whose
 // number is 0 where there is none. An issue of 0 says that the pull request is

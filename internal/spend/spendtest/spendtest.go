@@ -46,6 +46,26 @@ func Run(t *testing.T, open func(t *testing.T, dir string) spend.Ledger) {
 		}
 	}
 
+	t.Run("what was spent before is carried over once", func(t *testing.T) {
+		dir := t.TempDir()
+		issue := spend.IssueScope("I_1", 1000)
+		for range 2 {
+			l := open(t, dir)
+			if err := spend.Carry(t.Context(), l, issue.Key, 700); err != nil {
+				t.Fatal(err)
+			}
+			spent(t, l, issue.Key, 700)
+		}
+		l := open(t, dir)
+		begin(t, l, start("a", 0, issue))
+		if _, err := l.Reserve(t.Context(), "a", "m", worst); err == nil {
+			t.Error("more is reserved than is left")
+		}
+		if err := spend.Carry(t.Context(), l, "issue:I_2", 0); err != nil {
+			t.Error(err)
+		}
+		spent(t, l, "issue:I_2", 0)
+	})
 	t.Run("a start is found until it ends", func(t *testing.T) {
 		l := open(t, t.TempDir())
 		want := start("r1-1", 1000, spend.TaskScope(id, "T1", 500))
