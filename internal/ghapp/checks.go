@@ -31,6 +31,33 @@ type CheckInput struct {
 	Text string
 	// Buttons are shown beside it, three at most.
 	Buttons []Button
+	// Annotations are added to those that are there; GitHub takes MaxAnnotations at
+	// once.
+	Annotations []Annotation
+}
+
+// MaxAnnotations is how many annotations GitHub takes at once.
+const MaxAnnotations = 50
+
+// Annotation is something to say about a line of a file. It is plain text.
+type Annotation struct {
+	Path string
+	// Line counts from 1; Column, too, and is 0 for all of the line.
+	Line, Column int
+	// Failure tells what holds a change up from what is only said.
+	Failure        bool
+	Title, Message string
+}
+
+func (a Annotation) input() map[string]any {
+	level, at := "WARNING", map[string]any{"startLine": a.Line, "endLine": a.Line}
+	if a.Failure {
+		level = "FAILURE"
+	}
+	if a.Column > 0 {
+		at["startColumn"], at["endColumn"] = a.Column, a.Column
+	}
+	return map[string]any{"path": a.Path, "location": at, "annotationLevel": level, "title": a.Title, "message": a.Message}
 }
 
 // Button is something that people can ask for on a check run.
@@ -161,6 +188,13 @@ func (in CheckInput) input() map[string]any {
 	if in.Text != "" {
 		output["text"] = in.Text
 	}
+	if len(in.Annotations) > 0 {
+		var all []map[string]any
+		for _, a := range in.Annotations {
+			all = append(all, a.input())
+		}
+		output["annotations"] = all
+	}
 	out := map[string]any{"name": in.Name, "status": "IN_PROGRESS", "output": output, "actions": actions}
 	if in.Conclusion != "" {
 		out["status"], out["conclusion"] = "COMPLETED", strings.ToUpper(string(in.Conclusion))
@@ -171,22 +205,30 @@ func (in CheckInput) input() map[string]any {
 	return out
 }
 
-// FindCheck gives the node id of the check run on a commit that the App itself made
+// FoundCheck is a check run that was made before.
+type FoundCheck struct {
+	// ID is its node id.
+	ID string
+	// Annotations is how many it has.
+	Annotations int
+}
+
+// FindCheck gives the check run on a commit that the App itself made
 // under a name and external id. None is ErrNotFound: another App's with the
 // same text is not ours.
-func (r *Repo) FindCheck(ctx context.Context, oid, name, externalID string) (id string, err error) {
+func (r *Repo) FindCheck(ctx context.Context, oid, name, externalID string) (FoundCheck, error) {
 	list, _, err := r.checks.Checks.ListCheckRunsForRef(ctx, r.owner, r.name, oid, &github.ListCheckRunsOptions{
 		CheckName: &name, Filter: github.String("all"), AppID: &r.app.appID, ListOptions: github.ListOptions{PerPage: pageSize},
 	})
 	if err != nil {
-		return "", wrap("list check runs", err)
+		return FoundCheck{}, wrap("list check runs", err)
 	}
 	for _, c := range list.CheckRuns {
 		if c.GetApp().GetID() == r.app.appID && c.GetName() == name && c.GetHeadSHA() == oid && c.GetExternalID() == externalID {
-			return c.GetNodeID(), nil
+			return FoundCheck{ID: c.GetNodeID(), Annotations: c.GetOutput().GetAnnotationsCount()}, nil
 		}
 	}
-	return "", fmt.Errorf("find own check run: %w", ErrNotFound)
+	return FoundCheck{}, fmt.Errorf("find own check run: %w", ErrNotFound)
 }
 
 // ChecksRefused says whether err is GitHub's word that the App may not write

@@ -44,7 +44,7 @@ func TestCheckRun(t *testing.T) {
 	}
 	want.Status, want.Conclusion, want.Title, want.Summary = "completed", "timed_out", "Late", "Stopped"
 	shown()
-	if got := get[string](t)(w.repo.FindCheck(ctx, main, "Ralph", "r-1")); got != id {
+	if got := get[ghapp.FoundCheck](t)(w.repo.FindCheck(ctx, main, "Ralph", "r-1")).ID; got != id {
 		t.Errorf("found %s, want %s", got, id)
 	}
 	if got := w.countCalls(mintRoute); got != 2 {
@@ -64,13 +64,13 @@ func TestFindCheckFindsOwnOnly(t *testing.T) {
 	in2 := in1
 	in2.ExternalID = "r-2"
 	foreign := writes(t, rival, in1)
-	if id, err := w.repo.FindCheck(ctx, main, "Ralph", "r-1"); !errors.Is(err, ghapp.ErrNotFound) {
-		t.Errorf("found %s, %v", id, err)
+	if found, err := w.repo.FindCheck(ctx, main, "Ralph", "r-1"); !errors.Is(err, ghapp.ErrNotFound) {
+		t.Errorf("found %+v, %v", found, err)
 	}
 	// Nor does one of another run, be it newer.
 	own := writes(t, w.repo, in1)
 	writes(t, w.repo, in2)
-	if got := get[string](t)(w.repo.FindCheck(ctx, main, "Ralph", "r-1")); got != own {
+	if got := get[ghapp.FoundCheck](t)(w.repo.FindCheck(ctx, main, "Ralph", "r-1")).ID; got != own {
 		t.Errorf("found %s, want %s", got, own)
 	}
 	// Nor can it be changed.
@@ -195,5 +195,25 @@ func TestCommitReadsAlong(t *testing.T) {
 		if diff := cmp.Diff(&want, made.PR); diff != "" {
 			t.Errorf("not what REST says (-want +got):\n%s", diff)
 		}
+	}
+}
+
+func TestAnnotations(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	main := w.head(t, "main")
+	in := ghapp.CheckInput{Name: "Ralph", HeadOID: main, ExternalID: "r-1", Title: "x", Summary: "y", Annotations: []ghapp.Annotation{
+		{Path: "a.go", Line: 3, Column: 2, Failure: true, Title: "vet", Message: "undefined: x"}, {Path: "b.go", Line: 7, Title: "lint", Message: "unused"},
+	}}
+	id := writes(t, w.repo, ghapp.CheckWrite{CheckInput: in})
+	want := []ghsim.Annotation{
+		{Path: "a.go", StartLine: 3, EndLine: 3, StartColumn: 2, EndColumn: 2, Level: "failure", Title: "vet", Message: "undefined: x"},
+		{Path: "b.go", StartLine: 7, EndLine: 7, Level: "warning", Title: "lint", Message: "unused"},
+	}
+	if diff := cmp.Diff(want, get[[]ghsim.CheckRun](t)(w.CheckRuns(owner, name))[0].Annotations); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := get[ghapp.FoundCheck](t)(w.repo.FindCheck(t.Context(), main, "Ralph", "r-1")); got != (ghapp.FoundCheck{ID: id, Annotations: 2}) {
+		t.Errorf("found %+v", got)
 	}
 }

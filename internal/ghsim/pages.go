@@ -113,6 +113,7 @@ type checkPage struct {
 	Conclusion       string
 	Summary, Details template.HTML
 	Buttons          []string
+	Annotations      []Annotation
 }
 
 type issuePage struct {
@@ -266,7 +267,7 @@ func (s *Sim) checkPageOf(r *repo, c *checkRun, top pageTop) (checkPage, error) 
 	top.Title = c.name + " · " + r.fullName()
 	p := checkPage{
 		pageTop: top, pageCheck: pageCheckOf(r, c), App: pageUserOf(c.app.bot), Commit: c.headOID, Started: pageTime(c.started),
-		Conclusion: c.conclusion, Buttons: c.labels,
+		Conclusion: c.conclusion, Buttons: c.labels, Annotations: c.annotations,
 	}
 	var err error
 	if p.Summary, err = s.pages.markdown(c.summary); err != nil {

@@ -30,6 +30,8 @@ type CheckOn struct {
 	StartedAt time.Time
 	// Text gives the details below the summary, in Markdown; nil is none.
 	Text func() (string, error)
+	// Annotations are what the checks say of lines, shown once the run has ended.
+	Annotations []ghapp.Annotation
 }
 
 func (on CheckOn) text() (string, error) {
@@ -74,11 +76,11 @@ func (p *Publisher) Check(ctx context.Context, on CheckOn, v island.View) (descr
 	made := false
 	rec, err := effects.Do(ctx, p.Effects, effects.Check(p.Run, p.GitHub.FullName(), on.Head), map[string]string{"head": on.Head},
 		func(ctx context.Context) (checkRecord, bool, error) {
-			id, err := p.GitHub.FindCheck(ctx, on.Head, CheckName, string(p.Run))
+			found, err := p.GitHub.FindCheck(ctx, on.Head, CheckName, string(p.Run))
 			if errors.Is(err, ghapp.ErrNotFound) {
 				return checkRecord{}, false, nil
 			}
-			return checkRecord{ID: id, Head: on.Head}, err == nil, err
+			return checkRecord{ID: found.ID, Head: on.Head}, err == nil, err
 		},
 		func(ctx context.Context) (checkRecord, error) {
 			if in.Text, err = on.text(); err != nil {
@@ -98,6 +100,9 @@ func (p *Publisher) Check(ctx context.Context, on CheckOn, v island.View) (descr
 		// While the head stays, nothing of note happens but the end.
 		if v.End != "" {
 			if in.Text, err = on.text(); err != nil {
+				return nil, err
+			}
+			if in.Annotations, err = p.unsaid(ctx, on); err != nil {
 				return nil, err
 			}
 			writes = append([]ghapp.CheckWrite{{ID: rec.ID, CheckInput: in}}, writes...)
@@ -146,9 +151,22 @@ func (p *Publisher) checkInput(on CheckOn, v island.View) ghapp.CheckInput {
 		in.Buttons = []ghapp.Button{{ID: "retry", Label: "Go on", Description: "Go on from here, with new attempts"}}
 	}
 	if v.End != "" {
-		in.Conclusion = v.End.Conclusion()
+		in.Conclusion, in.Annotations = v.End.Conclusion(), on.Annotations
 	}
 	return in
+}
+
+// unsaid are the annotations that the check run does not have yet: GitHub adds
+// to those that are there, and an earlier attempt may have got through.
+func (p *Publisher) unsaid(ctx context.Context, on CheckOn) ([]ghapp.Annotation, error) {
+	if len(on.Annotations) == 0 {
+		return nil, nil
+	}
+	found, err := p.GitHub.FindCheck(ctx, on.Head, CheckName, string(p.Run))
+	if err != nil || found.Annotations > 0 {
+		return nil, err
+	}
+	return on.Annotations, nil
 }
 
 // overtaken are the run's check runs on the commits before head that nothing

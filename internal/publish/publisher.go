@@ -96,7 +96,7 @@ type Issues interface {
 // Checks is what the check run needs of GitHub.
 type Checks interface {
 	WriteChecks(ctx context.Context, text *ghapp.PRText, writes ...ghapp.CheckWrite) (ghapp.WrittenChecks, error)
-	FindCheck(ctx context.Context, oid, name, externalID string) (id string, err error)
+	FindCheck(ctx context.Context, oid, name, externalID string) (ghapp.FoundCheck, error)
 }
 
 // Threads is what the conversations on a pull request's lines need of GitHub.

@@ -29,8 +29,8 @@ type noChecks struct {
 
 func (g *noChecks) FullName() string { return "acme/widgets" }
 
-func (g *noChecks) FindCheck(context.Context, string, string, string) (string, error) {
-	return "", ghapp.ErrNotFound
+func (g *noChecks) FindCheck(context.Context, string, string, string) (ghapp.FoundCheck, error) {
+	return ghapp.FoundCheck{}, ghapp.ErrNotFound
 }
 
 func (g *noChecks) WriteChecks(_ context.Context, _ *ghapp.PRText, writes ...ghapp.CheckWrite) (ghapp.WrittenChecks, error) {

@@ -326,7 +326,11 @@ func (p *publisher) check(ctx context.Context, pub *publish.Publisher, s loop.St
 	if p.noChecks {
 		return nil, nil //nolint:nilnil // nothing was asked of GitHub
 	}
-	described, err := pub.Check(ctx, publish.CheckOn{Head: s.Head, PR: &read, DetailsURL: read.URL, StartedAt: s.StartedAt, Text: p.words}, v)
+	on := publish.CheckOn{Head: s.Head, PR: &read, DetailsURL: read.URL, StartedAt: s.StartedAt, Text: p.words}
+	if s.End != "" {
+		on.Annotations = p.annotations(ctx, s)
+	}
+	described, err := pub.Check(ctx, on, v)
 	refusal, ok := errors.AsType[*ghapp.Error](err)
 	switch {
 	case !ok || ctx.Err() != nil, refusal.Class == ghapp.RateLimited, refusal.Class == ghapp.Transient && s.Troubles < checkTroubles:
