@@ -34,6 +34,10 @@ unit: ## Run what needs no root, no network and no service
 	@echo "GitHub's own descriptions (RALPH_OPENAPI, RALPH_GRAPHQL_SCHEMA) and the linters."
 	@echo "make test runs them all."
 
+.PHONY: live-check
+live-check: ## Find out on GitHub itself what docs/unverified.md lists; needs an App to throw away
+	go test -tags live -count=1 -timeout 30m -run '^TestLive$$' -v ./internal/ghapp
+
 .PHONY: lint
 lint: ## Lint Go, shell and workflows, and check the linter's own borders
 	scripts/lint.sh

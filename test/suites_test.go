@@ -11,14 +11,16 @@ import (
 	"testing"
 )
 
-// suites are the build constraints scripts/test.sh runs, besides none at all,
-// and what each of them needs.
+// suites are the build constraints that scripts/test.sh runs, besides none at all,
+// and what each of them needs. Only make live-check runs live: GitHub itself and
+// somebody's App are not to be had by every change.
 var suites = map[string]string{
 	"docker":           "a Docker engine",
 	"claude":           "Claude Code",
 	"docker && claude": "a Docker engine and Claude Code",
 	"act":              "act",
 	"clis":             "the other agents' command lines",
+	"live":             "an App on GitHub",
 	"docker && clis":   "a Docker engine and all the agents' command lines",
 }
 
