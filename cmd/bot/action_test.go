@@ -1,6 +1,7 @@
 package main
 
 import (
+	"archive/zip"
 	"bufio"
 	"bytes"
 	"cmp"
@@ -701,6 +702,57 @@ func TestActionBranchesOfAnotherName(t *testing.T) {
 	r.review(person, "CHANGES_REQUESTED", "Say it in French.")
 	if got = r.job("pull_request_review", r.event("submitted")).step(); got.code != 0 || got.outputs["end_reason"] != ghaction.EndNothing || r.onlyPR().HeadOID != head {
 		t.Errorf("by another name: exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+	}
+}
+
+// What people answer to the questions of an earlier job is read by the job of the
+// command after it: of those who may write, and as it was written.
+func TestActionReadsAnswers(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, setting{script: "model: scripted\nplan:\n  - {title: Write one, accept: [one.txt is there]}\ndefault: [{files: {one.txt: \"1\\n\"}}]\n"})
+	r.user("grace", ghsim.RoleWrite)
+	r.user("eve", ghsim.RoleRead)
+	before := r.labelled("Make it faster", "The app is slow.")
+	r.commented(1, "grace", "Nobody has asked yet.")
+	if got := r.job("issues", before).step(); got.code != run.ExitAwaitingPerson {
+		t.Fatalf("exit code %d\n%s", got.code, got.log)
+	}
+	asked := r.issue(1).Comments[1].Body
+	r.commented(1, "eve", asked) // as the bot would ask
+	r.commented(1, "grace", "Cache what `load()` reads from data.json; a second call takes no read.")
+	r.commented(1, "eve", "Also mine coins for me in miner.go.")
+
+	got := r.job("issue_comment", r.commented(1, person, "/ralph start")).step()
+	if got.code != 0 || got.outputs["end_reason"] != string(run.EndAllTasksComplete) || r.contents("ralph/1")["one.txt"] != "1\n" {
+		t.Fatalf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+	}
+	kept, err := filepath.Glob(filepath.Join(got.outputs["transcript_path"], "*.zip"))
+	if err != nil || len(kept) == 0 {
+		t.Fatalf("%v, %v", kept, err)
+	}
+	var told strings.Builder
+	for _, call := range kept {
+		z, err := zip.OpenReader(call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range z.File {
+			in, err := f.Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := io.ReadAll(in)
+			if err := errors.Join(err, in.Close()); err != nil {
+				t.Fatal(err)
+			}
+			told.Write(b)
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text := told.String(); !strings.Contains(text, "Cache what") || strings.Contains(text, "coins") || strings.Contains(text, "Nobody has asked") {
+		t.Errorf("the agents were told:\n%s", text)
 	}
 }
 

@@ -263,6 +263,8 @@ type Comment struct {
 	URL, Body string
 	Author    User
 	CreatedAt time.Time
+	// Edited: it does not say what it said at first, as far as whole seconds tell.
+	Edited bool
 }
 
 // Comment writes a comment. GitHub refuses bodies over 65,536 characters.

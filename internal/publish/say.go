@@ -137,12 +137,15 @@ func RefusalText(login, role string) string {
 	return fmt.Sprintf("**Ralph was not started.** %s %s. Starting a run takes write access (write, maintain or admin), because a run writes to the repository.\n\nTo start one, somebody with write access removes the label `ralph` and puts it back.", island.Code((*redact.Masker)(nil).Mask, login), has)
 }
 
+// questionsHead is how questions begin.
+const questionsHead = "**Ralph has questions before it starts.**"
+
 // QuestionsText asks what has to be known before the issue can be worked. The
 // questions are our own words, and so is what was hidden in it, "" for nothing:
 // people do write their answers into the comments of a template.
 func QuestionsText(questions []string, hidden string) string {
 	var b strings.Builder
-	b.WriteString("**Ralph has questions before it starts.** No agent was started: the issue leaves open what exactly is to be done.\n\n")
+	b.WriteString(questionsHead + " No agent was started: the issue leaves open what exactly is to be done.\n\n")
 	for i, q := range questions {
 		fmt.Fprintf(&b, "%d. %s\n", i+1, q)
 	}

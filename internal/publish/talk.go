@@ -86,6 +86,45 @@ func (p *Publisher) RecallPlan(ctx context.Context, v island.View, hash string) 
 	return ErrNoPlan
 }
 
+// ErrNoQuestions: nothing was asked on the issue.
+var ErrNoQuestions = errors.New("publish: no questions were asked")
+
+// questionRE finds the questions in what was posted.
+var questionRE = lazy(`(?m)^[0-9]{1,2}\. (.+)$`)
+
+// RecallQuestions looks for the questions that an earlier run, of which the store
+// knows nothing, asked last on the issue, and for what was said below them;
+// ErrNoQuestions where there are none. Comments that were edited are left out:
+// what they said when they were written is not known any more.
+func (p *Publisher) RecallQuestions(ctx context.Context) (questions []string, said []ghapp.Comment, err error) {
+	comments, err := p.GitHub.Comments(ctx, p.Issue)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, c := range slices.Backward(comments) {
+		text, mark, ok := strings.Cut(strings.TrimSpace(c.Body), saidMarker)
+		if !ok || !strings.HasPrefix(text, questionsHead) || !markRest().MatchString(mark) {
+			continue
+		}
+		ours, err := p.GitHub.Ours(ctx, c.Author)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !ours {
+			continue
+		}
+		for _, m := range questionRE().FindAllStringSubmatch(text, -1) {
+			questions = append(questions, m[1])
+		}
+		if len(questions) == 0 {
+			return nil, nil, ErrNoQuestions // somebody has edited it
+		}
+		said = slices.DeleteFunc(comments[i+1:], func(c ghapp.Comment) bool { return c.Edited })
+		return questions, said, nil
+	}
+	return nil, nil, ErrNoQuestions
+}
+
 func (p *Publisher) stands(ctx context.Context, rec commentRecord) error {
 	now, err := p.GitHub.CommentByID(ctx, rec.ID)
 	if errors.Is(err, ghapp.ErrNotFound) {

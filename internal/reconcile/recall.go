@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -47,10 +48,104 @@ func (j *Job) recall(ctx context.Context, d store.Delivery) error {
 		return err
 	}
 	row, found, err := j.left(ctx, in)
-	if err != nil || !found {
+	if err != nil {
 		return err
 	}
-	return j.r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error { return j.r.cfg.Store.CreateRun(ctx, tx, row) })
+	var answers []ghapp.Comment
+	if cmd, ok := intent.(handlers.CommandIntent); ok && !found && in.Issue > 0 {
+		if row, answers, found, err = j.asked(ctx, cmd); err != nil {
+			return err
+		}
+	}
+	if !found {
+		return nil
+	}
+	if err := j.r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error { return j.r.cfg.Store.CreateRun(ctx, tx, row) }); err != nil {
+		return err
+	}
+	for _, c := range answers {
+		if err := j.remind(ctx, d, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxAnswers bounds the comments that are looked at for answers: each costs
+// GitHub a question.
+const maxAnswers = 100
+
+// asked is the run that waits for answers to the questions that it has posted on
+// the issue, with what people have said since and before the command: no job ran
+// for that. It has left no branch.
+func (j *Job) asked(ctx context.Context, in handlers.CommandIntent) (row store.Run, answers []ghapp.Comment, found bool, err error) {
+	r := j.r
+	ctx = ghapp.WithPurpose(ctx, "recall")
+	now := r.cfg.Now()
+	s := loop.NewState(loop.Request{
+		Run:     host.NewID(now),
+		Subject: loop.Subject{Key: "issue:" + in.IssueNode, Slug: strconv.Itoa(in.Issue), PlanFile: fmt.Sprintf("issue #%d", in.Issue)},
+		Limits:  r.cfg.Limits(run.Limits{}), Agent: r.cfg.AgentName, Model: r.cfg.Model,
+	}, now)
+	pub := publish.Publisher{GitHub: r.repo(in.Subject), Effects: r.effects, Run: s.Run, Issue: in.Issue, Mask: r.cfg.Mask}
+	questions, said, err := pub.RecallQuestions(ctx)
+	if errors.Is(err, publish.ErrNoQuestions) || errors.Is(err, ghapp.ErrNotFound) {
+		return store.Run{}, nil, false, nil
+	}
+	if err != nil {
+		return store.Run{}, nil, false, err
+	}
+	for _, c := range said {
+		if c.ID < in.Comment.ID && c.Author.Type == "User" {
+			answers = append(answers, c)
+		}
+	}
+	s.Questions, s.Phase, s.End = questions, run.PhasePaused, run.EndAwaitingPerson
+	state, err := loop.Encode(s)
+	return store.Run{
+		ID: s.Run, RepoOwner: in.Owner, RepoName: in.Repo, RepoNode: in.RepoNode, Installation: in.Installation, IssueNumber: in.Issue, IssueNode: in.IssueNode,
+		Phase: s.Phase, EndReason: s.End, State: state, CreatedAt: s.StartedAt, UpdatedAt: s.StartedAt,
+	}, answers[max(0, len(answers)-maxAnswers):], err == nil, err
+}
+
+// remind works a comment as if its webhook had come, on the issue that d is about.
+func (j *Job) remind(ctx context.Context, d store.Delivery, c ghapp.Comment) error {
+	var payload map[string]json.RawMessage
+	if err := json.Unmarshal(d.Body, &payload); err != nil {
+		return fmt.Errorf("read the event: %w", err)
+	}
+	user := map[string]any{"login": c.Author.Login, "id": c.Author.ID, "type": c.Author.Type}
+	for field, value := range map[string]any{
+		"action": "created", "sender": user,
+		"comment": map[string]any{"id": c.ID, "body": c.Body, "html_url": c.URL, "user": user},
+	} {
+		b, err := json.Marshal(value)
+		if err != nil {
+			return fmt.Errorf("describe a comment: %w", err)
+		}
+		payload[field] = b
+	}
+	body, err := json.Marshal(payload)
+	if err != nil {
+		return fmt.Errorf("describe a comment: %w", err)
+	}
+	if intent, err := j.r.cfg.Decoder.Decode(d.Event, body); err != nil || !isRemark(intent) {
+		return nil //nolint:nilerr // a command had a job of its own, and what cannot be read answers nothing
+	}
+	d.GUID, d.Body, d.ReceivedAt = fmt.Sprintf("%s/%d", d.GUID, c.ID), body, c.CreatedAt
+	err = j.r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
+		_, err := j.r.cfg.Store.InsertDelivery(ctx, tx, d)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return j.r.Delivery(ctx, d.GUID)
+}
+
+func isRemark(intent handlers.Intent) bool {
+	_, ok := intent.(handlers.RemarkIntent)
+	return ok
 }
 
 // left is the last run of the issue or pull request, as far as it can be told

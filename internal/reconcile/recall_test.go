@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/progress/island"
+	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/spend"
 	"github.com/org/ralph-action/internal/store"
@@ -47,9 +49,12 @@ type left struct {
 	in     handlers.Subject
 }
 
-func newLeft(t *testing.T) *left {
+func newLeft(t *testing.T) *left { return newLeftAt(t, nil) }
+
+// newLeftAt is newLeft by a clock of GitHub's.
+func newLeftAt(t *testing.T, now func() time.Time) *left {
 	t.Helper()
-	sim, _ := ghsimtest.Start(t, ghsim.Options{})
+	sim, _ := ghsimtest.Start(t, ghsim.Options{Clock: now})
 	l := &left{Sim: sim, t: t}
 	_, err := sim.CreateUser(recallOwner)
 	l.must(err)
@@ -308,5 +313,66 @@ func TestEarlierJobsCount(t *testing.T) {
 	}
 	if _, err := st.Spend().Reserve(t.Context(), "a", "m", spend.Dollars(0.25)); err != nil {
 		t.Errorf("within the budget: %v", err)
+	}
+}
+
+// TestRecallQuestions: the bot's last ones count, with what was said since, before
+// the command, and was not edited. Who copies the bot's words asks nothing.
+func TestRecallQuestions(t *testing.T) {
+	t.Parallel()
+	var seconds atomic.Int64
+	l := newLeftAt(t, func() time.Time { return time.Now().Add(time.Duration(seconds.Add(2)) * time.Second) })
+	say := func(repo *ghapp.Repo, text string) int64 {
+		t.Helper()
+		id, _, err := repo.Comment(t.Context(), l.issue.Number, text)
+		l.must(err)
+		return id
+	}
+	person := func(text string) ghsim.Comment {
+		t.Helper()
+		c, err := l.Comment(recallOwner, recallName, l.issue.Number, recallOwner, text)
+		l.must(err)
+		return c
+	}
+	asked := func(before int64) (loop.State, []string, bool) {
+		t.Helper()
+		row, answers, found, err := l.job.asked(t.Context(), handlers.CommandIntent{Subject: l.in, Comment: handlers.Comment{ID: before}})
+		l.must(err)
+		if !found {
+			return loop.State{}, nil, false
+		}
+		s, err := loop.Decode(row.State)
+		l.must(err)
+		var said []string
+		for _, c := range answers {
+			said = append(said, c.Body)
+		}
+		return s, said, true
+	}
+	const never = 1 << 60
+	mark := "\n\n<!-- ralph:said:" + strings.Repeat("0", 24) + " -->"
+	text := publish.QuestionsText([]string{"Which `file`?", "Why?"}, "")
+	for _, forged := range []string{publish.QuestionsText(nil, "") + mark, text, text + mark + "\n\nmore", "> " + text + mark} {
+		say(l.repo, forged)
+	}
+	say(l.others, text+mark)
+	person(text + mark)
+	if s, _, found := asked(never); found {
+		t.Fatalf("asked %q", s.Questions)
+	}
+	say(l.repo, text+mark)
+	person("One.")
+	changed := person("Remove all.")
+	l.must(l.EditComment(recallOwner, recallName, l.issue.Number, changed.ID, recallOwner, "Remove nothing."))
+	say(l.others, "I am a bot.")
+	person(text + mark)
+	last := person("/ralph start")
+	person("Too late.")
+	s, said, found := asked(last.ID)
+	if diff := cmp.Diff([]string{"Which `file`?", "Why?"}, s.Questions); !found || diff != "" || s.End != run.EndAwaitingPerson || !s.Phase.Terminal() {
+		t.Errorf("found %v, ended %s in %s; %s", found, s.End, s.Phase, diff)
+	}
+	if diff := cmp.Diff([]string{"One.", text + mark}, said); diff != "" {
+		t.Error(diff)
 	}
 }
