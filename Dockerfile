@@ -18,7 +18,8 @@ ARG VERSION=
 ARG COMMIT=
 RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION} -X main.revision=${COMMIT}" -o /bot ./cmd/bot
 
-# git, the programs of it that speak HTTPS, and the libraries these need.
+# git, the programs of it that speak HTTPS, and the libraries these need; and those
+# of the C library that agents' programs need, which `bot doctor` tries.
 FROM ${BASE} AS root
 RUN apt-get update \
 	&& apt-get install --yes --no-install-recommends ca-certificates git \
@@ -30,7 +31,7 @@ RUN set -eu; r=/root/image; git=/usr/lib/git-core; \
 	cp -L $git/git-remote-http $r$git/; ln -s git-remote-http $r$git/git-remote-https; \
 	for f in /usr/bin/git $git/git-remote-http; do ldd $f; done | grep -o '/[^ ]*' | sort -u | while read -r lib; do \
 		mkdir -p "$r$(dirname "$lib")"; cp -L "$lib" "$r$lib"; done; \
-	for lib in libnss_dns.so.2 libnss_files.so.2 libresolv.so.2; do \
+	for lib in libnss_dns.so.2 libnss_files.so.2 libresolv.so.2 libdl.so.2 libm.so.6 libpthread.so.0 librt.so.1; do \
 		find /lib /usr/lib -name $lib | head -n 1 | while read -r f; do mkdir -p "$r$(dirname "$f")"; cp -L "$f" "$r$f"; done; done; \
 	cp -L /etc/ssl/certs/ca-certificates.crt $r/etc/ssl/certs/; \
 	echo 'ralph:x:10001:10001::/var/lib/ralph:/sbin/nologin' >$r/etc/passwd; \

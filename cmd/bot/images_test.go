@@ -45,8 +45,9 @@ func mustDocker(t *testing.T, args ...string) string {
 func TestImagesThatShip(t *testing.T) {
 	t.Parallel()
 	bot, agents, volume := fmt.Sprintf("ralph-test/bot:%d", os.Getpid()), fmt.Sprintf("ralph-test/agent:%d", os.Getpid()), fmt.Sprintf("ralph-test-%d", os.Getpid())
+	programs := volume + "-programs"
 	t.Cleanup(func() {
-		dockerRun(t, "volume", "rm", "--force", volume)
+		dockerRun(t, "volume", "rm", "--force", volume, programs)
 		dockerRun(t, "image", "rm", "--force", bot, agents)
 	})
 	mustDocker(t, "image", "inspect", debianImage)
@@ -58,6 +59,11 @@ func TestImagesThatShip(t *testing.T) {
 	}
 	if out := mustDocker(t, "run", "--rm", "--network", "none", "--user", "1000:1000", agents, "claude", "--version"); !strings.Contains(out, "2.1.197") {
 		t.Errorf("the agent's version: %s", out)
+	}
+	// As compose.yaml has it: the bot tries the agent's program before it mounts it.
+	mustDocker(t, "run", "--rm", "--network", "none", "-v", programs+":/agents", agents, "cp", "--dereference", "/usr/local/bin/claude", "/agents/claude")
+	if out := mustDocker(t, "run", "--rm", "--network", "none", "-v", programs+":/agents:ro", "--entrypoint", "/agents/claude", bot, "--version"); !strings.Contains(out, "2.1.197") {
+		t.Errorf("the agent's version in the bot's image: %s", out)
 	}
 	if code, out := dockerRun(t, "run", "--rm", "--entrypoint", "/bin/sh", bot); code == 0 || !strings.Contains(out, "no such file") {
 		t.Errorf("the bot's image has a shell: %d, %s", code, out)
