@@ -174,6 +174,52 @@ func TestRunsDoNotDependOnCheckRuns(t *testing.T) {
 	}
 }
 
+// TestOneCommentSaysHowItStands: what an earlier run has said of its end is
+// folded away by the next, also where GitHub lets nothing be folded at first.
+func TestOneCommentSaysHowItStands(t *testing.T) {
+	t.Parallel()
+	for name, refused := range map[string]bool{"folded": false, "refused": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			st := newStage(t, setting{script: "model: scripted\ndefault: [{misbehave: nothing}]\n", change: nothingOnce})
+			if refused {
+				if err := st.sim.Inject(ghsim.Fault{Match: "^/graphql minimizeComment", Status: 403, Times: 9, Body: `{"message":"Resource not accessible by integration"}`}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := st.serve()
+			issue := st.label("Say hello", "- [ ] Write one\n")
+			state := st.ended(s.store, issue)
+			st.processed(s)
+			if err := st.sim.RemoveLabel(person, repoOf, issue.Number, person, "ralph"); err != nil {
+				t.Fatal(err)
+			}
+			st.relabel(issue, person)
+			if state = st.another(s, issue, state.Run); state.End != run.EndBlocked {
+				t.Fatalf("ended %s: %s", state.End, state.EndDetail)
+			}
+			st.processed(s)
+			var open, folded int
+			for _, c := range st.issue(issue.Number).Comments {
+				switch {
+				case !strings.Contains(c.Body, "Stopped because"):
+				case c.Folded == "":
+					open++
+				default:
+					folded++
+				}
+			}
+			want := 1
+			if refused {
+				want = 0
+			}
+			if folded != want || open != 2-want {
+				t.Errorf("%d comments say how a run ended, %d more are folded: %+v", open, folded, st.issue(issue.Number).Comments)
+			}
+		})
+	}
+}
+
 // reregister replaces the App by one with other permissions.
 func (st *stage) reregister(permissions map[string]string) {
 	st.t.Helper()

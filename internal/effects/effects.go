@@ -31,6 +31,7 @@ const (
 	// KindOvertaken closes the check run of a commit that is no longer the head.
 	KindOvertaken Kind = "overtaken"
 	KindReply     Kind = "reply"
+	KindFold      Kind = "fold"
 	KindResolve   Kind = "resolve"
 )
 
@@ -100,6 +101,12 @@ func Check(id run.ID, repo, oid string) Key {
 // followed: "overtaken:<run>:<repo>@<oid>".
 func Overtaken(id run.ID, repo, oid string) Key {
 	return Key{id, KindOvertaken, repo + "@" + oid}
+}
+
+// Fold is folding a comment of an earlier run away, once per run:
+// "fold:<run>:<repo>:<comment>".
+func Fold(id run.ID, repo string, comment int64) Key {
+	return Key{id, KindFold, repo + ":" + strconv.FormatInt(comment, 10)}
 }
 
 // Reply is the answer in a conversation of a pull request to what a commit did:

@@ -78,7 +78,7 @@ func liveChecks(t *testing.T, l liveTarget) {
 	t.Run("texts have bounds", func(t *testing.T) {
 		body := func(n int) error {
 			text := strings.Repeat("é", n)
-			_, _, err := l.repo.Comment(ctx, pr.Number, text)
+			_, err := l.repo.Comment(ctx, pr.Number, text)
 			return errors.Join(err, l.repo.UpdatePR(ctx, pr.Number, nil, &text))
 		}
 		summary := func(n int) error {

@@ -259,21 +259,31 @@ func (r *Repo) forgetNodeID() {
 
 // Comment is one comment on an issue or pull request.
 type Comment struct {
-	ID        int64
-	URL, Body string
-	Author    User
-	CreatedAt time.Time
+	ID                int64
+	NodeID, URL, Body string
+	Author            User
+	CreatedAt         time.Time
 	// Edited: it does not say what it said at first, as far as whole seconds tell.
 	Edited bool
 }
 
 // Comment writes a comment. GitHub refuses bodies over 65,536 characters.
-func (r *Repo) Comment(ctx context.Context, issue int, body string) (id int64, commentURL string, err error) {
+func (r *Repo) Comment(ctx context.Context, issue int, body string) (Comment, error) {
 	c, _, err := r.writer.Issues.CreateComment(ctx, r.owner, r.name, issue, &github.IssueComment{Body: &body})
 	if err != nil {
-		return 0, "", wrap("comment on issue", err)
+		return Comment{}, wrap("comment on issue", err)
 	}
-	return c.GetID(), c.GetHTMLURL(), nil
+	return comment(c), nil
+}
+
+// FoldComment has GitHub fold a comment away as outdated; people can still open
+// it. Folding it again changes nothing.
+func (r *Repo) FoldComment(ctx context.Context, nodeID string) error {
+	const mutation = `mutation($input: MinimizeCommentInput!) {
+  minimizeComment(input: $input) { minimizedComment { isMinimized } }
+}`
+	var data struct{}
+	return r.mutate(ctx, "fold comment", mutation, map[string]any{"input": map[string]any{"subjectId": nodeID, "classifier": "OUTDATED"}}, &data)
 }
 
 // EditComment replaces the text of a comment.

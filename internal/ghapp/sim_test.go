@@ -186,14 +186,23 @@ func TestIssueAndComments(t *testing.T) {
 	if _, err := w.repo.FindComment(ctx, n, marker); !errors.Is(err, ghapp.ErrNotFound) {
 		t.Errorf("took a foreign comment for its own: %v", err)
 	}
-	id, url, err := w.repo.Comment(ctx, n, "mine "+marker)
-	check(t, err)
+	made := get[ghapp.Comment](t)(w.repo.Comment(ctx, n, "mine "+marker))
 	found := get[ghapp.Comment](t)(w.repo.FindComment(ctx, n, marker))
-	if found.ID != id || found.URL != url || found.Author.ID != w.appInfo.BotID {
-		t.Errorf("found %+v, want %d %s", found, id, url)
+	if found != made || found.Author.ID != w.appInfo.BotID {
+		t.Errorf("found %+v, want %+v", found, made)
 	}
-	check(t, w.repo.EditComment(ctx, id, "changed"))
-	if _, _, err := w.repo.Comment(ctx, n, strings.Repeat("x", 65_537)); classOf(err) != ghapp.Invalid {
+	check(t, w.repo.EditComment(ctx, made.ID, "changed"))
+	for range 2 {
+		check(t, w.repo.FoldComment(ctx, made.NodeID))
+	}
+	said := get[ghsim.Issue](t)(w.Sim.Issue(owner, name, n)).Comments
+	if last := said[len(said)-1]; last.ID != made.ID || last.Folded != "outdated" || said[0].Folded != "" {
+		t.Errorf("folded %+v", last)
+	}
+	if err := w.repo.FoldComment(ctx, "IC_gone"); !errors.Is(err, ghapp.ErrNotFound) {
+		t.Errorf("folded what is not there: %v", err)
+	}
+	if _, err := w.repo.Comment(ctx, n, strings.Repeat("x", 65_537)); classOf(err) != ghapp.Invalid {
 		t.Errorf("too long a comment: %v", err)
 	}
 
@@ -473,7 +482,7 @@ func TestTokens(t *testing.T) {
 	// H2: a token that is refused is minted anew, once, and the call repeated
 	// with its whole body.
 	w.ExpireTokens()
-	_, _, err = w.repo.Comment(ctx, n, "after the token expired")
+	_, err = w.repo.Comment(ctx, n, "after the token expired")
 	check(t, err)
 	if got := get[ghsim.Issue](t)(w.Sim.Issue(owner, name, n)).Comments; len(got) != 1 || got[0].Body != "after the token expired" {
 		t.Errorf("comments = %+v", got)
@@ -619,7 +628,7 @@ func TestAnswerLost(t *testing.T) {
 	w := newWorld(t)
 	n := get[ghsim.Issue](t)(w.CreateIssue(owner, name, "walt", "x", "y")).Number
 	check(t, w.Inject(ghsim.Fault{Method: "POST", Match: "/comments$", After: true, Drop: true}))
-	if _, _, err := w.repo.Comment(t.Context(), n, "x"); classOf(err) != ghapp.Transient {
+	if _, err := w.repo.Comment(t.Context(), n, "x"); classOf(err) != ghapp.Transient {
 		t.Errorf("class = %s: %v", classOf(err), err)
 	}
 	if got := get[ghsim.Issue](t)(w.Sim.Issue(owner, name, n)).Comments; len(got) != 1 {

@@ -40,5 +40,8 @@ func (r *Repo) CommentByID(ctx context.Context, id int64) (Comment, error) {
 }
 
 func comment(c *github.IssueComment) Comment {
-	return Comment{ID: c.GetID(), URL: c.GetHTMLURL(), Body: c.GetBody(), Author: user(c.GetUser()), CreatedAt: c.GetCreatedAt().Time, Edited: !c.GetUpdatedAt().Equal(c.GetCreatedAt())}
+	return Comment{
+		ID: c.GetID(), NodeID: c.GetNodeID(), URL: c.GetHTMLURL(), Body: c.GetBody(), Author: user(c.GetUser()),
+		CreatedAt: c.GetCreatedAt().Time, Edited: !c.GetUpdatedAt().Equal(c.GetCreatedAt()),
+	}
 }

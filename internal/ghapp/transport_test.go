@@ -100,7 +100,7 @@ func TestRenamedRepository(t *testing.T) {
 	if got := get[ghapp.RepoInfo](t)(repo.Info(t.Context())).FullName; got != "o/new" {
 		t.Errorf("read %q", got)
 	}
-	if _, _, err := repo.Comment(t.Context(), 1, "x"); classOf(err) != ghapp.Permanent {
+	if _, err := repo.Comment(t.Context(), 1, "x"); classOf(err) != ghapp.Permanent {
 		t.Errorf("writing to the old name: %v", err)
 	}
 }
@@ -134,7 +134,7 @@ func TestOneWriteAtATime(t *testing.T) {
 	})
 	done := make(chan error, 2)
 	comment := func(ctx context.Context, repo string) {
-		_, _, err := app.Repo(1, "o", repo).Comment(ctx, 1, "x")
+		_, err := app.Repo(1, "o", repo).Comment(ctx, 1, "x")
 		done <- err
 	}
 	go comment(t.Context(), "a")

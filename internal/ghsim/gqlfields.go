@@ -276,6 +276,9 @@ func (x *execution) node(id string) (any, error) {
 				}
 				return gqlIssue{r, i}, nil
 			}
+			if c, ok := find(i.comments, func(c *comment) bool { return c.id == n && prefix == "IC" }); ok {
+				return gqlComment{gqlIssue{r, i}, c}, nil
+			}
 			if i.pull == nil {
 				continue
 			}
@@ -458,7 +461,10 @@ func resolvers() map[string]map[string]resolver {
 			"updateCheckRun":                on(updateCheckRun),
 			"updatePullRequest":             on(updatePullRequest),
 			"addReaction":                   on(addReviewReaction),
+			"minimizeComment":               on(minimizeComment),
 		},
+		"MinimizeCommentPayload":               {"clientMutationId": payload("clientMutationId"), "minimizedComment": payload("minimizedComment")},
+		"Minimizable":                          {"isMinimized": nil, "minimizedReason": nil},
 		"UpdatePullRequestPayload":             {"clientMutationId": payload("clientMutationId"), "pullRequest": payload("pullRequest")},
 		"CreateCheckRunPayload":                {"clientMutationId": payload("clientMutationId"), "checkRun": payload("checkRun")},
 		"UpdateCheckRunPayload":                {"clientMutationId": payload("clientMutationId"), "checkRun": payload("checkRun")},
@@ -655,11 +661,13 @@ func resolvers() map[string]map[string]resolver {
 			"state": get(func(_ *execution, p gqlIssue) any { return strings.ToUpper(p.i.state()) }),
 		}),
 		"IssueComment": {
-			"id":         get(func(_ *execution, p gqlComment) any { return nodeID("IC", p.c.id) }),
-			"databaseId": get(func(_ *execution, p gqlComment) any { return p.c.id }),
-			"body":       get(func(_ *execution, p gqlComment) any { return p.c.body }),
-			"author":     get(func(x *execution, p gqlComment) any { return x.actor(p.c.user) }),
-			"createdAt":  get(func(_ *execution, p gqlComment) any { return stamp(p.c.created) }),
+			"id":              get(func(_ *execution, p gqlComment) any { return nodeID("IC", p.c.id) }),
+			"databaseId":      get(func(_ *execution, p gqlComment) any { return p.c.id }),
+			"body":            get(func(_ *execution, p gqlComment) any { return p.c.body }),
+			"author":          get(func(x *execution, p gqlComment) any { return x.actor(p.c.user) }),
+			"createdAt":       get(func(_ *execution, p gqlComment) any { return stamp(p.c.created) }),
+			"isMinimized":     get(func(_ *execution, p gqlComment) any { return p.c.folded != "" }),
+			"minimizedReason": get(func(_ *execution, p gqlComment) any { return orNull(p.c.folded) }),
 			"url": get(func(x *execution, p gqlComment) any {
 				return x.sim.issuePage(p.r, p.i) + "#issuecomment-" + strconv.FormatInt(p.c.id, 10)
 			}),
@@ -750,12 +758,14 @@ func resolvers() map[string]map[string]resolver {
 			}),
 		},
 		"PullRequestReviewComment": {
-			"id":         get(func(_ *execution, p gqlReviewComment) any { return nodeID("PRRC", p.c.id) }),
-			"databaseId": get(func(_ *execution, p gqlReviewComment) any { return p.c.id }),
-			"body":       get(func(_ *execution, p gqlReviewComment) any { return p.c.body }),
-			"path":       get(func(_ *execution, p gqlReviewComment) any { return p.t.path }),
-			"author":     get(func(x *execution, p gqlReviewComment) any { return x.actor(p.c.user) }),
-			"createdAt":  get(func(_ *execution, p gqlReviewComment) any { return stamp(p.c.created) }),
+			"id":              get(func(_ *execution, p gqlReviewComment) any { return nodeID("PRRC", p.c.id) }),
+			"databaseId":      get(func(_ *execution, p gqlReviewComment) any { return p.c.id }),
+			"body":            get(func(_ *execution, p gqlReviewComment) any { return p.c.body }),
+			"path":            get(func(_ *execution, p gqlReviewComment) any { return p.t.path }),
+			"author":          get(func(x *execution, p gqlReviewComment) any { return x.actor(p.c.user) }),
+			"isMinimized":     get(func(*execution, gqlReviewComment) any { return false }),
+			"minimizedReason": get(func(*execution, gqlReviewComment) any { return nil }),
+			"createdAt":       get(func(_ *execution, p gqlReviewComment) any { return stamp(p.c.created) }),
 		},
 	}
 }
@@ -1132,4 +1142,25 @@ func (x *execution) reactionsOf(id string) (*repo, *[]*reaction) {
 		}
 	}
 	return nil, nil
+}
+
+func minimizeComment(x *execution, _ gqlRoot, a arguments) (any, error) {
+	in := a.obj("input")
+	v, err := x.node(in.str("subjectId"))
+	if err != nil {
+		return nil, err
+	}
+	c, ok := v.(gqlComment)
+	if !ok {
+		return nil, &gqlError{"NOT_FOUND", "Could not resolve to Minimizable node with the global id of '" + in.str("subjectId") + "'."}
+	}
+	permission := "issues"
+	if c.i.pull != nil {
+		permission = "pull_requests"
+	}
+	if err := x.may(c.r, permission, "write"); err != nil {
+		return nil, err
+	}
+	c.c.folded = strings.ReplaceAll(strings.ToLower(in.str("classifier")), "_", "-")
+	return gqlPayload{"MinimizeCommentPayload", map[string]any{"clientMutationId": in["clientMutationId"], "minimizedComment": c}}, nil
 }

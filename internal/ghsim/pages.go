@@ -75,6 +75,7 @@ type pageEntry struct {
 	HTML                                         template.HTML
 	Verified                                     bool
 	Reactions                                    []pageReaction
+	Folded                                       string
 	at                                           time.Time
 }
 
@@ -304,7 +305,7 @@ func (s *Sim) issuePageOf(r *repo, i *issue, top pageTop) (issuePage, error) {
 		}
 		entries = append(entries, pageEntry{
 			Kind: "comment", Text: "commented", Anchor: "issuecomment-" + strconv.FormatInt(c.id, 10), Author: pageUserOf(c.user),
-			When: pageTime(c.created), HTML: html, Reactions: pageReactions(c.reactions), at: c.created,
+			When: pageTime(c.created), HTML: html, Reactions: pageReactions(c.reactions), Folded: c.folded, at: c.created,
 		})
 	}
 	for _, e := range i.events {

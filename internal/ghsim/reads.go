@@ -270,7 +270,7 @@ func reactionsOut(rs []*reaction) []Reaction {
 }
 
 func commentOut(c *comment) Comment {
-	return Comment{ID: c.id, User: c.user.login, Body: c.body, Created: c.created, Updated: c.updated, Reactions: reactionsOut(c.reactions)}
+	return Comment{ID: c.id, User: c.user.login, Body: c.body, Created: c.created, Updated: c.updated, Reactions: reactionsOut(c.reactions), Folded: c.folded}
 }
 
 func (s *Sim) reviewOut(r *repo, i *issue, rv *review) Review {

@@ -85,7 +85,8 @@ type Pulls interface {
 type Issues interface {
 	FullName() string
 	React(ctx context.Context, issue int, content string) error
-	Comment(ctx context.Context, issue int, body string) (id int64, url string, err error)
+	Comment(ctx context.Context, issue int, body string) (ghapp.Comment, error)
+	FoldComment(ctx context.Context, nodeID string) error
 	Comments(ctx context.Context, issue int) ([]ghapp.Comment, error)
 	FindComment(ctx context.Context, issue int, marker string) (ghapp.Comment, error)
 	CommentByID(ctx context.Context, id int64) (ghapp.Comment, error)

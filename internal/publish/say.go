@@ -13,6 +13,7 @@ import (
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/progress/island"
 	"github.com/org/ralph-action/internal/redact"
+	"github.com/org/ralph-action/internal/run"
 )
 
 // React shows on the issue that the run has been taken up.
@@ -49,9 +50,14 @@ func (p *Publisher) SetLabel(ctx context.Context, label string, on bool) error {
 type commentRecord struct {
 	ID  int64  `json:"id"`
 	URL string `json:"url"`
+	// Node is its node id.
+	Node string `json:"node,omitempty"`
 	// SHA256 is the hash of the whole text as it was said; see textHash.
 	SHA256 string `json:"sha256,omitempty"`
 }
+
+// occasionEnded is the end of a run.
+const occasionEnded = "ended"
 
 // saidMarker begins the mark by which a comment is found again.
 const saidMarker = "<!-- ralph:said:"
@@ -79,11 +85,11 @@ func (p *Publisher) sayOn(ctx context.Context, number int, occasion, text string
 			if errors.Is(err, ghapp.ErrNotFound) {
 				return commentRecord{}, false, nil
 			}
-			return commentRecord{ID: c.ID, URL: c.URL, SHA256: hash}, err == nil, err
+			return commentRecord{ID: c.ID, URL: c.URL, Node: c.NodeID, SHA256: hash}, err == nil, err
 		},
 		func(ctx context.Context) (commentRecord, error) {
-			id, url, err := p.GitHub.Comment(ctx, number, body)
-			return commentRecord{ID: id, URL: url, SHA256: hash}, err
+			c, err := p.GitHub.Comment(ctx, number, body)
+			return commentRecord{ID: c.ID, URL: c.URL, Node: c.NodeID, SHA256: hash}, err
 		})
 	return rec.URL, err
 }
@@ -115,7 +121,7 @@ func (p *Publisher) CommentQuestions(ctx context.Context, questions []string, hi
 func (p *Publisher) CommentEnded(ctx context.Context, v island.View, pr int, cause string) (url string, err error) {
 	text := EndedText(p.fill(v), pr)
 	if cause == "" {
-		return p.Say(ctx, "ended", text)
+		return p.Say(ctx, occasionEnded, text)
 	}
 	all := *p
 	all.Run = ""
@@ -125,6 +131,25 @@ func (p *Publisher) CommentEnded(ctx context.Context, v island.View, pr int, cau
 		return c.URL, err
 	}
 	return all.Say(ctx, cause, text)
+}
+
+// FoldEnded folds away what an earlier run of the issue has said of its end,
+// once per run: a person who opens it again is not overruled. Nothing else
+// depends on it.
+func (p *Publisher) FoldEnded(ctx context.Context, earlier run.ID) error {
+	ctx = ghapp.WithPurpose(ctx, "comment")
+	said, ok, err := effects.Result[commentRecord](ctx, p.Effects, effects.Comment(earlier, p.GitHub.FullName(), p.Issue, occasionEnded))
+	if err != nil || !ok || said.Node == "" {
+		return err
+	}
+	_, err = effects.Do(ctx, p.Effects, effects.Fold(p.Run, p.GitHub.FullName(), said.ID), nil,
+		func(context.Context) (struct{}, bool, error) {
+			return struct{}{}, false, nil // folding it again changes nothing
+		},
+		func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, p.GitHub.FoldComment(ctx, said.Node)
+		})
+	return err
 }
 
 // RefusalText tells login, whose role in the repository is role, what is

@@ -50,6 +50,9 @@ type publisher struct {
 	// first says whether this is the first run here, whose issue is where people
 	// meet the bot; nil where nobody has to be told.
 	first func(ctx context.Context) (bool, error)
+	// before is the run of the issue before this one, "" for none; nil is never
+	// one.
+	before func(ctx context.Context) (run.ID, error)
 	// openReady is Config.OpenReady.
 	openReady bool
 
@@ -222,6 +225,7 @@ func (p *publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 			if err := errors.Join(handOver(ctx, pub, s, 0), comment(ctx, pub, s, v, 0)); err != nil {
 				return nil, err
 			}
+			p.foldEarlier(ctx, pub)
 			p.labelEnd(ctx, pub, s, false)
 		}
 		return nil, nil
@@ -250,6 +254,7 @@ func (p *publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 		return nil, err
 	}
 	if s.End != "" {
+		p.foldEarlier(ctx, pub)
 		p.labelEnd(ctx, pub, s, pr.Merged)
 	}
 	if s.PullRequest == nil {
@@ -384,6 +389,21 @@ func comment(ctx context.Context, pub *publish.Publisher, s loop.State, v island
 	}
 	_, err := pub.CommentEnded(ctx, v, pr, s.EndCause)
 	return err
+}
+
+// foldEarlier leaves one comment open that says how the issue stands, this run's
+// own: what the run before has said is out of date. Nothing depends on it.
+func (p *publisher) foldEarlier(ctx context.Context, pub *publish.Publisher) {
+	if p.before == nil {
+		return
+	}
+	earlier, err := p.before(ctx)
+	if err == nil && earlier != "" {
+		err = pub.FoldEnded(ctx, earlier)
+	}
+	if err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("what an earlier run has said of its end was not folded away")
+	}
 }
 
 // labelEnd labels the issue by how the run ended. Nothing depends on it.

@@ -324,9 +324,9 @@ func TestRecallQuestions(t *testing.T) {
 	l := newLeftAt(t, func() time.Time { return time.Now().Add(time.Duration(seconds.Add(2)) * time.Second) })
 	say := func(repo *ghapp.Repo, text string) int64 {
 		t.Helper()
-		id, _, err := repo.Comment(t.Context(), l.issue.Number, text)
+		c, err := repo.Comment(t.Context(), l.issue.Number, text)
 		l.must(err)
-		return id
+		return c.ID
 	}
 	person := func(text string) ghsim.Comment {
 		t.Helper()

@@ -586,6 +586,13 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 				now: r.cfg.Now, repo: repo, host: h, effects: r.effects, issue: row.IssueNumber, branches: r.cfg.Branches,
 				agent: r.cfg.AgentName, mask: r.cfg.Mask, label: r.cfg.Decoder.Label, openReady: r.cfg.OpenReady,
 				words: r.lastWords(row.ID), box: r.cfg.Sandbox, first: first,
+				before: func(ctx context.Context) (run.ID, error) {
+					earlier, err := r.cfg.Store.RunBefore(ctx, row.RepoNode, row.IssueNumber, row.ID)
+					if errors.Is(err, store.ErrNotFound) {
+						return "", nil
+					}
+					return earlier.ID, err
+				},
 				permission: func(ctx context.Context, login string) (ghapp.Permission, error) {
 					return r.permission(ctx, repo, row.RepoNode, login)
 				},

@@ -126,6 +126,13 @@ func (s *Store) LatestRunByPull(ctx context.Context, repoNode string, pull int) 
 		`WHERE repo_node = ? AND pull_number = ? AND pull_number > 0 ORDER BY created_at DESC, rowid DESC LIMIT 1`, repoNode, pull)
 }
 
+// RunBefore returns the run of an issue that came before another one of it, or
+// ErrNotFound.
+func (s *Store) RunBefore(ctx context.Context, repoNode string, issue int, id run.ID) (Run, error) {
+	return s.oneRun(ctx, fmt.Sprintf("run of issue %d before %s", issue, id),
+		`WHERE repo_node = ? AND issue_number = ? AND rowid < (SELECT rowid FROM runs WHERE id = ?) ORDER BY rowid DESC LIMIT 1`, repoNode, issue, id)
+}
+
 // FirstRun says whether no run of a repository came before this one.
 func (s *Store) FirstRun(ctx context.Context, repoNode string, id run.ID) (first bool, err error) {
 	err = s.reader.QueryRowContext(ctx, `
