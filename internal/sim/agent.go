@@ -54,9 +54,11 @@ type answer struct {
 	told  bool
 	cost  float64
 
-	// For the measuring only: the fault, and the module it worked on.
-	fault Fault
-	focus string
+	// For the measuring only: the fault, the module it worked on, and whether it was
+	// asked for smaller tasks and not for any change.
+	fault   Fault
+	focus   string
+	planned bool
 }
 
 // agent plays all agents of a run. It knows the project only to look up what its
@@ -438,6 +440,7 @@ func (a *agent) thrash(c *call, aims []aim) {
 
 // split writes the parts of a task that proved too big.
 func (a *agent) split(c *call, task assignment, out *answer) {
+	out.planned = true
 	aims := a.aims(c, task.title)
 	if len(aims) > 0 {
 		out.focus = aims[0].module.name

@@ -94,7 +94,8 @@ func (m *meter) before(f files) string { return m.standing(f) + "\n" + digest(co
 // called notes a call. The evidence that a task is hopeless is given by the call
 // after which the same outcome has been seen twice at that task: the same failing
 // tests, or no change to the code. Calls that crashed or were refused show nothing,
-// and neither does a change after which no test fails.
+// nor do those that were to split the task up and change nothing, and neither does
+// a change after which no test fails.
 func (m *meter) called(a answer, before string, after files) {
 	m.calls++
 	m.spent += a.cost
@@ -114,6 +115,9 @@ func (m *meter) called(a answer, before string, after files) {
 	}
 	if e.given {
 		e.late++
+		return
+	}
+	if a.planned {
 		return
 	}
 	shows := m.standing(after)
