@@ -363,7 +363,7 @@ func (r *Reconciler) recallEnd(ctx context.Context, repo *ghapp.Repo, s *loop.St
 	if err != nil {
 		return err
 	}
-	pub := publish.Publisher{GitHub: repo, Effects: r.effects, Run: s.Run, Issue: issue, Mask: r.cfg.Mask}
+	pub := publish.Publisher{GitHub: repo, Effects: r.effects, Run: s.Run, Issue: issue, Branch: s.Branch, Mask: r.cfg.Mask}
 	hash := doc.PlanSHA256()
 	s.Phase, s.End, s.EndDetail = run.PhaseCancelled, run.EndCancelled, "an earlier job has left it"
 	switch err := pub.RecallPlan(ctx, v, hash); {
