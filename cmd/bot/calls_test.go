@@ -72,7 +72,9 @@ func TestCallsToGitHub(t *testing.T) {
 			}
 			st.processed(s)
 			calls := s.github.Calls()
-			n, most := calls.REST+calls.GraphQL, 14+3*c.tasks
+			// The server looks for webhooks it has missed whether there are runs or not, by a
+			// clock that is put on here.
+			n, most := calls.REST+calls.GraphQL-calls.ByPurpose["missed"], 14+3*c.tasks
 			t.Logf("%d calls: %v", n, calls.ByPurpose)
 			if n > most {
 				t.Errorf("%d calls for %d tasks, want at most %d: %v", n, c.tasks, most, calls.ByPurpose)
