@@ -89,17 +89,14 @@ func (r *Reconciler) tellLate(ctx context.Context) error {
 }
 
 func (r *Reconciler) tellEnd(ctx context.Context, id run.ID) error {
-	lease, err := r.cfg.Store.ClaimRun(ctx, id, r.cfg.Owner, leaseTTL, r.cfg.Now())
+	lease, giveBack, err := r.claim(ctx, id)
 	if errors.Is(err, store.ErrLeaseTaken) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer func() {
-		// The lease may be lost already; then it is not ours to give back.
-		_ = r.cfg.Store.ReleaseRun(context.WithoutCancel(ctx), id, lease)
-	}()
+	defer giveBack()
 	row, err := r.cfg.Store.Run(ctx, id)
 	if err != nil {
 		return err

@@ -183,6 +183,9 @@ type Reconciler struct {
 	// owners are the configurations of owners for repositories that have none.
 	owners remembered[ownerFile, host.ConfigFile]
 
+	// claimed are the runs that this process works on, by run.ID.
+	claimed sync.Map
+
 	mu      sync.Mutex
 	drivers map[run.ID]*driver
 	// waiters counts goroutines that watch processes.
@@ -256,17 +259,14 @@ func (d *driver) close(ctx context.Context) error {
 
 // Advance ticks one run; it is queue.Handlers.Advance.
 func (r *Reconciler) Advance(ctx context.Context, id run.ID) (time.Duration, error) {
-	lease, err := r.cfg.Store.ClaimRun(ctx, id, r.cfg.Owner, leaseTTL, r.cfg.Now())
+	lease, giveBack, err := r.claim(ctx, id)
 	if errors.Is(err, store.ErrLeaseTaken) {
 		return 0, queue.ErrBusy
 	}
 	if err != nil {
 		return 0, err
 	}
-	defer func() {
-		// The lease may be lost already; then it is not ours to give back.
-		_ = r.cfg.Store.ReleaseRun(context.WithoutCancel(ctx), id, lease)
-	}()
+	defer giveBack()
 	ctx, release := r.keepLease(ctx, id, lease, leaseEvery)
 	defer release()
 	row, err := r.cfg.Store.Run(ctx, id)
@@ -279,6 +279,26 @@ func (r *Reconciler) Advance(ctx context.Context, id run.ID) (time.Duration, err
 	}
 	d, openErr := r.driver(ctx, row)
 	return r.tick(ctx, row, lease, d, openErr)
+}
+
+// claim takes a run to work on it, until giveBack; store.ErrLeaseTaken says that
+// somebody does already. That is so in this process as long as it has not been
+// given back, whatever has become of the lease: a clock that was put on ends a
+// lease before the step that holds it has noticed, and the two would share a driver.
+func (r *Reconciler) claim(ctx context.Context, id run.ID) (lease store.Lease, giveBack func(), err error) {
+	if _, taken := r.claimed.LoadOrStore(id, true); taken {
+		return store.Lease{}, nil, fmt.Errorf("claim run %s: %w", id, store.ErrLeaseTaken)
+	}
+	lease, err = r.cfg.Store.ClaimRun(ctx, id, r.cfg.Owner, leaseTTL, r.cfg.Now())
+	if err != nil {
+		r.claimed.Delete(id)
+		return store.Lease{}, nil, err
+	}
+	return lease, func() {
+		// The lease may be lost already; then it is not ours to give back.
+		_ = r.cfg.Store.ReleaseRun(context.WithoutCancel(ctx), id, lease)
+		r.claimed.Delete(id)
+	}, nil
 }
 
 // keepLease renews the lease for as long as a tick takes, which may be longer

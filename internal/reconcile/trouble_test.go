@@ -23,6 +23,7 @@ import (
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/spend"
@@ -504,5 +505,25 @@ func TestSweep(t *testing.T) {
 	}
 	if want := []string{"runs/r-1", "gw/" + shortName(w.id)}; !slices.Equal(left, want) {
 		t.Errorf("left: %q, want %q", left, want)
+	}
+}
+
+// TestOneTickAtATime also holds in one process whose clock is put on while a step
+// takes its time, which ends the lease.
+func TestOneTickAtATime(t *testing.T) {
+	t.Parallel()
+	var w *world
+	w = newWorld(t, func(ctx context.Context) error {
+		if w.opens == 1 {
+			w.clock.pass(2 * leaseTTL)
+			if _, err := w.r.Advance(ctx, w.id); !errors.Is(err, queue.ErrBusy) {
+				t.Errorf("a second tick beside the first: %v", err)
+			}
+		}
+		return errors.New("disk full")
+	})
+	w.advance(t.Context())
+	if w.advance(t.Context()); w.opens != 2 {
+		t.Errorf("opened %d times, want once in each tick", w.opens)
 	}
 }
