@@ -288,9 +288,10 @@ func TestRetryABlockedTask(t *testing.T) {
 	}
 }
 
-// TestBudgetIsRaisedByCommand up to the server's.
-func TestBudgetIsRaisedByCommand(t *testing.T) {
-	t.Parallel()
+// spentStage is a stage on which a run has spent the 0.2 dollars of its
+// repository, with a server that allows 10.
+func spentStage(t *testing.T) (*stage, *serving, ghsim.Issue, loop.State) {
+	t.Helper()
 	st := newStage(t, setting{
 		files: map[string]string{"README.md": "x\n", ".github/ralph.yml": "limits: {budget_usd: 0.2}\n"}, script: writesAll,
 		change: func(c *config.Server) { c.Limits.BudgetUSD = 10 },
@@ -301,6 +302,13 @@ func TestBudgetIsRaisedByCommand(t *testing.T) {
 	if state.End != run.EndBudgetExhausted {
 		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
 	}
+	return st, s, issue, state
+}
+
+// TestBudgetIsRaisedByCommand up to the server's.
+func TestBudgetIsRaisedByCommand(t *testing.T) {
+	t.Parallel()
+	st, s, issue, state := spentStage(t)
 	st.comment(issue.Number, person, "/ralph budget +5")
 	again := st.another(s, issue, state.Run)
 	if again.End != run.EndAllTasksComplete || again.Limits.BudgetUSD != 5.2 {
@@ -315,13 +323,7 @@ func TestBudgetIsRaisedByCommand(t *testing.T) {
 // TestBudgetBeyondTheServers is not given, and people are told so.
 func TestBudgetBeyondTheServers(t *testing.T) {
 	t.Parallel()
-	st := newStage(t, setting{
-		files: map[string]string{"README.md": "x\n", ".github/ralph.yml": "limits: {budget_usd: 0.2}\n"}, script: writesAll,
-		change: func(c *config.Server) { c.Limits.BudgetUSD = 10 },
-	})
-	s := st.serve()
-	issue := st.label("Say hello", threeTasks)
-	state := st.ended(s.store, issue)
+	st, s, issue, state := spentStage(t)
 	st.comment(issue.Number, person, "/ralph budget +50")
 	again := st.another(s, issue, state.Run)
 	if again.End != run.EndAllTasksComplete || again.Limits.BudgetUSD != 10 {

@@ -1,8 +1,7 @@
 package gate
 
 import (
-	"path"
-	"path/filepath"
+	"io/fs"
 	"regexp"
 	"strconv"
 	"strings"
@@ -106,8 +105,7 @@ func location(line, said string) (Location, bool) {
 func plainPath(p string) (string, bool) {
 	p = strings.TrimPrefix(strings.TrimPrefix(p, containerDir), "./")
 	odd := func(r rune) bool { return !unicode.IsPrint(r) }
-	if p == "" || p == "." || len(p) > maxLocPath || !utf8.ValidString(p) || strings.ContainsFunc(p, odd) || !strings.ContainsFunc(p, unicode.IsLetter) ||
-		path.Clean(p) != p || path.IsAbs(p) || !filepath.IsLocal(p) {
+	if len(p) > maxLocPath || !fs.ValidPath(p) || strings.ContainsFunc(p, odd) || !strings.ContainsFunc(p, unicode.IsLetter) {
 		return "", false
 	}
 	return p, true

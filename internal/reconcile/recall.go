@@ -81,12 +81,7 @@ const maxAnswers = 100
 func (j *Job) asked(ctx context.Context, in handlers.CommandIntent) (row store.Run, answers []ghapp.Comment, found bool, err error) {
 	r := j.r
 	ctx = ghapp.WithPurpose(ctx, "recall")
-	now := r.cfg.Now()
-	s := loop.NewState(loop.Request{
-		Run:     host.NewID(now),
-		Subject: loop.Subject{Key: "issue:" + in.IssueNode, Slug: strconv.Itoa(in.Issue), PlanFile: fmt.Sprintf("issue #%d", in.Issue)},
-		Limits:  r.cfg.Limits(run.Limits{}), Agent: r.cfg.AgentName, Model: r.cfg.Model,
-	}, now)
+	s := r.recalled(in.Issue, in.IssueNode)
 	pub := publish.Publisher{GitHub: r.repo(in.Subject), Effects: r.effects, Run: s.Run, Issue: in.Issue, Mask: r.cfg.Mask}
 	questions, said, err := pub.RecallQuestions(ctx)
 	if errors.Is(err, publish.ErrNoQuestions) || errors.Is(err, ghapp.ErrNotFound) {
@@ -101,11 +96,31 @@ func (j *Job) asked(ctx context.Context, in handlers.CommandIntent) (row store.R
 		}
 	}
 	s.Questions, s.Phase, s.End = questions, run.PhasePaused, run.EndAwaitingPerson
+	row, err = recalledRow(in.Subject, s, in.Issue, in.IssueNode)
+	return row, answers[max(0, len(answers)-maxAnswers):], err == nil, err
+}
+
+// recalled begins the state of a run on an issue that the store knows nothing of.
+func (r *Reconciler) recalled(issue int, node string) loop.State {
+	now := r.cfg.Now()
+	return loop.NewState(loop.Request{
+		Run:     host.NewID(now),
+		Subject: loop.Subject{Key: "issue:" + node, Slug: strconv.Itoa(issue), PlanFile: fmt.Sprintf("issue #%d", issue)},
+		Limits:  r.cfg.Limits(run.Limits{}), Agent: r.cfg.AgentName, Model: r.cfg.Model,
+	}, now)
+}
+
+// recalledRow is what the store is given of such a run.
+func recalledRow(in handlers.Subject, s loop.State, issue int, node string) (store.Run, error) {
 	state, err := loop.Encode(s)
-	return store.Run{
-		ID: s.Run, RepoOwner: in.Owner, RepoName: in.Repo, RepoNode: in.RepoNode, Installation: in.Installation, IssueNumber: in.Issue, IssueNode: in.IssueNode,
+	row := store.Run{
+		ID: s.Run, RepoOwner: in.Owner, RepoName: in.Repo, RepoNode: in.RepoNode, Installation: in.Installation, IssueNumber: issue, IssueNode: node,
 		Phase: s.Phase, EndReason: s.End, State: state, CreatedAt: s.StartedAt, UpdatedAt: s.StartedAt,
-	}, answers[max(0, len(answers)-maxAnswers):], err == nil, err
+	}
+	if s.PullRequest != nil {
+		row.PullNumber = s.PullRequest.Number
+	}
+	return row, err
 }
 
 // remind works a comment as if its webhook had come, on the issue that d is about.
@@ -165,11 +180,7 @@ func (j *Job) left(ctx context.Context, in handlers.Subject) (row store.Run, fou
 	if err != nil {
 		return store.Run{}, false, err
 	}
-	s := loop.NewState(loop.Request{
-		Run:     host.NewID(r.cfg.Now()),
-		Subject: loop.Subject{Key: "issue:" + about.NodeID, Slug: strconv.Itoa(issue), PlanFile: fmt.Sprintf("issue #%d", issue)},
-		Limits:  r.cfg.Limits(run.Limits{}), Agent: r.cfg.AgentName, Model: r.cfg.Model,
-	}, r.cfg.Now())
+	s := r.recalled(issue, about.NodeID)
 	at, err := j.locate(ctx, repo, in.RepoNode, s)
 	if err != nil || at.Head == at.Base {
 		return store.Run{}, false, err
@@ -190,11 +201,8 @@ func (j *Job) left(ctx context.Context, in handlers.Subject) (row store.Run, fou
 	if err := r.recallEnd(ctx, repo, &s, doc, issue); err != nil {
 		return store.Run{}, false, err
 	}
-	state, err := loop.Encode(s)
-	return store.Run{
-		ID: s.Run, RepoOwner: in.Owner, RepoName: in.Repo, RepoNode: in.RepoNode, Installation: in.Installation, IssueNumber: issue, IssueNode: about.NodeID,
-		Phase: s.Phase, EndReason: s.End, State: state, PullNumber: pr.Number, CreatedAt: s.StartedAt, UpdatedAt: s.StartedAt,
-	}, true, err
+	row, err = recalledRow(in, s, issue, about.NodeID)
+	return row, true, err
 }
 
 // recallFeedback is what was said of the work that earlier runs have made tasks

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -68,12 +69,7 @@ func plainPart(part string) bool {
 	return true
 }
 
-func (t BranchTemplate) or() BranchTemplate {
-	if t == "" {
-		return DefaultBranchTemplate
-	}
-	return t
-}
+func (t BranchTemplate) or() BranchTemplate { return cmp.Or(t, DefaultBranchTemplate) }
 
 // Of is the branch for an issue.
 func (t BranchTemplate) Of(issue int) string { return t.Named(strconv.Itoa(issue)) }

@@ -502,13 +502,13 @@ func (r *renderer) commits() string {
 	return s.text()
 }
 
-// said shows what became of what was said in review; the newest where not all
-// fits.
 // saidWhole stands where something was said of the whole.
 const saidWhole = "the whole"
 
 const saidHead = "| Said | By | Task | Commit |\n|:--|:--|:--|:--|"
 
+// said shows what became of what was said in review; the newest where not all
+// fits.
 func (r *renderer) said() string {
 	said := r.v.Said
 	if len(said) == 0 || r.d.said == 0 {
