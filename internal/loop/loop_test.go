@@ -134,7 +134,7 @@ func TestEndReasons(t *testing.T) {
 		{name: "vague", change: func(r *loop.Request) { r.Plan = vague(t) }, want: run.EndAwaitingPerson, detail: "what exactly"},
 		{name: "vague in plan mode", change: func(r *loop.Request) { r.Plan, r.Mode = vague(t), run.ModePlan }, want: run.EndAwaitingPerson},
 		{name: "vague and never asked about", change: func(r *loop.Request) { r.Plan, r.Ask = vague(t), plan.AskNever }, agent: nothing,
-			want: run.EndFailed, detail: "no task", agents: 5},
+			want: run.EndFailed, detail: "no task", agents: 8},
 		{name: "build without tasks", change: func(r *loop.Request) { r.Plan.Tasks, r.Mode = nil, run.ModeBuild }, want: run.EndFailed, detail: "no tasks"},
 	}
 	for _, tt := range tests {
@@ -464,7 +464,7 @@ func TestPlanMode(t *testing.T) {
 	lazy := newWorld(t)
 	lazy.agent = func(*world, loop.State, loop.AgentStart) loop.AgentStatus { return completed("no idea") }
 	s = lazy.drive(loop.NewState(auto, lazy.now), nil)
-	if s.End != run.EndFailed || len(lazy.prompts) != 5 {
+	if s.End != run.EndFailed || len(lazy.prompts) != 8 {
 		t.Errorf("a planner without a plan: ended %s after %d calls", s.End, len(lazy.prompts))
 	}
 }

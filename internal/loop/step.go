@@ -28,9 +28,10 @@ const (
 	// that broke only after they had used the model, twice as many do: those show
 	// that agent and provider work.
 	maxStrikes = 3
-	// maxPlanAttempts bounds the calls that may be spent on a plan: two of them are
-	// the evidence that none comes about, and as many follow as follow it at a task.
-	maxPlanAttempts = 5
+	// maxPlanAttempts bounds the calls that may be spent on a plan. They are more
+	// than a task gets: without a plan all of the run's tasks are lost. Where one
+	// answer in four is no plan, this leaves one run in 65,000 without.
+	maxPlanAttempts = 8
 	// maxReopen bounds how often one failing final check becomes a task.
 	maxReopen = 2
 	// maxMoves bounds how often the branch may move under a run in a row.
