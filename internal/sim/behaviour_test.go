@@ -293,6 +293,8 @@ func TestMeterOfTheTruth(t *testing.T) {
 		meter.landed(tree)
 	}
 	at := answer{ending: endedWell, focus: p.modules[0].name, cost: 1}
+	meter.called(at, meter.before(p.base), wrong)
+	meter.committed(wrong, FaultNone, []aim{{module: p.modules[0]}})
 	for range 4 {
 		meter.called(at, meter.before(p.base), wrong)
 	}
@@ -303,10 +305,10 @@ func TestMeterOfTheTruth(t *testing.T) {
 	if o.badCommits != 2 || o.lost != 1 {
 		t.Errorf("%d bad commits and %d lost values, want 2 and 1", o.badCommits, o.lost)
 	}
-	if o.calls != 6 || o.iterations != 5 || o.spent != 4 {
-		t.Errorf("%d calls, %d iterations, $%g; want 6, 5 and $4", o.calls, o.iterations, o.spent)
+	if o.calls != 7 || o.iterations != 6 || o.spent != 5 {
+		t.Errorf("%d calls, %d iterations, $%g; want 7, 6 and $5", o.calls, o.iterations, o.spent)
 	}
 	if !slices.Equal(o.late, []int{2}) {
-		t.Errorf("calls after the evidence: %v, want two after the second of the same outcome", o.late)
+		t.Errorf("calls after the evidence: %v, want two after the second of the same outcome since the commit", o.late)
 	}
 }

@@ -152,10 +152,16 @@ func (m *meter) strikes(a answer) {
 }
 
 // committed notes a tree that was committed for a task, of which these pieces
-// were wanted, out of the work of a call.
+// were wanted, out of the work of a call. Where the same is wanted again, that is
+// another task, with evidence of its own.
 func (m *meter) committed(f files, fault Fault, wanted []aim) {
 	bad := m.bad
 	m.landed(f)
+	for _, x := range wanted {
+		if e := m.evidence[x.module.name]; e != nil && !e.given {
+			clear(e.seen)
+		}
+	}
 	if fault == FaultNone {
 		return
 	}
