@@ -390,11 +390,17 @@ func TestDockerLabelBecomesPullRequest(t *testing.T) {
 	}
 }
 
-// Attack G2: what checks, which run the agent's code, ask of the network beside
-// what is allowed is blocked, and the pull request names it with what became of it.
+// Attack G2: what set-up commands and checks, which run the agent's code, ask of
+// the network beside what is allowed is blocked, and the pull request names it with
+// what became of it.
 func TestG2BlockedHostsAreOnThePullRequest(t *testing.T) {
 	t.Parallel()
+	const setup = `setup:
+  run:
+    - if wget -q -O /dev/null http://packages.example.com/x; then exit 1; fi; test -n "$HTTPS_PROXY"
+`
 	st := newDockerStage(t, setting{
+		files:  map[string]string{"README.md": "x\n", ".github/ralph.yml": setup},
 		script: "default: [{files: {one.txt: \"1\\n\"}, say: done}]\n",
 		change: func(c *config.Server) { c.Egress = egress.List{"*.allowed.example"} },
 		gates: []config.Gate{
@@ -409,14 +415,16 @@ func TestG2BlockedHostsAreOnThePullRequest(t *testing.T) {
 		t.Fatalf("ended %s: %s\n%+v", state.End, state.EndDetail, state.History)
 	}
 	p.stop(t)
-	want := []run.HostUse{{Host: "evil.example.com", Blocked: "not in egress.allow", Count: 1}}
+	want := []run.HostUse{
+		{Host: "packages.example.com", Blocked: "not in egress.allow", Count: 1}, {Host: "evil.example.com", Blocked: "not in egress.allow", Count: 1},
+	}
 	if diff := gocmp.Diff(want, state.History[0].Hosts); diff != "" {
 		t.Error(diff)
 	}
-	if body := st.onlyPR().Body; !strings.Contains(body, "0 hosts reached, 1 blocked") || !strings.Contains(body, "⛔ blocked: `evil.example.com` 1× (not in egress.allow)") {
+	if body := st.onlyPR().Body; !strings.Contains(body, "0 hosts reached, 2 blocked") || !strings.Contains(body, "⛔ blocked: `packages.example.com` 1× (not in egress.allow), `evil.example.com` 1× (not in egress.allow)") {
 		t.Errorf("the description lacks what was blocked:\n%s", body)
 	}
-	e.expect(st, 3) // an agent, a check, and the reviewer
+	e.expect(st, 4) // the set-up, an agent, a check, and the reviewer
 	e.nothingLeft(exe)
 }
 
