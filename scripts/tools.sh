@@ -6,14 +6,17 @@
 #   tools.sh lint    golangci-lint, actionlint, shellcheck
 #   tools.sh test    a C compiler (for the race detector), node and npm, the npm
 #                    packages of test/npm (GitHub's API descriptions and examples
-#                    of webhooks, the agents' command lines), and act, which plays
-#                    GitHub's runner
+#                    of webhooks, the agents' command lines), act, which plays
+#                    GitHub's runner, and goreleaser
+#   tools.sh release goreleaser, and syft, which lists what a release is made of
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 golangci_lint=v2.12.2
 actionlint=v1.7.12
 act=v0.2.89
+goreleaser=v2.11.2
+syft=v1.29.0
 
 bin=$PWD/.cache/bin
 mkdir -p "$bin"
@@ -82,6 +85,15 @@ npm_packages() {
 	rm -rf "$dir.old"
 }
 
+release_builder() {
+	go_tool goreleaser github.com/goreleaser/goreleaser/v2 "$goreleaser"
+}
+
+release() {
+	release_builder
+	go_tool syft github.com/anchore/syft/cmd/syft "$syft"
+}
+
 test_tools() {
 	debian git git
 	# The local sandbox keeps agents apart with it; its tests must not do without.
@@ -91,13 +103,15 @@ test_tools() {
 	debian npm npm
 	npm_packages
 	go_tool act github.com/nektos/act "$act"
+	release_builder
 }
 
 case ${1:-} in
 lint) lint ;;
 test) test_tools ;;
+release) release ;;
 *)
-	say "usage: tools.sh lint|test"
+	say "usage: tools.sh lint|test|release"
 	exit 2
 	;;
 esac

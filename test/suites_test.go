@@ -22,6 +22,7 @@ var suites = map[string]string{
 	"clis":             "the other agents' command lines",
 	"live":             "an App on GitHub",
 	"docker && clis":   "a Docker engine and all the agents' command lines",
+	"release":          "goreleaser",
 }
 
 // platforms may stand alone in a constraint: the file is run where it can be.
