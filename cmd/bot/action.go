@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/command"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/egress"
 	"github.com/org/ralph-action/internal/ghaction"
@@ -443,9 +444,22 @@ func (a *actionStep) rehearse(ctx context.Context, repo *ghapp.Repo, event ghact
 	if err != nil {
 		return ghaction.Result{}, err
 	}
-	start, ok := intent.(handlers.StartIntent)
-	if !ok {
-		return ghaction.Result{End: ghaction.EndNothing, Detail: "A dry run: the event would start no run."}, nil
+	var start handlers.Subject
+	var title, body string
+	switch in := intent.(type) {
+	case handlers.StartIntent:
+		start, title, body = in.Subject, in.Title, in.Body
+	case handlers.CommandIntent:
+		if in.Issue == 0 || in.Command.Verb != command.Start && in.Command.Verb != command.Plan {
+			return ghaction.Result{End: ghaction.EndNothing, Detail: "A dry run: of commands it tells what `/ralph start` and `/ralph plan` on an issue would do."}, nil
+		}
+		start, title, body = in.Subject, in.Text.Title, in.Text.Body
+	default:
+		detail := "A dry run: the event would start no run."
+		if event.Name == ghaction.Schedule || event.Review != 0 {
+			detail = "A dry run: it tells what labels, commands and issues that are named would do, and nothing of schedules and reviews."
+		}
+		return ghaction.Result{End: ghaction.EndNothing, Detail: detail}, nil
 	}
 	may, err := repo.Permission(ghapp.WithPurpose(ctx, "authorise"), start.SenderLogin)
 	if err != nil && !errors.Is(err, ghapp.ErrNotFound) {
@@ -454,7 +468,7 @@ func (a *actionStep) rehearse(ctx context.Context, repo *ghapp.Repo, event ghact
 	if !may.CanWrite {
 		return ghaction.Result{End: ghaction.EndRefused, Detail: start.SenderLogin + " may not start a run: that takes write access to the repository."}, nil
 	}
-	p, err := plan.FromIssue(start.Title, start.Body)
+	p, err := plan.FromIssue(title, body)
 	if err != nil {
 		return ghaction.Result{}, &run.UserError{Message: "the issue cannot be worked: " + err.Error(), Hint: "describe in it what should change", Err: err}
 	}

@@ -435,7 +435,21 @@ func TestActionWorksAnIssueThatIsNamed(t *testing.T) {
 	if issue := r.issue(1); len(issue.Labels)+len(issue.Comments)+len(issue.Reactions) != 0 {
 		t.Errorf("a dry run left something on the issue: %+v", issue)
 	}
+	delete(r.with, "issue")
+	for text, want := range map[string]string{
+		"/ralph start": "A dry run: Say hello would be worked", "/ralph stop": "A dry run: of commands it tells", "Fine.": "would start no run",
+	} {
+		got = r.job("issue_comment", r.commented(1, person, text)).step()
+		if got.code != 0 || !strings.Contains(got.summary, want) {
+			t.Errorf("%s: exit code %d, summary:\n%s", text, got.code, got.summary)
+		}
+	}
+	got = r.job("schedule", r.dispatched(person)).step()
+	if got.code != 0 || !strings.Contains(got.summary, "nothing of schedules") {
+		t.Errorf("on a schedule: exit code %d, summary:\n%s", got.code, got.summary)
+	}
 	delete(r.with, "dry_run")
+	r.with["issue"] = "1"
 
 	got = r.job("workflow_dispatch", r.dispatched("eve")).step()
 	if labels := r.issue(1).Labels; got.code != 0 || len(labels) != 0 {
