@@ -39,7 +39,7 @@ type runCmd struct {
 
 	agentFlags
 
-	Gate       []string `help:"A command that must pass before a commit; repeatable. Default: detected from go.mod, a Makefile's test target, or package.json." placeholder:"COMMAND" sep:"none"`
+	Gate       []string `help:"A command that must pass before a commit; repeatable. Default: those of .github/ralph.yml, else what is found in the repository (docs/gates.md)." placeholder:"COMMAND" sep:"none"`
 	NoGates    bool     `name:"no-gates" help:"Check nothing, and detect no checks."`
 	Ask        string   `enum:"auto,never" default:"never" help:"auto: where the plan is too vague to work from, print questions and exit with 9 instead of planning. never: plan what is there."`
 	Review     bool     `help:"Have all of the work read once more at the end; the reviewer may add tasks."`
