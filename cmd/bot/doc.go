@@ -1,5 +1,5 @@
-// Command bot is Ralph Bot: a GitHub App, and a command line that runs the same
-// loop on any git repository.
+// Command bot is Ralph Bot: a GitHub App, a GitHub Action and a command line that
+// run the same loop.
 //
 // # A tour of the code
 //
@@ -12,24 +12,30 @@
 // over a persisted State and says what comes next. It is pure; what it needs of
 // the world it declares as interfaces (ports.go). Read step.go from open to
 // end, then verify.go (what an agent left behind, and what of it counts) and
-// gates.go (the checks a proposal has to pass).
+// gates.go (the checks a proposal has to pass). Package gate judges what those
+// checks say, supervise how the run is going, and history keeps what tasks taught.
 //
 // Package host implements those interfaces on the world: gitrepo exports work
 // trees and reads them back without ever trusting them, sandbox (local, docker)
 // runs agents and checks under the shim, agent knows the agents' command lines
-// and streams, gateway keeps the model key out of their reach.
+// and streams, gateway keeps the model key out of their reach. Package spend says
+// what a request may cost, egress which hosts may be reached, proc starts every
+// process of our own, and redact masks secrets in all that is shown or kept.
 //
-// Two doors drive the loop. Package inline runs it to the end in this process
+// Three doors drive the loop. Package inline runs it to the end in this process
 // (`bot run`). The App takes it in ticks: handlers verifies and stores webhooks,
 // queue and store make them durable, reconcile authorises people and steps
 // runs, publish turns trees into signed commits and state into a pull request,
 // effects makes each of those happen once, and ghapp is the only package that
-// talks to GitHub.
+// talks to GitHub. What people say there is read by command and feedback. The
+// Action is the App for one event: ghaction knows what is peculiar to a job.
 //
+// Package config reads the configuration of a server and of a repository.
 // Package appsetup is behind `bot setup`, which makes the App in the first place.
 //
-// Package notify hears the same events as the terminal and the analytics, and
-// tells people elsewhere.
+// Package notify hears the same events as the terminal, and tells people
+// elsewhere; analytics keeps them as data, and transcript what agents were told,
+// did and said.
 //
 // Package ghsim is a GitHub in one process; `bot demo`, `bot ghsim` and the
 // tests run on it.
