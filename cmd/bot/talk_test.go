@@ -270,6 +270,9 @@ func TestRetryABlockedTask(t *testing.T) {
 	if labels := st.issue(issue.Number).Labels; !slices.Contains(labels, "ralph:needs-human") {
 		t.Errorf("labels %v", labels)
 	}
+	if body := st.onlyPR().Body; !strings.Contains(body, "comment `/ralph retry`") {
+		t.Errorf("nobody is told how to go on:\n%s", body)
+	}
 	none := st.comment(issue.Number, person, "/ralph retry T9")
 	again := st.another(s, issue, state.Run)
 	st.processed(s)
@@ -277,7 +280,7 @@ func TestRetryABlockedTask(t *testing.T) {
 		t.Errorf("reactions: %v; ended %s", got, again.End)
 	}
 	st.script("model: scripted\ndefault: [{files: {two.txt: \"2\\n\"}}]\n")
-	st.comment(issue.Number, person, "/ralph retry T2")
+	st.comment(issue.Number, person, "/ralph retry")
 	last := st.another(s, issue, again.Run)
 	if last.End != run.EndAllTasksComplete || len(last.Commits) != 1 {
 		t.Errorf("ended %s: %s", last.End, last.EndDetail)

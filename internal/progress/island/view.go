@@ -161,7 +161,11 @@ func (v View) GoOn() string {
 		}
 		return fmt.Sprintf("Answer the questions in comments on #%d and comment `/ralph start`, or answer them in the description, then remove the label `ralph` and put it back.", v.IssueNumber)
 	case run.EndBlocked, run.EndStagnated:
-		return fmt.Sprintf("To go on, make the issue or the open tasks in `.ralph/%d/progress.md` clearer (smaller steps, an example, a pointer to the code), then %s.", v.IssueNumber, again)
+		const clearer = "clearer (smaller steps, an example, a pointer to the code), then comment"
+		if len(v.Commits) == 0 && v.PullNumber == 0 { // there is no branch with the tasks
+			return fmt.Sprintf("To go on, make #%d %s `/ralph start`, or remove the label `ralph` and put it back.", v.IssueNumber, clearer)
+		}
+		return fmt.Sprintf("To go on, make the tasks in `.ralph/%d/progress.md` on the branch %s `/ralph retry`, which gives them all their attempts again.", v.IssueNumber, clearer)
 	case run.EndFailed:
 		return fmt.Sprintf("Once the cause is mended, %s to go on from here.", again)
 	case run.EndMaxIterations, run.EndDeadline, run.EndBudgetExhausted, run.EndSingleIteration, run.EndCancelled,

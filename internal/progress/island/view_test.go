@@ -118,6 +118,20 @@ func TestRenderGolden(t *testing.T) {
 	}
 }
 
+// Where nothing has landed there is no branch with the tasks: the issue is what
+// can be made clearer.
+func TestGoOnWithoutABranch(t *testing.T) {
+	t.Parallel()
+	v := View{IssueNumber: 7, End: run.EndBlocked}
+	if got := v.GoOn(); !strings.Contains(got, "make #7 clearer") || !strings.Contains(got, "`/ralph start`") {
+		t.Error(got)
+	}
+	v.PullNumber = 9
+	if got := v.GoOn(); strings.Contains(got, "#7") || !strings.Contains(got, "`/ralph retry`") {
+		t.Error(got)
+	}
+}
+
 func TestClosesOnlyWhenComplete(t *testing.T) {
 	t.Parallel()
 	for _, end := range run.EndReasons() {
