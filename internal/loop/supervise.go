@@ -194,7 +194,7 @@ func (e *Engine) giveUp(ctx context.Context, s *State, doc *progress.Doc, a supe
 		if !t.Actionable() || t.ID != family && s.Parents[t.ID] != family {
 			continue
 		}
-		if err := doc.Block(t.ID, oneLine(blockReason(*s, a), 160)); err != nil {
+		if err := doc.Block(t.ID, oneLine(blockReason(*s, a), maxBlockReason)); err != nil {
 			return Next{}, fmt.Errorf("block %s: %w", t.ID, err)
 		}
 		e.learn(ctx, s, t, false)
@@ -214,13 +214,23 @@ func (e *Engine) giveUp(ctx context.Context, s *State, doc *progress.Doc, a supe
 	return Next{}, nil
 }
 
+const (
+	// maxBlockReason is the length of the reason behind a task, in bytes: it
+	// stands on the task's line.
+	maxBlockReason = 160
+	// minLastError is how much of the last error has to fit to say something.
+	minLastError = 60
+)
+
 // blockReason is what people read behind a task that was set aside: the last
-// error says more than how often it came.
+// error says more than how often it came. A reason that leaves no room for it
+// tells an error itself.
 func blockReason(s State, a supervise.Assessment) string {
-	if s.Failure == "" {
+	const last = "; last: "
+	if s.Failure == "" || len(a.Verdict.Reason)+len(last)+min(len(s.Failure), minLastError) > maxBlockReason {
 		return a.Verdict.Reason
 	}
-	return a.Verdict.Reason + "; last: " + s.Failure
+	return a.Verdict.Reason + last + s.Failure
 }
 
 // split puts the parts that the planner wrote in the place of the task. What

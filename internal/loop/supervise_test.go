@@ -117,6 +117,40 @@ func TestWhatCannotBeSplitIsBlocked(t *testing.T) {
 	}
 }
 
+// The reason behind a blocked task holds the last error only where there is room
+// for enough of it.
+func TestTheReasonBehindABlockedTaskIsWhole(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		line string
+		last bool
+	}{
+		"short": {"a.go:1: no", true},
+		"long":  {"src/one.go:18:42: " + strings.Repeat("x", 80), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.judge = func(files, loop.GateStart) gate.Result {
+				out := "# example.com/src\n" + tt.line + "\n"
+				return gate.Result{ExitCode: 1, Reason: "exited", Output: out, Facts: gate.Read(out, false)}
+			}
+			w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+				w.work["src/"+s.TaskID] = fmt.Sprint("wrong ", s.Iteration)
+				return completed("done")
+			}
+			r := request(t, "- [ ] one\n")
+			r.Gates = []gate.Gate{{Name: "build", Command: "go build ./...", Kind: gate.Build}}
+			s := w.drive(loop.NewState(r, w.now), nil)
+			_, reason, _ := strings.Cut(s.Progress, "T1 one (blocked: ")
+			reason, _, _ = strings.Cut(reason, "\n")
+			if s.End != run.EndBlocked || !strings.Contains(reason, tt.line) || strings.Contains(reason, "; last: ") != tt.last {
+				t.Errorf("ended %s, because %s", s.End, reason)
+			}
+		})
+	}
+}
+
 // The exact error, the role that mends it and what was tried are in the next
 // prompt.
 func TestAFailureChangesWhoComesNextAndWhatTheyAreTold(t *testing.T) {
