@@ -37,10 +37,10 @@ func beShim(args []string) int { return shim.Main(args) }
 
 // sandboxFlags say where agents and checks run.
 type sandboxFlags struct {
-	Sandbox string `enum:"local,docker" default:"local" help:"Where agents and checks run: local or docker. local shares the network with this machine, and without bubblewrap this user's files too."`
+	Sandbox string `enum:"local,docker" default:"local" help:"Where agents and checks run: local or docker. local shares the network with this machine, and without bubblewrap this user's files too (default: ${default})." placeholder:"local|docker"`
 	Image   string `help:"Container image for --sandbox docker." placeholder:"IMAGE"`
 
-	LocalIsolation string `name:"local-isolation" enum:"auto,bwrap,none" default:"auto" env:"RALPH_LOCAL_ISOLATION" help:"With --sandbox local: auto keeps agents and checks apart with bubblewrap where that works, bwrap refuses to do without, none does not."`
+	LocalIsolation string `name:"local-isolation" enum:"auto,bwrap,none" default:"auto" env:"RALPH_LOCAL_ISOLATION" help:"With --sandbox local: auto keeps agents and checks apart with bubblewrap where that works, bwrap refuses to do without, none does not (default: ${default})." placeholder:"auto|bwrap|none"`
 }
 
 // limitFlags bound a run; zero is the default, which the help names.

@@ -41,7 +41,7 @@ type runCmd struct {
 
 	Gate       []string `help:"A command that must pass before a commit; repeatable. Default: those of .github/ralph.yml, else what is found in the repository (docs/gates.md)." placeholder:"COMMAND" sep:"none"`
 	NoGates    bool     `name:"no-gates" help:"Check nothing, and detect no checks."`
-	Ask        string   `enum:"auto,never" default:"never" help:"auto: where the plan is too vague to work from, print questions and exit with 9 instead of planning. never: plan what is there."`
+	Ask        string   `enum:"auto,never" default:"never" help:"auto: where the plan is too vague to work from, print questions and exit with 9 instead of planning. never: plan what is there (default: ${default})." placeholder:"auto|never"`
 	Review     bool     `help:"Have all of the work read once more at the end; the reviewer may add tasks."`
 	Once       bool     `help:"Stop after one iteration."`
 	Branches   string   `name:"branch-template" env:"RALPH_BRANCH_TEMPLATE" default:"ralph/{issue}" help:"What the branch is called that is made where the default branch is checked out; {issue} stands for the name of the plan." placeholder:"NAME"`
@@ -54,7 +54,7 @@ type runCmd struct {
 
 	Egress []string `help:"A host that agents and checks in containers may reach: its name, *.NAME for those below it, or preset:REGISTRY with one of crates, debian, go, maven, npm, nuget, packagist, pypi, rubygems; repeatable. Default: none." placeholder:"HOST"`
 
-	Devcontainer string `enum:"off,image,build" default:"off" help:"With --sandbox docker: take the image from the default branch's devcontainer.json, where there is one; build also has the engine build it (docs/sandbox.md). --image is then for repositories without one."`
+	Devcontainer string `enum:"off,image,build" default:"off" help:"With --sandbox docker: take the image from the default branch's devcontainer.json, where there is one; build also has the engine build it (docs/sandbox.md). --image is then for repositories without one (default: ${default})." placeholder:"off|image|build"`
 
 	sandboxFlags
 	limitFlags
