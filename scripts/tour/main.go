@@ -46,16 +46,17 @@ func main() {
 	bot := flag.String("bot", "bin/bot", "the program")
 	browser := flag.String("browser", "chromium-headless-shell", "the browser")
 	out := flag.String("out", "docs/images", "where the pictures go")
+	only := flag.String("scene", "", "the only scene to play, by its name; without it all")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *bot, *browser, *out); err != nil {
+	if err := run(ctx, *bot, *browser, *out, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "tour:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, bot, browser, out string) error {
+func run(ctx context.Context, bot, browser, out, only string) error {
 	bot, err := filepath.Abs(bot)
 	if err != nil {
 		return err
@@ -63,7 +64,14 @@ func run(ctx context.Context, bot, browser, out string) error {
 	if browser, err = proc.Look(browser); err != nil {
 		return err
 	}
-	for _, s := range scenes() {
+	all := scenes()
+	if only != "" {
+		all = slices.DeleteFunc(all, func(s scene) bool { return s.name != only })
+	}
+	if len(all) == 0 {
+		return fmt.Errorf("there is no scene %q", only)
+	}
+	for _, s := range all {
 		fmt.Fprintln(os.Stderr, "tour:", s.name)
 		if err := s.play(ctx, bot, browser, out); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
@@ -81,6 +89,37 @@ type scene struct {
 	shots []string
 }
 
+// stuckScript: the last task never compiles, on a line that is at the head of the
+// branch, too.
+const stuckScript = `tasks:
+  T1: [{files: {report.json: "{}\n"}, say: Done., cost_usd: 0.02}]
+  T2: [{append: {README.md: "\nScripts ask for --json.\n"}, say: Done., cost_usd: 0.02}]
+  T3:
+    - files:
+        cmd/textkit/main.go: |
+          // Command textkit counts what is in its standard input.
+          package main
+
+          import (
+          	"fmt"
+          	"io"
+          	"os"
+
+          	"example.com/textkit"
+          )
+
+          func main() {
+          	text, err := io.ReadAll(os.Stdin)
+          	if err != nil {
+          		fmt.Fprintln(os.Stderr, "textkit:", err)
+          		os.Exit(1)
+          	}
+          	fmt.Println(textkit.Count(string(text)).JSON())
+          }
+      say: The README describes the flag, and the example in it works.
+      cost_usd: 0.02
+`
+
 func scenes() []scene {
 	return []scene{
 		{"finished", "", func(ctx context.Context, s *stage) error {
@@ -92,6 +131,9 @@ func scenes() []scene {
 		{"refused", "", func(ctx context.Context, s *stage) error {
 			return errors.Join(s.label(stranger), s.until(ctx, s.answered))
 		}, []string{"issue"}},
+		{"stuck", stuckScript, func(ctx context.Context, s *stage) error {
+			return errors.Join(s.label(person), s.until(ctx, s.has("ralph:needs-human")))
+		}, []string{"check"}},
 		{"failed", "tasks:\n  T1: [{files: {report.json: \"{}\\n\"}, say: Done., cost_usd: 0.02}]\ndefault: [{use: [{tool: Read, file: cmd/textkit/main.go}], misbehave: crash}]\n", func(ctx context.Context, s *stage) error {
 			return errors.Join(s.label(person), s.until(ctx, s.has("ralph:needs-human")))
 		}, []string{"issue", "pull", "check"}},
@@ -308,7 +350,7 @@ var shown = []struct {
 }{
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d UTC`), "2026-03-01 09:00 UTC"},
 	{regexp.MustCompile(`\d{8}-\d{6}-[a-z2-7]{12}`), "20260301-090000-a2b3c4d5e6f7"},
-	{regexp.MustCompile(`(passed in|completed,) [0-9.hms]+`), "$1 1.2s"},
+	{regexp.MustCompile(`(passed in|failed in|completed,) [0-9.hms]+`), "$1 1.2s"},
 	// The tour is about what is said, not about the code.
 	{regexp.MustCompile(`(?s)<h2 class="files">Files changed.*</body>`), "</body>"},
 }
