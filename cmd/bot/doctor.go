@@ -112,7 +112,7 @@ func (c *doctorCmd) findings(ctx context.Context) []finding {
 		return append(checks, finding{what: "configuration", err: cfgErr})
 	case !found:
 		return append(checks, finding{what: "configuration", optional: true, err: &run.UserError{
-			Message: "there is no " + configFile + " here", Hint: "bot run needs none; for bot serve see docs/configuration.md, and name the file with --config",
+			Message: "there is no " + configFile + " here", Hint: "bot run needs none; for bot serve make one with bot setup, or name yours with --config",
 		}})
 	}
 	checks = append(checks,
@@ -319,6 +319,9 @@ func (c *doctorCmd) caches(cfg config.Server, server bool) finding {
 	for _, s := range sets {
 		bytes += s.Bytes
 	}
-	f.ok = fmt.Sprintf("%s of set-up commands, %d MB of %d MB", count(len(sets), "outcome"), bytes/1_000_000, cfg.Sandbox.Caches/1_000_000)
+	f.ok = "set-up commands have left nothing yet"
+	if len(sets) > 0 {
+		f.ok = fmt.Sprintf("%s of set-up commands, %d MiB of %d MiB", count(len(sets), "outcome"), bytes>>20, cfg.Sandbox.Caches>>20)
+	}
 	return f
 }

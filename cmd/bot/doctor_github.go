@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -185,12 +186,27 @@ func (d appDoctor) deliveries(ctx context.Context) finding {
 		f.ok = fmt.Sprintf("%d of the last %d arrived, the newest at %s", arrived, len(attempts), last.At.UTC().Format(time.DateTime))
 	case last.Code == http.StatusUnauthorized:
 		f.err = &run.UserError{Message: "the server refused the last webhook: its signature does not fit", Hint: "set the same secret on the App's settings page and for the server"}
+	case last.Code == 0 && !d.listening(ctx):
+		f.optional = true
+		f.err = &run.UserError{Message: "GitHub did not reach the server with the last webhook, and none is running here", Hint: "start bot serve and look again; what was missed is asked for again"}
 	case last.Code == 0:
 		f.err = &run.UserError{Message: "GitHub did not reach the server with the last webhook", Hint: "start bot serve, and make the webhook URL reachable from GitHub; what was missed is asked for again"}
 	default:
 		f.err = &run.UserError{Message: fmt.Sprintf("the last webhook was answered with %d", last.Code), Hint: "look at the proxy in front of the server: it has to pass " + handlers.DefaultPath + " on as it is"}
 	}
 	return f
+}
+
+// listening says whether anybody takes connections where the server would.
+func (d appDoctor) listening(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", d.cfg.Listen)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
 }
 
 // installations looks at where the App is installed, and there at each

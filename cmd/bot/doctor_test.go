@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -95,7 +96,11 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 	}
 	must(st.sim.SetHook(st.app.ID, "http://"+freeAddr(t)+"/hook", ""))
 	relabel()
+	finds("deliveries", statusWarn, "none is running here")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", st.config.Listen)
+	must(err)
 	finds("deliveries", statusFail, "did not reach the server")
+	must(l.Close())
 	finds("webhook", statusWarn, "the server takes them at "+handlers.DefaultPath)
 	s := st.serve()
 	must(st.sim.SetHook(st.app.ID, st.hookURL+"/elsewhere", ""))

@@ -312,7 +312,7 @@ func LoadServer(path string, env func(string) (string, bool), readFile func(stri
 	if err != nil {
 		hint := "see docs/configuration.md for an example"
 		if errors.Is(err, fs.ErrNotExist) {
-			hint = "name the file with --config; " + hint
+			hint = "name the file with --config, or make one with bot setup; " + hint
 		}
 		return Server{}, &run.UserError{Message: "the configuration cannot be read: " + err.Error(), Hint: hint, Err: err}
 	}
