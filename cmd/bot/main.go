@@ -72,7 +72,7 @@ func realMain(args []string, io stdio) int {
 		return exited
 	}
 	if err != nil {
-		fmt.Fprintf(io.err, "bot: %v\nRun `bot --help` for the commands and their flags.\n", err)
+		fmt.Fprintf(io.err, "bot: %v\n  → `%s --help` says what there is\n", err, asked(err))
 		return run.ExitUsage
 	}
 
@@ -80,6 +80,16 @@ func realMain(args []string, io stdio) int {
 	defer stop()
 	err = parsed.Run(bound{ctx})
 	return report(io.err, err)
+}
+
+// asked is the command that could not be read, or the program's own name where it
+// was none.
+func asked(err error) string {
+	wrong, ok := errors.AsType[*kong.ParseError](err)
+	if !ok || wrong.Context == nil || wrong.Context.Selected() == nil {
+		return "bot"
+	}
+	return wrong.Context.Selected().FullPath()
 }
 
 // bound carries the context through kong, which binds by type.

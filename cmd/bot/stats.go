@@ -88,8 +88,9 @@ func statsText(s analytics.Stats) string {
 	}
 	_ = w.Flush() // to memory
 	if t := s.Total; len(s.Runs) != 1 {
-		fmt.Fprintf(&b, "\n%s: %d of %d tasks done, %s, %d failed attempts, US$ %.2f, %s of agents\n",
-			count(len(s.Runs), "run"), t.TasksDone, t.TasksTotal, count(t.Iterations, "iteration"), t.FailedAttempts, t.CostUSD, seconds(t.AgentSeconds))
+		// Runs of one plan have the same tasks: how many there are in all is not known.
+		fmt.Fprintf(&b, "\n%s: %s done, %s, %d failed attempts, US$ %.2f, %s of agents\n",
+			count(len(s.Runs), "run"), count(t.TasksDone, "task"), count(t.Iterations, "iteration"), t.FailedAttempts, t.CostUSD, seconds(t.AgentSeconds))
 	}
 	models(&b, s.Total.Models)
 	counts(&b, "Hosts reached", s.Total.HostsReached)
