@@ -225,7 +225,8 @@ func New(cfg Config) *Reconciler {
 
 // Close ends what this process holds for its runs: watchers, fetches and
 // gateways, waiting for them no longer than ctx. Agents and checks run on, to
-// be found by the next process.
+// be found by the next process. A model's answer that was cut off is no error: the
+// agent asks the next process again.
 func (r *Reconciler) Close(ctx context.Context) error {
 	r.stop()
 	ended := make(chan struct{})
@@ -243,7 +244,9 @@ func (r *Reconciler) Close(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, d := range r.drivers {
-		errs = append(errs, d.close(ctx))
+		if err := d.close(ctx); err != nil && !errors.Is(err, ctx.Err()) {
+			errs = append(errs, err)
+		}
 		delete(r.drivers, id)
 	}
 	return errors.Join(errs...)
