@@ -104,9 +104,11 @@ func (c *doctorCmd) findings(ctx context.Context) []finding {
 	checks := []finding{
 		c.git(), //nolint:contextcheck // it asks git for its version once
 		c.agent(ctx, cfg),
-		c.local(cfg), //nolint:contextcheck // it tries bubblewrap once
-		c.docker(ctx, cfg, found), c.dataDir(cfg, found), c.caches(cfg, found),
 	}
+	if !found || cfg.Sandbox.Kind == config.SandboxLocal {
+		checks = append(checks, c.local(cfg)) //nolint:contextcheck // it tries bubblewrap once
+	}
+	checks = append(checks, c.docker(ctx, cfg, found), c.dataDir(cfg, found), c.caches(cfg, found))
 	switch {
 	case cfgErr != nil:
 		return append(checks, finding{what: "configuration", err: cfgErr})
