@@ -42,7 +42,7 @@ RUN set -eu; r=/root/image; git=/usr/lib/git-core; \
 FROM scratch
 COPY --from=root /root/image/ /
 COPY --from=build /bot /usr/local/bin/bot
-ENV PATH=/usr/local/bin:/usr/bin HOME=/var/lib/ralph TMPDIR=/var/lib/ralph SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
+ENV PATH=/usr/local/bin:/usr/bin HOME=/var/lib/ralph TMPDIR=/var/lib/ralph RALPH_DATA_DIR=/var/lib/ralph SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
 USER 10001:10001
 WORKDIR /var/lib/ralph
 VOLUME /var/lib/ralph

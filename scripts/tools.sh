@@ -7,7 +7,8 @@
 #   tools.sh test    a C compiler (for the race detector), node and npm, the npm
 #                    packages of test/npm (GitHub's API descriptions and examples
 #                    of webhooks, the agents' command lines), act, which plays
-#                    GitHub's runner, and goreleaser
+#                    GitHub's runner, goreleaser, and a program that reads
+#                    compose.yaml
 #   tools.sh release goreleaser, and syft, which lists what a release is made of
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -102,6 +103,8 @@ test_tools() {
 	debian node nodejs
 	debian npm npm
 	npm_packages
+	# The plugin of docker's command line, or the program of Debian's package.
+	docker compose version >/dev/null 2>&1 || debian docker-compose docker-compose
 	go_tool act github.com/nektos/act "$act"
 	release_builder
 }

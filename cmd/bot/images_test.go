@@ -40,20 +40,48 @@ func mustDocker(t *testing.T, args ...string) string {
 	return out
 }
 
-// The images are built as they ship; the bot's passes doctor and a whole
-// demonstration with its agents and checks in the agents' image.
+// engineSocket is the engine's socket, and the group that may use it.
+func engineSocket(t *testing.T) (path, group string) {
+	t.Helper()
+	socket := strings.TrimPrefix(os.Getenv("DOCKER_HOST"), "unix://")
+	if socket == "" {
+		socket = "/var/run/docker.sock"
+	}
+	info, err := os.Stat(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		t.Fatal("the socket has no owner")
+	}
+	return socket, fmt.Sprint(owner.Gid)
+}
+
+// The images are built as they ship, by the names that compose.yaml has for them.
 func TestImagesThatShip(t *testing.T) {
 	t.Parallel()
-	bot, agents, volume := fmt.Sprintf("ralph-test/bot:%d", os.Getpid()), fmt.Sprintf("ralph-test/agent:%d", os.Getpid()), fmt.Sprintf("ralph-test-%d", os.Getpid())
-	programs := volume + "-programs"
-	t.Cleanup(func() {
-		dockerRun(t, "volume", "rm", "--force", volume, programs)
-		dockerRun(t, "image", "rm", "--force", bot, agents)
-	})
+	version := fmt.Sprintf("ralph-test-%d", os.Getpid())
+	bot, agents := "ghcr.io/org/ralph-bot:"+version, "ghcr.io/org/ralph-agent:"+version
+	t.Cleanup(func() { dockerRun(t, "image", "rm", "--force", bot, agents) })
 	mustDocker(t, "image", "inspect", debianImage)
 	mustDocker(t, "build", "-t", bot, "--build-arg", "GO_BASE="+goImage(), "--build-arg", "BASE="+debianImage, "--build-arg", "VERSION=v9.8.7", "--build-arg", "COMMIT=abc", "../..")
 	mustDocker(t, "build", "-t", agents, "--build-arg", "GO_BASE="+goImage(), "--build-arg", "BASE="+debianImage, "--build-arg", "AGENTS=@anthropic-ai/claude-code@2.1.197", "../../images/agent")
+	t.Run("by themselves", func(t *testing.T) {
+		t.Parallel()
+		tryImages(t, bot, agents, version)
+	})
+	t.Run("with compose", func(t *testing.T) {
+		t.Parallel()
+		setUpWithCompose(t, version, agents)
+	})
+}
 
+// tryImages: the bot's image passes doctor and a whole demonstration with its agents
+// and checks in the agents' image.
+func tryImages(t *testing.T, bot, agents, volume string) {
+	programs := volume + "-programs"
+	t.Cleanup(func() { dockerRun(t, "volume", "rm", "--force", volume, programs) })
 	if out := mustDocker(t, "run", "--rm", bot, "version", "--json"); !strings.Contains(out, `"v9.8.7"`) || !strings.Contains(out, `"abc"`) {
 		t.Errorf("version: %s", out)
 	}
@@ -79,25 +107,14 @@ func TestImagesThatShip(t *testing.T) {
 		t.Errorf("a demonstration without an engine: %d, %s", code, out)
 	}
 
-	socket := strings.TrimPrefix(os.Getenv("DOCKER_HOST"), "unix://")
-	if socket == "" {
-		socket = "/var/run/docker.sock"
-	}
-	info, err := os.Stat(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		t.Fatal("the socket has no owner")
-	}
+	socket, group := engineSocket(t)
 	script := filepath.Join(t.TempDir(), "script.yaml")
 	if err := os.WriteFile(script, []byte("default: []\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	with := func(args ...string) []string {
 		return append([]string{
-			"run", "--rm", "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--group-add", fmt.Sprint(owner.Gid),
+			"run", "--rm", "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--group-add", group,
 			"-v", socket + ":/var/run/docker.sock", "-v", volume + ":/var/lib/ralph", "-v", script + ":/script.yaml:ro", bot,
 		}, args...)
 	}

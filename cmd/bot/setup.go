@@ -25,13 +25,18 @@ import (
 
 // setupCmd is `bot setup`.
 type setupCmd struct {
-	Webhook string        `required:"" help:"Where GitHub will reach the bot: https://HOST, or with a path if a proxy changes it." placeholder:"URL"`
-	URL     string        `name:"url" default:"https://github.com" help:"GitHub, or your own Enterprise Server (default: ${default})." placeholder:"URL"`
-	Org     string        `help:"The organisation that is to own the App (default: you)." placeholder:"ORG"`
-	Name    string        `default:"ralph-bot" help:"The App's name; you can change it on GitHub's page (default: ${default})." placeholder:"NAME"`
-	Dir     string        `default:"." help:"Where credentials and, if there is none, ralph.yaml are written (default: here)." placeholder:"DIR" type:"path"`
-	Addr    string        `default:"127.0.0.1:0" help:"Where the page is served: an address on loopback (default: a port that is free)." placeholder:"HOST:PORT"`
-	Force   bool          `help:"Replace credentials that are there."`
+	Webhook string `required:"" help:"Where GitHub will reach the bot: https://HOST, or with a path if a proxy changes it." placeholder:"URL"`
+	URL     string `name:"url" default:"https://github.com" help:"GitHub, or your own Enterprise Server (default: ${default})." placeholder:"URL"`
+	Org     string `help:"The organisation that is to own the App (default: you)." placeholder:"ORG"`
+	Name    string `default:"ralph-bot" help:"The App's name; you can change it on GitHub's page (default: ${default})." placeholder:"NAME"`
+	Dir     string `default:"." help:"Where credentials and, if there is none, ralph.yaml are written (default: here)." placeholder:"DIR" type:"path"`
+	Listen  string `help:"Written into ralph.yaml: where the server listens (default: its own)." placeholder:"HOST:PORT"`
+	Image   string `default:"ralph-agent:latest" help:"Written into ralph.yaml: the image with the tools that agents and checks need (default: ${default})." placeholder:"IMAGE"`
+	Addr    string `default:"127.0.0.1:0" help:"Where the page is served: an address on loopback (default: a port that is free)." placeholder:"HOST:PORT"`
+	Force   bool   `help:"Replace credentials that are there."`
+
+	AgentPath string `name:"agent-path" help:"Written into ralph.yaml: the agent's program (default: the one in PATH)." placeholder:"FILE"`
+
 	Timeout time.Duration `default:"1h" help:"How long to wait for you (default: ${default})." placeholder:"DURATION"`
 }
 
@@ -149,7 +154,7 @@ func gitHubAt(web string) (gitHubURLs, error) {
 
 // tell writes ralph.yaml where there is none, and says what comes next.
 func (c *setupCmd) tell(io stdio, gitHub gitHubURLs, app ghapp.Registration) error {
-	text := setupConfig(gitHub, app)
+	text := c.config(gitHub, app)
 	file := filepath.Join(c.Dir, configFile)
 	fmt.Fprintf(io.out, "\nThe App %s (%d) is there. Its credentials are in %s, for your eyes only: keep them out of version control.\n", app.Slug, app.AppID, c.Dir)
 	switch err := writeNew(file, text); {
@@ -164,14 +169,22 @@ func (c *setupCmd) tell(io stdio, gitHub gitHubURLs, app ghapp.Registration) err
 	return nil
 }
 
-// setupConfig is the beginning of a server's configuration.
-func setupConfig(gitHub gitHubURLs, app ghapp.Registration) string {
+// config is the beginning of a server's configuration.
+func (c *setupCmd) config(gitHub gitHubURLs, app ghapp.Registration) string {
 	var b strings.Builder
-	b.WriteString("# yaml-language-server: $schema=https://raw.githubusercontent.com/org/ralph-action/main/docs/schema/server.json\ngithub:\n")
+	b.WriteString("# yaml-language-server: $schema=https://raw.githubusercontent.com/org/ralph-action/main/docs/schema/server.json\n")
+	if c.Listen != "" {
+		fmt.Fprintf(&b, "listen: %q\n", c.Listen)
+	}
+	b.WriteString("github:\n")
 	if gitHub.web != "https://github.com" {
 		fmt.Fprintf(&b, "  api_url: %s\n  graphql_url: %s\n  web_url: %s\n", gitHub.api, gitHub.graphQL, gitHub.web)
 	}
-	fmt.Fprintf(&b, "  app_id: %d\n  private_key_file: %s\n  webhook_secret_file: %s\nsandbox:\n  image: ralph-agent:latest # has the tools that your checks need\n", app.AppID, appsetup.KeyFile, appsetup.WebhookFile)
+	fmt.Fprintf(&b, "  app_id: %d\n  private_key_file: %s\n  webhook_secret_file: %s\n", app.AppID, appsetup.KeyFile, appsetup.WebhookFile)
+	if c.AgentPath != "" {
+		fmt.Fprintf(&b, "agent:\n  path: %q\n", c.AgentPath)
+	}
+	fmt.Fprintf(&b, "sandbox:\n  image: %q # has the tools that your checks need\n", c.Image)
 	return b.String()
 }
 

@@ -31,6 +31,10 @@ type settingUp struct {
 	t   *testing.T
 	sim *ghsim.Sim
 	dir string
+	// gitHub is where the browser finds GitHub, and transport how: by default at the
+	// simulation's own address.
+	gitHub    string
+	transport http.RoundTripper
 	// page is the address that was printed.
 	page string
 	end  func() (code int, out, err string)
@@ -58,8 +62,19 @@ func (s *settingUp) begin(more ...string) {
 		code <- realMain(args, stdio{in: strings.NewReader(""), out: w, err: &errOut})
 		_ = w.Close() // pipes do not fail
 	}()
-	found := make(chan string, 1)
-	read := make(chan struct{})
+	page, read := hear(r, &out)
+	s.end = func() (int, string, string) {
+		c := <-code
+		<-read
+		return c, out.String(), errOut.String()
+	}
+	s.page = <-page
+}
+
+// hear keeps what bot setup prints, and finds its page's address in it. The second
+// channel is closed when all has been read.
+func hear(r io.Reader, out *bytes.Buffer) (page <-chan string, all <-chan struct{}) {
+	found, read := make(chan string, 1), make(chan struct{})
 	go func() {
 		defer close(read)
 		defer close(found)
@@ -70,12 +85,7 @@ func (s *settingUp) begin(more ...string) {
 			}
 		}
 	}()
-	s.end = func() (int, string, string) {
-		c := <-code
-		<-read
-		return c, out.String(), errOut.String()
-	}
-	s.page = <-found
+	return found, read
 }
 
 // get is what a browser does with a link; the answer's body comes with it.
@@ -93,7 +103,7 @@ func (s *settingUp) send(method, address string, form url.Values) (int, http.Hea
 	if form != nil {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{Transport: s.transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)
 	if err != nil {
 		s.t.Fatal(err)
@@ -142,7 +152,11 @@ func (s *settingUp) create() string {
 	if status != http.StatusOK {
 		s.t.Fatalf("GitHub's page: %d\n%s", status, page)
 	}
-	status, header, page := s.submit(s.sim.URL(), page, url.Values{"owner": {person}, "name": {"Ada's Ralph"}})
+	web := s.gitHub
+	if web == "" {
+		web = s.sim.URL()
+	}
+	status, header, page := s.submit(web, page, url.Values{"owner": {person}, "name": {"Ada's Ralph"}})
 	if status != http.StatusFound {
 		s.t.Fatalf("GitHub's answer: %d\n%s", status, page)
 	}
@@ -152,7 +166,7 @@ func (s *settingUp) create() string {
 func TestSetupMakesAnApp(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "config")
-	s := setUp(t, dir)
+	s := setUp(t, dir, "--listen", ":8080", "--image", "tools:1", "--agent-path", "/agents/claude")
 	status, header, page := s.get(s.page)
 	if status != http.StatusOK || !strings.Contains(page, "pull requests") || !strings.Contains(page, "https://ralph.example.com/api/github/hook") {
 		t.Errorf("status %d:\n%s", status, page)
@@ -174,6 +188,9 @@ func TestSetupMakesAnApp(t *testing.T) {
 	cfg, err := config.LoadServer(filepath.Join(dir, configFile), env, os.ReadFile)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if cfg.Listen != ":8080" || cfg.Sandbox.Image != "tools:1" || cfg.Agent.Path != "/agents/claude" {
+		t.Errorf("listens on %q, image %q, agent %q", cfg.Listen, cfg.Sandbox.Image, cfg.Agent.Path)
 	}
 	client, err := os.ReadFile(filepath.Join(dir, appsetup.ClientFile))
 	if err != nil {
