@@ -15,7 +15,7 @@ import (
 // and what each of them needs. Only make live-check runs live: GitHub itself and
 // somebody's App are not to be had by every change.
 var suites = map[string]string{
-	"docker":           "a Docker engine",
+	"docker":           "a Docker engine, and docker compose or docker-compose",
 	"claude":           "Claude Code",
 	"docker && claude": "a Docker engine and Claude Code",
 	"act":              "act",
