@@ -545,7 +545,7 @@ func TestC3ImitationsMeanNothing(t *testing.T) {
 		t.Errorf("ended %s:\n%s", done.End, done.Progress)
 	}
 	// Who forges what the bot would say does not keep it from saying it.
-	forged := []string{publish.EditedText(issue.Number)}
+	forged := []string{publish.EditedText(issue.Number, "")}
 	for _, said := range posted {
 		if _, marker, ok := strings.Cut(said, "<!-- ralph:said:"); ok {
 			forged = append(forged, "<!-- ralph:said:"+marker)

@@ -254,6 +254,51 @@ func TestStopAndResume(t *testing.T) {
 	}
 }
 
+// TestALabelOfAnotherName: everything the bot says names the label that the server
+// is set up with.
+func TestALabelOfAnotherName(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: writesAll, change: func(c *config.Server) {
+		c.Label, c.Welcome, c.Limits.MaxIterations = "agent: go", true, 1
+	}})
+	s := st.serve()
+	issue, err := st.sim.CreateIssue(person, repoOf, person, "Say hello", threeTasks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.sim.CreateUser("eve"); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.sim.SetPermission(person, repoOf, "eve", ghsim.RoleTriage); err != nil {
+		t.Fatal(err)
+	}
+	for _, login := range []string{"eve", person} {
+		if err := st.sim.AddLabel(person, repoOf, issue.Number, login, st.config.Label); err != nil {
+			t.Fatal(err)
+		}
+		if login != person {
+			st.await("the refusal", func() bool { return len(st.said(issue.Number)) > 0 })
+			if err := st.sim.RemoveLabel(person, repoOf, issue.Number, login, st.config.Label); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if state := st.ended(s.store, issue); state.End != run.EndMaxIterations {
+		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
+	}
+	st.comment(issue.Number, person, "/ralph help")
+	st.processed(s)
+	texts := append(st.said(issue.Number), st.onlyPR().Body)
+	if len(texts) < 5 { // the refusal, the welcome, the end, the help
+		t.Errorf("only %q was said", texts)
+	}
+	for _, text := range texts {
+		if !strings.Contains(text, "label `agent: go`") || strings.Contains(text, "`ralph`") {
+			t.Errorf("another label is named in\n%s", text)
+		}
+	}
+}
+
 // TestRetryABlockedTask: its attempts are new, and the run goes on.
 func TestRetryABlockedTask(t *testing.T) {
 	t.Parallel()

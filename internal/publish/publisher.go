@@ -132,6 +132,9 @@ type Publisher struct {
 	// Run is empty where something is said outside of any run.
 	Run   run.ID
 	Issue int
+	// Label is the one that starts runs, as texts name it; "" stands for the usual
+	// one.
+	Label string
 	// Branch is where the work on the issue goes; needed for that only.
 	Branch string
 	// BaseBranch is what the pull request asks to be merged into.

@@ -233,7 +233,7 @@ func TestSaying(t *testing.T) {
 
 func TestTexts(t *testing.T) {
 	t.Parallel()
-	evil := publish.RefusalText("x` @org/team <b>", "none")
+	evil := publish.RefusalText("x` @org/team <b>", "none", "")
 	if strings.Contains(evil, "@org") || !strings.Contains(evil, "has no role in this repository") || strings.Count(evil, "`")%2 != 0 {
 		t.Errorf("refusal:\n%s", evil)
 	}

@@ -102,17 +102,17 @@ func (p *Publisher) marker(number int, occasion string) string {
 
 // CommentRefusal says why a person's request starts nothing.
 func (p *Publisher) CommentRefusal(ctx context.Context, login, role string) (url string, err error) {
-	return p.Say(ctx, "refused:"+strings.ToLower(login), RefusalText(login, role))
+	return p.Say(ctx, "refused:"+strings.ToLower(login), RefusalText(login, role, p.Label))
 }
 
 // CommentEmptyBody asks for a description.
 func (p *Publisher) CommentEmptyBody(ctx context.Context) (url string, err error) {
-	return p.Say(ctx, "empty-body", EmptyBodyText())
+	return p.Say(ctx, "empty-body", EmptyBodyText(p.Label))
 }
 
 // CommentQuestions asks what has to be known before the issue can be worked.
 func (p *Publisher) CommentQuestions(ctx context.Context, questions []string, hidden string) (url string, err error) {
-	return p.Say(ctx, "questions", QuestionsText(questions, hidden))
+	return p.Say(ctx, "questions", QuestionsText(questions, hidden, p.Label))
 }
 
 // CommentEnded says how the run ended. pr is the number of its pull request, 0
@@ -154,12 +154,12 @@ func (p *Publisher) FoldEnded(ctx context.Context, earlier run.ID) error {
 
 // RefusalText tells login, whose role in the repository is role, what is
 // missing.
-func RefusalText(login, role string) string {
+func RefusalText(login, role, label string) string {
 	has := "has no role in this repository"
 	if role = island.Code((*redact.Masker)(nil).Mask, role); role != "" && role != "`none`" {
 		has = "has the role " + role + " in this repository"
 	}
-	return fmt.Sprintf("**Ralph was not started.** %s %s. Starting a run takes write access (write, maintain or admin), because a run writes to the repository.\n\nTo start one, somebody with write access removes the label `ralph` and puts it back.", island.Code((*redact.Masker)(nil).Mask, login), has)
+	return fmt.Sprintf("**Ralph was not started.** %s %s. Starting a run takes write access (write, maintain or admin), because a run writes to the repository.\n\nTo start one, somebody with write access removes the label %s and puts it back.", island.Code((*redact.Masker)(nil).Mask, login), has, island.Label(label))
 }
 
 // questionsHead is how questions begin.
@@ -168,7 +168,7 @@ const questionsHead = "**Ralph has questions before it starts.**"
 // QuestionsText asks what has to be known before the issue can be worked. The
 // questions are our own words, and so is what was hidden in it, "" for nothing:
 // people do write their answers into the comments of a template.
-func QuestionsText(questions []string, hidden string) string {
+func QuestionsText(questions []string, hidden, label string) string {
 	var b strings.Builder
 	b.WriteString(questionsHead + " No agent was started: the issue leaves open what exactly is to be done.\n\n")
 	for i, q := range questions {
@@ -179,14 +179,14 @@ func QuestionsText(questions []string, hidden string) string {
 	}
 	b.WriteString("\nAnswer in comments and then comment `/ralph plan` or `/ralph start`: answers of people with write access are read, as they were when they were given. " +
 		"Or edit the title or the description so that they answer this, or write a list of check boxes (`- [ ] …`), which is taken as the plan as it stands; " +
-		"then remove the label `ralph` and put it back.\n\n" +
+		"then remove the label " + island.Label(label) + " and put it back.\n\n" +
 		"<sub>A repository that does not want to be asked sets `plan: {ask: never}` in `.github/ralph.yml`.</sub>")
 	return b.String()
 }
 
 // WelcomeText explains to people who have not met the bot before what will
 // happen, on which branch. planned says that the issue has tasks already.
-func WelcomeText(branch string, planned bool) string {
+func WelcomeText(branch string, planned bool, label string) string {
 	tasks := "First an agent reads the code and writes a plan, a list of tasks."
 	if planned {
 		tasks = "The check boxes of this issue are the tasks."
@@ -194,20 +194,20 @@ func WelcomeText(branch string, planned bool) string {
 	return fmt.Sprintf("**I have taken this issue up.** It is the first one here, so this is what happens, said once:\n\n"+
 		"- %s They are worked one at a time, each by a fresh agent. This repository's checks run on every result, and what passes becomes one commit on `%s`.\n"+
 		"- With the first commit comes a draft pull request that says how the work stands. When all tasks are done it becomes ready for review. I merge nothing: people do.\n"+
-		"- What you ask for in a review becomes tasks, too. `/ralph stop` in a comment, or taking the label `ralph` off, stops the work; `/ralph help` lists what else people with write access can tell me.\n"+
-		"- I work from the title and the description as they were when the label was put on.", tasks, branch)
+		"- What you ask for in a review becomes tasks, too. `/ralph stop` in a comment, or taking the label %s off, stops the work; `/ralph help` lists what else people with write access can tell me.\n"+
+		"- I work from the title and the description as they were when the label was put on.", tasks, branch, island.Label(label))
 }
 
 // EmptyBodyText asks for a description.
-func EmptyBodyText() string {
+func EmptyBodyText(label string) string {
 	return "**Ralph needs a description.** This issue has no text to work from.\n\n" +
-		"Describe what should change and how one can tell that it is done; a list of check boxes (`- [ ] …`) is taken as the plan as it stands. Then remove the label `ralph` and put it back."
+		"Describe what should change and how one can tell that it is done; a list of check boxes (`- [ ] …`) is taken as the plan as it stands. Then remove the label " + island.Label(label) + " and put it back."
 }
 
 // MissedLabelText asks for a label again whose webhook did not come.
 func MissedLabelText(label string) string {
 	return "**Ralph was not told of the label in time.** It was put on while no word of it came through, and the issue may read otherwise since, or too many came at once.\n\n" +
-		"If it is to be worked as it is now, remove the label `" + label + "` and put it back."
+		"If it is to be worked as it is now, remove the label " + island.Label(label) + " and put it back."
 }
 
 // EndedText says how a run ended and how to go on. pr is the number of its pull

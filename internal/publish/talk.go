@@ -224,13 +224,13 @@ func statusWord(s run.TaskStatus) string {
 type Usage struct{ Form, Does string }
 
 // HelpText lists what people can say to the bot.
-func HelpText(usages []Usage) string {
+func HelpText(usages []Usage, label string) string {
 	var b strings.Builder
 	b.WriteString("**What I can be told**, by people with write access, as the first line of a comment here or on the pull request:\n\n| | |\n| --- | --- |\n")
 	for _, u := range usages {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", u.Form, u.Does)
 	}
-	b.WriteString("\nTaking the label `ralph` off, or closing the issue, stops a run, too.")
+	b.WriteString("\nTaking the label " + island.Label(label) + " off, or closing the issue, stops a run, too.")
 	return b.String()
 }
 
@@ -247,15 +247,15 @@ func CannotAskText(login string) string {
 }
 
 // BotRefusalText says that bots may not ask for runs.
-func BotRefusalText(login string) string {
+func BotRefusalText(login, label string) string {
 	return fmt.Sprintf("**Ralph was not started.** %s is a bot, and this server takes no requests from it. "+
-		"Somebody with write access can remove the label `ralph` and put it back; whoever runs the server can let the bot in with `people.bots`.", island.Code(nil, login))
+		"Somebody with write access can remove the label %s and put it back; whoever runs the server can let the bot in with `people.bots`.", island.Code(nil, login), island.Label(label))
 }
 
 // AuthorRefusalText says that the text of an issue is by somebody who may not.
-func AuthorRefusalText(bot, author string) string {
+func AuthorRefusalText(bot, author, label string) string {
 	return fmt.Sprintf("**Ralph was not started.** The bot %s asked for it, but the text is by %s, who has no write access to this repository. "+
-		"Somebody with write access can read it, remove the label `ralph` and put it back.", island.Code(nil, bot), island.Code(nil, author))
+		"Somebody with write access can read it, remove the label %s and put it back.", island.Code(nil, bot), island.Code(nil, author), island.Label(label))
 }
 
 // CommandRefusalText says why a person's command is not followed.
@@ -268,9 +268,9 @@ func CommandRefusalText(login, role string) string {
 }
 
 // EditedText says that the text of an issue is no longer what a run works on.
-func EditedText(issue int) string {
+func EditedText(issue int, label string) string {
 	return fmt.Sprintf("**The description was edited.** The run goes on with the text as it was when the run was asked for. "+
-		"To have the new text worked, comment `/ralph stop` and then `/ralph start`, or remove the label `ralph` from #%d and put it back.", issue)
+		"To have the new text worked, comment `/ralph stop` and then `/ralph start`, or remove the label %s from #%d and put it back.", island.Label(label), issue)
 }
 
 // WithdrawnText says that a comment was changed before it was acted on.

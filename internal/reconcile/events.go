@@ -178,7 +178,7 @@ func (r *Reconciler) acknowledge(ctx context.Context, in handlers.FeedbackIntent
 	switch {
 	case st.why != "":
 		in.Issue = row.IssueNumber
-		if err := r.tell(ctx, repo, in.Pull, r.refusalKey(in.Subject, st), refusalText(in.Subject, st, in.Author, true)); err != nil {
+		if err := r.tell(ctx, repo, in.Pull, r.refusalKey(in.Subject, st), r.refusalText(in.Subject, st, in.Author, true)); err != nil {
 			return err
 		}
 		reaction = ghapp.ReactionNo

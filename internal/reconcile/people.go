@@ -122,25 +122,26 @@ func (r *Reconciler) unanswered(ctx context.Context, d store.Delivery, err error
 
 // refusalText says why, "" where nothing is to be said. What asks is "label" or
 // "command".
-func refusalText(in handlers.Subject, s standing, author handlers.Author, command bool) string {
+func (r *Reconciler) refusalText(in handlers.Subject, s standing, author handlers.Author, command bool) string {
+	label := r.cfg.Decoder.Label
 	switch s.why {
 	case refusedRole:
 		if command {
 			return publish.CommandRefusalText(in.SenderLogin, s.role)
 		}
-		return publish.RefusalText(in.SenderLogin, s.role)
+		return publish.RefusalText(in.SenderLogin, s.role, label)
 	case refusedUnknown:
 		return publish.CannotAskText(in.SenderLogin)
 	case refusedAuthor:
 		if command { // two people's words in one comment: nobody meant us to hear both
 			return ""
 		}
-		return publish.AuthorRefusalText(in.SenderLogin, author.Login)
+		return publish.AuthorRefusalText(in.SenderLogin, author.Login, label)
 	case refusedBot:
 		if command { // bots that answer each other would never end
 			return ""
 		}
-		return publish.BotRefusalText(in.SenderLogin)
+		return publish.BotRefusalText(in.SenderLogin, label)
 	case refusedSelf:
 		return ""
 	}

@@ -80,7 +80,7 @@ var _ loop.Publisher = (*publisher)(nil)
 func (p *publisher) publish(s loop.State, objects publish.Objects) *publish.Publisher {
 	pub := &publish.Publisher{
 		GitHub: p.repo, Objects: objects, Effects: p.effects,
-		Run: s.Run, Issue: p.issue, Branch: p.branch(s), BaseBranch: s.BaseBranch, OpenReady: p.openReady, Mask: p.mask,
+		Run: s.Run, Issue: p.issue, Branch: p.branch(s), BaseBranch: s.BaseBranch, OpenReady: p.openReady, Label: p.label, Mask: p.mask,
 	}
 	if s.PullRequest != nil {
 		pub.PR = s.PullRequest.Number
@@ -102,7 +102,7 @@ func (p *publisher) Begin(ctx context.Context, s loop.State) error {
 	if err != nil || !first {
 		return err
 	}
-	_, err = pub.Say(ctx, "welcome", publish.WelcomeText(p.branch(s), len(s.Plan.Tasks) > 0))
+	_, err = pub.Say(ctx, "welcome", publish.WelcomeText(p.branch(s), len(s.Plan.Tasks) > 0, p.label))
 	return err
 }
 
@@ -447,7 +447,7 @@ func (p *publisher) pullRequest(ctx context.Context, pub *publish.Publisher, s l
 // view is the state as the pull request shows it.
 func (p *publisher) view(s loop.State) (island.View, error) {
 	v := island.View{
-		Title: s.Subject.Name, RepoURL: p.repo.HTMLURL(), Phase: s.Phase, End: s.End, Iteration: s.Iteration,
+		Label: p.label, Title: s.Subject.Name, RepoURL: p.repo.HTMLURL(), Phase: s.Phase, End: s.End, Iteration: s.Iteration,
 		CostUSD: s.Usage.CostUSD, Agent: p.agent, Model: s.SeenModel, RequestedBy: s.Subject.RequestedBy, Note: s.EndDetail, Merged: s.Merged, Removed: s.Plan.Removed, Hidden: s.Plan.Hidden(), Closes: true,
 		Questions: s.Questions, Diagnostics: s.Diagnostics, Reviews: s.Reviews, ReviewNote: s.ReviewNote,
 	}

@@ -351,8 +351,8 @@ func TestRecallQuestions(t *testing.T) {
 	}
 	const never = 1 << 60
 	mark := "\n\n<!-- ralph:said:" + strings.Repeat("0", 24) + " -->"
-	text := publish.QuestionsText([]string{"Which `file`?", "Why?"}, "")
-	for _, forged := range []string{publish.QuestionsText(nil, "") + mark, text, text + mark + "\n\nmore", "> " + text + mark} {
+	text := publish.QuestionsText([]string{"Which `file`?", "Why?"}, "", "")
+	for _, forged := range []string{publish.QuestionsText(nil, "", "") + mark, text, text + mark + "\n\nmore", "> " + text + mark} {
 		say(l.repo, forged)
 	}
 	say(l.others, text+mark)

@@ -123,7 +123,7 @@ func (r *Reconciler) start(ctx context.Context, d store.Delivery, in handlers.St
 	}
 	issuePlan, err := plan.FromIssue(in.Title, in.Body)
 	if errors.Is(err, plan.ErrEmpty) {
-		if err := r.tell(ctx, repo, in.Issue, "empty:"+d.GUID, publish.EmptyBodyText()); err != nil {
+		if err := r.tell(ctx, repo, in.Issue, "empty:"+d.GUID, publish.EmptyBodyText(r.cfg.Decoder.Label)); err != nil {
 			return err
 		}
 		return r.mark(ctx, d.GUID, outcomeEmpty, nil)
@@ -305,7 +305,7 @@ func (r *Reconciler) refuse(ctx context.Context, guid string, repo *ghapp.Repo, 
 	}
 	// The comment comes first: its key keeps it from being said twice, and a
 	// crash in between must not lose it.
-	if err := r.tell(ctx, repo, in.Issue, r.refusalKey(in.Subject, st), refusalText(in.Subject, st, in.Author, false)); err != nil {
+	if err := r.tell(ctx, repo, in.Issue, r.refusalKey(in.Subject, st), r.refusalText(in.Subject, st, in.Author, false)); err != nil {
 		return err
 	}
 	return r.mark(ctx, guid, outcomeRefused, func(tx *sql.Tx) error {
@@ -316,7 +316,7 @@ func (r *Reconciler) refuse(ctx context.Context, guid string, repo *ghapp.Repo, 
 
 // say writes a comment outside of any run, at most once for its occasion.
 func (r *Reconciler) say(ctx context.Context, repo *ghapp.Repo, issue int, what, text string) error {
-	pub := publish.Publisher{GitHub: repo, Effects: r.effects, Issue: issue, Mask: r.cfg.Mask}
+	pub := publish.Publisher{GitHub: repo, Effects: r.effects, Issue: issue, Label: r.cfg.Decoder.Label, Mask: r.cfg.Mask}
 	// Several deliveries may ask for the same word at the same time.
 	return r.cfg.Store.Exclusively(ctx, func(ctx context.Context) error {
 		_, err := pub.Say(ctx, what, text)
@@ -339,7 +339,7 @@ func (r *Reconciler) sayEdited(ctx context.Context, repo *ghapp.Repo, issue int,
 	if err == nil && now.SHA256 == worked.SHA256 && now.Title == worked.Title {
 		return nil
 	}
-	return r.tell(ctx, repo, issue, "edited:"+worked.SHA256+":"+now.SHA256, publish.EditedText(issue))
+	return r.tell(ctx, repo, issue, "edited:"+worked.SHA256+":"+now.SHA256, publish.EditedText(issue, r.cfg.Decoder.Label))
 }
 
 // stopRun asks a run to stop. Whoever may take the label off, close the issue or

@@ -170,7 +170,7 @@ func (r *Reconciler) commandInput(source string, d store.Delivery, o order) (sto
 // refuseCommand says why somebody is not heard: in words once, and by a reaction
 // each time.
 func (r *Reconciler) refuseCommand(ctx context.Context, guid string, o order) error {
-	if err := r.tell(ctx, o.repo, o.place, r.refusalKey(o.Subject, o.by), refusalText(o.Subject, o.by, o.Comment.Author, true)); err != nil {
+	if err := r.tell(ctx, o.repo, o.place, r.refusalKey(o.Subject, o.by), r.refusalText(o.Subject, o.by, o.Comment.Author, true)); err != nil {
 		return err
 	}
 	r.react(ctx, o.repo, o.Comment.ID, ghapp.ReactionNo)
@@ -233,7 +233,7 @@ func (r *Reconciler) overtaken(ctx context.Context, o order) (bool, error) {
 func (r *Reconciler) carryOut(ctx context.Context, o order) (reply, error) {
 	switch o.Command.Verb {
 	case command.Help:
-		return reply{state: store.InputDone, reaction: ghapp.ReactionYes, text: help()}, nil
+		return reply{state: store.InputDone, reaction: ghapp.ReactionYes, text: help(r.cfg.Decoder.Label)}, nil
 	case command.Status:
 		return r.status(o)
 	case command.Stop:
@@ -256,12 +256,12 @@ func (r *Reconciler) carryOut(ctx context.Context, o order) (reply, error) {
 	}
 }
 
-func help() string {
+func help(label string) string {
 	var usages []publish.Usage
 	for _, u := range command.Usages() {
 		usages = append(usages, publish.Usage{Form: u.Form, Does: u.Does})
 	}
-	return publish.HelpText(usages)
+	return publish.HelpText(usages, label)
 }
 
 func (r *Reconciler) status(o order) (reply, error) {
@@ -270,7 +270,7 @@ func (r *Reconciler) status(o order) (reply, error) {
 		rep.text = "There has been no run here. `/ralph start` starts one."
 		return rep, nil
 	}
-	p := publisher{now: r.cfg.Now, repo: o.repo, issue: o.Issue, branches: r.cfg.Branches, agent: r.cfg.AgentName, mask: r.cfg.Mask}
+	p := publisher{now: r.cfg.Now, repo: o.repo, issue: o.Issue, branches: r.cfg.Branches, agent: r.cfg.AgentName, mask: r.cfg.Mask, label: r.cfg.Decoder.Label}
 	v, err := p.view(o.was)
 	if err != nil {
 		return reply{}, err
@@ -358,7 +358,7 @@ func (r *Reconciler) approve(ctx context.Context, o order) (reply, error) {
 	case !strings.HasPrefix(hash, o.Command.Hash):
 		return no(fmt.Sprintf("That is another plan. The one that waits for approval is `%s`.", hash[:min(len(hash), 12)])), nil
 	}
-	pub := publish.Publisher{GitHub: o.repo, Effects: r.effects, Run: o.last.ID, Issue: o.Issue, Mask: r.cfg.Mask}
+	pub := publish.Publisher{GitHub: o.repo, Effects: r.effects, Run: o.last.ID, Issue: o.Issue, Label: r.cfg.Decoder.Label, Mask: r.cfg.Mask}
 	err := pub.PlanPosted(ghapp.WithPurpose(ctx, "plan"), hash)
 	switch {
 	case errors.Is(err, publish.ErrPlanEdited):

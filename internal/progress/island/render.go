@@ -788,7 +788,7 @@ func (r *renderer) steer() string {
 	case v.End != "":
 		s.line("%s", v.GoOn())
 	default:
-		s.line("This describes the work on #%d and is kept up to date. To stop it, comment `/ralph stop`, remove the label `ralph` from the issue, or close the issue; what is done stays on this branch. `/ralph help` lists what else I can be told.", v.IssueNumber)
+		s.line("This describes the work on #%d and is kept up to date. To stop it, comment `/ralph stop`, remove the label %s from the issue, or close the issue; what is done stays on this branch. `/ralph help` lists what else I can be told.", v.IssueNumber, Label(v.Label))
 	}
 	if v.Closes && v.End.Complete() {
 		s.line("\nCloses #%d", v.IssueNumber)

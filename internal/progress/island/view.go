@@ -1,6 +1,7 @@
 package island
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -49,6 +50,8 @@ type Said struct {
 // come from an agent or an issue.
 type View struct {
 	IssueNumber int
+	// Label is the one that starts runs; "" stands for the usual one.
+	Label string
 	// PullNumber is 0 where it is not known.
 	PullNumber int
 	// Title is the issue's; it becomes the pull request's and is not rendered.
@@ -149,21 +152,26 @@ func (v View) State() string {
 	}
 }
 
+// Label is how texts name the label that starts runs; "" stands for the usual
+// one.
+func Label(name string) string { return Code(nil, cmp.Or(name, "ralph")) }
+
 // GoOn says how to go on after a run that did not finish the work.
 func (v View) GoOn() string {
-	again := fmt.Sprintf("comment `/ralph resume`, or remove the label `ralph` from #%d and put it back", v.IssueNumber)
+	label := Label(v.Label)
+	again := fmt.Sprintf("comment `/ralph resume`, or remove the label %s from #%d and put it back", label, v.IssueNumber)
 	switch v.End {
 	case run.EndPlanned:
-		return fmt.Sprintf("To have the plan worked, comment `/ralph approve`, or remove the label `ralph` from #%d and put it back.", v.IssueNumber)
+		return fmt.Sprintf("To have the plan worked, comment `/ralph approve`, or remove the label %s from #%d and put it back.", label, v.IssueNumber)
 	case run.EndAwaitingPerson:
 		if len(v.Questions) == 0 {
 			return fmt.Sprintf("A person has to decide. Put what follows from it into the description of #%d or into the open tasks in `.ralph/%d/progress.md`, then %s.", v.IssueNumber, v.IssueNumber, again)
 		}
-		return fmt.Sprintf("Answer the questions in comments on #%d and comment `/ralph start`, or answer them in the description, then remove the label `ralph` and put it back.", v.IssueNumber)
+		return fmt.Sprintf("Answer the questions in comments on #%d and comment `/ralph start`, or answer them in the description, then remove the label %s and put it back.", v.IssueNumber, label)
 	case run.EndBlocked, run.EndStagnated:
 		const clearer = "clearer (smaller steps, an example, a pointer to the code), then comment"
 		if len(v.Commits) == 0 && v.PullNumber == 0 { // there is no branch with the tasks
-			return fmt.Sprintf("To go on, make #%d %s `/ralph start`, or remove the label `ralph` and put it back.", v.IssueNumber, clearer)
+			return fmt.Sprintf("To go on, make #%d %s `/ralph start`, or remove the label %s and put it back.", v.IssueNumber, clearer, label)
 		}
 		return fmt.Sprintf("To go on, make the tasks in `.ralph/%d/progress.md` on the branch %s `/ralph retry`, which gives them all their attempts again.", v.IssueNumber, clearer)
 	case run.EndFailed:
