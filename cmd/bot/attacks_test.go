@@ -477,6 +477,12 @@ func TestC1EditedAfterTheLabel(t *testing.T) {
 			}
 			st.agentAt(s, "T2")
 			st.processed(s)
+			for i := range 3 {
+				if err := st.sim.EditIssue(person, repoOf, issue.Number, person, "Mine coins", fmt.Sprintf("- [ ] mine %d coins\n", i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			st.processed(s)
 			st.comment(issue.Number, person, "/ralph stop")
 			state := st.ended(s.store, issue)
 			if strings.Contains(state.Progress, "coins") || state.Subject.Name != "Say hello" || len(state.Commits) == 0 {

@@ -660,6 +660,28 @@ func TestC2EditedReviewIsWithdrawn(t *testing.T) {
 	st.await("the description to say so", func() bool { return strings.Contains(st.onlyPR().Body, "it was resolved") })
 }
 
+// TestStrangersEditsAreNotAnswered: what they say is worked by nobody, and that
+// they changed it concerns nobody.
+func TestStrangersEditsAreNotAnswered(t *testing.T) {
+	t.Parallel()
+	st, s, _, _ := reviewable(t, setting{})
+	if _, err := st.sim.CreateUser("eve"); err != nil {
+		t.Fatal(err)
+	}
+	before := st.said(st.onlyPR().Number)
+	for i := range 3 {
+		st.review("eve", "COMMENTED", "", ghsim.ReviewLine{Path: "log.txt", Line: 1, Body: "Tpyo"})
+		st.processed(s)
+		edited := st.event("pull_request_review_comment")
+		edited["action"] = "edited"
+		st.post(s, "pull_request_review_comment", fmt.Sprintf("edited-%d", i), edited)
+		st.processed(s)
+	}
+	if diff := gocmp.Diff(before, st.said(st.onlyPR().Number)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestReviewOfAStoppedRunWaits until a person has it go on.
 func TestReviewOfAStoppedRunWaits(t *testing.T) {
 	t.Parallel()

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -214,6 +216,46 @@ default: [{append: {more.txt: "more\n"}, say: done}]
 		if !strings.Contains(said[len(said)-1], "`"+u.Form+"`") {
 			t.Errorf("help lacks %s:\n%s", u.Form, said[len(said)-1])
 		}
+	}
+}
+
+// TestWishesOfAnEndedRun: what somebody who lost access asked for at its end does
+// not keep what others asked for from being done.
+func TestWishesOfAnEndedRun(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: writesLog})
+	s := st.serve()
+	st.user("grace", ghsim.RoleWrite)
+	issue := st.label("Say hello", threeTasks)
+	first := st.ended(s.store, issue)
+	st.processed(s)
+	pr := st.onlyPR().Number
+	if err := st.sim.SetPermission(person, repoOf, "grace", ghsim.RoleRead); err != nil {
+		t.Fatal(err)
+	}
+	// As if they had come while the run was ending.
+	err := s.store.InTx(t.Context(), func(tx *sql.Tx) error {
+		for i, login := range []string{"grace", person} {
+			detail := fmt.Sprintf(`{"command": {"verb": "do", "text": "Write %d"}, "place": %d}`, i+4, pr)
+			_, fresh, err := s.store.AddInput(t.Context(), tx, store.Input{
+				RepoNode: st.repo.NodeID, Issue: issue.Number, Kind: store.InputCommand, Source: fmt.Sprint("comment:", i), SourceID: int64(i + 1),
+				AuthorID: int64(i + 1), Author: login, Role: "write", Text: "/ralph do", Detail: []byte(detail), ReceivedAt: time.Now(),
+			})
+			if err != nil || !fresh {
+				return fmt.Errorf("fresh is %v: %w", fresh, err)
+			}
+		}
+		return s.queue.Wake(t.Context(), tx, first.Run)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := st.another(s, issue, first.Run)
+	if again.End != run.EndAllTasksComplete || strings.Contains(again.Progress, "Write 4") || !strings.Contains(again.Progress, "Write 5") {
+		t.Errorf("ended %s (%s):\n%s", again.End, again.EndDetail, again.Progress)
+	}
+	if said := strings.Join(st.said(pr), "\n"); strings.Count(said, "you may no longer write") != 1 {
+		t.Errorf("said %s", said)
 	}
 }
 

@@ -35,10 +35,9 @@ func (l *Log) mute() {
 	fmt.Fprintf(l.w, "::stop-commands::%s\n", l.word)
 }
 
-// command says something to the runner. name and properties are ours.
+// command says something to the runner. name and properties are ours, and l.mu is
+// held.
 func (l *Log) command(name, properties, text string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	fmt.Fprintf(l.w, "::%s::\n", l.word)
 	if properties != "" {
 		name += " " + properties
@@ -61,13 +60,21 @@ func (l *Log) Line(format string, args ...any) {
 
 // Group begins a part that can be folded away, and ends the one before.
 func (l *Log) Group(title string) {
-	l.EndGroup()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.endGroup()
 	l.command("group", "", cut(oneLine(title), 200))
 	l.group = true
 }
 
 // EndGroup ends the part that was begun last, if any.
 func (l *Log) EndGroup() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.endGroup()
+}
+
+func (l *Log) endGroup() {
 	if l.group {
 		l.command("endgroup", "", "")
 		l.group = false
@@ -87,7 +94,9 @@ func (l *Log) Warning(title, text string) { l.annotate("warning", title, text) }
 func (l *Log) Error(title, text string) { l.annotate("error", title, text) }
 
 func (l *Log) annotate(level, title, text string) {
-	l.EndGroup()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.endGroup()
 	l.command(level, "title="+escapeProperty(cut(oneLine(title), 200)), cut(run.Printable(text), maxAnnotation))
 }
 
@@ -98,6 +107,8 @@ const minMask = 8
 // Mask has the runner hide a secret in what it shows from now on: each line of
 // it, since a log is made of lines.
 func (l *Log) Mask(secret string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for line := range strings.Lines(secret) {
 		if line = strings.TrimSpace(line); len(line) >= minMask {
 			l.command("add-mask", "", line)
@@ -107,9 +118,9 @@ func (l *Log) Mask(secret string) {
 
 // Close lets the runner listen again.
 func (l *Log) Close() {
-	l.EndGroup()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.endGroup()
 	fmt.Fprintf(l.w, "::%s::\n", l.word)
 }
 

@@ -748,6 +748,10 @@ func TestFailedChecks(t *testing.T) {
 	for name, conclusion := range map[string]string{"good": "success", "bad": "failure", "late": "timed_out", "odd": "neutral"} {
 		check(t, w.CompleteCheck(owner, "widgets", "main", ci.ID, ghsim.CheckRun{Name: name, Conclusion: conclusion, Title: "a title", Summary: "a summary"}))
 	}
+	for i := range 120 { // more than a page
+		check(t, w.CompleteCheck(owner, "widgets", "main", ci.ID, ghsim.CheckRun{Name: fmt.Sprint("part ", i), Conclusion: "success", Title: "x", Summary: "x"}))
+	}
+	check(t, w.CompleteCheck(owner, "widgets", "main", ci.ID, ghsim.CheckRun{Name: "last", Conclusion: "failure", Title: "a title", Summary: "a summary"}))
 	check(t, w.CompleteCheck(owner, name, "main", w.appInfo.ID, ghsim.CheckRun{Name: "ours", Conclusion: "failure", Title: "x", Summary: "x"}))
 	head := get[ghapp.Ref](t)(w.repo.Branch(t.Context(), "main"))
 	failed := get[[]ghapp.FailedCheck](t)(w.repo.FailedChecks(t.Context(), head.OID))
@@ -759,7 +763,7 @@ func TestFailedChecks(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	if diff := cmp.Diff([]string{"bad", "late"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"bad", "last", "late"}, names); diff != "" {
 		t.Error(diff)
 	}
 }

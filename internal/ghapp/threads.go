@@ -16,9 +16,11 @@ const (
 	// pages of threadPage. A conversation's first threadComments are.
 	maxThreads     = 500
 	threadPage     = 100
-	threadComments = 50
-	// maxFailedChecks bounds the failed checks of one commit that are told of.
+	threadComments = 100
+	// maxFailedChecks bounds the failed checks of one commit that are told of, and
+	// maxCheckPages how many pages of its checks are looked at.
 	maxFailedChecks = 10
+	maxCheckPages   = 10
 )
 
 // Conversation is a pull request with the conversations on its lines.
@@ -189,20 +191,26 @@ func (r *Repo) FailedChecks(ctx context.Context, oid string) ([]FailedCheck, err
 			} `json:"output"`
 		} `json:"check_runs"`
 	}
-	path := fmt.Sprintf("repos/%s/%s/commits/%s/check-runs?status=completed&per_page=%d", r.owner, r.name, url.PathEscape(oid), pageSize)
-	req, err := r.checks.NewRequest(http.MethodGet, path, nil)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", op, err)
-	}
-	if _, err := r.checks.Do(ctx, req, &answer); err != nil {
-		return nil, wrap(op, err)
-	}
 	var out []FailedCheck
-	for _, c := range answer.CheckRuns {
-		if c.App.ID == r.app.appID || c.Conclusion != "failure" && c.Conclusion != "timed_out" {
-			continue
+	for page := 1; page <= maxCheckPages; page++ {
+		path := fmt.Sprintf("repos/%s/%s/commits/%s/check-runs?status=completed&per_page=%d&page=%d", r.owner, r.name, url.PathEscape(oid), pageSize, page)
+		req, err := r.checks.NewRequest(http.MethodGet, path, nil)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", op, err)
 		}
-		if out = append(out, FailedCheck{c.Name, c.HTMLURL, c.Conclusion, c.Output.Title, c.Output.Summary, c.Output.Text}); len(out) == maxFailedChecks {
+		answer.CheckRuns = nil
+		if _, err := r.checks.Do(ctx, req, &answer); err != nil {
+			return nil, wrap(op, err)
+		}
+		for _, c := range answer.CheckRuns {
+			if c.App.ID == r.app.appID || c.Conclusion != "failure" && c.Conclusion != "timed_out" {
+				continue
+			}
+			if out = append(out, FailedCheck{c.Name, c.HTMLURL, c.Conclusion, c.Output.Title, c.Output.Summary, c.Output.Text}); len(out) == maxFailedChecks {
+				return out, nil
+			}
+		}
+		if len(answer.CheckRuns) < pageSize {
 			break
 		}
 	}

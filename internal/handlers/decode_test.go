@@ -187,6 +187,28 @@ func TestDecodeBracketsInText(t *testing.T) {
 	}
 }
 
+// A conversation that is opened a second time is news, also where GitHub does not
+// say when: its description has the time as optional.
+func TestThreadsWithoutATime(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, at := range []string{"2026-11-01T10:00:00Z", "2026-11-01T11:00:00Z"} {
+		body := payload(t, "issues.labeled", map[string]any{
+			"action": "unresolved", "thread": map[string]any{"node_id": "PRRT_1", "comments": []any{map[string]any{"id": 5}}},
+			"pull_request": map[string]any{"number": 3, "node_id": "PR_3", "updated_at": at},
+		})
+		intent, err := (&handlers.Decoder{Label: "bug"}).Decode("pull_request_review_thread", body)
+		said, ok := intent.(handlers.FeedbackIntent)
+		if err != nil || !ok || said.Detail == nil {
+			t.Fatalf("%+v, %v", intent, err)
+		}
+		if seen[said.Source] {
+			t.Errorf("%s names what was said before, too", said.Source)
+		}
+		seen[said.Source] = true
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	files, err := filepath.Glob(filepath.Join("testdata", "*.json"))
 	if err != nil || len(files) == 0 {

@@ -1,8 +1,10 @@
 package handlers
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/org/ralph-action/internal/store"
 )
@@ -44,8 +46,10 @@ func (d *Decoder) thread(payload []byte) (Intent, error) {
 		detail.Comments = append(detail.Comments, c.ID)
 	}
 	subject := p.ofPull(p.PullRequest)
+	// GitHub's description has the time as optional.
+	at := cmp.Or(p.UpdatedAt, subject.At.Format(time.RFC3339))
 	return FeedbackIntent{
-		Subject: subject, Kind: store.InputThread, Source: fmt.Sprintf("thread:%s:%s:%s", p.Thread.NodeID, p.Action, p.UpdatedAt),
+		Subject: subject, Kind: store.InputThread, Source: fmt.Sprintf("thread:%s:%s:%s", p.Thread.NodeID, p.Action, at),
 		SourceID: subject.At.Unix(), Author: p.Sender.author(), Detail: detail,
 	}, nil
 }

@@ -95,7 +95,7 @@ func (r *Reconciler) withdraw(ctx context.Context, guid string, in handlers.With
 		taken = !settled
 		return err
 	})
-	if err != nil || taken || in.Deleted {
+	if err != nil || taken || in.Deleted || !couldWrite(was) { // it would have done nothing
 		return err
 	}
 	return r.tell(ctx, r.repo(in.Subject), max(in.Issue, in.Pull), "withdrawn:"+in.Source, publish.WithdrawnText(was.Author))

@@ -301,14 +301,19 @@ func (r *Reconciler) bound(s loop.State, h *heard) {
 // mayReview says whether what was said counts: its author could write when it was
 // said and can now, or is a bot that the server listens to.
 func (r *Reconciler) mayReview(ctx context.Context, row store.Run, in store.Input) (may bool, err error) {
-	switch in.Role {
-	case "bot":
+	if in.Role == "bot" {
 		return slices.Contains(r.cfg.People.Bots, in.AuthorID), nil
-	case "", "none", "read", "triage":
+	}
+	if !couldWrite(in) {
 		return false, nil
 	}
 	p, err := r.permission(ctx, r.repoOf(row), row.RepoNode, in.Author)
 	return p.CanWrite, err
+}
+
+// couldWrite says whether it was said by a person who could write then.
+func couldWrite(in store.Input) bool {
+	return !slices.Contains([]string{"", "none", "read", "triage", "bot"}, in.Role)
 }
 
 // digestThreads deals with the conversations in which something new was said.

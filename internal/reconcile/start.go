@@ -332,14 +332,14 @@ func (r *Reconciler) noteEdit(ctx context.Context, repo *ghapp.Repo, w wanted, n
 	return r.sayEdited(ctx, repo, w.Issue, w.plan, now.Title, now.Body)
 }
 
-// sayEdited says it once for each pair of texts, and not at all where people
-// would see no difference.
+// sayEdited says it once for what is worked, however often the text is changed
+// then, and not at all where people would see no difference.
 func (r *Reconciler) sayEdited(ctx context.Context, repo *ghapp.Repo, issue int, worked plan.Plan, title, body string) error {
 	now, err := plan.FromIssue(title, body)
 	if err == nil && now.SHA256 == worked.SHA256 && now.Title == worked.Title {
 		return nil
 	}
-	return r.tell(ctx, repo, issue, "edited:"+worked.SHA256+":"+now.SHA256, publish.EditedText(issue, r.cfg.Decoder.Label))
+	return r.tell(ctx, repo, issue, "edited:"+worked.SHA256, publish.EditedText(issue, r.cfg.Decoder.Label))
 }
 
 // stopRun asks a run to stop. Whoever may take the label off, close the issue or

@@ -153,14 +153,22 @@ func (r *Reconciler) takeUpCommands(ctx context.Context, row store.Run, left []s
 	if !goesOn(s) {
 		return r.disappoint(ctx, repo, row, left, "the run ended before I could do that ("+s.End.Sentence()+"). Say it again once it goes on.")
 	}
+	for {
+		may, err := r.permission(ctx, repo, row.RepoNode, left[0].Author)
+		if err != nil {
+			return err
+		}
+		if may.CanWrite {
+			break
+		}
+		if err := r.disappoint(ctx, repo, row, left[:1], "you may no longer write to this repository."); err != nil {
+			return err
+		}
+		if left = left[1:]; len(left) == 0 {
+			return nil
+		}
+	}
 	first := left[0]
-	may, err := r.permission(ctx, repo, row.RepoNode, first.Author)
-	if err != nil {
-		return err
-	}
-	if !may.CanWrite {
-		return r.disappoint(ctx, repo, row, left[:1], "you may no longer write to this repository.")
-	}
 	outcome, err := r.begin(ctx, repo, wanted{
 		Subject: handlers.Subject{
 			Owner: row.RepoOwner, Repo: row.RepoName, RepoNode: row.RepoNode, Installation: row.Installation, Issue: row.IssueNumber, IssueNode: row.IssueNode,
