@@ -1065,3 +1065,46 @@ func spoken(log string) string {
 	}
 	return heard.String()
 }
+
+// advises makes a repository whose checks find fault with a line and hold nothing
+// up, and whose runs leave no commit behind at the end: the head stays, and with
+// it the check run that was made on it.
+func advises() map[string]string {
+	return map[string]string{"README.md": "one\ntwo\n", ".github/ralph.yml": `review: false
+progress: {keep: true}
+gates: [{name: style, blocking: false, run: "echo 'README.md:1: bad'; exit 1"}]
+`}
+}
+
+// TestActionClosesItsCheckRun: a job closes the check run that it has made, with what the checks say of
+// lines, also where GitHub's answer to the making of it was lost.
+func TestActionClosesItsCheckRun(t *testing.T) {
+	t.Parallel()
+	for name, lost := range map[string]bool{"made": false, "made, and the answer lost": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRunner(t, setting{files: advises(), script: writesLog})
+			if lost {
+				if err := r.sim.Inject(ghsim.Fault{Match: "^/graphql createCheckRun", Status: 502, After: true}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.with["deadline"] = "1m"
+			got := r.job("issues", r.labelled("Say hello", "- [ ] Write the log\n")).step()
+			if got.code != 0 || got.outputs["end_reason"] != string(run.EndAllTasksComplete) {
+				t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+			}
+			if pr := r.onlyPR(); pr.Draft {
+				t.Errorf("#%d is still a draft", pr.Number)
+			}
+			said, head := r.checks()
+			if diff := gocmp.Diff([]string{"completed success"}, said); diff != "" {
+				t.Errorf("check runs by commit (-want +got):\n%s", diff)
+			}
+			want := []ghsim.Annotation{{Path: "README.md", StartLine: 1, EndLine: 1, Level: "warning", Title: "style", Message: "bad"}}
+			if diff := gocmp.Diff(want, head.Annotations); diff != "" {
+				t.Errorf("annotations (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -68,7 +68,8 @@ type App struct {
 	tokens map[tokenKey]*tokens
 	lanes  map[int64]*lane
 	self   *Identity
-	botID  int64
+	// bot is the App's bot user, with an id of 0 as long as it is not known.
+	bot User
 	// repoIDs are the node ids of repositories, by full name.
 	repoIDs map[string]string
 	// fixed is Config.Token, kin Config.Kin.

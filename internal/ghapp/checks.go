@@ -215,16 +215,29 @@ type FoundCheck struct {
 
 // FindCheck gives the check run on a commit that the App itself made
 // under a name and external id. None is ErrNotFound: another App's with the
-// same text is not ours.
+// same text is not ours. Under a token, the App is the one that the token's bot
+// user belongs to; that of jobs is shared by all workflows of the repository, which
+// the external id tells apart.
 func (r *Repo) FindCheck(ctx context.Context, oid, name, externalID string) (FoundCheck, error) {
-	list, _, err := r.checks.Checks.ListCheckRunsForRef(ctx, r.owner, r.name, oid, &github.ListCheckRunsOptions{
-		CheckName: &name, Filter: github.String("all"), AppID: &r.app.appID, ListOptions: github.ListOptions{PerPage: pageSize},
-	})
+	opts := &github.ListCheckRunsOptions{CheckName: &name, Filter: github.String("all"), ListOptions: github.ListOptions{PerPage: pageSize}}
+	ours := func(app *github.App) bool { return app.GetID() == r.app.appID }
+	if r.app.appID != 0 {
+		opts.AppID = &r.app.appID
+	} else {
+		bot, err := r.bot(ctx)
+		if err != nil {
+			return FoundCheck{}, err
+		}
+		ours = func(app *github.App) bool {
+			return app.GetSlug() != "" && strings.EqualFold(app.GetSlug()+"[bot]", bot.Login)
+		}
+	}
+	list, _, err := r.checks.Checks.ListCheckRunsForRef(ctx, r.owner, r.name, oid, opts)
 	if err != nil {
 		return FoundCheck{}, wrap("list check runs", err)
 	}
 	for _, c := range list.CheckRuns {
-		if c.GetApp().GetID() == r.app.appID && c.GetName() == name && c.GetHeadSHA() == oid && c.GetExternalID() == externalID {
+		if ours(c.GetApp()) && c.GetName() == name && c.GetHeadSHA() == oid && c.GetExternalID() == externalID {
 			return FoundCheck{ID: c.GetNodeID(), Annotations: c.GetOutput().GetAnnotationsCount()}, nil
 		}
 	}

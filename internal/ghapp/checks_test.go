@@ -80,6 +80,29 @@ func TestFindCheckFindsOwnOnly(t *testing.T) {
 	}
 }
 
+// TestFindCheckUnderAToken: a job knows no App, and yet finds what its token has
+// made, and nothing of anybody else.
+func TestFindCheckUnderAToken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx, main := t.Context(), w.head(t, "main")
+	actions := get[ghsim.App](t)(w.CreateApp(ghsim.AppOptions{Slug: "github-actions", Permissions: ghapp.Permissions()}))
+	in := get[ghsim.Installation](t)(w.Install(actions.ID, owner+"/"+name))
+	job := get[*ghapp.App](t)(ghapp.New(ghapp.Config{APIURL: w.URL() + "/api/v3", Token: get[string](t)(w.Token(in.ID, nil))})).Repo(in.ID, owner, name)
+	check := ghapp.CheckWrite{CheckInput: ghapp.CheckInput{Name: "Ralph", HeadOID: main, ExternalID: "r-1", Title: "x", Summary: "y"}}
+	writes(t, w.repo, check)
+	of2 := check
+	of2.ExternalID = "r-2" // another workflow's, say
+	writes(t, job, of2)
+	if found, err := job.FindCheck(ctx, main, "Ralph", "r-1"); !errors.Is(err, ghapp.ErrNotFound) {
+		t.Errorf("found %+v, %v", found, err)
+	}
+	own := writes(t, job, check)
+	if got := get[ghapp.FoundCheck](t)(job.FindCheck(ctx, main, "Ralph", "r-1")).ID; got != own {
+		t.Errorf("found %s, want %s", got, own)
+	}
+}
+
 // TestWithoutChecksPermission: check runs are refused, and nothing else is.
 func TestWithoutChecksPermission(t *testing.T) {
 	t.Parallel()

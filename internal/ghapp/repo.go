@@ -55,30 +55,37 @@ func (r *Repo) GitAuth(ctx context.Context, refused string) (user, token string,
 // BotID is the numeric id of the App's bot user: the author of what it writes.
 // The answer is kept for the life of the App.
 func (r *Repo) BotID(ctx context.Context) (int64, error) {
+	bot, err := r.bot(ctx)
+	return bot.ID, err
+}
+
+// bot is the App's bot user, or whoever else the token stands for.
+func (r *Repo) bot(ctx context.Context) (User, error) {
 	const op = "identify the App's bot user"
 	r.app.mu.Lock()
-	known := r.app.botID
+	known := r.app.bot
 	r.app.mu.Unlock()
-	if known != 0 {
+	if known.ID != 0 {
 		return known, nil
 	}
 	var data struct {
 		Viewer struct {
-			DatabaseID int64 `json:"databaseId"`
+			DatabaseID int64  `json:"databaseId"`
+			Login      string `json:"login"`
 		} `json:"viewer"`
 	}
-	if err := r.graphQL(WithPurpose(ctx, "self"), r.reader.Client(), op, `query { viewer { databaseId } }`, nil, &data); err != nil {
-		return 0, err
+	if err := r.graphQL(WithPurpose(ctx, "self"), r.reader.Client(), op, `query { viewer { databaseId login } }`, nil, &data); err != nil {
+		return User{}, err
 	}
-	id := data.Viewer.DatabaseID
-	if id == 0 {
+	bot := User{ID: data.Viewer.DatabaseID, Login: data.Viewer.Login}
+	if bot.ID == 0 {
 		// "Ours" would then be everyone without an id.
-		return 0, &Error{Op: op, Class: Permanent, Message: "GitHub gave no id"}
+		return User{}, &Error{Op: op, Class: Permanent, Message: "GitHub gave no id"}
 	}
 	r.app.mu.Lock()
-	r.app.botID = id
+	r.app.bot = bot
 	r.app.mu.Unlock()
-	return id, nil
+	return bot, nil
 }
 
 // User is who wrote something. Type is GitHub's: "User", "Bot".
@@ -207,7 +214,7 @@ func (r *Repo) Reacted(ctx context.Context, issue int, content string) (bool, er
 	return false, nil
 }
 
-// learnBot takes the id of the App's bot user from what GitHub says it has made
+// learnBot takes the App's bot user from what GitHub says it has made
 // by our own token, which spares BotID a call.
 func (r *Repo) learnBot(made *github.Reaction) {
 	if made == nil || made.GetUser().GetType() != "Bot" {
@@ -215,8 +222,8 @@ func (r *Repo) learnBot(made *github.Reaction) {
 	}
 	r.app.mu.Lock()
 	defer r.app.mu.Unlock()
-	if r.app.botID == 0 {
-		r.app.botID = made.GetUser().GetID()
+	if r.app.bot.ID == 0 {
+		r.app.bot = user(made.GetUser())
 	}
 }
 
@@ -313,8 +320,9 @@ func (r *Repo) Comments(ctx context.Context, issue int) ([]Comment, error) {
 }
 
 // FindComment gives the first comment on an issue that the App itself wrote
-// and that holds marker; the same text by anyone else means nothing. None is
-// ErrNotFound.
+// and that ends in marker; the same text by anyone else means nothing, nor does a
+// marker that is quoted: in a job, other workflows write under the same name. None
+// is ErrNotFound.
 func (r *Repo) FindComment(ctx context.Context, issue int, marker string) (Comment, error) {
 	bot, err := r.BotID(ctx)
 	if err != nil {
@@ -325,12 +333,16 @@ func (r *Repo) FindComment(ctx context.Context, issue int, marker string) (Comme
 		return Comment{}, err
 	}
 	for _, c := range all {
-		if c.Author.ID == bot && strings.Contains(c.Body, marker) {
+		if c.Author.ID == bot && endsIn(c.Body, marker) {
 			return c, nil
 		}
 	}
 	return Comment{}, fmt.Errorf("find own comment: %w", ErrNotFound)
 }
+
+// endsIn says whether marker is the last of a text, but for the space that GitHub
+// may have changed.
+func endsIn(text, marker string) bool { return strings.HasSuffix(strings.TrimSpace(text), marker) }
 
 // AddLabels puts labels on an issue. Labels that do not exist yet are made by
 // GitHub.

@@ -186,6 +186,10 @@ func TestIssueAndComments(t *testing.T) {
 	if _, err := w.repo.FindComment(ctx, n, marker); !errors.Is(err, ghapp.ErrNotFound) {
 		t.Errorf("took a foreign comment for its own: %v", err)
 	}
+	get[ghapp.Comment](t)(w.repo.Comment(ctx, n, "> mine "+marker+"\n\nsaid somebody")) // so can our own words, quoting
+	if _, err := w.repo.FindComment(ctx, n, marker); !errors.Is(err, ghapp.ErrNotFound) {
+		t.Errorf("took a quoted marker for its own: %v", err)
+	}
 	made := get[ghapp.Comment](t)(w.repo.Comment(ctx, n, "mine "+marker))
 	found := get[ghapp.Comment](t)(w.repo.FindComment(ctx, n, marker))
 	if found != made || found.Author.ID != w.appInfo.BotID {
@@ -217,7 +221,7 @@ func TestIssueAndComments(t *testing.T) {
 	if diff := cmp.Diff([]ghsim.Reaction{{User: "ralph[bot]", Content: "eyes"}}, got.Reactions); diff != "" {
 		t.Errorf("reactions: %s", diff)
 	}
-	if last := got.Comments[len(got.Comments)-1]; last.Body != "changed" || len(got.Comments) != 122 {
+	if last := got.Comments[len(got.Comments)-1]; last.Body != "changed" || len(got.Comments) != 123 {
 		t.Errorf("%d comments, the last %q", len(got.Comments), last.Body)
 	}
 }
@@ -724,15 +728,18 @@ func TestConversation(t *testing.T) {
 		t.Errorf("a reply that nobody wrote: %v", err)
 	}
 	get[ghsim.ReviewLine](t)(w.Reply(owner, name, pr.Number, "walt", rv.Lines[0].ID, "marked")) // somebody else's
-	id, url, err := w.repo.ReplyInThread(t.Context(), pr.Number, rv.Lines[0].ID, "Done, marked.")
+	if _, _, err := w.repo.ReplyInThread(t.Context(), pr.Number, rv.Lines[0].ID, "It says marked, and more"); err != nil {
+		t.Fatal(err)
+	}
+	id, url, err := w.repo.ReplyInThread(t.Context(), pr.Number, rv.Lines[0].ID, "Done, marked")
 	check(t, err)
 	found := get[ghapp.Comment](t)(w.repo.FindReply(t.Context(), pr.Number, "marked"))
-	if found.ID != id || found.URL != url || found.Body != "Done, marked." {
+	if found.ID != id || found.URL != url || found.Body != "Done, marked" {
 		t.Errorf("found %+v, wrote %d at %s", found, id, url)
 	}
 	check(t, w.repo.ResolveThread(t.Context(), conv.Threads[0].ID))
 	conv = get[ghapp.Conversation](t)(w.repo.Conversation(t.Context(), pr.Number))
-	if !conv.Threads[0].Resolved || len(conv.Threads[0].Comments) != 3 {
+	if !conv.Threads[0].Resolved || len(conv.Threads[0].Comments) != 4 {
 		t.Errorf("%+v", conv.Threads[0])
 	}
 	if _, err := w.repo.Conversation(t.Context(), 999); !errors.Is(err, ghapp.ErrNotFound) || !ghapp.Denied(err) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/google/go-github/v60/github"
 )
@@ -130,8 +129,8 @@ func (r *Repo) ReplyInThread(ctx context.Context, n int, comment int64, body str
 	return made.GetID(), made.GetHTMLURL(), nil
 }
 
-// FindReply gives the App's own comment on a line of pull request n that holds
-// marker; the same text by anyone else means nothing. None is ErrNotFound.
+// FindReply gives the App's own comment on a line of pull request n that ends in
+// marker, as FindComment does on an issue. None is ErrNotFound.
 func (r *Repo) FindReply(ctx context.Context, n int, marker string) (Comment, error) {
 	bot, err := r.BotID(ctx)
 	if err != nil {
@@ -144,7 +143,7 @@ func (r *Repo) FindReply(ctx context.Context, n int, marker string) (Comment, er
 			return Comment{}, wrap("list comments on lines", err)
 		}
 		for _, c := range page {
-			if c.GetUser().GetID() == bot && strings.Contains(c.GetBody(), marker) {
+			if c.GetUser().GetID() == bot && endsIn(c.GetBody(), marker) {
 				return Comment{ID: c.GetID(), URL: c.GetHTMLURL(), Body: c.GetBody(), Author: user(c.GetUser()), CreatedAt: c.GetCreatedAt().Time}, nil
 			}
 		}

@@ -163,7 +163,7 @@ func (p *Publisher) unsaid(ctx context.Context, on CheckOn) ([]ghapp.Annotation,
 		return nil, nil
 	}
 	found, err := p.GitHub.FindCheck(ctx, on.Head, CheckName, string(p.Run))
-	if err != nil || found.Annotations > 0 {
+	if err != nil && !errors.Is(err, ghapp.ErrNotFound) || found.Annotations > 0 {
 		return nil, err
 	}
 	return on.Annotations, nil

@@ -45,7 +45,7 @@ func (g *noChecks) WriteChecks(_ context.Context, _ *ghapp.PRText, writes ...gha
 }
 
 // TestCheckRunsInTrouble: a refusal is taken, and asked for and told once; what
-// passes is waited for, but not for long; what is not GitHub's is not hidden.
+// passes is waited for, but not for long, whosever it is.
 func TestCheckRunsInTrouble(t *testing.T) {
 	t.Parallel()
 	class := func(c ghapp.Class) error {
@@ -66,7 +66,10 @@ func TestCheckRunsInTrouble(t *testing.T) {
 		"rate limited for long": {err: class(ghapp.RateLimited), troubles: 9, waits: true, calls: 2},
 		"server error":          {err: class(ghapp.Transient), waits: true, calls: 2},
 		"server error for long": {err: class(ghapp.Transient), troubles: checkTroubles, calls: 2, told: 2},
-		"our own":               {err: errors.New("disk full"), troubles: 9, waits: true, calls: 2},
+		"our own":               {err: errors.New("disk full"), waits: true, calls: 2},
+		"our own for long":      {err: errors.New("disk full"), troubles: checkTroubles, calls: 2, told: 2},
+		"not found by us":       {err: fmt.Errorf("find own check run: %w", ghapp.ErrNotFound), troubles: checkTroubles, calls: 2, told: 2},
+		"edited meanwhile":      {err: publish.ErrEdited, troubles: 9, waits: true, calls: 2},
 		"none":                  {calls: 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -326,7 +326,7 @@ const checkTroubles = 3
 
 // check shows the state on the run's last commit, and gives the pull request
 // where it was brought up to date in the same call. A run does not depend on it: GitHub's refusal is told
-// once and its trouble is not waited out.
+// once and its trouble is not waited out, nor is any other for long.
 func (p *publisher) check(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View, read ghapp.PR) (*ghapp.PR, error) {
 	if p.noChecks {
 		return nil, nil //nolint:nilnil // nothing was asked of GitHub
@@ -336,9 +336,11 @@ func (p *publisher) check(ctx context.Context, pub *publish.Publisher, s loop.St
 		on.Annotations = p.annotations(ctx, s)
 	}
 	described, err := pub.Check(ctx, on, v)
-	refusal, ok := errors.AsType[*ghapp.Error](err)
+	class, _ := ghapp.Classify(err)
+	_, answered := errors.AsType[*ghapp.Error](err)
+	passes := class == ghapp.Transient || !answered
 	switch {
-	case !ok || ctx.Err() != nil, refusal.Class == ghapp.RateLimited, refusal.Class == ghapp.Transient && s.Troubles < checkTroubles:
+	case err == nil || ctx.Err() != nil, errors.Is(err, publish.ErrEdited), class == ghapp.RateLimited, passes && s.Troubles < checkTroubles:
 		return described, err
 	case ghapp.ChecksRefused(err):
 		p.noChecks = true
