@@ -214,6 +214,14 @@ func TestActionLabelBecomesPullRequest(t *testing.T) {
 	if diff := gocmp.Diff(wantSubjects, subjects(pr.Commits)); diff != "" {
 		t.Error(diff)
 	}
+	// Nobody would hear of a button, or of a command that is for a run at work.
+	checks, err := r.sim.CheckRuns(person, repoOf)
+	if err != nil || len(checks) == 0 || slices.ContainsFunc(checks, func(c ghsim.CheckRun) bool { return len(c.Buttons) > 0 }) {
+		t.Errorf("check runs: %+v, %v", checks, err)
+	}
+	if !strings.Contains(pr.Body, "if this repository has the workflows for reviews and commands") {
+		t.Errorf("the pull request says:\n%s", pr.Body)
+	}
 	for _, c := range pr.Commits {
 		if !c.Verified || c.Author != "github-actions[bot]" {
 			t.Errorf("commit %q is by %s, verified %v", c.Subject, c.Author, c.Verified)

@@ -145,6 +145,7 @@ func (p *Publisher) checkInput(on CheckOn, v island.View) ghapp.CheckInput {
 		Title: checkTitle(v), Summary: island.Summary(v),
 	}
 	switch {
+	case p.ByJob:
 	case v.End == "":
 		in.Buttons = []ghapp.Button{{ID: "stop", Label: "Stop", Description: "Stop the run; what is done stays"}}
 	case !v.End.Complete():

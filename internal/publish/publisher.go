@@ -141,6 +141,9 @@ type Publisher struct {
 	BaseBranch string
 	// OpenReady: the pull request is no draft while the work goes on.
 	OpenReady bool
+	// ByJob: a job of a workflow publishes, and nobody would hear of a button that
+	// is pressed: GitHub tells its own App, not the job.
+	ByJob bool
 	// Mask holds the secrets known to the process; nil masks by pattern only.
 	Mask *redact.Masker
 	// PR is the number of the run's pull request, to be read along with commits;

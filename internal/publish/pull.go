@@ -88,6 +88,7 @@ func (p *Publisher) own(ctx context.Context, pr ghapp.PR) (ghapp.PR, error) {
 func (p *Publisher) fill(v island.View) island.View {
 	v.IssueNumber = p.Issue
 	v.Branch = p.Branch
+	v.ByJob = p.ByJob
 	if v.Mask == nil {
 		v.Mask = p.Mask.Mask
 	}

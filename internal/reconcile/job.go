@@ -46,7 +46,7 @@ type Job struct {
 // NewJob makes a job. cfg.Queue is its own.
 func NewJob(cfg Config) *Job {
 	j := &Job{wake: make(chan struct{}, 1)}
-	cfg.Queue = j
+	cfg.Queue, cfg.ByJob = j, true
 	j.r = New(cfg)
 	return j
 }

@@ -53,8 +53,8 @@ type publisher struct {
 	// before is the run of the issue before this one, "" for none; nil is never
 	// one.
 	before func(ctx context.Context) (run.ID, error)
-	// openReady is Config.OpenReady.
-	openReady bool
+	// openReady and byJob are Config.OpenReady and Config.ByJob.
+	openReady, byJob bool
 
 	// permission says what somebody may do here, as of a minute ago at most.
 	permission func(ctx context.Context, login string) (ghapp.Permission, error)
@@ -80,7 +80,7 @@ var _ loop.Publisher = (*publisher)(nil)
 func (p *publisher) publish(s loop.State, objects publish.Objects) *publish.Publisher {
 	pub := &publish.Publisher{
 		GitHub: p.repo, Objects: objects, Effects: p.effects,
-		Run: s.Run, Issue: p.issue, Branch: p.branch(s), BaseBranch: s.BaseBranch, OpenReady: p.openReady, Label: p.label, Mask: p.mask,
+		Run: s.Run, Issue: p.issue, Branch: p.branch(s), BaseBranch: s.BaseBranch, OpenReady: p.openReady, ByJob: p.byJob, Label: p.label, Mask: p.mask,
 	}
 	if s.PullRequest != nil {
 		pub.PR = s.PullRequest.Number

@@ -120,6 +120,9 @@ type Config struct {
 	// OpenReady: pull requests are ready for review from the start, and no drafts
 	// until the work is complete.
 	OpenReady bool
+	// ByJob: this is a job of a workflow, which hears of nothing but its own event.
+	// NewJob sets it.
+	ByJob bool
 	// Now is the clock.
 	Now func() time.Time
 	// Quiet is how long nothing more must have been said of the work before it is
@@ -607,7 +610,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 			Workspace: h, Runner: h,
 			Publisher: &publisher{
 				now: r.cfg.Now, repo: repo, host: h, effects: r.effects, issue: row.IssueNumber, branches: r.cfg.Branches,
-				agent: r.cfg.AgentName, mask: r.cfg.Mask, label: r.cfg.Decoder.Label, openReady: r.cfg.OpenReady,
+				agent: r.cfg.AgentName, mask: r.cfg.Mask, label: r.cfg.Decoder.Label, openReady: r.cfg.OpenReady, byJob: r.cfg.ByJob,
 				words: r.lastWords(row.ID), box: r.cfg.Sandbox, first: first,
 				before: func(ctx context.Context) (run.ID, error) {
 					earlier, err := r.cfg.Store.RunBefore(ctx, row.RepoNode, row.IssueNumber, row.ID)

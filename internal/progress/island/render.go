@@ -783,6 +783,10 @@ func (r *renderer) steer() string {
 	v := r.v
 	s.line("\n---\n")
 	switch {
+	case v.End.Complete() && v.ByJob:
+		s.line("The work on #%d is ready for review. What you ask for in a review, or with `/ralph do <text>`, is worked here if this repository has the workflows for reviews and commands.", v.IssueNumber)
+	case v.End == "" && v.ByJob:
+		s.line("This describes the work on #%d and is kept up to date. To stop it, remove the label %s from the issue, or close the issue; what is done stays on this branch.", v.IssueNumber, Label(v.Label))
 	case v.End.Complete():
 		s.line("The work on #%d is ready for review. What you ask for in a review, or with `/ralph do <text>`, is worked here; `/ralph help` lists what else I can be told.", v.IssueNumber)
 	case v.End != "":

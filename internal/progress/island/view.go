@@ -105,6 +105,9 @@ type View struct {
 	// Closes adds "Closes #N", which closes the issue when the pull request is
 	// merged. It takes effect only if End is complete.
 	Closes bool
+	// ByJob: a job of a workflow does the work, which hears of nothing but its own
+	// event. So nothing is offered that the run at work would have to hear of.
+	ByJob bool
 	// Mask takes the secrets out of a text; nil takes out none. Masking twice
 	// must be masking once.
 	Mask func(string) string
