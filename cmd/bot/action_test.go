@@ -821,6 +821,65 @@ func TestActionApprovedPlanIsWorkedByALaterJob(t *testing.T) {
 	}
 }
 
+// A plan that was approved stays so for the jobs that go on with it, and with what
+// people with write access ask for later. One that was changed on the branch between
+// two jobs waits again, and can be approved.
+func TestActionApprovalHoldsForLaterJobs(t *testing.T) {
+	t.Parallel()
+	approved := func(t *testing.T, iterations string) *runner {
+		t.Helper()
+		r := newRunner(t, setting{script: strings.Replace(reviewed, "default:", "  Write four: [{files: {four.txt: \"4\\n\"}, say: done}]\ndefault:", 1)})
+		r.user("grace", ghsim.RoleWrite)
+		r.with["plan_approval"] = "required"
+		if got := r.job("issues", r.labelled("Say hello", threeTasks)).step(); got.code != run.ExitAwaitingPerson {
+			t.Fatalf("exit code %d\n%s", got.code, got.log)
+		}
+		r.with["max_iterations"] = iterations
+		got := r.job("issue_comment", r.commented(1, "grace", "/ralph approve")).step()
+		if pr := r.onlyPR(); got.outputs["tasks_done"] != min(iterations, "3") || !strings.Contains(pr.Commits[len(pr.Commits)-1].Body, "\nRalph-Approved-By: grace\n") {
+			t.Fatalf("exit code %d, outputs %v, commits %+v\n%s", got.code, got.outputs, pr.Commits, got.log)
+		}
+		delete(r.with, "max_iterations")
+		return r
+	}
+	complete := func(t *testing.T, got step, tasks string) {
+		t.Helper()
+		if got.code != 0 || got.outputs["end_reason"] != string(run.EndAllTasksComplete) || got.outputs["tasks_done"] != tasks {
+			t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+		}
+	}
+	t.Run("resumed", func(t *testing.T) {
+		t.Parallel()
+		r := approved(t, "1")
+		complete(t, r.job("issue_comment", r.commented(1, person, "/ralph resume")).step(), "3")
+		complete(t, r.job("issue_comment", r.commented(r.onlyPR().Number, person, "/ralph do Write four")).step(), "4")
+	})
+	t.Run("reviewed", func(t *testing.T) {
+		t.Parallel()
+		r := approved(t, "50")
+		for n, file := range []string{"one.txt", "two.txt"} {
+			r.review("grace", "COMMENTED", "", ghsim.ReviewLine{Path: file, Line: 1, Body: "Say it in Italian."})
+			complete(t, r.job("pull_request_review", r.event("submitted")).step(), fmt.Sprint(4+n))
+		}
+	})
+	t.Run("changed on the branch", func(t *testing.T) {
+		t.Parallel()
+		r := approved(t, "1")
+		const file = ".ralph/1/progress.md"
+		r.push("ralph/1", file, strings.Replace(r.contents("ralph/1")[file], "Write three", "Write the third", 1))
+		for _, say := range []string{"/ralph resume", "/ralph plan"} { // both post the plan as it is now
+			got := r.job("issue_comment", r.commented(1, person, say)).step()
+			if got.outputs["tasks_done"] != "1" {
+				t.Errorf("%s: exit code %d, outputs %v\n%s", say, got.code, got.outputs, got.log)
+			}
+			if said := r.said(1); !strings.Contains(said[len(said)-1], "Write the third") {
+				t.Errorf("%s: said %q", say, said)
+			}
+		}
+		complete(t, r.job("issue_comment", r.commented(1, person, "/ralph approve")).step(), "3")
+	})
+}
+
 // What is said in a review comes back to the Action by a workflow of its own, or
 // by one that hands it on. All of the review is worked by one run, on the same
 // branch and pull request, and its conversations are answered.

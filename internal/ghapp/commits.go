@@ -53,10 +53,10 @@ type Commit struct {
 	Verified bool
 	// VerifyReason is GitHub's word for it: "valid", "unsigned", …
 	VerifyReason string
-	// AuthorID is the GitHub user of the author's mail address, 0 where there
-	// is none. Anyone who can push can write any address: it means something
+	// Author is the GitHub user of the author's mail address, the zero value where
+	// there is none. Anyone who can push can write any address: it means something
 	// only together with Verified.
-	AuthorID int64
+	Author User
 	// PR is the pull request CommitInput.PR as it was just after the commit, nil
 	// where GitHub did not tell.
 	PR *PR
@@ -73,7 +73,7 @@ func (r *Repo) Commit(ctx context.Context, oid string) (Commit, error) {
 	out := Commit{
 		OID: c.GetSHA(), TreeOID: inner.GetTree().GetSHA(), Message: inner.GetMessage(),
 		Verified: inner.GetVerification().GetVerified(), VerifyReason: inner.GetVerification().GetReason(),
-		AuthorID: c.GetAuthor().GetID(),
+		Author: user(c.GetAuthor()),
 	}
 	for _, p := range c.Parents {
 		out.Parents = append(out.Parents, p.GetSHA())

@@ -279,7 +279,7 @@ func TestCreateCommit(t *testing.T) {
 		t.Error(diff)
 	}
 	read := get[ghapp.Commit](t)(w.repo.Commit(ctx, got.OID))
-	want.AuthorID = w.appInfo.BotID
+	want.Author = ghapp.User{Login: w.appInfo.BotLogin, ID: w.appInfo.BotID, Type: "Bot"}
 	if diff := cmp.Diff(want, read); diff != "" {
 		t.Errorf("read back: %s", diff)
 	}
@@ -307,7 +307,7 @@ func TestCommitOfAPerson(t *testing.T) {
 	w := newWorld(t)
 	oid := get[string](t)(w.Push(owner, name, "main", "walt", ghsim.PushOptions{Message: "by hand", Files: map[string]string{"x": "y"}}))
 	c := get[ghapp.Commit](t)(w.repo.Commit(t.Context(), oid))
-	if c.Verified || c.AuthorID == w.appInfo.BotID || c.VerifyReason != "unsigned" || strings.TrimSpace(c.Message) != "by hand" {
+	if c.Verified || c.Author.ID == w.appInfo.BotID || c.VerifyReason != "unsigned" || strings.TrimSpace(c.Message) != "by hand" {
 		t.Errorf("commit = %+v", c)
 	}
 	if _, err := w.repo.Commit(t.Context(), strings.Repeat("0", 40)); err == nil {
@@ -358,7 +358,7 @@ func TestCreateCommitGitData(t *testing.T) {
 		if !got.Verified || got.TreeOID != other.TreeOID || got.OID != w.head(t, "ralph/7") {
 			t.Errorf("commit = %+v", got)
 		}
-		if read := get[ghapp.Commit](t)(w.repo.Commit(ctx, got.OID)); read.AuthorID != w.appInfo.BotID || !read.Verified || !slices.Equal(read.Parents, []string{base.OID}) {
+		if read := get[ghapp.Commit](t)(w.repo.Commit(ctx, got.OID)); read.Author.ID != w.appInfo.BotID || !read.Verified || !slices.Equal(read.Parents, []string{base.OID}) {
 			t.Errorf("read back: %+v", read)
 		}
 	})

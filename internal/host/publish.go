@@ -21,7 +21,7 @@ func Commit(l loop.Landing, agent string) publish.Commit {
 		Run: s.Run, Iteration: l.Iteration, TaskID: l.Task.ID, TaskTitle: l.Task.Title,
 		Base: s.Head, BaseTree: s.HeadTree, Tree: l.Tree, Own: l.Own, Protection: s.Protected, Model: l.Model, Agent: agent, CostUSD: l.CostUSD,
 		RequestedBy: by.Login, RequestedByID: by.ID,
-		PlanSHA256: s.Plan.SHA256, Planned: l.Planned, Recorded: l.Recorded, Closing: l.Closing,
+		PlanSHA256: s.Plan.SHA256, Approved: s.Approved, ApprovedBy: s.ApprovedBy, Planned: l.Planned, Recorded: l.Recorded, Closing: l.Closing,
 	}
 	if m := l.Merges; m != nil {
 		c.BaseTree, c.Merges, c.MergesTree = m.HeadTree, m.Parent, m.ParentTree

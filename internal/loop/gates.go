@@ -451,6 +451,7 @@ func (e *Engine) reopen(s *State, r gate.Result) (Next, error) {
 	if err := doc.SetStatus(progress.StatusInProgress); err != nil {
 		return Next{}, fmt.Errorf("set the status: %w", err)
 	}
+	s.reapprove(doc)
 	s.Progress = s.text(doc)
 	s.Failure = gate.Remediation(r)
 	s.Objection, s.TaskID = s.Failure, ""

@@ -342,10 +342,12 @@ type State struct {
 	Questions []string
 
 	// NeedsApproval: the plan is worked only as somebody approved it. Approved is
-	// the hash of the plan that was (progress.Doc.PlanSHA256), and Approval that
-	// of the one that the run leaves to people to approve.
+	// the hash of the plan that was (progress.Doc.PlanSHA256), ApprovedBy the login
+	// of whoever did, and Approval the hash of the one that the run leaves to people
+	// to approve.
 	NeedsApproval      bool
 	Approved, Approval string
+	ApprovedBy         string `json:",omitempty"`
 	// Attended: whoever would approve the plan started the run by hand.
 	Attended bool
 	// Carried is the progress.md of an earlier run, for a branch that no longer
@@ -488,8 +490,9 @@ type Request struct {
 	Model        string
 	// Review asks for a review; nil leaves the choice to the repository.
 	Review *bool
-	// Approved is the hash of the plan that a person approved, "" for none.
-	Approved string
+	// Approved is the hash of the plan that a person approved, "" for none, and
+	// ApprovedBy their login.
+	Approved, ApprovedBy string
 	// Attended: starting the run was approval enough.
 	Attended bool
 	// Progress is the progress.md of an earlier run, for a branch from which that
@@ -511,7 +514,7 @@ func NewState(r Request, now time.Time) State {
 		NoCommit: r.NoCommit || r.Plan.NoCommit, KeepProgress: r.KeepProgress,
 		Limits: r.Limits.WithDefaults(run.DefaultLimits()),
 		Gates:  gates, NoDetect: r.NoDetect, Image: r.Image, Agent: r.Agent, Model: r.Model,
-		Review: r.Review != nil && *r.Review, ReviewFixed: r.Review != nil, Approved: r.Approved, Attended: r.Attended, Carried: r.Progress,
+		Review: r.Review != nil && *r.Review, ReviewFixed: r.Review != nil, Approved: r.Approved, ApprovedBy: r.ApprovedBy, Attended: r.Attended, Carried: r.Progress,
 		Feedback: r.Feedback, FeedbackRounds: r.FeedbackRounds,
 		Phase: run.PhaseQueued, Stage: stageOpen, StartedAt: now,
 		Attempts: map[string]int{}, GateMemo: map[string]gate.Result{}, Baseline: map[string]gate.Result{}, Reopened: map[string]int{},

@@ -1092,6 +1092,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 		if l.Task, err = findTask(doc, s.TaskID); err != nil {
 			return Next{}, err
 		}
+		l.State.reapprove(doc) // the commit tells what it holds
 	}
 	l.Merges = s.Merge
 	landed, err := e.Publisher.Land(ctx, l)

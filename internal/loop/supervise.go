@@ -269,6 +269,7 @@ func (e *Engine) split(ctx context.Context, s *State) (Next, error) {
 	s.watched()
 	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{Kind: run.EventPlanned, TaskID: s.TaskID, Done: done, Total: total, Text: fmt.Sprintf("%s was split into %d parts", s.TaskID, len(ids))}, s)
+	s.reapprove(doc)
 	s.Progress = s.text(doc)
 	s.TaskID, s.Failure, s.Objection, s.Violations = "", "", "", nil
 	return Next{}, nil
@@ -328,6 +329,7 @@ func (e *Engine) reviewed(ctx context.Context, s *State) (Next, error) {
 	}
 	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{Kind: run.EventPlanned, Done: done, Total: total, Text: fmt.Sprintf("the review asks for %d more tasks", total-done)}, s)
+	s.reapprove(doc)
 	s.Progress = s.text(doc)
 	s.TaskID = ""
 	s.Phase, s.Stage = run.PhaseIterating, stagePick

@@ -33,6 +33,8 @@ const (
 	trailerCost        = "Ralph-Cost-USD"
 	trailerRequestedBy = "Ralph-Requested-By"
 	trailerPlan        = "Ralph-Plan-SHA256"
+	trailerApproved    = "Ralph-Approved-Plan"
+	trailerApprovedBy  = "Ralph-Approved-By"
 )
 
 // Commit is a tree that is to become one commit, and what there is to say
@@ -60,7 +62,11 @@ type Commit struct {
 	// RequestedBy is the login of the person who started the run, "" locally.
 	RequestedBy   string
 	RequestedByID int64
-	PlanSHA256    string
+	// PlanSHA256 is the hash of the text that the plan was made of.
+	PlanSHA256 string
+	// Approved is the hash of the plan that was approved (progress.Doc.PlanSHA256),
+	// "" for none, and ApprovedBy the login of whoever did.
+	Approved, ApprovedBy string
 	// Planned marks the commit that holds a plan and nothing else, Closing the
 	// one that removes progress.md at the end.
 	// Recorded the one that keeps the notes of a run that stopped short.
@@ -109,6 +115,10 @@ func trailers(m *redact.Masker, c Commit) [][2]string {
 		add(trailerRequestedBy, c.RequestedBy)
 	}
 	add(trailerPlan, c.PlanSHA256)
+	add(trailerApproved, c.Approved)
+	if c.Approved != "" && loginRE().MatchString(c.ApprovedBy) {
+		add(trailerApprovedBy, c.ApprovedBy)
+	}
 	if loginRE().MatchString(c.RequestedBy) && c.RequestedByID > 0 {
 		// Not through add: the address is made of checked parts, and must not
 		// be taken for a mention.
@@ -217,6 +227,28 @@ func CostOf(message string) float64 {
 		return 0
 	}
 	return cost
+}
+
+// planHashRE is what progress.Doc.PlanSHA256 gives.
+var planHashRE = lazy(`^[0-9a-f]{64}$`)
+
+// ApprovalOf is the hash of the plan that the run of a commit had approval for,
+// "" for none, and the login of whoever approved it; ours is false of a message
+// that is not like those of runs. Anybody can write such a message: who made the
+// commit has to be asked of GitHub.
+func ApprovalOf(message string) (hash, by string, ours bool) {
+	told := parseTrailers(message)
+	if told[trailerRun] == "" {
+		return "", "", false
+	}
+	hash, by = told[trailerApproved], told[trailerApprovedBy]
+	if !planHashRE().MatchString(hash) {
+		return "", "", true
+	}
+	if !loginRE().MatchString(by) {
+		by = ""
+	}
+	return hash, by, true
 }
 
 // maxCost is more than any commit's work costs, in dollars.

@@ -301,7 +301,7 @@ func (p *Publisher) adopt(ctx context.Context, c Commit) (landedRecord, bool, er
 	if err != nil {
 		return landedRecord{}, false, err
 	}
-	if head.AuthorID != bot || !slices.Equal(head.Parents, c.parents()) || !sameCommit(p.Mask, head.Message, c) {
+	if head.Author.ID != bot || !slices.Equal(head.Parents, c.parents()) || !sameCommit(p.Mask, head.Message, c) {
 		return landedRecord{}, false, &MovedError{Branch: branch, Want: c.Base, Head: ref.OID}
 	}
 	rec, err := p.check(c, head)

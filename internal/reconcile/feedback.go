@@ -233,7 +233,7 @@ func (r *Reconciler) beginForFeedback(ctx context.Context, row store.Run, s loop
 			Owner: row.RepoOwner, Repo: row.RepoName, RepoNode: row.RepoNode, Installation: row.Installation, Issue: row.IssueNumber, IssueNode: row.IssueNode,
 			SenderLogin: by.Login, SenderID: by.ID, SenderType: by.Type,
 		},
-		by: by, plan: s.Plan, approved: s.Approved, progress: s.Progress,
+		by: by, plan: s.Plan, approved: s.Approved, approvedBy: s.ApprovedBy, progress: s.Progress,
 	}, nil)
 	if err != nil {
 		return false, err

@@ -185,8 +185,16 @@ func (j *Job) left(ctx context.Context, in handlers.Subject) (row store.Run, fou
 	if err != nil || at.Head == at.Base {
 		return store.Run{}, false, err
 	}
-	doc, err := lastProgress(ctx, at, s.Subject)
+	commits, err := at.Repo.Log(ctx, at.Base, at.Head)
+	if err != nil {
+		return store.Run{}, false, err
+	}
+	commits = commits[:min(len(commits), maxRecalled)]
+	doc, err := lastProgress(ctx, at.Repo, commits, s.Subject)
 	if err != nil || doc == nil {
+		return store.Run{}, false, err
+	}
+	if s.Approved, s.ApprovedBy, err = approval(ctx, repo, commits); err != nil {
 		return store.Run{}, false, err
 	}
 	s.Branch, s.BaseBranch, s.Base, s.Head = at.Branch, at.BaseBranch, string(at.Base), string(at.Head)
@@ -318,15 +326,11 @@ func (r *Reconciler) pullOf(ctx context.Context, repo *ghapp.Repo, in handlers.S
 	return issue, pr, nil
 }
 
-// lastProgress is the progress file of the subject on a branch, or the last one
-// that was there: a run that completes takes it away. nil is none.
-func lastProgress(ctx context.Context, at host.Location, subject loop.Subject) (*progress.Doc, error) {
-	commits, err := at.Repo.Log(ctx, at.Base, at.Head)
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range commits[:min(len(commits), maxRecalled)] {
-		src, err := at.Repo.ReadFile(ctx, c.OID, ".ralph/"+subject.Slug+"/progress.md", progress.MaxSize)
+// lastProgress is the progress file of the subject as commits, newest first, have
+// it, or the last one that was there: a run that completes takes it away. nil is none.
+func lastProgress(ctx context.Context, mirror *gitrepo.Repo, commits []gitrepo.CommitInfo, subject loop.Subject) (*progress.Doc, error) {
+	for _, c := range commits {
+		src, err := mirror.ReadFile(ctx, c.OID, ".ralph/"+subject.Slug+"/progress.md", progress.MaxSize)
 		if errors.Is(err, gitrepo.ErrNotFound) || errors.Is(err, gitrepo.ErrTooLarge) {
 			continue
 		}
@@ -344,6 +348,33 @@ func lastProgress(ctx context.Context, at host.Location, subject loop.Subject) (
 	return nil, nil
 }
 
+// approval is the hash of the plan that the last run had approval for, "" for
+// none, and the login of whoever approved it, as the newest commit of a run among
+// commits tells. Whoever merges a branch puts the commits of others on this one, so
+// GitHub has to vouch for it that the bot itself has written this.
+func approval(ctx context.Context, repo *ghapp.Repo, commits []gitrepo.CommitInfo) (hash, by string, err error) {
+	for _, c := range commits {
+		hash, by, ours := publish.ApprovalOf(c.Subject + "\n\n" + c.Body)
+		if !ours {
+			continue
+		}
+		if hash == "" {
+			return "", "", nil
+		}
+		made, err := repo.Commit(ctx, string(c.OID))
+		if err != nil {
+			return "", "", err
+		}
+		if ours, err = repo.Ours(ctx, made.Author); err != nil {
+			return "", "", err
+		}
+		if ours && made.Verified {
+			return hash, by, nil
+		}
+	}
+	return "", "", nil
+}
+
 // asApproved is the plan that a progress file is bound to: the issue's text, if it
 // still is what was worked. Otherwise nothing of it is told to anybody, and the
 // tasks in the file speak for themselves.
@@ -357,23 +388,23 @@ func asApproved(doc *progress.Doc, about ghapp.Issue) plan.Plan {
 
 // recallEnd says how the run ended, as far as that is to be seen.
 func (r *Reconciler) recallEnd(ctx context.Context, repo *ghapp.Repo, s *loop.State, doc *progress.Doc, issue int) error {
-	switch done, total := progress.Counts(doc.Tasks()); {
-	case total > 0 && done == total:
-		s.Phase, s.End = run.PhaseDone, run.EndAllTasksComplete
-		return nil
-	case done > 0:
-		s.Phase, s.End, s.EndDetail = run.PhaseCancelled, run.EndCancelled, "an earlier job has left it"
+	s.Phase, s.End, s.EndDetail = run.PhaseCancelled, run.EndCancelled, "an earlier job has left it"
+	done, total := progress.Counts(doc.Tasks())
+	complete := total > 0 && done == total
+	if complete {
+		s.Phase, s.End, s.EndDetail = run.PhaseDone, run.EndAllTasksComplete, ""
+	}
+	hash := doc.PlanSHA256()
+	if s.Approved == hash || complete && s.Approved == "" && !r.cfg.NeedsApproval {
 		return nil
 	}
-	// Nothing was worked yet: maybe because somebody has to approve the plan.
+	// Maybe somebody has to approve the plan as it is now.
 	p := publisher{now: r.cfg.Now, repo: repo, issue: issue, branches: r.cfg.Branches, agent: r.cfg.AgentName, mask: r.cfg.Mask}
 	v, err := p.view(*s)
 	if err != nil {
 		return err
 	}
 	pub := publish.Publisher{GitHub: repo, Effects: r.effects, Run: s.Run, Issue: issue, Branch: s.Branch, Mask: r.cfg.Mask}
-	hash := doc.PlanSHA256()
-	s.Phase, s.End, s.EndDetail = run.PhaseCancelled, run.EndCancelled, "an earlier job has left it"
 	switch err := pub.RecallPlan(ctx, v, hash); {
 	case errors.Is(err, publish.ErrNoPlan):
 		return nil

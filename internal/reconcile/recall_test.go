@@ -202,6 +202,57 @@ func TestRecall(t *testing.T) {
 	}
 }
 
+// TestRecallApproval: what the bot's own newest commit tells holds, and what
+// others write in the same words does not.
+func TestRecallApproval(t *testing.T) {
+	t.Parallel()
+	hash := strings.Repeat("0a", 32)
+	const run = "feat: write one\n\nRalph-Run: r-1"
+	approved := run + "\nRalph-Approved-Plan: " + hash + "\nRalph-Approved-By: grace"
+	for name, c := range map[string]struct {
+		leave func(l *left)
+		by    string
+	}{
+		"the bot's own": {by: "grace", leave: func(l *left) {
+			l.push("Help", map[string]string{recallFile: l.file(l.own(), 1)})
+			l.commit(l.repo, approved)
+			l.push("More by hand", map[string]string{"x": "y"})
+		}},
+		"of an earlier run": {leave: func(l *left) {
+			l.push("Help", map[string]string{recallFile: l.file(l.own(), 1)})
+			l.commit(l.repo, approved)
+			l.commit(l.repo, run)
+		}},
+		"a person's": {leave: func(l *left) { l.push(approved, map[string]string{recallFile: l.file(l.own(), 1)}) }},
+		"another bot's": {leave: func(l *left) {
+			l.push("Help", map[string]string{recallFile: l.file(l.own(), 1)})
+			l.commit(l.others, approved)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLeft(t)
+			c.leave(l)
+			_, s, found := l.recalled(l.in)
+			if !found || (s.Approved == hash) != (c.by != "") || s.ApprovedBy != c.by {
+				t.Errorf("found %v: %q is approved by %q", found, s.Approved, s.ApprovedBy)
+			}
+		})
+	}
+}
+
+// commit has a bot make a commit on the branch.
+func (l *left) commit(repo *ghapp.Repo, message string) {
+	l.t.Helper()
+	at, err := repo.Branch(l.t.Context(), recallBranch)
+	l.must(err)
+	headline, body, _ := strings.Cut(message, "\n\n")
+	_, err = repo.CreateCommit(l.t.Context(), ghapp.CommitInput{
+		Branch: recallBranch, ExpectedHead: at.OID, Headline: headline, Body: body, Additions: []ghapp.FileAddition{{Path: "y", Content: []byte(message + at.OID)}},
+	})
+	l.must(err)
+}
+
 // pull opens a pull request from the branch: the bot's own, or another bot's.
 func (l *left) pull(ours bool, body string) ghapp.PR {
 	l.t.Helper()

@@ -159,9 +159,9 @@ type wanted struct {
 	// text is what plan was made of, with a zero title where that was long ago.
 	text handlers.Text
 	mode run.Mode
-	// approved is the hash of an approved plan, progress the progress.md of the
-	// run before.
-	approved, progress string
+	// approved is the hash of an approved plan, approvedBy the login of whoever did
+	// that, and progress the progress.md of the run before.
+	approved, approvedBy, progress string
 	// byLabel: it is wanted for as long as the label is on. Otherwise the label
 	// is put on, so that taking it off is a way to stop.
 	byLabel bool
@@ -237,7 +237,7 @@ func (r *Reconciler) create(ctx context.Context, w wanted, also func(tx *sql.Tx,
 			Key: "issue:" + w.IssueNode, Slug: fmt.Sprint(w.Issue), Name: w.plan.Title, PlanFile: fmt.Sprintf("issue #%d", w.Issue),
 			RequestedBy: w.by.Login, RequestedByID: w.by.ID,
 		},
-		Plan: w.plan, Mode: w.mode, Approved: w.approved, Progress: w.progress, Feedback: was.Feedback, FeedbackRounds: was.FeedbackRounds,
+		Plan: w.plan, Mode: w.mode, Approved: w.approved, ApprovedBy: w.approvedBy, Progress: w.progress, Feedback: was.Feedback, FeedbackRounds: was.FeedbackRounds,
 		Limits: r.cfg.Limits(run.Limits{}), Agent: r.cfg.AgentName, Model: r.cfg.Model,
 	}, now)
 	s.Branch = was.Branch // what was done is there, however others are called by now

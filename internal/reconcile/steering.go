@@ -175,7 +175,7 @@ func (r *Reconciler) takeUpCommands(ctx context.Context, row store.Run, left []s
 			SenderLogin: first.Author, SenderID: first.AuthorID, SenderType: "User",
 		},
 		by:   handlers.Author{Login: first.Author, ID: first.AuthorID, Type: "User"},
-		plan: s.Plan, approved: s.Approved, progress: s.Progress,
+		plan: s.Plan, approved: s.Approved, approvedBy: s.ApprovedBy, progress: s.Progress,
 	}, nil)
 	if err != nil || outcome == outcomeStarted || outcome == outcomeRunning {
 		return err

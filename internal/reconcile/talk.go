@@ -298,9 +298,10 @@ func (r *Reconciler) startByCommand(ctx context.Context, o order, mode run.Mode)
 		return rep, err
 	}
 	w := wanted{Subject: o.Subject, by: o.by.as, mode: mode}
+	w.approved, w.approvedBy = o.was.Approved, o.was.ApprovedBy
 	var answers []store.Input
 	if o.Pull > 0 { // the pull request is not what was asked for
-		w.plan, w.approved, w.progress = o.was.Plan, o.was.Approved, o.was.Progress
+		w.plan, w.progress = o.was.Plan, o.was.Progress
 	} else {
 		var err error
 		if answers, err = r.cfg.Store.PendingInputs(ctx, o.RepoNode, o.Issue, store.InputAnswer); err != nil {
@@ -320,7 +321,6 @@ func (r *Reconciler) startByCommand(ctx context.Context, o order, mode run.Mode)
 		if len(answers) > 0 {
 			w.text = handlers.Text{} // what is worked never was the issue's text alone
 		}
-		w.approved = o.was.Approved
 	}
 	return r.beginBy(ctx, o, w, func(tx *sql.Tx, id run.ID) error {
 		for _, a := range answers {
@@ -368,7 +368,7 @@ func (r *Reconciler) approve(ctx context.Context, o order) (reply, error) {
 	case err != nil:
 		return reply{}, err
 	}
-	return r.beginBy(ctx, o, wanted{Subject: o.Subject, by: o.by.as, plan: o.was.Plan, approved: hash, progress: o.was.Progress}, nil)
+	return r.beginBy(ctx, o, wanted{Subject: o.Subject, by: o.by.as, plan: o.was.Plan, approved: hash, approvedBy: o.by.as.Login, progress: o.was.Progress}, nil)
 }
 
 // resume goes on where the last run stopped, with the text that was asked for
@@ -388,7 +388,7 @@ func (r *Reconciler) resume(ctx context.Context, o order) (reply, error) {
 
 // again is a run that goes on where the last one stopped.
 func (o *order) again() wanted {
-	return wanted{Subject: o.Subject, by: o.by.as, plan: o.was.Plan, approved: o.was.Approved, progress: o.was.Progress}
+	return wanted{Subject: o.Subject, by: o.by.as, plan: o.was.Plan, approved: o.was.Approved, approvedBy: o.was.ApprovedBy, progress: o.was.Progress}
 }
 
 // free says why no run can be started now; nothing if one can.
