@@ -64,6 +64,7 @@ func TestImagesThatShip(t *testing.T) {
 	version := fmt.Sprintf("ralph-test-%d", os.Getpid())
 	bot, agents := "ghcr.io/org/ralph-bot:"+version, "ghcr.io/org/ralph-agent:"+version
 	t.Cleanup(func() { dockerRun(t, "image", "rm", "--force", bot, agents) })
+	composeProgram(t) // to miss it now, not in minutes
 	mustDocker(t, "image", "inspect", debianImage)
 	mustDocker(t, "build", "-t", bot, "--build-arg", "GO_BASE="+goImage(), "--build-arg", "BASE="+debianImage, "--build-arg", "VERSION=v9.8.7", "--build-arg", "COMMIT=abc", "../..")
 	mustDocker(t, "build", "-t", agents, "--build-arg", "GO_BASE="+goImage(), "--build-arg", "BASE="+debianImage, "--build-arg", "AGENTS=@anthropic-ai/claude-code@2.1.197", "../../images/agent")
