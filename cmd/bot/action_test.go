@@ -57,6 +57,7 @@ func newRunner(t testing.TB, set setting) *runner {
 	if r.token, err = r.sim.Token(r.install.ID, nil); err != nil {
 		t.Fatal(err)
 	}
+	r.mayOpenPulls(true) // as docs/action.md has people set it
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 		if body, err := io.ReadAll(req.Body); err == nil { // else it was cut off, at the end of the test
 			r.events <- body
@@ -69,6 +70,15 @@ func newRunner(t testing.TB, set setting) *runner {
 	r.workspace = filepath.Join(r.dir, "workspace")
 	r.with = map[string]string{"agent": "script", "agent_program": r.config.Agent.ScriptFile, "sandbox": "local", "allow_local_on_public": "true", "github_token": r.token}
 	return r
+}
+
+// mayOpenPulls ticks, or unticks, "Allow GitHub Actions to create and approve pull
+// requests".
+func (r *runner) mayOpenPulls(may bool) {
+	r.t.Helper()
+	if err := r.sim.LetActionsOpenPulls(person, repoOf, may); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // event waits for the next webhook with an action and gives it as a job has it:
@@ -1173,5 +1183,103 @@ func TestActionClosesItsCheckRun(t *testing.T) {
 				t.Errorf("annotations (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestActionThatMayOpenNoPullRequests, as GitHub has it until somebody ticks the
+// setting: the job ends at once and says on the issue which it is, and the next one
+// goes on from the branch.
+func TestActionThatMayOpenNoPullRequests(t *testing.T) {
+	t.Parallel()
+	const setting1, setting2 = "Settings → Actions → General", "Allow GitHub Actions to create and approve pull requests"
+	for name, c := range map[string]struct {
+		body  string
+		total string
+	}{
+		"before the rest of the work": {threeTasks, "3"},
+		"after all of it":             {"- [ ] Write one\n", "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRunner(t, setting{script: writesAll})
+			r.mayOpenPulls(false)
+			event := r.labelled("Say hello", c.body)
+			got := r.job("issues", event).step()
+			if got.code != run.EndFailed.ExitCode() || got.outputs["end_reason"] != string(run.EndFailed) || got.outputs["tasks_done"] != "1" || got.outputs["branch"] != "ralph/1" || got.outputs["pr_url"] != "" {
+				t.Errorf("exit code %d, outputs %v", got.code, got.outputs)
+			}
+			comments := r.issue(1).Comments
+			if len(comments) != 1 {
+				t.Fatalf("comments: %v", comments)
+			}
+			for what, text := range map[string]string{"comment": comments[0].Body, "log": got.log, "summary": got.summary} {
+				for _, want := range []string{setting1, setting2, "`ralph/1`"} {
+					if !strings.Contains(text, want) {
+						t.Errorf("the %s lacks %q:\n%s", what, want, text)
+					}
+				}
+			}
+			if n := strings.Count(comments[0].Body, setting2); n != 1 {
+				t.Errorf("it is said %d times:\n%s", n, comments[0].Body)
+			}
+			if calls := r.sim.CallCounts()["POST /repos/{owner}/{repo}/pulls"]; calls > 2 {
+				t.Errorf("GitHub was asked %d times", calls)
+			}
+
+			r.mayOpenPulls(true)
+			got = r.job("issues", event).step()
+			if got.code != 0 || got.outputs["tasks_done"] != c.total || got.outputs["pr_url"] != r.onlyPR().URL {
+				t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+			}
+			if pr := r.onlyPR(); pr.Draft || pr.Commits[0].Subject != wantSubjects[0] {
+				t.Errorf("draft %v, commits %q", pr.Draft, subjects(pr.Commits))
+			}
+		})
+	}
+}
+
+// TestActionWithoutPullRequestsWrite: a job whose permissions lack it says so, too.
+func TestActionWithoutPullRequestsWrite(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, setting{script: writesAll})
+	if err := r.sim.Inject(ghsim.Fault{Method: "POST", Match: "/pulls$", Status: 403, Times: 100, Body: `{"message":"Resource not accessible by integration"}`}); err != nil {
+		t.Fatal(err)
+	}
+	got := r.job("issues", r.labelled("Say hello", threeTasks)).step()
+	if got.code != run.EndFailed.ExitCode() {
+		t.Errorf("exit code %d\n%s", got.code, got.log)
+	}
+	comments := r.issue(1).Comments
+	if len(comments) != 1 || !strings.Contains(comments[0].Body, "pull-requests: write") || !strings.Contains(comments[0].Body, "`ralph/1`") || !strings.Contains(comments[0].Body, "Resource not accessible by integration") {
+		t.Errorf("comments: %v", comments)
+	}
+}
+
+// TestActionPlanWithoutPullRequest: a plan that waits for approval is posted, and so
+// is what keeps the work from getting a pull request once it is approved.
+func TestActionPlanWithoutPullRequest(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, setting{script: writesAll})
+	r.mayOpenPulls(false)
+	r.with["plan_approval"] = "required"
+	got := r.job("issues", r.labelled("Say hello", threeTasks)).step()
+	if got.code != run.ExitAwaitingPerson {
+		t.Fatalf("exit code %d\n%s", got.code, got.log)
+	}
+	var said []string
+	for _, c := range r.issue(1).Comments {
+		first, _, _ := strings.Cut(c.Body, ".**")
+		said = append(said, first)
+		if strings.HasPrefix(c.Body, "**There is") && !strings.Contains(c.Body, `tick "Allow GitHub Actions to create and approve pull requests"`) {
+			t.Error(c.Body)
+		}
+	}
+	if diff := gocmp.Diff([]string{"**There is no pull request", "**This is the plan"}, said); diff != "" {
+		t.Errorf("comments (-want +got):\n%s", diff)
+	}
+	r.mayOpenPulls(true)
+	got = r.job("issue_comment", r.commented(1, person, "/ralph approve")).step()
+	if got.code != 0 || got.outputs["tasks_done"] != "3" || got.outputs["pr_url"] != r.onlyPR().URL {
+		t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
 	}
 }

@@ -146,6 +146,14 @@ func Refused(err error) bool {
 		(strings.Contains(lower, "rule violation") || strings.Contains(lower, "gh013") || strings.Contains(lower, "gh006") || strings.Contains(lower, "protected branch"))
 }
 
+// ActionsRefused says whether err is GitHub's word that jobs of GitHub Actions
+// may open no pull requests in the repository: a setting of its own, which no
+// permission of the job's token takes the place of.
+func ActionsRefused(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Class == Forbidden && strings.Contains(strings.ToLower(e.Message), "not permitted to create or approve pull requests")
+}
+
 // wrap turns an error of go-github into an *Error.
 func wrap(op string, err error) error {
 	if err == nil {

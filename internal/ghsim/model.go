@@ -266,6 +266,8 @@ type repo struct {
 	git         *gitStore
 	// rules are the kinds of rules that are told of; see SetRules.
 	rules []string
+	// actionsPulls: jobs may open pull requests; see LetActionsOpenPulls.
+	actionsPulls bool
 	// signed holds the commits that GitHub made itself, with the App or person
 	// it made them for.
 	signed                   map[string]*user

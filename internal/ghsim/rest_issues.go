@@ -439,6 +439,9 @@ func (s *Sim) listPulls(c *call) (int, any, error) {
 }
 
 func (s *Sim) postPull(c *call) (int, any, error) {
+	if c.who.tok != nil && c.who.tok.install.app.slug == actionsSlug && !c.repo.actionsPulls {
+		return 0, nil, &Error{Status: http.StatusForbidden, Message: "GitHub Actions is not permitted to create or approve pull requests."}
+	}
 	var in struct {
 		Title, Body, Head, Base string
 		Draft                   bool

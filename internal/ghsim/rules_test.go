@@ -295,6 +295,23 @@ func TestWhatATokenMayDo(t *testing.T) {
 	})
 }
 
+// TestJobsMayOpenNoPullRequests until a person lets them, whatever their token holds.
+func TestJobsMayOpenNoPullRequests(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	ctx := t.Context()
+	must[string](t)(w.Push(owner, name, "topic", "walt", ghsim.PushOptions{Files: map[string]string{"a": "b\n"}}))
+	actions := must[ghsim.App](t)(w.CreateApp(ghsim.AppOptions{Slug: "github-actions", Permissions: map[string]string{"pull_requests": "write"}}))
+	in := must[ghsim.Installation](t)(w.Install(actions.ID, owner+"/"+name))
+	job := w.client(t, must[string](t)(w.Token(in.ID, nil)))
+	pull := &github.NewPullRequest{Title: github.String("Words"), Head: github.String("topic"), Base: github.String("main")}
+	_, _, err := job.PullRequests.Create(ctx, owner, name, pull)
+	refused(t, err, 403, "GitHub Actions is not permitted to create or approve pull requests.")
+	check(t, w.LetActionsOpenPulls(owner, name, true))
+	_, _, err = job.PullRequests.Create(ctx, owner, name, pull)
+	check(t, err)
+}
+
 func TestTokensLiveForAnHour(t *testing.T) {
 	t.Parallel()
 	// One second before the hour is over, and then exactly then.

@@ -214,6 +214,23 @@ func (s *Sim) SetRules(owner, name string, kinds ...string) error {
 	return nil
 }
 
+// actionsSlug is the App whose tokens jobs in GitHub Actions have.
+const actionsSlug = "github-actions"
+
+// LetActionsOpenPulls has GitHub Actions create and approve pull requests in a
+// repository, as its settings say it: a token of an App with the slug
+// "github-actions" may not, as long as nobody has ticked that.
+func (s *Sim) LetActionsOpenPulls(owner, name string, may bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.repoByName(owner, name)
+	if err != nil {
+		return err
+	}
+	r.actionsPulls = may
+	return nil
+}
+
 // CreateApp makes a GitHub App.
 func (s *Sim) CreateApp(o AppOptions) (App, error) {
 	if !validName().MatchString(o.Slug) {

@@ -25,7 +25,8 @@ type prRecord struct {
 // else the open one that the App itself has from the issue's branch, or else a
 // new one, which is a draft unless OpenReady. It does not bring an existing one
 // up to date, and does not open a new one beside one that was closed: see its
-// State. Where somebody else has one open from the branch it is a *run.UserError.
+// State. Where somebody else has one open from the branch, or GitHub does not let
+// us open one, it is a *run.UserError.
 func (p *Publisher) EnsurePR(ctx context.Context, number int, v island.View) (ghapp.PR, error) {
 	ctx = ghapp.WithPurpose(ctx, "pr")
 	if number > 0 {
@@ -48,19 +49,39 @@ func (p *Publisher) EnsurePR(ctx context.Context, number int, v island.View) (gh
 			got = pr
 			return prRecord{Number: pr.Number}, err
 		})
-	if errors.Is(err, ghapp.ErrExists) {
-		return ghapp.PR{}, &run.UserError{
-			Message: fmt.Sprintf("somebody else has opened a pull request from the branch `%s`", head),
-			Hint:    "close it, or, if it is that of another door to the same bot, name its author with pull_requests_of", Err: err,
-		}
-	}
 	if err != nil {
-		return ghapp.PR{}, err
+		return ghapp.PR{}, notOpened(head, err)
 	}
 	if got.Number == rec.Number {
 		return got, nil
 	}
 	return p.ReadPR(ctx, rec.Number)
+}
+
+// notOpened is why there is no pull request from a branch, in words for people
+// where only they can mend it.
+func notOpened(branch string, err error) error {
+	class, _ := ghapp.Classify(err)
+	switch {
+	case errors.Is(err, ghapp.ErrExists):
+		return &run.UserError{
+			Message: fmt.Sprintf("somebody else has opened a pull request from the branch `%s`", branch),
+			Hint:    "close it, or, if it is that of another door to the same bot, name its author with pull_requests_of", Err: err,
+		}
+	case ghapp.ActionsRefused(err):
+		return &run.UserError{
+			Message: fmt.Sprintf("GitHub lets no workflow open a pull request here; the work so far is on the branch `%s`", branch),
+			Hint: "in Settings → Actions → General, tick \"Allow GitHub Actions to create and approve pull requests\" " +
+				"(the organisation's settings go before the repository's)", Err: err,
+		}
+	case class == ghapp.Forbidden:
+		return &run.UserError{
+			Message: fmt.Sprintf("GitHub does not let me open a pull request; the work so far is on the branch `%s`. It says: %v", branch, err),
+			Hint:    "most often the permission to write pull requests is missing, which a workflow gives its job as pull-requests: write", Err: err,
+		}
+	default:
+		return err
+	}
 }
 
 // ReadPR reads a pull request and makes sure that it is ours: a number may come

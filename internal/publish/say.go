@@ -210,6 +210,12 @@ func MissedLabelText(label string) string {
 		"If it is to be worked as it is now, remove the label " + island.Label(label) + " and put it back."
 }
 
+// NoPullRequestText says why a run that ends for another reason has no pull request
+// to show.
+func NoPullRequestText(mask func(string) string, why string) string {
+	return "**There is no pull request.** " + island.Speak(mask, why, 1000) + "."
+}
+
 // EndedText says how a run ended and how to go on. pr is the number of its pull
 // request, 0 for none.
 func EndedText(v island.View, pr int) string {

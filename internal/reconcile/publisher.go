@@ -206,6 +206,13 @@ func (p *publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 		return nil, err
 	}
 	read, err := p.pullRequest(ctx, pub, s, v)
+	if why, ok := errors.AsType[*run.UserError](err); ok && s.End != "" {
+		// How the run has ended is told all the same.
+		read, err = ghapp.PR{}, nil
+		if s.EndDetail != why.Error() {
+			_, err = pub.Say(ctx, "no pull request", publish.NoPullRequestText(p.mask.Mask, why.Error()))
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -431,11 +438,7 @@ func (p *publisher) pullRequest(ctx context.Context, pub *publish.Publisher, s l
 	case s.PullRequest != nil:
 		return ghapp.PR{}, nil
 	case len(s.Commits) > 0 || s.Closing != nil:
-		pr, err := pub.EnsurePR(ctx, 0, v)
-		if s.End != "" && errors.Is(err, ghapp.ErrExists) {
-			return ghapp.PR{}, nil // that is why it has ended, and people are told so
-		}
-		return pr, err
+		return pub.EnsurePR(ctx, 0, v)
 	case s.Head == s.Base:
 		return ghapp.PR{}, nil
 	}
