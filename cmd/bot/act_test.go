@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,15 +53,40 @@ type acted struct {
 	code  int
 }
 
-// outputs are those of the program's steps, the last to set one counts.
+// outputs are those of the program's steps in the job that works, the last to set
+// one counts.
 func (a acted) outputs() map[string]string {
+	return a.outputsOf(func(step string) bool { return step != "find" })
+}
+
+// found are those of the job before it.
+func (a acted) found() map[string]string {
+	return a.outputsOf(func(step string) bool { return step == "find" })
+}
+
+func (a acted) outputsOf(step func(id string) bool) map[string]string {
 	out := map[string]string{}
 	for _, l := range a.lines {
-		if l.Command == "set-output" && len(l.StepID) > 1 && (l.StepID[1] == "ralph" || l.StepID[1] == "finish") {
+		if l.Command == "set-output" && len(l.StepID) > 1 && step(l.StepID[0]) && (l.StepID[1] == "ralph" || l.StepID[1] == "finish") {
 			out[l.Name] = l.Arg
 		}
 	}
 	return out
+}
+
+// queues: the job that works has waited in the queue of that name; "" is that it
+// has not run.
+func (a acted) queues(t *testing.T, want string) {
+	t.Helper()
+	got := ""
+	for _, l := range a.lines {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(l.Msg), "waited in the queue "); ok {
+			got = name
+		}
+	}
+	if got != want {
+		t.Errorf("the queue is %q, want %q\n%s", got, want, a.text)
+	}
 }
 
 // of are the arguments of a command.
@@ -168,14 +194,24 @@ func newActor(t testing.TB, set setting, example string, more ...string) *actor 
 	with = strings.TrimPrefix(strings.Join(lines, ""), indent)
 	text := strings.ReplaceAll(string(source), key, with)
 	if !strings.Contains(text, "id: ralph") {
-		text = strings.Replace(text, "- uses: org/ralph-action@v1\n", "- uses: org/ralph-action@v1\n        id: ralph\n", 1)
+		const use = "- uses: org/ralph-action@v1\n"
+		at := strings.LastIndex(text[:strings.Index(text, key)], use) + len(use)
+		text = text[:at] + "        id: ralph\n" + text[at:]
 	}
 	a.commit(t, text)
+	a.add(t, fmt.Sprintf(tellsQueue, regexp.MustCompile(`(?m)^ *group: (.*)$`).FindStringSubmatch(text)[1]))
 	return a
 }
 
+// tellsQueue is a step of the job that works which says in which queue it has waited:
+// act knows none.
+const tellsQueue = `      - if: always()
+        run: echo "waited in the queue $QUEUE"
+        env: {QUEUE: "%s"}
+`
+
 // add puts a step at the end of the workflow.
-func (a *actor) add(t *testing.T, step string) {
+func (a *actor) add(t testing.TB, step string) {
 	t.Helper()
 	b, err := os.ReadFile(a.file())
 	if err != nil {
@@ -315,7 +351,7 @@ func TestActLabelBecomesPullRequest(t *testing.T) {
 	}
 	want := map[string]string{
 		"pr_url": pr.URL, "pr_number": fmt.Sprint(pr.Number), "branch": "ralph/1", "end_reason": string(run.EndAllTasksComplete), "iterations": "4",
-		"tasks_done": "3", "tasks_total": "3", "cost_usd": "0.5000", "head_sha": pr.HeadOID, "final_status": "SHIPPED",
+		"tasks_done": "3", "tasks_total": "3", "cost_usd": "0.5000", "head_sha": pr.HeadOID, "final_status": "SHIPPED", "issue": "1",
 	}
 	outputs := got.outputs()
 	if !filepath.IsAbs(outputs["transcript_path"]) {
@@ -325,6 +361,7 @@ func TestActLabelBecomesPullRequest(t *testing.T) {
 	if diff := gocmp.Diff(want, outputs); diff != "" {
 		t.Errorf("%s\n%s", diff, got.text)
 	}
+	got.queues(t, "ralph/1")
 	if summaries := got.of("summary"); len(summaries) != 1 || !strings.Contains(summaries[0], "- [x] T1 Write one") {
 		t.Errorf("summaries: %q", summaries)
 	}
@@ -386,6 +423,7 @@ func TestActReviewIsWorked(t *testing.T) {
 	if out := got.outputs(); got.code != 0 || out["end_reason"] != string(run.EndAllTasksComplete) || out["tasks_done"] != "4" {
 		t.Errorf("act ended with %d, outputs %v\n%s", got.code, out, got.text)
 	}
+	got.queues(t, "ralph/1")
 	if said := a.thread(rv.Lines[0]); a.contents("ralph/1")["one.txt"] != "uno\n" || len(said) != 2 || !said[1].Resolved {
 		t.Errorf("one.txt is %q, the conversation %+v", a.contents("ralph/1")["one.txt"], said)
 	}
@@ -554,6 +592,7 @@ func TestActDispatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := a.play("workflow_dispatch", a.dispatched(person))
+	got.queues(t, "ralph/1")
 	if got.code != 0 || got.outputs()["tasks_done"] != "3" {
 		t.Errorf("act ended with %d, outputs %v\n%s", got.code, got.outputs(), got.text)
 	}
@@ -566,6 +605,7 @@ func TestActSchedule(t *testing.T) {
 	a := newActor(t, setting{script: writesAll, gitHubClock: clock.now}, "schedule.yml")
 	a.label("Say hello", threeTasks)
 	got := a.play("schedule", map[string]any{"schedule": "17 * * * *"})
+	got.queues(t, "ralph/1")
 	if got.code != 0 || got.outputs()["tasks_done"] != "3" {
 		t.Errorf("act ended with %d, outputs %v\n%s", got.code, got.outputs(), got.text)
 	}
@@ -625,7 +665,8 @@ func BenchmarkActFirstByte(b *testing.B) {
 	b.ReportMetric(float64(ours)/float64(bare), "ratio")
 }
 
-// A command in a comment starts a run, where who wrote it may.
+// A command in a comment starts a run, where who wrote it may; also on the pull
+// request, in the queue of the issue. Who may not comes into no queue.
 func TestActCommand(t *testing.T) {
 	t.Parallel()
 	a := newActor(t, setting{script: writesAll}, "commands.yml")
@@ -633,11 +674,23 @@ func TestActCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.sim.Comment(person, repoOf, issue.Number, person, "/ralph start"); err != nil {
-		t.Fatal(err)
-	}
-	got := a.play("issue_comment", a.event("created"))
+	got := a.play("issue_comment", a.commented(issue.Number, person, "/ralph start"))
 	if got.code != 0 || got.outputs()["end_reason"] != string(run.EndAllTasksComplete) || got.outputs()["tasks_done"] != "3" {
 		t.Errorf("act ended with %d, outputs %v\n%s", got.code, got.outputs(), got.text)
 	}
+	got.queues(t, "ralph/1")
+
+	pr := a.onlyPR()
+	got = a.play("issue_comment", a.commented(pr.Number, person, "/ralph resume"))
+	if c := a.last(pr.Number); got.code != 0 || got.outputs()["end_reason"] != ghaction.EndNothing || !strings.Contains(c.Body, "All tasks are done.") {
+		t.Errorf("on the pull request: act ended with %d, outputs %v, and says %q", got.code, got.outputs(), c.Body)
+	}
+	got.queues(t, "ralph/1")
+
+	a.user("eve", ghsim.RoleRead)
+	got = a.play("issue_comment", a.commented(pr.Number, "eve", "/ralph do Mine coins"))
+	if found := got.found(); got.code != 0 || found["end_reason"] != ghaction.EndRefused || found["issue"] != "" || len(got.outputs()) != 0 {
+		t.Errorf("by eve: act ended with %d, found %v, outputs %v\n%s", got.code, found, got.outputs(), got.text)
+	}
+	got.queues(t, "")
 }

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -138,6 +139,9 @@ func (a *actionStep) run(ctx context.Context) (ghaction.Result, error) {
 	for _, name := range a.in.Ignored {
 		a.log.Warning("Input "+name, "this action has no input "+name+"; docs/action.md says what takes its place")
 	}
+	if a.in.Mode == ghaction.ModeFind {
+		return a.find(ctx, event)
+	}
 	cfg, err := a.config()
 	if err != nil {
 		return ghaction.Result{}, err
@@ -171,15 +175,29 @@ func (a *actionStep) dir() string { return filepath.Join(a.env.Temp, "ralph") }
 // inputsFile is where a step leaves its inputs for one that finishes it.
 func (a *actionStep) inputsFile() string { return filepath.Join(a.dir(), "inputs.json") }
 
-// config is the configuration of a server that would do the same.
-func (a *actionStep) config() (config.Server, error) {
-	in, cfg := a.in, config.DefaultServer()
+// doorConfig is what of the configuration says how GitHub is reached and what
+// belongs to the bot there.
+func (a *actionStep) doorConfig() config.Server {
+	cfg := config.DefaultServer()
 	cfg.DataDir = a.dir()
 	cfg.GitHub.APIURL = cmp.Or(a.env.APIURL, cfg.GitHub.APIURL)
 	cfg.GitHub.GraphQLURL = a.env.GraphQLURL
 	cfg.GitHub.WebURL = cmp.Or(a.env.ServerURL, cfg.GitHub.WebURL)
-	cfg.Label = cmp.Or(in.Label, cfg.Label)
-	cfg.Branches = in.Branches
+	cfg.Label = cmp.Or(a.in.Label, cfg.Label)
+	cfg.Branches = a.in.Branches
+	return cfg
+}
+
+// gitHub is how a job speaks to GitHub.
+func (a *actionStep) gitHub(cfg config.Server) ghapp.Config {
+	return ghapp.Config{
+		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL, Token: a.in.GitHubToken, Kin: a.in.PullRequestsOf, UserAgent: "ralph-action",
+	}
+}
+
+// config is the configuration of a server that would do the same.
+func (a *actionStep) config() (config.Server, error) {
+	in, cfg := a.in, a.doorConfig()
 	cfg.Agent.Name, cfg.Agent.Model = cmp.Or(in.Agent, cfg.Agent.Name), in.Model
 	switch cfg.Agent.Name {
 	case config.AgentScript:
@@ -216,10 +234,8 @@ func (a *actionStep) config() (config.Server, error) {
 			return cfg, &run.UserError{Message: "egress: " + err.Error(), Hint: "give a host or a preset on each line; see docs/gateway.md"}
 		}
 	}
-	for _, login := range in.PullRequestsOf {
-		if !config.BotLogin(login) {
-			return cfg, &run.UserError{Message: fmt.Sprintf("pull_requests_of: %q is not the login of a bot", login), Hint: "give the login of the App with its brackets, such as my-app[bot]"}
-		}
+	if err := a.checkKin(); err != nil {
+		return cfg, err
 	}
 	if cfg.Egress = in.Egress; len(cfg.Egress) > 0 && cfg.Sandbox.Kind == config.SandboxLocal {
 		return cfg, &run.UserError{Message: "egress is for `sandbox: docker`", Hint: "the local sandbox has all of the runner's network, and no list holds there"}
@@ -228,6 +244,15 @@ func (a *actionStep) config() (config.Server, error) {
 		return cfg, &run.UserError{Message: "devcontainer is for `sandbox: docker`", Hint: "the local sandbox has no images"}
 	}
 	return cfg, errors.Join(a.checkEndpoint(), a.checkKey(cfg))
+}
+
+func (a *actionStep) checkKin() error {
+	for _, login := range a.in.PullRequestsOf {
+		if !config.BotLogin(login) {
+			return &run.UserError{Message: fmt.Sprintf("pull_requests_of: %q is not the login of a bot", login), Hint: "give the login of the App with its brackets, such as my-app[bot]"}
+		}
+	}
+	return nil
 }
 
 // checkEndpoint refuses what agents do with credentials of a cloud: they get none,
@@ -287,9 +312,7 @@ func (a *actionStep) work(ctx context.Context, cfg config.Server, event ghaction
 		return ghaction.Result{}, err
 	}
 	defer closeNotifier(ctx, notifier, notifyGrace)
-	p, err := newParts(ctx, cfg, ghapp.Config{
-		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL, Token: a.in.GitHubToken, Kin: a.in.PullRequestsOf, UserAgent: "ralph-action",
-	}, logger, observers{watch: both(notifier.Handle, a.show(screen)), onSave: a.saves()}, secrets...)
+	p, err := newParts(ctx, cfg, a.gitHub(cfg), logger, observers{watch: both(notifier.Handle, a.show(screen)), onSave: a.saves()}, secrets...)
 	if err != nil {
 		return ghaction.Result{}, err
 	}
@@ -358,16 +381,13 @@ func (a *actionStep) drive(ctx context.Context, job *reconcile.Job, repo *ghapp.
 			return ghaction.Result{}, err
 		}
 		if outcome == reconcile.OutcomeRefused {
-			detail := fmt.Sprintf("%s may not start a run: that takes write access to the repository. The issue says so, too.", event.Sender)
-			a.log.Warning("Ralph was not started", detail)
-			return ghaction.Result{End: ghaction.EndRefused, Detail: detail}, nil
+			return a.refused(event), nil
 		}
 		if left, err = job.Active(ctx); err != nil {
 			return ghaction.Result{}, err
 		}
 		if len(left) == 0 {
-			a.log.Notice("Ralph", "nothing to do for this event: "+outcome)
-			return ghaction.Result{End: ghaction.EndNothing, Detail: outcome}, nil
+			return a.nothing(outcome), nil
 		}
 	}
 	s, err := job.Drive(ctx, left[0])
@@ -375,6 +395,19 @@ func (a *actionStep) drive(ctx context.Context, job *reconcile.Job, repo *ghapp.
 		return ghaction.Result{}, err
 	}
 	return a.result(s)
+}
+
+// refused is how a step ends whose event was made by somebody who may not.
+func (a *actionStep) refused(event ghaction.Event) ghaction.Result {
+	detail := fmt.Sprintf("%s may not start a run: that takes write access to the repository. The issue says so, too.", cmp.Or(event.Sender, "Whoever asked"))
+	a.log.Warning("Ralph was not started", detail)
+	return ghaction.Result{End: ghaction.EndRefused, Detail: detail}
+}
+
+// nothing is how a step ends that had nothing to do; outcome says why.
+func (a *actionStep) nothing(outcome string) ghaction.Result {
+	a.log.Notice("Ralph", "nothing to do for this event: "+outcome)
+	return ghaction.Result{End: ghaction.EndNothing, Detail: outcome}
 }
 
 // finish ends what an earlier step of the job left, as a person's cancellation
@@ -398,8 +431,8 @@ func (a *actionStep) finish(ctx context.Context, job *reconcile.Job, left []run.
 func (a *actionStep) deliver(ctx context.Context, job *reconcile.Job, repo *ghapp.Repo, event ghaction.Event, cfg config.Server) (outcome string, err error) {
 	var events []ghaction.Event
 	switch {
-	case event.Name == ghaction.Schedule && a.in.Issue == 0:
-		return job.Sweep(ctx, ghaction.Installation, a.env.Owner, a.env.Repo)
+	case event.Name == ghaction.Schedule:
+		return job.Sweep(ctx, ghaction.Installation, a.env.Owner, a.env.Repo, a.in.Issue)
 	case event.Review != 0 && a.in.Issue == 0:
 		events, err = a.reviewed(ctx, repo, event)
 	default:
@@ -410,9 +443,7 @@ func (a *actionStep) deliver(ctx context.Context, job *reconcile.Job, repo *ghap
 		return "", err
 	}
 	for i, event := range events {
-		became, err := job.Deliver(ctx, store.Delivery{
-			GUID: fmt.Sprintf("job-%d", i+1), Event: event.Name, Action: event.Action, Installation: ghaction.Installation, RepoNode: event.RepoNode, Body: event.Payload, ReceivedAt: time.Now(),
-		})
+		became, err := job.Deliver(ctx, delivery(fmt.Sprintf("job-%d", i+1), event))
 		if err != nil {
 			return "", err
 		}
@@ -421,6 +452,13 @@ func (a *actionStep) deliver(ctx context.Context, job *reconcile.Job, repo *ghap
 		}
 	}
 	return outcome, job.Settle(ctx)
+}
+
+// delivery is the event as a webhook would bring it.
+func delivery(guid string, event ghaction.Event) store.Delivery {
+	return store.Delivery{
+		GUID: guid, Event: event.Name, Action: event.Action, Installation: ghaction.Installation, RepoNode: event.RepoNode, Body: event.Payload, ReceivedAt: time.Now(),
+	}
 }
 
 // asked is the event to work: the job's, or that of a label on the issue that
@@ -526,8 +564,12 @@ func (a *actionStep) labelled(ctx context.Context, repo *ghapp.Repo, event ghact
 // result is how the run ended, for the runner.
 func (a *actionStep) result(s loop.State) (ghaction.Result, error) {
 	a.end = s.End
+	number, err := strconv.Atoi(s.Subject.Slug)
+	if err != nil {
+		return ghaction.Result{}, fmt.Errorf("read the issue of run %s: %w", s.Run, err)
+	}
 	r := ghaction.Result{
-		End: string(s.End), Detail: a.masked(strings.Join(append([]string{s.EndDetail}, s.Questions...), "\n")),
+		End: string(s.End), Issue: number, Detail: a.masked(strings.Join(append([]string{s.EndDetail}, s.Questions...), "\n")),
 		Branch: s.Branch, Head: s.Head, Iterations: s.Iteration, CostUSD: s.Usage.CostUSD, Transcript: transcriptPath(a.transcripts, s.Run),
 	}
 	if s.Progress != "" {

@@ -25,18 +25,9 @@ const maxUnheard = 50
 // for the job before them GitHub keeps the last only. Everything is read from
 // GitHub; who passed the numbers on has no say in what they stand for.
 func (a *actionStep) reviewed(ctx context.Context, repo *ghapp.Repo, event ghaction.Event) ([]ghaction.Event, error) {
-	ctx = ghapp.WithPurpose(ctx, "review")
-	pr, err := repo.PR(ctx, event.Issue)
-	var reviews []ghapp.Review
-	if err == nil {
-		reviews, err = repo.Reviews(ctx, event.Issue)
-	}
-	if err != nil && !errors.Is(err, ghapp.ErrNotFound) {
+	pr, reviews, own, err := a.readReviews(ctx, repo, event)
+	if err != nil {
 		return nil, err
-	}
-	own := slices.IndexFunc(reviews, func(r ghapp.Review) bool { return r.ID == event.Review })
-	if own < 0 {
-		return nil, &run.UserError{Message: fmt.Sprintf("there is no review %d of pull request #%d", event.Review, event.Issue), Hint: "it may have been deleted; submit another", Err: err}
 	}
 	events, err := a.reviewEvents(event, pr, reviews[own])
 	if err != nil {
@@ -50,6 +41,23 @@ func (a *actionStep) reviewed(ctx context.Context, repo *ghapp.Repo, event ghact
 		events = append(events, more...)
 	}
 	return events, nil
+}
+
+// readReviews reads the pull request of a review that an event is about, and all
+// its reviews; own is the place of that one among them.
+func (a *actionStep) readReviews(ctx context.Context, repo *ghapp.Repo, event ghaction.Event) (pr ghapp.PR, reviews []ghapp.Review, own int, err error) {
+	ctx = ghapp.WithPurpose(ctx, "review")
+	if pr, err = repo.PR(ctx, event.Issue); err == nil {
+		reviews, err = repo.Reviews(ctx, event.Issue)
+	}
+	if err != nil && !errors.Is(err, ghapp.ErrNotFound) {
+		return ghapp.PR{}, nil, 0, err
+	}
+	own = slices.IndexFunc(reviews, func(r ghapp.Review) bool { return r.ID == event.Review })
+	if own < 0 {
+		return ghapp.PR{}, nil, 0, &run.UserError{Message: fmt.Sprintf("there is no review %d of pull request #%d", event.Review, event.Issue), Hint: "it may have been deleted; submit another", Err: err}
+	}
+	return pr, reviews, own, nil
 }
 
 // unheard are the reviews beside the one given that no job has taken in, oldest

@@ -239,7 +239,7 @@ func TestActionLabelBecomesPullRequest(t *testing.T) {
 	}
 	want := map[string]string{
 		"pr_url": pr.URL, "pr_number": fmt.Sprint(pr.Number), "branch": "ralph/1", "end_reason": string(run.EndAllTasksComplete), "iterations": "4",
-		"tasks_done": "3", "tasks_total": "3", "cost_usd": "0.5000", "head_sha": pr.HeadOID, "final_status": "SHIPPED",
+		"tasks_done": "3", "tasks_total": "3", "cost_usd": "0.5000", "head_sha": pr.HeadOID, "final_status": "SHIPPED", "issue": "1",
 	}
 	kept := got.outputs["transcript_path"]
 	delete(got.outputs, "transcript_path")

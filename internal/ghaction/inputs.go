@@ -25,6 +25,9 @@ const (
 	ModeRun = "run"
 	// ModeFinish ends in order what an earlier step of the job left.
 	ModeFinish = "finish"
+	// ModeFind says whose queue the event belongs to, for a job that comes before
+	// the one that works it.
+	ModeFind = "find"
 )
 
 // Sandboxes.
@@ -198,7 +201,7 @@ func branches(field func(*Inputs) *run.BranchTemplate) func(*Inputs, string) err
 // inputs are those of action.yml that reach the program, in its order.
 func inputs() []input {
 	return []input{
-		{"mode", oneOf(func(in *Inputs) *string { return &in.Mode }, ModeRun, ModeFinish)},
+		{"mode", oneOf(func(in *Inputs) *string { return &in.Mode }, ModeRun, ModeFinish, ModeFind)},
 		{"issue", number(func(in *Inputs) *int { return &in.Issue })},
 		{"label", text(func(in *Inputs) *string { return &in.Label })},
 		{"agent", text(func(in *Inputs) *string { return &in.Agent })},
@@ -321,7 +324,7 @@ func ReadInputs(env func(string) string) (Inputs, error) {
 	if v := strings.TrimSpace(env(Variable("merge_strategy"))); v != "" && v != "pr" {
 		problems = append(problems, "merge_strategy: only pr is possible: a person merges")
 	}
-	if in.GitHubToken == "" && in.Mode == ModeRun {
+	if in.GitHubToken == "" && in.Mode != ModeFinish {
 		problems = append(problems, "github_token: it is empty")
 	}
 	if len(problems) > 0 {

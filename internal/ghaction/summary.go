@@ -16,6 +16,8 @@ const (
 	EndNothing = "nothing_to_do"
 	// EndUnusable: the inputs, or what the job offers, cannot be used.
 	EndUnusable = "unusable"
+	// EndQueued: the event is for a job in the queue of its issue.
+	EndQueued = "queued"
 )
 
 // Result is what a job has come to.
@@ -23,7 +25,10 @@ type Result struct {
 	// End is a run.EndReason, or one of the above.
 	End string
 	// Detail is why, in a sentence or more. It may be anybody's words.
-	Detail     string
+	Detail string
+	// Issue is the number of the issue that is worked, or whose queue the event
+	// belongs to; 0 is none.
+	Issue      int
 	PRNumber   int
 	PRURL      string
 	Branch     string
@@ -40,12 +45,14 @@ type Result struct {
 
 // Outputs are the outputs of action.yml.
 func (r Result) Outputs() []Output {
-	pr := ""
-	if r.PRNumber > 0 {
-		pr = strconv.Itoa(r.PRNumber)
+	number := func(n int) string {
+		if n <= 0 {
+			return ""
+		}
+		return strconv.Itoa(n)
 	}
 	return []Output{
-		{"pr_url", r.PRURL}, {"pr_number", pr}, {"branch", r.Branch}, {"end_reason", r.End},
+		{"issue", number(r.Issue)}, {"pr_url", r.PRURL}, {"pr_number", number(r.PRNumber)}, {"branch", r.Branch}, {"end_reason", r.End},
 		{"iterations", strconv.Itoa(r.Iterations)}, {"tasks_done", strconv.Itoa(r.Done)}, {"tasks_total", strconv.Itoa(r.Total)},
 		{"cost_usd", strconv.FormatFloat(r.CostUSD, 'f', 4, 64)}, {"head_sha", r.Head}, {"transcript_path", r.Transcript},
 		{"final_status", r.finalStatus()},
@@ -55,7 +62,7 @@ func (r Result) Outputs() []Output {
 // finalStatus is the end in the words of the action whose inputs are aliases.
 func (r Result) finalStatus() string {
 	switch end := run.EndReason(r.End); {
-	case r.End == EndNothing:
+	case r.End == EndNothing, r.End == EndQueued:
 		return ""
 	case end.Complete():
 		return "SHIPPED"
@@ -73,6 +80,8 @@ func (r Result) Summary() string {
 	switch r.End {
 	case EndNothing:
 		b.WriteString("Nothing to do for this event.\n")
+	case EndQueued:
+		fmt.Fprintf(&b, "The event is for a job in the queue of #%d.\n", r.Issue)
 	case EndRefused:
 		b.WriteString("**Not started.**\n")
 	case EndUnusable:

@@ -122,6 +122,12 @@ type workflow struct {
 	}
 	Jobs map[string]struct {
 		If          string
+		Needs       any // a name, or several
+		Outputs     map[string]string
+		Concurrency struct {
+			Group  string
+			Cancel any `yaml:"cancel-in-progress"`
+		}
 		Permissions any
 		Timeout     int `yaml:"timeout-minutes"`
 		Env         map[string]string
@@ -151,6 +157,11 @@ var pinned = regexp.MustCompile(`^([A-Za-z0-9._/-]+@[0-9a-f]{40}|actions/[a-z-]+
 // that one ran on a branch of the repository, and fetches nothing of it.
 func own(w workflow) bool {
 	for _, job := range w.Jobs {
+		// A job that needs another is skipped along with it.
+		needs, _ := job.Needs.(string)
+		if first, ok := w.Jobs[needs]; ok && !strings.Contains(job.If, "()") {
+			job.If = first.If
+		}
 		if !strings.Contains(job.If, "github.event.workflow_run.head_repository.full_name == github.event.repository.full_name") {
 			return false
 		}
@@ -164,7 +175,7 @@ func own(w workflow) bool {
 }
 
 // audit finds what makes a workflow dangerous to have.
-func audit(w workflow, source string, m manifest) []string {
+func audit(w workflow, m manifest) []string {
 	var found []string
 	add := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
 	for _, on := range triggers(w.On) {
@@ -216,8 +227,15 @@ func audit(w workflow, source string, m manifest) []string {
 			}
 		}
 	}
-	if strings.Contains(source, "org/ralph-action@") {
-		if w.Concurrency.Group == "" || w.Concurrency.Cancel != false {
+	for _, job := range w.Jobs {
+		works := slices.ContainsFunc(job.Steps, func(s stepOf) bool {
+			return strings.HasPrefix(s.Uses, "org/ralph-action@") && s.With["mode"] != ModeFind
+		})
+		queue := job.Concurrency
+		if queue.Group == "" {
+			queue = w.Concurrency
+		}
+		if works && (queue.Group == "" || queue.Cancel != false) {
 			add("a run of the action may be ended by the next one")
 		}
 	}
@@ -234,14 +252,51 @@ func TestWorkflowsAreSafeToCopy(t *testing.T) {
 		t.Fatal(files, own, err, err2)
 	}
 	for _, file := range append(files, own...) {
-		w, source := load[workflow](t, file)
-		for _, problem := range audit(w, source, m) {
+		w, _ := load[workflow](t, file)
+		for _, problem := range audit(w, m) {
 			t.Errorf("%s: %s", filepath.Base(file), problem)
 		}
 	}
 	for _, step := range m.Runs.Steps {
 		if strings.Contains(step.Run, "${{") {
 			t.Errorf("action.yml: step %s puts an expression into a shell line", step.ID)
+		}
+	}
+}
+
+// Whichever example an event comes by, what works on an issue waits in one queue,
+// and a first job gets neither a key nor more than it needs for that.
+func TestWorkflowsShareTheQueueOfAnIssue(t *testing.T) {
+	t.Parallel()
+	const found, named, label = "ralph/${{ needs.find.outputs.issue }}", "ralph/${{ inputs.issue }}", "ralph/${{ github.event.label.name == 'ralph' && github.event.issue.number || github.run_id }}"
+	for file, group := range map[string]string{"commands.yml": found, "review.yml": found, "schedule.yml": found, "dispatch.yml": named, "label.yml": label} {
+		w, _ := load[workflow](t, top+"examples/workflows/"+file)
+		job := w.Jobs["ralph"]
+		queue := job.Concurrency.Group
+		if group != found {
+			queue = w.Concurrency.Group
+		} else if w.Concurrency.Group != "" {
+			t.Errorf("%s: all of the workflow waits in %s", file, w.Concurrency.Group)
+		}
+		if queue != group {
+			t.Errorf("%s: the queue is %q, want %q", file, queue, group)
+		}
+		first, ok := w.Jobs["find"]
+		if ok != (group == found) {
+			t.Errorf("%s: a job find: %v", file, ok)
+		}
+		if !ok {
+			continue
+		}
+		if job.Needs != "find" || job.If != "needs.find.outputs.issue != ''" || first.Outputs["issue"] != "${{ steps.find.outputs.issue }}" {
+			t.Errorf("%s: the job needs %v, if %s, and is told %v", file, job.Needs, job.If, first.Outputs)
+		}
+		if len(first.Steps) != 1 || first.Steps[0].ID != "find" || !maps.Equal(first.Steps[0].With, map[string]any{"mode": ModeFind}) {
+			t.Errorf("%s: the first job does %+v", file, first.Steps)
+		}
+		granted, _ := first.Permissions.(map[string]any)
+		if granted["contents"] == "write" || granted["checks"] != nil {
+			t.Errorf("%s: the first job may %v", file, granted)
 		}
 	}
 }
@@ -284,7 +339,7 @@ jobs:
 		"someone/thing@main is not pinned",
 		"the workflow has the permissions write-all",
 	}
-	if diff := cmp.Diff(want, audit(w, bad, m)); diff != "" {
+	if diff := cmp.Diff(want, audit(w, m)); diff != "" {
 		t.Error(diff)
 	}
 }

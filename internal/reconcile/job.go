@@ -81,25 +81,35 @@ func (j *Job) Deliver(ctx context.Context, d store.Delivery) (outcome string, er
 	if err != nil {
 		return "", err
 	}
-	for try := 1; ; try++ {
-		err := j.recall(ctx, d)
-		if err == nil {
-			err = j.r.Delivery(ctx, d.GUID)
+	err = j.persist(ctx, func() error {
+		if err := j.recall(ctx, d); err != nil {
+			return err
 		}
-		if err == nil {
-			break
-		}
-		class, after := ghapp.Classify(err)
-		if try == deliverTries || class != ghapp.Transient && class != ghapp.RateLimited || ctx.Err() != nil {
-			return "", err
-		}
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("working the event failed; it is tried again")
-		if err := j.pause(ctx, max(after, firstPause<<try), nil); err != nil {
-			return "", err
-		}
+		return j.r.Delivery(ctx, d.GUID)
+	})
+	if err != nil {
+		return "", err
 	}
 	done, err := j.r.cfg.Store.Delivery(ctx, d.GUID)
 	return done.Outcome, err
+}
+
+// persist tries work again while what keeps it from succeeding may pass.
+func (j *Job) persist(ctx context.Context, work func() error) error {
+	for try := 1; ; try++ {
+		err := work()
+		if err == nil {
+			return nil
+		}
+		class, after := ghapp.Classify(err)
+		if try == deliverTries || class != ghapp.Transient && class != ghapp.RateLimited || ctx.Err() != nil {
+			return err
+		}
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("working the event failed; it is tried again")
+		if err := j.pause(ctx, max(after, firstPause<<try), nil); err != nil {
+			return err
+		}
+	}
 }
 
 // Settle waits until what was said of the work of a run that has ended is taken

@@ -113,32 +113,41 @@ func (r *Reconciler) start(ctx context.Context, d store.Delivery, in handlers.St
 		return err
 	}
 	ctx = ghapp.WithPurpose(ctx, "authorise")
-	repo := r.repo(in.Subject)
-	st, err := r.standing(ctx, repo, d, in.Subject, labelled(in))
-	if err != nil {
+	w, admitted, err := r.admit(ctx, d, in)
+	if err != nil || !admitted {
 		return err
 	}
-	if st.why != "" {
-		return r.refuse(ctx, d.GUID, repo, in, st)
-	}
-	issuePlan, err := plan.FromIssue(in.Title, in.Body)
-	if errors.Is(err, plan.ErrEmpty) {
-		if err := r.tell(ctx, repo, in.Issue, "empty:"+d.GUID, publish.EmptyBodyText(r.cfg.Decoder.Label)); err != nil {
-			return err
-		}
-		return r.mark(ctx, d.GUID, outcomeEmpty, nil)
-	}
-	if err != nil {
-		return err
-	}
-	outcome, err := r.begin(ctx, repo, wanted{Subject: in.Subject, by: st.as, plan: issuePlan, text: handlers.Text{Title: in.Title, Body: in.Body}, byLabel: true},
-		func(tx *sql.Tx, _ run.ID) error {
-			return r.cfg.Store.MarkDelivery(ctx, tx, d.GUID, outcomeStarted, r.cfg.Now())
-		})
+	outcome, err := r.begin(ctx, r.repo(in.Subject), w, func(tx *sql.Tx, _ run.ID) error {
+		return r.cfg.Store.MarkDelivery(ctx, tx, d.GUID, outcomeStarted, r.cfg.Now())
+	})
 	if err != nil || outcome == outcomeStarted {
 		return err
 	}
 	return r.mark(ctx, d.GUID, outcome, nil)
+}
+
+// admit gives the run that a label asks for, if whoever put it on may have one
+// and there is something to work from. Otherwise it says so on the issue.
+func (r *Reconciler) admit(ctx context.Context, d store.Delivery, in handlers.StartIntent) (w wanted, admitted bool, err error) {
+	repo := r.repo(in.Subject)
+	st, err := r.standing(ctx, repo, d, in.Subject, labelled(in))
+	if err != nil {
+		return wanted{}, false, err
+	}
+	if st.why != "" {
+		return wanted{}, false, r.refuse(ctx, d.GUID, repo, in, st)
+	}
+	issuePlan, err := plan.FromIssue(in.Title, in.Body)
+	if errors.Is(err, plan.ErrEmpty) {
+		if err := r.tell(ctx, repo, in.Issue, "empty:"+d.GUID, publish.EmptyBodyText(r.cfg.Decoder.Label)); err != nil {
+			return wanted{}, false, err
+		}
+		return wanted{}, false, r.mark(ctx, d.GUID, outcomeEmpty, nil)
+	}
+	if err != nil {
+		return wanted{}, false, err
+	}
+	return wanted{Subject: in.Subject, by: st.as, plan: issuePlan, text: handlers.Text{Title: in.Title, Body: in.Body}, byLabel: true}, true, nil
 }
 
 // labelled is whose text a label approves. A person who labels an issue has read

@@ -81,7 +81,12 @@ func (r *Reconciler) sweepIssue(ctx context.Context, installation int64, in ghap
 		return r.tell(ctx, repo, issue.Number, fmt.Sprintf("missed:%s:%d", issue.NodeID, l.at.Unix()), publish.MissedLabelText(r.cfg.Decoder.Label))
 	}
 	*begun++
-	_, err = r.deliverMissed(ctx, installation, in, issue, l)
+	d, err := r.missedDelivery(installation, in, issue, l)
+	if err != nil {
+		return err
+	}
+	zerolog.Ctx(ctx).Info().Str("repo", in.Owner+"/"+in.Name).Int("issue", issue.Number).Msg("took up a label that was missed")
+	_, err = r.deliverMissed(ctx, d)
 	return err
 }
 
@@ -138,7 +143,30 @@ func (r *Reconciler) missedLabel(ctx context.Context, in ghapp.Repository, repo 
 // A job has no memory. So it leaves alone what another may be at work on, which
 // says so by a reaction long before there is a branch; and it asks nobody to put
 // the label on again, which it would do each time.
-func (j *Job) Sweep(ctx context.Context, installation int64, owner, name string) (outcome string, err error) {
+//
+// only is the issue that FindWaiting has told, 0 for any.
+func (j *Job) Sweep(ctx context.Context, installation int64, owner, name string, only int) (outcome string, err error) {
+	return j.sweep(ctx, installation, owner, name, only, func(ctx context.Context, d store.Delivery) (string, bool, error) {
+		outcome, err := j.r.deliverMissed(ctx, d)
+		return outcome, outcome == outcomeStarted, err
+	})
+}
+
+// FindWaiting says which issue Sweep would take up, 0 for none, so that the job
+// that takes it up can wait in the queue of that issue. Of what comes before it, it
+// says what Find would.
+func (j *Job) FindWaiting(ctx context.Context, installation int64, owner, name string) (issue int, outcome string, err error) {
+	outcome, err = j.sweep(ctx, installation, owner, name, 0, func(ctx context.Context, d store.Delivery) (string, bool, error) {
+		var outcome string
+		issue, outcome, err = j.Find(ctx, d)
+		return outcome, issue != 0, err
+	})
+	return issue, outcome, err
+}
+
+// sweep has take work the labels that were missed, the oldest issue first, until
+// it says that this is enough.
+func (j *Job) sweep(ctx context.Context, installation int64, owner, name string, only int, take func(ctx context.Context, d store.Delivery) (outcome string, enough bool, err error)) (outcome string, err error) {
 	ctx = ghapp.WithPurpose(ctx, "missed")
 	repo := j.r.cfg.GitHub.Repo(installation, owner, name)
 	info, err := repo.Info(ctx)
@@ -152,6 +180,9 @@ func (j *Job) Sweep(ctx context.Context, installation int64, owner, name string)
 	}
 	outcome = "no issue waits that has the label"
 	for _, issue := range issues {
+		if only != 0 && issue.Number != only {
+			continue
+		}
 		l, missed, err := j.r.missedLabel(ctx, in, repo, issue)
 		if err != nil {
 			return "", err
@@ -167,18 +198,21 @@ func (j *Job) Sweep(ctx context.Context, installation int64, owner, name string)
 			zerolog.Ctx(ctx).Warn().Int("issue", issue.Number).Msg("left alone: somebody is at work on it, or something happened on it since the label; putting the label on again starts it")
 			continue
 		}
-		if outcome, err = j.r.deliverMissed(ctx, installation, in, issue, l); err != nil || outcome == outcomeStarted {
+		zerolog.Ctx(ctx).Info().Str("repo", in.Owner+"/"+in.Name).Int("issue", issue.Number).Msg("took up a label that was missed")
+		d, err := j.r.missedDelivery(installation, in, issue, l)
+		if err != nil {
+			return "", err
+		}
+		var enough bool
+		if outcome, enough, err = take(ctx, d); err != nil || enough {
 			return outcome, err
 		}
 	}
 	return outcome, nil
 }
 
-// deliverMissed works the label as the webhook would have been worked that
-// GitHub would have sent: who may, what is approved and how often is decided in
-// one place. It is stored like one, so that a crash loses nothing and the next
-// sweep knows of it.
-func (r *Reconciler) deliverMissed(ctx context.Context, installation int64, in ghapp.Repository, issue ghapp.LabelledIssue, l putOn) (outcome string, err error) {
+// missedDelivery is the webhook that GitHub would have sent.
+func (r *Reconciler) missedDelivery(installation int64, in ghapp.Repository, issue ghapp.LabelledIssue, l putOn) (store.Delivery, error) {
 	user := func(p ghapp.Person) map[string]any {
 		return map[string]any{"login": p.Login, "id": p.ID, "type": p.Type}
 	}
@@ -198,22 +232,28 @@ func (r *Reconciler) deliverMissed(ctx context.Context, installation int64, in g
 		},
 	})
 	if err != nil {
-		return "", fmt.Errorf("take up a missed label: %w", err)
+		return store.Delivery{}, fmt.Errorf("take up a missed label: %w", err)
 	}
-	guid := fmt.Sprintf("sweep:%s:%d", issue.NodeID, l.at.Unix())
+	return store.Delivery{
+		GUID: fmt.Sprintf("sweep:%s:%d", issue.NodeID, l.at.Unix()), Event: "issues", Action: "labeled",
+		Installation: installation, RepoNode: in.NodeID, Body: body, ReceivedAt: r.cfg.Now(),
+	}, nil
+}
+
+// deliverMissed works the label as the webhook would have been worked: who may,
+// what is approved and how often is decided in one place. It is stored like one,
+// so that a crash loses nothing and the next sweep knows of it.
+func (r *Reconciler) deliverMissed(ctx context.Context, d store.Delivery) (outcome string, err error) {
 	err = r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
-		_, err := r.cfg.Store.InsertDelivery(ctx, tx, store.Delivery{
-			GUID: guid, Event: "issues", Action: "labeled", Installation: installation, RepoNode: in.NodeID, Body: body, ReceivedAt: r.cfg.Now(),
-		})
+		_, err := r.cfg.Store.InsertDelivery(ctx, tx, d)
 		return err
 	})
 	if err != nil {
 		return "", err
 	}
-	zerolog.Ctx(ctx).Info().Str("repo", in.Owner+"/"+in.Name).Int("issue", issue.Number).Msg("took up a label that was missed")
-	if err := r.Delivery(ctx, guid); err != nil {
+	if err := r.Delivery(ctx, d.GUID); err != nil {
 		return "", err
 	}
-	done, err := r.cfg.Store.Delivery(ctx, guid)
+	done, err := r.cfg.Store.Delivery(ctx, d.GUID)
 	return done.Outcome, err
 }

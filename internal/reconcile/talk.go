@@ -53,6 +53,10 @@ type reply struct {
 func no(text string) reply {
 	return reply{state: store.InputRefused, reaction: ghapp.ReactionNo, text: text}
 }
+
+// noCommand answers what begins like a command and is none.
+func noCommand(problem string) reply { return no(problem + " `/ralph help` lists what there is.") }
+
 func yes() reply { return reply{state: store.InputDone, reaction: ghapp.ReactionYes} }
 
 // order is a command with all that is known about it.
@@ -128,7 +132,7 @@ func (r *Reconciler) command(ctx context.Context, d store.Delivery, in handlers.
 	var rep reply
 	switch {
 	case in.Problem != "":
-		rep = no(in.Problem + " `/ralph help` lists what there is.")
+		rep = noCommand(in.Problem)
 	case later:
 		rep = no("A later command has been carried out already.")
 	default:

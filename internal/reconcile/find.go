@@ -1,0 +1,156 @@
+package reconcile
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/org/ralph-action/internal/command"
+	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/handlers"
+	"github.com/org/ralph-action/internal/store"
+)
+
+// outcomeQueued is what became of an event that is left to a job in the queue of
+// its issue.
+const outcomeQueued = "left to the queue of its issue"
+
+// Find says which issue an event is about, so that the job which works it can wait
+// in the queue of that issue; 0 means that no job is to work it. What needs none,
+// or must not wait behind others, it settles by itself: whoever may not ask for
+// work is told so, what is no command is said to be none, `/ralph help` is
+// answered, and `/ralph stop` takes the label off, which the job at work looks for.
+// Nothing is fetched and nothing is run. The outcome says in a few words what became
+// of the event.
+func (j *Job) Find(ctx context.Context, d store.Delivery) (issue int, outcome string, err error) {
+	err = j.r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
+		_, err := j.r.cfg.Store.InsertDelivery(ctx, tx, d)
+		return err
+	})
+	if err != nil {
+		return 0, "", err
+	}
+	err = j.persist(ctx, func() error {
+		issue, err = j.find(ctx, d)
+		return err
+	})
+	if err != nil {
+		return 0, "", err
+	}
+	done, err := j.r.cfg.Store.Delivery(ctx, d.GUID)
+	return issue, done.Outcome, err
+}
+
+func (j *Job) find(ctx context.Context, d store.Delivery) (issue int, err error) {
+	intent, err := j.r.cfg.Decoder.Decode(d.Event, d.Body)
+	if err != nil {
+		return 0, j.r.mark(ctx, d.GUID, outcomeMalformed, nil)
+	}
+	switch in := intent.(type) {
+	case handlers.StartIntent:
+		_, admitted, err := j.r.admit(ghapp.WithPurpose(ctx, "authorise"), d, in)
+		if err != nil || !admitted {
+			return 0, err
+		}
+		issue = in.Issue
+	case handlers.CommandIntent:
+		issue, err = j.findCommand(ctx, d, in)
+	case handlers.FeedbackIntent:
+		issue, err = j.findFeedback(ctx, d, in)
+	default:
+		return 0, j.r.mark(ctx, d.GUID, outcomeNothing, nil)
+	}
+	if err != nil || issue == 0 {
+		return 0, err
+	}
+	return issue, j.r.mark(ctx, d.GUID, outcomeQueued, nil)
+}
+
+// issueOf is the issue that an event is about, 0 for a pull request that is
+// somebody else's.
+func (r *Reconciler) issueOf(ctx context.Context, in handlers.Subject) (int, error) {
+	if in.Issue > 0 {
+		return in.Issue, nil
+	}
+	issue, _, err := r.pullOf(ghapp.WithPurpose(ctx, "find"), r.repo(in), in)
+	return issue, err
+}
+
+// findCommand is find for a command. What is settled gives no issue.
+func (j *Job) findCommand(ctx context.Context, d store.Delivery, in handlers.CommandIntent) (issue int, err error) {
+	r := j.r
+	if in.SenderType != "User" {
+		return 0, r.mark(ctx, d.GUID, outcomeRefused, nil)
+	}
+	o := order{CommandIntent: in, repo: r.repo(in.Subject), place: max(in.Issue, in.Pull)}
+	if o.Issue, err = r.issueOf(ctx, in.Subject); err != nil {
+		return 0, err
+	}
+	if o.Issue == 0 {
+		return 0, r.mark(ctx, d.GUID, outcomeForeign, nil)
+	}
+	if o.by, err = r.standing(ctx, o.repo, d, in.Subject, in.Comment.Author); err != nil {
+		return 0, err
+	}
+	if o.input, err = r.commandInput(handlers.CommentSource(in.Comment.ID), d, o); err != nil {
+		return 0, err
+	}
+	var rep reply
+	switch {
+	case o.by.why != "":
+		return 0, r.refuseCommand(ctx, d.GUID, o)
+	case in.Problem != "":
+		rep = noCommand(in.Problem)
+	case in.Command.Verb == command.Help:
+		rep, err = r.carryOut(ctx, o)
+	case in.Command.Verb == command.Stop:
+		rep, err = r.stopElsewhere(ctx, o)
+	default:
+		return o.Issue, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return 0, r.settle(ctx, d.GUID, o, rep)
+}
+
+// stopElsewhere stops the run that another job may have at work: that job looks
+// whether the label is still on. Which one it is, or whether it waits for its turn
+// still, nobody has to know.
+func (r *Reconciler) stopElsewhere(ctx context.Context, o order) (reply, error) {
+	ctx = ghapp.WithPurpose(ctx, "stop")
+	asked, err := r.stillAsked(ctx, o.repo, o.Issue)
+	if err != nil {
+		return reply{}, err
+	}
+	if !asked {
+		return no("There is no run to stop."), nil
+	}
+	err = o.repo.RemoveLabel(ctx, o.Issue, r.cfg.Decoder.Label)
+	if err != nil && !errors.Is(err, ghapp.ErrNotFound) {
+		return reply{}, err
+	}
+	return yes(), nil
+}
+
+// findFeedback is find for a review, or for a comment on lines.
+func (j *Job) findFeedback(ctx context.Context, d store.Delivery, in handlers.FeedbackIntent) (issue int, err error) {
+	r := j.r
+	if issue, err = r.issueOf(ctx, in.Subject); err != nil {
+		return 0, err
+	}
+	if issue == 0 {
+		return 0, r.mark(ctx, d.GUID, outcomeForeign, nil)
+	}
+	role, st, err := r.reviewer(ctx, d, in)
+	if err != nil {
+		return 0, err
+	}
+	if role != "" && st.why == "" {
+		return issue, nil
+	}
+	if err := r.acknowledge(ctx, in, store.Run{IssueNumber: issue}, st); err != nil {
+		return 0, err
+	}
+	return 0, r.mark(ctx, d.GUID, outcomeRefused, nil)
+}
