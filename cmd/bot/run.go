@@ -194,6 +194,10 @@ func runSummary(s loop.State) string {
 			n++
 		}
 	}
+	retry := ""
+	if s.End == run.EndBlocked && (n > 0 || s.Iteration == 0) { // otherwise the next run begins anew
+		retry = fmt.Sprintf("To have a blocked task tried again, say more in it, take its (blocked: …) out of %s, commit that, and run the plan again.\n", s.ProgressPath)
+	}
 	switch {
 	case len(s.Questions) > 0:
 		return fmt.Sprintf("%s leaves open what exactly is to be done:\n- %s\nAnswer in the plan and run it again, or run it as it is with --ask=never.\n",
@@ -201,13 +205,13 @@ func runSummary(s loop.State) string {
 	case s.End == run.EndPlanned:
 		return fmt.Sprintf("The plan is in %s. Edit it as you like, then run it.\n", s.ProgressPath)
 	case n > 0:
-		return fmt.Sprintf("%s on %s; the plan and what was learned are in %s.\n", count(n, "new commit"), s.Branch, s.ProgressPath)
+		return fmt.Sprintf("%s on %s; the plan and what was learned are in %s.\n%s", count(n, "new commit"), s.Branch, s.ProgressPath, retry)
 	case s.NoCommit && len(s.Commits) > 0:
 		return "The work is in your checkout, not committed.\n"
 	case s.End.Complete():
 		return fmt.Sprintf("Everything in %s was done before.\n", s.ProgressPath)
 	default:
-		return "Nothing was committed.\n"
+		return "Nothing was committed.\n" + retry
 	}
 }
 
