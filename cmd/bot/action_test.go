@@ -1283,3 +1283,40 @@ func TestActionPlanWithoutPullRequest(t *testing.T) {
 		t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
 	}
 }
+
+// TestActionRefusesOnce: jobs share no memory, and yet a stranger is told once.
+func TestActionRefusesOnce(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, setting{script: writesAll})
+	for _, login := range []string{"eve", "mallory"} {
+		if _, err := r.sim.CreateUser(login); err != nil {
+			t.Fatal(err)
+		}
+	}
+	issue, err := r.sim.CreateIssue(person, repoOf, "eve", "Mine coins", threeTasks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, login := range []string{"eve", "eve", "mallory", "eve"} {
+		got := r.job("issue_comment", r.commented(issue.Number, login, "/ralph status")).step()
+		if got.code != 0 || got.outputs["end_reason"] != ghaction.EndRefused {
+			t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+		}
+	}
+	var told []string
+	for _, said := range r.said(issue.Number) {
+		if strings.Contains(said, "I do not answer this again here") {
+			told = append(told, said)
+		}
+	}
+	if len(told) != 2 || !strings.Contains(told[0], "`eve`") || !strings.Contains(told[1], "`mallory`") {
+		t.Errorf("told %q", told)
+	}
+	// What an answer is given to is another matter each time.
+	for range 2 {
+		r.job("issue_comment", r.commented(issue.Number, person, "/ralph status")).step()
+	}
+	if said := r.said(issue.Number); len(said) != 4 {
+		t.Errorf("said %q", said)
+	}
+}

@@ -138,6 +138,9 @@ type Store interface {
 // Runner carries out effects.
 type Runner struct {
 	Store Store
+	// Forgetful: the store began empty with this process, while effects of no run
+	// may have been made by processes before it. Those are looked for first.
+	Forgetful bool
 	// Now tells the time; nil means time.Now.
 	Now func() time.Time
 }
@@ -154,7 +157,8 @@ func (r Runner) now() time.Time {
 // into the store.
 //
 // find looks for the effect in the outside world; it is only asked where an
-// earlier call intended the effect and did not live to tell. act makes it
+// earlier call intended the effect and did not live to tell, or may have, see
+// Runner.Forgetful. act makes it
 // happen. An error of either is returned as it is; calling Do again then asks
 // find first.
 func Do[T any](ctx context.Context, r Runner, key Key, intent any, find func(context.Context) (T, bool, error), act func(context.Context) (T, error)) (T, error) {
@@ -174,7 +178,8 @@ func Do[T any](ctx context.Context, r Runner, key Key, intent any, find func(con
 		}
 		return done, nil
 	}
-	result, err := obtain(ctx, row.Fresh, find, act)
+	first := row.Fresh && (key.Run != "" || !r.Forgetful)
+	result, err := obtain(ctx, first, find, act)
 	if err != nil {
 		return zero, err
 	}
@@ -190,8 +195,8 @@ func Do[T any](ctx context.Context, r Runner, key Key, intent any, find func(con
 	return result, nil
 }
 
-func obtain[T any](ctx context.Context, fresh bool, find func(context.Context) (T, bool, error), act func(context.Context) (T, error)) (T, error) {
-	if !fresh {
+func obtain[T any](ctx context.Context, first bool, find func(context.Context) (T, bool, error), act func(context.Context) (T, error)) (T, error) {
+	if !first {
 		if found, ok, err := find(ctx); err != nil || ok {
 			return found, err
 		}

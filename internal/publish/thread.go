@@ -37,12 +37,14 @@ func (p *Publisher) Answer(ctx context.Context, number int, a Answer) error {
 	key := effects.Reply(p.GitHub.FullName(), number, a.Comment, a.OID)
 	digest := sha256.Sum256([]byte(key.String()))
 	marker := "<!-- ralph:said:" + hex.EncodeToString(digest[:12]) + " -->"
+	said := false // before this call
 	_, err := effects.Do(ctx, p.Effects, key, nil,
 		func(ctx context.Context) (commentRecord, bool, error) {
 			c, err := p.GitHub.FindReply(ctx, number, marker)
 			if errors.Is(err, ghapp.ErrNotFound) {
 				return commentRecord{}, false, nil
 			}
+			said = err == nil
 			return commentRecord{ID: c.ID, URL: c.URL}, err == nil, err
 		},
 		func(ctx context.Context) (commentRecord, error) {
@@ -54,7 +56,9 @@ func (p *Publisher) Answer(ctx context.Context, number int, a Answer) error {
 	}
 	_, err = effects.Do(ctx, p.Effects, effects.Resolve(p.GitHub.FullName(), number, a.Comment, a.OID), nil,
 		func(context.Context) (struct{}, bool, error) {
-			return struct{}{}, false, nil // resolving it again changes nothing
+			// Resolving it again changes nothing. But where another process has
+			// answered, it has resolved it, too, and a person may have opened it since.
+			return struct{}{}, said, nil
 		},
 		func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, soft(ctx, "a conversation was not resolved", p.GitHub.ResolveThread(ctx, a.Thread))

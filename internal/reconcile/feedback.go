@@ -218,7 +218,8 @@ func (r *Reconciler) beginForFeedback(ctx context.Context, row store.Run, s loop
 	case h.by.ID == 0 && !s.End.Complete():
 		return false, nil // bots and checks do not bring work back that stopped short
 	case !goesOn(s):
-		return false, r.tell(ctx, repo, row.PullNumber, "kept:"+string(row.ID), publish.KeptText(s.End))
+		// A job gives the run that it recalls a name of its own.
+		return false, r.tell(ctx, repo, row.PullNumber, "kept:"+cmp.Or(s.Head, string(row.ID)), publish.KeptText(s.End))
 	}
 	by := h.by
 	if by.ID == 0 {

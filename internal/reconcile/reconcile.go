@@ -219,7 +219,7 @@ func New(cfg Config) *Reconciler {
 	life, stop := context.WithCancel(context.Background())
 	return &Reconciler{
 		cfg:     cfg,
-		effects: effects.Runner{Store: cfg.Store, Now: cfg.Now},
+		effects: effects.Runner{Store: cfg.Store, Now: cfg.Now, Forgetful: cfg.ByJob},
 		mirrors: newMirrors(life, cfg.Git, filepath.Join(cfg.DataDir, "mirrors")),
 		drivers: map[run.ID]*driver{},
 		life:    life, stop: stop,
