@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -98,6 +99,10 @@ func TestActionFindsTheQueueOfACommand(t *testing.T) {
 	if c := r.last(pr.Number); !strings.Contains(c.Body, "`eve` has the role `triage`") {
 		t.Errorf("eve is told %q", c.Body)
 	}
+	finds(t, "status", commanded(pr.Number, person, "/ralph status"), "", ghaction.EndNothing)
+	if c := r.last(pr.Number); !strings.Contains(c.Body, fmt.Sprintf("The description of #%d says how the work stands", pr.Number)) {
+		t.Errorf("the status is %q", c.Body)
+	}
 	finds(t, "help", commanded(1, person, "/ralph help"), "", ghaction.EndNothing)
 	if c := r.last(1); !strings.Contains(c.Body, "`/ralph stop`") {
 		t.Errorf("the help is %q", c.Body)
@@ -117,6 +122,7 @@ func TestActionFindsTheQueueOfACommand(t *testing.T) {
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != run.ExitCancelled {
 		t.Errorf("the job at work ended with %v\n%s", err, log)
 	}
+	finds(t, "status of what has ended", commanded(1, person, "/ralph status"), "1", ghaction.EndQueued)
 	finds(t, "stop once more", commanded(1, person, "/ralph stop"), "", ghaction.EndNothing)
 	if c := r.last(1); !strings.Contains(c.Body, "There is no run to stop.") {
 		t.Errorf("the answer is %q", c.Body)

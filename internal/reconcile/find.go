@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 
 	"github.com/org/ralph-action/internal/command"
 	"github.com/org/ralph-action/internal/ghapp"
@@ -19,8 +20,8 @@ const outcomeQueued = "left to the queue of its issue"
 // in the queue of that issue; 0 means that no job is to work it. What needs none,
 // or must not wait behind others, it settles by itself: whoever may not ask for
 // work is told so, what is no command is said to be none, `/ralph help` is
-// answered, and `/ralph stop` takes the label off, which the job at work looks for.
-// Nothing is fetched and nothing is run. The outcome says in a few words what became
+// answered, as is `/ralph status` while a job is at work, and `/ralph stop` takes the
+// label off, which that job looks for. Nothing is fetched and nothing is run. The outcome says in a few words what became
 // of the event.
 func (j *Job) Find(ctx context.Context, d store.Delivery) (issue int, outcome string, err error) {
 	err = j.r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
@@ -105,11 +106,14 @@ func (j *Job) findCommand(ctx context.Context, d store.Delivery, in handlers.Com
 		rep, err = r.carryOut(ctx, o)
 	case in.Command.Verb == command.Stop:
 		rep, err = r.stopElsewhere(ctx, o)
-	default:
-		return o.Issue, nil
+	case in.Command.Verb == command.Status:
+		rep, err = r.statusElsewhere(ctx, o)
 	}
 	if err != nil {
 		return 0, err
+	}
+	if rep.state == "" {
+		return o.Issue, nil
 	}
 	return 0, r.settle(ctx, d.GUID, o, rep)
 }
@@ -131,6 +135,30 @@ func (r *Reconciler) stopElsewhere(ctx context.Context, o order) (reply, error) 
 		return reply{}, err
 	}
 	return yes(), nil
+}
+
+// statusElsewhere says where to read how the run stands that another job has at
+// work; nothing where there is none, or nothing to be read yet. An answer that came
+// after that job would be of no use.
+func (r *Reconciler) statusElsewhere(ctx context.Context, o order) (reply, error) {
+	ctx = ghapp.WithPurpose(ctx, "status")
+	issue, err := o.repo.Issue(ctx, o.Issue)
+	if errors.Is(err, ghapp.ErrNotFound) {
+		return reply{}, nil
+	}
+	if err != nil || issue.State != "open" || !r.hasLabel(issue) || len(stateLabels(r.cfg.Decoder.Label, issue.Labels)) > 0 {
+		return reply{}, err
+	}
+	pr, err := o.repo.FindPR(ctx, r.cfg.Branches.Of(o.Issue))
+	if errors.Is(err, ghapp.ErrNotFound) {
+		return reply{}, nil
+	}
+	if err != nil {
+		return reply{}, err
+	}
+	rep := yes()
+	rep.text = fmt.Sprintf("The description of #%d says how the work stands; the job at work keeps it up to date.", pr.Number)
+	return rep, nil
 }
 
 // findFeedback is find for a review, or for a comment on lines.
