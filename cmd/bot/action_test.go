@@ -1320,3 +1320,31 @@ func TestActionRefusesOnce(t *testing.T) {
 		t.Errorf("said %q", said)
 	}
 }
+
+// TestActionOutlastsAHiccup: there is no queue that would come back to a review,
+// so that what GitHub fails at once is asked of it again.
+func TestActionOutlastsAHiccup(t *testing.T) {
+	t.Parallel()
+	for what, match := range map[string]string{
+		"of the branches":      `^/ada/widgets\.git/`,
+		"of the conversations": "^/graphql repository$",
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			r := newRunner(t, setting{files: quick, script: writesLog})
+			if got := r.job("issues", r.labelled("Say hello", "- [ ] Write the log\n")).step(); got.code != 0 {
+				t.Fatalf("exit code %d\n%s", got.code, got.log)
+			}
+			r.user("grace", ghsim.RoleWrite)
+			r.review("grace", "COMMENTED", "", ghsim.ReviewLine{Path: "log.txt", Line: 1, Body: "Say more."})
+			event := r.event("submitted")
+			if err := r.sim.Inject(ghsim.Fault{Match: match, Status: http.StatusBadGateway}); err != nil {
+				t.Fatal(err)
+			}
+			got := r.job("pull_request_review", event).step()
+			if got.code != 0 || got.outputs["tasks_done"] != "2" || !strings.Contains(got.log, "it is tried again") {
+				t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+			}
+		})
+	}
+}

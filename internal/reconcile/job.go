@@ -94,15 +94,17 @@ func (j *Job) Deliver(ctx context.Context, d store.Delivery) (outcome string, er
 	return done.Outcome, err
 }
 
+// errNoBranch is what keeps the branches of a repository from being read, and may
+// pass.
+var errNoBranch = errors.New("the repository could not be read")
+
 // persist tries work again while what keeps it from succeeding may pass.
 func (j *Job) persist(ctx context.Context, work func() error) error {
 	for try := 1; ; try++ {
 		err := work()
-		if err == nil {
-			return nil
-		}
 		class, after := ghapp.Classify(err)
-		if try == deliverTries || class != ghapp.Transient && class != ghapp.RateLimited || ctx.Err() != nil {
+		passes := class == ghapp.Transient || class == ghapp.RateLimited || errors.Is(err, errNoBranch)
+		if err == nil || !passes || try == deliverTries || ctx.Err() != nil {
 			return err
 		}
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("working the event failed; it is tried again")
@@ -126,7 +128,11 @@ func (j *Job) Settle(ctx context.Context) error {
 		if err != nil || !row.Phase.Terminal() {
 			return err
 		}
-		wait, err := j.r.Advance(ctx, id)
+		var wait time.Duration
+		err = j.persist(ctx, func() (err error) {
+			wait, err = j.r.Advance(ctx, id)
+			return err
+		})
 		if err != nil || wait <= 0 {
 			return err
 		}
@@ -140,7 +146,7 @@ func (j *Job) Settle(ctx context.Context) error {
 // ends, the run is cancelled in order, with the cause of ctx as the reason: its
 // agent is stopped, what is finished stays published, and people are told.
 func (j *Job) Drive(ctx context.Context, id run.ID) (loop.State, error) {
-	if err := j.carrySpending(ctx, id); err != nil {
+	if err := j.persist(ctx, func() error { return j.carrySpending(ctx, id) }); err != nil {
 		return loop.State{}, err
 	}
 	life := context.WithoutCancel(ctx)
@@ -160,15 +166,18 @@ func (j *Job) Drive(ctx context.Context, id run.ID) (loop.State, error) {
 		pause, err := j.r.Advance(tick, id)
 		cut := tick.Err() != nil && !cancelled
 		release()
-		if err != nil && !cut {
-			return loop.State{}, err
-		}
-		row, err := j.r.cfg.Store.Run(life, id)
-		if err != nil {
-			return loop.State{}, err
+		row, rowErr := j.r.cfg.Store.Run(life, id)
+		if rowErr != nil {
+			return loop.State{}, errors.Join(err, rowErr)
 		}
 		if row.Phase.Terminal() {
+			if err != nil { // looking whether more is to be done; another event brings that
+				zerolog.Ctx(ctx).Warn().Err(err).Msg("the run has ended, and what came after failed")
+			}
 			return loop.Decode(row.State)
+		}
+		if err != nil && !cut {
+			return loop.State{}, err
 		}
 		done := asked.Done()
 		if cancelled {

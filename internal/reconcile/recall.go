@@ -246,13 +246,17 @@ func recallFeedback(ctx context.Context, repo *ghapp.Repo, pr ghapp.PR) ([]loop.
 	return list, nil
 }
 
-// locate finds the branch of a run, and waits for the fetch that this takes.
+// locate finds the branch of a run, and waits for the fetch that this takes. What
+// people cannot mend is errNoBranch: it is most often the way to GitHub.
 func (j *Job) locate(ctx context.Context, repo *ghapp.Repo, node string, s loop.State) (host.Location, error) {
 	source := j.r.source(repo, node)
 	for {
 		at, err := source.Locate(ctx, s)
-		if !errors.Is(err, errFetching) {
+		if _, byPerson := errors.AsType[*run.UserError](err); byPerson || err == nil {
 			return at, err
+		}
+		if !errors.Is(err, errFetching) {
+			return at, fmt.Errorf("%w: %w", errNoBranch, err)
 		}
 		if err := j.pause(ctx, firstPause, nil); err != nil {
 			return host.Location{}, err
