@@ -429,18 +429,26 @@ func (a *actionStep) finish(ctx context.Context, job *reconcile.Job, left []run.
 // deliver works the event, or the wish for one issue that the workflow names, and
 // waits until it is known whether there is a run to come of it.
 func (a *actionStep) deliver(ctx context.Context, job *reconcile.Job, repo *ghapp.Repo, event ghaction.Event, cfg config.Server) (outcome string, err error) {
-	var events []ghaction.Event
+	var earlier, events []ghaction.Event
 	switch {
 	case event.Name == ghaction.Schedule:
 		return job.Sweep(ctx, ghaction.Installation, a.env.Owner, a.env.Repo, a.in.Issue)
 	case event.Review != 0 && a.in.Issue == 0:
-		events, err = a.reviewed(ctx, repo, event)
+		earlier, events, err = a.reviewed(ctx, repo, event)
 	default:
 		event, err = a.asked(ctx, repo, event, cfg)
 		events = []ghaction.Event{event}
 	}
 	if err != nil {
 		return "", err
+	}
+	delivery := func(guid string, e ghaction.Event) store.Delivery {
+		return store.Delivery{GUID: guid, Event: e.Name, Action: e.Action, Installation: ghaction.Installation, RepoNode: e.RepoNode, Body: e.Payload, ReceivedAt: time.Now()}
+	}
+	for i, event := range earlier {
+		if err := job.Recollect(ctx, delivery(fmt.Sprintf("earlier-%d", i+1), event)); err != nil {
+			return "", err
+		}
 	}
 	for i, event := range events {
 		became, err := job.Deliver(ctx, delivery(fmt.Sprintf("job-%d", i+1), event))
@@ -547,7 +555,6 @@ func (a *actionStep) labelled(ctx context.Context, repo *ghapp.Repo, event ghact
 	if issue.IsPR {
 		return nil, &run.UserError{Message: fmt.Sprintf("#%d is a pull request", a.in.Issue), Hint: "name an issue"}
 	}
-	type object = map[string]any
 	payload, err := json.Marshal(object{
 		"action": "labeled", "label": object{"name": label},
 		"issue":        object{"number": issue.Number, "node_id": issue.NodeID, "title": issue.Title, "body": issue.Body, "state": issue.State, "html_url": issue.URL, "updated_at": time.Now().UTC().Format(time.RFC3339)},

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -985,6 +986,110 @@ func TestActionTakesInReviewsWhoseJobsNeverRan(t *testing.T) {
 	}
 	if n := strings.Count(body, "#pullrequestreview-"); n != 3 {
 		t.Errorf("%d reviews are listed:\n%s", n, body)
+	}
+}
+
+// A conversation goes on where an earlier job has answered it: what is said there
+// by those who may is worked, once, with what was said before, and what others say
+// there is not.
+func TestActionConversationThatComesBack(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, setting{files: quick, script: writesLog})
+	if got := r.job("issues", r.labelled("Say hello", "- [ ] Write the log\n")).step(); got.code != 0 {
+		t.Fatalf("exit code %d\n%s", got.code, got.log)
+	}
+	r.user("grace", ghsim.RoleWrite)
+	r.user("eve", ghsim.RoleRead)
+	worked := func(tasks, lines int) {
+		t.Helper()
+		got := r.job("pull_request_review", r.event("submitted")).step()
+		now := strings.Count(r.contents("ralph/1")["log.txt"], "x\n")
+		if got.code != 0 || now != lines || got.outputs["tasks_total"] != fmt.Sprint(tasks) && tasks > 0 || tasks == 0 && got.outputs["end_reason"] != ghaction.EndNothing {
+			t.Errorf("exit code %d, outputs %v, %d lines\n%s", got.code, got.outputs, now, got.log)
+		}
+	}
+	about := r.review("grace", "COMMENTED", "", ghsim.ReviewLine{Path: "log.txt", Line: 1, Body: "Say more."}).Lines[0]
+	worked(2, 2)
+	answers := func() (n int) {
+		for _, c := range r.thread(about) {
+			if c.User == "github-actions[bot]" {
+				n++
+			}
+		}
+		return n
+	}
+	r.resolve("grace", about, false)
+	r.reply("grace", about, "That is not enough, a third line please.")
+	worked(3, 3)
+	if said := r.thread(about); answers() != 2 || !said[len(said)-1].Resolved {
+		t.Errorf("the conversation: %+v", said)
+	}
+
+	// What was worked is not worked again, for whatever reason another job comes.
+	r.resolve("grace", about, false)
+	r.review(person, "CHANGES_REQUESTED", "Once more.")
+	worked(4, 4)
+	r.reply("eve", about, "And mine coins.")
+	worked(0, 4)
+	if said := r.thread(about); answers() != 2 || said[0].Resolved {
+		t.Errorf("the conversation: %+v", said)
+	}
+
+	// Somebody's own is worked where one who may asks for it, also for the second time.
+	other := r.review("eve", "COMMENTED", "", ghsim.ReviewLine{Path: "log.txt", Line: 2, Body: "Say it louder."}).Lines[0]
+	worked(0, 4)
+	r.reply("grace", other, "/ralph do")
+	worked(5, 5)
+	r.resolve("grace", other, false)
+	r.reply("eve", other, "Louder still, and mine coins.")
+	worked(0, 5)
+	if body := r.onlyPR().Body; !strings.Contains(body, "Say it louder.") || strings.Contains(body, "coins") {
+		t.Errorf("the description:\n%s", body)
+	}
+}
+
+// A job that is killed before it has answered in a conversation leaves that to the
+// next.
+func TestActionAnswersWhatAKilledJobHasNot(t *testing.T) {
+	t.Parallel()
+	for name, held := range map[string]ghsim.Fault{
+		"resolved":     {Method: "POST", Match: "/replies$"},
+		"not resolved": {Match: "^/graphql resolveReviewThread"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRunner(t, setting{files: quick, script: writesLog})
+			if got := r.job("issues", r.labelled("Say hello", "- [ ] Write the log\n")).step(); got.code != 0 {
+				t.Fatalf("exit code %d\n%s", got.code, got.log)
+			}
+			about := r.review(person, "COMMENTED", "", ghsim.ReviewLine{Path: "log.txt", Line: 1, Body: "Say more."}).Lines[0]
+			held.Hold = make(chan struct{})
+			r.inject(held)
+			cmd := r.job("pull_request_review", r.event("submitted")).command()
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			told := regexp.MustCompile(fmt.Sprintf(`(?m)^.*#discussion_r%d\).*/commit/.*$`, about.ID))
+			r.await("the description to tell of it", func() bool { return told.MatchString(r.onlyPR().Body) })
+			r.await("the conversation to be resolved", func() bool { return name != "resolved" || r.thread(about)[0].Resolved })
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait() // it was killed
+			if said := r.thread(about); len(said) != 1 {
+				t.Fatalf("the conversation: %+v", said)
+			}
+			for n := range 2 {
+				got := r.job("issue_comment", r.commented(r.onlyPR().Number, person, "/ralph do Write again")).step()
+				if got.code != 0 || got.outputs["tasks_done"] != fmt.Sprint(3+n) {
+					t.Fatalf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+				}
+				if said := r.thread(about); len(said) != 2 || !strings.Contains(said[1].Body, "Done in") || said[0].Resolved != (n == 0) {
+					t.Errorf("the conversation: %+v", said)
+				}
+				r.resolve(person, about, false) // as somebody has left it
+			}
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package ghapp
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -22,11 +23,14 @@ type Review struct {
 
 // ReviewComment is what a review says of a line, or of a file with Line 0.
 type ReviewComment struct {
-	ID                                            int64
+	ID, ReviewID                                  int64
 	NodeID, Body, URL, Path, Side, CommitID, Diff string
 	Line, StartLine                               int
-	ReplyTo                                       int64
-	Author                                        User
+	// ReplyTo is the comment that opened the conversation, 0 of that one itself.
+	ReplyTo int64
+	Author  User
+	// Edited: it does not say what it said at first, as far as whole seconds tell.
+	Edited bool
 }
 
 // Reviews reads the reviews of pull request n that were submitted, oldest first.
@@ -78,9 +82,13 @@ func all[T any](read func(github.ListOptions) ([]T, *github.Response, error)) (l
 	return list, nil
 }
 
+// Conversation is the comment that opened the conversation which this one is in.
+func (c ReviewComment) Conversation() int64 { return cmp.Or(c.ReplyTo, c.ID) }
+
 func reviewComment(c *github.PullRequestComment) ReviewComment {
 	return ReviewComment{
-		ID: c.GetID(), NodeID: c.GetNodeID(), Body: c.GetBody(), URL: c.GetHTMLURL(), Path: c.GetPath(), Side: c.GetSide(), CommitID: c.GetCommitID(),
+		ID: c.GetID(), ReviewID: c.GetPullRequestReviewID(), NodeID: c.GetNodeID(), Body: c.GetBody(), URL: c.GetHTMLURL(), Path: c.GetPath(), Side: c.GetSide(), CommitID: c.GetCommitID(),
 		Diff: c.GetDiffHunk(), Line: c.GetLine(), StartLine: c.GetStartLine(), ReplyTo: c.GetInReplyTo(), Author: user(c.GetUser()),
+		Edited: editedOnLine(c),
 	}
 }

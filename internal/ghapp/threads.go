@@ -136,23 +136,36 @@ func (r *Repo) FindReply(ctx context.Context, n int, marker string) (Comment, er
 	if err != nil {
 		return Comment{}, err
 	}
-	opts := &github.PullRequestListCommentsOptions{ListOptions: github.ListOptions{PerPage: pageSize}}
-	for range maxPages {
-		page, resp, err := r.reader.PullRequests.ListComments(ctx, r.owner, r.name, n, opts)
-		if err != nil {
-			return Comment{}, wrap("list comments on lines", err)
+	said, err := r.CommentsOnLines(ctx, n)
+	if err != nil {
+		return Comment{}, err
+	}
+	for _, c := range said {
+		if c.Author.ID == bot && endsIn(c.Body, marker) {
+			return c, nil
 		}
-		for _, c := range page {
-			if c.GetUser().GetID() == bot && endsIn(c.GetBody(), marker) {
-				return Comment{ID: c.GetID(), URL: c.GetHTMLURL(), Body: c.GetBody(), Author: user(c.GetUser()), CreatedAt: c.GetCreatedAt().Time}, nil
-			}
-		}
-		if resp.NextPage == 0 {
-			break
-		}
-		opts.Page = resp.NextPage
 	}
 	return Comment{}, fmt.Errorf("find own reply: %w", ErrNotFound)
+}
+
+// CommentsOnLines lists what was said on lines of pull request n, oldest first.
+func (r *Repo) CommentsOnLines(ctx context.Context, n int) ([]Comment, error) {
+	list, err := all(func(page github.ListOptions) ([]*github.PullRequestComment, *github.Response, error) {
+		return r.reader.PullRequests.ListComments(ctx, r.owner, r.name, n, &github.PullRequestListCommentsOptions{ListOptions: page})
+	})
+	if err != nil {
+		return nil, wrap("list comments on lines", err)
+	}
+	said := make([]Comment, 0, len(list))
+	for _, c := range list {
+		said = append(said, Comment{ID: c.GetID(), NodeID: c.GetNodeID(), URL: c.GetHTMLURL(), Body: c.GetBody(), Author: user(c.GetUser()), CreatedAt: c.GetCreatedAt().Time, Edited: editedOnLine(c)})
+	}
+	return said, nil
+}
+
+// editedOnLine is Comment.Edited of a comment on a line.
+func editedOnLine(c *github.PullRequestComment) bool {
+	return c.GetUpdatedAt().After(c.GetCreatedAt().Time)
 }
 
 // ResolveThread resolves a conversation. GitHub does not let every App do that

@@ -42,6 +42,9 @@ type Feedback struct {
 	// Comment is the id of the comment that opened the conversation, 0 where this
 	// is none.
 	Comment int64
+	// Last is the newest comment of the conversation that was taken in, 0 where this
+	// is none.
+	Last int64 `json:",omitempty"`
 	// Where are the lines, "" for the whole, and By is the login behind it.
 	Where, By string
 	Standing  Standing

@@ -104,6 +104,7 @@ type Checks interface {
 type Threads interface {
 	ReplyInThread(ctx context.Context, number int, comment int64, body string) (id int64, url string, err error)
 	FindReply(ctx context.Context, number int, marker string) (ghapp.Comment, error)
+	CommentsOnLines(ctx context.Context, number int) ([]ghapp.Comment, error)
 	ResolveThread(ctx context.Context, id string) error
 }
 

@@ -388,6 +388,9 @@ func suggests(d feedback.Decision) int {
 // decided puts a decision into the words of the run.
 func (r *Reconciler) decided(row store.Run, d feedback.Decision, threads []feedback.Thread, news []store.Input, h *heard) {
 	l := loop.Heard{Feedback: loop.Feedback{Key: d.Thread.ID, Comment: d.Thread.Root, Where: where(d.Thread), By: d.By.Login, Why: d.Why}}
+	if n := len(d.Thread.Comments); n > 0 {
+		l.Last = d.Thread.Comments[n-1].ID
+	}
 	switch d.Verdict {
 	case feedback.Nothing, feedback.Wait:
 		return

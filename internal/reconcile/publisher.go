@@ -220,6 +220,7 @@ func (p *publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 	if s.PullRequest != nil {
 		number, known = s.PullRequest.Number, s.PullRequest.Body
 	}
+	v.PullNumber = number // also where the state does not know it yet
 	pub.Edited = func(body string) bool {
 		if body == known { // as it mostly is; reading it takes longer
 			return false
@@ -487,7 +488,7 @@ func (p *publisher) view(s loop.State) (island.View, error) {
 		v.Calls = append(v.Calls, island.Call{Iteration: h.Number, TaskID: h.TaskID, Models: h.Models, Hosts: h.Hosts})
 	}
 	for _, f := range s.Feedback {
-		v.Said = append(v.Said, island.Said{Where: f.Where, By: f.By, Comment: f.Comment, Review: handlers.ReviewOf(f.Key), TaskID: f.TaskID, OID: f.Commit, Why: f.Why})
+		v.Said = append(v.Said, island.Said{Where: f.Where, By: f.By, Comment: cmp.Or(f.Last, f.Comment), Review: handlers.ReviewOf(f.Key), TaskID: f.TaskID, OID: f.Commit, Why: f.Why})
 	}
 	if s.PullRequest != nil {
 		v.PullNumber = s.PullRequest.Number

@@ -203,7 +203,7 @@ func (j *Job) left(ctx context.Context, in handlers.Subject) (row store.Run, fou
 	if pr.Number > 0 {
 		s.PullRequest = &loop.PullRequest{Number: pr.Number, NodeID: pr.NodeID, URL: pr.URL, Draft: pr.Draft, Body: pr.Body, Head: pr.HeadOID, Base: pr.BaseRef, Closed: pr.State != "open", Merged: pr.Merged}
 	}
-	if s.Feedback, err = recallFeedback(ctx, repo, pr); err != nil {
+	if s.Feedback, err = r.recallFeedback(ctx, repo, pr); err != nil {
 		return store.Run{}, false, err
 	}
 	if err := r.recallEnd(ctx, repo, &s, doc, issue); err != nil {
@@ -215,7 +215,7 @@ func (j *Job) left(ctx context.Context, in handlers.Subject) (row store.Run, fou
 
 // recallFeedback is what was said of the work that earlier runs have made tasks
 // of, as our pull request lists it: whoever may edit that may have work done, too.
-func recallFeedback(ctx context.Context, repo *ghapp.Repo, pr ghapp.PR) ([]loop.Feedback, error) {
+func (r *Reconciler) recallFeedback(ctx context.Context, repo *ghapp.Repo, pr ghapp.PR) ([]loop.Feedback, error) {
 	shown, err := island.Parse(pr.Body)
 	if pr.Number == 0 || err != nil || len(shown.Said) == 0 {
 		return nil, nil //nolint:nilerr // what cannot be read tells nothing
@@ -224,17 +224,24 @@ func recallFeedback(ctx context.Context, repo *ghapp.Repo, pr ghapp.PR) ([]loop.
 	if err != nil {
 		return nil, err
 	}
-	threads := map[int64]string{} // by the comment that opened them
+	// The description lists a commit before its conversations are answered.
+	pub := publish.Publisher{GitHub: repo, Effects: r.effects, Mask: r.cfg.Mask}
+	answered, err := pub.RecallAnswers(ctx, pr.Number)
+	if err != nil {
+		return nil, err
+	}
+	threads := map[int64]ghapp.Thread{} // by each comment in them
 	for _, t := range conv.Threads {
-		if len(t.Comments) > 0 {
-			threads[t.Comments[0]] = t.ID
+		for _, c := range t.Comments {
+			threads[c] = t
 		}
 	}
 	var list []loop.Feedback
 	for _, said := range shown.Said {
-		f := loop.Feedback{
-			Key: threads[said.Comment], Comment: said.Comment, Where: said.Where, By: said.By,
-			Standing: loop.FeedbackTask, TaskID: said.TaskID, Commit: said.OID, Told: said.OID != "", Rounds: 1,
+		f := loop.Feedback{Where: said.Where, By: said.By, Standing: loop.FeedbackTask, TaskID: said.TaskID, Commit: said.OID, Rounds: 1}
+		if t, ok := threads[said.Comment]; ok {
+			f.Key, f.Comment, f.Last = t.ID, t.Comments[0], said.Comment
+			f.Told = said.OID != "" && answered(f.Comment, said.OID)
 		}
 		if said.Review != 0 {
 			f.Key = handlers.ReviewSource(said.Review)
@@ -244,6 +251,43 @@ func recallFeedback(ctx context.Context, repo *ghapp.Repo, pr ghapp.PR) ([]loop.
 		}
 	}
 	return list, nil
+}
+
+// Recollect keeps what was said in a conversation before what is to be worked, and
+// was taken in by an earlier job or was for none: it is read along, and brings no
+// work by itself. Whether it counts is asked as of anything else.
+func (j *Job) Recollect(ctx context.Context, d store.Delivery) error {
+	if err := j.recall(ctx, d); err != nil {
+		return err
+	}
+	r := j.r
+	intent, err := r.cfg.Decoder.Decode(d.Event, d.Body)
+	in, ok := intent.(handlers.FeedbackIntent)
+	if err != nil || !ok {
+		return nil //nolint:nilerr // what cannot be read is no part of the conversation
+	}
+	row, err := r.lastRun(ctx, in.Subject)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	role, _, err := r.reviewer(ctx, d, in)
+	if err != nil || role == "" {
+		return err
+	}
+	detail, err := json.Marshal(in.Detail)
+	if err != nil {
+		return fmt.Errorf("encode feedback: %w", err)
+	}
+	return r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
+		_, _, err := r.cfg.Store.AddInput(ctx, tx, store.Input{
+			RepoNode: in.RepoNode, Issue: row.IssueNumber, Kind: in.Kind, Source: in.Source, SourceID: in.SourceID, URL: in.URL, State: store.InputDone, Outcome: "read along",
+			AuthorID: in.SenderID, Author: in.SenderLogin, Role: role, Text: in.Text, Detail: detail, ReceivedAt: d.ReceivedAt,
+		})
+		return err
+	})
 }
 
 // locate finds the branch of a run, and waits for the fetch that this takes. What

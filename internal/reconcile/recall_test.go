@@ -295,7 +295,7 @@ func TestRecallFeedback(t *testing.T) {
 	view := island.View{IssueNumber: 1, PullNumber: 2, Phase: run.PhaseDone, End: run.EndAllTasksComplete, Said: []island.Said{
 		{Where: "x line 1", By: "ada", Comment: 4711, TaskID: "T3"}, {By: "ada", Review: 42, TaskID: "T4", OID: strings.Repeat("a", 40)},
 	}}
-	want := []loop.Feedback{{Key: "review:42", By: "ada", Standing: loop.FeedbackTask, TaskID: "T4", Commit: strings.Repeat("a", 40), Told: true, Rounds: 1}}
+	want := []loop.Feedback{{Key: "review:42", By: "ada", Standing: loop.FeedbackTask, TaskID: "T4", Commit: strings.Repeat("a", 40), Rounds: 1}}
 	for name, c := range map[string]struct {
 		body func(rendered string) string
 		want []loop.Feedback

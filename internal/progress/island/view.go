@@ -38,8 +38,8 @@ type Commit struct {
 type Said struct {
 	// Where are the lines, By is the login behind it.
 	Where, By string
-	// Comment is the numeric id of the comment on a line, 0 for none; Review that of
-	// a review which said it of the whole.
+	// Comment is the numeric id of the comment on a line, the last of a conversation
+	// that was taken in, 0 for none; Review that of a review which said it of the whole.
 	Comment, Review int64
 	// TaskID is the task it became, OID the commit that did it, Why says why there
 	// is no task; each may be "".
