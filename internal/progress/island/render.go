@@ -95,7 +95,8 @@ var shortenings = [...]func(*detail){
 //  2. learnings, to 1,500 bytes, then all
 //  3. what failed checks said, to 300 bytes each, then all
 //  4. the account of what was given up, to 1,000 bytes, then all
-//  5. what was said in review, to the 30 newest, then all
+//  5. what was said in review, to the 30 newest, then all but the last of lines
+//     and of the whole: a job knows by it what was heard already
 //  6. older commits, to the 50 newest, then to 10, then all
 //  7. acceptance criteria and dependencies, first those of tasks that are done
 //     or skipped
@@ -507,21 +508,40 @@ const saidWhole = "the whole"
 
 const saidHead = "| Said | By | Task | Commit |\n|:--|:--|:--|:--|"
 
+// newest is what is shown of what was said: so much of what was taken in last and,
+// however little that is, what was said last of lines and of the whole.
+func newest(said []Said, most int) (shown []Said) {
+	var comment, review int64
+	tells := func(s Said) bool { return s.TaskID != "" && s.Why == "" }
+	for _, s := range said {
+		if tells(s) {
+			comment, review = max(comment, s.Comment), max(review, s.Review)
+		}
+	}
+	for i, s := range said {
+		last := tells(s) && (s.Comment > 0 && s.Comment == comment || s.Review > 0 && s.Review == review)
+		if last || i >= len(said)-most {
+			shown = append(shown, s)
+		}
+	}
+	return shown
+}
+
 // said shows what became of what was said in review; the newest where not all
 // fits.
 func (r *renderer) said() string {
 	said := r.v.Said
-	if len(said) == 0 || r.d.said == 0 {
+	shown := newest(said, r.d.said)
+	if len(shown) == 0 {
 		return ""
 	}
 	var s section
 	s.line("\n### Review\n")
-	hidden := max(len(said)-r.d.said, 0)
-	if hidden > 0 {
-		s.line("The %d newest of %d:\n", r.d.said, len(said))
+	if len(shown) < len(said) {
+		s.line("The %d newest of %d:\n", len(shown), len(said))
 	}
 	s.line(saidHead)
-	for _, f := range said[hidden:] {
+	for _, f := range shown {
 		where := cmp.Or(cell(r.code(f.Where)), saidWhole)
 		if at := f.anchor(); at != "" && r.v.RepoURL != "" && r.v.PullNumber > 0 {
 			where = fmt.Sprintf("[%s](%s/pull/%d#%s)", where, r.v.RepoURL, r.v.PullNumber, at)

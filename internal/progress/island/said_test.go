@@ -1,6 +1,7 @@
 package island
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -37,6 +38,28 @@ func TestSaidIsReadBack(t *testing.T) {
 		if diff := cmp.Diff(want, got.Said); diff != "" {
 			t.Errorf("%s (-want +got):\n%s\n%s", name, diff, text)
 		}
+	}
+}
+
+// However full a description is, it tells what was said last of lines and of the
+// whole: later jobs take what came before that for heard.
+func TestLastSaidIsShownWhateverFits(t *testing.T) {
+	t.Parallel()
+	v := View{IssueNumber: 1, PullNumber: 7, RepoURL: "https://github.com/ada/widgets", Phase: run.PhaseDone}
+	for i := range 900 {
+		v.Tasks = append(v.Tasks, run.Task{ID: fmt.Sprintf("T%d", i+1), Title: strings.Repeat("x", 1000)})
+	}
+	for i := range int64(60) {
+		v.Said = append(v.Said, Said{By: "ada", Comment: 1000 - i, TaskID: "T1"}, Said{By: "ada", Review: 2000 - i, TaskID: "T2"})
+	}
+	v.Said = append(v.Said, Said{By: "eve", Comment: 5000, Why: "it was resolved"}, Said{Where: "checks", TaskID: "T3"})
+	want := []Said{{By: "ada", Comment: 1000, TaskID: "T1"}, {By: "ada", Review: 2000, TaskID: "T2"}}
+	got, err := Parse(Render(v))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got.Said); diff != "" || got.Hidden == 0 {
+		t.Errorf("%d tasks are hidden (-want +got):\n%s", got.Hidden, diff)
 	}
 }
 
