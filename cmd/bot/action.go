@@ -442,9 +442,6 @@ func (a *actionStep) deliver(ctx context.Context, job *reconcile.Job, repo *ghap
 	if err != nil {
 		return "", err
 	}
-	delivery := func(guid string, e ghaction.Event) store.Delivery {
-		return store.Delivery{GUID: guid, Event: e.Name, Action: e.Action, Installation: ghaction.Installation, RepoNode: e.RepoNode, Body: e.Payload, ReceivedAt: time.Now()}
-	}
 	for i, event := range earlier {
 		if err := job.Recollect(ctx, delivery(fmt.Sprintf("earlier-%d", i+1), event)); err != nil {
 			return "", err
