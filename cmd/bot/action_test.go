@@ -1063,15 +1063,18 @@ func TestActionAnswersWhatAKilledJobHasNot(t *testing.T) {
 				t.Fatalf("exit code %d\n%s", got.code, got.log)
 			}
 			about := r.review(person, "COMMENTED", "", ghsim.ReviewLine{Path: "log.txt", Line: 1, Body: "Say more."}).Lines[0]
-			held.Hold = make(chan struct{})
+			waits := make(chan struct{}, 1)
+			held.Hold, held.Held = make(chan struct{}), waits
 			r.inject(held)
 			cmd := r.job("pull_request_review", r.event("submitted")).command()
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
 			told := regexp.MustCompile(fmt.Sprintf(`(?m)^.*#discussion_r%d\).*/commit/.*$`, about.ID))
-			r.await("the description to tell of it", func() bool { return told.MatchString(r.onlyPR().Body) })
-			r.await("the conversation to be resolved", func() bool { return name != "resolved" || r.thread(about)[0].Resolved })
+			r.await("the call", func() bool { return len(waits) == 1 })
+			if body := r.onlyPR().Body; !told.MatchString(body) || r.thread(about)[0].Resolved != (name == "resolved") {
+				t.Fatalf("the conversation: %+v\n%s", r.thread(about), body)
+			}
 			if err := cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}

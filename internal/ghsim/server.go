@@ -76,6 +76,8 @@ type Fault struct {
 	Drop bool `json:"drop"`
 	// Hold keeps the call waiting, before anything is done, until it is closed.
 	Hold <-chan struct{} `json:"-"`
+	// Held is told of each call that is kept waiting, if it listens or has room.
+	Held chan<- struct{} `json:"-"`
 }
 
 type fault struct {
@@ -274,6 +276,10 @@ func (s *Sim) serveAPI(w http.ResponseWriter, r *http.Request, kind, path string
 	}
 	f := s.takeFault(r.Method, target)
 	if f != nil && f.Hold != nil {
+		select {
+		case f.Held <- struct{}{}:
+		default:
+		}
 		select {
 		case <-f.Hold:
 		case <-r.Context().Done():

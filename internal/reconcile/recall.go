@@ -257,6 +257,10 @@ func (r *Reconciler) recallFeedback(ctx context.Context, repo *ghapp.Repo, pr gh
 // was taken in by an earlier job or was for none: it is read along, and brings no
 // work by itself. Whether it counts is asked as of anything else.
 func (j *Job) Recollect(ctx context.Context, d store.Delivery) error {
+	return j.persist(ctx, func() error { return j.recollect(ctx, d) })
+}
+
+func (j *Job) recollect(ctx context.Context, d store.Delivery) error {
 	if err := j.recall(ctx, d); err != nil {
 		return err
 	}
