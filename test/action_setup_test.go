@@ -27,6 +27,9 @@ type setUp struct {
 	env      map[string]string
 }
 
+// released is the one release that there is.
+const released = "1.2.3-rc.1"
+
 // needed are the programs that every runner has.
 var needed = []string{"awk", "bash", "cat", "chmod", "curl", "cut", "find", "gzip", "head", "mkdir", "mktemp", "mv", "rm", "sh", "sha256sum", "tar", "touch", "tr", "uname"}
 
@@ -49,7 +52,7 @@ func newSetUp(t *testing.T) *setUp {
 			t.Fatal(err)
 		}
 	}
-	s.write(filepath.Join(action, "VERSION"), "1.2.3\n")
+	s.write(filepath.Join(action, "VERSION"), released+"\n")
 	s.write(filepath.Join(action, "images", "agent", "agents.txt"), "# name package version\nclaude @anthropic-ai/claude-code 2.1.197\n")
 	s.env = map[string]string{
 		"PATH": s.bin, "ACTION_PATH": action, "RUNNER_TEMP": s.path("temp"), "RUNNER_TOOL_CACHE": s.path("tools"),
@@ -126,8 +129,8 @@ func (s *setUp) fails(why string) {
 	if code != 2 || !strings.Contains(said, "::error title=Ralph cannot start::") || !strings.Contains(said, why) {
 		s.t.Errorf("exit code %d, want 2 and %q:\n%s", code, why, said)
 	}
-	if outputs["bot"] != "" {
-		s.t.Errorf("a program was handed on: %s", outputs["bot"])
+	if len(outputs) > 0 {
+		s.t.Errorf("outputs of a step that failed: %v", outputs)
 	}
 	if found, err := filepath.Glob(s.path("tools/ralph-bot/*/*/*")); err != nil || len(found) > 0 {
 		s.t.Errorf("in the runner's cache: %v, %v", found, err)
@@ -141,11 +144,20 @@ type releases struct {
 	asked []string
 }
 
+// alter changes the archives after their sums were taken.
+func (r *releases) alter(change func([]byte) []byte) {
+	for name, b := range r.files {
+		if strings.HasSuffix(name, ".tar.gz") {
+			r.files[name] = change(slices.Clone(b))
+		}
+	}
+}
+
 // serve publishes the release to the runner; the programs of all platforms are
 // the same.
 func (s *setUp) serve() *releases {
 	s.t.Helper()
-	const program = "#!/bin/sh\necho bot 1.2.3\n"
+	const program = "#!/bin/sh\necho bot v" + released + "\n"
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	w := tar.NewWriter(z)
@@ -169,12 +181,13 @@ func (s *setUp) serve() *releases {
 	}
 	r := &releases{files: map[string][]byte{}}
 	var sums strings.Builder
+	fmt.Fprintf(&sums, "%064d  another.tar.gz\n", 0)
 	for _, platform := range []string{"linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64"} {
-		name := "ralph-bot_1.2.3_" + platform + ".tar.gz"
-		r.files["/v1.2.3/"+name] = b.Bytes()
+		name := "ralph-bot_" + released + "_" + platform + ".tar.gz"
+		r.files["/v"+released+"/"+name] = b.Bytes()
 		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(b.Bytes()), name)
 	}
-	r.files["/v1.2.3/checksums.txt"] = []byte(sums.String())
+	r.files["/v"+released+"/checksums.txt"] = []byte(sums.String())
 	server := httptest.NewTLSServer(r)
 	s.t.Cleanup(server.Close)
 	s.env["RALPH_RELEASES"] = server.URL
@@ -214,8 +227,9 @@ func TestActionSetupDownloads(t *testing.T) {
 			s.program("gh", "exit 0")
 			s.env["ACTION_REF"] = ref
 			code, said, outputs := s.run()
-			if code != 0 || !strings.Contains(said, "bot 1.2.3") || !strings.HasPrefix(outputs["bot"], s.path("tools")) {
-				t.Fatalf("exit code %d, outputs %v:\n%s", code, outputs, said)
+			kept, err := filepath.Glob(s.path("tools/ralph-bot/*/*/bot"))
+			if code != 0 || !strings.Contains(said, "bot v"+released) || err != nil || len(kept) != 1 || len(outputs) != 1 || outputs["bot"] != kept[0] {
+				t.Fatalf("exit code %d, outputs %v, kept %q, %v:\n%s", code, outputs, kept, err, said)
 			}
 			if calls := s.calls("gh"); len(calls) != 1 || !strings.HasPrefix(calls[0], "attestation verify ") || !strings.HasSuffix(calls[0], ".tar.gz --repo org/ralph-action") {
 				t.Errorf("gh was called so: %q", calls)
@@ -238,16 +252,16 @@ func TestActionSetupDistrusts(t *testing.T) {
 		change func(s *setUp, r *releases)
 		why    string
 	}{
-		"another archive": {func(_ *setUp, r *releases) {
-			for name, b := range r.files {
-				if strings.HasSuffix(name, ".tar.gz") {
-					r.files[name] = append(slices.Clone(b), 0)
-				}
-			}
+		"another archive": {func(_ *setUp, r *releases) { r.alter(func(b []byte) []byte { return append([]byte("x"), b...) }) }, "the checksum of the download is wrong"},
+		"another archive, without gh": {func(s *setUp, r *releases) {
+			s.without("gh")
+			s.env["RALPH_INPUT_VERIFY"] = "checksum"
+			r.alter(func(b []byte) []byte { return append([]byte("x"), b...) })
 		}, "the checksum of the download is wrong"},
-		"no checksum":        {func(_ *setUp, r *releases) { r.files["/v1.2.3/checksums.txt"] = []byte("0  other\n") }, "the checksum of the download is wrong"},
+		"half an archive":    {func(_ *setUp, r *releases) { r.alter(func(b []byte) []byte { return b[:len(b)/2] }) }, "the checksum of the download is wrong"},
+		"no checksum":        {func(_ *setUp, r *releases) { r.files["/v"+released+"/checksums.txt"] = []byte("0  other\n") }, "the checksum of the download is wrong"},
 		"no attestation":     {func(s *setUp, _ *releases) { s.program("gh", "exit 1") }, "no valid attestation"},
-		"nobody to check it": {func(s *setUp, _ *releases) { s.without("gh") }, "set verify to checksum"},
+		"nobody to check it": {func(s *setUp, _ *releases) { s.without("gh") }, "gh, which is not installed"},
 		"no such check":      {func(s *setUp, _ *releases) { s.env["RALPH_INPUT_VERIFY"] = "none" }, "neither attestation nor checksum"},
 		"no such release":    {func(s *setUp, _ *releases) { s.env["RALPH_INPUT_VERSION"] = "9.9.9" }, "version 9.9.9 cannot be downloaded"},
 		"a mirror without TLS": {func(s *setUp, r *releases) {
@@ -257,6 +271,7 @@ func TestActionSetupDistrusts(t *testing.T) {
 		}, "cannot be downloaded"},
 		"a mirror nobody vouches for": {func(s *setUp, _ *releases) { delete(s.env, "CURL_CA_BUNDLE") }, "cannot be downloaded"},
 		"a version with a command":    {func(s *setUp, _ *releases) { s.env["RALPH_INPUT_VERSION"] = "1.2.3;touch pwned" }, "neither a version"},
+		"a version with a shell":      {func(s *setUp, _ *releases) { s.env["RALPH_INPUT_VERSION"] = "$(touch pwned)" }, "neither a version"},
 		"a version with a path":       {func(s *setUp, _ *releases) { s.env["RALPH_INPUT_VERSION"] = "1.2.3/../../x" }, "neither a version"},
 		"a version of two lines":      {func(s *setUp, _ *releases) { s.env["RALPH_INPUT_VERSION"] = "1.2.3\nbot=/evil" }, "neither a version"},
 		"a branch without Go":         {func(s *setUp, _ *releases) { s.env["ACTION_REF"] = "main" }, "Go is not installed"},
@@ -277,8 +292,8 @@ func TestActionSetupChecksumAlone(t *testing.T) {
 	t.Parallel()
 	s := newSetUp(t)
 	s.serve()
-	s.env["RALPH_INPUT_VERSION"], s.env["RALPH_INPUT_VERIFY"] = "v1.2.3", "checksum"
-	if code, said, outputs := s.run(); code != 0 || outputs["bot"] == "" {
+	s.env["RALPH_INPUT_VERSION"], s.env["RALPH_INPUT_VERIFY"], s.env["RALPH_INPUT_MODE"] = "v"+released, "checksum", "finish"
+	if code, said, outputs := s.run(); code != 0 || outputs["bot"] == "" || len(outputs) != 1 {
 		t.Errorf("exit code %d, outputs %v:\n%s", code, outputs, said)
 	}
 }
@@ -330,7 +345,7 @@ func TestActionSetupPullsTheImage(t *testing.T) {
 	if code, said, _ := s.run(); code != 0 {
 		t.Errorf("exit code %d:\n%s", code, said)
 	}
-	if calls := s.calls("docker"); len(calls) != 3 || strings.TrimSpace(calls[2]) != "pull --quiet ghcr.io/org/ralph-agent:1.2.3" {
+	if calls := s.calls("docker"); len(calls) != 3 || strings.TrimSpace(calls[2]) != "pull --quiet ghcr.io/org/ralph-agent:"+released {
 		t.Errorf("docker was called so: %q", calls)
 	}
 	s.program("docker", `[ "$1" = version ]`)
