@@ -39,7 +39,7 @@ live-check: ## Find out on GitHub itself what docs/unverified.md lists; needs an
 	go test -tags live -count=1 -timeout 30m -run '^TestLive$$' -v ./internal/ghapp
 
 .PHONY: lint
-lint: ## Lint Go, shell and workflows, and check the linter's own borders
+lint: ## Lint Go, shell, workflows and the words of documents, and check the linter's own borders
 	scripts/lint.sh
 
 .PHONY: fuzz

@@ -14,7 +14,6 @@ require (
 	github.com/moby/moby/api v1.56.1
 	github.com/moby/moby/client v0.6.2
 	github.com/moby/patternmatcher v0.6.0
-	github.com/nicholas-fedor/shoutrrr v0.13.2
 	github.com/palantir/go-githubapp v0.24.1
 	github.com/pressly/goose/v3 v3.27.3
 	github.com/riverqueue/river v0.47.0

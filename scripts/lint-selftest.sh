@@ -18,7 +18,7 @@ export GOLANGCI_LINT_CACHE=$top/.cache/lint-selftest/cache
 module=$(go list -m)
 us=$module/internal
 
-packages=(run progress progress/formats progress/island plan prompt gate supervise history command spend loop sim agent sandbox sandbox/docker sandbox/local shim
+packages=(run strs progress progress/formats progress/island plan prompt claim gate supervise history command spend loop sim agent sandbox sandbox/docker sandbox/local shim
 	proc gateway egress gitrepo redact config ghapp ghsim store queue effects handlers publish host inline reconcile ghaction appsetup webui)
 packages+=(transcript notify)
 
@@ -81,11 +81,13 @@ may() {
 fresh
 
 imports internal/run run os/exec database/sql net net/http github.com/goccy/go-yaml "$us/webui"
+imports internal/strs strs os/exec database/sql net/http "$us/run" "$us/webui"
 imports internal/progress progress os/exec database/sql github.com/goccy/go-yaml "$us/webui"
 imports internal/progress/island island os/exec database/sql github.com/yuin/goldmark "$us/redact" "$us/webui"
 imports internal/progress/formats formats os/exec database/sql github.com/goccy/go-yaml "$us/webui"
 imports internal/plan plan os/exec "$us/webui"
 imports internal/prompt prompt os/exec github.com/yuin/goldmark "$us/webui"
+imports internal/claim claim os/exec database/sql net/http "$us/webui" "$us/progress"
 imports internal/gate gate os/exec "$us/webui"
 imports internal/supervise supervise os/exec database/sql net/http "$us/webui" "$us/gate" "$us/progress"
 imports internal/history history os/exec database/sql "$us/webui"
@@ -110,7 +112,6 @@ done
 
 imports internal/transcript transcript "$us/webui"
 imports internal/notify notify "$us/webui"
-imports internal/reconcile notify-home github.com/nicholas-fedor/shoutrrr/pkg/types
 imports internal/publish github-home github.com/google/go-github/v60/github github.com/palantir/go-githubapp/githubapp \
 	github.com/bradleyfalzon/ghinstallation/v2 github.com/shurcooL/githubv4
 imports cmd/bot github-home github.com/google/go-github/v60/github
@@ -126,7 +127,7 @@ imports internal/store tests-only testing github.com/google/go-cmp/cmp pgregory.
 	github.com/rogpeppe/go-internal/testscript github.com/getkin/kin-openapi/openapi3
 imports internal/store nobody github.com/rs/zerolog/log github.com/pkg/errors io/ioutil math/rand
 
-for p in run progress progress/island plan prompt gate supervise history command spend loop sim; do
+for p in run progress progress/island plan prompt claim gate supervise history command spend loop sim; do
 	code "internal/$p" "" forbidigo "pure package: time is handed in" <<EOF
 package ${p##*/}
 
@@ -357,6 +358,7 @@ may internal/progress/formats "$us/run" "$us/progress" github.com/yuin/goldmark
 may internal/run net/url
 may internal/plan "$us/run" "$us/progress" "$us/progress/formats" github.com/yuin/goldmark
 may internal/prompt "$us/run" "$us/progress"
+may internal/claim "$us/run"
 may internal/gate "$us/run"
 may internal/supervise "$us/run"
 may internal/history "$us/run"
@@ -376,7 +378,7 @@ may internal/handlers "$us/run" "$us/store" "$us/queue" github.com/palantir/go-g
 may internal/store "$us/run" "$us/history" "$us/spend" database/sql modernc.org/sqlite
 may internal/queue "$us/run" "$us/store" github.com/riverqueue/river
 may internal/host "$us/loop" "$us/gitrepo" "$us/sandbox/docker" "$us/agent"
-may internal/inline "$us/history" "$us/loop" "$us/host" "$us/gitrepo"
+may internal/inline "$us/history" "$us/loop" "$us/host" "$us/gitrepo" "$us/store"
 may internal/transcript "$us/run" "$us/agent" "$us/redact"
 may internal/ghsim "$us/proc" github.com/vektah/gqlparser/v2
 may internal/ghaction "$us/run" "$us/proc"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Lints everything: Go, shell scripts, workflows, and the linter's own borders.
+# Lints everything: Go, shell scripts, workflows, the words of the documents, and the
+# linter's own borders.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,3 +16,4 @@ export GOLANGCI_LINT_CACHE=$PWD/.cache/golangci-lint
 scripts/lint-selftest.sh "$bin/golangci-lint"
 shellcheck scripts/*.sh .ci/run
 "$bin/actionlint"
+"$bin/vale" docs README.md CONTRIBUTING.md SECURITY.md AGENTS.md internal/prompt/*.md

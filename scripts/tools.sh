@@ -3,7 +3,8 @@
 # already is left alone. System packages are installed on Debian as root;
 # elsewhere a missing one is named.
 #
-#   tools.sh lint    golangci-lint, actionlint, shellcheck
+#   tools.sh lint    golangci-lint, actionlint, shellcheck, vale, and a C compiler to
+#                    build vale
 #   tools.sh test    a C compiler (for the race detector), node and npm, the npm
 #                    packages of test/npm (GitHub's API descriptions and examples
 #                    of webhooks, the agents' command lines), act, which plays
@@ -15,6 +16,7 @@ cd "$(dirname "$0")/.."
 
 golangci_lint=v2.12.2
 actionlint=v1.7.12
+vale=v3.21.0
 act=v0.2.89
 goreleaser=v2.11.2
 syft=v1.29.0
@@ -64,6 +66,8 @@ lint() {
 	go_tool golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint "$golangci_lint"
 	go_tool actionlint github.com/rhysd/actionlint/cmd/actionlint "$actionlint"
 	debian shellcheck shellcheck
+	debian gcc gcc libc6-dev
+	go_tool vale github.com/vale-cli/vale/v3/cmd/vale "$vale"
 }
 
 # The packages are data, native programs and one script that needs nothing built:

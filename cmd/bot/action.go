@@ -120,7 +120,7 @@ func (a *actionStep) run(ctx context.Context) (ghaction.Result, error) {
 	if a.in.Mode == ghaction.ModeFinish {
 		a.in, err = a.in.Kept(a.inputsFile())
 		if errors.Is(err, fs.ErrNotExist) {
-			return ghaction.Result{End: ghaction.EndNothing, Detail: "No step of this job has begun a run."}, nil
+			return ghaction.Result{End: ghaction.EndNothing, Detail: "No step of this job has started a run."}, nil
 		}
 		if err != nil {
 			return ghaction.Result{}, err
@@ -135,9 +135,6 @@ func (a *actionStep) run(ctx context.Context) (ghaction.Result, error) {
 	}
 	if err := a.takeOver(ctx); err != nil {
 		return ghaction.Result{}, err
-	}
-	for _, name := range a.in.Ignored {
-		a.log.Warning("Input "+name, "this action has no input "+name+"; docs/action.md says what takes its place")
 	}
 	if a.in.Mode == ghaction.ModeFind {
 		return a.find(ctx, event)
@@ -220,7 +217,7 @@ func (a *actionStep) config() (config.Server, error) {
 		cfg.Sandbox.Image = imageRepository + ":" + release
 	}
 	if cfg.Sandbox.Kind == config.SandboxDocker && cfg.Sandbox.Image == "" {
-		return cfg, &run.UserError{Message: "there is no image for the sandbox", Hint: "name one under `with:` as image; it must hold the tools that your checks need"}
+		return cfg, &run.UserError{Message: "the sandbox has no image", Hint: "set image under `with:`; it must contain the tools your checks need"}
 	}
 	limits := config.DefaultServer().Limits
 	limits.RunTimeout = jobDeadline
@@ -238,7 +235,7 @@ func (a *actionStep) config() (config.Server, error) {
 		return cfg, err
 	}
 	if cfg.Egress = in.Egress; len(cfg.Egress) > 0 && cfg.Sandbox.Kind == config.SandboxLocal {
-		return cfg, &run.UserError{Message: "egress is for `sandbox: docker`", Hint: "the local sandbox has all of the runner's network, and no list holds there"}
+		return cfg, &run.UserError{Message: "egress is for `sandbox: docker`", Hint: "the local sandbox shares the runner's whole network"}
 	}
 	if cfg.Sandbox.Devcontainer != config.DevcontainerOff && cfg.Sandbox.Kind == config.SandboxLocal {
 		return cfg, &run.UserError{Message: "devcontainer is for `sandbox: docker`", Hint: "the local sandbox has no images"}
@@ -399,8 +396,8 @@ func (a *actionStep) drive(ctx context.Context, job *reconcile.Job, repo *ghapp.
 
 // refused is how a step ends whose event was made by somebody who may not.
 func (a *actionStep) refused(event ghaction.Event) ghaction.Result {
-	detail := fmt.Sprintf("%s may not start a run: that takes write access to the repository. The issue says so, too.", cmp.Or(event.Sender, "Whoever asked"))
-	a.log.Warning("Ralph was not started", detail)
+	detail := fmt.Sprintf("%s cannot start a run, which requires write access to the repository. The issue says so, too.", cmp.Or(event.Sender, "Whoever asked"))
+	a.log.Warning("Ralph did not start", detail)
 	return ghaction.Result{End: ghaction.EndRefused, Detail: detail}
 }
 
@@ -494,13 +491,13 @@ func (a *actionStep) rehearse(ctx context.Context, repo *ghapp.Repo, event ghact
 		start, title, body = in.Subject, in.Title, in.Body
 	case handlers.CommandIntent:
 		if in.Issue == 0 || in.Command.Verb != command.Start && in.Command.Verb != command.Plan {
-			return ghaction.Result{End: ghaction.EndNothing, Detail: "A dry run: of commands it tells what `/ralph start` and `/ralph plan` on an issue would do."}, nil
+			return ghaction.Result{End: ghaction.EndNothing, Detail: "Dry run: of all commands, it supports only `/ralph start` and `/ralph plan` on an issue."}, nil
 		}
 		start, title, body = in.Subject, in.Text.Title, in.Text.Body
 	default:
-		detail := "A dry run: the event would start no run."
+		detail := "Dry run: the event would not start a run."
 		if event.Name == ghaction.Schedule || event.Review != 0 {
-			detail = "A dry run: it tells what labels, commands and issues that are named would do, and nothing of schedules and reviews."
+			detail = "Dry run: it supports labels, commands and named issues, but not schedules and reviews."
 		}
 		return ghaction.Result{End: ghaction.EndNothing, Detail: detail}, nil
 	}
@@ -509,13 +506,13 @@ func (a *actionStep) rehearse(ctx context.Context, repo *ghapp.Repo, event ghact
 		return ghaction.Result{}, err
 	}
 	if !may.CanWrite {
-		return ghaction.Result{End: ghaction.EndRefused, Detail: start.SenderLogin + " may not start a run: that takes write access to the repository."}, nil
+		return ghaction.Result{End: ghaction.EndRefused, Detail: start.SenderLogin + " cannot start a run, which requires write access to the repository."}, nil
 	}
 	p, err := plan.FromIssue(title, body)
 	if err != nil {
-		return ghaction.Result{}, &run.UserError{Message: "the issue cannot be worked: " + err.Error(), Hint: "describe in it what should change", Err: err}
+		return ghaction.Result{}, &run.UserError{Message: "cannot work on the issue: " + err.Error(), Hint: "describe in it what should change", Err: err}
 	}
-	lines := []string{fmt.Sprintf("A dry run: %s would be worked in a %s sandbox, on %s.", p.Title, cfg.Sandbox.Kind, cfg.Branches.Of(start.Issue))}
+	lines := []string{fmt.Sprintf("Dry run: the bot would work on %s in a %s sandbox, on %s.", p.Title, cfg.Sandbox.Kind, cfg.Branches.Of(start.Issue))}
 	for _, t := range p.Tasks {
 		lines = append(lines, "- "+t.Title)
 	}
@@ -530,7 +527,7 @@ func (a *actionStep) rehearse(ctx context.Context, repo *ghapp.Repo, event ghact
 // what taking it off stops.
 func (a *actionStep) labelled(ctx context.Context, repo *ghapp.Repo, event ghaction.Event, label string) ([]byte, error) {
 	if event.Sender == "" || event.RepoNode == "" {
-		return nil, &run.UserError{Message: "nobody can be asked whether to work on the issue: the event " + event.Name + " was made by no person", Hint: "start the workflow by hand (workflow_dispatch), or by a label"}
+		return nil, &run.UserError{Message: "no person requested work on the issue: the event " + event.Name + " has no human sender", Hint: "start the workflow manually (workflow_dispatch) or with a label"}
 	}
 	ctx = ghapp.WithPurpose(ctx, "start")
 	may, err := repo.Permission(ctx, event.Sender)
@@ -544,13 +541,13 @@ func (a *actionStep) labelled(ctx context.Context, repo *ghapp.Repo, event ghact
 	}
 	issue, err := repo.Issue(ctx, a.in.Issue)
 	if errors.Is(err, ghapp.ErrNotFound) {
-		return nil, &run.UserError{Message: fmt.Sprintf("there is no issue #%d", a.in.Issue), Hint: "name another as issue", Err: err}
+		return nil, &run.UserError{Message: fmt.Sprintf("there is no issue #%d", a.in.Issue), Hint: "set issue to another number", Err: err}
 	}
 	if err != nil {
 		return nil, err
 	}
 	if issue.IsPR {
-		return nil, &run.UserError{Message: fmt.Sprintf("#%d is a pull request", a.in.Issue), Hint: "name an issue"}
+		return nil, &run.UserError{Message: fmt.Sprintf("#%d is a pull request", a.in.Issue), Hint: "set issue to an issue"}
 	}
 	payload, err := json.Marshal(object{
 		"action": "labeled", "label": object{"name": label},
@@ -573,8 +570,8 @@ func (a *actionStep) result(s loop.State) (ghaction.Result, error) {
 		return ghaction.Result{}, fmt.Errorf("read the issue of run %s: %w", s.Run, err)
 	}
 	r := ghaction.Result{
-		End: string(s.End), Issue: number, Detail: a.masked(strings.Join(append([]string{s.EndDetail}, s.Questions...), "\n")),
-		Branch: s.Branch, Head: s.Head, Iterations: s.Iteration, CostUSD: s.Usage.CostUSD, Transcript: transcriptPath(a.transcripts, s.Run),
+		End: string(s.End), Proof: s.Proof(), Issue: number, Detail: a.masked(strings.Join(append([]string{s.EndDetail}, s.Questions...), "\n")),
+		Branch: s.Branch, Head: s.Head, Iterations: s.Iterations(), CostUSD: s.Usage.CostUSD, Transcript: transcriptPath(a.transcripts, s.Run),
 	}
 	if s.Progress != "" {
 		doc, err := progress.Parse([]byte(s.Progress))

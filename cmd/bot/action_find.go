@@ -51,7 +51,7 @@ func (a *actionStep) find(ctx context.Context, event ghaction.Event) (_ ghaction
 	case err != nil:
 		return ghaction.Result{}, err
 	case issue != 0:
-		a.log.Line("the event is for a job in the queue of #%d", issue)
+		a.log.Line("a queued job for #%d handles this event", issue)
 		return ghaction.Result{End: ghaction.EndQueued, Issue: issue}, nil
 	case outcome == reconcile.OutcomeRefused:
 		return a.refused(event), nil

@@ -84,7 +84,7 @@ func TestActionFindsTheQueueOfACommand(t *testing.T) {
 	cmd, rest := r.job("issues", r.labelled("Say hello", threeTasks)).until("::group::Iteration 2")
 	r.user("eve", ghsim.RoleTriage)
 	pr := r.onlyPR()
-	if strings.Contains(pr.Body, "/ralph") || !strings.Contains(pr.Body, "To stop it, remove the label `ralph` from the issue, or close the issue") {
+	if strings.Contains(pr.Body, "/ralph") || !strings.Contains(pr.Body, "To stop the run, remove the label `ralph` from the issue or close the issue") {
 		t.Errorf("the pull request says:\n%s", pr.Body)
 	}
 	commanded := func(number int, login, text string) step {
@@ -100,7 +100,7 @@ func TestActionFindsTheQueueOfACommand(t *testing.T) {
 		t.Errorf("eve is told %q", c.Body)
 	}
 	finds(t, "status", commanded(pr.Number, person, "/ralph status"), "", ghaction.EndNothing)
-	if c := r.last(pr.Number); !strings.Contains(c.Body, fmt.Sprintf("The description of #%d says how the work stands", pr.Number)) {
+	if c := r.last(pr.Number); !strings.Contains(c.Body, fmt.Sprintf("See the description of #%d", pr.Number)) {
 		t.Errorf("the status is %q", c.Body)
 	}
 	finds(t, "help", commanded(1, person, "/ralph help"), "", ghaction.EndNothing)
@@ -108,7 +108,7 @@ func TestActionFindsTheQueueOfACommand(t *testing.T) {
 		t.Errorf("the help is %q", c.Body)
 	}
 	finds(t, "no command", commanded(1, person, "/ralph dance"), "", ghaction.EndNothing)
-	if c := r.last(1); !strings.Contains(c.Body, "`/ralph help` lists what there is") {
+	if c := r.last(1); !strings.Contains(c.Body, "`/ralph help` lists all commands") {
 		t.Errorf("the answer is %q", c.Body)
 	}
 	finds(t, "a remark", r.find("commands.yml", "issue_comment", r.commented(1, person, "Fine.")), "", ghaction.EndNothing)

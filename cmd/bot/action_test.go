@@ -230,7 +230,7 @@ func TestActionLabelBecomesPullRequest(t *testing.T) {
 	if err != nil || len(checks) == 0 || slices.ContainsFunc(checks, func(c ghsim.CheckRun) bool { return len(c.Buttons) > 0 }) {
 		t.Errorf("check runs: %+v, %v", checks, err)
 	}
-	if !strings.Contains(pr.Body, "if this repository has the workflows for reviews and commands") {
+	if !strings.Contains(pr.Body, "this needs the workflows for reviews and commands") {
 		t.Errorf("the pull request says:\n%s", pr.Body)
 	}
 	for _, c := range pr.Commits {
@@ -284,7 +284,7 @@ func TestActionRefusesWhoMayNotWrite(t *testing.T) {
 	if comments := r.issue(issue.Number).Comments; len(comments) != 1 || !strings.Contains(comments[0].Body, "has the role `triage`") {
 		t.Errorf("comments: %v", comments)
 	}
-	if !strings.Contains(got.log, "::warning title=Ralph was not started::eve may not") {
+	if !strings.Contains(got.log, "::warning title=Ralph did not start::eve cannot") {
 		t.Errorf("the log:\n%s", got.log)
 	}
 }
@@ -448,7 +448,7 @@ func TestActionWorksAnIssueThatIsNamed(t *testing.T) {
 
 	r.with["dry_run"] = "true"
 	got := r.job("workflow_dispatch", r.dispatched(person)).step()
-	if got.code != 0 || !strings.Contains(got.summary, "A dry run: Say hello would be worked") || !strings.Contains(got.summary, "- Write two") {
+	if got.code != 0 || !strings.Contains(got.summary, "Dry run: the bot would work on Say hello") || !strings.Contains(got.summary, "- Write two") {
 		t.Errorf("exit code %d, summary:\n%s", got.code, got.summary)
 	}
 	if issue := r.issue(1); len(issue.Labels)+len(issue.Comments)+len(issue.Reactions) != 0 {
@@ -456,7 +456,7 @@ func TestActionWorksAnIssueThatIsNamed(t *testing.T) {
 	}
 	delete(r.with, "issue")
 	for text, want := range map[string]string{
-		"/ralph start": "A dry run: Say hello would be worked", "/ralph stop": "A dry run: of commands it tells", "Fine.": "would start no run",
+		"/ralph start": "Dry run: the bot would work on Say hello", "/ralph stop": "Dry run: of all commands", "Fine.": "would not start a run",
 	} {
 		got = r.job("issue_comment", r.commented(1, person, text)).step()
 		if got.code != 0 || !strings.Contains(got.summary, want) {
@@ -464,7 +464,7 @@ func TestActionWorksAnIssueThatIsNamed(t *testing.T) {
 		}
 	}
 	got = r.job("schedule", r.dispatched(person)).step()
-	if got.code != 0 || !strings.Contains(got.summary, "nothing of schedules") {
+	if got.code != 0 || !strings.Contains(got.summary, "not schedules") {
 		t.Errorf("on a schedule: exit code %d, summary:\n%s", got.code, got.summary)
 	}
 	delete(r.with, "dry_run")
@@ -569,7 +569,7 @@ func TestActionSaysWhatIsMissing(t *testing.T) {
 	}{
 		"a key":               {with: map[string]string{"agent": "claude", "agent_program": "", "sandbox": "docker", "image": "x"}, code: run.ExitUsage, says: "anthropic_api_key is empty"},
 		"no cloud's protocol": {env: map[string]string{"CLAUDE_CODE_USE_BEDROCK": "1"}, code: run.ExitUsage, says: "put a gateway in front that speaks the Anthropic API"},
-		"an image":            {with: map[string]string{"sandbox": "docker"}, code: run.ExitUsage, says: "there is no image for the sandbox"},
+		"an image":            {with: map[string]string{"sandbox": "docker"}, code: run.ExitUsage, says: "the sandbox has no image"},
 		"images, locally":     {with: map[string]string{"sandbox": "local", "devcontainer": "image"}, code: run.ExitUsage, says: "devcontainer is for `sandbox: docker`"},
 		"an engine":           {with: map[string]string{"sandbox": "docker", "image": "x"}, env: map[string]string{"DOCKER_HOST": "unix:///nowhere.sock"}, code: run.ExitUsage, says: "Docker"},
 		"the second word":     {with: map[string]string{"allow_local_on_public": ""}, code: run.ExitUsage, says: "allow_local_on_public: true"},
@@ -580,7 +580,7 @@ func TestActionSaysWhatIsMissing(t *testing.T) {
 		"a runner":            {env: map[string]string{"GITHUB_EVENT_NAME": ""}, code: run.ExitUsage, says: "not a step of a GitHub Actions workflow"},
 		"a good config":       {code: run.ExitFailed, end: string(run.EndFailed), says: "gatez"},
 		"a bot's own branch":  {with: map[string]string{"branch_template": "main"}, code: run.ExitUsage, says: "branch_template: it must hold {issue} once"},
-		"a base":              {with: map[string]string{"base_branch": "nowhere"}, code: run.ExitFailed, end: string(run.EndFailed), says: "the workflow names the branch `nowhere` as base"},
+		"a base":              {with: map[string]string{"base_branch": "nowhere"}, code: run.ExitFailed, end: string(run.EndFailed), says: "the workflow sets the branch `nowhere` as base"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -700,8 +700,15 @@ func TestActionCommandGoesOnWhereAnEarlierJobStopped(t *testing.T) {
 	if got.code != 0 || got.outputs["end_reason"] != ghaction.EndNothing {
 		t.Errorf("with nothing left to do: exit code %d, outputs %v", got.code, got.outputs)
 	}
-	if all := r.onlyPR(); all.Number != pr.Number || !strings.Contains(all.Body, "- [x] T4 ") {
+	all := r.onlyPR()
+	if all.Number != pr.Number || !strings.Contains(all.Body, "- [x] T4 ") {
 		t.Errorf("pull request #%d:\n%s", all.Number, all.Body)
+	}
+	// What earlier jobs did is told by the branch, but for what GitHub said of it.
+	for n, want := range map[string]int{" 6 iterations in 3 runs ": 1, "| – |\n": 3, "| by GitHub |\n": 1, "| T1 | [`": 1, "| T3 | [`": 1, "| T4 | [`": 1} {
+		if got := strings.Count(all.Body, n); got != want {
+			t.Errorf("%q is there %d times, want %d:\n%s", n, got, want, all.Body)
+		}
 	}
 }
 
@@ -1185,7 +1192,7 @@ func TestRunGoesOnBehindAnotherDoor(t *testing.T) {
 			} else if got := r.job("issues", event).step(); (got.code == 0) != c.named {
 				t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
 			}
-			if !c.named && !strings.Contains(r.issue(1).Comments[1].Body, "somebody else has opened a pull request") {
+			if !c.named && !strings.Contains(r.issue(1).Comments[1].Body, "somebody else already opened a pull request") {
 				t.Errorf("nobody is told why: %v", r.issue(1).Comments)
 			}
 			if pr := r.onlyPR(); pr.Number != begun.Number || strings.Contains(pr.Body, "- [x] T3 Write three") != c.named {
@@ -1378,11 +1385,11 @@ func TestActionPlanWithoutPullRequest(t *testing.T) {
 	for _, c := range r.issue(1).Comments {
 		first, _, _ := strings.Cut(c.Body, ".**")
 		said = append(said, first)
-		if strings.HasPrefix(c.Body, "**There is") && !strings.Contains(c.Body, `tick "Allow GitHub Actions to create and approve pull requests"`) {
+		if strings.HasPrefix(c.Body, "**I could") && !strings.Contains(c.Body, `tick "Allow GitHub Actions to create and approve pull requests"`) {
 			t.Error(c.Body)
 		}
 	}
-	if diff := gocmp.Diff([]string{"**There is no pull request", "**This is the plan"}, said); diff != "" {
+	if diff := gocmp.Diff([]string{"**I could not open a pull request", "**Here is the plan"}, said); diff != "" {
 		t.Errorf("comments (-want +got):\n%s", diff)
 	}
 	r.mayOpenPulls(true)
@@ -1413,7 +1420,7 @@ func TestActionRefusesOnce(t *testing.T) {
 	}
 	var told []string
 	for _, said := range r.said(issue.Number) {
-		if strings.Contains(said, "I do not answer this again here") {
+		if strings.Contains(said, "I won't repeat this answer here") {
 			told = append(told, said)
 		}
 	}

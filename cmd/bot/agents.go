@@ -20,10 +20,10 @@ import (
 // agentFlags say which agent works.
 type agentFlags struct {
 	Agent        string `default:"claude" help:"The agent: claude, codex, gemini, opencode, copilot, amp, command (any program) or script (default: ${default})." placeholder:"AGENT"`
-	Model        string `help:"The model, in the agent's own terms." placeholder:"MODEL"`
+	Model        string `help:"The model, named as the agent names it." placeholder:"MODEL"`
 	AgentPath    string `name:"agent-path" aliases:"claude-path" help:"The agent's program (default: from PATH)." placeholder:"FILE" type:"path"`
-	AgentCommand string `name:"agent-command" help:"The command line of --agent command. It reads the prompt on its standard input, and works in its working directory." placeholder:"COMMAND"`
-	Script       string `help:"The script of --agent script." placeholder:"FILE" type:"path"`
+	AgentCommand string `name:"agent-command" help:"The command line for --agent command. The command reads the prompt from stdin and edits files in its working directory." placeholder:"COMMAND"`
+	Script       string `help:"The script for --agent script." placeholder:"FILE" type:"path"`
 }
 
 // lookup finds the agent and checks that it can work here.
@@ -39,7 +39,7 @@ func lookupAgent(name, sandbox string, opts agent.Options) (agent.Backend, error
 	}
 	if backend.HoldsCredential() && sandbox != agent.SandboxLocal {
 		return nil, &run.UserError{
-			Message: fmt.Sprintf("the agent %s needs its own server and key, which the sandbox %s keeps from agents", name, sandbox),
+			Message: fmt.Sprintf("the agent %s needs its own server and key, which the %s sandbox does not give to agents", name, sandbox),
 			Hint:    "use the local sandbox, or another agent",
 		}
 	}
@@ -84,7 +84,7 @@ func upstreamIn(env func(string) string) func(run.Provider) (gateway.Upstream, e
 		}
 		var err error
 		if u.BaseURL, err = url.Parse(base); err != nil {
-			return u, &run.UserError{Message: variable + " is not an address: " + err.Error(), Hint: "set it to https://host, or not at all", Err: err}
+			return u, &run.UserError{Message: variable + " is not an address: " + err.Error(), Hint: "set it to https://host or unset it", Err: err}
 		}
 		return u, nil
 	}
@@ -137,12 +137,12 @@ func agentVersion(ctx context.Context, backend agent.Backend) (string, error) {
 	answer, err := proc.Run(ctx, proc.Cmd{Path: program, Args: argv[1:], Dir: home, Env: proc.ScrubbedEnv("HOME=" + home)})
 	version := agent.ReadVersion(string(answer.Stdout))
 	if err == nil && version == "" {
-		err = errors.New("it does not tell its version")
+		err = errors.New("it does not report its version")
 	}
 	if err != nil {
 		return "", &run.UserError{
 			Message: fmt.Sprintf("the agent %s does not start: %v", backend.Name(), err),
-			Hint:    fmt.Sprintf("run %s %s and mend what it says", argv[0], argv[1]), Err: err,
+			Hint:    fmt.Sprintf("run %s %s and fix what it reports", argv[0], argv[1]), Err: err,
 		}
 	}
 	what := backend.Name() + " " + version

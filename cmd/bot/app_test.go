@@ -119,7 +119,7 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 	}
 	// Nobody is told that checks pass where there are none, and what was hidden
 	// in the issue is said.
-	for _, want := range []string{"no checks ran", "No checks stand behind this", "24 characters left out (1 HTML comment)."} {
+	for _, want := range []string{"no checks ran", "No checks verified this", "24 characters removed (1 HTML comment)."} {
 		if !strings.Contains(pr.Body, want) {
 			t.Errorf("the description lacks %q:\n%s", want, pr.Body)
 		}
@@ -194,7 +194,7 @@ func TestVagueIssueIsAskedAboutBeforeAnythingIsSpent(t *testing.T) {
 	if len(got.Comments) != 1 {
 		t.Fatalf("comments: %+v", got.Comments)
 	}
-	for _, want := range append(state.Questions, "has questions", "not read: 1 HTML comment.", "put it back") {
+	for _, want := range append(state.Questions, "has questions", "hides: 1 HTML comment.", "add it again") {
 		if !strings.Contains(got.Comments[0].Body, want) {
 			t.Errorf("the comment lacks %q:\n%s", want, got.Comments[0].Body)
 		}
@@ -254,7 +254,7 @@ default: [{misbehave: nothing, say: "Which database should I use, @ada?"}]
 			t.Fatalf("%s: labels %v, comments: %+v", tt.title, got.Labels, got.Comments)
 		}
 		told := got.Comments[0].Body
-		for _, want := range []string{"Waiting for a person", "2 calls asked questions", "A person has to decide.", "put it back"} {
+		for _, want := range []string{"Waiting for a person", "2 calls asked questions", "You need to decide.", "add it again"} {
 			if !strings.Contains(told, want) {
 				t.Errorf("%s: the comment lacks %q:\n%s", tt.title, want, told)
 			}
@@ -264,7 +264,7 @@ default: [{misbehave: nothing, say: "Which database should I use, @ada?"}]
 				t.Error("the pull request is no draft")
 			}
 		}
-		for _, want := range []string{"<summary>What was given up, and why</summary>", "What the agent asked:", "- Which database should I use, @\u200bada?"} {
+		for _, want := range []string{"<summary>What did not work, and why</summary>", "What the agent asked:", "- Which database should I use, @\u200bada?"} {
 			if !strings.Contains(told, want) {
 				t.Errorf("%s: no %q:\n%s", tt.title, want, told)
 			}
@@ -282,7 +282,7 @@ default: [{misbehave: nothing, say: "Which database should I use, @ada?"}]
 		if again.Run == state.Run || again.End != run.EndAllTasksComplete {
 			t.Errorf("the second run ended %s: %s", again.End, again.EndDetail)
 		}
-		if body := st.onlyPR().Body; strings.Contains(body, "given up") || !strings.Contains(body, "all of the work was reviewed by an agent") {
+		if body := st.onlyPR().Body; strings.Contains(body, "What did not work") || !strings.Contains(body, "an agent reviewed all of the work") {
 			t.Errorf("after the second run:\n%s", body)
 		}
 	}
@@ -358,8 +358,8 @@ func TestI7TakingTheLabelOffStopsTheRun(t *testing.T) {
 			st.relabel(issue, person)
 			st.await("the second run", func() bool { return !st.onlyPR().Draft })
 			again := st.ended(s.store, issue)
-			if again.Run == state.Run || again.End != run.EndAllTasksComplete || again.Iteration != 3 {
-				t.Errorf("the second run ended %s after %d iterations: %s", again.End, again.Iteration, again.EndDetail)
+			if again.Run == state.Run || again.End != run.EndAllTasksComplete || again.Iterations() != 3 {
+				t.Errorf("the second run ended %s after %d iterations: %s", again.End, again.Iterations(), again.EndDetail)
 			}
 		})
 	}
@@ -370,19 +370,18 @@ func TestI7TakingTheLabelOffStopsTheRun(t *testing.T) {
 func TestMisbehavingAgents(t *testing.T) {
 	t.Parallel()
 	for misbehave, told := range map[string]string{
-		"nothing":          "without changing any file",
+		"nothing":          "changed no file",
 		"garbage":          "did not end well",
 		"huge_line":        "longer than 16 MiB",
 		"no_result":        "did not end well",
 		"is_error":         "did not end well",
 		"symlink_progress": "plain, readable file",
-		"nested_git":       ".git",
 		"edit_workflow":    ".github/workflows",
-		"tick_all":         "ticked the task, yet it changed no file",
-		"done_early":       "without changing any file",
-		"forge_log":        "without changing any file",
-		"delete_progress":  "without changing any file",
-		"escape_write":     "without changing any file",
+		"tick_all":         "changed no file",
+		"done_early":       "changed no file",
+		"forge_log":        "changed no file",
+		"delete_progress":  "changed no file",
+		"escape_write":     "changed no file",
 	} {
 		t.Run(misbehave, func(t *testing.T) {
 			t.Parallel()
@@ -425,6 +424,41 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 	}
 }
 
+// TestAgentsSeeTheBranch: agents see the commits of the branch, those that GitHub
+// made of their own run's tasks included; and a repository that one of them makes
+// in a folder lands without its history, of which the pull request tells.
+func TestAgentsSeeTheBranch(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{
+		files: map[string]string{"README.md": "# widgets\n", "agent.sh": `cat >/dev/null
+git log --format='%an %H %s' >>log.txt
+git remote >>log.txt
+[ -e app/main.txt ] || { git init -q app; echo app >app/main.txt; }
+for f in .ralph/*/progress.md; do sed -i '0,/^- \[ \]/s//- [x]/' $f; done
+echo RALPH_RESULT: done
+`},
+		agent:  config.Agent{Name: config.AgentCommand, Command: "sh agent.sh"},
+		change: func(cfg *config.Server) { cfg.Limits.MaxIterations = 2 },
+	})
+	s := st.serve()
+	state := st.ended(s.store, st.label("Say hello", "- [ ] one\n- [ ] two\n"))
+	if len(state.Commits) < 2 {
+		t.Fatalf("ended %s: %s\n%+v", state.End, state.EndDetail, state.History)
+	}
+	files := st.contents("ralph/1")
+	begin := strings.SplitAfter(files["log.txt"], "\n")[0]
+	want := fmt.Sprintf("%sralph-bot[bot] %s %s\n%[1]s", begin, state.Commits[0].OID, state.Commits[0].Subject)
+	if files["log.txt"] != want || strings.Count(want, "\n") != 3 {
+		t.Errorf("agents saw\n%snot\n%s", files["log.txt"], want)
+	}
+	if files["app/main.txt"] != "app\n" || files["app/.git/HEAD"] != "" {
+		t.Errorf("the branch holds %v", files)
+	}
+	if body := st.onlyPR().Body; !strings.Contains(body, "app/ was a git repository of its own") {
+		t.Errorf("people are not told:\n%s", body)
+	}
+}
+
 func TestBrokenAgentEndsTheRunInItsOwnWords(t *testing.T) {
 	t.Parallel()
 	st := newStage(t, setting{script: "model: scripted\ndefault: [{misbehave: auth}]\n"})
@@ -436,7 +470,7 @@ func TestBrokenAgentEndsTheRunInItsOwnWords(t *testing.T) {
 	}
 	st.processed(s)
 	got := st.issue(issue.Number)
-	if len(got.Comments) != 1 || !strings.Contains(got.Comments[0].Body, "3 times in a row") {
+	if len(got.Comments) != 1 || !strings.Contains(got.Comments[0].Body, "What to do first: check the key") {
 		t.Errorf("comments: %+v", got.Comments)
 	}
 }
@@ -475,7 +509,7 @@ func TestRepositoryConfiguration(t *testing.T) {
 		if state.End != run.EndMaxIterations || len(state.GateLast) != 1 || state.GateLast[0].Gate != "mine" {
 			t.Errorf("ended %s with checks %v", state.End, state.GateLast)
 		}
-		if pr := st.onlyPR(); !pr.Draft || !strings.Contains(pr.Body, "limit of iterations") {
+		if pr := st.onlyPR(); !pr.Draft || !strings.Contains(pr.Body, "iteration limit") {
 			t.Errorf("draft %v, description:\n%s", pr.Draft, pr.Body)
 		}
 	})
@@ -496,7 +530,7 @@ default: [{append: {two.txt: "1\n", AGENTS.md: "- obey\n"}}, {append: {two.txt: 
 			t.Errorf("AGENTS.md:\n%s", got)
 		}
 		pr := st.onlyPR()
-		for _, want := range []string{"🔎 AGENTS.md has 1 more of what agents noted", "by GitHub"} {
+		for _, want := range []string{"🔎 AGENTS.md has 1 new notes by agents", "by GitHub"} {
 			if !strings.Contains(pr.Body, want) {
 				t.Errorf("no %q:\n%s", want, pr.Body)
 			}
@@ -715,7 +749,7 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 				ghsim.ReviewLine{Path: "one.txt", Line: 2, Body: "```suggestion\nB\n```"}, ghsim.ReviewLine{Path: "two.txt", Line: 1, Body: "Say it in German."})
 			return issue
 		})
-		if state.End != run.EndAllTasksComplete || state.Run == first.Run || state.Iteration != 2 {
+		if state.End != run.EndAllTasksComplete || state.Run == first.Run || state.Iteration != 4 || state.Iterations() != 2 {
 			t.Errorf("ended %s (%s) after %d iterations", state.End, state.EndDetail, state.Iteration)
 		}
 		// Each task has one commit and each conversation one reply, which resolves it.
@@ -905,7 +939,7 @@ func TestFirstRunExplainsItself(t *testing.T) {
 	if len(said) != 1 {
 		t.Fatalf("said %q", said)
 	}
-	for _, want := range []string{"I have taken this issue up", "The check boxes of this issue are the tasks.", "`ralph/1`", "`/ralph stop`", "`/ralph help`", "I merge nothing"} {
+	for _, want := range []string{"I'm working on this issue", "The check boxes in this issue are the tasks.", "`ralph/1`", "`/ralph stop`", "`/ralph help`", "I never merge"} {
 		if !strings.Contains(said[0], want) {
 			t.Errorf("lacks %q:\n%s", want, said[0])
 		}

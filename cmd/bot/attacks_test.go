@@ -302,7 +302,7 @@ func TestB5OwnDoingStartsNothing(t *testing.T) {
 	}
 	st.processed(s)
 	said := st.said(issue.Number)
-	if len(said) < 3 || len(said) > 1+5+4+1 || !strings.Contains(strings.Join(said, "\n"), "stopped listening") {
+	if len(said) < 3 || len(said) > 1+5+4+1 || !strings.Contains(strings.Join(said, "\n"), "Too many requests") {
 		t.Errorf("%d comments: %q", len(said), said)
 	}
 	if labels := st.issue(issue.Number).Labels; !slices.Contains(labels, "ralph:needs-human") {
@@ -324,7 +324,7 @@ func TestB6TheWeakerOfTwo(t *testing.T) {
 	stranger := st.newIssue("eve", "Mine coins", threeTasks)
 	st.relabel(stranger, labeler.BotLogin)
 	st.noRun(s, stranger.Number)
-	if said := st.said(stranger.Number); len(said) != 1 || !strings.Contains(said[0], "the text is by `eve`") {
+	if said := st.said(stranger.Number); len(said) != 1 || !strings.Contains(said[0], "`eve` wrote the text") {
 		t.Errorf("said %q", said)
 	}
 	own := st.newIssue(person, "Say hello", threeTasks)
@@ -385,9 +385,9 @@ func TestB8NoAnswerIsNo(t *testing.T) {
 		fault ghsim.Fault
 		said  string
 	}{
-		"403":          {ghsim.Fault{Status: 403, Body: `{"message":"Resource not accessible by integration"}`}, "did not tell"},
+		"403":          {ghsim.Fault{Status: 403, Body: `{"message":"Resource not accessible by integration"}`}, "did not say"},
 		"404":          {ghsim.Fault{Status: 404, Body: `{"message":"Not Found"}`}, "has no role"},
-		"5xx for good": {ghsim.Fault{Status: 502, Body: "<html>", Times: 1000}, "did not tell"},
+		"5xx for good": {ghsim.Fault{Status: 502, Body: "<html>", Times: 1000}, "did not say"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -519,7 +519,7 @@ func TestC2EditedCommandIsAskedForAnew(t *testing.T) {
 	}
 	st.await("the answer to the edited command", func() bool { return len(st.said(issue.Number)) > 0 })
 	st.processed(s)
-	if said := st.said(issue.Number); len(said) != 1 || !strings.Contains(said[0], "write it anew") {
+	if said := st.said(issue.Number); len(said) != 1 || !strings.Contains(said[0], "write a new comment") {
 		t.Errorf("said %q", said)
 	}
 	st.comment(issue.Number, person, "/ralph skip T2")
@@ -584,7 +584,7 @@ func TestC5OldApprovals(t *testing.T) {
 			t.Errorf("%s: reactions %v, said %q", body, got, said[len(said)-1])
 		}
 	}
-	refused("/ralph approve 0123456789", "another plan")
+	refused("/ralph approve 0123456789", "different plan")
 
 	// The plan is changed on the branch: the new one is posted, and the old
 	// approval is of no use for it.
@@ -599,19 +599,19 @@ func TestC5OldApprovals(t *testing.T) {
 		t.Fatalf("ended %s (%s), approval %s", changed.End, changed.EndDetail, changed.Approval)
 	}
 	st.processed(s)
-	refused("/ralph approve "+state.Approval[:10], "another plan")
+	refused("/ralph approve "+state.Approval[:10], "different plan")
 
 	// The comment with the plan is changed.
 	var last ghsim.Comment
 	for _, c := range st.issue(issue.Number).Comments {
-		if strings.Contains(c.Body, "This is the plan") {
+		if strings.Contains(c.Body, "Here is the plan") {
 			last = c
 		}
 	}
 	if err := st.sim.EditComment(person, repoOf, issue.Number, last.ID, person, strings.Replace(last.Body, "three files", "three poems", 1)); err != nil {
 		t.Fatal(err)
 	}
-	refused("/ralph approve", "was changed since it was posted")
+	refused("/ralph approve", "was edited or deleted")
 	st.comment(issue.Number, person, "/ralph plan")
 	posted := st.another(s, issue, changed.Run)
 	if posted.Approval != changed.Approval {

@@ -53,7 +53,7 @@ func TestConfiguredBase(t *testing.T) {
 // says which branch was meant.
 func TestBaseThatCannotBe(t *testing.T) {
 	t.Parallel()
-	for base, told := range map[string]string{"develop": "no such branch", "ralph/1": "where this work goes to"} {
+	for base, told := range map[string]string{"develop": "does not exist", "ralph/1": "this work is committed to"} {
 		t.Run(base, func(t *testing.T) {
 			t.Parallel()
 			st := newStage(t, setting{script: writesAll, files: map[string]string{"README.md": "x\n", ".github/ralph.yml": "base: " + base + "\n"}})

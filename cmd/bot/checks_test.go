@@ -77,7 +77,7 @@ default: [{misbehave: nothing}]
 			}
 			want := ghsim.CheckRun{
 				Name: "Ralph", HeadOID: state.Head, ExternalID: string(state.Run), Status: "completed",
-				Conclusion: string(end.Conclusion()), Title: end.Sentence(),
+				Conclusion: string(end.Conclusion()), Title: run.Proof{Passed: 1}.Sentence(end),
 			}
 			if !end.Complete() {
 				want.Buttons = []string{"retry"}

@@ -53,7 +53,7 @@ func writesTask(turn agenttest.Turn) agenttest.Reply {
 	case 2:
 		return agenttest.Bash(`sed -i 's/^## Learnings$/&\n- ` + turn.Task + ` taught the CLI something/' ` + turn.ProgressFile)
 	default:
-		return agenttest.Say("The file is there.")
+		return agenttest.Done("The file is there.")
 	}
 }
 
@@ -155,7 +155,7 @@ func TestClaudeRefusedEndsTheRun(t *testing.T) {
 				t.Errorf("exit code %d, run %+v, commits %v", code, got.Run, got.Commits)
 			}
 			for _, text := range []string{got.Run.Detail, told} {
-				if !strings.Contains(text, "3 times in a row") || !strings.Contains(text, tt.says) {
+				if !strings.Contains(text, "What to do first: ") || !strings.Contains(text, tt.says) {
 					t.Errorf("%q does not say why: want %q", text, tt.says)
 				}
 			}

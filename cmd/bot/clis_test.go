@@ -117,7 +117,7 @@ func worksThePlan(t *testing.T, name, exe, marks string, args ...string) cliWork
 			r.Text = "I write the file."
 			return r
 		default:
-			return agenttest.Say("The greeting is there.")
+			return agenttest.Done("The greeting is there.")
 		}
 	})
 	env := []string{

@@ -10,11 +10,11 @@ import (
 	"github.com/org/ralph-action/internal/run"
 )
 
-const description = `Ralph Bot turns an issue into a reviewed pull request: it works a plan one task at a time, each with a fresh agent, checks every result itself, and lands one commit per task.
+const description = `Ralph Bot turns an issue into a pull request. It works through a plan one task at a time: a fresh AI agent does each task, the bot runs your checks, and each task that passes becomes one commit.
 
-See it at work with bot demo. bot run PLAN.md works in a git repository of yours; bot setup and bot serve are for GitHub; bot doctor says what is missing.
+To see it work, run bot demo. To work on a plan in your own git repository, run bot run PLAN.md. To work on GitHub issues, run bot setup and then bot serve. To find what is missing, run bot doctor.
 
-Exit codes: 0 complete, 1 failed, 2 usage or configuration, 3 limit of iterations, 4 stagnated, 5 budget, 6 cancelled (130 and 143 on SIGINT and SIGTERM), 7 blocked, 8 deadline, 9 waiting for a person.`
+Exit codes: 0 complete, 1 failed, 2 usage or configuration, 3 iteration limit, 4 stagnated, 5 budget, 6 cancelled (130 and 143 on SIGINT and SIGTERM), 7 blocked, 8 deadline, 9 waiting for a person.`
 
 // version and revision are set at build time; a build from a checkout says them
 // by itself.

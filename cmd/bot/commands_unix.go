@@ -11,25 +11,24 @@ import (
 
 // commands are the sub-commands and their flags.
 type commands struct {
-	Run      runCmd      `cmd:"" help:"Work a plan in a local git repository, with no GitHub at all."`
-	Demo     demoCmd     `cmd:"" help:"Show the whole product on loopback: no keys, no accounts."`
-	Setup    setupCmd    `cmd:"" help:"Make a GitHub App of your own, in the browser, and store its credentials."`
-	Serve    serveCmd    `cmd:"" help:"Serve the GitHub App: receive webhooks and work labelled issues."`
-	Action   actionCmd   `cmd:"" help:"Be a step of a GitHub Actions workflow; see action.yml."`
-	Progress progressCmd `cmd:"" help:"Read, check and convert progress files and those of other systems."`
-	Stats    statsCmd    `cmd:"" help:"Print what runs did: iterations, cost, tasks, failed checks, verdicts."`
-	Lessons  lessonsCmd  `cmd:"" help:"Print what tasks taught, here or in a server's repository."`
-	Notify   notifyCmd   `cmd:"" help:"Try out where people are told of runs."`
-	Doctor   doctorCmd   `cmd:"" help:"Check git, agent, sandbox, configuration and App, and say what to mend."`
+	Run      runCmd      `cmd:"" help:"Work on a plan in a local git repository, without GitHub."`
+	Demo     demoCmd     `cmd:"" help:"See the whole product work on this machine: no keys, no accounts."`
+	Setup    setupCmd    `cmd:"" help:"Create your own GitHub App in the browser and store its credentials."`
+	Serve    serveCmd    `cmd:"" help:"Run the GitHub App's server: receive webhooks and work on labelled issues."`
+	Action   actionCmd   `cmd:"" help:"Run as a step of a GitHub Actions workflow; see action.yml."`
+	Progress progressCmd `cmd:"" help:"Show, check and convert progress files and task files of other tools."`
+	Stats    statsCmd    `cmd:"" help:"Show what runs did: iterations, cost, tasks, failed checks, verdicts."`
+	Lessons  lessonsCmd  `cmd:"" help:"Show lessons from earlier tasks, here or in a server's repository."`
+	Notify   notifyCmd   `cmd:"" help:"Send a test notification."`
+	Doctor   doctorCmd   `cmd:"" help:"Check git, the agent, the sandbox, the configuration and the App, and say what to fix."`
 	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of a configuration file, for editors."`
-	Ghsim    ghsimCmd    `cmd:"" name:"ghsim" help:"Serve a GitHub in one process, for development."`
+	Ghsim    ghsimCmd    `cmd:"" name:"ghsim" help:"Run a simulated GitHub, for development."`
 
-	Transcript transcriptCmd `cmd:"" help:"Print what agents were told, did and said in a run."`
+	Transcript transcriptCmd `cmd:"" help:"Show the prompts, actions and output of a run's agents."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 
-	Sim         simCmd         `cmd:"" hidden:"" help:"Measure the loop: seeded faulty agents, beside a plain Ralph loop."`
-	NotifySend  notifySendCmd  `cmd:"" hidden:"" help:"Send one message that is read on stdin."`
-	ScriptAgent scriptAgentCmd `cmd:"" hidden:"" help:"Be the scripted agent: read a prompt on stdin and follow a script."`
+	Sim         simCmd         `cmd:"" hidden:"" help:"Measure the loop with simulated faulty agents, next to a plain Ralph loop."`
+	ScriptAgent scriptAgentCmd `cmd:"" hidden:"" help:"Act as the scripted agent: read a prompt from stdin and follow a script."`
 }
 
 // beShim is `bot shim`: every agent's and every check's parent.
@@ -37,21 +36,21 @@ func beShim(args []string) int { return shim.Main(args) }
 
 // sandboxFlags say where agents and checks run.
 type sandboxFlags struct {
-	Sandbox string `enum:"local,docker" default:"local" help:"Where agents and checks run: local or docker. local shares the network with this machine, and without bubblewrap this user's files too (default: ${default})." placeholder:"local|docker"`
+	Sandbox string `enum:"local,docker" default:"local" help:"Where agents and checks run: local or docker. local shares this machine's network and, without bubblewrap, your files (default: ${default})." placeholder:"local|docker"`
 	Image   string `help:"Container image for --sandbox docker." placeholder:"IMAGE"`
 
-	LocalIsolation string `name:"local-isolation" enum:"auto,bwrap,none" default:"auto" env:"RALPH_LOCAL_ISOLATION" help:"With --sandbox local: auto keeps agents and checks apart with bubblewrap where that works, bwrap refuses to do without, none does not (default: ${default})." placeholder:"auto|bwrap|none"`
+	LocalIsolation string `name:"local-isolation" enum:"auto,bwrap,none" default:"auto" env:"RALPH_LOCAL_ISOLATION" help:"With --sandbox local: auto isolates agents and checks with bubblewrap if it works, bwrap requires it, none turns it off (default: ${default})." placeholder:"auto|bwrap|none"`
 }
 
 // limitFlags bound a run; zero is the default, which the help names.
 type limitFlags struct {
-	MaxIterations int           `help:"Agent calls at most (default 50)." placeholder:"N"`
-	TaskAttempts  int           `help:"Attempts at one task before it is set aside as blocked (default 3)." placeholder:"N"`
-	Timeout       time.Duration `help:"Time for one agent call (default 30m)." placeholder:"DURATION"`
-	IdleTimeout   time.Duration `help:"Time an agent may stay silent (default 10m)." placeholder:"DURATION"`
-	Deadline      time.Duration `help:"Time for the whole run (default 6h)." placeholder:"DURATION"`
-	Budget        float64       `help:"Dollars the run may cost (default: no limit)." placeholder:"USD"`
-	TaskBudget    float64       `help:"Dollars one task may cost; kept in containers only (default: no limit)." placeholder:"USD"`
+	MaxIterations int           `help:"Maximum number of agent calls (default 50)." placeholder:"N"`
+	TaskAttempts  int           `help:"Attempts at one task before it is marked as blocked (default 3)." placeholder:"N"`
+	Timeout       time.Duration `help:"Time limit for one agent call (default 30m)." placeholder:"DURATION"`
+	IdleTimeout   time.Duration `help:"Time an agent may run without output (default 10m)." placeholder:"DURATION"`
+	Deadline      time.Duration `help:"Time limit for the whole run (default 6h)." placeholder:"DURATION"`
+	Budget        float64       `help:"Most dollars the run may cost (default: no limit)." placeholder:"USD"`
+	TaskBudget    float64       `help:"Most dollars one task may cost; enforced only with --sandbox docker (default: no limit)." placeholder:"USD"`
 }
 
 func (l limitFlags) limits() run.Limits {

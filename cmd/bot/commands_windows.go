@@ -13,23 +13,23 @@ import (
 // trees or opens the database needs what only Unix has: process groups, openat,
 // locks. Here is what reads and writes files.
 type commands struct {
-	Progress   progressCmd   `cmd:"" help:"Read, check and convert progress files and those of other systems."`
-	Stats      statsCmd      `cmd:"" help:"Print what runs did: iterations, cost, tasks, failed checks, verdicts."`
-	Transcript transcriptCmd `cmd:"" help:"Print what agents were told, did and said in a run."`
+	Progress   progressCmd   `cmd:"" help:"Show, check and convert progress files and task files of other tools."`
+	Stats      statsCmd      `cmd:"" help:"Show what runs did: iterations, cost, tasks, failed checks, verdicts."`
+	Transcript transcriptCmd `cmd:"" help:"Show the prompts, actions and output of a run's agents."`
 	Schema     schemaCmd     `cmd:"" help:"Print the JSON Schema of a configuration file, for editors."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 
-	Run     elsewhereCmd `cmd:"" passthrough:"" help:"Work a plan; on Windows in WSL 2 only."`
-	Demo    elsewhereCmd `cmd:"" passthrough:"" help:"Show the whole product on loopback; on Windows in WSL 2 only."`
-	Setup   elsewhereCmd `cmd:"" passthrough:"" help:"Make a GitHub App; on Windows in WSL 2 only."`
-	Serve   elsewhereCmd `cmd:"" passthrough:"" help:"Serve the GitHub App; on Windows in WSL 2 only."`
-	Action  elsewhereCmd `cmd:"" passthrough:"" help:"Be a step of a GitHub Actions workflow; not on Windows runners."`
-	Lessons elsewhereCmd `cmd:"" passthrough:"" help:"Print what tasks taught; on Windows in WSL 2 only."`
-	Notify  elsewhereCmd `cmd:"" passthrough:"" help:"Try out where people are told of runs; on Windows in WSL 2 only."`
-	Doctor  elsewhereCmd `cmd:"" passthrough:"" help:"Check what runs need; on Windows in WSL 2 only."`
-	Ghsim   elsewhereCmd `cmd:"" passthrough:"" help:"Serve a GitHub in one process; on Windows in WSL 2 only."`
+	Run     elsewhereCmd `cmd:"" passthrough:"" help:"Work on a plan; on Windows only in WSL 2."`
+	Demo    elsewhereCmd `cmd:"" passthrough:"" help:"See the whole product work; on Windows only in WSL 2."`
+	Setup   elsewhereCmd `cmd:"" passthrough:"" help:"Create a GitHub App; on Windows only in WSL 2."`
+	Serve   elsewhereCmd `cmd:"" passthrough:"" help:"Run the GitHub App's server; on Windows only in WSL 2."`
+	Action  elsewhereCmd `cmd:"" passthrough:"" help:"Run as a step of a GitHub Actions workflow; not on Windows runners."`
+	Lessons elsewhereCmd `cmd:"" passthrough:"" help:"Show lessons from earlier tasks; on Windows only in WSL 2."`
+	Notify  elsewhereCmd `cmd:"" passthrough:"" help:"Send a test notification; on Windows only in WSL 2."`
+	Doctor  elsewhereCmd `cmd:"" passthrough:"" help:"Check what runs need; on Windows only in WSL 2."`
+	Ghsim   elsewhereCmd `cmd:"" passthrough:"" help:"Run a simulated GitHub; on Windows only in WSL 2."`
 
-	Sim simCmd `cmd:"" hidden:"" help:"Measure the loop: seeded faulty agents, beside a plain Ralph loop."`
+	Sim simCmd `cmd:"" hidden:"" help:"Measure the loop with simulated faulty agents, next to a plain Ralph loop."`
 }
 
 // elsewhereCmd is a command of the program that this system has no sandbox for.

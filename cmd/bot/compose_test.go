@@ -333,7 +333,7 @@ func setUpWithCompose(t *testing.T, version, agents string) {
 			}
 			return agenttest.Write("/workspace/"+turn.Task+".md", "by "+turn.Task+"\n")
 		default:
-			return agenttest.Say("The file is there.")
+			return agenttest.Done("The file is there.")
 		}
 	})
 	model.APIKey = composeKey
@@ -391,7 +391,7 @@ END`, modelHost, worldPort))
 	if err := sim.WaitIdle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if out := n.do(n.steps[stepDoctor]); !strings.Contains(out, "All is well.") || strings.Count(out, "– ") != 1 || !strings.Contains(out, `has no label "ralph"`) {
+	if out := n.do(n.steps[stepDoctor]); !strings.Contains(out, "No problems found.") || strings.Count(out, "– ") != 1 || !strings.Contains(out, `has no label "ralph"`) {
 		t.Errorf("doctor:\n%s", out)
 	}
 

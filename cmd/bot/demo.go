@@ -35,8 +35,8 @@ var demoFiles embed.FS
 // demoCmd is `bot demo`.
 type demoCmd struct {
 	JSON bool `name:"json" help:"Print one JSON document on stdout at the end."`
-	Keep bool `help:"Leave the simulated GitHub up at the end, to look at its pages, until interrupted."`
-	Logs bool `help:"Show the App's own log, too."`
+	Keep bool `help:"Keep the simulated GitHub running at the end, so you can look at its pages; stop it with Ctrl-C."`
+	Logs bool `help:"Also show the App's log."`
 
 	sandboxFlags
 }
@@ -53,7 +53,7 @@ const (
 func (c *demoCmd) Run(ctx bound, io stdio) error {
 	if c.Sandbox == config.SandboxLocal {
 		if _, err := proc.Look("go"); err != nil {
-			return &run.UserError{Message: "the demonstration's checks are go vet and go test, and Go is not installed", Hint: "install Go, or use --sandbox docker with an image that has it"}
+			return &run.UserError{Message: "the demo runs go vet and go test, but Go is not installed", Hint: "install Go, or use --sandbox docker with an image that has it"}
 		}
 	}
 	dir, err := os.MkdirTemp("", "ralph-demo-")
@@ -75,7 +75,7 @@ func (c *demoCmd) Run(ctx bound, io stdio) error {
 		return err
 	}
 	if c.Keep && s.PullRequest != nil && ctx.Err() == nil {
-		fmt.Fprintf(io.err, "\nThe pages are up at %s until you press Ctrl-C.\n", s.PullRequest.URL)
+		fmt.Fprintf(io.err, "\nThe pages are at %s until you press Ctrl-C.\n", s.PullRequest.URL)
 		<-ctx.Done()
 		return nil
 	}
@@ -200,7 +200,7 @@ func (d *demo) play(ctx context.Context) (loop.State, error) {
 	if d.issue, err = d.sim.CreateIssue(demoPerson, demoRepo, demoPerson, demoTitle, string(body)); err != nil {
 		return loop.State{}, err
 	}
-	d.say("A GitHub, the App and a scripted agent, all on this machine. The second task is meant to go wrong at first.")
+	d.say("A simulated GitHub, the App and a scripted agent, all on this machine. The second task fails at first, on purpose.")
 	d.say("%s writes issue #%d and labels it ralph: %s", demoPerson, d.issue.Number, d.issue.URL)
 	if err := d.sim.AddLabel(demoPerson, demoRepo, d.issue.Number, demoPerson, "ralph"); err != nil {
 		return loop.State{}, err
@@ -285,7 +285,7 @@ func (d *demo) show(w io.Writer, s loop.State, asJSON bool) error {
 		fmt.Fprintf(w, "\nCheck run %s on %.7s, %s: %s.\n", c.Name, c.SHA, c.Conclusion, c.Title)
 	}
 	fmt.Fprintf(w, "\n%s to GitHub: %s.\n", count(calls.REST+calls.GraphQL, "call"), purposes(calls.ByPurpose))
-	fmt.Fprint(w, "\nTo look at the pages in a browser: bot demo --keep. To have work done in a repository of yours: bot run PLAN.md.\n")
+	fmt.Fprint(w, "\nTo see the pages in a browser: bot demo --keep. To work on your own repository: bot run PLAN.md.\n")
 	return nil
 }
 

@@ -22,15 +22,16 @@
 // what a request may cost, egress which hosts may be reached, proc starts every
 // process of our own, and redact masks secrets in all that is shown or kept.
 //
-// Three doors drive the loop. Package inline runs it to the end in this process
-// (`bot run`). The App takes it in ticks: handlers verifies and stores webhooks,
-// queue and store make them durable, reconcile authorises people and steps
+// Three doors drive the loop, and keep its state in package store. Package inline
+// runs it to the end in this process (`bot run`). The App takes it in ticks: handlers verifies and stores webhooks,
+// queue makes them durable, reconcile authorises people and steps
 // runs, publish turns trees into signed commits and state into a pull request,
 // effects makes each of those happen once, and ghapp is the only package that
 // talks to GitHub. What people say there is read by command and feedback. The
 // Action is the App for one event: ghaction knows what is peculiar to a job.
 //
-// Package config reads the configuration of a server and of a repository.
+// Package config reads the configuration of a server, of a repository and of a
+// person.
 // Package appsetup is behind `bot setup`, which makes the App in the first place.
 //
 // Package notify hears the same events as the terminal, and tells people

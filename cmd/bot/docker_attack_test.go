@@ -328,7 +328,7 @@ func TestCanaryHunt(t *testing.T) {
 	}
 	// Of all its requests the one that is its work went through.
 	seen := u.seen()
-	if len(seen) != 1 || seen[0].Get("X-Api-Key") != canaryKey {
+	if len(seen) == 0 || slices.ContainsFunc(seen, func(h http.Header) bool { return h.Get("X-Api-Key") != canaryKey }) {
 		t.Errorf("the model was asked %d times: %v", len(seen), seen)
 	}
 	// Nothing the bot wrote holds them either.
@@ -359,7 +359,7 @@ func attack(t *testing.T, plan, script string, args ...string) (dir string, got 
 	exe := builtBot(t)
 	e := newEngine(t, filepath.Dir(dir), nil)
 	env := plant(t, dir, newUpstream(t))
-	got, code, told := inDocker(t, exe, dir, env, append([]string{"plan.md", "--agent", "claude", "--claude-path", hostile(t, filepath.Dir(dir), script)}, args...)...)
+	got, code, told := inDocker(t, exe, dir, env, append([]string{"plan.md", "--no-review", "--agent", "claude", "--claude-path", hostile(t, filepath.Dir(dir), script)}, args...)...)
 	if code != run.ExitComplete {
 		t.Fatalf("exit code %d: %+v\n%s", code, got.Run, told)
 	}

@@ -59,7 +59,7 @@ func (s *spy) script(turn agenttest.Turn) agenttest.Reply {
 		s.seen = append(s.seen, turn.Results[0].Text)
 		return agenttest.Write("/workspace/"+turn.Task+".md", "by "+turn.Task+"\n")
 	default:
-		return agenttest.Say("Both files are there.")
+		return agenttest.Done("Both files are there.")
 	}
 }
 
@@ -183,7 +183,7 @@ func TestDockerClaudeGoesPastTheProxy(t *testing.T) {
 		case turn.Number == 0:
 			return agenttest.Write("/workspace/one.txt", "1\n")
 		default:
-			return agenttest.Say("done")
+			return agenttest.Done("done")
 		}
 	})
 	dir := planned(t, "# Greet\n\n- [ ] Write one\n")
@@ -243,7 +243,7 @@ func TestDockerClaudeKilledServer(t *testing.T) {
 				close(thinking)
 				<-answer
 			})
-			return agenttest.Say("The file is there.")
+			return agenttest.Done("The file is there.")
 		}
 	})
 	st := newClaudeStage(t, url)

@@ -119,12 +119,12 @@ func TestDockerDevcontainerImage(t *testing.T) {
 		says string
 	}{
 		"named":            {fmt.Sprintf(`{"image": %q, "features": {"x": {}}}`, baseImage()), nil, run.ExitComplete, "only the image is used, not: features"},
-		"built":            {`{"build": {"dockerfile": "Dockerfile"}}`, nil, run.ExitUsage, "wants an image to be built, which is not allowed here"},
+		"built":            {`{"build": {"dockerfile": "Dockerfile"}}`, nil, run.ExitUsage, "needs an image build, which is not allowed here"},
 		"built, with one":  {`{"build": {"dockerfile": "Dockerfile"}}`, []string{"--image", baseImage()}, run.ExitComplete, baseImage() + " was used"},
 		"not there":        {`{"image": "nowhere.example/none:1"}`, nil, run.ExitUsage, "docker pull nowhere.example/none:1"},
 		"no reference":     {`{"image": "--privileged"}`, nil, run.ExitUsage, "does not look like the reference of an image"},
-		"broken":           {`{"image": `, nil, run.ExitUsage, "devcontainer.json cannot be used: it is not JSON with comments"},
-		"none":             {"", nil, run.ExitUsage, "there is no image"},
+		"broken":           {`{"image": `, nil, run.ExitUsage, "devcontainer.json is not valid: it is not JSON with comments"},
+		"none":             {"", nil, run.ExitUsage, "no sandbox image"},
 		"none, with image": {"", []string{"--image", baseImage()}, run.ExitComplete, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -27,8 +27,6 @@ import (
 func TestE5SecretsOfOurs(t *testing.T) {
 	t.Parallel()
 	const key = "K7w2Qx9LmT4vB8nR3pZ6cY1dF5gH0jSaUe"
-	backwards := []byte(key)
-	slices.Reverse(backwards)
 	parts := func(between string, size int) string {
 		var all []string
 		for part := range slices.Chunk([]byte(key), size) {
@@ -38,16 +36,6 @@ func TestE5SecretsOfOurs(t *testing.T) {
 	}
 	forms := []string{
 		key,
-		string(backwards),
-		strings.Map(func(r rune) rune {
-			switch {
-			case 'a' <= r && r <= 'z':
-				return 'a' + (r-'a'+13)%26
-			case 'A' <= r && r <= 'Z':
-				return 'A' + (r-'A'+13)%26
-			}
-			return r
-		}, key),
 		base64.StdEncoding.EncodeToString([]byte("the key is " + key + ", as you asked")),
 		hex.EncodeToString([]byte(key)),
 		key[4:],

@@ -24,12 +24,12 @@ import (
 
 // doctorCmd is `bot doctor`.
 type doctorCmd struct {
-	Config string `help:"The server's configuration (default: ralph.yaml, if it is there). Without one only what bot run needs is checked." placeholder:"FILE" type:"path"`
-	Agent  string `help:"The agent to check (default: the configured one, else claude)." placeholder:"AGENT"`
-	Script string `help:"The script of --agent script." placeholder:"FILE" type:"path"`
+	Config string `help:"The server's configuration (default: ralph.yaml, if it exists). Without one, check only what bot run needs." placeholder:"FILE" type:"path"`
+	Agent  string `help:"The agent to check (default: the configured one, else the one in your own file, else claude)." placeholder:"AGENT"`
+	Script string `help:"The script for --agent script." placeholder:"FILE" type:"path"`
 
 	AgentPath    string `name:"agent-path" help:"The agent's program (default: the configured one, else from PATH)." placeholder:"FILE" type:"path"`
-	AgentCommand string `name:"agent-command" help:"The command line of --agent command." placeholder:"COMMAND"`
+	AgentCommand string `name:"agent-command" help:"The command line for --agent command." placeholder:"COMMAND"`
 
 	JSON bool `name:"json" help:"Print JSON."`
 }
@@ -46,7 +46,7 @@ type finding struct {
 
 // doctorReport is what bot doctor --json prints.
 type doctorReport struct {
-	// OK: nothing has to be mended.
+	// OK: nothing has to be fixed.
 	OK     bool         `json:"ok"`
 	Checks []checkEntry `json:"checks"`
 }
@@ -66,7 +66,7 @@ const (
 	statusFail = "fail"
 )
 
-// Run checks everything and tells all of it; what must be mended makes exit
+// Run checks everything and tells all of it; what must be fixed makes exit
 // code 2.
 func (c *doctorCmd) Run(ctx bound, io stdio) error {
 	var report doctorReport
@@ -88,9 +88,9 @@ func (c *doctorCmd) Run(ctx bound, io stdio) error {
 			e.print(io.out)
 		}
 		if report.OK {
-			fmt.Fprintln(io.out, "\nAll is well.")
+			fmt.Fprintln(io.out, "\nNo problems found.")
 		} else {
-			fmt.Fprintf(io.out, "\n%s to mend.\n", count(broken, "thing"))
+			fmt.Fprintf(io.out, "\n%s to fix.\n", count(broken, "thing"))
 		}
 	}
 	if broken > 0 {
@@ -109,12 +109,15 @@ func (c *doctorCmd) findings(ctx context.Context) []finding {
 		checks = append(checks, c.local(cfg)) //nolint:contextcheck // it tries bubblewrap once
 	}
 	checks = append(checks, c.docker(ctx, cfg, found), c.dataDir(cfg, found), c.caches(cfg, found))
+	if user, ok := c.userFile(); ok {
+		checks = append(checks, user)
+	}
 	switch {
 	case cfgErr != nil:
 		return append(checks, finding{what: "configuration", err: cfgErr})
 	case !found:
 		return append(checks, finding{what: "configuration", optional: true, err: &run.UserError{
-			Message: "there is no " + configFile + " here", Hint: "bot run needs none; for bot serve make one with bot setup, or name yours with --config",
+			Message: "there is no " + configFile + " here", Hint: "bot run needs none; for bot serve, create one with bot setup or pass yours with --config",
 		}})
 	}
 	checks = append(checks,
@@ -155,7 +158,7 @@ func (c *doctorCmd) load() (cfg config.Server, found bool, err error) {
 	if file == "" {
 		file = configFile
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-			return config.DefaultServer(), false, nil
+			return withUser(config.DefaultServer()), false, nil
 		}
 	}
 	cfg, err = config.LoadServer(file, os.LookupEnv, os.ReadFile)
@@ -163,6 +166,20 @@ func (c *doctorCmd) load() (cfg config.Server, found bool, err error) {
 		return config.DefaultServer(), true, err
 	}
 	return cfg, true, nil
+}
+
+// withUser is cfg with the agent of the person's own file.
+func withUser(cfg config.Server) config.Server {
+	if user, _, _, err := userDefaults(); err == nil && user.Agent.Name != "" {
+		cfg.Agent = user.Agent
+	}
+	return cfg
+}
+
+// userFile is about the person's own file; false where there is none.
+func (c *doctorCmd) userFile() (finding, bool) {
+	_, path, found, err := userDefaults()
+	return finding{what: "your defaults", ok: path + " holds for each bot run of yours", err: err}, found || err != nil
 }
 
 func (c *doctorCmd) git() finding {
@@ -225,13 +242,13 @@ func (c *doctorCmd) local(cfg config.Server) finding {
 	apart, why := box.Isolated()
 	switch {
 	case apart:
-		f.ok = "bubblewrap works: agents and checks do not see people's homes and can write their work tree only; the network is shared"
+		f.ok = "bubblewrap works: agents and checks cannot see home directories and can write only their work tree; the network is shared"
 	case why == nil:
-		f.ok = "no isolation, as configured: agents have the rights of this user"
+		f.ok = "no isolation, as configured: agents can do whatever this user can"
 	default:
 		f.err = &run.UserError{
-			Message: "no isolation, agents have the rights of this user: " + why.Error(),
-			Hint:    "install bubblewrap and permit user namespaces, or use the docker sandbox", Err: why,
+			Message: "no isolation, agents can do whatever this user can: " + why.Error(),
+			Hint:    "install bubblewrap and allow user namespaces, or use the docker sandbox", Err: why,
 		}
 	}
 	return f
@@ -282,7 +299,7 @@ func (c *doctorCmd) dataDir(cfg config.Server, server bool) finding {
 	for {
 		info, err := os.Stat(at)
 		if err == nil && !info.IsDir() {
-			f.err = &run.UserError{Message: at + " is not a directory", Hint: "set data_dir (bot run: RALPH_DATA_DIR) to another"}
+			f.err = &run.UserError{Message: at + " is not a directory", Hint: "set data_dir (bot run: RALPH_DATA_DIR) to another directory"}
 			return f
 		}
 		if err == nil || at == filepath.Dir(at) {
@@ -295,12 +312,12 @@ func (c *doctorCmd) dataDir(cfg config.Server, server bool) finding {
 		err = os.Remove(probe)
 	}
 	if err != nil {
-		f.err = &run.UserError{Message: "nothing can be written to " + dir + ": " + err.Error(), Hint: "let this user write there, or set data_dir (bot run: RALPH_DATA_DIR) to another", Err: err}
+		f.err = &run.UserError{Message: "cannot write to " + dir + ": " + err.Error(), Hint: "allow this user to write there, or set data_dir (bot run: RALPH_DATA_DIR) to another directory", Err: err}
 		return f
 	}
 	f.ok = dir
 	if at != dir {
-		f.ok += ", which will be made"
+		f.ok += ", which will be created"
 	}
 	return f
 }
@@ -321,7 +338,7 @@ func (c *doctorCmd) caches(cfg config.Server, server bool) finding {
 	for _, s := range sets {
 		bytes += s.Bytes
 	}
-	f.ok = "set-up commands have left nothing yet"
+	f.ok = "the cache of set-up commands is empty"
 	if len(sets) > 0 {
 		f.ok = fmt.Sprintf("%s of set-up commands, %d MiB of %d MiB", count(len(sets), "outcome"), bytes>>20, cfg.Sandbox.Caches>>20)
 	}

@@ -83,9 +83,9 @@ func (d appDoctor) clock(ctx context.Context) finding {
 	skew, err := d.gh.ClockSkew(ctx, time.Now)
 	switch {
 	case err != nil:
-		f.err = &run.UserError{Message: "GitHub is not reached: " + err.Error(), Hint: "look at the network of this machine, and at github.api_url", Err: err}
+		f.err = &run.UserError{Message: "cannot reach GitHub: " + err.Error(), Hint: "check this machine's network and github.api_url", Err: err}
 	case skew.Abs() > maxSkew:
-		f.err = &run.UserError{Message: fmt.Sprintf("this machine's clock is %s off GitHub's", skew.Abs().Round(time.Second)), Hint: "let it be set by NTP: GitHub refuses an App whose clock is wrong"}
+		f.err = &run.UserError{Message: fmt.Sprintf("this machine's clock is %s off GitHub's", skew.Abs().Round(time.Second)), Hint: "set it with NTP: GitHub rejects Apps whose clock is wrong"}
 	default:
 		f.ok = "as GitHub's, to " + (skew.Abs() + time.Second).Truncate(time.Second).String()
 	}
@@ -111,9 +111,9 @@ func (d appDoctor) app(ctx context.Context) (_ finding, known bool) {
 	case len(missing) > 0 && !silent:
 		f.err = &run.UserError{Message: "the App lacks permissions: " + strings.Join(missing, ", "), Hint: "grant them on the App's settings page and accept them in the installation"}
 	case len(deaf) > 0:
-		f.err = &run.UserError{Message: "the App is not subscribed to " + strings.Join(deaf, ", "), Hint: "subscribe to these events on the App's settings page: what they tell is not noticed"}
+		f.err = &run.UserError{Message: "the App is not subscribed to " + strings.Join(deaf, ", "), Hint: "subscribe to these events on the App's settings page; the bot does not notice them otherwise"}
 	case silent:
-		f.ok = self.Slug + ", but without checks: write, so that commits do not show how a run stands"
+		f.ok = self.Slug + ", but without checks: write, so commits do not show a run's status"
 	default:
 		f.ok = self.Slug + ", with the permissions and events it needs"
 	}
@@ -144,17 +144,17 @@ func (d appDoctor) hook(ctx context.Context) finding {
 	to, err := url.Parse(h.URL)
 	switch {
 	case h.URL == "":
-		f.err = &run.UserError{Message: "the App has no webhook: it is told of nothing", Hint: "set the webhook URL on the App's settings page to https://YOUR-HOST" + handlers.DefaultPath}
+		f.err = &run.UserError{Message: "the App has no webhook, so it receives no events", Hint: "set the webhook URL on the App's settings page to https://YOUR-HOST" + handlers.DefaultPath}
 	case err != nil:
-		f.err = &run.UserError{Message: "the webhook goes to " + h.URL + ", which is no address", Hint: fix}
+		f.err = &run.UserError{Message: "the webhook goes to " + h.URL + ", which is not a valid address", Hint: fix}
 	case !h.JSON:
 		f.err = &run.UserError{Message: "webhooks are sent as a form", Hint: "choose application/json on the App's settings page"}
 	case h.Insecure:
 		f.optional = true
-		f.err = &run.UserError{Message: "webhooks go to " + h.URL + " without a look at its certificate", Hint: "switch SSL verification on, on the App's settings page"}
+		f.err = &run.UserError{Message: "webhooks go to " + h.URL + " without checking its certificate", Hint: "enable SSL verification on the App's settings page"}
 	case to.Path != handlers.DefaultPath:
 		f.optional = true
-		f.err = &run.UserError{Message: "webhooks go to " + h.URL + ", the server takes them at " + handlers.DefaultPath, Hint: "leave it if a proxy in between changes the path; otherwise " + fix}
+		f.err = &run.UserError{Message: "webhooks go to " + h.URL + ", but the server accepts them at " + handlers.DefaultPath, Hint: "ignore this if a proxy changes the path; otherwise " + fix}
 	default:
 		f.ok = h.URL
 	}
@@ -171,7 +171,7 @@ func (d appDoctor) deliveries(ctx context.Context) finding {
 	}
 	if len(attempts) == 0 {
 		f.optional = true
-		f.err = &run.UserError{Message: "GitHub has sent nothing in three days", Hint: "once the server runs, label an issue and look again"}
+		f.err = &run.UserError{Message: "GitHub has sent nothing in three days", Hint: "once the server runs, label an issue and run bot doctor again"}
 		return f
 	}
 	arrived := 0
@@ -185,14 +185,14 @@ func (d appDoctor) deliveries(ctx context.Context) finding {
 	case last.Arrived:
 		f.ok = fmt.Sprintf("%d of the last %d arrived, the newest at %s", arrived, len(attempts), last.At.UTC().Format(time.DateTime))
 	case last.Code == http.StatusUnauthorized:
-		f.err = &run.UserError{Message: "the server refused the last webhook: its signature does not fit", Hint: "set the same secret on the App's settings page and for the server"}
+		f.err = &run.UserError{Message: "the server refused the last webhook: its signature does not match", Hint: "set the same secret on the App's settings page and for the server"}
 	case last.Code == 0 && !d.listening(ctx):
 		f.optional = true
-		f.err = &run.UserError{Message: "GitHub did not reach the server with the last webhook, and none is running here", Hint: "start bot serve and look again; what was missed is asked for again"}
+		f.err = &run.UserError{Message: "GitHub did not reach the server with the last webhook, and none is running here", Hint: "start bot serve and run bot doctor again; the bot fetches missed webhooks by itself"}
 	case last.Code == 0:
-		f.err = &run.UserError{Message: "GitHub did not reach the server with the last webhook", Hint: "start bot serve, and make the webhook URL reachable from GitHub; what was missed is asked for again"}
+		f.err = &run.UserError{Message: "GitHub did not reach the server with the last webhook", Hint: "start bot serve and make the webhook URL reachable from GitHub; the bot fetches missed webhooks by itself"}
 	default:
-		f.err = &run.UserError{Message: fmt.Sprintf("the last webhook was answered with %d", last.Code), Hint: "look at the proxy in front of the server: it has to pass " + handlers.DefaultPath + " on as it is"}
+		f.err = &run.UserError{Message: fmt.Sprintf("the last webhook was answered with %d", last.Code), Hint: "check the proxy in front of the server: it must pass " + handlers.DefaultPath + " on unchanged"}
 	}
 	return f
 }
@@ -220,7 +220,7 @@ func (d appDoctor) installations(ctx context.Context) []finding {
 	}
 	if len(all) == 0 {
 		f.optional = true
-		f.err = &run.UserError{Message: "the App is installed nowhere", Hint: "install it on repositories, from its settings page"}
+		f.err = &run.UserError{Message: "the App is not installed anywhere", Hint: "install it on repositories, from its settings page"}
 		return []finding{f}
 	}
 	var out []finding
@@ -254,7 +254,7 @@ func (d appDoctor) installations(ctx context.Context) []finding {
 		}
 	}
 	if unseen > 0 {
-		out = append(out, finding{what: "repositories", optional: true, err: &run.UserError{Message: fmt.Sprintf("%d more are not looked at", unseen), Hint: "people.repositories narrows what is served"}})
+		out = append(out, finding{what: "repositories", optional: true, err: &run.UserError{Message: fmt.Sprintf("%d more are not checked", unseen), Hint: "people.repositories narrows what is served"}})
 	}
 	return out
 }
@@ -263,7 +263,7 @@ func (d appDoctor) installations(ctx context.Context) []finding {
 // branches, and why. Signatures are none: GitHub signs its commits.
 func hindering() map[string]string {
 	return map[string]string{
-		"creation": "branches may not be made", "update": "branches may not be changed", "pull_request": "changes need a pull request before they may be on a branch",
+		"creation": "branches must not be created", "update": "branches must not be changed", "pull_request": "changes need a pull request before they may be on a branch",
 		"required_status_checks": "commits need checks before they may be on a branch", "required_deployments": "commits need deployments first",
 		"workflows": "commits need workflows first", "merge_queue": "changes need a merge queue", "branch_name_pattern": "names of branches follow a pattern",
 		"commit_message_pattern": "commit messages follow a pattern", "commit_author_email_pattern": "authors' addresses follow a pattern",
@@ -276,7 +276,7 @@ func (d appDoctor) repository(ctx context.Context, installation int64, r ghapp.R
 	f := finding{what: "repository", optional: true}
 	full := r.Owner + "/" + r.Name
 	if r.Idle {
-		f.err = &run.UserError{Message: full + " is archived or has no issues", Hint: "nothing can be done there"}
+		f.err = &run.UserError{Message: full + " is archived or has no issues", Hint: "the bot cannot work there"}
 		return f
 	}
 	repo := d.gh.Repo(installation, r.Owner, r.Name)
@@ -308,6 +308,6 @@ func (d appDoctor) repository(ctx context.Context, installation int64, r ghapp.R
 		f.err = &run.UserError{Message: full + " " + strings.Join(wrong, ", and "), Hint: strings.Join(hints, "; ")}
 		return f
 	}
-	f.ok = full + " has the label, and no ruleset is in the way"
+	f.ok = full + " has the label, and no ruleset blocks the bot"
 	return f
 }

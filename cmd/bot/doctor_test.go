@@ -45,7 +45,7 @@ func TestDoctorOfAHealthyApp(t *testing.T) {
 	st.ended(s.store, st.label("Say hello to everybody", threeTasks)) // which also makes the label
 	st.processed(s)
 	code, out := st.bot("doctor", "--config", st.writeConfig())
-	if code != 0 || !strings.Contains(out, "All is well") || strings.Contains(out, "✗") {
+	if code != 0 || !strings.Contains(out, "No problems found") || strings.Contains(out, "✗") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
 	for _, want := range []string{"✓ git ", "git version ", "✓ data directory", "✓ webhook secret", "✓ clock", "✓ GitHub App", "✓ webhook ", "✓ deliveries", "✓ installation", "✓ repository      ada/widgets"} {
@@ -81,7 +81,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 			t.Errorf("exit code %d, want %s %q of %s:\n%s", code, status, message, check, out)
 		}
 	}
-	finds("webhook", statusFail, "told of nothing")
+	finds("webhook", statusFail, "receives no events")
 	finds("deliveries", statusWarn, "nothing in three days")
 	finds("repository", statusWarn, `ada/widgets has no label "ralph"`)
 
@@ -101,14 +101,14 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 	must(err)
 	finds("deliveries", statusFail, "did not reach the server")
 	must(l.Close())
-	finds("webhook", statusWarn, "the server takes them at "+handlers.DefaultPath)
+	finds("webhook", statusWarn, "the server accepts them at "+handlers.DefaultPath)
 	s := st.serve()
 	must(st.sim.SetHook(st.app.ID, st.hookURL+"/elsewhere", ""))
 	relabel()
 	finds("deliveries", statusFail, "answered with 404")
 	must(st.sim.SetHook(st.app.ID, st.hookURL+handlers.DefaultPath, "another secret"))
 	relabel()
-	finds("deliveries", statusFail, "signature does not fit")
+	finds("deliveries", statusFail, "signature does not match")
 	finds("webhook", statusOK, handlers.DefaultPath)
 	must(st.sim.SetHook(st.app.ID, st.hookURL+handlers.DefaultPath, st.app.WebhookSecret))
 	relabel()
@@ -116,7 +116,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 	finds("deliveries", statusOK, "arrived")
 
 	must(st.sim.SetRules(person, repoOf, "required_signatures", "creation", "creation", "non_fast_forward"))
-	finds("repository", statusWarn, "branches may not be made (creation)")
+	finds("repository", statusWarn, "branches must not be created (creation)")
 	must(st.sim.SetRules(person, repoOf, "required_signatures"))
 	finds("repository", statusOK, "no ruleset")
 
@@ -142,7 +142,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 	}
 	as("weak", map[string]string{"contents": "read", "issues": "write"}, []string{"issues"})
 	finds("GitHub App", statusFail, "lacks permissions: checks: write, contents: write, pull_requests: write")
-	finds("installations", statusWarn, "installed nowhere")
+	finds("installations", statusWarn, "not installed anywhere")
 	as("silent", map[string]string{"contents": "write", "issues": "write", "pull_requests": "write"}, []string{
 		"issues", "issue_comment", "pull_request", "pull_request_review", "pull_request_review_comment", "pull_request_review_thread", "repository",
 	})
@@ -153,7 +153,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 	finds("GitHub App", statusFail, "does not accept the App's id and key")
 	st.config.GitHub.APIURL = "http://" + freeAddr(t) + "/api/v3/"
 	st.config.GitHub.GraphQLURL = strings.Replace(st.config.GitHub.APIURL, "v3/", "graphql", 1)
-	finds("clock", statusFail, "GitHub is not reached")
+	finds("clock", statusFail, "cannot reach GitHub")
 }
 
 // TestDoctorTriesTheModelKey where the gateway holds one.
@@ -163,7 +163,7 @@ func TestDoctorTriesTheModelKey(t *testing.T) {
 	cfg.Model.APIKey = "key"
 	cfg.Model.BaseURL = "http://" + freeAddr(t)
 	found := (&doctorCmd{}).models(t.Context(), cfg)
-	if len(found) != 1 || found[0].entry().Status != statusFail || !strings.Contains(found[0].entry().Message, "is not reached") {
+	if len(found) != 1 || found[0].entry().Status != statusFail || !strings.Contains(found[0].entry().Message, "cannot reach the model endpoint") {
 		t.Errorf("%+v", found)
 	}
 	cfg.Sandbox.Kind = config.SandboxLocal

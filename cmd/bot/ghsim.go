@@ -14,8 +14,8 @@ import (
 
 // ghsimCmd is `bot ghsim`.
 type ghsimCmd struct {
-	Addr string `default:"127.0.0.1:8081" help:"Where to listen (default: ${default})." placeholder:"HOST:PORT"`
-	Dir  string `help:"Where its repositories live (default: a directory that is removed at the end)." placeholder:"DIR" type:"path"`
+	Addr string `default:"127.0.0.1:8081" help:"The address to listen on (default: ${default})." placeholder:"HOST:PORT"`
+	Dir  string `help:"Directory for its repositories (default: a temporary one)." placeholder:"DIR" type:"path"`
 }
 
 // Run serves until a signal.

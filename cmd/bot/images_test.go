@@ -119,7 +119,7 @@ func tryImages(t *testing.T, bot, agents, volume string) {
 			"-v", socket + ":/var/run/docker.sock", "-v", volume + ":/var/lib/ralph", "-v", script + ":/script.yaml:ro", bot,
 		}, args...)
 	}
-	if out := mustDocker(t, with("doctor", "--agent", "script", "--script", "/script.yaml")...); !strings.Contains(out, "All is well.") || !strings.Contains(out, "✓ docker") {
+	if out := mustDocker(t, with("doctor", "--agent", "script", "--script", "/script.yaml")...); !strings.Contains(out, "No problems found.") || !strings.Contains(out, "✓ docker") {
 		t.Errorf("doctor:\n%s", out)
 	}
 	cmd := exec.CommandContext(t.Context(), "docker", with("demo", "--json", "--sandbox", "docker", "--image", agents)...)

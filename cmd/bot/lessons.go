@@ -24,15 +24,15 @@ const storeFile = "ralph.db"
 
 // lessonsCmd is `bot lessons`.
 type lessonsCmd struct {
-	Config string `help:"A server's configuration: print what its runs learned in --repo instead." placeholder:"FILE" type:"path"`
-	Repo   string `help:"The repository to print of a server: owner/name." placeholder:"OWNER/NAME"`
-	JSON   bool   `name:"json" help:"Print one JSON document a line, as they are stored."`
+	Config string `help:"A server's configuration: show the lessons of its runs in --repo instead." placeholder:"FILE" type:"path"`
+	Repo   string `help:"The server's repository to show: owner/name." placeholder:"OWNER/NAME"`
+	JSON   bool   `name:"json" help:"Print JSON lines, as stored."`
 }
 
 // Run prints the lessons, the oldest first.
 func (c *lessonsCmd) Run(ctx bound, io stdio) error {
 	if (c.Config == "") != (c.Repo == "") {
-		return &run.UserError{Message: "--config and --repo belong together", Hint: "name both for the lessons of a server, none for those of this checkout"}
+		return &run.UserError{Message: "--config and --repo belong together", Hint: "pass both for a server's lessons, or neither for this checkout's"}
 	}
 	read := c.checkout
 	if c.Config != "" {
@@ -64,7 +64,11 @@ func (c *lessonsCmd) checkout(ctx bound) ([]history.Lesson, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the working directory: %w", err)
 	}
-	return inline.Lessons(ctx, git, dir)
+	data, err := dataDir()
+	if err != nil {
+		return nil, err
+	}
+	return inline.Lessons(ctx, git, dir, data)
 }
 
 // server gives the lessons that a server keeps of the repository.
@@ -79,7 +83,7 @@ func (c *lessonsCmd) server(ctx bound) (lessons []history.Lesson, err error) {
 	}
 	file := filepath.Join(cfg.DataDir, storeFile)
 	if _, err := os.Stat(file); err != nil {
-		return nil, &run.UserError{Message: "there is no database at " + file, Hint: "run this where the server runs, as its user", Err: err}
+		return nil, &run.UserError{Message: "no database at " + file, Hint: "run this where the server runs, as its user", Err: err}
 	}
 	st, err := store.Open(ctx, file)
 	if err != nil {
@@ -88,7 +92,7 @@ func (c *lessonsCmd) server(ctx bound) (lessons []history.Lesson, err error) {
 	defer func() { err = errors.Join(err, st.Close()) }()
 	node, err := st.RepoNode(ctx, owner, name)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, &run.UserError{Message: "the server had no run in " + c.Repo, Hint: "name a repository that it has worked in", Err: err}
+		return nil, &run.UserError{Message: "the server had no run in " + c.Repo, Hint: "pass a repository that it has worked in", Err: err}
 	}
 	if err != nil {
 		return nil, err
@@ -109,7 +113,7 @@ func writeLessons(w io.Writer, lessons []history.Lesson) error {
 
 func lessonsText(lessons []history.Lesson) string {
 	if len(lessons) == 0 {
-		return "Nothing was learned yet.\n"
+		return "No lessons yet.\n"
 	}
 	var b strings.Builder
 	for _, l := range lessons {

@@ -26,7 +26,6 @@ type live struct {
 	status  string // what stands on the rewritten line
 	doing   string // what the agent does
 	ev      run.Event
-	checked bool // a check has run
 	stop    chan struct{}
 }
 
@@ -102,13 +101,17 @@ func (l *live) handle(ev run.Event) {
 		}
 		l.line("  iteration %d: %s %s", ev.Iteration, ev.TaskID, ev.TaskTitle)
 	case run.EventAgentStarted:
+		if ev.Role == run.RoleReviewer && ev.TaskID != "" {
+			l.line("    another agent call verifies that it is done")
+		}
 		l.redraw("working")
+	case run.EventTaskGoesOn:
+		l.line("    … %s", ev.Text)
 	case run.EventAgentActivity:
 		l.redraw(ev.Text)
 	case run.EventAgentFinished:
 		l.redraw("verifying")
 	case run.EventGate:
-		l.checked = true
 		l.line("    %s", ev.Text)
 	case run.EventGateNote:
 		l.line("    %s", ev.Text)
@@ -122,7 +125,7 @@ func (l *live) handle(ev run.Event) {
 		l.line("    ✗ %s is blocked: %s", ev.TaskID, ev.Text)
 	case run.EventCommitted:
 		if ev.Text == "" {
-			l.line("    left in the checkout, not committed")
+			l.line("    left uncommitted in the checkout")
 		} else {
 			l.line("    commit %.10s", ev.Text)
 		}
@@ -142,15 +145,12 @@ func (l *live) end(ev run.Event) {
 	if ev.End.ExitCode() == run.ExitComplete {
 		mark = "✓"
 	}
-	said := ev.End.Sentence()
-	if ev.End.Complete() && !l.checked {
-		said = "All tasks are done; no checks ran"
-	}
+	said := ev.Proof.Sentence(ev.End)
 	detail := ""
 	if ev.Text != "" {
 		detail = ": " + ev.Text
 	}
-	l.line("%s %s%s (%s, %s%s)", mark, said, detail, count(ev.Iteration, "iteration"), l.elapsed(), cost(ev.CostUSD))
+	l.line("%s %s%s (%s, %s%s)", mark, said, detail, count(ev.Iterations, "iteration"), l.elapsed(), cost(ev.CostUSD))
 }
 
 // line prints a lasting line above the rewritten one.

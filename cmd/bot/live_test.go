@@ -23,7 +23,7 @@ func story() []run.Event {
 		{Kind: run.EventAgentActivity, Text: "thinking", Iteration: 2, CostUSD: 0.5},
 		{Kind: run.EventGate, Text: "go test failed in 1s", Iteration: 2},
 		{Kind: run.EventTaskBlocked, Text: "it fails", Iteration: 2, TaskID: "T2"},
-		{Kind: run.EventRunEnded, End: run.EndBlocked, Iteration: 2, CostUSD: 0.5},
+		{Kind: run.EventRunEnded, End: run.EndBlocked, Iteration: 6, Iterations: 2, CostUSD: 0.5},
 	}
 }
 
@@ -50,7 +50,7 @@ func TestLiveInPlainLines(t *testing.T) {
   iteration 2: T2 two
     go test failed in 1s
     ✗ T2 is blocked: it fails
-■ Stopped because every open task has used up its attempts (2 iterations, 11s, $0.50)
+■ Stopped because every open task has used all its attempts (2 iterations, 11s, $0.50)
 `
 	if diff := cmp.Diff(want, tell(false)); diff != "" {
 		t.Error(diff)

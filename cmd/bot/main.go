@@ -72,7 +72,7 @@ func realMain(args []string, io stdio) int {
 		return exited
 	}
 	if err != nil {
-		fmt.Fprintf(io.err, "bot: %v\n  → `%s --help` says what there is\n", err, asked(err))
+		fmt.Fprintf(io.err, "bot: %v\n  → run `%s --help` for usage\n", err, asked(err))
 		return run.ExitUsage
 	}
 

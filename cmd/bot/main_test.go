@@ -17,7 +17,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/org/ralph-action/internal/config"
-	"github.com/org/ralph-action/internal/notify"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/shim"
 )
@@ -41,7 +40,7 @@ func TestMain(m *testing.M) {
 		// does not say otherwise: these get no environment of anybody's.
 		case "shim":
 			syscall.Exit(shim.Main(os.Args[2:]))
-		case "script-agent", notify.SendCommand:
+		case "script-agent":
 			syscall.Exit(realMain(os.Args[1:], stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
 		}
 	}

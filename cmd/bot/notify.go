@@ -6,8 +6,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,16 +29,52 @@ const stopGrace = 5 * time.Second
 
 // notifyFlags say who else is told of a run.
 type notifyFlags struct {
-	Notify      []string `env:"RALPH_NOTIFY" sep:" " help:"Where to tell of the run: an address of Slack, Discord, Telegram, mail or a signed webhook, or script:FILE; repeatable. Addresses are secrets, so rather set the variable, with blanks between them. See docs/notifications.md." placeholder:"ADDRESS"`
-	NotifyOn    []string `enum:"start,progress,finish,needs_human" help:"What to tell: start, progress, finish, needs_human; repeatable. Default: all of it." placeholder:"EVENT"`
-	NotifyEvery int      `default:"5" help:"After how many iterations to tell of progress (default: ${default})." placeholder:"N"`
+	Notify      []string `env:"RALPH_NOTIFY" sep:" " help:"Where to send notifications: an address for Slack, Discord, Telegram, mail or a signed webhook, or script:FILE; repeatable. Addresses are secrets, so better set the variable, separated by spaces. See docs/notifications.md." placeholder:"ADDRESS"`
+	NotifyOn    []string `enum:"start,progress,finish,needs_human" help:"Which events to send: start, progress, finish, needs_human; repeatable (default: all)." placeholder:"EVENT"`
+	NotifyEvery int      `default:"5" help:"Send progress after this many iterations (default: ${default})." placeholder:"N"`
 }
 
 // envNotifySecret signs what is sent to webhooks that have no name.
 const envNotifySecret = "RALPH_NOTIFY_SECRET"
 
 func (f notifyFlags) config() notify.Config {
-	return notify.Config{Targets: targets(f.Notify, os.Getenv(envNotifySecret), notices(f.NotifyOn)), Every: f.NotifyEvery, Own: true}
+	return notify.Config{Targets: ownTargets(f.Notify, notices(f.NotifyOn)), Every: f.NotifyEvery, Own: true}
+}
+
+// ownTargets are those of a person at a terminal: the addresses, and what the
+// variables of portableralph name besides.
+func ownTargets(addresses []string, on []run.Notice) []notify.Target {
+	secret := os.Getenv(envNotifySecret)
+	out := targets(addresses, secret, on)
+	for _, v := range portableVariables(os.Getenv) {
+		if v.address == "" || slices.Contains(addresses, v.address) {
+			continue
+		}
+		t := targets([]string{v.address}, secret, on)
+		t[0].Name = v.name
+		out = append(out, t...)
+	}
+	return out
+}
+
+// variable is an address that an environment variable gives.
+type variable struct{ name, address string }
+
+// portableVariables are the variables by which portableralph is told where to
+// send messages, with "" for those that are not set.
+func portableVariables(env func(string) string) []variable {
+	const script, token, chat = "RALPH_CUSTOM_NOTIFY_SCRIPT", "RALPH_TELEGRAM_BOT_TOKEN", "RALPH_TELEGRAM_CHAT_ID"
+	all := []variable{{script, ""}, {token, ""}}
+	if path := env(script); path != "" {
+		all[0].address = "script:" + path
+	}
+	if env(token) != "" && env(chat) != "" {
+		all[1].address = "telegram://" + env(token) + "@telegram?chats=" + url.QueryEscape(env(chat))
+	}
+	for _, name := range []string{"RALPH_SLACK_WEBHOOK_URL", "RALPH_DISCORD_WEBHOOK_URL"} {
+		all = append(all, variable{name, env(name)})
+	}
+	return all
 }
 
 func notices(names []string) []run.Notice {
@@ -88,18 +126,14 @@ func notifySecrets(targets []notify.Target) []string {
 
 // newNotifier begins to tell of runs. It must be closed.
 func newNotifier(cfg notify.Config, mask *redact.Masker, failed func(target string, err error)) (*notify.Notifier, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
-	}
-	cfg.Self, cfg.Mask, cfg.Failed = self, mask.Mask, failed
+	cfg.Mask, cfg.Failed = mask.Mask, failed
 	return notify.New(cfg)
 }
 
 // logFailed has the log say what did not arrive.
 func logFailed(log zerolog.Logger) func(target string, err error) {
 	return func(target string, err error) {
-		log.Warn().Err(err).Str("target", target).Msg("a notification did not arrive")
+		log.Warn().Err(err).Str("target", target).Msg("a notification was not delivered")
 	}
 }
 
@@ -112,21 +146,22 @@ func closeNotifier(ctx context.Context, n *notify.Notifier, grace time.Duration)
 
 // notifyCmd is `bot notify`.
 type notifyCmd struct {
-	Test notifyTestCmd `cmd:"" help:"Send a test message to each target, and say what came of it."`
+	Test notifyTestCmd `cmd:"" help:"Send a test message to each target and show the results."`
 }
 
 // notifyTestCmd is `bot notify test`.
 type notifyTestCmd struct {
-	Config string   `help:"The server's configuration (default: ralph.yaml, where no --notify is given)." placeholder:"FILE" type:"path"`
-	Notify []string `env:"RALPH_NOTIFY" sep:" " help:"An address in place of the configuration's, as bot run takes it; repeatable." placeholder:"ADDRESS"`
+	Config string   `help:"The server's configuration (default: ralph.yaml, unless --notify or a variable gives an address)." placeholder:"FILE" type:"path"`
+	Notify []string `env:"RALPH_NOTIFY" sep:" " help:"An address to use instead of the configured ones, as for bot run; repeatable." placeholder:"ADDRESS"`
 }
 
 // Run sends the messages.
 func (c *notifyTestCmd) Run(ctx bound, io stdio) error {
 	var to []notify.Target
-	if c.Config == "" && len(c.Notify) > 0 {
-		to = targets(c.Notify, os.Getenv(envNotifySecret), nil)
-	} else {
+	if c.Config == "" {
+		to = ownTargets(c.Notify, nil)
+	}
+	if len(to) == 0 {
 		cfg, err := config.LoadServer(cmp.Or(c.Config, "ralph.yaml"), os.LookupEnv, os.ReadFile)
 		if err != nil {
 			return err
@@ -134,7 +169,7 @@ func (c *notifyTestCmd) Run(ctx bound, io stdio) error {
 		to = serverTargets(cfg.Notify)
 	}
 	if len(to) == 0 {
-		return &run.UserError{Message: "there is nobody to notify", Hint: "add targets to the configuration, or give --notify; see docs/notifications.md"}
+		return &run.UserError{Message: "no notification target is set", Hint: "add targets to the configuration or pass --notify; see docs/notifications.md"}
 	}
 	n, err := newNotifier(notify.Config{Targets: to}, environmentMask(notifySecrets(to)...), nil)
 	if err != nil {
@@ -150,16 +185,10 @@ func (c *notifyTestCmd) Run(ctx bound, io stdio) error {
 			fmt.Fprintf(io.out, "✗ %-15s %s: %v\n", t.Name, kind, err)
 			continue
 		}
-		fmt.Fprintf(io.out, "✓ %-15s %s took the message\n", t.Name, kind)
+		fmt.Fprintf(io.out, "✓ %-15s %s accepted the message\n", t.Name, kind)
 	}
 	if broken > 0 {
 		return ended{run.ExitFailed}
 	}
 	return nil
 }
-
-// notifySendCmd is the process that sends one message.
-type notifySendCmd struct{}
-
-// Run sends what is on standard input.
-func (c *notifySendCmd) Run(io stdio) error { return notify.Send(io.in) }

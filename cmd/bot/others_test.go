@@ -311,7 +311,7 @@ func TestH7LongDescription(t *testing.T) {
 	if state.End != run.EndMaxIterations {
 		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
 	}
-	if pr := st.onlyPR(); utf8.RuneCountInString(pr.Body) > 65536 || !strings.Contains(pr.Body, "- [x] ") || !strings.Contains(pr.Body, "This is shortened to fit.") {
+	if pr := st.onlyPR(); utf8.RuneCountInString(pr.Body) > 65536 || !strings.Contains(pr.Body, "- [x] ") || !strings.Contains(pr.Body, "Shortened to fit.") {
 		t.Errorf("%d characters:\n%.2000s", utf8.RuneCountInString(pr.Body), pr.Body)
 	}
 	told, err := st.sim.Deliveries(st.app.ID)

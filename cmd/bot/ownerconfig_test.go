@@ -64,7 +64,7 @@ func TestOwnersConfiguration(t *testing.T) {
 		issue := st.label("Say hello", threeTasks)
 		state := st.ended(s.store, issue)
 		st.processed(s)
-		if said := strings.Join(st.said(issue.Number), "\n"); state.End != run.EndFailed || !strings.Contains(said, "ralph.yml of "+person+"/.github cannot be used") || !strings.Contains(said, "2:3") {
+		if said := strings.Join(st.said(issue.Number), "\n"); state.End != run.EndFailed || !strings.Contains(said, "ralph.yml of "+person+"/.github is not valid") || !strings.Contains(said, "2:3") {
 			t.Errorf("ended %s, and said %s", state.End, said)
 		}
 		if _, err := st.sim.Push(person, config.OwnerRepo, "main", person, ghsim.PushOptions{Files: map[string]string{"ralph.yml": "limits:\n  max_iterations: 1\n"}}); err != nil {

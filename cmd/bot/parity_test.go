@@ -45,6 +45,7 @@ var runsOwn = []struct {
 	{regexp.MustCompile(`http://127\.0\.0\.1:\d+`), "GITHUB"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?Z?( UTC)?`), "TIME"},
 	{regexp.MustCompile(`\| *\d+(\.\d+)?(ms|s|m\d+s) *\|`), "| TOOK |"},
+	{regexp.MustCompile(`\| TIME \| – \|`), "| TIME | TOOK |"}, // it took no time to speak of
 	{regexp.MustCompile(` (passed|failed) in \d+(\.\d+)?(ms|s|m\d+s)\b`), " $1 in TOOK"},
 	{regexp.MustCompile(` \(\d+(\.\d+)?m?s\)`), " (TOOK)"},
 	{regexp.MustCompile(`size=\d+ sum=[0-9a-f]+`), "SUM"},
@@ -114,6 +115,25 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 tasks:
   one: [{files: {one.txt: "1\n"}, say: done}]
 default: [{misbehave: nothing}]
+`},
+		{name: "it takes two calls", title: "Say hello", body: "- [ ] Write one\n- [ ] Write two\n", end: run.EndAllTasksComplete, script: `model: scripted
+tasks:
+  one:
+    - {files: {half.txt: "1\n"}, claim: "partial: one.txt is not there yet"}
+    - {files: {one.txt: "1\n"}, say: done}
+default: [{files: {two.txt: "2\n"}, say: done}]
+`},
+		{name: "an agent needs a person", title: "Say hello", body: "- [ ] Write one\n- [ ] Write two\n", end: run.EndAwaitingPerson, script: `model: scripted
+tasks:
+  one: [{claim: "blocked: nobody says what one is"}]
+default: [{files: {two.txt: "2\n"}, say: done}]
+`},
+		{name: "it was there already", title: "Say hello", body: "- [ ] Write the readme\n  - Accept: README.md has a heading\n- [ ] Write two\n", end: run.EndAllTasksComplete, script: `model: scripted
+tasks:
+  readme: [{tick: true, say: It was there already.}]
+verify:
+  readme: [{say: "1. yes: README.md:1 is the heading\n\nRALPH_VERIFY: agreed"}]
+default: [{files: {two.txt: "2\n"}, say: done}]
 `},
 		{name: "the limit is reached", title: "Say hello", body: threeTasks, script: writesAll, repo: "limits: {max_iterations: 2}\n", end: run.EndMaxIterations},
 		{name: "the file is kept", title: "Say hello", body: "- [ ] Write one\n", repo: "progress: {keep: true}\n", script: "default: [{files: {one.txt: \"1\\n\"}, say: done}]\n", end: run.EndAllTasksComplete},

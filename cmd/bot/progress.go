@@ -16,19 +16,20 @@ import (
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/progress/formats"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // progressCmd is `bot progress`.
 type progressCmd struct {
-	Show    showCmd    `cmd:"" help:"Show the tasks of a file, what state they are in, and what was learned."`
-	Check   checkCmd   `cmd:"" help:"Say what is wrong with a file, where, and what to do."`
-	Convert convertCmd `cmd:"" help:"Write a file in another format, or carry its state into another file."`
+	Show    showCmd    `cmd:"" help:"Show a file's tasks, their status and the learnings."`
+	Check   checkCmd   `cmd:"" help:"Report what is wrong with a file and how to fix it."`
+	Convert convertCmd `cmd:"" help:"Convert a file to another format, or copy its state into another file."`
 }
 
 // taskFile is a task file a person names.
 type taskFile struct {
 	File string `arg:"" name:"file" help:"progress.md, prd.json, NAME_PROGRESS.md, tasks.md, fix_plan.md, or any Markdown file with check boxes."`
-	From string `enum:",progress,prd,portableralph,rslph,smart-ralph,fix-plan,ralphex,checklist" default:"" help:"The format of the file, where name and content do not tell: progress, prd, portableralph, rslph, smart-ralph, fix-plan, ralphex or checklist." placeholder:"FORMAT"`
+	From string `enum:",progress,prd,portableralph,rslph,smart-ralph,fix-plan,ralphex,checklist" default:"" help:"The file's format, if its name and content do not show it: progress, prd, portableralph, rslph, smart-ralph, fix-plan, ralphex or checklist." placeholder:"FORMAT"`
 }
 
 // open reads the file, and its companion where there is one beside it.
@@ -108,7 +109,11 @@ type shownTask struct {
 	Parallel bool           `json:"parallel"`
 	Verify   bool           `json:"verify"`
 	Depends  []string       `json:"depends_on"`
+	Steps    []string       `json:"steps"`
+	Files    []string       `json:"files"`
 	Accept   []string       `json:"accept"`
+	Checks   []string       `json:"checks"`
+	Subject  string         `json:"commit_subject"`
 }
 
 type shown struct {
@@ -153,6 +158,7 @@ func newShown(f *formats.File, p formats.Plan) shown {
 		out.Tasks = append(out.Tasks, shownTask{
 			ID: t.ID, Origin: t.Origin, Status: t.Status, Reason: t.Reason, Title: t.Title, Priority: t.Priority, Group: t.Group,
 			Parallel: t.Parallel, Verify: t.Verify, Depends: slices.Concat([]string{}, t.DependsOn), Accept: slices.Concat([]string{}, t.Accept),
+			Steps: slices.Concat([]string{}, t.Steps), Files: slices.Concat([]string{}, t.Files), Checks: slices.Concat([]string{}, t.Checks), Subject: t.Subject,
 		})
 	}
 	return out
@@ -215,7 +221,7 @@ func showPlan(w io.Writer, f *formats.File, p formats.Plan) error {
 // plain is text without what would do something to a terminal.
 func plain(s string) string {
 	s, _ = progress.Clean(s)
-	return strings.Join(strings.Fields(s), " ")
+	return strs.OneLine(s)
 }
 
 func taskText(t formats.Task) string {
@@ -259,7 +265,7 @@ type checkCmd struct {
 
 // Help is shown below the flags.
 func (c *checkCmd) Help() string {
-	return `Exit codes: 0 sound, or warnings only; 1 errors; 2 the file is not there.`
+	return `Exit codes: 0 no errors; 1 errors; 2 the file does not exist.`
 }
 
 // checked is what `bot progress check --json` prints.
@@ -302,18 +308,18 @@ func (c *checkCmd) Run(io stdio) error {
 // convertCmd is `bot progress convert`.
 type convertCmd struct {
 	taskFile
-	To     string `enum:",progress,prd,portableralph,rslph,smart-ralph,fix-plan,ralphex,checklist" default:"" help:"Write a new file: progress, prd, portableralph, rslph, smart-ralph, fix-plan, ralphex or checklist." placeholder:"FORMAT"`
-	Into   string `xor:"target" required:"" help:"Carry what is done, blocked, skipped and learned into this file of the same plan, which is otherwise left as it is." placeholder:"FILE"`
-	Output string `short:"o" help:"A directory, or a file, to write to. Default: stdout." placeholder:"PATH"`
-	Force  bool   `help:"Overwrite files that are there."`
+	To     string `enum:",progress,prd,portableralph,rslph,smart-ralph,fix-plan,ralphex,checklist" default:"" help:"The format of the new file: progress, prd, portableralph, rslph, smart-ralph, fix-plan, ralphex or checklist." placeholder:"FORMAT"`
+	Into   string `xor:"target" required:"" help:"Copy what is done, blocked, skipped and learned into this file of the same plan; the rest of the file stays as it is." placeholder:"FILE"`
+	Output string `short:"o" help:"The directory or file to write to (default: stdout)." placeholder:"PATH"`
+	Force  bool   `help:"Overwrite existing files."`
 	JSON   bool   `name:"json" help:"Print one JSON document: what was written, what is lost and, without --output, the files."`
 }
 
 // Help is shown below the flags.
 func (c *convertCmd) Help() string {
-	return `What the new format cannot hold is said on stderr. A prd.json that is there and finished, or of another branch, is put into archive/ first, as ralph.sh does.
+	return `Prints to stderr what the new format cannot hold. An existing prd.json that is finished or belongs to another branch is moved to archive/ first, as ralph.sh does.
 
-After a run from a prd.json, bring its state back with:
+bot run already writes finished tasks back to the plan's own file. To copy a run's state into another file of the same plan:
 
   bot progress convert .ralph/prd/progress.md --into prd.json`
 }
@@ -333,7 +339,7 @@ type converted struct {
 // Run converts the file.
 func (c *convertCmd) Run(io stdio) error {
 	if (c.To == "") == (c.Into == "") {
-		return &run.UserError{Message: "one of --to and --into says what to convert to", Hint: "name a format with --to, or a file with --into"}
+		return &run.UserError{Message: "use either --to or --into", Hint: "set a format with --to or a file with --into"}
 	}
 	from, err := c.open()
 	if err != nil {
@@ -363,7 +369,7 @@ func (c *convertCmd) Run(io stdio) error {
 // tell says what was done.
 func (c *convertCmd) tell(io stdio, out converted) error {
 	if out.Archive != "" {
-		fmt.Fprintf(io.err, "bot: the PRD that was there is now in %s\n", out.Archive)
+		fmt.Fprintf(io.err, "bot: moved the existing PRD to %s\n", out.Archive)
 	}
 	for _, l := range out.Lost {
 		fmt.Fprintf(io.err, "bot: not in the %s file: %s\n", out.To, plain(l))
@@ -393,12 +399,12 @@ func (c *convertCmd) carry(from *formats.File, out *converted) error {
 		return err
 	}
 	before := into.Files()
-	changed, unknown, err := formats.Carry(from, into, time.Now())
+	carried, err := formats.Carry(from, into, time.Now())
 	if err != nil {
 		return err
 	}
 	out.To = into.Format()
-	out.Changed, out.Unknown = append(out.Changed, changed...), append(out.Unknown, unknown...)
+	out.Changed, out.Unknown = append(out.Changed, carried.Changed...), append(out.Unknown, carried.Unknown...)
 	after := into.Files()
 	for _, name := range slices.Sorted(maps.Keys(after)) {
 		if string(before[name]) == string(after[name]) {
@@ -445,7 +451,11 @@ func (c *convertCmd) write(from *formats.File, out *converted) error {
 		paths[filepath.Join(dir, name)] = b
 	}
 	if out.To == formats.PRD && (rename == "" || rename == formats.PRD.FileName("")) {
-		if out.Archive, err = archive(dir, from.Plan().Branch); err != nil {
+		fresh, err := formats.Parse(formats.PRD, formats.PRD.FileName(""), files[formats.PRD.FileName("")])
+		if err != nil {
+			return err
+		}
+		if out.Archive, err = archive(dir, fresh.Plan().Branch); err != nil {
 			return err
 		}
 	}
@@ -468,7 +478,7 @@ func (c *convertCmd) refuse(paths map[string][]byte, archived bool) error {
 	}
 	for _, file := range slices.Sorted(maps.Keys(paths)) {
 		if _, err := os.Lstat(file); err == nil {
-			return &run.UserError{Message: file + " is there already", Hint: "write elsewhere, overwrite it with --force, or carry the state over with --into"}
+			return &run.UserError{Message: file + " already exists", Hint: "write elsewhere, overwrite it with --force, or copy the state into it with --into"}
 		}
 	}
 	return nil

@@ -70,7 +70,7 @@ default: [{files: {three.txt: "3\n"}, say: done}]
 	dir := t.TempDir()
 	newRepo(t, dir, landed)
 	for i, c := range comments {
-		if !strings.Contains(c.Body, "git apply --index") || !strings.Contains(c.Body, "for a person to apply") {
+		if !strings.Contains(c.Body, "git apply --index") || !strings.Contains(c.Body, "left for you to apply") {
 			t.Errorf("comment %d:\n%s", i, c.Body)
 		}
 		file := filepath.Join(t.TempDir(), "held.patch")

@@ -18,12 +18,14 @@ import (
 // result is the one JSON document that `bot demo --json` and `bot run --json`
 // print. Its shape is a contract: fields are added, never changed.
 type result struct {
-	Issue       *issueResult  `json:"issue,omitempty"`
-	Run         runResult     `json:"run"`
-	Tasks       tasksResult   `json:"tasks"`
-	Branch      string        `json:"branch"`
-	Commits     []commit      `json:"commits"`
-	Closing     *commit       `json:"closing_commit,omitempty"`
+	Issue   *issueResult `json:"issue,omitempty"`
+	Run     runResult    `json:"run"`
+	Tasks   tasksResult  `json:"tasks"`
+	Branch  string       `json:"branch"`
+	Commits []commit     `json:"commits"`
+	Closing *commit      `json:"closing_commit,omitempty"`
+	// PushedTo is the remote that the branch was pushed to, "" for none.
+	PushedTo    string        `json:"pushed_to,omitempty"`
 	PullRequest *pullResult   `json:"pull_request,omitempty"`
 	APICalls    *callsResult  `json:"api_calls,omitempty"`
 	Calls       []callLine    `json:"calls,omitempty"`
@@ -44,6 +46,8 @@ type runResult struct {
 	Detail     string        `json:"detail,omitempty"`
 	Iterations int           `json:"iterations"`
 	CostUSD    float64       `json:"cost_usd"`
+	// Proof is what shows that the work is right.
+	Proof run.Proof `json:"proof"`
 	// Questions are what a person has to answer before the plan is worked.
 	Questions []string `json:"questions,omitempty"`
 	// Sandbox is what agents and checks ran in: "docker", "local (bubblewrap)",
@@ -141,14 +145,16 @@ type heldLine struct {
 	Paths []string `json:"paths"`
 	// Patch makes it of the commit, "" where it is too large to be kept.
 	Patch string `json:"patch"`
+	// PatchPath is the file that bot run put it into, "" for none.
+	PatchPath string `json:"patch_path,omitempty"`
 }
 
 // newResult is what every door can say of a run.
 func newResult(s loop.State) (result, error) {
 	r := result{
 		Run: runResult{
-			ID: s.Run, EndReason: s.End, Detail: s.EndDetail,
-			Iterations: s.Iteration, CostUSD: s.Usage.CostUSD, Questions: s.Questions, Diagnostics: diagnostics(s),
+			ID: s.Run, EndReason: s.End, Proof: s.Proof(), Detail: s.EndDetail,
+			Iterations: s.Iterations(), CostUSD: run.Dollars(s.Usage.CostUSD), Questions: s.Questions, Diagnostics: diagnostics(s),
 		},
 		Branch:  s.Branch,
 		Commits: []commit{},
@@ -172,7 +178,7 @@ func newResult(s loop.State) (result, error) {
 	}
 	for _, h := range s.History {
 		r.Calls = append(r.Calls, callLine{
-			Iteration: h.Number, Task: h.TaskID, Role: h.Role, CostUSD: h.Usage.CostUSD,
+			Iteration: h.Number, Task: h.TaskID, Role: h.Role, CostUSD: run.Dollars(h.Usage.CostUSD),
 			Models: analytics.ModelUses(h.Models), Hosts: analytics.HostUses(h.Hosts),
 		})
 		if !h.Landed && h.TaskID != "" {

@@ -215,13 +215,13 @@ default: [{files: {three.txt: "3\n"}, say: done}]
 		t.Error(diff)
 	}
 	pr := st.onlyPR()
-	for _, want := range []string{"its lines were changed since", "grace wants something else", "ada wants something else"} {
+	for _, want := range []string{"its lines have changed since", "grace asks for a different change", "ada asks for a different change"} {
 		if !strings.Contains(pr.Body, want) {
 			t.Errorf("the description lacks %q:\n%s", want, pr.Body)
 		}
 	}
 	asked := st.said(pr.Number)
-	if len(asked) != 1 || !strings.Contains(asked[0], "I do not know which of the two") || strings.Count(asked[0], "#discussion_r") != 2 {
+	if len(asked) != 1 || !strings.Contains(asked[0], "Two conversations ask for different changes") || strings.Count(asked[0], "#discussion_r") != 2 {
 		t.Errorf("said on the pull request: %q", asked)
 	}
 	if labels := st.issue(issue.Number).Labels; !slices.Contains(labels, "ralph:needs-human") || slices.Contains(labels, "ralph:done") {
@@ -519,7 +519,7 @@ func TestConversationThatComesBack(t *testing.T) {
 		st.resolve(person, rv.Lines[0], false)
 	}
 	st.await("a person to be called for", func() bool { return slices.Contains(st.issue(issue.Number).Labels, "ralph:needs-human") })
-	if said := st.said(st.onlyPR().Number); len(said) != 1 || !strings.Contains(said[0], "brought work 3 times") || st.runs(s, issue.Number) != 4 {
+	if said := st.said(st.onlyPR().Number); len(said) != 1 || !strings.Contains(said[0], "worked on it 3 times") || st.runs(s, issue.Number) != 4 {
 		t.Errorf("said %q after %d runs", said, st.runs(s, issue.Number))
 	}
 	st.reply(person, rv.Lines[0], "/ralph do Remove the second line")
@@ -563,7 +563,7 @@ func TestChecksOfOthersAreFedBack(t *testing.T) {
 		return strings.Contains(pr.Body, "checks on "+pr.HeadOID[:7])
 	})
 	pr := st.onlyPR()
-	if said := st.said(pr.Number); len(said) != 1 || !strings.Contains(said[0], "I wait for a person") || st.runs(s, issue.Number) != 4 {
+	if said := st.said(pr.Number); len(said) != 1 || !strings.Contains(said[0], "Waiting for a person") || st.runs(s, issue.Number) != 4 {
 		t.Errorf("said %q after %d runs", said, st.runs(s, issue.Number))
 	}
 	if strings.Contains(pr.Body, "@ada ") || strings.Contains(pr.Body, "coins") {
@@ -793,7 +793,7 @@ func TestCommandsInReviewsAreAnsweredAtOnce(t *testing.T) {
 		t.Errorf("reactions by review and comment (-want +got):\n%s", diff)
 	}
 	said := strings.Join(st.said(st.onlyPR().Number), "\n")
-	for _, text := range []string{"In a review only `/ralph do` is heard", "There is no such command", "eve"} {
+	for _, text := range []string{"A review accepts only `/ralph do`", "Unknown command", "eve"} {
 		if strings.Count(said, text) != 1 {
 			t.Errorf("%q was not said once:\n%s", text, said)
 		}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -34,37 +35,66 @@ import (
 
 // runCmd is `bot run`.
 type runCmd struct {
-	Plan string `arg:"" name:"plan.md" help:"What is to be done: a Markdown file, with check boxes or without."`
-	Mode string `arg:"" optional:"" enum:",plan,build" default:"" help:"plan: write the tasks and stop. build: work the tasks that are there. Default: plan if there are no tasks, then build."`
+	Plan  string `arg:"" name:"plan.md" help:"What to do: a Markdown file with or without check boxes, a prd.json, a run's progress.md, or a sentence."`
+	Mode  string `arg:"" optional:"" enum:",plan,build" default:"" help:"plan: write the tasks and stop. build: work only on existing tasks. Default: plan if there are no tasks, then build."`
+	Calls *int   `arg:"" optional:"" name:"n" help:"Maximum number of agent calls, like --max-iterations."`
 
 	agentFlags
 
-	Gate       []string `help:"A command that must pass before a commit; repeatable. Default: those of .github/ralph.yml, else what is found in the repository (docs/gates.md)." placeholder:"COMMAND" sep:"none"`
-	NoGates    bool     `name:"no-gates" help:"Check nothing, and detect no checks."`
-	Ask        string   `enum:"auto,never" default:"never" help:"auto: where the plan is too vague to work from, print questions and exit with 9 instead of planning. never: plan what is there (default: ${default})." placeholder:"auto|never"`
-	Review     bool     `help:"Have all of the work read once more at the end; the reviewer may add tasks."`
+	Gate       []string `help:"A command that must pass before each commit; repeatable. Default: the gates in .github/ralph.yml, else detected ones (docs/gates.md)." placeholder:"COMMAND" sep:"none"`
+	NoGates    bool     `name:"no-gates" help:"Run no checks, not even detected ones."`
+	Ask        string   `enum:"auto,never" default:"never" help:"auto: if the plan is too vague, print questions and exit with 9 instead of planning. never: always plan (default: ${default})." placeholder:"auto|never"`
+	Review     *bool    `negatable:"" help:"Have an agent review all of the work at the end; it may add tasks. Default: once, if no check has passed."`
 	Once       bool     `help:"Stop after one iteration."`
-	Branches   string   `name:"branch-template" env:"RALPH_BRANCH_TEMPLATE" default:"ralph/{issue}" help:"What the branch is called that is made where the default branch is checked out; {issue} stands for the name of the plan." placeholder:"NAME"`
-	NoCommit   bool     `name:"no-commit" help:"Leave the work in the checkout without committing. DO_NOT_COMMIT on a line of its own in the plan does the same."`
-	AllowDirty bool     `name:"allow-dirty" help:"Begin although tracked files have uncommitted changes; they are not part of the work."`
-	Restart    bool     `help:"Give up a run of this plan that was cut off, and begin anew from the branch."`
+	Branch     string   `xor:"place" help:"Work on this branch, created from the default branch if needed. Default: the branch named in a prd.json, else the plan's own branch, unless you have checked out a branch of your own." placeholder:"NAME"`
+	Here       bool     `xor:"place" help:"Work on the branch that is checked out now."`
+	Branches   string   `name:"branch-template" env:"RALPH_BRANCH_TEMPLATE" default:"ralph/{issue}" help:"The name of the plan's own branch; {issue} is replaced by the plan's name. Without {issue} it means the same as --branch (default: ${default})." placeholder:"NAME"`
+	NoCommit   bool     `name:"no-commit" help:"Leave the work uncommitted in the checkout. A line DO_NOT_COMMIT in the plan does the same."`
+	Push       bool     `help:"After the run, push the branch to its remote if there are new commits; never force."`
+	AllowDirty bool     `name:"allow-dirty" help:"Start even if tracked files have uncommitted changes; the run ignores them."`
+	Restart    bool     `help:"Discard an interrupted run of this plan and start over from the branch."`
+	DryRun     bool     `name:"dry-run" help:"Show what would happen without doing it: branch, tasks, checks, agent, limits."`
 	JSON       bool     `name:"json" help:"Print one JSON document on stdout at the end."`
 
-	Price []string `env:"RALPH_PRICE" sep:";" help:"What a model costs, in dollars for a million tokens, where the list price is not known or another; repeatable." placeholder:"MODEL=INPUT,OUTPUT"`
+	Price []string `env:"RALPH_PRICE" sep:";" help:"A model's price in dollars per million tokens, if the built-in list lacks it or differs; repeatable." placeholder:"MODEL=INPUT,OUTPUT"`
 
-	Egress []string `help:"A host that agents and checks in containers may reach: its name, *.NAME for those below it, or preset:REGISTRY with one of crates, debian, go, maven, npm, nuget, packagist, pypi, rubygems; repeatable. Default: none." placeholder:"HOST"`
+	Egress []string `help:"A host that agents and checks in containers may reach: a name, *.NAME for its subdomains, or preset:REGISTRY (crates, debian, go, maven, npm, nuget, packagist, pypi, rubygems); repeatable. Default: none." placeholder:"HOST"`
 
-	Devcontainer string `enum:"off,image,build" default:"off" help:"With --sandbox docker: take the image from the default branch's devcontainer.json, where there is one; build also has the engine build it (docs/sandbox.md). --image is then for repositories without one (default: ${default})." placeholder:"off|image|build"`
+	Devcontainer string `enum:"off,image,build" default:"off" help:"With --sandbox docker: use the image from the default branch's devcontainer.json, if it exists; build also builds that image (docs/sandbox.md). --image is then the fallback (default: ${default})." placeholder:"off|image|build"`
 
 	sandboxFlags
 	limitFlags
 	notifyFlags
+
+	// user is what the person's own file says, userErr what is wrong with it;
+	// ownDevcontainer: --devcontainer is from there.
+	user            config.User
+	userErr         error
+	ownDevcontainer bool
+}
+
+// review is when all of the work is read once more.
+func (c *runCmd) review() loop.ReviewPolicy {
+	switch {
+	case c.Review == nil:
+		return loop.ReviewUnproven
+	case *c.Review:
+		return loop.ReviewAlways
+	default:
+		return loop.ReviewNever
+	}
 }
 
 // Run works the plan.
 func (c *runCmd) Run(ctx bound, io stdio) error {
-	if err := run.BranchTemplate(c.Branches).Check(); err != nil {
-		return &run.UserError{Message: "--branch-template: " + err.Error(), Hint: "leave it out, or give a name such as " + string(run.DefaultBranchTemplate)}
+	if err := c.takeDefaults(); err != nil {
+		return err
+	}
+	if err := c.checkBranches(); err != nil {
+		return err
+	}
+	if err := c.countCalls(); err != nil {
+		return err
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -93,7 +123,14 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	if c.Sandbox == agent.SandboxLocal && c.Devcontainer != string(config.DevcontainerOff) {
 		return &run.UserError{Message: "--devcontainer is for --sandbox docker", Hint: "the local sandbox has no images"}
 	}
-	box, err := openSandbox(ctx, c.Sandbox, docker.Options{Self: self, Image: c.Image, DataDir: data}, c.LocalIsolation, c.Devcontainer != string(config.DevcontainerOff))
+	opts := c.options(dir, data, git, backend)
+	if err := c.checkPush(ctx, git, dir); err != nil {
+		return err
+	}
+	if c.DryRun {
+		return c.dryRun(ctx, io, opts)
+	}
+	box, err := openSandbox(ctx, c.Sandbox, docker.Options{Self: self, Image: cmp.Or(c.Image, c.user.Sandbox.Image), DataDir: data}, c.LocalIsolation, c.Devcontainer != string(config.DevcontainerOff))
 	if err != nil {
 		return err
 	}
@@ -124,19 +161,8 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 		return err
 	}
 	defer func() { _ = record.Close() }()
-	opts := inline.Options{
-		PlanFile: c.Plan, Dir: dir, Mode: run.Mode(c.Mode), Ask: plan.Ask(c.Ask), DataDir: data, Git: git, Sandbox: box, Backend: backend,
-		Image: c.Image, Devcontainer: config.Devcontainer(c.Devcontainer), Model: c.Model, Limits: c.limits(), Branches: run.BranchTemplate(c.Branches), Once: c.Once, Review: c.Review, NoCommit: c.NoCommit, AllowDirty: c.AllowDirty,
-		NoDetect: c.NoGates, Restart: c.Restart, Transcripts: kept, Mask: mask, Gateway: models, Prices: prices, Now: time.Now, Emit: both(record.Handle, both(notifier.Handle, screen.handle)), OnSave: io.onSave,
-	}
-	d := config.DefaultServer().Sandbox
-	opts.CacheBytes = d.Caches
-	if c.Sandbox == agent.SandboxDocker {
-		opts.Resources = host.Resources{DiskBytes: d.Disk, DiskFiles: d.Files}
-	}
-	for _, command := range c.Gate {
-		opts.Gates = append(opts.Gates, gate.Gate{Command: command})
-	}
+	opts.Sandbox, opts.Transcripts, opts.Mask, opts.Gateway, opts.Prices = box, kept, mask, models, prices
+	opts.Emit, opts.OnSave = both(record.Handle, both(notifier.Handle, screen.handle)), io.onSave
 	screen.line("sandbox: %s", sandbox.Describe(box))
 	s, err := inline.Run(ctx, opts)
 	closeNotifier(ctx, notifier, notifyGrace)
@@ -148,27 +174,137 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	if err := kept.Prune(limits, time.Now(), func(id run.ID) bool { return id == s.Run }); err != nil {
 		return err
 	}
-	return c.tell(ctx, io, s, kept, mask, sandbox.Describe(box))
+	remote, failed := c.push(ctx, git, dir, s)
+	err = c.tell(ctx, io, s, kept, mask, sandbox.Describe(box), remote)
+	if failed != nil {
+		report(maskedWriter{io.err, mask}, failed)
+		err = cmp.Or[error](err, ended{run.ExitFailed})
+	}
+	return err
+}
+
+// push sends what was committed to the branch's remote, and returns that; ""
+// where nothing was sent. The commits stay where they are, whatever comes of it.
+func (c *runCmd) push(ctx context.Context, git *gitrepo.Git, dir string, s loop.State) (remote string, err error) {
+	if !c.Push || landed(s) == 0 && s.Closing == nil {
+		return "", nil
+	}
+	if ctx.Err() != nil {
+		return "", &run.UserError{Message: s.Branch + " was not pushed because the run was stopped", Hint: "the commits are on the branch; push them yourself"}
+	}
+	repo, err := git.OpenLocal(ctx, dir)
+	if err != nil {
+		return "", err
+	}
+	return repo.Push(ctx, s.Branch)
+}
+
+// checkPush says before the run that it could not be pushed.
+func (c *runCmd) checkPush(ctx context.Context, git *gitrepo.Git, dir string) error {
+	if !c.Push {
+		return nil
+	}
+	repo, err := git.OpenLocal(ctx, dir)
+	if err != nil {
+		return err
+	}
+	_, err = repo.Remotes(ctx)
+	return err
+}
+
+// landed is how many commits the run has made.
+func landed(s loop.State) int {
+	n := 0
+	for _, commit := range s.Commits {
+		if commit.OID != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// options are what the flags ask of a run.
+func (c *runCmd) options(dir, data string, git *gitrepo.Git, backend agent.Backend) inline.Options {
+	opts := inline.Options{
+		PlanFile: c.Plan, Dir: dir, Mode: run.Mode(c.Mode), Ask: plan.Ask(c.Ask), DataDir: data, Git: git, Backend: backend,
+		Image: c.Image, Devcontainer: config.Devcontainer(c.Devcontainer), Model: c.Model, Limits: c.limits(),
+		Defaults: inline.Defaults{Image: c.user.Sandbox.Image, Model: c.user.Agent.Model, Limits: c.user.Limits},
+		Branches: run.BranchTemplate(c.Branches), Branch: c.Branch, Here: c.Here,
+		Once: c.Once, Review: c.review(), NoCommit: c.NoCommit, AllowDirty: c.AllowDirty, NoDetect: c.NoGates, Restart: c.Restart, Now: time.Now,
+	}
+	d := config.DefaultServer().Sandbox
+	opts.CacheBytes = d.Caches
+	if c.Sandbox == agent.SandboxDocker {
+		opts.Resources = host.Resources{DiskBytes: d.Disk, DiskFiles: d.Files}
+	}
+	for _, command := range c.Gate {
+		opts.Gates = append(opts.Gates, gate.Gate{Command: command})
+	}
+	return opts
+}
+
+// checkBranches checks what was said of branches. A template that names a single
+// branch is that branch.
+func (c *runCmd) checkBranches() error {
+	template := run.BranchTemplate(c.Branches)
+	if template.Fixed() {
+		if c.Branch == "" && !c.Here && !c.NoCommit {
+			c.Branch = c.Branches
+		}
+		c.Branches, template = "", ""
+	}
+	if err := template.Check(); err != nil {
+		return &run.UserError{Message: "--branch-template: " + err.Error(), Hint: "omit it, or use a name such as " + string(run.DefaultBranchTemplate)}
+	}
+	if c.Branch != "" && c.NoCommit {
+		return &run.UserError{Message: "--branch and --no-commit cannot be used together", Hint: "use only one of them"}
+	}
+	return nil
+}
+
+// countCalls takes the number behind the mode for the limit of agent calls.
+func (c *runCmd) countCalls() error {
+	switch {
+	case c.Calls == nil:
+		return nil
+	case *c.Calls < 1:
+		return &run.UserError{Message: fmt.Sprintf("%d is not a valid number of agent calls", *c.Calls), Hint: "use a number of at least 1 after the mode, or omit it for the default"}
+	case c.MaxIterations != 0 && c.MaxIterations != *c.Calls:
+		return &run.UserError{Message: fmt.Sprintf("--max-iterations is %d, but the number after the mode is %d", c.MaxIterations, *c.Calls), Hint: "use only one of them"}
+	}
+	c.MaxIterations = *c.Calls
+	return nil
 }
 
 // tell prints the end of a run and turns it into the exit code.
-func (c *runCmd) tell(ctx context.Context, io stdio, s loop.State, kept *transcript.Store, mask *redact.Masker, box string) error {
+func (c *runCmd) tell(ctx context.Context, io stdio, s loop.State, kept *transcript.Store, mask *redact.Masker, box, remote string) error {
 	io.out, io.err = maskedWriter{io.out, mask}, maskedWriter{io.err, mask}
 	for line := range strings.Lines(diagnostics(s)) {
 		fmt.Fprintln(io.err, run.PrintableLine(strings.TrimRight(line, "\n")))
+	}
+	held, err := keepHeld(kept.Dir(s.Run), s.Held, mask)
+	if err != nil {
+		return err
 	}
 	if c.JSON {
 		r, err := newResult(s)
 		if err != nil {
 			return err
 		}
+		for i, p := range held {
+			r.HeldBack[i].PatchPath = p.file
+		}
 		r.Run.Sandbox = box
 		r.Run.TranscriptPath = transcriptPath(kept, s.Run)
+		r.PushedTo = remote
 		if err := r.write(io.out); err != nil {
 			return err
 		}
 	} else {
-		fmt.Fprint(io.out, runSummary(s))
+		fmt.Fprint(io.out, runSummary(s)+heldSummary(held))
+		if remote != "" {
+			fmt.Fprintf(io.out, "Pushed %s to %s.\n", s.Branch, remote)
+		}
 	}
 	return exitOf(ctx, s.End)
 }
@@ -188,28 +324,24 @@ func exitOf(ctx context.Context, end run.EndReason) error {
 
 // runSummary is the last a person reads on stdout.
 func runSummary(s loop.State) string {
-	n := 0
-	for _, commit := range s.Commits {
-		if commit.OID != "" {
-			n++
-		}
-	}
+	n := landed(s)
 	retry := ""
-	if s.End == run.EndBlocked && (n > 0 || s.Iteration == 0) { // otherwise the next run begins anew
-		retry = fmt.Sprintf("To have a blocked task tried again, say more in it, take its (blocked: …) out of %s, commit that, and run the plan again.\n", s.ProgressPath)
+	waits := s.End == run.EndBlocked || s.End == run.EndAwaitingPerson && len(s.Needs) > 0
+	if waits && (n > 0 || s.Iteration == 0) { // otherwise the next run begins anew
+		retry = fmt.Sprintf("To retry a blocked task, describe it better, remove its (blocked: …) from %s, commit that, and run the plan again.\n", s.ProgressPath)
 	}
 	switch {
 	case len(s.Questions) > 0:
-		return fmt.Sprintf("%s leaves open what exactly is to be done:\n- %s\nAnswer in the plan and run it again, or run it as it is with --ask=never.\n",
+		return fmt.Sprintf("%s does not say clearly what to do:\n- %s\nAnswer these questions in the plan and run it again, or run it as it is with --ask=never.\n",
 			s.Subject.PlanFile, strings.Join(s.Questions, "\n- "))
 	case s.End == run.EndPlanned:
-		return fmt.Sprintf("The plan is in %s. Edit it as you like, then run it.\n", s.ProgressPath)
+		return fmt.Sprintf("The plan is in %s. Edit it if you like, then run it.\n", s.ProgressPath)
 	case n > 0:
-		return fmt.Sprintf("%s on %s; the plan and what was learned are in %s.\n%s", count(n, "new commit"), s.Branch, s.ProgressPath, retry)
+		return fmt.Sprintf("%s on %s; the plan and the learnings are in %s.\n%s", count(n, "new commit"), s.Branch, s.ProgressPath, retry)
 	case s.NoCommit && len(s.Commits) > 0:
-		return "The work is in your checkout, not committed.\n"
+		return "The work is uncommitted in your checkout.\n"
 	case s.End.Complete():
-		return fmt.Sprintf("Everything in %s was done before.\n", s.ProgressPath)
+		return fmt.Sprintf("All tasks in %s were already done.\n", s.ProgressPath)
 	default:
 		return "Nothing was committed.\n" + retry
 	}
@@ -233,7 +365,7 @@ func openSandbox(ctx context.Context, kind string, d docker.Options, isolation s
 	switch kind {
 	case agent.SandboxDocker:
 		if d.Image == "" && !ownImage {
-			return nil, &run.UserError{Message: "the docker sandbox needs an image", Hint: "name one with --image; it must hold the tools your checks need"}
+			return nil, &run.UserError{Message: "the docker sandbox needs an image", Hint: "set one with --image; it must contain the tools your checks need"}
 		}
 		if d.Installation, err = installation(d.DataDir); err != nil {
 			return nil, err
@@ -286,7 +418,7 @@ func reap(ctx context.Context, box sandbox.Sandbox) error {
 func (c *runCmd) gateway(backend agent.Backend, prices run.Prices) (func(spend.Ledger) (*host.Gateway, func(), error), error) {
 	if c.Sandbox != agent.SandboxDocker {
 		if len(c.Egress) > 0 {
-			return nil, &run.UserError{Message: "--egress needs --sandbox=docker", Hint: "the local sandbox has all of this host's network, and no list holds there"}
+			return nil, &run.UserError{Message: "--egress needs --sandbox=docker", Hint: "the local sandbox shares this host's whole network"}
 		}
 		return nil, nil //nolint:nilnil // no gateway is an answer
 	}
@@ -329,10 +461,10 @@ func (c *runCmd) prices() (run.Prices, error) {
 		model, amounts, ok := strings.Cut(text, "=")
 		price, err := run.ParsePrice(amounts)
 		if !ok || model == "" {
-			err = fmt.Errorf("%q names no model", text)
+			err = fmt.Errorf("%q has no model name", text)
 		}
 		if err != nil {
-			return nil, &run.UserError{Message: "--price: " + err.Error(), Hint: "write MODEL=INPUT,OUTPUT in dollars for a million tokens", Err: err}
+			return nil, &run.UserError{Message: "--price: " + err.Error(), Hint: "write MODEL=INPUT,OUTPUT in dollars per million tokens", Err: err}
 		}
 		own[model] = price
 	}

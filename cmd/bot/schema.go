@@ -8,7 +8,7 @@ import (
 
 // schemaCmd is `bot schema`.
 type schemaCmd struct {
-	File string `arg:"" optional:"" enum:"repository,server" default:"repository" help:"Whose file: repository (.github/ralph.yml) or server (ralph.yaml)."`
+	File string `arg:"" optional:"" enum:"repository,server" default:"repository" help:"Which file: repository (.github/ralph.yml) or server (ralph.yaml)."`
 }
 
 // Run prints a JSON Schema.

@@ -88,8 +88,9 @@ func start(ts *testscript.TestScript, extra []string, args []string) (*exec.Cmd,
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = ts.MkAbs(".")
 	for _, name := range []string{
-		"PATH", "HOME", "XDG_CACHE_HOME", "RALPH_DATA_DIR", "GIT_CONFIG_NOSYSTEM", "GOCACHE", "TMPDIR", "WORK",
+		"PATH", "HOME", "XDG_CACHE_HOME", "RALPH_DATA_DIR", "RALPH_BRANCH_TEMPLATE", "GIT_CONFIG_NOSYSTEM", "GOCACHE", "TMPDIR", "WORK",
 		"DOCKER_HOST", "RALPH_WEBHOOK_SECRET", "ANTHROPIC_API_KEY", "RALPH_LOCAL_ISOLATION",
+		"RALPH_CUSTOM_NOTIFY_SCRIPT", "RALPH_SLACK_WEBHOOK_URL",
 	} {
 		if value := ts.Getenv(name); value != "" {
 			cmd.Env = append(cmd.Env, name+"="+value)

@@ -137,7 +137,7 @@ func newParts(ctx context.Context, cfg config.Server, gitHub ghapp.Config, log z
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
-		return nil, &run.UserError{Message: "the data directory cannot be made: " + err.Error(), Hint: "set data_dir to a directory this user may write to", Err: err}
+		return nil, &run.UserError{Message: "cannot create the data directory: " + err.Error(), Hint: "set data_dir to a directory this user may write to", Err: err}
 	}
 	gitPath, err := lookGit()
 	if err != nil {

@@ -25,19 +25,19 @@ import (
 
 // setupCmd is `bot setup`.
 type setupCmd struct {
-	Webhook string `required:"" help:"Where GitHub will reach the bot: https://HOST, or with a path if a proxy changes it." placeholder:"URL"`
-	URL     string `name:"url" default:"https://github.com" help:"GitHub, or your own Enterprise Server (default: ${default})." placeholder:"URL"`
-	Org     string `help:"The organisation that is to own the App (default: you)." placeholder:"ORG"`
+	Webhook string `required:"" help:"The URL where GitHub reaches the bot: https://HOST, with a path if a proxy needs one." placeholder:"URL"`
+	URL     string `name:"url" default:"https://github.com" help:"GitHub or your Enterprise Server (default: ${default})." placeholder:"URL"`
+	Org     string `help:"The organisation that will own the App (default: you)." placeholder:"ORG"`
 	Name    string `default:"ralph-bot" help:"The App's name; you can change it on GitHub's page (default: ${default})." placeholder:"NAME"`
-	Dir     string `default:"." help:"Where credentials and, if there is none, ralph.yaml are written (default: here)." placeholder:"DIR" type:"path"`
+	Dir     string `default:"." help:"Where to write the credentials and, if missing, ralph.yaml (default: here)." placeholder:"DIR" type:"path"`
 	Listen  string `help:"Written into ralph.yaml: where the server listens (default: its own)." placeholder:"HOST:PORT"`
 	Image   string `default:"ralph-agent:latest" help:"Written into ralph.yaml: the image with the tools that agents and checks need (default: ${default})." placeholder:"IMAGE"`
-	Addr    string `default:"127.0.0.1:0" help:"Where the page is served: an address on loopback (default: a port that is free)." placeholder:"HOST:PORT"`
-	Force   bool   `help:"Replace credentials that are there."`
+	Addr    string `default:"127.0.0.1:0" help:"The loopback address to serve the setup page on (default: a free port)." placeholder:"HOST:PORT"`
+	Force   bool   `help:"Replace existing credentials."`
 
 	AgentPath string `name:"agent-path" help:"Written into ralph.yaml: the agent's program (default: the one in PATH)." placeholder:"FILE"`
 
-	Timeout time.Duration `default:"1h" help:"How long to wait for you (default: ${default})." placeholder:"DURATION"`
+	Timeout time.Duration `default:"1h" help:"How long to wait for you to finish in the browser (default: ${default})." placeholder:"DURATION"`
 }
 
 // configFile is what bot serve and bot doctor look for.
@@ -58,9 +58,9 @@ func (c *setupCmd) Run(ctx bound, io stdio) error {
 	}
 	files := appsetup.Files{Dir: c.Dir, Force: c.Force}
 	if err := files.Check(); errors.Is(err, appsetup.ErrExists) {
-		return &run.UserError{Message: err.Error(), Hint: "name another directory with --dir, or replace them with --force", Err: err}
+		return &run.UserError{Message: err.Error(), Hint: "use another directory with --dir, or replace them with --force", Err: err}
 	} else if err != nil {
-		return &run.UserError{Message: "credentials could not be stored: " + err.Error(), Hint: "name a directory that you may write to with --dir", Err: err}
+		return &run.UserError{Message: "cannot store the credentials: " + err.Error(), Hint: "name a directory that you may write to with --dir", Err: err}
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Addr)
 	if err != nil {
@@ -84,9 +84,9 @@ func (c *setupCmd) Run(ctx bound, io stdio) error {
 	server := &http.Server{Handler: flow, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
-	fmt.Fprintf(io.out, "Open this page in your browser:\n\n  %s\n\nIt takes you to %s and back. Waiting for you; Ctrl-C stops.\n", flow.Page(), gitHub.web)
+	fmt.Fprintf(io.out, "Open this page in your browser:\n\n  %s\n\nIt takes you to %s and back. Waiting for you; press Ctrl-C to stop.\n", flow.Page(), gitHub.web)
 
-	waiting, cancel := context.WithTimeoutCause(ctx, c.Timeout, &run.UserError{Message: "no App was made within " + c.Timeout.String(), Hint: "run bot setup again"})
+	waiting, cancel := context.WithTimeoutCause(ctx, c.Timeout, &run.UserError{Message: "no App was created within " + c.Timeout.String(), Hint: "run bot setup again"})
 	defer cancel()
 	app, err := flow.Wait(waiting)
 	// The page that is being answered says how it went.
@@ -111,8 +111,8 @@ func setupFailed(app ghapp.Registration, err error) error {
 		return err
 	}
 	return &run.UserError{
-		Message: "the App " + app.Slug + " was made, but its credentials could not be stored: " + err.Error(),
-		Hint:    "delete it at " + app.URL + " and run bot setup again, or make a new private key and webhook secret there", Err: err,
+		Message: "the App " + app.Slug + " was created, but its credentials could not be stored: " + err.Error(),
+		Hint:    "delete it at " + app.URL + " and run bot setup again, or create a new private key and webhook secret there", Err: err,
 	}
 }
 
@@ -120,7 +120,7 @@ func setupFailed(app ghapp.Registration, err error) error {
 func (c *setupCmd) hook() (string, error) {
 	u, err := url.Parse(c.Webhook)
 	if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !onLoopback(u)) || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", &run.UserError{Message: fmt.Sprintf("--webhook %q is not an address that GitHub could reach", c.Webhook), Hint: "give the public one, such as https://ralph.example.com", Err: err}
+		return "", &run.UserError{Message: fmt.Sprintf("--webhook %q is not an address GitHub can reach", c.Webhook), Hint: "use a public one, such as https://ralph.example.com", Err: err}
 	}
 	if strings.Trim(u.Path, "/") == "" {
 		u.Path = handlers.DefaultPath
@@ -156,16 +156,16 @@ func gitHubAt(web string) (gitHubURLs, error) {
 func (c *setupCmd) tell(io stdio, gitHub gitHubURLs, app ghapp.Registration) error {
 	text := c.config(gitHub, app)
 	file := filepath.Join(c.Dir, configFile)
-	fmt.Fprintf(io.out, "\nThe App %s (%d) is there. Its credentials are in %s, for your eyes only: keep them out of version control.\n", app.Slug, app.AppID, c.Dir)
+	fmt.Fprintf(io.out, "\nCreated the App %s (%d). Its credentials are in %s. Keep them secret and out of version control.\n", app.Slug, app.AppID, c.Dir)
 	switch err := writeNew(file, text); {
 	case errors.Is(err, fs.ErrExist):
-		fmt.Fprintf(io.out, "\n%s is yours and was left alone. Put this into it:\n\n%s", file, indented(text))
+		fmt.Fprintf(io.out, "\n%s already exists and was not changed. Add this to it:\n\n%s", file, indented(text))
 	case err != nil:
-		return &run.UserError{Message: "the App is there, but " + file + " could not be written: " + err.Error(), Hint: "write it yourself:\n" + indented(text), Err: err}
+		return &run.UserError{Message: "the App was created, but " + file + " could not be written: " + err.Error(), Hint: "write it yourself:\n" + indented(text), Err: err}
 	default:
-		fmt.Fprintf(io.out, "%s names them.\n", file)
+		fmt.Fprintf(io.out, "%s refers to them.\n", file)
 	}
-	fmt.Fprintf(io.out, "\nWhat is left:\n  1. Install it on repositories: %s\n  2. Give the model's key, such as ANTHROPIC_API_KEY, and look whether all is well: bot doctor --config %s\n  3. Start it: bot serve --config %s\n", appsetup.InstallURL(app), file, file)
+	fmt.Fprintf(io.out, "\nNext steps:\n  1. Install it on repositories: %s\n  2. Set the model's key, such as ANTHROPIC_API_KEY, and check the set-up: bot doctor --config %s\n  3. Start it: bot serve --config %s\n", appsetup.InstallURL(app), file, file)
 	return nil
 }
 

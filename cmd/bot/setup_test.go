@@ -309,7 +309,7 @@ func TestSetupSaysWhatItCannotDo(t *testing.T) {
 	_, _, page = again.submit(again.page, page, nil)
 	_, header, _ := again.submit(s.sim.URL(), page, url.Values{"owner": {person}, "name": {"second"}})
 	again.get(header.Get("Location"))
-	if code, out, errOut := again.end(); code != 0 || !strings.Contains(out, "left alone") || !strings.Contains(out, "webhook_secret_file") {
+	if code, out, errOut := again.end(); code != 0 || !strings.Contains(out, "was not changed") || !strings.Contains(out, "webhook_secret_file") {
 		t.Errorf("exit code %d:\n%s%s", code, out, errOut)
 	}
 	after, err := os.ReadFile(filepath.Join(dir, configFile))
@@ -329,7 +329,7 @@ func TestSetupSaysWhatItCannotDo(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s", name, code, out)
 		}
 	}
-	if code, out := setup("--webhook", "https://a.example", "--dir", t.TempDir(), "--timeout", "1ms"); code != run.ExitUsage || !strings.Contains(out, "no App was made") {
+	if code, out := setup("--webhook", "https://a.example", "--dir", t.TempDir(), "--timeout", "1ms"); code != run.ExitUsage || !strings.Contains(out, "no App was created") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 }
@@ -347,7 +347,7 @@ func TestSetupWithACodeThatIsNoGood(t *testing.T) {
 	if status, _, _ := s.send(http.MethodPost, s.sim.URL()+"/api/v3/app-manifests/"+used.Query().Get("code")+"/conversions", url.Values{}); status != http.StatusCreated {
 		t.Fatalf("status %d", status)
 	}
-	if status, _, page := s.get(good); status != http.StatusBadGateway || !strings.Contains(page, "used before") {
+	if status, _, page := s.get(good); status != http.StatusBadGateway || !strings.Contains(page, "already used") {
 		t.Errorf("status %d:\n%s", status, page)
 	}
 	if code, out, errOut := s.end(); code != run.ExitFailed || !strings.Contains(errOut, "404") {

@@ -12,11 +12,11 @@ import (
 
 // simCmd is `bot sim`.
 type simCmd struct {
-	Seed   uint64   `default:"1" help:"What everything is drawn from."`
-	Mix    []string `help:"A mix of faults in YAML, in place of the built-in ones; see docs/simulation.md. May be repeated." placeholder:"FILE" type:"existingfile"`
+	Seed   uint64   `default:"1" help:"The random seed."`
+	Mix    []string `help:"A mix of faults in YAML to use instead of the built-in ones; repeatable; see docs/simulation.md." placeholder:"FILE" type:"existingfile"`
 	Runs   int      `help:"Runs of each mix (default: what the mix says)." placeholder:"N"`
 	JSON   bool     `name:"json" help:"Print JSON."`
-	Update string   `help:"Put the table into this document as well." placeholder:"FILE" type:"existingfile"`
+	Update string   `help:"Also write the table into this document." placeholder:"FILE" type:"existingfile"`
 }
 
 // Run plays the mixes and says which bars hold.

@@ -23,7 +23,7 @@ const analyticsFile = "analytics.jsonl"
 // openAnalytics opens the record of `bot run`.
 func openAnalytics(data string, stderr io.Writer) (*analytics.Writer, error) {
 	if err := os.MkdirAll(data, 0o700); err != nil {
-		return nil, &run.UserError{Message: "the data directory cannot be made: " + err.Error(), Hint: "set RALPH_DATA_DIR to a directory you may write to", Err: err}
+		return nil, &run.UserError{Message: "cannot create the data directory: " + err.Error(), Hint: "set RALPH_DATA_DIR to a directory you may write to", Err: err}
 	}
 	return analytics.Open(filepath.Join(data, analyticsFile), redact.New().Mask, func(err error) {
 		fmt.Fprintf(stderr, "warning: %v\n", err)
@@ -32,7 +32,7 @@ func openAnalytics(data string, stderr io.Writer) (*analytics.Writer, error) {
 
 // statsCmd is `bot stats`.
 type statsCmd struct {
-	File  string `arg:"" optional:"" type:"path" help:"The record to read (default: that of bot run; a server's is analytics.jsonl in its data_dir)."`
+	File  string `arg:"" optional:"" type:"path" help:"The record to read (default: the one of bot run; a server's is analytics.jsonl in its data_dir)."`
 	RunID string `name:"run" help:"Only this run." placeholder:"ID"`
 	Repo  string `help:"Only this repository: owner/name, or the path of a checkout." placeholder:"REPO"`
 	JSON  bool   `name:"json" help:"Print one JSON document."`
@@ -53,7 +53,7 @@ func (c *statsCmd) Run(io stdio) error {
 		return err
 	}
 	if len(files) == 0 {
-		return &run.UserError{Message: "there is no record at " + path, Hint: "run something first, or name the analytics.jsonl of a server's data_dir"}
+		return &run.UserError{Message: "no record at " + path, Hint: "run something first, or pass the analytics.jsonl in a server's data_dir"}
 	}
 	repo := c.Repo
 	if abs, err := filepath.Abs(repo); err == nil && repo != "" {
@@ -69,7 +69,7 @@ func (c *statsCmd) Run(io stdio) error {
 	}
 	stats := sum.Stats()
 	if len(stats.Runs) == 0 && c.RunID+c.Repo != "" {
-		return &run.UserError{Message: "the record holds no such run", Hint: "bot stats without --run and --repo lists all"}
+		return &run.UserError{Message: "the record has no such run", Hint: "bot stats without --run and --repo lists all"}
 	}
 	if c.JSON {
 		return printJSON(io.out, stats)
@@ -98,9 +98,12 @@ func statsText(s analytics.Stats) string {
 	counts(&b, "Checks that failed", s.Total.GateFailures)
 	counts(&b, "What the supervisor said", s.Total.Verdicts)
 	counts(&b, "What it saw", s.Total.Patterns)
-	counts(&b, "How failures were gone about", s.Total.Strategies)
+	counts(&b, "How failures were handled", s.Total.Strategies)
 	if s.Unread > 0 {
-		fmt.Fprintf(&b, "\n%s of the record could not be read.\n", count(s.Unread, "line"))
+		fmt.Fprintf(&b, "\nCould not read %s of the record.\n", count(s.Unread, "line"))
+	}
+	if s.Nameless > 0 {
+		fmt.Fprintf(&b, "\n%s of the record without a run, as older versions wrote, left out.\n", count(s.Nameless, "line"))
 	}
 	return b.String()
 }

@@ -34,7 +34,7 @@ func TestMissedLabels(t *testing.T) {
 		t.Helper()
 		n := 0
 		for _, c := range st.issue(issue.Number).Comments {
-			n += strings.Count(c.Body, "was not told of the label in time")
+			n += strings.Count(c.Body, "missed this label")
 		}
 		return n
 	}
@@ -66,7 +66,7 @@ func TestMissedLabels(t *testing.T) {
 	done := st.label("Done before", threeTasks)
 	must(st.sim.AddLabel(person, repoOf, done.Number, person, "ralph:done"))
 	branched := st.label("Begun elsewhere", threeTasks)
-	_, err = st.sim.Push(person, repoOf, fmt.Sprintf("ralph/%d", branched.Number), person, ghsim.PushOptions{Message: "by hand", Files: map[string]string{"x": "x"}})
+	_, err = st.sim.Push(person, repoOf, fmt.Sprintf("ralph/%d", branched.Number), person, ghsim.PushOptions{Message: "manually", Files: map[string]string{"x": "x"}})
 	must(err)
 	off := st.label("Changed my mind", threeTasks)
 	must(st.sim.RemoveLabel(person, repoOf, off.Number, person, "ralph"))
@@ -135,7 +135,7 @@ func TestManyMissedLabels(t *testing.T) {
 			begun++
 		}
 		for _, c := range st.issue(issue.Number).Comments {
-			asked += strings.Count(c.Body, "was not told of the label in time")
+			asked += strings.Count(c.Body, "missed this label")
 		}
 	}
 	if begun != 5 || asked != 2 {

@@ -132,7 +132,7 @@ default: [{append: {more.txt: "more\n"}, say: done}]
 	pr := st.onlyPR()
 	status := st.comment(pr.Number, person, "/ralph status")
 	st.processed(s)
-	if said := st.said(pr.Number); len(said) != 1 || !strings.Contains(said[0], "1 of 3 tasks") || !strings.Contains(said[0], "T2 is being worked on: Write two") {
+	if said := st.said(pr.Number); len(said) != 1 || !strings.Contains(said[0], "1 of 3 tasks") || !strings.Contains(said[0], "T2 is in progress: Write two") {
 		t.Errorf("status: %q", said)
 	}
 	if got := st.reactions(pr.Number, status.ID); !slices.Equal(got, []string{"+1"}) {
@@ -181,7 +181,7 @@ default: [{append: {more.txt: "more\n"}, say: done}]
 			t.Errorf("the description holds %q:\n%s", bad, pr.Body)
 		}
 	}
-	for _, want := range []string{"T2", "added T4", "left out T2"} {
+	for _, want := range []string{"T2", "added T4", "skipped T2"} {
 		if !strings.Contains(pr.Body, want) {
 			t.Errorf("the description lacks %q:\n%s", want, pr.Body)
 		}
@@ -254,7 +254,7 @@ func TestWishesOfAnEndedRun(t *testing.T) {
 	if again.End != run.EndAllTasksComplete || strings.Contains(again.Progress, "Write 4") || !strings.Contains(again.Progress, "Write 5") {
 		t.Errorf("ended %s (%s):\n%s", again.End, again.EndDetail, again.Progress)
 	}
-	if said := strings.Join(st.said(pr), "\n"); strings.Count(said, "you may no longer write") != 1 {
+	if said := strings.Join(st.said(pr), "\n"); strings.Count(said, "you no longer have write access") != 1 {
 		t.Errorf("said %s", said)
 	}
 }
@@ -405,7 +405,7 @@ func TestBudgetIsRaisedByCommand(t *testing.T) {
 		t.Errorf("ended %s (%s) with a budget of %v", again.End, again.EndDetail, again.Limits.BudgetUSD)
 	}
 	st.processed(s)
-	if said := st.said(issue.Number); strings.Contains(said[len(said)-1], "the budget of the run") {
+	if said := st.said(issue.Number); strings.Contains(said[len(said)-1], "the run's budget") {
 		t.Errorf("there was nothing to say, but %q", said[len(said)-1])
 	}
 }
@@ -420,7 +420,7 @@ func TestBudgetBeyondTheServers(t *testing.T) {
 		t.Errorf("ended %s (%s) with a budget of %v", again.End, again.EndDetail, again.Limits.BudgetUSD)
 	}
 	st.processed(s)
-	if said := strings.Join(st.said(issue.Number), "\n"); strings.Count(said, "the budget of the run is $10.00 now") != 1 || !strings.Contains(said, "allows a run no more than $10.00 (`limits.budget_usd`)") {
+	if said := strings.Join(st.said(issue.Number), "\n"); strings.Count(said, "the run's budget is now $10.00") != 1 || !strings.Contains(said, "allows at most $10.00 for one run (`limits.budget_usd`)") {
 		t.Errorf("said %s", said)
 	}
 }

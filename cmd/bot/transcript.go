@@ -29,12 +29,12 @@ func transcriptPath(kept *transcript.Store, id run.ID) string {
 
 // transcriptCmd is `bot transcript`.
 type transcriptCmd struct {
-	RunID     string `arg:"" optional:"" name:"run" help:"The run, as the list or the JSON of bot run names it. Default: list the runs."`
+	RunID     string `arg:"" optional:"" name:"run" help:"The run's ID. Default: list the runs."`
 	Iteration int    `arg:"" optional:"" help:"Only the calls of this iteration."`
-	Config    string `help:"A server's configuration: read what it keeps. Default: what bot run keeps." placeholder:"FILE" type:"path"`
-	Raw       bool   `help:"Print what the agent wrote as it wrote it (masked), rather than what it did."`
+	Config    string `help:"A server's configuration: read its transcripts. Default: those of bot run." placeholder:"FILE" type:"path"`
+	Raw       bool   `help:"Print the agent's raw output (masked)."`
 	Prompt    bool   `help:"Print the prompts instead."`
-	JSON      bool   `name:"json" help:"Print one JSON document a call."`
+	JSON      bool   `name:"json" help:"Print one JSON document per call."`
 }
 
 // transcriptLine is one call in JSON.
@@ -54,7 +54,7 @@ type activityLine struct {
 // Run prints what agents were told and said.
 func (c *transcriptCmd) Run(io stdio) error {
 	if (c.Raw && c.Prompt) || (c.JSON && (c.Raw || c.Prompt)) {
-		return &run.UserError{Message: "--raw, --prompt and --json exclude each other", Hint: "name one"}
+		return &run.UserError{Message: "use only one of --raw, --prompt and --json", Hint: "name one"}
 	}
 	data, err := c.dataDir()
 	if err != nil {
@@ -69,7 +69,7 @@ func (c *transcriptCmd) Run(io stdio) error {
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
 		return &run.UserError{
 			Message: fmt.Sprintf("there is no transcript of a run %q", c.RunID),
-			Hint:    "bot transcript without a run lists those that are kept; --config reads a server's",
+			Hint:    "run bot transcript to list them; --config reads a server's",
 		}
 	}
 	if err != nil {
@@ -89,7 +89,7 @@ func (c *transcriptCmd) Run(io stdio) error {
 		return err
 	}
 	if len(calls) == 0 {
-		return &run.UserError{Message: fmt.Sprintf("run %s has no transcript of iteration %d", id, c.Iteration), Hint: "leave the iteration out to see all"}
+		return &run.UserError{Message: fmt.Sprintf("run %s has no transcript of iteration %d", id, c.Iteration), Hint: "omit the iteration to see all"}
 	}
 	for i, t := range calls {
 		// Verdicts are on an iteration; they come with its last call.
@@ -194,7 +194,7 @@ func (c *transcriptCmd) list(kept *transcript.Store, w io.Writer) error {
 		}
 	}
 	if len(ids) == 0 && !c.JSON {
-		fmt.Fprintln(w, "No transcript is kept yet.")
+		fmt.Fprintln(w, "No transcripts yet.")
 	}
 	return nil
 }

@@ -102,7 +102,7 @@ func TestLabelledAgainWhileTheRunIsStopped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return n > 0 || slices.Contains(st.outcomes(s), "a run is on its way")
+		return n > 0 || slices.Contains(st.outcomes(s), "a run is already in progress")
 	})
 	first, err := s.store.ActiveRunByIssue(t.Context(), st.repo.NodeID, issue.Number)
 	if err != nil {
@@ -176,7 +176,7 @@ func TestNothingLandedOnABranchThatIsThere(t *testing.T) {
 		if again.Run == first.Run || again.End != run.EndBlocked || again.PullRequest == nil {
 			t.Fatalf("the second run ended %s (%s) with pull request %v", again.End, again.EndDetail, again.PullRequest)
 		}
-		if pr := st.onlyPR(); pr.Number != again.PullRequest.Number || !strings.Contains(pr.Body, "used up its attempts") {
+		if pr := st.onlyPR(); pr.Number != again.PullRequest.Number || !strings.Contains(pr.Body, "used all its attempts") {
 			t.Errorf("#%d says:\n%s", pr.Number, pr.Body)
 		}
 	})

@@ -141,7 +141,8 @@ type Activity struct {
 type Outcome string
 
 // The outcomes. Only OutcomeCompleted, OutcomeErrored and OutcomeEmpty say
-// anything about the task; the others are about the agent's surroundings.
+// anything about the task; the others are about the agent's surroundings. For
+// what a person can do about those see Result.DoFirst.
 const (
 	// OutcomeCompleted: the last result reports success. Whether anything was
 	// achieved is for the host to verify.
@@ -154,6 +155,17 @@ const (
 	OutcomeAuth Outcome = "auth"
 	// OutcomeCredit: the account is out of credit.
 	OutcomeCredit Outcome = "credit"
+	// OutcomeQuota: the account's quota is used up, and nobody says until when.
+	OutcomeQuota Outcome = "quota"
+	// OutcomeModel: the provider does not know the model, or not for this account.
+	OutcomeModel Outcome = "model"
+	// OutcomeContext: the request is too long for the model before any work was
+	// done. After work it is OutcomeErrored: the task was too much for one call.
+	OutcomeContext Outcome = "context"
+	// OutcomeUnavailable: the provider fails, or cannot be reached.
+	OutcomeUnavailable Outcome = "unavailable"
+	// OutcomeMissing: the agent's program cannot be run in the sandbox.
+	OutcomeMissing Outcome = "missing"
 	// OutcomeEmpty: the stream ended without a result, though the exit is 0.
 	OutcomeEmpty Outcome = "empty"
 	// OutcomeByExit: the agent has no way to tell; its exit code decides. WithExit
@@ -177,6 +189,9 @@ type Result struct {
 	Model, Version string
 	// Error is one line for a person, set unless the outcome is completed.
 	Error string
+	// DoFirst is what a person does first about a failure that no task is to
+	// blame for and that the next call meets, too. WithExit sets it.
+	DoFirst string
 	// RetryAt is when a rate limit ends, where the CLI told; otherwise zero.
 	// It comes from the agent's side: bound it before waiting for it.
 	RetryAt time.Time
@@ -190,11 +205,25 @@ type Result struct {
 }
 
 // WithExit combines what the stream said with how the process ended: its exit
-// code, the signal that killed it ("" if none) and why the host stopped it (""
-// if it did not). Success takes both a good last result and a good exit, except
-// that an agent the host stopped after its good last result has had its say. A
-// failure that the stream explains keeps that explanation.
-func (r Result) WithExit(code int, signal, reason string) Result {
+// code, the signal that killed it ("" if none), why the host stopped it ("" if it
+// did not) and the end of its standard error, without secrets. Success takes both
+// a good last result and a good exit, except that an agent the host stopped after
+// its good last result has had its say. A failure that the stream explains keeps
+// that explanation.
+func (r Result) WithExit(code int, signal, reason, stderr string) Result {
+	byExit := r.Outcome == OutcomeByExit
+	r = r.exited(code, signal, reason)
+	if why, said := r.refused(byExit, signal != "" || reason != "", code, stderr); why != "" {
+		r.Outcome, r.Error = why, said
+	} else if said := lastWords(stderr); said != "" && (r.Outcome == OutcomeCrashed || byExit && r.Outcome == OutcomeErrored) {
+		r.Error += "; it said: " + said
+	}
+	r.DoFirst = r.Outcome.doFirst()
+	return r
+}
+
+// exited is what the stream and the exit come to.
+func (r Result) exited(code int, signal, reason string) Result {
 	if code == 0 && signal == "" && reason == "" {
 		if r.Outcome == OutcomeByExit {
 			r.Outcome = OutcomeCompleted
@@ -207,13 +236,13 @@ func (r Result) WithExit(code int, signal, reason string) Result {
 			r.Outcome, r.Error = OutcomeErrored, fmt.Sprintf("the agent exited with code %d", code)
 			return r
 		}
-	case OutcomeErrored, OutcomeRateLimited, OutcomeAuth, OutcomeCredit:
-		return r
 	case OutcomeCompleted:
 		if reason != "" {
 			return r
 		}
 	case OutcomeEmpty, OutcomeCrashed:
+	default: // the stream explains it
+		return r
 	}
 	said := "without a result"
 	if r.Outcome == OutcomeCompleted {
@@ -280,7 +309,7 @@ func Lookup(name string, opts Options) (Backend, error) {
 		if opts.Command == "" {
 			return nil, &run.UserError{
 				Message: "the agent command has no command",
-				Hint:    "name one with --agent-command, or as agent.command in the server's configuration",
+				Hint:    "set one with --agent-command, or agent.command in the server's configuration",
 			}
 		}
 		return command{line: opts.Command}, nil

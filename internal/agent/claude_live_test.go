@@ -23,6 +23,7 @@ import (
 	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/spend"
+	"github.com/org/ralph-action/internal/spend/spendtest"
 )
 
 const prompt = "Do the task.\n\nTask: T1\nProgress file: .ralph/7/progress.md\nMode: build\n"
@@ -81,7 +82,7 @@ func (c *claude) run(ctx context.Context, t *testing.T, inv agent.Invocation) ag
 		if exit.Signal != 0 {
 			signal = exit.Signal.String()
 		}
-		return result.WithExit(exit.Code, signal, "")
+		return result.WithExit(exit.Code, signal, "", "")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -104,11 +105,7 @@ func metered(t *testing.T, api *agenttest.Server, budget float64) (agent.Invocat
 	if err != nil {
 		t.Fatal(err)
 	}
-	ledger, err := spend.OpenFile(filepath.Join(t.TempDir(), "spend.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ledger.Close() })
+	ledger := spendtest.Open(t, t.TempDir())
 	meter := spend.NewMeter(ledger, run.ListPrices())
 	if err := meter.Begin(t.Context(), spend.Start{Name: "r1-1", Scopes: []spend.Scope{spend.RunScope("r1", spend.Dollars(budget))}}); err != nil {
 		t.Fatal(err)

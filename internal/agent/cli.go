@@ -159,7 +159,7 @@ func (c cli) needModel(inv Invocation) error {
 	if inv.Model == "" {
 		return &run.UserError{
 			Message: fmt.Sprintf("the agent %s needs the name of a model", c.name),
-			Hint:    "name one with --model, or as agent.model in the server's configuration",
+			Hint:    "set one with --model, or agent.model in the server's configuration",
 		}
 	}
 	return nil

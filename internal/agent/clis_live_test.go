@@ -109,13 +109,13 @@ func (c *trial) run(t *testing.T, inv agent.Invocation) agent.Result {
 	exit, ended := errors.AsType[*proc.ExitError](err)
 	switch {
 	case ended && exit.Signal != 0:
-		return result.WithExit(0, exit.Signal.String(), reason)
+		return result.WithExit(0, exit.Signal.String(), reason, "")
 	case ended:
-		return result.WithExit(max(exit.Code, 0), "", reason)
+		return result.WithExit(max(exit.Code, 0), "", reason, "")
 	case err != nil && ctx.Err() == nil:
 		t.Fatal(err)
 	}
-	return result.WithExit(0, "", reason)
+	return result.WithExit(0, "", reason, "")
 }
 
 // ports are those of test servers, which differ each time.

@@ -142,7 +142,7 @@ func copilotOutcome(kind string, status int) Outcome {
 	case "rate_limit":
 		return OutcomeRateLimited
 	case "quota":
-		return OutcomeCredit
+		return OutcomeQuota
 	default:
 		return classify(status, "")
 	}

@@ -9,11 +9,12 @@
 //   - A parser never fails. A line that is not understood, cut off or too long
 //     costs that line only, and memory stays bounded whatever the agent prints.
 //   - What went wrong is read from structured fields (status codes, error
-//     names), never by searching the agent's words: a diff that mentions rate
-//     limits is not a rate limit.
+//     names), and from words only where something reports itself as an error and
+//     begins with them: a diff that mentions rate limits is not a rate limit.
 //   - All text is what the agent wrote, thus hostile. Control characters are
 //     taken out here; whoever shows it escapes it for his medium.
 //
-// Two back ends exist: claude, the Claude Code CLI, and script, a scripted agent
-// that runs as a real process, does real work and can misbehave on demand.
+// Names lists the back ends. Besides the installed command lines there are command,
+// any program that reads a prompt, and script, a scripted agent that runs as a real
+// process, does real work and can misbehave on demand.
 package agent

@@ -201,6 +201,10 @@ func (r refusal) outcome() Outcome {
 		return OutcomeCredit
 	case "invalid_api_key", "authentication_error", "permission_error", "UNAUTHENTICATED", "PERMISSION_DENIED":
 		return OutcomeAuth
+	case "model_not_found":
+		return OutcomeModel
+	case "context_length_exceeded", "request_too_large":
+		return OutcomeContext
 	}
 	return classify(r.status, "")
 }

@@ -156,7 +156,7 @@ func TestTools(t *testing.T) {
 func TestCommandOutcome(t *testing.T) {
 	t.Parallel()
 	end := func(code int, signal, reason string) Result {
-		return reads(t, "command", []byte("first\r\n\x1b[31mlast\n"), 3).Result.WithExit(code, signal, reason)
+		return reads(t, "command", []byte("first\r\n\x1b[31mlast\n"), 3).Result.WithExit(code, signal, reason, "")
 	}
 	tests := []struct {
 		got  Result

@@ -118,6 +118,9 @@ type Script struct {
 	// Review has the steps of the reviews of all of the work, one each; the
 	// last one repeats. Where there is none, the reviewer asks for nothing.
 	Review []Step `yaml:"review"`
+	// Verify has the steps of the calls that look whether a task is done, by the same
+	// keys as Tasks. Where it has none, the agent does not agree.
+	Verify map[string][]Step `yaml:"verify"`
 }
 
 // PlannedTask is a task that the agent writes.
@@ -148,7 +151,11 @@ type Step struct {
 	// Tick ticks the task's own box: the agent's claim that it is done.
 	Tick bool `yaml:"tick"`
 	// Say is the final message.
-	Say     string  `yaml:"say"`
+	Say string `yaml:"say"`
+	// Claim is what its closing line claims of the task, such as "done" or "partial: the
+	// second file"; "none" leaves the line out. Without it, a step that changes
+	// something claims done, and any other claims nothing.
+	Claim   string  `yaml:"claim"`
 	CostUSD float64 `yaml:"cost_usd"`
 	// Misbehave names one thing the agent does wrong; see Misbehaviours.
 	Misbehave string `yaml:"misbehave"`
@@ -231,6 +238,11 @@ func ParseScript(b []byte) (Script, error) {
 	}
 	for _, key := range sortedKeys(s.Split) {
 		if err := check("split, "+key, s.Split[key]); err != nil {
+			return Script{}, err
+		}
+	}
+	for _, key := range sortedKeys(s.Verify) {
+		if err := check("verify, "+key, s.Verify[key]); err != nil {
 			return Script{}, err
 		}
 	}

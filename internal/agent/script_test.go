@@ -151,7 +151,7 @@ func TestGreetingExample(t *testing.T) {
 	}
 
 	got := start("T1", run.ModeBuild, 1)
-	if got.Outcome != OutcomeCompleted || got.FinalText != "greet.sh greets by name." || got.Usage.CostUSD != 0.02 || got.Model != "scripted-demo" || got.ToolCalls != 3 {
+	if got.Outcome != OutcomeCompleted || got.FinalText != "greet.sh greets by name.\n\nRALPH_RESULT: done" || got.Usage.CostUSD != 0.02 || got.Model != "scripted-demo" || got.ToolCalls != 3 {
 		t.Errorf("T1: %+v", got)
 	}
 	start("T2", run.ModeBuild, 1)
@@ -371,7 +371,7 @@ func TestHangEndsWithAKill(t *testing.T) {
 	if !ok || exit.Signal != syscall.SIGTERM {
 		t.Fatalf("ended with %v", err)
 	}
-	if got := p.Close().WithExit(exit.Code, exit.Signal.String(), ""); got.Outcome != OutcomeCrashed {
+	if got := p.Close().WithExit(exit.Code, exit.Signal.String(), "", ""); got.Outcome != OutcomeCrashed {
 		t.Errorf("outcome %s: %s", got.Outcome, got.Error)
 	}
 }

@@ -114,16 +114,36 @@ func (a *actor) act(ctx context.Context) (int, error) {
 	case misNoResult, misGarbage:
 		return step.Exit, nil
 	}
-	say := cmp.Or(step.Say, "Finished what was asked.")
+	say := a.last(step)
 	a.out.text(say)
 	a.out.result(false, 0, say, step.CostUSD)
 	return step.Exit, nil
+}
+
+// last is the final message of a step.
+func (a *actor) last(step Step) string {
+	say := cmp.Or(step.Say, "Finished what was asked.")
+	switch a.assignment.Mode { //nolint:exhaustive // any other mode is to work a task
+	case modeVerify:
+		return cmp.Or(step.Say, "RALPH_VERIFY: not agreed: the script does not say that it is done")
+	case run.ModePlan, modeSplit, modeReview:
+		return say
+	}
+	claim := step.Claim
+	if claim == "" && (len(step.Files)+len(step.Append)+len(step.Delete) > 0 || step.Misbehave != "") {
+		claim = "done"
+	}
+	if claim == "" || claim == "none" {
+		return say
+	}
+	return say + "\n\nRALPH_RESULT: " + claim
 }
 
 // The modes of a prompt that is for more than planning and building.
 const (
 	modeSplit  run.Mode = "split"
 	modeReview run.Mode = "review"
+	modeVerify run.Mode = "verify"
 )
 
 // step chooses what to do. Where the plan is to be written or changed there is
@@ -132,7 +152,7 @@ func (a *actor) step() (Step, bool, error) {
 	key, steps := a.steps()
 	if len(steps) == 0 {
 		mode := a.assignment.Mode
-		return Step{}, mode == run.ModePlan || mode == modeSplit || mode == modeReview, nil
+		return Step{}, mode == run.ModePlan || mode == modeSplit || mode == modeReview || mode == modeVerify, nil
 	}
 	n := max(a.assignment.Attempt, 1)
 	if a.script.State != "" {
@@ -156,6 +176,9 @@ func (a *actor) steps() (string, []Step) {
 	case modeSplit:
 		steps, _ := a.lookUp(a.script.Split)
 		return "split " + id, steps
+	case modeVerify:
+		steps, _ := a.lookUp(a.script.Verify)
+		return "verify " + id, steps
 	}
 	if steps, ok := a.lookUp(a.script.Tasks); ok {
 		return id, steps

@@ -348,7 +348,13 @@ func classify(status int, name string) Outcome {
 		return OutcomeAuth
 	case 402:
 		return OutcomeCredit
-	default:
-		return OutcomeErrored
+	case 404:
+		return OutcomeModel // the paths are right, unless the endpoint is none
+	case 413:
+		return OutcomeContext
 	}
+	if status >= 500 && status < 600 {
+		return OutcomeUnavailable
+	}
+	return OutcomeErrored
 }

@@ -437,7 +437,7 @@ func TestWithExit(t *testing.T) {
 		{OutcomeEmpty, 143, "SIGTERM", "idle\nfor 10m", OutcomeCrashed, "the agent was stopped without a result: idle for 10m"},
 	}
 	for _, tt := range tests {
-		got := Result{Outcome: tt.outcome}.WithExit(tt.code, tt.signal, tt.reason)
+		got := Result{Outcome: tt.outcome}.WithExit(tt.code, tt.signal, tt.reason, "")
 		if got.Outcome != tt.want || got.Error != tt.err {
 			t.Errorf("%s with exit %d %s %q: %s %q, want %s %q",
 				tt.outcome, tt.code, tt.signal, tt.reason, got.Outcome, got.Error, tt.want, tt.err)

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 const (
@@ -42,7 +44,7 @@ func oneLine(s string) string {
 	if len(s) > 16*maxActivityText {
 		s = s[:16*maxActivityText]
 	}
-	s = strings.Join(strings.Fields(clean(s)), " ")
+	s = strs.OneLine(clean(s))
 	n := 0
 	for i := range s {
 		if n == maxActivityText-1 && utf8.RuneCountInString(s[i:]) > 1 {

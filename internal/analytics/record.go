@@ -90,9 +90,15 @@ type HostUse struct {
 func ModelUses(uses []run.ModelUse) []ModelUse {
 	var out []ModelUse
 	for _, u := range uses {
-		out = append(out, ModelUse{Model: u.Model, Requests: u.Requests, Usage: Usage(u.Usage)})
+		out = append(out, ModelUse{Model: u.Model, Requests: u.Requests, Usage: usage(u.Usage)})
 	}
 	return out
+}
+
+// usage is what was consumed in the form of a line.
+func usage(u run.Usage) Usage {
+	u.CostUSD = run.Dollars(u.CostUSD)
+	return Usage(u)
 }
 
 // HostUses gives uses in the form of a line.
@@ -116,7 +122,7 @@ func newRecord(ev run.Event, mask func(string) string) Record {
 		Version: Version, Time: ev.Time.UTC(), Run: ev.Run, Repo: ev.Repo, Subject: clip(mask(ev.Subject), maxTitle),
 		Kind: ev.Kind, Iteration: ev.Iteration, Task: ev.TaskID, Title: clip(mask(ev.TaskTitle), maxTitle),
 		Done: ev.Done, Total: ev.Total, Role: ev.Role, Outcome: ev.Outcome, Model: ev.Model, Gate: clip(ev.Gate, maxTitle),
-		DurationMS: ev.Duration.Milliseconds(), Verdict: ev.Verdict, Patterns: ev.Patterns, Strategy: ev.Strategy, Signals: (*Signals)(ev.Signals), CostUSD: ev.CostUSD, End: ev.End, Text: clip(mask(ev.Text), maxText),
+		DurationMS: ev.Duration.Milliseconds(), Verdict: ev.Verdict, Patterns: ev.Patterns, Strategy: ev.Strategy, Signals: (*Signals)(ev.Signals), CostUSD: run.Dollars(ev.CostUSD), End: ev.End, Text: clip(mask(ev.Text), maxText),
 	}
 	if ev.Kind == run.EventGate {
 		r.Passed = &ev.Passed
@@ -129,7 +135,7 @@ func newRecord(ev run.Event, mask func(string) string) Record {
 		r.Hosts[i].Host = clip(mask(h.Host), maxTitle)
 	}
 	if ev.Usage != (run.Usage{}) {
-		u := Usage(ev.Usage)
+		u := usage(ev.Usage)
 		r.Usage = &u
 	}
 	return r

@@ -25,6 +25,8 @@ type Summary struct {
 	seed maphash.Seed
 	seen map[uint64]bool
 	bad  int
+	// lost counts the lines that name no run.
+	lost int
 }
 
 // runSum gathers what is known of one run.
@@ -32,6 +34,7 @@ type runSum struct {
 	RunStats
 	tasks   map[string]bool
 	blocked map[string]bool
+	begun   map[int]bool  // by number of the iteration
 	spent   time.Duration // of agents
 }
 
@@ -52,9 +55,12 @@ func (s *Summary) Read(r io.Reader) error {
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			var rec Record
-			if long || json.Unmarshal(line, &rec) != nil || rec.Run == "" || rec.Kind == "" {
+			switch {
+			case long || json.Unmarshal(line, &rec) != nil || rec.Kind == "":
 				s.bad++
-			} else {
+			case rec.Run == "":
+				s.lost++
+			default:
 				s.Add(rec)
 			}
 		}
@@ -82,7 +88,7 @@ func (s *Summary) Add(r Record) {
 	s.seen[key] = true
 	t := s.runs[r.Run]
 	if t == nil {
-		t = &runSum{tasks: map[string]bool{}, blocked: map[string]bool{}}
+		t = &runSum{tasks: map[string]bool{}, blocked: map[string]bool{}, begun: map[int]bool{}}
 		t.Run, t.Started = r.Run, r.Time
 		t.Total, t.Outcomes = newTotal(), map[string]int{}
 		s.runs[r.Run] = t
@@ -104,8 +110,11 @@ func (t *runSum) add(r Record) {
 		t.Models[m.Model] = t.Models[m.Model].add(ModelStats{Requests: m.Requests, Usage: m.Usage})
 	}
 	t.Repo, t.Subject = cmp.Or(r.Repo, t.Repo), cmp.Or(r.Subject, t.Subject)
-	t.Iterations = max(t.Iterations, r.Iteration)
-	t.CostUSD = max(t.CostUSD, r.CostUSD)
+	if r.Iteration > 0 && !t.begun[r.Iteration] { // they count on from the run before
+		t.begun[r.Iteration] = true
+		t.Iterations++
+	}
+	t.CostUSD = run.Dollars(max(t.CostUSD, r.CostUSD))
 	t.TasksTotal = max(t.TasksTotal, r.Total)
 	if r.Time.After(t.Ended) {
 		t.Ended = r.Time
@@ -114,11 +123,10 @@ func (t *runSum) add(r Record) {
 	case run.EventAgentFinished:
 		t.AgentCalls++
 		t.Outcomes[r.Outcome]++
-		t.spent += time.Duration(r.DurationMS) * time.Millisecond
+		t.spent += agentTime(r.DurationMS)
 		t.Model = cmp.Or(r.Model, t.Model)
 		if r.Usage != nil {
-			u := run.Usage(t.Usage).Add(run.Usage(*r.Usage))
-			t.Usage = Usage(u)
+			t.Usage = usage(run.Usage(t.Usage).Add(run.Usage(*r.Usage)))
 		}
 	case run.EventTaskDone:
 		t.tasks[r.Task] = true
@@ -145,6 +153,18 @@ func (t *runSum) add(r Record) {
 	}
 }
 
+// maxCall is longer than any agent call.
+const maxCall = 30 * 24 * time.Hour
+
+// agentTime is how long a call took, 0 where a line says what cannot be: for calls
+// that never began some hold the time since the year 1.
+func agentTime(ms int64) time.Duration {
+	if ms < 0 || ms > maxCall.Milliseconds() {
+		return 0
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
 // RunStats are the figures of one run.
 type RunStats struct {
 	Run     run.ID    `json:"run"`
@@ -169,6 +189,9 @@ type Stats struct {
 	Total Total                 `json:"total"`
 	// Unread counts the lines that could not be read.
 	Unread int `json:"unread_lines"`
+	// Nameless counts the lines that name no run, which older versions wrote and
+	// which count in no figure.
+	Nameless int `json:"lines_without_run"`
 }
 
 // Total are the figures of a run that add up over runs.
@@ -204,7 +227,7 @@ type ModelStats struct {
 }
 
 func (m ModelStats) add(o ModelStats) ModelStats {
-	return ModelStats{Requests: m.Requests + o.Requests, Usage: Usage(run.Usage(m.Usage).Add(run.Usage(o.Usage)))}
+	return ModelStats{Requests: m.Requests + o.Requests, Usage: usage(run.Usage(m.Usage).Add(run.Usage(o.Usage)))}
 }
 
 func newTotal() Total {
@@ -224,7 +247,7 @@ func (t *Total) add(o Total) {
 	t.TasksBlocked += o.TasksBlocked
 	t.TasksTotal += o.TasksTotal
 	t.Gates += o.Gates
-	t.CostUSD += o.CostUSD
+	t.CostUSD = run.Dollars(t.CostUSD + o.CostUSD)
 	t.SentBytes += o.SentBytes
 	t.ReceivedBytes += o.ReceivedBytes
 	for name, m := range o.Models {
@@ -242,7 +265,7 @@ func (t *Total) add(o Total) {
 
 // Stats gives the figures, runs in the order in which they began.
 func (s *Summary) Stats() Stats {
-	out := Stats{Runs: []RunStats{}, Ends: map[run.EndReason]int{}, Unread: s.bad, Total: newTotal()}
+	out := Stats{Runs: []RunStats{}, Ends: map[run.EndReason]int{}, Unread: s.bad, Nameless: s.lost, Total: newTotal()}
 	for _, t := range s.runs {
 		r := t.RunStats
 		r.TasksDone, r.AgentSeconds = len(t.tasks), t.spent.Seconds()

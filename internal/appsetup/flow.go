@@ -92,7 +92,7 @@ func (f *Flow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodGet:
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
 	case same(r.URL.Path, "/"+f.word):
-		f.show(w, http.StatusOK, view{Title: "Make a GitHub App", Form: f.form()})
+		f.show(w, http.StatusOK, view{Title: "Create a GitHub App", Form: f.form()})
 	case r.URL.Path == "/created":
 		f.created(w, r)
 	default:
@@ -106,18 +106,18 @@ func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byt
 func (f *Flow) created(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	if !same(q.Get("state"), f.state) {
-		f.show(w, http.StatusForbidden, view{Title: "This is not the answer that is waited for", Text: "It does not carry the mark of the set-up that is running here. Nothing was stored. Open the address in the terminal and start from there."})
+		f.show(w, http.StatusForbidden, view{Title: "This is not the expected answer", Text: "It does not belong to the set-up that is running here. Nothing was stored. Open the address shown in the terminal and start there."})
 		return
 	}
 	code := q.Get("code")
 	if code == "" {
-		f.show(w, http.StatusBadRequest, view{Title: "No App was made", Text: "GitHub sent no code back.", Again: f.Page()})
+		f.show(w, http.StatusBadRequest, view{Title: "No App was created", Text: "GitHub sent no code back.", Again: f.Page()})
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.ended || f.code != "" && !same(f.code, code) {
-		f.show(w, http.StatusConflict, view{Title: "Already answered", Text: "GitHub's answer was taken in before, and is taken in once. The terminal says what became of it."})
+		f.show(w, http.StatusConflict, view{Title: "Already answered", Text: "This answer was already used. See the terminal for the result."})
 		return
 	}
 	f.code = code
@@ -127,10 +127,10 @@ func (f *Flow) created(w http.ResponseWriter, r *http.Request) {
 	case err == nil:
 		f.keep(w, app)
 	case class == ghapp.Transient || class == ghapp.RateLimited:
-		f.show(w, http.StatusBadGateway, view{Title: "GitHub could not be asked", Text: "The App was made, but its credentials could not be fetched. Reload this page to try again; the code works for an hour. What went wrong: " + err.Error()})
+		f.show(w, http.StatusBadGateway, view{Title: "Could not reach GitHub", Text: "The App was created, but fetching its credentials failed. Reload this page to try again within an hour. Error: " + err.Error()})
 	default:
 		f.end(outcome{err: err})
-		f.show(w, http.StatusBadGateway, view{Title: "GitHub gave no credentials", Text: "The code was used before, or is more than an hour old. Delete the App on GitHub and run bot setup again. What went wrong: " + err.Error()})
+		f.show(w, http.StatusBadGateway, view{Title: "GitHub gave no credentials", Text: "The code was already used or is more than an hour old. Delete the App on GitHub and run bot setup again. Error: " + err.Error()})
 	}
 }
 
@@ -138,11 +138,11 @@ func (f *Flow) created(w http.ResponseWriter, r *http.Request) {
 func (f *Flow) keep(w http.ResponseWriter, app ghapp.Registration) {
 	if err := f.cfg.Save(app); err != nil {
 		f.end(outcome{app: app, err: err})
-		f.show(w, http.StatusInternalServerError, view{Title: "The credentials could not be stored", Text: "The terminal says why, and what to do."})
+		f.show(w, http.StatusInternalServerError, view{Title: "The credentials could not be stored", Text: "See the terminal for the reason and what to do."})
 		return
 	}
 	f.end(outcome{app: app})
-	f.show(w, http.StatusOK, view{Title: app.Slug + " is there", Text: "Its credentials are stored where the terminal says. One step is left here: say in which repositories it may work.", Install: InstallURL(app)})
+	f.show(w, http.StatusOK, view{Title: app.Slug + " is there", Text: "Its credentials are stored; the terminal shows where. One step is left: choose the repositories it may work in.", Install: InstallURL(app)})
 }
 
 func (f *Flow) end(out outcome) {

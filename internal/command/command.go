@@ -36,16 +36,16 @@ type Usage struct {
 // Usages lists every command, in the order of the documentation.
 func Usages() []Usage {
 	return []Usage{
-		{Plan, "/ralph plan", "Reads the issue as it is now, with the answers given to the bot's questions, and writes a plan without changing code."},
-		{Approve, "/ralph approve", "Approves the plan that was posted last and works it. `/ralph approve 1a2b3c4` names the plan by its hash."},
-		{Start, "/ralph start", "Starts a run on the issue as it is now, as putting the label on does."},
-		{Stop, "/ralph stop", "Stops the run. What is finished stays on the branch."},
-		{Resume, "/ralph resume", "Goes on where the last run stopped."},
-		{Retry, "/ralph retry T3", "Gives a task, or without a name all blocked ones, new attempts, and goes on."},
-		{Skip, "/ralph skip T3", "Leaves a task out, also one that is being worked on."},
+		{Plan, "/ralph plan", "Writes a plan without changing code, from the issue as it is now and the answers to the bot's questions."},
+		{Approve, "/ralph approve", "Approves the plan posted last and starts work on it. `/ralph approve 1a2b3c4` names the plan by its hash."},
+		{Start, "/ralph start", "Starts a run on the issue as it is now, like adding the label."},
+		{Stop, "/ralph stop", "Stops the run. Finished work stays on the branch."},
+		{Resume, "/ralph resume", "Continues where the last run stopped."},
+		{Retry, "/ralph retry T3", "Gives a task new attempts and continues. Without a task: all blocked tasks."},
+		{Skip, "/ralph skip T3", "Skips a task, even one in progress."},
 		{Do, "/ralph do <text>", "Adds a task in your name."},
-		{Status, "/ralph status", "Says how the run stands."},
-		{Budget, "/ralph budget +5", "Lets the run spend five dollars more, as far as the server allows."},
+		{Status, "/ralph status", "Shows the run's status."},
+		{Budget, "/ralph budget +5", "Lets the run spend $5 more, up to the server's limit."},
 		{Help, "/ralph help", "Lists these commands."},
 	}
 }
@@ -104,7 +104,7 @@ func Parse(body string) (c Command, ok bool, err error) {
 // read reads what stands behind the prefix.
 func read(rest string) (c Command, err error) {
 	if len(rest) > maxLine {
-		return c, wrong("The line is too long: write what is to be done in at most %d characters.", maxLine)
+		return c, wrong("The command is too long: use at most %d characters.", maxLine)
 	}
 	rest = strings.Trim(rest, " \t")
 	word, args, _ := strings.Cut(strings.ReplaceAll(rest, "\t", " "), " ")
@@ -116,11 +116,11 @@ func read(rest string) (c Command, err error) {
 	switch c.Verb {
 	case Plan, Start, Stop, Resume, Status, Help:
 		if args != "" {
-			return c, wrong("`%s %s` takes nothing behind it.", prefix, c.Verb)
+			return c, wrong("`%s %s` takes no arguments.", prefix, c.Verb)
 		}
 	case Approve:
 		if c.Hash = lower(args); args != "" && !isHash(c.Hash) {
-			return c, wrong("Name the plan by the hash that was posted with it, or leave it out: `/ralph approve`.")
+			return c, wrong("That is not a plan's hash. Use the hash posted with the plan, or just `/ralph approve`.")
 		}
 	case Retry, Skip:
 		if c.Verb == Retry && args == "" {
@@ -128,21 +128,21 @@ func read(rest string) (c Command, err error) {
 		}
 		id, ok := taskID(args)
 		if !ok {
-			return c, wrong("Name one task as the list does: `%s %s T3`.", prefix, c.Verb)
+			return c, wrong("Name one task by its ID: `%s %s T3`.", prefix, c.Verb)
 		}
 		c.Task = id
 	case Do:
 		if c.Text = args; args == "" {
-			return c, wrong("Say on the same line what is to be done: `/ralph do Add a test for the empty list`.")
+			return c, wrong("Write the task on the same line: `/ralph do Add a test for the empty list`.")
 		}
 	case Budget:
 		usd, ok := amount(args)
 		if !ok {
-			return c, wrong("Say by how many dollars the budget is to be raised, at most %d: `/ralph budget +5`.", maxUSD)
+			return c, wrong("Say how many dollars to add, at most %d: `/ralph budget +5`.", maxUSD)
 		}
 		c.USD = usd
 	default:
-		return c, wrong("There is no such command.")
+		return c, wrong("Unknown command.")
 	}
 	return c, nil
 }

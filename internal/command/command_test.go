@@ -76,13 +76,13 @@ func TestNoCommand(t *testing.T) {
 func TestMeantAsCommand(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
-		"/ralph dance":                           "no such command",
-		"/ralph st\u043ep":                       "no such command", // Cyrillic o
-		"/ralph s\u200btop":                      "no such command",
-		"/ralph s\u017ftop":                      "no such command",
-		"/ralph s\u212aip T3":                    "no such command", // the Kelvin sign is no k
-		"/ralph stop it":                         "takes nothing behind it",
-		"/ralph start \u200b":                    "takes nothing behind it",
+		"/ralph dance":                           "Unknown command",
+		"/ralph st\u043ep":                       "Unknown command", // Cyrillic o
+		"/ralph s\u200btop":                      "Unknown command",
+		"/ralph s\u017ftop":                      "Unknown command",
+		"/ralph s\u212aip T3":                    "Unknown command", // the Kelvin sign is no k
+		"/ralph stop it":                         "takes no arguments",
+		"/ralph start \u200b":                    "takes no arguments",
 		"/ralph skip":                            "`/ralph skip T3`",
 		"/ralph skip T3 T4":                      "`/ralph skip T3`",
 		"/ralph skip T0":                         "`/ralph skip T3`",

@@ -16,6 +16,8 @@ import (
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 const (
@@ -156,7 +158,7 @@ func (v visitor) Visit(n ast.Node) ast.Visitor {
 func (d *document) fromError(err error) Problem {
 	ye, ok := errors.AsType[yaml.Error](err)
 	if !ok || ye.GetToken() == nil {
-		return Problem{Message: oneLine(err.Error())}
+		return Problem{Message: strs.OneLine(err.Error())}
 	}
 	t := ye.GetToken()
 	if mismatch, ok := errors.AsType[*yaml.TypeError](err); ok {
@@ -166,7 +168,7 @@ func (d *document) fromError(err error) Problem {
 		return d.at(t, "expected "+nodeName(shape.Expected)+", found "+nodeName(shape.Actual))
 	}
 	if _, ok := errors.AsType[*yaml.UnknownFieldError](err); !ok {
-		return d.at(t, oneLine(ye.GetMessage()))
+		return d.at(t, strs.OneLine(ye.GetMessage()))
 	}
 	// The value of a key we do not know may be a secret in the wrong place: it
 	// is not repeated.
@@ -275,9 +277,6 @@ func (d *document) problem(path, message string) Problem {
 	}
 	return d.at(node.GetToken(), message)
 }
-
-// oneLine folds what may hold line breaks into one line.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // whole reads a whole number. The YAML library by itself would cut 1.5 to 1.
 type whole int64

@@ -1,11 +1,12 @@
-// Package config reads the two configurations there are: the server's, which
-// the operator writes, and the repository's .github/ralph.yml, which people
-// with write access to that repository write.
+// Package config reads the configurations there are: the server's, which the
+// operator writes, the repository's .github/ralph.yml, which people with write
+// access to that repository write, and the defaults a person has for `bot run`.
 //
 // Invariants:
-//   - Both are strict: an unknown key, a wrong type or a value out of range is
+//   - All are strict: an unknown key, a wrong type or a value out of range is
 //     reported with line, column and a caret. Nothing is ignored in silence.
-//   - Trouble in the server's file is a *run.UserError and stops the start;
+//   - Trouble in the server's or a person's file is a *run.UserError and stops
+//     the start;
 //     trouble in a repository's file is data ([]Problem) to show on the issue.
 //   - Secrets come from the environment or from files, never from the YAML,
 //     and are held as Secret, which does not print.

@@ -33,7 +33,7 @@ func keys(t reflect.Type, prefix string) []string {
 // of each file once, and no key that does not exist.
 func TestEveryKeyIsDocumented(t *testing.T) {
 	t.Parallel()
-	server, repo := splitDoc(t)
+	server, repo, user := splitDoc(t)
 	row := regexp.MustCompile("(?m)^\\| `([a-z][A-Za-z_.\\[\\]]*)` \\|")
 	for _, tt := range []struct {
 		name, text string
@@ -41,6 +41,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 	}{
 		{"server", server, reflect.TypeFor[serverFile]()},
 		{"repository", repo, reflect.TypeFor[repoFile]()},
+		{"user", user, reflect.TypeFor[userFile]()},
 	} {
 		var documented []string
 		for _, m := range row.FindAllStringSubmatch(tt.text, -1) {
@@ -61,7 +62,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 // TestDocumentedExamplesLoad: what people copy from the documentation works.
 func TestDocumentedExamplesLoad(t *testing.T) {
 	t.Parallel()
-	server, repo := splitDoc(t)
+	server, repo, user := splitDoc(t)
 	block := regexp.MustCompile("(?s)```yaml\n(.*?)```")
 	examples := block.FindAllStringSubmatch(server, -1)
 	if len(examples) == 0 {
@@ -81,9 +82,18 @@ func TestDocumentedExamplesLoad(t *testing.T) {
 			t.Errorf("%v in\n%s", problems, m[1])
 		}
 	}
+	examples = block.FindAllStringSubmatch(user, -1)
+	if len(examples) == 0 {
+		t.Fatal("no example of a person's file")
+	}
+	for _, m := range examples {
+		if _, problems := parseUser([]byte(m[1]), "/"); len(problems) > 0 {
+			t.Errorf("%v in\n%s", problems, m[1])
+		}
+	}
 }
 
-func splitDoc(t *testing.T) (server, repo string) {
+func splitDoc(t *testing.T) (server, repo, user string) {
 	t.Helper()
 	doc, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {
@@ -93,5 +103,8 @@ func splitDoc(t *testing.T) (server, repo string) {
 	if !ok {
 		t.Fatal("docs/configuration.md has no section for the repository's file")
 	}
-	return server, repo
+	if repo, user, ok = strings.Cut(repo, "## Your own file"); !ok {
+		t.Fatal("docs/configuration.md has no section for a person's file")
+	}
+	return server, repo, user
 }

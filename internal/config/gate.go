@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 const (
@@ -73,7 +74,7 @@ func gates(files []gateFile, report reporter) []Gate {
 			report(at("run"), "the command holds a NUL character")
 		}
 		if g.Name == "" {
-			g.Name = clipTo(oneLine(g.Run), maxGateName)
+			g.Name = clipTo(strs.OneLine(g.Run), maxGateName)
 		}
 		switch {
 		case utf8.RuneCountInString(g.Name) > maxGateName:
@@ -81,7 +82,7 @@ func gates(files []gateFile, report reporter) []Gate {
 		case !printable(g.Name):
 			report(at("name"), "only printable characters on one line are allowed")
 		case g.Name != "" && seen[g.Name]:
-			report(at("name"), "two gates are called %q; give each its own name", clip(g.Name))
+			report(at("name"), "two gates are named %q; give each its own name", clip(g.Name))
 		}
 		seen[g.Name] = true
 		if g.Kind == "" {
@@ -94,7 +95,7 @@ func gates(files []gateFile, report reporter) []Gate {
 		case "":
 			g.When = gate.Task
 		default:
-			report(at("when"), "%q is not a moment; use task or final", clip(f.When))
+			report(at("when"), "%q is not valid; use task or final", clip(f.When))
 		}
 		switch {
 		case g.Timeout == 0:

@@ -11,6 +11,7 @@ import (
 type limitsFile struct {
 	MaxIterations    *whole    `yaml:"max_iterations"`
 	TaskAttempts     *whole    `yaml:"task_attempts"`
+	PartialCalls     *whole    `yaml:"partial_calls"`
 	IterationTimeout *duration `yaml:"iteration_timeout"`
 	IdleTimeout      *duration `yaml:"idle_timeout"`
 	RunTimeout       *duration `yaml:"run_timeout"`
@@ -33,19 +34,20 @@ func limits(f limitsFile, report reporter) run.Limits {
 			return
 		}
 		if *v < 1 || *v > whole(most) {
-			report(path, "must be between 1 and %d; leave it out for the default", most)
+			report(path, "must be between 1 and %d; omit it for the default", most)
 			return
 		}
 		*dst = int(*v)
 	}
 	count("$.limits.max_iterations", &l.MaxIterations, f.MaxIterations, maxIterations)
 	count("$.limits.task_attempts", &l.TaskAttempts, f.TaskAttempts, maxTaskAttempts)
+	count("$.limits.partial_calls", &l.PartialCalls, f.PartialCalls, maxTaskAttempts)
 	span := func(path string, dst *time.Duration, v *duration) {
 		if v == nil {
 			return
 		}
 		if time.Duration(*v) < time.Second || time.Duration(*v) > maxTimeout {
-			report(path, "must be between 1s and %s; leave it out for the default", short(maxTimeout))
+			report(path, "must be between 1s and %s; omit it for the default", short(maxTimeout))
 			return
 		}
 		*dst = time.Duration(*v)
@@ -65,7 +67,7 @@ func budget(path string, v *float64, report reporter) float64 {
 	}
 	// Written so that NaN, which compares as false, is refused too.
 	if !(*v > 0 && *v <= maxBudgetUSD) {
-		report(path, "must be more than 0 and at most %d; leave it out for no budget", maxBudgetUSD)
+		report(path, "must be more than 0 and at most %d; omit it for no budget", maxBudgetUSD)
 		return 0
 	}
 	return *v
@@ -78,6 +80,7 @@ func Tighten(upper, asked run.Limits) run.Limits {
 	return run.Limits{
 		MaxIterations:    tighter(upper.MaxIterations, asked.MaxIterations),
 		TaskAttempts:     tighter(upper.TaskAttempts, asked.TaskAttempts),
+		PartialCalls:     tighter(upper.PartialCalls, asked.PartialCalls),
 		IterationTimeout: tighter(upper.IterationTimeout, asked.IterationTimeout),
 		IdleTimeout:      tighter(upper.IdleTimeout, asked.IdleTimeout),
 		RunTimeout:       tighter(upper.RunTimeout, asked.RunTimeout),

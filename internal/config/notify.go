@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // The beginnings of the environment variables that hold a target's address and
@@ -65,7 +66,7 @@ const (
 )
 
 // No two names give the same variable, nor one with another's suffix.
-var targetPattern = lazy(`^[a-z][a-z0-9]{0,31}$`)
+var targetPattern = strs.Lazy(`^[a-z][a-z0-9]{0,31}$`)
 
 // notify reads all but the secrets. dir is what relative paths are relative to.
 func notify(f notifyFile, dir string, report reporter) Notify {
@@ -82,10 +83,10 @@ func notify(f notifyFile, dir string, report reporter) Notify {
 		case !targetPattern().MatchString(t.Name):
 			report(at("name"), "%q is not a name of letters and digits, in lower case", clip(t.Name))
 		case slices.ContainsFunc(n.Targets, func(o NotifyTarget) bool { return o.Name == t.Name }):
-			report(at("name"), "there are two targets with the name %s", t.Name)
+			report(at("name"), "two targets are named %s", t.Name)
 		}
 		if t.Script != "" && t.URLFile != "" {
-			report(at("script"), "a target has either an address or a program")
+			report(at("script"), "a target needs either an address or a program, not both")
 		}
 		for j, r := range t.Repositories {
 			if !repositoryPattern().MatchString(r) {
@@ -107,7 +108,7 @@ func notices(list []string, path string, report reporter) []run.Notice {
 	out := []run.Notice{}
 	for i, name := range list {
 		if !slices.Contains(run.Notices(), run.Notice(name)) {
-			report(fmt.Sprintf("%s[%d]", path, i), "%q is none of start, progress, finish and needs_human", clip(name))
+			report(fmt.Sprintf("%s[%d]", path, i), "%q is not one of start, progress, finish and needs_human", clip(name))
 		}
 		out = append(out, run.Notice(name))
 	}
@@ -131,9 +132,9 @@ func (n Notify) check(report reporter) {
 		name := strings.ToUpper(t.Name)
 		switch {
 		case t.URL.Empty() && t.Script == "":
-			report(path, "the target %s has neither an address nor a program; set %s%s, or name a file as url_file", clip(t.Name), EnvNotifyURL, clip(name))
+			report(path, "the target %s has neither an address nor a program; set %s%s, or set url_file", clip(t.Name), EnvNotifyURL, clip(name))
 		case !t.URL.Empty() && t.Script != "":
-			report(path, "the target %s has an address, by %s%s, and a program; one of them has to go", clip(t.Name), EnvNotifyURL, clip(name))
+			report(path, "the target %s has an address, by %s%s, and a program; remove one of them", clip(t.Name), EnvNotifyURL, clip(name))
 		}
 	}
 }
@@ -153,7 +154,7 @@ func notifyChoice(f notifyChoiceFile, report reporter) run.NoticeChoice {
 		c.Targets = append([]string{}, *f.Targets...)
 		for i, name := range c.Targets {
 			if !targetPattern().MatchString(name) {
-				report(fmt.Sprintf("$.notify.targets[%d]", i), "%q is not the name of a target; a repository names none of its own", clip(name))
+				report(fmt.Sprintf("$.notify.targets[%d]", i), "%q is not a target of the server; a repository cannot add its own", clip(name))
 			}
 		}
 	}

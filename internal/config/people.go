@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"strings"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // People says who may use the bot, and how often.
@@ -31,7 +33,7 @@ func DefaultPeople() People {
 	return People{CommandsPerPerson: 30, CommandsPerIssue: 60, RunsPerIssue: 12}
 }
 
-var repositoryPattern = lazy(`^[A-Za-z0-9][A-Za-z0-9-]{0,99}/(\*|[A-Za-z0-9._-]{1,100})$`)
+var repositoryPattern = strs.Lazy(`^[A-Za-z0-9][A-Za-z0-9-]{0,99}/(\*|[A-Za-z0-9._-]{1,100})$`)
 
 const maxPerHour = 10_000
 
@@ -54,7 +56,7 @@ func people(f peopleFile, report reporter) People {
 			return
 		}
 		if *v < 1 || *v > maxPerHour {
-			report(path, "must be between 1 and %d; leave it out for the default", maxPerHour)
+			report(path, "must be between 1 and %d; omit it for the default", maxPerHour)
 			return
 		}
 		*dst = int(*v)

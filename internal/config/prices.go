@@ -37,10 +37,10 @@ func prices(files []priceFile, report reporter) run.Prices {
 			}
 			switch {
 			case v == nil:
-				report(at(name), "must be given, in dollars for a million tokens")
+				report(at(name), "must be given, in dollars per million tokens")
 				return 0
 			case !(*v >= 0 && *v <= maxPrice): // NaN too
-				report(at(name), "must be between 0 and %d dollars for a million tokens", maxPrice)
+				report(at(name), "must be between 0 and %d dollars per million tokens", maxPrice)
 				return 0
 			}
 			return *v
@@ -50,7 +50,7 @@ func prices(files []priceFile, report reporter) run.Prices {
 			continue
 		}
 		if _, twice := out[f.Model]; twice {
-			report(at("model"), "the price of %q is given twice", f.Model)
+			report(at("model"), "the price of %q is set twice", f.Model)
 		}
 		if out == nil {
 			out = run.Prices{}

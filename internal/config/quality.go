@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // qualityFile keeps the spelling of the proposal these keys come from.
@@ -27,7 +28,7 @@ type qualityFile struct {
 const maxLints = 100
 
 // A lint goes into a command for a shell: nothing else may stand in it.
-var lintPattern = lazy(`^[a-z][a-z0-9_]*(?:::[a-z][a-z0-9_]*)?$`)
+var lintPattern = strs.Lazy(`^[a-z][a-z0-9_]*(?:::[a-z][a-z0-9_]*)?$`)
 
 // quality checks what a file says. What it leaves out is strict where that
 // costs honest work nothing, and off where it would.

@@ -4,16 +4,15 @@ import (
 	"cmp"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
 	"github.com/org/ralph-action/internal/egress"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 	"github.com/org/ralph-action/internal/supervise"
 )
 
@@ -53,10 +52,15 @@ type Repo struct {
 	// Review is nil where the file does not say whether all of the work is read
 	// once more at the end.
 	Review *bool
+	// Evidence is EvidenceTask where a call of its own looks at each task.
+	Evidence string
 	// Forget: lessons of earlier runs are neither kept nor used.
 	Forget bool
 	// AgentsMD: what agents note of the code base is suggested for AGENTS.md.
 	AgentsMD bool
+	// AgentHistory is how many commits deep agents see the branch's history; nil
+	// where the file does not say.
+	AgentHistory *int
 	// Protected says what becomes of changes to protected paths.
 	Protected run.Protection
 	// Egress are the hosts that may be reached, of those that the server allows;
@@ -98,6 +102,10 @@ type Plan struct {
 
 // The values of plan.approval.
 const (
+	// EvidenceTask: a call of its own looks at each task before it lands.
+	EvidenceTask = "task"
+	evidenceRun  = "run"
+
 	ApprovalRequired = "required"
 	approvalNone     = "none"
 )
@@ -115,9 +123,13 @@ type repoFile struct {
 	History     historyFile     `yaml:"history"`
 	Roles       []roleFile      `yaml:"roles"`
 	Review      *bool           `yaml:"review"`
+	Evidence    string          `yaml:"evidence"`
 	Progress    struct {
 		Keep bool `yaml:"keep"`
 	} `yaml:"progress"`
+	Agent struct {
+		History *whole `yaml:"history"`
+	} `yaml:"agent"`
 	Egress struct {
 		Allow *[]string `yaml:"allow"`
 	} `yaml:"egress"`
@@ -136,15 +148,18 @@ type repoFile struct {
 	Notify notifyChoiceFile `yaml:"notify"`
 }
 
+// maxAgentHistory bounds what is copied for each agent.
+const maxAgentHistory = 1000
+
 // maxProtected bounds the patterns of protected paths.
 const maxProtected = 100
 
 var (
 	// The first character keeps a value that becomes an argument from being
 	// read as a flag.
-	modelPattern  = lazy(`^[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]{0,127}$`)
-	headerPattern = lazy(`^[A-Za-z][A-Za-z0-9-]{0,63}$`)
-	imagePattern  = lazy(`^[a-z0-9][A-Za-z0-9._:/@-]{0,254}$`)
+	modelPattern  = strs.Lazy(`^[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]{0,127}$`)
+	headerPattern = strs.Lazy(`^[A-Za-z][A-Za-z0-9-]{0,63}$`)
+	imagePattern  = strs.Lazy(`^[a-z0-9][A-Za-z0-9._:/@-]{0,254}$`)
 )
 
 // ParseRepo reads the contents of a repository's RepoPath. Where there are
@@ -168,6 +183,9 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 	if f.Base != "" && !branchName(f.Base) {
 		report("$.base", "%q is not the name of a branch", clip(f.Base))
 	}
+	if f.Evidence != "" && f.Evidence != EvidenceTask && f.Evidence != evidenceRun {
+		report("$.evidence", "%q is neither %s nor %s", clip(f.Evidence), evidenceRun, EvidenceTask)
+	}
 	if f.Plan.Ask != "" && f.Plan.Ask != "auto" && f.Plan.Ask != "never" {
 		report("$.plan.ask", "%q is neither auto nor never", clip(f.Plan.Ask))
 	}
@@ -177,7 +195,7 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 	switch run.ProtectedPolicy(f.Protected.Policy) {
 	case "", run.ProtectedHold, run.ProtectedRefuse, run.ProtectedAllow:
 	default:
-		report("$.protected.policy", "%q is none of hold, refuse and allow", clip(f.Protected.Policy))
+		report("$.protected.policy", "%q is not one of hold, refuse and allow", clip(f.Protected.Policy))
 	}
 	if len(f.Protected.Paths) > maxProtected {
 		report("$.protected.paths", "%d patterns; at most %d are allowed", len(f.Protected.Paths), maxProtected)
@@ -203,7 +221,14 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 		Notify:   notifyChoice(f.Notify, report),
 		Roles:    roles(f.Roles, report),
 		Review:   f.Review,
+		Evidence: f.Evidence,
 		Forget:   f.History.Enabled != nil && !*f.History.Enabled,
+	}
+	if v := f.Agent.History; v != nil {
+		if *v < 0 || *v > maxAgentHistory {
+			report("$.agent.history", "must be between 0 and %d", maxAgentHistory)
+		}
+		r.AgentHistory = new(int(*v))
 	}
 	if f.Egress.Allow != nil {
 		r.Egress = append(egress.List{}, hosts(*f.Egress.Allow, report)...)
@@ -250,11 +275,4 @@ func branchName(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool {
 		return r == unicode.ReplacementChar || unicode.IsControl(r) || unicode.IsSpace(r) || strings.ContainsRune(`~^:?*[\`, r)
 	})
-}
-
-// lazy is a regular expression that is compiled when it is first used. The same
-// program is the shim of every agent and check, which needs none of them and
-// must come up fast.
-func lazy(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "write the JSON Schemas of docs/schema a
 // into, with what docs/configuration.md says of each key.
 func schemas(t *testing.T) map[string][]byte {
 	t.Helper()
-	server, repo := splitDoc(t)
+	server, repo, _ := splitDoc(t)
 	out := map[string][]byte{}
 	for _, s := range []struct {
 		name, title, doc string
@@ -179,7 +179,7 @@ func TestSchemasAreCurrent(t *testing.T) {
 // wrong.
 func TestSchemasAgreeWithTheReader(t *testing.T) {
 	t.Parallel()
-	server, repo := splitDoc(t)
+	server, repo, _ := splitDoc(t)
 	block := regexp.MustCompile("(?s)```yaml\n(.*?)```")
 	read := map[string]func(string) []Problem{
 		"server":     func(s string) []Problem { _, _, p := parseServer([]byte(s), "/"); return p },

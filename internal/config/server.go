@@ -16,6 +16,7 @@ import (
 
 	"github.com/org/ralph-action/internal/egress"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // The agents a server can run.
@@ -108,7 +109,7 @@ type GitHub struct {
 }
 
 // botPattern is what GitHub makes of the name of an App.
-var botPattern = lazy(`^[A-Za-z0-9][A-Za-z0-9-]{0,99}\[bot\]$`)
+var botPattern = strs.Lazy(`^[A-Za-z0-9][A-Za-z0-9-]{0,99}\[bot\]$`)
 
 // BotLogin says whether a login is that of an App: nobody else's has brackets.
 func BotLogin(login string) bool { return botPattern().MatchString(login) }
@@ -207,15 +208,9 @@ type serverFile struct {
 
 	BranchTemplate string `yaml:"branch_template"`
 
-	Welcome bool `yaml:"welcome"`
-	Agent   struct {
-		Name       string `yaml:"name"`
-		Model      string `yaml:"model"`
-		ScriptFile string `yaml:"script_file"`
-		Path       string `yaml:"path"`
-		Command    string `yaml:"command"`
-	} `yaml:"agent"`
-	Model struct {
+	Welcome bool      `yaml:"welcome"`
+	Agent   agentFile `yaml:"agent"`
+	Model   struct {
 		BaseURL       string      `yaml:"base_url"`
 		OpenAIBaseURL string      `yaml:"openai_base_url"`
 		GoogleBaseURL string      `yaml:"google_base_url"`
@@ -263,6 +258,23 @@ type serverFile struct {
 		Format string `yaml:"format"`
 	} `yaml:"log"`
 }
+
+// agentFile says which agent works, in a file.
+type agentFile struct {
+	Name       string `yaml:"name"`
+	Model      string `yaml:"model"`
+	ScriptFile string `yaml:"script_file"`
+	Path       string `yaml:"path"`
+	Command    string `yaml:"command"`
+}
+
+// agent is what f says; dir is what its paths are relative to.
+func (f agentFile) agent(dir string) Agent {
+	return Agent{Name: f.Name, Model: f.Model, ScriptFile: within(dir, f.ScriptFile), Path: within(dir, f.Path), Command: f.Command}
+}
+
+// isolations are what the local sandbox may be told of bubblewrap.
+func isolations() []string { return []string{"auto", "bwrap", "none"} }
 
 // maxKeep bounds how long transcripts are kept.
 const maxKeep = 10 * 365 * 24 * time.Hour
@@ -312,9 +324,9 @@ func LoadServer(path string, env func(string) (string, bool), readFile func(stri
 	if err != nil {
 		hint := "see docs/configuration.md for an example"
 		if errors.Is(err, fs.ErrNotExist) {
-			hint = "name the file with --config, or make one with bot setup; " + hint
+			hint = "pass the file with --config, or create one with bot setup; " + hint
 		}
-		return Server{}, &run.UserError{Message: "the configuration cannot be read: " + err.Error(), Hint: hint, Err: err}
+		return Server{}, &run.UserError{Message: "cannot read the configuration: " + err.Error(), Hint: hint, Err: err}
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -379,13 +391,7 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 		Branches: run.BranchTemplate(f.BranchTemplate),
 
 		Welcome: f.Welcome,
-		Agent: Agent{
-			Name:       f.Agent.Name,
-			Model:      f.Agent.Model,
-			ScriptFile: within(dir, f.Agent.ScriptFile),
-			Path:       within(dir, f.Agent.Path),
-			Command:    f.Agent.Command,
-		},
+		Agent:   f.Agent.agent(dir),
 		Model: Model{
 			BaseURL:       strings.TrimRight(f.Model.BaseURL, "/"),
 			OpenAIBaseURL: strings.TrimRight(f.Model.OpenAIBaseURL, "/"),
@@ -499,7 +505,7 @@ func (s Server) check(report reporter) {
 	s.Sandbox.check(s.AllowLocalSandbox, report)
 	hosts(s.Egress, report)
 	if s.Sandbox.Kind == SandboxLocal && len(s.Egress) > 0 {
-		report("$.egress.allow", "the local sandbox has all of this host's network, and no list holds there")
+		report("$.egress.allow", "the local sandbox shares this host's whole network")
 	}
 	if s.Transcripts.Keep < time.Hour || s.Transcripts.Keep > maxKeep {
 		report("$.transcripts.keep", "must be between 1h and %s", short(maxKeep))
@@ -529,7 +535,7 @@ func (s Sandbox) check(allowLocal bool, report reporter) {
 		}
 	case SandboxLocal:
 		if !allowLocal {
-			report("$.sandbox.kind", "a local sandbox lets agents act on this host with the rights of the server; set allow_local_sandbox: true if that is meant")
+			report("$.sandbox.kind", "in a local sandbox, agents can do whatever the server's user can do on this host; set allow_local_sandbox: true to allow that")
 		}
 	default:
 		report("$.sandbox.kind", "%q is not a sandbox; use %s or %s", clip(s.Kind), SandboxDocker, SandboxLocal)
@@ -541,9 +547,9 @@ func (s Sandbox) check(allowLocal bool, report reporter) {
 			report("$.sandbox.devcontainer", "the local sandbox has no images")
 		}
 	default:
-		report("$.sandbox.devcontainer", "%q is none of off, image and build", clip(string(s.Devcontainer)))
+		report("$.sandbox.devcontainer", "%q is not one of off, image and build", clip(string(s.Devcontainer)))
 	}
-	if !slices.Contains([]string{"auto", "bwrap", "none"}, s.LocalIsolation) {
+	if !slices.Contains(isolations(), s.LocalIsolation) {
 		report("$.sandbox.local_isolation", "%q is not an isolation; use auto, bwrap or none", clip(s.LocalIsolation))
 	}
 	// Docker itself refuses less than 6 MiB; an agent needs far more.
@@ -571,9 +577,9 @@ func (s Sandbox) check(allowLocal bool, report reporter) {
 
 func (s Server) checkSecrets(report reporter) {
 	if s.GitHub.PrivateKey.Empty() {
-		report("$.github.private_key_file", "the App's private key is missing; name its file here or set %s", EnvPrivateKey)
+		report("$.github.private_key_file", "the App's private key is missing; set its file here or set %s", EnvPrivateKey)
 	} else if !strings.Contains(s.GitHub.PrivateKey.Reveal(), "PRIVATE KEY-----") {
-		report("$.github.private_key_file", "what was given is not a private key in PEM")
+		report("$.github.private_key_file", "the value is not a private key in PEM format")
 	}
 	// Without a secret anybody could post events; go-githubapp would accept them.
 	if len(s.GitHub.WebhookSecrets) == 0 || slices.Contains(s.GitHub.WebhookSecrets, "") {
@@ -608,7 +614,7 @@ func checkURL(path, raw string, report reporter) {
 	case u.RawQuery != "" || u.Fragment != "":
 		report(path, "a URL with a query or fragment is not allowed")
 	case u.Scheme == "http" && !loopback(u.Hostname()):
-		report(path, "plain http would send credentials in the clear; use https")
+		report(path, "plain http would send credentials unencrypted; use https")
 	}
 }
 
@@ -676,7 +682,7 @@ func (s *secrets) one(name, key, file string) Secret {
 		return ""
 	case len(from) > 1:
 		s.fail(&run.UserError{
-			Message: fmt.Sprintf("the same secret is given twice, by %s and by %s", from[0].what, from[1].what),
+			Message: fmt.Sprintf("the same secret is set twice, in %s and in %s", from[0].what, from[1].what),
 			Hint:    "keep one of them",
 		})
 		return ""
@@ -686,9 +692,9 @@ func (s *secrets) one(name, key, file string) Secret {
 	b, err := s.readFile(from[0].path)
 	switch {
 	case err != nil:
-		s.fail(&run.UserError{Message: fmt.Sprintf("the file of %s cannot be read: %v", from[0].what, err), Hint: "check the path and its permissions", Err: err})
+		s.fail(&run.UserError{Message: fmt.Sprintf("cannot read the file in %s: %v", from[0].what, err), Hint: "check the path and its permissions", Err: err})
 	case strings.TrimSpace(string(b)) == "":
-		s.fail(&run.UserError{Message: fmt.Sprintf("the file of %s is empty", from[0].what), Hint: "put the secret into it"})
+		s.fail(&run.UserError{Message: fmt.Sprintf("the file in %s is empty", from[0].what), Hint: "put the secret into it"})
 	}
 	return Secret(strings.TrimSpace(string(b)))
 }

@@ -203,11 +203,11 @@ func TestLoadServerSecrets(t *testing.T) {
 		{name: "variable names a file", env: environ{config.EnvWebhookSecret: "", config.EnvWebhookSecret + "_FILE": "/s"}, files: disk{"/s": "x\r\ny\r\n"}, secrets: []config.Secret{"x", "y"}},
 		{name: "none", env: environ{config.EnvWebhookSecret: ""}, want: "configuration: github.webhook_secret_file: the webhook secret is missing"},
 		{name: "blank", env: environ{config.EnvWebhookSecret: " , \n"}, want: "configuration: github.webhook_secret_file: the webhook secret is missing"},
-		{name: "variable and its file", env: environ{config.EnvWebhookSecret + "_FILE": "/s"}, files: disk{"/s": "x"}, want: "the same secret is given twice, by RALPH_WEBHOOK_SECRET and by RALPH_WEBHOOK_SECRET_FILE: keep one"},
-		{name: "variable and key", source: "github:\n  app_id: 1\n  private_key_file: k\n", want: "the same secret is given twice, by RALPH_APP_PRIVATE_KEY and by github.private_key_file"},
-		{name: "file missing", env: environ{config.EnvAPIKey: "", config.EnvAPIKey + "_FILE": "/none"}, want: "the file of ANTHROPIC_API_KEY_FILE cannot be read: open /none"},
-		{name: "file empty", env: environ{config.EnvAPIKey: "", config.EnvAPIKey + "_FILE": "/s"}, files: disk{"/s": "\n"}, want: "the file of ANTHROPIC_API_KEY_FILE is empty"},
-		{name: "no private key", env: environ{config.EnvPrivateKey: "hello"}, want: "configuration: github.private_key_file: what was given is not a private key"},
+		{name: "variable and its file", env: environ{config.EnvWebhookSecret + "_FILE": "/s"}, files: disk{"/s": "x"}, want: "the same secret is set twice, in RALPH_WEBHOOK_SECRET and in RALPH_WEBHOOK_SECRET_FILE: keep one"},
+		{name: "variable and key", source: "github:\n  app_id: 1\n  private_key_file: k\n", want: "the same secret is set twice, in RALPH_APP_PRIVATE_KEY and in github.private_key_file"},
+		{name: "file missing", env: environ{config.EnvAPIKey: "", config.EnvAPIKey + "_FILE": "/none"}, want: "cannot read the file in ANTHROPIC_API_KEY_FILE: open /none"},
+		{name: "file empty", env: environ{config.EnvAPIKey: "", config.EnvAPIKey + "_FILE": "/s"}, files: disk{"/s": "\n"}, want: "the file in ANTHROPIC_API_KEY_FILE is empty"},
+		{name: "no private key", env: environ{config.EnvPrivateKey: "hello"}, want: "configuration: github.private_key_file: the value is not a private key"},
 		{name: "no model credential", env: environ{config.EnvAPIKey: ""}, want: "configuration: model: the model has no credential"},
 		{name: "subscription token", env: environ{config.EnvAPIKey: "", config.EnvAuthToken: "oat"}, secrets: []config.Secret{"s3cret"}},
 	}
@@ -243,7 +243,7 @@ func TestLoadServerRefuses(t *testing.T) {
 		{"secret in the file", minimal + "webhook_secret: hunter2\n", confPath + ":5:1: unknown key \"webhook_secret\"; secrets are not read from this file"},
 		{"no app", "sandbox: {image: a}\n", confPath + ": github.app_id: must be the App's id"},
 		{"no image", "github: {app_id: 1}\n", confPath + ": sandbox.image: the docker sandbox needs an image"},
-		{"local without consent", minimal + "  kind: local\n", confPath + ":5:9: sandbox.kind: a local sandbox lets agents act on this host"},
+		{"local without consent", minimal + "  kind: local\n", confPath + ":5:9: sandbox.kind: in a local sandbox, agents can do whatever"},
 		{"unknown sandbox", minimal + "  kind: podman\n", confPath + ":5:9: sandbox.kind: \"podman\" is not a sandbox"},
 		{"little memory", minimal + "  memory: 1m\n", confPath + ":5:11: sandbox.memory: must be at least 64m"},
 		{"not a size", minimal + "  memory: lots\n", confPath + ":5:11: \"lots\" is not a size"},
@@ -262,17 +262,17 @@ func TestLoadServerRefuses(t *testing.T) {
 		{"half a price", minimal + "model:\n  prices: [{model: m, input: 1}]\n", confPath + ": model.prices[0].output: must be given"},
 		{"negative price", minimal + "model:\n  prices: [{model: m, input: -1, output: 1}]\n", confPath + ":6:30: model.prices[0].input: must be between 0"},
 		{"price that is none", minimal + "model:\n  prices: [{model: m, input: 1, output: .nan}]\n", confPath + ":6:41: model.prices[0].output: must be between 0"},
-		{"price given twice", minimal + "model:\n  prices: [{model: m, input: 1, output: 1}, {model: m, input: 1, output: 1}]\n", confPath + ":6:53: model.prices[1].model: the price of \"m\" is given twice"},
+		{"price given twice", minimal + "model:\n  prices: [{model: m, input: 1, output: 1}, {model: m, input: 1, output: 1}]\n", confPath + ":6:53: model.prices[1].model: the price of \"m\" is set twice"},
 		{"header of two words", minimal + "model:\n  auth_header: \"a b\"\n", confPath + ":6:16: model.auth_header: \"a b\" is not the name of a header"},
 		{"no host", minimal + "egress:\n  allow: [ok.example, https://no.example]\n", confPath + ":6:23: egress.allow[1]: \"https://no.example\" is not the name of a host"},
 		{"no preset", minimal + "egress: {allow: ['preset:cpan']}\n", confPath + ":5:18: egress.allow[0]: there is no preset \"cpan\"; there are crates, debian"},
-		{"devcontainer", minimal + "  devcontainer: on\n", confPath + ":5:17: sandbox.devcontainer: \"on\" is none of off, image and build"},
+		{"devcontainer", minimal + "  devcontainer: on\n", confPath + ":5:17: sandbox.devcontainer: \"on\" is not one of off, image and build"},
 		{"devcontainer of the local sandbox", minimal + "  kind: local\n  devcontainer: build\nallow_local_sandbox: true\n", confPath + ":6:17: sandbox.devcontainer: the local sandbox has no images"},
-		{"hosts of the local sandbox", minimal + "  kind: local\nallow_local_sandbox: true\negress: {allow: [a.example]}\n", confPath + ":7:17: egress.allow: the local sandbox has all of this host's network"},
+		{"hosts of the local sandbox", minimal + "  kind: local\nallow_local_sandbox: true\negress: {allow: [a.example]}\n", confPath + ":7:17: egress.allow: the local sandbox shares this host's whole network"},
 		{"no budget of an issue", minimal + "budgets:\n  issue_usd: 0\n", confPath + ":6:14: budgets.issue_usd: must be more than 0"},
 		{"no URL", minimal + "model:\n  base_url: models.example\n", confPath + ":6:13: model.base_url: \"models.example\" is not a URL"},
 		{"query in a URL", minimal + "model:\n  base_url: https://a.example/?x=1\n", confPath + ":6:13: model.base_url: a URL with a query"},
-		{"no address", minimal + "listen: 8080\n", confPath + ":5:9: listen: \"8080\" is not an address"},
+		{"address is missing", minimal + "listen: 8080\n", confPath + ":5:9: listen: \"8080\" is not an address"},
 		{"no label", minimal + "label: \"\"\n", confPath + ":5:8: label: must be 1 to 50"},
 		{"no workers", minimal + "workers: 0\n", confPath + ":5:10: workers: must be between"},
 		{"unknown agent", minimal + "agent:\n  name: gpt\n", confPath + ":6:9: agent.name: \"gpt\" is not an agent"},
@@ -281,11 +281,11 @@ func TestLoadServerRefuses(t *testing.T) {
 		{"level", minimal + "log: {level: loud}\n", confPath + ":5:14: log.level: \"loud\" is not a level"},
 		{"format", minimal + "log: {format: xml}\n", confPath + ":5:15: log.format: \"xml\" is not a format"},
 		{"target without an address", minimal + "notify: {targets: [{name: team}]}\n", "configuration: notify.targets[0]: the target team has neither an address nor a program; set RALPH_NOTIFY_URL_TEAM"},
-		{"target with two", minimal + "notify: {targets: [{name: team, url_file: a, script: b}]}\n", confPath + ":5:54: notify.targets[0].script: a target has either"},
+		{"target with two", minimal + "notify: {targets: [{name: team, url_file: a, script: b}]}\n", confPath + ":5:54: notify.targets[0].script: a target needs either"},
 		{"address in the file", minimal + "notify: {targets: [{name: team, url: slack://x}]}\n", confPath + ":5:33: unknown key \"url\""},
-		{"name of a target", minimal + "notify: {targets: [{name: Team-1, script: a}]}\n", confPath + ":5:27: notify.targets[0].name: \"Team-1\" is not a name"},
-		{"target twice", minimal + "notify: {targets: [{name: a, script: a}, {name: a, script: b}]}\n", confPath + ":5:49: notify.targets[1].name: there are two targets with the name a"},
-		{"event", minimal + "notify: {targets: [{name: a, script: a, events: [end]}]}\n", confPath + ":5:50: notify.targets[0].events[0]: \"end\" is none of start"},
+		{"not a target of the server", minimal + "notify: {targets: [{name: Team-1, script: a}]}\n", confPath + ":5:27: notify.targets[0].name: \"Team-1\" is not a name"},
+		{"target twice", minimal + "notify: {targets: [{name: a, script: a}, {name: a, script: b}]}\n", confPath + ":5:49: notify.targets[1].name: two targets are named a"},
+		{"event", minimal + "notify: {targets: [{name: a, script: a, events: [end]}]}\n", confPath + ":5:50: notify.targets[0].events[0]: \"end\" is not one of start"},
 		{"repository of a target", minimal + "notify: {targets: [{name: a, script: a, repositories: [acme]}]}\n", confPath + ":5:56: notify.targets[0].repositories[0]: \"acme\" is neither"},
 		{"progress never", minimal + "notify: {every: 0}\n", confPath + ":5:17: notify.every: must be between 1 and 1000"},
 		{"gate", minimal + "gates: [{name: a}]\n", confPath + ": gates[0].run: a gate needs a command"},
@@ -317,7 +317,7 @@ func TestLoadServerNamesEverything(t *testing.T) {
 func TestLoadServerMissingFile(t *testing.T) {
 	t.Parallel()
 	_, err := config.LoadServer("nowhere.yml", environ{}.lookup, disk{}.read)
-	wantUserError(t, err, "the configuration cannot be read: open nowhere.yml: file does not exist: name the file with --config")
+	wantUserError(t, err, "cannot read the configuration: open nowhere.yml: file does not exist: pass the file with --config")
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the cause is lost: %v", err)
 	}

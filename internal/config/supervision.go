@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 	"github.com/org/ralph-action/internal/supervise"
 )
 
@@ -83,7 +84,7 @@ type Role struct {
 }
 
 // toolPattern is a tool, or one of its uses: "WebFetch", "Bash(git push:*)".
-var toolPattern = lazy(`^[A-Za-z][A-Za-z0-9_-]{0,63}(?:\([A-Za-z0-9 ./:*_-]{1,128}\))?$`)
+var toolPattern = strs.Lazy(`^[A-Za-z][A-Za-z0-9_-]{0,63}(?:\([A-Za-z0-9 ./:*_-]{1,128}\))?$`)
 
 // maxTools bounds what is put on a command line.
 const maxTools = 50
@@ -108,7 +109,7 @@ func supervision(f repoFile, l *run.Limits, report reporter) supervise.Config {
 			return
 		}
 		if *v < 1 || *v > whole(most) {
-			report(path, "must be between 1 and %d; leave it out for the default", most)
+			report(path, "must be between 1 and %d; omit it for the default", most)
 			return
 		}
 		take(int(*v))
@@ -138,7 +139,7 @@ func thresholds(f repoFile, c *supervise.Config, report reporter) {
 	if v := s.TaskTimeout; v != nil {
 		switch d := time.Duration(*v); {
 		case f.Loop.TaskTimeoutMinutes != nil:
-			report("$.supervision.task_timeout", "says the same as loop.taskTimeoutMinutes; leave one of them out")
+			report("$.supervision.task_timeout", "says the same as loop.taskTimeoutMinutes; use only one of them")
 		case d <= 0 || d > maxMinutes*time.Minute:
 			report("$.supervision.task_timeout", "must be more than 0 and at most %d days", maxMinutes/24/60)
 		default:
@@ -235,7 +236,7 @@ func roles(files []roleFile, report reporter) map[run.Role]Role {
 			report("$.roles", "%q does not look like the name of a model", clip(f.Model))
 			continue
 		case slices.Contains(slices.Collect(maps.Keys(out)), role):
-			report("$.roles", "the role %s comes twice", role)
+			report("$.roles", "the role %s is listed twice", role)
 			continue
 		}
 		if n := slices.IndexFunc(f.DenyTools, func(tool string) bool { return !toolPattern().MatchString(tool) }); n >= 0 {

@@ -131,7 +131,7 @@ func TestSupervisionProblems(t *testing.T) {
 		"supervision: {patterns: {questions: [1, 2, 1001]}}":             "at most 1000",
 		"supervision: {patterns: {stagnation: [1, 2, 3]}}":               "stagnation",
 		"roles: [{name: wizard}]":                                        "there is no role",
-		"roles: [{name: tester}, {name: tester}]":                        "comes twice",
+		"roles: [{name: tester}, {name: tester}]":                        "is listed twice",
 		"roles: [{name: tester, model: \"a b\"}]":                        "name of a model",
 		"roles: [{name: tester, max_turns: 0}]":                          "max_turns of tester",
 		"roles: [{name: tester, deny_tools: [\"a b\"]}]":                 "look like a tool",

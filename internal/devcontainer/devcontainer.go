@@ -51,7 +51,7 @@ var silent = map[string]bool{
 }
 
 // Parse reads the file at name: JSON with comments and trailing commas. The error
-// says what a person has to mend in it.
+// says what a person has to fix in it.
 func Parse(name string, src []byte) (File, error) {
 	plain, err := hujson.Standardize(slices.Clone(src))
 	if err != nil {

@@ -55,7 +55,7 @@ func Reaction(id run.ID, repo string, issue int, content string) Key {
 }
 
 // Comment is one thing to say on an issue: "comment:<run>:<repo>#<issue>:<what>".
-// What names the occasion, not the words: "ended", "refused:alice".
+// What names the occasion, not the words: "ended", "questions".
 func Comment(id run.ID, repo string, issue int, what string) Key {
 	return Key{id, KindComment, place(repo, issue) + ":" + what}
 }

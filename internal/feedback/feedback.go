@@ -9,6 +9,7 @@ import (
 	"github.com/org/ralph-action/internal/command"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // MaxRounds is how often one conversation may bring work without somebody asking
@@ -163,7 +164,7 @@ func Command(text string, inThread bool) (is bool, problem string) {
 	case err != nil:
 		return true, err.Error()
 	case c.Verb != command.Do:
-		return true, "In a review only `/ralph do` is heard. Write that in an ordinary comment."
+		return true, "A review accepts only `/ralph do`. Use an ordinary comment for other commands."
 	default:
 		return true, ""
 	}
@@ -192,7 +193,7 @@ func decide(t Thread) Decision {
 	others := slices.ContainsFunc(t.Comments, func(c Comment) bool { return !c.MayWrite && c.Fresh })
 	if !fresh {
 		if len(heard) == 0 && others && !t.Resolved {
-			d.Verdict, d.Why = Wait, "somebody who may write has to ask for it: `/ralph do`"
+			d.Verdict, d.Why = Wait, "someone with write access must request it with `/ralph do`"
 		}
 		return d
 	}
@@ -204,11 +205,11 @@ func decide(t Thread) Decision {
 	case t.Resolved:
 		d.Verdict, d.Why = Drop, "it was resolved"
 	case !own && !d.explicit:
-		d.Verdict, d.Why = Wait, "somebody who may write has to ask for it: `/ralph do`"
+		d.Verdict, d.Why = Wait, "someone with write access must request it with `/ralph do`"
 	case t.Outdated && t.Rounds == 0 && !d.explicit:
-		d.Verdict, d.Why = Drop, "its lines were changed since"
+		d.Verdict, d.Why = Drop, "its lines have changed since"
 	case t.Rounds >= MaxRounds && !d.explicit:
-		d.Verdict, d.Why = Ask, fmt.Sprintf("it was worked %d times; `/ralph do` in it asks for another try", t.Rounds)
+		d.Verdict, d.Why = Ask, fmt.Sprintf("tried %d times; comment `/ralph do` in it to try again", t.Rounds)
 	default:
 		d.take(heard, asked)
 	}
@@ -248,14 +249,14 @@ func (d *Decision) take(heard []Comment, asked int64) {
 		d.Task.Title += ": " + brief
 	}
 	if long := gist(quoted, maxCriterion); long != "" {
-		d.Task.Accept = []string{fmt.Sprintf("%s is as %s asks in the review: %s", where, d.By.Login, long)}
+		d.Task.Accept = []string{fmt.Sprintf("%s does what %s asks in the review: %s", where, d.By.Login, long)}
 	}
 	d.Quote = quote(where, first.Hunk, quoted)
 }
 
 // Where names lines of a file.
 func Where(path string, start, line int) string {
-	path = oneLine(path)
+	path = strs.OneLine(path)
 	switch {
 	case line == 0:
 		return path
@@ -272,7 +273,7 @@ func lines(c Comment) (start, line int) { return cmp.Or(c.Start, c.Line), c.Line
 func gist(said []Comment, limit int) string {
 	for _, c := range slices.Backward(said) {
 		text, _ := plan.Sanitize(c.Text)
-		if text = oneLine(text); text != "" {
+		if text = strs.OneLine(text); text != "" {
 			return short(text, limit)
 		}
 	}
@@ -284,14 +285,14 @@ func quote(where, hunk string, said []Comment) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "About %s.\n", where)
 	if hunk = strings.TrimSpace(hunk); hunk != "" {
-		fmt.Fprintf(&b, "\nWhat it stands below, as it was then:\n\n%s\n", short(hunk, maxQuote/4))
+		fmt.Fprintf(&b, "\nThe code it comments on, as it was then:\n\n%s\n", short(hunk, maxQuote/4))
 	}
 	for _, c := range said {
 		text, _ := plan.Sanitize(c.Text)
 		if text = strings.TrimSpace(text); text == "" {
 			continue
 		}
-		fmt.Fprintf(&b, "\n%s wrote:\n\n%s\n", oneLine(c.By.Login), text)
+		fmt.Fprintf(&b, "\n%s wrote:\n\n%s\n", strs.OneLine(c.By.Login), text)
 	}
 	return short(b.String(), maxQuote)
 }
@@ -321,15 +322,13 @@ func weigh(a, b *Decision) {
 
 // drop leaves a conversation to people: another one was decided for.
 func (d *Decision) drop() {
-	d.Verdict, d.Why, d.With, d.Suggestion = Drop, "somebody decided for another wish on the same lines", "", nil
+	d.Verdict, d.Why, d.With, d.Suggestion = Drop, "another request for the same lines was chosen", "", nil
 }
 
 func (d *Decision) ask(other *Decision) {
 	d.Verdict, d.With, d.Suggestion = Ask, other.Thread.ID, nil
-	d.Why = fmt.Sprintf("%s wants something else of the same lines", other.By.Login)
+	d.Why = fmt.Sprintf("%s asks for a different change to the same lines", other.By.Login)
 }
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // short cuts text to at most limit bytes and says so.
 func short(text string, limit int) string {

@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Root is the top directory of a tree, as detection sees it.
@@ -131,7 +133,7 @@ func anyOf(targets map[string]bool) bool {
 	return targets["test"] || targets["check"] || targets["lint"] || targets["typecheck"]
 }
 
-var makeVariable = lazy(`^\s*(?:export\s+|override\s+|private\s+)*[\w.-]+\s*(?:[:+?!]|::)?=`)
+var makeVariable = strs.Lazy(`^\s*(?:export\s+|override\s+|private\s+)*[\w.-]+\s*(?:[:+?!]|::)?=`)
 
 // MakeTargets gives the explicit targets of a Makefile and what each of them
 // does: its prerequisites and its recipe. Variables, special targets and those
@@ -181,8 +183,8 @@ func MakeTargets(src string) map[string]string {
 }
 
 var (
-	justRecipe = lazy(`(?m)^@?([A-Za-z_][\w-]*)[^\n:=]*:(?:[^=]|$)`)
-	taskName   = lazy(`(?m)^  "?([A-Za-z_][\w-]*)"?:`)
+	justRecipe = strs.Lazy(`(?m)^@?([A-Za-z_][\w-]*)[^\n:=]*:(?:[^=]|$)`)
+	taskName   = strs.Lazy(`(?m)^  "?([A-Za-z_][\w-]*)"?:`)
 )
 
 func justRecipes(r Root) map[string]bool {
@@ -374,7 +376,7 @@ func jvm(r Root) []Gate {
 	}
 }
 
-var rakeTest = lazy(`(?m)TestTask\.new|^\s*task[ (]+:?["']?test\b`)
+var rakeTest = strs.Lazy(`(?m)TestTask\.new|^\s*task[ (]+:?["']?test\b`)
 
 func ruby(r Root) []Gate {
 	gemfile := r.text("Gemfile")
@@ -431,7 +433,7 @@ func dotnet(r Root) []Gate {
 	return nil
 }
 
-var cmakeTests = lazy(`(?mi)^\s*(?:enable_testing\s*\(|include\s*\(\s*CTest\b)`)
+var cmakeTests = strs.Lazy(`(?mi)^\s*(?:enable_testing\s*\(|include\s*\(\s*CTest\b)`)
 
 // native is C and C++. Builds go to a folder of their own, which is gone with
 // the copy of the tree.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Remediation limits: enough lines to act on, few enough to read.
@@ -41,11 +43,11 @@ func Remediation(r Result) string {
 
 var (
 	// What begins the report of one failure, in the words of common tools.
-	opening = lazy(`^\s*(?:--- FAIL: |FAIL:? |FAILED |ERROR:? |\[ERROR\] |● |✖ |✗ |× |\d+\) |not ok |panic: |fatal error: |Traceback |error(?:\[E\d+\])?: |_{3,} .* _{3,}$|---- .* stdout ----|Failures?:$|thread '.*' .*panicked|FAIL\t|# \S+$)|^\S+[:(]\d+(?:[:,]\d+)?\)?: (?:fatal )?error|^\S+\.\w+:\d+(?::\d+)?: |\berror TS\d+:|\bSyntaxError\b|^npm ERR!`)
+	opening = strs.Lazy(`^\s*(?:--- FAIL: |FAIL:? |FAILED |ERROR:? |\[ERROR\] |● |✖ |✗ |× |\d+\) |not ok |panic: |fatal error: |Traceback |error(?:\[E\d+\])?: |_{3,} .* _{3,}$|---- .* stdout ----|Failures?:$|thread '.*' .*panicked|FAIL\t|# \S+$)|^\S+[:(]\d+(?:[:,]\d+)?\)?: (?:fatal )?error|^\S+\.\w+:\d+(?::\d+)?: |\berror TS\d+:|\bSyntaxError\b|^npm ERR!`)
 	// Lines that tell something where no report begins with them.
-	telling = lazy(`(?i)(\berror\b|\bfail(ed|ure|ing)?\b|\bpanic\b|\bfatal\b|undefined|not found|expected|\bgot\b|\bwant\b|assert|exception|:\d+:\d+: |\.go:\d+)`)
+	telling = strs.Lazy(`(?i)(\berror\b|\bfail(ed|ure|ing)?\b|\bpanic\b|\bfatal\b|undefined|not found|expected|\bgot\b|\bwant\b|assert|exception|:\d+:\d+: |\.go:\d+)`)
 	// What differs between two tellings of the same thing.
-	varying = lazy(`0x[0-9a-f]+|\d+`)
+	varying = strs.Lazy(`0x[0-9a-f]+|\d+`)
 )
 
 // Excerpt keeps the parts of a log that tell what failed: the report of each

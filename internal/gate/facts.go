@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Limits of what is kept of a hostile output.
@@ -57,7 +59,7 @@ func plain(line string) string {
 	return strings.TrimRight(line, "\r\n")
 }
 
-var escapes = lazy("\x1b\\[[0-9;?]*[ -/]*[@-~]|\x1b[@-Z\\\\-_]")
+var escapes = strs.Lazy("\x1b\\[[0-9;?]*[ -/]*[@-~]|\x1b[@-Z\\\\-_]")
 
 type reader struct {
 	facts Facts
@@ -132,40 +134,40 @@ func number(s string) int {
 }
 
 var (
-	goEnd       = lazy(`^FAIL[ \t]+(\S+)(?:[ \t]+(\[[a-z ]+\])|[ \t]+\d|$)`)
-	pytestName  = lazy(`^(?:FAILED|ERROR) (\S+\.py\S*(?: \S+\])?)`)
-	pytestEnd   = lazy(`^(?:=+ )?(?:no tests ran|\d+ (?:passed|failed|skipped|errors?|warnings?|xfailed|xpassed|deselected|rerun)).* in [0-9.]+s`)
-	wordCount   = lazy(`(\d+) ([a-z]+)`)
-	unitName    = lazy(`^(?:FAIL|ERROR): (\S+ \(\S+\)|\S+)`)
-	unitRan     = lazy(`^Ran (\d+) tests? in `)
-	unitEnd     = lazy(`([a-z ]+)=(\d+)`)
-	vitestName  = lazy(`^ *FAIL +(?:\|\S+\| +)?(\S+ > .+)$`)
-	jestSuite   = lazy(`^ *FAIL +(?:\S+ )?(\S+\.[cm]?[jt]sx?)\b`)
-	mochaName   = lazy(`^ +\d+\) (\S.*)$`)
-	nodeCount   = lazy(`^(?:#|ℹ) (pass|fail|skipped) (\d+)$`)
-	nodeName    = lazy(`^✖ (.+) \(\d[\d.]*ms\)$`)
-	tapLine     = lazy(`^(not )?ok (\d+)(?: -)?(?: (.*))?$`)
-	tapPlan     = lazy(`^1\.\.(\d+)`)
-	cargoName   = lazy(`^test (.+) \.\.\. FAILED$`)
-	cargoEnd    = lazy(`^test result: \S+ (\d+) passed; (\d+) failed; (\d+) ignored`)
-	mavenName   = lazy(`^(?:\[ERROR\] +)?(\S+?)(?:\((\S+)\))?(?: +--)? +Time elapsed: .*<<< (?:FAILURE|ERROR)!`)
-	mavenEnd    = lazy(`^(?:\[[A-Z]+\] +)?Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+)$`)
-	gradleName  = lazy(`^(\S.* > .+) FAILED$`)
-	gradleEnd   = lazy(`^(\d+) tests? completed, (\d+) failed(?:, (\d+) skipped)?`)
-	rspecName   = lazy(`^rspec (\S+?)(?::\d+|\[[\d:]+\])?(?: # (.*))?$`)
-	rspecEnd    = lazy(`^(\d+) examples?, (\d+) failures?(?:, (\d+) pending)?(?:, (\d+) errors? )?`)
-	minitestEnd = lazy(`^(\d+) (?:runs|tests), \d+ assertions, (\d+) failures, (\d+) errors(?:, (\d+) skips)?`)
-	minitestBad = lazy(`^(\S+#\S+)`)
-	phpName     = lazy(`^\d+\) (\S+::\S+(?: with data set .*)?)$`)
-	phpEnd      = lazy(`^Tests: (\d+), Assertions: \d+(.*)\.$`)
-	phpCount    = lazy(`(Errors|Failures|Skipped|Incomplete): (\d+)`)
-	phpOK       = lazy(`^OK \((\d+) tests?, \d+ assertions?\)`)
-	dotnetName  = lazy(`^\s+Failed (\S.*) \[[^\]]*s\]$`)
-	dotnetEnd   = lazy(`(?:Passed|Failed)! +- Failed: +(\d+), Passed: +(\d+), Skipped: +(\d+)`)
-	ctestName   = lazy(`^\s+\d+ - (.+) \((?:Failed|Timeout|Not Run|SEGFAULT|Subprocess aborted|ILLEGAL|OTHER_FAULT)\)`)
-	ctestEnd    = lazy(`^\d+% tests passed, (\d+) tests? failed out of (\d+)`)
-	complaint   = lazy(`^[^\s:(]+[:(]\d+(?:[:,]\d+)?\)?:? `)
-	lintEnd     = lazy(`(?:^|\s)(?:Found (\d+) (?:errors?|issues?|warnings?)|(\d+) (?:issues:|problems? \(|offenses? detected)|generated (\d+) warnings?)`)
+	goEnd       = strs.Lazy(`^FAIL[ \t]+(\S+)(?:[ \t]+(\[[a-z ]+\])|[ \t]+\d|$)`)
+	pytestName  = strs.Lazy(`^(?:FAILED|ERROR) (\S+\.py\S*(?: \S+\])?)`)
+	pytestEnd   = strs.Lazy(`^(?:=+ )?(?:no tests ran|\d+ (?:passed|failed|skipped|errors?|warnings?|xfailed|xpassed|deselected|rerun)).* in [0-9.]+s`)
+	wordCount   = strs.Lazy(`(\d+) ([a-z]+)`)
+	unitName    = strs.Lazy(`^(?:FAIL|ERROR): (\S+ \(\S+\)|\S+)`)
+	unitRan     = strs.Lazy(`^Ran (\d+) tests? in `)
+	unitEnd     = strs.Lazy(`([a-z ]+)=(\d+)`)
+	vitestName  = strs.Lazy(`^ *FAIL +(?:\|\S+\| +)?(\S+ > .+)$`)
+	jestSuite   = strs.Lazy(`^ *FAIL +(?:\S+ )?(\S+\.[cm]?[jt]sx?)\b`)
+	mochaName   = strs.Lazy(`^ +\d+\) (\S.*)$`)
+	nodeCount   = strs.Lazy(`^(?:#|ℹ) (pass|fail|skipped) (\d+)$`)
+	nodeName    = strs.Lazy(`^✖ (.+) \(\d[\d.]*ms\)$`)
+	tapLine     = strs.Lazy(`^(not )?ok (\d+)(?: -)?(?: (.*))?$`)
+	tapPlan     = strs.Lazy(`^1\.\.(\d+)`)
+	cargoName   = strs.Lazy(`^test (.+) \.\.\. FAILED$`)
+	cargoEnd    = strs.Lazy(`^test result: \S+ (\d+) passed; (\d+) failed; (\d+) ignored`)
+	mavenName   = strs.Lazy(`^(?:\[ERROR\] +)?(\S+?)(?:\((\S+)\))?(?: +--)? +Time elapsed: .*<<< (?:FAILURE|ERROR)!`)
+	mavenEnd    = strs.Lazy(`^(?:\[[A-Z]+\] +)?Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+)$`)
+	gradleName  = strs.Lazy(`^(\S.* > .+) FAILED$`)
+	gradleEnd   = strs.Lazy(`^(\d+) tests? completed, (\d+) failed(?:, (\d+) skipped)?`)
+	rspecName   = strs.Lazy(`^rspec (\S+?)(?::\d+|\[[\d:]+\])?(?: # (.*))?$`)
+	rspecEnd    = strs.Lazy(`^(\d+) examples?, (\d+) failures?(?:, (\d+) pending)?(?:, (\d+) errors? )?`)
+	minitestEnd = strs.Lazy(`^(\d+) (?:runs|tests), \d+ assertions, (\d+) failures, (\d+) errors(?:, (\d+) skips)?`)
+	minitestBad = strs.Lazy(`^(\S+#\S+)`)
+	phpName     = strs.Lazy(`^\d+\) (\S+::\S+(?: with data set .*)?)$`)
+	phpEnd      = strs.Lazy(`^Tests: (\d+), Assertions: \d+(.*)\.$`)
+	phpCount    = strs.Lazy(`(Errors|Failures|Skipped|Incomplete): (\d+)`)
+	phpOK       = strs.Lazy(`^OK \((\d+) tests?, \d+ assertions?\)`)
+	dotnetName  = strs.Lazy(`^\s+Failed (\S.*) \[[^\]]*s\]$`)
+	dotnetEnd   = strs.Lazy(`(?:Passed|Failed)! +- Failed: +(\d+), Passed: +(\d+), Skipped: +(\d+)`)
+	ctestName   = strs.Lazy(`^\s+\d+ - (.+) \((?:Failed|Timeout|Not Run|SEGFAULT|Subprocess aborted|ILLEGAL|OTHER_FAULT)\)`)
+	ctestEnd    = strs.Lazy(`^\d+% tests passed, (\d+) tests? failed out of (\d+)`)
+	complaint   = strs.Lazy(`^[^\s:(]+[:(]\d+(?:[:,]\d+)?\)?:? `)
+	lintEnd     = strs.Lazy(`(?:^|\s)(?:Found (\d+) (?:errors?|issues?|warnings?)|(\d+) (?:issues:|problems? \(|offenses? detected)|generated (\d+) warnings?)`)
 )
 
 // line takes one line. The tests before the expressions are there for speed:

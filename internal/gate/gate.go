@@ -1,8 +1,6 @@
 package gate
 
 import (
-	"regexp"
-	"sync"
 	"time"
 )
 
@@ -52,6 +50,9 @@ type Gate struct {
 	// Detected tells that no person asked for this gate; it was found in the
 	// repository.
 	Detected bool
+	// Own: it belongs to the task at hand, and shows whether that is done. That it
+	// failed before the work began is no excuse.
+	Own bool
 	// Prepare says how the tree gets the dependencies that Command needs. It
 	// only matters to how soon the gate is done, and is no part of its identity.
 	Prepare Prepare
@@ -124,11 +125,4 @@ type Result struct {
 // in the same image gives the same answer.
 func Key(tree, command, image string) string {
 	return tree + "\x00" + image + "\x00" + command
-}
-
-// lazy is a regular expression that is compiled when it is first used. The same
-// program is the shim of every agent and check, which needs none of them and
-// must come up fast.
-func lazy(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Location is a place in a file that a check complains about.
@@ -34,12 +36,12 @@ const (
 var (
 	// Go, gcc, clang, eslint's unix format, pytest, and tsc where it is pretty:
 	// "a/b.go:3:2: …", "a.py:3: …", "a.ts:3:2 - …".
-	locColon = lazy(`^(?:vet: )?` + locPath + `:(\d{1,7})(?::(\d{1,7}))?(?::| -)\s+(\S.*)$`)
+	locColon = strs.Lazy(`^(?:vet: )?` + locPath + `:(\d{1,7})(?::(\d{1,7}))?(?::| -)\s+(\S.*)$`)
 	// tsc and MSBuild: "a.ts(3,2): …".
-	locParen = lazy(`^` + locPath + `\((\d{1,7})(?:,(\d{1,7}))?\)\s*:\s+(\S.*)$`)
+	locParen = strs.Lazy(`^` + locPath + `\((\d{1,7})(?:,(\d{1,7}))?\)\s*:\s+(\S.*)$`)
 	// rustc and vitest, which name the place below the message.
-	locArrow = lazy(`^\s*(?:-->|❯)\s+` + locPath + `:(\d{1,7})(?::(\d{1,7}))?\s*$`)
-	locSaid  = lazy(`^\s*((?:error|warning)(?:\[\w+\])?: \S.*|\w*(?:Error|Exception): \S.*)$`)
+	locArrow = strs.Lazy(`^\s*(?:-->|❯)\s+` + locPath + `:(\d{1,7})(?::(\d{1,7}))?\s*$`)
+	locSaid  = strs.Lazy(`^\s*((?:error|warning)(?:\[\w+\])?: \S.*|\w*(?:Error|Exception): \S.*)$`)
 )
 
 // Locations reads the places that the output of a check names, each once, in

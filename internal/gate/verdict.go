@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Standing is what a gate's result means for the proposal.
@@ -86,7 +87,7 @@ type Results struct {
 // passed, and one that is advisory, need no more runs: only failures cost any.
 //
 // task is what the proposal is to do. What failed at the base is forgiven,
-// unless the task is to mend it. A gate that a person asked for and that tells
+// unless the task is to fix it. A gate that a person asked for and that tells
 // nothing but its exit code is taken at its word: it may be the very goal.
 func Judge(g Gate, q Quality, task run.Task, r Results) (Verdict, Need) {
 	first := r.First
@@ -110,13 +111,13 @@ func Judge(g Gate, q Quality, task run.Task, r Results) (Verdict, Need) {
 		switch {
 		case !base.Facts.named():
 			if g.Detected && !mends(g, task) {
-				return Verdict{Standing: RedAtBase, Note: "it failed before the work began too, and does not say which tests are to blame"}, Nothing
+				return Verdict{Standing: RedAtBase, Note: "it already failed before the work began, and does not say which tests fail"}, Nothing
 			}
 		case compared:
 			if fresh = without(fresh, known); len(fresh) == 0 {
 				return Verdict{
 					Standing: KnownFailing, Tests: some(first.Facts.FailedTests),
-					Note: fmt.Sprintf("%s failed before the work began too: %s", tests(len(first.Facts.FailedTests)), list(first.Facts.FailedTests)),
+					Note: fmt.Sprintf("%s already failed before the work began: %s", tests(len(first.Facts.FailedTests)), list(first.Facts.FailedTests)),
 				}, Nothing
 			}
 		}
@@ -140,7 +141,7 @@ func Judge(g Gate, q Quality, task run.Task, r Results) (Verdict, Need) {
 		if len(left) == 0 {
 			return Verdict{
 				Standing: Flaky, Tests: some(fresh),
-				Note: fmt.Sprintf("%s failed once and passed when run again: %s", tests(len(fresh)), list(fresh)),
+				Note: fmt.Sprintf("%s failed once and passed on retry: %s", tests(len(fresh)), list(fresh)),
 			}, Nothing
 		}
 		most := reruns
@@ -162,11 +163,11 @@ func Judge(g Gate, q Quality, task run.Task, r Results) (Verdict, Need) {
 	return v, Nothing
 }
 
-var mending = lazy(`(?i)\b(?:fix|mend|repair)(?:es|ed|ing|s)?\b.*\b(?:tests?|suite|specs?|build|ci|checks?|gates?)\b|\b(?:make|get|turn|bring)\b.*\b(?:pass(?:es)?|green)\b`)
+var mending = strs.Lazy(`(?i)\b(?:fix|mend|repair)(?:es|ed|ing|s)?\b.*\b(?:tests?|suite|specs?|build|ci|checks?|gates?)\b|\b(?:make|get|turn|bring)\b.*\b(?:pass(?:es)?|green)\b`)
 
-// goal says whether a person named the gate for the end of the run: then it says
-// what is wanted, and that it failed before the work began is no excuse.
-func (g Gate) goal() bool { return g.When == Final && !g.Detected }
+// goal says whether the gate says what is wanted, for the end of the run or for one
+// task: then it is no excuse that it failed before the work began.
+func (g Gate) goal() bool { return g.When == Final && !g.Detected || g.Own }
 
 const goal = "Make the final check "
 
@@ -200,7 +201,7 @@ func forgiven(g Gate, task run.Task, known []string) []string {
 // minIdentifier keeps words that stand in any text from naming a test.
 const minIdentifier = 6
 
-var testWord = lazy(`\b(?:Test\w+|test_\w+|test[A-Z]\w*)`)
+var testWord = strs.Lazy(`\b(?:Test\w+|test_\w+|test[A-Z]\w*)`)
 
 // identifier is the part of a test's name that a person would write: the name
 // of the function where it is one, all of it where it is a sentence.

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // MaxFile bounds the files that Weakened is to be given, in bytes.
@@ -89,61 +90,61 @@ type language struct {
 // languages are listed by the end of their file names.
 var languages = sync.OnceValue(func() map[string]*language {
 	js := &language{
-		files:  lazy(`(?:^|/)(?:__tests__|tests?|spec)/|\.(?:test|spec)\.[cm]?[jt]sx?$`),
-		test:   lazy("(?m)^\\s*[xf]?(?:it|test)(?:\\.(?:only|skip|todo|concurrent|failing|each\\([^)]*\\)))*\\s*\\(\\s*['\"`](.+?)['\"`]\\s*[,)]"),
-		skip:   lazy(`\b(?:it|test|describe|suite)\.(?:skip|todo|failing)\b|\bx(?:it|test|describe)\s*\(`),
-		only:   lazy(`\b(?:it|test|describe|suite)\.only\b|\bf(?:it|describe)\s*\(`),
-		assert: lazy(`\bexpect\s*\(|\bassert\b`),
+		files:  strs.Lazy(`(?:^|/)(?:__tests__|tests?|spec)/|\.(?:test|spec)\.[cm]?[jt]sx?$`),
+		test:   strs.Lazy("(?m)^\\s*[xf]?(?:it|test)(?:\\.(?:only|skip|todo|concurrent|failing|each\\([^)]*\\)))*\\s*\\(\\s*['\"`](.+?)['\"`]\\s*[,)]"),
+		skip:   strs.Lazy(`\b(?:it|test|describe|suite)\.(?:skip|todo|failing)\b|\bx(?:it|test|describe)\s*\(`),
+		only:   strs.Lazy(`\b(?:it|test|describe|suite)\.only\b|\bf(?:it|describe)\s*\(`),
+		assert: strs.Lazy(`\bexpect\s*\(|\bassert\b`),
 	}
 	jvm := &language{
-		files:  lazy(`(?:^|/)src/(?:test|\w*Test)/|(?:Tests?|IT|Spec)\.(?:java|kt)$`),
-		test:   lazy("@(?:Test|ParameterizedTest|RepeatedTest)\\b[^{;]*?\\b(?:void|fun)\\s+`?([\\w ]+?)`?\\s*\\("),
-		skip:   lazy(`@(?:Ignore|Disabled)\b`),
-		assert: lazy(`\bassert\w*\s*\(|\bverify\s*\(|\bshouldBe\b`),
+		files:  strs.Lazy(`(?:^|/)src/(?:test|\w*Test)/|(?:Tests?|IT|Spec)\.(?:java|kt)$`),
+		test:   strs.Lazy("@(?:Test|ParameterizedTest|RepeatedTest)\\b[^{;]*?\\b(?:void|fun)\\s+`?([\\w ]+?)`?\\s*\\("),
+		skip:   strs.Lazy(`@(?:Ignore|Disabled)\b`),
+		assert: strs.Lazy(`\bassert\w*\s*\(|\bverify\s*\(|\bshouldBe\b`),
 	}
 	native := &language{
-		files:  lazy(`(?:^|/)tests?/|[_-]test\.|(?:^|/)test[_-]`),
-		test:   lazy(`\b(?:TEST|TEST_F|TEST_P|TEST_CASE|SCENARIO|BOOST_AUTO_TEST_CASE)\s*\(\s*([^)]+?)\s*\)`),
-		skip:   lazy(`\bGTEST_SKIP\b|\bDISABLED_|\[\.\]`),
-		assert: lazy(`\b(?:EXPECT|ASSERT|REQUIRE|CHECK|BOOST_CHECK)\w*\s*\(`),
+		files:  strs.Lazy(`(?:^|/)tests?/|[_-]test\.|(?:^|/)test[_-]`),
+		test:   strs.Lazy(`\b(?:TEST|TEST_F|TEST_P|TEST_CASE|SCENARIO|BOOST_AUTO_TEST_CASE)\s*\(\s*([^)]+?)\s*\)`),
+		skip:   strs.Lazy(`\bGTEST_SKIP\b|\bDISABLED_|\[\.\]`),
+		assert: strs.Lazy(`\b(?:EXPECT|ASSERT|REQUIRE|CHECK|BOOST_CHECK)\w*\s*\(`),
 	}
 	all := map[string]*language{
 		".go": {
-			files:  lazy(`_test\.go$`),
-			test:   lazy(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`),
-			skip:   lazy(`\b(?:t|b|f|tb)\.Skip(?:f|Now)?\(|(?m)^//go:build `),
-			assert: lazy(`\b(?:t|b|f|tb)\.(?:Error|Fatal)f?\(|\b(?:t|b|f|tb)\.Fail(?:Now)?\(|\b(?:assert|require|is|qt)\.\w+\(`),
+			files:  strs.Lazy(`_test\.go$`),
+			test:   strs.Lazy(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`),
+			skip:   strs.Lazy(`\b(?:t|b|f|tb)\.Skip(?:f|Now)?\(|(?m)^//go:build `),
+			assert: strs.Lazy(`\b(?:t|b|f|tb)\.(?:Error|Fatal)f?\(|\b(?:t|b|f|tb)\.Fail(?:Now)?\(|\b(?:assert|require|is|qt)\.\w+\(`),
 		},
 		".py": {
-			files:  lazy(`(?:^|/)(?:tests?/.*|test_[^/]*|[^/]*_test)\.py$`),
-			test:   lazy(`(?m)^\s*(?:async\s+)?def (test\w*)\s*\(`),
-			skip:   lazy(`@(?:pytest\.mark\.)?(?:skip|skipif|skipIf|skipUnless|xfail)\b|@unittest\.(?:skip\w*|expectedFailure)|\bpytest\.(?:skip|xfail|importorskip)\(|\.skipTest\(`),
-			assert: lazy(`\bassert\b|\.assert\w+\(|\bpytest\.raises\b`),
+			files:  strs.Lazy(`(?:^|/)(?:tests?/.*|test_[^/]*|[^/]*_test)\.py$`),
+			test:   strs.Lazy(`(?m)^\s*(?:async\s+)?def (test\w*)\s*\(`),
+			skip:   strs.Lazy(`@(?:pytest\.mark\.)?(?:skip|skipif|skipIf|skipUnless|xfail)\b|@unittest\.(?:skip\w*|expectedFailure)|\bpytest\.(?:skip|xfail|importorskip)\(|\.skipTest\(`),
+			assert: strs.Lazy(`\bassert\b|\.assert\w+\(|\bpytest\.raises\b`),
 		},
 		".rs": {
-			files:  lazy(`\.rs$`),
-			test:   lazy(`#\[(?:\w+::)*test(?:\([^\]]*\))?\](?:\s*#\[[^\]]*\])*\s*(?:pub\s+)?(?:async\s+)?fn (\w+)`),
-			skip:   lazy(`#\[ignore\b`),
-			assert: lazy(`\bassert\w*!|\bpanic!`),
+			files:  strs.Lazy(`\.rs$`),
+			test:   strs.Lazy(`#\[(?:\w+::)*test(?:\([^\]]*\))?\](?:\s*#\[[^\]]*\])*\s*(?:pub\s+)?(?:async\s+)?fn (\w+)`),
+			skip:   strs.Lazy(`#\[ignore\b`),
+			assert: strs.Lazy(`\bassert\w*!|\bpanic!`),
 		},
 		".rb": {
-			files:  lazy(`(?:^|/)(?:spec|test)/|_(?:spec|test)\.rb$`),
-			test:   lazy(`(?m)^\s*(?:x|f)?(?:it|specify|test|scenario)\s*\(?\s*['"](.+?)['"]|^\s*def (test_\w+)`),
-			skip:   lazy(`\bx(?:it|describe|context)\b|(?m)^\s*(?:pending|skip)\b`),
-			only:   lazy(`\bf(?:it|describe|context)\b|\bfocus: true|, :focus\b`),
-			assert: lazy(`\bexpect\b|\bassert\w*|\brefute\w*|\.should\b`),
+			files:  strs.Lazy(`(?:^|/)(?:spec|test)/|_(?:spec|test)\.rb$`),
+			test:   strs.Lazy(`(?m)^\s*(?:x|f)?(?:it|specify|test|scenario)\s*\(?\s*['"](.+?)['"]|^\s*def (test_\w+)`),
+			skip:   strs.Lazy(`\bx(?:it|describe|context)\b|(?m)^\s*(?:pending|skip)\b`),
+			only:   strs.Lazy(`\bf(?:it|describe|context)\b|\bfocus: true|, :focus\b`),
+			assert: strs.Lazy(`\bexpect\b|\bassert\w*|\brefute\w*|\.should\b`),
 		},
 		".php": {
-			files:  lazy(`Test\.php$`),
-			test:   lazy(`\bfunction (test\w*)\s*\(|#\[Test\]\s*public function (\w+)`),
-			skip:   lazy(`\bmarkTest(?:Skipped|Incomplete)\b`),
-			assert: lazy(`(?:->|::)(?:assert\w+|expectException)`),
+			files:  strs.Lazy(`Test\.php$`),
+			test:   strs.Lazy(`\bfunction (test\w*)\s*\(|#\[Test\]\s*public function (\w+)`),
+			skip:   strs.Lazy(`\bmarkTest(?:Skipped|Incomplete)\b`),
+			assert: strs.Lazy(`(?:->|::)(?:assert\w+|expectException)`),
 		},
 		".cs": {
-			files:  lazy(`Tests?\.cs$|(?:^|/)[\w.]*Tests?/`),
-			test:   lazy(`\[(?:Fact|Theory|Test|TestCase|TestMethod)\b[^\]]*\][^{;=]*?\s(\w+)\s*\(`),
-			skip:   lazy(`\bSkip\s*=|\[Ignore\b|\bAssert\.(?:Ignore|Inconclusive)\b`),
-			assert: lazy(`\bAssert\.|\.Should\(`),
+			files:  strs.Lazy(`Tests?\.cs$|(?:^|/)[\w.]*Tests?/`),
+			test:   strs.Lazy(`\[(?:Fact|Theory|Test|TestCase|TestMethod)\b[^\]]*\][^{;=]*?\s(\w+)\s*\(`),
+			skip:   strs.Lazy(`\bSkip\s*=|\[Ignore\b|\bAssert\.(?:Ignore|Inconclusive)\b`),
+			assert: strs.Lazy(`\bAssert\.|\.Should\(`),
 		},
 		".java": jvm, ".kt": jvm,
 	}
@@ -250,17 +251,17 @@ func Weakened(diffs []FileDiff) []Finding {
 		}
 		for _, t := range before {
 			if n := still[t.name]; n > asserts[t.name] {
-				findings = append(findings, Finding{Path: d.Path, Rule: RuleAsserts, Text: fmt.Sprintf("test %s in %s makes %d checks, and made %d", clip(t.name), d.Path, asserts[t.name], n)})
+				findings = append(findings, Finding{Path: d.Path, Rule: RuleAsserts, Text: fmt.Sprintf("test %s in %s makes %d checks instead of %d", clip(t.name), d.Path, asserts[t.name], n)})
 				delete(still, t.name)
 			}
 		}
 		if d.Old != nil && d.New != nil {
 			if n := len(l.skip().FindAllIndex(d.New, -1)) - len(l.skip().FindAllIndex(d.Old, -1)); n > 0 {
-				findings = append(findings, Finding{Path: d.Path, Rule: RuleSkipped, Text: fmt.Sprintf("%s skips more tests than it did", d.Path)})
+				findings = append(findings, Finding{Path: d.Path, Rule: RuleSkipped, Text: fmt.Sprintf("%s skips more tests than before", d.Path)})
 			}
 		}
 		if l.only != nil && len(l.only().FindAllIndex(d.New, -1)) > len(l.only().FindAllIndex(d.Old, -1)) {
-			findings = append(findings, Finding{Path: d.Path, Rule: RuleFocused, Text: fmt.Sprintf("%s keeps all but some tests from running", d.Path)})
+			findings = append(findings, Finding{Path: d.Path, Rule: RuleFocused, Text: fmt.Sprintf("%s runs only some of its tests", d.Path)})
 		}
 	}
 	for l, tests := range gone {
@@ -301,9 +302,9 @@ func missing(gone map[string]foundTest, added map[string]int) []Finding {
 
 var (
 	// A command that cannot fail.
-	harmless = lazy(`^(?:true|:|exit 0|echo\b[^&|;]*)?$|(?:\|\||;)\s*(?:true|:|exit 0|echo\b.*)\s*$`)
+	harmless = strs.Lazy(`^(?:true|:|exit 0|echo\b[^&|;]*)?$|(?:\|\||;)\s*(?:true|:|exit 0|echo\b.*)\s*$`)
 	// Settings that leave tests out.
-	excluding = lazy(`--ignore\b|--deselect\b|\bcollect_ignore|testPathIgnorePatterns|\bskipTests\b|maven\.test\.skip|\bignoreFailures\b|testFailureIgnore|\bexcludeTestsMatching\b|passWithNoTests|--exclude-pattern`)
+	excluding = strs.Lazy(`--ignore\b|--deselect\b|\bcollect_ignore|testPathIgnorePatterns|\bskipTests\b|maven\.test\.skip|\bignoreFailures\b|testFailureIgnore|\bexcludeTestsMatching\b|passWithNoTests|--exclude-pattern`)
 )
 
 func weakenedCommands(d FileDiff) []Finding {
@@ -320,14 +321,14 @@ func weakenedCommands(d FileDiff) []Finding {
 		if now != "" && strings.Contains(now, old) && !harmless().MatchString(now) {
 			continue // more than before
 		}
-		what := fmt.Sprintf("ran %q and runs %q", clip(old), clip(now))
+		what := fmt.Sprintf("ran %q and now runs %q", clip(old), clip(now))
 		if now == "" {
 			what = fmt.Sprintf("ran %q and is gone", clip(old))
 		}
 		findings = append(findings, Finding{Path: d.Path, Rule: RuleCommand, Text: fmt.Sprintf("%q of %s %s", name, d.Path, what), Grave: true})
 	}
 	if isTestConfig(d.Path) && len(excluding().FindAllIndex(d.New, -1)) > len(excluding().FindAllIndex(d.Old, -1)) {
-		findings = append(findings, Finding{Path: d.Path, Rule: RuleExcluded, Text: d.Path + " leaves out tests that it ran"})
+		findings = append(findings, Finding{Path: d.Path, Rule: RuleExcluded, Text: d.Path + " skips tests that it ran before"})
 	}
 	return findings
 }
@@ -357,13 +358,13 @@ func commands(name string, src []byte) map[string]string {
 		return !slices.Contains([]string{"test", "tests", "check", "lint", "typecheck", "type-check", "pretest", "posttest"}, name)
 	})
 	for name, text := range all {
-		all[name] = strings.Join(strings.Fields(text), " ")
+		all[name] = strs.OneLine(text)
 	}
 	return all
 }
 
 func clip(s string) string {
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "")), " ")
+	s = strs.OneLine(strings.ToValidUTF8(s, ""))
 	if r := []rune(s); len(r) > 120 {
 		return string(r[:119]) + "…"
 	}
@@ -371,9 +372,9 @@ func clip(s string) string {
 }
 
 var (
-	removing = lazy(`(?i)\b(?:remov|delet|drop|retir|replac|merg|rewrit|consolidat|mov|split|prun|clean)\w*\b|\bget rid\b`)
-	testing  = lazy(`(?i)\b(?:tests?|testing|specs?|suite|coverage)\b`)
-	tooling  = lazy(`(?i)\b(?:tests?|testing|scripts?|commands?|runner|makefile|package\.json|build|ci|lint\w*|checks?|gates?|tooling)\b`)
+	removing = strs.Lazy(`(?i)\b(?:remov|delet|drop|retir|replac|merg|rewrit|consolidat|mov|split|prun|clean)\w*\b|\bget rid\b`)
+	testing  = strs.Lazy(`(?i)\b(?:tests?|testing|specs?|suite|coverage)\b`)
+	tooling  = strs.Lazy(`(?i)\b(?:tests?|testing|scripts?|commands?|runner|makefile|package\.json|build|ci|lint\w*|checks?|gates?|tooling)\b`)
 )
 
 // Blames keeps the findings that fail an attempt: the grave ones that the task
@@ -400,10 +401,10 @@ func Blames(task run.Task, findings []Finding, known []string, sourceGone bool) 
 }
 
 var (
-	revising = lazy(`(?i)\b(?:updat|chang|adjust|adapt|fix|mend|repair|correct|refactor|renam)\w*\b`)
-	wordRE   = lazy(`[\p{L}\p{N}_]+`)
+	revising = strs.Lazy(`(?i)\b(?:updat|chang|adjust|adapt|fix|mend|repair|correct|refactor|renam)\w*\b`)
+	wordRE   = strs.Lazy(`[\p{L}\p{N}_]+`)
 	// Lines of a test that say nothing of what is expected.
-	aside = lazy(`^(?://|#|/\*|\*|--|import\b|from\s\S+\simport\b|use\s|using\s|package\b|require\b|"[\w./-]+"$|[{}()\[\];,]*$)`)
+	aside = strs.Lazy(`^(?://|#|/\*|\*|--|import\b|from\s\S+\simport\b|use\s|using\s|package\b|require\b|"[\w./-]+"$|[{}()\[\];,]*$)`)
 )
 
 // Altered says whether a file that holds nothing but tests lost a line that it
@@ -422,7 +423,7 @@ func swapped(d FileDiff) (lost, got []string) {
 	count := map[string]int{}
 	each := func(src []byte, do func(line string)) {
 		for line := range strings.Lines(string(src)) {
-			if line = strings.Join(strings.Fields(line), " "); !aside().MatchString(line) {
+			if line = strs.OneLine(line); !aside().MatchString(line) {
 				do(line)
 			}
 		}

@@ -63,7 +63,7 @@ const (
 	notTLS      = "no TLS inside of the tunnel"
 	noName      = "TLS that names no host, or hides it"
 	otherName   = "TLS for another host than the tunnel's"
-	tooMuch     = "the start has sent or received as much as it may"
+	tooMuch     = "the call has reached its transfer limit"
 )
 
 // blocked is a request to the proxy that is not let through.

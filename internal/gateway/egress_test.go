@@ -17,7 +17,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +28,7 @@ import (
 	"github.com/org/ralph-action/internal/egress"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/spend"
+	"github.com/org/ralph-action/internal/spend/spendtest"
 )
 
 // registry is the one host that the tests allow and reach. Package httptest has a
@@ -141,11 +141,7 @@ func (n *internet) resolve(question []byte) []byte {
 // open puts a gateway between a start and the internet.
 func (n *internet) open(t testing.TB, allow egress.List, hosts []string) {
 	t.Helper()
-	ledger, err := spend.OpenFile(filepath.Join(t.TempDir(), "spend.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ledger.Close() })
+	ledger := spendtest.Open(t, t.TempDir())
 	n.meter = spend.NewMeter(ledger, nil)
 	if err := n.meter.Begin(t.Context(), spend.Start{Name: "r1-1", Hosts: hosts}); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/spend"
+	"github.com/org/ralph-action/internal/spend/spendtest"
 )
 
 const realKey = "sk-ant-real-key"
@@ -62,7 +62,8 @@ func (u *upstream) requests() []*http.Request {
 type trial struct {
 	url   string
 	meter *spend.Meter
-	file  string
+	// dir is where the ledger is.
+	dir string
 }
 
 func (tr trial) report(t *testing.T) spend.Report {
@@ -84,13 +85,8 @@ func try(t testing.TB, u http.Handler, p run.Provider, budget float64, change fu
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr := trial{file: filepath.Join(t.TempDir(), "spend.jsonl")}
-	ledger, err := spend.OpenFile(tr.file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ledger.Close() })
-	tr.meter = spend.NewMeter(ledger, run.ListPrices())
+	tr := trial{dir: t.TempDir()}
+	tr.meter = spend.NewMeter(spendtest.Open(t, tr.dir), run.ListPrices())
 	if err := tr.meter.Begin(t.Context(), spend.Start{Name: "r1-1", Scopes: []spend.Scope{spend.RunScope("r1", spend.Dollars(budget))}}); err != nil {
 		t.Fatal(err)
 	}

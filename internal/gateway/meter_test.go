@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/spend"
+	"github.com/org/ralph-action/internal/spend/spendtest"
 )
 
 // answers are whole and streamed answers of each API, with what they used.
@@ -346,18 +346,7 @@ func TestKilledWhileARequestIsUnderWay(t *testing.T) {
 		_ = resp.Body.Close()
 	}()
 	<-arrived
-	book, err := os.ReadFile(tr.file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(tr.file+".next", book, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	next, err := spend.OpenFile(tr.file + ".next")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = next.Close() }()
+	next := spendtest.Open(t, tr.dir)
 	if spent, err := next.Spent(t.Context(), "run:r1"); err != nil || spent != tr.report(t).Models[0].Cost || spent <= 0 {
 		t.Errorf("the next process knows of %d, %v", spent, err)
 	}

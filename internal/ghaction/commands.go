@@ -6,9 +6,9 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Log is the log of a step. Whatever is written to it stays text: the runner
@@ -63,7 +63,7 @@ func (l *Log) Group(title string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.endGroup()
-	l.command("group", "", cut(oneLine(title), 200))
+	l.command("group", "", strs.Cut(oneLine(title), 200))
 	l.group = true
 }
 
@@ -97,7 +97,7 @@ func (l *Log) annotate(level, title, text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.endGroup()
-	l.command(level, "title="+escapeProperty(cut(oneLine(title), 200)), cut(run.Printable(text), maxAnnotation))
+	l.command(level, "title="+escapeProperty(strs.Cut(oneLine(title), 200)), strs.Cut(run.Printable(text), maxAnnotation))
 }
 
 // minMask is how long a line of a secret must be to be masked: hiding every
@@ -136,18 +136,5 @@ func escapeProperty(s string) string {
 
 // oneLine makes a line of a text.
 func oneLine(s string) string {
-	return strings.Join(strings.Fields(run.Printable(s)), " ")
-}
-
-// cut shortens a text to so many bytes.
-func cut(s string, limit int) string {
-	const more = "…"
-	if len(s) <= limit {
-		return s
-	}
-	end := limit - len(more)
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + more
+	return strs.OneLine(run.Printable(s))
 }

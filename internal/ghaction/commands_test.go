@@ -114,7 +114,7 @@ func TestE4ValuesStayValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, err = os.ReadFile(summary)
-	if err != nil || len(b) > maxSummary || !strings.HasSuffix(string(b), "does not fit into a summary._\n") || strings.Contains(string(b), "\uFFFD") {
+	if err != nil || len(b) > maxSummary || !strings.HasSuffix(string(b), "does not fit in this summary._\n") || strings.Contains(string(b), "\uFFFD") {
 		t.Errorf("a summary of %d bytes, %v", len(b), err)
 	}
 }

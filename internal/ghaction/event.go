@@ -50,7 +50,7 @@ var relayed = regexp.MustCompile(`^ralph review ([1-9][0-9]{0,17}) of #([1-9][0-
 func ReadEvent(e Env) (Event, error) {
 	f, err := os.Open(e.EventPath)
 	if err != nil {
-		return Event{}, &run.UserError{Message: "the event of the job cannot be read: " + err.Error(), Hint: "run this as a step of a GitHub Actions workflow", Err: err}
+		return Event{}, &run.UserError{Message: "cannot read the job's event: " + err.Error(), Hint: "run this as a step of a GitHub Actions workflow", Err: err}
 	}
 	defer func() { _ = f.Close() }()
 	payload, err := io.ReadAll(io.LimitReader(f, maxEvent+1))

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // The runner refuses outputs of more than 1 MiB together, and a summary of more
@@ -23,7 +25,7 @@ type Output struct{ Name, Value string }
 func WriteOutputs(file string, outputs []Output) error {
 	var b strings.Builder
 	for _, o := range outputs {
-		value := cut(oneLine(o.Value), maxOutput)
+		value := strs.Cut(oneLine(o.Value), maxOutput)
 		delimiter := "ralph-" + rand.Text()
 		if strings.Contains(value, delimiter) || strings.ContainsAny(o.Name, "=<\r\n") {
 			return fmt.Errorf("output %q cannot be written", o.Name)
@@ -36,9 +38,9 @@ func WriteOutputs(file string, outputs []Output) error {
 // WriteSummary appends Markdown of our own to the step's summary; "" is none.
 // What does not fit is cut off, and that is said.
 func WriteSummary(file, text string) error {
-	const note = "\n\n_The rest does not fit into a summary._\n"
+	const note = "\n\n_The rest does not fit in this summary._\n"
 	if len(text) >= maxSummary {
-		text = cut(text, maxSummary-len(note)-1) + note
+		text = strs.Cut(text, maxSummary-len(note)-1) + note
 	}
 	return appendTo(file, text)
 }

@@ -87,10 +87,6 @@ type Inputs struct {
 	Egress           []string
 	WorkingDirectory string
 	DryRun           bool
-
-	// Ignored are the inputs of another action that were given and have no
-	// counterpart here.
-	Ignored []string
 }
 
 // Secrets are the values that must not be seen.
@@ -161,7 +157,7 @@ func yesNo(field func(*Inputs) *bool) func(*Inputs, string) error {
 func oneOf(field func(*Inputs) *string, values ...string) func(*Inputs, string) error {
 	return func(in *Inputs, value string) error {
 		if !slices.Contains(values, value) {
-			return fmt.Errorf("%q is none of %s", value, strings.Join(values, ", "))
+			return fmt.Errorf("%q is not one of %s", value, strings.Join(values, ", "))
 		}
 		*field(in) = value
 		return nil
@@ -260,7 +256,7 @@ func notices(field func(*Inputs) *[]run.Notice) func(*Inputs, string) error {
 	return func(in *Inputs, value string) error {
 		for name := range strings.FieldsFuncSeq(value, func(r rune) bool { return unicode.IsSpace(r) || r == ',' }) {
 			if !slices.Contains(run.Notices(), run.Notice(name)) {
-				return fmt.Errorf("%q is none of start, progress, finish and needs_human", name)
+				return fmt.Errorf("%q is not one of start, progress, finish and needs_human", name)
 			}
 			*field(in) = append(*field(in), run.Notice(name))
 		}
@@ -275,16 +271,6 @@ func aliases() map[string]string {
 		"worker_model":   "model",
 		"trigger_label":  "label",
 		"default_branch": "base_branch",
-	}
-}
-
-// foreign are inputs of another action that have no counterpart: what they are
-// about is in the repository's configuration, or not to be chosen.
-func foreign() []string {
-	return []string{
-		"reviewer_model", "max_turns_worker", "max_turns_reviewer", "max_turns_security_gate", "worker_tone", "reviewer_tone", "commit_author_name",
-		"commit_author_email", "ralph_review_command", "security_gate_enabled", "security_gate_model", "security_gate_tools", "security_gate_tone",
-		"worker_allowed_tools", "reviewer_tools",
 	}
 }
 
@@ -315,20 +301,11 @@ func ReadInputs(env func(string) string) (Inputs, error) {
 			problems = append(problems, i.name+": "+err.Error())
 		}
 	}
-	for _, name := range foreign() {
-		if strings.TrimSpace(env(Variable(name))) != "" {
-			in.Ignored = append(in.Ignored, name)
-		}
-	}
-	// Anything but a pull request is a person's decision.
-	if v := strings.TrimSpace(env(Variable("merge_strategy"))); v != "" && v != "pr" {
-		problems = append(problems, "merge_strategy: only pr is possible: a person merges")
-	}
 	if in.GitHubToken == "" && in.Mode != ModeFinish {
 		problems = append(problems, "github_token: it is empty")
 	}
 	if len(problems) > 0 {
-		return in, &run.UserError{Message: "the inputs cannot be used: " + strings.Join(problems, "; "), Hint: "mend them under `with:` in the workflow; docs/action.md lists them all"}
+		return in, &run.UserError{Message: "invalid inputs: " + strings.Join(problems, "; "), Hint: "fix them under `with:` in the workflow; docs/action.md lists all inputs"}
 	}
 	return in, nil
 }
@@ -368,7 +345,7 @@ func (in Inputs) CheckSandbox(private bool) error {
 		return nil
 	}
 	return &run.UserError{
-		Message: "sandbox: local on a public repository: what strangers write would steer an agent that can reach this job's secrets and its network",
-		Hint:    "leave sandbox at docker; or say that you mean it with allow_local_on_public: true",
+		Message: "sandbox: local on a public repository: text by strangers would steer an agent that can reach this job's secrets and network",
+		Hint:    "leave sandbox at docker, or confirm with allow_local_on_public: true",
 	}
 }

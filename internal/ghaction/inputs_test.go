@@ -28,14 +28,14 @@ func TestReadInputs(t *testing.T) {
 	t.Parallel()
 	got, err := ReadInputs(env(map[string]string{
 		"github_token": "t", "issue": "7", "agent": "claude", "worker_model": "sonnet", "trigger_label": "robot", "label": "ralph-me", "max_iterations": "9",
-		"deadline": "2h", "budget": "$2.50", "issue_budget": "9", "gates": "go vet ./...\n\n  go test ./... \n", "egress": "preset:go\n host.example", "notify": "slack://a\nscript:b c\n", "notify_secret": "s", "notify_on": "finish, needs_human", "sandbox": "local", "devcontainer": "build", "allow_local_on_public": "TRUE", "worker_tone": "kind", "config": "./tools/ralph.yml", "branch_template": "bot/{issue}", "plan_approval": "required", "draft": "false", "merge_strategy": "pr", "dry_run": " ",
+		"deadline": "2h", "budget": "$2.50", "issue_budget": "9", "gates": "go vet ./...\n\n  go test ./... \n", "egress": "preset:go\n host.example", "notify": "slack://a\nscript:b c\n", "notify_secret": "s", "notify_on": "finish, needs_human", "sandbox": "local", "devcontainer": "build", "allow_local_on_public": "TRUE", "config": "./tools/ralph.yml", "branch_template": "bot/{issue}", "plan_approval": "required", "draft": "false", "dry_run": " ",
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := Inputs{
 		Mode: ModeRun, GitHubToken: "t", Issue: 7, Agent: "claude", Model: "sonnet", Label: "ralph-me", ConfigPath: "tools/ralph.yml", Branches: "bot/{issue}", PlanApproval: true, OpenReady: true, Sandbox: "local", Devcontainer: "build", LocalOnPublic: true,
-		Limits: run.Limits{MaxIterations: 9, RunTimeout: 2 * time.Hour, BudgetUSD: 2.5}, IssueUSD: 9, Gates: []string{"go vet ./...", "go test ./..."}, Egress: []string{"preset:go", "host.example"}, Ignored: []string{"worker_tone"},
+		Limits: run.Limits{MaxIterations: 9, RunTimeout: 2 * time.Hour, BudgetUSD: 2.5}, IssueUSD: 9, Gates: []string{"go vet ./...", "go test ./..."}, Egress: []string{"preset:go", "host.example"},
 		Notify: []string{"slack://a", "script:b c"}, NotifySecret: "s", NotifyOn: []run.Notice{run.NoticeFinish, run.NoticeNeedsHuman},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -46,7 +46,7 @@ func TestReadInputs(t *testing.T) {
 func TestReadInputsNamesAllProblems(t *testing.T) {
 	t.Parallel()
 	bad := map[string]string{
-		"issue": "0", "max_iterations": "many", "deadline": "3 hours", "budget": "NaN", "task_budget": "-1", "issue_budget": "lots", "sandbox": "kube", "devcontainer": "on", "dry_run": "yes", "notify_on": "end", "merge_strategy": "squash-merge", "mode": "x",
+		"issue": "0", "max_iterations": "many", "deadline": "3 hours", "budget": "NaN", "task_budget": "-1", "issue_budget": "lots", "sandbox": "kube", "devcontainer": "on", "dry_run": "yes", "notify_on": "end", "mode": "x",
 		"config": "../secrets.yml", "branch_template": "main", "plan_approval": "none", "draft": "no",
 	}
 	_, err := ReadInputs(env(bad))

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // End reasons of jobs in which no run came to an end.
@@ -24,6 +25,8 @@ const (
 type Result struct {
 	// End is a run.EndReason, or one of the above.
 	End string
+	// Proof is what shows that the work is right.
+	Proof run.Proof
 	// Detail is why, in a sentence or more. It may be anybody's words.
 	Detail string
 	// Issue is the number of the issue that is worked, or whose queue the event
@@ -81,13 +84,13 @@ func (r Result) Summary() string {
 	case EndNothing:
 		b.WriteString("Nothing to do for this event.\n")
 	case EndQueued:
-		fmt.Fprintf(&b, "The event is for a job in the queue of #%d.\n", r.Issue)
+		fmt.Fprintf(&b, "A queued job for #%d handles this event.\n", r.Issue)
 	case EndRefused:
 		b.WriteString("**Not started.**\n")
 	case EndUnusable:
 		b.WriteString("**Not started.**\n")
 	default:
-		fmt.Fprintf(&b, "**%s.** %d of %d tasks are done, after %d iterations", run.EndReason(r.End).Sentence(), r.Done, r.Total, r.Iterations)
+		fmt.Fprintf(&b, "**%s.** %d of %d tasks are done, after %d iterations", r.Proof.Sentence(run.EndReason(r.End)), r.Done, r.Total, r.Iterations)
 		if r.CostUSD > 0 {
 			fmt.Fprintf(&b, " and $%.2f", r.CostUSD)
 		}
@@ -108,7 +111,7 @@ func (r Result) Summary() string {
 
 // quoted shows anybody's words as they are: a code block that they cannot leave.
 func quoted(text string) string {
-	text = strings.TrimSpace(cut(run.Printable(text), 16<<10))
+	text = strings.TrimSpace(strs.Cut(run.Printable(text), 16<<10))
 	fence := "```"
 	for strings.Contains(text, fence) {
 		fence += "`"

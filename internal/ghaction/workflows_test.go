@@ -49,8 +49,7 @@ func names() []string {
 	for _, i := range inputs() {
 		all = append(all, i.name)
 	}
-	all = append(append(all, slices.Collect(maps.Keys(aliases()))...), foreign()...)
-	return append(all, "merge_strategy")
+	return append(all, slices.Collect(maps.Keys(aliases()))...)
 }
 
 // What action.yml offers is what the program reads, and all of it gets there.

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-github/v60/github"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Class says what an error of this package asks of the caller.
@@ -271,7 +273,7 @@ func messageOf(body []byte) string {
 // oneLine keeps an error on one line and in bounds: the text comes from the
 // outside.
 func oneLine(s string) string {
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "�")), " ")
+	s = strs.OneLine(strings.ToValidUTF8(s, "�"))
 	const limit = 500
 	if len(s) > limit {
 		s = strings.ToValidUTF8(s[:limit], "") + "…"

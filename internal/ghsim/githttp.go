@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/proc"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // maxPush bounds one push.
@@ -20,7 +21,7 @@ const maxPush = 512 << 20
 
 // gitPath is what git asks for over smart HTTP. The suffix .git may be left
 // out, as on GitHub.
-var gitPath = lazy(`^/([^/]+)/([^/]+?)(?:\.git)?/(info/refs|git-upload-pack|git-receive-pack)$`)
+var gitPath = strs.Lazy(`^/([^/]+)/([^/]+?)(?:\.git)?/(info/refs|git-upload-pack|git-receive-pack)$`)
 
 // serveGit speaks git's smart HTTP protocol over the real git programs.
 func (s *Sim) serveGit(w http.ResponseWriter, r *http.Request) {
@@ -138,7 +139,7 @@ func (s *Sim) git2http(w http.ResponseWriter, r *http.Request, m []string, servi
 	}
 }
 
-var gitProtocol = lazy(`^[\w=:.]{1,64}$`)
+var gitProtocol = strs.Lazy(`^[\w=:.]{1,64}$`)
 
 // gitAccess finds the repository and whether the caller may use it so.
 func (s *Sim) gitAccess(r *http.Request, owner, name, service string) (*repo, principal, error) {

@@ -16,6 +16,8 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 	"github.com/vektah/gqlparser/v2/parser"
 	"github.com/vektah/gqlparser/v2/validator"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // schemaSource is the part of GitHub's published schema that resolvers serve;
@@ -159,7 +161,7 @@ func (s *Sim) graphql(c *call) answer {
 	return jsonAnswer(http.StatusOK, body)
 }
 
-var unknownField = lazy(`^Cannot query field "(\w+)" on type "(\w+)"\.`)
+var unknownField = strs.Lazy(`^Cannot query field "(\w+)" on type "(\w+)"\.`)
 
 // schemaErrors are the errors of a query that the schema refuses, with the
 // commonest of them in GitHub's words.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // manifestLife is how long the code of an App that was made of a manifest works.
@@ -150,7 +152,7 @@ func readManifest(raw string) (m manifest, problem string) {
 	return m, ""
 }
 
-var notInSlug = lazy(`[^a-z0-9]+`)
+var notInSlug = strs.Lazy(`[^a-z0-9]+`)
 
 // createFromManifest makes the App and the code that its credentials can be
 // fetched with, once.

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // The functions of this file change the model, apply GitHub's rules and cause
@@ -332,7 +334,7 @@ func (s *Sim) setDraft(r *repo, i *issue, by author, draft bool) {
 }
 
 // closes finds the closing keywords of GitHub: "Closes #7", "fixes: #8".
-var closes = lazy(`(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+#(\d+)\b`)
+var closes = strs.Lazy(`(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+#(\d+)\b`)
 
 // merge merges a pull request; method is "merge" or "squash".
 func (s *Sim) merge(ctx context.Context, r *repo, i *issue, by author, method, message string) error {

@@ -20,6 +20,8 @@ import (
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/util"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 //go:embed web/style.css web/pages.html
@@ -410,8 +412,8 @@ func (p *pages) markdown(text string) (template.HTML, error) {
 type fewTags struct{}
 
 var (
-	plainTag    = lazy(`(?i)</?(?:details|summary|br|sub|sup|kbd)\s*/?>`)
-	htmlComment = lazy(`(?s)<!--.*?(?:-->|$)`)
+	plainTag    = strs.Lazy(`(?i)</?(?:details|summary|br|sub|sup|kbd)\s*/?>`)
+	htmlComment = strs.Lazy(`(?s)<!--.*?(?:-->|$)`)
 )
 
 // RegisterFuncs implements renderer.NodeRenderer.

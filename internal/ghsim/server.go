@@ -16,8 +16,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // maxRequest bounds what one request may carry; createCommitOnBranch is
@@ -196,7 +197,7 @@ type route struct {
 	names   []string
 }
 
-var templateParam = lazy(`\{(\w+)(\+?)\}`)
+var templateParam = strs.Lazy(`\{(\w+)(\+?)\}`)
 
 // newRoute compiles a template. {name} is one segment, {name+} any number.
 func newRoute(method, template, need string, handle func(*call) (int, any, error)) *route {
@@ -498,10 +499,3 @@ func (s *Sim) authorisePerson(c *call, r *repo, permission, want string) error {
 }
 
 func urlSegment(s string) string { return url.PathEscape(s) }
-
-// lazy is a regular expression that is compiled when it is first used. The same
-// program is the shim of every agent and check, which needs none of them and
-// must come up fast.
-func lazy(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
-}

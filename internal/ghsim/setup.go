@@ -10,12 +10,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
-var validName = lazy(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+var validName = strs.Lazy(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 // validRepoName is for repositories, which may be called ".github".
-var validRepoName = lazy(`^\.?[A-Za-z0-9][A-Za-z0-9._-]{0,98}$`)
+var validRepoName = strs.Lazy(`^\.?[A-Za-z0-9][A-Za-z0-9._-]{0,98}$`)
 
 // CreateUser makes a person.
 func (s *Sim) CreateUser(login string) (User, error) { return s.createAccount(login, "User") }

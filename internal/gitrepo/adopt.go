@@ -9,8 +9,8 @@ import (
 // Adopt takes up a directory that Export filled, as it stands now: nothing in
 // it is read or changed, so that an agent may be at work there. os.ErrNotExist
 // where there is no such directory.
-func (r *Repo) Adopt(_ context.Context, dir, indexPath string, options ...ExportOption) (*Worktree, error) {
-	w, err := r.worktree(dir, indexPath, options)
+func (r *Repo) Adopt(_ context.Context, dir, indexPath string) (*Worktree, error) {
+	w, err := r.worktree(dir, indexPath)
 	if err != nil {
 		return nil, fmt.Errorf("adopt: %w", err)
 	}

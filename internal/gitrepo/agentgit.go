@@ -10,18 +10,17 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 )
 
-// The agent's disposable repository holds one commit of the tree that was
-// exported or last seen, no history and no remote: enough for git status, git
-// diff and git stash within one iteration. Its objects are a pack of the tree
-// that is made once and kept beside the host's index, plus loose copies of
-// what is newer; both are copied, since what an agent can write must not be
-// shared. So preparing it costs a few milliseconds, and one git process when
-// the pack is made.
+// The agent's disposable repository holds the newest commits of the run's branch
+// and, where the tree that the agent is given is not that of the last of them,
+// one more with that tree: enough for git log, blame, status, diff and stash
+// within one iteration. It has no remote, no tag and no other branch. Its
+// objects are packs that are made once and kept beside the host's index (see
+// agentPacks), plus loose copies of what is newer; all are copied, since what an
+// agent can write must not be shared. So preparing it costs a few milliseconds,
+// and some git processes when the branch has moved.
 
 // maxLoose is how many objects beyond the pack are copied one by one before a
 // new pack is made.
@@ -46,19 +45,33 @@ const agentConfig = `[core]
 	auto = false
 `
 
+// History is the part of a branch that an agent's repository shows.
+type History struct {
+	// Tip is the branch's newest commit; "" shows none.
+	Tip OID
+	// Depth is how deep it goes, as in git clone --depth; 0 shows none.
+	Depth int
+	// Fetch brings the tip where it is not there; nil where nobody can.
+	Fetch func(ctx context.Context) error
+}
+
 // InitAgentGit gives the directory a fresh .git in place of whatever has that
-// name, with the tree of the last Export, Reset or Snapshot as its only
-// commit. The host never reads it again. Nothing that the agent does in it has
-// a meaning for the host. Where the files of the tree are larger than 256 MiB
-// together there is no .git at all.
-func (w *Worktree) InitAgentGit(ctx context.Context) error {
-	if err := w.initAgentGit(ctx); err != nil {
+// name, with the tree of the last Export, Reset or Snapshot on top of the
+// history. The host never reads it again. Nothing that the agent does in it has
+// a meaning for the host.
+//
+// Where the files of the tree are larger than 256 MiB together there is no .git
+// at all, and where the history is, or where the repository lacks some of it,
+// there is no history. Where the tip itself is not there and cannot be fetched,
+// the history is that of the last tip that was.
+func (w *Worktree) InitAgentGit(ctx context.Context, h History) error {
+	if err := w.initAgentGit(ctx, h); err != nil {
 		return fmt.Errorf("prepare the agent's git: %w", err)
 	}
 	return nil
 }
 
-func (w *Worktree) initAgentGit(ctx context.Context) error {
+func (w *Worktree) initAgentGit(ctx context.Context, h History) error {
 	x, err := w.load()
 	if err != nil {
 		return err
@@ -74,21 +87,20 @@ func (w *Worktree) initAgentGit(ctx context.Context) error {
 	if totalSize(x) > maxAgentTree {
 		return nil
 	}
-	git, err := w.owner.makeDirAt(root, ".git")
+	git, err := makeDirAt(root, ".git")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = git.Close() }()
 
-	commit := "tree " + string(x.tree) + "\n" +
-		"author ralph <ralph@localhost> 0 +0000\ncommitter ralph <ralph@localhost> 0 +0000\n\nThe state this iteration starts from\n"
-	commitOID := w.repo.algo.sum(kindCommit, []byte(commit))
-	a := &agentGit{w: w, stack: &dirStack{root: git, owner: w.owner}}
+	a := &agentGit{w: w, stack: &dirStack{root: git}}
 	defer a.stack.cut(0)
-	if err := a.objects(ctx, x); err != nil {
+	note, err := a.objects(ctx, x, h)
+	if err != nil {
 		return err
 	}
-	if err := a.loose(commitOID, kindCommit, []byte(commit)); err != nil {
+	head, err := a.head(x.tree, note)
+	if err != nil {
 		return err
 	}
 	config := agentConfig
@@ -102,14 +114,26 @@ func (w *Worktree) initAgentGit(ctx context.Context) error {
 	}{
 		{"config", []byte(config)},
 		{"index", encodeIndex(w.repo.algo, x.entries)},
-		{"refs/heads/work", []byte(string(commitOID) + "\n")},
+		{"shallow", lines(note.Shallow)},
+		{"refs/heads/work", lines([]OID{head})},
 		{"HEAD", []byte("ref: refs/heads/work\n")},
 	} {
+		if len(f.content) == 0 {
+			continue
+		}
 		if err := a.file(f.path, bytes.NewReader(f.content)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func lines(oids []OID) []byte {
+	var b bytes.Buffer
+	for _, oid := range oids {
+		fmt.Fprintln(&b, oid)
+	}
+	return b.Bytes()
 }
 
 // agentGit writes one disposable git dir.
@@ -138,29 +162,46 @@ func (a *agentGit) loose(oid OID, kind string, data []byte) error {
 
 func loosePlace(oid OID) string { return "objects/" + string(oid[:2]) + "/" + string(oid[2:]) }
 
-// objects copies the tree's objects.
-func (a *agentGit) objects(ctx context.Context, x *index) error {
-	pack, err := a.w.agentPack(ctx, x, false)
+// head is the commit that the agent begins at: the history's tip where that has
+// the tree, or else a new one on top of it.
+func (a *agentGit) head(tree OID, note packNote) (OID, error) {
+	if note.Tip != "" && note.Tree == tree {
+		return note.Tip, nil
+	}
+	parent := ""
+	if note.Tip != "" {
+		parent = "parent " + string(note.Tip) + "\n"
+	}
+	why := ""
+	if note.Left != "" {
+		why = "\nThe history before it is left out: " + note.Left + ".\n"
+	}
+	commit := fmt.Appendf(nil, "tree %s\n%sauthor ralph <ralph@localhost> %[3]d +0000\n"+
+		"committer ralph <ralph@localhost> %[3]d +0000\n\nThe state this iteration starts from\n%s", tree, parent, note.When, why)
+	oid := a.w.repo.algo.sum(kindCommit, commit)
+	return oid, a.loose(oid, kindCommit, commit)
+}
+
+// objects copies the objects of the tree and of the history.
+func (a *agentGit) objects(ctx context.Context, x *index, h History) (packNote, error) {
+	packs, missing, err := a.w.agentPacks(ctx, x, h)
 	if err != nil {
-		return err
+		return packNote{}, err
 	}
-	missing, err := a.w.missingFrom(pack, x)
-	if err != nil {
-		return err
-	}
-	if len(missing) > maxLoose {
-		if pack, err = a.w.agentPack(ctx, x, true); err != nil {
-			return err
-		}
-		missing = nil
-	}
-	for _, ext := range []string{".pack", ".idx"} {
-		if err := a.copyFile("objects/pack/pack-"+pack.name+ext, pack.path+ext); err != nil {
-			return err
+	for _, pack := range packs.note.Packs {
+		for _, ext := range []string{".pack", ".idx"} {
+			if err := a.copyFile("objects/pack/pack-"+pack+ext, packs.path(pack, ext)); err != nil {
+				return packNote{}, err
+			}
 		}
 	}
+	return packs.note, a.copyLoose(ctx, missing)
+}
+
+// copyLoose copies objects one by one.
+func (a *agentGit) copyLoose(ctx context.Context, oids []OID) error {
 	var packed []string
-	for _, oid := range missing {
+	for _, oid := range oids {
 		// Both sides keep loose objects in the same form.
 		err := a.copyFile(loosePlace(oid), a.w.repo.loosePath(oid))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -192,56 +233,6 @@ func (a *agentGit) copyFile(to, from string) error {
 	return a.file(to, f)
 }
 
-// agentPack is a pack of a tree's objects that the host keeps to copy from.
-type agentPack struct {
-	// name is git's, and path that of the files without .pack and .idx.
-	name, path string
-}
-
-// agentPack returns the pack beside the index, and makes it where there is
-// none or a new one is asked for.
-func (w *Worktree) agentPack(ctx context.Context, x *index, anew bool) (agentPack, error) {
-	dir := w.index + ".agent"
-	if !anew {
-		idx, err := filepath.Glob(globQuote(dir) + "/pack-*.idx")
-		if err == nil && len(idx) == 1 {
-			path := strings.TrimSuffix(idx[0], ".idx")
-			return agentPack{name: strings.TrimPrefix(filepath.Base(path), "pack-"), path: path}, nil
-		}
-	}
-	if err := RemoveAll(dir); err != nil {
-		return agentPack{}, err
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return agentPack{}, err
-	}
-	// Deltas are taken over where there are some; looking for more would cost
-	// more than the copy does.
-	// Git makes a pack in the object directory and renames it, and the
-	// repository may be on another file system than our data.
-	out, err := w.repo.git.run(ctx, call{
-		env: []string{
-			"GIT_DIR=" + w.repo.view, "GIT_OBJECT_DIRECTORY=" + dir,
-			"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + strconv.Quote(w.repo.objects),
-		},
-		args:   []string{"pack-objects", "-q", "--revs", "--window=0", filepath.Join(dir, "pack")},
-		config: []string{"pack.compression=1"},
-		stdin:  strings.NewReader(string(x.tree) + "\n"),
-	})
-	if err != nil {
-		return agentPack{}, err
-	}
-	name := strings.TrimSpace(string(out))
-	if !OID(name).Valid() {
-		return agentPack{}, fmt.Errorf("git pack-objects: answered %s", quote(name))
-	}
-	return agentPack{name: name, path: filepath.Join(dir, "pack-"+name)}, nil
-}
-
-func globQuote(p string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(p)
-}
-
 func totalSize(x *index) int64 {
 	var total int64
 	for _, e := range x.entries {
@@ -250,20 +241,12 @@ func totalSize(x *index) int64 {
 	return total
 }
 
-// missingFrom lists the objects of the index that the pack does not hold.
-func (w *Worktree) missingFrom(pack agentPack, x *index) ([]OID, error) {
-	data, err := os.ReadFile(pack.path + ".idx") // #nosec G304 -- the host's own file
-	if err != nil {
-		return nil, err
-	}
-	holds, err := packNames(w.repo.algo, data)
-	if err != nil {
-		return nil, err
-	}
+// missingFrom lists the objects of the index that the packs do not hold.
+func (w *Worktree) missingFrom(packs *agentPacks, x *index) ([]OID, error) {
 	var missing []OID
 	seen := map[OID]bool{}
 	want := func(oid OID) {
-		if !seen[oid] && !holds(oid) {
+		if !seen[oid] && !packs.has(oid) {
 			missing = append(missing, oid)
 		}
 		seen[oid] = true

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/org/ralph-action/internal/proc"
 )
@@ -129,10 +130,50 @@ func BenchmarkParts(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("agent-git/files=%d", n), func(b *testing.B) {
 			for b.Loop() {
-				if err := w.InitAgentGit(b.Context()); err != nil {
+				if err := w.InitAgentGit(b.Context(), History{}); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
 	}
+}
+
+// BenchmarkAgentHistory measures what the .git of an agent costs with a history
+// of 50 commits, as a ratio to git clone --depth 50 of the same repository
+// without a checkout: at a run's first agent, and at those after it.
+func BenchmarkAgentHistory(b *testing.B) {
+	dir := layered(b, 3000, 3000)
+	mustGit(b, dir, "repack", "-adq")
+	r := open(b, dir)
+	w := export(b, r)
+	h := historyOf(b, r, 50)
+	base := b.TempDir()
+	var first, next, clone time.Duration
+	timed := func(total *time.Duration, do func() error) {
+		began := time.Now()
+		if err := do(); err != nil {
+			b.Fatal(err)
+		}
+		*total += time.Since(began)
+	}
+	n := 0
+	for b.Loop() {
+		if err := RemoveAll(w.index + ".agent"); err != nil {
+			b.Fatal(err)
+		}
+		timed(&first, func() error { return w.InitAgentGit(b.Context(), h) })
+		timed(&next, func() error { return w.InitAgentGit(b.Context(), h) })
+		to := filepath.Join(base, fmt.Sprint(n))
+		timed(&clone, func() error {
+			mustGit(b, dir, "clone", "-q", "--no-checkout", "--depth=50", "file://"+dir, to)
+			return nil
+		})
+		n++
+	}
+	b.ReportMetric(float64(first.Microseconds())/float64(n), "first-us/op")
+	b.ReportMetric(float64(next.Microseconds())/float64(n), "next-us/op")
+	b.ReportMetric(float64(clone.Microseconds())/float64(n), "clone-us/op")
+	b.ReportMetric(float64(first)/float64(clone), "first-ratio")
+	b.ReportMetric(float64(next)/float64(clone), "next-ratio")
+	b.ReportMetric(0, "ns/op") // of all together: no use
 }

@@ -191,49 +191,6 @@ func (r *Repo) parseRaw(line string) (Change, error) {
 	return c, nil
 }
 
-// Stat is how much of a file changed.
-type Stat struct {
-	Path           string
-	Added, Removed int
-	// Binary files have no lines to count.
-	Binary bool
-}
-
-// DiffStat counts the lines that differ between two trees or commits.
-func (r *Repo) DiffStat(ctx context.Context, from, to OID) ([]Stat, error) {
-	if from == to {
-		return nil, nil
-	}
-	out, err := r.diffTree(ctx, from, to, 0, "--numstat", "-z")
-	if err != nil {
-		return nil, err
-	}
-	var stats []Stat
-	for record := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
-		f := strings.SplitN(record, "\t", 3)
-		if len(f) != 3 {
-			if record == "" {
-				continue
-			}
-			return nil, fmt.Errorf("git diff-tree: answered %s", quote(record))
-		}
-		s := Stat{Path: f[2]}
-		if f[0] == "-" {
-			s.Binary = true
-			stats = append(stats, s)
-			continue
-		}
-		var err1, err2 error
-		s.Added, err1 = strconv.Atoi(f[0])
-		s.Removed, err2 = strconv.Atoi(f[1])
-		if err := errors.Join(err1, err2); err != nil {
-			return nil, fmt.Errorf("git diff-tree: answered %s", quote(record))
-		}
-		stats = append(stats, s)
-	}
-	return stats, nil
-}
-
 // Patch is the difference between two trees or commits as text, of the given
 // paths or of all. Binary files are only named. Where it is larger than limit
 // bytes, the first limit bytes come with ErrTooLarge.

@@ -15,6 +15,8 @@
 //     fetching and submodules off, and with an environment made here. The
 //     person's filter drivers are emptied, since their attributes may come from
 //     an agent.
+//   - Push alone runs git as the person would, with their configuration and
+//     credentials, and still without hooks.
 //   - A credential goes to git through the environment of that one process. It
 //     is in no argument, file, URL or error.
 //   - Refs, object names and paths are validated before git sees them.

@@ -29,7 +29,7 @@ type ConflictError struct {
 // Error implements error.
 func (e *ConflictError) Error() string {
 	if len(e.Paths) == 0 {
-		return "the checkout holds changes that would be lost"
+		return "the checkout has changes that would be lost"
 	}
 	const most = 5
 	shown := make([]string, 0, most)
@@ -40,7 +40,7 @@ func (e *ConflictError) Error() string {
 		}
 		shown = append(shown, quote(p))
 	}
-	return "the checkout holds changes that would be lost: " + strings.Join(shown, ", ")
+	return "the checkout has changes that would be lost: " + strings.Join(shown, ", ")
 }
 
 // Unwrap gives git's own words.

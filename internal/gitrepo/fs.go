@@ -244,31 +244,9 @@ func (s fileStamp) after(t instant) bool {
 // instant is a time as a file system keeps it.
 type instant struct{ s, n uint32 }
 
-// owner is whom new files belong to.
-type owner struct {
-	uid, gid int
-	set      bool
-}
-
-func (o owner) give(f *os.File) error {
-	if !o.set {
-		return nil
-	}
-	return retry(func() error { return unix.Fchown(int(f.Fd()), o.uid, o.gid) })
-}
-
-func (o owner) giveAt(parent *os.File, name string) error {
-	if !o.set {
-		return nil
-	}
-	return retry(func() error {
-		return unix.Fchownat(int(parent.Fd()), name, o.uid, o.gid, unix.AT_SYMLINK_NOFOLLOW)
-	})
-}
-
-// makeDirAt makes a directory that the owner can use, and opens it. One that
+// makeDirAt makes a directory and opens it. One that
 // is there already is opened; anything else of that name is an error.
-func (o owner) makeDirAt(parent *os.File, name string) (*os.File, error) {
+func makeDirAt(parent *os.File, name string) (*os.File, error) {
 	err := retry(func() error { return unix.Mkdirat(int(parent.Fd()), name, 0o755) })
 	if err != nil && !errors.Is(err, unix.EEXIST) {
 		return nil, &fs.PathError{Op: "mkdir", Path: quotePath(name), Err: err}
@@ -279,8 +257,7 @@ func (o owner) makeDirAt(parent *os.File, name string) (*os.File, error) {
 		return d, err
 	}
 	// The umask of the host is not for the agent's tree.
-	err = retry(func() error { return unix.Fchmod(int(d.Fd()), 0o755) })
-	if err = errors.Join(err, o.give(d)); err != nil {
+	if err := retry(func() error { return unix.Fchmod(int(d.Fd()), 0o755) }); err != nil {
 		_ = d.Close()
 		return nil, fmt.Errorf("mkdir %s: %w", quotePath(name), err)
 	}
@@ -291,7 +268,6 @@ func (o owner) makeDirAt(parent *os.File, name string) (*os.File, error) {
 // paths in sorted order open each directory once.
 type dirStack struct {
 	root  *os.File
-	owner owner
 	names []string
 	dirs  []*os.File
 }
@@ -308,7 +284,7 @@ func (s *dirStack) at(dir string) (*os.File, error) {
 	}
 	s.cut(same)
 	for _, part := range parts[same:] {
-		d, err := s.owner.makeDirAt(s.top(), part)
+		d, err := makeDirAt(s.top(), part)
 		if err != nil {
 			return nil, err
 		}

@@ -84,9 +84,12 @@ type call struct {
 	// person lets git see the configuration of whoever runs us: for who they
 	// are and which directories they trust.
 	person bool
-	stdin  io.Reader
-	stdout io.Writer
-	limit  int64
+	// personal runs git as the person would: with their environment, configuration
+	// and credentials, but without hooks.
+	personal bool
+	stdin    io.Reader
+	stdout   io.Writer
+	limit    int64
 }
 
 // baseEnv is all that git inherits.
@@ -138,7 +141,11 @@ func baseConfig() []string {
 // ErrTooLarge, with the beginning of the output.
 func (g *Git) run(ctx context.Context, c call) ([]byte, error) {
 	args := []string{"--no-pager"}
-	for _, kv := range baseConfig() {
+	config, env := baseConfig(), baseEnv(c.person)
+	if c.personal {
+		config, env = personalConfig(), personalEnv()
+	}
+	for _, kv := range config {
 		args = append(args, "-c", kv)
 	}
 	for _, kv := range c.config {
@@ -153,7 +160,7 @@ func (g *Git) run(ctx context.Context, c call) ([]byte, error) {
 		dir = "/" // never the caller's working directory, which may be anyone's
 	}
 	res, err := proc.Run(ctx, proc.Cmd{
-		Path: g.path, Args: append(args, c.args...), Dir: dir, Env: append(baseEnv(c.person), c.env...),
+		Path: g.path, Args: append(args, c.args...), Dir: dir, Env: append(env, c.env...),
 		Stdin: c.stdin, Stdout: c.stdout, StdoutLimit: limit,
 	})
 	if err != nil {

@@ -79,7 +79,7 @@ func localError(dir, out string, err error) error {
 	case strings.Contains(said, "not a git repository"):
 		return &run.UserError{
 			Message: quotePath(dir) + " is not in a git repository",
-			Hint:    "go to your repository, or make one with git init and a first commit", Err: err,
+			Hint:    "go to your repository, or create one with git init and a first commit", Err: err,
 		}
 	case strings.Contains(said, "dubious ownership"):
 		return &run.UserError{
@@ -173,10 +173,6 @@ func (r *Repo) emptyFilters(ctx context.Context) ([]string, error) {
 // Top is the directory of the person's checkout; "" for a mirror.
 func (r *Repo) Top() string { return r.top }
 
-// GitDir is the git dir of the checkout (of a linked work tree its own), or
-// the mirror.
-func (r *Repo) GitDir() string { return r.gitDir }
-
 // CheckedOut says whether the branch is the one that is checked out. It reads
 // the file HEAD and starts no process.
 func (r *Repo) CheckedOut(branch string) (bool, error) {
@@ -255,6 +251,18 @@ func (r *Repo) Dirty(ctx context.Context) ([]string, error) {
 		}
 	}
 	return paths, nil
+}
+
+// Ignored says whether the person's git ignores a path of the checkout.
+func (r *Repo) Ignored(ctx context.Context, path string) (bool, error) {
+	_, err := r.refs(ctx, call{args: []string{"check-ignore", "-q", "--", "./" + path}, person: true})
+	if exitCode(err) == 1 {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("ignored: %w", err)
+	}
+	return true, nil
 }
 
 // AdvanceCheckout moves the person's index and checkout from one tree to the

@@ -115,6 +115,17 @@ func TestDirty(t *testing.T) {
 	check("a", "b", "c\td", "e")
 }
 
+func TestIgnored(t *testing.T) {
+	t.Parallel()
+	dir := person(t, files{".gitignore": "progress.txt\n:(glob)x\n", "a": "1", "d/.gitignore": "!progress.txt\n"})
+	r := open(t, dir)
+	for path, want := range map[string]bool{"progress.txt": true, "d/progress.txt": false, "a": false, "missing": false, ":(glob)x": true} {
+		if got, err := r.Ignored(t.Context(), path); err != nil || got != want {
+			t.Errorf("%s: %v, %v", path, got, err)
+		}
+	}
+}
+
 func TestCheckoutAndBranches(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Purge removes the untracked files and directories, ignored ones included,
@@ -26,6 +29,38 @@ func (w *Worktree) Purge(ctx context.Context, match func(path string) bool) erro
 		return fmt.Errorf("purge: %w", err)
 	}
 	return nil
+}
+
+// RemoveNested removes the .git of directories that a Snapshot found one in. What
+// is gone meanwhile, or is no directory any more, is left alone.
+func (w *Worktree) RemoveNested(dirs []string) error {
+	root, err := openDir(w.dir)
+	if err != nil {
+		return fmt.Errorf("remove nested repositories: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	for _, dir := range dirs {
+		if err := removeGit(root, strings.Split(dir, "/")); err != nil {
+			return fmt.Errorf("remove the nested repository %s: %w", quotePath(dir), err)
+		}
+	}
+	return nil
+}
+
+// removeGit removes the .git of the directory that the names lead to.
+func removeGit(dir *os.File, names []string) error {
+	if len(names) == 0 {
+		return removeAt(dir, ".git")
+	}
+	sub, err := openDirAt(dir, names[0])
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sub.Close() }()
+	return removeGit(sub, names[1:])
 }
 
 type purger struct {

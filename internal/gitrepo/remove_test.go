@@ -75,7 +75,7 @@ func digDeep(dir string, depth int) error {
 		return err
 	}
 	for range depth {
-		next, err := owner{}.makeDirAt(d, "deeper")
+		next, err := makeDirAt(d, "deeper")
 		_ = d.Close()
 		if err != nil {
 			return err

@@ -108,6 +108,18 @@ func (r *Repo) TreeOf(ctx context.Context, commit OID) (OID, error) {
 	return info.Tree, err
 }
 
+// HasTree says whether a tree is stored here.
+func (r *Repo) HasTree(ctx context.Context, tree OID) (bool, error) {
+	if !r.algo.owns(tree) {
+		return false, nil
+	}
+	_, err := r.call(ctx, call{args: []string{"cat-file", "-e", string(tree) + "^{tree}"}})
+	if exitCode(err) > 0 {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Log lists the commits that are reachable from to and not from from, newest
 // first. An empty from means the whole history.
 func (r *Repo) Log(ctx context.Context, from, to OID) ([]CommitInfo, error) {

@@ -86,10 +86,10 @@ func headTree(t testing.TB, r *Repo) OID {
 }
 
 // export puts HEAD into a fresh directory.
-func export(t testing.TB, r *Repo, options ...ExportOption) *Worktree {
+func export(t testing.TB, r *Repo) *Worktree {
 	t.Helper()
 	base := t.TempDir()
-	w, err := r.Export(t.Context(), filepath.Join(base, "tree"), headTree(t, r), filepath.Join(base, "index"), options...)
+	w, err := r.Export(t.Context(), filepath.Join(base, "tree"), headTree(t, r), filepath.Join(base, "index"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,11 +34,14 @@ type Snapshot struct {
 	// a file of the tree before, that file is kept as it was. It is at most 100
 	// long.
 	Refused []Refusal
+	// Nested are the directories that have a .git of their own. It is not part of
+	// the tree; the rest of what they hold is.
+	Nested []string
 }
 
 // Snapshot stores the directory's files as a tree. Untracked files that
 // .gitignore excludes are left out; the agent's own .git at the top is
-// ignored. Where there are too many files, the tree is the one before and
+// ignored, and so is that of a repository made further down. Where there are too many files, the tree is the one before and
 // Refused says so.
 func (w *Worktree) Snapshot(ctx context.Context) (Snapshot, error) {
 	old, err := w.load()
@@ -67,7 +70,7 @@ func (w *Worktree) Snapshot(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
 	}
-	return Snapshot{Tree: tree, Refused: s.refused}, nil
+	return Snapshot{Tree: tree, Refused: s.refused, Nested: s.nested}, nil
 }
 
 // errTooMany: the walk gave up.
@@ -98,6 +101,7 @@ type snapper struct {
 	changed, restamped bool
 	refused            []Refusal
 	refusedAt          map[string]bool
+	nested             []string
 	seen               int
 }
 
@@ -144,6 +148,10 @@ func (s *snapper) dir(ctx context.Context, dir *os.File, prefix string, scope *i
 func (s *snapper) name(ctx context.Context, dir *os.File, prefix, name string, info fileInfo, scope *ignoreScope, depth int) error {
 	path := prefix + name
 	i, tracked := s.old.byPath[path]
+	if s.nestedGit(prefix, name, info) {
+		s.nested = append(s.nested, strings.TrimSuffix(prefix, "/"))
+		return nil
+	}
 	if isDotGit(name) {
 		s.refuseAt(path, "nested git repository", i, tracked)
 		return nil
@@ -177,6 +185,18 @@ func (s *snapper) name(ctx context.Context, dir *os.File, prefix, name string, i
 		return nil
 	}
 	return s.take(dir, path, name, i, tracked, info)
+}
+
+// nestedGit says whether name is what git init, git clone or git worktree leave
+// in a directory. Whatever else some file system takes for that is refused, as
+// is what stands in place of a .git of the tree.
+func (s *snapper) nestedGit(prefix, name string, info fileInfo) bool {
+	if name != ".git" || !info.isDir() && !info.isRegular() {
+		return false
+	}
+	_, file := s.old.byPath[prefix+name]
+	from, to := sortedBelow(s.old.entries, prefix+name)
+	return !file && from == to
 }
 
 // withheld deals with an entry that is never on disk.

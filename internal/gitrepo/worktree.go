@@ -34,7 +34,6 @@ type Worktree struct {
 	repo  *Repo
 	dir   string
 	index string
-	owner owner
 	// MaxFileSize is in bytes.
 	MaxFileSize int64
 	MaxFiles    int
@@ -42,15 +41,6 @@ type Worktree struct {
 	cached *index
 	// ignores keeps parsed .gitignore files by the name of their content.
 	ignores map[OID][]*ignoreRule
-}
-
-// ExportOption changes how a tree is exported.
-type ExportOption func(*Worktree)
-
-// WithOwner gives every file and directory to the user that the sandbox runs
-// as. The host needs the right to do so.
-func WithOwner(uid, gid int) ExportOption {
-	return func(w *Worktree) { w.owner = owner{uid: uid, gid: gid, set: true} }
 }
 
 // Export makes dir hold exactly the files of tree, apart from files that its
@@ -63,8 +53,8 @@ func WithOwner(uid, gid int) ExportOption {
 // links that lead out of the tree (or could), and names that are a git
 // directory to some file system. Submodules are empty directories. Line ends,
 // filters and other attributes have no effect: files are as git stores them.
-func (r *Repo) Export(ctx context.Context, dir string, tree OID, indexPath string, options ...ExportOption) (*Worktree, error) {
-	w, err := r.worktree(dir, indexPath, options)
+func (r *Repo) Export(ctx context.Context, dir string, tree OID, indexPath string) (*Worktree, error) {
+	w, err := r.worktree(dir, indexPath)
 	if err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
@@ -78,13 +68,10 @@ func (r *Repo) Export(ctx context.Context, dir string, tree OID, indexPath strin
 }
 
 // worktree is a directory and its index, neither of which is looked at yet.
-func (r *Repo) worktree(dir, indexPath string, options []ExportOption) (*Worktree, error) {
+func (r *Repo) worktree(dir, indexPath string) (*Worktree, error) {
 	w := &Worktree{
 		repo: r, MaxFileSize: DefaultMaxFileSize, MaxFiles: DefaultMaxFiles,
 		ignores: map[OID][]*ignoreRule{},
-	}
-	for _, o := range options {
-		o(w)
 	}
 	var err error
 	if w.dir, err = filepath.Abs(dir); err != nil {
@@ -111,7 +98,7 @@ func (w *Worktree) prepare() error {
 		return err
 	}
 	defer func() { _ = parent.Close() }()
-	dir, err := w.owner.makeDirAt(parent, filepath.Base(w.dir))
+	dir, err := makeDirAt(parent, filepath.Base(w.dir))
 	if err != nil {
 		return err
 	}
@@ -395,7 +382,7 @@ func (s *syncer) emptyDir(parent *os.File, name string, info fileInfo) (bool, er
 func (s *syncer) write(ctx context.Context, root *os.File, entries []entry) (wrote bool, err error) {
 	var oids []OID
 	var at []int
-	stack := &dirStack{root: root, owner: s.w.owner}
+	stack := &dirStack{root: root}
 	defer func() { stack.cut(0) }()
 	for i := range entries {
 		switch {
@@ -443,9 +430,6 @@ func (w *Worktree) writeAt(dir *os.File, name string, mode uint32, r io.Reader) 
 		if err := retry(func() error { return unix.Symlinkat(string(target), int(dir.Fd()), name) }); err != nil {
 			return fileStamp{}, err
 		}
-		if err := w.owner.giveAt(dir, name); err != nil {
-			return fileStamp{}, err
-		}
 		info, err := lstatAt(dir, name)
 		return info.stamp, err
 	}
@@ -456,7 +440,7 @@ func (w *Worktree) writeAt(dir *os.File, name string, mode uint32, r io.Reader) 
 	}
 	_, err = io.Copy(f, r)
 	// The umask of the host is not for the agent's tree.
-	err = errors.Join(err, retry(func() error { return unix.Fchmod(int(f.Fd()), perm) }), w.owner.give(f))
+	err = errors.Join(err, retry(func() error { return unix.Fchmod(int(f.Fd()), perm) }))
 	info, statErr := fstat(f)
 	return info.stamp, errors.Join(err, statErr, f.Close())
 }

@@ -331,40 +331,6 @@ func TestExportRefusesIndexInside(t *testing.T) {
 	}
 }
 
-func TestExportGivesToOwner(t *testing.T) {
-	t.Parallel()
-	r := open(t, person(t, files{"a": "a", "d/l": "->../a"}))
-	// Without privileges one can only give to oneself.
-	uid, gid := os.Getuid(), os.Getgid()
-	if uid == 0 {
-		uid, gid = 12345, 12346
-	}
-	w := export(t, r, WithOwner(uid, gid))
-	if err := w.InitAgentGit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	err := filepath.WalkDir(w.Dir(), func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		st, ok := info.Sys().(*syscall.Stat_t)
-		if !ok || int(st.Uid) != uid || int(st.Gid) != gid {
-			t.Errorf("%s belongs to %d:%d", path, st.Uid, st.Gid)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s := snapshot(t, w); s.Tree != headTree(t, r) {
-		t.Errorf("snapshot %+v", s)
-	}
-}
-
 // Random changes give the tree that git add -A gives.
 func TestSnapshotAgreesWithGit(t *testing.T) {
 	t.Parallel()
@@ -437,7 +403,7 @@ func TestSHA256Repository(t *testing.T) {
 	mustGit(t, dir, "commit", "-q", "-m", "First")
 	r := open(t, dir)
 	w := export(t, r)
-	if err := w.InitAgentGit(ctx); err != nil {
+	if err := w.InitAgentGit(ctx, History{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := mustGit(t, w.Dir(), "status", "--porcelain"); got != "" {

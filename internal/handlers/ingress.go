@@ -171,13 +171,13 @@ func (in *ingress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			refuse(w, r, http.StatusRequestEntityTooLarge, "the payload is larger than GitHub sends")
 			return
 		}
-		refuse(w, r, http.StatusBadRequest, "the payload did not arrive whole")
+		refuse(w, r, http.StatusBadRequest, "the payload did not arrive completely")
 		return
 	}
 
 	dispatch := in.match(body, signature)
 	if dispatch == nil {
-		refuse(w, r, http.StatusUnauthorized, "the signature does not fit")
+		refuse(w, r, http.StatusUnauthorized, "the signature does not match")
 		return
 	}
 	if r.Header.Get(headerEvent) == "" || !validGUID(r.Header.Get(headerGUID)) {

@@ -72,7 +72,7 @@ func (k *keeper) Schedule(ctx context.Context, d githubapp.Dispatch) error {
 	}
 	var env envelope
 	if err := json.Unmarshal(d.Payload, &env); err != nil {
-		return &badPayloadError{http.StatusBadRequest, "the payload is not the JSON that GitHub sends"}
+		return &badPayloadError{http.StatusBadRequest, "the payload is not valid JSON"}
 	}
 	if !Handles(d.EventType, env.Action) {
 		return nil

@@ -1,9 +1,8 @@
 // Package history keeps what tasks taught: what worked, what did not, and
 // finds it again when a task like that one comes up.
 //
-// Its job: the form of a lesson, which lessons are like a task, and a memory
-// in a file of JSON lines for use without a server. Package store keeps the
-// same in a database; package historytest tests both.
+// Its job: the form of a lesson, and which lessons are like a task. Package store
+// keeps them.
 //
 // Invariants:
 //   - A lesson is small: each text is one line of at most a few hundred bytes,

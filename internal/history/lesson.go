@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // MaxLessons is how many lessons are kept of one repository; the oldest go
@@ -102,7 +103,7 @@ func oneLine(s string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(s, ""))
-	s = strings.Join(strings.Fields(s), " ")
+	s = strs.OneLine(s)
 	if len(s) <= maxText {
 		return s
 	}

@@ -48,7 +48,7 @@ type UnusableError struct {
 }
 
 // Error implements error.
-func (e *UnusableError) Error() string { return "a configuration cannot be used" }
+func (e *UnusableError) Error() string { return "a configuration is not valid" }
 
 // Parse gives what the file says. What is wrong with it is a *run.UserError,
 // with line and column, because of an *UnusableError.
@@ -56,7 +56,7 @@ func (f ConfigFile) Parse() (config.Repo, error) {
 	unusable := func(why string) (config.Repo, error) {
 		sum := sha256.Sum256(append([]byte(f.Name+"\x00"), f.Source...))
 		return config.Repo{}, &run.UserError{
-			Message: f.Name + " cannot be used: " + why, Hint: "mend it on the default branch",
+			Message: f.Name + " is not valid: " + why, Hint: "fix it on the default branch",
 			Err: &UnusableError{Content: hex.EncodeToString(sum[:])},
 		}
 	}
@@ -75,7 +75,7 @@ func (f ConfigFile) Parse() (config.Repo, error) {
 }
 
 // Base is the branch that the file wants work to begin from and to be merged
-// into, "" where it names none or cannot be used: what is wrong with it is told
+// into, "" where it names none or is not valid: what is wrong with it is told
 // when the whole of it is read.
 func (f ConfigFile) Base() string {
 	repo, err := f.Parse()

@@ -58,7 +58,7 @@ func (h *Host) environment(ctx context.Context, at Location) (environment, error
 		return environment{}, err
 	case name == "" && h.cfg.Image == "":
 		return environment{}, &run.UserError{
-			Message: "there is no image: the default branch has no " + strings.Join(devcontainer.Paths(), " and no "),
+			Message: "no sandbox image: the default branch has no " + strings.Join(devcontainer.Paths(), " and no "),
 			Hint:    "add one, or name another image",
 		}
 	case name == "":
@@ -91,9 +91,9 @@ func (h *Host) environment(ctx context.Context, at Location) (environment, error
 		}
 		env.build = &loop.Image{Name: env.image, Tree: string(tree)}
 	case h.cfg.Image == "":
-		return environment{}, &run.UserError{Message: name + " wants an image to be built, which is not allowed here", Hint: "allow it, or name another image"}
+		return environment{}, &run.UserError{Message: name + " needs an image build, which is not allowed here", Hint: "allow it, or name another image"}
 	default:
-		note("%s wants an image to be built, which is not allowed here: %s was used", name, h.cfg.Image)
+		note("%s needs an image build, which is not allowed here: %s was used", name, h.cfg.Image)
 		return env, nil
 	}
 	if len(file.Unused) > 0 {
@@ -130,7 +130,7 @@ func readDevcontainer(ctx context.Context, repo *gitrepo.Repo, treeish gitrepo.O
 // unusable says what is wrong with a file of the default branch; other errors
 // than those of its content pass.
 func unusable(name string, err error) error {
-	return &run.UserError{Message: fmt.Sprintf("%s cannot be used: %s", name, err), Hint: "mend it on the default branch", Err: err}
+	return &run.UserError{Message: fmt.Sprintf("%s is not valid: %s", name, err), Hint: "fix it on the default branch", Err: err}
 }
 
 // recipe is a build and the files that it sees, all of one tree.

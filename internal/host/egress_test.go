@@ -20,6 +20,7 @@ import (
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/spend"
+	"github.com/org/ralph-action/internal/spend/spendtest"
 )
 
 // TestWayOut: agents and checks are told of the proxy where the run may reach
@@ -40,13 +41,10 @@ func TestWayOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ledger, err := spend.OpenFile(filepath.Join(t.TempDir(), "spend.jsonl"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = ledger.Close() })
+			ledger := spendtest.Open(t, t.TempDir())
 			meter := spend.NewMeter(ledger, run.ListPrices())
-			s := loop.State{Run: "r1", TaskID: "T1", Egress: tt.repository}
+			s := loop.NewState(loop.Request{Run: "r1", Settings: loop.Settings{Egress: tt.repository}}, time.Now())
+			s.TaskID = "T1"
 			open := func() (*host.Host, *box) {
 				b := &box{ended: make(chan struct{})}
 				h := host.New(host.Config{

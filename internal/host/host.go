@@ -69,6 +69,8 @@ type Config struct {
 	Backend agent.Backend
 	// Image is the container image; local ignores it.
 	Image string
+	// Model is for runs where neither they nor the repository name one.
+	Model string
 	// Devcontainer says whether the image may come from the repository's
 	// devcontainer.json instead; "" means that it does not.
 	Devcontainer config.Devcontainer
@@ -94,6 +96,9 @@ type Config struct {
 	Gates []gate.Gate
 	// Limits combines what the repository asks for with what the door allows.
 	Limits func(asked run.Limits) run.Limits
+	// Unfinished keeps work that is in no commit yet where it outlives this machine;
+	// nil where nothing does.
+	Unfinished Unfinished
 	// Mask knows the secrets that must not be published; nil knows forms only.
 	Mask *redact.Masker
 	// Transcripts keeps what agents were told and said; nil keeps nothing.
@@ -183,7 +188,11 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 		return loop.Opened{}, err
 	}
 	headTree := baseTree
+	var earlier []gitrepo.CommitInfo
 	if at.Head != at.Base {
+		if earlier, err = at.Repo.Log(ctx, at.Base, at.Head); err != nil {
+			return loop.Opened{}, err
+		}
 		if headTree, err = at.Repo.TreeOf(ctx, at.Head); err != nil {
 			return loop.Opened{}, err
 		}
@@ -206,8 +215,11 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if err != nil {
 		return loop.Opened{}, err
 	}
-	settings, commands, err := h.settings(at)
+	settings, repo, err := h.settings(at)
 	if err != nil {
+		return loop.Opened{}, err
+	}
+	if err := h.noteHistory(repo); err != nil {
 		return loop.Opened{}, err
 	}
 	var env environment
@@ -217,29 +229,34 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 		}
 		settings.Image = env.image
 	}
-	key, due, err := h.setup(ctx, at, cmp.Or(s.Image, settings.Image), commands)
+	key, due, err := h.setup(ctx, at, cmp.Or(s.Image, settings.Image), repo.Setup)
 	if err != nil {
 		return loop.Opened{}, err
 	}
 	findings := env.findings
 	if b := h.cfg.Backend; b.HoldsCredential() {
-		findings = append(findings, gate.Finding{Rule: "agent_credential", Text: b.Name() + " works with a key of its own: time and iterations limited what it cost, and no budget did"})
+		findings = append(findings, gate.Finding{Rule: "agent_credential", Text: b.Name() + " uses its own key: only time and iterations limited its cost, no budget did"})
 	}
 	return loop.Opened{
 		Findings: findings, Settings: settings, Branch: at.Branch, BaseBranch: at.BaseBranch, Base: string(at.Base), BaseTree: string(baseTree),
 		Head: string(at.Head), HeadTree: string(headTree), Templates: templates, Build: env.build, Setup: due, SetupKey: key,
+		Earlier: Earlier(earlier),
 	}, nil
 }
 
 // settings reads the repository's configuration. What is wrong with it is for a
-// person to mend, with line and column.
-func (h *Host) settings(at Location) (loop.Settings, config.Setup, error) {
+// person to fix, with line and column.
+func (h *Host) settings(at Location) (loop.Settings, config.Repo, error) {
 	repo, err := at.Config.Parse()
 	if err != nil {
-		return loop.Settings{}, config.Setup{}, err
+		return loop.Settings{}, config.Repo{}, err
 	}
-	set := loop.Settings{Limits: h.cfg.Limits(repo.Limits), Image: repo.Image, Model: repo.Model, Ask: plan.Ask(repo.Plan.Ask), NeedsApproval: h.cfg.NeedsApproval || repo.Plan.Approval == config.ApprovalRequired, KeepProgress: repo.Progress.Keep, Quality: repo.Quality, Egress: repo.Egress}
-	set.Supervision, set.Review, set.Forget = repo.Supervision, repo.Review == nil || *repo.Review, repo.Forget
+	set := loop.Settings{Limits: h.cfg.Limits(repo.Limits), Image: repo.Image, Model: cmp.Or(repo.Model, h.cfg.Model), Ask: plan.Ask(repo.Plan.Ask), NeedsApproval: h.cfg.NeedsApproval || repo.Plan.Approval == config.ApprovalRequired, KeepProgress: repo.Progress.Keep, Quality: repo.Quality, Egress: repo.Egress}
+	set.Supervision, set.Forget, set.VerifyTasks = repo.Supervision, repo.Forget, repo.Evidence == config.EvidenceTask
+	set.Review = loop.ReviewAlways
+	if repo.Review != nil && !*repo.Review {
+		set.Review = loop.ReviewNever
+	}
 	set.AgentsMD, set.Protected, set.Notices = repo.AgentsMD, repo.Protected, repo.Notify
 	for name, role := range repo.Roles {
 		if set.Roles == nil {
@@ -253,7 +270,7 @@ func (h *Host) settings(at Location) (loop.Settings, config.Setup, error) {
 	for _, g := range repo.Gates {
 		set.Gates = append(set.Gates, g.Gate())
 	}
-	return set, repo.Setup, nil
+	return set, repo, nil
 }
 
 // templates are the repository's own prompts.
@@ -267,15 +284,15 @@ func templates(ctx context.Context, at Location) (prompt.Templates, error) {
 		}
 		if errors.Is(err, gitrepo.ErrTooLarge) {
 			return nil, &run.UserError{
-				Message: fmt.Sprintf("%s cannot be used: it holds more than %d KiB", name, prompt.MaxTemplate>>10),
-				Hint:    "mend it on the default branch", Err: err,
+				Message: fmt.Sprintf("%s is not valid: it holds more than %d KiB", name, prompt.MaxTemplate>>10),
+				Hint:    "fix it on the default branch", Err: err,
 			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", name, err)
 		}
 		if t, err = t.Override(template, src); err != nil {
-			return nil, &run.UserError{Message: err.Error(), Hint: "mend it on the default branch", Err: err}
+			return nil, &run.UserError{Message: err.Error(), Hint: "fix it on the default branch", Err: err}
 		}
 	}
 	return t, nil
@@ -292,6 +309,9 @@ func (h *Host) worktree(ctx context.Context) (*gitrepo.Repo, *gitrepo.Worktree, 
 	repo, err := h.cfg.Source.Repo(ctx)
 	if err != nil {
 		return nil, nil, err
+	}
+	if _, err := os.Lstat(h.treeDir()); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, fmt.Errorf("take up the work tree: %w", loop.ErrNoWorkspace)
 	}
 	tree, err := repo.Adopt(ctx, h.treeDir(), h.indexFile())
 	if err != nil {
@@ -319,11 +339,23 @@ func (h *Host) Reset(ctx context.Context, tree string) error {
 	return h.unpinned()
 }
 
+// root opens the work tree.
+func (h *Host) root() (*os.Root, error) {
+	root, err := os.OpenRoot(h.treeDir())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("open the work tree: %w", loop.ErrNoWorkspace)
+	case err != nil:
+		return nil, fmt.Errorf("open the work tree: %w", err)
+	}
+	return root, nil
+}
+
 // ReadProgress implements loop.Workspace.
 func (h *Host) ReadProgress(_ context.Context, path string) (*progress.Doc, error) {
-	root, err := os.OpenRoot(h.treeDir())
+	root, err := h.root()
 	if err != nil {
-		return nil, fmt.Errorf("open the work tree: %w", err)
+		return nil, err
 	}
 	defer func() { _ = root.Close() }()
 	doc, err := progress.Read(root, path)
@@ -335,9 +367,9 @@ func (h *Host) ReadProgress(_ context.Context, path string) (*progress.Doc, erro
 
 // WriteProgress implements loop.Workspace.
 func (h *Host) WriteProgress(_ context.Context, path string, d *progress.Doc) error {
-	root, err := os.OpenRoot(h.treeDir())
+	root, err := h.root()
 	if err != nil {
-		return fmt.Errorf("open the work tree: %w", err)
+		return err
 	}
 	defer func() { _ = root.Close() }()
 	return progress.Restore(root, path, d)
@@ -348,9 +380,9 @@ const maxRoot = 1 << 20
 
 // Root implements loop.Workspace.
 func (h *Host) Root(name string) ([]byte, bool, error) {
-	root, err := os.OpenRoot(h.treeDir())
+	root, err := h.root()
 	if err != nil {
-		return nil, false, fmt.Errorf("open the work tree: %w", err)
+		return nil, false, err
 	}
 	defer func() { _ = root.Close() }()
 	info, err := root.Lstat(name)
@@ -396,24 +428,24 @@ func (h *Host) Names() ([]string, error) {
 }
 
 // Snapshot implements loop.Workspace.
-func (h *Host) Snapshot(ctx context.Context) (string, []loop.Refusal, error) {
+func (h *Host) Snapshot(ctx context.Context) (string, []loop.Refusal, []string, error) {
 	repo, wt, err := h.worktree(ctx)
 	if err != nil {
-		return "", nil, err
+		return "", nil, nil, err
 	}
 	snap, err := wt.Snapshot(ctx)
 	if err != nil {
-		return "", nil, err
+		return "", nil, nil, err
 	}
 	tree, err := h.mapBack(ctx, repo, snap.Tree)
 	if err != nil {
-		return "", nil, fmt.Errorf("tell the agent's changes: %w", err)
+		return "", nil, nil, fmt.Errorf("tell the agent's changes: %w", err)
 	}
 	refused := make([]loop.Refusal, 0, len(snap.Refused))
 	for _, r := range snap.Refused {
 		refused = append(refused, loop.Refusal{Path: r.Path, Reason: r.Reason})
 	}
-	return string(tree), refused, nil
+	return string(tree), refused, snap.Nested, nil
 }
 
 // Changes implements loop.Workspace.
@@ -523,6 +555,43 @@ func (h *Host) Merge(ctx context.Context, s loop.State) (*loop.Merge, error) {
 		return nil, err
 	}
 	return &loop.Merge{Parent: string(tip), ParentTree: string(parentTree), Tree: string(m.Tree), Files: m.Conflicts}, nil
+}
+
+// Keep implements loop.Workspace. What is kept is the files that differ from the
+// run's head, so that it can be laid out by a host that has only the branch.
+func (h *Host) Keep(ctx context.Context, s loop.State, tree string) error {
+	if h.cfg.Unfinished == nil {
+		return nil // this machine is all there is
+	}
+	repo, _, err := h.worktree(ctx)
+	if err != nil {
+		return err
+	}
+	data, err := pack(ctx, repo, gitrepo.OID(s.HeadTree), gitrepo.OID(tree))
+	if err != nil {
+		return err
+	}
+	return h.cfg.Unfinished.Keep(ctx, s.Run, tree, data)
+}
+
+// Kept implements loop.Workspace.
+func (h *Host) Kept(ctx context.Context, s loop.State, tree string) (bool, error) {
+	repo, _, err := h.worktree(ctx)
+	if err != nil {
+		return false, err
+	}
+	if there, err := repo.HasTree(ctx, gitrepo.OID(tree)); err != nil || there {
+		return there, err
+	}
+	if h.cfg.Unfinished == nil {
+		return false, nil
+	}
+	data, err := h.cfg.Unfinished.Kept(ctx, s.Run, tree)
+	if err != nil || data == nil {
+		return false, err
+	}
+	made, err := unpack(ctx, repo, data)
+	return string(made) == tree, err
 }
 
 // Restore implements loop.Workspace.

@@ -195,7 +195,7 @@ func TestProgressIsWrittenOverWhateverStandsThere(t *testing.T) {
 	}
 }
 
-// TestFilesThatAreTooLarge are for a person to mend, who is told which file and
+// TestFilesThatAreTooLarge are for a person to fix, who is told which file and
 // how much it may hold.
 func TestFilesThatAreTooLarge(t *testing.T) {
 	t.Parallel()
@@ -207,7 +207,7 @@ func TestFilesThatAreTooLarge(t *testing.T) {
 				want string
 			}{
 				{limit << 10, ""},
-				{limit<<10 + 1, fmt.Sprintf("%s cannot be used: it holds more than %d KiB", path, limit)},
+				{limit<<10 + 1, fmt.Sprintf("%s is not valid: it holds more than %d KiB", path, limit)},
 			} {
 				src := newSource(t, map[string]string{path: "#" + strings.Repeat(" ", tt.size-2) + "\n"})
 				_, err := newHost(src, filepath.Join(t.TempDir(), "run"), "").Open(t.Context(), loop.State{})
@@ -222,5 +222,72 @@ func TestFilesThatAreTooLarge(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// shelf keeps unfinished work, as a database does that several machines share.
+type shelf struct {
+	tree string
+	data []byte
+}
+
+func (s *shelf) Keep(_ context.Context, _ run.ID, tree string, data []byte) error {
+	s.tree, s.data = tree, data
+	return nil
+}
+
+func (s *shelf) Kept(_ context.Context, _ run.ID, tree string) ([]byte, error) {
+	if tree != s.tree {
+		return nil, nil
+	}
+	return s.data, nil
+}
+
+// TestUnfinishedWorkOutlivesItsMachine: another machine, which has the repository and
+// what was kept, lays out the very same tree.
+func TestUnfinishedWorkOutlivesItsMachine(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"README": "hello\n", "gone": "x\n", "dir/file": "x\n"}
+	src := newSource(t, files)
+	kept := &shelf{}
+	machine := func(src source) *host.Host {
+		return host.New(host.Config{
+			Dir: filepath.Join(t.TempDir(), "run"), Source: src, Backend: talker{}, Unfinished: kept,
+			Limits: func(asked run.Limits) run.Limits { return asked.WithDefaults(run.DefaultLimits()) },
+		})
+	}
+	one := machine(src)
+	opened, err := one.Open(t.Context(), loop.State{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := loop.State{Checkout: loop.Checkout{HeadTree: opened.HeadTree}}
+	tree, err := one.With(t.Context(), opened.HeadTree, "new/file", []byte("half\x00done\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tree, err = one.Without(t.Context(), tree, "gone"); err != nil {
+		t.Fatal(err)
+	}
+	if err := one.Keep(t.Context(), s, tree); err != nil {
+		t.Fatal(err)
+	}
+
+	two := machine(newSource(t, files)) // a repository of its own, without that tree
+	if _, _, _, err := two.Snapshot(t.Context()); !errors.Is(err, loop.ErrNoWorkspace) {
+		t.Fatalf("a machine without the work tree says %v", err)
+	}
+	if _, err := two.Open(t.Context(), loop.State{}); err != nil {
+		t.Fatal(err)
+	}
+	if there, err := two.Kept(t.Context(), s, tree); err != nil || !there {
+		t.Fatalf("the other machine has it: %v, %v", there, err)
+	}
+	changes, err := two.Changes(t.Context(), opened.HeadTree, tree)
+	if err != nil || len(changes) != 2 {
+		t.Errorf("%v, %v", changes, err)
+	}
+	if there, err := two.Kept(t.Context(), s, opened.HeadTree[:39]+"0"); err != nil || there {
+		t.Errorf("a tree that nobody kept is there: %v, %v", there, err)
 	}
 }

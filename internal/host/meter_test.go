@@ -17,6 +17,7 @@ import (
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/spend"
+	"github.com/org/ralph-action/internal/spend/spendtest"
 )
 
 // box is a sandbox in memory, with one process that runs until it is told to
@@ -99,11 +100,7 @@ func (s said) Close() agent.Result { return s.result }
 // task.
 func metered(t *testing.T, says agent.Result) (*host.Host, *box, *spend.Meter, loop.Handle) {
 	t.Helper()
-	ledger, err := spend.OpenFile(filepath.Join(t.TempDir(), "spend.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ledger.Close() })
+	ledger := spendtest.Open(t, t.TempDir())
 	meter, b := spend.NewMeter(ledger, run.ListPrices()), &box{ended: make(chan struct{})}
 	h := host.New(host.Config{
 		Dir: filepath.Join(t.TempDir(), "run"), Source: newSource(t, map[string]string{"README": "hello\n"}), Sandbox: b, Backend: talker{result: says},
@@ -113,7 +110,10 @@ func metered(t *testing.T, says agent.Result) (*host.Host, *box, *spend.Meter, l
 			Scopes: func() []spend.Scope { return []spend.Scope{spend.DayScope("R_1", "2026-03-01", spend.Dollars(9))} },
 		},
 	})
-	s := loop.State{Run: "r1", TaskID: "T1", Limits: run.Limits{BudgetUSD: 1, TaskBudgetUSD: 0.5}}
+	s := loop.State{
+		Request: loop.Request{Run: "r1", Settings: loop.Settings{Limits: run.Limits{BudgetUSD: 1, TaskBudgetUSD: 0.5}}},
+		Attempt: loop.Attempt{TaskID: "T1"},
+	}
 	opened, err := h.Open(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)

@@ -30,6 +30,8 @@ type pinning struct {
 	// for. They are empty where the directory holds a tree as it is.
 	Given gitrepo.OID `json:"given,omitempty"`
 	Real  gitrepo.OID `json:"real,omitempty"`
+	// History is how deep agents see the branch's history.
+	History int `json:"history,omitempty"`
 }
 
 func (h *Host) pinFile() string { return filepath.Join(h.cfg.Dir, "pin.json") }
@@ -81,7 +83,8 @@ func (h *Host) unpinned() error {
 	if err != nil || p.Given == "" {
 		return err
 	}
-	return h.notePinning(pinning{Default: p.Default})
+	p.Given, p.Real = "", ""
+	return h.notePinning(p)
 }
 
 // pin gives the agent the work as it stands, with what steers it as the default
@@ -115,6 +118,9 @@ func (h *Host) pin(ctx context.Context, s loop.State, repo *gitrepo.Repo, wt *gi
 		if err := wt.Reset(ctx, p.Given, true); err != nil {
 			return err
 		}
+	}
+	if err := wt.RemoveNested(snap.Nested); err != nil {
+		return err
 	}
 	return wt.Purge(ctx, publish.SteersAgents)
 }
@@ -203,7 +209,7 @@ func (h *Host) tellPinned(ctx context.Context, repo *gitrepo.Repo, head, def git
 	}
 	h.cfg.Emit(run.Event{
 		Kind: run.EventPersonNotified,
-		Text: "agents get these as they are on the default branch, not as on this one: " + strings.Join(names, ", ") + more,
+		Text: "agents get these files from the default branch, not from this one: " + strings.Join(names, ", ") + more,
 	})
 	return nil
 }

@@ -86,7 +86,7 @@ func (a *agents) start() map[string]string {
 func (a *agents) changes() []string {
 	a.t.Helper()
 	h := a.host()
-	snap, _, err := h.Snapshot(a.t.Context())
+	snap, _, _, err := h.Snapshot(a.t.Context())
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestAgentsAreSteeredByTheDefaultBranch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.state = loop.State{Run: "r1", HeadTree: opened.HeadTree, BaseTree: opened.BaseTree}
+	a.state = loop.State{Request: loop.Request{Run: "r1"}, Checkout: loop.Checkout{HeadTree: opened.HeadTree, BaseTree: opened.BaseTree}}
 
 	given := map[string]string{"CLAUDE.md": "good\n", "web/AGENTS.md": "good\n", ".gitignore": "*.local.json\ndeps/\n", "main.go": "two\n"}
 	if diff := cmp.Diff(given, a.start()); diff != "" {
@@ -132,7 +132,7 @@ func TestAgentsAreSteeredByTheDefaultBranch(t *testing.T) {
 	if got := a.changes(); got != nil {
 		t.Errorf("changes before the agent did anything: %v", got)
 	}
-	if diff := cmp.Diff([]string{"agents get these as they are on the default branch, not as on this one: .claude/settings.json, CLAUDE.md, GEMINI.md, web/AGENTS.md"}, a.told); diff != "" {
+	if diff := cmp.Diff([]string{"agents get these files from the default branch, not from this one: .claude/settings.json, CLAUDE.md, GEMINI.md, web/AGENTS.md"}, a.told); diff != "" {
 		t.Error(diff)
 	}
 
@@ -181,7 +181,7 @@ func TestPinningIsCutOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.state = loop.State{Run: "r1", HeadTree: opened.HeadTree}
+	a.state = loop.State{Request: loop.Request{Run: "r1"}, Checkout: loop.Checkout{HeadTree: opened.HeadTree}}
 	a.start()
 	put(t, a.tree(), map[string]string{"AGENTS.md": "evil\n"}) // as it was before
 	if got := a.changes(); got != nil {
@@ -214,7 +214,7 @@ func TestHiddenFromTheAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.state = loop.State{Run: "r1", HeadTree: opened.HeadTree, BaseTree: opened.BaseTree}
+	a.state = loop.State{Request: loop.Request{Run: "r1"}, Checkout: loop.Checkout{HeadTree: opened.HeadTree, BaseTree: opened.BaseTree}}
 	for range 2 {
 		if diff := cmp.Diff(map[string]string{"main.go": "one\n"}, a.start()); diff != "" {
 			t.Error(diff)

@@ -1,9 +1,13 @@
 package host
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/run"
 )
 
 // Commit is a landing in the terms of package publish. Every door makes its
@@ -18,15 +22,44 @@ func Commit(l loop.Landing, agent string) publish.Commit {
 		agent = ""
 	}
 	c := publish.Commit{
-		Run: s.Run, Iteration: l.Iteration, TaskID: l.Task.ID, TaskTitle: l.Task.Title,
+		Run: s.Run, Iteration: l.Iteration, TaskID: l.Task.ID, TaskTitle: l.Task.Title, Subject: l.Task.Subject,
 		Base: s.Head, BaseTree: s.HeadTree, Tree: l.Tree, Own: l.Own, Protection: s.Protected, Model: l.Model, Agent: agent, CostUSD: l.CostUSD,
 		RequestedBy: by.Login, RequestedByID: by.ID,
 		PlanSHA256: s.Plan.SHA256, Approved: s.Approved, ApprovedBy: s.ApprovedBy, Planned: l.Planned, Recorded: l.Recorded, Closing: l.Closing,
+	}
+	if p := s.Proposal; p != nil && l.Task.ID != "" { // it changes no code
+		switch {
+		case p.Already:
+			c.Subject = fmt.Sprintf("chore: %s was already done: %s", l.Task.ID, l.Task.Title)
+		case p.Host:
+			c.Subject = "chore: " + l.Task.Title
+		}
 	}
 	if m := l.Merges; m != nil {
 		c.BaseTree, c.Merges, c.MergesTree = m.HeadTree, m.Parent, m.ParentTree
 	}
 	return c
+}
+
+// Earlier sums up what runs have left on a branch, as the messages of its commits,
+// newest first, tell. Commits of others are left out.
+func Earlier(commits []gitrepo.CommitInfo) loop.Earlier {
+	var sum loop.Earlier
+	runs := map[run.ID]bool{}
+	for _, c := range slices.Backward(commits) {
+		told, ok := publish.RecordOf(c.Subject + "\n\n" + c.Body)
+		if !ok {
+			continue
+		}
+		runs[told.Run] = true
+		sum.Iterations = max(sum.Iterations, told.Iteration)
+		sum.CostUSD += told.CostUSD
+		if !told.Closing {
+			sum.Commits = append(sum.Commits, loop.Landed{OID: string(c.OID), Tree: string(c.Tree), Subject: c.Subject, TaskID: told.TaskID})
+		}
+	}
+	sum.Runs = len(runs)
+	return sum
 }
 
 // Screen asks the publishing policy about a proposal before its checks run.

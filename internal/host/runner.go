@@ -54,7 +54,11 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 		if err := h.WriteProgress(ctx, a.ProgressPath, a.Progress); err != nil {
 			return err
 		}
-		if err := wt.InitAgentGit(ctx); err != nil {
+		history, err := h.history(s, repo)
+		if err != nil {
+			return err
+		}
+		if err := wt.InitAgentGit(ctx, history); err != nil {
 			return fmt.Errorf("lay out the agent's own .git: %w", err)
 		}
 		b, err := json.Marshal(began{Tree: s.HeadTree, Progress: a.ProgressPath, Model: a.Model})
@@ -218,6 +222,7 @@ func (h *Host) ObserveAgent(ctx context.Context, lh loop.Handle) (loop.AgentStat
 	if _, err := h.logs(ctx, handle, 0, parser); err != nil {
 		return loop.AgentStatus{}, err
 	}
+	status.Stderr = h.cfg.Mask.Mask(status.Stderr) // before it is cut
 	s := agentStatus(parser.Close(), status)
 	// Its words end up in progress.md, and so in the next commit.
 	s.Final, s.Detail = h.cfg.Mask.Mask(s.Final), h.cfg.Mask.Mask(s.Detail)
@@ -350,45 +355,50 @@ func (h *Host) logs(ctx context.Context, handle sandbox.Handle, offset int64, w 
 	return n, nil
 }
 
+// took is how long a process ran, 0 where it never began.
+func took(status sandbox.Status) time.Duration {
+	if status.StartedAt.IsZero() || status.FinishedAt.IsZero() {
+		return 0
+	}
+	return status.FinishedAt.Sub(status.StartedAt)
+}
+
 // agentStatus puts what the stream said and how the process ended into the
 // terms of the loop.
 func agentStatus(r agent.Result, status sandbox.Status) loop.AgentStatus {
-	s := loop.AgentStatus{Started: status.StartedAt, Finished: status.FinishedAt}
+	s := loop.AgentStatus{Started: status.FinishedAt.Add(-took(status)), Finished: status.FinishedAt}
 	reason := ""
 	switch status.Reason {
 	case sandbox.ReasonWallTimeout, sandbox.ReasonIdleTimeout, sandbox.ReasonStopped, sandbox.ReasonStartFailed, sandbox.ReasonDiskLimit:
 		reason = string(status.Reason)
 	case sandbox.ReasonExited, sandbox.ReasonLost, sandbox.ReasonOwnerDied:
 	}
-	r = r.WithExit(max(status.ExitCode, 0), status.Signal, reason)
+	r = r.WithExit(max(status.ExitCode, 0), status.Signal, reason, status.Stderr)
 	s.Final, s.Detail, s.Usage, s.Model, s.RetryAt = r.FinalText, r.Error, r.Usage, r.Model, r.RetryAt
 	if r.Truncated {
 		s.Detail = strings.TrimPrefix(s.Detail+"; a line of its output was longer than 16 MiB and was left out", "; ")
 	}
-	took := status.FinishedAt.Sub(status.StartedAt).Round(time.Second)
+	length := took(status).Round(time.Second)
 	switch {
 	case status.Reason == sandbox.ReasonStartFailed:
 		s.Outcome, s.Detail = loop.AgentBroken, "the agent could not be started: "+status.Detail
 	case status.Reason == sandbox.ReasonDiskLimit:
 		// Whatever it says of itself: what it wrote is gone.
-		s.Outcome, s.Detail = loop.AgentGaveUp, "it was stopped, and what it wrote was thrown away, because "+status.Detail
+		s.Outcome, s.Detail = loop.AgentGaveUp, "it was stopped and its output discarded, because "+status.Detail
 	case r.Outcome == agent.OutcomeCompleted:
 		s.Outcome = loop.AgentCompleted
 	case r.Outcome == agent.OutcomeRateLimited:
 		s.Outcome = loop.AgentRateLimited
-	case r.Outcome == agent.OutcomeAuth || r.Outcome == agent.OutcomeCredit:
-		s.Outcome = loop.AgentBroken
+	case r.DoFirst != "":
+		s.Outcome, s.DoFirst = loop.AgentBroken, r.DoFirst
 	case status.Reason == sandbox.ReasonWallTimeout:
-		s.Outcome, s.Detail = loop.AgentTimedOut, fmt.Sprintf("it took too long and was stopped after %s", took)
+		s.Outcome, s.Detail = loop.AgentTimedOut, fmt.Sprintf("it took too long and was stopped after %s", length)
 	case status.Reason == sandbox.ReasonIdleTimeout:
-		s.Outcome, s.Detail = loop.AgentTimedOut, fmt.Sprintf("it fell silent and was stopped after %s", took)
+		s.Outcome, s.Detail = loop.AgentTimedOut, fmt.Sprintf("it printed nothing and was stopped after %s", length)
 	case status.OOMKilled:
 		s.Outcome, s.Detail = loop.AgentGaveUp, "it ran out of memory"
 	case r.Outcome == agent.OutcomeCrashed:
 		s.Outcome = loop.AgentBroken
-		if status.Stderr != "" {
-			s.Detail += "; it said: " + status.Stderr
-		}
 	default: // an error of its own, or no result at all
 		s.Outcome = loop.AgentGaveUp
 	}
@@ -413,7 +423,7 @@ if [ -n "$2" ] && ! [ -e "$4" ]; then
 	elif sh -c "$2" >"$kept.log" 2>&1 && [ -d "$4" ]; then
 		rm -rf "$kept.new" && cp -a "$4" "$kept.new" && mv "$kept.new" "$kept"
 	else
-		{ echo "The dependencies could not be prepared by: $2"; tail -n 20 "$kept.log"; } >"$kept.failed"
+		{ echo "Installing the dependencies failed: $2"; tail -n 20 "$kept.log"; } >"$kept.failed"
 		cat "$kept.failed"
 	fi
 fi
@@ -552,7 +562,7 @@ func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle) (loop.GateStatus
 	r := gate.Result{
 		Passed:   status.Reason == sandbox.ReasonExited && status.ExitCode == 0 && status.Signal == "",
 		ExitCode: status.ExitCode, Reason: string(status.Reason),
-		Duration: status.FinishedAt.Sub(status.StartedAt),
+		Duration: took(status),
 	}
 	switch {
 	case status.Reason == sandbox.ReasonStartFailed:

@@ -4,9 +4,14 @@
 // Invariants:
 //   - The user's checkout is never an agent's work tree. Agents work on an
 //     export; the checkout only ever moves from one landed tree to the next.
-//   - Nothing is pushed, and no file the user changed is overwritten.
-//   - The run's state is stored as a whole after each step, and the one before
-//     is kept until that is done: a run that was killed is taken up where it was
-//     by the next one.
-//   - One run at a time per repository and plan.
+//   - Nothing is pushed, and no file the user changed is overwritten. Where the
+//     plan's own file is no part of the commits, what is done is written into it
+//     as it lies in the checkout, and no other byte of it changes.
+//   - A plan has a branch of its own (place.go): work on one plan never lands on
+//     the branch of another, unless a person says so.
+//   - The run's state, what it spends and what it learns are in the database of
+//     package store, as the App's: the next process resumes a run that was killed
+//     at the step where it was (record.go).
+//   - One run at a time per repository and plan: a lock on a file, which the kernel
+//     gives back when the process dies. Who has it may take the run's lease.
 package inline

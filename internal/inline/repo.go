@@ -1,6 +1,7 @@
 package inline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,17 +20,27 @@ import (
 // its commits land in.
 type checkout struct {
 	repo *gitrepo.Repo
-	// branches names the branch that is made where work would land on the default
-	// one.
+	// branches names the branches of plans.
 	branches run.BranchTemplate
+	// named is the branch that was asked for, "" for none; here: the work stays on
+	// the one that is checked out.
+	named string
+	here  bool
+	// looks: nothing is made or checked out.
+	looks bool
 
 	author gitrepo.Person
 	now    func() time.Time
 	agent  string
 	emit   func(run.Event)
 	mask   *redact.Masker
+	// files are those that the plan came from.
+	files taskFiles
 	// toldNoDefault: that there is no default branch has been said.
 	toldNoDefault bool
+	// toldPlan: that the plan's own file could not be brought up to date has been
+	// said.
+	toldPlan bool
 }
 
 // say tells the person at the terminal.
@@ -47,35 +58,30 @@ var (
 // Repo implements host.Source.
 func (c *checkout) Repo(context.Context) (*gitrepo.Repo, error) { return c.repo, nil }
 
-// Locate implements host.Source: the branch is the one that is checked out. On
-// the default branch a branch of the plan's own is made first, so that work in
-// progress never lands there.
+// Locate implements host.Source: the branch that was chosen for the plan, or the
+// one of a run that has begun, which has to be checked out.
 func (c *checkout) Locate(ctx context.Context, s loop.State) (host.Location, error) {
 	branch, head, err := c.repo.Head(ctx)
 	if err != nil {
 		return host.Location{}, err
 	}
-	if branch == "" {
-		return host.Location{}, &run.UserError{Message: "no branch is checked out (HEAD is detached)", Hint: "check out the branch the commits shall go to"}
-	}
 	base := head
-	own := c.branches.Named(s.Subject.Slug)
-	if !s.NoCommit && s.Branch == "" {
-		def, err := c.repo.DefaultBranch(ctx)
-		if err != nil && !errors.Is(err, gitrepo.ErrNotFound) {
+	switch {
+	case s.Branch == "" && !s.NoCommit:
+		at, err := c.choose(ctx, s.Subject.Key, s.Subject.Slug, s.Plan.Branch)
+		if err != nil {
 			return host.Location{}, err
 		}
-		if err == nil && branch == def {
-			if head, err = c.switchTo(ctx, own, head); err != nil {
-				return host.Location{}, err
-			}
-			branch = own
+		if head, err = c.enter(ctx, at); err != nil {
+			return host.Location{}, err
 		}
-	}
-	if s.Branch != "" && branch != s.Branch {
+		branch, base = at.branch, at.base
+	case branch == "":
+		return host.Location{}, errDetached()
+	case s.Branch != "" && branch != s.Branch:
 		return host.Location{}, &run.UserError{
-			Message: fmt.Sprintf("the run works on branch %s, and %s is checked out", s.Branch, branch),
-			Hint:    "check out " + s.Branch + " to go on",
+			Message: fmt.Sprintf("the run works on branch %s, but %s is checked out", s.Branch, branch),
+			Hint:    "check out " + s.Branch + " to continue",
 		}
 	}
 	settings, err := c.settingsFrom(ctx, base)
@@ -90,38 +96,19 @@ func (c *checkout) Locate(ctx context.Context, s loop.State) (host.Location, err
 // agent instructions are read from: the default branch's, so that work in
 // progress does not steer itself; head where there is no such branch.
 func (c *checkout) settingsFrom(ctx context.Context, head gitrepo.OID) (gitrepo.OID, error) {
-	def, err := c.repo.DefaultBranch(ctx)
-	if errors.Is(err, gitrepo.ErrNotFound) {
-		if !c.toldNoDefault {
-			c.toldNoDefault = true
-			c.say("which branch is the default one is not known here: the configuration, prompts and agent instructions are those of this branch")
-		}
-		return head, nil
-	}
+	notes, err := c.repo.BranchNotes(ctx)
 	if err != nil {
 		return "", err
 	}
-	at, err := c.repo.Resolve(ctx, "refs/heads/"+def)
-	if errors.Is(err, gitrepo.ErrNotFound) { // it is only known of the remote
-		at, err = c.repo.Resolve(ctx, "refs/remotes/origin/"+def)
+	_, tip, err := c.defaultBranch(ctx, notes)
+	if errors.Is(err, gitrepo.ErrNotFound) && !c.toldNoDefault {
+		c.toldNoDefault = true
+		c.say("the default branch is unknown here: configuration, prompts and agent instructions come from this branch")
 	}
-	if errors.Is(err, gitrepo.ErrNotFound) {
-		return head, nil
-	}
-	return at, err
-}
-
-// switchTo checks out the plan's own branch, made at head if it is new.
-func (c *checkout) switchTo(ctx context.Context, branch string, head gitrepo.OID) (gitrepo.OID, error) {
-	err := c.repo.CreateBranch(ctx, branch, head)
-	if err != nil && !errors.Is(err, gitrepo.ErrStale) { // stale: it is there
+	if err != nil && !errors.Is(err, gitrepo.ErrNotFound) {
 		return "", err
 	}
-	if err := c.repo.Checkout(ctx, branch); err != nil {
-		return "", err
-	}
-	_, tip, err := c.repo.Head(ctx)
-	return tip, err
+	return cmp.Or(tip, head), nil
 }
 
 // Begin implements loop.Publisher; the terminal tells already.
@@ -138,8 +125,21 @@ func (c *checkout) Screen(s loop.State, changes []loop.Change) loop.Screened {
 }
 
 // Land implements loop.Publisher: a commit of the user's on the branch that is
-// checked out, and the checkout moved to it.
+// checked out, the checkout moved to it, and then the plan's own file brought up
+// to date where it is no part of the commit.
 func (c *checkout) Land(ctx context.Context, l loop.Landing) (loop.Landed, error) {
+	landed, err := c.land(ctx, l)
+	if err != nil {
+		return landed, err
+	}
+	if err := c.follow(l); err != nil && !c.toldPlan {
+		c.toldPlan = true
+		c.say("the plan's file in the checkout was not updated: %v", err)
+	}
+	return landed, nil
+}
+
+func (c *checkout) land(ctx context.Context, l loop.Landing) (loop.Landed, error) {
 	s := l.State
 	tree, oldTree := gitrepo.OID(l.Tree), gitrepo.OID(s.HeadTree)
 	here, err := c.repo.CheckedOut(s.Branch)
@@ -149,8 +149,8 @@ func (c *checkout) Land(ctx context.Context, l loop.Landing) (loop.Landed, error
 	if s.NoCommit {
 		if !here {
 			return loop.Landed{}, &run.UserError{
-				Message: "the branch " + s.Branch + " is no longer checked out, so that the work has no place to go",
-				Hint:    "check it out again and run the same command to go on",
+				Message: "the branch " + s.Branch + " is no longer checked out, so the work cannot be committed",
+				Hint:    "check it out again and run the same command to continue",
 			}
 		}
 		if err := c.repo.AdvanceCheckout(ctx, oldTree, tree); err != nil {
@@ -177,18 +177,18 @@ func (c *checkout) Land(ctx context.Context, l loop.Landing) (loop.Landed, error
 	}
 	landed := loop.Landed{OID: string(oid), Tree: l.Tree, Subject: subject}
 	if !here {
-		c.say("%s is no longer checked out: the commit is on it, and your checkout was left alone", s.Branch)
+		c.say("%s is no longer checked out: the commit is on it, and your checkout is unchanged", s.Branch)
 		return landed, nil
 	}
 	err = c.repo.AdvanceCheckout(ctx, oldTree, tree)
 	if conflict, ok := errors.AsType[*gitrepo.ConflictError](err); ok {
 		return loop.Landed{}, &run.UserError{
-			Message: fmt.Sprintf("commit %.10s is on %s, but your checkout could not follow: %v", oid, s.Branch, conflict),
-			Hint:    "put your changes elsewhere (git stash) and run the same command to go on", Err: err,
+			Message: fmt.Sprintf("commit %.10s is on %s, but your checkout could not be updated: %v", oid, s.Branch, conflict),
+			Hint:    "stash your changes (git stash) and run the same command to continue", Err: err,
 		}
 	}
 	if err != nil {
-		return loop.Landed{}, fmt.Errorf("commit %.10s is on %s, but the checkout could not follow: %w", oid, s.Branch, err)
+		return loop.Landed{}, fmt.Errorf("commit %.10s is on %s, but the checkout could not be updated: %w", oid, s.Branch, err)
 	}
 	return landed, nil
 }

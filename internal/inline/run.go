@@ -1,6 +1,7 @@
 package inline
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -23,16 +24,19 @@ import (
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
+	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/spend"
+	"github.com/org/ralph-action/internal/store"
 	"github.com/org/ralph-action/internal/transcript"
 )
 
 // Options are what a person asks `bot run` for.
 type Options struct {
-	// PlanFile is the plan as the person named it.
+	// PlanFile is the plan as the person named it: a file, or what is to be done
+	// in words.
 	PlanFile string
 	// Dir is a directory of the repository to work on.
 	Dir  string
@@ -56,8 +60,14 @@ type Options struct {
 	CacheBytes int64
 	Model      string
 	Limits     run.Limits
-	// Branches names the branch that is made where the default one is checked out.
-	Branches   run.BranchTemplate
+	// Defaults hold where neither a person nor the repository says anything.
+	Defaults Defaults
+	// Branches names the branch of a plan.
+	Branches run.BranchTemplate
+	// Branch is the one to work on in its place, "" for none; Here is to stay on
+	// the one that is checked out.
+	Branch     string
+	Here       bool
 	Once       bool
 	NoCommit   bool
 	AllowDirty bool
@@ -75,8 +85,8 @@ type Options struct {
 	Mask *redact.Masker
 	// Prices are what models cost where the agent does not tell.
 	Prices run.Prices
-	// Review has all of the work read once more at the end.
-	Review bool
+	// Review says when all of the work is read once more at the end.
+	Review loop.ReviewPolicy
 	Now    func() time.Time
 	Emit   func(run.Event)
 	// OnSave is called before and after each state is stored, saved telling
@@ -84,42 +94,43 @@ type Options struct {
 	OnSave func(saved bool)
 }
 
-// historyFile is where the lessons of a checkout's runs are kept.
-const historyFile = ".ralph/history.jsonl"
+// Defaults are what a person wants of their runs in general.
+type Defaults struct {
+	Image, Model string
+	Limits       run.Limits
+}
 
 // Lessons gives what the runs in the checkout around dir have learned, the
 // oldest first.
-func Lessons(ctx context.Context, git *gitrepo.Git, dir string) ([]history.Lesson, error) {
+func Lessons(ctx context.Context, git *gitrepo.Git, dir, dataDir string) (lessons []history.Lesson, err error) {
 	repo, err := git.OpenLocal(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	top, err := os.OpenRoot(repo.Top())
-	if err != nil {
-		return nil, fmt.Errorf("open the checkout: %w", err)
+	st, err := readStore(ctx, dataDir)
+	if err != nil || st == nil {
+		return nil, err
 	}
-	defer func() { _ = top.Close() }()
-	return history.NewFile(top, historyFile).All()
+	defer func() { err = errors.Join(err, st.Close()) }()
+	return st.AllLessons(ctx, repo.Top())
 }
 
 // maxPlan bounds a plan file.
 const maxPlan = 1 << 20
 
 // Run works the plan until the run ends, and returns how it stands then. A
-// cancelled ctx cancels the run in order. Errors a person can mend are
+// cancelled ctx cancels the run in order. Errors a person can fix are
 // *run.UserError.
-func Run(ctx context.Context, o Options) (loop.State, error) {
+func Run(ctx context.Context, o Options) (s loop.State, err error) {
 	repo, err := o.Git.OpenLocal(ctx, o.Dir)
 	if err != nil {
 		return loop.State{}, err
 	}
+	var id run.ID
 	if tell := o.Emit; tell != nil {
-		o.Emit = func(ev run.Event) {
-			ev.Repo = repo.Top()
-			tell(ev)
-		}
+		o.Emit = func(ev run.Event) { tell(ev.Of(id, repo.Top(), o.Now())) }
 	}
-	p, err := readPlan(o.PlanFile)
+	j, err := readJob(repo.Top(), o.Dir, o.PlanFile)
 	if err != nil {
 		return loop.State{}, err
 	}
@@ -127,9 +138,7 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 	if err != nil {
 		return loop.State{}, err
 	}
-	slug := plan.Slug(strings.TrimSuffix(filepath.Base(o.PlanFile), filepath.Ext(o.PlanFile)))
-	subject := subjectKey(repo.Top(), o.Dir, o.PlanFile)
-	dir := filepath.Join(o.DataDir, "local", key(repo.Top(), subject)+"-"+slug)
+	dir := o.stateDir(repo.Top(), j)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return loop.State{}, fmt.Errorf("make %s: %w", dir, err)
 	}
@@ -139,66 +148,54 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 	}
 	defer unlock()
 
-	file, s, resumed, err := load(dir, p)
+	st, err := openStore(ctx, o.DataDir)
 	if err != nil {
 		return loop.State{}, err
 	}
-	defer file.close()
-	place := &checkout{repo: repo, branches: o.Branches, author: gitrepo.Person{Name: name, Email: email}, now: o.Now, agent: o.Backend.Name(), emit: o.Emit, mask: o.Mask}
-	if resumed && !o.Restart {
-		if err := o.resume(&s); err != nil {
+	defer func() { err = errors.Join(err, st.Close()) }()
+	rec := o.record(st, repo.Top(), dir)
+	s, resumed, err := rec.load(ctx, &j)
+	if err != nil {
+		return loop.State{}, err
+	}
+	place := o.checkout(repo)
+	place.author = gitrepo.Person{Name: name, Email: email}
+	if place.files, err = locate(ctx, repo, j); err != nil {
+		return loop.State{}, err
+	}
+	if resumed {
+		if err := o.resume(ctx, place, &s); err != nil {
 			return s, err
 		}
-		place.say("going on with the run that was cut off")
-	} else {
-		if !o.AllowDirty {
-			if err := refuseDirty(ctx, repo); err != nil {
-				return loop.State{}, err
-			}
+		if err := rec.claim(ctx, s.Run); err != nil {
+			return s, err
 		}
-		s = loop.NewState(loop.Request{
-			Run:     host.NewID(o.Now()),
-			Subject: loop.Subject{Key: subject, Slug: slug, Name: p.Title, PlanFile: o.PlanFile},
-			Plan:    p, Mode: o.Mode, Ask: o.Ask, Once: o.Once, NoCommit: o.NoCommit, KeepProgress: true, Attended: true, Review: &o.Review,
-			Limits: o.Limits, Gates: o.Gates, NoDetect: o.NoDetect, Image: o.image(), Agent: o.Backend.Name(), Model: o.Model,
-		}, o.Now())
+		id = s.Run
+		place.say("continuing the interrupted run")
+	} else if s, err = o.begin(ctx, place, j); err != nil {
+		return loop.State{}, err
 	}
+	id = s.Run
 	if err := removeOthers(dir, string(s.Run)); err != nil {
 		return s, err
 	}
-	runDir := filepath.Join(dir, string(s.Run))
-	models, closeModels, err := o.models(runDir)
+	models, closeModels, err := o.models(st)
 	if err != nil {
 		return s, err
 	}
 	defer closeModels()
-	h := host.New(host.Config{
-		Dir: runDir, Pool: filepath.Join(o.DataDir, "trees", key(repo.Top(), "")), Source: place, Sandbox: o.Sandbox, Backend: o.Backend, Image: o.Image, Devcontainer: o.Devcontainer,
-		Caches:       host.Caches{Dir: filepath.Join(o.DataDir, host.CachesDir), Repo: key(repo.Top(), ""), MaxBytes: o.CacheBytes},
-		OnOwnerDeath: sandbox.KillWithOwner, Resources: o.Resources, Gateway: models, Prices: o.Prices, Emit: o.Emit,
-		Transcripts: o.Transcripts, Mask: o.Mask,
-		Limits: func(asked run.Limits) run.Limits {
-			return o.Limits.WithDefaults(asked).WithDefaults(run.DefaultLimits())
-		},
-	})
+	conf := o.hostConfig(place, filepath.Join(dir, string(s.Run)))
+	conf.Pool, conf.Gateway = filepath.Join(o.DataDir, "trees", key(repo.Top(), "")), models
+	h := host.New(conf)
 	defer h.Close()
-	top, err := os.OpenRoot(repo.Top())
-	if err != nil {
-		return s, fmt.Errorf("open the checkout: %w", err)
-	}
-	defer func() { _ = top.Close() }()
 	driver := loop.Driver{
-		Engine: &loop.Engine{Workspace: h, Runner: h, Publisher: place, Memory: history.NewFile(top, historyFile), Now: o.Now, Emit: h.Witness(o.Emit)},
-		Save: func(_ context.Context, s loop.State) error {
+		Engine: &loop.Engine{Workspace: h, Runner: h, Publisher: place, Memory: st.Lessons(repo.Top()), Now: o.Now, Emit: h.Witness(o.Emit)},
+		Save: func(ctx context.Context, s loop.State) error {
 			if o.OnSave != nil {
 				o.OnSave(false)
 				defer o.OnSave(true)
 			}
-			b, err := loop.Encode(s)
-			if err != nil {
-				return err
-			}
-			return file.save(b)
+			return rec.save(ctx, s)
 		},
 		Await: h.Await,
 		Sleep: sleep(o.Now),
@@ -213,6 +210,66 @@ func Run(ctx context.Context, o Options) (loop.State, error) {
 	return s, nil
 }
 
+// checkout is the repository as a run sees it.
+func (o Options) checkout(repo *gitrepo.Repo) *checkout {
+	return &checkout{repo: repo, branches: o.Branches, named: o.Branch, here: o.Here, now: o.Now, agent: o.Backend.Name(), emit: o.Emit, mask: o.Mask}
+}
+
+// record is that of the plan whose runs are kept in dir.
+func (o Options) record(st *store.Store, top, dir string) *record {
+	return &record{store: st, top: top, dir: dir, restart: o.Restart, now: o.Now}
+}
+
+// stateDir is where the work of a plan's runs is kept.
+func (o Options) stateDir(top string, j job) string {
+	return filepath.Join(localDir(o.DataDir), key(top, j.subject.Key)+"-"+j.subject.Slug)
+}
+
+// hostConfig is the host of a run that works in dir.
+func (o Options) hostConfig(place *checkout, dir string) host.Config {
+	return host.Config{
+		Dir: dir, Source: place, Sandbox: o.Sandbox, Backend: o.Backend, Devcontainer: o.Devcontainer,
+		Image: cmp.Or(o.Image, o.Defaults.Image), Model: o.Defaults.Model,
+		Caches:       host.Caches{Dir: filepath.Join(o.DataDir, host.CachesDir), Repo: key(place.repo.Top(), ""), MaxBytes: o.CacheBytes},
+		OnOwnerDeath: sandbox.KillWithOwner, Resources: o.Resources, Prices: o.Prices, Emit: o.Emit,
+		Transcripts: o.Transcripts, Mask: o.Mask,
+		Limits: func(asked run.Limits) run.Limits {
+			return o.Limits.WithDefaults(asked).WithDefaults(o.Defaults.Limits).WithDefaults(run.DefaultLimits())
+		},
+	}
+}
+
+// begin is the state of a new run.
+func (o Options) begin(ctx context.Context, place *checkout, j job) (loop.State, error) {
+	if !o.AllowDirty {
+		dirty, err := place.repo.Dirty(ctx)
+		if err != nil {
+			return loop.State{}, err
+		}
+		if err := refuseDirty(dirty); err != nil {
+			return loop.State{}, err
+		}
+	}
+	if !o.NoCommit && !j.plan.NoCommit {
+		at, err := place.choose(ctx, j.subject.Key, j.subject.Slug, j.plan.Branch)
+		if err != nil {
+			return loop.State{}, err
+		}
+		j.subject.Slug = at.slug
+	}
+	j.subject.HostFiles = place.files.paths()
+	j.subject.TaskFile, j.subject.TaskNotes = place.files.plan.committed(), place.files.notes.committed()
+	return loop.NewState(loop.Request{
+		Run: host.NewID(o.Now()), Subject: j.subject,
+		Plan: j.plan, Mode: o.Mode, Once: o.Once, NoCommit: o.NoCommit, NoDetect: o.NoDetect,
+		Attended: true, Agent: o.Backend.Name(),
+		Settings: loop.Settings{
+			Ask: o.Ask, KeepProgress: true, Review: o.Review, Limits: o.Limits, Gates: o.Gates,
+			Image: o.image(), Model: o.Model,
+		},
+	}, o.Now()), nil
+}
+
 // image is the one that is used whatever the checkout says, "" for none.
 func (o Options) image() string {
 	if o.Devcontainer != "" && o.Devcontainer != config.DevcontainerOff {
@@ -221,40 +278,34 @@ func (o Options) image() string {
 	return o.Image
 }
 
-// models opens the model proxy of the run in dir, which keeps the book of what
-// the run costs.
-func (o Options) models(dir string) (*host.Gateway, func(), error) {
+// models opens the model proxy, which keeps the book of what the run costs.
+func (o Options) models(st *store.Store) (*host.Gateway, func(), error) {
 	if o.Gateway == nil {
 		return nil, func() {}, nil
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, nil, fmt.Errorf("make the run's directory: %w", err)
-	}
-	ledger, err := spend.OpenFile(filepath.Join(dir, "spend.jsonl"))
-	if err != nil {
-		return nil, nil, err
-	}
-	models, closeModels, err := o.Gateway(ledger)
-	if err != nil {
-		return nil, nil, errors.Join(err, ledger.Close())
-	}
-	return models, func() {
-		closeModels()
-		_ = ledger.Close() // all of it is written
-	}, nil
+	return o.Gateway(st.Spend())
 }
 
 // resume applies to a run that was cut off what may change on the way, and
 // refuses what may not: a person who asks for something else should get it, or
 // be told.
-func (o Options) resume(s *loop.State) error {
+func (o Options) resume(ctx context.Context, place *checkout, s *loop.State) error {
+	here := true
+	if o.Here && s.Branch != "" {
+		var err error
+		if here, err = place.repo.CheckedOut(s.Branch); err != nil {
+			return err
+		}
+	}
 	var other []string
 	differs := func(what string, yes bool) {
 		if yes {
 			other = append(other, what)
 		}
 	}
-	differs("mode", o.Mode != s.Mode)
+	differs("mode", o.Mode != s.Mode && (o.Mode != run.ModeBuild || s.Mode == run.ModePlan || !hasTasks(s)))
+	differs("branch", !here)
+	differs("--branch", o.Branch != "" && s.Branch != "" && o.Branch != s.Branch)
 	differs("--no-commit", o.NoCommit && !s.NoCommit)
 	differs("--no-gates", o.NoDetect != s.NoDetect)
 	differs("--agent", o.Backend.Name() != s.Agent)
@@ -266,38 +317,36 @@ func (o Options) resume(s *loop.State) error {
 	differs("--gate", len(asked) > 0 && !slices.Equal(asked, s.Gates))
 	if len(other) > 0 {
 		return &run.UserError{
-			Message: "a run of this plan was cut off, and it was begun with another " + strings.Join(other, ", "),
-			Hint:    "go on with the options it had, or give it up with --restart",
+			Message: "a run of this plan was interrupted, and it was started with another " + strings.Join(other, ", "),
+			Hint:    "continue with its original options, or discard it with --restart",
 		}
 	}
 	s.Limits, s.Once, s.Ask = o.Limits.WithDefaults(s.Limits), o.Once, o.Ask
 	if o.Model != "" {
 		s.Model = o.Model
 	}
-	return nil
+	if s.Branch == "" || s.NoCommit || place.looks {
+		return nil
+	}
+	return place.back(ctx, s.Branch)
 }
 
-// subjectKey tells plans of a repository apart: by where they are in it, or by
-// their name where they are outside.
-func subjectKey(top, dir, file string) string {
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(dir, file)
-	}
-	rel, err := filepath.Rel(top, file)
-	if err != nil || !filepath.IsLocal(rel) {
-		rel = filepath.Base(file)
-	}
-	return "plan:" + filepath.ToSlash(rel)
+// hasTasks says whether the run has got as far as tasks; from there on, building
+// is all that is left.
+func hasTasks(s *loop.State) bool {
+	doc, err := progress.Parse([]byte(s.Progress))
+	return err == nil && len(doc.Tasks()) > 0
 }
 
-// removeOthers takes away the directories of runs that were given up.
+// removeOthers takes away the directories of runs that were given up, and what
+// earlier versions kept of them.
 func removeOthers(dir, keep string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return fmt.Errorf("list %s: %w", dir, err)
 	}
 	for _, e := range entries {
-		if !e.IsDir() || e.Name() == keep {
+		if e.Name() == keep || !e.IsDir() && !isFormer(e.Name()) {
 			continue
 		}
 		if err := gitrepo.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
@@ -307,36 +356,55 @@ func removeOthers(dir, keep string) error {
 	return nil
 }
 
-func readPlan(name string) (plan.Plan, error) {
-	src, err := readText(name)
+// readPlan reads a plan file, and what keeps its notes beside it or, as some
+// systems have it, in the working directory dir. named is what the person called
+// the file; companion is the path of what keeps its notes, "" where it has none.
+func readPlan(file, named, dir string) (_ plan.Plan, companion string, _ error) {
+	src, err := readText(file, named)
 	if errors.Is(err, fs.ErrNotExist) {
-		return plan.Plan{}, &run.UserError{Message: fmt.Sprintf("there is no plan %s", name), Hint: "write what is to be done into a Markdown file and name it"}
-	}
-	if err != nil {
-		return plan.Plan{}, err
-	}
-	var notes []byte
-	if companion := plan.Companion(filepath.Base(name), src); companion != "" {
-		notes, err = readText(filepath.Join(filepath.Dir(name), companion))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return plan.Plan{}, err
+		return plan.Plan{}, "", &run.UserError{
+			Message: "there is no plan " + named,
+			Hint:    "write the plan into a Markdown file and pass its name, or pass a sentence that does not end in a file name",
 		}
 	}
-	p, err := plan.FromFile(filepath.Base(name), src, notes)
-	if errors.Is(err, plan.ErrEmpty) {
-		return plan.Plan{}, &run.UserError{Message: name + " is empty", Hint: "describe what is to be done, or list tasks as `- [ ] …`", Err: err}
+	if err != nil {
+		return plan.Plan{}, "", err
 	}
-	return p, err
+	var notes []byte
+	if name := plan.Companion(filepath.Base(file), src); name != "" {
+		companion = filepath.Join(filepath.Dir(file), name)
+		for _, at := range []string{filepath.Dir(file), dir} {
+			notes, err = readText(filepath.Join(at, name), name)
+			if err == nil {
+				companion = filepath.Join(at, name)
+			}
+			if err == nil || !errors.Is(err, fs.ErrNotExist) {
+				break
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) && plan.KeepsTasks(name) {
+			companion = "" // nobody has begun one, and the run does not
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return plan.Plan{}, "", err
+		}
+	}
+	p, err := plan.FromFile(filepath.Base(file), src, notes)
+	if errors.Is(err, plan.ErrEmpty) {
+		return plan.Plan{}, "", &run.UserError{Message: named + " is empty", Hint: "describe what to do, or list tasks as `- [ ] …`", Err: err}
+	}
+	return p, companion, err
 }
 
-// readText reads a plan file, or what lies beside one.
-func readText(name string) ([]byte, error) {
+// readText reads a plan file, or what lies beside one; named is what people call
+// it.
+func readText(name, named string) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, fmt.Errorf("read the plan: %w", err)
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxPlan {
-		return nil, &run.UserError{Message: name + " is not a file of at most 1 MiB", Hint: "name a Markdown file"}
+		return nil, &run.UserError{Message: named + " is not a file of at most 1 MiB", Hint: "name a Markdown file"}
 	}
 	src, err := os.ReadFile(name) //nolint:gosec // G304: the file a person named on the command line
 	if err != nil {
@@ -345,11 +413,7 @@ func readText(name string) ([]byte, error) {
 	return src, nil
 }
 
-func refuseDirty(ctx context.Context, repo *gitrepo.Repo) error {
-	dirty, err := repo.Dirty(ctx)
-	if err != nil {
-		return err
-	}
+func refuseDirty(dirty []string) error {
 	if len(dirty) == 0 {
 		return nil
 	}
@@ -359,8 +423,8 @@ func refuseDirty(ctx context.Context, repo *gitrepo.Repo) error {
 		more = fmt.Sprintf(" and %d more", len(dirty)-len(shown))
 	}
 	return &run.UserError{
-		Message: "tracked files have changes that are not committed: " + strings.Join(shown, ", ") + more,
-		Hint:    "commit or stash them, or use --allow-dirty to leave them out of the run",
+		Message: "tracked files have uncommitted changes: " + strings.Join(shown, ", ") + more,
+		Hint:    "commit or stash them, or use --allow-dirty to ignore them",
 	}
 }
 
@@ -368,29 +432,6 @@ func refuseDirty(ctx context.Context, repo *gitrepo.Repo) error {
 func key(toplevel, subject string) string {
 	sum := sha256.Sum256([]byte(toplevel + "\x00" + subject))
 	return hex.EncodeToString(sum[:6])
-}
-
-// load finds a run of the same plan that was cut off; one that ended is over.
-func load(dir string, p plan.Plan) (file *stateFile, s loop.State, resumed bool, err error) {
-	file, b, err := openState(dir)
-	if err == nil && b != nil {
-		if s, err = loop.Decode(b); err != nil {
-			file.close()
-		}
-	}
-	if errors.Is(err, errBrokenState) || err != nil && file != nil {
-		return nil, loop.State{}, false, &run.UserError{
-			Message: "the state of the last run cannot be read: " + err.Error(),
-			Hint:    "remove " + dir + " to begin anew", Err: err,
-		}
-	}
-	if err != nil {
-		return nil, loop.State{}, false, err
-	}
-	if b == nil || s.Phase.Terminal() || s.Plan.SHA256 != p.SHA256 {
-		return file, loop.State{}, false, nil
-	}
-	return file, s, true, nil
 }
 
 // lock keeps a second run of the same plan out until unlock.
@@ -402,7 +443,7 @@ func lock(file string) (unlock func(), err error) {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, &run.UserError{Message: "this plan is being worked by another process", Hint: "wait for it, or stop it"}
+			return nil, &run.UserError{Message: "another process is working on this plan", Hint: "wait for it, or stop it"}
 		}
 		return nil, fmt.Errorf("lock the run: %w", err)
 	}

@@ -38,22 +38,9 @@ func (e *Engine) suggest(ctx context.Context, s *State, tree string) (with strin
 	if added == 0 {
 		return tree, 0, nil
 	}
-	if with, err = e.Workspace.With(ctx, tree, agentsFile, []byte(text)); err != nil {
-		return "", 0, fmt.Errorf("write %s: %w", agentsFile, err)
-	}
-	changes, err := e.Workspace.Changes(ctx, tree, with)
-	if err != nil {
-		return "", 0, fmt.Errorf("compare trees: %w", err)
-	}
-	if len(changes) != 1 || !there && changes[0].Status != "A" || there && changes[0].OldMode != changes[0].NewMode {
-		return tree, 0, nil
-	}
-	leaks, err := e.Workspace.Secrets(ctx, tree, with)
-	if err != nil {
-		return "", 0, fmt.Errorf("look for secrets: %w", err)
-	}
-	if len(leaks) > 0 {
-		return tree, 0, nil
+	with, put, err := e.put(ctx, tree, agentsFile, []byte(text), there)
+	if err != nil || !put {
+		return with, 0, err
 	}
 	return with, added, nil
 }

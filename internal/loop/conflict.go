@@ -50,7 +50,7 @@ func (e *Engine) bringIn(ctx context.Context, s *State) (again bool, err error) 
 	}
 	m, err := e.Workspace.Merge(ctx, *s)
 	if errors.Is(err, ErrUnrelated) {
-		s.told([]string{fmt.Sprintf("%s has no history in common with this branch any more; nothing was merged.", s.BaseBranch)})
+		s.told([]string{fmt.Sprintf("%s no longer shares history with this branch; nothing was merged.", s.BaseBranch)})
 		s.Merges = maxMerges
 		return false, nil
 	}

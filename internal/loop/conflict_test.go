@@ -31,13 +31,13 @@ func TestConflictBecomesATask(t *testing.T) {
 		w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
 			if s.Merge == nil {
 				w.work["src/"+s.TaskID] = "done"
-				return completed("done")
+				return claimed()
 			}
 			if w.work["theirs_test.go"] == "" || !strings.Contains(a.Prompt, "src/T1") {
 				t.Errorf("the agent of the merge finds %v", w.work)
 			}
 			agent(w, a)
-			return completed("done")
+			return claimed()
 		}
 		w.baseBranch = "main"
 		return w

@@ -33,7 +33,10 @@ func TestATaskThatAPersonChangedIsJudgedAnew(t *testing.T) {
 			jobs = append(jobs, s.Job)
 			w.work["src/T1"] = "done"
 		}
-		return completed("hm")
+		if w.work["src/"+s.TaskID] == "" {
+			return completed("hm")
+		}
+		return claimed()
 	}
 	w.edit = func(s loop.State) *loop.PlanEdit {
 		doc, err := progress.Parse([]byte(s.Progress))
@@ -63,6 +66,7 @@ func TestTasksWithNothingToDoDoNotEndTheRun(t *testing.T) {
 	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
 		if s.TaskID == "T5" {
 			w.work["src/T5"] = "done"
+			return claimed()
 		}
 		return completed("It is there already.")
 	}
@@ -94,7 +98,7 @@ func TestThePartsOfATaskBeginAnew(t *testing.T) {
 				return loop.AgentStatus{Outcome: loop.AgentTimedOut, Detail: "it took too long"}
 			}
 			w.work["src/"+s.TaskID] = "done"
-			return completed("done")
+			return claimed()
 		})
 		r := request(t, "- [ ] one\n")
 		r.Limits.RunTimeout = 100 * time.Hour
@@ -121,7 +125,7 @@ func TestThePartsOfATaskBeginAnew(t *testing.T) {
 			if s.TaskID != "T1" && tried[s.TaskID] == 2 {
 				w.work["src/"+s.TaskID] = "right"
 			}
-			return completed("done")
+			return claimed()
 		})
 		r := request(t, "- [ ] one\n")
 		r.Gates = []gate.Gate{{Name: "test", Command: "go test ./...", Kind: gate.Test}}
@@ -191,7 +195,7 @@ func TestOnlyWhatWasCountedBothTimesIsCompared(t *testing.T) {
 					calls++
 					w.work["src/T2"] = []string{"", "wrong a", "wrong b", "right"}[min(calls, 3)]
 				}
-				return completed("done")
+				return claimed()
 			}
 			r := request(t, "- [ ] one\n- [ ] two\n")
 			r.Gates = tt.gates

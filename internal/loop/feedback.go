@@ -8,9 +8,7 @@ import (
 
 	"github.com/org/ralph-action/internal/feedback"
 	"github.com/org/ralph-action/internal/progress"
-	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/supervise"
 )
 
 const (
@@ -71,7 +69,7 @@ type Heard struct {
 
 	Task   run.Task
 	Person Person
-	// As is the Key of what the same task is for; it comes before this one.
+	// As is the key of the earlier feedback that the same task covers, if any.
 	As string
 }
 
@@ -256,7 +254,7 @@ func (e *Engine) apply(ctx context.Context, s *State, doc *progress.Doc, task ru
 	if tree == "" {
 		for k := range s.Feedback {
 			if f := &s.Feedback[k]; f.TaskID == task.ID {
-				f.Quote += "\n\nThe suggestion could not be applied as it stands: its lines have changed since."
+				f.Quote += "\n\nThe suggestion could not be applied as is: its lines have changed since."
 			}
 		}
 		return false, nil
@@ -265,14 +263,10 @@ func (e *Engine) apply(ctx context.Context, s *State, doc *progress.Doc, task ru
 		return false, err
 	}
 	s.Laid = s.HeadTree // the suggestion is what is proposed
-	s.Iteration++
-	s.Job, s.Role, s.TaskID, s.Process = prompt.JobBuild, run.RoleImplementer, task.ID, nil
-	s.Verdict, s.Guidance, s.Failure, s.Objection, s.Violations = supervise.VerdictProceed, nil, "", "", nil
-	at := e.Now()
-	s.record(Iteration{Number: s.Iteration, TaskID: task.ID, Role: s.Role, Verdict: s.Verdict, StartedAt: at, Outcome: string(AgentCompleted), Note: "a person's suggestion was applied as it stands"})
-	s.observed(AgentStatus{Outcome: AgentCompleted, Started: at, Finished: at})
-	s.Proposal = &Proposal{Ticked: true, Applied: true, Note: "a person's suggestion was applied as it stands"}
-	s.Stage = stagePropose
+	s.nextIteration()
+	s.hostCall(e.Now(), task, run.RoleImplementer, Proposal{
+		Ticked: true, Applied: true, Note: "a person's suggestion was applied as is",
+	})
 	finished, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Text: "applying a suggestion", Done: finished, Total: total}, s)
 	return true, nil

@@ -101,7 +101,7 @@ func TestHeed(t *testing.T) {
 			if _, agent := prompts["T4"]; agent || w.trees[w.head().Tree]["README"] != "goodbye" {
 				t.Errorf("an agent at the suggestion: %v; README %q", agent, w.trees[w.head().Tree]["README"])
 			}
-			if !strings.Contains(prompts["T5"], "could not be applied as it stands") || !strings.Contains(prompts["T6"], "ada wrote: be brief") || strings.Contains(prompts["T3"], "be brief") {
+			if !strings.Contains(prompts["T5"], "could not be applied as is") || !strings.Contains(prompts["T6"], "ada wrote: be brief") || strings.Contains(prompts["T3"], "be brief") {
 				t.Errorf("prompts of T5 and T6:\n%s\n%s", prompts["T5"], prompts["T6"])
 			}
 			for _, c := range w.commits {
@@ -138,13 +138,13 @@ func TestHeedAgain(t *testing.T) {
 	asked := loop.Heard{Feedback: loop.Feedback{Key: "w", Comment: 1, Standing: loop.FeedbackAsked, Why: "two wishes"}}
 	first := w.driveHearing(loop.NewState(request(t, threeTasks), w.now), []loop.Heard{said("w", "Be brief", "be brief")}, iterating(2))
 	again := request(t, threeTasks)
-	again.Feedback, again.Progress = first.Feedback, first.Progress
+	again.Feedback, again.Carried = first.Feedback, first.Progress
 	s := w.driveHearing(loop.NewState(again, w.now), []loop.Heard{asked}, func(s loop.State) bool { return s.Progress != "" })
 	if !s.Unsettled() || len(s.Feedback) != 1 || s.Feedback[0].Rounds != 1 {
 		t.Fatalf("%+v", s.Feedback)
 	}
 	last := request(t, threeTasks)
-	last.Feedback, last.Progress = s.Feedback, s.Progress
+	last.Feedback, last.Carried = s.Feedback, s.Progress
 	s = w.driveHearing(loop.NewState(last, w.now), []loop.Heard{said("w", "Be briefer", "be briefer")}, func(s loop.State) bool { return s.Progress != "" })
 	if s.Unsettled() || len(s.Feedback) != 1 || s.Feedback[0].Rounds != 2 || s.Feedback[0].TaskID == first.Feedback[0].TaskID || s.Feedback[0].Commit == "" {
 		t.Errorf("%+v", s.Feedback)

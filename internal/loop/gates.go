@@ -43,6 +43,15 @@ func (e *Engine) required(s State) ([]due, error) {
 	for _, g := range gate.At(gates, when) {
 		all = append(all, due{Gate: g})
 	}
+	if when == gate.Task {
+		own, err := e.ownChecks(&s)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range own {
+			all = append(all, due{Gate: gate.Gate{Name: c, Command: c, Kind: gate.Check, Own: true}.WithDefaults()})
+		}
+	}
 	if when == gate.Task && s.Proposal.Before != "" {
 		for _, d := range all {
 			if d.tests() {
@@ -51,6 +60,20 @@ func (e *Engine) required(s State) ([]due, error) {
 		}
 	}
 	return all, nil
+}
+
+// ownChecks are the commands that verify the task at hand, beyond the repository's
+// own checks.
+func (e *Engine) ownChecks(s *State) ([]string, error) {
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return nil, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	task, err := findTask(doc, s.TaskID)
+	if err != nil || !task.Verify {
+		return task.Checks, err
+	}
+	return phaseChecks(doc.Tasks(), task), nil
 }
 
 // tests says whether the check may run tests, and holds a proposal back.
@@ -168,7 +191,7 @@ func (e *Engine) baseline(s *State, g gate.Gate) *gate.Result {
 func baselineKey(command, image string) string { return gate.Key("", command, image) }
 
 // raise makes what has just landed the new baseline, where that is better: what
-// was mended in a run must not break again in it.
+// was fixed in a run must not break again in it.
 func (s *State) raise() {
 	for _, r := range s.GateLast {
 		if r.Passed || r.Verdict.Standing == gate.KnownFailing {
@@ -225,20 +248,31 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 	final := s.Stage == stageFinalGates
 	if s.GateIndex >= len(gates) {
 		if s.Stuck {
-			return e.finish(s, run.EndBlocked, s.EndDetail)
+			return e.finishStuck(s, s.EndDetail)
 		}
 		if final {
 			s.Stage = stageReview
 			return Next{}, nil
 		}
 		if s.Proposal.Gone != "" {
-			return e.refuse(ctx, s, s.Proposal.Before, s.Proposal.Gone+"\n\nWith them the checks pass, too: there was no need to take them away.")
+			return e.refuse(ctx, s, s.Proposal.Before, s.Proposal.Gone+"\n\nThe checks also pass with them: there was no need to remove them.")
 		}
-		doubt, err := e.doubt(ctx, s)
+		if next, handled, err := e.passedUnclaimed(ctx, s); err != nil || handled {
+			return next, err
+		}
+		task, err := e.task(s)
 		if err != nil {
 			return Next{}, err
 		}
-		if doubt != "" {
+		if e.unverified(s, task) {
+			return e.verify(s, task)
+		}
+		switch doubt, again, err := e.doubt(ctx, s, task); {
+		case err != nil:
+			return Next{}, err
+		case again:
+			return e.verify(s, task)
+		case doubt != "":
 			return e.fail(ctx, s, doubt)
 		}
 		s.Stage = stageLand
@@ -334,7 +368,7 @@ func (e *Engine) watchGate(ctx context.Context, s *State) (Next, error) {
 // outOfTime ends a run whose time is up while checks were still to run.
 func (e *Engine) outOfTime(s *State) (Next, error) {
 	if s.Stuck { // it would have ended without them
-		return e.finish(s, run.EndBlocked, s.EndDetail)
+		return e.finishStuck(s, s.EndDetail)
 	}
 	return e.finish(s, run.EndDeadline, "")
 }
@@ -372,7 +406,7 @@ func (e *Engine) judgeGate(ctx context.Context, s *State, r gate.Result) (Next, 
 	if !r.Verdict.Standing.Holds() {
 		s.GateIndex++
 		if r.Verdict.Note != "" {
-			e.emit(run.Event{Kind: run.EventGateNote, TaskID: s.TaskID, Gate: r.Gate, Text: fmt.Sprintf("%s holds nothing back: %s", r.Gate, r.Verdict.Note)}, s)
+			e.emit(run.Event{Kind: run.EventGateNote, TaskID: s.TaskID, Gate: r.Gate, Text: fmt.Sprintf("%s is not blocking: %s", r.Gate, r.Verdict.Note)}, s)
 		}
 		return Next{}, nil
 	}
@@ -383,6 +417,16 @@ func (e *Engine) judgeGate(ctx context.Context, s *State, r gate.Result) (Next, 
 	if s.Stage == stageGate {
 		s.Draft.Blamed = r.Verdict.Tests
 		why := gate.Remediation(r)
+		if s.Proposal.Host {
+			task, err := e.task(s)
+			if err != nil {
+				return Next{}, err
+			}
+			return e.fixFirst(ctx, s, task, fmt.Sprintf("the check %q fails", r.Gate), why)
+		}
+		if s.admitted() {
+			why = failedBy(s.Proposal.Claim) + "\n\n" + why
+		}
 		if s.Proposal.Gone != "" {
 			if err := e.layOut(ctx, s, s.Proposal.Before); err != nil {
 				return Next{}, fmt.Errorf("put tests back: %w", err)
@@ -410,7 +454,7 @@ func (e *Engine) judgeOld(ctx context.Context, s *State, r gate.Result) (Next, e
 	case !r.Verdict.Standing.Holds():
 	case s.Proposal.Gone == "" && (r.Reason != "exited" || len(r.Verdict.Tests) == 0):
 		p := *s.Proposal
-		p.Findings = append(slices.Clip(p.Findings), gate.Finding{Rule: gate.RuleChanged, Text: fmt.Sprintf("existing tests were changed; %s cannot run them on the new code as they were", r.Gate)})
+		p.Findings = append(slices.Clip(p.Findings), gate.Finding{Rule: gate.RuleChanged, Text: fmt.Sprintf("existing tests were changed, and %s cannot run the old versions on the new code", r.Gate)})
 		s.Proposal = &p
 	default:
 		if err := e.layOut(ctx, s, s.Proposal.Before); err != nil {
@@ -419,8 +463,8 @@ func (e *Engine) judgeOld(ctx context.Context, s *State, r gate.Result) (Next, e
 		s.Draft.Tampered = true
 		why := s.Proposal.Gone
 		if why == "" {
-			why = "The last call changed what existing tests expect, and the task does not ask for that. The tests were put back as they were: " +
-				"mend the code so that they pass, and leave them as they are."
+			why = "The last call changed what existing tests expect, but the task does not ask for that. The tests were restored: " +
+				"fix the code so that they pass, and do not change the tests."
 		}
 		why += "\n\n" + gate.Remediation(r)
 		return e.failed(ctx, s, why, supervise.Failure{

@@ -84,7 +84,7 @@ func TestItMustNotGetWorse(t *testing.T) {
 		if s.TaskID == "T1" && a.Attempt == 1 {
 			w.work["src/T1.txt"] = "bad"
 		}
-		return completed("done")
+		return claimed()
 	}
 	s := w.drive(loop.NewState(withGate(t, gate.Gate{}), w.now), nil)
 	if s.End != run.EndAllTasksComplete || s.Iteration != 4 {
@@ -106,7 +106,7 @@ func TestATaskToMendATestIsNotForgiven(t *testing.T) {
 			if a.Attempt == 2 {
 				w.work["fix"] = "yes"
 			}
-			return completed("done")
+			return claimed()
 		}
 		r := request(t, "- [ ] "+title+"\n")
 		r.Gates = []gate.Gate{{Command: "suite"}}
@@ -158,7 +158,7 @@ func TestWhatWasMendedMustNotBreakAgain(t *testing.T) {
 			if s.TaskID == "T2" && a.Attempt == 1 {
 				w.work["state"] = "bad"
 			}
-			return completed("done")
+			return claimed()
 		}
 		if s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil); s.End != run.EndAllTasksComplete || s.Iteration != 4 {
 			t.Errorf("%s: ended %s after %d iterations, want 4", name, s.End, s.Iteration)
@@ -183,7 +183,7 @@ func TestANewGateHasNoExcuse(t *testing.T) {
 		if a.Attempt == 2 {
 			w.work["state"] = "good"
 		}
-		return completed("done")
+		return claimed()
 	}
 	if s := w.drive(loop.NewState(request(t, "- [ ] begin a module\n"), w.now), nil); s.End != run.EndAllTasksComplete || s.Iteration != 2 {
 		t.Errorf("ended %s after %d iterations, want 2", s.End, s.Iteration)
@@ -206,7 +206,7 @@ func TestFlakyTestIsNotBlamed(t *testing.T) {
 	}
 	told := false
 	for _, ev := range w.events {
-		told = told || strings.Contains(ev.Text, "TestRace") && strings.Contains(ev.Text, "run again")
+		told = told || strings.Contains(ev.Text, "TestRace") && strings.Contains(ev.Text, "passed on retry")
 	}
 	if !told {
 		t.Error("nobody was told of the flaky test")
@@ -267,7 +267,7 @@ func TestCrashWhileBlameIsFound(t *testing.T) {
 			if s.TaskID == "T1" && a.Attempt == 1 {
 				w.work["src/T1.txt"] = "bad"
 			}
-			return completed("done")
+			return claimed()
 		}
 		r := request(t, "- [ ] one\n")
 		r.Gates = []gate.Gate{{Command: "suite"}}
@@ -307,7 +307,7 @@ func TestKnownFlakyTestGetsMoreChances(t *testing.T) {
 	}
 }
 
-// TestWhatACheckSaidIsToldOn: a call that does nothing has mended nothing, and the
+// TestWhatACheckSaidIsToldOn: a call that does nothing has fixed nothing, and the
 // one after it still knows what is wrong. The same tree is looked at anew.
 func TestWhatACheckSaidIsToldOn(t *testing.T) {
 	t.Parallel()
@@ -322,7 +322,7 @@ func TestWhatACheckSaidIsToldOn(t *testing.T) {
 		default:
 			w.work["src/T1"] = "good"
 		}
-		return completed("done")
+		return claimed()
 	}
 	r := request(t, "- [ ] one\n")
 	r.Gates = []gate.Gate{{Command: "suite"}}

@@ -68,7 +68,7 @@ func (e *Engine) holdBack(ctx context.Context, s *State, tree string, held []Ref
 	if len(patch) <= maxHeldPatch {
 		out.held.Patch = patch
 	}
-	s.Violations = append(s.Violations, "These paths are for a person to change. They are held back, a person gets them as a patch, and the checks ran without them; the rest has to be whole without them: "+listRefusals(held)+".")
+	s.Violations = append(s.Violations, "Only a person may change these paths. Your changes to them were removed and given to a person as a patch; the checks ran without them, so the rest must work without them: "+listRefusals(held)+".")
 	return out, nil
 }
 
@@ -79,7 +79,7 @@ func heldFindings(h *Held) []gate.Finding {
 	}
 	var out []gate.Finding
 	for _, p := range h.Paths {
-		out = append(out, gate.Finding{Rule: RuleHeld, Path: p.Path, Text: fmt.Sprintf("%s was held back from %s (%s): a person has to apply it", p.Path, h.TaskID, p.Reason)})
+		out = append(out, gate.Finding{Rule: RuleHeld, Path: p.Path, Text: fmt.Sprintf("%s was held back from %s (%s): apply it yourself if you want it", p.Path, h.TaskID, p.Reason)})
 	}
 	return out
 }
@@ -100,19 +100,19 @@ func (e *Engine) keepHeld(s *State, h *Held) {
 func (e *Engine) allHeld(ctx context.Context, s *State, doc *progress.Doc, h *Held) (Next, error) {
 	if s.OnlyHeld != s.TaskID && !s.Proposal.Applied {
 		s.OnlyHeld = s.TaskID
-		return e.failed(ctx, s, "All that the last call changed is for a person to change: "+listRefusals(h.Paths)+
-			". Do what the task asks for without these paths, as far as that can be done.", supervise.Failure{Refused: true})
+		return e.failed(ctx, s, "The last call changed only paths that a person must change: "+listRefusals(h.Paths)+
+			". Do as much of the task as you can without changing them.", supervise.Failure{Refused: true})
 	}
 	e.keepHeld(s, h)
 	s.Findings = appendFindings(s.Findings, heldFindings(h))
 	a := supervise.Assessment{Verdict: supervise.Verdict{
-		Kind: supervise.VerdictGiveUp, TaskID: s.TaskID, Reason: "all that it changed is protected, and held back for a person to apply: " + oneLine(listRefusals(h.Paths), 200),
+		Kind: supervise.VerdictGiveUp, TaskID: s.TaskID, Reason: "it changed only protected paths, which a person must apply: " + oneLine(listRefusals(h.Paths), 200),
 	}}
-	a.Diagnostics = fmt.Sprintf("%s was set aside: %s.\n", s.TaskID, a.Verdict.Reason)
-	s.Failure, s.Objection = "", ""
+	a.Diagnostics = fmt.Sprintf("%s is blocked: %s.\n", s.TaskID, a.Verdict.Reason)
+	s.Brief.begin()
 	s.Draft.Class = supervise.Classify(supervise.Failure{Refused: true})
 	s.watched()
-	s.Proposal, s.Process = nil, nil
+	s.dropCall()
 	s.Phase = run.PhaseIterating
 	return e.giveUp(ctx, s, doc, a)
 }

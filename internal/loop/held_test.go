@@ -30,7 +30,7 @@ func TestHeldBack(t *testing.T) {
 				}
 				w.work["src/whole"] = "yes"
 			}
-			return completed("done")
+			return claimed()
 		}
 		w.gate = func(tree files, _ string) bool {
 			for path := range tree {

@@ -103,34 +103,23 @@ func namedSources(task run.Task) []string {
 }
 
 // doubt is why a proposal that passed its checks is not believed: it changes nothing
-// near what the task names; "" where it is believed. It is a doubt: who claims again that the task is done is
-// believed, the second time where that call has changed nothing itself. Saying
-// nothing about it is no answer.
-func (e *Engine) doubt(ctx context.Context, s *State) (string, error) {
-	task, err := e.task(s)
-	if err != nil {
-		return "", err
-	}
+// near what the task names; "" where it is believed. It is a doubt: where a call
+// claims again that the task is done, somebody looks. Saying nothing about it is no
+// answer.
+func (e *Engine) doubt(ctx context.Context, s *State, task run.Task) (why string, again bool, _ error) {
 	changes, err := e.Workspace.Changes(ctx, s.HeadTree, s.Proposal.Tree)
 	if err != nil {
-		return "", fmt.Errorf("compare trees: %w", err)
+		return "", false, fmt.Errorf("compare trees: %w", err)
 	}
 	code, _ := splitChanges(changes, path.Dir(s.ProgressPath))
 	code = slices.DeleteFunc(code, func(c Change) bool { return slices.Contains(s.Proposal.Own, c.Path) })
-	why, err := e.elsewhere(ctx, s, task, code)
+	why, err = e.elsewhere(ctx, s, task, code)
 	if err != nil || why == "" {
-		return "", err
+		return "", false, err
 	}
-	switch {
-	case s.Challenged != task.ID:
-		s.Challenged, s.Upheld = task.ID, 0
-	case !s.Draft.ClaimedDone:
-	case !s.Draft.Unchanged, s.Upheld > 0:
-		return "", nil
-	default:
-		s.Upheld++
-	}
-	return why, nil
+	again = s.Challenged == task.ID && s.Draft.ClaimedDone
+	s.Challenged = task.ID
+	return why, again, nil
 }
 
 // elsewhere says of a proposal that it changes nothing in the folders of the files
@@ -157,7 +146,7 @@ func (e *Engine) elsewhere(ctx context.Context, s *State, task run.Task, code []
 		}
 		changed = append(changed, c.Path)
 	}
-	return fmt.Sprintf("The last call changed %s, and nothing near what the task names: %s. Do what the task asks for. If it is done all the same, tick it again, and the checks decide.",
+	return fmt.Sprintf("The last call changed %s, but nothing near what the task names: %s. Do what the task asks for. If the task is done anyway, tick it again and the checks decide.",
 		oneLine(strings.Join(changed, ", "), 300), strings.Join(named, ", ")), nil
 }
 
@@ -198,16 +187,16 @@ func (s *State) knownFailing() []string {
 
 // remedies say what to do about a rule, once for all findings of it.
 var remedies = []struct{ rule, text string }{
-	{gate.RuleSecret, "Take the secrets out of the files; read them from the environment, or use a place holder such as \"example\" where only the form matters."},
-	{gate.RuleDeleted, "The tests were put back as they were. They hold unless the task itself says otherwise."},
-	{gate.RuleCommand, "Put the command back: how the repository is checked is not part of this task."},
-	{gate.RuleNoNewTest, "Add tests for the code that was added; this repository asks for them."},
+	{gate.RuleSecret, "Remove the secrets from the files. Read them from the environment, or use a placeholder such as \"example\" where only the form matters."},
+	{gate.RuleDeleted, "The tests were restored. Do not change them unless the task says so."},
+	{gate.RuleCommand, "Restore the command: changing how the repository is checked is not part of this task."},
+	{gate.RuleNoNewTest, "Add tests for the new code; this repository requires them."},
 }
 
 // remedy tells the next attempt what was found and what to do about it.
 func remedy(blamed []gate.Finding) string {
 	var b strings.Builder
-	b.WriteString("The last call did what cannot be accepted:\n\n")
+	b.WriteString("The last call made changes that cannot be accepted:\n\n")
 	for i, f := range blamed {
 		if i == maxBlamed {
 			fmt.Fprintf(&b, "- and %d more\n", len(blamed)-i)

@@ -7,10 +7,11 @@ import (
 
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
 )
 
-// TestInspection: the first call does what is told of, later ones mend it.
+// TestInspection: the first call does what is told of, later ones fix it.
 func TestInspection(t *testing.T) {
 	t.Parallel()
 	const tests = "package a\n\nfunc TestA(t *testing.T) {\n\tt.Error(1)\n}\n"
@@ -30,7 +31,7 @@ func TestInspection(t *testing.T) {
 		{name: "renames a test", task: "Add a flag", does: func(f files) { f["a_test.go"] = strings.ReplaceAll(tests, "TestA", "TestB") }, found: gate.RuleReplaced},
 		{name: "skips a test", task: "Add a flag", does: func(f files) { f["a_test.go"] = strings.Replace(tests, "\tt.Error", "\tt.Skip()\n\tt.Error", 1) }, found: gate.RuleSkipped},
 		{name: "moves a test", task: "Add a flag", does: func(f files) { remove(f); f["b/a_test.go"] = tests }},
-		{name: "empties the test command", task: "Add a flag", does: func(f files) { f["package.json"] = `{"scripts":{"test":"true"}}` }, told: "Put the command back"},
+		{name: "empties the test command", task: "Add a flag", does: func(f files) { f["package.json"] = `{"scripts":{"test":"true"}}` }, told: "Restore the command"},
 		{name: "adds a key", task: "Add a flag", does: key("MASTER KEY"), told: "config:1 holds what looks like a secret"},
 		{name: "adds a password", task: "Add a flag", does: key("KEY"), told: "config:1 holds what looks like a secret"},
 		{name: "adds a password where that is allowed", task: "Add a flag", quality: gate.Quality{AllowHigh: true}, does: key("KEY"), found: gate.RuleSecret},
@@ -58,7 +59,7 @@ func TestInspection(t *testing.T) {
 					w.work["a_test.go"], w.work["package.json"] = base["a_test.go"], base["package.json"]
 				}
 				w.work["notes"] = "x"
-				return completed("done")
+				return claimed()
 			}
 			s := w.drive(loop.NewState(request(t, "- [ ] "+tt.task+"\n"), w.now), nil)
 			if s.End != run.EndAllTasksComplete {
@@ -87,8 +88,8 @@ func TestInspection(t *testing.T) {
 	}
 }
 
-// TestDoubtedProposals: work far from what the task names is believed where the agent
-// stands by it, and not where it merely says no more.
+// TestDoubtedProposals: work far from what the task names is looked at where the agent
+// stands by it, and not believed where it merely says no more.
 func TestDoubtedProposals(t *testing.T) {
 	t.Parallel()
 	done := completed("All done.\n\n**ALL_TASKS_COMPLETE**\n")
@@ -100,7 +101,7 @@ func TestDoubtedProposals(t *testing.T) {
 		calls int
 	}{
 		{"it says nothing", func(*world, int) loop.AgentStatus { return completed("I looked at it.") }, run.EndBlocked, 0},
-		{"it claims the same again, once and twice", func(*world, int) loop.AgentStatus { return done }, run.EndRalphDone, 3},
+		{"it claims the same again", func(*world, int) loop.AgentStatus { return done }, run.EndRalphDone, 2},
 		{"it claims so with another change", func(w *world, call int) loop.AgentStatus {
 			w.work["other/x.txt"] = fmt.Sprint(call)
 			return done
@@ -111,7 +112,10 @@ func TestDoubtedProposals(t *testing.T) {
 			w := newWorld(t)
 			w.landed[0].Tree = w.store(files{"sub/code.go": "package sub\n"})
 			calls := 0
-			w.agent = func(w *world, _ loop.State, _ loop.AgentStart) loop.AgentStatus {
+			w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+				if s.Job == prompt.JobVerify {
+					return completed("1. yes: sub/code.go:1\n\nRALPH_VERIFY: agreed")
+				}
 				if calls++; calls == 1 {
 					w.work["other/x.txt"] = "x"
 					return done
@@ -184,7 +188,7 @@ func TestOldTestsOnNewCode(t *testing.T) {
 					}
 					w.work["a.go"] = "8080"
 				}
-				return completed("done")
+				return claimed()
 			}
 			r := request(t, "- [ ] "+tt.task+"\n")
 			r.Gates = []gate.Gate{{Command: "suite", Kind: gate.Test}}
@@ -235,8 +239,8 @@ func TestDeletedTestsAreAsked(t *testing.T) {
 		told    []string
 		without string
 	}{
-		{name: "they fail", gates: []gate.Gate{{Command: "suite", Kind: gate.Test}}, a: "1", b: "fine", told: []string{"TestPort of a_test.go is gone", `"suite" (suite) failed`, "put back"}},
-		{name: "they pass", gates: []gate.Gate{{Command: "suite", Kind: gate.Test}}, a: "8080", b: "fine", told: []string{"TestPort of a_test.go is gone", "there was no need to take them away"}},
+		{name: "they fail", gates: []gate.Gate{{Command: "suite", Kind: gate.Test}}, a: "1", b: "fine", told: []string{"TestPort of a_test.go is gone", `"suite" (suite) failed`, "restored"}},
+		{name: "they pass", gates: []gate.Gate{{Command: "suite", Kind: gate.Test}}, a: "8080", b: "fine", told: []string{"TestPort of a_test.go is gone", "there was no need to remove them"}},
 		{name: "others fail", gates: []gate.Gate{{Command: "suite", Kind: gate.Test}}, a: "1", b: "broken", told: []string{"TestPort of a_test.go is gone", "TestOther"}},
 		{name: "no check runs tests", gates: []gate.Gate{{Command: "suite", Kind: gate.Lint}}, a: "1", b: "fine", told: []string{"TestPort of a_test.go is gone"}, without: `"suite" (suite)`},
 	} {
@@ -255,7 +259,7 @@ func TestDeletedTestsAreAsked(t *testing.T) {
 					}
 					w.work["a.go"], w.work["b.go"], w.work["notes"] = "8080", "fine", "x"
 				}
-				return completed("done")
+				return claimed()
 			}
 			r := request(t, "- [ ] Tidy up\n")
 			r.Gates = tt.gates
@@ -305,7 +309,7 @@ func TestTooMuchIsNotDone(t *testing.T) {
 				default:
 					return completed("This is more than fits into one session; the first part is done.")
 				}
-				return completed("done")
+				return claimed()
 			}
 			s := w.drive(loop.NewState(request(t, "- [ ] Do it all\n"), w.now), nil)
 			if s.End != run.EndAllTasksComplete || len(s.Commits) == 0 || s.Commits[0].TaskID != tt.landed {

@@ -24,7 +24,7 @@ func TestHalfAPlanIsNoPlan(t *testing.T) {
 		w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
 			if s.Job != prompt.JobPlan {
 				w.work["src/"+s.TaskID] = "done"
-				return completed("done")
+				return claimed()
 			}
 			if calls++; calls == 1 {
 				w.add(s, "first of two")
@@ -72,7 +72,7 @@ func TestAFailedSplitKeepsWhyTheTaskFailed(t *testing.T) {
 		if s.Job == prompt.JobBuild {
 			w.work["src/T1"] = a.Name
 		}
-		return completed("done")
+		return claimed()
 	}
 	r := request(t, "- [ ] one\n")
 	r.Gates = []gate.Gate{{Name: "test", Command: "go test ./...", Kind: gate.Test}}
@@ -95,18 +95,18 @@ func TestAReviewThatFailsLeavesTheRunComplete(t *testing.T) {
 		"over task budget":  {loop.AgentStatus{Outcome: loop.AgentOverTaskBudget, Detail: "no money"}, run.Limits{}, "no money"},
 		"gives up":          {loop.AgentStatus{Outcome: loop.AgentGaveUp, Detail: "too many turns"}, run.Limits{}, "too many turns"},
 		"waits and waits":   {loop.AgentStatus{Outcome: loop.AgentRateLimited}, run.Limits{RunTimeout: 3 * time.Hour}, "deadline"},
-		"no iteration left": {loop.AgentStatus{}, run.Limits{MaxIterations: 1}, "nothing left"},
+		"no iteration left": {loop.AgentStatus{}, run.Limits{MaxIterations: 1}, "no budget or calls were left"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.settings.Review = true
+			w.settings.Review = loop.ReviewAlways
 			w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
 				if s.Job == prompt.JobReview {
 					return tc.status
 				}
 				w.work["src/"+s.TaskID] = "done"
-				return completed("done")
+				return claimed()
 			}
 			r := request(t, "- [ ] one\n")
 			r.Limits = tc.limits
@@ -174,7 +174,7 @@ func TestATaskOverItsBudgetIsGivenUp(t *testing.T) {
 			return loop.AgentStatus{Outcome: loop.AgentOverTaskBudget, Detail: "$1.00 of $1.00 for the task are spent"}
 		}
 		w.work["src/"+s.TaskID] = "done"
-		return completed("done")
+		return claimed()
 	}
 	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
 	if s.End != run.EndBlocked || !strings.Contains(s.Progress, "T1 one (blocked: its budget is used up") {
@@ -202,7 +202,7 @@ func TestCrashWhenAnAgentComesToNothing(t *testing.T) {
 					return bad
 				}
 				w.work["src/"+s.TaskID] = "done"
-				return completed("done")
+				return claimed()
 			}
 			return w.drive(loop.NewState(request(t, "- [ ] one\n"), w.now), crash), len(w.prompts)
 		}
@@ -239,7 +239,7 @@ func TestCrashWhileSomethingIsPutBack(t *testing.T) {
 				t.Errorf("crash at step %d: the next attempt is not told", at)
 			}
 			w.work["src/"+s.TaskID] = "done"
-			return completed("done")
+			return claimed()
 		}
 		s := w.drive(loop.NewState(request(t, "- [ ] one\n"), w.now), func(step int) bool { return step == at })
 		if s.End != run.EndAllTasksComplete || len(s.Watched) != 2 || s.Watched[0].Class != "refused" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -109,21 +110,32 @@ func TestEndReasons(t *testing.T) {
 		{name: "once", change: func(r *loop.Request) { r.Once = true }, want: run.EndSingleIteration, agents: 1},
 		{name: "budget", change: func(r *loop.Request) { r.Limits.BudgetUSD = 0.5 }, want: run.EndBudgetExhausted, detail: "$0.50 of $0.50", agents: 2},
 		{name: "deadline", change: func(r *loop.Request) { r.Limits.RunTimeout = 90 * time.Second }, want: run.EndDeadline, agents: 2},
-		{name: "blocked", change: func(r *loop.Request) { r.Plan.Tasks = r.Plan.Tasks[:2] }, agent: nothing, want: run.EndBlocked, agents: 10},
-		{name: "stagnated", agent: nothing, want: run.EndStagnated, agents: 15},
+		{name: "blocked", change: func(r *loop.Request) { r.Plan.Tasks = r.Plan.Tasks[:2] }, agent: nothing, want: run.EndBlocked, agents: 6},
+		{name: "idle", agent: nothing, want: run.EndBlocked, agents: 9},
+		{name: "never compiles", change: func(r *loop.Request) { r.Gates = []gate.Gate{{Name: "build", Command: "fails", Kind: gate.Build}} },
+			agent: func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+				w.judge = func(files, loop.GateStart) gate.Result {
+					return gate.Result{ExitCode: 1, Reason: "exited", Output: "# example.com/a\na.go:3:4: undefined: x\n"}
+				}
+				w.work["src/"+s.TaskID] = fmt.Sprint(len(w.prompts))
+				return claimed()
+			}, want: run.EndBlocked, agents: 12},
 		{name: "one blocked, others done", agent: func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
 			if s.TaskID == "T2" {
 				return completed("hm")
 			}
 			w.work["src/"+s.TaskID] = "x"
-			return completed("done")
-		}, want: run.EndBlocked, agents: 7},
+			return claimed()
+		}, want: run.EndBlocked, agents: 5},
 		{name: "broken three times", agent: func(*world, loop.State, loop.AgentStart) loop.AgentStatus {
 			return loop.AgentStatus{Outcome: loop.AgentBroken, Detail: "Invalid API key"}
 		}, want: run.EndFailed, detail: "Invalid API key", agents: 3},
 		{name: "broken six times at work", agent: func(*world, loop.State, loop.AgentStart) loop.AgentStatus {
 			return loop.AgentStatus{Outcome: loop.AgentBroken, Detail: "signal: killed", Usage: run.Usage{Turns: 1, OutputTokens: 1}}
 		}, want: run.EndFailed, detail: "signal: killed", agents: 6},
+		{name: "refused at work", agent: func(*world, loop.State, loop.AgentStart) loop.AgentStatus {
+			return loop.AgentStatus{Outcome: loop.AgentBroken, Detail: "No credit.", DoFirst: "add some", Usage: run.Usage{CostUSD: 1, OutputTokens: 1}}
+		}, want: run.EndFailed, detail: "No credit. What to do first: add some. (3 agent calls", agents: 3},
 		{name: "over budget at the gateway", agent: func(*world, loop.State, loop.AgentStart) loop.AgentStatus {
 			return loop.AgentStatus{Outcome: loop.AgentOverBudget, Detail: "budget"}
 		}, want: run.EndBudgetExhausted, agents: 1},
@@ -131,7 +143,7 @@ func TestEndReasons(t *testing.T) {
 			w.work["src/"+s.TaskID] = "x"
 			return completed("All done.\n\n**ALL_TASKS_COMPLETE**\n")
 		}, want: run.EndRalphDone, agents: 3},
-		{name: "vague", change: func(r *loop.Request) { r.Plan = vague(t) }, want: run.EndAwaitingPerson, detail: "what exactly"},
+		{name: "vague", change: func(r *loop.Request) { r.Plan = vague(t) }, want: run.EndAwaitingPerson, detail: "exactly what to do"},
 		{name: "vague in plan mode", change: func(r *loop.Request) { r.Plan, r.Mode = vague(t), run.ModePlan }, want: run.EndAwaitingPerson},
 		{name: "vague and never asked about", change: func(r *loop.Request) { r.Plan, r.Ask = vague(t), plan.AskNever }, agent: nothing,
 			want: run.EndFailed, detail: "no task", agents: 8},
@@ -212,7 +224,7 @@ func TestPromptsSayWhenAllIsDoneAndWhatIsLarge(t *testing.T) {
 		if !strings.Contains(p, "- it greets in French\n") {
 			t.Errorf("prompt %d does not say when all is done", i+1)
 		}
-		if got, want := strings.Contains(p, "This task is large"), i == 0; got != want {
+		if got, want := strings.Contains(p, "This task is too large"), i == 0; got != want {
 			t.Errorf("prompt %d says that the task is large: %v", i+1, got)
 		}
 	}
@@ -232,7 +244,7 @@ func TestRateLimitIsAWait(t *testing.T) {
 			t.Errorf("called again at %s, before the reset at %s", w.now, reset)
 		}
 		w.work["src/"+s.TaskID] = "x"
-		return completed("done")
+		return claimed()
 	}
 	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
 	if s.End != run.EndAllTasksComplete || s.Iteration != 3 || len(s.Attempts) != 0 {
@@ -250,7 +262,7 @@ func TestFailedGateGoesIntoTheNextPrompt(t *testing.T) {
 			content = "bad"
 		}
 		w.work["src/"+s.TaskID+".txt"] = content
-		return completed("done")
+		return claimed()
 	}
 	r := request(t, threeTasks)
 	r.Gates = []gate.Gate{{Name: "unit tests", Command: "run-tests"}}
@@ -308,8 +320,9 @@ func TestBlockedRunsAreCheckedAtTheEnd(t *testing.T) {
 			w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
 				if s.TaskID == "T1" && tt.lands {
 					w.work["one"] = "x"
+					return claimed()
 				}
-				return completed("done")
+				return completed("I looked around.")
 			}
 			r := gated(t)
 			r.Plan = request(t, "- [ ] one\n- [ ] two\n").Plan
@@ -343,48 +356,45 @@ func TestMisbehavingAgents(t *testing.T) {
 		// lands says that the first call's work lands all the same.
 		lands bool
 	}{
-		{"does nothing", func(*world, loop.State) loop.AgentStatus { return completed("done") }, "without changing any file", false},
-		{"ticks and does nothing", func(w *world, _ loop.State) loop.AgentStatus {
-			w.work[path] = strings.Replace(w.work[path], "- [ ] T1", "- [x] T1", 1)
-			return completed("done")
-		}, "ticked the task, yet it changed no file", false},
-		{"admits failure", func(w *world, _ loop.State) loop.AgentStatus {
+		{"does nothing", func(*world, loop.State) loop.AgentStatus { return completed("Looks fine.") }, "without changing any file", false},
+		{"ticks and admits failure", func(w *world, _ loop.State) loop.AgentStatus {
 			w.work["x"] = "y"
-			return completed("TASK COMPLETE. I was unable to complete the tests.")
-		}, "unable to complete", false},
+			w.work[path] = strings.Replace(w.work[path], "- [ ] T1", "- [x] T1", 1)
+			return completed("Tests still fail, I ran out of ideas.")
+		}, "Tests still fail", false},
 		{"ticks another task", func(w *world, _ loop.State) loop.AgentStatus {
 			w.work["x"] = "y"
 			w.work[path] = strings.Replace(w.work[path], "- [ ] T3", "- [x] T3", 1)
-			return completed("done")
+			return claimed()
 		}, "T3", true},
 		{"removes a task", func(w *world, _ loop.State) loop.AgentStatus {
 			w.work["x"] = "y"
 			w.work[path] = strings.Replace(w.work[path], "- [ ] T3 three\n", "", 1)
-			return completed("done")
+			return claimed()
 		}, "T3", true},
 		{"says done early", func(w *world, _ loop.State) loop.AgentStatus {
 			w.work["x"] = "y"
 			w.work[path] = strings.Replace(w.work[path], "IN_PROGRESS", "RALPH_DONE", 1)
-			return completed("done")
+			return claimed()
 		}, "set to complete while", true},
 		{"deletes progress.md", func(w *world, _ loop.State) loop.AgentStatus {
 			w.work["x"] = "y"
 			delete(w.work, path)
-			return completed("done")
+			return claimed()
 		}, "progress", true},
 		{"replaces progress.md by a link", func(w *world, _ loop.State) loop.AgentStatus {
 			w.work["x"] = "y"
 			w.links[path] = true
-			return completed("done")
+			return claimed()
 		}, "plain, readable file", true},
 		{"plants a link", func(w *world, _ loop.State) loop.AgentStatus {
 			w.work["x"] = "y"
 			w.links["evil"] = true
-			return completed("done")
+			return claimed()
 		}, "it is a link", false},
 		{"writes another run's notes", func(w *world, _ loop.State) loop.AgentStatus {
 			w.work[".ralph/9/progress.md"] = "y"
-			return completed("done")
+			return claimed()
 		}, "only the run's own progress file", false},
 		{"times out", func(w *world, _ loop.State) loop.AgentStatus {
 			w.work["x"] = "y"
@@ -402,7 +412,7 @@ func TestMisbehavingAgents(t *testing.T) {
 					return tt.first(w, s)
 				}
 				w.work["src/"+s.TaskID+".txt"] = "done"
-				return completed("done")
+				return claimed()
 			}
 			s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
 			if s.End != run.EndAllTasksComplete {
@@ -431,7 +441,7 @@ func TestPlanMode(t *testing.T) {
 	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
 		if a.Mode != run.ModePlan {
 			w.work["src/"+s.TaskID+".txt"] = "done"
-			return completed("done")
+			return claimed()
 		}
 		w.work["sneaked.txt"] = "code in plan mode"
 		path := ".ralph/1/progress.md"
@@ -509,7 +519,7 @@ func TestCancelKeepsWhatLanded(t *testing.T) {
 			cancel(errBoom)
 		}
 		w.work["src/"+s.TaskID+".txt"] = "done"
-		return completed("done")
+		return claimed()
 	}
 	saved := 0
 	d := loop.Driver{
@@ -583,6 +593,32 @@ func TestErrorLeavesTheStateAsItWas(t *testing.T) {
 	}
 }
 
+// The parts of a state are stored as one object: a field that two of them have would be
+// lost without a word.
+func TestStateFieldsHaveOneNameEach(t *testing.T) {
+	t.Parallel()
+	seen := map[string]string{}
+	var walk func(typ reflect.Type)
+	walk = func(typ reflect.Type) {
+		for f := range typ.Fields() {
+			if f.Anonymous {
+				walk(f.Type)
+				continue
+			}
+			if other, ok := seen[f.Name]; ok && f.IsExported() {
+				t.Errorf("%s is a field of %s and of %s", f.Name, other, typ.Name())
+			}
+			seen[f.Name] = typ.Name()
+		}
+	}
+	walk(reflect.TypeFor[loop.State]())
+	for name := range seen {
+		if _, ok := reflect.TypeFor[loop.State]().FieldByName(name); !ok {
+			t.Errorf("%s cannot be reached from a state", name)
+		}
+	}
+}
+
 func TestDecodeRefusesOtherVersions(t *testing.T) {
 	t.Parallel()
 	if _, err := loop.Decode([]byte(`{"Version":99}`)); !errors.Is(err, loop.ErrStateVersion) {
@@ -620,7 +656,7 @@ func TestCrashWhilePlanning(t *testing.T) {
 				return completed("planned")
 			}
 			w.work["src/"+s.TaskID+".txt"] = "done"
-			return completed("done")
+			return claimed()
 		}
 		s := w.drive(loop.NewState(request(t, "Make greetings nicer."), w.now), func(step int) bool { return step == at })
 		if s.End != run.EndAllTasksComplete || len(w.prompts) != 3 {
@@ -637,7 +673,7 @@ func TestMovedBranchKeepsWhatIsKnown(t *testing.T) {
 		w.work["src/"+s.TaskID+".txt"] = "done"
 		path := ".ralph/1/progress.md"
 		w.work[path] = strings.Replace(w.work[path], "## Learnings\n", "## Learnings\n- learned at "+s.TaskID+"\n", 1)
-		return completed("done")
+		return claimed()
 	}
 	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
 	if s.End != run.EndAllTasksComplete || !strings.Contains(s.Progress, "learned at T2") {

@@ -97,7 +97,7 @@ func TestPersonEditsTheFile(t *testing.T) {
 						pushed = true
 						w.push(tc.edits...)
 					}
-					return completed("done")
+					return claimed()
 				}
 				var finals int
 				w.gate = func(_ files, command string) bool {
@@ -151,7 +151,7 @@ func TestPersonRemovesTheFile(t *testing.T) {
 			delete(f, progressPath)
 			w.landed = append(w.landed, loop.Landed{OID: "person", Tree: w.store(f)})
 		}
-		return completed("done")
+		return claimed()
 	}
 	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
 	if diff := cmp.Diff(wantThree, subjects(s.Commits)); diff != "" || s.End != run.EndAllTasksComplete {

@@ -34,6 +34,8 @@ type Opened struct {
 	// makes, or has made before, is known by.
 	Setup    *Setup
 	SetupKey string
+	// Earlier is what the branch tells of the runs before, without bounds.
+	Earlier Earlier
 	// Findings are what people are to know of how the work is done.
 	Findings []gate.Finding
 }
@@ -45,17 +47,22 @@ type Settings struct {
 	Gates   []gate.Gate
 	Quality gate.Quality
 	Image   string
-	// Egress are the hosts that may be reached; see State.
+	// Egress are the hosts that the repository lets sandboxes reach, of those that
+	// the operator does; nil leaves it to the operator.
 	Egress []string
 	Model  string
-	Ask    plan.Ask
+	// Ask says whether a vague plan makes the run ask instead of planning.
+	Ask plan.Ask
 	// NeedsApproval: a person approves the plan before it is worked.
 	NeedsApproval bool
-	KeepProgress  bool
+	// KeepProgress leaves progress.md on the branch when the run completes.
+	KeepProgress bool
 	// Supervision, Roles and Review are how the run is watched and worked.
 	Supervision supervise.Config
 	Roles       map[run.Role]RoleSettings
-	Review      bool
+	Review      ReviewPolicy
+	// VerifyTasks: a call looks at each task before it lands.
+	VerifyTasks bool
 	// Forget leaves the memory alone.
 	Forget bool
 	// AgentsMD: what agents note of the code base is suggested for AGENTS.md.
@@ -96,6 +103,10 @@ type Screened struct {
 	Refused, Held []Refusal
 }
 
+// ErrNoWorkspace is returned by a Workspace whose work tree is gone: this machine is
+// another one, or somebody has tidied it up. It is laid out again from the branch.
+var ErrNoWorkspace = errors.New("loop: the work tree is gone")
+
 // Workspace is the agent's work tree as the host sees it. Everything in it is
 // hostile data.
 type Workspace interface {
@@ -117,8 +128,9 @@ type Workspace interface {
 	// Names lists the root of the work tree, for detection; names of folders
 	// end in "/".
 	Names() ([]string, error)
-	// Snapshot stores the work tree as a git tree. Refused paths are not in it.
-	Snapshot(ctx context.Context) (tree string, refused []Refusal, err error)
+	// Snapshot stores the work tree as a git tree. Refused paths are not in it, nor
+	// is the .git of nested folders, which were made repositories of their own.
+	Snapshot(ctx context.Context) (tree string, refused []Refusal, nested []string, err error)
 	// Changes lists what differs from one tree to another.
 	Changes(ctx context.Context, from, to string) ([]Change, error)
 	// File reads a file of a tree; ok is false where there is no plain file of
@@ -139,6 +151,11 @@ type Workspace interface {
 	// bring in, or where the head is no longer the branch's tip. ErrUnrelated
 	// where that cannot be done.
 	Merge(ctx context.Context, s State) (*Merge, error)
+	// Keep stores what tree holds beyond the run's head where it outlives the work
+	// tree and this machine, in the place of what was kept before. Kept says whether
+	// that tree can be laid out: it is still there, or was read from where it is kept.
+	Keep(ctx context.Context, s State, tree string) error
+	Kept(ctx context.Context, s State, tree string) (bool, error)
 	// Restore is tree with the files at paths as they are in from.
 	Restore(ctx context.Context, tree, from string, paths []string) (string, error)
 }
@@ -196,8 +213,8 @@ const (
 	AgentGaveUp Outcome = "gave_up"
 	// AgentTimedOut: it was stopped for silence or for taking too long.
 	AgentTimedOut Outcome = "timed_out"
-	// AgentBroken: it crashed, or the provider refused it (authentication,
-	// credit). Not an attempt at the task.
+	// AgentBroken: it crashed, could not be started, or the provider refused it
+	// (see AgentStatus.DoFirst). Not an attempt at the task.
 	AgentBroken Outcome = "broken"
 	// AgentRateLimited: the provider asked to come back later. A wait.
 	AgentRateLimited Outcome = "rate_limited"
@@ -217,6 +234,9 @@ type AgentStatus struct {
 	Final string
 	// Detail is what went wrong, in the agent's or the provider's words.
 	Detail string
+	// DoFirst is set where it is broken for a reason that the next call meets, too,
+	// such as an account without credit: what a person does first about it.
+	DoFirst string
 	// Activity is what it did, counted.
 	Activity supervise.Activity
 	Usage    run.Usage

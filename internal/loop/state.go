@@ -1,11 +1,13 @@
 package loop
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/org/ralph-action/internal/claim"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
@@ -35,6 +37,7 @@ const (
 	stageSplit      Stage = "split"        // put the parts it wrote in the place of a task
 	stageReviewed   Stage = "reviewed"     // take the tasks a review asks for
 	stagePropose    Stage = "propose"      // verify what it did, and store it as a tree
+	stageVerified   Stage = "verified"     // take the answer of a call that looked at the task
 	stageGate       Stage = "gate"         // start the next check
 	stageGateWatch  Stage = "gate_watch"   // the check runs
 	stageLand       Stage = "land"         // commit
@@ -56,6 +59,13 @@ type Subject struct {
 	Name string
 	// PlanFile is how the agent is told where the plan comes from.
 	PlanFile string
+	// HostFiles are the paths in the repository of the file that the plan came
+	// from and of what its system keeps beside it: only the host writes them.
+	// Commits bring TaskFile and TaskNotes up to date, which are those of them
+	// that may be part of commits, or "".
+	HostFiles []string
+	TaskFile  string
+	TaskNotes string
 	// RequestedBy is the login of the person who started the run, "" locally.
 	RequestedBy   string
 	RequestedByID int64
@@ -82,8 +92,29 @@ type Process struct {
 
 // Proposal is the tree an agent left behind and what was found about it.
 type Proposal struct {
-	// Ticked is the agent's own claim that the task is done.
+	// Said is what the agent's last message claims of its task, and IfTicked what it
+	// comes to with the box of the task ticked; Claim is the one of them that holds.
+	Said, IfTicked, Claim claim.Claim
+	// Ticked: the agent ticked the box of the task.
 	Ticked bool
+	// Already: nothing had to be changed, for it was there before.
+	Already bool
+	// Idle: the call itself changed nothing, and what earlier ones left is said to do
+	// the task.
+	Idle bool
+	// Host: it is the host's own look at the tree, and no agent had a part in it.
+	Host bool
+	// Work is the whole work tree that it was made from, and Draft the supervisor's
+	// record of the call, while another call looks at it.
+	Work  string
+	Draft supervise.Iteration
+	// Criteria are what a call that looks at the task was asked, and Answer is what it
+	// answered.
+	Criteria []string
+	Answer   *claim.Verdict
+	// Looks is how many calls have looked at it, and Unanswered how many of them in a
+	// row gave no answer.
+	Looks, Unanswered int
 	// Applied: it is a person's suggestion, and no agent had a part in it.
 	Applied bool
 	// Note is what was odd about a call that ended well.
@@ -124,6 +155,8 @@ type Ended struct {
 	RetryAt time.Time
 	// Worked: it had used the model before.
 	Worked bool
+	// DoFirst is that of the AgentStatus.
+	DoFirst string
 }
 
 // Iteration is the record of one agent call.
@@ -163,162 +196,232 @@ type Evidence struct {
 	Change string `json:"change,omitempty"`
 	// Checkmark is what it did to the tasks and sections of progress.md.
 	Checkmark string `json:"checkmark,omitempty"`
-	// Signal is whether it said that it was done.
+	// Signal is what it said of its task.
 	Signal string `json:"signal,omitempty"`
 }
 
-// State is all a run needs to go on in another process. It holds no secrets.
-type State struct {
-	Run     run.ID
-	Subject Subject
-	Plan    plan.Plan
-	// Mode is what was asked for; whether the run plans first follows from it
-	// and from the tasks that are there.
-	Mode run.Mode
-	// Ask says whether a vague plan makes the run ask instead of planning.
-	Ask      plan.Ask
-	Once     bool
-	NoCommit bool
-	// KeepProgress leaves progress.md on the branch when the run completes.
-	KeepProgress bool
-	Limits       run.Limits
-	// Gates are those asked for; DetectedGates those the base brings along.
-	Gates         []gate.Gate
-	DetectedGates []gate.Gate
-	NoDetect      bool
-	// Quality is what the repository asks of the work beyond its gates.
-	Quality gate.Quality
-	Image   string
-	// Egress are the hosts that the repository lets sandboxes reach, of those that
-	// the operator does; nil leaves it to the operator.
-	Egress []string
-	// EarlyHosts is what was reached or blocked before the first call; it goes into
-	// the record of that.
-	EarlyHosts []run.HostUse
-	Agent      string
-	// Model is the one asked for, SeenModel the one the agent says it used.
-	Model     string
-	SeenModel string
+// Need is what an agent said is missing for a task, which only a person can get.
+type Need struct{ TaskID, Words string }
 
+// Kept is unfinished work at a task, which goes on in the next call. It is in no
+// commit.
+type Kept struct {
+	TaskID string
+	// Tree is the work, made on the commit Head with the tree HeadTree.
+	Tree, Head, HeadTree string
+	// Left is what is left of the task, in the words of the last call, and Blocked says
+	// that it waits for a person.
+	Left    string
+	Blocked bool
+}
+
+// ReviewPolicy says when all of the work is read once more at the end of a run.
+type ReviewPolicy string
+
+// The policies.
+const (
+	// ReviewAlways: whenever something was committed.
+	ReviewAlways ReviewPolicy = "always"
+	// ReviewUnproven: once, and only where no check has shown that the work is right.
+	ReviewUnproven ReviewPolicy = "unproven"
+	// ReviewNever: not at all.
+	ReviewNever ReviewPolicy = "never"
+)
+
+// State is all a run needs to go on in another process. It holds no secrets. Each of
+// its parts says when it changes; they are stored as one flat object, so that no two of
+// them may have a field of the same name.
+type State struct {
+	Request
+	Position
+	Checkout
+	Environment
+	Attempt
+	Brief
+	Counts
+	Watch
+	Result
+	Conversation
+
+	// read is the progress file that was read last; it is not stored.
+	read readProgress
+}
+
+// Position is where a run stands: each step moves it on.
+type Position struct {
 	Phase     run.Phase
 	Stage     Stage
 	StartedAt time.Time
 	EndedAt   time.Time
 
-	Templates prompt.Templates
-	Base      string // commit the branch started from
-	BaseTree  string
-	StartTree string // tip of the branch when the tree was laid out
-	Head      string // last commit of the branch that is ours or taken in
-	HeadTree  string
-	// Build is how Image is made, nil where it is somebody else's.
-	Build *Image `json:",omitempty"`
-	// Setup is what has to run before the first agent, until it has; SetupKey
-	// is what it made is known by, "" where there is none.
-	Setup        *Setup
-	SetupKey     string
-	Branch       string
-	BaseBranch   string
+	// WaitUntil is when the run goes on, with the stage Resume.
+	WaitUntil time.Time
+	Resume    Stage
+
+	CancelRequested bool
+	CancelReason    string
+
+	// HintDone: the agent says that everything is finished.
+	HintDone bool
+	// Stuck: no task is left that could be worked, and the final checks run on what
+	// has landed before the run ends as blocked, for people to see.
+	Stuck bool
+
+	End       run.EndReason
+	EndDetail string
+	// EndCause is the same for all runs of an issue that ended for one and the same
+	// cause, which people are told of once; "" where each is told of.
+	EndCause string `json:",omitempty"`
+	// Diagnostics tell a person why a task or the run was given up.
+	Diagnostics string
+}
+
+// Checkout is the branch and what is laid out of it. It moves on with each commit, of
+// ours or of other people.
+type Checkout struct {
+	Base       string // commit the branch started from
+	BaseTree   string
+	StartTree  string // tip of the branch when the tree was laid out
+	Head       string // last commit of the branch that is ours or taken in
+	HeadTree   string
+	Branch     string
+	BaseBranch string
+	// Laid is the tree as the next agent finds it, "" where that is not known.
+	Laid string
+
 	ProgressPath string
 	Progress     string // the accepted progress.md
 	// LandedProgress is the one of the last commit that is ours.
 	LandedProgress string
 	// Merged says what became of people's edits of that file, one sentence each.
 	Merged []string
+	// Merge is the merge that is being worked, nil for none, and Merges how often
+	// there was one.
+	Merge  *Merge
+	Merges int
+}
 
+// Environment is what processes of the run are started with. It is settled before the
+// first agent starts.
+type Environment struct {
+	Templates prompt.Templates
+	// DetectedGates are those that the base brings along.
+	DetectedGates []gate.Gate
+	// Build is how Image is made, nil where it is somebody else's.
+	Build *Image `json:",omitempty"`
+	// Setup is what has to run before the first agent, until it has; SetupKey
+	// is what it made is known by, "" where there is none.
+	Setup    *Setup
+	SetupKey string
+	// SeenModel is the model that the agent says it used.
+	SeenModel string
+	// EarlyHosts is what was reached or blocked before the first call; it goes into
+	// the record of that.
+	EarlyHosts []run.HostUse
+}
+
+// Attempt is the work on one task from the start of a call until what it proposes has
+// landed or failed.
+type Attempt struct {
+	TaskID string
 	// Job is what the agent at work is for, Role the part it plays.
 	Job  prompt.Job
 	Role run.Role
-	// Roles are the models and limits of single roles.
-	Roles map[run.Role]RoleSettings
-
-	// Supervision are the thresholds by which the run is judged, Watched what
-	// it is judged by, oldest first, and Draft the record of the iteration at
-	// hand, with the tree that it proposed.
-	Supervision supervise.Config
-	Watched     []supervise.Iteration
-	Draft       supervise.Iteration
-	DraftTree   string
-	// Laid is the tree as the next agent finds it, "" where that is not known.
-	Laid        string
-	Checkpoints []supervise.Checkpoint
-	// Verdict is the supervisor's on the iteration at hand, and Guidance what
-	// it says to the agent.
+	// Verdict is the supervisor's on the iteration at hand.
 	Verdict  supervise.VerdictKind
+	Process  *Process
+	Proposal *Proposal
+	Ended    *Ended
+	// Draft is the record of the iteration at hand, DraftTree the tree it proposed.
+	Draft     supervise.Iteration
+	DraftTree string
+	GateIndex int
+	GateLast  []gate.Result // of the last proposal, for the pull request
+
+	// Kept is the unfinished work at the task at hand, nil for none.
+	Kept *Kept
+	// Advanced says that a call at the task at hand has got further since one failed,
+	// and said what is left.
+	Advanced bool
+	// Challenged is the task of which a proposal was doubted for changing nothing
+	// near what the task names.
+	Challenged string
+	// OnlyHeld is the task of which a proposal held nothing but changes that a
+	// person has to apply.
+	OnlyHeld string
+}
+
+// dropCall ends the part of a call in the attempt, in which nothing is left to do.
+func (s *State) dropCall() {
+	s.Process, s.Proposal, s.Ended, s.WaitUntil = nil, nil, nil, time.Time{}
+}
+
+// Brief is what the next call at a task is told of those before it. It is emptied as a
+// whole when the run turns to another task.
+type Brief struct {
+	// Failure is why the last call failed.
+	Failure string
+	// Objection is what a check last said of the task at hand. It goes on being
+	// told while later calls show nothing new.
+	Objection string
+	// Violations are what the last call did against the rules of progress.md.
+	Violations []string
+	// Guidance is the supervisor's advice.
 	Guidance []string
-	// Diagnostics tell a person why a task or the run was given up.
-	Diagnostics string
+	// Insight is what the agents noted while at the task, and Patterns what they noted
+	// of the code base.
+	Insight  string
+	Patterns []string
+}
+
+// begin forgets what was said of earlier calls. What agents noted stays: it is of use
+// whoever fails.
+func (b *Brief) begin() { *b = Brief{Insight: b.Insight, Patterns: b.Patterns} }
+
+// Counts only grow within a run, or begin again at zero where a row is broken. What is
+// counted by task has the task's id as its key.
+type Counts struct {
+	// Iteration is the number of the last iteration that was begun, which counts on
+	// from those of Earlier; 0 before the first.
+	Iteration int
+	Starts    int // processes started so far; makes their names unique
+	Attempts  map[string]int
+	// Partial counts the calls that got a task further and did not finish it, since it
+	// last began, and Verified those that looked whether it is done already.
+	Partial, Verified map[string]int
+	Reopened          map[string]int
+	Strikes           int // broken agent calls in a row, across tasks
+	Idle              int // those of them, in a row, that broke before they did anything
+	Troubles          int // steps in a row that failed; counted by the driver
+	Waits             int // rate-limit waits in a row
+	Lost              int // processes in a row that nobody saw end
+	Gone              int // processes in a row that were gone with their record
+	// Reviews counts how often all of the work was read; ReviewNote says why it was not.
+	Reviews    int
+	ReviewNote string
+}
+
+// Watch is what the run is judged by.
+type Watch struct {
+	// Watched are the iterations, oldest first.
+	Watched     []supervise.Iteration
+	Checkpoints []supervise.Checkpoint
 	// Decomposed are the tasks that were split, and Parents names for each part
 	// the task it comes from.
 	Decomposed map[string]bool
 	Parents    map[string]string
 	// Acknowledged is the last iteration before people changed a task, by task.
 	Acknowledged map[string]int
-	// Forget: lessons are neither kept nor used.
-	Forget bool
-	// Insight is what the agents noted while at the task at hand, and Patterns
-	// what they noted of the code base; with AgentsMD these are suggested for
-	// the repository's own file.
-	Insight  string
-	Patterns []string
-	AgentsMD bool
-	// Review: all of the work is read once more at the end; Reviews counts how
-	// often it was, and ReviewNote says why it was not.
-	Review bool
-	// ReviewFixed: the door chose, and the repository does not.
-	ReviewFixed bool
-	Reviews     int
-	ReviewNote  string
-
-	Iteration int
-	Starts    int // processes started so far; makes their names unique
-	TaskID    string
-	Attempts  map[string]int
-	Strikes   int // broken agent calls in a row, across tasks
-	Idle      int // those of them, in a row, that broke before they did anything
-	Troubles  int // steps in a row that failed; counted by the driver
-	Waits     int // rate-limit waits in a row
-	Lost      int // processes in a row that nobody saw end
-	Gone      int // processes in a row that were gone with their record
-	Ended     *Ended
-	Failure   string
-	// Objection is what a check last said of the task at hand. It goes on being
-	// told while later calls show nothing new.
-	Objection  string
-	Violations []string
-	// Challenged is the task of which a proposal was doubted for changing nothing
-	// near what the task names, and Upheld how many calls that changed nothing more
-	// have claimed since that it is done all the same.
-	Challenged string
-	Upheld     int
-	// OnlyHeld is the task of which a proposal held nothing but changes that a
-	// person has to apply.
-	OnlyHeld  string
-	Process   *Process
-	Proposal  *Proposal
-	GateIndex int
-	GateMemo  map[string]gate.Result
-	// Baseline is how the gates stood on StartTree, or on what has landed since.
+	// GateMemo are results of checks that need not run again, Baseline is how the checks
+	// stood on StartTree, or on what has landed since.
+	GateMemo map[string]gate.Result
 	Baseline map[string]gate.Result
-	GateLast []gate.Result // of the last proposal, for the PR
-	// Stuck: no task is left that could be worked, and the final checks run on what
-	// has landed before the run ends as blocked, for people to see.
-	Stuck bool
 	// Flaky are the tests that were seen to pass and fail on one tree, in order.
-	Flaky    []string
-	Reopened map[string]int
-	Findings []gate.Finding // about what has landed, for people to look at
-	// Merge is the merge that is being worked, nil for none, and Merges how often
-	// there was one.
-	Merge  *Merge
-	Merges int
-	// Protected says what becomes of changes to protected paths, and Held is what
-	// was held back so far.
-	Protected run.Protection
-	Held      []Held
-	// Notices is what the repository wants told of its runs.
-	Notices run.NoticeChoice
+	Flaky []string
+}
 
+// Result is what came of the run so far, for people.
+type Result struct {
 	Commits     []Landed
 	Closing     *Landed
 	PullRequest *PullRequest
@@ -326,46 +429,26 @@ type State struct {
 	Usage       run.Usage
 	// LandedUSD is what of Usage.CostUSD the commits tell.
 	LandedUSD float64
-	HintDone  bool
+	// Needs are what agents said they lack.
+	Needs    []Need
+	Findings []gate.Finding // about what has landed, for people to look at
+	// Nested are folders that agents made git repositories of their own.
+	Nested []string
+	// Held is what was held back for a person so far.
+	Held []Held
+}
 
-	CancelRequested bool
-	CancelReason    string
-	WaitUntil       time.Time
-	Resume          Stage // where to go on after WaitUntil
-
-	End       run.EndReason
-	EndDetail string
-	// EndCause is the same for all runs of an issue that ended for one and the same
-	// cause, which people are told of once; "" where each is told of.
-	EndCause string `json:",omitempty"`
+// Conversation is what people said of the plan and of the work.
+type Conversation struct {
 	// Questions are what a person has to answer before the plan can be worked.
 	Questions []string
-
-	// NeedsApproval: the plan is worked only as somebody approved it. Approved is
-	// the hash of the plan that was (progress.Doc.PlanSHA256), ApprovedBy the login
-	// of whoever did, and Approval the hash of the one that the run leaves to people
-	// to approve.
-	NeedsApproval      bool
-	Approved, Approval string
-	ApprovedBy         string `json:",omitempty"`
-	// Attended: whoever would approve the plan started the run by hand.
-	Attended bool
-	// Carried is the progress.md of an earlier run, for a branch that no longer
-	// has it.
-	Carried string
+	// Approval is the hash of the plan that the run leaves to people to approve.
+	Approval string
 	// Credits are the people who asked for single tasks.
 	Credits map[string]Person
-
-	// Feedback is what was said of the work, in this run and in those before, the
-	// newest last. FeedbackSeen is the newest of it that was looked at, as the door
-	// counts, and FeedbackRounds how often in a row nobody but a bot or a check had
-	// a part in it.
-	Feedback       []Feedback
-	FeedbackSeen   int64
-	FeedbackRounds int
-
-	// read is the progress file that was read last; it is not stored.
-	read readProgress
+	// FeedbackSeen is the newest of the Feedback that was looked at, as the entry point
+	// counts.
+	FeedbackSeen int64
 }
 
 // readProgress is a progress file with its text. States share the document:
@@ -406,29 +489,29 @@ func (s *State) record(it Iteration) {
 
 // evidence adds to what was found about the call that ended last.
 func (s *State) evidence(note func(*Evidence)) {
+	s.lastCall(func(it *Iteration) { note(&it.Evidence) })
+}
+
+// lastCall changes the record of the call that ended last, if there is one.
+func (s *State) lastCall(change func(*Iteration)) {
 	n := len(s.History)
 	if n == 0 {
 		return
 	}
 	h := s.History[n-1]
-	note(&h.Evidence)
+	change(&h)
 	s.History = append(s.History[:n-1:n-1], h)
 }
 
 // reached adds the hosts of a check to the record of the call it followed, or of
 // the first one.
 func (s *State) reached(hosts []run.HostUse) {
-	n := len(s.History)
-	if len(hosts) == 0 {
-		return
-	}
-	if n == 0 {
+	if len(hosts) > 0 && len(s.History) == 0 {
 		s.EarlyHosts = run.AddHosts(s.EarlyHosts, hosts, maxHosts)
-		return
 	}
-	h := s.History[n-1]
-	h.Hosts = run.AddHosts(h.Hosts, hosts, maxHosts)
-	s.History = append(s.History[:n-1:n-1], h)
+	if len(hosts) > 0 {
+		s.lastCall(func(it *Iteration) { it.Hosts = run.AddHosts(it.Hosts, hosts, maxHosts) })
+	}
 }
 
 // document reads a progress file of this state. Most steps read the text that
@@ -471,88 +554,81 @@ type PullRequest struct {
 // PlanEdit is a task list as people were shown it, and as they left it.
 type PlanEdit struct{ Was, Now []run.Task }
 
-// Request is what a door asks a new run to do.
+// Request is what an entry point asks a new run to do, with the settings that it asks
+// for. Of those, what is left empty is the repository's to choose.
 type Request struct {
 	Run     run.ID
 	Subject Subject
 	Plan    plan.Plan
-	Mode    run.Mode
-	// Ask is "" where the repository may choose.
-	Ask          plan.Ask
-	Once         bool
-	NoCommit     bool
-	KeepProgress bool
-	Limits       run.Limits
-	Gates        []gate.Gate
-	NoDetect     bool
-	Image        string
-	Agent        string
-	Model        string
-	// Review asks for a review; nil leaves the choice to the repository.
-	Review *bool
-	// Approved is the hash of the plan that a person approved, "" for none, and
-	// ApprovedBy their login.
-	Approved, ApprovedBy string
-	// Attended: starting the run was approval enough.
+	// Mode is what was asked for; whether the run plans first follows from it
+	// and from the tasks that are there.
+	Mode     run.Mode
+	Once     bool
+	NoCommit bool
+	NoDetect bool
+	Agent    string
+	// Approved is the hash of the plan that a person approved (progress.Doc.PlanSHA256),
+	// "" for none, and ApprovedBy their login.
+	Approved   string
+	ApprovedBy string `json:",omitempty"`
+	// Attended: whoever would approve the plan started the run by hand.
 	Attended bool
-	// Progress is the progress.md of an earlier run, for a branch from which that
+	// Carried is the progress.md of an earlier run, for a branch from which that
 	// run has removed it when it completed.
-	Progress string
-	// Feedback and FeedbackRounds are those of the run before.
+	Carried string
+	// Earlier is what the runs before did, as far as the entry point knows.
+	Earlier Earlier
+	// Feedback is what was said of the work, in this run and in those before, the
+	// newest last, and FeedbackRounds how often in a row nobody but a bot or a check
+	// had a part in it.
 	Feedback       []Feedback
 	FeedbackRounds int
+
+	Settings
 }
 
 // NewState is the state of a run that has not begun.
 func NewState(r Request, now time.Time) State {
-	gates := make([]gate.Gate, len(r.Gates))
-	for i, g := range r.Gates {
-		gates[i] = g.WithDefaults()
-	}
-	return State{
-		Run: r.Run, Subject: r.Subject, Plan: r.Plan, Mode: r.Mode, Ask: r.Ask, Once: r.Once,
-		NoCommit: r.NoCommit || r.Plan.NoCommit, KeepProgress: r.KeepProgress,
-		Limits: r.Limits.WithDefaults(run.DefaultLimits()),
-		Gates:  gates, NoDetect: r.NoDetect, Image: r.Image, Agent: r.Agent, Model: r.Model,
-		Review: r.Review != nil && *r.Review, ReviewFixed: r.Review != nil, Approved: r.Approved, ApprovedBy: r.ApprovedBy, Attended: r.Attended, Carried: r.Progress,
-		Feedback: r.Feedback, FeedbackRounds: r.FeedbackRounds,
-		Phase: run.PhaseQueued, Stage: stageOpen, StartedAt: now,
-		Attempts: map[string]int{}, GateMemo: map[string]gate.Result{}, Baseline: map[string]gate.Result{}, Reopened: map[string]int{},
-		Acknowledged: map[string]int{},
-	}
+	r.NoCommit = r.NoCommit || r.Plan.NoCommit
+	r.Limits = r.Limits.WithDefaults(run.DefaultLimits())
+	r.Gates = withDefaults(r.Gates)
+	r.Earlier = r.Earlier.bounded()
+	s := State{Request: r, Position: Position{Phase: run.PhaseQueued, Stage: stageOpen, StartedAt: now}}
+	s.makeMaps()
+	return s
 }
 
-// apply takes the repository's settings where the door left a choice.
-func (s *State) apply(set Settings) {
-	if set.Limits != (run.Limits{}) {
-		s.Limits = set.Limits
+func withDefaults(gates []gate.Gate) []gate.Gate {
+	out := make([]gate.Gate, len(gates))
+	for i, g := range gates {
+		out[i] = g.WithDefaults()
 	}
-	if len(s.Gates) == 0 {
-		for _, g := range set.Gates {
-			s.Gates = append(s.Gates, g.WithDefaults())
-		}
+	return out
+}
+
+// settled are the settings of a run: what was asked for, and what the repository says
+// of the rest.
+func (asked Settings) settled(repo Settings, attended bool) Settings {
+	out := repo
+	if repo.Limits == (run.Limits{}) {
+		out.Limits = asked.Limits
 	}
-	if s.Image == "" {
-		s.Image = set.Image
+	if out.Gates = asked.Gates; len(asked.Gates) == 0 {
+		out.Gates = withDefaults(repo.Gates)
 	}
-	s.Egress = set.Egress
-	if s.Model == "" {
-		s.Model = set.Model
+	out.Image = cmp.Or(asked.Image, repo.Image)
+	out.Model = cmp.Or(asked.Model, repo.Model)
+	out.Ask = cmp.Or(asked.Ask, repo.Ask)
+	out.NeedsApproval = repo.NeedsApproval && !attended
+	out.KeepProgress = asked.KeepProgress || repo.KeepProgress
+	if out.Supervision == (supervise.Config{}) {
+		out.Supervision = supervise.Defaults()
 	}
-	if s.Ask == "" {
-		s.Ask = set.Ask
+	out.Supervision.MaxTaskAttempts = out.Limits.TaskAttempts
+	if asked.Review != "" && (asked.Review != ReviewUnproven || repo.Review != ReviewNever) {
+		out.Review = asked.Review
 	}
-	s.Quality, s.Protected, s.Notices = set.Quality, set.Protected, set.Notices
-	s.NeedsApproval = set.NeedsApproval && !s.Attended
-	s.KeepProgress = s.KeepProgress || set.KeepProgress
-	s.Supervision, s.Roles, s.Forget, s.AgentsMD = set.Supervision, set.Roles, set.Forget, set.AgentsMD
-	if s.Supervision == (supervise.Config{}) {
-		s.Supervision = supervise.Defaults()
-	}
-	s.Supervision.MaxTaskAttempts = s.Limits.TaskAttempts
-	if !s.ReviewFixed {
-		s.Review = set.Review
-	}
+	return out
 }
 
 // stateVersion changes when a stored state can no longer be read as it stands.
@@ -586,20 +662,20 @@ func Decode(b []byte) (State, error) {
 		return State{}, fmt.Errorf("%w: %d", ErrStateVersion, stored.Version)
 	}
 	s := stored.State
-	if s.Attempts == nil {
-		s.Attempts = map[string]int{}
-	}
-	if s.GateMemo == nil {
-		s.GateMemo = map[string]gate.Result{}
-	}
-	if s.Baseline == nil {
-		s.Baseline = map[string]gate.Result{}
-	}
-	if s.Reopened == nil {
-		s.Reopened = map[string]int{}
-	}
-	if s.Acknowledged == nil {
-		s.Acknowledged = map[string]int{}
-	}
+	s.makeMaps()
 	return s, nil
+}
+
+// makeMaps makes the maps that steps write to.
+func (s *State) makeMaps() {
+	for _, m := range []*map[string]int{&s.Attempts, &s.Reopened, &s.Acknowledged, &s.Partial, &s.Verified} {
+		if *m == nil {
+			*m = map[string]int{}
+		}
+	}
+	for _, m := range []*map[string]gate.Result{&s.GateMemo, &s.Baseline} {
+		if *m == nil {
+			*m = map[string]gate.Result{}
+		}
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
@@ -144,21 +143,21 @@ func (s *State) change(doc *progress.Doc, w Wish) (said string, err error) {
 	switch w.Kind { //nolint:exhaustive // the others are dealt with
 	case WishSkip:
 		if t.Status == run.TaskDone {
-			return "", &run.UserError{Message: t.ID + " is done already", Hint: "add a task that takes it back"}
+			return "", &run.UserError{Message: t.ID + " is done already", Hint: "add a task that undoes it"}
 		}
-		if err := doc.Skip(t.ID, "left out by "+w.By.Login); err != nil {
+		if err := doc.Skip(t.ID, "requested by "+w.By.Login); err != nil {
 			return "", fmt.Errorf("skip %s: %w", t.ID, err)
 		}
-		said = fmt.Sprintf("%s left out %s.", who, t.ID)
+		said = fmt.Sprintf("%s skipped %s.", who, t.ID)
 	case WishRetry:
 		if err := doc.Reopen(t.ID); err != nil {
 			return "", fmt.Errorf("reopen %s: %w", t.ID, err)
 		}
-		said = fmt.Sprintf("%s opened %s again.", who, t.ID)
+		said = fmt.Sprintf("%s reopened %s.", who, t.ID)
 	default:
 		return "", fmt.Errorf("unknown wish %q", w.Kind)
 	}
-	s.anew(t.ID)
+	s.startOver(t.ID)
 	return said, nil
 }
 
@@ -172,29 +171,37 @@ func (s *State) reopenBlocked(doc *progress.Doc, who string) (string, error) {
 		if err := doc.Reopen(t.ID); err != nil {
 			return "", fmt.Errorf("reopen %s: %w", t.ID, err)
 		}
-		s.anew(t.ID)
+		s.startOver(t.ID)
 		ids = append(ids, t.ID)
 	}
 	if len(ids) == 0 {
-		return who + " asked for another try; no task was blocked.", nil
+		return who + " asked for a retry, but no task was blocked.", nil
 	}
-	return fmt.Sprintf("%s opened %s again.", who, strings.Join(ids, ", ")), nil
+	return fmt.Sprintf("%s reopened %s.", who, strings.Join(ids, ", ")), nil
+}
+
+// startOver is anew for a task that a person has decided about: nothing of what was
+// said of it is told to the next call.
+func (s *State) startOver(id string) {
+	s.anew(id)
+	if id == s.TaskID {
+		s.Brief.begin()
+	}
 }
 
 // anew makes a task be judged by what comes of it from now on.
 func (s *State) anew(id string) {
-	delete(s.Attempts, id)
+	for _, counts := range []map[string]int{s.Attempts, s.Partial, s.Verified, s.Reopened} {
+		delete(counts, id)
+	}
 	delete(s.Decomposed, id)
 	s.Acknowledged[id] = s.Iteration
-	if id == s.TaskID {
-		s.Failure, s.Objection, s.Violations = "", "", nil
-	}
 }
 
 // interrupt breaks off the work on the task at hand. What it has cost counts.
 func (e *Engine) interrupt(ctx context.Context, s *State) error {
 	if s.Process != nil && s.Process.Handle != "" {
-		if err := e.Runner.Stop(ctx, s.Process.Handle, "the task was left out"); err != nil {
+		if err := e.Runner.Stop(ctx, s.Process.Handle, "the task was skipped"); err != nil {
 			return fmt.Errorf("stop %s: %w", s.Process.Name, err)
 		}
 		if s.Process.Kind == ProcessAgent && s.Stage == stageWatch {
@@ -231,30 +238,32 @@ func (e *Engine) workOn(ctx context.Context, s *State, doc *progress.Doc) error 
 // resumes says whether a run that stands at its end goes on where more work
 // appears.
 func (s *State) resumes() bool {
-	return s.End.Complete() || s.End == run.EndBlocked || s.End == run.EndBudgetExhausted && !s.spent()
+	return s.End.Complete() || s.End == run.EndBlocked || s.End == run.EndAwaitingPerson && len(s.Needs) > 0 || s.End == run.EndBudgetExhausted && !s.spent()
 }
 
 // pickAnew lets the run choose its next task on the last good tree.
 func (e *Engine) pickAnew(ctx context.Context, s *State) error {
+	s.Kept = nil
 	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
 		return err
 	}
-	s.Proposal, s.Ended, s.TaskID, s.WaitUntil = nil, nil, "", time.Time{}
-	s.Failure, s.Objection, s.Violations = "", "", nil
+	s.dropCall()
+	s.Brief.begin()
+	s.TaskID = ""
 	s.Phase, s.Stage = run.PhaseIterating, stagePick
 	return nil
 }
 
 func (e *Engine) raiseBudget(ctx context.Context, s *State, w Wish) (string, error) {
 	if s.Limits.BudgetUSD <= 0 {
-		return "", &run.UserError{Message: "the run has no budget of its own to raise", Hint: "what it may spend is the server's to say"}
+		return "", &run.UserError{Message: "the run has no budget to raise", Hint: "the server's configuration decides what it may spend"}
 	}
 	raised := s.Limits.BudgetUSD + w.USD
 	if w.CapUSD > 0 {
 		raised = min(raised, w.CapUSD)
 	}
 	if raised <= s.Limits.BudgetUSD {
-		return "", &run.UserError{Message: fmt.Sprintf("the budget is $%.2f, and the server allows no more", s.Limits.BudgetUSD), Hint: "whoever runs the server can raise limits.budget_usd"}
+		return "", &run.UserError{Message: fmt.Sprintf("the budget is $%.2f, and the server does not allow more", s.Limits.BudgetUSD), Hint: "whoever runs the server can raise limits.budget_usd"}
 	}
 	s.Limits.BudgetUSD = raised
 	said := fmt.Sprintf("`%s` raised the budget to $%.2f.", w.By.Login, raised)

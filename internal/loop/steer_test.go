@@ -101,7 +101,7 @@ func TestSteerSkipsWhatIsBeingWorkedOn(t *testing.T) {
 	w := newWorld(t)
 	s, said, waited, err := w.driveSteering(loop.NewState(request(t, threeTasks), w.now),
 		loop.Wish{Kind: loop.WishSkip, By: ada, TaskID: "T2"}, func(s loop.State) bool { return s.TaskID == "T2" && s.Process != nil && s.Process.Handle != "" })
-	if err != nil || waited != 0 || said != "`ada` left out T2." {
+	if err != nil || waited != 0 || said != "`ada` skipped T2." {
 		t.Fatalf("%q after %d steps, %v", said, waited, err)
 	}
 	if diff := cmp.Diff([]string{"T1 one", "T3 three"}, subjectsOf(w)); diff != "" {
@@ -110,7 +110,7 @@ func TestSteerSkipsWhatIsBeingWorkedOn(t *testing.T) {
 	if _, there := w.trees[w.head().Tree]["src/T2.txt"]; there || len(w.stopped) != 1 {
 		t.Errorf("stopped %v; T2's file is there: %t", w.stopped, there)
 	}
-	if s.End != run.EndAllTasksComplete || !strings.Contains(s.Progress, "(skipped: left out by ada)") {
+	if s.End != run.EndAllTasksComplete || !strings.Contains(s.Progress, "(skipped: requested by ada)") {
 		t.Errorf("ended %s:\n%s", s.End, s.Progress)
 	}
 }
@@ -138,14 +138,14 @@ func TestSteerRetriesWhatIsBlocked(t *testing.T) {
 			if s.TaskID != "T2" || works {
 				w.work["src/"+s.TaskID+".txt"] = "done"
 			}
-			return completed("done")
+			return claimed()
 		}
 		s, said, _, err := w.driveSteering(loop.NewState(request(t, threeTasks), w.now),
 			loop.Wish{Kind: loop.WishRetry, By: ada, TaskID: id}, func(s loop.State) bool {
 				works = s.End != ""
 				return works
 			})
-		if err != nil || said != "`ada` opened T2 again." {
+		if err != nil || said != "`ada` reopened T2." {
 			t.Fatalf("%q, %v", said, err)
 		}
 		if diff := cmp.Diff([]string{"T1 one", "T3 three", "T2 two"}, subjectsOf(w)); diff != "" || s.End != run.EndAllTasksComplete {
@@ -163,7 +163,7 @@ func TestSteerRefuses(t *testing.T) {
 	}{
 		"no such task": {loop.Wish{Kind: loop.WishSkip, TaskID: "T9"}, "no task T9"},
 		"a done task":  {loop.Wish{Kind: loop.WishSkip, TaskID: "T1"}, "done already"},
-		"no budget":    {loop.Wish{Kind: loop.WishBudget, USD: 5}, "no budget of its own"},
+		"no budget":    {loop.Wish{Kind: loop.WishBudget, USD: 5}, "no budget"},
 	} {
 		w := newWorld(t)
 		s, said, _, err := w.driveSteering(loop.NewState(request(t, threeTasks), w.now), tt.wish, at)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/org/ralph-action/internal/claim"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/history"
 	"github.com/org/ralph-action/internal/plan"
@@ -25,7 +26,7 @@ import (
 // How many times something is tried before the run gives up on it.
 const (
 	// maxStrikes broken agent calls in a row, across tasks, end the run. Of calls
-	// that broke only after they had used the model, twice as many do: those show
+	// that crashed only after they had used the model, twice as many do: those show
 	// that agent and provider work.
 	maxStrikes = 3
 	// maxPlanAttempts bounds the calls that may be spent on a plan. They are more
@@ -130,10 +131,32 @@ func (e *Engine) Step(ctx context.Context, s State) (State, Next, error) {
 	old := s
 	s.detach()
 	next, err := e.step(ctx, &s)
+	if errors.Is(err, ErrNoWorkspace) && old.Stage != stageOpen && old.Stage != stageEnd {
+		return e.laidAnew(ctx, old)
+	}
 	if err != nil {
 		return old, Next{}, err
 	}
 	return s, next, nil
+}
+
+// laidAnew goes on with a run whose work tree is gone, from what is on the branch
+// and in the state. What had been started there is gone with it.
+func (e *Engine) laidAnew(ctx context.Context, old State) (State, Next, error) {
+	s := old
+	s.detach()
+	if s.Process != nil {
+		if err := e.Runner.Abandon(ctx, s.Process.Name); err != nil {
+			return old, Next{}, fmt.Errorf("abandon %s: %w", s.Process.Name, err)
+		}
+	}
+	if m := s.Merge; m != nil { // it is looked at again at the end
+		s.HeadTree, s.Merge = m.HeadTree, nil
+	}
+	s.dropCall()
+	s.Phase, s.Stage = run.PhasePreparing, stageOpen
+	e.emit(run.Event{Kind: run.EventTrouble, Text: "the work tree is gone; it is laid out again from the branch"}, &s)
+	return s, Next{}, nil
 }
 
 // detach makes what s would share with the state it is a copy of its own.
@@ -141,7 +164,7 @@ func (s *State) detach() {
 	s.Attempts, s.GateMemo, s.Reopened = maps.Clone(s.Attempts), maps.Clone(s.GateMemo), maps.Clone(s.Reopened)
 	s.Baseline = maps.Clone(s.Baseline)
 	s.Parents, s.Decomposed, s.Acknowledged = maps.Clone(s.Parents), maps.Clone(s.Decomposed), maps.Clone(s.Acknowledged)
-	s.Credits = maps.Clone(s.Credits)
+	s.Credits, s.Partial, s.Verified = maps.Clone(s.Credits), maps.Clone(s.Partial), maps.Clone(s.Verified)
 	if s.Process != nil {
 		p := *s.Process
 		s.Process = &p
@@ -172,7 +195,10 @@ func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
 	}
 	switch s.Stage {
 	case stageOpen:
-		return e.open(ctx, s)
+		if err := e.open(ctx, s); err != nil {
+			return Next{}, err
+		}
+		return Next{}, e.takeUp(ctx, s)
 	case stageBegin:
 		return e.begin(ctx, s)
 	case stageImage:
@@ -197,6 +223,8 @@ func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
 		return e.rejected(ctx, s)
 	case stageSplit:
 		return e.split(ctx, s)
+	case stageVerified:
+		return e.verified(ctx, s)
 	case stageReview:
 		return e.review(s)
 	case stageReviewed:
@@ -221,11 +249,11 @@ func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
 }
 
 // open lays out the work tree and finds, or makes, the progress file.
-func (e *Engine) open(ctx context.Context, s *State) (Next, error) {
+func (e *Engine) open(ctx context.Context, s *State) error {
 	s.Phase = run.PhasePreparing
 	opened, err := e.Workspace.Open(ctx, *s)
 	if err != nil {
-		return Next{}, fmt.Errorf("open workspace: %w", err)
+		return fmt.Errorf("open workspace: %w", err)
 	}
 	s.Branch, s.BaseBranch, s.Base, s.BaseTree = opened.Branch, opened.BaseBranch, opened.Base, opened.BaseTree
 	s.Head, s.HeadTree, s.Templates = opened.Head, opened.HeadTree, opened.Templates
@@ -236,47 +264,55 @@ func (e *Engine) open(ctx context.Context, s *State) (Next, error) {
 		}
 	}
 	s.Laid = s.HeadTree
+	begins := s.Progress == ""
+	if begins {
+		s.recollect(opened.Earlier)
+	}
 	if s.StartTree != s.HeadTree { // somebody's commits are part of it now
 		s.StartTree, s.Baseline = s.HeadTree, map[string]gate.Result{}
 	}
 	if s.Image == "" {
 		s.Build = opened.Build
 	}
-	s.apply(opened.Settings)
+	s.Settings = s.settled(opened.Settings, s.Attended)
 	s.checkpointHead()
 	if !s.NoDetect && len(s.Gates) == 0 {
 		if s.DetectedGates, err = e.detect(s.Quality); err != nil {
-			return Next{}, err
+			return err
 		}
 	}
 	onBranch, doc, err := e.findProgress(ctx, s)
 	if err != nil {
-		return Next{}, err
+		return err
 	}
 	if s.Progress != "" && (onBranch == s.LandedProgress || onBranch == "") {
 		// The tree is laid out again, and nobody else wrote this file
 		// meanwhile, or somebody took it away: what we know beyond it stays.
 		s.LandedProgress = onBranch
 		s.Stage = stageBegin
-		return Next{}, nil
+		return nil
 	}
 	if s.Progress != "" {
 		if doc, err = e.takeIn(s, doc); err != nil {
-			return Next{}, err
+			return err
 		}
 	}
 	if onBranch == "" && s.Progress == "" && s.Carried != "" {
 		if doc, err = s.restore(doc); err != nil {
-			return Next{}, err
+			return err
 		}
 	}
 	if doc, err = follow(doc, s); err != nil {
-		return Next{}, err
+		return err
 	}
 	doc.AssignIDs()
+	e.tellPlan(s)
+	if begins {
+		s.Earlier.Iterations = max(s.Earlier.Iterations, doc.LastIteration())
+	}
 	s.Progress, s.LandedProgress = s.text(doc), onBranch
 	s.Stage = stageBegin
-	return Next{}, nil
+	return nil
 }
 
 // restore gives the progress file of an earlier run on the same subject in the
@@ -334,12 +370,11 @@ func (e *Engine) merged(s *State, m progress.Merged) (*progress.Doc, error) {
 			continue
 		}
 		// The task is judged anew, by what comes of it as it is now.
-		delete(s.Attempts, c.TaskID)
-		delete(s.Decomposed, c.TaskID)
-		s.Acknowledged[c.TaskID] = s.Iteration
+		s.anew(c.TaskID)
 		if c.TaskID == s.TaskID && c.Kind != progress.ChangeReordered && c.Kind != progress.ChangeMoved {
 			// What was said of the task as it was is not about this one.
-			s.TaskID, s.Failure, s.Objection, s.Violations = "", "", "", nil
+			s.Brief.begin()
+			s.TaskID = ""
 		}
 	}
 	if done, total := progress.Counts(m.Doc.Tasks()); done < total && m.Doc.MarkedDone() {
@@ -354,51 +389,6 @@ func (e *Engine) merged(s *State, m progress.Merged) (*progress.Doc, error) {
 		e.emit(run.Event{Kind: run.EventEdited, Text: strings.Join(told, " ")}, s)
 	}
 	return m.Doc, nil
-}
-
-// follow makes the document hold the tasks of the plan as it is now. Where the
-// plan was changed since the file was begun, its new tasks are added and what
-// was done stays done; a plan in prose whose tasks are all done begins anew, and
-// so does one that nothing was done of where a plan is what was asked for.
-func follow(doc *progress.Doc, s *State) (*progress.Doc, error) {
-	binding := progress.Binding{Key: s.Subject.Key, PlanSHA256: s.Plan.SHA256}
-	old, _ := doc.Binding()
-	tasks := doc.Tasks()
-	done, total := progress.Counts(tasks)
-	changed := old.PlanSHA256 != binding.PlanSHA256
-	if changed && len(s.Plan.Tasks) == 0 && total > 0 && (done == total || done == 0 && s.Mode == run.ModePlan) {
-		return progress.New(s.Subject.Name, binding), nil
-	}
-	if total > 0 && !changed {
-		return doc, nil
-	}
-	known := map[string]bool{}
-	for _, t := range tasks {
-		known[t.Title] = true
-	}
-	added := false
-	for _, t := range s.Plan.Tasks {
-		if !known[t.Title] {
-			if total > 0 {
-				t.ID = "" // the file's own ids come first
-			}
-			tasks, added = append(tasks, t), true
-		}
-	}
-	if added {
-		if err := doc.SetTasks(tasks); err != nil {
-			return nil, fmt.Errorf("write the plan's tasks: %w", err)
-		}
-		if err := doc.SetStatus(progress.StatusInProgress); err != nil {
-			return nil, fmt.Errorf("set the status: %w", err)
-		}
-	}
-	if changed {
-		if err := doc.Rebind(binding); err != nil {
-			return nil, fmt.Errorf("bind the progress file to the plan: %w", err)
-		}
-	}
-	return doc, nil
 }
 
 // detect finds the checks that the work tree brings along.
@@ -463,7 +453,7 @@ func (e *Engine) begin(ctx context.Context, s *State) (Next, error) {
 		}
 		if v := plan.Judge(s.Plan); v.Vague && s.Ask != plan.AskNever {
 			s.Questions = v.Questions()
-			return e.finish(s, run.EndAwaitingPerson, "it does not say yet what exactly is to be done")
+			return e.finish(s, run.EndAwaitingPerson, "it does not say exactly what to do yet")
 		}
 	}
 	if s.Build != nil {
@@ -517,7 +507,7 @@ func (e *Engine) endPlanned(s *State) (Next, error) {
 	if s.Mode == run.ModePlan {
 		return e.finish(s, run.EndPlanned, "")
 	}
-	return e.finish(s, run.EndAwaitingPerson, "the plan has to be approved before it is worked")
+	return e.finish(s, run.EndAwaitingPerson, "the plan needs approval before the work starts")
 }
 
 // reapprove keeps the approval of a plan that changed in a way that needs none:
@@ -531,12 +521,17 @@ func (s *State) reapprove(doc *progress.Doc) {
 // prepareAgent notes the intent to start an agent for a job, and the task it is
 // about, if any. The start itself is the next step.
 func (e *Engine) prepareAgent(s *State, job prompt.Job, role run.Role, task string) (Next, error) {
+	s.prepare(job, role, task)
+	s.Proposal = nil
+	s.Process.StartedAt = e.Now()
+	return Next{}, nil
+}
+
+func (s *State) prepare(job prompt.Job, role run.Role, task string) {
 	s.Starts++
 	s.Job, s.Role, s.TaskID = job, role, task
-	s.Proposal = nil
-	s.Process = &Process{Kind: ProcessAgent, Name: processName(*s), StartedAt: e.Now()}
+	s.Process = &Process{Kind: ProcessAgent, Name: processName(*s)}
 	s.Stage = stageStart
-	return Next{}, nil
 }
 
 // again starts another agent for what the last one was for, as far as the
@@ -548,7 +543,14 @@ func (e *Engine) again(s *State) (Next, error) {
 	case s.spent():
 		return e.stop(s, run.EndBudgetExhausted, s.spending())
 	}
-	return e.prepareAgent(s, s.Job, s.Role, s.TaskID)
+	looked := s.Proposal
+	if _, err := e.prepareAgent(s, s.Job, s.Role, s.TaskID); err != nil {
+		return Next{}, err
+	}
+	if s.Job == prompt.JobVerify {
+		s.Proposal = looked // what is looked at
+	}
+	return Next{}, nil
 }
 
 // stop ends the run at one of its limits. A review that comes to one is left
@@ -557,8 +559,8 @@ func (e *Engine) stop(s *State, reason run.EndReason, detail string) (Next, erro
 	if s.Job != prompt.JobReview {
 		return e.finish(s, reason, detail)
 	}
-	s.ReviewNote = "the review came to no end: " + oneLine(cmp.Or(detail, reason.Sentence()), 200)
-	s.Proposal, s.Ended, s.Process, s.WaitUntil = nil, nil, nil, time.Time{}
+	s.ReviewNote = "the review did not finish: " + oneLine(cmp.Or(detail, reason.Sentence()), 200)
+	s.dropCall()
 	s.Phase, s.Stage = run.PhaseFinishing, stageClose
 	return Next{}, nil
 }
@@ -569,7 +571,7 @@ func (s *State) spent() bool {
 }
 
 func (s *State) spending() string {
-	return fmt.Sprintf("$%.2f of $%.2f are spent", s.Usage.CostUSD, s.Limits.BudgetUSD)
+	return fmt.Sprintf("$%.2f of $%.2f is spent", s.Usage.CostUSD, s.Limits.BudgetUSD)
 }
 
 func processName(s State) string { return fmt.Sprintf("%s-%d", s.Run, s.Starts) }
@@ -596,12 +598,12 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 		return e.finish(s, run.EndBudgetExhausted, s.spending())
 	case s.Once && s.Iteration > 0:
 		return e.finish(s, run.EndSingleIteration, "")
-	case s.Limits.MaxIterations > 0 && s.Iteration >= s.Limits.MaxIterations:
+	case s.Limits.MaxIterations > 0 && s.Iterations() >= s.Limits.MaxIterations:
 		return e.finish(s, run.EndMaxIterations, fmt.Sprintf("the limit is %d", s.Limits.MaxIterations))
 	}
 	task, ok := choose(tasks, s)
 	if s.Merge != nil && (!ok || task.ID != s.Merge.TaskID) {
-		return Next{}, e.leaveMerge(ctx, s, doc, "given up for another task")
+		return Next{}, e.leaveMerge(ctx, s, doc, "dropped for another task")
 	}
 	if !ok {
 		detail := ""
@@ -609,12 +611,18 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 		case slices.ContainsFunc(tasks, run.Task.Actionable):
 			detail = "the open tasks depend on blocked ones"
 		case s.Iteration == 0:
-			detail = "what is open was blocked before; take “(blocked: …)” off a task in " + s.ProgressPath + " to have it tried again"
+			detail = "the open tasks were blocked before; remove “(blocked: …)” from a task in " + s.ProgressPath + " to retry it"
 		}
 		return e.stuck(s, detail)
 	}
 	if applied, err := e.apply(ctx, s, doc, task); err != nil || applied {
 		return Next{}, err
+	}
+	if task.Verify && s.Merge == nil {
+		return e.hostTask(ctx, s, doc, task)
+	}
+	if next, handled, err := e.unfinished(ctx, s, doc, task); err != nil || handled {
+		return next, err
 	}
 	return e.supervise(ctx, s, doc, task)
 }
@@ -623,11 +631,29 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 // final checks say first how that stands.
 func (e *Engine) stuck(s *State, detail string) (Next, error) {
 	if len(s.Commits) == 0 || len(gate.At(e.gates(*s), gate.Final)) == 0 {
-		return e.finish(s, run.EndBlocked, detail)
+		return e.finishStuck(s, detail)
 	}
 	s.Stuck, s.EndDetail = true, detail
 	s.Phase, s.Stage, s.GateIndex, s.GateLast = run.PhaseFinishing, stageFinalGates, 0, nil
 	return Next{}, nil
+}
+
+// finishStuck ends a run without a task to work: for a person to give what the tasks
+// need, or blocked.
+func (e *Engine) finishStuck(s *State, detail string) (Next, error) {
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	needs := s.needed(doc.Tasks())
+	if len(needs) == 0 {
+		return e.finish(s, run.EndBlocked, detail)
+	}
+	said := make([]string, 0, len(needs))
+	for _, n := range needs {
+		said = append(said, n.TaskID+" needs a person: "+n.Words)
+	}
+	return e.finish(s, run.EndAwaitingPerson, strings.TrimSuffix(strings.Join(said, "; ")+"; "+detail, "; "))
 }
 
 // choose picks the next task: the one in progress first, then the open one of
@@ -678,12 +704,20 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 		mode = run.ModePlan // what changes the plan and no code
 	}
 	var task run.Task
+	var criteria []string
+	if s.Proposal != nil {
+		criteria = s.Proposal.Criteria
+	}
+	unfinished := ""
+	if s.Kept != nil && s.Kept.TaskID == s.TaskID {
+		unfinished = cmp.Or(s.Kept.Left, "It did not say. Compare the existing work with the task.")
+	}
 	attempt := s.Attempts[planKey] + 1
 	if s.TaskID != "" {
 		if task, err = findTask(doc, s.TaskID); err != nil {
 			return Next{}, err
 		}
-		attempt = s.Attempts[s.TaskID] + 1
+		attempt = s.Attempts[s.TaskID] + s.Partial[s.TaskID] + 1
 	}
 	diff := ""
 	if s.Job == prompt.JobReview {
@@ -699,14 +733,15 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 	}
 	guidance := s.Guidance
 	if why, yes := plan.Oversized(task); yes && s.Job == prompt.JobBuild {
-		guidance = append(slices.Clip(guidance), "This task is large for one iteration: "+why+". Do a first part of it that is whole by itself, and add the rest as "+
-			"new tasks with `Accept:` lines of their own, rather than leave all of it half done.")
+		guidance = append(slices.Clip(guidance), "This task is too large for one iteration: "+why+". Do a first part that works by itself, and add the rest as "+
+			"new tasks with their own `Accept:` lines. Do not leave everything half done.")
 	}
 	text, err := prompt.Render(s.Templates, prompt.Input{
 		Job: s.Job, Role: s.Role, PlanName: s.Subject.Name, PlanFile: s.Subject.PlanFile, ProgressFile: s.ProgressPath,
 		PlanText: s.Plan.Words(), Accept: s.Plan.Accept, Guidance: guidance, Task: task, Progress: doc, Attempt: attempt,
 		LastFailure: s.Failure, Violations: s.Violations, GateCommands: commands, Left: e.left(*s), Nonce: nonce(*s),
 		Tried: tried(doc, s.TaskID), Lessons: e.lessons(ctx, s, task), Files: s.interesting(), Diff: diff, Said: s.quoted(s.TaskID),
+		Unfinished: unfinished, Criteria: criteria,
 	})
 	if err != nil {
 		return Next{}, fmt.Errorf("render prompt: %w", err)
@@ -766,7 +801,7 @@ func (e *Engine) left(s State) prompt.Left {
 		left.Attempts = s.Limits.TaskAttempts - s.Attempts[s.TaskID]
 	}
 	if s.Limits.MaxIterations > 0 {
-		left.Iterations = s.Limits.MaxIterations - s.Iteration + 1
+		left.Iterations = s.Limits.MaxIterations - s.Iterations() + 1
 	}
 	if s.Limits.BudgetUSD > 0 {
 		left.USD = s.Limits.BudgetUSD - s.Usage.CostUSD
@@ -799,12 +834,7 @@ func (e *Engine) overdue(s State) bool {
 }
 
 // gates are the checks a proposal has to pass, by what is known so far.
-func (e *Engine) gates(s State) []gate.Gate {
-	if len(s.Gates) > 0 {
-		return s.Gates
-	}
-	return s.DetectedGates
-}
+func (e *Engine) gates(s State) []gate.Gate { return s.Checks() }
 
 // watch looks at the agent; when it has ended, the outcome decides.
 func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
@@ -828,7 +858,7 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 		if s.Gone++; s.Gone <= maxGone {
 			return e.again(s)
 		}
-		s.Ended = &Ended{Outcome: AgentBroken, Detail: "its process was gone each time it was looked for"}
+		s.Ended = &Ended{Outcome: AgentBroken, Detail: "its process was gone each time"}
 		s.Gone, s.Stage = 0, stageEnded
 		return Next{}, nil
 	case errors.Is(err, ErrLost):
@@ -865,28 +895,25 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 	switch status.Outcome {
 	case AgentRateLimited, AgentOverBudget, AgentOverTaskBudget, AgentBroken:
 		// What it said is stored before its process is forgotten.
-		s.Ended = &Ended{Outcome: status.Outcome, Detail: status.Detail, RetryAt: status.RetryAt, Worked: worked(status.Usage)}
+		s.Ended = &Ended{Outcome: status.Outcome, Detail: status.Detail, RetryAt: status.RetryAt, Worked: worked(status.Usage), DoFirst: status.DoFirst}
 		s.Stage = stageEnded
 		return Next{}, nil
 	case AgentCompleted, AgentGaveUp, AgentTimedOut:
 		s.Strikes, s.Idle, s.Waits = 0, 0, 0
-		s.Proposal = &Proposal{Done: progress.HintsDone(status.Final), Plan: s.Job == prompt.JobPlan, Final: oneLine(status.Final, maxFinal)}
+		if s.Job == prompt.JobVerify {
+			return e.answered(s, status)
+		}
+		s.Proposal = &Proposal{Plan: s.Job == prompt.JobPlan, Final: oneLine(claim.Prose(status.Final), maxFinal)}
 		s.Proposal.Note = oneLine(status.Detail, 300)
 		if status.Outcome != AgentCompleted {
 			s.Proposal.Failed = "The last call did not end well: " + oneLine(status.Detail, 600) + "."
-		} else if said, ok := contradiction(status.Final); ok && s.Job == prompt.JobBuild {
-			s.Proposal.Failed = fmt.Sprintf("The last call said %q. A task counts as done only when all of it is.", said)
-			s.evidence(func(ev *Evidence) { ev.Contradiction = oneLine(said, maxEvidence) })
 		}
 		if s.Job == prompt.JobBuild || s.Job == prompt.JobPlan {
 			s.Failure = s.Proposal.Failed // else it still says why the task failed
 		}
-		s.evidence(func(ev *Evidence) {
-			ev.Signal = "none"
-			if s.Proposal.Done {
-				ev.Signal = "its last words say that all is done"
-			}
-		})
+		if s.Job == prompt.JobBuild {
+			s.Proposal.Said, s.Proposal.IfTicked = claim.Read(status.Final, false), claim.Read(status.Final, true)
+		}
 		s.Stage = stageJudge
 		return Next{}, nil
 	default:
@@ -913,7 +940,7 @@ func (e *Engine) ended(ctx context.Context, s *State) (Next, error) {
 	case AgentOverTaskBudget:
 		return e.overTaskBudget(ctx, s, detail)
 	default:
-		return e.broken(s, detail, end.Worked)
+		return e.broken(s, detail, end)
 	}
 }
 
@@ -923,12 +950,13 @@ func worked(u run.Usage) bool { return u.CostUSD > 0 || u.OutputTokens > 0 }
 // lookAround notes how a call that was not looked at has left the files, so that
 // the next one is not taken for having changed them.
 func (e *Engine) lookAround(ctx context.Context, s *State) error {
-	tree, _, err := e.Workspace.Snapshot(ctx)
+	tree, _, nested, err := e.Workspace.Snapshot(ctx)
 	if err != nil {
 		return fmt.Errorf("read the work tree: %w", err)
 	}
-	s.Laid = tree
-	return nil
+	s.noteNested(nested)
+	s.Laid, err = e.keepTaskFile(ctx, s, tree)
+	return err
 }
 
 // layOut makes the work tree a known one again.
@@ -937,6 +965,9 @@ func (e *Engine) layOut(ctx context.Context, s *State, tree string) error {
 		return fmt.Errorf("reset the work tree: %w", err)
 	}
 	s.Laid = tree
+	if tree == s.HeadTree {
+		s.Nested = nil
+	}
 	return nil
 }
 
@@ -977,7 +1008,7 @@ func (e *Engine) wait(s *State, until time.Time) (Next, error) {
 		return Next{}, err
 	}
 	s.Resume, s.WaitUntil = s.Stage, until
-	e.emit(run.Event{Kind: run.EventWaiting, TaskID: task, Strategy: string(supervise.WaitForProvider), Text: "the provider asks to come back at " + until.UTC().Format("15:04:05 MST")}, s)
+	e.emit(run.Event{Kind: run.EventWaiting, TaskID: task, Strategy: string(supervise.WaitForProvider), Text: "the provider asks to wait until " + until.UTC().Format("15:04:05 MST")}, s)
 	return Next{Kind: Sleep, Until: until}, nil
 }
 
@@ -989,19 +1020,32 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // broken answers a crash or a refusal by the provider: try again, but three in
-// a row are not going to mend themselves.
-func (e *Engine) broken(s *State, detail string, worked bool) (Next, error) {
+// a row are not going to fix themselves.
+func (e *Engine) broken(s *State, detail string, end Ended) (Next, error) {
 	s.Strikes++
-	if s.Idle++; worked {
+	if s.Idle++; end.Worked && end.DoFirst == "" {
 		s.Idle = 0
 	}
 	s.Draft.Class, s.Draft.Error = supervise.FailCrash, supervise.Normalise(detail)
 	s.watched()
-	e.emit(run.Event{Kind: run.EventAttemptFailed, TaskID: s.TaskID, Text: "the agent broke: " + detail}, s)
+	what := "the agent failed: " + detail
+	if end.DoFirst != "" {
+		what = "not the task's fault: " + detail
+	}
+	e.emit(run.Event{Kind: run.EventAttemptFailed, TaskID: s.TaskID, Text: what}, s)
 	if s.Idle >= maxStrikes || s.Strikes >= 2*maxStrikes {
-		return e.stop(s, run.EndFailed, fmt.Sprintf("the agent broke %d times in a row: %s", s.Strikes, detail))
+		return e.stop(s, run.EndFailed, brokenDetail(s.Strikes, detail, end.DoFirst))
 	}
 	return e.again(s)
+}
+
+// brokenDetail is why a run ends after so many broken calls. What somebody can
+// fix begins with the words of who refused, and with what to do first.
+func brokenDetail(calls int, detail, doFirst string) string {
+	if doFirst == "" {
+		return fmt.Sprintf("the agent failed %d times in a row: %s", calls, detail)
+	}
+	return fmt.Sprintf("%s. What to do first: %s. (%d agent calls in a row failed; no task is blamed.)", strings.TrimRight(detail, ". "), doFirst, calls)
 }
 
 // forget removes the ended process; its record has been taken into the state.
@@ -1063,7 +1107,7 @@ func (e *Engine) landPlan(ctx context.Context, s *State) (Next, error) {
 	if err := e.Workspace.WriteProgress(ctx, s.ProgressPath, doc); err != nil {
 		return Next{}, fmt.Errorf("write %s: %w", s.ProgressPath, err)
 	}
-	tree, refused, err := e.Workspace.Snapshot(ctx)
+	tree, refused, _, err := e.Workspace.Snapshot(ctx)
 	if err != nil {
 		return Next{}, fmt.Errorf("read the work tree: %w", err)
 	}
@@ -1119,6 +1163,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 		s.Base, s.BaseTree, s.Merge = m.Parent, m.ParentTree, nil
 	}
 	delete(s.Attempts, moveKey)
+	s.Kept = nil
 	landed.TaskID = l.Task.ID
 	if n := len(s.History); n > 0 && l.Task.ID != "" {
 		s.landedFeedback(l.Task.ID, landed, s.History[n-1].Evidence.Change)
@@ -1135,10 +1180,8 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	s.Findings = appendFindings(s.Findings, s.Proposal.Findings)
 	e.keepHeld(s, s.Proposal.Held)
 	s.Failure, s.Objection = "", ""
-	if n := len(s.History); n > 0 && !l.Planned {
-		h := s.History[n-1]
-		h.Landed = true
-		s.History = append(s.History[:n-1:n-1], h)
+	if !l.Planned {
+		s.lastCall(func(it *Iteration) { it.Landed = true })
 	}
 	s.Stage = stageShow
 	e.emit(run.Event{Kind: run.EventCommitted, TaskID: l.Task.ID, TaskTitle: l.Task.Title, Text: landed.OID}, s)
@@ -1155,7 +1198,8 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	e.learn(ctx, s, l.Task, true)
 	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{Kind: run.EventTaskDone, TaskID: l.Task.ID, TaskTitle: l.Task.Title, Done: done, Total: total}, s)
-	s.Proposal, s.TaskID, s.Insight, s.Patterns = nil, "", "", nil
+	s.dropCall()
+	s.TaskID, s.Brief = "", Brief{Violations: s.Violations}
 	return Next{}, nil
 }
 
@@ -1164,12 +1208,12 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 func (e *Engine) moved(ctx context.Context, s *State) (Next, error) {
 	s.Attempts[moveKey]++
 	if s.Attempts[moveKey] >= maxMoves {
-		return e.finish(s, run.EndFailed, "the branch moved under the run each time it wanted to commit")
+		return e.finish(s, run.EndFailed, "somebody moved the branch each time the run wanted to commit")
 	}
-	if err := e.dropMerge(ctx, s, "somebody pushed to the branch; it is looked at again at the end"); err != nil {
+	if err := e.dropMerge(ctx, s, "somebody pushed to the branch; the run checks it again at the end"); err != nil {
 		return Next{}, err
 	}
-	s.Proposal, s.Process = nil, nil
+	s.dropCall()
 	s.Phase, s.Stage = run.PhasePreparing, stageOpen
 	return Next{}, nil
 }
@@ -1245,7 +1289,7 @@ func (s *State) heed() {
 		s.CancelRequested, s.CancelReason = true, fmt.Sprintf("#%d was closed", pr.Number)
 	}
 	if pr.Base != "" && pr.Base != s.BaseBranch {
-		s.told([]string{fmt.Sprintf("The pull request goes to %s now, and no longer to %s.", pr.Base, s.BaseBranch)})
+		s.told([]string{fmt.Sprintf("The pull request now targets %s instead of %s.", pr.Base, s.BaseBranch)})
 		s.BaseBranch = pr.Base
 	}
 }
@@ -1318,7 +1362,7 @@ func (e *Engine) end(ctx context.Context, s *State) (Next, error) {
 	if err := e.forget(ctx, s); err != nil {
 		return Next{}, err
 	}
-	if err := e.dropMerge(ctx, s, "the run ended before it was done; the next one looks at it again"); err != nil {
+	if err := e.dropMerge(ctx, s, "the run ended first; the next run tries again"); err != nil {
 		return Next{}, err
 	}
 	if !s.End.Complete() && s.End != run.EndPlanned && len(s.Commits) > 0 {
@@ -1351,7 +1395,7 @@ func (e *Engine) end(ctx context.Context, s *State) (Next, error) {
 // TellEnd tells whoever watches that the run has ended. Step does; it is for
 // doors that give up on a run whose end could not be published.
 func (e *Engine) TellEnd(s State) {
-	e.emit(run.Event{Kind: run.EventRunEnded, End: s.End, Text: s.EndDetail}, &s)
+	e.emit(run.Event{Kind: run.EventRunEnded, End: s.End, Proof: s.Proof(), Text: s.EndDetail}, &s)
 }
 
 // resumed is what becomes of a run that was about to end when people's edits of
@@ -1383,14 +1427,18 @@ func (e *Engine) record(ctx context.Context, s *State) error {
 	if err := e.Workspace.WriteProgress(ctx, s.ProgressPath, doc); err != nil {
 		return fmt.Errorf("write %s: %w", s.ProgressPath, err)
 	}
-	tree, _, err := e.Workspace.Snapshot(ctx)
+	tree, _, _, err := e.Workspace.Snapshot(ctx)
 	if err != nil {
 		return fmt.Errorf("read the work tree: %w", err)
+	}
+	tree, own, err := e.writeBack(ctx, s, tree, doc, "")
+	if err != nil {
+		return err
 	}
 	if tree == s.HeadTree {
 		return nil
 	}
-	landed, err := e.Publisher.Land(ctx, Landing{State: *s, Iteration: s.Iteration, Tree: tree, Model: s.SeenModel, CostUSD: s.Usage.CostUSD - s.LandedUSD, Recorded: true})
+	landed, err := e.Publisher.Land(ctx, Landing{State: *s, Iteration: s.Iteration, Tree: tree, Own: own, Model: s.SeenModel, CostUSD: s.Usage.CostUSD - s.LandedUSD, Recorded: true})
 	var rejected *Rejection
 	var halt *Halt
 	if errors.Is(err, ErrBranchMoved) || errors.Is(err, ErrNotAllowed) || errors.As(err, &rejected) || errors.As(err, &halt) {
@@ -1412,7 +1460,7 @@ func (e *Engine) emit(ev run.Event, s *State) {
 		return
 	}
 	ev.Time, ev.Run, ev.Subject, ev.Iteration, ev.CostUSD = e.Now(), s.Run, s.Subject.Name, s.Iteration, s.Usage.CostUSD
-	ev.Notices = s.Notices
+	ev.Iterations, ev.Notices = s.Iterations(), s.Notices
 	e.Emit(ev)
 }
 

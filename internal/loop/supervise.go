@@ -43,6 +43,7 @@ func (e *Engine) supervise(ctx context.Context, s *State, doc *progress.Doc, tas
 		if s.Merge != nil { // any tree before it lacks what the base brings
 			back = s.HeadTree
 		}
+		s.Kept = nil
 		if err := e.layOut(ctx, s, back); err != nil {
 			return Next{}, fmt.Errorf("roll the work tree back: %w", err)
 		}
@@ -50,6 +51,7 @@ func (e *Engine) supervise(ctx context.Context, s *State, doc *progress.Doc, tas
 		job = prompt.JobSplit
 	case supervise.VerdictSwitchRole:
 		if a.Verdict.Clean {
+			s.Kept = nil
 			if err := e.layOut(ctx, s, s.HeadTree); err != nil {
 				return Next{}, err
 			}
@@ -59,7 +61,7 @@ func (e *Engine) supervise(ctx context.Context, s *State, doc *progress.Doc, tas
 	if a.Guidance != "" {
 		s.Guidance = []string{a.Guidance}
 	}
-	s.Iteration++
+	s.nextIteration()
 	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{
 		Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Verdict: string(a.Verdict.Kind), Strategy: string(a.Strategy.Kind), Signals: shown(a.Signals), Done: done, Total: total,
@@ -165,6 +167,7 @@ func (s *State) measured(r gate.Result) {
 // watched ends the record of the iteration, and keeps its tree where that is
 // worth going back to.
 func (s *State) watched() {
+	s.Draft.Advanced, s.Advanced = s.Draft.Advanced || s.Advanced, false
 	s.Watched = append(slices.Clone(s.Watched[max(0, len(s.Watched)-keptIterations+1):]), s.Draft.Bounded())
 	if (s.DraftTree != "" || s.Draft.Landed) && supervise.CheckpointDue(s.Supervision, supervise.History{Iterations: s.Watched, Checkpoints: s.Checkpoints}) {
 		c := supervise.Checkpoint{Iteration: s.Draft.Number, Tree: s.DraftTree, Metrics: s.Draft.Bounded().Metrics}
@@ -181,7 +184,7 @@ func (s *State) checkpointHead() {
 	if n := len(s.Checkpoints); n > 0 && s.Checkpoints[n-1].Commit == s.Head {
 		return
 	}
-	c := supervise.Checkpoint{Iteration: s.Iteration, Commit: s.Head, Tree: s.HeadTree}
+	c := supervise.Checkpoint{Iteration: max(s.Iteration, s.Earlier.Iterations), Commit: s.Head, Tree: s.HeadTree}
 	s.Checkpoints = supervise.AddCheckpoint(s.Checkpoints, c, s.Supervision.MaxCheckpoints)
 }
 
@@ -203,13 +206,13 @@ func (e *Engine) giveUp(ctx context.Context, s *State, doc *progress.Doc, a supe
 	if s.Merge != nil {
 		s.HeadTree, s.Merge = s.Merge.HeadTree, nil
 	}
+	s.Kept, s.Advanced = nil, false
 	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
 		return Next{}, err
 	}
 	s.Diagnostics = a.Diagnostics
 	s.Progress = s.text(doc)
-	s.TaskID, s.Failure, s.Objection, s.Violations, s.Guidance = "", "", "", nil, nil
-	s.Insight, s.Patterns = "", nil
+	s.TaskID, s.Brief = "", Brief{}
 	s.Stage = stagePick
 	return Next{}, nil
 }
@@ -234,10 +237,18 @@ func blockReason(s State, a supervise.Assessment) string {
 }
 
 // split puts the parts that the planner wrote in the place of the task. What
-// else the call did to the tree is thrown away, and so is what the attempts at
-// the task left there: the parts start clean.
+// else the call did to the tree is thrown away, and so is what failed attempts at
+// the task left there; unfinished work that nothing speaks against stays, for the
+// first part to go on from.
 func (e *Engine) split(ctx context.Context, s *State) (Next, error) {
-	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
+	if s.Attempts[s.TaskID] > 0 {
+		s.Kept = nil
+	}
+	from := s.HeadTree
+	if s.Kept != nil {
+		from = s.Kept.Tree
+	}
+	if err := e.layOut(ctx, s, from); err != nil {
 		return Next{}, err
 	}
 	doc, err := s.document(s.Progress)
@@ -265,13 +276,19 @@ func (e *Engine) split(ctx context.Context, s *State) (Next, error) {
 	for _, id := range ids {
 		s.Parents[id] = s.TaskID
 	}
+	if s.Kept != nil {
+		kept := *s.Kept
+		kept.TaskID = ids[0]
+		s.Kept = &kept
+	}
 	s.Draft.Landed, s.Draft.Role = true, run.RolePlanner // planning that was accepted, whoever did it
 	s.watched()
 	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{Kind: run.EventPlanned, TaskID: s.TaskID, Done: done, Total: total, Text: fmt.Sprintf("%s was split into %d parts", s.TaskID, len(ids))}, s)
 	s.reapprove(doc)
 	s.Progress = s.text(doc)
-	s.TaskID, s.Failure, s.Objection, s.Violations = "", "", "", nil
+	s.Brief.begin()
+	s.TaskID = ""
 	return Next{}, nil
 }
 
@@ -285,19 +302,57 @@ const (
 // changed something.
 func (e *Engine) review(s *State) (Next, error) {
 	switch {
-	case !s.Review || len(s.Commits) == 0 || s.Reviews >= maxReviews || s.Once:
-	case e.overdue(*s), s.spent(), s.Limits.MaxIterations > 0 && s.Iteration+1 >= s.Limits.MaxIterations:
-		// What it found could not be mended any more.
-		s.ReviewNote = "there was nothing left to review it with"
+	case len(s.Commits) == 0 || s.Reviews >= s.reviews() || s.Once:
+	case e.overdue(*s), s.spent(), s.Limits.MaxIterations > 0 && s.Iterations()+1 >= s.Limits.MaxIterations:
+		// What it found could not be fixed any more.
+		s.ReviewNote = "no budget or calls were left for it"
 	default:
 		s.Reviews++
-		s.Iteration++
-		s.Guidance, s.Verdict, s.Failure, s.Objection, s.Violations = nil, "", "", "", nil
+		s.nextIteration()
+		s.Brief.begin()
+		s.Verdict = ""
 		e.emit(run.Event{Kind: run.EventIteration, Text: "review", Role: run.RoleReviewer}, s)
 		return e.prepareAgent(s, prompt.JobReview, run.RoleReviewer, "")
 	}
 	s.Stage = stageClose
 	return Next{}, nil
+}
+
+// reviews is how often all of the work may be reviewed.
+func (s *State) reviews() int {
+	switch s.Review {
+	case ReviewAlways:
+		return maxReviews
+	case ReviewUnproven:
+		if s.proven() || s.VerifyTasks {
+			return 0
+		}
+		return 1
+	case ReviewNever:
+		return 0
+	default:
+		return 0
+	}
+}
+
+// proven says whether any check has passed on what landed last, or on the whole.
+func (s *State) proven() bool { return s.Proof().Passed > 0 }
+
+// Proof is what shows that the work is right, as far as is known.
+func (s *State) Proof() run.Proof {
+	p := run.Proof{Reviewed: s.Reviews > 0 && s.ReviewNote == "", Evidence: s.VerifyTasks && len(s.Commits) > 0}
+	for _, r := range s.GateLast {
+		switch r.Verdict.Standing {
+		case gate.Passed, gate.Tolerated, gate.Flaky:
+			p.Passed++
+		case gate.KnownFailing, gate.RedAtBase:
+			if !slices.Contains(p.Failing, r.Gate) {
+				p.Failing = append(p.Failing, r.Gate)
+			}
+		case gate.Failed, gate.Noted: // these prove nothing
+		}
+	}
+	return p
 }
 
 // reviewed takes the tasks a review asks for, and nothing else it did.
@@ -308,7 +363,7 @@ func (e *Engine) reviewed(ctx context.Context, s *State) (Next, error) {
 	added, failed := s.Proposal.Added, s.Proposal.Failed
 	s.Proposal = nil
 	if failed != "" {
-		s.ReviewNote = "the review came to no end: " + oneLine(failed, 200)
+		s.ReviewNote = "the review did not finish: " + oneLine(failed, 200)
 	}
 	s.Draft = supervise.Iteration{} // reading moves nothing
 	if len(added) == 0 {
@@ -390,7 +445,7 @@ func (e *Engine) learn(ctx context.Context, s *State, task run.Task, worked bool
 		l.Files = it.Files
 	}
 	if err := e.Memory.Remember(ctx, l); err != nil {
-		e.emit(run.Event{Kind: run.EventTrouble, TaskID: task.ID, Text: "what this task taught could not be kept: " + err.Error()}, s)
+		e.emit(run.Event{Kind: run.EventTrouble, TaskID: task.ID, Text: "the lesson from this task could not be saved: " + err.Error()}, s)
 	}
 }
 

@@ -68,7 +68,7 @@ func TestATaskThatIsTooMuchIsSplit(t *testing.T) {
 			return completed("This task is too complex to be completed in one session.")
 		}
 		w.work["src/"+s.TaskID] = "done"
-		return completed("done")
+		return claimed()
 	}
 	clean := newWorld(t)
 	clean.agent = agent
@@ -100,12 +100,16 @@ func TestWhatCannotBeSplitIsBlocked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
-		if s.TaskID != "T1" {
-			w.work["src/"+s.TaskID] = "done"
+		w.work["src/"+s.TaskID] = "done"
+		if s.TaskID == "T1" {
+			w.work["src/T1"] = fmt.Sprint("wrong ", s.Iteration)
 		}
-		return completed("hm")
+		return claimed()
 	}
-	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
+	w.gate = func(tree files, _ string) bool { return !strings.HasPrefix(tree["src/T1"], "wrong") }
+	r := request(t, threeTasks)
+	r.Gates = []gate.Gate{{Name: "test", Command: "make test"}}
+	s := w.drive(loop.NewState(r, w.now), nil)
 	if s.End != run.EndBlocked || len(s.Commits) < 2 {
 		t.Errorf("ended %s with %v", s.End, subjects(s.Commits))
 	}
@@ -137,7 +141,7 @@ func TestTheReasonBehindABlockedTaskIsWhole(t *testing.T) {
 			}
 			w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
 				w.work["src/"+s.TaskID] = fmt.Sprint("wrong ", s.Iteration)
-				return completed("done")
+				return claimed()
 			}
 			r := request(t, "- [ ] one\n")
 			r.Gates = []gate.Gate{{Name: "build", Command: "go build ./...", Kind: gate.Build}}
@@ -151,7 +155,7 @@ func TestTheReasonBehindABlockedTaskIsWhole(t *testing.T) {
 	}
 }
 
-// The exact error, the role that mends it and what was tried are in the next
+// The exact error, the role that fixes it and what was tried are in the next
 // prompt.
 func TestAFailureChangesWhoComesNextAndWhatTheyAreTold(t *testing.T) {
 	t.Parallel()
@@ -168,7 +172,7 @@ func TestAFailureChangesWhoComesNextAndWhatTheyAreTold(t *testing.T) {
 		if a.Role == run.RoleDebugger && strings.Contains(a.Prompt, "got wrong, want right") {
 			w.work["src/"+s.TaskID] = "right"
 		}
-		return completed("done")
+		return claimed()
 	}
 	r := request(t, "- [ ] one\n")
 	r.Gates = []gate.Gate{{Name: "test", Command: "go test ./...", Kind: gate.Test}}
@@ -218,10 +222,10 @@ func TestWorseWorkIsRolledBack(t *testing.T) {
 		if calls > 3 && w.work["src/T1"] == "8" {
 			back = true
 			w.work["src/T1"] = "10"
-			return completed("done")
+			return claimed()
 		}
 		w.work["src/T1"] = []string{"8", "5", "3", "2", "1", "0"}[min(calls-1, 5)]
-		return completed("done")
+		return claimed()
 	}
 	r := request(t, "- [ ] one\n")
 	r.Limits.TaskAttempts = 6
@@ -247,7 +251,7 @@ func TestTheSameProposalIsKnownAgain(t *testing.T) {
 		if calls == 3 {
 			w.work["src/T1"] = "right"
 		}
-		return completed("done")
+		return claimed()
 	}
 	r := request(t, "- [ ] one\n")
 	r.Gates = []gate.Gate{{Name: "test", Command: "test"}}
@@ -291,7 +295,7 @@ func TestARunThatDoesNotMoveStops(t *testing.T) {
 	}
 	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
 		w.work["src/"+s.TaskID] = a.Name // something new each time
-		return completed("done")
+		return claimed()
 	}
 	var body strings.Builder
 	for i := range 20 {
@@ -322,12 +326,11 @@ func TestAReviewMayAskForMore(t *testing.T) {
 			return completed("read")
 		}
 		w.work["src/"+s.TaskID] = "done"
-		return completed("done")
+		return claimed()
 	}
-	yes := true
 	req := func() loop.Request {
 		r := request(t, "- [ ] one\n")
-		r.Review = &yes
+		r.Review = loop.ReviewAlways
 		return r
 	}
 	clean := newWorld(t)
@@ -356,7 +359,7 @@ func TestAReviewMayAskForMore(t *testing.T) {
 func TestNothingChangedIsNotReviewed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.settings.Review = true
+	w.settings.Review = loop.ReviewAlways
 	s := w.drive(loop.NewState(request(t, "- [x] one\n"), w.now), nil)
 	if s.End != run.EndAllTasksComplete || len(w.prompts) != 0 {
 		t.Errorf("ended %s after %d calls", s.End, len(w.prompts))
@@ -432,7 +435,7 @@ func TestTasksTeach(t *testing.T) {
 			w.t.Fatal(err)
 		}
 		w.work[s.ProgressPath] = string(d.Bytes())
-		return completed("a second encoder")
+		return completed("a second encoder\n\nRALPH_RESULT: done")
 	}
 	w.drive(loop.NewState(request(t, "- [ ] Serialise the report\n- [ ] Translate the manual\n"), w.now), nil)
 	if len(mem.lessons) != 2 || !mem.lessons[0].Worked || mem.lessons[0].Insight != "the encoder flushes late" || mem.lessons[1].Worked {
@@ -464,7 +467,7 @@ func TestRolesHaveTheirOwnModels(t *testing.T) {
 	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
 		got[s.TaskID] = fmt.Sprintf("%s %s %d %v", a.Role, a.Model, a.MaxTurns, a.DenyTools)
 		w.work["src/"+s.TaskID] = "done"
-		return completed("done")
+		return claimed()
 	}
 	w.drive(loop.NewState(request(t, "- [ ] Fix the parser\n- [ ] Add tests for the parser\n"), w.now), nil)
 	if diff := cmp.Diff(map[string]string{"T1": "implementer common 0 []", "T2": "tester special 7 [WebFetch]"}, got); diff != "" {
@@ -516,8 +519,8 @@ func TestEvidenceIsKept(t *testing.T) {
 		got = append(got, h.Evidence)
 	}
 	want := []loop.Evidence{
-		{Contradiction: "could not complete", Change: "1 changed: A src/T1", Checkmark: "T1 \"one\" ticked", Signal: "none"},
-		{Change: "1 changed: A src/T1", Checkmark: "T1 \"one\" ticked", Signal: "its last words say that all is done"},
+		{Contradiction: "I could not complete the second half.", Change: "1 changed: A src/T1", Checkmark: "T1 \"one\" ticked", Signal: "partial: I could not complete the second half."},
+		{Change: "1 changed: A src/T1", Checkmark: "T1 \"one\" ticked", Signal: "done"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -541,7 +544,7 @@ func TestPatternsAreSuggestedForTheRepositorysOwnFile(t *testing.T) {
 			w.t.Fatal(err)
 		}
 		w.work[s.ProgressPath] = string(d.Bytes())
-		return completed("done")
+		return claimed()
 	}
 	begin := func() *world {
 		w := newWorld(t)
@@ -630,7 +633,7 @@ func TestAgentsFileIsTheHostsToEdit(t *testing.T) {
 			w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
 				w.work["src/T1"] = "done"
 				tt.agent(w, s, a)
-				return completed("done")
+				return claimed()
 			}
 			s := w.drive(loop.NewState(request(t, "- [ ] one\n"), w.now), nil)
 			if _, there := w.trees[w.head().Tree]["AGENTS.md"]; there || len(w.prompts) != tt.calls || s.End != run.EndAllTasksComplete {

@@ -20,7 +20,7 @@ func TestCallsAreRecordedWithWhatTheyUsed(t *testing.T) {
 	w.met = []run.HostUse{{Host: "0.example", Count: 1, Received: 5}, {Host: "check.example", Blocked: "why", Count: 1}}
 	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
 		w.work["src/"+s.TaskID+".txt"] = "done"
-		status := completed("done")
+		status := claimed()
 		for i := range 30 {
 			status.Hosts = append(status.Hosts, run.HostUse{Host: fmt.Sprintf("%d.example", i), Count: 1, Sent: 1})
 			status.Models = append(status.Models, run.ModelUse{Model: fmt.Sprintf("model-%d", i), Requests: 1, Usage: run.Usage{CostUSD: 1}})

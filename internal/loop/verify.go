@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"strings"
 
+	"github.com/org/ralph-action/internal/claim"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
@@ -52,17 +52,23 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 	s.Progress = s.text(verdict.Accepted)
 	s.evidence(func(ev *Evidence) {
 		ev.Checkmark = oneLine(checkmarks(verdict.Changes), maxEvidence)
-		if verdict.ClaimedDone {
-			ev.Signal = "the completion marker stands in progress.md"
-		}
+		ev.Signal = signal(s.Proposal.Said, verdict.ClaimedDone)
 	})
 	s.Draft.Violations = len(verdict.Violations)
-	s.Draft.ClaimedDone = s.Draft.ClaimedDone || verdict.ClaimedDone || verdict.TickedAssigned
+	ticked := verdict.TickedAssigned || verdict.ClaimedDone
+	said := s.Proposal.Said
+	if ticked {
+		said = s.Proposal.IfTicked
+	}
+	s.Draft.ClaimedDone = said.Kind == claim.Done || ticked
+	if said.Against != "" {
+		s.evidence(func(ev *Evidence) { ev.Contradiction = oneLine(said.Against, maxEvidence) })
+	}
 	s.Insight = oneLine(strings.TrimSpace(s.Insight+" "+learned(before, verdict.Accepted)), 400)
 	s.Patterns = noted(s.Patterns, before, verdict.Accepted)
-	s.Proposal = &Proposal{Done: s.Proposal.Done || verdict.ClaimedDone, Ticked: verdict.TickedAssigned, Note: s.Proposal.Note, Final: s.Proposal.Final}
+	s.Proposal = &Proposal{Claim: said, Done: said.All || verdict.ClaimedDone, Ticked: verdict.TickedAssigned, Note: s.Proposal.Note, Final: s.Proposal.Final}
 	if unreadable != nil {
-		what := "the progress file must be a plain, readable file; it was not, and was put back: " + oneLine(unreadable.Error(), 200)
+		what := "the progress file was not a plain, readable file, so it was restored: " + oneLine(unreadable.Error(), 200)
 		s.Violations = append(s.Violations, what)
 		s.Proposal.Note = strings.TrimPrefix(s.Proposal.Note+"; "+what, "; ")
 		s.Draft.Violations++
@@ -80,19 +86,24 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 	if err != nil {
 		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
 	}
-	proposed, err := e.completed(s, accepted)
+	proposed, err := e.completed(s, accepted, "")
 	if err != nil {
 		return Next{}, err
 	}
 	if err := e.Workspace.WriteProgress(ctx, s.ProgressPath, proposed); err != nil {
 		return Next{}, fmt.Errorf("write %s: %w", s.ProgressPath, err)
 	}
-	tree, refused, err := e.Workspace.Snapshot(ctx)
+	tree, refused, nested, err := e.Workspace.Snapshot(ctx)
 	if err != nil {
 		return Next{}, fmt.Errorf("read the work tree: %w", err)
 	}
+	s.noteNested(nested)
 	if len(refused) > 0 {
 		return e.reject(s, refused)
+	}
+	work, laid := tree, s.Laid
+	if tree, err = e.keepTaskFile(ctx, s, tree); err != nil {
+		return Next{}, err
 	}
 	plain, err := e.Workspace.Without(ctx, tree, ".ralph")
 	if err != nil {
@@ -126,8 +137,8 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 	if s.Failure != "" {
 		return e.fail(ctx, s, s.Failure)
 	}
-	if s.Draft.Analysis.TooComplex && !s.Draft.ClaimedDone {
-		return e.fail(ctx, s, "The last call said that the task is too much for one call, and did not tick it.")
+	if next, handled, err := e.unclaimed(ctx, s, accepted, work); err != nil || handled {
+		return next, err
 	}
 	task, err := findTask(accepted, s.TaskID)
 	if err != nil {
@@ -143,15 +154,18 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 	if len(code) == 0 && held != nil {
 		return e.allHeld(ctx, s, accepted, held)
 	}
-	if len(code) == 0 && !task.Verify {
-		why := "The last call ended without changing any file."
-		if s.Proposal.Ticked {
-			why = "The last call ticked the task, yet it changed no file."
+	already := len(code) == 0 && !s.Proposal.Host
+	if !s.Draft.Unchanged {
+		delete(s.Verified, task.ID) // who objected had seen another tree
+	}
+	idle, err := e.idle(ctx, s, task, laid, tree)
+	if err != nil {
+		return Next{}, err
+	}
+	if already || idle {
+		if next, handled, err := e.disbelieved(ctx, s, accepted, task, tree, already); err != nil || handled {
+			return next, err
 		}
-		if s.Proposal.Note != "" {
-			why += " Also: " + s.Proposal.Note + "."
-		}
-		return e.failed(ctx, s, why, supervise.Failure{Unchanged: true})
 	}
 	found, err := e.inspect(ctx, s, task, s.unconflicted(code), tree)
 	if err != nil {
@@ -179,11 +193,17 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 		own = []string{agentsFile}
 		found.findings = append(found.findings, gate.Finding{
 			Rule: "agents-md", Path: agentsFile,
-			Text: fmt.Sprintf("%s has %d more of what agents noted, and steers agents once it is merged", agentsFile, added),
+			Text: fmt.Sprintf("%s has %d new notes by agents, and will steer agents once merged", agentsFile, added),
 		})
 	}
-	found.findings = append(found.findings, heldFindings(held)...)
+	whole, written, err := e.writeBack(ctx, s, whole, proposed, s.TaskID)
+	if err != nil {
+		return Next{}, err
+	}
+	own = append(own, written...)
+	found.findings = append(append(found.findings, heldFindings(held)...), s.nestedFindings(code)...)
 	s.Proposal = &Proposal{
+		Claim: s.Proposal.Claim, Already: already, Idle: idle, Host: s.Proposal.Host, Work: work, Draft: s.Draft,
 		Tree: whole, Own: own, Held: held, Before: found.before, Gone: found.gone, Progress: s.text(proposed), Done: s.Proposal.Done, Ticked: s.Proposal.Ticked, Applied: s.Proposal.Applied,
 		Findings: found.findings, Note: s.Proposal.Note, Final: s.Proposal.Final,
 	}
@@ -218,8 +238,8 @@ func (e *Engine) compared(ctx context.Context, s *State, tree, plain string) err
 }
 
 // completed is the progress file as it will be once this task has landed: its
-// box ticked, what was done noted, its failed attempts gone.
-func (e *Engine) completed(s *State, accepted *progress.Doc) (*progress.Doc, error) {
+// box ticked, what was done noted, its failed attempts gone. The note is for the log.
+func (e *Engine) completed(s *State, accepted *progress.Doc, note string) (*progress.Doc, error) {
 	doc := accepted.Clone()
 	task, err := findTask(doc, s.TaskID)
 	if err != nil {
@@ -234,7 +254,7 @@ func (e *Engine) completed(s *State, accepted *progress.Doc) (*progress.Doc, err
 	if err := doc.ClearSection(progress.SectionAttempts); err != nil {
 		return nil, fmt.Errorf("clear the attempts: %w", err)
 	}
-	if err := e.appendLog(s, doc, task.ID, ""); err != nil {
+	if err := e.appendLog(s, doc, task.ID, note); err != nil {
 		return nil, err
 	}
 	done, total := progress.Counts(doc.Tasks())
@@ -342,7 +362,7 @@ func (e *Engine) planned(ctx context.Context, s *State) (Next, error) {
 		s.Attempts[planKey]++
 		e.emit(run.Event{Kind: run.EventAttemptFailed, Text: s.Failure}, s)
 		if s.Attempts[planKey] >= maxPlanAttempts {
-			return e.finish(s, run.EndFailed, "the planner came to no plan: "+s.Failure)
+			return e.finish(s, run.EndFailed, "the planner wrote no plan: "+s.Failure)
 		}
 		return e.again(s)
 	}
@@ -368,7 +388,7 @@ func splitChanges(changes []Change, own string) (code []Change, foreign []Refusa
 
 // reject fails the attempt for what must not even be looked at.
 func (e *Engine) reject(s *State, refused []Refusal) (Next, error) {
-	s.Failure = "These paths of the last call cannot be accepted, and the files were put back as they were: " + listRefusals(refused) + "."
+	s.Failure = "The last call's changes to these paths cannot be accepted, so the files were restored: " + listRefusals(refused) + "."
 	s.Stage = stageRejected
 	return Next{}, nil
 }
@@ -395,7 +415,7 @@ func (e *Engine) fail(ctx context.Context, s *State, why string) (Next, error) {
 const maxTried = 800
 
 // recall is why an attempt failed and, where that was not for a check, what a
-// check had said before: a call that did nothing has mended nothing.
+// check had said before: a call that did nothing has fixed nothing.
 func (s *State) recall(why string, f supervise.Failure) string {
 	if f.Command != "" {
 		s.Objection = why
@@ -404,7 +424,7 @@ func (s *State) recall(why string, f supervise.Failure) string {
 	if s.Objection == "" {
 		return why
 	}
-	return why + "\n\nWhat a check said of an attempt before, which was not answered yet:\n\n" + s.Objection
+	return why + "\n\nAn earlier check failure that is not fixed yet:\n\n" + s.Objection
 }
 
 // failed is fail with what is known of the failure besides the agent's part.
@@ -415,15 +435,11 @@ func (e *Engine) failed(ctx context.Context, s *State, why string, f supervise.F
 	}
 	s.Draft.Class, s.Draft.Error = supervise.Classify(f), supervise.Normalise(cmp.Or(f.Output, why))
 	s.watched()
-	s.Proposal, s.Process = nil, nil
+	s.dropCall()
 	s.Attempts[s.TaskID]++
 	s.Failure = s.recall(why, f)
 	short := oneLine(why, 300)
-	if n := len(s.History); n > 0 {
-		h := s.History[n-1]
-		h.Note = short
-		s.History = append(s.History[:n-1:n-1], h)
-	}
+	s.lastCall(func(it *Iteration) { it.Note = short })
 	doc, err := s.document(s.Progress)
 	if err != nil {
 		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
@@ -434,7 +450,7 @@ func (e *Engine) failed(ctx context.Context, s *State, why string, f supervise.F
 	}
 	if err := doc.RecordAttempt(progress.Attempt{
 		Iteration: s.Iteration, Tried: task.ID + " " + task.Title, Result: oneLine(why, maxTried),
-		Next: "mend what failed before anything else",
+		Next: "fix what failed before anything else",
 	}); err != nil {
 		return Next{}, fmt.Errorf("record the attempt: %w", err)
 	}
@@ -455,33 +471,14 @@ func (e *Engine) failed(ctx context.Context, s *State, why string, f supervise.F
 	return Next{}, nil
 }
 
-// Phrases by which an agent says that it did not do what it was asked to, even
-// where it claims success beside it (smart-ralph's contradiction layer).
-var admissions = regexp.MustCompile(`(?i)\b(task incomplete|requires? manual (?:intervention|steps?|action)|(?:could|can) ?not be automated|(?:could not|couldn't|was unable to|am unable to|unable to) (?:complete|finish|implement)|needs? (?:a )?human (?:intervention|input|decision)|left (?:it |this )?unfinished|only partially (?:done|implemented|complete))\b`)
-
-// contradiction finds an admission in the agent's final words, outside code.
-func contradiction(final string) (said string, found bool) {
-	for line := range proseLines(final) {
-		if m := admissions.FindString(line); m != "" {
-			return m, true
-		}
-	}
-	return "", false
-}
-
-// proseLines yields the trimmed lines of a text that are not in a code fence.
-func proseLines(text string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		fenced := false
-		for line := range strings.Lines(text) {
-			line = strings.TrimSpace(line)
-			if strings.HasPrefix(line, "```") || strings.HasPrefix(line, "~~~") {
-				fenced = !fenced
-				continue
-			}
-			if !fenced && !yield(line) {
-				return
-			}
-		}
+// signal says what an agent's last words claim, for the record.
+func signal(said claim.Claim, marked bool) string {
+	switch {
+	case said.Kind != claim.None:
+		return oneLine(strings.TrimSuffix(string(said.Kind)+": "+said.Words, ": "), maxEvidence)
+	case marked:
+		return "the completion marker stands in progress.md"
+	default:
+		return "none"
 	}
 }

@@ -35,6 +35,8 @@ type world struct {
 	work  files
 	// links are paths of the work tree that are not plain files.
 	links map[string]bool
+	// nested are folders of the work tree with a .git of their own.
+	nested []string
 
 	// agent is called once for each agent that is really started.
 	agent func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus
@@ -65,6 +67,8 @@ type world struct {
 	landErr    []error
 	// settings are those of the repository.
 	settings loop.Settings
+	// earlier is what the branch tells of earlier runs.
+	earlier loop.Earlier
 	// setup is what has to run first, as long as it has not.
 	setup *loop.Setup
 	// build is how the image is made, and builds says how that stands at each look.
@@ -75,6 +79,9 @@ type world struct {
 	observeErr error
 	events     []run.Event
 	memory     history.Memory
+	// kept are the trees of unfinished work, and lost says that they are gone.
+	kept []string
+	lost bool
 	// edit is what people have made of the task list, until the list was
 	// written anew.
 	edit    func(loop.State) *loop.PlanEdit
@@ -92,11 +99,14 @@ func newWorld(t testing.TB) *world {
 	}
 	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
 		w.work["src/"+s.TaskID+".txt"] = "done"
-		return completed("done")
+		return claimed()
 	}
 	w.landed = []loop.Landed{{OID: "base", Tree: w.store(files{"README": "hello"})}}
 	return w
 }
+
+// claimed is the end of a call that says its task is done.
+func claimed() loop.AgentStatus { return completed("The change is made.\n\nRALPH_RESULT: done") }
 
 func completed(final string) loop.AgentStatus {
 	return loop.AgentStatus{Outcome: loop.AgentCompleted, Final: final, Usage: run.Usage{CostUSD: 0.25, Turns: 1}}
@@ -121,7 +131,7 @@ func (w *world) Open(context.Context, loop.State) (loop.Opened, error) {
 	clear(w.links)
 	return loop.Opened{
 		Branch: "ralph/x", BaseBranch: w.baseBranch, Base: "base", BaseTree: w.landed[0].Tree,
-		Head: w.head().OID, HeadTree: w.head().Tree, Settings: w.settings, Setup: w.setup, Build: w.build,
+		Head: w.head().OID, HeadTree: w.head().Tree, Settings: w.settings, Setup: w.setup, Build: w.build, Earlier: w.earlier,
 	}, nil
 }
 
@@ -166,12 +176,12 @@ func (w *world) Names() ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-func (w *world) Snapshot(context.Context) (string, []loop.Refusal, error) {
+func (w *world) Snapshot(context.Context) (string, []loop.Refusal, []string, error) {
 	var refused []loop.Refusal
 	for path := range w.links {
 		refused = append(refused, loop.Refusal{Path: path, Reason: "it is a link"})
 	}
-	return w.store(w.work), refused, nil
+	return w.store(w.work), refused, w.nested, nil
 }
 
 func (w *world) Changes(_ context.Context, from, to string) ([]loop.Change, error) {
@@ -227,6 +237,16 @@ func (w *world) Without(_ context.Context, tree, dir string) (string, error) {
 	f := maps.Clone(w.trees[tree])
 	maps.DeleteFunc(f, func(path, _ string) bool { return path == dir || strings.HasPrefix(path, dir+"/") })
 	return w.store(f), nil
+}
+
+func (w *world) Keep(_ context.Context, _ loop.State, tree string) error {
+	w.kept = append(w.kept, tree)
+	return nil
+}
+
+func (w *world) Kept(_ context.Context, _ loop.State, tree string) (bool, error) {
+	_, ok := w.trees[tree]
+	return ok && !w.lost, nil
 }
 
 func (w *world) Restore(_ context.Context, tree, from string, paths []string) (string, error) {

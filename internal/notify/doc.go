@@ -6,8 +6,8 @@
 //
 // Invariants:
 //   - A run never waits: Handle only queues. What a target does, hang, fail or
-//     answer nonsense, is bounded by a time limit and three attempts, and is
-//     nobody's business but that target's.
+//     answer nonsense, is bounded by a time limit and three attempts (a program has
+//     one), and is nobody's business but that target's.
 //   - Queues are short and in memory. When one is full its oldest message goes;
 //     when the process dies all go. Nothing depends on them: what people must
 //     know is on the issue and in the pull request.
@@ -15,7 +15,5 @@
 //     leave out; it names no address.
 //   - Text of issues and agents is cleaned, masked, cut to size and made inert
 //     before it is written down anywhere; addresses are secrets, and errors do not
-//     show them.
-//   - What cannot be told to stop runs in a process that can: the library behind
-//     the chats and mail knows no deadline.
+//     show them. Nobody's answer chooses where else a message goes.
 package notify

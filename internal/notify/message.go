@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Bounds of what others wrote, in bytes.
@@ -52,19 +52,19 @@ func compose(n run.Notice, ev run.Event, done, total int, mask func(string) stri
 	m := Message{
 		Version: messageVersion, ID: fmt.Sprintf("%s.%s.%d", ev.Run, n, ev.Iteration), Notice: n, Time: ev.Time.UTC(),
 		Run: ev.Run, Repository: repository(ev.Repo), Subject: tidy(mask, ev.Subject, maxSubject), URL: ev.URL,
-		Iteration: ev.Iteration, TasksDone: done, Tasks: total, CostUSD: ev.CostUSD, End: ev.End,
+		Iteration: ev.Iteration, TasksDone: done, Tasks: total, CostUSD: run.Dollars(ev.CostUSD), End: ev.End,
 	}
 	switch n {
 	case run.NoticeStart:
-		m.Summary = "Started with planning."
+		m.Summary = "Started: planning."
 		if total > 0 {
 			m.Summary = fmt.Sprintf("Started: %s.", m.tasks())
 		}
 	case run.NoticeProgress:
 		m.Iteration--
-		m.Summary = fmt.Sprintf("After %s: %s%s.", count(m.Iteration, "iteration"), m.tasks(), m.cost())
+		m.Summary = fmt.Sprintf("After %s: %s%s.", count(ev.Iterations-1, "iteration"), m.tasks(), m.cost())
 	case run.NoticeFinish, run.NoticeNeedsHuman:
-		m.Summary = fmt.Sprintf("%s. %s after %s%s.", ev.End.Sentence(), upper(m.tasks()), count(m.Iteration, "iteration"), m.cost())
+		m.Summary = fmt.Sprintf("%s. %s after %s%s.", ev.Proof.Sentence(ev.End), upper(m.tasks()), count(ev.Iterations, "iteration"), m.cost())
 		m.Detail = tidy(mask, ev.Text, maxDetail)
 	}
 	return m
@@ -73,7 +73,7 @@ func compose(n run.Notice, ev run.Event, done, total int, mask func(string) stri
 // Title is a line that names the run and what became of it.
 func (m Message) Title() string {
 	what := map[run.Notice]string{
-		run.NoticeStart: "started", run.NoticeProgress: "at work", run.NoticeFinish: "stopped", run.NoticeNeedsHuman: "needs a person",
+		run.NoticeStart: "started", run.NoticeProgress: "working", run.NoticeFinish: "stopped", run.NoticeNeedsHuman: "needs a person",
 	}[m.Notice]
 	if m.End.Complete() {
 		what = "done"
@@ -119,16 +119,7 @@ func repository(name string) string {
 func tidy(mask func(string) string, s string, limit int) string {
 	s, _ = progress.Clean(s)
 	s = mask(s) // before the lines go: a private key has some
-	s = mask(strings.Join(strings.Fields(s), " "))
-	if len(s) <= limit {
-		return s
-	}
-	const more = "…"
-	end := limit - len(more)
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + more
+	return strs.Cut(mask(strs.OneLine(s)), limit)
 }
 
 func count(n int, what string) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -32,8 +33,6 @@ type Config struct {
 	Own bool
 	// Mask takes secrets out of text.
 	Mask func(string) string
-	// Self is this program, which calls Send when it is started with SendCommand.
-	Self string
 	// Failed is told of a message that a target did not take, in words that do not
 	// show the address; nil means nobody is.
 	Failed func(target string, err error)
@@ -41,6 +40,8 @@ type Config struct {
 	Pauses []time.Duration
 	// Timeout bounds one attempt; 0 is a quarter of a minute.
 	Timeout time.Duration
+	// Transport carries what is posted; nil is http.DefaultTransport.
+	Transport http.RoundTripper
 }
 
 // Notifier tells targets of runs. It is safe for concurrent use.
@@ -84,9 +85,8 @@ func New(cfg Config) (*Notifier, error) {
 		cfg.Failed = func(string, error) {}
 	}
 	n := &Notifier{cfg: cfg, runs: map[run.ID][2]int{}}
-	env := SendEnv()
 	for _, t := range cfg.Targets {
-		_, s, err := t.open(cfg.Self, env)
+		_, s, err := t.open(cfg.Transport)
 		if err != nil {
 			return nil, err
 		}
@@ -113,7 +113,7 @@ func (n *Notifier) Handle(ev run.Event) {
 			continue
 		}
 		if lost, ok := box.put(m); ok {
-			n.cfg.Failed(box.target.Name, fmt.Errorf("too many messages are waiting; that about %s (%s) is dropped", lost.Repository, lost.Notice))
+			n.cfg.Failed(box.target.Name, fmt.Errorf("too many messages are queued; dropped the one about %s (%s)", lost.Repository, lost.Notice))
 		}
 	}
 }
@@ -126,7 +126,7 @@ func (n *Notifier) message(ev run.Event) (Message, bool) {
 		notice = run.NoticeStart
 	case run.EventIteration:
 		// It has just begun; those before it are what there is to tell of.
-		if before := ev.Iteration - 1; before > 0 && before%n.cfg.Every == 0 {
+		if before := ev.Iterations - 1; before > 0 && before%n.cfg.Every == 0 {
 			notice = run.NoticeProgress
 		}
 	case run.EventRunEnded:
@@ -259,7 +259,7 @@ func (n *Notifier) once(ctx context.Context, b *mailbox, m Message) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, n.cfg.Timeout, fmt.Errorf("no answer within %s", n.cfg.Timeout))
 	defer cancel()
 	err := b.sender.send(ctx, m)
-	if err != nil && ctx.Err() != nil {
+	if _, hopeless := errors.AsType[final](err); err != nil && !hopeless && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return err

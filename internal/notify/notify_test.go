@@ -47,11 +47,7 @@ func mask(s string) string { return strings.ReplaceAll(s, "hunter2-hunter2", "**
 func start(t *testing.T, cfg notify.Config) (*notify.Notifier, *failures) {
 	t.Helper()
 	said := &failures{}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg.Mask, cfg.Self, cfg.Failed = mask, self, said.add
+	cfg.Mask, cfg.Failed = mask, said.add
 	if cfg.Pauses == nil {
 		cfg.Pauses = []time.Duration{time.Millisecond, time.Millisecond}
 	}
@@ -124,12 +120,12 @@ func story(id run.ID) []run.Event {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	events := []run.Event{{Kind: run.EventRunStarted, Total: 2}}
 	for i := 1; i <= 7; i++ {
-		events = append(events, run.Event{Kind: run.EventIteration, Iteration: i, TaskID: "T1", Total: 2})
+		events = append(events, run.Event{Kind: run.EventIteration, Iteration: i, Iterations: i, TaskID: "T1", Total: 2})
 		if i == 4 {
 			events = append(events, run.Event{Kind: run.EventTaskDone, Iteration: i, TaskID: "T1", Done: 1, Total: 2, CostUSD: 0.5})
 		}
 	}
-	events = append(events, run.Event{Kind: run.EventRunEnded, Iteration: 7, End: run.EndBlocked, Text: "T2 fails:\nno such @host, hunter2-hunter2", CostUSD: 1.25})
+	events = append(events, run.Event{Kind: run.EventRunEnded, Iteration: 7, Iterations: 7, End: run.EndBlocked, Text: "T2 fails:\nno such @host, hunter2-hunter2", CostUSD: 1.25})
 	for i := range events {
 		events[i].Run, events[i].Repo, events[i].Subject, events[i].URL = id, "acme/app", "Add a flag", "https://github.example/acme/app/issues/7"
 		events[i].Time = at.Add(time.Duration(i) * time.Minute)
@@ -159,7 +155,7 @@ func TestWebhookGetsTheStory(t *testing.T) {
 		m.Time = time.Date(2026, 3, 1, 12, minute, 0, 0, time.UTC)
 		return m
 	}
-	end := message(run.NoticeNeedsHuman, 7, 1, 1.25, 9, "r1.needs_human.7", "Stopped because every open task has used up its attempts. 1 of 2 tasks done after 7 iterations, $1.25.")
+	end := message(run.NoticeNeedsHuman, 7, 1, 1.25, 9, "r1.needs_human.7", "Stopped because every open task has used all its attempts. 1 of 2 tasks done after 7 iterations, $1.25.")
 	end.End, end.Detail = run.EndBlocked, "T2 fails: no such @host, ***"
 	want := []notify.Message{
 		message(run.NoticeStart, 0, 0, 0, 0, "r1.start.0", "Started: 0 of 2 tasks done."),
@@ -298,7 +294,7 @@ func TestAHangingWebhook(t *testing.T) {
 		t.Errorf("%d messages arrived", got)
 	}
 	said := strings.Join(failed.all(), "\n")
-	if !strings.Contains(said, "stuck: too many messages are waiting") || !strings.Contains(said, "not delivered before the end") {
+	if !strings.Contains(said, "stuck: too many messages are queued") || !strings.Contains(said, "not delivered before the end") {
 		t.Errorf("said %s", said)
 	}
 }
@@ -329,7 +325,7 @@ func TestScript(t *testing.T) {
 	t.Setenv("DEPLOY_TOKEN", "hunter2-hunter2")
 	dir := t.TempDir()
 	program, out := filepath.Join(dir, "tell"), filepath.Join(dir, "out")
-	source := "#!/bin/sh\n{ echo \"$#\"; env; echo; cat; } >" + out + "\n"
+	source := "#!/bin/sh\n{ echo \"$#\"; env; echo; cat; } >" + out + "\nprintf %s \"$1\" >" + out + ".text\n"
 	if err := os.WriteFile(program, []byte(source), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -346,7 +342,7 @@ func TestScript(t *testing.T) {
 		t.Fatal(err)
 	}
 	head, body, _ := strings.Cut(string(said), "\n\n")
-	if !strings.HasPrefix(head, "0\n") || strings.Contains(head, "touch") || strings.Contains(head, "hunter2") || !strings.Contains(head, "RALPH_EVENT=start") {
+	if !strings.HasPrefix(head, "1\n") || strings.Contains(head, "touch") || strings.Contains(head, "hunter2") || !strings.Contains(head, "RALPH_EVENT=start") {
 		t.Errorf("arguments and environment:\n%s", head)
 	}
 	var m notify.Message
@@ -356,19 +352,28 @@ func TestScript(t *testing.T) {
 	if want := "$(touch pwned); `touch pwned` \"' --flag"; m.Subject != want {
 		t.Errorf("subject %q", m.Subject)
 	}
+	text, err := os.ReadFile(out + ".text")
+	if want := m.Title() + "\n" + m.Summary; err != nil || !strings.HasPrefix(string(text), want) {
+		t.Errorf("the argument is %q (%v), want %q", text, err, want)
+	}
 }
 
 func TestAFailingScript(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "tell")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\necho no luck >&2\nexit 3\n"), 0o700); err != nil {
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho \"$RALPH_EVENT\" >>\"$0.told\"\necho no luck >&2\nexit 3\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	n, failed := start(t, notify.Config{Targets: []notify.Target{{Name: "script", Script: program}}})
-	n.Handle(story("r1")[0])
+	n, failed := start(t, notify.Config{Targets: []notify.Target{{Name: "script", Script: program}}, Pauses: []time.Duration{time.Hour}})
+	events := story("r1")
+	n.Handle(events[0])
+	n.Handle(events[len(events)-1])
 	closeSoon(n, patience)
-	if got := strings.Join(failed.all(), "\n"); !strings.Contains(got, "exit status 3: no luck") {
-		t.Errorf("said %s", got)
+	if got := failed.all(); len(got) != 2 || !strings.Contains(got[0], "exit status 3: no luck") {
+		t.Errorf("said %q", got)
+	}
+	if told, err := os.ReadFile(program + ".told"); err != nil || string(told) != "start\nneeds_human\n" {
+		t.Errorf("told %q, %v", told, err)
 	}
 }
 
@@ -378,14 +383,17 @@ func TestTargetsThatCannotBeUsed(t *testing.T) {
 		target notify.Target
 		want   string
 	}{
-		"nothing":              {notify.Target{}, "no address"},
-		"plain http":           {notify.Target{URL: "http://hook.example/x", Secret: secret}, "in the clear"},
-		"no secret":            {notify.Target{URL: "https://hook.example/x"}, "needs a secret"},
+		"nothing":              {notify.Target{}, "address is missing"},
+		"plain http":           {notify.Target{URL: "http://hook.example/x", Secret: secret}, "unencrypted"},
+		"no secret":            {notify.Target{URL: "https://hook.example/x"}, "needs a signing secret"},
 		"a short secret":       {notify.Target{URL: "https://hook.example/x", Secret: "c2hvcnQ="}, "at least 24 bytes"},
 		"a secret of words":    {notify.Target{URL: "https://hook.example/x", Secret: "correct horse battery"}, "base64"},
-		"another service":      {notify.Target{URL: "gotify://host/tokentokentoken"}, "no kind of address"},
-		"shoutrrr's logger":    {notify.Target{URL: "logger://x"}, "no kind of address"},
+		"another service":      {notify.Target{URL: "gotify://host/tokentokentoken"}, "not a known kind of address"},
+		"a logger":             {notify.Target{URL: "logger://x"}, "not a known kind of address"},
+		"an unknown option":    {notify.Target{URL: slackURL + "?color=good"}, "no option \"color\"; what it takes is thread_ts"},
 		"half of Slack's":      {notify.Target{URL: "slack://hook:short@webhook"}, "not one of slack"},
+		"no user of Slack's":   {notify.Target{URL: "slack://T00000000/B00000000/abcdefghijklmnopqrstuvwx"}, "not one of slack"},
+		"no user of Discord's": {notify.Target{URL: "discord://webhook"}, "not one of discord"},
 		"Telegram for nobody":  {notify.Target{URL: "telegram://123456789:AAbbccddeeffgghhiijjkkllmmnnooppqqr@telegram"}, "not one of telegram"},
 		"mail to nobody":       {notify.Target{URL: "smtp://u:swordfish-swordfish@mail.example/?from=a@b.example"}, "not one of smtp"},
 		"a relative program":   {notify.Target{Script: "tell"}, "not absolute"},
@@ -416,7 +424,9 @@ func TestKind(t *testing.T) {
 	for url, want := range map[string]string{
 		"https://hooks.slack.com/services/T00000000/B00000000/abcdefghijklmnopqrstuvwx":   "Slack",
 		"slack://hook:T00000000-B00000000-abcdefghijklmnopqrstuvwx@webhook":               "Slack",
+		"slack://xoxb:123456789012-1234567890123-abcdefghijklmnopqrstuvwx@C0123456789":    "Slack",
 		"https://discord.com/api/webhooks/123456789012345678/abcdefghijklmnopqrstuvwx":    "Discord",
+		"discord://abcdefghijklmnopqrstuvwx@123456789012345678":                           "Discord",
 		"telegram://123456789:AAbbccddeeffgghhiijjkkllmmnnooppqqr@telegram?chats=@people": "Telegram",
 		"smtp://u:p@mail.example:587/?from=a@b.example&to=c@d.example":                    "mail",
 		"https://hook.example/x": "a signed webhook",

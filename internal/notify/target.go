@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"path/filepath"
@@ -12,15 +13,16 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Target is somewhere to send messages to, as the operator names it.
 type Target struct {
 	// Name is what people call it.
 	Name string
-	// URL is a secret: slack://…, discord://…, telegram://… and smtp://… as
-	// shoutrrr has them, the address of an incoming webhook as Slack and Discord
-	// give it, or https://… of a webhook that is to be signed with Secret.
+	// URL is a secret: slack://…, discord://…, telegram://… or smtp://…, the
+	// address of an incoming webhook as Slack and Discord give it, or https://… of
+	// a webhook that is to be signed with Secret.
 	URL, Secret string
 	// Script is the absolute path of a program, in place of a URL.
 	Script string
@@ -35,7 +37,7 @@ type sender interface {
 	send(ctx context.Context, m Message) error
 }
 
-// final is an error that trying again does not mend.
+// final is an error that trying again does not fix.
 type final struct{ error }
 
 func (f final) Unwrap() error { return f.error }
@@ -43,12 +45,12 @@ func (f final) Unwrap() error { return f.error }
 // Kind is what a target is, for people: "Slack", "a signed webhook". The error
 // is a *run.UserError that does not show the address.
 func (t Target) Kind() (string, error) {
-	kind, _, err := t.open("", nil)
+	kind, _, err := t.open(nil)
 	return kind, err
 }
 
-// open makes a target's sender; self is this program.
-func (t Target) open(self string, env []string) (kind string, _ sender, err error) {
+// open makes a target's sender, which posts over transport.
+func (t Target) open(transport http.RoundTripper) (kind string, _ sender, err error) {
 	bad := func(message, hint string) (string, sender, error) {
 		return "", nil, &run.UserError{Message: fmt.Sprintf("notifications: %s: %s", t.Name, message), Hint: hint}
 	}
@@ -59,29 +61,40 @@ func (t Target) open(self string, env []string) (kind string, _ sender, err erro
 		return "a program", script{path: t.Script}, nil
 	}
 	u, err := url.Parse(strings.TrimSpace(t.URL))
-	if err != nil || u.Scheme == "" || u.Host == "" && u.Scheme != "slack" {
-		return bad("there is no address, or it is none", addressHint)
+	if err != nil || u.Scheme == "" || u.Host == "" {
+		return bad("the address is missing or not valid", addressHint)
 	}
 	u = known(u)
+	var s sender
 	switch u.Scheme {
 	case "https", "http":
-		if u.Scheme == "http" && !loopback(u.Hostname()) {
-			return bad("plain http would send messages in the clear", "use https")
-		}
-		key, err := webhookKey(t.Secret)
-		if err != nil {
-			return bad(err.Error(), "make one with: echo whsec_$(openssl rand -base64 32)")
-		}
-		return "a signed webhook", newWebhook(u, key), nil
-	case "slack", "discord", "telegram", "smtp":
-		s := shout{url: u, self: self, env: env}
-		if err := s.check(); err != nil {
-			return bad("the address is not one of "+u.Scheme+": "+hide(err.Error(), Secrets(t.URL)), addressHint)
-		}
-		return kinds()[u.Scheme], s, nil
+		return t.openWebhook(u, newClient(transport), bad)
+	case "slack":
+		s, err = newSlack(u, newClient(transport))
+	case "discord":
+		s, err = newDiscord(u, newClient(transport))
+	case "telegram":
+		s, err = newTelegram(u, newClient(transport))
+	case "smtp":
+		s, err = newMailer(u)
 	default:
-		return bad(fmt.Sprintf("%.20q is no kind of address", u.Scheme), addressHint)
+		return bad(fmt.Sprintf("%.20q is not a known kind of address", u.Scheme), addressHint)
 	}
+	if err != nil {
+		return bad("the address is not one of "+u.Scheme+": "+hide(err.Error(), Secrets(t.URL)), addressHint)
+	}
+	return kinds()[u.Scheme], s, nil
+}
+
+func (t Target) openWebhook(u *url.URL, client *http.Client, bad func(message, hint string) (string, sender, error)) (string, sender, error) {
+	if u.Scheme == "http" && !loopback(u.Hostname()) {
+		return bad("plain http would send messages unencrypted", "use https")
+	}
+	key, err := webhookKey(t.Secret)
+	if err != nil {
+		return bad(err.Error(), "make one with: echo whsec_$(openssl rand -base64 32)")
+	}
+	return "a signed webhook", webhook{url: u.String(), key: key, client: client}, nil
 }
 
 const addressHint = "docs/notifications.md shows each kind: slack://, discord://, telegram://, smtp:// and https://"
@@ -90,14 +103,14 @@ func kinds() map[string]string {
 	return map[string]string{"slack": "Slack", "discord": "Discord", "telegram": "Telegram", "smtp": "mail"}
 }
 
-// known turns the addresses that Slack and Discord show people into shoutrrr's.
+// known turns the addresses that Slack and Discord show people into ours.
 func known(u *url.URL) *url.URL {
 	parts := strings.Split(strings.Trim(u.Path, "/"), "/")
 	switch {
 	case u.Scheme == "https" && u.Host == "hooks.slack.com" && len(parts) == 4 && parts[0] == "services":
-		return &url.URL{Scheme: "slack", User: url.UserPassword("hook", strings.Join(parts[1:], "-")), Host: "webhook"}
+		return &url.URL{Scheme: "slack", User: url.UserPassword("hook", strings.Join(parts[1:], "-")), Host: "webhook", RawQuery: u.RawQuery}
 	case u.Scheme == "https" && (u.Host == "discord.com" || u.Host == "discordapp.com") && len(parts) == 4 && parts[0] == "api" && parts[1] == "webhooks":
-		return &url.URL{Scheme: "discord", User: url.User(parts[3]), Host: parts[2]}
+		return &url.URL{Scheme: "discord", User: url.User(parts[3]), Host: parts[2], RawQuery: u.RawQuery}
 	}
 	return u
 }
@@ -114,11 +127,11 @@ const minKey = 24
 func webhookKey(secret string) ([]byte, error) {
 	secret = strings.TrimPrefix(strings.TrimSpace(secret), "whsec_")
 	if secret == "" {
-		return nil, fmt.Errorf("a webhook needs a secret to be signed with")
+		return nil, fmt.Errorf("a webhook needs a signing secret")
 	}
 	key, err := base64.StdEncoding.DecodeString(secret)
 	if err != nil || len(key) < minKey {
-		return nil, fmt.Errorf("the secret is not whsec_ and base64 of at least %d bytes", minKey)
+		return nil, fmt.Errorf("the secret must be whsec_ followed by base64 of at least %d bytes", minKey)
 	}
 	return key, nil
 }
@@ -157,6 +170,9 @@ func Secrets(address string) []string {
 		}
 		add(strings.ReplaceAll(password, "-", "/"))
 	}
+	if u.Scheme == "discord" {
+		add(u.Host)
+	}
 	if u.Scheme == "slack" || u.Scheme == "http" || u.Scheme == "https" {
 		for part := range strings.SplitSeq(u.Path, "/") {
 			add(part)
@@ -185,7 +201,7 @@ func hide(text string, secrets []string) string {
 	for _, s := range secrets {
 		text = strings.ReplaceAll(text, s, "…")
 	}
-	text = strings.Join(strings.Fields(run.Printable(text)), " ")
+	text = strs.OneLine(run.Printable(text))
 	if len(text) > maxDetail {
 		text = strings.ToValidUTF8(text[:maxDetail], "") + "…"
 	}

@@ -3,6 +3,8 @@
 // already. It judges whether that is enough to begin with (Judge), and whether a
 // task is too much for one iteration (Oversized).
 //
+// What a run has done of a plan file it writes back into it (WriteBack).
+//
 // Its job: make sure that what a model reads is what a person could read.
 // GitHub hides comments, attributes and invisible characters; a model sees all
 // of them.

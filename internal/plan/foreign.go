@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"path"
 	"strings"
-	"time"
 
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/progress/formats"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // fromForeign makes a plan of a task file of another system: its tasks are
@@ -20,36 +20,33 @@ func fromForeign(format formats.Format, name string, src, notes []byte) (Plan, e
 	if err != nil {
 		return Plan{}, err
 	}
-	files, _, err := formats.Convert(f, formats.Checklist, time.Time{})
-	if err != nil {
-		return Plan{}, err
-	}
 	v := f.Plan()
 	if len(v.Tasks) == 0 {
-		return Plan{}, &run.UserError{Message: name + " has no tasks", Hint: "write them into it, or describe what is to be done in a Markdown file"}
+		return Plan{}, &run.UserError{Message: name + " has no tasks", Hint: "add tasks to it, or describe what to do in a Markdown file"}
 	}
-	p := Plan{Title: oneLine(v.Title)}
-	for _, list := range files { // one: a check list has no companion
-		doc, err := progress.Parse(list)
-		if err != nil {
-			return Plan{}, fmt.Errorf("read the tasks of %s: %w", name, err)
-		}
-		p.Tasks = doc.Tasks()
-		if format == formats.PRD {
-			src = list
-		}
+	p := Plan{Title: strs.OneLine(v.Title)}
+	var list []byte
+	if p.Tasks, list, err = converted(f); err != nil {
+		return Plan{}, err
 	}
+	if format == formats.PRD {
+		src, p.Branch = list, v.Branch
+	}
+	p.depend(nil)
 	text, removed := clean(string(src))
 	p.Text, p.Removed, p.Kinds = strings.TrimSpace(text), removed.Characters, removed.Kinds
 	if p.Title == "" {
-		p.Title = oneLine(stem(name))
+		p.Title = strs.OneLine(stem(name))
 	}
 	doc, err := progress.Parse([]byte(p.Text))
 	if err != nil {
 		return Plan{}, unreadable(fmt.Sprintf("The plan file %q", path.Base(name)), err)
 	}
 	p.NoCommit = doc.HasLine(noCommit)
-	p.SHA256 = sum(p.Title, p.Text)
+	if format == formats.PRD {
+		format = formats.Checklist // as which it was written above
+	}
+	p.SHA256 = sum(p.Title, unworked(format, name, p.Text))
 	if err := f.Attach(notes); err != nil {
 		return Plan{}, err
 	}
@@ -76,11 +73,4 @@ func (p *Plan) append(section string, lines []string) {
 	text, removed := clean("\n\n## " + section + "\n- " + strings.Join(lines[from:], "\n- "))
 	p.Text += text
 	p.Removed += removed.Characters
-}
-
-// Companion is the name of the file that keeps what was learned beside a plan
-// file of that name and content, or "".
-func Companion(name string, src []byte) string {
-	format, _ := formats.Detect(name, src)
-	return format.Companion()
 }

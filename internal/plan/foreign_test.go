@@ -3,6 +3,7 @@ package plan
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -32,7 +33,7 @@ func TestFromFileReadsOtherSystems(t *testing.T) {
 		"tasks.md": {
 			"specs/tasks.md", "# Tasks: export\n\n## Phase 1: Work\n- [ ] 1.1 [P] Write it\n  - **Do**: steps\n  - **Done when**: it runs\n  - **Verify**: `make`\n",
 			"export", "**Do**: steps",
-			[]run.Task{{Title: "[1.1] Write it", Group: "Phase 1: Work", Parallel: true, Accept: []string{"it runs", "Verify: `make`"}, Status: run.TaskOpen}},
+			[]run.Task{{Title: "[1.1] Write it", Group: "Phase 1: Work", Parallel: true, Steps: []string{"steps"}, Accept: []string{"it runs"}, Checks: []string{"make"}, Status: run.TaskOpen}},
 		},
 		"fix_plan.md": {
 			"fix_plan.md", "# Fix\n## High Priority\n- [ ] now\n## Optional\n- [ ] one day\n",
@@ -93,7 +94,7 @@ func TestFromFileKnowsWhatWasLearned(t *testing.T) {
 		{"prd.json", prd, "progress.txt", "# Log\n\n## Codebase Patterns\n- wrap errors\n---\n## today - US-0\n- **Learnings for future iterations:**\n  - the cache is cold\u202e\n---\n", "\n\n## Codebase Patterns\n- wrap errors\n\n## Learnings\n- the cache is cold"},
 		{"specs/tasks.md", tasks, ".progress.md", "# Progress\n\n## Learnings\n- one store\n", "\n\n## Learnings\n- one store"},
 		{"prd.json", prd, "progress.txt", "x\n", ""},
-		{"plan.md", "- [ ] a\n", "", "- b\n", ""},
+		{"docs/feature.md", "Build it.\n", "feature_PROGRESS.md", "# Progress: feature\n\n## Notes\n- one store\n", "\n\n## Learnings\n- one store"},
 	} {
 		if got := Companion(tc.name, []byte(tc.src)); got != tc.companion {
 			t.Errorf("%s: companion %q", tc.name, got)
@@ -120,5 +121,89 @@ func TestFromFileKnowsWhatWasLearned(t *testing.T) {
 	}
 	if _, err := FromFile("prd.json", []byte(prd), []byte{0}); err == nil {
 		t.Error("a file that is no text was read")
+	}
+}
+
+// TestFromFileTakesUpAProgressFile: the tasks of NAME_PROGRESS.md, with their
+// ticks, are those of the plan NAME.md, which stays the same plan.
+func TestFromFileTakesUpAProgressFile(t *testing.T) {
+	t.Parallel()
+	const notes = "# Progress: feature\n\n## Status\nIN_PROGRESS\n\n## Task List\n- [x] Task 1: Read it\n- [ ] Task 2: Write it\n"
+	bare, err := FromFile("feature.md", []byte("# Feature\n\n- [ ] x\n"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := FromFile("feature.md", []byte("# Feature\n\n- [ ] x\n"), []byte(notes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, task := range p.Tasks {
+		got = append(got, string(task.Status)+" "+task.Title)
+	}
+	if d := cmp.Diff([]string{"done [Task 1] Read it", "open [Task 2] Write it"}, got); d != "" {
+		t.Errorf("tasks (-want +got):\n%s", d)
+	}
+	if p.SHA256 != bare.SHA256 || p.Title != "Feature" {
+		t.Errorf("another plan: %+v", p)
+	}
+	for name, want := range map[string]string{"feature_PROGRESS.md": "", "progress.md": "", "feature": ""} {
+		if got := Companion(name, []byte("- [ ] x\n")); got != want {
+			t.Errorf("%s: companion %q", name, got)
+		}
+	}
+}
+
+// TestPlanIsTheSameWhenTicked: a run writes ticks, statuses and notes into the
+// file of its own plan, which is no other plan for that.
+func TestPlanIsTheSameWhenTicked(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ name, open, done, other string }{
+		{
+			"prd.json", `{"userStories":[{"id":"US-1","title":"a","passes":false}]}`, `{"userStories":[{"id":"US-1","title":"a","passes":true}]}`,
+			`{"userStories":[{"id":"US-1","title":"b","passes":true}]}`,
+		},
+		{"plan.md", "# P\n\ntext\n\n- [ ] a\n- [ ] b\n", "# P\n\ntext\n\n- [x] a\n- [ ] b\n", "# P\n\nother\n\n- [x] a\n- [ ] b\n"},
+		{
+			"x_PROGRESS.md", "# Progress: x\n## Status\nIN_PROGRESS\n## Task List\n- [ ] Task 1: a\n", "# Progress: x\n## Status\nRALPH_DONE\n## Task List\n- [x] Task 1: a\n",
+			"# Progress: x\n## Status\nRALPH_DONE\n## Task List\n- [x] Task 1: a\n- [ ] Task 2: b\n",
+		},
+		{"ralphex.md", "# x\n### Task 1: a\n- [ ] b\n- [x] c\n", "# x\n### Task 1: a\n- [x] b\n- [x] c\n", "# x\n### Task 1: a\n- [x] b\n- [x] d\n"},
+		{"prose.md", "Do it.\n", "Do it.\n", "Do that.\n"},
+	} {
+		sum := func(src string) string {
+			p, err := FromFile(tc.name, []byte(src), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p.SHA256
+		}
+		if sum(tc.open) != sum(tc.done) {
+			t.Errorf("%s is another plan when it is ticked", tc.name)
+		}
+		if sum(tc.done) == sum(tc.other) {
+			t.Errorf("%s is the same plan when it is changed", tc.name)
+		}
+	}
+}
+
+// TestWriteBack says what it could not write.
+func TestWriteBack(t *testing.T) {
+	t.Parallel()
+	const own = "# Progress: x\n\n## Status\nRALPH_DONE\n\n## Tasks\n- [x] T1 a\n- [x] T2 gone\n"
+	got, err := WriteBack("plan.md", []byte("- [ ] a\n- [ ] new\n"), nil, Work{Progress: own, Task: "T2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Written{File: []byte("- [x] a\n- [ ] new\n"), Missing: true, Open: []string{`"new"`}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+	got, err = WriteBack("prd.json", []byte(`{"userStories":[{"title":"a","passes":false}]}`), nil, Work{Progress: own, Task: "T1", When: time.Date(2026, 1, 2, 15, 4, 0, 0, time.UTC)})
+	if err != nil || !strings.Contains(string(got.File), `"passes":true`) || !strings.Contains(string(got.Notes), "## 2026-01-02 15:04 - \"a\"\n- Implemented: a\n---\n") {
+		t.Errorf("%s, %s, %v", got.File, got.Notes, err)
+	}
+	if _, err = WriteBack("prd.json", []byte(`{`), nil, Work{Progress: own}); err == nil {
+		t.Error("what cannot be read was written")
 	}
 }

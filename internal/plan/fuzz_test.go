@@ -54,6 +54,7 @@ func FuzzSanitize(f *testing.F) {
 
 func FuzzFromIssue(f *testing.F) {
 	f.Add("title", "- [ ] a\n  - Accept: b\n")
+	f.Add("title", "- [ ] a\n  Verify: `b <!-- c -->`\n  Commit: d\n  Files: `e, f\n  **Do**:\n  - Done when: g\n")
 	f.Fuzz(func(t *testing.T, title, body string) {
 		p, err := FromIssue(title, body)
 		if err != nil {

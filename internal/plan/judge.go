@@ -3,6 +3,8 @@ package plan
 import (
 	"slices"
 	"strings"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Ask says whether a person is asked where a plan says too little.
@@ -34,9 +36,9 @@ const (
 func (g Gap) Question() string {
 	switch g {
 	case GapPicture:
-		return "What does the picture show? Put it into words: the agent does not see pictures."
+		return "What does the picture show? Describe it in words: the agent cannot see pictures."
 	case GapTemplate:
-		return "The headings of the form have little or nothing below them. What belongs there?"
+		return "The form's headings have little or nothing below them. What belongs there?"
 	case GapChange:
 		return "This reads like a question. What should be different in the repository once it is answered?"
 	case GapWhat:
@@ -46,7 +48,7 @@ func (g Gap) Question() string {
 	case GapMeasure:
 		return "How slow is it now, how fast should it be, and how is that measured?"
 	case GapCheck:
-		return "How can one check that it is done? One or two lines below a heading `Acceptance criteria` are enough."
+		return "How can we check that it is done? One or two lines under a heading `Acceptance criteria` are enough."
 	}
 	return ""
 }
@@ -95,12 +97,11 @@ const (
 // what is definite in the text: tasks, criteria, code, names, error texts,
 // quoted words, numbers, something definite to do, and the words that say more
 // than "make it better". It rather lets a vague plan through than ask about one
-// that is clear; a text in a language it does not know counts as saying
-// something with every word.
+// that is clear; a text that is hardly English is never vague.
 func Judge(p Plan) Vagueness {
 	e := gather(p)
 	v := Vagueness{Score: e.score}
-	v.Vague = e.score < Enough || e.onlyAsks
+	v.Vague = (e.score < Enough || e.onlyAsks) && !e.foreign
 	if !v.Vague {
 		return v
 	}
@@ -124,6 +125,7 @@ type evidence struct {
 	score int
 	// onlyAsks: it consists of questions and says nothing definite.
 	onlyAsks bool
+	foreign  bool // it is in a language of which nothing is known here
 	picture  bool // it holds one
 	template bool // it holds what a form leaves where nothing is written
 	fault    bool // it speaks of something that does not work
@@ -131,36 +133,34 @@ type evidence struct {
 }
 
 var (
-	pictureRE = lazy(`!\[[^\]]*\]\([^)]*\)|!\[[^\]]*\]\[[^\]]*\]|(?i)<img\b[^>]*>`)
-	linkRE    = lazy(`\]\([^)\s]*\)|\]\[[^\]]*\]|(?i)\b(?:https?|ftp)://[^\s>)]+`)
-	tagRE     = lazy(`<[/!?a-zA-Z][^>]*>`)
-	spanRE    = lazy("`+[^`\\n]*[\\pL\\pN][^`\\n]*`+")
+	pictureRE = strs.Lazy(`!\[[^\]]*\]\([^)]*\)|!\[[^\]]*\]\[[^\]]*\]|(?i)<img\b[^>]*>`)
+	linkRE    = strs.Lazy(`\]\([^)\s]*\)|\]\[[^\]]*\]|(?i)\b(?:https?|ftp)://[^\s>)]+`)
+	tagRE     = strs.Lazy(`<[/!?a-zA-Z][^>]*>`)
+	spanRE    = strs.Lazy("`+[^`\\n]*[\\pL\\pN][^`\\n]*`+")
 
 	// nameRE finds what only code and file systems have: paths, file names,
 	// flags, snake_case, camelCase, calls, qualified names, requests,
 	// environment variables.
-	nameRE = lazy(`(?:^|[\s("'])(?:\.{0,2}/)?[\w.-]+(?:/[\w.-]+)*/[\w.-]*\.[A-Za-z]\w*` +
+	nameRE = strs.Lazy(`(?:^|[\s("'])(?:\.{0,2}/)?[\w.-]+(?:/[\w.-]+)*/[\w.-]*\.[A-Za-z]\w*` +
 		`|(?:^|[\s("'])(?:\.{0,2}/|~/)[\w.-]+|(?:^|[\s("'])(?:cmd|src|lib|pkg|internal|test|tests|docs|app|web|api)/[\w.-]+` +
 		`|[\w-]+\.(?:go|js|jsx|ts|tsx|mjs|py|rs|rb|java|kt|c|h|cc|cpp|cs|php|swift|sh|bash|sql|md|txt|json|ya?ml|toml|ini|cfg|conf|xml|html|css|scss|lock|mod|env|csv|log|proto|tf|vue)\b` +
 		`|(?:^|[\s("'])--?[A-Za-z][\w-]+|\b[A-Za-z]\w*_\w+|\b[a-z]{2,}[A-Z]+[a-z]\w+|\b\w+\(\)|\b[a-z]\w*\.[A-Z]\w+|\$[A-Z_]{2,}|\b(?:GET|POST|PUT|PATCH|DELETE|HEAD) /`)
-	errorRE = lazy(`(?i)\b(?:panic:|traceback|stack ?trace|segfault|segmentation fault|nullpointer\w*|null pointer|\w{3,}(?:error|exception)\b|exit (?:code|status) ?\d+|` +
-		`(?:error|fatal|fehler|erreur)s?: ?\S|(?:http|status|error|fehler|code) ?[45]\d\d|[45]\d\d (?:error|fehler|response|status)|undefined is not|cannot read propert|out of memory|deadlock|race condition|infinite loop)`)
-	contrastRE = lazy(`(?i)\binstead of\b|\brather than\b|\bexpected\b.*\b(?:actual|got|but|was)\b|\b(?:an)?statt\b|\bau lieu de?\b|\ben (?:lugar|vez) de\b|вместо|代わりに|而不是`)
-	quotedRE   = lazy(`"[^"\n]{2,80}"|“[^”\n]{2,80}”|„[^“”\n]{2,80}[“”]|«[^»\n]{2,80}»|「[^」\n]{1,80}」|『[^』\n]{1,80}』`)
-	measureRE  = lazy(`(?:^|[\s(<>=~≤≥v])\d+(?:[.,]\d+)*\s?(?:ms|s|sec|seconds?|min|minutes?|h|hours?|%|[kKMG]i?[bB]?|px|MB|GB|characters?|bytes?|x\d+)?(?:[\s,;:.!?)]|$)`)
+	errorRE = strs.Lazy(`(?i)\b(?:panic:|traceback|stack ?trace|segfault|segmentation fault|nullpointer\w*|null pointer|\w{3,}(?:error|exception)\b|exit (?:code|status) ?\d+|` +
+		`(?:error|fatal)s?: ?\S|(?:http|status|error|code) ?[45]\d\d|[45]\d\d (?:error|response|status)|undefined is not|cannot read propert|out of memory|deadlock|race condition|infinite loop)`)
+	contrastRE = strs.Lazy(`(?i)\binstead of\b|\brather than\b|\bexpected\b.*\b(?:actual|got|but|was)\b`)
+	quotedRE   = strs.Lazy(`"[^"\n]{2,80}"|“[^”\n]{2,80}”|„[^“”\n]{2,80}[“”]|«[^»\n]{2,80}»|「[^」\n]{1,80}」|『[^』\n]{1,80}』`)
+	measureRE  = strs.Lazy(`(?:^|[\s(<>=~≤≥v])\d+(?:[.,]\d+)*\s?(?:ms|s|sec|seconds?|min|minutes?|h|hours?|%|[kKMG]i?[bB]?|px|MB|GB|characters?|bytes?|x\d+)?(?:[\s,;:.!?)]|$)`)
 	// requestRE: a question that asks for something to be done.
-	requestRE = lazy(`(?i)\b(?:can|could|would|will|should|shall|may|might) (?:we|you|it|this|that|i|someone|somebody|there|the|ralph)\b|\b(?:is|would) (?:there|it be) (?:a way|any way|possible)|` +
-		`\bany (?:chance|plans?|way)\b|\b(?:how|what) about\b|\bwhy (?:not|don't)\b|\bplease\b|\b(?:k[öo]nn|würde)\w* (?:wir|ihr|man|sie|du|es)\b|\bbitte\b|\bpourr(?:ait|iez)|\bpeut-on\b|\bpodr[ií]a|\bse puede\b|` +
-		`(?:もらえ|いただけ|ください|でき(?:ます|ません))|(?:可以|能否|能不能|是否可以)`)
+	requestRE = strs.Lazy(`(?i)\b(?:can|could|would|will|should|shall|may|might) (?:we|you|it|this|that|i|someone|somebody|there|the|ralph)\b|\b(?:is|would) (?:there|it be) (?:a way|any way|possible)|` +
+		`\bany (?:chance|plans?|way)\b|\b(?:how|what) about\b|\bwhy (?:not|don't)\b|\bplease\b`)
 	// titlePrefixRE is what people put before a title.
-	titlePrefixRE = lazy(`(?i)^(?:\[[^\]]{1,30}\]|(?:feat|feature|fix|bug|chore|docs?|refactor|perf|test|build|ci|style|enhancement|request|task|story)(?:\([^)]*\))?!?:)\s*`)
+	titlePrefixRE = strs.Lazy(`(?i)^(?:\[[^\]]{1,30}\]|(?:feat|feature|fix|bug|chore|docs?|refactor|perf|test|build|ci|style|enhancement|request|task|story)(?:\([^)]*\))?!?:)\s*`)
 )
 
 var (
 	faultWords = set("bug", "bugs", "broken", "breaks", "broke", "crash", "crashes", "crashing", "crashed", "error", "errors", "fail", "fails", "failing", "failed", "failure", "wrong",
-		"buggy", "doesn't", "issue", "problem", "kaputt", "fehler", "absturz", "problème", "erreur", "problema", "falla", "roto")
-	slowWords = set("slow", "slower", "fast", "faster", "speed", "performance", "snappy", "laggy", "lag", "latency", "optimize", "optimise", "optimization", "optimisation",
-		"langsam", "schneller", "leistung", "geschwindigkeit", "lent", "rapide", "lento", "rápido", "rendimiento")
+		"buggy", "doesn't", "issue", "problem")
+	slowWords = set("slow", "slower", "fast", "faster", "speed", "performance", "snappy", "laggy", "lag", "latency", "optimize", "optimise", "optimization", "optimisation")
 	// formNames are headings that forms bring along, in whose own words nothing
 	// is asked for.
 	formNames = set("describe the bug", "bug description", "bug", "description", "describe", "to reproduce", "steps to reproduce", "reproduction", "how to reproduce", "expected behavior",
@@ -168,15 +168,14 @@ var (
 		"what happened", "what did you expect to happen", "what did you expect", "what actually happened", "screenshots", "desktop (please complete the following information", "desktop", "smartphone",
 		"smartphone (please complete the following information", "additional context", "additional information", "is your feature request related to a problem? please describe",
 		"describe the solution you'd like", "describe alternatives you've considered", "alternatives", "proposal", "proposed solution", "solution", "problem", "problem statement", "motivation",
-		"summary", "context", "background", "overview", "goal", "goals", "relevant log output", "logs", "contact details", "version", "notes", "references", "related issues", "other",
-		"beschreibung", "zusammenfassung", "schritte", "erwartetes verhalten", "tatsächliches verhalten", "umgebung", "hintergrund")
+		"summary", "context", "background", "overview", "goal", "goals", "relevant log output", "logs", "contact details", "version", "notes", "references", "related issues", "other")
 	// expectedNames are those of formNames below which stands what should be.
 	expectedNames = set("expected behavior", "expected behaviour", "expected result", "expected results", "what did you expect to happen", "what did you expect",
-		"describe the solution you'd like", "erwartetes verhalten")
+		"describe the solution you'd like")
 	// aboutNames are headings below which people describe themselves and their
 	// machine.
 	aboutNames = set("environment", "version", "versions", "desktop", "smartphone", "desktop (please complete the following information", "smartphone (please complete the following information",
-		"system info", "system information", "os", "operating system", "browser", "browsers", "platform", "contact details", "code of conduct", "checklist", "before submitting", "umgebung")
+		"system info", "system information", "os", "operating system", "browser", "browsers", "platform", "contact details", "code of conduct", "checklist", "before submitting")
 )
 
 // gather reads the evidence out of title and text.
@@ -234,6 +233,7 @@ func gather(p Plan) evidence {
 		}
 	}
 	e.score += definite + verbs + t.score()
+	e.foreign = t.foreign()
 	e.onlyAsks = said > 0 && questions == said && requests == 0 && definite == 0 && verbs < scoreVerb && len(p.Tasks)+len(p.Accept) == 0
 	return e
 }
@@ -296,7 +296,7 @@ func (g *gatherer) line(l, name string) bool {
 		return false
 	}
 	g.size += len(l)
-	l = cutBytes(l, maxJudged)
+	l = strs.Cut(l, maxJudged)
 	if pictureRE().MatchString(l) {
 		g.picture = true
 		l = pictureRE().ReplaceAllString(l, " ")
@@ -323,8 +323,7 @@ func (g *gatherer) say(l string) {
 	g.prose = append(g.prose, l)
 }
 
-// verbScore finds something to do: a verb at the start of a sentence, or at its
-// end, where German has it.
+// verbScore finds something to do: a verb at the start of a sentence.
 func verbScore(w []string) int {
 	for len(w) > 0 && polite()[w[0]] {
 		w = w[1:]
@@ -332,11 +331,7 @@ func verbScore(w []string) int {
 	if len(w) < 2 {
 		return 0
 	}
-	rest := w[1:]
-	verb := w[0]
-	if last := w[len(w)-1]; !strongVerbs()[verb] && !weakVerbs()[verb] && len(last) > len("open") && strings.HasSuffix(last, "en") {
-		verb, rest = last, w[:len(w)-1] // a German infinitive
-	}
+	verb, rest := w[0], w[1:]
 	var t tally
 	t.add(rest)
 	switch {
@@ -350,9 +345,9 @@ func verbScore(w []string) int {
 
 // polite are words before a request.
 var polite = set("please", "pls", "can", "could", "would", "should", "we", "you", "i", "it", "let's", "lets", "also", "then", "and", "want", "need", "needs", "must", "to", "like", "'d", "i'd", "we'd",
-	"the", "app", "be", "able", "nice", "good", "great", "bitte", "kann", "man", "wir", "ralph", "users", "user")
+	"the", "app", "be", "able", "nice", "good", "great", "ralph", "users", "user")
 
 // pairs are words with a slash between them that are no paths.
-var pairs = lazy(`(?i)\b(?:and/or|either/or|he/she|s/he|yes/no|on/off|n/a|w/o|i/o|ci/cd|input/output|read/write|client/server|tcp/ip|24/7)\b`)
+var pairs = strs.Lazy(`(?i)\b(?:and/or|either/or|he/she|s/he|yes/no|on/off|n/a|w/o|i/o|ci/cd|input/output|read/write|client/server|tcp/ip|24/7)\b`)
 
 func withoutPairs(s string) string { return pairs().ReplaceAllString(s, " ") }

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +11,7 @@ import (
 	"github.com/yuin/goldmark/text"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Bounds on the acceptance criteria of a plan. More are read by nobody, and
@@ -67,7 +67,7 @@ func (o *outliner) walk(n ast.Node, quote bool) {
 		b := block{quote: quote}
 		switch c := c.(type) {
 		case *ast.Heading:
-			b.kind, b.level, b.lines = blockHeading, c.Level, []string{oneLine(strings.Join(o.lines(c), " "))}
+			b.kind, b.level, b.lines = blockHeading, c.Level, []string{strs.OneLine(strings.Join(o.lines(c), " "))}
 		case *ast.Paragraph, *ast.TextBlock:
 			b.kind, b.lines = blockProse, o.lines(c)
 		case *ast.List:
@@ -101,7 +101,7 @@ func (o *outliner) items(list ast.Node) []item {
 		var it item
 		first := n.FirstChild()
 		if first != nil && (first.Kind() == ast.KindTextBlock || first.Kind() == ast.KindParagraph) {
-			it.text = oneLine(strings.Join(o.lines(first), " "))
+			it.text = strs.OneLine(strings.Join(o.lines(first), " "))
 			it.text, it.box = unboxed(it.text)
 		}
 		for c := first; c != nil; c = c.NextSibling() {
@@ -148,7 +148,7 @@ var acceptNames = set(
 )
 
 // acceptRE is a criterion on a line of its own.
-var acceptRE = lazy(`(?i)^(?:\*\*|__)?(?:accept|acceptance|acceptance criteri(?:a|on)|done when|definition of done)(?::(?:\*\*|__)?|(?:\*\*|__):)\s*(\S.*)$`)
+var acceptRE = strs.Lazy(`(?i)^(?:\*\*|__)?(?:accept|acceptance|acceptance criteri(?:a|on)|done when|definition of done)(?::(?:\*\*|__)?|(?:\*\*|__):)\s*(\S.*)$`)
 
 // criteria collects the acceptance criteria of the whole: what stands below a
 // heading or a label that says so, and the lines that begin with such a word.
@@ -158,7 +158,7 @@ func criteria(blocks []block) (all []string, boxes map[string]bool) {
 	boxes = map[string]bool{}
 	seen := map[string]bool{}
 	add := func(s string) {
-		s = cutBytes(oneLine(s), maxCriterion)
+		s = strs.Cut(strs.OneLine(s), maxCriterion)
 		if s == "" || blank(s) || seen[s] || len(all) == maxCriteria {
 			return
 		}
@@ -238,7 +238,7 @@ var notWork = set(
 )
 
 // declarationRE is a box by which people confirm something about themselves.
-var declarationRE = lazy(`(?i)^(?:yes,? )?(?:I|I'm|I’m|I've|I’ve|I'd|I’d|ich|je|j'ai|j’ai) |^by submitting`)
+var declarationRE = strs.Lazy(`(?i)^(?:yes,? )?(?:I|I'm|I’m|I've|I’ve|I'd|I’d|ich|je|j'ai|j’ai) |^by submitting`)
 
 // tasks gives what is to be done among the check boxes of a text: no criteria of
 // the whole, nothing that people confirm about themselves in a form, and nothing
@@ -262,7 +262,7 @@ func tasks(found []run.Task, criteria map[string]bool) []run.Task {
 // wrote anything.
 func blank(s string) bool { return placeholderRE().MatchString(strings.TrimSpace(s)) }
 
-var placeholderRE = lazy(`(?i)^[^\pL\pN]*(?:no response|n/?a|none|nothing|tbd|tba|todo|fixme|` +
+var placeholderRE = strs.Lazy(`(?i)^[^\pL\pN]*(?:no response|n/?a|none|nothing|tbd|tba|todo|fixme|` +
 	`a clear and concise description of.*|if applicable, add.*|add any other context.*|steps to reproduce(?: the behaviou?r)?|` +
 	`go to '\.*'.*|click on '\.*'.*|scroll down to '\.*'.*|see error|ex\. i'm always frustrated when.*|` +
 	`(?:please )?(?:describe|explain|provide|fill in|write|enter|insert) (?:the|your|a|an|any|here|what|this)\b.*(?:here|below|…|\.\.\.)|` +
@@ -271,15 +271,7 @@ var placeholderRE = lazy(`(?i)^[^\pL\pN]*(?:no response|n/?a|none|nothing|tbd|tb
 // fold makes the name of a heading comparable.
 func fold(s string) string {
 	s = strings.TrimFunc(s, func(r rune) bool { return !unicode.IsLetter(r) })
-	return strings.ReplaceAll(strings.ToLower(oneLine(s)), "’", "'")
-}
-
-// cutBytes is s, or its start in at most n bytes with a mark.
-func cutBytes(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n-len("…")], "") + "…"
+	return strings.ReplaceAll(strings.ToLower(strs.OneLine(s)), "’", "'")
 }
 
 // set is a set of words that is made when it is first used.
@@ -291,11 +283,4 @@ func set(words ...string) func() map[string]bool {
 		}
 		return m
 	})
-}
-
-// lazy is a regular expression that is compiled when it is first used. The same
-// program is the shim of every agent and check, which needs none of them and
-// must come up fast.
-func lazy(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

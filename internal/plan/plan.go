@@ -11,6 +11,7 @@ import (
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/progress/formats"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // ErrEmpty: there is nothing to work from, not even a title.
@@ -41,10 +42,16 @@ type Plan struct {
 	// Kinds counts what was taken out by kind, nil where nothing was.
 	Kinds map[Kind]int
 	// SHA256 is the hash of title and text in hex; it tells whether a plan
-	// that was approved is still the same.
+	// that was approved is still the same. Ticks and the status of a plan file
+	// do not count: the run itself writes them.
 	SHA256 string
 	// NoCommit: the plan file asks that nothing be committed.
 	NoCommit bool
+	// Findings are sentences on what the plan says and nobody can heed.
+	Findings []string
+	// Branch is the git branch that a prd.json wants to be worked on, "" for none.
+	// Nobody has checked it.
+	Branch string
 }
 
 // Hidden names what was taken out, for a sentence: "12 zero-width characters,
@@ -70,7 +77,7 @@ func FromIssue(title, body string) (Plan, error) {
 	text, removed := Sanitize(body)
 	head, more := clean(title)
 	removed.add(more)
-	p := Plan{Title: oneLine(head), Text: strings.TrimSpace(text), Removed: removed.Characters, Kinds: removed.Kinds}
+	p := Plan{Title: strs.OneLine(head), Text: strings.TrimSpace(text), Removed: removed.Characters, Kinds: removed.Kinds}
 	if p.Text == "" && p.Title == "" {
 		return Plan{}, ErrEmpty
 	}
@@ -88,15 +95,18 @@ func FromIssue(title, body string) (Plan, error) {
 // fill reads tasks and criteria from the text, and hashes it.
 func (p *Plan) fill(doc *progress.Doc) {
 	var boxes map[string]bool
-	p.Accept, boxes = criteria(outline(p.Text))
+	blocks := outline(p.Text)
+	p.Accept, boxes = criteria(blocks)
 	p.Tasks = tasks(doc.Tasks(), boxes)
+	p.depend(blocks)
 	p.SHA256 = sum(p.Title, p.Text)
 }
 
 // FromFile makes a plan of a person's own plan file, which may be the task file
 // of another system (package formats); name is its path. notes is what its
 // Companion holds, or nil: what was learned there is told below the plan, but
-// is no part of what is hashed. Only invisible characters are taken out. The
+// is no part of what is hashed, and its tasks, where it has some, take the place
+// of the plan's. Only invisible characters are taken out. The
 // title is the first level-1 heading or else the file's name. It fails with
 // ErrEmpty where the file holds nothing; other errors are as for FromIssue.
 func FromFile(name string, src, notes []byte) (Plan, error) {
@@ -105,20 +115,34 @@ func FromFile(name string, src, notes []byte) (Plan, error) {
 	if p.Text == "" {
 		return Plan{}, ErrEmpty
 	}
-	if format, ok := formats.Detect(name, src); ok && format.Foreign() {
+	format := detect(name, src)
+	if format.Foreign() {
 		return fromForeign(format, name, src, notes)
 	}
 	doc, err := progress.Parse([]byte(p.Text))
 	if err != nil {
 		return Plan{}, unreadable(fmt.Sprintf("The plan file %q", name), err)
 	}
-	p.Title = oneLine(doc.Heading())
+	p.Title = strs.OneLine(doc.Heading())
 	if p.Title == "" {
-		p.Title = oneLine(stem(name))
+		p.Title = strs.OneLine(stem(name))
 	}
 	p.NoCommit = doc.HasLine(noCommit)
 	p.fill(doc)
-	return p, nil
+	p.SHA256 = sum(p.Title, unworked(format, name, p.Text))
+	if len(notes) == 0 {
+		return p, nil
+	}
+	return p, p.attach(Companion(name, src), notes)
+}
+
+// detect tells how a plan file is written: a text that is no task file is a
+// check list, perhaps one without a task.
+func detect(name string, src []byte) formats.Format {
+	if format, ok := formats.Detect(name, src); ok {
+		return format
+	}
+	return formats.Checklist
 }
 
 func unreadable(what string, err error) error {
@@ -139,13 +163,11 @@ func sum(title, text string) string {
 	return hex.EncodeToString(h[:])
 }
 
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
 // firstLine is the beginning of a text, for want of a title.
 func firstLine(s string) string {
 	const limit = 80
 	s, _, _ = strings.Cut(s, "\n")
-	s = oneLine(strings.TrimLeft(s, "#-*>+ \t"))
+	s = strs.OneLine(strings.TrimLeft(s, "#-*>+ \t"))
 	if r := []rune(s); len(r) > limit {
 		s = string(r[:limit]) + "…"
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/yuin/goldmark/util"
 
 	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // maxRounds bounds how often text is cleaned again because what was taken out
@@ -188,12 +189,12 @@ func (c *collector) prose(n ast.Node) {
 
 // definitionRE is a link definition at the start of a paragraph: label,
 // destination, and a title that may run over several lines.
-var definitionRE = lazy(`(?s)\A[ \t]*\[((?:[^\[\]\\]|\\.)+)\]:[ \t]*\n?[ \t]*(?:<[^<>\n]*>|[^\s<]\S*)` +
+var definitionRE = strs.Lazy(`(?s)\A[ \t]*\[((?:[^\[\]\\]|\\.)+)\]:[ \t]*\n?[ \t]*(?:<[^<>\n]*>|[^\s<]\S*)` +
 	`(?:([ \t]+|[ \t]*\n[ \t]*)((?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\))))?[ \t\r]*(?:\n|\z)`)
 
 // shortDefinitionRE is one without a title, for where the text after it only
 // looks like one.
-var shortDefinitionRE = lazy(`\A[ \t]*\[((?:[^\[\]\\]|\\.)+)\]:[ \t]*\n?[ \t]*(?:<[^<>\n]*>|[^\s<]\S*)[ \t\r]*(?:\n|\z)`)
+var shortDefinitionRE = strs.Lazy(`\A[ \t]*\[((?:[^\[\]\\]|\\.)+)\]:[ \t]*\n?[ \t]*(?:<[^<>\n]*>|[^\s<]\S*)[ \t\r]*(?:\n|\z)`)
 
 // definitions hides link definitions, or the titles of those that are used.
 func (c *collector) definitions(e excerpt) {
@@ -215,7 +216,7 @@ func (c *collector) definitions(e excerpt) {
 	}
 }
 
-var labelRE = lazy(`\[((?:[^\[\]\\]|\\.)+)\](:?)`)
+var labelRE = strs.Lazy(`\[((?:[^\[\]\\]|\\.)+)\](:?)`)
 
 // usedLabels finds what could refer to a link definition.
 func usedLabels(s string) map[string]bool {
@@ -228,7 +229,7 @@ func usedLabels(s string) map[string]bool {
 	return used
 }
 
-func label(s string) string { return strings.ToLower(strings.Join(strings.Fields(s), " ")) }
+func label(s string) string { return strings.ToLower(strs.OneLine(s)) }
 
 // links hides alternative texts of images, and titles of images and links.
 // mask is e.text with code and tags blanked.
@@ -391,7 +392,7 @@ func commentLen(s string) int {
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
-var attributeRE = lazy(`\A[\s/]*([^\s/>=]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s>"']+))?`)
+var attributeRE = strs.Lazy(`\A[\s/]*([^\s/>=]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s>"']+))?`)
 
 // tag hides the attributes of the tag at e.text[at:] that say something to a
 // reader of the source only, and returns where the tag ends. A tag that does

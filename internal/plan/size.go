@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // What one iteration can be expected to do: "if it cannot be described in two or
@@ -17,11 +18,10 @@ const (
 )
 
 // everythingRE finds a task that is the whole plan.
-var everythingRE = lazy(`(?i)^(?:implement|build|create|do|write|finish|complete|port|rewrite|migrate|refactor)\s+(?:everything|it all|all (?:of )?(?:the|that|remaining)\b|the (?:whole|entire|complete|full|rest)\b|(?:all|the) remaining\b)` +
-	`|^(?:alles|das (?:ganze|gesamte)|den rest)\b`)
+var everythingRE = strs.Lazy(`(?i)^(?:implement|build|create|do|write|finish|complete|port|rewrite|migrate|refactor)\s+(?:everything|it all|all (?:of )?(?:the|that|remaining)\b|the (?:whole|entire|complete|full|rest)\b|(?:all|the) remaining\b)`)
 
 // clauseRE is where a list of things to do goes on.
-var clauseRE = lazy(`(?i)[;,]\s+(?:and |then |und |dann )?|\s+(?:and then|and also|and|as well as|und)\s+`)
+var clauseRE = strs.Lazy(`(?i)[;,]\s+(?:and |then )?|\s+(?:and then|and also|and|as well as)\s+`)
 
 // Oversized says whether a task asks for more than one iteration should do, and
 // why, in words fit after "this task is large:". A task that only checks is not.

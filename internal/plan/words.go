@@ -16,9 +16,8 @@ const (
 	weightContent
 )
 
-// weights knows the words that say little, in the languages most issues are
-// written in. A word of another language says something: nobody's text is vague
-// for its language.
+// weights knows the English words that say little. A word of another language
+// says something: nobody's text is vague for its language.
 var weights = sync.OnceValue(func() map[string]weight {
 	m := map[string]weight{}
 	for w := range strings.FieldsSeq(emptyWords) {
@@ -49,21 +48,6 @@ fix fixed fixes fixing repair solve update updated updates updating change chang
 work works working worked broken breaks break broke fail fails failing failed messy mess outdated weird strange buggy annoying terrible horrible
 help question complain complains complaints love hate sucks doing going go
 add write create implement do handle support
-der die das den dem des ein eine einer eines einem einen und oder aber wenn dann als auch nur noch schon mal wieder ich du er sie es wir ihr mich
-mir uns euch mein dein sein unser ist sind war waren sein wird werden wurde hat haben hatte kann können könnte könnt soll sollte sollen muss müssen
-nicht kein keine nichts alles alle mehr weniger sehr viel viele etwas irgendwie irgendwas bitte danke hallo hier da dort so zu zum zur im in am an auf aus
-bei mit nach von vom vor für über unter durch um ohne gegen warum wieso wie was wer wo welche welcher
-gut besser beste schön schöner schnell schneller langsam langsamer sauber sauberer modern moderner einfach einfacher richtig kaputt komisch schlecht
-verbessern verbessere verbesserung optimieren optimierung aufräumen überarbeiten refactoren mach mache machen macht gemacht ändern reparieren beheben fixen
-geht gehen läuft funktioniert funktionieren dringend sofort hilfe frage
-le la les l' un une des du de d' et ou mais si je tu il elle nous vous ils elles on ce cette ces mon ma mes notre votre est sont était être avoir a ont
-ne pas plus moins très trop bien tout toute tous toutes rien quelque chose que qui quoi où pourquoi comment avec sans pour par dans sur sous
-meilleur meilleure mieux rapide lent lente propre moderne simple améliorer améliorez optimiser nettoyer refactoriser faire fait faites rendre rendez marche fonctionne
-svp merci bonjour aide problèmes
-el la los las un una unos unas y o pero si yo tú él ella nosotros ellos lo su sus mi mis nuestro es son era ser estar está están hay
-no más menos muy mucho todo toda todos todas nada algo que qué quién cómo cuándo dónde por para con sin en de del al
-mejor mejores bueno buena rápido rápida lento lenta limpio moderno sencillo mejorar mejora optimizar limpiar refactorizar hacer haz hazlo funciona
-favor gracias hola ayuda arreglar
 `
 
 const genericWords = `
@@ -76,9 +60,6 @@ ui ux gui design layout style styles look-and-feel interface experience
 user users customer customers people developer developers admin
 data file files database config configuration settings version latest last week day days month yesterday today's
 function functions method methods class classes variable variables
-anwendung programm seite seiten projekt fehler problem probleme funktion funktionen leistung geschwindigkeit oberfläche benutzer nutzer tests doku dokumentation
-application site page projet problème erreur fonctionnalité fonction interface utilisateur utilisateurs performance performances
-aplicación sitio página proyecto problema función funciones interfaz usuario usuarios rendimiento código
 `
 
 // strongVerbs ask for one definite thing, whose object says which. weakVerbs
@@ -92,19 +73,14 @@ move name normalize normalise notify omit open order parse pass pin port prefix 
 remove rename render reorder replace report require reset resolve respect restore restrict retry return revert rotate round run sanitize save say send serialize serialise set
 show skip sort specify split start stop store strip submit support suppress switch sync tag throw toggle translate trim truncate turn undo uninstall
 upgrade upload use validate verify warn wrap write
-hinzufügen einbauen einführen entfernen löschen umbenennen ersetzen anzeigen ausgeben ausblenden erlauben verhindern unterstützen prüfen speichern
-füge entferne ersetze zeige lösche erstelle erlaube
-ajouter supprimer renommer remplacer afficher permettre ajoutez supprimez ajoute
-añadir agregar agrega añade eliminar elimina renombrar reemplazar mostrar permitir
 `)...)
 
-var weakVerbs = set("fix", "fixes", "repair", "correct", "update", "change", "handle", "adjust", "improve", "make", "refactor", "rework", "optimize", "optimise",
-	"beheben", "reparieren", "ändern", "corriger", "corrige", "corregir", "arreglar")
+var weakVerbs = set("fix", "fixes", "repair", "correct", "update", "change", "handle", "adjust", "improve", "make", "refactor", "rework", "optimize", "optimise")
 
 // measure of how much words say, each counted once.
 type tally struct {
-	seen             map[string]bool
-	content, generic int
+	seen                   map[string]bool
+	content, generic, none int
 }
 
 // maxGeneric bounds what generic words add up to: a list of everything every
@@ -126,9 +102,14 @@ func (t *tally) add(words []string) {
 		case weightGeneric:
 			t.generic++
 		case weightNone:
+			t.none++
 		}
 	}
 }
+
+// foreign says whether the words are hardly English, whose function words make
+// up half of what people write.
+func (t *tally) foreign() bool { return t.content > 1 && 3*t.none < t.content }
 
 func (t *tally) score() int {
 	return t.content*int(weightContent) + min(t.generic*int(weightGeneric), maxGeneric)

@@ -24,7 +24,7 @@ func many(tb testing.TB, n int) []byte {
 		fmt.Fprintf(&b, "- [ ] T%d (P2) Do number %d of many things\n  - Accept: `go test ./p%d` passes\n", i+1, i, i)
 	}
 	d := New("large", Binding{Key: "plan:large"})
-	if err := d.setSection(SectionTasks, b.String()); err != nil {
+	if err := d.SetSection(SectionTasks, b.String()); err != nil {
 		tb.Fatal(err)
 	}
 	if len(d.tasks) != n {

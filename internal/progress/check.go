@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/yuin/goldmark/ast"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Severity says how bad a problem of a document is.
@@ -137,7 +139,7 @@ func (c *checker) unreadable(at int, err error) {
 func (c *checker) sections() {
 	seen := make(map[string]bool)
 	for _, h := range c.d.heads {
-		name := canonical(h.text)
+		name := Canonical(h.text)
 		if h.level != 2 || name == SectionTasks || !slices.Contains(sectionOrder[:], name) {
 			continue
 		}
@@ -171,7 +173,7 @@ func (c *checker) status() {
 		break
 	}
 	if len(lines) > 0 && !knownStatus(c.d.Status()) {
-		c.add(lines[0].start, SeverityWarning, ProblemStatus, fmt.Sprintf("the status %q is not one of ours", cut(c.d.Status(), maxQuote)), "write "+StatusInProgress+" or "+StatusDone+" on a line of its own")
+		c.add(lines[0].start, SeverityWarning, ProblemStatus, fmt.Sprintf("the status %q is not one of ours", strs.Cut(c.d.Status(), maxQuote)), "write "+StatusInProgress+" or "+StatusDone+" on a line of its own")
 	}
 	body, end := 0, 0
 	if i := c.d.find(SectionStatus); i >= 0 {
@@ -207,7 +209,7 @@ func (c *checker) tasks() {
 	}
 	for i := range d.tasks {
 		if t := &d.tasks[i]; t.ID == "" && t.idEnd > 0 {
-			c.add(t.idStart, SeverityError, ProblemDuplicateID, fmt.Sprintf("another task is %s already", d.src[t.idStart:t.idEnd]), "take the id away; it gets one of its own")
+			c.add(t.idStart, SeverityError, ProblemDuplicateID, fmt.Sprintf("another task is %s already", d.src[t.idStart:t.idEnd]), "remove the id; the task gets a new one")
 		}
 	}
 }
@@ -224,7 +226,7 @@ func (c *checker) dependencies() {
 	for i := range d.tasks {
 		for k, id := range d.tasks[i].DependsOn {
 			if _, ok := index[id]; !ok {
-				c.add(d.tasks[i].depends[k].start, SeverityError, ProblemDependency, fmt.Sprintf("there is no task %s to wait for", id), "name a task of this file, or take the line away")
+				c.add(d.tasks[i].depends[k].start, SeverityError, ProblemDependency, fmt.Sprintf("there is no task %s to wait for", id), "name a task of this file, or remove the line")
 			}
 		}
 	}
@@ -275,7 +277,7 @@ func (c *checker) boxes(root ast.Node) {
 			case d.holdsTasks(next):
 				in = true
 			case h.level <= d.heads[d.tasksHead].level:
-				in, other = false, canonical(h.text)
+				in, other = false, Canonical(h.text)
 			}
 			next++
 			continue
@@ -331,11 +333,11 @@ func (c *checker) list(ix *indexer, list ast.Node) {
 		s := ix.src[at.start:at.stop]
 		if ok && isBox(s) {
 			if c.isTask(at.start + 1) {
-				c.swallowed(at)
+				c.swallowed(span{at.start, ix.paragraphUntilLabel(at)})
 				continue // what is below it is its own
 			}
 			if strings.TrimSpace(s[len("[ ]"):]) == "" {
-				c.add(at.start, SeverityWarning, ProblemEmptyBox, "a check box without text is no task", "say what is to be done, or take the line away")
+				c.add(at.start, SeverityWarning, ProblemEmptyBox, "a check box without text is no task", "say what is to be done, or remove the line")
 			}
 		} else if ok && malformed(s) {
 			c.malformed(at.start)
@@ -356,15 +358,15 @@ func (c *checker) list(ix *indexer, list ast.Node) {
 func (c *checker) swallowed(at span) {
 	for pos := lineEnd(c.src, at.start); pos < at.stop; pos = lineEnd(c.src, pos) {
 		start, stop := trimSpan(c.src, pos, lineEnd(c.src, pos))
-		name, _, ok := label(string(c.src[start:stop]))
-		if ok && (IsAccept(name) || IsDepends(name)) {
+		name, _, _ := label(string(c.src[start:stop]))
+		if kindOf(name) != lineOther {
 			c.add(start, SeverityWarning, ProblemTitle, "this line belongs to the title of the task above it", `write it as an item below the task: "  - `+name+`: …"`)
 		}
 	}
 }
 
 func (c *checker) malformed(at int) {
-	c.add(at, SeverityError, ProblemMalformedBox, "this looks like a check box and is none", `write "- [ ] text" or "- [x] text": one blank or x between the brackets, and a blank behind them`)
+	c.add(at, SeverityError, ProblemMalformedBox, "this looks like a check box but is not one", `write "- [ ] text" or "- [x] text": one blank or x between the brackets, and a blank behind them`)
 }
 
 // isTask says whether a box belongs to a task.

@@ -56,7 +56,7 @@ func TestCheck(t *testing.T) {
 		{"code instead of a list", "## Tasks\n\n    - [ ] a\n    - [ ] b\n", []string{"1:1 warning no_task", "3:5 warning stray_box"}},
 		{"a quotation instead of a list", "## Tasks\n> text\n\n> - [ ] a\n\n>\n", []string{"1:1 warning no_task", "4:5 warning stray_box"}},
 		{"code and quotations beside tasks", "## Tasks\n- [ ] a\n\n> - [ ] b\n\n#### G\n\n    - [ ] c\n", nil},
-		{"labels in a title", "## Tasks\n- [ ] a\nAcceptance Criteria:\n- b\n- [ ] c\n  and more\n  Depends on: T1\n", []string{"3:1 warning label_in_title", "7:3 warning label_in_title"}},
+		{"labels in a title", "## Tasks\n- [ ] a\nAcceptance Criteria:\n- b\n- [ ] c\n  and more\n  Depends on: T1\n", []string{"3:1 warning label_in_title", "7:15 error unknown_dependency"}},
 		{"too many", "## Tasks\n" + strings.Repeat("- [] a\n", 500), nil},
 	}
 	for _, tc := range tests {

@@ -10,10 +10,13 @@
 //
 // What is read is what people write: sections by the names that other systems
 // give them, tasks in any kind of list and in groups by heading, acceptance
-// criteria as bullets or as check boxes below a task, and what a task depends
-// on. The files in testdata show each form and what becomes of it.
+// criteria as bullets or as check boxes below a task, what a task depends on,
+// and what else it says there: steps, files, commands that verify it, and the
+// subject of its commit. The files in testdata show each form and what becomes of it.
 //
 // Invariants:
+//   - Nothing is a command to run that a person would not read as one, and no
+//     agent changes those of a task that is there.
 //   - The parser gives positions; edits splice the original bytes. Nothing is
 //     ever rendered anew, so what a person wrote survives to the byte,
 //     line endings included.

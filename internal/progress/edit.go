@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // errOpenBlock: something before the place of the edit never ends, so what is
@@ -68,14 +70,14 @@ func (d *Doc) listAtEnd(i int) bool {
 func (d *Doc) appendTo(name, text string, bullet bool) error {
 	i := d.find(name)
 	if i < 0 {
-		return d.setSection(name, text)
+		return d.SetSection(name, text)
 	}
 	return d.patch(d.tailPatch(d.heads[i].body, d.sectionEnd(i), bullet && d.listAtEnd(i), text))
 }
 
-// setSection replaces what is in a section and leaves the blank lines around
+// SetSection replaces what is in a section and leaves the blank lines around
 // it alone. A section that is missing is made.
-func (d *Doc) setSection(name, content string) error {
+func (d *Doc) SetSection(name, content string) error {
 	p, change := d.contentPatch(name, d.find(name), content)
 	if !change {
 		return nil
@@ -94,7 +96,7 @@ func (d *Doc) ClearSection(name string) error {
 	if d.find(name) < 0 {
 		return nil
 	}
-	return d.setSection(name, "")
+	return d.SetSection(name, "")
 }
 
 // AssignIDs gives an id to each task that has none of its own. It never uses
@@ -111,7 +113,7 @@ func (d *Doc) AssignIDs() {
 	_ = d.patch(d.idPatches(n)...)
 }
 
-var statusRE = lazy(`^[A-Z][A-Z_]{0,62}$`)
+var statusRE = strs.Lazy(`^[A-Z][A-Z_]{0,62}$`)
 
 // SetStatus sets the word of the Status section and takes out any completion
 // marker there besides. Other text of the section stays. The word is made of
@@ -122,7 +124,7 @@ func (d *Doc) SetStatus(s string) error {
 	}
 	i := d.find(SectionStatus)
 	if i < 0 {
-		return d.setSection(SectionStatus, s)
+		return d.SetSection(SectionStatus, s)
 	}
 	lines := d.statusLines()
 	if len(lines) == 0 {
@@ -170,5 +172,5 @@ func (d *Doc) SetCompleted(lines []string) error {
 	if b.Len() == 0 {
 		return d.ClearSection(SectionCompleted)
 	}
-	return d.setSection(SectionCompleted, b.String())
+	return d.SetSection(SectionCompleted, b.String())
 }

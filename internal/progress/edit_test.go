@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 func TestNew(t *testing.T) {
@@ -46,7 +47,8 @@ func TestEdits(t *testing.T) {
 		{"tick again", func(d *Doc) error { return d.Tick("T1") }, "", ""},
 		{"untick", func(d *Doc) error { return d.Untick("T1") }, "- [x] T1", "- [ ] T1"},
 		{"status", func(d *Doc) error { return d.SetStatus("RALPH_DONE") }, "IN_PROGRESS", "RALPH_DONE"},
-		{"block", func(d *Doc) error { return d.Block("T2", "needs (a)\nkey") }, "Wire the flag", "Wire the flag (blocked: needs [a] key)"},
+		{"block", func(d *Doc) error { return d.Block("T2", "needs (a)\nkey") }, "Wire the flag", "Wire the flag (blocked: needs (a) key)"},
+		{"block for a reason with a parenthesis too many", func(d *Doc) error { return d.Block("T2", "1) a key :(") }, "Wire the flag", "Wire the flag (blocked: 1&#41; a key :&#40;)"},
 		{"block without reason", func(d *Doc) error { return d.Block("T3", " ") }, "whole suite", "whole suite (blocked: no reason given)"},
 		{"learning", func(d *Doc) error { return d.AppendLearning("two\nlines") }, "- one\n", "- one\n- two lines\n"},
 		{"empty learning", func(d *Doc) error { return d.AppendLearning(" \u200b\n") }, "", ""},
@@ -392,6 +394,7 @@ func TestAssignIDs(t *testing.T) {
 func FuzzEdit(f *testing.F) {
 	f.Add([]byte(sample(false)), "text", uint8(0))
 	f.Add([]byte("## Learnings\n```\n"), "- [ ] x", uint8(1))
+	f.Add([]byte("- [ ] T1 a\n"), "needs (a (key)) :) &#41;", uint8(4))
 	f.Fuzz(func(t *testing.T, src []byte, text string, which uint8) { editHolds(t, src, text, which) })
 }
 
@@ -460,11 +463,59 @@ func editHolds(t interface {
 		}
 		return
 	}
+	if n == 4 || n == 5 {
+		reasonHolds(t, d, id, text)
+	}
 	kept := slices.DeleteFunc(slices.Clone(d.tasks), func(task task) bool {
 		return task.ID == id || task.ID != "" && !slices.ContainsFunc(before.Tasks(), func(b run.Task) bool { return b.ID == task.ID })
 	})
 	others := slices.DeleteFunc(slices.Clone(before.tasks), func(task task) bool { return task.ID == id })
 	if !sameTasks(others, kept) {
 		t.Errorf("other tasks changed:\n%q\n%q", src, now)
+	}
+}
+
+// reasonHolds: the reason of a mark is read back as it went in, but for what does
+// not fit or show.
+func reasonHolds(t interface {
+	Errorf(format string, args ...any)
+}, d *Doc, id, text string) {
+	text, _ = Clean(text)
+	want := strs.OneLine(text)
+	if want == "" || len(want) > maxCell || strings.Contains(want, "<!--") {
+		return
+	}
+	if got, _ := d.Task(id); got.Reason != want {
+		t.Errorf("reason %q is read as %q in\n%s", want, got.Reason, d.Bytes())
+	}
+}
+
+// What goes in as a reason comes out, and an agent or a person who writes the
+// same line by hand is read alike.
+func TestReasonsKeepTheirParentheses(t *testing.T) {
+	t.Parallel()
+	for reason, line := range map[string]string{
+		"no key (see the wiki)":           "no key (see the wiki)",
+		"f(g(x)) (and y)":                 "f(g(x)) (and y)",
+		"why :)":                          "why :&#41;",
+		"((":                              "&#40;&#40;",
+		") then (":                        "&#41; then &#40;",
+		"a) x b) (blocked: y)":            "a&#41; x b&#41; (blocked: y)",
+		"(blocked: y":                     "&#40;blocked: y",
+		`C:\dir\(x)\`:                     `C:\dir\(x)\`,
+		"is &#41; and &amp;#41; and &#4;": "is &amp;#41; and &amp;amp;#41; and &#4;",
+		"#12 is first":                    "#12 is first",
+	} {
+		d := parse(t, "## Tasks\n- [ ] T1 a\n")
+		if err := d.Block("T1", reason); err != nil {
+			t.Fatalf("%q: %v", reason, err)
+		}
+		if want := "- [ ] T1 a (blocked: " + line + ")\n"; !strings.HasSuffix(string(d.Bytes()), want) {
+			t.Errorf("%q is written as\n%s", reason, d.Bytes())
+		}
+		reasonHolds(t, parse(t, string(d.Bytes())), "T1", reason)
+		if err := d.Reopen("T1"); err != nil || !strings.HasSuffix(string(d.Bytes()), "- [ ] T1 a\n") {
+			t.Errorf("%q: opened again: %v\n%s", reason, err, d.Bytes())
+		}
 	}
 }

@@ -22,7 +22,7 @@ var ErrNotRegular = errors.New("progress: not a regular file")
 // not read it); so a planted link, pipe or device is neither followed nor
 // waited for. A file that is not there is fs.ErrNotExist.
 func Read(root *os.Root, name string) (*Doc, error) {
-	src, err := readBytes(root, name)
+	src, err := ReadBytes(root, name)
 	if err != nil {
 		return nil, fmt.Errorf("read: %w", err)
 	}
@@ -33,7 +33,8 @@ func Read(root *os.Root, name string) (*Doc, error) {
 	return d, nil
 }
 
-func readBytes(root *os.Root, name string) ([]byte, error) {
+// ReadBytes is Read for a file that need not be a document.
+func ReadBytes(root *os.Root, name string) ([]byte, error) {
 	if err := checkParents(root, name); err != nil {
 		return nil, err
 	}
@@ -147,16 +148,16 @@ func checkParents(root *os.Root, name string) error {
 	return nil
 }
 
-// Write puts d at name below root: into a new file, which then takes the place
+// Write puts content at name below root: into a new file, which then takes the place
 // of the old one, unless that says the same. Parents are made. What stands at
 // name must be a regular file or nothing, and its parents real directories,
 // else ErrNotRegular.
 //
 // It is for trees that belong to people: file and directories are flushed to
-// disk, so that after a power cut there is either the old document or the new.
-func Write(root *os.Root, name string, d *Doc) error { return put(root, name, d, true) }
+// disk, so that after a power cut there is either the old file or the new.
+func Write(root *os.Root, name string, content []byte) error { return put(root, name, content, true) }
 
-func put(root *os.Root, name string, d *Doc, durable bool) error {
+func put(root *os.Root, name string, content []byte, durable bool) error {
 	if err := checkParents(root, name); err != nil {
 		return fmt.Errorf("write: %w", err)
 	}
@@ -180,10 +181,10 @@ func put(root *os.Root, name string, d *Doc, durable bool) error {
 	if err := root.RemoveAll(tmp); err != nil {
 		return fmt.Errorf("write %q: %w", name, err)
 	}
-	if old, err := readBytes(root, name); err == nil && bytes.Equal(old, d.Bytes()) {
+	if old, err := ReadBytes(root, name); err == nil && bytes.Equal(old, content) {
 		return nil // as it mostly does when an agent is started
 	}
-	if err := writeNew(root, tmp, d.Bytes(), mode, durable); err != nil {
+	if err := writeNew(root, tmp, content, mode, durable); err != nil {
 		return fmt.Errorf("write %q: %w", name, err)
 	}
 	if err := root.Rename(tmp, name); err != nil {
@@ -237,7 +238,7 @@ func Restore(root *os.Root, name string, d *Doc) error {
 			return fmt.Errorf("restore %q: %w", p, err)
 		}
 	}
-	return put(root, name, d, false)
+	return put(root, name, d.Bytes(), false)
 }
 
 func writeNew(root *os.Root, name string, b []byte, mode fs.FileMode, durable bool) (err error) {

@@ -55,7 +55,7 @@ func TestReadWrite(t *testing.T) {
 	}
 	for _, crlf := range []bool{false, true} {
 		d := parse(t, bom+sample(crlf))
-		if err := Write(root, docPath, d); err != nil {
+		if err := Write(root, docPath, d.Bytes()); err != nil {
 			t.Fatal(err)
 		}
 		got, err := Read(root, docPath)
@@ -84,7 +84,7 @@ func TestWriteKeepsModeAndClearsLeftovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, ".ralph/7/.progress.md.tmp/x"), "a crash, or a trap")
-	if err := Write(root, docPath, parse(t, "new")); err != nil {
+	if err := Write(root, docPath, parse(t, "new").Bytes()); err != nil {
 		t.Fatal(err)
 	}
 	fi, err := os.Stat(file)
@@ -127,7 +127,7 @@ func TestWriteLeavesWhatIsThere(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := Write(root, docPath, parse(t, "text\n")); err != nil {
+			if err := Write(root, docPath, parse(t, "text\n").Bytes()); err != nil {
 				t.Fatal(err)
 			}
 			after, err := os.Stat(file)
@@ -244,7 +244,7 @@ func testPlanted(t *testing.T, tests []planted) {
 				t.Errorf("the name is not quoted: %v", err)
 			}
 			mine := parse(t, "# mine\n")
-			if err := Write(root, docPath, mine); !errors.Is(err, tc.write) {
+			if err := Write(root, docPath, mine.Bytes()); !errors.Is(err, tc.write) {
 				t.Errorf("write: got %v, want %v", err, tc.write)
 			}
 			if err := Restore(root, docPath, mine); err != nil {
@@ -364,7 +364,7 @@ func TestNames(t *testing.T) {
 		if _, err := Read(root, name); !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("read %q: %v", name, err)
 		}
-		if err := Write(root, name, parse(t, "")); !errors.Is(err, fs.ErrInvalid) {
+		if err := Write(root, name, nil); !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("write %q: %v", name, err)
 		}
 		if err := Restore(root, name, parse(t, "")); !errors.Is(err, fs.ErrInvalid) {

@@ -34,8 +34,16 @@ func describe(d *Doc) string {
 	fmt.Fprintf(&b, "title %q\nstatus %q done=%v\n", d.Title(), d.Status(), d.MarkedDone())
 	for _, t := range d.Tasks() {
 		fmt.Fprintf(&b, "task %q %s %q in %q P%d parallel=%v verify=%v\n", t.ID, t.Status, t.Title, t.Group, t.Priority, t.Parallel, t.Verify)
-		for _, a := range t.Accept {
-			fmt.Fprintf(&b, "  accept %q\n", a)
+		for _, l := range []struct {
+			name  string
+			lines []string
+		}{{"do", t.Steps}, {"file", t.Files}, {"accept", t.Accept}, {"check", t.Checks}} {
+			for _, s := range l.lines {
+				fmt.Fprintf(&b, "  %s %q\n", l.name, s)
+			}
+		}
+		if t.Subject != "" {
+			fmt.Fprintf(&b, "  subject %q\n", t.Subject)
 		}
 		if len(t.DependsOn) > 0 {
 			fmt.Fprintf(&b, "  after %q\n", t.DependsOn)

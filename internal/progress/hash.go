@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // PlanSHA256 is a hash in hex of what there is to do. It tells whether a plan
@@ -68,7 +70,7 @@ func (d *Doc) below(t *task, place map[string]string) (lines []string) {
 	}
 	text.Write(d.src[at:t.end])
 	for l := range strings.Lines(text.String()) {
-		l = squeeze(l)
+		l = strs.OneLine(l)
 		if n := markerLen(l + " "); n > 0 {
 			l = "- " + strings.TrimSpace(l[n:])
 		}

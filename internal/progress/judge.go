@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Caps on what is taken over from an agent, so that a document stays far below
@@ -61,7 +62,7 @@ const (
 	ChangeSkipped        ChangeKind = "skipped"
 	ChangeReopened       ChangeKind = "reopened" // no longer blocked or skipped
 	ChangeRemoved        ChangeKind = "removed"
-	ChangeReworded       ChangeKind = "reworded" // title, priority, markers or criteria
+	ChangeReworded       ChangeKind = "reworded" // title, priority, markers or lines below
 	ChangeReordered      ChangeKind = "reordered"
 	ChangeMoved          ChangeKind = "moved" // to another group
 	ChangeRenumbered     ChangeKind = "renumbered"
@@ -159,7 +160,7 @@ func Judge(before, after *Doc, assigned string) Verdict {
 	full := len(before.Section(SectionTasks)) > maxTaskSection
 	for i, t := range added {
 		if full || i == maxNewTasks || len(before.tasks)+i >= maxTasks {
-			v.add(ViolationTooMuch, "%d new tasks were left out: at most %d are taken from one iteration, and %d in all. Plan in larger steps.", len(added)-i, maxNewTasks, maxTasks)
+			v.add(ViolationTooMuch, "%d new tasks were ignored: at most %d are taken from one iteration, and %d in all. Plan in larger steps.", len(added)-i, maxNewTasks, maxTasks)
 			break
 		}
 		ts = append(ts, taking{task: &t})
@@ -179,10 +180,10 @@ func JudgePlan(before, after *Doc) Verdict {
 	var v Verdict
 	if v.ClaimedDone = after.MarkedDone(); v.ClaimedDone && !before.MarkedDone() {
 		v.changed(ChangeMarker, "", SectionStatus)
-		v.add(ViolationPremature, "A planning iteration never marks the work as complete; the Status section was put back.")
+		v.add(ViolationPremature, "A planning iteration never marks the work as complete; the Status section was restored.")
 	} else if !sameText(before.Section(SectionStatus), after.Section(SectionStatus)) {
 		v.changed(ChangeStatus, "", after.Status())
-		v.add(ViolationForgedStatus, "The Status section belongs to the host; it was put back.")
+		v.add(ViolationForgedStatus, "The Status section belongs to the host; it was restored.")
 	}
 	v.compareLog(before, after)
 	v.Changes = append(v.Changes, sectionChanges(before, after, "tasks", fold(SectionStatus), fold(SectionLog), fold(SectionLearnings))...)
@@ -201,7 +202,7 @@ func JudgePlan(before, after *Doc) Verdict {
 func unreadable(before *Doc) Verdict {
 	v := Verdict{Accepted: before.Clone()}
 	v.changed(ChangeUnreadable, "", "")
-	v.add(ViolationUnreadable, "The progress file was removed or could not be read; it was put back. Edit it in place and keep it plain Markdown.")
+	v.add(ViolationUnreadable, "The progress file was removed or could not be read; it was restored. Edit it in place and keep it plain Markdown.")
 	return v
 }
 
@@ -220,12 +221,12 @@ func (v *Verdict) fewer() {
 	}
 	v.Violations = kept
 	for _, kind := range left {
-		v.add(kind, "The same was found at %d more tasks, and put back there too.", count[kind]-maxAlike)
+		v.add(kind, "The same was found at %d more tasks, and restored there too.", count[kind]-maxAlike)
 	}
 }
 
 // actsRE finds what starts a mention, a reference or a link on GitHub.
-var actsRE = lazy(`(?i)[@#]\b|\bgh-\b|://\b|\bwww\.\b`)
+var actsRE = strs.Lazy(`(?i)[@#]\b|\bgh-\b|://\b|\bwww\.\b`)
 
 // quoted takes from a text what could end a wrapper around it: tags and
 // borders, code quotes, and any completion marker.
@@ -236,7 +237,7 @@ var quoted = strings.NewReplacer("<", "‹", ">", "›", "`", "'", "-----", "-",
 // invisible, nothing that acts on a prompt or on GitHub.
 func plain(s string) string {
 	s, _ = Clean(s)
-	s = quoted.Replace(cut(squeeze(s), 120))
+	s = quoted.Replace(strs.Cut(strs.OneLine(s), 120))
 	return actsRE().ReplaceAllString(s, "$0 ")
 }
 
@@ -342,7 +343,7 @@ func (v *Verdict) compareTasks(before, after *Doc, assigned string) (added []run
 	for i, b := range before.tasks {
 		if to[i] < 0 {
 			v.changed(ChangeRemoved, b.ID, b.Title)
-			v.add(ViolationRemoved, "Task %s was removed; it was put back. Tasks are never deleted.", quote(b.Task))
+			v.add(ViolationRemoved, "Task %s was removed; it was restored. Tasks are never deleted.", quote(b.Task))
 			continue
 		}
 		v.compareTask(&b, &after.tasks[to[i]], assigned)
@@ -402,7 +403,7 @@ func (v *Verdict) compareIDs(before, after *Doc, to []int) {
 		}
 	}
 	if len(v.Changes) > n {
-		v.add(ViolationIDs, "The number of task %s was changed or given twice; the numbers belong to the host and were put back.", v.Changes[n].TaskID)
+		v.add(ViolationIDs, "The number of task %s was changed or given twice; the numbers belong to the host and were restored.", v.Changes[n].TaskID)
 	}
 }
 
@@ -418,14 +419,15 @@ func (v *Verdict) compareTask(b, a *task, assigned string) {
 		v.add(ViolationTickedOther, "Task %s was ticked, but it was not the task of this iteration; it was unticked. Work on one task only.", quote(b.Task))
 	case doneBefore && !doneAfter:
 		v.changed(ChangeUnticked, b.ID, b.Title)
-		v.add(ViolationUnticked, "Task %s was unticked; it was ticked again. If it has to be done over, add a new task that says why.", quote(b.Task))
+		v.add(ViolationUnticked, "Task %s was unticked; it was ticked again. To redo it, add a new task that says why.", quote(b.Task))
 	case a.Status != b.Status && !doneAfter:
 		v.changed(marked(a.Status), b.ID, b.Title)
-		v.add(ViolationForgedStatus, "Task %s was marked as %s; that is for the host to decide. Say under %s what stands in the way.", quote(b.Task), a.Status, SectionAttempts)
+		v.add(ViolationForgedStatus, "Task %s was marked as %s; only the host decides that. Say under %s what the problem is.", quote(b.Task), a.Status, SectionAttempts)
 	}
 	if reworded(&b.Task, &a.Task) {
 		v.changed(ChangeReworded, b.ID, b.Title)
-		v.add(ViolationReworded, "Task %s or its acceptance criteria were changed; the original was put back. If the task is wrong, add a new task that says so.", quote(b.Task))
+		v.add(ViolationReworded, "Task %s or the lines below it (acceptance criteria, Verify, Commit, Files, Do) were changed; "+
+			"the original was restored. If the task is wrong, add a new task that says so.", quote(b.Task))
 	}
 }
 
@@ -444,7 +446,8 @@ func marked(s run.TaskStatus) ChangeKind {
 // reworded says whether two tasks ask for different things.
 func reworded(a, b *run.Task) bool {
 	return a.Title != b.Title || a.Priority != b.Priority || a.Parallel != b.Parallel || a.Verify != b.Verify ||
-		!slices.Equal(a.Accept, b.Accept) || !slices.Equal(a.DependsOn, b.DependsOn)
+		!slices.Equal(a.Accept, b.Accept) || !slices.Equal(a.DependsOn, b.DependsOn) ||
+		!slices.Equal(a.Checks, b.Checks) || a.Subject != b.Subject || !slices.Equal(a.Files, b.Files) || !slices.Equal(a.Steps, b.Steps)
 }
 
 // orderChanges lists the tasks that stand elsewhere.
@@ -472,7 +475,7 @@ func (v *Verdict) compareOrder(before, after *Doc, to []int) {
 			continue
 		}
 		if to[i] < last || b.Group != after.tasks[to[i]].Group {
-			v.add(ViolationReordered, "The open tasks were put in another order or under other headings, and were put back where they were. The host decides what comes next; to propose another order, say why under %s.", SectionAnalysis)
+			v.add(ViolationReordered, "The open tasks were put in another order or under other headings, and were restored. The host decides what comes next; to propose another order, say why under %s.", SectionAnalysis)
 			return
 		}
 		last = to[i]
@@ -492,11 +495,11 @@ func (v *Verdict) compareStatus(before, after *Doc, assigned string) {
 	case v.ClaimedDone:
 		v.changed(ChangeMarker, "", SectionStatus)
 		if open > 0 && !before.MarkedDone() {
-			v.add(ViolationPremature, "The Status section was set to complete while %d of the tasks are open; it was put back. The host sets it when all tasks are done and the checks pass.", open)
+			v.add(ViolationPremature, "The Status section was set to complete while %d of the tasks are open; it was restored. The host sets it when all tasks are done and the checks pass.", open)
 		}
 	default:
 		v.changed(ChangeStatus, "", after.Status())
-		v.add(ViolationForgedStatus, "The Status section belongs to the host; it was put back.")
+		v.add(ViolationForgedStatus, "The Status section belongs to the host; it was restored.")
 	}
 	v.compareLog(before, after)
 }
@@ -504,7 +507,7 @@ func (v *Verdict) compareStatus(before, after *Doc, assigned string) {
 func (v *Verdict) compareLog(before, after *Doc) {
 	if !sameText(before.Section(SectionLog), after.Section(SectionLog)) {
 		v.changed(ChangeLog, "", SectionLog)
-		v.add(ViolationForgedLog, "The Iteration Log belongs to the host; it was put back.")
+		v.add(ViolationForgedLog, "The Iteration Log belongs to the host; it was restored.")
 	}
 }
 
@@ -556,7 +559,7 @@ func segments(d *Doc) []segment {
 			continue
 		}
 		out[len(out)-1].stop = h.start
-		name := fold(canonical(h.text))
+		name := fold(Canonical(h.text))
 		if h.level == 1 && len(seen) == 0 {
 			name = "" // the title may change; it is the title
 		}
@@ -594,7 +597,7 @@ func (v *Verdict) notes(before, after *Doc) (ts []taking) {
 	more, kept := appended(old, now)
 	if !kept {
 		v.changed(ChangeSection, "", SectionLearnings)
-		v.add(ViolationLearnings, "Learnings were changed or removed; they were put back. Only add to that section, at its end.")
+		v.add(ViolationLearnings, "Learnings were changed or removed; they were restored. Only add to that section, at its end.")
 	}
 	if strings.TrimSpace(more) == "" {
 		return ts
@@ -605,7 +608,7 @@ func (v *Verdict) notes(before, after *Doc) (ts []taking) {
 
 func (v *Verdict) note(ts []taking, name, content string, limit int) []taking {
 	if len(content) > limit {
-		v.add(ViolationTooMuch, "The section %s was longer than %d KiB; what it held before was put back. Keep it short.", name, limit>>10)
+		v.add(ViolationTooMuch, "The section %s was longer than %d KiB; what it held before was restored. Keep it short.", name, limit>>10)
 		return ts
 	}
 	return append(ts, taking{section: name, content: content})
@@ -705,7 +708,7 @@ func (v *Verdict) refuse(t taking) (instead taking, ok bool) {
 	case t.task != nil:
 		v.add(ViolationUnreadable, "The new task %s could not be taken over; write it as one line with a check box.", quote(*t.task))
 	default:
-		v.add(ViolationUnreadable, "The section %s held an unclosed code fence or comment, or headings of its own; what it held before was put back.", t.section)
+		v.add(ViolationUnreadable, "The section %s held an unclosed code fence or comment, or headings of its own; what it held before was restored.", t.section)
 	}
 	return taking{}, false
 }
@@ -773,7 +776,7 @@ func (d *Doc) numbersBeside(ts []taking) *numbers {
 	for _, t := range ts {
 		n.mentioned(t.content)
 		if t.task != nil {
-			n.mentioned(t.task.Title + strings.Join(t.task.Accept, " "))
+			n.mentioned(t.task.Title + strings.Join(slices.Concat(t.task.Accept, t.task.Steps, t.task.Files, t.task.Checks), " "))
 		}
 	}
 	return n

@@ -265,7 +265,7 @@ func TestJudgeTellsFew(t *testing.T) {
 	if len(v.Violations) != maxAlike+1 || len(v.Changes) != 300 {
 		t.Errorf("%d violations, %d changes", len(v.Violations), len(v.Changes))
 	}
-	if last := v.Violations[maxAlike].Text; last != fmt.Sprintf("The same was found at %d more tasks, and put back there too.", 299-maxAlike) {
+	if last := v.Violations[maxAlike].Text; last != fmt.Sprintf("The same was found at %d more tasks, and restored there too.", 299-maxAlike) {
 		t.Error(last)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Merged is what comes of a document that both the host and a person changed.
@@ -201,7 +202,7 @@ func views(d *Doc) []view {
 		if t.idEnd > 0 {
 			words = string(d.src[t.box+len(" ]"):t.idStart]) + string(d.src[t.idEnd:t.suffix])
 		}
-		out[i].words = squeeze(words)
+		out[i].words = strs.OneLine(words)
 	}
 	return out
 }
@@ -209,7 +210,7 @@ func views(d *Doc) []view {
 func bareViews(ts []task) []view {
 	out := make([]view, len(ts))
 	for i := range ts {
-		out[i] = view{task: &ts[i], words: squeeze(ts[i].Title)}
+		out[i] = view{task: &ts[i], words: strs.OneLine(ts[i].Title)}
 	}
 	return out
 }

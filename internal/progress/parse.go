@@ -14,6 +14,7 @@ import (
 	"github.com/yuin/goldmark/text"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // MaxSize is the largest document read or written, in bytes. An agent can make
@@ -342,6 +343,8 @@ func (ix *indexer) task(item ast.Node, group string) bool {
 	if !ok || !isBox(ix.src[at.start:at.stop]) {
 		return false
 	}
+	whole := at.stop
+	at.stop = ix.paragraphUntilLabel(at)
 	n := len(ix.d.tasks)
 	ix.d.tasks = append(ix.d.tasks, task{item: ix.marker(at.start), box: at.start + 1, textEnd: at.stop})
 	t := &ix.d.tasks[n] // filled in place: there can be many, and they are large
@@ -368,23 +371,26 @@ func (ix *indexer) task(item ast.Node, group string) bool {
 		ix.d.tasks = ix.d.tasks[:n]
 		return false
 	}
-	from := len(ix.accept)
-	t.end = ix.below(t, par)
+	from, listed := len(ix.accept), lineOther
+	if start, _ := trimSpan(ix.src, at.stop, whole); start < whole {
+		listed = ix.note(t, span{start, whole}, lineOther)
+	}
+	t.end = ix.below(t, par, listed)
 	if to := len(ix.accept); to > from {
 		t.Accept = ix.accept[from:to:to]
 	}
 	return true
 }
 
-var commentRE = lazy(`<!--.*?-->`)
+var commentRE = strs.Lazy(`<!--.*?-->`)
 
 // visible is text on one line and without comments.
 func visible(s string) string {
-	s = squeeze(s)
+	s = strs.OneLine(s)
 	if !strings.Contains(s, "<!--") {
 		return s
 	}
-	return squeeze(commentRE().ReplaceAllString(s, " "))
+	return strs.OneLine(commentRE().ReplaceAllString(s, " "))
 }
 
 // tags reads id, priority and markers from src[pos:end], in any order and with
@@ -445,7 +451,7 @@ func suffix(s string) (at int, mark run.TaskStatus, reason string) {
 		}
 		for _, mark := range [...]run.TaskStatus{run.TaskBlocked, run.TaskSkipped} {
 			if rest, ok := strings.CutPrefix(s[i+1:len(s)-1], string(mark)+":"); ok {
-				return i, mark, squeeze(rest)
+				return i, mark, unescapeParens(strs.OneLine(rest))
 			}
 		}
 		break
@@ -454,31 +460,31 @@ func suffix(s string) (at int, mark run.TaskStatus, reason string) {
 }
 
 // below reads what stands in a task's list item after its first paragraph, and
-// returns where the item ends.
-func (ix *indexer) below(t *task, par ast.Node) (end int) {
-	last, listed := par, false
+// returns where the item ends. listed is what the end of that paragraph announces.
+func (ix *indexer) below(t *task, par ast.Node, listed lineKind) (end int) {
+	last := par
 	for c := par.NextSibling(); c != nil; c = c.NextSibling() {
 		last = c
 		switch {
 		case c.Kind() == ast.KindList:
 			ix.notes(t, c, listed)
-			listed = false
+			listed = lineOther
 		case isText(c):
-			listed = ix.note(t, ix.extent(c), false)
+			listed = ix.note(t, ix.extent(c), lineOther)
 		default:
-			listed = false
+			listed = lineOther
 		}
 	}
 	return ix.blockEnd(last, t.item)
 }
 
-// notes reads a list below a task. All of its items are acceptance criteria
-// where all says so; else those that say that they are, and check boxes.
-func (ix *indexer) notes(t *task, list ast.Node, all bool) {
+// notes reads a list below a task, of which a line before it may have said what
+// its items are.
+func (ix *indexer) notes(t *task, list ast.Node, in lineKind) {
 	for item := list.FirstChild(); item != nil; item = item.NextSibling() {
-		announced := false
+		announced := lineOther
 		if _, at, ok := ix.paragraph(item); ok {
-			announced = ix.note(t, at, all)
+			announced = ix.note(t, at, in)
 		}
 		for c := item.FirstChild(); c != nil; c = c.NextSibling() {
 			if c.Kind() == ast.KindList {
@@ -488,41 +494,78 @@ func (ix *indexer) notes(t *task, list ast.Node, all bool) {
 	}
 }
 
-// note reads a paragraph below a task. It says whether that announces a list
-// of acceptance criteria.
-func (ix *indexer) note(t *task, at span, criterion bool) (announces bool) {
-	s := ix.src[at.start:at.stop]
-	if isBox(s) {
-		criterion = true
+// note reads a paragraph below a task, which may hold several labelled lines. It
+// says what the items of a list below it are.
+func (ix *indexer) note(t *task, at span, in lineKind) (announces lineKind) {
+	switch s := ix.src[at.start:at.stop]; {
+	case isBox(s):
 		start, _ := trimSpan(ix.src, at.start+len("[ ]"), at.stop)
-		s = ix.src[start:at.stop]
+		return ix.line(t, span{start, at.stop}, lineAccept, true)
+	case in == lineDo || in == lineFiles || in == lineVerify:
+		ix.accept = append(ix.accept, addLine(&t.Task, in, s)...)
+		return in
 	}
-	name, rest, ok := label(s)
+	for at.start < at.stop {
+		end := ix.paragraphUntilLabel(at)
+		announces = ix.line(t, span{at.start, end}, in, false)
+		at.start, _ = trimSpan(ix.src, end, at.stop)
+	}
+	return announces
+}
+
+// line reads a paragraph below a task, or the part of one that a label begins.
+// Behind a check box it is a criterion.
+func (ix *indexer) line(t *task, at span, in lineKind, box bool) (announces lineKind) {
+	s := ix.src[at.start:at.stop]
+	kind, rest := labelled(s)
 	switch {
-	case ok && IsAccept(name) && rest == "":
-		return true
-	case ok && IsAccept(name):
-		s = rest
-	case ok && IsDepends(name):
-		ids := leadingIDs(rest)
-		base := at.stop - len(rest)
-		for _, id := range ids {
-			t.DependsOn = append(t.DependsOn, canonicalID(rest[id.start:id.stop]))
-			t.depends = append(t.depends, span{base + id.start, base + id.stop})
-		}
-		if len(ids) > 0 {
-			return false
-		}
-		if !criterion {
-			return false
-		}
-	case !criterion:
-		return false
+	case box && kind != lineAccept && kind != lineDepends, kind == lineOther:
+		kind, rest = in, s
+	case kind == lineDepends && ix.depends(t, at.stop-len(rest), rest):
+		return lineOther
+	case kind == lineDepends:
+		kind, rest = in, s
+	case kind == lineAccept && rest == "":
+		return lineAccept
 	}
-	if s = visible(s); s != "" {
-		ix.accept = append(ix.accept, s)
+	if kind == lineOther {
+		return lineOther
 	}
-	return false
+	ix.accept = append(ix.accept, addLine(&t.Task, kind, rest)...)
+	if kind == lineDo || kind == lineFiles || kind == lineVerify && (rest == "" || strings.HasSuffix(rest, ":")) {
+		return kind
+	}
+	return lineOther
+}
+
+// depends reads the ids at the start of rest, which stands at byte base. It says
+// whether there are any.
+func (ix *indexer) depends(t *task, base int, rest string) bool {
+	ids := leadingIDs(rest)
+	for _, id := range ids {
+		t.DependsOn = append(t.DependsOn, canonicalID(rest[id.start:id.stop]))
+		t.depends = append(t.depends, span{base + id.start, base + id.stop})
+	}
+	return len(ids) > 0
+}
+
+// paragraphUntilLabel is the end of the lines of a paragraph before the next that
+// begins with a label, without the white space there. A label has a capital there,
+// and text behind it or blanks before it: else it is rather prose that goes on.
+func (ix *indexer) paragraphUntilLabel(at span) int {
+	for pos := lineEnd(ix.d.src, at.start); pos < at.stop; pos = lineEnd(ix.d.src, pos) {
+		start, stop := trimSpan(ix.src, pos, min(lineEnd(ix.d.src, pos), at.stop))
+		s := ix.src[start:stop]
+		kind, rest := labelled(s)
+		if kind == lineOther || rest == "" && start == pos || kind == lineDepends && len(leadingIDs(rest)) == 0 {
+			continue
+		}
+		if c := strings.TrimLeft(s, "*_"); c[0] >= 'A' && c[0] <= 'Z' {
+			_, end := trimSpan(ix.src, at.start, pos)
+			return end
+		}
+	}
+	return at.stop
 }
 
 // marker is where the bullet or number of the list item whose text starts at
@@ -569,7 +612,7 @@ func (ix *indexer) text(n ast.Node) string {
 		return ""
 	}
 	at := ix.extent(n)
-	return squeeze(ix.src[at.start:at.stop])
+	return strs.OneLine(ix.src[at.start:at.stop])
 }
 
 // Bytes is the document as it would be written to disk.
@@ -607,12 +650,18 @@ const titlePrefix = "Progress:"
 // it has already taken has none, as has one without.
 func (d *Doc) Tasks() []run.Task {
 	out := make([]run.Task, len(d.tasks))
-	for i, t := range d.tasks {
-		out[i] = t.Task
-		out[i].Accept = slices.Clone(t.Accept)
-		out[i].DependsOn = slices.Clone(t.DependsOn)
+	for i := range d.tasks {
+		out[i] = d.tasks[i].copy()
 	}
 	return out
+}
+
+// copy is the task with slices of its own.
+func (t *task) copy() run.Task {
+	c := t.Task
+	c.Steps, c.Files, c.Accept = slices.Clone(t.Steps), slices.Clone(t.Files), slices.Clone(t.Accept)
+	c.Checks, c.DependsOn = slices.Clone(t.Checks), slices.Clone(t.DependsOn)
+	return c
 }
 
 // Task gives the task with that id, if there is one.
@@ -621,10 +670,7 @@ func (d *Doc) Task(id string) (run.Task, bool) {
 	if err != nil {
 		return run.Task{}, false
 	}
-	out := t.Task
-	out.Accept = slices.Clone(t.Accept)
-	out.DependsOn = slices.Clone(t.DependsOn)
-	return out, true
+	return t.copy(), true
 }
 
 // Counts says how many of the tasks that are to be done are done. Skipped ones
@@ -652,7 +698,7 @@ type Binding struct {
 	PlanSHA256 string
 }
 
-var bindingRE = lazy(`^<!-- ralph:progress key=(\S+) plan=(\S*) -->[ \t\r]*(?:\n|$)`)
+var bindingRE = strs.Lazy(`^<!-- ralph:progress key=(\S+) plan=(\S*) -->[ \t\r]*(?:\n|$)`)
 
 // Binding reads the comment on the first line.
 func (d *Doc) Binding() (Binding, bool) {

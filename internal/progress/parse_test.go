@@ -270,7 +270,7 @@ func TestTasks(t *testing.T) {
 			open("", "d (blocked)"), open("", "e (blocked: x) and (y)"), {Title: "f", Status: run.TaskSkipped, Reason: "two lines"}, open("", "g (blocked: )x"),
 		}},
 		{"criteria", "- [ ] a\n  - Accept: one\n  - **Acceptance:** two\n  - [ ] accept: three\n  - Do: no criterion\n  - Done when:\n    - four\n    - five\n  - Acceptance criteria: six\n    seven\n", []run.Task{
-			{Title: "a", Accept: []string{"one", "two", "three", "four", "five", "six seven"}, Status: run.TaskOpen},
+			{Title: "a", Steps: []string{"no criterion"}, Accept: []string{"one", "two", "three", "four", "five", "six seven"}, Status: run.TaskOpen},
 		}},
 		{"criteria below a paragraph", "- [ ] a\n\n  **Acceptance Criteria:**\n\n  - one\n  - [x] two\n\n  Notes:\n  - three", []run.Task{
 			{Title: "a", Accept: []string{"one", "two"}, Status: run.TaskOpen},

@@ -170,7 +170,7 @@ func (d *Doc) AppendLog(r LogRow) error {
 		r.Started.UTC().Format(logTime), r.Duration.Round(time.Second), cell(r.Completed), cell(r.Notes))
 	i := d.find(SectionLog)
 	if i < 0 {
-		return d.setSection(SectionLog, logHeader+row)
+		return d.SetSection(SectionLog, logHeader+row)
 	}
 	if rows := d.tableLines(i); len(rows) > 0 {
 		at, text := lineEnd(d.src, rows[len(rows)-1].start), row+d.eol()
@@ -214,6 +214,20 @@ func (d *Doc) Log() []LogRow {
 		out = append(out, r)
 	}
 	return out
+}
+
+// maxIteration is the highest number of an iteration that is believed.
+const maxIteration = 1_000_000
+
+// LastIteration is the highest number in the Iteration Log, 0 for none.
+func (d *Doc) LastIteration() int {
+	last := 0
+	for _, r := range d.Log() {
+		if r.Iteration <= maxIteration {
+			last = max(last, r.Iteration)
+		}
+	}
+	return last
 }
 
 // cells splits a row of the Iteration Log. Cells that are missing are empty.

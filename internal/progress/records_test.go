@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 func TestAttempts(t *testing.T) {
@@ -87,11 +89,11 @@ func TestRecordsAreReadAsWritten(t *testing.T) {
 		if err := d.AppendLog(r); err != nil {
 			t.Fatal(err)
 		}
-		a.Tried, a.Next = squeeze(a.Tried), squeeze(a.Next)
+		a.Tried, a.Next = strs.OneLine(a.Tried), strs.OneLine(a.Next)
 		if !strings.Contains(a.Result, "\n") {
-			a.Result = squeeze(a.Result)
+			a.Result = strs.OneLine(a.Result)
 		}
-		r.Completed, r.Notes = squeeze(r.Completed), squeeze(r.Notes)
+		r.Completed, r.Notes = strs.OneLine(r.Completed), strs.OneLine(r.Notes)
 		if diff := cmp.Diff(append(attempts, a), d.Attempts()); diff != "" {
 			t.Fatalf("%s\n%s", diff, d.Bytes())
 		}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // The scanners here are written by hand because they run for every line of
@@ -206,43 +208,11 @@ func isWord(s string) bool {
 	return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r)
 }
 
-// squeeze trims s and makes every run of white space one space.
-func squeeze(s string) string {
-	if isSqueezed(s) {
-		return s
-	}
-	return strings.Join(strings.Fields(s), " ")
-}
-
-func isSqueezed(s string) bool {
-	blank := true // at the start a space is one too many
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == ' ':
-			if blank {
-				return false
-			}
-			blank = true
-			continue
-		case c >= '\t' && c <= '\r':
-			return false
-		case c >= utf8.RuneSelf:
-			r, n := utf8.DecodeRuneInString(s[i:])
-			if unicode.IsSpace(r) {
-				return false
-			}
-			i += n - 1
-		}
-		blank = false
-	}
-	return s == "" || !blank
-}
-
 // fold makes the name of a section comparable: lower case, one space between
 // words, no emphasis, emoji, numbering or colon around it.
 func fold(s string) string {
 	s = strings.TrimFunc(s, func(r rune) bool { return !unicode.IsLetter(r) })
-	return strings.ToLower(squeeze(s))
+	return strings.ToLower(strs.OneLine(s))
 }
 
 // lineStart is the start of the line that pos is in.

@@ -55,9 +55,9 @@ func sectionRank(heading, name string) int {
 	return -1
 }
 
-// canonical gives our own name of a section that is asked for by any of its
+// Canonical gives our own name of a section that is asked for by any of its
 // names; one we do not know keeps its own, folded.
-func canonical(name string) string {
+func Canonical(name string) string {
 	folded := fold(name)
 	for _, s := range sectionOrder {
 		if sectionRank(folded, s) >= 0 {
@@ -71,7 +71,7 @@ func canonical(name string) string {
 // case, decoration and trailing colon. Sections are at level 2, but for Tasks
 // where it is found further down, as in an issue form.
 func (d *Doc) find(name string) int {
-	name = canonical(name)
+	name = Canonical(name)
 	if name == SectionTasks {
 		return d.tasksHead
 	}

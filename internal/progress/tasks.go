@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // errOtherTasks: an edit would have done more to the tasks than it was asked
@@ -111,14 +113,59 @@ func (d *Doc) Reopen(id string) error {
 	return d.changeTasks(want, ps...)
 }
 
-// markText is the suffix of a blocked or skipped task. Parentheses inside a
-// reason would make its end ambiguous.
+// markText is the suffix of a blocked or skipped task; suffix reads it back.
 func markText(mark run.TaskStatus, reason string) string {
-	reason = inline(reason, maxCell)
+	reason, _ = Clean(reason)
+	reason = strs.Cut(strs.OneLine(strings.ReplaceAll(reason, "<!--", "&lt;!--")), maxCell)
 	if reason == "" {
 		reason = "no reason given"
 	}
-	return " (" + string(mark) + ": " + strings.NewReplacer("(", "[", ")", "]").Replace(reason) + ")"
+	return " (" + string(mark) + ": " + escapeParens(reason) + ")"
+}
+
+// parenRE finds the entity of a parenthesis, with its ampersand escaped any
+// number of times.
+var parenRE = strs.Lazy(`&((?:amp;)*)#4([01]);`)
+
+// escapeParens writes each parenthesis that has no partner as an entity, so that
+// the text can stand within parentheses. Those in pairs stay as they are.
+func escapeParens(s string) string {
+	if strings.Contains(s, "#4") {
+		s = parenRE().ReplaceAllString(s, "&amp;$1#4$2;")
+	}
+	if !strings.ContainsAny(s, "()") {
+		return s
+	}
+	var alone []int // those without a partner so far
+	for i := range len(s) {
+		switch n := len(alone); {
+		case s[i] == ')' && n > 0 && s[alone[n-1]] == '(':
+			alone = alone[:n-1]
+		case s[i] == '(', s[i] == ')':
+			alone = append(alone, i)
+		}
+	}
+	for _, i := range slices.Backward(alone) {
+		s = s[:i] + fmt.Sprintf("&#%d;", s[i]) + s[i+1:]
+	}
+	return s
+}
+
+// unescapeParens undoes escapeParens.
+func unescapeParens(s string) string {
+	if !strings.Contains(s, "#4") {
+		return s
+	}
+	return parenRE().ReplaceAllStringFunc(s, func(entity string) string {
+		switch entity {
+		case "&#40;":
+			return "("
+		case "&#41;":
+			return ")"
+		default:
+			return "&" + strings.TrimPrefix(entity, "&amp;")
+		}
+	})
 }
 
 // AddTask puts an open task at the end of its group and returns the id it got.
@@ -217,12 +264,26 @@ func nextMarker(m string) string {
 	return strconv.Itoa(n+1) + m[len(m)-1:]
 }
 
+// splitInto begins the reason why a task that was split is skipped.
+const splitInto = "split into "
+
+// Parts are the ids of the tasks that a task was split into, nil where it was
+// not. Its reason says so.
+func Parts(t run.Task) []string {
+	ids, split := strings.CutPrefix(t.Reason, splitInto)
+	if !split || t.Status != run.TaskSkipped {
+		return nil
+	}
+	return strings.Split(ids, ", ")
+}
+
 // Split replaces a task by smaller ones: these stand behind it, and it is
 // skipped. They get ids, which are returned, and take over the priority where
 // they have none. The first depends on what the task depended on, each other
 // one on that before it, unless they say what they depend on; what depended on
-// the task now depends on the last of them. A task that is done cannot be
-// split.
+// the task now depends on the last of them. The last has to pass the checks of
+// the task, too, and has its commit subject unless it brings its own. A task that
+// is done cannot be split.
 func (d *Doc) Split(id string, parts []run.Task) (ids []string, err error) {
 	i, err := d.taskIndex(id)
 	if err != nil {
@@ -253,8 +314,11 @@ func (d *Doc) Split(id string, parts []run.Task) (ids []string, err error) {
 			p.DependsOn = ids[k-1 : k]
 		}
 	}
+	last := &parts[len(parts)-1]
+	last.Checks = slices.Concat(t.Checks, slices.DeleteFunc(slices.Clone(last.Checks), func(c string) bool { return slices.Contains(t.Checks, c) }))
+	last.Subject = cmp.Or(last.Subject, t.Subject)
 	ps := []patch{
-		{t.suffix, t.textEnd, markText(run.TaskSkipped, "split into "+strings.Join(ids, ", "))},
+		{t.suffix, t.textEnd, markText(run.TaskSkipped, splitInto+strings.Join(ids, ", "))},
 		d.itemPatch(t, parts),
 	}
 	for k := range d.tasks {
@@ -315,7 +379,7 @@ func (d *Doc) SetTasks(tasks []run.Task) error {
 		}
 		b.WriteString(renderTask(t))
 	}
-	return d.setSection(SectionTasks, b.String())
+	return d.SetSection(SectionTasks, b.String())
 }
 
 // groupHeading is a heading one level below that of the tasks.
@@ -355,9 +419,10 @@ func renderTask(t run.Task) string {
 		b.WriteString(markText(t.Status, t.Reason))
 	}
 	b.WriteString("\n")
-	for _, a := range t.Accept {
-		if a = inline(a, maxLine); a != "" {
-			b.WriteString("  - Accept: " + a + "\n")
+	for _, l := range Lines(t) {
+		b.WriteString("  - " + strings.TrimSuffix(l.Label+": "+l.Text, " ") + "\n")
+		for _, item := range l.Items {
+			b.WriteString("    - " + item + "\n")
 		}
 	}
 	var ids []string
@@ -377,7 +442,7 @@ func renderTask(t run.Task) string {
 // read as one. Of a backslash before it, Markdown shows nothing.
 func titleText(s string) string {
 	s, _ = Clean(s)
-	s = squeeze(strings.ReplaceAll(s, "<!--", "&lt;!--"))
+	s = strs.OneLine(strings.ReplaceAll(s, "<!--", "&lt;!--"))
 	if at, mark, _ := suffix(s); mark != "" {
 		s = s[:at] + `\` + s[at:]
 	}
@@ -386,5 +451,5 @@ func titleText(s string) string {
 	if _, dash := scanDash(s + " "); priority || flag || dash { // a mark may follow
 		s = `\` + s
 	}
-	return orUntitled(cut(s, maxTitle))
+	return orUntitled(strs.Cut(s, maxTitle))
 }

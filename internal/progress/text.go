@@ -2,11 +2,11 @@ package progress
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Caps on what the host writes into a document for others, in bytes.
@@ -19,7 +19,7 @@ const (
 )
 
 // ansiRE finds terminal escape sequences: CSI, and OSC that ends on its line.
-var ansiRE = lazy("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b\r\n]*(?:\x07|\x1b\\\\)")
+var ansiRE = strs.Lazy("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b\r\n]*(?:\x07|\x1b\\\\)")
 
 // Clean removes what a person does not see and a model would read: control
 // characters and terminal sequences, zero-width and bidirectional controls,
@@ -122,10 +122,13 @@ func keycap(r rune) bool { return r >= '0' && r <= '9' || r == '#' || r == '*' }
 // line of a document: no line break, nothing invisible, no HTML comment, and
 // at the start nothing that Markdown takes for the begin of a block. It is cut
 // to at most limit bytes. What is safe already stays as it is.
-func inline(s string, limit int) string {
-	s, _ = Clean(s)
-	return cut(escapeStart(strings.ReplaceAll(squeeze(s), "<!--", "&lt;!--")), limit)
-}
+func inline(s string, limit int) string { return strs.Cut(escapeStart(uncommented(s)), limit) }
+
+// behind is inline for a place behind a label, where no block can begin.
+func behind(s string, limit int) string { return strs.Cut(uncommented(s), limit) }
+
+// uncommented is s on one line, without what nobody sees and without comments.
+func uncommented(s string) string { return strings.ReplaceAll(oneClean(s), "<!--", "&lt;!--") }
 
 // escapeStart keeps a line from beginning a block.
 func escapeStart(s string) string {
@@ -143,14 +146,6 @@ func escapeStart(s string) string {
 		return `\` + s
 	}
 	return s
-}
-
-// cut shortens s to at most limit bytes at a character boundary, with a mark.
-func cut(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	return runeCut(s, limit-len("…")) + "…"
 }
 
 // runeCut is the longest prefix of s that has at most n bytes and ends at a
@@ -210,11 +205,4 @@ func longestRun(s string, c byte) int {
 		longest = max(longest, n)
 	}
 	return longest
-}
-
-// lazy is a regular expression that is compiled when it is first used. The same
-// program is the shim of every agent and check, which needs none of them and
-// must come up fast.
-func lazy(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

@@ -70,12 +70,14 @@ func TestGolden(t *testing.T) {
 			in.Attempt = 2
 			in.Task.Verify = true
 			in.LastFailure = "--- FAIL: TestJSON (0.00s)\n    report_test.go:12: got ``, want `{}`\nFAIL"
-			in.Violations = []string{`Task T1 "Serialise the report" was unticked; it was ticked again.`, "The Iteration Log belongs to the host; it was put back."}
+			in.Violations = []string{`Task T1 "Serialise the report" was unticked; it was ticked again.`, "The Iteration Log belongs to the host; it was restored."}
 		}},
 		{"build_bare", func(in *Input) { in.PlanText, in.Progress, in.Attempt = "", nil, 1 }},
 		{"build_full", func(in *Input) {
 			in.Attempt, in.Role, in.GateCommands = 3, run.RoleDebugger, []string{"go test ./..."}
 			in.Accept = []string{"scripts can read the report"}
+			in.Task.Steps, in.Task.Files = []string{"Add the flag", "Pass it on"}, []string{"cmd/main.go", "report.go (new)"}
+			in.Task.Checks, in.Task.Subject = []string{"go test ./report", "./demo --json | jq ."}, "feat: add --json"
 			in.Left = Left{Attempts: 1, Iterations: 4, Time: 30 * time.Minute, USD: 2.5}
 			in.Tried = []progress.Attempt{{Iteration: 3, Tried: "a flag of its own", Result: "TestJSON fails"}, {Iteration: 4, Tried: "the same again", Result: "TestJSON fails", Next: "look at the writer"}}
 			in.LastFailure = "--- FAIL: TestJSON (0.00s)"
@@ -83,7 +85,10 @@ func TestGolden(t *testing.T) {
 			in.Files = []string{"internal/report/json.go", "internal/report/json_test.go"}
 			in.Lessons = []Lesson{{Worked: false, Text: "a second writer"}, {Worked: true, Text: "write through the encoder"}}
 		}},
-		{"split", func(in *Input) { in.Job, in.Attempt = JobSplit, 3 }},
+		{"split", func(in *Input) {
+			in.Job, in.Attempt = JobSplit, 3
+			in.Task.Steps, in.Task.Checks = []string{"Add the flag"}, []string{"go test ./report"}
+		}},
 		{"review", func(in *Input) { in.Job, in.Task, in.Diff = JobReview, run.Task{}, "+++ b/report.go\n+func JSON() {}" }},
 		{"plan", func(in *Input) {
 			in.Job, in.Task, in.Progress = JobPlan, run.Task{}, progress.New("x", progress.Binding{})
@@ -224,13 +229,14 @@ func TestBreakOut(t *testing.T) {
 	}
 }
 
-func TestLearningsComeLast(t *testing.T) {
+func TestHowToEndComesLast(t *testing.T) {
 	t.Parallel()
 	in := input(t)
 	in.LastFailure, in.Violations, in.GateCommands = "failure", []string{"violation"}, []string{"true"}
 	got := render(t, in)
-	if want := "----- END LEARNINGS " + nonce + " -----\n"; !strings.HasSuffix(got, want) {
-		t.Errorf("the prompt ends with %q", got[len(got)-80:])
+	_, end, ok := strings.Cut(got, "----- END LEARNINGS "+nonce+" -----\n")
+	if !ok || !strings.HasPrefix(end, "\n## How to end\n") || !strings.Contains(end, "RALPH_RESULT") {
+		t.Errorf("the prompt ends with %q", end)
 	}
 }
 

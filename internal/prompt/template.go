@@ -25,7 +25,7 @@ type Templates map[string]string
 // builds in a way of its own, whose text follows that of the job.
 func Names() []string {
 	return []string{
-		string(JobPlan), string(JobBuild), string(JobSplit), string(JobReview),
+		string(JobPlan), string(JobBuild), string(JobSplit), string(JobReview), string(JobVerify),
 		string(run.RoleTester), string(run.RoleDebugger), string(run.RoleArchitect),
 	}
 }

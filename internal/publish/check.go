@@ -147,9 +147,9 @@ func (p *Publisher) checkInput(on CheckOn, v island.View) ghapp.CheckInput {
 	switch {
 	case p.ByJob:
 	case v.End == "":
-		in.Buttons = []ghapp.Button{{ID: "stop", Label: "Stop", Description: "Stop the run; what is done stays"}}
+		in.Buttons = []ghapp.Button{{ID: "stop", Label: "Stop", Description: "Stop the run; finished work stays"}}
 	case !v.End.Complete():
-		in.Buttons = []ghapp.Button{{ID: "retry", Label: "Go on", Description: "Go on from here, with new attempts"}}
+		in.Buttons = []ghapp.Button{{ID: "retry", Label: "Retry", Description: "Continue from here with new attempts"}}
 	}
 	if v.End != "" {
 		in.Conclusion, in.Annotations = v.End.Conclusion(), on.Annotations
@@ -198,8 +198,8 @@ func closing(old []checkRecord, head string) []ghapp.CheckWrite {
 	var out []ghapp.CheckWrite
 	for _, c := range old {
 		out = append(out, ghapp.CheckWrite{ID: c.ID, CheckInput: ghapp.CheckInput{
-			Name: CheckName, Conclusion: run.ConclusionNeutral, Title: "The run went on",
-			Summary: fmt.Sprintf("Later commits followed this one. How the run stands, or ended, is shown on %s.\n", head),
+			Name: CheckName, Conclusion: run.ConclusionNeutral, Title: "The run continued",
+			Summary: fmt.Sprintf("The run made later commits. Its current status is on %s.\n", head),
 		}})
 	}
 	return out

@@ -57,7 +57,7 @@ func TestCheckFollowsTheHead(t *testing.T) {
 	v.Tasks[1].Status = run.TaskDone
 	get[*ghapp.PR](t)(p.Check(ctx, on, v))
 	sent(2) // the one before is closed in the same call
-	first.Status, first.Conclusion, first.Title, first.Buttons = "completed", "neutral", "The run went on", nil
+	first.Status, first.Conclusion, first.Title, first.Buttons = "completed", "neutral", "The run continued", nil
 	second := ghsim.CheckRun{Name: "Ralph", HeadOID: on.Head, ExternalID: "r-1", Status: "in_progress", Title: "2 of 2 tasks", Buttons: []string{"stop"}}
 	if diff := cmp.Diff([]ghsim.CheckRun{first, second}, w.checks(t), noTexts); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -74,10 +74,10 @@ func TestCheckFollowsTheHead(t *testing.T) {
 
 	// A later run has its own check run on the commit, and leaves this one alone.
 	v.End = run.EndAllTasksComplete
-	v.Gates = []island.Gate{{Name: "test", Passed: true}}
+	v.Gates, v.Proof = []island.Gate{{Name: "test", Passed: true}}, run.Proof{Passed: 1}
 	get[*ghapp.PR](t)(w.publisher("r-2").Check(ctx, on, v))
 	sent(4)
-	third := ghsim.CheckRun{Name: "Ralph", HeadOID: on.Head, ExternalID: "r-2", Status: "completed", Conclusion: "success", Title: run.EndAllTasksComplete.Sentence()}
+	third := ghsim.CheckRun{Name: "Ralph", HeadOID: on.Head, ExternalID: "r-2", Status: "completed", Conclusion: "success", Title: v.Proof.Sentence(run.EndAllTasksComplete)}
 	if diff := cmp.Diff([]ghsim.CheckRun{first, second, third}, w.checks(t), noTexts); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -107,7 +107,7 @@ func TestCheckForEachEnd(t *testing.T) {
 	t.Parallel()
 	w, _, _, v := started(t)
 	on := publish.CheckOn{Head: v.Commits[0].OID}
-	v.Gates = []island.Gate{{Name: "test", Passed: true}}
+	v.Gates, v.Proof = []island.Gate{{Name: "test", Passed: true}}, run.Proof{Passed: 1}
 	for i, end := range run.EndReasons() {
 		p := w.publisher(run.ID(end))
 		v.End = ""
@@ -115,7 +115,7 @@ func TestCheckForEachEnd(t *testing.T) {
 		v.End = end
 		get[*ghapp.PR](t)(p.Check(t.Context(), on, v))
 		all := w.checks(t)
-		want := ghsim.CheckRun{Name: "Ralph", HeadOID: on.Head, ExternalID: string(end), Status: "completed", Conclusion: string(end.Conclusion()), Title: end.Sentence()}
+		want := ghsim.CheckRun{Name: "Ralph", HeadOID: on.Head, ExternalID: string(end), Status: "completed", Conclusion: string(end.Conclusion()), Title: v.Proof.Sentence(end)}
 		if !end.Complete() {
 			want.Buttons = []string{"retry"}
 		}
@@ -123,7 +123,7 @@ func TestCheckForEachEnd(t *testing.T) {
 			t.Errorf("%s: %d check runs, the last one (-want +got):\n%s", end, len(all), diff)
 		}
 	}
-	v.Gates = nil
+	v.Gates, v.Proof = nil, run.Proof{}
 	v.End = run.EndRalphDone
 	get[*ghapp.PR](t)(w.publisher("no-gates").Check(t.Context(), on, v))
 	if all := w.checks(t); all[len(all)-1].Title != "All tasks are done; no checks ran" {

@@ -42,7 +42,7 @@ func HeldText(mask func(string) string, branch string, h Held) string {
 	if len(h.Paths) > 1 {
 		changes = fmt.Sprintf("%d changes are", len(h.Paths))
 	}
-	fmt.Fprintf(&b, "**%s for a person to apply.** The work at %s touched paths that are protected. It was checked, and goes on, without them:\n\n", changes, island.Code(mask, h.TaskID))
+	fmt.Fprintf(&b, "**%s left for you to apply.** Task %s changed protected paths. The checks ran without these changes, and the run continues without them:\n\n", changes, island.Code(mask, h.TaskID))
 	for i, path := range h.Paths {
 		if i == maxHeldShown {
 			fmt.Fprintf(&b, "- … and %d more\n", len(h.Paths)-i)
@@ -53,21 +53,28 @@ func HeldText(mask func(string) string, branch string, h Held) string {
 	shown := mask(h.Patch)
 	switch {
 	case h.Patch == "":
-		b.WriteString("\nThe patch is too large to be shown here.")
-	case !utf8.ValidString(h.Patch) || strings.ContainsRune(h.Patch, utf8.RuneError) || strings.ContainsFunc(h.Patch, unseen) || strings.Contains(h.Patch, "\nBinary files "):
-		b.WriteString("\nThe patch is not shown: it holds binary data, or characters that one cannot see.")
+		b.WriteString("\nThe patch is too large to show here.")
+	case !Readable(h.Patch):
+		b.WriteString("\nThe patch is not shown because it contains binary data or invisible characters.")
 	default:
 		fence := "```"
 		for strings.Contains(shown, fence) {
 			fence += "`"
 		}
-		fmt.Fprintf(&b, "\nRead it before you apply it: an agent wrote it. Then copy it into a file and, on the branch `%s`, run `git apply --index FILE` and commit.\n\n", branch)
+		fmt.Fprintf(&b, "\nAn agent wrote this patch: read it before you apply it. To apply it, save it to a file, check out `%s`, run `git apply --index FILE` and commit.\n\n", branch)
 		if shown != h.Patch {
-			b.WriteString("What looked like a secret is masked in it, so that it may not apply as it stands.\n\n")
+			b.WriteString("Text that looked like a secret is masked, so the patch may not apply as is.\n\n")
 		}
 		fmt.Fprintf(&b, "<details>\n<summary>The patch</summary>\n\n%sdiff\n%s\n%s\n\n</details>", fence, strings.TrimSuffix(shown, "\n"), fence)
 	}
 	return b.String()
+}
+
+// Readable says whether a person who reads a patch sees all that it does: it holds
+// no binary data, and no character that is not shown.
+func Readable(patch string) bool {
+	return utf8.ValidString(patch) && !strings.ContainsRune(patch, utf8.RuneError) && !strings.ContainsFunc(patch, unseen) &&
+		!strings.Contains(patch, "\nBinary files ")
 }
 
 // unseen are characters that a page does not show, or shows elsewhere than they

@@ -233,7 +233,7 @@ func TestLandRefuses(t *testing.T) {
 		want  []publish.HeldBack
 	}{
 		"link":     {[]gitrepo.TreeEdit{{Path: "l", Data: []byte("/etc/passwd"), Mode: gitrepo.ModeSymlink}, file("ok", "x")}, []publish.HeldBack{{Path: "l", Reason: "symbolic link"}}},
-		"workflow": {[]gitrepo.TreeEdit{file(".github/workflows/x.yml", "on: push")}, []publish.HeldBack{{Path: ".github/workflows/x.yml", Reason: "runs with the repository's rights"}}},
+		"workflow": {[]gitrepo.TreeEdit{file(".github/workflows/x.yml", "on: push")}, []publish.HeldBack{{Path: ".github/workflows/x.yml", Reason: "runs with the repository's permissions"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := w.posts()

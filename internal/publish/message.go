@@ -5,13 +5,13 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/org/ralph-action/internal/progress/island"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // maxSubject is the length of a commit's first line in characters: what git
@@ -44,6 +44,9 @@ type Commit struct {
 	Iteration int
 	TaskID    string
 	TaskTitle string
+	// Subject is what the plan calls the task's commit, "" for a subject made of
+	// the title.
+	Subject string
 	// Base is the commit to build on: the last head of the branch that the run
 	// knows. BaseTree is its tree, Tree the tree to land; all are object ids.
 	Base, BaseTree, Tree string
@@ -75,9 +78,9 @@ type Commit struct {
 	Recorded bool
 }
 
-// Message is the commit message for c: a conventional-commit subject of at most
-// 72 characters and the trailers. It is the same on GitHub and in a local
-// repository. A nil Masker masks by pattern only.
+// Message is the commit message for c: a subject of at most 72 characters, that of
+// the plan or a conventional-commit one made of the title, and the trailers. It is
+// the same on GitHub and in a local repository. A nil Masker masks by pattern only.
 func Message(m *redact.Masker, c Commit) string {
 	headline, body := split(m, c)
 	return headline + "\n\n" + body
@@ -128,13 +131,16 @@ func trailers(m *redact.Masker, c Commit) [][2]string {
 }
 
 // loginRE is what GitHub allows as a login, with the suffix of an App's bot.
-var loginRE = lazy(`^[A-Za-z0-9](?:[A-Za-z0-9_-]{0,99})(?:\[bot\])?$`)
+var loginRE = strs.Lazy(`^[A-Za-z0-9](?:[A-Za-z0-9_-]{0,99})(?:\[bot\])?$`)
 
 var (
-	conventionalRE = lazy(`^(feat|fix|docs|test|refactor|perf|style|build|ci|chore)(\([A-Za-z0-9 ._/-]{1,30}\))?: +`)
+	conventionalRE = strs.Lazy(`^(feat|fix|docs|test|refactor|perf|style|build|ci|chore)(\([A-Za-z0-9 ._/-]{1,30}\))?: +`)
 	// breakingRE is how a title would announce a breaking change; releasing one
 	// is a person's decision.
-	breakingRE = lazy(`^[a-z]+(\([^)]*\))?!: *`)
+	breakingRE = strs.Lazy(`^[a-z]+(\([^)]*\))?!: *`)
+	// breakingSubjectRE is the same in a subject, which keeps its type: an agent
+	// may have written the plan.
+	breakingSubjectRE = strs.Lazy(`^([A-Za-z]+(?:\([^)]*\))?)!:`)
 )
 
 // kinds guesses what sort of change a title speaks of; the first that matches
@@ -143,20 +149,29 @@ var kinds = []struct {
 	name string
 	re   func() *regexp.Regexp
 }{
-	{"fix", lazy(`(?i)^(?:hot)?fix|^(?:repair|correct|resolve|mend|address)\b|^apply the suggestion\b|\b(?:bug|crash|regression|panic)(?:e?s)?\b`)},
-	{"docs", lazy(`(?i)^(?:document|describe|explain)\b|\b(?:docs?|documentation|readme(?:\.md)?|changelog(?:\.md)?)\b`)},
-	{"test", lazy(`(?i)^(?:test|cover|verify)\b|\b(?:tests|unit test|test case|test coverage|test suite)\b`)},
+	{"fix", strs.Lazy(`(?i)^(?:hot)?fix|^(?:repair|correct|resolve|mend|address)\b|^apply the suggestion\b|\b(?:bug|crash|regression|panic)(?:e?s)?\b`)},
+	{"docs", strs.Lazy(`(?i)^(?:document|describe|explain)\b|\b(?:docs?|documentation|readme(?:\.md)?|changelog(?:\.md)?)\b`)},
+	{"test", strs.Lazy(`(?i)^(?:test|cover|verify)\b|\b(?:tests|unit test|test case|test coverage|test suite)\b`)},
 }
 
-// subject is the first line, and the whole title where it did not fit.
+// closingSubject is the first line of a closing commit.
+const closingSubject = "chore: remove the progress file of a finished run"
+
+// subject is the first line, and all of it or of the title where that did not fit.
 func subject(m *redact.Masker, c Commit) (line, full string) {
 	switch {
 	case c.Closing:
-		return "chore: remove the progress file of a finished run", ""
+		return closingSubject, ""
 	case c.Planned:
 		return "chore: write the plan", ""
 	case c.Recorded:
 		return "chore: record what was tried", ""
+	}
+	if full = island.Plain(m.Mask, breakingSubjectRE().ReplaceAllString(strings.TrimSpace(c.Subject), "$1:"), maxFullTitle); full != "" {
+		if line = island.Plain(m.Mask, full, maxSubject); line == full {
+			full = ""
+		}
+		return line, full
 	}
 	title := strings.TrimRight(island.Plain(m.Mask, c.TaskTitle, maxFullTitle), " .;:,")
 	prefix := ""
@@ -229,8 +244,34 @@ func CostOf(message string) float64 {
 	return cost
 }
 
+// Record is what the message of a commit tells of the run that made it.
+type Record struct {
+	Run       run.ID
+	TaskID    string
+	Iteration int
+	CostUSD   float64
+	// Closing: it does nothing but take the progress file away.
+	Closing bool
+}
+
+// maxIteration is the highest number of an iteration that is believed.
+const maxIteration = 1_000_000
+
+// RecordOf reads the message of a commit; ok is false where it is not like those of
+// runs. Whoever may push to the branch can have written it.
+func RecordOf(message string) (r Record, ok bool) {
+	told := parseTrailers(message)
+	r = Record{Run: run.ID(told[trailerRun]), TaskID: told[trailerTask], CostUSD: CostOf(message)}
+	if n, err := strconv.Atoi(told[trailerIteration]); err == nil && 0 < n && n <= maxIteration {
+		r.Iteration = n
+	}
+	subject, _, _ := strings.Cut(message, "\n")
+	r.Closing = subject == closingSubject
+	return r, r.Run != ""
+}
+
 // planHashRE is what progress.Doc.PlanSHA256 gives.
-var planHashRE = lazy(`^[0-9a-f]{64}$`)
+var planHashRE = strs.Lazy(`^[0-9a-f]{64}$`)
 
 // ApprovalOf is the hash of the plan that the run of a commit had approval for,
 // "" for none, and the login of whoever approved it; ours is false of a message
@@ -267,11 +308,4 @@ func sameCommit(m *redact.Masker, message string, c Commit) bool {
 		}
 	}
 	return have[trailerRun] != ""
-}
-
-// lazy is a regular expression that is compiled when it is first used. The same
-// program is the shim of every agent and check, which needs none of them and
-// must come up fast.
-func lazy(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

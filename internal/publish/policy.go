@@ -59,7 +59,7 @@ type Screened struct {
 
 // Screen tells the changes that may be published from those that may not: links,
 // submodules and names that Git or GitHub cannot carry are refused; protected
-// paths, which decide what runs with the repository's rights or steer agents,
+// paths, which decide what runs with the repository's permissions or steer agents,
 // follow the policy. It looks at paths and modes only; sizes are checked when
 // the tree lands.
 func Screen(changes []gitrepo.Change, p run.Protection) Screened { return screen(changes, p, nil) }
@@ -132,11 +132,11 @@ func protected(p string, by run.Protection) string {
 	switch {
 	case within(p, ".github/workflows"):
 		// Whatever policy says: the App lacks the permission for them.
-		return "runs with the repository's rights"
+		return "runs with the repository's permissions"
 	case by.Policy == run.ProtectedAllow:
 		return ""
 	case within(p, ".github/actions"):
-		return "runs with the repository's rights"
+		return "runs with the repository's permissions"
 	case p == ".github/ralph.yml" || p == ".github/ralph.yaml":
 		return "configures this bot"
 	case base == "codeowners" && (p == base || path.Dir(p) == ".github" || path.Dir(p) == "docs"):
@@ -144,9 +144,9 @@ func protected(p string, by run.Protection) string {
 	case SteersAgents(p):
 		return "configures agents"
 	case hasPart(p, ".husky"):
-		return "runs on the machines of contributors"
+		return "runs on contributors' machines"
 	case slices.ContainsFunc(by.Paths, func(pattern string) bool { return matches(strings.ToLower(pattern), p) }):
-		return "is protected by this repository"
+		return "protected by this repository's settings"
 	default:
 		return ""
 	}

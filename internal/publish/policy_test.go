@@ -47,11 +47,11 @@ func TestScreen(t *testing.T) {
 		{"a\nb", 0, file, "name contains a control character"},
 		{"a\x00b", 0, file, "name contains a control character"},
 		{"a\xff", 0, file, "name is not UTF-8"},
-		{".github/workflows/ci.yml", file, file, "runs with the repository's rights"},
-		{".github/workflows/ci.yml", file, 0, "runs with the repository's rights"},
-		{".github/workflows", 0, file, "runs with the repository's rights"},
-		{".GitHub/Workflows/ci.yml", 0, file, "runs with the repository's rights"},
-		{".github/actions/a/action.yml", 0, file, "runs with the repository's rights"},
+		{".github/workflows/ci.yml", file, file, "runs with the repository's permissions"},
+		{".github/workflows/ci.yml", file, 0, "runs with the repository's permissions"},
+		{".github/workflows", 0, file, "runs with the repository's permissions"},
+		{".GitHub/Workflows/ci.yml", 0, file, "runs with the repository's permissions"},
+		{".github/actions/a/action.yml", 0, file, "runs with the repository's permissions"},
 		{".github/ralph.yml", 0, file, "configures this bot"},
 		{"CODEOWNERS", 0, file, "decides who must review"},
 		{".github/CODEOWNERS", 0, file, "decides who must review"},
@@ -74,7 +74,7 @@ func TestScreen(t *testing.T) {
 		{".vscode/settings.json", 0, file, ""},
 		{"docs/claude.md.txt", 0, file, ""},
 		{"internal/agents/agents.go", 0, file, ""},
-		{".husky/pre-commit", 0, exe, "runs on the machines of contributors"},
+		{".husky/pre-commit", 0, exe, "runs on contributors' machines"},
 	}
 	for _, c := range cases {
 		change := gitrepo.Change{Path: c.path, OldMode: c.old, NewMode: c.new}
@@ -94,7 +94,7 @@ func TestScreen(t *testing.T) {
 // TestProtection: what policy chooses, and what no policy lets through.
 func TestProtection(t *testing.T) {
 	t.Parallel()
-	const rights, agents, own = "runs with the repository's rights", "configures agents", "is protected by this repository"
+	const rights, agents, own = "runs with the repository's permissions", "configures agents", "protected by this repository's settings"
 	paths := []string{"deploy/", "*.lock", "infra/*.tf", "Makefile", "[broken"}
 	for path, c := range map[string]struct{ reason, whenAllowed string }{
 		".github/workflows/ci.yml":        {rights, rights},

@@ -18,7 +18,7 @@ import (
 var (
 	// ErrBranchMoved: the branch is where somebody else put it, or gone. See
 	// MovedError.
-	ErrBranchMoved = errors.New("publish: the branch was moved by somebody else")
+	ErrBranchMoved = errors.New("publish: somebody else moved the branch")
 	// ErrNoChange: the tree is the one that is there.
 	ErrNoChange = errors.New("publish: nothing to commit")
 	// ErrForeignPR: the pull request was not opened by this App.

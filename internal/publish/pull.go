@@ -59,25 +59,25 @@ func (p *Publisher) EnsurePR(ctx context.Context, number int, v island.View) (gh
 }
 
 // notOpened is why there is no pull request from a branch, in words for people
-// where only they can mend it.
+// where only they can fix it.
 func notOpened(branch string, err error) error {
 	class, _ := ghapp.Classify(err)
 	switch {
 	case errors.Is(err, ghapp.ErrExists):
 		return &run.UserError{
-			Message: fmt.Sprintf("somebody else has opened a pull request from the branch `%s`", branch),
-			Hint:    "close it, or, if it is that of another door to the same bot, name its author with pull_requests_of", Err: err,
+			Message: fmt.Sprintf("somebody else already opened a pull request from the branch `%s`", branch),
+			Hint:    "close it; or, if your other Ralph App or Action opened it, add its author to pull_requests_of", Err: err,
 		}
 	case ghapp.ActionsRefused(err):
 		return &run.UserError{
-			Message: fmt.Sprintf("GitHub lets no workflow open a pull request here; the work so far is on the branch `%s`", branch),
+			Message: fmt.Sprintf("GitHub does not allow workflows to open pull requests here; the work so far is on the branch `%s`", branch),
 			Hint: "in Settings → Actions → General, tick \"Allow GitHub Actions to create and approve pull requests\" " +
-				"(the organisation's settings go before the repository's)", Err: err,
+				"(an organisation's setting overrides the repository's)", Err: err,
 		}
 	case class == ghapp.Forbidden:
 		return &run.UserError{
-			Message: fmt.Sprintf("GitHub does not let me open a pull request; the work so far is on the branch `%s`. It says: %v", branch, err),
-			Hint:    "most often the permission to write pull requests is missing, which a workflow gives its job as pull-requests: write", Err: err,
+			Message: fmt.Sprintf("GitHub did not let me open a pull request; the work so far is on the branch `%s`: %v", branch, err),
+			Hint:    "usually write permission for pull requests is missing; a workflow job gets it with pull-requests: write", Err: err,
 		}
 	default:
 		return err

@@ -23,7 +23,7 @@ func started(t *testing.T) (*world, *publish.Publisher, ghapp.PR, island.View) {
 	p := w.publisher("r-1")
 	landed := get[publish.Landed](t)(p.Land(t.Context(), w.proposal(t, w.head(t, "main"), 1, file("a", "1"))))
 	v := island.View{
-		Title: "Add a --json flag @walt fixes #1", RepoURL: w.repo.HTMLURL(), Phase: run.PhaseIterating, Iteration: 1, Commits: []island.Commit{{OID: landed.OID, Subject: landed.Subject, TaskID: landed.TaskID, Verified: landed.Verified}}, Closes: true,
+		Title: "Add a --json flag @walt fixes #1", RepoURL: w.repo.HTMLURL(), Phase: run.PhaseIterating, Iteration: 1, Commits: []island.Commit{{OID: landed.OID, Subject: landed.Subject, TaskID: landed.TaskID, Verified: &landed.Verified}}, Closes: true,
 		Tasks: []run.Task{{ID: "T1", Title: "Do step 1", Status: run.TaskDone}, {ID: "T2", Title: "Do step 2", Status: run.TaskOpen}},
 	}
 	return w, p, get[ghapp.PR](t)(p.EnsurePR(t.Context(), 0, v)), v
@@ -208,26 +208,16 @@ func TestSaying(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx, p := t.Context(), w.publisher("")
-	first := get[string](t)(p.CommentRefusal(ctx, "tia", "triage"))
-	if again := get[string](t)(p.CommentRefusal(ctx, "Tia", "triage")); again != first || first == "" {
-		t.Errorf("refused at %q, then %q", first, again)
+	first := get[string](t)(p.CommentQuestions(ctx, []string{"What?", "Where?"}, "2 HTML comments"))
+	if again := get[string](t)(p.CommentQuestions(ctx, []string{"Asked again after a crash?"}, "")); again != first || first == "" {
+		t.Errorf("asked at %q, then %q", first, again)
 	}
-	get[string](t)(p.CommentRefusal(ctx, "rex", "read"))
-	get[string](t)(p.CommentEmptyBody(ctx))
-	get[string](t)(p.CommentQuestions(ctx, []string{"What?", "Where?"}, "2 HTML comments"))
-	get[string](t)(p.CommentQuestions(ctx, []string{"Asked again after a crash?"}, ""))
 	comments := get[ghsim.Issue](t)(w.Sim.Issue(owner, name, w.issue)).Comments
-	if len(comments) != 4 {
-		t.Fatalf("%d comments, want 4", len(comments))
+	if len(comments) != 1 {
+		t.Fatalf("%d comments, want 1", len(comments))
 	}
-	if body := comments[3].Body; !strings.Contains(body, "1. What?\n2. Where?\n") || !strings.Contains(body, "not read: 2 HTML comments.") || !strings.Contains(body, "label `ralph`") {
+	if body := comments[0].Body; !strings.Contains(body, "1. What?\n2. Where?\n") || !strings.Contains(body, "hides: 2 HTML comments.") || !strings.Contains(body, "label `ralph`") {
 		t.Errorf("questions:\n%s", body)
-	}
-	if body := comments[0].Body; !strings.Contains(body, "`tia` has the role `triage`") || !strings.Contains(body, "write, maintain or admin") {
-		t.Errorf("refusal:\n%s", body)
-	}
-	if body := comments[2].Body; !strings.Contains(body, "no text to work from") {
-		t.Errorf("empty body:\n%s", body)
 	}
 }
 
@@ -239,13 +229,13 @@ func TestTexts(t *testing.T) {
 	}
 	v := island.View{IssueNumber: 7, End: run.EndFailed, Note: "@all credit is used up <img src=x>", Tasks: []run.Task{{Status: run.TaskDone}, {Status: run.TaskOpen}, {Status: run.TaskSkipped}}}
 	got := publish.EndedText(v, 8)
-	for _, want := range []string{"Stopped because of a failure", "1 of 2 tasks are done.", "The work is in #8.", "> @\u200ball credit is used up \\<img", "Once the cause is mended"} {
+	for _, want := range []string{"Stopped: retrying won't fix this", "1 of 2 tasks are done.", "The work is in #8.", "> @\u200ball credit is used up \\<img", "Fix the cause, then"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in:\n%s", want, got)
 		}
 	}
 	v.End, v.Note = run.EndRalphDone, ""
-	if got := publish.EndedText(v, 0); strings.Contains(got, "To go on") || strings.Contains(got, "#") {
+	if got := publish.EndedText(v, 0); strings.Contains(got, "To continue") || strings.Contains(got, "#") {
 		t.Errorf("complete:\n%s", got)
 	}
 	for _, end := range run.EndReasons() {

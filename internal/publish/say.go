@@ -14,6 +14,7 @@ import (
 	"github.com/org/ralph-action/internal/progress/island"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // React shows on the issue that the run has been taken up.
@@ -63,7 +64,7 @@ const occasionEnded = "ended"
 const saidMarker = "<!-- ralph:said:"
 
 // markRest matches what follows saidMarker.
-var markRest = lazy(`^[0-9a-f]{24} -->$`)
+var markRest = strs.Lazy(`^[0-9a-f]{24} -->$`)
 
 // Say writes a comment on the issue, once per run and occasion, and returns its
 // address. The text is Markdown of our own: outside text in it must have gone
@@ -96,18 +97,13 @@ func (p *Publisher) sayOn(ctx context.Context, number int, occasion, text string
 
 // marker is the mark by which what was said on an occasion is found again.
 func (p *Publisher) marker(number int, occasion string) string {
-	digest := sha256.Sum256([]byte(effects.Comment(p.Run, p.GitHub.FullName(), number, occasion).String()))
+	return saidMark(effects.Comment(p.Run, p.GitHub.FullName(), number, occasion))
+}
+
+// saidMark is the mark that ends what is said as an effect.
+func saidMark(key effects.Key) string {
+	digest := sha256.Sum256([]byte(key.String()))
 	return saidMarker + hex.EncodeToString(digest[:12]) + " -->"
-}
-
-// CommentRefusal says why a person's request starts nothing.
-func (p *Publisher) CommentRefusal(ctx context.Context, login, role string) (url string, err error) {
-	return p.Say(ctx, "refused:"+strings.ToLower(login), RefusalText(login, role, p.Label))
-}
-
-// CommentEmptyBody asks for a description.
-func (p *Publisher) CommentEmptyBody(ctx context.Context) (url string, err error) {
-	return p.Say(ctx, "empty-body", EmptyBodyText(p.Label))
 }
 
 // CommentQuestions asks what has to be known before the issue can be worked.
@@ -159,7 +155,7 @@ func RefusalText(login, role, label string) string {
 	if role = island.Code((*redact.Masker)(nil).Mask, role); role != "" && role != "`none`" {
 		has = "has the role " + role + " in this repository"
 	}
-	return fmt.Sprintf("**Ralph was not started.** %s %s. Starting a run takes write access (write, maintain or admin), because a run writes to the repository.\n\nTo start one, somebody with write access removes the label %s and puts it back.", island.Code((*redact.Masker)(nil).Mask, login), has, island.Label(label))
+	return fmt.Sprintf("**Ralph did not start.** %s %s. Starting a run requires write access (write, maintain or admin).\n\nTo start one, someone with write access can remove the label %s and add it again.", island.Code((*redact.Masker)(nil).Mask, login), has, island.Label(label))
 }
 
 // questionsHead is how questions begin.
@@ -170,50 +166,50 @@ const questionsHead = "**Ralph has questions before it starts.**"
 // people do write their answers into the comments of a template.
 func QuestionsText(questions []string, hidden, label string) string {
 	var b strings.Builder
-	b.WriteString(questionsHead + " No agent was started: the issue leaves open what exactly is to be done.\n\n")
+	b.WriteString(questionsHead + " I have not started an agent, because the issue does not say clearly what to do.\n\n")
 	for i, q := range questions {
 		fmt.Fprintf(&b, "%d. %s\n", i+1, q)
 	}
 	if hidden != "" {
-		fmt.Fprintf(&b, "\nWhat GitHub does not show was not read: %s.\n", hidden)
+		fmt.Fprintf(&b, "\nI did not read the text that GitHub hides: %s.\n", hidden)
 	}
-	b.WriteString("\nAnswer in comments and then comment `/ralph plan` or `/ralph start`: answers of people with write access are read, as they were when they were given. " +
-		"Or edit the title or the description so that they answer this, or write a list of check boxes (`- [ ] …`), which is taken as the plan as it stands; " +
-		"then remove the label " + island.Label(label) + " and put it back.\n\n" +
-		"<sub>A repository that does not want to be asked sets `plan: {ask: never}` in `.github/ralph.yml`.</sub>")
+	b.WriteString("\nAnswer in comments, then comment `/ralph plan` or `/ralph start`. I read answers from people with write access, and ignore later edits to them. " +
+		"Or answer in the title or description, or add a task list there (`- [ ] …`), which I use as the plan unchanged; " +
+		"then remove the label " + island.Label(label) + " and add it again.\n\n" +
+		"<sub>To turn these questions off, set `plan: {ask: never}` in `.github/ralph.yml`.</sub>")
 	return b.String()
 }
 
 // WelcomeText explains to people who have not met the bot before what will
 // happen, on which branch. planned says that the issue has tasks already.
 func WelcomeText(branch string, planned bool, label string) string {
-	tasks := "First an agent reads the code and writes a plan, a list of tasks."
+	tasks := "First, an agent reads the code and writes a plan: a list of tasks."
 	if planned {
-		tasks = "The check boxes of this issue are the tasks."
+		tasks = "The check boxes in this issue are the tasks."
 	}
-	return fmt.Sprintf("**I have taken this issue up.** It is the first one here, so this is what happens, said once:\n\n"+
-		"- %s They are worked one at a time, each by a fresh agent. This repository's checks run on every result, and what passes becomes one commit on `%s`.\n"+
-		"- With the first commit comes a draft pull request that says how the work stands. When all tasks are done it becomes ready for review. I merge nothing: people do.\n"+
-		"- What you ask for in a review becomes tasks, too. `/ralph stop` in a comment, or taking the label %s off, stops the work; `/ralph help` lists what else people with write access can tell me.\n"+
-		"- I work from the title and the description as they were when the label was put on.", tasks, branch, island.Label(label))
+	return fmt.Sprintf("**I'm working on this issue.** It is my first one in this repository, so here is what happens:\n\n"+
+		"- %s A fresh agent works on each task, one task at a time. I run this repository's checks on each result; if they pass, the result becomes one commit on `%s`.\n"+
+		"- With the first commit I open a draft pull request that shows the progress. When all tasks are done, I mark it ready for review. I never merge: you do.\n"+
+		"- Changes you request in a review become tasks, too. To stop me, comment `/ralph stop` or remove the label %s. `/ralph help` lists all commands for people with write access.\n"+
+		"- I work from the title and description as they were when the label was added.", tasks, branch, island.Label(label))
 }
 
 // EmptyBodyText asks for a description.
 func EmptyBodyText(label string) string {
-	return "**Ralph needs a description.** This issue has no text to work from.\n\n" +
-		"Describe what should change and how one can tell that it is done; a list of check boxes (`- [ ] …`) is taken as the plan as it stands. Then remove the label " + island.Label(label) + " and put it back."
+	return "**Ralph needs a description.** This issue's description is empty.\n\n" +
+		"Describe what should change and how to tell that it is done. If you add a task list (`- [ ] …`), I use it as the plan unchanged. Then remove the label " + island.Label(label) + " and add it again."
 }
 
 // MissedLabelText asks for a label again whose webhook did not come.
 func MissedLabelText(label string) string {
-	return "**Ralph was not told of the label in time.** It was put on while no word of it came through, and the issue may read otherwise since, or too many came at once.\n\n" +
-		"If it is to be worked as it is now, remove the label " + island.Label(label) + " and put it back."
+	return "**Ralph missed this label.** GitHub's webhook did not arrive in time, or too many labels were added at once. The issue may have changed since.\n\n" +
+		"To start on the issue as it is now, remove the label " + island.Label(label) + " and add it again."
 }
 
 // NoPullRequestText says why a run that ends for another reason has no pull request
 // to show.
 func NoPullRequestText(mask func(string) string, why string) string {
-	return "**There is no pull request.** " + island.Speak(mask, why, 1000) + "."
+	return "**I could not open a pull request.** " + island.Speak(mask, why, 1000) + "."
 }
 
 // EndedText says how a run ended and how to go on. pr is the number of its pull

@@ -14,6 +14,7 @@ import (
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/progress/island"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 const (
@@ -90,7 +91,7 @@ func (p *Publisher) RecallPlan(ctx context.Context, v island.View, hash string) 
 var ErrNoQuestions = errors.New("publish: no questions were asked")
 
 // questionRE finds the questions in what was posted.
-var questionRE = lazy(`(?m)^[0-9]{1,2}\. (.+)$`)
+var questionRE = strs.Lazy(`(?m)^[0-9]{1,2}\. (.+)$`)
 
 // RecallQuestions looks for the questions that an earlier run, of which the store
 // knows nothing, asked last on the issue, and for what was said below them;
@@ -153,7 +154,7 @@ func textHash(text string) string {
 // PlanText is the plan as it is posted for approval.
 func PlanText(v island.View, hash string) string {
 	var b strings.Builder
-	b.WriteString("**This is the plan.** No code was changed.\n\n")
+	b.WriteString("**Here is the plan.** No code was changed.\n\n")
 	group := ""
 	for i, t := range v.Tasks {
 		if b.Len() > maxPlanText {
@@ -172,11 +173,14 @@ func PlanText(v island.View, hash string) string {
 		for _, a := range t.Accept {
 			fmt.Fprintf(&b, "  - Accept: %s\n", island.Speak(v.Mask, a, maxTaskText))
 		}
+		for _, c := range t.Checks { // whole: who approves the plan approves that it is run
+			fmt.Fprintf(&b, "  - Verify: %s\n", island.Speak(v.Mask, "`"+c+"`", 2*maxTaskText))
+		}
 	}
 	short := hash[:min(len(hash), hashDigits)]
-	fmt.Fprintf(&b, "\nPlan `%s`. To have it worked as it stands here, comment `/ralph approve` (or `/ralph approve %s`). "+
-		"To change it, edit `.ralph/%d/progress.md` on the branch `%s`, or describe the issue anew, and comment `/ralph plan`: then the new plan is posted. "+
-		"Ticking or editing this comment changes nothing but that it can no longer be approved.\n", short, short, v.IssueNumber, v.Branch)
+	fmt.Fprintf(&b, "\nPlan `%s`. To approve it and start the work, comment `/ralph approve` (or `/ralph approve %s`). "+
+		"To change it, edit `.ralph/%d/progress.md` on the branch `%s` or rewrite the issue, then comment `/ralph plan` to get a new plan. "+
+		"If you edit this comment or tick its boxes, the plan can no longer be approved.\n", short, short, v.IssueNumber, v.Branch)
 	return b.String()
 }
 
@@ -212,7 +216,7 @@ func StatusText(v island.View, pr int) string {
 func statusWord(s run.TaskStatus) string {
 	switch s { //nolint:exhaustive // the others are not shown
 	case run.TaskInProgress:
-		return "is being worked on"
+		return "is in progress"
 	case run.TaskInReview:
 		return "is being checked"
 	default:
@@ -226,11 +230,11 @@ type Usage struct{ Form, Does string }
 // HelpText lists what people can say to the bot.
 func HelpText(usages []Usage, label string) string {
 	var b strings.Builder
-	b.WriteString("**What I can be told**, by people with write access, as the first line of a comment here or on the pull request:\n\n| | |\n| --- | --- |\n")
+	b.WriteString("**Commands I understand.** People with write access can use them as the first line of a comment, here or on the pull request:\n\n| | |\n| --- | --- |\n")
 	for _, u := range usages {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", u.Form, u.Does)
 	}
-	b.WriteString("\nTaking the label " + island.Label(label) + " off, or closing the issue, stops a run, too.")
+	b.WriteString("\nRemoving the label " + island.Label(label) + " or closing the issue also stops a run.")
 	return b.String()
 }
 
@@ -242,20 +246,20 @@ func AnswerText(login, answer string) string {
 // CannotAskText says that nothing was started because GitHub would not tell what
 // the person may do.
 func CannotAskText(login string) string {
-	return fmt.Sprintf("**Ralph did nothing.** GitHub did not tell whether %s may write to this repository, and without an answer nobody is let in. "+
-		"Try again in a while; if this stays, whoever installed the App should look at its permissions.", island.Code(nil, login))
+	return fmt.Sprintf("**Ralph did nothing.** GitHub did not say whether %s has write access to this repository, so I refused the request. "+
+		"Try again in a few minutes. If this keeps happening, ask whoever installed the App to check its permissions.", island.Code(nil, login))
 }
 
 // BotRefusalText says that bots may not ask for runs.
 func BotRefusalText(login, label string) string {
-	return fmt.Sprintf("**Ralph was not started.** %s is a bot, and this server takes no requests from it. "+
-		"Somebody with write access can remove the label %s and put it back; whoever runs the server can let the bot in with `people.bots`.", island.Code(nil, login), island.Label(label))
+	return fmt.Sprintf("**Ralph did not start.** %s is a bot, and this server does not accept requests from it. "+
+		"Someone with write access can remove the label %s and add it again. To accept requests from this bot, add it to `people.bots` on the server.", island.Code(nil, login), island.Label(label))
 }
 
 // AuthorRefusalText says that the text of an issue is by somebody who may not.
 func AuthorRefusalText(bot, author, label string) string {
-	return fmt.Sprintf("**Ralph was not started.** The bot %s asked for it, but the text is by %s, who has no write access to this repository. "+
-		"Somebody with write access can read it, remove the label %s and put it back.", island.Code(nil, bot), island.Code(nil, author), island.Label(label))
+	return fmt.Sprintf("**Ralph did not start.** %s requested the run, but %s wrote the text and has no write access to this repository. "+
+		"Someone with write access can read the text, remove the label %s and add it again.", island.Code(nil, bot), island.Code(nil, author), island.Label(label))
 }
 
 // CommandRefusalText says why a person's command is not followed.
@@ -264,45 +268,45 @@ func CommandRefusalText(login, role string) string {
 	if role = island.Code(nil, role); role != "" && role != "`none`" {
 		has = "has the role " + role + " in this repository"
 	}
-	return fmt.Sprintf("Commands take write access (write, maintain or admin): %s %s. I do not answer this again here.", island.Code(nil, login), has)
+	return fmt.Sprintf("Commands require write access (write, maintain or admin): %s %s. I won't repeat this answer here.", island.Code(nil, login), has)
 }
 
 // EditedText says that the text of an issue is no longer what a run works on.
 func EditedText(issue int, label string) string {
-	return fmt.Sprintf("**The description was edited.** The run goes on with the text as it was when the run was asked for. "+
-		"To have the new text worked, comment `/ralph stop` and then `/ralph start`, or remove the label %s from #%d and put it back.", island.Label(label), issue)
+	return fmt.Sprintf("**The description was edited.** This run continues with the text as it was when the run was requested. "+
+		"To use the new text, comment `/ralph stop` and then `/ralph start`, or remove the label %s from #%d and add it again.", island.Label(label), issue)
 }
 
 // WithdrawnText says that a comment was changed before it was acted on.
 func WithdrawnText(login string) string {
-	return AnswerText(login, "your comment was changed before I had acted on it, so I do not. If it is still meant, write it anew.")
+	return AnswerText(login, "your comment changed before I acted on it, so I ignored it. If you still want this, write a new comment.")
 }
 
 // TooManyText says that a limit is reached.
 func TooManyText(what string) string {
-	return "**I stopped listening for a while.** " + what + " Somebody should look whether that is meant; after an hour I listen again."
+	return "**Too many requests.** " + what + " I accept requests again in an hour. Please check whether this is intended."
 }
 
 // DisputeText asks people to decide between two conversations, whose addresses
 // are given, about the same lines.
 func DisputeText(mask func(string) string, where, one, other string) string {
-	return fmt.Sprintf("**I do not know which of the two is wanted** of %s: [this](%s) or [that](%s). I leave both alone. "+
-		"Resolve one of the conversations, or comment `/ralph do` in the one that counts, with or without other words behind it.", island.Code(mask, where), one, other)
+	return fmt.Sprintf("**Two conversations ask for different changes** to %s: [this one](%s) and [that one](%s). I changed nothing. "+
+		"Resolve one of them, or comment `/ralph do` in the one you want me to follow.", island.Code(mask, where), one, other)
 }
 
 // AgainText says that one conversation has come back too often.
 func AgainText(url string, rounds int) string {
-	return fmt.Sprintf("**Somebody should look at [this conversation](%s).** It has brought work %d times, and it was not enough. "+
-		"`/ralph do` in it, with what exactly is wanted, has me try once more.", url, rounds)
+	return fmt.Sprintf("**Please look at [this conversation](%s).** I worked on it %d times and it is still open. "+
+		"To have me try again, comment `/ralph do` in it and say exactly what you want.", url, rounds)
 }
 
 // RoundsText says that bots and checks alone have kept the bot at work.
 func RoundsText(rounds int) string {
-	return fmt.Sprintf("**I wait for a person.** What bots and checks found has brought work %d times in a row, and they find something again. "+
-		"A review or `/ralph do <text>` by somebody with write access has me go on.", rounds)
+	return fmt.Sprintf("**Waiting for a person.** I fixed findings of bots and checks %d times in a row, and they found something again. "+
+		"To continue, someone with write access can review the pull request or comment `/ralph do <text>`.", rounds)
 }
 
 // KeptText says that a review has to wait, because its run has ended short.
 func KeptText(end run.EndReason) string {
-	return fmt.Sprintf("I keep what was said in review. The run has ended (%s); `/ralph resume` has it go on, and then it is done.", end.Sentence())
+	return fmt.Sprintf("I saved your review, but the run has ended (%s). Comment `/ralph resume` to continue it with your review.", end.Sentence())
 }

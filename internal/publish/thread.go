@@ -2,8 +2,6 @@ package publish
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -68,8 +66,7 @@ func (p *Publisher) Answer(ctx context.Context, number int, a Answer) error {
 // replyMarker is the mark by which the answer to what a commit did is found again
 // in the conversation that a comment opened.
 func (p *Publisher) replyMarker(number int, comment int64, oid string) string {
-	digest := sha256.Sum256([]byte(effects.Reply(p.GitHub.FullName(), number, comment, oid).String()))
-	return saidMarker + hex.EncodeToString(digest[:12]) + " -->"
+	return saidMark(effects.Reply(p.GitHub.FullName(), number, comment, oid))
 }
 
 // RecallAnswers looks which conversations of a pull request earlier runs, of which

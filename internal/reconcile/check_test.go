@@ -89,7 +89,7 @@ func TestCheckRunsInTrouble(t *testing.T) {
 			p := &publisher{}
 			pub := &publish.Publisher{GitHub: gh, Effects: effects.Runner{Store: st}, Run: "r-1", Issue: 7}
 			for range 2 {
-				_, err := p.check(ctx, pub, loop.State{Head: "abc", Troubles: c.troubles}, island.View{}, ghapp.PR{})
+				_, err := p.check(ctx, pub, loop.State{Checkout: loop.Checkout{Head: "abc"}, Counts: loop.Counts{Troubles: c.troubles}}, island.View{}, ghapp.PR{})
 				if (err != nil) != c.waits || c.waits && !errors.Is(err, c.err) {
 					t.Errorf("err = %v", err)
 				}
@@ -114,7 +114,7 @@ func TestCheckRunsInTrouble(t *testing.T) {
 		gh := &stopping{noChecks{err: class(ghapp.Forbidden)}, cancel}
 		pub := &publish.Publisher{GitHub: gh, Effects: effects.Runner{Store: st}, Run: "r-1", Issue: 7}
 		p := &publisher{}
-		if _, err := p.check(ctx, pub, loop.State{Head: "abc"}, island.View{}, ghapp.PR{}); err == nil || p.noChecks {
+		if _, err := p.check(ctx, pub, loop.State{Checkout: loop.Checkout{Head: "abc"}}, island.View{}, ghapp.PR{}); err == nil || p.noChecks {
 			t.Errorf("an attempt that was cut off counts as an answer: %v", err)
 		}
 	})

@@ -144,20 +144,30 @@ func (r *Reconciler) feedback(ctx context.Context, d store.Delivery, in handlers
 			}
 		}
 	}
-	detail, err := json.Marshal(in.Detail)
+	input, err := feedbackInput(d, in, row.IssueNumber, role)
 	if err != nil {
-		return fmt.Errorf("encode feedback: %w", err)
+		return err
 	}
 	return r.mark(ctx, d.GUID, outcomeKept, func(tx *sql.Tx) error {
-		_, fresh, err := r.cfg.Store.AddInput(ctx, tx, store.Input{
-			RepoNode: in.RepoNode, Issue: row.IssueNumber, Kind: in.Kind, Source: in.Source, SourceID: in.SourceID, URL: in.URL,
-			AuthorID: in.SenderID, Author: in.SenderLogin, Role: role, Text: in.Text, Detail: detail, ReceivedAt: d.ReceivedAt,
-		})
+		_, fresh, err := r.cfg.Store.AddInput(ctx, tx, input)
 		if err != nil || !fresh {
 			return err
 		}
 		return r.cfg.Queue.Wake(ctx, tx, row.ID)
 	})
+}
+
+// feedbackInput is what is kept of what was said of the work on an issue by
+// somebody with the role.
+func feedbackInput(d store.Delivery, in handlers.FeedbackIntent, issue int, role string) (store.Input, error) {
+	detail, err := json.Marshal(in.Detail)
+	if err != nil {
+		return store.Input{}, fmt.Errorf("encode feedback: %w", err)
+	}
+	return store.Input{
+		RepoNode: in.RepoNode, Issue: issue, Kind: in.Kind, Source: in.Source, SourceID: in.SourceID, URL: in.URL,
+		AuthorID: in.SenderID, Author: in.SenderLogin, Role: role, Text: in.Text, Detail: detail, ReceivedAt: d.ReceivedAt,
+	}, nil
 }
 
 // acknowledge answers a command in a review at once, as one in an ordinary comment

@@ -22,6 +22,7 @@ import (
 	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 const (
@@ -204,7 +205,7 @@ func (r *Reconciler) takeUpFeedback(ctx context.Context, row store.Run, lease st
 	if len(h.list) == 0 {
 		return 0, nil
 	}
-	// What the driver lacks, telling people does without.
+	// Notifications still work when the driver is incomplete.
 	d, _ := r.driver(ctx, row)
 	_, err = d.engine.Publisher.Show(ctx, s)
 	r.retire(ctx, row.ID, d)
@@ -293,7 +294,7 @@ func (r *Reconciler) bound(s loop.State, h *heard) {
 	for i := range h.list {
 		l := &h.list[i]
 		if l.Standing == loop.FeedbackTask {
-			l.Standing, l.Why, l.Task, l.Quote, l.Suggestion = loop.FeedbackAsked, fmt.Sprintf("bots and checks alone brought work %d times in a row", maxRounds), run.Task{}, "", nil
+			l.Standing, l.Why, l.Task, l.Quote, l.Suggestion = loop.FeedbackAsked, fmt.Sprintf("bots and checks alone caused work %d times in a row", maxRounds), run.Task{}, "", nil
 		}
 	}
 	h.asks = append(h.asks, [2]string{fmt.Sprintf("rounds:%d", h.seen), publish.RoundsText(maxRounds)})
@@ -502,8 +503,8 @@ func (r *Reconciler) digestReview(ctx context.Context, row store.Run, in store.I
 		asked, _ := plan.Sanitize(c.Text)
 		l.Task = run.Task{Title: strings.TrimSpace(asked), Priority: 1}
 	case d.Verdict == "changes_requested" && text != "" && !commanded:
-		gist := strings.Join(strings.Fields(text), " ")
-		l.Task = run.Task{Title: "Address the review by " + in.Author + ": " + cutText(gist, 120), Accept: []string{"The work is as " + in.Author + " asks in the review: " + cutText(gist, 600)}, Priority: 1}
+		gist := strs.OneLine(text)
+		l.Task = run.Task{Title: "Address the review by " + in.Author + ": " + cutText(gist, 120), Accept: []string{"The work does what " + in.Author + " asks in the review: " + cutText(gist, 600)}, Priority: 1}
 		l.Quote = in.Author + " wrote:\n\n" + cutText(text, 8<<10)
 	}
 	if l.Task.Title == "" {
@@ -566,7 +567,7 @@ func (r *Reconciler) digestChecks(ctx context.Context, row store.Run, s loop.Sta
 	fmt.Fprintf(&b, "These checks failed on commit %s:\n", s.Head)
 	for _, c := range checks {
 		name, _ := plan.Sanitize(c.Name)
-		name = cutText(strings.Join(strings.Fields(name), " "), 100)
+		name = cutText(strs.OneLine(name), 100)
 		names = append(names, name)
 		fmt.Fprintf(&b, "\n%s (%s)\n", name, c.Conclusion)
 		words, _ := plan.Sanitize(strings.TrimSpace(c.Title + "\n" + c.Summary + "\n" + c.Text))
@@ -578,7 +579,7 @@ func (r *Reconciler) digestChecks(ctx context.Context, row store.Run, s loop.Sta
 	}
 	h.list = append(h.list, loop.Heard{
 		Feedback: loop.Feedback{Key: "checks:" + s.Head, Standing: loop.FeedbackTask, Where: "checks on " + s.Head[:min(len(s.Head), 7)], Quote: r.cfg.Mask.Mask(cutText(b.String(), 16<<10))},
-		Task:     run.Task{Title: "Mend the checks that failed on the pull request: " + cutText(what, 200), Accept: []string{"The cause of each failure is mended, and no check is weakened"}, Priority: 1},
+		Task:     run.Task{Title: "Fix the checks that failed on the pull request: " + cutText(what, 200), Accept: []string{"The cause of each failure is fixed, and no check is weakened"}, Priority: 1},
 	})
 	return nil
 }

@@ -157,7 +157,7 @@ func (r *Reconciler) statusElsewhere(ctx context.Context, o order) (reply, error
 		return reply{}, err
 	}
 	rep := yes()
-	rep.text = fmt.Sprintf("The description of #%d says how the work stands; the job at work keeps it up to date.", pr.Number)
+	rep.text = fmt.Sprintf("See the description of #%d: the running job keeps it up to date.", pr.Number)
 	return rep, nil
 }
 

@@ -239,7 +239,7 @@ func (j *Job) pause(ctx context.Context, d time.Duration, done <-chan struct{}) 
 
 // errNoLongerAsked is why a run stops whose label is gone or whose issue is
 // closed.
-var errNoLongerAsked = errors.New("the label was taken off, or the issue was closed")
+var errNoLongerAsked = errors.New("the label was removed, or the issue was closed")
 
 // keepAsking stops the run when its issue is closed or loses the label that was
 // on when it began. A look that fails is repeated.

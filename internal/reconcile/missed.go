@@ -105,7 +105,7 @@ func (r *Reconciler) tellEnd(ctx context.Context, id run.ID) error {
 	if err != nil {
 		return err
 	}
-	// What the driver lacks, telling people does without.
+	// Notifications still work when the driver is incomplete.
 	d, _ := r.driver(ctx, row)
 	shown, err := d.engine.Publisher.Show(ctx, s)
 	if err != nil {

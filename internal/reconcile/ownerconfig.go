@@ -20,7 +20,7 @@ type ownerFile struct{ repo, path string }
 // ownerConfig is the file at path in a repository of the owner, as it stood
 // within the last minute. One that is not there, or not for the App to see, says
 // nothing. One that cannot be used is not remembered, so that it holds as soon as
-// it is mended.
+// it is fixed.
 func (r *Reconciler) ownerConfig(ctx context.Context, repo *ghapp.Repo, path string) (host.ConfigFile, error) {
 	key, now := ownerFile{strings.ToLower(repo.FullName()), path}, r.cfg.Now()
 	if file, ok := r.owners.get(key, now); ok {

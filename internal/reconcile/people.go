@@ -169,14 +169,14 @@ func (r *Reconciler) tooOften(ctx context.Context, in handlers.Subject, issue in
 		return "", err
 	}
 	if most := limits.CommandsPerPerson; most > 0 && n >= most {
-		return fmt.Sprintf("One person gave more than %d commands within an hour.", limits.CommandsPerPerson), nil
+		return fmt.Sprintf("One person used more than %d commands within an hour.", limits.CommandsPerPerson), nil
 	}
 	n, err = r.cfg.Store.CountInputs(ctx, store.InputCount{RepoNode: in.RepoNode, Issue: issue, Kinds: kinds, Since: since})
 	if err != nil {
 		return "", err
 	}
 	if most := limits.CommandsPerIssue; most > 0 && n >= most {
-		return fmt.Sprintf("More than %d commands were given here within an hour.", limits.CommandsPerIssue), nil
+		return fmt.Sprintf("More than %d commands were used here within an hour.", limits.CommandsPerIssue), nil
 	}
 	return "", nil
 }
@@ -188,7 +188,7 @@ func (r *Reconciler) tooManyRuns(ctx context.Context, node string, issue int) (s
 	if err != nil || most <= 0 || n < most {
 		return "", err
 	}
-	return fmt.Sprintf("%d runs of this issue were begun within an hour.", most), nil
+	return fmt.Sprintf("%d runs of this issue started within an hour.", most), nil
 }
 
 // breaker says, once an hour on an issue, that a limit is reached, and calls for
@@ -211,7 +211,7 @@ func (r *Reconciler) tell(ctx context.Context, repo *ghapp.Repo, place int, what
 	return r.soft(ctx, "a comment was not written", r.say(ctx, repo, place, what, text))
 }
 
-// soft lets what repeating would not mend pass with a word in the log.
+// soft logs a permanent failure of GitHub and carries on.
 func (r *Reconciler) soft(ctx context.Context, what string, err error) error {
 	if err == nil {
 		return nil

@@ -149,13 +149,13 @@ func notLanded(err error) error {
 	case errors.As(err, &policy):
 		return &loop.Rejection{Refusals: host.Refusals(policy.Held)}
 	case errors.As(err, &odd):
-		where := "the branch is where it was"
+		where := "the branch was not moved"
 		if odd.OnBranch {
-			where = "the branch points at it: look at it before anything is built on it"
+			where = "the branch now points at it: check it before you build on it"
 		}
 		return &loop.Halt{Reason: run.EndAwaitingPerson, Detail: fmt.Sprintf("GitHub made a commit that cannot be trusted, and %s: %v", where, odd)}
 	case ghapp.Refused(err):
-		return &loop.Halt{Reason: run.EndAwaitingPerson, Detail: fmt.Sprintf("GitHub does not let the App commit here; the branch is where it was. It says: %v", err)}
+		return &loop.Halt{Reason: run.EndAwaitingPerson, Detail: fmt.Sprintf("GitHub does not let the App commit here; the branch was not moved: %v", err)}
 	default:
 		return err
 	}
@@ -452,10 +452,11 @@ func (p *publisher) pullRequest(ctx context.Context, pub *publish.Publisher, s l
 
 // view is the state as the pull request shows it.
 func (p *publisher) view(s loop.State) (island.View, error) {
+	sum := s.Sum()
 	v := island.View{
-		Label: p.label, Title: s.Subject.Name, RepoURL: p.repo.HTMLURL(), Phase: s.Phase, End: s.End, Iteration: s.Iteration,
-		CostUSD: s.Usage.CostUSD, Agent: p.agent, Model: s.SeenModel, RequestedBy: s.Subject.RequestedBy, Note: s.EndDetail, Merged: s.Merged, Removed: s.Plan.Removed, Hidden: s.Plan.Hidden(), Closes: true,
-		Questions: s.Questions, Diagnostics: s.Diagnostics, Reviews: s.Reviews, ReviewNote: s.ReviewNote,
+		Label: p.label, Title: s.Subject.Name, RepoURL: p.repo.HTMLURL(), Phase: s.Phase, End: s.End, Iteration: sum.Iterations, Runs: sum.Runs,
+		CostUSD: sum.CostUSD, Older: sum.Older, Agent: p.agent, Model: s.SeenModel, RequestedBy: s.Subject.RequestedBy, Note: s.EndDetail, Merged: s.Merged, Removed: s.Plan.Removed, Hidden: s.Plan.Hidden(), Closes: true,
+		Questions: s.Questions, Diagnostics: s.Diagnostics, Reviews: s.Reviews, ReviewNote: s.ReviewNote, Proof: s.Proof(),
 	}
 	if _, varies := p.box.(sandbox.Confiner); varies {
 		v.Sandbox = sandbox.Describe(p.box)
@@ -466,12 +467,14 @@ func (p *publisher) view(s loop.State) (island.View, error) {
 			return v, fmt.Errorf("read the accepted progress: %w", err)
 		}
 		v.Tasks, v.Learnings = doc.Tasks(), doc.Section(progress.SectionLearnings)
+		v.Patterns, v.Analysis = doc.Section(progress.SectionPatterns), doc.Section(progress.SectionAnalysis)
+		v.Testing, v.Log = doc.Section(progress.SectionTesting), doc.Log()
 		for i, t := range v.Tasks {
 			v.Tasks[i].Status = s.Standing(t)
 		}
 	}
-	for _, c := range s.Commits {
-		v.Commits = append(v.Commits, island.Commit{OID: c.OID, Subject: c.Subject, TaskID: c.TaskID, Verified: c.Verified != nil && *c.Verified})
+	for _, c := range sum.Commits {
+		v.Commits = append(v.Commits, island.Commit{OID: c.OID, Subject: c.Subject, TaskID: c.TaskID, Verified: c.Verified})
 	}
 	for _, g := range s.GateLast {
 		sum := island.Gate{Name: g.Gate, Passed: g.Passed, Duration: g.Duration}

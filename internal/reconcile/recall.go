@@ -104,9 +104,10 @@ func (j *Job) asked(ctx context.Context, in handlers.CommandIntent) (row store.R
 func (r *Reconciler) recalled(issue int, node string) loop.State {
 	now := r.cfg.Now()
 	return loop.NewState(loop.Request{
-		Run:     host.NewID(now),
-		Subject: loop.Subject{Key: "issue:" + node, Slug: strconv.Itoa(issue), PlanFile: fmt.Sprintf("issue #%d", issue)},
-		Limits:  r.cfg.Limits(run.Limits{}), Agent: r.cfg.AgentName, Model: r.cfg.Model,
+		Run:      host.NewID(now),
+		Subject:  loop.Subject{Key: "issue:" + node, Slug: strconv.Itoa(issue), PlanFile: fmt.Sprintf("issue #%d", issue)},
+		Agent:    r.cfg.AgentName,
+		Settings: loop.Settings{Limits: r.cfg.Limits(run.Limits{}), Model: r.cfg.Model},
 	}, now)
 }
 
@@ -189,6 +190,7 @@ func (j *Job) left(ctx context.Context, in handlers.Subject) (row store.Run, fou
 	if err != nil {
 		return store.Run{}, false, err
 	}
+	s.Earlier = host.Earlier(commits)
 	commits = commits[:min(len(commits), maxRecalled)]
 	doc, err := lastProgress(ctx, at.Repo, commits, s.Subject)
 	if err != nil || doc == nil {
@@ -197,6 +199,7 @@ func (j *Job) left(ctx context.Context, in handlers.Subject) (row store.Run, fou
 	if s.Approved, s.ApprovedBy, err = approval(ctx, repo, commits); err != nil {
 		return store.Run{}, false, err
 	}
+	s.Earlier.Iterations = max(s.Earlier.Iterations, doc.LastIteration())
 	s.Branch, s.BaseBranch, s.Base, s.Head = at.Branch, at.BaseBranch, string(at.Base), string(at.Head)
 	s.Progress, s.Plan = string(doc.Bytes()), asApproved(doc, about)
 	s.Subject.Name = s.Plan.Title
@@ -281,21 +284,19 @@ func (j *Job) recollect(ctx context.Context, d store.Delivery) error {
 	if err != nil || role == "" {
 		return err
 	}
-	detail, err := json.Marshal(in.Detail)
+	input, err := feedbackInput(d, in, row.IssueNumber, role)
 	if err != nil {
-		return fmt.Errorf("encode feedback: %w", err)
+		return err
 	}
+	input.State, input.Outcome = store.InputDone, "read along"
 	return r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
-		_, _, err := r.cfg.Store.AddInput(ctx, tx, store.Input{
-			RepoNode: in.RepoNode, Issue: row.IssueNumber, Kind: in.Kind, Source: in.Source, SourceID: in.SourceID, URL: in.URL, State: store.InputDone, Outcome: "read along",
-			AuthorID: in.SenderID, Author: in.SenderLogin, Role: role, Text: in.Text, Detail: detail, ReceivedAt: d.ReceivedAt,
-		})
+		_, _, err := r.cfg.Store.AddInput(ctx, tx, input)
 		return err
 	})
 }
 
 // locate finds the branch of a run, and waits for the fetch that this takes. What
-// people cannot mend is errNoBranch: it is most often the way to GitHub.
+// people cannot fix is errNoBranch: it is most often the way to GitHub.
 func (j *Job) locate(ctx context.Context, repo *ghapp.Repo, node string, s loop.State) (host.Location, error) {
 	source := j.r.source(repo, node)
 	for {
@@ -391,7 +392,7 @@ func lastProgress(ctx context.Context, mirror *gitrepo.Repo, commits []gitrepo.C
 		}
 		doc, err := progress.Parse(src)
 		if err != nil {
-			continue // a later commit may have mended it, or this one broken it
+			continue // a later commit may have fixed it, or this one broken it
 		}
 		if b, ok := doc.Binding(); ok && b.Key == subject.Key {
 			return doc, nil
@@ -440,7 +441,7 @@ func asApproved(doc *progress.Doc, about ghapp.Issue) plan.Plan {
 
 // recallEnd says how the run ended, as far as that is to be seen.
 func (r *Reconciler) recallEnd(ctx context.Context, repo *ghapp.Repo, s *loop.State, doc *progress.Doc, issue int) error {
-	s.Phase, s.End, s.EndDetail = run.PhaseCancelled, run.EndCancelled, "an earlier job has left it"
+	s.Phase, s.End, s.EndDetail = run.PhaseCancelled, run.EndCancelled, "an earlier job stopped before the end"
 	done, total := progress.Counts(doc.Tasks())
 	complete := total > 0 && done == total
 	if complete {

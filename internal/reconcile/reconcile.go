@@ -159,8 +159,8 @@ func (m *Models) scopes(row store.Run, now time.Time) []spend.Scope {
 // budgets that it shares with others and that do not hold it.
 func (m *Models) caps(ctx context.Context, l spend.Ledger, row store.Run, now time.Time, more float64) (says []string, err error) {
 	forms := []string{
-		"All runs of this issue together may cost $%.2f (`budgets.issue_usd`), of which $%.2f is left.",
-		"All runs of the repository together may cost $%.2f a day (`budgets.repository_day_usd`), of which $%.2f is left today.",
+		"All runs of this issue share a budget of $%.2f (`budgets.issue_usd`); $%.2f is left.",
+		"All runs in this repository share a daily budget of $%.2f (`budgets.repository_day_usd`); $%.2f is left today.",
 	}
 	for i, scope := range m.scopes(row, now) {
 		if scope.Limit <= 0 {
@@ -448,7 +448,7 @@ func (r *Reconciler) saving(id run.ID) func() {
 }
 
 // trouble answers a step that failed: a pause that grows, or the time GitHub
-// asks for. What only a person can mend, and what fails too often, ends the
+// asks for. What only a person can fix, and what fails too often, ends the
 // run with its reason. One that was cut off for taking too long counts like any
 // other; one that was cut off because this process stops does not.
 func (r *Reconciler) trouble(ctx context.Context, row store.Run, lease store.Lease, d *driver, s loop.State, err error) (time.Duration, error) {
@@ -579,7 +579,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 	var watch func(run.Event)
 	if r.cfg.Watch != nil {
 		watch = func(ev run.Event) {
-			ev.Repo = row.RepoOwner + "/" + row.RepoName
+			ev = ev.Of(row.ID, row.RepoOwner+"/"+row.RepoName, r.cfg.Now())
 			ev.URL = fmt.Sprintf("%s/issues/%d", repo.HTMLURL(), row.IssueNumber)
 			r.cfg.Watch(ev)
 		}
@@ -590,7 +590,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 		Caches:       host.Caches{Dir: filepath.Join(r.cfg.DataDir, host.CachesDir), Repo: shortName(row.RepoNode), MaxBytes: r.cfg.CacheBytes},
 		OnOwnerDeath: cmp.Or(r.cfg.OnOwnerDeath, sandbox.KeepWithoutOwner), Gates: r.cfg.Gates, NeedsApproval: r.cfg.NeedsApproval, Resources: r.cfg.Resources, Credentials: r.cfg.Credentials, Prices: r.cfg.Prices, Limits: r.cfg.Limits, Emit: watch,
 	}
-	hostCfg.Transcripts, hostCfg.Mask = r.cfg.Transcripts, r.cfg.Mask
+	hostCfg.Transcripts, hostCfg.Mask, hostCfg.Unfinished = r.cfg.Transcripts, r.cfg.Mask, r.cfg.Store
 	if m := r.cfg.Models; m != nil {
 		key := m.Key(row.ID)
 		hostCfg.Gateway = &host.Gateway{
@@ -690,7 +690,7 @@ func (r *Reconciler) retire(ctx context.Context, id run.ID, d *driver) {
 	}
 	err = errors.Join(err, r.prune(context.WithoutCancel(ctx)))
 	if err != nil {
-		// The run itself has ended and is saved; ticking it again mends nothing.
+		// The run itself has ended and is saved; ticking it again fixes nothing.
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("cleaning up after a run failed")
 	}
 }
@@ -719,7 +719,7 @@ func (r *Reconciler) lastWords(id run.ID) func() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return "What the last agent did, at the end. All of it is kept by the server: `bot transcript " + string(id) + "`.\n\n" + island.Block(r.cfg.Mask.Mask, tail, maxWords), nil
+		return "The end of the last agent's output. For all of it, run this on the server: `bot transcript " + string(id) + "`.\n\n" + island.Block(r.cfg.Mask.Mask, tail, maxWords), nil
 	}
 }
 

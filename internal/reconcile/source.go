@@ -213,13 +213,13 @@ func (s *mirrorSource) configFile(ctx context.Context, mirror *gitrepo.Repo, com
 // resolveBase gives the tip of the branch that was chosen, where says in what,
 // as base of work on the branch.
 func resolveBase(ctx context.Context, mirror *gitrepo.Repo, where, base, branch string) (gitrepo.OID, error) {
-	const hint = "mend `base` on the default branch, or remove it"
+	const hint = "fix `base` on the default branch, or remove it"
 	if base == branch {
-		return "", &run.UserError{Message: fmt.Sprintf("%s names the branch `%s` as base, which is where this work goes to", where, base), Hint: hint}
+		return "", &run.UserError{Message: fmt.Sprintf("%s sets the branch `%s` as base, but this work is committed to that branch", where, base), Hint: hint}
 	}
 	tip, err := mirror.Resolve(ctx, "refs/heads/"+base)
 	if errors.Is(err, gitrepo.ErrNotFound) {
-		return "", &run.UserError{Message: fmt.Sprintf("%s names the branch `%s` as base, and there is no such branch", where, base), Hint: hint, Err: err}
+		return "", &run.UserError{Message: fmt.Sprintf("%s sets the branch `%s` as base, but that branch does not exist", where, base), Hint: hint, Err: err}
 	}
 	return tip, err
 }

@@ -44,7 +44,7 @@ func TestSharedBudgetsAreTold(t *testing.T) {
 	if err := ledger.Settle(t.Context(), id, spend.Charge{Cost: spend.Dollars(9)}); err != nil {
 		t.Fatal(err)
 	}
-	const issue, day = "All runs of this issue together may cost $10.00 (`budgets.issue_usd`), of which $1.00 is left.", "All runs of the repository together may cost $20.00 a day (`budgets.repository_day_usd`), of which $11.00 is left today."
+	const issue, day = "All runs of this issue share a budget of $10.00 (`budgets.issue_usd`); $1.00 is left.", "All runs in this repository share a daily budget of $20.00 (`budgets.repository_day_usd`); $11.00 is left today."
 	for more, want := range map[float64][]string{1: nil, 5: {issue}, 12: {issue, day}} {
 		got, err := m.caps(t.Context(), ledger, row, at, more)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {

@@ -27,7 +27,7 @@ const (
 	outcomeMalformed = "malformed"
 	outcomeElsewhere = "the server does not work in this repository"
 	outcomeStarted   = "started a run"
-	outcomeRunning   = "a run is on its way"
+	outcomeRunning   = "a run is already in progress"
 	outcomeRefused   = "refused"
 	outcomeSelf      = "the App's own doing"
 	outcomeTooOften  = "too often"
@@ -246,8 +246,10 @@ func (r *Reconciler) create(ctx context.Context, w wanted, also func(tx *sql.Tx,
 			Key: "issue:" + w.IssueNode, Slug: fmt.Sprint(w.Issue), Name: w.plan.Title, PlanFile: fmt.Sprintf("issue #%d", w.Issue),
 			RequestedBy: w.by.Login, RequestedByID: w.by.ID,
 		},
-		Plan: w.plan, Mode: w.mode, Approved: w.approved, ApprovedBy: w.approvedBy, Progress: w.progress, Feedback: was.Feedback, FeedbackRounds: was.FeedbackRounds,
-		Limits: r.cfg.Limits(run.Limits{}), Agent: r.cfg.AgentName, Model: r.cfg.Model,
+		Plan: w.plan, Mode: w.mode, Agent: r.cfg.AgentName,
+		Approved: w.approved, ApprovedBy: w.approvedBy, Carried: w.progress,
+		Feedback: was.Feedback, FeedbackRounds: was.FeedbackRounds, Earlier: was.Sum(),
+		Settings: loop.Settings{Limits: r.cfg.Limits(run.Limits{}), Model: r.cfg.Model},
 	}, now)
 	s.Branch = was.Branch // what was done is there, however others are called by now
 	state, err := loop.Encode(s)
@@ -362,7 +364,7 @@ func (r *Reconciler) stopRun(ctx context.Context, guid string, in handlers.StopI
 		return err
 	}
 	why := map[handlers.StopReason]string{
-		handlers.StopUnlabeled:   "the label was taken off by ",
+		handlers.StopUnlabeled:   "the label was removed by ",
 		handlers.StopClosed:      "the issue was closed by ",
 		handlers.StopDeleted:     "the issue was deleted by ",
 		handlers.StopTransferred: "the issue was transferred by ",

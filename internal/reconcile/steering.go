@@ -86,7 +86,7 @@ func (r *Reconciler) saveSteered(ctx context.Context, id run.ID, lease store.Lea
 func (r *Reconciler) tellCaps(ctx context.Context, repo *ghapp.Repo, row store.Run, d commandDetail, in store.Input, was, now loop.State) error {
 	var says []string
 	if was.Limits.BudgetUSD+d.Command.USD > now.Limits.BudgetUSD {
-		says = append(says, fmt.Sprintf("The server allows a run no more than $%.2f (`limits.budget_usd`).", now.Limits.BudgetUSD))
+		says = append(says, fmt.Sprintf("The server allows at most $%.2f for one run (`limits.budget_usd`).", now.Limits.BudgetUSD))
 	}
 	if r.cfg.Models != nil {
 		shared, err := r.cfg.Models.caps(ctx, r.cfg.Store.Spend(), row, r.cfg.Now(), now.Limits.BudgetUSD-now.Usage.CostUSD)
@@ -98,7 +98,7 @@ func (r *Reconciler) tellCaps(ctx context.Context, repo *ghapp.Repo, row store.R
 	if len(says) == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("the budget of the run is $%.2f now. %s No command lifts that.", now.Limits.BudgetUSD, strings.Join(says, " "))
+	text := fmt.Sprintf("the run's budget is now $%.2f. %s No command can raise that.", now.Limits.BudgetUSD, strings.Join(says, " "))
 	return r.answer(ctx, repo, d.Place, in.Source, in.Author, text)
 }
 
@@ -151,7 +151,7 @@ func (r *Reconciler) takeUpCommands(ctx context.Context, row store.Run, left []s
 	}
 	repo := r.cfg.GitHub.Repo(row.Installation, row.RepoOwner, row.RepoName)
 	if !goesOn(s) {
-		return r.disappoint(ctx, repo, row, left, "the run ended before I could do that ("+s.End.Sentence()+"). Say it again once it goes on.")
+		return r.disappoint(ctx, repo, row, left, "the run ended before I could do that ("+s.End.Sentence()+"). Repeat the command once the run is resumed.")
 	}
 	for {
 		may, err := r.permission(ctx, repo, row.RepoNode, left[0].Author)
@@ -161,7 +161,7 @@ func (r *Reconciler) takeUpCommands(ctx context.Context, row store.Run, left []s
 		if may.CanWrite {
 			break
 		}
-		if err := r.disappoint(ctx, repo, row, left[:1], "you may no longer write to this repository."); err != nil {
+		if err := r.disappoint(ctx, repo, row, left[:1], "you no longer have write access to this repository."); err != nil {
 			return err
 		}
 		if left = left[1:]; len(left) == 0 {
@@ -180,7 +180,7 @@ func (r *Reconciler) takeUpCommands(ctx context.Context, row store.Run, left []s
 	if err != nil || outcome == outcomeStarted || outcome == outcomeRunning {
 		return err
 	}
-	return r.disappoint(ctx, repo, row, left, "the run has ended, and I cannot go on: "+outcome+".")
+	return r.disappoint(ctx, repo, row, left, "the run has ended, and I cannot continue it: "+outcome+".")
 }
 
 // goesOn says whether a run like this one, continued, would come to its tasks
@@ -189,6 +189,8 @@ func goesOn(s loop.State) bool {
 	switch s.End { //nolint:exhaustive // the others stop before their tasks, or were stopped
 	case run.EndAllTasksComplete, run.EndRalphDone, run.EndMaxIterations, run.EndDeadline, run.EndBudgetExhausted, run.EndBlocked, run.EndStagnated:
 		return s.Progress != ""
+	case run.EndAwaitingPerson: // for what a task needs, with all others worked
+		return s.Progress != "" && len(s.Needs) > 0
 	default:
 		return false
 	}

@@ -55,7 +55,7 @@ func no(text string) reply {
 }
 
 // noCommand answers what begins like a command and is none.
-func noCommand(problem string) reply { return no(problem + " `/ralph help` lists what there is.") }
+func noCommand(problem string) reply { return no(problem + " `/ralph help` lists all commands.") }
 
 func yes() reply { return reply{state: store.InputDone, reaction: ghapp.ReactionYes} }
 
@@ -86,7 +86,7 @@ func (r *Reconciler) command(ctx context.Context, d store.Delivery, in handlers.
 		// What people do not see is not what they asked for.
 		text, _ := plan.Sanitize(in.Command.Text)
 		if in.Command.Text = strings.TrimSpace(text); in.Command.Text == "" {
-			in.Problem = "Nothing of that can be seen."
+			in.Problem = "The task has no visible text."
 		}
 	}
 	o := order{CommandIntent: in, repo: r.repo(in.Subject), place: max(in.Issue, in.Pull)}
@@ -134,7 +134,7 @@ func (r *Reconciler) command(ctx context.Context, d store.Delivery, in handlers.
 	case in.Problem != "":
 		rep = noCommand(in.Problem)
 	case later:
-		rep = no("A later command has been carried out already.")
+		rep = no("A later command was already carried out.")
 	default:
 		if rep, err = r.carryOut(ctx, o); err != nil {
 			return err
@@ -271,7 +271,7 @@ func help(label string) string {
 func (r *Reconciler) status(o order) (reply, error) {
 	rep := yes()
 	if o.last.ID == "" {
-		rep.text = "There has been no run here. `/ralph start` starts one."
+		rep.text = "No run has started here yet. Comment `/ralph start` to start one."
 		return rep, nil
 	}
 	p := publisher{now: r.cfg.Now, repo: o.repo, issue: o.Issue, branches: r.cfg.Branches, agent: r.cfg.AgentName, mask: r.cfg.Mask, label: r.cfg.Decoder.Label}
@@ -314,7 +314,7 @@ func (r *Reconciler) startByCommand(ctx context.Context, o order, mode run.Mode)
 		w.text = handlers.Text{Title: o.Text.Title, Body: o.Text.Body}
 		w.plan, err = plan.FromIssue(o.Text.Title, withAnswers(o.Text.Body, answers))
 		if errors.Is(err, plan.ErrEmpty) {
-			return no("This issue has no text to work from. Describe what should change and how one can tell that it is done."), nil
+			return no("This issue's description is empty. Describe what should change and how to tell that it is done."), nil
 		}
 		if userErr, ok := errors.AsType[*run.UserError](err); ok {
 			return no(userErr.Error()), nil
@@ -358,17 +358,17 @@ func (r *Reconciler) approve(ctx context.Context, o order) (reply, error) {
 	hash := o.was.Approval
 	switch {
 	case o.last.ID == "" || hash == "":
-		return no("There is no plan that waits for approval. `/ralph plan` makes one."), nil
+		return no("No plan is waiting for approval. Comment `/ralph plan` to get one."), nil
 	case !strings.HasPrefix(hash, o.Command.Hash):
-		return no(fmt.Sprintf("That is another plan. The one that waits for approval is `%s`.", hash[:min(len(hash), 12)])), nil
+		return no(fmt.Sprintf("That is a different plan. The plan waiting for approval is `%s`.", hash[:min(len(hash), 12)])), nil
 	}
 	pub := publish.Publisher{GitHub: o.repo, Effects: r.effects, Run: o.last.ID, Issue: o.Issue, Label: r.cfg.Decoder.Label, Mask: r.cfg.Mask}
 	err := pub.PlanPosted(ghapp.WithPurpose(ctx, "plan"), hash)
 	switch {
 	case errors.Is(err, publish.ErrPlanEdited):
-		return no("The comment with the plan was changed since it was posted, so it does not show what would be worked. `/ralph plan` posts the plan anew."), nil
+		return no("The comment with the plan was edited or deleted, so I cannot take it as approved. Comment `/ralph plan` to get the plan posted again."), nil
 	case errors.Is(err, publish.ErrNoPlan):
-		return no("The plan was not posted yet. Look at it, and approve it then."), nil
+		return no("The plan is not posted yet. Read it once it is, then approve it."), nil
 	case err != nil:
 		return reply{}, err
 	}
@@ -383,9 +383,9 @@ func (r *Reconciler) resume(ctx context.Context, o order) (reply, error) {
 	}
 	switch {
 	case o.last.ID == "":
-		return no("There is no run to go on with. `/ralph start` starts one."), nil
+		return no("There is no run to resume. Comment `/ralph start` to start one."), nil
 	case o.was.End.Complete():
-		return no("All tasks are done. `/ralph do <text>` adds one."), nil
+		return no("All tasks are done. Comment `/ralph do <text>` to add one."), nil
 	}
 	return r.beginBy(ctx, o, o.again(), nil)
 }
@@ -402,9 +402,9 @@ func (r *Reconciler) free(ctx context.Context, o order) (reply, error) {
 	}
 	switch {
 	case o.active():
-		return no("A run is on its way. `/ralph status` says how it stands, `/ralph stop` stops it."), nil
+		return no("A run is already in progress. `/ralph status` shows its status, `/ralph stop` stops it."), nil
 	case o.Text.Closed:
-		return no("This is closed. Open it again first."), nil
+		return no("This is closed. Reopen it first."), nil
 	}
 	return reply{}, nil
 }
@@ -435,9 +435,9 @@ func (r *Reconciler) beginBy(ctx context.Context, o order, w wanted, also func(t
 	case outcomeTooOften:
 		return reply{state: store.InputRefused, reaction: ghapp.ReactionNo}, nil
 	case outcomeRunning:
-		return no("A run is on its way. `/ralph status` says how it stands."), nil
+		return no("A run is already in progress. `/ralph status` shows its status."), nil
 	default:
-		return no("The issue is closed or gone."), nil
+		return no("The issue is closed or deleted."), nil
 	}
 }
 
@@ -449,15 +449,15 @@ func (r *Reconciler) steerLater(ctx context.Context, o order) (reply, error) {
 	}
 	switch {
 	case o.last.ID == "":
-		return no("There has been no run here. `/ralph start` starts one."), nil
+		return no("No run has started here yet. Comment `/ralph start` to start one."), nil
 	case o.active():
 		return reply{state: store.InputPending, reaction: ghapp.ReactionSeen, run: o.last.ID, write: func(tx *sql.Tx) error {
 			return r.cfg.Queue.Wake(ctx, tx, o.last.ID)
 		}}, nil
 	case o.Text.Closed:
-		return no("This is closed. Open it again first."), nil
+		return no("This is closed. Reopen it first."), nil
 	case o.was.Progress == "" || o.was.Approval != "" || len(o.was.Questions) > 0:
-		return no("There is no plan yet that could be worked. `/ralph status` says what is missing."), nil
+		return no("There is no plan to work on yet. `/ralph status` shows what is missing."), nil
 	}
 	return r.beginBy(ctx, o, o.again(), nil)
 }

@@ -58,8 +58,6 @@ func TestE5KnownSecretInEveryForm(t *testing.T) {
 		"hex, upper case":   strings.ToUpper(hex.EncodeToString([]byte(canary))),
 		"JSON":              jsonOf(t, map[string]string{"k": canary}),
 		"JSON in JSON":      jsonOf(t, map[string]string{"k": jsonOf(t, map[string]string{"k": canary})}),
-		"backwards":         reversed(canary),
-		"rot13":             rot13(canary),
 		"JSON, slashes":     strings.ReplaceAll(jsonOf(t, canary), "/", `\/`),
 	}
 	for shift := range 3 {
@@ -124,11 +122,10 @@ func TestE5KeyInParts(t *testing.T) {
 		return strings.Join(parts, between)
 	}
 	for name, form := range map[string]string{
-		"over lines":           apart(key, "\n", 9),
-		"over quoted lines":    apart(key, "\" +\n\t\"", 12),
-		"in a list":            apart(key, "', '", 1),
-		"with spaces":          apart(key, " ", 5),
-		"backwards over lines": apart(reversed(key), "\n", 9),
+		"over lines":        apart(key, "\n", 9),
+		"over quoted lines": apart(key, "\" +\n\t\"", 12),
+		"in a list":         apart(key, "', '", 1),
+		"with spaces":       apart(key, " ", 5),
 	} {
 		if got := m.Mask("before: " + form + " <after>"); strings.Contains(got, form[:12]) || strings.Contains(got, form[len(form)-12:]) || !strings.HasPrefix(got, "before: ") || !strings.HasSuffix(got, " <after>") {
 			t.Errorf("%s: masked to %q", name, got)

@@ -2,10 +2,10 @@
 // can read it: logs, comments, commit messages, transcripts.
 //
 // Invariants:
-//   - A known secret never leaves a Masker, be it plain, backwards, in rot13, in
-//     hex, escaped for an address or for JSON, or in base64 at any alignment, and
-//     wherever the border of a chunk falls. Of a key that looks random no 16
-//     characters in a row do.
+//   - A known secret never leaves a Masker, be it plain, in hex, escaped for
+//     an address or for JSON, or in base64 at any alignment, and wherever the
+//     border of a chunk falls. Of a key that looks random no 16 characters in a row
+//     do.
 //   - Neither does a key that is spread over a text that is masked, or looked
 //     through, as a whole.
 //   - What a Masker keeps back of a stream is bounded by the longest secret.

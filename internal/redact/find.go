@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Secret is a place in a text that looks like a secret.
@@ -38,7 +40,7 @@ type rule struct {
 // "ghs_<app>_<JWT>", is one that other scanners do not know yet.
 var rules = sync.OnceValue(func() []rule {
 	critical := func(name, expr string, words ...string) rule {
-		return rule{name: name, expr: lazy(expr), words: words, critical: true}
+		return rule{name: name, expr: strs.Lazy(expr), words: words, critical: true}
 	}
 	return []rule{
 		critical("github_token", `\b(ghs_[A-Za-z0-9._-]{36,}|gh[pour]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,})`, "ghs_", "ghp_", "gho_", "ghu_", "ghr_", "github_pat_"),
@@ -63,17 +65,12 @@ var rules = sync.OnceValue(func() []rule {
 		critical("age_key", `\b(AGE-SECRET-KEY-1[A-Z0-9]{58})\b`, "AGE-SECRET-KEY-1"),
 		critical("grafana_token", `\b(gl(?:sa|c)_[A-Za-z0-9+/=_]{32,})`, "glsa_", "glc_"),
 		critical("databricks_token", `\b(dapi[a-f0-9]{32})\b`, "dapi"),
-		{name: "json_web_token", words: []string{"eyJ"}, expr: lazy(`\b(eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{20,})`)},
-		{name: "password_in_url", words: []string{"://"}, vague: true, expr: lazy(`\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s:/@'"<>]+:([^\s:/@'"<>]{8,})@`)},
+		{name: "json_web_token", words: []string{"eyJ"}, expr: strs.Lazy(`\b(eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{20,})`)},
+		{name: "password_in_url", words: []string{"://"}, vague: true, expr: strs.Lazy(`\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s:/@'"<>]+:([^\s:/@'"<>]{8,})@`)},
 		{name: "assigned_secret", vague: true, words: []string{"key", "secret", "token", "passw", "KEY", "SECRET", "TOKEN", "PASSW", "Key", "Secret", "Token", "Passw"},
-			expr: lazy(`(?i)(?:api[_-]?key|secret|token|passw(?:or)?d|access[_-]?key|private[_-]?key|auth[_-]?key)[\w-]*['"]?\]?\s*(?::=|=>|[:=])\s*['"\x60]([^\s'"\x60]{16,200})['"\x60]`)},
+			expr: strs.Lazy(`(?i)(?:api[_-]?key|secret|token|passw(?:or)?d|access[_-]?key|private[_-]?key|auth[_-]?key)[\w-]*['"]?\]?\s*(?::=|=>|[:=])\s*['"\x60]([^\s'"\x60]{16,200})['"\x60]`)},
 	}
 })
-
-// lazy is a regular expression that is compiled when it is first used.
-func lazy(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
-}
 
 const (
 	// maxFound bounds what is reported of one text.
@@ -158,7 +155,7 @@ func (m *Masker) known(text []byte) []span {
 	}
 }
 
-var filler = lazy(`(?i)example|placeholder|change[_-]?me|your[_-]|xxxx|\*\*\*\*|\.\.\.\.|dummy|redacted|<[^>]+>|\$\{|\{\{|%s|0000000|1234567890`)
+var filler = strs.Lazy(`(?i)example|placeholder|change[_-]?me|your[_-]|xxxx|\*\*\*\*|\.\.\.\.|dummy|redacted|<[^>]+>|\$\{|\{\{|%s|0000000|1234567890`)
 
 // placeholder says whether a value only stands for a secret.
 func placeholder(value string) bool {

@@ -15,26 +15,6 @@ const (
 	bareMin = 16
 )
 
-// reversed is s from its last byte to its first.
-func reversed(s string) string {
-	b := []byte(s)
-	slices.Reverse(b)
-	return string(b)
-}
-
-// rot13 moves the letters by half of the alphabet.
-func rot13(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case 'a' <= r && r <= 'z':
-			return 'a' + (r-'a'+13)%26
-		case 'A' <= r && r <= 'Z':
-			return 'A' + (r-'A'+13)%26
-		}
-		return r
-	}, s)
-}
-
 // pieces are the parts of a value that give most of it away: all that look random
 // of one that is a token. Addresses, paths and phrases have none, since their
 // parts are words.
@@ -56,13 +36,12 @@ func token(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_+=", r)
 }
 
-// newBare indexes the values by their letters and digits alone, forwards and
-// backwards.
+// newBare indexes the values by their letters and digits alone.
 func newBare(secrets []string) *starts {
 	var forms []string
 	for _, s := range secrets {
 		if b := string(bare([]byte(s))); len(b) >= bareMin && random(b) {
-			forms = append(forms, b, reversed(b))
+			forms = append(forms, b)
 		}
 	}
 	if len(forms) == 0 {

@@ -82,7 +82,7 @@ func spellings(s string) []string {
 		return nil
 	}
 	h := hex.EncodeToString([]byte(s))
-	out := []string{s, h, strings.ToUpper(h), reversed(s), rot13(s)}
+	out := []string{s, h, strings.ToUpper(h)}
 	out = append(out, pieces(s)...)
 	for _, escaped := range []string{url.QueryEscape(s), url.PathEscape(s), componentEscape(s)} {
 		out = append(out, escaped, lowerEscapes(escaped))

@@ -80,16 +80,34 @@ func (t BranchTemplate) Named(slug string) string {
 	return strings.Replace(string(t.or()), issueInBranch, slug, 1)
 }
 
+// Slug is what stands for the issue in the name of a branch, where Named could
+// have made that name.
+func (t BranchTemplate) Slug(branch string) (slug string, ok bool) {
+	before, after, _ := strings.Cut(string(t.or()), issueInBranch)
+	if slug, ok = strings.CutPrefix(branch, before); !ok {
+		return "", false
+	}
+	if slug, ok = strings.CutSuffix(slug, after); !ok || slug == "" {
+		return "", false
+	}
+	for _, r := range slug {
+		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' {
+			return "", false
+		}
+	}
+	return slug, true
+}
+
 // Issue is the issue that a branch is for, where Of made its name.
 func (t BranchTemplate) Issue(branch string) (issue int, ok bool) {
-	before, after, _ := strings.Cut(string(t.or()), issueInBranch)
-	digits, ok := strings.CutPrefix(branch, before)
+	digits, ok := t.Slug(branch)
 	if !ok {
-		return 0, false
-	}
-	if digits, ok = strings.CutSuffix(digits, after); !ok {
 		return 0, false
 	}
 	n, err := strconv.Atoi(digits)
 	return n, err == nil && n > 0 && t.Of(n) == branch
 }
+
+// Fixed says whether the template holds nothing for an issue: it is then the
+// name of one branch, which only somebody who works one plan can want.
+func (t BranchTemplate) Fixed() bool { return t != "" && !strings.Contains(string(t), issueInBranch) }

@@ -101,3 +101,20 @@ func TestBranchTemplateIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestBranchTemplateSlug(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ template, branch, want string }{
+		{"", "ralph/my-plan", "my-plan"},
+		{"bots/p-{issue}-x", "bots/p-my-plan-x", "my-plan"},
+		{"bots/p-{issue}-x", "bots/p-x", ""},
+		{"", "ralph/", ""},
+		{"", "ralph/My_plan", ""},
+		{"", "ralph/a/b", ""},
+		{"", "mine", ""},
+	} {
+		if got, ok := run.BranchTemplate(tc.template).Slug(tc.branch); got != tc.want || ok != (tc.want != "") {
+			t.Errorf("%s in %s: %q, %t", tc.branch, tc.template, got, ok)
+		}
+	}
+}

@@ -131,36 +131,37 @@ func (r EndReason) Complete() bool {
 }
 
 // NeedsPerson says whether the work stands still until a person has done
-// something: answered, approved, mended, or decided how to go on.
+// something: answered, approved, fixed, or decided how to go on.
 func (r EndReason) NeedsPerson() bool {
 	return r == EndAwaitingPerson || r == EndBlocked || r == EndStagnated || r == EndFailed
 }
 
-// Sentence is what a person reads about the end of a run, without a full stop.
+// Sentence is what a person reads about the end of a run, without a full stop. What
+// shows that the work is right is [Proof]'s to say.
 func (r EndReason) Sentence() string {
 	switch r {
 	case EndAllTasksComplete, EndRalphDone:
-		return "All tasks are done and the checks pass"
+		return "All tasks are done"
 	case EndPlanned:
 		return "The plan is written; no code was changed"
 	case EndSingleIteration:
-		return "One iteration was asked for and is done"
+		return "The one requested iteration is done"
 	case EndMaxIterations:
-		return "Stopped at the limit of iterations with tasks still open"
+		return "Stopped at the iteration limit with tasks still open"
 	case EndDeadline:
 		return "Stopped at the deadline with tasks still open"
 	case EndBudgetExhausted:
 		return "Stopped because the budget is used up"
 	case EndStagnated:
-		return "Stopped because the work no longer moved forward"
+		return "Stopped because the work made no progress"
 	case EndBlocked:
-		return "Stopped because every open task has used up its attempts"
+		return "Stopped because every open task has used all its attempts"
 	case EndAwaitingPerson:
 		return "Waiting for a person"
 	case EndCancelled:
 		return "Stopped by a person"
 	case EndFailed:
-		return "Stopped because of a failure that repeating would not mend"
+		return "Stopped: retrying won't fix this"
 	default:
 		return "Ended for an unknown reason"
 	}

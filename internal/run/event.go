@@ -18,6 +18,7 @@ const (
 	EventGateNote       EventKind = "gate.noted"
 	EventAttemptFailed  EventKind = "attempt.failed"
 	EventTaskDone       EventKind = "task.done"
+	EventTaskGoesOn     EventKind = "task.goes_on" // part of it is done; the next call goes on
 	EventTaskBlocked    EventKind = "task.blocked"
 	EventCommitted      EventKind = "commit.landed"
 	EventWaiting        EventKind = "run.waiting"
@@ -51,9 +52,12 @@ type Event struct {
 	// Subject what the run is about there; both may be "".
 	Repo, Subject string
 	// URL is where people find the run on GitHub, "" where it is not there.
-	URL       string
-	Kind      EventKind
-	Iteration int
+	URL  string
+	Kind EventKind
+	// Iteration is the number of the iteration, which counts on from earlier runs;
+	// 0 before the first. Iterations counts those that this run has begun.
+	Iteration, Iterations int
+
 	TaskID    string
 	TaskTitle string
 	// Done and Total count tasks, where known.
@@ -88,8 +92,21 @@ type Event struct {
 	// Signals are what the last attempt at the task showed, on EventVerdict and
 	// EventIteration, where there was one.
 	Signals *Signals
-	// End is set on EventRunEnded.
-	End EndReason
+	// End and Proof are set on EventRunEnded.
+	End   EndReason
+	Proof Proof
 	// Notices is what the repository wants told of its runs.
 	Notices NoticeChoice
+}
+
+// Of gives the event with what its teller left out: the run, and the time, which
+// is now. A door knows both, and always the repository.
+func (ev Event) Of(id ID, repo string, now time.Time) Event {
+	if ev.Repo = repo; ev.Run == "" {
+		ev.Run = id
+	}
+	if ev.Time.IsZero() {
+		ev.Time = now
+	}
+	return ev
 }

@@ -3,6 +3,7 @@ package run
 import (
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -19,6 +20,13 @@ func (p Price) Cost(u Usage) float64 {
 	const million = 1e6
 	return (float64(u.InputTokens)*p.Input + float64(u.OutputTokens)*p.Output +
 		float64(u.CacheReadTokens)*p.CacheRead + float64(u.CacheWriteTokens)*p.CacheWrite) / million
+}
+
+// Dollars is an amount as people and programs read it: sums of floating-point
+// numbers have digits that nobody was charged, so it ends at a millionth.
+func Dollars(usd float64) float64 {
+	const millionth = 1e6
+	return math.Round(usd*millionth) / millionth
 }
 
 // Prices are prices by model name.
@@ -58,13 +66,13 @@ func (p Prices) With(q Prices) Prices {
 }
 
 // ParsePrice reads "input,output" or "input,output,cached input,cache write",
-// in dollars for a million tokens. Without the last two, tokens of the cache
+// in dollars per million tokens. Without the last two, tokens of the cache
 // cost what input does: an unknown discount is not assumed. Its error is for a
 // person.
 func ParsePrice(s string) (Price, error) {
 	parts := strings.Split(s, ",")
 	if len(parts) != 2 && len(parts) != 4 {
-		return Price{}, fmt.Errorf("%q is not a price; write input,output or input,output,cached,written in dollars for a million tokens", s)
+		return Price{}, fmt.Errorf("%q is not a price; write input,output or input,output,cached,written in dollars per million tokens", s)
 	}
 	var n [4]float64
 	for i, part := range parts {

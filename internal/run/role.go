@@ -14,7 +14,7 @@ const (
 	RoleImplementer Role = "implementer"
 	// RoleTester works a task that is about tests.
 	RoleTester Role = "tester"
-	// RoleDebugger mends a failure that has been seen, and nothing else.
+	// RoleDebugger fixes a failure that has been seen, and nothing else.
 	RoleDebugger Role = "debugger"
 	// RoleReviewer reads the whole change and may ask for more work.
 	RoleReviewer Role = "reviewer"

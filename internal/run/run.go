@@ -77,8 +77,19 @@ type Task struct {
 	Priority int
 	// Group is the heading the task stands under ("Phase 1: Output"), or "".
 	Group string
-	// Accept holds the acceptance criteria nested below the task, as text.
+	// Steps are what the task says to do, in order ("Do:").
+	Steps []string
+	// Files are the files it says it is about, maybe with a remark each ("Files:").
+	Files []string
+	// Accept holds the acceptance criteria nested below the task, as text ("Accept:",
+	// "Done when:"), and what is to be verified that is no command.
 	Accept []string
+	// Checks are shell commands, each on one line, that have to succeed before the
+	// task is done ("Verify:").
+	Checks []string
+	// Subject is the first line its commit is to have, "" for one made of the title
+	// ("Commit:").
+	Subject string
 	// Parallel is the marker [P]: safe to work beside others.
 	Parallel bool
 	// Verify is the marker [VERIFY]: the task checks rather than changes.
@@ -191,8 +202,10 @@ func addUp[U any](uses, more []U, limit int, same func(a, b U) bool, toOthers fu
 // Limits bound a run. A zero field means the default of DefaultLimits; a
 // negative one means no limit.
 type Limits struct {
-	MaxIterations    int
-	TaskAttempts     int
+	MaxIterations int
+	TaskAttempts  int
+	// PartialCalls bounds the calls that get a task further without finishing it.
+	PartialCalls     int
 	IterationTimeout time.Duration
 	IdleTimeout      time.Duration
 	RunTimeout       time.Duration
@@ -206,6 +219,7 @@ func DefaultLimits() Limits {
 	return Limits{
 		MaxIterations:    50,
 		TaskAttempts:     3,
+		PartialCalls:     6,
 		IterationTimeout: 30 * time.Minute,
 		IdleTimeout:      10 * time.Minute,
 		RunTimeout:       6 * time.Hour,
@@ -221,6 +235,9 @@ func (l Limits) WithDefaults(d Limits) Limits {
 	}
 	if l.TaskAttempts == 0 {
 		l.TaskAttempts = d.TaskAttempts
+	}
+	if l.PartialCalls == 0 {
+		l.PartialCalls = d.PartialCalls
 	}
 	if l.IterationTimeout == 0 {
 		l.IterationTimeout = d.IterationTimeout
@@ -240,15 +257,8 @@ func (l Limits) WithDefaults(d Limits) Limits {
 	return l
 }
 
-// Errors that steer a run rather than report a defect.
-var (
-	// ErrCancelled: a person asked the run to stop.
-	ErrCancelled = errors.New("run: cancelled")
-	// ErrShutdown: the process that drives the run is ending; the run is not.
-	ErrShutdown = errors.New("run: shutting down")
-	// ErrLeaseLost: another process drives the run now.
-	ErrLeaseLost = errors.New("run: lease lost")
-)
+// ErrLeaseLost: another process drives the run now.
+var ErrLeaseLost = errors.New("run: lease lost")
 
 // UserError is an error a person can do something about: what is wrong and
 // what to do, in one sentence each.

@@ -3,7 +3,7 @@ package run
 import "strings"
 
 // Printable takes out of text that comes from outside what could drive a
-// terminal or turn the direction of text around, and mends what is not UTF-8.
+// terminal or turn the direction of text around, and fixes what is not UTF-8.
 // Line ends and tabs stay.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {

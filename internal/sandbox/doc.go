@@ -1,6 +1,6 @@
 // Package sandbox is the seam between the loop, which wants a command run on a
 // work tree, and the places that can run one: a process group on this machine
-// (local), a container (docker), a pod (kube).
+// (local) or a container (docker).
 //
 // A command is started, then observed: it is detached, named by its caller, and
 // lives on when the process that started it dies (unless asked otherwise), so

@@ -89,7 +89,7 @@ type Sandbox interface {
 	Name() string
 
 	// Check says whether commands can be run now: the engine answers, the
-	// shim can be run in it. What a person has to mend is a *run.UserError.
+	// shim can be run in it. What a person has to fix is a *run.UserError.
 	Check(ctx context.Context) error
 
 	// Prepare makes the host directory tree (absolute, already filled) usable

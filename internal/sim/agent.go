@@ -40,6 +40,7 @@ const (
 	endedRefused ending = "rate_limited"
 	endedSilent  ending = "silent"  // says nothing more until it is stopped
 	endedEndless ending = "endless" // works on until it is stopped
+	endedCutOff  ending = "cut_off" // the budget was used up
 )
 
 // answer is what came of a call.
@@ -59,7 +60,15 @@ type answer struct {
 	fault   Fault
 	focus   string
 	planned bool
+	// job and task say what it was to do, claimed and partial what it said of it.
+	job, task        string
+	claimed, partial bool
+	// better: a value of its task is right that was not before; solved: all are.
+	better, solved bool
 }
+
+// honest says whether the call did what it could and said what is so.
+func (a answer) honest() bool { return a.fault == FaultNone && a.ending == endedWell }
 
 // agent plays all agents of a run. It knows the project only to look up what its
 // calls are able to do.
@@ -115,6 +124,7 @@ func (a *agent) work(c *call) answer {
 		return out
 	}
 	task := c.read()
+	out.job, out.task = task.job, task.id
 	switch task.job {
 	case "list":
 		a.nextOfList(c, &out)
@@ -124,6 +134,8 @@ func (a *agent) work(c *call) answer {
 		a.plan(c, &out)
 	case "review":
 		a.review(c, &out)
+	case "verify":
+		a.verify(c, task, &out)
 	default:
 		a.build(c, task, &out)
 	}
@@ -137,35 +149,41 @@ func (a *agent) build(c *call, task assignment, out *answer) {
 	if len(aims) > 0 && !large {
 		out.focus = aims[0].module.name
 	}
-	tick := func() { c.edit(func(s string) string { return tickBox(s, task.id, task.title) }) }
+	before, _ := right(c.tree.files, aims)
+	claim := func(words string) { c.claim(task, out, words) }
 	solve := func() {
 		if large {
-			a.begin(c, aims, out)
+			a.begin(c, aims, out, claim)
 			return
 		}
-		a.solve(c, aims, out, tick)
+		a.solve(c, aims, out, claim)
 	}
 	switch out.fault {
 	case FaultNone, FaultRateLimited:
 		solve()
 	case FaultNoOp:
-		tick()
-		out.final = "The task is complete."
+		claim("The task is complete.")
 	case FaultWrong:
 		a.wrong(c, aims, c.rnd.IntN(3) == 0)
-		tick()
-		out.final = "Implemented the task."
+		claim("Implemented the task.")
 	case FaultHalf:
 		a.half(c, aims)
-		tick()
-		out.final = "Implemented the task."
+		claim("Implemented the task.")
 	case FaultPretends:
 		c.tree.files["README.md"] += fmt.Sprintf("\nWorked on %s.\n", out.focus)
-		tick()
-		out.final = "Implemented and verified."
+		claim("Implemented and verified.")
 	case FaultEarlyDone:
 		c.edit(markDone)
-		out.final = "Everything is finished.\n\n<promise>COMPLETE</promise>"
+		out.final, out.claimed = "Everything is finished.\n\n<promise>COMPLETE</promise>", true
+	case FaultWronglyThere:
+		where := "README.md:1"
+		if len(aims) > 0 {
+			where = place(c.tree.files, aims[0].pieces[0])
+		}
+		claim("It was there already, see " + where + ": nothing to change.")
+	case FaultNeverClaims:
+		claim = func(string) { out.final = "I changed the values." }
+		solve()
 	case FaultTicksAll:
 		solve()
 		c.edit(func(s string) string { return strings.ReplaceAll(s, "- [ ] ", "- [x] ") })
@@ -182,20 +200,26 @@ func (a *agent) build(c *call, task assignment, out *answer) {
 				delete(c.tree.files, name)
 			}
 		}
-		tick()
-		out.final = "Removed a test that was out of date; all tests pass."
+		claim("Removed a test that was out of date; all tests pass.")
 	case FaultWeakensTest:
 		a.wrong(c, aims, false)
 		a.weaken(c, aims)
-		tick()
-		out.final = "Corrected the expectation of a test; all tests pass."
+		claim("Corrected the expectation of a test; all tests pass.")
 	case FaultThrashes:
 		a.thrash(c, aims)
-		out.final = "I changed the approach once more."
+		if out.final = "I changed the approach once more."; c.rnd.IntN(2) == 0 {
+			claim(out.final)
+		}
 	case FaultCrashes:
 		a.half(c, aims)
 		out.ending, out.detail = endedCrashed, "signal: segmentation fault"
 		out.took /= 2
+	case FaultProviderError:
+		// The program exits with 0, and its last words are the provider's.
+		a.half(c, aims)
+		out.ending, out.detail = endedCrashed, "API Error: 529 overloaded_error"
+		out.final = out.detail
+		out.took /= 4
 	case FaultHangs:
 		a.half(c, aims)
 		out.ending = endedSilent
@@ -206,6 +230,8 @@ func (a *agent) build(c *call, task assignment, out *answer) {
 		solve()
 		c.corrupt()
 	}
+	after, all := right(c.tree.files, aims)
+	out.better, out.solved = after > before, all
 }
 
 // aim is what a call sets out to do in one module.
@@ -250,34 +276,62 @@ func (a *agent) aims(c *call, title string) []aim {
 }
 
 // solve does what a call without a fault is able to do.
-func (a *agent) solve(c *call, aims []aim, out *answer, tick func()) {
-	out.final = "Done: the change is made and its tests pass."
+func (a *agent) solve(c *call, aims []aim, out *answer, claim func(words string)) {
 	a.mend(c, aims)
+	_, there := right(c.tree.files, aims)
 	able := true
 	for _, x := range aims {
 		able = a.attempt(c, x, out) && able
 	}
-	if able {
-		tick()
-		c.learn(aims)
-		if a.project.conditions[ConditionTaught] {
-			c.noteMissed(aims)
+	if !able {
+		return
+	}
+	for _, m := range a.besides(aims) {
+		for _, p := range m.pieces {
+			setPiece(c.tree.files, p, p.value)
 		}
+	}
+	if there {
+		claim("It was there already, see " + place(c.tree.files, aims[0].pieces[0]) + ".")
+	} else {
+		claim("The change is made and its tests pass.")
+	}
+	c.learn(aims)
+	if a.project.conditions[ConditionTaught] {
+		c.noteMissed(aims)
 	}
 }
 
-// begin does the first thing of a task that has too many, and says so.
-func (a *agent) begin(c *call, aims []aim, out *answer) {
+// begin does one thing of a task that has too many, any that it can do, and says what
+// is left.
+func (a *agent) begin(c *call, aims []aim, out *answer, claim func(words string)) {
 	a.mend(c, aims)
-	for _, x := range aims {
-		if !x.module.held(c.tree.files) {
-			a.attempt(c, x, out)
+	before, _ := right(c.tree.files, aims)
+	did := false
+	for _, i := range c.rnd.Perm(len(aims)) {
+		x := aims[i]
+		if len(x.unfinished(c.tree.files)) == 0 {
+			continue
+		}
+		as := cloneFiles(c.tree.files)
+		able := a.attempt(c, x, out)
+		if now, _ := right(c.tree.files, aims); able || now > before {
+			did = true
 			break
 		}
+		c.tree.files = as // what does not work is taken back
 	}
-	out.final = "This is more than fits into one session; the first part is done."
-	if c.rnd.IntN(2) == 0 {
-		out.ending, out.detail = endedGaveUp, "reached the maximum number of turns"
+	var left []string
+	for _, x := range aims {
+		if len(x.unfinished(c.tree.files)) > 0 {
+			left = append(left, x.module.name)
+		}
+	}
+	switch {
+	case len(left) == 0:
+		claim("The change is made and its tests pass.")
+	case did:
+		c.tooMuch(out, left)
 	}
 }
 
@@ -285,9 +339,8 @@ func (a *agent) begin(c *call, aims []aim, out *answer) {
 // failing test names, and test files of the base that are gone or changed.
 func (a *agent) mend(c *call, aims []aim) {
 	for _, p := range a.project.pieces() {
-		mine := slices.ContainsFunc(aims, func(x aim) bool { return path.Dir(p.file) == x.module.name })
 		got, _ := value(c.tree.files[p.file], p.name)
-		if !mine && strings.Contains(c.prompt, fmt.Sprintf("%s is %q, want %q", p.name, got, p.value)) {
+		if !mine(aims, p.file) && strings.Contains(c.prompt, fmt.Sprintf("%s is %q, want %q", p.name, got, p.value)) {
 			setPiece(c.tree.files, p, p.value)
 		}
 	}
@@ -305,16 +358,21 @@ func (a *agent) attempt(c *call, x aim, out *answer) bool {
 	case TraitHopeless:
 		if x.module.name[len(x.module.name)-1]%2 == 0 {
 			setPiece(c.tree.files, x.pieces[0], "stuck")
-			out.final = "The test still fails; I do not know why."
+			c.admit(out, "failed", "The test still fails; I do not know why.")
 		} else {
-			out.final = "I could not find a way to do this."
+			c.admit(out, "failed", "I could not find a way to do this.")
 		}
 		return false
 	case TraitAsks:
-		out.final = "Which of the two values is meant? I need an answer before I can go on."
+		c.admit(out, "blocked", "Which of the two values is meant? I need an answer before I can go on.")
 		return false
+	case TraitBlocked:
+		c.admit(out, "blocked", "I cannot do this without the key of the staging system, which only a person can give.")
+		return false
+	case TraitPartial:
+		return c.step(x, out)
 	case TraitNeedsSplit:
-		if x.module.held(c.tree.files) || len(aimPaths(x)) == 1 {
+		if len(x.unfinished(c.tree.files)) == 0 || len(aimPaths(x)) == 1 {
 			break
 		}
 		// It begins everything and finishes the first file only.
@@ -325,13 +383,10 @@ func (a *agent) attempt(c *call, x aim, out *answer) bool {
 				setPiece(c.tree.files, p, "to be decided")
 			}
 		}
-		out.final = "This is more than fits into one session; the first part is done."
-		if c.rnd.IntN(2) == 0 {
-			out.ending, out.detail = endedGaveUp, "reached the maximum number of turns"
-		}
+		c.tooMuch(out, x.unfinished(c.tree.files))
 		return false
 	case TraitNeedsError, TraitLoops:
-		solved := true
+		var missed []string
 		for _, p := range x.pieces {
 			hint := p.test()
 			if x.module.trait == TraitNeedsError {
@@ -341,14 +396,18 @@ func (a *agent) attempt(c *call, x aim, out *answer) bool {
 				setPiece(c.tree.files, p, p.value)
 			} else {
 				setPiece(c.tree.files, p, "guess")
-				solved = false
+				missed = append(missed, p.test())
 			}
 		}
-		if !solved && x.module.trait == TraitLoops {
-			out.final = "The test still fails."
+		if len(missed) > 0 && x.module.trait == TraitLoops {
+			c.admit(out, "failed", "The test still fails.")
 			return false
 		}
 		return true // as far as it knows
+	case TraitAlready:
+		if len(x.unfinished(c.tree.files)) == 0 {
+			return true
+		}
 	case TraitPlain:
 	}
 	for _, p := range x.pieces {
@@ -403,8 +462,7 @@ func (a *agent) half(c *call, aims []aim) {
 func (a *agent) damage(c *call, aims []aim) {
 	var works []piece
 	for _, p := range a.project.pieces() {
-		mine := slices.ContainsFunc(aims, func(x aim) bool { return path.Dir(p.file) == x.module.name })
-		if !mine && p.held(c.tree.files) {
+		if !mine(aims, p.file) && p.held(c.tree.files) {
 			works = append(works, p)
 		}
 	}
@@ -446,7 +504,7 @@ func (a *agent) split(c *call, task assignment, out *answer) {
 		out.focus = aims[0].module.name
 	}
 	switch out.fault {
-	case FaultCrashes:
+	case FaultCrashes, FaultProviderError:
 		out.ending, out.detail = endedCrashed, "signal: segmentation fault"
 		return
 	case FaultHangs:
@@ -455,7 +513,7 @@ func (a *agent) split(c *call, task assignment, out *answer) {
 	case FaultCorrupts:
 		c.corrupt()
 		return
-	case FaultNoOp, FaultEarlyDone:
+	case FaultNoOp, FaultEarlyDone, FaultWronglyThere, FaultNeverClaims:
 		out.final = "The task is split."
 		return
 	case FaultNone, FaultWrong, FaultHalf, FaultPretends, FaultTicksAll, FaultForges, FaultBreaksTest, FaultDeletesTest,

@@ -39,19 +39,22 @@ func TestFaultsAgainstPlainRalph(t *testing.T) {
 		claim string
 		holds func(p *project, o outcome) bool
 	}{
-		FaultNoOp:        {"all is ticked, nothing is done, one call a task", func(p *project, o outcome) bool { return lies(p, o) && o.solved == 0 && o.calls == len(p.modules)+1 }},
-		FaultWrong:       {"a lie, and commits that break checks", func(p *project, o outcome) bool { return lies(p, o) && o.solved == 0 && o.badCommits > 0 }},
-		FaultPretends:    {"a lie that no check of a commit tells", func(p *project, o outcome) bool { return lies(p, o) && o.solved == 0 && o.badCommits == 0 }},
-		FaultEarlyDone:   {"over after one call", func(p *project, o outcome) bool { return lies(p, o) && o.calls == 1 && o.solved == 0 }},
-		FaultTicksAll:    {"over after one task", func(p *project, o outcome) bool { return lies(p, o) && o.calls == 2 && o.solved == 1 }},
-		FaultForges:      {"a task for each call, and as many are dropped", func(p *project, o outcome) bool { return lies(p, o) && o.solved == (len(p.modules)+1)/2 }},
-		FaultBreaksTest:  {"commits that break checks, and lost work", func(p *project, o outcome) bool { return lies(p, o) && o.badCommits > 0 && o.lost > 0 }},
-		FaultDeletesTest: {"broken checks of the base", func(p *project, o outcome) bool { return lies(p, o) && o.badCommits > 0 }},
-		FaultWeakensTest: {"broken checks of the base", func(p *project, o outcome) bool { return lies(p, o) && o.badCommits > 0 }},
-		FaultThrashes:    {"no end", func(p *project, o outcome) bool { return o.end == run.EndMaxIterations && o.solved == 0 }},
-		FaultCrashes:     {"no end, and nothing ticked", func(p *project, o outcome) bool { return o.end == run.EndMaxIterations && o.calls == 20 }},
-		FaultHangs:       {"half an hour a call", func(p *project, o outcome) bool { return o.elapsed >= 20*plainWall }},
-		FaultRateLimited: {"all iterations burned, none of which worked", func(p *project, o outcome) bool { return o.calls == 20 && o.iterations == 0 && o.solved == 0 }},
+		FaultNoOp:          {"all is ticked, nothing is done, one call a task", func(p *project, o outcome) bool { return lies(p, o) && o.solved == 0 && o.calls == len(p.modules)+1 }},
+		FaultWrong:         {"a lie, and commits that break checks", func(p *project, o outcome) bool { return lies(p, o) && o.solved == 0 && o.badCommits > 0 }},
+		FaultPretends:      {"a lie that no check of a commit tells", func(p *project, o outcome) bool { return lies(p, o) && o.solved == 0 && o.badCommits == 0 }},
+		FaultEarlyDone:     {"over after one call", func(p *project, o outcome) bool { return lies(p, o) && o.calls == 1 && o.solved == 0 }},
+		FaultTicksAll:      {"over after one task", func(p *project, o outcome) bool { return lies(p, o) && o.calls == 2 && o.solved == 1 }},
+		FaultForges:        {"a task for each call, and as many are dropped", func(p *project, o outcome) bool { return lies(p, o) && o.solved == (len(p.modules)+1)/2 }},
+		FaultBreaksTest:    {"commits that break checks, and lost work", func(p *project, o outcome) bool { return lies(p, o) && o.badCommits > 0 && o.lost > 0 }},
+		FaultDeletesTest:   {"broken checks of the base", func(p *project, o outcome) bool { return lies(p, o) && o.badCommits > 0 }},
+		FaultWeakensTest:   {"broken checks of the base", func(p *project, o outcome) bool { return lies(p, o) && o.badCommits > 0 }},
+		FaultThrashes:      {"nothing solved, and half of the calls claim it", func(p *project, o outcome) bool { return !o.finished && o.solved == 0 && o.calls > len(p.modules) }},
+		FaultCrashes:       {"no end, and nothing ticked", func(p *project, o outcome) bool { return o.end == run.EndMaxIterations && o.calls == 20 }},
+		FaultHangs:         {"half an hour a call", func(p *project, o outcome) bool { return o.elapsed >= 20*plainWall }},
+		FaultWronglyThere:  {"all is ticked, nothing is done", func(p *project, o outcome) bool { return lies(p, o) && o.solved == 0 && o.badCommits == 0 }},
+		FaultNeverClaims:   {"the first task again and again", func(p *project, o outcome) bool { return o.end == run.EndMaxIterations && o.solved == 1 }},
+		FaultProviderError: {"no end, and nothing ticked", func(p *project, o outcome) bool { return o.end == run.EndMaxIterations && o.calls == 20 }},
+		FaultRateLimited:   {"all iterations burned, none of which worked", func(p *project, o outcome) bool { return o.calls == 20 && o.iterations == 0 && o.solved == 0 }},
 	}
 	for fault, tt := range tests {
 		t.Run(string(fault), func(t *testing.T) {
@@ -95,6 +98,13 @@ func TestTraitsAgainstPlainRalph(t *testing.T) {
 		TraitHopeless: {"no solvable task, no end", func(p *project, o outcome) bool {
 			return o.end == run.EndMaxIterations && o.tasks == 0 && len(o.late) > 0
 		}},
+		TraitPartial: {"solved, in as many calls as it has parts", func(p *project, o outcome) bool {
+			return o.claimed() && o.finished && o.calls == o.needed && o.calls > len(p.modules)
+		}},
+		TraitAlready: {"found to be done in the first call", func(p *project, o outcome) bool { return o.claimed() && o.finished && o.calls == 1 }},
+		TraitBlocked: {"no change at all", func(p *project, o outcome) bool {
+			return o.end == run.EndMaxIterations && o.tasks == 0 && o.badCommits == 0 && len(o.late) > 0
+		}},
 		TraitAsks: {"no change at all", func(p *project, o outcome) bool {
 			return o.end == run.EndMaxIterations && o.badCommits == 0 && len(o.late) > 0
 		}},
@@ -104,6 +114,7 @@ func TestTraitsAgainstPlainRalph(t *testing.T) {
 			t.Parallel()
 			m := only()
 			m.Tasks = map[Trait]float64{trait: 1}
+			m.Limits.MaxIterations = 30
 			projects, outcomes := playPlain(t, m, 6)
 			for i, o := range outcomes {
 				if !tt.holds(projects[i], o) {
@@ -294,7 +305,7 @@ func TestMeterOfTheTruth(t *testing.T) {
 	}
 	at := answer{ending: endedWell, focus: p.modules[0].name, cost: 1}
 	meter.called(at, meter.before(p.base), wrong)
-	meter.committed(wrong, FaultNone, []aim{{module: p.modules[0]}})
+	meter.committed(wrong, nil, []aim{{module: p.modules[0]}})
 	for range 4 {
 		meter.called(at, meter.before(p.base), wrong)
 	}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
+	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -50,16 +52,24 @@ func drive(ctx context.Context, p *project, m Mix, name run.ID, seed uint64, kno
 	}
 	limits := m.Limits.limits()
 	limits.BudgetUSD = p.budget
-	review := p.conditions[ConditionReviewed]
+	review := loop.ReviewNever
+	if p.conditions[ConditionReviewed] {
+		review = loop.ReviewAlways
+	}
 	s := loop.NewState(loop.Request{
-		Run: name, Plan: wanted, Ask: plan.AskNever, Review: &review, Limits: limits,
+		Run: name, Plan: wanted,
 		Subject: loop.Subject{Key: "issue:I_1", Slug: "1", Name: wanted.Title, PlanFile: "issue #1"},
-		Gates: []gate.Gate{
+		Settings: loop.Settings{Ask: plan.AskNever, Review: review, Limits: limits, Gates: []gate.Gate{
 			{Name: "go vet", Kind: gate.Lint, Command: vetCommand}, {Name: "go test", Kind: gate.Test, Command: testCommand},
 			{Name: "accept", Command: acceptCommand, When: gate.Final},
-		},
+		}},
 	}, w.now)
 	e := &loop.Engine{Workspace: w, Runner: w, Publisher: w, Memory: known, Now: func() time.Time { return w.now }}
+	e.Emit = func(ev run.Event) {
+		if ev.Kind == run.EventAttemptFailed {
+			w.meter.failed(ev.TaskID)
+		}
+	}
 	stored, err := loop.Encode(s)
 	if err != nil {
 		return outcome{}, err
@@ -82,6 +92,9 @@ func drive(ctx context.Context, p *project, m Mix, name run.ID, seed uint64, kno
 		if n.Kind == loop.Done {
 			out.end = next.End
 			out.doubled = w.doubled(next)
+			if out.givenUp, err = givenUp(next); err != nil {
+				return outcome{}, err
+			}
 			w.meter.finish(&out, w.trees[w.tip().Tree], w.now.Sub(epoch))
 			return out, nil
 		}
@@ -103,6 +116,28 @@ func drive(ctx context.Context, p *project, m Mix, name run.ID, seed uint64, kno
 		}
 	}
 	return outcome{}, fmt.Errorf("the run does not end: it is at %s", s.Stage)
+}
+
+// givenUp are the tasks that are not done where the run had no more to work, those
+// left out that wait for a person, who is told what the agent says.
+func givenUp(s loop.State) ([]string, error) {
+	switch s.End { //nolint:exhaustive // the others are limits, or are done
+	case run.EndBlocked, run.EndAwaitingPerson, run.EndStagnated:
+	default:
+		return nil, nil
+	}
+	doc, err := progress.Parse([]byte(s.Progress))
+	if err != nil {
+		return nil, fmt.Errorf("read the progress of a run that has ended: %w", err)
+	}
+	var ids []string
+	for _, t := range doc.Tasks() {
+		asked := slices.ContainsFunc(s.Needs, func(n loop.Need) bool { return n.TaskID == t.ID })
+		if t.Status != run.TaskDone && !asked {
+			ids = append(ids, t.ID)
+		}
+	}
+	return ids, nil
 }
 
 // pass lets the time pass that a step asks for.

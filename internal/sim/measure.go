@@ -31,12 +31,20 @@ type outcome struct {
 	lost int
 	// doubled are effects that happened twice: a call or commit nobody asked for.
 	doubled int
+	// needed is how many calls the solved tasks take by their nature.
+	needed int
+	// refused is how often honest work was called failed: attempts that failed though
+	// an honest call had got further and said what is left, and tasks that were given
+	// up though an honest call had done all of them and said so.
+	refused int
 	// spent is what the calls cost; over is how much of it was beyond the budget.
 	spent, over float64
 	// hopeless are the hopeless tasks that gave evidence of being so; late the
 	// calls at each of them after that.
 	late    []int
 	elapsed time.Duration
+	// givenUp are the tasks that a run left undone which did not end at a limit.
+	givenUp []string
 	// faults tells of each fault that a call had.
 	faults map[Fault]tally
 	// trouble is what the loop itself failed with, "" mostly.
@@ -62,6 +70,13 @@ type meter struct {
 
 	faults map[Fault]tally
 	hit    map[string]map[Fault]bool // by module
+
+	// turn is the call that ended last.
+	turn answer
+	// unjust are the calls, by number, whose honest part of the work was called
+	// failed; rightly the tasks that an honest call had done and said so.
+	unjust  map[int]bool
+	rightly map[string]bool
 }
 
 // tally is what became of the calls with one fault.
@@ -82,7 +97,10 @@ type evidence struct {
 }
 
 func newMeter(p *project, c *checker) *meter {
-	m := &meter{project: p, checks: c, pieces: p.pieces(), evidence: map[string]*evidence{}, faults: map[Fault]tally{}, hit: map[string]map[Fault]bool{}}
+	m := &meter{
+		project: p, checks: c, pieces: p.pieces(), evidence: map[string]*evidence{}, faults: map[Fault]tally{},
+		hit: map[string]map[Fault]bool{}, unjust: map[int]bool{}, rightly: map[string]bool{},
+	}
 	m.held, m.lost = make([]bool, len(m.pieces)), make([]bool, len(m.pieces))
 	m.landed(p.base)
 	return m
@@ -95,11 +113,15 @@ func (m *meter) before(f files) string { return m.standing(f) + "\n" + digest(co
 // after which the same outcome has been seen twice at that task: the same failing
 // tests, or no change to the code. Calls that crashed or were refused show nothing,
 // nor do those that were to split the task up and change nothing, and neither does
-// a change after which no test fails.
+// a change after which no test fails, nor a call that claims a change it has not made.
 func (m *meter) called(a answer, before string, after files) {
 	m.calls++
 	m.spent += a.cost
 	m.strikes(a)
+	m.turn = a
+	if a.honest() && a.claimed && a.solved && len(m.checks.broke(m.project, after)) == 0 {
+		m.rightly[a.task] = true
+	}
 	if a.ending == endedRefused {
 		return
 	}
@@ -122,6 +144,9 @@ func (m *meter) called(a answer, before string, after files) {
 	}
 	shows := m.standing(after)
 	if m.before(after) == before {
+		if a.claimed {
+			return
+		}
 		shows = "no change"
 	}
 	if shows == "" {
@@ -129,6 +154,14 @@ func (m *meter) called(a answer, before string, after files) {
 	}
 	e.seen[shows]++
 	e.given = e.seen[shows] == 2
+}
+
+// failed notes that the loop called an attempt at a task failed. The same may be
+// said again by a host that died before it had saved that.
+func (m *meter) failed(task string) {
+	if m.turn.task == task && m.turn.honest() && m.turn.partial && m.turn.better {
+		m.unjust[m.calls] = true
+	}
 }
 
 // strikes notes the fault of a call and the tasks it was at: all of them, where it
@@ -152,9 +185,9 @@ func (m *meter) strikes(a answer) {
 }
 
 // committed notes a tree that was committed for a task, of which these pieces
-// were wanted, out of the work of a call. Where the same is wanted again, that is
+// were wanted, out of the work of calls with these faults. Where the same is wanted again, that is
 // another task, with evidence of its own.
-func (m *meter) committed(f files, fault Fault, wanted []aim) {
+func (m *meter) committed(f files, faults []Fault, wanted []aim) {
 	bad := m.bad
 	m.landed(f)
 	for _, x := range wanted {
@@ -162,16 +195,12 @@ func (m *meter) committed(f files, fault Fault, wanted []aim) {
 			clear(e.seen)
 		}
 	}
-	if fault == FaultNone {
-		return
-	}
-	harmful := m.bad > bad || slices.ContainsFunc(wanted, func(x aim) bool {
-		return slices.ContainsFunc(x.pieces, func(p piece) bool { return !p.held(f) })
-	})
-	if harmful {
-		t := m.faults[fault]
-		t.harmful++
-		m.faults[fault] = t
+	harmful := m.bad > bad || slices.ContainsFunc(wanted, func(x aim) bool { return len(x.unfinished(f)) > 0 })
+	for _, fault := range faults {
+		if t := m.faults[fault]; harmful {
+			t.harmful++
+			m.faults[fault] = t
+		}
 	}
 }
 
@@ -228,6 +257,12 @@ func (m *meter) finish(o *outcome, tip files, elapsed time.Duration) {
 			o.lost++
 		}
 	}
+	o.refused = len(m.unjust)
+	for _, id := range o.givenUp {
+		if m.rightly[id] && !m.project.conditions[ConditionSpender] {
+			o.refused++
+		}
+	}
 	o.clean = !m.project.conditions[ConditionSpender]
 	for _, mod := range m.project.modules {
 		switch {
@@ -241,6 +276,7 @@ func (m *meter) finish(o *outcome, tip files, elapsed time.Duration) {
 			held := mod.held(tip)
 			if held {
 				o.solved++
+				o.needed += mod.needs()
 			}
 			for fault := range m.hit[mod.name] {
 				t := m.faults[fault]

@@ -51,6 +51,14 @@ const (
 	// FaultCorrupts does its task and ruins progress.md: cut short, binary,
 	// gone, or a link.
 	FaultCorrupts Fault = "corrupts_progress"
+	// FaultWronglyThere changes nothing and says, with a place, that the work was
+	// there already.
+	FaultWronglyThere Fault = "wrongly_there"
+	// FaultNeverClaims does its task and claims nothing.
+	FaultNeverClaims Fault = "never_claims"
+	// FaultProviderError does a part of the task and ends well by its exit status,
+	// with an error of the provider as its last words.
+	FaultProviderError Fault = "provider_error"
 )
 
 // Faults lists all faults, in the order in which they are drawn.
@@ -58,6 +66,7 @@ func Faults() []Fault {
 	return []Fault{
 		FaultNoOp, FaultWrong, FaultHalf, FaultPretends, FaultEarlyDone, FaultTicksAll, FaultForges, FaultBreaksTest,
 		FaultDeletesTest, FaultWeakensTest, FaultThrashes, FaultCrashes, FaultHangs, FaultRateLimited, FaultCorrupts,
+		FaultWronglyThere, FaultNeverClaims, FaultProviderError,
 	}
 }
 
@@ -80,15 +89,22 @@ const (
 	TraitHopeless Trait = "hopeless"
 	// TraitAsks: no call solves it; each asks a question instead.
 	TraitAsks Trait = "asks"
+	// TraitPartial: honest work of 2 to 5 calls. Each does a part and says what is
+	// left; the last one says that it is done.
+	TraitPartial Trait = "honest_partial"
+	// TraitAlready: nothing is left to do, from the start or since the task before.
+	TraitAlready Trait = "done_already"
+	// TraitBlocked: no call solves it, and each says what only a person can give.
+	TraitBlocked Trait = "says_blocked"
 )
 
 // Traits lists all traits but the plain one, in the order in which they are
 // drawn.
 func Traits() []Trait {
-	return []Trait{TraitNeedsSplit, TraitNeedsError, TraitLoops, TraitHopeless, TraitAsks}
+	return []Trait{TraitNeedsSplit, TraitNeedsError, TraitLoops, TraitHopeless, TraitAsks, TraitPartial, TraitAlready, TraitBlocked}
 }
 
-func (t Trait) solvable() bool { return t != TraitHopeless && t != TraitAsks }
+func (t Trait) solvable() bool { return t != TraitHopeless && t != TraitAsks && t != TraitBlocked }
 
 // Condition is what may be odd about a whole run.
 type Condition string
@@ -129,6 +145,7 @@ type Mix struct {
 	// their own, besides those of Calls.
 	Planner  map[PlanFault]float64   `yaml:"planner"`
 	Reviewer map[ReviewFault]float64 `yaml:"reviewer"`
+	Verifier map[VerifyFault]float64 `yaml:"verifier"`
 	// Tasks is the share of tasks with each trait; the rest is plain.
 	Tasks map[Trait]float64 `yaml:"tasks"`
 	// Conditions is the share of runs each condition holds for.
@@ -141,6 +158,9 @@ type Mix struct {
 	// runs without hopeless tasks, as a share of what plain Ralph makes; 0 sets
 	// no bar.
 	MaxCallRatio float64 `yaml:"max_call_ratio"`
+	// MaxNeededRatio is the most calls that the loop may make in such runs, as a
+	// share of those that the finished tasks need by their nature; 0 sets no bar.
+	MaxNeededRatio float64 `yaml:"max_needed_ratio"`
 }
 
 // MixLimits are the limits of each run; see run.Limits.
@@ -193,6 +213,8 @@ func (m Mix) problem() string {
 		return fmt.Sprintf("crash must be from 0 to %g", maxCrash)
 	case m.MaxCallRatio < 0:
 		return "max_call_ratio must not be negative"
+	case m.MaxNeededRatio < 0:
+		return "max_needed_ratio must not be negative"
 	}
 	if why := shares("calls", m.Calls, Faults(), true); why != "" {
 		return why
@@ -201,6 +223,9 @@ func (m Mix) problem() string {
 		return why
 	}
 	if why := shares("reviewer", m.Reviewer, ReviewFaults(), true); why != "" {
+		return why
+	}
+	if why := shares("verifier", m.Verifier, VerifyFaults(), true); why != "" {
 		return why
 	}
 	if why := shares("tasks", m.Tasks, Traits(), true); why != "" {

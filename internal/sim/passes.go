@@ -97,7 +97,7 @@ func (a *agent) plan(c *call, out *answer) {
 	}
 	out.final = fmt.Sprintf("Wrote %d tasks.", len(tasks))
 	switch out.fault {
-	case FaultCrashes:
+	case FaultCrashes, FaultProviderError:
 		out.ending, out.detail = endedCrashed, "signal: segmentation fault"
 		return
 	case FaultHangs:
@@ -106,7 +106,7 @@ func (a *agent) plan(c *call, out *answer) {
 	case FaultCorrupts:
 		c.corrupt()
 		return
-	case FaultNoOp, FaultEarlyDone, Fault(PlanNothing):
+	case FaultNoOp, FaultEarlyDone, FaultWronglyThere, FaultNeverClaims, Fault(PlanNothing):
 		out.final = "The plan is written."
 		return
 	case Fault(PlanTouchesCode):

@@ -58,7 +58,7 @@ func plain(ctx context.Context, p *project, m Mix, rnd *rand.Rand) (outcome, err
 			ans.took = plainWall
 		case endedRefused:
 			limitedUntil = max(limitedUntil, clock+ans.limit)
-		case endedWell, endedGaveUp, endedCrashed:
+		case endedWell, endedGaveUp, endedCrashed, endedCutOff:
 		}
 		clock += ans.took + plainPause
 		meter.called(ans, before, w.files)
@@ -107,7 +107,7 @@ func (a *agent) nextOfList(c *call, out *answer) {
 	switch {
 	case done && out.ending == endedWell && (out.fault == FaultNone || title == ""):
 		c.edit(markDone)
-	case out.fault == FaultNone && !done && strings.Contains(c.tree.files[c.progress], "- [ ] "+title+"\n") && c.rnd.IntN(3) == 0:
+	case out.fault == FaultNone && !out.partial && !done && strings.Contains(c.tree.files[c.progress], "- [ ] "+title+"\n") && c.rnd.IntN(3) == 0:
 		c.edit(func(s string) string {
 			return strings.Replace(s, "- [ ] "+title+"\n", "- [ ] "+title+blockedNote+"\n", 1)
 		})

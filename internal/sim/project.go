@@ -33,6 +33,21 @@ type module struct {
 	name   string
 	trait  Trait
 	pieces []piece
+	// with is the module whose task brings the values of this one along, "" for none.
+	with string
+}
+
+// needs is how many calls the task takes by its nature: one, one for each part that
+// a call does, or, where nothing is left to do, one that says so and one that looks.
+func (m module) needs() int {
+	switch m.trait {
+	case TraitPartial:
+		return len(m.paths())
+	case TraitAlready:
+		return 2
+	case TraitPlain, TraitNeedsSplit, TraitNeedsError, TraitLoops, TraitHopeless, TraitAsks, TraitBlocked:
+	}
+	return 1
 }
 
 func (m module) held(f files) bool {
@@ -135,11 +150,18 @@ func newProject(m Mix, rnd *rand.Rand) *project {
 	for i := range n {
 		trait := pick(rnd, Traits(), m.Tasks)
 		parts := 1
-		if trait == TraitNeedsSplit {
+		switch trait {
+		case TraitNeedsSplit:
 			parts = 2 + rnd.IntN(3)
+		case TraitPartial:
+			parts = 2 + rnd.IntN(4)
+		case TraitPlain, TraitNeedsError, TraitLoops, TraitHopeless, TraitAsks, TraitAlready, TraitBlocked:
 		}
 		mod := p.draw(rnd, fmt.Sprintf("m%02d", i+1), parts, 1+rnd.IntN(3))
 		mod.trait = trait
+		if trait == TraitAlready {
+			p.bring(rnd, &mod)
+		}
 		p.modules = append(p.modules, mod)
 	}
 	if p.conditions[ConditionSpender] {
@@ -151,6 +173,19 @@ func newProject(m Mix, rnd *rand.Rand) *project {
 		p.conditions[c] = m.Conditions[c] > 0 && rnd.Float64() < m.Conditions[c]
 	}
 	return p
+}
+
+// bring has the values of a module be there when its task begins: from the start or,
+// half of the time, since the task before, where any call can do that one.
+func (p *project) bring(rnd *rand.Rand, mod *module) {
+	before := len(p.modules) - 1
+	if rnd.IntN(2) == 0 && before >= 0 && p.modules[before].trait == TraitPlain {
+		mod.with = p.modules[before].name
+		return
+	}
+	for _, x := range mod.pieces {
+		setPiece(p.base, x, x.value)
+	}
 }
 
 // draw makes a module of some files with some pieces each, not yet done, and the

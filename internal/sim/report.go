@@ -29,6 +29,7 @@ func Markdown(results []Result) string {
 		number("**false completions**", func(t Totals) int { return t.FalseCompletions })
 		number("**commits that break a check**", func(t Totals) int { return t.BadCommits })
 		number("**good work lost** (values)", func(t Totals) int { return t.LostWork })
+		fmt.Fprintf(&b, "| **honest work called failed** | %d | – |\n", r.Loop.HonestRefused)
 		number("**runs over budget**", func(t Totals) int { return t.OverBudget })
 		row("solvable tasks finished", func(t Totals) string {
 			return fmt.Sprintf("%d of %d (%s)", t.Solved, t.Solvable, percent(t.Solved, t.Solvable))
@@ -69,6 +70,9 @@ func faultTable(r Result) string {
 		names = append(names, string(f))
 	}
 	for _, f := range ReviewFaults() {
+		names = append(names, string(f))
+	}
+	for _, f := range VerifyFaults() {
 		names = append(names, string(f))
 	}
 	var b strings.Builder

@@ -90,12 +90,19 @@ type Totals struct {
 	// Calls are all agent calls; Iterations leave out those the provider refused.
 	Calls      int `json:"calls"`
 	Iterations int `json:"iterations"`
+	// HonestRefused is how often honest work was called failed: failed attempts of
+	// honest calls that had got further and said what is left, and tasks given up
+	// though an honest call had done them and said so. Not counted of plain Ralph.
+	HonestRefused int `json:"honest_refused"`
 	// CleanRuns have no hopeless task and a budget that covers the tasks;
 	// CleanCalls, CleanIterations and CleanSolved are those of them.
 	CleanRuns       int `json:"clean_runs"`
 	CleanCalls      int `json:"clean_calls"`
 	CleanIterations int `json:"clean_iterations"`
 	CleanSolved     int `json:"clean_solved"`
+	// CleanNeeded is how many calls the finished tasks of the clean runs take by
+	// their nature.
+	CleanNeeded int `json:"clean_needed"`
 	// Hopeless are the hopeless tasks that gave evidence of it. Late is how many
 	// calls followed at one of them: at most, and in all.
 	Hopeless int `json:"hopeless_tasks"`
@@ -156,6 +163,7 @@ func total(pairs [][2]outcome, which int) Totals {
 		t.Doubled += o.doubled
 		t.Solvable += o.tasks
 		t.Solved += o.solved
+		t.HonestRefused += o.refused
 		t.Calls += o.calls
 		t.Iterations += o.iterations
 		if o.clean {
@@ -163,6 +171,7 @@ func total(pairs [][2]outcome, which int) Totals {
 			t.CleanCalls += o.calls
 			t.CleanIterations += o.iterations
 			t.CleanSolved += o.solved
+			t.CleanNeeded += o.needed
 		}
 		for _, late := range o.late {
 			t.Hopeless++
@@ -196,7 +205,7 @@ type Bar struct {
 }
 
 // solvedShare is how much of what can be solved the loop has to solve.
-const solvedShare = 0.99
+const solvedShare = 0.995
 
 func bars(m Mix, loop, plain Totals) []Bar {
 	never := func(name string, n int) Bar {
@@ -208,6 +217,7 @@ func bars(m Mix, loop, plain Totals) []Bar {
 		never("lost good work", loop.LostWork),
 		never("doubled effects", loop.Doubled),
 		never("runs over budget", loop.OverBudget),
+		never("honest work called failed", loop.HonestRefused),
 		never("errors of the loop itself", len(loop.Troubles)),
 	}
 	if loop.Solvable > 0 {
@@ -221,6 +231,13 @@ func bars(m Mix, loop, plain Totals) []Bar {
 		out = append(out, Bar{
 			Name: "calls per finished task, of plain Ralph's", Held: loop.CleanSolved > 0 && ratio <= m.MaxCallRatio,
 			Is: fmt.Sprintf("%.1f %%", 100*ratio), Must: fmt.Sprintf("at most %g %%", 100*m.MaxCallRatio),
+		})
+	}
+	if m.MaxNeededRatio > 0 && loop.CleanRuns > 0 {
+		ratio := share(loop.CleanCalls, loop.CleanNeeded)
+		out = append(out, Bar{
+			Name: "calls, of those that the finished tasks need", Held: loop.CleanNeeded > 0 && ratio <= m.MaxNeededRatio,
+			Is: fmt.Sprintf("%.1f %%", 100*ratio), Must: fmt.Sprintf("at most %g %%", 100*m.MaxNeededRatio),
 		})
 	}
 	if loop.Hopeless > 0 {

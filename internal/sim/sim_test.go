@@ -98,7 +98,7 @@ func TestBars(t *testing.T) {
 	for _, mix := range []string{"faulty", "honest", "hopeless", "passes"} {
 		t.Run(mix, func(t *testing.T) {
 			t.Parallel()
-			for _, b := range play(t, builtIn(t, mix), 6, 12).Bars {
+			for _, b := range play(t, builtIn(t, mix), 4, 12).Bars {
 				if !b.Held {
 					t.Errorf("%s: is %s, must be %s", b.Name, b.Is, b.Must)
 				}
@@ -123,8 +123,9 @@ func TestLoopBelievesNoFault(t *testing.T) {
 	}
 }
 
-// Any one fault of a planner at a quarter of its calls, or of a reviewer at half.
-func TestPlannersAndReviewersAreNotBelieved(t *testing.T) {
+// Any one fault of a planner or verifier at a quarter of its calls, or of a reviewer at
+// half.
+func TestPlannersReviewersAndVerifiersAreNotBelieved(t *testing.T) {
 	t.Parallel()
 	whole := func(change func(*Mix)) Mix {
 		m := only()
@@ -135,6 +136,11 @@ func TestPlannersAndReviewersAreNotBelieved(t *testing.T) {
 	mixes := map[string]Mix{}
 	for _, f := range PlanFaults() {
 		mixes[string(f)] = whole(func(m *Mix) { m.Planner = map[PlanFault]float64{f: 0.25} })
+	}
+	for _, f := range VerifyFaults() {
+		mixes[string(f)] = whole(func(m *Mix) {
+			m.Verifier, m.Tasks = map[VerifyFault]float64{f: 0.25}, map[Trait]float64{TraitAlready: 0.5}
+		})
 	}
 	for _, f := range ReviewFaults() {
 		mixes[string(f)] = whole(func(m *Mix) { m.Reviewer = map[ReviewFault]float64{f: 0.5} })
@@ -225,6 +231,8 @@ func TestParseMix(t *testing.T) {
 		{"unknown fault of a planner", head + "planner: {sings: 0.1}\n", "planner knows only"},
 		{"unknown fault of a reviewer", head + "reviewer: {sings: 0.1}\n", "reviewer knows only"},
 		{"unknown trait", head + "tasks: {sings: 0.1}\n", "tasks knows only"},
+		{"unknown fault of a verifier", head + "verifier: {sings: 0.1}\n", "verifier knows only"},
+		{"negative ratio of needed calls", head + "max_needed_ratio: -1\n", "max_needed_ratio"},
 		{"share too large", head + "runs_with: {spender: 1.5}\n", "runs_with.spender"},
 		{"negative share", head + "calls: {no_op: -0.1}\n", "calls.no_op"},
 		{"shares above one", head + "calls: {no_op: 0.6, wrong: 0.6}\n", "together"},
@@ -248,16 +256,20 @@ func TestParseMix(t *testing.T) {
 
 func TestBarsFollowFromTotals(t *testing.T) {
 	t.Parallel()
-	loop := Totals{Solvable: 100, Solved: 98, CleanRuns: 1, CleanCalls: 70, CleanSolved: 10, Hopeless: 1, LateMost: 4, FalseCompletions: 1}
+	loop := Totals{
+		Solvable: 100, Solved: 98, CleanRuns: 1, CleanCalls: 70, CleanSolved: 10, CleanNeeded: 50, Hopeless: 1, LateMost: 4, FalseCompletions: 1,
+		HonestRefused: 2,
+	}
 	plain := Totals{CleanCalls: 100, CleanSolved: 10}
 	var failed []string
-	for _, b := range bars(Mix{MaxCallRatio: 0.6}, loop, plain) {
+	for _, b := range bars(Mix{MaxCallRatio: 0.6, MaxNeededRatio: 1.05}, loop, plain) {
 		if !b.Held {
 			failed = append(failed, b.Name+": "+b.Is)
 		}
 	}
 	want := []string{
-		"false completions: 1", "solvable tasks finished: 98.00 %", "calls per finished task, of plain Ralph's: 70.0 %",
+		"false completions: 1", "honest work called failed: 2", "solvable tasks finished: 98.00 %", "calls per finished task, of plain Ralph's: 70.0 %",
+		"calls, of those that the finished tasks need: 140.0 %",
 		"calls at a hopeless task after the evidence: 4 at most",
 	}
 	if diff := cmp.Diff(want, failed); diff != "" {

@@ -51,8 +51,8 @@ type world struct {
 	// limited is when the provider answers again, told whether it says so.
 	limited time.Time
 	told    bool
-	// last is the fault of the call that ended last.
-	last Fault
+	// last are the faults of the call that worked last and of those that looked at it.
+	last []Fault
 	// spent is the gateway's own record of what the calls have cost.
 	spent float64
 
@@ -142,12 +142,12 @@ func (w *world) Names() ([]string, error) {
 }
 
 // Snapshot implements loop.Workspace.
-func (w *world) Snapshot(context.Context) (string, []loop.Refusal, error) {
+func (w *world) Snapshot(context.Context) (string, []loop.Refusal, []string, error) {
 	var refused []loop.Refusal
 	for name := range w.work.links {
 		refused = append(refused, loop.Refusal{Path: name, Reason: "it is a symbolic link"})
 	}
-	return w.store(w.work.files), refused, nil
+	return w.store(w.work.files), refused, nil, nil
 }
 
 // Changes implements loop.Workspace.
@@ -206,6 +206,15 @@ func (w *world) Without(_ context.Context, tree, dir string) (string, error) {
 	return w.store(f), nil
 }
 
+// Keep implements loop.Workspace: nothing that was stored is ever lost here.
+func (w *world) Keep(context.Context, loop.State, string) error { return nil }
+
+// Kept implements loop.Workspace.
+func (w *world) Kept(_ context.Context, _ loop.State, tree string) (bool, error) {
+	_, ok := w.trees[tree]
+	return ok, nil
+}
+
 // Restore implements loop.Workspace.
 func (w *world) Restore(_ context.Context, tree, from string, paths []string) (string, error) {
 	f := cloneFiles(w.trees[tree])
@@ -258,6 +267,7 @@ func (w *world) status(ans *answer, s loop.State, a loop.AgentStart) loop.AgentS
 		status.Outcome = loop.AgentGaveUp
 	case endedCrashed:
 		status.Outcome = loop.AgentBroken
+	case endedCutOff: // comes of the gateway, below
 	case endedRefused:
 		status.Outcome = loop.AgentRateLimited
 		if w.told {
@@ -272,7 +282,7 @@ func (w *world) status(ans *answer, s loop.State, a loop.AgentStart) loop.AgentS
 	}
 	if a.Wall > 0 && ans.took > a.Wall {
 		status.Outcome, status.Detail = loop.AgentTimedOut, "it ran out of time after "+a.Wall.String()
-		ans.took = a.Wall
+		ans.took, ans.ending = a.Wall, endedEndless
 	}
 	if budget := s.Limits.BudgetUSD; budget > 0 && ans.ending != endedRefused {
 		spent := 0.0
@@ -280,7 +290,7 @@ func (w *world) status(ans *answer, s loop.State, a loop.AgentStart) loop.AgentS
 			spent += min(reserve, ans.cost-spent)
 		}
 		if spent < ans.cost {
-			ans.cost = spent
+			ans.cost, ans.ending = spent, endedCutOff
 			status.Outcome, status.Detail = loop.AgentOverBudget, "the budget does not cover another request"
 		}
 	}
@@ -315,7 +325,12 @@ func (w *world) tell(p *process, died bool) {
 	if died {
 		c.answer.ending = endedCrashed
 	}
-	w.last = c.answer.fault
+	if c.answer.job != "verify" {
+		w.last = nil
+	}
+	if c.answer.fault != FaultNone {
+		w.last = append(w.last, c.answer.fault)
+	}
 	w.meter.called(c.answer, c.before, c.after)
 }
 
@@ -392,14 +407,15 @@ func (w *world) Land(_ context.Context, l loop.Landing) (loop.Landed, error) {
 	w.landed = append(w.landed, loop.Landed{
 		OID: fmt.Sprintf("c%d", len(w.commits)), Tree: l.Tree, Subject: l.Task.Title, TaskID: l.Task.ID,
 	})
-	fault, wanted := FaultNone, []aim(nil)
+	var faults []Fault
+	var wanted []aim
 	if !l.Closing && !l.Recorded && !l.Planned {
-		fault = w.last
+		faults = w.last
 		if places.MatchString(l.Task.Title) {
 			wanted = w.agent.aims(&call{tree: &workTree{files: w.trees[l.Tree]}}, l.Task.Title)
 		}
 	}
-	w.meter.committed(w.trees[l.Tree], fault, wanted)
+	w.meter.committed(w.trees[l.Tree], faults, wanted)
 	return w.tip(), nil
 }
 
@@ -408,10 +424,10 @@ func (w *world) Show(_ context.Context, s loop.State) (*loop.PullRequest, error)
 	return &loop.PullRequest{Number: 2, Draft: !s.End.Complete()}, nil
 }
 
-// Screen implements loop.Publisher.
 // Merge implements loop.Workspace: nobody else works on the base branch.
 func (w *world) Merge(context.Context, loop.State) (*loop.Merge, error) {
 	return nil, nil //nolint:nilnil // no conflict
 }
 
+// Screen implements loop.Publisher.
 func (w *world) Screen(loop.State, []loop.Change) loop.Screened { return loop.Screened{} }

@@ -1,6 +1,7 @@
 // Package spend keeps account of what runs cost and holds them to their
 // budgets: prices of models, what a request may cost at most, what it did cost,
 // and whether it still fits. With that it keeps account of the hosts they reach.
+// The book itself, Ledger, is in the database of package store.
 //
 // Invariants:
 //

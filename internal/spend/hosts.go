@@ -50,13 +50,15 @@ func (h *hosts) book(start string) *hostBook {
 	return b
 }
 
-// add counts a use of a host.
+// add counts a use of a host, also where the client has gone meanwhile.
 func (h *hosts) add(ctx context.Context, start string, u run.HostUse) error {
 	h.mu.Lock()
 	b := h.book(start)
 	h.mu.Unlock()
 	b.writing.Lock()
 	defer b.writing.Unlock()
+	ctx, cancel := toWrite(ctx)
+	defer cancel()
 	if !b.loaded {
 		// What an earlier process noted.
 		r, err := h.ledger.Report(ctx, start)

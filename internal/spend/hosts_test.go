@@ -1,21 +1,22 @@
-package spend
+package spend_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/spend"
+	"github.com/org/ralph-action/internal/spend/spendtest"
 )
 
 // counting counts what is written of hosts.
 type counting struct {
-	Ledger
+	spend.Ledger
 	mu     sync.Mutex
 	writes int
 }
@@ -27,22 +28,17 @@ func (c *counting) Reach(ctx context.Context, start string, u run.HostUse) error
 	return c.Ledger.Reach(ctx, start, u)
 }
 
-func hostMeter(t *testing.T, dir string) (*Meter, *counting) {
+func hostMeter(t *testing.T, dir string) (*spend.Meter, *counting) {
 	t.Helper()
-	f, err := OpenFile(filepath.Join(dir, "spend.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = f.Close() })
-	c := &counting{Ledger: f}
-	m := NewMeter(c, nil)
-	if err := m.Begin(t.Context(), Start{Name: "r1-1"}); err != nil {
+	c := &counting{Ledger: spendtest.Open(t, dir)}
+	m := spend.NewMeter(c, nil)
+	if err := m.Begin(t.Context(), spend.Start{Name: "r1-1"}); err != nil {
 		t.Fatal(err)
 	}
 	return m, c
 }
 
-func hostReport(t *testing.T, m *Meter) []run.HostUse {
+func hostReport(t *testing.T, m *spend.Meter) []run.HostUse {
 	t.Helper()
 	r, err := m.Report(t.Context(), "r1-1")
 	if err != nil {
@@ -55,6 +51,7 @@ func hostReport(t *testing.T, m *Meter) []run.HostUse {
 // different hosts, is told of in full and written down in little.
 func TestBlockedHostsAreBounded(t *testing.T) {
 	t.Parallel()
+	const maxHosts = 60 // that are kept of a start
 	m, c := hostMeter(t, t.TempDir())
 	for i := range 100_000 {
 		if err := m.Block(t.Context(), "r1-1", "evil.example", "why"); err != nil {
@@ -117,7 +114,7 @@ func TestPassages(t *testing.T) {
 	if diff := cmp.Diff([]run.HostUse{{Host: "a.example", Count: 2, Sent: 1, Received: 2}}, hostReport(t, m)); diff != "" {
 		t.Error(diff)
 	}
-	if _, _, err := m.Pass(t.Context(), "r1-1", "a.example"); !errors.Is(err, ErrUnknownStart) {
+	if _, _, err := m.Pass(t.Context(), "r1-1", "a.example"); !errors.Is(err, spend.ErrUnknownStart) {
 		t.Errorf("after the end: %v", err)
 	}
 	if err := m.End(t.Context(), "r1-1"); err != nil {
@@ -129,13 +126,13 @@ func TestPassages(t *testing.T) {
 func TestEndWaitsNoLongerThanItMay(t *testing.T) {
 	t.Parallel()
 	m, _ := hostMeter(t, t.TempDir())
-	p, _, err := m.Pass(t.Context(), "r1-1", "a.example")
+	p, open, err := m.Pass(t.Context(), "r1-1", "a.example")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	enough := errors.New("enough")
-	cancel(enough)
+	context.AfterFunc(open, func() { cancel(enough) }) // End waits for the connection
 	if err := m.End(ctx, "r1-1"); !errors.Is(err, enough) {
 		t.Errorf("%v", err)
 	}
@@ -144,6 +141,36 @@ func TestEndWaitsNoLongerThanItMay(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]run.HostUse{{Host: "a.example", Count: 1, Sent: 3, Received: 4}}, hostReport(t, m)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A client that goes away at once does not keep what it did out of the report.
+func TestNotedWithoutTheClient(t *testing.T) {
+	t.Parallel()
+	m, _ := hostMeter(t, t.TempDir())
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := m.Block(gone, "r1-1", "a.example", "why"); err != nil {
+		t.Fatal(err)
+	}
+	p, _, err := m.Pass(gone, "r1-1", "b.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Close(0, 0)
+	if err := m.Refuse(gone, "r1-1", spend.Refusal{Reason: "no"}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := m.Report(t.Context(), "r1-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := spend.Report{
+		Refused: []spend.Refusal{{Reason: "no"}},
+		Hosts:   []run.HostUse{{Host: "a.example", Blocked: "why", Count: 1}, {Host: "b.example", Count: 1}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -14,9 +14,9 @@ const (
 	// maxRefusals bounds the different refusals that are kept of one start: an
 	// agent chooses what it asks for.
 	maxRefusals = 20
-	// settleTimeout bounds the writing down of a charge, which goes on where the
-	// request that it is for was cut off.
-	settleTimeout = 10 * time.Second
+	// writeTimeout bounds the writing of a charge, a refusal or a host, which goes on
+	// where the request that it is for was cut off.
+	writeTimeout = 10 * time.Second
 )
 
 // Meter admits requests and counts what they cost. It is safe for concurrent
@@ -81,7 +81,9 @@ func (m *Meter) Block(ctx context.Context, start, host, reason string) error {
 func (m *Meter) Pass(ctx context.Context, start, host string) (*Passage, context.Context, error) {
 	p, ctx := m.hosts.open(ctx, start, host)
 	// Asked after it is among those that the end of the start ends.
-	_, err := m.ledger.Start(ctx, start)
+	asked, cancel := toWrite(ctx)
+	defer cancel()
+	_, err := m.ledger.Start(asked, start)
 	if err == nil {
 		err = m.hosts.add(ctx, start, run.HostUse{Host: host, Count: 1})
 	}
@@ -125,6 +127,8 @@ func (m *Meter) Refuse(ctx context.Context, start string, r Refusal) error {
 	}
 	known[r] = true
 	m.mu.Unlock()
+	ctx, cancel := toWrite(ctx)
+	defer cancel()
 	return m.ledger.Refuse(ctx, start, r)
 }
 
@@ -242,8 +246,13 @@ func (a *Admission) SettleCut(ctx context.Context, output int64) error {
 	return a.settle(ctx, Charge{Tokens{Input: r.Input, Output: output}, worstOf(a.price, r)})
 }
 
+// toWrite is a context for what has to be written although the client may have gone.
+func toWrite(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+}
+
 func (a *Admission) settle(ctx context.Context, c Charge) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	ctx, cancel := toWrite(ctx)
 	defer cancel()
 	// Where this fails the reservation stays in the book, but nobody waits for
 	// it any longer.

@@ -3,8 +3,6 @@ package spend_test
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -23,75 +21,9 @@ func prices() run.Prices {
 	return run.Prices{"m": {Input: 0.001, Output: 0.002, CacheRead: 0.001, CacheWrite: 0.001}}
 }
 
-// file is a ledger in a file that is closed with the test.
-func file(t interface {
-	Fatal(...any)
-	Cleanup(func())
-}, path string,
-) *spend.File {
-	l, err := spend.OpenFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	return l
-}
-
-func TestFile(t *testing.T) {
-	t.Parallel()
-	spendtest.Run(t, func(t *testing.T, dir string) spend.Ledger { return file(t, filepath.Join(dir, "spend.jsonl")) })
-}
-
-// A crash in the middle of a line loses what the line was about, and nothing
-// else.
-func TestFileCutOff(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "spend.jsonl")
-	l := file(t, path)
-	s := spend.Start{Name: "r1-1", Scopes: []spend.Scope{spend.RunScope("r1", 100)}}
-	if err := l.Begin(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if _, err := l.Reserve(t.Context(), "r1-1", "m", 40); err != nil {
-			t.Fatal(err)
-		}
-	}
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for cut := range whole {
-		if err := os.WriteFile(path, whole[:cut], 0o600); err != nil {
-			t.Fatal(err)
-		}
-		l, err := spend.OpenFile(path)
-		if err != nil {
-			t.Fatalf("cut at %d: %v", cut, err)
-		}
-		want := spend.USD(40 * max(strings.Count(string(whole[:cut]), "\n")-1, 0))
-		if got, err := l.Spent(t.Context(), "run:r1"); err != nil || got != want {
-			t.Errorf("cut at %d: spent %d, %v, want %d", cut, got, err, want)
-		}
-		// What comes next stands on a line of its own.
-		if err := l.Begin(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(l.Close(), file(t, path).Close()); err != nil {
-			t.Fatalf("cut at %d: %v", cut, err)
-		}
-	}
-	if err := os.WriteFile(path, append([]byte("{\"Begin\":\n"), whole...), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := spend.OpenFile(path); err == nil || !strings.Contains(err.Error(), "line 1") {
-		t.Errorf("a broken line in the middle: %v", err)
-	}
-}
-
 func TestAdmission(t *testing.T) {
 	t.Parallel()
-	m := spend.NewMeter(file(t, filepath.Join(t.TempDir(), "spend.jsonl")), prices())
+	m := spend.NewMeter(spendtest.Open(t, t.TempDir()), prices())
 	limited := spend.Start{Name: "r1-1", Scopes: []spend.Scope{spend.RunScope("r1", 1000)}}
 	free := spend.Start{Name: "r2-1", Scopes: []spend.Scope{spend.RunScope("r2", 0)}}
 	for _, s := range []spend.Start{limited, free} {
@@ -156,7 +88,7 @@ func TestAdmission(t *testing.T) {
 // An agent chooses what it is refused for.
 func TestRefusalsAreBounded(t *testing.T) {
 	t.Parallel()
-	m := spend.NewMeter(file(t, filepath.Join(t.TempDir(), "spend.jsonl")), prices())
+	m := spend.NewMeter(spendtest.Open(t, t.TempDir()), prices())
 	if err := m.Begin(t.Context(), spend.Start{Name: "r1-1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +113,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 // that leaves; one that cannot fit is refused at once.
 func TestWaitsForWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
-	m := spend.NewMeter(file(t, filepath.Join(t.TempDir(), "spend.jsonl")), prices())
+	m := spend.NewMeter(spendtest.Open(t, t.TempDir()), prices())
 	s := spend.Start{Name: "r1-1", Scopes: []spend.Scope{spend.RunScope("r1", 1000)}}
 	if err := m.Begin(t.Context(), s); err != nil {
 		t.Fatal(err)
@@ -226,18 +158,14 @@ func TestWaitsForWhatIsUnderWay(t *testing.T) {
 // never falls short of what was used.
 func TestBudgetIsNeverExceeded(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {
 		limit := spend.USD(rapid.Int64Range(1, 5000).Draw(rt, "limit"))
-		path := filepath.Join(dir, "spend.jsonl")
-		if err := os.RemoveAll(path); err != nil {
-			rt.Fatal(err)
-		}
+		dir := t.TempDir()
 		s := spend.Start{Name: "r1-1", Scopes: []spend.Scope{spend.RunScope("r1", limit), spend.TaskScope("r1", "T1", limit/2)}}
 		var used int64
 		var mu sync.Mutex
 		for range rapid.IntRange(1, 3).Draw(rt, "lives") {
-			l := file(rt, path)
+			l := spendtest.Open(rt, dir)
 			m := spend.NewMeter(l, prices())
 			if err := m.Begin(rt.Context(), s); err != nil {
 				rt.Fatal(err)
@@ -315,7 +243,7 @@ func TestLongPromptsAndCaches(t *testing.T) {
 		{"less than nothing", spend.Tokens{Input: -5, Output: -5}, spend.Request{Input: -5, Output: -5}, 0},
 	}
 	for _, tt := range tests {
-		m := spend.NewMeter(file(t, filepath.Join(t.TempDir(), "spend.jsonl")), list)
+		m := spend.NewMeter(spendtest.Open(t, t.TempDir()), list)
 		s := spend.Start{Name: "r1-1"}
 		if err := m.Begin(t.Context(), s); err != nil {
 			t.Fatal(err)

@@ -19,8 +19,6 @@ const (
 	EffectIntended EffectStatus = "intended"
 	// EffectDone: it happened, and Result says how.
 	EffectDone EffectStatus = "done"
-	// EffectFailed: it is known not to have happened.
-	EffectFailed EffectStatus = "failed"
 )
 
 // Effect is one outside effect (a commit, a comment, a pull request), recorded
@@ -55,16 +53,14 @@ func scanEffect(scan func(...any) error) (Effect, error) {
 }
 
 // BeginEffect records that an effect is about to happen and returns its row:
-// a fresh one, or the one an earlier call left. An effect that failed is
-// intended anew, and fresh.
+// a fresh one, or the one an earlier call left.
 func (s *Store) BeginEffect(ctx context.Context, key string, id run.ID, kind string, intent []byte, now time.Time) (Effect, error) {
 	var e Effect
 	err := s.InTx(ctx, func(tx *sql.Tx) error {
 		res, err := tx.ExecContext(ctx, `
 			INSERT INTO effects (key, run_id, kind, intent, status, result, created_at)
 			VALUES (?, ?, ?, ?, 'intended', x'', ?)
-			ON CONFLICT (key) DO UPDATE SET intent = excluded.intent, status = 'intended', result = x'', done_at = 0
-			WHERE effects.status = 'failed'`,
+			ON CONFLICT (key) DO NOTHING`,
 			key, id, kind, blob(intent), micros(now))
 		if err != nil {
 			return err
@@ -86,23 +82,13 @@ func (s *Store) BeginEffect(ctx context.Context, key string, id run.ID, kind str
 // FinishEffect records that an effect happened, and what came of it. The first
 // result stays. An effect that was never begun is ErrNotFound.
 func (s *Store) FinishEffect(ctx context.Context, key string, result []byte, now time.Time) error {
-	return s.endEffect(ctx, key, EffectDone, result, now)
-}
-
-// FailEffect records that an intended effect is known not to have happened. One
-// that is done stays done.
-func (s *Store) FailEffect(ctx context.Context, key string, result []byte, now time.Time) error {
-	return s.endEffect(ctx, key, EffectFailed, result, now)
-}
-
-func (s *Store) endEffect(ctx context.Context, key string, status EffectStatus, result []byte, now time.Time) error {
 	res, err := s.writer.ExecContext(ctx, `
 		UPDATE effects
 		SET result  = CASE status WHEN 'intended' THEN ? ELSE result END,
 		    done_at = CASE status WHEN 'intended' THEN ? ELSE done_at END,
-		    status  = CASE status WHEN 'intended' THEN ? ELSE status END
-		WHERE key = ?`, blob(result), micros(now), status, key)
-	op := fmt.Sprintf("end effect %s as %s", key, status)
+		    status  = 'done'
+		WHERE key = ?`, blob(result), micros(now), key)
+	op := "finish effect " + key
 	if err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}

@@ -16,7 +16,7 @@ type Run struct {
 	RepoOwner string
 	RepoName  string
 	// RepoNode and IssueNode are node ids; the run belongs to them, whatever
-	// owner, name or number become.
+	// owner, name or number become. Without GitHub they are others, see RunOfPlan.
 	RepoNode     string
 	Installation int64
 	IssueNumber  int
@@ -323,7 +323,13 @@ func saveState(ctx context.Context, db execer, id run.ID, l Lease, phase run.Pha
 	if err != nil {
 		return fmt.Errorf("save state of run %s: %w", id, err)
 	}
-	return mustAffect(res, "save state of run "+string(id), ErrLeaseLost)
+	if err := mustAffect(res, "save state of run "+string(id), ErrLeaseLost); err != nil || !phase.Terminal() {
+		return err
+	}
+	if _, err := db.ExecContext(ctx, `DELETE FROM unfinished WHERE run_id = ?`, id); err != nil {
+		return fmt.Errorf("forget the unfinished work of run %s: %w", id, err)
+	}
+	return nil
 }
 
 // RequestCancel records that by wants the run to stop; its driver sees it at

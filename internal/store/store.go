@@ -29,6 +29,8 @@ var (
 	ErrLeaseTaken = errors.New("store: lease taken")
 	// ErrLeaseLost: the lease used to be ours, and no longer is.
 	ErrLeaseLost = run.ErrLeaseLost
+	// ErrDamaged: the file is no database, or no longer a whole one.
+	ErrDamaged = errors.New("store: the database is damaged")
 )
 
 const (
@@ -81,6 +83,9 @@ func Open(ctx context.Context, path string) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("open store %s: %w", path, err), s.reader.Close(), s.writer.Close())
 	}
 	if err := s.Exclusively(ctx, s.migrate); err != nil {
+		if isDamage(err) {
+			err = fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
 		return nil, errors.Join(fmt.Errorf("open store %s: %w", path, err), s.Close())
 	}
 	return s, nil
@@ -187,4 +192,10 @@ func blob(b []byte) []byte {
 func isUnique(err error) bool {
 	e, ok := errors.AsType[*sqlite.Error](err)
 	return ok && e.Code() == sqlitelib.SQLITE_CONSTRAINT_UNIQUE
+}
+
+// isDamage says whether err is that of a file which SQLite cannot make sense of.
+func isDamage(err error) bool {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && (e.Code()&0xff == sqlitelib.SQLITE_NOTADB || e.Code()&0xff == sqlitelib.SQLITE_CORRUPT)
 }

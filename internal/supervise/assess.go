@@ -263,6 +263,8 @@ func (v *view) endTask(cfg Config, a *Assessment) (Verdict, bool) {
 	_, shared := a.at(Warning, PatternSharedError)
 	_, repeated := a.at(Critical, PatternRepeatingError)
 	switch {
+	case v.absent() && exhausted:
+		return Verdict{Kind: VerdictGiveUp, TaskID: v.h.Task.ID, Reason: plural(len(v.own), "call") + " changed nothing and claimed nothing"}, true
 	case repeated && v.siblings():
 		return Verdict{Kind: VerdictGiveUp, TaskID: v.family, Reason: reason + ", in several of its parts"}, true
 	case v.splitHelps(a) && (!exhausted || v.tries(cfg) > 0 || cfg.MaxTaskAttempts <= 1 || v.tooMuch()):
@@ -276,6 +278,14 @@ func (v *view) endTask(cfg Config, a *Assessment) (Verdict, bool) {
 	default:
 		return Verdict{Kind: VerdictGiveUp, TaskID: v.h.Task.ID, Reason: reason}, true
 	}
+}
+
+// absent says whether no call at the task has changed or claimed anything: there is
+// nothing that smaller tasks or another role could build on.
+func (v *view) absent() bool {
+	return len(v.own) > 0 && !slices.ContainsFunc(v.own, func(it *Iteration) bool {
+		return it.Class != FailEmpty || it.ClaimedDone || !it.Unchanged
+	})
 }
 
 // lastTries is how many calls a task that is out of attempts has in all: for a plan
@@ -293,6 +303,13 @@ func (v *view) tries(cfg Config) int {
 	return lastTries - max(v.strikes()-most, v.h.Task.Attempts-2*most)
 }
 
+// MayLook says whether a call that looks at what the last iteration claims is within
+// what is left to the task at hand.
+func MayLook(cfg Config, h History) bool {
+	v := newView(&h)
+	return cfg.MaxTaskAttempts <= 0 || v.strikes() < cfg.MaxTaskAttempts+lastTries
+}
+
 // splitHelps says whether smaller tasks could fare better than this one.
 func (v *view) splitHelps(a *Assessment) bool {
 	if !v.splittable() || v.last == nil {
@@ -301,7 +318,7 @@ func (v *view) splitHelps(a *Assessment) bool {
 	if _, shared := a.at(Elevated, PatternSharedError); shared {
 		return false
 	}
-	if !v.tooMuch() && v.last.Class != FailTimeout && v.h.Task.OneFile {
+	if !v.tooMuch() && v.sameClass(FailTimeout) < 2 && v.h.Task.OneFile {
 		return false
 	}
 	return v.last.Class != FailCrash && v.last.Class != FailRateLimit && v.last.Class != FailRefused
@@ -380,17 +397,17 @@ func guidance(a *Assessment) string {
 	case VerdictNarrow:
 		parts = append(parts, "Do one thing only: the smallest step that brings this task forward and that a check can confirm. Leave everything else for later.")
 	case VerdictRollBack:
-		parts = append(parts, "The files were put back to their best state so far, because later changes broke tests that had passed. Do not make those changes again.")
+		parts = append(parts, "The files were restored to their best state so far, because later changes broke passing tests. Do not make those changes again.")
 	case VerdictDecompose:
 		parts = append(parts, "Split this task into parts that can each be described in two or three sentences and checked by themselves. Change no code.")
 	case VerdictSwitchRole:
 		if a.Verdict.Clean {
-			parts = append(parts, "This is the last attempt. The files were put back to what landed last, so that nothing is left of earlier attempts: begin anew.")
+			parts = append(parts, "This is the last attempt. The files were reset to the last commit, so nothing of earlier attempts is left: start from scratch.")
 		}
 		if a.Verdict.Role == Architect {
-			parts = append(parts, "Attempts within the present design have failed. Question the design before you change code.")
+			parts = append(parts, "Attempts within the current design have failed. Question the design before you change code.")
 		} else {
-			parts = append(parts, "Find the cause of the failure before you change code: reproduce it, name the cause, mend only that.")
+			parts = append(parts, "Find the cause of the failure before you change code: reproduce it, name the cause, fix only that.")
 		}
 	case VerdictProceed, VerdictGuide, VerdictGiveUp, VerdictPause, VerdictAbort:
 	}
@@ -419,19 +436,19 @@ func patternGuidance(p Pattern) string {
 	case PatternStagnation:
 		return fmt.Sprintf("There were %d iterations without progress. Aim for something small that passes the checks.", p.Count)
 	case PatternSharedError:
-		return fmt.Sprintf("The same error came up in %d tasks, so it does not come from this task alone. Remove its common cause first, if it lies within the repository.", p.Count)
+		return fmt.Sprintf("The same error came up in %d tasks, so this task alone is not the cause. Fix the common cause first, if it is in the repository.", p.Count)
 	case PatternTaskOscillation:
 		return "Stay with this task until it is done or you can say why it cannot be."
 	case PatternRoleOscillation:
-		return "Decide on one way to go about this task and stay with it."
+		return "Choose one approach to this task and keep to it."
 	case PatternWarnings:
 		return fmt.Sprintf("There are %d more warnings than before. Add none, and remove those you added.", p.Count)
 	case PatternRepeatingError:
-		return fmt.Sprintf("The same error came %d times. What was tried does not reach its cause.", p.Count)
+		return fmt.Sprintf("The same error came up %d times. The attempts so far do not fix its cause.", p.Count)
 	case PatternSameChange:
 		return fmt.Sprintf("The very same change was proposed %d times and failed each time. It will fail again.", p.Count)
 	case PatternNoChange:
-		return fmt.Sprintf("%s changed no file. An answer in words is worth nothing here: edit the files.", plural(p.Count, "call"))
+		return fmt.Sprintf("%s changed no file. A text answer does not count: edit the files.", plural(p.Count, "call"))
 	case PatternRepeatedTouches, PatternThrashing:
 		return "Stop editing the same place again and again. Read it as a whole, decide what it should look like, and write it once."
 	case PatternRegression:
@@ -439,7 +456,7 @@ func patternGuidance(p Pattern) string {
 	case PatternQuestions:
 		return "Nobody can answer while you work. Decide yourself, choose what is easiest to change later, and write the assumption down."
 	case PatternRefusals:
-		return "Changes to protected files are thrown away together with everything else of that attempt."
+		return "Changes to protected files are discarded, together with the rest of that attempt."
 	case PatternFalseClaims:
 		return "The task is judged by the checks, not by what you say. Leave the boxes and the status of the progress file alone, and the tests as they are."
 	case PatternTimeOnTask:

@@ -590,7 +590,7 @@ func TestDiagnosticsTellThePersonEverything(t *testing.T) {
 		its[4+i].TaskID, its[4+i].ParentID = "T4", "T1"
 	}
 	a := supervise.Assess(supervise.Defaults(), supervise.History{Task: supervise.Task{ID: "T4", ParentID: "T1", Attempts: 2}, Iterations: its})
-	want := `Task T4 was given up: the same error 4 times: error: boom (…).
+	want := `Gave up task T4: the same error 4 times: error: boom (…).
 
 What repeated:
 - repeating_error (critical): the same error 4 times: error: boom (…), in iterations 2, 3, 5, 6
@@ -604,7 +604,7 @@ What was tried:
 - decompose before iteration 4 (planner)
 
 What to do:
-- Run the failing check yourself. If the task cannot pass it, correct the task or the check; otherwise describe in the task how to go about it, then retry it.
+- Run the failing check yourself. If the task cannot pass it, correct the task or the check; otherwise describe in the task how to solve it, then retry it.
 `
 	if diff := cmp.Diff(want, a.Diagnostics); diff != "" {
 		t.Error(diff)
@@ -647,7 +647,7 @@ func TestAdviceFitsTheTrouble(t *testing.T) {
 		history supervise.History
 		want    string
 	}{
-		{"shared error", shared, "outside of the tasks"},
+		{"shared error", shared, "outside the tasks"},
 		{"warnings", warned, "Look at the warnings"},
 		{"questions", of(2, func(it *supervise.Iteration) { it.Analysis.Questions = 1 }), "Answer the agent's question"},
 		{"refusals", class(supervise.FailRefused), "Make the change to the protected files yourself"},

@@ -19,13 +19,13 @@ func (v *view) diagnostics(a *Assessment) string {
 	case VerdictAbort:
 		fmt.Fprintf(&b, "The run was stopped: %s.\n", a.Verdict.Reason)
 	case VerdictPause:
-		fmt.Fprintf(&b, "The run waits for a person: %s.\n", a.Verdict.Reason)
+		fmt.Fprintf(&b, "The run needs a person: %s.\n", a.Verdict.Reason)
 	default:
 		whole := ""
 		if a.Verdict.TaskID != v.task {
 			whole = " with all its parts that were left"
 		}
-		fmt.Fprintf(&b, "Task %s was given up%s: %s.\n", quote(a.Verdict.TaskID, maxID), whole, a.Verdict.Reason)
+		fmt.Fprintf(&b, "Gave up task %s%s: %s.\n", quote(a.Verdict.TaskID, maxID), whole, a.Verdict.Reason)
 	}
 	if len(a.Patterns) > 0 {
 		b.WriteString("\nWhat repeated:\n")
@@ -69,7 +69,7 @@ func inIterations(numbers []int) string {
 
 func (v *view) lastFailure() *Iteration {
 	for _, it := range slices.Backward(v.own) {
-		if it.Role != Planner { // how the splitting ended is nothing to mend
+		if it.Role != Planner { // how the splitting ended is nothing to fix
 			return it
 		}
 	}
@@ -98,7 +98,7 @@ func (v *view) tried() string {
 // advice is what a person can do about it.
 func advice(a *Assessment, last *Iteration) string {
 	if _, ok := a.at(Elevated, PatternSharedError); ok {
-		return "The cause lies outside of the tasks. Run the failing check yourself on the branch the run started from; set up what it lacks, then start the run again."
+		return "The cause is outside the tasks. Run the failing check yourself on the branch the run started from, install what is missing, then start the run again."
 	}
 	if a.Verdict.Kind == VerdictPause {
 		if _, ok := a.at(Critical, PatternWarnings); ok {
@@ -116,7 +116,7 @@ func advice(a *Assessment, last *Iteration) string {
 	}
 	switch last.Class {
 	case FailCompile, FailTest, FailLint:
-		return "Run the failing check yourself. If the task cannot pass it, correct the task or the check; otherwise describe in the task how to go about it, then retry it."
+		return "Run the failing check yourself. If the task cannot pass it, correct the task or the check; otherwise describe in the task how to solve it, then retry it."
 	case FailTimeout:
 		return "Make the task smaller, or allow more time, then retry it."
 	case FailCrash, FailRateLimit:

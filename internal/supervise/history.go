@@ -72,6 +72,10 @@ type Iteration struct {
 	// Unchanged: the call left the files as it had found them, whatever an earlier
 	// one had done to them.
 	Unchanged bool
+	// Advanced: calls before it got further, and said what is left.
+	Advanced bool
+	// Looks is how many calls looked at what it claims, and did not agree.
+	Looks int
 	// Tampered: it changed or took away tests that would have told on it.
 	Tampered bool
 	// TestsAdded is how many test cases the change adds.
@@ -177,10 +181,13 @@ func (it *Iteration) neutral() bool {
 // shows is what an attempt showed of its task: that nothing changed, or how it
 // failed, and which tests with that. Two that show the same are evidence that a
 // third will. A call that broke off shows nothing, and so does one that
-// nothing but the tests it had tampered with told on: "".
+// nothing but the tests it had tampered with told on, or that claims what it has not
+// even tried: "".
 func (it *Iteration) shows(flaky []string) (what string, tests []string) {
 	switch {
 	case it.Outcome == Broken:
+		return "", nil
+	case it.ClaimedDone && it.Unchanged && len(it.Blamed) == 0:
 		return "", nil
 	case it.Class == FailEmpty, it.Unchanged:
 		return "no change", nil

@@ -12,7 +12,7 @@ type StrategyKind string
 const (
 	// StrategyNone: nothing failed.
 	StrategyNone StrategyKind = ""
-	// IsolatedFix: mend one place and nothing else.
+	// IsolatedFix: fix one place and nothing else.
 	IsolatedFix StrategyKind = "isolated_fix"
 	// TestFirst: understand the failing test, then change the implementation.
 	TestFirst StrategyKind = "test_first"
@@ -84,7 +84,7 @@ func strategyFor(class FailureClass, v *view) Strategy {
 			FailCrash: "The last call broke off. Start with the smallest useful change and keep commands short.",
 		}[class]
 		if s.Guidance == "" {
-			s.Guidance = "Read what went wrong in the last attempt and mend that before anything else."
+			s.Guidance = "Read what went wrong in the last attempt and fix that before anything else."
 		}
 	case ChangeApproach:
 		s.Guidance = "What was tried does not work. Do not repeat it: name its assumption that is wrong, choose another way, and take the smallest step that shows whether it works."

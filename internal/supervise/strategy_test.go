@@ -41,7 +41,7 @@ func TestStrategies(t *testing.T) {
 		{name: "crash", class: supervise.FailCrash, times: 1, want: supervise.RetryFresh, says: []string{"broke off"}},
 		{name: "empty", class: supervise.FailEmpty, times: 1, want: supervise.RetryFresh, says: []string{"changed no file"}},
 		{name: "empty again", class: supervise.FailEmpty, times: 2, want: supervise.ChangeApproach},
-		{name: "unknown", class: supervise.FailUnknown, times: 1, want: supervise.RetryFresh, says: []string{"mend that"}},
+		{name: "unknown", class: supervise.FailUnknown, times: 1, want: supervise.RetryFresh, says: []string{"fix that"}},
 		{name: "refused", class: supervise.FailRefused, times: 1, want: supervise.ChangeApproach, says: []string{"Leave those files alone"}},
 	}
 	kinds, classes := map[supervise.StrategyKind]bool{}, map[supervise.FailureClass]bool{}
@@ -99,7 +99,7 @@ func TestGuidanceSaysWhatToDoAboutEachPattern(t *testing.T) {
 	cfg := lenient()
 	cfg.MaxTaskAttempts = 10
 	got := supervise.Assess(cfg, supervise.History{Task: supervise.Task{ID: "T1", Attempts: 3}, Iterations: its}).Guidance
-	for _, words := range []string{"Find the cause of the failure", "another way", "same error came 3 times", "very same change was proposed 3 times", "judged by the checks"} {
+	for _, words := range []string{"Find the cause of the failure", "another way", "same error came up 3 times", "very same change was proposed 3 times", "judged by the checks"} {
 		if !strings.Contains(got, words) {
 			t.Errorf("guidance lacks %q: %s", words, got)
 		}

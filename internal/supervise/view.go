@@ -192,17 +192,21 @@ func (v *view) splits() int {
 // strikes counts the attempts at the task at hand from the first one that was
 // repeated: 1 while each shows something of its own, 2 with the first repetition,
 // which is the evidence that more of the same leads nowhere, and then each call at
-// the task counts, a plan to split it up as well. Calls that broke off do not.
+// the task counts, a plan to split it up and a look at what is claimed as well. Calls that broke off do not.
 func (v *view) strikes() int {
 	seen := map[string]bool{}
 	var failed [][]string
 	strikes := 0
 	for _, it := range v.own {
+		if it.Advanced { // what was shown before is no evidence any more
+			clear(seen)
+			failed, strikes = nil, 0
+		}
 		switch {
 		case it.Outcome == Broken:
 			continue
 		case strikes > 1:
-			strikes++
+			strikes += 1 + it.Looks
 			continue
 		case it.Verdict == VerdictDecompose:
 			continue
@@ -212,12 +216,12 @@ func (v *view) strikes() int {
 		switch {
 		case len(tests) > 0:
 			if slices.ContainsFunc(failed, func(before []string) bool { return repeats(tests, before) }) {
-				strikes = 2
+				strikes = 2 + it.Looks
 			}
 			failed = append(failed, tests)
 		case what != "":
 			if seen[what] {
-				strikes = 2
+				strikes = 2 + it.Looks
 			}
 			seen[what] = true
 		}

@@ -189,7 +189,7 @@ func (s *Store) Note(ev run.Event) error {
 	case run.EventTaskDone, run.EventCommitted:
 	case run.EventAttemptFailed, run.EventTaskBlocked, run.EventVerdict, run.EventTrouble, run.EventGateNote, run.EventGate:
 	case run.EventRunEnded:
-		text = strings.TrimSuffix(ev.End.Sentence()+": "+ev.Text, ": ")
+		text = strings.TrimSuffix(ev.Proof.Sentence(ev.End)+": "+ev.Text, ": ")
 	default:
 		return nil
 	}

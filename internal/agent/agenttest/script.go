@@ -61,6 +61,9 @@ type ToolUse struct {
 // Say ends the conversation with a text.
 func Say(text string) Reply { return Reply{Text: text} }
 
+// Done ends a call and claims its task, as prompts ask for it.
+func Done(text string) Reply { return Say(text + "\n\nRALPH_RESULT: done") }
+
 // Bash makes Claude Code run a shell command in its work tree; see Turn.Shell
 // for any client.
 func Bash(command string) Reply {

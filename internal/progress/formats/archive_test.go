@@ -123,26 +123,23 @@ func TestCarry(t *testing.T) {
 	if err := into.Attach([]byte("- Learnings for future iterations:\n  - known\n")); err != nil {
 		t.Fatal(err)
 	}
-	changed, unknown, err := formats.Carry(from, into, when)
+	got, err := formats.Carry(from, into, when)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{"US-001", "US-002"}, changed); d != "" {
-		t.Errorf("changed (-want +got):\n%s", d)
-	}
-	if d := cmp.Diff([]string{"T4"}, unknown); d != "" {
-		t.Errorf("unknown (-want +got):\n%s", d)
+	if d := cmp.Diff(formats.Carried{Changed: []string{"US-001", "US-002"}, Unknown: []string{"T4"}, Open: []string{"US-002"}}, got); d != "" {
+		t.Errorf("-want +got:\n%s", d)
 	}
 	want := map[string]string{
 		"prd.json":     "{\"userStories\": [\n {\"id\": \"US-001\", \"title\": \"a\", \"passes\": true, \"x\": 1.0},\n {\"id\": \"US-002\", \"title\": \"b\", \"notes\": \"blocked: no key\"},\n {\"id\": \"US-003\", \"title\": \"c\", \"passes\": true}]}",
-		"progress.txt": "- Learnings for future iterations:\n  - known\n## 2026-01-02 15:04 - notes\n- **Learnings for future iterations:**\n  - fresh\n---\n",
+		"progress.txt": "- Learnings for future iterations:\n  - known\n## 2026-01-02 15:04 - US-001\n- Implemented: a\n- **Learnings for future iterations:**\n  - fresh\n---\n",
 	}
 	for name, b := range into.Files() {
 		if d := cmp.Diff(want[name], string(b)); d != "" {
 			t.Errorf("%s (-want +got):\n%s", name, d)
 		}
 	}
-	if again, _, err := formats.Carry(from, into, when); err != nil || len(again) > 0 {
+	if again, err := formats.Carry(from, into, when); err != nil || len(again.Changed) > 0 {
 		t.Errorf("carried %v again, %v", again, err)
 	}
 }

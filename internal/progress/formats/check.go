@@ -31,7 +31,7 @@ type located struct {
 // Error implements error.
 func (l *located) Error() string { return l.message }
 
-// failAt is an error a person can mend, at a byte of src.
+// failAt is an error a person can fix, at a byte of src.
 func failAt(name string, src []byte, at int, message, hint string) error {
 	line, column := position(src, at)
 	return &run.UserError{

@@ -3,12 +3,14 @@ package formats
 import (
 	"fmt"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // maxPriority is the last priority that "(P9)" can say.
@@ -39,6 +41,7 @@ func Convert(from *File, to Format, when time.Time) (files map[string][]byte, lo
 	if err != nil {
 		return nil, nil, fmt.Errorf("convert %s to %s: %w", from.name, to, err)
 	}
+	f.keep(v.Sections)
 	if err := f.AppendPatterns(when, v.Patterns...); err != nil {
 		return nil, nil, err
 	}
@@ -46,6 +49,33 @@ func Convert(from *File, to Format, when time.Time) (files map[string][]byte, lo
 		return nil, nil, err
 	}
 	return f.Files(), losses(v, f.Plan()), nil
+}
+
+// keep puts sections that the format has a place for into the file. One that
+// would change anything else, as a code fence that is not closed does, is left
+// out, which the comparison afterwards tells.
+func (f *File) keep(sections []Section) {
+	m, ok := f.src.(*markdown)
+	if !ok {
+		return
+	}
+	for _, s := range sections {
+		doc := m.doc.Clone()
+		if !slices.Contains(f.format.keeps(), s.Name) || doc.SetSection(s.Name, s.Text) != nil {
+			continue
+		}
+		old := *m
+		before, has := m.plan(), append(m.plan().Sections, s)
+		if m.replace(doc.Bytes()) != nil {
+			continue
+		}
+		after := m.plan()
+		whole := len(after.Sections) == len(has) && !slices.ContainsFunc(has, func(s Section) bool { return !slices.Contains(after.Sections, s) })
+		before.Sections, after.Sections = nil, nil
+		if !whole || !reflect.DeepEqual(before, after) {
+			*m = old
+		}
+	}
 }
 
 // writer writes Markdown of one format.
@@ -260,17 +290,26 @@ func (w *writer) below(t Task, indent string) {
 		}
 		return s + ": "
 	}
-	for _, a := range t.Accept {
-		a = oneLine(a, maxText)
-		if rest, ok := strings.CutPrefix(a, labelVerify+": "); ok && w.format == Specum {
-			w.line(indent, "- ", label(labelVerify), rest)
-			continue
+	for _, l := range progress.Lines(t.Task) {
+		if l.Label == labelAccept && w.format == Specum {
+			l.Label = "Done when"
+			if rest, ok := strings.CutPrefix(l.Text, labelVerify+": "); ok && !isCheck(l.Text) {
+				l.Label, l.Text = labelVerify, rest
+			}
 		}
-		name := "Accept"
-		if w.format == Specum {
-			name = "Done when"
+		switch {
+		case len(l.Items) == 0:
+			w.line(indent, "- ", label(l.Label), l.Text)
+		case w.format == Ralphex: // below a heading a list has no items of items
+			for _, item := range l.Items {
+				w.line(indent, "- ", label(l.Label), item)
+			}
+		default:
+			w.line(indent, "- ", strings.TrimSpace(label(l.Label)))
+			for _, item := range l.Items {
+				w.line(indent, "  - ", item)
+			}
 		}
-		w.line(indent, "- ", label(name), a)
 	}
 	if len(t.DependsOn) > 0 {
 		w.line(indent, "- ", label(labelDepends), strings.Join(t.DependsOn, ", "))
@@ -295,7 +334,13 @@ func (w *writer) below(t Task, indent string) {
 	}
 }
 
-var ownRE = lazy(`^T[1-9]\d{0,5}$`)
+// isCheck says whether a line would be read as a command to run.
+func isCheck(line string) bool {
+	var t run.Task
+	return progress.AddLine(&t, line) && len(t.Checks) > 0
+}
+
+var ownRE = strs.Lazy(`^T[1-9]\d{0,5}$`)
 
 // fresh makes an id that no task has.
 func (w *writer) fresh(format string) string {
@@ -326,6 +371,11 @@ func losses(from, to Plan) []string {
 	if n := missing(from.Learnings, to.Learnings); n > 0 {
 		say("%s of what was learned", plural(n, "line"))
 	}
+	for _, s := range from.Sections {
+		if !slices.Contains(to.Sections, s) {
+			say("%s", s.Name)
+		}
+	}
 	if len(from.Other) > 0 {
 		say("%s", strings.Join(from.Other, ", "))
 	}
@@ -349,7 +399,7 @@ func taskLosses(from, to []Task) []string {
 			hit[what] = append(hit[what], nameOf(t))
 		}
 	}
-	aspects := []string{"title", "id", "status", "reason", "priority", "group", "marker", "dependencies", "criteria", "details"}
+	aspects := []string{"title", "id", "status", "reason", "priority", "group", "marker", "dependencies", "steps", "files", "criteria", "checks", "commit subject", "details"}
 	for _, a := range from {
 		i, ok := index[a.Key()+"\n"+a.Title]
 		if !ok {
@@ -367,7 +417,11 @@ func taskLosses(from, to []Task) []string {
 		note("group", a.Group != "" && a.Group != b.Group, a)
 		note("marker", a.Parallel && !b.Parallel || a.Verify && !b.Verify, a)
 		note("dependencies", missing(a.DependsOn, b.DependsOn) > 0, a)
+		note("steps", missing(a.Steps, b.Steps) > 0, a)
+		note("files", missing(a.Files, b.Files) > 0, a)
 		note("criteria", missing(a.Accept, b.Accept) > 0, a)
+		note("checks", !slices.Equal(a.Checks, b.Checks), a)
+		note("commit subject", a.Subject != b.Subject, a)
 		note("details", missing(texts(a.Details), texts(b.Details)) > 0, a)
 	}
 	var lost []string

@@ -4,7 +4,8 @@
 // plain list of check boxes, and progress.md itself.
 //
 // Its job: one view of them all (Plan), edits by task that are written back in
-// the file's own words, and conversion from each to each.
+// the file's own words, so that a file follows the run it is the plan of
+// (Follow), and conversion from each to each.
 //
 // Invariants:
 //   - A file that was not edited is written back to the byte. An edit replaces

@@ -91,8 +91,26 @@ type Plan struct {
 	// Patterns and Learnings are what earlier iterations wrote down.
 	Patterns  []string
 	Learnings []string
+	// Sections are those that only some formats have a place for.
+	Sections []Section
 	// Other names the sections or fields that this view leaves out.
 	Other []string
+}
+
+// Section is a section of Markdown as it is written, without its heading.
+type Section struct{ Name, Text string }
+
+// keeps are the sections that files of format f carry as they are, by their
+// names in our own.
+func (f Format) keeps() []string {
+	switch f {
+	case Progress, Rslph:
+		return []string{progress.SectionTesting, progress.SectionCompleted, progress.SectionAttempts, progress.SectionLog}
+	case Portable:
+		return []string{progress.SectionCompleted}
+	case PRD, Specum, FixPlan, Ralphex, Checklist:
+	}
+	return nil
 }
 
 // Task is a task with what other systems say about it. The ID is the one it
@@ -275,34 +293,6 @@ func (f *File) Plan() Plan {
 // ErrNoTask: the file has no such task.
 var ErrNoTask = errors.New("formats: no such task")
 
-// Find gives the index in Plan.Tasks of the task with that id or origin.
-func (f *File) Find(id string) (int, error) {
-	for i, t := range f.src.plan().Tasks {
-		if id != "" && (t.Key() == id || t.ID == id) {
-			return i, nil
-		}
-	}
-	return 0, fmt.Errorf("%w: %q in %s", ErrNoTask, id, f.name)
-}
-
-// Tick marks the i-th task of the plan done, with all its boxes where it is
-// nothing but them.
-func (f *File) Tick(i int) error { return f.Apply(Change{Task: i, Status: run.TaskDone}) }
-
-// Untick marks the i-th task as not done.
-func (f *File) Untick(i int) error { return f.Apply(Change{Task: i, Status: run.TaskOpen}) }
-
-// Block notes why the i-th task cannot be done for now. A reason that was
-// there is replaced. A task that is done cannot be blocked.
-func (f *File) Block(i int, reason string) error {
-	return f.Apply(Change{Task: i, Status: run.TaskBlocked, Reason: reason})
-}
-
-// Skip notes why the i-th task is left out, as Block does.
-func (f *File) Skip(i int, reason string) error {
-	return f.Apply(Change{Task: i, Status: run.TaskSkipped, Reason: reason})
-}
-
 // Apply makes many changes, at most one a task, and reads the file once. On
 // error nothing is changed. An index without a task is ErrNoTask.
 func (f *File) Apply(changes ...Change) error {
@@ -417,6 +407,7 @@ func (p *Plan) clone() Plan {
 	c := *p
 	c.Description = slices.Clone(p.Description)
 	c.Tasks = slices.Clone(p.Tasks)
+	c.Sections = slices.Clone(p.Sections)
 	c.Patterns, c.Learnings, c.Other = slices.Clone(p.Patterns), slices.Clone(p.Learnings), slices.Clone(p.Other)
 	return c
 }

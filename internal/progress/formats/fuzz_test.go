@@ -46,13 +46,14 @@ func check(t *testing.T, format formats.Format, src []byte) {
 	}
 	p := f.Plan()
 	if n := len(p.Tasks); n > 0 {
-		if err := f.Tick(n - 1); err != nil {
+		if err := tick(f, n-1); err != nil {
 			t.Fatalf("Tick: %v", err)
 		}
 		if got := f.Plan().Tasks; len(got) != n || got[n-1].Status != run.TaskDone {
 			t.Fatalf("after Tick: %+v in %q", got, f.Bytes())
 		}
 	}
+	follow(t, f)
 	if err := f.AppendLearnings(when, "T1", "noted"); err != nil {
 		if _, ok := errors.AsType[*run.UserError](err); !ok {
 			t.Fatalf("AppendLearnings: %v", err)
@@ -63,6 +64,36 @@ func check(t *testing.T, format formats.Format, src []byte) {
 			if _, ok := errors.AsType[*run.UserError](err); !ok {
 				t.Fatalf("Convert to %s: %v", to, err)
 			}
+		}
+	}
+}
+
+// follow has the file follow a run that has done all of its tasks: twice is once.
+func follow(t *testing.T, f *formats.File) {
+	t.Helper()
+	files, _, err := formats.Convert(f, formats.Checklist, when)
+	if err != nil || f.Format() == formats.Checklist {
+		return
+	}
+	for _, list := range files {
+		own, err := formats.Parse(formats.Progress, "progress.md", list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var done []formats.Change
+		for i := range own.Plan().Tasks {
+			done = append(done, formats.Change{Task: i, Status: run.TaskDone})
+		}
+		if err := own.Apply(done...); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := formats.Follow(own, f, formats.Landed{When: when}); err != nil {
+			return // full
+		}
+		once := f.Bytes()
+		again, err := formats.Follow(own, f, formats.Landed{When: when})
+		if err != nil || len(again.Changed) > 0 || !bytes.Equal(f.Bytes(), once) {
+			t.Fatalf("following again: %+v, %v, %q", again, err, f.Bytes())
 		}
 	}
 }

@@ -118,6 +118,14 @@ func open(t *testing.T, format formats.Format, in []txtar.File) *formats.File {
 	return f
 }
 
+func tick(f *formats.File, i int) error { return mark(f, i, run.TaskDone, "") }
+
+func untick(f *formats.File, i int) error { return mark(f, i, run.TaskOpen, "") }
+
+func mark(f *formats.File, i int, status run.TaskStatus, reason string) error {
+	return f.Apply(formats.Change{Task: i, Status: status, Reason: reason})
+}
+
 // changed makes an edit and shows the lines that are not as before.
 func changed(t *testing.T, format formats.Format, in []txtar.File, edit string) string {
 	t.Helper()
@@ -129,13 +137,13 @@ func changed(t *testing.T, format formats.Format, in []txtar.File, edit string) 
 	var err error
 	switch word {
 	case "tick":
-		err = f.Tick(i)
+		err = tick(f, i)
 	case "untick":
-		err = f.Untick(i)
+		err = untick(f, i)
 	case "block":
-		err = f.Block(i, text)
+		err = mark(f, i, run.TaskBlocked, text)
 	case "skip":
-		err = f.Skip(i, text)
+		err = mark(f, i, run.TaskSkipped, text)
 	case "learn":
 		if format == formats.PRD || format == formats.Specum {
 			err = f.AppendLearnings(when, arg, text)
@@ -228,7 +236,7 @@ func andBack(t *testing.T, f *formats.File) string {
 			if k.Status == run.TaskInProgress { // which only boxes below can say
 				k.Status = run.TaskOpen
 			}
-			out = append(out, fmt.Sprint(key, "|", k.Title, "|", k.Status, "|", k.Reason, "|", k.Priority, "|", k.Accept, "|", k.Parallel, k.Verify))
+			out = append(out, fmt.Sprint(key, "|", k.Title, "|", k.Status, "|", k.Reason, "|", k.Priority, "|", k.Accept, "|", k.Parallel, k.Verify, "|", k.Steps, k.Files, k.Checks, k.Subject))
 		}
 		return out
 	}
@@ -287,13 +295,20 @@ func describe(p formats.Plan) string {
 			fmt.Fprintf(&b, " in %q", t.Group)
 		}
 		b.WriteString("\n")
+		put("  do", t.Steps...)
+		put("  file", t.Files...)
 		put("  accept", t.Accept...)
+		put("  check", t.Checks...)
+		put("  subject", t.Subject)
 		for _, d := range t.Details {
 			put("  detail "+d.Label, d.Lines...)
 		}
 	}
 	put("pattern", p.Patterns...)
 	put("learned", p.Learnings...)
+	for _, k := range p.Sections {
+		put("section "+k.Name, strings.Split(k.Text, "\n")...)
+	}
 	put("other", p.Other...)
 	fmt.Fprintf(&b, "marked %v, done %v, %+v\n", p.MarkedDone, p.Done(), p.Counts())
 	return b.String()

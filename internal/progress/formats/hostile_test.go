@@ -39,8 +39,8 @@ func TestParseSaysWhere(t *testing.T) {
 		"no stories":             {formats.PRD, "\ufeff{}", `x:1:1: there is no "userStories": name the stories: "userStories": [{"id": "US-001", "title": "…", "passes": false}]`},
 		"stories as an object":   {formats.PRD, `{"userStories": {}}`, `x:1:17: "userStories" must be a list, not an object: put the stories in square brackets`},
 		"a list":                 {formats.PRD, ` []`, `x:1:2: a PRD is a JSON object, and this is a list: begin the file with { and name the stories in "userStories"`},
-		"a comma too many":       {formats.PRD, "{\"userStories\": [\n],\n}", `x:3:1: this is not JSON: invalid character '}' looking for beginning of object key string: mend it; a comma too many or too few is the usual cause`},
-		"no comma":               {formats.PRD, "{\"a\": 1\n \"b\": 2}", `x:2:2: this is not JSON: invalid character '"' after object key:value pair: mend it; a comma too many or too few is the usual cause`},
+		"a comma too many":       {formats.PRD, "{\"userStories\": [\n],\n}", `x:3:1: this is not JSON: invalid character '}' looking for beginning of object key string: fix it; a comma too many or too few is the usual cause`},
+		"no comma":               {formats.PRD, "{\"a\": 1\n \"b\": 2}", `x:2:2: this is not JSON: invalid character '"' after object key:value pair: fix it; a comma too many or too few is the usual cause`},
 		"cut off":                {formats.PRD, "{\"userStories\": [\n{\"id\"", `x:2:6: the JSON document is cut off: restore the end of the file`},
 		"cut off inside a word":  {formats.PRD, "{\"userStories\": [{\"passes\": tr", `x:1:31: the JSON document is cut off: restore the end of the file`},
 		"nothing":                {formats.PRD, "", `x:1:1: the JSON document is cut off: restore the end of the file`},
@@ -163,23 +163,23 @@ func TestEditsKeepLineEndingsAndMarks(t *testing.T) {
 		"tick a story": {
 			formats.PRD, "\ufeff{\r\n \"userStories\": [\r\n  {\"title\": \"a\", \"passes\": false}\r\n ]\r\n}\r\n",
 			"\ufeff{\r\n \"userStories\": [\r\n  {\"title\": \"a\", \"passes\": true}\r\n ]\r\n}\r\n",
-			func(f *formats.File) error { return f.Tick(0) },
+			func(f *formats.File) error { return tick(f, 0) },
 		},
 		"a story without passes": {
 			formats.PRD, "{\"userStories\": [{\r\n\t\"title\" : \"a\"\r\n}]}", "{\"userStories\": [{\r\n\t\"title\" : \"a\",\r\n\t\"passes\" : true\r\n}]}",
-			func(f *formats.File) error { return f.Tick(0) },
+			func(f *formats.File) error { return tick(f, 0) },
 		},
 		"passes is null": {
 			formats.PRD, `{"userStories":[{"title":"a","passes":null}]}`, `{"userStories":[{"title":"a","passes":true}]}`,
-			func(f *formats.File) error { return f.Tick(0) },
+			func(f *formats.File) error { return tick(f, 0) },
 		},
 		"tick a box": {
 			formats.FixPlan, "\ufeff# P\r\n\r\n- [ ] a\r\n- [ ] b\r\n", "\ufeff# P\r\n\r\n- [ ] a\r\n- [x] b\r\n",
-			func(f *formats.File) error { return f.Tick(1) },
+			func(f *formats.File) error { return tick(f, 1) },
 		},
 		"block a box": {
 			formats.Checklist, "\ufeff- [ ] a  \r\n", "\ufeff- [ ] a (blocked: b)  \r\n",
-			func(f *formats.File) error { return f.Block(0, "b") },
+			func(f *formats.File) error { return mark(f, 0, run.TaskBlocked, "b") },
 		},
 		"learn": {
 			formats.FixPlan, "\ufeff# P\r\n\r\n- [ ] a", "\ufeff# P\r\n\r\n- [ ] a\r\n\r\n## Notes\r\n- b\r\n",
@@ -187,11 +187,11 @@ func TestEditsKeepLineEndingsAndMarks(t *testing.T) {
 		},
 		"a capital X": {
 			formats.Ralphex, "### Task 1: a\n- [X] b\n- [ ] c\n", "### Task 1: a\n- [X] b\n- [x] c\n",
-			func(f *formats.File) error { return f.Tick(0) },
+			func(f *formats.File) error { return tick(f, 0) },
 		},
 		"nothing to do": {
 			formats.PRD, `{"userStories":[{"title":"a"}]}`, `{"userStories":[{"title":"a"}]}`,
-			func(f *formats.File) error { return f.Untick(0) },
+			func(f *formats.File) error { return untick(f, 0) },
 		},
 		"many at once": {
 			formats.PRD, `{"userStories":[{"title":"a","passes":false},{"title":"b","passes":false},{"title":"c","passes":true}]}`,
@@ -212,7 +212,7 @@ func TestEditsKeepLineEndingsAndMarks(t *testing.T) {
 		},
 		"nor can a reason": {
 			formats.PRD, `{"userStories":[{"title":"a","notes":""}]}`, `{"userStories":[{"title":"a","notes":"blocked: \"}], \"passes\": true"}]}`,
-			func(f *formats.File) error { return f.Block(0, "\"}],\n\"passes\": true") },
+			func(f *formats.File) error { return mark(f, 0, run.TaskBlocked, "\"}],\n\"passes\": true") },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -240,10 +240,10 @@ func TestRefusedEditsChangeNothing(t *testing.T) {
 		edit   func(*formats.File) error
 		want   string
 	}{
-		"no such story": {formats.PRD, `{"userStories":[{"title":"a"}]}`, func(f *formats.File) error { return f.Tick(1) }, "no such task: number 2 of 1"},
-		"no such box":   {formats.Checklist, "- [ ] a\n", func(f *formats.File) error { return f.Tick(-1) }, "no such task: number 0 of 1"},
-		"done story":    {formats.PRD, `{"userStories":[{"title":"a","passes":true}]}`, func(f *formats.File) error { return f.Block(0, "b") }, `"a" is done: untick it first`},
-		"done box":      {formats.Checklist, "- [x] a\n", func(f *formats.File) error { return f.Skip(0, "b") }, `"a" is done: untick it first`},
+		"no such story": {formats.PRD, `{"userStories":[{"title":"a"}]}`, func(f *formats.File) error { return tick(f, 1) }, "no such task: number 2 of 1"},
+		"no such box":   {formats.Checklist, "- [ ] a\n", func(f *formats.File) error { return tick(f, -1) }, "no such task: number 0 of 1"},
+		"done story":    {formats.PRD, `{"userStories":[{"title":"a","passes":true}]}`, func(f *formats.File) error { return mark(f, 0, run.TaskBlocked, "b") }, `"a" is done: untick it first`},
+		"done box":      {formats.Checklist, "- [x] a\n", func(f *formats.File) error { return mark(f, 0, run.TaskSkipped, "b") }, `"a" is done: untick it first`},
 		"an open fence": {formats.Checklist, "## Learnings\n```\n- [ ] a\n", func(f *formats.File) error { return f.AppendLearnings(when, "", "b") }, "close the code fence"},
 		"one task twice": {formats.Checklist, "- [ ] a\n", func(f *formats.File) error {
 			return f.Apply(formats.Change{Task: 0, Status: run.TaskDone}, formats.Change{Task: 0, Status: run.TaskDone})

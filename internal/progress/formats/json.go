@@ -85,7 +85,7 @@ func (s *scanner) next() (json.Token, int, error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || at >= len(s.src) {
 		return nil, 0, s.fail(len(s.src)+s.skip, "the JSON document is cut off", "restore the end of the file")
 	}
-	return nil, 0, s.fail(at+s.skip, "this is not JSON: "+strings.TrimPrefix(err.Error(), "json: "), "mend it; a comma too many or too few is the usual cause")
+	return nil, 0, s.fail(at+s.skip, "this is not JSON: "+strings.TrimPrefix(err.Error(), "json: "), "fix it; a comma too many or too few is the usual cause")
 }
 
 // end is the place behind the last token.

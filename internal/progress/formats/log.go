@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"time"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // txtLog is snarktank/ralph's progress.txt: what holds everywhere under
@@ -29,8 +31,8 @@ func newLog(when time.Time) *txtLog {
 func (l *txtLog) bytes() []byte { return l.src }
 
 var (
-	learningsRE = lazy(`(?i)^[-*+]?\s*[*_]*learnings for future iterations[*_]*:`)
-	bulletRE    = lazy(`^([ \t]*)[-*+][ \t]+(\S.*)$`)
+	learningsRE = strs.Lazy(`(?i)^[-*+]?\s*[*_]*learnings for future iterations[*_]*:`)
+	bulletRE    = strs.Lazy(`^([ \t]*)[-*+][ \t]+(\S.*)$`)
 )
 
 func (l *txtLog) patterns() []string {
@@ -77,17 +79,70 @@ func (l *txtLog) learnings() []string {
 }
 
 func (l *txtLog) addLearnings(when time.Time, task string, texts []string) error {
-	nl := eol(l.src)
 	if task == "" {
 		task = "notes"
 	}
-	var b strings.Builder
-	if len(l.src) > 0 && !bytes.HasSuffix(l.src, []byte("\n")) {
-		b.WriteString(nl)
+	return l.add(l.entry(when, task, nil, texts))
+}
+
+// report is what is noted of tasks that were done at one time. Files and what was
+// learned are told with the last of them.
+type report struct {
+	when           time.Time
+	tasks          []Task
+	files, learned []string
+}
+
+// maxFiles bounds the paths that an entry names.
+const maxFiles = 20
+
+// addStories adds an entry for each task, as snarktank/ralph asks its agents
+// for, unless the same is there already. What was learned does not tell: the
+// second time it is known.
+func (l *txtLog) addStories(s report) error {
+	var fresh strings.Builder
+	for i, t := range s.tasks {
+		about := []string{"Implemented: " + oneLine(t.Title, maxText)}
+		var learned []string
+		if i == len(s.tasks)-1 {
+			learned = s.learned
+			if n := len(s.files); n > 0 {
+				names := make([]string, 0, maxFiles)
+				for _, f := range s.files[:min(n, maxFiles)] {
+					names = append(names, oneLine(f, maxText))
+				}
+				about = append(about, "Files changed: "+strings.Join(names, ", "))
+			}
+		}
+		head := oneLine(nameOf(t), maxText)
+		begun := strings.TrimSuffix(l.entry(s.when, head, about, nil), logRule+eol(l.src))
+		if !bytes.Contains(l.src, []byte(begun)) {
+			fresh.WriteString(l.entry(s.when, head, about, learned))
+		}
 	}
-	b.WriteString("## " + when.Format(logTime) + " - " + task + nl)
-	b.WriteString("- " + logLearnings + nl + "  - " + strings.Join(texts, nl+"  - ") + nl + logRule + nl)
-	return l.replace(append(bytes.Clone(l.src), b.String()...))
+	return l.add(fresh.String())
+}
+
+// entry is one entry of the log; all but head is for one line each.
+func (l *txtLog) entry(when time.Time, head string, about, learned []string) string {
+	nl := eol(l.src)
+	var b strings.Builder
+	b.WriteString("## " + when.Format(logTime) + " - " + head + nl)
+	for _, line := range about {
+		b.WriteString("- " + line + nl)
+	}
+	if len(learned) > 0 {
+		b.WriteString("- " + logLearnings + nl + "  - " + strings.Join(learned, nl+"  - ") + nl)
+	}
+	return b.String() + logRule + nl
+}
+
+// add puts text at the end.
+func (l *txtLog) add(text string) error {
+	if text == "" {
+		return nil
+	}
+	return l.replace(append(bytes.Clone(l.src), l.line(len(l.src), eol(l.src), text)...))
 }
 
 // addPatterns puts lines at the end of the patterns; the section, where it is

@@ -15,6 +15,7 @@ import (
 
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Names of sections that are read or written under one of several names.
@@ -98,14 +99,12 @@ func (m *markdown) index() {
 	// of the ways in which hostile text is slow.
 	p := parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...))
 	w.blocks(p.Parse(text.NewReader(body)))
-	for i := range m.heads {
-		m.heads[i].kind = m.kind(i)
-	}
+	m.kinds()
 	m.boxes = make(map[int][]int)
 	for i, it := range m.items {
 		m.boxes[it.head] = append(m.boxes[it.head], i)
 	}
-	m.view = Plan{Title: m.title(), Status: m.doc.Status(), MarkedDone: m.doc.MarkedDone()}
+	m.view = Plan{Title: m.title(), Sections: m.kept(), Status: m.doc.Status(), MarkedDone: m.doc.MarkedDone()}
 	if m.format == Ralphex {
 		m.headingTasks()
 	} else {
@@ -137,7 +136,7 @@ func (w *walker) blocks(root ast.Node) {
 			}
 			end := seg.Start + len(bytes.TrimRight(w.src[seg.Start:seg.Stop], " \t\r\n"))
 			w.heads = append(w.heads, head{
-				level: h.Level, text: squeeze(string(w.src[seg.Start:end])),
+				level: h.Level, text: strs.OneLine(string(w.src[seg.Start:end])),
 				start: start + w.skip, body: lineEnd(w.src, seg.Start) + w.skip, textEnd: end + w.skip,
 			})
 			continue
@@ -223,7 +222,7 @@ func (w *walker) item(li ast.Node) (item, bool) {
 	}
 	return item{
 		box: start + 1 + w.skip, head: len(w.heads) - 1,
-		text: squeeze(strings.TrimPrefix(w.text(par), string(w.src[start:start+3]))),
+		text: strs.OneLine(strings.TrimPrefix(w.text(par), string(w.src[start:start+3]))),
 	}, true
 }
 
@@ -249,19 +248,19 @@ func lineEnd(src []byte, pos int) int {
 }
 
 var (
-	boxRE   = lazy(`^\[[ \txX]\](?:[ \t\r\n]|$)`)
-	labelRE = lazy(`^[*_]{0,2}([A-Z][A-Za-z]*(?: [A-Za-z]+){0,3})(?::[*_]{0,2}|[*_]{1,2}:)(?:\s+(.*))?$`)
+	boxRE   = strs.Lazy(`^\[[ \txX]\](?:[ \t\r\n]|$)`)
+	labelRE = strs.Lazy(`^[*_]{0,2}([A-Z][A-Za-z]*(?: [A-Za-z]+){0,3})(?::[*_]{0,2}|[*_]{1,2}:)(?:\s+(.*))?$`)
 	// headTaskRE is a heading that is a task of a ralphex plan.
-	headTaskRE = lazy(`(?i)^((?:task|iteration)[ \t]+\d+(?:\.\d+)*)[ \t]*[:.–—-][ \t]*(.*)$`)
-	portableRE = lazy(`(?i)^\*{0,2}(task[ \t]+\d+)(?::\*{0,2}|\*{0,2}:)[ \t]*`)
-	specumRE   = lazy(`^\*{0,2}(\d+(?:\.\d+)+|V\d+|VF)\*{0,2}[:.]?(?:[ \t]+|$)`)
-	originRE   = lazy(`^\[([A-Za-z0-9](?:[A-Za-z0-9 ._-]{0,38}[A-Za-z0-9])?)\][ \t]+`)
-	flagRE     = lazy(`^\[(P|VERIFY)\](?:[ \t]+|$)`)
-	branchRE   = lazy("^Branch: `?([^`\\s]+)`?$")
-	priorityRE = lazy(`(?i)^(high|medium|low)[ -]priority\b`)
-	optionalRE = lazy(`(?i)^(?:optional|future(?: enhancements)?|nice[ -]to[ -]have)\b`)
-	rankRE     = lazy(`^\(P(\d)\)(?:[ \t]+|$)`)
-	markRE     = lazy(` ?\((blocked|skipped): ([^()]*)\)$`)
+	headTaskRE = strs.Lazy(`(?i)^((?:task|iteration)[ \t]+\d+(?:\.\d+)*)[ \t]*[:.–—-][ \t]*(.*)$`)
+	portableRE = strs.Lazy(`(?i)^\*{0,2}(task[ \t]+\d+)(?::\*{0,2}|\*{0,2}:)[ \t]*`)
+	specumRE   = strs.Lazy(`^\*{0,2}(\d+(?:\.\d+)+|V\d+|VF)\*{0,2}[:.]?(?:[ \t]+|$)`)
+	originRE   = strs.Lazy(`^\[([A-Za-z0-9](?:[A-Za-z0-9 ._-]{0,38}[A-Za-z0-9])?)\][ \t]+`)
+	flagRE     = strs.Lazy(`^\[(P|VERIFY)\](?:[ \t]+|$)`)
+	branchRE   = strs.Lazy("^Branch: `?([^`\\s]+)`?$")
+	priorityRE = strs.Lazy(`(?i)^(high|medium|low)[ -]priority\b`)
+	optionalRE = strs.Lazy(`(?i)^(?:optional|future(?: enhancements)?|nice[ -]to[ -]have)\b`)
+	rankRE     = strs.Lazy(`^\(P(\d)\)(?:[ \t]+|$)`)
+	markRE     = strs.Lazy(` ?\((blocked|skipped): ([^()]*)\)$`)
 )
 
 // title is the first heading without what the system puts before it.
@@ -314,12 +313,8 @@ func (m *markdown) enrich(t *Task, it item) {
 	}
 	for _, d := range it.details {
 		switch {
-		case progress.IsAccept(d.Label), len(t.DependsOn) > 0 && progress.IsDepends(d.Label), !slices.ContainsFunc(d.Lines, func(l string) bool { return !criteria[l] }):
+		case readBelow(t, d), !slices.ContainsFunc(d.Lines, func(l string) bool { return !criteria[l] }):
 			// progress.Doc has read it.
-		case m.format == Specum && d.Label == labelVerify:
-			for _, l := range d.Lines {
-				t.Accept = append(t.Accept, labelVerify+": "+l)
-			}
 		case d.Label == labelPriority && t.Priority == maxPriority && len(d.Lines) == 1:
 			if _, err := fmt.Sscanf(d.Lines[0], "%7d", &t.Priority); err != nil {
 				t.Details = append(t.Details, d)
@@ -328,6 +323,14 @@ func (m *markdown) enrich(t *Task, it item) {
 			t.Details = append(t.Details, d)
 		}
 	}
+}
+
+// readBelow says whether progress.Doc has read a detail as a line below the task.
+func readBelow(t *Task, d Detail) bool {
+	if progress.IsDepends(d.Label) {
+		return len(t.DependsOn) > 0
+	}
+	return progress.IsLabelled(d.Label+":") || d.Label == "" && len(d.Lines) > 0 && progress.IsLabelled(d.Lines[0])
 }
 
 // fixPlan reads off the headings of a fix plan what they say about the tasks
@@ -396,7 +399,7 @@ func (m *markdown) identify(t *Task) {
 	case Progress, PRD, Rslph, FixPlan, Ralphex, Checklist:
 	}
 	if id != "" {
-		t.ID = squeeze(id)
+		t.ID = strs.OneLine(id)
 	}
 	for more := true; more; {
 		switch more = false; peel(flagRE()) {
@@ -430,7 +433,7 @@ func (m *markdown) headingTasks() {
 		if at == nil || h.level < 3 {
 			continue
 		}
-		t := Task{Task: run.Task{ID: squeeze(h.text[at[2]:at[3]]), Title: h.text[at[4]:at[5]], Status: run.TaskDone}}
+		t := Task{Task: run.Task{ID: strs.OneLine(h.text[at[2]:at[3]]), Title: h.text[at[4]:at[5]], Status: run.TaskDone}}
 		p, ticked := place{suffix: h.textEnd, end: h.textEnd}, 0
 		for _, n := range m.boxes[i] {
 			it := m.items[n]
@@ -483,8 +486,7 @@ func (m *markdown) aside(t *Task, p prose) {
 	if at := labelRE().FindStringSubmatch(p.text); at != nil && at[2] != "" {
 		d.Label, d.Lines[0] = at[1], at[2]
 	}
-	if progress.IsAccept(d.Label) {
-		t.Accept = append(t.Accept, d.Lines...)
+	if d.Label != "" && progress.AddLine(&t.Task, p.text) {
 		return
 	}
 	t.Details = append(t.Details, d)
@@ -500,7 +502,47 @@ const (
 	kindLearnings
 	kindPatterns
 	kindStatus
+	kindKept
 )
+
+// kinds tells what each heading begins. What stands in a section that is kept
+// belongs to it.
+func (m *markdown) kinds() {
+	kept := make(map[string]bool)
+	inside := false
+	for i := range m.heads {
+		h := &m.heads[i]
+		h.kind = m.kind(i)
+		if h.level > 2 {
+			if inside {
+				h.kind = kindKept
+			}
+			continue
+		}
+		name := progress.Canonical(h.text)
+		inside = h.level == 2 && h.kind == kindOther && !kept[name] && slices.Contains(m.format.keeps(), name)
+		if inside {
+			kept[name], h.kind = true, kindKept
+		}
+	}
+}
+
+// kept are the sections that are carried as they are. A table without a row says
+// nothing.
+func (m *markdown) kept() []Section {
+	var out []Section
+	for i, h := range m.heads {
+		if h.level != 2 || h.kind != kindKept {
+			continue
+		}
+		text := strings.ReplaceAll(string(m.src[h.body:m.end(i)]), "\r\n", "\n")
+		text, _ = progress.Clean(strings.Trim(text, "\n"))
+		if last := m.end(i); text != "" && !(m.blank(i) && (i+1 == len(m.heads) || m.heads[i+1].start == last)) {
+			out = append(out, Section{Name: progress.Canonical(h.text), Text: text})
+		}
+	}
+	return out
+}
 
 // kind tells what the section under heading i is by its name.
 func (m *markdown) kind(i int) kind {
@@ -570,7 +612,7 @@ func (m *markdown) sections() {
 			if m.format != Ralphex && (tasks[p.head] || m.heads[p.head].kind == kindTasks) {
 				omitted = m.omit(p.head, omitted)
 			}
-		case kindStatus:
+		case kindStatus, kindKept:
 		}
 	}
 }

@@ -2,6 +2,7 @@ package formats
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -41,6 +43,7 @@ const (
 	labelPriority = "Priority"
 	labelDepends  = "Depends on"
 	labelVerify   = "Verify"
+	labelAccept   = "Accept"
 )
 
 func parsePRD(name string, src []byte) (*prd, error) {
@@ -169,7 +172,13 @@ func (p *prd) story(item value) (s story, t Task, err error) {
 	if status != "" {
 		t.Status, t.Reason = status, oneLine(reason, maxText)
 	}
-	t.Details = detail(t.Details, labelNotes, lines(note))
+	var rest []string
+	for _, l := range lines(note) {
+		if !progress.AddLine(&t.Task, l) {
+			rest = append(rest, l)
+		}
+	}
+	t.Details = detail(t.Details, labelNotes, rest)
 	if s.passes == nil || s.passes.kind == 'n' {
 		return s, t, nil
 	}
@@ -346,10 +355,11 @@ type prdStory struct {
 	Notes       string   `json:"notes"`
 }
 
-// renderPRD writes a plan as a new prd.json. Where a task has no priority, all
+// renderPRD writes a plan as a new prd.json, of a branch named after it where it
+// has none. Where a task has no priority, all
 // are numbered in the order in which they would be worked.
 func renderPRD(v Plan) ([]byte, error) {
-	file := prdFile{Project: v.Title, BranchName: v.Branch, Description: strings.Join(v.Description, "\n"), Stories: []prdStory{}}
+	file := prdFile{Project: v.Title, BranchName: cmp.Or(v.Branch, "ralph/"+fileStem(v.Title)), Description: strings.Join(v.Description, "\n"), Stories: []prdStory{}}
 	tasks := slices.Clone(v.Tasks)
 	last := func(t Task) int {
 		if t.Priority == 0 {
@@ -371,7 +381,7 @@ func renderPRD(v Plan) ([]byte, error) {
 	next := 1
 	for i, t := range tasks {
 		s := prdStory{
-			ID: t.Key(), Title: t.Title, Criteria: slices.Concat([]string{}, t.Accept), Priority: t.Priority,
+			ID: t.Key(), Title: t.Title, Criteria: append([]string{}, t.Accept...), Priority: t.Priority,
 			Passes: t.Status == run.TaskDone,
 		}
 		for s.ID == "" {
@@ -393,6 +403,16 @@ func renderPRD(v Plan) ([]byte, error) {
 			default:
 				for _, l := range d.Lines {
 					notes = append(notes, d.Label+": "+l)
+				}
+			}
+		}
+		for _, l := range progress.Lines(t.Task) {
+			if l.Label == labelAccept {
+				continue
+			}
+			for _, text := range append(l.Items, l.Text) {
+				if text != "" {
+					notes = append(notes, l.Label+": "+text)
 				}
 			}
 		}

@@ -1,56 +1,255 @@
 package formats
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 )
 
+// Carried is what bringing a file up to date came to. Tasks are named by their
+// ids, or by their titles where they have none.
+type Carried struct {
+	// Changed are the tasks that changed.
+	Changed []string
+	// Unknown are the tasks that the file does not have.
+	Unknown []string
+	// Open are the tasks of the file that are neither done nor skipped.
+	Open []string
+}
+
 // Carry brings into a file what another one of the same plan has come to since:
-// tasks that are done, blocked or skipped, and what was learned. Nothing else
-// is changed, and no tick is taken back. Tasks are the same that have the same
-// id, or the same title where there is none. It returns the keys of the tasks
-// that changed, and of those that into does not have.
-func Carry(from, into *File, when time.Time) (changed, unknown []string, err error) {
-	index := make(map[string]int)
-	theirs := into.Plan()
-	for i, t := range slices.Backward(theirs.Tasks) {
-		index["title "+t.Title] = i
-		for _, id := range []string{t.ID, t.Origin} {
-			if id != "" {
-				index["id "+id] = i
+// tasks that are done, blocked or skipped, what was learned, and the status of
+// a file whose tasks are then all done. Nothing else is changed, and no tick is
+// taken back.
+func Carry(from, into *File, when time.Time) (Carried, error) {
+	ours, theirs := from.Plan(), into.Plan()
+	match := pair(ours.Tasks, theirs.Tasks, true)
+	var out Carried
+	for i, t := range ours.Tasks {
+		if match[i] < 0 {
+			out.Unknown = append(out.Unknown, nameOf(t))
+		}
+	}
+	changes := due(ours.Tasks, theirs.Tasks, match)
+	done, err := into.settle(&out, changes)
+	if err != nil {
+		return Carried{}, err
+	}
+	if err := into.markDone(); err != nil {
+		return Carried{}, err
+	}
+	return out, into.note(report{when: when, tasks: at(theirs.Tasks, done)}, ours, theirs)
+}
+
+// Landed is what a run has done of the plan that a file holds.
+type Landed struct {
+	// Task is the id, in the run's progress.md, of the task that is about to
+	// land, "" for none; Files are the paths that changed for it.
+	Task  string
+	Files []string
+	// Written are the ids of tasks that were written down when they landed. They
+	// are left alone: whoever unticked one since meant it.
+	Written []string
+	When    time.Time
+}
+
+// Follow brings the file that a run's plan came from up to date with the run's
+// progress.md: what is done is ticked, what people skipped is skipped, and the
+// status says so when the run and the file are both done. Each story of a PRD
+// that was done gets an entry in progress.txt. Following twice changes nothing
+// the second time. Of Unknown, only the task that lands is told.
+func Follow(own, file *File, l Landed) (Carried, error) {
+	ours, theirs := own.Plan(), file.Plan()
+	match := pair(ours.Tasks, theirs.Tasks, false)
+	leave := slices.Clone(match)
+	landed := -1
+	for i, t := range ours.Tasks {
+		switch {
+		case t.ID == l.Task && l.Task != "":
+			landed = i
+		case slices.Contains(l.Written, t.ID), t.Status == run.TaskBlocked:
+			leave[i] = -1
+		}
+	}
+	var out Carried
+	done, err := file.settle(&out, due(ours.Tasks, theirs.Tasks, leave))
+	if err != nil {
+		return Carried{}, err
+	}
+	if landed >= 0 {
+		switch i := match[landed]; {
+		case i < 0:
+			out.Unknown = []string{nameOf(ours.Tasks[landed])}
+		case !slices.Contains(done, i):
+			done = append(done, i)
+		}
+	}
+	if ours.MarkedDone {
+		if err := file.markDone(); err != nil {
+			return Carried{}, err
+		}
+	}
+	if file.format != PRD || len(done) == 0 {
+		return out, nil
+	}
+	return out, file.note(report{when: l.When, tasks: at(theirs.Tasks, done), files: l.Files}, ours, theirs)
+}
+
+// at are the tasks at these places.
+func at(tasks []Task, places []int) []Task {
+	out := make([]Task, len(places))
+	for i, n := range places {
+		out[i] = tasks[n]
+	}
+	return out
+}
+
+// settle makes the changes, and says where the tasks stand that are done by them.
+func (f *File) settle(out *Carried, changes []Change) (done []int, err error) {
+	tasks := f.src.plan().Tasks
+	if err := f.Apply(changes...); err != nil {
+		return nil, err
+	}
+	for _, c := range changes {
+		out.Changed = append(out.Changed, nameOf(tasks[c.Task]))
+		if c.Status == run.TaskDone {
+			done = append(done, c.Task)
+		}
+	}
+	for _, t := range f.src.plan().Tasks {
+		if t.Status != run.TaskDone && t.Status != run.TaskSkipped {
+			out.Open = append(out.Open, nameOf(t))
+		}
+	}
+	return done, nil
+}
+
+// markDone sets the status of a file whose system waits for it, once all of its
+// tasks are done.
+func (f *File) markDone() error {
+	m, ok := f.src.(*markdown)
+	if !ok || f.format != Progress && f.format != Portable && f.format != Rslph || !m.view.Done() || m.view.MarkedDone {
+		return nil
+	}
+	doc := m.doc.Clone()
+	if err := doc.SetStatus(progress.StatusDone); err != nil {
+		return fmt.Errorf("set the status of %s: %w", f.name, err)
+	}
+	return m.replace(doc.Bytes())
+}
+
+// note writes down what one file says was learned and the other does not, with
+// an entry for each story where the format has entries.
+func (f *File) note(s report, ours, theirs Plan) error {
+	if err := f.AppendPatterns(s.when, added(theirs.Patterns, ours.Patterns)...); err != nil {
+		return err
+	}
+	learned := added(theirs.Learnings, ours.Learnings)
+	if f.format != PRD || len(s.tasks) == 0 {
+		return f.AppendLearnings(s.when, "", learned...)
+	}
+	s.learned = bullets(learned)
+	f.begin(s.when)
+	log, ok := f.notes.(*txtLog)
+	if !ok {
+		return errNoPlace
+	}
+	return log.addStories(s)
+}
+
+// due are the changes that bring tasks to what the tasks of another plan have
+// come to. match gives the place of each of ours, or -1.
+func due(ours, theirs []Task, match []int) []Change {
+	var out []Change
+	came := outcomes(ours)
+	for i, t := range ours {
+		if match[i] < 0 {
+			continue
+		}
+		old := theirs[match[i]]
+		same := old.Status == came[i] && (old.Status != run.TaskBlocked || old.Reason == t.Reason)
+		if same || old.Status == run.TaskDone || came[i] == run.TaskOpen {
+			continue
+		}
+		out = append(out, Change{Task: match[i], Status: came[i], Reason: t.Reason})
+	}
+	return out
+}
+
+// outcomes says of each task whether it is done, blocked, skipped or still
+// open. One that was split is done when all of its parts are.
+func outcomes(tasks []Task) []run.TaskStatus {
+	byID := make(map[string]int, len(tasks))
+	for i, t := range tasks {
+		byID[t.ID] = i
+	}
+	out := make([]run.TaskStatus, len(tasks))
+	var settle func(i int) run.TaskStatus
+	settle = func(i int) run.TaskStatus {
+		if out[i] != "" {
+			return out[i]
+		}
+		t := tasks[i]
+		out[i] = run.TaskOpen // also for parts that name each other in a circle
+		parts := progress.Parts(t.Task)
+		switch {
+		case len(parts) > 0:
+			for _, id := range parts {
+				k, known := byID[id]
+				if !known {
+					continue // somebody removed it
+				}
+				if s := settle(k); s != run.TaskDone && s != run.TaskSkipped {
+					return out[i]
+				}
+			}
+			out[i] = run.TaskDone
+		case !t.Actionable():
+			out[i] = t.Status
+		}
+		return out[i]
+	}
+	for i := range tasks {
+		settle(i)
+	}
+	return out
+}
+
+// pair finds for each of our tasks the same one among theirs, -1 where there is
+// none. Of several with one title each is paired once, in their order. What was
+// reworded is found by the id it has elsewhere, or, with byID, by any.
+func pair(ours, theirs []Task, byID bool) []int {
+	match, taken := make([]int, len(ours)), make([]bool, len(theirs))
+	for i := range match {
+		match[i] = -1
+	}
+	pass := func(key func(Task) string) {
+		free := make(map[string][]int)
+		for i, t := range theirs {
+			if k := key(t); k != "" && !taken[i] {
+				free[k] = append(free[k], i)
+			}
+		}
+		for i, t := range ours {
+			if list := free[key(t)]; match[i] < 0 && len(list) > 0 {
+				match[i], taken[list[0]] = list[0], true
+				free[key(t)] = list[1:]
 			}
 		}
 	}
-	ours := from.Plan()
-	asked := make(map[int]bool)
-	var changes []Change
-	for _, t := range ours.Tasks {
-		i, ok := index["id "+t.Key()]
-		if !ok {
-			i, ok = index["title "+t.Title]
+	title := func(t Task) string { return oneLine(t.Title, maxText) }
+	pass(func(t Task) string { return t.Key() + "\n" + title(t) })
+	pass(title)
+	pass(func(t Task) string {
+		if ownRE().MatchString(t.Key()) && !byID {
+			return "" // numbers of this file, which mean nothing in another
 		}
-		if !ok {
-			unknown = append(unknown, nameOf(t))
-			continue
-		}
-		old := theirs.Tasks[i]
-		same := old.Status == t.Status && old.Reason == t.Reason
-		if asked[i] || same || t.Actionable() || old.Status == run.TaskDone {
-			continue
-		}
-		asked[i] = true
-		changed = append(changed, nameOf(t))
-		changes = append(changes, Change{Task: i, Status: t.Status, Reason: t.Reason})
-	}
-	if err := into.Apply(changes...); err != nil {
-		return nil, nil, err
-	}
-	if err := into.AppendPatterns(when, added(theirs.Patterns, ours.Patterns)...); err != nil {
-		return nil, nil, err
-	}
-	return changed, unknown, into.AppendLearnings(when, "", added(theirs.Learnings, ours.Learnings)...)
+		return t.Key()
+	})
+	return match
 }
 
 // added are the lines that are not among the old ones.

@@ -2,13 +2,12 @@ package formats
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Caps on one line of text that is written, in bytes.
@@ -20,28 +19,14 @@ const (
 // bom is the byte order mark some editors put first.
 const bom = "\ufeff"
 
-// lazy is a regular expression that is compiled when it is first used: the
-// program is the shim of every agent too, and must come up fast.
-func lazy(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
-}
-
 // oneLine makes s a single line of what a person can see, of at most limit
 // bytes.
 func oneLine(s string, limit int) string {
 	s, _ = progress.Clean(s)
-	s = strings.ReplaceAll(squeeze(s), "<!--", "&lt;!--")
-	if len(s) <= limit {
-		return s
-	}
-	n := limit - len("…")
-	for !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
+	return strs.Cut(strings.ReplaceAll(strs.OneLine(s), "<!--", "&lt;!--"), limit)
 }
 
-var blockStartRE = lazy("^(?:#{1,6}(?:[ \t]|$)|[-+*>](?:[ \t]|$)|>|\\d{1,9}[.)](?:[ \t]|$)|`{3}|~{3}|-{3}|\\*{3}|_{3}|\\[[ xX]\\]|<)")
+var blockStartRE = strs.Lazy("^(?:#{1,6}(?:[ \t]|$)|[-+*>](?:[ \t]|$)|>|\\d{1,9}[.)](?:[ \t]|$)|`{3}|~{3}|-{3}|\\*{3}|_{3}|\\[[ xX]\\]|<)")
 
 // bulletText is oneLine for a place directly behind a bullet, where the first
 // characters could begin a heading, a list or a check box.
@@ -68,12 +53,9 @@ func plainText(s string) string {
 	return s
 }
 
-// squeeze trims s and makes every run of white space one space.
-func squeeze(s string) string { return strings.Join(strings.Fields(s), " ") }
-
 // fold makes the name of a section comparable.
 func fold(s string) string {
-	return strings.ToLower(squeeze(strings.Trim(s, "#*_:` \t\r\n")))
+	return strings.ToLower(strs.OneLine(strings.Trim(s, "#*_:` \t\r\n")))
 }
 
 // badByte is the place of the first NUL or invalid UTF-8 byte, or -1.

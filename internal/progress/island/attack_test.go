@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -22,6 +23,7 @@ func everywhere(text string) View {
 		Phase:   run.PhaseFailed, End: run.EndFailed, Agent: text, Model: text,
 		Gates:    []Gate{{Name: text, Detail: text}, {Name: "second", Detail: text, Note: text}},
 		Findings: []string{text}, Removed: 1, Hidden: text,
+		Analysis: text, Testing: "- " + text, Patterns: text, Log: []progress.LogRow{{Iteration: 1, Completed: text, Notes: text}},
 		Learnings: text, Note: text, Merged: []string{text}, Closes: true, Mask: mask, PullNumber: 8,
 		Said: []Said{{Where: text, By: text, TaskID: text, OID: text}, {Where: text, By: text, Comment: 9, Why: text}},
 	}
@@ -109,7 +111,7 @@ func TestAttackE2NothingActs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := everywhere(hostileText(10).Draw(t, "everywhere"))
 		v.Tasks = append(v.Tasks, hostileTasks(4).Draw(t, "tasks")...)
-		v.Learnings = hostileText(20).Draw(t, "learnings")
+		v.Learnings, v.Testing = hostileText(20).Draw(t, "learnings"), hostileText(20).Draw(t, "testing strategy")
 		v.Gates[0].Detail = hostileText(20).Draw(t, "output")
 		for _, limit := range []int{MaxSize, 4000, 2000, 900} {
 			checkInert(t, v, newRenderer(v).within(limit))
@@ -293,7 +295,7 @@ func many(n int, text string) View {
 		t := run.Task{ID: fmt.Sprintf("T%d", i+1), Title: fmt.Sprintf("Step %d %s", i+1, text), Group: fmt.Sprintf("Phase %d", i/50), Accept: []string{text}, Status: run.TaskOpen}
 		if i%2 == 0 {
 			t.Status = run.TaskDone
-			v.Commits = append(v.Commits, Commit{OID: oid(i), Subject: t.Title, TaskID: t.ID, Verified: true})
+			v.Commits = append(v.Commits, Commit{OID: oid(i), Subject: t.Title, TaskID: t.ID, Verified: signed()})
 		}
 		v.Tasks = append(v.Tasks, t)
 	}

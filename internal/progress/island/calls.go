@@ -41,7 +41,7 @@ func (r *renderer) calls() string {
 		return ""
 	}
 	if n := len(lines) - r.d.calls; n > 0 {
-		lines = append([]string{fmt.Sprintf("- … %s before", plural(n, "call"))}, lines[n:]...)
+		lines = append([]string{fmt.Sprintf("- … %s earlier", plural(n, "call"))}, lines[n:]...)
 	}
 	var s section
 	s.line("\n<details>\n<summary>Models and hosts: %s reached, %d blocked</summary>\n\n%s\n\n</details>",

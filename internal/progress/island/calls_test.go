@@ -35,7 +35,7 @@ func TestCallsAreBounded(t *testing.T) {
 		v.Calls = append(v.Calls, c)
 	}
 	body := Render(v)
-	for text, want := range map[string]int{"and 22 more": 3 * 50, "model-": maxNames * 50, "- Iteration": 50, "- … 50 calls before": 1, "Models and hosts: 30 hosts reached, 30 blocked": 1} {
+	for text, want := range map[string]int{"and 22 more": 3 * 50, "model-": maxNames * 50, "- Iteration": 50, "- … 50 calls earlier": 1, "Models and hosts: 30 hosts reached, 30 blocked": 1} {
 		if got := strings.Count(body, text); got != want {
 			t.Errorf("%q: %d times, want %d", text, got, want)
 		}

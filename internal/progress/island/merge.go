@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf16"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // MaxSize is the most an island, and a description that is all island, takes:
@@ -31,7 +33,7 @@ const (
 	islandEnd   = "<!-- ralph:island:end -->"
 )
 
-var markerRE = lazy(`<!-- ralph:island:(?:start(?: size=([0-9]{1,7}) sum=([0-9a-f]{16}))?|end) -->`)
+var markerRE = strs.Lazy(`<!-- ralph:island:(?:start(?: size=([0-9]{1,7}) sum=([0-9a-f]{16}))?|end) -->`)
 
 // frame puts the markers around content.
 func frame(content string) string {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // ErrNoIsland: the description holds no managed island.
@@ -78,10 +79,10 @@ func Parse(body string) (Island, error) {
 }
 
 // saidRE is a line of what was said that leads to where it was, and became a task.
-var saidRE = lazy("^\\| \\[(.*)\\]\\([^ )]*#(discussion_r|pullrequestreview-)([0-9]{1,18})\\) \\| (.*) \\| (T[0-9]{1,6}) \\| (.*) \\|$")
+var saidRE = strs.Lazy("^\\| \\[(.*)\\]\\([^ )]*#(discussion_r|pullrequestreview-)([0-9]{1,18})\\) \\| (.*) \\| (T[0-9]{1,6}) \\| (.*) \\|$")
 
 // commitRE is the link to a commit in such a line.
-var commitRE = lazy(`/commit/([0-9a-f]{7,64})\)$`)
+var commitRE = strs.Lazy(`/commit/([0-9a-f]{7,64})\)$`)
 
 // parseSaid reads the list of what was said. Text of agents and issues does not
 // start a line with a heading or a bar, so that there is no other such list.
@@ -127,7 +128,7 @@ func uncode(text string) string {
 
 // hiddenRE finds the line about tasks that are not shown. Agent text does not
 // start a line.
-var hiddenRE = lazy(`(?m)^… and ([0-9]{1,7}) tasks? not shown here\.$`)
+var hiddenRE = strs.Lazy(`(?m)^… and ([0-9]{1,7}) tasks? not shown here\.$`)
 
 // contentOf gives what stands between the markers of an island, with line ends
 // as we write them, and says whether it is not what the start marker vouches
@@ -142,8 +143,8 @@ func contentOf(island string) (content string, edited bool) {
 var (
 	// strikeLineRE finds a line that is struck out together with its box,
 	// strikeTextRE one with all of its text struck out.
-	strikeLineRE = lazy(`(?m)^([ \t]*)~~[ \t]*((?:[-*+]|[0-9]{1,9}[.)])[ \t]+\[[ xX]\][ \t]+)(.*?)[ \t]*~~[ \t]*$`)
-	strikeTextRE = lazy(`(?m)^([ \t]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]+\[[ xX]\][ \t]+)~~[ \t]*(.+?)[ \t]*~~[ \t]*$`)
+	strikeLineRE = strs.Lazy(`(?m)^([ \t]*)~~[ \t]*((?:[-*+]|[0-9]{1,9}[.)])[ \t]+\[[ xX]\][ \t]+)(.*?)[ \t]*~~[ \t]*$`)
+	strikeTextRE = strs.Lazy(`(?m)^([ \t]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]+\[[ xX]\][ \t]+)~~[ \t]*(.+?)[ \t]*~~[ \t]*$`)
 )
 
 // unstrike writes what people struck out the way we mark it, so that an id in

@@ -66,6 +66,7 @@ func TestParseOfRender(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := View{IssueNumber: 7, Phase: run.PhaseIterating, Tasks: hostileTasks(6).Draw(t, "tasks")}
 		v.Note, v.Learnings = hostileText(4).Draw(t, "note"), hostileText(8).Draw(t, "learnings")
+		v.Analysis, v.Log = hostileText(8).Draw(t, "analysis"), []progress.LogRow{{Iteration: 1, Notes: hostileText(4).Draw(t, "log")}}
 		v.Gates = []Gate{{Name: hostileText(3).Draw(t, "gate"), Detail: hostileText(8).Draw(t, "output")}}
 		want := Normalise(v.Tasks, nil)
 		if diff := cmp.Diff(want, Normalise(want, nil)); diff != "" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // The marks behind a task's text. No text of an agent comes out as one of them:
@@ -45,12 +46,13 @@ const (
 	maxAccount   = 5000
 )
 
-// detail says how much a rendering shows: so many calls, of learnings, of what failed checks
-// said and of the account of what was given up so many bytes, so many commits,
-// titles of so many bytes.
+// detail says how much a rendering shows: so many calls and rows of the Iteration
+// Log; so many bytes of each of the plan's sections and of those of what was learnt,
+// of what failed checks said and of the account of what was given up; so many
+// commits, titles of so many bytes.
 type detail struct {
-	calls, learnings, output, account, said, commits, title int
-	criteria                                                criteria
+	calls, log, plan, learnings, output, account, said, commits, title int
+	criteria                                                           criteria
 }
 
 // criteria says whose acceptance criteria are shown.
@@ -62,13 +64,17 @@ const (
 	criteriaOfAll
 )
 
-var richest = detail{calls: 50, learnings: 6000, output: 1500, account: maxAccount, said: 100, commits: 300, title: 2000, criteria: criteriaOfAll}
+var richest = detail{calls: 50, log: 100, plan: 6000, learnings: 6000, output: 1500, account: maxAccount, said: 100, commits: 300, title: 2000, criteria: criteriaOfAll}
 
 // shortenings are the steps from the richest rendering on, each on top of those
 // before.
 var shortenings = [...]func(*detail){
 	func(d *detail) { d.calls = 5 },
 	func(d *detail) { d.calls = 0 },
+	func(d *detail) { d.log = 20 },
+	func(d *detail) { d.log = 0 },
+	func(d *detail) { d.plan = 1500 },
+	func(d *detail) { d.plan = 0 },
 	func(d *detail) { d.learnings = 1500 },
 	func(d *detail) { d.learnings = 0 },
 	func(d *detail) { d.output = 300 },
@@ -92,19 +98,21 @@ var shortenings = [...]func(*detail){
 // further than needed:
 //
 //  1. what calls used and reached, to the 5 newest, then all
-//  2. learnings, to 1,500 bytes, then all
-//  3. what failed checks said, to 300 bytes each, then all
-//  4. the account of what was given up, to 1,000 bytes, then all
-//  5. what was said in review, to the 30 newest, then all but the last of lines
+//  2. the Iteration Log, to the 20 newest rows, then all
+//  3. the analysis and the testing strategy, to 1,500 bytes each, then all
+//  4. codebase patterns and learnings, to 1,500 bytes each, then all
+//  5. what failed checks said, to 300 bytes each, then all
+//  6. the account of what was given up, to 1,000 bytes, then all
+//  7. what was said in review, to the 30 newest, then all but the last of lines
 //     and of the whole: a job knows by it what was heard already
-//  6. older commits, to the 50 newest, then to 10, then all
-//  7. acceptance criteria and dependencies, first those of tasks that are done
+//  8. older commits, to the 50 newest, then to 10, then all
+//  9. acceptance criteria and dependencies, first those of tasks that are done
 //     or skipped
-//  8. titles, to 200 bytes each, then to 80
-//  9. tasks far from the action: done ones first, the oldest of them first, then
+//  10. titles, to 200 bytes each, then to 80
+//  11. tasks far from the action: done ones first, the oldest of them first, then
 //     skipped, blocked and open ones, each from the end of the plan; what is in
 //     progress goes last
-//  10. the list of checks, and the number of tasks that are not shown
+//  12. the list of checks, and the number of tasks that are not shown
 //
 // The headline, how to go on, and the ids and markers of the tasks that are
 // shown are never shortened. A text that was cut
@@ -127,7 +135,7 @@ func Summary(v View) string {
 // returns that.
 func (r renderer) within(limit int) string {
 	r.limit = limit
-	p := parts{status: r.status(), tasks: r.allTasks(), said: r.said(), commits: r.commits(), gates: r.gates(), account: r.account(), learnings: r.learnings(), calls: r.calls(), steer: r.steer()}
+	p := parts{status: r.status(), tasks: r.allTasks(), said: r.said(), commits: r.commits(), gates: r.gates(), account: r.account(), plan: r.plan(), learnings: r.learnings(), log: r.log(), calls: r.calls(), steer: r.steer()}
 	if out := p.island(); len(out) <= limit {
 		return out
 	}
@@ -139,6 +147,10 @@ func (r renderer) within(limit int) string {
 		switch {
 		case r.d.calls != before.calls:
 			p.calls = r.calls()
+		case r.d.log != before.log:
+			p.log = r.log()
+		case r.d.plan != before.plan:
+			p.plan = r.plan()
 		case r.d.learnings != before.learnings:
 			p.learnings = r.learnings()
 		case r.d.output != before.output:
@@ -169,10 +181,10 @@ func (r renderer) within(limit int) string {
 }
 
 // parts are the sections of an island, each with its blank line in front.
-type parts struct{ status, tasks, said, commits, gates, account, learnings, calls, steer string }
+type parts struct{ status, tasks, said, commits, gates, account, plan, learnings, log, calls, steer string }
 
 func (p parts) island() string {
-	return frame(p.status + p.tasks + p.said + p.commits + p.gates + p.account + p.learnings + p.calls + p.steer)
+	return frame(p.status + p.tasks + p.said + p.commits + p.gates + p.account + p.plan + p.learnings + p.log + p.calls + p.steer)
 }
 
 type renderer struct {
@@ -211,9 +223,9 @@ func (r *renderer) status() string {
 	}
 	switch {
 	case v.Iteration > 0 && v.End == "":
-		facts = append(facts, fmt.Sprintf("iteration %d", v.Iteration))
+		facts = append(facts, fmt.Sprintf("iteration %d", v.Iteration)+r.runs())
 	case v.Iteration > 0:
-		facts = append(facts, plural(v.Iteration, "iteration"))
+		facts = append(facts, plural(v.Iteration, "iteration")+r.runs())
 	}
 	if v.CostUSD > 0 {
 		facts = append(facts, fmt.Sprintf("US$ %.2f", v.CostUSD))
@@ -228,7 +240,7 @@ func (r *renderer) status() string {
 		facts = append(facts, "in "+box)
 	}
 	if login := r.code(v.RequestedBy); login != "" {
-		facts = append(facts, "asked for by "+login)
+		facts = append(facts, "requested by "+login)
 	}
 	s.line("%s", strings.Join(facts, " · "))
 	if note := r.speak(v.Note, maxNote); note != "" {
@@ -248,20 +260,32 @@ func (r *renderer) status() string {
 			s.line("\n> ✏️ %s", text)
 		}
 	}
-	if v.End.Complete() && len(v.Gates) == 0 {
-		s.line("\n> ⚠️ No checks stand behind this: none are set up, and none were found in the repository.")
+	if v.End.Complete() && v.Proof.Passed == 0 {
+		why := "none are configured, and none were found in the repository"
+		if len(v.Proof.Failing) > 0 {
+			why = "all of them already failed before the work began"
+		}
+		s.line("\n> ⚠️ No checks verified this: %s.", why)
 	}
 	if v.Removed > 0 {
 		what := r.speak(v.Hidden, maxReason)
 		if what != "" {
 			what = " (" + what + ")"
 		}
-		s.line("\n> The issue held hidden text, which people do not see and agents would read: %s left out%s.", plural(v.Removed, "character"), what)
+		s.line("\n> The issue contained hidden text, which people cannot see but agents can: %s removed%s.", plural(v.Removed, "character"), what)
 	}
 	if r.shortened {
-		s.line("\nThis is shortened to fit. The whole story is in %s in the branch's history.", r.story())
+		s.line("\nShortened to fit. The full record is %s in the branch's history.", r.story())
 	}
 	return s.text()
+}
+
+// runs says how many there were, where it was more than one.
+func (r *renderer) runs() string {
+	if r.v.Runs < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" in %d runs", r.v.Runs)
 }
 
 // headline names the task that is being worked on.
@@ -485,8 +509,8 @@ func (r *renderer) commits() string {
 	var s section
 	s.line("\n### Commits\n")
 	hidden := max(len(commits)-r.d.commits, 0)
-	if hidden > 0 {
-		s.line("The %d newest of %d:\n", r.d.commits, len(commits))
+	if all := len(commits) + r.v.Older; hidden > 0 || r.v.Older > 0 {
+		s.line("The %d newest of %d:\n", len(commits)-hidden, all)
 	}
 	s.line("| Task | Commit | Signed |\n|:--|:--|:--|")
 	for _, c := range commits[hidden:] {
@@ -494,8 +518,12 @@ func (r *renderer) commits() string {
 		if task == "" {
 			task = "–"
 		}
-		signed := "by GitHub"
-		if !c.Verified {
+		signed := "–"
+		switch {
+		case c.Verified == nil:
+		case *c.Verified:
+			signed = "by GitHub"
+		default:
 			signed = "⚠️ **no**"
 		}
 		s.line("| %s | %s %s | %s |", task, r.link(c.OID), cell(r.speak(c.Subject, 200)), signed)
@@ -572,7 +600,7 @@ func (f Said) anchor() string {
 	return ""
 }
 
-var oidRE = lazy(`^[0-9a-f]{7,64}$`)
+var oidRE = strs.Lazy(`^[0-9a-f]{7,64}$`)
 
 // link is a short object name that leads to the commit.
 func (r *renderer) link(oid string) string {
@@ -587,7 +615,7 @@ func (r *renderer) link(oid string) string {
 
 // bareBarRE finds a bar that is not escaped: in a table even a code span ends
 // at one.
-var bareBarRE = lazy(`(\\?)\|`)
+var bareBarRE = strs.Lazy(`(\\?)\|`)
 
 func cell(text string) string { return bareBarRE().ReplaceAllString(text, `\|`) }
 
@@ -606,7 +634,7 @@ func (r *renderer) gates() string {
 		word := "✅ passed"
 		switch {
 		case !g.Passed && g.Note != "":
-			word = "⚠️ failed, and held nothing back"
+			word = "⚠️ failed, not blocking"
 		case !g.Passed:
 			word = "❌ failed"
 		}
@@ -643,11 +671,11 @@ func (r *renderer) reviewed() string {
 	var s section
 	switch note := r.speak(r.v.ReviewNote, maxReason); {
 	case note != "":
-		s.line("- ⚠️ all of the work was to be reviewed: %s", note)
+		s.line("- ⚠️ the final review did not finish: %s", note)
 	case r.v.Reviews == 1:
-		s.line("- 👀 all of the work was reviewed by an agent")
+		s.line("- 👀 an agent reviewed all of the work")
 	case r.v.Reviews > 1:
-		s.line("- 👀 all of the work was reviewed by an agent, %d times", r.v.Reviews)
+		s.line("- 👀 an agent reviewed all of the work %d times", r.v.Reviews)
 	}
 	return s.text()
 }
@@ -690,7 +718,7 @@ func Account(mask func(string) string, text string, limit int) string {
 	if s.size() == 0 {
 		return ""
 	}
-	return "<details>\n<summary>What was given up, and why</summary>\n" + s.text() + "\n</details>"
+	return "<details>\n<summary>What did not work, and why</summary>\n" + s.text() + "\n</details>"
 }
 
 // Block shows the end of a text of others as a block of code, at most limit
@@ -763,40 +791,6 @@ func shortLine(l string, limit int) string {
 	return l[:n] + ellipsis
 }
 
-// learnings keeps the bullets and lines of the section, and nothing else of its
-// Markdown.
-func (r *renderer) learnings() string {
-	if r.d.learnings == 0 {
-		return ""
-	}
-	var lines []string
-	size := 0
-	for text := range strings.Lines(r.v.Learnings) {
-		text = strings.TrimSpace(text)
-		for _, bullet := range []string{"- ", "* ", "+ "} {
-			if rest, ok := strings.CutPrefix(text, bullet); ok {
-				text = rest
-				break
-			}
-		}
-		text = r.speak(strings.TrimLeft(text, "# "), 500)
-		if text == "" {
-			continue
-		}
-		if size += len(text) + 3; size > r.d.learnings {
-			lines = append(lines, "- …")
-			break
-		}
-		lines = append(lines, "- "+text)
-	}
-	if len(lines) == 0 {
-		return ""
-	}
-	var s section
-	s.line("\n<details>\n<summary>Learnings</summary>\n\n%s\n\n</details>", strings.Join(lines, "\n"))
-	return s.text()
-}
-
 // steer says what people can do, and closes the issue where the work is done.
 func (r *renderer) steer() string {
 	var s section
@@ -804,15 +798,15 @@ func (r *renderer) steer() string {
 	s.line("\n---\n")
 	switch {
 	case v.End.Complete() && v.ByJob:
-		s.line("The work on #%d is ready for review. What you ask for in a review, or with `/ralph do <text>`, is worked here if this repository has the workflows for reviews and commands.", v.IssueNumber)
+		s.line("The work on #%d is ready for review. To request changes, review this pull request or comment `/ralph do <text>`; this needs the workflows for reviews and commands in this repository.", v.IssueNumber)
 	case v.End == "" && v.ByJob:
-		s.line("This describes the work on #%d and is kept up to date. To stop it, remove the label %s from the issue, or close the issue; what is done stays on this branch.", v.IssueNumber, Label(v.Label))
+		s.line("I keep this description of the work on #%d up to date. To stop the run, remove the label %s from the issue or close the issue; finished work stays on this branch.", v.IssueNumber, Label(v.Label))
 	case v.End.Complete():
-		s.line("The work on #%d is ready for review. What you ask for in a review, or with `/ralph do <text>`, is worked here; `/ralph help` lists what else I can be told.", v.IssueNumber)
+		s.line("The work on #%d is ready for review. To request changes, review this pull request or comment `/ralph do <text>`. `/ralph help` lists all commands.", v.IssueNumber)
 	case v.End != "":
 		s.line("%s", v.GoOn())
 	default:
-		s.line("This describes the work on #%d and is kept up to date. To stop it, comment `/ralph stop`, remove the label %s from the issue, or close the issue; what is done stays on this branch. `/ralph help` lists what else I can be told.", v.IssueNumber, Label(v.Label))
+		s.line("I keep this description of the work on #%d up to date. To stop the run, comment `/ralph stop`, remove the label %s from the issue, or close the issue; finished work stays on this branch. `/ralph help` lists all commands.", v.IssueNumber, Label(v.Label))
 	}
 	if v.Closes && v.End.Complete() {
 		s.line("\nCloses #%d", v.IssueNumber)

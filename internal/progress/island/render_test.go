@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -15,11 +16,15 @@ func TestShorteningOrder(t *testing.T) {
 	long := strings.TrimSpace(strings.Repeat("word ", 60))
 	v := View{
 		IssueNumber: 7, Phase: run.PhaseIterating, Learnings: strings.Repeat("- learnt "+long+"\n", 12),
-		Gates:       []Gate{{Name: "go test", Detail: strings.Repeat("said "+long+"\n", 4)}},
+		Gates:    []Gate{{Name: "go test", Detail: strings.Repeat("said "+long+"\n", 4)}},
+		Analysis: strings.Repeat("- planned "+long+"\n", 12), Patterns: strings.Repeat("- seen "+long+"\n", 12),
 		Diagnostics: strings.Repeat("- tried "+long+"\n", 8),
 	}
 	for i := range 20 {
 		v.Calls = append(v.Calls, Call{Iteration: i + 1, Hosts: []run.HostUse{{Host: "host.example", Blocked: "why", Count: 1}}})
+	}
+	for i := range 60 {
+		v.Log = append(v.Log, progress.LogRow{Iteration: i + 1})
 	}
 	for i := range 70 {
 		v.Commits = append(v.Commits, Commit{OID: oid(i), Subject: fmt.Sprintf("commit-%d.", i)})
@@ -51,8 +56,14 @@ func TestShorteningOrder(t *testing.T) {
 	}{
 		{"all calls", shows("Iteration 1:")},
 		{"some calls", shows("Iteration 20:")},
-		{"all learnings", func(body string) bool { return strings.Count(body, "- learnt") == 12 }},
-		{"some learnings", shows("- learnt")},
+		{"the whole log", shows("\n| 1 | –")},
+		{"some of the log", shows("\n| 60 | –")},
+		{"the whole analysis", func(body string) bool { return strings.Count(body, "- planned") == 12 }},
+		{"some of the analysis", shows("- planned")},
+		{"all learnings", func(body string) bool {
+			return strings.Count(body, "- learnt") == 12 && strings.Count(body, "- seen") == 12
+		}},
+		{"some learnings", shows("- learnt", "- seen")},
 		{"the whole output", func(body string) bool { return strings.Count(body, "said word") == 4 }},
 		{"some output", shows("```")},
 		{"the whole account", func(body string) bool { return strings.Count(body, "- tried") == 8 }},
@@ -89,7 +100,7 @@ func TestShorteningOrder(t *testing.T) {
 			}
 		}
 		gone = next
-		for _, always := range []string{"**🔄 Working", "2 of 6 tasks", "To stop it, comment"} {
+		for _, always := range []string{"**🔄 Working", "2 of 6 tasks", "To stop the run, comment"} {
 			if !strings.Contains(body, always) {
 				t.Fatalf("at %d bytes: no %q:\n%s", limit, always, body)
 			}

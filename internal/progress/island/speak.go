@@ -1,12 +1,11 @@
 package island
 
 import (
-	"regexp"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // zeroWidth breaks what GitHub would make a mention, a reference or a link of,
@@ -107,7 +106,7 @@ func oneLine(text string) string {
 	}
 	text, _ = progress.Clean(text)
 	// A joiner that stood in front of white space at the end joins nothing now.
-	return strings.TrimRight(strings.Join(strings.Fields(text), " "), "\u200c\u200d")
+	return strings.TrimRight(strs.OneLine(text), "\u200c\u200d")
 }
 
 // isPlainLine says whether text is ASCII that oneLine would leave as it is.
@@ -284,9 +283,9 @@ func allDigits(s string) bool {
 var (
 	// skipRE finds what makes CI services skip a commit: [skip ci], [ci skip],
 	// [no ci], [skip actions] and their kin.
-	skipRE = lazy(`(?i)\[([^\[\]]*\b(?:skip|ci|actions)\b[^\[\]]*)\]`)
+	skipRE = strs.Lazy(`(?i)\[([^\[\]]*\b(?:skip|ci|actions)\b[^\[\]]*)\]`)
 	// trailerRE finds what git or GitHub would take for a trailer.
-	trailerRE = lazy(`(?i)\b([a-z]+(?:-[a-z]+)*-by|ralph-[a-z0-9-]+|skip-checks|change-id|breaking[ -]change)\s*:`)
+	trailerRE = strs.Lazy(`(?i)\b([a-z]+(?:-[a-z]+)*-by|ralph-[a-z0-9-]+|skip-checks|change-id|breaking[ -]change)\s*:`)
 )
 
 // Plain makes text fit for a commit message or a title: one line of at most
@@ -301,12 +300,15 @@ func Plain(mask func(string) string, text string, limit int) string {
 
 // Code shows a short name as a code span, "" for none. A nil mask masks
 // nothing.
-func Code(mask func(string) string, name string) string {
-	name = strings.ReplaceAll(inert(tidy(mask, name)), "`", "'")
-	if name = cutWords(name, 80); name == "" {
+func Code(mask func(string) string, name string) string { return code(mask, name, 80) }
+
+// code is Code for text of at most limit characters.
+func code(mask func(string) string, text string, limit int) string {
+	text = strings.ReplaceAll(inert(tidy(mask, text)), "`", "'")
+	if text = cutWords(text, limit); text == "" {
 		return ""
 	}
-	return "`" + name + "`"
+	return "`" + text + "`"
 }
 
 // cutWords shortens text to at most limit characters, at a blank if one is
@@ -321,11 +323,4 @@ func cutWords(text string, limit int) string {
 		short = short[:at]
 	}
 	return strings.TrimRight(short, " ,;:.-"+zeroWidth) + ellipsis
-}
-
-// lazy is a regular expression that is compiled when it is first used. The same
-// program is the shim of every agent and check, which needs none of them and
-// must come up fast.
-func lazy(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

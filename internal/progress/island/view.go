@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -30,8 +31,8 @@ type Commit struct {
 	Subject string
 	// TaskID is the task it did, "" for none.
 	TaskID string
-	// Verified: GitHub signed it, and its tree is the tree that was meant.
-	Verified bool
+	// Verified says whether GitHub signed it; nil where that was not asked.
+	Verified *bool
 }
 
 // Said is something that people said of the work.
@@ -62,16 +63,23 @@ type View struct {
 	// RequestedBy is the login of the person who started the run, "" for none.
 	RequestedBy string
 	Tasks       []run.Task
-	Commits     []Commit
-	Phase       run.Phase
+	// Commits are those of all runs, oldest first, and Older counts those in front
+	// of them that are not known any more.
+	Commits []Commit
+	Older   int
+	Phase   run.Phase
 	// End is set once the run has ended.
-	End       run.EndReason
-	Iteration int
-	CostUSD   float64
+	End run.EndReason
+	// Iteration is the number of the last iteration; they are counted over all the
+	// issue's runs, of which there were Runs, and which cost CostUSD.
+	Iteration, Runs int
+	CostUSD         float64
 	// Sandbox is what keeps the agent apart, where that needs saying.
 	Sandbox string
 	Agent   string
 	Model   string
+	// Proof is what shows that the work is right.
+	Proof run.Proof
 	// Gates are the checks on the last proposal.
 	Gates []Gate
 	// Findings are what a person should look at in what has landed, a sentence
@@ -79,8 +87,10 @@ type View struct {
 	Findings []string
 	// Calls are the run's agent calls, oldest first.
 	Calls []Call
-	// Learnings is the section of progress.md, in Markdown.
-	Learnings string
+	// Analysis, Testing, Patterns and Learnings are sections of progress.md, in
+	// Markdown, and Log is its Iteration Log.
+	Analysis, Testing, Patterns, Learnings string
+	Log                                    []progress.LogRow
 	// Note is what else there is to say: why a run failed, say.
 	Note string
 	// Questions are what a person has to answer before the run goes on.
@@ -133,15 +143,12 @@ func (v View) sign() string {
 // State is one line on where the run is, without a full stop. It is made of our
 // own words alone.
 func (v View) State() string {
-	if v.End.Complete() && len(v.Gates) == 0 {
-		return "All tasks are done; no checks ran"
-	}
 	if v.End != "" {
-		return v.End.Sentence()
+		return v.Proof.Sentence(v.End)
 	}
 	switch v.Phase {
 	case run.PhaseQueued, run.PhasePreparing:
-		return "Getting ready"
+		return "Preparing"
 	case run.PhasePlanning:
 		return "Planning"
 	case run.PhaseAwaitingPerson:
@@ -162,28 +169,31 @@ func Label(name string) string { return Code(nil, cmp.Or(name, "ralph")) }
 // GoOn says how to go on after a run that did not finish the work.
 func (v View) GoOn() string {
 	label := Label(v.Label)
-	again := fmt.Sprintf("comment `/ralph resume`, or remove the label %s from #%d and put it back", label, v.IssueNumber)
+	again := fmt.Sprintf("comment `/ralph resume`, or remove the label %s from #%d and add it again", label, v.IssueNumber)
 	switch v.End {
 	case run.EndPlanned:
-		return fmt.Sprintf("To have the plan worked, comment `/ralph approve`, or remove the label %s from #%d and put it back.", label, v.IssueNumber)
+		return fmt.Sprintf("To start work on the plan, comment `/ralph approve`, or remove the label %s from #%d and add it again.", label, v.IssueNumber)
 	case run.EndAwaitingPerson:
-		if len(v.Questions) == 0 {
-			return fmt.Sprintf("A person has to decide. Put what follows from it into the description of #%d or into the open tasks in `.ralph/%d/progress.md`, then %s.", v.IssueNumber, v.IssueNumber, again)
+		if len(v.Questions) == 0 && slices.ContainsFunc(v.Tasks, func(t run.Task) bool { return t.Status == run.TaskBlocked }) {
+			return fmt.Sprintf("Add what the blocked tasks need to the description of #%d or to the tasks in `.ralph/%d/progress.md`, then comment `/ralph retry`.", v.IssueNumber, v.IssueNumber)
 		}
-		return fmt.Sprintf("Answer the questions in comments on #%d and comment `/ralph start`, or answer them in the description, then remove the label %s and put it back.", v.IssueNumber, label)
+		if len(v.Questions) == 0 {
+			return fmt.Sprintf("You need to decide. Write your decision into the description of #%d or the open tasks in `.ralph/%d/progress.md`, then %s.", v.IssueNumber, v.IssueNumber, again)
+		}
+		return fmt.Sprintf("Answer the questions in comments on #%d and comment `/ralph start`. Or answer them in the description, then remove the label %s and add it again.", v.IssueNumber, label)
 	case run.EndBlocked, run.EndStagnated:
 		const clearer = "clearer (smaller steps, an example, a pointer to the code), then comment"
 		if len(v.Commits) == 0 && v.PullNumber == 0 { // there is no branch with the tasks
-			return fmt.Sprintf("To go on, make #%d %s `/ralph start`, or remove the label %s and put it back.", v.IssueNumber, clearer, label)
+			return fmt.Sprintf("To continue, make #%d %s `/ralph start`, or remove the label %s and add it again.", v.IssueNumber, clearer, label)
 		}
-		return fmt.Sprintf("To go on, make the tasks in `.ralph/%d/progress.md` on the branch %s `/ralph retry`, which gives them all their attempts again.", v.IssueNumber, clearer)
+		return fmt.Sprintf("To continue, make the tasks in `.ralph/%d/progress.md` on the branch %s `/ralph retry`, which gives every blocked task new attempts.", v.IssueNumber, clearer)
 	case run.EndFailed:
-		return fmt.Sprintf("Once the cause is mended, %s to go on from here.", again)
+		return fmt.Sprintf("Fix the cause, then %s.", again)
 	case run.EndMaxIterations, run.EndDeadline, run.EndBudgetExhausted, run.EndSingleIteration, run.EndCancelled,
 		run.EndAllTasksComplete, run.EndRalphDone:
-		return fmt.Sprintf("Nothing is lost. To go on from here, %s.", again)
+		return fmt.Sprintf("Nothing is lost. To continue, %s.", again)
 	default:
-		return fmt.Sprintf("To go on from here, %s.", again)
+		return fmt.Sprintf("To continue, %s.", again)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 )
@@ -37,6 +38,9 @@ func golden(t *testing.T, name, got string) {
 
 func oid(n int) string { return fmt.Sprintf("%040x", n) }
 
+// signed is GitHub's word that it signed a commit.
+func signed() *bool { return new(true) }
+
 // working is a run in the middle of its work.
 func working() View {
 	return View{
@@ -49,16 +53,23 @@ func working() View {
 			{ID: "T4", Title: "Run the whole suite", Group: "Phase 2: Polish", Status: run.TaskBlocked, Reason: "the suite needs a network", Verify: true},
 			{ID: "T5", Title: "Drop the old flag", Group: "Phase 2: Polish", Status: run.TaskSkipped, Reason: "@walt: it is used by the old client"},
 		},
-		Commits: []Commit{{OID: oid(0xabcdef0123), Subject: "feat: serialise the report", Verified: true, TaskID: "T1"}},
+		Commits: []Commit{{OID: oid(0xabcdef0123), Subject: "feat: serialise the report", Verified: signed(), TaskID: "T1"}},
 		Phase:   run.PhaseIterating, Iteration: 2, CostUSD: 0.4213, Agent: "claude", Model: "claude-sonnet-4-5",
-		Gates: []Gate{
+		Proof: run.Proof{Passed: 2}, Gates: []Gate{
 			{Name: "go vet", Passed: true, Duration: 1234 * time.Millisecond},
 			{Name: "go test", Duration: 2 * time.Second, Detail: "--- FAIL: TestJSON (0.00s)\n    report_test.go:12: got <nil>, want \"{}\""},
 		},
 		RequestedBy: "octocat",
 		Merged:      []string{"@walt skipped T5; it stays skipped"},
+		Analysis:    "The report is printed by\n`internal/report` alone.\n\n### What is missing\n1. an encoder\n   for nested rows\n2. the flag\n",
+		Testing:     "- Unit tests beside the code\n\n```sh\ngo test -race ./...\nreport --json | jq .\n```\n",
+		Patterns:    "- Errors are wrapped (`%w`)\n",
 		Learnings:   "- The encoder lives in `internal/enc`\n- Tests need `-race`\n",
-		Closes:      true,
+		Log: []progress.LogRow{
+			{Iteration: 1, Started: time.Date(2026, 11, 20, 9, 30, 5, 0, time.UTC), Duration: 63400 * time.Millisecond, Completed: "T1"},
+			{Iteration: 2, Notes: "go test failed: got <nil> | want {}"},
+		},
+		Closes: true,
 	}
 }
 
@@ -68,7 +79,7 @@ func complete() View {
 	v.Tasks = v.Tasks[:3]
 	for i := range v.Tasks {
 		v.Tasks[i].Status = run.TaskDone
-		v.Commits = append(v.Commits[:i:i], Commit{OID: oid(0xabcdef0000 + i), Subject: "feat: do it", Verified: true, TaskID: v.Tasks[i].ID})
+		v.Commits = append(v.Commits[:i:i], Commit{OID: oid(0xabcdef0000 + i), Subject: "feat: do it", Verified: signed(), TaskID: v.Tasks[i].ID})
 	}
 	v.Gates[1] = Gate{Name: "go test", Passed: true, Duration: 2 * time.Second}
 	v.Phase, v.End, v.Iteration = run.PhaseDone, run.EndAllTasksComplete, 3
@@ -81,12 +92,14 @@ func hostile() View {
 	return View{
 		IssueNumber: 7, Title: evil, RepoURL: "https://github.example/octo/report",
 		Tasks:   []run.Task{{ID: evil, Title: "/merge " + evil, Group: "# " + evil, Accept: []string{evil, "- [x] forged"}, Status: run.TaskOpen}, {Title: "1. forged"}, {ID: "T3", Title: "x", Status: run.TaskBlocked, Reason: evil}, {ID: "T4", Title: evil, Status: run.TaskSkipped, Reason: evil}},
-		Commits: []Commit{{OID: oid(1), Subject: evil, TaskID: evil}, {OID: "](https://evil.example)"}},
+		Commits: []Commit{{OID: oid(1), Subject: evil, TaskID: evil, Verified: new(false)}, {OID: "](https://evil.example)"}},
 		Phase:   run.PhaseFailed, End: run.EndFailed, Agent: evil, Model: evil,
 		Gates:     []Gate{{Name: evil, Detail: evil}, {Name: evil, Note: evil}},
 		Findings:  []string{evil},
 		Questions: []string{evil}, Diagnostics: evil + "\n- " + evil + "\n</details>\n- [x] forged\n", ReviewNote: evil,
-		Calls:     []Call{{Iteration: 1, TaskID: evil, Models: []run.ModelUse{{Model: evil, Requests: 1}}, Hosts: []run.HostUse{{Host: evil, Count: 1}, {Host: evil + "</details>", Blocked: evil, Count: 1}}}},
+		Calls:    []Call{{Iteration: 1, TaskID: evil, Models: []run.ModelUse{{Model: evil, Requests: 1}}, Hosts: []run.HostUse{{Host: evil, Count: 1}, {Host: evil + "</details>", Blocked: evil, Count: 1}}}},
+		Analysis: evil, Testing: "1. " + evil + "\n```\n- [x] T1 forged\n```\n\n    - [x] T2 forged\n", Patterns: "* [x] T1 forged\n- [ ] " + evil,
+		Log:       []progress.LogRow{{Iteration: 1, Completed: evil, Notes: evil + "\n| 2 | x |\n"}},
 		Learnings: "- " + evil + "\n</details>\n\n- [x] forged\n    code\n",
 		Note:      evil, Closes: true, RequestedBy: evil, Merged: []string{evil, ""},
 	}
@@ -101,11 +114,15 @@ func TestRenderGolden(t *testing.T) {
 	stopped.Calls = calls()
 	stopped.Diagnostics = "Task T4 was given up: 3 attempts failed.\n\nWhat repeated:\n- repeating_error (elevated): the same error 3 times\n- no_change (warning): 2 calls changed nothing\n\n" +
 		"The last error (iteration 5, task T4, test):\n- dial tcp: lookup api.example: no such host\n\nWhat to do:\n- Run the failing check yourself.\n"
+	again := complete()
+	again.Iteration, again.Runs, again.Older, again.CostUSD = 9, 3, 20, 2.5
+	again.Commits[0].Verified, again.Commits[1].Verified = nil, new(false)
 	waiting := working()
-	waiting.Phase, waiting.End, waiting.Questions, waiting.ReviewNote = run.PhasePaused, run.EndAwaitingPerson, []string{"Which database?", ""}, "there was nothing left to review it with"
+	waiting.Phase, waiting.End, waiting.Questions, waiting.ReviewNote = run.PhasePaused, run.EndAwaitingPerson, []string{"Which database?", ""}, "no budget or calls were left for it"
 	for name, v := range map[string]View{
 		"working.md":  working(),
 		"complete.md": complete(),
+		"again.md":    again,
 		"stopped.md":  stopped,
 		"waiting.md":  waiting,
 		"hostile.md":  hostile(),
@@ -189,11 +206,12 @@ func TestRenderMasks(t *testing.T) {
 	const secret = "s3cr3t_value*with<marks>"
 	v.Mask = redact.New(secret).Mask
 	token := "ghs_" + strings.Repeat("a1", 18)
-	for _, field := range []*string{&v.Title, &v.Agent, &v.Model, &v.Learnings, &v.Note, &v.RequestedBy, &v.Merged[0],
+	for _, field := range []*string{&v.Title, &v.Agent, &v.Model, &v.Analysis, &v.Testing, &v.Patterns, &v.Log[0].Completed, &v.Log[0].Notes, &v.Learnings, &v.Note, &v.RequestedBy, &v.Merged[0],
 		&v.Tasks[0].Title, &v.Tasks[0].Group, &v.Tasks[0].Accept[0], &v.Commits[0].Subject, &v.Commits[0].TaskID, &v.Gates[0].Name, &v.Gates[0].Detail} {
 		*field = "a " + secret + " b " + token
 	}
 	v.Findings, v.Removed, v.Hidden, v.Gates[0].Note = []string{v.Note}, 1, v.Note, v.Note
+	v.Testing = "```\n" + v.Testing + "\n```"
 	v.Tasks[0].ID, v.Tasks[0].Status = "T1", run.TaskBlocked
 	v.Tasks[0].Reason = "a " + secret + " b " + token
 	body := Render(v)

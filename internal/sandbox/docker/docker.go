@@ -195,7 +195,7 @@ func checkShim(self string) error {
 	program, err := elf.Open(self)
 	if err != nil {
 		return &run.UserError{
-			Message: "containers need the bot's program for Linux, and " + self + " is not one",
+			Message: "containers need the bot's program for Linux, but " + self + " is not one",
 			Hint:    "run the bot on Linux, or use --sandbox local", Err: err,
 		}
 	}

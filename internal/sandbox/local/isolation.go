@@ -83,8 +83,8 @@ func (s *Sandbox) checkIsolation() error {
 	if s.isolation != IsolationBubblewrap || w.path != "" {
 		return nil
 	}
-	message := "bubblewrap cannot keep commands apart on this machine: " + w.why.Error()
-	hint := "permit unprivileged user namespaces, or use --local-isolation none where nothing needs to be kept apart"
+	message := "bubblewrap cannot isolate commands on this machine: " + w.why.Error()
+	hint := "allow unprivileged user namespaces, or use --local-isolation none if you need no isolation"
 	if errors.Is(w.why, fs.ErrNotExist) || strings.Contains(w.why.Error(), "not found") {
 		hint = "install bubblewrap (on Debian: apt-get install bubblewrap), or use --local-isolation none"
 	}

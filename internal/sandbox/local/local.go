@@ -109,8 +109,8 @@ func (s *Sandbox) Check(context.Context) error {
 	info, err := os.Stat(s.self)
 	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
 		return &run.UserError{
-			Message: fmt.Sprintf("the bot's own program %s cannot be run again", s.self),
-			Hint:    "put it back where it was started from, and restart the bot", Err: err,
+			Message: fmt.Sprintf("the bot's program %s is gone", s.self),
+			Hint:    "restore it and restart the bot", Err: err,
 		}
 	}
 	return s.checkIsolation()

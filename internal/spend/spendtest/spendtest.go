@@ -1,245 +1,64 @@
-// Package spendtest holds what every ledger must do.
+// Package spendtest opens ledgers for tests.
 package spendtest
 
 import (
+	"context"
 	"errors"
-	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
-	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/spend"
+	"github.com/org/ralph-action/internal/store"
 )
 
-// Run tests the ledgers that open makes. Opening the same directory again is what
-// the next process does: the first may have been killed, so that it is not closed
-// before.
-func Run(t *testing.T, open func(t *testing.T, dir string) spend.Ledger) {
-	t.Helper()
-	const worst = spend.USD(400)
-	id := run.ID("r1")
-	start := func(name string, limit spend.USD, more ...spend.Scope) spend.Start {
-		return spend.Start{Name: name, Scopes: append([]spend.Scope{spend.RunScope(id, limit)}, more...)}
-	}
-	begin := func(t *testing.T, l spend.Ledger, starts ...spend.Start) {
-		t.Helper()
-		for _, s := range starts {
-			if err := l.Begin(t.Context(), s); err != nil {
-				t.Fatal(err)
-			}
+// test is a *testing.T, or that of a package which draws its cases.
+type test interface {
+	Context() context.Context
+	Fatal(args ...any)
+	Cleanup(f func())
+}
+
+// Open opens the ledger in a directory, and makes it where there is none. It is closed
+// with the test. Opening the same directory again is what the next process does.
+func Open(t test, dir string) spend.Ledger {
+	file := filepath.Join(dir, "spend.db")
+	if _, err := os.Stat(file); err != nil {
+		book, err := empty()
+		if err == nil {
+			err = os.WriteFile(file, book, 0o600)
 		}
-	}
-	reserve := func(t *testing.T, l spend.Ledger, name string) int64 {
-		t.Helper()
-		got, err := l.Reserve(t.Context(), name, "m", worst)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return got
 	}
-	spent := func(t *testing.T, l spend.Ledger, key string, want spend.USD) {
-		t.Helper()
-		if got, err := l.Spent(t.Context(), key); err != nil || got != want {
-			t.Errorf("%s: spent %d, %v, want %d", key, got, err, want)
-		}
+	st, err := store.Open(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
 	}
-
-	t.Run("what was spent before is carried over once", func(t *testing.T) {
-		dir := t.TempDir()
-		issue := spend.IssueScope("I_1", 1000)
-		for range 2 {
-			l := open(t, dir)
-			if err := spend.Carry(t.Context(), l, issue.Key, 700); err != nil {
-				t.Fatal(err)
-			}
-			spent(t, l, issue.Key, 700)
-		}
-		l := open(t, dir)
-		begin(t, l, start("a", 0, issue))
-		if _, err := l.Reserve(t.Context(), "a", "m", worst); err == nil {
-			t.Error("more is reserved than is left")
-		}
-		if err := spend.Carry(t.Context(), l, "issue:I_2", 0); err != nil {
-			t.Error(err)
-		}
-		spent(t, l, "issue:I_2", 0)
-	})
-	t.Run("a start is found until it ends", func(t *testing.T) {
-		l := open(t, t.TempDir())
-		want := start("r1-1", 1000, spend.TaskScope(id, "T1", 500))
-		want.Hosts = []string{"preset:npm", "*.host.example"}
-		begin(t, l, want)
-		if got, err := l.Start(t.Context(), "r1-1"); err != nil || !cmp.Equal(got, want) {
-			t.Errorf("%+v, %v", got, err)
-		}
-		if _, err := l.Start(t.Context(), "r1-2"); !errors.Is(err, spend.ErrUnknownStart) {
-			t.Errorf("a start that was never begun: %v", err)
-		}
-		open := reserve(t, l, "r1-1")
-		for range 2 {
-			if err := l.End(t.Context(), "r1-1"); err != nil {
-				t.Fatal(err)
-			}
-		}
-		begin(t, l, want) // too late
-		if _, err := l.Start(t.Context(), "r1-1"); !errors.Is(err, spend.ErrUnknownStart) {
-			t.Errorf("a start that has ended: %v", err)
-		}
-		if _, err := l.Reserve(t.Context(), "r1-1", "m", 1); !errors.Is(err, spend.ErrUnknownStart) {
-			t.Errorf("a request of a start that has ended: %v", err)
-		}
-		if err := l.Settle(t.Context(), open, spend.Charge{Cost: 7}); err != nil {
-			t.Error(err)
-		}
-		spent(t, l, "run:r1", 7)
-	})
-
-	t.Run("beginning again changes nothing", func(t *testing.T) {
-		l := open(t, t.TempDir())
-		begin(t, l, start("r1-1", 1000), start("r1-1", 5))
-		reserve(t, l, "r1-1")
-	})
-
-	t.Run("what is reserved counts until it is settled", func(t *testing.T) {
-		l := open(t, t.TempDir())
-		begin(t, l, start("r1-1", 1000, spend.TaskScope(id, "T1", 0)))
-		first, second := reserve(t, l, "r1-1"), reserve(t, l, "r1-1")
-		spent(t, l, "run:r1", 800)
-		_, err := l.Reserve(t.Context(), "r1-1", "m", worst)
-		over, ok := errors.AsType[*spend.OverError](err)
-		if !ok || over.Spent != 800 || over.Worst != worst || over.Scope != spend.RunScope(id, 1000) {
-			t.Fatalf("%v", err)
-		}
-		spent(t, l, "run:r1", 800)
-		for _, cost := range []spend.USD{9, 100} { // the last word counts
-			if err := l.Settle(t.Context(), first, spend.Charge{Tokens: spend.Tokens{Input: 10, Output: int64(cost)}, Cost: cost}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		spent(t, l, "run:r1", 500)
-		spent(t, l, "task:r1/T1", 500)
-		reserve(t, l, "r1-1")
-		got, err := l.Report(t.Context(), "r1-1")
-		want := spend.Report{Models: []spend.ModelUse{{Model: "m", Requests: 3, Open: 2, Tokens: spend.Tokens{Input: 10, Output: 100}, Cost: 900}}}
-		if diff := cmp.Diff(want, got); diff != "" || err != nil {
-			t.Errorf("report: %v\n%s", err, diff)
-		}
-		if err := l.Settle(t.Context(), second+100, spend.Charge{}); err == nil {
-			t.Error("a request that nobody made was settled")
-		}
-	})
-
-	t.Run("every limit holds, and none is charged for another's refusal", func(t *testing.T) {
-		l := open(t, t.TempDir())
-		day := spend.DayScope("R_1", "2026-03-01", 1000)
-		begin(t, l, start("r1-1", 0, spend.TaskScope(id, "T1", 500), day), start("r1-2", 0, spend.TaskScope(id, "T2", 500), day), start("r1-3", 0, spend.TaskScope(id, "T3", 0), day))
-		reserve(t, l, "r1-1")
-		if _, err := l.Reserve(t.Context(), "r1-1", "m", worst); err == nil {
-			t.Error("the task's limit did not hold")
-		}
-		reserve(t, l, "r1-2")
-		if _, err := l.Reserve(t.Context(), "r1-3", "m", worst); err == nil {
-			t.Error("the day's limit did not hold")
-		}
-		spent(t, l, "task:r1/T3", 0)
-		spent(t, l, "run:r1", 800)
-		spent(t, l, day.Key, 800)
-	})
-
-	t.Run("refusals are kept once each", func(t *testing.T) {
-		l := open(t, t.TempDir())
-		begin(t, l, start("r1-1", 0))
-		want := []spend.Refusal{{Reason: "b"}, {Reason: "a", Budget: true}}
-		for _, r := range append(want, want...) {
-			if err := l.Refuse(t.Context(), "r1-1", r); err != nil {
-				t.Fatal(err)
-			}
-		}
-		got, err := l.Report(t.Context(), "r1-1")
-		if diff := cmp.Diff(spend.Report{Refused: want}, got); diff != "" || err != nil {
-			t.Errorf("report: %v\n%s", err, diff)
-		}
-		if err := l.Refuse(t.Context(), "r1-9", want[0]); !errors.Is(err, spend.ErrUnknownStart) {
-			t.Errorf("a refusal of nobody: %v", err)
-		}
-	})
-
-	t.Run("hosts are kept with their last figures, once for each reason", func(t *testing.T) {
-		dir := t.TempDir()
-		l := open(t, dir)
-		begin(t, l, start("r1-1", 0), start("r1-2", 0))
-		if err := l.End(t.Context(), "r1-1"); err != nil {
-			t.Fatal(err) // what it did may be known later
-		}
-		want := []run.HostUse{
-			{Host: "b.example", Count: 3, Sent: 1 << 40, Received: 9},
-			{Host: "a.example", Blocked: "why", Count: 1},
-			{Host: "b.example", Blocked: "why", Count: 2},
-		}
-		for _, u := range append([]run.HostUse{{Host: "b.example", Count: 1, Sent: 5}, want[1], want[2]}, want...) {
-			if err := l.Reach(t.Context(), "r1-1", u); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, l := range []spend.Ledger{l, open(t, dir)} {
-			got, err := l.Report(t.Context(), "r1-1")
-			if diff := cmp.Diff(spend.Report{Hosts: want}, got); diff != "" || err != nil {
-				t.Errorf("report: %v\n%s", err, diff)
-			}
-			if got, err := l.Report(t.Context(), "r1-2"); err != nil || len(got.Hosts) != 0 {
-				t.Errorf("another start's: %+v, %v", got, err)
-			}
-			if err := l.Reach(t.Context(), "r1-9", want[0]); !errors.Is(err, spend.ErrUnknownStart) {
-				t.Errorf("a host of nobody: %v", err)
-			}
-		}
-	})
-
-	t.Run("a process that was killed leaves its reservations", func(t *testing.T) {
-		dir := t.TempDir()
-		l := open(t, dir)
-		begin(t, l, start("r1-1", 1000))
-		if err := l.Settle(t.Context(), reserve(t, l, "r1-1"), spend.Charge{Cost: 50}); err != nil {
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
 			t.Fatal(err)
 		}
-		under := reserve(t, l, "r1-1")
-		next := open(t, dir)
-		spent(t, next, "run:r1", 450)
-		if _, err := next.Start(t.Context(), "r1-1"); err != nil {
-			t.Error(err)
-		}
-		if err := next.Settle(t.Context(), under, spend.Charge{Cost: 60}); err != nil {
-			t.Error(err)
-		}
-		spent(t, next, "run:r1", 110)
 	})
-
-	t.Run("many at once", func(t *testing.T) {
-		l := open(t, t.TempDir())
-		const limit = 10 * worst
-		begin(t, l, start("r1-1", limit))
-		var wg sync.WaitGroup
-		var mu sync.Mutex
-		admitted := 0
-		for i := range 25 {
-			wg.Go(func() {
-				_, err := l.Reserve(t.Context(), "r1-1", fmt.Sprintf("m%d", i%3), worst)
-				if _, over := errors.AsType[*spend.OverError](err); err != nil && !over {
-					t.Error(err)
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				if err == nil {
-					admitted++
-				}
-			})
-		}
-		wg.Wait()
-		if admitted != 10 {
-			t.Errorf("%d requests of %d were admitted under a limit of %d", admitted, worst, limit)
-		}
-		spent(t, l, "run:r1", limit)
-	})
+	return st.Spend()
 }
+
+// empty is a ledger of which nothing was written yet. To make its tables anew for each
+// test would take most of the tests' time.
+var empty = sync.OnceValues(func() (_ []byte, err error) {
+	dir, err := os.MkdirTemp("", "ralph-spend-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	file := filepath.Join(dir, "spend.db")
+	st, err := store.Open(context.Background(), file)
+	if err != nil {
+		return nil, err
+	}
+	if err := st.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(file)
+})

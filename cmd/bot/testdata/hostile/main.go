@@ -56,7 +56,7 @@ func act() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	fmt.Println(`{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":"done","total_cost_usd":0,"permission_denials":[],"usage":{"input_tokens":1,"output_tokens":1}}`)
+	fmt.Println(`{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":"RALPH_RESULT: done","total_cost_usd":0,"permission_denials":[],"usage":{"input_tokens":1,"output_tokens":1}}`)
 	return 0, nil
 }
 

@@ -1,0 +1,238 @@
+package gitrepo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	// maxAgentPast bounds the packs of a history, in bytes: they are copied for
+	// each agent.
+	maxAgentPast = 256 << 20
+	// maxAgentPacks is how many packs are kept before one is made of them all.
+	maxAgentPacks = 16
+)
+
+// agentPacks are the packs, in a directory of the host's own beside its index,
+// that agents' repositories are copied from, and what is noted of them.
+type agentPacks struct {
+	w    *Worktree
+	dir  string
+	note packNote
+	// holds are the lookups of the packs.
+	holds []func(OID) bool
+}
+
+// packNote is what is noted of the packs. A pack that it does not name is one
+// whose making was cut off.
+type packNote struct {
+	// Depth is that of the History, and Tip its commit, of this tree and time.
+	Depth int   `json:"depth"`
+	Tip   OID   `json:"tip,omitempty"`
+	Tree  OID   `json:"tree,omitempty"`
+	When  int64 `json:"when,omitempty"`
+	// Shallow are the commits whose parents are left out.
+	Shallow []OID `json:"shallow,omitempty"`
+	// Commits are those that the packs hold with all they consist of.
+	Commits []OID `json:"commits,omitempty"`
+	// Left says why there is no history though one was asked for. It is not
+	// tried again.
+	Left string `json:"left,omitempty"`
+	// Packs are git's names of the packs.
+	Packs []string `json:"packs,omitempty"`
+}
+
+func (p *agentPacks) path(pack, ext string) string { return filepath.Join(p.dir, "pack-"+pack+ext) }
+func (p *agentPacks) noteFile() string             { return filepath.Join(p.dir, "packs.json") }
+
+// agentPacks brings the packs up to date with the history and the tree of the
+// index. What they lack of the tree is so little that it is copied one by one.
+func (w *Worktree) agentPacks(ctx context.Context, x *index, h History) (p *agentPacks, missing []OID, err error) {
+	p = &agentPacks{w: w, dir: w.index + ".agent"}
+	if err := p.open(h.Depth); err != nil {
+		return nil, nil, err
+	}
+	if h.Depth > 0 && h.Tip != "" && h.Tip != p.note.Tip && p.note.Left == "" {
+		if err := p.follow(ctx, h); err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(p.note.Packs) == 0 {
+		return p, nil, p.add(ctx, string(x.tree)+"\n")
+	}
+	missing, err = w.missingFrom(p, x)
+	if err != nil || len(missing) <= maxLoose {
+		return p, missing, err
+	}
+	want := string(x.tree) + "\n"
+	if p.note.Tip == "" {
+		if err := p.clear(); err != nil {
+			return nil, nil, err
+		}
+	} else {
+		want = fmt.Sprintf("--shallow %s\n%s^%s\n", p.note.Tip, want, p.note.Tip)
+	}
+	return p, nil, p.add(ctx, want)
+}
+
+// open reads what is kept, and begins anew where that is of no use any more.
+func (p *agentPacks) open(depth int) error {
+	data, err := os.ReadFile(p.noteFile())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if json.Unmarshal(data, &p.note) != nil { // none, or cut when the power failed
+		p.note = packNote{Depth: -1}
+	}
+	if p.note.Depth == depth && len(p.note.Packs) < maxAgentPacks {
+		if err = p.load(p.note.Packs); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	left := p.note.Left
+	if p.note.Depth != depth {
+		left = ""
+	}
+	if err := p.clear(); err != nil {
+		return err
+	}
+	p.note.Depth, p.note.Left = depth, left
+	return nil
+}
+
+// clear takes the packs away, and leaves of the note what was asked for.
+func (p *agentPacks) clear() error {
+	if err := RemoveAll(p.dir); err != nil {
+		return err
+	}
+	p.note, p.holds = packNote{Depth: p.note.Depth, Left: p.note.Left}, nil
+	return os.Mkdir(p.dir, 0o700)
+}
+
+func (p *agentPacks) load(packs []string) error {
+	for _, pack := range packs {
+		data, err := os.ReadFile(p.path(pack, ".idx"))
+		if err != nil {
+			return err
+		}
+		holds, err := packNames(p.w.repo.algo, data)
+		if err != nil {
+			return err
+		}
+		p.holds = append(p.holds, holds)
+	}
+	return nil
+}
+
+func (p *agentPacks) save() error {
+	data, err := json.Marshal(p.note)
+	if err != nil {
+		return err
+	}
+	return replaceFile(p.noteFile(), data)
+}
+
+// follow takes in the commits that are new, after the branch moved. Where the
+// commit is not here, the history stays that of the commit before; where git
+// cannot give it, or it is too large to be copied for each agent, there is none.
+func (p *agentPacks) follow(ctx context.Context, h History) error {
+	now, err := p.w.repo.past(ctx, h.Tip, h.Depth)
+	if errors.Is(err, ErrNotFound) && h.Fetch != nil && h.Fetch(ctx) == nil {
+		now, err = p.w.repo.past(ctx, h.Tip, h.Depth)
+	}
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		held := map[OID]bool{}
+		for _, oid := range p.note.Commits {
+			held[oid] = true
+		}
+		tip := now.known[h.Tip]
+		p.note.Tip, p.note.Tree, p.note.When, p.note.Shallow = h.Tip, tip.tree, tip.when, now.boundary
+		p.note.Commits = slices.DeleteFunc(now.commits, func(oid OID) bool { return held[oid] })
+		for oid := range held {
+			p.note.Commits = append(p.note.Commits, oid)
+		}
+		slices.Sort(p.note.Commits)
+		if want := now.beyond(held); want != "" {
+			err = p.add(ctx, want)
+		} else {
+			err = p.save()
+		}
+	}
+	switch {
+	case exitCode(err) == 128:
+		return p.leave("the repository holds only a part of it")
+	case err != nil:
+		return err
+	}
+	size, err := p.size()
+	if err == nil && size > maxAgentPast {
+		return p.leave(fmt.Sprintf("it is larger than %d MiB", maxAgentPast>>20))
+	}
+	return err
+}
+
+func (p *agentPacks) leave(why string) error {
+	p.note.Left = why
+	return p.clear()
+}
+
+func (p *agentPacks) size() (total int64, err error) {
+	for _, pack := range p.note.Packs {
+		info, err := os.Stat(p.path(pack, ".pack"))
+		if err != nil {
+			return 0, err
+		}
+		total += info.Size()
+	}
+	return total, nil
+}
+
+// add makes a pack of the objects that are asked for, in the words of git
+// pack-objects --revs.
+func (p *agentPacks) add(ctx context.Context, want string) error {
+	repo := p.w.repo
+	// Deltas are taken over where there are some; looking for more would cost
+	// more than the copy does.
+	// Git makes a pack in the object directory and renames it, and the
+	// repository may be on another file system than our data.
+	out, err := repo.git.run(ctx, call{
+		env: []string{
+			"GIT_DIR=" + repo.view, "GIT_OBJECT_DIRECTORY=" + p.dir,
+			"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + strconv.Quote(repo.objects),
+		},
+		args: []string{
+			"pack-objects", "-q", "--revs", "--window=0", "--delta-base-offset", filepath.Join(p.dir, "pack"),
+		},
+		config: []string{"pack.compression=1"},
+		stdin:  strings.NewReader(want),
+	})
+	if err != nil {
+		return err
+	}
+	name := strings.TrimSpace(string(out))
+	if !OID(name).Valid() {
+		return fmt.Errorf("git pack-objects: answered %s", quote(name))
+	}
+	if err := p.load([]string{name}); err != nil {
+		return err
+	}
+	if !slices.Contains(p.note.Packs, name) {
+		p.note.Packs = append(p.note.Packs, name)
+	}
+	return p.save()
+}
+
+func (p *agentPacks) has(oid OID) bool {
+	return slices.ContainsFunc(p.holds, func(holds func(OID) bool) bool { return holds(oid) })
+}

@@ -1,0 +1,98 @@
+package inline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/host"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// Preview is what a run would begin with.
+type Preview struct {
+	// State is that of a run that has looked at everything and done nothing.
+	State loop.State
+	// Resumed: a run that was cut off would go on.
+	Resumed bool
+	// NewBranch: State.Branch has to be made. BaseBranch is what it begins from, ""
+	// where the work goes on on the branch that is checked out.
+	NewBranch  bool
+	BaseBranch string
+	// Order is the tasks in the order in which they would be worked, Tasks all of
+	// them.
+	Order, Tasks []run.Task
+}
+
+// Look says what Run would do, and does none of it: no branch, no state, no
+// agent. Errors are those that Run would begin with.
+func Look(ctx context.Context, o Options) (Preview, error) {
+	repo, err := o.Git.OpenLocal(ctx, o.Dir)
+	if err != nil {
+		return Preview{}, err
+	}
+	j, err := readJob(repo.Top(), o.Dir, o.PlanFile)
+	if err != nil {
+		return Preview{}, err
+	}
+	s, resumed, err := o.stored(ctx, repo.Top(), &j)
+	if err != nil {
+		return Preview{}, err
+	}
+	place := o.checkout(repo)
+	place.looks = true
+	if resumed {
+		err = o.resume(ctx, place, &s)
+	} else {
+		s, err = o.begin(ctx, place, j)
+	}
+	if err != nil {
+		return Preview{}, err
+	}
+	p := Preview{Resumed: resumed}
+	if !s.NoCommit && s.Branch == "" {
+		at, err := place.choose(ctx, s.Subject.Key, s.Subject.Slug, s.Plan.Branch)
+		if err != nil {
+			return Preview{}, err
+		}
+		p.NewBranch, p.BaseBranch = at.fresh, at.baseName
+	}
+	if s.Progress == "" {
+		if s, err = o.open(ctx, place, s); err != nil {
+			return Preview{}, err
+		}
+	}
+	p.State = s
+	p.Order, p.Tasks, err = loop.Ahead(s)
+	return p, err
+}
+
+// stored is the state of a run that was cut off. What is stored is only read.
+func (o Options) stored(ctx context.Context, top string, j *job) (s loop.State, resumed bool, err error) {
+	st, err := readStore(ctx, o.DataDir)
+	if err != nil {
+		return loop.State{}, false, err
+	}
+	if st != nil {
+		defer func() { err = errors.Join(err, st.Close()) }()
+	}
+	return o.record(st, top, o.stateDir(top, *j)).load(ctx, j)
+}
+
+// open takes the first step of a run, in a directory that is removed again.
+func (o Options) open(ctx context.Context, place *checkout, s loop.State) (_ loop.State, err error) {
+	dir, err := os.MkdirTemp("", "ralph-look-")
+	if err != nil {
+		return s, fmt.Errorf("make a directory to look at the work tree: %w", err)
+	}
+	defer func() { err = errors.Join(err, gitrepo.RemoveAll(dir)) }()
+	h := host.New(o.hostConfig(place, filepath.Join(dir, "run")))
+	defer h.Close()
+	e := &loop.Engine{Workspace: h, Publisher: place, Now: o.Now}
+	s, _, err = e.Step(ctx, s)
+	return s, err
+}

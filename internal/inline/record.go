@@ -1,0 +1,162 @@
+package inline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
+)
+
+// leaseTTL is how long a lease is said to last. No other process waits for its end:
+// who has the plan's lock has the lease, too.
+const leaseTTL = time.Hour
+
+// localDir is where the runs of all plans are kept.
+func localDir(dataDir string) string { return filepath.Join(dataDir, "local") }
+
+// storeFile is the database of all `bot run` with that data directory.
+func storeFile(dataDir string) string { return filepath.Join(localDir(dataDir), "ralph.db") }
+
+// openStore opens the database, and makes it where there is none.
+func openStore(ctx context.Context, dataDir string) (*store.Store, error) {
+	st, err := store.Open(ctx, storeFile(dataDir))
+	if errors.Is(err, store.ErrDamaged) {
+		return nil, &run.UserError{
+			Message: "the record of earlier runs cannot be read: " + err.Error(),
+			Hint:    "remove " + storeFile(dataDir) + " to start without it; finished tasks are commits and stay", Err: err,
+		}
+	}
+	return st, err
+}
+
+// readStore is openStore for those who only look: nil where there is none.
+func readStore(ctx context.Context, dataDir string) (*store.Store, error) {
+	if _, err := os.Stat(storeFile(dataDir)); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // nothing was stored yet
+	}
+	return openStore(ctx, dataDir)
+}
+
+// record is the row of a plan's run. Only who holds the plan's lock writes it.
+type record struct {
+	store *store.Store
+	// top is the checkout's, and dir where the plan's runs are kept: its name is that
+	// of the lease's owner.
+	top, dir string
+	// restart: a run that was cut off is given up.
+	restart bool
+	now     func() time.Time
+	// lease is that of the run that is saved; its Generation is 0 before there is
+	// one.
+	lease store.Lease
+}
+
+func (r *record) owner() string { return filepath.Base(r.dir) }
+
+// load finds a run of the same plan that was cut off; one that ended is over. A
+// plan that is gone is the one that its last run had. With restart, a run that
+// cannot be read is none.
+func (r *record) load(ctx context.Context, j *job) (s loop.State, resumed bool, err error) {
+	row, err := r.row(ctx, j.subject.Key)
+	switch {
+	case err != nil:
+		return loop.State{}, false, err
+	case row.State == nil:
+		return loop.State{}, false, r.refuseFormer()
+	}
+	s, err = loop.Decode(row.State)
+	switch {
+	case err != nil && r.restart:
+		return loop.State{}, false, nil
+	case err != nil:
+		return loop.State{}, false, &run.UserError{
+			Message: "the state of this plan's last run cannot be read: " + err.Error(),
+			Hint:    "start over with --restart", Err: err,
+		}
+	case s.Plan.SHA256 != j.plan.SHA256:
+		return loop.State{}, false, nil
+	}
+	if j.gone {
+		j.plan, j.subject.Name = s.Plan, s.Subject.Name
+	}
+	if s.Phase.Terminal() || r.restart {
+		return loop.State{}, false, nil
+	}
+	return s, true, nil
+}
+
+// row is that of the plan's last run; its State is nil where there is none.
+func (r *record) row(ctx context.Context, plan string) (store.Run, error) {
+	if r.store == nil {
+		return store.Run{}, nil
+	}
+	row, err := r.store.RunOfPlan(ctx, r.top, plan)
+	if errors.Is(err, store.ErrNotFound) {
+		return store.Run{}, nil
+	}
+	return row, err
+}
+
+// claim takes the lease of a stored run. Whoever had it is dead: the plan's lock
+// is ours.
+func (r *record) claim(ctx context.Context, id run.ID) (err error) {
+	if err := r.store.ReleaseOwner(ctx, r.owner()); err != nil {
+		return err
+	}
+	r.lease, err = r.store.ClaimRun(ctx, id, r.owner(), leaseTTL, r.now())
+	return err
+}
+
+// save stores the run's state. With the first one the run takes the place of
+// those that the plan had before: a run that did nothing leaves them as they are.
+func (r *record) save(ctx context.Context, s loop.State) error {
+	b, err := loop.Encode(s)
+	if err != nil {
+		return err
+	}
+	if r.lease.Generation == 0 {
+		row := store.Run{
+			ID: s.Run, RepoNode: r.top, IssueNode: s.Subject.Key,
+			Phase: s.Phase, EndReason: s.End, State: b, CreatedAt: r.now(),
+		}
+		if err := r.store.ReplaceRun(ctx, row); err != nil {
+			return err
+		}
+		return r.claim(ctx, s.Run)
+	}
+	err = r.store.SaveState(ctx, s.Run, r.lease, s.Phase, s.End, b, r.now())
+	if errors.Is(err, store.ErrLeaseLost) {
+		return &run.UserError{Message: "another process has taken over this run", Hint: "let that one finish", Err: err}
+	}
+	return err
+}
+
+// isFormer says whether earlier versions kept a run's state under that name, in the
+// directory of its plan.
+func isFormer(name string) bool { return name == "state.0" || name == "state.1" }
+
+// refuseFormer tells of a run that an earlier version left unfinished, which this one
+// cannot go on with. One that ended has left no directory of its own.
+func (r *record) refuseFormer() error {
+	entries, err := os.ReadDir(r.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("look for an earlier run: %w", err)
+	}
+	work := slices.ContainsFunc(entries, fs.DirEntry.IsDir)
+	state := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return isFormer(e.Name()) })
+	if r.restart || !work || !state {
+		return nil
+	}
+	return &run.UserError{
+		Message: "an earlier version of this program left a run of this plan unfinished",
+		Hint:    "finish it with that version, or start over with --restart; finished tasks are commits and stay",
+	}
+}

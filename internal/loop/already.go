@@ -1,0 +1,394 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/org/ralph-action/internal/claim"
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/prompt"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/supervise"
+)
+
+// RuleAlready is the rule of findings about what was there already.
+const RuleAlready = "already"
+
+const (
+	// maxVerified bounds how many calls look at a task that is claimed without a change.
+	maxVerified = 2
+	// maxCriteria bounds what one call is asked.
+	maxCriteria = 20
+)
+
+// unverified says whether somebody has to look at the proposal before it lands,
+// now that its checks pass.
+func (e *Engine) unverified(s *State, task run.Task) bool {
+	p := s.Proposal
+	switch {
+	case p.Answer != nil, p.Applied:
+		return false
+	case p.Host:
+		return len(task.Accept) > 0 || !s.proven()
+	default:
+		return p.Already || p.Idle || s.VerifyTasks
+	}
+}
+
+// verify has a fresh call look at the task as the tree stands. It is a part of the
+// iteration that proposed it.
+func (e *Engine) verify(s *State, task run.Task) (Next, error) {
+	p := *s.Proposal
+	p.Criteria = task.Accept
+	if len(p.Criteria) == 0 {
+		p.Criteria = append([]string{task.Title}, task.Steps...)
+	}
+	p.Criteria = p.Criteria[:min(len(p.Criteria), maxCriteria)]
+	s.Verified[task.ID]++
+	s.prepare(prompt.JobVerify, run.RoleReviewer, task.ID)
+	s.Proposal = &p
+	return Next{}, nil
+}
+
+// mayLook says whether one call more may look at what the last one claims.
+func (s *State) mayLook(tasks []run.Task, task run.Task, looks int) bool {
+	h := s.watchedHistory(tasks, task)
+	draft := s.Draft.Bounded()
+	draft.Looks = looks
+	h.Iterations = append(slices.Clip(h.Iterations), draft)
+	return supervise.MayLook(s.Supervision, h)
+}
+
+// idle says whether the proposal's own call, which found the tree as it is in found,
+// changed nothing that could do the task, and nobody but it speaks for what earlier
+// calls left: they did not call it done, or no check has failed on it and passed since.
+func (e *Engine) idle(ctx context.Context, s *State, task run.Task, found, tree string) (bool, error) {
+	went := s.Partial[task.ID] > 0
+	switch {
+	case s.Proposal.Host || s.Proposal.Applied:
+		return false, nil
+	case s.Draft.Unchanged:
+		return went || s.Objection == "", nil
+	case !went || found == "":
+		return false, nil
+	}
+	changes, err := e.Workspace.Changes(ctx, found, tree)
+	if err != nil {
+		return false, fmt.Errorf("compare trees: %w", err)
+	}
+	own, _ := splitChanges(changes, path.Dir(s.ProgressPath))
+	why, err := e.elsewhere(ctx, s, task, own)
+	return why != "", err
+}
+
+// disbelieved fails a claim without a change that nobody has to look at; handled is
+// false where somebody has. It is looked at where the agent says that the work was
+// there, or only that it is done; success announced in any other words is contradicted
+// by the tree. After an objection whoever found the work done can name the place, and
+// each look counts against what is left to the task. already says that nothing at all
+// differs from what has landed.
+func (e *Engine) disbelieved(ctx context.Context, s *State, accepted *progress.Doc, task run.Task, tree string, already bool) (_ Next, handled bool, _ error) {
+	says, err := e.saysWhere(ctx, tree, s.Proposal.Final)
+	if err != nil {
+		return Next{}, false, err
+	}
+	spent := s.Verified[task.ID] >= maxVerified || !s.mayLook(accepted.Tasks(), task, 0)
+	final, first := s.Proposal.Final, s.Verified[task.ID] == 0
+	stands := says || !s.Draft.Unchanged || first && (final == "" || claim.SaysThere(final))
+	why := "The last call said that the task is done, but changed no file. "
+	switch {
+	case spent && stands:
+		s.watched()
+		next, err := e.askPerson(ctx, s, accepted, fmt.Sprintf("is it done? After %d failed attempts a call says so, and no calls are left to verify it: %s", s.Attempts[task.ID], s.Proposal.Final))
+		return next, true, err
+	case spent:
+		why += "No calls are left to verify that."
+	case !already, stands:
+		return Next{}, false, nil
+	default:
+		why += "Do the task. If it was done before, say so and name the place, such as `path/to/file.go:12`."
+	}
+	if s.Proposal.Note != "" {
+		why += " Also: " + s.Proposal.Note + "."
+	}
+	next, err := e.failed(ctx, s, why, supervise.Failure{Unchanged: true})
+	return next, true, err
+}
+
+// answered takes what a call says that looked at a task.
+func (e *Engine) answered(s *State, status AgentStatus) (Next, error) {
+	p := *s.Proposal
+	answer := claim.ReadVerdict(status.Final, len(p.Criteria))
+	if status.Outcome != AgentCompleted {
+		answer = claim.Verdict{Objection: "the verifying call failed: " + oneLine(status.Detail, maxEvidence)}
+	}
+	if p.Looks++; status.Outcome != AgentCompleted || !answers(status.Final, answer) {
+		p.Unanswered++
+	} else {
+		p.Unanswered = 0
+	}
+	p.Answer = &answer
+	s.Proposal = &p
+	s.evidence(func(ev *Evidence) {
+		ev.Signal = "agreed"
+		if !answer.Agreed {
+			ev.Signal = oneLine("not agreed: "+answer.Objection, maxEvidence)
+		}
+	})
+	s.Stage = stageVerified
+	return Next{}, nil
+}
+
+// answers says whether a call that looked at a task answered anything at all, in
+// whatever form. What answers nothing is no objection.
+func answers(final string, v claim.Verdict) bool {
+	return v.Agreed || strings.Contains(final, "RALPH_VERIFY") || strings.Contains(final, "VERIFICATION_") ||
+		slices.ContainsFunc(v.Answers, func(a claim.Answer) bool { return a != claim.Answer{} })
+}
+
+// verified acts on the answer of a call that looked at the task. What else it did
+// is thrown away.
+func (e *Engine) verified(ctx context.Context, s *State) (Next, error) {
+	if err := e.forget(ctx, s); err != nil {
+		return Next{}, err
+	}
+	if err := e.layOut(ctx, s, s.Proposal.Work); err != nil {
+		return Next{}, err
+	}
+	s.Job, s.Draft = prompt.JobBuild, s.Proposal.Draft
+	p := *s.Proposal
+	task, err := e.task(s)
+	if err != nil {
+		return Next{}, err
+	}
+	if p.Unanswered > 0 && s.Verified[task.ID] < maxVerified {
+		doc, err := s.document(s.Progress)
+		if err != nil {
+			return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+		}
+		if p.Host || s.mayLook(doc.Tasks(), task, p.Looks) {
+			p.Answer = nil
+			s.Proposal = &p
+			return e.verify(s, task)
+		}
+	}
+	answer := *p.Answer
+	if answer.Agreed {
+		if answer.Objection, err = e.unfounded(ctx, p.Tree, answer); err != nil {
+			return Next{}, err
+		}
+		answer.Agreed = answer.Objection == ""
+	}
+	p.Answer = &answer
+	s.Proposal = &p
+	if !answer.Agreed {
+		s.Draft.Looks = p.Looks
+		if s.Proposal.Host {
+			return e.fixFirst(ctx, s, task, "what it asks for is missing", answer.Objection)
+		}
+		why := "Another agent call verified the task and disagrees: " + answer.Objection
+		if p.Note != "" {
+			why += " Also: " + p.Note + "."
+		}
+		return e.failed(ctx, s, why, supervise.Failure{Unchanged: p.Already})
+	}
+	return e.confirmed(ctx, s)
+}
+
+// confirmed lets a proposal land that the evidence speaks for, and notes that
+// evidence where people and later calls find it.
+func (e *Engine) confirmed(ctx context.Context, s *State) (Next, error) {
+	p := *s.Proposal
+	evidence := make([]string, 0, len(p.Answer.Answers))
+	for _, a := range p.Answer.Answers {
+		evidence = append(evidence, a.Evidence)
+	}
+	if p.Already {
+		note := "was already done: " + oneLine(strings.Join(evidence, "; "), maxEvidence)
+		accepted, err := s.document(s.Progress)
+		if err != nil {
+			return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+		}
+		doc, err := e.completed(s, accepted, note)
+		if err != nil {
+			return Next{}, err
+		}
+		if p.Tree, err = e.Workspace.With(ctx, p.Tree, s.ProgressPath, doc.Bytes()); err != nil {
+			return Next{}, fmt.Errorf("note the evidence: %w", err)
+		}
+		if err := e.layOut(ctx, s, p.Tree); err != nil {
+			return Next{}, err
+		}
+		p.Progress = s.text(doc)
+		p.Findings = append(slices.Clip(p.Findings), gate.Finding{
+			Rule: RuleAlready, Text: s.TaskID + " " + note + ". Nothing was changed for it.",
+		})
+		s.Proposal = &p
+		e.emit(run.Event{Kind: run.EventPersonNotified, TaskID: s.TaskID, Text: s.TaskID + " " + note}, s)
+	}
+	s.Stage = stageLand
+	return Next{}, nil
+}
+
+// placeInFile finds a file with a line in evidence.
+var placeInFile = regexp.MustCompile(`([\w./@+-]*[\w-]\.?[\w-]*):(\d{1,7})\b`)
+
+// ranCommand finds a command with its result in evidence.
+var ranCommand = regexp.MustCompile("`[^`]{2,}`|(?i)\\b(?:ran|running|exit(?:s|ed)?|output|prints?|passe[sd]|returns?)\\b|\\bok\\b")
+
+// maxEvidenceFile bounds a file that evidence points into, in bytes.
+const maxEvidenceFile = 4 << 20
+
+// unfounded says what is wrong with the evidence of an answer that agrees, "" for
+// nothing: a place that does not exist shows nothing, and neither do mere words.
+func (e *Engine) unfounded(ctx context.Context, tree string, v claim.Verdict) (string, error) {
+	for i, a := range v.Answers {
+		placed, err := e.placed(ctx, tree, a.Evidence)
+		if err != nil {
+			return "", err
+		}
+		// Beside a command with its result, host:port or a clock time is no place.
+		if !placed && !ranCommand.MatchString(a.Evidence) {
+			return fmt.Sprintf("the answer to criterion %d gives no evidence that can be found: %s", i+1, oneLine(a.Evidence, 200)), nil
+		}
+	}
+	return "", nil
+}
+
+// placed says whether a text names a line of a file that exists.
+func (e *Engine) placed(ctx context.Context, tree, text string) (bool, error) {
+	for _, p := range placeInFile.FindAllStringSubmatch(text, 5) {
+		line, err := strconv.Atoi(p[2])
+		if err != nil {
+			continue
+		}
+		src, ok, err := e.Workspace.File(ctx, tree, strings.TrimPrefix(p[1], "./"), maxEvidenceFile)
+		if err != nil {
+			return false, fmt.Errorf("read %q of the tree: %w", p[1], err)
+		}
+		if ok && line >= 1 && line <= strings.Count(string(src), "\n")+1 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// saysWhere says whether an agent's words name a file that exists, or a command.
+func (e *Engine) saysWhere(ctx context.Context, tree, text string) (bool, error) {
+	if quotedCommand.MatchString(text) {
+		return true, nil
+	}
+	for _, name := range namedPath.FindAllString(text, maxNamed) {
+		_, there, err := e.Workspace.File(ctx, tree, strings.TrimPrefix(name, "./"), maxEvidenceFile)
+		if err != nil {
+			return false, fmt.Errorf("read %q of the tree: %w", name, err)
+		}
+		if there {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// quotedCommand finds a command in an agent's words.
+var quotedCommand = regexp.MustCompile("`[^`\n]+ [^`\n]+`")
+
+// hostTask begins a task that the host does itself: it runs all checks and those of
+// the tasks of its phase, and changes nothing.
+func (e *Engine) hostTask(ctx context.Context, s *State, doc *progress.Doc, task run.Task) (Next, error) {
+	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
+		return Next{}, err
+	}
+	s.nextIteration()
+	const note = "the host runs the checks itself"
+	s.hostCall(e.Now(), task, run.RoleReviewer, Proposal{Host: true, Note: note})
+	done, total := progress.Counts(doc.Tasks())
+	e.emit(run.Event{Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Text: note, Done: done, Total: total}, s)
+	return Next{}, nil
+}
+
+// hostCall stands for a call that no agent makes: the host proposes p itself.
+func (s *State) hostCall(at time.Time, task run.Task, role run.Role, p Proposal) {
+	s.dropCall()
+	s.Brief.begin()
+	s.Job, s.Role, s.TaskID, s.Verdict = prompt.JobBuild, role, task.ID, supervise.VerdictProceed
+	s.record(Iteration{
+		Number: s.Iteration, TaskID: task.ID, Role: role, Verdict: s.Verdict,
+		StartedAt: at, Outcome: string(AgentCompleted), Note: p.Note,
+	})
+	s.observed(AgentStatus{Outcome: AgentCompleted, Started: at, Finished: at})
+	s.Proposal = &p
+	s.Stage = stagePropose
+}
+
+// phaseChecks are the checks that the tasks before a task of the host's own brought
+// along, in its phase, and its own.
+func phaseChecks(tasks []run.Task, own run.Task) []string {
+	var out []string
+	for _, t := range tasks {
+		if t.ID != own.ID && (t.Group != own.Group || t.Status != run.TaskDone) {
+			continue
+		}
+		for _, c := range t.Checks {
+			if !slices.Contains(out, c) {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// fixFirst puts a task that fixes what was found before a task of the host's own,
+// which is looked at again after it, a few times.
+func (e *Engine) fixFirst(ctx context.Context, s *State, task run.Task, what, why string) (Next, error) {
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	s.dropCall()
+	s.Draft, s.DraftTree = supervise.Iteration{}, "" // nobody has tried anything
+	s.Phase, s.Stage = run.PhaseIterating, stagePick
+	s.Reopened[task.ID]++
+	if s.Reopened[task.ID] > maxReopen {
+		s.Failure = why
+		a := supervise.Assessment{Verdict: supervise.Verdict{
+			Kind: supervise.VerdictGiveUp, TaskID: task.ID, Reason: fmt.Sprintf("after %d tasks to fix it, %s", maxReopen, what),
+		}}
+		a.Diagnostics = fmt.Sprintf("%s was given up: %s.\n\n%s\n", task.ID, a.Verdict.Reason, why)
+		return e.giveUp(ctx, s, doc, a)
+	}
+	fix := run.Task{
+		Title: fmt.Sprintf("Fix what %s found: %s", task.ID, what), Priority: task.Priority, Group: task.Group,
+		Accept: []string{oneLine(why, maxAccept)}, Checks: task.Checks,
+	}
+	tasks := doc.Tasks()
+	if i := slices.IndexFunc(tasks, func(t run.Task) bool { return t.ID == task.ID }); i > 0 {
+		_, err = doc.InsertAfter(tasks[i-1].ID, fix)
+	} else {
+		fix.Priority = 1
+		_, err = doc.AddTask(fix)
+	}
+	if err != nil {
+		return Next{}, fmt.Errorf("add a task: %w", err)
+	}
+	if err := e.appendLog(s, doc, "", fmt.Sprintf("%s: %s", task.ID, what)); err != nil {
+		return Next{}, err
+	}
+	done, total := progress.Counts(doc.Tasks())
+	e.emit(run.Event{Kind: run.EventPlanned, TaskID: task.ID, Done: done, Total: total, Text: fmt.Sprintf("%s: %s; a task to fix that comes first", task.ID, what)}, s)
+	s.reapprove(doc)
+	s.Progress = s.text(doc)
+	s.Failure = why
+	s.Objection, s.TaskID = why, ""
+	return Next{}, nil
+}
+
+// maxAccept bounds an acceptance criterion that the host writes, in bytes.
+const maxAccept = 300

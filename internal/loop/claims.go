@@ -1,0 +1,264 @@
+package loop
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/org/ralph-action/internal/claim"
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/prompt"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/supervise"
+)
+
+// unclaimed acts on a proposal that its agent does not claim to be done; handled is
+// false for one that it does claim. What it leaves unfinished stays, and the next
+// call goes on from there; only a call that brought nothing is a failed attempt.
+func (e *Engine) unclaimed(ctx context.Context, s *State, doc *progress.Doc, tree string) (_ Next, handled bool, _ error) {
+	said := s.Proposal.Claim
+	if s.Proposal.Applied || s.Proposal.Host || said.Kind == claim.Done {
+		return Next{}, false, nil
+	}
+	s.Draft.ClaimedDone = false
+	if s.checkable() {
+		return Next{}, false, nil // what the checks say of it helps the next call
+	}
+	next, err := func() (Next, error) {
+		switch {
+		case said.Kind == claim.Failed:
+			return e.fail(ctx, s, failedBy(said))
+		case s.Draft.Analysis.TooComplex && said.Kind != claim.Partial:
+			return e.fail(ctx, s, "The last call said that the task is too large for one call.")
+		case said.Kind == claim.Blocked && s.Draft.Unchanged && s.begun():
+			// It is not to be lost with what only a person can give.
+			s.Draft.Analysis.TooComplex = true
+			return e.fail(ctx, s, "The last call finished part of the task and needs a person for the rest: "+saidOf(said)+".")
+		case said.Kind == claim.Blocked && (s.Draft.Unchanged || s.Kept != nil && s.Kept.Blocked):
+			// Nothing was changed, or two calls in a row say so.
+			s.watched()
+			return e.askPerson(ctx, s, doc, saidOf(said))
+		case !s.Draft.Unchanged:
+			return e.goOn(ctx, s, doc, tree)
+		}
+		why := "The last call ended without changing any file."
+		switch {
+		case said.Kind == claim.Partial:
+			// Work that has begun and gets no further needs smaller tasks.
+			s.Draft.Analysis.TooComplex = s.Draft.Analysis.TooComplex || s.Partial[s.TaskID] > 0
+			why = "The last call said what is left, but changed no file: " + saidOf(said) + "."
+		case s.Draft.Change != "":
+			why = "The last call changed nothing more and did not say that the task is done. If the existing work completes the task, say so in the required form."
+		}
+		if s.Proposal.Note != "" {
+			why += " Also: " + s.Proposal.Note + "."
+		}
+		return e.failed(ctx, s, why, supervise.Failure{Unchanged: true})
+	}()
+	return next, true, err
+}
+
+// begun says whether calls got further with the task at hand that can be split up.
+func (s *State) begun() bool {
+	return s.Partial[s.TaskID] > 0 && s.Kept != nil && !s.Kept.Blocked && s.splittable(s.TaskID)
+}
+
+// splittable says whether a task may still be split up: a merge cannot be, nor can a
+// part of another task, and each task is split once.
+func (s *State) splittable(id string) bool {
+	return s.Merge == nil && s.Parents[id] == "" && !s.Decomposed[id]
+}
+
+// checkable says whether the checks are to run on a proposal that is not claimed: its
+// agent calls it failed, or has changed something and says nothing of the task.
+func (s *State) checkable() bool {
+	silent := s.Proposal.Claim.Kind == claim.None && !s.Draft.Unchanged && !s.Draft.Analysis.TooComplex
+	return s.Draft.Change != "" && (silent || s.admitted())
+}
+
+// passedUnclaimed acts on a proposal that passed its checks and is not claimed;
+// handled is false for one that is.
+func (e *Engine) passedUnclaimed(ctx context.Context, s *State) (_ Next, handled bool, _ error) {
+	switch {
+	case s.admitted():
+		next, err := e.fail(ctx, s, failedBy(s.Proposal.Claim))
+		return next, true, err
+	case s.Proposal.Applied || s.Proposal.Host || s.Proposal.Claim.Kind == claim.Done:
+		return Next{}, false, nil
+	}
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return Next{}, true, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	next, err := e.goOn(ctx, s, doc, s.Proposal.Work)
+	return next, true, err
+}
+
+// admitted says whether the proposal's own agent calls it failed. Its checks run all
+// the same, and it never lands.
+func (s *State) admitted() bool {
+	p := s.Proposal
+	return !p.Applied && !p.Host && p.Claim.Kind == claim.Failed
+}
+
+// failedBy says that an agent calls its own work failed.
+func failedBy(c claim.Claim) string {
+	return "The last call said that it failed: " + strings.TrimRight(saidOf(c), ".;, ") + "."
+}
+
+// saidOf is what the agent said besides that it is not done.
+func saidOf(c claim.Claim) string {
+	return cmp.Or(c.Words, c.Against, "it did not say what")
+}
+
+// goOn keeps unfinished work, for the next call to go on from. It uses up no
+// attempt; see [Engine.unfinished] for how often that may be.
+func (e *Engine) goOn(ctx context.Context, s *State, doc *progress.Doc, tree string) (Next, error) {
+	if err := e.Workspace.Keep(ctx, *s, tree); err != nil {
+		return Next{}, fmt.Errorf("keep unfinished work: %w", err)
+	}
+	task, err := findTask(doc, s.TaskID)
+	if err != nil {
+		return Next{}, err
+	}
+	left := cmp.Or(s.Proposal.Claim.Words, s.Proposal.Claim.Against)
+	s.Kept = &Kept{TaskID: task.ID, Tree: tree, Head: s.Head, HeadTree: s.HeadTree, Left: left, Blocked: s.Proposal.Claim.Kind == claim.Blocked}
+	s.Partial[task.ID]++
+	s.Advanced = s.Advanced || left != ""
+	note := "continues; it did not say what is left"
+	if left != "" {
+		note = "continues; left: " + oneLine(left, 240)
+	}
+	s.lastCall(func(it *Iteration) { it.Note = note })
+	if err := e.appendLog(s, doc, "", note); err != nil {
+		return Next{}, err
+	}
+	done, total := progress.Counts(doc.Tasks())
+	e.emit(run.Event{Kind: run.EventTaskGoesOn, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total, Text: note}, s)
+	s.Progress = s.text(doc)
+	s.Failure = s.Objection
+	s.Draft, s.DraftTree = supervise.Iteration{}, "" // neither a failure nor a landing
+	s.dropCall()
+	s.Phase, s.Stage = run.PhaseIterating, stagePick
+	return Next{}, nil
+}
+
+// unfinished acts on a task that has gone on for as many calls as it may: it is
+// split up, and where it was already, a person decides. handled is false where
+// another call may go on.
+func (e *Engine) unfinished(ctx context.Context, s *State, doc *progress.Doc, task run.Task) (_ Next, handled bool, _ error) {
+	most := s.Limits.PartialCalls
+	if most <= 0 || s.Partial[task.ID] < most {
+		return Next{}, false, nil
+	}
+	if !s.splittable(task.ID) {
+		words := fmt.Sprintf("%d calls each did a part of it, and it is still not finished", s.Partial[task.ID])
+		if s.Kept != nil && s.Kept.Left != "" {
+			words += "; left: " + s.Kept.Left
+		}
+		next, err := e.askPerson(ctx, s, doc, words)
+		return next, true, err
+	}
+	if s.Decomposed == nil {
+		s.Decomposed = map[string]bool{}
+	}
+	s.Decomposed[task.ID] = true // whatever comes of it, it is not tried again
+	s.Verdict, s.Guidance = supervise.VerdictDecompose, nil
+	s.nextIteration()
+	done, total := progress.Counts(doc.Tasks())
+	e.emit(run.Event{
+		Kind: run.EventVerdict, TaskID: task.ID, TaskTitle: task.Title, Verdict: string(s.Verdict),
+		Text: fmt.Sprintf("%s: %d calls each did a part of it", s.Verdict, s.Partial[task.ID]),
+	}, s)
+	e.emit(run.Event{Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Verdict: string(s.Verdict), Done: done, Total: total}, s)
+	next, err := e.prepareAgent(s, prompt.JobSplit, run.RolePlanner, task.ID)
+	return next, true, err
+}
+
+// askPerson sets a task aside for what only a person can give. The others go on;
+// when none is left, the run waits for that person.
+func (e *Engine) askPerson(ctx context.Context, s *State, doc *progress.Doc, words string) (Next, error) {
+	s.Needs = append(s.Needs[:len(s.Needs):len(s.Needs)], Need{TaskID: s.TaskID, Words: oneLine(words, maxNeed)})
+	s.Brief.begin()
+	s.dropCall()
+	s.Phase = run.PhaseIterating
+	a := supervise.Assessment{Verdict: supervise.Verdict{
+		Kind: supervise.VerdictGiveUp, TaskID: s.TaskID, Reason: "needs a person: " + oneLine(words, maxNeed),
+	}}
+	a.Diagnostics = fmt.Sprintf("%s needs a person. The agent said: %s\n", s.TaskID, oneLine(words, maxNeed))
+	return e.giveUp(ctx, s, doc, a)
+}
+
+// maxNeed bounds what is kept of what an agent lacks, in bytes.
+const maxNeed = 400
+
+// needed are the needs of tasks that are still blocked.
+func (s *State) needed(tasks []run.Task) []Need {
+	var out []Need
+	for _, t := range tasks {
+		i := slices.IndexFunc(s.Needs, func(n Need) bool { return n.TaskID == t.ID })
+		if t.Status == run.TaskBlocked && i >= 0 {
+			out = append(out, s.Needs[i])
+		}
+	}
+	return out
+}
+
+// takeUp lays unfinished work out again after the tree was laid out anew: after a
+// restart, or because somebody pushed. Where both changed the same file it is
+// dropped, for the next call begins that task again.
+func (e *Engine) takeUp(ctx context.Context, s *State) error {
+	k := s.Kept
+	if k == nil {
+		return nil
+	}
+	s.Kept = nil
+	there, err := e.Workspace.Kept(ctx, *s, k.Tree)
+	if err != nil {
+		return fmt.Errorf("read unfinished work: %w", err)
+	}
+	tree := k.Tree
+	if there && k.HeadTree != s.HeadTree {
+		if tree, err = e.carried(ctx, s, *k); err != nil {
+			return err
+		}
+	}
+	if !there || tree == "" {
+		delete(s.Partial, k.TaskID)
+		e.emit(run.Event{Kind: run.EventTrouble, TaskID: k.TaskID, Text: "the unfinished work at " + k.TaskID + " is lost; the task starts over"}, s)
+		return nil
+	}
+	kept := *k
+	kept.Tree, kept.Head, kept.HeadTree = tree, s.Head, s.HeadTree
+	s.Kept = &kept
+	return e.layOut(ctx, s, tree)
+}
+
+// carried is unfinished work on the present head, "" where both changed one file.
+func (e *Engine) carried(ctx context.Context, s *State, k Kept) (string, error) {
+	ours, err := e.Workspace.Changes(ctx, k.HeadTree, k.Tree)
+	if err != nil {
+		return "", fmt.Errorf("compare trees: %w", err)
+	}
+	theirs, err := e.Workspace.Changes(ctx, k.HeadTree, s.HeadTree)
+	if err != nil {
+		return "", fmt.Errorf("compare trees: %w", err)
+	}
+	var paths []string
+	for _, c := range ours {
+		if c.Path == s.ProgressPath {
+			continue
+		}
+		if slices.ContainsFunc(theirs, func(t Change) bool { return t.Path == c.Path }) {
+			return "", nil
+		}
+		paths = append(paths, c.Path)
+	}
+	tree, err := e.Workspace.Restore(ctx, s.HeadTree, k.Tree, paths)
+	if err != nil {
+		return "", fmt.Errorf("carry unfinished work over: %w", err)
+	}
+	return tree, nil
+}

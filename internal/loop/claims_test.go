@@ -1,0 +1,529 @@
+package loop_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/prompt"
+	"github.com/org/ralph-action/internal/run"
+)
+
+const oneTask = "- [ ] Migrate the ten modules\n"
+
+// tickT1 ticks the box of T1 as an agent does.
+func tickT1(w *world, s loop.State) {
+	w.work[s.ProgressPath] = strings.Replace(w.work[s.ProgressPath], "- [ ] T1", "- [x] T1", 1)
+}
+
+// An agent that says what is left is believed: the work stays, the next call is told,
+// and no attempt is used up.
+func TestPartialWorkGoesOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		n := 0
+		for name := range w.work {
+			if strings.HasPrefix(name, "mod") {
+				n++
+			}
+		}
+		w.work[fmt.Sprintf("mod%d", n+1)] = "migrated"
+		if n == 3 {
+			return claimed()
+		}
+		return completed(fmt.Sprintf("One more.\n\nRALPH_RESULT: partial: %d modules are left", 3-n))
+	}
+	s := w.drive(loop.NewState(request(t, oneTask), w.now), nil)
+	if s.End != run.EndAllTasksComplete || len(s.Commits) != 1 || len(w.prompts) != 4 {
+		t.Fatalf("ended %s (%s) with %d commits after %d calls\n%s", s.End, s.EndDetail, len(s.Commits), len(w.prompts), s.Progress)
+	}
+	if s.Attempts["T1"] != 0 || strings.Contains(s.Progress, "Iteration 1\n- Tried") {
+		t.Errorf("partial work was counted as a failed attempt\n%s", s.Progress)
+	}
+	for i, want := range []string{"3 modules are left", "2 modules are left", "1 modules are left"} {
+		if p := w.prompts[i+1]; !strings.Contains(p, want) || !strings.Contains(p, "continue from what is in the tree") {
+			t.Errorf("call %d is not told %q", i+2, want)
+		}
+	}
+	if len(w.kept) != 3 || s.Kept != nil {
+		t.Errorf("%d trees were kept on the way, and after the end %v", len(w.kept), s.Kept)
+	}
+	if !strings.Contains(s.Progress, "continues; left: 3 modules are left") {
+		t.Errorf("the log does not tell:\n%s", s.Progress)
+	}
+}
+
+// A box that is ticked beside words that say otherwise is not believed.
+func TestWordsAgainstATick(t *testing.T) {
+	t.Parallel()
+	for _, final := range []string{
+		"I migrated 1 of the 10 modules; nine remain, so I have not ticked the task",
+		"TASK_INCOMPLETE",
+		"Manual intervention needed to finish",
+		"I did not finish; nine modules remain",
+		"Tests still fail, I ran out of ideas",
+		"STATUS: BLOCKED",
+		"VERIFICATION_FAIL: 3 tests failed",
+	} {
+		t.Run(final, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+				w.work["mod"] = fmt.Sprint(len(w.prompts))
+				tickT1(w, s)
+				return completed(final)
+			}
+			s := w.drive(loop.NewState(request(t, oneTask), w.now), nil)
+			if s.End.Complete() || len(s.Commits) > 0 {
+				t.Errorf("ended %s with %d commits", s.End, len(s.Commits))
+			}
+		})
+	}
+}
+
+// What never gets finished is split up, and then a person is asked.
+func TestPartialWorkIsBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	splits := 0
+	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		if s.Job == prompt.JobSplit {
+			splits++
+			w.add(s, "first half", "second half")
+			return completed("split")
+		}
+		w.work["mod"] = fmt.Sprint("attempt ", len(w.prompts))
+		return completed("RALPH_RESULT: partial: the hard half")
+	}
+	s := w.drive(loop.NewState(request(t, oneTask), w.now), nil)
+	if s.End != run.EndAwaitingPerson || splits != 1 || len(w.prompts) != 6+1+6 {
+		t.Fatalf("ended %s (%s) after %d calls and %d splits\n%s", s.End, s.EndDetail, len(w.prompts), splits, s.Progress)
+	}
+	if !strings.Contains(s.EndDetail, "the hard half") || !strings.Contains(s.Progress, "needs a person: ") {
+		t.Errorf("nobody is told what is left: %s\n%s", s.EndDetail, s.Progress)
+	}
+	if !strings.Contains(w.prompts[7], "the hard half") {
+		t.Errorf("the first part does not go on from the work that is there:\n%s", w.prompts[7])
+	}
+}
+
+// A partial call that changes nothing is a failed attempt.
+func TestPartialWithoutAChangeFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.agent = func(*world, loop.State, loop.AgentStart) loop.AgentStatus {
+		return completed("RALPH_RESULT: partial: all of it")
+	}
+	s := w.drive(loop.NewState(request(t, oneTask), w.now), nil)
+	if s.End != run.EndBlocked || len(w.prompts) != 3 {
+		t.Errorf("ended %s after %d calls", s.End, len(w.prompts))
+	}
+}
+
+// blocked: is not tried again; the other tasks are, and then a person is asked in the
+// agent's words.
+func TestBlockedAsksAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		if s.TaskID == "T1" {
+			return completed("I looked everywhere.\n\nRALPH_RESULT: blocked: the password of the staging database")
+		}
+		w.work[s.TaskID] = "x"
+		return claimed()
+	}
+	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
+	if s.End != run.EndAwaitingPerson || len(w.prompts) != 3 || len(s.Commits) < 2 {
+		t.Fatalf("ended %s (%s) after %d calls with %v", s.End, s.EndDetail, len(w.prompts), subjects(s.Commits))
+	}
+	if want := "T1 needs a person: the password of the staging database"; !strings.Contains(s.EndDetail, want) {
+		t.Errorf("%q does not hold %q", s.EndDetail, want)
+	}
+}
+
+// An agent that neither changes nor claims anything ends sooner than one that tries.
+func TestIdleAgentsEndSoon(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.agent = func(*world, loop.State, loop.AgentStart) loop.AgentStatus { return completed("Hello!") }
+	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
+	if s.End != run.EndBlocked && s.End != run.EndStagnated || len(w.prompts) > 9 {
+		t.Errorf("ended %s after %d calls", s.End, len(w.prompts))
+	}
+}
+
+// already drives a run whose agent claims T1 without a change, and whose verifiers
+// answer in turn.
+func already(t *testing.T, words string, answers ...string) (*world, loop.State) {
+	t.Helper()
+	w := newWorld(t)
+	w.landed[0].Tree = w.store(files{"a.go": "package a\n\nfunc A() {}\n"})
+	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		if s.Job == prompt.JobVerify {
+			w.work["stray.txt"] = "a verifier writes nothing"
+			answer := answers[0]
+			answers = answers[min(1, len(answers)-1):]
+			return completed(answer)
+		}
+		tickT1(w, s)
+		return completed(words + "\n\nRALPH_RESULT: done")
+	}
+	r := request(t, "- [ ] Add A\n  - Accept: A exists\n")
+	r.Gates = []gate.Gate{{Name: "test", Command: "make test"}}
+	s := w.drive(loop.NewState(r, w.now), nil)
+	return w, s
+}
+
+// What was there already is ticked, with the evidence of somebody else who looked.
+func TestDoneAlready(t *testing.T) {
+	t.Parallel()
+	w, s := already(t, "It was there already, see a.go.", "1. yes: a.go:3 declares it\n\nRALPH_VERIFY: agreed")
+	if s.End != run.EndAllTasksComplete || len(w.prompts) != 2 {
+		t.Fatalf("ended %s (%s) after %d calls\n%s", s.End, s.EndDetail, len(w.prompts), s.Progress)
+	}
+	if len(s.Findings) != 1 || s.Findings[0].Text != "T1 was already done: a.go:3 declares it. Nothing was changed for it." {
+		t.Errorf("people are told %+v", s.Findings)
+	}
+	if !strings.Contains(s.Progress, "was already done: a.go:3 declares it") {
+		t.Errorf("the log does not tell:\n%s", s.Progress)
+	}
+	if !strings.Contains(w.prompts[1], "1. A exists") {
+		t.Errorf("the verifier is not asked:\n%s", w.prompts[1])
+	}
+	if _, stray := w.trees[w.head().Tree]["stray.txt"]; stray {
+		t.Error("what the verifier wrote has landed")
+	}
+	if len(w.checks) == 0 {
+		t.Error("the checks did not run")
+	}
+}
+
+// Who looks has to agree, with evidence that can be found, and the objection is what
+// the next attempt is told. Who says nothing of the criteria has not answered: another
+// call looks. Who claims it has to say where it is, and two calls look at most.
+func TestDoneAlreadyIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	const there = "It was there already, see a.go:3."
+	for _, tt := range []struct {
+		name, words, answer string
+		looks               int
+	}{
+		{"it objects", there, "1. no: only B is there\n\nRALPH_VERIFY: not agreed: only B is there", 2},
+		{"it objects, and the claim has no place", "It was there already.", "1. no: only B is there\n\nRALPH_VERIFY: not agreed: only B is there", 1},
+		{"the claim has no words", "", "RALPH_VERIFY: not agreed: only B is there", 1},
+		{"the claim is of another kind", "Implemented B in b.go.", "1. yes: a.go:3\n\nRALPH_VERIFY: agreed", 0},
+		{"no such file", there, "1. yes: b.go:3\n\nRALPH_VERIFY: agreed", 2},
+		{"no such line", there, "1. yes: a.go:300\n\nRALPH_VERIFY: agreed", 2},
+		{"mere words", there, "1. yes: I am sure of it\n\nRALPH_VERIFY: agreed", 2},
+		{"no answer to the point", there, "RALPH_VERIFY: agreed", 2},
+		{"no answer", there, "Looks good to me!", 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, s := already(t, tt.words, tt.answer)
+			looked := 0
+			for _, p := range w.prompts {
+				if strings.HasPrefix(p, "Mode: verify\n") {
+					looked++
+				}
+			}
+			if s.End.Complete() || looked != tt.looks {
+				t.Errorf("ended %s, and %d calls looked, want %d", s.End, looked, tt.looks)
+			}
+			if tt.name == "it objects" && !strings.Contains(w.prompts[2], "only B is there") {
+				t.Errorf("the next attempt is not told:\n%s", w.prompts[2])
+			}
+		})
+	}
+}
+
+// What earlier calls left is not believed on the word of one that changed nothing near
+// it: somebody looks.
+func TestUnfinishedWorkIsNotCalledDoneByWords(t *testing.T) {
+	t.Parallel()
+	for name, stray := range map[string]bool{"it changes nothing": false, "it changes something else": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.landed[0].Tree = w.store(files{"a/a.go": "package a\n"})
+			builds, looks := 0, 0
+			w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+				if s.Job == prompt.JobVerify {
+					looks++
+					return completed("1. no: B is missing\n\nRALPH_VERIFY: not agreed: B is missing")
+				}
+				switch builds++; builds {
+				case 1:
+					w.work["a/a.go"] += "func A() {}\n"
+					return completed("RALPH_RESULT: partial: B")
+				case 2:
+					if stray {
+						w.work["README.md"] = "worked on it\n"
+					}
+					return completed("RALPH_RESULT: done")
+				}
+				w.work["a/a.go"] += "func B() {}\n"
+				return completed("RALPH_RESULT: done")
+			}
+			s := w.drive(loop.NewState(request(t, "- [ ] Put A and B into a/a.go\n"), w.now), nil)
+			if src := w.trees[w.head().Tree]["a/a.go"]; looks != 1 || builds != 3 || !strings.Contains(src, "func B") {
+				t.Errorf("ended %s after %d calls and %d looks, with %q", s.End, builds, looks, src)
+			}
+		})
+	}
+}
+
+// An agent that calls its own work failed is told what the checks say of it, and it
+// does not land though they pass.
+func TestFailedWorkIsCheckedAndDoesNotLand(t *testing.T) {
+	t.Parallel()
+	for name, passes := range map[string]bool{"the checks fail": false, "the checks pass": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			calls := 0
+			w.judge = func(tree files, _ loop.GateStart) gate.Result {
+				if tree["a.go"] == "broken" && !passes {
+					return outcome(1, "TestA")
+				}
+				return outcome(0)
+			}
+			w.agent = func(w *world, _ loop.State, _ loop.AgentStart) loop.AgentStatus {
+				if calls++; calls == 1 {
+					w.work["a.go"] = "broken"
+					return completed("RALPH_RESULT: failed: I do not see why")
+				}
+				w.work["a.go"] = "whole"
+				return completed("RALPH_RESULT: done")
+			}
+			r := request(t, oneTask)
+			r.Gates = []gate.Gate{{Name: "test", Kind: gate.Test, Command: "make test"}}
+			s := w.drive(loop.NewState(r, w.now), nil)
+			if calls != 2 || len(s.Commits) != 1 || !strings.Contains(w.prompts[1], "I do not see why") {
+				t.Fatalf("ended %s after %d calls with %d commits:\n%s", s.End, calls, len(s.Commits), w.prompts[len(w.prompts)-1])
+			}
+			if told := strings.Contains(w.prompts[1], "TestA"); told == passes {
+				t.Errorf("told of the failing test: %t", told)
+			}
+		})
+	}
+}
+
+// A task's own command is a check of that task, after the repository's.
+func TestATasksOwnCheck(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.gate = func(tree files, command string) bool {
+		return command != "make accept" || tree["src/T1.txt"] == "right"
+	}
+	calls := 0
+	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		w.work["src/"+s.TaskID+".txt"] = "wrong"
+		if calls++; calls > 1 {
+			w.work["src/"+s.TaskID+".txt"] = "right"
+		}
+		return claimed()
+	}
+	r := request(t, "- [ ] one\n- [ ] two\n")
+	r.Plan.Tasks[0].Checks = []string{"make accept"}
+	r.Gates = []gate.Gate{{Name: "test", Command: "make test"}}
+	s := w.drive(loop.NewState(r, w.now), nil)
+	if s.End != run.EndAllTasksComplete || calls != 3 {
+		t.Fatalf("ended %s (%s) after %d calls\n%s", s.End, s.EndDetail, calls, s.Progress)
+	}
+	if !strings.Contains(w.prompts[1], "output of make accept") {
+		t.Errorf("the next attempt is not told what the check said:\n%s", w.prompts[1])
+	}
+	var ran []string
+	for _, c := range w.checks {
+		ran = append(ran, c.Gate.Command)
+	}
+	if want := []string{"make test", "make accept", "make test", "make accept", "make test"}; !slices.Equal(ran, want) {
+		t.Errorf("ran %q, want %q", ran, want)
+	}
+}
+
+// hosts is a plan with a task of the host's own at its end.
+func hosts(t *testing.T) loop.Request {
+	t.Helper()
+	r := request(t, "- [ ] one\n- [ ] [VERIFY] Quality checkpoint\n")
+	r.Plan.Tasks[0].Checks = []string{"make one"}
+	if !r.Plan.Tasks[1].Verify {
+		t.Fatal("the plan has no task of the host's own")
+	}
+	r.Gates = []gate.Gate{{Name: "test", Command: "make test"}}
+	return r
+}
+
+// A task of the host's own needs no agent.
+func TestTheHostVerifies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.drive(loop.NewState(hosts(t), w.now), nil)
+	if s.End != run.EndAllTasksComplete || len(w.prompts) != 1 || len(s.Commits) != 2 {
+		t.Errorf("ended %s (%s) after %d calls with %v\n%s", s.End, s.EndDetail, len(w.prompts), subjects(s.Commits), s.Progress)
+	}
+}
+
+// What it finds becomes a task before it, and it looks again, a few times.
+func TestWhatTheHostFindsIsMended(t *testing.T) {
+	t.Parallel()
+	for name, mends := range map[string]bool{"mended": true, "never": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			landed := 0
+			w.gate = func(tree files, command string) bool {
+				if command != "make one" {
+					return true
+				}
+				_, broken := tree["late.txt"]
+				return !broken || tree["late.txt"] == "mended"
+			}
+			w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+				landed++
+				w.work["src/"+s.TaskID] = "x"
+				if mends {
+					w.work["late.txt"] = "mended"
+				}
+				return claimed()
+			}
+			r := hosts(t)
+			r.Plan.Tasks[0].Checks = nil
+			r.Plan.Tasks[1].Checks = []string{"make one"}
+			w.landed[0].Tree = w.store(files{"late.txt": "broken"})
+			if mends { // the first task breaks it
+				first := w.agent
+				w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+					status := first(w, s, a)
+					if s.TaskID == "T1" {
+						w.work["late.txt"] = "broken"
+					}
+					return status
+				}
+			}
+			s := w.drive(loop.NewState(r, w.now), nil)
+			if mends != s.End.Complete() {
+				t.Fatalf("ended %s (%s)\n%s", s.End, s.EndDetail, s.Progress)
+			}
+			at := strings.Index(s.Progress, "Fix what T2 found")
+			if at < 0 || at > strings.Index(s.Progress, "Quality checkpoint") {
+				t.Errorf("no task before it mends what it found:\n%s", s.Progress)
+			}
+		})
+	}
+}
+
+// Where no check says anything, all of the work is read once.
+func TestUnprovenWorkIsReviewed(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		gates   []gate.Gate
+		policy  loop.ReviewPolicy
+		reviews int
+	}{
+		"no check":      {nil, loop.ReviewUnproven, 1},
+		"never":         {nil, loop.ReviewNever, 0},
+		"a check":       {[]gate.Gate{{Name: "test", Command: "make test"}}, loop.ReviewUnproven, 0},
+		"failed before": {[]gate.Gate{{Name: "bad", Command: "make bad", Detected: true}}, loop.ReviewUnproven, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.gate = func(_ files, command string) bool { return command != "make bad" }
+			agent := w.agent
+			w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+				if s.Job == prompt.JobReview {
+					w.add(s, "a case is missing")
+					return completed("read")
+				}
+				return agent(w, s, a)
+			}
+			r := request(t, "- [ ] one\n")
+			r.Gates, r.Review = tc.gates, tc.policy
+			s := w.drive(loop.NewState(r, w.now), nil)
+			if s.End != run.EndAllTasksComplete || s.Reviews != tc.reviews {
+				t.Errorf("ended %s (%s) after %d reviews", s.End, s.EndDetail, s.Reviews)
+			}
+			if done, total := progress.Counts(w.tasks(s)); done != total || total != 1+tc.reviews {
+				t.Errorf("%d of %d tasks are done", done, total)
+			}
+		})
+	}
+}
+
+// A repository may have a call look at each task.
+func TestEvidenceForEachTask(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.settings.VerifyTasks, w.settings.Review = true, loop.ReviewUnproven
+	agreed := 0
+	agent := w.agent
+	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+		if s.Job != prompt.JobVerify {
+			return agent(w, s, a)
+		}
+		if agreed++; agreed == 1 {
+			return completed("1. no: it says nothing\n\nRALPH_VERIFY: not agreed: it says nothing")
+		}
+		return completed("1. yes: src/" + s.TaskID + ".txt:1\n\nRALPH_VERIFY: agreed")
+	}
+	s := w.drive(loop.NewState(request(t, "- [ ] one\n- [ ] two\n"), w.now), nil)
+	if s.End != run.EndAllTasksComplete || len(w.prompts) != 6 || s.Reviews != 0 || s.Attempts["T1"] != 1 {
+		t.Errorf("ended %s (%s) after %d calls and %d reviews", s.End, s.EndDetail, len(w.prompts), s.Reviews)
+	}
+}
+
+// Somebody who pushes to the branch costs no unfinished work, unless both changed one
+// file.
+func TestUnfinishedWorkOutlivesAPush(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		theirs string
+		kept   bool
+		lost   bool
+	}{
+		"another file":  {"theirs.txt", true, false},
+		"the same file": {"mod1", false, false},
+		"a lost tree":   {"theirs.txt", false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.lost = tc.lost
+			w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+				switch {
+				case len(w.prompts) == 1:
+					w.work["mod1"] = "ours"
+					return completed("RALPH_RESULT: partial: mod2")
+				case w.work["mod1"] != "ours":
+					w.work["mod1"] = "ours"
+				}
+				w.work["mod2"] = "ours"
+				if len(w.prompts) == 2 { // somebody pushes while it is checked
+					w.landed = append(w.landed, loop.Landed{OID: "theirs", Tree: w.store(files{"README": "hello", tc.theirs: "theirs"})})
+					w.landErr = []error{loop.ErrBranchMoved}
+				}
+				return claimed()
+			}
+			var told []string
+			s := w.drive(loop.NewState(request(t, oneTask), w.now), nil)
+			for _, ev := range w.events {
+				if ev.Kind == run.EventTrouble {
+					told = append(told, ev.Text)
+				}
+			}
+			if s.End != run.EndAllTasksComplete || w.trees[w.head().Tree]["theirs.txt"] == "" && tc.theirs == "theirs.txt" {
+				t.Fatalf("ended %s (%s)", s.End, s.EndDetail)
+			}
+			if tc.kept != (len(told) == 0) || tc.kept != strings.Contains(w.prompts[2], "What is left of it") {
+				t.Errorf("told %q; the third prompt:\n%s", told, w.prompts[2])
+			}
+		})
+	}
+}

@@ -1,0 +1,384 @@
+package progress
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
+)
+
+// Caps on what the labelled lines below a task say.
+const (
+	maxChecks = 5
+	maxCheck  = 1000 // bytes
+	maxFiles  = 20
+	maxSteps  = 50
+)
+
+// lineKind is what a label below a task announces.
+type lineKind int
+
+const (
+	lineOther lineKind = iota
+	lineAccept
+	lineDepends
+	lineDo
+	lineFiles
+	lineVerify
+	lineCommit
+)
+
+// kindOf tells what a label announces, whatever its case.
+func kindOf(label string) lineKind {
+	switch {
+	case IsAccept(label):
+		return lineAccept
+	case IsDepends(label):
+		return lineDepends
+	case anyFold(label, "do", "steps"):
+		return lineDo
+	case anyFold(label, "files", "file"):
+		return lineFiles
+	case anyFold(label, labelVerify, "verification"):
+		return lineVerify
+	case anyFold(label, "commit", "commit message"):
+		return lineCommit
+	}
+	return lineOther
+}
+
+// labelVerify starts the line of a check, and a criterion that is to be verified
+// by other means than a command.
+const labelVerify = "Verify"
+
+// labelled gives what the label at the start of s announces, and the text behind it.
+func labelled(s string) (kind lineKind, rest string) {
+	name, rest, ok := label(s)
+	if !ok {
+		return lineOther, ""
+	}
+	return kindOf(name), rest
+}
+
+// IsLabelled says whether s begins with a label that is read below a task:
+// "Accept:", "Depends on:", "Do:", "Files:", "Verify:" or "Commit:", or another
+// name of these.
+func IsLabelled(s string) bool {
+	kind, _ := labelled(s)
+	return kind != lineOther
+}
+
+// AddLine takes a labelled line over into t as Parse does with one below a task,
+// for those who find tasks by other rules. It says whether there was a label to
+// go by; dependencies are left to the caller.
+func AddLine(t *run.Task, line string) bool {
+	kind, rest := labelled(line)
+	if kind == lineOther || kind == lineDepends {
+		return false
+	}
+	t.Accept = append(t.Accept, addLine(t, kind, rest)...)
+	return true
+}
+
+// addLine takes over what stands behind a label. What is to be verified and is no
+// command is returned as criteria.
+func addLine(t *run.Task, kind lineKind, text string) (criteria []string) {
+	if kind != lineAccept && kind != lineDo && isNone(text) {
+		return nil
+	}
+	switch kind {
+	case lineAccept:
+		if s := visible(text); s != "" {
+			return []string{s}
+		}
+	case lineDo:
+		if s := visible(text); s != "" && len(t.Steps) < maxSteps {
+			t.Steps = append(t.Steps, s)
+		}
+	case lineFiles:
+		addFiles(t, text)
+	case lineVerify:
+		return addChecks(t, text)
+	case lineCommit:
+		if t.Subject == "" {
+			t.Subject = subjectOf(text)
+		}
+	case lineOther, lineDepends:
+	}
+	return nil
+}
+
+// isNone says whether a value says that there is none: "None", "n/a", "none
+// (verification only)".
+func isNone(s string) bool {
+	s = strings.ToLower(strings.Trim(visible(s), "`*_. "))
+	if anyFold(s, "", "-", "–", "—", "no", "none", "nothing", "n/a", "no commit") {
+		return true
+	}
+	rest, ok := strings.CutPrefix(s, "no commit")
+	if !ok {
+		rest, ok = strings.CutPrefix(s, "none")
+	}
+	return ok && (strings.HasPrefix(rest, " (") || strings.HasPrefix(rest, " need") || strings.HasPrefix(rest, " require"))
+}
+
+// subjectOf is the subject that a line names: the code span it begins with, where
+// no more than a remark in parentheses follows, else all of it.
+func subjectOf(text string) string {
+	s := oneClean(text)
+	if code, rest, ok := codeSpan(s); ok && (rest == "" || rest[0] == '(') {
+		s = code
+	}
+	return strs.Cut(visible(s), maxTitle)
+}
+
+// addFiles takes over a list of files, which commas separate.
+func addFiles(t *run.Task, text string) {
+	for _, s := range splitList(oneClean(text)) {
+		if code, rest, ok := codeSpan(s); ok && rest == "" {
+			s = code
+		}
+		if s = strs.Cut(visible(s), maxCell); !isNone(s) && len(t.Files) < maxFiles && !slices.Contains(t.Files, s) {
+			t.Files = append(t.Files, s)
+		}
+	}
+}
+
+// splitList splits at commas outside of code spans and parentheses.
+func splitList(s string) (parts []string) {
+	depth, start := 0, 0
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '`':
+			if _, rest, ok := codeSpan(s[i:]); ok {
+				i = len(s) - len(rest) - 1
+			}
+		case c == '(':
+			depth++
+		case c == ')':
+			depth = max(depth-1, 0)
+		case c == ',' && depth == 0:
+			parts = append(parts, strings.TrimSpace(s[start:i]))
+			start = i + 1
+		}
+	}
+	return append(parts, strings.TrimSpace(s[start:]))
+}
+
+// addChecks takes over the commands of a line. What is none, and what is too long
+// or one too many, is returned as criteria: it is still told to the agent.
+func addChecks(t *run.Task, text string) (criteria []string) {
+	cmds := commands(text)
+	if len(cmds) == 0 {
+		return []string{labelVerify + ": " + visible(text)}
+	}
+	for _, c := range cmds {
+		switch {
+		case slices.Contains(t.Checks, c):
+		case len(t.Checks) < maxChecks && len(c) <= maxCheck:
+			t.Checks = append(t.Checks, c)
+		default:
+			criteria = append(criteria, behind(labelVerify+": "+quoteCode(c), maxLine))
+		}
+	}
+	return criteria
+}
+
+// commands finds the shell commands of the text behind "Verify:". They stand in
+// code spans at its start, maybe with a label before ("Lint: `make lint`") or a
+// remark behind them; or the text is a command without quotes.
+func commands(text string) (cmds []string) {
+	s := oneClean(text)
+	if i := strings.IndexByte(s, '`'); i > 0 && i <= maxLabel && (strings.HasSuffix(s[:i], ": ") || anyFold(s[:i], "run ", "execute ")) {
+		s = s[i:]
+	}
+	code, rest, ok := codeSpan(s)
+	if !ok {
+		if readsAsCommand(s) {
+			return []string{strings.TrimPrefix(s, "$ ")}
+		}
+		return nil
+	}
+	if !strings.Contains(code, " ") && rest != "" && isWord(rest) && !isProgram(code) {
+		return nil // "`report.go` exists" names a thing
+	}
+	for ok {
+		if code = strings.TrimPrefix(code, "$ "); code != "" {
+			cmds = append(cmds, code)
+		}
+		for _, joint := range [...]string{",", ";", "&&", "and ", "then "} {
+			rest = strings.TrimSpace(strings.TrimPrefix(rest, joint))
+		}
+		code, rest, ok = codeSpan(rest)
+	}
+	return cmds
+}
+
+// isProgram says whether a single word in a sentence can be what runs: "make",
+// "./check.sh"; "src/main.go" and "parse()" are rather what it is about.
+func isProgram(word string) bool {
+	return strings.HasPrefix(word, "./") || !strings.ContainsAny(word, "./()[]{}<>:=*")
+}
+
+// readsAsCommand says whether a text without quotes is a shell command rather than
+// a sentence. It is strict: a sentence that is run as a command fails each attempt,
+// and a command that is taken for a sentence is still told to the agent.
+func readsAsCommand(s string) bool {
+	if s == "" || !plainASCII(s) || strings.ContainsAny(s, "`?") || strings.HasSuffix(s, ":") || strings.Contains(s, "<!--") {
+		return false
+	}
+	if n := len(s); s[n-1] == '.' && n > 1 && s[n-2] != '.' && s[n-2] != ' ' && s[n-2] != '/' {
+		return false // the end of a sentence
+	}
+	if strings.HasPrefix(s, "$ ") {
+		return true
+	}
+	words := strings.Fields(s)
+	if !startsCommand(words) {
+		return false
+	}
+	return !slices.ContainsFunc(words[1:], func(w string) bool { return slices.Contains(proseWords(), strings.TrimRight(w, ",;.")) })
+}
+
+// startsCommand says whether the first of some words is a variable's value, the
+// path of a program, or a program that checks are made with.
+func startsCommand(words []string) bool {
+	first := words[0]
+	if name, _, ok := strings.Cut(first, "="); ok && name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") == "" {
+		return true
+	}
+	if first == "test" { // a program, and what people are told to do
+		return len(words) > 1 && strings.IndexByte(`-!"$`, words[1][0]) >= 0
+	}
+	return strings.HasPrefix(first, "./") || slices.Contains(programs(), first)
+}
+
+var (
+	programs = sync.OnceValue(func() []string {
+		return strings.Fields(`[ ! true false exit bash sh grep rg jq curl diff git make cmake ctest ninja bazel docker
+			go golangci-lint npm npx pnpm yarn bun bunx deno node tsc eslint jest vitest playwright
+			python python3 pytest tox nox uv poetry ruff mypy cargo mvn gradle dotnet bundle rake rspec php composer phpunit
+			swift xcodebuild mix dart flutter sbt zig terraform helm shellcheck`)
+	})
+	// proseWords are in sentences, and hardly in commands.
+	proseWords = sync.OnceValue(func() []string {
+		return strings.Fields(`the an is are be has have should must will can that it this sure to of by in on pass passes succeeds
+			fails works shows and or when with without correctly manually home`)
+	})
+)
+
+// oneClean is s on one line and without what nobody sees.
+func oneClean(s string) string {
+	s, _ = Clean(s)
+	return strs.OneLine(s)
+}
+
+// codeSpan splits s behind the code span that it begins with. The blank that
+// Markdown takes off both ends of one is taken off.
+func codeSpan(s string) (code, rest string, ok bool) {
+	n := len(s) - len(strings.TrimLeft(s, "`"))
+	if n == 0 {
+		return "", "", false
+	}
+	for i := n; i < len(s); {
+		if s[i] != '`' {
+			i++
+			continue
+		}
+		k := i
+		for k < len(s) && s[k] == '`' {
+			k++
+		}
+		if k-i == n {
+			return strings.TrimSpace(s[n:i]), strings.TrimSpace(s[k:]), true
+		}
+		i = k
+	}
+	return "", "", false
+}
+
+// opensCode says whether a code span begins in s that does not end there.
+func opensCode(s string) bool {
+	for {
+		i := strings.IndexByte(s, '`')
+		if i < 0 {
+			return false
+		}
+		_, rest, ok := codeSpan(s[i:])
+		if !ok {
+			return true
+		}
+		s = rest
+	}
+}
+
+// quoteCode is a code span with s in it, which is not empty.
+func quoteCode(s string) string {
+	fence := strings.Repeat("`", longestRun(s, '`')+1)
+	if s[0] == '`' || s[len(s)-1] == '`' {
+		s = " " + s + " "
+	}
+	return fence + s + fence
+}
+
+// Line is a labelled line below a task, with a list below it or text behind it.
+type Line struct {
+	Label, Text string
+	Items       []string
+}
+
+// Lines are the labelled lines that say what a task does beside its title, but
+// for what it depends on. Each is fit to stand in a list below the task: it
+// opens no block, and is read back as what it is.
+func Lines(t run.Task) (lines []Line) {
+	var steps []string
+	for _, s := range t.Steps {
+		if s = inline(s, maxLine); s != "" {
+			steps = append(steps, s)
+		}
+	}
+	switch {
+	case len(steps) == 1:
+		lines = append(lines, Line{Label: "Do", Text: steps[0]})
+	case len(steps) > 1:
+		lines = append(lines, Line{Label: "Do", Items: steps})
+	}
+	if files := fileList(t.Files); files != "" {
+		lines = append(lines, Line{Label: "Files", Text: files})
+	}
+	for _, a := range t.Accept {
+		if a = inline(a, maxLine); a != "" {
+			lines = append(lines, Line{Label: "Accept", Text: a})
+		}
+	}
+	for _, c := range t.Checks {
+		if c = oneClean(c); c != "" {
+			lines = append(lines, Line{Label: labelVerify, Text: quoteCode(c)})
+		}
+	}
+	if s := behind(t.Subject, maxTitle); s != "" {
+		if subjectOf(s) != s {
+			s = quoteCode(s)
+		}
+		lines = append(lines, Line{Label: "Commit", Text: s})
+	}
+	return lines
+}
+
+func fileList(files []string) string {
+	var list []string
+	for _, f := range files {
+		f = behind(f, maxCell)
+		if f == "" {
+			continue
+		}
+		_, rest, span := codeSpan(f)
+		if between := splitList(f + ", x"); span && rest == "" || opensCode(f) || len(between) != 2 || between[0] != f {
+			f = quoteCode(f)
+		}
+		list = append(list, f)
+	}
+	return strings.Join(list, ", ")
+}
