@@ -296,7 +296,7 @@ func (n *newcomer) setUp(sim *ghsim.Sim, gitHub string, tr http.RoundTripper) in
 	if err := cmd.Wait(); err != nil {
 		n.t.Fatalf("the set-up: %v\n%s\n%s", err, &out, &told)
 	}
-	m := regexp.MustCompile(`The App ada-s-ralph \((\d+)\) is there`).FindStringSubmatch(out.String())
+	m := regexp.MustCompile(`Created the App ada-s-ralph \((\d+)\)`).FindStringSubmatch(out.String())
 	if m == nil {
 		n.t.Fatalf("the set-up does not tell of the App:\n%s", &out)
 	}
