@@ -181,7 +181,7 @@ func (e *Engine) verified(ctx context.Context, s *State) (Next, error) {
 	}
 	answer := *p.Answer
 	if answer.Agreed {
-		if answer.Objection, err = e.unfounded(ctx, p.Tree, answer); err != nil {
+		if answer.Objection, err = e.unfounded(ctx, p.Tree, p.Criteria, answer); err != nil {
 			return Next{}, err
 		}
 		answer.Agreed = answer.Objection == ""
@@ -247,37 +247,80 @@ var ranCommand = regexp.MustCompile("`[^`]{2,}`|(?i)\\b(?:ran|running|exit(?:s|e
 const maxEvidenceFile = 4 << 20
 
 // unfounded says what is wrong with the evidence of an answer that agrees, "" for
-// nothing: a place that does not exist shows nothing, and neither do mere words.
-func (e *Engine) unfounded(ctx context.Context, tree string, v claim.Verdict) (string, error) {
+// nothing: a place that does not exist shows nothing, one far from the files that the
+// criterion names no more, and neither do mere words.
+func (e *Engine) unfounded(ctx context.Context, tree string, criteria []string, v claim.Verdict) (string, error) {
 	for i, a := range v.Answers {
-		placed, err := e.placed(ctx, tree, a.Evidence)
+		// Beside a command with its result, host:port or a clock time is no place.
+		if ranCommand.MatchString(a.Evidence) {
+			continue
+		}
+		places, err := e.places(ctx, tree, a.Evidence)
 		if err != nil {
 			return "", err
 		}
-		// Beside a command with its result, host:port or a clock time is no place.
-		if !placed && !ranCommand.MatchString(a.Evidence) {
+		if len(places) == 0 {
 			return fmt.Sprintf("the answer to criterion %d gives no evidence that can be found: %s", i+1, oneLine(a.Evidence, 200)), nil
+		}
+		if i >= len(criteria) {
+			continue
+		}
+		named, err := e.existing(ctx, tree, namedPath.FindAllString(criteria[i], maxNamed))
+		if err != nil {
+			return "", err
+		}
+		if len(named) > 0 && !sameFolder(named, places) {
+			return fmt.Sprintf("the answer to criterion %d points to %s, which is not near what the criterion names: %s",
+				i+1, strings.Join(places, ", "), strings.Join(named, ", ")), nil
 		}
 	}
 	return "", nil
 }
 
-// placed says whether a text names a line of a file that exists.
-func (e *Engine) placed(ctx context.Context, tree, text string) (bool, error) {
+// sameFolder says whether a file of a stands in the folder of one of b.
+func sameFolder(a, b []string) bool {
+	return slices.ContainsFunc(a, func(x string) bool {
+		return slices.ContainsFunc(b, func(y string) bool { return path.Dir(x) == path.Dir(y) })
+	})
+}
+
+// places are the files of a tree that a text names a line of.
+func (e *Engine) places(ctx context.Context, tree, text string) ([]string, error) {
+	var found []string
 	for _, p := range placeInFile.FindAllStringSubmatch(text, 5) {
 		line, err := strconv.Atoi(p[2])
 		if err != nil {
 			continue
 		}
-		src, ok, err := e.Workspace.File(ctx, tree, strings.TrimPrefix(p[1], "./"), maxEvidenceFile)
+		name := strings.TrimPrefix(p[1], "./")
+		src, ok, err := e.Workspace.File(ctx, tree, name, maxEvidenceFile)
 		if err != nil {
-			return false, fmt.Errorf("read %q of the tree: %w", p[1], err)
+			return nil, fmt.Errorf("read %q of the tree: %w", name, err)
 		}
 		if ok && line >= 1 && line <= strings.Count(string(src), "\n")+1 {
-			return true, nil
+			found = append(found, name)
 		}
 	}
-	return false, nil
+	return found, nil
+}
+
+// existing are the names that a tree has a file of.
+func (e *Engine) existing(ctx context.Context, tree string, names []string) ([]string, error) {
+	var found []string
+	for _, name := range names {
+		name = strings.TrimPrefix(name, "./")
+		if slices.Contains(found, name) {
+			continue
+		}
+		_, ok, err := e.Workspace.File(ctx, tree, name, maxEvidenceFile)
+		if err != nil {
+			return nil, fmt.Errorf("read %q of the tree: %w", name, err)
+		}
+		if ok {
+			found = append(found, name)
+		}
+	}
+	return found, nil
 }
 
 // saysWhere says whether an agent's words name a file that exists, or a command.
@@ -285,16 +328,8 @@ func (e *Engine) saysWhere(ctx context.Context, tree, text string) (bool, error)
 	if quotedCommand.MatchString(text) {
 		return true, nil
 	}
-	for _, name := range namedPath.FindAllString(text, maxNamed) {
-		_, there, err := e.Workspace.File(ctx, tree, strings.TrimPrefix(name, "./"), maxEvidenceFile)
-		if err != nil {
-			return false, fmt.Errorf("read %q of the tree: %w", name, err)
-		}
-		if there {
-			return true, nil
-		}
-	}
-	return false, nil
+	there, err := e.existing(ctx, tree, namedPath.FindAllString(text, maxNamed))
+	return len(there) > 0, err
 }
 
 // quotedCommand finds a command in an agent's words.

@@ -126,18 +126,12 @@ func (e *Engine) doubt(ctx context.Context, s *State, task run.Task) (why string
 // which the task names, "" where it does. Checks do not tell of work that was only
 // pretended.
 func (e *Engine) elsewhere(ctx context.Context, s *State, task run.Task, code []Change) (string, error) {
-	var named []string
-	for _, name := range namedSources(task) {
-		_, there, err := e.Workspace.File(ctx, s.HeadTree, name, gate.MaxFile)
-		if err != nil {
-			return "", err
-		}
-		if there {
-			named = append(named, name)
-		}
-	}
-	if len(named) == 0 || len(code) == 0 {
+	if len(code) == 0 {
 		return "", nil
+	}
+	named, err := e.existing(ctx, s.HeadTree, namedSources(task))
+	if err != nil || len(named) == 0 {
+		return "", err
 	}
 	var changed []string
 	for _, c := range code {

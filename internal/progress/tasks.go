@@ -279,11 +279,11 @@ func Parts(t run.Task) []string {
 
 // Split replaces a task by smaller ones: these stand behind it, and it is
 // skipped. They get ids, which are returned, and take over the priority where
-// they have none. The first depends on what the task depended on, each other
-// one on that before it, unless they say what they depend on; what depended on
-// the task now depends on the last of them. The last has to pass the checks of
-// the task, too, and has its commit subject unless it brings its own. A task that
-// is done cannot be split.
+// they have none. Each depends on what the task depended on, unless it says what it
+// depends on; what depended on the task now depends on all of them. They are worked
+// in their order, but one that is set aside holds no other up. The last has to pass
+// the checks of the task, too, and waits for the others if there are any; it has the
+// task's commit subject unless it brings its own. A task that is done cannot be split.
 func (d *Doc) Split(id string, parts []run.Task) (ids []string, err error) {
 	i, err := d.taskIndex(id)
 	if err != nil {
@@ -308,10 +308,10 @@ func (d *Doc) Split(id string, parts []run.Task) (ids []string, err error) {
 		}
 		switch {
 		case len(p.DependsOn) > 0:
-		case k == 0:
-			p.DependsOn = t.DependsOn
+		case k == len(parts)-1 && len(t.Checks) > 0:
+			p.DependsOn = ids[:k]
 		default:
-			p.DependsOn = ids[k-1 : k]
+			p.DependsOn = t.DependsOn
 		}
 	}
 	last := &parts[len(parts)-1]
@@ -325,7 +325,7 @@ func (d *Doc) Split(id string, parts []run.Task) (ids []string, err error) {
 		for n, other := range d.tasks[k].DependsOn {
 			if other == id && k != i {
 				at := d.tasks[k].depends[n]
-				ps = append(ps, patch{at.start, at.stop, ids[len(ids)-1]})
+				ps = append(ps, patch{at.start, at.stop, strings.Join(ids, ", ")})
 			}
 		}
 	}

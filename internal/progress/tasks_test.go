@@ -76,8 +76,8 @@ func TestSplit(t *testing.T) {
 		t.Error(diff)
 	}
 	want := "## Tasks\n- [ ] T1 a\n- [ ] T2 (P2) b (skipped: split into T4, T5, T6)\n  - Depends on: T1\n" +
-		"- [ ] T4 (P2) one\n  - Depends on: T1\n- [ ] T5 (P1) two\n  - Depends on: T4\n- [ ] T6 (P2) three\n  - Depends on: T1\n" +
-		"- [ ] T3 c\n  - Depends on: T6, T1\n"
+		"- [ ] T4 (P2) one\n  - Depends on: T1\n- [ ] T5 (P1) two\n  - Depends on: T1\n- [ ] T6 (P2) three\n  - Depends on: T1\n" +
+		"- [ ] T3 c\n  - Depends on: T4, T5, T6, T1\n"
 	if diff := cmp.Diff(want, string(d.Bytes())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
