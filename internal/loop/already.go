@@ -66,25 +66,24 @@ func (s *State) mayLook(tasks []run.Task, task run.Task, looks int) bool {
 	return supervise.MayLook(s.Supervision, h)
 }
 
-// idle says whether the proposal's own call, which found the tree as it is in found,
-// changed nothing that could do the task, and nobody but it speaks for what earlier
+// idle says whether the candidate's own call changed nothing that could do the task, and nobody but it speaks for what earlier
 // calls left: they did not call it done, or no check has failed on it and passed since.
-func (e *Engine) idle(ctx context.Context, s *State, task run.Task, found, tree string) (bool, error) {
-	went := s.Partial[task.ID] > 0
+func (e *Engine) idle(ctx context.Context, s *State, c *candidate) (bool, error) {
+	went := s.Partial[c.task.ID] > 0
 	switch {
 	case s.Proposal.Host || s.Proposal.Applied:
 		return false, nil
 	case s.Draft.Unchanged:
 		return went || s.Objection == "", nil
-	case !went || found == "":
+	case !went || c.found == "":
 		return false, nil
 	}
-	changes, err := e.Workspace.Changes(ctx, found, tree)
+	changes, err := e.Workspace.Changes(ctx, c.found, c.tree)
 	if err != nil {
 		return false, fmt.Errorf("compare trees: %w", err)
 	}
 	own, _ := splitChanges(changes, path.Dir(s.ProgressPath))
-	why, err := e.elsewhere(ctx, s, task, own)
+	why, err := e.elsewhere(ctx, s, c.task, own)
 	return why != "", err
 }
 
@@ -92,25 +91,26 @@ func (e *Engine) idle(ctx context.Context, s *State, task run.Task, found, tree 
 // false where somebody has. It is looked at where the agent says that the work was
 // there, or only that it is done; success announced in any other words is contradicted
 // by the tree. After an objection whoever found the work done can name the place, and
-// each look counts against what is left to the task. already says that nothing at all
-// differs from what has landed.
-func (e *Engine) disbelieved(ctx context.Context, s *State, accepted *progress.Doc, task run.Task, tree string, already bool) (_ Next, handled bool, _ error) {
-	says, err := e.saysWhere(ctx, tree, s.Proposal.Final)
+// each look counts against what is left to the task.
+func (e *Engine) disbelieved(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, _ error) {
+	says, err := e.saysWhere(ctx, c.tree, s.Proposal.Final)
 	if err != nil {
 		return Next{}, false, err
 	}
-	spent := s.Verified[task.ID] >= maxVerified || !s.mayLook(accepted.Tasks(), task, 0)
-	final, first := s.Proposal.Final, s.Verified[task.ID] == 0
+	looked := s.Verified[c.task.ID]
+	spent := looked >= maxVerified || !s.mayLook(c.accepted.Tasks(), c.task, 0)
+	final, first := s.Proposal.Final, looked == 0
 	stands := says || !s.Draft.Unchanged || first && (final == "" || claim.SaysThere(final))
 	why := "The last call said that the task is done, but changed no file. "
 	switch {
 	case spent && stands:
 		s.watched()
-		next, err := e.askPerson(ctx, s, accepted, fmt.Sprintf("is it done? After %d failed attempts a call says so, and no calls are left to verify it: %s", s.Attempts[task.ID], s.Proposal.Final))
+		next, err := e.askPerson(ctx, s, c.accepted, fmt.Sprintf(
+			"is it done? After %d failed attempts a call says so, and no calls are left to verify it: %s", s.Attempts[c.task.ID], final))
 		return next, true, err
 	case spent:
 		why += "No calls are left to verify that."
-	case !already, stands:
+	case !c.already, stands:
 		return Next{}, false, nil
 	default:
 		why += "Do the task. If it was done before, say so and name the place, such as `path/to/file.go:12`."

@@ -14,10 +14,10 @@ import (
 	"github.com/org/ralph-action/internal/supervise"
 )
 
-// unclaimed acts on a proposal that its agent does not claim to be done; handled is
-// false for one that it does claim. What it leaves unfinished stays, and the next
-// call goes on from there; only a call that brought nothing is a failed attempt.
-func (e *Engine) unclaimed(ctx context.Context, s *State, doc *progress.Doc, tree string) (_ Next, handled bool, _ error) {
+// requireClaim acts on a candidate that its agent does not claim to be done. What it
+// leaves unfinished stays, and the next call goes on from there; only a call that
+// brought nothing is a failed attempt.
+func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, _ error) {
 	said := s.Proposal.Claim
 	if s.Proposal.Applied || s.Proposal.Host || said.Kind == claim.Done {
 		return Next{}, false, nil
@@ -39,9 +39,9 @@ func (e *Engine) unclaimed(ctx context.Context, s *State, doc *progress.Doc, tre
 		case said.Kind == claim.Blocked && (s.Draft.Unchanged || s.Kept != nil && s.Kept.Blocked):
 			// Nothing was changed, or two calls in a row say so.
 			s.watched()
-			return e.askPerson(ctx, s, doc, saidOf(said))
+			return e.askPerson(ctx, s, c.accepted, saidOf(said))
 		case !s.Draft.Unchanged:
-			return e.goOn(ctx, s, doc, tree)
+			return e.goOn(ctx, s, c.accepted, c.work)
 		}
 		why := "The last call ended without changing any file."
 		switch {

@@ -29,17 +29,10 @@ type Held struct {
 	Patch string
 }
 
-// heldTree is a proposal without what is held back.
-type heldTree struct {
-	tree, plain string
-	code        []Change
-	held        *Held
-}
-
-// holdBack takes paths that a person has to change out of a proposal. The work
+// holdBack takes paths that a person has to change out of a candidate. The work
 // tree keeps them: should the rest not pass, the next attempt goes on from all
 // of it.
-func (e *Engine) holdBack(ctx context.Context, s *State, tree string, held []Refusal) (heldTree, error) {
+func (e *Engine) holdBack(ctx context.Context, s *State, c *candidate, held []Refusal) error {
 	paths := make([]string, 0, len(held))
 	for _, h := range held {
 		paths = append(paths, h.Path)
@@ -48,28 +41,30 @@ func (e *Engine) holdBack(ctx context.Context, s *State, tree string, held []Ref
 	if s.Merge != nil { // which holds conflict markers: what the base has is whole
 		before = s.Merge.ParentTree
 	}
-	rest, err := e.Workspace.Restore(ctx, tree, before, paths)
-	if err != nil {
-		return heldTree{}, fmt.Errorf("hold changes back: %w", err)
+	whole := c.tree
+	var err error
+	if c.tree, err = e.Workspace.Restore(ctx, whole, before, paths); err != nil {
+		return fmt.Errorf("hold changes back: %w", err)
 	}
-	out := heldTree{tree: rest, held: &Held{TaskID: s.TaskID, Paths: held}}
-	if out.plain, err = e.Workspace.Without(ctx, rest, ".ralph"); err != nil {
-		return heldTree{}, fmt.Errorf("take .ralph out of the tree: %w", err)
+	if c.plain, err = e.withoutNotes(ctx, c.tree); err != nil {
+		return err
 	}
-	changes, err := e.Workspace.Changes(ctx, s.HeadTree, rest)
+	changes, err := e.Workspace.Changes(ctx, s.HeadTree, c.tree)
 	if err != nil {
-		return heldTree{}, fmt.Errorf("compare trees: %w", err)
+		return fmt.Errorf("compare trees: %w", err)
 	}
-	out.code, _ = splitChanges(changes, path.Dir(s.ProgressPath))
-	patch, err := e.Workspace.Patch(ctx, rest, tree, maxHeldPatch+1)
+	c.code, _ = splitChanges(changes, path.Dir(s.ProgressPath))
+	c.held = &Held{TaskID: s.TaskID, Paths: held}
+	patch, err := e.Workspace.Patch(ctx, c.tree, whole, maxHeldPatch+1)
 	if err != nil {
-		return heldTree{}, fmt.Errorf("make a patch of what is held back: %w", err)
+		return fmt.Errorf("make a patch of what is held back: %w", err)
 	}
 	if len(patch) <= maxHeldPatch {
-		out.held.Patch = patch
+		c.held.Patch = patch
 	}
-	s.Violations = append(s.Violations, "Only a person may change these paths. Your changes to them were removed and given to a person as a patch; the checks ran without them, so the rest must work without them: "+listRefusals(held)+".")
-	return out, nil
+	s.Violations = append(s.Violations, "Only a person may change these paths. Your changes to them were removed and given to a person "+
+		"as a patch; the checks ran without them, so the rest must work without them: "+listRefusals(held)+".")
+	return nil
 }
 
 // heldFindings tell people what a proposal lacks.

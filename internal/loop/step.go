@@ -1148,7 +1148,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	case errors.Is(err, ErrBranchMoved):
 		return e.moved(ctx, s)
 	case errors.As(err, &rejected):
-		return e.reject(s, rejected.Refusals)
+		return s.reject(rejected.Refusals), nil
 	case errors.Is(err, ErrNotAllowed):
 		return e.finish(s, run.EndCancelled, err.Error())
 	case err != nil:

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"strings"
 
 	"github.com/org/ralph-action/internal/claim"
-	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
@@ -75,166 +73,6 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 	}
 	s.Stage = stagePropose
 	return Next{}, nil
-}
-
-// propose verifies what the agent did. Of the four layers, contradiction and
-// signal were looked at when the agent ended, and checkmark when its progress.md
-// was read; here comes the change. What passes becomes a tree with the accepted
-// progress.md in it. No claim of the agent's ticks a box.
-func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
-	accepted, err := s.document(s.Progress)
-	if err != nil {
-		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
-	}
-	proposed, err := e.completed(s, accepted, "")
-	if err != nil {
-		return Next{}, err
-	}
-	if err := e.Workspace.WriteProgress(ctx, s.ProgressPath, proposed); err != nil {
-		return Next{}, fmt.Errorf("write %s: %w", s.ProgressPath, err)
-	}
-	tree, refused, nested, err := e.Workspace.Snapshot(ctx)
-	if err != nil {
-		return Next{}, fmt.Errorf("read the work tree: %w", err)
-	}
-	s.noteNested(nested)
-	if len(refused) > 0 {
-		return e.reject(s, refused)
-	}
-	work, laid := tree, s.Laid
-	if tree, err = e.keepTaskFile(ctx, s, tree); err != nil {
-		return Next{}, err
-	}
-	plain, err := e.Workspace.Without(ctx, tree, ".ralph")
-	if err != nil {
-		return Next{}, fmt.Errorf("take .ralph out of the tree: %w", err)
-	}
-	if err := e.compared(ctx, s, tree, plain); err != nil {
-		return Next{}, err
-	}
-	changes, err := e.Workspace.Changes(ctx, s.HeadTree, tree)
-	if err != nil {
-		return Next{}, fmt.Errorf("compare trees: %w", err)
-	}
-	code, foreign := splitChanges(changes, path.Dir(s.ProgressPath))
-	s.evidence(func(ev *Evidence) { ev.Change = oneLine(changedPaths(code), maxEvidence) })
-	if len(foreign) > 0 {
-		return e.reject(s, foreign)
-	}
-	screened := e.Publisher.Screen(*s, code)
-	if len(screened.Refused) > 0 {
-		return e.reject(s, screened.Refused)
-	}
-	var held *Held
-	if len(screened.Held) > 0 {
-		rest, err := e.holdBack(ctx, s, tree, screened.Held)
-		if err != nil {
-			return Next{}, err
-		}
-		tree, plain, code, held = rest.tree, rest.plain, rest.code, rest.held
-	}
-	s.proposed(tree, plain, code)
-	if s.Failure != "" {
-		return e.fail(ctx, s, s.Failure)
-	}
-	if next, handled, err := e.unclaimed(ctx, s, accepted, work); err != nil || handled {
-		return next, err
-	}
-	task, err := findTask(accepted, s.TaskID)
-	if err != nil {
-		return Next{}, err
-	}
-	conflict, err := e.unresolved(ctx, s, tree)
-	if err != nil {
-		return Next{}, err
-	}
-	if conflict != "" {
-		return e.fail(ctx, s, conflict)
-	}
-	if len(code) == 0 && held != nil {
-		return e.allHeld(ctx, s, accepted, held)
-	}
-	already := len(code) == 0 && !s.Proposal.Host
-	if !s.Draft.Unchanged {
-		delete(s.Verified, task.ID) // who objected had seen another tree
-	}
-	idle, err := e.idle(ctx, s, task, laid, tree)
-	if err != nil {
-		return Next{}, err
-	}
-	if already || idle {
-		if next, handled, err := e.disbelieved(ctx, s, accepted, task, tree, already); err != nil || handled {
-			return next, err
-		}
-	}
-	found, err := e.inspect(ctx, s, task, s.unconflicted(code), tree)
-	if err != nil {
-		return Next{}, err
-	}
-	if found.why != "" {
-		s.Draft.Tampered = found.before != ""
-		tested, err := e.tested(*s)
-		if err != nil {
-			return Next{}, err
-		}
-		if found.gone == "" || !tested {
-			return e.refuse(ctx, s, found.before, found.why)
-		}
-		// What the checks say of the rest is worth more than that it was not asked.
-	}
-	whole, added := tree, 0
-	if found.gone == "" {
-		if whole, added, err = e.suggest(ctx, s, tree); err != nil {
-			return Next{}, err
-		}
-	}
-	var own []string
-	if added > 0 {
-		own = []string{agentsFile}
-		found.findings = append(found.findings, gate.Finding{
-			Rule: "agents-md", Path: agentsFile,
-			Text: fmt.Sprintf("%s has %d new notes by agents, and will steer agents once merged", agentsFile, added),
-		})
-	}
-	whole, written, err := e.writeBack(ctx, s, whole, proposed, s.TaskID)
-	if err != nil {
-		return Next{}, err
-	}
-	own = append(own, written...)
-	found.findings = append(append(found.findings, heldFindings(held)...), s.nestedFindings(code)...)
-	s.Proposal = &Proposal{
-		Claim: s.Proposal.Claim, Already: already, Idle: idle, Host: s.Proposal.Host, Work: work, Draft: s.Draft,
-		Tree: whole, Own: own, Held: held, Before: found.before, Gone: found.gone, Progress: s.text(proposed), Done: s.Proposal.Done, Ticked: s.Proposal.Ticked, Applied: s.Proposal.Applied,
-		Findings: found.findings, Note: s.Proposal.Note, Final: s.Proposal.Final,
-	}
-	s.GateIndex, s.GateLast = 0, nil
-	s.Stage = stageGate
-	return Next{}, nil
-}
-
-// refuse fails the attempt for what it did to the repository's own defences. The
-// tests that it took away are put back: before is the tree that has them, "" where
-// none are gone.
-func (e *Engine) refuse(ctx context.Context, s *State, before, why string) (Next, error) {
-	if before != "" {
-		if err := e.layOut(ctx, s, before); err != nil {
-			return Next{}, fmt.Errorf("put tests back: %w", err)
-		}
-	}
-	return e.failed(ctx, s, why, supervise.Failure{Refused: before != ""})
-}
-
-// compared notes whether the call changed anything at all of what it found.
-func (e *Engine) compared(ctx context.Context, s *State, tree, plain string) error {
-	if s.Laid != "" {
-		found, err := e.Workspace.Without(ctx, s.Laid, ".ralph")
-		if err != nil {
-			return fmt.Errorf("take .ralph out of the tree: %w", err)
-		}
-		s.Draft.Unchanged = found == plain
-	}
-	s.Laid = tree
-	return nil
 }
 
 // completed is the progress file as it will be once this task has landed: its
@@ -387,10 +225,10 @@ func splitChanges(changes []Change, own string) (code []Change, foreign []Refusa
 }
 
 // reject fails the attempt for what must not even be looked at.
-func (e *Engine) reject(s *State, refused []Refusal) (Next, error) {
+func (s *State) reject(refused []Refusal) Next {
 	s.Failure = "The last call's changes to these paths cannot be accepted, so the files were restored: " + listRefusals(refused) + "."
 	s.Stage = stageRejected
-	return Next{}, nil
+	return Next{}
 }
 
 // rejected takes the tree back to the last good one, since what is refused must

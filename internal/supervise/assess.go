@@ -137,7 +137,7 @@ func (v *view) decide(cfg Config, a *Assessment) Verdict {
 	for _, rung := range []func(Config, *Assessment) (Verdict, bool){
 		v.stopRun, v.askPerson, v.rollBack, v.endTask, v.splitTask, v.intervene,
 	} {
-		if verdict, ok := rung(cfg, a); ok {
+		if verdict, ok := rung(cfg, a); ok && cfg.has(string(verdict.Kind)) {
 			return verdict
 		}
 	}
@@ -373,7 +373,7 @@ func (v *view) intervene(cfg Config, a *Assessment) (Verdict, bool) {
 
 // prevent steps in before there is a pattern, at a high risk of one.
 func (v *view) prevent(cfg Config, a *Assessment) (Verdict, bool) {
-	if !cfg.Predictive || len(a.Risk.Reasons) == 0 {
+	if !cfg.Predictive || !cfg.has(ruleRisk) || len(a.Risk.Reasons) == 0 {
 		return Verdict{}, false
 	}
 	reason := "high risk of getting stuck: " + strings.Join(a.Risk.Reasons, ", ")

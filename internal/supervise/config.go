@@ -3,6 +3,8 @@ package supervise
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -88,6 +90,30 @@ type Config struct {
 	CheckpointInterval int
 	// MaxCheckpoints is how many are kept; 0 or less keeps none.
 	MaxCheckpoints int
+
+	// Without names verdicts, patterns and "risk" to leave out, separated by commas.
+	// It measures what they are worth; see docs/simulation.md.
+	Without string
+}
+
+// RuleNames lists what [Config.Without] can leave out.
+func RuleNames() []string {
+	names := []string{ruleRisk}
+	for _, k := range VerdictKinds()[1:] {
+		names = append(names, string(k))
+	}
+	for _, k := range PatternKinds() {
+		names = append(names, string(k))
+	}
+	return names
+}
+
+// ruleRisk names the risk among the rules.
+const ruleRisk = "risk"
+
+// has says whether a rule is not left out.
+func (c Config) has(rule string) bool {
+	return c.Without == "" || !slices.Contains(strings.Split(c.Without, ","), rule)
 }
 
 // RiskWeights are what the signs of trouble ahead add to a risk, each from 0 to 1.

@@ -77,7 +77,7 @@ func (v *view) patterns(cfg Config) []Pattern {
 	var found []Pattern
 	add := func(kind PatternKind, steps Steps, count int, seen []*Iteration, detail string) {
 		level := steps.Level(count)
-		if level == None {
+		if level == None || !cfg.has(string(kind)) {
 			return
 		}
 		p := Pattern{Kind: kind, Level: level, Count: count, Detail: detail}

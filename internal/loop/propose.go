@@ -1,0 +1,235 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"path"
+
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/supervise"
+)
+
+// candidate is what one call proposes while the host looks at it, before a check runs.
+type candidate struct {
+	task run.Task
+	// accepted is progress.md without the task's tick, landed as it will be with it.
+	accepted, landed *progress.Doc
+	// found is the tree that the call began with, work the one that it left.
+	found, work string
+	// tree is what is to land of work, plain is tree without .ralph, and code is what
+	// tree changes besides progress.md.
+	tree, plain string
+	code        []Change
+	// held is what a person has to apply, nil for nothing.
+	held *Held
+	// already: nothing differs from what has landed. idle: see [Engine.idle].
+	already, idle bool
+	inspection
+}
+
+// propose looks at what the agent did, in this order. Each look may answer for the
+// step (handled): it fails the attempt, or sets the task aside. What passes them all is
+// a tree with the accepted progress.md in it, which goes to the checks. No claim of
+// the agent's ticks a box.
+func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
+	c := &candidate{found: s.Laid}
+	for _, look := range []func(context.Context, *State, *candidate) (next Next, handled bool, err error){
+		e.snapshot,      // what is in the work tree
+		e.screen,        // paths that may not change, or only by a person
+		e.requireEnd,    // the call itself came to something
+		e.requireClaim,  // the agent says that the task is done
+		e.requireMerge,  // no conflict is left
+		e.requireChange, // something changed, or somebody has to look whether it was there
+		e.requireTests,  // tests and commands are still there, and no secret is new
+		e.assemble,      // what the host adds to it
+	} {
+		if next, handled, err := look(ctx, s, c); err != nil || handled {
+			return next, err
+		}
+	}
+	return Next{}, nil
+}
+
+// snapshot reads the work tree, and notes whether the call changed anything at all.
+func (e *Engine) snapshot(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, err error) {
+	if c.accepted, err = s.document(s.Progress); err != nil {
+		return Next{}, false, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	if c.task, err = findTask(c.accepted, s.TaskID); err != nil {
+		return Next{}, false, err
+	}
+	if c.landed, err = e.completed(s, c.accepted, ""); err != nil {
+		return Next{}, false, err
+	}
+	if err := e.Workspace.WriteProgress(ctx, s.ProgressPath, c.landed); err != nil {
+		return Next{}, false, fmt.Errorf("write %s: %w", s.ProgressPath, err)
+	}
+	work, refused, nested, err := e.Workspace.Snapshot(ctx)
+	if err != nil {
+		return Next{}, false, fmt.Errorf("read the work tree: %w", err)
+	}
+	s.noteNested(nested)
+	if len(refused) > 0 {
+		return s.reject(refused), true, nil
+	}
+	c.work = work
+	if c.tree, err = e.keepTaskFile(ctx, s, work); err != nil {
+		return Next{}, false, err
+	}
+	if c.plain, err = e.withoutNotes(ctx, c.tree); err != nil {
+		return Next{}, false, err
+	}
+	if c.found != "" {
+		found, err := e.withoutNotes(ctx, c.found)
+		if err != nil {
+			return Next{}, false, err
+		}
+		s.Draft.Unchanged = found == c.plain
+	}
+	s.Laid = c.tree
+	return Next{}, false, nil
+}
+
+// withoutNotes is a tree without .ralph, which holds notes of runs and no work.
+func (e *Engine) withoutNotes(ctx context.Context, tree string) (string, error) {
+	plain, err := e.Workspace.Without(ctx, tree, ".ralph")
+	if err != nil {
+		return "", fmt.Errorf("take .ralph out of the tree: %w", err)
+	}
+	return plain, nil
+}
+
+// screen compares the candidate with what has landed, refuses what must not even be
+// looked at, and holds back what a person has to apply.
+func (e *Engine) screen(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, err error) {
+	changes, err := e.Workspace.Changes(ctx, s.HeadTree, c.tree)
+	if err != nil {
+		return Next{}, false, fmt.Errorf("compare trees: %w", err)
+	}
+	code, foreign := splitChanges(changes, path.Dir(s.ProgressPath))
+	s.evidence(func(ev *Evidence) { ev.Change = oneLine(changedPaths(code), maxEvidence) })
+	if len(foreign) > 0 {
+		return s.reject(foreign), true, nil
+	}
+	c.code = code
+	screened := e.Publisher.Screen(*s, code)
+	if len(screened.Refused) > 0 {
+		return s.reject(screened.Refused), true, nil
+	}
+	if len(screened.Held) > 0 {
+		if err := e.holdBack(ctx, s, c, screened.Held); err != nil {
+			return Next{}, false, err
+		}
+	}
+	s.proposed(c.tree, c.plain, c.code)
+	return Next{}, false, nil
+}
+
+// requireEnd fails the attempt of a call that came to nothing by how it ended.
+func (e *Engine) requireEnd(ctx context.Context, s *State, _ *candidate) (_ Next, handled bool, err error) {
+	if s.Failure == "" {
+		return Next{}, false, nil
+	}
+	next, err := e.fail(ctx, s, s.Failure)
+	return next, true, err
+}
+
+// requireMerge fails an attempt at a merge that leaves conflicts.
+func (e *Engine) requireMerge(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, err error) {
+	why, err := e.unresolved(ctx, s, c.tree)
+	if err != nil || why == "" {
+		return Next{}, false, err
+	}
+	next, err := e.fail(ctx, s, why)
+	return next, true, err
+}
+
+// requireChange acts on a claim that is followed by no change of the call's own.
+func (e *Engine) requireChange(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, err error) {
+	if len(c.code) == 0 && c.held != nil {
+		next, err := e.allHeld(ctx, s, c.accepted, c.held)
+		return next, true, err
+	}
+	c.already = len(c.code) == 0 && !s.Proposal.Host
+	if !s.Draft.Unchanged {
+		delete(s.Verified, c.task.ID) // who objected had seen another tree
+	}
+	if c.idle, err = e.idle(ctx, s, c); err != nil {
+		return Next{}, false, err
+	}
+	if !c.already && !c.idle {
+		return Next{}, false, nil
+	}
+	return e.disbelieved(ctx, s, c)
+}
+
+// requireTests fails an attempt that took tests or checks away, or wrote secrets.
+func (e *Engine) requireTests(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, err error) {
+	if c.inspection, err = e.inspect(ctx, s, c.task, s.unconflicted(c.code), c.tree); err != nil || c.why == "" {
+		return Next{}, false, err
+	}
+	s.Draft.Tampered = c.before != ""
+	tested, err := e.tested(*s)
+	if err != nil {
+		return Next{}, false, err
+	}
+	if c.gone != "" && tested {
+		return Next{}, false, nil // what the checks say of the rest tells the next call more
+	}
+	next, err := e.refuse(ctx, s, c.before, c.why)
+	return next, true, err
+}
+
+// assemble adds what the host writes itself, and hands the whole to the checks.
+func (e *Engine) assemble(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, err error) {
+	whole, added := c.tree, 0
+	if c.gone == "" {
+		if whole, added, err = e.suggest(ctx, s, c.tree); err != nil {
+			return Next{}, false, err
+		}
+	}
+	findings := c.findings
+	var own []string
+	if added > 0 {
+		own = []string{agentsFile}
+		findings = append(findings, gate.Finding{
+			Rule: "agents-md", Path: agentsFile,
+			Text: fmt.Sprintf("Agents added %s to %s, which will steer agents once it is merged", notes(added), agentsFile),
+		})
+	}
+	whole, written, err := e.writeBack(ctx, s, whole, c.landed, s.TaskID)
+	if err != nil {
+		return Next{}, false, err
+	}
+	p := *s.Proposal
+	p.Tree, p.Progress, p.Own = whole, s.text(c.landed), append(own, written...)
+	p.Already, p.Idle, p.Work, p.Draft = c.already, c.idle, c.work, s.Draft
+	p.Before, p.Gone, p.Held = c.before, c.gone, c.held
+	p.Findings = append(append(findings, heldFindings(c.held)...), s.nestedFindings(c.code)...)
+	s.Proposal = &p
+	s.GateIndex, s.GateLast = 0, nil
+	s.Stage = stageGate
+	return Next{}, false, nil
+}
+
+// notes is a number of notes in words.
+func notes(n int) string {
+	if n == 1 {
+		return "1 note"
+	}
+	return fmt.Sprintf("%d notes", n)
+}
+
+// refuse fails the attempt for what it did to the repository's own defences. The
+// tests that it took away are put back: before is the tree that has them, "" where
+// none are gone.
+func (e *Engine) refuse(ctx context.Context, s *State, before, why string) (Next, error) {
+	if before != "" {
+		if err := e.layOut(ctx, s, before); err != nil {
+			return Next{}, fmt.Errorf("put tests back: %w", err)
+		}
+	}
+	return e.failed(ctx, s, why, supervise.Failure{Refused: before != ""})
+}
