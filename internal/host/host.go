@@ -136,8 +136,7 @@ type Gateway struct {
 	Scopes func() []spend.Scope
 }
 
-// Host is one run's workspace and runner. It implements loop.Workspace and
-// loop.Runner.
+// Host is one run's work tree and processes.
 type Host struct {
 	cfg Config
 
@@ -151,8 +150,10 @@ type Host struct {
 }
 
 var (
-	_ loop.Workspace = (*Host)(nil)
-	_ loop.Runner    = (*Host)(nil)
+	_ loop.WorkTree = (*Host)(nil)
+	_ loop.Trees    = (*Host)(nil)
+	_ loop.Branch   = (*Host)(nil)
+	_ loop.Runner   = (*Host)(nil)
 )
 
 // New makes a host. It does no input or output yet.
@@ -168,7 +169,7 @@ func (h *Host) checkIndex() string    { return filepath.Join(h.cfg.Dir, "check-i
 func (h *Host) starts() string        { return filepath.Join(h.cfg.Dir, "starts") }
 func (h *Host) start(n string) string { return filepath.Join(h.starts(), n) }
 
-// Open implements loop.Workspace.
+// Open implements loop.WorkTree.
 func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	at, err := h.cfg.Source.Locate(ctx, s)
 	if err != nil {
@@ -311,7 +312,7 @@ func (h *Host) worktree(ctx context.Context) (*gitrepo.Repo, *gitrepo.Worktree, 
 		return nil, nil, err
 	}
 	if _, err := os.Lstat(h.treeDir()); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("take up the work tree: %w", loop.ErrNoWorkspace)
+		return nil, nil, fmt.Errorf("take up the work tree: %w", loop.ErrNoWorkTree)
 	}
 	tree, err := repo.Adopt(ctx, h.treeDir(), h.indexFile())
 	if err != nil {
@@ -327,7 +328,7 @@ func (h *Host) Repo(ctx context.Context) (*gitrepo.Repo, error) {
 	return repo, err
 }
 
-// Reset implements loop.Workspace.
+// Reset implements loop.WorkTree.
 func (h *Host) Reset(ctx context.Context, tree string) error {
 	_, wt, err := h.worktree(ctx)
 	if err != nil {
@@ -344,14 +345,14 @@ func (h *Host) root() (*os.Root, error) {
 	root, err := os.OpenRoot(h.treeDir())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("open the work tree: %w", loop.ErrNoWorkspace)
+		return nil, fmt.Errorf("open the work tree: %w", loop.ErrNoWorkTree)
 	case err != nil:
 		return nil, fmt.Errorf("open the work tree: %w", err)
 	}
 	return root, nil
 }
 
-// ReadProgress implements loop.Workspace.
+// ReadProgress implements loop.WorkTree.
 func (h *Host) ReadProgress(_ context.Context, path string) (*progress.Doc, error) {
 	root, err := h.root()
 	if err != nil {
@@ -365,7 +366,7 @@ func (h *Host) ReadProgress(_ context.Context, path string) (*progress.Doc, erro
 	return h.withoutSecrets(doc)
 }
 
-// WriteProgress implements loop.Workspace.
+// WriteProgress implements loop.WorkTree.
 func (h *Host) WriteProgress(_ context.Context, path string, d *progress.Doc) error {
 	root, err := h.root()
 	if err != nil {
@@ -378,7 +379,7 @@ func (h *Host) WriteProgress(_ context.Context, path string, d *progress.Doc) er
 // maxRoot bounds the files that gates are detected by.
 const maxRoot = 1 << 20
 
-// Root implements loop.Workspace.
+// Root implements loop.WorkTree.
 func (h *Host) Root(name string) ([]byte, bool, error) {
 	root, err := h.root()
 	if err != nil {
@@ -405,7 +406,7 @@ func (h *Host) Root(name string) ([]byte, bool, error) {
 // maxNames bounds the names at the root that gates are detected by.
 const maxNames = 10_000
 
-// Names implements loop.Workspace.
+// Names implements loop.WorkTree.
 func (h *Host) Names() ([]string, error) {
 	dir, err := os.Open(h.treeDir())
 	if err != nil {
@@ -427,7 +428,7 @@ func (h *Host) Names() ([]string, error) {
 	return names, nil
 }
 
-// Snapshot implements loop.Workspace.
+// Snapshot implements loop.WorkTree.
 func (h *Host) Snapshot(ctx context.Context) (string, []loop.Refusal, []string, error) {
 	repo, wt, err := h.worktree(ctx)
 	if err != nil {
@@ -448,7 +449,7 @@ func (h *Host) Snapshot(ctx context.Context) (string, []loop.Refusal, []string, 
 	return string(tree), refused, snap.Nested, nil
 }
 
-// Changes implements loop.Workspace.
+// Changes implements loop.Trees.
 func (h *Host) Changes(ctx context.Context, from, to string) ([]loop.Change, error) {
 	repo, _, err := h.worktree(ctx)
 	if err != nil {
@@ -465,7 +466,7 @@ func (h *Host) Changes(ctx context.Context, from, to string) ([]loop.Change, err
 	return changes, nil
 }
 
-// File implements loop.Workspace.
+// File implements loop.Trees.
 func (h *Host) File(ctx context.Context, tree, path string, limit int64) ([]byte, bool, error) {
 	repo, _, err := h.worktree(ctx)
 	if err != nil {
@@ -481,7 +482,7 @@ func (h *Host) File(ctx context.Context, tree, path string, limit int64) ([]byte
 	return src, true, nil
 }
 
-// Patch implements loop.Workspace.
+// Patch implements loop.Trees.
 func (h *Host) Patch(ctx context.Context, from, to string, limit int) (string, error) {
 	repo, _, err := h.worktree(ctx)
 	if err != nil {
@@ -494,7 +495,7 @@ func (h *Host) Patch(ctx context.Context, from, to string, limit int) (string, e
 	return strings.ToValidUTF8(string(text), "\ufffd"), nil
 }
 
-// With implements loop.Workspace.
+// With implements loop.Trees.
 func (h *Host) With(ctx context.Context, tree, path string, content []byte) (string, error) {
 	repo, _, err := h.worktree(ctx)
 	if err != nil {
@@ -504,7 +505,7 @@ func (h *Host) With(ctx context.Context, tree, path string, content []byte) (str
 	return string(oid), err
 }
 
-// Without implements loop.Workspace.
+// Without implements loop.Trees.
 func (h *Host) Without(ctx context.Context, tree, dir string) (string, error) {
 	repo, _, err := h.worktree(ctx)
 	if err != nil {
@@ -527,7 +528,7 @@ func (h *Host) Without(ctx context.Context, tree, dir string) (string, error) {
 	return string(oid), nil
 }
 
-// Merge implements loop.Workspace.
+// Merge implements loop.Branch.
 func (h *Host) Merge(ctx context.Context, s loop.State) (*loop.Merge, error) {
 	at, err := h.cfg.Source.Locate(ctx, s)
 	if err != nil {
@@ -557,7 +558,7 @@ func (h *Host) Merge(ctx context.Context, s loop.State) (*loop.Merge, error) {
 	return &loop.Merge{Parent: string(tip), ParentTree: string(parentTree), Tree: string(m.Tree), Files: m.Conflicts}, nil
 }
 
-// Keep implements loop.Workspace. What is kept is the files that differ from the
+// Keep implements loop.Branch. What is kept is the files that differ from the
 // run's head, so that it can be laid out by a host that has only the branch.
 func (h *Host) Keep(ctx context.Context, s loop.State, tree string) error {
 	if h.cfg.Unfinished == nil {
@@ -574,7 +575,7 @@ func (h *Host) Keep(ctx context.Context, s loop.State, tree string) error {
 	return h.cfg.Unfinished.Keep(ctx, s.Run, tree, data)
 }
 
-// Kept implements loop.Workspace.
+// Kept implements loop.Branch.
 func (h *Host) Kept(ctx context.Context, s loop.State, tree string) (bool, error) {
 	repo, _, err := h.worktree(ctx)
 	if err != nil {
@@ -594,7 +595,7 @@ func (h *Host) Kept(ctx context.Context, s loop.State, tree string) (bool, error
 	return string(made) == tree, err
 }
 
-// Restore implements loop.Workspace.
+// Restore implements loop.Trees.
 func (h *Host) Restore(ctx context.Context, tree, from string, paths []string) (string, error) {
 	repo, _, err := h.worktree(ctx)
 	if err != nil {

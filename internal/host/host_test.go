@@ -274,7 +274,7 @@ func TestUnfinishedWorkOutlivesItsMachine(t *testing.T) {
 	}
 
 	two := machine(newSource(t, files)) // a repository of its own, without that tree
-	if _, _, _, err := two.Snapshot(t.Context()); !errors.Is(err, loop.ErrNoWorkspace) {
+	if _, _, _, err := two.Snapshot(t.Context()); !errors.Is(err, loop.ErrNoWorkTree) {
 		t.Fatalf("a machine without the work tree says %v", err)
 	}
 	if _, err := two.Open(t.Context(), loop.State{}); err != nil {

@@ -34,7 +34,7 @@ func (h *Host) withoutSecrets(doc *progress.Doc) (*progress.Doc, error) {
 	return masked, nil
 }
 
-// Secrets implements loop.Workspace. A secret that stood in one of the changed
+// Secrets implements loop.Trees. A secret that stood in one of the changed
 // files before is no news, wherever it moved.
 func (h *Host) Secrets(ctx context.Context, from, to string) ([]gate.Leak, error) {
 	repo, _, err := h.worktree(ctx)

@@ -189,7 +189,7 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 	h := host.New(conf)
 	defer h.Close()
 	driver := loop.Driver{
-		Engine: &loop.Engine{Workspace: h, Runner: h, Publisher: place, Memory: st.Lessons(repo.Top()), Now: o.Now, Emit: h.Witness(o.Emit)},
+		Engine: &loop.Engine{WorkTree: h, Trees: h, Branch: h, Runner: h, Publisher: place, Memory: st.Lessons(repo.Top()), Now: o.Now, Emit: h.Witness(o.Emit)},
 		Save: func(ctx context.Context, s loop.State) error {
 			if o.OnSave != nil {
 				o.OnSave(false)

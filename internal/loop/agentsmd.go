@@ -30,7 +30,7 @@ func (e *Engine) suggest(ctx context.Context, s *State, tree string) (with strin
 	if !s.AgentsMD || len(s.Patterns) == 0 {
 		return tree, 0, nil
 	}
-	src, there, err := e.Workspace.File(ctx, tree, agentsFile, maxAgentsFile)
+	src, there, err := e.Trees.File(ctx, tree, agentsFile, maxAgentsFile)
 	if err != nil {
 		return "", 0, fmt.Errorf("read %s: %w", agentsFile, err)
 	}

@@ -78,7 +78,7 @@ func (e *Engine) idle(ctx context.Context, s *State, c *candidate) (bool, error)
 	case !went || c.found == "":
 		return false, nil
 	}
-	changes, err := e.Workspace.Changes(ctx, c.found, c.tree)
+	changes, err := e.Trees.Changes(ctx, c.found, c.tree)
 	if err != nil {
 		return false, fmt.Errorf("compare trees: %w", err)
 	}
@@ -220,7 +220,7 @@ func (e *Engine) confirmed(ctx context.Context, s *State) (Next, error) {
 		if err != nil {
 			return Next{}, err
 		}
-		if p.Tree, err = e.Workspace.With(ctx, p.Tree, s.ProgressPath, doc.Bytes()); err != nil {
+		if p.Tree, err = e.Trees.With(ctx, p.Tree, s.ProgressPath, doc.Bytes()); err != nil {
 			return Next{}, fmt.Errorf("note the evidence: %w", err)
 		}
 		if err := e.layOut(ctx, s, p.Tree); err != nil {
@@ -293,7 +293,7 @@ func (e *Engine) places(ctx context.Context, tree, text string) ([]string, error
 			continue
 		}
 		name := strings.TrimPrefix(p[1], "./")
-		src, ok, err := e.Workspace.File(ctx, tree, name, maxEvidenceFile)
+		src, ok, err := e.Trees.File(ctx, tree, name, maxEvidenceFile)
 		if err != nil {
 			return nil, fmt.Errorf("read %q of the tree: %w", name, err)
 		}
@@ -312,7 +312,7 @@ func (e *Engine) existing(ctx context.Context, tree string, names []string) ([]s
 		if slices.Contains(found, name) {
 			continue
 		}
-		_, ok, err := e.Workspace.File(ctx, tree, name, maxEvidenceFile)
+		_, ok, err := e.Trees.File(ctx, tree, name, maxEvidenceFile)
 		if err != nil {
 			return nil, fmt.Errorf("read %q of the tree: %w", name, err)
 		}

@@ -116,7 +116,7 @@ func saidOf(c claim.Claim) string {
 // goOn keeps unfinished work, for the next call to go on from. It uses up no
 // attempt; see [Engine.unfinished] for how often that may be.
 func (e *Engine) goOn(ctx context.Context, s *State, doc *progress.Doc, tree string) (Next, error) {
-	if err := e.Workspace.Keep(ctx, *s, tree); err != nil {
+	if err := e.Branch.Keep(ctx, *s, tree); err != nil {
 		return Next{}, fmt.Errorf("keep unfinished work: %w", err)
 	}
 	task, err := findTask(doc, s.TaskID)
@@ -215,7 +215,7 @@ func (e *Engine) takeUp(ctx context.Context, s *State) error {
 		return nil
 	}
 	s.Kept = nil
-	there, err := e.Workspace.Kept(ctx, *s, k.Tree)
+	there, err := e.Branch.Kept(ctx, *s, k.Tree)
 	if err != nil {
 		return fmt.Errorf("read unfinished work: %w", err)
 	}
@@ -238,11 +238,11 @@ func (e *Engine) takeUp(ctx context.Context, s *State) error {
 
 // carried is unfinished work on the present head, "" where both changed one file.
 func (e *Engine) carried(ctx context.Context, s *State, k Kept) (string, error) {
-	ours, err := e.Workspace.Changes(ctx, k.HeadTree, k.Tree)
+	ours, err := e.Trees.Changes(ctx, k.HeadTree, k.Tree)
 	if err != nil {
 		return "", fmt.Errorf("compare trees: %w", err)
 	}
-	theirs, err := e.Workspace.Changes(ctx, k.HeadTree, s.HeadTree)
+	theirs, err := e.Trees.Changes(ctx, k.HeadTree, s.HeadTree)
 	if err != nil {
 		return "", fmt.Errorf("compare trees: %w", err)
 	}
@@ -256,7 +256,7 @@ func (e *Engine) carried(ctx context.Context, s *State, k Kept) (string, error) 
 		}
 		paths = append(paths, c.Path)
 	}
-	tree, err := e.Workspace.Restore(ctx, s.HeadTree, k.Tree, paths)
+	tree, err := e.Trees.Restore(ctx, s.HeadTree, k.Tree, paths)
 	if err != nil {
 		return "", fmt.Errorf("carry unfinished work over: %w", err)
 	}

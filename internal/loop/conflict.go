@@ -20,7 +20,7 @@ const (
 	maxConflict  = 4 << 20
 )
 
-// ErrUnrelated is returned by a Workspace for a base branch that has nothing in
+// ErrUnrelated is returned by a Branch for a base branch that has nothing in
 // common with the run's own.
 var ErrUnrelated = errors.New("loop: the base branch has nothing in common with this one")
 
@@ -48,7 +48,7 @@ func (e *Engine) bringIn(ctx context.Context, s *State) (again bool, err error) 
 	if s.BaseBranch == "" || s.NoCommit || s.Head == s.Base || s.Merges >= maxMerges {
 		return false, nil
 	}
-	m, err := e.Workspace.Merge(ctx, *s)
+	m, err := e.Branch.Merge(ctx, *s)
 	if errors.Is(err, ErrUnrelated) {
 		s.told([]string{fmt.Sprintf("%s no longer shares history with this branch; nothing was merged.", s.BaseBranch)})
 		s.Merges = maxMerges
@@ -125,7 +125,7 @@ func (e *Engine) unresolved(ctx context.Context, s *State, tree string) (string,
 		return "", nil
 	}
 	for _, file := range s.Merge.Files {
-		text, ok, err := e.Workspace.File(ctx, tree, file, maxConflict)
+		text, ok, err := e.Trees.File(ctx, tree, file, maxConflict)
 		if err != nil {
 			return "", fmt.Errorf("read %q of the proposal: %w", file, err)
 		}

@@ -275,11 +275,11 @@ func (e *Engine) apply(ctx context.Context, s *State, doc *progress.Doc, task ru
 // suggested is the last good tree with a suggestion applied, "" where that does
 // not fit it any more.
 func (e *Engine) suggested(ctx context.Context, s *State, sug feedback.Suggestion) (tree string, err error) {
-	was, ok, err := e.Workspace.File(ctx, sug.Commit, sug.Path, maxSuggestion)
+	was, ok, err := e.Trees.File(ctx, sug.Commit, sug.Path, maxSuggestion)
 	if err != nil || !ok {
 		return "", err
 	}
-	now, ok, err := e.Workspace.File(ctx, s.HeadTree, sug.Path, maxSuggestion)
+	now, ok, err := e.Trees.File(ctx, s.HeadTree, sug.Path, maxSuggestion)
 	if err != nil || !ok {
 		return "", err
 	}
@@ -287,7 +287,7 @@ func (e *Engine) suggested(ctx context.Context, s *State, sug feedback.Suggestio
 	if !ok {
 		return "", nil
 	}
-	if tree, err = e.Workspace.With(ctx, s.HeadTree, sug.Path, []byte(text)); err != nil {
+	if tree, err = e.Trees.With(ctx, s.HeadTree, sug.Path, []byte(text)); err != nil {
 		return "", fmt.Errorf("apply a suggestion: %w", err)
 	}
 	return tree, nil

@@ -100,7 +100,7 @@ func (e *Engine) checked(ctx context.Context, s *State, old bool) (string, error
 	default:
 		whole = s.Proposal.Tree
 	}
-	tree, err := e.Workspace.Without(ctx, whole, ".ralph")
+	tree, err := e.Trees.Without(ctx, whole, ".ralph")
 	if err != nil {
 		return "", fmt.Errorf("take .ralph out of the tree: %w", err)
 	}
@@ -151,7 +151,7 @@ func (e *Engine) next(ctx context.Context, s *State, d due) (check, *gate.Result
 	}
 	base := tree
 	if !first.Passed {
-		if base, err = e.Workspace.Without(ctx, s.StartTree, ".ralph"); err != nil {
+		if base, err = e.Trees.Without(ctx, s.StartTree, ".ralph"); err != nil {
 			return check{}, nil, fmt.Errorf("take .ralph out of the tree the work began from: %w", err)
 		}
 		results.Base = e.baseline(s, g)

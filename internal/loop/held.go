@@ -43,19 +43,19 @@ func (e *Engine) holdBack(ctx context.Context, s *State, c *candidate, held []Re
 	}
 	whole := c.tree
 	var err error
-	if c.tree, err = e.Workspace.Restore(ctx, whole, before, paths); err != nil {
+	if c.tree, err = e.Trees.Restore(ctx, whole, before, paths); err != nil {
 		return fmt.Errorf("hold changes back: %w", err)
 	}
 	if c.plain, err = e.withoutNotes(ctx, c.tree); err != nil {
 		return err
 	}
-	changes, err := e.Workspace.Changes(ctx, s.HeadTree, c.tree)
+	changes, err := e.Trees.Changes(ctx, s.HeadTree, c.tree)
 	if err != nil {
 		return fmt.Errorf("compare trees: %w", err)
 	}
 	c.code, _ = splitChanges(changes, path.Dir(s.ProgressPath))
 	c.held = &Held{TaskID: s.TaskID, Paths: held}
-	patch, err := e.Workspace.Patch(ctx, c.tree, whole, maxHeldPatch+1)
+	patch, err := e.Trees.Patch(ctx, c.tree, whole, maxHeldPatch+1)
 	if err != nil {
 		return fmt.Errorf("make a patch of what is held back: %w", err)
 	}

@@ -37,7 +37,7 @@ type inspection struct {
 // before any check runs: a check that was taken away cannot fail.
 func (e *Engine) inspect(ctx context.Context, s *State, task run.Task, code []Change, tree string) (inspection, error) {
 	var found inspection
-	leaks, err := e.Workspace.Secrets(ctx, s.HeadTree, tree)
+	leaks, err := e.Trees.Secrets(ctx, s.HeadTree, tree)
 	if err != nil {
 		return found, fmt.Errorf("look for secrets: %w", err)
 	}
@@ -78,7 +78,7 @@ func (e *Engine) inspect(ctx context.Context, s *State, task run.Task, code []Ch
 		}
 	}
 	if len(old) > 0 {
-		if found.before, err = e.Workspace.Restore(ctx, tree, s.HeadTree, old); err != nil {
+		if found.before, err = e.Trees.Restore(ctx, tree, s.HeadTree, old); err != nil {
 			return found, fmt.Errorf("put tests back: %w", err)
 		}
 	}
@@ -107,7 +107,7 @@ func namedSources(task run.Task) []string {
 // claims again that the task is done, somebody looks. Saying nothing about it is no
 // answer.
 func (e *Engine) doubt(ctx context.Context, s *State, task run.Task) (why string, again bool, _ error) {
-	changes, err := e.Workspace.Changes(ctx, s.HeadTree, s.Proposal.Tree)
+	changes, err := e.Trees.Changes(ctx, s.HeadTree, s.Proposal.Tree)
 	if err != nil {
 		return "", false, fmt.Errorf("compare trees: %w", err)
 	}
@@ -154,12 +154,12 @@ func (e *Engine) contents(ctx context.Context, s *State, code []Change, tree str
 		d := gate.FileDiff{Path: c.Path}
 		var err error
 		if c.Status != "A" {
-			if d.Old, _, err = e.Workspace.File(ctx, s.HeadTree, c.Path, gate.MaxFile); err != nil {
+			if d.Old, _, err = e.Trees.File(ctx, s.HeadTree, c.Path, gate.MaxFile); err != nil {
 				return nil, err
 			}
 		}
 		if c.Status != "D" {
-			if d.New, _, err = e.Workspace.File(ctx, tree, c.Path, gate.MaxFile); err != nil {
+			if d.New, _, err = e.Trees.File(ctx, tree, c.Path, gate.MaxFile); err != nil {
 				return nil, err
 			}
 		}

@@ -17,7 +17,7 @@ import (
 // state and must be good in another process after a restart.
 type Handle string
 
-// Opened is what a workspace finds when it is laid out.
+// Opened is what is found when a work tree is laid out.
 type Opened struct {
 	Branch     string // branch the work goes to
 	BaseBranch string // branch it is to be merged into, "" locally
@@ -103,13 +103,13 @@ type Screened struct {
 	Refused, Held []Refusal
 }
 
-// ErrNoWorkspace is returned by a Workspace whose work tree is gone: this machine is
+// ErrNoWorkTree is returned where the work tree is gone: this machine is
 // another one, or somebody has tidied it up. It is laid out again from the branch.
-var ErrNoWorkspace = errors.New("loop: the work tree is gone")
+var ErrNoWorkTree = errors.New("loop: the work tree is gone")
 
-// Workspace is the agent's work tree as the host sees it. Everything in it is
-// hostile data.
-type Workspace interface {
+// WorkTree is the directory that agents work in, as the host sees it. Everything in it
+// is hostile data.
+type WorkTree interface {
 	// Open lays out the tree of the branch's tip and says where it stands.
 	// Opening again brings the tree back to the tip.
 	Open(ctx context.Context, s State) (Opened, error)
@@ -131,21 +131,32 @@ type Workspace interface {
 	// Snapshot stores the work tree as a git tree. Refused paths are not in it, nor
 	// is the .git of nested folders, which were made repositories of their own.
 	Snapshot(ctx context.Context) (tree string, refused []Refusal, nested []string, err error)
-	// Changes lists what differs from one tree to another.
-	Changes(ctx context.Context, from, to string) ([]Change, error)
+}
+
+// Trees are git trees that the host has stored. They never change; what makes one of
+// another gives its name. All that reads them sees plain files only.
+type Trees interface {
 	// File reads a file of a tree; ok is false where there is no plain file of
 	// at most limit bytes at that path.
 	File(ctx context.Context, tree, path string, limit int64) (content []byte, ok bool, err error)
-	// Secrets finds what looks like a secret in the files that differ from one
-	// tree to another and was in none of them before.
-	Secrets(ctx context.Context, from, to string) ([]gate.Leak, error)
+	// Changes lists what differs from one tree to another.
+	Changes(ctx context.Context, from, to string) ([]Change, error)
 	// Patch is the difference between two trees as text, the first limit bytes
 	// of it where it is longer.
 	Patch(ctx context.Context, from, to string, limit int) (string, error)
+	// Secrets finds what looks like a secret in the files that differ from one
+	// tree to another and was in none of them before.
+	Secrets(ctx context.Context, from, to string) ([]gate.Leak, error)
 	// With is tree with content as the plain file at path, whatever stands there.
 	With(ctx context.Context, tree, path string, content []byte) (string, error)
 	// Without is tree with everything below the folder dir taken out.
 	Without(ctx context.Context, tree, dir string) (string, error)
+	// Restore is tree with the files at paths as they are in from.
+	Restore(ctx context.Context, tree, from string, paths []string) (string, error)
+}
+
+// Branch is what the host keeps of the run's branch besides its commits.
+type Branch interface {
 	// Merge brings the present tip of the base branch into the run's head and says
 	// where the two conflict; nil where they do not, where there is nothing to
 	// bring in, or where the head is no longer the branch's tip. ErrUnrelated
@@ -156,8 +167,6 @@ type Workspace interface {
 	// that tree can be laid out: it is still there, or was read from where it is kept.
 	Keep(ctx context.Context, s State, tree string) error
 	Kept(ctx context.Context, s State, tree string) (bool, error)
-	// Restore is tree with the files at paths as they are in from.
-	Restore(ctx context.Context, tree, from string, paths []string) (string, error)
 }
 
 // AgentStart asks for one fresh agent process on the work tree.

@@ -63,10 +63,10 @@ func (e *Engine) snapshot(ctx context.Context, s *State, c *candidate) (_ Next, 
 	if c.landed, err = e.completed(s, c.accepted, ""); err != nil {
 		return Next{}, false, err
 	}
-	if err := e.Workspace.WriteProgress(ctx, s.ProgressPath, c.landed); err != nil {
+	if err := e.WorkTree.WriteProgress(ctx, s.ProgressPath, c.landed); err != nil {
 		return Next{}, false, fmt.Errorf("write %s: %w", s.ProgressPath, err)
 	}
-	work, refused, nested, err := e.Workspace.Snapshot(ctx)
+	work, refused, nested, err := e.WorkTree.Snapshot(ctx)
 	if err != nil {
 		return Next{}, false, fmt.Errorf("read the work tree: %w", err)
 	}
@@ -94,7 +94,7 @@ func (e *Engine) snapshot(ctx context.Context, s *State, c *candidate) (_ Next, 
 
 // withoutNotes is a tree without .ralph, which holds notes of runs and no work.
 func (e *Engine) withoutNotes(ctx context.Context, tree string) (string, error) {
-	plain, err := e.Workspace.Without(ctx, tree, ".ralph")
+	plain, err := e.Trees.Without(ctx, tree, ".ralph")
 	if err != nil {
 		return "", fmt.Errorf("take .ralph out of the tree: %w", err)
 	}
@@ -104,7 +104,7 @@ func (e *Engine) withoutNotes(ctx context.Context, tree string) (string, error) 
 // screen compares the candidate with what has landed, refuses what must not even be
 // looked at, and holds back what a person has to apply.
 func (e *Engine) screen(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, err error) {
-	changes, err := e.Workspace.Changes(ctx, s.HeadTree, c.tree)
+	changes, err := e.Trees.Changes(ctx, s.HeadTree, c.tree)
 	if err != nil {
 		return Next{}, false, fmt.Errorf("compare trees: %w", err)
 	}

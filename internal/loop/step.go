@@ -114,7 +114,9 @@ type Next struct {
 
 // Engine takes steps. It holds no state of any run.
 type Engine struct {
-	Workspace Workspace
+	WorkTree  WorkTree
+	Trees     Trees
+	Branch    Branch
 	Runner    Runner
 	Publisher Publisher
 	// Now is the clock.
@@ -131,7 +133,7 @@ func (e *Engine) Step(ctx context.Context, s State) (State, Next, error) {
 	old := s
 	s.detach()
 	next, err := e.step(ctx, &s)
-	if errors.Is(err, ErrNoWorkspace) && old.Stage != stageOpen && old.Stage != stageEnd {
+	if errors.Is(err, ErrNoWorkTree) && old.Stage != stageOpen && old.Stage != stageEnd {
 		return e.laidAnew(ctx, old)
 	}
 	if err != nil {
@@ -251,9 +253,9 @@ func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
 // open lays out the work tree and finds, or makes, the progress file.
 func (e *Engine) open(ctx context.Context, s *State) error {
 	s.Phase = run.PhasePreparing
-	opened, err := e.Workspace.Open(ctx, *s)
+	opened, err := e.WorkTree.Open(ctx, *s)
 	if err != nil {
-		return fmt.Errorf("open workspace: %w", err)
+		return fmt.Errorf("open the work tree: %w", err)
 	}
 	s.Branch, s.BaseBranch, s.Base, s.BaseTree = opened.Branch, opened.BaseBranch, opened.Base, opened.BaseTree
 	s.Head, s.HeadTree, s.Templates = opened.Head, opened.HeadTree, opened.Templates
@@ -393,9 +395,9 @@ func (e *Engine) merged(s *State, m progress.Merged) (*progress.Doc, error) {
 
 // detect finds the checks that the work tree brings along.
 func (e *Engine) detect(q gate.Quality) ([]gate.Gate, error) {
-	names, failed := e.Workspace.Names()
+	names, failed := e.WorkTree.Names()
 	gates := gate.Detect(gate.Root{Names: names, Read: func(name string) ([]byte, bool) {
-		src, ok, err := e.Workspace.Root(name)
+		src, ok, err := e.WorkTree.Root(name)
 		failed = errors.Join(failed, err)
 		return src, ok
 	}})
@@ -415,7 +417,7 @@ func (e *Engine) findProgress(ctx context.Context, s *State) (onBranch string, _
 			dir = fmt.Sprintf("%s-%d", dir, n)
 		}
 		s.ProgressPath = dir + "/progress.md"
-		doc, err := e.Workspace.ReadProgress(ctx, s.ProgressPath)
+		doc, err := e.WorkTree.ReadProgress(ctx, s.ProgressPath)
 		if errors.Is(err, fs.ErrNotExist) {
 			return "", progress.New(s.Subject.Name, progress.Binding{Key: s.Subject.Key, PlanSHA256: s.Plan.SHA256}), nil
 		}
@@ -722,7 +724,7 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 	diff := ""
 	if s.Job == prompt.JobReview {
 		attempt = s.Reviews
-		if diff, err = e.Workspace.Patch(ctx, s.BaseTree, s.HeadTree, maxReviewDiff); err != nil {
+		if diff, err = e.Trees.Patch(ctx, s.BaseTree, s.HeadTree, maxReviewDiff); err != nil {
 			return Next{}, fmt.Errorf("read the whole change: %w", err)
 		}
 	}
@@ -950,7 +952,7 @@ func worked(u run.Usage) bool { return u.CostUSD > 0 || u.OutputTokens > 0 }
 // lookAround notes how a call that was not looked at has left the files, so that
 // the next one is not taken for having changed them.
 func (e *Engine) lookAround(ctx context.Context, s *State) error {
-	tree, _, nested, err := e.Workspace.Snapshot(ctx)
+	tree, _, nested, err := e.WorkTree.Snapshot(ctx)
 	if err != nil {
 		return fmt.Errorf("read the work tree: %w", err)
 	}
@@ -961,7 +963,7 @@ func (e *Engine) lookAround(ctx context.Context, s *State) error {
 
 // layOut makes the work tree a known one again.
 func (e *Engine) layOut(ctx context.Context, s *State, tree string) error {
-	if err := e.Workspace.Reset(ctx, tree); err != nil {
+	if err := e.WorkTree.Reset(ctx, tree); err != nil {
 		return fmt.Errorf("reset the work tree: %w", err)
 	}
 	s.Laid = tree
@@ -1104,10 +1106,10 @@ func (e *Engine) landPlan(ctx context.Context, s *State) (Next, error) {
 	if err != nil {
 		return Next{}, fmt.Errorf("read the plan: %w", err)
 	}
-	if err := e.Workspace.WriteProgress(ctx, s.ProgressPath, doc); err != nil {
+	if err := e.WorkTree.WriteProgress(ctx, s.ProgressPath, doc); err != nil {
 		return Next{}, fmt.Errorf("write %s: %w", s.ProgressPath, err)
 	}
-	tree, refused, _, err := e.Workspace.Snapshot(ctx)
+	tree, refused, _, err := e.WorkTree.Snapshot(ctx)
 	if err != nil {
 		return Next{}, fmt.Errorf("read the work tree: %w", err)
 	}
@@ -1318,7 +1320,7 @@ func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
 	if s.KeepProgress || s.NoCommit || s.Head == s.Base {
 		return e.finish(s, reason, "")
 	}
-	tree, err := e.Workspace.Without(ctx, s.HeadTree, s.ProgressPath)
+	tree, err := e.Trees.Without(ctx, s.HeadTree, s.ProgressPath)
 	if err != nil {
 		return Next{}, fmt.Errorf("take out %s: %w", s.ProgressPath, err)
 	}
@@ -1421,13 +1423,13 @@ func (e *Engine) record(ctx context.Context, s *State) error {
 	if err != nil {
 		return fmt.Errorf("read the accepted progress: %w", err)
 	}
-	if err := e.Workspace.Reset(ctx, s.HeadTree); err != nil {
+	if err := e.WorkTree.Reset(ctx, s.HeadTree); err != nil {
 		return fmt.Errorf("reset the work tree: %w", err)
 	}
-	if err := e.Workspace.WriteProgress(ctx, s.ProgressPath, doc); err != nil {
+	if err := e.WorkTree.WriteProgress(ctx, s.ProgressPath, doc); err != nil {
 		return fmt.Errorf("write %s: %w", s.ProgressPath, err)
 	}
-	tree, _, _, err := e.Workspace.Snapshot(ctx)
+	tree, _, _, err := e.WorkTree.Snapshot(ctx)
 	if err != nil {
 		return fmt.Errorf("read the work tree: %w", err)
 	}

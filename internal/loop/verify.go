@@ -26,7 +26,7 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 	if err != nil {
 		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
 	}
-	after, err := e.Workspace.ReadProgress(ctx, s.ProgressPath)
+	after, err := e.WorkTree.ReadProgress(ctx, s.ProgressPath)
 	var unreadable error
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

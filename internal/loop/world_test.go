@@ -404,7 +404,7 @@ func (w *world) Screen(_ loop.State, changes []loop.Change) loop.Screened {
 
 func (w *world) engine() *loop.Engine {
 	return &loop.Engine{
-		Workspace: w, Runner: w, Publisher: w,
+		WorkTree: w, Trees: w, Branch: w, Runner: w, Publisher: w,
 		Memory: w.memory,
 		Now:    func() time.Time { return w.now },
 		Emit:   func(ev run.Event) { w.events = append(w.events, ev) },

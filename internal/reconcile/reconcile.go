@@ -607,7 +607,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 	return &driver{
 		host: h, watched: map[loop.Handle]bool{}, repo: row.RepoOwner + "/" + row.RepoName,
 		engine: &loop.Engine{
-			Workspace: h, Runner: h,
+			WorkTree: h, Trees: h, Branch: h, Runner: h,
 			Publisher: &publisher{
 				now: r.cfg.Now, repo: repo, host: h, effects: r.effects, issue: row.IssueNumber, branches: r.cfg.Branches,
 				agent: r.cfg.AgentName, mask: r.cfg.Mask, label: r.cfg.Decoder.Label, openReady: r.cfg.OpenReady, byJob: r.cfg.ByJob,

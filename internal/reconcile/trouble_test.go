@@ -48,9 +48,11 @@ func (c *clock) pass(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-// world is a run whose workspace and publisher answer as a test wants.
+// world is a run whose work tree and publisher answer as a test wants.
 type world struct {
-	loop.Workspace
+	loop.WorkTree
+	loop.Trees
+	loop.Branch
 	loop.Publisher
 	t     *testing.T
 	clock clock
@@ -106,7 +108,7 @@ func newWorld(t *testing.T, open func(context.Context) error) *world {
 func (w *world) drive(leases int64) {
 	w.r.drivers[w.id] = &driver{
 		host: host.New(host.Config{Dir: filepath.Join(w.r.cfg.DataDir, "runs", string(w.id))}), watched: map[loop.Handle]bool{},
-		engine: &loop.Engine{Workspace: w, Publisher: w, Now: w.clock.now, Emit: w.hear}, generation: leases,
+		engine: &loop.Engine{WorkTree: w, Trees: w, Branch: w, Publisher: w, Now: w.clock.now, Emit: w.hear}, generation: leases,
 	}
 }
 

@@ -86,7 +86,7 @@ func (w *world) lay(tree string) {
 	clear(w.work.links)
 }
 
-// Open implements loop.Workspace.
+// Open implements loop.WorkTree.
 func (w *world) Open(context.Context, loop.State) (loop.Opened, error) {
 	w.lay(w.tip().Tree)
 	return loop.Opened{
@@ -95,13 +95,13 @@ func (w *world) Open(context.Context, loop.State) (loop.Opened, error) {
 	}, nil
 }
 
-// Reset implements loop.Workspace.
+// Reset implements loop.WorkTree.
 func (w *world) Reset(_ context.Context, tree string) error {
 	w.lay(tree)
 	return nil
 }
 
-// ReadProgress implements loop.Workspace.
+// ReadProgress implements loop.WorkTree.
 func (w *world) ReadProgress(_ context.Context, name string) (*progress.Doc, error) {
 	if w.work.links[name] {
 		return nil, fmt.Errorf("%q: %w", name, progress.ErrNotRegular)
@@ -113,20 +113,20 @@ func (w *world) ReadProgress(_ context.Context, name string) (*progress.Doc, err
 	return progress.Parse([]byte(src))
 }
 
-// WriteProgress implements loop.Workspace.
+// WriteProgress implements loop.WorkTree.
 func (w *world) WriteProgress(_ context.Context, name string, d *progress.Doc) error {
 	delete(w.work.links, name)
 	w.work.files[name] = string(d.Bytes())
 	return nil
 }
 
-// Root implements loop.Workspace.
+// Root implements loop.WorkTree.
 func (w *world) Root(name string) ([]byte, bool, error) {
 	src, ok := w.work.files[name]
 	return []byte(src), ok, nil
 }
 
-// Names implements loop.Workspace.
+// Names implements loop.WorkTree.
 func (w *world) Names() ([]string, error) {
 	var out []string
 	for _, name := range names(w.work.files) {
@@ -141,7 +141,7 @@ func (w *world) Names() ([]string, error) {
 	return out, nil
 }
 
-// Snapshot implements loop.Workspace.
+// Snapshot implements loop.WorkTree.
 func (w *world) Snapshot(context.Context) (string, []loop.Refusal, []string, error) {
 	var refused []loop.Refusal
 	for name := range w.work.links {
@@ -150,7 +150,7 @@ func (w *world) Snapshot(context.Context) (string, []loop.Refusal, []string, err
 	return w.store(w.work.files), refused, nil, nil
 }
 
-// Changes implements loop.Workspace.
+// Changes implements loop.Trees.
 func (w *world) Changes(_ context.Context, from, to string) ([]loop.Change, error) {
 	const mode = 0o100644
 	a, b := w.trees[from], w.trees[to]
@@ -172,16 +172,16 @@ func (w *world) Changes(_ context.Context, from, to string) ([]loop.Change, erro
 	return out, nil
 }
 
-// File implements loop.Workspace.
+// File implements loop.Trees.
 func (w *world) File(_ context.Context, tree, path string, limit int64) ([]byte, bool, error) {
 	src, ok := w.trees[tree][path]
 	return []byte(src), ok && int64(len(src)) <= limit, nil
 }
 
-// Secrets implements loop.Workspace: the projects hold none.
+// Secrets implements loop.Trees: the projects hold none.
 func (w *world) Secrets(context.Context, string, string) ([]gate.Leak, error) { return nil, nil }
 
-// Patch implements loop.Workspace.
+// Patch implements loop.Trees.
 func (w *world) Patch(_ context.Context, from, to string, limit int) (string, error) {
 	var b strings.Builder
 	for _, name := range names(w.trees[to]) {
@@ -192,30 +192,30 @@ func (w *world) Patch(_ context.Context, from, to string, limit int) (string, er
 	return b.String()[:min(b.Len(), limit)], nil
 }
 
-// With implements loop.Workspace.
+// With implements loop.Trees.
 func (w *world) With(_ context.Context, tree, path string, content []byte) (string, error) {
 	f := cloneFiles(w.trees[tree])
 	f[path] = string(content)
 	return w.store(f), nil
 }
 
-// Without implements loop.Workspace.
+// Without implements loop.Trees.
 func (w *world) Without(_ context.Context, tree, dir string) (string, error) {
 	f := cloneFiles(w.trees[tree])
 	maps.DeleteFunc(f, func(name, _ string) bool { return name == dir || strings.HasPrefix(name, dir+"/") })
 	return w.store(f), nil
 }
 
-// Keep implements loop.Workspace: nothing that was stored is ever lost here.
+// Keep implements loop.Branch: nothing that was stored is ever lost here.
 func (w *world) Keep(context.Context, loop.State, string) error { return nil }
 
-// Kept implements loop.Workspace.
+// Kept implements loop.Branch.
 func (w *world) Kept(_ context.Context, _ loop.State, tree string) (bool, error) {
 	_, ok := w.trees[tree]
 	return ok, nil
 }
 
-// Restore implements loop.Workspace.
+// Restore implements loop.Trees.
 func (w *world) Restore(_ context.Context, tree, from string, paths []string) (string, error) {
 	f := cloneFiles(w.trees[tree])
 	for _, name := range paths {
@@ -424,7 +424,7 @@ func (w *world) Show(_ context.Context, s loop.State) (*loop.PullRequest, error)
 	return &loop.PullRequest{Number: 2, Draft: !s.End.Complete()}, nil
 }
 
-// Merge implements loop.Workspace: nobody else works on the base branch.
+// Merge implements loop.Branch: nobody else works on the base branch.
 func (w *world) Merge(context.Context, loop.State) (*loop.Merge, error) {
 	return nil, nil //nolint:nilnil // no conflict
 }
