@@ -119,7 +119,6 @@ type repoFile struct {
 	Quality     qualityFile     `yaml:"quality"`
 	Loop        loopFile        `yaml:"loop"`
 	Checkpoints checkpointsFile `yaml:"checkpoints"`
-	Supervision supervisionFile `yaml:"supervision"`
 	History     historyFile     `yaml:"history"`
 	Roles       []roleFile      `yaml:"roles"`
 	Review      *bool           `yaml:"review"`

@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -27,40 +26,6 @@ type checkpointsFile struct {
 	Enabled                *bool  `yaml:"enabled"`
 	AutoCheckpointInterval *whole `yaml:"autoCheckpointInterval"`
 	MaxCheckpoints         *whole `yaml:"maxCheckpoints"`
-}
-
-// stepsFile are the counts from which a pattern is a warning, elevated, critical.
-type stepsFile []whole
-
-// supervisionFile holds what the proposal has no key for.
-type supervisionFile struct {
-	TaskTimeout        *duration `yaml:"task_timeout"`
-	Exploration        *whole    `yaml:"exploration"`
-	RegressionPatience *whole    `yaml:"regression_patience"`
-	Risk               struct {
-		Guide      *float64 `yaml:"guide"`
-		Narrow     *float64 `yaml:"narrow"`
-		Touches    *float64 `yaml:"touches"`
-		FlatTests  *float64 `yaml:"flat_tests"`
-		Repetition *float64 `yaml:"repetition"`
-		RoleSwitch *float64 `yaml:"role_switch"`
-		Churn      *float64 `yaml:"churn"`
-		Breadth    *float64 `yaml:"breadth"`
-	} `yaml:"risk"`
-	Patterns struct {
-		SharedError          stepsFile `yaml:"shared_error"`
-		AccumulatingWarnings stepsFile `yaml:"accumulating_warnings"`
-		RepeatingError       stepsFile `yaml:"repeating_error"`
-		SameChange           stepsFile `yaml:"same_change"`
-		NoChange             stepsFile `yaml:"no_change"`
-		RepeatedTouches      stepsFile `yaml:"repeated_touches"`
-		Thrashing            stepsFile `yaml:"thrashing"`
-		Oscillation          stepsFile `yaml:"oscillation"`
-		Regression           stepsFile `yaml:"regression"`
-		Questions            stepsFile `yaml:"questions"`
-		Refusals             stepsFile `yaml:"refusals"`
-		FalseClaims          stepsFile `yaml:"false_claims"`
-	} `yaml:"patterns"`
 }
 
 type historyFile struct {
@@ -100,7 +65,7 @@ const (
 // be written here too. Where the file says nothing of it, the zero value is the
 // loop's own choice.
 func supervision(f repoFile, l *run.Limits, report reporter) supervise.Config {
-	if f.Loop == (loopFile{}) && f.Checkpoints == (checkpointsFile{}) && reflect.ValueOf(f.Supervision).IsZero() {
+	if f.Loop == (loopFile{}) && f.Checkpoints == (checkpointsFile{}) {
 		return supervise.Config{}
 	}
 	c := supervise.Defaults()
@@ -126,97 +91,7 @@ func supervision(f repoFile, l *run.Limits, report reporter) supervise.Config {
 	if v := f.Checkpoints.Enabled; v != nil && !*v {
 		c.MaxCheckpoints = 0
 	}
-	thresholds(f, &c, report)
 	return c
-}
-
-// maxStep bounds a threshold of a pattern.
-const maxStep = 1000
-
-// thresholds takes those that only this program knows.
-func thresholds(f repoFile, c *supervise.Config, report reporter) {
-	s := f.Supervision
-	if v := s.TaskTimeout; v != nil {
-		switch d := time.Duration(*v); {
-		case f.Loop.TaskTimeoutMinutes != nil:
-			report("$.supervision.task_timeout", "says the same as loop.taskTimeoutMinutes; use only one of them")
-		case d <= 0 || d > maxMinutes*time.Minute:
-			report("$.supervision.task_timeout", "must be more than 0 and at most %d days", maxMinutes/24/60)
-		default:
-			c.TaskTimeout = d
-		}
-	}
-	between := func(path string, v *whole, least, most int, take *int) {
-		switch {
-		case v == nil:
-		case *v < whole(least) || *v > whole(most):
-			report(path, "must be between %d and %d", least, most)
-		default:
-			*take = int(*v)
-		}
-	}
-	between("$.supervision.exploration", s.Exploration, 0, supervise.MaxStagnationThreshold, &c.ExplorationAllowance)
-	between("$.supervision.regression_patience", s.RegressionPatience, 1, supervise.MaxPatience, &c.RegressionPatience)
-	for _, r := range []struct {
-		name string
-		from *float64
-		take *float64
-	}{
-		{"guide", s.Risk.Guide, &c.GuideRisk}, {"narrow", s.Risk.Narrow, &c.NarrowRisk},
-		{"touches", s.Risk.Touches, &c.Risk.Touches}, {"flat_tests", s.Risk.FlatTests, &c.Risk.FlatTests},
-		{"repetition", s.Risk.Repetition, &c.Risk.Repetition}, {"role_switch", s.Risk.RoleSwitch, &c.Risk.RoleSwitch},
-		{"churn", s.Risk.Churn, &c.Risk.Churn}, {"breadth", s.Risk.Breadth, &c.Risk.Breadth},
-	} {
-		least := r.take == &c.GuideRisk || r.take == &c.NarrowRisk
-		switch {
-		case r.from == nil:
-		case !(*r.from >= 0 && *r.from <= 1) || least && *r.from == 0: // so that NaN is refused
-			report("$.supervision.risk."+r.name, "must be from 0 to 1, and more than 0 for guide and narrow")
-		default:
-			*r.take = *r.from
-		}
-	}
-	if c.NarrowRisk > c.GuideRisk {
-		report("$.supervision.risk", "narrow must be at most guide")
-	}
-	p := s.Patterns
-	for _, n := range []struct {
-		name string
-		from stepsFile
-		take *supervise.Steps
-	}{
-		{"shared_error", p.SharedError, &c.SharedError}, {"accumulating_warnings", p.AccumulatingWarnings, &c.Warnings},
-		{"repeating_error", p.RepeatingError, &c.RepeatingError}, {"same_change", p.SameChange, &c.SameChange},
-		{"no_change", p.NoChange, &c.NoChange}, {"repeated_touches", p.RepeatedTouches, &c.RepeatedTouches},
-		{"thrashing", p.Thrashing, &c.Thrashing}, {"oscillation", p.Oscillation, &c.Oscillation},
-		{"regression", p.Regression, &c.Regression}, {"questions", p.Questions, &c.Questions},
-		{"refusals", p.Refusals, &c.Refusals}, {"false_claims", p.FalseClaims, &c.FalseClaims},
-	} {
-		if n.from == nil {
-			continue
-		}
-		steps, ok := n.from.steps()
-		if !ok {
-			report("$.supervision.patterns."+n.name, "must be three whole numbers that rise, as [2, 3, 4]: from which count on it is a warning, elevated, critical; 0 leaves a level out; at most %d", maxStep)
-			continue
-		}
-		*n.take = steps
-	}
-}
-
-// steps are the levels of a pattern, where they rise.
-func (s stepsFile) steps() (supervise.Steps, bool) {
-	if len(s) != 3 {
-		return supervise.Steps{}, false
-	}
-	last := whole(0)
-	for _, n := range s {
-		if n < 0 || n > maxStep || n != 0 && n <= last {
-			return supervise.Steps{}, false
-		}
-		last = max(last, n)
-	}
-	return supervise.Steps{Warning: int(s[0]), Elevated: int(s[1]), Critical: int(s[2])}, true
 }
 
 // roles checks what a file says of single roles.

@@ -32,9 +32,6 @@ func (e *Engine) supervise(ctx context.Context, s *State, doc *progress.Doc, tas
 	switch a.Verdict.Kind {
 	case supervise.VerdictGiveUp:
 		return e.giveUp(ctx, s, doc, a)
-	case supervise.VerdictPause:
-		s.Diagnostics = a.Diagnostics
-		return e.finish(s, run.EndAwaitingPerson, a.Verdict.Reason)
 	case supervise.VerdictAbort:
 		s.Diagnostics = a.Diagnostics
 		return e.finish(s, run.EndStagnated, a.Verdict.Reason)
@@ -56,7 +53,7 @@ func (e *Engine) supervise(ctx context.Context, s *State, doc *progress.Doc, tas
 				return Next{}, err
 			}
 		}
-	case supervise.VerdictProceed, supervise.VerdictGuide, supervise.VerdictNarrow:
+	case supervise.VerdictProceed, supervise.VerdictNarrow:
 	}
 	if a.Guidance != "" {
 		s.Guidance = []string{a.Guidance}

@@ -13,8 +13,6 @@ type VerdictKind string
 const (
 	// VerdictProceed: go on.
 	VerdictProceed VerdictKind = "proceed"
-	// VerdictGuide: go on, with guidance in the next prompt.
-	VerdictGuide VerdictKind = "guide"
 	// VerdictNarrow: go on with one small step of the task.
 	VerdictNarrow VerdictKind = "narrow"
 	// VerdictSwitchRole: go on with the task in another role.
@@ -25,8 +23,6 @@ const (
 	VerdictRollBack VerdictKind = "roll_back"
 	// VerdictGiveUp: block the task, and go on with the others.
 	VerdictGiveUp VerdictKind = "give_up"
-	// VerdictPause: wait for a person.
-	VerdictPause VerdictKind = "pause"
 	// VerdictAbort: end the run.
 	VerdictAbort VerdictKind = "abort"
 )
@@ -34,8 +30,8 @@ const (
 // VerdictKinds lists every verdict.
 func VerdictKinds() []VerdictKind {
 	return []VerdictKind{
-		VerdictProceed, VerdictGuide, VerdictNarrow, VerdictSwitchRole, VerdictDecompose,
-		VerdictRollBack, VerdictGiveUp, VerdictPause, VerdictAbort,
+		VerdictProceed, VerdictNarrow, VerdictSwitchRole, VerdictDecompose,
+		VerdictRollBack, VerdictGiveUp, VerdictAbort,
 	}
 }
 
@@ -69,7 +65,7 @@ type Assessment struct {
 	// with any verdict after which the task goes on.
 	Guidance string
 	// Diagnostics tell a person what happened and what to do, where the task or
-	// the run does not go on: with VerdictGiveUp, VerdictPause, VerdictAbort.
+	// the run does not go on: with VerdictGiveUp and VerdictAbort.
 	Diagnostics string
 }
 
@@ -89,7 +85,7 @@ const stopGrace = 9
 func Assess(cfg Config, h History) Assessment {
 	v := newView(&h)
 	a := Assessment{Patterns: v.patterns(cfg), Signals: v.signals()}
-	a.Risk = v.risk(cfg.Risk, a.Signals)
+	a.Risk = v.risk()
 	if len(a.Patterns) > 0 {
 		a.Level = a.Patterns[0].Level
 	}
@@ -98,9 +94,9 @@ func Assess(cfg Config, h History) Assessment {
 	}
 	a.Verdict = v.decide(cfg, &a)
 	switch a.Verdict.Kind {
-	case VerdictGiveUp, VerdictPause, VerdictAbort:
+	case VerdictGiveUp, VerdictAbort:
 		a.Diagnostics = v.diagnostics(&a)
-	case VerdictProceed, VerdictGuide, VerdictNarrow, VerdictSwitchRole, VerdictDecompose, VerdictRollBack:
+	case VerdictProceed, VerdictNarrow, VerdictSwitchRole, VerdictDecompose, VerdictRollBack:
 		a.Guidance = guidance(&a)
 	}
 	return a
@@ -116,26 +112,17 @@ func (a *Assessment) at(level Level, kinds ...PatternKind) (Pattern, bool) {
 	return Pattern{}, false
 }
 
-// The patterns that end a run, those that end a task, and of these the ones
-// that a narrower step answers best and those that another role does.
+// The patterns that end a run, and those that end a task.
 var (
-	runPatterns = []PatternKind{PatternSharedError, PatternStagnation, PatternTaskOscillation}
-
-	taskPatterns = []PatternKind{
-		PatternRepeatingError, PatternSameChange, PatternNoChange, PatternRegression, PatternRepeatedTouches,
-		PatternThrashing, PatternRoleOscillation, PatternTimeOnTask, PatternFalseClaims,
-	}
-	narrowPatterns = []PatternKind{
-		PatternRepeatedTouches, PatternThrashing, PatternTaskOscillation, PatternRoleOscillation, PatternTimeOnTask,
-	}
-	rolePatterns = []PatternKind{PatternRepeatingError, PatternSameChange, PatternNoChange, PatternRegression}
+	runPatterns  = []PatternKind{PatternSharedError, PatternStagnation}
+	taskPatterns = []PatternKind{PatternRepeatingError, PatternRegression, PatternTimeOnTask}
 )
 
 // decide is the ladder of verdicts: the first rung that holds. Whatever ends
 // something comes before what goes on with it.
 func (v *view) decide(cfg Config, a *Assessment) Verdict {
 	for _, rung := range []func(Config, *Assessment) (Verdict, bool){
-		v.stopRun, v.askPerson, v.rollBack, v.endTask, v.splitTask, v.intervene,
+		v.stopRun, v.rollBack, v.endTask, v.splitTask, v.intervene,
 	} {
 		if verdict, ok := rung(cfg, a); ok && cfg.has(string(verdict.Kind)) {
 			return verdict
@@ -151,12 +138,12 @@ func (v *view) stopRun(cfg Config, a *Assessment) (Verdict, bool) {
 	if !ok {
 		return Verdict{}, false
 	}
-	_, common := a.at(Critical, PatternSharedError, PatternTaskOscillation)
+	_, common := a.at(Critical, PatternSharedError)
 	reason := p.Detail
 	switch {
 	case v.environment(a), v.idleTooLong(cfg, a):
 	case v.last == nil && v.h.Task.ID != "":
-		return Verdict{Kind: VerdictGuide, Reason: reason + "; this task was not tried yet"}, true
+		return Verdict{}, false // this task was not tried yet
 	case !common && !v.ended(cfg, a):
 		return Verdict{}, false
 	case v.h.Fresh > 0 && v.h.Task.ID != "":
@@ -169,7 +156,7 @@ func (v *view) stopRun(cfg Config, a *Assessment) (Verdict, bool) {
 // tasks which were never tried keep it up.
 func (v *view) idleTooLong(cfg Config, a *Assessment) bool {
 	p, ok := a.at(Critical, PatternStagnation)
-	return ok && p.Count >= min(stopGrace*cfg.StagnationThreshold, Window-cfg.ExplorationAllowance)
+	return ok && p.Count >= min(stopGrace*cfg.StagnationThreshold, Window-exploration)
 }
 
 // ended says whether the task at hand is at its end by what came of it alone, or has
@@ -194,31 +181,13 @@ func (v *view) environment(a *Assessment) bool {
 	return class == FailCompile || class == FailCrash
 }
 
-// askPerson hands over what no further iteration can answer. While other tasks
-// were not tried yet, the run goes on with them.
-func (v *view) askPerson(_ Config, a *Assessment) (Verdict, bool) {
-	p, ok := a.at(Critical, PatternWarnings)
-	if ok {
-		return Verdict{Kind: VerdictPause, Reason: p.Detail}, true
-	}
-	if p, ok = a.at(Elevated, PatternQuestions); !ok {
-		if p, ok = a.at(Critical, PatternRefusals); !ok {
-			return Verdict{}, false
-		}
-	}
-	if v.h.Fresh > 0 && v.h.Task.ID != "" {
-		return Verdict{Kind: VerdictGiveUp, TaskID: v.h.Task.ID, Reason: p.Detail}, true
-	}
-	return Verdict{Kind: VerdictPause, Reason: p.Detail}, true
-}
-
 // rollBack undoes what made things worse, once for a task.
 func (v *view) rollBack(cfg Config, a *Assessment) (Verdict, bool) {
 	p, ok := a.at(Warning, PatternRegression)
 	if !ok || v.exhausted(cfg) || v.told(VerdictRollBack) {
 		return Verdict{}, false
 	}
-	if len(p.Iterations) < cfg.RegressionPatience && p.Level < Critical {
+	if len(p.Iterations) < regressionPatience && p.Level < Critical {
 		return Verdict{}, false
 	}
 	best, ok := Best(v.h.Checkpoints)
@@ -350,41 +319,31 @@ func (v *view) splitTask(_ Config, a *Assessment) (Verdict, bool) {
 	return Verdict{}, false
 }
 
-// intervene answers what is not that bad yet.
+// intervene answers what is not that bad yet: with a narrower step, or another role.
 func (v *view) intervene(cfg Config, a *Assessment) (Verdict, bool) {
-	if a.Level == None {
-		return v.prevent(cfg, a)
-	}
-	if p, ok := a.at(Elevated, narrowPatterns...); ok {
+	if p, ok := a.at(Elevated, PatternTimeOnTask); ok {
 		return Verdict{Kind: VerdictNarrow, Reason: p.Detail}, true
 	}
-	p, ok := a.at(Elevated, rolePatterns...)
+	p, ok := a.at(Elevated, PatternRepeatingError, PatternRegression)
 	if !ok {
 		p, ok = a.at(Warning, PatternStagnation)
 	}
-	if !ok || v.last == nil {
-		return Verdict{Kind: VerdictGuide, Reason: a.Patterns[0].Detail}, true
+	switch {
+	case !ok || v.last == nil:
+		return v.prevent(cfg, a)
+	case promote(v.last.Role) != "":
+		return Verdict{Kind: VerdictSwitchRole, Role: promote(v.last.Role), Reason: p.Detail}, true
+	default:
+		return Verdict{Kind: VerdictNarrow, Reason: p.Detail}, true
 	}
-	if role := promote(v.last.Role); role != "" {
-		return Verdict{Kind: VerdictSwitchRole, Role: role, Reason: p.Detail}, true
-	}
-	return Verdict{Kind: VerdictNarrow, Reason: p.Detail}, true
 }
 
 // prevent steps in before there is a pattern, at a high risk of one.
 func (v *view) prevent(cfg Config, a *Assessment) (Verdict, bool) {
-	if !cfg.Predictive || !cfg.has(ruleRisk) || len(a.Risk.Reasons) == 0 {
+	if !cfg.Predictive || !cfg.has(ruleRisk) || a.Level != None || a.Risk.Score <= narrowRisk {
 		return Verdict{}, false
 	}
-	reason := "high risk of getting stuck: " + strings.Join(a.Risk.Reasons, ", ")
-	switch {
-	case a.Risk.Score > cfg.GuideRisk:
-		return Verdict{Kind: VerdictGuide, Reason: reason}, true
-	case a.Risk.Score > cfg.NarrowRisk:
-		return Verdict{Kind: VerdictNarrow, Reason: reason}, true
-	default:
-		return Verdict{}, false
-	}
+	return Verdict{Kind: VerdictNarrow, Reason: "high risk of getting stuck: " + strings.Join(a.Risk.Reasons, ", ")}, true
 }
 
 // maxGuidance bounds what is added to a prompt, in bytes.
@@ -409,20 +368,13 @@ func guidance(a *Assessment) string {
 		} else {
 			parts = append(parts, "Find the cause of the failure before you change code: reproduce it, name the cause, fix only that.")
 		}
-	case VerdictProceed, VerdictGuide, VerdictGiveUp, VerdictPause, VerdictAbort:
+	case VerdictProceed, VerdictGiveUp, VerdictAbort:
 	}
 	if a.Verdict.Kind != VerdictDecompose && a.Strategy.Kind != Decompose && a.Strategy.Guidance != "" {
 		parts = append(parts, a.Strategy.Guidance)
 	}
-	said := 0
-	for _, p := range a.Patterns {
-		if words := patternGuidance(p); words != "" && said < 3 {
-			parts = append(parts, words)
-			said++
-		}
-	}
-	if said == 0 && a.Verdict.Kind == VerdictGuide {
-		parts = append(parts, "The work is about to get stuck. Look at what was tried, and do something else.")
+	for _, p := range a.Patterns[:min(len(a.Patterns), 3)] {
+		parts = append(parts, patternGuidance(p))
 	}
 	if words := a.Signals.words(); words != "" && len(parts) > 0 {
 		parts = append(parts, words)
@@ -437,28 +389,10 @@ func patternGuidance(p Pattern) string {
 		return fmt.Sprintf("There were %d iterations without progress. Aim for something small that passes the checks.", p.Count)
 	case PatternSharedError:
 		return fmt.Sprintf("The same error came up in %d tasks, so this task alone is not the cause. Fix the common cause first, if it is in the repository.", p.Count)
-	case PatternTaskOscillation:
-		return "Stay with this task until it is done or you can say why it cannot be."
-	case PatternRoleOscillation:
-		return "Choose one approach to this task and keep to it."
-	case PatternWarnings:
-		return fmt.Sprintf("There are %d more warnings than before. Add none, and remove those you added.", p.Count)
 	case PatternRepeatingError:
 		return fmt.Sprintf("The same error came up %d times. The attempts so far do not fix its cause.", p.Count)
-	case PatternSameChange:
-		return fmt.Sprintf("The very same change was proposed %d times and failed each time. It will fail again.", p.Count)
-	case PatternNoChange:
-		return fmt.Sprintf("%s changed no file. A text answer does not count: edit the files.", plural(p.Count, "call"))
-	case PatternRepeatedTouches, PatternThrashing:
-		return "Stop editing the same place again and again. Read it as a whole, decide what it should look like, and write it once."
 	case PatternRegression:
 		return fmt.Sprintf("Tests that passed before fail now, %d%% of them. Get them to pass again before anything else.", p.Count)
-	case PatternQuestions:
-		return "Nobody can answer while you work. Decide yourself, choose what is easiest to change later, and write the assumption down."
-	case PatternRefusals:
-		return "Changes to protected files are discarded, together with the rest of that attempt."
-	case PatternFalseClaims:
-		return "The task is judged by the checks, not by what you say. Leave the boxes and the status of the progress file alone, and the tests as they are."
 	case PatternTimeOnTask:
 		return "This task has taken long. Get its most important part to work, and write down what is left."
 	default:

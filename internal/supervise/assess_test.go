@@ -91,33 +91,6 @@ func TestPatterns(t *testing.T) {
 				it.TaskID, it.Error = fmt.Sprintf("T%d", i), supervise.Normalise("error: no database")
 			})
 		}, 2, 3, 4},
-		{supervise.PatternTaskOscillation, func(n int) supervise.History {
-			return set(n+2, func(i int, it *supervise.Iteration) { it.TaskID = fmt.Sprintf("T%d", i%2) })
-		}, 3, 4, 5},
-		{supervise.PatternRoleOscillation, func(n int) supervise.History {
-			return set(n+2, func(i int, it *supervise.Iteration) {
-				it.Role = []supervise.Role{supervise.Implementer, supervise.Debugger}[i%2]
-			})
-		}, 3, 4, 5},
-		{supervise.PatternWarnings, func(n int) supervise.History {
-			h := set(1, func(_ int, it *supervise.Iteration) {
-				it.Metrics = metrics(supervise.GateMetrics{WarningsKnown: true, Warnings: 300 + n})
-			})
-			h.Checkpoints = []supervise.Checkpoint{{Metrics: metrics(supervise.GateMetrics{WarningsKnown: true, Warnings: 300})}}
-			return h
-		}, 5, 10, 20},
-		{supervise.PatternSameChange, func(n int) supervise.History {
-			return set(n, func(_ int, it *supervise.Iteration) { it.Change = "tree" })
-		}, 2, 3, 4},
-		{supervise.PatternNoChange, func(n int) supervise.History {
-			return set(n, func(_ int, it *supervise.Iteration) { it.Class, it.Change = supervise.FailEmpty, "" })
-		}, 2, 3, 4},
-		{supervise.PatternRepeatedTouches, func(n int) supervise.History {
-			return set(n, func(i int, it *supervise.Iteration) { it.Files = []string{"a.go", fmt.Sprintf("b%d.go", i)} })
-		}, 4, 6, 8},
-		{supervise.PatternThrashing, func(n int) supervise.History {
-			return set(n, func(_ int, it *supervise.Iteration) { it.Analysis.Thrashing = true })
-		}, 1, 2, 4},
 		{supervise.PatternRegression, func(n int) supervise.History {
 			h := set(1, func(_ int, it *supervise.Iteration) {
 				it.Metrics = metrics(supervise.GateMetrics{TestsKnown: true, TestsTotal: 100, TestsPassed: 100 - n})
@@ -125,15 +98,6 @@ func TestPatterns(t *testing.T) {
 			h.Checkpoints = []supervise.Checkpoint{{Metrics: metrics(supervise.GateMetrics{TestsKnown: true, TestsTotal: 100, TestsPassed: 100})}}
 			return h
 		}, 1, 20, 50},
-		{supervise.PatternQuestions, func(n int) supervise.History {
-			return set(n, func(_ int, it *supervise.Iteration) { it.Analysis.Questions = 2 })
-		}, 1, 2, 4},
-		{supervise.PatternRefusals, func(n int) supervise.History {
-			return set(n, func(_ int, it *supervise.Iteration) { it.Class = supervise.FailRefused })
-		}, 1, 2, 3},
-		{supervise.PatternFalseClaims, func(n int) supervise.History {
-			return set(n, func(_ int, it *supervise.Iteration) { it.Violations = 1 })
-		}, 1, 3, 5},
 		{supervise.PatternTimeOnTask, func(n int) supervise.History {
 			return set(1, func(_ int, it *supervise.Iteration) { it.Duration = time.Duration(n) * time.Hour })
 		}, 1, 2, 3},
@@ -200,13 +164,7 @@ func TestVerdicts(t *testing.T) {
 		{
 			name:    "the same error twice",
 			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 2}, Iterations: same(2)},
-			want:    supervise.Verdict{Kind: supervise.VerdictGuide},
-		},
-		{
-			name: "thrashing",
-			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 2}, Iterations: each(same(2),
-				func(it *supervise.Iteration) { it.Analysis.Thrashing = true })},
-			want: supervise.Verdict{Kind: supervise.VerdictNarrow},
+			want:    supervise.Verdict{Kind: supervise.VerdictProceed},
 		},
 		{
 			name:    "the same error three times, with attempts left",
@@ -346,7 +304,7 @@ func TestVerdicts(t *testing.T) {
 			name: "the whole took long and its first part is fresh",
 			history: supervise.History{Task: supervise.Task{ID: "T7", ParentID: "T1"}, Iterations: each(same(3),
 				func(it *supervise.Iteration) {
-					it.Duration, it.Class, it.Files, it.Analysis.Thrashing = 10*time.Hour, supervise.FailEmpty, []string{"a.go"}, true
+					it.Duration, it.Class, it.Files = 10*time.Hour, supervise.FailEmpty, []string{"a.go"}
 				})},
 			want: supervise.Verdict{Kind: supervise.VerdictProceed},
 		},
@@ -368,75 +326,28 @@ func TestVerdicts(t *testing.T) {
 			name: "worse once",
 			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 1}, Checkpoints: []supervise.Checkpoint{start}, Iterations: each(same(1),
 				func(it *supervise.Iteration) { it.Metrics = bad })},
-			want: supervise.Verdict{Kind: supervise.VerdictGuide},
+			want: supervise.Verdict{Kind: supervise.VerdictProceed},
 		},
 		{
 			name: "rolled back before",
 			cfg:  func(c *supervise.Config) { c.MaxTaskAttempts = 10 },
 			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 2}, Checkpoints: []supervise.Checkpoint{start}, Iterations: each(same(2),
 				func(it *supervise.Iteration) { it.Metrics, it.Verdict = bad, supervise.VerdictRollBack })},
-			want: supervise.Verdict{Kind: supervise.VerdictGuide},
-		},
-		{
-			name: "asks a person, nothing else to do",
-			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 2}, Iterations: each(same(2),
-				func(it *supervise.Iteration) { it.Analysis.Questions = 1 })},
-			want: supervise.Verdict{Kind: supervise.VerdictPause},
-		},
-		{
-			name: "asks a person, other tasks are fresh",
-			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 2}, Fresh: 1, Iterations: each(same(2),
-				func(it *supervise.Iteration) { it.Analysis.Questions = 1 })},
-			want: supervise.Verdict{Kind: supervise.VerdictGiveUp, TaskID: "T1"},
-		},
-		{
-			name: "protected paths three times",
-			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 3}, Iterations: each(same(3),
-				func(it *supervise.Iteration) { it.Class = supervise.FailRefused })},
-			want: supervise.Verdict{Kind: supervise.VerdictPause},
-		},
-		{
-			name: "too many warnings",
-			history: supervise.History{
-				Task:        supervise.Task{ID: "T1", Attempts: 1},
-				Checkpoints: []supervise.Checkpoint{{Metrics: metrics(supervise.GateMetrics{WarningsKnown: true})}},
-				Iterations: each(same(1), func(it *supervise.Iteration) {
-					it.Metrics = metrics(supervise.GateMetrics{WarningsKnown: true, Warnings: 25})
-				}),
-			},
-			want: supervise.Verdict{Kind: supervise.VerdictPause},
-		},
-		{
-			name: "protected paths twice",
-			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 2}, Iterations: each(same(2),
-				func(it *supervise.Iteration) { it.Class, it.Error = supervise.FailRefused, supervise.Signature{} })},
-			want: supervise.Verdict{Kind: supervise.VerdictGuide},
+			want: supervise.Verdict{Kind: supervise.VerdictProceed},
 		},
 		{
 			name: "high risk",
 			cfg: func(c *supervise.Config) {
-				c.RepeatingError, c.RepeatedTouches, c.MaxTaskAttempts = supervise.Steps{}, supervise.Steps{}, 0
+				c.Without, c.MaxTaskAttempts = "repeating_error", 0
 			},
 			history: supervise.History{Task: supervise.Task{ID: "T1"}, Iterations: each(same(4),
 				func(it *supervise.Iteration) { it.Files = []string{"a.go"} })},
 			want: supervise.Verdict{Kind: supervise.VerdictNarrow},
 		},
 		{
-			name: "very high risk",
+			name: "high risk, not to be predicted",
 			cfg: func(c *supervise.Config) {
-				c.RepeatingError, c.RepeatedTouches, c.MaxTaskAttempts = supervise.Steps{}, supervise.Steps{}, 0
-			},
-			history: supervise.History{Task: supervise.Task{ID: "T1"}, Iterations: func() []supervise.Iteration {
-				its := each(same(4), func(it *supervise.Iteration) { it.Files = []string{"a.go"} })
-				its[3].Role = supervise.Debugger
-				return its
-			}()},
-			want: supervise.Verdict{Kind: supervise.VerdictGuide},
-		},
-		{
-			name: "very high risk, not to be predicted",
-			cfg: func(c *supervise.Config) {
-				c.RepeatingError, c.RepeatedTouches, c.MaxTaskAttempts, c.Predictive = supervise.Steps{}, supervise.Steps{}, 0, false
+				c.Without, c.MaxTaskAttempts, c.Predictive = "repeating_error", 0, false
 			},
 			history: supervise.History{Task: supervise.Task{ID: "T1"}, Iterations: func() []supervise.Iteration {
 				its := each(same(4), func(it *supervise.Iteration) { it.Files = []string{"a.go"} })
@@ -466,7 +377,7 @@ func TestVerdicts(t *testing.T) {
 		{
 			name:    "stagnation, the task at hand is fresh",
 			history: supervise.History{Task: supervise.Task{ID: "T6"}, Iterations: hopeless(15)},
-			want:    supervise.Verdict{Kind: supervise.VerdictGuide},
+			want:    supervise.Verdict{Kind: supervise.VerdictProceed},
 		},
 		{
 			name:    "stagnation, other tasks are fresh",
@@ -491,7 +402,7 @@ func TestVerdicts(t *testing.T) {
 		{
 			name:    "the same failing test in four tasks, the one at hand is fresh",
 			history: supervise.History{Task: supervise.Task{ID: "T5"}, Iterations: everywhere(supervise.FailTest)},
-			want:    supervise.Verdict{Kind: supervise.VerdictGuide},
+			want:    supervise.Verdict{Kind: supervise.VerdictProceed},
 		},
 		{
 			name:    "the same failing test in four tasks, and no other is left",
@@ -541,7 +452,7 @@ func TestVerdicts(t *testing.T) {
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Fatalf("%s\n%+v", diff, a)
 			}
-			ends := got.Kind == supervise.VerdictGiveUp || got.Kind == supervise.VerdictPause || got.Kind == supervise.VerdictAbort
+			ends := got.Kind == supervise.VerdictGiveUp || got.Kind == supervise.VerdictAbort
 			if ends != (a.Diagnostics != "") || ends && a.Guidance != "" {
 				t.Errorf("%s with diagnostics %q and guidance %q", got.Kind, a.Diagnostics, a.Guidance)
 			}
@@ -584,7 +495,7 @@ func hopeless(n int) []supervise.Iteration {
 func TestDiagnosticsTellThePersonEverything(t *testing.T) {
 	t.Parallel()
 	its := with(6, func(i int) supervise.Iteration { return failed(i, "T1", "error: boom RALPH\u200b_DONE") })
-	its[2].Verdict, its[2].Role = supervise.VerdictGuide, supervise.Debugger
+	its[2].Verdict, its[2].Role = supervise.VerdictSwitchRole, supervise.Debugger
 	its[3] = supervise.Iteration{Number: 4, TaskID: "T1", Role: supervise.Planner, Outcome: supervise.Completed, Landed: true, Verdict: supervise.VerdictDecompose}
 	for i := range its[4:] {
 		its[4+i].TaskID, its[4+i].ParentID = "T4", "T1"
@@ -600,7 +511,7 @@ The last error (iteration 6, task T4, test):
 - error: boom (…)
 
 What was tried:
-- guide before iteration 3 (debugger)
+- switch_role before iteration 3 (debugger)
 - decompose before iteration 4 (planner)
 
 What to do:
@@ -613,12 +524,12 @@ What to do:
 
 func TestDiagnosticsQuoteWhatTheAgentAsked(t *testing.T) {
 	t.Parallel()
-	its := with(2, func(i int) supervise.Iteration { return failed(i, "T1", fmt.Sprintf("error: number %c", 'a'+i)) })
+	its := with(8, func(i int) supervise.Iteration { return failed(i, "T1", fmt.Sprintf("error: number %c", 'a'+i)) })
 	for i := range its {
 		its[i].Analysis = supervise.AnalyseOutput("I had a look.\nWhich database should\x1b I use?", supervise.Activity{})
 	}
-	a := supervise.Assess(supervise.Defaults(), supervise.History{Task: supervise.Task{ID: "T1", Attempts: 2}, Iterations: its})
-	if want := "\nWhat the agent asked:\n- Which database should I use?\n"; a.Verdict.Kind != supervise.VerdictPause || !strings.Contains(a.Diagnostics, want) {
+	a := supervise.Assess(supervise.Defaults(), supervise.History{Task: supervise.Task{ID: "T1", Attempts: 8, Decomposed: true}, Iterations: its})
+	if want := "\nWhat the agent asked:\n- Which database should I use?\n"; a.Verdict.Kind != supervise.VerdictGiveUp || !strings.Contains(a.Diagnostics, want) {
 		t.Errorf("%s: no %q in\n%s", a.Verdict.Kind, want, a.Diagnostics)
 	}
 }
@@ -638,18 +549,13 @@ func TestAdviceFitsTheTrouble(t *testing.T) {
 	shared := of(4, func(it *supervise.Iteration) {
 		it.TaskID, it.Error = fmt.Sprintf("T%d", it.Number), supervise.Normalise("error: no database")
 	})
-	warned := of(1, func(it *supervise.Iteration) {
-		it.Metrics = metrics(supervise.GateMetrics{WarningsKnown: true, Warnings: 99})
-	})
-	warned.Checkpoints = []supervise.Checkpoint{{Metrics: metrics(supervise.GateMetrics{WarningsKnown: true})}}
 	tests := []struct {
 		name    string
 		history supervise.History
 		want    string
 	}{
 		{"shared error", shared, "outside the tasks"},
-		{"warnings", warned, "Look at the warnings"},
-		{"questions", of(2, func(it *supervise.Iteration) { it.Analysis.Questions = 1 }), "Answer the agent's question"},
+		{"questions", of(8, func(it *supervise.Iteration) { it.Analysis.Asked = "Which?" }), "Answer the agent's question"},
 		{"refusals", class(supervise.FailRefused), "Make the change to the protected files yourself"},
 		{"compile", class(supervise.FailCompile), "Run the failing check yourself"},
 		{"timeout", class(supervise.FailTimeout), "allow more time"},
@@ -680,7 +586,7 @@ func TestRunsThatLandAreNotStopped(t *testing.T) {
 					attempts++
 				}
 				h.Task = supervise.Task{ID: fmt.Sprintf("T%d", task), Attempts: attempts}
-				if v := supervise.Assess(supervise.Defaults(), h).Verdict; v.Kind == supervise.VerdictAbort || v.Kind == supervise.VerdictPause || v.Kind == supervise.VerdictGiveUp {
+				if v := supervise.Assess(supervise.Defaults(), h).Verdict; v.Kind == supervise.VerdictAbort || v.Kind == supervise.VerdictGiveUp {
 					t.Fatalf("a run that lands task after task is told to %s: %s", v.Kind, v.Reason)
 				}
 			}
@@ -722,7 +628,7 @@ func hopelessRun(t *testing.T, cfg supervise.Config, tasks int, errorOf func(n i
 		h.Task = open[at].Task
 		v := supervise.Assess(cfg, h).Verdict
 		switch v.Kind {
-		case supervise.VerdictAbort, supervise.VerdictPause:
+		case supervise.VerdictAbort:
 			return planned, first, all
 		case supervise.VerdictGiveUp:
 			for i := range open {
@@ -863,8 +769,7 @@ func anyIteration(n int) *rapid.Generator[supervise.Iteration] {
 				WarningsKnown: rapid.Bool().Draw(t, "warned"), Warnings: count.Draw(t, "warnings"),
 			}),
 			Analysis: supervise.Analysis{
-				Exploring: rapid.Bool().Draw(t, "exploring"), Thrashing: rapid.Bool().Draw(t, "thrashing"),
-				Questions: rapid.IntRange(0, 1).Draw(t, "questions"),
+				Exploring: rapid.Bool().Draw(t, "exploring"),
 			},
 			ClaimedDone: rapid.Bool().Draw(t, "claimed"),
 			Verdict:     rapid.SampledFrom(append(supervise.VerdictKinds(), "")).Draw(t, "verdict"),
@@ -906,8 +811,7 @@ func TestAssessIsTotalAndDeterministic(t *testing.T) {
 			n := rapid.SampledFrom([]int{0, -5, math.MaxInt})
 			cfg = supervise.Config{
 				StagnationThreshold: n.Draw(t, "threshold"), TaskTimeout: time.Duration(n.Draw(t, "timeout")), MaxTaskAttempts: n.Draw(t, "attempts"),
-				ExplorationAllowance: n.Draw(t, "allowance"), RegressionPatience: n.Draw(t, "patience"), Predictive: true,
-				RepeatingError: supervise.Steps{Warning: n.Draw(t, "warning"), Elevated: n.Draw(t, "elevated"), Critical: n.Draw(t, "critical")},
+				Predictive: true,
 			}
 		}
 		a := supervise.Assess(cfg, h)

@@ -15,12 +15,9 @@ const maxDiagnostics = 4000
 // a hyphen.
 func (v *view) diagnostics(a *Assessment) string {
 	var b strings.Builder
-	switch a.Verdict.Kind { //nolint:exhaustive // the others end nothing
-	case VerdictAbort:
+	if a.Verdict.Kind == VerdictAbort {
 		fmt.Fprintf(&b, "The run was stopped: %s.\n", a.Verdict.Reason)
-	case VerdictPause:
-		fmt.Fprintf(&b, "The run needs a person: %s.\n", a.Verdict.Reason)
-	default:
+	} else {
 		whole := ""
 		if a.Verdict.TaskID != v.task {
 			whole = " with all its parts that were left"
@@ -100,19 +97,11 @@ func advice(a *Assessment, last *Iteration) string {
 	if _, ok := a.at(Elevated, PatternSharedError); ok {
 		return "The cause is outside the tasks. Run the failing check yourself on the branch the run started from, install what is missing, then start the run again."
 	}
-	if a.Verdict.Kind == VerdictPause {
-		if _, ok := a.at(Critical, PatternWarnings); ok {
-			return "Look at the warnings that were added and decide whether they are acceptable, then resume the run."
-		}
-	}
-	if _, ok := a.at(Elevated, PatternQuestions); ok {
-		return "Answer the agent's question in the issue or the plan, then retry the task."
-	}
-	if _, ok := a.at(Warning, PatternRefusals); ok {
-		return "Make the change to the protected files yourself, or allow it in the configuration, then retry the task."
-	}
 	if last == nil {
 		return "Look at the tasks that are left, make them smaller or more exact, then start the run again."
+	}
+	if last.Analysis.Asked != "" {
+		return "Answer the agent's question in the issue or the plan, then retry the task."
 	}
 	switch last.Class {
 	case FailCompile, FailTest, FailLint:
@@ -127,7 +116,9 @@ func advice(a *Assessment, last *Iteration) string {
 		return "Split the task into parts of a few sentences each, then start the run again."
 	case FailMissingContext:
 		return "Add to the task what the agent could not find, with the paths of the files it needs, then retry it."
-	case FailNone, FailRefused, FailUnknown:
+	case FailRefused:
+		return "Make the change to the protected files yourself, or allow it in the configuration, then retry the task."
+	case FailNone, FailUnknown:
 		return "Read the last attempts, make the task more exact, then retry it."
 	default:
 		return "Read the last attempts, make the task more exact, then retry it."

@@ -14,3 +14,11 @@ func StrategyFor(class FailureClass, h History) Strategy {
 	v := newView(&h)
 	return strategyFor(class, &v)
 }
+
+// PatternSteps are the thresholds of all patterns.
+func PatternSteps(cfg Config) map[PatternKind]Steps {
+	return map[PatternKind]Steps{
+		PatternStagnation: times(cfg.StagnationThreshold), PatternSharedError: sharedSteps, PatternRepeatingError: repeatingSteps,
+		PatternRegression: regressionSteps, PatternTimeOnTask: times(1),
+	}
+}

@@ -7,31 +7,13 @@ import "strings"
 type Activity struct {
 	// Tools counts all calls; Reads, Writes and Commands those of a known kind.
 	Tools, Reads, Writes, Commands int
-	// FilesWritten counts different files that were written.
-	FilesWritten int
-	// RepeatedEdits is how often the file that was written most was written.
-	RepeatedEdits int
-	// Cycle is how often in a row the same sequence of up to three calls came
-	// at the worst.
-	Cycle int
 	// TestsRun: a command looked like a test run.
 	TestsRun bool
 }
 
-// Bounds of what a Tally remembers.
-const (
-	tallyFiles  = 256
-	tallyRecent = 3 // the longest sequence that is looked for
-)
-
-// Tally counts the tool calls of one agent call as they come. Its memory is
-// bounded. The zero value is ready for use, by one goroutine at a time.
-type Tally struct {
-	seen    Activity
-	writes  map[string]int
-	recent  [tallyRecent]string // the last calls, the newest first
-	repeats [tallyRecent]int    // calls in a row that equal the one i+1 before
-}
+// Tally counts the tool calls of one agent call as they come. The zero value is
+// ready for use, by one goroutine at a time.
+type Tally struct{ seen Activity }
 
 // Add counts one call: the tool's name, the path it works on, "" if none, and
 // what the call is about, such as the command line.
@@ -42,29 +24,11 @@ func (t *Tally) Add(tool, path, text string) {
 		t.seen.Reads++
 	case toolWrite:
 		t.seen.Writes++
-		if t.writes == nil {
-			t.writes = map[string]int{}
-		}
-		if _, known := t.writes[path]; known || len(t.writes) < tallyFiles {
-			t.writes[path]++
-			t.seen.RepeatedEdits = max(t.seen.RepeatedEdits, t.writes[path])
-		}
-		t.seen.FilesWritten = len(t.writes)
 	case toolCommand:
 		t.seen.Commands++
 		t.seen.TestsRun = t.seen.TestsRun || testCommandRE().MatchString(clip(text, maxMessage))
 	case toolOther:
 	}
-	call := clip(tool, maxName) + "\x00" + clip(path, maxPath) + "\x00" + clip(text, maxMessage)
-	for i := range t.recent {
-		t.repeats[i]++
-		if t.recent[i] != call {
-			t.repeats[i] = 0
-		}
-		t.seen.Cycle = max(t.seen.Cycle, t.repeats[i]/(i+1)+1)
-	}
-	copy(t.recent[1:], t.recent[:])
-	t.recent[0] = call
 }
 
 // Activity is what was counted so far.
@@ -111,14 +75,9 @@ var testCommandRE = lazy(`(?i)\b(?:go test|npm (?:run )?test|pnpm (?:run )?test|
 type Analysis struct {
 	// Exploring: it read a lot and wrote next to nothing.
 	Exploring bool
-	// Stuck: it did the same over and over, or says that it is stuck.
-	Stuck bool
-	// Thrashing: it wrote the same few files again and again.
-	Thrashing bool
-	// Questions counts those it asked; nobody answers in the middle of a run.
-	// Asked is the first of them.
-	Questions int
-	Asked     string
+	// Asked is the first question it asked, "" for none. Nobody answers in the middle of
+	// a run.
+	Asked string
 	// TooComplex: it says that the task is too much for one call.
 	TooComplex bool
 	// MissingContext: it says that it lacks something it has to know.
@@ -127,26 +86,17 @@ type Analysis struct {
 	Denied bool
 }
 
-// What makes a call exploring, stuck or thrashing.
+// What makes a call exploring.
 const (
-	exploringReads   = 5  // at least, without a write
-	exploringRatio   = 10 // reads a write
-	stuckCycle       = 4  // times the same sequence in a row
-	thrashingWrites  = 10 // at least
-	thrashingEdits   = 5  // of the same file
-	thrashingPerFile = 4  // writes a file, on average
-	analysedBytes    = 16 << 10
+	exploringReads = 5  // at least, without a write
+	exploringRatio = 10 // reads a write
+	analysedBytes  = 16 << 10
 )
 
 // AnalyseOutput reads an agent's final message and what it did. Code and quoted
 // lines of the message are left out.
 func AnalyseOutput(final string, did Activity) Analysis {
-	a := Analysis{
-		Exploring: did.Reads >= exploringReads && did.Reads >= exploringRatio*did.Writes,
-		Stuck:     did.Cycle >= stuckCycle,
-		Thrashing: did.Writes >= thrashingWrites &&
-			(did.RepeatedEdits >= thrashingEdits || did.Writes >= thrashingPerFile*did.FilesWritten),
-	}
+	a := Analysis{Exploring: did.Reads >= exploringReads && did.Reads >= exploringRatio*did.Writes}
 	if len(final) > analysedBytes {
 		final = final[len(final)-analysedBytes:]
 	}
@@ -160,12 +110,9 @@ func AnalyseOutput(final string, did Activity) Analysis {
 		if fenced || strings.HasPrefix(line, ">") {
 			continue
 		}
-		asked := questionRE().FindAllStringIndex(line, -1)
-		if len(asked) > 0 && a.Questions == 0 {
+		if a.Asked == "" && questionRE().MatchString(line) {
 			a.Asked = quote(line, maxMessage)
 		}
-		a.Questions += len(asked)
-		a.Stuck = a.Stuck || stuckRE().MatchString(line)
 		a.TooComplex = a.TooComplex || complexRE().MatchString(line)
 		a.MissingContext = a.MissingContext || contextRE().MatchString(line)
 		a.Denied = a.Denied || deniedRE().MatchString(line)
@@ -177,7 +124,6 @@ func AnalyseOutput(final string, did Activity) Analysis {
 // message about somebody else's questions does not count.
 var (
 	questionRE = lazy(`(?i)\b(?:should|shall|may|can|could|do) (?:I|we)\b[^.!?]*\?|\b(?:would|do|could|can) you\b[^.!?]*\?|\b(?:which|what|how|where)\b[^.!?]*\byou(?:r|'d)?\b[^.!?]*\?|\bI need (?:an answer|clarification|(?:a|your) (?:decision|answer|input))\b|\bplease (?:confirm|clarify|advise|let me know|specify|tell me)\b|\blet me know (?:which|what|how|whether|if you(?:'d)? (?:want|like|prefer))\b`)
-	stuckRE    = lazy(`(?i)\bI(?:'m| am) (?:still )?stuck\b|\bI (?:keep|kept) (?:getting|hitting|seeing|running into)\b|\b(?:the )?same error (?:again|persists|remains)\b|\bgoing (?:around )?in circles\b`)
 	complexRE  = lazy(`(?i)\b(?:task|change|work|scope|refactoring|this)\b[^.]{0,40}\btoo (?:large|big|complex|broad|much)\b|\b(?:needs?|should|must|has|have) (?:to )?be (?:split|broken (?:up|down|into))\b|\b(?:ran|running) out of (?:context|turns|time)\b|\bin (?:several|multiple) (?:separate )?(?:steps|iterations|sessions|passes)\b|\b(?:more than|not|n't) fits? (?:in|into|within) (?:one|a single|this) (?:session|call|pass|iteration|turn|context)\b`)
 	contextRE  = lazy(`(?i)\bI (?:could not|couldn't|cannot|can't|was unable to|am unable to|was not able to) (?:find|locate|determine|figure out|tell)\b|\bI (?:do not|don't) (?:know|have (?:enough|the|access|any))\b|\b(?:not enough|insufficient|missing|without (?:more|further)) (?:context|information|documentation|details?|requirements?)\b|\b(?:is|are|was) (?:unclear|ambiguous|not specified|underspecified)\b`)
 	deniedRE   = lazy(`(?i)\bpermission (?:was |is |has been )?(?:denied|refused)\b|\b(?:was|am|were) not (?:permitted|allowed) to\b|\bI (?:cannot|can't|won't|will not) (?:help|assist|comply)\b`)

@@ -1,7 +1,6 @@
 package supervise_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -19,36 +18,9 @@ func TestTallyCountsWhatAnAgentDoes(t *testing.T) {
 	} {
 		tally.Add(call[0], call[1], call[2])
 	}
-	want := supervise.Activity{Tools: 9, Reads: 2, Writes: 3, Commands: 2, FilesWritten: 2, RepeatedEdits: 2, Cycle: 1, TestsRun: true}
+	want := supervise.Activity{Tools: 9, Reads: 2, Writes: 3, Commands: 2, TestsRun: true}
 	if diff := cmp.Diff(want, tally.Activity()); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func TestTallyFindsCycles(t *testing.T) {
-	t.Parallel()
-	for calls, want := range map[string]int{
-		"": 0, "a": 1, "abcd": 1, "aa": 2, "aaaaa": 5, "abab": 2, "ababab": 3, "abcabcabc": 3, "abcdabcd": 1,
-		"xyaaaa": 4, "aaaabcd": 4, "aabb": 2,
-	} {
-		var tally supervise.Tally
-		for _, c := range calls {
-			tally.Add("Bash", "", string(c))
-		}
-		if got := tally.Activity().Cycle; got != want {
-			t.Errorf("%q: got %d, want %d", calls, got, want)
-		}
-	}
-}
-
-func TestTallyIsBounded(t *testing.T) {
-	t.Parallel()
-	var tally supervise.Tally
-	for i := range 10_000 {
-		tally.Add("Write", fmt.Sprint(i), "")
-	}
-	if got := tally.Activity(); got.FilesWritten > 256 || got.Writes != 10_000 {
-		t.Errorf("got %+v", got)
 	}
 }
 
@@ -61,20 +33,15 @@ func TestAnalyseOutput(t *testing.T) {
 		want  supervise.Analysis
 	}{
 		{name: "nothing"},
-		{name: "an ordinary report", final: "I added the flag and its test. All tests pass. Why two maps? Lookups go both ways.", did: supervise.Activity{Reads: 20, Writes: 6, FilesWritten: 3, RepeatedEdits: 2, Cycle: 2}},
+		{name: "an ordinary report", final: "I added the flag and its test. All tests pass. Why two maps? Lookups go both ways.", did: supervise.Activity{Reads: 20, Writes: 6}},
 		{name: "reads only", did: supervise.Activity{Reads: 5}, want: supervise.Analysis{Exploring: true}},
 		{name: "reads a little", did: supervise.Activity{Reads: 4}},
 		{name: "reads much, writes little", did: supervise.Activity{Reads: 20, Writes: 2}, want: supervise.Analysis{Exploring: true}},
-		{name: "the same call again and again", did: supervise.Activity{Cycle: 4}, want: supervise.Analysis{Stuck: true}},
-		{name: "says that it is stuck", final: "I'm stuck: the same error persists.", want: supervise.Analysis{Stuck: true}},
-		{name: "one file again and again", did: supervise.Activity{Writes: 12, FilesWritten: 8, RepeatedEdits: 5}, want: supervise.Analysis{Thrashing: true}},
-		{name: "few files again and again", did: supervise.Activity{Writes: 12, FilesWritten: 3, RepeatedEdits: 4}, want: supervise.Analysis{Thrashing: true}},
-		{name: "many files once", did: supervise.Activity{Writes: 30, FilesWritten: 28, RepeatedEdits: 2}},
-		{name: "asks", final: "Should I use Postgres? Which of the two would you prefer?\nPlease confirm.", want: supervise.Analysis{Questions: 3, Asked: "Should I use Postgres? Which of the two would you prefer?"}},
+		{name: "asks", final: "Should I use Postgres? Which of the two would you prefer?\nPlease confirm.", want: supervise.Analysis{Asked: "Should I use Postgres? Which of the two would you prefer?"}},
 		{name: "asks in code or a quotation", final: "```\n// Should I stay?\n```\n> Would you mind?\n~~~\nCan you?\n~~~"},
 		{name: "more than fits", final: "This is more than fits into one session; the first part is done.", want: supervise.Analysis{TooComplex: true}},
 		{name: "does not fit", final: "The migration does not fit into a single pass.", want: supervise.Analysis{TooComplex: true}},
-		{name: "needs an answer", final: "Which of the two is meant? I need an answer before I can go on.", want: supervise.Analysis{Questions: 1, Asked: "Which of the two is meant? I need an answer before I can go on."}},
+		{name: "needs an answer", final: "Which of the two is meant? I need an answer before I can go on.", want: supervise.Analysis{Asked: "Which of the two is meant? I need an answer before I can go on."}},
 		{name: "too much", final: "This task is too large for a single pass and should be split.", want: supervise.Analysis{TooComplex: true}},
 		{name: "lacks something", final: "I could not find the schema, and the format is unclear.", want: supervise.Analysis{MissingContext: true}},
 		{name: "not permitted", final: "Permission was denied when writing the file.", want: supervise.Analysis{Denied: true}},

@@ -18,44 +18,35 @@ const (
 	// PatternSharedError: different tasks end in the same error, so that it is
 	// not theirs. Of the run.
 	PatternSharedError PatternKind = "shared_error"
-	// PatternTaskOscillation: tasks are taken up in turns and none lands. Of
-	// the run.
-	PatternTaskOscillation PatternKind = "task_oscillation"
-	// PatternWarnings: warnings pile up. Of the run.
-	PatternWarnings PatternKind = "accumulating_warnings"
-	// PatternRoleOscillation: roles take turns and nothing lands.
-	PatternRoleOscillation PatternKind = "role_oscillation"
 	// PatternRepeatingError: the same error again.
 	PatternRepeatingError PatternKind = "repeating_error"
-	// PatternSameChange: the same content is proposed again.
-	PatternSameChange PatternKind = "same_change"
-	// PatternNoChange: calls end without changing anything.
-	PatternNoChange PatternKind = "no_change"
-	// PatternRepeatedTouches: the same file is changed again and again.
-	PatternRepeatedTouches PatternKind = "repeated_touches"
-	// PatternThrashing: within one call, the same over and over.
-	PatternThrashing PatternKind = "thrashing"
 	// PatternRegression: fewer tests pass than did.
 	PatternRegression PatternKind = "regression"
-	// PatternQuestions: the agent asks instead of deciding.
-	PatternQuestions PatternKind = "questions"
-	// PatternRefusals: the agent changes what it must not.
-	PatternRefusals PatternKind = "refusals"
-	// PatternFalseClaims: the agent claims what is not so.
-	PatternFalseClaims PatternKind = "false_claims"
 	// PatternTimeOnTask: one task takes very long.
 	PatternTimeOnTask PatternKind = "time_on_task"
 )
 
 // PatternKinds lists every pattern.
 func PatternKinds() []PatternKind {
-	return []PatternKind{
-		PatternStagnation, PatternSharedError, PatternTaskOscillation, PatternWarnings,
-		PatternRoleOscillation, PatternRepeatingError, PatternSameChange, PatternNoChange,
-		PatternRepeatedTouches, PatternThrashing, PatternRegression, PatternQuestions,
-		PatternRefusals, PatternFalseClaims, PatternTimeOnTask,
-	}
+	return []PatternKind{PatternStagnation, PatternSharedError, PatternRepeatingError, PatternRegression, PatternTimeOnTask}
 }
+
+// From which counts on a pattern is a warning, elevated, critical. Stagnation and time
+// have theirs in [Config].
+var (
+	repeatingSteps  = Steps{Warning: 2, Elevated: 3, Critical: 4}   // the same error
+	sharedSteps     = Steps{Warning: 2, Elevated: 3, Critical: 4}   // tasks with the same error
+	regressionSteps = Steps{Warning: 1, Elevated: 20, Critical: 50} // percent of the passing tests
+)
+
+const (
+	// exploration is how many iterations that only read, or that moved things a little,
+	// do not count as stagnation.
+	exploration = 5
+	// regressionPatience is how many iterations in a row may be worse than the best
+	// checkpoint before the tree goes back to it.
+	regressionPatience = 2
+)
 
 // Pattern is one that was found, with its evidence.
 type Pattern struct {
@@ -87,70 +78,26 @@ func (v *view) patterns(cfg Config) []Pattern {
 		found = append(found, p)
 	}
 
-	idle := v.idle(cfg.ExplorationAllowance)
+	idle := v.idle()
 	add(PatternStagnation, times(max(0, cfg.StagnationThreshold)), len(idle), idle,
 		fmt.Sprintf("%s without progress", plural(len(idle), "iteration")))
 
 	tasks, shared := v.sharedError()
-	add(PatternSharedError, cfg.SharedError, tasks, shared, fmt.Sprintf("%d tasks end in the same error", tasks))
-
-	back := returns(v.since, func(it *Iteration) string { return it.family() })
-	add(PatternTaskOscillation, cfg.Oscillation, len(back), back,
-		fmt.Sprintf("%s to a task that was left before", plural(len(back), "return")))
-
-	more, warned := v.warnings()
-	add(PatternWarnings, cfg.Warnings, more, warned, fmt.Sprintf("%s more than at the best", plural(more, "warning")))
-
-	back = returns(v.peers(), func(it *Iteration) string { return string(it.Role) })
-	add(PatternRoleOscillation, cfg.Oscillation, len(back), back,
-		fmt.Sprintf("%s to a role that was left before", plural(len(back), "return")))
-
+	add(PatternSharedError, sharedSteps, tasks, shared, fmt.Sprintf("%d tasks end in the same error", tasks))
 	if v.last == nil {
 		return worstFirst(found)
 	}
+
 	percent, worse := v.regression()
-	add(PatternRegression, cfg.Regression, percent, worse, fmt.Sprintf("%d%% of the tests that passed do not any more", percent))
+	add(PatternRegression, regressionSteps, percent, worse, fmt.Sprintf("%d%% of the tests that passed do not any more", percent))
 
 	same := v.errors()
-	add(PatternRepeatingError, cfg.RepeatingError, len(same), same,
+	add(PatternRepeatingError, repeatingSteps, len(same), same,
 		fmt.Sprintf("the same error %s: %s", plural(len(same), "time"), quote(v.last.Error.Text, maxMessage)))
-
-	times, file, touched := v.touches()
-	add(PatternRepeatedTouches, cfg.RepeatedTouches, times, touched,
-		fmt.Sprintf("%s was changed in %s", quote(file, maxPath), plural(times, "iteration")))
-
-	for _, p := range []struct {
-		kind  PatternKind
-		steps Steps
-		what  string
-		has   func(*Iteration) bool
-	}{
-		{PatternSameChange, cfg.SameChange, "proposed the same content",
-			func(it *Iteration) bool {
-				return it.Change != "" && it.Class != FailEmpty && it.Change == v.last.Change
-			}},
-		{PatternNoChange, cfg.NoChange, "changed nothing",
-			func(it *Iteration) bool {
-				return it.Class == FailEmpty && !it.Analysis.Exploring && it.Verdict != VerdictDecompose
-			}},
-		{PatternThrashing, cfg.Thrashing, "did the same over and over",
-			func(it *Iteration) bool { return it.Analysis.Thrashing || it.Analysis.Stuck }},
-		{PatternQuestions, cfg.Questions, "asked questions",
-			func(it *Iteration) bool { return it.Analysis.Questions > 0 }},
-		{PatternRefusals, cfg.Refusals, "ended with changes that cannot be accepted",
-			func(it *Iteration) bool { return it.Class == FailRefused && !it.Tampered }},
-		{PatternFalseClaims, cfg.FalseClaims, "claimed what is not so",
-			func(it *Iteration) bool {
-				return it.Violations > 0 || it.Tampered || it.ClaimedDone && it.Class == FailEmpty
-			}},
-	} {
-		seen := v.matching(p.has)
-		add(p.kind, p.steps, len(seen), seen, fmt.Sprintf("%s %s", plural(len(seen), "call"), p.what))
-	}
 
 	if cfg.TaskTimeout > 0 {
 		spent := v.spent()
-		add(PatternTimeOnTask, Steps{1, 2, 3}, int(min(spent/cfg.TaskTimeout, 100)), v.own,
+		add(PatternTimeOnTask, times(1), int(min(spent/cfg.TaskTimeout, 100)), v.own,
 			fmt.Sprintf("the task took %s so far", roughly(spent)))
 	}
 	return worstFirst(found)
@@ -175,7 +122,7 @@ func worstFirst(found []Pattern) []Pattern {
 
 // idle are the iterations since the last progress that count as stagnation. The
 // first few that moved things a little, or only read, do not.
-func (v *view) idle(allowance int) []*Iteration {
+func (v *view) idle() []*Iteration {
 	var m meter
 	var idle []*Iteration
 	partial := 0
@@ -185,7 +132,7 @@ func (v *view) idle(allowance int) []*Iteration {
 			idle, partial = idle[:0], 0
 			continue
 		case ProgressPartial:
-			if partial++; partial <= allowance {
+			if partial++; partial <= exploration {
 				continue
 			}
 		case ProgressNone:
@@ -226,40 +173,6 @@ func (v *view) sharedError() (tasks int, seen []*Iteration) {
 	return len(families), seen
 }
 
-// returns are the iterations that went back to something which had been left.
-func returns(its []*Iteration, what func(*Iteration) string) []*Iteration {
-	var back []*Iteration
-	seen := map[string]bool{}
-	last := ""
-	for i, it := range its {
-		now := what(it)
-		if i > 0 && now != last && seen[now] {
-			back = append(back, it)
-		}
-		seen[now], last = true, now
-	}
-	return back
-}
-
-// warnings is how many more there are than at the best checkpoint or iteration
-// since something landed.
-func (v *view) warnings() (more int, seen []*Iteration) {
-	var best, now Metrics
-	for _, c := range v.h.Checkpoints {
-		best = best.better(c.Metrics)
-	}
-	for _, it := range v.since {
-		best = best.better(it.Metrics)
-		if _, known := it.Metrics.known(); known > 0 {
-			now = it.Metrics
-			if added(now, best) > 0 {
-				seen = append(seen, it)
-			}
-		}
-	}
-	return max(0, added(now, best)), seen
-}
-
 // regression is how many percent of the tests that passed at the best do not
 // pass any more, and the iterations in a row for which that is so. One test of
 // many counts as a percent.
@@ -295,32 +208,6 @@ func (v *view) standard() Metrics {
 		best = best.better(it.Metrics)
 	}
 	return best
-}
-
-// touches is the file of the last iteration that most iterations changed.
-func (v *view) touches() (times int, file string, seen []*Iteration) {
-	counts := make(map[string]int, len(v.last.Files))
-	for _, f := range v.last.Files {
-		counts[f] = 0
-	}
-	for _, it := range v.own {
-		for _, f := range it.Files {
-			if n, ok := counts[f]; ok {
-				counts[f] = n + 1
-			}
-		}
-	}
-	for _, f := range v.last.Files {
-		if counts[f] > times {
-			times, file = counts[f], f
-		}
-	}
-	for _, it := range v.own {
-		if slices.Contains(it.Files, file) {
-			seen = append(seen, it)
-		}
-	}
-	return times, file, seen
 }
 
 func plural(n int, noun string) string {

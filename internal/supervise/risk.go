@@ -1,6 +1,6 @@
 package supervise
 
-import "fmt"
+import "slices"
 
 // Risk says how likely the run is to get stuck.
 type Risk struct {
@@ -10,51 +10,62 @@ type Risk struct {
 	Reasons []string
 }
 
-// From when on something is a sign of trouble ahead, most of it as the system had it
-// that Ralph Bot learnt from. Churn and breadth are signs from the second attempt on.
+// The signs of trouble ahead, what each adds to the risk, and from which risk on the
+// next call is narrowed down: those of the system that Ralph Bot learnt from.
 const (
 	riskyTouches    = 3   // one file in more iterations than that
 	riskyFlat       = 5   // iterations
 	riskyRepetition = 0.5 // of the failures
 	recentlySwitch  = 3   // iterations
-	riskyChurn      = 0.5 // of the changed files, where there are a few
-	aFewFiles       = 3
-	riskyBreadth    = 4 // areas, more than that
+
+	weightTouches    = 0.3
+	weightFlat       = 0.2
+	weightRepetition = 0.4
+	weightSwitch     = 0.2
+
+	narrowRisk = 0.5
 )
 
 // risk looks at the task at hand, and for tests at what happened since
 // something landed.
-func (v *view) risk(w RiskWeights, now Signals) Risk {
+func (v *view) risk() Risk {
 	var r Risk
 	add := func(score float64, reason string) {
-		if score <= 0 {
-			return
-		}
-		r.Score += score
+		r.Score = min(1, r.Score+score)
 		r.Reasons = append(r.Reasons, reason)
 	}
-	if v.last != nil {
-		if times, file, _ := v.touches(); times > riskyTouches {
-			add(w.Touches, quote(file, maxPath)+" is changed again and again")
-		}
+	if file := v.touched(); file != "" {
+		add(weightTouches, quote(file, maxPath)+" is changed again and again")
 	}
 	if flat(v.since) {
-		add(w.FlatTests, "the number of tests does not grow")
+		add(weightFlat, "the number of tests does not grow")
 	}
-	if rate := repetition(v.own); rate > riskyRepetition {
-		add(w.Repetition, "most errors have been seen before")
+	if repetition(v.own) > riskyRepetition {
+		add(weightRepetition, "most errors have been seen before")
 	}
 	if switched(v.own) {
-		add(w.RoleSwitch, "the role was switched a short time ago")
+		add(weightSwitch, "the role was switched a short time ago")
 	}
-	if len(v.own) > 1 && now.changed() >= aFewFiles && now.Churn > riskyChurn {
-		add(w.Churn, "most of the files that change have changed before")
-	}
-	if len(v.own) > 1 && now.Breadth > riskyBreadth {
-		add(w.Breadth, fmt.Sprintf("the change is spread over %d areas", now.Breadth))
-	}
-	r.Score = min(1, r.Score)
 	return r
+}
+
+// touched is a file that too many iterations changed, the last one included; "" for none.
+func (v *view) touched() string {
+	if v.last == nil {
+		return ""
+	}
+	for _, f := range v.last.Files {
+		n := 0
+		for _, it := range v.own {
+			if slices.Contains(it.Files, f) {
+				n++
+			}
+		}
+		if n > riskyTouches {
+			return f
+		}
+	}
+	return ""
 }
 
 // flat says whether the last five counts of tests did not grow.
