@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/org/ralph-action/internal/gate"
@@ -13,7 +12,6 @@ import (
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/supervise"
 )
 
 const (
@@ -58,12 +56,10 @@ func drive(ctx context.Context, p *project, m Mix, name run.ID, seed uint64, kno
 	if p.conditions[ConditionReviewed] {
 		review = loop.ReviewAlways
 	}
-	watch := supervise.Defaults()
-	watch.Without = strings.Join(m.Without, ",")
 	s := loop.NewState(loop.Request{
 		Run: name, Plan: wanted,
 		Subject: loop.Subject{Key: "issue:I_1", Slug: "1", Name: wanted.Title, PlanFile: "issue #1"},
-		Settings: loop.Settings{Supervision: watch, Ask: plan.AskNever, Review: review, Limits: limits, Gates: []gate.Gate{
+		Settings: loop.Settings{Ask: plan.AskNever, Review: review, Limits: limits, Gates: []gate.Gate{
 			{Name: "go vet", Kind: gate.Lint, Command: vetCommand}, {Name: "go test", Kind: gate.Test, Command: testCommand},
 			{Name: "accept", Command: acceptCommand, When: gate.Final},
 		}},
