@@ -47,7 +47,7 @@ func story(id run.ID) []run.Event {
 		{Kind: run.EventAgentFinished, Iteration: 2, TaskID: "T2", Outcome: "completed", Duration: 2 * time.Second, Usage: run.Usage{InputTokens: 5, CostUSD: 0.1}, CostUSD: 0.2},
 		{Kind: run.EventGate, Iteration: 2, Gate: "go test", Duration: 6 * time.Millisecond, Hosts: []run.HostUse{{Host: "pkg.example", Count: 1, Received: 7}, {Host: "pkg.example", Blocked: "why", Count: 1}}},
 		{Kind: run.EventAttemptFailed, Iteration: 2, TaskID: "T2", Text: "open sesame\nfails"},
-		{Kind: run.EventVerdict, Iteration: 2, Verdict: "guide", Patterns: []string{"repeating_error", "no_change"}, Strategy: "test_first"},
+		{Kind: run.EventVerdict, Iteration: 2, Verdict: "narrow", Patterns: []string{"repeating_error", "regression"}, Strategy: "test_first"},
 		{Kind: run.EventIteration, Iteration: 3, TaskID: "T2", Strategy: "test_first"},
 		{Kind: run.EventAgentFinished, Iteration: 3, TaskID: "T2", Outcome: "completed", Duration: 2 * time.Second, CostUSD: 0.3},
 		{Kind: run.EventTaskDone, Iteration: 3, TaskID: "T2", Done: 2, Total: 2},
@@ -78,8 +78,8 @@ func TestAStorySummedUp(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	figures := analytics.Total{
 		Iterations: 3, AgentCalls: 3, AgentSeconds: 5, FailedAttempts: 1, TasksDone: 2, TasksTotal: 2, Gates: 2,
-		GateFailures: map[string]int{"go test": 1}, Verdicts: map[string]int{"guide": 1}, CostUSD: 0.3,
-		Patterns: map[string]int{"repeating_error": 1, "no_change": 1}, Strategies: map[string]int{"test_first": 1},
+		GateFailures: map[string]int{"go test": 1}, Verdicts: map[string]int{"narrow": 1}, CostUSD: 0.3,
+		Patterns: map[string]int{"repeating_error": 1, "regression": 1}, Strategies: map[string]int{"test_first": 1},
 		Models:       map[string]analytics.ModelStats{"m1": {Requests: 2, Usage: analytics.Usage{InputTokens: 10, CostUSD: 0.1}}},
 		HostsReached: map[string]int{"pkg.example": 3}, HostsBlocked: map[string]int{"***.example": 1, "pkg.example": 1}, SentBytes: 5, ReceivedBytes: 57,
 	}

@@ -188,7 +188,7 @@ func TestSchemasAgreeWithTheReader(t *testing.T) {
 	right := map[string][]string{
 		"server": {"sandbox: {image: x, memory: 2GiB, disk: 1073741824, host_paths: {/a: /b}}\ngithub: {app_id: 1}\n", "transcripts: {keep: 30d}\ngithub: {app_id: 1}\nsandbox: {image: x}\n"},
 		"repository": {
-			"supervision: {patterns: {questions: [1, 2, 4]}, risk: {guide: 0.7}}\n", "review: false\n", "limits: {iteration_timeout: 1h30m, budget_usd: 2.5}\n", "loop: {maxIterations: 3}\n",
+			"review: false\n", "limits: {iteration_timeout: 1h30m, budget_usd: 2.5}\n", "loop: {maxIterations: 3}\n",
 		},
 	}
 	for name, doc := range map[string]string{"server": server, "repository": repo} {

@@ -19,7 +19,15 @@ import (
 // brought nothing is a failed attempt.
 func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, _ error) {
 	said := s.Proposal.Claim
-	if s.Proposal.Applied || s.Proposal.Host || said.Kind == claim.Done {
+	if s.Proposal.Applied || s.Proposal.Host {
+		return Next{}, false, nil
+	}
+	if asked := s.unanswered(); asked != "" && s.Attempts[s.TaskID] > 0 {
+		s.watched()
+		next, err := e.askPerson(ctx, s, c.accepted, asked)
+		return next, true, err
+	}
+	if said.Kind == claim.Done {
 		return Next{}, false, nil
 	}
 	s.Draft.ClaimedDone = false
@@ -45,6 +53,8 @@ func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Ne
 		}
 		why := "The last call ended without changing any file."
 		switch {
+		case s.unanswered() != "":
+			why = "The last call asked a question and changed no file: " + s.unanswered() + " Nobody can answer while you work. Decide yourself, choose what is easiest to change later, and write the assumption down."
 		case said.Kind == claim.Partial:
 			// Work that has begun and gets no further needs smaller tasks.
 			s.Draft.Analysis.TooComplex = s.Draft.Analysis.TooComplex || s.Partial[s.TaskID] > 0
@@ -58,6 +68,16 @@ func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Ne
 		return e.failed(ctx, s, why, supervise.Failure{Unchanged: true})
 	}()
 	return next, true, err
+}
+
+// unanswered is the question of a call that did nothing else, "" for none: such a task
+// is blocked, whatever its agent claims.
+func (s *State) unanswered() string {
+	kind := s.Proposal.Claim.Kind
+	if !s.Draft.Unchanged || kind != claim.None && kind != claim.Done || claim.SaysThere(s.Proposal.Final) {
+		return ""
+	}
+	return s.Draft.Analysis.Asked
 }
 
 // begun says whether calls got further with the task at hand that can be split up.

@@ -239,52 +239,6 @@ func TestWorseWorkIsRolledBack(t *testing.T) {
 	}
 }
 
-// The notes of a run differ each time; what is proposed is the same.
-func TestTheSameProposalIsKnownAgain(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.gate = func(tree files, _ string) bool { return tree["src/T1"] == "right" }
-	calls := 0
-	w.agent = func(w *world, _ loop.State, _ loop.AgentStart) loop.AgentStatus {
-		calls++
-		w.work["src/T1"] = "wrong"
-		if calls == 3 {
-			w.work["src/T1"] = "right"
-		}
-		return claimed()
-	}
-	r := request(t, "- [ ] one\n")
-	r.Gates = []gate.Gate{{Name: "test", Command: "test"}}
-	s := w.drive(loop.NewState(r, w.now), nil)
-	if s.End != run.EndAllTasksComplete {
-		t.Fatalf("ended %s (%s)", s.End, s.EndDetail)
-	}
-	var told run.Event
-	for _, ev := range w.events {
-		if ev.Kind == run.EventVerdict {
-			told = ev
-		}
-	}
-	if !slices.Contains(told.Patterns, string(supervise.PatternSameChange)) || told.Strategy == "" {
-		t.Errorf("told %+v", told)
-	}
-}
-
-// An agent that asks and asks is not answered by another call.
-func TestQuestionsGoToAPerson(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.agent = func(*world, loop.State, loop.AgentStart) loop.AgentStatus {
-		return completed("Which database should I use? Do you want me to keep the old table?")
-	}
-	r := request(t, "- [ ] one\n")
-	r.Limits.TaskAttempts = 6
-	s := w.drive(loop.NewState(r, w.now), nil)
-	if s.End != run.EndAwaitingPerson || s.Phase != run.PhasePaused || len(w.prompts) > 4 {
-		t.Errorf("ended %s (%s) in %s after %d calls; verdicts %v", s.End, s.EndDetail, s.Phase, len(w.prompts), w.verdicts())
-	}
-}
-
 // Errors that every task runs into are not the tasks' fault: the run stops
 // instead of burning the attempts of each of them.
 func TestARunThatDoesNotMoveStops(t *testing.T) {

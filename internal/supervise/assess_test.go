@@ -646,7 +646,7 @@ func hopelessRun(t *testing.T, cfg supervise.Config, tasks int, errorOf func(n i
 				open = append(open, todo{Task: supervise.Task{ID: fmt.Sprintf("%s.%d", v.TaskID, part), ParentID: v.TaskID}})
 			}
 			continue
-		case supervise.VerdictProceed, supervise.VerdictGuide, supervise.VerdictNarrow, supervise.VerdictSwitchRole, supervise.VerdictRollBack:
+		case supervise.VerdictProceed, supervise.VerdictNarrow, supervise.VerdictSwitchRole, supervise.VerdictRollBack:
 		}
 		all++
 		if open[at].ID == "T1" || open[at].ParentID == "T1" {

@@ -1,7 +1,6 @@
 package supervise
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"

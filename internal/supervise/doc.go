@@ -1,6 +1,6 @@
 // Package supervise judges how a run is going from what its iterations left
-// behind, and says what to do about it: go on, guide, narrow, switch the role,
-// decompose, roll back, give a task up, wait for a person, or stop.
+// behind, and says what to do about it: go on, narrow, switch the role, decompose,
+// roll back, give a task up, or stop.
 //
 // [Assess] is asked before each iteration. [Normalise] and [Classify] make the
 // facts of a failure comparable when it is recorded, [Tally] and

@@ -117,7 +117,7 @@ func TestFewCallsFollowTheEvidence(t *testing.T) {
 				t.Fatal("the task does not come to an end")
 			}
 			v := supervise.Assess(cfg, h).Verdict
-			if slices.Contains([]supervise.VerdictKind{supervise.VerdictGiveUp, supervise.VerdictPause, supervise.VerdictAbort}, v.Kind) {
+			if slices.Contains([]supervise.VerdictKind{supervise.VerdictGiveUp, supervise.VerdictAbort}, v.Kind) {
 				return
 			}
 			if v.Kind == supervise.VerdictDecompose {

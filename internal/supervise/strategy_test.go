@@ -92,14 +92,12 @@ func TestGuidanceSaysWhatToDoAboutEachPattern(t *testing.T) {
 	t.Parallel()
 	its := with(3, func(i int) supervise.Iteration {
 		it := failed(i, "T1", "error: boom")
-		it.Change = "tree"
-		it.Violations = 1
 		return it
 	})
 	cfg := lenient()
 	cfg.MaxTaskAttempts = 10
 	got := supervise.Assess(cfg, supervise.History{Task: supervise.Task{ID: "T1", Attempts: 3}, Iterations: its}).Guidance
-	for _, words := range []string{"Find the cause of the failure", "another way", "same error came up 3 times", "very same change was proposed 3 times", "judged by the checks"} {
+	for _, words := range []string{"Find the cause of the failure", "another way", "same error came up 3 times"} {
 		if !strings.Contains(got, words) {
 			t.Errorf("guidance lacks %q: %s", words, got)
 		}
@@ -119,7 +117,6 @@ func TestRiskAddsUpItsParts(t *testing.T) {
 		})}
 	}
 	same := supervise.Normalise("error: boom")
-	spread := []string{"a/a.go", "b/b.go", "c/c.go", "d/d.go", "e/e.go"}
 	tests := []struct {
 		name    string
 		history supervise.History
@@ -146,16 +143,6 @@ func TestRiskAddsUpItsParts(t *testing.T) {
 		{"a switch of roles long ago", history(4, func(i int, it *supervise.Iteration) {
 			it.Role = []supervise.Role{"", supervise.Implementer, supervise.Debugger, supervise.Debugger, supervise.Debugger}[i]
 		}), 0, 0},
-		{"the same few files again", history(2, func(_ int, it *supervise.Iteration) { it.Files = []string{"a.go", "b.go", "c.go"} }), 0.1, 1},
-		{"other files each time", history(2, func(i int, it *supervise.Iteration) {
-			it.Files = []string{fmt.Sprintf("a%d.go", i), fmt.Sprintf("b%d.go", i), fmt.Sprintf("c%d.go", i)}
-		}), 0, 0},
-		{"a first change that is spread", history(1, func(_ int, it *supervise.Iteration) { it.Files = spread }), 0, 0},
-		{"a change that is spread, again", history(2, func(i int, it *supervise.Iteration) {
-			if i == 2 {
-				it.Files = spread
-			}
-		}), 0.1, 1},
 		{"all of it", history(5, func(i int, it *supervise.Iteration) {
 			it.Files, it.Error, it.Metrics = []string{"a.go"}, same, metrics(supervise.GateMetrics{TestsKnown: true, TestsTotal: 9})
 			if i == 5 {

@@ -112,7 +112,7 @@ func TestRenderGolden(t *testing.T) {
 	stopped.Note = "T4 failed three times: the suite needs a network."
 	stopped.Reviews = 1
 	stopped.Calls = calls()
-	stopped.Diagnostics = "Task T4 was given up: 3 attempts failed.\n\nWhat repeated:\n- repeating_error (elevated): the same error 3 times\n- no_change (warning): 2 calls changed nothing\n\n" +
+	stopped.Diagnostics = "Task T4 was given up: 3 attempts failed.\n\nWhat repeated:\n- repeating_error (elevated): the same error 3 times\n- stagnation (warning): 5 iterations without progress\n\n" +
 		"The last error (iteration 5, task T4, test):\n- dial tcp: lookup api.example: no such host\n\nWhat to do:\n- Run the failing check yourself.\n"
 	again := complete()
 	again.Iteration, again.Runs, again.Older, again.CostUSD = 9, 3, 20, 2.5
