@@ -35,6 +35,8 @@ import (
 type runner struct {
 	*stage
 	token string
+	// exe is the program.
+	exe string
 	// with are the inputs, env what else is in the environment.
 	with, env map[string]string
 	// workspace is where the repository would be checked out.
@@ -53,7 +55,7 @@ type step struct {
 func newRunner(t testing.TB, set setting) *runner {
 	t.Helper()
 	set.slug = "github-actions"
-	r := &runner{stage: newStage(t, set), events: make(chan []byte, 100)}
+	r := &runner{stage: newStage(t, set), exe: theProgram(t), events: make(chan []byte, 100)}
 	var err error
 	if r.token, err = r.sim.Token(r.install.ID, nil); err != nil {
 		t.Fatal(err)
@@ -140,11 +142,7 @@ func (r *runner) job(name string, event map[string]any) *job {
 // command is the program as a step of the job.
 func (j *job) command() *exec.Cmd {
 	j.t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		j.t.Fatal(err)
-	}
-	cmd := exec.CommandContext(j.t.Context(), exe, "action")
+	cmd := exec.CommandContext(j.t.Context(), j.exe, "action")
 	cmd.Env = append(os.Environ(), envBe+"=bot",
 		"GITHUB_ACTIONS=true", "GITHUB_REPOSITORY="+person+"/"+repoOf, "GITHUB_EVENT_NAME="+j.name, "GITHUB_EVENT_PATH="+j.file,
 		"GITHUB_API_URL="+j.sim.URL()+"/api/v3", "GITHUB_GRAPHQL_URL="+j.sim.URL()+"/api/graphql", "GITHUB_SERVER_URL="+j.sim.URL(),
@@ -1078,7 +1076,7 @@ func TestActionAnswersWhatAKilledJobHasNot(t *testing.T) {
 				t.Fatal(err)
 			}
 			told := regexp.MustCompile(fmt.Sprintf(`(?m)^.*#discussion_r%d\).*/commit/.*$`, about.ID))
-			r.await("the call", func() bool { return len(waits) == 1 })
+			<-waits
 			if body := r.onlyPR().Body; !told.MatchString(body) || r.thread(about)[0].Resolved != (name == "resolved") {
 				t.Fatalf("the conversation: %+v\n%s", r.thread(about), body)
 			}

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,48 +16,6 @@ import (
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox/local"
 )
-
-// built is the program as it is shipped: static, without the race detector.
-var built = sync.OnceValues(func() (_ []byte, err error) {
-	dir, err := os.MkdirTemp("", "ralph-bin-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	bin := filepath.Join(dir, "bot")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin, ".")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build bot: %w\n%s", err, out)
-	}
-	return os.ReadFile(bin)
-})
-
-// builtBot is the shipped program in a file of its own, by which its processes
-// can be told from those of other tests.
-func builtBot(tb testing.TB) string {
-	tb.Helper()
-	b, err := built()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	bin := filepath.Join(tb.TempDir(), "bot")
-	writeProgram(tb, bin, b)
-	return bin
-}
-
-// writeProgram writes a program that is run at once. A process that another test
-// starts meanwhile would hold the file open for writing until it is what it is
-// to be, and the kernel runs no such file: none is started while this one is
-// written.
-func writeProgram(tb testing.TB, file string, program []byte) {
-	tb.Helper()
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	if err := os.WriteFile(file, program, 0o755); err != nil {
-		tb.Fatal(err)
-	}
-}
 
 // sizes are the repositories that speed is measured on.
 var sizes = []struct {

@@ -143,7 +143,9 @@ func hostile(t *testing.T, dir, script string) string {
 	}
 	file := filepath.Join(dir, "claude")
 	program = slices.Concat(program, []byte(script), binary.BigEndian.AppendUint64(nil, uint64(len(script))))
-	writeProgram(t, file, program)
+	if err := writeProgram(file, program); err != nil {
+		t.Fatal(err)
+	}
 	return file
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -28,11 +29,13 @@ const (
 	envConfig = "RALPH_TEST_CONFIG" // of the server
 	saidReady = "listening on "     // the server's first line on stdout
 	saidEnded = "run ended: "       // its line at the end of a run
+	// saidWorked is its line whenever something may have changed in its store.
+	saidWorked = "worked"
 )
 
 // TestMain lets the test binary stand in for the program: as the shim and the
-// scripted agent, which the sandboxes start by its path, as `bot` in scripts,
-// and as a server in a process of its own that can be killed.
+// scripted agent, which the sandboxes start by its path, as one that is watched
+// for races or counted, and as one that kills itself. See program for the rest.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -46,7 +49,7 @@ func TestMain(m *testing.M) {
 	}
 	switch os.Getenv(envBe) {
 	case "bot":
-		os.Exit(realMain(os.Args[1:], stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
+		os.Exit(realMain(os.Args[1:], stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr, onSave: killer()}))
 	case "server":
 		if err := beServer(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -56,7 +59,7 @@ func TestMain(m *testing.M) {
 	}
 	testscript.Main(hurried{m}, map[string]func(){
 		"bot": func() {
-			os.Exit(realMain(os.Args[1:], stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr, onSave: killer()}))
+			os.Exit(realMain(os.Args[1:], stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
 		},
 	})
 }
@@ -94,7 +97,11 @@ func beServer() error {
 	}
 	kill := killer()
 	app, err := newApp(ctx, cfg, zerolog.New(os.Stderr), observers{
-		onSave: func(_ run.ID, saved bool) { kill(saved) },
+		onSave: func(_ run.ID, saved bool) {
+			kill(saved)
+			fmt.Println(saidWorked)
+		},
+		onWork: func() { fmt.Println(saidWorked) },
 		watch: func(ev run.Event) {
 			if ev.Kind == run.EventRunEnded {
 				fmt.Println(saidEnded + string(ev.End))
@@ -125,10 +132,29 @@ func (h hurried) Run() int {
 		}
 	}
 	flag.Parse()
+	if flag.Lookup("test.bench").Value.String() == "" {
+		collectLess()
+	}
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		if err := f.Value.Set(strconv.Itoa(4 * runtime.GOMAXPROCS(0))); err != nil {
 			panic(err)
 		}
 	}
-	return h.M.Run()
+	code := h.M.Run()
+	if dir, err := programDir(); err == nil {
+		_ = os.RemoveAll(dir) // nobody needs it any more
+	}
+	return code
+}
+
+// collectLess trades memory, of which there is enough, for time: here, and in
+// the programs that are started.
+func collectLess() {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	if err := os.Setenv("GOGC", "400"); err != nil {
+		panic(err)
+	}
+	debug.SetGCPercent(400)
 }

@@ -65,16 +65,13 @@ func botRun(t testing.TB, exe, dir string, env []string, args ...string) (result
 	return doc, code, told
 }
 
-// botSays runs `bot run` in dir, as exe or, with "", as this test binary, with no
+// botSays runs `bot run` in dir, as exe or, with "", as the program, with no
 // credentials in its environment but those given. It gives what was said on
 // stdout, the exit code, and what was said on stderr.
 func botSays(t testing.TB, exe, dir string, env []string, args ...string) ([]byte, int, string) {
 	t.Helper()
 	if exe == "" {
-		var err error
-		if exe, err = os.Executable(); err != nil {
-			t.Fatal(err)
-		}
+		exe = theProgram(t)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -27,14 +27,17 @@ const hookSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 type hooks struct {
 	*httptest.Server
 
+	// bell rings for each message.
+	bell *bell
+
 	mu       sync.Mutex
 	messages map[string][]notify.Message
 }
 
 func newHooks(t *testing.T) *hooks {
 	t.Helper()
-	h := &hooks{messages: map[string][]notify.Message{}}
-	h.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	h := &hooks{bell: newBell(), messages: map[string][]notify.Message{}}
+	h.Server = httptest.NewServer(h.bell.wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Error(err)
@@ -50,7 +53,7 @@ func newHooks(t *testing.T) *hooks {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.messages[r.URL.Path] = append(h.messages[r.URL.Path], m)
-	}))
+	})))
 	t.Cleanup(h.Close)
 	return h
 }
@@ -90,7 +93,7 @@ func TestAppNotifies(t *testing.T) {
 	if state := st.ended(s.store, issue); state.End != run.EndAllTasksComplete {
 		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
 	}
-	st.await("the message of the end", func() bool { return len(h.told("team")) == 2 })
+	awaitBell(t, h.bell, "the message of the end", func() bool { return len(h.told("team")) == 2 })
 	st.processed(s)
 	want := [][4]string{
 		{"start", "Say hello to @everybody", "", issueURL(st, issue)},

@@ -194,6 +194,7 @@ func throughApp(t *testing.T, p parity) outcome {
 func throughAction(t *testing.T, p parity) outcome {
 	t.Helper()
 	r := newRunner(t, p.setting())
+	r.exe = testProgram(t)
 	for _, g := range p.gates {
 		r.with["gates"] += g.Run + "\n"
 	}
@@ -242,10 +243,6 @@ func throughCLI(t *testing.T, p parity) outcome {
 			t.Fatal(err)
 		}
 	}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	args := []string{"run", plan, "--agent", "script", "--script", script, "--review", "--json"}
 	for _, g := range p.gates {
 		args = append(args, "--gate", g.Run)
@@ -253,7 +250,7 @@ func throughCLI(t *testing.T, p parity) outcome {
 	if p.branches != "" {
 		args = append(args, "--branch-template", string(p.branches))
 	}
-	cmd := exec.CommandContext(t.Context(), exe, args...)
+	cmd := exec.CommandContext(t.Context(), testProgram(t), args...)
 	cmd.Dir = repo
 	cmd.Env = append(os.Environ(), envBe+"=bot", "RALPH_DATA_DIR="+filepath.Join(dir, "data"))
 	var said bytes.Buffer

@@ -17,7 +17,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -33,7 +32,7 @@ import (
 //	                                   its output is in $WORK/stdout and stderr
 //	signal NAME CODE TEXT PROGRAM ARG… the same, with a signal sent once TEXT
 //	                                   stands in what it says
-//	killed PROGRAM ARG…                kills it before and after its first save,
+//	killed bot ARG…                    kills it before and after its first save,
 //	                                   its second in the next life, and so on,
 //	                                   until it ends by itself, with 0
 //	json FILE PATH VALUE               compares a value in a JSON document
@@ -43,16 +42,26 @@ import (
 //	static                             sets $BOT to the program as it is shipped
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	ctx, cancel := untilDeadline(t)
+	t.Cleanup(cancel) // when the last script has ended
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
+			env.Values[scriptContext{}] = ctx
 			home := filepath.Join(env.WorkDir, "home")
 			env.Setenv("HOME", home)
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(env.WorkDir, "cache"))
 			env.Setenv("RALPH_DATA_DIR", filepath.Join(env.WorkDir, "data"))
 			env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
-			env.Setenv("GORACE", os.Getenv("GORACE"))
+			for _, name := range []string{"GORACE", "GOGC"} {
+				env.Setenv(name, os.Getenv(name))
+			}
+			program, err := program()
+			if err != nil {
+				return err
+			}
+			env.Setenv("PATH", filepath.Dir(program)+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			// A build cache of one's own would cost minutes.
 			if cache, err := os.UserCacheDir(); err == nil {
 				env.Setenv("GOCACHE", filepath.Join(cache, "go-build"))
@@ -78,18 +87,17 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// scriptPatience bounds one program of a script, with room for the race detector
-// on a busy machine.
-const scriptPatience = 4 * time.Minute
+// scriptContext is the key of the context in which a script's programs run.
+type scriptContext struct{}
 
 // start prepares a program with the script's environment.
-func start(ts *testscript.TestScript, extra []string, args []string) (*exec.Cmd, *watched, *watched, func()) {
-	ctx, cancel := context.WithTimeout(context.Background(), scriptPatience)
+func start(ts *testscript.TestScript, extra []string, args []string) (*exec.Cmd, *watched, *watched) {
+	ctx, _ := ts.Value(scriptContext{}).(context.Context)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = ts.MkAbs(".")
 	for _, name := range []string{
 		"PATH", "HOME", "XDG_CACHE_HOME", "RALPH_DATA_DIR", "RALPH_BRANCH_TEMPLATE", "GIT_CONFIG_NOSYSTEM", "GOCACHE", "TMPDIR", "WORK",
-		"DOCKER_HOST", "RALPH_WEBHOOK_SECRET", "ANTHROPIC_API_KEY", "RALPH_LOCAL_ISOLATION",
+		"GORACE", "GOGC", "DOCKER_HOST", "RALPH_WEBHOOK_SECRET", "ANTHROPIC_API_KEY", "RALPH_LOCAL_ISOLATION",
 		"RALPH_CUSTOM_NOTIFY_SCRIPT", "RALPH_SLACK_WEBHOOK_URL",
 	} {
 		if value := ts.Getenv(name); value != "" {
@@ -102,7 +110,7 @@ func start(ts *testscript.TestScript, extra []string, args []string) (*exec.Cmd,
 	}
 	out, errOut := &watched{}, &watched{}
 	cmd.Stdout, cmd.Stderr = out, errOut
-	return cmd, out, errOut, cancel
+	return cmd, out, errOut
 }
 
 func lookIn(path, name string) (string, error) {
@@ -117,7 +125,11 @@ func lookIn(path, name string) (string, error) {
 
 // finish waits for the program and keeps what it said.
 func finish(ts *testscript.TestScript, cmd *exec.Cmd, out, errOut *watched) int {
-	err := cmd.Wait()
+	return keep(ts, cmd.Wait(), out, errOut)
+}
+
+// keep keeps what a program said that ended with err.
+func keep(ts *testscript.TestScript, err error, out, errOut *watched) int {
 	ts.Check(os.WriteFile(filepath.Join(ts.Getenv("WORK"), "stdout"), out.bytes(), 0o600))
 	ts.Check(os.WriteFile(filepath.Join(ts.Getenv("WORK"), "stderr"), errOut.bytes(), 0o600))
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
@@ -131,8 +143,7 @@ func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE PROGRAM ARG…")
 	}
-	cmd, out, errOut, cancel := start(ts, nil, args[1:])
-	defer cancel()
+	cmd, out, errOut := start(ts, nil, args[1:])
 	ts.Check(cmd.Start())
 	if code := finish(ts, cmd, out, errOut); strconv.Itoa(code) != args[0] {
 		ts.Fatalf("exit code %d, want %s\nstdout: %s\nstderr: %s", code, args[0], out.bytes(), errOut.bytes())
@@ -144,36 +155,40 @@ func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 4 {
 		ts.Fatalf("usage: signal NAME CODE TEXT PROGRAM ARG…")
 	}
-	cmd, out, errOut, cancel := start(ts, nil, args[3:])
-	defer cancel()
+	cmd, out, errOut := start(ts, nil, args[3:])
 	seen, seenOut := errOut.await(args[2]), out.await(args[2])
 	ts.Check(cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
 	select {
 	case <-seen:
 	case <-seenOut:
-	case <-time.After(scriptPatience):
-		ts.Fatalf("%q did not come:\n%s", args[2], errOut.bytes())
+	case err := <-ended:
+		ts.Fatalf("it ended without %q: %v\n%s", args[2], err, errOut.bytes())
 	}
 	ts.Check(cmd.Process.Signal(signals[args[0]]))
-	if code := finish(ts, cmd, out, errOut); strconv.Itoa(code) != args[1] {
+	if code := keep(ts, <-ended, out, errOut); strconv.Itoa(code) != args[1] {
 		ts.Fatalf("exit code %d, want %s\nstderr: %s", code, args[1], errOut.bytes())
 	}
 }
 
 func cmdKilled(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 1 {
-		ts.Fatalf("usage: killed PROGRAM ARG…")
+	if neg || len(args) < 1 || args[0] != "bot" {
+		ts.Fatalf("usage: killed bot ARG…")
 	}
+	// The shipped program cannot be told to kill itself.
+	exe, err := os.Executable()
+	ts.Check(err)
+	args[0] = exe
 	for lives := 0; ; lives++ {
 		if lives > 200 {
 			ts.Fatalf("the program does not get on")
 		}
 		// Its agents die with it, so that each life has to be a little longer.
 		when := fmt.Sprintf("%d:%s", lives/2+1, []string{"before", "after"}[lives%2])
-		cmd, out, errOut, cancel := start(ts, []string{envKill + "=" + when}, args)
+		cmd, out, errOut := start(ts, []string{envBe + "=bot", envKill + "=" + when}, args)
 		ts.Check(cmd.Start())
 		code := finish(ts, cmd, out, errOut)
-		cancel()
 		if code == 0 {
 			ts.Logf("%d lives", lives)
 			if lives < 6 {

@@ -99,12 +99,17 @@ type app struct {
 	notifier   *notify.Notifier
 	handler    http.Handler
 	log        zerolog.Logger
+	onWork     func()
 }
 
 // observers are told what goes on in the runs of an App; see reconcile.Config.
 type observers struct {
+	// self is the program that starts agents and checks, "" for this one.
+	self   string
 	watch  func(run.Event)
 	onSave func(id run.ID, saved bool)
+	// onWork is told after each job of the queue.
+	onWork func()
 	// now is the clock, nil for time.Now, and writeEvery the pause between
 	// writes, zero for the one that GitHub asks for.
 	now        func() time.Time
@@ -132,9 +137,10 @@ func newParts(ctx context.Context, cfg config.Server, gitHub ghapp.Config, log z
 		obs.now = time.Now
 	}
 	gitHub.WriteEvery = obs.writeEvery
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
+	if obs.self == "" {
+		if obs.self, err = os.Executable(); err != nil {
+			return nil, fmt.Errorf("find this program: %w", err)
+		}
 	}
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return nil, &run.UserError{Message: "cannot create the data directory: " + err.Error(), Hint: "set data_dir to a directory this user may write to", Err: err}
@@ -147,7 +153,7 @@ func newParts(ctx context.Context, cfg config.Server, gitHub ghapp.Config, log z
 	if err != nil {
 		return nil, err
 	}
-	backend, err := lookupAgent(cfg.Agent.Name, cfg.Sandbox.Kind, agentOptions(cfg, self))
+	backend, err := lookupAgent(cfg.Agent.Name, cfg.Sandbox.Kind, agentOptions(cfg, obs.self))
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +163,7 @@ func newParts(ctx context.Context, cfg config.Server, gitHub ghapp.Config, log z
 		}
 	}
 	box, err := openSandbox(ctx, cfg.Sandbox.Kind, docker.Options{
-		Self: self, Image: cfg.Sandbox.Image, DataDir: cfg.DataDir, HostPaths: cfg.Sandbox.HostPaths,
+		Self: obs.self, Image: cfg.Sandbox.Image, DataDir: cfg.DataDir, HostPaths: cfg.Sandbox.HostPaths,
 	}, cfg.Sandbox.LocalIsolation, false)
 	if err != nil {
 		return nil, err
@@ -229,7 +235,7 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 			err = errors.Join(err, p.close())
 		}
 	}()
-	a := &app{store: p.store, analytics: p.analytics, github: p.github, notifier: notifier, log: log}
+	a := &app{store: p.store, analytics: p.analytics, github: p.github, notifier: notifier, log: log, onWork: obs.onWork}
 	if a.queue, err = queue.Open(ctx, a.store, queue.Options{Workers: cfg.Workers, Log: log}); err != nil {
 		return nil, err
 	}
@@ -326,9 +332,7 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 	if err := a.reconciler.Sweep(a.log.WithContext(context.WithoutCancel(ctx))); err != nil {
 		a.log.Warn().Err(err).Msg("cleaning up after earlier runs failed")
 	}
-	err := a.queue.Start(a.log.WithContext(context.WithoutCancel(ctx)), queue.Handlers{
-		Delivery: a.reconciler.Delivery, Advance: a.reconciler.Advance,
-	})
+	err := a.queue.Start(a.log.WithContext(context.WithoutCancel(ctx)), a.work())
 	if err != nil {
 		return errors.Join(err, l.Close(), a.close())
 	}
@@ -359,6 +363,24 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 	err = errors.Join(err, a.queue.Stop(grace), a.reconciler.Close(grace))
 	closeNotifier(ctx, a.notifier, stopGrace)
 	return errors.Join(err, a.close())
+}
+
+// work is what the queue's jobs do.
+func (a *app) work() queue.Handlers {
+	h := queue.Handlers{Delivery: a.reconciler.Delivery, Advance: a.reconciler.Advance}
+	if a.onWork == nil {
+		return h
+	}
+	return queue.Handlers{
+		Delivery: func(ctx context.Context, guid string) error {
+			defer a.onWork()
+			return h.Delivery(ctx, guid)
+		},
+		Advance: func(ctx context.Context, id run.ID) (time.Duration, error) {
+			defer a.onWork()
+			return h.Advance(ctx, id)
+		},
+	}
 }
 
 // catchUpEvery is the pause between two looks for what was missed.

@@ -51,6 +51,9 @@ type stage struct {
 	quiet time.Duration
 	// hookURL is where the App listens.
 	hookURL string
+	// bell rings when something may have changed; see await and watchOthers.
+	bell   *bell
+	others *sync.Once
 }
 
 // setting is what differs between tests; zero fields have defaults.
@@ -77,8 +80,9 @@ const (
 
 func newStage(t testing.TB, set setting) *stage {
 	t.Helper()
-	sim, valid := ghsimtest.Start(t, ghsim.Options{Clock: set.gitHubClock})
-	st := &stage{t: t, sim: sim, valid: valid, dir: shortTempDir(t), now: set.now, quiet: cmp.Or(set.quiet, 300*time.Millisecond)}
+	bell := newBell()
+	sim, valid := ghsimtest.Start(t, ghsim.Options{Clock: set.gitHubClock, Wrap: bell.wrap})
+	st := &stage{t: t, sim: sim, valid: valid, bell: bell, others: new(sync.Once), dir: shortTempDir(t), now: set.now, quiet: cmp.Or(set.quiet, 300*time.Millisecond)}
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -93,7 +97,9 @@ func newStage(t testing.TB, set setting) *stage {
 	st.token = user.Token
 	st.repo, err = sim.CreateRepo(person, repoOf, ghsim.RepoOptions{Files: set.files})
 	must(err)
-	st.app, err = sim.CreateApp(ghsim.AppOptions{Slug: cmp.Or(set.slug, "ralph-bot"), Permissions: ghapp.Permissions(), Events: handlers.Subscriptions()})
+	st.app, err = sim.CreateApp(ghsim.AppOptions{
+		Slug: cmp.Or(set.slug, "ralph-bot"), PrivateKeyPEM: ghsimtest.Key(), Permissions: ghapp.Permissions(), Events: handlers.Subscriptions(),
+	})
 	must(err)
 	st.install, err = sim.Install(st.app.ID, person+"/"+repoOf)
 	must(err)
@@ -171,12 +177,17 @@ func (st *stage) serveWith(watch func(run.Event)) *serving {
 func (st *stage) serveApp(log zerolog.Logger, watch func(run.Event)) *serving {
 	st.t.Helper()
 	s := &serving{begun: time.Now().Add(-time.Minute)}
-	a, err := newApp(st.t.Context(), st.config, log, observers{writeEvery: time.Microsecond, quiet: st.quiet, now: st.now, watch: func(ev run.Event) {
-		watch(ev)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.events = append(s.events, ev)
-	}})
+	a, err := newApp(st.t.Context(), st.config, log, observers{
+		self: theProgram(st.t), writeEvery: time.Microsecond, quiet: st.quiet, now: st.now, onWork: st.bell.ring,
+		onSave: func(run.ID, bool) { st.bell.ring() },
+		watch: func(ev run.Event) {
+			defer st.bell.ring()
+			watch(ev)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.events = append(s.events, ev)
+		},
+	})
 	if err != nil {
 		st.t.Fatal(err)
 	}
@@ -225,26 +236,9 @@ func (st *stage) relabel(issue ghsim.Issue, login string) {
 	}
 }
 
-// patience bounds what a test waits for, with room for the race detector on a
-// busy machine.
+// patience is what a command of a test may take, with room for the race detector
+// on a busy machine.
 const patience = 6 * time.Minute
-
-// await asks until the condition holds. It polls the real condition; nothing
-// depends on how often.
-func (st *stage) await(what string, condition func() bool) {
-	st.t.Helper()
-	ctx, cancel := context.WithTimeout(st.t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			st.t.Fatalf("waiting for %s: %v", what, context.Cause(ctx))
-		}
-	}
-}
 
 // ended waits for the end of the issue's run and returns its last state.
 func (st *stage) ended(from *store.Store, issue ghsim.Issue) loop.State {
@@ -335,11 +329,7 @@ type process struct {
 // envKill.
 func (st *stage) start(kill string) *process {
 	st.t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		st.t.Fatal(err)
-	}
-	p := st.command(exe)
+	p := st.command(testProgram(st.t))
 	p.cmd.Env = append(p.cmd.Env, envBe+"=server", envKill+"="+kill, envConfig+"="+st.writeConfig())
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -351,7 +341,10 @@ func (st *stage) start(kill string) *process {
 	go func() {
 		defer close(p.lines)
 		for in := bufio.NewScanner(out); in.Scan(); {
-			p.lines <- in.Text()
+			st.bell.ring()
+			if in.Text() != saidWorked {
+				p.lines <- in.Text()
+			}
 		}
 	}()
 	first := <-p.lines
@@ -375,11 +368,7 @@ func (st *stage) command(exe string, args ...string) *process {
 // bot runs the program to its end and gives its exit code and what it printed.
 func (st *stage) bot(args ...string) (int, string) {
 	st.t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		st.t.Fatal(err)
-	}
-	p := st.command(exe, args...)
+	p := st.command(theProgram(st.t), args...)
 	p.cmd.Env = append(p.cmd.Env, envBe+"=bot")
 	out, err := p.cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
@@ -395,6 +384,7 @@ func (st *stage) bot(args ...string) (int, string) {
 // says.
 func (st *stage) startProgram(exe string, args ...string) *process {
 	st.t.Helper()
+	st.watchOthers()
 	p := st.command(exe, args...)
 	close(p.lines)
 	p.addr = st.config.Listen
@@ -407,6 +397,7 @@ func (st *stage) startProgram(exe string, args ...string) *process {
 // waitHealthy waits until the process serves.
 func (st *stage) waitHealthy(p *process) {
 	st.t.Helper()
+	st.watchOthers()
 	st.await("the server to be up", func() bool {
 		req, err := http.NewRequestWithContext(st.t.Context(), http.MethodGet, "http://"+p.addr+"/healthz", nil)
 		if err != nil {

@@ -398,11 +398,7 @@ func TestA4RedeliveriesAreOneDelivery(t *testing.T) {
 	if err := g.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case <-all:
-	case <-time.After(30 * time.Second):
-		t.Fatal("not every event was worked")
-	}
+	<-all
 	stop()
 	for guid, n := range worked {
 		if n != 1 {

@@ -443,14 +443,19 @@ func (v *Validator) Webhook(d ghsim.Delivery) {
 }
 
 // Start serves a new GitHub for one test, with every call and webhook
-// validated, and closes it when the test ends.
+// validated, and closes it when the test ends. Options.Wrap goes around the
+// validation.
 func Start(t testing.TB, o ghsim.Options) (*ghsim.Sim, *Validator) {
 	t.Helper()
 	v := New(t)
 	if o.Dir == "" {
 		o.Dir = t.TempDir()
 	}
-	o.Wrap = v.Wrap
+	if around := o.Wrap; around != nil {
+		o.Wrap = func(next http.Handler) http.Handler { return around(v.Wrap(next)) }
+	} else {
+		o.Wrap = v.Wrap
+	}
 	sim, err := ghsim.New(o)
 	if err != nil {
 		t.Fatalf("ghsim: %v", err)
