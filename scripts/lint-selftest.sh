@@ -379,7 +379,7 @@ may internal/store "$us/run" "$us/history" "$us/spend" database/sql modernc.org/
 may internal/queue "$us/run" "$us/store" github.com/riverqueue/river
 may internal/host "$us/loop" "$us/gitrepo" "$us/sandbox/docker" "$us/agent"
 may internal/inline "$us/history" "$us/loop" "$us/host" "$us/gitrepo" "$us/store"
-may internal/transcript "$us/run" "$us/agent" "$us/redact"
+may internal/transcript "$us/run" "$us/agent" "$us/redact" "$us/strs"
 may internal/ghsim "$us/proc" github.com/vektah/gqlparser/v2
 may internal/ghaction "$us/run" "$us/proc"
 may internal/appsetup "$us/ghapp"

@@ -11,7 +11,7 @@ import (
 func Prose(final string) string {
 	var b strings.Builder
 	for line := range strings.Lines(final) {
-		if !closingLine.MatchString(bare(strings.TrimSpace(line))) {
+		if !closingLine().MatchString(bare(strings.TrimSpace(line))) {
 			b.WriteString(line)
 		}
 	}

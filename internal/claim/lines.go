@@ -1,11 +1,11 @@
 package claim
 
 import (
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // A line is one line of a message that is the agent's own words.
@@ -36,11 +36,11 @@ type message struct {
 }
 
 var (
-	listMarker  = regexp.MustCompile(`^(?:[-*+•–]|\d{1,3}[.)])[ \t]+`)
-	checkBox    = regexp.MustCompile(`^\[([ xX])\][ \t]+`)
-	headingMark = regexp.MustCompile(`^#{1,6}[ \t]+`)
-	tableRule   = regexp.MustCompile(`^\|?[ \t:|-]*-{2,}[ \t:|-]*$`)
-	comment     = regexp.MustCompile(`(?s)<!--.*?(?:-->|$)`)
+	listMarker  = strs.Lazy(`^(?:[-*+•–]|\d{1,3}[.)])[ \t]+`)
+	checkBox    = strs.Lazy(`^\[([ xX])\][ \t]+`)
+	headingMark = strs.Lazy(`^#{1,6}[ \t]+`)
+	tableRule   = strs.Lazy(`^\|?[ \t:|-]*-{2,}[ \t:|-]*$`)
+	comment     = strs.Lazy(`(?s)<!--.*?(?:-->|$)`)
 )
 
 // parse splits the end of a message into lines and leaves out what is not the
@@ -62,7 +62,7 @@ func parse(final string) message {
 			inCode = inCode && trimmed == ""
 			m.lines = append(m.lines, l)
 			continue
-		case indented && !inList && !listMarker.MatchString(trimmed) && (inCode || i == 0 || m.lines[i-1].kind == blank):
+		case indented && !inList && !listMarker().MatchString(trimmed) && (inCode || i == 0 || m.lines[i-1].kind == blank):
 			inCode = true
 			m.lines = append(m.lines, l)
 			continue
@@ -78,15 +78,15 @@ func parse(final string) message {
 // read takes the line's markup apart.
 func (l *line) read(text string) {
 	l.kind = plain
-	switch mark := listMarker.FindString(text); {
+	switch mark := listMarker().FindString(text); {
 	case mark != "":
 		l.kind, text = item, text[len(mark):]
-		if box := checkBox.FindStringSubmatch(text); box != nil {
+		if box := checkBox().FindStringSubmatch(text); box != nil {
 			l.box, text = strings.ToLower(box[1])[0], text[len(box[0]):]
 		}
-	case headingMark.MatchString(text):
-		l.kind, text = heading, strings.TrimRight(headingMark.ReplaceAllString(text, ""), "# ")
-	case tableRule.MatchString(text):
+	case headingMark().MatchString(text):
+		l.kind, text = heading, strings.TrimRight(headingMark().ReplaceAllString(text, ""), "# ")
+	case tableRule().MatchString(text):
 		l.kind, text = blank, ""
 	case strings.HasPrefix(text, "|"):
 		l.kind, text = row, cells(text)
@@ -188,5 +188,5 @@ func uncomment(text string, in bool) (out string, still bool) {
 		text = rest
 	}
 	still = strings.LastIndex(text, "<!--") > strings.LastIndex(text, "-->")
-	return comment.ReplaceAllString(text, ""), still
+	return comment().ReplaceAllString(text, ""), still
 }

@@ -1,9 +1,10 @@
 package claim
 
 import (
-	"regexp"
 	"strings"
 	"unicode"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // An admission is a sentence in which the agent says that its task is not done.
@@ -51,7 +52,7 @@ func (m message) admission(claimed bool) (admission, bool) {
 			s.before = all[i-1].plain
 		}
 		kind := s.admits(next, languages)
-		if kind == None && s.box == ' ' && mixed[s.lead] && !taskName.MatchString(s.plain) {
+		if kind == None && s.box == ' ' && mixed[s.lead] && !taskName().MatchString(s.plain) {
 			kind = Partial
 		}
 		if severity[kind] > severity[worst.kind] {
@@ -101,7 +102,7 @@ func (m message) sentences() []sentence {
 			case p.kind == plain:
 				lead, s.lead = "", strings.TrimSpace(section+" / "+under)
 			}
-			if j == 0 && label.MatchString(text) {
+			if j == 0 && label().MatchString(text) {
 				under = s.plain
 			}
 			out = append(out, s)
@@ -112,7 +113,7 @@ func (m message) sentences() []sentence {
 
 // label is a bold sentence that says what the rest of its paragraph is about:
 // "**Root cause.** The build broke because …".
-var label = regexp.MustCompile(`^\*\*[^*.]{1,40}\.(?:\*\*)?$`)
+var label = strs.Lazy(`^\*\*[^*.]{1,40}\.(?:\*\*)?$`)
 
 // display takes emphasis and symbols around it off a sentence.
 func display(text string) string {
@@ -152,11 +153,11 @@ func (m message) paragraphs() []line {
 // line that says more is prose too.
 func isSignal(l line) bool {
 	text := bare(l.text)
-	if closingLine.MatchString(text) || verifyLine.MatchString(text) {
+	if closingLine().MatchString(text) || verifyLine().MatchString(text) {
 		return true
 	}
 	s, ok := read(text)
-	return ok && l.kind != row && (s.words == "" || !statusLine.MatchString(text))
+	return ok && l.kind != row && (s.words == "" || !statusLine().MatchString(text))
 }
 
 // goesOn says whether a sentence goes on from one line in the next.
@@ -169,14 +170,14 @@ func goesOn(before, text string) bool {
 }
 
 // taskName is how people name one task among others.
-var taskName = regexp.MustCompile(`\bt\d{1,4}\b|\b(?:tasks?|stor(?:y|ies)|steps?|phases?|milestones?|aufgaben?|taches?|tareas?|tarefas?) #?\d`)
+var taskName = strs.Lazy(`\bt\d{1,4}\b|\b(?:tasks?|stor(?:y|ies)|steps?|phases?|milestones?|aufgaben?|taches?|tareas?|tarefas?) #?\d`)
 
 // mixedLists are the leads of the lists that have ticked boxes. An open box
 // beside them is what is left of this task; lists of other tasks name them.
 func mixedLists(all []sentence) map[string]bool {
 	out := map[string]bool{}
 	for _, s := range all {
-		if s.box == 'x' && !taskName.MatchString(s.plain) {
+		if s.box == 'x' && !taskName().MatchString(s.plain) {
 			out[s.lead] = true
 		}
 	}
@@ -185,7 +186,7 @@ func mixedLists(all []sentence) map[string]bool {
 
 // admits says what a sentence admits, given the next one.
 func (s sentence) admits(next sentence, languages []*language) Kind {
-	if s.table != "" && closedRow.MatchString(s.plain) {
+	if s.table != "" && closedRow().MatchString(s.plain) {
 		return None
 	}
 	for _, l := range languages {
@@ -212,18 +213,18 @@ const maxMatches = 4
 
 // clauseEnd separates what belongs together closely enough for a negation to
 // reach a word.
-var clauseEnd = regexp.MustCompile(`[,;:()/–—]|\. | - |\b(?:but|however|although|though|while|yet|except|and|so|because|since|as|` +
+var clauseEnd = strs.Lazy(`[,;:()/–—]|\. | - |\b(?:but|however|although|though|while|yet|except|and|so|because|since|as|` +
 	`aber|jedoch|und|weil|da|denn|obwohl|mais|et|car|parce que|pero|porque|aunque|mas|porem|pois|embora)\b`)
 
 // reasons are the words that a clause begins with that says why.
-var reasons = regexp.MustCompile(`^(?:because|since|weil|da|denn|car|parce que|porque|pois)$`)
+var reasons = strs.Lazy(`^(?:because|since|weil|da|denn|car|parce que|porque|pois)$`)
 
 // definition is the beginning of a line that explains what is quoted.
-var definition = regexp.MustCompile(`^qquote ?[:–—-]`)
+var definition = strs.Lazy(`^qquote ?[:–—-]`)
 
 // clauseOf is what a text begins with, up to the end of its clause.
 func clauseOf(text string) string {
-	if end := clauseEnd.FindStringIndex(text); end != nil {
+	if end := clauseEnd().FindStringIndex(text); end != nil {
 		return text[:end[0]]
 	}
 	return text
@@ -235,18 +236,18 @@ func (l *language) isPast(found string) bool {
 }
 
 // closedRow is a row of a table that ends well: "Open points: 5: 0".
-var closedRow = regexp.MustCompile(`: (?:0|none|done|ok|pass(?:ed)?|yes|fixed|keine?|erledigt|aucune?|fait|` +
+var closedRow = strs.Lazy(`: (?:0|none|done|ok|pass(?:ed)?|yes|fixed|keine?|erledigt|aucune?|fait|` +
 	`ningun[oa]|hecho|nenhuma?|feito|✅.*)$`)
 
 // definitions is the first row of a table that explains words.
-var definitions = regexp.MustCompile(`\b(?:meaning|description|purpose|bedeutung|beschreibung|zweck|signification|significado|descri[pc]\w+)\b`)
+var definitions = strs.Lazy(`\b(?:meaning|description|purpose|bedeutung|beschreibung|zweck|signification|significado|descri[pc]\w+)\b`)
 
 // excused says whether a guard of a rule takes back what it found at a place.
 func (l *language) excused(s, next sentence, plain string, at []int, r rule) bool {
 	g := r.guards
 	begin, reason := 0, false
-	for _, sep := range clauseEnd.FindAllStringIndex(plain[:at[0]], -1) {
-		begin, reason = sep[1], reasons.MatchString(plain[sep[0]:sep[1]])
+	for _, sep := range clauseEnd().FindAllStringIndex(plain[:at[0]], -1) {
+		begin, reason = sep[1], reasons().MatchString(plain[sep[0]:sep[1]])
 	}
 	before, found, after := plain[begin:at[0]], plain[at[0]:at[1]], plain[at[1]:]
 	if strings.HasSuffix(found, ":") {
@@ -262,7 +263,7 @@ func (l *language) excused(s, next sentence, plain string, at []int, r rule) boo
 	case is(negated, l.negation, before), is(negated, l.without, found), is(negated, l.nothing, after),
 		is(negated, l.nothing, follows) && s.leads:
 		return true
-	case g&described != 0 && (definition.MatchString(plain) || definitions.MatchString(s.table)):
+	case g&described != 0 && (definition().MatchString(plain) || definitions().MatchString(s.table)):
 		return true
 	case is(described, l.condition, clause), is(described, l.report, before), is(general, l.conditions, after):
 		return true
@@ -284,7 +285,7 @@ func (l *language) excused(s, next sentence, plain string, at []int, r rule) boo
 		return true
 	case g&elsewhere != 0 && l.refersBack.MatchString(next.plain) && l.elsewhere.MatchString(next.plain):
 		return true
-	case g&otherTask != 0 && (taskName.MatchString(plain) || taskName.MatchString(s.lead) || s.leads && taskName.MatchString(next.plain)):
+	case g&otherTask != 0 && (taskName().MatchString(plain) || taskName().MatchString(s.lead) || s.leads && taskName().MatchString(next.plain)):
 		return true
 	case is(otherWork, l.others, plain), is(otherWork, l.others, s.lead), s.leads && is(otherWork, l.others, next.plain):
 		return true

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // A signal is a line of its own that claims something in a form that a system
@@ -48,19 +50,19 @@ var states = map[string]Kind{
 }
 
 var (
-	closingLine = regexp.MustCompile(`(?i)^` + Prefix + `[ \t]*(.+)$`)
-	statusLine  = regexp.MustCompile(`(?i)^(?:task[ \t]+)?status[ \t]*:[ \t]*(.+)$`)
-	promiseLine = regexp.MustCompile(`^<promise>[ \t]*([^<>]{1,80}?)[ \t]*</promise>$`)
-	promiseEnd  = regexp.MustCompile(`^(.*?)<promise>COMPLETE</promise>[.!*]*$`)
+	closingLine = strs.Lazy(`(?i)^` + Prefix + `[ \t]*(.+)$`)
+	statusLine  = strs.Lazy(`(?i)^(?:task[ \t]+)?status[ \t]*:[ \t]*(.+)$`)
+	promiseLine = strs.Lazy(`^<promise>[ \t]*([^<>]{1,80}?)[ \t]*</promise>$`)
+	promiseEnd  = strs.Lazy(`^(.*?)<promise>COMPLETE</promise>[.!*]*$`)
 	// stateWord takes a claim's state and its reason apart. What is neither at its
 	// end nor followed by punctuation is another word, or a template's "done|partial".
-	stateWord = regexp.MustCompile(`^([A-Za-z]+(?:[ _][A-Za-z]+)?)[ \t]*(?:$|[:.,;!(–—-][ \t]*(.*)$)`)
-	oneState  = regexp.MustCompile(`^([A-Za-z]+)[ \t]*[:.,;!(–—-][ \t]*(.*)$`)
-	tokenLine = regexp.MustCompile(`^([A-Z_]+|<<<[A-Z_:]+>>>)[ \t]*(?:$|[:–—-][ \t]*(.*)$)`)
+	stateWord = strs.Lazy(`^([A-Za-z]+(?:[ _][A-Za-z]+)?)[ \t]*(?:$|[:.,;!(–—-][ \t]*(.*)$)`)
+	oneState  = strs.Lazy(`^([A-Za-z]+)[ \t]*[:.,;!(–—-][ \t]*(.*)$`)
+	tokenLine = strs.Lazy(`^([A-Z_]+|<<<[A-Z_:]+>>>)[ \t]*(?:$|[:–—-][ \t]*(.*)$)`)
 	// keyLine is what systems write below their signal: "commit: abc1234".
-	keyLine = regexp.MustCompile(`(?i)^(?:status|commit|verif\w+|files?(?: \w+)?|tests?|branch|task|learnings?|summary)[ \t]*:`)
+	keyLine = strs.Lazy(`(?i)^(?:status|commit|verif\w+|files?(?: \w+)?|tests?|branch|task|learnings?|summary)[ \t]*:`)
 	// notMeant finds in the words that lead to a signal that they only speak of it.
-	notMeant = regexp.MustCompile(`(?i)\b(?:not|n't|never|cannot|until|unless|once|when|if|would|will|won't|should|instead of|rather than|before|only|` +
+	notMeant = strs.Lazy(`(?i)\b(?:not|n't|never|cannot|until|unless|once|when|if|would|will|won't|should|instead of|rather than|before|only|` +
 		`nicht|kein|erst|sobald|wenn|falls|pas|jamais|quand|lorsque|si|nunca|cuando|hasta|quando|se)\b|n’t|不|未|没`)
 )
 
@@ -111,16 +113,16 @@ func (m message) single() []signal {
 
 // read reads a line as a signal.
 func read(text string) (signal, bool) {
-	if m := closingLine.FindStringSubmatch(text); m != nil {
+	if m := closingLine().FindStringSubmatch(text); m != nil {
 		return state(m[1])
 	}
-	if m := promiseLine.FindStringSubmatch(text); m != nil {
+	if m := promiseLine().FindStringSubmatch(text); m != nil {
 		return promise(m[1])
 	}
-	if m := statusLine.FindStringSubmatch(text); m != nil {
+	if m := statusLine().FindStringSubmatch(text); m != nil {
 		return state(strings.TrimFunc(m[1], decoration))
 	}
-	m := tokenLine.FindStringSubmatch(text)
+	m := tokenLine().FindStringSubmatch(text)
 	if m == nil {
 		return signal{}, false
 	}
@@ -131,8 +133,8 @@ func read(text string) (signal, bool) {
 
 // readEnd reads the message's last line, which may end with a promise.
 func readEnd(text string) (signal, bool) {
-	m := promiseEnd.FindStringSubmatch(text)
-	if m == nil || notMeant.MatchString(lastSentence(m[1])) || strings.Count(m[1], "`")%2 == 1 {
+	m := promiseEnd().FindStringSubmatch(text)
+	if m == nil || notMeant().MatchString(lastSentence(m[1])) || strings.Count(m[1], "`")%2 == 1 {
 		return signal{}, false
 	}
 	before := strings.TrimRight(m[1], " \t*")
@@ -142,7 +144,7 @@ func readEnd(text string) (signal, bool) {
 
 // state reads "partial: nine modules are left".
 func state(text string) (signal, bool) {
-	for _, form := range []*regexp.Regexp{stateWord, oneState} {
+	for _, form := range []*regexp.Regexp{stateWord(), oneState()} {
 		m := form.FindStringSubmatch(text)
 		if m == nil {
 			continue
@@ -161,7 +163,7 @@ func promise(text string) (signal, bool) {
 	switch {
 	case ok && s.kind != Done:
 		return s, true
-	case notMeant.MatchString(text):
+	case notMeant().MatchString(text):
 		return signal{kind: Partial, words: text}, true
 	}
 	return signal{kind: Done, all: text == "COMPLETE"}, true
@@ -230,7 +232,7 @@ func (m message) signOff() int {
 	lines, bytes := 0, 0
 	for i, raw := range slices.Backward(m.raw) {
 		text := bare(strings.TrimLeft(raw, "-*+ "))
-		if text == "" || keyLine.MatchString(text) || m.inStatus(i) {
+		if text == "" || keyLine().MatchString(text) || m.inStatus(i) {
 			continue
 		}
 		if _, ok := read(text); ok {
@@ -267,7 +269,7 @@ func (m message) mentioned(at int) bool {
 	}
 	text := strings.TrimRight(m.lines[i].text, " *")
 	goesOn := i == at-1 && (unicode.IsLetter(lastRune(text)) || lastRune(text) == ',')
-	return (goesOn || strings.HasSuffix(text, ":")) && notMeant.MatchString(lastSentence(text))
+	return (goesOn || strings.HasSuffix(text, ":")) && notMeant().MatchString(lastSentence(text))
 }
 
 // bare takes what may surround a signal off a line: space, emphasis, code

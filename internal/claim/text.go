@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Stand-ins for what the agent only names: code, quoted words, paths, links. One
@@ -16,19 +18,19 @@ const (
 )
 
 var (
-	linkText  = regexp.MustCompile(`!?\[([^\]\n]*)\]\([^)\s]*\)`)
-	address   = regexp.MustCompile(`https?://\S+`)
-	quotation = regexp.MustCompile(`"[^"\n]{1,300}"|“[^”\n]{1,300}”|„[^“”\n]{1,300}[“”]|«[^»\n]{1,300}»|「[^」\n]{1,300}」|` +
+	linkText  = strs.Lazy(`!?\[([^\]\n]*)\]\([^)\s]*\)`)
+	address   = strs.Lazy(`https?://\S+`)
+	quotation = strs.Lazy(`"[^"\n]{1,300}"|“[^”\n]{1,300}”|„[^“”\n]{1,300}[“”]|«[^»\n]{1,300}»|「[^」\n]{1,300}」|` +
 		`(^|[\s(:])['‘][^'’\n]{2,200}['’]([\s.,;:!?)]|$)`)
 	// Names of code that nobody put between backticks: a path, a call, snake_case, camelCase.
-	fileName = regexp.MustCompile(`[\w./@-]*\w\.(?:go|tsx?|jsx?|mjs|py|md|rs|java|json|ya?ml|toml|sh|sql|css|html?|cc?|h|cpp|rb|php|kt|swift|txt|lock|mod|xml|csv)\b(?::\d+)*`)
-	codeName = regexp.MustCompile(`[\w.]*\w\(\)|\b\w+(?:/[\w.-]+){2,}|\B(?:\./|/)[\w./-]+|\b\w*[a-z][A-Z]\w*|\b\w+_\w+|\B--?[a-z][\w-]{2,}\b`)
-	testName = regexp.MustCompile(`(?i)test|spec\b|lint|build|vet\b|tsc|check|cargo|make|npm|pnpm|yarn|gradle|mvn|ruff|mypy|compile`)
-	emphasis = regexp.MustCompile(`\*+|~~|(?:^|\s)_+|_+(?:\s|$)`)
-	spaces   = regexp.MustCompile(`\s+`)
+	fileName = strs.Lazy(`[\w./@-]*\w\.(?:go|tsx?|jsx?|mjs|py|md|rs|java|json|ya?ml|toml|sh|sql|css|html?|cc?|h|cpp|rb|php|kt|swift|txt|lock|mod|xml|csv)\b(?::\d+)*`)
+	codeName = strs.Lazy(`[\w.]*\w\(\)|\b\w+(?:/[\w.-]+){2,}|\B(?:\./|/)[\w./-]+|\b\w*[a-z][A-Z]\w*|\b\w+_\w+|\B--?[a-z][\w-]{2,}\b`)
+	testName = strs.Lazy(`(?i)test|spec\b|lint|build|vet\b|tsc|check|cargo|make|npm|pnpm|yarn|gradle|mvn|ruff|mypy|compile`)
+	emphasis = strs.Lazy(`\*+|~~|(?:^|\s)_+|_+(?:\s|$)`)
+	spaces   = strs.Lazy(`\s+`)
 
-	shortNot  = regexp.MustCompile(`\b(could|did|do|does|is|are|was|were|have|has|had|would|should|must|need)n't\b`)
-	helperNot = regexp.MustCompile(`\b(could|can|did|do|does|is|are|was|were|have|has|had|will|would|should|must|am) (?:(?:unfortunately|sadly|however|still|currently|also|simply|just) )?not\b`)
+	shortNot  = strs.Lazy(`\b(could|did|do|does|is|are|was|were|have|has|had|would|should|must|need)n't\b`)
+	helperNot = strs.Lazy(`\b(could|can|did|do|does|is|are|was|were|have|has|had|will|would|should|must|am) (?:(?:unfortunately|sadly|however|still|currently|also|simply|just) )?not\b`)
 )
 
 // folded are the letters that rules are written without.
@@ -45,22 +47,22 @@ var contractions = strings.NewReplacer("can't", "can not", "won't", "will not", 
 // word, and a stand-in for whatever is only named.
 func plainWords(text string) string {
 	text = nameCode(text)
-	text = linkText.ReplaceAllString(text, "$1")
-	text = address.ReplaceAllString(text, named)
-	text = quotation.ReplaceAllString(text, "$1"+quoted+"$2")
-	for _, re := range []*regexp.Regexp{fileName, codeName} {
+	text = linkText().ReplaceAllString(text, "$1")
+	text = address().ReplaceAllString(text, named)
+	text = quotation().ReplaceAllString(text, "$1"+quoted+"$2")
+	for _, re := range []*regexp.Regexp{fileName(), codeName()} {
 		text = re.ReplaceAllStringFunc(text, standIn)
 	}
-	text = emphasis.ReplaceAllString(text, " ")
+	text = emphasis().ReplaceAllString(text, " ")
 	text = folded.Replace(strings.ToLower(text))
 	text = contractions.Replace(text)
-	text = shortNot.ReplaceAllString(text, "$1 not")
-	text = helperNot.ReplaceAllString(text, "${1}not")
-	return strings.TrimSpace(spaces.ReplaceAllString(text, " "))
+	text = shortNot().ReplaceAllString(text, "$1 not")
+	text = helperNot().ReplaceAllString(text, "${1}not")
+	return strings.TrimSpace(spaces().ReplaceAllString(text, " "))
 }
 
 func standIn(name string) string {
-	if testName.MatchString(name) {
+	if testName().MatchString(name) {
 		return namedTest
 	}
 	return named

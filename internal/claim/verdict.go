@@ -2,10 +2,11 @@ package claim
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // VerifyPrefix is what the closing line of a verification begins with.
@@ -35,10 +36,10 @@ type Answer struct {
 const maxCriteria = 1000
 
 var (
-	answerLine = regexp.MustCompile(`(?i)^(?:(?:acceptance )?(?:criterion|criteria)[ \t]*|#)?(\d{1,4})(?:[ \t]*\([^()]{1,200}\))?[ \t]*[.):–—-]*[ \t]*` +
+	answerLine = strs.Lazy(`(?i)^(?:(?:acceptance )?(?:criterion|criteria)[ \t]*|#)?(\d{1,4})(?:[ \t]*\([^()]{1,200}\))?[ \t]*[.):–—-]*[ \t]*` +
 		`(?:[✅❌✔✗✘]\x{FE0F}?[ \t]*)?(yes|no|ja|nein|oui|non|sí|si|sim|não|nao|partly|partially|✅|✔|❌|✗|✘)\x{FE0F}?` +
 		`(?:$|[ \t]*[:.,;(–—-]+[ \t]*(.*)$|[ \t]+(.*)$)`)
-	verifyLine = regexp.MustCompile(`(?i)^` + VerifyPrefix + `[ \t]*(agreed|not[ \t]+agreed)[ \t]*(?:$|[:.,;–—-][ \t]*(.*)$)`)
+	verifyLine = strs.Lazy(`(?i)^` + VerifyPrefix + `[ \t]*(agreed|not[ \t]+agreed)[ \t]*(?:$|[:.,;–—-][ \t]*(.*)$)`)
 	yes        = map[string]bool{"yes": true, "ja": true, "oui": true, "sí": true, "si": true, "sim": true, "✅": true, "✔": true}
 )
 
@@ -138,17 +139,17 @@ func (m message) answers(n int) (out []answered, refused string) {
 // numbered is a line with its number, which is the marker of a list as well.
 func (m message) numbered(at int) string {
 	text := m.lines[at].text
-	if m.lines[at].kind == item && listNumber.MatchString(m.raw[at]) {
+	if m.lines[at].kind == item && listNumber().MatchString(m.raw[at]) {
 		text = m.raw[at]
 	}
 	return text
 }
 
-var listNumber = regexp.MustCompile(`^\d{1,3}[.)]`)
+var listNumber = strs.Lazy(`^\d{1,3}[.)]`)
 
 func readAnswer(text string) (at int, a Answer, ok bool) {
 	text = strings.TrimSpace(strings.ReplaceAll(strings.ReplaceAll(text, "**", ""), "__", ""))
-	f := answerLine.FindStringSubmatch(text)
+	f := answerLine().FindStringSubmatch(text)
 	if f == nil {
 		return 0, Answer{}, false
 	}
@@ -194,10 +195,10 @@ func (m message) closing() (agrees bool, why string, found bool) {
 
 // readClosing reads a closing line of a verification.
 func readClosing(text string) (agreed bool, why string, ok bool) {
-	if f := verifyLine.FindStringSubmatch(text); f != nil {
+	if f := verifyLine().FindStringSubmatch(text); f != nil {
 		return strings.EqualFold(f[1], "agreed"), f[2], true
 	}
-	f := tokenLine.FindStringSubmatch(text)
+	f := tokenLine().FindStringSubmatch(text)
 	if f == nil || !strings.HasPrefix(f[1], "VERIFICATION_") {
 		return false, "", false
 	}

@@ -4,9 +4,10 @@ import (
 	"embed"
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
 	"sync"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // The words of each language are data, in the form that words/README.md explains.
@@ -200,14 +201,14 @@ func (l *language) guards() map[string]*finder {
 	}
 }
 
-var wordName = regexp.MustCompile(`\{[a-z]+\}`)
+var wordName = strs.Lazy(`\{[a-z]+\}`)
 
 // expand puts words in the place of their names in braces. Words are made of
 // words, but not deeply.
 func expand(expr string, words map[string]string) (string, error) {
 	var err error
 	for range 3 {
-		expr = wordName.ReplaceAllStringFunc(expr, func(name string) string {
+		expr = wordName().ReplaceAllStringFunc(expr, func(name string) string {
 			alternatives, ok := words[name[1:len(name)-1]]
 			if !ok {
 				err = fmt.Errorf("there are no words %s", name)

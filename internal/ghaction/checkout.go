@@ -9,12 +9,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // TakeOver removes from the git configuration of the checkout at dir whatever
@@ -79,10 +79,10 @@ func configFiles(gitDir string) ([]string, error) {
 }
 
 // grants matches settings that give access, whatever their value.
-var grants = regexp.MustCompile(`^(http(\..*)?\.(extraheader|cookiefile|sslkey)|credential(\..*)?\.[^.]*|core\.(askpass|sshcommand|gitproxy)|include\.path|includeif\..*\.path)$`)
+var grants = strs.Lazy(`^(http(\..*)?\.(extraheader|cookiefile|sslkey)|credential(\..*)?\.[^.]*|core\.(askpass|sshcommand|gitproxy)|include\.path|includeif\..*\.path)$`)
 
 // login matches a name or password in an address.
-var login = regexp.MustCompile(`://[^/@\s]+@`)
+var login = strs.Lazy(`://[^/@\s]+@`)
 
 type cleaner struct {
 	git, temp string
@@ -107,13 +107,13 @@ func (c *cleaner) clean(ctx context.Context, file string) error {
 		switch {
 		case key == "":
 			continue
-		case strings.HasPrefix(key, "remote.") && strings.HasSuffix(key, "url") && login.MatchString(value):
+		case strings.HasPrefix(key, "remote.") && strings.HasSuffix(key, "url") && login().MatchString(value):
 			// The address itself is of use to later steps. Which of several it is
 			// does not matter: they are all looked at.
 			if err := c.bare(ctx, file, key, value); err != nil {
 				return err
 			}
-		case grants.MatchString(key), login.MatchString(key), login.MatchString(value):
+		case grants().MatchString(key), login().MatchString(key), login().MatchString(value):
 			if strings.HasPrefix(key, "include") {
 				if err := c.included(file, value); err != nil {
 					return err
@@ -125,7 +125,7 @@ func (c *cleaner) clean(ctx context.Context, file string) error {
 		default:
 			continue
 		}
-		c.removed = append(c.removed, login.ReplaceAllString(key, "://"))
+		c.removed = append(c.removed, login().ReplaceAllString(key, "://"))
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func (c *cleaner) unset(ctx context.Context, file, key string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("take %s out of %s: %w", login.ReplaceAllString(key, "://"), file, err)
+		return fmt.Errorf("take %s out of %s: %w", login().ReplaceAllString(key, "://"), file, err)
 	}
 	return nil
 }

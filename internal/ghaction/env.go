@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Env is what the runner tells a step by the environment.
@@ -27,7 +27,7 @@ type Env struct {
 	RunURL string
 }
 
-var nameRE = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
+var nameRE = strs.Lazy(`^[A-Za-z0-9._-]{1,100}$`)
 
 // ReadEnv reads the environment of a step.
 func ReadEnv(env func(string) string) (Env, error) {
@@ -40,7 +40,7 @@ func ReadEnv(env func(string) string) (Env, error) {
 	}
 	var ok bool
 	e.Owner, e.Repo, ok = strings.Cut(env("GITHUB_REPOSITORY"), "/")
-	if !ok || !nameRE.MatchString(e.Owner) || !nameRE.MatchString(e.Repo) || e.EventName == "" || !filepath.IsAbs(e.EventPath) || !filepath.IsAbs(e.Temp) {
+	if !ok || !nameRE().MatchString(e.Owner) || !nameRE().MatchString(e.Repo) || e.EventName == "" || !filepath.IsAbs(e.EventPath) || !filepath.IsAbs(e.Temp) {
 		return Env{}, &run.UserError{
 			Message: "this is not a step of a GitHub Actions workflow: GITHUB_REPOSITORY, GITHUB_EVENT_NAME, GITHUB_EVENT_PATH or RUNNER_TEMP is missing",
 			Hint:    "use the action (uses: org/ralph-action@v1), or run `bot run PLAN.md` on your own machine",

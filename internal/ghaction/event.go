@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"strconv"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // maxEvent is the most that GitHub delivers.
@@ -44,7 +44,7 @@ type Event struct {
 }
 
 // relayed is the name of a run of the workflow that hands reviews on.
-var relayed = regexp.MustCompile(`^ralph review ([1-9][0-9]{0,17}) of #([1-9][0-9]{0,8})$`)
+var relayed = strs.Lazy(`^ralph review ([1-9][0-9]{0,17}) of #([1-9][0-9]{0,8})$`)
 
 // ReadEvent reads the event of the job.
 func ReadEvent(e Env) (Event, error) {
@@ -123,7 +123,7 @@ func parseEvent(name string, payload []byte) (Event, error) {
 	// Only who may push to the repository has a workflow run from a branch of it; a
 	// fork's could be called anything.
 	if w := p.WorkflowRun; name == "workflow_run" && w.Event == "pull_request_review" && w.Conclusion == "success" && w.HeadRepository.NodeID == e.RepoNode && e.RepoNode != "" {
-		if m := relayed.FindStringSubmatch(w.DisplayTitle); m != nil {
+		if m := relayed().FindStringSubmatch(w.DisplayTitle); m != nil {
 			e.Review, _ = strconv.ParseInt(m[1], 10, 64) // so many digits fit
 			e.Issue, _ = strconv.Atoi(m[2])
 		}

@@ -20,11 +20,11 @@ import (
 // objects are packs that are made once and kept beside the host's index (see
 // agentPacks), plus loose copies of what is newer; all are copied, since what an
 // agent can write must not be shared. So preparing it costs a few milliseconds,
-// and some git processes when the branch has moved.
+// and a git process where the branch has moved by much.
 
-// maxLoose is how many objects beyond the pack are copied one by one before a
-// new pack is made.
-const maxLoose = 500
+// maxLoose is how many objects beyond the packs are copied one by one: a pack of
+// them costs a git process, about what copying so many does.
+const maxLoose = 100
 
 // maxAgentTree bounds the files of a tree, in bytes, whose agent gets a .git:
 // beyond, copying it each iteration would cost more than it helps.
@@ -239,30 +239,6 @@ func totalSize(x *index) int64 {
 		total += int64(e.stat.size)
 	}
 	return total
-}
-
-// missingFrom lists the objects of the index that the packs do not hold.
-func (w *Worktree) missingFrom(packs *agentPacks, x *index) ([]OID, error) {
-	var missing []OID
-	seen := map[OID]bool{}
-	want := func(oid OID) {
-		if !seen[oid] && !packs.has(oid) {
-			missing = append(missing, oid)
-		}
-		seen[oid] = true
-	}
-	for _, e := range x.entries {
-		if e.mode != ModeSubmodule {
-			want(e.oid)
-		}
-	}
-	if err := x.nameTrees(&w.repo.store); err != nil {
-		return nil, err
-	}
-	for _, oid := range x.trees {
-		want(oid)
-	}
-	return missing, nil
 }
 
 // packNames reads the names in a pack's index (version 2, gitformat-pack(5)).

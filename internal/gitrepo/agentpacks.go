@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,8 +42,11 @@ type packNote struct {
 	When  int64 `json:"when,omitempty"`
 	// Shallow are the commits whose parents are left out.
 	Shallow []OID `json:"shallow,omitempty"`
-	// Commits are those that the packs hold with all they consist of.
-	Commits []OID `json:"commits,omitempty"`
+	// Commits are those that are held with all they consist of.
+	Commits map[OID]pastCommit `json:"commits,omitempty"`
+	// Loose are the objects of commits that no pack holds: they are copied one by
+	// one.
+	Loose []OID `json:"loose,omitempty"`
 	// Left says why there is no history though one was asked for. It is not
 	// tried again.
 	Left string `json:"left,omitempty"`
@@ -54,7 +58,7 @@ func (p *agentPacks) path(pack, ext string) string { return filepath.Join(p.dir,
 func (p *agentPacks) noteFile() string             { return filepath.Join(p.dir, "packs.json") }
 
 // agentPacks brings the packs up to date with the history and the tree of the
-// index. What they lack of the tree is so little that it is copied one by one.
+// index. What they lack is so little that it is copied one by one.
 func (w *Worktree) agentPacks(ctx context.Context, x *index, h History) (p *agentPacks, missing []OID, err error) {
 	p = &agentPacks{w: w, dir: w.index + ".agent"}
 	if err := p.open(h.Depth); err != nil {
@@ -68,8 +72,8 @@ func (w *Worktree) agentPacks(ctx context.Context, x *index, h History) (p *agen
 	if len(p.note.Packs) == 0 {
 		return p, nil, p.add(ctx, string(x.tree)+"\n")
 	}
-	missing, err = w.missingFrom(p, x)
-	if err != nil || len(missing) <= maxLoose {
+	missing, loose, err := p.lacking(x.tree)
+	if err != nil || loose {
 		return p, missing, err
 	}
 	want := string(x.tree) + "\n"
@@ -80,7 +84,71 @@ func (w *Worktree) agentPacks(ctx context.Context, x *index, h History) (p *agen
 	} else {
 		want = fmt.Sprintf("--shallow %s\n%s^%s\n", p.note.Tip, want, p.note.Tip)
 	}
-	return p, nil, p.add(ctx, want)
+	return p, p.note.Loose, p.add(ctx, want)
+}
+
+// lacking lists the objects of commits and trees that no pack holds, with those
+// that are copied one by one anyway. It says false where they are too many for
+// that, or packed in the repository.
+func (p *agentPacks) lacking(roots ...OID) (_ []OID, loose bool, err error) {
+	found := map[OID]bool{}
+	for _, oid := range p.note.Loose {
+		found[oid] = true
+	}
+	for _, root := range roots {
+		err := p.walk(root, found)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrTooLarge) {
+			return nil, false, nil
+		}
+		if err != nil {
+			return nil, false, err
+		}
+	}
+	return slices.Sorted(maps.Keys(found)), true, nil
+}
+
+// walk adds what a commit or tree consists of, as far as no pack holds it.
+// fs.ErrNotExist where some of it is no loose object, ErrTooLarge where it is too
+// many.
+func (p *agentPacks) walk(oid OID, found map[OID]bool) error {
+	if found[oid] || p.has(oid) {
+		return nil
+	}
+	repo := p.w.repo
+	kind, data, err := repo.readLoose(oid, maxTree)
+	if err != nil {
+		return err
+	}
+	found[oid] = true
+	if kind == kindCommit {
+		info, err := parseCommit(oid, data)
+		if err != nil {
+			return err
+		}
+		return p.walk(info.Tree, found)
+	}
+	items, err := parseTree(repo.algo, data)
+	if err != nil {
+		return err
+	}
+	for _, item := range items {
+		switch {
+		case item.mode == ModeSubmodule || found[item.oid]:
+		case item.isDir():
+			if err := p.walk(item.oid, found); err != nil {
+				return err
+			}
+		case !p.has(item.oid):
+			if _, err := os.Lstat(repo.loosePath(item.oid)); err != nil {
+				return err
+			}
+			found[item.oid] = true
+		}
+		if len(found) > maxLoose {
+			return ErrTooLarge
+		}
+	}
+	return nil
 }
 
 // open reads what is kept, and begins anew where that is of no use any more.
@@ -144,30 +212,15 @@ func (p *agentPacks) save() error {
 // commit is not here, the history stays that of the commit before; where git
 // cannot give it, or it is too large to be copied for each agent, there is none.
 func (p *agentPacks) follow(ctx context.Context, h History) error {
-	now, err := p.w.repo.past(ctx, h.Tip, h.Depth)
+	now, err := p.w.repo.past(ctx, h.Tip, h.Depth, p.note.Commits)
 	if errors.Is(err, ErrNotFound) && h.Fetch != nil && h.Fetch(ctx) == nil {
-		now, err = p.w.repo.past(ctx, h.Tip, h.Depth)
+		now, err = p.w.repo.past(ctx, h.Tip, h.Depth, p.note.Commits)
 	}
 	if errors.Is(err, ErrNotFound) {
 		return nil
 	}
 	if err == nil {
-		held := map[OID]bool{}
-		for _, oid := range p.note.Commits {
-			held[oid] = true
-		}
-		tip := now.known[h.Tip]
-		p.note.Tip, p.note.Tree, p.note.When, p.note.Shallow = h.Tip, tip.tree, tip.when, now.boundary
-		p.note.Commits = slices.DeleteFunc(now.commits, func(oid OID) bool { return held[oid] })
-		for oid := range held {
-			p.note.Commits = append(p.note.Commits, oid)
-		}
-		slices.Sort(p.note.Commits)
-		if want := now.beyond(held); want != "" {
-			err = p.add(ctx, want)
-		} else {
-			err = p.save()
-		}
+		err = p.hold(ctx, h.Tip, now)
 	}
 	switch {
 	case exitCode(err) == 128:
@@ -180,6 +233,41 @@ func (p *agentPacks) follow(ctx context.Context, h History) error {
 		return p.leave(fmt.Sprintf("it is larger than %d MiB", maxAgentPast>>20))
 	}
 	return err
+}
+
+// hold notes a history, and takes in those of its commits that are not held: in
+// a pack, or one by one where they are few.
+func (p *agentPacks) hold(ctx context.Context, tip OID, now *past) error {
+	commits, packed := map[OID]pastCommit{}, map[OID]bool{}
+	for oid, c := range p.note.Commits {
+		commits[oid], packed[oid] = c, !c.Loose
+	}
+	fresh := slices.DeleteFunc(slices.Clone(now.commits), func(oid OID) bool {
+		_, held := commits[oid]
+		return held
+	})
+	loose, few, err := p.lacking(fresh...)
+	if err != nil {
+		return err
+	}
+	if few = few && len(p.note.Packs) > 0; !few {
+		maps.DeleteFunc(commits, func(oid OID, _ pastCommit) bool { return !packed[oid] })
+		fresh, loose = now.commits, nil
+	}
+	for _, oid := range fresh {
+		if !packed[oid] {
+			c := now.known[oid]
+			c.Loose = few
+			commits[oid] = c
+		}
+	}
+	is := now.known[tip]
+	p.note.Tip, p.note.Tree, p.note.When, p.note.Shallow = tip, is.Tree, is.When, now.boundary
+	p.note.Commits, p.note.Loose = commits, loose
+	if few {
+		return p.save()
+	}
+	return p.add(ctx, now.beyond(packed))
 }
 
 func (p *agentPacks) leave(why string) error {

@@ -53,14 +53,19 @@ func (s *store) loosePath(oid OID) string {
 // its name, or not at all.
 func (s *store) write(kind string, data []byte) (OID, error) {
 	oid := s.algo.sum(kind, data)
+	return oid, s.put(oid, kind, data)
+}
+
+// put is write for who knows the name.
+func (s *store) put(oid OID, kind string, data []byte) error {
 	final := s.loosePath(oid)
 	if _, err := os.Lstat(final); err == nil {
-		return oid, nil
+		return nil
 	}
 	if err := s.writeLoose(final, kind, data); err != nil {
-		return "", fmt.Errorf("write %s %s: %w", kind, oid, err)
+		return fmt.Errorf("write %s %s: %w", kind, oid, err)
 	}
-	return oid, nil
+	return nil
 }
 
 func (s *store) writeLoose(final, kind string, data []byte) (err error) {
@@ -92,18 +97,26 @@ func (s *store) writeLoose(final, kind string, data []byte) (err error) {
 }
 
 // deflaters are kept for the next object: making one costs more than a small
-// object does.
-var deflaters sync.Pool
+// object does. Plain ones do not compress.
+var deflaters, plain sync.Pool
+
+// maxPlain is how large an object is at most that is not worth compressing: its
+// file takes a block of the disk in any case.
+const maxPlain = 1 << 10
 
 func deflate(w io.Writer, kind string, data []byte) error {
-	z, ok := deflaters.Get().(*zlib.Writer)
+	pool, level := &deflaters, zlib.BestSpeed
+	if len(data) <= maxPlain {
+		pool, level = &plain, zlib.NoCompression
+	}
+	z, ok := pool.Get().(*zlib.Writer)
 	if !ok {
 		var err error
-		if z, err = zlib.NewWriterLevel(w, zlib.BestSpeed); err != nil {
+		if z, err = zlib.NewWriterLevel(w, level); err != nil {
 			return err
 		}
 	}
-	defer deflaters.Put(z)
+	defer pool.Put(z)
 	z.Reset(w)
 	if _, err := z.Write(objectHeader(kind, int64(len(data)))); err != nil {
 		return err

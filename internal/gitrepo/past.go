@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,9 +20,11 @@ const maxPast = 10_000
 
 // pastCommit is what a commit says of where it stands.
 type pastCommit struct {
-	tree    OID
-	when    int64
-	parents []OID
+	Tree    OID   `json:"tree"`
+	When    int64 `json:"when"`
+	Parents []OID `json:"parents,omitempty"`
+	// Loose: no pack of the agents' holds it.
+	Loose bool `json:"loose,omitempty"`
 }
 
 // past is the newest part of a history, as deep as git clone --depth takes it.
@@ -31,11 +34,13 @@ type past struct {
 	commits []OID
 	// boundary are the commits whose parents are left out.
 	boundary []OID
+	// patience is how many more loose commits are read before git is asked.
+	patience int
 }
 
-// past reads the commits that are fewer than depth steps away from the tip.
-// ErrNotFound where there is no such commit here.
-func (r *Repo) past(ctx context.Context, tip OID, depth int) (*past, error) {
+// past reads the commits that are fewer than depth steps away from the tip, but
+// for those that are known. ErrNotFound where there is no such commit here.
+func (r *Repo) past(ctx context.Context, tip OID, depth int, known map[OID]pastCommit) (*past, error) {
 	if !r.algo.owns(tip) {
 		return nil, fmt.Errorf("history of %s: %w", quote(string(tip)), ErrNotFound)
 	}
@@ -43,7 +48,10 @@ func (r *Repo) past(ctx context.Context, tip OID, depth int) (*past, error) {
 	if err != nil {
 		return nil, fmt.Errorf("history of %s: %w", tip, err)
 	}
-	p := &past{known: map[OID]pastCommit{}}
+	p := &past{known: maps.Clone(known), patience: maxLoose}
+	if p.known == nil {
+		p.known = map[OID]pastCommit{}
+	}
 	seen := map[OID]bool{tip: true}
 	for level, last := []OID{tip}, false; len(level) > 0 && !last; depth-- {
 		if err := p.learn(ctx, r, level, depth); err != nil {
@@ -53,7 +61,7 @@ func (r *Repo) past(ctx context.Context, tip OID, depth int) (*past, error) {
 		next := p.parentsOf(level, seen)
 		last = depth == 1 || len(p.commits)+len(next) > maxPast
 		for _, oid := range level {
-			if cut[oid] || last && len(p.known[oid].parents) > 0 {
+			if cut[oid] || last && len(p.known[oid].Parents) > 0 {
 				p.boundary = append(p.boundary, oid)
 			}
 		}
@@ -67,7 +75,7 @@ func (r *Repo) past(ctx context.Context, tip OID, depth int) (*past, error) {
 func (p *past) parentsOf(commits []OID, seen map[OID]bool) []OID {
 	var parents []OID
 	for _, oid := range commits {
-		for _, parent := range p.known[oid].parents {
+		for _, parent := range p.known[oid].Parents {
 			if !seen[parent] {
 				seen[parent] = true
 				parents = append(parents, parent)
@@ -77,9 +85,25 @@ func (p *past) parentsOf(commits []OID, seen map[OID]bool) []OID {
 	return parents
 }
 
-// learn reads the commits that are not known yet: most often with all that are
-// needed after them, by one process; old side branches one level at a time.
+// learn reads the commits that are not known yet: the newest, which are loose,
+// by themselves; the others most often with all that are needed after them, by
+// one process; old side branches one level at a time.
 func (p *past) learn(ctx context.Context, r *Repo, commits []OID, depth int) error {
+	for _, oid := range commits {
+		if _, known := p.known[oid]; known || p.patience == 0 {
+			continue
+		}
+		p.patience--
+		kind, data, err := r.readLoose(oid, maxCommit)
+		if err != nil || kind != kindCommit {
+			continue // git finds it, or says what is wrong
+		}
+		info, err := parseCommit(oid, data)
+		if err != nil {
+			return err
+		}
+		p.known[oid] = pastCommit{Tree: info.Tree, When: committed(data), Parents: info.Parents}
+	}
 	for _, arg := range []string{fmt.Sprintf("--max-count=%d", 2*depth+100), "--no-walk=unsorted"} {
 		var ask bytes.Buffer
 		for _, oid := range commits {
@@ -107,6 +131,15 @@ func (p *past) learn(ctx context.Context, r *Repo, commits []OID, depth int) err
 	return nil
 }
 
+// committed is when a commit was made, in seconds.
+func committed(commit []byte) int64 {
+	head, _, _ := strings.Cut(string(commit), "\n\n")
+	_, line, _ := strings.Cut(head, "\ncommitter ")
+	line, _, _ = strings.Cut(line, "\n")
+	_, when := parseSignature(line)
+	return when.Unix()
+}
+
 func (p *past) parse(out string) error {
 	for line := range strings.Lines(out) {
 		fields := strings.Fields(line)
@@ -117,9 +150,9 @@ func (p *past) parse(out string) error {
 		if err != nil {
 			return fmt.Errorf("git rev-list: answered %s", quote(line))
 		}
-		c := pastCommit{tree: OID(fields[1]), when: when}
+		c := pastCommit{Tree: OID(fields[1]), When: when}
 		for _, parent := range fields[3:] {
-			c.parents = append(c.parents, OID(parent))
+			c.Parents = append(c.Parents, OID(parent))
 		}
 		p.known[OID(fields[0])] = c
 	}
@@ -159,7 +192,7 @@ func (p *past) beyond(held map[OID]bool) string {
 			fmt.Fprintf(&cut, "--shallow %s\n", oid)
 			continue
 		}
-		for _, parent := range p.known[oid].parents {
+		for _, parent := range p.known[oid].Parents {
 			if held[parent] {
 				fmt.Fprintf(&cut, "--shallow %s\n", parent)
 				base = append(base, parent)

@@ -216,7 +216,7 @@ func TestAgentHistoryFollowsTheBranch(t *testing.T) {
 			t.Errorf("%s was made again", filepath.Base(path))
 		}
 	}
-	if len(now) != 4 { // the first, the commit, the merge's side, the three
+	if len(now) != 2 { // the first, and the merge's side: the others are few objects
 		t.Errorf("there are %d packs", len(now))
 	}
 	theirs, err := filepath.Glob(filepath.Join(w.Dir(), ".git/objects/pack/*.pack"))
@@ -234,6 +234,53 @@ func TestAgentHistoryFollowsTheBranch(t *testing.T) {
 	}
 }
 
+// The objects of a few new commits are copied one by one, until they are worth a
+// pack. A branch that was taken back beyond them, and comes again, has them all.
+func TestAgentHistoryOfFewNewCommits(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	dir := layered(t, 20, 20)
+	r := open(t, dir)
+	w := export(t, r)
+	const depth = 60
+	check := func(packs int) {
+		t.Helper()
+		if err := w.Reset(ctx, headTree(t, r), false); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.InitAgentGit(ctx, historyOf(t, r, depth)); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(packFiles(t, w)); n != packs {
+			t.Errorf("%d packs, not %d", n, packs)
+		}
+		args := []string{"log", "-p", "-m", "--format=%H %P"}
+		if got, want := mustGit(t, w.Dir(), args...), cloned(t, dir, depth, args...); got != want {
+			t.Errorf("log\n%s\nin a clone\n%s", got, want)
+		}
+		mustGit(t, w.Dir(), "fsck", "--strict")
+	}
+	commit := func(name string, n int) {
+		for i := range n {
+			files{fmt.Sprintf("%s/%d", name, i): fmt.Sprintln(name, i)}.write(t, dir)
+		}
+		mustGit(t, dir, "add", "-A")
+		mustGit(t, dir, "commit", "-q", "-m", name)
+	}
+	check(1)
+	commit("few", 3)
+	check(1)
+	files{"d1/f1.go": "few\n"}.write(t, dir)
+	mustGit(t, dir, "commit", "-q", "-a", "-m", "one more")
+	aside := mustGit(t, dir, "rev-parse", "HEAD")
+	check(1)
+	mustGit(t, dir, "reset", "-q", "--hard", "HEAD~2")
+	commit("many", maxLoose)
+	check(2)
+	mustGit(t, dir, "reset", "-q", "--hard", aside)
+	check(2)
+}
+
 // More packs than are worth copying become one.
 func TestAgentPacksAreJoined(t *testing.T) {
 	t.Parallel()
@@ -242,6 +289,7 @@ func TestAgentPacksAreJoined(t *testing.T) {
 	w := export(t, r)
 	for i := range 2 * maxAgentPacks {
 		mustGit(t, dir, "commit", "-q", "--allow-empty", "-m", fmt.Sprint(i))
+		mustGit(t, dir, "repack", "-adq")
 		if err := w.InitAgentGit(t.Context(), historyOf(t, r, 5)); err != nil {
 			t.Fatal(err)
 		}
@@ -342,7 +390,7 @@ func TestPastIsBounded(t *testing.T) {
 	fastImport(t, dir, &in)
 	r := open(t, dir)
 	h := historyOf(t, r, 50)
-	p, err := r.past(t.Context(), h.Tip, h.Depth)
+	p, err := r.past(t.Context(), h.Tip, h.Depth, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,9 +56,12 @@ func (w *Worktree) Snapshot(ctx context.Context) (Snapshot, error) {
 	s := &snapper{
 		w: w, old: old,
 		state: make([]entryState, len(old.entries)), entries: slices.Clone(old.entries),
-		refusedAt: map[string]bool{},
+		refusedAt: map[string]bool{}, blobs: newCrew(),
 	}
 	err = s.dir(ctx, root, "", &ignoreScope{}, 0)
+	if stored := s.blobs.wait(); err == nil {
+		err = stored
+	}
 	if errors.Is(err, errTooMany) {
 		s.refuse(".", fmt.Sprintf("more than %d files", w.MaxFiles))
 		return Snapshot{Tree: old.tree, Refused: s.refused}, nil
@@ -103,6 +106,8 @@ type snapper struct {
 	refusedAt          map[string]bool
 	nested             []string
 	seen               int
+	// blobs stores contents while the walk goes on.
+	blobs *crew
 }
 
 func (s *snapper) refuse(path, reason string) {
@@ -269,9 +274,8 @@ func (s *snapper) take(dir *os.File, path, name string, i int, tracked bool, inf
 	if tracked {
 		was = s.old.entries[i]
 	}
-	store := func(data []byte) error {
-		_, err := s.w.repo.write(kindBlob, data)
-		return err
+	store := func(oid OID, data []byte) {
+		s.blobs.do(func() error { return s.w.repo.put(oid, kindBlob, data) })
 	}
 	tooLarge := info.size > s.w.MaxFileSize
 	if tooLarge {

@@ -382,22 +382,48 @@ func (s *syncer) emptyDir(parent *os.File, name string, info fileInfo) (bool, er
 func (s *syncer) write(ctx context.Context, root *os.File, entries []entry) (wrote bool, err error) {
 	var oids []OID
 	var at []int
-	stack := &dirStack{root: root}
-	defer func() { stack.cut(0) }()
+	if err := s.emptyDirs(root, entries); err != nil {
+		return false, err
+	}
 	for i := range entries {
-		switch {
-		case s.done[i]:
-		case entries[i].mode == ModeSubmodule && cleanPath(entries[i].path) == nil:
-			if _, err := stack.at(entries[i].path); err != nil {
-				return false, err
-			}
-		case entries[i].withheld:
-		default:
+		if !s.done[i] && !entries[i].withheld {
 			oids = append(oids, entries[i].oid)
 			at = append(at, i)
 		}
 	}
-	err = s.w.repo.readEach(ctx, oids, func(i int, _ int64, r io.Reader) error {
+	parts := max(1, min(crewSize(), len(oids)/perWriter))
+	c := newCrew()
+	for part := range parts {
+		from, to := len(oids)*part/parts, len(oids)*(part+1)/parts
+		c.do(func() error { return s.writePart(ctx, root, entries, oids[from:to], at[from:to]) })
+	}
+	return len(oids) > 0, c.wait()
+}
+
+// perWriter is how many files are worth a git process of their own, and a
+// processor.
+const perWriter = 500
+
+// emptyDirs makes the directories that stand for submodules.
+func (s *syncer) emptyDirs(root *os.File, entries []entry) error {
+	stack := &dirStack{root: root}
+	defer func() { stack.cut(0) }()
+	for i := range entries {
+		if s.done[i] || entries[i].mode != ModeSubmodule || cleanPath(entries[i].path) != nil {
+			continue
+		}
+		if _, err := stack.at(entries[i].path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writePart writes the entries at some places, whose contents are the oids.
+func (s *syncer) writePart(ctx context.Context, root *os.File, entries []entry, oids []OID, at []int) error {
+	stack := &dirStack{root: root}
+	defer func() { stack.cut(0) }()
+	return s.w.repo.readEach(ctx, oids, func(i int, _ int64, r io.Reader) error {
 		e := &entries[at[i]]
 		dirPath, name := splitPath(e.path)
 		dir, err := stack.at(dirPath)
@@ -409,7 +435,6 @@ func (s *syncer) write(ctx context.Context, root *os.File, entries []entry) (wro
 		}
 		return nil
 	})
-	return len(oids) > 0, err
 }
 
 // permOf is the permissions of an exported file.
@@ -567,7 +592,7 @@ var errChanged = errors.New("changed while it was read")
 // hashAt reads a regular file or link that lstatAt described and names its
 // content as a blob. Content of another name than known is given to store,
 // where set; it is then held in memory.
-func (w *Worktree) hashAt(dir *os.File, name string, info fileInfo, known OID, store func([]byte) error) (OID, fileInfo, error) {
+func (w *Worktree) hashAt(dir *os.File, name string, info fileInfo, known OID, store func(OID, []byte)) (OID, fileInfo, error) {
 	if info.isLink() {
 		target, err := readlinkAt(dir, name)
 		if err != nil {
@@ -575,9 +600,9 @@ func (w *Worktree) hashAt(dir *os.File, name string, info fileInfo, known OID, s
 		}
 		oid := w.repo.algo.sum(kindBlob, []byte(target))
 		if store != nil && oid != known {
-			err = store([]byte(target))
+			store(oid, []byte(target))
 		}
-		return oid, info, err
+		return oid, info, nil
 	}
 	f, err := openFileAt(dir, name)
 	if errors.Is(err, unix.ELOOP) {
@@ -608,7 +633,7 @@ func (w *Worktree) hashAt(dir *os.File, name string, info fileInfo, known OID, s
 	}
 	oid := w.repo.algo.sum(kindBlob, data)
 	if oid != known {
-		err = store(data)
+		store(oid, data)
 	}
-	return oid, opened, err
+	return oid, opened, nil
 }

@@ -145,6 +145,9 @@ type Host struct {
 	tree *gitrepo.Worktree
 	// lives are the parsers of agents that are watched while they work.
 	lives map[loop.Handle]*liveAgent
+	// release undoes what the sandbox made ready for the next start; nil for
+	// nothing.
+	release func()
 	// withouts remembers trees without a folder; both are content-addressed.
 	withouts map[[2]string]string
 }
@@ -620,6 +623,7 @@ func (h *Host) Restore(ctx context.Context, tree, from string, paths []string) (
 
 // Close forgets what is held in memory. Processes are not touched.
 func (h *Host) Close() {
+	h.cool()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	clear(h.lives)

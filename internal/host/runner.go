@@ -41,10 +41,7 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 	if err != nil {
 		return "", err
 	}
-	if w, ok := h.cfg.Sandbox.(sandbox.Warmer); ok {
-		release := w.Warm()
-		defer release()
-	}
+	h.warm()
 	dir := h.start(a.Name)
 	promptFile := filepath.Join(dir, promptName)
 	err = once(dir, func() error {
@@ -164,6 +161,7 @@ func (h *Host) launch(ctx context.Context, name, tree string, spec sandbox.Spec)
 		return "", fmt.Errorf("prepare the work tree: %w", err)
 	}
 	spec.Workspace = ws
+	defer h.cool()
 	handle, err := h.cfg.Sandbox.Start(ctx, name, spec)
 	if err != nil {
 		return "", err
@@ -173,6 +171,25 @@ func (h *Host) launch(ctx context.Context, name, tree string, spec sandbox.Spec)
 		return "", fmt.Errorf("encode the handle of %s: %w", name, err)
 	}
 	return loop.Handle(b), nil
+}
+
+// warm lets the sandbox come up for the next start while there is other work.
+func (h *Host) warm() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if w, ok := h.cfg.Sandbox.(sandbox.Warmer); ok && h.release == nil {
+		h.release = w.Warm()
+	}
+}
+
+// cool undoes what no start has made use of.
+func (h *Host) cool() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.release != nil {
+		h.release()
+		h.release = nil
+	}
 }
 
 func decodeHandle(h loop.Handle) (sandbox.Handle, error) {
@@ -209,6 +226,9 @@ func (h *Host) ObserveAgent(ctx context.Context, lh loop.Handle) (loop.AgentStat
 		if err := h.emptied(ctx, handle.Name); err != nil {
 			return loop.AgentStatus{}, err
 		}
+	}
+	if h.cfg.OnOwnerDeath == sandbox.KillWithOwner {
+		h.warm() // this process goes on to the next start
 	}
 	h.mu.Lock()
 	delete(h.lives, lh)

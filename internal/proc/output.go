@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -90,6 +91,9 @@ func (d *drain) start() {
 	_ = d.w.Close() // the child has its own
 	go func() {
 		_, err := io.Copy(d.sink, d.r)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = d.rest()
+		}
 		if err != nil && !errors.Is(err, os.ErrClosed) {
 			// The sink broke. Read on, so that the child ends by itself.
 			_, _ = io.Copy(io.Discard, d.r)
@@ -98,8 +102,35 @@ func (d *drain) start() {
 	}()
 }
 
-// finish waits for the end of the output, or until late is closed and then cuts
-// it off. It returns the sink's error.
+// maxPipe is the most that a pipe holds, unless root made it larger.
+const maxPipe = 1 << 20
+
+// rest copies what the pipe holds by now, and waits for no more. A slow sink so
+// gets all that was written before the process ended, however late it is.
+func (d *drain) rest() error {
+	raw, err := d.r.SyscallConn()
+	if err != nil {
+		return err
+	}
+	buf, n := make([]byte, maxPipe), 0
+	err = raw.Control(func(fd uintptr) {
+		for n < len(buf) {
+			m, err := syscall.Read(int(fd), buf[n:]) // does not block: the pipe is the poller's
+			if errors.Is(err, syscall.EINTR) {
+				continue
+			}
+			if m <= 0 { // the end, or nothing for now
+				return
+			}
+			n += m
+		}
+	})
+	_, writeErr := d.sink.Write(buf[:n])
+	return errors.Join(err, writeErr)
+}
+
+// finish waits for the end of the output. From the time that late is closed it
+// waits for no more than is there. It returns the sink's error.
 func (d *drain) finish(late <-chan struct{}) error {
 	defer func() { _ = d.r.Close() }()
 	select {

@@ -25,7 +25,8 @@ const (
 
 // drainDelay is how long Run waits for the output pipes to reach their end
 // after the group is dead. Only a descendant that left the group can keep them
-// open longer; it must not keep Run.
+// open longer; it must not keep Run. What was written until then is not lost,
+// however slow its reader is.
 const drainDelay = 500 * time.Millisecond
 
 // Cmd describes a process to start.

@@ -11,13 +11,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // The bounds of one archive, before it is compressed.
@@ -91,11 +91,11 @@ func Open(dir string, mask *redact.Masker) *Store { return &Store{dir: dir, mask
 // Dir is where the transcripts of a run are.
 func (s *Store) Dir(id run.ID) string { return filepath.Join(s.dir, string(id)) }
 
-var nameRE = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+var nameRE = strs.Lazy(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 // path is the archive of a start.
 func (s *Store) path(id run.ID, iteration int, name string) (string, error) {
-	if !nameRE.MatchString(string(id)) || !nameRE.MatchString(name) {
+	if !nameRE().MatchString(string(id)) || !nameRE().MatchString(name) {
 		return "", fmt.Errorf("transcript: %q of run %q is no name of a start", name, id)
 	}
 	return filepath.Join(s.Dir(id), fmt.Sprintf("%04d-%s%s", iteration, name, extension)), nil
@@ -193,7 +193,7 @@ func (s *Store) Note(ev run.Event) error {
 	default:
 		return nil
 	}
-	if !nameRE.MatchString(string(ev.Run)) {
+	if !nameRE().MatchString(string(ev.Run)) {
 		return nil // an event of no run
 	}
 	line, err := json.Marshal(Verdict{Time: ev.Time, Iteration: ev.Iteration, TaskID: ev.TaskID, Kind: ev.Kind, Text: s.mask.Mask(text)})
@@ -220,7 +220,7 @@ func (s *Store) Note(ev run.Event) error {
 // Verdicts are what the host made of a run's iterations, in order. Told twice,
 // since a step may be repeated, they are listed once.
 func (s *Store) Verdicts(id run.ID) ([]Verdict, error) {
-	if !nameRE.MatchString(string(id)) {
+	if !nameRE().MatchString(string(id)) {
 		return nil, fs.ErrNotExist
 	}
 	f, err := os.Open(filepath.Join(s.Dir(id), verdictFile))
@@ -273,7 +273,7 @@ func (t *Transcript) Part(name string) (io.ReadCloser, error) {
 // Starts lists the archives of a run by name, in the order of their iterations
 // and, within one, of their starts. fs.ErrNotExist where nothing of it is kept.
 func (s *Store) Starts(id run.ID) ([]string, error) {
-	if !nameRE.MatchString(string(id)) {
+	if !nameRE().MatchString(string(id)) {
 		return nil, fs.ErrNotExist
 	}
 	entries, err := os.ReadDir(s.Dir(id))
@@ -294,7 +294,7 @@ func (s *Store) Starts(id run.ID) ([]string, error) {
 
 // Load opens an archive that Starts has listed.
 func (s *Store) Load(id run.ID, name string) (*Transcript, error) {
-	if !nameRE.MatchString(string(id)) || !filepath.IsLocal(name) || filepath.Base(name) != name {
+	if !nameRE().MatchString(string(id)) || !filepath.IsLocal(name) || filepath.Base(name) != name {
 		return nil, fs.ErrNotExist
 	}
 	archive, err := zip.OpenReader(filepath.Join(s.Dir(id), name))
@@ -324,7 +324,7 @@ func (s *Store) Runs() ([]run.ID, error) {
 	}
 	var ids []run.ID
 	for _, e := range entries {
-		if e.IsDir() && nameRE.MatchString(e.Name()) {
+		if e.IsDir() && nameRE().MatchString(e.Name()) {
 			ids = append(ids, run.ID(e.Name())) // they begin with their time
 		}
 	}

@@ -258,28 +258,79 @@ func OpenUp(dir string) error {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	return fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
+	info, err := root.Lstat(".")
+	if err != nil {
+		return err
+	}
+	if err := giveAccess(root, ".", info); err != nil {
+		return err
+	}
+	return openUp(root, 0)
+}
+
+// maxOpen is how many directories OpenUp holds open at once. What lies deeper is
+// reached by its path, which takes longer.
+const maxOpen = 64
+
+func openUp(root *os.Root, depth int) error {
+	if depth == maxOpen {
+		return fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := entry.Info()
+			if err != nil {
+				return err
+			}
+			return giveAccess(root, path, info)
+		})
+	}
+	dir, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	names, err := dir.Readdirnames(-1)
+	if err = errors.Join(err, dir.Close()); err != nil {
+		return err
+	}
+	for _, name := range names {
+		info, err := root.Lstat(name)
 		if err != nil {
 			return err
 		}
-		var want fs.FileMode
-		switch {
-		case entry.IsDir():
-			want = 0o700
-		case entry.Type().IsRegular():
-			want = 0o400
-		default:
-			return nil
+		if err := giveAccess(root, name, info); err != nil {
+			return err
 		}
-		info, err := entry.Info()
+		if !info.IsDir() {
+			continue
+		}
+		sub, err := root.OpenRoot(name)
 		if err != nil {
 			return err
 		}
-		if mode := info.Mode(); mode&want != want {
-			return root.Chmod(path, mode.Perm()|want)
+		err = openUp(sub, depth+1)
+		if err = errors.Join(err, sub.Close()); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// giveAccess gives the owner access to a directory or regular file.
+func giveAccess(root *os.Root, path string, info fs.FileInfo) error {
+	var want fs.FileMode
+	switch {
+	case info.IsDir():
+		want = 0o700
+	case info.Mode().IsRegular():
+		want = 0o400
+	default:
 		return nil
-	})
+	}
+	if mode := info.Mode(); mode&want != want {
+		return root.Chmod(path, mode.Perm()|want)
+	}
+	return nil
 }
 
 // write replaces a file as a whole. It does not sync: no process of the start
