@@ -18,8 +18,8 @@ export GOLANGCI_LINT_CACHE=$top/.cache/lint-selftest/cache
 module=$(go list -m)
 us=$module/internal
 
-packages=(run strs progress progress/formats progress/island plan prompt claim gate supervise history command spend loop sim agent sandbox sandbox/docker sandbox/local shim
-	proc gateway egress gitrepo redact config ghapp ghsim store queue effects handlers publish host inline reconcile ghaction appsetup webui)
+packages=(run strs progress progress/formats plan prompt claim gate supervise history command loop sim agent sandbox sandbox/docker sandbox/local sandbox/shim
+	proc gateway gateway/egress gateway/spend gitrepo redact config ghapp ghsim store queue handlers publish publish/island publish/effects host inline reconcile ghaction appsetup webui)
 packages+=(transcript notify)
 
 # The packages, empty: the borders are about paths and imports, and the selftest
@@ -83,7 +83,7 @@ fresh
 imports internal/run run os/exec database/sql net net/http github.com/goccy/go-yaml "$us/webui"
 imports internal/strs strs os/exec database/sql net/http "$us/run" "$us/webui"
 imports internal/progress progress os/exec database/sql github.com/goccy/go-yaml "$us/webui"
-imports internal/progress/island island os/exec database/sql github.com/yuin/goldmark "$us/redact" "$us/webui"
+imports internal/publish/island island os/exec database/sql github.com/yuin/goldmark "$us/redact" "$us/webui"
 imports internal/progress/formats formats os/exec database/sql github.com/goccy/go-yaml "$us/webui"
 imports internal/plan plan os/exec "$us/webui"
 imports internal/prompt prompt os/exec github.com/yuin/goldmark "$us/webui"
@@ -92,22 +92,22 @@ imports internal/gate gate os/exec "$us/webui"
 imports internal/supervise supervise os/exec database/sql net/http "$us/webui" "$us/gate" "$us/progress"
 imports internal/history history os/exec database/sql "$us/webui"
 imports internal/command command os/exec database/sql "$us/run" "$us/webui"
-imports internal/spend spend os/exec database/sql "$us/webui"
+imports internal/gateway/spend spend os/exec database/sql "$us/webui"
 imports internal/loop loop os/exec database/sql "$us/webui" "$us/gitrepo" "$us/sandbox" github.com/google/go-github/v60/github
 imports internal/sim sim os/exec database/sql net/http "$us/webui" "$us/gitrepo"
 imports internal/agent agent os/exec "$us/webui" "$us/sandbox"
 imports internal/sandbox sandbox os/exec "$us/webui" github.com/moby/moby/client
 imports internal/sandbox/docker sandbox-docker os/exec "$us/webui"
 imports internal/sandbox/local sandbox-local os/exec "$us/webui" github.com/moby/moby/client
-imports internal/shim shim "$us/webui" github.com/rs/zerolog
+imports internal/sandbox/shim shim "$us/webui" github.com/rs/zerolog
 imports internal/proc proc "$us/webui" github.com/rs/zerolog
 imports internal/gateway gateway os/exec "$us/webui"
-imports internal/egress egress os/exec net net/http "$us/webui"
+imports internal/gateway/egress egress os/exec net net/http "$us/webui"
 imports internal/gitrepo gitrepo os/exec "$us/webui"
 imports internal/redact redact os/exec "$us/webui"
 imports internal/config config os/exec "$us/webui"
-for p in ghapp ghsim store queue effects handlers publish host inline reconcile ghaction appsetup; do
-	imports "internal/$p" "$p" "$us/webui"
+for p in ghapp ghsim store queue handlers publish publish/effects host inline reconcile ghaction appsetup; do
+	imports "internal/$p" "${p##*/}" "$us/webui"
 done
 
 imports internal/transcript transcript "$us/webui"
@@ -127,7 +127,7 @@ imports internal/store tests-only testing github.com/google/go-cmp/cmp pgregory.
 	github.com/rogpeppe/go-internal/testscript github.com/getkin/kin-openapi/openapi3
 imports internal/store nobody github.com/rs/zerolog/log github.com/pkg/errors io/ioutil math/rand
 
-for p in run progress progress/island plan prompt claim gate supervise history command spend loop sim; do
+for p in run progress publish/island plan prompt claim gate supervise history command gateway/spend loop sim; do
 	code "internal/$p" "" forbidigo "pure package: time is handed in" <<EOF
 package ${p##*/}
 
@@ -353,7 +353,7 @@ fi
 fresh
 
 may internal/progress "$us/run" github.com/yuin/goldmark
-may internal/progress/island "$us/run" "$us/progress"
+may internal/publish/island "$us/run" "$us/progress"
 may internal/progress/formats "$us/run" "$us/progress" github.com/yuin/goldmark
 may internal/run net/url
 may internal/plan "$us/run" "$us/progress" "$us/progress/formats" github.com/yuin/goldmark
@@ -362,20 +362,20 @@ may internal/claim "$us/run"
 may internal/gate "$us/run"
 may internal/supervise "$us/run"
 may internal/history "$us/run"
-may internal/spend "$us/run"
+may internal/gateway/spend "$us/run"
 may internal/loop "$us/run" "$us/progress" "$us/plan" "$us/prompt" "$us/gate" "$us/supervise" "$us/history"
 may internal/sim "$us/run" "$us/progress" "$us/plan" "$us/prompt" "$us/gate" "$us/supervise" "$us/history" "$us/loop" github.com/goccy/go-yaml
 may internal/agent "$us/run" github.com/goccy/go-yaml
 may internal/sandbox "$us/run"
 may internal/sandbox/docker "$us/sandbox" github.com/moby/moby/client github.com/containerd/errdefs
-may internal/sandbox/local "$us/sandbox" "$us/proc" "$us/shim"
+may internal/sandbox/local "$us/sandbox" "$us/proc" "$us/sandbox/shim"
 may internal/proc os/exec
-may internal/gateway "$us/run" "$us/spend" net/http
+may internal/gateway "$us/run" "$us/gateway/spend" net/http
 may internal/gitrepo "$us/run" "$us/proc"
 may internal/config "$us/run" "$us/gate" "$us/supervise" github.com/goccy/go-yaml
 may internal/ghapp "$us/run" github.com/google/go-github/v60/github github.com/bradleyfalzon/ghinstallation/v2
 may internal/handlers "$us/run" "$us/store" "$us/queue" github.com/palantir/go-githubapp/githubapp database/sql
-may internal/store "$us/run" "$us/history" "$us/spend" database/sql modernc.org/sqlite
+may internal/store "$us/run" "$us/history" "$us/gateway/spend" database/sql modernc.org/sqlite
 may internal/queue "$us/run" "$us/store" github.com/riverqueue/river
 may internal/host "$us/loop" "$us/gitrepo" "$us/sandbox/docker" "$us/agent"
 may internal/inline "$us/history" "$us/loop" "$us/host" "$us/gitrepo" "$us/store"

@@ -18,7 +18,7 @@ import (
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/command"
 	"github.com/org/ralph-action/internal/config"
-	"github.com/org/ralph-action/internal/egress"
+	"github.com/org/ralph-action/internal/gateway/egress"
 	"github.com/org/ralph-action/internal/ghaction"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"

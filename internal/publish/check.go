@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/org/ralph-action/internal/effects"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/progress"
-	"github.com/org/ralph-action/internal/progress/island"
+	"github.com/org/ralph-action/internal/publish/effects"
+	"github.com/org/ralph-action/internal/publish/island"
 	"github.com/org/ralph-action/internal/run"
 )
 

@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/org/ralph-action/internal/progress/island"
+	"github.com/org/ralph-action/internal/publish/island"
 )
 
 // Held is what a task's commit lacks because a person has to apply it.

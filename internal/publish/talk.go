@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/ralph-action/internal/effects"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/progress"
-	"github.com/org/ralph-action/internal/progress/island"
+	"github.com/org/ralph-action/internal/publish/effects"
+	"github.com/org/ralph-action/internal/publish/island"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
 )

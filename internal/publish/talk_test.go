@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/org/ralph-action/internal/progress/island"
+	"github.com/org/ralph-action/internal/publish/island"
 	"github.com/org/ralph-action/internal/run"
 )
 

@@ -8,9 +8,9 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/org/ralph-action/internal/effects"
 	"github.com/org/ralph-action/internal/ghapp"
-	"github.com/org/ralph-action/internal/progress/island"
+	"github.com/org/ralph-action/internal/publish/effects"
+	"github.com/org/ralph-action/internal/publish/island"
 )
 
 // Answer is what a commit did for a conversation on a pull request's lines.

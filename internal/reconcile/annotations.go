@@ -11,7 +11,7 @@ import (
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
-	"github.com/org/ralph-action/internal/progress/island"
+	"github.com/org/ralph-action/internal/publish/island"
 )
 
 const (

@@ -11,11 +11,11 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/org/ralph-action/internal/effects"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/loop"
-	"github.com/org/ralph-action/internal/progress/island"
 	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/publish/effects"
+	"github.com/org/ralph-action/internal/publish/island"
 	"github.com/org/ralph-action/internal/store"
 )
 

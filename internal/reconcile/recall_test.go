@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/ghsim/ghsimtest"
@@ -21,10 +22,9 @@ import (
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
-	"github.com/org/ralph-action/internal/progress/island"
 	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/publish/island"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/spend"
 	"github.com/org/ralph-action/internal/store"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/org/ralph-action/internal/spend"
+	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/store"
 )
 

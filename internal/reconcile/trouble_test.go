@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/gateway"
+	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/host"
@@ -26,7 +27,6 @@ import (
 	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
-	"github.com/org/ralph-action/internal/spend"
 	"github.com/org/ralph-action/internal/store"
 )
 

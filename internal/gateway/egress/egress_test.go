@@ -110,7 +110,7 @@ func TestPresets(t *testing.T) {
 // What the documentation says of the presets is so.
 func TestPresetsAreDocumented(t *testing.T) {
 	t.Parallel()
-	doc, err := os.ReadFile("../../docs/gateway.md")
+	doc, err := os.ReadFile("../../../docs/gateway.md")
 	if err != nil {
 		t.Fatal(err)
 	}

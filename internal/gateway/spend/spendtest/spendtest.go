@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/org/ralph-action/internal/spend"
+	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/store"
 )
 

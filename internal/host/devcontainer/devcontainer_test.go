@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/org/ralph-action/internal/devcontainer"
+	"github.com/org/ralph-action/internal/host/devcontainer"
 )
 
 func TestParse(t *testing.T) {

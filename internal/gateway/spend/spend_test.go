@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/org/ralph-action/internal/gateway/spend"
+	"github.com/org/ralph-action/internal/gateway/spend/spendtest"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/spend"
-	"github.com/org/ralph-action/internal/spend/spendtest"
 )
 
 // prices make a token of input cost a billionth of a dollar and one of output

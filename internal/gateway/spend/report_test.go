@@ -3,7 +3,7 @@ package spend_test
 import (
 	"testing"
 
-	"github.com/org/ralph-action/internal/spend"
+	"github.com/org/ralph-action/internal/gateway/spend"
 )
 
 func TestOverTask(t *testing.T) {
