@@ -18,7 +18,7 @@ export GOLANGCI_LINT_CACHE=$top/.cache/lint-selftest/cache
 module=$(go list -m)
 us=$module/internal
 
-packages=(run strs progress progress/formats plan prompt claim gate supervise history command loop sim agent sandbox sandbox/docker sandbox/local sandbox/shim
+packages=(run strs progress progress/formats plan prompt claim gate supervise history review loop sim agent sandbox sandbox/docker sandbox/local sandbox/shim
 	proc gateway gateway/egress gateway/spend gitrepo redact config ghapp ghsim store queue handlers publish publish/island publish/effects host inline reconcile ghaction appsetup webui)
 packages+=(transcript notify)
 
@@ -91,7 +91,7 @@ imports internal/claim claim os/exec database/sql net/http "$us/webui" "$us/prog
 imports internal/gate gate os/exec "$us/webui"
 imports internal/supervise supervise os/exec database/sql net/http "$us/webui" "$us/gate" "$us/progress"
 imports internal/history history os/exec database/sql "$us/webui"
-imports internal/command command os/exec database/sql "$us/run" "$us/webui"
+imports internal/review review os/exec database/sql net/http "$us/gate" "$us/webui"
 imports internal/gateway/spend spend os/exec database/sql "$us/webui"
 imports internal/loop loop os/exec database/sql "$us/webui" "$us/gitrepo" "$us/sandbox" github.com/google/go-github/v60/github
 imports internal/sim sim os/exec database/sql net/http "$us/webui" "$us/gitrepo"
@@ -127,7 +127,7 @@ imports internal/store tests-only testing github.com/google/go-cmp/cmp pgregory.
 	github.com/rogpeppe/go-internal/testscript github.com/getkin/kin-openapi/openapi3
 imports internal/store nobody github.com/rs/zerolog/log github.com/pkg/errors io/ioutil math/rand
 
-for p in run progress publish/island plan prompt claim gate supervise history command gateway/spend loop sim; do
+for p in run progress publish/island plan prompt claim gate supervise history review gateway/spend loop sim; do
 	code "internal/$p" "" forbidigo "pure package: time is handed in" <<EOF
 package ${p##*/}
 
@@ -362,6 +362,7 @@ may internal/claim "$us/run"
 may internal/gate "$us/run"
 may internal/supervise "$us/run"
 may internal/history "$us/run"
+may internal/review "$us/run" "$us/plan" github.com/yuin/goldmark
 may internal/gateway/spend "$us/run"
 may internal/loop "$us/run" "$us/progress" "$us/plan" "$us/prompt" "$us/gate" "$us/supervise" "$us/history"
 may internal/sim "$us/run" "$us/progress" "$us/plan" "$us/prompt" "$us/gate" "$us/supervise" "$us/history" "$us/loop" github.com/goccy/go-yaml

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/agent"
-	"github.com/org/ralph-action/internal/command"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/gateway/egress"
 	"github.com/org/ralph-action/internal/ghaction"
@@ -27,6 +26,7 @@ import (
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/reconcile"
+	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/store"
@@ -490,7 +490,7 @@ func (a *actionStep) rehearse(ctx context.Context, repo *ghapp.Repo, event ghact
 	case handlers.StartIntent:
 		start, title, body = in.Subject, in.Title, in.Body
 	case handlers.CommandIntent:
-		if in.Issue == 0 || in.Command.Verb != command.Start && in.Command.Verb != command.Plan {
+		if in.Issue == 0 || in.Command.Verb != review.VerbStart && in.Command.Verb != review.VerbPlan {
 			return ghaction.Result{End: ghaction.EndNothing, Detail: "Dry run: of all commands, it supports only `/ralph start` and `/ralph plan` on an issue."}, nil
 		}
 		start, title, body = in.Subject, in.Text.Title, in.Text.Body

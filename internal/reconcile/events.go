@@ -11,12 +11,11 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/org/ralph-action/internal/command"
-	"github.com/org/ralph-action/internal/feedback"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -180,7 +179,7 @@ func (r *Reconciler) acknowledge(ctx context.Context, in handlers.FeedbackIntent
 	case *handlers.ReviewComment:
 		node, inThread = said.NodeID, true
 	}
-	is, problem := feedback.Command(in.Text, inThread)
+	is, problem := review.CommandInReview(in.Text, inThread)
 	if !is || node == "" || in.SenderType != "User" {
 		return nil
 	}
@@ -242,7 +241,7 @@ func (r *Reconciler) button(ctx context.Context, d store.Delivery, in handlers.B
 	}
 	in.Issue, in.IssueNode = row.IssueNumber, row.IssueNode
 	o := order{
-		CommandIntent: handlers.CommandIntent{Subject: in.Subject, Command: command.Command{Verb: in.Verb}},
+		CommandIntent: handlers.CommandIntent{Subject: in.Subject, Command: review.Command{Verb: in.Verb}},
 		repo:          r.repo(in.Subject), place: row.IssueNumber,
 	}
 	if row.PullNumber > 0 {

@@ -13,13 +13,12 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/org/ralph-action/internal/command"
-	"github.com/org/ralph-action/internal/feedback"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 	"github.com/org/ralph-action/internal/strs"
@@ -341,7 +340,7 @@ func (r *Reconciler) digestThreads(ctx context.Context, row store.Run, s loop.St
 			h.settle(in, store.InputDone, "looked at")
 		}
 	}
-	var threads []feedback.Thread
+	var threads []review.Thread
 	inputs := map[string][]store.Input{} // those that are pending, by conversation
 	for _, t := range conv.Threads {
 		var news []store.Input
@@ -364,10 +363,10 @@ func (r *Reconciler) digestThreads(ctx context.Context, row store.Run, s loop.St
 	for _, in := range fresh {
 		h.settle(in, store.InputRefused, "the conversation is gone")
 	}
-	decisions := feedback.Decide(threads)
+	decisions := review.Decide(threads)
 	// Suggestions first, from the top of each file down: so each is found where the
 	// one before has left it.
-	slices.SortStableFunc(decisions, func(a, b feedback.Decision) int {
+	slices.SortStableFunc(decisions, func(a, b review.Decision) int {
 		if a.Suggestion != nil && b.Suggestion != nil {
 			return cmp.Or(strings.Compare(a.Suggestion.Path, b.Suggestion.Path), cmp.Compare(a.Suggestion.Start, b.Suggestion.Start))
 		}
@@ -379,7 +378,7 @@ func (r *Reconciler) digestThreads(ctx context.Context, row store.Run, s loop.St
 	return nil
 }
 
-func suggests(d feedback.Decision) int {
+func suggests(d review.Decision) int {
 	if d.Suggestion != nil {
 		return 1
 	}
@@ -387,22 +386,22 @@ func suggests(d feedback.Decision) int {
 }
 
 // decided puts a decision into the words of the run.
-func (r *Reconciler) decided(row store.Run, d feedback.Decision, threads []feedback.Thread, news []store.Input, h *heard) {
+func (r *Reconciler) decided(row store.Run, d review.Decision, threads []review.Thread, news []store.Input, h *heard) {
 	l := loop.Heard{Feedback: loop.Feedback{Key: d.Thread.ID, Comment: d.Thread.Root, Where: where(d.Thread), By: d.By.Login, Why: d.Why}}
 	if n := len(d.Thread.Comments); n > 0 {
 		l.Last = d.Thread.Comments[n-1].ID
 	}
 	switch d.Verdict {
-	case feedback.Nothing, feedback.Wait:
+	case review.Nothing, review.Wait:
 		return
-	case feedback.Drop:
+	case review.Drop:
 		l.Standing = loop.FeedbackDropped
-	case feedback.Ask:
+	case review.Ask:
 		l.Standing = loop.FeedbackAsked
 		h.asks = append(h.asks, r.question(row, d, threads))
 		h.list = append(h.list, l)
 		return // what was said is looked at again once somebody has decided
-	case feedback.Work, feedback.Apply:
+	case review.Work, review.Apply:
 		l.Standing = loop.FeedbackTask
 		if l.As = d.With; l.As == "" {
 			l.Task, l.Quote, l.Suggestion = d.Task, d.Quote, d.Suggestion
@@ -420,15 +419,15 @@ func (r *Reconciler) decided(row store.Run, d feedback.Decision, threads []feedb
 	h.list = append(h.list, l)
 }
 
-func where(t feedback.Thread) string {
+func where(t review.Thread) string {
 	if len(t.Comments) == 0 {
-		return feedback.Where(t.Path, 0, 0)
+		return review.Where(t.Path, 0, 0)
 	}
-	return feedback.Where(t.Path, t.Comments[0].Start, t.Comments[0].Line)
+	return review.Where(t.Path, t.Comments[0].Start, t.Comments[0].Line)
 }
 
 // question is what people have to decide about a conversation.
-func (r *Reconciler) question(row store.Run, d feedback.Decision, threads []feedback.Thread) [2]string {
+func (r *Reconciler) question(row store.Run, d review.Decision, threads []review.Thread) [2]string {
 	url := func(id string) string {
 		for _, t := range threads {
 			if t.ID == id {
@@ -447,8 +446,8 @@ func (r *Reconciler) question(row store.Run, d feedback.Decision, threads []feed
 
 // thread is a conversation with what is known of the comments in it: each as it
 // was when it was written. What its author has changed since counts for nothing.
-func (r *Reconciler) thread(ctx context.Context, row store.Run, s loop.State, t ghapp.Thread) (feedback.Thread, error) {
-	out := feedback.Thread{ID: t.ID, Path: t.Path, Resolved: t.Resolved, Outdated: t.Outdated}
+func (r *Reconciler) thread(ctx context.Context, row store.Run, s loop.State, t ghapp.Thread) (review.Thread, error) {
+	out := review.Thread{ID: t.ID, Path: t.Path, Resolved: t.Resolved, Outdated: t.Outdated}
 	if len(t.Comments) > 0 {
 		out.Root = t.Comments[0]
 	}
@@ -473,8 +472,8 @@ func (r *Reconciler) thread(ctx context.Context, row store.Run, s loop.State, t 
 		if err != nil {
 			return out, err
 		}
-		out.Comments = append(out.Comments, feedback.Comment{
-			ID: id, By: feedback.Person{Login: in.Author, ID: in.AuthorID}, Text: in.Text, MayWrite: may, Fresh: in.State == store.InputPending,
+		out.Comments = append(out.Comments, review.Comment{
+			ID: id, By: review.Person{Login: in.Author, ID: in.AuthorID}, Text: in.Text, MayWrite: may, Fresh: in.State == store.InputPending,
 			Commit: d.CommitID, Start: d.StartLine, Line: d.Line, OldSide: d.Side == "LEFT", Hunk: d.DiffHunk,
 		})
 	}
@@ -494,12 +493,12 @@ func (r *Reconciler) digestReview(ctx context.Context, row store.Run, in store.I
 	text, _ := plan.Sanitize(in.Text)
 	text = strings.TrimSpace(text)
 	l := loop.Heard{Feedback: loop.Feedback{Key: in.Source, By: in.Author, Standing: loop.FeedbackTask}}
-	c, commanded, problem := command.Parse(in.Text)
+	c, commanded, problem := review.ParseCommand(in.Text)
 	switch {
 	case !may:
 		h.settle(in, store.InputRefused, string(refusedRole))
 		return nil
-	case commanded && problem == nil && c.Verb == command.Do:
+	case commanded && problem == nil && c.Verb == review.VerbDo:
 		asked, _ := plan.Sanitize(c.Text)
 		l.Task = run.Task{Title: strings.TrimSpace(asked), Priority: 1}
 	case d.Verdict == "changes_requested" && text != "" && !commanded:

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/org/ralph-action/internal/command"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
+	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/store"
 )
 
@@ -102,11 +102,11 @@ func (j *Job) findCommand(ctx context.Context, d store.Delivery, in handlers.Com
 		return 0, r.refuseCommand(ctx, d.GUID, o)
 	case in.Problem != "":
 		rep = noCommand(in.Problem)
-	case in.Command.Verb == command.Help:
+	case in.Command.Verb == review.VerbHelp:
 		rep, err = r.carryOut(ctx, o)
-	case in.Command.Verb == command.Stop:
+	case in.Command.Verb == review.VerbStop:
 		rep, err = r.stopElsewhere(ctx, o)
-	case in.Command.Verb == command.Status:
+	case in.Command.Verb == review.VerbStatus:
 		rep, err = r.statusElsewhere(ctx, o)
 	}
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/org/ralph-action/internal/command"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -110,13 +110,13 @@ func (r *Reconciler) wish(in store.Input) (commandDetail, loop.Wish, error) {
 	}
 	w := loop.Wish{By: loop.Person{Login: in.Author, ID: in.AuthorID}, TaskID: d.Command.Task}
 	switch d.Command.Verb { //nolint:exhaustive // no other is left to a run
-	case command.Do:
+	case review.VerbDo:
 		w.Kind, w.Task = loop.WishAdd, run.Task{Title: d.Command.Text}
-	case command.Skip:
+	case review.VerbSkip:
 		w.Kind = loop.WishSkip
-	case command.Retry:
+	case review.VerbRetry:
 		w.Kind = loop.WishRetry
-	case command.Budget:
+	case review.VerbBudget:
 		w.Kind, w.USD, w.CapUSD = loop.WishBudget, d.Command.USD, r.cfg.Limits(run.Limits{}).BudgetUSD
 	default:
 		return d, w, fmt.Errorf("command %s is none that a run takes in: %q", in.Source, d.Command.Verb)

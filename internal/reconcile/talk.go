@@ -10,12 +10,12 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/org/ralph-action/internal/command"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -32,7 +32,7 @@ const (
 
 // commandDetail is the Detail of a store.InputCommand.
 type commandDetail struct {
-	Command command.Command `json:"command"`
+	Command review.Command `json:"command"`
 	// Place is the issue or pull request where it was said, Comment the comment.
 	Place   int   `json:"place"`
 	Comment int64 `json:"comment,omitempty"`
@@ -82,7 +82,7 @@ func (r *Reconciler) command(ctx context.Context, d store.Delivery, in handlers.
 		// Bots that answer each other would never end.
 		return r.mark(ctx, d.GUID, outcomeRefused, nil)
 	}
-	if in.Command.Verb == command.Do {
+	if in.Command.Verb == review.VerbDo {
 		// What people do not see is not what they asked for.
 		text, _ := plan.Sanitize(in.Command.Text)
 		if in.Command.Text = strings.TrimSpace(text); in.Command.Text == "" {
@@ -226,34 +226,34 @@ func (r *Reconciler) react(ctx context.Context, repo *ghapp.Repo, comment int64,
 // this one: deliveries come in any order.
 func (r *Reconciler) overtaken(ctx context.Context, o order) (bool, error) {
 	switch o.Command.Verb { //nolint:exhaustive // the others may come in any order
-	case command.Stop, command.Start, command.Plan, command.Resume, command.Approve:
+	case review.VerbStop, review.VerbStart, review.VerbPlan, review.VerbResume, review.VerbApprove:
 	default:
 		return false, nil
 	}
-	return r.cfg.Store.LaterInput(ctx, o.input, string(command.Stop), string(command.Start), string(command.Plan), string(command.Resume), string(command.Approve))
+	return r.cfg.Store.LaterInput(ctx, o.input, string(review.VerbStop), string(review.VerbStart), string(review.VerbPlan), string(review.VerbResume), string(review.VerbApprove))
 }
 
 // carryOut does what the command says, as far as that is to be done here.
 func (r *Reconciler) carryOut(ctx context.Context, o order) (reply, error) {
 	switch o.Command.Verb {
-	case command.Help:
+	case review.VerbHelp:
 		return reply{state: store.InputDone, reaction: ghapp.ReactionYes, text: help(r.cfg.Decoder.Label)}, nil
-	case command.Status:
+	case review.VerbStatus:
 		return r.status(o)
-	case command.Stop:
+	case review.VerbStop:
 		return r.stopByCommand(ctx, o), nil
-	case command.Start:
+	case review.VerbStart:
 		if o.Pull > 0 {
 			return r.resume(ctx, o)
 		}
 		return r.startByCommand(ctx, o, "")
-	case command.Plan:
+	case review.VerbPlan:
 		return r.startByCommand(ctx, o, run.ModePlan)
-	case command.Approve:
+	case review.VerbApprove:
 		return r.approve(ctx, o)
-	case command.Resume:
+	case review.VerbResume:
 		return r.resume(ctx, o)
-	case command.Retry, command.Skip, command.Do, command.Budget:
+	case review.VerbRetry, review.VerbSkip, review.VerbDo, review.VerbBudget:
 		return r.steerLater(ctx, o)
 	default:
 		return reply{}, fmt.Errorf("unknown command %q", o.Command.Verb)
@@ -262,7 +262,7 @@ func (r *Reconciler) carryOut(ctx context.Context, o order) (reply, error) {
 
 func help(label string) string {
 	var usages []publish.Usage
-	for _, u := range command.Usages() {
+	for _, u := range review.Usages() {
 		usages = append(usages, publish.Usage{Form: u.Form, Does: u.Does})
 	}
 	return publish.HelpText(usages, label)
@@ -463,9 +463,9 @@ func (r *Reconciler) steerLater(ctx context.Context, o order) (reply, error) {
 }
 
 // steers says whether a command is for a run to take in.
-func steers(v command.Verb) bool {
+func steers(v review.Verb) bool {
 	switch v { //nolint:exhaustive // the others are carried out at once
-	case command.Retry, command.Skip, command.Do, command.Budget:
+	case review.VerbRetry, review.VerbSkip, review.VerbDo, review.VerbBudget:
 		return true
 	default:
 		return false

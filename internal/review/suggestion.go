@@ -1,4 +1,4 @@
-package feedback
+package review
 
 import (
 	"strings"

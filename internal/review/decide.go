@@ -1,4 +1,4 @@
-package feedback
+package review
 
 import (
 	"cmp"
@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/ralph-action/internal/command"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
@@ -140,30 +139,30 @@ func wish(text string) (said string, explicit, ok bool) {
 	if strings.TrimRight(line, " \t\r") == "/ralph do" {
 		return "", true, true
 	}
-	c, is, err := command.Parse(text)
+	c, is, err := ParseCommand(text)
 	switch {
 	case !is:
 		return strings.TrimSpace(text), false, true
-	case err != nil || c.Verb != command.Do:
+	case err != nil || c.Verb != VerbDo:
 		return "", false, false
 	default:
 		return c.Text, true, true
 	}
 }
 
-// Command says whether something that was said in a review begins with a command,
-// and what is wrong with it, "" for nothing: only `do` is one for a review.
-func Command(text string, inThread bool) (is bool, problem string) {
+// CommandInReview says whether something that was said in a review begins with a command,
+// and what is wrong with it, "" for nothing: only `do` is one for a
+func CommandInReview(text string, inThread bool) (is bool, problem string) {
 	if _, explicit, _ := wish(text); inThread && explicit {
 		return true, ""
 	}
-	c, is, err := command.Parse(text)
+	c, is, err := ParseCommand(text)
 	switch {
 	case !is:
 		return false, ""
 	case err != nil:
 		return true, err.Error()
-	case c.Verb != command.Do:
+	case c.Verb != VerbDo:
 		return true, "A review accepts only `/ralph do`. Use an ordinary comment for other commands."
 	default:
 		return true, ""

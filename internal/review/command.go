@@ -1,4 +1,4 @@
-package command
+package review
 
 import (
 	"fmt"
@@ -12,17 +12,17 @@ type Verb string
 
 // The commands there are.
 const (
-	Plan    Verb = "plan"
-	Approve Verb = "approve"
-	Start   Verb = "start"
-	Stop    Verb = "stop"
-	Resume  Verb = "resume"
-	Retry   Verb = "retry"
-	Skip    Verb = "skip"
-	Do      Verb = "do"
-	Status  Verb = "status"
-	Budget  Verb = "budget"
-	Help    Verb = "help"
+	VerbPlan    Verb = "plan"
+	VerbApprove Verb = "approve"
+	VerbStart   Verb = "start"
+	VerbStop    Verb = "stop"
+	VerbResume  Verb = "resume"
+	VerbRetry   Verb = "retry"
+	VerbSkip    Verb = "skip"
+	VerbDo      Verb = "do"
+	VerbStatus  Verb = "status"
+	VerbBudget  Verb = "budget"
+	VerbHelp    Verb = "help"
 )
 
 // Usage is one command as people are told of it.
@@ -36,32 +36,32 @@ type Usage struct {
 // Usages lists every command, in the order of the documentation.
 func Usages() []Usage {
 	return []Usage{
-		{Plan, "/ralph plan", "Writes a plan without changing code, from the issue as it is now and the answers to the bot's questions."},
-		{Approve, "/ralph approve", "Approves the plan posted last and starts work on it. `/ralph approve 1a2b3c4` names the plan by its hash."},
-		{Start, "/ralph start", "Starts a run on the issue as it is now, like adding the label."},
-		{Stop, "/ralph stop", "Stops the run. Finished work stays on the branch."},
-		{Resume, "/ralph resume", "Continues where the last run stopped."},
-		{Retry, "/ralph retry T3", "Gives a task new attempts and continues. Without a task: all blocked tasks."},
-		{Skip, "/ralph skip T3", "Skips a task, even one in progress."},
-		{Do, "/ralph do <text>", "Adds a task in your name."},
-		{Status, "/ralph status", "Shows the run's status."},
-		{Budget, "/ralph budget +5", "Lets the run spend $5 more, up to the server's limit."},
-		{Help, "/ralph help", "Lists these commands."},
+		{VerbPlan, "/ralph plan", "Writes a plan without changing code, from the issue as it is now and the answers to the bot's questions."},
+		{VerbApprove, "/ralph approve", "Approves the plan posted last and starts work on it. `/ralph approve 1a2b3c4` names the plan by its hash."},
+		{VerbStart, "/ralph start", "Starts a run on the issue as it is now, like adding the label."},
+		{VerbStop, "/ralph stop", "Stops the run. Finished work stays on the branch."},
+		{VerbResume, "/ralph resume", "Continues where the last run stopped."},
+		{VerbRetry, "/ralph retry T3", "Gives a task new attempts and continues. Without a task: all blocked tasks."},
+		{VerbSkip, "/ralph skip T3", "Skips a task, even one in progress."},
+		{VerbDo, "/ralph do <text>", "Adds a task in your name."},
+		{VerbStatus, "/ralph status", "Shows the run's status."},
+		{VerbBudget, "/ralph budget +5", "Lets the run spend $5 more, up to the server's limit."},
+		{VerbHelp, "/ralph help", "Lists these commands."},
 	}
 }
 
 // Command is what a comment asks for.
 type Command struct {
 	Verb Verb
-	// Task is the id of a task ("T3"): of Skip always, of Retry where one is
+	// Task is the id of a task ("T3"): of VerbSkip always, of VerbRetry where one is
 	// named.
 	Task string
-	// Text is what Do is to do. It is outside text.
+	// Text is what VerbDo is to do. It is outside text.
 	Text string
-	// USD is by how much Budget raises.
+	// USD is by how much VerbBudget raises.
 	USD float64
 	// Hash is the beginning of a plan's hash in lower-case hexadecimal, where
-	// Approve names one.
+	// VerbApprove names one.
 	Hash string
 }
 
@@ -75,34 +75,34 @@ const (
 	minHash, maxHash = 7, 64
 )
 
-// Error says what is wrong with something that is meant as a command, in words
+// CommandError says what is wrong with something that is meant as a command, in words
 // for whoever wrote it. It holds nothing of what they wrote.
-type Error struct{ Message string }
+type CommandError struct{ Message string }
 
 // Error implements error.
-func (e *Error) Error() string { return e.Message }
+func (e *CommandError) Error() string { return e.Message }
 
 func wrong(format string, args ...any) error {
-	return &Error{fmt.Sprintf(format, args...)}
+	return &CommandError{fmt.Sprintf(format, args...)}
 }
 
-// Parse reads a comment. ok says whether it is meant as a command; the error, an
-// *Error, is why it cannot be carried out.
-func Parse(body string) (c Command, ok bool, err error) {
+// ParseCommand reads a comment. ok says whether it is meant as a command; the error, an
+// *CommandError, is why it cannot be carried out.
+func ParseCommand(body string) (c Command, ok bool, err error) {
 	line, _, _ := strings.Cut(body, "\n")
 	line = strings.TrimSuffix(line, "\r")
 	rest, found := strings.CutPrefix(line, prefix)
 	if !found || rest != "" && rest[0] != ' ' && rest[0] != '\t' {
 		return Command{}, false, nil
 	}
-	if c, err = read(rest); err != nil {
+	if c, err = parseVerb(rest); err != nil {
 		return Command{}, true, err
 	}
 	return c, true, nil
 }
 
-// read reads what stands behind the prefix.
-func read(rest string) (c Command, err error) {
+// parseVerb reads what stands behind the prefix.
+func parseVerb(rest string) (c Command, err error) {
 	if len(rest) > maxLine {
 		return c, wrong("The command is too long: use at most %d characters.", maxLine)
 	}
@@ -111,19 +111,19 @@ func read(rest string) (c Command, err error) {
 	args = strings.TrimSpace(args)
 	c.Verb = Verb(lower(word))
 	if c.Verb == "" {
-		c.Verb = Help
+		c.Verb = VerbHelp
 	}
 	switch c.Verb {
-	case Plan, Start, Stop, Resume, Status, Help:
+	case VerbPlan, VerbStart, VerbStop, VerbResume, VerbStatus, VerbHelp:
 		if args != "" {
 			return c, wrong("`%s %s` takes no arguments.", prefix, c.Verb)
 		}
-	case Approve:
+	case VerbApprove:
 		if c.Hash = lower(args); args != "" && !isHash(c.Hash) {
 			return c, wrong("That is not a plan's hash. Use the hash posted with the plan, or just `/ralph approve`.")
 		}
-	case Retry, Skip:
-		if c.Verb == Retry && args == "" {
+	case VerbRetry, VerbSkip:
+		if c.Verb == VerbRetry && args == "" {
 			break
 		}
 		id, ok := taskID(args)
@@ -131,11 +131,11 @@ func read(rest string) (c Command, err error) {
 			return c, wrong("Name one task by its ID: `%s %s T3`.", prefix, c.Verb)
 		}
 		c.Task = id
-	case Do:
+	case VerbDo:
 		if c.Text = args; args == "" {
 			return c, wrong("Write the task on the same line: `/ralph do Add a test for the empty list`.")
 		}
-	case Budget:
+	case VerbBudget:
 		usd, ok := amount(args)
 		if !ok {
 			return c, wrong("Say how many dollars to add, at most %d: `/ralph budget +5`.", maxUSD)

@@ -1,4 +1,4 @@
-package command_test
+package review_test
 
 import (
 	"os"
@@ -8,31 +8,31 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/org/ralph-action/internal/command"
+	"github.com/org/ralph-action/internal/review"
 )
 
 func TestParse(t *testing.T) {
 	t.Parallel()
-	for body, want := range map[string]command.Command{
-		"/ralph":                         {Verb: command.Help},
-		"/ralph help":                    {Verb: command.Help},
-		"/ralph \t":                      {Verb: command.Help},
-		"/ralph plan":                    {Verb: command.Plan},
-		"/ralph start\r\n\r\nThank you!": {Verb: command.Start},
-		"/ralph stop\nplease":            {Verb: command.Stop},
-		"/ralph\tresume  ":               {Verb: command.Resume},
-		"/ralph STATUS":                  {Verb: command.Status},
-		"/ralph retry":                   {Verb: command.Retry},
-		"/ralph retry t3":                {Verb: command.Retry, Task: "T3"},
-		"/ralph skip T03":                {Verb: command.Skip, Task: "T3"},
-		"/ralph approve":                 {Verb: command.Approve},
-		"/ralph approve 1A2B3C4":         {Verb: command.Approve, Hash: "1a2b3c4"},
-		"/ralph budget +5":               {Verb: command.Budget, USD: 5},
-		"/ralph budget +$2.505":          {Verb: command.Budget, USD: 2.51},
-		"/ralph do  Greet\tعالم too 👩‍🚀":      {Verb: command.Do, Text: "Greet عالم too 👩‍🚀"},
-		"/ralph do say \"/ralph stop\" twice": {Verb: command.Do, Text: `say "/ralph stop" twice`},
+	for body, want := range map[string]review.Command{
+		"/ralph":                         {Verb: review.VerbHelp},
+		"/ralph help":                    {Verb: review.VerbHelp},
+		"/ralph \t":                      {Verb: review.VerbHelp},
+		"/ralph plan":                    {Verb: review.VerbPlan},
+		"/ralph start\r\n\r\nThank you!": {Verb: review.VerbStart},
+		"/ralph stop\nplease":            {Verb: review.VerbStop},
+		"/ralph\tresume  ":               {Verb: review.VerbResume},
+		"/ralph STATUS":                  {Verb: review.VerbStatus},
+		"/ralph retry":                   {Verb: review.VerbRetry},
+		"/ralph retry t3":                {Verb: review.VerbRetry, Task: "T3"},
+		"/ralph skip T03":                {Verb: review.VerbSkip, Task: "T3"},
+		"/ralph approve":                 {Verb: review.VerbApprove},
+		"/ralph approve 1A2B3C4":         {Verb: review.VerbApprove, Hash: "1a2b3c4"},
+		"/ralph budget +5":               {Verb: review.VerbBudget, USD: 5},
+		"/ralph budget +$2.505":          {Verb: review.VerbBudget, USD: 2.51},
+		"/ralph do  Greet\tعالم too 👩‍🚀":      {Verb: review.VerbDo, Text: "Greet عالم too 👩‍🚀"},
+		"/ralph do say \"/ralph stop\" twice": {Verb: review.VerbDo, Text: `say "/ralph stop" twice`},
 	} {
-		got, ok, err := command.Parse(body)
+		got, ok, err := review.ParseCommand(body)
 		if err != nil || !ok {
 			t.Errorf("%q: %t, %v", body, ok, err)
 		}
@@ -66,7 +66,7 @@ func TestNoCommand(t *testing.T) {
 		"text\u2028/ralph stop", // a line to some, not to us
 		"text\r/ralph stop",
 	} {
-		if c, ok, err := command.Parse(body); ok || err != nil || c != (command.Command{}) {
+		if c, ok, err := review.ParseCommand(body); ok || err != nil || c != (review.Command{}) {
 			t.Errorf("%q was read as %+v, %t, %v", body, c, ok, err)
 		}
 	}
@@ -102,8 +102,8 @@ func TestMeantAsCommand(t *testing.T) {
 		"/ralph budget +1.2.3":                   "`/ralph budget +5`",
 		"/ralph do " + strings.Repeat("a", 2000): "too long",
 	} {
-		c, ok, err := command.Parse(body)
-		if !ok || err == nil || !strings.Contains(err.Error(), want) || c != (command.Command{}) {
+		c, ok, err := review.ParseCommand(body)
+		if !ok || err == nil || !strings.Contains(err.Error(), want) || c != (review.Command{}) {
 			t.Errorf("%.60q: %+v, %t, %v; want %q", body, c, ok, err, want)
 		}
 	}
@@ -116,8 +116,8 @@ func TestUsagesAreCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, u := range command.Usages() {
-		c, ok, err := command.Parse(strings.ReplaceAll(u.Form, "<text>", "text"))
+	for _, u := range review.Usages() {
+		c, ok, err := review.ParseCommand(strings.ReplaceAll(u.Form, "<text>", "text"))
 		if err != nil || !ok || c.Verb != u.Verb {
 			t.Errorf("%s: %+v, %v", u.Form, c, err)
 		}
@@ -128,15 +128,15 @@ func TestUsagesAreCommands(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, u := range command.Usages() {
+	for _, u := range review.Usages() {
 		f.Add(u.Form)
 	}
 	f.Add("/ralph budget +$5.55\r\n> /ralph stop")
 	f.Add("/ralph approve 1a2b3c4d")
 	f.Fuzz(func(t *testing.T, body string) {
-		c, ok, err := command.Parse(body)
+		c, ok, err := review.ParseCommand(body)
 		switch {
-		case !ok && (err != nil || c != (command.Command{})):
+		case !ok && (err != nil || c != (review.Command{})):
 			t.Errorf("%q is none, and %+v, %v", body, c, err)
 		case ok && !strings.HasPrefix(body, "/ralph"):
 			t.Errorf("%q was taken for a command", body)
@@ -149,7 +149,7 @@ func FuzzParse(f *testing.F) {
 		}
 		// What stands on other lines makes no difference.
 		first, _, _ := strings.Cut(body, "\n")
-		if again, sameOK, _ := command.Parse(first); again != c || sameOK != ok {
+		if again, sameOK, _ := review.ParseCommand(first); again != c || sameOK != ok {
 			t.Errorf("%q: %+v on its own, %+v with what follows", first, again, c)
 		}
 	})
