@@ -19,7 +19,7 @@ module=$(go list -m)
 us=$module/internal
 
 packages=(run strs progress progress/formats plan prompt claim gate supervise history review loop sim agent sandbox sandbox/docker sandbox/local sandbox/shim
-	proc gateway gateway/egress gateway/spend gitrepo redact config ghapp ghsim store queue handlers publish publish/island publish/effects host inline reconcile ghaction appsetup webui)
+	proc gateway gateway/egress gateway/spend gitrepo redact config ghapp ghsim store queue handlers publish publish/island publish/effects host inline authorization pullrequest delivery feedback redelivery reconcile job ghaction appsetup webui)
 packages+=(transcript notify)
 
 # The packages, empty: the borders are about paths and imports, and the selftest
@@ -106,7 +106,8 @@ imports internal/gateway/egress egress os/exec net net/http "$us/webui"
 imports internal/gitrepo gitrepo os/exec "$us/webui"
 imports internal/redact redact os/exec "$us/webui"
 imports internal/config config os/exec "$us/webui"
-for p in ghapp ghsim store queue handlers publish publish/effects host inline reconcile ghaction appsetup; do
+for p in ghapp ghsim store queue handlers publish publish/effects host inline authorization pullrequest delivery feedback redelivery reconcile job \
+	ghaction appsetup; do
 	imports "internal/$p" "${p##*/}" "$us/webui"
 done
 
@@ -121,6 +122,12 @@ imports internal/reconcile graphql-home github.com/vektah/gqlparser/v2
 imports internal/host docker-home github.com/moby/moby/client
 imports internal/host kong-home github.com/alecthomas/kong
 imports internal/publish loop-callers "$us/loop"
+imports internal/authorization authorization "$us/loop" "$us/publish" "$us/delivery"
+imports internal/delivery delivery "$us/reconcile" "$us/feedback"
+imports internal/feedback feedback "$us/delivery" "$us/host"
+imports internal/redelivery redelivery "$us/delivery" "$us/reconcile" "$us/plan"
+imports internal/pullrequest pullrequest "$us/store" "$us/delivery"
+imports internal/reconcile reconcile "$us/job" "$us/redelivery"
 imports internal/reconcile exec-home os/exec
 imports cmd/bot exec-home os/exec
 imports internal/store tests-only testing github.com/google/go-cmp/cmp pgregory.net/rapid go.uber.org/goleak \
@@ -384,7 +391,13 @@ may internal/transcript "$us/run" "$us/agent" "$us/redact"
 may internal/ghsim "$us/proc" github.com/vektah/gqlparser/v2
 may internal/ghaction "$us/run" "$us/proc"
 may internal/appsetup "$us/ghapp"
-may internal/reconcile database/sql "$us/loop" "$us/host" "$us/publish" "$us/ghapp" "$us/store"
+may internal/authorization "$us/ghapp" "$us/store" "$us/config"
+may internal/pullrequest "$us/loop" "$us/host" "$us/publish"
+may internal/delivery database/sql "$us/authorization" "$us/pullrequest" "$us/review"
+may internal/feedback database/sql "$us/authorization" "$us/review" "$us/loop"
+may internal/redelivery "$us/ghapp" "$us/publish" "$us/store"
+may internal/job database/sql "$us/delivery" "$us/reconcile" "$us/redelivery"
+may internal/reconcile database/sql "$us/loop" "$us/host" "$us/publish" "$us/ghapp" "$us/store" "$us/delivery" "$us/feedback"
 may cmd/bot github.com/rogpeppe/go-internal/txtar "$us/loop" "$us/reconcile" github.com/alecthomas/kong
 
 (cd "$tree" && "$lint" run --allow-parallel-runners --enable-only depguard --output.text.print-issued-lines=false) || {

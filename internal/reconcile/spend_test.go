@@ -17,12 +17,12 @@ func TestRunsShareBudgets(t *testing.T) {
 	m := &Models{IssueUSD: 2.5}
 	one, other := store.Run{ID: "r1", RepoNode: "R", IssueNode: "I_1"}, store.Run{ID: "r2", RepoNode: "R", IssueNode: "I_2"}
 	late := time.Date(2026, 1, 2, 20, 0, 0, 0, time.FixedZone("", -5*60*60))
-	got := m.scopes(one, late)
+	got := m.Scopes(one, late)
 	want := []spend.Scope{{Key: "issue:I_1", Limit: spend.Dollars(2.5)}, {Key: "day:R/2026-01-03"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if got := m.scopes(other, late); got[0].Key == want[0].Key || got[1].Key != want[1].Key {
+	if got := m.Scopes(other, late); got[0].Key == want[0].Key || got[1].Key != want[1].Key {
 		t.Errorf("another issue of the repository is charged to %v", got)
 	}
 }
@@ -34,7 +34,7 @@ func TestSharedBudgetsAreTold(t *testing.T) {
 	at, row := w.clock.now(), store.Run{ID: "r1", RepoNode: "R", IssueNode: "I_1"}
 	m := &Models{IssueUSD: 10, DayUSD: 20}
 	ledger := w.r.cfg.Store.Spend()
-	if err := ledger.Begin(t.Context(), spend.Start{Name: "a", Scopes: m.scopes(row, at)}); err != nil {
+	if err := ledger.Begin(t.Context(), spend.Start{Name: "a", Scopes: m.Scopes(row, at)}); err != nil {
 		t.Fatal(err)
 	}
 	id, err := ledger.Reserve(t.Context(), "a", "model", spend.Dollars(9))

@@ -18,10 +18,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/org/ralph-action/internal/delivery"
 	"github.com/org/ralph-action/internal/gateway"
 	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/ghapp"
-	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/queue"
@@ -86,7 +86,7 @@ func newWorld(t *testing.T, open func(context.Context) error) *world {
 			t.Error(err)
 		}
 	})
-	w.r = New(Config{Store: st, Owner: "one", DataDir: dir, Now: w.clock.now})
+	w.r = New(Config{Store: st, Owner: "one", DataDir: dir, Now: w.clock.now}, delivery.New(delivery.Config{Store: st, Now: w.clock.now}))
 	s := loop.NewState(loop.Request{Run: w.id}, w.clock.now())
 	state, err := loop.Encode(s)
 	if err != nil {
@@ -228,7 +228,7 @@ func TestTrouble(t *testing.T) {
 			}
 			w.show = nil
 			w.drive(row.Generation)
-			if err := w.r.CatchUp(t.Context()); err != nil {
+			if err := w.r.TellLate(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if s := w.state(); len(w.shown) != maxTroubles+1 || s.Troubles != 0 || s.Phase != run.PhaseFailed {
@@ -262,7 +262,7 @@ func TestTrouble(t *testing.T) {
 	})
 	t.Run("a fetch that takes longer than the run", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, func(context.Context) error { return fmt.Errorf("fetch: %w", errFetching) })
+		w := newWorld(t, func(context.Context) error { return fmt.Errorf("fetch: %w", host.ErrFetching) })
 		if s := w.advance(t.Context()); s.End != "" || s.Troubles != 0 {
 			t.Fatalf("ended %q, %d troubles", s.End, s.Troubles)
 		}
@@ -307,53 +307,6 @@ func eventually(t *testing.T, what string, condition func() bool) {
 		case <-ctx.Done():
 			t.Fatalf("waiting for %s: %v", what, context.Cause(ctx))
 		}
-	}
-}
-
-// The result of a fetch is for those who asked while it was under way.
-func TestFreshIsFresh(t *testing.T) {
-	t.Parallel()
-	life, stop := context.WithCancel(t.Context())
-	m := newMirrors(life, nil, t.TempDir())
-	updates := 0
-	update := func(context.Context) (*gitrepo.Repo, error) {
-		updates++ // one fetch at a time
-		return nil, nil
-	}
-	impatient, giveUp := context.WithCancel(t.Context())
-	giveUp()
-	early, late := &mirrorSource{node: "R"}, &mirrorSource{node: "R"}
-	leave := func() { // a fetch whose result early does not wait for
-		t.Helper()
-		ended := make(chan struct{})
-		_, err := m.fresh(impatient, early, func(ctx context.Context) (*gitrepo.Repo, error) {
-			<-ended
-			return update(ctx)
-		})
-		if !errors.Is(err, context.Canceled) {
-			t.Fatal(err)
-		}
-		close(ended)
-		m.wait()
-	}
-	leave()
-	for n, asker := range []*mirrorSource{early, early} {
-		if _, err := m.fresh(t.Context(), asker, update); err != nil || updates != n+1 {
-			t.Errorf("asking again: %d fetches, %v, want %d", updates, err, n+1)
-		}
-	}
-	leave()
-	before := updates
-	if _, err := m.fresh(t.Context(), late, update); err != nil || updates != before+1 {
-		t.Errorf("what was done before the asking was handed out: %d fetches after %d, %v", updates, before, err)
-	}
-	// A fetch ends with the process.
-	stop()
-	if _, err := m.fresh(t.Context(), late, func(ctx context.Context) (*gitrepo.Repo, error) {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
 	}
 }
 
@@ -406,9 +359,10 @@ func TestTwoProcessesOneSocket(t *testing.T) {
 		},
 		Key: func(run.ID) []byte { return []byte("k") },
 	}
-	one := New(cfg)
+	deliveries := delivery.New(delivery.Config{Store: st, Now: cfg.Now})
+	one := New(cfg, deliveries)
 	cfg.Owner = "two"
-	two := New(cfg)
+	two := New(cfg, deliveries)
 	driver := func(r *Reconciler) *driver {
 		t.Helper()
 		lease, err := st.ClaimRun(ctx, w.id, r.cfg.Owner, leaseTTL, w.clock.now())

@@ -32,7 +32,7 @@ func planOccasion(hash string) string { return "plan:" + hash }
 // CommentPlan posts the plan that hash names, for people to approve. What the
 // comment said is kept, so that an edited one can be told from it.
 func (p *Publisher) CommentPlan(ctx context.Context, v island.View, hash string) (url string, err error) {
-	return p.Say(ctx, planOccasion(hash), PlanText(p.fill(v), hash))
+	return p.Comment(ctx, planOccasion(hash), PlanText(p.fill(v), hash))
 }
 
 var (
@@ -57,10 +57,10 @@ func (p *Publisher) PlanPosted(ctx context.Context, hash string) error {
 	}
 }
 
-// RecallPlan looks for the comment in which an earlier run, of which the store
+// FindPlan looks for the comment in which an earlier run, of which the store
 // knows nothing, posted the plan that hash names, and keeps it as the run's own:
 // ErrNoPlan where none says, word for word, what would be posted now.
-func (p *Publisher) RecallPlan(ctx context.Context, v island.View, hash string) error {
+func (p *Publisher) FindPlan(ctx context.Context, v island.View, hash string) error {
 	comments, err := p.GitHub.Comments(ctx, p.Issue)
 	if err != nil {
 		return err
@@ -93,11 +93,11 @@ var ErrNoQuestions = errors.New("publish: no questions were asked")
 // questionRE finds the questions in what was posted.
 var questionRE = strs.Lazy(`(?m)^[0-9]{1,2}\. (.+)$`)
 
-// RecallQuestions looks for the questions that an earlier run, of which the store
+// FindQuestions looks for the questions that an earlier run, of which the store
 // knows nothing, asked last on the issue, and for what was said below them;
 // ErrNoQuestions where there are none. Comments that were edited are left out:
 // what they said when they were written is not known any more.
-func (p *Publisher) RecallQuestions(ctx context.Context) (questions []string, said []ghapp.Comment, err error) {
+func (p *Publisher) FindQuestions(ctx context.Context) (questions []string, said []ghapp.Comment, err error) {
 	comments, err := p.GitHub.Comments(ctx, p.Issue)
 	if err != nil {
 		return nil, nil, err

@@ -1,4 +1,4 @@
-package reconcile
+package pullrequest
 
 import (
 	"bytes"
@@ -86,7 +86,7 @@ func TestCheckRunsInTrouble(t *testing.T) {
 			gh := &noChecks{err: c.err}
 			var log bytes.Buffer
 			ctx := zerolog.New(&log).WithContext(t.Context())
-			p := &publisher{}
+			p := &Publisher{}
 			pub := &publish.Publisher{GitHub: gh, Effects: effects.Runner{Store: st}, Run: "r-1", Issue: 7}
 			for range 2 {
 				_, err := p.check(ctx, pub, loop.State{Checkout: loop.Checkout{Head: "abc"}, Counts: loop.Counts{Troubles: c.troubles}}, island.View{}, ghapp.PR{})
@@ -113,7 +113,7 @@ func TestCheckRunsInTrouble(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		gh := &stopping{noChecks{err: class(ghapp.Forbidden)}, cancel}
 		pub := &publish.Publisher{GitHub: gh, Effects: effects.Runner{Store: st}, Run: "r-1", Issue: 7}
-		p := &publisher{}
+		p := &Publisher{}
 		if _, err := p.check(ctx, pub, loop.State{Checkout: loop.Checkout{Head: "abc"}}, island.View{}, ghapp.PR{}); err == nil || p.noChecks {
 			t.Errorf("an attempt that was cut off counts as an answer: %v", err)
 		}

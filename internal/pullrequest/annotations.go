@@ -1,4 +1,4 @@
-package reconcile
+package pullrequest
 
 import (
 	"bytes"
@@ -26,11 +26,11 @@ const (
 // the run's head: those that held the work up, and then the advisory ones. A
 // gate may have run on work that did not land, so a place that is not at the
 // head is left out. They are an extra: trouble with them is not one of the run.
-func (p *publisher) annotations(ctx context.Context, s loop.State) []ghapp.Annotation {
+func (p *Publisher) annotations(ctx context.Context, s loop.State) []ghapp.Annotation {
 	var out []ghapp.Annotation
 	lines := make(map[string]int) // of files that were looked at; 0 where there is none
 	add := func(g gate.Result) error {
-		for _, at := range gate.Locations(p.mask.Mask(g.Output)) {
+		for _, at := range gate.Locations(p.Mask.Mask(g.Output)) {
 			if len(out) == ghapp.MaxAnnotations {
 				return nil
 			}
@@ -42,13 +42,13 @@ func (p *publisher) annotations(ctx context.Context, s loop.State) []ghapp.Annot
 				}
 				lines[at.Path] = n
 			}
-			message := island.Plain(p.mask.Mask, at.Message, maxAnnotation)
+			message := island.Plain(p.Mask.Mask, at.Message, maxAnnotation)
 			if at.Line > n || message == "" {
 				continue
 			}
 			out = append(out, ghapp.Annotation{
 				Path: at.Path, Line: at.Line, Column: at.Column, Failure: g.Verdict.Standing.Holds(),
-				Title: island.Plain(p.mask.Mask, g.Gate, maxAnnotationTitle), Message: message,
+				Title: island.Plain(p.Mask.Mask, g.Gate, maxAnnotationTitle), Message: message,
 			})
 		}
 		return nil
@@ -69,8 +69,8 @@ func (p *publisher) annotations(ctx context.Context, s loop.State) []ghapp.Annot
 
 // countLines is how many lines a file has in a tree, 0 where there is none or
 // it is too large to be looked at.
-func (p *publisher) countLines(ctx context.Context, tree, path string) (int, error) {
-	repo, err := p.host.Repo(ctx)
+func (p *Publisher) countLines(ctx context.Context, tree, path string) (int, error) {
+	repo, err := p.Objects(ctx)
 	if err != nil {
 		return 0, err
 	}

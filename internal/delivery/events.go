@@ -1,4 +1,4 @@
-package reconcile
+package delivery
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/org/ralph-action/internal/authorization"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/loop"
@@ -20,9 +21,9 @@ import (
 	"github.com/org/ralph-action/internal/store"
 )
 
-// edited says on an issue that its run goes on with what was asked for.
-func (r *Reconciler) edited(ctx context.Context, guid string, in handlers.EditIntent) error {
-	row, err := r.cfg.Store.ActiveRunByIssue(ctx, in.RepoNode, in.Issue)
+// reportEdit says on an issue that its run goes on with what was asked for.
+func (r *Receiver) reportEdit(ctx context.Context, guid string, in handlers.EditIntent) error {
+	row, err := r.Store.ActiveRunByIssue(ctx, in.RepoNode, in.Issue)
 	if errors.Is(err, store.ErrNotFound) {
 		return r.mark(ctx, guid, outcomeNothing, nil)
 	}
@@ -33,16 +34,16 @@ func (r *Reconciler) edited(ctx context.Context, guid string, in handlers.EditIn
 	if err != nil {
 		return err
 	}
-	if err := r.sayEdited(ctx, r.repo(in.Subject), in.Issue, s.Plan, in.Text.Title, in.Text.Body); err != nil {
+	if err := r.commentEdit(ctx, r.repoOf(in.Subject), in.Issue, s.Plan, in.Text.Title, in.Text.Body); err != nil {
 		return err
 	}
 	return r.mark(ctx, guid, outcomeTold, nil)
 }
 
-// remark keeps what somebody with write access says on an issue whose run waits
+// keepAnswer keeps what somebody with write access says on an issue whose run waits
 // for answers. Nobody else's is kept, and nobody is told.
-func (r *Reconciler) remark(ctx context.Context, d store.Delivery, in handlers.RemarkIntent) error {
-	row, err := r.cfg.Store.LatestRunByIssue(ctx, in.RepoNode, in.Issue)
+func (r *Receiver) keepAnswer(ctx context.Context, d store.Delivery, in handlers.RemarkIntent) error {
+	row, err := r.Store.LatestRunByIssue(ctx, in.RepoNode, in.Issue)
 	if errors.Is(err, store.ErrNotFound) || err == nil && row.EndReason != run.EndAwaitingPerson {
 		return r.mark(ctx, d.GUID, outcomeNothing, nil)
 	}
@@ -56,23 +57,23 @@ func (r *Reconciler) remark(ctx context.Context, d store.Delivery, in handlers.R
 	if len(s.Questions) == 0 {
 		return r.mark(ctx, d.GUID, outcomeNothing, nil)
 	}
-	since := r.cfg.Now().Add(-time.Hour)
-	if n, err := r.cfg.Store.CountInputs(ctx, store.InputCount{AuthorID: in.SenderID, Kinds: []store.InputKind{store.InputAnswer}, Since: since}); err != nil {
+	since := r.Now().Add(-time.Hour)
+	if n, err := r.Store.CountInputs(ctx, store.InputCount{AuthorID: in.SenderID, Kinds: []store.InputKind{store.InputAnswer}, Since: since}); err != nil {
 		return err
-	} else if most := r.cfg.People.CommandsPerPerson; most > 0 && n >= most {
+	} else if most := r.People.CommandsPerPerson; most > 0 && n >= most {
 		return r.mark(ctx, d.GUID, outcomeTooOften, nil)
 	}
-	st, err := r.standing(ctx, r.repo(in.Subject), d, in.Subject, in.Comment.Author)
+	st, err := r.Authorizer.Standing(ctx, r.repoOf(in.Subject), d.ReceivedAt, in.Subject, in.Comment.Author)
 	if err != nil {
 		return err
 	}
-	if st.why != "" {
-		return r.mark(ctx, d.GUID, outcomeRefused, nil)
+	if st.Denied != "" {
+		return r.mark(ctx, d.GUID, OutcomeRefused, nil)
 	}
 	return r.mark(ctx, d.GUID, outcomeKept, func(tx *sql.Tx) error {
-		_, _, err := r.cfg.Store.AddInput(ctx, tx, store.Input{
+		_, _, err := r.Store.AddInput(ctx, tx, store.Input{
 			RepoNode: in.RepoNode, Issue: in.Issue, Kind: store.InputAnswer, Source: handlers.CommentSource(in.Comment.ID), SourceID: in.Comment.ID,
-			URL: in.Comment.URL, AuthorID: in.SenderID, Author: in.SenderLogin, Role: st.role, Text: in.Comment.Body, Detail: []byte("{}"), ReceivedAt: d.ReceivedAt,
+			URL: in.Comment.URL, AuthorID: in.SenderID, Author: in.SenderLogin, Role: st.Role, Text: in.Comment.Body, Detail: []byte("{}"), ReceivedAt: d.ReceivedAt,
 		})
 		return err
 	})
@@ -80,8 +81,8 @@ func (r *Reconciler) remark(ctx context.Context, d store.Delivery, in handlers.R
 
 // withdraw takes back what is no longer what somebody said, as long as nobody
 // has acted on it. Whoever may edit it may withdraw it.
-func (r *Reconciler) withdraw(ctx context.Context, guid string, in handlers.WithdrawIntent) error {
-	was, err := r.cfg.Store.InputBySource(ctx, in.RepoNode, in.Source)
+func (r *Receiver) withdraw(ctx context.Context, guid string, in handlers.WithdrawIntent) error {
+	was, err := r.Store.InputBySource(ctx, in.RepoNode, in.Source)
 	if errors.Is(err, store.ErrNotFound) || err == nil && was.State != store.InputPending {
 		return r.mark(ctx, guid, outcomeNothing, nil)
 	}
@@ -90,33 +91,36 @@ func (r *Reconciler) withdraw(ctx context.Context, guid string, in handlers.With
 	}
 	taken := false
 	err = r.mark(ctx, guid, outcomeWithdrawn, func(tx *sql.Tx) error {
-		settled, err := r.cfg.Store.SettleInput(ctx, tx, was.ID, store.InputWithdrawn, "edited or deleted by "+in.SenderLogin, "", r.cfg.Now())
+		settled, err := r.Store.SettleInput(ctx, tx, was.ID, store.InputWithdrawn, "edited or deleted by "+in.SenderLogin, "", r.Now())
 		taken = !settled
 		return err
 	})
-	if err != nil || taken || in.Deleted || !couldWrite(was) { // it would have done nothing
+	if err != nil || taken || in.Deleted || !authorization.CouldWrite(was.Role) { // it would have done nothing
 		return err
 	}
-	return r.tell(ctx, r.repo(in.Subject), max(in.Issue, in.Pull), "withdrawn:"+in.Source, publish.WithdrawnText(was.Author))
+	return r.Comments.Comment(ctx, r.repoOf(in.Subject), max(in.Issue, in.Pull), "withdrawn:"+in.Source, publish.WithdrawnText(was.Author))
 }
 
 // wake has the run of a pull request look at it.
-func (r *Reconciler) wake(ctx context.Context, guid string, in handlers.WakeIntent) error {
-	row, err := r.lastRun(ctx, in.Subject)
+func (r *Receiver) wake(ctx context.Context, guid string, in handlers.WakeIntent) error {
+	row, err := r.LastRun(ctx, in.Subject)
 	if errors.Is(err, store.ErrNotFound) || err == nil && row.Phase.Terminal() {
 		return r.mark(ctx, guid, outcomeNothing, nil)
 	}
 	if err != nil {
 		return err
 	}
-	return r.mark(ctx, guid, in.What, func(tx *sql.Tx) error { return r.cfg.Queue.Wake(ctx, tx, row.ID) })
+	return r.mark(ctx, guid, in.What, func(tx *sql.Tx) error { return r.Queue.Wake(ctx, tx, row.ID) })
 }
 
-// feedback keeps what is said of the work in a pull request for its run, as it
+// maxFeedback is how much one person may say in reviews within an hour.
+const maxFeedback = 500
+
+// keepFeedback keeps what is said of the work in a pull request for its run, as it
 // was said, with the role of who said it. What bots say is kept only of those
 // the server listens to.
-func (r *Reconciler) feedback(ctx context.Context, d store.Delivery, in handlers.FeedbackIntent) error {
-	row, err := r.lastRun(ctx, in.Subject)
+func (r *Receiver) keepFeedback(ctx context.Context, d store.Delivery, in handlers.FeedbackIntent) error {
+	row, err := r.LastRun(ctx, in.Subject)
 	if errors.Is(err, store.ErrNotFound) {
 		return r.mark(ctx, d.GUID, outcomeForeign, nil)
 	}
@@ -125,19 +129,19 @@ func (r *Reconciler) feedback(ctx context.Context, d store.Delivery, in handlers
 	}
 	role := ""
 	if in.Kind != store.InputChecks {
-		var st standing
+		var st authorization.Standing
 		if role, st, err = r.reviewer(ctx, d, in); err != nil {
 			return err
 		}
 		if role == "" {
-			return r.mark(ctx, d.GUID, outcomeRefused, nil)
+			return r.mark(ctx, d.GUID, OutcomeRefused, nil)
 		}
-		since := r.cfg.Now().Add(-time.Hour)
-		if n, err := r.cfg.Store.CountInputs(ctx, store.InputCount{AuthorID: in.SenderID, Since: since}); err != nil {
+		since := r.Now().Add(-time.Hour)
+		if n, err := r.Store.CountInputs(ctx, store.InputCount{AuthorID: in.SenderID, Since: since}); err != nil {
 			return err
 		} else if n >= maxFeedback {
 			return r.mark(ctx, d.GUID, outcomeTooOften, nil)
-		} else if most := r.cfg.People.CommandsPerPerson; most <= 0 || n < most {
+		} else if most := r.People.CommandsPerPerson; most <= 0 || n < most {
 			if err := r.acknowledge(ctx, in, row, st); err != nil {
 				return err
 			}
@@ -148,11 +152,41 @@ func (r *Reconciler) feedback(ctx context.Context, d store.Delivery, in handlers
 		return err
 	}
 	return r.mark(ctx, d.GUID, outcomeKept, func(tx *sql.Tx) error {
-		_, fresh, err := r.cfg.Store.AddInput(ctx, tx, input)
+		_, fresh, err := r.Store.AddInput(ctx, tx, input)
 		if err != nil || !fresh {
 			return err
 		}
-		return r.cfg.Queue.Wake(ctx, tx, row.ID)
+		return r.Queue.Wake(ctx, tx, row.ID)
+	})
+}
+
+// ReadAlong keeps what an event says in a conversation as dealt with: it brings no work by
+// itself. Whether it counts is asked as of anything else.
+func (r *Receiver) ReadAlong(ctx context.Context, d store.Delivery) error {
+	intent, err := r.Decoder.Decode(d.Event, d.Body)
+	in, ok := intent.(handlers.FeedbackIntent)
+	if err != nil || !ok {
+		return nil //nolint:nilerr // what cannot be read is no part of the conversation
+	}
+	row, err := r.LastRun(ctx, in.Subject)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	role, _, err := r.reviewer(ctx, d, in)
+	if err != nil || role == "" {
+		return err
+	}
+	input, err := feedbackInput(d, in, row.IssueNumber, role)
+	if err != nil {
+		return err
+	}
+	input.State, input.Outcome = store.InputDone, "read along"
+	return r.Store.InTx(ctx, func(tx *sql.Tx) error {
+		_, _, err := r.Store.AddInput(ctx, tx, input)
+		return err
 	})
 }
 
@@ -171,7 +205,7 @@ func feedbackInput(d store.Delivery, in handlers.FeedbackIntent, issue int, role
 
 // acknowledge answers a command in a review at once, as one in an ordinary comment
 // is answered. What else is said in reviews is not, nor what bots say.
-func (r *Reconciler) acknowledge(ctx context.Context, in handlers.FeedbackIntent, row store.Run, st standing) error {
+func (r *Receiver) acknowledge(ctx context.Context, in handlers.FeedbackIntent, row store.Run, st authorization.Standing) error {
 	node, inThread := "", false
 	switch said := in.Detail.(type) {
 	case *handlers.Review:
@@ -183,16 +217,16 @@ func (r *Reconciler) acknowledge(ctx context.Context, in handlers.FeedbackIntent
 	if !is || node == "" || in.SenderType != "User" {
 		return nil
 	}
-	repo, reaction := r.repo(in.Subject), ghapp.ReactionSeen
+	repo, reaction := r.repoOf(in.Subject), ghapp.ReactionSeen
 	switch {
-	case st.why != "":
+	case st.Denied != "":
 		in.Issue = row.IssueNumber
-		if err := r.tell(ctx, repo, in.Pull, r.refusalKey(in.Subject, st), r.refusalText(in.Subject, st, in.Author, true)); err != nil {
+		if err := r.Comments.Comment(ctx, repo, in.Pull, r.denialOccasion(in.Subject, st), r.denialText(in.Subject, st, in.Author, true)); err != nil {
 			return err
 		}
 		reaction = ghapp.ReactionNo
 	case problem != "":
-		if err := r.answer(ctx, repo, in.Pull, in.Source, in.SenderLogin, problem); err != nil {
+		if err := r.Comments.Answer(ctx, repo, in.Pull, in.Source, in.SenderLogin, problem); err != nil {
 			return err
 		}
 		reaction = ghapp.ReactionNo
@@ -206,32 +240,32 @@ func (r *Reconciler) acknowledge(ctx context.Context, in handlers.FeedbackIntent
 // reviewer is the role of who reviews, and what they may ask for: of people the
 // role as GitHub says, down to "none"; "bot" of a bot that the server listens to,
 // and "" of any other.
-func (r *Reconciler) reviewer(ctx context.Context, d store.Delivery, in handlers.FeedbackIntent) (string, standing, error) {
+func (r *Receiver) reviewer(ctx context.Context, d store.Delivery, in handlers.FeedbackIntent) (string, authorization.Standing, error) {
 	if in.SenderType != "User" {
-		if slices.Contains(r.cfg.People.Bots, in.SenderID) {
-			return "bot", standing{}, nil
+		if slices.Contains(r.People.Bots, in.SenderID) {
+			return "bot", authorization.Standing{}, nil
 		}
-		return "", standing{}, nil
+		return "", authorization.Standing{}, nil
 	}
-	st, err := r.standing(ctx, r.repo(in.Subject), d, in.Subject, in.Author)
+	st, err := r.Authorizer.Standing(ctx, r.repoOf(in.Subject), d.ReceivedAt, in.Subject, in.Author)
 	if err != nil {
 		return "", st, err
 	}
-	if st.why == "" {
-		return st.role, st, nil
+	if st.Denied == "" {
+		return st.Role, st, nil
 	}
 	// What is not known, and what two people said, counts for nothing.
-	if st.why != refusedRole || st.role == "" {
+	if st.Denied != authorization.DeniedRole || st.Role == "" {
 		return "none", st, nil
 	}
-	return st.role, st, nil
+	return st.Role, st, nil
 }
 
-// button does what a button on a check run says.
-func (r *Reconciler) button(ctx context.Context, d store.Delivery, in handlers.ButtonIntent) error {
-	row, err := r.lastRun(ctx, in.Subject)
+// press does what a button on a check run says.
+func (r *Receiver) press(ctx context.Context, d store.Delivery, in handlers.ButtonIntent) error {
+	row, err := r.LastRun(ctx, in.Subject)
 	if in.Run != "" {
-		row, err = r.cfg.Store.Run(ctx, run.ID(in.Run))
+		row, err = r.Store.Run(ctx, run.ID(in.Run))
 	}
 	if errors.Is(err, store.ErrNotFound) || err == nil && row.RepoNode != in.RepoNode {
 		return r.mark(ctx, d.GUID, outcomeForeign, nil)
@@ -242,7 +276,7 @@ func (r *Reconciler) button(ctx context.Context, d store.Delivery, in handlers.B
 	in.Issue, in.IssueNode = row.IssueNumber, row.IssueNode
 	o := order{
 		CommandIntent: handlers.CommandIntent{Subject: in.Subject, Command: review.Command{Verb: in.Verb}},
-		repo:          r.repo(in.Subject), place: row.IssueNumber,
+		repo:          r.repoOf(in.Subject), place: row.IssueNumber,
 	}
 	if row.PullNumber > 0 {
 		o.place = row.PullNumber
@@ -250,10 +284,10 @@ func (r *Reconciler) button(ctx context.Context, d store.Delivery, in handlers.B
 	if _, err := r.findRun(ctx, &o); err != nil {
 		return err
 	}
-	if o.by, err = r.standing(ctx, o.repo, d, in.Subject, handlers.Author{}); err != nil {
+	if o.by, err = r.Authorizer.Standing(ctx, o.repo, d.ReceivedAt, in.Subject, handlers.Author{}); err != nil {
 		return err
 	}
-	what, err := r.tooOften(ctx, o.Subject, o.Issue)
+	what, err := r.Authorizer.TooManyCommands(ctx, o.Subject, o.Issue)
 	if err != nil {
 		return err
 	}
@@ -263,10 +297,10 @@ func (r *Reconciler) button(ctx context.Context, d store.Delivery, in handlers.B
 	if o.input, err = r.commandInput("button:"+d.GUID, d, o); err != nil {
 		return err
 	}
-	if o.by.why != "" {
-		return r.mark(ctx, d.GUID, outcomeRefused, func(tx *sql.Tx) error {
-			o.input.State, o.input.Outcome = store.InputRefused, string(o.by.why)
-			_, _, err := r.cfg.Store.AddInput(ctx, tx, o.input)
+	if o.by.Denied != "" {
+		return r.mark(ctx, d.GUID, OutcomeRefused, func(tx *sql.Tx) error {
+			o.input.State, o.input.Outcome = store.InputRefused, string(o.by.Denied)
+			_, _, err := r.Store.AddInput(ctx, tx, o.input)
 			return err
 		})
 	}
@@ -277,26 +311,26 @@ func (r *Reconciler) button(ctx context.Context, d store.Delivery, in handlers.B
 	return r.settle(ctx, d.GUID, o, rep)
 }
 
-// installation stops the runs that the App may no longer work on.
-func (r *Reconciler) installation(ctx context.Context, guid string, in handlers.InstallationIntent) error {
+// stopUninstalled stops the runs that the App may no longer work on.
+func (r *Receiver) stopUninstalled(ctx context.Context, guid string, in handlers.InstallationIntent) error {
 	why := "the App was " + in.What + " by " + in.SenderLogin
 	return r.stopAll(ctx, guid, why, func(row store.Run) bool {
 		return row.Installation == in.Installation && (len(in.Repositories) == 0 || slices.Contains(in.Repositories, row.RepoNode))
 	})
 }
 
-// renamed has the runs of a repository know it by its new name, or stops them.
-func (r *Reconciler) renamed(ctx context.Context, guid string, in handlers.RenameIntent) error {
+// renameRepo has the runs of a repository know it by its new name, or stops them.
+func (r *Receiver) renameRepo(ctx context.Context, guid string, in handlers.RenameIntent) error {
 	if in.Gone {
 		return r.stopAll(ctx, guid, "the repository was "+in.What+" by "+in.SenderLogin, func(row store.Run) bool { return row.RepoNode == in.RepoNode })
 	}
 	return r.mark(ctx, guid, in.What, func(tx *sql.Tx) error {
-		return r.cfg.Store.RenameRepo(ctx, tx, in.RepoNode, in.Owner, in.Repo, in.Installation)
+		return r.Store.RenameRepo(ctx, tx, in.RepoNode, in.Owner, in.Repo, in.Installation)
 	})
 }
 
-func (r *Reconciler) stopAll(ctx context.Context, guid, why string, concerned func(store.Run) bool) error {
-	active, err := r.cfg.Store.ActiveRuns(ctx)
+func (r *Receiver) stopAll(ctx context.Context, guid, why string, concerned func(store.Run) bool) error {
+	active, err := r.Store.ActiveRuns(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package reconcile
+package job
 
 import (
 	"context"
@@ -10,8 +10,11 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/org/ralph-action/internal/delivery"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/reconcile"
+	"github.com/org/ralph-action/internal/redelivery"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -20,6 +23,8 @@ const (
 	// deliverTries is how often a job tries to work its event, with ever longer
 	// pauses: there is no queue that would come back to it.
 	deliverTries = 6
+	// firstPause is the shortest pause between two tries.
+	firstPause = time.Second
 	// cutAfter is how long a step may go on when the job is told to end. What is
 	// left of the time is for ending in order.
 	cutAfter = time.Second
@@ -28,36 +33,46 @@ const (
 	stillAskedEvery = 20 * time.Second
 )
 
-// OutcomeRefused is what became of an event whose sender may not start runs.
-const OutcomeRefused = outcomeRefused
-
 // Job is the App for one event: it works the event and drives the run that
 // comes of it to the end, in this process. It has no queue; what the queue
 // would do, it does itself.
 type Job struct {
-	r    *Reconciler
-	wake chan struct{}
+	store      *store.Store
+	github     *ghapp.App
+	deliveries *delivery.Receiver
+	runs       *reconcile.Reconciler
+	sweeper    *redelivery.Sweeper
+	// models and needsApproval are those of the runs.
+	models        *reconcile.Models
+	needsApproval bool
+	wake          chan struct{}
 
 	mu sync.Mutex
 	// woken is the run that was signalled last, "" for none.
 	woken run.ID
 }
 
-// NewJob makes a job. cfg.Queue is its own.
-func NewJob(cfg Config) *Job {
-	j := &Job{wake: make(chan struct{}, 1)}
-	cfg.Queue, cfg.ByJob = j, true
-	j.r = New(cfg)
+// New makes a job. The Queue of both is the job itself.
+func New(deliveries delivery.Config, runs reconcile.Config) *Job {
+	j := &Job{store: runs.Store, github: runs.GitHub, models: runs.Models, needsApproval: runs.NeedsApproval, wake: make(chan struct{}, 1)}
+	deliveries.Queue, deliveries.ByJob = j, true
+	runs.Queue, runs.ByJob = j, true
+	j.deliveries = delivery.New(deliveries)
+	j.runs = reconcile.New(runs, j.deliveries)
+	j.sweeper = &redelivery.Sweeper{
+		Store: runs.Store, GitHub: runs.GitHub, Label: deliveries.Decoder.Label, Branches: deliveries.Branches,
+		Deliver: j.deliveries.Deliver, Comments: j.deliveries.Comments, Serves: deliveries.People.Serves, Now: deliveries.Now,
+	}
 	return j
 }
 
 // Close ends what is held in memory, as Reconciler.Close does.
-func (j *Job) Close(ctx context.Context) error { return j.r.Close(ctx) }
+func (j *Job) Close(ctx context.Context) error { return j.runs.Close(ctx) }
 
-// EnqueueAdvance implements Signaler: a job ticks the run that it drives.
+// EnqueueAdvance implements delivery.Signaler: a job ticks the run that it drives.
 func (j *Job) EnqueueAdvance(context.Context, *sql.Tx, run.ID) error { return nil }
 
-// Wake implements Signaler. A tick that comes before the transaction is
+// Wake implements delivery.Signaler. A tick that comes before the transaction is
 // committed changes nothing; the next comes within a second.
 func (j *Job) Wake(_ context.Context, _ *sql.Tx, id run.ID) error {
 	j.mu.Lock()
@@ -72,26 +87,70 @@ func (j *Job) Wake(_ context.Context, _ *sql.Tx, id run.ID) error {
 
 // Deliver works one event as if it had come as a webhook, and says in a few
 // words what became of it. What it is about may have been worked by an earlier
-// job: see recall.
+// job: see restore.
 func (j *Job) Deliver(ctx context.Context, d store.Delivery) (outcome string, err error) {
-	err = j.r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
-		_, err := j.r.cfg.Store.InsertDelivery(ctx, tx, d)
-		return err
-	})
-	if err != nil {
+	if err := j.insert(ctx, d); err != nil {
 		return "", err
 	}
 	err = j.persist(ctx, func() error {
-		if err := j.recall(ctx, d); err != nil {
+		if err := j.restore(ctx, d); err != nil {
 			return err
 		}
-		return j.r.Delivery(ctx, d.GUID)
+		return j.deliveries.Work(ctx, d.GUID)
 	})
 	if err != nil {
 		return "", err
 	}
-	done, err := j.r.cfg.Store.Delivery(ctx, d.GUID)
+	done, err := j.store.Delivery(ctx, d.GUID)
 	return done.Outcome, err
+}
+
+// Find says which issue an event is about, 0 for none; see delivery.Receiver.Find. The
+// outcome says in a few words what became of the event.
+func (j *Job) Find(ctx context.Context, d store.Delivery) (issue int, outcome string, err error) {
+	if err := j.insert(ctx, d); err != nil {
+		return 0, "", err
+	}
+	err = j.persist(ctx, func() error {
+		issue, err = j.deliveries.Find(ctx, d)
+		return err
+	})
+	if err != nil {
+		return 0, "", err
+	}
+	done, err := j.store.Delivery(ctx, d.GUID)
+	return issue, done.Outcome, err
+}
+
+func (j *Job) insert(ctx context.Context, d store.Delivery) error {
+	return j.store.InTx(ctx, func(tx *sql.Tx) error {
+		_, err := j.store.InsertDelivery(ctx, tx, d)
+		return err
+	})
+}
+
+// Sweep takes up the labelled issue that has waited longest, for a job that
+// nobody's event has started: the job of its label may have been cancelled, or
+// never have come to run. It says in a few words what became of that.
+//
+// only is the issue that FindWaiting has told, 0 for any.
+func (j *Job) Sweep(ctx context.Context, installation int64, owner, name string, only int) (outcome string, err error) {
+	return j.sweeper.SweepRepository(ctx, installation, owner, name, only, func(ctx context.Context, d store.Delivery) (string, bool, error) {
+		outcome, err := j.deliveries.Deliver(ctx, d)
+		return outcome, outcome == delivery.OutcomeStarted, err
+	})
+}
+
+// FindWaiting says which issue Sweep would take up, 0 for none, so that the job
+// that takes it up can wait in the queue of that issue. Of what comes before it, it
+// says what Find would.
+func (j *Job) FindWaiting(ctx context.Context, installation int64, owner, name string) (issue int, outcome string, err error) {
+	outcome, err = j.sweeper.SweepRepository(ctx, installation, owner, name, 0, func(ctx context.Context, d store.Delivery) (string, bool, error) {
+		var outcome string
+		issue, outcome, err = j.Find(ctx, d)
+		return outcome, issue != 0, err
+	})
+	return issue, outcome, err
 }
 
 // errNoBranch is what keeps the branches of a repository from being read, and may
@@ -124,13 +183,13 @@ func (j *Job) Settle(ctx context.Context) error {
 		if id == "" {
 			return nil
 		}
-		row, err := j.r.cfg.Store.Run(ctx, id)
+		row, err := j.store.Run(ctx, id)
 		if err != nil || !row.Phase.Terminal() {
 			return err
 		}
 		var wait time.Duration
 		err = j.persist(ctx, func() (err error) {
-			wait, err = j.r.Advance(ctx, id)
+			wait, err = j.runs.Advance(ctx, id)
 			return err
 		})
 		if err != nil || wait <= 0 {
@@ -163,10 +222,10 @@ func (j *Job) Drive(ctx context.Context, id run.ID) (loop.State, error) {
 		if !cancelled {
 			tick, release = cutOff(ctx)
 		}
-		pause, err := j.r.Advance(tick, id)
+		pause, err := j.runs.Advance(tick, id)
 		cut := tick.Err() != nil && !cancelled
 		release()
-		row, rowErr := j.r.cfg.Store.Run(life, id)
+		row, rowErr := j.store.Run(life, id)
 		if rowErr != nil {
 			return loop.State{}, errors.Join(err, rowErr)
 		}
@@ -197,8 +256,8 @@ func (j *Job) Drive(ctx context.Context, id run.ID) (loop.State, error) {
 
 // Cancel asks the run to stop.
 func (j *Job) Cancel(ctx context.Context, id run.ID, why string) error {
-	return j.r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
-		return j.r.cfg.Store.RequestCancel(ctx, tx, id, why, j.r.cfg.Now())
+	return j.store.InTx(ctx, func(tx *sql.Tx) error {
+		return j.store.RequestCancel(ctx, tx, id, why, j.deliveries.Now())
 	})
 }
 
@@ -244,17 +303,17 @@ var errNoLongerAsked = errors.New("the label was removed, or the issue was close
 // keepAsking stops the run when its issue is closed or loses the label that was
 // on when it began. A look that fails is repeated.
 func (j *Job) keepAsking(ctx context.Context, id run.ID, stop context.CancelCauseFunc) {
-	row, err := j.r.cfg.Store.Run(ctx, id)
+	row, err := j.store.Run(ctx, id)
 	if err != nil {
 		return // Drive finds out by itself
 	}
-	repo := j.r.cfg.GitHub.Repo(row.Installation, row.RepoOwner, row.RepoName)
+	repo := j.github.Repo(row.Installation, row.RepoOwner, row.RepoName)
 	ctx = ghapp.WithPurpose(ctx, "still asked")
 	every := time.NewTicker(stillAskedEvery)
 	defer every.Stop()
 	labelled := false
 	for {
-		asked, err := j.r.stillAsked(ctx, repo, row.IssueNumber)
+		asked, err := j.deliveries.StillAsked(ctx, repo, row.IssueNumber)
 		switch {
 		case err != nil:
 			zerolog.Ctx(ctx).Debug().Err(err).Msg("looking whether the label is still on failed; it is tried again")
@@ -274,7 +333,7 @@ func (j *Job) keepAsking(ctx context.Context, id run.ID, stop context.CancelCaus
 
 // Active lists the runs that have not ended.
 func (j *Job) Active(ctx context.Context) ([]run.ID, error) {
-	rows, err := j.r.cfg.Store.ActiveRuns(ctx)
+	rows, err := j.store.ActiveRuns(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("look for runs: %w", err)
 	}

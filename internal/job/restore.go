@@ -1,4 +1,4 @@
-package reconcile
+package job
 
 import (
 	"context"
@@ -18,20 +18,21 @@ import (
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/publish/island"
+	"github.com/org/ralph-action/internal/pullrequest"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
 
-// maxRecalled bounds how many commits are looked through for a progress file
+// maxRestored bounds how many commits are looked through for a progress file
 // that the last of them took away.
-const maxRecalled = 50
+const maxRestored = 50
 
-// recall gives the store the run that an event is about, where an earlier job or
+// restore gives the store the run that an event is about, where an earlier job or
 // a server has worked it: a command or a review goes on from there, and the store
 // of a job knows nothing of it. What counts is on the branch and on GitHub. That
 // there is none is no error.
-func (j *Job) recall(ctx context.Context, d store.Delivery) error {
-	intent, err := j.r.cfg.Decoder.Decode(d.Event, d.Body)
+func (j *Job) restore(ctx context.Context, d store.Delivery) error {
+	intent, err := j.deliveries.Decoder.Decode(d.Event, d.Body)
 	if err != nil {
 		return nil //nolint:nilerr // Delivery says what is wrong with it
 	}
@@ -44,27 +45,27 @@ func (j *Job) recall(ctx context.Context, d store.Delivery) error {
 	default:
 		return nil
 	}
-	if _, err := j.r.lastRun(ctx, in); !errors.Is(err, store.ErrNotFound) {
+	if _, err := j.deliveries.LastRun(ctx, in); !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	row, found, err := j.left(ctx, in)
+	row, found, err := j.lastRun(ctx, in)
 	if err != nil {
 		return err
 	}
 	var answers []ghapp.Comment
 	if cmd, ok := intent.(handlers.CommandIntent); ok && !found && in.Issue > 0 {
-		if row, answers, found, err = j.asked(ctx, cmd); err != nil {
+		if row, answers, found, err = j.waitingRun(ctx, cmd); err != nil {
 			return err
 		}
 	}
 	if !found {
 		return nil
 	}
-	if err := j.r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error { return j.r.cfg.Store.CreateRun(ctx, tx, row) }); err != nil {
+	if err := j.store.InTx(ctx, func(tx *sql.Tx) error { return j.store.CreateRun(ctx, tx, row) }); err != nil {
 		return err
 	}
 	for _, c := range answers {
-		if err := j.remind(ctx, d, c); err != nil {
+		if err := j.workComment(ctx, d, c); err != nil {
 			return err
 		}
 	}
@@ -75,15 +76,14 @@ func (j *Job) recall(ctx context.Context, d store.Delivery) error {
 // GitHub a question.
 const maxAnswers = 100
 
-// asked is the run that waits for answers to the questions that it has posted on
+// waitingRun is the run that waits for answers to the questions that it has posted on
 // the issue, with what people have said since and before the command: no job ran
 // for that. It has left no branch.
-func (j *Job) asked(ctx context.Context, in handlers.CommandIntent) (row store.Run, answers []ghapp.Comment, found bool, err error) {
-	r := j.r
-	ctx = ghapp.WithPurpose(ctx, "recall")
-	s := r.recalled(in.Issue, in.IssueNode)
-	pub := publish.Publisher{GitHub: r.repo(in.Subject), Effects: r.effects, Run: s.Run, Issue: in.Issue, Mask: r.cfg.Mask}
-	questions, said, err := pub.RecallQuestions(ctx)
+func (j *Job) waitingRun(ctx context.Context, in handlers.CommandIntent) (row store.Run, answers []ghapp.Comment, found bool, err error) {
+	ctx = ghapp.WithPurpose(ctx, "restore")
+	s := j.newState(in.Issue, in.IssueNode)
+	pub := publish.Publisher{GitHub: j.repoOf(in.Subject), Effects: j.deliveries.Comments.Effects, Run: s.Run, Issue: in.Issue, Mask: j.deliveries.Mask}
+	questions, said, err := pub.FindQuestions(ctx)
 	if errors.Is(err, publish.ErrNoQuestions) || errors.Is(err, ghapp.ErrNotFound) {
 		return store.Run{}, nil, false, nil
 	}
@@ -96,23 +96,23 @@ func (j *Job) asked(ctx context.Context, in handlers.CommandIntent) (row store.R
 		}
 	}
 	s.Questions, s.Phase, s.End = questions, run.PhasePaused, run.EndAwaitingPerson
-	row, err = recalledRow(in.Subject, s, in.Issue, in.IssueNode)
+	row, err = rowOf(in.Subject, s, in.Issue, in.IssueNode)
 	return row, answers[max(0, len(answers)-maxAnswers):], err == nil, err
 }
 
-// recalled begins the state of a run on an issue that the store knows nothing of.
-func (r *Reconciler) recalled(issue int, node string) loop.State {
-	now := r.cfg.Now()
+// newState begins the state of a run on an issue that the store knows nothing of.
+func (j *Job) newState(issue int, node string) loop.State {
+	now := j.deliveries.Now()
 	return loop.NewState(loop.Request{
 		Run:      host.NewID(now),
 		Subject:  loop.Subject{Key: "issue:" + node, Slug: strconv.Itoa(issue), PlanFile: fmt.Sprintf("issue #%d", issue)},
-		Agent:    r.cfg.AgentName,
-		Settings: loop.Settings{Limits: r.cfg.Limits(run.Limits{}), Model: r.cfg.Model},
+		Agent:    j.deliveries.AgentName,
+		Settings: loop.Settings{Limits: j.deliveries.Limits(run.Limits{}), Model: j.deliveries.Model},
 	}, now)
 }
 
-// recalledRow is what the store is given of such a run.
-func recalledRow(in handlers.Subject, s loop.State, issue int, node string) (store.Run, error) {
+// rowOf is what the store is given of such a run.
+func rowOf(in handlers.Subject, s loop.State, issue int, node string) (store.Run, error) {
 	state, err := loop.Encode(s)
 	row := store.Run{
 		ID: s.Run, RepoOwner: in.Owner, RepoName: in.Repo, RepoNode: in.RepoNode, Installation: in.Installation, IssueNumber: issue, IssueNode: node,
@@ -124,8 +124,8 @@ func recalledRow(in handlers.Subject, s loop.State, issue int, node string) (sto
 	return row, err
 }
 
-// remind works a comment as if its webhook had come, on the issue that d is about.
-func (j *Job) remind(ctx context.Context, d store.Delivery, c ghapp.Comment) error {
+// workComment works a comment as if its webhook had come, on the issue that d is about.
+func (j *Job) workComment(ctx context.Context, d store.Delivery, c ghapp.Comment) error {
 	var payload map[string]json.RawMessage
 	if err := json.Unmarshal(d.Body, &payload); err != nil {
 		return fmt.Errorf("read the event: %w", err)
@@ -145,18 +145,18 @@ func (j *Job) remind(ctx context.Context, d store.Delivery, c ghapp.Comment) err
 	if err != nil {
 		return fmt.Errorf("describe a comment: %w", err)
 	}
-	if intent, err := j.r.cfg.Decoder.Decode(d.Event, body); err != nil || !isRemark(intent) {
+	if intent, err := j.deliveries.Decoder.Decode(d.Event, body); err != nil || !isRemark(intent) {
 		return nil //nolint:nilerr // a command had a job of its own, and what cannot be read answers nothing
 	}
 	d.GUID, d.Body, d.ReceivedAt = fmt.Sprintf("%s/%d", d.GUID, c.ID), body, c.CreatedAt
-	err = j.r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
-		_, err := j.r.cfg.Store.InsertDelivery(ctx, tx, d)
+	err = j.store.InTx(ctx, func(tx *sql.Tx) error {
+		_, err := j.store.InsertDelivery(ctx, tx, d)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return j.r.Delivery(ctx, d.GUID)
+	return j.deliveries.Work(ctx, d.GUID)
 }
 
 func isRemark(intent handlers.Intent) bool {
@@ -164,13 +164,12 @@ func isRemark(intent handlers.Intent) bool {
 	return ok
 }
 
-// left is the last run of the issue or pull request, as far as it can be told
+// lastRun is the last run of the issue or pull request, as far as it can be told
 // from what it has left behind.
-func (j *Job) left(ctx context.Context, in handlers.Subject) (row store.Run, found bool, err error) {
-	r := j.r
-	repo := r.repo(in)
-	ctx = ghapp.WithPurpose(ctx, "recall")
-	issue, pr, err := r.pullOf(ctx, repo, in)
+func (j *Job) lastRun(ctx context.Context, in handlers.Subject) (row store.Run, found bool, err error) {
+	repo := j.repoOf(in)
+	ctx = ghapp.WithPurpose(ctx, "restore")
+	issue, pr, err := j.deliveries.PullOf(ctx, repo, in)
 	if err != nil || issue == 0 {
 		return store.Run{}, false, err
 	}
@@ -181,7 +180,7 @@ func (j *Job) left(ctx context.Context, in handlers.Subject) (row store.Run, fou
 	if err != nil {
 		return store.Run{}, false, err
 	}
-	s := r.recalled(issue, about.NodeID)
+	s := j.newState(issue, about.NodeID)
 	at, err := j.locate(ctx, repo, in.RepoNode, s)
 	if err != nil || at.Head == at.Base {
 		return store.Run{}, false, err
@@ -191,7 +190,7 @@ func (j *Job) left(ctx context.Context, in handlers.Subject) (row store.Run, fou
 		return store.Run{}, false, err
 	}
 	s.Earlier = host.Earlier(commits)
-	commits = commits[:min(len(commits), maxRecalled)]
+	commits = commits[:min(len(commits), maxRestored)]
 	doc, err := lastProgress(ctx, at.Repo, commits, s.Subject)
 	if err != nil || doc == nil {
 		return store.Run{}, false, err
@@ -201,24 +200,24 @@ func (j *Job) left(ctx context.Context, in handlers.Subject) (row store.Run, fou
 	}
 	s.Earlier.Iterations = max(s.Earlier.Iterations, doc.LastIteration())
 	s.Branch, s.BaseBranch, s.Base, s.Head = at.Branch, at.BaseBranch, string(at.Base), string(at.Head)
-	s.Progress, s.Plan = string(doc.Bytes()), asApproved(doc, about)
+	s.Progress, s.Plan = string(doc.Bytes()), approvedPlan(doc, about)
 	s.Subject.Name = s.Plan.Title
 	if pr.Number > 0 {
 		s.PullRequest = &loop.PullRequest{Number: pr.Number, NodeID: pr.NodeID, URL: pr.URL, Draft: pr.Draft, Body: pr.Body, Head: pr.HeadOID, Base: pr.BaseRef, Closed: pr.State != "open", Merged: pr.Merged}
 	}
-	if s.Feedback, err = r.recallFeedback(ctx, repo, pr); err != nil {
+	if s.Feedback, err = j.restoreFeedback(ctx, repo, pr); err != nil {
 		return store.Run{}, false, err
 	}
-	if err := r.recallEnd(ctx, repo, &s, doc, issue); err != nil {
+	if err := j.restoreEnd(ctx, repo, &s, doc, issue); err != nil {
 		return store.Run{}, false, err
 	}
-	row, err = recalledRow(in, s, issue, about.NodeID)
+	row, err = rowOf(in, s, issue, about.NodeID)
 	return row, true, err
 }
 
-// recallFeedback is what was said of the work that earlier runs have made tasks
+// restoreFeedback is what was said of the work that earlier runs have made tasks
 // of, as our pull request lists it: whoever may edit that may have work done, too.
-func (r *Reconciler) recallFeedback(ctx context.Context, repo *ghapp.Repo, pr ghapp.PR) ([]loop.Feedback, error) {
+func (j *Job) restoreFeedback(ctx context.Context, repo *ghapp.Repo, pr ghapp.PR) ([]loop.Feedback, error) {
 	shown, err := island.Parse(pr.Body)
 	if pr.Number == 0 || err != nil || len(shown.Said) == 0 {
 		return nil, nil //nolint:nilerr // what cannot be read tells nothing
@@ -228,8 +227,8 @@ func (r *Reconciler) recallFeedback(ctx context.Context, repo *ghapp.Repo, pr gh
 		return nil, err
 	}
 	// The description lists a commit before its conversations are answered.
-	pub := publish.Publisher{GitHub: repo, Effects: r.effects, Mask: r.cfg.Mask}
-	answered, err := pub.RecallAnswers(ctx, pr.Number)
+	pub := publish.Publisher{GitHub: repo, Effects: j.deliveries.Comments.Effects, Mask: j.deliveries.Mask}
+	answered, err := pub.FindAnswers(ctx, pr.Number)
 	if err != nil {
 		return nil, err
 	}
@@ -256,55 +255,34 @@ func (r *Reconciler) recallFeedback(ctx context.Context, repo *ghapp.Repo, pr gh
 	return list, nil
 }
 
-// Recollect keeps what was said in a conversation before what is to be worked, and
+// ReadAlong keeps what was said in a conversation before what is to be worked, and
 // was taken in by an earlier job or was for none: it is read along, and brings no
 // work by itself. Whether it counts is asked as of anything else.
-func (j *Job) Recollect(ctx context.Context, d store.Delivery) error {
-	return j.persist(ctx, func() error { return j.recollect(ctx, d) })
+func (j *Job) ReadAlong(ctx context.Context, d store.Delivery) error {
+	return j.persist(ctx, func() error { return j.readAlong(ctx, d) })
 }
 
-func (j *Job) recollect(ctx context.Context, d store.Delivery) error {
-	if err := j.recall(ctx, d); err != nil {
+func (j *Job) readAlong(ctx context.Context, d store.Delivery) error {
+	if err := j.restore(ctx, d); err != nil {
 		return err
 	}
-	r := j.r
-	intent, err := r.cfg.Decoder.Decode(d.Event, d.Body)
-	in, ok := intent.(handlers.FeedbackIntent)
-	if err != nil || !ok {
-		return nil //nolint:nilerr // what cannot be read is no part of the conversation
-	}
-	row, err := r.lastRun(ctx, in.Subject)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	role, _, err := r.reviewer(ctx, d, in)
-	if err != nil || role == "" {
-		return err
-	}
-	input, err := feedbackInput(d, in, row.IssueNumber, role)
-	if err != nil {
-		return err
-	}
-	input.State, input.Outcome = store.InputDone, "read along"
-	return r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
-		_, _, err := r.cfg.Store.AddInput(ctx, tx, input)
-		return err
-	})
+	return j.deliveries.ReadAlong(ctx, d)
+}
+
+func (j *Job) repoOf(in handlers.Subject) *ghapp.Repo {
+	return j.github.Repo(in.Installation, in.Owner, in.Repo)
 }
 
 // locate finds the branch of a run, and waits for the fetch that this takes. What
 // people cannot fix is errNoBranch: it is most often the way to GitHub.
 func (j *Job) locate(ctx context.Context, repo *ghapp.Repo, node string, s loop.State) (host.Location, error) {
-	source := j.r.source(repo, node)
+	source := j.runs.Source(repo, node)
 	for {
 		at, err := source.Locate(ctx, s)
 		if _, byPerson := errors.AsType[*run.UserError](err); byPerson || err == nil {
 			return at, err
 		}
-		if !errors.Is(err, errFetching) {
+		if !errors.Is(err, host.ErrFetching) {
 			return at, fmt.Errorf("%w: %w", errNoBranch, err)
 		}
 		if err := j.pause(ctx, firstPause, nil); err != nil {
@@ -317,11 +295,11 @@ func (j *Job) locate(ctx context.Context, repo *ghapp.Repo, node string, s loop.
 // spent, as far as the commits on the branch tell: only who may write to the
 // repository can have put others there. It does nothing without such a budget.
 func (j *Job) carrySpending(ctx context.Context, id run.ID) error {
-	m := j.r.cfg.Models
+	m := j.models
 	if m == nil || m.IssueUSD <= 0 {
 		return nil
 	}
-	row, err := j.r.cfg.Store.Run(ctx, id)
+	row, err := j.store.Run(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -329,7 +307,7 @@ func (j *Job) carrySpending(ctx context.Context, id run.ID) error {
 	if err != nil {
 		return err
 	}
-	at, err := j.locate(ghapp.WithPurpose(ctx, "recall"), j.r.repoOf(row), row.RepoNode, s)
+	at, err := j.locate(ghapp.WithPurpose(ctx, "restore"), j.github.Repo(row.Installation, row.RepoOwner, row.RepoName), row.RepoNode, s)
 	if _, ok := errors.AsType[*run.UserError](err); ok {
 		return nil // the run comes upon it, too, and tells people
 	}
@@ -344,40 +322,12 @@ func (j *Job) carrySpending(ctx context.Context, id run.ID) error {
 	for _, c := range commits {
 		spent += publish.CostOf(c.Subject + "\n\n" + c.Body)
 	}
-	return spend.Carry(ctx, j.r.cfg.Store.Spend(), spend.IssueScope(row.IssueNode, 0).Key, spend.Dollars(min(spent, maxCarried)))
+	return spend.Carry(ctx, j.store.Spend(), spend.IssueScope(row.IssueNode, 0).Key, spend.Dollars(min(spent, maxCarried)))
 }
 
 // maxCarried is what an issue may have cost at most, in dollars, as far as a
 // budget can tell.
 const maxCarried = 1e9
-
-// pullOf is the issue that an event is about, with our pull request for it, whose
-// number is 0 where there is none. An issue of 0 says that the pull request is
-// somebody else's.
-func (r *Reconciler) pullOf(ctx context.Context, repo *ghapp.Repo, in handlers.Subject) (issue int, _ ghapp.PR, _ error) {
-	if in.Issue > 0 {
-		pr, err := repo.FindPR(ctx, r.cfg.Branches.Of(in.Issue))
-		if errors.Is(err, ghapp.ErrNotFound) {
-			err = nil
-		}
-		return in.Issue, pr, err
-	}
-	pr, err := repo.PR(ctx, in.Pull)
-	if errors.Is(err, ghapp.ErrNotFound) {
-		return 0, ghapp.PR{}, nil
-	}
-	if err != nil {
-		return 0, ghapp.PR{}, err
-	}
-	issue, ok := r.cfg.Branches.Issue(pr.HeadRef)
-	if !ok {
-		return 0, ghapp.PR{}, nil
-	}
-	if ours, err := repo.Ours(ctx, pr.Author); err != nil || !ours {
-		return 0, ghapp.PR{}, err
-	}
-	return issue, pr, nil
-}
 
 // lastProgress is the progress file of the subject as commits, newest first, have
 // it, or the last one that was there: a run that completes takes it away. nil is none.
@@ -428,10 +378,10 @@ func approval(ctx context.Context, repo *ghapp.Repo, commits []gitrepo.CommitInf
 	return "", "", nil
 }
 
-// asApproved is the plan that a progress file is bound to: the issue's text, if it
+// approvedPlan is the plan that a progress file is bound to: the issue's text, if it
 // still is what was worked. Otherwise nothing of it is told to anybody, and the
 // tasks in the file speak for themselves.
-func asApproved(doc *progress.Doc, about ghapp.Issue) plan.Plan {
+func approvedPlan(doc *progress.Doc, about ghapp.Issue) plan.Plan {
 	b, _ := doc.Binding()
 	if p, err := plan.FromIssue(about.Title, about.Body); err == nil && p.SHA256 == b.PlanSHA256 {
 		return p
@@ -439,8 +389,8 @@ func asApproved(doc *progress.Doc, about ghapp.Issue) plan.Plan {
 	return plan.Plan{Title: doc.Title(), SHA256: b.PlanSHA256}
 }
 
-// recallEnd says how the run ended, as far as that is to be seen.
-func (r *Reconciler) recallEnd(ctx context.Context, repo *ghapp.Repo, s *loop.State, doc *progress.Doc, issue int) error {
+// restoreEnd says how the run ended, as far as that is to be seen.
+func (j *Job) restoreEnd(ctx context.Context, repo *ghapp.Repo, s *loop.State, doc *progress.Doc, issue int) error {
 	s.Phase, s.End, s.EndDetail = run.PhaseCancelled, run.EndCancelled, "an earlier job stopped before the end"
 	done, total := progress.Counts(doc.Tasks())
 	complete := total > 0 && done == total
@@ -448,17 +398,17 @@ func (r *Reconciler) recallEnd(ctx context.Context, repo *ghapp.Repo, s *loop.St
 		s.Phase, s.End, s.EndDetail = run.PhaseDone, run.EndAllTasksComplete, ""
 	}
 	hash := doc.PlanSHA256()
-	if s.Approved == hash || complete && s.Approved == "" && !r.cfg.NeedsApproval {
+	if s.Approved == hash || complete && s.Approved == "" && !j.needsApproval {
 		return nil
 	}
 	// Maybe somebody has to approve the plan as it is now.
-	p := publisher{now: r.cfg.Now, repo: repo, issue: issue, branches: r.cfg.Branches, agent: r.cfg.AgentName, mask: r.cfg.Mask}
-	v, err := p.view(*s)
+	p := pullrequest.Publisher{Repo: repo, Issue: issue, Branches: j.deliveries.Branches, Agent: j.deliveries.AgentName, Mask: j.deliveries.Mask}
+	v, err := p.View(*s)
 	if err != nil {
 		return err
 	}
-	pub := publish.Publisher{GitHub: repo, Effects: r.effects, Run: s.Run, Issue: issue, Branch: s.Branch, Mask: r.cfg.Mask}
-	switch err := pub.RecallPlan(ctx, v, hash); {
+	pub := publish.Publisher{GitHub: repo, Effects: j.deliveries.Comments.Effects, Run: s.Run, Issue: issue, Branch: s.Branch, Mask: j.deliveries.Mask}
+	switch err := pub.FindPlan(ctx, v, hash); {
 	case errors.Is(err, publish.ErrNoPlan):
 		return nil
 	case err != nil:

@@ -1,4 +1,4 @@
-package reconcile
+package delivery
 
 import (
 	"context"
@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rs/zerolog"
-
+	"github.com/org/ralph-action/internal/authorization"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/pullrequest"
 	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
@@ -30,8 +30,8 @@ const (
 	outcomeTold      = "told"
 )
 
-// commandDetail is the Detail of a store.InputCommand.
-type commandDetail struct {
+// CommandDetail is the Detail of a store.InputCommand.
+type CommandDetail struct {
 	Command review.Command `json:"command"`
 	// Place is the issue or pull request where it was said, Comment the comment.
 	Place   int   `json:"place"`
@@ -65,7 +65,7 @@ type order struct {
 
 	repo  *ghapp.Repo
 	place int
-	by    standing
+	by    authorization.Standing
 	input store.Input
 	// last is the newest run of the issue, zero for none, and was its state.
 	last store.Run
@@ -75,12 +75,12 @@ type order struct {
 // active says whether there is a run at work.
 func (o *order) active() bool { return o.last.ID != "" && !o.last.Phase.Terminal() }
 
-// command carries out what a person says, or leaves it to the run, and answers
+// workCommand carries out what a person says, or leaves it to the run, and answers
 // with a reaction.
-func (r *Reconciler) command(ctx context.Context, d store.Delivery, in handlers.CommandIntent) error {
+func (r *Receiver) workCommand(ctx context.Context, d store.Delivery, in handlers.CommandIntent) error {
 	if in.SenderType != "User" {
 		// Bots that answer each other would never end.
-		return r.mark(ctx, d.GUID, outcomeRefused, nil)
+		return r.mark(ctx, d.GUID, OutcomeRefused, nil)
 	}
 	if in.Command.Verb == review.VerbDo {
 		// What people do not see is not what they asked for.
@@ -89,7 +89,7 @@ func (r *Reconciler) command(ctx context.Context, d store.Delivery, in handlers.
 			in.Problem = "The task has no visible text."
 		}
 	}
-	o := order{CommandIntent: in, repo: r.repo(in.Subject), place: max(in.Issue, in.Pull)}
+	o := order{CommandIntent: in, repo: r.repoOf(in.Subject), place: max(in.Issue, in.Pull)}
 	known, err := r.findRun(ctx, &o)
 	if err != nil {
 		return err
@@ -98,21 +98,21 @@ func (r *Reconciler) command(ctx context.Context, d store.Delivery, in handlers.
 		return r.mark(ctx, d.GUID, outcomeForeign, nil)
 	}
 	source := handlers.CommentSource(in.Comment.ID)
-	if _, err := r.cfg.Store.InputBySource(ctx, in.RepoNode, source); err == nil {
+	if _, err := r.Store.InputBySource(ctx, in.RepoNode, source); err == nil {
 		return r.mark(ctx, d.GUID, outcomeSeen, nil)
 	} else if !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	what, err := r.tooOften(ctx, o.Subject, o.Issue)
+	what, err := r.Authorizer.TooManyCommands(ctx, o.Subject, o.Issue)
 	if err != nil {
 		return err
 	}
-	if o.by, err = r.standing(ctx, o.repo, d, in.Subject, in.Comment.Author); err != nil {
+	if o.by, err = r.Authorizer.Standing(ctx, o.repo, d.ReceivedAt, in.Subject, in.Comment.Author); err != nil {
 		return err
 	}
 	switch {
-	case what != "" && o.by.why == "":
-		if err := r.breaker(ctx, o.repo, o.place, o.Issue, what); err != nil {
+	case what != "" && o.by.Denied == "":
+		if err := r.reportLimit(ctx, o.repo, o.place, o.Issue, what); err != nil {
 			return err
 		}
 		return r.mark(ctx, d.GUID, outcomeTooOften, nil)
@@ -122,10 +122,10 @@ func (r *Reconciler) command(ctx context.Context, d store.Delivery, in handlers.
 	if o.input, err = r.commandInput(source, d, o); err != nil {
 		return err
 	}
-	if o.by.why != "" {
+	if o.by.Denied != "" {
 		return r.refuseCommand(ctx, d.GUID, o)
 	}
-	later, err := r.overtaken(ctx, o)
+	later, err := r.isOvertaken(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -144,8 +144,8 @@ func (r *Reconciler) command(ctx context.Context, d store.Delivery, in handlers.
 }
 
 // findRun finds the run that an order is about, and with it the issue.
-func (r *Reconciler) findRun(ctx context.Context, o *order) (known bool, err error) {
-	row, err := r.lastRun(ctx, o.Subject)
+func (r *Receiver) findRun(ctx context.Context, o *order) (known bool, err error) {
+	row, err := r.LastRun(ctx, o.Subject)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
@@ -158,39 +158,39 @@ func (r *Reconciler) findRun(ctx context.Context, o *order) (known bool, err err
 	return true, err
 }
 
-func (r *Reconciler) commandInput(source string, d store.Delivery, o order) (store.Input, error) {
-	detail, err := json.Marshal(commandDetail{Command: o.Command, Place: o.place, Comment: o.Comment.ID})
+func (r *Receiver) commandInput(source string, d store.Delivery, o order) (store.Input, error) {
+	detail, err := json.Marshal(CommandDetail{Command: o.Command, Place: o.place, Comment: o.Comment.ID})
 	if err != nil {
 		return store.Input{}, fmt.Errorf("encode a command: %w", err)
 	}
 	line, _, _ := strings.Cut(o.Comment.Body, "\n")
 	return store.Input{
 		RepoNode: o.RepoNode, Issue: o.Issue, Kind: store.InputCommand, Source: source, SourceID: o.Comment.ID, URL: o.Comment.URL,
-		AuthorID: o.SenderID, Author: o.SenderLogin, Role: o.by.role, Text: line, Detail: detail, ReceivedAt: d.ReceivedAt,
+		AuthorID: o.SenderID, Author: o.SenderLogin, Role: o.by.Role, Text: line, Detail: detail, ReceivedAt: d.ReceivedAt,
 		Outcome: string(o.Command.Verb),
 	}, nil
 }
 
 // refuseCommand says why somebody is not heard: in words once, and by a reaction
 // each time.
-func (r *Reconciler) refuseCommand(ctx context.Context, guid string, o order) error {
-	if err := r.tell(ctx, o.repo, o.place, r.refusalKey(o.Subject, o.by), r.refusalText(o.Subject, o.by, o.Comment.Author, true)); err != nil {
+func (r *Receiver) refuseCommand(ctx context.Context, guid string, o order) error {
+	if err := r.Comments.Comment(ctx, o.repo, o.place, r.denialOccasion(o.Subject, o.by), r.denialText(o.Subject, o.by, o.Comment.Author, true)); err != nil {
 		return err
 	}
-	r.react(ctx, o.repo, o.Comment.ID, ghapp.ReactionNo)
-	return r.mark(ctx, guid, outcomeRefused, func(tx *sql.Tx) error {
-		o.input.State, o.input.Outcome = store.InputRefused, string(o.by.why)
-		_, _, err := r.cfg.Store.AddInput(ctx, tx, o.input)
+	r.Comments.React(ctx, o.repo, o.Comment.ID, ghapp.ReactionNo)
+	return r.mark(ctx, guid, OutcomeRefused, func(tx *sql.Tx) error {
+		o.input.State, o.input.Outcome = store.InputRefused, string(o.by.Denied)
+		_, _, err := r.Store.AddInput(ctx, tx, o.input)
 		return err
 	})
 }
 
 // settle answers an order and records what became of it.
-func (r *Reconciler) settle(ctx context.Context, guid string, o order, rep reply) error {
+func (r *Receiver) settle(ctx context.Context, guid string, o order, rep reply) error {
 	if o.Comment.ID != 0 && rep.reaction != "" {
-		r.react(ctx, o.repo, o.Comment.ID, rep.reaction)
+		r.Comments.React(ctx, o.repo, o.Comment.ID, rep.reaction)
 	}
-	if err := r.answer(ctx, o.repo, o.place, o.input.Source, o.SenderLogin, rep.text); err != nil {
+	if err := r.Comments.Answer(ctx, o.repo, o.place, o.input.Source, o.SenderLogin, rep.text); err != nil {
 		return err
 	}
 	outcome := outcomeCommanded
@@ -199,7 +199,7 @@ func (r *Reconciler) settle(ctx context.Context, guid string, o order, rep reply
 	}
 	return r.mark(ctx, guid, outcome, func(tx *sql.Tx) error {
 		o.input.State, o.input.Run = rep.state, rep.run
-		_, fresh, err := r.cfg.Store.AddInput(ctx, tx, o.input)
+		_, fresh, err := r.Store.AddInput(ctx, tx, o.input)
 		if err != nil || !fresh || rep.write == nil {
 			return err
 		}
@@ -207,37 +207,22 @@ func (r *Reconciler) settle(ctx context.Context, guid string, o order, rep reply
 	})
 }
 
-// answer says something to the person who said what source names.
-func (r *Reconciler) answer(ctx context.Context, repo *ghapp.Repo, place int, source, login, text string) error {
-	if text == "" {
-		return nil
-	}
-	return r.tell(ctx, repo, place, "answer:"+source, publish.AnswerText(login, text))
-}
-
-// react shows on a comment what becomes of it. Nothing depends on that.
-func (r *Reconciler) react(ctx context.Context, repo *ghapp.Repo, comment int64, content string) {
-	if err := repo.ReactToComment(ghapp.Urgent(ghapp.WithPurpose(ctx, "reaction")), comment, content); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("a reaction was not made")
-	}
-}
-
-// overtaken says whether a later command to start or stop was carried out before
+// isOvertaken says whether a later command to start or stop was carried out before
 // this one: deliveries come in any order.
-func (r *Reconciler) overtaken(ctx context.Context, o order) (bool, error) {
+func (r *Receiver) isOvertaken(ctx context.Context, o order) (bool, error) {
 	switch o.Command.Verb { //nolint:exhaustive // the others may come in any order
 	case review.VerbStop, review.VerbStart, review.VerbPlan, review.VerbResume, review.VerbApprove:
 	default:
 		return false, nil
 	}
-	return r.cfg.Store.LaterInput(ctx, o.input, string(review.VerbStop), string(review.VerbStart), string(review.VerbPlan), string(review.VerbResume), string(review.VerbApprove))
+	return r.Store.LaterInput(ctx, o.input, string(review.VerbStop), string(review.VerbStart), string(review.VerbPlan), string(review.VerbResume), string(review.VerbApprove))
 }
 
 // carryOut does what the command says, as far as that is to be done here.
-func (r *Reconciler) carryOut(ctx context.Context, o order) (reply, error) {
+func (r *Receiver) carryOut(ctx context.Context, o order) (reply, error) {
 	switch o.Command.Verb {
 	case review.VerbHelp:
-		return reply{state: store.InputDone, reaction: ghapp.ReactionYes, text: help(r.cfg.Decoder.Label)}, nil
+		return reply{state: store.InputDone, reaction: ghapp.ReactionYes, text: help(r.Decoder.Label)}, nil
 	case review.VerbStatus:
 		return r.status(o)
 	case review.VerbStop:
@@ -268,23 +253,23 @@ func help(label string) string {
 	return publish.HelpText(usages, label)
 }
 
-func (r *Reconciler) status(o order) (reply, error) {
+func (r *Receiver) status(o order) (reply, error) {
 	rep := yes()
 	if o.last.ID == "" {
 		rep.text = "No run has started here yet. Comment `/ralph start` to start one."
 		return rep, nil
 	}
-	p := publisher{now: r.cfg.Now, repo: o.repo, issue: o.Issue, branches: r.cfg.Branches, agent: r.cfg.AgentName, mask: r.cfg.Mask, label: r.cfg.Decoder.Label}
-	v, err := p.view(o.was)
+	p := pullrequest.Publisher{Repo: o.repo, Issue: o.Issue, Branches: r.Branches, Agent: r.AgentName, Mask: r.Mask, Label: r.Decoder.Label}
+	v, err := p.View(o.was)
 	if err != nil {
 		return reply{}, err
 	}
-	v.IssueNumber, v.Branch, v.Mask = o.Issue, p.branch(o.was), r.cfg.Mask.Mask
+	v.IssueNumber, v.Branch, v.Mask = o.Issue, p.Branch(o.was), r.Mask.Mask
 	rep.text = publish.StatusText(v, o.last.PullNumber)
 	return rep, nil
 }
 
-func (r *Reconciler) stopByCommand(ctx context.Context, o order) reply {
+func (r *Receiver) stopByCommand(ctx context.Context, o order) reply {
 	if !o.active() {
 		return no("There is no run to stop.")
 	}
@@ -297,22 +282,22 @@ func (r *Reconciler) stopByCommand(ctx context.Context, o order) reply {
 
 // startByCommand starts a run on the issue as it reads in the event, together
 // with the answers that were given to the bot's questions.
-func (r *Reconciler) startByCommand(ctx context.Context, o order, mode run.Mode) (reply, error) {
-	if rep, err := r.free(ctx, o); err != nil || rep.state != "" {
+func (r *Receiver) startByCommand(ctx context.Context, o order, mode run.Mode) (reply, error) {
+	if rep, err := r.refuseBusy(ctx, o); err != nil || rep.state != "" {
 		return rep, err
 	}
-	w := wanted{Subject: o.Subject, by: o.by.as, mode: mode}
-	w.approved, w.approvedBy = o.was.Approved, o.was.ApprovedBy
+	w := RunRequest{Subject: o.Subject, By: o.by.As, Mode: mode}
+	w.Approved, w.ApprovedBy = o.was.Approved, o.was.ApprovedBy
 	var answers []store.Input
 	if o.Pull > 0 { // the pull request is not what was asked for
-		w.plan, w.progress = o.was.Plan, o.was.Progress
+		w.Plan, w.Progress = o.was.Plan, o.was.Progress
 	} else {
 		var err error
-		if answers, err = r.cfg.Store.PendingInputs(ctx, o.RepoNode, o.Issue, store.InputAnswer); err != nil {
+		if answers, err = r.Store.PendingInputs(ctx, o.RepoNode, o.Issue, store.InputAnswer); err != nil {
 			return reply{}, err
 		}
-		w.text = handlers.Text{Title: o.Text.Title, Body: o.Text.Body}
-		w.plan, err = plan.FromIssue(o.Text.Title, withAnswers(o.Text.Body, answers))
+		w.Text = handlers.Text{Title: o.Text.Title, Body: o.Text.Body}
+		w.Plan, err = plan.FromIssue(o.Text.Title, withAnswers(o.Text.Body, answers))
 		if errors.Is(err, plan.ErrEmpty) {
 			return no("This issue's description is empty. Describe what should change and how to tell that it is done."), nil
 		}
@@ -323,12 +308,12 @@ func (r *Reconciler) startByCommand(ctx context.Context, o order, mode run.Mode)
 			return reply{}, err
 		}
 		if len(answers) > 0 {
-			w.text = handlers.Text{} // what is worked never was the issue's text alone
+			w.Text = handlers.Text{} // what is worked never was the issue's text alone
 		}
 	}
 	return r.beginBy(ctx, o, w, func(tx *sql.Tx, id run.ID) error {
 		for _, a := range answers {
-			if _, err := r.cfg.Store.SettleInput(ctx, tx, a.ID, store.InputDone, "read with the issue", id, r.cfg.Now()); err != nil {
+			if _, err := r.Store.SettleInput(ctx, tx, a.ID, store.InputDone, "read with the issue", id, r.Now()); err != nil {
 				return err
 			}
 		}
@@ -351,8 +336,8 @@ func withAnswers(body string, answers []store.Input) string {
 
 // approve starts the run that works a plan which waits for approval, if it still
 // is what the person has read.
-func (r *Reconciler) approve(ctx context.Context, o order) (reply, error) {
-	if rep, err := r.free(ctx, o); err != nil || rep.state != "" {
+func (r *Receiver) approve(ctx context.Context, o order) (reply, error) {
+	if rep, err := r.refuseBusy(ctx, o); err != nil || rep.state != "" {
 		return rep, err
 	}
 	hash := o.was.Approval
@@ -362,7 +347,7 @@ func (r *Reconciler) approve(ctx context.Context, o order) (reply, error) {
 	case !strings.HasPrefix(hash, o.Command.Hash):
 		return no(fmt.Sprintf("That is a different plan. The plan waiting for approval is `%s`.", hash[:min(len(hash), 12)])), nil
 	}
-	pub := publish.Publisher{GitHub: o.repo, Effects: r.effects, Run: o.last.ID, Issue: o.Issue, Label: r.cfg.Decoder.Label, Mask: r.cfg.Mask}
+	pub := publish.Publisher{GitHub: o.repo, Effects: r.Comments.Effects, Run: o.last.ID, Issue: o.Issue, Label: r.Decoder.Label, Mask: r.Mask}
 	err := pub.PlanPosted(ghapp.WithPurpose(ctx, "plan"), hash)
 	switch {
 	case errors.Is(err, publish.ErrPlanEdited):
@@ -372,13 +357,13 @@ func (r *Reconciler) approve(ctx context.Context, o order) (reply, error) {
 	case err != nil:
 		return reply{}, err
 	}
-	return r.beginBy(ctx, o, wanted{Subject: o.Subject, by: o.by.as, plan: o.was.Plan, approved: hash, approvedBy: o.by.as.Login, progress: o.was.Progress}, nil)
+	return r.beginBy(ctx, o, RunRequest{Subject: o.Subject, By: o.by.As, Plan: o.was.Plan, Approved: hash, ApprovedBy: o.by.As.Login, Progress: o.was.Progress}, nil)
 }
 
 // resume goes on where the last run stopped, with the text that was asked for
 // then.
-func (r *Reconciler) resume(ctx context.Context, o order) (reply, error) {
-	if rep, err := r.free(ctx, o); err != nil || rep.state != "" {
+func (r *Receiver) resume(ctx context.Context, o order) (reply, error) {
+	if rep, err := r.refuseBusy(ctx, o); err != nil || rep.state != "" {
 		return rep, err
 	}
 	switch {
@@ -391,13 +376,13 @@ func (r *Reconciler) resume(ctx context.Context, o order) (reply, error) {
 }
 
 // again is a run that goes on where the last one stopped.
-func (o *order) again() wanted {
-	return wanted{Subject: o.Subject, by: o.by.as, plan: o.was.Plan, approved: o.was.Approved, approvedBy: o.was.ApprovedBy, progress: o.was.Progress}
+func (o *order) again() RunRequest {
+	return RunRequest{Subject: o.Subject, By: o.by.As, Plan: o.was.Plan, Approved: o.was.Approved, ApprovedBy: o.was.ApprovedBy, Progress: o.was.Progress}
 }
 
-// free says why no run can be started now; nothing if one can.
-func (r *Reconciler) free(ctx context.Context, o order) (reply, error) {
-	if err := r.ending(ctx, o.Subject); err != nil {
+// refuseBusy says why no run can be started now; nothing if one can.
+func (r *Receiver) refuseBusy(ctx context.Context, o order) (reply, error) {
+	if err := r.waitForEnding(ctx, o.Subject); err != nil {
 		return reply{}, err
 	}
 	switch {
@@ -411,14 +396,14 @@ func (r *Reconciler) free(ctx context.Context, o order) (reply, error) {
 
 // beginBy begins a run by command. The command is settled in the transaction that
 // makes the run.
-func (r *Reconciler) beginBy(ctx context.Context, o order, w wanted, also func(tx *sql.Tx, id run.ID) error) (reply, error) {
-	outcome, err := r.begin(ctx, o.repo, w, func(tx *sql.Tx, id run.ID) error {
+func (r *Receiver) beginBy(ctx context.Context, o order, w RunRequest, also func(tx *sql.Tx, id run.ID) error) (reply, error) {
+	outcome, err := r.Begin(ctx, o.repo, w, func(tx *sql.Tx, id run.ID) error {
 		in := o.input
 		in.State, in.Run = store.InputDone, id
 		if steers(o.Command.Verb) {
 			in.State = store.InputPending
 		}
-		if _, _, err := r.cfg.Store.AddInput(ctx, tx, in); err != nil {
+		if _, _, err := r.Store.AddInput(ctx, tx, in); err != nil {
 			return err
 		}
 		if also != nil {
@@ -430,11 +415,11 @@ func (r *Reconciler) beginBy(ctx context.Context, o order, w wanted, also func(t
 		return reply{}, err
 	}
 	switch outcome {
-	case outcomeStarted:
+	case OutcomeStarted:
 		return reply{state: store.InputDone, reaction: ghapp.ReactionStarts}, nil
 	case outcomeTooOften:
 		return reply{state: store.InputRefused, reaction: ghapp.ReactionNo}, nil
-	case outcomeRunning:
+	case OutcomeRunning:
 		return no("A run is already in progress. `/ralph status` shows its status."), nil
 	default:
 		return no("The issue is closed or deleted."), nil
@@ -443,8 +428,8 @@ func (r *Reconciler) beginBy(ctx context.Context, o order, w wanted, also func(t
 
 // steerLater leaves a wish to the run at work, or to one that goes on where the
 // last one stopped.
-func (r *Reconciler) steerLater(ctx context.Context, o order) (reply, error) {
-	if err := r.ending(ctx, o.Subject); err != nil {
+func (r *Receiver) steerLater(ctx context.Context, o order) (reply, error) {
+	if err := r.waitForEnding(ctx, o.Subject); err != nil {
 		return reply{}, err
 	}
 	switch {
@@ -452,7 +437,7 @@ func (r *Reconciler) steerLater(ctx context.Context, o order) (reply, error) {
 		return no("No run has started here yet. Comment `/ralph start` to start one."), nil
 	case o.active():
 		return reply{state: store.InputPending, reaction: ghapp.ReactionSeen, run: o.last.ID, write: func(tx *sql.Tx) error {
-			return r.cfg.Queue.Wake(ctx, tx, o.last.ID)
+			return r.Queue.Wake(ctx, tx, o.last.ID)
 		}}, nil
 	case o.Text.Closed:
 		return no("This is closed. Reopen it first."), nil

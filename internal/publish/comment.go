@@ -66,15 +66,15 @@ const saidMarker = "<!-- ralph:said:"
 // markRest matches what follows saidMarker.
 var markRest = strs.Lazy(`^[0-9a-f]{24} -->$`)
 
-// Say writes a comment on the issue, once per run and occasion, and returns its
+// Comment writes a comment on the issue, once per run and occasion, and returns its
 // address. The text is Markdown of our own: outside text in it must have gone
 // through island.Speak.
-func (p *Publisher) Say(ctx context.Context, occasion, text string) (url string, err error) {
-	return p.sayOn(ctx, p.Issue, occasion, text)
+func (p *Publisher) Comment(ctx context.Context, occasion, text string) (url string, err error) {
+	return p.commentOn(ctx, p.Issue, occasion, text)
 }
 
-// sayOn is Say on the issue or pull request of a number.
-func (p *Publisher) sayOn(ctx context.Context, number int, occasion, text string) (url string, err error) {
+// commentOn is Comment on the issue or pull request of a number.
+func (p *Publisher) commentOn(ctx context.Context, number int, occasion, text string) (url string, err error) {
 	ctx = ghapp.WithPurpose(ctx, "comment")
 	key := effects.Comment(p.Run, p.GitHub.FullName(), number, occasion)
 	marker := p.marker(number, occasion)
@@ -108,7 +108,7 @@ func saidMark(key effects.Key) string {
 
 // CommentQuestions asks what has to be known before the issue can be worked.
 func (p *Publisher) CommentQuestions(ctx context.Context, questions []string, hidden string) (url string, err error) {
-	return p.Say(ctx, "questions", QuestionsText(questions, hidden, p.Label))
+	return p.Comment(ctx, "questions", QuestionsText(questions, hidden, p.Label))
 }
 
 // CommentEnded says how the run ended. pr is the number of its pull request, 0
@@ -117,7 +117,7 @@ func (p *Publisher) CommentQuestions(ctx context.Context, questions []string, hi
 func (p *Publisher) CommentEnded(ctx context.Context, v island.View, pr int, cause string) (url string, err error) {
 	text := EndedText(p.fill(v), pr)
 	if cause == "" {
-		return p.Say(ctx, occasionEnded, text)
+		return p.Comment(ctx, occasionEnded, text)
 	}
 	all := *p
 	all.Run = ""
@@ -126,7 +126,7 @@ func (p *Publisher) CommentEnded(ctx context.Context, v island.View, pr int, cau
 	if err == nil || !errors.Is(err, ghapp.ErrNotFound) {
 		return c.URL, err
 	}
-	return all.Say(ctx, cause, text)
+	return all.Comment(ctx, cause, text)
 }
 
 // FoldEnded folds away what an earlier run of the issue has said of its end,

@@ -1,4 +1,4 @@
-package reconcile
+package job
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/delivery"
 	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/ghsim"
@@ -24,16 +25,17 @@ import (
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/publish/island"
+	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
 
 const (
-	recallOwner  = "ada"
-	recallName   = "widgets"
-	recallTitle  = "Say hello"
-	recallText   = "In two files."
-	recallBranch = "ralph/1"
+	restoredOwner  = "ada"
+	restoredName   = "widgets"
+	restoredTitle  = "Say hello"
+	restoredText   = "In two files."
+	restoredBranch = "ralph/1"
 )
 
 // left is a repository with an issue that earlier jobs may have worked, and a job
@@ -56,16 +58,16 @@ func newLeftAt(t *testing.T, now func() time.Time) *left {
 	t.Helper()
 	sim, _ := ghsimtest.Start(t, ghsim.Options{Clock: now})
 	l := &left{Sim: sim, t: t}
-	_, err := sim.CreateUser(recallOwner)
+	_, err := sim.CreateUser(restoredOwner)
 	l.must(err)
-	repo, err := sim.CreateRepo(recallOwner, recallName, ghsim.RepoOptions{Files: map[string]string{"README.md": "# Widgets\n"}})
+	repo, err := sim.CreateRepo(restoredOwner, restoredName, ghsim.RepoOptions{Files: map[string]string{"README.md": "# Widgets\n"}})
 	l.must(err)
-	l.issue, err = sim.CreateIssue(recallOwner, recallName, recallOwner, recallTitle, recallText)
+	l.issue, err = sim.CreateIssue(restoredOwner, restoredName, restoredOwner, restoredTitle, restoredText)
 	l.must(err)
 	connect := func(slug string) (*ghapp.App, int64, int64) {
 		bot, err := sim.CreateApp(ghsim.AppOptions{Slug: slug, Permissions: ghapp.Permissions()})
 		l.must(err)
-		installation, err := sim.Install(bot.ID, recallOwner+"/"+recallName)
+		installation, err := sim.Install(bot.ID, restoredOwner+"/"+restoredName)
 		l.must(err)
 		app, err := ghapp.New(ghapp.Config{
 			APIURL: sim.URL() + "/api/v3/", GraphQLURL: sim.URL() + "/api/graphql", WebURL: sim.URL(), AppID: bot.ID, PrivateKey: bot.PrivateKeyPEM, WriteEvery: time.Microsecond,
@@ -75,20 +77,24 @@ func newLeftAt(t *testing.T, now func() time.Time) *left {
 	}
 	app, bot, installation := connect("ralph")
 	other, _, elsewhere := connect("copycat")
-	l.others = other.Repo(elsewhere, recallOwner, recallName)
+	l.others = other.Repo(elsewhere, restoredOwner, restoredName)
 	git, err := gitrepo.New("")
 	l.must(err)
-	dir := shortDir(t)
+	dir := t.TempDir()
 	st, err := store.Open(t.Context(), filepath.Join(dir, "ralph.db"))
 	l.must(err)
 	t.Cleanup(func() { l.must(st.Close()) })
-	l.job = NewJob(Config{
-		Store: st, GitHub: app, Git: git, DataDir: dir, Owner: "job", Now: time.Now, AgentName: "script", People: config.DefaultPeople(),
-		Decoder: handlers.Decoder{Label: "ralph", App: bot}, Limits: func(l run.Limits) run.Limits { return l.WithDefaults(run.DefaultLimits()) },
-	})
+	limits := func(l run.Limits) run.Limits { return l.WithDefaults(run.DefaultLimits()) }
+	l.job = New(
+		delivery.Config{
+			Store: st, GitHub: app, Now: time.Now, AgentName: "script", People: config.DefaultPeople(),
+			Decoder: handlers.Decoder{Label: "ralph", App: bot}, Limits: limits,
+		},
+		reconcile.Config{Store: st, GitHub: app, Git: git, DataDir: dir, Owner: "job", Now: time.Now, AgentName: "script", Limits: limits},
+	)
 	t.Cleanup(func() { l.must(l.job.Close(context.WithoutCancel(t.Context()))) })
-	l.repo = app.Repo(installation, recallOwner, recallName)
-	l.in = handlers.Subject{Owner: recallOwner, Repo: recallName, RepoNode: repo.NodeID, Installation: installation, Issue: l.issue.Number, IssueNode: l.issue.NodeID}
+	l.repo = app.Repo(installation, restoredOwner, restoredName)
+	l.in = handlers.Subject{Owner: restoredOwner, Repo: restoredName, RepoNode: repo.NodeID, Installation: installation, Issue: l.issue.Number, IssueNode: l.issue.NodeID}
 	return l
 }
 
@@ -102,9 +108,9 @@ func (l *left) must(err error) {
 // file is a progress file bound to key, with two tasks of which so many are done.
 func (l *left) file(key string, done int) string {
 	l.t.Helper()
-	p, err := plan.FromIssue(recallTitle, recallText)
+	p, err := plan.FromIssue(restoredTitle, restoredText)
 	l.must(err)
-	doc := progress.New(recallTitle, progress.Binding{Key: key, PlanSHA256: p.SHA256})
+	doc := progress.New(restoredTitle, progress.Binding{Key: key, PlanSHA256: p.SHA256})
 	for i, title := range []string{"Write one", "Write two"} {
 		id, err := doc.AddTask(run.Task{Title: title, Priority: 1})
 		l.must(err)
@@ -117,18 +123,18 @@ func (l *left) file(key string, done int) string {
 
 func (l *left) push(message string, files map[string]string, gone ...string) {
 	l.t.Helper()
-	_, err := l.Push(recallOwner, recallName, recallBranch, recallOwner, ghsim.PushOptions{Message: message, Files: files, Delete: gone})
+	_, err := l.Push(restoredOwner, restoredName, restoredBranch, restoredOwner, ghsim.PushOptions{Message: message, Files: files, Delete: gone})
 	l.must(err)
 }
 
-const recallFile = ".ralph/1/progress.md"
+const restoredFile = ".ralph/1/progress.md"
 
 func (l *left) own() string { return "issue:" + l.issue.NodeID }
 
-// recalled is what a job takes for the last run.
-func (l *left) recalled(in handlers.Subject) (store.Run, loop.State, bool) {
+// restored is what a job takes for the last run.
+func (l *left) restored(in handlers.Subject) (store.Run, loop.State, bool) {
 	l.t.Helper()
-	row, found, err := l.job.left(l.t.Context(), in)
+	row, found, err := l.job.lastRun(l.t.Context(), in)
 	l.must(err)
 	if !found {
 		return row, loop.State{}, false
@@ -138,9 +144,9 @@ func (l *left) recalled(in handlers.Subject) (store.Run, loop.State, bool) {
 	return row, s, true
 }
 
-// TestRecall: what is left of a run is its branch; what is not bound to the issue
+// TestRestore: what is left of a run is its branch; what is not bound to the issue
 // is nothing of ours.
-func TestRecall(t *testing.T) {
+func TestRestore(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		leave func(l *left)
@@ -150,61 +156,61 @@ func TestRecall(t *testing.T) {
 	}{
 		"nothing":             {leave: func(*left) {}},
 		"a branch of people":  {leave: func(l *left) { l.push("Help", map[string]string{"x": "y"}) }},
-		"work":                {leave: func(l *left) { l.push("One", map[string]string{recallFile: l.file(l.own(), 1)}) }, found: true, end: run.EndCancelled, text: recallText},
-		"a plan":              {leave: func(l *left) { l.push("Plan", map[string]string{recallFile: l.file(l.own(), 0)}) }, found: true, end: run.EndCancelled, text: recallText},
-		"all of it":           {leave: func(l *left) { l.push("Two", map[string]string{recallFile: l.file(l.own(), 2)}) }, found: true, end: run.EndAllTasksComplete, text: recallText},
-		"bound elsewhere":     {leave: func(l *left) { l.push("One", map[string]string{recallFile: l.file("issue:I_other", 2)}) }},
-		"bound to a plan":     {leave: func(l *left) { l.push("One", map[string]string{recallFile: l.file("plan:1", 2)}) }},
-		"bound to nothing":    {leave: func(l *left) { l.push("One", map[string]string{recallFile: "# Progress: x\n\n- [x] T1 x\n"}) }},
+		"work":                {leave: func(l *left) { l.push("One", map[string]string{restoredFile: l.file(l.own(), 1)}) }, found: true, end: run.EndCancelled, text: restoredText},
+		"a plan":              {leave: func(l *left) { l.push("Plan", map[string]string{restoredFile: l.file(l.own(), 0)}) }, found: true, end: run.EndCancelled, text: restoredText},
+		"all of it":           {leave: func(l *left) { l.push("Two", map[string]string{restoredFile: l.file(l.own(), 2)}) }, found: true, end: run.EndAllTasksComplete, text: restoredText},
+		"bound elsewhere":     {leave: func(l *left) { l.push("One", map[string]string{restoredFile: l.file("issue:I_other", 2)}) }},
+		"bound to a plan":     {leave: func(l *left) { l.push("One", map[string]string{restoredFile: l.file("plan:1", 2)}) }},
+		"bound to nothing":    {leave: func(l *left) { l.push("One", map[string]string{restoredFile: "# Progress: x\n\n- [x] T1 x\n"}) }},
 		"of another's folder": {leave: func(l *left) { l.push("One", map[string]string{".ralph/2/progress.md": l.file(l.own(), 2)}) }},
 		"removed at the end": {leave: func(l *left) {
-			l.push("Two", map[string]string{recallFile: l.file(l.own(), 2)})
-			l.push("Close", map[string]string{"x": "y"}, recallFile)
-		}, found: true, end: run.EndAllTasksComplete, text: recallText},
+			l.push("Two", map[string]string{restoredFile: l.file(l.own(), 2)})
+			l.push("Close", map[string]string{"x": "y"}, restoredFile)
+		}, found: true, end: run.EndAllTasksComplete, text: restoredText},
 		"broken since": {leave: func(l *left) {
-			l.push("One", map[string]string{recallFile: l.file(l.own(), 1)})
-			l.push("Break", map[string]string{recallFile: "\xff\x00"})
-		}, found: true, end: run.EndCancelled, text: recallText},
+			l.push("One", map[string]string{restoredFile: l.file(l.own(), 1)})
+			l.push("Break", map[string]string{restoredFile: "\xff\x00"})
+		}, found: true, end: run.EndCancelled, text: restoredText},
 		"overwritten by somebody's": {leave: func(l *left) {
-			l.push("One", map[string]string{recallFile: l.file(l.own(), 1)})
-			l.push("Forge", map[string]string{recallFile: l.file("issue:I_other", 2)})
-		}, found: true, end: run.EndCancelled, text: recallText},
+			l.push("One", map[string]string{restoredFile: l.file(l.own(), 1)})
+			l.push("Forge", map[string]string{restoredFile: l.file("issue:I_other", 2)})
+		}, found: true, end: run.EndCancelled, text: restoredText},
 		"too long ago": {leave: func(l *left) {
-			l.push("One", map[string]string{recallFile: l.file(l.own(), 1)})
-			l.push("Remove", map[string]string{"x": "0"}, recallFile)
-			for n := range maxRecalled {
+			l.push("One", map[string]string{restoredFile: l.file(l.own(), 1)})
+			l.push("Remove", map[string]string{"x": "0"}, restoredFile)
+			for n := range maxRestored {
 				l.push("More", map[string]string{"x": fmt.Sprint(n + 1)})
 			}
 		}},
 		"another text since": {leave: func(l *left) {
-			l.push("One", map[string]string{recallFile: l.file(l.own(), 1)})
-			l.must(l.EditIssue(recallOwner, recallName, l.issue.Number, recallOwner, recallTitle, "Mine coins."))
+			l.push("One", map[string]string{restoredFile: l.file(l.own(), 1)})
+			l.must(l.EditIssue(restoredOwner, restoredName, l.issue.Number, restoredOwner, restoredTitle, "Mine coins."))
 		}, found: true, end: run.EndCancelled, text: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLeft(t)
 			c.leave(l)
-			row, s, found := l.recalled(l.in)
+			row, s, found := l.restored(l.in)
 			if found != c.found {
 				t.Fatalf("found %v: %+v", found, row)
 			}
 			if !found {
 				return
 			}
-			if s.End != c.end || row.EndReason != c.end || !s.Phase.Terminal() || s.Branch != recallBranch || s.BaseBranch != "main" || s.PullRequest != nil || row.PullNumber != 0 {
+			if s.End != c.end || row.EndReason != c.end || !s.Phase.Terminal() || s.Branch != restoredBranch || s.BaseBranch != "main" || s.PullRequest != nil || row.PullNumber != 0 {
 				t.Errorf("ended %s in %s on %s, pull request %d", s.End, s.Phase, s.Branch, row.PullNumber)
 			}
-			if s.Plan.Text != c.text || s.Plan.SHA256 == "" || s.Subject.Name != recallTitle || s.Subject.Key != l.own() {
+			if s.Plan.Text != c.text || s.Plan.SHA256 == "" || s.Subject.Name != restoredTitle || s.Subject.Key != l.own() {
 				t.Errorf("the plan %+v of %+v", s.Plan, s.Subject)
 			}
 		})
 	}
 }
 
-// TestRecallApproval: what the bot's own newest commit tells holds, and what
+// TestRestoreApproval: what the bot's own newest commit tells holds, and what
 // others write in the same words does not.
-func TestRecallApproval(t *testing.T) {
+func TestRestoreApproval(t *testing.T) {
 	t.Parallel()
 	hash := strings.Repeat("0a", 32)
 	const run = "feat: write one\n\nRalph-Run: r-1"
@@ -214,18 +220,18 @@ func TestRecallApproval(t *testing.T) {
 		by    string
 	}{
 		"the bot's own": {by: "grace", leave: func(l *left) {
-			l.push("Help", map[string]string{recallFile: l.file(l.own(), 1)})
+			l.push("Help", map[string]string{restoredFile: l.file(l.own(), 1)})
 			l.commit(l.repo, approved)
 			l.push("More by hand", map[string]string{"x": "y"})
 		}},
 		"of an earlier run": {leave: func(l *left) {
-			l.push("Help", map[string]string{recallFile: l.file(l.own(), 1)})
+			l.push("Help", map[string]string{restoredFile: l.file(l.own(), 1)})
 			l.commit(l.repo, approved)
 			l.commit(l.repo, run)
 		}},
-		"a person's": {leave: func(l *left) { l.push(approved, map[string]string{recallFile: l.file(l.own(), 1)}) }},
+		"a person's": {leave: func(l *left) { l.push(approved, map[string]string{restoredFile: l.file(l.own(), 1)}) }},
 		"another bot's": {leave: func(l *left) {
-			l.push("Help", map[string]string{recallFile: l.file(l.own(), 1)})
+			l.push("Help", map[string]string{restoredFile: l.file(l.own(), 1)})
 			l.commit(l.others, approved)
 		}},
 	} {
@@ -233,7 +239,7 @@ func TestRecallApproval(t *testing.T) {
 			t.Parallel()
 			l := newLeft(t)
 			c.leave(l)
-			_, s, found := l.recalled(l.in)
+			_, s, found := l.restored(l.in)
 			if !found || (s.Approved == hash) != (c.by != "") || s.ApprovedBy != c.by {
 				t.Errorf("found %v: %q is approved by %q", found, s.Approved, s.ApprovedBy)
 			}
@@ -244,11 +250,11 @@ func TestRecallApproval(t *testing.T) {
 // commit has a bot make a commit on the branch.
 func (l *left) commit(repo *ghapp.Repo, message string) {
 	l.t.Helper()
-	at, err := repo.Branch(l.t.Context(), recallBranch)
+	at, err := repo.Branch(l.t.Context(), restoredBranch)
 	l.must(err)
 	headline, body, _ := strings.Cut(message, "\n\n")
 	_, err = repo.CreateCommit(l.t.Context(), ghapp.CommitInput{
-		Branch: recallBranch, ExpectedHead: at.OID, Headline: headline, Body: body, Additions: []ghapp.FileAddition{{Path: "y", Content: []byte(message + at.OID)}},
+		Branch: restoredBranch, ExpectedHead: at.OID, Headline: headline, Body: body, Additions: []ghapp.FileAddition{{Path: "y", Content: []byte(message + at.OID)}},
 	})
 	l.must(err)
 }
@@ -260,29 +266,29 @@ func (l *left) pull(ours bool, body string) ghapp.PR {
 	if ours {
 		repo = l.repo
 	}
-	pr, err := repo.CreatePR(l.t.Context(), ghapp.PRInput{Title: recallTitle, Head: recallBranch, Base: "main", Body: body})
+	pr, err := repo.CreatePR(l.t.Context(), ghapp.PRInput{Title: restoredTitle, Head: restoredBranch, Base: "main", Body: body})
 	l.must(err)
 	return pr
 }
 
 // The pull request counts if it is our own, whichever of the two an event names.
-func TestRecallPullRequest(t *testing.T) {
+func TestRestorePullRequest(t *testing.T) {
 	t.Parallel()
 	for _, ours := range []bool{true, false} {
 		l := newLeft(t)
-		l.push("One", map[string]string{recallFile: l.file(l.own(), 1)})
+		l.push("One", map[string]string{restoredFile: l.file(l.own(), 1)})
 		pr := l.pull(ours, "Closes #1")
-		ofIssue, s, found := l.recalled(l.in)
+		ofIssue, s, found := l.restored(l.in)
 		if !found || (ofIssue.PullNumber == pr.Number) != ours || (s.PullRequest != nil) != ours {
 			t.Errorf("ours %v: of the issue: found %v, pull request %d", ours, found, ofIssue.PullNumber)
 		}
 		in := l.in
 		in.Issue, in.IssueNode, in.Pull = 0, "", pr.Number
-		if ofPull, _, found := l.recalled(in); found != ours || found && ofPull.IssueNumber != l.issue.Number {
+		if ofPull, _, found := l.restored(in); found != ours || found && ofPull.IssueNumber != l.issue.Number {
 			t.Errorf("ours %v: of the pull request: found %v, issue %d", ours, found, ofPull.IssueNumber)
 		}
 		in.Pull = 4711
-		if _, _, found := l.recalled(in); found {
+		if _, _, found := l.restored(in); found {
 			t.Error("found something of a pull request that is not there")
 		}
 	}
@@ -290,7 +296,7 @@ func TestRecallPullRequest(t *testing.T) {
 
 // What was said is told by the list in our pull request's description. A line
 // that leads to no conversation, or a text that imitates the list, tells nothing.
-func TestRecallFeedback(t *testing.T) {
+func TestRestoreFeedback(t *testing.T) {
 	t.Parallel()
 	view := island.View{IssueNumber: 1, PullNumber: 2, Phase: run.PhaseDone, End: run.EndAllTasksComplete, Said: []island.Said{
 		{Where: "x line 1", By: "ada", Comment: 4711, TaskID: "T3"}, {By: "ada", Review: 42, TaskID: "T4", OID: strings.Repeat("a", 40)},
@@ -310,11 +316,11 @@ func TestRecallFeedback(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLeft(t)
-			l.push("One", map[string]string{"x": "1\n", recallFile: l.file(l.own(), 1)})
+			l.push("One", map[string]string{"x": "1\n", restoredFile: l.file(l.own(), 1)})
 			v := view
 			v.RepoURL = l.repo.HTMLURL()
 			l.pull(true, c.body(island.Render(v)))
-			_, s, found := l.recalled(l.in)
+			_, s, found := l.restored(l.in)
 			if diff := cmp.Diff(c.want, s.Feedback); !found || diff != "" {
 				t.Errorf("found %v; (-want +got):\n%s", found, diff)
 			}
@@ -331,13 +337,13 @@ func TestEarlierJobsCount(t *testing.T) {
 	}
 	l.push("feat: by hand\n\nRalph-Cost-USD: 7", map[string]string{"x": "by hand"})
 	l.push("feat: tell of it\n\nRalph-Cost-USD: 7\n\nRalph-Run: r-1", map[string]string{"x": "said"})
-	st := l.job.r.cfg.Store
+	st := l.job.store
 	s := loop.NewState(loop.Request{Run: "r-2", Subject: loop.Subject{Key: l.own(), Slug: "1"}}, time.Now())
 	state, err := loop.Encode(s)
 	l.must(err)
 	l.must(st.InTx(t.Context(), func(tx *sql.Tx) error {
 		return st.CreateRun(t.Context(), tx, store.Run{
-			ID: s.Run, RepoOwner: recallOwner, RepoName: recallName, RepoNode: l.in.RepoNode, Installation: l.in.Installation, IssueNumber: 1, IssueNode: l.issue.NodeID,
+			ID: s.Run, RepoOwner: restoredOwner, RepoName: restoredName, RepoNode: l.in.RepoNode, Installation: l.in.Installation, IssueNumber: 1, IssueNode: l.issue.NodeID,
 			Phase: s.Phase, State: state, CreatedAt: time.Now(),
 		})
 	}))
@@ -351,13 +357,13 @@ func TestEarlierJobsCount(t *testing.T) {
 	if got := spent(); got != 0 {
 		t.Errorf("without a budget: %v", got)
 	}
-	l.job.r.cfg.Models = &Models{IssueUSD: 1}
+	l.job.models = &reconcile.Models{IssueUSD: 1}
 	for range 2 { // a step that was killed, and the next
 		if got := spent(); got != spend.Dollars(0.75) {
 			t.Errorf("spent %v, want $0.75", got)
 		}
 	}
-	start := spend.Start{Name: "a", Scopes: l.job.r.cfg.Models.scopes(store.Run{IssueNode: l.issue.NodeID}, time.Now())}
+	start := spend.Start{Name: "a", Scopes: l.job.models.Scopes(store.Run{IssueNode: l.issue.NodeID}, time.Now())}
 	l.must(st.Spend().Begin(t.Context(), start))
 	if _, err := st.Spend().Reserve(t.Context(), "a", "m", spend.Dollars(0.3)); err == nil || !strings.Contains(err.Error(), "budget exhausted") {
 		t.Errorf("over the budget: %v", err)
@@ -367,9 +373,9 @@ func TestEarlierJobsCount(t *testing.T) {
 	}
 }
 
-// TestRecallQuestions: the bot's last ones count, with what was said since, before
+// TestRestoreQuestions: the bot's last ones count, with what was said since, before
 // the command, and was not edited. Who copies the bot's words asks nothing.
-func TestRecallQuestions(t *testing.T) {
+func TestRestoreQuestions(t *testing.T) {
 	t.Parallel()
 	var seconds atomic.Int64
 	l := newLeftAt(t, func() time.Time { return time.Now().Add(time.Duration(seconds.Add(2)) * time.Second) })
@@ -381,13 +387,13 @@ func TestRecallQuestions(t *testing.T) {
 	}
 	person := func(text string) ghsim.Comment {
 		t.Helper()
-		c, err := l.Comment(recallOwner, recallName, l.issue.Number, recallOwner, text)
+		c, err := l.Comment(restoredOwner, restoredName, l.issue.Number, restoredOwner, text)
 		l.must(err)
 		return c
 	}
 	asked := func(before int64) (loop.State, []string, bool) {
 		t.Helper()
-		row, answers, found, err := l.job.asked(t.Context(), handlers.CommandIntent{Subject: l.in, Comment: handlers.Comment{ID: before}})
+		row, answers, found, err := l.job.waitingRun(t.Context(), handlers.CommandIntent{Subject: l.in, Comment: handlers.Comment{ID: before}})
 		l.must(err)
 		if !found {
 			return loop.State{}, nil, false
@@ -414,7 +420,7 @@ func TestRecallQuestions(t *testing.T) {
 	say(l.repo, text+mark)
 	person("One.")
 	changed := person("Remove all.")
-	l.must(l.EditComment(recallOwner, recallName, l.issue.Number, changed.ID, recallOwner, "Remove nothing."))
+	l.must(l.EditComment(restoredOwner, restoredName, l.issue.Number, changed.ID, restoredOwner, "Remove nothing."))
 	say(l.others, "I am a bot.")
 	person(text + mark)
 	last := person("/ralph start")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/org/ralph-action/internal/delivery"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/loop"
@@ -19,11 +20,11 @@ import (
 	"github.com/org/ralph-action/internal/store"
 )
 
-// steer has the run take in what people asked of it meanwhile. What the run
+// takeIn has the run take in what people asked of it meanwhile. What the run
 // cannot take in now stays for a later step. The state that has taken something
 // in is stored together with the word that it has, so that nothing is taken in
 // twice.
-func (r *Reconciler) steer(ctx context.Context, row store.Run, lease store.Lease, d *driver, s loop.State) (loop.State, error) {
+func (r *Reconciler) takeIn(ctx context.Context, row store.Run, lease store.Lease, d *driver, s loop.State) (loop.State, error) {
 	if s.Progress == "" {
 		return s, nil
 	}
@@ -44,7 +45,7 @@ func (r *Reconciler) steer(ctx context.Context, row store.Run, lease store.Lease
 		state, outcome, reaction := store.InputDone, said, ghapp.ReactionYes
 		if userErr, ok := errors.AsType[*run.UserError](err); ok {
 			state, outcome, reaction, next = store.InputRefused, userErr.Message, ghapp.ReactionNo, s
-			if err := r.answer(ctx, repo, detail.Place, in.Source, in.Author, userErr.Error()+"."); err != nil {
+			if err := r.comments.Answer(ctx, repo, detail.Place, in.Source, in.Author, userErr.Error()+"."); err != nil {
 				return s, err
 			}
 		} else if err != nil {
@@ -55,18 +56,18 @@ func (r *Reconciler) steer(ctx context.Context, row store.Run, lease store.Lease
 			}
 		}
 		next.FeedbackRounds = 0 // a person has had a part in it
-		if err := r.saveSteered(ctx, row.ID, lease, next, in, state, outcome); err != nil {
+		if err := r.saveTakenIn(ctx, row.ID, lease, next, in, state, outcome); err != nil {
 			return s, err
 		}
 		s = next
 		if detail.Comment != 0 {
-			r.react(ctx, repo, detail.Comment, reaction)
+			r.comments.React(ctx, repo, detail.Comment, reaction)
 		}
 	}
-	return r.heed(ctx, row, lease, d, s)
+	return r.takeInFeedback(ctx, row, lease, d, s)
 }
 
-func (r *Reconciler) saveSteered(ctx context.Context, id run.ID, lease store.Lease, s loop.State, in store.Input, state store.InputState, outcome string) error {
+func (r *Reconciler) saveTakenIn(ctx context.Context, id run.ID, lease store.Lease, s loop.State, in store.Input, state store.InputState, outcome string) error {
 	b, err := loop.Encode(s)
 	if err != nil {
 		return err
@@ -83,7 +84,7 @@ func (r *Reconciler) saveSteered(ctx context.Context, id run.ID, lease store.Lea
 
 // tellCaps answers a command that has raised the budget where the run will not get
 // all of that: the server's limits are lifted by no command.
-func (r *Reconciler) tellCaps(ctx context.Context, repo *ghapp.Repo, row store.Run, d commandDetail, in store.Input, was, now loop.State) error {
+func (r *Reconciler) tellCaps(ctx context.Context, repo *ghapp.Repo, row store.Run, d delivery.CommandDetail, in store.Input, was, now loop.State) error {
 	var says []string
 	if was.Limits.BudgetUSD+d.Command.USD > now.Limits.BudgetUSD {
 		says = append(says, fmt.Sprintf("The server allows at most $%.2f for one run (`limits.budget_usd`).", now.Limits.BudgetUSD))
@@ -99,12 +100,12 @@ func (r *Reconciler) tellCaps(ctx context.Context, repo *ghapp.Repo, row store.R
 		return nil
 	}
 	text := fmt.Sprintf("the run's budget is now $%.2f. %s No command can raise that.", now.Limits.BudgetUSD, strings.Join(says, " "))
-	return r.answer(ctx, repo, d.Place, in.Source, in.Author, text)
+	return r.comments.Answer(ctx, repo, d.Place, in.Source, in.Author, text)
 }
 
 // wish puts a stored command into the loop's words.
-func (r *Reconciler) wish(in store.Input) (commandDetail, loop.Wish, error) {
-	var d commandDetail
+func (r *Reconciler) wish(in store.Input) (delivery.CommandDetail, loop.Wish, error) {
+	var d delivery.CommandDetail
 	if err := json.Unmarshal(in.Detail, &d); err != nil {
 		return d, loop.Wish{}, fmt.Errorf("read command %s: %w", in.Source, err)
 	}
@@ -151,17 +152,17 @@ func (r *Reconciler) takeUpCommands(ctx context.Context, row store.Run, left []s
 	}
 	repo := r.cfg.GitHub.Repo(row.Installation, row.RepoOwner, row.RepoName)
 	if !goesOn(s) {
-		return r.disappoint(ctx, repo, row, left, "the run ended before I could do that ("+s.End.Sentence()+"). Repeat the command once the run is resumed.")
+		return r.refuse(ctx, repo, row, left, "the run ended before I could do that ("+s.End.Sentence()+"). Repeat the command once the run is resumed.")
 	}
 	for {
-		may, err := r.permission(ctx, repo, row.RepoNode, left[0].Author)
+		may, err := r.authorizer.Permission(ctx, repo, row.RepoNode, left[0].Author)
 		if err != nil {
 			return err
 		}
 		if may.CanWrite {
 			break
 		}
-		if err := r.disappoint(ctx, repo, row, left[:1], "you no longer have write access to this repository."); err != nil {
+		if err := r.refuse(ctx, repo, row, left[:1], "you no longer have write access to this repository."); err != nil {
 			return err
 		}
 		if left = left[1:]; len(left) == 0 {
@@ -169,18 +170,18 @@ func (r *Reconciler) takeUpCommands(ctx context.Context, row store.Run, left []s
 		}
 	}
 	first := left[0]
-	outcome, err := r.begin(ctx, repo, wanted{
+	outcome, err := r.starter.Begin(ctx, repo, delivery.RunRequest{
 		Subject: handlers.Subject{
 			Owner: row.RepoOwner, Repo: row.RepoName, RepoNode: row.RepoNode, Installation: row.Installation, Issue: row.IssueNumber, IssueNode: row.IssueNode,
 			SenderLogin: first.Author, SenderID: first.AuthorID, SenderType: "User",
 		},
-		by:   handlers.Author{Login: first.Author, ID: first.AuthorID, Type: "User"},
-		plan: s.Plan, approved: s.Approved, approvedBy: s.ApprovedBy, progress: s.Progress,
+		By:   handlers.Author{Login: first.Author, ID: first.AuthorID, Type: "User"},
+		Plan: s.Plan, Approved: s.Approved, ApprovedBy: s.ApprovedBy, Progress: s.Progress,
 	}, nil)
-	if err != nil || outcome == outcomeStarted || outcome == outcomeRunning {
+	if err != nil || outcome == delivery.OutcomeStarted || outcome == delivery.OutcomeRunning {
 		return err
 	}
-	return r.disappoint(ctx, repo, row, left, "the run has ended, and I cannot continue it: "+outcome+".")
+	return r.refuse(ctx, repo, row, left, "the run has ended, and I cannot continue it: "+outcome+".")
 }
 
 // goesOn says whether a run like this one, continued, would come to its tasks
@@ -196,18 +197,18 @@ func goesOn(s loop.State) bool {
 	}
 }
 
-// disappoint tells people that what they asked for will not be done.
-func (r *Reconciler) disappoint(ctx context.Context, repo *ghapp.Repo, row store.Run, left []store.Input, why string) error {
+// refuse tells people that what they asked for will not be done.
+func (r *Reconciler) refuse(ctx context.Context, repo *ghapp.Repo, row store.Run, left []store.Input, why string) error {
 	for _, in := range left {
-		var d commandDetail
+		var d delivery.CommandDetail
 		if err := json.Unmarshal(in.Detail, &d); err != nil {
 			return fmt.Errorf("read command %s: %w", in.Source, err)
 		}
-		if err := r.answer(ctx, repo, d.Place, in.Source, in.Author, why); err != nil {
+		if err := r.comments.Answer(ctx, repo, d.Place, in.Source, in.Author, why); err != nil {
 			return err
 		}
 		if d.Comment != 0 {
-			r.react(ctx, repo, d.Comment, ghapp.ReactionNo)
+			r.comments.React(ctx, repo, d.Comment, ghapp.ReactionNo)
 		}
 		err := r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
 			_, err := r.cfg.Store.SettleInput(ctx, tx, in.ID, store.InputRefused, "the run had ended", row.ID, r.cfg.Now())

@@ -1,4 +1,4 @@
-package reconcile
+package pullrequest
 
 import (
 	"cmp"
@@ -20,44 +20,44 @@ import (
 	"github.com/org/ralph-action/internal/publish/island"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/sandbox"
 )
 
-// permissionAge is how old an answer about a person's permission may be.
-const permissionAge = time.Minute
-
-// showEvery is the pause between two updates of what people see while a run goes
+// ShowEvery is the pause between two updates of what people see while a run goes
 // on. The first and the last come at once.
-const showEvery = 15 * time.Second
+const ShowEvery = 15 * time.Second
 
-// publisher brings a run's results to GitHub: it puts the loop's words into
-// those of package publish, and asks about permission before each commit.
-type publisher struct {
-	now     func() time.Time
-	repo    *ghapp.Repo
-	host    *host.Host
-	effects effects.Runner
-	issue   int
-	// branches names the branch of a run that has none yet.
-	branches run.BranchTemplate
-	agent    string
-	mask     *redact.Masker
-	box      sandbox.Sandbox
-	// words are the last ones of the last agent, for the check run; nil is none.
-	words func() (string, error)
-	// label is the label that starts runs; those of state begin with it.
-	label string
-	// first says whether this is the first run here, whose issue is where people
+// Publisher brings a run's results to GitHub: it puts the loop's words into those of
+// package publish, and asks about permission before each commit. For [Publisher.View]
+// and [Publisher.Branch] the first group of fields is enough.
+type Publisher struct {
+	Repo  *ghapp.Repo
+	Issue int
+	// Branches names the branch of a run that has none yet.
+	Branches run.BranchTemplate
+	Agent    string
+	Mask     *redact.Masker
+	// Label starts runs; those of state begin with it.
+	Label string
+	// Sandbox describes the sandbox to people, "" where they need not know.
+	Sandbox string
+
+	// Objects gives the host's own copy of the repository.
+	Objects func(ctx context.Context) (*gitrepo.Repo, error)
+	Effects effects.Runner
+	Now     func() time.Time
+	// Permission says what somebody may do here, as of a minute ago at most.
+	Permission func(ctx context.Context, login string) (ghapp.Permission, error)
+	// LastWords are those of the run's last agent, for the check run; nil is none.
+	LastWords func() (string, error)
+	// First says whether this is the first run here, whose issue is where people
 	// meet the bot; nil where nobody has to be told.
-	first func(ctx context.Context) (bool, error)
-	// before is the run of the issue before this one, "" for none; nil is never
+	First func(ctx context.Context) (bool, error)
+	// Before is the run of the issue before this one, "" for none; nil is never
 	// one.
-	before func(ctx context.Context) (run.ID, error)
-	// openReady and byJob are Config.OpenReady and Config.ByJob.
-	openReady, byJob bool
-
-	// permission says what somebody may do here, as of a minute ago at most.
-	permission func(ctx context.Context, login string) (ghapp.Permission, error)
+	Before func(ctx context.Context) (run.ID, error)
+	// OpenReady: pull requests are ready for review from the start. ByJob: a job of a
+	// workflow does the work.
+	OpenReady, ByJob bool
 
 	// shown is when showing how the run stands was last tried.
 	shown time.Time
@@ -75,12 +75,12 @@ type seenPR struct {
 	at   time.Time
 }
 
-var _ loop.Publisher = (*publisher)(nil)
+var _ loop.Publisher = (*Publisher)(nil)
 
-func (p *publisher) publish(s loop.State, objects publish.Objects) *publish.Publisher {
+func (p *Publisher) publisher(s loop.State, objects publish.Objects) *publish.Publisher {
 	pub := &publish.Publisher{
-		GitHub: p.repo, Objects: objects, Effects: p.effects,
-		Run: s.Run, Issue: p.issue, Branch: p.branch(s), BaseBranch: s.BaseBranch, OpenReady: p.openReady, ByJob: p.byJob, Label: p.label, Mask: p.mask,
+		GitHub: p.Repo, Objects: objects, Effects: p.Effects,
+		Run: s.Run, Issue: p.Issue, Branch: p.Branch(s), BaseBranch: s.BaseBranch, OpenReady: p.OpenReady, ByJob: p.ByJob, Label: p.Label, Mask: p.Mask,
 	}
 	if s.PullRequest != nil {
 		pub.PR = s.PullRequest.Number
@@ -88,56 +88,56 @@ func (p *publisher) publish(s loop.State, objects publish.Objects) *publish.Publ
 	return pub
 }
 
-// branch is where the work of the run goes. One that has begun stays on its
+// Branch is where the work of the run goes. One that has begun stays on its
 // branch, however others are called by now.
-func (p *publisher) branch(s loop.State) string { return cmp.Or(s.Branch, p.branches.Of(p.issue)) }
+func (p *Publisher) Branch(s loop.State) string { return cmp.Or(s.Branch, p.Branches.Of(p.Issue)) }
 
 // Begin implements loop.Publisher.
-func (p *publisher) Begin(ctx context.Context, s loop.State) error {
-	pub := p.publish(s, nil)
-	if err := pub.React(ctx, ghapp.ReactionSeen); err != nil || p.first == nil {
+func (p *Publisher) Begin(ctx context.Context, s loop.State) error {
+	pub := p.publisher(s, nil)
+	if err := pub.React(ctx, ghapp.ReactionSeen); err != nil || p.First == nil {
 		return err
 	}
-	first, err := p.first(ctx)
+	first, err := p.First(ctx)
 	if err != nil || !first {
 		return err
 	}
-	_, err = pub.Say(ctx, "welcome", publish.WelcomeText(p.branch(s), len(s.Plan.Tasks) > 0, p.label))
+	_, err = pub.Comment(ctx, "welcome", publish.WelcomeText(p.Branch(s), len(s.Plan.Tasks) > 0, p.Label))
 	return err
 }
 
 // Screen implements loop.Publisher.
-func (p *publisher) Screen(s loop.State, changes []loop.Change) loop.Screened {
+func (p *Publisher) Screen(s loop.State, changes []loop.Change) loop.Screened {
 	return host.Screen(s, changes)
 }
 
 // Land implements loop.Publisher.
-func (p *publisher) Land(ctx context.Context, l loop.Landing) (loop.Landed, error) {
-	if err := p.authorise(ctx, l.State.Subject.RequestedBy); err != nil {
+func (p *Publisher) Land(ctx context.Context, l loop.Landing) (loop.Landed, error) {
+	if err := p.authorize(ctx, l.State.Subject.RequestedBy); err != nil {
 		return loop.Landed{}, err
 	}
 	if by, ok := l.State.Credits[l.Task.ID]; ok && by.Login != l.State.Subject.RequestedBy {
-		if err := p.authorise(ctx, by.Login); err != nil {
+		if err := p.authorize(ctx, by.Login); err != nil {
 			return loop.Landed{}, err
 		}
 	}
-	repo, err := p.host.Repo(ctx)
+	repo, err := p.Objects(ctx)
 	if err != nil {
 		return loop.Landed{}, err
 	}
-	landed, err := p.publish(l.State, objects{repo}).Land(ctx, host.Commit(l, p.agent))
+	landed, err := p.publisher(l.State, objects{repo}).Land(ctx, host.Commit(l, p.Agent))
 	if err != nil {
-		return loop.Landed{}, notLanded(err)
+		return loop.Landed{}, explainNotLanded(err)
 	}
 	p.seen = nil
 	if landed.PR != nil {
-		p.seen = &seenPR{pr: *landed.PR, head: landed.OID, at: p.now()}
+		p.seen = &seenPR{pr: *landed.PR, head: landed.OID, at: p.Now()}
 	}
 	return loop.Landed{OID: landed.OID, Tree: landed.Tree, Subject: landed.Subject, TaskID: landed.TaskID, Verified: &landed.Verified}, nil
 }
 
-// notLanded is why something did not land, in the words of the loop.
-func notLanded(err error) error {
+// explainNotLanded is why something did not land, in the words of the loop.
+func explainNotLanded(err error) error {
 	var policy *publish.PolicyError
 	var moved *publish.MovedError
 	var odd *publish.CommitError
@@ -173,10 +173,10 @@ func (o objects) Blob(ctx context.Context, oid gitrepo.OID, limit int64) ([]byte
 	return o.repo.Blob(ctx, oid, limit)
 }
 
-// authorise asks whether the person who started the run may still write. No
+// authorize asks whether the person who started the run may still write. No
 // answer is no permission: the step fails and is tried again.
-func (p *publisher) authorise(ctx context.Context, login string) error {
-	may, err := p.permission(ctx, login)
+func (p *Publisher) authorize(ctx context.Context, login string) error {
+	may, err := p.Permission(ctx, login)
 	if err != nil {
 		return err
 	}
@@ -188,20 +188,20 @@ func (p *publisher) authorise(ctx context.Context, login string) error {
 
 // Show implements loop.Publisher: a pull request as soon as there is a commit,
 // and a word on the issue where a run ends short of its work.
-func (p *publisher) Show(ctx context.Context, s loop.State) (*loop.PullRequest, error) {
-	if s.End == "" && s.PullRequest != nil && p.now().Before(p.shown.Add(showEvery)) {
+func (p *Publisher) Show(ctx context.Context, s loop.State) (*loop.PullRequest, error) {
+	if s.End == "" && s.PullRequest != nil && p.Now().Before(p.shown.Add(ShowEvery)) {
 		return s.PullRequest, nil
 	}
 	if s.PullRequest != nil {
-		p.shown = p.now() // also if it fails: the run goes on, and it is tried again then
+		p.shown = p.Now() // also if it fails: the run goes on, and it is tried again then
 	}
 	return p.show(ctx, s)
 }
 
 // show is Show without putting it off.
-func (p *publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, error) {
-	pub := p.publish(s, nil)
-	v, err := p.view(s)
+func (p *Publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, error) {
+	pub := p.publisher(s, nil)
+	v, err := p.View(s)
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +210,7 @@ func (p *publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 		// How the run has ended is told all the same.
 		read, err = ghapp.PR{}, nil
 		if s.EndDetail != why.Error() {
-			_, err = pub.Say(ctx, "no pull request", publish.NoPullRequestText(p.mask.Mask, why.Error()))
+			_, err = pub.Comment(ctx, "no pull request", publish.NoPullRequestText(p.Mask.Mask, why.Error()))
 		}
 	}
 	if err != nil {
@@ -245,7 +245,7 @@ func (p *publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 	}
 	pr, err := p.describe(ctx, pub, s, v, read)
 	if errors.Is(err, publish.ErrEdited) {
-		return edited(known, pr)
+		return readEdit(known, pr)
 	}
 	if err != nil {
 		return nil, err
@@ -266,9 +266,9 @@ func (p *publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 		p.labelEnd(ctx, pub, s, pr.Merged)
 	}
 	if s.PullRequest == nil {
-		p.shown = p.now()
+		p.shown = p.Now()
 	}
-	out := shownAs(pr)
+	out := pullRequestOf(pr)
 	out.Head = s.Head
 	return out, nil
 }
@@ -278,10 +278,10 @@ func (p *publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 const seenFor = 5 * time.Second
 
 // read gives the run's pull request as it is.
-func (p *publisher) read(ctx context.Context, pub *publish.Publisher, s loop.State) (ghapp.PR, error) {
+func (p *Publisher) read(ctx context.Context, pub *publish.Publisher, s loop.State) (ghapp.PR, error) {
 	seen, number := p.seen, s.PullRequest.Number
 	p.seen = nil
-	if seen != nil && seen.pr.Number == number && seen.head == s.Head && p.now().Before(seen.at.Add(seenFor)) {
+	if seen != nil && seen.pr.Number == number && seen.head == s.Head && p.Now().Before(seen.at.Add(seenFor)) {
 		return seen.pr, nil
 	}
 	return pub.ReadPR(ctx, number)
@@ -290,7 +290,7 @@ func (p *publisher) read(ctx context.Context, pub *publish.Publisher, s loop.Sta
 // describe brings what people see up to date: the pull request and the check
 // run on its head, in one call where both have to be. At the end of all work the
 // pull request is taken out of draft.
-func (p *publisher) describe(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View, read ghapp.PR) (ghapp.PR, error) {
+func (p *Publisher) describe(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View, read ghapp.PR) (ghapp.PR, error) {
 	described, err := p.check(ctx, pub, s, v, read)
 	if err != nil {
 		return read, err
@@ -308,13 +308,13 @@ func (p *publisher) describe(ctx context.Context, pub *publish.Publisher, s loop
 	return pub.Ready(ctx, *described)
 }
 
-func shownAs(pr ghapp.PR) *loop.PullRequest {
+func pullRequestOf(pr ghapp.PR) *loop.PullRequest {
 	return &loop.PullRequest{Number: pr.Number, NodeID: pr.NodeID, URL: pr.URL, Draft: pr.Draft, Body: pr.Body, Base: pr.BaseRef, Closed: pr.State == "closed", Merged: pr.Merged}
 }
 
-// edited hands over what people made of the task list. GitHub lets those who
+// readEdit hands over what people made of the task list. GitHub lets those who
 // may write to the repository edit the App's pull request, and nobody else.
-func edited(before string, pr ghapp.PR) (*loop.PullRequest, error) {
+func readEdit(before string, pr ghapp.PR) (*loop.PullRequest, error) {
 	was, err := island.Parse(before)
 	if err != nil {
 		return nil, fmt.Errorf("read the last rendering: %w", err)
@@ -323,7 +323,7 @@ func edited(before string, pr ghapp.PR) (*loop.PullRequest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the edited description: %w", err)
 	}
-	shown := shownAs(pr)
+	shown := pullRequestOf(pr)
 	shown.Edit = &loop.PlanEdit{Was: was.RunTasks(), Now: now.RunTasks()}
 	return shown, nil
 }
@@ -335,11 +335,11 @@ const checkTroubles = 3
 // check shows the state on the run's last commit, and gives the pull request
 // where it was brought up to date in the same call. A run does not depend on it: GitHub's refusal is told
 // once and its trouble is not waited out, nor is any other for long.
-func (p *publisher) check(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View, read ghapp.PR) (*ghapp.PR, error) {
+func (p *Publisher) check(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View, read ghapp.PR) (*ghapp.PR, error) {
 	if p.noChecks {
 		return nil, nil //nolint:nilnil // nothing was asked of GitHub
 	}
-	on := publish.CheckOn{Head: s.Head, PR: &read, DetailsURL: read.URL, StartedAt: s.StartedAt, Text: p.words}
+	on := publish.CheckOn{Head: s.Head, PR: &read, DetailsURL: read.URL, StartedAt: s.StartedAt, Text: p.LastWords}
 	if s.End != "" {
 		on.Annotations = p.annotations(ctx, s)
 	}
@@ -360,13 +360,13 @@ func (p *publisher) check(ctx context.Context, pub *publish.Publisher, s loop.St
 }
 
 // answer says in conversations what was done for them, each once.
-func (p *publisher) answer(ctx context.Context, pub *publish.Publisher, s loop.State, pr int) error {
+func (p *Publisher) answer(ctx context.Context, pub *publish.Publisher, s loop.State, pr int) error {
 	done, err := s.Answered()
 	if err != nil {
 		return err
 	}
 	for _, f := range done {
-		if err := pub.Answer(ctx, pr, publish.Answer{Thread: f.Key, Comment: f.Comment, TaskID: f.TaskID, OID: f.Commit, Did: f.Did, RepoURL: p.repo.HTMLURL()}); err != nil {
+		if err := pub.Answer(ctx, pr, publish.Answer{Thread: f.Key, Comment: f.Comment, TaskID: f.TaskID, OID: f.Commit, Did: f.Did, RepoURL: p.Repo.HTMLURL()}); err != nil {
 			return err
 		}
 	}
@@ -403,11 +403,11 @@ func comment(ctx context.Context, pub *publish.Publisher, s loop.State, v island
 
 // foldEarlier leaves one comment open that says how the issue stands, this run's
 // own: what the run before has said is out of date. Nothing depends on it.
-func (p *publisher) foldEarlier(ctx context.Context, pub *publish.Publisher) {
-	if p.before == nil {
+func (p *Publisher) foldEarlier(ctx context.Context, pub *publish.Publisher) {
+	if p.Before == nil {
 		return
 	}
-	earlier, err := p.before(ctx)
+	earlier, err := p.Before(ctx)
 	if err == nil && earlier != "" {
 		err = pub.FoldEnded(ctx, earlier)
 	}
@@ -417,15 +417,15 @@ func (p *publisher) foldEarlier(ctx context.Context, pub *publish.Publisher) {
 }
 
 // labelEnd labels the issue by how the run ended. Nothing depends on it.
-func (p *publisher) labelEnd(ctx context.Context, pub *publish.Publisher, s loop.State, merged bool) {
-	if p.label == "" {
+func (p *Publisher) labelEnd(ctx context.Context, pub *publish.Publisher, s loop.State, merged bool) {
+	if p.Label == "" {
 		return
 	}
-	state := stateLabel(s.End, merged)
+	state := publish.StateLabel(s.End, merged)
 	if s.Unsettled() && !merged {
-		state = labelNeedsHuman
+		state = publish.LabelNeedsHuman
 	}
-	if err := pub.SetLabel(ctx, p.label+":"+state, true); err != nil {
+	if err := pub.SetLabel(ctx, p.Label+":"+state, true); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("the label that says how the run ended was not put on")
 	}
 }
@@ -434,7 +434,7 @@ func (p *publisher) labelEnd(ctx context.Context, pub *publish.Publisher, s loop
 // with number 0 if there is none: a run that has landed nothing opens none,
 // since GitHub refuses one without commits, but takes up what an earlier run on
 // the branch opened.
-func (p *publisher) pullRequest(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View) (ghapp.PR, error) {
+func (p *Publisher) pullRequest(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View) (ghapp.PR, error) {
 	switch {
 	case s.PullRequest != nil:
 		return ghapp.PR{}, nil
@@ -443,23 +443,20 @@ func (p *publisher) pullRequest(ctx context.Context, pub *publish.Publisher, s l
 	case s.Head == s.Base:
 		return ghapp.PR{}, nil
 	}
-	pr, err := p.repo.FindPR(ghapp.WithPurpose(ctx, "pr"), p.branch(s))
+	pr, err := p.Repo.FindPR(ghapp.WithPurpose(ctx, "pr"), p.Branch(s))
 	if errors.Is(err, ghapp.ErrNotFound) {
 		return ghapp.PR{}, nil
 	}
 	return pr, err
 }
 
-// view is the state as the pull request shows it.
-func (p *publisher) view(s loop.State) (island.View, error) {
+// View is the state as the pull request shows it.
+func (p *Publisher) View(s loop.State) (island.View, error) {
 	sum := s.Sum()
 	v := island.View{
-		Label: p.label, Title: s.Subject.Name, RepoURL: p.repo.HTMLURL(), Phase: s.Phase, End: s.End, Iteration: sum.Iterations, Runs: sum.Runs,
-		CostUSD: sum.CostUSD, Older: sum.Older, Agent: p.agent, Model: s.SeenModel, RequestedBy: s.Subject.RequestedBy, Note: s.EndDetail, Merged: s.Merged, Removed: s.Plan.Removed, Hidden: s.Plan.Hidden(), Closes: true,
-		Questions: s.Questions, Diagnostics: s.Diagnostics, Reviews: s.Reviews, ReviewNote: s.ReviewNote, Proof: s.Proof(),
-	}
-	if _, varies := p.box.(sandbox.Confiner); varies {
-		v.Sandbox = sandbox.Describe(p.box)
+		Label: p.Label, Title: s.Subject.Name, RepoURL: p.Repo.HTMLURL(), Phase: s.Phase, End: s.End, Iteration: sum.Iterations, Runs: sum.Runs,
+		CostUSD: sum.CostUSD, Older: sum.Older, Agent: p.Agent, Model: s.SeenModel, RequestedBy: s.Subject.RequestedBy, Note: s.EndDetail, Merged: s.Merged, Removed: s.Plan.Removed, Hidden: s.Plan.Hidden(), Closes: true,
+		Questions: s.Questions, Diagnostics: s.Diagnostics, Reviews: s.Reviews, ReviewNote: s.ReviewNote, Proof: s.Proof(), Sandbox: p.Sandbox,
 	}
 	if s.Progress != "" {
 		doc, err := progress.Parse([]byte(s.Progress))
