@@ -85,7 +85,8 @@ const (
 // act for people, it is the author of the text that has to have write access,
 // and where a text is somebody else's than the sender's, both: the weaker of two
 // counts. GitHub's failure to answer is a no, once it has had some time.
-func (a *Authorizer) Standing(ctx context.Context, repo *ghapp.Repo, receivedAt time.Time, in handlers.Subject, author handlers.Author) (Standing, error) {
+func (a *Authorizer) Standing(ctx context.Context, repo *ghapp.Repo, receivedAt time.Time, in handlers.Subject,
+	author handlers.Author) (Standing, error) {
 	sender := handlers.Author{Login: in.SenderLogin, ID: in.SenderID, Type: in.SenderType}
 	asked := []handlers.Author{sender}
 	switch {
@@ -93,7 +94,8 @@ func (a *Authorizer) Standing(ctx context.Context, repo *ghapp.Repo, receivedAt 
 		if author.ID != 0 && author.ID != sender.ID {
 			asked = append(asked, author)
 		}
-	case in.SenderType == "Bot" && slices.Contains(a.People.Bots, in.SenderID) && author.ID != 0 && author.ID != sender.ID:
+	case in.SenderType == "Bot" && slices.Contains(a.People.Bots, in.SenderID) && author.ID != 0 &&
+		author.ID != sender.ID:
 		asked = []handlers.Author{author}
 	default:
 		return a.denyBot(ctx, repo, receivedAt, in)
@@ -117,7 +119,8 @@ func (a *Authorizer) Standing(ctx context.Context, repo *ghapp.Repo, receivedAt 
 }
 
 // denyBot tells the App itself from other bots.
-func (a *Authorizer) denyBot(ctx context.Context, repo *ghapp.Repo, receivedAt time.Time, in handlers.Subject) (Standing, error) {
+func (a *Authorizer) denyBot(ctx context.Context, repo *ghapp.Repo, receivedAt time.Time,
+	in handlers.Subject) (Standing, error) {
 	self, err := repo.BotID(ctx)
 	if err != nil {
 		return a.denyUnanswered(ctx, receivedAt, err)
@@ -152,7 +155,8 @@ func (a *Authorizer) TooManyCommands(ctx context.Context, in handlers.Subject, i
 	if most := limits.CommandsPerPerson; most > 0 && n >= most {
 		return fmt.Sprintf("One person used more than %d commands within an hour.", limits.CommandsPerPerson), nil
 	}
-	n, err = a.History.CountInputs(ctx, store.InputCount{RepoNode: in.RepoNode, Issue: issue, Kinds: kinds, Since: since})
+	n, err = a.History.CountInputs(ctx, store.InputCount{RepoNode: in.RepoNode, Issue: issue, Kinds: kinds,
+		Since: since})
 	if err != nil {
 		return "", err
 	}

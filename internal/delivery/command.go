@@ -165,16 +165,19 @@ func (r *Receiver) commandInput(source string, d store.Delivery, o order) (store
 	}
 	line, _, _ := strings.Cut(o.Comment.Body, "\n")
 	return store.Input{
-		RepoNode: o.RepoNode, Issue: o.Issue, Kind: store.InputCommand, Source: source, SourceID: o.Comment.ID, URL: o.Comment.URL,
-		AuthorID: o.SenderID, Author: o.SenderLogin, Role: o.by.Role, Text: line, Detail: detail, ReceivedAt: d.ReceivedAt,
-		Outcome: string(o.Command.Verb),
+		RepoNode: o.RepoNode, Issue: o.Issue, Kind: store.InputCommand, Source: source, SourceID: o.Comment.ID,
+		URL:      o.Comment.URL,
+		AuthorID: o.SenderID, Author: o.SenderLogin, Role: o.by.Role, Text: line, Detail: detail,
+		ReceivedAt: d.ReceivedAt,
+		Outcome:    string(o.Command.Verb),
 	}, nil
 }
 
 // refuseCommand says why somebody is not heard: in words once, and by a reaction
 // each time.
 func (r *Receiver) refuseCommand(ctx context.Context, guid string, o order) error {
-	if err := r.Comments.Comment(ctx, o.repo, o.place, r.denialOccasion(o.Subject, o.by), r.denialText(o.Subject, o.by, o.Comment.Author, true)); err != nil {
+	if err := r.Comments.Comment(ctx, o.repo, o.place, r.denialOccasion(o.Subject, o.by),
+		r.denialText(o.Subject, o.by, o.Comment.Author, true)); err != nil {
 		return err
 	}
 	r.Comments.React(ctx, o.repo, o.Comment.ID, ghapp.ReactionNo)
@@ -215,7 +218,8 @@ func (r *Receiver) isOvertaken(ctx context.Context, o order) (bool, error) {
 	default:
 		return false, nil
 	}
-	return r.Store.LaterInput(ctx, o.input, string(review.VerbStop), string(review.VerbStart), string(review.VerbPlan), string(review.VerbResume), string(review.VerbApprove))
+	return r.Store.LaterInput(ctx, o.input, string(review.VerbStop), string(review.VerbStart),
+		string(review.VerbPlan), string(review.VerbResume), string(review.VerbApprove))
 }
 
 // carryOut does what the command says, as far as that is to be done here.
@@ -259,7 +263,8 @@ func (r *Receiver) status(o order) (reply, error) {
 		rep.text = "No run has started here yet. Comment `/ralph start` to start one."
 		return rep, nil
 	}
-	p := pullrequest.Publisher{Repo: o.repo, Issue: o.Issue, Branches: r.Branches, Agent: r.AgentName, Mask: r.Mask, Label: r.Decoder.Label}
+	p := pullrequest.Publisher{Repo: o.repo, Issue: o.Issue, Branches: r.Branches, Agent: r.AgentName, Mask: r.Mask,
+		Label: r.Decoder.Label}
 	v, err := p.View(o.was)
 	if err != nil {
 		return reply{}, err
@@ -313,7 +318,8 @@ func (r *Receiver) startByCommand(ctx context.Context, o order, mode run.Mode) (
 	}
 	return r.beginBy(ctx, o, w, func(tx *sql.Tx, id run.ID) error {
 		for _, a := range answers {
-			if _, err := r.Store.SettleInput(ctx, tx, a.ID, store.InputDone, "read with the issue", id, r.Now()); err != nil {
+			if _, err := r.Store.SettleInput(ctx, tx, a.ID, store.InputDone, "read with the issue", id,
+				r.Now()); err != nil {
 				return err
 			}
 		}
@@ -345,9 +351,11 @@ func (r *Receiver) approve(ctx context.Context, o order) (reply, error) {
 	case o.last.ID == "" || hash == "":
 		return no("No plan is waiting for approval. Comment `/ralph plan` to get one."), nil
 	case !strings.HasPrefix(hash, o.Command.Hash):
-		return no(fmt.Sprintf("That is a different plan. The plan waiting for approval is `%s`.", hash[:min(len(hash), 12)])), nil
+		return no(fmt.Sprintf("That is a different plan. The plan waiting for approval is `%s`.",
+			hash[:min(len(hash), 12)])), nil
 	}
-	pub := publish.Publisher{GitHub: o.repo, Effects: r.Comments.Effects, Run: o.last.ID, Issue: o.Issue, Label: r.Decoder.Label, Mask: r.Mask}
+	pub := publish.Publisher{GitHub: o.repo, Effects: r.Comments.Effects, Run: o.last.ID, Issue: o.Issue,
+		Label: r.Decoder.Label, Mask: r.Mask}
 	err := pub.PlanPosted(ghapp.WithPurpose(ctx, "plan"), hash)
 	switch {
 	case errors.Is(err, publish.ErrPlanEdited):
@@ -357,7 +365,8 @@ func (r *Receiver) approve(ctx context.Context, o order) (reply, error) {
 	case err != nil:
 		return reply{}, err
 	}
-	return r.beginBy(ctx, o, RunRequest{Subject: o.Subject, By: o.by.As, Plan: o.was.Plan, Approved: hash, ApprovedBy: o.by.As.Login, Progress: o.was.Progress}, nil)
+	return r.beginBy(ctx, o, RunRequest{Subject: o.Subject, By: o.by.As, Plan: o.was.Plan, Approved: hash,
+		ApprovedBy: o.by.As.Login, Progress: o.was.Progress}, nil)
 }
 
 // resume goes on where the last run stopped, with the text that was asked for
@@ -377,7 +386,8 @@ func (r *Receiver) resume(ctx context.Context, o order) (reply, error) {
 
 // again is a run that goes on where the last one stopped.
 func (o *order) again() RunRequest {
-	return RunRequest{Subject: o.Subject, By: o.by.As, Plan: o.was.Plan, Approved: o.was.Approved, ApprovedBy: o.was.ApprovedBy, Progress: o.was.Progress}
+	return RunRequest{Subject: o.Subject, By: o.by.As, Plan: o.was.Plan, Approved: o.was.Approved,
+		ApprovedBy: o.was.ApprovedBy, Progress: o.was.Progress}
 }
 
 // refuseBusy says why no run can be started now; nothing if one can.
@@ -396,7 +406,8 @@ func (r *Receiver) refuseBusy(ctx context.Context, o order) (reply, error) {
 
 // beginBy begins a run by command. The command is settled in the transaction that
 // makes the run.
-func (r *Receiver) beginBy(ctx context.Context, o order, w RunRequest, also func(tx *sql.Tx, id run.ID) error) (reply, error) {
+func (r *Receiver) beginBy(ctx context.Context, o order, w RunRequest,
+	also func(tx *sql.Tx, id run.ID) error) (reply, error) {
 	outcome, err := r.Begin(ctx, o.repo, w, func(tx *sql.Tx, id run.ID) error {
 		in := o.input
 		in.State, in.Run = store.InputDone, id
@@ -436,9 +447,10 @@ func (r *Receiver) steerLater(ctx context.Context, o order) (reply, error) {
 	case o.last.ID == "":
 		return no("No run has started here yet. Comment `/ralph start` to start one."), nil
 	case o.active():
-		return reply{state: store.InputPending, reaction: ghapp.ReactionSeen, run: o.last.ID, write: func(tx *sql.Tx) error {
-			return r.Queue.Wake(ctx, tx, o.last.ID)
-		}}, nil
+		return reply{state: store.InputPending, reaction: ghapp.ReactionSeen, run: o.last.ID,
+			write: func(tx *sql.Tx) error {
+				return r.Queue.Wake(ctx, tx, o.last.ID)
+			}}, nil
 	case o.Text.Closed:
 		return no("This is closed. Reopen it first."), nil
 	case o.was.Progress == "" || o.was.Approval != "" || len(o.was.Questions) > 0:

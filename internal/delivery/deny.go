@@ -12,7 +12,8 @@ import (
 
 // denialText says why somebody may not, "" where nothing is to be said. command: they
 // asked by a command, and otherwise by the label.
-func (r *Receiver) denialText(in handlers.Subject, s authorization.Standing, author handlers.Author, command bool) string {
+func (r *Receiver) denialText(in handlers.Subject, s authorization.Standing, author handlers.Author,
+	command bool) string {
 	label := r.Decoder.Label
 	switch s.Denied {
 	case authorization.DeniedRole:

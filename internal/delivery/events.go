@@ -58,7 +58,8 @@ func (r *Receiver) keepAnswer(ctx context.Context, d store.Delivery, in handlers
 		return r.mark(ctx, d.GUID, outcomeNothing, nil)
 	}
 	since := r.Now().Add(-time.Hour)
-	if n, err := r.Store.CountInputs(ctx, store.InputCount{AuthorID: in.SenderID, Kinds: []store.InputKind{store.InputAnswer}, Since: since}); err != nil {
+	if n, err := r.Store.CountInputs(ctx, store.InputCount{AuthorID: in.SenderID,
+		Kinds: []store.InputKind{store.InputAnswer}, Since: since}); err != nil {
 		return err
 	} else if most := r.People.CommandsPerPerson; most > 0 && n >= most {
 		return r.mark(ctx, d.GUID, outcomeTooOften, nil)
@@ -72,8 +73,10 @@ func (r *Receiver) keepAnswer(ctx context.Context, d store.Delivery, in handlers
 	}
 	return r.mark(ctx, d.GUID, outcomeKept, func(tx *sql.Tx) error {
 		_, _, err := r.Store.AddInput(ctx, tx, store.Input{
-			RepoNode: in.RepoNode, Issue: in.Issue, Kind: store.InputAnswer, Source: handlers.CommentSource(in.Comment.ID), SourceID: in.Comment.ID,
-			URL: in.Comment.URL, AuthorID: in.SenderID, Author: in.SenderLogin, Role: st.Role, Text: in.Comment.Body, Detail: []byte("{}"), ReceivedAt: d.ReceivedAt,
+			RepoNode: in.RepoNode, Issue: in.Issue, Kind: store.InputAnswer,
+			Source: handlers.CommentSource(in.Comment.ID), SourceID: in.Comment.ID,
+			URL: in.Comment.URL, AuthorID: in.SenderID, Author: in.SenderLogin, Role: st.Role, Text: in.Comment.Body,
+			Detail: []byte("{}"), ReceivedAt: d.ReceivedAt,
 		})
 		return err
 	})
@@ -91,14 +94,16 @@ func (r *Receiver) withdraw(ctx context.Context, guid string, in handlers.Withdr
 	}
 	taken := false
 	err = r.mark(ctx, guid, outcomeWithdrawn, func(tx *sql.Tx) error {
-		settled, err := r.Store.SettleInput(ctx, tx, was.ID, store.InputWithdrawn, "edited or deleted by "+in.SenderLogin, "", r.Now())
+		settled, err := r.Store.SettleInput(ctx, tx, was.ID, store.InputWithdrawn,
+			"edited or deleted by "+in.SenderLogin, "", r.Now())
 		taken = !settled
 		return err
 	})
 	if err != nil || taken || in.Deleted || !authorization.CouldWrite(was.Role) { // it would have done nothing
 		return err
 	}
-	return r.Comments.Comment(ctx, r.repoOf(in.Subject), max(in.Issue, in.Pull), "withdrawn:"+in.Source, publish.WithdrawnText(was.Author))
+	return r.Comments.Comment(ctx, r.repoOf(in.Subject), max(in.Issue, in.Pull), "withdrawn:"+in.Source,
+		publish.WithdrawnText(was.Author))
 }
 
 // wake has the run of a pull request look at it.
@@ -199,13 +204,15 @@ func feedbackInput(d store.Delivery, in handlers.FeedbackIntent, issue int, role
 	}
 	return store.Input{
 		RepoNode: in.RepoNode, Issue: issue, Kind: in.Kind, Source: in.Source, SourceID: in.SourceID, URL: in.URL,
-		AuthorID: in.SenderID, Author: in.SenderLogin, Role: role, Text: in.Text, Detail: detail, ReceivedAt: d.ReceivedAt,
+		AuthorID: in.SenderID, Author: in.SenderLogin, Role: role, Text: in.Text, Detail: detail,
+		ReceivedAt: d.ReceivedAt,
 	}, nil
 }
 
 // acknowledge answers a command in a review at once, as one in an ordinary comment
 // is answered. What else is said in reviews is not, nor what bots say.
-func (r *Receiver) acknowledge(ctx context.Context, in handlers.FeedbackIntent, row store.Run, st authorization.Standing) error {
+func (r *Receiver) acknowledge(ctx context.Context, in handlers.FeedbackIntent, row store.Run,
+	st authorization.Standing) error {
 	node, inThread := "", false
 	switch said := in.Detail.(type) {
 	case *handlers.Review:
@@ -221,7 +228,8 @@ func (r *Receiver) acknowledge(ctx context.Context, in handlers.FeedbackIntent, 
 	switch {
 	case st.Denied != "":
 		in.Issue = row.IssueNumber
-		if err := r.Comments.Comment(ctx, repo, in.Pull, r.denialOccasion(in.Subject, st), r.denialText(in.Subject, st, in.Author, true)); err != nil {
+		if err := r.Comments.Comment(ctx, repo, in.Pull, r.denialOccasion(in.Subject, st),
+			r.denialText(in.Subject, st, in.Author, true)); err != nil {
 			return err
 		}
 		reaction = ghapp.ReactionNo
@@ -240,7 +248,8 @@ func (r *Receiver) acknowledge(ctx context.Context, in handlers.FeedbackIntent, 
 // reviewer is the role of who reviews, and what they may ask for: of people the
 // role as GitHub says, down to "none"; "bot" of a bot that the server listens to,
 // and "" of any other.
-func (r *Receiver) reviewer(ctx context.Context, d store.Delivery, in handlers.FeedbackIntent) (string, authorization.Standing, error) {
+func (r *Receiver) reviewer(ctx context.Context, d store.Delivery,
+	in handlers.FeedbackIntent) (string, authorization.Standing, error) {
 	if in.SenderType != "User" {
 		if slices.Contains(r.People.Bots, in.SenderID) {
 			return "bot", authorization.Standing{}, nil
@@ -315,14 +324,16 @@ func (r *Receiver) press(ctx context.Context, d store.Delivery, in handlers.Butt
 func (r *Receiver) stopUninstalled(ctx context.Context, guid string, in handlers.InstallationIntent) error {
 	why := "the App was " + in.What + " by " + in.SenderLogin
 	return r.stopAll(ctx, guid, why, func(row store.Run) bool {
-		return row.Installation == in.Installation && (len(in.Repositories) == 0 || slices.Contains(in.Repositories, row.RepoNode))
+		return row.Installation == in.Installation &&
+			(len(in.Repositories) == 0 || slices.Contains(in.Repositories, row.RepoNode))
 	})
 }
 
 // renameRepo has the runs of a repository know it by its new name, or stops them.
 func (r *Receiver) renameRepo(ctx context.Context, guid string, in handlers.RenameIntent) error {
 	if in.Gone {
-		return r.stopAll(ctx, guid, "the repository was "+in.What+" by "+in.SenderLogin, func(row store.Run) bool { return row.RepoNode == in.RepoNode })
+		return r.stopAll(ctx, guid, "the repository was "+in.What+" by "+in.SenderLogin,
+			func(row store.Run) bool { return row.RepoNode == in.RepoNode })
 	}
 	return r.mark(ctx, guid, in.What, func(tx *sql.Tx) error {
 		return r.Store.RenameRepo(ctx, tx, in.RepoNode, in.Owner, in.Repo, in.Installation)

@@ -58,7 +58,8 @@ func (r *Receiver) issueOf(ctx context.Context, in handlers.Subject) (int, error
 }
 
 // findCommand is Find for a command. What is settled gives no issue.
-func (r *Receiver) findCommand(ctx context.Context, d store.Delivery, in handlers.CommandIntent) (issue int, err error) {
+func (r *Receiver) findCommand(ctx context.Context, d store.Delivery,
+	in handlers.CommandIntent) (issue int, err error) {
 	if in.SenderType != "User" {
 		return 0, r.mark(ctx, d.GUID, OutcomeRefused, nil)
 	}
@@ -125,7 +126,8 @@ func (r *Receiver) statusElsewhere(ctx context.Context, o order) (reply, error) 
 	if errors.Is(err, ghapp.ErrNotFound) {
 		return reply{}, nil
 	}
-	if err != nil || issue.State != "open" || !r.hasLabel(issue) || len(publish.StateLabels(r.Decoder.Label, issue.Labels)) > 0 {
+	if err != nil || issue.State != "open" || !r.hasLabel(issue) ||
+		len(publish.StateLabels(r.Decoder.Label, issue.Labels)) > 0 {
 		return reply{}, err
 	}
 	pr, err := o.repo.FindPR(ctx, r.Branches.Of(o.Issue))
@@ -141,7 +143,8 @@ func (r *Receiver) statusElsewhere(ctx context.Context, o order) (reply, error) 
 }
 
 // findFeedback is Find for a review, or for a comment on lines.
-func (r *Receiver) findFeedback(ctx context.Context, d store.Delivery, in handlers.FeedbackIntent) (issue int, err error) {
+func (r *Receiver) findFeedback(ctx context.Context, d store.Delivery,
+	in handlers.FeedbackIntent) (issue int, err error) {
 	if issue, err = r.issueOf(ctx, in.Subject); err != nil {
 		return 0, err
 	}

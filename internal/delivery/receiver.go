@@ -148,7 +148,8 @@ func (r *Receiver) Work(ctx context.Context, guid string) error {
 // leaves any other alone.
 func (r *Receiver) workServed(ctx context.Context, guid string, in handlers.Subject, work func() error) error {
 	if !r.People.Serves(in.Owner, in.Repo) {
-		zerolog.Ctx(ctx).Info().Str("delivery", guid).Str("repo", in.Owner+"/"+in.Repo).Int64("installation", in.Installation).Msg("webhook of a repository that is not served")
+		zerolog.Ctx(ctx).Info().Str("delivery", guid).Str("repo", in.Owner+"/"+in.Repo).
+			Int64("installation", in.Installation).Msg("webhook of a repository that is not served")
 		return r.mark(ctx, guid, outcomeElsewhere, nil)
 	}
 	return work()

@@ -43,9 +43,10 @@ func (r *Receiver) start(ctx context.Context, d store.Delivery, in handlers.Star
 
 // admit gives the run that a label asks for, if whoever put it on may have one
 // and there is something to work from. Otherwise it says so on the issue.
-func (r *Receiver) admit(ctx context.Context, d store.Delivery, in handlers.StartIntent) (w RunRequest, admitted bool, err error) {
+func (r *Receiver) admit(ctx context.Context, d store.Delivery,
+	in handlers.StartIntent) (w RunRequest, admitted bool, err error) {
 	repo := r.repoOf(in.Subject)
-	st, err := r.Authorizer.Standing(ctx, repo, d.ReceivedAt, in.Subject, labelled(in))
+	st, err := r.Authorizer.Standing(ctx, repo, d.ReceivedAt, in.Subject, approvedAuthor(in))
 	if err != nil {
 		return RunRequest{}, false, err
 	}
@@ -54,7 +55,8 @@ func (r *Receiver) admit(ctx context.Context, d store.Delivery, in handlers.Star
 	}
 	issuePlan, err := plan.FromIssue(in.Title, in.Body)
 	if errors.Is(err, plan.ErrEmpty) {
-		if err := r.Comments.Comment(ctx, repo, in.Issue, "empty:"+d.GUID, publish.EmptyBodyText(r.Decoder.Label)); err != nil {
+		if err := r.Comments.Comment(ctx, repo, in.Issue, "empty:"+d.GUID,
+			publish.EmptyBodyText(r.Decoder.Label)); err != nil {
 			return RunRequest{}, false, err
 		}
 		return RunRequest{}, false, r.mark(ctx, d.GUID, outcomeEmpty, nil)
@@ -62,12 +64,13 @@ func (r *Receiver) admit(ctx context.Context, d store.Delivery, in handlers.Star
 	if err != nil {
 		return RunRequest{}, false, err
 	}
-	return RunRequest{Subject: in.Subject, By: st.As, Plan: issuePlan, Text: handlers.Text{Title: in.Title, Body: in.Body}, ByLabel: true}, true, nil
+	return RunRequest{Subject: in.Subject, By: st.As, Plan: issuePlan,
+		Text: handlers.Text{Title: in.Title, Body: in.Body}, ByLabel: true}, true, nil
 }
 
-// labelled is whose text a label approves. A person who labels an issue has read
+// approvedAuthor is whose text a label approves. A person who labels an issue has read
 // it, and answers for it; a bot has not.
-func labelled(in handlers.StartIntent) handlers.Author {
+func approvedAuthor(in handlers.StartIntent) handlers.Author {
 	if in.SenderType == "Bot" {
 		return in.Author
 	}
@@ -94,7 +97,8 @@ type RunRequest struct {
 // Begin makes a run and, in the transaction that does, what also is to be
 // written. The outcome is OutcomeStarted, or says why there is no run. A run that
 // is being stopped is queue.ErrBusy: the new one comes after it.
-func (r *Receiver) Begin(ctx context.Context, repo *ghapp.Repo, w RunRequest, also func(tx *sql.Tx, id run.ID) error) (outcome string, err error) {
+func (r *Receiver) Begin(ctx context.Context, repo *ghapp.Repo, w RunRequest,
+	also func(tx *sql.Tx, id run.ID) error) (outcome string, err error) {
 	if what, err := r.Authorizer.TooManyRuns(ctx, w.RepoNode, w.Issue); err != nil {
 		return "", err
 	} else if what != "" {
@@ -119,7 +123,8 @@ func (r *Receiver) Begin(ctx context.Context, repo *ghapp.Repo, w RunRequest, al
 	}
 	r.Comments.RemoveStates(ctx, repo, w.Issue, issue.Labels)
 	if !w.ByLabel && !hasLabel {
-		if err := publish.Tolerate(ctx, "the label was not put on", repo.AddLabels(ghapp.WithPurpose(ctx, "label"), w.Issue, r.Decoder.Label)); err != nil {
+		if err := publish.Tolerate(ctx, "the label was not put on",
+			repo.AddLabels(ghapp.WithPurpose(ctx, "label"), w.Issue, r.Decoder.Label)); err != nil {
 			return "", err
 		}
 	}
@@ -133,7 +138,8 @@ func (r *Receiver) Begin(ctx context.Context, repo *ghapp.Repo, w RunRequest, al
 	if err != nil {
 		return "", err
 	}
-	zerolog.Ctx(ctx).Info().Str("run", string(id)).Str("repo", repo.FullName()).Int("issue", w.Issue).Str("by", w.By.Login).Msg("run queued")
+	zerolog.Ctx(ctx).Info().Str("run", string(id)).Str("repo", repo.FullName()).Int("issue", w.Issue).
+		Str("by", w.By.Login).Msg("run queued")
 	return OutcomeStarted, nil
 }
 
@@ -149,7 +155,8 @@ func (r *Receiver) create(ctx context.Context, w RunRequest, also func(tx *sql.T
 		return "", err
 	default:
 		if was, err = loop.Decode(last.State); err != nil {
-			zerolog.Ctx(ctx).Warn().Err(err).Str("run", string(last.ID)).Msg("what was said of the run before is not known any more")
+			zerolog.Ctx(ctx).Warn().Err(err).Str("run", string(last.ID)).
+				Msg("what was said of the run before is not known any more")
 		}
 		if was.PullRequest == nil || !was.PullRequest.Closed {
 			pull = last.PullNumber // what is said there is for this run
@@ -158,7 +165,8 @@ func (r *Receiver) create(ctx context.Context, w RunRequest, also func(tx *sql.T
 	s := loop.NewState(loop.Request{
 		Run: id,
 		Subject: loop.Subject{
-			Key: "issue:" + w.IssueNode, Slug: fmt.Sprint(w.Issue), Name: w.Plan.Title, PlanFile: fmt.Sprintf("issue #%d", w.Issue),
+			Key: "issue:" + w.IssueNode, Slug: fmt.Sprint(w.Issue), Name: w.Plan.Title,
+			PlanFile:    fmt.Sprintf("issue #%d", w.Issue),
 			RequestedBy: w.By.Login, RequestedByID: w.By.ID,
 		},
 		Plan: w.Plan, Mode: w.Mode, Agent: r.AgentName,
@@ -174,7 +182,8 @@ func (r *Receiver) create(ctx context.Context, w RunRequest, also func(tx *sql.T
 	return id, r.Store.InTx(ctx, func(tx *sql.Tx) error {
 		err := r.Store.CreateRun(ctx, tx, store.Run{
 			ID: id, RepoOwner: w.Owner, RepoName: w.Repo, RepoNode: w.RepoNode, Installation: w.Installation,
-			IssueNumber: w.Issue, IssueNode: w.IssueNode, PullNumber: pull, Phase: s.Phase, State: state, CreatedAt: now, UpdatedAt: now,
+			IssueNumber: w.Issue, IssueNode: w.IssueNode, PullNumber: pull, Phase: s.Phase, State: state,
+			CreatedAt: now, UpdatedAt: now,
 		})
 		if err != nil {
 			return err
@@ -225,17 +234,20 @@ func (r *Receiver) StillAsked(ctx context.Context, repo *ghapp.Repo, number int)
 }
 
 // refuse says on the issue why nothing happens, once per person and issue.
-func (r *Receiver) refuse(ctx context.Context, guid string, repo *ghapp.Repo, in handlers.StartIntent, st authorization.Standing) error {
+func (r *Receiver) refuse(ctx context.Context, guid string, repo *ghapp.Repo, in handlers.StartIntent,
+	st authorization.Standing) error {
 	if st.Denied == authorization.DeniedSelf {
 		return r.mark(ctx, guid, outcomeSelf, nil)
 	}
 	// The comment comes first: its key keeps it from being said twice, and a
 	// crash in between must not lose it.
-	if err := r.Comments.Comment(ctx, repo, in.Issue, r.denialOccasion(in.Subject, st), r.denialText(in.Subject, st, in.Author, false)); err != nil {
+	if err := r.Comments.Comment(ctx, repo, in.Issue, r.denialOccasion(in.Subject, st),
+		r.denialText(in.Subject, st, in.Author, false)); err != nil {
 		return err
 	}
 	return r.mark(ctx, guid, OutcomeRefused, func(tx *sql.Tx) error {
-		_, err := r.Store.Refused(ctx, tx, in.RepoNode, in.Issue, fmt.Sprint(in.SenderID), string(st.Denied)+": "+st.Role)
+		_, err := r.Store.Refused(ctx, tx, in.RepoNode, in.Issue, fmt.Sprint(in.SenderID),
+			string(st.Denied)+": "+st.Role)
 		return err
 	})
 }
@@ -250,7 +262,8 @@ func (r *Receiver) compareIssue(ctx context.Context, repo *ghapp.Repo, w RunRequ
 
 // commentEdit says it once for what is worked, however often the text is changed
 // then, and not at all where people would see no difference.
-func (r *Receiver) commentEdit(ctx context.Context, repo *ghapp.Repo, issue int, worked plan.Plan, title, body string) error {
+func (r *Receiver) commentEdit(ctx context.Context, repo *ghapp.Repo, issue int, worked plan.Plan,
+	title, body string) error {
 	now, err := plan.FromIssue(title, body)
 	if err == nil && now.SHA256 == worked.SHA256 && now.Title == worked.Title {
 		return nil

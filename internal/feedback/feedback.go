@@ -115,7 +115,8 @@ func (d *Digest) Settle(ctx context.Context, st *store.Store, tx *sql.Tx, id run
 
 // Pending is what was said of a run's work that it has not looked at, all of what
 // is pending where there is some; wait is how long to let people finish first.
-func (r *Reader) Pending(ctx context.Context, row store.Run, s loop.State) (pending []store.Input, wait time.Duration, err error) {
+func (r *Reader) Pending(ctx context.Context, row store.Run,
+	s loop.State) (pending []store.Input, wait time.Duration, err error) {
 	if row.PullNumber == 0 {
 		return nil, 0, nil
 	}
@@ -206,7 +207,8 @@ func (r *Reader) bound(s loop.State, h *Digest) {
 	for i := range h.List {
 		l := &h.List[i]
 		if l.Standing == loop.FeedbackTask {
-			l.Standing, l.Why, l.Task, l.Quote, l.Suggestion = loop.FeedbackAsked, fmt.Sprintf("bots and checks alone caused work %d times in a row", maxRounds), run.Task{}, "", nil
+			l.Standing, l.Why, l.Task, l.Quote, l.Suggestion = loop.FeedbackAsked,
+				fmt.Sprintf("bots and checks alone caused work %d times in a row", maxRounds), run.Task{}, "", nil
 		}
 	}
 	h.questions = append(h.questions, question{fmt.Sprintf("rounds:%d", h.Seen), publish.RoundsText(maxRounds)})
@@ -226,7 +228,8 @@ func (r *Reader) mayReview(ctx context.Context, row store.Run, in store.Input) (
 }
 
 // readThreads deals with the conversations in which something new was said.
-func (r *Reader) readThreads(ctx context.Context, row store.Run, s loop.State, conv ghapp.Conversation, pending []store.Input, h *Digest) error {
+func (r *Reader) readThreads(ctx context.Context, row store.Run, s loop.State, conv ghapp.Conversation,
+	pending []store.Input, h *Digest) error {
 	fresh := map[string]store.Input{} // comments, by source
 	reopened := map[string]bool{}
 	for _, in := range pending {
@@ -276,7 +279,8 @@ func (r *Reader) readThreads(ctx context.Context, row store.Run, s loop.State, c
 	// one before has left it.
 	slices.SortStableFunc(decisions, func(a, b review.Decision) int {
 		if a.Suggestion != nil && b.Suggestion != nil {
-			return cmp.Or(strings.Compare(a.Suggestion.Path, b.Suggestion.Path), cmp.Compare(a.Suggestion.Start, b.Suggestion.Start))
+			return cmp.Or(strings.Compare(a.Suggestion.Path, b.Suggestion.Path),
+				cmp.Compare(a.Suggestion.Start, b.Suggestion.Start))
 		}
 		return cmp.Compare(suggests(b), suggests(a))
 	})
@@ -295,7 +299,8 @@ func suggests(d review.Decision) int {
 
 // addDecision puts a decision into the words of the run.
 func (r *Reader) addDecision(row store.Run, d review.Decision, threads []review.Thread, news []store.Input, h *Digest) {
-	l := loop.Heard{Feedback: loop.Feedback{Key: d.Thread.ID, Comment: d.Thread.Root, Where: where(d.Thread), By: d.By.Login, Why: d.Why}}
+	l := loop.Heard{Feedback: loop.Feedback{Key: d.Thread.ID, Comment: d.Thread.Root, Where: where(d.Thread),
+		By: d.By.Login, Why: d.Why}}
 	if n := len(d.Thread.Comments); n > 0 {
 		l.Last = d.Thread.Comments[n-1].ID
 	}
@@ -345,11 +350,13 @@ func (r *Reader) question(row store.Run, d review.Decision, threads []review.Thr
 		return ""
 	}
 	if d.With == "" {
-		return question{fmt.Sprintf("again:%s:%d", d.Thread.ID, d.Thread.Rounds), publish.AgainText(url(d.Thread.ID), d.Thread.Rounds)}
+		return question{fmt.Sprintf("again:%s:%d", d.Thread.ID, d.Thread.Rounds),
+			publish.AgainText(url(d.Thread.ID), d.Thread.Rounds)}
 	}
 	pair := []string{d.Thread.ID, d.With}
 	slices.Sort(pair)
-	return question{"dispute:" + strings.Join(pair, ":"), publish.DisputeText(r.Mask.Mask, where(d.Thread), url(pair[0]), url(pair[1]))}
+	return question{"dispute:" + strings.Join(pair, ":"),
+		publish.DisputeText(r.Mask.Mask, where(d.Thread), url(pair[0]), url(pair[1]))}
 }
 
 // thread is a conversation with what is known of the comments in it: each as it
@@ -381,7 +388,8 @@ func (r *Reader) thread(ctx context.Context, row store.Run, s loop.State, t ghap
 			return out, err
 		}
 		out.Comments = append(out.Comments, review.Comment{
-			ID: id, By: review.Person{Login: in.Author, ID: in.AuthorID}, Text: in.Text, MayWrite: may, Fresh: in.State == store.InputPending,
+			ID: id, By: review.Person{Login: in.Author, ID: in.AuthorID}, Text: in.Text, MayWrite: may,
+			Fresh:  in.State == store.InputPending,
 			Commit: d.CommitID, Start: d.StartLine, Line: d.Line, OldSide: d.Side == "LEFT", Hunk: d.DiffHunk,
 		})
 	}
@@ -411,7 +419,9 @@ func (r *Reader) readReview(ctx context.Context, row store.Run, in store.Input, 
 		l.Task = run.Task{Title: strings.TrimSpace(asked), Priority: 1}
 	case d.Verdict == "changes_requested" && text != "" && !commanded:
 		gist := strs.OneLine(text)
-		l.Task = run.Task{Title: "Address the review by " + in.Author + ": " + cutText(gist, 120), Accept: []string{"The work does what " + in.Author + " asks in the review: " + cutText(gist, 600)}, Priority: 1}
+		l.Task = run.Task{Title: "Address the review by " + in.Author + ": " + cutText(gist, 120),
+			Accept:   []string{"The work does what " + in.Author + " asks in the review: " + cutText(gist, 600)},
+			Priority: 1}
 		l.Quote = in.Author + " wrote:\n\n" + cutText(text, 8<<10)
 	}
 	if l.Task.Title == "" {
@@ -439,7 +449,8 @@ func cutText(text string, limit int) string {
 
 // readChecks makes one task of the checks of others that failed on the head that
 // the run has left. What failed on any other commit is history.
-func (r *Reader) readChecks(ctx context.Context, row store.Run, s loop.State, conv ghapp.Conversation, pending []store.Input, h *Digest) error {
+func (r *Reader) readChecks(ctx context.Context, row store.Run, s loop.State, conv ghapp.Conversation,
+	pending []store.Input, h *Digest) error {
 	var failed []store.Input
 	for _, in := range pending {
 		if in.Kind != store.InputChecks {
@@ -485,8 +496,10 @@ func (r *Reader) readChecks(ctx context.Context, row store.Run, s loop.State, co
 		what = "see the pull request"
 	}
 	h.List = append(h.List, loop.Heard{
-		Feedback: loop.Feedback{Key: "checks:" + s.Head, Standing: loop.FeedbackTask, Where: "checks on " + s.Head[:min(len(s.Head), 7)], Quote: r.Mask.Mask(cutText(b.String(), 16<<10))},
-		Task:     run.Task{Title: "Fix the checks that failed on the pull request: " + cutText(what, 200), Accept: []string{"The cause of each failure is fixed, and no check is weakened"}, Priority: 1},
+		Feedback: loop.Feedback{Key: "checks:" + s.Head, Standing: loop.FeedbackTask,
+			Where: "checks on " + s.Head[:min(len(s.Head), 7)], Quote: r.Mask.Mask(cutText(b.String(), 16<<10))},
+		Task: run.Task{Title: "Fix the checks that failed on the pull request: " + cutText(what, 200),
+			Accept: []string{"The cause of each failure is fixed, and no check is weakened"}, Priority: 1},
 	})
 	return nil
 }

@@ -76,7 +76,8 @@ func (m *Mirrors) update(ctx context.Context, node string, remote gitrepo.Remote
 
 // fresh gives what update gives for a mirror, or ErrFetching. The asker comes
 // back then, to find the result of the fetch that it asked for.
-func (m *Mirrors) fresh(ctx context.Context, asker *MirrorSource, update func(context.Context) (*gitrepo.Repo, error)) (*gitrepo.Repo, error) {
+func (m *Mirrors) fresh(ctx context.Context, asker *MirrorSource,
+	update func(context.Context) (*gitrepo.Repo, error)) (*gitrepo.Repo, error) {
 	m.mu.Lock()
 	f := m.fetching[asker.Node]
 	if f != nil {

@@ -54,14 +54,16 @@ type Job struct {
 
 // New makes a job. The Queue of both is the job itself.
 func New(deliveries delivery.Config, runs reconcile.Config) *Job {
-	j := &Job{store: runs.Store, github: runs.GitHub, models: runs.Models, needsApproval: runs.NeedsApproval, wake: make(chan struct{}, 1)}
+	j := &Job{store: runs.Store, github: runs.GitHub, models: runs.Models, needsApproval: runs.NeedsApproval,
+		wake: make(chan struct{}, 1)}
 	deliveries.Queue, deliveries.ByJob = j, true
 	runs.Queue, runs.ByJob = j, true
 	j.deliveries = delivery.New(deliveries)
 	j.runs = reconcile.New(runs, j.deliveries)
 	j.sweeper = &redelivery.Sweeper{
 		Store: runs.Store, GitHub: runs.GitHub, Label: deliveries.Decoder.Label, Branches: deliveries.Branches,
-		Deliver: j.deliveries.Deliver, Comments: j.deliveries.Comments, Serves: deliveries.People.Serves, Now: deliveries.Now,
+		Deliver: j.deliveries.Deliver, Comments: j.deliveries.Comments, Serves: deliveries.People.Serves,
+		Now: deliveries.Now,
 	}
 	return j
 }
@@ -135,21 +137,24 @@ func (j *Job) insert(ctx context.Context, d store.Delivery) error {
 //
 // only is the issue that FindWaiting has told, 0 for any.
 func (j *Job) Sweep(ctx context.Context, installation int64, owner, name string, only int) (outcome string, err error) {
-	return j.sweeper.SweepRepository(ctx, installation, owner, name, only, func(ctx context.Context, d store.Delivery) (string, bool, error) {
-		outcome, err := j.deliveries.Deliver(ctx, d)
-		return outcome, outcome == delivery.OutcomeStarted, err
-	})
+	return j.sweeper.SweepRepository(ctx, installation, owner, name, only,
+		func(ctx context.Context, d store.Delivery) (string, bool, error) {
+			outcome, err := j.deliveries.Deliver(ctx, d)
+			return outcome, outcome == delivery.OutcomeStarted, err
+		})
 }
 
 // FindWaiting says which issue Sweep would take up, 0 for none, so that the job
 // that takes it up can wait in the queue of that issue. Of what comes before it, it
 // says what Find would.
-func (j *Job) FindWaiting(ctx context.Context, installation int64, owner, name string) (issue int, outcome string, err error) {
-	outcome, err = j.sweeper.SweepRepository(ctx, installation, owner, name, 0, func(ctx context.Context, d store.Delivery) (string, bool, error) {
-		var outcome string
-		issue, outcome, err = j.Find(ctx, d)
-		return outcome, issue != 0, err
-	})
+func (j *Job) FindWaiting(ctx context.Context, installation int64,
+	owner, name string) (issue int, outcome string, err error) {
+	outcome, err = j.sweeper.SweepRepository(ctx, installation, owner, name, 0,
+		func(ctx context.Context, d store.Delivery) (string, bool, error) {
+			var outcome string
+			issue, outcome, err = j.Find(ctx, d)
+			return outcome, issue != 0, err
+		})
 	return issue, outcome, err
 }
 

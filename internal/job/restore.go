@@ -82,7 +82,8 @@ const maxAnswers = 100
 func (j *Job) waitingRun(ctx context.Context, in handlers.CommandIntent) (row store.Run, answers []ghapp.Comment, found bool, err error) {
 	ctx = ghapp.WithPurpose(ctx, "restore")
 	s := j.newState(in.Issue, in.IssueNode)
-	pub := publish.Publisher{GitHub: j.repoOf(in.Subject), Effects: j.deliveries.Comments.Effects, Run: s.Run, Issue: in.Issue, Mask: j.deliveries.Mask}
+	pub := publish.Publisher{GitHub: j.repoOf(in.Subject), Effects: j.deliveries.Comments.Effects, Run: s.Run,
+		Issue: in.Issue, Mask: j.deliveries.Mask}
 	questions, said, err := pub.FindQuestions(ctx)
 	if errors.Is(err, publish.ErrNoQuestions) || errors.Is(err, ghapp.ErrNotFound) {
 		return store.Run{}, nil, false, nil
@@ -104,8 +105,9 @@ func (j *Job) waitingRun(ctx context.Context, in handlers.CommandIntent) (row st
 func (j *Job) newState(issue int, node string) loop.State {
 	now := j.deliveries.Now()
 	return loop.NewState(loop.Request{
-		Run:      host.NewID(now),
-		Subject:  loop.Subject{Key: "issue:" + node, Slug: strconv.Itoa(issue), PlanFile: fmt.Sprintf("issue #%d", issue)},
+		Run: host.NewID(now),
+		Subject: loop.Subject{Key: "issue:" + node, Slug: strconv.Itoa(issue),
+			PlanFile: fmt.Sprintf("issue #%d", issue)},
 		Agent:    j.deliveries.AgentName,
 		Settings: loop.Settings{Limits: j.deliveries.Limits(run.Limits{}), Model: j.deliveries.Model},
 	}, now)
@@ -115,7 +117,8 @@ func (j *Job) newState(issue int, node string) loop.State {
 func rowOf(in handlers.Subject, s loop.State, issue int, node string) (store.Run, error) {
 	state, err := loop.Encode(s)
 	row := store.Run{
-		ID: s.Run, RepoOwner: in.Owner, RepoName: in.Repo, RepoNode: in.RepoNode, Installation: in.Installation, IssueNumber: issue, IssueNode: node,
+		ID: s.Run, RepoOwner: in.Owner, RepoName: in.Repo, RepoNode: in.RepoNode, Installation: in.Installation,
+		IssueNumber: issue, IssueNode: node,
 		Phase: s.Phase, EndReason: s.End, State: state, CreatedAt: s.StartedAt, UpdatedAt: s.StartedAt,
 	}
 	if s.PullRequest != nil {
@@ -203,7 +206,8 @@ func (j *Job) lastRun(ctx context.Context, in handlers.Subject) (row store.Run, 
 	s.Progress, s.Plan = string(doc.Bytes()), approvedPlan(doc, about)
 	s.Subject.Name = s.Plan.Title
 	if pr.Number > 0 {
-		s.PullRequest = &loop.PullRequest{Number: pr.Number, NodeID: pr.NodeID, URL: pr.URL, Draft: pr.Draft, Body: pr.Body, Head: pr.HeadOID, Base: pr.BaseRef, Closed: pr.State != "open", Merged: pr.Merged}
+		s.PullRequest = &loop.PullRequest{Number: pr.Number, NodeID: pr.NodeID, URL: pr.URL, Draft: pr.Draft,
+			Body: pr.Body, Head: pr.HeadOID, Base: pr.BaseRef, Closed: pr.State != "open", Merged: pr.Merged}
 	}
 	if s.Feedback, err = j.restoreFeedback(ctx, repo, pr); err != nil {
 		return store.Run{}, false, err
@@ -240,7 +244,8 @@ func (j *Job) restoreFeedback(ctx context.Context, repo *ghapp.Repo, pr ghapp.PR
 	}
 	var list []loop.Feedback
 	for _, said := range shown.Said {
-		f := loop.Feedback{Where: said.Where, By: said.By, Standing: loop.FeedbackTask, TaskID: said.TaskID, Commit: said.OID, Rounds: 1}
+		f := loop.Feedback{Where: said.Where, By: said.By, Standing: loop.FeedbackTask, TaskID: said.TaskID,
+			Commit: said.OID, Rounds: 1}
 		if t, ok := threads[said.Comment]; ok {
 			f.Key, f.Comment, f.Last = t.ID, t.Comments[0], said.Comment
 			f.Told = said.OID != "" && answered(f.Comment, said.OID)
@@ -307,7 +312,8 @@ func (j *Job) carrySpending(ctx context.Context, id run.ID) error {
 	if err != nil {
 		return err
 	}
-	at, err := j.locate(ghapp.WithPurpose(ctx, "restore"), j.github.Repo(row.Installation, row.RepoOwner, row.RepoName), row.RepoNode, s)
+	at, err := j.locate(ghapp.WithPurpose(ctx, "restore"),
+		j.github.Repo(row.Installation, row.RepoOwner, row.RepoName), row.RepoNode, s)
 	if _, ok := errors.AsType[*run.UserError](err); ok {
 		return nil // the run comes upon it, too, and tells people
 	}
@@ -322,7 +328,8 @@ func (j *Job) carrySpending(ctx context.Context, id run.ID) error {
 	for _, c := range commits {
 		spent += publish.CostOf(c.Subject + "\n\n" + c.Body)
 	}
-	return spend.Carry(ctx, j.store.Spend(), spend.IssueScope(row.IssueNode, 0).Key, spend.Dollars(min(spent, maxCarried)))
+	return spend.Carry(ctx, j.store.Spend(), spend.IssueScope(row.IssueNode, 0).Key,
+		spend.Dollars(min(spent, maxCarried)))
 }
 
 // maxCarried is what an issue may have cost at most, in dollars, as far as a
@@ -331,7 +338,8 @@ const maxCarried = 1e9
 
 // lastProgress is the progress file of the subject as commits, newest first, have
 // it, or the last one that was there: a run that completes takes it away. nil is none.
-func lastProgress(ctx context.Context, mirror *gitrepo.Repo, commits []gitrepo.CommitInfo, subject loop.Subject) (*progress.Doc, error) {
+func lastProgress(ctx context.Context, mirror *gitrepo.Repo, commits []gitrepo.CommitInfo,
+	subject loop.Subject) (*progress.Doc, error) {
 	for _, c := range commits {
 		src, err := mirror.ReadFile(ctx, c.OID, ".ralph/"+subject.Slug+"/progress.md", progress.MaxSize)
 		if errors.Is(err, gitrepo.ErrNotFound) || errors.Is(err, gitrepo.ErrTooLarge) {
@@ -402,12 +410,14 @@ func (j *Job) restoreEnd(ctx context.Context, repo *ghapp.Repo, s *loop.State, d
 		return nil
 	}
 	// Maybe somebody has to approve the plan as it is now.
-	p := pullrequest.Publisher{Repo: repo, Issue: issue, Branches: j.deliveries.Branches, Agent: j.deliveries.AgentName, Mask: j.deliveries.Mask}
+	p := pullrequest.Publisher{Repo: repo, Issue: issue, Branches: j.deliveries.Branches,
+		Agent: j.deliveries.AgentName, Mask: j.deliveries.Mask}
 	v, err := p.View(*s)
 	if err != nil {
 		return err
 	}
-	pub := publish.Publisher{GitHub: repo, Effects: j.deliveries.Comments.Effects, Run: s.Run, Issue: issue, Branch: s.Branch, Mask: j.deliveries.Mask}
+	pub := publish.Publisher{GitHub: repo, Effects: j.deliveries.Comments.Effects, Run: s.Run, Issue: issue,
+		Branch: s.Branch, Mask: j.deliveries.Mask}
 	switch err := pub.FindPlan(ctx, v, hash); {
 	case errors.Is(err, publish.ErrNoPlan):
 		return nil

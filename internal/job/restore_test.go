@@ -60,7 +60,8 @@ func newLeftAt(t *testing.T, now func() time.Time) *left {
 	l := &left{Sim: sim, t: t}
 	_, err := sim.CreateUser(restoredOwner)
 	l.must(err)
-	repo, err := sim.CreateRepo(restoredOwner, restoredName, ghsim.RepoOptions{Files: map[string]string{"README.md": "# Widgets\n"}})
+	repo, err := sim.CreateRepo(restoredOwner, restoredName,
+		ghsim.RepoOptions{Files: map[string]string{"README.md": "# Widgets\n"}})
 	l.must(err)
 	l.issue, err = sim.CreateIssue(restoredOwner, restoredName, restoredOwner, restoredTitle, restoredText)
 	l.must(err)
@@ -70,7 +71,8 @@ func newLeftAt(t *testing.T, now func() time.Time) *left {
 		installation, err := sim.Install(bot.ID, restoredOwner+"/"+restoredName)
 		l.must(err)
 		app, err := ghapp.New(ghapp.Config{
-			APIURL: sim.URL() + "/api/v3/", GraphQLURL: sim.URL() + "/api/graphql", WebURL: sim.URL(), AppID: bot.ID, PrivateKey: bot.PrivateKeyPEM, WriteEvery: time.Microsecond,
+			APIURL: sim.URL() + "/api/v3/", GraphQLURL: sim.URL() + "/api/graphql", WebURL: sim.URL(), AppID: bot.ID,
+			PrivateKey: bot.PrivateKeyPEM, WriteEvery: time.Microsecond,
 		})
 		l.must(err)
 		return app, bot.ID, installation.ID
@@ -90,11 +92,13 @@ func newLeftAt(t *testing.T, now func() time.Time) *left {
 			Store: st, GitHub: app, Now: time.Now, AgentName: "script", People: config.DefaultPeople(),
 			Decoder: handlers.Decoder{Label: "ralph", App: bot}, Limits: limits,
 		},
-		reconcile.Config{Store: st, GitHub: app, Git: git, DataDir: dir, Owner: "job", Now: time.Now, AgentName: "script", Limits: limits},
+		reconcile.Config{Store: st, GitHub: app, Git: git, DataDir: dir, Owner: "job", Now: time.Now,
+			AgentName: "script", Limits: limits},
 	)
 	t.Cleanup(func() { l.must(l.job.Close(context.WithoutCancel(t.Context()))) })
 	l.repo = app.Repo(installation, restoredOwner, restoredName)
-	l.in = handlers.Subject{Owner: restoredOwner, Repo: restoredName, RepoNode: repo.NodeID, Installation: installation, Issue: l.issue.Number, IssueNode: l.issue.NodeID}
+	l.in = handlers.Subject{Owner: restoredOwner, Repo: restoredName, RepoNode: repo.NodeID,
+		Installation: installation, Issue: l.issue.Number, IssueNode: l.issue.NodeID}
 	return l
 }
 
@@ -123,7 +127,8 @@ func (l *left) file(key string, done int) string {
 
 func (l *left) push(message string, files map[string]string, gone ...string) {
 	l.t.Helper()
-	_, err := l.Push(restoredOwner, restoredName, restoredBranch, restoredOwner, ghsim.PushOptions{Message: message, Files: files, Delete: gone})
+	_, err := l.Push(restoredOwner, restoredName, restoredBranch, restoredOwner,
+		ghsim.PushOptions{Message: message, Files: files, Delete: gone})
 	l.must(err)
 }
 
@@ -154,15 +159,39 @@ func TestRestore(t *testing.T) {
 		end   run.EndReason
 		text  string // of the plan
 	}{
-		"nothing":             {leave: func(*left) {}},
-		"a branch of people":  {leave: func(l *left) { l.push("Help", map[string]string{"x": "y"}) }},
-		"work":                {leave: func(l *left) { l.push("One", map[string]string{restoredFile: l.file(l.own(), 1)}) }, found: true, end: run.EndCancelled, text: restoredText},
-		"a plan":              {leave: func(l *left) { l.push("Plan", map[string]string{restoredFile: l.file(l.own(), 0)}) }, found: true, end: run.EndCancelled, text: restoredText},
-		"all of it":           {leave: func(l *left) { l.push("Two", map[string]string{restoredFile: l.file(l.own(), 2)}) }, found: true, end: run.EndAllTasksComplete, text: restoredText},
-		"bound elsewhere":     {leave: func(l *left) { l.push("One", map[string]string{restoredFile: l.file("issue:I_other", 2)}) }},
-		"bound to a plan":     {leave: func(l *left) { l.push("One", map[string]string{restoredFile: l.file("plan:1", 2)}) }},
-		"bound to nothing":    {leave: func(l *left) { l.push("One", map[string]string{restoredFile: "# Progress: x\n\n- [x] T1 x\n"}) }},
-		"of another's folder": {leave: func(l *left) { l.push("One", map[string]string{".ralph/2/progress.md": l.file(l.own(), 2)}) }},
+		"nothing":            {leave: func(*left) {}},
+		"a branch of people": {leave: func(l *left) { l.push("Help", map[string]string{"x": "y"}) }},
+		"work": {leave: func(l *left) {
+			l.push("One",
+				map[string]string{restoredFile: l.file(l.own(), 1)})
+		}, found: true, end: run.EndCancelled,
+			text: restoredText},
+		"a plan": {leave: func(l *left) {
+			l.push("Plan",
+				map[string]string{restoredFile: l.file(l.own(), 0)})
+		}, found: true, end: run.EndCancelled,
+			text: restoredText},
+		"all of it": {leave: func(l *left) {
+			l.push("Two",
+				map[string]string{restoredFile: l.file(l.own(), 2)})
+		}, found: true, end: run.EndAllTasksComplete,
+			text: restoredText},
+		"bound elsewhere": {leave: func(l *left) {
+			l.push("One",
+				map[string]string{restoredFile: l.file("issue:I_other", 2)})
+		}},
+		"bound to a plan": {leave: func(l *left) {
+			l.push("One",
+				map[string]string{restoredFile: l.file("plan:1", 2)})
+		}},
+		"bound to nothing": {leave: func(l *left) {
+			l.push("One",
+				map[string]string{restoredFile: "# Progress: x\n\n- [x] T1 x\n"})
+		}},
+		"of another's folder": {leave: func(l *left) {
+			l.push("One",
+				map[string]string{".ralph/2/progress.md": l.file(l.own(), 2)})
+		}},
 		"removed at the end": {leave: func(l *left) {
 			l.push("Two", map[string]string{restoredFile: l.file(l.own(), 2)})
 			l.push("Close", map[string]string{"x": "y"}, restoredFile)
@@ -184,7 +213,8 @@ func TestRestore(t *testing.T) {
 		}},
 		"another text since": {leave: func(l *left) {
 			l.push("One", map[string]string{restoredFile: l.file(l.own(), 1)})
-			l.must(l.EditIssue(restoredOwner, restoredName, l.issue.Number, restoredOwner, restoredTitle, "Mine coins."))
+			l.must(l.EditIssue(restoredOwner, restoredName, l.issue.Number, restoredOwner, restoredTitle,
+				"Mine coins."))
 		}, found: true, end: run.EndCancelled, text: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -198,10 +228,12 @@ func TestRestore(t *testing.T) {
 			if !found {
 				return
 			}
-			if s.End != c.end || row.EndReason != c.end || !s.Phase.Terminal() || s.Branch != restoredBranch || s.BaseBranch != "main" || s.PullRequest != nil || row.PullNumber != 0 {
+			if s.End != c.end || row.EndReason != c.end || !s.Phase.Terminal() || s.Branch != restoredBranch ||
+				s.BaseBranch != "main" || s.PullRequest != nil || row.PullNumber != 0 {
 				t.Errorf("ended %s in %s on %s, pull request %d", s.End, s.Phase, s.Branch, row.PullNumber)
 			}
-			if s.Plan.Text != c.text || s.Plan.SHA256 == "" || s.Subject.Name != restoredTitle || s.Subject.Key != l.own() {
+			if s.Plan.Text != c.text || s.Plan.SHA256 == "" || s.Subject.Name != restoredTitle ||
+				s.Subject.Key != l.own() {
 				t.Errorf("the plan %+v of %+v", s.Plan, s.Subject)
 			}
 		})
@@ -254,7 +286,8 @@ func (l *left) commit(repo *ghapp.Repo, message string) {
 	l.must(err)
 	headline, body, _ := strings.Cut(message, "\n\n")
 	_, err = repo.CreateCommit(l.t.Context(), ghapp.CommitInput{
-		Branch: restoredBranch, ExpectedHead: at.OID, Headline: headline, Body: body, Additions: []ghapp.FileAddition{{Path: "y", Content: []byte(message + at.OID)}},
+		Branch: restoredBranch, ExpectedHead: at.OID, Headline: headline, Body: body,
+		Additions: []ghapp.FileAddition{{Path: "y", Content: []byte(message + at.OID)}},
 	})
 	l.must(err)
 }
@@ -266,7 +299,8 @@ func (l *left) pull(ours bool, body string) ghapp.PR {
 	if ours {
 		repo = l.repo
 	}
-	pr, err := repo.CreatePR(l.t.Context(), ghapp.PRInput{Title: restoredTitle, Head: restoredBranch, Base: "main", Body: body})
+	pr, err := repo.CreatePR(l.t.Context(), ghapp.PRInput{Title: restoredTitle, Head: restoredBranch, Base: "main",
+		Body: body})
 	l.must(err)
 	return pr
 }
@@ -298,20 +332,32 @@ func TestRestorePullRequest(t *testing.T) {
 // that leads to no conversation, or a text that imitates the list, tells nothing.
 func TestRestoreFeedback(t *testing.T) {
 	t.Parallel()
-	view := island.View{IssueNumber: 1, PullNumber: 2, Phase: run.PhaseDone, End: run.EndAllTasksComplete, Said: []island.Said{
-		{Where: "x line 1", By: "ada", Comment: 4711, TaskID: "T3"}, {By: "ada", Review: 42, TaskID: "T4", OID: strings.Repeat("a", 40)},
-	}}
-	want := []loop.Feedback{{Key: "review:42", By: "ada", Standing: loop.FeedbackTask, TaskID: "T4", Commit: strings.Repeat("a", 40), Rounds: 1}}
+	view := island.View{IssueNumber: 1, PullNumber: 2, Phase: run.PhaseDone, End: run.EndAllTasksComplete,
+		Said: []island.Said{
+			{Where: "x line 1", By: "ada", Comment: 4711, TaskID: "T3"},
+			{By: "ada", Review: 42, TaskID: "T4", OID: strings.Repeat("a", 40)},
+		}}
+	want := []loop.Feedback{{Key: "review:42", By: "ada", Standing: loop.FeedbackTask, TaskID: "T4",
+		Commit: strings.Repeat("a", 40), Rounds: 1}}
 	for name, c := range map[string]struct {
 		body func(rendered string) string
 		want []loop.Feedback
 	}{
-		"as it was rendered":   {body: func(s string) string { return s }, want: want},
-		"with people's words":  {body: func(s string) string { return "Hello.\n\n" + s + "\n\nBye." }, want: want},
-		"only outside":         {body: func(s string) string { return s[strings.Index(s, "\n")+1 : strings.LastIndex(s, "\n")] }},
-		"nothing of ours":      {body: func(string) string { return "Closes #1" }},
-		"a line taken away":    {body: func(s string) string { return strings.Replace(s, "pullrequestreview-42", "pullrequestreview-x", 1) }},
-		"a number of no sense": {body: func(s string) string { return strings.Replace(s, "review-42", "review-99999999999999999999", 1) }},
+		"as it was rendered":  {body: func(s string) string { return s }, want: want},
+		"with people's words": {body: func(s string) string { return "Hello.\n\n" + s + "\n\nBye." }, want: want},
+		"only outside": {body: func(s string) string {
+			return s[strings.Index(s,
+				"\n")+1 : strings.LastIndex(s, "\n")]
+		}},
+		"nothing of ours": {body: func(string) string { return "Closes #1" }},
+		"a line taken away": {body: func(s string) string {
+			return strings.Replace(s, "pullrequestreview-42",
+				"pullrequestreview-x", 1)
+		}},
+		"a number of no sense": {body: func(s string) string {
+			return strings.Replace(s, "review-42",
+				"review-99999999999999999999", 1)
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -343,7 +389,8 @@ func TestEarlierJobsCount(t *testing.T) {
 	l.must(err)
 	l.must(st.InTx(t.Context(), func(tx *sql.Tx) error {
 		return st.CreateRun(t.Context(), tx, store.Run{
-			ID: s.Run, RepoOwner: restoredOwner, RepoName: restoredName, RepoNode: l.in.RepoNode, Installation: l.in.Installation, IssueNumber: 1, IssueNode: l.issue.NodeID,
+			ID: s.Run, RepoOwner: restoredOwner, RepoName: restoredName, RepoNode: l.in.RepoNode,
+			Installation: l.in.Installation, IssueNumber: 1, IssueNode: l.issue.NodeID,
 			Phase: s.Phase, State: state, CreatedAt: time.Now(),
 		})
 	}))
@@ -365,7 +412,8 @@ func TestEarlierJobsCount(t *testing.T) {
 	}
 	start := spend.Start{Name: "a", Scopes: l.job.models.Scopes(store.Run{IssueNode: l.issue.NodeID}, time.Now())}
 	l.must(st.Spend().Begin(t.Context(), start))
-	if _, err := st.Spend().Reserve(t.Context(), "a", "m", spend.Dollars(0.3)); err == nil || !strings.Contains(err.Error(), "budget exhausted") {
+	if _, err := st.Spend().Reserve(t.Context(), "a", "m", spend.Dollars(0.3)); err == nil ||
+		!strings.Contains(err.Error(), "budget exhausted") {
 		t.Errorf("over the budget: %v", err)
 	}
 	if _, err := st.Spend().Reserve(t.Context(), "a", "m", spend.Dollars(0.25)); err != nil {
@@ -393,7 +441,8 @@ func TestRestoreQuestions(t *testing.T) {
 	}
 	asked := func(before int64) (loop.State, []string, bool) {
 		t.Helper()
-		row, answers, found, err := l.job.waitingRun(t.Context(), handlers.CommandIntent{Subject: l.in, Comment: handlers.Comment{ID: before}})
+		row, answers, found, err := l.job.waitingRun(t.Context(),
+			handlers.CommandIntent{Subject: l.in, Comment: handlers.Comment{ID: before}})
 		l.must(err)
 		if !found {
 			return loop.State{}, nil, false
@@ -409,7 +458,8 @@ func TestRestoreQuestions(t *testing.T) {
 	const never = 1 << 60
 	mark := "\n\n<!-- ralph:said:" + strings.Repeat("0", 24) + " -->"
 	text := publish.QuestionsText([]string{"Which `file`?", "Why?"}, "", "")
-	for _, forged := range []string{publish.QuestionsText(nil, "", "") + mark, text, text + mark + "\n\nmore", "> " + text + mark} {
+	for _, forged := range []string{publish.QuestionsText(nil, "", "") + mark, text, text + mark + "\n\nmore",
+		"> " + text + mark} {
 		say(l.repo, forged)
 	}
 	say(l.others, text+mark)
@@ -426,7 +476,8 @@ func TestRestoreQuestions(t *testing.T) {
 	last := person("/ralph start")
 	person("Too late.")
 	s, said, found := asked(last.ID)
-	if diff := cmp.Diff([]string{"Which `file`?", "Why?"}, s.Questions); !found || diff != "" || s.End != run.EndAwaitingPerson || !s.Phase.Terminal() {
+	if diff := cmp.Diff([]string{"Which `file`?", "Why?"}, s.Questions); !found || diff != "" ||
+		s.End != run.EndAwaitingPerson || !s.Phase.Terminal() {
 		t.Errorf("found %v, ended %s in %s; %s", found, s.End, s.Phase, diff)
 	}
 	if diff := cmp.Diff([]string{"One.", text + mark}, said); diff != "" {

@@ -33,7 +33,8 @@ func (g *noChecks) FindCheck(context.Context, string, string, string) (ghapp.Fou
 	return ghapp.FoundCheck{}, ghapp.ErrNotFound
 }
 
-func (g *noChecks) WriteChecks(_ context.Context, _ *ghapp.PRText, writes ...ghapp.CheckWrite) (ghapp.WrittenChecks, error) {
+func (g *noChecks) WriteChecks(_ context.Context, _ *ghapp.PRText,
+	writes ...ghapp.CheckWrite) (ghapp.WrittenChecks, error) {
 	g.calls++
 	out := ghapp.WrittenChecks{IDs: make([]string, len(writes))}
 	for i := range out.IDs {
@@ -68,9 +69,10 @@ func TestCheckRunsInTrouble(t *testing.T) {
 		"server error for long": {err: class(ghapp.Transient), troubles: checkTroubles, calls: 2, told: 2},
 		"our own":               {err: errors.New("disk full"), waits: true, calls: 2},
 		"our own for long":      {err: errors.New("disk full"), troubles: checkTroubles, calls: 2, told: 2},
-		"not found by us":       {err: fmt.Errorf("find own check run: %w", ghapp.ErrNotFound), troubles: checkTroubles, calls: 2, told: 2},
-		"edited meanwhile":      {err: publish.ErrEdited, troubles: 9, waits: true, calls: 2},
-		"none":                  {calls: 1},
+		"not found by us": {err: fmt.Errorf("find own check run: %w", ghapp.ErrNotFound),
+			troubles: checkTroubles, calls: 2, told: 2},
+		"edited meanwhile": {err: publish.ErrEdited, troubles: 9, waits: true, calls: 2},
+		"none":             {calls: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -89,7 +91,8 @@ func TestCheckRunsInTrouble(t *testing.T) {
 			p := &Publisher{}
 			pub := &publish.Publisher{GitHub: gh, Effects: effects.Runner{Store: st}, Run: "r-1", Issue: 7}
 			for range 2 {
-				_, err := p.check(ctx, pub, loop.State{Checkout: loop.Checkout{Head: "abc"}, Counts: loop.Counts{Troubles: c.troubles}}, island.View{}, ghapp.PR{})
+				_, err := p.check(ctx, pub, loop.State{Checkout: loop.Checkout{Head: "abc"},
+					Counts: loop.Counts{Troubles: c.troubles}}, island.View{}, ghapp.PR{})
 				if (err != nil) != c.waits || c.waits && !errors.Is(err, c.err) {
 					t.Errorf("err = %v", err)
 				}
@@ -114,7 +117,8 @@ func TestCheckRunsInTrouble(t *testing.T) {
 		gh := &stopping{noChecks{err: class(ghapp.Forbidden)}, cancel}
 		pub := &publish.Publisher{GitHub: gh, Effects: effects.Runner{Store: st}, Run: "r-1", Issue: 7}
 		p := &Publisher{}
-		if _, err := p.check(ctx, pub, loop.State{Checkout: loop.Checkout{Head: "abc"}}, island.View{}, ghapp.PR{}); err == nil || p.noChecks {
+		if _, err := p.check(ctx, pub, loop.State{Checkout: loop.Checkout{Head: "abc"}}, island.View{},
+			ghapp.PR{}); err == nil || p.noChecks {
 			t.Errorf("an attempt that was cut off counts as an answer: %v", err)
 		}
 	})
@@ -127,7 +131,8 @@ type stopping struct {
 	cancel context.CancelFunc
 }
 
-func (g *stopping) WriteChecks(ctx context.Context, text *ghapp.PRText, writes ...ghapp.CheckWrite) (ghapp.WrittenChecks, error) {
+func (g *stopping) WriteChecks(ctx context.Context, text *ghapp.PRText,
+	writes ...ghapp.CheckWrite) (ghapp.WrittenChecks, error) {
 	g.cancel()
 	return g.noChecks.WriteChecks(ctx, text, writes...)
 }

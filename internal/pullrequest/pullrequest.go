@@ -80,7 +80,8 @@ var _ loop.Publisher = (*Publisher)(nil)
 func (p *Publisher) publisher(s loop.State, objects publish.Objects) *publish.Publisher {
 	pub := &publish.Publisher{
 		GitHub: p.Repo, Objects: objects, Effects: p.Effects,
-		Run: s.Run, Issue: p.Issue, Branch: p.Branch(s), BaseBranch: s.BaseBranch, OpenReady: p.OpenReady, ByJob: p.ByJob, Label: p.Label, Mask: p.Mask,
+		Run: s.Run, Issue: p.Issue, Branch: p.Branch(s), BaseBranch: s.BaseBranch, OpenReady: p.OpenReady,
+		ByJob: p.ByJob, Label: p.Label, Mask: p.Mask,
 	}
 	if s.PullRequest != nil {
 		pub.PR = s.PullRequest.Number
@@ -133,7 +134,8 @@ func (p *Publisher) Land(ctx context.Context, l loop.Landing) (loop.Landed, erro
 	if landed.PR != nil {
 		p.seen = &seenPR{pr: *landed.PR, head: landed.OID, at: p.Now()}
 	}
-	return loop.Landed{OID: landed.OID, Tree: landed.Tree, Subject: landed.Subject, TaskID: landed.TaskID, Verified: &landed.Verified}, nil
+	return loop.Landed{OID: landed.OID, Tree: landed.Tree, Subject: landed.Subject, TaskID: landed.TaskID,
+		Verified: &landed.Verified}, nil
 }
 
 // explainNotLanded is why something did not land, in the words of the loop.
@@ -153,9 +155,11 @@ func explainNotLanded(err error) error {
 		if odd.OnBranch {
 			where = "the branch now points at it: check it before you build on it"
 		}
-		return &loop.Halt{Reason: run.EndAwaitingPerson, Detail: fmt.Sprintf("GitHub made a commit that cannot be trusted, and %s: %v", where, odd)}
+		return &loop.Halt{Reason: run.EndAwaitingPerson,
+			Detail: fmt.Sprintf("GitHub made a commit that cannot be trusted, and %s: %v", where, odd)}
 	case ghapp.Refused(err):
-		return &loop.Halt{Reason: run.EndAwaitingPerson, Detail: fmt.Sprintf("GitHub does not let the App commit here; the branch was not moved: %v", err)}
+		return &loop.Halt{Reason: run.EndAwaitingPerson,
+			Detail: fmt.Sprintf("GitHub does not let the App commit here; the branch was not moved: %v", err)}
 	default:
 		return err
 	}
@@ -290,7 +294,8 @@ func (p *Publisher) read(ctx context.Context, pub *publish.Publisher, s loop.Sta
 // describe brings what people see up to date: the pull request and the check
 // run on its head, in one call where both have to be. At the end of all work the
 // pull request is taken out of draft.
-func (p *Publisher) describe(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View, read ghapp.PR) (ghapp.PR, error) {
+func (p *Publisher) describe(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View,
+	read ghapp.PR) (ghapp.PR, error) {
 	described, err := p.check(ctx, pub, s, v, read)
 	if err != nil {
 		return read, err
@@ -309,7 +314,8 @@ func (p *Publisher) describe(ctx context.Context, pub *publish.Publisher, s loop
 }
 
 func pullRequestOf(pr ghapp.PR) *loop.PullRequest {
-	return &loop.PullRequest{Number: pr.Number, NodeID: pr.NodeID, URL: pr.URL, Draft: pr.Draft, Body: pr.Body, Base: pr.BaseRef, Closed: pr.State == "closed", Merged: pr.Merged}
+	return &loop.PullRequest{Number: pr.Number, NodeID: pr.NodeID, URL: pr.URL, Draft: pr.Draft, Body: pr.Body,
+		Base: pr.BaseRef, Closed: pr.State == "closed", Merged: pr.Merged}
 }
 
 // readEdit hands over what people made of the task list. GitHub lets those who
@@ -335,7 +341,8 @@ const checkTroubles = 3
 // check shows the state on the run's last commit, and gives the pull request
 // where it was brought up to date in the same call. A run does not depend on it: GitHub's refusal is told
 // once and its trouble is not waited out, nor is any other for long.
-func (p *Publisher) check(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View, read ghapp.PR) (*ghapp.PR, error) {
+func (p *Publisher) check(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View,
+	read ghapp.PR) (*ghapp.PR, error) {
 	if p.noChecks {
 		return nil, nil //nolint:nilnil // nothing was asked of GitHub
 	}
@@ -348,7 +355,8 @@ func (p *Publisher) check(ctx context.Context, pub *publish.Publisher, s loop.St
 	_, answered := errors.AsType[*ghapp.Error](err)
 	passes := class == ghapp.Transient || !answered
 	switch {
-	case err == nil || ctx.Err() != nil, errors.Is(err, publish.ErrEdited), class == ghapp.RateLimited, passes && s.Troubles < checkTroubles:
+	case err == nil || ctx.Err() != nil, errors.Is(err, publish.ErrEdited), class == ghapp.RateLimited,
+		passes && s.Troubles < checkTroubles:
 		return described, err
 	case ghapp.ChecksRefused(err):
 		p.noChecks = true
@@ -366,7 +374,8 @@ func (p *Publisher) answer(ctx context.Context, pub *publish.Publisher, s loop.S
 		return err
 	}
 	for _, f := range done {
-		if err := pub.Answer(ctx, pr, publish.Answer{Thread: f.Key, Comment: f.Comment, TaskID: f.TaskID, OID: f.Commit, Did: f.Did, RepoURL: p.Repo.HTMLURL()}); err != nil {
+		if err := pub.Answer(ctx, pr, publish.Answer{Thread: f.Key, Comment: f.Comment, TaskID: f.TaskID,
+			OID: f.Commit, Did: f.Did, RepoURL: p.Repo.HTMLURL()}); err != nil {
 			return err
 		}
 	}
@@ -434,7 +443,8 @@ func (p *Publisher) labelEnd(ctx context.Context, pub *publish.Publisher, s loop
 // with number 0 if there is none: a run that has landed nothing opens none,
 // since GitHub refuses one without commits, but takes up what an earlier run on
 // the branch opened.
-func (p *Publisher) pullRequest(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View) (ghapp.PR, error) {
+func (p *Publisher) pullRequest(ctx context.Context, pub *publish.Publisher, s loop.State,
+	v island.View) (ghapp.PR, error) {
 	switch {
 	case s.PullRequest != nil:
 		return ghapp.PR{}, nil
@@ -454,9 +464,13 @@ func (p *Publisher) pullRequest(ctx context.Context, pub *publish.Publisher, s l
 func (p *Publisher) View(s loop.State) (island.View, error) {
 	sum := s.Sum()
 	v := island.View{
-		Label: p.Label, Title: s.Subject.Name, RepoURL: p.Repo.HTMLURL(), Phase: s.Phase, End: s.End, Iteration: sum.Iterations, Runs: sum.Runs,
-		CostUSD: sum.CostUSD, Older: sum.Older, Agent: p.Agent, Model: s.SeenModel, RequestedBy: s.Subject.RequestedBy, Note: s.EndDetail, Merged: s.Merged, Removed: s.Plan.Removed, Hidden: s.Plan.Hidden(), Closes: true,
-		Questions: s.Questions, Diagnostics: s.Diagnostics, Reviews: s.Reviews, ReviewNote: s.ReviewNote, Proof: s.Proof(), Sandbox: p.Sandbox,
+		Label: p.Label, Title: s.Subject.Name, RepoURL: p.Repo.HTMLURL(), Phase: s.Phase, End: s.End,
+		Iteration: sum.Iterations, Runs: sum.Runs,
+		CostUSD: sum.CostUSD, Older: sum.Older, Agent: p.Agent, Model: s.SeenModel,
+		RequestedBy: s.Subject.RequestedBy, Note: s.EndDetail, Merged: s.Merged, Removed: s.Plan.Removed,
+		Hidden: s.Plan.Hidden(), Closes: true,
+		Questions: s.Questions, Diagnostics: s.Diagnostics, Reviews: s.Reviews, ReviewNote: s.ReviewNote,
+		Proof: s.Proof(), Sandbox: p.Sandbox,
 	}
 	if s.Progress != "" {
 		doc, err := progress.Parse([]byte(s.Progress))
@@ -471,7 +485,8 @@ func (p *Publisher) View(s loop.State) (island.View, error) {
 		}
 	}
 	for _, c := range sum.Commits {
-		v.Commits = append(v.Commits, island.Commit{OID: c.OID, Subject: c.Subject, TaskID: c.TaskID, Verified: c.Verified})
+		v.Commits = append(v.Commits, island.Commit{OID: c.OID, Subject: c.Subject, TaskID: c.TaskID,
+			Verified: c.Verified})
 	}
 	for _, g := range s.GateLast {
 		sum := island.Gate{Name: g.Gate, Passed: g.Passed, Duration: g.Duration}
@@ -488,7 +503,8 @@ func (p *Publisher) View(s loop.State) (island.View, error) {
 		v.Calls = append(v.Calls, island.Call{Iteration: h.Number, TaskID: h.TaskID, Models: h.Models, Hosts: h.Hosts})
 	}
 	for _, f := range s.Feedback {
-		v.Said = append(v.Said, island.Said{Where: f.Where, By: f.By, Comment: cmp.Or(f.Last, f.Comment), Review: handlers.ReviewOf(f.Key), TaskID: f.TaskID, OID: f.Commit, Why: f.Why})
+		v.Said = append(v.Said, island.Said{Where: f.Where, By: f.By, Comment: cmp.Or(f.Last, f.Comment),
+			Review: handlers.ReviewOf(f.Key), TaskID: f.TaskID, OID: f.Commit, Why: f.Why})
 	}
 	if s.PullRequest != nil {
 		v.PullNumber = s.PullRequest.Number

@@ -22,7 +22,8 @@ import (
 // takeInFeedback has a run at work take in what was said of it, as soon as nothing is at
 // work that it would change. The state and the word that it was taken in are stored
 // together.
-func (r *Reconciler) takeInFeedback(ctx context.Context, row store.Run, lease store.Lease, d *driver, s loop.State) (loop.State, error) {
+func (r *Reconciler) takeInFeedback(ctx context.Context, row store.Run, lease store.Lease, d *driver,
+	s loop.State) (loop.State, error) {
 	if !s.Receptive() {
 		return s, nil
 	}
@@ -48,7 +49,8 @@ func (r *Reconciler) takeInFeedback(ctx context.Context, row store.Run, lease st
 	return next, r.saveHeard(ctx, row.ID, lease, next, h)
 }
 
-func (r *Reconciler) saveHeard(ctx context.Context, id run.ID, lease store.Lease, s loop.State, h feedback.Digest) error {
+func (r *Reconciler) saveHeard(ctx context.Context, id run.ID, lease store.Lease, s loop.State,
+	h feedback.Digest) error {
 	b, err := loop.Encode(s)
 	if err != nil {
 		return err
@@ -66,7 +68,8 @@ func (r *Reconciler) saveHeard(ctx context.Context, id run.ID, lease store.Lease
 // takeUpFeedback begins another run where something was said of the work of one
 // that has ended, and keeps what brings no work in the state of that one. wait is
 // when to come back.
-func (r *Reconciler) takeUpFeedback(ctx context.Context, row store.Run, lease store.Lease) (wait time.Duration, err error) {
+func (r *Reconciler) takeUpFeedback(ctx context.Context, row store.Run,
+	lease store.Lease) (wait time.Duration, err error) {
 	if row.PullNumber == 0 {
 		return 0, nil
 	}
@@ -112,14 +115,16 @@ func (r *Reconciler) takeUpFeedback(ctx context.Context, row store.Run, lease st
 }
 
 // beginForFeedback begins the run that does what was said.
-func (r *Reconciler) beginForFeedback(ctx context.Context, row store.Run, s loop.State, h feedback.Digest) (begun bool, err error) {
+func (r *Reconciler) beginForFeedback(ctx context.Context, row store.Run, s loop.State,
+	h feedback.Digest) (begun bool, err error) {
 	repo := r.repoOf(row)
 	switch {
 	case h.By.ID == 0 && !s.End.Complete():
 		return false, nil // bots and checks do not bring work back that stopped short
 	case !goesOn(s):
 		// A job gives the run that it restores a name of its own.
-		return false, r.comments.Comment(ctx, repo, row.PullNumber, "kept:"+cmp.Or(s.Head, string(row.ID)), publish.KeptText(s.End))
+		return false, r.comments.Comment(ctx, repo, row.PullNumber, "kept:"+cmp.Or(s.Head, string(row.ID)),
+			publish.KeptText(s.End))
 	}
 	by := h.By
 	if by.ID == 0 {
@@ -131,7 +136,8 @@ func (r *Reconciler) beginForFeedback(ctx context.Context, row store.Run, s loop
 	}
 	outcome, err := r.starter.Begin(ctx, repo, delivery.RunRequest{
 		Subject: handlers.Subject{
-			Owner: row.RepoOwner, Repo: row.RepoName, RepoNode: row.RepoNode, Installation: row.Installation, Issue: row.IssueNumber, IssueNode: row.IssueNode,
+			Owner: row.RepoOwner, Repo: row.RepoName, RepoNode: row.RepoNode, Installation: row.Installation,
+			Issue: row.IssueNumber, IssueNode: row.IssueNode,
 			SenderLogin: by.Login, SenderID: by.ID, SenderType: by.Type,
 		},
 		By: by, Plan: s.Plan, Approved: s.Approved, ApprovedBy: s.ApprovedBy, Progress: s.Progress,

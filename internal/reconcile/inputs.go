@@ -24,7 +24,8 @@ import (
 // cannot take in now stays for a later step. The state that has taken something
 // in is stored together with the word that it has, so that nothing is taken in
 // twice.
-func (r *Reconciler) takeIn(ctx context.Context, row store.Run, lease store.Lease, d *driver, s loop.State) (loop.State, error) {
+func (r *Reconciler) takeIn(ctx context.Context, row store.Run, lease store.Lease, d *driver,
+	s loop.State) (loop.State, error) {
 	if s.Progress == "" {
 		return s, nil
 	}
@@ -45,7 +46,8 @@ func (r *Reconciler) takeIn(ctx context.Context, row store.Run, lease store.Leas
 		state, outcome, reaction := store.InputDone, said, ghapp.ReactionYes
 		if userErr, ok := errors.AsType[*run.UserError](err); ok {
 			state, outcome, reaction, next = store.InputRefused, userErr.Message, ghapp.ReactionNo, s
-			if err := r.comments.Answer(ctx, repo, detail.Place, in.Source, in.Author, userErr.Error()+"."); err != nil {
+			if err := r.comments.Answer(ctx, repo, detail.Place, in.Source, in.Author,
+				userErr.Error()+"."); err != nil {
 				return s, err
 			}
 		} else if err != nil {
@@ -67,7 +69,8 @@ func (r *Reconciler) takeIn(ctx context.Context, row store.Run, lease store.Leas
 	return r.takeInFeedback(ctx, row, lease, d, s)
 }
 
-func (r *Reconciler) saveTakenIn(ctx context.Context, id run.ID, lease store.Lease, s loop.State, in store.Input, state store.InputState, outcome string) error {
+func (r *Reconciler) saveTakenIn(ctx context.Context, id run.ID, lease store.Lease, s loop.State, in store.Input,
+	state store.InputState, outcome string) error {
 	b, err := loop.Encode(s)
 	if err != nil {
 		return err
@@ -84,13 +87,16 @@ func (r *Reconciler) saveTakenIn(ctx context.Context, id run.ID, lease store.Lea
 
 // tellCaps answers a command that has raised the budget where the run will not get
 // all of that: the server's limits are lifted by no command.
-func (r *Reconciler) tellCaps(ctx context.Context, repo *ghapp.Repo, row store.Run, d delivery.CommandDetail, in store.Input, was, now loop.State) error {
+func (r *Reconciler) tellCaps(ctx context.Context, repo *ghapp.Repo, row store.Run, d delivery.CommandDetail,
+	in store.Input, was, now loop.State) error {
 	var says []string
 	if was.Limits.BudgetUSD+d.Command.USD > now.Limits.BudgetUSD {
-		says = append(says, fmt.Sprintf("The server allows at most $%.2f for one run (`limits.budget_usd`).", now.Limits.BudgetUSD))
+		says = append(says, fmt.Sprintf("The server allows at most $%.2f for one run (`limits.budget_usd`).",
+			now.Limits.BudgetUSD))
 	}
 	if r.cfg.Models != nil {
-		shared, err := r.cfg.Models.caps(ctx, r.cfg.Store.Spend(), row, r.cfg.Now(), now.Limits.BudgetUSD-now.Usage.CostUSD)
+		shared, err := r.cfg.Models.caps(ctx, r.cfg.Store.Spend(), row, r.cfg.Now(),
+			now.Limits.BudgetUSD-now.Usage.CostUSD)
 		if err != nil {
 			return err
 		}
@@ -99,7 +105,8 @@ func (r *Reconciler) tellCaps(ctx context.Context, repo *ghapp.Repo, row store.R
 	if len(says) == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("the run's budget is now $%.2f. %s No command can raise that.", now.Limits.BudgetUSD, strings.Join(says, " "))
+	text := fmt.Sprintf("the run's budget is now $%.2f. %s No command can raise that.", now.Limits.BudgetUSD,
+		strings.Join(says, " "))
 	return r.comments.Answer(ctx, repo, d.Place, in.Source, in.Author, text)
 }
 
@@ -162,7 +169,8 @@ func (r *Reconciler) takeUpCommands(ctx context.Context, row store.Run, left []s
 		if may.CanWrite {
 			break
 		}
-		if err := r.refuse(ctx, repo, row, left[:1], "you no longer have write access to this repository."); err != nil {
+		if err := r.refuse(ctx, repo, row, left[:1],
+			"you no longer have write access to this repository."); err != nil {
 			return err
 		}
 		if left = left[1:]; len(left) == 0 {
@@ -172,7 +180,8 @@ func (r *Reconciler) takeUpCommands(ctx context.Context, row store.Run, left []s
 	first := left[0]
 	outcome, err := r.starter.Begin(ctx, repo, delivery.RunRequest{
 		Subject: handlers.Subject{
-			Owner: row.RepoOwner, Repo: row.RepoName, RepoNode: row.RepoNode, Installation: row.Installation, Issue: row.IssueNumber, IssueNode: row.IssueNode,
+			Owner: row.RepoOwner, Repo: row.RepoName, RepoNode: row.RepoNode, Installation: row.Installation,
+			Issue: row.IssueNumber, IssueNode: row.IssueNode,
 			SenderLogin: first.Author, SenderID: first.AuthorID, SenderType: "User",
 		},
 		By:   handlers.Author{Login: first.Author, ID: first.AuthorID, Type: "User"},
@@ -188,7 +197,8 @@ func (r *Reconciler) takeUpCommands(ctx context.Context, row store.Run, left []s
 // and so take in what is asked of it.
 func goesOn(s loop.State) bool {
 	switch s.End { //nolint:exhaustive // the others stop before their tasks, or were stopped
-	case run.EndAllTasksComplete, run.EndRalphDone, run.EndMaxIterations, run.EndDeadline, run.EndBudgetExhausted, run.EndBlocked, run.EndStagnated:
+	case run.EndAllTasksComplete, run.EndRalphDone, run.EndMaxIterations, run.EndDeadline, run.EndBudgetExhausted,
+		run.EndBlocked, run.EndStagnated:
 		return s.Progress != ""
 	case run.EndAwaitingPerson: // for what a task needs, with all others worked
 		return s.Progress != "" && len(s.Needs) > 0
@@ -198,7 +208,8 @@ func goesOn(s loop.State) bool {
 }
 
 // refuse tells people that what they asked for will not be done.
-func (r *Reconciler) refuse(ctx context.Context, repo *ghapp.Repo, row store.Run, left []store.Input, why string) error {
+func (r *Reconciler) refuse(ctx context.Context, repo *ghapp.Repo, row store.Run, left []store.Input,
+	why string) error {
 	for _, in := range left {
 		var d delivery.CommandDetail
 		if err := json.Unmarshal(in.Detail, &d); err != nil {
@@ -211,13 +222,15 @@ func (r *Reconciler) refuse(ctx context.Context, repo *ghapp.Repo, row store.Run
 			r.comments.React(ctx, repo, d.Comment, ghapp.ReactionNo)
 		}
 		err := r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
-			_, err := r.cfg.Store.SettleInput(ctx, tx, in.ID, store.InputRefused, "the run had ended", row.ID, r.cfg.Now())
+			_, err := r.cfg.Store.SettleInput(ctx, tx, in.ID, store.InputRefused, "the run had ended", row.ID,
+				r.cfg.Now())
 			return err
 		})
 		if err != nil {
 			return err
 		}
 	}
-	zerolog.Ctx(ctx).Info().Str("run", string(row.ID)).Int("inputs", len(left)).Msg("what was asked of an ended run is not done")
+	zerolog.Ctx(ctx).Info().Str("run", string(row.ID)).Int("inputs", len(left)).
+		Msg("what was asked of an ended run is not done")
 	return nil
 }

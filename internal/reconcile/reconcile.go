@@ -64,7 +64,8 @@ type Waker interface {
 
 // Starter begins runs. *delivery.Receiver is one.
 type Starter interface {
-	Begin(ctx context.Context, repo *ghapp.Repo, w delivery.RunRequest, also func(tx *sql.Tx, id run.ID) error) (outcome string, err error)
+	Begin(ctx context.Context, repo *ghapp.Repo, w delivery.RunRequest,
+		also func(tx *sql.Tx, id run.ID) error) (outcome string, err error)
 }
 
 // Config is what a Reconciler is made of.
@@ -160,7 +161,8 @@ func (m *Models) Scopes(row store.Run, now time.Time) []spend.Scope {
 
 // caps says, in words for people, what keeps a run from spending so much more: the
 // budgets that it shares with others and that do not hold it.
-func (m *Models) caps(ctx context.Context, l spend.Ledger, row store.Run, now time.Time, more float64) (says []string, err error) {
+func (m *Models) caps(ctx context.Context, l spend.Ledger, row store.Run, now time.Time,
+	more float64) (says []string, err error) {
 	forms := []string{
 		"All runs of this issue share a budget of $%.2f (`budgets.issue_usd`); $%.2f is left.",
 		"All runs in this repository share a daily budget of $%.2f (`budgets.repository_day_usd`); $%.2f is left today.",
@@ -318,7 +320,8 @@ func (r *Reconciler) claim(ctx context.Context, id run.ID) (lease store.Lease, g
 
 // keepLease renews the lease for as long as a tick takes, which may be longer
 // than the lease lasts. When the lease is lost the context it gives is ended.
-func (r *Reconciler) keepLease(ctx context.Context, id run.ID, lease store.Lease, every time.Duration) (_ context.Context, release func()) {
+func (r *Reconciler) keepLease(ctx context.Context, id run.ID, lease store.Lease,
+	every time.Duration) (_ context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var renewing sync.WaitGroup
 	renewing.Go(func() {
@@ -348,7 +351,8 @@ func (r *Reconciler) keepLease(ctx context.Context, id run.ID, lease store.Lease
 
 // tick takes as many transitions as it can, saving each. openErr is what the
 // driver lacks; telling people of the end does without it.
-func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease, d *driver, openErr error) (time.Duration, error) {
+func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease, d *driver,
+	openErr error) (time.Duration, error) {
 	s, err := loop.Decode(row.State)
 	if err != nil {
 		return 0, err
@@ -374,7 +378,8 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 		next, n, err := d.engine.Step(ctx, s)
 		switch {
 		case errors.Is(err, host.ErrFetching) && s.End == "" && r.overdue(s):
-			next, n = d.engine.Fail(s, "the repository could not be fetched in the time that the run has"), loop.Next{Kind: loop.Continue}
+			next, n = d.engine.Fail(s, "the repository could not be fetched in the time that the run has"),
+				loop.Next{Kind: loop.Continue}
 		case errors.Is(err, host.ErrFetching):
 			return poll, nil
 		case err != nil:
@@ -460,7 +465,8 @@ func (r *Reconciler) saving(id run.ID) func() {
 // asks for. What only a person can fix, and what fails too often, ends the
 // run with its reason. One that was cut off for taking too long counts like any
 // other; one that was cut off because this process stops does not.
-func (r *Reconciler) trouble(ctx context.Context, row store.Run, lease store.Lease, d *driver, s loop.State, err error) (time.Duration, error) {
+func (r *Reconciler) trouble(ctx context.Context, row store.Run, lease store.Lease, d *driver, s loop.State,
+	err error) (time.Duration, error) {
 	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
 	if ctx.Err() != nil && !late || errors.Is(err, run.ErrLeaseLost) {
 		return 0, err
@@ -595,17 +601,24 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 	}
 	source := r.Source(repo, row.RepoNode)
 	hostCfg := host.Config{
-		Dir: filepath.Join(r.cfg.DataDir, "runs", string(row.ID)), Pool: filepath.Join(r.cfg.DataDir, "trees", shortName(row.RepoNode)), Source: source, Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Image: r.cfg.Image, Devcontainer: r.cfg.Devcontainer,
-		Caches:       host.Caches{Dir: filepath.Join(r.cfg.DataDir, host.CachesDir), Repo: shortName(row.RepoNode), MaxBytes: r.cfg.CacheBytes},
-		OnOwnerDeath: cmp.Or(r.cfg.OnOwnerDeath, sandbox.KeepWithoutOwner), Gates: r.cfg.Gates, NeedsApproval: r.cfg.NeedsApproval, Resources: r.cfg.Resources, Credentials: r.cfg.Credentials, Prices: r.cfg.Prices, Limits: r.cfg.Limits, Emit: watch,
+		Dir:  filepath.Join(r.cfg.DataDir, "runs", string(row.ID)),
+		Pool: filepath.Join(r.cfg.DataDir, "trees", shortName(row.RepoNode)), Source: source,
+		Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Image: r.cfg.Image, Devcontainer: r.cfg.Devcontainer,
+		Caches: host.Caches{Dir: filepath.Join(r.cfg.DataDir, host.CachesDir), Repo: shortName(row.RepoNode),
+			MaxBytes: r.cfg.CacheBytes},
+		OnOwnerDeath: cmp.Or(r.cfg.OnOwnerDeath, sandbox.KeepWithoutOwner), Gates: r.cfg.Gates,
+		NeedsApproval: r.cfg.NeedsApproval, Resources: r.cfg.Resources, Credentials: r.cfg.Credentials,
+		Prices: r.cfg.Prices, Limits: r.cfg.Limits, Emit: watch,
 	}
 	hostCfg.Transcripts, hostCfg.Mask, hostCfg.Unfinished = r.cfg.Transcripts, r.cfg.Mask, r.cfg.Store
 	if m := r.cfg.Models; m != nil {
 		key := m.Key(row.ID)
 		hostCfg.Gateway = &host.Gateway{
-			Dir: gateway.SocketDir(gatewayDir(r.cfg.DataDir, row.ID)), Token: func(start string) string { return gateway.Token(key, start) },
+			Dir:   gateway.SocketDir(gatewayDir(r.cfg.DataDir, row.ID)),
+			Token: func(start string) string { return gateway.Token(key, start) },
 			Meter: m.Gateway.Meter, Scopes: func() []spend.Scope { return m.Scopes(row, r.cfg.Now()) },
-			NoModels: len(m.Gateway.Upstreams) == 0, Egress: m.Gateway.Egress, ProxyToken: func(start string) string { return gateway.ProxyToken(key, start) },
+			NoModels: len(m.Gateway.Upstreams) == 0, Egress: m.Gateway.Egress,
+			ProxyToken: func(start string) string { return gateway.ProxyToken(key, start) },
 		}
 	}
 	var first func(ctx context.Context) (bool, error)
@@ -619,7 +632,8 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 			Workspace: h, Runner: h,
 			Publisher: &pullrequest.Publisher{
 				Repo: repo, Issue: row.IssueNumber, Branches: r.cfg.Branches, Agent: r.cfg.AgentName, Mask: r.cfg.Mask,
-				Label: r.comments.Label, Sandbox: r.describeSandbox(), Objects: h.Repo, Effects: r.comments.Effects, Now: r.cfg.Now,
+				Label: r.comments.Label, Sandbox: r.describeSandbox(), Objects: h.Repo, Effects: r.comments.Effects,
+				Now:       r.cfg.Now,
 				OpenReady: r.cfg.OpenReady, ByJob: r.cfg.ByJob, LastWords: r.lastWords(row.ID), First: first,
 				Before: func(ctx context.Context) (run.ID, error) {
 					earlier, err := r.cfg.Store.RunBefore(ctx, row.RepoNode, row.IssueNumber, row.ID)
@@ -654,7 +668,8 @@ func (r *Reconciler) Source(repo *ghapp.Repo, node string) *host.MirrorSource {
 		Remote: gitrepo.Remote{URL: repo.HTMLURL() + ".git", Auth: repo.GitAuth},
 		Base:   r.cfg.Base, ConfigPath: r.cfg.ConfigPath, Branches: r.cfg.Branches,
 		Fallback: func(ctx context.Context) (host.ConfigFile, error) {
-			return r.ownerConfig(ctx, repo.Sibling(config.OwnerRepo), config.OwnerPath(cmp.Or(r.cfg.ConfigPath, config.RepoPath)))
+			return r.ownerConfig(ctx, repo.Sibling(config.OwnerRepo),
+				config.OwnerPath(cmp.Or(r.cfg.ConfigPath, config.RepoPath)))
 		},
 	}
 }

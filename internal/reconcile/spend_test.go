@@ -15,7 +15,8 @@ import (
 func TestRunsShareBudgets(t *testing.T) {
 	t.Parallel()
 	m := &Models{IssueUSD: 2.5}
-	one, other := store.Run{ID: "r1", RepoNode: "R", IssueNode: "I_1"}, store.Run{ID: "r2", RepoNode: "R", IssueNode: "I_2"}
+	one, other := store.Run{ID: "r1", RepoNode: "R", IssueNode: "I_1"},
+		store.Run{ID: "r2", RepoNode: "R", IssueNode: "I_2"}
 	late := time.Date(2026, 1, 2, 20, 0, 0, 0, time.FixedZone("", -5*60*60))
 	got := m.Scopes(one, late)
 	want := []spend.Scope{{Key: "issue:I_1", Limit: spend.Dollars(2.5)}, {Key: "day:R/2026-01-03"}}
@@ -44,7 +45,8 @@ func TestSharedBudgetsAreTold(t *testing.T) {
 	if err := ledger.Settle(t.Context(), id, spend.Charge{Cost: spend.Dollars(9)}); err != nil {
 		t.Fatal(err)
 	}
-	const issue, day = "All runs of this issue share a budget of $10.00 (`budgets.issue_usd`); $1.00 is left.", "All runs in this repository share a daily budget of $20.00 (`budgets.repository_day_usd`); $11.00 is left today."
+	const issue, day = "All runs of this issue share a budget of $10.00 (`budgets.issue_usd`); $1.00 is left.",
+		"All runs in this repository share a daily budget of $20.00 (`budgets.repository_day_usd`); $11.00 is left today."
 	for more, want := range map[float64][]string{1: nil, 5: {issue}, 12: {issue, day}} {
 		got, err := m.caps(t.Context(), ledger, row, at, more)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {

@@ -86,14 +86,16 @@ func newWorld(t *testing.T, open func(context.Context) error) *world {
 			t.Error(err)
 		}
 	})
-	w.r = New(Config{Store: st, Owner: "one", DataDir: dir, Now: w.clock.now}, delivery.New(delivery.Config{Store: st, Now: w.clock.now}))
+	w.r = New(Config{Store: st, Owner: "one", DataDir: dir, Now: w.clock.now},
+		delivery.New(delivery.Config{Store: st, Now: w.clock.now}))
 	s := loop.NewState(loop.Request{Run: w.id}, w.clock.now())
 	state, err := loop.Encode(s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := st.InTx(t.Context(), func(tx *sql.Tx) error {
-		return st.CreateRun(t.Context(), tx, store.Run{ID: w.id, RepoNode: "R", IssueNumber: 1, Phase: s.Phase, State: state, CreatedAt: w.clock.now()})
+		return st.CreateRun(t.Context(), tx, store.Run{ID: w.id, RepoNode: "R", IssueNumber: 1, Phase: s.Phase,
+			State: state, CreatedAt: w.clock.now()})
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -105,8 +107,9 @@ func newWorld(t *testing.T, open func(context.Context) error) *world {
 // so many times, would be driven by.
 func (w *world) drive(leases int64) {
 	w.r.drivers[w.id] = &driver{
-		host: host.New(host.Config{Dir: filepath.Join(w.r.cfg.DataDir, "runs", string(w.id))}), watched: map[loop.Handle]bool{},
-		engine: &loop.Engine{Workspace: w, Publisher: w, Now: w.clock.now, Emit: w.hear}, generation: leases,
+		host:    host.New(host.Config{Dir: filepath.Join(w.r.cfg.DataDir, "runs", string(w.id))}),
+		watched: map[loop.Handle]bool{},
+		engine:  &loop.Engine{Workspace: w, Publisher: w, Now: w.clock.now, Emit: w.hear}, generation: leases,
 	}
 }
 
@@ -267,7 +270,8 @@ func TestTrouble(t *testing.T) {
 			t.Fatalf("ended %q, %d troubles", s.End, s.Troubles)
 		}
 		w.clock.pass(run.DefaultLimits().RunTimeout)
-		if s := w.advance(t.Context()); s.End != run.EndFailed || !s.Phase.Terminal() || !strings.Contains(s.EndDetail, "fetched") {
+		if s := w.advance(t.Context()); s.End != run.EndFailed || !s.Phase.Terminal() ||
+			!strings.Contains(s.EndDetail, "fetched") {
 			t.Errorf("ended %q: %s", s.End, s.EndDetail)
 		}
 	})
@@ -354,8 +358,9 @@ func TestTwoProcessesOneSocket(t *testing.T) {
 	cfg.GitHub = newApp(t)
 	cfg.Models = &Models{
 		Gateway: gateway.Config{
-			Upstreams: []gateway.Upstream{{Provider: run.ProviderAnthropic, BaseURL: &url.URL{Scheme: "https", Host: "model.example"}, APIKey: "k"}},
-			Meter:     spend.NewMeter(st.Spend(), run.ListPrices()),
+			Upstreams: []gateway.Upstream{{Provider: run.ProviderAnthropic,
+				BaseURL: &url.URL{Scheme: "https", Host: "model.example"}, APIKey: "k"}},
+			Meter: spend.NewMeter(st.Spend(), run.ListPrices()),
 		},
 		Key: func(run.ID) []byte { return []byte("k") },
 	}
@@ -405,7 +410,8 @@ func TestTwoProcessesOneSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := errors.Join(
-		st.SaveState(ctx, w.id, lease, run.PhaseDone, run.EndPlanned, nil, w.clock.now()), st.ReleaseRun(ctx, w.id, lease),
+		st.SaveState(ctx, w.id, lease, run.PhaseDone, run.EndPlanned, nil, w.clock.now()),
+		st.ReleaseRun(ctx, w.id, lease),
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -423,8 +429,9 @@ func TestNoGateway(t *testing.T) {
 	w := newWorld(t, nil)
 	w.r.cfg.Models = &Models{
 		Gateway: gateway.Config{
-			Upstreams: []gateway.Upstream{{Provider: run.ProviderAnthropic, BaseURL: &url.URL{Scheme: "ftp", Host: "x"}}},
-			Meter:     spend.NewMeter(w.r.cfg.Store.Spend(), run.ListPrices()),
+			Upstreams: []gateway.Upstream{{Provider: run.ProviderAnthropic,
+				BaseURL: &url.URL{Scheme: "ftp", Host: "x"}}},
+			Meter: spend.NewMeter(w.r.cfg.Store.Spend(), run.ListPrices()),
 		},
 		Key: func(run.ID) []byte { return []byte("k") },
 	}
@@ -439,7 +446,8 @@ func TestNoGateway(t *testing.T) {
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	for _, dir := range []string{"runs/r-1/work", "runs/r-dead/work", "gw/" + shortName(w.id) + "/gw", "gw/000000000000/gw"} {
+	for _, dir := range []string{"runs/r-1/work", "runs/r-dead/work", "gw/" + shortName(w.id) + "/gw",
+		"gw/000000000000/gw"} {
 		if err := os.MkdirAll(filepath.Join(w.r.cfg.DataDir, dir), 0o700); err != nil {
 			t.Fatal(err)
 		}

@@ -71,20 +71,23 @@ func (s *Sweeper) sweepRepository(ctx context.Context, installation int64, in gh
 }
 
 // sweepIssue takes up the label of one issue, if it was missed.
-func (s *Sweeper) sweepIssue(ctx context.Context, installation int64, in ghapp.Repository, repo *ghapp.Repo, issue ghapp.LabelledIssue, begun *int) error {
+func (s *Sweeper) sweepIssue(ctx context.Context, installation int64, in ghapp.Repository, repo *ghapp.Repo,
+	issue ghapp.LabelledIssue, begun *int) error {
 	l, missed, err := s.findMissed(ctx, in, repo, issue)
 	if err != nil || !missed {
 		return err
 	}
 	if !l.asIs || *begun >= maxSwept {
-		return s.Comments.Comment(ctx, repo, issue.Number, fmt.Sprintf("missed:%s:%d", issue.NodeID, l.at.Unix()), publish.MissedLabelText(s.Label))
+		return s.Comments.Comment(ctx, repo, issue.Number, fmt.Sprintf("missed:%s:%d", issue.NodeID, l.at.Unix()),
+			publish.MissedLabelText(s.Label))
 	}
 	*begun++
 	d, err := s.deliveryOf(installation, in, issue, l)
 	if err != nil {
 		return err
 	}
-	zerolog.Ctx(ctx).Info().Str("repo", in.Owner+"/"+in.Name).Int("issue", issue.Number).Msg("took up a label that was missed")
+	zerolog.Ctx(ctx).Info().Str("repo", in.Owner+"/"+in.Name).Int("issue", issue.Number).
+		Msg("took up a label that was missed")
 	_, err = s.Deliver(ctx, d)
 	return err
 }
@@ -99,7 +102,8 @@ type putOn struct {
 
 // findMissed looks whether the label of an issue was missed: nobody has begun
 // work, and it is on for longer than its webhook takes.
-func (s *Sweeper) findMissed(ctx context.Context, in ghapp.Repository, repo *ghapp.Repo, issue ghapp.LabelledIssue) (l putOn, missed bool, err error) {
+func (s *Sweeper) findMissed(ctx context.Context, in ghapp.Repository, repo *ghapp.Repo,
+	issue ghapp.LabelledIssue) (l putOn, missed bool, err error) {
 	if issue.Locked || len(publish.StateLabels(s.Label, issue.Labels)) > 0 {
 		return l, false, nil
 	}
@@ -135,6 +139,10 @@ func (s *Sweeper) findMissed(ctx context.Context, in ghapp.Repository, repo *gha
 	return putOn{by: by, at: at, asIs: by.ID != 0 && !issue.UpdatedAt.After(at)}, true, nil
 }
 
+// Take deals with a webhook that was missed. The outcome says in a few words what came of
+// it, enough that no other is wanted.
+type Take func(ctx context.Context, d store.Delivery) (outcome string, enough bool, err error)
+
 // SweepRepository has take deal with the labels that were missed in one repository, the
 // oldest issue first, until it says that this is enough. only is an issue, 0 for any.
 // The outcome says in a few words what came of the last.
@@ -142,14 +150,16 @@ func (s *Sweeper) findMissed(ctx context.Context, in ghapp.Repository, repo *gha
 // It is for a job, which has no memory. So it leaves alone what another may be at work
 // on, which says so by a reaction long before there is a branch; and it asks nobody to
 // put the label on again, which it would do each time.
-func (s *Sweeper) SweepRepository(ctx context.Context, installation int64, owner, name string, only int, take func(ctx context.Context, d store.Delivery) (outcome string, enough bool, err error)) (outcome string, err error) {
+func (s *Sweeper) SweepRepository(ctx context.Context, installation int64, owner, name string, only int,
+	take Take) (outcome string, err error) {
 	ctx = ghapp.WithPurpose(ctx, "missed")
 	repo := s.GitHub.Repo(installation, owner, name)
 	info, err := repo.Info(ctx)
 	if err != nil {
 		return "", err
 	}
-	in := ghapp.Repository{Owner: owner, Name: name, NodeID: info.NodeID, DefaultBranch: info.DefaultBranch, Private: info.Private}
+	in := ghapp.Repository{Owner: owner, Name: name, NodeID: info.NodeID, DefaultBranch: info.DefaultBranch,
+		Private: info.Private}
 	issues, err := repo.Labelled(ctx, s.Label)
 	if err != nil {
 		return "", err
@@ -171,10 +181,12 @@ func (s *Sweeper) SweepRepository(ctx context.Context, installation int64, owner
 			return "", err
 		}
 		if heard || !l.asIs {
-			zerolog.Ctx(ctx).Warn().Int("issue", issue.Number).Msg("left alone: somebody is at work on it, or something happened on it since the label; putting the label on again starts it")
+			zerolog.Ctx(ctx).Warn().Int("issue", issue.Number).
+				Msg("left alone: somebody is at work on it, or something happened on it since the label; putting the label on again starts it")
 			continue
 		}
-		zerolog.Ctx(ctx).Info().Str("repo", in.Owner+"/"+in.Name).Int("issue", issue.Number).Msg("took up a label that was missed")
+		zerolog.Ctx(ctx).Info().Str("repo", in.Owner+"/"+in.Name).Int("issue", issue.Number).
+			Msg("took up a label that was missed")
 		d, err := s.deliveryOf(installation, in, issue, l)
 		if err != nil {
 			return "", err
@@ -188,7 +200,8 @@ func (s *Sweeper) SweepRepository(ctx context.Context, installation int64, owner
 }
 
 // deliveryOf is the webhook that GitHub would have sent.
-func (s *Sweeper) deliveryOf(installation int64, in ghapp.Repository, issue ghapp.LabelledIssue, l putOn) (store.Delivery, error) {
+func (s *Sweeper) deliveryOf(installation int64, in ghapp.Repository, issue ghapp.LabelledIssue,
+	l putOn) (store.Delivery, error) {
 	user := func(p ghapp.Person) map[string]any {
 		return map[string]any{"login": p.Login, "id": p.ID, "type": p.Type}
 	}
@@ -200,11 +213,13 @@ func (s *Sweeper) deliveryOf(installation int64, in ghapp.Repository, issue ghap
 		"action": "labeled", "sender": user(l.by), "installation": map[string]any{"id": installation},
 		"label": map[string]any{"name": s.Label},
 		"issue": map[string]any{
-			"number": issue.Number, "node_id": issue.NodeID, "title": issue.Title, "body": issue.Body, "state": issue.State, "html_url": issue.URL,
+			"number": issue.Number, "node_id": issue.NodeID, "title": issue.Title, "body": issue.Body,
+			"state": issue.State, "html_url": issue.URL,
 			"user": user(issue.Author), "labels": labels, "updated_at": issue.UpdatedAt,
 		},
 		"repository": map[string]any{
-			"node_id": in.NodeID, "name": in.Name, "private": in.Private, "default_branch": in.DefaultBranch, "owner": map[string]any{"login": in.Owner},
+			"node_id": in.NodeID, "name": in.Name, "private": in.Private, "default_branch": in.DefaultBranch,
+			"owner": map[string]any{"login": in.Owner},
 		},
 	})
 	if err != nil {

@@ -64,7 +64,8 @@ func (s *Sweeper) Redeliver(ctx context.Context) error {
 	}
 	asked := 0
 	for _, a := range attempts { // the newest attempt at each comes first
-		if arrived[a.GUID] || tries[a.GUID] >= maxAttempts || asked == maxRedeliveries || !handlers.Handles(a.Event, a.Action) {
+		if arrived[a.GUID] || tries[a.GUID] >= maxAttempts || asked == maxRedeliveries ||
+			!handlers.Handles(a.Event, a.Action) {
 			continue
 		}
 		arrived[a.GUID] = true // asked for, or here already
