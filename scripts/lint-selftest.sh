@@ -19,8 +19,8 @@ module=$(go list -m)
 us=$module/internal
 
 packages=(run strs progress progress/formats plan prompt claim gate supervise history review loop sim agent sandbox sandbox/docker sandbox/local sandbox/shim
-	proc gateway gateway/egress gateway/spend gitrepo redact config ghapp ghsim store queue handlers publish publish/island publish/effects host inline authorization pullrequest delivery feedback redelivery reconcile job ghaction appsetup webui)
-packages+=(transcript notify)
+	proc gateway gateway/egress gateway/spend gitrepo redact config ghapp ghsim store store/queue handlers publish publish/island publish/effects host inline authorization pullrequest delivery feedback redelivery reconcile job ghaction appsetup webui)
+packages+=(agent/transcript notify)
 
 # The packages, empty: the borders are about paths and imports, and the selftest
 # must not depend on whether the real code compiles.
@@ -106,12 +106,12 @@ imports internal/gateway/egress egress os/exec net net/http "$us/webui"
 imports internal/gitrepo gitrepo os/exec "$us/webui"
 imports internal/redact redact os/exec "$us/webui"
 imports internal/config config os/exec "$us/webui"
-for p in ghapp ghsim store queue handlers publish publish/effects host inline authorization pullrequest delivery feedback redelivery reconcile job \
+for p in ghapp ghsim store store/queue handlers publish publish/effects host inline authorization pullrequest delivery feedback redelivery reconcile job \
 	ghaction appsetup; do
 	imports "internal/$p" "${p##*/}" "$us/webui"
 done
 
-imports internal/transcript transcript "$us/webui"
+imports internal/agent/transcript transcript "$us/webui"
 imports internal/notify notify "$us/webui"
 imports internal/publish github-home github.com/google/go-github/v60/github github.com/palantir/go-githubapp/githubapp \
 	github.com/bradleyfalzon/ghinstallation/v2 github.com/shurcooL/githubv4
@@ -383,12 +383,12 @@ may internal/gateway "$us/run" "$us/gateway/spend" net/http
 may internal/gitrepo "$us/run" "$us/proc"
 may internal/config "$us/run" "$us/gate" "$us/supervise" github.com/goccy/go-yaml
 may internal/ghapp "$us/run" github.com/google/go-github/v60/github github.com/bradleyfalzon/ghinstallation/v2
-may internal/handlers "$us/run" "$us/store" "$us/queue" github.com/palantir/go-githubapp/githubapp database/sql
+may internal/handlers "$us/run" "$us/store" "$us/store/queue" github.com/palantir/go-githubapp/githubapp database/sql
 may internal/store "$us/run" "$us/history" "$us/gateway/spend" database/sql modernc.org/sqlite
-may internal/queue "$us/run" "$us/store" github.com/riverqueue/river
+may internal/store/queue "$us/run" "$us/store" github.com/riverqueue/river
 may internal/host "$us/loop" "$us/gitrepo" "$us/sandbox/docker" "$us/agent"
 may internal/inline "$us/history" "$us/loop" "$us/host" "$us/gitrepo" "$us/store"
-may internal/transcript "$us/run" "$us/agent" "$us/redact"
+may internal/agent/transcript "$us/run" "$us/agent" "$us/redact"
 may internal/ghsim "$us/proc" github.com/vektah/gqlparser/v2
 may internal/ghaction "$us/run" "$us/proc"
 may internal/appsetup "$us/ghapp"

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/delivery"
 	"github.com/org/ralph-action/internal/gateway/egress"
@@ -31,7 +32,6 @@ import (
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/store"
-	"github.com/org/ralph-action/internal/transcript"
 )
 
 // actionCmd is `bot action`: a step of a GitHub Actions workflow. What it is

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/gateway"
@@ -30,7 +31,6 @@ import (
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/docker"
 	"github.com/org/ralph-action/internal/sandbox/local"
-	"github.com/org/ralph-action/internal/transcript"
 )
 
 // runCmd is `bot run`.

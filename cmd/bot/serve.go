@@ -22,6 +22,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/analytics"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/delivery"
@@ -33,14 +34,13 @@ import (
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/notify"
-	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/redelivery"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox/docker"
 	"github.com/org/ralph-action/internal/store"
-	"github.com/org/ralph-action/internal/transcript"
+	"github.com/org/ralph-action/internal/store/queue"
 )
 
 // serveCmd is `bot serve`.

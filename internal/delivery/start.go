@@ -17,9 +17,9 @@ import (
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/publish"
-	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
+	"github.com/org/ralph-action/internal/store/queue"
 )
 
 // start makes a run of a labelled issue, or says why not.

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/gateway/egress"
@@ -26,7 +27,6 @@ import (
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
-	"github.com/org/ralph-action/internal/transcript"
 )
 
 // Location is where a run's work begins and where it stands.

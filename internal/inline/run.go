@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/gateway/spend"
@@ -30,7 +31,6 @@ import (
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/store"
-	"github.com/org/ralph-action/internal/transcript"
 )
 
 // Options are what a person asks `bot run` for.

@@ -19,6 +19,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/authorization"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/delivery"
@@ -33,12 +34,11 @@ import (
 	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/publish/island"
 	"github.com/org/ralph-action/internal/pullrequest"
-	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/store"
-	"github.com/org/ralph-action/internal/transcript"
+	"github.com/org/ralph-action/internal/store/queue"
 )
 
 const (

@@ -16,10 +16,10 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
-	"github.com/org/ralph-action/internal/queue"
-	"github.com/org/ralph-action/internal/queue/queuetest"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
+	"github.com/org/ralph-action/internal/store/queue"
+	"github.com/org/ralph-action/internal/store/queue/queuetest"
 )
 
 // childEnv makes the test binary the process that is killed; it holds the path

@@ -15,9 +15,9 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
+	"github.com/org/ralph-action/internal/store/queue"
 )
 
 // Database opens one more handle on the same database, as another process

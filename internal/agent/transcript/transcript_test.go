@@ -16,9 +16,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/transcript"
 )
 
 const secret = "hunter2-is-the-password"
