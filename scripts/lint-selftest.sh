@@ -18,9 +18,9 @@ export GOLANGCI_LINT_CACHE=$top/.cache/lint-selftest/cache
 module=$(go list -m)
 us=$module/internal
 
-packages=(run strs progress progress/formats progress/island plan prompt claim gate supervise history command spend loop sim agent sandbox sandbox/docker sandbox/local shim
-	proc gateway egress gitrepo redact config ghapp ghsim store queue effects handlers publish host inline reconcile ghaction appsetup webui)
-packages+=(transcript notify)
+packages=(run strs progress progress/formats plan prompt claim gate supervise history review loop sim agent sandbox sandbox/docker sandbox/local sandbox/shim
+	proc gateway gateway/egress gateway/spend gitrepo redact config ghapp ghsim store store/queue handlers publish publish/island publish/effects host inline authorization pullrequest delivery feedback redelivery reconcile job ghaction appsetup webui)
+packages+=(agent/transcript notify)
 
 # The packages, empty: the borders are about paths and imports, and the selftest
 # must not depend on whether the real code compiles.
@@ -83,7 +83,7 @@ fresh
 imports internal/run run os/exec database/sql net net/http github.com/goccy/go-yaml "$us/webui"
 imports internal/strs strs os/exec database/sql net/http "$us/run" "$us/webui"
 imports internal/progress progress os/exec database/sql github.com/goccy/go-yaml "$us/webui"
-imports internal/progress/island island os/exec database/sql github.com/yuin/goldmark "$us/redact" "$us/webui"
+imports internal/publish/island island os/exec database/sql github.com/yuin/goldmark "$us/redact" "$us/webui"
 imports internal/progress/formats formats os/exec database/sql github.com/goccy/go-yaml "$us/webui"
 imports internal/plan plan os/exec "$us/webui"
 imports internal/prompt prompt os/exec github.com/yuin/goldmark "$us/webui"
@@ -91,26 +91,27 @@ imports internal/claim claim os/exec database/sql net/http "$us/webui" "$us/prog
 imports internal/gate gate os/exec "$us/webui"
 imports internal/supervise supervise os/exec database/sql net/http "$us/webui" "$us/gate" "$us/progress"
 imports internal/history history os/exec database/sql "$us/webui"
-imports internal/command command os/exec database/sql "$us/run" "$us/webui"
-imports internal/spend spend os/exec database/sql "$us/webui"
+imports internal/review review os/exec database/sql net/http "$us/gate" "$us/webui"
+imports internal/gateway/spend spend os/exec database/sql "$us/webui"
 imports internal/loop loop os/exec database/sql "$us/webui" "$us/gitrepo" "$us/sandbox" github.com/google/go-github/v60/github
 imports internal/sim sim os/exec database/sql net/http "$us/webui" "$us/gitrepo"
 imports internal/agent agent os/exec "$us/webui" "$us/sandbox"
 imports internal/sandbox sandbox os/exec "$us/webui" github.com/moby/moby/client
 imports internal/sandbox/docker sandbox-docker os/exec "$us/webui"
 imports internal/sandbox/local sandbox-local os/exec "$us/webui" github.com/moby/moby/client
-imports internal/shim shim "$us/webui" github.com/rs/zerolog
+imports internal/sandbox/shim shim "$us/webui" github.com/rs/zerolog
 imports internal/proc proc "$us/webui" github.com/rs/zerolog
 imports internal/gateway gateway os/exec "$us/webui"
-imports internal/egress egress os/exec net net/http "$us/webui"
+imports internal/gateway/egress egress os/exec net net/http "$us/webui"
 imports internal/gitrepo gitrepo os/exec "$us/webui"
 imports internal/redact redact os/exec "$us/webui"
 imports internal/config config os/exec "$us/webui"
-for p in ghapp ghsim store queue effects handlers publish host inline reconcile ghaction appsetup; do
-	imports "internal/$p" "$p" "$us/webui"
+for p in ghapp ghsim store store/queue handlers publish publish/effects host inline authorization pullrequest delivery feedback redelivery reconcile job \
+	ghaction appsetup; do
+	imports "internal/$p" "${p##*/}" "$us/webui"
 done
 
-imports internal/transcript transcript "$us/webui"
+imports internal/agent/transcript transcript "$us/webui"
 imports internal/notify notify "$us/webui"
 imports internal/publish github-home github.com/google/go-github/v60/github github.com/palantir/go-githubapp/githubapp \
 	github.com/bradleyfalzon/ghinstallation/v2 github.com/shurcooL/githubv4
@@ -121,13 +122,20 @@ imports internal/reconcile graphql-home github.com/vektah/gqlparser/v2
 imports internal/host docker-home github.com/moby/moby/client
 imports internal/host kong-home github.com/alecthomas/kong
 imports internal/publish loop-callers "$us/loop"
+# No two of these may make a cycle: the linter could not read the packages.
+imports internal/authorization authorization "$us/loop" "$us/publish"
+imports internal/delivery delivery "$us/reconcile" "$us/feedback"
+imports internal/feedback feedback "$us/host"
+imports internal/redelivery redelivery "$us/reconcile" "$us/plan"
+imports internal/pullrequest pullrequest "$us/store"
+imports internal/reconcile reconcile "$us/job"
 imports internal/reconcile exec-home os/exec
 imports cmd/bot exec-home os/exec
 imports internal/store tests-only testing github.com/google/go-cmp/cmp pgregory.net/rapid go.uber.org/goleak \
 	github.com/rogpeppe/go-internal/testscript github.com/getkin/kin-openapi/openapi3
 imports internal/store nobody github.com/rs/zerolog/log github.com/pkg/errors io/ioutil math/rand
 
-for p in run progress progress/island plan prompt claim gate supervise history command spend loop sim; do
+for p in run progress publish/island plan prompt claim gate supervise history review gateway/spend loop sim; do
 	code "internal/$p" "" forbidigo "pure package: time is handed in" <<EOF
 package ${p##*/}
 
@@ -353,7 +361,7 @@ fi
 fresh
 
 may internal/progress "$us/run" github.com/yuin/goldmark
-may internal/progress/island "$us/run" "$us/progress"
+may internal/publish/island "$us/run" "$us/progress"
 may internal/progress/formats "$us/run" "$us/progress" github.com/yuin/goldmark
 may internal/run net/url
 may internal/plan "$us/run" "$us/progress" "$us/progress/formats" github.com/yuin/goldmark
@@ -362,28 +370,35 @@ may internal/claim "$us/run"
 may internal/gate "$us/run"
 may internal/supervise "$us/run"
 may internal/history "$us/run"
-may internal/spend "$us/run"
+may internal/review "$us/run" "$us/plan" github.com/yuin/goldmark
+may internal/gateway/spend "$us/run"
 may internal/loop "$us/run" "$us/progress" "$us/plan" "$us/prompt" "$us/gate" "$us/supervise" "$us/history"
 may internal/sim "$us/run" "$us/progress" "$us/plan" "$us/prompt" "$us/gate" "$us/supervise" "$us/history" "$us/loop" github.com/goccy/go-yaml
 may internal/agent "$us/run" github.com/goccy/go-yaml
 may internal/sandbox "$us/run"
 may internal/sandbox/docker "$us/sandbox" github.com/moby/moby/client github.com/containerd/errdefs
-may internal/sandbox/local "$us/sandbox" "$us/proc" "$us/shim"
+may internal/sandbox/local "$us/sandbox" "$us/proc" "$us/sandbox/shim"
 may internal/proc os/exec
-may internal/gateway "$us/run" "$us/spend" net/http
+may internal/gateway "$us/run" "$us/gateway/spend" net/http
 may internal/gitrepo "$us/run" "$us/proc"
 may internal/config "$us/run" "$us/gate" "$us/supervise" github.com/goccy/go-yaml
 may internal/ghapp "$us/run" github.com/google/go-github/v60/github github.com/bradleyfalzon/ghinstallation/v2
-may internal/handlers "$us/run" "$us/store" "$us/queue" github.com/palantir/go-githubapp/githubapp database/sql
-may internal/store "$us/run" "$us/history" "$us/spend" database/sql modernc.org/sqlite
-may internal/queue "$us/run" "$us/store" github.com/riverqueue/river
+may internal/handlers "$us/run" "$us/store" "$us/store/queue" github.com/palantir/go-githubapp/githubapp database/sql
+may internal/store "$us/run" "$us/history" "$us/gateway/spend" database/sql modernc.org/sqlite
+may internal/store/queue "$us/run" "$us/store" github.com/riverqueue/river
 may internal/host "$us/loop" "$us/gitrepo" "$us/sandbox/docker" "$us/agent"
 may internal/inline "$us/history" "$us/loop" "$us/host" "$us/gitrepo" "$us/store"
-may internal/transcript "$us/run" "$us/agent" "$us/redact" "$us/strs"
+may internal/agent/transcript "$us/run" "$us/agent" "$us/redact" "$us/strs"
 may internal/ghsim "$us/proc" github.com/vektah/gqlparser/v2
 may internal/ghaction "$us/run" "$us/proc"
 may internal/appsetup "$us/ghapp"
-may internal/reconcile database/sql "$us/loop" "$us/host" "$us/publish" "$us/ghapp" "$us/store"
+may internal/authorization "$us/ghapp" "$us/store" "$us/config"
+may internal/pullrequest "$us/loop" "$us/host" "$us/publish"
+may internal/delivery database/sql "$us/authorization" "$us/pullrequest" "$us/review"
+may internal/feedback database/sql "$us/authorization" "$us/review" "$us/loop"
+may internal/redelivery "$us/ghapp" "$us/publish" "$us/store"
+may internal/job database/sql "$us/delivery" "$us/reconcile" "$us/redelivery"
+may internal/reconcile database/sql "$us/loop" "$us/host" "$us/publish" "$us/ghapp" "$us/store" "$us/delivery" "$us/feedback"
 may cmd/bot github.com/rogpeppe/go-internal/txtar "$us/loop" "$us/reconcile" github.com/alecthomas/kong
 
 (cd "$tree" && "$lint" run --allow-parallel-runners --enable-only depguard --output.text.print-issued-lines=false) || {

@@ -24,14 +24,16 @@ var posted = []struct {
 	where string
 	files []string
 }{
-	{"Comments on issues and pull requests", []string{"publish/say.go", "publish/talk.go", "publish/held.go", "publish/thread.go"}},
+	{"Comments on issues and pull requests", []string{"publish/comment.go", "publish/answer.go", "publish/held.go", "publish/thread.go"}},
 	{"Check run", []string{"publish/check.go"}},
 	{"Pull request and commits", []string{"publish/pull.go", "publish/message.go", "publish/policy.go"}},
-	{"Description of the pull request", []string{"progress/island/*.go"}},
+	{"Description of the pull request", []string{"publish/island/*.go"}},
 	{"How a run ends", []string{"run/end.go", "run/proof.go"}},
-	{"Commands and their errors", []string{"command/*.go"}},
-	{"Answers to commands, and reasons", []string{"reconcile/*.go"}},
-	{"Reviews", []string{"feedback/*.go"}},
+	{"Commands and their errors", []string{"review/command.go"}},
+	{"Answers to commands, and reasons", []string{
+		"authorization/*.go", "delivery/*.go", "feedback/*.go", "redelivery/*.go", "reconcile/*.go", "job/*.go", "pullrequest/*.go", "host/mirror.go",
+	}},
+	{"Reviews", []string{"review/decide.go", "review/suggestion.go"}},
 	{"Questions about an issue", []string{"plan/judge.go"}},
 	{"Reasons, notes and findings of a run; some only for the next agent call", []string{"loop/*.go", "gate/verdict.go", "supervise/diagnostics.go"}},
 	{"Summary of the Action's step", []string{"ghaction/summary.go"}},
@@ -40,7 +42,7 @@ var posted = []struct {
 // unposted are calls whose texts stay inside the program: errors that are wrapped, logs,
 // patterns, and words of the store.
 var unposted = []string{
-	"Errorf", "New", "Msg", "Str", "lazy", "WithPurpose", "soft", "settle", "SettleInput",
+	"Errorf", "New", "Msg", "Str", "lazy", "WithPurpose", "Tolerate", "tolerateDenied", "settle", "SettleInput",
 	"Contains", "HasPrefix", "TrimPrefix", "Cut", "CutPrefix", "Index",
 }
 

@@ -16,21 +16,22 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/agent"
-	"github.com/org/ralph-action/internal/command"
+	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/config"
-	"github.com/org/ralph-action/internal/egress"
+	"github.com/org/ralph-action/internal/delivery"
+	"github.com/org/ralph-action/internal/gateway/egress"
 	"github.com/org/ralph-action/internal/ghaction"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
+	eventjob "github.com/org/ralph-action/internal/job"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/notify"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
-	"github.com/org/ralph-action/internal/reconcile"
+	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/store"
-	"github.com/org/ralph-action/internal/transcript"
 )
 
 // actionCmd is `bot action`: a step of a GitHub Actions workflow. What it is
@@ -329,11 +330,11 @@ func (a *actionStep) work(ctx context.Context, cfg config.Server, event ghaction
 	p.reconcile.Base, p.reconcile.ConfigPath = a.in.BaseBranch, a.in.ConfigPath
 	p.reconcile.NeedsApproval, p.reconcile.OpenReady = a.in.PlanApproval, a.in.OpenReady
 	a.transcripts = p.reconcile.Transcripts
-	job := reconcile.NewJob(p.reconcile) //nolint:contextcheck // it lives longer than this call
-	result, err := a.drive(ctx, job, p.github.Repo(ghaction.Installation, a.env.Owner, a.env.Repo), event, cfg)
+	j := eventjob.New(p.deliveries, p.reconcile) //nolint:contextcheck // it lives longer than this call
+	result, err := a.drive(ctx, j, p.github.Repo(ghaction.Installation, a.env.Owner, a.env.Repo), event, cfg)
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	if closeErr := errors.Join(job.Close(grace), p.close()); closeErr != nil {
+	if closeErr := errors.Join(j.Close(grace), p.close()); closeErr != nil {
 		logger.Warn().Err(closeErr).Msg("clearing up failed")
 	}
 	return result, err
@@ -361,33 +362,33 @@ func (a *actionStep) show(screen *live) func(run.Event) {
 	}
 }
 
-func (a *actionStep) drive(ctx context.Context, job *reconcile.Job, repo *ghapp.Repo, event ghaction.Event, cfg config.Server) (ghaction.Result, error) {
-	left, err := job.Active(ctx)
+func (a *actionStep) drive(ctx context.Context, j *eventjob.Job, repo *ghapp.Repo, event ghaction.Event, cfg config.Server) (ghaction.Result, error) {
+	left, err := j.Active(ctx)
 	if err != nil {
 		return ghaction.Result{}, err
 	}
 	if a.in.Mode == ghaction.ModeFinish {
-		return a.finish(ctx, job, left)
+		return a.finish(ctx, j, left)
 	}
 	if a.in.DryRun {
 		return a.rehearse(ctx, repo, event, cfg)
 	}
 	if len(left) == 0 {
-		outcome, err := a.deliver(ctx, job, repo, event, cfg)
+		outcome, err := a.deliver(ctx, j, repo, event, cfg)
 		if err != nil {
 			return ghaction.Result{}, err
 		}
-		if outcome == reconcile.OutcomeRefused {
+		if outcome == delivery.OutcomeRefused {
 			return a.refused(event), nil
 		}
-		if left, err = job.Active(ctx); err != nil {
+		if left, err = j.Active(ctx); err != nil {
 			return ghaction.Result{}, err
 		}
 		if len(left) == 0 {
 			return a.nothing(outcome), nil
 		}
 	}
-	s, err := job.Drive(ctx, left[0])
+	s, err := j.Drive(ctx, left[0])
 	if err != nil {
 		return ghaction.Result{}, err
 	}
@@ -409,14 +410,14 @@ func (a *actionStep) nothing(outcome string) ghaction.Result {
 
 // finish ends what an earlier step of the job left, as a person's cancellation
 // would.
-func (a *actionStep) finish(ctx context.Context, job *reconcile.Job, left []run.ID) (ghaction.Result, error) {
+func (a *actionStep) finish(ctx context.Context, j *eventjob.Job, left []run.ID) (ghaction.Result, error) {
 	if len(left) == 0 {
 		return ghaction.Result{End: ghaction.EndNothing, Detail: "The run of this job has ended."}, nil
 	}
-	if err := job.Cancel(ctx, left[0], "the workflow run was cancelled, or its runner gave up"); err != nil {
+	if err := j.Cancel(ctx, left[0], "the workflow run was cancelled, or its runner gave up"); err != nil {
 		return ghaction.Result{}, err
 	}
-	s, err := job.Drive(ctx, left[0])
+	s, err := j.Drive(ctx, left[0])
 	if err != nil {
 		return ghaction.Result{}, err
 	}
@@ -425,11 +426,11 @@ func (a *actionStep) finish(ctx context.Context, job *reconcile.Job, left []run.
 
 // deliver works the event, or the wish for one issue that the workflow names, and
 // waits until it is known whether there is a run to come of it.
-func (a *actionStep) deliver(ctx context.Context, job *reconcile.Job, repo *ghapp.Repo, event ghaction.Event, cfg config.Server) (outcome string, err error) {
+func (a *actionStep) deliver(ctx context.Context, j *eventjob.Job, repo *ghapp.Repo, event ghaction.Event, cfg config.Server) (outcome string, err error) {
 	var earlier, events []ghaction.Event
 	switch {
 	case event.Name == ghaction.Schedule:
-		return job.Sweep(ctx, ghaction.Installation, a.env.Owner, a.env.Repo, a.in.Issue)
+		return j.Sweep(ctx, ghaction.Installation, a.env.Owner, a.env.Repo, a.in.Issue)
 	case event.Review != 0 && a.in.Issue == 0:
 		earlier, events, err = a.reviewed(ctx, repo, event)
 	default:
@@ -440,12 +441,12 @@ func (a *actionStep) deliver(ctx context.Context, job *reconcile.Job, repo *ghap
 		return "", err
 	}
 	for i, event := range earlier {
-		if err := job.Recollect(ctx, delivery(fmt.Sprintf("earlier-%d", i+1), event)); err != nil {
+		if err := j.ReadAlong(ctx, deliveryOf(fmt.Sprintf("earlier-%d", i+1), event)); err != nil {
 			return "", err
 		}
 	}
 	for i, event := range events {
-		became, err := job.Deliver(ctx, delivery(fmt.Sprintf("job-%d", i+1), event))
+		became, err := j.Deliver(ctx, deliveryOf(fmt.Sprintf("job-%d", i+1), event))
 		if err != nil {
 			return "", err
 		}
@@ -453,11 +454,11 @@ func (a *actionStep) deliver(ctx context.Context, job *reconcile.Job, repo *ghap
 			outcome = became
 		}
 	}
-	return outcome, job.Settle(ctx)
+	return outcome, j.Settle(ctx)
 }
 
-// delivery is the event as a webhook would bring it.
-func delivery(guid string, event ghaction.Event) store.Delivery {
+// deliveryOf is the event as a webhook would bring it.
+func deliveryOf(guid string, event ghaction.Event) store.Delivery {
 	return store.Delivery{
 		GUID: guid, Event: event.Name, Action: event.Action, Installation: ghaction.Installation, RepoNode: event.RepoNode, Body: event.Payload, ReceivedAt: time.Now(),
 	}
@@ -490,7 +491,7 @@ func (a *actionStep) rehearse(ctx context.Context, repo *ghapp.Repo, event ghact
 	case handlers.StartIntent:
 		start, title, body = in.Subject, in.Title, in.Body
 	case handlers.CommandIntent:
-		if in.Issue == 0 || in.Command.Verb != command.Start && in.Command.Verb != command.Plan {
+		if in.Issue == 0 || in.Command.Verb != review.VerbStart && in.Command.Verb != review.VerbPlan {
 			return ghaction.Result{End: ghaction.EndNothing, Detail: "Dry run: of all commands, it supports only `/ralph start` and `/ralph plan` on an issue."}, nil
 		}
 		start, title, body = in.Subject, in.Text.Title, in.Text.Body

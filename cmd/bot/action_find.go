@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/delivery"
 	"github.com/org/ralph-action/internal/ghaction"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
+	eventjob "github.com/org/ralph-action/internal/job"
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -40,20 +42,20 @@ func (a *actionStep) find(ctx context.Context, event ghaction.Event) (_ ghaction
 	if err != nil {
 		return ghaction.Result{}, err
 	}
-	job := reconcile.NewJob(reconcile.Config{ //nolint:contextcheck // it lives longer than this call
-		Store: db, GitHub: gh, Owner: "find", Decoder: handlers.Decoder{Label: cfg.Label}, Branches: cfg.Branches, People: cfg.People,
-		DataDir: cfg.DataDir, Mask: mask, Now: time.Now,
-	})
-	defer func() { err = errors.Join(err, job.Close(ctx), db.Close()) }()
+	j := eventjob.New( //nolint:contextcheck // it lives longer than this call
+		delivery.Config{Store: db, GitHub: gh, Decoder: handlers.Decoder{Label: cfg.Label}, Branches: cfg.Branches, People: cfg.People, Mask: mask, Now: time.Now},
+		reconcile.Config{Store: db, GitHub: gh, Owner: "find", DataDir: cfg.DataDir, Branches: cfg.Branches, Mask: mask, Now: time.Now},
+	)
+	defer func() { err = errors.Join(err, j.Close(ctx), db.Close()) }()
 
-	issue, outcome, err := a.found(ctx, job, gh.Repo(ghaction.Installation, a.env.Owner, a.env.Repo), event)
+	issue, outcome, err := a.found(ctx, j, gh.Repo(ghaction.Installation, a.env.Owner, a.env.Repo), event)
 	switch {
 	case err != nil:
 		return ghaction.Result{}, err
 	case issue != 0:
 		a.log.Line("a queued job for #%d handles this event", issue)
 		return ghaction.Result{End: ghaction.EndQueued, Issue: issue}, nil
-	case outcome == reconcile.OutcomeRefused:
+	case outcome == delivery.OutcomeRefused:
 		return a.refused(event), nil
 	default:
 		return a.nothing(outcome), nil
@@ -61,13 +63,13 @@ func (a *actionStep) find(ctx context.Context, event ghaction.Event) (_ ghaction
 }
 
 // found is the issue whose queue the event belongs to, 0 for none.
-func (a *actionStep) found(ctx context.Context, job *reconcile.Job, repo *ghapp.Repo, event ghaction.Event) (issue int, outcome string, err error) {
+func (a *actionStep) found(ctx context.Context, j *eventjob.Job, repo *ghapp.Repo, event ghaction.Event) (issue int, outcome string, err error) {
 	events := []ghaction.Event{event}
 	switch {
 	case a.in.Issue != 0:
 		return a.in.Issue, "", nil
 	case event.Name == ghaction.Schedule:
-		return job.FindWaiting(ctx, ghaction.Installation, a.env.Owner, a.env.Repo)
+		return j.FindWaiting(ctx, ghaction.Installation, a.env.Owner, a.env.Repo)
 	case event.Review != 0:
 		pr, reviews, own, err := a.readReviews(ctx, repo, event)
 		if err != nil {
@@ -79,7 +81,7 @@ func (a *actionStep) found(ctx context.Context, job *reconcile.Job, repo *ghapp.
 	}
 	// Of a review, each of its comments may have to be answered.
 	for i, event := range events {
-		n, became, err := job.Find(ctx, delivery(fmt.Sprintf("find-%d", i+1), event))
+		n, became, err := j.Find(ctx, deliveryOf(fmt.Sprintf("find-%d", i+1), event))
 		if err != nil {
 			return 0, "", err
 		}

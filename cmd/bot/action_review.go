@@ -13,7 +13,7 @@ import (
 
 	"github.com/org/ralph-action/internal/ghaction"
 	"github.com/org/ralph-action/internal/ghapp"
-	"github.com/org/ralph-action/internal/progress/island"
+	"github.com/org/ralph-action/internal/publish/island"
 	"github.com/org/ralph-action/internal/run"
 )
 

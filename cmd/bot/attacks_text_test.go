@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/transcript"
 )
 
 // prompts are what the agents of a run were told, in order.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/shim"
+	"github.com/org/ralph-action/internal/sandbox/shim"
 )
 
 // commands are the sub-commands and their flags.

@@ -23,12 +23,14 @@
 // process of our own, and redact masks secrets in all that is shown or kept.
 //
 // Three doors drive the loop, and keep its state in package store. Package inline
-// runs it to the end in this process (`bot run`). The App takes it in ticks: handlers verifies and stores webhooks,
-// queue makes them durable, reconcile authorises people and steps
-// runs, publish turns trees into signed commits and state into a pull request,
-// effects makes each of those happen once, and ghapp is the only package that
-// talks to GitHub. What people say there is read by command and feedback. The
-// Action is the App for one event: ghaction knows what is peculiar to a job.
+// runs it to the end in this process (`bot run`). The App takes it in ticks: handlers
+// verifies and stores webhooks, queue makes them durable, delivery works them and
+// authorization says who may have that done. reconcile steps the runs, and feedback
+// makes tasks of what people say of their work; review reads their words. pullrequest
+// shows a run, publish turns trees into signed commits and state into a description,
+// effects makes each of those happen once, and ghapp is the only package that talks to
+// GitHub. redelivery makes up for webhooks that did not arrive. The Action is the App
+// for one event: job works it, and ghaction knows what is peculiar to a job of GitHub's.
 //
 // Package config reads the configuration of a server, of a repository and of a
 // person.

@@ -31,7 +31,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/org/ralph-action/internal/config"
-	"github.com/org/ralph-action/internal/egress"
+	"github.com/org/ralph-action/internal/gateway/egress"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"

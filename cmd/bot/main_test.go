@@ -19,7 +19,7 @@ import (
 
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/shim"
+	"github.com/org/ralph-action/internal/sandbox/shim"
 )
 
 // What makes the test binary be the program, or a server that kills itself.

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/transcript"
 )
 
 // lines is a log that a test reads.

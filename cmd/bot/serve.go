@@ -22,23 +22,25 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/analytics"
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/delivery"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/gateway"
+	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/notify"
-	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/redact"
+	"github.com/org/ralph-action/internal/redelivery"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox/docker"
-	"github.com/org/ralph-action/internal/spend"
 	"github.com/org/ralph-action/internal/store"
-	"github.com/org/ralph-action/internal/transcript"
+	"github.com/org/ralph-action/internal/store/queue"
 )
 
 // serveCmd is `bot serve`.
@@ -94,7 +96,9 @@ type app struct {
 	store      *store.Store
 	analytics  *analytics.Writer
 	queue      *queue.Queue
+	deliveries *delivery.Receiver
 	reconciler *reconcile.Reconciler
+	sweeper    *redelivery.Sweeper
 	github     *ghapp.App
 	notifier   *notify.Notifier
 	handler    http.Handler
@@ -124,8 +128,9 @@ type parts struct {
 	store     *store.Store
 	analytics *analytics.Writer
 	github    *ghapp.App
-	// reconcile lacks what tells the doors apart.
-	reconcile reconcile.Config
+	// deliveries and reconcile lack what tells the doors apart.
+	deliveries delivery.Config
+	reconcile  reconcile.Config
 }
 
 func (p *parts) close() error { return errors.Join(p.store.Close(), p.analytics.Close()) }
@@ -193,13 +198,16 @@ func newParts(ctx context.Context, cfg config.Server, gitHub ghapp.Config, log z
 	if err != nil {
 		return nil, err
 	}
+	limits := func(asked run.Limits) run.Limits { return config.Tighten(cfg.Limits, asked) }
+	p.deliveries = delivery.Config{
+		Store: p.store, GitHub: gh, Decoder: handlers.Decoder{Label: cfg.Label, App: cfg.GitHub.AppID}, People: cfg.People,
+		AgentName: cfg.Agent.Name, Model: cfg.Agent.Model, Limits: limits, Branches: cfg.Branches, Mask: mask, Now: obs.now,
+	}
 	p.reconcile = reconcile.Config{
-		Store: p.store, GitHub: gh, Git: git,
-		Decoder: handlers.Decoder{Label: cfg.Label, App: cfg.GitHub.AppID}, Branches: cfg.Branches, People: cfg.People, Sandbox: box, Backend: backend, DataDir: cfg.DataDir,
-		Image: cfg.Sandbox.Image, Devcontainer: cfg.Sandbox.Devcontainer, AgentName: cfg.Agent.Name, Model: cfg.Agent.Model,
+		Store: p.store, GitHub: gh, Git: git, Branches: cfg.Branches, Sandbox: box, Backend: backend, DataDir: cfg.DataDir,
+		Image: cfg.Sandbox.Image, Devcontainer: cfg.Sandbox.Devcontainer, AgentName: cfg.Agent.Name, Limits: limits,
 		Resources:  host.Resources{MemoryBytes: cfg.Sandbox.Memory, CPUs: cfg.Sandbox.CPUs, PIDs: cfg.Sandbox.PIDs, DiskBytes: cfg.Sandbox.Disk, DiskFiles: cfg.Sandbox.Files},
 		CacheBytes: cfg.Sandbox.Caches,
-		Limits:     func(asked run.Limits) run.Limits { return config.Tighten(cfg.Limits, asked) },
 		Gates:      serverGates(cfg.Gates), Models: models, Credentials: credentials(cfg), Prices: run.ListPrices().With(cfg.Model.Prices), Mask: mask, Now: obs.now, Quiet: obs.quiet, Watch: both(p.analytics.Handle, obs.watch), OnSave: obs.onSave,
 	}
 	p.reconcile.Transcripts = transcript.Open(transcriptsDir(cfg.DataDir), mask)
@@ -242,8 +250,13 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	if a.handler, err = handlers.New(handlers.Config{Secrets: secrets, Inbox: a.store, Queue: a.queue}); err != nil {
 		return nil, err
 	}
-	p.reconcile.Queue, p.reconcile.Owner, p.reconcile.Welcome = a.queue, a.queue.ID(), cfg.Welcome
-	a.reconciler = reconcile.New(p.reconcile) //nolint:contextcheck // it lives longer than this call
+	p.deliveries.Queue, p.reconcile.Queue, p.reconcile.Owner, p.reconcile.Welcome = a.queue, a.queue, a.queue.ID(), cfg.Welcome
+	a.deliveries = delivery.New(p.deliveries)
+	a.reconciler = reconcile.New(p.reconcile, a.deliveries) //nolint:contextcheck // it lives longer than this call
+	a.sweeper = &redelivery.Sweeper{
+		Store: a.store, GitHub: a.github, Label: cfg.Label, Branches: cfg.Branches, Deliver: a.deliveries.Deliver,
+		Comments: a.deliveries.Comments, Serves: cfg.People.Serves, Now: p.deliveries.Now,
+	}
 	return a, nil
 }
 
@@ -348,7 +361,7 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
-	catchingUp := a.catchUp(ctx)
+	catchingUp := a.keepCatchingUp(ctx)
 	select {
 	case err = <-served:
 	case <-ctx.Done():
@@ -367,7 +380,7 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 
 // work is what the queue's jobs do.
 func (a *app) work() queue.Handlers {
-	h := queue.Handlers{Delivery: a.reconciler.Delivery, Advance: a.reconciler.Advance}
+	h := queue.Handlers{Delivery: a.deliveries.Work, Advance: a.reconciler.Advance}
 	if a.onWork == nil {
 		return h
 	}
@@ -386,16 +399,16 @@ func (a *app) work() queue.Handlers {
 // catchUpEvery is the pause between two looks for what was missed.
 const catchUpEvery = 10 * time.Minute
 
-// catchUp makes up, now and from time to time, for what was missed. What it
+// keepCatchingUp makes up, now and from time to time, for what was missed. What it
 // returns ends that, and waits for it.
-func (a *app) catchUp(ctx context.Context) (end func()) {
+func (a *app) keepCatchingUp(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(a.log.WithContext(context.WithoutCancel(ctx)))
 	var work sync.WaitGroup
 	work.Go(func() {
 		tick := time.NewTicker(catchUpEvery)
 		defer tick.Stop()
 		for {
-			if err := a.reconciler.CatchUp(ctx); err != nil && ctx.Err() == nil {
+			if err := a.catchUp(ctx); err != nil && ctx.Err() == nil {
 				a.log.Warn().Err(err).Msg("making up for what was missed failed; it is tried again")
 			}
 			select {
@@ -409,6 +422,11 @@ func (a *app) catchUp(ctx context.Context) (end func()) {
 		cancel()
 		work.Wait()
 	}
+}
+
+// catchUp makes up for what went wrong while nobody was there.
+func (a *app) catchUp(ctx context.Context) error {
+	return errors.Join(a.sweeper.CatchUp(ctx), a.reconciler.TellLate(ctx))
 }
 
 func (a *app) close() error {

@@ -73,19 +73,19 @@ func TestMissedLabels(t *testing.T) {
 	st.hook(strings.TrimPrefix(st.hookURL, "http://"))
 
 	// Its webhook may still be on its way.
-	must(s.reconciler.CatchUp(t.Context()))
+	must(s.catchUp(t.Context()))
 	if ran(quiet) || asked(edited) != 0 {
 		t.Error("did not wait for the webhook")
 	}
 	clock.pass(11 * time.Minute)
 	for range 3 {
-		must(s.reconciler.CatchUp(t.Context()))
+		must(s.catchUp(t.Context()))
 	}
 	if state := st.ended(s.store, quiet); state.End != run.EndAllTasksComplete || state.Subject.RequestedBy != person {
 		t.Errorf("ended %s for %s: %s", state.End, state.Subject.RequestedBy, state.EndDetail)
 	}
 	st.processed(s)
-	must(s.reconciler.CatchUp(t.Context()))
+	must(s.catchUp(t.Context()))
 	for name, issue := range map[string]ghsim.Issue{"edited": edited, "by a stranger": by, "done": done, "branched": branched, "without the label": off, "refused before": refused} {
 		if ran(issue) {
 			t.Errorf("%s: a run was begun", name)
@@ -126,7 +126,7 @@ func TestManyMissedLabels(t *testing.T) {
 		issues = append(issues, st.label("Say hello", threeTasks))
 	}
 	clock.pass(11 * time.Minute)
-	if err := s.reconciler.CatchUp(t.Context()); err != nil {
+	if err := s.catchUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	begun, asked := 0, 0

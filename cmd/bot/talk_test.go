@@ -10,10 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/org/ralph-action/internal/command"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -212,7 +212,7 @@ default: [{append: {more.txt: "more\n"}, say: done}]
 	st.comment(issue.Number, person, "/ralph help")
 	st.processed(s)
 	said := st.said(issue.Number)
-	for _, u := range command.Usages() {
+	for _, u := range review.Usages() {
 		if !strings.Contains(said[len(said)-1], "`"+u.Form+"`") {
 			t.Errorf("help lacks %s:\n%s", u.Form, said[len(said)-1])
 		}

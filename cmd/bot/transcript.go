@@ -11,9 +11,9 @@ import (
 	"slices"
 
 	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/transcript"
 )
 
 // transcriptsDir is where transcripts are in a data directory.

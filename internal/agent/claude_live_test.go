@@ -20,10 +20,10 @@ import (
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/agent/agenttest"
 	"github.com/org/ralph-action/internal/gateway"
+	"github.com/org/ralph-action/internal/gateway/spend"
+	"github.com/org/ralph-action/internal/gateway/spend/spendtest"
 	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/spend"
-	"github.com/org/ralph-action/internal/spend/spendtest"
 )
 
 const prompt = "Do the task.\n\nTask: T1\nProgress file: .ralph/7/progress.md\nMode: build\n"

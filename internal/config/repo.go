@@ -9,8 +9,8 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/org/ralph-action/internal/egress"
 	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/gateway/egress"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
 	"github.com/org/ralph-action/internal/supervise"

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/org/ralph-action/internal/config"
-	"github.com/org/ralph-action/internal/egress"
 	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/gateway/egress"
 	"github.com/org/ralph-action/internal/run"
 )
 

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/ralph-action/internal/egress"
+	"github.com/org/ralph-action/internal/gateway/egress"
 	"github.com/org/ralph-action/internal/run"
 )
 

@@ -2,338 +2,504 @@ package feedback
 
 import (
 	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
-	"github.com/org/ralph-action/internal/command"
+	"github.com/org/ralph-action/internal/authorization"
+	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/handlers"
+	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
+	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/redact"
+	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
 	"github.com/org/ralph-action/internal/strs"
 )
 
-// MaxRounds is how often one conversation may bring work without somebody asking
-// for it by a command.
-const MaxRounds = 3
-
 const (
-	// maxQuote bounds what is quoted of one conversation, in bytes.
-	maxQuote = 8 << 10
-	// maxGist bounds what a task's title says of it, maxCriterion what its
-	// criterion does.
-	maxGist      = 120
-	maxCriterion = 600
+	// defaultQuiet is how long nothing more must have been said before it is taken
+	// in: a review comes as one event for itself and one for each of its comments.
+	defaultQuiet = 3 * time.Second
+	// patience is how long it may be put off by more and more of it.
+	patience = 30 * time.Second
+	// maxRounds is how often in a row bots and checks may bring work before a person
+	// has to look.
+	maxRounds = 3
+	// maxCheckWords bounds what is quoted of one failed check, in bytes.
+	maxCheckWords = 4 << 10
 )
 
-// Person is somebody who says something.
-type Person struct {
-	Login string
-	ID    int64
+func kinds() []store.InputKind {
+	return []store.InputKind{store.InputReview, store.InputReviewComment, store.InputThread, store.InputChecks}
 }
 
-// Comment is one in a conversation, as it was when it was written.
-type Comment struct {
-	ID   int64
-	By   Person
-	Text string
-	// MayWrite: its author may have the bot act.
-	MayWrite bool
-	// Fresh: nobody has acted on it yet.
-	Fresh bool
-	// Commit is what its author looked at, Start and Line the lines there, both 0
-	// where it is about the whole file. OldSide: they are lines of the base.
-	Commit      string
-	Start, Line int
-	OldSide     bool
-	// Hunk is the part of the difference that it stands below.
-	Hunk string
+// Reader makes work for a run of what was said of its work. It is safe for concurrent
+// use.
+type Reader struct {
+	Store  *store.Store
+	GitHub *ghapp.App
+	// Authorizer says who may have work done, and Comments asks people.
+	Authorizer *authorization.Authorizer
+	Comments   *publish.Commenter
+	Mask       *redact.Masker
+	// Now is the clock.
+	Now func() time.Time
+	// Quiet is how long nothing more must have been said of the work before it is
+	// taken in; 0 is a few seconds.
+	Quiet time.Duration
 }
 
-// Thread is a conversation on lines of a pull request.
-type Thread struct {
-	ID   string
-	Path string
-	// Resolved and Outdated are GitHub's words.
-	Resolved, Outdated bool
-	// Reopened: somebody who may write has opened it again, and nobody has acted
-	// on that.
-	Reopened bool
-	// Rounds is how often it has brought work.
+// Digest is what has become of what was said of a run's work.
+type Digest struct {
+	// List is for the run, in the order in which it is to be worked.
+	List []loop.Heard
+	// Settled are the inputs that are dealt with by that.
+	Settled []Settled
+	// Seen is the newest input that was looked at, Rounds the new
+	// loop.State.FeedbackRounds.
+	Seen   int64
 	Rounds int
-	// Comments are those whose text is known, oldest first. Root is the id of the
-	// one that opened it, which may not be among them.
-	Root     int64
-	Comments []Comment
+	// By is who is behind the first task, the zero value where nobody but bots and
+	// checks is.
+	By handlers.Author
+
+	// questions are for people.
+	questions []question
 }
 
-// Verdict is what is to be done about a conversation.
-type Verdict string
-
-// The verdicts.
-const (
-	// Nothing new was said by anybody who may.
-	Nothing Verdict = ""
-	// Work: an agent is to do what it says.
-	Work Verdict = "work"
-	// Apply: its suggestion is to be applied as it stands.
-	Apply Verdict = "apply"
-	// Drop: it no longer stands.
-	Drop Verdict = "drop"
-	// Ask: people have to decide first.
-	Ask Verdict = "ask"
-	// Wait: it is of somebody who may not; one who may can ask for it.
-	Wait Verdict = "wait"
-)
-
-// Suggestion are lines to be put in the place of others.
-type Suggestion struct {
-	// Commit is the version of the file at Path whose lines Start to Line are
-	// replaced by Text, which ends in a line break unless it is empty.
-	Commit, Path string
-	Start, Line  int
-	Text         string
+// Settled is an input and what became of it.
+type Settled struct {
+	Input   store.Input
+	State   store.InputState
+	Outcome string
 }
 
-// Decision is what is to be done about one conversation.
-type Decision struct {
-	Thread  Thread
-	Verdict Verdict
-	// Why says so in a few words, where there is no work.
-	Why string
-	// By is who asked for it last.
-	By Person
-	// Task is the work, Quote the whole of what was said, and Suggestion what is to
-	// be applied.
-	Task       run.Task
-	Quote      string
-	Suggestion *Suggestion
-	// With is the other conversation: the one that Ask is about, or the one whose
-	// work does this, too.
-	With string
+// question is asked once for its occasion.
+type question struct{ occasion, text string }
 
-	// explicit: somebody asked for it by a command.
-	explicit    bool
-	start, line int
-	wish        string
+func (d *Digest) settle(in store.Input, state store.InputState, outcome string) {
+	d.Settled = append(d.Settled, Settled{in, state, outcome})
 }
 
-// Decide says what is to be done about each of the conversations, in their
-// order.
-func Decide(threads []Thread) []Decision {
-	all := make([]Decision, 0, len(threads))
-	for _, t := range threads {
-		all = append(all, decide(t))
-	}
-	for i := range all {
-		for k := range i {
-			weigh(&all[k], &all[i])
+// HasWork says whether there is something for a run to do.
+func (d *Digest) HasWork() bool {
+	return slices.ContainsFunc(d.List, func(l loop.Heard) bool { return l.Task.Title != "" })
+}
+
+// HasQuestions says whether people have to decide something.
+func (d *Digest) HasQuestions() bool { return len(d.questions) > 0 }
+
+// PostponeWork takes out of the digest what brings work: it stays pending.
+func (d *Digest) PostponeWork() {
+	d.Settled = slices.DeleteFunc(d.Settled, func(done Settled) bool { return done.State == store.InputDone })
+	d.List = slices.DeleteFunc(d.List, func(l loop.Heard) bool { return l.Standing == loop.FeedbackTask })
+}
+
+// Settle records what became of the inputs, for the run.
+func (d *Digest) Settle(ctx context.Context, st *store.Store, tx *sql.Tx, id run.ID, now time.Time) error {
+	for _, done := range d.Settled {
+		if _, err := st.SettleInput(ctx, tx, done.Input.ID, done.State, done.Outcome, id, now); err != nil {
+			return err
 		}
 	}
-	return all
+	return nil
 }
 
-// wish is what somebody asks for by a comment: by its text or, explicit, by a
-// command, whose text may be empty: then the conversation says it. ok is false for
-// commands that are none for a conversation.
-func wish(text string) (said string, explicit, ok bool) {
-	line, _, _ := strings.Cut(text, "\n")
-	if strings.TrimRight(line, " \t\r") == "/ralph do" {
-		return "", true, true
+// Pending is what was said of a run's work that it has not looked at, all of what
+// is pending where there is some; wait is how long to let people finish first.
+func (r *Reader) Pending(ctx context.Context, row store.Run,
+	s loop.State) (pending []store.Input, wait time.Duration, err error) {
+	if row.PullNumber == 0 {
+		return nil, 0, nil
 	}
-	c, is, err := command.Parse(text)
-	switch {
-	case !is:
-		return strings.TrimSpace(text), false, true
-	case err != nil || c.Verb != command.Do:
-		return "", false, false
-	default:
-		return c.Text, true, true
+	pending, err = r.Store.PendingInputs(ctx, row.RepoNode, row.IssueNumber, kinds()...)
+	if err != nil {
+		return nil, 0, err
 	}
-}
-
-// Command says whether something that was said in a review begins with a command,
-// and what is wrong with it, "" for nothing: only `do` is one for a review.
-func Command(text string, inThread bool) (is bool, problem string) {
-	if _, explicit, _ := wish(text); inThread && explicit {
-		return true, ""
-	}
-	c, is, err := command.Parse(text)
-	switch {
-	case !is:
-		return false, ""
-	case err != nil:
-		return true, err.Error()
-	case c.Verb != command.Do:
-		return true, "A review accepts only `/ralph do`. Use an ordinary comment for other commands."
-	default:
-		return true, ""
-	}
-}
-
-func decide(t Thread) Decision {
-	d := Decision{Thread: t}
-	var heard []Comment // of those who may, newest last
-	fresh := t.Reopened
-	asked := int64(0) // the newest comment that asks by a command
-	for _, c := range t.Comments {
-		if !c.MayWrite {
+	var first, last time.Time
+	for _, in := range pending {
+		if in.ID <= s.FeedbackSeen && !(in.Kind == store.InputChecks && s.Phase.Terminal()) {
 			continue
 		}
-		said, explicit, ok := wish(c.Text)
-		if !ok {
-			continue
+		if first.IsZero() || in.ReceivedAt.Before(first) {
+			first = in.ReceivedAt
 		}
-		c.Text = said
-		heard = append(heard, c)
-		fresh = fresh || c.Fresh
-		if explicit && c.Fresh {
-			asked, d.explicit = c.ID, true
+		if in.ReceivedAt.After(last) {
+			last = in.ReceivedAt
 		}
 	}
-	others := slices.ContainsFunc(t.Comments, func(c Comment) bool { return !c.MayWrite && c.Fresh })
-	if !fresh {
-		if len(heard) == 0 && others && !t.Resolved {
-			d.Verdict, d.Why = Wait, "someone with write access must request it with `/ralph do`"
-		}
-		return d
+	if first.IsZero() {
+		return nil, 0, nil
 	}
-	if len(heard) > 0 {
-		d.By = heard[len(heard)-1].By
-	}
-	own := slices.ContainsFunc(heard, func(c Comment) bool { return c.ID == t.Root })
-	switch {
-	case t.Resolved:
-		d.Verdict, d.Why = Drop, "it was resolved"
-	case !own && !d.explicit:
-		d.Verdict, d.Why = Wait, "someone with write access must request it with `/ralph do`"
-	case t.Outdated && t.Rounds == 0 && !d.explicit:
-		d.Verdict, d.Why = Drop, "its lines have changed since"
-	case t.Rounds >= MaxRounds && !d.explicit:
-		d.Verdict, d.Why = Ask, fmt.Sprintf("tried %d times; comment `/ralph do` in it to try again", t.Rounds)
-	default:
-		d.take(heard, asked)
-	}
-	return d
+	now, quiet := r.Now(), cmp.Or(r.Quiet, defaultQuiet)
+	return pending, min(last.Add(quiet).Sub(now), first.Add(patience).Sub(now)), nil
 }
 
-// take makes the work of what was said.
-func (d *Decision) take(heard []Comment, asked int64) {
-	t := d.Thread
-	first := t.Comments[0]
-	d.start, d.line = lines(first)
-	quoted := heard
-	if asked > 0 {
-		quoted = nil
-		for _, c := range t.Comments {
-			if said, _, ok := wish(c.Text); ok && (c.MayWrite || c.ID < asked) {
-				c.Text = said
-				quoted = append(quoted, c)
+// Ask tells people on the pull request what they have to decide, once each.
+func (r *Reader) Ask(ctx context.Context, row store.Run, d Digest) error {
+	for _, q := range d.questions {
+		if err := r.Comments.Comment(ctx, r.repoOf(row), row.PullNumber, q.occasion, q.text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reader) repoOf(row store.Run) *ghapp.Repo {
+	return r.GitHub.Repo(row.Installation, row.RepoOwner, row.RepoName)
+}
+
+// Read decides what is to be done about all that was said and is pending.
+func (r *Reader) Read(ctx context.Context, row store.Run, s loop.State, pending []store.Input) (Digest, error) {
+	h := Digest{Rounds: s.FeedbackRounds}
+	for _, in := range pending {
+		h.Seen = max(h.Seen, in.ID)
+	}
+	conv, err := r.repoOf(row).Conversation(ghapp.WithPurpose(ctx, "threads"), row.PullNumber)
+	if err != nil && !errors.Is(err, ghapp.ErrNotFound) {
+		return h, err
+	}
+	if err != nil || conv.State != "OPEN" {
+		for _, in := range pending {
+			h.settle(in, store.InputRefused, "the pull request is closed")
+		}
+		return h, nil
+	}
+	if err := r.readThreads(ctx, row, s, conv, pending, &h); err != nil {
+		return h, err
+	}
+	for _, in := range pending {
+		if in.Kind == store.InputReview {
+			if err := r.readReview(ctx, row, in, &h); err != nil {
+				return h, err
 			}
 		}
 	}
-	if d.Suggestion = suggestion(t, heard); d.Suggestion != nil && !d.explicit {
-		d.Verdict = Apply
-		d.start, d.line = d.Suggestion.Start, d.Suggestion.Line
-	} else {
-		d.Verdict, d.Suggestion = Work, nil
+	if err := r.readChecks(ctx, row, s, conv, pending, &h); err != nil {
+		return h, err
 	}
-	where := Where(t.Path, d.start, d.line)
-	d.wish = gist(heard, maxQuote)
-	verb := "Address the review of "
-	if d.Verdict == Apply {
-		verb = "Apply the suggestion for "
-	}
-	d.Task = run.Task{Title: verb + where, Priority: 1}
-	brief := gist(quoted, maxGist)
-	if brief != "" && d.Verdict == Work {
-		d.Task.Title += ": " + brief
-	}
-	if long := gist(quoted, maxCriterion); long != "" {
-		d.Task.Accept = []string{fmt.Sprintf("%s does what %s asks in the review: %s", where, d.By.Login, long)}
-	}
-	d.Quote = quote(where, first.Hunk, quoted)
+	r.bound(s, &h)
+	return h, nil
 }
 
-// Where names lines of a file.
-func Where(path string, start, line int) string {
-	path = strs.OneLine(path)
-	switch {
-	case line == 0:
-		return path
-	case start == line || start == 0:
-		return fmt.Sprintf("%s line %d", path, line)
-	default:
-		return fmt.Sprintf("%s lines %d to %d", path, start, line)
-	}
-}
-
-func lines(c Comment) (start, line int) { return cmp.Or(c.Start, c.Line), c.Line }
-
-// gist is what was said last, on one line.
-func gist(said []Comment, limit int) string {
-	for _, c := range slices.Backward(said) {
-		text, _ := plan.Sanitize(c.Text)
-		if text = strs.OneLine(text); text != "" {
-			return short(text, limit)
-		}
-	}
-	return ""
-}
-
-// quote is all that was said, for whoever does the work.
-func quote(where, hunk string, said []Comment) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "About %s.\n", where)
-	if hunk = strings.TrimSpace(hunk); hunk != "" {
-		fmt.Fprintf(&b, "\nThe code it comments on, as it was then:\n\n%s\n", short(hunk, maxQuote/4))
-	}
-	for _, c := range said {
-		text, _ := plan.Sanitize(c.Text)
-		if text = strings.TrimSpace(text); text == "" {
-			continue
-		}
-		fmt.Fprintf(&b, "\n%s wrote:\n\n%s\n", strs.OneLine(c.By.Login), text)
-	}
-	return short(b.String(), maxQuote)
-}
-
-// weigh compares what two conversations want of the same lines, a being the
-// older one.
-func weigh(a, b *Decision) {
-	works := func(d *Decision) bool { return d.Verdict == Work || d.Verdict == Apply }
-	disputed := func(d *Decision) bool { return works(d) || d.Verdict == Ask && d.With != "" }
-	if !disputed(a) || !disputed(b) || a.Thread.Path != b.Thread.Path || a.line == 0 || b.line == 0 || a.start > b.line || b.start > a.line {
+// bound keeps bots and checks from bringing work for ever, each in answer to the
+// last.
+func (r *Reader) bound(s loop.State, h *Digest) {
+	if !h.HasWork() {
 		return
 	}
-	same := a.wish == b.wish && a.wish != ""
-	switch {
-	case same && works(a) && works(b):
-		b.With, b.Verdict, b.Suggestion = a.Thread.ID, a.Verdict, a.Suggestion
-	case same, a.By.ID == b.By.ID && (a.Suggestion == nil || b.Suggestion == nil):
-	case a.explicit && !b.explicit:
-		b.drop()
-	case b.explicit && !a.explicit:
-		a.drop()
-	default:
-		a.ask(b)
-		b.ask(a)
+	if slices.ContainsFunc(h.List, func(l loop.Heard) bool { return l.Task.Title != "" && l.Person.ID != 0 }) {
+		h.Rounds = 0
+		return
 	}
+	if s.FeedbackRounds < maxRounds {
+		h.Rounds++
+		return
+	}
+	for i := range h.List {
+		l := &h.List[i]
+		if l.Standing == loop.FeedbackTask {
+			l.Standing, l.Why, l.Task, l.Quote, l.Suggestion = loop.FeedbackAsked,
+				fmt.Sprintf("bots and checks alone caused work %d times in a row", maxRounds), run.Task{}, "", nil
+		}
+	}
+	h.questions = append(h.questions, question{fmt.Sprintf("rounds:%d", h.Seen), publish.RoundsText(maxRounds)})
 }
 
-// drop leaves a conversation to people: another one was decided for.
-func (d *Decision) drop() {
-	d.Verdict, d.Why, d.With, d.Suggestion = Drop, "another request for the same lines was chosen", "", nil
+// mayReview says whether what was said counts: its author could write when it was
+// said and can now, or is a bot that the server listens to.
+func (r *Reader) mayReview(ctx context.Context, row store.Run, in store.Input) (may bool, err error) {
+	if in.Role == "bot" {
+		return slices.Contains(r.Authorizer.People.Bots, in.AuthorID), nil
+	}
+	if !authorization.CouldWrite(in.Role) {
+		return false, nil
+	}
+	p, err := r.Authorizer.Permission(ctx, r.repoOf(row), row.RepoNode, in.Author)
+	return p.CanWrite, err
 }
 
-func (d *Decision) ask(other *Decision) {
-	d.Verdict, d.With, d.Suggestion = Ask, other.Thread.ID, nil
-	d.Why = fmt.Sprintf("%s asks for a different change to the same lines", other.By.Login)
+// readThreads deals with the conversations in which something new was said.
+func (r *Reader) readThreads(ctx context.Context, row store.Run, s loop.State, conv ghapp.Conversation,
+	pending []store.Input, h *Digest) error {
+	fresh := map[string]store.Input{} // comments, by source
+	reopened := map[string]bool{}
+	for _, in := range pending {
+		switch in.Kind { //nolint:exhaustive // the others are dealt with elsewhere
+		case store.InputReviewComment:
+			fresh[in.Source] = in
+		case store.InputThread:
+			var d handlers.Thread
+			if err := json.Unmarshal(in.Detail, &d); err != nil {
+				return fmt.Errorf("read %s: %w", in.Source, err)
+			}
+			may, err := r.mayReview(ctx, row, in)
+			if err != nil {
+				return err
+			}
+			if may && !d.Resolved {
+				reopened[d.NodeID] = true
+			}
+			h.settle(in, store.InputDone, "looked at")
+		}
+	}
+	var threads []review.Thread
+	inputs := map[string][]store.Input{} // those that are pending, by conversation
+	for _, t := range conv.Threads {
+		var news []store.Input
+		for _, id := range t.Comments {
+			if in, ok := fresh[handlers.ReviewCommentSource(id)]; ok {
+				news = append(news, in)
+				delete(fresh, in.Source)
+			}
+		}
+		if len(news) == 0 && !reopened[t.ID] {
+			continue
+		}
+		thread, err := r.thread(ctx, row, s, t)
+		if err != nil {
+			return err
+		}
+		thread.Reopened = reopened[t.ID]
+		threads, inputs[t.ID] = append(threads, thread), news
+	}
+	for _, in := range fresh {
+		h.settle(in, store.InputRefused, "the conversation is gone")
+	}
+	decisions := review.Decide(threads)
+	// Suggestions first, from the top of each file down: so each is found where the
+	// one before has left it.
+	slices.SortStableFunc(decisions, func(a, b review.Decision) int {
+		if a.Suggestion != nil && b.Suggestion != nil {
+			return cmp.Or(strings.Compare(a.Suggestion.Path, b.Suggestion.Path),
+				cmp.Compare(a.Suggestion.Start, b.Suggestion.Start))
+		}
+		return cmp.Compare(suggests(b), suggests(a))
+	})
+	for _, d := range decisions {
+		r.addDecision(row, d, threads, inputs[d.Thread.ID], h)
+	}
+	return nil
 }
 
-// short cuts text to at most limit bytes and says so.
-func short(text string, limit int) string {
+func suggests(d review.Decision) int {
+	if d.Suggestion != nil {
+		return 1
+	}
+	return 0
+}
+
+// addDecision puts a decision into the words of the run.
+func (r *Reader) addDecision(row store.Run, d review.Decision, threads []review.Thread, news []store.Input, h *Digest) {
+	l := loop.Heard{Feedback: loop.Feedback{Key: d.Thread.ID, Comment: d.Thread.Root, Where: where(d.Thread),
+		By: d.By.Login, Why: d.Why}}
+	if n := len(d.Thread.Comments); n > 0 {
+		l.Last = d.Thread.Comments[n-1].ID
+	}
+	switch d.Verdict {
+	case review.Nothing, review.Wait:
+		return
+	case review.Drop:
+		l.Standing = loop.FeedbackDropped
+	case review.Ask:
+		l.Standing = loop.FeedbackAsked
+		h.questions = append(h.questions, r.question(row, d, threads))
+		h.List = append(h.List, l)
+		return // what was said is looked at again once somebody has decided
+	case review.Work, review.Apply:
+		l.Standing = loop.FeedbackTask
+		if l.As = d.With; l.As == "" {
+			l.Task, l.Quote, l.Suggestion = d.Task, d.Quote, d.Suggestion
+		}
+		if human := !slices.Contains(r.Authorizer.People.Bots, d.By.ID); human {
+			l.Person = loop.Person{Login: d.By.Login, ID: d.By.ID}
+			if h.By.ID == 0 {
+				h.By = handlers.Author{Login: d.By.Login, ID: d.By.ID, Type: "User"}
+			}
+		}
+	}
+	for _, in := range news {
+		h.settle(in, store.InputDone, string(d.Verdict))
+	}
+	h.List = append(h.List, l)
+}
+
+func where(t review.Thread) string {
+	if len(t.Comments) == 0 {
+		return review.Where(t.Path, 0, 0)
+	}
+	return review.Where(t.Path, t.Comments[0].Start, t.Comments[0].Line)
+}
+
+// question is what people have to decide about a conversation.
+func (r *Reader) question(row store.Run, d review.Decision, threads []review.Thread) question {
+	url := func(id string) string {
+		for _, t := range threads {
+			if t.ID == id {
+				return fmt.Sprintf("%s/pull/%d#discussion_r%d", r.repoOf(row).HTMLURL(), row.PullNumber, t.Root)
+			}
+		}
+		return ""
+	}
+	if d.With == "" {
+		return question{fmt.Sprintf("again:%s:%d", d.Thread.ID, d.Thread.Rounds),
+			publish.AgainText(url(d.Thread.ID), d.Thread.Rounds)}
+	}
+	pair := []string{d.Thread.ID, d.With}
+	slices.Sort(pair)
+	return question{"dispute:" + strings.Join(pair, ":"),
+		publish.DisputeText(r.Mask.Mask, where(d.Thread), url(pair[0]), url(pair[1]))}
+}
+
+// thread is a conversation with what is known of the comments in it: each as it
+// was when it was written. What its author has changed since counts for nothing.
+func (r *Reader) thread(ctx context.Context, row store.Run, s loop.State, t ghapp.Thread) (review.Thread, error) {
+	out := review.Thread{ID: t.ID, Path: t.Path, Resolved: t.Resolved, Outdated: t.Outdated}
+	if len(t.Comments) > 0 {
+		out.Root = t.Comments[0]
+	}
+	for _, f := range s.Feedback {
+		if f.Key == t.ID {
+			out.Rounds = f.Rounds
+		}
+	}
+	for _, id := range t.Comments {
+		in, err := r.Store.InputBySource(ctx, row.RepoNode, handlers.ReviewCommentSource(id))
+		if errors.Is(err, store.ErrNotFound) || err == nil && in.State == store.InputWithdrawn {
+			continue
+		}
+		if err != nil {
+			return out, err
+		}
+		var d handlers.ReviewComment
+		if err := json.Unmarshal(in.Detail, &d); err != nil {
+			return out, fmt.Errorf("read %s: %w", in.Source, err)
+		}
+		may, err := r.mayReview(ctx, row, in)
+		if err != nil {
+			return out, err
+		}
+		out.Comments = append(out.Comments, review.Comment{
+			ID: id, By: review.Person{Login: in.Author, ID: in.AuthorID}, Text: in.Text, MayWrite: may,
+			Fresh:  in.State == store.InputPending,
+			Commit: d.CommitID, Start: d.StartLine, Line: d.Line, OldSide: d.Side == "LEFT", Hunk: d.DiffHunk,
+		})
+	}
+	return out, nil
+}
+
+// readReview deals with what a review says as a whole.
+func (r *Reader) readReview(ctx context.Context, row store.Run, in store.Input, h *Digest) error {
+	var d handlers.Review
+	if err := json.Unmarshal(in.Detail, &d); err != nil {
+		return fmt.Errorf("read %s: %w", in.Source, err)
+	}
+	may, err := r.mayReview(ctx, row, in)
+	if err != nil {
+		return err
+	}
+	text, _ := plan.Sanitize(in.Text)
+	text = strings.TrimSpace(text)
+	l := loop.Heard{Feedback: loop.Feedback{Key: in.Source, By: in.Author, Standing: loop.FeedbackTask}}
+	c, commanded, problem := review.ParseCommand(in.Text)
+	switch {
+	case !may:
+		h.settle(in, store.InputRefused, string(authorization.DeniedRole))
+		return nil
+	case commanded && problem == nil && c.Verb == review.VerbDo:
+		asked, _ := plan.Sanitize(c.Text)
+		l.Task = run.Task{Title: strings.TrimSpace(asked), Priority: 1}
+	case d.Verdict == "changes_requested" && text != "" && !commanded:
+		gist := strs.OneLine(text)
+		l.Task = run.Task{Title: "Address the review by " + in.Author + ": " + cutText(gist, 120),
+			Accept:   []string{"The work does what " + in.Author + " asks in the review: " + cutText(gist, 600)},
+			Priority: 1}
+		l.Quote = in.Author + " wrote:\n\n" + cutText(text, 8<<10)
+	}
+	if l.Task.Title == "" {
+		h.settle(in, store.InputDone, "nothing to do")
+		return nil
+	}
+	if in.Role != "bot" {
+		l.Person = loop.Person{Login: in.Author, ID: in.AuthorID}
+		if h.By.ID == 0 {
+			h.By = handlers.Author{Login: in.Author, ID: in.AuthorID, Type: "User"}
+		}
+	}
+	h.settle(in, store.InputDone, "a task")
+	h.List = append(h.List, l)
+	return nil
+}
+
+// cutText is at most limit bytes of text.
+func cutText(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}
-	return strings.TrimSpace(strings.ToValidUTF8(text[:limit-len("…")], "")) + "…"
+	return strings.ToValidUTF8(text[:limit], "") + "…"
+}
+
+// readChecks makes one task of the checks of others that failed on the head that
+// the run has left. What failed on any other commit is history.
+func (r *Reader) readChecks(ctx context.Context, row store.Run, s loop.State, conv ghapp.Conversation,
+	pending []store.Input, h *Digest) error {
+	var failed []store.Input
+	for _, in := range pending {
+		if in.Kind != store.InputChecks {
+			continue
+		}
+		var d handlers.Checks
+		if err := json.Unmarshal(in.Detail, &d); err != nil {
+			return fmt.Errorf("read %s: %w", in.Source, err)
+		}
+		switch {
+		case d.Head != conv.HeadOID || d.Head != s.Head:
+			h.settle(in, store.InputRefused, "not of the head")
+		case !s.Phase.Terminal() && len(s.Commits) > 0:
+			// More commits may come; it is looked at once the run has ended.
+		default:
+			failed = append(failed, in)
+			h.settle(in, store.InputDone, "a task")
+		}
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	checks, err := r.repoOf(row).FailedChecks(ghapp.WithPurpose(ctx, "checks"), s.Head)
+	if err != nil && !ghapp.Denied(err) {
+		return err
+	}
+	if err == nil && len(checks) == 0 {
+		return nil // they were run again meanwhile, and passed
+	}
+	var names []string
+	var b strings.Builder
+	fmt.Fprintf(&b, "These checks failed on commit %s:\n", s.Head)
+	for _, c := range checks {
+		name, _ := plan.Sanitize(c.Name)
+		name = cutText(strs.OneLine(name), 100)
+		names = append(names, name)
+		fmt.Fprintf(&b, "\n%s (%s)\n", name, c.Conclusion)
+		words, _ := plan.Sanitize(strings.TrimSpace(c.Title + "\n" + c.Summary + "\n" + c.Text))
+		b.WriteString(cutText(words, maxCheckWords) + "\n")
+	}
+	what := strings.Join(names, ", ")
+	if what == "" {
+		what = "see the pull request"
+	}
+	h.List = append(h.List, loop.Heard{
+		Feedback: loop.Feedback{Key: "checks:" + s.Head, Standing: loop.FeedbackTask,
+			Where: "checks on " + s.Head[:min(len(s.Head), 7)], Quote: r.Mask.Mask(cutText(b.String(), 16<<10))},
+		Task: run.Task{Title: "Fix the checks that failed on the pull request: " + cutText(what, 200),
+			Accept: []string{"The cause of each failure is fixed, and no check is weakened"}, Priority: 1},
+	})
+	return nil
 }

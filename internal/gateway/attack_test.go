@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/spend"
 )
 
 // Attack G3: a hijacked agent asks the gateway for more than it is for. Each is

@@ -24,7 +24,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/org/ralph-action/internal/egress"
+	"github.com/org/ralph-action/internal/gateway/egress"
 	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"

@@ -18,8 +18,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/org/ralph-action/internal/egress"
-	"github.com/org/ralph-action/internal/spend"
+	"github.com/org/ralph-action/internal/gateway/egress"
+	"github.com/org/ralph-action/internal/gateway/spend"
 )
 
 // ProxyUser is the user that a start names to the proxy; the password is its

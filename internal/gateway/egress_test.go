@@ -25,10 +25,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/org/ralph-action/internal/egress"
+	"github.com/org/ralph-action/internal/gateway/egress"
+	"github.com/org/ralph-action/internal/gateway/spend"
+	"github.com/org/ralph-action/internal/gateway/spend/spendtest"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/spend"
-	"github.com/org/ralph-action/internal/spend/spendtest"
 )
 
 // registry is the one host that the tests allow and reach. Package httptest has a

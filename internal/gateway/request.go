@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/org/ralph-action/internal/spend"
+	"github.com/org/ralph-action/internal/gateway/spend"
 )
 
 const (

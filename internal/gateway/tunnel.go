@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/org/ralph-action/internal/egress"
-	"github.com/org/ralph-action/internal/spend"
+	"github.com/org/ralph-action/internal/gateway/egress"
+	"github.com/org/ralph-action/internal/gateway/spend"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/org/ralph-action/internal/spend"
+	"github.com/org/ralph-action/internal/gateway/spend"
 )
 
 // maxEvent bounds one event of a stream, or an answer that is no stream, of

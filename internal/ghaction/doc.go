@@ -1,6 +1,6 @@
 // Package ghaction is what is peculiar to a job of GitHub Actions: its inputs,
 // its event, its checkout, and the commands and files by which a step speaks to
-// the runner. The run itself is the App's: see reconcile.Job.
+// the runner. The run itself is the App's: see package job.
 //
 // Invariants:
 //   - Inputs come from the environment; nothing of them is part of a command

@@ -3,7 +3,7 @@ package handlers
 import (
 	"encoding/json"
 
-	"github.com/org/ralph-action/internal/command"
+	"github.com/org/ralph-action/internal/review"
 )
 
 // The identifiers of the buttons on the App's check runs.
@@ -43,12 +43,12 @@ func (d *Decoder) checkRun(payload []byte) (Intent, error) {
 	if err := r.err(); err != nil {
 		return nil, err
 	}
-	verb := command.Retry
+	verb := review.VerbRetry
 	switch {
 	case p.Action == "rerequested":
 	case p.Action == "requested_action" && p.RequestedAction.Identifier == ButtonRetry:
 	case p.Action == "requested_action" && p.RequestedAction.Identifier == ButtonStop:
-		verb = command.Stop
+		verb = review.VerbStop
 	default:
 		return nil, nil
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/org/ralph-action/internal/command"
+	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/store"
 )
 
@@ -48,7 +48,7 @@ func (d *Decoder) checkSuite(payload []byte) (Intent, error) {
 	ours := suite.App.ID == d.App
 	switch {
 	case p.Action == "rerequested" && ours:
-		return ButtonIntent{Subject: subject, Verb: command.Retry}, nil
+		return ButtonIntent{Subject: subject, Verb: review.VerbRetry}, nil
 	case p.Action == "completed" && !ours && (suite.Conclusion == "failure" || suite.Conclusion == "timed_out"):
 		return FeedbackIntent{
 			Subject: subject, Kind: store.InputChecks, Source: fmt.Sprintf("check_suite:%d:%s", suite.ID, suite.UpdatedAt.UTC().Format(time.RFC3339)),

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/org/ralph-action/internal/command"
+	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/store"
 )
 
@@ -108,7 +108,7 @@ type CommandIntent struct {
 	Subject
 	Comment Comment
 	Text    Text
-	Command command.Command
+	Command review.Command
 	Problem string
 }
 
@@ -193,8 +193,8 @@ type Checks struct {
 // runs, or asked to have the checks of a commit run again.
 type ButtonIntent struct {
 	Subject
-	// Verb is command.Stop or command.Retry.
-	Verb command.Verb
+	// Verb is review.VerbStop or review.VerbRetry.
+	Verb review.Verb
 	// Run is what the check run was about, "" where a whole suite was meant.
 	Run string
 }

@@ -30,9 +30,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/org/ralph-action/internal/handlers"
-	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
+	"github.com/org/ralph-action/internal/store/queue"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/org/ralph-action/internal/command"
+	"github.com/org/ralph-action/internal/review"
 )
 
 // issueCommentActions: only a new comment can command. One that is edited or
@@ -61,7 +61,7 @@ func (d *Decoder) issueComment(payload []byte) (Intent, error) {
 	case p.Action != "created":
 		return nil, nil
 	}
-	c, ok, err := command.Parse(comment.Body)
+	c, ok, err := review.ParseCommand(comment.Body)
 	switch {
 	case ok && err != nil:
 		return CommandIntent{Subject: subject, Comment: comment, Text: p.Issue.text(), Problem: err.Error()}, nil

@@ -12,15 +12,15 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/org/ralph-action/internal/agent"
-	"github.com/org/ralph-action/internal/egress"
 	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/gateway/egress"
+	"github.com/org/ralph-action/internal/gateway/spend"
+	"github.com/org/ralph-action/internal/gateway/spend/spendtest"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
-	"github.com/org/ralph-action/internal/spend"
-	"github.com/org/ralph-action/internal/spend/spendtest"
 )
 
 // TestWayOut: agents and checks are told of the proxy where the run may reach

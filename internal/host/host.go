@@ -14,9 +14,11 @@ import (
 	"sync"
 
 	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/config"
-	"github.com/org/ralph-action/internal/egress"
 	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/gateway/egress"
+	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
@@ -25,8 +27,6 @@ import (
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
-	"github.com/org/ralph-action/internal/spend"
-	"github.com/org/ralph-action/internal/transcript"
 )
 
 // Location is where a run's work begins and where it stands.

@@ -10,10 +10,10 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/gateway"
+	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
-	"github.com/org/ralph-action/internal/spend"
 )
 
 // begin opens the account of an agent's start. From then on its tokens are good.

@@ -11,13 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/gateway/spend"
+	"github.com/org/ralph-action/internal/gateway/spend/spendtest"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
-	"github.com/org/ralph-action/internal/spend"
-	"github.com/org/ralph-action/internal/spend/spendtest"
 )
 
 // box is a sandbox in memory, with one process that runs until it is told to

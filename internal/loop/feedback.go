@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/ralph-action/internal/feedback"
 	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -60,7 +60,7 @@ type Feedback struct {
 	Quote string
 	// Suggestion is what is to be applied as it stands, nil for nothing or once that
 	// was tried.
-	Suggestion *feedback.Suggestion
+	Suggestion *review.Suggestion
 }
 
 // Heard is something that people said, as a run takes it in. A zero Task is none.
@@ -274,7 +274,7 @@ func (e *Engine) apply(ctx context.Context, s *State, doc *progress.Doc, task ru
 
 // suggested is the last good tree with a suggestion applied, "" where that does
 // not fit it any more.
-func (e *Engine) suggested(ctx context.Context, s *State, sug feedback.Suggestion) (tree string, err error) {
+func (e *Engine) suggested(ctx context.Context, s *State, sug review.Suggestion) (tree string, err error) {
 	was, ok, err := e.Trees.File(ctx, sug.Commit, sug.Path, maxSuggestion)
 	if err != nil || !ok {
 		return "", err

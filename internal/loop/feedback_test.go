@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/org/ralph-action/internal/feedback"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -76,9 +76,9 @@ func TestHeed(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			suggestion := said("s", "Apply the suggestion", "so")
-			suggestion.Suggestion = &feedback.Suggestion{Commit: w.landed[0].Tree, Path: "README", Start: 1, Line: 1, Text: "goodbye\n"}
+			suggestion.Suggestion = &review.Suggestion{Commit: w.landed[0].Tree, Path: "README", Start: 1, Line: 1, Text: "goodbye\n"}
 			late := said("l", "Apply the other one", "or so")
-			late.Suggestion = &feedback.Suggestion{Commit: w.landed[0].Tree, Path: "README", Start: 1, Line: 1, Text: "good night\n"}
+			late.Suggestion = &review.Suggestion{Commit: w.landed[0].Tree, Path: "README", Start: 1, Line: 1, Text: "good night\n"}
 			same := said("w2", "", "")
 			same.As = "w"
 			dropped := loop.Heard{Feedback: loop.Feedback{Key: "d", Standing: loop.FeedbackDropped, Why: "it was resolved"}}

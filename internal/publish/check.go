@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/org/ralph-action/internal/effects"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/progress"
-	"github.com/org/ralph-action/internal/progress/island"
+	"github.com/org/ralph-action/internal/publish/effects"
+	"github.com/org/ralph-action/internal/publish/island"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -102,7 +102,7 @@ func (p *Publisher) Check(ctx context.Context, on CheckOn, v island.View) (descr
 			if in.Text, err = on.text(); err != nil {
 				return nil, err
 			}
-			if in.Annotations, err = p.unsaid(ctx, on); err != nil {
+			if in.Annotations, err = p.newAnnotations(ctx, on); err != nil {
 				return nil, err
 			}
 			writes = append([]ghapp.CheckWrite{{ID: rec.ID, CheckInput: in}}, writes...)
@@ -112,7 +112,7 @@ func (p *Publisher) Check(ctx context.Context, on CheckOn, v island.View) (descr
 		}
 		out, refused = p.GitHub.WriteChecks(ctx, text, writes...)
 	}
-	if err := p.closed(ctx, old, out.IDs[len(out.IDs)-len(old):]); err != nil {
+	if err := p.recordClosed(ctx, old, out.IDs[len(out.IDs)-len(old):]); err != nil {
 		return nil, err
 	}
 	if on.PR == nil || text != nil && !out.Described {
@@ -157,9 +157,9 @@ func (p *Publisher) checkInput(on CheckOn, v island.View) ghapp.CheckInput {
 	return in
 }
 
-// unsaid are the annotations that the check run does not have yet: GitHub adds
+// newAnnotations are the annotations that the check run does not have yet: GitHub adds
 // to those that are there, and an earlier attempt may have got through.
-func (p *Publisher) unsaid(ctx context.Context, on CheckOn) ([]ghapp.Annotation, error) {
+func (p *Publisher) newAnnotations(ctx context.Context, on CheckOn) ([]ghapp.Annotation, error) {
 	if len(on.Annotations) == 0 {
 		return nil, nil
 	}
@@ -205,9 +205,9 @@ func closing(old []checkRecord, head string) []ghapp.CheckWrite {
 	return out
 }
 
-// closed keeps in mind which check runs GitHub has closed; ids has "" for the
+// recordClosed keeps in mind which check runs GitHub has closed; ids has "" for the
 // others, which are left for the next time: closing one again changes nothing.
-func (p *Publisher) closed(ctx context.Context, old []checkRecord, ids []string) error {
+func (p *Publisher) recordClosed(ctx context.Context, old []checkRecord, ids []string) error {
 	for i, c := range old {
 		if ids[i] == "" {
 			continue

@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/org/ralph-action/internal/progress/island"
+	"github.com/org/ralph-action/internal/publish/island"
 )
 
 // Held is what a task's commit lacks because a person has to apply it.
@@ -31,7 +31,7 @@ func (p *Publisher) CommentHeld(ctx context.Context, number int, h Held) (url st
 	}
 	text := HeldText(p.Mask.Mask, p.Branch, h)
 	sum := sha256.Sum256([]byte(text))
-	return p.sayOn(ctx, number, "held:"+h.TaskID+":"+hex.EncodeToString(sum[:6]), text)
+	return p.commentOn(ctx, number, "held:"+h.TaskID+":"+hex.EncodeToString(sum[:6]), text)
 }
 
 // HeldText hands over what was held back, with its patch where one can be shown

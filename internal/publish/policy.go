@@ -72,7 +72,7 @@ func screen(changes []gitrepo.Change, p run.Protection, own []string) Screened {
 			s.Refused = append(s.Refused, HeldBack{Path: c.Path, Reason: reason})
 			continue
 		}
-		reason := protected(c.Path, p)
+		reason := protectingRule(c.Path, p)
 		switch {
 		case reason == "" || slices.Contains(own, c.Path):
 			s.Allowed = append(s.Allowed, c)
@@ -124,9 +124,9 @@ func badPath(p string) string {
 	return ""
 }
 
-// protected says why a path is protected under a policy, or "". Letters of either
+// protectingRule says why a path is protected under a policy, or "". Letters of either
 // case count: some file systems do not tell them apart.
-func protected(p string, by run.Protection) string {
+func protectingRule(p string, by run.Protection) string {
 	p = strings.ToLower(p)
 	base := path.Base(p)
 	switch {

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/org/ralph-action/internal/effects"
 	"github.com/org/ralph-action/internal/ghapp"
-	"github.com/org/ralph-action/internal/progress/island"
+	"github.com/org/ralph-action/internal/publish/effects"
+	"github.com/org/ralph-action/internal/publish/island"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -50,7 +50,7 @@ func (p *Publisher) EnsurePR(ctx context.Context, number int, v island.View) (gh
 			return prRecord{Number: pr.Number}, err
 		})
 	if err != nil {
-		return ghapp.PR{}, notOpened(head, err)
+		return ghapp.PR{}, explainNotOpened(head, err)
 	}
 	if got.Number == rec.Number {
 		return got, nil
@@ -58,9 +58,9 @@ func (p *Publisher) EnsurePR(ctx context.Context, number int, v island.View) (gh
 	return p.ReadPR(ctx, rec.Number)
 }
 
-// notOpened is why there is no pull request from a branch, in words for people
+// explainNotOpened is why there is no pull request from a branch, in words for people
 // where only they can fix it.
-func notOpened(branch string, err error) error {
+func explainNotOpened(branch string, err error) error {
 	class, _ := ghapp.Classify(err)
 	switch {
 	case errors.Is(err, ghapp.ErrExists):

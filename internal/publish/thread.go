@@ -8,9 +8,9 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/org/ralph-action/internal/effects"
 	"github.com/org/ralph-action/internal/ghapp"
-	"github.com/org/ralph-action/internal/progress/island"
+	"github.com/org/ralph-action/internal/publish/effects"
+	"github.com/org/ralph-action/internal/publish/island"
 )
 
 // Answer is what a commit did for a conversation on a pull request's lines.
@@ -50,7 +50,7 @@ func (p *Publisher) Answer(ctx context.Context, number int, a Answer) error {
 			return struct{}{}, ok, err
 		},
 		func(ctx context.Context) (struct{}, error) {
-			return struct{}{}, soft(ctx, "a conversation was not resolved", p.GitHub.ResolveThread(ctx, a.Thread))
+			return struct{}{}, tolerateDenied(ctx, "a conversation was not resolved", p.GitHub.ResolveThread(ctx, a.Thread))
 		})
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (p *Publisher) Answer(ctx context.Context, number int, a Answer) error {
 	_, err = effects.Do(ctx, p.Effects, effects.Reply(p.GitHub.FullName(), number, a.Comment, a.OID), nil, said,
 		func(ctx context.Context) (commentRecord, error) {
 			id, url, err := p.GitHub.ReplyInThread(ctx, number, a.Comment, AnswerThreadText(p.Mask.Mask, a)+"\n\n"+marker)
-			return commentRecord{ID: id, URL: url}, soft(ctx, "a reply was not written", err)
+			return commentRecord{ID: id, URL: url}, tolerateDenied(ctx, "a reply was not written", err)
 		})
 	return err
 }
@@ -69,10 +69,10 @@ func (p *Publisher) replyMarker(number int, comment int64, oid string) string {
 	return saidMark(effects.Reply(p.GitHub.FullName(), number, comment, oid))
 }
 
-// RecallAnswers looks which conversations of a pull request earlier runs, of which
+// FindAnswers looks which conversations of a pull request earlier runs, of which
 // the store knows nothing, have answered: answered says it of the one that a comment
 // opened and the commit that did what was asked for there.
-func (p *Publisher) RecallAnswers(ctx context.Context, number int) (answered func(comment int64, oid string) bool, err error) {
+func (p *Publisher) FindAnswers(ctx context.Context, number int) (answered func(comment int64, oid string) bool, err error) {
 	said, err := p.GitHub.CommentsOnLines(ctx, number)
 	if err != nil {
 		return nil, err
@@ -94,8 +94,9 @@ func (p *Publisher) RecallAnswers(ctx context.Context, number int) (answered fun
 	return func(comment int64, oid string) bool { return marks[p.replyMarker(number, comment, oid)] }, nil
 }
 
-// soft lets GitHub's refusal pass with a word in the log.
-func soft(ctx context.Context, what string, err error) error {
+// tolerateDenied logs that GitHub denied something, with what it kept from happening, and
+// carries on.
+func tolerateDenied(ctx context.Context, what string, err error) error {
 	if err == nil || !ghapp.Denied(err) {
 		return err
 	}

@@ -1,13 +1,19 @@
-// Package reconcile drives the runs of the App: it turns what a delivery asks
-// for into a run, and takes a run as far as it can go in one tick.
+// Package reconcile ticks runs: it takes one as far as it can go, one transition of the
+// loop after the other, and gives it back.
+//
+// [Reconciler.Advance] claims the run's lease, opens what the run is driven by (its host,
+// its gateway, its pull request), has the run take in what people asked of it or said of
+// its work, and steps the loop until that waits for a process or for the time. A step that
+// failed is tried again after a pause that grows, and ends the run when that happens too
+// often. When a run has ended, what people asked of it meanwhile begins another.
 //
 // Invariants:
-//   - A tick holds the run's lease. Each transition is saved under it before
-//     the next one begins, so that a tick may be cut off anywhere.
-//   - A person's permission is asked of GitHub when the run is made and again
-//     before each publication, and is never older than a minute.
-//   - What a run works on is the issue's text in the delivery that started it;
-//     of the issue itself only its state and labels are read.
-//   - Nothing held in memory is needed to go on: another process finds the same
-//     trees, processes and effects.
+//   - A tick holds the run's lease. Each transition is saved under it before the next one
+//     begins, so that a tick may be cut off anywhere.
+//   - What people said is taken in by the transaction that saves the state which has taken
+//     it in: never twice, and never not at all.
+//   - A person's permission is asked of GitHub when the run is made and again before each
+//     publication, and is never older than a minute.
+//   - Nothing held in memory is needed to go on: another process finds the same trees,
+//     processes and effects.
 package reconcile

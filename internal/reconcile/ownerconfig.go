@@ -23,7 +23,7 @@ type ownerFile struct{ repo, path string }
 // it is fixed.
 func (r *Reconciler) ownerConfig(ctx context.Context, repo *ghapp.Repo, path string) (host.ConfigFile, error) {
 	key, now := ownerFile{strings.ToLower(repo.FullName()), path}, r.cfg.Now()
-	if file, ok := r.owners.get(key, now); ok {
+	if file, ok := r.owners.Get(key, now); ok {
 		return file, nil
 	}
 	src, err := repo.File(ghapp.WithPurpose(ctx, "owner-config"), path, config.MaxFileBytes)
@@ -37,7 +37,7 @@ func (r *Reconciler) ownerConfig(ctx context.Context, repo *ghapp.Repo, path str
 		return host.ConfigFile{}, err
 	}
 	if _, err := file.Parse(); err == nil {
-		r.owners.put(key, file, now.Add(ownerConfigAge))
+		r.owners.Put(key, file, now.Add(ownerConfigAge))
 	}
 	return file, nil
 }

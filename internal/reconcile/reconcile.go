@@ -19,23 +19,26 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/agent/transcript"
+	"github.com/org/ralph-action/internal/authorization"
 	"github.com/org/ralph-action/internal/config"
-	"github.com/org/ralph-action/internal/effects"
+	"github.com/org/ralph-action/internal/delivery"
+	"github.com/org/ralph-action/internal/feedback"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/gateway"
+	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/gitrepo"
-	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
-	"github.com/org/ralph-action/internal/progress/island"
-	"github.com/org/ralph-action/internal/queue"
+	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/publish/island"
+	"github.com/org/ralph-action/internal/pullrequest"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
-	"github.com/org/ralph-action/internal/spend"
 	"github.com/org/ralph-action/internal/store"
-	"github.com/org/ralph-action/internal/transcript"
+	"github.com/org/ralph-action/internal/store/queue"
 )
 
 const (
@@ -54,39 +57,40 @@ const (
 	lastPause  = 5 * time.Minute
 )
 
-// Signaler inserts the jobs that make a run be ticked. *queue.Queue is one.
-type Signaler interface {
-	EnqueueAdvance(ctx context.Context, tx *sql.Tx, id run.ID) error
+// Waker has a run ticked soon. *queue.Queue is one.
+type Waker interface {
 	Wake(ctx context.Context, tx *sql.Tx, id run.ID) error
+}
+
+// Starter begins runs. *delivery.Receiver is one.
+type Starter interface {
+	Begin(ctx context.Context, repo *ghapp.Repo, w delivery.RunRequest,
+		also func(tx *sql.Tx, id run.ID) error) (outcome string, err error)
 }
 
 // Config is what a Reconciler is made of.
 type Config struct {
 	Store  *store.Store
-	Queue  Signaler
+	Queue  Waker
 	GitHub *ghapp.App
 	Git    *gitrepo.Git
 	// Owner names this process in leases.
 	Owner   string
-	Decoder handlers.Decoder
 	Sandbox sandbox.Sandbox
 	Backend agent.Backend
 	// DataDir holds mirrors and the runs' own directories.
 	DataDir string
-	// Image, AgentName, Model and Resources are the server's choice; a
-	// repository may choose another model and image.
+	// Image, AgentName and Resources are the server's choice; a repository may choose
+	// another image.
 	Image string
 	// Devcontainer says what is taken from the repository's devcontainer.json.
 	Devcontainer config.Devcontainer
 	AgentName    string
-	Model        string
 	// CacheBytes bounds what set-up commands made; see host.Caches.
 	CacheBytes int64
 	Resources  host.Resources
 	// Limits bound every run; a repository can only tighten them.
 	Limits func(asked run.Limits) run.Limits
-	// People says who may use the bot, and how often.
-	People config.People
 	Gates  []gate.Gate
 	// Models is the model endpoint behind the gateway; nil means that agents
 	// bring their own credentials (local sandbox only).
@@ -121,7 +125,7 @@ type Config struct {
 	// until the work is complete.
 	OpenReady bool
 	// ByJob: this is a job of a workflow, which hears of nothing but its own event.
-	// NewJob sets it.
+	// Package job sets it.
 	ByJob bool
 	// Now is the clock.
 	Now func() time.Time
@@ -147,8 +151,8 @@ type Models struct {
 	IssueUSD, DayUSD float64
 }
 
-// scopes are what the starts of a run are charged to besides the run itself.
-func (m *Models) scopes(row store.Run, now time.Time) []spend.Scope {
+// Scopes are what the starts of a run are charged to besides the run itself.
+func (m *Models) Scopes(row store.Run, now time.Time) []spend.Scope {
 	return []spend.Scope{
 		spend.IssueScope(row.IssueNode, spend.Dollars(m.IssueUSD)),
 		spend.DayScope(row.RepoNode, now.UTC().Format(time.DateOnly), spend.Dollars(m.DayUSD)),
@@ -157,12 +161,13 @@ func (m *Models) scopes(row store.Run, now time.Time) []spend.Scope {
 
 // caps says, in words for people, what keeps a run from spending so much more: the
 // budgets that it shares with others and that do not hold it.
-func (m *Models) caps(ctx context.Context, l spend.Ledger, row store.Run, now time.Time, more float64) (says []string, err error) {
+func (m *Models) caps(ctx context.Context, l spend.Ledger, row store.Run, now time.Time,
+	more float64) (says []string, err error) {
 	forms := []string{
 		"All runs of this issue share a budget of $%.2f (`budgets.issue_usd`); $%.2f is left.",
 		"All runs in this repository share a daily budget of $%.2f (`budgets.repository_day_usd`); $%.2f is left today.",
 	}
-	for i, scope := range m.scopes(row, now) {
+	for i, scope := range m.Scopes(row, now) {
 		if scope.Limit <= 0 {
 			continue
 		}
@@ -177,14 +182,16 @@ func (m *Models) caps(ctx context.Context, l spend.Ledger, row store.Run, now ti
 	return says, nil
 }
 
-// Reconciler works deliveries and ticks runs. It is safe for concurrent use.
+// Reconciler ticks runs. It is safe for concurrent use.
 type Reconciler struct {
-	cfg     Config
-	effects effects.Runner
-	mirrors *mirrors
-	people  remembered[personIn, ghapp.Permission]
+	cfg        Config
+	starter    Starter
+	authorizer *authorization.Authorizer
+	comments   *publish.Commenter
+	feedback   *feedback.Reader
+	mirrors    *host.Mirrors
 	// owners are the configurations of owners for repositories that have none.
-	owners remembered[ownerFile, host.ConfigFile]
+	owners ghapp.Cache[ownerFile, host.ConfigFile]
 
 	// claimed are the runs that this process works on, by run.ID.
 	claimed sync.Map
@@ -214,13 +221,17 @@ type driver struct {
 	repo string
 }
 
-// New makes a reconciler.
-func New(cfg Config) *Reconciler {
+// New makes a reconciler. What is asked of a run that has ended begins another by
+// deliveries, which also say who may ask and answer them.
+func New(cfg Config, deliveries *delivery.Receiver) *Reconciler {
 	life, stop := context.WithCancel(context.Background())
 	return &Reconciler{
-		cfg:     cfg,
-		effects: effects.Runner{Store: cfg.Store, Now: cfg.Now, Forgetful: cfg.ByJob},
-		mirrors: newMirrors(life, cfg.Git, filepath.Join(cfg.DataDir, "mirrors")),
+		cfg: cfg, starter: deliveries, authorizer: deliveries.Authorizer, comments: deliveries.Comments,
+		feedback: &feedback.Reader{
+			Store: cfg.Store, GitHub: cfg.GitHub, Authorizer: deliveries.Authorizer, Comments: deliveries.Comments,
+			Mask: cfg.Mask, Now: cfg.Now, Quiet: cfg.Quiet,
+		},
+		mirrors: host.NewMirrors(life, cfg.Git, filepath.Join(cfg.DataDir, "mirrors")),
 		drivers: map[run.ID]*driver{},
 		life:    life, stop: stop,
 	}
@@ -236,7 +247,7 @@ func (r *Reconciler) Close(ctx context.Context) error {
 	go func() {
 		defer close(ended)
 		r.waiters.Wait()
-		r.mirrors.wait()
+		r.mirrors.Wait()
 	}()
 	var errs []error
 	select {
@@ -309,7 +320,8 @@ func (r *Reconciler) claim(ctx context.Context, id run.ID) (lease store.Lease, g
 
 // keepLease renews the lease for as long as a tick takes, which may be longer
 // than the lease lasts. When the lease is lost the context it gives is ended.
-func (r *Reconciler) keepLease(ctx context.Context, id run.ID, lease store.Lease, every time.Duration) (_ context.Context, release func()) {
+func (r *Reconciler) keepLease(ctx context.Context, id run.ID, lease store.Lease,
+	every time.Duration) (_ context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var renewing sync.WaitGroup
 	renewing.Go(func() {
@@ -339,7 +351,8 @@ func (r *Reconciler) keepLease(ctx context.Context, id run.ID, lease store.Lease
 
 // tick takes as many transitions as it can, saving each. openErr is what the
 // driver lacks; telling people of the end does without it.
-func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease, d *driver, openErr error) (time.Duration, error) {
+func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease, d *driver,
+	openErr error) (time.Duration, error) {
 	s, err := loop.Decode(row.State)
 	if err != nil {
 		return 0, err
@@ -359,14 +372,15 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 			}
 			s.CancelRequested, s.CancelReason = !row.CancelRequestedAt.IsZero(), row.CancelBy
 		}
-		if s, err = r.steer(ctx, row, lease, d, s); err != nil {
+		if s, err = r.takeIn(ctx, row, lease, d, s); err != nil {
 			return r.trouble(ctx, row, lease, d, s, err)
 		}
 		next, n, err := d.engine.Step(ctx, s)
 		switch {
-		case errors.Is(err, errFetching) && s.End == "" && r.overdue(s):
-			next, n = d.engine.Fail(s, "the repository could not be fetched in the time that the run has"), loop.Next{Kind: loop.Continue}
-		case errors.Is(err, errFetching):
+		case errors.Is(err, host.ErrFetching) && s.End == "" && r.overdue(s):
+			next, n = d.engine.Fail(s, "the repository could not be fetched in the time that the run has"),
+				loop.Next{Kind: loop.Continue}
+		case errors.Is(err, host.ErrFetching):
 			return poll, nil
 		case err != nil:
 			return r.trouble(ctx, row, lease, d, s, err)
@@ -384,7 +398,7 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 		case loop.Sleep:
 			pause := max(n.Until.Sub(r.cfg.Now()), time.Millisecond)
 			if s.Stale() {
-				pause = min(pause, showEvery)
+				pause = min(pause, pullrequest.ShowEvery)
 			}
 			return pause, r.refresh(ctx, row, lease, d, s)
 		case loop.Done:
@@ -451,7 +465,8 @@ func (r *Reconciler) saving(id run.ID) func() {
 // asks for. What only a person can fix, and what fails too often, ends the
 // run with its reason. One that was cut off for taking too long counts like any
 // other; one that was cut off because this process stops does not.
-func (r *Reconciler) trouble(ctx context.Context, row store.Run, lease store.Lease, d *driver, s loop.State, err error) (time.Duration, error) {
+func (r *Reconciler) trouble(ctx context.Context, row store.Run, lease store.Lease, d *driver, s loop.State,
+	err error) (time.Duration, error) {
 	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
 	if ctx.Err() != nil && !late || errors.Is(err, run.ErrLeaseLost) {
 		return 0, err
@@ -584,19 +599,26 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 			r.cfg.Watch(ev)
 		}
 	}
-	source := r.source(repo, row.RepoNode)
+	source := r.Source(repo, row.RepoNode)
 	hostCfg := host.Config{
-		Dir: filepath.Join(r.cfg.DataDir, "runs", string(row.ID)), Pool: filepath.Join(r.cfg.DataDir, "trees", shortName(row.RepoNode)), Source: source, Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Image: r.cfg.Image, Devcontainer: r.cfg.Devcontainer,
-		Caches:       host.Caches{Dir: filepath.Join(r.cfg.DataDir, host.CachesDir), Repo: shortName(row.RepoNode), MaxBytes: r.cfg.CacheBytes},
-		OnOwnerDeath: cmp.Or(r.cfg.OnOwnerDeath, sandbox.KeepWithoutOwner), Gates: r.cfg.Gates, NeedsApproval: r.cfg.NeedsApproval, Resources: r.cfg.Resources, Credentials: r.cfg.Credentials, Prices: r.cfg.Prices, Limits: r.cfg.Limits, Emit: watch,
+		Dir:  filepath.Join(r.cfg.DataDir, "runs", string(row.ID)),
+		Pool: filepath.Join(r.cfg.DataDir, "trees", shortName(row.RepoNode)), Source: source,
+		Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Image: r.cfg.Image, Devcontainer: r.cfg.Devcontainer,
+		Caches: host.Caches{Dir: filepath.Join(r.cfg.DataDir, host.CachesDir), Repo: shortName(row.RepoNode),
+			MaxBytes: r.cfg.CacheBytes},
+		OnOwnerDeath: cmp.Or(r.cfg.OnOwnerDeath, sandbox.KeepWithoutOwner), Gates: r.cfg.Gates,
+		NeedsApproval: r.cfg.NeedsApproval, Resources: r.cfg.Resources, Credentials: r.cfg.Credentials,
+		Prices: r.cfg.Prices, Limits: r.cfg.Limits, Emit: watch,
 	}
 	hostCfg.Transcripts, hostCfg.Mask, hostCfg.Unfinished = r.cfg.Transcripts, r.cfg.Mask, r.cfg.Store
 	if m := r.cfg.Models; m != nil {
 		key := m.Key(row.ID)
 		hostCfg.Gateway = &host.Gateway{
-			Dir: gateway.SocketDir(gatewayDir(r.cfg.DataDir, row.ID)), Token: func(start string) string { return gateway.Token(key, start) },
-			Meter: m.Gateway.Meter, Scopes: func() []spend.Scope { return m.scopes(row, r.cfg.Now()) },
-			NoModels: len(m.Gateway.Upstreams) == 0, Egress: m.Gateway.Egress, ProxyToken: func(start string) string { return gateway.ProxyToken(key, start) },
+			Dir:   gateway.SocketDir(gatewayDir(r.cfg.DataDir, row.ID)),
+			Token: func(start string) string { return gateway.Token(key, start) },
+			Meter: m.Gateway.Meter, Scopes: func() []spend.Scope { return m.Scopes(row, r.cfg.Now()) },
+			NoModels: len(m.Gateway.Upstreams) == 0, Egress: m.Gateway.Egress,
+			ProxyToken: func(start string) string { return gateway.ProxyToken(key, start) },
 		}
 	}
 	var first func(ctx context.Context) (bool, error)
@@ -608,19 +630,20 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 		host: h, watched: map[loop.Handle]bool{}, repo: row.RepoOwner + "/" + row.RepoName,
 		engine: &loop.Engine{
 			WorkTree: h, Trees: h, Branch: h, Runner: h,
-			Publisher: &publisher{
-				now: r.cfg.Now, repo: repo, host: h, effects: r.effects, issue: row.IssueNumber, branches: r.cfg.Branches,
-				agent: r.cfg.AgentName, mask: r.cfg.Mask, label: r.cfg.Decoder.Label, openReady: r.cfg.OpenReady, byJob: r.cfg.ByJob,
-				words: r.lastWords(row.ID), box: r.cfg.Sandbox, first: first,
-				before: func(ctx context.Context) (run.ID, error) {
+			Publisher: &pullrequest.Publisher{
+				Repo: repo, Issue: row.IssueNumber, Branches: r.cfg.Branches, Agent: r.cfg.AgentName, Mask: r.cfg.Mask,
+				Label: r.comments.Label, Sandbox: r.describeSandbox(), Objects: h.Repo, Effects: r.comments.Effects,
+				Now:       r.cfg.Now,
+				OpenReady: r.cfg.OpenReady, ByJob: r.cfg.ByJob, LastWords: r.lastWords(row.ID), First: first,
+				Before: func(ctx context.Context) (run.ID, error) {
 					earlier, err := r.cfg.Store.RunBefore(ctx, row.RepoNode, row.IssueNumber, row.ID)
 					if errors.Is(err, store.ErrNotFound) {
 						return "", nil
 					}
 					return earlier.ID, err
 				},
-				permission: func(ctx context.Context, login string) (ghapp.Permission, error) {
-					return r.permission(ctx, repo, row.RepoNode, login)
+				Permission: func(ctx context.Context, login string) (ghapp.Permission, error) {
+					return r.authorizer.Permission(ctx, repo, row.RepoNode, login)
 				},
 			},
 			Memory: r.cfg.Store.Lessons(row.RepoNode),
@@ -629,12 +652,24 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 	}
 }
 
-// source is where the branches of a repository are found.
-func (r *Reconciler) source(repo *ghapp.Repo, node string) *mirrorSource {
-	return &mirrorSource{
-		mirrors: r.mirrors, repo: repo, node: node, cloneURL: repo.HTMLURL() + ".git", base: r.cfg.Base, config: r.cfg.ConfigPath, branches: r.cfg.Branches,
-		fallback: func(ctx context.Context) (host.ConfigFile, error) {
-			return r.ownerConfig(ctx, repo.Sibling(config.OwnerRepo), config.OwnerPath(cmp.Or(r.cfg.ConfigPath, config.RepoPath)))
+// describeSandbox says to people how far the sandbox confines, "" where that is always
+// the same.
+func (r *Reconciler) describeSandbox() string {
+	if _, varies := r.cfg.Sandbox.(sandbox.Confiner); !varies {
+		return ""
+	}
+	return sandbox.Describe(r.cfg.Sandbox)
+}
+
+// Source is where the branches of a repository are found; node is its identity.
+func (r *Reconciler) Source(repo *ghapp.Repo, node string) *host.MirrorSource {
+	return &host.MirrorSource{
+		Mirrors: r.mirrors, Name: repo.FullName(), Node: node,
+		Remote: gitrepo.Remote{URL: repo.HTMLURL() + ".git", Auth: repo.GitAuth},
+		Base:   r.cfg.Base, ConfigPath: r.cfg.ConfigPath, Branches: r.cfg.Branches,
+		Fallback: func(ctx context.Context) (host.ConfigFile, error) {
+			return r.ownerConfig(ctx, repo.Sibling(config.OwnerRepo),
+				config.OwnerPath(cmp.Or(r.cfg.ConfigPath, config.RepoPath)))
 		},
 	}
 }

@@ -18,16 +18,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/org/ralph-action/internal/delivery"
 	"github.com/org/ralph-action/internal/gateway"
+	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/ghapp"
-	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
-	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
-	"github.com/org/ralph-action/internal/spend"
 	"github.com/org/ralph-action/internal/store"
+	"github.com/org/ralph-action/internal/store/queue"
 )
 
 // clock is a clock that is moved by hand.
@@ -88,14 +88,16 @@ func newWorld(t *testing.T, open func(context.Context) error) *world {
 			t.Error(err)
 		}
 	})
-	w.r = New(Config{Store: st, Owner: "one", DataDir: dir, Now: w.clock.now})
+	w.r = New(Config{Store: st, Owner: "one", DataDir: dir, Now: w.clock.now},
+		delivery.New(delivery.Config{Store: st, Now: w.clock.now}))
 	s := loop.NewState(loop.Request{Run: w.id}, w.clock.now())
 	state, err := loop.Encode(s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := st.InTx(t.Context(), func(tx *sql.Tx) error {
-		return st.CreateRun(t.Context(), tx, store.Run{ID: w.id, RepoNode: "R", IssueNumber: 1, Phase: s.Phase, State: state, CreatedAt: w.clock.now()})
+		return st.CreateRun(t.Context(), tx, store.Run{ID: w.id, RepoNode: "R", IssueNumber: 1, Phase: s.Phase,
+			State: state, CreatedAt: w.clock.now()})
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -107,8 +109,9 @@ func newWorld(t *testing.T, open func(context.Context) error) *world {
 // so many times, would be driven by.
 func (w *world) drive(leases int64) {
 	w.r.drivers[w.id] = &driver{
-		host: host.New(host.Config{Dir: filepath.Join(w.r.cfg.DataDir, "runs", string(w.id))}), watched: map[loop.Handle]bool{},
-		engine: &loop.Engine{WorkTree: w, Trees: w, Branch: w, Publisher: w, Now: w.clock.now, Emit: w.hear}, generation: leases,
+		host:    host.New(host.Config{Dir: filepath.Join(w.r.cfg.DataDir, "runs", string(w.id))}),
+		watched: map[loop.Handle]bool{},
+		engine:  &loop.Engine{WorkTree: w, Trees: w, Branch: w, Publisher: w, Now: w.clock.now, Emit: w.hear}, generation: leases,
 	}
 }
 
@@ -230,7 +233,7 @@ func TestTrouble(t *testing.T) {
 			}
 			w.show = nil
 			w.drive(row.Generation)
-			if err := w.r.CatchUp(t.Context()); err != nil {
+			if err := w.r.TellLate(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if s := w.state(); len(w.shown) != maxTroubles+1 || s.Troubles != 0 || s.Phase != run.PhaseFailed {
@@ -264,12 +267,13 @@ func TestTrouble(t *testing.T) {
 	})
 	t.Run("a fetch that takes longer than the run", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, func(context.Context) error { return fmt.Errorf("fetch: %w", errFetching) })
+		w := newWorld(t, func(context.Context) error { return fmt.Errorf("fetch: %w", host.ErrFetching) })
 		if s := w.advance(t.Context()); s.End != "" || s.Troubles != 0 {
 			t.Fatalf("ended %q, %d troubles", s.End, s.Troubles)
 		}
 		w.clock.pass(run.DefaultLimits().RunTimeout)
-		if s := w.advance(t.Context()); s.End != run.EndFailed || !s.Phase.Terminal() || !strings.Contains(s.EndDetail, "fetched") {
+		if s := w.advance(t.Context()); s.End != run.EndFailed || !s.Phase.Terminal() ||
+			!strings.Contains(s.EndDetail, "fetched") {
 			t.Errorf("ended %q: %s", s.End, s.EndDetail)
 		}
 	})
@@ -309,53 +313,6 @@ func eventually(t *testing.T, what string, condition func() bool) {
 		case <-ctx.Done():
 			t.Fatalf("waiting for %s: %v", what, context.Cause(ctx))
 		}
-	}
-}
-
-// The result of a fetch is for those who asked while it was under way.
-func TestFreshIsFresh(t *testing.T) {
-	t.Parallel()
-	life, stop := context.WithCancel(t.Context())
-	m := newMirrors(life, nil, t.TempDir())
-	updates := 0
-	update := func(context.Context) (*gitrepo.Repo, error) {
-		updates++ // one fetch at a time
-		return nil, nil
-	}
-	impatient, giveUp := context.WithCancel(t.Context())
-	giveUp()
-	early, late := &mirrorSource{node: "R"}, &mirrorSource{node: "R"}
-	leave := func() { // a fetch whose result early does not wait for
-		t.Helper()
-		ended := make(chan struct{})
-		_, err := m.fresh(impatient, early, func(ctx context.Context) (*gitrepo.Repo, error) {
-			<-ended
-			return update(ctx)
-		})
-		if !errors.Is(err, context.Canceled) {
-			t.Fatal(err)
-		}
-		close(ended)
-		m.wait()
-	}
-	leave()
-	for n, asker := range []*mirrorSource{early, early} {
-		if _, err := m.fresh(t.Context(), asker, update); err != nil || updates != n+1 {
-			t.Errorf("asking again: %d fetches, %v, want %d", updates, err, n+1)
-		}
-	}
-	leave()
-	before := updates
-	if _, err := m.fresh(t.Context(), late, update); err != nil || updates != before+1 {
-		t.Errorf("what was done before the asking was handed out: %d fetches after %d, %v", updates, before, err)
-	}
-	// A fetch ends with the process.
-	stop()
-	if _, err := m.fresh(t.Context(), late, func(ctx context.Context) (*gitrepo.Repo, error) {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
 	}
 }
 
@@ -403,14 +360,16 @@ func TestTwoProcessesOneSocket(t *testing.T) {
 	cfg.GitHub = newApp(t)
 	cfg.Models = &Models{
 		Gateway: gateway.Config{
-			Upstreams: []gateway.Upstream{{Provider: run.ProviderAnthropic, BaseURL: &url.URL{Scheme: "https", Host: "model.example"}, APIKey: "k"}},
-			Meter:     spend.NewMeter(st.Spend(), run.ListPrices()),
+			Upstreams: []gateway.Upstream{{Provider: run.ProviderAnthropic,
+				BaseURL: &url.URL{Scheme: "https", Host: "model.example"}, APIKey: "k"}},
+			Meter: spend.NewMeter(st.Spend(), run.ListPrices()),
 		},
 		Key: func(run.ID) []byte { return []byte("k") },
 	}
-	one := New(cfg)
+	deliveries := delivery.New(delivery.Config{Store: st, Now: cfg.Now})
+	one := New(cfg, deliveries)
 	cfg.Owner = "two"
-	two := New(cfg)
+	two := New(cfg, deliveries)
 	driver := func(r *Reconciler) *driver {
 		t.Helper()
 		lease, err := st.ClaimRun(ctx, w.id, r.cfg.Owner, leaseTTL, w.clock.now())
@@ -453,7 +412,8 @@ func TestTwoProcessesOneSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := errors.Join(
-		st.SaveState(ctx, w.id, lease, run.PhaseDone, run.EndPlanned, nil, w.clock.now()), st.ReleaseRun(ctx, w.id, lease),
+		st.SaveState(ctx, w.id, lease, run.PhaseDone, run.EndPlanned, nil, w.clock.now()),
+		st.ReleaseRun(ctx, w.id, lease),
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -471,8 +431,9 @@ func TestNoGateway(t *testing.T) {
 	w := newWorld(t, nil)
 	w.r.cfg.Models = &Models{
 		Gateway: gateway.Config{
-			Upstreams: []gateway.Upstream{{Provider: run.ProviderAnthropic, BaseURL: &url.URL{Scheme: "ftp", Host: "x"}}},
-			Meter:     spend.NewMeter(w.r.cfg.Store.Spend(), run.ListPrices()),
+			Upstreams: []gateway.Upstream{{Provider: run.ProviderAnthropic,
+				BaseURL: &url.URL{Scheme: "ftp", Host: "x"}}},
+			Meter: spend.NewMeter(w.r.cfg.Store.Spend(), run.ListPrices()),
 		},
 		Key: func(run.ID) []byte { return []byte("k") },
 	}
@@ -487,7 +448,8 @@ func TestNoGateway(t *testing.T) {
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	for _, dir := range []string{"runs/r-1/work", "runs/r-dead/work", "gw/" + shortName(w.id) + "/gw", "gw/000000000000/gw"} {
+	for _, dir := range []string{"runs/r-1/work", "runs/r-dead/work", "gw/" + shortName(w.id) + "/gw",
+		"gw/000000000000/gw"} {
 		if err := os.MkdirAll(filepath.Join(w.r.cfg.DataDir, dir), 0o700); err != nil {
 			t.Fatal(err)
 		}

@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/spend"
 )
 
 // Spend is the book of what requests to models cost, of all runs.

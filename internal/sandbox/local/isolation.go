@@ -16,7 +16,7 @@ import (
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/internal/rundir"
-	"github.com/org/ralph-action/internal/shim"
+	"github.com/org/ralph-action/internal/sandbox/shim"
 )
 
 // Isolation says whether commands are kept apart by bubblewrap.

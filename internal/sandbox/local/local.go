@@ -24,7 +24,7 @@ import (
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/internal/rundir"
-	"github.com/org/ralph-action/internal/shim"
+	"github.com/org/ralph-action/internal/sandbox/shim"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/org/ralph-action/internal/shim"
+	"github.com/org/ralph-action/internal/sandbox/shim"
 )
 
 const (

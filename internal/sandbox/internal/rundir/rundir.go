@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/sandbox"
-	"github.com/org/ralph-action/internal/shim"
+	"github.com/org/ralph-action/internal/sandbox/shim"
 )
 
 const (

@@ -1,0 +1,222 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// ErrFetching says that a mirror is still being brought up to date: come back.
+var ErrFetching = errors.New("the repository is still being fetched")
+
+// fetchPatience is how long a tick waits for a fetch before it comes back
+// later: a first clone may take longer than a tick may.
+const fetchPatience = 20 * time.Second
+
+// fetchTimeout ends a fetch that does not end by itself.
+const fetchTimeout = 30 * time.Minute
+
+// Mirrors keeps one bare mirror per repository and fetches in the background,
+// once at a time for each.
+type Mirrors struct {
+	git *gitrepo.Git
+	dir string
+	// life ends the fetches.
+	life context.Context //nolint:containedctx // of those who fetch, which no call owns
+
+	mu       sync.Mutex
+	fetching map[string]*fetch
+	running  sync.WaitGroup
+}
+
+type fetch struct {
+	done chan struct{}
+	// askers are those who asked while it was under way. To anybody else its
+	// result is old news.
+	askers map[*MirrorSource]struct{}
+	repo   *gitrepo.Repo
+	err    error
+}
+
+// NewMirrors keeps mirrors below dir; the end of life ends fetches.
+func NewMirrors(life context.Context, git *gitrepo.Git, dir string) *Mirrors {
+	return &Mirrors{git: git, dir: dir, life: life, fetching: map[string]*fetch{}}
+}
+
+// Wait returns when no fetch is under way.
+func (m *Mirrors) Wait() { m.running.Wait() }
+
+func (m *Mirrors) path(node string) string {
+	sum := sha256.Sum256([]byte(node))
+	return filepath.Join(m.dir, hex.EncodeToString(sum[:10])+".git")
+}
+
+func (m *Mirrors) open(ctx context.Context, node string, remote gitrepo.Remote) (*gitrepo.Repo, error) {
+	return m.git.OpenMirror(ctx, m.path(node), remote)
+}
+
+// update opens the mirror and brings all its branches up to date.
+func (m *Mirrors) update(ctx context.Context, node string, remote gitrepo.Remote) (*gitrepo.Repo, error) {
+	repo, err := m.open(ctx, node, remote)
+	if err != nil {
+		return nil, err
+	}
+	return repo, repo.Fetch(ctx)
+}
+
+// fresh gives what update gives for a mirror, or ErrFetching. The asker comes
+// back then, to find the result of the fetch that it asked for.
+func (m *Mirrors) fresh(ctx context.Context, asker *MirrorSource,
+	update func(context.Context) (*gitrepo.Repo, error)) (*gitrepo.Repo, error) {
+	m.mu.Lock()
+	f := m.fetching[asker.Node]
+	if f != nil {
+		select {
+		case <-f.done:
+			if _, asked := f.askers[asker]; !asked {
+				f = nil
+			}
+		default:
+		}
+	}
+	if f == nil {
+		f = &fetch{done: make(chan struct{}), askers: map[*MirrorSource]struct{}{}}
+		m.fetching[asker.Node] = f
+		m.running.Go(func() {
+			defer close(f.done)
+			work, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
+			defer cancel()
+			defer context.AfterFunc(m.life, cancel)() //nolint:contextcheck // a fetch outlives the call, not those who fetch
+			f.repo, f.err = update(work)
+		})
+	}
+	f.askers[asker] = struct{}{}
+	m.mu.Unlock()
+	patience := time.NewTimer(fetchPatience)
+	defer patience.Stop()
+	select {
+	case <-f.done:
+	case <-patience.C:
+		return nil, ErrFetching
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	m.mu.Lock()
+	if m.fetching[asker.Node] == f {
+		delete(m.fetching, asker.Node)
+	}
+	m.mu.Unlock()
+	return f.repo, f.err
+}
+
+// MirrorSource finds a run's branch in the mirror of its repository.
+type MirrorSource struct {
+	Mirrors *Mirrors
+	// Name is the repository's for people ("ada/widgets"), Node its identity, and
+	// Remote where it is fetched from.
+	Name, Node string
+	Remote     gitrepo.Remote
+	// Base goes before what the repository's configuration names, and ConfigPath is
+	// where that is, "" for config.RepoPath.
+	Base, ConfigPath string
+	// Branches names the branch of a run that has none yet.
+	Branches run.BranchTemplate
+	// Fallback gives the configuration that holds where the repository has none. What
+	// it gave holds for as long as the source does.
+	Fallback func(ctx context.Context) (ConfigFile, error)
+
+	fallback *ConfigFile
+}
+
+var _ Source = (*MirrorSource)(nil)
+
+// Repo implements Source.
+func (s *MirrorSource) Repo(ctx context.Context) (*gitrepo.Repo, error) {
+	return s.Mirrors.open(ctx, s.Node, s.Remote)
+}
+
+// Locate implements Source: the branch is the one that the run is on, or
+// else the issue's, on top of the base branch where it is not there yet. The base
+// is the default branch, or what the configuration names. A base that does not
+// exist is a *run.UserError.
+func (s *MirrorSource) Locate(ctx context.Context, st loop.State) (Location, error) {
+	mirror, err := s.Mirrors.fresh(ctx, s, func(ctx context.Context) (*gitrepo.Repo, error) {
+		return s.Mirrors.update(ctx, s.Node, s.Remote)
+	})
+	if err != nil {
+		return Location{}, fmt.Errorf("fetch %s: %w", s.Name, err)
+	}
+	def, err := mirror.DefaultBranch(ctx)
+	if err != nil {
+		return Location{}, err
+	}
+	at := Location{Repo: mirror, Branch: cmp.Or(st.Branch, s.Branches.Named(st.Subject.Slug)), BaseBranch: def}
+	if at.Default, err = mirror.Resolve(ctx, "refs/heads/"+def); err != nil {
+		return Location{}, err
+	}
+	at.Base = at.Default
+	if at.Config, err = s.configFile(ctx, mirror, at.Default); err != nil {
+		return Location{}, err
+	}
+	if base := cmp.Or(s.Base, at.Config.Base()); base != "" {
+		at.BaseBranch = base
+		where := at.Config.Name
+		if s.Base != "" {
+			where = "the workflow"
+		}
+		if at.Base, err = resolveBase(ctx, mirror, where, base, at.Branch); err != nil {
+			return Location{}, err
+		}
+	}
+	at.Head = at.Base
+	tip, err := mirror.Resolve(ctx, "refs/heads/"+at.Branch)
+	switch {
+	case errors.Is(err, gitrepo.ErrNotFound):
+	case err != nil:
+		return Location{}, err
+	default:
+		at.Head = tip
+	}
+	return at, nil
+}
+
+// configFile is the repository's own configuration, or its owner's where it has
+// none.
+func (s *MirrorSource) configFile(ctx context.Context, mirror *gitrepo.Repo, commit gitrepo.OID) (ConfigFile, error) {
+	own, found, err := ReadConfig(ctx, mirror, commit, s.ConfigPath)
+	if err != nil || found {
+		return own, err
+	}
+	if s.fallback == nil {
+		owners, err := s.Fallback(ctx)
+		if err != nil {
+			return ConfigFile{}, err
+		}
+		s.fallback = &owners
+	}
+	return *s.fallback, nil
+}
+
+// resolveBase gives the tip of the branch that was chosen, where says in what,
+// as base of work on the branch.
+func resolveBase(ctx context.Context, mirror *gitrepo.Repo, where, base, branch string) (gitrepo.OID, error) {
+	const hint = "fix `base` on the default branch, or remove it"
+	if base == branch {
+		return "", &run.UserError{Message: fmt.Sprintf("%s sets the branch `%s` as base, but this work is committed to that branch", where, base), Hint: hint}
+	}
+	tip, err := mirror.Resolve(ctx, "refs/heads/"+base)
+	if errors.Is(err, gitrepo.ErrNotFound) {
+		return "", &run.UserError{Message: fmt.Sprintf("%s sets the branch `%s` as base, but that branch does not exist", where, base), Hint: hint, Err: err}
+	}
+	return tip, err
+}

@@ -1,0 +1,516 @@
+package pullrequest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/handlers"
+	"github.com/org/ralph-action/internal/host"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/publish/effects"
+	"github.com/org/ralph-action/internal/publish/island"
+	"github.com/org/ralph-action/internal/redact"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// ShowEvery is the pause between two updates of what people see while a run goes
+// on. The first and the last come at once.
+const ShowEvery = 15 * time.Second
+
+// Publisher brings a run's results to GitHub: it puts the loop's words into those of
+// package publish, and asks about permission before each commit. For [Publisher.View]
+// and [Publisher.Branch] the first group of fields is enough.
+type Publisher struct {
+	Repo  *ghapp.Repo
+	Issue int
+	// Branches names the branch of a run that has none yet.
+	Branches run.BranchTemplate
+	Agent    string
+	Mask     *redact.Masker
+	// Label starts runs; those of state begin with it.
+	Label string
+	// Sandbox describes the sandbox to people, "" where they need not know.
+	Sandbox string
+
+	// Objects gives the host's own copy of the repository.
+	Objects func(ctx context.Context) (*gitrepo.Repo, error)
+	Effects effects.Runner
+	Now     func() time.Time
+	// Permission says what somebody may do here, as of a minute ago at most.
+	Permission func(ctx context.Context, login string) (ghapp.Permission, error)
+	// LastWords are those of the run's last agent, for the check run; nil is none.
+	LastWords func() (string, error)
+	// First says whether this is the first run here, whose issue is where people
+	// meet the bot; nil where nobody has to be told.
+	First func(ctx context.Context) (bool, error)
+	// Before is the run of the issue before this one, "" for none; nil is never
+	// one.
+	Before func(ctx context.Context) (run.ID, error)
+	// OpenReady: pull requests are ready for review from the start. ByJob: a job of a
+	// workflow does the work.
+	OpenReady, ByJob bool
+
+	// shown is when showing how the run stands was last tried.
+	shown time.Time
+	// seen is the pull request as it was read along with the last commit, nil once
+	// it was made use of.
+	seen *seenPR
+	// noChecks: GitHub refuses check runs, and it has been said.
+	noChecks bool
+}
+
+// seenPR is a pull request as it was when a commit landed.
+type seenPR struct {
+	pr   ghapp.PR
+	head string
+	at   time.Time
+}
+
+var _ loop.Publisher = (*Publisher)(nil)
+
+func (p *Publisher) publisher(s loop.State, objects publish.Objects) *publish.Publisher {
+	pub := &publish.Publisher{
+		GitHub: p.Repo, Objects: objects, Effects: p.Effects,
+		Run: s.Run, Issue: p.Issue, Branch: p.Branch(s), BaseBranch: s.BaseBranch, OpenReady: p.OpenReady,
+		ByJob: p.ByJob, Label: p.Label, Mask: p.Mask,
+	}
+	if s.PullRequest != nil {
+		pub.PR = s.PullRequest.Number
+	}
+	return pub
+}
+
+// Branch is where the work of the run goes. One that has begun stays on its
+// branch, however others are called by now.
+func (p *Publisher) Branch(s loop.State) string { return cmp.Or(s.Branch, p.Branches.Of(p.Issue)) }
+
+// Begin implements loop.Publisher.
+func (p *Publisher) Begin(ctx context.Context, s loop.State) error {
+	pub := p.publisher(s, nil)
+	if err := pub.React(ctx, ghapp.ReactionSeen); err != nil || p.First == nil {
+		return err
+	}
+	first, err := p.First(ctx)
+	if err != nil || !first {
+		return err
+	}
+	_, err = pub.Comment(ctx, "welcome", publish.WelcomeText(p.Branch(s), len(s.Plan.Tasks) > 0, p.Label))
+	return err
+}
+
+// Screen implements loop.Publisher.
+func (p *Publisher) Screen(s loop.State, changes []loop.Change) loop.Screened {
+	return host.Screen(s, changes)
+}
+
+// Land implements loop.Publisher.
+func (p *Publisher) Land(ctx context.Context, l loop.Landing) (loop.Landed, error) {
+	if err := p.authorize(ctx, l.State.Subject.RequestedBy); err != nil {
+		return loop.Landed{}, err
+	}
+	if by, ok := l.State.Credits[l.Task.ID]; ok && by.Login != l.State.Subject.RequestedBy {
+		if err := p.authorize(ctx, by.Login); err != nil {
+			return loop.Landed{}, err
+		}
+	}
+	repo, err := p.Objects(ctx)
+	if err != nil {
+		return loop.Landed{}, err
+	}
+	landed, err := p.publisher(l.State, objects{repo}).Land(ctx, host.Commit(l, p.Agent))
+	if err != nil {
+		return loop.Landed{}, explainNotLanded(err)
+	}
+	p.seen = nil
+	if landed.PR != nil {
+		p.seen = &seenPR{pr: *landed.PR, head: landed.OID, at: p.Now()}
+	}
+	return loop.Landed{OID: landed.OID, Tree: landed.Tree, Subject: landed.Subject, TaskID: landed.TaskID,
+		Verified: &landed.Verified}, nil
+}
+
+// explainNotLanded is why something did not land, in the words of the loop.
+func explainNotLanded(err error) error {
+	var policy *publish.PolicyError
+	var moved *publish.MovedError
+	var odd *publish.CommitError
+	switch {
+	case errors.As(err, &moved) && moved.Head == "":
+		return &loop.Halt{Reason: run.EndCancelled, Detail: fmt.Sprintf("the branch %s was deleted", moved.Branch)}
+	case errors.Is(err, publish.ErrBranchMoved):
+		return loop.ErrBranchMoved
+	case errors.As(err, &policy):
+		return &loop.Rejection{Refusals: host.Refusals(policy.Held)}
+	case errors.As(err, &odd):
+		where := "the branch was not moved"
+		if odd.OnBranch {
+			where = "the branch now points at it: check it before you build on it"
+		}
+		return &loop.Halt{Reason: run.EndAwaitingPerson,
+			Detail: fmt.Sprintf("GitHub made a commit that cannot be trusted, and %s: %v", where, odd)}
+	case ghapp.Refused(err):
+		return &loop.Halt{Reason: run.EndAwaitingPerson,
+			Detail: fmt.Sprintf("GitHub does not let the App commit here; the branch was not moved: %v", err)}
+	default:
+		return err
+	}
+}
+
+// objects are the host's own git objects. A named type keeps the rest of the
+// repository out of the publisher's reach.
+type objects struct{ repo *gitrepo.Repo }
+
+func (o objects) Diff(ctx context.Context, from, to gitrepo.OID) ([]gitrepo.Change, error) {
+	return o.repo.Diff(ctx, from, to)
+}
+
+func (o objects) Blob(ctx context.Context, oid gitrepo.OID, limit int64) ([]byte, error) {
+	return o.repo.Blob(ctx, oid, limit)
+}
+
+// authorize asks whether the person who started the run may still write. No
+// answer is no permission: the step fails and is tried again.
+func (p *Publisher) authorize(ctx context.Context, login string) error {
+	may, err := p.Permission(ctx, login)
+	if err != nil {
+		return err
+	}
+	if !may.CanWrite {
+		return fmt.Errorf("%s: %w", login, loop.ErrNotAllowed)
+	}
+	return nil
+}
+
+// Show implements loop.Publisher: a pull request as soon as there is a commit,
+// and a word on the issue where a run ends short of its work.
+func (p *Publisher) Show(ctx context.Context, s loop.State) (*loop.PullRequest, error) {
+	if s.End == "" && s.PullRequest != nil && p.Now().Before(p.shown.Add(ShowEvery)) {
+		return s.PullRequest, nil
+	}
+	if s.PullRequest != nil {
+		p.shown = p.Now() // also if it fails: the run goes on, and it is tried again then
+	}
+	return p.show(ctx, s)
+}
+
+// show is Show without putting it off.
+func (p *Publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, error) {
+	pub := p.publisher(s, nil)
+	v, err := p.View(s)
+	if err != nil {
+		return nil, err
+	}
+	read, err := p.pullRequest(ctx, pub, s, v)
+	if why, ok := errors.AsType[*run.UserError](err); ok && s.End != "" {
+		// How the run has ended is told all the same.
+		read, err = ghapp.PR{}, nil
+		if s.EndDetail != why.Error() {
+			_, err = pub.Comment(ctx, "no pull request", publish.NoPullRequestText(p.Mask.Mask, why.Error()))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	number, known := read.Number, read.Body
+	if s.PullRequest != nil {
+		number, known = s.PullRequest.Number, s.PullRequest.Body
+	}
+	v.PullNumber = number // also where the state does not know it yet
+	pub.Edited = func(body string) bool {
+		if body == known { // as it mostly is; reading it takes longer
+			return false
+		}
+		now, err := island.Parse(body)
+		return err == nil && now.Edited
+	}
+	if number == 0 {
+		if s.End != "" {
+			if err := errors.Join(handOver(ctx, pub, s, 0), comment(ctx, pub, s, v, 0)); err != nil {
+				return nil, err
+			}
+			p.foldEarlier(ctx, pub)
+			p.labelEnd(ctx, pub, s, false)
+		}
+		return nil, nil
+	}
+	if read.Number == 0 {
+		if read, err = p.read(ctx, pub, s); err != nil {
+			return nil, err
+		}
+	}
+	pr, err := p.describe(ctx, pub, s, v, read)
+	if errors.Is(err, publish.ErrEdited) {
+		return readEdit(known, pr)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s.End != "" && !s.End.Complete() {
+		if err := comment(ctx, pub, s, v, pr.Number); err != nil {
+			return nil, err
+		}
+	}
+	if err := handOver(ctx, pub, s, pr.Number); err != nil {
+		return nil, err
+	}
+	if err := p.answer(ctx, pub, s, pr.Number); err != nil {
+		return nil, err
+	}
+	if s.End != "" {
+		p.foldEarlier(ctx, pub)
+		p.labelEnd(ctx, pub, s, pr.Merged)
+	}
+	if s.PullRequest == nil {
+		p.shown = p.Now()
+	}
+	out := pullRequestOf(pr)
+	out.Head = s.Head
+	return out, nil
+}
+
+// seenFor is how long a pull request that was read along with a commit is taken
+// for what it is.
+const seenFor = 5 * time.Second
+
+// read gives the run's pull request as it is.
+func (p *Publisher) read(ctx context.Context, pub *publish.Publisher, s loop.State) (ghapp.PR, error) {
+	seen, number := p.seen, s.PullRequest.Number
+	p.seen = nil
+	if seen != nil && seen.pr.Number == number && seen.head == s.Head && p.Now().Before(seen.at.Add(seenFor)) {
+		return seen.pr, nil
+	}
+	return pub.ReadPR(ctx, number)
+}
+
+// describe brings what people see up to date: the pull request and the check
+// run on its head, in one call where both have to be. At the end of all work the
+// pull request is taken out of draft.
+func (p *Publisher) describe(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View,
+	read ghapp.PR) (ghapp.PR, error) {
+	described, err := p.check(ctx, pub, s, v, read)
+	if err != nil {
+		return read, err
+	}
+	if described == nil {
+		updated, err := pub.UpdatePR(ctx, read, v)
+		if err != nil {
+			return read, err
+		}
+		described = &updated
+	}
+	if !s.End.Complete() {
+		return *described, nil
+	}
+	return pub.Ready(ctx, *described)
+}
+
+func pullRequestOf(pr ghapp.PR) *loop.PullRequest {
+	return &loop.PullRequest{Number: pr.Number, NodeID: pr.NodeID, URL: pr.URL, Draft: pr.Draft, Body: pr.Body,
+		Base: pr.BaseRef, Closed: pr.State == "closed", Merged: pr.Merged}
+}
+
+// readEdit hands over what people made of the task list. GitHub lets those who
+// may write to the repository edit the App's pull request, and nobody else.
+func readEdit(before string, pr ghapp.PR) (*loop.PullRequest, error) {
+	was, err := island.Parse(before)
+	if err != nil {
+		return nil, fmt.Errorf("read the last rendering: %w", err)
+	}
+	now, err := island.Parse(pr.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read the edited description: %w", err)
+	}
+	shown := pullRequestOf(pr)
+	shown.Edit = &loop.PlanEdit{Was: was.RunTasks(), Now: now.RunTasks()}
+	return shown, nil
+}
+
+// checkTroubles is how many steps in a row may fail before a check run that
+// GitHub does not take is left alone.
+const checkTroubles = 3
+
+// check shows the state on the run's last commit, and gives the pull request
+// where it was brought up to date in the same call. A run does not depend on it: GitHub's refusal is told
+// once and its trouble is not waited out, nor is any other for long.
+func (p *Publisher) check(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View,
+	read ghapp.PR) (*ghapp.PR, error) {
+	if p.noChecks {
+		return nil, nil //nolint:nilnil // nothing was asked of GitHub
+	}
+	on := publish.CheckOn{Head: s.Head, PR: &read, DetailsURL: read.URL, StartedAt: s.StartedAt, Text: p.LastWords}
+	if s.End != "" {
+		on.Annotations = p.annotations(ctx, s)
+	}
+	described, err := pub.Check(ctx, on, v)
+	class, _ := ghapp.Classify(err)
+	_, answered := errors.AsType[*ghapp.Error](err)
+	passes := class == ghapp.Transient || !answered
+	switch {
+	case err == nil || ctx.Err() != nil, errors.Is(err, publish.ErrEdited), class == ghapp.RateLimited,
+		passes && s.Troubles < checkTroubles:
+		return described, err
+	case ghapp.ChecksRefused(err):
+		p.noChecks = true
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("the App may not write check runs; grant it checks: write to have the run shown on its commits")
+	default:
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("the check run was not brought up to date")
+	}
+	return described, nil
+}
+
+// answer says in conversations what was done for them, each once.
+func (p *Publisher) answer(ctx context.Context, pub *publish.Publisher, s loop.State, pr int) error {
+	done, err := s.Answered()
+	if err != nil {
+		return err
+	}
+	for _, f := range done {
+		if err := pub.Answer(ctx, pr, publish.Answer{Thread: f.Key, Comment: f.Comment, TaskID: f.TaskID,
+			OID: f.Commit, Did: f.Did, RepoURL: p.Repo.HTMLURL()}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// handOver gives people what was held back, each once.
+func handOver(ctx context.Context, pub *publish.Publisher, s loop.State, pr int) error {
+	for _, h := range s.Held {
+		held := publish.Held{TaskID: h.TaskID, Patch: h.Patch}
+		for _, path := range h.Paths {
+			held.Paths = append(held.Paths, publish.HeldBack(path))
+		}
+		if _, err := pub.CommentHeld(ctx, pr, held); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// comment says on the issue how the run ended, or asks what it has to know.
+func comment(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View, pr int) error {
+	if len(s.Questions) > 0 {
+		_, err := pub.CommentQuestions(ctx, s.Questions, s.Plan.Hidden())
+		return err
+	}
+	if s.Approval != "" {
+		_, err := pub.CommentPlan(ctx, v, s.Approval)
+		return err
+	}
+	_, err := pub.CommentEnded(ctx, v, pr, s.EndCause)
+	return err
+}
+
+// foldEarlier leaves one comment open that says how the issue stands, this run's
+// own: what the run before has said is out of date. Nothing depends on it.
+func (p *Publisher) foldEarlier(ctx context.Context, pub *publish.Publisher) {
+	if p.Before == nil {
+		return
+	}
+	earlier, err := p.Before(ctx)
+	if err == nil && earlier != "" {
+		err = pub.FoldEnded(ctx, earlier)
+	}
+	if err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("what an earlier run has said of its end was not folded away")
+	}
+}
+
+// labelEnd labels the issue by how the run ended. Nothing depends on it.
+func (p *Publisher) labelEnd(ctx context.Context, pub *publish.Publisher, s loop.State, merged bool) {
+	if p.Label == "" {
+		return
+	}
+	state := publish.StateLabel(s.End, merged)
+	if s.Unsettled() && !merged {
+		state = publish.LabelNeedsHuman
+	}
+	if err := pub.SetLabel(ctx, p.Label+":"+state, true); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("the label that says how the run ended was not put on")
+	}
+}
+
+// pullRequest is the run's pull request where the state does not know it yet,
+// with number 0 if there is none: a run that has landed nothing opens none,
+// since GitHub refuses one without commits, but takes up what an earlier run on
+// the branch opened.
+func (p *Publisher) pullRequest(ctx context.Context, pub *publish.Publisher, s loop.State,
+	v island.View) (ghapp.PR, error) {
+	switch {
+	case s.PullRequest != nil:
+		return ghapp.PR{}, nil
+	case len(s.Commits) > 0 || s.Closing != nil:
+		return pub.EnsurePR(ctx, 0, v)
+	case s.Head == s.Base:
+		return ghapp.PR{}, nil
+	}
+	pr, err := p.Repo.FindPR(ghapp.WithPurpose(ctx, "pr"), p.Branch(s))
+	if errors.Is(err, ghapp.ErrNotFound) {
+		return ghapp.PR{}, nil
+	}
+	return pr, err
+}
+
+// View is the state as the pull request shows it.
+func (p *Publisher) View(s loop.State) (island.View, error) {
+	sum := s.Sum()
+	v := island.View{
+		Label: p.Label, Title: s.Subject.Name, RepoURL: p.Repo.HTMLURL(), Phase: s.Phase, End: s.End,
+		Iteration: sum.Iterations, Runs: sum.Runs,
+		CostUSD: sum.CostUSD, Older: sum.Older, Agent: p.Agent, Model: s.SeenModel,
+		RequestedBy: s.Subject.RequestedBy, Note: s.EndDetail, Merged: s.Merged, Removed: s.Plan.Removed,
+		Hidden: s.Plan.Hidden(), Closes: true,
+		Questions: s.Questions, Diagnostics: s.Diagnostics, Reviews: s.Reviews, ReviewNote: s.ReviewNote,
+		Proof: s.Proof(), Sandbox: p.Sandbox,
+	}
+	if s.Progress != "" {
+		doc, err := progress.Parse([]byte(s.Progress))
+		if err != nil {
+			return v, fmt.Errorf("read the accepted progress: %w", err)
+		}
+		v.Tasks, v.Learnings = doc.Tasks(), doc.Section(progress.SectionLearnings)
+		v.Patterns, v.Analysis = doc.Section(progress.SectionPatterns), doc.Section(progress.SectionAnalysis)
+		v.Testing, v.Log = doc.Section(progress.SectionTesting), doc.Log()
+		for i, t := range v.Tasks {
+			v.Tasks[i].Status = s.Standing(t)
+		}
+	}
+	for _, c := range sum.Commits {
+		v.Commits = append(v.Commits, island.Commit{OID: c.OID, Subject: c.Subject, TaskID: c.TaskID,
+			Verified: c.Verified})
+	}
+	for _, g := range s.GateLast {
+		sum := island.Gate{Name: g.Gate, Passed: g.Passed, Duration: g.Duration}
+		switch {
+		case g.Passed:
+		case g.Verdict.Standing.Holds():
+			sum.Detail = g.Output
+		default:
+			sum.Note = g.Verdict.Note
+		}
+		v.Gates = append(v.Gates, sum)
+	}
+	for _, h := range s.History {
+		v.Calls = append(v.Calls, island.Call{Iteration: h.Number, TaskID: h.TaskID, Models: h.Models, Hosts: h.Hosts})
+	}
+	for _, f := range s.Feedback {
+		v.Said = append(v.Said, island.Said{Where: f.Where, By: f.By, Comment: cmp.Or(f.Last, f.Comment),
+			Review: handlers.ReviewOf(f.Key), TaskID: f.TaskID, OID: f.Commit, Why: f.Why})
+	}
+	if s.PullRequest != nil {
+		v.PullNumber = s.PullRequest.Number
+	}
+	for _, f := range s.Findings {
+		v.Findings = append(v.Findings, f.Text)
+	}
+	return v, nil
+}

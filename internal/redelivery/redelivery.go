@@ -1,0 +1,86 @@
+package redelivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/handlers"
+	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
+)
+
+const (
+	// keptFor is how long GitHub keeps what it could not deliver.
+	keptFor = 72 * time.Hour
+	// maxRedeliveries bounds what one look asks for.
+	maxRedeliveries = 50
+	// maxAttempts is how often one event is asked for: what was refused as often
+	// is not going to be taken.
+	maxAttempts = 4
+)
+
+// Sweeper finds webhooks that did not arrive.
+type Sweeper struct {
+	Store  *store.Store
+	GitHub *ghapp.App
+	// Label starts runs, and Branches names the branches that their work goes to.
+	Label    string
+	Branches run.BranchTemplate
+	// Deliver stores a webhook and works it; the outcome says in a few words what became
+	// of it.
+	Deliver  func(ctx context.Context, d store.Delivery) (outcome string, err error)
+	Comments *publish.Commenter
+	// Serves says whether the server works in a repository.
+	Serves func(owner, repo string) bool
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// CatchUp has GitHub deliver again what did not arrive, and takes up labels of which no
+// webhook was ever sent.
+func (s *Sweeper) CatchUp(ctx context.Context) error {
+	return errors.Join(s.Redeliver(ctx), s.Sweep(ctx))
+}
+
+// Redeliver asks GitHub for the webhooks that it could not deliver.
+func (s *Sweeper) Redeliver(ctx context.Context) error {
+	if known, err := s.Store.HasDeliveries(ctx); err != nil || !known {
+		return err
+	}
+	attempts, err := s.GitHub.Attempts(ctx, s.Now().Add(-keptFor))
+	if err != nil {
+		return fmt.Errorf("look for missed webhooks: %w", err)
+	}
+	arrived, tries := map[string]bool{}, map[string]int{}
+	for _, a := range attempts {
+		arrived[a.GUID] = arrived[a.GUID] || a.Arrived
+		tries[a.GUID]++
+	}
+	asked := 0
+	for _, a := range attempts { // the newest attempt at each comes first
+		if arrived[a.GUID] || tries[a.GUID] >= maxAttempts || asked == maxRedeliveries ||
+			!handlers.Handles(a.Event, a.Action) {
+			continue
+		}
+		arrived[a.GUID] = true // asked for, or here already
+		if _, err := s.Store.Delivery(ctx, a.GUID); err == nil {
+			continue
+		} else if !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		if err := s.GitHub.Redeliver(ctx, a.ID); err != nil {
+			return fmt.Errorf("fetch a missed webhook: %w", err)
+		}
+		asked++
+	}
+	if asked > 0 {
+		zerolog.Ctx(ctx).Info().Int("webhooks", asked).Msg("asked GitHub for what did not arrive")
+	}
+	return nil
+}

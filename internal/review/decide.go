@@ -1,0 +1,338 @@
+package review
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/org/ralph-action/internal/plan"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
+)
+
+// MaxRounds is how often one conversation may bring work without somebody asking
+// for it by a command.
+const MaxRounds = 3
+
+const (
+	// maxQuote bounds what is quoted of one conversation, in bytes.
+	maxQuote = 8 << 10
+	// maxGist bounds what a task's title says of it, maxCriterion what its
+	// criterion does.
+	maxGist      = 120
+	maxCriterion = 600
+)
+
+// Person is somebody who says something.
+type Person struct {
+	Login string
+	ID    int64
+}
+
+// Comment is one in a conversation, as it was when it was written.
+type Comment struct {
+	ID   int64
+	By   Person
+	Text string
+	// MayWrite: its author may have the bot act.
+	MayWrite bool
+	// Fresh: nobody has acted on it yet.
+	Fresh bool
+	// Commit is what its author looked at, Start and Line the lines there, both 0
+	// where it is about the whole file. OldSide: they are lines of the base.
+	Commit      string
+	Start, Line int
+	OldSide     bool
+	// Hunk is the part of the difference that it stands below.
+	Hunk string
+}
+
+// Thread is a conversation on lines of a pull request.
+type Thread struct {
+	ID   string
+	Path string
+	// Resolved and Outdated are GitHub's words.
+	Resolved, Outdated bool
+	// Reopened: somebody who may write has opened it again, and nobody has acted
+	// on that.
+	Reopened bool
+	// Rounds is how often it has brought work.
+	Rounds int
+	// Comments are those whose text is known, oldest first. Root is the id of the
+	// one that opened it, which may not be among them.
+	Root     int64
+	Comments []Comment
+}
+
+// Verdict is what is to be done about a conversation.
+type Verdict string
+
+// The verdicts.
+const (
+	// Nothing new was said by anybody who may.
+	Nothing Verdict = ""
+	// Work: an agent is to do what it says.
+	Work Verdict = "work"
+	// Apply: its suggestion is to be applied as it stands.
+	Apply Verdict = "apply"
+	// Drop: it no longer stands.
+	Drop Verdict = "drop"
+	// Ask: people have to decide first.
+	Ask Verdict = "ask"
+	// Wait: it is of somebody who may not; one who may can ask for it.
+	Wait Verdict = "wait"
+)
+
+// Suggestion are lines to be put in the place of others.
+type Suggestion struct {
+	// Commit is the version of the file at Path whose lines Start to Line are
+	// replaced by Text, which ends in a line break unless it is empty.
+	Commit, Path string
+	Start, Line  int
+	Text         string
+}
+
+// Decision is what is to be done about one conversation.
+type Decision struct {
+	Thread  Thread
+	Verdict Verdict
+	// Why says so in a few words, where there is no work.
+	Why string
+	// By is who asked for it last.
+	By Person
+	// Task is the work, Quote the whole of what was said, and Suggestion what is to
+	// be applied.
+	Task       run.Task
+	Quote      string
+	Suggestion *Suggestion
+	// With is the other conversation: the one that Ask is about, or the one whose
+	// work does this, too.
+	With string
+
+	// explicit: somebody asked for it by a command.
+	explicit    bool
+	start, line int
+	wish        string
+}
+
+// Decide says what is to be done about each of the conversations, in their
+// order.
+func Decide(threads []Thread) []Decision {
+	all := make([]Decision, 0, len(threads))
+	for _, t := range threads {
+		all = append(all, decide(t))
+	}
+	for i := range all {
+		for k := range i {
+			weigh(&all[k], &all[i])
+		}
+	}
+	return all
+}
+
+// wish is what somebody asks for by a comment: by its text or, explicit, by a
+// command, whose text may be empty: then the conversation says it. ok is false for
+// commands that are none for a conversation.
+func wish(text string) (said string, explicit, ok bool) {
+	line, _, _ := strings.Cut(text, "\n")
+	if strings.TrimRight(line, " \t\r") == "/ralph do" {
+		return "", true, true
+	}
+	c, is, err := ParseCommand(text)
+	switch {
+	case !is:
+		return strings.TrimSpace(text), false, true
+	case err != nil || c.Verb != VerbDo:
+		return "", false, false
+	default:
+		return c.Text, true, true
+	}
+}
+
+// CommandInReview says whether something that was said in a review begins with a command,
+// and what is wrong with it, "" for nothing: only `do` is one for a
+func CommandInReview(text string, inThread bool) (is bool, problem string) {
+	if _, explicit, _ := wish(text); inThread && explicit {
+		return true, ""
+	}
+	c, is, err := ParseCommand(text)
+	switch {
+	case !is:
+		return false, ""
+	case err != nil:
+		return true, err.Error()
+	case c.Verb != VerbDo:
+		return true, "A review accepts only `/ralph do`. Use an ordinary comment for other commands."
+	default:
+		return true, ""
+	}
+}
+
+func decide(t Thread) Decision {
+	d := Decision{Thread: t}
+	var heard []Comment // of those who may, newest last
+	fresh := t.Reopened
+	asked := int64(0) // the newest comment that asks by a command
+	for _, c := range t.Comments {
+		if !c.MayWrite {
+			continue
+		}
+		said, explicit, ok := wish(c.Text)
+		if !ok {
+			continue
+		}
+		c.Text = said
+		heard = append(heard, c)
+		fresh = fresh || c.Fresh
+		if explicit && c.Fresh {
+			asked, d.explicit = c.ID, true
+		}
+	}
+	others := slices.ContainsFunc(t.Comments, func(c Comment) bool { return !c.MayWrite && c.Fresh })
+	if !fresh {
+		if len(heard) == 0 && others && !t.Resolved {
+			d.Verdict, d.Why = Wait, "someone with write access must request it with `/ralph do`"
+		}
+		return d
+	}
+	if len(heard) > 0 {
+		d.By = heard[len(heard)-1].By
+	}
+	own := slices.ContainsFunc(heard, func(c Comment) bool { return c.ID == t.Root })
+	switch {
+	case t.Resolved:
+		d.Verdict, d.Why = Drop, "it was resolved"
+	case !own && !d.explicit:
+		d.Verdict, d.Why = Wait, "someone with write access must request it with `/ralph do`"
+	case t.Outdated && t.Rounds == 0 && !d.explicit:
+		d.Verdict, d.Why = Drop, "its lines have changed since"
+	case t.Rounds >= MaxRounds && !d.explicit:
+		d.Verdict, d.Why = Ask, fmt.Sprintf("tried %d times; comment `/ralph do` in it to try again", t.Rounds)
+	default:
+		d.take(heard, asked)
+	}
+	return d
+}
+
+// take makes the work of what was said.
+func (d *Decision) take(heard []Comment, asked int64) {
+	t := d.Thread
+	first := t.Comments[0]
+	d.start, d.line = lines(first)
+	quoted := heard
+	if asked > 0 {
+		quoted = nil
+		for _, c := range t.Comments {
+			if said, _, ok := wish(c.Text); ok && (c.MayWrite || c.ID < asked) {
+				c.Text = said
+				quoted = append(quoted, c)
+			}
+		}
+	}
+	if d.Suggestion = suggestion(t, heard); d.Suggestion != nil && !d.explicit {
+		d.Verdict = Apply
+		d.start, d.line = d.Suggestion.Start, d.Suggestion.Line
+	} else {
+		d.Verdict, d.Suggestion = Work, nil
+	}
+	where := Where(t.Path, d.start, d.line)
+	d.wish = gist(heard, maxQuote)
+	verb := "Address the review of "
+	if d.Verdict == Apply {
+		verb = "Apply the suggestion for "
+	}
+	d.Task = run.Task{Title: verb + where, Priority: 1}
+	brief := gist(quoted, maxGist)
+	if brief != "" && d.Verdict == Work {
+		d.Task.Title += ": " + brief
+	}
+	if long := gist(quoted, maxCriterion); long != "" {
+		d.Task.Accept = []string{fmt.Sprintf("%s does what %s asks in the review: %s", where, d.By.Login, long)}
+	}
+	d.Quote = quote(where, first.Hunk, quoted)
+}
+
+// Where names lines of a file.
+func Where(path string, start, line int) string {
+	path = strs.OneLine(path)
+	switch {
+	case line == 0:
+		return path
+	case start == line || start == 0:
+		return fmt.Sprintf("%s line %d", path, line)
+	default:
+		return fmt.Sprintf("%s lines %d to %d", path, start, line)
+	}
+}
+
+func lines(c Comment) (start, line int) { return cmp.Or(c.Start, c.Line), c.Line }
+
+// gist is what was said last, on one line.
+func gist(said []Comment, limit int) string {
+	for _, c := range slices.Backward(said) {
+		text, _ := plan.Sanitize(c.Text)
+		if text = strs.OneLine(text); text != "" {
+			return short(text, limit)
+		}
+	}
+	return ""
+}
+
+// quote is all that was said, for whoever does the work.
+func quote(where, hunk string, said []Comment) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "About %s.\n", where)
+	if hunk = strings.TrimSpace(hunk); hunk != "" {
+		fmt.Fprintf(&b, "\nThe code it comments on, as it was then:\n\n%s\n", short(hunk, maxQuote/4))
+	}
+	for _, c := range said {
+		text, _ := plan.Sanitize(c.Text)
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		fmt.Fprintf(&b, "\n%s wrote:\n\n%s\n", strs.OneLine(c.By.Login), text)
+	}
+	return short(b.String(), maxQuote)
+}
+
+// weigh compares what two conversations want of the same lines, a being the
+// older one.
+func weigh(a, b *Decision) {
+	works := func(d *Decision) bool { return d.Verdict == Work || d.Verdict == Apply }
+	disputed := func(d *Decision) bool { return works(d) || d.Verdict == Ask && d.With != "" }
+	if !disputed(a) || !disputed(b) || a.Thread.Path != b.Thread.Path || a.line == 0 || b.line == 0 || a.start > b.line || b.start > a.line {
+		return
+	}
+	same := a.wish == b.wish && a.wish != ""
+	switch {
+	case same && works(a) && works(b):
+		b.With, b.Verdict, b.Suggestion = a.Thread.ID, a.Verdict, a.Suggestion
+	case same, a.By.ID == b.By.ID && (a.Suggestion == nil || b.Suggestion == nil):
+	case a.explicit && !b.explicit:
+		b.drop()
+	case b.explicit && !a.explicit:
+		a.drop()
+	default:
+		a.ask(b)
+		b.ask(a)
+	}
+}
+
+// drop leaves a conversation to people: another one was decided for.
+func (d *Decision) drop() {
+	d.Verdict, d.Why, d.With, d.Suggestion = Drop, "another request for the same lines was chosen", "", nil
+}
+
+func (d *Decision) ask(other *Decision) {
+	d.Verdict, d.With, d.Suggestion = Ask, other.Thread.ID, nil
+	d.Why = fmt.Sprintf("%s asks for a different change to the same lines", other.By.Login)
+}
+
+// short cuts text to at most limit bytes and says so.
+func short(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.TrimSpace(strings.ToValidUTF8(text[:limit-len("…")], "")) + "…"
+}
