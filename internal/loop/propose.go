@@ -72,7 +72,8 @@ func (e *Engine) snapshot(ctx context.Context, s *State, c *candidate) (_ Next, 
 	}
 	s.noteNested(nested)
 	if len(refused) > 0 {
-		return s.reject(refused), true, nil
+		s.reject(refused)
+		return Next{}, true, nil
 	}
 	c.work = work
 	if c.tree, err = e.keepTaskFile(ctx, s, work); err != nil {
@@ -111,12 +112,14 @@ func (e *Engine) screen(ctx context.Context, s *State, c *candidate) (_ Next, ha
 	code, foreign := splitChanges(changes, path.Dir(s.ProgressPath))
 	s.evidence(func(ev *Evidence) { ev.Change = oneLine(changedPaths(code), maxEvidence) })
 	if len(foreign) > 0 {
-		return s.reject(foreign), true, nil
+		s.reject(foreign)
+		return Next{}, true, nil
 	}
 	c.code = code
 	screened := e.Publisher.Screen(*s, code)
 	if len(screened.Refused) > 0 {
-		return s.reject(screened.Refused), true, nil
+		s.reject(screened.Refused)
+		return Next{}, true, nil
 	}
 	if len(screened.Held) > 0 {
 		if err := e.holdBack(ctx, s, c, screened.Held); err != nil {

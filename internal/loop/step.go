@@ -1150,7 +1150,8 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	case errors.Is(err, ErrBranchMoved):
 		return e.moved(ctx, s)
 	case errors.As(err, &rejected):
-		return s.reject(rejected.Refusals), nil
+		s.reject(rejected.Refusals)
+		return Next{}, nil
 	case errors.Is(err, ErrNotAllowed):
 		return e.finish(s, run.EndCancelled, err.Error())
 	case err != nil:

@@ -225,10 +225,9 @@ func splitChanges(changes []Change, own string) (code []Change, foreign []Refusa
 }
 
 // reject fails the attempt for what must not even be looked at.
-func (s *State) reject(refused []Refusal) Next {
+func (s *State) reject(refused []Refusal) {
 	s.Failure = "The last call's changes to these paths cannot be accepted, so the files were restored: " + listRefusals(refused) + "."
 	s.Stage = stageRejected
-	return Next{}
 }
 
 // rejected takes the tree back to the last good one, since what is refused must

@@ -98,20 +98,6 @@ func (v *view) errors() []*Iteration {
 	return append(whole[max(0, len(whole)-inherited):], parts...)
 }
 
-// peers are the iterations of the task, or those of all parts where it is one.
-func (v *view) peers() []*Iteration {
-	if v.task == v.family {
-		return v.own
-	}
-	var peers []*Iteration
-	for _, it := range v.kin {
-		if it.TaskID != v.family {
-			peers = append(peers, it)
-		}
-	}
-	return peers
-}
-
 // siblings says whether more than one part ended in the last error.
 func (v *view) siblings() bool {
 	return v.task != v.family && slices.ContainsFunc(v.errors(), func(it *Iteration) bool {
