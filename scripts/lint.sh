@@ -12,7 +12,7 @@ bin=$PWD/.cache/bin
 export GOLANGCI_LINT_CACHE=$PWD/.cache/golangci-lint
 
 "$bin/golangci-lint" config verify
-"$bin/golangci-lint" run --build-tags docker,claude,act ./...
+"$bin/golangci-lint" run ./...
 scripts/lint-selftest.sh "$bin/golangci-lint"
 shellcheck scripts/*.sh .ci/run
 "$bin/actionlint"
