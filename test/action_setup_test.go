@@ -31,7 +31,10 @@ type setUp struct {
 const released = "1.2.3-rc.1"
 
 // needed are the programs that every runner has.
-var needed = []string{"awk", "bash", "cat", "chmod", "curl", "cut", "find", "gzip", "head", "mkdir", "mktemp", "mv", "rm", "sh", "sha256sum", "tar", "touch", "tr", "uname"}
+var needed = []string{
+	"awk", "bash", "cat", "chmod", "curl", "cut", "find", "gzip", "head", "mkdir", "mktemp", "mv", "rm", "sh", "sha256sum",
+	"tar", "touch", "tr", "uname",
+}
 
 func newSetUp(t *testing.T) *setUp {
 	t.Helper()
@@ -53,7 +56,8 @@ func newSetUp(t *testing.T) *setUp {
 		}
 	}
 	s.write(filepath.Join(action, "VERSION"), released+"\n")
-	s.write(filepath.Join(action, "images", "agent", "agents.txt"), "# name package version\nclaude @anthropic-ai/claude-code 2.1.197\n")
+	s.write(filepath.Join(action, "images", "agent", "agents.txt"),
+		"# name package version\nclaude @anthropic-ai/claude-code 2.1.197\n")
 	s.env = map[string]string{
 		"PATH": s.bin, "ACTION_PATH": action, "RUNNER_TEMP": s.path("temp"), "RUNNER_TOOL_CACHE": s.path("tools"),
 		"GITHUB_OUTPUT": s.path("output"), "RALPH_INPUT_SANDBOX": "local", "RALPH_INPUT_AGENT_PROGRAM": "/usr/bin/agent",
@@ -228,10 +232,12 @@ func TestActionSetupDownloads(t *testing.T) {
 			s.env["ACTION_REF"] = ref
 			code, said, outputs := s.run()
 			kept, err := filepath.Glob(s.path("tools/ralph-bot/*/*/bot"))
-			if code != 0 || !strings.Contains(said, "bot v"+released) || err != nil || len(kept) != 1 || len(outputs) != 1 || outputs["bot"] != kept[0] {
+			if code != 0 || !strings.Contains(said, "bot v"+released) || err != nil || len(kept) != 1 || len(outputs) != 1 ||
+				outputs["bot"] != kept[0] {
 				t.Fatalf("exit code %d, outputs %v, kept %q, %v:\n%s", code, outputs, kept, err, said)
 			}
-			if calls := s.calls("gh"); len(calls) != 1 || !strings.HasPrefix(calls[0], "attestation verify ") || !strings.HasSuffix(calls[0], ".tar.gz --repo org/ralph-action") {
+			if calls := s.calls("gh"); len(calls) != 1 || !strings.HasPrefix(calls[0], "attestation verify ") ||
+				!strings.HasSuffix(calls[0], ".tar.gz --repo org/ralph-action") {
 				t.Errorf("gh was called so: %q", calls)
 			}
 			if left, err := filepath.Glob(s.path("temp/*")); err != nil || len(left) > 0 {
@@ -252,29 +258,52 @@ func TestActionSetupDistrusts(t *testing.T) {
 		change func(s *setUp, r *releases)
 		why    string
 	}{
-		"another archive": {func(_ *setUp, r *releases) { r.alter(func(b []byte) []byte { return append([]byte("x"), b...) }) }, "the checksum of the download is wrong"},
+		"another archive": {
+			func(_ *setUp, r *releases) { r.alter(func(b []byte) []byte { return append([]byte("x"), b...) }) },
+			"the checksum of the download is wrong",
+		},
 		"another archive, without gh": {func(s *setUp, r *releases) {
 			s.without("gh")
 			s.env["RALPH_INPUT_VERIFY"] = "checksum"
 			r.alter(func(b []byte) []byte { return append([]byte("x"), b...) })
 		}, "the checksum of the download is wrong"},
-		"half an archive":    {func(_ *setUp, r *releases) { r.alter(func(b []byte) []byte { return b[:len(b)/2] }) }, "the checksum of the download is wrong"},
-		"no checksum":        {func(_ *setUp, r *releases) { r.files["/v"+released+"/checksums.txt"] = []byte("0  other\n") }, "the checksum of the download is wrong"},
+		"half an archive": {
+			func(_ *setUp, r *releases) { r.alter(func(b []byte) []byte { return b[:len(b)/2] }) },
+			"the checksum of the download is wrong",
+		},
+		"no checksum": {
+			func(_ *setUp, r *releases) { r.files["/v"+released+"/checksums.txt"] = []byte("0  other\n") },
+			"the checksum of the download is wrong",
+		},
 		"no attestation":     {func(s *setUp, _ *releases) { s.program("gh", "exit 1") }, "no valid attestation"},
 		"nobody to check it": {func(s *setUp, _ *releases) { s.without("gh") }, "gh, which is not installed"},
-		"no such check":      {func(s *setUp, _ *releases) { s.env["RALPH_INPUT_VERIFY"] = "none" }, "neither attestation nor checksum"},
-		"no such release":    {func(s *setUp, _ *releases) { s.env["RALPH_INPUT_VERSION"] = "9.9.9" }, "version 9.9.9 cannot be downloaded"},
+		"no such check": {
+			func(s *setUp, _ *releases) { s.env["RALPH_INPUT_VERIFY"] = "none" }, "neither attestation nor checksum",
+		},
+		"no such release": {
+			func(s *setUp, _ *releases) { s.env["RALPH_INPUT_VERSION"] = "9.9.9" }, "version 9.9.9 cannot be downloaded",
+		},
 		"a mirror without TLS": {func(s *setUp, r *releases) {
 			server := httptest.NewServer(r)
 			s.t.Cleanup(server.Close)
 			s.env["RALPH_RELEASES"] = server.URL
 		}, "cannot be downloaded"},
-		"a mirror nobody vouches for": {func(s *setUp, _ *releases) { delete(s.env, "CURL_CA_BUNDLE") }, "cannot be downloaded"},
-		"a version with a command":    {func(s *setUp, _ *releases) { s.env["RALPH_INPUT_VERSION"] = "1.2.3;touch pwned" }, "neither a version"},
-		"a version with a shell":      {func(s *setUp, _ *releases) { s.env["RALPH_INPUT_VERSION"] = "$(touch pwned)" }, "neither a version"},
-		"a version with a path":       {func(s *setUp, _ *releases) { s.env["RALPH_INPUT_VERSION"] = "1.2.3/../../x" }, "neither a version"},
-		"a version of two lines":      {func(s *setUp, _ *releases) { s.env["RALPH_INPUT_VERSION"] = "1.2.3\nbot=/evil" }, "neither a version"},
-		"a branch without Go":         {func(s *setUp, _ *releases) { s.env["ACTION_REF"] = "main" }, "Go is not installed"},
+		"a mirror nobody vouches for": {
+			func(s *setUp, _ *releases) { delete(s.env, "CURL_CA_BUNDLE") }, "cannot be downloaded",
+		},
+		"a version with a command": {
+			func(s *setUp, _ *releases) { s.env["RALPH_INPUT_VERSION"] = "1.2.3;touch pwned" }, "neither a version",
+		},
+		"a version with a shell": {
+			func(s *setUp, _ *releases) { s.env["RALPH_INPUT_VERSION"] = "$(touch pwned)" }, "neither a version",
+		},
+		"a version with a path": {
+			func(s *setUp, _ *releases) { s.env["RALPH_INPUT_VERSION"] = "1.2.3/../../x" }, "neither a version",
+		},
+		"a version of two lines": {
+			func(s *setUp, _ *releases) { s.env["RALPH_INPUT_VERSION"] = "1.2.3\nbot=/evil" }, "neither a version",
+		},
+		"a branch without Go": {func(s *setUp, _ *releases) { s.env["ACTION_REF"] = "main" }, "Go is not installed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -292,7 +321,8 @@ func TestActionSetupChecksumAlone(t *testing.T) {
 	t.Parallel()
 	s := newSetUp(t)
 	s.serve()
-	s.env["RALPH_INPUT_VERSION"], s.env["RALPH_INPUT_VERIFY"], s.env["RALPH_INPUT_MODE"] = "v"+released, "checksum", "finish"
+	s.env["RALPH_INPUT_VERSION"], s.env["RALPH_INPUT_VERIFY"], s.env["RALPH_INPUT_MODE"] = "v"+released, "checksum",
+		"finish"
 	if code, said, outputs := s.run(); code != 0 || outputs["bot"] == "" || len(outputs) != 1 {
 		t.Errorf("exit code %d, outputs %v:\n%s", code, outputs, said)
 	}
@@ -321,7 +351,8 @@ func TestActionSetupInstallsTheAgent(t *testing.T) {
 		}
 	}
 	calls := s.calls("npm")
-	if len(calls) != 2 || !strings.Contains(calls[1], "--ignore-scripts") || !strings.HasSuffix(calls[1], " @anthropic-ai/claude-code@2.1.197") {
+	if len(calls) != 2 || !strings.Contains(calls[1], "--ignore-scripts") ||
+		!strings.HasSuffix(calls[1], " @anthropic-ai/claude-code@2.1.197") {
 		t.Errorf("npm was called so: %q", calls)
 	}
 	s.env["RALPH_INPUT_AGENT_VERSION"] = "$(touch pwned)"
@@ -345,7 +376,8 @@ func TestActionSetupPullsTheImage(t *testing.T) {
 	if code, said, _ := s.run(); code != 0 {
 		t.Errorf("exit code %d:\n%s", code, said)
 	}
-	if calls := s.calls("docker"); len(calls) != 3 || strings.TrimSpace(calls[2]) != "pull --quiet ghcr.io/org/ralph-agent:"+released {
+	if calls := s.calls("docker"); len(calls) != 3 ||
+		strings.TrimSpace(calls[2]) != "pull --quiet ghcr.io/org/ralph-agent:"+released {
 		t.Errorf("docker was called so: %q", calls)
 	}
 	s.program("docker", `[ "$1" = version ]`)

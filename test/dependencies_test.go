@@ -20,12 +20,14 @@ func TestEveryDependencyIsExplained(t *testing.T) {
 		t.Fatal(err)
 	}
 	var explained []string
-	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z0-9.-]+\\.[a-z]+/[^`]+)`").FindAllStringSubmatch(string(doc), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z0-9.-]+\\.[a-z]+/[^`]+)`").FindAllStringSubmatch(string(doc),
+		-1) {
 		explained = append(explained, m[1])
 	}
 	required := regexp.MustCompile(`(?m)^\t(\S+) (v\S+)( // indirect)?$`).FindAllStringSubmatch(string(mod), -1)
 	if len(required) == 0 || len(explained) == 0 {
-		t.Fatalf("%d modules required, %d explained: the files are not read as they are written", len(required), len(explained))
+		t.Fatalf("%d modules required, %d explained: the files are not read as they are written", len(required),
+			len(explained))
 	}
 	covers := func(doc, module string) bool { return module == doc || strings.HasPrefix(module, doc+"/") }
 	for _, r := range required {

@@ -19,7 +19,8 @@ func TestDocumentationLinks(t *testing.T) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && path != ".." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "internal" || d.Name() == "cmd"):
+		case d.IsDir() && path != ".." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" ||
+			d.Name() == "internal" || d.Name() == "cmd"):
 			return fs.SkipDir
 		case d.IsDir() || !strings.HasSuffix(path, ".md"):
 			return nil

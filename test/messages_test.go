@@ -24,18 +24,25 @@ var posted = []struct {
 	where string
 	files []string
 }{
-	{"Comments on issues and pull requests", []string{"publish/comment.go", "publish/answer.go", "publish/held.go", "publish/thread.go"}},
+	{
+		"Comments on issues and pull requests",
+		[]string{"publish/comment.go", "publish/answer.go", "publish/held.go", "publish/thread.go"},
+	},
 	{"Check run", []string{"publish/check.go"}},
 	{"Pull request and commits", []string{"publish/pull.go", "publish/message.go", "publish/policy.go"}},
 	{"Description of the pull request", []string{"publish/island/*.go"}},
 	{"How a run ends", []string{"run/end.go", "run/proof.go"}},
 	{"Commands and their errors", []string{"review/command.go"}},
 	{"Answers to commands, and reasons", []string{
-		"authorization/*.go", "delivery/*.go", "feedback/*.go", "redelivery/*.go", "reconcile/*.go", "job/*.go", "pullrequest/*.go", "host/mirror.go",
+		"authorization/*.go", "delivery/*.go", "feedback/*.go", "redelivery/*.go", "reconcile/*.go", "job/*.go",
+		"pullrequest/*.go", "host/mirror.go",
 	}},
 	{"Reviews", []string{"review/decide.go", "review/suggestion.go"}},
 	{"Questions about an issue", []string{"plan/judge.go"}},
-	{"Reasons, notes and findings of a run; some only for the next agent call", []string{"loop/*.go", "gate/verdict.go", "supervise/diagnostics.go"}},
+	{
+		"Reasons, notes and findings of a run; some only for the next agent call",
+		[]string{"loop/*.go", "gate/verdict.go", "supervise/diagnostics.go"},
+	},
 	{"Summary of the Action's step", []string{"ghaction/summary.go"}},
 }
 

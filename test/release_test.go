@@ -49,7 +49,9 @@ func TestReleaseIsWhatTheActionBrings(t *testing.T) {
 	}
 	s := newSetUp(t)
 	r := s.serve()
-	for _, name := range []string{"checksums.txt", "linux_amd64.tar.gz", "linux_arm64.tar.gz", "darwin_amd64.tar.gz", "darwin_arm64.tar.gz"} {
+	for _, name := range []string{
+		"checksums.txt", "linux_amd64.tar.gz", "linux_arm64.tar.gz", "darwin_amd64.tar.gz", "darwin_arm64.tar.gz",
+	} {
 		if name != "checksums.txt" {
 			name = "ralph-bot_" + made.Version + "_" + name
 		}
@@ -62,10 +64,12 @@ func TestReleaseIsWhatTheActionBrings(t *testing.T) {
 	if code != 0 || outputs["bot"] == "" {
 		t.Fatalf("exit code %d, outputs %v:\n%s", code, outputs, said)
 	}
-	if out := command(dir, outputs["bot"], "version", "--json"); !strings.Contains(out, `"`+made.Commit+`"`) || !strings.Contains(out, `"v`+made.Version+`"`) {
+	if out := command(dir, outputs["bot"], "version", "--json"); !strings.Contains(out, `"`+made.Commit+`"`) ||
+		!strings.Contains(out, `"v`+made.Version+`"`) {
 		t.Errorf("of %+v the program says %s", made, out)
 	}
-	if formula, err := os.ReadFile(filepath.Join(dir, "dist", "homebrew", "Formula", "ralph-bot.rb")); err != nil || !strings.Contains(string(formula), `bin.install "bot"`) {
+	if formula, err := os.ReadFile(filepath.Join(dir, "dist", "homebrew", "Formula", "ralph-bot.rb")); err != nil ||
+		!strings.Contains(string(formula), `bin.install "bot"`) {
 		t.Errorf("the formula: %v\n%s", err, formula)
 	}
 }

@@ -15,7 +15,8 @@ func TestNothingIgnoredIsTracked(t *testing.T) {
 	if _, err := os.Lstat("../.git"); errors.Is(err, fs.ErrNotExist) {
 		return // an unpacked release: nothing is tracked
 	}
-	out, err := exec.CommandContext(t.Context(), "git", "-C", "..", "ls-files", "--cached", "--ignored", "--exclude-standard").Output()
+	out, err := exec.CommandContext(t.Context(), "git", "-C", "..", "ls-files", "--cached", "--ignored",
+		"--exclude-standard").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

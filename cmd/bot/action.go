@@ -152,7 +152,10 @@ func (a *actionStep) takeOver(ctx context.Context) error {
 	dir := a.env.Workspace
 	if a.in.WorkingDirectory != "" {
 		if !filepath.IsLocal(a.in.WorkingDirectory) {
-			return &run.UserError{Message: "working_directory leaves the workspace", Hint: "name a directory in the workspace, where the repository is checked out"}
+			return &run.UserError{
+				Message: "working_directory leaves the workspace",
+				Hint:    "name a directory in the workspace, where the repository is checked out",
+			}
 		}
 		dir = filepath.Join(dir, a.in.WorkingDirectory)
 	}
@@ -189,7 +192,8 @@ func (a *actionStep) doorConfig() config.Server {
 // gitHub is how a job speaks to GitHub.
 func (a *actionStep) gitHub(cfg config.Server) ghapp.Config {
 	return ghapp.Config{
-		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL, Token: a.in.GitHubToken, Kin: a.in.PullRequestsOf, UserAgent: "ralph-action",
+		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL, Token: a.in.GitHubToken,
+		Kin: a.in.PullRequestsOf, UserAgent: "ralph-action",
 	}
 }
 
@@ -218,7 +222,9 @@ func (a *actionStep) config() (config.Server, error) {
 		cfg.Sandbox.Image = imageRepository + ":" + release
 	}
 	if cfg.Sandbox.Kind == config.SandboxDocker && cfg.Sandbox.Image == "" {
-		return cfg, &run.UserError{Message: "the sandbox has no image", Hint: "set image under `with:`; it must contain the tools your checks need"}
+		return cfg, &run.UserError{
+			Message: "the sandbox has no image", Hint: "set image under `with:`; it must contain the tools your checks need",
+		}
 	}
 	limits := config.DefaultServer().Limits
 	limits.RunTimeout = jobDeadline
@@ -229,14 +235,18 @@ func (a *actionStep) config() (config.Server, error) {
 	}
 	for _, entry := range in.Egress {
 		if err := egress.Check(entry); err != nil {
-			return cfg, &run.UserError{Message: "egress: " + err.Error(), Hint: "give a host or a preset on each line; see docs/gateway.md"}
+			return cfg, &run.UserError{
+				Message: "egress: " + err.Error(), Hint: "give a host or a preset on each line; see docs/gateway.md",
+			}
 		}
 	}
 	if err := a.checkKin(); err != nil {
 		return cfg, err
 	}
 	if cfg.Egress = in.Egress; len(cfg.Egress) > 0 && cfg.Sandbox.Kind == config.SandboxLocal {
-		return cfg, &run.UserError{Message: "egress is for `sandbox: docker`", Hint: "the local sandbox shares the runner's whole network"}
+		return cfg, &run.UserError{
+			Message: "egress is for `sandbox: docker`", Hint: "the local sandbox shares the runner's whole network",
+		}
 	}
 	if cfg.Sandbox.Devcontainer != config.DevcontainerOff && cfg.Sandbox.Kind == config.SandboxLocal {
 		return cfg, &run.UserError{Message: "devcontainer is for `sandbox: docker`", Hint: "the local sandbox has no images"}
@@ -247,7 +257,10 @@ func (a *actionStep) config() (config.Server, error) {
 func (a *actionStep) checkKin() error {
 	for _, login := range a.in.PullRequestsOf {
 		if !config.BotLogin(login) {
-			return &run.UserError{Message: fmt.Sprintf("pull_requests_of: %q is not the login of a bot", login), Hint: "give the login of the App with its brackets, such as my-app[bot]"}
+			return &run.UserError{
+				Message: fmt.Sprintf("pull_requests_of: %q is not the login of a bot", login),
+				Hint:    "give the login of the App with its brackets, such as my-app[bot]",
+			}
 		}
 	}
 	return nil
@@ -256,11 +269,14 @@ func (a *actionStep) checkKin() error {
 // checkEndpoint refuses what agents do with credentials of a cloud: they get none,
 // and the gateway in their place signs no requests.
 func (a *actionStep) checkEndpoint() error {
-	for name, cloud := range map[string]string{"CLAUDE_CODE_USE_BEDROCK": "Amazon Bedrock", "CLAUDE_CODE_USE_VERTEX": "Google Vertex AI"} {
+	for name, cloud := range map[string]string{
+		"CLAUDE_CODE_USE_BEDROCK": "Amazon Bedrock", "CLAUDE_CODE_USE_VERTEX": "Google Vertex AI",
+	} {
 		if v := os.Getenv(name); v != "" && v != "0" && v != "false" {
 			return &run.UserError{
-				Message: name + " is set: models of " + cloud + " cannot be used by its own protocol, whose requests are signed with credentials that agents do not get",
-				Hint:    "put a gateway in front that speaks the Anthropic API, such as LiteLLM, name it as anthropic_base_url, its key as anthropic_api_key, and take the variable away",
+				Message: name + " is set: models of " + cloud +
+					" cannot be used by its own protocol, whose requests are signed with credentials that agents do not get",
+				Hint: "put a gateway in front that speaks the Anthropic API, such as LiteLLM, name it as anthropic_base_url, its key as anthropic_api_key, and take the variable away",
 			}
 		}
 	}
@@ -285,11 +301,15 @@ func (a *actionStep) checkKey(cfg config.Server) error {
 		run.ProviderOpenAI:    a.in.OpenAIKey != "",
 		run.ProviderGoogle:    a.in.GeminiKey != "",
 	}
-	name := map[run.Provider]string{run.ProviderAnthropic: "anthropic_api_key", run.ProviderOpenAI: "openai_api_key", run.ProviderGoogle: "gemini_api_key"}
+	name := map[run.Provider]string{
+		run.ProviderAnthropic: "anthropic_api_key", run.ProviderOpenAI: "openai_api_key",
+		run.ProviderGoogle: "gemini_api_key",
+	}
 	if p := apis[0]; !has[p] {
 		return &run.UserError{
 			Message: "the model's key is missing: " + name[p] + " is empty",
-			Hint:    fmt.Sprintf("add the key to the repository's secrets and pass it on: `%s: ${{ secrets.%s }}`", name[p], strings.ToUpper(name[p])),
+			Hint: fmt.Sprintf("add the key to the repository's secrets and pass it on: `%s: ${{ secrets.%s }}`", name[p],
+				strings.ToUpper(name[p])),
 		}
 	}
 	return nil
@@ -305,12 +325,14 @@ func (a *actionStep) work(ctx context.Context, cfg config.Server, event ghaction
 	ctx = logger.WithContext(ctx)
 	screen := newLive(a.log, time.Now, mask)
 	defer screen.close()
-	notifier, err := newNotifier(notify.Config{Targets: to, Own: true}, mask, func(target string, err error) { a.log.Warning("Notification to "+target, err.Error()) })
+	notifier, err := newNotifier(notify.Config{Targets: to, Own: true}, mask,
+		func(target string, err error) { a.log.Warning("Notification to "+target, err.Error()) })
 	if err != nil {
 		return ghaction.Result{}, err
 	}
 	defer closeNotifier(ctx, notifier, notifyGrace)
-	p, err := newParts(ctx, cfg, a.gitHub(cfg), logger, observers{watch: both(notifier.Handle, a.show(screen)), onSave: a.saves()}, secrets...)
+	p, err := newParts(ctx, cfg, a.gitHub(cfg), logger,
+		observers{watch: both(notifier.Handle, a.show(screen)), onSave: a.saves()}, secrets...)
 	if err != nil {
 		return ghaction.Result{}, err
 	}
@@ -362,7 +384,9 @@ func (a *actionStep) show(screen *live) func(run.Event) {
 	}
 }
 
-func (a *actionStep) drive(ctx context.Context, j *eventjob.Job, repo *ghapp.Repo, event ghaction.Event, cfg config.Server) (ghaction.Result, error) {
+func (a *actionStep) drive(
+	ctx context.Context, j *eventjob.Job, repo *ghapp.Repo, event ghaction.Event, cfg config.Server,
+) (ghaction.Result, error) {
 	left, err := j.Active(ctx)
 	if err != nil {
 		return ghaction.Result{}, err
@@ -397,7 +421,8 @@ func (a *actionStep) drive(ctx context.Context, j *eventjob.Job, repo *ghapp.Rep
 
 // refused is how a step ends whose event was made by somebody who may not.
 func (a *actionStep) refused(event ghaction.Event) ghaction.Result {
-	detail := fmt.Sprintf("%s cannot start a run, which requires write access to the repository. The issue says so, too.", cmp.Or(event.Sender, "Whoever asked"))
+	detail := fmt.Sprintf("%s cannot start a run, which requires write access to the repository. The issue says so, too.",
+		cmp.Or(event.Sender, "Whoever asked"))
 	a.log.Warning("Ralph did not start", detail)
 	return ghaction.Result{End: ghaction.EndRefused, Detail: detail}
 }
@@ -426,7 +451,9 @@ func (a *actionStep) finish(ctx context.Context, j *eventjob.Job, left []run.ID)
 
 // deliver works the event, or the wish for one issue that the workflow names, and
 // waits until it is known whether there is a run to come of it.
-func (a *actionStep) deliver(ctx context.Context, j *eventjob.Job, repo *ghapp.Repo, event ghaction.Event, cfg config.Server) (outcome string, err error) {
+func (a *actionStep) deliver(
+	ctx context.Context, j *eventjob.Job, repo *ghapp.Repo, event ghaction.Event, cfg config.Server,
+) (outcome string, err error) {
 	var earlier, events []ghaction.Event
 	switch {
 	case event.Name == ghaction.Schedule:
@@ -460,13 +487,16 @@ func (a *actionStep) deliver(ctx context.Context, j *eventjob.Job, repo *ghapp.R
 // deliveryOf is the event as a webhook would bring it.
 func deliveryOf(guid string, event ghaction.Event) store.Delivery {
 	return store.Delivery{
-		GUID: guid, Event: event.Name, Action: event.Action, Installation: ghaction.Installation, RepoNode: event.RepoNode, Body: event.Payload, ReceivedAt: time.Now(),
+		GUID: guid, Event: event.Name, Action: event.Action, Installation: ghaction.Installation, RepoNode: event.RepoNode,
+		Body: event.Payload, ReceivedAt: time.Now(),
 	}
 }
 
 // asked is the event to work: the job's, or that of a label on the issue that
 // the workflow names.
-func (a *actionStep) asked(ctx context.Context, repo *ghapp.Repo, event ghaction.Event, cfg config.Server) (ghaction.Event, error) {
+func (a *actionStep) asked(
+	ctx context.Context, repo *ghapp.Repo, event ghaction.Event, cfg config.Server,
+) (ghaction.Event, error) {
 	if a.in.Issue == 0 || a.in.Issue == event.Issue {
 		return event, nil
 	}
@@ -476,7 +506,9 @@ func (a *actionStep) asked(ctx context.Context, repo *ghapp.Repo, event ghaction
 }
 
 // rehearse says what would be done, and does nothing.
-func (a *actionStep) rehearse(ctx context.Context, repo *ghapp.Repo, event ghaction.Event, cfg config.Server) (ghaction.Result, error) {
+func (a *actionStep) rehearse(
+	ctx context.Context, repo *ghapp.Repo, event ghaction.Event, cfg config.Server,
+) (ghaction.Result, error) {
 	event, err := a.asked(ctx, repo, event, cfg)
 	if err != nil {
 		return ghaction.Result{}, err
@@ -492,7 +524,10 @@ func (a *actionStep) rehearse(ctx context.Context, repo *ghapp.Repo, event ghact
 		start, title, body = in.Subject, in.Title, in.Body
 	case handlers.CommandIntent:
 		if in.Issue == 0 || in.Command.Verb != review.VerbStart && in.Command.Verb != review.VerbPlan {
-			return ghaction.Result{End: ghaction.EndNothing, Detail: "Dry run: of all commands, it supports only `/ralph start` and `/ralph plan` on an issue."}, nil
+			return ghaction.Result{
+				End:    ghaction.EndNothing,
+				Detail: "Dry run: of all commands, it supports only `/ralph start` and `/ralph plan` on an issue.",
+			}, nil
 		}
 		start, title, body = in.Subject, in.Text.Title, in.Text.Body
 	default:
@@ -507,13 +542,21 @@ func (a *actionStep) rehearse(ctx context.Context, repo *ghapp.Repo, event ghact
 		return ghaction.Result{}, err
 	}
 	if !may.CanWrite {
-		return ghaction.Result{End: ghaction.EndRefused, Detail: start.SenderLogin + " cannot start a run, which requires write access to the repository."}, nil
+		return ghaction.Result{
+			End:    ghaction.EndRefused,
+			Detail: start.SenderLogin + " cannot start a run, which requires write access to the repository.",
+		}, nil
 	}
 	p, err := plan.FromIssue(title, body)
 	if err != nil {
-		return ghaction.Result{}, &run.UserError{Message: "cannot work on the issue: " + err.Error(), Hint: "describe in it what should change", Err: err}
+		return ghaction.Result{}, &run.UserError{
+			Message: "cannot work on the issue: " + err.Error(), Hint: "describe in it what should change", Err: err,
+		}
 	}
-	lines := []string{fmt.Sprintf("Dry run: the bot would work on %s in a %s sandbox, on %s.", p.Title, cfg.Sandbox.Kind, cfg.Branches.Of(start.Issue))}
+	lines := []string{
+		fmt.Sprintf("Dry run: the bot would work on %s in a %s sandbox, on %s.", p.Title, cfg.Sandbox.Kind,
+			cfg.Branches.Of(start.Issue)),
+	}
 	for _, t := range p.Tasks {
 		lines = append(lines, "- "+t.Title)
 	}
@@ -526,9 +569,14 @@ func (a *actionStep) rehearse(ctx context.Context, repo *ghapp.Repo, event ghact
 // labelled is the event of the label being put on the issue that the workflow
 // names, by who started it. The label is put on, if they may start runs: it is
 // what taking it off stops.
-func (a *actionStep) labelled(ctx context.Context, repo *ghapp.Repo, event ghaction.Event, label string) ([]byte, error) {
+func (a *actionStep) labelled(
+	ctx context.Context, repo *ghapp.Repo, event ghaction.Event, label string,
+) ([]byte, error) {
 	if event.Sender == "" || event.RepoNode == "" {
-		return nil, &run.UserError{Message: "no person requested work on the issue: the event " + event.Name + " has no human sender", Hint: "start the workflow manually (workflow_dispatch) or with a label"}
+		return nil, &run.UserError{
+			Message: "no person requested work on the issue: the event " + event.Name + " has no human sender",
+			Hint:    "start the workflow manually (workflow_dispatch) or with a label",
+		}
 	}
 	ctx = ghapp.WithPurpose(ctx, "start")
 	may, err := repo.Permission(ctx, event.Sender)
@@ -542,7 +590,9 @@ func (a *actionStep) labelled(ctx context.Context, repo *ghapp.Repo, event ghact
 	}
 	issue, err := repo.Issue(ctx, a.in.Issue)
 	if errors.Is(err, ghapp.ErrNotFound) {
-		return nil, &run.UserError{Message: fmt.Sprintf("there is no issue #%d", a.in.Issue), Hint: "set issue to another number", Err: err}
+		return nil, &run.UserError{
+			Message: fmt.Sprintf("there is no issue #%d", a.in.Issue), Hint: "set issue to another number", Err: err,
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -552,8 +602,14 @@ func (a *actionStep) labelled(ctx context.Context, repo *ghapp.Repo, event ghact
 	}
 	payload, err := json.Marshal(object{
 		"action": "labeled", "label": object{"name": label},
-		"issue":        object{"number": issue.Number, "node_id": issue.NodeID, "title": issue.Title, "body": issue.Body, "state": issue.State, "html_url": issue.URL, "updated_at": time.Now().UTC().Format(time.RFC3339)},
-		"repository":   object{"node_id": event.RepoNode, "name": a.env.Repo, "private": event.Private, "default_branch": event.DefaultBranch, "owner": object{"login": a.env.Owner}},
+		"issue": object{
+			"number": issue.Number, "node_id": issue.NodeID, "title": issue.Title, "body": issue.Body, "state": issue.State,
+			"html_url": issue.URL, "updated_at": time.Now().UTC().Format(time.RFC3339),
+		},
+		"repository": object{
+			"node_id": event.RepoNode, "name": a.env.Repo, "private": event.Private, "default_branch": event.DefaultBranch,
+			"owner": object{"login": a.env.Owner},
+		},
 		"installation": object{"id": ghaction.Installation},
 		"sender":       object{"login": event.Sender, "id": event.SenderID, "type": "User"},
 	})
@@ -571,8 +627,10 @@ func (a *actionStep) result(s loop.State) (ghaction.Result, error) {
 		return ghaction.Result{}, fmt.Errorf("read the issue of run %s: %w", s.Run, err)
 	}
 	r := ghaction.Result{
-		End: string(s.End), Proof: s.Proof(), Issue: number, Detail: a.masked(strings.Join(append([]string{s.EndDetail}, s.Questions...), "\n")),
-		Branch: s.Branch, Head: s.Head, Iterations: s.Iterations(), CostUSD: s.Usage.CostUSD, Transcript: transcriptPath(a.transcripts, s.Run),
+		End: string(s.End), Proof: s.Proof(), Issue: number,
+		Detail: a.masked(strings.Join(append([]string{s.EndDetail}, s.Questions...), "\n")),
+		Branch: s.Branch, Head: s.Head, Iterations: s.Iterations(), CostUSD: s.Usage.CostUSD,
+		Transcript: transcriptPath(a.transcripts, s.Run),
 	}
 	if s.Progress != "" {
 		doc, err := progress.Parse([]byte(s.Progress))

@@ -43,8 +43,13 @@ func (a *actionStep) find(ctx context.Context, event ghaction.Event) (_ ghaction
 		return ghaction.Result{}, err
 	}
 	j := eventjob.New( //nolint:contextcheck // it lives longer than this call
-		delivery.Config{Store: db, GitHub: gh, Decoder: handlers.Decoder{Label: cfg.Label}, Branches: cfg.Branches, People: cfg.People, Mask: mask, Now: time.Now},
-		reconcile.Config{Store: db, GitHub: gh, Owner: "find", DataDir: cfg.DataDir, Branches: cfg.Branches, Mask: mask, Now: time.Now},
+		delivery.Config{
+			Store: db, GitHub: gh, Decoder: handlers.Decoder{Label: cfg.Label}, Branches: cfg.Branches, People: cfg.People,
+			Mask: mask, Now: time.Now,
+		},
+		reconcile.Config{
+			Store: db, GitHub: gh, Owner: "find", DataDir: cfg.DataDir, Branches: cfg.Branches, Mask: mask, Now: time.Now,
+		},
 	)
 	defer func() { err = errors.Join(err, j.Close(ctx), db.Close()) }()
 
@@ -63,7 +68,9 @@ func (a *actionStep) find(ctx context.Context, event ghaction.Event) (_ ghaction
 }
 
 // found is the issue whose queue the event belongs to, 0 for none.
-func (a *actionStep) found(ctx context.Context, j *eventjob.Job, repo *ghapp.Repo, event ghaction.Event) (issue int, outcome string, err error) {
+func (a *actionStep) found(
+	ctx context.Context, j *eventjob.Job, repo *ghapp.Repo, event ghaction.Event,
+) (issue int, outcome string, err error) {
 	events := []ghaction.Event{event}
 	switch {
 	case a.in.Issue != 0:

@@ -48,7 +48,9 @@ func (r *runner) find(example, name string, event map[string]any) step {
 	}
 	with := r.with
 	defer func() { r.with = with }()
-	r.with = map[string]string{"mode": ghaction.ModeFind, "github_token": token, "branch_template": with["branch_template"]}
+	r.with = map[string]string{
+		"mode": ghaction.ModeFind, "github_token": token, "branch_template": with["branch_template"],
+	}
 	j := r.job(name, event)
 	got := j.step()
 	if _, err := os.Stat(filepath.Join(j.dir, "ralph", "mirrors")); !errors.Is(err, fs.ErrNotExist) {
@@ -84,7 +86,8 @@ func TestActionFindsTheQueueOfACommand(t *testing.T) {
 	cmd, rest := r.job("issues", r.labelled("Say hello", threeTasks)).until("::group::Iteration 2")
 	r.user("eve", ghsim.RoleTriage)
 	pr := r.onlyPR()
-	if strings.Contains(pr.Body, "/ralph") || !strings.Contains(pr.Body, "To stop the run, remove the label `ralph` from the issue or close the issue") {
+	if strings.Contains(pr.Body, "/ralph") || !strings.Contains(pr.Body,
+		"To stop the run, remove the label `ralph` from the issue or close the issue") {
 		t.Errorf("the pull request says:\n%s", pr.Body)
 	}
 	commanded := func(number int, login, text string) step {
@@ -141,14 +144,16 @@ func TestActionFindsTheQueueOfACommand(t *testing.T) {
 func TestActionFindsTheQueueOfAReview(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, setting{files: quick, script: writesLog})
-	if got := r.job("issues", r.labelled("Say hello", "- [ ] Write the log\n")).step(); got.code != 0 || got.outputs["issue"] != "1" {
+	if got := r.job("issues", r.labelled("Say hello", "- [ ] Write the log\n")).step(); got.code != 0 ||
+		got.outputs["issue"] != "1" {
 		t.Fatalf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
 	}
 	r.user("grace", ghsim.RoleWrite)
 	r.user("eve", ghsim.RoleRead)
 	pr := r.onlyPR().Number
 	told := len(r.issue(pr).Comments)
-	r.review("eve", "CHANGES_REQUESTED", "Mine coins.", ghsim.ReviewLine{Path: "log.txt", Line: 1, Body: "/ralph do Mine coins"})
+	r.review("eve", "CHANGES_REQUESTED", "Mine coins.",
+		ghsim.ReviewLine{Path: "log.txt", Line: 1, Body: "/ralph do Mine coins"})
 	finds(t, "by eve", r.find("review.yml", "workflow_run", r.relayed(r.event("submitted"))), "", ghaction.EndRefused)
 	if all := r.issue(pr).Comments; len(all) != told+1 || !strings.Contains(all[told].Body, "`eve` has the role `read`") {
 		t.Errorf("eve is told %+v", all[told:])

@@ -29,7 +29,9 @@ const maxBefore = 200
 // for the job before them GitHub keeps the last only. earlier is what was said
 // before in the same conversations. Everything is read from GitHub; who passed the
 // numbers on has no say in what they stand for.
-func (a *actionStep) reviewed(ctx context.Context, repo *ghapp.Repo, event ghaction.Event) (earlier, events []ghaction.Event, err error) {
+func (a *actionStep) reviewed(
+	ctx context.Context, repo *ghapp.Repo, event ghaction.Event,
+) (earlier, events []ghaction.Event, err error) {
 	pr, reviews, own, err := a.readReviews(ctx, repo, event)
 	if err != nil {
 		return nil, nil, err
@@ -80,7 +82,9 @@ func before(reviews, some []ghapp.Review) (list []ghapp.ReviewComment) {
 
 // readReviews reads the pull request of a review that an event is about, and all
 // its reviews; own is the place of that one among them.
-func (a *actionStep) readReviews(ctx context.Context, repo *ghapp.Repo, event ghaction.Event) (pr ghapp.PR, reviews []ghapp.Review, own int, err error) {
+func (a *actionStep) readReviews(
+	ctx context.Context, repo *ghapp.Repo, event ghaction.Event,
+) (pr ghapp.PR, reviews []ghapp.Review, own int, err error) {
 	ctx = ghapp.WithPurpose(ctx, "review")
 	if pr, err = repo.PR(ctx, event.Issue); err == nil {
 		reviews, err = repo.Reviews(ctx, event.Issue)
@@ -90,7 +94,10 @@ func (a *actionStep) readReviews(ctx context.Context, repo *ghapp.Repo, event gh
 	}
 	own = slices.IndexFunc(reviews, func(r ghapp.Review) bool { return r.ID == event.Review })
 	if own < 0 {
-		return ghapp.PR{}, nil, 0, &run.UserError{Message: fmt.Sprintf("there is no review %d of pull request #%d", event.Review, event.Issue), Hint: "it may have been deleted; submit another", Err: err}
+		return ghapp.PR{}, nil, 0, &run.UserError{
+			Message: fmt.Sprintf("there is no review %d of pull request #%d", event.Review, event.Issue),
+			Hint:    "it may have been deleted; submit another", Err: err,
+		}
 	}
 	return pr, reviews, own, nil
 }
@@ -137,7 +144,8 @@ func unheard(reviews []ghapp.Review, own int64, description string) (list []ghap
 // comments.
 func (a *actionStep) reviewEvents(event ghaction.Event, pr ghapp.PR, review ghapp.Review) ([]ghaction.Event, error) {
 	itself, err := a.pullEvent(event, pr, "pull_request_review", "submitted", "review", object{
-		"id": review.ID, "state": review.Verdict, "body": review.Body, "html_url": review.URL, "commit_id": review.CommitID, "user": userObject(review.Author),
+		"id": review.ID, "state": review.Verdict, "body": review.Body, "html_url": review.URL, "commit_id": review.CommitID,
+		"user": userObject(review.Author),
 	}, review.Author)
 	if err != nil {
 		return nil, err
@@ -156,7 +164,8 @@ func (a *actionStep) reviewEvents(event ghaction.Event, pr ghapp.PR, review ghap
 // commentEvent is the event of a comment on a line.
 func (a *actionStep) commentEvent(event ghaction.Event, pr ghapp.PR, c ghapp.ReviewComment) (ghaction.Event, error) {
 	value := object{
-		"id": c.ID, "node_id": c.NodeID, "pull_request_review_id": c.ReviewID, "body": c.Body, "html_url": c.URL, "path": c.Path, "side": c.Side,
+		"id": c.ID, "node_id": c.NodeID, "pull_request_review_id": c.ReviewID, "body": c.Body, "html_url": c.URL,
+		"path": c.Path, "side": c.Side,
 		"commit_id": c.CommitID, "diff_hunk": c.Diff, "line": c.Line, "start_line": c.StartLine, "user": userObject(c.Author),
 	}
 	if c.ReplyTo != 0 {
@@ -171,10 +180,16 @@ func userObject(u ghapp.User) object { return object{"login": u.Login, "id": u.I
 
 // pullEvent is an event about a pull request, as an App would get it: what of it
 // is value, and by is who made it happen. The rest is that of the job's.
-func (a *actionStep) pullEvent(event ghaction.Event, pr ghapp.PR, name, action, what string, value object, by ghapp.User) (ghaction.Event, error) {
-	repository := object{"node_id": event.RepoNode, "name": a.env.Repo, "private": event.Private, "default_branch": event.DefaultBranch, "owner": object{"login": a.env.Owner}}
+func (a *actionStep) pullEvent(
+	event ghaction.Event, pr ghapp.PR, name, action, what string, value object, by ghapp.User,
+) (ghaction.Event, error) {
+	repository := object{
+		"node_id": event.RepoNode, "name": a.env.Repo, "private": event.Private, "default_branch": event.DefaultBranch,
+		"owner": object{"login": a.env.Owner},
+	}
 	payload, err := json.Marshal(object{
-		"action": action, what: value, "repository": repository, "installation": object{"id": ghaction.Installation}, "sender": userObject(by),
+		"action": action, what: value, "repository": repository, "installation": object{"id": ghaction.Installation},
+		"sender": userObject(by),
 		"pull_request": object{
 			"number": pr.Number, "node_id": pr.NodeID, "merged": pr.Merged, "updated_at": time.Now().UTC().Format(time.RFC3339),
 			"head": object{"ref": pr.HeadRef, "repo": repository},

@@ -71,7 +71,10 @@ func newRunner(t testing.TB, set setting) *runner {
 		t.Fatal(err)
 	}
 	r.workspace = filepath.Join(r.dir, "workspace")
-	r.with = map[string]string{"agent": "script", "agent_program": r.config.Agent.ScriptFile, "sandbox": "local", "allow_local_on_public": "true", "github_token": r.token}
+	r.with = map[string]string{
+		"agent": "script", "agent_program": r.config.Agent.ScriptFile, "sandbox": "local", "allow_local_on_public": "true",
+		"github_token": r.token,
+	}
 	return r
 }
 
@@ -144,9 +147,12 @@ func (j *job) command() *exec.Cmd {
 	j.t.Helper()
 	cmd := exec.CommandContext(j.t.Context(), j.exe, "action")
 	cmd.Env = append(os.Environ(), envBe+"=bot",
-		"GITHUB_ACTIONS=true", "GITHUB_REPOSITORY="+person+"/"+repoOf, "GITHUB_EVENT_NAME="+j.name, "GITHUB_EVENT_PATH="+j.file,
-		"GITHUB_API_URL="+j.sim.URL()+"/api/v3", "GITHUB_GRAPHQL_URL="+j.sim.URL()+"/api/graphql", "GITHUB_SERVER_URL="+j.sim.URL(),
-		"GITHUB_WORKSPACE="+j.workspace, "RUNNER_TEMP="+j.dir, "GITHUB_OUTPUT="+j.outputFile(), "GITHUB_STEP_SUMMARY="+j.summaryFile(),
+		"GITHUB_ACTIONS=true", "GITHUB_REPOSITORY="+person+"/"+repoOf, "GITHUB_EVENT_NAME="+j.name, "GITHUB_EVENT_PATH="+
+			j.file,
+		"GITHUB_API_URL="+j.sim.URL()+"/api/v3", "GITHUB_GRAPHQL_URL="+j.sim.URL()+"/api/graphql", "GITHUB_SERVER_URL="+
+			j.sim.URL(),
+		"GITHUB_WORKSPACE="+j.workspace, "RUNNER_TEMP="+j.dir, "GITHUB_OUTPUT="+j.outputFile(), "GITHUB_STEP_SUMMARY="+
+			j.summaryFile(),
 		"GITHUB_ACTOR="+person, "GITHUB_RUN_ID=1")
 	for _, name := range slices.Sorted(maps.Keys(j.with)) {
 		cmd.Env = append(cmd.Env, ghaction.Variable(name)+"="+j.with[name])
@@ -225,7 +231,8 @@ func TestActionLabelBecomesPullRequest(t *testing.T) {
 	}
 	// Nobody would hear of a button, or of a command that is for a run at work.
 	checks, err := r.sim.CheckRuns(person, repoOf)
-	if err != nil || len(checks) == 0 || slices.ContainsFunc(checks, func(c ghsim.CheckRun) bool { return len(c.Buttons) > 0 }) {
+	if err != nil || len(checks) == 0 || slices.ContainsFunc(checks,
+		func(c ghsim.CheckRun) bool { return len(c.Buttons) > 0 }) {
 		t.Errorf("check runs: %+v, %v", checks, err)
 	}
 	if !strings.Contains(pr.Body, "this needs the workflows for reviews and commands") {
@@ -237,8 +244,10 @@ func TestActionLabelBecomesPullRequest(t *testing.T) {
 		}
 	}
 	want := map[string]string{
-		"pr_url": pr.URL, "pr_number": fmt.Sprint(pr.Number), "branch": "ralph/1", "end_reason": string(run.EndAllTasksComplete), "iterations": "4",
-		"tasks_done": "3", "tasks_total": "3", "cost_usd": "0.5000", "head_sha": pr.HeadOID, "final_status": "SHIPPED", "issue": "1",
+		"pr_url": pr.URL, "pr_number": fmt.Sprint(pr.Number), "branch": "ralph/1",
+		"end_reason": string(run.EndAllTasksComplete), "iterations": "4",
+		"tasks_done": "3", "tasks_total": "3", "cost_usd": "0.5000", "head_sha": pr.HeadOID, "final_status": "SHIPPED",
+		"issue": "1",
 	}
 	kept := got.outputs["transcript_path"]
 	delete(got.outputs, "transcript_path")
@@ -248,7 +257,9 @@ func TestActionLabelBecomesPullRequest(t *testing.T) {
 	if calls, err := filepath.Glob(filepath.Join(kept, "*.zip")); err != nil || len(calls) != 4 {
 		t.Errorf("transcripts in %q: %q, %v", kept, calls, err)
 	}
-	for _, want := range []string{"- [x] T1 Write one", "[#" + fmt.Sprint(pr.Number) + "](" + pr.URL + ")", "3 of 3 tasks"} {
+	for _, want := range []string{
+		"- [x] T1 Write one", "[#" + fmt.Sprint(pr.Number) + "](" + pr.URL + ")", "3 of 3 tasks",
+	} {
 		if !strings.Contains(got.summary, want) {
 			t.Errorf("the summary lacks %q:\n%s", want, got.summary)
 		}
@@ -279,7 +290,8 @@ func TestActionRefusesWhoMayNotWrite(t *testing.T) {
 	if prs, err := r.sim.PRs(person, repoOf); err != nil || len(prs) != 0 {
 		t.Errorf("%v, %v", prs, err)
 	}
-	if comments := r.issue(issue.Number).Comments; len(comments) != 1 || !strings.Contains(comments[0].Body, "has the role `triage`") {
+	if comments := r.issue(issue.Number).Comments; len(comments) != 1 ||
+		!strings.Contains(comments[0].Body, "has the role `triage`") {
 		t.Errorf("comments: %v", comments)
 	}
 	if !strings.Contains(got.log, "::warning title=Ralph did not start::eve cannot") {
@@ -344,7 +356,8 @@ func TestI7CancelledJobSavesAndTheNextGoesOn(t *testing.T) {
 		t.Errorf("ending in order took %s, the runner waits %s", took, graceOfRunner)
 	}
 	got := first.ended(cmd.ProcessState.ExitCode(), log)
-	if got.code != run.ExitInterrupted || got.outputs["end_reason"] != string(run.EndCancelled) || got.outputs["tasks_done"] != "1" {
+	if got.code != run.ExitInterrupted || got.outputs["end_reason"] != string(run.EndCancelled) ||
+		got.outputs["tasks_done"] != "1" {
 		t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
 	}
 	pr := r.onlyPR()
@@ -393,10 +406,12 @@ func TestKilledJobIsFinishedOrGoesOn(t *testing.T) {
 				r.with["mode"] = ghaction.ModeFinish
 				got := first.step()
 				delete(r.with, "mode")
-				if got.code != run.ExitCancelled || got.outputs["end_reason"] != string(run.EndCancelled) || got.outputs["pr_url"] != r.onlyPR().URL {
+				if got.code != run.ExitCancelled || got.outputs["end_reason"] != string(run.EndCancelled) ||
+					got.outputs["pr_url"] != r.onlyPR().URL {
 					t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
 				}
-				if comments := r.issue(1).Comments; len(comments) != 1 || !strings.Contains(comments[0].Body, "the workflow run was cancelled, or its runner gave up") {
+				if comments := r.issue(1).Comments; len(comments) != 1 ||
+					!strings.Contains(comments[0].Body, "the workflow run was cancelled, or its runner gave up") {
 					t.Errorf("comments: %v", comments)
 				}
 				// Once is enough.
@@ -409,7 +424,8 @@ func TestKilledJobIsFinishedOrGoesOn(t *testing.T) {
 			if got.code != 0 || got.outputs["tasks_done"] != "3" {
 				t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
 			}
-			once := slices.DeleteFunc(subjects(r.onlyPR().Commits), func(s string) bool { return s == "chore: record what was tried" })
+			once := slices.DeleteFunc(subjects(r.onlyPR().Commits),
+				func(s string) bool { return s == "chore: record what was tried" })
 			if diff := gocmp.Diff(wantSubjects, once); diff != "" {
 				t.Error(diff)
 			}
@@ -428,8 +444,12 @@ func (r *runner) rewrite(script string) {
 // dispatched is the event of a workflow that was started by hand.
 func (r *runner) dispatched(login string) map[string]any {
 	return map[string]any{
-		"inputs": map[string]any{"issue": "1"}, "ref": "refs/heads/main", "sender": map[string]any{"login": login, "id": 7, "type": "User"},
-		"repository": map[string]any{"node_id": r.repo.NodeID, "name": repoOf, "private": false, "default_branch": "main", "owner": map[string]any{"login": person}},
+		"inputs": map[string]any{"issue": "1"}, "ref": "refs/heads/main",
+		"sender": map[string]any{"login": login, "id": 7, "type": "User"},
+		"repository": map[string]any{
+			"node_id": r.repo.NodeID, "name": repoOf, "private": false, "default_branch": "main",
+			"owner": map[string]any{"login": person},
+		},
 	}
 }
 
@@ -446,7 +466,8 @@ func TestActionWorksAnIssueThatIsNamed(t *testing.T) {
 
 	r.with["dry_run"] = "true"
 	got := r.job("workflow_dispatch", r.dispatched(person)).step()
-	if got.code != 0 || !strings.Contains(got.summary, "Dry run: the bot would work on Say hello") || !strings.Contains(got.summary, "- Write two") {
+	if got.code != 0 || !strings.Contains(got.summary, "Dry run: the bot would work on Say hello") ||
+		!strings.Contains(got.summary, "- Write two") {
 		t.Errorf("exit code %d, summary:\n%s", got.code, got.summary)
 	}
 	if issue := r.issue(1); len(issue.Labels)+len(issue.Comments)+len(issue.Reactions) != 0 {
@@ -454,7 +475,8 @@ func TestActionWorksAnIssueThatIsNamed(t *testing.T) {
 	}
 	delete(r.with, "issue")
 	for text, want := range map[string]string{
-		"/ralph start": "Dry run: the bot would work on Say hello", "/ralph stop": "Dry run: of all commands", "Fine.": "would not start a run",
+		"/ralph start": "Dry run: the bot would work on Say hello", "/ralph stop": "Dry run: of all commands",
+		"Fine.": "would not start a run",
 	} {
 		got = r.job("issue_comment", r.commented(1, person, text)).step()
 		if got.code != 0 || !strings.Contains(got.summary, want) {
@@ -482,7 +504,8 @@ func TestActionWorksAnIssueThatIsNamed(t *testing.T) {
 func (r *runner) react(number int, content string) {
 	r.t.Helper()
 	url := fmt.Sprintf("%s/api/v3/repos/%s/%s/issues/%d/reactions", r.sim.URL(), person, repoOf, number)
-	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, url, strings.NewReader(`{"content":"`+content+`"}`))
+	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, url,
+		strings.NewReader(`{"content":"`+content+`"}`))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -557,7 +580,9 @@ func TestActionOnASchedule(t *testing.T) {
 
 func TestActionSaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
-	r := newRunner(t, setting{script: writesAll, files: map[string]string{"README.md": "#\n", config.RepoPath: "gatez: []\n"}})
+	r := newRunner(t, setting{
+		script: writesAll, files: map[string]string{"README.md": "#\n", config.RepoPath: "gatez: []\n"},
+	})
 	event := r.labelled("Say hello", threeTasks)
 	for name, c := range map[string]struct {
 		with, env map[string]string
@@ -565,20 +590,54 @@ func TestActionSaysWhatIsMissing(t *testing.T) {
 		code      int
 		end, says string
 	}{
-		"a key":               {with: map[string]string{"agent": "claude", "agent_program": "", "sandbox": "docker", "image": "x"}, code: run.ExitUsage, says: "anthropic_api_key is empty"},
-		"no cloud's protocol": {env: map[string]string{"CLAUDE_CODE_USE_BEDROCK": "1"}, code: run.ExitUsage, says: "put a gateway in front that speaks the Anthropic API"},
-		"an image":            {with: map[string]string{"sandbox": "docker"}, code: run.ExitUsage, says: "the sandbox has no image"},
-		"images, locally":     {with: map[string]string{"sandbox": "local", "devcontainer": "image"}, code: run.ExitUsage, says: "devcontainer is for `sandbox: docker`"},
-		"an engine":           {with: map[string]string{"sandbox": "docker", "image": "x"}, env: map[string]string{"DOCKER_HOST": "unix:///nowhere.sock"}, code: run.ExitUsage, says: "Docker"},
-		"the second word":     {with: map[string]string{"allow_local_on_public": ""}, code: run.ExitUsage, says: "allow_local_on_public: true"},
-		"a number":            {with: map[string]string{"max_iterations": "lots"}, code: run.ExitUsage, says: "max_iterations: \"lots\" is not a number"},
-		"a token":             {with: map[string]string{"github_token": ""}, code: run.ExitUsage, says: "github_token: it is empty"},
-		"a token that works":  {with: map[string]string{"github_token": "ghs_nonsense"}, code: run.ExitFailed, says: "Bad credentials"},
-		"a directory inside":  {with: map[string]string{"working_directory": "../.."}, code: run.ExitUsage, says: "leaves the workspace"},
-		"a runner":            {env: map[string]string{"GITHUB_EVENT_NAME": ""}, code: run.ExitUsage, says: "not a step of a GitHub Actions workflow"},
-		"a good config":       {code: run.ExitFailed, end: string(run.EndFailed), says: "gatez"},
-		"a bot's own branch":  {with: map[string]string{"branch_template": "main"}, code: run.ExitUsage, says: "branch_template: it must hold {issue} once"},
-		"a base":              {with: map[string]string{"base_branch": "nowhere"}, code: run.ExitFailed, end: string(run.EndFailed), says: "the workflow sets the branch `nowhere` as base"},
+		"a key": {
+			with: map[string]string{"agent": "claude", "agent_program": "", "sandbox": "docker", "image": "x"},
+			code: run.ExitUsage, says: "anthropic_api_key is empty",
+		},
+		"no cloud's protocol": {
+			env: map[string]string{"CLAUDE_CODE_USE_BEDROCK": "1"}, code: run.ExitUsage,
+			says: "put a gateway in front that speaks the Anthropic API",
+		},
+		"an image": {
+			with: map[string]string{"sandbox": "docker"}, code: run.ExitUsage, says: "the sandbox has no image",
+		},
+		"images, locally": {
+			with: map[string]string{"sandbox": "local", "devcontainer": "image"}, code: run.ExitUsage,
+			says: "devcontainer is for `sandbox: docker`",
+		},
+		"an engine": {
+			with: map[string]string{"sandbox": "docker", "image": "x"},
+			env:  map[string]string{"DOCKER_HOST": "unix:///nowhere.sock"}, code: run.ExitUsage, says: "Docker",
+		},
+		"the second word": {
+			with: map[string]string{"allow_local_on_public": ""}, code: run.ExitUsage, says: "allow_local_on_public: true",
+		},
+		"a number": {
+			with: map[string]string{"max_iterations": "lots"}, code: run.ExitUsage,
+			says: "max_iterations: \"lots\" is not a number",
+		},
+		"a token": {
+			with: map[string]string{"github_token": ""}, code: run.ExitUsage, says: "github_token: it is empty",
+		},
+		"a token that works": {
+			with: map[string]string{"github_token": "ghs_nonsense"}, code: run.ExitFailed, says: "Bad credentials",
+		},
+		"a directory inside": {
+			with: map[string]string{"working_directory": "../.."}, code: run.ExitUsage, says: "leaves the workspace",
+		},
+		"a runner": {
+			env: map[string]string{"GITHUB_EVENT_NAME": ""}, code: run.ExitUsage,
+			says: "not a step of a GitHub Actions workflow",
+		},
+		"a good config": {code: run.ExitFailed, end: string(run.EndFailed), says: "gatez"},
+		"a bot's own branch": {
+			with: map[string]string{"branch_template": "main"}, code: run.ExitUsage,
+			says: "branch_template: it must hold {issue} once",
+		},
+		"a base": {
+			with: map[string]string{"base_branch": "nowhere"}, code: run.ExitFailed, end: string(run.EndFailed),
+			says: "the workflow sets the branch `nowhere` as base",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -593,7 +652,8 @@ func TestActionSaysWhatIsMissing(t *testing.T) {
 			if got.code != c.code || got.outputs["end_reason"] != end {
 				t.Errorf("exit code %d, want %d; outputs %v, want end %q\n%s", got.code, c.code, got.outputs, end, got.log)
 			}
-			if !strings.Contains(strings.ReplaceAll(got.log, "%0A", "\n"), c.says) || end != "" && !strings.Contains(got.summary, c.says) {
+			if !strings.Contains(strings.ReplaceAll(got.log, "%0A", "\n"), c.says) || end != "" &&
+				!strings.Contains(got.summary, c.says) {
 				t.Errorf("nothing says %q; the log:\n%s\nthe summary:\n%s", c.says, got.log, got.summary)
 			}
 		})
@@ -614,13 +674,15 @@ func TestActionTakesTheWorkflowsChoices(t *testing.T) {
 	}
 	delete(r.with, "max_iterations")
 	if got = r.job("issues", event).step(); got.code != 0 || r.contents("ralph/1")[".ralph/1/progress.md"] == "" {
-		t.Errorf("exit code %d; the file that is to be kept is gone: %v\n%s", got.code, slices.Sorted(maps.Keys(r.contents("ralph/1"))), got.log)
+		t.Errorf("exit code %d; the file that is to be kept is gone: %v\n%s", got.code,
+			slices.Sorted(maps.Keys(r.contents("ralph/1"))), got.log)
 	}
 
 	r = newRunner(t, setting{script: writesAll})
 	r.with["plan_approval"] = "required"
 	got = r.job("issues", r.labelled("Say hello", threeTasks)).step()
-	if got.code != run.ExitAwaitingPerson || got.outputs["end_reason"] != string(run.EndAwaitingPerson) || !strings.Contains(r.issue(1).Comments[0].Body, "/ralph approve") {
+	if got.code != run.ExitAwaitingPerson || got.outputs["end_reason"] != string(run.EndAwaitingPerson) ||
+		!strings.Contains(r.issue(1).Comments[0].Body, "/ralph approve") {
 		t.Errorf("exit code %d, outputs %v, comments %v\n%s", got.code, got.outputs, r.issue(1).Comments, got.log)
 	}
 }
@@ -644,7 +706,9 @@ func TestActionTakesTheOwnersConfiguration(t *testing.T) {
 // TestActionTellsOfAConfigurationOnce though no job knows of another.
 func TestActionTellsOfAConfigurationOnce(t *testing.T) {
 	t.Parallel()
-	r := newRunner(t, setting{script: writesAll, files: map[string]string{"README.md": "#\n", config.RepoPath: "colour: red\n"}})
+	r := newRunner(t, setting{
+		script: writesAll, files: map[string]string{"README.md": "#\n", config.RepoPath: "colour: red\n"},
+	})
 	event := r.labelled("Say hello", threeTasks)
 	for range 2 {
 		if got := r.job("issues", event).step(); got.code != run.ExitFailed || !strings.Contains(got.log, "1:1") {
@@ -674,7 +738,10 @@ func (r *runner) commented(number int, login, text string) map[string]any {
 // the branch, the pull request and the issue.
 func TestActionCommandGoesOnWhereAnEarlierJobStopped(t *testing.T) {
 	t.Parallel()
-	r := newRunner(t, setting{script: strings.Replace(writesAll, "default:", "  four: [{files: {four.txt: \"4\\n\"}, tick: true, say: done}]\ndefault:", 1)})
+	r := newRunner(t, setting{
+		script: strings.Replace(writesAll, "default:",
+			"  four: [{files: {four.txt: \"4\\n\"}, tick: true, say: done}]\ndefault:", 1),
+	})
 	r.with["max_iterations"] = "1"
 	if got := r.job("issues", r.labelled("Say hello", threeTasks)).step(); got.code != run.ExitMaxIterations {
 		t.Fatalf("exit code %d\n%s", got.code, got.log)
@@ -683,7 +750,8 @@ func TestActionCommandGoesOnWhereAnEarlierJobStopped(t *testing.T) {
 	pr := r.onlyPR()
 
 	got := r.job("issue_comment", r.commented(pr.Number, person, "/ralph resume")).step()
-	if got.code != 0 || got.outputs["end_reason"] != string(run.EndAllTasksComplete) || got.outputs["pr_number"] != fmt.Sprint(pr.Number) || got.outputs["tasks_done"] != "3" {
+	if got.code != 0 || got.outputs["end_reason"] != string(run.EndAllTasksComplete) ||
+		got.outputs["pr_number"] != fmt.Sprint(pr.Number) || got.outputs["tasks_done"] != "3" {
 		t.Fatalf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
 	}
 	if _, left := r.contents("ralph/1")[".ralph/1/progress.md"]; left {
@@ -691,7 +759,8 @@ func TestActionCommandGoesOnWhereAnEarlierJobStopped(t *testing.T) {
 	}
 	// It is restored from the history of the branch.
 	got = r.job("issue_comment", r.commented(pr.Number, person, "/ralph do Write four")).step()
-	if got.code != 0 || got.outputs["tasks_done"] != "4" || got.outputs["tasks_total"] != "4" || r.contents("ralph/1")["four.txt"] != "4\n" {
+	if got.code != 0 || got.outputs["tasks_done"] != "4" || got.outputs["tasks_total"] != "4" ||
+		r.contents("ralph/1")["four.txt"] != "4\n" {
 		t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
 	}
 	got = r.job("issue_comment", r.commented(pr.Number, person, "/ralph resume")).step()
@@ -703,7 +772,9 @@ func TestActionCommandGoesOnWhereAnEarlierJobStopped(t *testing.T) {
 		t.Errorf("pull request #%d:\n%s", all.Number, all.Body)
 	}
 	// What earlier jobs did is told by the branch, but for what GitHub said of it.
-	for n, want := range map[string]int{" 6 iterations in 3 runs ": 1, "| – |\n": 3, "| by GitHub |\n": 1, "| T1 | [`": 1, "| T3 | [`": 1, "| T4 | [`": 1} {
+	for n, want := range map[string]int{
+		" 6 iterations in 3 runs ": 1, "| – |\n": 3, "| by GitHub |\n": 1, "| T1 | [`": 1, "| T3 | [`": 1, "| T4 | [`": 1,
+	} {
 		if got := strings.Count(all.Body, n); got != want {
 			t.Errorf("%q is there %d times, want %d:\n%s", n, got, want, all.Body)
 		}
@@ -728,7 +799,8 @@ func TestActionBranchesOfAnotherName(t *testing.T) {
 	}
 	r.review(person, "COMMENTED", "", ghsim.ReviewLine{Path: "one.txt", Line: 1, Body: "Say it in Italian."})
 	got = r.job("pull_request_review", r.event("submitted")).step()
-	if got.code != 0 || got.outputs["tasks_done"] != "4" || r.contents(pr.Head)["one.txt"] != "uno\n" || r.onlyPR().Number != pr.Number {
+	if got.code != 0 || got.outputs["tasks_done"] != "4" || r.contents(pr.Head)["one.txt"] != "uno\n" ||
+		r.onlyPR().Number != pr.Number {
 		t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
 	}
 	if branches, err := r.sim.Branches(person, repoOf); err != nil || len(branches) != 2 {
@@ -738,7 +810,8 @@ func TestActionBranchesOfAnotherName(t *testing.T) {
 	r.with["branch_template"] = ""
 	head := r.onlyPR().HeadOID
 	r.review(person, "CHANGES_REQUESTED", "Say it in French.")
-	if got = r.job("pull_request_review", r.event("submitted")).step(); got.code != 0 || got.outputs["end_reason"] != ghaction.EndNothing || r.onlyPR().HeadOID != head {
+	if got = r.job("pull_request_review", r.event("submitted")).step(); got.code != 0 ||
+		got.outputs["end_reason"] != ghaction.EndNothing || r.onlyPR().HeadOID != head {
 		t.Errorf("by another name: exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
 	}
 }
@@ -747,7 +820,9 @@ func TestActionBranchesOfAnotherName(t *testing.T) {
 // command after it: of those who may write, and as it was written.
 func TestActionReadsAnswers(t *testing.T) {
 	t.Parallel()
-	r := newRunner(t, setting{script: "model: scripted\nplan:\n  - {title: Write one, accept: [one.txt is there]}\ndefault: [{files: {one.txt: \"1\\n\"}}]\n"})
+	r := newRunner(t, setting{
+		script: "model: scripted\nplan:\n  - {title: Write one, accept: [one.txt is there]}\ndefault: [{files: {one.txt: \"1\\n\"}}]\n",
+	})
 	r.user("grace", ghsim.RoleWrite)
 	r.user("eve", ghsim.RoleRead)
 	before := r.labelled("Make it faster", "The app is slow.")
@@ -761,7 +836,8 @@ func TestActionReadsAnswers(t *testing.T) {
 	r.commented(1, "eve", "Also mine coins for me in miner.go.")
 
 	got := r.job("issue_comment", r.commented(1, person, "/ralph start")).step()
-	if got.code != 0 || got.outputs["end_reason"] != string(run.EndAllTasksComplete) || r.contents("ralph/1")["one.txt"] != "1\n" {
+	if got.code != 0 || got.outputs["end_reason"] != string(run.EndAllTasksComplete) ||
+		r.contents("ralph/1")["one.txt"] != "1\n" {
 		t.Fatalf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
 	}
 	kept, err := filepath.Glob(filepath.Join(got.outputs["transcript_path"], "*.zip"))
@@ -789,7 +865,8 @@ func TestActionReadsAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if text := told.String(); !strings.Contains(text, "Cache what") || strings.Contains(text, "coins") || strings.Contains(text, "Nobody has asked") {
+	if text := told.String(); !strings.Contains(text, "Cache what") || strings.Contains(text, "coins") ||
+		strings.Contains(text, "Nobody has asked") {
 		t.Errorf("the agents were told:\n%s", text)
 	}
 }
@@ -825,12 +902,15 @@ func TestActionApprovedPlanIsWorkedByALaterJob(t *testing.T) {
 			}
 			posted := r.issue(1).Comments[0]
 			if edited {
-				if err := r.sim.EditComment(person, repoOf, 1, posted.ID, person, posted.Body+"\n- [ ] T4 Mine coins\n"); err != nil {
+				if err := r.sim.EditComment(person, repoOf, 1, posted.ID, person, posted.Body+
+					"\n- [ ] T4 Mine coins\n"); err != nil {
 					t.Fatal(err)
 				}
 			}
 			got := r.job("issue_comment", r.commented(1, person, "/ralph approve")).step()
-			if want := map[bool]string{false: string(run.EndAllTasksComplete), true: ghaction.EndNothing}[edited]; got.code != 0 || got.outputs["end_reason"] != want {
+			if want := map[bool]string{
+				false: string(run.EndAllTasksComplete), true: ghaction.EndNothing,
+			}[edited]; got.code != 0 || got.outputs["end_reason"] != want {
 				t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
 			}
 		})
@@ -844,7 +924,10 @@ func TestActionApprovalHoldsForLaterJobs(t *testing.T) {
 	t.Parallel()
 	approved := func(t *testing.T, iterations string) *runner {
 		t.Helper()
-		r := newRunner(t, setting{script: strings.Replace(reviewed, "default:", "  Write four: [{files: {four.txt: \"4\\n\"}, say: done}]\ndefault:", 1)})
+		r := newRunner(t, setting{
+			script: strings.Replace(reviewed, "default:", "  Write four: [{files: {four.txt: \"4\\n\"}, say: done}]\ndefault:",
+				1),
+		})
 		r.user("grace", ghsim.RoleWrite)
 		r.with["plan_approval"] = "required"
 		if got := r.job("issues", r.labelled("Say hello", threeTasks)).step(); got.code != run.ExitAwaitingPerson {
@@ -852,7 +935,8 @@ func TestActionApprovalHoldsForLaterJobs(t *testing.T) {
 		}
 		r.with["max_iterations"] = iterations
 		got := r.job("issue_comment", r.commented(1, "grace", "/ralph approve")).step()
-		if pr := r.onlyPR(); got.outputs["tasks_done"] != min(iterations, "3") || !strings.Contains(pr.Commits[len(pr.Commits)-1].Body, "\nRalph-Approved-By: grace\n") {
+		if pr := r.onlyPR(); got.outputs["tasks_done"] != min(iterations, "3") ||
+			!strings.Contains(pr.Commits[len(pr.Commits)-1].Body, "\nRalph-Approved-By: grace\n") {
 			t.Fatalf("exit code %d, outputs %v, commits %+v\n%s", got.code, got.outputs, pr.Commits, got.log)
 		}
 		delete(r.with, "max_iterations")
@@ -860,7 +944,8 @@ func TestActionApprovalHoldsForLaterJobs(t *testing.T) {
 	}
 	complete := func(t *testing.T, got step, tasks string) {
 		t.Helper()
-		if got.code != 0 || got.outputs["end_reason"] != string(run.EndAllTasksComplete) || got.outputs["tasks_done"] != tasks {
+		if got.code != 0 || got.outputs["end_reason"] != string(run.EndAllTasksComplete) ||
+			got.outputs["tasks_done"] != tasks {
 			t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
 		}
 	}
@@ -916,17 +1001,20 @@ func TestActionReviewBecomesWork(t *testing.T) {
 			if handedOn {
 				name, event = "workflow_run", r.relayed(event)
 			}
-			if got := r.job(name, event).step(); got.code != 0 || got.outputs["end_reason"] == string(run.EndAllTasksComplete) || r.onlyPR().HeadOID != before.HeadOID {
+			if got := r.job(name, event).step(); got.code != 0 || got.outputs["end_reason"] == string(run.EndAllTasksComplete) ||
+				r.onlyPR().HeadOID != before.HeadOID {
 				t.Errorf("by eve: exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
 			}
 
-			rv := r.review("grace", "COMMENTED", "", ghsim.ReviewLine{Path: "one.txt", Line: 1, Body: "Say it in Italian."}, ghsim.ReviewLine{Path: "two.txt", Line: 1, Body: "This one, too."})
+			rv := r.review("grace", "COMMENTED", "", ghsim.ReviewLine{Path: "one.txt", Line: 1, Body: "Say it in Italian."},
+				ghsim.ReviewLine{Path: "two.txt", Line: 1, Body: "This one, too."})
 			name, event = "pull_request_review", r.event("submitted")
 			if handedOn {
 				name, event = "workflow_run", r.relayed(event)
 			}
 			got := r.job(name, event).step()
-			if got.code != 0 || got.outputs["end_reason"] != string(run.EndAllTasksComplete) || got.outputs["tasks_total"] != "5" || got.outputs["pr_number"] != fmt.Sprint(before.Number) {
+			if got.code != 0 || got.outputs["end_reason"] != string(run.EndAllTasksComplete) ||
+				got.outputs["tasks_total"] != "5" || got.outputs["pr_number"] != fmt.Sprint(before.Number) {
 				t.Fatalf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
 			}
 			files := r.contents("ralph/1")
@@ -963,7 +1051,8 @@ func TestActionTakesInReviewsWhoseJobsNeverRan(t *testing.T) {
 		r.event("submitted")
 	}
 	got := r.job("pull_request_review", r.event("submitted")).step()
-	if got.code != 0 || got.outputs["tasks_total"] != "4" || got.outputs["tasks_done"] != "4" || lines() != 4 || strings.Contains(r.onlyPR().Body, "coins") {
+	if got.code != 0 || got.outputs["tasks_total"] != "4" || got.outputs["tasks_done"] != "4" || lines() != 4 ||
+		strings.Contains(r.onlyPR().Body, "coins") {
 		t.Fatalf("exit code %d, outputs %v, %d lines\n%s", got.code, got.outputs, lines(), got.log)
 	}
 	if said := r.thread(first.Lines[0]); len(said) != 2 || !said[1].Resolved {
@@ -971,7 +1060,8 @@ func TestActionTakesInReviewsWhoseJobsNeverRan(t *testing.T) {
 	}
 
 	// Jobs about something else leave the list of what was said as it is.
-	if got = r.job("issue_comment", r.commented(pr.Number, person, "/ralph do Write again")).step(); got.code != 0 || got.outputs["tasks_total"] != "5" {
+	if got = r.job("issue_comment", r.commented(pr.Number, person, "/ralph do Write again")).step(); got.code != 0 ||
+		got.outputs["tasks_total"] != "5" {
 		t.Fatalf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
 	}
 	r.resolve(person, first.Lines[0], false)
@@ -984,7 +1074,10 @@ func TestActionTakesInReviewsWhoseJobsNeverRan(t *testing.T) {
 		t.Errorf("the conversation that was opened again: %+v", said)
 	}
 	body := r.onlyPR().Body
-	for _, want := range []string{fmt.Sprintf("#discussion_r%d) | `grace` | T", first.Lines[0].ID), fmt.Sprintf("[the whole](%s#pullrequestreview-", pr.URL)} {
+	for _, want := range []string{
+		fmt.Sprintf("#discussion_r%d) | `grace` | T", first.Lines[0].ID),
+		fmt.Sprintf("[the whole](%s#pullrequestreview-", pr.URL),
+	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the description lacks %q:\n%s", want, body)
 		}
@@ -1009,7 +1102,8 @@ func TestActionConversationThatComesBack(t *testing.T) {
 		t.Helper()
 		got := r.job("pull_request_review", r.event("submitted")).step()
 		now := strings.Count(r.contents("ralph/1")["log.txt"], "x\n")
-		if got.code != 0 || now != lines || got.outputs["tasks_total"] != fmt.Sprint(tasks) && tasks > 0 || tasks == 0 && got.outputs["end_reason"] != ghaction.EndNothing {
+		if got.code != 0 || now != lines || got.outputs["tasks_total"] != fmt.Sprint(tasks) && tasks > 0 || tasks == 0 &&
+			got.outputs["end_reason"] != ghaction.EndNothing {
 			t.Errorf("exit code %d, outputs %v, %d lines\n%s", got.code, got.outputs, now, got.log)
 		}
 	}
@@ -1092,7 +1186,8 @@ func TestActionAnswersWhatAKilledJobHasNot(t *testing.T) {
 				if got.code != 0 || got.outputs["tasks_done"] != fmt.Sprint(3+n) {
 					t.Fatalf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
 				}
-				if said := r.thread(about); len(said) != 2 || !strings.Contains(said[1].Body, "Done in") || said[0].Resolved != (n == 0) {
+				if said := r.thread(about); len(said) != 2 || !strings.Contains(said[1].Body, "Done in") ||
+					said[0].Resolved != (n == 0) {
 					t.Errorf("the conversation: %+v", said)
 				}
 				r.resolve(person, about, false) // as somebody has left it
@@ -1130,7 +1225,8 @@ func (r *runner) relayed(review map[string]any) map[string]any {
 		"action": "completed", "repository": review["repository"], "sender": review["sender"],
 		"workflow_run": map[string]any{
 			"display_title": fmt.Sprintf("ralph review %.0f of #%.0f", of("review")["id"], of("pull_request")["number"]),
-			"event":         "pull_request_review", "conclusion": "success", "head_branch": head["ref"], "head_repository": head["repo"],
+			"event":         "pull_request_review", "conclusion": "success", "head_branch": head["ref"],
+			"head_repository": head["repo"],
 		},
 	}
 }
@@ -1147,7 +1243,9 @@ func TestRunGoesOnBehindAnotherDoor(t *testing.T) {
 			t.Parallel()
 			r := newRunner(t, setting{script: stuckOnTwo, change: func(cfg *config.Server) { cfg.Limits.MaxIterations = 1 }})
 			r.with["max_iterations"] = "1"
-			server, err := r.sim.CreateApp(ghsim.AppOptions{Slug: "my-app", Permissions: ghapp.Permissions(), Events: handlers.Subscriptions()})
+			server, err := r.sim.CreateApp(ghsim.AppOptions{
+				Slug: "my-app", Permissions: ghapp.Permissions(), Events: handlers.Subscriptions(),
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -1204,14 +1302,18 @@ func TestRunGoesOnBehindAnotherDoor(t *testing.T) {
 // reaches neither a shell nor the runner.
 func TestHostileBranchNamesStayNames(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"x$(touch pwned)", "x`touch pwned`;touch pwned", "::set-output name=end_reason::pwned", "--upload-pack=touch pwned", "x\n::set-env name=EVIL::1", "../../pwned"} {
+	for _, name := range []string{
+		"x$(touch pwned)", "x`touch pwned`;touch pwned", "::set-output name=end_reason::pwned", "--upload-pack=touch pwned",
+		"x\n::set-env name=EVIL::1", "../../pwned",
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRunner(t, setting{script: writesAll})
 			r.with["base_branch"] = name
 			j := r.job("issues", r.labelled("Say hello", threeTasks))
 			got := j.step()
-			if got.code != run.ExitFailed || got.outputs["end_reason"] != string(run.EndFailed) || got.outputs["branch"] != "" && got.outputs["branch"] != "ralph/1" {
+			if got.code != run.ExitFailed || got.outputs["end_reason"] != string(run.EndFailed) || got.outputs["branch"] != "" &&
+				got.outputs["branch"] != "ralph/1" {
 				t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
 			}
 			if _, bad := got.outputs["EVIL"]; bad || len(got.outputs) != len((ghaction.Result{}).Outputs()) {
@@ -1291,7 +1393,9 @@ func TestActionClosesItsCheckRun(t *testing.T) {
 			if diff := gocmp.Diff([]string{"completed success"}, said); diff != "" {
 				t.Errorf("check runs by commit (-want +got):\n%s", diff)
 			}
-			want := []ghsim.Annotation{{Path: "README.md", StartLine: 1, EndLine: 1, Level: "warning", Title: "style", Message: "bad"}}
+			want := []ghsim.Annotation{
+				{Path: "README.md", StartLine: 1, EndLine: 1, Level: "warning", Title: "style", Message: "bad"},
+			}
 			if diff := gocmp.Diff(want, head.Annotations); diff != "" {
 				t.Errorf("annotations (-want +got):\n%s", diff)
 			}
@@ -1318,7 +1422,8 @@ func TestActionThatMayOpenNoPullRequests(t *testing.T) {
 			r.mayOpenPulls(false)
 			event := r.labelled("Say hello", c.body)
 			got := r.job("issues", event).step()
-			if got.code != run.EndFailed.ExitCode() || got.outputs["end_reason"] != string(run.EndFailed) || got.outputs["tasks_done"] != "1" || got.outputs["branch"] != "ralph/1" || got.outputs["pr_url"] != "" {
+			if got.code != run.EndFailed.ExitCode() || got.outputs["end_reason"] != string(run.EndFailed) ||
+				got.outputs["tasks_done"] != "1" || got.outputs["branch"] != "ralph/1" || got.outputs["pr_url"] != "" {
 				t.Errorf("exit code %d, outputs %v", got.code, got.outputs)
 			}
 			comments := r.issue(1).Comments
@@ -1355,7 +1460,10 @@ func TestActionThatMayOpenNoPullRequests(t *testing.T) {
 func TestActionWithoutPullRequestsWrite(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, setting{script: writesAll})
-	if err := r.sim.Inject(ghsim.Fault{Method: "POST", Match: "/pulls$", Status: 403, Times: 100, Body: `{"message":"Resource not accessible by integration"}`}); err != nil {
+	if err := r.sim.Inject(ghsim.Fault{
+		Method: "POST", Match: "/pulls$", Status: 403, Times: 100,
+		Body: `{"message":"Resource not accessible by integration"}`,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	got := r.job("issues", r.labelled("Say hello", threeTasks)).step()
@@ -1363,7 +1471,9 @@ func TestActionWithoutPullRequestsWrite(t *testing.T) {
 		t.Errorf("exit code %d\n%s", got.code, got.log)
 	}
 	comments := r.issue(1).Comments
-	if len(comments) != 1 || !strings.Contains(comments[0].Body, "pull-requests: write") || !strings.Contains(comments[0].Body, "`ralph/1`") || !strings.Contains(comments[0].Body, "Resource not accessible by integration") {
+	if len(comments) != 1 || !strings.Contains(comments[0].Body, "pull-requests: write") ||
+		!strings.Contains(comments[0].Body, "`ralph/1`") ||
+		!strings.Contains(comments[0].Body, "Resource not accessible by integration") {
 		t.Errorf("comments: %v", comments)
 	}
 }
@@ -1383,7 +1493,8 @@ func TestActionPlanWithoutPullRequest(t *testing.T) {
 	for _, c := range r.issue(1).Comments {
 		first, _, _ := strings.Cut(c.Body, ".**")
 		said = append(said, first)
-		if strings.HasPrefix(c.Body, "**I could") && !strings.Contains(c.Body, `tick "Allow GitHub Actions to create and approve pull requests"`) {
+		if strings.HasPrefix(c.Body, "**I could") &&
+			!strings.Contains(c.Body, `tick "Allow GitHub Actions to create and approve pull requests"`) {
 			t.Error(c.Body)
 		}
 	}

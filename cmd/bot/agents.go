@@ -28,7 +28,9 @@ type agentFlags struct {
 
 // lookup finds the agent and checks that it can work here.
 func (f agentFlags) lookup(self, sandbox string) (agent.Backend, error) {
-	return lookupAgent(f.Agent, sandbox, agent.Options{ScriptFile: f.Script, Self: self, Path: f.AgentPath, Command: f.AgentCommand})
+	return lookupAgent(f.Agent, sandbox, agent.Options{
+		ScriptFile: f.Script, Self: self, Path: f.AgentPath, Command: f.AgentCommand,
+	})
 }
 
 // lookupAgent finds an agent and checks that it can work in that sandbox.
@@ -39,8 +41,9 @@ func lookupAgent(name, sandbox string, opts agent.Options) (agent.Backend, error
 	}
 	if backend.HoldsCredential() && sandbox != agent.SandboxLocal {
 		return nil, &run.UserError{
-			Message: fmt.Sprintf("the agent %s needs its own server and key, which the %s sandbox does not give to agents", name, sandbox),
-			Hint:    "use the local sandbox, or another agent",
+			Message: fmt.Sprintf("the agent %s needs its own server and key, which the %s sandbox does not give to agents", name,
+				sandbox),
+			Hint: "use the local sandbox, or another agent",
 		}
 	}
 	return backend, backend.Check(proc.Look)
@@ -84,7 +87,9 @@ func upstreamIn(env func(string) string) func(run.Provider) (gateway.Upstream, e
 		}
 		var err error
 		if u.BaseURL, err = url.Parse(base); err != nil {
-			return u, &run.UserError{Message: variable + " is not an address: " + err.Error(), Hint: "set it to https://host or unset it", Err: err}
+			return u, &run.UserError{
+				Message: variable + " is not an address: " + err.Error(), Hint: "set it to https://host or unset it", Err: err,
+			}
 		}
 		return u, nil
 	}
@@ -105,7 +110,9 @@ func upstreamFrom(model config.Model) func(run.Provider) (gateway.Upstream, erro
 		}
 		var err error
 		if u.BaseURL, err = url.Parse(base); err != nil {
-			return u, &run.UserError{Message: key + " is not an address: " + err.Error(), Hint: "set it to https://host", Err: err}
+			return u, &run.UserError{
+				Message: key + " is not an address: " + err.Error(), Hint: "set it to https://host", Err: err,
+			}
 		}
 		return u, nil
 	}

@@ -42,11 +42,16 @@ func subjects(commits []ghsim.Commit) []string {
 	return got
 }
 
-var wantSubjects = []string{"feat: write one", "feat: write two", "feat: write three", "chore: remove the progress file of a finished run"}
+var wantSubjects = []string{
+	"feat: write one", "feat: write two", "feat: write three", "chore: remove the progress file of a finished run",
+}
 
 func TestLabelBecomesPullRequest(t *testing.T) {
 	t.Parallel()
-	st := newStage(t, setting{script: writesAll, gates: []config.Gate{{Name: "not empty", Run: "test -s one.txt", When: "task", Timeout: time.Minute}}})
+	st := newStage(t, setting{
+		script: writesAll,
+		gates:  []config.Gate{{Name: "not empty", Run: "test -s one.txt", When: "task", Timeout: time.Minute}},
+	})
 	s := st.serve()
 	issue := st.label("Say hello to everybody", threeTasks)
 	state := st.ended(s.store, issue)
@@ -64,7 +69,9 @@ func TestLabelBecomesPullRequest(t *testing.T) {
 			t.Errorf("commit %q is by %s, verified %v", c.Subject, c.Author, c.Verified)
 		}
 		if i < 3 {
-			for _, want := range []string{fmt.Sprintf("Ralph-Task: T%d", i+1), "Ralph-Requested-By: ada", "Co-authored-by: ada <", "Ralph-Plan-SHA256: "} {
+			for _, want := range []string{
+				fmt.Sprintf("Ralph-Task: T%d", i+1), "Ralph-Requested-By: ada", "Co-authored-by: ada <", "Ralph-Plan-SHA256: ",
+			} {
 				if !strings.Contains(c.Body, want) {
 					t.Errorf("commit %q lacks %q:\n%s", c.Subject, want, c.Body)
 				}
@@ -74,12 +81,17 @@ func TestLabelBecomesPullRequest(t *testing.T) {
 	if pr.Draft || pr.Head != "ralph/1" || pr.Base != "main" {
 		t.Errorf("pull request from %s to %s, draft %v", pr.Head, pr.Base, pr.Draft)
 	}
-	for _, want := range []string{"- [x] T1 Write one", "- [x] T2 Write two", "- [x] T3 Write three", "Accept: one.txt is there", "files are small", "Closes #1", "not empty", "0.50"} {
+	for _, want := range []string{
+		"- [x] T1 Write one", "- [x] T2 Write two", "- [x] T3 Write three", "Accept: one.txt is there", "files are small",
+		"Closes #1", "not empty", "0.50",
+	} {
 		if !strings.Contains(pr.Body, want) {
 			t.Errorf("the description lacks %q:\n%s", want, pr.Body)
 		}
 	}
-	if diff := cmp.Diff(map[string]string{"README.md": "# widgets\n", "one.txt": "1\n", "two.txt": "2\n", "three.txt": "3\n"}, st.contents("ralph/1")); diff != "" {
+	if diff := cmp.Diff(map[string]string{
+		"README.md": "# widgets\n", "one.txt": "1\n", "two.txt": "2\n", "three.txt": "3\n",
+	}, st.contents("ralph/1")); diff != "" {
 		t.Error(diff)
 	}
 	got := st.issue(1)
@@ -114,7 +126,8 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 		t.Fatalf("ended %s after %d iterations: %s", state.End, state.Iteration, state.EndDetail)
 	}
 	pr := st.onlyPR()
-	if diff := cmp.Diff([]string{"feat: write one", "feat: write two", wantSubjects[3]}, subjects(pr.Commits)); diff != "" {
+	if diff := cmp.Diff([]string{"feat: write one", "feat: write two", wantSubjects[3]},
+		subjects(pr.Commits)); diff != "" {
 		t.Error(diff)
 	}
 	// Nobody is told that checks pass where there are none, and what was hidden
@@ -151,7 +164,8 @@ func TestB1WithoutWriteNothingHappensAndTheIssueSaysWhy(t *testing.T) {
 	}
 	st.processed(s)
 	got := st.issue(issue.Number)
-	if len(got.Comments) != 1 || !strings.Contains(got.Comments[0].Body, "triage") || !strings.Contains(got.Comments[0].Body, "write") {
+	if len(got.Comments) != 1 || !strings.Contains(got.Comments[0].Body, "triage") ||
+		!strings.Contains(got.Comments[0].Body, "write") {
 		t.Errorf("comments: %+v", got.Comments)
 	}
 	if _, err := s.store.LatestRunByIssue(t.Context(), st.repo.NodeID, issue.Number); err == nil {
@@ -254,7 +268,9 @@ default: [{misbehave: nothing, say: "Which database should I use, @ada?"}]
 			t.Fatalf("%s: labels %v, comments: %+v", tt.title, got.Labels, got.Comments)
 		}
 		told := got.Comments[0].Body
-		for _, want := range []string{"Waiting for a person", "2 calls asked questions", "You need to decide.", "add it again"} {
+		for _, want := range []string{
+			"Waiting for a person", "2 calls asked questions", "You need to decide.", "add it again",
+		} {
 			if !strings.Contains(told, want) {
 				t.Errorf("%s: the comment lacks %q:\n%s", tt.title, want, told)
 			}
@@ -264,7 +280,10 @@ default: [{misbehave: nothing, say: "Which database should I use, @ada?"}]
 				t.Error("the pull request is no draft")
 			}
 		}
-		for _, want := range []string{"<summary>What did not work, and why</summary>", "What the agent asked:", "- Which database should I use, @\u200bada?"} {
+		for _, want := range []string{
+			"<summary>What did not work, and why</summary>", "What the agent asked:",
+			"- Which database should I use, @\u200bada?",
+		} {
 			if !strings.Contains(told, want) {
 				t.Errorf("%s: no %q:\n%s", tt.title, want, told)
 			}
@@ -282,7 +301,8 @@ default: [{misbehave: nothing, say: "Which database should I use, @ada?"}]
 		if again.Run == state.Run || again.End != run.EndAllTasksComplete {
 			t.Errorf("the second run ended %s: %s", again.End, again.EndDetail)
 		}
-		if body := st.onlyPR().Body; strings.Contains(body, "What did not work") || !strings.Contains(body, "an agent reviewed all of the work") {
+		if body := st.onlyPR().Body; strings.Contains(body, "What did not work") ||
+			!strings.Contains(body, "an agent reviewed all of the work") {
 			t.Errorf("after the second run:\n%s", body)
 		}
 	}
@@ -339,7 +359,8 @@ func TestI7TakingTheLabelOffStopsTheRun(t *testing.T) {
 				t.Errorf("ended %s: %s", state.End, state.EndDetail)
 			}
 			pr := st.onlyPR()
-			if !pr.Draft || !strings.Contains(pr.Body, "- [x] T1") || !strings.Contains(pr.Body, "- [ ] T2") || strings.Contains(pr.Body, "Closes #") {
+			if !pr.Draft || !strings.Contains(pr.Body, "- [x] T1") || !strings.Contains(pr.Body, "- [ ] T2") ||
+				strings.Contains(pr.Body, "Closes #") {
 				t.Errorf("draft %v, description:\n%s", pr.Draft, pr.Body)
 			}
 
@@ -492,7 +513,8 @@ func (st *stage) again(s *serving, issue ghsim.Issue, before run.ID) loop.State 
 // push commits a file on a branch as the person.
 func (st *stage) push(branch, path, content string) {
 	st.t.Helper()
-	if _, err := st.sim.Push(person, repoOf, branch, person, ghsim.PushOptions{Message: "Change " + path, Files: map[string]string{path: content}}); err != nil {
+	if _, err := st.sim.Push(person, repoOf, branch, person,
+		ghsim.PushOptions{Message: "Change " + path, Files: map[string]string{path: content}}); err != nil {
 		st.t.Fatal(err)
 	}
 }
@@ -549,7 +571,8 @@ default: [{append: {two.txt: "1\n", AGENTS.md: "- obey\n"}}, {append: {two.txt: 
 		}
 		st.processed(s)
 		got := st.issue(issue.Number)
-		if len(got.Comments) != 1 || !strings.Contains(got.Comments[0].Body, "2:3") || !strings.Contains(got.Comments[0].Body, "max_iteration") {
+		if len(got.Comments) != 1 || !strings.Contains(got.Comments[0].Body, "2:3") ||
+			!strings.Contains(got.Comments[0].Body, "max_iteration") {
 			t.Errorf("comments: %+v", got.Comments)
 		}
 
@@ -573,7 +596,9 @@ default: [{append: {two.txt: "1\n", AGENTS.md: "- obey\n"}}, {append: {two.txt: 
 func TestFileBoundToAnotherIssueIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	foreign := "<!-- ralph:progress key=issue:SOMETHING_ELSE plan=00 -->\n# Progress: Other\n\n## Tasks\n- [ ] T1 not ours\n"
-	st := newStage(t, setting{script: writesAll, files: map[string]string{"README.md": "x\n", ".ralph/1/progress.md": foreign}})
+	st := newStage(t, setting{
+		script: writesAll, files: map[string]string{"README.md": "x\n", ".ralph/1/progress.md": foreign},
+	})
 	s := st.serve()
 	state := st.ended(s.store, st.label("Say hello", threeTasks))
 	if state.End != run.EndAllTasksComplete {
@@ -590,7 +615,8 @@ func TestH1PushByAPersonIsTakenIn(t *testing.T) {
 	pushed := filepath.Join(shortTempDir(t), "pushed")
 	// The second task waits for the person's push before it goes on.
 	st := newStage(t, setting{script: writesAll, gates: []config.Gate{{
-		Name: "push", Run: "test ! -e two.txt || test -e three.txt || until test -e " + pushed + "; do sleep 0.01; done", When: "task", Timeout: time.Minute,
+		Name: "push", Run: "test ! -e two.txt || test -e three.txt || until test -e " + pushed + "; do sleep 0.01; done",
+		When: "task", Timeout: time.Minute,
 	}}})
 	s := st.serve()
 	issue := st.label("Say hello", threeTasks)
@@ -605,7 +631,8 @@ func TestH1PushByAPersonIsTakenIn(t *testing.T) {
 		commits, err := st.sim.BranchCommits(person, repoOf, "ralph/1")
 		return err == nil && len(commits) >= 1
 	})
-	if _, err := st.sim.Push(person, repoOf, "ralph/1", person, ghsim.PushOptions{Message: "Help out", Files: map[string]string{"help.txt": "from ada\n"}}); err != nil {
+	if _, err := st.sim.Push(person, repoOf, "ralph/1", person,
+		ghsim.PushOptions{Message: "Help out", Files: map[string]string{"help.txt": "from ada\n"}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(pushed, nil, 0o600); err != nil {
@@ -615,7 +642,8 @@ func TestH1PushByAPersonIsTakenIn(t *testing.T) {
 	if state.End != run.EndAllTasksComplete {
 		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
 	}
-	if diff := cmp.Diff([]string{wantSubjects[0], "Help out", wantSubjects[1], wantSubjects[2], wantSubjects[3]}, subjects(st.onlyPR().Commits)); diff != "" {
+	if diff := cmp.Diff([]string{wantSubjects[0], "Help out", wantSubjects[1], wantSubjects[2], wantSubjects[3]},
+		subjects(st.onlyPR().Commits)); diff != "" {
 		t.Error(diff)
 	}
 	got, err := st.sim.File(person, repoOf, "ralph/1", "help.txt")
@@ -687,7 +715,8 @@ review: [{say: fine}]
 		if pr.Draft {
 			t.Error("the pull request is a draft")
 		}
-		if checks, _ := st.checks(); !slices.Equal(checks, []string{"completed neutral", "completed neutral", "completed success"}) {
+		if checks, _ := st.checks(); !slices.Equal(checks,
+			[]string{"completed neutral", "completed neutral", "completed success"}) {
 			t.Errorf("check runs by commit: %q", checks)
 		}
 		got := st.issue(issue.Number)
@@ -746,7 +775,8 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 		var rv ghsim.Review
 		_, state := st.killed(func() ghsim.Issue {
 			rv = st.review(person, "COMMENTED", "",
-				ghsim.ReviewLine{Path: "one.txt", Line: 2, Body: "```suggestion\nB\n```"}, ghsim.ReviewLine{Path: "two.txt", Line: 1, Body: "Say it in German."})
+				ghsim.ReviewLine{Path: "one.txt", Line: 2, Body: "```suggestion\nB\n```"},
+				ghsim.ReviewLine{Path: "two.txt", Line: 1, Body: "Say it in German."})
 			return issue
 		})
 		if state.End != run.EndAllTasksComplete || state.Run == first.Run || state.Iteration != 4 || state.Iterations() != 2 {
@@ -787,7 +817,8 @@ func TestDemoSpeaksAsGitHubDoes(t *testing.T) {
 	t.Parallel()
 	valid := ghsimtest.New(t)
 	var out, errOut strings.Builder
-	code := realMain([]string{"demo", "--json"}, stdio{in: strings.NewReader(""), out: &out, err: &errOut, wrap: valid.Wrap})
+	code := realMain([]string{"demo", "--json"},
+		stdio{in: strings.NewReader(""), out: &out, err: &errOut, wrap: valid.Wrap})
 	if code != run.ExitComplete {
 		t.Fatalf("exit code %d\n%s", code, errOut.String())
 	}
@@ -817,10 +848,14 @@ func TestLessonsOfAServerAreExported(t *testing.T) {
 	if first.Title != "Write one" || !first.Worked || first.Run != state.Run {
 		t.Errorf("%+v", first)
 	}
-	if code, out := st.bot("lessons", "--config", st.writeConfig(), "--repo", name); code != 0 || strings.Count(out, "took one iteration") != 2 {
+	if code, out := st.bot("lessons", "--config", st.writeConfig(), "--repo", name); code != 0 ||
+		strings.Count(out, "took one iteration") != 2 {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
-	for _, args := range [][]string{{"--repo", name}, {"--config", st.writeConfig()}, {"--config", st.writeConfig(), "--repo", "ada/unknown"}, {"--config", st.writeConfig(), "--repo", "ada"}} {
+	for _, args := range [][]string{
+		{"--repo", name}, {"--config", st.writeConfig()}, {"--config", st.writeConfig(), "--repo", "ada/unknown"},
+		{"--config", st.writeConfig(), "--repo", "ada"},
+	} {
 		if code, out := st.bot(append([]string{"lessons"}, args...)...); code != run.ExitUsage || out != "" {
 			t.Errorf("%v: exit code %d: %s", args, code, out)
 		}
@@ -876,7 +911,8 @@ default: [{files: {other.txt: "x\n"}}]
 `,
 		// The second task waits until the description is edited.
 		gates: []config.Gate{{
-			Name: "edit", Run: "test ! -e other.txt || until test -e " + edited + "; do sleep 0.01; done", When: "task", Timeout: time.Minute,
+			Name: "edit", Run: "test ! -e other.txt || until test -e " + edited + "; do sleep 0.01; done", When: "task",
+			Timeout: time.Minute,
 		}},
 	})
 	s := st.serveSlow(time.Minute) // so that what people see is read after each task
@@ -895,7 +931,8 @@ default: [{files: {other.txt: "x\n"}}]
 	if want == body {
 		t.Fatalf("no third task in\n%s", body)
 	}
-	if err := st.sim.EditIssue(person, repoOf, number, person, "", strings.ReplaceAll(want+"\n\nA note of ada's.\n", "\n", "\r\n")); err != nil {
+	if err := st.sim.EditIssue(person, repoOf, number, person, "",
+		strings.ReplaceAll(want+"\n\nA note of ada's.\n", "\n", "\r\n")); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(edited, nil, 0o600); err != nil {
@@ -939,7 +976,10 @@ func TestFirstRunExplainsItself(t *testing.T) {
 	if len(said) != 1 {
 		t.Fatalf("said %q", said)
 	}
-	for _, want := range []string{"I'm working on this issue", "The check boxes in this issue are the tasks.", "`ralph/1`", "`/ralph stop`", "`/ralph help`", "I never merge"} {
+	for _, want := range []string{
+		"I'm working on this issue", "The check boxes in this issue are the tasks.", "`ralph/1`", "`/ralph stop`",
+		"`/ralph help`", "I never merge",
+	} {
 		if !strings.Contains(said[0], want) {
 			t.Errorf("lacks %q:\n%s", want, said[0])
 		}

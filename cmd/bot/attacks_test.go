@@ -30,12 +30,14 @@ func (st *stage) post(s *serving, event, guid string, payload map[string]any) {
 	if err != nil {
 		st.t.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(st.t.Context(), http.MethodPost, st.hookURL+handlers.DefaultPath, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(st.t.Context(), http.MethodPost, st.hookURL+handlers.DefaultPath,
+		bytes.NewReader(body))
 	if err != nil {
 		st.t.Fatal(err)
 	}
 	for k, v := range map[string]string{
-		"Content-Type": "application/json", "X-GitHub-Event": event, "X-GitHub-Delivery": guid, "X-Hub-Signature-256": ghsim.Sign(st.app.WebhookSecret, body),
+		"Content-Type": "application/json", "X-GitHub-Event": event, "X-GitHub-Delivery": guid,
+		"X-Hub-Signature-256": ghsim.Sign(st.app.WebhookSecret, body),
 	} {
 		req.Header.Set(k, v)
 	}
@@ -125,7 +127,9 @@ func TestA4AcceptedButNotBegun(t *testing.T) {
 // TestA7RepositoriesOfOthers: the operator says where the bot works.
 func TestA7RepositoriesOfOthers(t *testing.T) {
 	t.Parallel()
-	st := newStage(t, setting{script: writesAll, change: func(c *config.Server) { c.People.Repositories = []string{"somebody/else"} }})
+	st := newStage(t, setting{
+		script: writesAll, change: func(c *config.Server) { c.People.Repositories = []string{"somebody/else"} },
+	})
 	s := st.serve()
 	issue := st.label("Say hello", threeTasks)
 	st.comment(issue.Number, person, "/ralph start")
@@ -188,7 +192,10 @@ func TestB2OutsidersAreNotHeard(t *testing.T) {
 	}
 	issue := st.newIssue("eve", "Mine coins", threeTasks)
 	plain := st.comment(issue.Number, "eve", "/ralph start")
-	for _, body := range []string{"/ralph do mine coins", "/ralph approve", "> /ralph start", "```\n/ralph start\n```", "hello\n/ralph start", "/r\u0430lph start"} {
+	for _, body := range []string{
+		"/ralph do mine coins", "/ralph approve", "> /ralph start", "```\n/ralph start\n```", "hello\n/ralph start",
+		"/r\u0430lph start",
+	} {
 		st.comment(issue.Number, "eve", body)
 	}
 	st.noRun(s, issue.Number)
@@ -385,7 +392,9 @@ func TestB8NoAnswerIsNo(t *testing.T) {
 		fault ghsim.Fault
 		said  string
 	}{
-		"403":          {ghsim.Fault{Status: 403, Body: `{"message":"Resource not accessible by integration"}`}, "did not say"},
+		"403": {
+			ghsim.Fault{Status: 403, Body: `{"message":"Resource not accessible by integration"}`}, "did not say",
+		},
 		"404":          {ghsim.Fault{Status: 404, Body: `{"message":"Not Found"}`}, "has no role"},
 		"5xx for good": {ghsim.Fault{Status: 502, Body: "<html>", Times: 1000}, "did not say"},
 	} {
@@ -443,7 +452,8 @@ func TestB9LabelByAWorkflow(t *testing.T) {
 	issue := st.newIssue(person, "Say hello", threeTasks)
 	st.relabel(issue, actions.BotLogin)
 	st.noRun(s, issue.Number)
-	if said := st.said(issue.Number); len(said) != 1 || !strings.Contains(said[0], "is a bot") || !strings.Contains(said[0], "people.bots") {
+	if said := st.said(issue.Number); len(said) != 1 || !strings.Contains(said[0], "is a bot") ||
+		!strings.Contains(said[0], "people.bots") {
 		t.Errorf("said %q", said)
 	}
 }
@@ -458,7 +468,9 @@ func TestC1EditedAfterTheLabel(t *testing.T) {
 			st := newStage(t, setting{script: hangsOnTwo})
 			hold := make(chan struct{})
 			if when == "before the run is made" {
-				if err := st.sim.Inject(ghsim.Fault{Method: "GET", Match: "/collaborators/ada/permission$", Hold: hold}); err != nil {
+				if err := st.sim.Inject(ghsim.Fault{
+					Method: "GET", Match: "/collaborators/ada/permission$", Hold: hold,
+				}); err != nil {
 					t.Fatal(err)
 				}
 			} else {
@@ -478,7 +490,8 @@ func TestC1EditedAfterTheLabel(t *testing.T) {
 			st.agentAt(s, "T2")
 			st.processed(s)
 			for i := range 3 {
-				if err := st.sim.EditIssue(person, repoOf, issue.Number, person, "Mine coins", fmt.Sprintf("- [ ] mine %d coins\n", i)); err != nil {
+				if err := st.sim.EditIssue(person, repoOf, issue.Number, person, "Mine coins",
+					fmt.Sprintf("- [ ] mine %d coins\n", i)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -580,7 +593,8 @@ func TestC5OldApprovals(t *testing.T) {
 		c := st.comment(issue.Number, person, body)
 		st.processed(s)
 		said := st.said(issue.Number)
-		if got := st.reactions(issue.Number, c.ID); !slices.Equal(got, []string{"-1"}) || !strings.Contains(said[len(said)-1], why) {
+		if got := st.reactions(issue.Number, c.ID); !slices.Equal(got, []string{"-1"}) ||
+			!strings.Contains(said[len(said)-1], why) {
 			t.Errorf("%s: reactions %v, said %q", body, got, said[len(said)-1])
 		}
 	}
@@ -608,7 +622,8 @@ func TestC5OldApprovals(t *testing.T) {
 			last = c
 		}
 	}
-	if err := st.sim.EditComment(person, repoOf, issue.Number, last.ID, person, strings.Replace(last.Body, "three files", "three poems", 1)); err != nil {
+	if err := st.sim.EditComment(person, repoOf, issue.Number, last.ID, person,
+		strings.Replace(last.Body, "three files", "three poems", 1)); err != nil {
 		t.Fatal(err)
 	}
 	refused("/ralph approve", "was edited or deleted")
@@ -654,7 +669,9 @@ func TestI3ManyAtOnce(t *testing.T) {
 	const issues, copies = 50, 10
 	st := newStage(t, setting{script: writesAll})
 	// It is about how many runs are made: none of them gets to start an agent.
-	if err := st.sim.Inject(ghsim.Fault{Method: "POST", Match: "/issues/[0-9]+/reactions$", Times: 1 << 20, Status: http.StatusBadGateway, Body: "{}"}); err != nil {
+	if err := st.sim.Inject(ghsim.Fault{
+		Method: "POST", Match: "/issues/[0-9]+/reactions$", Times: 1 << 20, Status: http.StatusBadGateway, Body: "{}",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	s := st.serve()
@@ -821,7 +838,8 @@ func TestC4DescriptionsOfPeople(t *testing.T) {
 		t.Errorf("ended %s: %s", state.End, state.EndDetail)
 	}
 	body := st.onlyPR().Body
-	if !strings.HasPrefix(body, before) || !strings.HasSuffix(body, after) || !strings.Contains(body, "- [x] T3 Write three") {
+	if !strings.HasPrefix(body, before) || !strings.HasSuffix(body, after) ||
+		!strings.Contains(body, "- [x] T3 Write three") {
 		t.Errorf("the description:\n%q", body)
 	}
 }

@@ -15,11 +15,15 @@ import (
 func TestConfiguredBase(t *testing.T) {
 	t.Parallel()
 	const conf = "base: develop\n"
-	st := newStage(t, setting{script: writesAll, files: map[string]string{"README.md": "# widgets\n", ".github/ralph.yml": conf}})
+	st := newStage(t, setting{
+		script: writesAll, files: map[string]string{"README.md": "# widgets\n", ".github/ralph.yml": conf},
+	})
 	// The configuration of the base branch is not asked: with its limit the run
 	// would end early.
 	_, err := st.sim.Push(person, repoOf, "develop", person, ghsim.PushOptions{
-		Message: "Develop", Files: map[string]string{"develop.txt": "ahead\n", ".github/ralph.yml": "limits: {max_iterations: 1}\n"},
+		Message: "Develop", Files: map[string]string{
+			"develop.txt": "ahead\n", ".github/ralph.yml": "limits: {max_iterations: 1}\n",
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +48,8 @@ func TestConfiguredBase(t *testing.T) {
 	if diff := cmp.Diff(want, st.contents("ralph/1")); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(map[string]string{"README.md": "# widgets\n", ".github/ralph.yml": conf}, st.contents("main")); diff != "" {
+	if diff := cmp.Diff(map[string]string{"README.md": "# widgets\n", ".github/ralph.yml": conf},
+		st.contents("main")); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -56,7 +61,9 @@ func TestBaseThatCannotBe(t *testing.T) {
 	for base, told := range map[string]string{"develop": "does not exist", "ralph/1": "this work is committed to"} {
 		t.Run(base, func(t *testing.T) {
 			t.Parallel()
-			st := newStage(t, setting{script: writesAll, files: map[string]string{"README.md": "x\n", ".github/ralph.yml": "base: " + base + "\n"}})
+			st := newStage(t, setting{
+				script: writesAll, files: map[string]string{"README.md": "x\n", ".github/ralph.yml": "base: " + base + "\n"},
+			})
 			s := st.serve()
 			issue := st.label("Say hello", threeTasks)
 			if state := st.ended(s.store, issue); state.End != run.EndFailed {
@@ -64,7 +71,8 @@ func TestBaseThatCannotBe(t *testing.T) {
 			}
 			st.processed(s)
 			got := st.issue(issue.Number)
-			if len(got.Comments) != 1 || !strings.Contains(got.Comments[0].Body, "`"+base+"`") || !strings.Contains(got.Comments[0].Body, told) {
+			if len(got.Comments) != 1 || !strings.Contains(got.Comments[0].Body, "`"+base+"`") ||
+				!strings.Contains(got.Comments[0].Body, told) {
 				t.Errorf("comments: %+v", got.Comments)
 			}
 			branches, err := st.sim.Branches(person, repoOf)

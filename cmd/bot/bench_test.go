@@ -27,7 +27,8 @@ var sizes = []struct {
 func fileSet(n int) map[string]string {
 	files := make(map[string]string, n)
 	for i := range n {
-		files[fmt.Sprintf("dir%03d/file%05d.txt", i/50, i)] = "file " + strconv.Itoa(i) + "\n" + strings.Repeat("some text\n", 20)
+		files[fmt.Sprintf("dir%03d/file%05d.txt", i/50, i)] = "file " + strconv.Itoa(i) + "\n" +
+			strings.Repeat("some text\n", 20)
 	}
 	return files
 }
@@ -103,7 +104,9 @@ func runOverhead(b *testing.B, bot, dir, repo string, n int) time.Duration {
 	for i := range n {
 		fmt.Fprintf(&text, "- [ ] Task number %d\n", i+1)
 	}
-	for file, content := range map[string]string{plan: text.String(), script: "model: s\ndefault: [{append: {dir000/file00001.txt: \"more\\n\"}, say: done}]\n"} {
+	for file, content := range map[string]string{
+		plan: text.String(), script: "model: s\ndefault: [{append: {dir000/file00001.txt: \"more\\n\"}, say: done}]\n",
+	} {
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			b.Fatal(err)
 		}

@@ -64,7 +64,10 @@ func TestCallsToGitHub(t *testing.T) {
 				script += fmt.Sprintf("  step %d: [{files: {f%d.txt: \"%d\\n\"}, say: done}]\n", n, n, n)
 				body += fmt.Sprintf("- [ ] Write step %d\n", n)
 			}
-			st := newStage(t, setting{files: c.files, script: script, gates: []config.Gate{{Name: "not empty", Run: "test -s f1.txt", When: "task", Timeout: time.Minute}}})
+			st := newStage(t, setting{
+				files: c.files, script: script,
+				gates: []config.Gate{{Name: "not empty", Run: "test -s f1.txt", When: "task", Timeout: time.Minute}},
+			})
 			s := st.serveSlow(c.takes)
 			state := st.ended(s.store, st.label("Say hello to everybody", body))
 			if state.End != run.EndAllTasksComplete || len(state.Commits) != c.tasks {
@@ -80,7 +83,8 @@ func TestCallsToGitHub(t *testing.T) {
 				t.Errorf("%d calls for %d tasks, want at most %d: %v", n, c.tasks, most, calls.ByPurpose)
 			}
 			// Nothing of what was put off got lost.
-			if body := st.onlyPR().Body; strings.Count(body, "- [x] ") != c.tasks || !strings.Contains(body, state.Commits[c.tasks-1].OID[:7]) {
+			if body := st.onlyPR().Body; strings.Count(body, "- [x] ") != c.tasks ||
+				!strings.Contains(body, state.Commits[c.tasks-1].OID[:7]) {
 				t.Errorf("the description in the end:\n%s", body)
 			}
 			all, head := st.checks()
@@ -98,7 +102,9 @@ func TestCallsToGitHub(t *testing.T) {
 func TestWhatWasPutOffIsShown(t *testing.T) {
 	t.Parallel()
 	clock := &slowClock{}
-	st := newStage(t, setting{script: strings.Replace(writesAll, `- {files: {three.txt: "3\n"}, say: done}`, "- {misbehave: hang}", 1)})
+	st := newStage(t, setting{
+		script: strings.Replace(writesAll, `- {files: {three.txt: "3\n"}, say: done}`, "- {misbehave: hang}", 1),
+	})
 	st.now = clock.now
 	s := st.serve()
 	issue := st.label("Say hello to everybody", threeTasks)

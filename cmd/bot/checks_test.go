@@ -61,11 +61,15 @@ default: [{misbehave: nothing}]
 	}{
 		run.EndAllTasksComplete: {writesAll, nil, []string{overtaken, overtaken, overtaken, "completed success"}},
 		run.EndBlocked:          {idleOnTwo, nothingOnce, []string{overtaken, "completed failure"}},
-		run.EndMaxIterations:    {writesAll, func(c *config.Server) { c.Limits.MaxIterations = 2 }, []string{overtaken, "completed action_required"}},
+		run.EndMaxIterations: {
+			writesAll, func(c *config.Server) { c.Limits.MaxIterations = 2 }, []string{overtaken, "completed action_required"},
+		},
 	} {
 		t.Run(string(end), func(t *testing.T) {
 			t.Parallel()
-			st := newStage(t, setting{script: c.script, change: c.change, gates: []config.Gate{{Name: "not empty", Run: "test -s one.txt", When: "task"}}})
+			st := newStage(t, setting{
+				script: c.script, change: c.change, gates: []config.Gate{{Name: "not empty", Run: "test -s one.txt", When: "task"}},
+			})
 			s := st.serveSlow(time.Minute) // else not every commit is shown
 			state := st.ended(s.store, st.label("Say hello", threeTasks))
 			if state.End != end {
@@ -113,7 +117,8 @@ func TestCheckRunWhileTheRunGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	state := st.ended(s.store, issue)
-	if _, head := st.checks(); head.HeadOID != state.Head || head.Conclusion != "cancelled" || head.Title != "Stopped by a person" {
+	if _, head := st.checks(); head.HeadOID != state.Head || head.Conclusion != "cancelled" ||
+		head.Title != "Stopped by a person" {
 		t.Errorf("after the end: %+v", head)
 	}
 }
@@ -148,8 +153,19 @@ func TestRunsDoNotDependOnCheckRuns(t *testing.T) {
 		times     int
 	}{
 		"not granted": {ungranted: true, told: refused, times: 1},
-		"forbidden":   {fault: ghsim.Fault{Match: "^/graphql (create|update)CheckRun", Status: 403, Times: 100, Body: `{"message":"Resource not accessible by integration"}`}, told: refused, times: 1},
-		"invalid":     {fault: ghsim.Fault{Match: "^/graphql (create|update)CheckRun", Status: 422, Times: 100, Body: `{"message":"Invalid request."}`}, told: lost, times: 2},
+		"forbidden": {
+			fault: ghsim.Fault{
+				Match: "^/graphql (create|update)CheckRun", Status: 403, Times: 100,
+				Body: `{"message":"Resource not accessible by integration"}`,
+			},
+			told: refused, times: 1,
+		},
+		"invalid": {
+			fault: ghsim.Fault{
+				Match: "^/graphql (create|update)CheckRun", Status: 422, Times: 100, Body: `{"message":"Invalid request."}`,
+			},
+			told: lost, times: 2,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -183,7 +199,10 @@ func TestOneCommentSaysHowItStands(t *testing.T) {
 			t.Parallel()
 			st := newStage(t, setting{script: "model: scripted\ndefault: [{misbehave: nothing}]\n", change: nothingOnce})
 			if refused {
-				if err := st.sim.Inject(ghsim.Fault{Match: "^/graphql minimizeComment", Status: 403, Times: 9, Body: `{"message":"Resource not accessible by integration"}`}); err != nil {
+				if err := st.sim.Inject(ghsim.Fault{
+					Match: "^/graphql minimizeComment", Status: 403, Times: 9,
+					Body: `{"message":"Resource not accessible by integration"}`,
+				}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -223,7 +242,9 @@ func TestOneCommentSaysHowItStands(t *testing.T) {
 // reregister replaces the App by one with other permissions.
 func (st *stage) reregister(permissions map[string]string) {
 	st.t.Helper()
-	app, err := st.sim.CreateApp(ghsim.AppOptions{Slug: "other-bot", PrivateKeyPEM: st.app.PrivateKeyPEM, Permissions: permissions, Events: []string{"issues"}})
+	app, err := st.sim.CreateApp(ghsim.AppOptions{
+		Slug: "other-bot", PrivateKeyPEM: st.app.PrivateKeyPEM, Permissions: permissions, Events: []string{"issues"},
+	})
 	if err != nil {
 		st.t.Fatal(err)
 	}
@@ -250,12 +271,16 @@ exit 1
 		script: "model: scripted\ntasks:\n  one: [{files: {one.txt: \"1\\n\"}, say: done}]\n  two: [{files: {two.txt: \"2\\n\"}, say: done}]\n",
 		change: nothingOnce,
 		gates: []config.Gate{
-			{Name: "lint", Run: "echo \"one.txt:1: could be nicer\"; exit 1", When: "task", Advisory: true, Timeout: time.Minute},
+			{
+				Name: "lint", Run: "echo \"one.txt:1: could be nicer\"; exit 1", When: "task", Advisory: true, Timeout: time.Minute,
+			},
 			{Name: "words", Run: fails, When: "task", Timeout: time.Minute},
 		},
 	})
 	// The answer to the end gets lost: it is told again.
-	if err := st.sim.Inject(ghsim.Fault{Match: "^/graphql updateCheckRun", After: true, Status: 502, Body: "<html>"}); err != nil {
+	if err := st.sim.Inject(ghsim.Fault{
+		Match: "^/graphql updateCheckRun", After: true, Status: 502, Body: "<html>",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	s := st.serveSlow(time.Minute)

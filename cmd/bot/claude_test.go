@@ -51,7 +51,8 @@ func writesTask(turn agenttest.Turn) agenttest.Reply {
 		}
 		return agenttest.Write(strings.TrimSpace(turn.Results[0].Text)+"/"+turn.Task+".txt", "by "+turn.Task+"\n")
 	case 2:
-		return agenttest.Bash(`sed -i 's/^## Learnings$/&\n- ` + turn.Task + ` taught the CLI something/' ` + turn.ProgressFile)
+		return agenttest.Bash(`sed -i 's/^## Learnings$/&\n- ` + turn.Task + ` taught the CLI something/' ` +
+			turn.ProgressFile)
 	default:
 		return agenttest.Done("The file is there.")
 	}
@@ -81,7 +82,8 @@ func TestClaudeWorksAPlan(t *testing.T) {
 		t.Fatalf("exit code %d, run %+v\n%s", code, got.Run, told)
 	}
 
-	if got.Run.Iterations != 2 || got.Tasks != (tasksResult{Total: 2, Done: 2}) || got.Branch != "work" || len(got.Attempts) != 0 {
+	if got.Run.Iterations != 2 || got.Tasks != (tasksResult{Total: 2, Done: 2}) || got.Branch != "work" ||
+		len(got.Attempts) != 0 {
 		t.Errorf("document %+v", got)
 	}
 	if got.Issue != nil || got.PullRequest != nil || got.APICalls != nil {
@@ -96,7 +98,9 @@ func TestClaudeWorksAPlan(t *testing.T) {
 			t.Errorf("commit %+v", c)
 		}
 		body := gitOut(t, dir, "log", "-1", "--format=%b", c.SHA)
-		for _, trailer := range []string{"Ralph-Task: " + c.Task, "Ralph-Agent: claude", "Ralph-Model: " + modelName, "Ralph-Cost-USD: 0.0"} {
+		for _, trailer := range []string{
+			"Ralph-Task: " + c.Task, "Ralph-Agent: claude", "Ralph-Model: " + modelName, "Ralph-Cost-USD: 0.0",
+		} {
 			if !strings.Contains(body, trailer) {
 				t.Errorf("commit %q lacks %q:\n%s", c.Subject, trailer, body)
 			}
@@ -115,7 +119,9 @@ func TestClaudeWorksAPlan(t *testing.T) {
 		}
 	}
 	progress := gitOut(t, dir, "show", "work:.ralph/plan/progress.md")
-	for _, want := range []string{"- [x] T1 Write one", "- [x] T2 Write two", "- T1 taught the CLI something", "- T2 taught the CLI something"} {
+	for _, want := range []string{
+		"- [x] T1 Write one", "- [x] T2 Write two", "- T1 taught the CLI something", "- T2 taught the CLI something",
+	} {
 		if !strings.Contains(progress, want) {
 			t.Errorf("progress.md lacks %q:\n%s", want, progress)
 		}
@@ -137,8 +143,12 @@ func TestClaudeRefusedEndsTheRun(t *testing.T) {
 		// says are the CLI's own words for it.
 		says string
 	}{
-		"forbidden": {http.StatusForbidden, "this key may not use the model", "API Error: 403 this key may not use the model"},
-		"no credit": {http.StatusBadRequest, "Your credit balance is too low to access the Anthropic API.", "Credit balance is too low"},
+		"forbidden": {
+			http.StatusForbidden, "this key may not use the model", "API Error: 403 this key may not use the model",
+		},
+		"no credit": {
+			http.StatusBadRequest, "Your credit balance is too low to access the Anthropic API.", "Credit balance is too low",
+		},
 		"wrong key": {http.StatusUnauthorized, "invalid x-api-key", "Invalid API key"},
 	}
 	for name, tt := range tests {
@@ -150,7 +160,8 @@ func TestClaudeRefusedEndsTheRun(t *testing.T) {
 			refusal.Header = http.Header{"X-Should-Retry": {"false"}}
 			api, url := newModel(t, "", func(agenttest.Turn) agenttest.Reply { return refusal })
 			dir := planned(t, "# Greet\n\n- [ ] Write one\n")
-			got, code, told := runPlan(t, "", dir, []string{"ANTHROPIC_API_KEY=k", "ANTHROPIC_BASE_URL=" + url}, "--sandbox", "local")
+			got, code, told := runPlan(t, "", dir, []string{"ANTHROPIC_API_KEY=k", "ANTHROPIC_BASE_URL=" + url}, "--sandbox",
+				"local")
 			if code != run.ExitFailed || got.Run.EndReason != run.EndFailed || len(got.Commits) != 0 {
 				t.Errorf("exit code %d, run %+v, commits %v", code, got.Run, got.Commits)
 			}

@@ -121,7 +121,8 @@ func worksThePlan(t *testing.T, name, exe, marks string, args ...string) cliWork
 		}
 	})
 	env := []string{
-		"ANTHROPIC_API_KEY=" + cliKey, "ANTHROPIC_BASE_URL=" + url, "OPENAI_API_KEY=" + cliKey, "OPENAI_BASE_URL=" + url + "/v1",
+		"ANTHROPIC_API_KEY=" + cliKey, "ANTHROPIC_BASE_URL=" + url, "OPENAI_API_KEY=" + cliKey, "OPENAI_BASE_URL=" + url +
+			"/v1",
 		"GEMINI_API_KEY=" + cliKey, "GOOGLE_GEMINI_BASE_URL=" + url,
 	}
 	if local {
@@ -129,9 +130,11 @@ func worksThePlan(t *testing.T, name, exe, marks string, args ...string) cliWork
 		// Apart from the machine nothing could leave a mark, hostile or not.
 		args = []string{"--sandbox", "local", "--local-isolation", "none"}
 	}
-	args = append(args, "--agent", name, "--agent-path", agenttest.Program(t, name), "--model", theClis[name], "--gate", "test -s sub/hello.txt")
+	args = append(args, "--agent", name, "--agent-path", agenttest.Program(t, name), "--model", theClis[name], "--gate",
+		"test -s sub/hello.txt")
 	got, code, told := runAgent(t, exe, dir, env, args...)
-	if code != run.ExitComplete || got.Run.EndReason != run.EndAllTasksComplete || got.Run.Iterations != 1 || len(got.Commits) != 1 {
+	if code != run.ExitComplete || got.Run.EndReason != run.EndAllTasksComplete || got.Run.Iterations != 1 ||
+		len(got.Commits) != 1 {
 		t.Errorf("exit code %d, run %+v, commits %+v\n%s", code, got.Run, got.Commits, told)
 		for _, r := range api.Requests() {
 			t.Logf("%s %s %.300s", r.Method, r.Path, r.Body)
@@ -143,7 +146,8 @@ func worksThePlan(t *testing.T, name, exe, marks string, args ...string) cliWork
 		t.Errorf("cost $%f", got.Run.CostUSD)
 	}
 	for _, r := range api.Requests() {
-		if r.Method == http.MethodPost && r.Header.Get("Authorization") != "Bearer "+cliKey && r.Header.Get("X-Api-Key") != cliKey && r.Header.Get("X-Goog-Api-Key") != cliKey {
+		if r.Method == http.MethodPost && r.Header.Get("Authorization") != "Bearer "+cliKey &&
+			r.Header.Get("X-Api-Key") != cliKey && r.Header.Get("X-Goog-Api-Key") != cliKey {
 			t.Errorf("%s with the headers %v", r.Path, r.Header)
 		}
 	}
@@ -183,7 +187,8 @@ func sameWork(t *testing.T, work func(t *testing.T, name string) cliWork) {
 	})
 	works := <-all
 	want := works["claude"]
-	if !strings.HasSuffix(want.Files, "\nsub/hello.txt: hello\n") || !strings.HasPrefix(want.Message, "feat: write a greeting\n") {
+	if !strings.HasSuffix(want.Files, "\nsub/hello.txt: hello\n") ||
+		!strings.HasPrefix(want.Message, "feat: write a greeting\n") {
 		t.Errorf("the commit: %+v", want)
 	}
 	for name := range theClis {

@@ -71,7 +71,9 @@ func dataDir() (string, error) {
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", &run.UserError{Message: "there is no cache directory: " + err.Error(), Hint: "set HOME or RALPH_DATA_DIR", Err: err}
+		return "", &run.UserError{
+			Message: "there is no cache directory: " + err.Error(), Hint: "set HOME or RALPH_DATA_DIR", Err: err,
+		}
 	}
 	return filepath.Join(cache, "ralph-bot"), nil
 }

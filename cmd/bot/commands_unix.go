@@ -56,6 +56,7 @@ type limitFlags struct {
 func (l limitFlags) limits() run.Limits {
 	return run.Limits{
 		MaxIterations: l.MaxIterations, TaskAttempts: l.TaskAttempts,
-		IterationTimeout: l.Timeout, IdleTimeout: l.IdleTimeout, RunTimeout: l.Deadline, BudgetUSD: l.Budget, TaskBudgetUSD: l.TaskBudget,
+		IterationTimeout: l.Timeout, IdleTimeout: l.IdleTimeout, RunTimeout: l.Deadline, BudgetUSD: l.Budget,
+		TaskBudgetUSD: l.TaskBudget,
 	}
 }

@@ -40,8 +40,9 @@ type elsewhereCmd struct {
 // Run says where it works.
 func (elsewhereCmd) Run(ctx *kong.Context) error {
 	return &run.UserError{
-		Message: fmt.Sprintf("`bot %s` does not work on Windows: neither sandbox, local or docker, does", ctx.Selected().Name),
-		Hint:    "use the program for Linux in WSL 2, or the Action on a Linux runner; progress, stats and transcript work here",
+		Message: fmt.Sprintf("`bot %s` does not work on Windows: neither sandbox, local or docker, does",
+			ctx.Selected().Name),
+		Hint: "use the program for Linux in WSL 2, or the Action on a Linux runner; progress, stats and transcript work here",
 	}
 }
 

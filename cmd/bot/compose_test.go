@@ -110,7 +110,8 @@ func newNewcomer(t *testing.T, version, port string) *newcomer {
 	socket, _ := engineSocket(t)
 	n := &newcomer{
 		t: t, dir: shortTempDir(t), steps: composeSteps(t), api: api, name: version,
-		words: strings.NewReplacer("https://YOUR-HOST", "https://ralph.example.com", "sk-ant-…", composeKey, "/var/run/docker.sock", socket),
+		words: strings.NewReplacer("https://YOUR-HOST", "https://ralph.example.com", "sk-ant-…", composeKey,
+			"/var/run/docker.sock", socket),
 	}
 	shipped, err := filepath.Abs("../../compose.yaml")
 	if err != nil {
@@ -144,14 +145,16 @@ exit 22`, shipped),
 		}
 	}
 	n.env = slices.DeleteFunc(os.Environ(), credential)
-	n.env = append(n.env, "PATH="+bin+":"+os.Getenv("PATH"), "COMPOSE_PROJECT_NAME="+n.name, "RALPH_VERSION="+version, "RALPH_PORT="+port, "DOCKER_SOCKET="+socket)
+	n.env = append(n.env, "PATH="+bin+":"+os.Getenv("PATH"), "COMPOSE_PROJECT_NAME="+n.name, "RALPH_VERSION="+version,
+		"RALPH_PORT="+port, "DOCKER_SOCKET="+socket)
 	t.Cleanup(n.leave)
 	return n
 }
 
 // command is a script of this person's.
 func (n *newcomer) command(script string) *exec.Cmd {
-	cmd := exec.CommandContext(context.WithoutCancel(n.t.Context()), "bash", "-euo", "pipefail", "-c", n.words.Replace(script))
+	cmd := exec.CommandContext(context.WithoutCancel(n.t.Context()), "bash", "-euo", "pipefail", "-c",
+		n.words.Replace(script))
 	cmd.Dir, cmd.Env = n.dir, n.env
 	return cmd
 }
@@ -187,7 +190,9 @@ func (n *newcomer) sandboxes() []container.Summary {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	list, err := n.api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", labelStart)})
+	list, err := n.api.ContainerList(ctx, client.ContainerListOptions{
+		All: true, Filters: make(client.Filters).Add("label", labelStart),
+	})
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -226,7 +231,9 @@ func (n *newcomer) leave() {
 	}
 	n.do("docker compose down --volumes --remove-orphans; sudo rm -rf config")
 	mine := "label=com.docker.compose.project=" + n.name
-	for _, args := range [][]string{{"ps", "--all", "--quiet"}, {"volume", "ls", "--quiet"}, {"network", "ls", "--quiet"}} {
+	for _, args := range [][]string{
+		{"ps", "--all", "--quiet"}, {"volume", "ls", "--quiet"}, {"network", "ls", "--quiet"},
+	} {
 		if out := strings.TrimSpace(mustDocker(n.t, append(args, "--filter", mine)...)); out != "" {
 			n.t.Errorf("docker %s: %s is left", args[0], out)
 		}
@@ -237,7 +244,8 @@ func (n *newcomer) leave() {
 // at the address of the engine's bridge.
 func newWorld(t *testing.T, sites map[string]http.Handler) *httptest.Server {
 	t.Helper()
-	gateway := strings.TrimSpace(mustDocker(t, "network", "inspect", "--format", "{{(index .IPAM.Config 0).Gateway}}", "bridge"))
+	gateway := strings.TrimSpace(mustDocker(t, "network", "inspect", "--format", "{{(index .IPAM.Config 0).Gateway}}",
+		"bridge"))
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(gateway, "0"))
 	if err != nil {
 		t.Fatal(err)
@@ -355,7 +363,8 @@ func setUpWithCompose(t *testing.T, version, agents string) {
 	if _, err := sim.CreateUser(person); err != nil {
 		t.Fatal(err)
 	}
-	if st.repo, err = sim.CreateRepo(person, repoOf, ghsim.RepoOptions{Files: map[string]string{"README.md": "# widgets\n"}}); err != nil {
+	if st.repo, err = sim.CreateRepo(person, repoOf,
+		ghsim.RepoOptions{Files: map[string]string{"README.md": "# widgets\n"}}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -391,7 +400,8 @@ END`, modelHost, worldPort))
 	if err := sim.WaitIdle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if out := n.do(n.steps[stepDoctor]); !strings.Contains(out, "No problems found.") || strings.Count(out, "– ") != 1 || !strings.Contains(out, `has no label "ralph"`) {
+	if out := n.do(n.steps[stepDoctor]); !strings.Contains(out, "No problems found.") || strings.Count(out, "– ") != 1 ||
+		!strings.Contains(out, `has no label "ralph"`) {
 		t.Errorf("doctor:\n%s", out)
 	}
 
@@ -409,7 +419,8 @@ END`, modelHost, worldPort))
 	// Neither takes the agent away, or its program from it.
 	n.do(n.steps[stepUp])
 	n.do(n.line(stepLater, "restart bot"))
-	if seen, err = n.api.ContainerInspect(t.Context(), atWork[0].ID, client.ContainerInspectOptions{}); err != nil || !seen.Container.State.Running {
+	if seen, err = n.api.ContainerInspect(t.Context(), atWork[0].ID, client.ContainerInspectOptions{}); err != nil ||
+		!seen.Container.State.Running {
 		t.Errorf("the agent is gone with the server: %v", err)
 	}
 	goOn()
@@ -424,11 +435,13 @@ END`, modelHost, worldPort))
 	st.await("the run to have ended", func() bool {
 		return strings.Contains(n.do(n.line(stepLater, "bot stats")), string(run.EndAllTasksComplete))
 	})
-	if out := n.do(n.line(stepLater, "bot stats")); !strings.Contains(out, "3 of 3") || !strings.Contains(out, "Say hello to everybody") {
+	if out := n.do(n.line(stepLater, "bot stats")); !strings.Contains(out, "3 of 3") ||
+		!strings.Contains(out, "Say hello to everybody") {
 		t.Errorf("stats:\n%s", out)
 	}
 	// Stopped by the restart it ended well, although the model had not answered.
-	if out := n.do(n.line(stepLater, "logs bot")); !strings.Contains(out, `"stopping"`) || strings.Contains(out, "| bot: ") || strings.Contains(out, `"level":"error"`) {
+	if out := n.do(n.line(stepLater, "logs bot")); !strings.Contains(out, `"stopping"`) ||
+		strings.Contains(out, "| bot: ") || strings.Contains(out, `"level":"error"`) {
 		t.Errorf("the log:\n%s", out)
 	}
 	deliveries, err := sim.Deliveries(id)

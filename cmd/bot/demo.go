@@ -53,7 +53,10 @@ const (
 func (c *demoCmd) Run(ctx bound, io stdio) error {
 	if c.Sandbox == config.SandboxLocal {
 		if _, err := proc.Look("go"); err != nil {
-			return &run.UserError{Message: "the demo runs go vet and go test, but Go is not installed", Hint: "install Go, or use --sandbox docker with an image that has it"}
+			return &run.UserError{
+				Message: "the demo runs go vet and go test, but Go is not installed",
+				Hint:    "install Go, or use --sandbox docker with an image that has it",
+			}
 		}
 	}
 	dir, err := os.MkdirTemp("", "ralph-demo-")
@@ -134,7 +137,8 @@ func (c *demoCmd) stage(ctx context.Context, dir string, io stdio, screen *live)
 	cfg := config.DefaultServer()
 	cfg.GitHub = config.GitHub{
 		APIURL: url + "/api/v3/", GraphQLURL: url + "/api/graphql", WebURL: url, AppID: registered.ID,
-		PrivateKey: config.Secret(registered.PrivateKeyPEM), WebhookSecrets: []config.Secret{config.Secret(registered.WebhookSecret)},
+		PrivateKey:     config.Secret(registered.PrivateKeyPEM),
+		WebhookSecrets: []config.Secret{config.Secret(registered.WebhookSecret)},
 	}
 	cfg.DataDir = dataDir
 	cfg.Agent = config.Agent{Name: config.AgentScript, ScriptFile: script}
@@ -183,7 +187,9 @@ func (d *demo) populate() (ghsim.App, error) {
 	if d.repo, err = d.sim.CreateRepo(demoPerson, demoRepo, ghsim.RepoOptions{Files: files}); err != nil {
 		return ghsim.App{}, err
 	}
-	registered, err := d.sim.CreateApp(ghsim.AppOptions{Slug: "ralph-bot", Permissions: ghapp.Permissions(), Events: handlers.Subscriptions()})
+	registered, err := d.sim.CreateApp(ghsim.AppOptions{
+		Slug: "ralph-bot", Permissions: ghapp.Permissions(), Events: handlers.Subscriptions(),
+	})
 	if err != nil {
 		return ghsim.App{}, err
 	}
@@ -333,11 +339,15 @@ func readable(pr ghsim.PR) string {
 	body := commentRE.ReplaceAllString(pr.Body, "")
 	body = linkRE.ReplaceAllString(body, "$1")
 	body = ruleRE.ReplaceAllString(body, "")
-	for from, to := range map[string]string{"<details>": "", "</details>": "", "<summary>": "▸ ", "</summary>": "", "\u200b": "", "- [x] ": "☑ ", "- [ ] ": "☐ ", "**": ""} {
+	for from, to := range map[string]string{
+		"<details>": "", "</details>": "", "<summary>": "▸ ", "</summary>": "", "\u200b": "", "- [x] ": "☑ ", "- [ ] ": "☐ ",
+		"**": "",
+	} {
 		body = strings.ReplaceAll(body, from, to)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s\n#%d  %s   (%s)\n%s wants to merge %s into %s from %s\n%s\n", rule, pr.Number, pr.Title, state, pr.User, count(len(pr.Commits), "commit"), pr.Base, pr.Head, rule)
+	fmt.Fprintf(&b, "\n%s\n#%d  %s   (%s)\n%s wants to merge %s into %s from %s\n%s\n", rule, pr.Number, pr.Title, state,
+		pr.User, count(len(pr.Commits), "commit"), pr.Base, pr.Head, rule)
 	b.WriteString(strings.TrimSpace(blankLines.ReplaceAllString(body, "\n\n")))
 	fmt.Fprintf(&b, "\n%s\n", rule)
 	for _, c := range pr.Commits {

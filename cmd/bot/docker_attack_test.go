@@ -73,7 +73,9 @@ grep -qx trusted "$RALPH_CACHE/marker"
 test "$(ls "$GOCACHE")" = result
 for f in "$RALPH_CACHE/marker" "$GOCACHE/result" "$GOCACHE/evil"; do echo evil >"$f"; done
 `
-	dir := checkout(t, map[string]string{"one.md": onePlan, "two.md": "# Work\n\n- [ ] Write two\n", ".github/ralph.yml": setup})
+	dir := checkout(t, map[string]string{
+		"one.md": onePlan, "two.md": "# Work\n\n- [ ] Write two\n", ".github/ralph.yml": setup,
+	})
 	exe := builtBot(t)
 	e := newEngine(t, filepath.Dir(dir), nil)
 	agent := scripted(t, dir, `tasks:
@@ -111,7 +113,8 @@ if [ -e evil.txt ]; then echo evil >"$RALPH_CACHE/evil"; echo "it fails"; exit 1
 	e := newEngine(t, filepath.Dir(dir), nil)
 	got, code, told := inDocker(t, exe, dir, nil, append([]string{"plan.md", "--task-attempts", "1", "--gate", check},
 		scripted(t, dir, `default: [{files: {evil.txt: "1\n"}, say: done}]`)...)...)
-	if code == run.ExitComplete || len(got.Commits) != 0 || !strings.Contains(told, "as it was before the work began, passed") {
+	if code == run.ExitComplete || len(got.Commits) != 0 ||
+		!strings.Contains(told, "as it was before the work began, passed") {
 		t.Errorf("exit code %d, commits %+v:\n%s", code, got.Commits, told)
 	}
 	e.nothingLeft(exe)
@@ -316,8 +319,10 @@ func TestCanaryHunt(t *testing.T) {
 		t.Fatal(err)
 	}
 	basic := base64.StdEncoding.EncodeToString([]byte("x-access-token:" + canaryToken))
-	script := strings.NewReplacer("@HOSTS@", hosts(t, u), "@HOSTNAME@", name, "@BASE64HEAD@", basic[20:30], "@BASE64TAIL@", basic[30:44]).Replace(hunt)
-	got, code, told := inDocker(t, exe, dir, plant(t, dir, u), "plan.md", "--no-gates", "--agent", "claude", "--claude-path", hostile(t, filepath.Dir(dir), script))
+	script := strings.NewReplacer("@HOSTS@", hosts(t, u), "@HOSTNAME@", name, "@BASE64HEAD@", basic[20:30], "@BASE64TAIL@",
+		basic[30:44]).Replace(hunt)
+	got, code, told := inDocker(t, exe, dir, plant(t, dir, u), "plan.md", "--no-gates", "--agent", "claude",
+		"--claude-path", hostile(t, filepath.Dir(dir), script))
 	if code != run.ExitComplete || len(got.Commits) != 1 {
 		t.Fatalf("exit code %d: %+v\n%s", code, got.Run, told)
 	}
@@ -361,7 +366,10 @@ func attack(t *testing.T, plan, script string, args ...string) (dir string, got 
 	exe := builtBot(t)
 	e := newEngine(t, filepath.Dir(dir), nil)
 	env := plant(t, dir, newUpstream(t))
-	got, code, told := inDocker(t, exe, dir, env, append([]string{"plan.md", "--no-review", "--agent", "claude", "--claude-path", hostile(t, filepath.Dir(dir), script)}, args...)...)
+	got, code, told := inDocker(t, exe, dir, env,
+		append([]string{
+			"plan.md", "--no-review", "--agent", "claude", "--claude-path", hostile(t, filepath.Dir(dir), script),
+		}, args...)...)
 	if code != run.ExitComplete {
 		t.Fatalf("exit code %d: %+v\n%s", code, got.Run, told)
 	}
@@ -433,7 +441,8 @@ T2)
 	: ;;
 esac
 `)
-	got, code, told := inDocker(t, exe, dir, plant(t, dir, newUpstream(t)), "plan.md", "--no-gates", "--agent", "claude", "--claude-path", claude)
+	got, code, told := inDocker(t, exe, dir, plant(t, dir, newUpstream(t)), "plan.md", "--no-gates", "--agent", "claude",
+		"--claude-path", claude)
 	if code != run.ExitComplete || len(got.Commits) != 2 {
 		t.Fatalf("exit code %d: %+v\n%s", code, got.Run, told)
 	}
@@ -498,11 +507,18 @@ func TestG5ResourcesAreBounded(t *testing.T) {
 		{"disk", `while :; do head -c 4000000 /dev/zero >>big; done`, "more than the 48 MiB allowed"},
 		{"files", `mkdir d; cd d; i=0; while :; do : >$i; i=$((i + 1)); done`, "more than the 3000 files allowed"},
 		{"output", `head -c 1000000000 /dev/zero; exit 77`, "without a result"},
-		{"line", `printf '{"type":"user","x":"'; head -c 100000000 /dev/zero | tr '\0' x; echo '"}'; exit 77`, "without a result"},
+		{
+			"line", `printf '{"type":"user","x":"'; head -c 100000000 /dev/zero | tr '\0' x; echo '"}'; exit 77`,
+			"without a result",
+		},
 		{"garbage", `head -c 1000000 /dev/urandom; echo; echo '{"type":"result"'; exit 77`, "without a result"},
 		{"silence", `exit 77`, "without a result"},
 		{"time", `trap '' TERM; while :; do read -t 100 <>/proc/self/fd/1; done`, "took too long"},
-		{"errors", `echo '{"type":"result","subtype":"success","is_error":false,"result":"fine"}'; echo '{"type":"result","subtype":"error_during_execution","is_error":true,"result":"not fine"}'; exit 77`, ""},
+		{
+			"errors",
+			`echo '{"type":"result","subtype":"success","is_error":false,"result":"fine"}'; echo '{"type":"result","subtype":"error_during_execution","is_error":true,"result":"not fine"}'; exit 77`,
+			"",
+		},
 	}
 	var plan, script strings.Builder
 	script.WriteString("if [ $ATTEMPT = 1 ]; then case $TASK in\n")
@@ -553,7 +569,8 @@ func TestE6TokensAreNotPublished(t *testing.T) {
 	const random = "x7Qm2ZkP9vTn4RbW8cLs1YhD6gFjA3eU5iKo"
 	jwt := "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9." + strings.Repeat(random, 9) + "." + strings.Repeat(random, 5)
 	secrets := []string{
-		"ghs_12345678_" + jwt, "ghp_" + random, "github_pat_11ABCDEFG0" + random + "_" + random[:23], "sk-ant-api03-" + random + random, "AKIA" + "Q3EGTRHB7ZKXWN5M",
+		"ghs_12345678_" + jwt, "ghp_" + random, "github_pat_11ABCDEFG0" + random + "_" + random[:23], "sk-ant-api03-" +
+			random + random, "AKIA" + "Q3EGTRHB7ZKXWN5M",
 		"https://x-access-token:ghs_" + random + "@github.com/o/r",
 		"-----BEGIN RSA PRIVATE KEY-----\n" + random + random[:28] + "\n-----END RSA PRIVATE KEY-----",
 	}
@@ -605,7 +622,8 @@ mkfifo /tmp/fifo
 trap '' TERM
 while :; do read -t 100 <>/tmp/fifo; done
 `)
-	got, code, told := inDocker(t, exe, dir, plant(t, dir, u), "plan.md", "--no-gates", "--budget", "0.05", "--agent", "claude", "--claude-path", claude)
+	got, code, told := inDocker(t, exe, dir, plant(t, dir, u), "plan.md", "--no-gates", "--budget", "0.05", "--agent",
+		"claude", "--claude-path", claude)
 	if got.Run.EndReason != run.EndBudgetExhausted || code != run.EndBudgetExhausted.ExitCode() || len(got.Commits) != 0 {
 		t.Errorf("exit code %d, %+v, commits %+v:\n%s", code, got.Run, got.Commits, told)
 	}
@@ -623,7 +641,10 @@ func TestI6LimitsOfTheProviderAreWaits(t *testing.T) {
 		script string
 		end    run.EndReason
 	}{
-		"limit":  {"state: .starts\ntasks: {one: [{misbehave: rate_limit, retry_after: 1}, {files: {one.txt: x}, say: done}]}\n", run.EndAllTasksComplete},
+		"limit": {
+			"state: .starts\ntasks: {one: [{misbehave: rate_limit, retry_after: 1}, {files: {one.txt: x}, say: done}]}\n",
+			run.EndAllTasksComplete,
+		},
 		"credit": {"tasks: {one: [{misbehave: credit}]}\n", run.EndFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -631,7 +652,8 @@ func TestI6LimitsOfTheProviderAreWaits(t *testing.T) {
 			dir := checkout(t, map[string]string{"plan.md": onePlan, ".gitignore": ".starts\n"})
 			exe := builtBot(t)
 			e := newEngine(t, filepath.Dir(dir), nil)
-			got, _, told := inDocker(t, exe, dir, nil, append([]string{"plan.md", "--no-gates", "--task-attempts", "1"}, scripted(t, dir, tt.script)...)...)
+			got, _, told := inDocker(t, exe, dir, nil,
+				append([]string{"plan.md", "--no-gates", "--task-attempts", "1"}, scripted(t, dir, tt.script)...)...)
 			if got.Run.EndReason != tt.end {
 				t.Errorf("%+v\n%s", got.Run, told)
 			}

@@ -81,12 +81,17 @@ func (s *spy) verdict(t testing.TB, api *agenttest.Server, calls int) {
 	}
 	token := "" // what the agents had in place of the key
 	for _, seen := range s.seen {
-		for _, want := range []string{"files with the key: 0\n", "uid: 1000\n", "interfaces: lo\n", "host: not reached\n", "internet: not reached", "ANTHROPIC_BASE_URL=http://127.0.0.1:"} {
+		for _, want := range []string{
+			"files with the key: 0\n", "uid: 1000\n", "interfaces: lo\n", "host: not reached\n", "internet: not reached",
+			"ANTHROPIC_BASE_URL=http://127.0.0.1:",
+		} {
 			if !strings.Contains(seen, want) {
 				t.Errorf("the agent does not see %q:\n%s", want, seen)
 			}
 		}
-		for _, bad := range []string{realKey, s.host, "DOCKER_HOST", config.EnvPrivateKey, config.EnvWebhookSecret, "RALPH_TEST_"} {
+		for _, bad := range []string{
+			realKey, s.host, "DOCKER_HOST", config.EnvPrivateKey, config.EnvWebhookSecret, "RALPH_TEST_",
+		} {
 			if strings.Contains(seen, bad) {
 				t.Errorf("the agent sees %q:\n%s", bad, seen)
 			}
@@ -145,7 +150,8 @@ func TestDockerClaudeWorksAPlan(t *testing.T) {
 	exe := builtBot(t)
 	got, code, told := runPlan(t, exe, dir, []string{"ANTHROPIC_API_KEY=" + realKey, "ANTHROPIC_BASE_URL=" + url},
 		"--sandbox", "docker", "--image", baseImage(), "--model", modelName, "--gate", confinement)
-	if code != run.ExitComplete || got.Run.EndReason != run.EndAllTasksComplete || got.Run.Iterations != 2 || len(got.Commits) != 2 || got.Run.CostUSD <= 0 {
+	if code != run.ExitComplete || got.Run.EndReason != run.EndAllTasksComplete || got.Run.Iterations != 2 ||
+		len(got.Commits) != 2 || got.Run.CostUSD <= 0 {
 		t.Fatalf("exit code %d, run %+v, commits %+v\n%s", code, got.Run, got.Commits, told)
 	}
 	files := map[string]string{}
@@ -188,12 +194,14 @@ func TestDockerClaudeGoesPastTheProxy(t *testing.T) {
 	})
 	dir := planned(t, "# Greet\n\n- [ ] Write one\n")
 	got, code, told := runPlan(t, builtBot(t), dir, []string{"ANTHROPIC_API_KEY=" + realKey, "ANTHROPIC_BASE_URL=" + url},
-		"--sandbox", "docker", "--image", baseImage(), "--model", modelName, "--gate", "test -n \"$HTTPS_PROXY\"", "--egress", "preset:npm")
+		"--sandbox", "docker", "--image", baseImage(), "--model", modelName, "--gate", "test -n \"$HTTPS_PROXY\"", "--egress",
+		"preset:npm")
 	if code != run.ExitComplete || len(got.Commits) != 1 || len(got.Calls) != 1 {
 		t.Fatalf("exit code %d, run %+v, calls %+v\n%s", code, got.Run, got.Calls, told)
 	}
 	call := got.Calls[0]
-	if len(call.Models) != 1 || call.Models[0].Model != modelName || call.Models[0].Requests == 0 || call.Models[0].Usage.CostUSD != call.CostUSD || len(call.Hosts) != 0 {
+	if len(call.Models) != 1 || call.Models[0].Model != modelName || call.Models[0].Requests == 0 ||
+		call.Models[0].Usage.CostUSD != call.CostUSD || len(call.Hosts) != 0 {
 		t.Errorf("it used %+v, and asked for %+v", call.Models, call.Hosts)
 	}
 }
@@ -206,8 +214,10 @@ func TestDockerClaudeLabelBecomesPullRequest(t *testing.T) {
 	e := newEngine(t, st.dir, nil)
 	p := st.serveProgram(exe, config.EnvAPIKey+"="+realKey)
 	state := st.ended(st.openStore(), st.label("Say hello to everybody", threeTasks))
-	if state.End != run.EndAllTasksComplete || state.Iteration != 4 || state.SeenModel != modelName || state.Usage.CostUSD <= 0 {
-		t.Fatalf("ended %s after %d iterations of %s for $%f: %s\n%+v", state.End, state.Iteration, state.SeenModel, state.Usage.CostUSD, state.EndDetail, state.History)
+	if state.End != run.EndAllTasksComplete || state.Iteration != 4 || state.SeenModel != modelName ||
+		state.Usage.CostUSD <= 0 {
+		t.Fatalf("ended %s after %d iterations of %s for $%f: %s\n%+v", state.End, state.Iteration, state.SeenModel,
+			state.Usage.CostUSD, state.EndDetail, state.History)
 	}
 	p.stop(t)
 
@@ -258,7 +268,8 @@ func TestDockerClaudeKilledServer(t *testing.T) {
 	p = st.serveProgram(exe, config.EnvAPIKey+"="+realKey)
 	state := st.ended(db, issue)
 	if state.End != run.EndAllTasksComplete || state.Iteration != 2 || len(state.History) != 2 {
-		t.Errorf("ended %s after %d iterations and %d calls: %s", state.End, state.Iteration, len(state.History), state.EndDetail)
+		t.Errorf("ended %s after %d iterations and %d calls: %s", state.End, state.Iteration, len(state.History),
+			state.EndDetail)
 	}
 	p.stop(t)
 	st.wantReady(wantSubjects[:1], map[string]string{"one.txt": "1\n"})

@@ -21,7 +21,8 @@ import (
 func (e *engine) removeImages(names ...string) {
 	e.t.Cleanup(func() {
 		for _, name := range names {
-			_, err := e.api.ImageRemove(context.WithoutCancel(e.t.Context()), name, client.ImageRemoveOptions{PruneChildren: true})
+			_, err := e.api.ImageRemove(context.WithoutCancel(e.t.Context()), name,
+				client.ImageRemoveOptions{PruneChildren: true})
 			if err != nil {
 				e.t.Errorf("remove the image: %v", err)
 			}
@@ -47,8 +48,9 @@ func TestDockerDevcontainerIsBuilt(t *testing.T) {
 	"mounts": ["source=/,target=/host,type=bind"],
 	"remoteUser": "root",
 }`,
-			".devcontainer/Dockerfile": "FROM " + baseImage() + " AS tools\nARG WORD\nCOPY . /seen\nRUN test $(id -u) = 0 && echo $WORD >/made\nFROM tools\nRUN exit 1\n",
-			".dockerignore":            "README.md\n",
+			".devcontainer/Dockerfile": "FROM " + baseImage() +
+				" AS tools\nARG WORD\nCOPY . /seen\nRUN test $(id -u) = 0 && echo $WORD >/made\nFROM tools\nRUN exit 1\n",
+			".dockerignore": "README.md\n",
 		},
 		script: `tasks:
   one: [{files: {one.txt: "1\n", .devcontainer/Dockerfile: "FROM evil.example/evil\n", .devcontainer/devcontainer.json: "{\"image\": \"evil\"}"}, say: done}]
@@ -57,7 +59,11 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 		change: func(c *config.Server) { c.Sandbox.Devcontainer = config.DevcontainerBuild },
 		gates: []config.Gate{
 			{Name: "confined", Run: confinement, When: "task", Timeout: time.Minute},
-			{Name: "made", Run: "grep -qx " + word + " /made && test -e /seen/.devcontainer/Dockerfile && ! test -e /seen/README.md && ! test -e /host", When: "task", Timeout: time.Minute},
+			{
+				Name: "made",
+				Run:  "grep -qx " + word + " /made && test -e /seen/.devcontainer/Dockerfile && ! test -e /seen/README.md && ! test -e /host",
+				When: "task", Timeout: time.Minute,
+			},
 		},
 	})
 	exe := builtBot(t)
@@ -72,7 +78,8 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 	if state.End != run.EndAllTasksComplete || !strings.HasPrefix(state.Image, "ralph-devcontainer:") {
 		t.Fatalf("ended %s in %s: %s\n%+v", state.End, state.Image, state.EndDetail, state.History)
 	}
-	if body := st.onlyPR().Body; !strings.Contains(body, "of .devcontainer/devcontainer.json only the image is used, not: mounts, privileged, runArgs") {
+	if body := st.onlyPR().Body; !strings.Contains(body,
+		"of .devcontainer/devcontainer.json only the image is used, not: mounts, privileged, runArgs") {
 		t.Errorf("the description does not say what was not used:\n%s", body)
 	}
 
@@ -100,7 +107,8 @@ func TestDockerDevcontainerCannotBeBuilt(t *testing.T) {
 	e := newEngine(t, st.dir, nil)
 	p := st.serveProgram(exe)
 	state := st.ended(st.openStore(), st.label("Say hello", "- [ ] Write one\n"))
-	if state.End != run.EndFailed || !strings.Contains(state.EndDetail, "returned a non-zero code: 7") || !strings.Contains(state.EndDetail, "no such tool") {
+	if state.End != run.EndFailed || !strings.Contains(state.EndDetail, "returned a non-zero code: 7") ||
+		!strings.Contains(state.EndDetail, "no such tool") {
 		t.Errorf("ended %s: %s", state.End, state.EndDetail)
 	}
 	p.stop(t)
@@ -118,12 +126,22 @@ func TestDockerDevcontainerImage(t *testing.T) {
 		code int
 		says string
 	}{
-		"named":            {fmt.Sprintf(`{"image": %q, "features": {"x": {}}}`, baseImage()), nil, run.ExitComplete, "only the image is used, not: features"},
-		"built":            {`{"build": {"dockerfile": "Dockerfile"}}`, nil, run.ExitUsage, "needs an image build, which is not allowed here"},
-		"built, with one":  {`{"build": {"dockerfile": "Dockerfile"}}`, []string{"--image", baseImage()}, run.ExitComplete, baseImage() + " was used"},
-		"not there":        {`{"image": "nowhere.example/none:1"}`, nil, run.ExitUsage, "docker pull nowhere.example/none:1"},
-		"no reference":     {`{"image": "--privileged"}`, nil, run.ExitUsage, "does not look like the reference of an image"},
-		"broken":           {`{"image": `, nil, run.ExitUsage, "devcontainer.json is not valid: it is not JSON with comments"},
+		"named": {
+			fmt.Sprintf(`{"image": %q, "features": {"x": {}}}`, baseImage()), nil, run.ExitComplete,
+			"only the image is used, not: features",
+		},
+		"built": {
+			`{"build": {"dockerfile": "Dockerfile"}}`, nil, run.ExitUsage, "needs an image build, which is not allowed here",
+		},
+		"built, with one": {
+			`{"build": {"dockerfile": "Dockerfile"}}`, []string{"--image", baseImage()}, run.ExitComplete,
+			baseImage() + " was used",
+		},
+		"not there":    {`{"image": "nowhere.example/none:1"}`, nil, run.ExitUsage, "docker pull nowhere.example/none:1"},
+		"no reference": {`{"image": "--privileged"}`, nil, run.ExitUsage, "does not look like the reference of an image"},
+		"broken": {
+			`{"image": `, nil, run.ExitUsage, "devcontainer.json is not valid: it is not JSON with comments",
+		},
 		"none":             {"", nil, run.ExitUsage, "no sandbox image"},
 		"none, with image": {"", []string{"--image", baseImage()}, run.ExitComplete, ""},
 	} {
@@ -136,8 +154,10 @@ func TestDockerDevcontainerImage(t *testing.T) {
 			dir := checkout(t, files)
 			exe := builtBot(t) // its own, to see what is left of it
 			e := newEngine(t, filepath.Dir(dir), nil)
-			args := append([]string{"plan.md", "--sandbox", "docker", "--devcontainer", "image", "--gate", confinement}, tt.args...)
-			_, code, told := botSays(t, exe, dir, nil, append(args, scripted(t, dir, `default: [{files: {one.txt: "1\n"}, say: done}]`)...)...)
+			args := append([]string{"plan.md", "--sandbox", "docker", "--devcontainer", "image", "--gate", confinement},
+				tt.args...)
+			_, code, told := botSays(t, exe, dir, nil,
+				append(args, scripted(t, dir, `default: [{files: {one.txt: "1\n"}, say: done}]`)...)...)
 			if code != tt.code || !strings.Contains(told, tt.says) {
 				t.Errorf("exit code %d, want %d and %q:\n%s", code, tt.code, tt.says, told)
 			}

@@ -109,12 +109,15 @@ func TestF3NamesAreRefused(t *testing.T) {
 	}
 	for i, a := range attacks {
 		id := fmt.Sprintf("T%d", i+1)
-		if !slices.ContainsFunc(got.Attempts, func(l attemptLine) bool { return l.Task == id && strings.Contains(l.Note, a.refused) }) {
+		if !slices.ContainsFunc(got.Attempts, func(l attemptLine) bool {
+			return l.Task == id && strings.Contains(l.Note, a.refused)
+		}) {
 			t.Errorf("%s: no attempt of %s names %q: %+v", a.script, id, a.refused, got.Attempts)
 		}
 	}
 	for _, line := range committed(t, dir) {
-		if mode, name, _ := strings.Cut(line, " "); mode == "120000" || strings.Contains(strings.ToLower(name), "git") || strings.ContainsAny(name, "\n") {
+		if mode, name, _ := strings.Cut(line, " "); mode == "120000" || strings.Contains(strings.ToLower(name), "git") ||
+			strings.ContainsAny(name, "\n") {
 			t.Errorf("the commit holds %q", line)
 		}
 	}
@@ -222,7 +225,9 @@ func TestF6WhatATaskMayBe(t *testing.T) {
 		t.Errorf("%d commits, want 7:\n%s", len(got.Commits), told)
 	}
 	for id, want := range map[string]string{"T1": "disagrees", "T4": "symbolic link", "T6": "huge.bin", "T7": "pipe"} {
-		if !slices.ContainsFunc(got.Attempts, func(l attemptLine) bool { return l.Task == id && strings.Contains(l.Note, want) }) {
+		if !slices.ContainsFunc(got.Attempts, func(l attemptLine) bool {
+			return l.Task == id && strings.Contains(l.Note, want)
+		}) {
 			t.Errorf("no attempt of %s says %q: %+v", id, want, got.Attempts)
 		}
 	}

@@ -27,7 +27,8 @@ func TestDockerBotInAContainer(t *testing.T) {
 	t.Parallel()
 	dir := shortTempDir(t)
 	newRepo(t, filepath.Join(dir, "repo"), map[string]string{"plan.md": "# Greet\n\n- [ ] Write one\n"})
-	if err := os.WriteFile(filepath.Join(dir, "script.yaml"), []byte(`default: [{files: {one.txt: "1\n"}, say: done}]`), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "script.yaml"), []byte(`default: [{files: {one.txt: "1\n"}, say: done}]`),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	exe := builtBot(t)
@@ -50,7 +51,8 @@ func TestDockerBotInAContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if _, err := e.api.ContainerRemove(context.WithoutCancel(t.Context()), made.ID, client.ContainerRemoveOptions{Force: true}); err != nil {
+		if _, err := e.api.ContainerRemove(context.WithoutCancel(t.Context()), made.ID,
+			client.ContainerRemoveOptions{Force: true}); err != nil {
 			t.Error(err)
 		}
 	})

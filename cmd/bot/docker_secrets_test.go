@@ -56,9 +56,12 @@ func TestE5SecretsOfOurs(t *testing.T) {
 			use = append(use, map[string]any{"tool": "Bash", "command": "echo " + form})
 		}
 		all := strings.Join(forms[i:min(i+each, len(forms))], ", ")
-		first := map[string]any{"files": held, "use": use, "say": "It is one of " + all, "learn": strings.ReplaceAll("one of "+all, "\n", " ")}
+		first := map[string]any{
+			"files": held, "use": use, "say": "It is one of " + all, "learn": strings.ReplaceAll("one of "+all, "\n", " "),
+		}
 		second := map[string]any{
-			"files": map[string]string{name + ".txt": "harmless\n"}, "delete": slices.Sorted(maps.Keys(held)), "say": first["say"], "learn": first["learn"],
+			"files": map[string]string{name + ".txt": "harmless\n"}, "delete": slices.Sorted(maps.Keys(held)),
+			"say": first["say"], "learn": first["learn"],
 		}
 		tasks[name] = []map[string]any{first, second}
 	}
@@ -67,7 +70,9 @@ func TestE5SecretsOfOurs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st := newDockerStage(t, setting{script: string(script), change: func(c *config.Server) { c.Limits.MaxIterations = 40 }})
+	st := newDockerStage(t, setting{
+		script: string(script), change: func(c *config.Server) { c.Limits.MaxIterations = 40 },
+	})
 	exe := builtBot(t)
 	e := newEngine(t, st.dir, nil)
 	p := st.serveProgram(exe, "DEPLOY_TOKEN="+key)

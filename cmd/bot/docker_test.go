@@ -102,7 +102,9 @@ func newEngine(t testing.TB, dir string, hear func(e *engine, what events.Action
 	}
 	e := &engine{t: t, dir: dir, api: api, started: map[string]int{}, gone: map[string]int{}}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	watch := api.Events(ctx, client.EventsListOptions{Filters: make(client.Filters).Add("type", "container").Add("label", labelStart)})
+	watch := api.Events(ctx, client.EventsListOptions{
+		Filters: make(client.Filters).Add("type", "container").Add("label", labelStart),
+	})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -156,7 +158,8 @@ func (e *engine) note(m events.Message, hear func(*engine, events.Action, string
 
 // containers are those there are.
 func (e *engine) containers() []container.Summary {
-	list, err := e.api.ContainerList(context.Background(), client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", labelStart)})
+	list, err := e.api.ContainerList(context.Background(),
+		client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", labelStart)})
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -248,16 +251,26 @@ func (st *stage) serveProgram(exe string, env ...string) *process {
 		gates = append(gates, map[string]any{"name": g.Name, "run": g.Run, "when": g.When, "timeout": g.Timeout.String()})
 	}
 	text, err := yaml.Marshal(map[string]any{
-		"listen":   c.Listen,
-		"github":   map[string]any{"api_url": c.GitHub.APIURL, "graphql_url": c.GitHub.GraphQLURL, "web_url": c.GitHub.WebURL, "app_id": c.GitHub.AppID},
+		"listen": c.Listen,
+		"github": map[string]any{
+			"api_url": c.GitHub.APIURL, "graphql_url": c.GitHub.GraphQLURL, "web_url": c.GitHub.WebURL, "app_id": c.GitHub.AppID,
+		},
 		"data_dir": c.DataDir,
-		"agent":    map[string]any{"name": c.Agent.Name, "model": c.Agent.Model, "script_file": c.Agent.ScriptFile, "path": c.Agent.Path, "command": c.Agent.Command},
-		"model":    map[string]any{"base_url": c.Model.BaseURL},
-		"sandbox":  map[string]any{"kind": c.Sandbox.Kind, "image": c.Sandbox.Image, "devcontainer": c.Sandbox.Devcontainer, "cpus": c.Sandbox.CPUs, "memory": c.Sandbox.Memory, "pids": c.Sandbox.PIDs, "disk": c.Sandbox.Disk, "files": c.Sandbox.Files},
-		"limits":   map[string]any{"iteration_timeout": c.Limits.IterationTimeout.String(), "task_attempts": c.Limits.TaskAttempts},
-		"gates":    gates,
-		"egress":   map[string]any{"allow": c.Egress},
-		"log":      map[string]any{"level": "warn"},
+		"agent": map[string]any{
+			"name": c.Agent.Name, "model": c.Agent.Model, "script_file": c.Agent.ScriptFile, "path": c.Agent.Path,
+			"command": c.Agent.Command,
+		},
+		"model": map[string]any{"base_url": c.Model.BaseURL},
+		"sandbox": map[string]any{
+			"kind": c.Sandbox.Kind, "image": c.Sandbox.Image, "devcontainer": c.Sandbox.Devcontainer, "cpus": c.Sandbox.CPUs,
+			"memory": c.Sandbox.Memory, "pids": c.Sandbox.PIDs, "disk": c.Sandbox.Disk, "files": c.Sandbox.Files,
+		},
+		"limits": map[string]any{
+			"iteration_timeout": c.Limits.IterationTimeout.String(), "task_attempts": c.Limits.TaskAttempts,
+		},
+		"gates":  gates,
+		"egress": map[string]any{"allow": c.Egress},
+		"log":    map[string]any{"level": "warn"},
 	})
 	if err != nil {
 		st.t.Fatal(err)
@@ -405,7 +418,10 @@ func TestG2BlockedHostsAreOnThePullRequest(t *testing.T) {
 		script: "default: [{files: {one.txt: \"1\\n\"}, say: done}]\n",
 		change: func(c *config.Server) { c.Egress = egress.List{"*.allowed.example"} },
 		gates: []config.Gate{
-			{Name: "asks", Run: `if wget -q -O /dev/null http://evil.example.com/x; then exit 1; fi; test -n "$HTTPS_PROXY"`, When: "task", Timeout: time.Minute},
+			{
+				Name: "asks", Run: `if wget -q -O /dev/null http://evil.example.com/x; then exit 1; fi; test -n "$HTTPS_PROXY"`,
+				When: "task", Timeout: time.Minute,
+			},
 		},
 	})
 	exe := builtBot(t)
@@ -417,12 +433,14 @@ func TestG2BlockedHostsAreOnThePullRequest(t *testing.T) {
 	}
 	p.stop(t)
 	want := []run.HostUse{
-		{Host: "packages.example.com", Blocked: "not in egress.allow", Count: 1}, {Host: "evil.example.com", Blocked: "not in egress.allow", Count: 1},
+		{Host: "packages.example.com", Blocked: "not in egress.allow", Count: 1},
+		{Host: "evil.example.com", Blocked: "not in egress.allow", Count: 1},
 	}
 	if diff := gocmp.Diff(want, state.History[0].Hosts); diff != "" {
 		t.Error(diff)
 	}
-	if body := st.onlyPR().Body; !strings.Contains(body, "0 hosts reached, 2 blocked") || !strings.Contains(body, "⛔ blocked: `packages.example.com` 1× (not in egress.allow), `evil.example.com` 1× (not in egress.allow)") {
+	if body := st.onlyPR().Body; !strings.Contains(body, "0 hosts reached, 2 blocked") ||
+		!strings.Contains(body, "⛔ blocked: `packages.example.com` 1× (not in egress.allow), `evil.example.com` 1× (not in egress.allow)") {
 		t.Errorf("the description lacks what was blocked:\n%s", body)
 	}
 	e.expect(st, 4) // the set-up, an agent, a check, and the reviewer
@@ -508,7 +526,12 @@ func TestDockerKilledServerAdoptsItsCheck(t *testing.T) {
 			st := newDockerStage(t, setting{
 				script: "default: [{files: {one.txt: \"1\\n\"}, say: done}]\n",
 				// It ends when it is told to.
-				gates: []config.Gate{{Name: "waits", Run: `mkfifo ../told && read word <../told && test "$word" = go && test -s one.txt`, When: "task", Timeout: patience}},
+				gates: []config.Gate{
+					{
+						Name: "waits", Run: `mkfifo ../told && read word <../told && test "$word" = go && test -s one.txt`, When: "task",
+						Timeout: patience,
+					},
+				},
 			})
 			exe := builtBot(t)
 			started := make(chan string, 9)
@@ -583,7 +606,8 @@ func hardened(t testing.TB, c container.InspectResponse) {
 	if uid, _, _ := strings.Cut(c.Config.User, ":"); uid == "" || uid == "0" || uid == "root" {
 		t.Errorf("user %q", c.Config.User)
 	}
-	if h.NetworkMode != "none" || !h.ReadonlyRootfs || h.Privileged || !slices.Equal(h.CapDrop, []string{"ALL"}) || len(h.CapAdd) != 0 ||
+	if h.NetworkMode != "none" || !h.ReadonlyRootfs || h.Privileged || !slices.Equal(h.CapDrop, []string{"ALL"}) ||
+		len(h.CapAdd) != 0 ||
 		!slices.Contains(h.SecurityOpt, "no-new-privileges") {
 		t.Errorf("network %q, read-only root %v, privileged %v, capabilities dropped %v, added %v, security %v",
 			h.NetworkMode, h.ReadonlyRootfs, h.Privileged, h.CapDrop, h.CapAdd, h.SecurityOpt)
@@ -656,8 +680,10 @@ func TestDockerDemo(t *testing.T) {
 	if got.PullRequest.Draft || ticked != got.Tasks.Total || open != 0 {
 		t.Errorf("draft %v, %d boxes ticked, %d open:\n%s", got.PullRequest.Draft, ticked, open, got.PullRequest.Body)
 	}
-	if got.Issue.Number != 1 || got.PullRequest.Number != 2 || got.Branch != "ralph/1" || got.APICalls.REST == 0 || got.APICalls.GraphQL == 0 || len(got.APICalls.ByPurpose) == 0 {
-		t.Errorf("issue %+v, branch %s, pull request %d, calls %+v", got.Issue, got.Branch, got.PullRequest.Number, got.APICalls)
+	if got.Issue.Number != 1 || got.PullRequest.Number != 2 || got.Branch != "ralph/1" || got.APICalls.REST == 0 ||
+		got.APICalls.GraphQL == 0 || len(got.APICalls.ByPurpose) == 0 {
+		t.Errorf("issue %+v, branch %s, pull request %d, calls %+v", got.Issue, got.Branch, got.PullRequest.Number,
+			got.APICalls)
 	}
 
 	e.nothingLeft(exe)

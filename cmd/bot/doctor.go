@@ -117,7 +117,8 @@ func (c *doctorCmd) findings(ctx context.Context) []finding {
 		return append(checks, finding{what: "configuration", err: cfgErr})
 	case !found:
 		return append(checks, finding{what: "configuration", optional: true, err: &run.UserError{
-			Message: "there is no " + configFile + " here", Hint: "bot run needs none; for bot serve, create one with bot setup or pass yours with --config",
+			Message: "there is no " + configFile + " here",
+			Hint:    "bot run needs none; for bot serve, create one with bot setup or pass yours with --config",
 		}})
 	}
 	checks = append(checks,
@@ -233,7 +234,9 @@ func (c *doctorCmd) agent(ctx context.Context, cfg config.Server) finding {
 
 // local says what the local sandbox keeps apart on this machine.
 func (c *doctorCmd) local(cfg config.Server) finding {
-	f := finding{what: "local sandbox", optional: cfg.Sandbox.Kind != config.SandboxLocal || cfg.Sandbox.LocalIsolation != "bwrap"}
+	f := finding{
+		what: "local sandbox", optional: cfg.Sandbox.Kind != config.SandboxLocal || cfg.Sandbox.LocalIsolation != "bwrap",
+	}
 	box, err := local.New(local.Options{Isolation: local.Isolation(cfg.Sandbox.LocalIsolation)})
 	if err != nil {
 		f.err = err
@@ -268,7 +271,9 @@ func (c *doctorCmd) docker(ctx context.Context, cfg config.Server, server bool) 
 			return f
 		}
 	}
-	box, err := docker.New(docker.Options{Self: self, Image: cfg.Sandbox.Image, DataDir: dir, HostPaths: cfg.Sandbox.HostPaths})
+	box, err := docker.New(docker.Options{
+		Self: self, Image: cfg.Sandbox.Image, DataDir: dir, HostPaths: cfg.Sandbox.HostPaths,
+	})
 	if err == nil {
 		err = box.Check(ctx)
 	}
@@ -299,7 +304,9 @@ func (c *doctorCmd) dataDir(cfg config.Server, server bool) finding {
 	for {
 		info, err := os.Stat(at)
 		if err == nil && !info.IsDir() {
-			f.err = &run.UserError{Message: at + " is not a directory", Hint: "set data_dir (bot run: RALPH_DATA_DIR) to another directory"}
+			f.err = &run.UserError{
+				Message: at + " is not a directory", Hint: "set data_dir (bot run: RALPH_DATA_DIR) to another directory",
+			}
 			return f
 		}
 		if err == nil || at == filepath.Dir(at) {
@@ -312,7 +319,10 @@ func (c *doctorCmd) dataDir(cfg config.Server, server bool) finding {
 		err = os.Remove(probe)
 	}
 	if err != nil {
-		f.err = &run.UserError{Message: "cannot write to " + dir + ": " + err.Error(), Hint: "allow this user to write there, or set data_dir (bot run: RALPH_DATA_DIR) to another directory", Err: err}
+		f.err = &run.UserError{
+			Message: "cannot write to " + dir + ": " + err.Error(),
+			Hint:    "allow this user to write there, or set data_dir (bot run: RALPH_DATA_DIR) to another directory", Err: err,
+		}
 		return f
 	}
 	f.ok = dir
@@ -340,7 +350,8 @@ func (c *doctorCmd) caches(cfg config.Server, server bool) finding {
 	}
 	f.ok = "the cache of set-up commands is empty"
 	if len(sets) > 0 {
-		f.ok = fmt.Sprintf("%s of set-up commands, %d MiB of %d MiB", count(len(sets), "outcome"), bytes>>20, cfg.Sandbox.Caches>>20)
+		f.ok = fmt.Sprintf("%s of set-up commands, %d MiB of %d MiB", count(len(sets), "outcome"), bytes>>20,
+			cfg.Sandbox.Caches>>20)
 	}
 	return f
 }

@@ -83,9 +83,14 @@ func (d appDoctor) clock(ctx context.Context) finding {
 	skew, err := d.gh.ClockSkew(ctx, time.Now)
 	switch {
 	case err != nil:
-		f.err = &run.UserError{Message: "cannot reach GitHub: " + err.Error(), Hint: "check this machine's network and github.api_url", Err: err}
+		f.err = &run.UserError{
+			Message: "cannot reach GitHub: " + err.Error(), Hint: "check this machine's network and github.api_url", Err: err,
+		}
 	case skew.Abs() > maxSkew:
-		f.err = &run.UserError{Message: fmt.Sprintf("this machine's clock is %s off GitHub's", skew.Abs().Round(time.Second)), Hint: "set it with NTP: GitHub rejects Apps whose clock is wrong"}
+		f.err = &run.UserError{
+			Message: fmt.Sprintf("this machine's clock is %s off GitHub's", skew.Abs().Round(time.Second)),
+			Hint:    "set it with NTP: GitHub rejects Apps whose clock is wrong",
+		}
 	default:
 		f.ok = "as GitHub's, to " + (skew.Abs() + time.Second).Truncate(time.Second).String()
 	}
@@ -97,7 +102,10 @@ func (d appDoctor) app(ctx context.Context) (_ finding, known bool) {
 	f := finding{what: "GitHub App"}
 	self, err := d.gh.Self(ctx)
 	if err != nil {
-		f.err = &run.UserError{Message: "GitHub does not accept the App's id and key: " + err.Error(), Hint: "compare github.app_id and the private key with the App's settings page", Err: err}
+		f.err = &run.UserError{
+			Message: "GitHub does not accept the App's id and key: " + err.Error(),
+			Hint:    "compare github.app_id and the private key with the App's settings page", Err: err,
+		}
 		return f, false
 	}
 	missing := lacking(self.Permissions)
@@ -109,9 +117,15 @@ func (d appDoctor) app(ctx context.Context) (_ finding, known bool) {
 	slices.Sort(deaf)
 	switch {
 	case len(missing) > 0 && !silent:
-		f.err = &run.UserError{Message: "the App lacks permissions: " + strings.Join(missing, ", "), Hint: "grant them on the App's settings page and accept them in the installation"}
+		f.err = &run.UserError{
+			Message: "the App lacks permissions: " + strings.Join(missing, ", "),
+			Hint:    "grant them on the App's settings page and accept them in the installation",
+		}
 	case len(deaf) > 0:
-		f.err = &run.UserError{Message: "the App is not subscribed to " + strings.Join(deaf, ", "), Hint: "subscribe to these events on the App's settings page; the bot does not notice them otherwise"}
+		f.err = &run.UserError{
+			Message: "the App is not subscribed to " + strings.Join(deaf, ", "),
+			Hint:    "subscribe to these events on the App's settings page; the bot does not notice them otherwise",
+		}
 	case silent:
 		f.ok = self.Slug + ", but without checks: write, so commits do not show a run's status"
 	default:
@@ -144,17 +158,28 @@ func (d appDoctor) hook(ctx context.Context) finding {
 	to, err := url.Parse(h.URL)
 	switch {
 	case h.URL == "":
-		f.err = &run.UserError{Message: "the App has no webhook, so it receives no events", Hint: "set the webhook URL on the App's settings page to https://YOUR-HOST" + handlers.DefaultPath}
+		f.err = &run.UserError{
+			Message: "the App has no webhook, so it receives no events",
+			Hint:    "set the webhook URL on the App's settings page to https://YOUR-HOST" + handlers.DefaultPath,
+		}
 	case err != nil:
 		f.err = &run.UserError{Message: "the webhook goes to " + h.URL + ", which is not a valid address", Hint: fix}
 	case !h.JSON:
-		f.err = &run.UserError{Message: "webhooks are sent as a form", Hint: "choose application/json on the App's settings page"}
+		f.err = &run.UserError{
+			Message: "webhooks are sent as a form", Hint: "choose application/json on the App's settings page",
+		}
 	case h.Insecure:
 		f.optional = true
-		f.err = &run.UserError{Message: "webhooks go to " + h.URL + " without checking its certificate", Hint: "enable SSL verification on the App's settings page"}
+		f.err = &run.UserError{
+			Message: "webhooks go to " + h.URL + " without checking its certificate",
+			Hint:    "enable SSL verification on the App's settings page",
+		}
 	case to.Path != handlers.DefaultPath:
 		f.optional = true
-		f.err = &run.UserError{Message: "webhooks go to " + h.URL + ", but the server accepts them at " + handlers.DefaultPath, Hint: "ignore this if a proxy changes the path; otherwise " + fix}
+		f.err = &run.UserError{
+			Message: "webhooks go to " + h.URL + ", but the server accepts them at " + handlers.DefaultPath,
+			Hint:    "ignore this if a proxy changes the path; otherwise " + fix,
+		}
 	default:
 		f.ok = h.URL
 	}
@@ -171,7 +196,10 @@ func (d appDoctor) deliveries(ctx context.Context) finding {
 	}
 	if len(attempts) == 0 {
 		f.optional = true
-		f.err = &run.UserError{Message: "GitHub has sent nothing in three days", Hint: "once the server runs, label an issue and run bot doctor again"}
+		f.err = &run.UserError{
+			Message: "GitHub has sent nothing in three days",
+			Hint:    "once the server runs, label an issue and run bot doctor again",
+		}
 		return f
 	}
 	arrived := 0
@@ -183,16 +211,29 @@ func (d appDoctor) deliveries(ctx context.Context) finding {
 	last := attempts[0]
 	switch {
 	case last.Arrived:
-		f.ok = fmt.Sprintf("%d of the last %d arrived, the newest at %s", arrived, len(attempts), last.At.UTC().Format(time.DateTime))
+		f.ok = fmt.Sprintf("%d of the last %d arrived, the newest at %s", arrived, len(attempts),
+			last.At.UTC().Format(time.DateTime))
 	case last.Code == http.StatusUnauthorized:
-		f.err = &run.UserError{Message: "the server refused the last webhook: its signature does not match", Hint: "set the same secret on the App's settings page and for the server"}
+		f.err = &run.UserError{
+			Message: "the server refused the last webhook: its signature does not match",
+			Hint:    "set the same secret on the App's settings page and for the server",
+		}
 	case last.Code == 0 && !d.listening(ctx):
 		f.optional = true
-		f.err = &run.UserError{Message: "GitHub did not reach the server with the last webhook, and none is running here", Hint: "start bot serve and run bot doctor again; the bot fetches missed webhooks by itself"}
+		f.err = &run.UserError{
+			Message: "GitHub did not reach the server with the last webhook, and none is running here",
+			Hint:    "start bot serve and run bot doctor again; the bot fetches missed webhooks by itself",
+		}
 	case last.Code == 0:
-		f.err = &run.UserError{Message: "GitHub did not reach the server with the last webhook", Hint: "start bot serve and make the webhook URL reachable from GitHub; the bot fetches missed webhooks by itself"}
+		f.err = &run.UserError{
+			Message: "GitHub did not reach the server with the last webhook",
+			Hint:    "start bot serve and make the webhook URL reachable from GitHub; the bot fetches missed webhooks by itself",
+		}
 	default:
-		f.err = &run.UserError{Message: fmt.Sprintf("the last webhook was answered with %d", last.Code), Hint: "check the proxy in front of the server: it must pass " + handlers.DefaultPath + " on unchanged"}
+		f.err = &run.UserError{
+			Message: fmt.Sprintf("the last webhook was answered with %d", last.Code),
+			Hint:    "check the proxy in front of the server: it must pass " + handlers.DefaultPath + " on unchanged",
+		}
 	}
 	return f
 }
@@ -220,7 +261,9 @@ func (d appDoctor) installations(ctx context.Context) []finding {
 	}
 	if len(all) == 0 {
 		f.optional = true
-		f.err = &run.UserError{Message: "the App is not installed anywhere", Hint: "install it on repositories, from its settings page"}
+		f.err = &run.UserError{
+			Message: "the App is not installed anywhere", Hint: "install it on repositories, from its settings page",
+		}
 		return []finding{f}
 	}
 	var out []finding
@@ -235,7 +278,10 @@ func (d appDoctor) installations(ctx context.Context) []finding {
 			out = append(out, f)
 			continue
 		case len(missing) > 0 && !slices.Equal(missing, []string{"checks: write"}):
-			f.err = &run.UserError{Message: in.Account + " has not granted " + strings.Join(missing, ", "), Hint: "accept the App's new permissions at " + in.URL}
+			f.err = &run.UserError{
+				Message: in.Account + " has not granted " + strings.Join(missing, ", "),
+				Hint:    "accept the App's new permissions at " + in.URL,
+			}
 		}
 		repos, err := d.gh.Repositories(ctx, in.ID)
 		if err != nil {
@@ -254,7 +300,12 @@ func (d appDoctor) installations(ctx context.Context) []finding {
 		}
 	}
 	if unseen > 0 {
-		out = append(out, finding{what: "repositories", optional: true, err: &run.UserError{Message: fmt.Sprintf("%d more are not checked", unseen), Hint: "people.repositories narrows what is served"}})
+		out = append(out, finding{
+			what: "repositories", optional: true,
+			err: &run.UserError{
+				Message: fmt.Sprintf("%d more are not checked", unseen), Hint: "people.repositories narrows what is served",
+			},
+		})
 	}
 	return out
 }
@@ -263,11 +314,15 @@ func (d appDoctor) installations(ctx context.Context) []finding {
 // branches, and why. Signatures are none: GitHub signs its commits.
 func hindering() map[string]string {
 	return map[string]string{
-		"creation": "branches must not be created", "update": "branches must not be changed", "pull_request": "changes need a pull request before they may be on a branch",
-		"required_status_checks": "commits need checks before they may be on a branch", "required_deployments": "commits need deployments first",
-		"workflows": "commits need workflows first", "merge_queue": "changes need a merge queue", "branch_name_pattern": "names of branches follow a pattern",
-		"commit_message_pattern": "commit messages follow a pattern", "commit_author_email_pattern": "authors' addresses follow a pattern",
-		"committer_email_pattern": "committers' addresses follow a pattern",
+		"creation": "branches must not be created", "update": "branches must not be changed",
+		"pull_request":           "changes need a pull request before they may be on a branch",
+		"required_status_checks": "commits need checks before they may be on a branch",
+		"required_deployments":   "commits need deployments first",
+		"workflows":              "commits need workflows first", "merge_queue": "changes need a merge queue",
+		"branch_name_pattern":         "names of branches follow a pattern",
+		"commit_message_pattern":      "commit messages follow a pattern",
+		"commit_author_email_pattern": "authors' addresses follow a pattern",
+		"committer_email_pattern":     "committers' addresses follow a pattern",
 	}
 }
 

@@ -48,7 +48,10 @@ func TestDoctorOfAHealthyApp(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "No problems found") || strings.Contains(out, "✗") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
-	for _, want := range []string{"✓ git ", "git version ", "✓ data directory", "✓ webhook secret", "✓ clock", "✓ GitHub App", "✓ webhook ", "✓ deliveries", "✓ installation", "✓ repository      ada/widgets"} {
+	for _, want := range []string{
+		"✓ git ", "git version ", "✓ data directory", "✓ webhook secret", "✓ clock", "✓ GitHub App", "✓ webhook ",
+		"✓ deliveries", "✓ installation", "✓ repository      ada/widgets",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
@@ -77,7 +80,8 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		t.Helper()
 		code, byName, out := st.doctored()
 		e := byName[check]
-		if e.Status != status || !strings.Contains(e.Message, message) || status != statusOK && e.Hint == "" || (status == statusFail) && code != run.ExitUsage {
+		if e.Status != status || !strings.Contains(e.Message, message) || status != statusOK && e.Hint == "" ||
+			(status == statusFail) && code != run.ExitUsage {
 			t.Errorf("exit code %d, want %s %q of %s:\n%s", code, status, message, check, out)
 		}
 	}
@@ -120,7 +124,10 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 	must(st.sim.SetRules(person, repoOf, "required_signatures"))
 	finds("repository", statusOK, "no ruleset")
 
-	must(st.sim.Inject(ghsim.Fault{Match: "^/rate_limit$", Header: map[string]string{"Date": time.Now().Add(-5 * time.Minute).UTC().Format(http.TimeFormat)}}))
+	must(st.sim.Inject(ghsim.Fault{
+		Match:  "^/rate_limit$",
+		Header: map[string]string{"Date": time.Now().Add(-5 * time.Minute).UTC().Format(http.TimeFormat)},
+	}))
 	finds("clock", statusFail, "off GitHub's")
 	finds("clock", statusOK, "as GitHub's")
 
@@ -136,7 +143,9 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 	// The App itself.
 	as := func(slug string, permissions map[string]string, events []string) {
 		t.Helper()
-		app, err := st.sim.CreateApp(ghsim.AppOptions{Slug: slug, PrivateKeyPEM: st.app.PrivateKeyPEM, Permissions: permissions, Events: events})
+		app, err := st.sim.CreateApp(ghsim.AppOptions{
+			Slug: slug, PrivateKeyPEM: st.app.PrivateKeyPEM, Permissions: permissions, Events: events,
+		})
 		must(err)
 		st.config.GitHub.AppID = app.ID
 	}
@@ -144,10 +153,12 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 	finds("GitHub App", statusFail, "lacks permissions: checks: write, contents: write, pull_requests: write")
 	finds("installations", statusWarn, "not installed anywhere")
 	as("silent", map[string]string{"contents": "write", "issues": "write", "pull_requests": "write"}, []string{
-		"issues", "issue_comment", "pull_request", "pull_request_review", "pull_request_review_comment", "pull_request_review_thread", "repository",
+		"issues", "issue_comment", "pull_request", "pull_request_review", "pull_request_review_comment",
+		"pull_request_review_thread", "repository",
 	})
 	finds("GitHub App", statusOK, "silent, but without checks: write")
-	as("deaf", ghapp.Permissions(), slices.DeleteFunc(handlers.Subscriptions(), func(name string) bool { return name == "issues" || name == "issue_comment" }))
+	as("deaf", ghapp.Permissions(), slices.DeleteFunc(handlers.Subscriptions(),
+		func(name string) bool { return name == "issues" || name == "issue_comment" }))
 	finds("GitHub App", statusFail, "not subscribed to issue_comment, issues")
 	st.config.GitHub.AppID = 999999
 	finds("GitHub App", statusFail, "does not accept the App's id and key")
@@ -163,7 +174,8 @@ func TestDoctorTriesTheModelKey(t *testing.T) {
 	cfg.Model.APIKey = "key"
 	cfg.Model.BaseURL = "http://" + freeAddr(t)
 	found := (&doctorCmd{}).models(t.Context(), cfg)
-	if len(found) != 1 || found[0].entry().Status != statusFail || !strings.Contains(found[0].entry().Message, "cannot reach the model endpoint") {
+	if len(found) != 1 || found[0].entry().Status != statusFail ||
+		!strings.Contains(found[0].entry().Message, "cannot reach the model endpoint") {
 		t.Errorf("%+v", found)
 	}
 	cfg.Sandbox.Kind = config.SandboxLocal

@@ -25,7 +25,9 @@ default: [{files: {two.txt: "2\n"}}]
 	}
 	st.processed(s)
 	body := st.onlyPR().Body
-	for _, want := range []string{"the password of the staging database", "Add what the blocked tasks need to", "`/ralph retry`"} {
+	for _, want := range []string{
+		"the password of the staging database", "Add what the blocked tasks need to", "`/ralph retry`",
+	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the description does not say %q:\n%s", want, body)
 		}
@@ -51,7 +53,8 @@ verify:
 default: [{files: {two.txt: "2\n"}}]
 `})
 	s := st.serve()
-	state := st.ended(s.store, st.label("Say hello", "- [ ] Write the readme\n  - Accept: README.md is there\n- [ ] Write two\n"))
+	state := st.ended(s.store, st.label("Say hello",
+		"- [ ] Write the readme\n  - Accept: README.md is there\n- [ ] Write two\n"))
 	if state.End != run.EndAllTasksComplete {
 		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
 	}
@@ -59,7 +62,8 @@ default: [{files: {two.txt: "2\n"}}]
 	if subject := st.onlyPR().Commits[0].Subject; subject != "chore: T1 was already done: Write the readme" {
 		t.Errorf("the commit is called %q", subject)
 	}
-	if body := st.onlyPR().Body; !strings.Contains(body, "T1 was already done: README.md:1 is there. Nothing was changed for it.") {
+	if body := st.onlyPR().Body; !strings.Contains(body,
+		"T1 was already done: README.md:1 is there. Nothing was changed for it.") {
 		t.Errorf("the description does not tell:\n%s", body)
 	}
 }

@@ -98,13 +98,15 @@ func (c *runCmd) dryRun(ctx context.Context, io stdio, opts inline.Options) erro
 func newLooked(p inline.Preview, box string) looked {
 	s := p.State
 	out := looked{
-		DryRun: true, Plan: s.Subject.Name, Resumes: p.Resumed, Branch: s.Branch, NewBranch: p.NewBranch, BaseBranch: p.BaseBranch, Base: s.Base,
+		DryRun: true, Plan: s.Subject.Name, Resumes: p.Resumed, Branch: s.Branch, NewBranch: p.NewBranch,
+		BaseBranch: p.BaseBranch, Base: s.Base,
 		Commits: !s.NoCommit, ProgressPath: s.ProgressPath, Plans: len(p.Tasks) == 0 && s.Mode != run.ModeBuild,
 		Tasks: []lookedTask{}, Checks: []lookedCheck{}, Agent: s.Agent, Model: s.Model, Box: box, Image: s.Image,
 		Limits: lookedLimits{
 			MaxIterations: s.Limits.MaxIterations, TaskAttempts: s.Limits.TaskAttempts,
-			IterationTimeout: span(s.Limits.IterationTimeout), IdleTimeout: span(s.Limits.IdleTimeout), RunTimeout: span(s.Limits.RunTimeout),
-			BudgetUSD: dollars(s.Limits.BudgetUSD), TaskBudgetUSD: dollars(s.Limits.TaskBudgetUSD),
+			IterationTimeout: span(s.Limits.IterationTimeout), IdleTimeout: span(s.Limits.IdleTimeout),
+			RunTimeout: span(s.Limits.RunTimeout),
+			BudgetUSD:  dollars(s.Limits.BudgetUSD), TaskBudgetUSD: dollars(s.Limits.TaskBudgetUSD),
 		},
 	}
 	out.Done, out.Total = progress.Counts(p.Tasks)
@@ -118,7 +120,9 @@ func newLooked(p inline.Preview, box string) looked {
 		out.Setup = s.Setup.Commands
 	}
 	for _, g := range s.Checks() {
-		out.Checks = append(out.Checks, lookedCheck{Name: g.Name, Command: g.Command, When: g.When, Blocking: !g.Advisory, Detected: g.Detected})
+		out.Checks = append(out.Checks, lookedCheck{
+			Name: g.Name, Command: g.Command, When: g.When, Blocking: !g.Advisory, Detected: g.Detected,
+		})
 	}
 	return out
 }

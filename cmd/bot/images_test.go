@@ -66,8 +66,10 @@ func TestImagesThatShip(t *testing.T) {
 	t.Cleanup(func() { dockerRun(t, "image", "rm", "--force", bot, agents) })
 	composeProgram(t) // to miss it now, not in minutes
 	mustDocker(t, "image", "inspect", debianImage)
-	mustDocker(t, "build", "-t", bot, "--build-arg", "GO_BASE="+goImage(), "--build-arg", "BASE="+debianImage, "--build-arg", "VERSION=v9.8.7", "--build-arg", "COMMIT=abc", "../..")
-	mustDocker(t, "build", "-t", agents, "--build-arg", "GO_BASE="+goImage(), "--build-arg", "BASE="+debianImage, "--build-arg", "AGENTS=@anthropic-ai/claude-code@2.1.197", "../../images/agent")
+	mustDocker(t, "build", "-t", bot, "--build-arg", "GO_BASE="+goImage(), "--build-arg", "BASE="+debianImage,
+		"--build-arg", "VERSION=v9.8.7", "--build-arg", "COMMIT=abc", "../..")
+	mustDocker(t, "build", "-t", agents, "--build-arg", "GO_BASE="+goImage(), "--build-arg", "BASE="+debianImage,
+		"--build-arg", "AGENTS=@anthropic-ai/claude-code@2.1.197", "../../images/agent")
 	t.Run("by themselves", func(t *testing.T) {
 		t.Parallel()
 		tryImages(t, bot, agents, version)
@@ -83,28 +85,36 @@ func TestImagesThatShip(t *testing.T) {
 func tryImages(t *testing.T, bot, agents, volume string) {
 	programs := volume + "-programs"
 	t.Cleanup(func() { dockerRun(t, "volume", "rm", "--force", volume, programs) })
-	if out := mustDocker(t, "run", "--rm", bot, "version", "--json"); !strings.Contains(out, `"v9.8.7"`) || !strings.Contains(out, `"abc"`) {
+	if out := mustDocker(t, "run", "--rm", bot, "version", "--json"); !strings.Contains(out, `"v9.8.7"`) ||
+		!strings.Contains(out, `"abc"`) {
 		t.Errorf("version: %s", out)
 	}
-	if out := mustDocker(t, "run", "--rm", "--network", "none", "--user", "1000:1000", agents, "claude", "--version"); !strings.Contains(out, "2.1.197") {
+	if out := mustDocker(t, "run", "--rm", "--network", "none", "--user", "1000:1000", agents, "claude",
+		"--version"); !strings.Contains(out, "2.1.197") {
 		t.Errorf("the agent's version: %s", out)
 	}
 	// As compose.yaml has it: the bot tries the agent's program before it mounts it.
-	mustDocker(t, "run", "--rm", "--network", "none", "-v", programs+":/agents", agents, "cp", "--dereference", "/usr/local/bin/claude", "/agents/claude")
-	if out := mustDocker(t, "run", "--rm", "--network", "none", "-v", programs+":/agents:ro", "--entrypoint", "/agents/claude", bot, "--version"); !strings.Contains(out, "2.1.197") {
+	mustDocker(t, "run", "--rm", "--network", "none", "-v", programs+":/agents", agents, "cp", "--dereference",
+		"/usr/local/bin/claude", "/agents/claude")
+	if out := mustDocker(t, "run", "--rm", "--network", "none", "-v", programs+":/agents:ro", "--entrypoint",
+		"/agents/claude", bot, "--version"); !strings.Contains(out, "2.1.197") {
 		t.Errorf("the agent's version in the bot's image: %s", out)
 	}
-	if code, out := dockerRun(t, "run", "--rm", "--entrypoint", "/bin/sh", bot); code == 0 || !strings.Contains(out, "no such file") {
+	if code, out := dockerRun(t, "run", "--rm", "--entrypoint", "/bin/sh", bot); code == 0 ||
+		!strings.Contains(out, "no such file") {
 		t.Errorf("the bot's image has a shell: %d, %s", code, out)
 	}
-	if out := mustDocker(t, "image", "inspect", "--format", "{{.Config.User}}", bot); strings.TrimSpace(out) != "10001:10001" {
+	if out := mustDocker(t, "image", "inspect", "--format", "{{.Config.User}}",
+		bot); strings.TrimSpace(out) != "10001:10001" {
 		t.Errorf("the bot runs as %s", out)
 	}
 	// Neither Go nor an engine is there.
-	if code, out := dockerRun(t, "run", "--rm", bot, "demo"); code != run.ExitUsage || !strings.Contains(out, "Go is not installed") {
+	if code, out := dockerRun(t, "run", "--rm", bot, "demo"); code != run.ExitUsage ||
+		!strings.Contains(out, "Go is not installed") {
 		t.Errorf("a demonstration without Go: %d, %s", code, out)
 	}
-	if code, out := dockerRun(t, "run", "--rm", bot, "demo", "--sandbox", "docker", "--image", agents); code != run.ExitUsage || !strings.Contains(out, "Docker") {
+	if code, out := dockerRun(t, "run", "--rm", bot, "demo", "--sandbox", "docker", "--image",
+		agents); code != run.ExitUsage || !strings.Contains(out, "Docker") {
 		t.Errorf("a demonstration without an engine: %d, %s", code, out)
 	}
 
@@ -119,7 +129,8 @@ func tryImages(t *testing.T, bot, agents, volume string) {
 			"-v", socket + ":/var/run/docker.sock", "-v", volume + ":/var/lib/ralph", "-v", script + ":/script.yaml:ro", bot,
 		}, args...)
 	}
-	if out := mustDocker(t, with("doctor", "--agent", "script", "--script", "/script.yaml")...); !strings.Contains(out, "No problems found.") || !strings.Contains(out, "✓ docker") {
+	if out := mustDocker(t, with("doctor", "--agent", "script", "--script", "/script.yaml")...); !strings.Contains(out,
+		"No problems found.") || !strings.Contains(out, "✓ docker") {
 		t.Errorf("doctor:\n%s", out)
 	}
 	cmd := exec.CommandContext(t.Context(), "docker", with("demo", "--json", "--sandbox", "docker", "--image", agents)...)

@@ -32,7 +32,10 @@ type lessonsCmd struct {
 // Run prints the lessons, the oldest first.
 func (c *lessonsCmd) Run(ctx bound, io stdio) error {
 	if (c.Config == "") != (c.Repo == "") {
-		return &run.UserError{Message: "--config and --repo belong together", Hint: "pass both for a server's lessons, or neither for this checkout's"}
+		return &run.UserError{
+			Message: "--config and --repo belong together",
+			Hint:    "pass both for a server's lessons, or neither for this checkout's",
+		}
 	}
 	read := c.checkout
 	if c.Config != "" {
@@ -75,7 +78,9 @@ func (c *lessonsCmd) checkout(ctx bound) ([]history.Lesson, error) {
 func (c *lessonsCmd) server(ctx bound) (lessons []history.Lesson, err error) {
 	owner, name, ok := strings.Cut(c.Repo, "/")
 	if !ok || owner == "" || name == "" {
-		return nil, &run.UserError{Message: fmt.Sprintf("%q is not owner/name", c.Repo), Hint: "name the repository as GitHub does"}
+		return nil, &run.UserError{
+			Message: fmt.Sprintf("%q is not owner/name", c.Repo), Hint: "name the repository as GitHub does",
+		}
 	}
 	cfg, err := config.LoadServer(c.Config, os.LookupEnv, os.ReadFile)
 	if err != nil {
@@ -83,7 +88,9 @@ func (c *lessonsCmd) server(ctx bound) (lessons []history.Lesson, err error) {
 	}
 	file := filepath.Join(cfg.DataDir, storeFile)
 	if _, err := os.Stat(file); err != nil {
-		return nil, &run.UserError{Message: "no database at " + file, Hint: "run this where the server runs, as its user", Err: err}
+		return nil, &run.UserError{
+			Message: "no database at " + file, Hint: "run this where the server runs, as its user", Err: err,
+		}
 	}
 	st, err := store.Open(ctx, file)
 	if err != nil {
@@ -92,7 +99,9 @@ func (c *lessonsCmd) server(ctx bound) (lessons []history.Lesson, err error) {
 	defer func() { err = errors.Join(err, st.Close()) }()
 	node, err := st.RepoNode(ctx, owner, name)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, &run.UserError{Message: "the server had no run in " + c.Repo, Hint: "pass a repository that it has worked in", Err: err}
+		return nil, &run.UserError{
+			Message: "the server had no run in " + c.Repo, Hint: "pass a repository that it has worked in", Err: err,
+		}
 	}
 	if err != nil {
 		return nil, err

@@ -170,7 +170,8 @@ func (l *live) redraw(what string) {
 	if l.ev.TaskID != "" {
 		at = fmt.Sprintf("task %d of %d", min(l.ev.Done+1, l.ev.Total), l.ev.Total)
 	}
-	s := fmt.Sprintf("  [%s] iteration %d · %s%s · %s %s", at, l.ev.Iteration, l.elapsed(), cost(l.ev.CostUSD), l.ev.TaskID, what)
+	s := fmt.Sprintf("  [%s] iteration %d · %s%s · %s %s", at, l.ev.Iteration, l.elapsed(), cost(l.ev.CostUSD),
+		l.ev.TaskID, what)
 	runes := []rune(run.PrintableLine(l.mask.Mask(s)))
 	if most := l.width() - 1; len(runes) > most {
 		runes = append(runes[:most-1], '…')

@@ -96,7 +96,9 @@ func botSays(t testing.TB, exe, dir string, env []string, args ...string) ([]byt
 // credential says whether a variable is one that agents have their keys or
 // endpoints from.
 func credential(variable string) bool {
-	return slices.ContainsFunc([]string{"ANTHROPIC_", "CLAUDE", "OPENAI_", "GEMINI_", "GOOGLE_", "COPILOT_", "CODEX_", "OPENCODE_"}, func(prefix string) bool {
+	return slices.ContainsFunc([]string{
+		"ANTHROPIC_", "CLAUDE", "OPENAI_", "GEMINI_", "GOOGLE_", "COPILOT_", "CODEX_", "OPENCODE_",
+	}, func(prefix string) bool {
 		return strings.HasPrefix(variable, prefix)
 	})
 }

@@ -125,7 +125,9 @@ func notifySecrets(targets []notify.Target) []string {
 }
 
 // newNotifier begins to tell of runs. It must be closed.
-func newNotifier(cfg notify.Config, mask *redact.Masker, failed func(target string, err error)) (*notify.Notifier, error) {
+func newNotifier(
+	cfg notify.Config, mask *redact.Masker, failed func(target string, err error),
+) (*notify.Notifier, error) {
 	cfg.Mask, cfg.Failed = mask.Mask, failed
 	return notify.New(cfg)
 }
@@ -169,7 +171,10 @@ func (c *notifyTestCmd) Run(ctx bound, io stdio) error {
 		to = serverTargets(cfg.Notify)
 	}
 	if len(to) == 0 {
-		return &run.UserError{Message: "no notification target is set", Hint: "add targets to the configuration or pass --notify; see docs/notifications.md"}
+		return &run.UserError{
+			Message: "no notification target is set",
+			Hint:    "add targets to the configuration or pass --notify; see docs/notifications.md",
+		}
 	}
 	n, err := newNotifier(notify.Config{Targets: to}, environmentMask(notifySecrets(to)...), nil)
 	if err != nil {

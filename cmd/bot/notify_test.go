@@ -80,7 +80,10 @@ func TestAppNotifies(t *testing.T) {
 	h := newHooks(t)
 	st := newStage(t, setting{
 		script: writesAll,
-		files:  map[string]string{"README.md": "# widgets\n", config.RepoPath: "notify: {events: [start, finish], targets: [team, stuck, others, 'elsewhere']}\n"},
+		files: map[string]string{
+			"README.md":     "# widgets\n",
+			config.RepoPath: "notify: {events: [start, finish], targets: [team, stuck, others, 'elsewhere']}\n",
+		},
 		change: func(cfg *config.Server) {
 			others := h.target("others")
 			others.Repositories = []string{"acme/*"}
@@ -117,11 +120,14 @@ func issueURL(st *stage, issue ghsim.Issue) string {
 func TestActionNotifies(t *testing.T) {
 	t.Parallel()
 	h := newHooks(t)
-	r := newRunner(t, setting{script: writesAll, files: map[string]string{"README.md": "# widgets\n", config.RepoPath: "notify: {events: []}\n"}})
+	r := newRunner(t, setting{
+		script: writesAll, files: map[string]string{"README.md": "# widgets\n", config.RepoPath: "notify: {events: []}\n"},
+	})
 	r.with["notify"] = h.URL + "/channel-of-the-team\n" + "https://hooks.slack.com/services/T00000000/B00000000/none\n"
 	r.with["notify_secret"], r.with["notify_on"] = hookSecret, "finish"
 	event := r.labelled("Say hello to everybody", threeTasks)
-	if got := r.job("issues", event).step(); got.code != run.ExitUsage || !strings.Contains(got.log, "notifications: target 2: the address is not one of slack") {
+	if got := r.job("issues", event).step(); got.code != run.ExitUsage ||
+		!strings.Contains(got.log, "notifications: target 2: the address is not one of slack") {
 		t.Errorf("exit code %d:\n%s", got.code, got.log)
 	}
 	r.with["notify"] = h.URL + "/channel-of-the-team"
@@ -129,11 +135,14 @@ func TestActionNotifies(t *testing.T) {
 	if got.code != 0 {
 		t.Fatalf("exit code %d:\n%s", got.code, got.log)
 	}
-	if diff := cmp.Diff([][4]string{{"finish", "Say hello to everybody", "all_tasks_complete", r.sim.URL() + "/ada/widgets/issues/1"}}, h.told("channel-of-the-team")); diff != "" {
+	if diff := cmp.Diff([][4]string{
+		{"finish", "Say hello to everybody", "all_tasks_complete", r.sim.URL() + "/ada/widgets/issues/1"},
+	}, h.told("channel-of-the-team")); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	for line := range strings.Lines(got.log) {
-		if (strings.Contains(line, "channel-of") || strings.Contains(line, hookSecret)) && !strings.HasPrefix(line, "::add-mask::") {
+		if (strings.Contains(line, "channel-of") || strings.Contains(line, hookSecret)) &&
+			!strings.HasPrefix(line, "::add-mask::") {
 			t.Errorf("the log shows an address: %s", line)
 		}
 	}

@@ -56,7 +56,8 @@ func TestH1BranchOfPeople(t *testing.T) {
 	t.Parallel()
 	st := newStage(t, setting{script: writesAll})
 	push := func(message, file string) {
-		if _, err := st.sim.Push(person, repoOf, "ralph/1", person, ghsim.PushOptions{Message: message, Files: map[string]string{file: "ada's\n"}}); err != nil {
+		if _, err := st.sim.Push(person, repoOf, "ralph/1", person,
+			ghsim.PushOptions{Message: message, Files: map[string]string{file: "ada's\n"}}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -66,7 +67,8 @@ func TestH1BranchOfPeople(t *testing.T) {
 	if state.End != run.EndAllTasksComplete {
 		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
 	}
-	st.intact("in the end", "Begin by hand", wantSubjects[0], wantSubjects[1], "Help out", wantSubjects[2], wantSubjects[3])
+	st.intact("in the end", "Begin by hand", wantSubjects[0], wantSubjects[1], "Help out", wantSubjects[2],
+		wantSubjects[3])
 	got := st.contents("ralph/1")
 	for _, name := range []string{"begun.txt", "help.txt"} {
 		if got[name] != "ada's\n" {
@@ -93,10 +95,12 @@ func TestH3Trouble(t *testing.T) {
 	const secondary = `{"message":"You have exceeded a secondary rate limit.","documentation_url":"https://docs.github.com/rest"}`
 	faults := map[string]ghsim.Fault{
 		"secondary limit": {Status: http.StatusForbidden, Body: secondary, Header: map[string]string{"Retry-After": "1"}},
-		"429":             {Status: http.StatusTooManyRequests, Body: secondary, Header: map[string]string{"Retry-After": "1"}},
-		"502":             {Status: http.StatusBadGateway, Body: "<html>"},
-		"answer lost":     {After: true, Drop: true},
-		"502 afterwards":  {After: true, Status: http.StatusBadGateway, Body: "<html>"},
+		"429": {
+			Status: http.StatusTooManyRequests, Body: secondary, Header: map[string]string{"Retry-After": "1"},
+		},
+		"502":            {Status: http.StatusBadGateway, Body: "<html>"},
+		"answer lost":    {After: true, Drop: true},
+		"502 afterwards": {After: true, Status: http.StatusBadGateway, Body: "<html>"},
 	}
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +139,10 @@ func TestH4PeopleAndRules(t *testing.T) {
 	t.Parallel()
 	refuse := func(kind, message string) func(*stage) {
 		return func(st *stage) {
-			st.inject(ghsim.Fault{Match: "^/graphql createCommit", Times: 20, Status: 200, Body: fmt.Sprintf(`{"data":{"createCommitOnBranch":null},"errors":[{"type":%q,"message":%q,"path":["createCommitOnBranch"]}]}`, kind, message)})
+			st.inject(ghsim.Fault{
+				Match: "^/graphql createCommit", Times: 20, Status: 200,
+				Body: fmt.Sprintf(`{"data":{"createCommitOnBranch":null},"errors":[{"type":%q,"message":%q,"path":["createCommitOnBranch"]}]}`, kind, message),
+			})
 		}
 	}
 	for name, c := range map[string]struct {
@@ -146,13 +153,20 @@ func TestH4PeopleAndRules(t *testing.T) {
 		commits []string
 	}{
 		"not signed": {func(st *stage) {
-			st.inject(ghsim.Fault{Match: "^/graphql createCommit", Status: 200, Body: `{"data":{"createCommitOnBranch":{"commit":{"oid":"` + strings.Repeat("a", 40) + `","tree":{"oid":"` + strings.Repeat("b", 40) + `"},"signature":null}}}}`})
+			st.inject(ghsim.Fault{
+				Match: "^/graphql createCommit", Status: 200,
+				Body: `{"data":{"createCommitOnBranch":{"commit":{"oid":"` + strings.Repeat("a", 40) + `","tree":{"oid":"` +
+					strings.Repeat("b", 40) + `"},"signature":null}}}}`,
+			})
 		}, run.EndAwaitingPerson, "cannot be trusted", []string{wantSubjects[0]}},
 		"a ruleset": {
 			refuse("UNPROCESSABLE", "Repository rule violations found\n\nCommits must have valid @ada fixes #1 signatures."),
 			run.EndAwaitingPerson, "Repository rule violations found", []string{wantSubjects[0]},
 		},
-		"no permission": {refuse("FORBIDDEN", "Resource not accessible by integration"), run.EndAwaitingPerson, "Resource not accessible", []string{wantSubjects[0]}},
+		"no permission": {
+			refuse("FORBIDDEN", "Resource not accessible by integration"), run.EndAwaitingPerson, "Resource not accessible",
+			[]string{wantSubjects[0]},
+		},
 		"the pull request is closed": {func(st *stage) {
 			if err := st.sim.CloseIssue(person, repoOf, 2, person); err != nil {
 				st.t.Error(err)
@@ -223,13 +237,15 @@ func (st *stage) inject(f ghsim.Fault) {
 }
 
 func ready(st *stage) string {
-	return `mutation { markPullRequestReadyForReview(input: {pullRequestId: "` + st.onlyPR().NodeID + `"}) { pullRequest { isDraft } } }`
+	return `mutation { markPullRequestReadyForReview(input: {pullRequestId: "` + st.onlyPR().NodeID +
+		`"}) { pullRequest { isDraft } } }`
 }
 
 // asPerson sends GraphQL in the name of the person.
 func (st *stage) asPerson(query string) {
 	body := fmt.Sprintf(`{"query":%q}`, query)
-	req, err := http.NewRequestWithContext(st.t.Context(), http.MethodPost, st.sim.URL()+"/api/graphql", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(st.t.Context(), http.MethodPost, st.sim.URL()+"/api/graphql",
+		strings.NewReader(body))
 	if err != nil {
 		st.t.Error(err)
 		return
@@ -253,7 +269,8 @@ func TestH5BaseMoves(t *testing.T) {
 			t.Parallel()
 			st := newStage(t, setting{script: writesAll})
 			s := st.serveWith(atCommit(2, func() {
-				if _, err := st.sim.Push(person, repoOf, "main", person, ghsim.PushOptions{Message: "Elsewhere", Files: map[string]string{"main.txt": "x\n"}, Force: force}); err != nil {
+				if _, err := st.sim.Push(person, repoOf, "main", person,
+					ghsim.PushOptions{Message: "Elsewhere", Files: map[string]string{"main.txt": "x\n"}, Force: force}); err != nil {
 					t.Error(err)
 				}
 			}))
@@ -290,7 +307,8 @@ default:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := slices.Sorted(maps.Keys(after)); after["main"] != before["main"] || !slices.Equal(got, []string{"main", "ralph/1"}) {
+	if got := slices.Sorted(maps.Keys(after)); after["main"] != before["main"] ||
+		!slices.Equal(got, []string{"main", "ralph/1"}) {
 		t.Errorf("branches %v", after)
 	}
 	if pr := st.onlyPR(); pr.Head != "ralph/1" || pr.Base != "main" || pr.Number != 2 {
@@ -305,13 +323,17 @@ func TestH7LongDescription(t *testing.T) {
 	for i := range 250 {
 		fmt.Fprintf(&body, "- [ ] Step %d: %s\n", i+1, strings.Repeat("многобайтный текст ", 10))
 	}
-	st := newStage(t, setting{script: "model: scripted\ndefault: [{append: {one.txt: \"1\\n\"}, say: done}]\n", change: func(c *config.Server) { c.Limits.MaxIterations = 1 }})
+	st := newStage(t, setting{
+		script: "model: scripted\ndefault: [{append: {one.txt: \"1\\n\"}, say: done}]\n",
+		change: func(c *config.Server) { c.Limits.MaxIterations = 1 },
+	})
 	s := st.serve()
 	state := st.ended(s.store, st.label("Say hello", body.String()))
 	if state.End != run.EndMaxIterations {
 		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
 	}
-	if pr := st.onlyPR(); utf8.RuneCountInString(pr.Body) > 65536 || !strings.Contains(pr.Body, "- [x] ") || !strings.Contains(pr.Body, "Shortened to fit.") {
+	if pr := st.onlyPR(); utf8.RuneCountInString(pr.Body) > 65536 || !strings.Contains(pr.Body, "- [x] ") ||
+		!strings.Contains(pr.Body, "Shortened to fit.") {
 		t.Errorf("%d characters:\n%.2000s", utf8.RuneCountInString(pr.Body), pr.Body)
 	}
 	told, err := st.sim.Deliveries(st.app.ID)
@@ -351,7 +373,9 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 		var err error
 		theirs, err = st.sim.Push(person, repoOf, "main", person, ghsim.PushOptions{
 			Message: "Elsewhere",
-			Files:   map[string]string{"one.txt": "theirs\n", "theirs.sh": "#!/bin/sh\n", ".github/workflows/ci.yml": "on: push\n", "big.bin": "\x00\x01"},
+			Files: map[string]string{
+				"one.txt": "theirs\n", "theirs.sh": "#!/bin/sh\n", ".github/workflows/ci.yml": "on: push\n", "big.bin": "\x00\x01",
+			},
 		})
 		if err != nil {
 			t.Error(err)
@@ -372,11 +396,13 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 		t.Fatalf("no merge among %q", subjects(commits))
 	}
 	merge := commits[i]
-	if merge.Parents[1] != theirs || !merge.Verified || merge.Author != st.app.BotLogin || merge.Subject != "chore: merge main and resolve the conflicts with it" {
+	if merge.Parents[1] != theirs || !merge.Verified || merge.Author != st.app.BotLogin ||
+		merge.Subject != "chore: merge main and resolve the conflicts with it" {
 		t.Errorf("the merge is %+v", merge)
 	}
 	want := map[string]string{
-		"README.md": "# widgets\n", "one.txt": "ours and theirs\n", "two.txt": "2\n", "theirs.sh": "#!/bin/sh\n", ".github/workflows/ci.yml": "on: push\n", "big.bin": "\x00\x01",
+		"README.md": "# widgets\n", "one.txt": "ours and theirs\n", "two.txt": "2\n", "theirs.sh": "#!/bin/sh\n",
+		".github/workflows/ci.yml": "on: push\n", "big.bin": "\x00\x01",
 	}
 	if diff := cmp.Diff(want, st.contents("ralph/1")); diff != "" {
 		t.Error(diff)

@@ -13,7 +13,10 @@ import (
 // configuration in it, and lets the App see it.
 func (st *stage) ownerRepo(text string) {
 	st.t.Helper()
-	_, err := st.sim.CreateRepo(person, config.OwnerRepo, ghsim.RepoOptions{Files: map[string]string{"ralph.yml": text, config.RepoPath: "limits: {max_iterations: 2}\n"}, Private: true})
+	_, err := st.sim.CreateRepo(person, config.OwnerRepo,
+		ghsim.RepoOptions{
+			Files: map[string]string{"ralph.yml": text, config.RepoPath: "limits: {max_iterations: 2}\n"}, Private: true,
+		})
 	if err != nil {
 		st.t.Fatal(err)
 	}
@@ -30,7 +33,8 @@ func TestOwnersConfiguration(t *testing.T) {
 		t.Parallel()
 		st := newStage(t, setting{script: writesAll})
 		st.ownerRepo(base + "limits: {max_iterations: 1}\n")
-		if _, err := st.sim.Push(person, repoOf, "develop", person, ghsim.PushOptions{Files: map[string]string{"develop.txt": "ahead\n"}}); err != nil {
+		if _, err := st.sim.Push(person, repoOf, "develop", person,
+			ghsim.PushOptions{Files: map[string]string{"develop.txt": "ahead\n"}}); err != nil {
 			t.Fatal(err)
 		}
 		s := st.serve()
@@ -46,7 +50,9 @@ func TestOwnersConfiguration(t *testing.T) {
 	})
 	t.Run("gives way to the repository's own", func(t *testing.T) {
 		t.Parallel()
-		st := newStage(t, setting{script: writesAll, files: map[string]string{"README.md": "x\n", config.RepoPath: "review: false\n"}})
+		st := newStage(t, setting{
+			script: writesAll, files: map[string]string{"README.md": "x\n", config.RepoPath: "review: false\n"},
+		})
 		st.ownerRepo("limits: {max_iterations: 1}\n")
 		s := st.serve()
 		if state := st.ended(s.store, st.label("Say hello", threeTasks)); state.End != run.EndAllTasksComplete {
@@ -64,10 +70,12 @@ func TestOwnersConfiguration(t *testing.T) {
 		issue := st.label("Say hello", threeTasks)
 		state := st.ended(s.store, issue)
 		st.processed(s)
-		if said := strings.Join(st.said(issue.Number), "\n"); state.End != run.EndFailed || !strings.Contains(said, "ralph.yml of "+person+"/.github is not valid") || !strings.Contains(said, "2:3") {
+		if said := strings.Join(st.said(issue.Number), "\n"); state.End != run.EndFailed ||
+			!strings.Contains(said, "ralph.yml of "+person+"/.github is not valid") || !strings.Contains(said, "2:3") {
 			t.Errorf("ended %s, and said %s", state.End, said)
 		}
-		if _, err := st.sim.Push(person, config.OwnerRepo, "main", person, ghsim.PushOptions{Files: map[string]string{"ralph.yml": "limits:\n  max_iterations: 1\n"}}); err != nil {
+		if _, err := st.sim.Push(person, config.OwnerRepo, "main", person,
+			ghsim.PushOptions{Files: map[string]string{"ralph.yml": "limits:\n  max_iterations: 1\n"}}); err != nil {
 			t.Fatal(err)
 		}
 		if again := st.ended(s.store, st.label("Say goodbye", threeTasks)); again.End != run.EndMaxIterations {

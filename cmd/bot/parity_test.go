@@ -110,7 +110,10 @@ tasks:
   one: [{files: {one.txt: "1\n"}, say: done}]
 default: [{files: {two.txt: "2\n"}, say: done}]
 `},
-		{name: "branches are called otherwise", title: "Say hello", body: "- [ ] Write one\n", branches: "bots/issue-{issue}", script: "default: [{files: {one.txt: \"1\\n\"}, say: done}]\n", end: run.EndAllTasksComplete},
+		{
+			name: "branches are called otherwise", title: "Say hello", body: "- [ ] Write one\n", branches: "bots/issue-{issue}",
+			script: "default: [{files: {one.txt: \"1\\n\"}, say: done}]\n", end: run.EndAllTasksComplete,
+		},
 		{name: "a task is blocked", title: "Say hello", body: "- [ ] Write one\n- [ ] Write two\n", end: run.EndBlocked, script: `model: scripted
 tasks:
   one: [{files: {one.txt: "1\n"}, say: done}]
@@ -135,8 +138,14 @@ verify:
   readme: [{say: "1. yes: README.md:1 is the heading\n\nRALPH_VERIFY: agreed"}]
 default: [{files: {two.txt: "2\n"}, say: done}]
 `},
-		{name: "the limit is reached", title: "Say hello", body: threeTasks, script: writesAll, repo: "limits: {max_iterations: 2}\n", end: run.EndMaxIterations},
-		{name: "the file is kept", title: "Say hello", body: "- [ ] Write one\n", repo: "progress: {keep: true}\n", script: "default: [{files: {one.txt: \"1\\n\"}, say: done}]\n", end: run.EndAllTasksComplete},
+		{
+			name: "the limit is reached", title: "Say hello", body: threeTasks, script: writesAll,
+			repo: "limits: {max_iterations: 2}\n", end: run.EndMaxIterations,
+		},
+		{
+			name: "the file is kept", title: "Say hello", body: "- [ ] Write one\n", repo: "progress: {keep: true}\n",
+			script: "default: [{files: {one.txt: \"1\\n\"}, say: done}]\n", end: run.EndAllTasksComplete,
+		},
 		{name: "the agent cheats", title: "Say hello", body: "- [ ] Write one\n- [ ] Write two\n", end: run.EndAllTasksComplete, script: `model: scripted
 tasks:
   one: [{misbehave: tick_all}, {misbehave: edit_workflow}, {files: {one.txt: "1\n"}, say: done}]
@@ -300,7 +309,8 @@ func TestDoorsComeToTheSame(t *testing.T) {
 		{name: "Action", work: throughAction, differs: func(o *outcome) { o.Body = goOn.ReplaceAllString(o.Body, "---") }},
 		{name: "CLI", work: throughCLI, differs: func(o *outcome) {
 			o.Body = ""
-			o.Commits = slices.DeleteFunc(slices.Clone(o.Commits), func(c string) bool { return strings.HasPrefix(c, "chore: remove the progress file") })
+			o.Commits = slices.DeleteFunc(slices.Clone(o.Commits),
+				func(c string) bool { return strings.HasPrefix(c, "chore: remove the progress file") })
 			for i, c := range o.Commits {
 				o.Commits[i] = tail.ReplaceAllString(without(without(c+"\n", requester), planHash), "")
 			}

@@ -147,9 +147,11 @@ func (c *showCmd) Run(io stdio) error {
 func newShown(f *formats.File, p formats.Plan) shown {
 	n := p.Counts()
 	out := shown{
-		File: f.Name(), Format: f.Format(), Title: p.Title, Branch: p.Branch, Status: p.Status, MarkedDone: p.MarkedDone, Done: p.Done(),
+		File: f.Name(), Format: f.Format(), Title: p.Title, Branch: p.Branch, Status: p.Status, MarkedDone: p.MarkedDone,
+		Done:   p.Done(),
 		Counts: map[string]int{"total": n.Total, "done": n.Done, "open": n.Open, "blocked": n.Blocked, "skipped": n.Skipped},
-		Tasks:  []shownTask{}, Patterns: slices.Concat([]string{}, p.Patterns), Learnings: slices.Concat([]string{}, p.Learnings),
+		Tasks:  []shownTask{}, Patterns: slices.Concat([]string{}, p.Patterns),
+		Learnings: slices.Concat([]string{}, p.Learnings),
 	}
 	if doc, err := progress.Parse(f.Bytes()); err == nil && f.Format() != formats.PRD {
 		out.PlanSHA256 = doc.PlanSHA256()
@@ -157,8 +159,10 @@ func newShown(f *formats.File, p formats.Plan) shown {
 	for _, t := range p.Tasks {
 		out.Tasks = append(out.Tasks, shownTask{
 			ID: t.ID, Origin: t.Origin, Status: t.Status, Reason: t.Reason, Title: t.Title, Priority: t.Priority, Group: t.Group,
-			Parallel: t.Parallel, Verify: t.Verify, Depends: slices.Concat([]string{}, t.DependsOn), Accept: slices.Concat([]string{}, t.Accept),
-			Steps: slices.Concat([]string{}, t.Steps), Files: slices.Concat([]string{}, t.Files), Checks: slices.Concat([]string{}, t.Checks), Subject: t.Subject,
+			Parallel: t.Parallel, Verify: t.Verify, Depends: slices.Concat([]string{}, t.DependsOn),
+			Accept: slices.Concat([]string{}, t.Accept),
+			Steps:  slices.Concat([]string{}, t.Steps), Files: slices.Concat([]string{}, t.Files),
+			Checks: slices.Concat([]string{}, t.Checks), Subject: t.Subject,
 		})
 	}
 	return out
@@ -282,7 +286,9 @@ func (c *checkCmd) Run(io stdio) error {
 	if err != nil {
 		return err
 	}
-	out := checked{File: c.File, Format: formatOf(c.File, formats.Format(c.From), src), Sound: true, Problems: []progress.Problem{}}
+	out := checked{
+		File: c.File, Format: formatOf(c.File, formats.Format(c.From), src), Sound: true, Problems: []progress.Problem{},
+	}
 	out.Problems = append(out.Problems, formats.Check(out.Format, filepath.ToSlash(c.File), src)...)
 	for _, p := range out.Problems {
 		out.Sound = out.Sound && p.Severity != progress.SeverityError
@@ -429,7 +435,9 @@ func (c *convertCmd) write(from *formats.File, out *converted) error {
 	if c.Output == "" {
 		if len(files) > 1 && !c.JSON {
 			names := slices.Sorted(maps.Keys(files))
-			return &run.UserError{Message: "this makes several files: " + strings.Join(names, ", "), Hint: "name a directory with --output"}
+			return &run.UserError{
+				Message: "this makes several files: " + strings.Join(names, ", "), Hint: "name a directory with --output",
+			}
 		}
 		for name, b := range files {
 			out.Files[name] = string(b)
@@ -437,7 +445,8 @@ func (c *convertCmd) write(from *formats.File, out *converted) error {
 		return nil
 	}
 	dir, rename := c.Output, ""
-	if info, err := os.Stat(c.Output); err != nil && !strings.HasSuffix(c.Output, string(filepath.Separator)) || err == nil && !info.IsDir() {
+	if info, err := os.Stat(c.Output); err != nil && !strings.HasSuffix(c.Output, string(filepath.Separator)) ||
+		err == nil && !info.IsDir() {
 		dir, rename = filepath.Dir(c.Output), filepath.Base(c.Output)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // G301: a directory of the user's project, as mkdir makes it
@@ -478,7 +487,10 @@ func (c *convertCmd) refuse(paths map[string][]byte, archived bool) error {
 	}
 	for _, file := range slices.Sorted(maps.Keys(paths)) {
 		if _, err := os.Lstat(file); err == nil {
-			return &run.UserError{Message: file + " already exists", Hint: "write elsewhere, overwrite it with --force, or copy the state into it with --into"}
+			return &run.UserError{
+				Message: file + " already exists",
+				Hint:    "write elsewhere, overwrite it with --force, or copy the state into it with --into",
+			}
 		}
 	}
 	return nil

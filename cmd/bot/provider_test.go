@@ -30,7 +30,8 @@ tasks:
 	if _, head := st.checks(); head.Conclusion != "failure" || !strings.Contains(head.Summary, "> "+words) {
 		t.Errorf("the check run says %s:\n%s", head.Conclusion, head.Summary)
 	}
-	if file := st.contents("ralph/1")[".ralph/1/progress.md"]; !strings.Contains(file, "- [ ] T2 two\n") || strings.Contains(file, "Credit") {
+	if file := st.contents("ralph/1")[".ralph/1/progress.md"]; !strings.Contains(file, "- [ ] T2 two\n") ||
+		strings.Contains(file, "Credit") {
 		t.Errorf("progress.md says:\n%s", file)
 	}
 

@@ -39,8 +39,14 @@ tasks:
     - {files: {CODEOWNERS: "* @ada\n"}, say: done}
 default: [{files: {three.txt: "3\n"}, say: done}]
 `,
-		files: map[string]string{"README.md": "# widgets\n", ".github/ralph.yml": "protected:\n  paths: [\"*.lock\"]\nreview: false\n"},
-		gates: []config.Gate{{Name: "no workflow", Run: "test ! -e .github/workflows && test ! -e CODEOWNERS", When: "task", Timeout: time.Minute}},
+		files: map[string]string{
+			"README.md": "# widgets\n", ".github/ralph.yml": "protected:\n  paths: [\"*.lock\"]\nreview: false\n",
+		},
+		gates: []config.Gate{
+			{
+				Name: "no workflow", Run: "test ! -e .github/workflows && test ! -e CODEOWNERS", When: "task", Timeout: time.Minute,
+			},
+		},
 	})
 	s := st.serve()
 	issue := st.label("Say hello", threeTasks)
@@ -79,7 +85,9 @@ default: [{files: {three.txt: "3\n"}, say: done}]
 		}
 		gitIn(t, dir, "apply", "--index", file)
 	}
-	for name, want := range map[string]string{".github/workflows/ci.yml": workflow, "CODEOWNERS": "* @ada\n", "web/yarn.lock": "x\n"} {
+	for name, want := range map[string]string{
+		".github/workflows/ci.yml": workflow, "CODEOWNERS": "* @ada\n", "web/yarn.lock": "x\n",
+	} {
 		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
 			t.Errorf("%s with the patch: %q, %v", name, got, err)
 		}
@@ -103,7 +111,10 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 	}{"refuse": {3, 0, false}, "allow": {2, 1, true}, "hold": {2, 1, false}} {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()
-			st := newStage(t, setting{script: script, files: map[string]string{".github/ralph.yml": "protected: {policy: " + policy + "}\nreview: false\n"}})
+			st := newStage(t, setting{
+				script: script,
+				files:  map[string]string{".github/ralph.yml": "protected: {policy: " + policy + "}\nreview: false\n"},
+			})
 			s := st.serve()
 			state := st.ended(s.store, st.label("Say hello", "- [ ] one\n- [ ] two\n"))
 			if state.End != run.EndAllTasksComplete || state.Iteration != c.iterations {

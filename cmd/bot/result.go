@@ -154,7 +154,8 @@ func newResult(s loop.State) (result, error) {
 	r := result{
 		Run: runResult{
 			ID: s.Run, EndReason: s.End, Proof: s.Proof(), Detail: s.EndDetail,
-			Iterations: s.Iterations(), CostUSD: run.Dollars(s.Usage.CostUSD), Questions: s.Questions, Diagnostics: diagnostics(s),
+			Iterations: s.Iterations(), CostUSD: run.Dollars(s.Usage.CostUSD), Questions: s.Questions,
+			Diagnostics: diagnostics(s),
 		},
 		Branch:  s.Branch,
 		Commits: []commit{},
@@ -182,7 +183,10 @@ func newResult(s loop.State) (result, error) {
 			Models: analytics.ModelUses(h.Models), Hosts: analytics.HostUses(h.Hosts),
 		})
 		if !h.Landed && h.TaskID != "" {
-			r.Attempts = append(r.Attempts, attemptLine{Iteration: h.Number, Task: h.TaskID, Outcome: h.Outcome, Note: h.Note, Role: h.Role, Verdict: h.Verdict, Evidence: h.Evidence})
+			r.Attempts = append(r.Attempts, attemptLine{
+				Iteration: h.Number, Task: h.TaskID, Outcome: h.Outcome, Note: h.Note, Role: h.Role, Verdict: h.Verdict,
+				Evidence: h.Evidence,
+			})
 		}
 	}
 	for _, g := range s.GateLast {

@@ -130,7 +130,9 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	if c.DryRun {
 		return c.dryRun(ctx, io, opts)
 	}
-	box, err := openSandbox(ctx, c.Sandbox, docker.Options{Self: self, Image: cmp.Or(c.Image, c.user.Sandbox.Image), DataDir: data}, c.LocalIsolation, c.Devcontainer != string(config.DevcontainerOff))
+	box, err := openSandbox(ctx, c.Sandbox, docker.Options{
+		Self: self, Image: cmp.Or(c.Image, c.user.Sandbox.Image), DataDir: data,
+	}, c.LocalIsolation, c.Devcontainer != string(config.DevcontainerOff))
 	if err != nil {
 		return err
 	}
@@ -151,7 +153,10 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	kept := transcript.Open(transcriptsDir(data), mask)
 	screen := newLive(io.err, time.Now, mask)
 	defer screen.close()
-	notifier, err := newNotifier(tell, mask, func(target string, err error) { screen.line("  notification to %s: %v", target, err) })
+	notifier, err := newNotifier(tell, mask, func(target string,
+		err error) {
+		screen.line("  notification to %s: %v", target, err)
+	})
 	if err != nil {
 		return err
 	}
@@ -190,7 +195,10 @@ func (c *runCmd) push(ctx context.Context, git *gitrepo.Git, dir string, s loop.
 		return "", nil
 	}
 	if ctx.Err() != nil {
-		return "", &run.UserError{Message: s.Branch + " was not pushed because the run was stopped", Hint: "the commits are on the branch; push them yourself"}
+		return "", &run.UserError{
+			Message: s.Branch + " was not pushed because the run was stopped",
+			Hint:    "the commits are on the branch; push them yourself",
+		}
 	}
 	repo, err := git.OpenLocal(ctx, dir)
 	if err != nil {
@@ -230,7 +238,8 @@ func (c *runCmd) options(dir, data string, git *gitrepo.Git, backend agent.Backe
 		Image: c.Image, Devcontainer: config.Devcontainer(c.Devcontainer), Model: c.Model, Limits: c.limits(),
 		Defaults: inline.Defaults{Image: c.user.Sandbox.Image, Model: c.user.Agent.Model, Limits: c.user.Limits},
 		Branches: run.BranchTemplate(c.Branches), Branch: c.Branch, Here: c.Here,
-		Once: c.Once, Review: c.review(), NoCommit: c.NoCommit, AllowDirty: c.AllowDirty, NoDetect: c.NoGates, Restart: c.Restart, Now: time.Now,
+		Once: c.Once, Review: c.review(), NoCommit: c.NoCommit, AllowDirty: c.AllowDirty, NoDetect: c.NoGates,
+		Restart: c.Restart, Now: time.Now,
 	}
 	d := config.DefaultServer().Sandbox
 	opts.CacheBytes = d.Caches
@@ -254,7 +263,10 @@ func (c *runCmd) checkBranches() error {
 		c.Branches, template = "", ""
 	}
 	if err := template.Check(); err != nil {
-		return &run.UserError{Message: "--branch-template: " + err.Error(), Hint: "omit it, or use a name such as " + string(run.DefaultBranchTemplate)}
+		return &run.UserError{
+			Message: "--branch-template: " + err.Error(),
+			Hint:    "omit it, or use a name such as " + string(run.DefaultBranchTemplate),
+		}
 	}
 	if c.Branch != "" && c.NoCommit {
 		return &run.UserError{Message: "--branch and --no-commit cannot be used together", Hint: "use only one of them"}
@@ -268,16 +280,24 @@ func (c *runCmd) countCalls() error {
 	case c.Calls == nil:
 		return nil
 	case *c.Calls < 1:
-		return &run.UserError{Message: fmt.Sprintf("%d is not a valid number of agent calls", *c.Calls), Hint: "use a number of at least 1 after the mode, or omit it for the default"}
+		return &run.UserError{
+			Message: fmt.Sprintf("%d is not a valid number of agent calls", *c.Calls),
+			Hint:    "use a number of at least 1 after the mode, or omit it for the default",
+		}
 	case c.MaxIterations != 0 && c.MaxIterations != *c.Calls:
-		return &run.UserError{Message: fmt.Sprintf("--max-iterations is %d, but the number after the mode is %d", c.MaxIterations, *c.Calls), Hint: "use only one of them"}
+		return &run.UserError{
+			Message: fmt.Sprintf("--max-iterations is %d, but the number after the mode is %d", c.MaxIterations, *c.Calls),
+			Hint:    "use only one of them",
+		}
 	}
 	c.MaxIterations = *c.Calls
 	return nil
 }
 
 // tell prints the end of a run and turns it into the exit code.
-func (c *runCmd) tell(ctx context.Context, io stdio, s loop.State, kept *transcript.Store, mask *redact.Masker, box, remote string) error {
+func (c *runCmd) tell(
+	ctx context.Context, io stdio, s loop.State, kept *transcript.Store, mask *redact.Masker, box, remote string,
+) error {
 	io.out, io.err = maskedWriter{io.out, mask}, maskedWriter{io.err, mask}
 	for line := range strings.Lines(diagnostics(s)) {
 		fmt.Fprintln(io.err, run.PrintableLine(strings.TrimRight(line, "\n")))
@@ -337,7 +357,8 @@ func runSummary(s loop.State) string {
 	case s.End == run.EndPlanned:
 		return fmt.Sprintf("The plan is in %s. Edit it if you like, then run it.\n", s.ProgressPath)
 	case n > 0:
-		return fmt.Sprintf("%s on %s; the plan and the learnings are in %s.\n%s", count(n, "new commit"), s.Branch, s.ProgressPath, retry)
+		return fmt.Sprintf("%s on %s; the plan and the learnings are in %s.\n%s", count(n, "new commit"), s.Branch,
+			s.ProgressPath, retry)
 	case s.NoCommit && len(s.Commits) > 0:
 		return "The work is uncommitted in your checkout.\n"
 	case s.End.Complete():
@@ -359,13 +380,18 @@ func lookGit() (string, error) {
 // openSandbox makes the sandbox and checks that it can be used. d is what is to
 // be known of this machine where it is docker, isolation is for local. ownImage:
 // the repository may name the image.
-func openSandbox(ctx context.Context, kind string, d docker.Options, isolation string, ownImage bool) (sandbox.Sandbox, error) {
+func openSandbox(
+	ctx context.Context, kind string, d docker.Options, isolation string, ownImage bool,
+) (sandbox.Sandbox, error) {
 	var box sandbox.Sandbox
 	var err error
 	switch kind {
 	case agent.SandboxDocker:
 		if d.Image == "" && !ownImage {
-			return nil, &run.UserError{Message: "the docker sandbox needs an image", Hint: "set one with --image; it must contain the tools your checks need"}
+			return nil, &run.UserError{
+				Message: "the docker sandbox needs an image",
+				Hint:    "set one with --image; it must contain the tools your checks need",
+			}
 		}
 		if d.Installation, err = installation(d.DataDir); err != nil {
 			return nil, err
@@ -415,10 +441,14 @@ func reap(ctx context.Context, box sandbox.Sandbox) error {
 
 // gateway says how the gateway is opened, where one is needed: for a container,
 // which has no network and no key.
-func (c *runCmd) gateway(backend agent.Backend, prices run.Prices) (func(spend.Ledger) (*host.Gateway, func(), error), error) {
+func (c *runCmd) gateway(
+	backend agent.Backend, prices run.Prices,
+) (func(spend.Ledger) (*host.Gateway, func(), error), error) {
 	if c.Sandbox != agent.SandboxDocker {
 		if len(c.Egress) > 0 {
-			return nil, &run.UserError{Message: "--egress needs --sandbox=docker", Hint: "the local sandbox shares this host's whole network"}
+			return nil, &run.UserError{
+				Message: "--egress needs --sandbox=docker", Hint: "the local sandbox shares this host's whole network",
+			}
 		}
 		return nil, nil //nolint:nilnil // no gateway is an answer
 	}
@@ -428,7 +458,9 @@ func (c *runCmd) gateway(backend agent.Backend, prices run.Prices) (func(spend.L
 	}
 	return func(ledger spend.Ledger) (*host.Gateway, func(), error) {
 		key, meter := []byte(rand.Text()), spend.NewMeter(ledger, prices)
-		handler, err := gateway.NewHandler(gateway.Config{Upstreams: upstreams, FinalLimit: finalLimit(backend), Egress: c.Egress, Key: key, Meter: meter})
+		handler, err := gateway.NewHandler(gateway.Config{
+			Upstreams: upstreams, FinalLimit: finalLimit(backend), Egress: c.Egress, Key: key, Meter: meter,
+		})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -464,7 +496,9 @@ func (c *runCmd) prices() (run.Prices, error) {
 			err = fmt.Errorf("%q has no model name", text)
 		}
 		if err != nil {
-			return nil, &run.UserError{Message: "--price: " + err.Error(), Hint: "write MODEL=INPUT,OUTPUT in dollars per million tokens", Err: err}
+			return nil, &run.UserError{
+				Message: "--price: " + err.Error(), Hint: "write MODEL=INPUT,OUTPUT in dollars per million tokens", Err: err,
+			}
 		}
 		own[model] = price
 	}

@@ -72,7 +72,8 @@ func TestScripts(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(env.WorkDir, "app.pem"), ghsimtest.Key(), 0o600); err != nil {
 				return err
 			}
-			return os.WriteFile(filepath.Join(home, ".gitconfig"), []byte("[user]\nname = Ada\nemail = ada@example.com\n[init]\ndefaultBranch = main\n"), 0o600)
+			return os.WriteFile(filepath.Join(home, ".gitconfig"),
+				[]byte("[user]\nname = Ada\nemail = ada@example.com\n[init]\ndefaultBranch = main\n"), 0o600)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"static": func(ts *testscript.TestScript, _ bool, _ []string) {
@@ -96,7 +97,8 @@ func start(ts *testscript.TestScript, extra []string, args []string) (*exec.Cmd,
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = ts.MkAbs(".")
 	for _, name := range []string{
-		"PATH", "HOME", "XDG_CACHE_HOME", "RALPH_DATA_DIR", "RALPH_BRANCH_TEMPLATE", "GIT_CONFIG_NOSYSTEM", "GOCACHE", "TMPDIR", "WORK",
+		"PATH", "HOME", "XDG_CACHE_HOME", "RALPH_DATA_DIR", "RALPH_BRANCH_TEMPLATE", "GIT_CONFIG_NOSYSTEM", "GOCACHE",
+		"TMPDIR", "WORK",
 		"GORACE", "GOGC", "DOCKER_HOST", "RALPH_WEBHOOK_SECRET", "ANTHROPIC_API_KEY", "RALPH_LOCAL_ISOLATION",
 		"RALPH_CUSTOM_NOTIFY_SCRIPT", "RALPH_SLACK_WEBHOOK_URL",
 	} {

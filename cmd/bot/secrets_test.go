@@ -111,7 +111,8 @@ tasks:
 	}
 	_, head := st.checks()
 	for where, want := range map[string]string{
-		"the log": "a line that was never meant to be", "transcript " + names[0]: "the key is ***", "check run on " + head.HeadOID: "The end of the last agent's output",
+		"the log": "a line that was never meant to be", "transcript " + names[0]: "the key is ***", "check run on " +
+			head.HeadOID: "The end of the last agent's output",
 	} {
 		if !strings.Contains(seen[where], want) {
 			t.Errorf("%s does not say %q:\n%.2000s", where, want, seen[where])

@@ -61,7 +61,9 @@ func (c *serveCmd) Run(ctx bound, io stdio) error {
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen)
 	if err != nil {
-		return errors.Join(&run.UserError{Message: "cannot listen on " + cfg.Listen + ": " + err.Error(), Hint: "choose another address with listen", Err: err}, app.close())
+		return errors.Join(&run.UserError{
+			Message: "cannot listen on " + cfg.Listen + ": " + err.Error(), Hint: "choose another address with listen", Err: err,
+		}, app.close())
 	}
 	log.Info().Str("listen", l.Addr().String()).Str("webhook", handlers.DefaultPath).Msg("serving")
 	return app.serve(ctx, l)
@@ -137,7 +139,9 @@ func (p *parts) close() error { return errors.Join(p.store.Close(), p.analytics.
 
 // newParts prepares the data directory and wires up what works the runs. more
 // are secrets to be masked besides those of the configuration.
-func newParts(ctx context.Context, cfg config.Server, gitHub ghapp.Config, log zerolog.Logger, obs observers, more ...string) (_ *parts, err error) {
+func newParts(
+	ctx context.Context, cfg config.Server, gitHub ghapp.Config, log zerolog.Logger, obs observers, more ...string,
+) (_ *parts, err error) {
 	if obs.now == nil {
 		obs.now = time.Now
 	}
@@ -148,7 +152,10 @@ func newParts(ctx context.Context, cfg config.Server, gitHub ghapp.Config, log z
 		}
 	}
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
-		return nil, &run.UserError{Message: "cannot create the data directory: " + err.Error(), Hint: "set data_dir to a directory this user may write to", Err: err}
+		return nil, &run.UserError{
+			Message: "cannot create the data directory: " + err.Error(),
+			Hint:    "set data_dir to a directory this user may write to", Err: err,
+		}
 	}
 	gitPath, err := lookGit()
 	if err != nil {
@@ -206,9 +213,14 @@ func newParts(ctx context.Context, cfg config.Server, gitHub ghapp.Config, log z
 	p.reconcile = reconcile.Config{
 		Store: p.store, GitHub: gh, Git: git, Branches: cfg.Branches, Sandbox: box, Backend: backend, DataDir: cfg.DataDir,
 		Image: cfg.Sandbox.Image, Devcontainer: cfg.Sandbox.Devcontainer, AgentName: cfg.Agent.Name, Limits: limits,
-		Resources:  host.Resources{MemoryBytes: cfg.Sandbox.Memory, CPUs: cfg.Sandbox.CPUs, PIDs: cfg.Sandbox.PIDs, DiskBytes: cfg.Sandbox.Disk, DiskFiles: cfg.Sandbox.Files},
+		Resources: host.Resources{
+			MemoryBytes: cfg.Sandbox.Memory, CPUs: cfg.Sandbox.CPUs, PIDs: cfg.Sandbox.PIDs, DiskBytes: cfg.Sandbox.Disk,
+			DiskFiles: cfg.Sandbox.Files,
+		},
 		CacheBytes: cfg.Sandbox.Caches,
-		Gates:      serverGates(cfg.Gates), Models: models, Credentials: credentials(cfg), Prices: run.ListPrices().With(cfg.Model.Prices), Mask: mask, Now: obs.now, Quiet: obs.quiet, Watch: both(p.analytics.Handle, obs.watch), OnSave: obs.onSave,
+		Gates:      serverGates(cfg.Gates), Models: models, Credentials: credentials(cfg),
+		Prices: run.ListPrices().With(cfg.Model.Prices), Mask: mask, Now: obs.now, Quiet: obs.quiet,
+		Watch: both(p.analytics.Handle, obs.watch), OnSave: obs.onSave,
 	}
 	p.reconcile.Transcripts = transcript.Open(transcriptsDir(cfg.DataDir), mask)
 	p.reconcile.TranscriptLimits = transcript.Limits(cfg.Transcripts)
@@ -221,7 +233,8 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	for _, s := range cfg.GitHub.WebhookSecrets {
 		secrets = append(secrets, s.Reveal())
 	}
-	notifier, err := newNotifier(notify.Config{Targets: serverTargets(cfg.Notify), Every: cfg.Notify.Every}, serverMask(cfg, secrets...), logFailed(log))
+	notifier, err := newNotifier(notify.Config{Targets: serverTargets(cfg.Notify), Every: cfg.Notify.Every},
+		serverMask(cfg, secrets...), logFailed(log))
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +245,8 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	}()
 	obs.watch = both(notifier.Handle, obs.watch)
 	p, err := newParts(ctx, cfg, ghapp.Config{
-		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL, Kin: cfg.GitHub.PullRequestsOf,
+		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL,
+		Kin:   cfg.GitHub.PullRequestsOf,
 		AppID: cfg.GitHub.AppID, PrivateKey: []byte(cfg.GitHub.PrivateKey.Reveal()), UserAgent: "ralph-bot",
 	}, log, obs, secrets...)
 	if err != nil {
@@ -250,7 +264,8 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	if a.handler, err = handlers.New(handlers.Config{Secrets: secrets, Inbox: a.store, Queue: a.queue}); err != nil {
 		return nil, err
 	}
-	p.deliveries.Queue, p.reconcile.Queue, p.reconcile.Owner, p.reconcile.Welcome = a.queue, a.queue, a.queue.ID(), cfg.Welcome
+	p.deliveries.Queue, p.reconcile.Queue, p.reconcile.Owner, p.reconcile.Welcome = a.queue, a.queue, a.queue.ID(),
+		cfg.Welcome
 	a.deliveries = delivery.New(p.deliveries)
 	a.reconciler = reconcile.New(p.reconcile, a.deliveries) //nolint:contextcheck // it lives longer than this call
 	a.sweeper = &redelivery.Sweeper{

@@ -54,17 +54,27 @@ func (c *setupCmd) Run(ctx bound, io stdio) error {
 		return err
 	}
 	if addr, err := netip.ParseAddrPort(c.Addr); err != nil || !addr.Addr().IsLoopback() {
-		return &run.UserError{Message: fmt.Sprintf("--addr %q is not an address on loopback", c.Addr), Hint: "use 127.0.0.1:PORT; from elsewhere: ssh -L PORT:127.0.0.1:PORT"}
+		return &run.UserError{
+			Message: fmt.Sprintf("--addr %q is not an address on loopback", c.Addr),
+			Hint:    "use 127.0.0.1:PORT; from elsewhere: ssh -L PORT:127.0.0.1:PORT",
+		}
 	}
 	files := appsetup.Files{Dir: c.Dir, Force: c.Force}
 	if err := files.Check(); errors.Is(err, appsetup.ErrExists) {
-		return &run.UserError{Message: err.Error(), Hint: "use another directory with --dir, or replace them with --force", Err: err}
+		return &run.UserError{
+			Message: err.Error(), Hint: "use another directory with --dir, or replace them with --force", Err: err,
+		}
 	} else if err != nil {
-		return &run.UserError{Message: "cannot store the credentials: " + err.Error(), Hint: "name a directory that you may write to with --dir", Err: err}
+		return &run.UserError{
+			Message: "cannot store the credentials: " + err.Error(), Hint: "name a directory that you may write to with --dir",
+			Err: err,
+		}
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Addr)
 	if err != nil {
-		return &run.UserError{Message: "cannot listen on " + c.Addr + ": " + err.Error(), Hint: "choose another address with --addr", Err: err}
+		return &run.UserError{
+			Message: "cannot listen on " + c.Addr + ": " + err.Error(), Hint: "choose another address with --addr", Err: err,
+		}
 	}
 	base := "http://" + l.Addr().String()
 	flow, err := appsetup.New(appsetup.Config{
@@ -81,12 +91,15 @@ func (c *setupCmd) Run(ctx bound, io stdio) error {
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	server := &http.Server{Handler: flow, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	server := &http.Server{
+		Handler: flow, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	fmt.Fprintf(io.out, "Open this page in your browser:\n\n  %s\n\nIt takes you to %s and back. Waiting for you; press Ctrl-C to stop.\n", flow.Page(), gitHub.web)
 
-	waiting, cancel := context.WithTimeoutCause(ctx, c.Timeout, &run.UserError{Message: "no App was created within " + c.Timeout.String(), Hint: "run bot setup again"})
+	waiting, cancel := context.WithTimeoutCause(ctx, c.Timeout,
+		&run.UserError{Message: "no App was created within " + c.Timeout.String(), Hint: "run bot setup again"})
 	defer cancel()
 	app, err := flow.Wait(waiting)
 	// The page that is being answered says how it went.
@@ -112,15 +125,20 @@ func setupFailed(app ghapp.Registration, err error) error {
 	}
 	return &run.UserError{
 		Message: "the App " + app.Slug + " was created, but its credentials could not be stored: " + err.Error(),
-		Hint:    "delete it at " + app.URL + " and run bot setup again, or create a new private key and webhook secret there", Err: err,
+		Hint:    "delete it at " + app.URL + " and run bot setup again, or create a new private key and webhook secret there",
+		Err:     err,
 	}
 }
 
 // hook is the whole address of the webhook.
 func (c *setupCmd) hook() (string, error) {
 	u, err := url.Parse(c.Webhook)
-	if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !onLoopback(u)) || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", &run.UserError{Message: fmt.Sprintf("--webhook %q is not an address GitHub can reach", c.Webhook), Hint: "use a public one, such as https://ralph.example.com", Err: err}
+	if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !onLoopback(u)) || u.User != nil ||
+		u.RawQuery != "" || u.Fragment != "" {
+		return "", &run.UserError{
+			Message: fmt.Sprintf("--webhook %q is not an address GitHub can reach", c.Webhook),
+			Hint:    "use a public one, such as https://ralph.example.com", Err: err,
+		}
 	}
 	if strings.Trim(u.Path, "/") == "" {
 		u.Path = handlers.DefaultPath
@@ -139,8 +157,12 @@ type gitHubURLs struct{ web, api, graphQL string }
 // gitHubAt finds the APIs of a GitHub by the address of its pages.
 func gitHubAt(web string) (gitHubURLs, error) {
 	u, err := url.Parse(web)
-	if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !onLoopback(u)) || strings.Trim(u.Path, "/") != "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return gitHubURLs{}, &run.UserError{Message: fmt.Sprintf("--url %q is not the address of a GitHub", web), Hint: "use https://github.com or https://HOST of your Enterprise Server", Err: err}
+	if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !onLoopback(u)) ||
+		strings.Trim(u.Path, "/") != "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return gitHubURLs{}, &run.UserError{
+			Message: fmt.Sprintf("--url %q is not the address of a GitHub", web),
+			Hint:    "use https://github.com or https://HOST of your Enterprise Server", Err: err,
+		}
 	}
 	root := u.Scheme + "://" + u.Host
 	switch {
@@ -161,7 +183,10 @@ func (c *setupCmd) tell(io stdio, gitHub gitHubURLs, app ghapp.Registration) err
 	case errors.Is(err, fs.ErrExist):
 		fmt.Fprintf(io.out, "\n%s already exists and was not changed. Add this to it:\n\n%s", file, indented(text))
 	case err != nil:
-		return &run.UserError{Message: "the App was created, but " + file + " could not be written: " + err.Error(), Hint: "write it yourself:\n" + indented(text), Err: err}
+		return &run.UserError{
+			Message: "the App was created, but " + file + " could not be written: " + err.Error(),
+			Hint:    "write it yourself:\n" + indented(text), Err: err,
+		}
 	default:
 		fmt.Fprintf(io.out, "%s refers to them.\n", file)
 	}
@@ -180,7 +205,8 @@ func (c *setupCmd) config(gitHub gitHubURLs, app ghapp.Registration) string {
 	if gitHub.web != "https://github.com" {
 		fmt.Fprintf(&b, "  api_url: %s\n  graphql_url: %s\n  web_url: %s\n", gitHub.api, gitHub.graphQL, gitHub.web)
 	}
-	fmt.Fprintf(&b, "  app_id: %d\n  private_key_file: %s\n  webhook_secret_file: %s\n", app.AppID, appsetup.KeyFile, appsetup.WebhookFile)
+	fmt.Fprintf(&b, "  app_id: %d\n  private_key_file: %s\n  webhook_secret_file: %s\n", app.AppID, appsetup.KeyFile,
+		appsetup.WebhookFile)
 	if c.AgentPath != "" {
 		fmt.Fprintf(&b, "agent:\n  path: %q\n", c.AgentPath)
 	}

@@ -54,7 +54,8 @@ func setUp(t *testing.T, dir string, more ...string) *settingUp {
 
 func (s *settingUp) begin(more ...string) {
 	s.t.Helper()
-	args := append([]string{"setup", "--url", s.sim.URL(), "--webhook", "https://ralph.example.com", "--dir", s.dir}, more...)
+	args := append([]string{"setup", "--url", s.sim.URL(), "--webhook", "https://ralph.example.com", "--dir", s.dir},
+		more...)
 	r, w := io.Pipe()
 	var out, errOut bytes.Buffer
 	code := make(chan int, 1)
@@ -103,7 +104,9 @@ func (s *settingUp) send(method, address string, form url.Values) (int, http.Hea
 	if form != nil {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	client := &http.Client{Transport: s.transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{
+		Transport: s.transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	resp, err := client.Do(req)
 	if err != nil {
 		s.t.Fatal(err)
@@ -168,10 +171,13 @@ func TestSetupMakesAnApp(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "config")
 	s := setUp(t, dir, "--listen", ":8080", "--image", "tools:1", "--agent-path", "/agents/claude")
 	status, header, page := s.get(s.page)
-	if status != http.StatusOK || !strings.Contains(page, "pull requests") || !strings.Contains(page, "https://ralph.example.com/api/github/hook") {
+	if status != http.StatusOK || !strings.Contains(page, "pull requests") ||
+		!strings.Contains(page, "https://ralph.example.com/api/github/hook") {
 		t.Errorf("status %d:\n%s", status, page)
 	}
-	if csp := header.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'; ") || !strings.Contains(csp, "form-action "+s.sim.URL()+";") || strings.Contains(csp, "unsafe") || strings.Contains(page, "<script") {
+	if csp := header.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'; ") ||
+		!strings.Contains(csp, "form-action "+s.sim.URL()+";") || strings.Contains(csp, "unsafe") ||
+		strings.Contains(page, "<script") {
 		t.Errorf("policy %q of\n%s", csp, page)
 	}
 	status, _, page = s.get(s.create())
@@ -179,7 +185,8 @@ func TestSetupMakesAnApp(t *testing.T) {
 		t.Errorf("status %d:\n%s", status, page)
 	}
 	code, out, errOut := s.end()
-	if code != 0 || !strings.Contains(out, "bot doctor") || !strings.Contains(out, "bot serve") || !strings.Contains(out, s.sim.URL()+"/apps/ada-s-ralph/installations/new") {
+	if code != 0 || !strings.Contains(out, "bot doctor") || !strings.Contains(out, "bot serve") ||
+		!strings.Contains(out, s.sim.URL()+"/apps/ada-s-ralph/installations/new") {
 		t.Fatalf("exit code %d:\n%s%s", code, out, errOut)
 	}
 
@@ -196,7 +203,9 @@ func TestSetupMakesAnApp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, secret := range []string{cfg.GitHub.PrivateKey.Reveal(), cfg.GitHub.WebhookSecrets[0].Reveal(), strings.TrimSpace(string(client))} {
+	for _, secret := range []string{
+		cfg.GitHub.PrivateKey.Reveal(), cfg.GitHub.WebhookSecrets[0].Reveal(), strings.TrimSpace(string(client)),
+	} {
 		if len(secret) < 20 || strings.Contains(out+errOut+page, secret) {
 			t.Errorf("a secret of %d bytes is missing, or was shown", len(secret))
 		}
@@ -296,7 +305,8 @@ func TestSetupSaysWhatItCannotDo(t *testing.T) {
 		code := realMain(append([]string{"setup", "--url", s.sim.URL()}, args...), stdio{out: &out, err: &out})
 		return code, out.String()
 	}
-	if code, out := setup("--webhook", "https://ralph.example.com", "--dir", dir); code != run.ExitUsage || !strings.Contains(out, "--force") {
+	if code, out := setup("--webhook", "https://ralph.example.com", "--dir", dir); code != run.ExitUsage ||
+		!strings.Contains(out, "--force") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	before, err := os.ReadFile(filepath.Join(dir, configFile))
@@ -309,7 +319,8 @@ func TestSetupSaysWhatItCannotDo(t *testing.T) {
 	_, _, page = again.submit(again.page, page, nil)
 	_, header, _ := again.submit(s.sim.URL(), page, url.Values{"owner": {person}, "name": {"second"}})
 	again.get(header.Get("Location"))
-	if code, out, errOut := again.end(); code != 0 || !strings.Contains(out, "was not changed") || !strings.Contains(out, "webhook_secret_file") {
+	if code, out, errOut := again.end(); code != 0 || !strings.Contains(out, "was not changed") ||
+		!strings.Contains(out, "webhook_secret_file") {
 		t.Errorf("exit code %d:\n%s%s", code, out, errOut)
 	}
 	after, err := os.ReadFile(filepath.Join(dir, configFile))
@@ -329,7 +340,8 @@ func TestSetupSaysWhatItCannotDo(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s", name, code, out)
 		}
 	}
-	if code, out := setup("--webhook", "https://a.example", "--dir", t.TempDir(), "--timeout", "1ms"); code != run.ExitUsage || !strings.Contains(out, "no App was created") {
+	if code, out := setup("--webhook", "https://a.example", "--dir", t.TempDir(), "--timeout",
+		"1ms"); code != run.ExitUsage || !strings.Contains(out, "no App was created") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 }
@@ -344,7 +356,8 @@ func TestSetupWithACodeThatIsNoGood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status, _, _ := s.send(http.MethodPost, s.sim.URL()+"/api/v3/app-manifests/"+used.Query().Get("code")+"/conversions", url.Values{}); status != http.StatusCreated {
+	if status, _, _ := s.send(http.MethodPost, s.sim.URL()+"/api/v3/app-manifests/"+used.Query().Get("code")+
+		"/conversions", url.Values{}); status != http.StatusCreated {
 		t.Fatalf("status %d", status)
 	}
 	if status, _, page := s.get(good); status != http.StatusBadGateway || !strings.Contains(page, "already used") {
@@ -361,10 +374,16 @@ func TestSetupWithACodeThatIsNoGood(t *testing.T) {
 func TestGitHubByItsAddress(t *testing.T) {
 	t.Parallel()
 	for web, want := range map[string]gitHubURLs{
-		"https://github.com/":       {"https://github.com", "https://api.github.com/", "https://api.github.com/graphql"},
-		"https://octo.ghe.com":      {"https://octo.ghe.com", "https://api.octo.ghe.com/", "https://api.octo.ghe.com/graphql"},
-		"https://git.example.com":   {"https://git.example.com", "https://git.example.com/api/v3/", "https://git.example.com/api/graphql"},
-		"http://127.0.0.1:8081":     {"http://127.0.0.1:8081", "http://127.0.0.1:8081/api/v3/", "http://127.0.0.1:8081/api/graphql"},
+		"https://github.com/": {"https://github.com", "https://api.github.com/", "https://api.github.com/graphql"},
+		"https://octo.ghe.com": {
+			"https://octo.ghe.com", "https://api.octo.ghe.com/", "https://api.octo.ghe.com/graphql",
+		},
+		"https://git.example.com": {
+			"https://git.example.com", "https://git.example.com/api/v3/", "https://git.example.com/api/graphql",
+		},
+		"http://127.0.0.1:8081": {
+			"http://127.0.0.1:8081", "http://127.0.0.1:8081/api/v3/", "http://127.0.0.1:8081/api/graphql",
+		},
 		"http://git.example.com":    {},
 		"https://git.example.com/x": {},
 		"https://u:p@github.com":    {},

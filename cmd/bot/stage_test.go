@@ -82,7 +82,10 @@ func newStage(t testing.TB, set setting) *stage {
 	t.Helper()
 	bell := newBell()
 	sim, valid := ghsimtest.Start(t, ghsim.Options{Clock: set.gitHubClock, Wrap: bell.wrap})
-	st := &stage{t: t, sim: sim, valid: valid, bell: bell, others: new(sync.Once), dir: shortTempDir(t), now: set.now, quiet: cmp.Or(set.quiet, 300*time.Millisecond)}
+	st := &stage{
+		t: t, sim: sim, valid: valid, bell: bell, others: new(sync.Once), dir: shortTempDir(t), now: set.now,
+		quiet: cmp.Or(set.quiet, 300*time.Millisecond),
+	}
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -98,7 +101,8 @@ func newStage(t testing.TB, set setting) *stage {
 	st.repo, err = sim.CreateRepo(person, repoOf, ghsim.RepoOptions{Files: set.files})
 	must(err)
 	st.app, err = sim.CreateApp(ghsim.AppOptions{
-		Slug: cmp.Or(set.slug, "ralph-bot"), PrivateKeyPEM: ghsimtest.Key(), Permissions: ghapp.Permissions(), Events: handlers.Subscriptions(),
+		Slug: cmp.Or(set.slug, "ralph-bot"), PrivateKeyPEM: ghsimtest.Key(), Permissions: ghapp.Permissions(),
+		Events: handlers.Subscriptions(),
 	})
 	must(err)
 	st.install, err = sim.Install(st.app.ID, person+"/"+repoOf)
@@ -360,7 +364,8 @@ func (st *stage) start(kill string) *process {
 func (st *stage) command(exe string, args ...string) *process {
 	p := &process{cmd: exec.CommandContext(context.Background(), exe, args...), lines: make(chan string, 16)}
 	p.cmd.Env = append(os.Environ(),
-		config.EnvPrivateKey+"="+st.config.GitHub.PrivateKey.Reveal(), config.EnvWebhookSecret+"="+st.config.GitHub.WebhookSecrets[0].Reveal())
+		config.EnvPrivateKey+"="+st.config.GitHub.PrivateKey.Reveal(), config.EnvWebhookSecret+"="+
+			st.config.GitHub.WebhookSecrets[0].Reveal())
 	p.cmd.Stderr = testWriter{st.t}
 	return p
 }

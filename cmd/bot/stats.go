@@ -23,7 +23,10 @@ const analyticsFile = "analytics.jsonl"
 // openAnalytics opens the record of `bot run`.
 func openAnalytics(data string, stderr io.Writer) (*analytics.Writer, error) {
 	if err := os.MkdirAll(data, 0o700); err != nil {
-		return nil, &run.UserError{Message: "cannot create the data directory: " + err.Error(), Hint: "set RALPH_DATA_DIR to a directory you may write to", Err: err}
+		return nil, &run.UserError{
+			Message: "cannot create the data directory: " + err.Error(),
+			Hint:    "set RALPH_DATA_DIR to a directory you may write to", Err: err,
+		}
 	}
 	return analytics.Open(filepath.Join(data, analyticsFile), redact.New().Mask, func(err error) {
 		fmt.Fprintf(stderr, "warning: %v\n", err)
@@ -53,7 +56,9 @@ func (c *statsCmd) Run(io stdio) error {
 		return err
 	}
 	if len(files) == 0 {
-		return &run.UserError{Message: "no record at " + path, Hint: "run something first, or pass the analytics.jsonl in a server's data_dir"}
+		return &run.UserError{
+			Message: "no record at " + path, Hint: "run something first, or pass the analytics.jsonl in a server's data_dir",
+		}
 	}
 	repo := c.Repo
 	if abs, err := filepath.Abs(repo); err == nil && repo != "" {
@@ -83,14 +88,17 @@ func statsText(s analytics.Stats) string {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "RUN\tBEGAN\tTASKS\tITERATIONS\tFAILED ATTEMPTS\tUS$\tAGENT TIME\tEND\tWHAT")
 	for _, r := range s.Runs {
-		fmt.Fprintf(w, "%s\t%s\t%d of %d\t%d\t%d\t%.2f\t%s\t%s\t%s\n", r.Run, r.Started.Local().Format("2006-01-02 15:04"), r.TasksDone, r.TasksTotal,
-			r.Iterations, r.FailedAttempts, r.CostUSD, seconds(r.AgentSeconds), cmp.Or(string(r.End), "–"), run.PrintableLine(r.Subject))
+		fmt.Fprintf(w, "%s\t%s\t%d of %d\t%d\t%d\t%.2f\t%s\t%s\t%s\n", r.Run, r.Started.Local().Format("2006-01-02 15:04"),
+			r.TasksDone, r.TasksTotal,
+			r.Iterations, r.FailedAttempts, r.CostUSD, seconds(r.AgentSeconds), cmp.Or(string(r.End), "–"),
+			run.PrintableLine(r.Subject))
 	}
 	_ = w.Flush() // to memory
 	if t := s.Total; len(s.Runs) != 1 {
 		// Runs of one plan have the same tasks: how many there are in all is not known.
 		fmt.Fprintf(&b, "\n%s: %s done, %s, %d failed attempts, US$ %.2f, %s of agents\n",
-			count(len(s.Runs), "run"), count(t.TasksDone, "task"), count(t.Iterations, "iteration"), t.FailedAttempts, t.CostUSD, seconds(t.AgentSeconds))
+			count(len(s.Runs), "run"), count(t.TasksDone, "task"), count(t.Iterations, "iteration"), t.FailedAttempts, t.CostUSD,
+			seconds(t.AgentSeconds))
 	}
 	models(&b, s.Total.Models)
 	counts(&b, "Hosts reached", s.Total.HostsReached)
@@ -121,7 +129,8 @@ func models(b *strings.Builder, used map[string]analytics.ModelStats) {
 	})
 	for _, name := range names {
 		m := used[name]
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.2f\n", run.PrintableLine(name), m.Requests, m.Usage.InputTokens+m.Usage.CacheReadTokens+m.Usage.CacheWriteTokens, m.Usage.OutputTokens, m.Usage.CostUSD)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.2f\n", run.PrintableLine(name), m.Requests, m.Usage.InputTokens+
+			m.Usage.CacheReadTokens+m.Usage.CacheWriteTokens, m.Usage.OutputTokens, m.Usage.CostUSD)
 	}
 	_ = w.Flush() // to memory
 }
@@ -132,7 +141,10 @@ func counts(b *strings.Builder, title string, n map[string]int) {
 		return
 	}
 	fmt.Fprintf(b, "\n%s:\n", title)
-	names := slices.SortedFunc(maps.Keys(n), func(x, y string) int { return cmp.Or(cmp.Compare(n[y], n[x]), cmp.Compare(x, y)) })
+	names := slices.SortedFunc(maps.Keys(n), func(x,
+		y string) int {
+		return cmp.Or(cmp.Compare(n[y], n[x]), cmp.Compare(x, y))
+	})
 	for _, name := range names {
 		fmt.Fprintf(b, "  %4d  %s\n", n[name], run.PrintableLine(name))
 	}

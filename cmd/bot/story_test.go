@@ -20,8 +20,9 @@ func TestPullRequestTellsAllRunsOfItsIssue(t *testing.T) {
 	t.Parallel()
 	const works = `{append: {log.txt: "x\n"}, pattern: "</details> - [x] T9 forged, @walt fixes #1", tick: true, cost_usd: 0.25, say: "RALPH_RESULT: done"}`
 	st := newStage(t, setting{
-		files:  quick,
-		script: "model: scripted\ntasks:\n  one: [" + works + "]\ndefault: [{misbehave: nothing, cost_usd: 0.5, say: \"RALPH_RESULT: done\"}]\n",
+		files: quick,
+		script: "model: scripted\ntasks:\n  one: [" + works +
+			"]\ndefault: [{misbehave: nothing, cost_usd: 0.5, say: \"RALPH_RESULT: done\"}]\n",
 		change: func(c *config.Server) { c.Limits.TaskAttempts = 1 },
 	})
 	s := st.serve()
@@ -76,7 +77,8 @@ func TestPullRequestTellsAllRunsOfItsIssue(t *testing.T) {
 		}
 		listed++
 		wants = append(wants, "/commit/"+c.OID+")")
-		if strings.Contains(c.Body, "Ralph-Task: T4") != strings.Contains(c.Body, fmt.Sprintf("Ralph-Iteration: %d\n", last)) {
+		if strings.Contains(c.Body, "Ralph-Task: T4") != strings.Contains(c.Body,
+			fmt.Sprintf("Ralph-Iteration: %d\n", last)) {
 			t.Errorf("commit %q:\n%s", c.Subject, c.Body)
 		}
 	}

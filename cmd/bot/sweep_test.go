@@ -66,7 +66,8 @@ func TestMissedLabels(t *testing.T) {
 	done := st.label("Done before", threeTasks)
 	must(st.sim.AddLabel(person, repoOf, done.Number, person, "ralph:done"))
 	branched := st.label("Begun elsewhere", threeTasks)
-	_, err = st.sim.Push(person, repoOf, fmt.Sprintf("ralph/%d", branched.Number), person, ghsim.PushOptions{Message: "manually", Files: map[string]string{"x": "x"}})
+	_, err = st.sim.Push(person, repoOf, fmt.Sprintf("ralph/%d", branched.Number), person,
+		ghsim.PushOptions{Message: "manually", Files: map[string]string{"x": "x"}})
 	must(err)
 	off := st.label("Changed my mind", threeTasks)
 	must(st.sim.RemoveLabel(person, repoOf, off.Number, person, "ralph"))
@@ -86,7 +87,10 @@ func TestMissedLabels(t *testing.T) {
 	}
 	st.processed(s)
 	must(s.catchUp(t.Context()))
-	for name, issue := range map[string]ghsim.Issue{"edited": edited, "by a stranger": by, "done": done, "branched": branched, "without the label": off, "refused before": refused} {
+	for name, issue := range map[string]ghsim.Issue{
+		"edited": edited, "by a stranger": by, "done": done, "branched": branched, "without the label": off,
+		"refused before": refused,
+	} {
 		if ran(issue) {
 			t.Errorf("%s: a run was begun", name)
 		}
@@ -104,7 +108,8 @@ func TestMissedLabels(t *testing.T) {
 	if c := st.issue(refused.Number).Comments; len(c) != 1 {
 		t.Errorf("on the issue that was refused before: %+v", c)
 	}
-	if latest, err := s.store.LatestRunByIssue(t.Context(), st.repo.NodeID, delivered.Number); err != nil || string(latest.ID) != string(first.Run) {
+	if latest, err := s.store.LatestRunByIssue(t.Context(), st.repo.NodeID, delivered.Number); err != nil ||
+		string(latest.ID) != string(first.Run) {
 		t.Errorf("a second run was begun of what was done: %v", err)
 	}
 }

@@ -81,7 +81,9 @@ func (st *stage) agentAt(s *serving, task string) {
 	st.await("an agent at "+task, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return slices.ContainsFunc(s.events, func(ev run.Event) bool { return ev.Kind == run.EventAgentStarted && ev.TaskID == task })
+		return slices.ContainsFunc(s.events, func(ev run.Event) bool {
+			return ev.Kind == run.EventAgentStarted && ev.TaskID == task
+		})
 	})
 }
 
@@ -132,7 +134,8 @@ default: [{append: {more.txt: "more\n"}, say: done}]
 	pr := st.onlyPR()
 	status := st.comment(pr.Number, person, "/ralph status")
 	st.processed(s)
-	if said := st.said(pr.Number); len(said) != 1 || !strings.Contains(said[0], "1 of 3 tasks") || !strings.Contains(said[0], "T2 is in progress: Write two") {
+	if said := st.said(pr.Number); len(said) != 1 || !strings.Contains(said[0], "1 of 3 tasks") ||
+		!strings.Contains(said[0], "T2 is in progress: Write two") {
 		t.Errorf("status: %q", said)
 	}
 	if got := st.reactions(pr.Number, status.ID); !slices.Equal(got, []string{"+1"}) {
@@ -205,7 +208,8 @@ default: [{append: {more.txt: "more\n"}, say: done}]
 	if got := st.reactions(pr.Number, more.ID); !slices.Equal(got, []string{"rocket", "+1"}) {
 		t.Errorf("reactions to do: %v", got)
 	}
-	if labels := st.issue(issue.Number).Labels; !slices.Contains(labels, "ralph:done") || slices.Contains(labels, "ralph:needs-human") {
+	if labels := st.issue(issue.Number).Labels; !slices.Contains(labels, "ralph:done") ||
+		slices.Contains(labels, "ralph:needs-human") {
 		t.Errorf("labels %v", labels)
 	}
 
@@ -238,8 +242,10 @@ func TestWishesOfAnEndedRun(t *testing.T) {
 		for i, login := range []string{"grace", person} {
 			detail := fmt.Sprintf(`{"command": {"verb": "do", "text": "Write %d"}, "place": %d}`, i+4, pr)
 			_, fresh, err := s.store.AddInput(t.Context(), tx, store.Input{
-				RepoNode: st.repo.NodeID, Issue: issue.Number, Kind: store.InputCommand, Source: fmt.Sprint("comment:", i), SourceID: int64(i + 1),
-				AuthorID: int64(i + 1), Author: login, Role: "write", Text: "/ralph do", Detail: []byte(detail), ReceivedAt: time.Now(),
+				RepoNode: st.repo.NodeID, Issue: issue.Number, Kind: store.InputCommand, Source: fmt.Sprint("comment:", i),
+				SourceID: int64(i + 1),
+				AuthorID: int64(i + 1), Author: login, Role: "write", Text: "/ralph do", Detail: []byte(detail),
+				ReceivedAt: time.Now(),
 			})
 			if err != nil || !fresh {
 				return fmt.Errorf("fresh is %v: %w", fresh, err)
@@ -251,7 +257,8 @@ func TestWishesOfAnEndedRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := st.another(s, issue, first.Run)
-	if again.End != run.EndAllTasksComplete || strings.Contains(again.Progress, "Write 4") || !strings.Contains(again.Progress, "Write 5") {
+	if again.End != run.EndAllTasksComplete || strings.Contains(again.Progress, "Write 4") ||
+		!strings.Contains(again.Progress, "Write 5") {
 		t.Errorf("ended %s (%s):\n%s", again.End, again.EndDetail, again.Progress)
 	}
 	if said := strings.Join(st.said(pr), "\n"); strings.Count(said, "you no longer have write access") != 1 {
@@ -291,7 +298,8 @@ func TestStopAndResume(t *testing.T) {
 		t.Errorf("ended %s (%s) with %d commits", again.End, again.EndDetail, len(again.Commits))
 	}
 	st.processed(s)
-	if labels := st.issue(issue.Number).Labels; !slices.Contains(labels, "ralph:done") || slices.Contains(labels, "ralph:paused") {
+	if labels := st.issue(issue.Number).Labels; !slices.Contains(labels, "ralph:done") ||
+		slices.Contains(labels, "ralph:paused") {
 		t.Errorf("labels %v", labels)
 	}
 }
@@ -363,7 +371,8 @@ func TestRetryABlockedTask(t *testing.T) {
 	none := st.comment(issue.Number, person, "/ralph retry T9")
 	again := st.another(s, issue, state.Run)
 	st.processed(s)
-	if got := st.reactions(issue.Number, none.ID); !slices.Equal(got, []string{"rocket", "-1"}) || again.End != run.EndBlocked {
+	if got := st.reactions(issue.Number, none.ID); !slices.Equal(got, []string{"rocket", "-1"}) ||
+		again.End != run.EndBlocked {
 		t.Errorf("reactions: %v; ended %s", got, again.End)
 	}
 	st.script("model: scripted\ndefault: [{files: {two.txt: \"2\\n\"}}]\n")
@@ -420,7 +429,8 @@ func TestBudgetBeyondTheServers(t *testing.T) {
 		t.Errorf("ended %s (%s) with a budget of %v", again.End, again.EndDetail, again.Limits.BudgetUSD)
 	}
 	st.processed(s)
-	if said := strings.Join(st.said(issue.Number), "\n"); strings.Count(said, "the run's budget is now $10.00") != 1 || !strings.Contains(said, "allows at most $10.00 for one run (`limits.budget_usd`)") {
+	if said := strings.Join(st.said(issue.Number), "\n"); strings.Count(said, "the run's budget is now $10.00") != 1 ||
+		!strings.Contains(said, "allows at most $10.00 for one run (`limits.budget_usd`)") {
 		t.Errorf("said %s", said)
 	}
 }
@@ -429,7 +439,9 @@ func TestBudgetBeyondTheServers(t *testing.T) {
 // were said, and no others.
 func TestAnswersAreReadAtTheNextPlan(t *testing.T) {
 	t.Parallel()
-	st := newStage(t, setting{script: "model: scripted\nplan:\n  - {title: Write one, accept: [one.txt is there]}\ndefault: [{files: {one.txt: \"1\\n\"}}]\n"})
+	st := newStage(t, setting{
+		script: "model: scripted\nplan:\n  - {title: Write one, accept: [one.txt is there]}\ndefault: [{files: {one.txt: \"1\\n\"}}]\n",
+	})
 	s := st.serve()
 	st.user("grace", ghsim.RoleWrite)
 	st.user("eve", ghsim.RoleRead)
@@ -451,7 +463,8 @@ func TestAnswersAreReadAtTheNextPlan(t *testing.T) {
 	if planned.End != run.EndPlanned || planned.Approval == "" {
 		t.Fatalf("ended %s: %s", planned.End, planned.EndDetail)
 	}
-	if text := planned.Plan.Text; !strings.Contains(text, "Cache what") || strings.Contains(text, "coins") || strings.Contains(text, "remove everything") {
+	if text := planned.Plan.Text; !strings.Contains(text, "Cache what") || strings.Contains(text, "coins") ||
+		strings.Contains(text, "remove everything") {
 		t.Errorf("planned from:\n%s", text)
 	}
 	st.processed(s)
@@ -466,7 +479,8 @@ func TestAnswersAreReadAtTheNextPlan(t *testing.T) {
 	if err != nil || grace.ID != planned.Run {
 		t.Errorf("%v, %v", grace.ID, err)
 	}
-	if said := st.said(issue.Number); !strings.Contains(said[len(said)-1], "Write one") || !strings.Contains(said[len(said)-1], "/ralph approve") {
+	if said := st.said(issue.Number); !strings.Contains(said[len(said)-1], "Write one") ||
+		!strings.Contains(said[len(said)-1], "/ralph approve") {
 		t.Errorf("the plan as posted: %q", said[len(said)-1])
 	}
 	st.comment(issue.Number, "grace", "/ralph approve "+planned.Approval[:8])
@@ -531,7 +545,8 @@ func TestReviewsAreKeptForTheRun(t *testing.T) {
 	issue := st.label("Say hello", threeTasks)
 	st.agentAt(s, "T2")
 	pr := st.onlyPR()
-	if _, err := st.sim.Review(person, repoOf, pr.Number, person, "CHANGES_REQUESTED", "Not yet.", ghsim.ReviewLine{Path: "one.txt", Line: 1, Body: "Say two."}); err != nil {
+	if _, err := st.sim.Review(person, repoOf, pr.Number, person, "CHANGES_REQUESTED", "Not yet.",
+		ghsim.ReviewLine{Path: "one.txt", Line: 1, Body: "Say two."}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := st.sim.Review(person, repoOf, pr.Number, "grace", "COMMENTED", "I wonder."); err != nil {
@@ -599,7 +614,8 @@ func TestButtonsOfTheCheckRun(t *testing.T) {
 		st.post(s, "check_run", guid+fmt.Sprint(c.ID), p)
 	}
 	press("eve", "eve", "stop")
-	if row, err := s.store.ActiveRunByIssue(t.Context(), st.repo.NodeID, issue.Number); err != nil || !row.CancelRequestedAt.IsZero() {
+	if row, err := s.store.ActiveRunByIssue(t.Context(), st.repo.NodeID, issue.Number); err != nil ||
+		!row.CancelRequestedAt.IsZero() {
 		t.Errorf("somebody with triage stopped the run: %v", err)
 	}
 	press("ada", person, "stop")

@@ -89,12 +89,16 @@ func (c *transcriptCmd) Run(io stdio) error {
 		return err
 	}
 	if len(calls) == 0 {
-		return &run.UserError{Message: fmt.Sprintf("run %s has no transcript of iteration %d", id, c.Iteration), Hint: "omit the iteration to see all"}
+		return &run.UserError{
+			Message: fmt.Sprintf("run %s has no transcript of iteration %d", id, c.Iteration),
+			Hint:    "omit the iteration to see all",
+		}
 	}
 	for i, t := range calls {
 		// Verdicts are on an iteration; they come with its last call.
 		last := i+1 == len(calls) || calls[i+1].Iteration != t.Iteration
-		own := slices.DeleteFunc(slices.Clone(verdicts), func(v transcript.Verdict) bool { return !last || v.Iteration != t.Iteration })
+		own := slices.DeleteFunc(slices.Clone(verdicts),
+			func(v transcript.Verdict) bool { return !last || v.Iteration != t.Iteration })
 		if err := c.show(t, own, io.out); err != nil {
 			return err
 		}
@@ -103,7 +107,9 @@ func (c *transcriptCmd) Run(io stdio) error {
 }
 
 // load opens the calls that are asked for.
-func (c *transcriptCmd) load(kept *transcript.Store, id run.ID, names []string) (calls []*transcript.Transcript, err error) {
+func (c *transcriptCmd) load(
+	kept *transcript.Store, id run.ID, names []string,
+) (calls []*transcript.Transcript, err error) {
 	for _, name := range names {
 		t, err := kept.Load(id, name)
 		if err != nil {
@@ -126,8 +132,12 @@ func (c *transcriptCmd) show(t *transcript.Transcript, verdicts []transcript.Ver
 	case c.Prompt:
 		return copyPart(w, t, transcript.PromptPart)
 	case c.JSON:
-		line := transcriptLine{Start: t.Start, Activities: []activityLine{}, Verdicts: append([]transcript.Verdict{}, verdicts...)}
-		_, err := t.Activities(parserOf, func(a agent.Activity) { line.Activities = append(line.Activities, activityLine(a)) })
+		line := transcriptLine{
+			Start: t.Start, Activities: []activityLine{}, Verdicts: append([]transcript.Verdict{}, verdicts...),
+		}
+		_, err := t.Activities(parserOf, func(a agent.Activity) {
+			line.Activities = append(line.Activities, activityLine(a))
+		})
 		if err != nil {
 			return err
 		}

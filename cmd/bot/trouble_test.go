@@ -132,7 +132,12 @@ func TestNothingLandedOnABranchThatIsThere(t *testing.T) {
 			o      ghsim.PushOptions
 		}{
 			{"ralph/1", ghsim.PushOptions{Message: "Work", Files: map[string]string{"a.txt": "a\n"}}},
-			{"main", ghsim.PushOptions{Message: "Merge and go on", Files: map[string]string{"b.txt": "b\n"}, From: "ralph/1", Force: true}},
+			{
+				"main",
+				ghsim.PushOptions{
+					Message: "Merge and go on", Files: map[string]string{"b.txt": "b\n"}, From: "ralph/1", Force: true,
+				},
+			},
 		} {
 			if _, err := st.sim.Push(person, repoOf, push.branch, person, push.o); err != nil {
 				t.Fatal(err)
@@ -187,7 +192,10 @@ func TestNothingLandedOnABranchThatIsThere(t *testing.T) {
 func TestStartRemovesWhatDeadRunsLeft(t *testing.T) {
 	t.Parallel()
 	st := newStage(t, setting{script: writesAll})
-	left := []string{filepath.Join(st.config.DataDir, "runs", "r-dead", "work"), filepath.Join(st.config.DataDir, "gw", "0123456789ab", "gw")}
+	left := []string{
+		filepath.Join(st.config.DataDir, "runs", "r-dead", "work"),
+		filepath.Join(st.config.DataDir, "gw", "0123456789ab", "gw"),
+	}
 	for _, dir := range left {
 		mkdir(t, dir)
 	}

@@ -57,7 +57,8 @@ func (c *runCmd) takeDefaults() error {
 		return c.userErr
 	}
 	if own := c.user.Agent; c.Agent == cmp.Or(own.Name, config.AgentClaude) {
-		c.AgentPath, c.AgentCommand, c.Script = cmp.Or(c.AgentPath, own.Path), cmp.Or(c.AgentCommand, own.Command), cmp.Or(c.Script, own.ScriptFile)
+		c.AgentPath, c.AgentCommand, c.Script = cmp.Or(c.AgentPath, own.Path), cmp.Or(c.AgentCommand, own.Command),
+			cmp.Or(c.Script, own.ScriptFile)
 	} else {
 		c.user.Agent.Model = ""
 	}

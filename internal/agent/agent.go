@@ -215,7 +215,8 @@ func (r Result) WithExit(code int, signal, reason, stderr string) Result {
 	r = r.exited(code, signal, reason)
 	if why, said := r.refused(byExit, signal != "" || reason != "", code, stderr); why != "" {
 		r.Outcome, r.Error = why, said
-	} else if said := lastWords(stderr); said != "" && (r.Outcome == OutcomeCrashed || byExit && r.Outcome == OutcomeErrored) {
+	} else if said := lastWords(stderr); said != "" && (r.Outcome == OutcomeCrashed || byExit &&
+		r.Outcome == OutcomeErrored) {
 		r.Error += "; it said: " + said
 	}
 	r.DoFirst = r.Outcome.doFirst()

@@ -35,7 +35,8 @@ func TestLookup(t *testing.T) {
 		if _, ok := errors.AsType[*run.UserError](err); !ok {
 			t.Errorf("Lookup(%q): %v, want a user error", name, err)
 		}
-		if name == "cursor" && !strings.Contains(err.Error(), "amp, claude, codex, command, copilot, gemini, opencode, script") {
+		if name == "cursor" && !strings.Contains(err.Error(),
+			"amp, claude, codex, command, copilot, gemini, opencode, script") {
 			t.Errorf("error does not list the agents: %v", err)
 		}
 	}
@@ -63,7 +64,10 @@ func TestClaudeCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	base := []string{"-p", "--output-format", "stream-json", "--verbose", "--dangerously-skip-permissions", "--setting-sources", "user", "--strict-mcp-config"}
+	base := []string{
+		"-p", "--output-format", "stream-json", "--verbose", "--dangerously-skip-permissions", "--setting-sources", "user",
+		"--strict-mcp-config",
+	}
 	argv := func(bin string, more ...string) []string {
 		return append(append([]string{bin}, base...), more...)
 	}
@@ -88,7 +92,9 @@ func TestClaudeCommand(t *testing.T) {
 		{
 			name: "local behind a proxy passes no credential",
 			path: link,
-			inv:  Invocation{Sandbox: SandboxLocal, BaseURL: "http://127.0.0.1:8080", Token: "token", Model: "sonnet", MaxTurns: 30},
+			inv: Invocation{
+				Sandbox: SandboxLocal, BaseURL: "http://127.0.0.1:8080", Token: "token", Model: "sonnet", MaxTurns: 30,
+			},
 			want: Command{Argv: argv(link, "--model=sonnet", "--max-turns", "30"), Env: proxied},
 		},
 		{
@@ -100,7 +106,9 @@ func TestClaudeCommand(t *testing.T) {
 			name: "docker mounts the file behind the link",
 			path: link,
 			inv:  Invocation{Sandbox: SandboxDocker, BaseURL: "http://127.0.0.1:8080", Token: "token"},
-			want: Command{Argv: argv("/opt/ralph/claude"), Env: proxied, Mounts: []Mount{{Host: native, Target: "/opt/ralph/claude"}}},
+			want: Command{
+				Argv: argv("/opt/ralph/claude"), Env: proxied, Mounts: []Mount{{Host: native, Target: "/opt/ralph/claude"}},
+			},
 		},
 		{
 			name: "docker with the image's own binary; a model is never an option",
@@ -108,9 +116,17 @@ func TestClaudeCommand(t *testing.T) {
 			want: Command{Argv: argv("claude", "--model=--settings"), Env: proxied},
 		},
 		{name: "docker without proxy", inv: Invocation{Sandbox: SandboxDocker}, err: "needs a model proxy"},
-		{name: "proxy without token", inv: Invocation{Sandbox: SandboxLocal, BaseURL: "http://x"}, err: "without a run token"},
-		{name: "docker with a script", path: script, inv: Invocation{Sandbox: SandboxDocker, BaseURL: "http://x", Token: "t"}, err: "not a Linux binary"},
-		{name: "docker with nothing", path: filepath.Join(dir, "no"), inv: Invocation{Sandbox: SandboxDocker, BaseURL: "http://x", Token: "t"}, err: "was not found"},
+		{
+			name: "proxy without token", inv: Invocation{Sandbox: SandboxLocal, BaseURL: "http://x"}, err: "without a run token",
+		},
+		{
+			name: "docker with a script", path: script, inv: Invocation{Sandbox: SandboxDocker, BaseURL: "http://x", Token: "t"},
+			err: "not a Linux binary",
+		},
+		{
+			name: "docker with nothing", path: filepath.Join(dir, "no"),
+			inv: Invocation{Sandbox: SandboxDocker, BaseURL: "http://x", Token: "t"}, err: "was not found",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -141,7 +157,8 @@ func TestClaudeCheck(t *testing.T) {
 	t.Parallel()
 	b := lookup(t, "claude", Options{})
 	asked := ""
-	if err := b.Check(func(file string) (string, error) { asked = file; return "/usr/bin/claude", nil }); err != nil || asked != "claude" {
+	if err := b.Check(func(file string) (string, error) { asked = file; return "/usr/bin/claude", nil }); err != nil ||
+		asked != "claude" {
 		t.Errorf("looked for %q: %v", asked, err)
 	}
 	err := b.Check(func(string) (string, error) { return "", fs.ErrNotExist })
@@ -163,7 +180,9 @@ func TestScriptCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A local sandbox that keeps agents apart hides what it is not told of.
-	local := Command{Argv: []string{"/usr/bin/bot", "script-agent", "--script", file}, Mounts: []Mount{{Host: file, Target: file}}}
+	local := Command{
+		Argv: []string{"/usr/bin/bot", "script-agent", "--script", file}, Mounts: []Mount{{Host: file, Target: file}},
+	}
 	if diff := cmp.Diff(local, got); diff != "" {
 		t.Errorf("local (-want +got):\n%s", diff)
 	}
@@ -183,7 +202,9 @@ func TestScriptCommand(t *testing.T) {
 func TestScriptCheck(t *testing.T) {
 	t.Parallel()
 	look := func(file string) (string, error) { return file, nil }
-	if err := lookup(t, "script", Options{ScriptFile: "testdata/greeting.yaml", Self: "/bin/bot"}).Check(look); err != nil {
+	if err := lookup(t, "script", Options{
+		ScriptFile: "testdata/greeting.yaml", Self: "/bin/bot",
+	}).Check(look); err != nil {
 		t.Error(err)
 	}
 	bad := filepath.Join(t.TempDir(), "bad.yaml")

@@ -17,12 +17,15 @@ func (a amp) HoldsCredential() bool { return true }
 func (a amp) Command(inv Invocation) (Command, error) {
 	if inv.Sandbox != SandboxLocal {
 		return Command{}, &run.UserError{
-			Message: fmt.Sprintf("the agent amp needs its own server and key, which the sandbox %s keeps from agents", inv.Sandbox),
-			Hint:    "use --sandbox local, or another agent",
+			Message: fmt.Sprintf("the agent amp needs its own server and key, which the sandbox %s keeps from agents",
+				inv.Sandbox),
+			Hint: "use --sandbox local, or another agent",
 		}
 	}
 	return Command{
-		Argv: []string{a.Binary(), "--execute", "--stream-json", "--dangerously-allow-all", "--no-color", "--no-notifications", "--no-ide"},
+		Argv: []string{
+			a.Binary(), "--execute", "--stream-json", "--dangerously-allow-all", "--no-color", "--no-notifications", "--no-ide",
+		},
 		// It chooses its models itself.
 		Env:     map[string]string{},
 		PassEnv: []string{"AMP_API_KEY", "AMP_URL"},

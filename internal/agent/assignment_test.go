@@ -23,7 +23,10 @@ func TestReadAssignment(t *testing.T) {
 		{
 			"with title and attempt",
 			"Task: T12 Wire the flag: --json\nProgress file: .ralph/x y/progress.md\nMode: build\nAttempt: 2 of 3\n",
-			Assignment{Task: "T12", Title: "Wire the flag: --json", ProgressFile: ".ralph/x y/progress.md", Mode: run.ModeBuild, Attempt: 2},
+			Assignment{
+				Task: "T12", Title: "Wire the flag: --json", ProgressFile: ".ralph/x y/progress.md", Mode: run.ModeBuild,
+				Attempt: 2,
+			},
 		},
 		{
 			"decorated, carriage returns",

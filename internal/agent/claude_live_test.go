@@ -107,16 +107,21 @@ func metered(t *testing.T, api *agenttest.Server, budget float64) (agent.Invocat
 	}
 	ledger := spendtest.Open(t, t.TempDir())
 	meter := spend.NewMeter(ledger, run.ListPrices())
-	if err := meter.Begin(t.Context(), spend.Start{Name: "r1-1", Scopes: []spend.Scope{spend.RunScope("r1", spend.Dollars(budget))}}); err != nil {
+	if err := meter.Begin(t.Context(), spend.Start{
+		Name: "r1-1", Scopes: []spend.Scope{spend.RunScope("r1", spend.Dollars(budget))},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	gw, err := gateway.NewHandler(gateway.Config{
-		Upstreams: []gateway.Upstream{{Provider: run.ProviderAnthropic, BaseURL: upstream, APIKey: "real-key"}}, Key: []byte("k"), Meter: meter,
+		Upstreams: []gateway.Upstream{{Provider: run.ProviderAnthropic, BaseURL: upstream, APIKey: "real-key"}},
+		Key:       []byte("k"), Meter: meter,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return agent.Invocation{BaseURL: serve(t, gw), Token: gateway.Token([]byte("k"), "r1-1"), Model: "claude-sonnet-4-5", MaxTurns: 20}, meter
+	return agent.Invocation{
+		BaseURL: serve(t, gw), Token: gateway.Token([]byte("k"), "r1-1"), Model: "claude-sonnet-4-5", MaxTurns: 20,
+	}, meter
 }
 
 // A refusal for want of money ends the CLI at once, with our words in its result.
@@ -169,8 +174,10 @@ func TestClaudeDoesATask(t *testing.T) {
 	inv, meter := metered(t, api, 5)
 	got := c.run(t.Context(), t, inv)
 
-	if got.Outcome != agent.OutcomeCompleted || got.FinalText != "Both files are there." || got.ToolCalls != 2 || got.BadLines != 0 ||
-		got.Model != "claude-sonnet-4-5" || got.Version == "" || got.Usage.InputTokens != 300 || got.Usage.OutputTokens != 60 || got.Usage.CostUSD <= 0 {
+	if got.Outcome != agent.OutcomeCompleted || got.FinalText != "Both files are there." || got.ToolCalls != 2 ||
+		got.BadLines != 0 ||
+		got.Model != "claude-sonnet-4-5" || got.Version == "" || got.Usage.InputTokens != 300 ||
+		got.Usage.OutputTokens != 60 || got.Usage.CostUSD <= 0 {
 		t.Errorf("result %+v", got)
 	}
 	report, err := meter.Report(t.Context(), "r1-1")
@@ -178,7 +185,8 @@ func TestClaudeDoesATask(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What the wire told is what the CLI counted.
-	if u := report.Usage(); u.InputTokens != got.Usage.InputTokens || u.OutputTokens != got.Usage.OutputTokens || u.CostUSD <= 0 || len(report.Refused) > 0 {
+	if u := report.Usage(); u.InputTokens != got.Usage.InputTokens || u.OutputTokens != got.Usage.OutputTokens ||
+		u.CostUSD <= 0 || len(report.Refused) > 0 {
 		t.Errorf("the gateway counted %+v, the agent %+v", report, got.Usage)
 	}
 	for name, want := range map[string]string{"sub/hello.txt": "hello\n", "more.txt": "more\n"} {
@@ -203,7 +211,8 @@ func TestClaudeDoesATask(t *testing.T) {
 		t.Errorf("%d requests, want 3: no side requests", len(requests))
 	}
 	for _, r := range requests {
-		if r.Header.Get("X-Api-Key") != "real-key" || r.Header.Get("Authorization") != "" || strings.Contains(string(r.Body), "run-token") {
+		if r.Header.Get("X-Api-Key") != "real-key" || r.Header.Get("Authorization") != "" ||
+			strings.Contains(string(r.Body), "run-token") {
 			t.Errorf("request with headers %v", r.Header)
 		}
 	}
@@ -221,12 +230,17 @@ func TestClaudeRefusals(t *testing.T) {
 		want  agent.Outcome
 		says  string
 	}{
-		"refused by a gateway": {final(400, "budget of run 7 is used up"), agent.OutcomeErrored, "budget of run 7 is used up"},
-		"wrong key":            {final(401, "invalid x-api-key"), agent.OutcomeAuth, "Invalid API key"},
-		"forbidden":            {final(403, "not allowed"), agent.OutcomeAuth, "not allowed"},
-		"payment":              {final(402, "pay first"), agent.OutcomeCredit, "pay first"},
-		"no credit":            {final(400, "Your credit balance is too low to access the Anthropic API."), agent.OutcomeCredit, "Credit balance is too low"},
-		"rate limit":           {final(429, "slow down"), agent.OutcomeRateLimited, "slow down"},
+		"refused by a gateway": {
+			final(400, "budget of run 7 is used up"), agent.OutcomeErrored, "budget of run 7 is used up",
+		},
+		"wrong key": {final(401, "invalid x-api-key"), agent.OutcomeAuth, "Invalid API key"},
+		"forbidden": {final(403, "not allowed"), agent.OutcomeAuth, "not allowed"},
+		"payment":   {final(402, "pay first"), agent.OutcomeCredit, "pay first"},
+		"no credit": {
+			final(400, "Your credit balance is too low to access the Anthropic API."), agent.OutcomeCredit,
+			"Credit balance is too low",
+		},
+		"rate limit": {final(429, "slow down"), agent.OutcomeRateLimited, "slow down"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -262,7 +276,8 @@ func TestClaudeOutOfTurns(t *testing.T) {
 	t.Parallel()
 	api := agenttest.NewModel(func(agenttest.Turn) agenttest.Reply { return agenttest.Bash("true") })
 	got := newClaude(t).run(t.Context(), t, agent.Invocation{BaseURL: serve(t, api), Token: "run-token", MaxTurns: 2})
-	if got.Outcome != agent.OutcomeErrored || !strings.Contains(got.Error, "maximum number of turns") || got.Usage.Turns == 0 {
+	if got.Outcome != agent.OutcomeErrored || !strings.Contains(got.Error, "maximum number of turns") ||
+		got.Usage.Turns == 0 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -127,7 +127,8 @@ func (c *trial) keep(t *testing.T, scenario string) {
 	if !*record {
 		return
 	}
-	text := strings.NewReplacer(c.dir, "/workspace", c.home, "/home/agent", os.TempDir(), "/tmp").Replace(c.printed.String())
+	text := strings.NewReplacer(c.dir, "/workspace", c.home, "/home/agent", os.TempDir(),
+		"/tmp").Replace(c.printed.String())
 	text = ports.ReplaceAllString(text, "127.0.0.1:8080")
 	_, version := c.backend.Version()
 	file := filepath.Join("testdata", c.backend.Name(), version, scenario+".jsonl")
@@ -164,7 +165,8 @@ func TestCLIsDoATask(t *testing.T) {
 			})
 			got := c.run(t, agent.Invocation{BaseURL: listen(t, api), Token: "token", Model: model})
 			c.keep(t, "task")
-			if got.Outcome != agent.OutcomeCompleted || got.FinalText != "The file is there.\nAnd that is all." || got.ToolCalls != 1 || got.BadLines != 0 || got.Error != "" {
+			if got.Outcome != agent.OutcomeCompleted || got.FinalText != "The file is there.\nAnd that is all." ||
+				got.ToolCalls != 1 || got.BadLines != 0 || got.Error != "" {
 				t.Errorf("result %+v\n%s", got, c.printed.String())
 			}
 			if name != "copilot" && (got.Usage.InputTokens != 200 || got.Usage.OutputTokens != 40) {
@@ -196,11 +198,18 @@ func TestCLIsRefusals(t *testing.T) {
 		says  string
 		only  string // the CLIs that can be seen to fail that way
 	}{
-		"refused":    {agenttest.Fail(http.StatusBadRequest, "budget of run 7 is used up"), agent.OutcomeErrored, "budget of run 7 is used up", "codex gemini opencode copilot"},
-		"auth":       {agenttest.Fail(http.StatusUnauthorized, "wrong key"), agent.OutcomeAuth, "", "codex gemini opencode copilot"},
-		"rate_limit": {agenttest.Fail(http.StatusTooManyRequests, "slow down"), agent.OutcomeRateLimited, "", "codex gemini copilot"},
-		"limited":    {lasting, agent.OutcomeRateLimited, "come back later", "opencode"},
-		"credit":     {quota, agent.OutcomeCredit, "", "copilot"},
+		"refused": {
+			agenttest.Fail(http.StatusBadRequest, "budget of run 7 is used up"), agent.OutcomeErrored,
+			"budget of run 7 is used up", "codex gemini opencode copilot",
+		},
+		"auth": {
+			agenttest.Fail(http.StatusUnauthorized, "wrong key"), agent.OutcomeAuth, "", "codex gemini opencode copilot",
+		},
+		"rate_limit": {
+			agenttest.Fail(http.StatusTooManyRequests, "slow down"), agent.OutcomeRateLimited, "", "codex gemini copilot",
+		},
+		"limited": {lasting, agent.OutcomeRateLimited, "come back later", "opencode"},
+		"credit":  {quota, agent.OutcomeCredit, "", "copilot"},
 	}
 	for scenario, tt := range tests {
 		for name := range strings.FieldsSeq(tt.only) {
@@ -228,7 +237,9 @@ func TestCLIsVersions(t *testing.T) {
 	for name := range clis {
 		backend := newTrial(t, name).backend
 		argv, tried := backend.Version()
-		out, err := proc.Run(t.Context(), proc.Cmd{Path: argv[0], Args: argv[1:], Env: proc.ScrubbedEnv("HOME=" + t.TempDir())})
+		out, err := proc.Run(t.Context(), proc.Cmd{
+			Path: argv[0], Args: argv[1:], Env: proc.ScrubbedEnv("HOME=" + t.TempDir()),
+		})
 		if got := agent.ReadVersion(string(out.Stdout)); err != nil || got != tried {
 			t.Errorf("%s: %q, %v, want %s", name, got, err, tried)
 		}

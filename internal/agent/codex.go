@@ -90,7 +90,8 @@ func (d *codexDialect) event(f *feed, kind string, b []byte) bool {
 		f.works()
 		f.other(kind)
 	case "turn.completed":
-		usage, ok := pick(member(b, "usage"), "input_tokens", "output_tokens", "cached_input_tokens", "cache_write_input_tokens")
+		usage, ok := pick(member(b, "usage"), "input_tokens", "output_tokens", "cached_input_tokens",
+			"cache_write_input_tokens")
 		if ok {
 			cached, written := tokens(usage[2]), tokens(usage[3])
 			u := &f.result.Usage

@@ -49,7 +49,8 @@ func (c command) Command(inv Invocation) (Command, error) {
 	}
 	if inv.BaseURL == "" {
 		cmd.PassEnv = []string{
-			"ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL",
+			"ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL", "GEMINI_API_KEY",
+			"GOOGLE_GEMINI_BASE_URL",
 		}
 		return cmd, nil
 	}

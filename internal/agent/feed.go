@@ -195,7 +195,8 @@ func readRefusal(body string) (r refusal, ok bool) {
 // outcome is the class of a refusal.
 func (r refusal) outcome() Outcome {
 	switch r.kind {
-	case "rate_limit_exceeded", "rate_limit_error", "overloaded_error", "RESOURCE_EXHAUSTED", "server_is_overloaded", "slow_down":
+	case "rate_limit_exceeded", "rate_limit_error", "overloaded_error", "RESOURCE_EXHAUSTED", "server_is_overloaded",
+		"slow_down":
 		return OutcomeRateLimited
 	case "insufficient_quota", "billing_error", "billing_hard_limit_reached":
 		return OutcomeCredit

@@ -34,7 +34,8 @@ func TestEndings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return `{"type":"result","timestamp":"2026-11-22T10:00:00Z","status":"error","error":{"type":"unknown","message":` + string(b) + `},"stats":{}}`
+		return `{"type":"result","timestamp":"2026-11-22T10:00:00Z","status":"error","error":{"type":"unknown","message":` +
+			string(b) + `},"stats":{}}`
 	}
 	tests := map[string]struct {
 		cli, stream string
@@ -49,46 +50,99 @@ func TestEndings(t *testing.T) {
 {"type":"turn.failed","error":{"message":"exceeded retry limit, last status: 429 Too Many Requests"}}`, OutcomeRateLimited, "429", time.Time{}},
 		"codex: a turn that was begun again": {"codex", `{"type":"turn.completed","usage":{}}
 {"type":"turn.started"}`, OutcomeEmpty, "without a result", time.Time{}},
-		"codex: usage limit":       {"codex", `{"type":"turn.failed","error":{"message":"You've hit your usage limit. Try again at 3 PM."}}`, OutcomeRateLimited, "usage limit", time.Time{}},
-		"codex: quota":             {"codex", `{"type":"turn.failed","error":{"message":"{\"error\":{\"type\":\"insufficient_quota\",\"message\":\"pay first\"}}"}}`, OutcomeCredit, "pay first", time.Time{}},
-		"codex: stopped retrying":  {"codex", `{"type":"error","message":"Reconnecting... 2/5 (We’re currently experiencing high demand, which may cause temporary errors.)"}`, OutcomeRateLimited, "high demand", time.Time{}},
-		"codex: words of an agent": {"codex", `{"type":"turn.failed","error":{"message":"the diff says 429 Too Many Requests"}}`, OutcomeErrored, "the diff says", time.Time{}},
-		"codex: no message":        {"codex", `{"type":"turn.failed"}`, OutcomeErrored, "reports an error", time.Time{}},
+		"codex: usage limit": {
+			"codex", `{"type":"turn.failed","error":{"message":"You've hit your usage limit. Try again at 3 PM."}}`,
+			OutcomeRateLimited, "usage limit", time.Time{},
+		},
+		"codex: quota": {
+			"codex",
+			`{"type":"turn.failed","error":{"message":"{\"error\":{\"type\":\"insufficient_quota\",\"message\":\"pay first\"}}"}}`,
+			OutcomeCredit, "pay first", time.Time{},
+		},
+		"codex: stopped retrying": {
+			"codex",
+			`{"type":"error","message":"Reconnecting... 2/5 (We’re currently experiencing high demand, which may cause temporary errors.)"}`,
+			OutcomeRateLimited, "high demand", time.Time{},
+		},
+		"codex: words of an agent": {
+			"codex", `{"type":"turn.failed","error":{"message":"the diff says 429 Too Many Requests"}}`, OutcomeErrored,
+			"the diff says", time.Time{},
+		},
+		"codex: no message": {"codex", `{"type":"turn.failed"}`, OutcomeErrored, "reports an error", time.Time{}},
 
 		"gemini: advice after a body": {"gemini", geminiError("[API Error: {\"error\":{\"code\":429,\"message\":\"slow down\",\"status\":\"RESOURCE_EXHAUSTED\"}}]\nPlease wait and try again later."),
 			OutcomeRateLimited, "slow down", time.Time{}},
-		"gemini: advice alone": {"gemini", geminiError("[API Error: [{\"oops\"]\nPlease wait and try again later. To increase your limits, …"), OutcomeRateLimited, "oops", time.Time{}},
+		"gemini: advice alone": {
+			"gemini", geminiError("[API Error: [{\"oops\"]\nPlease wait and try again later. To increase your limits, …"),
+			OutcomeRateLimited, "oops", time.Time{},
+		},
 		"gemini: when to come back": {"gemini", geminiError(`[API Error: {"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"x","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.5s"}]}}]`),
 			OutcomeRateLimited, "x", at("2026-11-22T10:00:34.5Z")},
-		"gemini: nested":           {"gemini", geminiError(`[API Error: {"error":{"message":"{\"error\":{\"code\":403,\"message\":\"no\",\"status\":\"PERMISSION_DENIED\"}}","code":403}}]`), OutcomeAuth, "no", time.Time{}},
-		"gemini: words of a model": {"gemini", geminiError("the user says: Please wait and try again later."), OutcomeErrored, "the user", time.Time{}},
-		"gemini: not logged in":    {"gemini", `{"type":"result","status":"error","error":{"type":"FatalAuthenticationError","message":"log in"}}`, OutcomeAuth, "log in", time.Time{}},
+		"gemini: nested": {
+			"gemini",
+			geminiError(`[API Error: {"error":{"message":"{\"error\":{\"code\":403,\"message\":\"no\",\"status\":\"PERMISSION_DENIED\"}}","code":403}}]`),
+			OutcomeAuth, "no", time.Time{},
+		},
+		"gemini: words of a model": {
+			"gemini", geminiError("the user says: Please wait and try again later."), OutcomeErrored, "the user", time.Time{},
+		},
+		"gemini: not logged in": {
+			"gemini", `{"type":"result","status":"error","error":{"type":"FatalAuthenticationError","message":"log in"}}`,
+			OutcomeAuth, "log in", time.Time{},
+		},
 
-		"opencode: no step ended":    {"opencode", `{"type":"text","part":{"text":"Done."}}`, OutcomeEmpty, "without a result", time.Time{}},
-		"opencode: calls to come":    {"opencode", `{"type":"step_finish","part":{"reason":"tool-calls","tokens":{"input":1}}}`, OutcomeEmpty, "without a result", time.Time{}},
-		"opencode: cut off":          {"opencode", `{"type":"step_finish","part":{"reason":"length"}}`, OutcomeErrored, "length", time.Time{}},
-		"opencode: error at the end": {"opencode", `{"type":"step_finish","part":{"reason":"stop"}}` + "\n" + `{"type":"error","error":{"name":"UnknownError","data":{"message":"boom"}}}`, OutcomeErrored, "boom", time.Time{}},
+		"opencode: no step ended": {
+			"opencode", `{"type":"text","part":{"text":"Done."}}`, OutcomeEmpty, "without a result", time.Time{},
+		},
+		"opencode: calls to come": {
+			"opencode", `{"type":"step_finish","part":{"reason":"tool-calls","tokens":{"input":1}}}`, OutcomeEmpty,
+			"without a result", time.Time{},
+		},
+		"opencode: cut off": {
+			"opencode", `{"type":"step_finish","part":{"reason":"length"}}`, OutcomeErrored, "length", time.Time{},
+		},
+		"opencode: error at the end": {
+			"opencode",
+			`{"type":"step_finish","part":{"reason":"stop"}}` + "\n" +
+				`{"type":"error","error":{"name":"UnknownError","data":{"message":"boom"}}}`,
+			OutcomeErrored, "boom", time.Time{},
+		},
 		"opencode: rate limit": {"opencode", `{"type":"error","timestamp":1795341600000,"error":{"name":"APIError","data":{"message":"slow","statusCode":429,"responseHeaders":{"retry-after":"60"}}}}`,
 			OutcomeRateLimited, "slow", at("2026-11-22T10:01:00Z")},
 		"opencode: a limit made final": {"opencode", `{"type":"error","timestamp":1795341600000,"error":{"name":"APIError","data":{"message":"slow","statusCode":400,"responseHeaders":{"retry-after":"60","x-ralph-provider-status":"429"}}}}`,
 			OutcomeRateLimited, "slow", at("2026-11-22T10:01:00Z")},
 		"opencode: a quota made final": {"opencode", `{"type":"error","error":{"name":"APIError","data":{"message":"pay","statusCode":400,"responseBody":"{\"error\":{\"message\":\"pay\",\"type\":\"insufficient_quota\"}}","responseHeaders":{"x-ralph-provider-status":"429"}}}}`,
 			OutcomeCredit, "pay", time.Time{}},
-		"opencode: no key": {"opencode", `{"type":"error","error":{"name":"ProviderAuthError","data":{"message":"no key"}}}`, OutcomeAuth, "no key", time.Time{}},
+		"opencode: no key": {
+			"opencode", `{"type":"error","error":{"name":"ProviderAuthError","data":{"message":"no key"}}}`, OutcomeAuth,
+			"no key", time.Time{},
+		},
 
-		"copilot: an exit code":   {"copilot", `{"type":"result","exitCode":1}`, OutcomeErrored, "exit code 1", time.Time{}},
-		"copilot: no exit code":   {"copilot", `{"type":"result"}`, OutcomeErrored, "exit code", time.Time{}},
-		"copilot: interrupted":    {"copilot", `{"type":"abort","data":{"reason":"user_abort"}}` + "\n" + `{"type":"result","exitCode":0}`, OutcomeErrored, "user_abort", time.Time{}},
-		"copilot: limit, stopped": {"copilot", `{"type":"model.call_failure","data":{"statusCode":429}}` + "\n" + `{"type":"abort","data":{"reason":"x"}}` + "\n" + `{"type":"result","exitCode":0}`, OutcomeRateLimited, "429", time.Time{}},
+		"copilot: an exit code": {"copilot", `{"type":"result","exitCode":1}`, OutcomeErrored, "exit code 1", time.Time{}},
+		"copilot: no exit code": {"copilot", `{"type":"result"}`, OutcomeErrored, "exit code", time.Time{}},
+		"copilot: interrupted": {
+			"copilot", `{"type":"abort","data":{"reason":"user_abort"}}` + "\n" + `{"type":"result","exitCode":0}`,
+			OutcomeErrored, "user_abort", time.Time{},
+		},
+		"copilot: limit, stopped": {
+			"copilot",
+			`{"type":"model.call_failure","data":{"statusCode":429}}` + "\n" + `{"type":"abort","data":{"reason":"x"}}` + "\n" +
+				`{"type":"result","exitCode":0}`,
+			OutcomeRateLimited, "429", time.Time{},
+		},
 		"copilot: repeated well": {"copilot", `{"type":"model.call_failure","data":{"statusCode":500}}` + "\n" + `{"type":"assistant.message","data":{"content":"Done."}}` + "\n" + `{"type":"result","exitCode":0}`,
 			OutcomeCompleted, "", time.Time{}},
-		"copilot: not logged in": {"copilot", `{"type":"session.error","data":{"errorType":"authentication","message":"log in"}}`, OutcomeAuth, "log in", time.Time{}},
+		"copilot: not logged in": {
+			"copilot", `{"type":"session.error","data":{"errorType":"authentication","message":"log in"}}`, OutcomeAuth,
+			"log in", time.Time{},
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := reads(t, tt.cli, []byte(tt.stream), 1<<20).Result
-			if got.Outcome != tt.want || !strings.Contains(got.Error, tt.says) || !got.RetryAt.Equal(tt.retryAt) || got.BadLines != 0 {
+			if got.Outcome != tt.want || !strings.Contains(got.Error, tt.says) || !got.RetryAt.Equal(tt.retryAt) ||
+				got.BadLines != 0 {
 				t.Errorf("%+v, want %s: %q, again at %s", got, tt.want, tt.says, tt.retryAt)
 			}
 			if strings.ContainsAny(got.Error, "\n]") {
@@ -107,16 +161,32 @@ func TestUsage(t *testing.T) {
 	}{
 		"codex: of the whole thread": {"codex", `{"type":"turn.completed","usage":{"input_tokens":100,"cached_input_tokens":60,"cache_write_input_tokens":10,"output_tokens":5}}
 {"type":"turn.completed","usage":{"input_tokens":200,"cached_input_tokens":160,"cache_write_input_tokens":10,"output_tokens":9}}`, [4]int64{30, 9, 160, 10}},
-		"gemini: thoughts count":  {"gemini", `{"type":"result","status":"success","stats":{"input_tokens":100,"cached":40,"output_tokens":5,"total_tokens":135}}`, [4]int64{60, 35, 40, 0}},
-		"opencode: step by step":  {"opencode", strings.Repeat(`{"type":"step_finish","part":{"reason":"stop","tokens":{"input":10,"output":2,"reasoning":3,"cache":{"read":4,"write":1}}}}`+"\n", 2), [4]int64{20, 10, 8, 2}},
-		"nobody pays back":        {"opencode", `{"type":"step_finish","part":{"reason":"stop","tokens":{"input":-10,"output":"x","cache":7},"cost":-5}}`, [4]int64{}},
-		"nobody uses up a number": {"codex", `{"type":"turn.completed","usage":{"input_tokens":1e300,"output_tokens":9e99}}`, [4]int64{maxCount, maxCount, 0, 0}},
+		"gemini: thoughts count": {
+			"gemini",
+			`{"type":"result","status":"success","stats":{"input_tokens":100,"cached":40,"output_tokens":5,"total_tokens":135}}`,
+			[4]int64{60, 35, 40, 0},
+		},
+		"opencode: step by step": {
+			"opencode",
+			strings.Repeat(`{"type":"step_finish","part":{"reason":"stop","tokens":{"input":10,"output":2,"reasoning":3,"cache":{"read":4,"write":1}}}}`+"\n", 2),
+			[4]int64{20, 10, 8, 2},
+		},
+		"nobody pays back": {
+			"opencode",
+			`{"type":"step_finish","part":{"reason":"stop","tokens":{"input":-10,"output":"x","cache":7},"cost":-5}}`,
+			[4]int64{},
+		},
+		"nobody uses up a number": {
+			"codex", `{"type":"turn.completed","usage":{"input_tokens":1e300,"output_tokens":9e99}}`,
+			[4]int64{maxCount, maxCount, 0, 0},
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			u := reads(t, tt.cli, []byte(tt.stream), 1<<20).Result.Usage
-			if got := [4]int64{u.InputTokens, u.OutputTokens, u.CacheReadTokens, u.CacheWriteTokens}; got != tt.want || u.CostUSD != 0 {
+			if got := [4]int64{u.InputTokens, u.OutputTokens, u.CacheReadTokens, u.CacheWriteTokens}; got != tt.want ||
+				u.CostUSD != 0 {
 				t.Errorf("%v for $%f, want %v", got, u.CostUSD, tt.want)
 			}
 		})
@@ -131,11 +201,27 @@ func TestTools(t *testing.T) {
 	}{
 		"codex: once for start and end": {"codex", `{"type":"item.started","item":{"id":"1","type":"command_execution","command":"ls"}}
 {"type":"item.completed","item":{"id":"1","type":"command_execution","command":"ls","aggregated_output":"x"}}`, []string{"exec_command||ls"}},
-		"codex: files":   {"codex", `{"type":"item.completed","item":{"id":"2","type":"file_change","changes":[{"path":"a","kind":"add"},{"path":"b","kind":"update"}]}}`, []string{"apply_patch|a|add", "apply_patch|b|update"}},
-		"codex: servers": {"codex", `{"type":"item.started","item":{"id":"3","type":"mcp_tool_call","server":"s","tool":"t"}}`, []string{"t||s"}},
-		"gemini":         {"gemini", `{"type":"tool_use","tool_name":"write_file","parameters":{"content":"}{\"","file_path":"/w/a"}}`, []string{"write_file|/w/a|/w/a"}},
-		"opencode":       {"opencode", `{"type":"tool_use","part":{"tool":"edit","state":{"input":{"filePath":"a"},"output":"x"}}}`, []string{"edit|a|a"}},
-		"copilot":        {"copilot", `{"type":"tool.execution_start","data":{"toolName":"bash","arguments":{"command":"ls\u0000 -l"}}}`, []string{"bash||ls -l"}},
+		"codex: files": {
+			"codex",
+			`{"type":"item.completed","item":{"id":"2","type":"file_change","changes":[{"path":"a","kind":"add"},{"path":"b","kind":"update"}]}}`,
+			[]string{"apply_patch|a|add", "apply_patch|b|update"},
+		},
+		"codex: servers": {
+			"codex", `{"type":"item.started","item":{"id":"3","type":"mcp_tool_call","server":"s","tool":"t"}}`,
+			[]string{"t||s"},
+		},
+		"gemini": {
+			"gemini", `{"type":"tool_use","tool_name":"write_file","parameters":{"content":"}{\"","file_path":"/w/a"}}`,
+			[]string{"write_file|/w/a|/w/a"},
+		},
+		"opencode": {
+			"opencode", `{"type":"tool_use","part":{"tool":"edit","state":{"input":{"filePath":"a"},"output":"x"}}}`,
+			[]string{"edit|a|a"},
+		},
+		"copilot": {
+			"copilot", `{"type":"tool.execution_start","data":{"toolName":"bash","arguments":{"command":"ls\u0000 -l"}}}`,
+			[]string{"bash||ls -l"},
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -385,7 +471,8 @@ func fuzzFeed(f *testing.F, cli string) {
 			t.Errorf("-whole +cut:\n%s", diff)
 		}
 		r := whole.Result
-		if r.Outcome == "" || (r.Error == "") != (r.Outcome == OutcomeCompleted) || r.BadLines > r.Lines || len(r.FinalText) > maxFinalText {
+		if r.Outcome == "" || (r.Error == "") != (r.Outcome == OutcomeCompleted) || r.BadLines > r.Lines ||
+			len(r.FinalText) > maxFinalText {
 			t.Errorf("%+v", r)
 		}
 		u := r.Usage
@@ -415,7 +502,10 @@ func FuzzCopilot(f *testing.F)  { fuzzFeed(f, "copilot") }
 
 // What is picked out of an object is what encoding/json finds there.
 func FuzzPick(f *testing.F) {
-	for _, s := range []string{`{"type":"x","n":-1.5e3,"o":{"type":[1,"]"]},"s":"a\"}\\"}`, ` {} `, `{"type":null}`, `{"type":"é\u00e9"}`, `{"type":}`, `{"a":1,}`} {
+	for _, s := range []string{
+		`{"type":"x","n":-1.5e3,"o":{"type":[1,"]"]},"s":"a\"}\\"}`, ` {} `, `{"type":null}`, `{"type":"é\u00e9"}`,
+		`{"type":}`, `{"a":1,}`,
+	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -438,7 +528,8 @@ func FuzzPick(f *testing.F) {
 				t.Errorf("%s: %q, want %q", name, got, want[name])
 			}
 			var s string
-			if json.Unmarshal(want[name], &s) == nil && text(values[i]) != s && !bytes.ContainsFunc(want[name], func(r rune) bool { return r == '\uFFFD' }) {
+			if json.Unmarshal(want[name], &s) == nil && text(values[i]) != s &&
+				!bytes.ContainsFunc(want[name], func(r rune) bool { return r == '\uFFFD' }) {
 				t.Errorf("%s: %q, want %q", name, text(values[i]), s)
 			}
 			var n float64

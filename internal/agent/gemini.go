@@ -154,7 +154,8 @@ func (geminiDialect) event(f *feed, kind string, b []byte) bool {
 			return false
 		}
 		input, _ := pick(call[1], "command", "file_path", "path", "dir_path", "pattern", "description")
-		f.tool(text(call[0]), firstOf(text(input[1]), text(input[2]), text(input[3])), firstOf(text(input[0]), text(input[4]), text(input[5])))
+		f.tool(text(call[0]), firstOf(text(input[1]), text(input[2]), text(input[3])),
+			firstOf(text(input[0]), text(input[4]), text(input[5])))
 	case "error":
 		event, ok := pick(b, "severity", "message")
 		if !ok {
@@ -207,7 +208,8 @@ func geminiFailure(f *feed, kind, message, at string) {
 func quotaWords(s string) bool {
 	for line := range strings.Lines(s) {
 		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "Please wait and try again later.") || strings.HasPrefix(line, "Possible quota limitations in place") {
+		if strings.HasPrefix(line, "Please wait and try again later.") ||
+			strings.HasPrefix(line, "Possible quota limitations in place") {
 			return true
 		}
 	}

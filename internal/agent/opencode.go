@@ -99,7 +99,8 @@ func (opencodeDialect) event(f *feed, kind string, b []byte) bool {
 			return false
 		}
 		if counts, ok := pick(step[1], "input", "output", "reasoning", "cache"); ok {
-			f.use(tokens(counts[0]), tokens(counts[1])+tokens(counts[2]), tokens(member(counts[3], "read")), tokens(member(counts[3], "write")))
+			f.use(tokens(counts[0]), tokens(counts[1])+tokens(counts[2]), tokens(member(counts[3], "read")),
+				tokens(member(counts[3], "write")))
 		}
 		u := &f.result.Usage
 		u.CostUSD = min(u.CostUSD+max(amount(step[2]), 0), maxCost)

@@ -115,7 +115,8 @@ func valueEnd(b []byte, i int) int {
 		return -1
 	default: // a number, true, false or null
 		from := i
-		for i < len(b) && (b[i] == '-' || b[i] == '+' || b[i] == '.' || b[i]|0x20 >= 'a' && b[i]|0x20 <= 'z' || b[i] >= '0' && b[i] <= '9') {
+		for i < len(b) && (b[i] == '-' || b[i] == '+' || b[i] == '.' || b[i]|0x20 >= 'a' && b[i]|0x20 <= 'z' || b[i] >= '0' &&
+			b[i] <= '9') {
 			i++
 		}
 		if i == from {

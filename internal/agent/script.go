@@ -62,7 +62,8 @@ func (s scripted) Command(inv Invocation) (Command, error) {
 		return Command{}, fmt.Errorf("path of script: %w", err)
 	}
 	if inv.Sandbox == SandboxLocal {
-		return Command{Argv: []string{self, ScriptCommand, "--script", file}, Mounts: []Mount{{Host: file, Target: file}}}, nil
+		return Command{Argv: []string{self, ScriptCommand, "--script", file}, Mounts: []Mount{{Host: file, Target: file}}},
+			nil
 	}
 	return Command{
 		Argv: []string{scriptSelfTarget, ScriptCommand, "--script", scriptFileTarget},

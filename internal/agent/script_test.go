@@ -151,7 +151,8 @@ func TestGreetingExample(t *testing.T) {
 	}
 
 	got := start("T1", run.ModeBuild, 1)
-	if got.Outcome != OutcomeCompleted || got.FinalText != "greet.sh greets by name.\n\nRALPH_RESULT: done" || got.Usage.CostUSD != 0.02 || got.Model != "scripted-demo" || got.ToolCalls != 3 {
+	if got.Outcome != OutcomeCompleted || got.FinalText != "greet.sh greets by name.\n\nRALPH_RESULT: done" ||
+		got.Usage.CostUSD != 0.02 || got.Model != "scripted-demo" || got.ToolCalls != 3 {
 		t.Errorf("T1: %+v", got)
 	}
 	start("T2", run.ModeBuild, 1)
@@ -215,7 +216,8 @@ func TestScriptStateCountsStarts(t *testing.T) {
 	_, other := act(t, script, dir, prompt("T2", run.ModeBuild, 1))
 	// A rate limit is no attempt, so the prompt still says 1.
 	_, second := act(t, script, dir, prompt("T1", run.ModeBuild, 1))
-	if first.Outcome != OutcomeRateLimited || first.RetryAt.IsZero() || other.FinalText != "other" || second.FinalText != "now" {
+	if first.Outcome != OutcomeRateLimited || first.RetryAt.IsZero() || other.FinalText != "other" ||
+		second.FinalText != "now" {
 		t.Errorf("first %+v\nother %+v\nsecond %+v", first, other, second)
 	}
 }
@@ -248,19 +250,30 @@ func TestMisbehaviours(t *testing.T) {
 				t.Errorf("truncated %t, %d bad lines", r.Truncated, r.BadLines)
 			}
 		}},
-		"symlink_progress": {want: want{outcome: OutcomeCompleted, work: true, progress: "-"}, check: func(t *testing.T, dir string, _ Result) {
+		"symlink_progress": {want: want{outcome: OutcomeCompleted, work: true, progress: "-"}, check: func(t *testing.T,
+			dir string, _ Result) {
 			if to, err := os.Readlink(filepath.Join(dir, progressFile)); err != nil || to != "/etc/passwd" {
 				t.Errorf("link to %q: %v", to, err)
 			}
 		}},
-		"delete_progress": {want: want{outcome: OutcomeCompleted, work: true, progress: "-"}, check: func(t *testing.T, dir string, _ Result) {
+		"delete_progress": {want: want{outcome: OutcomeCompleted, work: true, progress: "-"}, check: func(t *testing.T,
+			dir string, _ Result) {
 			if _, err := os.Lstat(filepath.Join(dir, progressFile)); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("progress file: %v", err)
 			}
 		}},
-		"tick_all":   {want: want{outcome: OutcomeCompleted, work: true, progress: strings.ReplaceAll(progressText, "- [ ]", "- [x]")}},
-		"done_early": {want: want{outcome: OutcomeCompleted, work: true, progress: strings.Replace(ticked, "IN_PROGRESS", doneMarker(), 1)}},
-		"forge_log":  {want: want{outcome: OutcomeCompleted, work: true, progress: ticked + "| 99 | 2001-01-01 00:00 | 1s | T1, T2, T3 | forged by the agent |\n"}},
+		"tick_all": {
+			want: want{outcome: OutcomeCompleted, work: true, progress: strings.ReplaceAll(progressText, "- [ ]", "- [x]")},
+		},
+		"done_early": {
+			want: want{outcome: OutcomeCompleted, work: true, progress: strings.Replace(ticked, "IN_PROGRESS", doneMarker(), 1)},
+		},
+		"forge_log": {
+			want: want{
+				outcome: OutcomeCompleted, work: true,
+				progress: ticked + "| 99 | 2001-01-01 00:00 | 1s | T1, T2, T3 | forged by the agent |\n",
+			},
+		},
 		"is_error":   {want: want{exit: 1, outcome: OutcomeErrored}},
 		"rate_limit": {want: want{exit: 1, outcome: OutcomeRateLimited}},
 		"auth":       {want: want{exit: 1, outcome: OutcomeAuth}},
@@ -282,7 +295,8 @@ func TestMisbehaviours(t *testing.T) {
 				t.Error("no workflow")
 			}
 		}},
-		"touch:docs/more.txt": {want: want{outcome: OutcomeCompleted, work: true}, check: func(t *testing.T, dir string, _ Result) {
+		"touch:docs/more.txt": {want: want{outcome: OutcomeCompleted, work: true}, check: func(t *testing.T, dir string,
+			_ Result) {
 			if read(t, dir, "docs/more.txt") == "" {
 				t.Error("file not touched")
 			}
@@ -343,7 +357,8 @@ func TestHangEndsWithTheContext(t *testing.T) {
 	seen := make(chan struct{})
 	go func() { <-seen; cancel() }()
 	p := newStream(nil)
-	code, err := RunScript(ctx, []byte("default: [{misbehave: hang}]"), strings.NewReader(prompt("T1", run.ModeBuild, 1)), &notify{p, seen}, tree(t, progressText))
+	code, err := RunScript(ctx, []byte("default: [{misbehave: hang}]"), strings.NewReader(prompt("T1", run.ModeBuild, 1)),
+		&notify{p, seen}, tree(t, progressText))
 	if err != nil || code != 143 || p.Close().Outcome != OutcomeEmpty {
 		t.Errorf("exit %d, %v", code, err)
 	}
@@ -383,13 +398,21 @@ func TestParseScript(t *testing.T) {
 		{"unknown key", "tasks:\n  T1:\n    - filez: {a: b}\n", "[3:7]"},
 		{"wrong type", "tasks:\n  T1:\n    - cost_usd: much\n", "[3:17]"},
 		{"twice the same key", "model: a\nmodel: b\n", "[2:1]"},
-		{"unknown misbehaviour", "tasks:\n  T1: [{}, {misbehave: evil}]\n", `tasks, T1, entry 2: unknown misbehaviour "evil"`},
+		{
+			"unknown misbehaviour", "tasks:\n  T1: [{}, {misbehave: evil}]\n", `tasks, T1, entry 2: unknown misbehaviour "evil"`,
+		},
 		{"the placeholder is none", "default: [{misbehave: 'touch:'}]\n", "default, entry 1: path \"\""},
 		{"path out of the tree", "default: [{files: {../x: y}}]\n", `path "../x" is not in the work tree`},
 		{"absolute path", "default: [{delete: [/etc/passwd]}]\n", "is not in the work tree"},
 		{"two lines for a title", "plan: [{title: \"a\\nb\"}]\n", "plan, entry 1: the title must be one line"},
-		{"no title for an added task", "review: [{}, {add_tasks: [{accept: [a]}]}]\n", "review, entry 2: add_tasks, entry 1: the title must be one line"},
-		{"a tool without a name", "split: {T1: [{use: [{file: a}]}]}\n", "split, T1, entry 1: use, entry 1: a tool has a name"},
+		{
+			"no title for an added task", "review: [{}, {add_tasks: [{accept: [a]}]}]\n",
+			"review, entry 2: add_tasks, entry 1: the title must be one line",
+		},
+		{
+			"a tool without a name", "split: {T1: [{use: [{file: a}]}]}\n",
+			"split, T1, entry 1: use, entry 1: a tool has a name",
+		},
 		{"a tool without end", "default: [{use: [{tool: Read, times: 1001}]}]\n", "at most 1000 times"},
 	}
 	for _, tt := range tests {
@@ -414,11 +437,17 @@ func TestRunScriptErrors(t *testing.T) {
 		out                 io.Writer
 		err                 string
 	}{
-		"bad script":            {script: "x: 1", dir: tree(t, ""), out: io.Discard, err: "parse agent script"},
-		"no work tree":          {dir: filepath.Join(t.TempDir(), "no"), out: io.Discard, err: "open work tree"},
-		"stdout closed":         {dir: tree(t, ""), out: failing{full}, err: "disk full"},
-		"no progress file":      {script: "default: [{tick: true}]", prompt: "Task: T1\nMode: build\n", dir: tree(t, ""), out: io.Discard, err: "names no progress file"},
-		"progress file outside": {script: "default: [{tick: true}]", prompt: "Task: T1\nProgress file: ../../x\n", dir: tree(t, ""), out: io.Discard, err: "read progress file"},
+		"bad script":    {script: "x: 1", dir: tree(t, ""), out: io.Discard, err: "parse agent script"},
+		"no work tree":  {dir: filepath.Join(t.TempDir(), "no"), out: io.Discard, err: "open work tree"},
+		"stdout closed": {dir: tree(t, ""), out: failing{full}, err: "disk full"},
+		"no progress file": {
+			script: "default: [{tick: true}]", prompt: "Task: T1\nMode: build\n", dir: tree(t, ""), out: io.Discard,
+			err: "names no progress file",
+		},
+		"progress file outside": {
+			script: "default: [{tick: true}]", prompt: "Task: T1\nProgress file: ../../x\n", dir: tree(t, ""), out: io.Discard,
+			err: "read progress file",
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -452,7 +481,8 @@ func TestScriptStaysInTheTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	_, err := RunScript(t.Context(), []byte("default: [{files: {out/x.txt: y}}]"), strings.NewReader(prompt("T1", run.ModeBuild, 1)), &out, dir)
+	_, err := RunScript(t.Context(), []byte("default: [{files: {out/x.txt: y}}]"),
+		strings.NewReader(prompt("T1", run.ModeBuild, 1)), &out, dir)
 	if err == nil || read(t, filepath.Dir(dir), "x.txt") != "" {
 		t.Errorf("wrote through the link: %v", err)
 	}
@@ -472,7 +502,10 @@ review: [{add_tasks: [{title: Say goodbye}]}, {say: Nothing more.}]
 	for _, tt := range []struct {
 		name, prompt, want string
 	}{
-		{"split by title", prompt("T1 Greet by name", "split", 4), "- [ ] Say hello\n  - Accept: it says hello\n- [ ] Say the name\n"},
+		{
+			"split by title", prompt("T1 Greet by name", "split", 4),
+			"- [ ] Say hello\n  - Accept: it says hello\n- [ ] Say the name\n",
+		},
 		{"split of another task", prompt("T2 Read the language", "split", 4), ""},
 		{"first review", prompt("-", "review", 1), "- [ ] Say goodbye\n"},
 		{"second review", prompt("-", "review", 2), ""},
@@ -486,7 +519,8 @@ review: [{add_tasks: [{title: Say goodbye}]}, {say: Nothing more.}]
 			t.Errorf("%s: it worked on the task", tt.name)
 		}
 		got := read(t, dir, progressFile)
-		if changed := got != progressText; changed != (tt.want != "") || !strings.Contains(got, "- [ ] T10 Describe it\n"+tt.want) {
+		if changed := got != progressText; changed != (tt.want != "") ||
+			!strings.Contains(got, "- [ ] T10 Describe it\n"+tt.want) {
 			t.Errorf("%s:\n%s", tt.name, got)
 		}
 		if pattern := strings.Contains(got, "## Codebase Patterns\n- Greetings live in one file\n"); pattern != (tt.name == "split by title") {
@@ -502,7 +536,8 @@ func TestScriptedToolUse(t *testing.T) {
 	var seen []Activity
 	p := newStream(func(a Activity) { seen = append(seen, a) })
 	const script = `default: [{use: [{tool: Read, file: a.go, times: 3}, {tool: Bash, command: go test ./...}]}]`
-	if _, err := RunScript(t.Context(), []byte(script), strings.NewReader(prompt("T1", run.ModeBuild, 1)), p, dir); err != nil {
+	if _, err := RunScript(t.Context(), []byte(script), strings.NewReader(prompt("T1", run.ModeBuild, 1)), p,
+		dir); err != nil {
 		t.Fatal(err)
 	}
 	p.Close()

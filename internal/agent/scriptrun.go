@@ -32,7 +32,9 @@ const exitTerminated = 143
 // does. It gives the exit code of the process; an error means that the agent
 // itself broke (bad script, unreadable prompt, full disk), which is not part of
 // any script. When ctx ends it stops, also out of "hang", with 143.
-func RunScript(ctx context.Context, script []byte, prompt io.Reader, stdout io.Writer, workdir string) (exit int, err error) {
+func RunScript(
+	ctx context.Context, script []byte, prompt io.Reader, stdout io.Writer, workdir string,
+) (exit int, err error) {
 	s, err := ParseScript(script)
 	if err != nil {
 		return run.ExitUsage, err
@@ -311,7 +313,9 @@ func (a *actor) work(ctx context.Context, step Step) error {
 	if a.assignment.Mode == run.ModePlan {
 		tasks = slices.Concat(a.script.Plan, tasks)
 	}
-	notes := []struct{ section, text string }{{"Tasks", planText(tasks)}, {"Codebase Patterns", bullet(step.Pattern)}, {"Learnings", bullet(step.Learn)}}
+	notes := []struct{ section, text string }{
+		{"Tasks", planText(tasks)}, {"Codebase Patterns", bullet(step.Pattern)}, {"Learnings", bullet(step.Learn)},
+	}
 	for _, n := range notes {
 		if n.text == "" {
 			continue
@@ -366,7 +370,9 @@ func (a *actor) misbehave(step Step) error {
 			return addToSection(b, "Iteration Log", "| 99 | 2001-01-01 00:00 | 1s | T1, T2, T3 | forged by the agent |\n")
 		})
 	case misEscapeWrite:
-		a.out.tool("Bash", object{"command": "echo escaped > ../escaped-by-agent", "description": "Write beside the work tree"})
+		a.out.tool("Bash", object{
+			"command": "echo escaped > ../escaped-by-agent", "description": "Write beside the work tree",
+		})
 		// A sandbox that refuses this is right.
 		_ = os.WriteFile(filepath.Join(a.workdir, "..", "escaped-by-agent"), []byte("escaped\n"), 0o600)
 		return nil

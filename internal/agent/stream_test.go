@@ -171,9 +171,12 @@ func TestStream(t *testing.T) {
 			want:  Result{Outcome: OutcomeCompleted, FinalText: "ok", Usage: okUsage, Lines: 1},
 		},
 		{
-			name:  "a bad line costs that line only",
-			lines: []string{"npm warn deprecated", `{"type":"assistant","message":{"content":[`, "\x00\xff", `{"type":"result","is_error":}`, "[]", "null", okResult, `{"half`},
-			want:  Result{Outcome: OutcomeCompleted, FinalText: "ok", Usage: okUsage, Lines: 8, BadLines: 7},
+			name: "a bad line costs that line only",
+			lines: []string{
+				"npm warn deprecated", `{"type":"assistant","message":{"content":[`, "\x00\xff", `{"type":"result","is_error":}`,
+				"[]", "null", okResult, `{"half`,
+			},
+			want: Result{Outcome: OutcomeCompleted, FinalText: "ok", Usage: okUsage, Lines: 8, BadLines: 7},
 		},
 		{
 			name:  "no newline at the end",
@@ -188,13 +191,17 @@ func TestStream(t *testing.T) {
 			},
 			want: Result{
 				Outcome: OutcomeCompleted, FinalText: "second", Lines: 2,
-				Usage: run.Usage{InputTokens: 15, OutputTokens: 3, CacheReadTokens: 7, CacheWriteTokens: 8, CostUSD: 0.75, Turns: 4},
+				Usage: run.Usage{
+					InputTokens: 15, OutputTokens: 3, CacheReadTokens: 7, CacheWriteTokens: 8, CostUSD: 0.75, Turns: 4,
+				},
 			},
 		},
 		{
-			name:  "a good result after a bad one is good",
-			lines: []string{`{"type":"result","subtype":"success","is_error":true,"api_error_status":500,"result":"API Error: 500"}`, okResult},
-			want:  Result{Outcome: OutcomeCompleted, FinalText: "ok", Usage: okUsage, Lines: 2},
+			name: "a good result after a bad one is good",
+			lines: []string{
+				`{"type":"result","subtype":"success","is_error":true,"api_error_status":500,"result":"API Error: 500"}`, okResult,
+			},
+			want: Result{Outcome: OutcomeCompleted, FinalText: "ok", Usage: okUsage, Lines: 2},
 		},
 		{
 			name:  "a bad result after a good one is bad",
@@ -207,9 +214,11 @@ func TestStream(t *testing.T) {
 			want:  Result{Outcome: OutcomeErrored, Error: "no", FinalText: "no", Lines: 1},
 		},
 		{
-			name:  "overload by status",
-			lines: []string{`{"type":"result","subtype":"success","is_error":true,"api_error_status":529,"result":"Overloaded"}`},
-			want:  Result{Outcome: OutcomeRateLimited, Error: "Overloaded", FinalText: "Overloaded", Lines: 1},
+			name: "overload by status",
+			lines: []string{
+				`{"type":"result","subtype":"success","is_error":true,"api_error_status":529,"result":"Overloaded"}`,
+			},
+			want: Result{Outcome: OutcomeRateLimited, Error: "Overloaded", FinalText: "Overloaded", Lines: 1},
 		},
 		{
 			name: "words are no class",
@@ -217,7 +226,10 @@ func TestStream(t *testing.T) {
 				`{"type":"assistant","message":{"content":[{"type":"text","text":"429 rate_limit authentication_failed: credit balance is too low"}]}}`,
 				`{"type":"result","subtype":"success","is_error":true,"result":"I added @upstash/ratelimit; got 429 Too Many Requests"}`,
 			},
-			want: Result{Outcome: OutcomeErrored, Error: "I added @upstash/ratelimit; got 429 Too Many Requests", FinalText: "I added @upstash/ratelimit; got 429 Too Many Requests", Lines: 2},
+			want: Result{
+				Outcome: OutcomeErrored, Error: "I added @upstash/ratelimit; got 429 Too Many Requests",
+				FinalText: "I added @upstash/ratelimit; got 429 Too Many Requests", Lines: 2,
+			},
 		},
 		{
 			name: "an error that was overcome is no class",
@@ -246,14 +258,20 @@ func TestStream(t *testing.T) {
 			want: Result{Outcome: OutcomeRateLimited, Error: "no", FinalText: "no", Lines: 3},
 		},
 		{
-			name:  "killed while waiting for the credentials to work",
-			lines: []string{`{"type":"system","subtype":"api_retry","attempt":2,"max_retries":10,"error_status":401,"error":"authentication_failed"}`},
-			want:  Result{Outcome: OutcomeAuth, Error: "the model API answered 401 (authentication_failed); attempt 2 of 10 failed", Lines: 1},
+			name: "killed while waiting for the credentials to work",
+			lines: []string{
+				`{"type":"system","subtype":"api_retry","attempt":2,"max_retries":10,"error_status":401,"error":"authentication_failed"}`,
+			},
+			want: Result{
+				Outcome: OutcomeAuth, Error: "the model API answered 401 (authentication_failed); attempt 2 of 10 failed", Lines: 1,
+			},
 		},
 		{
-			name:  "killed while the API was away",
-			lines: []string{`{"type":"system","subtype":"api_retry","attempt":2,"max_retries":10,"error_status":null,"error":"unknown"}`},
-			want:  Result{Outcome: OutcomeEmpty, Error: noResult, Lines: 1},
+			name: "killed while the API was away",
+			lines: []string{
+				`{"type":"system","subtype":"api_retry","attempt":2,"max_retries":10,"error_status":null,"error":"unknown"}`,
+			},
+			want: Result{Outcome: OutcomeEmpty, Error: noResult, Lines: 1},
 		},
 		{
 			name: "killed after the retry went through",
@@ -286,12 +304,16 @@ func TestStream(t *testing.T) {
 				`{"type":"result","num_turns":-3,"total_cost_usd":-1,"usage":{"input_tokens":-5,"output_tokens":9223372036854775807}}`,
 				`{"type":"result","num_turns":9223372036854775807,"total_cost_usd":1e300,"usage":{"output_tokens":9223372036854775807}}`,
 			},
-			want: Result{Outcome: OutcomeCompleted, Usage: run.Usage{OutputTokens: maxCount, CostUSD: maxCost, Turns: maxCount}, Lines: 2},
+			want: Result{
+				Outcome: OutcomeCompleted, Usage: run.Usage{OutputTokens: maxCount, CostUSD: maxCost, Turns: maxCount}, Lines: 2,
+			},
 		},
 		{
-			name:  "denied permissions are counted",
-			lines: []string{`{"type":"result","subtype":"success","is_error":false,"result":"x","permission_denials":[{"tool_name":"Bash"},{"tool_name":"Write"}]}`},
-			want:  Result{Outcome: OutcomeCompleted, FinalText: "x", PermissionDenials: 2, Lines: 1},
+			name: "denied permissions are counted",
+			lines: []string{
+				`{"type":"result","subtype":"success","is_error":false,"result":"x","permission_denials":[{"tool_name":"Bash"},{"tool_name":"Write"}]}`,
+			},
+			want: Result{Outcome: OutcomeCompleted, FinalText: "x", PermissionDenials: 2, Lines: 1},
 		},
 		{
 			name:  "unknown events are signs of life",
@@ -299,9 +321,11 @@ func TestStream(t *testing.T) {
 			want:  Result{Outcome: OutcomeCompleted, FinalText: "ok", Usage: okUsage, Lines: 4, BadLines: 1},
 		},
 		{
-			name:  "control characters are gone from the final text, lines stay",
-			lines: []string{`{"type":"result","subtype":"success","result":"a\u001b[31mred\u001b[0m\u001b]0;title\u0007\r\n\tb\u0000\u009b\u202e\u200dc"}`},
-			want:  Result{Outcome: OutcomeCompleted, FinalText: "ared\n\tb\u200dc", Lines: 1},
+			name: "control characters are gone from the final text, lines stay",
+			lines: []string{
+				`{"type":"result","subtype":"success","result":"a\u001b[31mred\u001b[0m\u001b]0;title\u0007\r\n\tb\u0000\u009b\u202e\u200dc"}`,
+			},
+			want: Result{Outcome: OutcomeCompleted, FinalText: "ared\n\tb\u200dc", Lines: 1},
 		},
 	}
 	for _, tt := range tests {
@@ -360,7 +384,8 @@ func TestFinalTextKeepsTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, _ := parse(t, line, 0)
-	if len(got.FinalText) > maxFinalText || !strings.HasSuffix(got.FinalText, "€\nthe end") || !strings.HasPrefix(got.FinalText, "€") {
+	if len(got.FinalText) > maxFinalText || !strings.HasSuffix(got.FinalText, "€\nthe end") ||
+		!strings.HasPrefix(got.FinalText, "€") {
 		t.Errorf("%d bytes: %.20q … %.20q", len(got.FinalText), got.FinalText, got.FinalText[len(got.FinalText)-20:])
 	}
 }
@@ -430,11 +455,17 @@ func TestWithExit(t *testing.T) {
 		{OutcomeAuth, 1, "", "", OutcomeAuth, ""},
 		{OutcomeCredit, 0, "", "", OutcomeCredit, ""},
 		{OutcomeCompleted, 1, "", "", OutcomeCrashed, "the agent exited with code 1 after reporting success"},
-		{OutcomeCompleted, 137, "SIGKILL", "", OutcomeCrashed, "the agent was killed by signal SIGKILL after reporting success"},
+		{
+			OutcomeCompleted, 137, "SIGKILL", "", OutcomeCrashed,
+			"the agent was killed by signal SIGKILL after reporting success",
+		},
 		{OutcomeCompleted, 143, "SIGTERM", "idle for 10m", OutcomeCompleted, ""},
 		{OutcomeEmpty, 1, "", "", OutcomeCrashed, "the agent exited with code 1 without a result"},
 		{OutcomeEmpty, 139, "SIGSEGV", "", OutcomeCrashed, "the agent was killed by signal SIGSEGV without a result"},
-		{OutcomeEmpty, 143, "SIGTERM", "idle\nfor 10m", OutcomeCrashed, "the agent was stopped without a result: idle for 10m"},
+		{
+			OutcomeEmpty, 143, "SIGTERM", "idle\nfor 10m", OutcomeCrashed,
+			"the agent was stopped without a result: idle for 10m",
+		},
 	}
 	for _, tt := range tests {
 		got := Result{Outcome: tt.outcome}.WithExit(tt.code, tt.signal, tt.reason, "")
@@ -472,7 +503,8 @@ func FuzzParser(f *testing.F) {
 		if whole.Outcome == "" || (whole.Error == "") != (whole.Outcome == OutcomeCompleted) {
 			t.Errorf("outcome %q with error %q", whole.Outcome, whole.Error)
 		}
-		if whole.BadLines > whole.Lines || len(whole.FinalText) > maxFinalText || whole.Usage.InputTokens < 0 || whole.Usage.CostUSD < 0 {
+		if whole.BadLines > whole.Lines || len(whole.FinalText) > maxFinalText || whole.Usage.InputTokens < 0 ||
+			whole.Usage.CostUSD < 0 {
 			t.Errorf("out of bounds: %+v", whole)
 		}
 		for _, a := range seen {
@@ -501,10 +533,38 @@ func session(tb testing.TB) []byte {
 	b.Write(head)
 	for i := range 200 {
 		for _, e := range []object{
-			{"type": "assistant", "message": object{"content": []object{{"type": "text", "text": "Now I look at the next file and change what is needed."}}}},
-			{"type": "assistant", "message": object{"content": []object{{"type": "tool_use", "name": "Read", "input": object{"file_path": fmt.Sprintf("/workspace/pkg/file%d.go", i)}}}}},
-			{"type": "user", "message": object{"content": []object{{"type": "tool_result", "content": source}}}, "tool_use_result": object{"file": object{"content": source}}},
-			{"type": "assistant", "message": object{"content": []object{{"type": "tool_use", "name": "Edit", "input": object{"file_path": fmt.Sprintf("/workspace/pkg/file%d.go", i), "old_string": source[:len(source)/4], "new_string": source[:len(source)/3]}}}}},
+			{
+				"type": "assistant",
+				"message": object{
+					"content": []object{{"type": "text", "text": "Now I look at the next file and change what is needed."}},
+				},
+			},
+			{
+				"type": "assistant",
+				"message": object{
+					"content": []object{
+						{"type": "tool_use", "name": "Read", "input": object{"file_path": fmt.Sprintf("/workspace/pkg/file%d.go", i)}},
+					},
+				},
+			},
+			{
+				"type": "user", "message": object{"content": []object{{"type": "tool_result", "content": source}}},
+				"tool_use_result": object{"file": object{"content": source}},
+			},
+			{
+				"type": "assistant",
+				"message": object{
+					"content": []object{
+						{
+							"type": "tool_use", "name": "Edit",
+							"input": object{
+								"file_path": fmt.Sprintf("/workspace/pkg/file%d.go", i), "old_string": source[:len(source)/4],
+								"new_string": source[:len(source)/3],
+							},
+						},
+					},
+				},
+			},
 		} {
 			line, err := json.Marshal(e)
 			if err != nil {

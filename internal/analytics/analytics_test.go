@@ -39,17 +39,31 @@ func story(id run.ID) []run.Event {
 		{Kind: run.EventRunStarted, Total: 2},
 		{Kind: run.EventAgentFinished, Iteration: 1, TaskID: "T1", Outcome: "completed", Model: "m1", Duration: time.Second, Usage: run.Usage{InputTokens: 10, CostUSD: 0.1}, CostUSD: 0.1,
 			Models: []run.ModelUse{{Model: "m1", Requests: 2, Usage: run.Usage{InputTokens: 10, CostUSD: 0.1}}},
-			Hosts:  []run.HostUse{{Host: "pkg.example", Count: 2, Sent: 5, Received: 50}, {Host: "sesame.example", Blocked: "why", Count: 1}},
+			Hosts: []run.HostUse{
+				{Host: "pkg.example", Count: 2, Sent: 5, Received: 50}, {Host: "sesame.example", Blocked: "why", Count: 1},
+			},
 		},
 		{Kind: run.EventAgentActivity, Iteration: 1, Text: "what it says"},
 		{Kind: run.EventGate, Iteration: 1, Gate: "go test", Passed: true, Duration: 5 * time.Millisecond},
 		{Kind: run.EventTaskDone, Iteration: 1, TaskID: "T1", Done: 1, Total: 2},
-		{Kind: run.EventAgentFinished, Iteration: 2, TaskID: "T2", Outcome: "completed", Duration: 2 * time.Second, Usage: run.Usage{InputTokens: 5, CostUSD: 0.1}, CostUSD: 0.2},
-		{Kind: run.EventGate, Iteration: 2, Gate: "go test", Duration: 6 * time.Millisecond, Hosts: []run.HostUse{{Host: "pkg.example", Count: 1, Received: 7}, {Host: "pkg.example", Blocked: "why", Count: 1}}},
+		{
+			Kind: run.EventAgentFinished, Iteration: 2, TaskID: "T2", Outcome: "completed", Duration: 2 * time.Second,
+			Usage: run.Usage{InputTokens: 5, CostUSD: 0.1}, CostUSD: 0.2,
+		},
+		{
+			Kind: run.EventGate, Iteration: 2, Gate: "go test", Duration: 6 * time.Millisecond,
+			Hosts: []run.HostUse{{Host: "pkg.example", Count: 1, Received: 7}, {Host: "pkg.example", Blocked: "why", Count: 1}},
+		},
 		{Kind: run.EventAttemptFailed, Iteration: 2, TaskID: "T2", Text: "open sesame\nfails"},
-		{Kind: run.EventVerdict, Iteration: 2, Verdict: "narrow", Patterns: []string{"repeating_error", "regression"}, Strategy: "test_first"},
+		{
+			Kind: run.EventVerdict, Iteration: 2, Verdict: "narrow", Patterns: []string{"repeating_error", "regression"},
+			Strategy: "test_first",
+		},
 		{Kind: run.EventIteration, Iteration: 3, TaskID: "T2", Strategy: "test_first"},
-		{Kind: run.EventAgentFinished, Iteration: 3, TaskID: "T2", Outcome: "completed", Duration: 2 * time.Second, CostUSD: 0.3},
+		{
+			Kind: run.EventAgentFinished, Iteration: 3, TaskID: "T2", Outcome: "completed", Duration: 2 * time.Second,
+			CostUSD: 0.3,
+		},
 		{Kind: run.EventTaskDone, Iteration: 3, TaskID: "T2", Done: 2, Total: 2},
 		{Kind: run.EventRunEnded, Iteration: 3, End: run.EndAllTasksComplete, CostUSD: 0.3},
 	}
@@ -80,13 +94,17 @@ func TestAStorySummedUp(t *testing.T) {
 		Iterations: 3, AgentCalls: 3, AgentSeconds: 5, FailedAttempts: 1, TasksDone: 2, TasksTotal: 2, Gates: 2,
 		GateFailures: map[string]int{"go test": 1}, Verdicts: map[string]int{"narrow": 1}, CostUSD: 0.3,
 		Patterns: map[string]int{"repeating_error": 1, "regression": 1}, Strategies: map[string]int{"test_first": 1},
-		Models:       map[string]analytics.ModelStats{"m1": {Requests: 2, Usage: analytics.Usage{InputTokens: 10, CostUSD: 0.1}}},
-		HostsReached: map[string]int{"pkg.example": 3}, HostsBlocked: map[string]int{"***.example": 1, "pkg.example": 1}, SentBytes: 5, ReceivedBytes: 57,
+		Models: map[string]analytics.ModelStats{
+			"m1": {Requests: 2, Usage: analytics.Usage{InputTokens: 10, CostUSD: 0.1}},
+		},
+		HostsReached: map[string]int{"pkg.example": 3}, HostsBlocked: map[string]int{"***.example": 1, "pkg.example": 1},
+		SentBytes: 5, ReceivedBytes: 57,
 	}
 	want := analytics.Stats{
 		Runs: []analytics.RunStats{{
 			Run: "r1", Repo: "acme/app", Started: at, Ended: at.Add(12 * time.Second), End: run.EndAllTasksComplete,
-			Total: figures, Outcomes: map[string]int{"completed": 3}, Usage: analytics.Usage{InputTokens: 15, CostUSD: 0.2}, Model: "m1",
+			Total: figures, Outcomes: map[string]int{"completed": 3}, Usage: analytics.Usage{InputTokens: 15, CostUSD: 0.2},
+			Model: "m1",
 		}},
 		Ends:  map[run.EndReason]int{run.EndAllTasksComplete: 1},
 		Total: figures,

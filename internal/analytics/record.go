@@ -105,7 +105,9 @@ func usage(u run.Usage) Usage {
 func HostUses(uses []run.HostUse) []HostUse {
 	var out []HostUse
 	for _, u := range uses {
-		out = append(out, HostUse{Host: u.Host, Blocked: u.Blocked, Count: u.Count, SentBytes: u.Sent, ReceivedBytes: u.Received})
+		out = append(out, HostUse{
+			Host: u.Host, Blocked: u.Blocked, Count: u.Count, SentBytes: u.Sent, ReceivedBytes: u.Received,
+		})
 	}
 	return out
 }
@@ -122,7 +124,8 @@ func newRecord(ev run.Event, mask func(string) string) Record {
 		Version: Version, Time: ev.Time.UTC(), Run: ev.Run, Repo: ev.Repo, Subject: clip(mask(ev.Subject), maxTitle),
 		Kind: ev.Kind, Iteration: ev.Iteration, Task: ev.TaskID, Title: clip(mask(ev.TaskTitle), maxTitle),
 		Done: ev.Done, Total: ev.Total, Role: ev.Role, Outcome: ev.Outcome, Model: ev.Model, Gate: clip(ev.Gate, maxTitle),
-		DurationMS: ev.Duration.Milliseconds(), Verdict: ev.Verdict, Patterns: ev.Patterns, Strategy: ev.Strategy, Signals: (*Signals)(ev.Signals), CostUSD: run.Dollars(ev.CostUSD), End: ev.End, Text: clip(mask(ev.Text), maxText),
+		DurationMS: ev.Duration.Milliseconds(), Verdict: ev.Verdict, Patterns: ev.Patterns, Strategy: ev.Strategy,
+		Signals: (*Signals)(ev.Signals), CostUSD: run.Dollars(ev.CostUSD), End: ev.End, Text: clip(mask(ev.Text), maxText),
 	}
 	if ev.Kind == run.EventGate {
 		r.Passed = &ev.Passed

@@ -276,7 +276,9 @@ func (s *Summary) Stats() Stats {
 		}
 		out.Runs = append(out.Runs, r)
 	}
-	slices.SortFunc(out.Runs, func(a, b RunStats) int { return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Run, b.Run)) })
+	slices.SortFunc(out.Runs, func(a, b RunStats) int {
+		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Run, b.Run))
+	})
 	for _, r := range out.Runs {
 		out.Ends[r.End]++
 		out.Total.add(r.Total)

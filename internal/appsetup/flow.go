@@ -65,7 +65,10 @@ func New(cfg Config, base string) (*Flow, error) {
 	if err != nil {
 		return nil, fmt.Errorf("address of the set-up: %w", err)
 	}
-	f := &Flow{cfg: cfg, base: base, host: u.Host, word: rand.Text(), state: rand.Text() + rand.Text(), page: page, done: make(chan outcome, 1)}
+	f := &Flow{
+		cfg: cfg, base: base, host: u.Host, word: rand.Text(), state: rand.Text() + rand.Text(), page: page,
+		done: make(chan outcome, 1),
+	}
 	f.cfg.Manifest.RedirectURL = base + "/created"
 	return f, nil
 }
@@ -106,18 +109,25 @@ func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byt
 func (f *Flow) created(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	if !same(q.Get("state"), f.state) {
-		f.show(w, http.StatusForbidden, view{Title: "This is not the expected answer", Text: "It does not belong to the set-up that is running here. Nothing was stored. Open the address shown in the terminal and start there."})
+		f.show(w, http.StatusForbidden, view{
+			Title: "This is not the expected answer",
+			Text:  "It does not belong to the set-up that is running here. Nothing was stored. Open the address shown in the terminal and start there.",
+		})
 		return
 	}
 	code := q.Get("code")
 	if code == "" {
-		f.show(w, http.StatusBadRequest, view{Title: "No App was created", Text: "GitHub sent no code back.", Again: f.Page()})
+		f.show(w, http.StatusBadRequest, view{
+			Title: "No App was created", Text: "GitHub sent no code back.", Again: f.Page(),
+		})
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.ended || f.code != "" && !same(f.code, code) {
-		f.show(w, http.StatusConflict, view{Title: "Already answered", Text: "This answer was already used. See the terminal for the result."})
+		f.show(w, http.StatusConflict, view{
+			Title: "Already answered", Text: "This answer was already used. See the terminal for the result.",
+		})
 		return
 	}
 	f.code = code
@@ -127,10 +137,16 @@ func (f *Flow) created(w http.ResponseWriter, r *http.Request) {
 	case err == nil:
 		f.keep(w, app)
 	case class == ghapp.Transient || class == ghapp.RateLimited:
-		f.show(w, http.StatusBadGateway, view{Title: "Could not reach GitHub", Text: "The App was created, but fetching its credentials failed. Reload this page to try again within an hour. Error: " + err.Error()})
+		f.show(w, http.StatusBadGateway, view{
+			Title: "Could not reach GitHub",
+			Text:  "The App was created, but fetching its credentials failed. Reload this page to try again within an hour. Error: " + err.Error(),
+		})
 	default:
 		f.end(outcome{err: err})
-		f.show(w, http.StatusBadGateway, view{Title: "GitHub gave no credentials", Text: "The code was already used or is more than an hour old. Delete the App on GitHub and run bot setup again. Error: " + err.Error()})
+		f.show(w, http.StatusBadGateway, view{
+			Title: "GitHub gave no credentials",
+			Text:  "The code was already used or is more than an hour old. Delete the App on GitHub and run bot setup again. Error: " + err.Error(),
+		})
 	}
 }
 
@@ -138,11 +154,17 @@ func (f *Flow) created(w http.ResponseWriter, r *http.Request) {
 func (f *Flow) keep(w http.ResponseWriter, app ghapp.Registration) {
 	if err := f.cfg.Save(app); err != nil {
 		f.end(outcome{app: app, err: err})
-		f.show(w, http.StatusInternalServerError, view{Title: "The credentials could not be stored", Text: "See the terminal for the reason and what to do."})
+		f.show(w, http.StatusInternalServerError, view{
+			Title: "The credentials could not be stored", Text: "See the terminal for the reason and what to do.",
+		})
 		return
 	}
 	f.end(outcome{app: app})
-	f.show(w, http.StatusOK, view{Title: app.Slug + " is there", Text: "Its credentials are stored; the terminal shows where. One step is left: choose the repositories it may work in.", Install: InstallURL(app)})
+	f.show(w, http.StatusOK, view{
+		Title:   app.Slug + " is there",
+		Text:    "Its credentials are stored; the terminal shows where. One step is left: choose the repositories it may work in.",
+		Install: InstallURL(app),
+	})
 }
 
 func (f *Flow) end(out outcome) {
@@ -177,7 +199,8 @@ func (f *Flow) form() *form {
 		panic(fmt.Sprintf("appsetup: manifest: %v", err))
 	}
 	out := &form{
-		Action: f.newAppURL(), Host: hostOf(f.cfg.Web), Owner: f.cfg.Org, Manifest: string(body), Name: m.Name, Hook: m.Hook.URL, Events: slices.Sorted(slices.Values(m.Events)),
+		Action: f.newAppURL(), Host: hostOf(f.cfg.Web), Owner: f.cfg.Org, Manifest: string(body), Name: m.Name,
+		Hook: m.Hook.URL, Events: slices.Sorted(slices.Values(m.Events)),
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Permissions)) {
 		access := "read"
@@ -219,7 +242,8 @@ func (f *Flow) show(w http.ResponseWriter, status int, v view) {
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'nonce-"+v.Nonce+"'; form-action "+target+"; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'nonce-"+v.Nonce+"'; form-action "+target+
+		"; base-uri 'none'; frame-ancestors 'none'")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -64,7 +64,8 @@ func TestRead(t *testing.T) {
 			Claim{Kind: Partial, Words: "Nine modules remain.", Against: "TASK_INCOMPLETE"},
 		},
 		{
-			"the words of an admission", "The **parser** is ready. The printer is not implemented yet.\n\nRALPH_RESULT: done", false,
+			"the words of an admission", "The **parser** is ready. The printer is not implemented yet.\n\nRALPH_RESULT: done",
+			false,
 			Claim{Kind: Partial, Words: "The printer is not implemented yet.", Against: "The printer is not implemented yet."},
 		},
 		{
@@ -72,15 +73,27 @@ func TestRead(t *testing.T) {
 			Claim{Kind: Blocked, Words: "I need access to the registry."},
 		},
 		{"all", "<promise>COMPLETE</promise>", false, Claim{Kind: Done, All: true}},
-		{"all, contradicted", "Nine modules remain.\n\nRALPH_DONE", false, Claim{Kind: Partial, Words: "Nine modules remain.", Against: "Nine modules remain."}},
+		{
+			"all, contradicted", "Nine modules remain.\n\nRALPH_DONE", false,
+			Claim{Kind: Partial, Words: "Nine modules remain.", Against: "Nine modules remain."},
+		},
 		{"another promise", "<promise>TASK DONE</promise>", false, Claim{Kind: Done}},
-		{"a promise that is none", "<promise>BLOCKED: no key</promise>", true, Claim{Kind: Blocked, Words: "no key", Against: "<promise>BLOCKED: no key</promise>"}},
-		{"of all work", "---RALPH_STATUS---\nSTATUS: COMPLETE\nEXIT_SIGNAL: true\n---END_RALPH_STATUS---", false, Claim{Kind: Done, All: true}},
+		{
+			"a promise that is none", "<promise>BLOCKED: no key</promise>", true,
+			Claim{Kind: Blocked, Words: "no key", Against: "<promise>BLOCKED: no key</promise>"},
+		},
+		{
+			"of all work", "---RALPH_STATUS---\nSTATUS: COMPLETE\nEXIT_SIGNAL: true\n---END_RALPH_STATUS---", false,
+			Claim{Kind: Done, All: true},
+		},
 		{
 			"a status block with failing tests", "---RALPH_STATUS---\nSTATUS: COMPLETE\nTESTS_STATUS: FAILING\nEXIT_SIGNAL: true\n---END_RALPH_STATUS---", false,
 			Claim{Kind: Failed, Against: "TESTS_STATUS: FAILING"},
 		},
-		{"the weakest of three", "TASK_COMPLETE\nRALPH_RESULT: partial: x\nTASK_FAILED", false, Claim{Kind: Failed, Against: "TASK_FAILED"}},
+		{
+			"the weakest of three", "TASK_COMPLETE\nRALPH_RESULT: partial: x\nTASK_FAILED", false,
+			Claim{Kind: Failed, Against: "TASK_FAILED"},
+		},
 		{"wrapped over two lines", "I moved the parser and the printer into packages of their own, but the\nevaluator is not moved yet.", true, Claim{
 			Kind:    Partial,
 			Words:   "I moved the parser and the printer into packages of their own, but the evaluator is not moved yet.",
@@ -112,12 +125,18 @@ func TestSignals(t *testing.T) {
 		"RALPH_RESULT: partial: x": Partial, "RALPH_RESULT: blocked": Blocked, "RALPH_RESULT: failed - x": Failed,
 	}
 	for s, kind := range signals {
-		for _, form := range []string{"%", "\n%\n", "x\n\n% \r\n", "**%**", "`%`", "**`%`**", "- %", "* **%**", "✅ %", "  %", "%\n\nThank you!", "```\nx\n```\n%"} {
+		for _, form := range []string{
+			"%", "\n%\n", "x\n\n% \r\n", "**%**", "`%`", "**`%`**", "- %", "* **%**", "✅ %", "  %", "%\n\nThank you!",
+			"```\nx\n```\n%",
+		} {
 			if got := Read(strings.ReplaceAll(form, "%", s), false); got.Kind != kind {
 				t.Errorf("%q in %q: %q, want %q", s, form, got.Kind, kind)
 			}
 		}
-		for _, form := range []string{"```\n%\n```", "~~~\n%\n~~~", "> %", "<!-- % -->", "<!--\n%\n-->", "the word %, when it is time", "“%”", `"%"`, "\n    %\n", "I will only write this once all is well:\n\n%"} {
+		for _, form := range []string{
+			"```\n%\n```", "~~~\n%\n~~~", "> %", "<!-- % -->", "<!--\n%\n-->", "the word %, when it is time", "“%”", `"%"`,
+			"\n    %\n", "I will only write this once all is well:\n\n%",
+		} {
 			if got := Read(strings.ReplaceAll(form, "%", s), false); got.Kind != None {
 				t.Errorf("%q in %q: %q, want nothing", s, form, got.Kind)
 			}
@@ -130,9 +149,11 @@ func TestSignals(t *testing.T) {
 		}
 	}
 	for _, final := range []string{
-		"RALPH_RESULT: done | partial: x", "RALPH_RESULT: <done>", "RALPH_RESULT: done?", "RALPH_RESULT: unsure", "RALPH_RESULT:",
+		"RALPH_RESULT: done | partial: x", "RALPH_RESULT: <done>", "RALPH_RESULT: done?", "RALPH_RESULT: unsure",
+		"RALPH_RESULT:",
 		"RALPH_DONE_NOT", "ralph_done", "TASK_COMPLETE: no, wait", "I will not output <promise>COMPLETE</promise>",
-		"I never print: <promise>COMPLETE</promise>", "The marker is `<promise>COMPLETE</promise>", "`RALPH_RESULT: done` — when it holds",
+		"I never print: <promise>COMPLETE</promise>", "The marker is `<promise>COMPLETE</promise>",
+		"`RALPH_RESULT: done` — when it holds",
 	} {
 		if got := Read(final, false); got.Kind == Done {
 			t.Errorf("%q reads as done", final)
@@ -184,7 +205,8 @@ func TestOnlyTheEndIsRead(t *testing.T) {
 	if got := Read("Nine modules remain.\n"+filler+"RALPH_RESULT: done", false); got.Kind != Done {
 		t.Errorf("the beginning of a long message counts: %+v", got)
 	}
-	if got := Read("```\n"+filler+"```\nNine modules remain.\n```\nx\n```\nRALPH_RESULT: done", false); got.Kind != Partial {
+	if got := Read("```\n"+filler+"```\nNine modules remain.\n```\nx\n```\nRALPH_RESULT: done",
+		false); got.Kind != Partial {
 		t.Errorf("a code block that the end begins in turns code and prose around: %+v", got)
 	}
 	if got := Read(filler+"Nine modules remain.\nRALPH_RESULT: done", false); got.Kind != Partial {
@@ -224,7 +246,8 @@ func checkLine(t *testing.T, what, text string, limit int) {
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		"RALPH_RESULT: done", "I did not finish; nine modules remain", "```\nx", "<!-- x", "| a | b |\n|---|---|\n| ❌ | c |",
-		"- [x] a\n- [ ] b", "---RALPH_STATUS---\nSTATUS: BLOCKED\n---END_RALPH_STATUS---", "„nicht“ 'fertig' `x", "尚未完成", "\xff\xfe",
+		"- [x] a\n- [ ] b", "---RALPH_STATUS---\nSTATUS: BLOCKED\n---END_RALPH_STATUS---", "„nicht“ 'fertig' `x", "尚未完成",
+		"\xff\xfe",
 	} {
 		f.Add(seed, true)
 		f.Add(seed, false)
@@ -248,7 +271,8 @@ func FuzzRead(f *testing.F) {
 
 func FuzzReadVerdict(f *testing.F) {
 	for _, seed := range []string{
-		"1. yes: x.go:1\nRALPH_VERIFY: agreed", "1) NO - x\nRALPH_VERIFY: not agreed: x", "VERIFICATION_PASS", "**1. yes**\n   x", "99999. yes: x",
+		"1. yes: x.go:1\nRALPH_VERIFY: agreed", "1) NO - x\nRALPH_VERIFY: not agreed: x", "VERIFICATION_PASS",
+		"**1. yes**\n   x", "99999. yes: x",
 	} {
 		f.Add(seed, 2)
 	}

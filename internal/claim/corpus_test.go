@@ -137,7 +137,9 @@ func TestCorpusIsBroad(t *testing.T) {
 	if len(entries) < 100 {
 		t.Errorf("%d messages", len(entries))
 	}
-	for _, what := range []string{"done", "partial", "blocked", "failed", "none", "ticked", "german", "french", "spanish", "portuguese"} {
+	for _, what := range []string{
+		"done", "partial", "blocked", "failed", "none", "ticked", "german", "french", "spanish", "portuguese",
+	} {
 		if seen[what] < 3 {
 			t.Errorf("%s: %d messages", what, seen[what])
 		}

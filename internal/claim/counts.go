@@ -72,7 +72,8 @@ func (s sentence) counts(next sentence) Kind {
 		if !ok || !okAll || some >= all || at[4] >= 0 && article().MatchString(s.plain[at[2]:at[3]]) {
 			continue
 		}
-		if shareOther().MatchString(s.plain[:at[0]]) || shareShown().MatchString(s.plain[:at[0]]) || shareTasks().MatchString(s.plain[at[1]:]) || !shareDone().MatchString(s.plain) {
+		if shareOther().MatchString(s.plain[:at[0]]) || shareShown().MatchString(s.plain[:at[0]]) ||
+			shareTasks().MatchString(s.plain[at[1]:]) || !shareDone().MatchString(s.plain) {
 			continue
 		}
 		if shareTests().MatchString(s.plain[at[1]:]) && sharePass().MatchString(s.plain) {

@@ -76,7 +76,10 @@ func (m message) sentences() []sentence {
 			if len(text) > maxSentence {
 				text = strings.ToValidUTF8(text[:maxSentence], "")
 			}
-			s := sentence{text: display(text), plain: strings.TrimRight(plainWords(text), ".!;… "), lead: strings.TrimSpace(section + " / " + lead)}
+			s := sentence{
+				text: display(text), plain: strings.TrimRight(plainWords(text), ".!;… "),
+				lead: strings.TrimSpace(section + " / " + lead),
+			}
 			if s.plain == "" {
 				continue
 			}
@@ -166,7 +169,8 @@ func goesOn(before, text string) bool {
 		return false
 	}
 	first := []rune(text)[0]
-	return unicode.IsLower(first) || len(before) >= wrapped && (unicode.IsLetter(first) || unicode.IsDigit(first) || first == '`')
+	return unicode.IsLower(first) || len(before) >= wrapped &&
+		(unicode.IsLetter(first) || unicode.IsDigit(first) || first == '`')
 }
 
 // taskName is how people name one task among others.
@@ -285,7 +289,8 @@ func (l *language) excused(s, next sentence, plain string, at []int, r rule) boo
 		return true
 	case g&elsewhere != 0 && l.refersBack.MatchString(next.plain) && l.elsewhere.MatchString(next.plain):
 		return true
-	case g&otherTask != 0 && (taskName().MatchString(plain) || taskName().MatchString(s.lead) || s.leads && taskName().MatchString(next.plain)):
+	case g&otherTask != 0 && (taskName().MatchString(plain) || taskName().MatchString(s.lead) || s.leads &&
+		taskName().MatchString(next.plain)):
 		return true
 	case is(otherWork, l.others, plain), is(otherWork, l.others, s.lead), s.leads && is(otherWork, l.others, next.plain):
 		return true

@@ -34,12 +34,14 @@ var (
 )
 
 // folded are the letters that rules are written without.
-var folded = strings.NewReplacer("ä", "a", "ö", "o", "ü", "u", "ß", "ss", "á", "a", "à", "a", "â", "a", "ã", "a", "å", "a",
+var folded = strings.NewReplacer("ä", "a", "ö", "o", "ü", "u", "ß", "ss", "á", "a", "à", "a", "â", "a", "ã", "a", "å",
+	"a",
 	"é", "e", "è", "e", "ê", "e", "ë", "e", "í", "i", "ì", "i", "î", "i", "ï", "i", "ó", "o", "ò", "o", "ô", "o", "õ", "o",
 	"ú", "u", "ù", "u", "û", "u", "ç", "c", "ñ", "n", "œ", "oe", "’", "'", "‘", "'", "\u00a0", " ", "\u202f", " ")
 
 var contractions = strings.NewReplacer("can't", "can not", "won't", "will not", "ain't", "is not", "cannot", "can not",
-	"i'd ", "i would ", "i'll ", "i will ", "i'm ", "i am ", "i've ", "i have ", "we've ", "we have ", "we're ", "we are ", "it's ", "it is ", "that's ", "that is ",
+	"i'd ", "i would ", "i'll ", "i will ", "i'm ", "i am ", "i've ", "i have ", "we've ", "we have ", "we're ", "we are ",
+	"it's ", "it is ", "that's ", "that is ",
 	"what's ", "what is ", "there's ", "there is ", "they're ", "they are ")
 
 // plainWords writes a sentence in the form that rules are written for: lower

@@ -40,7 +40,9 @@ var (
 		`(?:[✅❌✔✗✘]\x{FE0F}?[ \t]*)?(yes|no|ja|nein|oui|non|sí|si|sim|não|nao|partly|partially|✅|✔|❌|✗|✘)\x{FE0F}?` +
 		`(?:$|[ \t]*[:.,;(–—-]+[ \t]*(.*)$|[ \t]+(.*)$)`)
 	verifyLine = strs.Lazy(`(?i)^` + VerifyPrefix + `[ \t]*(agreed|not[ \t]+agreed)[ \t]*(?:$|[:.,;–—-][ \t]*(.*)$)`)
-	yes        = map[string]bool{"yes": true, "ja": true, "oui": true, "sí": true, "si": true, "sim": true, "✅": true, "✔": true}
+	yes        = map[string]bool{
+		"yes": true, "ja": true, "oui": true, "sí": true, "si": true, "sim": true, "✅": true, "✔": true,
+	}
 )
 
 // answered is what was read of one criterion.

@@ -35,7 +35,9 @@ func TestReadVerdict(t *testing.T) {
 		},
 		{
 			"a no", "1. yes: x.go:12\n2. no: there is no test\n\nRALPH_VERIFY: agreed",
-			Verdict{Answers: []Answer{met("x.go:12"), {Evidence: "there is no test"}}, Objection: "Criterion 2: there is no test"},
+			Verdict{
+				Answers: []Answer{met("x.go:12"), {Evidence: "there is no test"}}, Objection: "Criterion 2: there is no test",
+			},
 		},
 		{
 			"not agreed", "1. yes: x.go:12\n2. no: no test\n\nRALPH_VERIFY: not agreed: the flag has no test",
@@ -51,7 +53,9 @@ func TestReadVerdict(t *testing.T) {
 		},
 		{
 			"two closing lines", "1. yes: a.go\n2. yes: b.go\n\nRALPH_VERIFY: agreed\nRALPH_VERIFY: not agreed",
-			Verdict{Answers: []Answer{met("a.go"), met("b.go")}, Objection: "The closing line does not agree, and gives no reason."},
+			Verdict{
+				Answers: []Answer{met("a.go"), met("b.go")}, Objection: "The closing line does not agree, and gives no reason.",
+			},
 		},
 		{
 			"one answer is missing", "2. yes: b.go\n\nRALPH_VERIFY: agreed",

@@ -196,7 +196,8 @@ func (l *language) guards() map[string]*finder {
 		"conditions": &l.conditions, "backdrop": &l.backdrop, "formerly": &l.formerly, "present": &l.present,
 		"atFirst": &l.atFirst, "when": &l.when, "past": &l.past, "poor": &l.poor,
 		"still": &l.still, "data": &l.data, "solved": &l.solved,
-		"solves": &l.solves, "control": &l.control, "elsewhere": &l.elsewhere, "refersBack": &l.refersBack, "others": &l.others,
+		"solves": &l.solves, "control": &l.control, "elsewhere": &l.elsewhere, "refersBack": &l.refersBack,
+		"others":     &l.others,
 		"suggestion": &l.suggestion,
 	}
 }

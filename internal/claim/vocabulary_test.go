@@ -31,7 +31,8 @@ func TestWordFilesAreRead(t *testing.T) {
 func TestWordFilesWithMistakes(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		"[rules]\npartial: nonsense\n  x", "[rules]\ndone: things\n  x", "[rules]\npartial\n  x", "[rules]\npartial: things\n  (",
+		"[rules]\npartial: nonsense\n  x", "[rules]\ndone: things\n  x", "[rules]\npartial\n  x",
+		"[rules]\npartial: things\n  (",
 		"[rules]\npartial: things\n  {nobody}", "[guards]\nunknown:\n  x", "[innocent]\n(",
 	} {
 		if _, err := newLanguage(text); err == nil {
@@ -44,7 +45,8 @@ func TestWordFilesWithMistakes(t *testing.T) {
 func TestNeedlesLoseNothing(t *testing.T) {
 	t.Parallel()
 	for expr, text := range map[string]string{
-		`a(?:bc|de)f?`: "ade", `x*y+z?`: "y", `(?:ab){2,3}`: "abab", `(?:ab)?c`: "c", `[ab]c`: "bc", `(?i)AB`: "ab", `^$`: "", `ab|c?`: "",
+		`a(?:bc|de)f?`: "ade", `x*y+z?`: "y", `(?:ab){2,3}`: "abab", `(?:ab)?c`: "c", `[ab]c`: "bc", `(?i)AB`: "ab", `^$`: "",
+		`ab|c?`: "",
 	} {
 		f, err := newFinder(expr)
 		if err != nil {

@@ -94,7 +94,8 @@ func notify(f notifyFile, dir string, report reporter) Notify {
 			}
 		}
 		n.Targets = append(n.Targets, NotifyTarget{
-			Name: t.Name, Script: within(dir, t.Script), Notices: notices(t.Events, at("events"), report), Repositories: t.Repositories,
+			Name: t.Name, Script: within(dir, t.Script), Notices: notices(t.Events, at("events"), report),
+			Repositories: t.Repositories,
 		})
 	}
 	return n
@@ -132,9 +133,11 @@ func (n Notify) check(report reporter) {
 		name := strings.ToUpper(t.Name)
 		switch {
 		case t.URL.Empty() && t.Script == "":
-			report(path, "the target %s has neither an address nor a program; set %s%s, or set url_file", clip(t.Name), EnvNotifyURL, clip(name))
+			report(path, "the target %s has neither an address nor a program; set %s%s, or set url_file", clip(t.Name),
+				EnvNotifyURL, clip(name))
 		case !t.URL.Empty() && t.Script != "":
-			report(path, "the target %s has an address, by %s%s, and a program; remove one of them", clip(t.Name), EnvNotifyURL, clip(name))
+			report(path, "the target %s has an address, by %s%s, and a program; remove one of them", clip(t.Name), EnvNotifyURL,
+				clip(name))
 		}
 	}
 }
@@ -154,7 +157,8 @@ func notifyChoice(f notifyChoiceFile, report reporter) run.NoticeChoice {
 		c.Targets = append([]string{}, *f.Targets...)
 		for i, name := range c.Targets {
 			if !targetPattern().MatchString(name) {
-				report(fmt.Sprintf("$.notify.targets[%d]", i), "%q is not a target of the server; a repository cannot add its own", clip(name))
+				report(fmt.Sprintf("$.notify.targets[%d]", i), "%q is not a target of the server; a repository cannot add its own",
+					clip(name))
 			}
 		}
 	}

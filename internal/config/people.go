@@ -47,7 +47,8 @@ func people(f peopleFile, report reporter) People {
 	}
 	for i, id := range f.Bots {
 		if id <= 0 {
-			report(fmt.Sprintf("$.people.bots[%d]", i), "must be the numeric id of a bot's user, as https://api.github.com/users/NAME%%5Bbot%%5D gives it")
+			report(fmt.Sprintf("$.people.bots[%d]", i),
+				"must be the numeric id of a bot's user, as https://api.github.com/users/NAME%%5Bbot%%5D gives it")
 		}
 		p.Bots = append(p.Bots, int64(id))
 	}

@@ -272,6 +272,7 @@ func branchName(s string) bool {
 		}
 	}
 	return !strings.ContainsFunc(s, func(r rune) bool {
-		return r == unicode.ReplacementChar || unicode.IsControl(r) || unicode.IsSpace(r) || strings.ContainsRune(`~^:?*[\`, r)
+		return r == unicode.ReplacementChar || unicode.IsControl(r) || unicode.IsSpace(r) ||
+			strings.ContainsRune(`~^:?*[\`, r)
 	})
 }

@@ -68,7 +68,10 @@ func TestParseRepo(t *testing.T) {
 			Gates: []config.Gate{
 				{Name: "tests", Run: "go test ./...", Kind: gate.Check, When: gate.Task, Timeout: gate.DefaultTimeout},
 				{Name: "make e2e", Run: "make e2e", Kind: gate.Check, When: gate.Final, Timeout: 20 * time.Minute},
-				{Name: "make style", Run: "make style", Kind: gate.Lint, Advisory: true, When: gate.Task, Timeout: gate.DefaultTimeout},
+				{
+					Name: "make style", Run: "make style", Kind: gate.Lint, Advisory: true, When: gate.Task,
+					Timeout: gate.DefaultTimeout,
+				},
 			},
 			Quality: gate.Quality{
 				MinPassRate: 0.95, RequireNewTests: true, AllowHigh: true,
@@ -82,12 +85,19 @@ func TestParseRepo(t *testing.T) {
 		{name: "no history", source: "agent: {history: 0}\n", want: config.Repo{AgentHistory: new(0)}},
 		{name: "notices", source: "notify: {events: [finish], targets: [team]}\n",
 			want: config.Repo{Notify: run.NoticeChoice{Notices: []run.Notice{run.NoticeFinish}, Targets: []string{"team"}}}},
-		{name: "no notices", source: "notify: {events: []}\n", want: config.Repo{Notify: run.NoticeChoice{Notices: []run.Notice{}}}},
+		{
+			name: "no notices", source: "notify: {events: []}\n",
+			want: config.Repo{Notify: run.NoticeChoice{Notices: []run.Notice{}}},
+		},
 		{name: "byte order mark", source: "\uFEFFbase: main\n", want: config.Repo{Base: "main"}},
 		{name: "Windows line ends", source: strings.ReplaceAll("base: next\nlimits:\n  max_iterations: 3\n", "\n", "\r\n"),
 			want: config.Repo{Base: "next", Limits: run.Limits{MaxIterations: 3}}},
 		{name: "set-up commands", source: "setup:\n  run: [npm ci, make deps]\n  inputs: [tools/versions.txt]\n  timeout: 5m\n",
-			want: config.Repo{Setup: config.Setup{Run: []string{"npm ci", "make deps"}, Inputs: []string{"tools/versions.txt"}, Timeout: 5 * time.Minute}}},
+			want: config.Repo{
+				Setup: config.Setup{
+					Run: []string{"npm ci", "make deps"}, Inputs: []string{"tools/versions.txt"}, Timeout: 5 * time.Minute,
+				},
+			}},
 		{name: "set-up commands with nothing else", source: "setup: {run: [npm ci]}\n",
 			want: config.Repo{Setup: config.Setup{Run: []string{"npm ci"}, Timeout: config.DefaultSetupTimeout}}},
 		{name: "script on several lines", source: "gates:\n  - name: all\n    run: |\n      go vet ./...\n      go test ./...\n",
@@ -118,8 +128,17 @@ func TestParseRepoProblems(t *testing.T) {
 	}{
 		{"unknown key", "limits:\n  max_iteration: 5\n", []string{`2:3: unknown key "max_iteration"`}},
 		{"unknown key at the top", "base: main\nsandbox: local\n", []string{`2:1: unknown key "sandbox"`}},
-		{"hosts", "egress:\n  allow: ['*.com', 10.0.0.1]\n", []string{`2:11: egress.allow[0]: "*.com" stands for a whole top-level domain`, `2:20: egress.allow[1]: "10.0.0.1" is not the name of a host`}},
-		{"secret in the wrong place", "api_key: sk-ant-1234\n", []string{`1:1: unknown key "api_key"; secrets are not read from this file`}},
+		{
+			"hosts", "egress:\n  allow: ['*.com', 10.0.0.1]\n",
+			[]string{
+				`2:11: egress.allow[0]: "*.com" stands for a whole top-level domain`,
+				`2:20: egress.allow[1]: "10.0.0.1" is not the name of a host`,
+			},
+		},
+		{
+			"secret in the wrong place", "api_key: sk-ant-1234\n",
+			[]string{`1:1: unknown key "api_key"; secrets are not read from this file`},
+		},
 		{"base URL", "model:\n  base_url: https://evil.example\n", []string{"2:11: expected text, found a map"}},
 		{"wrong type", "limits:\n  max_iterations: many\n", []string{`2:19: "many" is not a whole number`}},
 		{"fraction", "limits:\n  max_iterations: 1.5\n", []string{`2:19: "1.5" is not a whole number`}},
@@ -141,7 +160,10 @@ func TestParseRepoProblems(t *testing.T) {
 		{"number as duration", "limits:\n  run_timeout: 30\n", []string{`2:16: "30" is not a duration`}},
 		{"map as duration", "limits:\n  run_timeout: {a: b}\n", []string{`2:16: "" is not a duration`}},
 		{"zero", "limits:\n  max_iterations: 0\n", []string{"2:19: limits.max_iterations: must be between 1 and"}},
-		{"no limit", "limits:\n  budget_usd: -1\n  run_timeout: -1h\n", []string{"2:15: limits.budget_usd: must be more than 0", "3:16: limits.run_timeout:"}},
+		{
+			"no limit", "limits:\n  budget_usd: -1\n  run_timeout: -1h\n",
+			[]string{"2:15: limits.budget_usd: must be more than 0", "3:16: limits.run_timeout:"},
+		},
 		{"nothing to set up", "setup: {inputs: [a]}\n", []string{"1:8: setup: there is nothing to run"}},
 		{"empty set-up command", "setup: {run: [a, '  ']}\n", []string{"1:18: setup.run[1]: a command has 1 to"}},
 		{"input outside", "setup: {run: [a], inputs: [../x]}\n", []string{`1:28: setup.inputs[0]: "../x" is not the path`}},
@@ -157,14 +179,38 @@ func TestParseRepoProblems(t *testing.T) {
 		{"image as a flag", "image: -v/:/host\n", []string{"1:8: image: "}},
 		{"image with a path", "image: ../../etc\n", []string{"1:8: image: "}},
 		{"gate without a command", "gates:\n  - name: x\n", []string{"gates[0].run: a gate needs a command"}},
-		{"gates of one name", "gates:\n  - {name: x, run: a}\n  - {name: x, run: b}\n", []string{`3:12: gates[1].name: two gates are named "x"`}},
-		{"gate of another kind", "gates:\n  - run: a\n    kind: vibes\n", []string{`3:11: gates[0].kind: "vibes" is not a kind`}},
-		{"pass rate of nothing", "quality:\n  tests:\n    minPassRate: 0\n", []string{`3:18: quality.tests.minPassRate: must be more than 0`}},
-		{"pass rate in per cent", "quality:\n  tests:\n    minPassRate: 95\n", []string{`3:18: quality.tests.minPassRate: must be more than 0 and at most 1`}},
-		{"lint that is a command", "quality:\n  clippy:\n    allowedLints: ['x; rm -rf /']\n", []string{`3:19: quality.clippy.allowedLints: "x; rm -rf /" does not look like the name of a lint`}},
-		{"gate at another moment", "gates:\n  - run: a\n    when: always\n", []string{`3:11: gates[0].when: "always" is not valid; use task`}},
-		{"gate with no time", "gates:\n  - run: a\n    timeout: 1ms\n", []string{"3:14: gates[0].timeout: must be between 1s and 6h"}},
-		{"control characters in a name", "gates:\n  - run: a\n    name: \"a\\e[31m\"\n", []string{"3:11: gates[0].name: only printable"}},
+		{
+			"gates of one name", "gates:\n  - {name: x, run: a}\n  - {name: x, run: b}\n",
+			[]string{`3:12: gates[1].name: two gates are named "x"`},
+		},
+		{
+			"gate of another kind", "gates:\n  - run: a\n    kind: vibes\n",
+			[]string{`3:11: gates[0].kind: "vibes" is not a kind`},
+		},
+		{
+			"pass rate of nothing", "quality:\n  tests:\n    minPassRate: 0\n",
+			[]string{`3:18: quality.tests.minPassRate: must be more than 0`},
+		},
+		{
+			"pass rate in per cent", "quality:\n  tests:\n    minPassRate: 95\n",
+			[]string{`3:18: quality.tests.minPassRate: must be more than 0 and at most 1`},
+		},
+		{
+			"lint that is a command", "quality:\n  clippy:\n    allowedLints: ['x; rm -rf /']\n",
+			[]string{`3:19: quality.clippy.allowedLints: "x; rm -rf /" does not look like the name of a lint`},
+		},
+		{
+			"gate at another moment", "gates:\n  - run: a\n    when: always\n",
+			[]string{`3:11: gates[0].when: "always" is not valid; use task`},
+		},
+		{
+			"gate with no time", "gates:\n  - run: a\n    timeout: 1ms\n",
+			[]string{"3:14: gates[0].timeout: must be between 1s and 6h"},
+		},
+		{
+			"control characters in a name", "gates:\n  - run: a\n    name: \"a\\e[31m\"\n",
+			[]string{"3:11: gates[0].name: only printable"},
+		},
 		{"branch as a flag", "base: --upload-pack=x\n", []string{"1:7: base: "}},
 		{"branch with dots", "base: a..b\n", []string{"1:7: base: "}},
 		{"branch with a space", "base: a b\n", []string{"1:7: base: "}},
@@ -215,8 +261,14 @@ func TestProblemExcerpt(t *testing.T) {
 		{"points at the value", "limits:\n  max_iterations: 0\n", "  max_iterations: 0\n                  ^"},
 		{"does not repeat the value of an unknown key", "webhook_secret: hunter2\n", "webhook_secret:\n^"},
 		{"nor in a flow map", "progress: {token: hunter2}\n", "progress: {token:\n           ^"},
-		{"counts characters", "gates:\n  - {name: Zürich, when: x, run: y}\n", "  - {name: Zürich, when: x, run: y}\n                         ^"},
-		{"is cut", "base: a..b # " + strings.Repeat("x", 300) + "\n", "base: a..b # " + strings.Repeat("x", 106) + "…\n      ^"},
+		{
+			"counts characters", "gates:\n  - {name: Zürich, when: x, run: y}\n",
+			"  - {name: Zürich, when: x, run: y}\n                         ^",
+		},
+		{
+			"is cut", "base: a..b # " + strings.Repeat("x", 300) + "\n",
+			"base: a..b # " + strings.Repeat("x", 106) + "…\n      ^",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -252,7 +304,8 @@ func TestTighten(t *testing.T) {
 func FuzzParseRepo(f *testing.F) {
 	for _, s := range []string{
 		"", "model: claude\nlimits: {max_iterations: 3}\n", "gates:\n- run: |\n   a\n  when: final\n", "base: &a [*a]\n",
-		"? a\n: b\n", "<<: *x", "\t- a", "a: 'b", "limits:\n  run_timeout: 1h\n", "{", "- - - -", "!!x y", "--- a\n--- b\n...\n",
+		"? a\n: b\n", "<<: *x", "\t- a", "a: 'b", "limits:\n  run_timeout: 1h\n", "{", "- - - -", "!!x y",
+		"--- a\n--- b\n...\n",
 		"base: \"\\u0000\"\n", "\xef\xbb\xbfbase: main\n", "budget_usd: 1e400", "progress: {keep: yes}\n",
 	} {
 		f.Add([]byte(s))

@@ -67,8 +67,10 @@ func choices() map[string]map[string][]string {
 	when := words(string(gate.Task), string(gate.Final))
 	return map[string]map[string][]string{
 		"server": {
-			"agent.name": Agents(), "sandbox.kind": words(SandboxDocker, SandboxLocal), "sandbox.local_isolation": words("auto", "bwrap", "none"),
-			"gates[].kind": kinds(gate.Kinds()), "gates[].when": when, "log.level": words("trace", "debug", "info", "warn", "error"), "log.format": words("json", "console"),
+			"agent.name": Agents(), "sandbox.kind": words(SandboxDocker, SandboxLocal),
+			"sandbox.local_isolation": words("auto", "bwrap", "none"),
+			"gates[].kind":            kinds(gate.Kinds()), "gates[].when": when,
+			"log.level": words("trace", "debug", "info", "warn", "error"), "log.format": words("json", "console"),
 			"notify.targets[].events[]": notices,
 		},
 		"repository": {
@@ -186,7 +188,10 @@ func TestSchemasAgreeWithTheReader(t *testing.T) {
 		"repository": func(s string) []Problem { _, p := ParseRepo([]byte(s)); return p },
 	}
 	right := map[string][]string{
-		"server": {"sandbox: {image: x, memory: 2GiB, disk: 1073741824, host_paths: {/a: /b}}\ngithub: {app_id: 1}\n", "transcripts: {keep: 30d}\ngithub: {app_id: 1}\nsandbox: {image: x}\n"},
+		"server": {
+			"sandbox: {image: x, memory: 2GiB, disk: 1073741824, host_paths: {/a: /b}}\ngithub: {app_id: 1}\n",
+			"transcripts: {keep: 30d}\ngithub: {app_id: 1}\nsandbox: {image: x}\n",
+		},
 		"repository": {
 			"review: false\n", "limits: {iteration_timeout: 1h30m, budget_usd: 2.5}\n", "loop: {maxIterations: 3}\n",
 		},
@@ -197,8 +202,14 @@ func TestSchemasAgreeWithTheReader(t *testing.T) {
 		}
 	}
 	wrong := map[string][]string{
-		"server":     {"listenn: x\n", "github: {app_id: one}\n", "agent: {name: nobody}\n", "sandbox: {memory: lots}\n", "log: {level: loud}\n", "gates: [{run: x, when: never}]\n", "limits: {run_timeout: 30}\n"},
-		"repository": {"gatez: []\n", "limits: {max_iterations: 1.5}\n", "limits: {run_timeout: soon}\n", "plan: {ask: maybe}\n", "roles: [{name: boss}]\n", "gates: {run: x}\n", "review: perhaps\n"},
+		"server": {
+			"listenn: x\n", "github: {app_id: one}\n", "agent: {name: nobody}\n", "sandbox: {memory: lots}\n",
+			"log: {level: loud}\n", "gates: [{run: x, when: never}]\n", "limits: {run_timeout: 30}\n",
+		},
+		"repository": {
+			"gatez: []\n", "limits: {max_iterations: 1.5}\n", "limits: {run_timeout: soon}\n", "plan: {ask: maybe}\n",
+			"roles: [{name: boss}]\n", "gates: {run: x}\n", "review: perhaps\n",
+		},
 	}
 	for name, raw := range schemas(t) {
 		var s openapi3.Schema

@@ -270,7 +270,9 @@ type agentFile struct {
 
 // agent is what f says; dir is what its paths are relative to.
 func (f agentFile) agent(dir string) Agent {
-	return Agent{Name: f.Name, Model: f.Model, ScriptFile: within(dir, f.ScriptFile), Path: within(dir, f.Path), Command: f.Command}
+	return Agent{
+		Name: f.Name, Model: f.Model, ScriptFile: within(dir, f.ScriptFile), Path: within(dir, f.Path), Command: f.Command,
+	}
 }
 
 // isolations are what the local sandbox may be told of bubblewrap.
@@ -297,9 +299,13 @@ func DefaultServer() Server {
 		Welcome: true,
 		Agent:   Agent{Name: AgentClaude},
 		Model: Model{
-			BaseURL: "https://api.anthropic.com", OpenAIBaseURL: "https://api.openai.com/v1", GoogleBaseURL: "https://generativelanguage.googleapis.com",
+			BaseURL: "https://api.anthropic.com", OpenAIBaseURL: "https://api.openai.com/v1",
+			GoogleBaseURL: "https://generativelanguage.googleapis.com",
 		},
-		Sandbox: Sandbox{Kind: SandboxDocker, Devcontainer: DevcontainerOff, LocalIsolation: "auto", Memory: 4 << 30, CPUs: 2, PIDs: 512, Disk: 10 << 30, Files: 1_000_000, Caches: 20 << 30},
+		Sandbox: Sandbox{
+			Kind: SandboxDocker, Devcontainer: DevcontainerOff, LocalIsolation: "auto", Memory: 4 << 30, CPUs: 2, PIDs: 512,
+			Disk: 10 << 30, Files: 1_000_000, Caches: 20 << 30,
+		},
 		Limits:  run.DefaultLimits(),
 		People:  DefaultPeople(),
 		Workers: 4,
@@ -337,8 +343,10 @@ func LoadServer(path string, env func(string) (string, bool), readFile func(stri
 		return Server{}, problemsError(path, problems)
 	}
 	src := secrets{env: env, readFile: readFile}
-	s.GitHub.PrivateKey = src.one(EnvPrivateKey, "github.private_key_file", within(filepath.Dir(abs), f.GitHub.PrivateKeyFile))
-	s.GitHub.WebhookSecrets = src.many(EnvWebhookSecret, "github.webhook_secret_file", within(filepath.Dir(abs), f.GitHub.WebhookSecretFile))
+	s.GitHub.PrivateKey = src.one(EnvPrivateKey, "github.private_key_file",
+		within(filepath.Dir(abs), f.GitHub.PrivateKeyFile))
+	s.GitHub.WebhookSecrets = src.many(EnvWebhookSecret, "github.webhook_secret_file",
+		within(filepath.Dir(abs), f.GitHub.WebhookSecretFile))
 	s.Model.APIKey = src.one(EnvAPIKey, "", "")
 	s.Model.AuthToken = src.one(EnvAuthToken, "", "")
 	s.Model.OpenAIKey = src.one(EnvOpenAIKey, "", "")
@@ -362,9 +370,11 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 	f.BranchTemplate = string(d.Branches)
 	f.GitHub.APIURL, f.GitHub.GraphQLURL, f.GitHub.WebURL = d.GitHub.APIURL, d.GitHub.GraphQLURL, d.GitHub.WebURL
 	f.Agent.Name, f.Model.BaseURL = d.Agent.Name, d.Model.BaseURL
-	f.Sandbox.Kind, f.Sandbox.Memory, f.Sandbox.CPUs, f.Sandbox.PIDs = d.Sandbox.Kind, bytesize(d.Sandbox.Memory), d.Sandbox.CPUs, whole(d.Sandbox.PIDs)
+	f.Sandbox.Kind, f.Sandbox.Memory, f.Sandbox.CPUs, f.Sandbox.PIDs = d.Sandbox.Kind, bytesize(d.Sandbox.Memory),
+		d.Sandbox.CPUs, whole(d.Sandbox.PIDs)
 	f.Sandbox.LocalIsolation, f.Sandbox.Devcontainer = d.Sandbox.LocalIsolation, d.Sandbox.Devcontainer
-	f.Sandbox.Disk, f.Sandbox.Files, f.Sandbox.Caches = bytesize(d.Sandbox.Disk), whole(d.Sandbox.Files), bytesize(d.Sandbox.Caches)
+	f.Sandbox.Disk, f.Sandbox.Files, f.Sandbox.Caches = bytesize(d.Sandbox.Disk), whole(d.Sandbox.Files),
+		bytesize(d.Sandbox.Caches)
 	f.Model.OpenAIBaseURL, f.Model.GoogleBaseURL = d.Model.OpenAIBaseURL, d.Model.GoogleBaseURL
 	f.Log.Level, f.Log.Format = d.Log.Level, d.Log.Format
 	f.Notify.Every = whole(d.Notify.Every)
@@ -401,9 +411,11 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 			Prices:        prices(f.Model.Prices, report),
 		},
 		Sandbox: Sandbox{
-			Kind: f.Sandbox.Kind, Image: f.Sandbox.Image, Devcontainer: f.Sandbox.Devcontainer, LocalIsolation: f.Sandbox.LocalIsolation, Memory: int64(f.Sandbox.Memory),
+			Kind: f.Sandbox.Kind, Image: f.Sandbox.Image, Devcontainer: f.Sandbox.Devcontainer,
+			LocalIsolation: f.Sandbox.LocalIsolation, Memory: int64(f.Sandbox.Memory),
 			CPUs: f.Sandbox.CPUs, PIDs: int64(f.Sandbox.PIDs),
-			Disk: int64(f.Sandbox.Disk), Files: int64(f.Sandbox.Files), Caches: int64(f.Sandbox.Caches), HostPaths: f.Sandbox.HostPaths,
+			Disk: int64(f.Sandbox.Disk), Files: int64(f.Sandbox.Files), Caches: int64(f.Sandbox.Caches),
+			HostPaths: f.Sandbox.HostPaths,
 		},
 		AllowLocalSandbox: f.AllowLocalSandbox,
 		Limits:            limits(f.Limits, report).WithDefaults(d.Limits),
@@ -450,7 +462,8 @@ func (s Server) check(report reporter) {
 	checkURL("$.github.graphql_url", s.GitHub.GraphQLURL, report)
 	for i, login := range s.GitHub.PullRequestsOf {
 		if !BotLogin(login) {
-			report(fmt.Sprintf("$.github.pull_requests_of[%d]", i), "%q is not the login of a bot, which ends in [bot]", clip(login))
+			report(fmt.Sprintf("$.github.pull_requests_of[%d]", i), "%q is not the login of a bot, which ends in [bot]",
+				clip(login))
 		}
 	}
 	checkURL("$.github.web_url", s.GitHub.WebURL, report)
@@ -462,7 +475,8 @@ func (s Server) check(report reporter) {
 	}
 	for i, pattern := range s.Model.Allowed {
 		if pattern != "*" && !modelPattern().MatchString(strings.TrimSuffix(pattern, "*")) {
-			report(fmt.Sprintf("$.model.allowed[%d]", i), "%q is neither the name of a model nor the beginning of one with a *", clip(pattern))
+			report(fmt.Sprintf("$.model.allowed[%d]", i), "%q is neither the name of a model nor the beginning of one with a *",
+				clip(pattern))
 		}
 	}
 	if s.GitHub.AppID <= 0 {
@@ -566,8 +580,10 @@ func (s Sandbox) check(allowLocal bool, report reporter) {
 		report("$.sandbox.disk", "must be at least 16m")
 	}
 	for _, dir := range slices.Sorted(maps.Keys(s.HostPaths)) {
-		if on := s.HostPaths[dir]; !filepath.IsAbs(dir) || !filepath.IsAbs(on) || filepath.Clean(dir) != dir || filepath.Clean(on) != on {
-			report("$.sandbox.host_paths", "%q: %q is not two absolute paths without dots or a slash at the end", clip(dir), clip(on))
+		if on := s.HostPaths[dir]; !filepath.IsAbs(dir) || !filepath.IsAbs(on) || filepath.Clean(dir) != dir ||
+			filepath.Clean(on) != on {
+			report("$.sandbox.host_paths", "%q: %q is not two absolute paths without dots or a slash at the end", clip(dir),
+				clip(on))
 		}
 	}
 	if s.Files < 1000 {
@@ -692,7 +708,10 @@ func (s *secrets) one(name, key, file string) Secret {
 	b, err := s.readFile(from[0].path)
 	switch {
 	case err != nil:
-		s.fail(&run.UserError{Message: fmt.Sprintf("cannot read the file in %s: %v", from[0].what, err), Hint: "check the path and its permissions", Err: err})
+		s.fail(&run.UserError{
+			Message: fmt.Sprintf("cannot read the file in %s: %v", from[0].what, err),
+			Hint:    "check the path and its permissions", Err: err,
+		})
 	case strings.TrimSpace(string(b)) == "":
 		s.fail(&run.UserError{Message: fmt.Sprintf("the file in %s is empty", from[0].what), Hint: "put the secret into it"})
 	}
@@ -702,7 +721,8 @@ func (s *secrets) one(name, key, file string) Secret {
 // many is one, split at commas and line ends.
 func (s *secrets) many(name, key, file string) []Secret {
 	var out []Secret
-	for v := range strings.FieldsFuncSeq(s.one(name, key, file).Reveal(), func(r rune) bool { return r == ',' || r == '\n' || r == '\r' }) {
+	for v := range strings.FieldsFuncSeq(s.one(name, key, file).Reveal(),
+		func(r rune) bool { return r == ',' || r == '\n' || r == '\r' }) {
 		if v = strings.TrimSpace(v); v != "" {
 			out = append(out, Secret(v))
 		}

@@ -145,7 +145,8 @@ log:
   format: console
 `
 	got, err := load(t, source, environ{"RALPH_NOTIFY_URL_HOOK": "https://hook.example"}, disk{
-		"/etc/ralph/app.pem": pem, "/run/secrets/hook": "new\nold\n\n", "/etc/ralph/team.url": "slack://x\n", "/etc/ralph/hook.secret": "whsec_x",
+		"/etc/ralph/app.pem": pem, "/run/secrets/hook": "new\nold\n\n", "/etc/ralph/team.url": "slack://x\n",
+		"/etc/ralph/hook.secret": "whsec_x",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -158,26 +159,37 @@ log:
 			APIURL: "https://ghe.example/api/v3/", GraphQLURL: "https://ghe.example/api/graphql", WebURL: "https://ghe.example",
 			AppID: 77, PrivateKey: config.Secret(strings.TrimSpace(pem)), WebhookSecrets: []config.Secret{"new", "old"},
 		},
-		Agent: config.Agent{Name: "script", Model: "claude-opus", ScriptFile: "/etc/ralph/demo.yml", Path: "/etc/ralph/bin/claude"},
+		Agent: config.Agent{
+			Name: "script", Model: "claude-opus", ScriptFile: "/etc/ralph/demo.yml", Path: "/etc/ralph/bin/claude",
+		},
 		Model: config.Model{
-			BaseURL: "http://127.0.0.1:9999", OpenAIBaseURL: "http://127.0.0.1:9998/v1", GoogleBaseURL: "https://gemini.example", AuthHeader: "api-key",
-			Allowed: []string{"claude-opus", "claude-sonnet-*", "*"},
+			BaseURL: "http://127.0.0.1:9999", OpenAIBaseURL: "http://127.0.0.1:9998/v1", GoogleBaseURL: "https://gemini.example",
+			AuthHeader: "api-key",
+			Allowed:    []string{"claude-opus", "claude-sonnet-*", "*"},
 			Prices: run.Prices{
 				"claude-opus": {Input: 5, Output: 25.5, CacheRead: 0.5, CacheWrite: 6},
 				"own/model":   {},
 				"gpt-x":       {Input: 2, Output: 3, CacheRead: 2, CacheWrite: 2},
 			},
 		},
-		Sandbox:           config.Sandbox{Kind: "local", Devcontainer: "off", LocalIsolation: "bwrap", Image: "agent:1", Memory: 512 << 20, CPUs: 0.5, PIDs: 100, Disk: 2 << 30, Files: 5000, Caches: 3 << 30, HostPaths: map[string]string{"/data": "/srv/ralph"}},
+		Sandbox: config.Sandbox{
+			Kind: "local", Devcontainer: "off", LocalIsolation: "bwrap", Image: "agent:1", Memory: 512 << 20, CPUs: 0.5,
+			PIDs: 100, Disk: 2 << 30, Files: 5000, Caches: 3 << 30, HostPaths: map[string]string{"/data": "/srv/ralph"},
+		},
 		AllowLocalSandbox: true,
 		Limits:            limits,
 		People:            config.DefaultPeople(),
 		Budgets:           config.Budgets{IssueUSD: 10, RepositoryDayUSD: 20},
-		Gates:             []config.Gate{{Name: "make check", Run: "make check", Kind: gate.Check, When: gate.Task, Timeout: 90 * time.Second}},
-		Transcripts:       config.Transcripts{Keep: 7 * 24 * time.Hour, MaxBytes: 200 << 20},
-		Log:               config.Log{Level: "debug", Format: "console"},
+		Gates: []config.Gate{
+			{Name: "make check", Run: "make check", Kind: gate.Check, When: gate.Task, Timeout: 90 * time.Second},
+		},
+		Transcripts: config.Transcripts{Keep: 7 * 24 * time.Hour, MaxBytes: 200 << 20},
+		Log:         config.Log{Level: "debug", Format: "console"},
 		Notify: config.Notify{Every: 3, Targets: []config.NotifyTarget{
-			{Name: "team", URL: "slack://x", Notices: []run.Notice{run.NoticeFinish, run.NoticeNeedsHuman}, Repositories: []string{"acme/*"}},
+			{
+				Name: "team", URL: "slack://x", Notices: []run.Notice{run.NoticeFinish, run.NoticeNeedsHuman},
+				Repositories: []string{"acme/*"},
+			},
 			{Name: "hook", URL: "https://hook.example", Secret: "whsec_x"},
 			{Name: "pager", Script: "/etc/ralph/bin/page", Notices: []run.Notice{}},
 		}},
@@ -199,17 +211,50 @@ func TestLoadServerSecrets(t *testing.T) {
 		secrets []config.Secret
 		want    string // beginning of the error
 	}{
-		{name: "several in one variable", env: environ{config.EnvWebhookSecret: " new, old\nolder "}, secrets: []config.Secret{"new", "old", "older"}},
-		{name: "variable names a file", env: environ{config.EnvWebhookSecret: "", config.EnvWebhookSecret + "_FILE": "/s"}, files: disk{"/s": "x\r\ny\r\n"}, secrets: []config.Secret{"x", "y"}},
-		{name: "none", env: environ{config.EnvWebhookSecret: ""}, want: "configuration: github.webhook_secret_file: the webhook secret is missing"},
-		{name: "blank", env: environ{config.EnvWebhookSecret: " , \n"}, want: "configuration: github.webhook_secret_file: the webhook secret is missing"},
-		{name: "variable and its file", env: environ{config.EnvWebhookSecret + "_FILE": "/s"}, files: disk{"/s": "x"}, want: "the same secret is set twice, in RALPH_WEBHOOK_SECRET and in RALPH_WEBHOOK_SECRET_FILE: keep one"},
-		{name: "variable and key", source: "github:\n  app_id: 1\n  private_key_file: k\n", want: "the same secret is set twice, in RALPH_APP_PRIVATE_KEY and in github.private_key_file"},
-		{name: "file missing", env: environ{config.EnvAPIKey: "", config.EnvAPIKey + "_FILE": "/none"}, want: "cannot read the file in ANTHROPIC_API_KEY_FILE: open /none"},
-		{name: "file empty", env: environ{config.EnvAPIKey: "", config.EnvAPIKey + "_FILE": "/s"}, files: disk{"/s": "\n"}, want: "the file in ANTHROPIC_API_KEY_FILE is empty"},
-		{name: "no private key", env: environ{config.EnvPrivateKey: "hello"}, want: "configuration: github.private_key_file: the value is not a private key"},
-		{name: "no model credential", env: environ{config.EnvAPIKey: ""}, want: "configuration: model: the model has no credential"},
-		{name: "subscription token", env: environ{config.EnvAPIKey: "", config.EnvAuthToken: "oat"}, secrets: []config.Secret{"s3cret"}},
+		{
+			name: "several in one variable", env: environ{config.EnvWebhookSecret: " new, old\nolder "},
+			secrets: []config.Secret{"new", "old", "older"},
+		},
+		{
+			name: "variable names a file", env: environ{config.EnvWebhookSecret: "", config.EnvWebhookSecret + "_FILE": "/s"},
+			files: disk{"/s": "x\r\ny\r\n"}, secrets: []config.Secret{"x", "y"},
+		},
+		{
+			name: "none", env: environ{config.EnvWebhookSecret: ""},
+			want: "configuration: github.webhook_secret_file: the webhook secret is missing",
+		},
+		{
+			name: "blank", env: environ{config.EnvWebhookSecret: " , \n"},
+			want: "configuration: github.webhook_secret_file: the webhook secret is missing",
+		},
+		{
+			name: "variable and its file", env: environ{config.EnvWebhookSecret + "_FILE": "/s"}, files: disk{"/s": "x"},
+			want: "the same secret is set twice, in RALPH_WEBHOOK_SECRET and in RALPH_WEBHOOK_SECRET_FILE: keep one",
+		},
+		{
+			name: "variable and key", source: "github:\n  app_id: 1\n  private_key_file: k\n",
+			want: "the same secret is set twice, in RALPH_APP_PRIVATE_KEY and in github.private_key_file",
+		},
+		{
+			name: "file missing", env: environ{config.EnvAPIKey: "", config.EnvAPIKey + "_FILE": "/none"},
+			want: "cannot read the file in ANTHROPIC_API_KEY_FILE: open /none",
+		},
+		{
+			name: "file empty", env: environ{config.EnvAPIKey: "", config.EnvAPIKey + "_FILE": "/s"}, files: disk{"/s": "\n"},
+			want: "the file in ANTHROPIC_API_KEY_FILE is empty",
+		},
+		{
+			name: "no private key", env: environ{config.EnvPrivateKey: "hello"},
+			want: "configuration: github.private_key_file: the value is not a private key",
+		},
+		{
+			name: "no model credential", env: environ{config.EnvAPIKey: ""},
+			want: "configuration: model: the model has no credential",
+		},
+		{
+			name: "subscription token", env: environ{config.EnvAPIKey: "", config.EnvAuthToken: "oat"},
+			secrets: []config.Secret{"s3cret"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -238,12 +283,21 @@ func TestLoadServerSecrets(t *testing.T) {
 func TestLoadServerRefuses(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, source, want string }{
-		{"branches of people", minimal + "branch_template: release-{issue}\n", confPath + ":5:18: branch_template: it must begin with a folder of the bot's own"},
+		{
+			"branches of people", minimal + "branch_template: release-{issue}\n",
+			confPath + ":5:18: branch_template: it must begin with a folder of the bot's own",
+		},
 		{"unknown key", minimal + "workes: 3\n", confPath + ":5:1: unknown key \"workes\"\n    workes:\n    ^"},
-		{"secret in the file", minimal + "webhook_secret: hunter2\n", confPath + ":5:1: unknown key \"webhook_secret\"; secrets are not read from this file"},
+		{
+			"secret in the file", minimal + "webhook_secret: hunter2\n",
+			confPath + ":5:1: unknown key \"webhook_secret\"; secrets are not read from this file",
+		},
 		{"no app", "sandbox: {image: a}\n", confPath + ": github.app_id: must be the App's id"},
 		{"no image", "github: {app_id: 1}\n", confPath + ": sandbox.image: the docker sandbox needs an image"},
-		{"local without consent", minimal + "  kind: local\n", confPath + ":5:9: sandbox.kind: in a local sandbox, agents can do whatever"},
+		{
+			"local without consent", minimal + "  kind: local\n",
+			confPath + ":5:9: sandbox.kind: in a local sandbox, agents can do whatever",
+		},
 		{"unknown sandbox", minimal + "  kind: podman\n", confPath + ":5:9: sandbox.kind: \"podman\" is not a sandbox"},
 		{"little memory", minimal + "  memory: 1m\n", confPath + ":5:11: sandbox.memory: must be at least 64m"},
 		{"not a size", minimal + "  memory: lots\n", confPath + ":5:11: \"lots\" is not a size"},
@@ -253,40 +307,122 @@ func TestLoadServerRefuses(t *testing.T) {
 		{"no disk", minimal + "  disk: 1m\n", confPath + ":5:9: sandbox.disk: must be at least 16m"},
 		{"no files", minimal + "  files: 10\n", confPath + ":5:10: sandbox.files: must be at least 1000"},
 		{"no processes", minimal + "  pids: -1\n", confPath + ":5:9: sandbox.pids: must be between"},
-		{"plain http", minimal + "model:\n  base_url: http://models.example\n", confPath + ":6:13: model.base_url: plain http would send credentials"},
-		{"password in a URL", minimal + "model:\n  base_url: https://u:p@models.example\n", confPath + ":6:13: model.base_url: a URL with a user name"},
-		{"plain http for OpenAI", minimal + "model:\n  openai_base_url: http://models.example\n", confPath + ":6:20: model.openai_base_url: plain http"},
-		{"plain http for Google", minimal + "model:\n  google_base_url: http://models.example\n", confPath + ":6:20: model.google_base_url: plain http"},
-		{"star in the middle", minimal + "model:\n  allowed: [\"a*b\"]\n", confPath + ":6:13: model.allowed[0]: \"a*b\" is neither the name"},
-		{"price of nothing", minimal + "model:\n  prices: [{input: 1, output: 1}]\n", confPath + ": model.prices[0].model: \"\" does not look like"},
-		{"half a price", minimal + "model:\n  prices: [{model: m, input: 1}]\n", confPath + ": model.prices[0].output: must be given"},
-		{"negative price", minimal + "model:\n  prices: [{model: m, input: -1, output: 1}]\n", confPath + ":6:30: model.prices[0].input: must be between 0"},
-		{"price that is none", minimal + "model:\n  prices: [{model: m, input: 1, output: .nan}]\n", confPath + ":6:41: model.prices[0].output: must be between 0"},
-		{"price given twice", minimal + "model:\n  prices: [{model: m, input: 1, output: 1}, {model: m, input: 1, output: 1}]\n", confPath + ":6:53: model.prices[1].model: the price of \"m\" is set twice"},
-		{"header of two words", minimal + "model:\n  auth_header: \"a b\"\n", confPath + ":6:16: model.auth_header: \"a b\" is not the name of a header"},
-		{"no host", minimal + "egress:\n  allow: [ok.example, https://no.example]\n", confPath + ":6:23: egress.allow[1]: \"https://no.example\" is not the name of a host"},
-		{"no preset", minimal + "egress: {allow: ['preset:cpan']}\n", confPath + ":5:18: egress.allow[0]: there is no preset \"cpan\"; there are crates, debian"},
-		{"devcontainer", minimal + "  devcontainer: on\n", confPath + ":5:17: sandbox.devcontainer: \"on\" is not one of off, image and build"},
-		{"devcontainer of the local sandbox", minimal + "  kind: local\n  devcontainer: build\nallow_local_sandbox: true\n", confPath + ":6:17: sandbox.devcontainer: the local sandbox has no images"},
-		{"hosts of the local sandbox", minimal + "  kind: local\nallow_local_sandbox: true\negress: {allow: [a.example]}\n", confPath + ":7:17: egress.allow: the local sandbox shares this host's whole network"},
-		{"no budget of an issue", minimal + "budgets:\n  issue_usd: 0\n", confPath + ":6:14: budgets.issue_usd: must be more than 0"},
-		{"no URL", minimal + "model:\n  base_url: models.example\n", confPath + ":6:13: model.base_url: \"models.example\" is not a URL"},
-		{"query in a URL", minimal + "model:\n  base_url: https://a.example/?x=1\n", confPath + ":6:13: model.base_url: a URL with a query"},
+		{
+			"plain http", minimal + "model:\n  base_url: http://models.example\n",
+			confPath + ":6:13: model.base_url: plain http would send credentials",
+		},
+		{
+			"password in a URL", minimal + "model:\n  base_url: https://u:p@models.example\n",
+			confPath + ":6:13: model.base_url: a URL with a user name",
+		},
+		{
+			"plain http for OpenAI", minimal + "model:\n  openai_base_url: http://models.example\n",
+			confPath + ":6:20: model.openai_base_url: plain http",
+		},
+		{
+			"plain http for Google", minimal + "model:\n  google_base_url: http://models.example\n",
+			confPath + ":6:20: model.google_base_url: plain http",
+		},
+		{
+			"star in the middle", minimal + "model:\n  allowed: [\"a*b\"]\n",
+			confPath + ":6:13: model.allowed[0]: \"a*b\" is neither the name",
+		},
+		{
+			"price of nothing", minimal + "model:\n  prices: [{input: 1, output: 1}]\n",
+			confPath + ": model.prices[0].model: \"\" does not look like",
+		},
+		{
+			"half a price", minimal + "model:\n  prices: [{model: m, input: 1}]\n",
+			confPath + ": model.prices[0].output: must be given",
+		},
+		{
+			"negative price", minimal + "model:\n  prices: [{model: m, input: -1, output: 1}]\n",
+			confPath + ":6:30: model.prices[0].input: must be between 0",
+		},
+		{
+			"price that is none", minimal + "model:\n  prices: [{model: m, input: 1, output: .nan}]\n",
+			confPath + ":6:41: model.prices[0].output: must be between 0",
+		},
+		{
+			"price given twice",
+			minimal + "model:\n  prices: [{model: m, input: 1, output: 1}, {model: m, input: 1, output: 1}]\n",
+			confPath + ":6:53: model.prices[1].model: the price of \"m\" is set twice",
+		},
+		{
+			"header of two words", minimal + "model:\n  auth_header: \"a b\"\n",
+			confPath + ":6:16: model.auth_header: \"a b\" is not the name of a header",
+		},
+		{
+			"no host", minimal + "egress:\n  allow: [ok.example, https://no.example]\n",
+			confPath + ":6:23: egress.allow[1]: \"https://no.example\" is not the name of a host",
+		},
+		{
+			"no preset", minimal + "egress: {allow: ['preset:cpan']}\n",
+			confPath + ":5:18: egress.allow[0]: there is no preset \"cpan\"; there are crates, debian",
+		},
+		{
+			"devcontainer", minimal + "  devcontainer: on\n",
+			confPath + ":5:17: sandbox.devcontainer: \"on\" is not one of off, image and build",
+		},
+		{
+			"devcontainer of the local sandbox", minimal + "  kind: local\n  devcontainer: build\nallow_local_sandbox: true\n",
+			confPath + ":6:17: sandbox.devcontainer: the local sandbox has no images",
+		},
+		{
+			"hosts of the local sandbox", minimal + "  kind: local\nallow_local_sandbox: true\negress: {allow: [a.example]}\n",
+			confPath + ":7:17: egress.allow: the local sandbox shares this host's whole network",
+		},
+		{
+			"no budget of an issue", minimal + "budgets:\n  issue_usd: 0\n",
+			confPath + ":6:14: budgets.issue_usd: must be more than 0",
+		},
+		{
+			"no URL", minimal + "model:\n  base_url: models.example\n",
+			confPath + ":6:13: model.base_url: \"models.example\" is not a URL",
+		},
+		{
+			"query in a URL", minimal + "model:\n  base_url: https://a.example/?x=1\n",
+			confPath + ":6:13: model.base_url: a URL with a query",
+		},
 		{"address is missing", minimal + "listen: 8080\n", confPath + ":5:9: listen: \"8080\" is not an address"},
 		{"no label", minimal + "label: \"\"\n", confPath + ":5:8: label: must be 1 to 50"},
 		{"no workers", minimal + "workers: 0\n", confPath + ":5:10: workers: must be between"},
 		{"unknown agent", minimal + "agent:\n  name: gpt\n", confPath + ":6:9: agent.name: \"gpt\" is not an agent"},
-		{"script without a script", minimal + "agent:\n  name: script\n", confPath + ": agent.script_file: the scripted agent needs a script"},
+		{
+			"script without a script", minimal + "agent:\n  name: script\n",
+			confPath + ": agent.script_file: the scripted agent needs a script",
+		},
 		{"model as a flag", minimal + "agent:\n  model: -p\n", confPath + ":6:10: agent.model:"},
 		{"level", minimal + "log: {level: loud}\n", confPath + ":5:14: log.level: \"loud\" is not a level"},
 		{"format", minimal + "log: {format: xml}\n", confPath + ":5:15: log.format: \"xml\" is not a format"},
-		{"target without an address", minimal + "notify: {targets: [{name: team}]}\n", "configuration: notify.targets[0]: the target team has neither an address nor a program; set RALPH_NOTIFY_URL_TEAM"},
-		{"target with two", minimal + "notify: {targets: [{name: team, url_file: a, script: b}]}\n", confPath + ":5:54: notify.targets[0].script: a target needs either"},
-		{"address in the file", minimal + "notify: {targets: [{name: team, url: slack://x}]}\n", confPath + ":5:33: unknown key \"url\""},
-		{"not a target of the server", minimal + "notify: {targets: [{name: Team-1, script: a}]}\n", confPath + ":5:27: notify.targets[0].name: \"Team-1\" is not a name"},
-		{"target twice", minimal + "notify: {targets: [{name: a, script: a}, {name: a, script: b}]}\n", confPath + ":5:49: notify.targets[1].name: two targets are named a"},
-		{"event", minimal + "notify: {targets: [{name: a, script: a, events: [end]}]}\n", confPath + ":5:50: notify.targets[0].events[0]: \"end\" is not one of start"},
-		{"repository of a target", minimal + "notify: {targets: [{name: a, script: a, repositories: [acme]}]}\n", confPath + ":5:56: notify.targets[0].repositories[0]: \"acme\" is neither"},
+		{
+			"target without an address", minimal + "notify: {targets: [{name: team}]}\n",
+			"configuration: notify.targets[0]: the target team has neither an address nor a program; set RALPH_NOTIFY_URL_TEAM",
+		},
+		{
+			"target with two", minimal + "notify: {targets: [{name: team, url_file: a, script: b}]}\n",
+			confPath + ":5:54: notify.targets[0].script: a target needs either",
+		},
+		{
+			"address in the file", minimal + "notify: {targets: [{name: team, url: slack://x}]}\n",
+			confPath + ":5:33: unknown key \"url\"",
+		},
+		{
+			"not a target of the server", minimal + "notify: {targets: [{name: Team-1, script: a}]}\n",
+			confPath + ":5:27: notify.targets[0].name: \"Team-1\" is not a name",
+		},
+		{
+			"target twice", minimal + "notify: {targets: [{name: a, script: a}, {name: a, script: b}]}\n",
+			confPath + ":5:49: notify.targets[1].name: two targets are named a",
+		},
+		{
+			"event", minimal + "notify: {targets: [{name: a, script: a, events: [end]}]}\n",
+			confPath + ":5:50: notify.targets[0].events[0]: \"end\" is not one of start",
+		},
+		{
+			"repository of a target", minimal + "notify: {targets: [{name: a, script: a, repositories: [acme]}]}\n",
+			confPath + ":5:56: notify.targets[0].repositories[0]: \"acme\" is neither",
+		},
 		{"progress never", minimal + "notify: {every: 0}\n", confPath + ":5:17: notify.every: must be between 1 and 1000"},
 		{"gate", minimal + "gates: [{name: a}]\n", confPath + ": gates[0].run: a gate needs a command"},
 	}
@@ -352,7 +488,8 @@ func TestSecretDoesNotPrint(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"%v": fmt.Sprintf("%v", s), "%+v": fmt.Sprintf("%+v", s), "%#v": fmt.Sprintf("%#v", s), "%q": fmt.Sprintf("%q", s.Model.APIKey),
+		"%v": fmt.Sprintf("%v", s), "%+v": fmt.Sprintf("%+v", s), "%#v": fmt.Sprintf("%#v", s),
+		"%q": fmt.Sprintf("%q", s.Model.APIKey),
 		"%x": fmt.Sprintf("%x", s.Model.APIKey), "JSON": string(js),
 	} {
 		for _, secret := range []string{"sk-ant-1", "s3cret", "MIIB", fmt.Sprintf("%x", "sk-ant-1")} {

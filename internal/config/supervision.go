@@ -79,15 +79,21 @@ func supervision(f repoFile, l *run.Limits, report reporter) supervise.Config {
 		}
 		take(int(*v))
 	}
-	count("$.loop.maxIterations", f.Loop.MaxIterations, maxIterations, func(n int) { l.MaxIterations = cmp.Or(l.MaxIterations, n) })
-	count("$.loop.maxTaskAttempts", f.Loop.MaxTaskAttempts, maxTaskAttempts, func(n int) { l.TaskAttempts = cmp.Or(l.TaskAttempts, n) })
-	count("$.loop.taskTimeoutMinutes", f.Loop.TaskTimeoutMinutes, maxMinutes, func(n int) { c.TaskTimeout = time.Duration(n) * time.Minute })
-	count("$.loop.stagnationThreshold", f.Loop.StagnationThreshold, supervise.MaxStagnationThreshold, func(n int) { c.StagnationThreshold = n })
+	count("$.loop.maxIterations", f.Loop.MaxIterations, maxIterations,
+		func(n int) { l.MaxIterations = cmp.Or(l.MaxIterations, n) })
+	count("$.loop.maxTaskAttempts", f.Loop.MaxTaskAttempts, maxTaskAttempts,
+		func(n int) { l.TaskAttempts = cmp.Or(l.TaskAttempts, n) })
+	count("$.loop.taskTimeoutMinutes", f.Loop.TaskTimeoutMinutes, maxMinutes,
+		func(n int) { c.TaskTimeout = time.Duration(n) * time.Minute })
+	count("$.loop.stagnationThreshold", f.Loop.StagnationThreshold, supervise.MaxStagnationThreshold,
+		func(n int) { c.StagnationThreshold = n })
 	if v := f.Loop.EnablePredictiveStagnation; v != nil {
 		c.Predictive = *v
 	}
-	count("$.checkpoints.autoCheckpointInterval", f.Checkpoints.AutoCheckpointInterval, maxInterval, func(n int) { c.CheckpointInterval = n })
-	count("$.checkpoints.maxCheckpoints", f.Checkpoints.MaxCheckpoints, maxCheckpoints, func(n int) { c.MaxCheckpoints = n })
+	count("$.checkpoints.autoCheckpointInterval", f.Checkpoints.AutoCheckpointInterval, maxInterval,
+		func(n int) { c.CheckpointInterval = n })
+	count("$.checkpoints.maxCheckpoints", f.Checkpoints.MaxCheckpoints, maxCheckpoints,
+		func(n int) { c.MaxCheckpoints = n })
 	if v := f.Checkpoints.Enabled; v != nil && !*v {
 		c.MaxCheckpoints = 0
 	}

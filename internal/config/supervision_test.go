@@ -47,7 +47,9 @@ limits:
 	if diff := cmp.Diff(run.Limits{MaxIterations: 40, TaskAttempts: 4}, r.Limits); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[run.Role]Role{run.RoleReviewer: {Model: "big"}, run.RoleTester: {MaxTurns: 20, DenyTools: []string{"WebFetch", "Bash(git push:*)"}}}, r.Roles); diff != "" {
+	if diff := cmp.Diff(map[run.Role]Role{
+		run.RoleReviewer: {Model: "big"}, run.RoleTester: {MaxTurns: 20, DenyTools: []string{"WebFetch", "Bash(git push:*)"}},
+	}, r.Roles); diff != "" {
 		t.Errorf("roles (-want +got):\n%s", diff)
 	}
 	if !r.Forget || r.Review == nil || *r.Review {

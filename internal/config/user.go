@@ -52,7 +52,9 @@ func LoadUser(path string, readFile func(string) ([]byte, error)) (u User, found
 		return User{}, false, nil
 	}
 	if err != nil {
-		return User{}, false, &run.UserError{Message: "cannot read your configuration: " + err.Error(), Hint: "check the path and its permissions", Err: err}
+		return User{}, false, &run.UserError{
+			Message: "cannot read your configuration: " + err.Error(), Hint: "check the path and its permissions", Err: err,
+		}
 	}
 	u, problems := parseUser(source, filepath.Dir(path))
 	if len(problems) > 0 {
@@ -76,7 +78,8 @@ func parseUser(source []byte, dir string) (User, []Problem) {
 		Branches: run.BranchTemplate(f.BranchTemplate),
 		Agent:    f.Agent.agent(dir),
 		Sandbox: Sandbox{
-			Kind: f.Sandbox.Kind, Image: f.Sandbox.Image, Devcontainer: f.Sandbox.Devcontainer, LocalIsolation: f.Sandbox.LocalIsolation,
+			Kind: f.Sandbox.Kind, Image: f.Sandbox.Image, Devcontainer: f.Sandbox.Devcontainer,
+			LocalIsolation: f.Sandbox.LocalIsolation,
 		},
 		Limits: limits(f.Limits, report),
 		Egress: f.Egress.Allow,
@@ -96,7 +99,8 @@ func (u User) check(report reporter) {
 	}
 	oneOf("$.agent.name", u.Agent.Name, Agents()...)
 	oneOf("$.sandbox.kind", u.Sandbox.Kind, SandboxLocal, SandboxDocker)
-	oneOf("$.sandbox.devcontainer", string(u.Sandbox.Devcontainer), string(DevcontainerOff), string(DevcontainerImage), string(DevcontainerBuild))
+	oneOf("$.sandbox.devcontainer", string(u.Sandbox.Devcontainer), string(DevcontainerOff), string(DevcontainerImage),
+		string(DevcontainerBuild))
 	oneOf("$.sandbox.local_isolation", u.Sandbox.LocalIsolation, isolations()...)
 	if u.Agent.Model != "" && !modelPattern().MatchString(u.Agent.Model) {
 		report("$.agent.model", "%q does not look like the name of a model", clip(u.Agent.Model))

@@ -303,7 +303,9 @@ func python(r Root) []Gate {
 	named.WriteString(project + setup + tox + r.text("Pipfile"))
 	sources := r.has("setup.py") || r.has("Pipfile") || project != "" || setup != "" || tox != ""
 	var requirements []string
-	for _, name := range []string{"requirements.txt", "requirements-dev.txt", "dev-requirements.txt", "requirements-test.txt", "test-requirements.txt"} {
+	for _, name := range []string{
+		"requirements.txt", "requirements-dev.txt", "dev-requirements.txt", "requirements-test.txt", "test-requirements.txt",
+	} {
 		if r.has(name) {
 			sources = true
 			requirements = append(requirements, name)
@@ -316,7 +318,8 @@ func python(r Root) []Gate {
 	var p Prepare
 	if len(requirements) > 0 {
 		p = Prepare{Inputs: strings.Join(requirements, " "), Keep: ".venv"}
-		p.Command = "python3 -m venv --system-site-packages .venv && .venv/bin/pip install -q -r " + strings.Join(requirements, " -r ")
+		p.Command = "python3 -m venv --system-site-packages .venv && .venv/bin/pip install -q -r " +
+			strings.Join(requirements, " -r ")
 	}
 	var gates []Gate
 	hasTests := r.has("tests/") || r.has("test/") || r.glob("test_*.py") || r.glob("*_test.py")
@@ -330,7 +333,8 @@ func python(r Root) []Gate {
 	case hasTests:
 		gates = append(gates, found(Test, "unittest", "python3 -m unittest discover"))
 	}
-	if strings.Contains(project, "[tool.mypy") || strings.Contains(setup, "[mypy") || r.has("mypy.ini") || r.has(".mypy.ini") {
+	if strings.Contains(project, "[tool.mypy") || strings.Contains(setup, "[mypy") || r.has("mypy.ini") ||
+		r.has(".mypy.ini") {
 		gates = append(gates, found(Typecheck, "mypy", "python3 -m mypy ."))
 	}
 	switch {
@@ -387,7 +391,10 @@ func ruby(r Root) []Gate {
 	var p Prepare
 	if gemfile != "" {
 		exec = "bundle exec "
-		p = Prepare{Command: "bundle config set --local path vendor/bundle && bundle install --quiet", Inputs: "Gemfile Gemfile.lock", Keep: "vendor/bundle"}
+		p = Prepare{
+			Command: "bundle config set --local path vendor/bundle && bundle install --quiet", Inputs: "Gemfile Gemfile.lock",
+			Keep: "vendor/bundle",
+		}
 	}
 	var gates []Gate
 	switch {
@@ -423,7 +430,9 @@ func php(r Root) []Gate {
 	if composer.Scripts["lint"] != nil {
 		gates = append(gates, same(Lint, "composer lint"))
 	}
-	return prepared(Prepare{Command: "composer install --no-interaction --no-progress", Inputs: "composer.json composer.lock", Keep: "vendor"}, gates...)
+	return prepared(Prepare{
+		Command: "composer install --no-interaction --no-progress", Inputs: "composer.json composer.lock", Keep: "vendor",
+	}, gates...)
 }
 
 func dotnet(r Root) []Gate {

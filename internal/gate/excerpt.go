@@ -99,7 +99,8 @@ func choose(lines []string) []bool {
 		told[key] = true
 		take(i)
 		if last := i + blockLines; isReport(lines[i]) {
-			for i++; i < len(lines) && i < last && (strings.TrimSpace(lines[i]) != "" || i+1 < len(lines) && indented(lines[i+1])) && !opening().MatchString(lines[i]); i++ {
+			for i++; i < len(lines) && i < last && (strings.TrimSpace(lines[i]) != "" || i+1 < len(lines) &&
+				indented(lines[i+1])) && !opening().MatchString(lines[i]); i++ {
 				take(i)
 			}
 			i--

@@ -488,7 +488,8 @@ func (r *reader) numbered(s, t string) {
 		r.count(number(m[1])-failed-skipped, failed, skipped)
 	} else if pytestEnd().MatchString(t) {
 		r.words(t)
-	} else if n, word, ok := strings.Cut(t, " "); ok && (strings.HasPrefix(word, "passing") || strings.HasPrefix(word, "failing") || strings.HasPrefix(word, "pending")) {
+	} else if n, word, ok := strings.Cut(t, " "); ok && (strings.HasPrefix(word, "passing") ||
+		strings.HasPrefix(word, "failing") || strings.HasPrefix(word, "pending")) {
 		switch word[0] {
 		case 'f':
 			r.count(0, number(n), 0)

@@ -28,35 +28,99 @@ func TestRead(t *testing.T) {
 		{"nothing", "", gate.Facts{}},
 		{"chatter", "building\ndone in 3s\n", gate.Facts{}},
 
-		{"go test", "ok  \tm/a\t0.1s\n--- FAIL: TestB (0.00s)\n    b_test.go:7: got 1\n    --- FAIL: TestB/sub (0.00s)\nFAIL\nFAIL\tm/b\t0.2s\nFAIL\n", names("m/b TestB", "m/b TestB/sub")},
-		{"go test -v", "=== RUN   TestA\n--- PASS: TestA (0.00s)\n--- SKIP: TestS (0.00s)\n--- FAIL: TestB (0.00s)\nFAIL\nFAIL\tm\t0.2s\n", counts(1, 1, 1, "m TestB")},
-		{"go does not compile", "# m/a\na/a.go:3:5: undefined: x\nFAIL\tm/a [build failed]\n", gate.Facts{FailedTests: []string{"m/a [build failed]"}, Warnings: 1}},
+		{
+			"go test",
+			"ok  \tm/a\t0.1s\n--- FAIL: TestB (0.00s)\n    b_test.go:7: got 1\n    --- FAIL: TestB/sub (0.00s)\nFAIL\nFAIL\tm/b\t0.2s\nFAIL\n",
+			names("m/b TestB", "m/b TestB/sub"),
+		},
+		{
+			"go test -v",
+			"=== RUN   TestA\n--- PASS: TestA (0.00s)\n--- SKIP: TestS (0.00s)\n--- FAIL: TestB (0.00s)\nFAIL\nFAIL\tm\t0.2s\n",
+			counts(1, 1, 1, "m TestB"),
+		},
+		{
+			"go does not compile", "# m/a\na/a.go:3:5: undefined: x\nFAIL\tm/a [build failed]\n",
+			gate.Facts{FailedTests: []string{"m/a [build failed]"}, Warnings: 1},
+		},
 		{"go panic without a test", "panic: boom\n\ngoroutine 1 [running]:\nFAIL\tm\t0.01s\n", names("m")},
-		{"go test -json", `{"Action":"pass","Package":"m","Test":"TestA"}` + "\n" + `{"Action":"fail","Package":"m","Test":"TestB"}` + "\n" + `{"Action":"fail","Package":"m"}` + "\n" + `{"Action":"skip","Package":"m","Test":"TestC"}` + "\n" + `{"Action":"fail","Package":"n"}` + "\n", counts(1, 1, 1, "m TestB", "n")},
+		{
+			"go test -json",
+			`{"Action":"pass","Package":"m","Test":"TestA"}` + "\n" + `{"Action":"fail","Package":"m","Test":"TestB"}` + "\n" +
+				`{"Action":"fail","Package":"m"}` + "\n" + `{"Action":"skip","Package":"m","Test":"TestC"}` + "\n" +
+				`{"Action":"fail","Package":"n"}` + "\n",
+			counts(1, 1, 1, "m TestB", "n"),
+		},
 
 		{"pytest", "FAILED tests/test_a.py::test_x[1] - assert 1 == 2\nERROR tests/test_b.py\n=== 1 failed, 2 passed, 1 skipped, 3 warnings, 1 error in 0.12s ===\n",
-			gate.Facts{Known: true, Passed: 2, Failed: 2, Skipped: 1, FailedTests: []string{"tests/test_a.py::test_x[1]", "tests/test_b.py"}, Warnings: 3}},
-		{"pytest -q", "..F\nFAILED a_test.py::T::test_y\n1 failed, 2 passed in 0.01s\n", counts(2, 1, 0, "a_test.py::T::test_y")},
+			gate.Facts{
+				Known: true, Passed: 2, Failed: 2, Skipped: 1,
+				FailedTests: []string{"tests/test_a.py::test_x[1]", "tests/test_b.py"}, Warnings: 3,
+			}},
+		{
+			"pytest -q", "..F\nFAILED a_test.py::T::test_y\n1 failed, 2 passed in 0.01s\n",
+			counts(2, 1, 0, "a_test.py::T::test_y"),
+		},
 		{"unittest", "FAIL: test_a (tests.test_x.T.test_a)\nERROR: test_b (tests.test_x.T.test_b)\nRan 5 tests in 0.001s\n\nFAILED (failures=1, errors=1, skipped=1)\n",
 			counts(2, 2, 1, "test_a (tests.test_x.T.test_a)", "test_b (tests.test_x.T.test_b)")},
 		{"unittest passes", "Ran 5 tests in 0.001s\n\nOK (skipped=2)\n", counts(3, 0, 2)},
 
-		{"jest", "FAIL src/a.test.js\n  ● sums › adds\n\n    expect(1)\nTests:       1 failed, 1 skipped, 2 passed, 4 total\n", counts(2, 1, 1, "src/a.test.js: sums › adds")},
-		{"vitest", " FAIL  src/a.test.ts > sums > adds\n      Tests  1 failed | 2 passed (3)\n", counts(2, 1, 0, "src/a.test.ts > sums > adds")},
-		{"mocha", "    1) should add\n\n  2 passing (10ms)\n  1 pending\n  1 failing\n\n  1) sums\n       should add:\n", counts(2, 1, 1, "should add")},
+		{
+			"jest",
+			"FAIL src/a.test.js\n  ● sums › adds\n\n    expect(1)\nTests:       1 failed, 1 skipped, 2 passed, 4 total\n",
+			counts(2, 1, 1, "src/a.test.js: sums › adds"),
+		},
+		{
+			"vitest", " FAIL  src/a.test.ts > sums > adds\n      Tests  1 failed | 2 passed (3)\n",
+			counts(2, 1, 0, "src/a.test.ts > sums > adds"),
+		},
+		{
+			"mocha", "    1) should add\n\n  2 passing (10ms)\n  1 pending\n  1 failing\n\n  1) sums\n       should add:\n",
+			counts(2, 1, 1, "should add"),
+		},
 		{"node:test", "✖ adds (1ms)\nℹ tests 3\nℹ pass 2\nℹ fail 1\nℹ skipped 0\n", counts(2, 1, 0, "adds")},
-		{"TAP", "TAP version 13\nok 1 - a\nnot ok 2 - b\nnot ok 3 - c # TODO later\nok 4 # SKIP no\n1..4\n", counts(1, 1, 2, "b")},
+		{
+			"TAP", "TAP version 13\nok 1 - a\nnot ok 2 - b\nnot ok 3 - c # TODO later\nok 4 # SKIP no\n1..4\n",
+			counts(1, 1, 2, "b"),
+		},
 
-		{"cargo", "test a::works ... ok\ntest a::breaks ... FAILED\ntest result: FAILED. 1 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out\ntest result: ok. 3 passed; 0 failed; 0 ignored\n", counts(4, 1, 2, "a::breaks")},
-		{"maven", "[ERROR] com.x.FooTest.bad -- Time elapsed: 0.01 s <<< FAILURE!\n[ERROR] Tests run: 3, Failures: 1, Errors: 0, Skipped: 1, Time elapsed: 0.1 s <<< FAILURE! -- in com.x.FooTest\n[ERROR] Tests run: 3, Failures: 1, Errors: 0, Skipped: 1\n", counts(1, 1, 1, "com.x.FooTest.bad")},
-		{"maven, old", "bad(com.x.FooTest)  Time elapsed: 0.01 sec  <<< FAILURE!\nTests run: 2, Failures: 0, Errors: 1, Skipped: 0\n", counts(1, 1, 0, "com.x.FooTest.bad")},
-		{"gradle", "FooTest > bad() FAILED\n    org.opentest4j\n4 tests completed, 1 failed, 1 skipped\n", counts(2, 1, 1, "FooTest > bad()")},
+		{
+			"cargo",
+			"test a::works ... ok\ntest a::breaks ... FAILED\ntest result: FAILED. 1 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out\ntest result: ok. 3 passed; 0 failed; 0 ignored\n",
+			counts(4, 1, 2, "a::breaks"),
+		},
+		{
+			"maven",
+			"[ERROR] com.x.FooTest.bad -- Time elapsed: 0.01 s <<< FAILURE!\n[ERROR] Tests run: 3, Failures: 1, Errors: 0, Skipped: 1, Time elapsed: 0.1 s <<< FAILURE! -- in com.x.FooTest\n[ERROR] Tests run: 3, Failures: 1, Errors: 0, Skipped: 1\n",
+			counts(1, 1, 1, "com.x.FooTest.bad"),
+		},
+		{
+			"maven, old",
+			"bad(com.x.FooTest)  Time elapsed: 0.01 sec  <<< FAILURE!\nTests run: 2, Failures: 0, Errors: 1, Skipped: 0\n",
+			counts(1, 1, 0, "com.x.FooTest.bad"),
+		},
+		{
+			"gradle", "FooTest > bad() FAILED\n    org.opentest4j\n4 tests completed, 1 failed, 1 skipped\n",
+			counts(2, 1, 1, "FooTest > bad()"),
+		},
 		{"rspec", "3 examples, 1 failure, 1 pending\n\nrspec ./spec/a_spec.rb:5 # Sum adds\n", counts(1, 1, 1, "Sum adds")},
-		{"minitest", "  1) Failure:\nSumTest#test_add [test/sum_test.rb:5]:\n3 runs, 5 assertions, 1 failures, 0 errors, 1 skips\n", counts(1, 1, 1, "SumTest#test_add")},
-		{"phpunit", "1) Tests\\SumTest::testAdd\nTests: 3, Assertions: 5, Failures: 1, Skipped: 1.\n", counts(1, 1, 1, "Tests\\SumTest::testAdd")},
+		{
+			"minitest",
+			"  1) Failure:\nSumTest#test_add [test/sum_test.rb:5]:\n3 runs, 5 assertions, 1 failures, 0 errors, 1 skips\n",
+			counts(1, 1, 1, "SumTest#test_add"),
+		},
+		{
+			"phpunit", "1) Tests\\SumTest::testAdd\nTests: 3, Assertions: 5, Failures: 1, Skipped: 1.\n",
+			counts(1, 1, 1, "Tests\\SumTest::testAdd"),
+		},
 		{"phpunit passes", "OK (3 tests, 5 assertions)\n", counts(3, 0, 0)},
-		{"dotnet", "  Failed Ns.SumTest.Add [12 ms]\nFailed!  - Failed:     1, Passed:     2, Skipped:     1, Total:     4\n", counts(2, 1, 1, "Ns.SumTest.Add")},
-		{"ctest", "50% tests passed, 1 tests failed out of 2\n\nThe following tests FAILED:\n\t  2 - sum (Failed)\n", counts(1, 1, 0, "sum")},
+		{
+			"dotnet", "  Failed Ns.SumTest.Add [12 ms]\nFailed!  - Failed:     1, Passed:     2, Skipped:     1, Total:     4\n",
+			counts(2, 1, 1, "Ns.SumTest.Add"),
+		},
+		{
+			"ctest", "50% tests passed, 1 tests failed out of 2\n\nThe following tests FAILED:\n\t  2 - sum (Failed)\n",
+			counts(1, 1, 0, "sum"),
+		},
 
 		{"golangci-lint", "a.go:1:2: unused (unused)\nb.go:3:4: bad (vet)\n2 issues:\n* unused: 1\n", warnings(2)},
 		{"eslint", "  1:2  warning  no\n✖ 3 problems (1 error, 2 warnings)\n", warnings(3)},

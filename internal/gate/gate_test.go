@@ -34,7 +34,9 @@ func TestRemediation(t *testing.T) {
 		fmt.Fprintf(&log, "line %d of chatter\n", i)
 	}
 	got := gate.Remediation(gate.Result{Gate: "go test", Command: "go test ./...", ExitCode: 1, Output: log.String()})
-	for _, want := range []string{`"go test"`, "exit code 1", "--- FAIL: TestAdd", "got 3, want 4", "line 9999 of chatter", "[…]"} {
+	for _, want := range []string{
+		`"go test"`, "exit code 1", "--- FAIL: TestAdd", "got 3, want 4", "line 9999 of chatter", "[…]",
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("remediation lacks %q:\n%s", want, got)
 		}
@@ -42,7 +44,9 @@ func TestRemediation(t *testing.T) {
 	if n := strings.Count(got, "\n"); n > 100 {
 		t.Errorf("remediation has %d lines, want at most 100", n)
 	}
-	timeout := gate.Remediation(gate.Result{Gate: "slow", Command: "slow", Reason: "wall_timeout", Duration: 90 * time.Second})
+	timeout := gate.Remediation(gate.Result{
+		Gate: "slow", Command: "slow", Reason: "wall_timeout", Duration: 90 * time.Second,
+	})
 	if !strings.Contains(timeout, "ran out of time after 1m30s") {
 		t.Errorf("remediation of a timeout: %s", timeout)
 	}

@@ -107,7 +107,8 @@ func location(line, said string) (Location, bool) {
 func plainPath(p string) (string, bool) {
 	p = strings.TrimPrefix(strings.TrimPrefix(p, containerDir), "./")
 	odd := func(r rune) bool { return !unicode.IsPrint(r) }
-	if len(p) > maxLocPath || !fs.ValidPath(p) || strings.ContainsFunc(p, odd) || !strings.ContainsFunc(p, unicode.IsLetter) {
+	if len(p) > maxLocPath || !fs.ValidPath(p) || strings.ContainsFunc(p, odd) ||
+		!strings.ContainsFunc(p, unicode.IsLetter) {
 		return "", false
 	}
 	return p, true

@@ -16,8 +16,13 @@ func TestSize(t *testing.T) {
 		"new file": {[]gate.FileDiff{{Path: "a.go", New: []byte("package a\n\nvar x = 1\n")}}, 2, 0, 0},
 		"moved":    {[]gate.FileDiff{{Path: "a.go", Old: []byte("a\nb\n"), New: []byte("b\na\n")}}, 0, 0, 0},
 		"changed":  {[]gate.FileDiff{{Path: "a.go", Old: []byte("a\nb\nb\n"), New: []byte("a\nb\nc\n")}}, 1, 1, 0},
-		"a test":   {[]gate.FileDiff{{Path: "a_test.go", Old: []byte("package a\n"), New: []byte("package a\nfunc TestX(t *testing.T) {}\n")}}, 1, 0, 1},
-		"gone":     {[]gate.FileDiff{{Path: "a_test.go", Old: []byte("func TestX(t *testing.T) {}\n")}}, 0, 1, 0},
+		"a test": {
+			[]gate.FileDiff{
+				{Path: "a_test.go", Old: []byte("package a\n"), New: []byte("package a\nfunc TestX(t *testing.T) {}\n")},
+			},
+			1, 0, 1,
+		},
+		"gone": {[]gate.FileDiff{{Path: "a_test.go", Old: []byte("func TestX(t *testing.T) {}\n")}}, 0, 1, 0},
 	} {
 		added, removed, tests := gate.Size(tc.diffs)
 		if added != tc.added || removed != tc.removed || tests != tc.tests {

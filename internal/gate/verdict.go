@@ -111,13 +111,16 @@ func Judge(g Gate, q Quality, task run.Task, r Results) (Verdict, Need) {
 		switch {
 		case !base.Facts.named():
 			if g.Detected && !mends(g, task) {
-				return Verdict{Standing: RedAtBase, Note: "it already failed before the work began, and does not say which tests fail"}, Nothing
+				return Verdict{
+					Standing: RedAtBase, Note: "it already failed before the work began, and does not say which tests fail",
+				}, Nothing
 			}
 		case compared:
 			if fresh = without(fresh, known); len(fresh) == 0 {
 				return Verdict{
 					Standing: KnownFailing, Tests: some(first.Facts.FailedTests),
-					Note: fmt.Sprintf("%s already failed before the work began: %s", tests(len(first.Facts.FailedTests)), list(first.Facts.FailedTests)),
+					Note: fmt.Sprintf("%s already failed before the work began: %s", tests(len(first.Facts.FailedTests)),
+						list(first.Facts.FailedTests)),
 				}, Nothing
 			}
 		}
@@ -125,7 +128,8 @@ func Judge(g Gate, q Quality, task run.Task, r Results) (Verdict, Need) {
 	if q.tolerates(first.Facts, base.Facts) {
 		return Verdict{
 			Standing: Tolerated, Tests: some(fresh),
-			Note: fmt.Sprintf("%d of %d tests passed, which the repository's limit allows; failed: %s", first.Facts.Passed, first.Facts.Passed+first.Facts.Failed, list(fresh)),
+			Note: fmt.Sprintf("%d of %d tests passed, which the repository's limit allows; failed: %s", first.Facts.Passed,
+				first.Facts.Passed+first.Facts.Failed, list(fresh)),
 		}, Nothing
 	}
 	if compared && len(fresh) <= maxFlaky {

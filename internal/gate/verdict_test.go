@@ -9,7 +9,10 @@ import (
 )
 
 func red(names ...string) gate.Result {
-	return gate.Result{ExitCode: 1, Reason: "exited", Facts: gate.Facts{Known: true, Passed: 20 - len(names), Failed: len(names), FailedTests: names}}
+	return gate.Result{
+		ExitCode: 1, Reason: "exited",
+		Facts: gate.Facts{Known: true, Passed: 20 - len(names), Failed: len(names), FailedTests: names},
+	}
 }
 
 func TestJudge(t *testing.T) {
@@ -42,38 +45,86 @@ func TestJudge(t *testing.T) {
 		{name: "new failure is run again", first: red("a"), base: &green, need: gate.Again},
 		{name: "new failure", first: red("a"), base: &green, again: again(red("a")), want: gate.Failed},
 		{name: "flaky", first: red("a"), base: &green, again: again(green), want: gate.Flaky},
-		{name: "flaky beside known ones", first: red("a", "b"), base: ref(red("a")), again: again(red("a")), want: gate.Flaky},
+		{
+			name: "flaky beside known ones", first: red("a", "b"), base: ref(red("a")), again: again(red("a")), want: gate.Flaky,
+		},
 		{name: "another one fails the second time", first: red("a"), base: &green, again: again(red("b")), want: gate.Failed},
-		{name: "known to be flaky", first: red("a"), base: &green, again: again(red("a")), flaky: []string{"a"}, need: gate.Again},
-		{name: "known to be flaky, and passes late", first: red("a"), base: &green, again: again(red("a"), red("a"), green), flaky: []string{"a"}, want: gate.Flaky},
-		{name: "known to be flaky, yet never passes", first: red("a"), base: &green, again: again(red("a"), red("a"), red("a")), flaky: []string{"a"}, want: gate.Failed},
-		{name: "known to be flaky, beside one that is not", first: red("a", "b"), base: &green, again: again(red("a", "b")), flaky: []string{"a"}, want: gate.Failed},
-		{name: "goal of the run that names what failed before", gate: gate.Gate{When: gate.Final}, first: red("a"), base: ref(red("a")), again: again(red("a")), want: gate.Failed},
-		{name: "goal of another task", task: gate.Goal("accept"), first: red("a"), base: ref(red("a")), want: gate.KnownFailing},
-		{name: "goal of this task", gate: gate.Gate{Name: "accept"}, task: gate.Goal("accept"), first: red("a"), base: ref(red("a")), again: again(red("a")), want: gate.Failed},
+		{
+			name: "known to be flaky", first: red("a"), base: &green, again: again(red("a")), flaky: []string{"a"},
+			need: gate.Again,
+		},
+		{
+			name: "known to be flaky, and passes late", first: red("a"), base: &green, again: again(red("a"), red("a"), green),
+			flaky: []string{"a"}, want: gate.Flaky,
+		},
+		{
+			name: "known to be flaky, yet never passes", first: red("a"), base: &green,
+			again: again(red("a"), red("a"), red("a")), flaky: []string{"a"}, want: gate.Failed,
+		},
+		{
+			name: "known to be flaky, beside one that is not", first: red("a", "b"), base: &green, again: again(red("a", "b")),
+			flaky: []string{"a"}, want: gate.Failed,
+		},
+		{
+			name: "goal of the run that names what failed before", gate: gate.Gate{When: gate.Final}, first: red("a"),
+			base: ref(red("a")), again: again(red("a")), want: gate.Failed,
+		},
+		{
+			name: "goal of another task", task: gate.Goal("accept"), first: red("a"), base: ref(red("a")),
+			want: gate.KnownFailing,
+		},
+		{
+			name: "goal of this task", gate: gate.Gate{Name: "accept"}, task: gate.Goal("accept"), first: red("a"),
+			base: ref(red("a")), again: again(red("a")), want: gate.Failed,
+		},
 		{name: "many are no accident", first: red("a", "b", "c", "d", "e", "f"), base: &green, want: gate.Failed},
 		{name: "no names, no second run", first: bare, base: &green, want: gate.Failed},
 		{name: "known", first: red("a"), base: ref(red("a", "b")), want: gate.KnownFailing},
 		{name: "worse", first: red("a", "b"), base: ref(red("a")), again: again(red("a", "b")), want: gate.Failed},
 		{name: "does not even run any more", first: bare, base: ref(red("a")), want: gate.Failed},
 		{name: "list is not whole", first: cut, base: ref(red("a")), want: gate.Failed},
-		{name: "list of the base is not whole", gate: gate.Gate{Detected: true}, first: red("a"), base: &cut, want: gate.RedAtBase},
+		{
+			name: "list of the base is not whole", gate: gate.Gate{Detected: true}, first: red("a"), base: &cut,
+			want: gate.RedAtBase,
+		},
 		{name: "exit code alone, detected", gate: gate.Gate{Detected: true}, first: bare, base: &bare, want: gate.RedAtBase},
 		{name: "exit code alone, asked for", first: bare, base: &bare, want: gate.Failed},
 		{name: "slow before and after", gate: gate.Gate{Detected: true}, first: slow, base: &slow, want: gate.RedAtBase},
-		{name: "base was ended from outside", gate: gate.Gate{Detected: true}, first: bare, base: ref(gate.Result{Reason: "it was lost"}), want: gate.Failed},
-		{name: "task is to mend it", task: "Fix the tests of the parser", first: red("a"), base: ref(red("a")), again: again(red("a")), want: gate.Failed},
-		{name: "task is to mend an exit code", gate: gate.Gate{Detected: true}, task: "Make the build pass", first: bare, base: &bare, want: gate.Failed},
-		{name: "task names the test", task: "Let TestAdd round", first: red("m TestAdd"), base: ref(red("m TestAdd")), again: again(red("m TestAdd")), want: gate.Failed},
-		{name: "task is about something else", task: "Add a test fixture", first: red("a"), base: ref(red("a")), want: gate.KnownFailing},
+		{
+			name: "base was ended from outside", gate: gate.Gate{Detected: true}, first: bare,
+			base: ref(gate.Result{Reason: "it was lost"}), want: gate.Failed,
+		},
+		{
+			name: "task is to mend it", task: "Fix the tests of the parser", first: red("a"), base: ref(red("a")),
+			again: again(red("a")), want: gate.Failed,
+		},
+		{
+			name: "task is to mend an exit code", gate: gate.Gate{Detected: true}, task: "Make the build pass", first: bare,
+			base: &bare, want: gate.Failed,
+		},
+		{
+			name: "task names the test", task: "Let TestAdd round", first: red("m TestAdd"), base: ref(red("m TestAdd")),
+			again: again(red("m TestAdd")), want: gate.Failed,
+		},
+		{
+			name: "task is about something else", task: "Add a test fixture", first: red("a"), base: ref(red("a")),
+			want: gate.KnownFailing,
+		},
 		{name: "rate is met", quality: gate.Quality{MinPassRate: 0.95}, first: red("z"), base: &green, want: gate.Tolerated},
-		{name: "rate is not met", quality: gate.Quality{MinPassRate: 0.95}, first: red("y", "z"), base: &green, again: again(red("y", "z")), want: gate.Failed},
-		{name: "rate is met, yet fewer pass than before", quality: gate.Quality{MinPassRate: 0.5}, first: few, base: &green, again: again(few), want: gate.Failed},
+		{
+			name: "rate is not met", quality: gate.Quality{MinPassRate: 0.95}, first: red("y", "z"), base: &green,
+			again: again(red("y", "z")), want: gate.Failed,
+		},
+		{
+			name: "rate is met, yet fewer pass than before", quality: gate.Quality{MinPassRate: 0.5}, first: few, base: &green,
+			again: again(few), want: gate.Failed,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, need := gate.Judge(tt.gate, tt.quality, run.Task{Title: tt.task}, gate.Results{First: tt.first, Base: tt.base, Again: tt.again, Flaky: tt.flaky})
+			got, need := gate.Judge(tt.gate, tt.quality, run.Task{Title: tt.task},
+				gate.Results{First: tt.first, Base: tt.base, Again: tt.again, Flaky: tt.flaky})
 			if got.Standing != tt.want || need != tt.need {
 				t.Errorf("standing %q, need %d; want %q, %d (%s)", got.Standing, need, tt.want, tt.need, got.Note)
 			}
@@ -92,15 +143,49 @@ func TestExcerptPerTool(t *testing.T) {
 		want      []string
 		not       string
 	}{
-		{"go", chatter(500) + "--- FAIL: TestAdd (0.00s)\n    add_test.go:7: Add(1, 2) = 4, want 3\n" + chatter(500), []string{"--- FAIL: TestAdd", "Add(1, 2) = 4, want 3"}, ""},
-		{"go compiler", "# m/a\na/a.go:3:5: undefined: frobnicate\n" + chatter(500) + "FAIL\tm/a [build failed]\n", []string{"undefined: frobnicate", "[build failed]"}, ""},
-		{"pytest", chatter(300) + "____ test_add ____\n\n    def test_add():\n>       assert add(1, 2) == 3\nE       assert 4 == 3\n\ntests/test_a.py:4: AssertionError\n" + chatter(300), []string{"____ test_add ____", "assert add(1, 2) == 3", "E       assert 4 == 3"}, ""},
-		{"jest", chatter(300) + "  ● sums › adds\n\n    expect(received).toBe(expected)\n\n    Expected: 3\n    Received: 4\n" + chatter(300), []string{"● sums › adds", "Expected: 3", "Received: 4"}, ""},
-		{"rustc", chatter(300) + "error[E0425]: cannot find value `x` in this scope\n --> src/lib.rs:2:5\n  |\n2 |     x\n  |     ^ not found\n" + chatter(300), []string{"error[E0425]", "--> src/lib.rs:2:5"}, ""},
-		{"typescript", chatter(300) + "src/a.ts(3,5): error TS2304: Cannot find name 'x'.\n" + chatter(300), []string{"error TS2304"}, ""},
-		{"maven", chatter(300) + "[ERROR] com.x.FooTest.bad -- Time elapsed: 0.01 s <<< FAILURE!\norg.opentest4j.AssertionFailedError: expected: <3> but was: <4>\n" + chatter(300), []string{"com.x.FooTest.bad", "expected: <3> but was: <4>"}, ""},
-		{"the same report a thousand times", strings.Repeat("a.c:3:5: error: use of undeclared x\n", 1000) + chatter(300) + "b.c:9:1: error: missing semicolon\n" + chatter(300), []string{"use of undeclared x", "missing semicolon"}, ""},
-		{"colours", chatter(300) + "\x1b[31m--- FAIL: TestAdd\x1b[0m\n" + chatter(300), []string{"--- FAIL: TestAdd\n"}, "\x1b"},
+		{
+			"go", chatter(500) + "--- FAIL: TestAdd (0.00s)\n    add_test.go:7: Add(1, 2) = 4, want 3\n" + chatter(500),
+			[]string{"--- FAIL: TestAdd", "Add(1, 2) = 4, want 3"}, "",
+		},
+		{
+			"go compiler", "# m/a\na/a.go:3:5: undefined: frobnicate\n" + chatter(500) + "FAIL\tm/a [build failed]\n",
+			[]string{"undefined: frobnicate", "[build failed]"}, "",
+		},
+		{
+			"pytest",
+			chatter(300) + "____ test_add ____\n\n    def test_add():\n>       assert add(1, 2) == 3\nE       assert 4 == 3\n\ntests/test_a.py:4: AssertionError\n" + chatter(300),
+			[]string{"____ test_add ____", "assert add(1, 2) == 3", "E       assert 4 == 3"}, "",
+		},
+		{
+			"jest",
+			chatter(300) + "  ● sums › adds\n\n    expect(received).toBe(expected)\n\n    Expected: 3\n    Received: 4\n" +
+				chatter(300),
+			[]string{"● sums › adds", "Expected: 3", "Received: 4"}, "",
+		},
+		{
+			"rustc",
+			chatter(300) + "error[E0425]: cannot find value `x` in this scope\n --> src/lib.rs:2:5\n  |\n2 |     x\n  |     ^ not found\n" + chatter(300),
+			[]string{"error[E0425]", "--> src/lib.rs:2:5"}, "",
+		},
+		{
+			"typescript", chatter(300) + "src/a.ts(3,5): error TS2304: Cannot find name 'x'.\n" + chatter(300),
+			[]string{"error TS2304"}, "",
+		},
+		{
+			"maven",
+			chatter(300) + "[ERROR] com.x.FooTest.bad -- Time elapsed: 0.01 s <<< FAILURE!\norg.opentest4j.AssertionFailedError: expected: <3> but was: <4>\n" + chatter(300),
+			[]string{"com.x.FooTest.bad", "expected: <3> but was: <4>"}, "",
+		},
+		{
+			"the same report a thousand times",
+			strings.Repeat("a.c:3:5: error: use of undeclared x\n", 1000) + chatter(300) +
+				"b.c:9:1: error: missing semicolon\n" + chatter(300),
+			[]string{"use of undeclared x", "missing semicolon"}, "",
+		},
+		{
+			"colours", chatter(300) + "\x1b[31m--- FAIL: TestAdd\x1b[0m\n" + chatter(300), []string{"--- FAIL: TestAdd\n"},
+			"\x1b",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -73,7 +73,10 @@ func (q Quality) Finding(l Leak) Finding {
 	if l.Line == 0 {
 		place = "the name " + l.Path
 	}
-	return Finding{Path: l.Path, Rule: RuleSecret, Grave: !allowed, Text: fmt.Sprintf("%s holds what looks like a secret (%s)", place, l.Rule)}
+	return Finding{
+		Path: l.Path, Rule: RuleSecret, Grave: !allowed,
+		Text: fmt.Sprintf("%s holds what looks like a secret (%s)", place, l.Rule),
+	}
 }
 
 // language is how tests are written in one. The expressions see whole files.
@@ -251,17 +254,24 @@ func Weakened(diffs []FileDiff) []Finding {
 		}
 		for _, t := range before {
 			if n := still[t.name]; n > asserts[t.name] {
-				findings = append(findings, Finding{Path: d.Path, Rule: RuleAsserts, Text: fmt.Sprintf("test %s in %s makes %d checks instead of %d", clip(t.name), d.Path, asserts[t.name], n)})
+				findings = append(findings, Finding{
+					Path: d.Path, Rule: RuleAsserts,
+					Text: fmt.Sprintf("test %s in %s makes %d checks instead of %d", clip(t.name), d.Path, asserts[t.name], n),
+				})
 				delete(still, t.name)
 			}
 		}
 		if d.Old != nil && d.New != nil {
 			if n := len(l.skip().FindAllIndex(d.New, -1)) - len(l.skip().FindAllIndex(d.Old, -1)); n > 0 {
-				findings = append(findings, Finding{Path: d.Path, Rule: RuleSkipped, Text: fmt.Sprintf("%s skips more tests than before", d.Path)})
+				findings = append(findings, Finding{
+					Path: d.Path, Rule: RuleSkipped, Text: fmt.Sprintf("%s skips more tests than before", d.Path),
+				})
 			}
 		}
 		if l.only != nil && len(l.only().FindAllIndex(d.New, -1)) > len(l.only().FindAllIndex(d.Old, -1)) {
-			findings = append(findings, Finding{Path: d.Path, Rule: RuleFocused, Text: fmt.Sprintf("%s runs only some of its tests", d.Path)})
+			findings = append(findings, Finding{
+				Path: d.Path, Rule: RuleFocused, Text: fmt.Sprintf("%s runs only some of its tests", d.Path),
+			})
 		}
 	}
 	for l, tests := range gone {
@@ -295,7 +305,10 @@ func missing(gone map[string]foundTest, added map[string]int) []Finding {
 	}
 	var findings []Finding
 	for _, t := range lost {
-		findings = append(findings, Finding{Path: t.path, Rule: rule, Text: fmt.Sprintf("test %s of %s %s", clip(t.name), t.path, verb), Grave: rule == RuleDeleted, test: t.name})
+		findings = append(findings, Finding{
+			Path: t.path, Rule: rule, Text: fmt.Sprintf("test %s of %s %s", clip(t.name), t.path, verb),
+			Grave: rule == RuleDeleted, test: t.name,
+		})
 	}
 	return findings
 }
@@ -325,10 +338,14 @@ func weakenedCommands(d FileDiff) []Finding {
 		if now == "" {
 			what = fmt.Sprintf("ran %q and is gone", clip(old))
 		}
-		findings = append(findings, Finding{Path: d.Path, Rule: RuleCommand, Text: fmt.Sprintf("%q of %s %s", name, d.Path, what), Grave: true})
+		findings = append(findings, Finding{
+			Path: d.Path, Rule: RuleCommand, Text: fmt.Sprintf("%q of %s %s", name, d.Path, what), Grave: true,
+		})
 	}
 	if isTestConfig(d.Path) && len(excluding().FindAllIndex(d.New, -1)) > len(excluding().FindAllIndex(d.Old, -1)) {
-		findings = append(findings, Finding{Path: d.Path, Rule: RuleExcluded, Text: d.Path + " skips tests that it ran before"})
+		findings = append(findings, Finding{
+			Path: d.Path, Rule: RuleExcluded, Text: d.Path + " skips tests that it ran before",
+		})
 	}
 	return findings
 }
@@ -355,7 +372,8 @@ func commands(name string, src []byte) map[string]string {
 		all = MakeTargets(string(src))
 	}
 	maps.DeleteFunc(all, func(name, _ string) bool {
-		return !slices.Contains([]string{"test", "tests", "check", "lint", "typecheck", "type-check", "pretest", "posttest"}, name)
+		return !slices.Contains([]string{"test", "tests", "check", "lint", "typecheck", "type-check", "pretest", "posttest"},
+			name)
 	})
 	for name, text := range all {
 		all[name] = strs.OneLine(text)
@@ -391,7 +409,8 @@ func Blames(task run.Task, findings []Finding, known []string, sourceGone bool) 
 		case f.Rule == RuleSecret || f.Rule == RuleNoNewTest:
 			blamed = append(blamed, f)
 		case f.Rule == RuleCommand && tooling().MatchString(text):
-		case f.Rule == RuleDeleted && removing().MatchString(text) && (sourceGone || testing().MatchString(text) || strings.Contains(text, f.test)):
+		case f.Rule == RuleDeleted && removing().MatchString(text) &&
+			(sourceGone || testing().MatchString(text) || strings.Contains(text, f.test)):
 		case f.Rule == RuleDeleted && slices.ContainsFunc(known, f.names):
 		default:
 			blamed = append(blamed, f)
@@ -531,7 +550,9 @@ func Untested(diffs []FileDiff) []Finding {
 		case l != nil && (IsTest(d.Path) && gained(d) || len(l.tests(d.Path, d.New)) > len(l.tests(d.Path, d.Old))):
 			return nil
 		case IsSource(d.Path) && gained(d):
-			findings = append(findings, Finding{Path: d.Path, Rule: RuleNoNewTest, Text: d.Path + " gained lines, and no test did", Grave: true})
+			findings = append(findings, Finding{
+				Path: d.Path, Rule: RuleNoNewTest, Text: d.Path + " gained lines, and no test did", Grave: true,
+			})
 		}
 	}
 	return findings
@@ -549,7 +570,8 @@ func gained(d FileDiff) bool {
 		if had[line]--; had[line] >= 0 || line == "" {
 			continue
 		}
-		if !slices.ContainsFunc([]string{"//", "#", "/*", "*", "--", `"""`}, func(mark string) bool { return strings.HasPrefix(line, mark) }) {
+		if !slices.ContainsFunc([]string{"//", "#", "/*", "*", "--", `"""`},
+			func(mark string) bool { return strings.HasPrefix(line, mark) }) {
 			return true
 		}
 	}

@@ -37,35 +37,145 @@ func TestWeakened(t *testing.T) {
 		{"a new test", []gate.FileDiff{diff("a_test.go", onlyB, goTest)}, nil},
 		{"no test file", []gate.FileDiff{diff("a.go", goTest, "package a\n")}, nil},
 		{"a test is gone", []gate.FileDiff{diff("a_test.go", goTest, onlyB)}, []string{"test_deleted!"}},
-		{"a file of tests is gone", []gate.FileDiff{diff("a_test.go", goTest, "")}, []string{"test_deleted!", "test_deleted!"}},
+		{
+			"a file of tests is gone", []gate.FileDiff{diff("a_test.go", goTest, "")},
+			[]string{"test_deleted!", "test_deleted!"},
+		},
 		{"tests moved", []gate.FileDiff{diff("a_test.go", goTest, ""), diff("b/a_test.go", "", goTest)}, nil},
-		{"one moved, one gone", []gate.FileDiff{diff("a_test.go", goTest, ""), diff("b/a_test.go", "", onlyB)}, []string{"test_deleted!"}},
-		{"renamed", []gate.FileDiff{diff("a_test.go", "func TestA(t *testing.T) {\n}\n", "func TestOther(t *testing.T) {\n}\n")}, []string{"test_replaced"}},
-		{"two became one", []gate.FileDiff{diff("a_test.go", goTest, "func TestAll(t *testing.T) {\n\tt.Error(1)\n}\n")}, []string{"test_deleted!", "test_deleted!"}},
-		{"fewer assertions", []gate.FileDiff{diff("a_test.go", goTest, "func TestA(t *testing.T) {\n}\nfunc TestB(t *testing.T) {\n\tt.Fatal(1)\n}\n")}, []string{"assertions_removed"}},
-		{"go skip", []gate.FileDiff{diff("a_test.go", onlyB, "package a\n\nfunc TestB(t *testing.T) {\n\tt.Skip()\n\tt.Fatal(1)\n}\n")}, []string{"test_skipped"}},
+		{
+			"one moved, one gone", []gate.FileDiff{diff("a_test.go", goTest, ""), diff("b/a_test.go", "", onlyB)},
+			[]string{"test_deleted!"},
+		},
+		{
+			"renamed",
+			[]gate.FileDiff{diff("a_test.go", "func TestA(t *testing.T) {\n}\n", "func TestOther(t *testing.T) {\n}\n")},
+			[]string{"test_replaced"},
+		},
+		{
+			"two became one", []gate.FileDiff{diff("a_test.go", goTest, "func TestAll(t *testing.T) {\n\tt.Error(1)\n}\n")},
+			[]string{"test_deleted!", "test_deleted!"},
+		},
+		{
+			"fewer assertions",
+			[]gate.FileDiff{
+				diff("a_test.go", goTest, "func TestA(t *testing.T) {\n}\nfunc TestB(t *testing.T) {\n\tt.Fatal(1)\n}\n"),
+			},
+			[]string{"assertions_removed"},
+		},
+		{
+			"go skip",
+			[]gate.FileDiff{diff("a_test.go", onlyB, "package a\n\nfunc TestB(t *testing.T) {\n\tt.Skip()\n\tt.Fatal(1)\n}\n")},
+			[]string{"test_skipped"},
+		},
 		{"build tag", []gate.FileDiff{diff("a_test.go", onlyB, "//go:build never\n\n"+onlyB)}, []string{"test_skipped"}},
-		{"jest skip", []gate.FileDiff{diff("a.test.js", "it('adds', () => { expect(1) })\n", "it.skip('adds', () => { expect(1) })\n")}, []string{"test_skipped"}},
-		{"jest only", []gate.FileDiff{diff("a.test.ts", "test('adds', f)\n", "test.only('adds', f)\n")}, []string{"test_focused"}},
-		{"jest gone", []gate.FileDiff{diff("__tests__/a.js", "test(`adds`, f)\ntest('subs', f)\n", "test('subs', f)\n")}, []string{"test_deleted!"}},
-		{"pytest xfail", []gate.FileDiff{diff("tests/test_a.py", "def test_a():\n    assert 1\n", "@pytest.mark.xfail\ndef test_a():\n    assert 1\n")}, []string{"test_skipped"}},
-		{"pytest gone", []gate.FileDiff{diff("test_a.py", "def test_a():\n    assert 1\n", "x = 1\n")}, []string{"test_deleted!"}},
-		{"rust ignore", []gate.FileDiff{diff("src/lib.rs", "#[test]\nfn adds() { assert!(true) }\n", "#[test]\n#[ignore]\nfn adds() { assert!(true) }\n")}, []string{"test_skipped"}},
-		{"rust gone from the source", []gate.FileDiff{diff("src/lib.rs", "#[tokio::test]\nasync fn adds() {}\nfn x() {}\n", "fn x() {}\n")}, []string{"test_deleted!"}},
-		{"junit disabled", []gate.FileDiff{diff("src/test/java/ATest.java", "@Test\nvoid adds() { assertTrue(true); }\n", "@Disabled @Test\nvoid adds() { assertTrue(true); }\n")}, []string{"test_skipped"}},
-		{"rspec", []gate.FileDiff{diff("spec/a_spec.rb", "it 'adds' do\n expect(1)\nend\n", "xit 'adds' do\n expect(1)\nend\n")}, []string{"test_skipped"}},
-		{"phpunit", []gate.FileDiff{diff("tests/ATest.php", "function testA() { $this->assertTrue(1); }", "function testA() { $this->markTestSkipped(); }")}, []string{"assertions_removed", "test_skipped"}},
-		{"xunit", []gate.FileDiff{diff("ATests.cs", "[Fact]\npublic void Adds() { Assert.True(true); }", "[Fact(Skip = \"x\")]\npublic void Adds() { Assert.True(true); }")}, []string{"test_skipped"}},
-		{"gtest", []gate.FileDiff{diff("sum_test.cc", "TEST(Sum, Adds) { EXPECT_EQ(1, 1); }\nTEST(Sum, Subs) {}", "TEST(Sum, Subs) {}")}, []string{"test_deleted!"}},
+		{
+			"jest skip",
+			[]gate.FileDiff{diff("a.test.js", "it('adds', () => { expect(1) })\n", "it.skip('adds', () => { expect(1) })\n")},
+			[]string{"test_skipped"},
+		},
+		{
+			"jest only", []gate.FileDiff{diff("a.test.ts", "test('adds', f)\n", "test.only('adds', f)\n")},
+			[]string{"test_focused"},
+		},
+		{
+			"jest gone", []gate.FileDiff{diff("__tests__/a.js", "test(`adds`, f)\ntest('subs', f)\n", "test('subs', f)\n")},
+			[]string{"test_deleted!"},
+		},
+		{
+			"pytest xfail",
+			[]gate.FileDiff{
+				diff("tests/test_a.py", "def test_a():\n    assert 1\n", "@pytest.mark.xfail\ndef test_a():\n    assert 1\n"),
+			},
+			[]string{"test_skipped"},
+		},
+		{
+			"pytest gone", []gate.FileDiff{diff("test_a.py", "def test_a():\n    assert 1\n", "x = 1\n")},
+			[]string{"test_deleted!"},
+		},
+		{
+			"rust ignore",
+			[]gate.FileDiff{
+				diff("src/lib.rs", "#[test]\nfn adds() { assert!(true) }\n", "#[test]\n#[ignore]\nfn adds() { assert!(true) }\n"),
+			},
+			[]string{"test_skipped"},
+		},
+		{
+			"rust gone from the source",
+			[]gate.FileDiff{diff("src/lib.rs", "#[tokio::test]\nasync fn adds() {}\nfn x() {}\n", "fn x() {}\n")},
+			[]string{"test_deleted!"},
+		},
+		{
+			"junit disabled",
+			[]gate.FileDiff{
+				diff("src/test/java/ATest.java", "@Test\nvoid adds() { assertTrue(true); }\n",
+					"@Disabled @Test\nvoid adds() { assertTrue(true); }\n"),
+			},
+			[]string{"test_skipped"},
+		},
+		{
+			"rspec",
+			[]gate.FileDiff{diff("spec/a_spec.rb", "it 'adds' do\n expect(1)\nend\n", "xit 'adds' do\n expect(1)\nend\n")},
+			[]string{"test_skipped"},
+		},
+		{
+			"phpunit",
+			[]gate.FileDiff{
+				diff("tests/ATest.php", "function testA() { $this->assertTrue(1); }",
+					"function testA() { $this->markTestSkipped(); }"),
+			},
+			[]string{"assertions_removed", "test_skipped"},
+		},
+		{
+			"xunit",
+			[]gate.FileDiff{
+				diff("ATests.cs", "[Fact]\npublic void Adds() { Assert.True(true); }",
+					"[Fact(Skip = \"x\")]\npublic void Adds() { Assert.True(true); }"),
+			},
+			[]string{"test_skipped"},
+		},
+		{
+			"gtest",
+			[]gate.FileDiff{
+				diff("sum_test.cc", "TEST(Sum, Adds) { EXPECT_EQ(1, 1); }\nTEST(Sum, Subs) {}", "TEST(Sum, Subs) {}"),
+			},
+			[]string{"test_deleted!"},
+		},
 
-		{"test script that cannot fail", []gate.FileDiff{diff("package.json", `{"scripts":{"test":"jest"}}`, `{"scripts":{"test":"true"}}`)}, []string{"test_command_changed!"}},
-		{"test script whose failure is dropped", []gate.FileDiff{diff("package.json", `{"scripts":{"test":"jest"}}`, `{"scripts":{"test":"jest || true"}}`)}, []string{"test_command_changed!"}},
-		{"test script gone", []gate.FileDiff{diff("package.json", `{"scripts":{"test":"jest"}}`, `{}`)}, []string{"test_command_changed!"}},
-		{"test script that does more", []gate.FileDiff{diff("package.json", `{"scripts":{"test":"jest"}}`, `{"scripts":{"test":"jest && eslint ."}}`)}, nil},
-		{"another script", []gate.FileDiff{diff("package.json", `{"scripts":{"start":"x"}}`, `{"scripts":{"start":"y"}}`)}, nil},
-		{"make target that cannot fail", []gate.FileDiff{diff("Makefile", "test:\n\tgo test ./...\n", "test:\n\t@echo ok\n")}, []string{"test_command_changed!"}},
-		{"make target with one more step", []gate.FileDiff{diff("Makefile", "test:\n\tgo test ./...\n", "test:\n\tgo test ./...\n\tgo vet ./...\n")}, nil},
-		{"pytest told to ignore", []gate.FileDiff{diff("pytest.ini", "[pytest]\n", "[pytest]\naddopts = --ignore=tests/hard\n")}, []string{"tests_excluded"}},
+		{
+			"test script that cannot fail",
+			[]gate.FileDiff{diff("package.json", `{"scripts":{"test":"jest"}}`, `{"scripts":{"test":"true"}}`)},
+			[]string{"test_command_changed!"},
+		},
+		{
+			"test script whose failure is dropped",
+			[]gate.FileDiff{diff("package.json", `{"scripts":{"test":"jest"}}`, `{"scripts":{"test":"jest || true"}}`)},
+			[]string{"test_command_changed!"},
+		},
+		{
+			"test script gone", []gate.FileDiff{diff("package.json", `{"scripts":{"test":"jest"}}`, `{}`)},
+			[]string{"test_command_changed!"},
+		},
+		{
+			"test script that does more",
+			[]gate.FileDiff{diff("package.json", `{"scripts":{"test":"jest"}}`, `{"scripts":{"test":"jest && eslint ."}}`)}, nil,
+		},
+		{
+			"another script", []gate.FileDiff{diff("package.json", `{"scripts":{"start":"x"}}`, `{"scripts":{"start":"y"}}`)},
+			nil,
+		},
+		{
+			"make target that cannot fail", []gate.FileDiff{diff("Makefile", "test:\n\tgo test ./...\n", "test:\n\t@echo ok\n")},
+			[]string{"test_command_changed!"},
+		},
+		{
+			"make target with one more step",
+			[]gate.FileDiff{diff("Makefile", "test:\n\tgo test ./...\n", "test:\n\tgo test ./...\n\tgo vet ./...\n")}, nil,
+		},
+		{
+			"pytest told to ignore",
+			[]gate.FileDiff{diff("pytest.ini", "[pytest]\n", "[pytest]\naddopts = --ignore=tests/hard\n")},
+			[]string{"tests_excluded"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -91,7 +201,9 @@ func TestWeakened(t *testing.T) {
 func TestBlames(t *testing.T) {
 	t.Parallel()
 	deleted := gate.Weakened([]gate.FileDiff{diff("a_test.go", "func TestA(t *testing.T) {\n}\n", "")})
-	changed := gate.Weakened([]gate.FileDiff{diff("package.json", `{"scripts":{"test":"jest"}}`, `{"scripts":{"test":"vitest"}}`)})
+	changed := gate.Weakened([]gate.FileDiff{
+		diff("package.json", `{"scripts":{"test":"jest"}}`, `{"scripts":{"test":"vitest"}}`),
+	})
 	tests := []struct {
 		name, task string
 		findings   []gate.Finding
@@ -130,11 +242,17 @@ func TestUntested(t *testing.T) {
 	}{
 		{"source alone", []gate.FileDiff{diff("a.go", "package a\n", "package a\nvar X = 1\n")}, 1},
 		{"source and test", []gate.FileDiff{diff("a.go", "", "package a\n"), diff("a_test.go", "package a\n", goTest)}, 0},
-		{"test that only lost lines", []gate.FileDiff{diff("a.go", "", "package a\n"), diff("a_test.go", goTest, "package a\n")}, 1},
+		{
+			"test that only lost lines",
+			[]gate.FileDiff{diff("a.go", "", "package a\n"), diff("a_test.go", goTest, "package a\n")}, 1,
+		},
 		{"lines taken away", []gate.FileDiff{diff("a.go", "package a\nvar X = 1\n", "package a\n")}, 0},
 		{"comments and empty lines", []gate.FileDiff{diff("a.py", "x = 1\n", "# why\n\nx = 1\n")}, 0},
 		{"no source", []gate.FileDiff{diff("README.md", "", "hello\n")}, 0},
-		{"rust with its test inside", []gate.FileDiff{diff("src/lib.rs", "fn x() {}\n", "fn x() {}\nfn y() {}\n#[test]\nfn t() {}\n")}, 0},
+		{
+			"rust with its test inside",
+			[]gate.FileDiff{diff("src/lib.rs", "fn x() {}\n", "fn x() {}\nfn y() {}\n#[test]\nfn t() {}\n")}, 0,
+		},
 		{"rust without", []gate.FileDiff{diff("src/lib.rs", "fn x() {}\n", "fn x() {}\nfn y() {}\n")}, 1},
 	}
 	for _, tt := range tests {
@@ -177,9 +295,15 @@ func TestAlteredAndVouched(t *testing.T) {
 		{name: "the task names the file", now: port("1"), task: "Rework a_test.go", altered: true, vouched: true},
 		{name: "the task changes tests", now: port("1"), task: "Update the tests", altered: true, vouched: true},
 		{name: "the task adds tests", now: port("1"), task: "Add tests for the parser", altered: true},
-		{name: "the task takes code away", now: port("1"), task: "Remove the server", sourceGone: true, altered: true, vouched: true},
+		{
+			name: "the task takes code away", now: port("1"), task: "Remove the server", sourceGone: true, altered: true,
+			vouched: true,
+		},
 		{name: "a test is added", now: old + "\nfunc TestB(t *testing.T) {}\n", task: "Tidy up"},
-		{name: "comments, imports and spaces change", now: strings.NewReplacer("looks", "sees", "\"testing\"", "\"os\"", "\t", "    ").Replace(old), task: "Tidy up"},
+		{
+			name: "comments, imports and spaces change",
+			now:  strings.NewReplacer("looks", "sees", "\"testing\"", "\"os\"", "\t", "    ").Replace(old), task: "Tidy up",
+		},
 		{name: "a line goes", now: strings.Replace(old, "\twant(t, 8080)\n", "", 1), task: "Tidy up", altered: true},
 		{name: "no file of tests", path: "a.go", now: port("9090"), task: "Tidy up"},
 		{name: "tests beside code", path: "src/a.rs", now: port("9090"), task: "Tidy up"},
@@ -212,7 +336,9 @@ func TestAlteredAndVouched(t *testing.T) {
 // TestKnownFailuresOfOtherPlaces: a test of the same name elsewhere is another.
 func TestKnownFailuresOfOtherPlaces(t *testing.T) {
 	t.Parallel()
-	gone := gate.Weakened([]gate.FileDiff{{Path: "b/b_test.go", Old: []byte("func TestSame(t *testing.T) {}\n"), New: []byte("package b\n")}})
+	gone := gate.Weakened([]gate.FileDiff{
+		{Path: "b/b_test.go", Old: []byte("func TestSame(t *testing.T) {}\n"), New: []byte("package b\n")},
+	})
 	for name, blamed := range map[string]int{
 		"example.com/m/b TestSame": 0, "TestSame": 0, "b/b_test.go::TestSame": 0,
 		"example.com/m/a TestSame": 1, "example.com/m/b TestOther": 1,

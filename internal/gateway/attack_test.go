@@ -40,51 +40,154 @@ func TestG3HijackedAgentGetsNoMoreFromTheGateway(t *testing.T) {
 		{"other method", run.ProviderOpenAI, "GET", responses, ``, "does not offer GET"},
 		{"answers of others", run.ProviderOpenAI, "GET", "/v1/responses/resp_1", ``, "does not offer"},
 		{"files of Gemini", run.ProviderGoogle, "POST", "/v1beta/files", `{}`, "does not offer"},
-		{"model with a path in it", run.ProviderGoogle, "POST", "/v1beta/models/..%2F..%2Ffiles:generateContent", `{}`, "does not offer"},
+		{
+			"model with a path in it", run.ProviderGoogle, "POST", "/v1beta/models/..%2F..%2Ffiles:generateContent", `{}`,
+			"does not offer",
+		},
 		{"the other API", run.ProviderOpenAI, "POST", messages, small, "does not offer"},
-		{"other model", run.ProviderAnthropic, "POST", messages, `{"model":"claude-opus-4-5","max_tokens":1}`, `model "claude-opus-4-5" is not allowed`},
-		{"other model of Gemini", run.ProviderGoogle, "POST", "/v1beta/models/gemini-ultra:generateContent", `{}`, `model "gemini-ultra" is not allowed`},
-		{"counting for another model", run.ProviderAnthropic, "POST", "/v1/messages/count_tokens", `{"model":"claude-opus-4-5"}`, "is not allowed"},
-		{"two models", run.ProviderAnthropic, "POST", messages, `{"model":"claude-sonnet-4-5","max_tokens":1,"model":"claude-opus-4-5"}`, "is not allowed"},
+		{
+			"other model", run.ProviderAnthropic, "POST", messages, `{"model":"claude-opus-4-5","max_tokens":1}`,
+			`model "claude-opus-4-5" is not allowed`,
+		},
+		{
+			"other model of Gemini", run.ProviderGoogle, "POST", "/v1beta/models/gemini-ultra:generateContent", `{}`,
+			`model "gemini-ultra" is not allowed`,
+		},
+		{
+			"counting for another model", run.ProviderAnthropic, "POST", "/v1/messages/count_tokens",
+			`{"model":"claude-opus-4-5"}`, "is not allowed",
+		},
+		{
+			"two models", run.ProviderAnthropic, "POST", messages,
+			`{"model":"claude-sonnet-4-5","max_tokens":1,"model":"claude-opus-4-5"}`, "is not allowed",
+		},
 		{"no model", run.ProviderOpenAI, "POST", chat, `{}`, "names no model"},
 		{"model of no text", run.ProviderOpenAI, "POST", chat, `{"model":["gpt-5"]}`, "model is not a string"},
-		{"model of another case", run.ProviderAnthropic, "POST", messages, `{"Model":"claude-sonnet-4-5","max_tokens":1}`, "names no model"},
+		{
+			"model of another case", run.ProviderAnthropic, "POST", messages, `{"Model":"claude-sonnet-4-5","max_tokens":1}`,
+			"names no model",
+		},
 		{"no object", run.ProviderAnthropic, "POST", messages, `[]`, "not a JSON object"},
 		{"null", run.ProviderAnthropic, "POST", messages, `null`, "not a JSON object"},
 		{"no JSON", run.ProviderAnthropic, "POST", messages, `{"model":`, "not a JSON object"},
-		{"search by the provider", run.ProviderAnthropic, "POST", messages, `{"model":"claude-sonnet-4-5","tools":[{"name":"a"},{"type":"web_search_20250305"}]}`, `tool "web_search_20250305"`},
-		{"a tool of two types", run.ProviderAnthropic, "POST", messages, `{"model":"claude-sonnet-4-5","tools":[{"type":"custom","type":"web_fetch_20250910"}]}`, `tool "web_fetch`},
-		{"servers of the provider", run.ProviderAnthropic, "POST", messages, `{"model":"claude-sonnet-4-5","mcp_servers":[{"url":"https://evil.example"}]}`, "mcp_servers is not allowed"},
-		{"dearer speed", run.ProviderAnthropic, "POST", messages, `{"model":"claude-sonnet-4-5","speed":"fast"}`, "costs more than is counted"},
-		{"dearer tier", run.ProviderOpenAI, "POST", responses, `{"model":"gpt-5","service_tier":"priority"}`, "costs more than is counted"},
-		{"search of OpenAI", run.ProviderOpenAI, "POST", responses, `{"model":"gpt-5","tools":[{"type":"web_search"}]}`, `tool "web_search"`},
-		{"search in a group", run.ProviderOpenAI, "POST", responses, `{"model":"gpt-5","tools":[{"type":"namespace","tools":[{"type":"mcp"}]}]}`, `tool "mcp"`},
-		{"group in a group", run.ProviderOpenAI, "POST", responses, `{"model":"gpt-5","tools":[{"type":"namespace","tools":[{"type":"namespace","tools":[]}]}]}`, "groups of tools in groups"},
-		{"search of chat", run.ProviderOpenAI, "POST", chat, `{"model":"gpt-5","web_search_options":{}}`, "web_search_options is not allowed"},
-		{"answer that comes by another way", run.ProviderOpenAI, "POST", responses, `{"model":"gpt-5","background":true}`, "background is not allowed"},
-		{"input that is not there", run.ProviderOpenAI, "POST", responses, `{"model":"gpt-5","previous_response_id":"resp_1"}`, "previous_response_id is not allowed"},
-		{"search of Gemini", run.ProviderGoogle, "POST", generate, `{"tools":[{"google_search":{}}]}`, `tool "google_search"`},
-		{"cached content", run.ProviderGoogle, "POST", generate, `{"cached_content":"cachedContents/1"}`, "cachedContent is not allowed"},
-		{"an image by address", run.ProviderAnthropic, "POST", messages, `{"model":"claude-sonnet-4-5","messages":[{"content":[{"type":"image","source":{"type":"url","url":"https://evil.example/?secret"}}]}]}`, "by address"},
-		{"a document by address, in disguise", run.ProviderAnthropic, "POST", messages, `{"model":"claude-sonnet-4-5","messages":[{"content":[{"type":"tool_result","content":[{"type":"document","s\u006furce":{"type":"\u0075rl","url":"https://evil.example"}}]}]}]}`, "by address"},
-		{"an image by address in responses", run.ProviderOpenAI, "POST", responses, `{"model":"gpt-5","input":[{"content":[{"type":"input_image","image_url":"https://evil.example"}]}]}`, "by address"},
-		{"a file by address in responses", run.ProviderOpenAI, "POST", responses, `{"model":"gpt-5","input":[{"content":[{"type":"input_file","file_url":"https://evil.example"}]}]}`, "by address"},
-		{"an image by address in chat", run.ProviderOpenAI, "POST", chat, `{"model":"gpt-5","messages":[{"content":[{"type":"image_url","image_url":{"url":"HTTPS://evil.example"}}]}]}`, "by address"},
-		{"a file by address in Gemini", run.ProviderGoogle, "POST", generate, `{"contents":[{"parts":[{"file_data":{"file_uri":"https://evil.example"}}]}]}`, "by address"},
-		{"limits in two spellings", run.ProviderGoogle, "POST", generate, `{"generationConfig":{"maxOutputTokens":1},"generation_config":{"maxOutputTokens":9}}`, "are the same"},
-		{"limit below nothing", run.ProviderAnthropic, "POST", messages, `{"model":"claude-sonnet-4-5","max_tokens":-5}`, "max_tokens is not a number"},
-		{"limit beyond everything", run.ProviderAnthropic, "POST", messages, `{"model":"claude-sonnet-4-5","max_tokens":1e300}`, "max_tokens is not a number"},
-		{"limit of text", run.ProviderAnthropic, "POST", messages, `{"model":"claude-sonnet-4-5","max_tokens":"5"}`, "max_tokens is not a number"},
-		{"many answers", run.ProviderOpenAI, "POST", chat, `{"model":"gpt-5","max_tokens":1000,"n":1000}`, "budget exhausted"},
-		{"an answer that costs too much", run.ProviderAnthropic, "POST", messages, `{"model":"claude-sonnet-4-5","max_tokens":1000000}`, "budget exhausted"},
-		{"a limit given twice", run.ProviderAnthropic, "POST", messages, `{"model":"claude-sonnet-4-5","max_tokens":5,"max_tokens":1000000}`, "budget exhausted"},
-		{"input that costs too much", run.ProviderGoogle, "POST", generate, `{"contents":[{"parts":[{"text":"` + strings.Repeat("0", 1<<20) + `"}]}]}`, "budget exhausted"},
+		{
+			"search by the provider", run.ProviderAnthropic, "POST", messages,
+			`{"model":"claude-sonnet-4-5","tools":[{"name":"a"},{"type":"web_search_20250305"}]}`, `tool "web_search_20250305"`,
+		},
+		{
+			"a tool of two types", run.ProviderAnthropic, "POST", messages,
+			`{"model":"claude-sonnet-4-5","tools":[{"type":"custom","type":"web_fetch_20250910"}]}`, `tool "web_fetch`,
+		},
+		{
+			"servers of the provider", run.ProviderAnthropic, "POST", messages,
+			`{"model":"claude-sonnet-4-5","mcp_servers":[{"url":"https://evil.example"}]}`, "mcp_servers is not allowed",
+		},
+		{
+			"dearer speed", run.ProviderAnthropic, "POST", messages, `{"model":"claude-sonnet-4-5","speed":"fast"}`,
+			"costs more than is counted",
+		},
+		{
+			"dearer tier", run.ProviderOpenAI, "POST", responses, `{"model":"gpt-5","service_tier":"priority"}`,
+			"costs more than is counted",
+		},
+		{
+			"search of OpenAI", run.ProviderOpenAI, "POST", responses, `{"model":"gpt-5","tools":[{"type":"web_search"}]}`,
+			`tool "web_search"`,
+		},
+		{
+			"search in a group", run.ProviderOpenAI, "POST", responses,
+			`{"model":"gpt-5","tools":[{"type":"namespace","tools":[{"type":"mcp"}]}]}`, `tool "mcp"`,
+		},
+		{
+			"group in a group", run.ProviderOpenAI, "POST", responses,
+			`{"model":"gpt-5","tools":[{"type":"namespace","tools":[{"type":"namespace","tools":[]}]}]}`,
+			"groups of tools in groups",
+		},
+		{
+			"search of chat", run.ProviderOpenAI, "POST", chat, `{"model":"gpt-5","web_search_options":{}}`,
+			"web_search_options is not allowed",
+		},
+		{
+			"answer that comes by another way", run.ProviderOpenAI, "POST", responses, `{"model":"gpt-5","background":true}`,
+			"background is not allowed",
+		},
+		{
+			"input that is not there", run.ProviderOpenAI, "POST", responses,
+			`{"model":"gpt-5","previous_response_id":"resp_1"}`, "previous_response_id is not allowed",
+		},
+		{
+			"search of Gemini", run.ProviderGoogle, "POST", generate, `{"tools":[{"google_search":{}}]}`, `tool "google_search"`,
+		},
+		{
+			"cached content", run.ProviderGoogle, "POST", generate, `{"cached_content":"cachedContents/1"}`,
+			"cachedContent is not allowed",
+		},
+		{
+			"an image by address", run.ProviderAnthropic, "POST", messages,
+			`{"model":"claude-sonnet-4-5","messages":[{"content":[{"type":"image","source":{"type":"url","url":"https://evil.example/?secret"}}]}]}`,
+			"by address",
+		},
+		{
+			"a document by address, in disguise", run.ProviderAnthropic, "POST", messages,
+			`{"model":"claude-sonnet-4-5","messages":[{"content":[{"type":"tool_result","content":[{"type":"document","s\u006furce":{"type":"\u0075rl","url":"https://evil.example"}}]}]}]}`,
+			"by address",
+		},
+		{
+			"an image by address in responses", run.ProviderOpenAI, "POST", responses,
+			`{"model":"gpt-5","input":[{"content":[{"type":"input_image","image_url":"https://evil.example"}]}]}`, "by address",
+		},
+		{
+			"a file by address in responses", run.ProviderOpenAI, "POST", responses,
+			`{"model":"gpt-5","input":[{"content":[{"type":"input_file","file_url":"https://evil.example"}]}]}`, "by address",
+		},
+		{
+			"an image by address in chat", run.ProviderOpenAI, "POST", chat,
+			`{"model":"gpt-5","messages":[{"content":[{"type":"image_url","image_url":{"url":"HTTPS://evil.example"}}]}]}`,
+			"by address",
+		},
+		{
+			"a file by address in Gemini", run.ProviderGoogle, "POST", generate,
+			`{"contents":[{"parts":[{"file_data":{"file_uri":"https://evil.example"}}]}]}`, "by address",
+		},
+		{
+			"limits in two spellings", run.ProviderGoogle, "POST", generate,
+			`{"generationConfig":{"maxOutputTokens":1},"generation_config":{"maxOutputTokens":9}}`, "are the same",
+		},
+		{
+			"limit below nothing", run.ProviderAnthropic, "POST", messages, `{"model":"claude-sonnet-4-5","max_tokens":-5}`,
+			"max_tokens is not a number",
+		},
+		{
+			"limit beyond everything", run.ProviderAnthropic, "POST", messages,
+			`{"model":"claude-sonnet-4-5","max_tokens":1e300}`, "max_tokens is not a number",
+		},
+		{
+			"limit of text", run.ProviderAnthropic, "POST", messages, `{"model":"claude-sonnet-4-5","max_tokens":"5"}`,
+			"max_tokens is not a number",
+		},
+		{
+			"many answers", run.ProviderOpenAI, "POST", chat, `{"model":"gpt-5","max_tokens":1000,"n":1000}`, "budget exhausted",
+		},
+		{
+			"an answer that costs too much", run.ProviderAnthropic, "POST", messages,
+			`{"model":"claude-sonnet-4-5","max_tokens":1000000}`, "budget exhausted",
+		},
+		{
+			"a limit given twice", run.ProviderAnthropic, "POST", messages,
+			`{"model":"claude-sonnet-4-5","max_tokens":5,"max_tokens":1000000}`, "budget exhausted",
+		},
+		{
+			"input that costs too much", run.ProviderGoogle, "POST", generate,
+			`{"contents":[{"parts":[{"text":"` + strings.Repeat("0", 1<<20) + `"}]}]}`, "budget exhausted",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			u := &upstream{}
-			tr := try(t, u, tt.provider, 1, func(c *Config) { c.Models = []string{"claude-sonnet-*", "gpt-5", "gemini-2.5-pro"} })
+			tr := try(t, u, tt.provider, 1, func(c *Config) {
+				c.Models = []string{"claude-sonnet-*", "gpt-5", "gemini-2.5-pro"}
+			})
 			header := []string{"Authorization", "Bearer " + runToken}
 			switch tt.provider {
 			case run.ProviderAnthropic:
@@ -116,7 +219,8 @@ func TestG3HijackedAgentGetsNoMoreFromTheGateway(t *testing.T) {
 				t.Error("it reached the upstream")
 			}
 			r := tr.report(t)
-			if len(r.Refused) != 1 || r.Refused[0].Reason != got.Error.Message || r.Refused[0].Budget != strings.Contains(tt.says, "budget") || len(r.Models) != 0 {
+			if len(r.Refused) != 1 || r.Refused[0].Reason != got.Error.Message ||
+				r.Refused[0].Budget != strings.Contains(tt.says, "budget") || len(r.Models) != 0 {
 				t.Errorf("report %+v", r)
 			}
 		})
@@ -134,11 +238,17 @@ func TestG3HeadersOfTheAgentStayBehind(t *testing.T) {
 			w.Header().Set("Set-Cookie", r.Header.Get("Authorization")+r.Header.Get("X-Api-Key")+r.Header.Get("X-Goog-Api-Key"))
 		}}
 		tr := try(t, u, p, 0, nil)
-		path := map[run.Provider]string{run.ProviderAnthropic: "/v1/messages", run.ProviderOpenAI: "/v1/responses", run.ProviderGoogle: "/v1beta/models/gemini-2.5-pro:generateContent"}[p]
-		req := request(t, http.MethodPost, tr.url+path+"?mark="+mark, strings.NewReader(small), "X-Api-Key", runToken, "Authorization", "Bearer "+runToken, "X-Goog-Api-Key", runToken)
+		path := map[run.Provider]string{
+			run.ProviderAnthropic: "/v1/messages", run.ProviderOpenAI: "/v1/responses",
+			run.ProviderGoogle: "/v1beta/models/gemini-2.5-pro:generateContent",
+		}[p]
+		req := request(t, http.MethodPost, tr.url+path+"?mark="+mark, strings.NewReader(small), "X-Api-Key", runToken,
+			"Authorization", "Bearer "+runToken, "X-Goog-Api-Key", runToken)
 		for _, name := range []string{
-			"Host", "Cookie", "X-Forwarded-For", "X-Forwarded-Host", "Forwarded", "Via", "X-Real-Ip", "Proxy-Authorization", "Anthropic-Organization",
-			"Openai-Organization", "Openai-Project", "X-Goog-User-Project", "X-Http-Method-Override", "X-Original-Url", "X-Amz-Security-Token", "Traceparent",
+			"Host", "Cookie", "X-Forwarded-For", "X-Forwarded-Host", "Forwarded", "Via", "X-Real-Ip", "Proxy-Authorization",
+			"Anthropic-Organization",
+			"Openai-Organization", "Openai-Project", "X-Goog-User-Project", "X-Http-Method-Override", "X-Original-Url",
+			"X-Amz-Security-Token", "Traceparent",
 		} {
 			req.Header.Set(name, mark)
 		}
@@ -149,7 +259,8 @@ func TestG3HeadersOfTheAgentStayBehind(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := got.Host + got.URL.String() + sent.String()
-		if strings.Contains(text, mark) || strings.Contains(text, runToken) || strings.Contains(text, "r1-1") || !strings.Contains(text, realKey) {
+		if strings.Contains(text, mark) || strings.Contains(text, runToken) || strings.Contains(text, "r1-1") ||
+			!strings.Contains(text, realKey) {
 			t.Errorf("%s: the upstream sees\n%s", p, text)
 		}
 		if answer := fmt.Sprint(resp.header) + resp.body; strings.Contains(answer, realKey) {
@@ -168,10 +279,13 @@ func TestG3TokensOfOthers(t *testing.T) {
 		return do(t, request(t, http.MethodPost, tr.url+"/v1/messages", strings.NewReader(small), "X-Api-Key", token))
 	}
 	for name, token := range map[string]string{
-		"never begun": Token([]byte("key"), "r1-2"), "another run's": Token([]byte("other key"), "r1-1"), "cut": runToken[:len(runToken)-1],
-		"renamed": strings.Replace(runToken, "r1-1", "r1-2", 1), "nothing": "", "prefix": "ralph-", "dot": "ralph-.", "the key": realKey,
+		"never begun": Token([]byte("key"), "r1-2"), "another run's": Token([]byte("other key"), "r1-1"),
+		"cut":     runToken[:len(runToken)-1],
+		"renamed": strings.Replace(runToken, "r1-1", "r1-2", 1), "nothing": "", "prefix": "ralph-", "dot": "ralph-.",
+		"the key": realKey,
 	} {
-		if resp := post(token); resp.status != http.StatusBadRequest || !strings.Contains(resp.body, "token is missing or wrong") {
+		if resp := post(token); resp.status != http.StatusBadRequest ||
+			!strings.Contains(resp.body, "token is missing or wrong") {
 			t.Errorf("%s: %d %s", name, resp.status, resp.body)
 		}
 	}
@@ -191,7 +305,8 @@ func TestG3CompressedRequest(t *testing.T) {
 	t.Parallel()
 	u := &upstream{}
 	tr := try(t, u, run.ProviderOpenAI, 0, nil)
-	resp := do(t, request(t, http.MethodPost, tr.url+"/v1/responses", strings.NewReader("x"), "Authorization", "Bearer "+runToken, "Content-Encoding", "zstd"))
+	resp := do(t, request(t, http.MethodPost, tr.url+"/v1/responses", strings.NewReader("x"), "Authorization", "Bearer "+
+		runToken, "Content-Encoding", "zstd"))
 	if resp.status != http.StatusBadRequest || !strings.Contains(resp.body, "compressed") || len(u.requests()) != 0 {
 		t.Errorf("%d %s", resp.status, resp.body)
 	}
@@ -204,19 +319,46 @@ func TestRequestsAreMadeCountable(t *testing.T) {
 		provider         run.Provider
 		path, body, want string
 	}{
-		{run.ProviderOpenAI, "/v1/responses", `{"model":"gpt-5","input":"é\n"}`, `{"input":"é\n","max_output_tokens":32768,"model":"gpt-5"}`},
-		{run.ProviderOpenAI, "/v1/chat/completions", `{"model":"gpt-5","stream":true,"stream_options":{"include_usage":false,"x":1},"max_tokens":null}`, `{"max_completion_tokens":32768,"max_tokens":null,"model":"gpt-5","stream":true,"stream_options":{"include_usage":true,"x":1}}`},
-		{run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:generateContent", `{"generation_config":{"temperature":1}}`, `{"generationConfig":{"maxOutputTokens":32768,"temperature":1}}`},
-		{run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:generateContent", `{"tools":[{"functionDeclarations":[{"name":"a"}]}],"generationConfig":{"maxOutputTokens":5}}`, `{"generationConfig":{"maxOutputTokens":5},"tools":[{"functionDeclarations":[{"name":"a"}]}]}`},
+		{
+			run.ProviderOpenAI, "/v1/responses", `{"model":"gpt-5","input":"é\n"}`,
+			`{"input":"é\n","max_output_tokens":32768,"model":"gpt-5"}`,
+		},
+		{
+			run.ProviderOpenAI, "/v1/chat/completions",
+			`{"model":"gpt-5","stream":true,"stream_options":{"include_usage":false,"x":1},"max_tokens":null}`,
+			`{"max_completion_tokens":32768,"max_tokens":null,"model":"gpt-5","stream":true,"stream_options":{"include_usage":true,"x":1}}`,
+		},
+		{
+			run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:generateContent", `{"generation_config":{"temperature":1}}`,
+			`{"generationConfig":{"maxOutputTokens":32768,"temperature":1}}`,
+		},
+		{
+			run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:generateContent",
+			`{"tools":[{"functionDeclarations":[{"name":"a"}]}],"generationConfig":{"maxOutputTokens":5}}`,
+			`{"generationConfig":{"maxOutputTokens":5},"tools":[{"functionDeclarations":[{"name":"a"}]}]}`,
+		},
 		// What looks like a link and is none.
-		{run.ProviderAnthropic, "/v1/messages", `{"max_tokens":7,"messages":[{"content":"{\"type\":\"url\"} \u0041"},{"type":"tool_use","input":{"source":{"type":"url","url":"x"}}}],"model":"claude-sonnet-4-5"}`, `{"max_tokens":7,"messages":[{"content":"{\"type\":\"url\"} \u0041"},{"type":"tool_use","input":{"source":{"type":"url","url":"x"}}}],"model":"claude-sonnet-4-5"}`},
-		{run.ProviderOpenAI, "/v1/chat/completions", `{"max_tokens":7,"messages":[{"content":[{"image_url":{"url":"data:image/png;base64,AA"}}]}],"model":"gpt-5"}`, `{"max_tokens":7,"messages":[{"content":[{"image_url":{"url":"data:image/png;base64,AA"}}]}],"model":"gpt-5"}`},
-		{run.ProviderAnthropic, "/v1/messages", `{"model":"claude-sonnet-4-5","max_tokens":7,"tools":[{"name":"a","input_schema":{}},{"type":"bash_20250124","name":"bash"}]}`, `{"max_tokens":7,"model":"claude-sonnet-4-5","tools":[{"input_schema":{},"name":"a"},{"name":"bash","type":"bash_20250124"}]}`},
+		{
+			run.ProviderAnthropic, "/v1/messages",
+			`{"max_tokens":7,"messages":[{"content":"{\"type\":\"url\"} \u0041"},{"type":"tool_use","input":{"source":{"type":"url","url":"x"}}}],"model":"claude-sonnet-4-5"}`,
+			`{"max_tokens":7,"messages":[{"content":"{\"type\":\"url\"} \u0041"},{"type":"tool_use","input":{"source":{"type":"url","url":"x"}}}],"model":"claude-sonnet-4-5"}`,
+		},
+		{
+			run.ProviderOpenAI, "/v1/chat/completions",
+			`{"max_tokens":7,"messages":[{"content":[{"image_url":{"url":"data:image/png;base64,AA"}}]}],"model":"gpt-5"}`,
+			`{"max_tokens":7,"messages":[{"content":[{"image_url":{"url":"data:image/png;base64,AA"}}]}],"model":"gpt-5"}`,
+		},
+		{
+			run.ProviderAnthropic, "/v1/messages",
+			`{"model":"claude-sonnet-4-5","max_tokens":7,"tools":[{"name":"a","input_schema":{}},{"type":"bash_20250124","name":"bash"}]}`,
+			`{"max_tokens":7,"model":"claude-sonnet-4-5","tools":[{"input_schema":{},"name":"a"},{"name":"bash","type":"bash_20250124"}]}`,
+		},
 	}
 	for _, tt := range tests {
 		u := &upstream{}
 		tr := try(t, u, tt.provider, 5, nil)
-		if resp := do(t, request(t, http.MethodPost, tr.url+tt.path, strings.NewReader(tt.body), "Authorization", "Bearer "+runToken)); resp.status != http.StatusOK {
+		if resp := do(t, request(t, http.MethodPost, tr.url+tt.path, strings.NewReader(tt.body), "Authorization", "Bearer "+
+			runToken)); resp.status != http.StatusOK {
 			t.Fatalf("%d %s", resp.status, resp.body)
 		}
 		if u.bodies[0] != tt.want {
@@ -265,7 +407,8 @@ func TestI6ProviderLimitsPassAsTheyAre(t *testing.T) {
 // BenchmarkFirstByte is a gateway in front of nothing at all: the difference is
 // what it adds. The request is as large as that of a coding agent. Bar: 2 ms.
 func BenchmarkFirstByte(b *testing.B) {
-	body := []byte(`{"model":"claude-sonnet-4-5","max_tokens":100,"messages":[{"role":"user","content":"` + strings.Repeat("some text of a prompt, ", 5000) + `"}]}`)
+	body := []byte(`{"model":"claude-sonnet-4-5","max_tokens":100,"messages":[{"role":"user","content":"` +
+		strings.Repeat("some text of a prompt, ", 5000) + `"}]}`)
 	u := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = io.WriteString(w, answers[0].answer)

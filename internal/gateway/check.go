@@ -38,13 +38,19 @@ func (u Upstream) Check(ctx context.Context) error {
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)
 	if err != nil {
-		return &run.UserError{Message: "cannot reach the model endpoint " + u.BaseURL.Host + ": " + err.Error(), Hint: "check this machine's network and the address in the configuration", Err: err}
+		return &run.UserError{
+			Message: "cannot reach the model endpoint " + u.BaseURL.Host + ": " + err.Error(),
+			Hint:    "check this machine's network and the address in the configuration", Err: err,
+		}
 	}
 	defer func() { _ = resp.Body.Close() }()
 	refused := resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden ||
 		u.Provider == run.ProviderGoogle && resp.StatusCode == http.StatusBadRequest // its word for a key that is none
 	if refused {
-		return &run.UserError{Message: fmt.Sprintf("%s refuses the key (%d)", u.BaseURL.Host, resp.StatusCode), Hint: "create a new one with the provider and set it"}
+		return &run.UserError{
+			Message: fmt.Sprintf("%s refuses the key (%d)", u.BaseURL.Host, resp.StatusCode),
+			Hint:    "create a new one with the provider and set it",
+		}
 	}
 	return nil
 }

@@ -60,7 +60,9 @@ func TestMain(m *testing.M) {
 }
 
 // contained starts a hijacked agent in a container.
-func contained(t *testing.T, gatewayDir string, env map[string]string, args ...string) (*docker.Sandbox, sandbox.Handle, sandbox.Spec) {
+func contained(
+	t *testing.T, gatewayDir string, env map[string]string, args ...string,
+) (*docker.Sandbox, sandbox.Handle, sandbox.Spec) {
 	t.Helper()
 	dir, err := programs()
 	if err != nil {
@@ -75,7 +77,8 @@ func contained(t *testing.T, gatewayDir string, env map[string]string, args ...s
 		t.Fatal(err)
 	}
 	spec := sandbox.Spec{
-		Argv: append([]string{"/hostile"}, args...), Env: env, Image: cmp.Or(os.Getenv("RALPH_TEST_IMAGE"), "ralph-test/base:1"),
+		Argv: append([]string{"/hostile"}, args...), Env: env,
+		Image:     cmp.Or(os.Getenv("RALPH_TEST_IMAGE"), "ralph-test/base:1"),
 		Mounts:    []sandbox.Mount{{Host: filepath.Join(dir, "hostile"), Target: "/hostile"}},
 		Workspace: tree, RunDir: filepath.Join(t.TempDir(), "run"), GatewayDir: gatewayDir, WallTimeout: 2 * time.Minute,
 	}
@@ -128,7 +131,10 @@ func serve(t *testing.T, dir string, h http.Handler) *Server {
 
 // proxied is the environment of a start that may reach hosts.
 func proxied(env map[string]string) map[string]string {
-	proxy := url.URL{Scheme: "http", User: url.UserPassword(ProxyUser, netToken), Host: fmt.Sprintf("127.0.0.1:%d", sandbox.DefaultGatewayPort)}
+	proxy := url.URL{
+		Scheme: "http", User: url.UserPassword(ProxyUser, netToken),
+		Host: fmt.Sprintf("127.0.0.1:%d", sandbox.DefaultGatewayPort),
+	}
 	out := map[string]string{"HTTP_PROXY": proxy.String(), "HTTPS_PROXY": proxy.String(), "NO_PROXY": "127.0.0.1"}
 	maps.Copy(out, env)
 	return out
@@ -139,7 +145,8 @@ func compare(t *testing.T, got, want map[string]string) {
 	t.Helper()
 	for name, begins := range want {
 		text, ok := got[name]
-		if !ok || !strings.HasPrefix(text, begins) && (strings.HasPrefix(begins, "REACHED") || !strings.HasPrefix(text, "failed: ") || !strings.Contains(text, begins)) {
+		if !ok || !strings.HasPrefix(text, begins) &&
+			(strings.HasPrefix(begins, "REACHED") || !strings.HasPrefix(text, "failed: ") || !strings.Contains(text, begins)) {
 			t.Errorf("%s: %q, want %q", name, text, begins)
 		}
 		delete(got, name)
@@ -170,18 +177,23 @@ func TestG2HijackedAgentStaysInside(t *testing.T) {
 	n.open(t, allow, allow)
 	s := serve(t, shortDir(t), n.handler(t, allow))
 	got := attempts(t, s.Dir(), proxied(map[string]string{
-		"REGISTRY": registry, "HOST_PORT": n.plain.Listener.Addr().String(), "SOCKET": "/run/gateway/" + sandbox.GatewaySocket,
+		"REGISTRY": registry, "HOST_PORT": n.plain.Listener.Addr().String(), "SOCKET": "/run/gateway/" +
+			sandbox.GatewaySocket,
 	}), "network")
 	const unreachable, refused = "network is unreachable", "connection refused"
 	compare(t, got, map[string]string{
 		"allowed": "REACHED: package", "allowed, plain": "REACHED: package",
 
-		"address": unreachable, "address of IPv6": "", "name": "", "metadata": unreachable, "QUIC": unreachable, "QUIC over IPv6": "",
+		"address": unreachable, "address of IPv6": "", "name": "", "metadata": unreachable, "QUIC": unreachable,
+		"QUIC over IPv6":       "",
 		"loopback of the host": refused, "DNS TXT": "", "DNS of another's": "",
 
-		"proxy: host": notAllowed, "proxy: address": notAName, "proxy: address of IPv6": notAName, "proxy: metadata": notAName, "proxy: port": notThatPort,
-		"proxy: redirect": notAllowed, "proxy: redirect, plain": notAllowed, "proxy: Host of the allowed": "403 Forbidden", "proxy: Host of another": "REACHED: " + registry,
-		"proxy: no token": "407", "proxy: name resolves inside": notPublic, "proxy: TLS for another": "access denied", "socket of the gateway": "407",
+		"proxy: host": notAllowed, "proxy: address": notAName, "proxy: address of IPv6": notAName,
+		"proxy: metadata": notAName, "proxy: port": notThatPort,
+		"proxy: redirect": notAllowed, "proxy: redirect, plain": notAllowed, "proxy: Host of the allowed": "403 Forbidden",
+		"proxy: Host of another": "REACHED: " + registry,
+		"proxy: no token":        "407", "proxy: name resolves inside": notPublic, "proxy: TLS for another": "access denied",
+		"socket of the gateway": "407",
 	})
 	want := []run.HostUse{
 		{Host: registry, Count: 5}, // both that are allowed, both redirects, and the Host of another
@@ -241,9 +253,11 @@ func TestG3HijackedAgentInAContainer(t *testing.T) {
 	}), "model")
 	const fits = `REACHED: {"type":"message"`
 	compare(t, got, map[string]string{
-		"fits": fits, "path": "does not offer POST /v1/files", "path in disguise": "does not offer", "method": "does not offer DELETE",
-		"model": "is not allowed here", "two models": "is not allowed here",
-		"no token": "token is missing or wrong", "another's token": "token is missing or wrong", "token of the proxy": "token is missing or wrong",
+		"fits": fits, "path": "does not offer POST /v1/files", "path in disguise": "does not offer",
+		"method": "does not offer DELETE",
+		"model":  "is not allowed here", "two models": "is not allowed here",
+		"no token": "token is missing or wrong", "another's token": "token is missing or wrong",
+		"token of the proxy":         "token is missing or wrong",
 		"base URL of the repository": notAllowed, "headers": fits, "headers in a header": "400 Bad Request",
 		"abort": "REACHED: data: {", "more than the budget": "budget exhausted",
 	})
@@ -252,7 +266,8 @@ func TestG3HijackedAgentInAContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range u.requests() {
-		if r.URL.Path != "/v1/messages" || r.Header.Get("X-Api-Key") != realKey || r.Header.Get("Authorization")+r.Header.Get("X-Forwarded-Host")+r.Header.Get("Anthropic-Organization") != "" || strings.Contains(r.Host, "evil") {
+		if r.URL.Path != "/v1/messages" || r.Header.Get("X-Api-Key") != realKey || r.Header.Get("Authorization")+
+			r.Header.Get("X-Forwarded-Host")+r.Header.Get("Anthropic-Organization") != "" || strings.Contains(r.Host, "evil") {
 			t.Errorf("the provider sees %s %s %v", r.Host, r.URL, r.Header)
 		}
 	}

@@ -232,14 +232,18 @@ func TestProxyReachesWhatIsAllowed(t *testing.T) {
 		_, _ = io.WriteString(w, "package")
 	})
 	n.open(t, egress.List{"*.example.com"}, []string{registry})
-	for _, target := range []string{"https://" + registry + "/a?b=c", "http://" + registry + "/a?b=c", "https://" + registry + ":443/", "http://user:pw@REGISTRY.example.com.:80/", "https://" + registry + "/big", "http://" + registry + "/big"} {
+	for _, target := range []string{
+		"https://" + registry + "/a?b=c", "http://" + registry + "/a?b=c", "https://" + registry + ":443/",
+		"http://user:pw@REGISTRY.example.com.:80/", "https://" + registry + "/big", "http://" + registry + "/big",
+	} {
 		resp, err := n.get(t, target)
 		if err != nil || resp.status != http.StatusOK || resp.body != "package" && len(resp.body) != big {
 			t.Errorf("%s: %v %v", target, resp, err)
 		}
 	}
 	for _, r := range n.seen {
-		if r.Header.Get("Proxy-Authorization") != "" || strings.TrimSuffix(r.Host, ":443") != registry || r.Header.Get("X-Forwarded-For") != "" {
+		if r.Header.Get("Proxy-Authorization") != "" || strings.TrimSuffix(r.Host, ":443") != registry ||
+			r.Header.Get("X-Forwarded-For") != "" {
 			t.Errorf("the registry sees %s %v", r.Host, r.Header)
 		}
 	}
@@ -247,7 +251,8 @@ func TestProxyReachesWhatIsAllowed(t *testing.T) {
 		t.Errorf("%d requests, %s, %s", len(n.seen), n.seen[0].URL, n.seen[1].URL)
 	}
 	got := n.ends(t)
-	if len(got) != 1 || got[0].Host != registry || got[0].Blocked != "" || got[0].Count != 6 || got[0].Received < 2*big || got[0].Received > 3*big || got[0].Sent < 100 {
+	if len(got) != 1 || got[0].Host != registry || got[0].Blocked != "" || got[0].Count != 6 || got[0].Received < 2*big ||
+		got[0].Received > 3*big || got[0].Sent < 100 {
 		t.Errorf("report %+v", got)
 	}
 	if len(n.lookups) != 0 {
@@ -260,26 +265,55 @@ func TestProxyReachesWhatIsAllowed(t *testing.T) {
 func TestG2ProxyBlocks(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, request, host, reason string }{
-		{"a host", "CONNECT evil.example.com:443 HTTP/1.1\nHost: evil.example.com:443\n$AUTH\n\n", "evil.example.com", notAllowed},
-		{"a host with the Host of another", "CONNECT evil.example.com:443 HTTP/1.1\nHost: " + registry + ":443\n$AUTH\n\n", "evil.example.com", notAllowed},
-		{"a host of plain HTTP with the Host of another", "GET http://evil.example.com/ HTTP/1.1\nHost: " + registry + "\n$AUTH\n\n", "evil.example.com", notAllowed},
-		{"data in a name", "CONNECT c2VjcmV0.evil.example:443 HTTP/1.1\nHost: x\n$AUTH\n\n", "c2vjcmv0.evil.example", notAllowed},
-		{"a name below the allowed one", "CONNECT evil." + registry + ":443 HTTP/1.1\nHost: x\n$AUTH\n\n", "evil." + registry, notAllowed},
+		{
+			"a host", "CONNECT evil.example.com:443 HTTP/1.1\nHost: evil.example.com:443\n$AUTH\n\n", "evil.example.com",
+			notAllowed,
+		},
+		{
+			"a host with the Host of another", "CONNECT evil.example.com:443 HTTP/1.1\nHost: " + registry + ":443\n$AUTH\n\n",
+			"evil.example.com", notAllowed,
+		},
+		{
+			"a host of plain HTTP with the Host of another",
+			"GET http://evil.example.com/ HTTP/1.1\nHost: " + registry + "\n$AUTH\n\n", "evil.example.com", notAllowed,
+		},
+		{
+			"data in a name", "CONNECT c2VjcmV0.evil.example:443 HTTP/1.1\nHost: x\n$AUTH\n\n", "c2vjcmv0.evil.example",
+			notAllowed,
+		},
+		{
+			"a name below the allowed one", "CONNECT evil." + registry + ":443 HTTP/1.1\nHost: x\n$AUTH\n\n", "evil." + registry,
+			notAllowed,
+		},
 		{"an address", "CONNECT 93.184.216.34:443 HTTP/1.1\nHost: x\n$AUTH\n\n", "93.184.216.34", notAName},
 		{"an address of IPv6", "CONNECT [2606:4700::1]:443 HTTP/1.1\nHost: x\n$AUTH\n\n", "2606:4700::1", notAName},
-		{"metadata", "GET http://169.254.169.254/latest/meta-data/ HTTP/1.1\nHost: x\n$AUTH\n\n", "169.254.169.254", notAName},
+		{
+			"metadata", "GET http://169.254.169.254/latest/meta-data/ HTTP/1.1\nHost: x\n$AUTH\n\n", "169.254.169.254", notAName,
+		},
 		{"metadata as a number", "GET http://2852039166/ HTTP/1.1\nHost: x\n$AUTH\n\n", "2852039166", notAName},
-		{"metadata by name", "GET http://metadata.google.internal/ HTTP/1.1\nHost: x\n$AUTH\n\n", "metadata.google.internal", notAllowed},
+		{
+			"metadata by name", "GET http://metadata.google.internal/ HTTP/1.1\nHost: x\n$AUTH\n\n", "metadata.google.internal",
+			notAllowed,
+		},
 		{"loopback", "GET http://localhost/ HTTP/1.1\nHost: x\n$AUTH\n\n", "localhost", notAllowed},
 		{"loopback in short", "CONNECT 127.1:443 HTTP/1.1\nHost: x\n$AUTH\n\n", "127.1", notAName},
-		{"letters that look alike", "CONNECT reg\u0456stry.example.com:443 HTTP/1.1\nHost: x\n$AUTH\n\n", "reg?stry.example.com", notAName},
+		{
+			"letters that look alike", "CONNECT reg\u0456stry.example.com:443 HTTP/1.1\nHost: x\n$AUTH\n\n",
+			"reg?stry.example.com", notAName,
+		},
 		{"another port", "CONNECT " + registry + ":22 HTTP/1.1\nHost: x\n$AUTH\n\n", registry, notThatPort},
 		{"a tunnel to plain HTTP", "CONNECT " + registry + ":80 HTTP/1.1\nHost: x\n$AUTH\n\n", registry, notThatPort},
-		{"another port of plain HTTP", "GET http://" + registry + ":8080/ HTTP/1.1\nHost: x\n$AUTH\n\n", registry, notThatPort},
+		{
+			"another port of plain HTTP", "GET http://" + registry + ":8080/ HTTP/1.1\nHost: x\n$AUTH\n\n", registry,
+			notThatPort,
+		},
 		{"another scheme", "GET https://" + registry + "/ HTTP/1.1\nHost: x\n$AUTH\n\n", registry, notThatPort},
 		{"ftp", "GET ftp://" + registry + "/ HTTP/1.1\nHost: x\n$AUTH\n\n", registry, notThatPort},
 		{"sending", "POST http://" + registry + "/ HTTP/1.1\nHost: x\n$AUTH\nContent-Length: 0\n\n", registry, notAGet},
-		{"a name too long to print", "CONNECT " + strings.Repeat("a.", 200) + "com:443 HTTP/1.1\nHost: x\n$AUTH\n\n", strings.Repeat("a.", 30) + "…", notAName},
+		{
+			"a name too long to print", "CONNECT " + strings.Repeat("a.", 200) + "com:443 HTTP/1.1\nHost: x\n$AUTH\n\n",
+			strings.Repeat("a.", 30) + "…", notAName,
+		},
 		{"no host", "GET http:///x HTTP/1.1\nHost: " + registry + "\n$AUTH\n\n", "", notAName},
 	}
 	for _, tt := range tests {
@@ -323,7 +357,8 @@ func TestG2HostHeaderIsMadeAnew(t *testing.T) {
 	}
 	_ = resp.Body.Close()
 	got := n.seen[0]
-	if got.Host != registry || got.ContentLength > 0 || got.Header.Get("Proxy-Authorization")+got.Header.Get("X-Drop")+got.Header.Get("Upgrade")+got.Header.Get("User-Agent") != "" {
+	if got.Host != registry || got.ContentLength > 0 || got.Header.Get("Proxy-Authorization")+got.Header.Get("X-Drop")+
+		got.Header.Get("Upgrade")+got.Header.Get("User-Agent") != "" {
 		t.Errorf("the registry sees %s %d %v", got.Host, got.ContentLength, got.Header)
 	}
 }
@@ -381,7 +416,8 @@ func TestG2NameInsideOfTheTunnel(t *testing.T) {
 		})
 	}
 	for name, text := range map[string]string{
-		"another protocol": "SSH-2.0-evil\n", "plain HTTP": "GET / HTTP/1.1\nHost: evil.example.com\n\n", "half a message": "\x16\x03\x01\x02\x00\x01\x00",
+		"another protocol": "SSH-2.0-evil\n", "plain HTTP": "GET / HTTP/1.1\nHost: evil.example.com\n\n",
+		"half a message": "\x16\x03\x01\x02\x00\x01\x00",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -455,7 +491,10 @@ func hiding(t *testing.T, name, shown string) *tls.Config {
 func TestG2AddressesThatAreNotPublic(t *testing.T) {
 	t.Parallel()
 	const name = "internal.example.com"
-	for _, text := range []string{"127.0.0.1", "169.254.169.254", "10.0.0.1", "100.64.0.1", "::1", "fd00:ec2::254", "::ffff:10.0.0.1", "64:ff9b::a9fe:a9fe", "0.0.0.0"} {
+	for _, text := range []string{
+		"127.0.0.1", "169.254.169.254", "10.0.0.1", "100.64.0.1", "::1", "fd00:ec2::254", "::ffff:10.0.0.1",
+		"64:ff9b::a9fe:a9fe", "0.0.0.0",
+	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
 			n := newInternet(t, nil)
@@ -464,7 +503,8 @@ func TestG2AddressesThatAreNotPublic(t *testing.T) {
 			if _, err := n.get(t, "https://"+name); err == nil || !strings.Contains(err.Error(), notPublic) {
 				t.Errorf("%v", err)
 			}
-			if resp, err := n.get(t, "http://"+name); err != nil || resp.status != http.StatusForbidden || !strings.Contains(resp.body, notPublic) {
+			if resp, err := n.get(t, "http://"+name); err != nil || resp.status != http.StatusForbidden ||
+				!strings.Contains(resp.body, notPublic) {
 				t.Errorf("%v %v", resp, err)
 			}
 			if diff := cmp.Diff([]run.HostUse{{Host: name, Blocked: notPublic, Count: 2}}, n.ends(t)); diff != "" {
@@ -521,14 +561,18 @@ func TestG3ProxyTokens(t *testing.T) {
 	n := newInternet(t, nil)
 	n.open(t, egress.List{registry}, []string{registry})
 	for name, token := range map[string]string{
-		"none": "", "another run's": ProxyToken([]byte("other"), "r1-1"), "never begun": ProxyToken([]byte("key"), "r1-2"), "cut": netToken[:len(netToken)-1],
-		"renamed": strings.Replace(netToken, "r1-1", "r1-2", 1), "of the other kind": proxyPrefix + strings.TrimPrefix(runToken, tokenPrefix), "the key": "key",
+		"none": "", "another run's": ProxyToken([]byte("other"), "r1-1"), "never begun": ProxyToken([]byte("key"), "r1-2"),
+		"cut":     netToken[:len(netToken)-1],
+		"renamed": strings.Replace(netToken, "r1-1", "r1-2", 1), "of the other kind": proxyPrefix +
+			strings.TrimPrefix(runToken, tokenPrefix), "the key": "key",
 	} {
-		if _, err := n.client(t, token).Do(request(t, http.MethodGet, "https://"+registry, nil)); err == nil || !strings.Contains(err.Error(), "Proxy Authentication Required") {
+		if _, err := n.client(t, token).Do(request(t, http.MethodGet, "https://"+registry, nil)); err == nil ||
+			!strings.Contains(err.Error(), "Proxy Authentication Required") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, r := n.say(t, "GET http://"+registry+"/ HTTP/1.1\nHost: x\nAuthorization: Basic "+base64.StdEncoding.EncodeToString([]byte("ralph:"+netToken))+"\n\n"); true {
+	if _, r := n.say(t, "GET http://"+registry+"/ HTTP/1.1\nHost: x\nAuthorization: Basic "+
+		base64.StdEncoding.EncodeToString([]byte("ralph:"+netToken))+"\n\n"); true {
 		resp, err := http.ReadResponse(r, nil)
 		if err != nil || resp.StatusCode != http.StatusProxyAuthRequired || resp.Header.Get("Proxy-Authenticate") == "" {
 			t.Errorf("in the header of another: %v %v", resp, err)
@@ -542,14 +586,17 @@ func TestG3ProxyTokens(t *testing.T) {
 		}
 	}
 	seen := len(n.seen)
-	resp := do(t, request(t, http.MethodPost, "http://"+n.proxy+"/v1/messages", strings.NewReader(small), "X-Api-Key", netToken, "Authorization", "Bearer "+netToken))
-	if resp.status != http.StatusBadRequest || !strings.Contains(resp.body, "token is missing or wrong") || len(n.seen) != seen {
+	resp := do(t, request(t, http.MethodPost, "http://"+n.proxy+"/v1/messages", strings.NewReader(small), "X-Api-Key",
+		netToken, "Authorization", "Bearer "+netToken))
+	if resp.status != http.StatusBadRequest || !strings.Contains(resp.body, "token is missing or wrong") ||
+		len(n.seen) != seen {
 		t.Errorf("the models by the proxy's token: %d %s", resp.status, resp.body)
 	}
 	if err := n.meter.End(t.Context(), "r1-1"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.client(t, netToken).Do(request(t, http.MethodGet, "https://"+registry, nil)); err == nil || !strings.Contains(err.Error(), "Proxy Authentication Required") {
+	if _, err := n.client(t, netToken).Do(request(t, http.MethodGet, "https://"+registry, nil)); err == nil ||
+		!strings.Contains(err.Error(), "Proxy Authentication Required") {
 		t.Errorf("after the end of the start: %v", err)
 	}
 }
@@ -559,7 +606,8 @@ func TestG2SendingIsBounded(t *testing.T) {
 	t.Parallel()
 	n := newInternet(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 	n.open(t, egress.List{registry}, []string{registry})
-	resp, err := n.client(t, netToken).Do(request(t, http.MethodPost, "https://"+registry, io.LimitReader(zeros{}, maxSent+1<<20)))
+	resp, err := n.client(t, netToken).Do(request(t, http.MethodPost, "https://"+registry,
+		io.LimitReader(zeros{}, maxSent+1<<20)))
 	if err == nil {
 		_ = resp.Body.Close()
 		t.Errorf("all of it was sent: %s", resp.Status)
@@ -568,7 +616,8 @@ func TestG2SendingIsBounded(t *testing.T) {
 		t.Errorf("afterwards: %v", err)
 	}
 	got := n.ends(t)
-	if len(got) != 2 || got[1].Blocked != tooMuch || got[1].Count < 2 || got[0].Sent < maxSent || got[0].Sent > maxSent+1<<20 {
+	if len(got) != 2 || got[1].Blocked != tooMuch || got[1].Count < 2 || got[0].Sent < maxSent || got[0].Sent > maxSent+
+		1<<20 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -631,7 +680,8 @@ func TestTunnelsEnd(t *testing.T) {
 			}
 			defer func() { _ = conn.Close() }()
 			auth := base64.StdEncoding.EncodeToString([]byte(ProxyUser + ":" + netToken))
-			if _, err := fmt.Fprintf(conn, "CONNECT %s:443 HTTP/1.1\r\nHost: x\r\nProxy-Authorization: Basic %s\r\n\r\n", registry, auth); err != nil {
+			if _, err := fmt.Fprintf(conn, "CONNECT %s:443 HTTP/1.1\r\nHost: x\r\nProxy-Authorization: Basic %s\r\n\r\n",
+				registry, auth); err != nil {
 				t.Fatal(err)
 			}
 			r := bufio.NewReader(conn)

@@ -117,7 +117,9 @@ func NewHandler(cfg Config) (http.Handler, error) {
 		return nil, errors.New("gateway: no key for tokens, or no meter")
 	}
 	if len(cfg.Upstreams) == 0 && len(cfg.Egress) == 0 {
-		return nil, &run.UserError{Message: "there is no key for any model endpoint", Hint: "set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN"}
+		return nil, &run.UserError{
+			Message: "there is no key for any model endpoint", Hint: "set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN",
+		}
 	}
 	for _, entry := range cfg.Egress {
 		if err := egress.Check(entry); err != nil {
@@ -145,7 +147,9 @@ func (u Upstream) check() error {
 	case u.BaseURL == nil || u.BaseURL.Host == "" || (u.BaseURL.Scheme != "https" && u.BaseURL.Scheme != "http"):
 		return &run.UserError{Message: "the model endpoint is not an http or https address", Hint: "give it as https://host"}
 	case u.BaseURL.User != nil || u.BaseURL.RawQuery != "" || u.BaseURL.Fragment != "":
-		return &run.UserError{Message: "the model endpoint holds more than scheme, host and path", Hint: "give it as https://host/path"}
+		return &run.UserError{
+			Message: "the model endpoint holds more than scheme, host and path", Hint: "give it as https://host/path",
+		}
 	case u.APIKey == "" && u.AuthToken == "":
 		hint := "set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN"
 		switch u.Provider {
@@ -328,7 +332,9 @@ func (h *handler) exchange(w http.ResponseWriter, r *http.Request, start spend.S
 	}
 	x := &exchange{start: start.Name, call: c, release: sync.OnceFunc(func() { <-h.waiting })}
 	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { x.sent.Store(true) }})
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { x.sent.Store(true) },
+	})
 	defer x.close(ctx)
 	out := r.WithContext(ctx)
 	if r.Method == http.MethodPost {
@@ -356,7 +362,8 @@ func (h *handler) admit(w http.ResponseWriter, r *http.Request, start spend.Star
 	if err != nil {
 		return nil, err
 	}
-	if len(h.cfg.Models) > 0 && !slices.ContainsFunc(h.cfg.Models, func(pattern string) bool { return spend.Match(pattern, a.Model) }) {
+	if len(h.cfg.Models) > 0 && !slices.ContainsFunc(h.cfg.Models,
+		func(pattern string) bool { return spend.Match(pattern, a.Model) }) {
 		return nil, refuse("the model %q is not allowed here", clip(a.Model))
 	}
 	if x.call.form == formFree {
@@ -377,7 +384,8 @@ func (h *handler) fail(w http.ResponseWriter, r *http.Request, p run.Provider, s
 		writeError(w, p, http.StatusBadGateway, "the gateway could not pass the request on: "+err.Error())
 		return
 	}
-	if rerr := h.cfg.Meter.Refuse(r.Context(), start, spend.Refusal{Reason: err.Error(), Budget: over || unpriced}); rerr != nil {
+	if rerr := h.cfg.Meter.Refuse(r.Context(), start,
+		spend.Refusal{Reason: err.Error(), Budget: over || unpriced}); rerr != nil {
 		err = errors.Join(err, rerr)
 	}
 	writeError(w, p, http.StatusBadRequest, err.Error())

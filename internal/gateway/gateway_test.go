@@ -87,10 +87,14 @@ func try(t testing.TB, u http.Handler, p run.Provider, budget float64, change fu
 	}
 	tr := trial{dir: t.TempDir()}
 	tr.meter = spend.NewMeter(spendtest.Open(t, tr.dir), run.ListPrices())
-	if err := tr.meter.Begin(t.Context(), spend.Start{Name: "r1-1", Scopes: []spend.Scope{spend.RunScope("r1", spend.Dollars(budget))}}); err != nil {
+	if err := tr.meter.Begin(t.Context(), spend.Start{
+		Name: "r1-1", Scopes: []spend.Scope{spend.RunScope("r1", spend.Dollars(budget))},
+	}); err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Upstreams: []Upstream{{Provider: p, BaseURL: target, APIKey: realKey}}, Key: []byte("key"), Meter: tr.meter}
+	cfg := Config{
+		Upstreams: []Upstream{{Provider: p, BaseURL: target, APIKey: realKey}}, Key: []byte("key"), Meter: tr.meter,
+	}
 	if change != nil {
 		change(&cfg)
 	}
@@ -158,7 +162,8 @@ func TestRequestIsPassedOnWithTheRealKey(t *testing.T) {
 		_, _ = io.WriteString(w, `{"type":"message"}`)
 	}}
 	addr := start(t, u, func(c *Config) { c.Upstreams[0].BaseURL.Path = "/base" })
-	resp := do(t, request(t, http.MethodPost, addr+"/v1/messages?beta=true", strings.NewReader(` {"model": "claude-sonnet-4-5","max_tokens":100}`),
+	resp := do(t, request(t, http.MethodPost, addr+"/v1/messages?beta=true",
+		strings.NewReader(` {"model": "claude-sonnet-4-5","max_tokens":100}`),
 		"X-Api-Key", runToken, "Authorization", "Bearer "+runToken, "Cookie", "a=b",
 		"Anthropic-Version", "2023-06-01", "Anthropic-Beta", "b1,b2", "Content-Type", "application/json",
 		"User-Agent", "claude-cli/2.1.197", "X-App", "cli", "X-Stainless-Lang", "js", "Accept", "application/json",
@@ -169,14 +174,16 @@ func TestRequestIsPassedOnWithTheRealKey(t *testing.T) {
 	if resp.status != http.StatusOK || resp.body != `{"type":"message"}` {
 		t.Errorf("answer %d %q", resp.status, resp.body)
 	}
-	if resp.header.Get("Request-Id") != "req_1" || resp.header.Get("Anthropic-Ratelimit-Requests-Remaining") != "7" || resp.header.Get("Set-Cookie") != "" {
+	if resp.header.Get("Request-Id") != "req_1" || resp.header.Get("Anthropic-Ratelimit-Requests-Remaining") != "7" ||
+		resp.header.Get("Set-Cookie") != "" {
 		t.Errorf("headers of the answer: %v", resp.header)
 	}
 	if len(u.requests()) != 1 {
 		t.Fatalf("%d requests at the upstream", len(u.requests()))
 	}
 	got := u.requests()[0]
-	if got.Method != http.MethodPost || got.URL.Path != "/base/v1/messages" || got.URL.RawQuery != "beta=true" || u.bodies[0] != small {
+	if got.Method != http.MethodPost || got.URL.Path != "/base/v1/messages" || got.URL.RawQuery != "beta=true" ||
+		u.bodies[0] != small {
 		t.Errorf("%s %s with body %q", got.Method, got.URL, u.bodies[0])
 	}
 	if !strings.HasPrefix(got.Host, "127.0.0.1:") {
@@ -205,9 +212,15 @@ func TestCredentials(t *testing.T) {
 	}{
 		{"key", realKey, "", nil, realKey, "", "", []string{"X-Api-Key", runToken}},
 		{"key goes before token", realKey, "oauth", []string{"b1"}, realKey, "", "b1", []string{"X-Api-Key", runToken}},
-		{"token", "", "oauth", []string{"b1"}, "", "Bearer oauth", "b1,oauth-2025-04-20", []string{"Authorization", "bearer " + runToken}},
+		{
+			"token", "", "oauth", []string{"b1"}, "", "Bearer oauth", "b1,oauth-2025-04-20",
+			[]string{"Authorization", "bearer " + runToken},
+		},
 		{"token without betas", "", "oauth", nil, "", "Bearer oauth", "oauth-2025-04-20", []string{"X-Api-Key", runToken}},
-		{"token with the beta", "", "oauth", []string{"oauth-2025-04-20,b1"}, "", "Bearer oauth", "oauth-2025-04-20,b1", []string{"X-Api-Key", runToken}},
+		{
+			"token with the beta", "", "oauth", []string{"oauth-2025-04-20,b1"}, "", "Bearer oauth", "oauth-2025-04-20,b1",
+			[]string{"X-Api-Key", runToken},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -218,11 +231,13 @@ func TestCredentials(t *testing.T) {
 			for _, b := range tt.beta {
 				header = append(header, "Anthropic-Beta", b)
 			}
-			if resp := do(t, request(t, http.MethodPost, addr+"/v1/messages/count_tokens", strings.NewReader(small), header...)); resp.status != http.StatusOK {
+			if resp := do(t, request(t, http.MethodPost, addr+"/v1/messages/count_tokens", strings.NewReader(small),
+				header...)); resp.status != http.StatusOK {
 				t.Fatalf("%d %s", resp.status, resp.body)
 			}
 			got := u.requests()[0]
-			if got.URL.Path != "/v1/messages/count_tokens" || got.Header.Get("X-Api-Key") != tt.wantKey || got.Header.Get("Authorization") != tt.wantAuth || got.Header.Get("Anthropic-Beta") != tt.wantBeta {
+			if got.URL.Path != "/v1/messages/count_tokens" || got.Header.Get("X-Api-Key") != tt.wantKey ||
+				got.Header.Get("Authorization") != tt.wantAuth || got.Header.Get("Anthropic-Beta") != tt.wantBeta {
 				t.Errorf("%s %v", got.URL, got.Header)
 			}
 		})
@@ -239,18 +254,49 @@ func TestRefusals(t *testing.T) {
 		kind               string
 	}{
 		{"no token", http.MethodPost, "/v1/messages", strings.NewReader(small), nil, 400, "invalid_request_error"},
-		{"wrong token", http.MethodPost, "/v1/messages", strings.NewReader(small), []string{"X-Api-Key", runToken + "x"}, 400, "invalid_request_error"},
-		{"the real key is no token", http.MethodPost, "/v1/messages", strings.NewReader(small), []string{"X-Api-Key", realKey}, 400, "invalid_request_error"},
-		{"basic is not bearer", http.MethodPost, "/v1/messages", strings.NewReader(small), []string{"Authorization", "Basic " + runToken}, 400, "invalid_request_error"},
+		{
+			"wrong token", http.MethodPost, "/v1/messages", strings.NewReader(small), []string{"X-Api-Key", runToken + "x"}, 400,
+			"invalid_request_error",
+		},
+		{
+			"the real key is no token", http.MethodPost, "/v1/messages", strings.NewReader(small),
+			[]string{"X-Api-Key", realKey}, 400, "invalid_request_error",
+		},
+		{
+			"basic is not bearer", http.MethodPost, "/v1/messages", strings.NewReader(small),
+			[]string{"Authorization", "Basic " + runToken}, 400, "invalid_request_error",
+		},
 		{"other method", http.MethodGet, "/v1/messages", nil, []string{"X-Api-Key", runToken}, 400, "invalid_request_error"},
-		{"other path", http.MethodPost, "/v1/files", strings.NewReader(small), []string{"X-Api-Key", runToken}, 400, "invalid_request_error"},
-		{"path below", http.MethodPost, "/v1/messages/batches", strings.NewReader(small), []string{"X-Api-Key", runToken}, 400, "invalid_request_error"},
-		{"encoded slash", http.MethodPost, "/v1/messages%2Fbatches", strings.NewReader(small), []string{"X-Api-Key", runToken}, 400, "invalid_request_error"},
-		{"unclean path", http.MethodPost, "//v1/messages", strings.NewReader(small), []string{"X-Api-Key", runToken}, 400, "invalid_request_error"},
-		{"absolute path in path", http.MethodPost, "/http://evil.example/v1/messages", strings.NewReader(small), []string{"X-Api-Key", runToken}, 400, "invalid_request_error"},
-		{"too large", http.MethodPost, "/v1/messages", strings.NewReader(strings.Repeat("x", maxRequest+1)), []string{"X-Api-Key", runToken}, 400, "invalid_request_error"},
+		{
+			"other path", http.MethodPost, "/v1/files", strings.NewReader(small), []string{"X-Api-Key", runToken}, 400,
+			"invalid_request_error",
+		},
+		{
+			"path below", http.MethodPost, "/v1/messages/batches", strings.NewReader(small), []string{"X-Api-Key", runToken},
+			400, "invalid_request_error",
+		},
+		{
+			"encoded slash", http.MethodPost, "/v1/messages%2Fbatches", strings.NewReader(small),
+			[]string{"X-Api-Key", runToken}, 400, "invalid_request_error",
+		},
+		{
+			"unclean path", http.MethodPost, "//v1/messages", strings.NewReader(small), []string{"X-Api-Key", runToken}, 400,
+			"invalid_request_error",
+		},
+		{
+			"absolute path in path", http.MethodPost, "/http://evil.example/v1/messages", strings.NewReader(small),
+			[]string{"X-Api-Key", runToken}, 400, "invalid_request_error",
+		},
+		{
+			"too large", http.MethodPost, "/v1/messages", strings.NewReader(strings.Repeat("x", maxRequest+1)),
+			[]string{"X-Api-Key", runToken}, 400, "invalid_request_error",
+		},
 		// Without a length it only shows while it is passed on.
-		{"too large in chunks", http.MethodPost, "/v1/messages", struct{ io.Reader }{strings.NewReader(strings.Repeat("x", maxRequest+1))}, []string{"X-Api-Key", runToken}, 400, "invalid_request_error"},
+		{
+			"too large in chunks", http.MethodPost, "/v1/messages",
+			struct{ io.Reader }{strings.NewReader(strings.Repeat("x", maxRequest+1))}, []string{"X-Api-Key", runToken}, 400,
+			"invalid_request_error",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -301,7 +347,8 @@ func TestUpstreamErrorsPass(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 		_, _ = io.WriteString(w, limited)
 	}}
-	resp := do(t, request(t, http.MethodPost, start(t, u, nil)+"/v1/messages", strings.NewReader(small), "X-Api-Key", runToken))
+	resp := do(t, request(t, http.MethodPost, start(t, u, nil)+"/v1/messages", strings.NewReader(small), "X-Api-Key",
+		runToken))
 	if resp.status != http.StatusTooManyRequests || resp.body != limited || resp.header.Get("Retry-After") != "7" {
 		t.Errorf("%d %s %v", resp.status, resp.body, resp.header)
 	}
@@ -316,7 +363,8 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 		http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
 	}}
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp, err := client.Do(request(t, http.MethodPost, start(t, u, nil)+"/v1/messages", strings.NewReader(small), "X-Api-Key", runToken))
+	resp, err := client.Do(request(t, http.MethodPost, start(t, u, nil)+"/v1/messages", strings.NewReader(small),
+		"X-Api-Key", runToken))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -339,7 +387,8 @@ func TestUpstreamAway(t *testing.T) {
 	}
 	addr := start(t, &upstream{}, func(c *Config) { c.Upstreams[0].BaseURL = &url.URL{Scheme: "http", Host: away} })
 	resp := do(t, request(t, http.MethodPost, addr+"/v1/messages", strings.NewReader(small), "X-Api-Key", runToken))
-	if resp.status != http.StatusBadGateway || !strings.Contains(resp.body, `"api_error"`) || !strings.Contains(resp.body, "cannot be reached") || strings.Contains(resp.body, realKey) {
+	if resp.status != http.StatusBadGateway || !strings.Contains(resp.body, `"api_error"`) ||
+		!strings.Contains(resp.body, "cannot be reached") || strings.Contains(resp.body, realKey) {
 		t.Errorf("%d %s", resp.status, resp.body)
 	}
 }
@@ -410,8 +459,10 @@ func TestConfigIsChecked(t *testing.T) {
 	t.Parallel()
 	good := func() Config {
 		return Config{
-			Upstreams: []Upstream{{Provider: run.ProviderAnthropic, BaseURL: &url.URL{Scheme: "https", Host: "api.example"}, APIKey: "k"}},
-			Key:       []byte("t"), Meter: spend.NewMeter(nil, nil),
+			Upstreams: []Upstream{
+				{Provider: run.ProviderAnthropic, BaseURL: &url.URL{Scheme: "https", Host: "api.example"}, APIKey: "k"},
+			},
+			Key: []byte("t"), Meter: spend.NewMeter(nil, nil),
 		}
 	}
 	if _, err := NewHandler(good()); err != nil {

@@ -22,12 +22,15 @@ func TestLimitsThatLastAreFinal(t *testing.T) {
 		kind    string // of a 429
 		want    []string
 	}{
-		"long":         {"X-Final", []string{"429 3600", "200 "}, "tokens", []string{"400 429 3600", "200  "}},
-		"short":        {"X-Final", []string{"429 2", "200 ", "429 59"}, "tokens", []string{"429  2", "200  ", "429  59"}},
-		"again, again": {"X-Final", strings.Split(strings.Repeat("429 ,", 6)+"200 ,429 ", ","), "requests", []string{"429  ", "429  ", "429  ", "429  ", "400 429 ", "400 429 ", "200  ", "429  "}},
-		"empty":        {"X-Final", []string{"429 3600"}, "insufficient_quota", []string{"400 429 3600"}},
-		"no limit":     {"X-Final", []string{"503 3600", "529 3600"}, "", []string{"503  3600", "529  3600"}},
-		"other agent":  {"", []string{"429 3600"}, "tokens", []string{"429  3600"}},
+		"long":  {"X-Final", []string{"429 3600", "200 "}, "tokens", []string{"400 429 3600", "200  "}},
+		"short": {"X-Final", []string{"429 2", "200 ", "429 59"}, "tokens", []string{"429  2", "200  ", "429  59"}},
+		"again, again": {
+			"X-Final", strings.Split(strings.Repeat("429 ,", 6)+"200 ,429 ", ","), "requests",
+			[]string{"429  ", "429  ", "429  ", "429  ", "400 429 ", "400 429 ", "200  ", "429  "},
+		},
+		"empty":       {"X-Final", []string{"429 3600"}, "insufficient_quota", []string{"400 429 3600"}},
+		"no limit":    {"X-Final", []string{"503 3600", "529 3600"}, "", []string{"503  3600", "529  3600"}},
+		"other agent": {"", []string{"429 3600"}, "tokens", []string{"429  3600"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -47,8 +50,11 @@ func TestLimitsThatLastAreFinal(t *testing.T) {
 			addr := start(t, u, func(c *Config) { c.FinalLimit = tt.header })
 			var got []string
 			for range tt.answers {
-				resp := do(t, request(t, http.MethodPost, addr+"/v1/messages", strings.NewReader(`{"model": "claude-sonnet-4-5","max_tokens":100}`), "X-Api-Key", runToken, "Content-Type", "application/json"))
-				if own := strings.Contains(resp.body, "words"); resp.status == http.StatusBadRequest && own != (tt.kind == "insufficient_quota") || resp.status == http.StatusTooManyRequests && !own {
+				resp := do(t, request(t, http.MethodPost, addr+"/v1/messages",
+					strings.NewReader(`{"model": "claude-sonnet-4-5","max_tokens":100}`), "X-Api-Key", runToken, "Content-Type",
+					"application/json"))
+				if own := strings.Contains(resp.body, "words"); resp.status == http.StatusBadRequest &&
+					own != (tt.kind == "insufficient_quota") || resp.status == http.StatusTooManyRequests && !own {
 					t.Errorf("%d: %s", resp.status, resp.body)
 				}
 				got = append(got, fmt.Sprintf("%d %s %s", resp.status, resp.header.Get("X-Final"), resp.header.Get("Retry-After")))

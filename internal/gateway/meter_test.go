@@ -36,7 +36,8 @@ var answers = []struct {
 		spend.Tokens{Input: 10, Output: 50, CacheRead: 4000, CacheWrite: 100, CacheWriteLong: 200}, "claude-sonnet-4-5",
 	},
 	{
-		"messages, streamed", run.ProviderAnthropic, "/v1/messages", `{"max_tokens":100,"model":"claude-sonnet-4-5","stream":true}`, "text/event-stream; charset=utf-8",
+		"messages, streamed", run.ProviderAnthropic, "/v1/messages",
+		`{"max_tokens":100,"model":"claude-sonnet-4-5","stream":true}`, "text/event-stream; charset=utf-8",
 		"event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":10,\"cache_read_input_tokens\":4000,\"output_tokens\":1}}}\n\n" +
 			"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"text\":\"the word usage\"}}\n\n" +
 			"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":50}}\n\n" +
@@ -49,40 +50,47 @@ var answers = []struct {
 		spend.Tokens{Input: 100, Output: 50, CacheRead: 900}, "gpt-5",
 	},
 	{
-		"responses, streamed", run.ProviderOpenAI, "/v1/responses", `{"model":"gpt-5","max_output_tokens":100,"stream":true}`, "text/event-stream",
+		"responses, streamed", run.ProviderOpenAI, "/v1/responses", `{"model":"gpt-5","max_output_tokens":100,"stream":true}`,
+		"text/event-stream",
 		"event: response.created\r\ndata: {\"type\":\"response.created\",\"response\":{\"usage\":null}}\r\n\r\n" +
 			"event: response.completed\r\ndata: {\"type\":\"response.completed\",\"response\":{\"usage\":{\"input_tokens\":1000,\"input_tokens_details\":{\"cached_tokens\":900},\"output_tokens\":50}}}\r\n\r\n",
 		spend.Tokens{Input: 100, Output: 50, CacheRead: 900}, "gpt-5",
 	},
 	{
-		"chat", run.ProviderOpenAI, "/v1/chat/completions", `{"model":"gpt-5","max_completion_tokens":100}`, "application/json",
+		"chat", run.ProviderOpenAI, "/v1/chat/completions", `{"model":"gpt-5","max_completion_tokens":100}`,
+		"application/json",
 		`{"choices":[],"usage":{"prompt_tokens":1000,"prompt_tokens_details":{"cached_tokens":900},"completion_tokens":50}}`,
 		spend.Tokens{Input: 100, Output: 50, CacheRead: 900}, "gpt-5",
 	},
 	{
-		"chat, streamed", run.ProviderOpenAI, "/v1/chat/completions", `{"model":"gpt-5","max_tokens":100,"stream":true}`, "text/event-stream",
+		"chat, streamed", run.ProviderOpenAI, "/v1/chat/completions", `{"model":"gpt-5","max_tokens":100,"stream":true}`,
+		"text/event-stream",
 		"data: {\"choices\":[{\"delta\":{\"content\":\"hi\"}}],\"usage\":null}\n\n" +
 			"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1000,\"prompt_tokens_details\":{\"cached_tokens\":900},\"completion_tokens\":50}}\n\ndata: [DONE]\n\n",
 		spend.Tokens{Input: 100, Output: 50, CacheRead: 900}, "gpt-5",
 	},
 	{
-		"generate", run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:generateContent", `{"contents":[]}`, "application/json",
+		"generate", run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:generateContent", `{"contents":[]}`,
+		"application/json",
 		`{"candidates":[{"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":1000,"cachedContentTokenCount":900,"candidatesTokenCount":20,"thoughtsTokenCount":30}}`,
 		spend.Tokens{Input: 100, Output: 50, CacheRead: 900}, "gemini-2.5-pro",
 	},
 	{
-		"generate, streamed", run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse", `{"contents":[]}`, "text/event-stream",
+		"generate, streamed", run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse",
+		`{"contents":[]}`, "text/event-stream",
 		"data: {\"candidates\":[{}],\"usageMetadata\":{\"promptTokenCount\":1000,\"candidatesTokenCount\":1}}\n\n" +
 			"data: {\"candidates\":[{\"finishReason\":\"STOP\"}],\"usageMetadata\":{\"promptTokenCount\":1000,\"cachedContentTokenCount\":900,\"candidatesTokenCount\":20,\"thoughtsTokenCount\":30}}\n\n",
 		spend.Tokens{Input: 100, Output: 50, CacheRead: 900}, "gemini-2.5-pro",
 	},
 	{
-		"generate, streamed as a list", run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:streamGenerateContent", `{"contents":[]}`, "application/json",
+		"generate, streamed as a list", run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:streamGenerateContent",
+		`{"contents":[]}`, "application/json",
 		"[{\"usageMetadata\":{\"promptTokenCount\":1000}}\n,\n{\"usageMetadata\":{\"promptTokenCount\":1000,\"cachedContentTokenCount\":900,\"candidatesTokenCount\":50}}]",
 		spend.Tokens{Input: 100, Output: 50, CacheRead: 900}, "gemini-2.5-pro",
 	},
 	{
-		"a prompt that is blocked", run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse", `{"contents":[]}`, "text/event-stream",
+		"a prompt that is blocked", run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse",
+		`{"contents":[]}`, "text/event-stream",
 		"data: {\"promptFeedback\":{\"blockReason\":\"SAFETY\"},\"usageMetadata\":{\"promptTokenCount\":1000}}\n\n",
 		spend.Tokens{Input: 1000}, "gemini-2.5-pro",
 	},
@@ -103,7 +111,8 @@ func TestUseIsReadFromTheWire(t *testing.T) {
 				}
 			}}
 			tr := try(t, u, tt.provider, 5, nil)
-			resp := do(t, request(t, http.MethodPost, tr.url+tt.path, strings.NewReader(tt.body), "Authorization", "Bearer "+runToken))
+			resp := do(t, request(t, http.MethodPost, tr.url+tt.path, strings.NewReader(tt.body), "Authorization", "Bearer "+
+				runToken))
 			if resp.status != http.StatusOK || resp.body != tt.answer {
 				t.Fatalf("%d %s", resp.status, resp.body)
 			}
@@ -111,7 +120,9 @@ func TestUseIsReadFromTheWire(t *testing.T) {
 			if len(got.Models) != 1 || got.Models[0].Cost <= 0 {
 				t.Fatalf("%+v", got)
 			}
-			want := spend.Report{Models: []spend.ModelUse{{Model: tt.model, Requests: 1, Tokens: tt.want, Cost: got.Models[0].Cost}}}
+			want := spend.Report{
+				Models: []spend.ModelUse{{Model: tt.model, Requests: 1, Tokens: tt.want, Cost: got.Models[0].Cost}},
+			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -129,10 +140,24 @@ func TestEachAPIGetsItsKey(t *testing.T) {
 		wantPath   string
 		want       http.Header
 	}{
-		{run.ProviderOpenAI, "/v1/responses", "/v1", []string{"Authorization", "Bearer " + runToken}, "/v1/responses", http.Header{"Authorization": {"Bearer " + realKey}}},
-		{run.ProviderOpenAI, "/v1/chat/completions?x=1", "/azure/v1", []string{"Authorization", "Bearer " + runToken, "Openai-Organization", "other"}, "/azure/v1/chat/completions", http.Header{"Authorization": {"Bearer " + realKey}}},
-		{run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:generateContent?key=" + runToken, "/gemini", nil, "/gemini/v1beta/models/gemini-2.5-pro:generateContent", http.Header{"X-Goog-Api-Key": {realKey}}},
-		{run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse&prettyPrint=1", "", []string{"X-Goog-Api-Key", runToken, "X-Goog-User-Project", "other"}, "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse", http.Header{"X-Goog-Api-Key": {realKey}}},
+		{
+			run.ProviderOpenAI, "/v1/responses", "/v1", []string{"Authorization", "Bearer " + runToken}, "/v1/responses",
+			http.Header{"Authorization": {"Bearer " + realKey}},
+		},
+		{
+			run.ProviderOpenAI, "/v1/chat/completions?x=1", "/azure/v1",
+			[]string{"Authorization", "Bearer " + runToken, "Openai-Organization", "other"}, "/azure/v1/chat/completions",
+			http.Header{"Authorization": {"Bearer " + realKey}},
+		},
+		{
+			run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:generateContent?key=" + runToken, "/gemini", nil,
+			"/gemini/v1beta/models/gemini-2.5-pro:generateContent", http.Header{"X-Goog-Api-Key": {realKey}},
+		},
+		{
+			run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse&prettyPrint=1", "",
+			[]string{"X-Goog-Api-Key", runToken, "X-Goog-User-Project", "other"},
+			"/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse", http.Header{"X-Goog-Api-Key": {realKey}},
+		},
 	}
 	// own is the header of an endpoint that is not the provider's.
 	for i, own := range []string{"", "", "", "", "Api-Key", "Authorization", "X-Api-Key", "Api-Key"} {
@@ -141,14 +166,20 @@ func TestEachAPIGetsItsKey(t *testing.T) {
 			tt.want = http.Header{own: {realKey}}
 		}
 		u := &upstream{}
-		tr := try(t, u, tt.provider, 0, func(c *Config) { c.Upstreams[0].BaseURL.Path, c.Upstreams[0].AuthHeader = tt.base, own })
+		tr := try(t, u, tt.provider, 0, func(c *Config) {
+			c.Upstreams[0].BaseURL.Path, c.Upstreams[0].AuthHeader = tt.base, own
+		})
 		header := append([]string{"Content-Type", "application/json", "User-Agent", "cli"}, tt.header...)
-		if resp := do(t, request(t, http.MethodPost, tr.url+tt.path, strings.NewReader(`{"model":"gpt-5"}`), header...)); resp.status != http.StatusOK {
+		if resp := do(t, request(t, http.MethodPost, tr.url+tt.path, strings.NewReader(`{"model":"gpt-5"}`),
+			header...)); resp.status != http.StatusOK {
 			t.Fatalf("%s: %d %s", tt.path, resp.status, resp.body)
 		}
 		got := u.requests()[0]
 		want := tt.want.Clone()
-		for name, v := range map[string]string{"Content-Type": "application/json", "User-Agent": "cli", "Accept-Encoding": "identity", "Content-Length": fmt.Sprint(len(u.bodies[0]))} {
+		for name, v := range map[string]string{
+			"Content-Type": "application/json", "User-Agent": "cli", "Accept-Encoding": "identity",
+			"Content-Length": fmt.Sprint(len(u.bodies[0])),
+		} {
 			want.Set(name, v)
 		}
 		if diff := cmp.Diff(want, got.Header); diff != "" || got.URL.String() != tt.wantPath {
@@ -170,7 +201,10 @@ func TestBrokenAnswers(t *testing.T) {
 		want    spend.Tokens
 		atWorst bool
 	}{
-		{"nothing came", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, spend.Tokens{Input: reserved, Output: 100}, true},
+		{
+			"nothing came", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+			spend.Tokens{Input: reserved, Output: 100}, true,
+		},
 		{"only the headers came", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			_ = http.NewResponseController(w).Flush()
@@ -192,13 +226,22 @@ func TestBrokenAnswers(t *testing.T) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			_, _ = io.WriteString(w, start+strings.Repeat(delta, 50))
 		}, spend.Tokens{Input: 10, Output: 100}, false},
-		{"an answer without use", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{}`) }, spend.Tokens{Input: reserved, Output: 2}, true},
-		{"no JSON", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `<html>`) }, spend.Tokens{Input: reserved, Output: 6}, true},
+		{
+			"an answer without use", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{}`) },
+			spend.Tokens{Input: reserved, Output: 2}, true,
+		},
+		{
+			"no JSON", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `<html>`) },
+			spend.Tokens{Input: reserved, Output: 6}, true,
+		},
 		{"compressed", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "br")
 			_, _ = io.WriteString(w, "x")
 		}, spend.Tokens{Input: reserved, Output: 100}, true},
-		{"an error", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusInternalServerError) }, spend.Tokens{}, false},
+		{
+			"an error", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusInternalServerError) },
+			spend.Tokens{}, false,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -275,7 +318,8 @@ func TestNoConnectionCostsNothing(t *testing.T) {
 	t.Parallel()
 	tr := try(t, &upstream{}, run.ProviderAnthropic, 5, func(c *Config) { c.Upstreams[0].BaseURL.Host = "127.0.0.1:1" })
 	for range 3 {
-		if resp := do(t, request(t, http.MethodPost, tr.url+"/v1/messages", strings.NewReader(small), "X-Api-Key", runToken)); resp.status != http.StatusBadGateway {
+		if resp := do(t, request(t, http.MethodPost, tr.url+"/v1/messages", strings.NewReader(small), "X-Api-Key",
+			runToken)); resp.status != http.StatusBadGateway {
 			t.Errorf("%d %s", resp.status, resp.body)
 		}
 	}
@@ -363,7 +407,8 @@ func FuzzUsage(f *testing.F) {
 			f.Add([]byte(a.answer), strings.HasPrefix(a.kind, "text/event-stream"), uint8(form), uint8(200))
 		}
 	}
-	f.Add([]byte("data: {\"usage\":{\"output_tokens\":-1,\"input_tokens\":9223372036854775807}}\n"), true, uint8(formMessages), uint8(1))
+	f.Add([]byte("data: {\"usage\":{\"output_tokens\":-1,\"input_tokens\":9223372036854775807}}\n"), true,
+		uint8(formMessages), uint8(1))
 	f.Fuzz(func(t *testing.T, answer []byte, events bool, kind, cut uint8) {
 		read := func(size int) usage {
 			u := usage{form: form(kind % 5), events: events}
@@ -376,10 +421,14 @@ func FuzzUsage(f *testing.F) {
 			return u
 		}
 		whole, pieces := read(len(answer)), read(int(cut))
-		if whole.tokens != pieces.tokens || whole.final != pieces.final || whole.input != pieces.input || whole.seen != int64(len(answer)) {
+		if whole.tokens != pieces.tokens || whole.final != pieces.final || whole.input != pieces.input ||
+			whole.seen != int64(len(answer)) {
 			t.Errorf("in one piece %+v, in pieces of %d %+v", whole, cut, pieces)
 		}
-		for _, n := range []int64{whole.tokens.Input, whole.tokens.Output, whole.tokens.CacheRead, whole.tokens.CacheWrite, whole.tokens.CacheWriteLong} {
+		for _, n := range []int64{
+			whole.tokens.Input, whole.tokens.Output, whole.tokens.CacheRead, whole.tokens.CacheWrite,
+			whole.tokens.CacheWriteLong,
+		} {
 			if n < 0 || n > maxCount {
 				t.Errorf("counted %+v", whole.tokens)
 			}

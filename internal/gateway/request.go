@@ -284,7 +284,9 @@ func (o object) messages(limited bool) (int64, error) {
 	}
 	err := o.tools(1, func(kind string) bool {
 		client := func(prefix string) bool { return strings.HasPrefix(kind, prefix) }
-		return kind == "" || kind == "custom" || slices.ContainsFunc([]string{"bash_", "text_editor_", "computer_", "memory_", "tool_search_tool_"}, client)
+		return kind == "" || kind == "custom" || slices.ContainsFunc([]string{
+			"bash_", "text_editor_", "computer_", "memory_", "tool_search_tool_",
+		}, client)
 	})
 	if err != nil {
 		return 0, err
@@ -383,7 +385,8 @@ func (o object) generate(limited bool) (int64, error) {
 		}
 		for name := range tool {
 			if name != "functionDeclarations" && name != "function_declarations" {
-				return 0, refuse("the tool %q is not allowed here: it would run at the provider, outside of the sandbox", clip(name))
+				return 0, refuse("the tool %q is not allowed here: it would run at the provider, outside of the sandbox",
+					clip(name))
 			}
 		}
 		items[i] = tool.bytes()

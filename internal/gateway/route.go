@@ -72,7 +72,10 @@ func route(r *http.Request) (c call, ok bool) {
 	if m == nil || r.Method != http.MethodPost {
 		return call{}, false
 	}
-	c = call{provider: run.ProviderGoogle, form: formGenerate, path: path, query: keep("alt"), model: m[1], stream: m[2] == "streamGenerateContent"}
+	c = call{
+		provider: run.ProviderGoogle, form: formGenerate, path: path, query: keep("alt"), model: m[1],
+		stream: m[2] == "streamGenerateContent",
+	}
 	if m[2] == "countTokens" {
 		c.form = formFree
 	}
@@ -159,7 +162,8 @@ func passes(p run.Provider, name string) bool {
 	switch p {
 	case run.ProviderAnthropic:
 		switch name {
-		case "X-App", "Anthropic-Version", "Anthropic-Beta", "Anthropic-Dangerous-Direct-Browser-Access", "X-Claude-Code-Session-Id":
+		case "X-App", "Anthropic-Version", "Anthropic-Beta", "Anthropic-Dangerous-Direct-Browser-Access",
+			"X-Claude-Code-Session-Id":
 			return true
 		}
 		return strings.HasPrefix(name, "X-Stainless-")

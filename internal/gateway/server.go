@@ -37,8 +37,9 @@ func CheckDir(dir string) error {
 	path := filepath.Join(SocketDir(dir), socketName)
 	if len(path) > maxSocketPath {
 		return &run.UserError{
-			Message: fmt.Sprintf("the path of the gateway's socket has %d bytes, and Linux allows %d: %s", len(path), maxSocketPath, path),
-			Hint:    "choose a shorter directory for run data",
+			Message: fmt.Sprintf("the path of the gateway's socket has %d bytes, and Linux allows %d: %s", len(path),
+				maxSocketPath, path),
+			Hint: "choose a shorter directory for run data",
 		}
 	}
 	return nil

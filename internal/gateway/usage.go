@@ -166,7 +166,8 @@ func (u *usage) read(data []byte) {
 		}
 	case formGenerate:
 		if g := e.UsageMetadata; g != nil {
-			u.set(g.PromptTokenCount+g.ToolUsePromptTokenCount, g.CachedContentTokenCount, g.CandidatesTokenCount+g.ThoughtsTokenCount)
+			u.set(g.PromptTokenCount+g.ToolUsePromptTokenCount, g.CachedContentTokenCount, g.CandidatesTokenCount+
+				g.ThoughtsTokenCount)
 			for _, c := range e.Candidates {
 				u.final = u.final || c.FinishReason != ""
 			}

@@ -36,7 +36,8 @@ func TestAgentVersionsAgree(t *testing.T) {
 		}
 		n++
 		// opencode's tests take its program without the package around it.
-		got := cmp.Or(npm.DevDependencies[fields[1]], npm.OptionalDependencies[strings.Replace(fields[1], "-ai", "-linux-x64", 1)])
+		got := cmp.Or(npm.DevDependencies[fields[1]],
+			npm.OptionalDependencies[strings.Replace(fields[1], "-ai", "-linux-x64", 1)])
 		if got != fields[2] {
 			t.Errorf("%s is installed in version %s and tested in %q", fields[1], fields[2], got)
 		}

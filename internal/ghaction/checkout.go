@@ -35,7 +35,10 @@ func TakeOver(ctx context.Context, dir, temp string) (removed []string, err erro
 		return nil, fmt.Errorf("look at the checkout: %w", err)
 	}
 	if !info.IsDir() {
-		return nil, &run.UserError{Message: gitDir + " is not a directory, so the credentials in the checkout cannot be removed", Hint: "use actions/checkout, or no checkout at all: the action fetches the repository itself"}
+		return nil, &run.UserError{
+			Message: gitDir + " is not a directory, so the credentials in the checkout cannot be removed",
+			Hint:    "use actions/checkout, or no checkout at all: the action fetches the repository itself",
+		}
 	}
 	git, err := proc.Look("git")
 	if err != nil {

@@ -58,7 +58,8 @@ func TestTakeOverLeavesNoCredential(t *testing.T) {
 [branch "main"]
 	remote = origin
 `)
-	write(t, filepath.Join(dir, ".git", "modules", "lib", "config"), "[http \"https://github.com/\"]\n\textraheader = "+secret+"\n")
+	write(t, filepath.Join(dir, ".git", "modules", "lib", "config"), "[http \"https://github.com/\"]\n\textraheader = "+
+		secret+"\n")
 	write(t, filepath.Join(dir, ".git", "config.worktree"), "[credential]\n\thelper = "+secret+"\n")
 	write(t, filepath.Join(dir, ".git", "HEAD"), "ref: refs/heads/main\n")
 
@@ -67,7 +68,8 @@ func TestTakeOverLeavesNoCredential(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"core.sshcommand", "credential.helper", "credential.https://github.com.username", "http.cookiefile", "http.https://github.com/.extraheader", "http.proxy",
+		"core.sshcommand", "credential.helper", "credential.https://github.com.username", "http.cookiefile",
+		"http.https://github.com/.extraheader", "http.proxy",
 		"include.path", "includeif.gitdir:" + dir + "/.git.path", "remote.origin.url", "url.https://github.com/.insteadof",
 	}
 	if diff := cmp.Diff(want, removed); diff != "" {
@@ -92,7 +94,8 @@ func TestTakeOverLeavesNoCredential(t *testing.T) {
 		t.Errorf("a file that is none of the job's: %v", err)
 	}
 	// What is of use stays.
-	out, err := exec.CommandContext(t.Context(), "git", "config", "--file", filepath.Join(dir, ".git", "config"), "--list").Output()
+	out, err := exec.CommandContext(t.Context(), "git", "config", "--file", filepath.Join(dir, ".git", "config"),
+		"--list").Output()
 	wantLeft := "core.repositoryformatversion=0\nremote.origin.fetch=+refs/heads/*:refs/remotes/origin/*\nremote.origin.url=https://github.com/org/repo\nbranch.main.remote=origin\n"
 	if err != nil || string(out) != wantLeft {
 		t.Errorf("left is\n%s\n%v", out, err)

@@ -37,8 +37,10 @@ func heard(log string) []string {
 
 // hostile are lines by which an agent would speak to the runner.
 var hostile = []string{
-	"::set-output name=end_reason::all_tasks_complete", "::set-env name=PATH::/tmp/evil", "::add-path::/tmp/evil", "::add-mask::e",
-	"::error::lies", "  ::warning file=a::lies", "##[group]lies", "text before ##[error]lies", "::stop-commands::ours", "::ours::", "::endgroup::",
+	"::set-output name=end_reason::all_tasks_complete", "::set-env name=PATH::/tmp/evil", "::add-path::/tmp/evil",
+	"::add-mask::e",
+	"::error::lies", "  ::warning file=a::lies", "##[group]lies", "text before ##[error]lies", "::stop-commands::ours",
+	"::ours::", "::endgroup::",
 	"::save-state name=x::y", "::debug::x\r\n::error::y", "::echo::on",
 }
 
@@ -82,7 +84,8 @@ func TestE4ValuesStayValues(t *testing.T) {
 	file := filepath.Join(dir, "output")
 	big := strings.Repeat("x", 2<<20)
 	err := WriteOutputs(file, []Output{
-		{"branch", "ralph/1\nhead_sha=evil\nEOF\nPATH=/tmp"}, {"detail", "a<<EOF"}, {"same", "ralph-delimiter"}, {"big", big}, {"bytes", "\x00\x1b[31m\xff\u202e"},
+		{"branch", "ralph/1\nhead_sha=evil\nEOF\nPATH=/tmp"}, {"detail", "a<<EOF"}, {"same", "ralph-delimiter"}, {"big", big},
+		{"bytes", "\x00\x1b[31m\xff\u202e"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +99,9 @@ func TestE4ValuesStayValues(t *testing.T) {
 	if len(lines) != 3*5 {
 		t.Fatalf("%d lines", len(lines))
 	}
-	for i, want := range []string{"ralph/1 head_sha=evil EOF PATH=/tmp", "a<<EOF", "ralph-delimiter", big[:maxOutput-3] + "…", "[31m\uFFFD"} {
+	for i, want := range []string{
+		"ralph/1 head_sha=evil EOF PATH=/tmp", "a<<EOF", "ralph-delimiter", big[:maxOutput-3] + "…", "[31m\uFFFD",
+	} {
 		_, delimiter, _ := strings.Cut(lines[3*i], "<<")
 		if lines[3*i+1] != want || lines[3*i+2] != delimiter || len(delimiter) < 26 {
 			t.Errorf("output %d: %.80q", i, lines[3*i:3*i+3])
@@ -114,7 +119,8 @@ func TestE4ValuesStayValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, err = os.ReadFile(summary)
-	if err != nil || len(b) > maxSummary || !strings.HasSuffix(string(b), "does not fit in this summary._\n") || strings.Contains(string(b), "\uFFFD") {
+	if err != nil || len(b) > maxSummary || !strings.HasSuffix(string(b), "does not fit in this summary._\n") ||
+		strings.Contains(string(b), "\uFFFD") {
 		t.Errorf("a summary of %d bytes, %v", len(b), err)
 	}
 }

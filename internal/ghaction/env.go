@@ -34,13 +34,15 @@ func ReadEnv(env func(string) string) (Env, error) {
 	e := Env{
 		EventName: env("GITHUB_EVENT_NAME"), EventPath: env("GITHUB_EVENT_PATH"),
 		Workspace: env("GITHUB_WORKSPACE"), Temp: env("RUNNER_TEMP"),
-		APIURL: env("GITHUB_API_URL"), GraphQLURL: env("GITHUB_GRAPHQL_URL"), ServerURL: strings.TrimSuffix(env("GITHUB_SERVER_URL"), "/"),
-		Output: env("GITHUB_OUTPUT"), Summary: env("GITHUB_STEP_SUMMARY"),
+		APIURL: env("GITHUB_API_URL"), GraphQLURL: env("GITHUB_GRAPHQL_URL"),
+		ServerURL: strings.TrimSuffix(env("GITHUB_SERVER_URL"), "/"),
+		Output:    env("GITHUB_OUTPUT"), Summary: env("GITHUB_STEP_SUMMARY"),
 		Actor: env("GITHUB_ACTOR"), TriggeringActor: cmp.Or(env("GITHUB_TRIGGERING_ACTOR"), env("GITHUB_ACTOR")),
 	}
 	var ok bool
 	e.Owner, e.Repo, ok = strings.Cut(env("GITHUB_REPOSITORY"), "/")
-	if !ok || !nameRE().MatchString(e.Owner) || !nameRE().MatchString(e.Repo) || e.EventName == "" || !filepath.IsAbs(e.EventPath) || !filepath.IsAbs(e.Temp) {
+	if !ok || !nameRE().MatchString(e.Owner) || !nameRE().MatchString(e.Repo) || e.EventName == "" ||
+		!filepath.IsAbs(e.EventPath) || !filepath.IsAbs(e.Temp) {
 		return Env{}, &run.UserError{
 			Message: "this is not a step of a GitHub Actions workflow: GITHUB_REPOSITORY, GITHUB_EVENT_NAME, GITHUB_EVENT_PATH or RUNNER_TEMP is missing",
 			Hint:    "use the action (uses: org/ralph-action@v1), or run `bot run PLAN.md` on your own machine",

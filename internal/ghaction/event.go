@@ -50,7 +50,10 @@ var relayed = strs.Lazy(`^ralph review ([1-9][0-9]{0,17}) of #([1-9][0-9]{0,8})$
 func ReadEvent(e Env) (Event, error) {
 	f, err := os.Open(e.EventPath)
 	if err != nil {
-		return Event{}, &run.UserError{Message: "cannot read the job's event: " + err.Error(), Hint: "run this as a step of a GitHub Actions workflow", Err: err}
+		return Event{}, &run.UserError{
+			Message: "cannot read the job's event: " + err.Error(), Hint: "run this as a step of a GitHub Actions workflow",
+			Err: err,
+		}
 	}
 	defer func() { _ = f.Close() }()
 	payload, err := io.ReadAll(io.LimitReader(f, maxEvent+1))
@@ -112,7 +115,8 @@ func parseEvent(name string, payload []byte) (Event, error) {
 	}
 	e := Event{
 		Name: name, Payload: payload, Action: p.Action, Sender: p.Sender.Login, SenderID: p.Sender.ID,
-		RepoNode: p.Repository.NodeID, DefaultBranch: p.Repository.DefaultBranch, Private: p.Repository.Private, Issue: p.Issue.Number,
+		RepoNode: p.Repository.NodeID, DefaultBranch: p.Repository.DefaultBranch, Private: p.Repository.Private,
+		Issue: p.Issue.Number,
 	}
 	if e.Issue == 0 {
 		e.Issue = p.PullRequest.Number
@@ -122,7 +126,8 @@ func parseEvent(name string, payload []byte) (Event, error) {
 	}
 	// Only who may push to the repository has a workflow run from a branch of it; a
 	// fork's could be called anything.
-	if w := p.WorkflowRun; name == "workflow_run" && w.Event == "pull_request_review" && w.Conclusion == "success" && w.HeadRepository.NodeID == e.RepoNode && e.RepoNode != "" {
+	if w := p.WorkflowRun; name == "workflow_run" && w.Event == "pull_request_review" && w.Conclusion == "success" &&
+		w.HeadRepository.NodeID == e.RepoNode && e.RepoNode != "" {
 		if m := relayed().FindStringSubmatch(w.DisplayTitle); m != nil {
 			e.Review, _ = strconv.ParseInt(m[1], 10, 64) // so many digits fit
 			e.Issue, _ = strconv.Atoi(m[2])

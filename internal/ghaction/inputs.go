@@ -91,7 +91,9 @@ type Inputs struct {
 
 // Secrets are the values that must not be seen.
 func (in Inputs) Secrets() []string {
-	return append([]string{in.GitHubToken, in.AnthropicAPIKey, in.ClaudeCodeOAuthToken, in.OpenAIKey, in.GeminiKey, in.NotifySecret}, in.Notify...)
+	return append([]string{
+		in.GitHubToken, in.AnthropicAPIKey, in.ClaudeCodeOAuthToken, in.OpenAIKey, in.GeminiKey, in.NotifySecret,
+	}, in.Notify...)
 }
 
 // input is one input of action.yml.
@@ -178,7 +180,8 @@ func choice(field func(*Inputs) *bool, yes, no string) func(*Inputs, string) err
 // inRepository takes the path of a file in the repository, as git writes it.
 func inRepository(field func(*Inputs) *string) func(*Inputs, string) error {
 	return func(in *Inputs, value string) error {
-		if value = strings.TrimPrefix(value, "./"); !fs.ValidPath(value) || value == "." || strings.ContainsFunc(value, unicode.IsControl) {
+		if value = strings.TrimPrefix(value, "./"); !fs.ValidPath(value) || value == "." ||
+			strings.ContainsFunc(value, unicode.IsControl) {
 			return fmt.Errorf("%q is not the path of a file in the repository", value)
 		}
 		*field(in) = value
@@ -305,7 +308,10 @@ func ReadInputs(env func(string) string) (Inputs, error) {
 		problems = append(problems, "github_token: it is empty")
 	}
 	if len(problems) > 0 {
-		return in, &run.UserError{Message: "invalid inputs: " + strings.Join(problems, "; "), Hint: "fix them under `with:` in the workflow; docs/action.md lists all inputs"}
+		return in, &run.UserError{
+			Message: "invalid inputs: " + strings.Join(problems, "; "),
+			Hint:    "fix them under `with:` in the workflow; docs/action.md lists all inputs",
+		}
 	}
 	return in, nil
 }

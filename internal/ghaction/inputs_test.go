@@ -27,16 +27,25 @@ func env(inputs map[string]string) func(string) string {
 func TestReadInputs(t *testing.T) {
 	t.Parallel()
 	got, err := ReadInputs(env(map[string]string{
-		"github_token": "t", "issue": "7", "agent": "claude", "worker_model": "sonnet", "trigger_label": "robot", "label": "ralph-me", "max_iterations": "9",
-		"deadline": "2h", "budget": "$2.50", "issue_budget": "9", "gates": "go vet ./...\n\n  go test ./... \n", "egress": "preset:go\n host.example", "notify": "slack://a\nscript:b c\n", "notify_secret": "s", "notify_on": "finish, needs_human", "sandbox": "local", "devcontainer": "build", "allow_local_on_public": "TRUE", "config": "./tools/ralph.yml", "branch_template": "bot/{issue}", "plan_approval": "required", "draft": "false", "dry_run": " ",
+		"github_token": "t", "issue": "7", "agent": "claude", "worker_model": "sonnet", "trigger_label": "robot",
+		"label": "ralph-me", "max_iterations": "9",
+		"deadline": "2h", "budget": "$2.50", "issue_budget": "9", "gates": "go vet ./...\n\n  go test ./... \n",
+		"egress": "preset:go\n host.example", "notify": "slack://a\nscript:b c\n", "notify_secret": "s",
+		"notify_on": "finish, needs_human", "sandbox": "local", "devcontainer": "build", "allow_local_on_public": "TRUE",
+		"config": "./tools/ralph.yml", "branch_template": "bot/{issue}", "plan_approval": "required", "draft": "false",
+		"dry_run": " ",
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := Inputs{
-		Mode: ModeRun, GitHubToken: "t", Issue: 7, Agent: "claude", Model: "sonnet", Label: "ralph-me", ConfigPath: "tools/ralph.yml", Branches: "bot/{issue}", PlanApproval: true, OpenReady: true, Sandbox: "local", Devcontainer: "build", LocalOnPublic: true,
-		Limits: run.Limits{MaxIterations: 9, RunTimeout: 2 * time.Hour, BudgetUSD: 2.5}, IssueUSD: 9, Gates: []string{"go vet ./...", "go test ./..."}, Egress: []string{"preset:go", "host.example"},
-		Notify: []string{"slack://a", "script:b c"}, NotifySecret: "s", NotifyOn: []run.Notice{run.NoticeFinish, run.NoticeNeedsHuman},
+		Mode: ModeRun, GitHubToken: "t", Issue: 7, Agent: "claude", Model: "sonnet", Label: "ralph-me",
+		ConfigPath: "tools/ralph.yml", Branches: "bot/{issue}", PlanApproval: true, OpenReady: true, Sandbox: "local",
+		Devcontainer: "build", LocalOnPublic: true,
+		Limits: run.Limits{MaxIterations: 9, RunTimeout: 2 * time.Hour, BudgetUSD: 2.5}, IssueUSD: 9,
+		Gates: []string{"go vet ./...", "go test ./..."}, Egress: []string{"preset:go", "host.example"},
+		Notify: []string{"slack://a", "script:b c"}, NotifySecret: "s",
+		NotifyOn: []run.Notice{run.NoticeFinish, run.NoticeNeedsHuman},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -46,7 +55,8 @@ func TestReadInputs(t *testing.T) {
 func TestReadInputsNamesAllProblems(t *testing.T) {
 	t.Parallel()
 	bad := map[string]string{
-		"issue": "0", "max_iterations": "many", "deadline": "3 hours", "budget": "NaN", "task_budget": "-1", "issue_budget": "lots", "sandbox": "kube", "devcontainer": "on", "dry_run": "yes", "notify_on": "end", "mode": "x",
+		"issue": "0", "max_iterations": "many", "deadline": "3 hours", "budget": "NaN", "task_budget": "-1",
+		"issue_budget": "lots", "sandbox": "kube", "devcontainer": "on", "dry_run": "yes", "notify_on": "end", "mode": "x",
 		"config": "../secrets.yml", "branch_template": "main", "plan_approval": "none", "draft": "no",
 	}
 	_, err := ReadInputs(env(bad))
@@ -71,7 +81,8 @@ func TestLocalSandboxOnPublicRepositoriesIsSaidTwice(t *testing.T) {
 		private, twice bool
 		refused        bool
 	}{
-		{"docker", false, false, false}, {"local", false, false, true}, {"local", false, true, false}, {"local", true, false, false},
+		{"docker", false, false, false}, {"local", false, false, true}, {"local", false, true, false},
+		{"local", true, false, false},
 	} {
 		err := Inputs{Sandbox: c.sandbox, LocalOnPublic: c.twice}.CheckSandbox(c.private)
 		if (err != nil) != c.refused {
@@ -91,7 +102,8 @@ func TestEventsAreThoseOfAnApp(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Event{
-		Name: "issues", Action: "labeled", Sender: "ada", SenderID: 9007199254740993, RepoNode: "R_1", DefaultBranch: "main", Private: true, Issue: 7,
+		Name: "issues", Action: "labeled", Sender: "ada", SenderID: 9007199254740993, RepoNode: "R_1", DefaultBranch: "main",
+		Private: true, Issue: 7,
 		Payload: []byte(`{"action":"labeled","installation":{"id":1},"issue":{"number":7,"title":"\u003cb\u003e"},"repository":{"node_id":"R_1","private":true,"default_branch":"main"},"sender":{"login":"ada","id":9007199254740993}}`),
 	}
 	if diff := cmp.Diff(want, e); diff != "" {
@@ -113,8 +125,12 @@ func TestReviewsAreHandedOnByNumber(t *testing.T) {
 	t.Parallel()
 	event := func(title, head, on, conclusion string) string {
 		b, err := json.Marshal(map[string]any{
-			"action": "completed", "repository": map[string]any{"node_id": "R_1"}, "sender": map[string]any{"login": "ada", "id": 7},
-			"workflow_run": map[string]any{"display_title": title, "event": on, "conclusion": conclusion, "head_branch": "ralph/7", "head_repository": map[string]any{"node_id": head}},
+			"action": "completed", "repository": map[string]any{"node_id": "R_1"},
+			"sender": map[string]any{"login": "ada", "id": 7},
+			"workflow_run": map[string]any{
+				"display_title": title, "event": on, "conclusion": conclusion, "head_branch": "ralph/7",
+				"head_repository": map[string]any{"node_id": head},
+			},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -127,15 +143,21 @@ func TestReviewsAreHandedOnByNumber(t *testing.T) {
 		issue         int
 		review        int64
 	}{
-		"relayed":         {"workflow_run", event(title, "R_1", "pull_request_review", "success"), 8, 42},
-		"of a fork":       {"workflow_run", event(title, "R_2", "pull_request_review", "success"), 0, 0},
-		"of a push":       {"workflow_run", event(title, "R_1", "push", "success"), 0, 0},
-		"skipped":         {"workflow_run", event(title, "R_1", "pull_request_review", "skipped"), 0, 0},
-		"another name":    {"workflow_run", event("ralph review 42 of #8\nralph review 43 of #9", "R_1", "pull_request_review", "success"), 0, 0},
-		"words":           {"workflow_run", event("ralph review $(id) of #8", "R_1", "pull_request_review", "success"), 0, 0},
-		"not a number":    {"workflow_run", event("ralph review 0042 of #-8", "R_1", "pull_request_review", "success"), 0, 0},
-		"the review's":    {"pull_request_review", `{"action":"submitted","review":{"id":42},"pull_request":{"number":8}}`, 8, 42},
-		"a review edited": {"pull_request_review", `{"action":"edited","review":{"id":42},"pull_request":{"number":8}}`, 8, 0},
+		"relayed":   {"workflow_run", event(title, "R_1", "pull_request_review", "success"), 8, 42},
+		"of a fork": {"workflow_run", event(title, "R_2", "pull_request_review", "success"), 0, 0},
+		"of a push": {"workflow_run", event(title, "R_1", "push", "success"), 0, 0},
+		"skipped":   {"workflow_run", event(title, "R_1", "pull_request_review", "skipped"), 0, 0},
+		"another name": {
+			"workflow_run", event("ralph review 42 of #8\nralph review 43 of #9", "R_1", "pull_request_review", "success"), 0, 0,
+		},
+		"words":        {"workflow_run", event("ralph review $(id) of #8", "R_1", "pull_request_review", "success"), 0, 0},
+		"not a number": {"workflow_run", event("ralph review 0042 of #-8", "R_1", "pull_request_review", "success"), 0, 0},
+		"the review's": {
+			"pull_request_review", `{"action":"submitted","review":{"id":42},"pull_request":{"number":8}}`, 8, 42,
+		},
+		"a review edited": {
+			"pull_request_review", `{"action":"edited","review":{"id":42},"pull_request":{"number":8}}`, 8, 0,
+		},
 	} {
 		if e, err := parseEvent(c.name, []byte(c.payload)); err != nil || e.Issue != c.issue || e.Review != c.review {
 			t.Errorf("%s: review %d of #%d, %v", name, e.Review, e.Issue, err)

@@ -55,8 +55,10 @@ func (r Result) Outputs() []Output {
 		return strconv.Itoa(n)
 	}
 	return []Output{
-		{"issue", number(r.Issue)}, {"pr_url", r.PRURL}, {"pr_number", number(r.PRNumber)}, {"branch", r.Branch}, {"end_reason", r.End},
-		{"iterations", strconv.Itoa(r.Iterations)}, {"tasks_done", strconv.Itoa(r.Done)}, {"tasks_total", strconv.Itoa(r.Total)},
+		{"issue", number(r.Issue)}, {"pr_url", r.PRURL}, {"pr_number", number(r.PRNumber)}, {"branch", r.Branch},
+		{"end_reason", r.End},
+		{"iterations", strconv.Itoa(r.Iterations)}, {"tasks_done", strconv.Itoa(r.Done)},
+		{"tasks_total", strconv.Itoa(r.Total)},
 		{"cost_usd", strconv.FormatFloat(r.CostUSD, 'f', 4, 64)}, {"head_sha", r.Head}, {"transcript_path", r.Transcript},
 		{"final_status", r.finalStatus()},
 	}
@@ -90,7 +92,8 @@ func (r Result) Summary() string {
 	case EndUnusable:
 		b.WriteString("**Not started.**\n")
 	default:
-		fmt.Fprintf(&b, "**%s.** %d of %d tasks are done, after %d iterations", r.Proof.Sentence(run.EndReason(r.End)), r.Done, r.Total, r.Iterations)
+		fmt.Fprintf(&b, "**%s.** %d of %d tasks are done, after %d iterations", r.Proof.Sentence(run.EndReason(r.End)),
+			r.Done, r.Total, r.Iterations)
 		if r.CostUSD > 0 {
 			fmt.Fprintf(&b, " and $%.2f", r.CostUSD)
 		}

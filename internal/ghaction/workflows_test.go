@@ -81,7 +81,8 @@ func TestManifestAndProgramAgree(t *testing.T) {
 	var outputs []string
 	for _, o := range (Result{}).Outputs() {
 		outputs = append(outputs, o.Name)
-		if want := fmt.Sprintf("${{ steps.finish.outputs.%[1]s || steps.ralph.outputs.%[1]s }}", o.Name); m.Outputs[o.Name].Value != want {
+		if want := fmt.Sprintf("${{ steps.finish.outputs.%[1]s || steps.ralph.outputs.%[1]s }}",
+			o.Name); m.Outputs[o.Name].Value != want {
 			t.Errorf("output %s is %q, want %q", o.Name, m.Outputs[o.Name].Value, want)
 		}
 	}
@@ -190,7 +191,9 @@ func audit(w workflow, m manifest) []string {
 			add("%s has the permissions %s", where, p)
 		case map[string]any:
 			for name, level := range p {
-				known := slices.Contains([]string{"attestations", "checks", "contents", "id-token", "issues", "packages", "pull-requests"}, name)
+				known := slices.Contains([]string{
+					"attestations", "checks", "contents", "id-token", "issues", "packages", "pull-requests",
+				}, name)
 				if !known || level != "read" && level != "write" {
 					add("%s has %s: %v", where, name, level)
 				}
@@ -267,8 +270,11 @@ func TestWorkflowsAreSafeToCopy(t *testing.T) {
 // and a first job gets neither a key nor more than it needs for that.
 func TestWorkflowsShareTheQueueOfAnIssue(t *testing.T) {
 	t.Parallel()
-	const found, named, label = "ralph/${{ needs.find.outputs.issue }}", "ralph/${{ inputs.issue }}", "ralph/${{ github.event.label.name == 'ralph' && github.event.issue.number || github.run_id }}"
-	for file, group := range map[string]string{"commands.yml": found, "review.yml": found, "schedule.yml": found, "dispatch.yml": named, "label.yml": label} {
+	const found, named, label = "ralph/${{ needs.find.outputs.issue }}", "ralph/${{ inputs.issue }}",
+		"ralph/${{ github.event.label.name == 'ralph' && github.event.issue.number || github.run_id }}"
+	for file, group := range map[string]string{
+		"commands.yml": found, "review.yml": found, "schedule.yml": found, "dispatch.yml": named, "label.yml": label,
+	} {
 		w, _ := load[workflow](t, top+"examples/workflows/"+file)
 		job := w.Jobs["ralph"]
 		queue := job.Concurrency.Group
@@ -287,10 +293,12 @@ func TestWorkflowsShareTheQueueOfAnIssue(t *testing.T) {
 		if !ok {
 			continue
 		}
-		if job.Needs != "find" || job.If != "needs.find.outputs.issue != ''" || first.Outputs["issue"] != "${{ steps.find.outputs.issue }}" {
+		if job.Needs != "find" || job.If != "needs.find.outputs.issue != ''" ||
+			first.Outputs["issue"] != "${{ steps.find.outputs.issue }}" {
 			t.Errorf("%s: the job needs %v, if %s, and is told %v", file, job.Needs, job.If, first.Outputs)
 		}
-		if len(first.Steps) != 1 || first.Steps[0].ID != "find" || !maps.Equal(first.Steps[0].With, map[string]any{"mode": ModeFind}) {
+		if len(first.Steps) != 1 || first.Steps[0].ID != "find" ||
+			!maps.Equal(first.Steps[0].With, map[string]any{"mode": ModeFind}) {
 			t.Errorf("%s: the first job does %+v", file, first.Steps)
 		}
 		granted, _ := first.Permissions.(map[string]any)

@@ -131,7 +131,10 @@ func New(cfg Config) (*App, error) {
 		return nil, err
 	}
 	if graphQL.Host != api.Host {
-		return nil, &run.UserError{Message: fmt.Sprintf("The GraphQL address is on %q but the API is on %q", graphQL.Host, api.Host), Hint: "Both must be on one host: tokens are sent to it only"}
+		return nil, &run.UserError{
+			Message: fmt.Sprintf("The GraphQL address is on %q but the API is on %q", graphQL.Host, api.Host),
+			Hint:    "Both must be on one host: tokens are sent to it only",
+		}
 	}
 	if cfg.WebURL == "" {
 		cfg.WebURL = webURL(api)
@@ -146,10 +149,11 @@ func New(cfg Config) (*App, error) {
 		cfg.UserAgent = "ralph-bot"
 	}
 	a := &App{
-		api: api, graphQL: graphQL, web: strings.TrimSuffix(cfg.WebURL, "/"), appID: cfg.AppID, key: key, writeEvery: cfg.WriteEvery,
-		meter:  &meter{next: cfg.Transport, userAgent: cfg.UserAgent, graphQLPath: graphQL.Path, total: &Counter{}},
-		tokens: make(map[tokenKey]*tokens),
-		lanes:  make(map[int64]*lane),
+		api: api, graphQL: graphQL, web: strings.TrimSuffix(cfg.WebURL, "/"), appID: cfg.AppID, key: key,
+		writeEvery: cfg.WriteEvery,
+		meter:      &meter{next: cfg.Transport, userAgent: cfg.UserAgent, graphQLPath: graphQL.Path, total: &Counter{}},
+		tokens:     make(map[tokenKey]*tokens),
+		lanes:      make(map[int64]*lane),
 
 		repoIDs: make(map[string]string),
 		kept:    &answers{kept: make(map[string]keptAnswer)},
@@ -176,7 +180,9 @@ func appKey(cfg Config) (*rsa.PrivateKey, error) {
 		}
 	}
 	if cfg.AppID <= 0 {
-		return nil, &run.UserError{Message: "The GitHub App's id is missing", Hint: "Copy \"App ID\" from the App's settings page"}
+		return nil, &run.UserError{
+			Message: "The GitHub App's id is missing", Hint: "Copy \"App ID\" from the App's settings page",
+		}
 	}
 	return key, nil
 }
@@ -184,7 +190,10 @@ func appKey(cfg Config) (*rsa.PrivateKey, error) {
 func parseURL(what, raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
-		return nil, &run.UserError{Message: fmt.Sprintf("%q is not a GitHub %s address", raw, what), Hint: "Use https://api.github.com/ or https://HOST/api/v3/", Err: err}
+		return nil, &run.UserError{
+			Message: fmt.Sprintf("%q is not a GitHub %s address", raw, what),
+			Hint:    "Use https://api.github.com/ or https://HOST/api/v3/", Err: err,
+		}
 	}
 	return u, nil
 }
@@ -295,7 +304,9 @@ func (a *App) Repo(installation int64, owner, name string) *Repo {
 	a.mu.Unlock()
 	readTokens := a.tokensFor(tokenKey{installation, owner, name, scopeRead})
 	writer := func(s scope) *github.Client {
-		return a.client(&authorised{next: a.meter, host: a.api.Host, tokens: a.tokensFor(tokenKey{installation, owner, name, s}), lane: way})
+		return a.client(&authorised{
+			next: a.meter, host: a.api.Host, tokens: a.tokensFor(tokenKey{installation, owner, name, s}), lane: way,
+		})
 	}
 	return &Repo{
 		app: a, installation: installation, owner: owner, name: name,

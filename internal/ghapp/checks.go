@@ -127,7 +127,8 @@ func (r *Repo) WriteChecks(ctx context.Context, text *PRText, writes ...CheckWri
 		add(alias(i), "CreateCheckRunInput", "createCheckRun", "checkRun { id }", in)
 	}
 	if text != nil {
-		add("text", "UpdatePullRequestInput", "updatePullRequest", "pullRequest { id }", map[string]any{"pullRequestId": text.ID, "body": text.Body})
+		add("text", "UpdatePullRequestInput", "updatePullRequest", "pullRequest { id }",
+			map[string]any{"pullRequestId": text.ID, "body": text.Body})
 	}
 	mutation := "mutation(" + strings.Join(params, ", ") + ") {\n" + strings.Join(fields, "") + "}"
 	answer, err := r.exchange(ctx, r.checks.Client(), op, mutation, vars)
@@ -219,7 +220,9 @@ type FoundCheck struct {
 // user belongs to; that of jobs is shared by all workflows of the repository, which
 // the external id tells apart.
 func (r *Repo) FindCheck(ctx context.Context, oid, name, externalID string) (FoundCheck, error) {
-	opts := &github.ListCheckRunsOptions{CheckName: &name, Filter: github.String("all"), ListOptions: github.ListOptions{PerPage: pageSize}}
+	opts := &github.ListCheckRunsOptions{
+		CheckName: &name, Filter: github.String("all"), ListOptions: github.ListOptions{PerPage: pageSize},
+	}
 	ours := func(app *github.App) bool { return app.GetID() == r.app.appID }
 	if r.app.appID != 0 {
 		opts.AppID = &r.app.appID

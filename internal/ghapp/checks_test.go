@@ -30,10 +30,13 @@ func TestCheckRun(t *testing.T) {
 		StartedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Title: "1 of 2 tasks", Summary: "Working",
 	}
 	id := writes(t, w.repo, ghapp.CheckWrite{CheckInput: in})
-	want := ghsim.CheckRun{Name: "Ralph", HeadOID: main, ExternalID: "r-1", Status: "in_progress", Title: "1 of 2 tasks", Summary: "Working"}
+	want := ghsim.CheckRun{
+		Name: "Ralph", HeadOID: main, ExternalID: "r-1", Status: "in_progress", Title: "1 of 2 tasks", Summary: "Working",
+	}
 	shown := func() {
 		t.Helper()
-		if diff := cmp.Diff([]ghsim.CheckRun{want}, get[[]ghsim.CheckRun](t)(w.CheckRuns(owner, name)), cmpopts.IgnoreFields(ghsim.CheckRun{}, "ID")); diff != "" {
+		if diff := cmp.Diff([]ghsim.CheckRun{want}, get[[]ghsim.CheckRun](t)(w.CheckRuns(owner, name)),
+			cmpopts.IgnoreFields(ghsim.CheckRun{}, "ID")); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}
@@ -57,10 +60,16 @@ func TestFindCheckFindsOwnOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx, main := t.Context(), w.head(t, "main")
-	other := get[ghsim.App](t)(w.CreateApp(ghsim.AppOptions{Slug: "other", PrivateKeyPEM: w.appInfo.PrivateKeyPEM, Permissions: ghapp.Permissions()}))
+	other := get[ghsim.App](t)(w.CreateApp(ghsim.AppOptions{
+		Slug: "other", PrivateKeyPEM: w.appInfo.PrivateKeyPEM, Permissions: ghapp.Permissions(),
+	}))
 	in := get[ghsim.Installation](t)(w.Install(other.ID, owner+"/"+name))
-	rival := get[*ghapp.App](t)(ghapp.New(ghapp.Config{APIURL: w.URL() + "/api/v3", AppID: other.ID, PrivateKey: other.PrivateKeyPEM})).Repo(in.ID, owner, name)
-	in1 := ghapp.CheckWrite{CheckInput: ghapp.CheckInput{Name: "Ralph", HeadOID: main, ExternalID: "r-1", Title: "x", Summary: "y"}}
+	rival := get[*ghapp.App](t)(ghapp.New(ghapp.Config{
+		APIURL: w.URL() + "/api/v3", AppID: other.ID, PrivateKey: other.PrivateKeyPEM,
+	})).Repo(in.ID, owner, name)
+	in1 := ghapp.CheckWrite{
+		CheckInput: ghapp.CheckInput{Name: "Ralph", HeadOID: main, ExternalID: "r-1", Title: "x", Summary: "y"},
+	}
 	in2 := in1
 	in2.ExternalID = "r-2"
 	foreign := writes(t, rival, in1)
@@ -88,8 +97,12 @@ func TestFindCheckUnderAToken(t *testing.T) {
 	ctx, main := t.Context(), w.head(t, "main")
 	actions := get[ghsim.App](t)(w.CreateApp(ghsim.AppOptions{Slug: "github-actions", Permissions: ghapp.Permissions()}))
 	in := get[ghsim.Installation](t)(w.Install(actions.ID, owner+"/"+name))
-	job := get[*ghapp.App](t)(ghapp.New(ghapp.Config{APIURL: w.URL() + "/api/v3", Token: get[string](t)(w.Token(in.ID, nil))})).Repo(in.ID, owner, name)
-	check := ghapp.CheckWrite{CheckInput: ghapp.CheckInput{Name: "Ralph", HeadOID: main, ExternalID: "r-1", Title: "x", Summary: "y"}}
+	job := get[*ghapp.App](t)(ghapp.New(ghapp.Config{
+		APIURL: w.URL() + "/api/v3", Token: get[string](t)(w.Token(in.ID, nil)),
+	})).Repo(in.ID, owner, name)
+	check := ghapp.CheckWrite{
+		CheckInput: ghapp.CheckInput{Name: "Ralph", HeadOID: main, ExternalID: "r-1", Title: "x", Summary: "y"},
+	}
 	writes(t, w.repo, check)
 	of2 := check
 	of2.ExternalID = "r-2" // another workflow's, say
@@ -109,10 +122,13 @@ func TestWithoutChecksPermission(t *testing.T) {
 	w := newWorld(t)
 	ctx, main := t.Context(), w.head(t, "main")
 	poor := get[ghsim.App](t)(w.CreateApp(ghsim.AppOptions{
-		Slug: "poor", PrivateKeyPEM: w.appInfo.PrivateKeyPEM, Permissions: map[string]string{"contents": "write", "issues": "write", "pull_requests": "write"},
+		Slug: "poor", PrivateKeyPEM: w.appInfo.PrivateKeyPEM,
+		Permissions: map[string]string{"contents": "write", "issues": "write", "pull_requests": "write"},
 	}))
 	in := get[ghsim.Installation](t)(w.Install(poor.ID, owner+"/"+name))
-	repo := get[*ghapp.App](t)(ghapp.New(ghapp.Config{APIURL: w.URL() + "/api/v3", AppID: poor.ID, PrivateKey: poor.PrivateKeyPEM})).Repo(in.ID, owner, name)
+	repo := get[*ghapp.App](t)(ghapp.New(ghapp.Config{
+		APIURL: w.URL() + "/api/v3", AppID: poor.ID, PrivateKey: poor.PrivateKeyPEM,
+	})).Repo(in.ID, owner, name)
 	input := ghapp.CheckInput{Name: "Ralph", HeadOID: main, ExternalID: "r-1", Title: "x", Summary: "y"}
 	create, update := ghapp.CheckWrite{CheckInput: input}, ghapp.CheckWrite{ID: "CR_1", CheckInput: input}
 	_, createErr := repo.WriteChecks(ctx, nil, create)
@@ -125,12 +141,16 @@ func TestWithoutChecksPermission(t *testing.T) {
 	}
 	check(t, repo.CreateBranch(ctx, "ralph/7", main))
 
-	check(t, w.Inject(ghsim.Fault{Match: "^/graphql createCheckRun$", Status: 403, Body: `{"message":"Resource not accessible by integration"}`}))
+	check(t, w.Inject(ghsim.Fault{
+		Match: "^/graphql createCheckRun$", Status: 403, Body: `{"message":"Resource not accessible by integration"}`,
+	}))
 	if _, err := w.repo.WriteChecks(ctx, nil, create); !ghapp.ChecksRefused(err) {
 		t.Errorf("refused with a token: %v", err)
 	}
 	// Neither of these is a matter of permissions.
-	check(t, w.Inject(ghsim.Fault{Match: "^/graphql createCheckRun$", Status: 403, Body: `{"message":"You have exceeded a secondary rate limit"}`}))
+	check(t, w.Inject(ghsim.Fault{
+		Match: "^/graphql createCheckRun$", Status: 403, Body: `{"message":"You have exceeded a secondary rate limit"}`,
+	}))
 	if _, err := w.repo.WriteChecks(ctx, nil, create); err == nil || ghapp.ChecksRefused(err) {
 		t.Errorf("limited: %v", err)
 	}
@@ -154,7 +174,8 @@ func TestChecksInOneCall(t *testing.T) {
 	closed.Conclusion = run.ConclusionNeutral
 	before := len(w.Calls())
 	out, err := w.repo.WriteChecks(ctx, &ghapp.PRText{ID: pr.NodeID, Body: "New"},
-		ghapp.CheckWrite{CheckInput: in}, ghapp.CheckWrite{ID: "CR_gone", CheckInput: closed}, ghapp.CheckWrite{ID: first, CheckInput: closed})
+		ghapp.CheckWrite{CheckInput: in}, ghapp.CheckWrite{ID: "CR_gone", CheckInput: closed},
+		ghapp.CheckWrite{ID: first, CheckInput: closed})
 	if n := len(w.Calls()) - before; n != 1 {
 		t.Errorf("%d calls, want one", n)
 	}
@@ -176,7 +197,8 @@ func TestChecksInOneCall(t *testing.T) {
 	}
 
 	// A text that is refused costs no check run.
-	out, err = w.repo.WriteChecks(ctx, &ghapp.PRText{ID: pr.NodeID, Body: strings.Repeat("x", 65_537)}, ghapp.CheckWrite{CheckInput: in})
+	out, err = w.repo.WriteChecks(ctx, &ghapp.PRText{ID: pr.NodeID, Body: strings.Repeat("x", 65_537)},
+		ghapp.CheckWrite{CheckInput: in})
 	if err != nil || out.IDs[0] == "" || out.Described {
 		t.Errorf("with a text that is too long: %+v, %v", out, err)
 	}
@@ -188,9 +210,11 @@ func opened(t *testing.T, w *world) ghapp.PR {
 	ctx, main := t.Context(), w.head(t, "main")
 	check(t, w.repo.CreateBranch(ctx, "ralph/7", main))
 	get[ghapp.Commit](t)(w.repo.CreateCommit(ctx, ghapp.CommitInput{
-		Branch: "ralph/7", ExpectedHead: main, Headline: "feat: a", Additions: []ghapp.FileAddition{{Path: "a", Content: []byte("a\n")}},
+		Branch: "ralph/7", ExpectedHead: main, Headline: "feat: a",
+		Additions: []ghapp.FileAddition{{Path: "a", Content: []byte("a\n")}},
 	}))
-	return get[ghapp.PR](t)(w.repo.CreatePR(ctx, ghapp.PRInput{Title: "A flag", Head: "ralph/7", Base: "main", Body: "One\r\ntwo", Draft: true}))
+	return get[ghapp.PR](t)(w.repo.CreatePR(ctx,
+		ghapp.PRInput{Title: "A flag", Head: "ralph/7", Base: "main", Body: "One\r\ntwo", Draft: true}))
 }
 
 // TestCommitReadsAlong: what comes with a commit is what REST says, and where
@@ -226,17 +250,22 @@ func TestAnnotations(t *testing.T) {
 	w := newWorld(t)
 	main := w.head(t, "main")
 	in := ghapp.CheckInput{Name: "Ralph", HeadOID: main, ExternalID: "r-1", Title: "x", Summary: "y", Annotations: []ghapp.Annotation{
-		{Path: "a.go", Line: 3, Column: 2, Failure: true, Title: "vet", Message: "undefined: x"}, {Path: "b.go", Line: 7, Title: "lint", Message: "unused"},
+		{Path: "a.go", Line: 3, Column: 2, Failure: true, Title: "vet", Message: "undefined: x"},
+		{Path: "b.go", Line: 7, Title: "lint", Message: "unused"},
 	}}
 	id := writes(t, w.repo, ghapp.CheckWrite{CheckInput: in})
 	want := []ghsim.Annotation{
-		{Path: "a.go", StartLine: 3, EndLine: 3, StartColumn: 2, EndColumn: 2, Level: "failure", Title: "vet", Message: "undefined: x"},
+		{
+			Path: "a.go", StartLine: 3, EndLine: 3, StartColumn: 2, EndColumn: 2, Level: "failure", Title: "vet",
+			Message: "undefined: x",
+		},
 		{Path: "b.go", StartLine: 7, EndLine: 7, Level: "warning", Title: "lint", Message: "unused"},
 	}
 	if diff := cmp.Diff(want, get[[]ghsim.CheckRun](t)(w.CheckRuns(owner, name))[0].Annotations); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := get[ghapp.FoundCheck](t)(w.repo.FindCheck(t.Context(), main, "Ralph", "r-1")); got != (ghapp.FoundCheck{ID: id, Annotations: 2}) {
+	if got := get[ghapp.FoundCheck](t)(w.repo.FindCheck(t.Context(), main, "Ralph",
+		"r-1")); got != (ghapp.FoundCheck{ID: id, Annotations: 2}) {
 		t.Errorf("found %+v", got)
 	}
 }

@@ -36,7 +36,8 @@ func (r *Repo) Branch(ctx context.Context, name string) (Ref, error) {
 // wherever it points.
 func (r *Repo) CreateBranch(ctx context.Context, name, oid string) error {
 	ref := "refs/heads/" + name
-	_, _, err := r.writer.Git.CreateRef(ctx, r.owner, r.name, &github.Reference{Ref: &ref, Object: &github.GitObject{SHA: &oid}})
+	_, _, err := r.writer.Git.CreateRef(ctx, r.owner, r.name,
+		&github.Reference{Ref: &ref, Object: &github.GitObject{SHA: &oid}})
 	err = wrap("create branch", err)
 	if e, ok := errors.AsType[*Error](err); ok && e.Class == Invalid && strings.Contains(e.Message, "already exists") {
 		return fmt.Errorf("%w: %w", ErrExists, err)
@@ -182,7 +183,9 @@ func (r *Repo) CreateCommit(ctx context.Context, in CommitInput) (Commit, error)
 		return Commit{}, &Error{Op: op, Class: Transient, Message: "GitHub gave neither a commit nor an error"}
 	}
 	c := made.Commit
-	out := Commit{OID: c.OID, TreeOID: c.Tree.OID, Parents: []string{in.ExpectedHead}, Message: message(in), VerifyReason: "unsigned"}
+	out := Commit{
+		OID: c.OID, TreeOID: c.Tree.OID, Parents: []string{in.ExpectedHead}, Message: message(in), VerifyReason: "unsigned",
+	}
 	if s := c.Signature; s != nil {
 		out.Verified = s.IsValid && s.WasSignedByGitHub
 		out.VerifyReason = strings.ToLower(s.State)
@@ -242,17 +245,24 @@ func (r *Repo) CreateCommitGitData(ctx context.Context, in GitDataInput) (Commit
 		if a.Executable {
 			mode = modeExecutable
 		}
-		entries = append(entries, &github.TreeEntry{Path: github.String(a.Path), Mode: &mode, Type: github.String("blob"), SHA: blob.SHA})
+		entries = append(entries, &github.TreeEntry{
+			Path: github.String(a.Path), Mode: &mode, Type: github.String("blob"), SHA: blob.SHA,
+		})
 	}
 	for _, k := range in.Known {
 		kind := "blob"
 		if k.Mode == modeSubmodule {
 			kind = "commit"
 		}
-		entries = append(entries, &github.TreeEntry{Path: github.String(k.Path), Mode: github.String(fmt.Sprintf("%06o", k.Mode)), Type: &kind, SHA: github.String(k.OID)})
+		entries = append(entries, &github.TreeEntry{
+			Path: github.String(k.Path), Mode: github.String(fmt.Sprintf("%06o", k.Mode)), Type: &kind,
+			SHA: github.String(k.OID),
+		})
 	}
 	for _, path := range in.Deletions {
-		entries = append(entries, &github.TreeEntry{Path: github.String(path), Mode: github.String(modeFile), Type: github.String("blob")})
+		entries = append(entries, &github.TreeEntry{
+			Path: github.String(path), Mode: github.String(modeFile), Type: github.String("blob"),
+		})
 	}
 	tree, _, err := r.writer.Git.CreateTree(ctx, r.owner, r.name, in.BaseTree, entries)
 	if err != nil {
@@ -281,14 +291,16 @@ func (r *Repo) CreateCommitGitData(ctx context.Context, in GitDataInput) (Commit
 	if !out.Verified {
 		return out, fmt.Errorf("create commit object: %w (%s)", ErrUnverified, oneLine(out.VerifyReason))
 	}
-	req, err := r.writer.NewRequest(http.MethodPatch, fmt.Sprintf("repos/%s/%s/git/refs/heads/%s", r.owner, r.name, escapePath(in.Branch)),
+	req, err := r.writer.NewRequest(http.MethodPatch,
+		fmt.Sprintf("repos/%s/%s/git/refs/heads/%s", r.owner, r.name, escapePath(in.Branch)),
 		map[string]any{"sha": out.OID, "force": false})
 	if err != nil {
 		return Commit{}, fmt.Errorf("move branch: %w", err)
 	}
 	_, err = r.writer.Do(ctx, req, nil)
 	err = wrap("move branch", err)
-	if e, ok := errors.AsType[*Error](err); ok && e.Class == Invalid && strings.Contains(strings.ToLower(e.Message), "fast forward") {
+	if e, ok := errors.AsType[*Error](err); ok && e.Class == Invalid &&
+		strings.Contains(strings.ToLower(e.Message), "fast forward") {
 		e.Class = Stale
 	}
 	return out, err

@@ -145,7 +145,8 @@ func Refused(err error) bool {
 	}
 	lower := strings.ToLower(e.Message)
 	return e.Class == Forbidden || (e.Class == Invalid || e.Class == Permanent) &&
-		(strings.Contains(lower, "rule violation") || strings.Contains(lower, "gh013") || strings.Contains(lower, "gh006") || strings.Contains(lower, "protected branch"))
+		(strings.Contains(lower, "rule violation") || strings.Contains(lower, "gh013") || strings.Contains(lower, "gh006") ||
+			strings.Contains(lower, "protected branch"))
 }
 
 // ActionsRefused says whether err is GitHub's word that jobs of GitHub Actions
@@ -153,7 +154,8 @@ func Refused(err error) bool {
 // permission of the job's token takes the place of.
 func ActionsRefused(err error) bool {
 	e, ok := errors.AsType[*Error](err)
-	return ok && e.Class == Forbidden && strings.Contains(strings.ToLower(e.Message), "not permitted to create or approve pull requests")
+	return ok && e.Class == Forbidden && strings.Contains(strings.ToLower(e.Message),
+		"not permitted to create or approve pull requests")
 }
 
 // wrap turns an error of go-github into an *Error.
@@ -163,7 +165,10 @@ func wrap(op string, err error) error {
 	}
 	if e, ok := errors.AsType[*Error](err); ok {
 		// From our own transport, inside a *url.Error that repeats the address.
-		return &Error{Op: op + ": " + e.Op, Status: e.Status, Message: e.Message, Class: e.Class, RetryAfter: e.RetryAfter, RequestID: e.RequestID, Err: e.Err}
+		return &Error{
+			Op: op + ": " + e.Op, Status: e.Status, Message: e.Message, Class: e.Class, RetryAfter: e.RetryAfter,
+			RequestID: e.RequestID, Err: e.Err,
+		}
 	}
 	if e, ok := errors.AsType[*github.RateLimitError](err); ok {
 		out := fromResponse(op, e.Response, e.Message)
@@ -239,7 +244,8 @@ func rateLimit(resp *http.Response, message string) (bool, time.Duration) {
 	spoken := strings.Contains(lower, "rate limit") || strings.Contains(lower, "abuse detection")
 	exhausted := resp.Header.Get(headerRemaining) == "0"
 	retry := resp.Header.Get("Retry-After")
-	if resp.StatusCode != http.StatusTooManyRequests && !spoken && (resp.StatusCode == http.StatusOK || !exhausted && retry == "") {
+	if resp.StatusCode != http.StatusTooManyRequests && !spoken &&
+		(resp.StatusCode == http.StatusOK || !exhausted && retry == "") {
 		return false, 0
 	}
 	if seconds, err := strconv.Atoi(retry); err == nil && seconds >= 0 {

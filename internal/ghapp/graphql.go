@@ -26,7 +26,9 @@ func (r *Repo) mutate(ctx context.Context, op, query string, variables map[strin
 	return r.graphQL(ctx, r.writer.Client(), op, query, variables, out)
 }
 
-func (r *Repo) graphQL(ctx context.Context, client *http.Client, op, query string, variables map[string]any, out any) error {
+func (r *Repo) graphQL(
+	ctx context.Context, client *http.Client, op, query string, variables map[string]any, out any,
+) error {
 	answer, err := r.exchange(ctx, client, op, query, variables)
 	if err != nil {
 		return err
@@ -58,7 +60,9 @@ func (a graphQLAnswer) failed(op string, errs []graphQLError) *Error {
 }
 
 // exchange sends an operation and reads the answer.
-func (r *Repo) exchange(ctx context.Context, client *http.Client, op, query string, variables map[string]any) (graphQLAnswer, error) {
+func (r *Repo) exchange(
+	ctx context.Context, client *http.Client, op, query string, variables map[string]any,
+) (graphQLAnswer, error) {
 	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
 	if err != nil {
 		return graphQLAnswer{}, fmt.Errorf("%s: encode request: %w", op, err)
@@ -84,7 +88,9 @@ func (r *Repo) exchange(ctx context.Context, client *http.Client, op, query stri
 	answer := graphQLAnswer{resp: resp}
 	if err := json.Unmarshal(raw, &answer); err != nil {
 		// A proxy's page, or an answer cut short: the mutation may have run.
-		return graphQLAnswer{}, &Error{Op: op, Status: resp.StatusCode, Class: Transient, Err: fmt.Errorf("decode answer: %w", err)}
+		return graphQLAnswer{}, &Error{
+			Op: op, Status: resp.StatusCode, Class: Transient, Err: fmt.Errorf("decode answer: %w", err),
+		}
 	}
 	return answer, nil
 }

@@ -19,7 +19,8 @@ var errNoKey = errors.New("only a token is known, not an App's key")
 // accepted.
 func (a *App) ClockSkew(ctx context.Context, now func() time.Time) (time.Duration, error) {
 	const op = "ask for the time"
-	req, err := http.NewRequestWithContext(WithPurpose(ctx, "inspect"), http.MethodGet, a.api.JoinPath("rate_limit").String(), nil)
+	req, err := http.NewRequestWithContext(WithPurpose(ctx, "inspect"), http.MethodGet,
+		a.api.JoinPath("rate_limit").String(), nil)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", op, err)
 	}
@@ -107,7 +108,9 @@ type Repository struct {
 
 // Repositories lists what an installation reaches, as far as we look.
 func (a *App) Repositories(ctx context.Context, installation int64) ([]Repository, error) {
-	client := a.client(&authorised{next: a.meter, host: a.api.Host, tokens: a.tokensFor(tokenKey{installation: installation, scope: scopeMetadata})})
+	client := a.client(&authorised{
+		next: a.meter, host: a.api.Host, tokens: a.tokensFor(tokenKey{installation: installation, scope: scopeMetadata}),
+	})
 	var out []Repository
 	opts := &github.ListOptions{PerPage: pageSize}
 	for range maxPages {
@@ -117,8 +120,9 @@ func (a *App) Repositories(ctx context.Context, installation int64) ([]Repositor
 		}
 		for _, r := range page.Repositories {
 			out = append(out, Repository{
-				Owner: r.GetOwner().GetLogin(), Name: r.GetName(), NodeID: r.GetNodeID(), DefaultBranch: r.GetDefaultBranch(), Private: r.GetPrivate(),
-				Idle: r.GetArchived() || r.GetDisabled() || r.HasIssues != nil && !r.GetHasIssues(),
+				Owner: r.GetOwner().GetLogin(), Name: r.GetName(), NodeID: r.GetNodeID(), DefaultBranch: r.GetDefaultBranch(),
+				Private: r.GetPrivate(),
+				Idle:    r.GetArchived() || r.GetDisabled() || r.HasIssues != nil && !r.GetHasIssues(),
 			})
 		}
 		if resp.NextPage == 0 {
@@ -134,7 +138,8 @@ func (r *Repo) HasLabel(ctx context.Context, name string) (bool, error) {
 	var label struct {
 		Name string `json:"name"`
 	}
-	err := r.get(ctx, "look for the label", fmt.Sprintf("repos/%s/%s/labels/%s", r.owner, r.name, url.PathEscape(name)), &label)
+	err := r.get(ctx, "look for the label", fmt.Sprintf("repos/%s/%s/labels/%s", r.owner, r.name, url.PathEscape(name)),
+		&label)
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}

@@ -33,7 +33,8 @@ type LabelledIssue struct {
 func (r *Repo) Labelled(ctx context.Context, label string) ([]LabelledIssue, error) {
 	var out []LabelledIssue
 	opts := &github.IssueListByRepoOptions{
-		State: "open", Labels: []string{label}, Sort: "created", Direction: "asc", ListOptions: github.ListOptions{PerPage: pageSize},
+		State: "open", Labels: []string{label}, Sort: "created", Direction: "asc",
+		ListOptions: github.ListOptions{PerPage: pageSize},
 	}
 	for range maxPages {
 		page, resp, err := r.reader.Issues.ListByRepo(ctx, r.owner, r.name, opts)

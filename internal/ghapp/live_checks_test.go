@@ -40,7 +40,9 @@ func liveChecks(t *testing.T, l liveTarget) {
 	file := []ghapp.FileAddition{{Path: "live-check.txt", Content: []byte("one\n")}}
 	in := ghapp.CommitInput{Branch: l.branch, ExpectedHead: main.OID, Headline: "Check what GitHub does", Additions: file}
 	first := get[ghapp.Commit](t)(l.repo.CreateCommit(ctx, in))
-	pr := get[ghapp.PR](t)(l.repo.CreatePR(ctx, ghapp.PRInput{Title: "What GitHub does", Head: l.branch, Base: info.DefaultBranch, Body: "A check. Close it."}))
+	pr := get[ghapp.PR](t)(l.repo.CreatePR(ctx, ghapp.PRInput{
+		Title: "What GitHub does", Head: l.branch, Base: info.DefaultBranch, Body: "A check. Close it.",
+	}))
 
 	t.Run("commits are verified", func(t *testing.T) {
 		if !first.Verified {
@@ -48,7 +50,8 @@ func liveChecks(t *testing.T, l liveTarget) {
 		}
 		in := in
 		in.Branch += "-git"
-		made, err := l.repo.CreateCommitGitData(ctx, ghapp.GitDataInput{CommitInput: in, BaseTree: main.TreeOID, Tree: first.TreeOID})
+		made, err := l.repo.CreateCommitGitData(ctx,
+			ghapp.GitDataInput{CommitInput: in, BaseTree: main.TreeOID, Tree: first.TreeOID})
 		if err != nil || !made.Verified {
 			t.Errorf("the git database: %s, %v", made.VerifyReason, err)
 		}
@@ -56,7 +59,9 @@ func liveChecks(t *testing.T, l liveTarget) {
 	t.Run("a large commit is taken", func(t *testing.T) {
 		in := ghapp.CommitInput{Branch: l.branch, ExpectedHead: first.OID, Headline: "Check how much GitHub takes"}
 		for i := range l.files {
-			in.Additions = append(in.Additions, ghapp.FileAddition{Path: fmt.Sprintf("live-check/%d.txt", i), Content: bytes.Repeat([]byte{'a' + byte(i%26)}, l.bytes/l.files)})
+			in.Additions = append(in.Additions, ghapp.FileAddition{
+				Path: fmt.Sprintf("live-check/%d.txt", i), Content: bytes.Repeat([]byte{'a' + byte(i%26)}, l.bytes/l.files),
+			})
 		}
 		if _, err := l.repo.CreateCommit(ctx, in); err != nil {
 			t.Errorf("%d files of %d bytes together: %v", l.files, l.bytes, err)
@@ -83,7 +88,8 @@ func liveChecks(t *testing.T, l liveTarget) {
 		}
 		summary := func(n int) error {
 			_, err := l.repo.WriteChecks(ctx, nil, ghapp.CheckWrite{CheckInput: ghapp.CheckInput{
-				Name: "live check", HeadOID: first.OID, ExternalID: l.branch, Title: "Bounds", Summary: strings.Repeat("x", n), Conclusion: run.ConclusionNeutral,
+				Name: "live check", HeadOID: first.OID, ExternalID: l.branch, Title: "Bounds", Summary: strings.Repeat("x", n),
+				Conclusion: run.ConclusionNeutral,
 			}})
 			return err
 		}
@@ -139,7 +145,8 @@ func TestLiveChecks(t *testing.T) {
 	liveChecks(t, liveTarget{
 		app: w.app, repo: w.repo, branch: "live-check", files: 50, bytes: 1 << 20, patience: time.Minute,
 		converse: func(_ context.Context, t *testing.T, pr int, _ string) {
-			get[ghsim.Review](t)(w.Review(owner, name, pr, "walt", "COMMENTED", "", ghsim.ReviewLine{Path: "live-check.txt", Line: 1, Body: "Hm."}))
+			get[ghsim.Review](t)(w.Review(owner, name, pr, "walt", "COMMENTED", "",
+				ghsim.ReviewLine{Path: "live-check.txt", Line: 1, Body: "Hm."}))
 		},
 	})
 }

@@ -28,7 +28,8 @@ func TestLive(t *testing.T) {
 		}
 	}
 	if len(missing) > 0 {
-		t.Fatalf("%s: not set. Name an App and a repository to throw away; docs/unverified.md says how", strings.Join(missing, ", "))
+		t.Fatalf("%s: not set. Name an App and a repository to throw away; docs/unverified.md says how",
+			strings.Join(missing, ", "))
 	}
 	owner, name, ok := strings.Cut(env["RALPH_LIVE_REPOSITORY"], "/")
 	id, err := strconv.ParseInt(env["RALPH_LIVE_APP_ID"], 10, 64)
@@ -58,7 +59,8 @@ func TestLive(t *testing.T) {
 				client.BaseURL = get[*url.URL](t)(client.BaseURL.Parse(api + "/"))
 			}
 			_, _, err := client.PullRequests.CreateComment(ctx, owner, name, pr, &github.PullRequestComment{
-				Body: github.String("A check."), CommitID: &head, Path: github.String("live-check.txt"), Line: github.Int(1), Side: github.String("RIGHT"),
+				Body: github.String("A check."), CommitID: &head, Path: github.String("live-check.txt"), Line: github.Int(1),
+				Side: github.String("RIGHT"),
 			})
 			check(t, err)
 		},

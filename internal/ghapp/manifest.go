@@ -70,7 +70,9 @@ func (r Registration) GoString() string { return r.Slug }
 
 var (
 	registrationCode = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,200}$`) })
-	slugPattern      = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`) })
+	slugPattern      = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+	})
 )
 
 // Register trades the code that came back from GitHub's page for the App's

@@ -67,7 +67,10 @@ func await(ctx context.Context, slot *rate.Reservation) error {
 	}
 	if pause > maxPause {
 		slot.Cancel()
-		return &Error{Op: "wait for the pace of writes", Class: RateLimited, RetryAfter: pause, Message: fmt.Sprintf("the next may be sent in %s", pause.Round(time.Second))}
+		return &Error{
+			Op: "wait for the pace of writes", Class: RateLimited, RetryAfter: pause,
+			Message: fmt.Sprintf("the next may be sent in %s", pause.Round(time.Second)),
+		}
 	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

@@ -104,7 +104,8 @@ func (r *Repo) MarkReady(ctx context.Context, nodeID string) error {
   markPullRequestReadyForReview(input: $input) { pullRequest { isDraft } }
 }`
 	var data struct{}
-	return r.mutate(ctx, "mark pull request ready", mutation, map[string]any{"input": map[string]any{"pullRequestId": nodeID}}, &data)
+	return r.mutate(ctx, "mark pull request ready", mutation,
+		map[string]any{"input": map[string]any{"pullRequestId": nodeID}}, &data)
 }
 
 func (r *Repo) pullRequest(p *github.PullRequest) PR {
@@ -112,7 +113,8 @@ func (r *Repo) pullRequest(p *github.PullRequest) PR {
 	return PR{
 		Number: p.GetNumber(), NodeID: p.GetNodeID(), Title: p.GetTitle(), Body: p.GetBody(), URL: p.GetHTMLURL(),
 		State: p.GetState(), Draft: p.GetDraft(), Merged: p.GetMerged(),
-		HeadRef: p.GetHead().GetRef(), HeadOID: p.GetHead().GetSHA(), BaseRef: p.GetBase().GetRef(), Author: user(p.GetUser()),
+		HeadRef: p.GetHead().GetRef(), HeadOID: p.GetHead().GetSHA(), BaseRef: p.GetBase().GetRef(),
+		Author: user(p.GetUser()),
 	}
 }
 
@@ -142,7 +144,8 @@ type pullNode struct {
 func (n pullNode) pullRequest() PR {
 	out := PR{
 		Number: n.Number, NodeID: n.ID, Title: n.Title, Body: n.Body, URL: n.URL,
-		State: "closed", Draft: n.IsDraft, Merged: n.State == "MERGED", HeadRef: n.HeadRefName, HeadOID: n.HeadRefOid, BaseRef: n.BaseRefName,
+		State: "closed", Draft: n.IsDraft, Merged: n.State == "MERGED", HeadRef: n.HeadRefName, HeadOID: n.HeadRefOid,
+		BaseRef: n.BaseRefName,
 	}
 	if n.State == "OPEN" {
 		out.State = "open"

@@ -74,7 +74,8 @@ func (r *Repo) bot(ctx context.Context) (User, error) {
 			Login      string `json:"login"`
 		} `json:"viewer"`
 	}
-	if err := r.graphQL(WithPurpose(ctx, "self"), r.reader.Client(), op, `query { viewer { databaseId login } }`, nil, &data); err != nil {
+	if err := r.graphQL(WithPurpose(ctx, "self"), r.reader.Client(), op, `query { viewer { databaseId login } }`, nil,
+		&data); err != nil {
 		return User{}, err
 	}
 	bot := User{ID: data.Viewer.DatabaseID, Login: data.Viewer.Login}
@@ -100,7 +101,8 @@ func user(u *github.User) User { return User{Login: u.GetLogin(), ID: u.GetID(),
 // Ours says whether the App wrote what u has written, or one of its kin.
 func (r *Repo) Ours(ctx context.Context, u User) (bool, error) {
 	// Only an App's login has brackets.
-	if u.Type == "Bot" && slices.ContainsFunc(r.app.kin, func(login string) bool { return strings.EqualFold(login, u.Login) }) {
+	if u.Type == "Bot" && slices.ContainsFunc(r.app.kin,
+		func(login string) bool { return strings.EqualFold(login, u.Login) }) {
 		return true, nil
 	}
 	bot, err := r.BotID(ctx)
@@ -242,7 +244,8 @@ func (r *Repo) nodeID(ctx context.Context) (string, error) {
 		} `json:"repository"`
 	}
 	const query = `query($owner: String!, $name: String!) { repository(owner: $owner, name: $name) { id } }`
-	if err := r.graphQL(ctx, r.reader.Client(), "identify the repository", query, map[string]any{"owner": r.owner, "name": r.name}, &data); err != nil {
+	if err := r.graphQL(ctx, r.reader.Client(), "identify the repository", query,
+		map[string]any{"owner": r.owner, "name": r.name}, &data); err != nil {
 		return "", err
 	}
 	r.learnNodeID(data.Repository.ID)
@@ -290,7 +293,8 @@ func (r *Repo) FoldComment(ctx context.Context, nodeID string) error {
   minimizeComment(input: $input) { minimizedComment { isMinimized } }
 }`
 	var data struct{}
-	return r.mutate(ctx, "fold comment", mutation, map[string]any{"input": map[string]any{"subjectId": nodeID, "classifier": "OUTDATED"}}, &data)
+	return r.mutate(ctx, "fold comment", mutation,
+		map[string]any{"input": map[string]any{"subjectId": nodeID, "classifier": "OUTDATED"}}, &data)
 }
 
 // EditComment replaces the text of a comment.
@@ -349,7 +353,8 @@ func endsIn(text, marker string) bool { return strings.HasSuffix(strings.TrimSpa
 func (r *Repo) AddLabels(ctx context.Context, issue int, labels ...string) error {
 	const op = "add labels"
 	// go-github sends a bare list, which GitHub no longer describes.
-	req, err := r.writer.NewRequest(http.MethodPost, fmt.Sprintf("repos/%s/%s/issues/%d/labels", r.owner, r.name, issue), map[string]any{"labels": labels})
+	req, err := r.writer.NewRequest(http.MethodPost, fmt.Sprintf("repos/%s/%s/issues/%d/labels", r.owner, r.name, issue),
+		map[string]any{"labels": labels})
 	if err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}

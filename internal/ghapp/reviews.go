@@ -42,7 +42,8 @@ func (r *Repo) Reviews(ctx context.Context, n int) ([]Review, error) {
 		return nil, wrap("list reviews", err)
 	}
 	comments, err := all(func(page github.ListOptions) ([]*github.PullRequestComment, *github.Response, error) {
-		return r.reader.PullRequests.ListComments(ctx, r.owner, r.name, n, &github.PullRequestListCommentsOptions{ListOptions: page})
+		return r.reader.PullRequests.ListComments(ctx, r.owner, r.name, n,
+			&github.PullRequestListCommentsOptions{ListOptions: page})
 	})
 	if err != nil {
 		return nil, wrap("list the comments of reviews", err)
@@ -57,8 +58,9 @@ func (r *Repo) Reviews(ctx context.Context, n int) ([]Review, error) {
 			continue // somebody is at it
 		}
 		reviews = append(reviews, Review{
-			ID: rv.GetID(), Verdict: strings.ToLower(rv.GetState()), Body: rv.GetBody(), URL: rv.GetHTMLURL(), CommitID: rv.GetCommitID(),
-			Author: user(rv.GetUser()), SubmittedAt: rv.GetSubmittedAt().Time, Comments: of[rv.GetID()],
+			ID: rv.GetID(), Verdict: strings.ToLower(rv.GetState()), Body: rv.GetBody(), URL: rv.GetHTMLURL(),
+			CommitID: rv.GetCommitID(),
+			Author:   user(rv.GetUser()), SubmittedAt: rv.GetSubmittedAt().Time, Comments: of[rv.GetID()],
 		})
 	}
 	slices.SortStableFunc(reviews, func(a, b Review) int { return a.SubmittedAt.Compare(b.SubmittedAt) })
@@ -87,8 +89,10 @@ func (c ReviewComment) Conversation() int64 { return cmp.Or(c.ReplyTo, c.ID) }
 
 func reviewComment(c *github.PullRequestComment) ReviewComment {
 	return ReviewComment{
-		ID: c.GetID(), ReviewID: c.GetPullRequestReviewID(), NodeID: c.GetNodeID(), Body: c.GetBody(), URL: c.GetHTMLURL(), Path: c.GetPath(), Side: c.GetSide(), CommitID: c.GetCommitID(),
-		Diff: c.GetDiffHunk(), Line: c.GetLine(), StartLine: c.GetStartLine(), ReplyTo: c.GetInReplyTo(), Author: user(c.GetUser()),
+		ID: c.GetID(), ReviewID: c.GetPullRequestReviewID(), NodeID: c.GetNodeID(), Body: c.GetBody(), URL: c.GetHTMLURL(),
+		Path: c.GetPath(), Side: c.GetSide(), CommitID: c.GetCommitID(),
+		Diff: c.GetDiffHunk(), Line: c.GetLine(), StartLine: c.GetStartLine(), ReplyTo: c.GetInReplyTo(),
+		Author: user(c.GetUser()),
 		Edited: editedOnLine(c),
 	}
 }

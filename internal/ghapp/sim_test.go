@@ -73,10 +73,15 @@ func newWorld(t *testing.T) *world {
 	check(t, sim.SetPermission(owner, name, "rex", ghsim.RoleRead))
 	check(t, sim.SetPermission(owner, name, "cora", ghsim.RoleWrite, "release-manager"))
 	w.appInfo = get[ghsim.App](t)(sim.CreateApp(ghsim.AppOptions{
-		Slug: "ralph", Permissions: map[string]string{"checks": "write", "contents": "write", "issues": "write", "pull_requests": "write"}, Events: []string{"issues"},
+		Slug: "ralph", Permissions: map[string]string{
+			"checks": "write", "contents": "write", "issues": "write", "pull_requests": "write",
+		}, Events: []string{"issues"},
 	}))
 	w.in = get[ghsim.Installation](t)(sim.Install(w.appInfo.ID, owner+"/"+name))
-	w.app = get[*ghapp.App](t)(ghapp.New(ghapp.Config{APIURL: sim.URL() + "/api/v3/", AppID: w.appInfo.ID, PrivateKey: w.appInfo.PrivateKeyPEM, WriteEvery: time.Microsecond}))
+	w.app = get[*ghapp.App](t)(ghapp.New(ghapp.Config{
+		APIURL: sim.URL() + "/api/v3/", AppID: w.appInfo.ID, PrivateKey: w.appInfo.PrivateKeyPEM,
+		WriteEvery: time.Microsecond,
+	}))
 	w.repo = w.app.Repo(w.in.ID, owner, name)
 	return w
 }
@@ -120,8 +125,10 @@ func TestIdentity(t *testing.T) {
 	w := newWorld(t)
 	want := ghapp.Identity{
 		ID: w.appInfo.ID, Slug: "ralph", BotLogin: "ralph[bot]", Name: "ralph",
-		Permissions: map[string]string{"checks": "write", "contents": "write", "issues": "write", "pull_requests": "write", "metadata": "read"},
-		Events:      []string{"issues"},
+		Permissions: map[string]string{
+			"checks": "write", "contents": "write", "issues": "write", "pull_requests": "write", "metadata": "read",
+		},
+		Events: []string{"issues"},
 	}
 	for range 2 {
 		if diff := cmp.Diff(want, get[ghapp.Identity](t)(w.app.Self(t.Context()))); diff != "" {
@@ -164,7 +171,8 @@ func TestIssueAndComments(t *testing.T) {
 	ctx := t.Context()
 	n := get[ghsim.Issue](t)(w.CreateIssue(owner, name, "walt", "Add a flag", "Please.", "ralph")).Number
 	issue := get[ghapp.Issue](t)(w.repo.Issue(ctx, n))
-	if issue.Number != n || issue.Title != "Add a flag" || issue.Body != "Please." || issue.State != "open" || !slices.Equal(issue.Labels, []string{"ralph"}) || issue.NodeID == "" || issue.IsPR || issue.URL == "" {
+	if issue.Number != n || issue.Title != "Add a flag" || issue.Body != "Please." || issue.State != "open" ||
+		!slices.Equal(issue.Labels, []string{"ralph"}) || issue.NodeID == "" || issue.IsPR || issue.URL == "" {
 		t.Errorf("issue = %+v", issue)
 	}
 	if _, err := w.repo.Issue(ctx, 99); !errors.Is(err, ghapp.ErrNotFound) {
@@ -230,7 +238,8 @@ func TestInfo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	i := get[ghapp.RepoInfo](t)(w.repo.Info(t.Context()))
-	if i.DefaultBranch != "main" || !i.Private || i.FullName != owner+"/"+name || i.NodeID == "" || i.CloneURL != w.URL()+"/acme/widgets.git" {
+	if i.DefaultBranch != "main" || !i.Private || i.FullName != owner+"/"+name || i.NodeID == "" || i.CloneURL != w.URL()+
+		"/acme/widgets.git" {
 		t.Errorf("info = %+v", i)
 	}
 	if got, want := w.repo.HTMLURL(), w.URL()+"/acme/widgets"; got != want {
@@ -284,7 +293,8 @@ func TestCreateCommit(t *testing.T) {
 		t.Errorf("read back: %s", diff)
 	}
 	wantTree := "100644 README.md\n100644 bin\n100644 dir/ü.txt\n100644 empty\n100755 run.sh"
-	if got := w.git(t, "-c", "core.quotePath=false", "ls-tree", "-r", "--format=%(objectmode) %(path)", "ralph/7"); got != wantTree {
+	if got := w.git(t, "-c", "core.quotePath=false", "ls-tree", "-r", "--format=%(objectmode) %(path)",
+		"ralph/7"); got != wantTree {
 		t.Errorf("tree:\n%s", got)
 	}
 	if got := w.git(t, "cat-file", "-p", "ralph/7:bin"); !bytes.Equal([]byte(got), []byte{0, 0xff}) {
@@ -305,9 +315,11 @@ func TestCreateCommit(t *testing.T) {
 func TestCommitOfAPerson(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	oid := get[string](t)(w.Push(owner, name, "main", "walt", ghsim.PushOptions{Message: "by hand", Files: map[string]string{"x": "y"}}))
+	oid := get[string](t)(w.Push(owner, name, "main", "walt",
+		ghsim.PushOptions{Message: "by hand", Files: map[string]string{"x": "y"}}))
 	c := get[ghapp.Commit](t)(w.repo.Commit(t.Context(), oid))
-	if c.Verified || c.Author.ID == w.appInfo.BotID || c.VerifyReason != "unsigned" || strings.TrimSpace(c.Message) != "by hand" {
+	if c.Verified || c.Author.ID == w.appInfo.BotID || c.VerifyReason != "unsigned" ||
+		strings.TrimSpace(c.Message) != "by hand" {
 		t.Errorf("commit = %+v", c)
 	}
 	if _, err := w.repo.Commit(t.Context(), strings.Repeat("0", 40)); err == nil {
@@ -329,7 +341,8 @@ func TestCreateCommitGitData(t *testing.T) {
 	in := ghapp.GitDataInput{
 		CommitInput: ghapp.CommitInput{
 			Branch: "ralph/7", ExpectedHead: base.OID, Headline: "feat: x", Body: "Ralph-Run: r1",
-			Additions: []ghapp.FileAddition{{Path: "run.sh", Content: []byte("new\n"), Executable: true}}, Deletions: []string{"pkg/a.go"},
+			Additions: []ghapp.FileAddition{{Path: "run.sh", Content: []byte("new\n"), Executable: true}},
+			Deletions: []string{"pkg/a.go"},
 		},
 		BaseTree: base.TreeOID, Tree: other.TreeOID,
 	}
@@ -345,7 +358,9 @@ func TestCreateCommitGitData(t *testing.T) {
 	})
 	t.Run("unsigned moves nothing", func(t *testing.T) { // H4
 		real := get[ghapp.Commit](t)(w.repo.Commit(ctx, base.OID))
-		check(t, w.Inject(ghsim.Fault{Method: "POST", Match: "/git/commits$", Status: 201, Body: unsignedCommit(real.OID, real.TreeOID)}))
+		check(t, w.Inject(ghsim.Fault{
+			Method: "POST", Match: "/git/commits$", Status: 201, Body: unsignedCommit(real.OID, real.TreeOID),
+		}))
 		if _, err := w.repo.CreateCommitGitData(ctx, in); !errors.Is(err, ghapp.ErrUnverified) {
 			t.Errorf("err = %v", err)
 		}
@@ -358,7 +373,8 @@ func TestCreateCommitGitData(t *testing.T) {
 		if !got.Verified || got.TreeOID != other.TreeOID || got.OID != w.head(t, "ralph/7") {
 			t.Errorf("commit = %+v", got)
 		}
-		if read := get[ghapp.Commit](t)(w.repo.Commit(ctx, got.OID)); read.Author.ID != w.appInfo.BotID || !read.Verified || !slices.Equal(read.Parents, []string{base.OID}) {
+		if read := get[ghapp.Commit](t)(w.repo.Commit(ctx, got.OID)); read.Author.ID != w.appInfo.BotID || !read.Verified ||
+			!slices.Equal(read.Parents, []string{base.OID}) {
 			t.Errorf("read back: %+v", read)
 		}
 	})
@@ -374,7 +390,8 @@ func unsignedCommit(oid, tree string) string {
 	const person = `{"name":"x","email":"x@example.com","date":"2026-01-02T03:04:05Z"}`
 	return fmt.Sprintf(`{"sha":%q,"node_id":"C_x","url":"https://api.example/c","html_url":"https://example/c","author":%s,"committer":%s,`+
 		`"tree":{"sha":%q,"url":"https://api.example/t"},"parents":[],"message":"x",`+
-		`"verification":{"verified":false,"reason":"unsigned","signature":null,"payload":null,"verified_at":null}}`, oid, person, person, tree)
+		`"verification":{"verified":false,"reason":"unsigned","signature":null,"payload":null,"verified_at":null}}`, oid,
+		person, person, tree)
 }
 
 func TestPullRequest(t *testing.T) {
@@ -386,14 +403,20 @@ func TestPullRequest(t *testing.T) {
 	if _, err := w.repo.CreatePR(ctx, in); classOf(err) != ghapp.Invalid {
 		t.Errorf("no commits between: %v", err)
 	}
-	commit := get[ghapp.Commit](t)(w.repo.CreateCommit(ctx, ghapp.CommitInput{Branch: "ralph/7", ExpectedHead: base.OID, Headline: "x", Additions: []ghapp.FileAddition{{Path: "x", Content: []byte("x")}}}))
+	commit := get[ghapp.Commit](t)(w.repo.CreateCommit(ctx,
+		ghapp.CommitInput{
+			Branch: "ralph/7", ExpectedHead: base.OID, Headline: "x",
+			Additions: []ghapp.FileAddition{{Path: "x", Content: []byte("x")}},
+		}))
 	if _, err := w.repo.FindPR(ctx, "ralph/7"); !errors.Is(err, ghapp.ErrNotFound) {
 		t.Errorf("no pull request yet: %v", err)
 	}
 	pr := get[ghapp.PR](t)(w.repo.CreatePR(ctx, in))
 	want := ghapp.PR{
-		Number: pr.Number, NodeID: pr.NodeID, Title: "Add a flag", Body: "body", URL: fmt.Sprintf("%s/acme/widgets/pull/%d", w.URL(), pr.Number),
-		State: "open", Draft: true, HeadRef: "ralph/7", HeadOID: commit.OID, BaseRef: "main", Author: ghapp.User{Login: w.appInfo.BotLogin, ID: w.appInfo.BotID, Type: "Bot"},
+		Number: pr.Number, NodeID: pr.NodeID, Title: "Add a flag", Body: "body",
+		URL:   fmt.Sprintf("%s/acme/widgets/pull/%d", w.URL(), pr.Number),
+		State: "open", Draft: true, HeadRef: "ralph/7", HeadOID: commit.OID, BaseRef: "main",
+		Author: ghapp.User{Login: w.appInfo.BotLogin, ID: w.appInfo.BotID, Type: "Bot"},
 	}
 	if diff := cmp.Diff(want, pr); diff != "" || pr.NodeID == "" {
 		t.Error(diff)
@@ -430,7 +453,8 @@ func TestPullRequestWithoutDrafts(t *testing.T) {
 	get[string](t)(w.Push(owner, name, "ralph/7", "walt", ghsim.PushOptions{Files: map[string]string{"x": "y"}}))
 	check(t, w.Inject(ghsim.Fault{Method: "POST", Match: "/pulls$", Status: 422,
 		Body: `{"message":"Validation Failed","errors":[{"resource":"PullRequest","field":"draft","code":"custom","message":"Draft pull requests are not supported in this repository."}],"documentation_url":"https://docs.github.com"}`}))
-	pr := get[ghapp.PR](t)(w.repo.CreatePR(t.Context(), ghapp.PRInput{Title: "x", Head: "ralph/7", Base: "main", Draft: true}))
+	pr := get[ghapp.PR](t)(w.repo.CreatePR(t.Context(),
+		ghapp.PRInput{Title: "x", Head: "ralph/7", Base: "main", Draft: true}))
 	if pr.Draft || pr.Number == 0 {
 		t.Errorf("pull request = %+v", pr)
 	}
@@ -442,9 +466,13 @@ func TestForeignPullRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	get[string](t)(w.Push(owner, name, "ralph/7", "walt", ghsim.PushOptions{Files: map[string]string{"x": "y"}}))
-	other := get[ghsim.App](t)(w.CreateApp(ghsim.AppOptions{Slug: "other", Permissions: map[string]string{"contents": "write", "issues": "write", "pull_requests": "write"}}))
+	other := get[ghsim.App](t)(w.CreateApp(ghsim.AppOptions{
+		Slug: "other", Permissions: map[string]string{"contents": "write", "issues": "write", "pull_requests": "write"},
+	}))
 	in := get[ghsim.Installation](t)(w.Install(other.ID, owner+"/"+name))
-	app := get[*ghapp.App](t)(ghapp.New(ghapp.Config{APIURL: w.URL() + "/api/v3", AppID: other.ID, PrivateKey: other.PrivateKeyPEM}))
+	app := get[*ghapp.App](t)(ghapp.New(ghapp.Config{
+		APIURL: w.URL() + "/api/v3", AppID: other.ID, PrivateKey: other.PrivateKeyPEM,
+	}))
 	input := ghapp.PRInput{Title: "x", Head: "ralph/7", Base: "main", Body: "<!-- ralph:island:start -->"}
 	get[ghapp.PR](t)(app.Repo(in.ID, owner, name).CreatePR(t.Context(), input))
 
@@ -474,7 +502,8 @@ func TestTokens(t *testing.T) {
 		t.Errorf("git credentials %q, %d tokens", user, w.countCalls(mintRoute))
 	}
 	// The token for git reads and does not write, here or elsewhere.
-	req := get[*http.Request](t)(http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("%s/api/v3/repos/acme/widgets/issues/%d/comments", w.URL(), n), strings.NewReader(`{"body":"x"}`)))
+	req := get[*http.Request](t)(http.NewRequestWithContext(ctx, http.MethodPost,
+		fmt.Sprintf("%s/api/v3/repos/acme/widgets/issues/%d/comments", w.URL(), n), strings.NewReader(`{"body":"x"}`)))
 	req.Header.Set("Authorization", "token "+token)
 	req.Header.Set("Content-Type", "application/json")
 	resp := get[*http.Response](t)(http.DefaultClient.Do(req))
@@ -488,10 +517,14 @@ func TestTokens(t *testing.T) {
 	w.ExpireTokens()
 	_, err = w.repo.Comment(ctx, n, "after the token expired")
 	check(t, err)
-	if got := get[ghsim.Issue](t)(w.Sim.Issue(owner, name, n)).Comments; len(got) != 1 || got[0].Body != "after the token expired" {
+	if got := get[ghsim.Issue](t)(w.Sim.Issue(owner, name, n)).Comments; len(got) != 1 ||
+		got[0].Body != "after the token expired" {
 		t.Errorf("comments = %+v", got)
 	}
-	check(t, w.Inject(ghsim.Fault{Method: "GET", Match: "/issues/", Times: 2, Status: 401, Body: `{"message":"Bad credentials","documentation_url":"https://docs.github.com/rest"}`}))
+	check(t, w.Inject(ghsim.Fault{
+		Method: "GET", Match: "/issues/", Times: 2, Status: 401,
+		Body: `{"message":"Bad credentials","documentation_url":"https://docs.github.com/rest"}`,
+	}))
 	before := w.countCalls(mintRoute)
 	if _, err := w.repo.Issue(ctx, n); classOf(err) != ghapp.Unauthorised {
 		t.Errorf("refused twice: %v", err)
@@ -540,7 +573,9 @@ func TestNoInstallation(t *testing.T) {
 	if class := classOf(err); class != ghapp.Unauthorised || errors.Is(err, ghapp.ErrNotFound) {
 		t.Errorf("class = %s: %v", class, err)
 	}
-	wrongKey := get[*ghapp.App](t)(ghapp.New(ghapp.Config{APIURL: w.URL() + "/api/v3", AppID: w.appInfo.ID + 1, PrivateKey: w.appInfo.PrivateKeyPEM}))
+	wrongKey := get[*ghapp.App](t)(ghapp.New(ghapp.Config{
+		APIURL: w.URL() + "/api/v3", AppID: w.appInfo.ID + 1, PrivateKey: w.appInfo.PrivateKeyPEM,
+	}))
 	if _, err := wrongKey.Self(t.Context()); err == nil {
 		t.Error("another App's key was taken")
 	}
@@ -553,7 +588,9 @@ func TestClassify(t *testing.T) {
 	base := w.branch(t)
 	rest := func(ctx context.Context) error { _, err := w.repo.Issue(ctx, n); return err }
 	ql := func(ctx context.Context) error {
-		_, err := w.repo.CreateCommit(ctx, ghapp.CommitInput{Branch: "ralph/7", ExpectedHead: base.OID, Headline: "x", Additions: []ghapp.FileAddition{{Path: "x"}}})
+		_, err := w.repo.CreateCommit(ctx, ghapp.CommitInput{
+			Branch: "ralph/7", ExpectedHead: base.OID, Headline: "x", Additions: []ghapp.FileAddition{{Path: "x"}},
+		})
 		return err
 	}
 	const secondary = `{"message":"You have exceeded a secondary rate limit. Please wait.","documentation_url":"https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`
@@ -570,11 +607,24 @@ func TestClassify(t *testing.T) {
 		want     ghapp.Class
 		from, to time.Duration
 	}{
-		{"secondary with time", ghsim.Fault{Status: 403, Header: map[string]string{"Retry-After": "17"}, Body: secondary}, ghapp.RateLimited, 17 * time.Second, 17 * time.Second},
+		{
+			"secondary with time", ghsim.Fault{Status: 403, Header: map[string]string{"Retry-After": "17"}, Body: secondary},
+			ghapp.RateLimited, 17 * time.Second, 17 * time.Second,
+		},
 		{"secondary without time", ghsim.Fault{Status: 403, Body: secondary}, ghapp.RateLimited, time.Minute, time.Minute},
-		{"429 with time", ghsim.Fault{Status: 429, Header: map[string]string{"Retry-After": "5"}, Body: plain("too many")}, ghapp.RateLimited, 5 * time.Second, 5 * time.Second},
+		{
+			"429 with time", ghsim.Fault{Status: 429, Header: map[string]string{"Retry-After": "5"}, Body: plain("too many")},
+			ghapp.RateLimited, 5 * time.Second, 5 * time.Second,
+		},
 		{"429 without time", ghsim.Fault{Status: 429, Body: plain("too many")}, ghapp.RateLimited, time.Minute, time.Minute},
-		{"primary", ghsim.Fault{Status: 403, Header: map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": soon}, Body: plain("API rate limit exceeded")}, ghapp.RateLimited, 80 * time.Second, 92 * time.Second},
+		{
+			"primary",
+			ghsim.Fault{
+				Status: 403, Header: map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": soon},
+				Body: plain("API rate limit exceeded"),
+			},
+			ghapp.RateLimited, 80 * time.Second, 92 * time.Second,
+		},
 		{"forbidden", ghsim.Fault{Status: 403, Body: plain("Resource not accessible by integration")}, ghapp.Forbidden, 0, 0},
 		{"gone", ghsim.Fault{Status: 410, Body: plain("This issue was deleted")}, ghapp.NotFound, 0, 0},
 		{"server error", ghsim.Fault{Status: 502, Body: plain("Server Error")}, ghapp.Transient, 0, 0},
@@ -589,21 +639,41 @@ func TestClassify(t *testing.T) {
 		from, to time.Duration
 	}{
 		{"stale", ghsim.Fault{Status: 200, Body: errs("STALE_DATA")}, ghapp.Stale, 0, 0},
-		{"limited", ghsim.Fault{Status: 200, Body: errs("RATE_LIMITED"), Header: map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": soon}}, ghapp.RateLimited, 80 * time.Second, 92 * time.Second},
-		{"limited in words", ghsim.Fault{Status: 200, Body: `{"errors":[{"message":"You have exceeded a secondary rate limit"}]}`}, ghapp.RateLimited, time.Minute, time.Minute},
+		{
+			"limited",
+			ghsim.Fault{
+				Status: 200, Body: errs("RATE_LIMITED"),
+				Header: map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": soon},
+			},
+			ghapp.RateLimited, 80 * time.Second, 92 * time.Second,
+		},
+		{
+			"limited in words",
+			ghsim.Fault{Status: 200, Body: `{"errors":[{"message":"You have exceeded a secondary rate limit"}]}`},
+			ghapp.RateLimited, time.Minute, time.Minute,
+		},
 		{"forbidden by type", ghsim.Fault{Status: 200, Body: errs("FORBIDDEN")}, ghapp.Forbidden, 0, 0},
 		{"missing", ghsim.Fault{Status: 200, Body: errs("NOT_FOUND")}, ghapp.NotFound, 0, 0},
 		{"refused", ghsim.Fault{Status: 200, Body: errs("UNPROCESSABLE")}, ghapp.Invalid, 0, 0},
-		{"something went wrong", ghsim.Fault{Status: 200, Body: `{"data":null,"errors":[{"message":"Something went wrong while executing your query."}]}`}, ghapp.Transient, 0, 0},
+		{
+			"something went wrong",
+			ghsim.Fault{
+				Status: 200, Body: `{"data":null,"errors":[{"message":"Something went wrong while executing your query."}]}`,
+			},
+			ghapp.Transient, 0, 0,
+		},
 		{"unknown type", ghsim.Fault{Status: 200, Body: errs("NEW_KIND")}, ghapp.Permanent, 0, 0},
 		{"cut short", ghsim.Fault{Status: 200, Body: `{"data":{"createC`}, ghapp.Transient, 0, 0},
 	}
-	run := func(t *testing.T, name string, fault ghsim.Fault, match string, call func(context.Context) error, want ghapp.Class, from, to time.Duration) {
+	run := func(t *testing.T, name string, fault ghsim.Fault, match string, call func(context.Context) error,
+		want ghapp.Class, from, to time.Duration) {
 		t.Run(name, func(t *testing.T) {
 			fault.Match = match
 			check(t, w.Inject(fault))
 			// go-github remembers limits: ask through a fresh client each time.
-			w.repo = get[*ghapp.App](t)(ghapp.New(ghapp.Config{APIURL: w.URL() + "/api/v3", AppID: w.appInfo.ID, PrivateKey: w.appInfo.PrivateKeyPEM})).Repo(w.in.ID, owner, repoName)
+			w.repo = get[*ghapp.App](t)(ghapp.New(ghapp.Config{
+				APIURL: w.URL() + "/api/v3", AppID: w.appInfo.ID, PrivateKey: w.appInfo.PrivateKeyPEM,
+			})).Repo(w.in.ID, owner, repoName)
 			err := call(t.Context())
 			if err == nil {
 				t.Fatal("no error")
@@ -612,7 +682,8 @@ func TestClassify(t *testing.T) {
 			if class != want || after < from || after > to {
 				t.Errorf("class = %s, retry after %s; want %s, %s to %s: %v", class, after, want, from, to, err)
 			}
-			if errors.Is(err, ghapp.ErrNotFound) != (want == ghapp.NotFound) || errors.Is(err, ghapp.ErrStale) != (want == ghapp.Stale) {
+			if errors.Is(err, ghapp.ErrNotFound) != (want == ghapp.NotFound) ||
+				errors.Is(err, ghapp.ErrStale) != (want == ghapp.Stale) {
 				t.Errorf("sentinels do not agree with the class: %v", err)
 			}
 		})
@@ -660,10 +731,13 @@ func TestCounting(t *testing.T) {
 	get[ghapp.Issue](t)(w.repo.Issue(ghapp.WithPurpose(ctx, "look"), n))
 	get[int64](t)(w.repo.BotID(ctx))
 	get[ghapp.Issue](t)(w.repo.Issue(t.Context(), n))
-	if diff := cmp.Diff(ghapp.CallCounts{REST: 2, GraphQL: 1, ByPurpose: map[string]int{"token": 1, "look": 1, "self": 1}}, one.Counts()); diff != "" {
+	if diff := cmp.Diff(ghapp.CallCounts{REST: 2, GraphQL: 1, ByPurpose: map[string]int{"token": 1, "look": 1, "self": 1}},
+		one.Counts()); diff != "" {
 		t.Errorf("of one context: %s", diff)
 	}
-	if diff := cmp.Diff(ghapp.CallCounts{REST: 3, GraphQL: 1, ByPurpose: map[string]int{"token": 1, "look": 1, "self": 1, "other": 1}}, w.app.Calls()); diff != "" {
+	if diff := cmp.Diff(ghapp.CallCounts{
+		REST: 3, GraphQL: 1, ByPurpose: map[string]int{"token": 1, "look": 1, "self": 1, "other": 1},
+	}, w.app.Calls()); diff != "" {
 		t.Errorf("of the App: %s", diff)
 	}
 	for _, c := range w.Sim.Calls() {
@@ -677,23 +751,32 @@ func TestReviews(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	base := w.branch(t)
-	get[ghapp.Commit](t)(w.repo.CreateCommit(t.Context(), ghapp.CommitInput{Branch: "ralph/7", ExpectedHead: base.OID, Headline: "x", Additions: []ghapp.FileAddition{{Path: "x", Content: []byte("x\n")}}}))
+	get[ghapp.Commit](t)(w.repo.CreateCommit(t.Context(),
+		ghapp.CommitInput{
+			Branch: "ralph/7", ExpectedHead: base.OID, Headline: "x",
+			Additions: []ghapp.FileAddition{{Path: "x", Content: []byte("x\n")}},
+		}))
 	pr := get[ghapp.PR](t)(w.repo.CreatePR(t.Context(), ghapp.PRInput{Title: "x", Head: "ralph/7", Base: "main"}))
-	first := get[ghsim.Review](t)(w.Sim.Review(owner, name, pr.Number, "walt", "COMMENTED", "first", ghsim.ReviewLine{Path: "x", Line: 1, Body: "not of the second"}))
-	second := get[ghsim.Review](t)(w.Sim.Review(owner, name, pr.Number, "walt", "CHANGES_REQUESTED", "again", ghsim.ReviewLine{Path: "x", Line: 1, Body: "say y"}))
+	first := get[ghsim.Review](t)(w.Sim.Review(owner, name, pr.Number, "walt", "COMMENTED", "first",
+		ghsim.ReviewLine{Path: "x", Line: 1, Body: "not of the second"}))
+	second := get[ghsim.Review](t)(w.Sim.Review(owner, name, pr.Number, "walt", "CHANGES_REQUESTED", "again",
+		ghsim.ReviewLine{Path: "x", Line: 1, Body: "say y"}))
 
 	all := get[[]ghapp.Review](t)(w.repo.Reviews(t.Context(), pr.Number))
-	if len(all) != 2 || all[0].ID != first.ID || all[1].ID != second.ID || len(all[0].Comments) != 1 || all[0].Comments[0].Body != "not of the second" {
+	if len(all) != 2 || all[0].ID != first.ID || all[1].ID != second.ID || len(all[0].Comments) != 1 ||
+		all[0].Comments[0].Body != "not of the second" {
 		t.Fatalf("%+v", all)
 	}
 	got := all[1]
-	if got.SubmittedAt.IsZero() || got.Verdict != "changes_requested" || got.Body != "again" || got.Author.Login != "walt" || got.Author.Type != "User" || got.Author.ID == 0 || got.URL == "" || got.CommitID == "" {
+	if got.SubmittedAt.IsZero() || got.Verdict != "changes_requested" || got.Body != "again" ||
+		got.Author.Login != "walt" || got.Author.Type != "User" || got.Author.ID == 0 || got.URL == "" || got.CommitID == "" {
 		t.Errorf("%+v", got)
 	}
 	if len(got.Comments) != 1 {
 		t.Fatalf("comments: %+v", got.Comments)
 	}
-	if c := got.Comments[0]; c.Body != "say y" || c.Path != "x" || c.Line != 1 || c.Side != "RIGHT" || c.Author.Login != "walt" || c.ID == 0 || c.NodeID == "" || c.Diff == "" {
+	if c := got.Comments[0]; c.Body != "say y" || c.Path != "x" || c.Line != 1 || c.Side != "RIGHT" ||
+		c.Author.Login != "walt" || c.ID == 0 || c.NodeID == "" || c.Diff == "" {
 		t.Errorf("%+v", c)
 	}
 	if _, err := w.repo.Reviews(t.Context(), 4711); !errors.Is(err, ghapp.ErrNotFound) {
@@ -706,7 +789,8 @@ func TestReviews(t *testing.T) {
 func TestConversation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	oid := get[string](t)(w.Push(owner, name, "topic", "walt", ghsim.PushOptions{Files: map[string]string{"README.md": "one\ntwo\n"}}))
+	oid := get[string](t)(w.Push(owner, name, "topic", "walt",
+		ghsim.PushOptions{Files: map[string]string{"README.md": "one\ntwo\n"}}))
 	pr := get[ghapp.PR](t)(w.repo.CreatePR(t.Context(), ghapp.PRInput{Title: "Words", Head: "topic", Base: "main"}))
 	var lines []ghsim.ReviewLine
 	for i := range 120 {
@@ -714,13 +798,15 @@ func TestConversation(t *testing.T) {
 	}
 	rv := get[ghsim.Review](t)(w.Review(owner, name, pr.Number, "walt", "COMMENTED", "", lines...))
 	check(t, w.ResolveThread(owner, name, pr.Number, "walt", rv.Lines[1].ID, true))
-	get[string](t)(w.Push(owner, name, "topic", "walt", ghsim.PushOptions{Files: map[string]string{"README.md": "one\n2\n"}}))
+	get[string](t)(w.Push(owner, name, "topic", "walt",
+		ghsim.PushOptions{Files: map[string]string{"README.md": "one\n2\n"}}))
 	conv := get[ghapp.Conversation](t)(w.repo.Conversation(t.Context(), pr.Number))
 	if conv.State != "OPEN" || conv.HeadOID == oid || len(conv.Threads) != 120 {
 		t.Fatalf("%s at %s with %d conversations", conv.State, conv.HeadOID, len(conv.Threads))
 	}
 	for i, c := range conv.Threads {
-		if c.ID != rv.Lines[i].Thread || c.Path != "README.md" || !slices.Equal(c.Comments, []int64{rv.Lines[i].ID}) || c.Resolved != (i == 1) || c.Outdated != (i%2 == 1) {
+		if c.ID != rv.Lines[i].Thread || c.Path != "README.md" || !slices.Equal(c.Comments, []int64{rv.Lines[i].ID}) ||
+			c.Resolved != (i == 1) || c.Outdated != (i%2 == 1) {
 			t.Errorf("%d: %+v", i, c)
 		}
 	}
@@ -752,14 +838,20 @@ func TestFailedChecks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ci := get[ghsim.App](t)(w.CreateApp(ghsim.AppOptions{Slug: "ci"}))
-	for name, conclusion := range map[string]string{"good": "success", "bad": "failure", "late": "timed_out", "odd": "neutral"} {
-		check(t, w.CompleteCheck(owner, "widgets", "main", ci.ID, ghsim.CheckRun{Name: name, Conclusion: conclusion, Title: "a title", Summary: "a summary"}))
+	for name, conclusion := range map[string]string{
+		"good": "success", "bad": "failure", "late": "timed_out", "odd": "neutral",
+	} {
+		check(t, w.CompleteCheck(owner, "widgets", "main", ci.ID,
+			ghsim.CheckRun{Name: name, Conclusion: conclusion, Title: "a title", Summary: "a summary"}))
 	}
 	for i := range 120 { // more than a page
-		check(t, w.CompleteCheck(owner, "widgets", "main", ci.ID, ghsim.CheckRun{Name: fmt.Sprint("part ", i), Conclusion: "success", Title: "x", Summary: "x"}))
+		check(t, w.CompleteCheck(owner, "widgets", "main", ci.ID,
+			ghsim.CheckRun{Name: fmt.Sprint("part ", i), Conclusion: "success", Title: "x", Summary: "x"}))
 	}
-	check(t, w.CompleteCheck(owner, "widgets", "main", ci.ID, ghsim.CheckRun{Name: "last", Conclusion: "failure", Title: "a title", Summary: "a summary"}))
-	check(t, w.CompleteCheck(owner, name, "main", w.appInfo.ID, ghsim.CheckRun{Name: "ours", Conclusion: "failure", Title: "x", Summary: "x"}))
+	check(t, w.CompleteCheck(owner, "widgets", "main", ci.ID,
+		ghsim.CheckRun{Name: "last", Conclusion: "failure", Title: "a title", Summary: "a summary"}))
+	check(t, w.CompleteCheck(owner, name, "main", w.appInfo.ID,
+		ghsim.CheckRun{Name: "ours", Conclusion: "failure", Title: "x", Summary: "x"}))
 	head := get[ghapp.Ref](t)(w.repo.Branch(t.Context(), "main"))
 	failed := get[[]ghapp.FailedCheck](t)(w.repo.FailedChecks(t.Context(), head.OID))
 	var names []string
@@ -778,7 +870,8 @@ func TestFailedChecks(t *testing.T) {
 func TestFile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	get[ghsim.Repo](t)(w.CreateRepo(owner, ".github", ghsim.RepoOptions{Private: true, Files: map[string]string{"ralph.yml": "model: m\n", "profile/README.md": "# Us\n"}}))
+	get[ghsim.Repo](t)(w.CreateRepo(owner, ".github",
+		ghsim.RepoOptions{Private: true, Files: map[string]string{"ralph.yml": "model: m\n", "profile/README.md": "# Us\n"}}))
 	theirs := w.repo.Sibling(".github")
 	if _, err := theirs.File(t.Context(), "ralph.yml", 100); !errors.Is(err, ghapp.ErrNotFound) {
 		t.Errorf("in a repository that the installation does not reach: %v", err)
@@ -796,7 +889,9 @@ func TestFile(t *testing.T) {
 	if last := calls[len(calls)-1]; last.Status != http.StatusNotModified {
 		t.Errorf("the second time GitHub answered %d", last.Status)
 	}
-	for path, want := range map[string]error{"none.yml": ghapp.ErrNotFound, "profile": ghapp.ErrNotFound, "profile/README.md": ghapp.ErrTooLarge} {
+	for path, want := range map[string]error{
+		"none.yml": ghapp.ErrNotFound, "profile": ghapp.ErrNotFound, "profile/README.md": ghapp.ErrTooLarge,
+	} {
 		if _, err := theirs.File(t.Context(), path, 4); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", path, err, want)
 		}

@@ -25,9 +25,12 @@ func (r *Repo) ReactToComment(ctx context.Context, comment int64, content string
 // address. Adding it twice is adding it once.
 func (r *Repo) ReactTo(ctx context.Context, node, content string) error {
 	const mutation = `mutation($input: AddReactionInput!) { addReaction(input: $input) { clientMutationId } }`
-	names := map[string]string{ReactionSeen: "EYES", ReactionYes: "THUMBS_UP", ReactionNo: "THUMBS_DOWN", ReactionStarts: "ROCKET"}
+	names := map[string]string{
+		ReactionSeen: "EYES", ReactionYes: "THUMBS_UP", ReactionNo: "THUMBS_DOWN", ReactionStarts: "ROCKET",
+	}
 	var data struct{}
-	return r.mutate(ctx, "react in a review", mutation, map[string]any{"input": map[string]any{"subjectId": node, "content": names[content]}}, &data)
+	return r.mutate(ctx, "react in a review", mutation,
+		map[string]any{"input": map[string]any{"subjectId": node, "content": names[content]}}, &data)
 }
 
 // CommentByID reads one comment on an issue or pull request.

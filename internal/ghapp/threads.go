@@ -75,7 +75,9 @@ func (r *Repo) Conversation(ctx context.Context, n int) (Conversation, error) {
 				} `json:"pullRequest"`
 			} `json:"repository"`
 		}
-		vars := map[string]any{"owner": r.owner, "name": r.name, "number": n, "threads": threadPage, "comments": threadComments, "after": after}
+		vars := map[string]any{
+			"owner": r.owner, "name": r.name, "number": n, "threads": threadPage, "comments": threadComments, "after": after,
+		}
 		if err := r.graphQL(ctx, r.reader.Client(), op, query, vars, &data); err != nil {
 			return Conversation{}, err
 		}
@@ -115,10 +117,13 @@ func (n threadNode) thread() Thread {
 
 // ReplyInThread answers in a conversation of pull request n that the comment
 // opened.
-func (r *Repo) ReplyInThread(ctx context.Context, n int, comment int64, body string) (id int64, replyURL string, err error) {
+func (r *Repo) ReplyInThread(
+	ctx context.Context, n int, comment int64, body string,
+) (id int64, replyURL string, err error) {
 	const op = "reply in a conversation"
 	// go-github sends replies to an older address.
-	req, err := r.writer.NewRequest(http.MethodPost, fmt.Sprintf("repos/%s/%s/pulls/%d/comments/%d/replies", r.owner, r.name, n, comment), map[string]any{"body": body})
+	req, err := r.writer.NewRequest(http.MethodPost,
+		fmt.Sprintf("repos/%s/%s/pulls/%d/comments/%d/replies", r.owner, r.name, n, comment), map[string]any{"body": body})
 	if err != nil {
 		return 0, "", fmt.Errorf("%s: %w", op, err)
 	}
@@ -151,14 +156,18 @@ func (r *Repo) FindReply(ctx context.Context, n int, marker string) (Comment, er
 // CommentsOnLines lists what was said on lines of pull request n, oldest first.
 func (r *Repo) CommentsOnLines(ctx context.Context, n int) ([]Comment, error) {
 	list, err := all(func(page github.ListOptions) ([]*github.PullRequestComment, *github.Response, error) {
-		return r.reader.PullRequests.ListComments(ctx, r.owner, r.name, n, &github.PullRequestListCommentsOptions{ListOptions: page})
+		return r.reader.PullRequests.ListComments(ctx, r.owner, r.name, n,
+			&github.PullRequestListCommentsOptions{ListOptions: page})
 	})
 	if err != nil {
 		return nil, wrap("list comments on lines", err)
 	}
 	said := make([]Comment, 0, len(list))
 	for _, c := range list {
-		said = append(said, Comment{ID: c.GetID(), NodeID: c.GetNodeID(), URL: c.GetHTMLURL(), Body: c.GetBody(), Author: user(c.GetUser()), CreatedAt: c.GetCreatedAt().Time, Edited: editedOnLine(c)})
+		said = append(said, Comment{
+			ID: c.GetID(), NodeID: c.GetNodeID(), URL: c.GetHTMLURL(), Body: c.GetBody(), Author: user(c.GetUser()),
+			CreatedAt: c.GetCreatedAt().Time, Edited: editedOnLine(c),
+		})
 	}
 	return said, nil
 }
@@ -205,7 +214,8 @@ func (r *Repo) FailedChecks(ctx context.Context, oid string) ([]FailedCheck, err
 	}
 	var out []FailedCheck
 	for page := 1; page <= maxCheckPages; page++ {
-		path := fmt.Sprintf("repos/%s/%s/commits/%s/check-runs?status=completed&per_page=%d&page=%d", r.owner, r.name, url.PathEscape(oid), pageSize, page)
+		path := fmt.Sprintf("repos/%s/%s/commits/%s/check-runs?status=completed&per_page=%d&page=%d", r.owner, r.name,
+			url.PathEscape(oid), pageSize, page)
 		req, err := r.checks.NewRequest(http.MethodGet, path, nil)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", op, err)
@@ -218,7 +228,9 @@ func (r *Repo) FailedChecks(ctx context.Context, oid string) ([]FailedCheck, err
 			if c.App.ID == r.app.appID || c.Conclusion != "failure" && c.Conclusion != "timed_out" {
 				continue
 			}
-			if out = append(out, FailedCheck{c.Name, c.HTMLURL, c.Conclusion, c.Output.Title, c.Output.Summary, c.Output.Text}); len(out) == maxFailedChecks {
+			if out = append(out, FailedCheck{
+				c.Name, c.HTMLURL, c.Conclusion, c.Output.Title, c.Output.Summary, c.Output.Text,
+			}); len(out) == maxFailedChecks {
 				return out, nil
 			}
 		}

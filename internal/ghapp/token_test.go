@@ -25,7 +25,8 @@ func TestTokenOfAJob(t *testing.T) {
 	head := w.head(t, "main")
 	check(t, repo.CreateBranch(t.Context(), "ralph/7", head))
 	made := get[ghapp.Commit](t)(repo.CreateCommit(t.Context(), ghapp.CommitInput{
-		Branch: "ralph/7", ExpectedHead: head, Headline: "feat: a", Additions: []ghapp.FileAddition{{Path: "a", Content: []byte("a\n")}},
+		Branch: "ralph/7", ExpectedHead: head, Headline: "feat: a",
+		Additions: []ghapp.FileAddition{{Path: "a", Content: []byte("a\n")}},
 	}))
 	if !made.Verified {
 		t.Errorf("%+v is not verified", made)

@@ -43,11 +43,13 @@ func TestNewRefuses(t *testing.T) {
 	t.Parallel()
 	key := newKey(t)
 	for name, cfg := range map[string]ghapp.Config{
-		"no key":       {AppID: 1},
-		"broken key":   {AppID: 1, PrivateKey: []byte("-----BEGIN RSA PRIVATE KEY-----\nxx\n-----END RSA PRIVATE KEY-----")},
-		"no id":        {PrivateKey: key},
-		"bad address":  {AppID: 1, PrivateKey: key, APIURL: "github.com"},
-		"two hosts":    {AppID: 1, PrivateKey: key, APIURL: "https://ghe.example/api/v3", GraphQLURL: "https://other.example/graphql"},
+		"no key":      {AppID: 1},
+		"broken key":  {AppID: 1, PrivateKey: []byte("-----BEGIN RSA PRIVATE KEY-----\nxx\n-----END RSA PRIVATE KEY-----")},
+		"no id":       {PrivateKey: key},
+		"bad address": {AppID: 1, PrivateKey: key, APIURL: "github.com"},
+		"two hosts": {
+			AppID: 1, PrivateKey: key, APIURL: "https://ghe.example/api/v3", GraphQLURL: "https://other.example/graphql",
+		},
 		"not a scheme": {AppID: 1, PrivateKey: key, APIURL: "ftp://ghe.example/api/v3"},
 	} {
 		_, err := ghapp.New(cfg)
@@ -187,14 +189,16 @@ func TestErrorText(t *testing.T) {
 	app := bare(t, time.Hour, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Github-Request-Id", "AB:CD")
 		w.WriteHeader(http.StatusUnprocessableEntity)
-		_, _ = fmt.Fprintf(w, `{"message":"Repository rule\nviolations %s","errors":[{"message":"GH013"}]}`, strings.Repeat("x", 5000))
+		_, _ = fmt.Fprintf(w, `{"message":"Repository rule\nviolations %s","errors":[{"message":"GH013"}]}`,
+			strings.Repeat("x", 5000))
 	})
 	err := app.Repo(1, "o", "r").CreateBranch(t.Context(), "ralph/7", "0")
 	e, ok := errors.AsType[*ghapp.Error](err)
 	if !ok || e.Status != 422 || e.RequestID != "AB:CD" || e.Op != "create branch" {
 		t.Fatalf("err = %#v", err)
 	}
-	if text := err.Error(); strings.Contains(text, "\n") || len(text) > 600 || !strings.HasPrefix(text, "create branch: 422: Repository rule violations xxx") {
+	if text := err.Error(); strings.Contains(text, "\n") || len(text) > 600 ||
+		!strings.HasPrefix(text, "create branch: 422: Repository rule violations xxx") {
 		t.Errorf("text = %q", text)
 	}
 }

@@ -169,13 +169,16 @@ func adminRoutes() []adminRoute {
 			return s.Reply(a.str("owner"), a.str("repo"), a.num("number"), in.User, int64(a.num("comment")), in.Body)
 		})},
 		{"POST " + repo + "/pulls/{number}/comments/{comment}/resolve", act(func(s *Sim, a admin, in deed) (any, error) {
-			return did(s.ResolveThread(a.str("owner"), a.str("repo"), a.num("number"), in.User, int64(a.num("comment")), in.Resolved))
+			return did(s.ResolveThread(a.str("owner"), a.str("repo"), a.num("number"), in.User, int64(a.num("comment")),
+				in.Resolved))
 		})},
 		{"POST " + repo + "/pulls/{number}/merge", act(func(s *Sim, a admin, in deed) (any, error) {
 			return did(s.Merge(a.str("owner"), a.str("repo"), a.num("number"), in.User))
 		})},
 		{"GET " + repo + "/checks", func(s *Sim, a admin) (any, error) { return s.CheckRuns(a.str("owner"), a.str("repo")) }},
-		{"GET " + repo + "/branches", func(s *Sim, a admin) (any, error) { return s.Branches(a.str("owner"), a.str("repo")) }},
+		{
+			"GET " + repo + "/branches", func(s *Sim, a admin) (any, error) { return s.Branches(a.str("owner"), a.str("repo")) },
+		},
 		{"GET " + repo + "/commits/{branch...}", func(s *Sim, a admin) (any, error) {
 			return s.BranchCommits(a.str("owner"), a.str("repo"), a.str("branch"))
 		}},
@@ -236,7 +239,8 @@ func (s *Sim) newAdmin() http.Handler {
 func (s *Sim) administer(w http.ResponseWriter, r *http.Request, route adminRoute) (any, error) {
 	// A page from elsewhere in the same browser can post plain forms here, but
 	// not JSON.
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); r.Method != http.MethodGet && (err != nil || kind != "application/json") {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); r.Method != http.MethodGet &&
+		(err != nil || kind != "application/json") {
 		return nil, &Error{Status: http.StatusUnsupportedMediaType, Message: "Content-Type must be application/json"}
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))

@@ -136,7 +136,9 @@ func (s *Sim) verifyJWT(raw string) (*app, error) {
 		return nil, undecodable
 	}
 	issuer := strings.Trim(string(claims.Iss), `"`)
-	at := slices.IndexFunc(s.apps, func(a *app) bool { return strconv.FormatInt(a.id, 10) == issuer || a.clientID == issuer })
+	at := slices.IndexFunc(s.apps, func(a *app) bool {
+		return strconv.FormatInt(a.id, 10) == issuer || a.clientID == issuer
+	})
 	if at < 0 {
 		return nil, jwtRefused("Integration not found")
 	}
@@ -184,7 +186,8 @@ func (s *Sim) tokenValue(in *installation, t *token) string {
 	encode := base64.RawURLEncoding.EncodeToString
 	claims := fmt.Sprintf(`{"iss":"ghsim","sub":"installation:%d","iat":%d,"exp":%d,"jti":"%s"}`,
 		in.id, s.now().Unix(), t.expires.Unix(), newGUID())
-	return fmt.Sprintf("ghs_%d_%s.%s.%s", in.app.id, encode([]byte(`{"alg":"RS256","typ":"JWT"}`)), encode([]byte(claims)), encode(randomBytes(256)))
+	return fmt.Sprintf("ghs_%d_%s.%s.%s", in.app.id, encode([]byte(`{"alg":"RS256","typ":"JWT"}`)), encode([]byte(claims)),
+		encode(randomBytes(256)))
 }
 
 // appKey reads an App's private key, or makes one where there is none.

@@ -81,9 +81,18 @@ func TestAppTokens(t *testing.T) {
 		{"claims changed", strings.Replace(good, ".", ".e30", 1), 401, undecodable},
 		{"not a token", "a.b.c", 401, undecodable},
 		{"unknown App", sign(t, key, rs256, claims(1, now, now+60)), 401, "Integration not found"},
-		{"expired", sign(t, key, rs256, claims(w.app.ID, now-900, now-300)), 401, "'Expiration time' claim ('exp') must be a numeric value"},
-		{"no expiry", sign(t, key, rs256, map[string]any{"iss": w.app.ID, "iat": now}), 401, "'Expiration time' claim ('exp') must be a numeric value"},
-		{"too long a life", sign(t, key, rs256, claims(w.app.ID, now, now+3600)), 401, "'Expiration time' claim ('exp') is too far in the future"},
+		{
+			"expired", sign(t, key, rs256, claims(w.app.ID, now-900, now-300)), 401,
+			"'Expiration time' claim ('exp') must be a numeric value",
+		},
+		{
+			"no expiry", sign(t, key, rs256, map[string]any{"iss": w.app.ID, "iat": now}), 401,
+			"'Expiration time' claim ('exp') must be a numeric value",
+		},
+		{
+			"too long a life", sign(t, key, rs256, claims(w.app.ID, now, now+3600)), 401,
+			"'Expiration time' claim ('exp') is too far in the future",
+		},
 		{"from the future", sign(t, key, rs256, claims(w.app.ID, now+300, now+500)), 401, "'Issued at' claim ('iat')"},
 		{"rubbish", "rubbish", 401, "Bad credentials"},
 		{"nothing", "", 401, undecodable},

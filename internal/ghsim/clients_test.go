@@ -56,18 +56,25 @@ func allPermissions() map[string]string {
 }
 
 func allEvents() []string {
-	return []string{"issues", "issue_comment", "pull_request", "pull_request_review", "pull_request_review_comment", "push", "check_run"}
+	return []string{
+		"issues", "issue_comment", "pull_request", "pull_request_review", "pull_request_review_comment", "push", "check_run",
+	}
 }
 
 func newWorld(t *testing.T, o ghsim.Options) *world {
 	t.Helper()
 	sim, v := ghsimtest.Start(t, o)
 	w := &world{Sim: sim, v: v, as: map[string]*github.Client{}}
-	for login, role := range map[string]ghsim.Role{"ann": ghsim.RoleAdmin, "walt": ghsim.RoleWrite, "tia": ghsim.RoleTriage, "rex": ghsim.RoleRead, "olga": ghsim.RoleNone} {
+	for login, role := range map[string]ghsim.Role{
+		"ann": ghsim.RoleAdmin, "walt": ghsim.RoleWrite, "tia": ghsim.RoleTriage, "rex": ghsim.RoleRead,
+		"olga": ghsim.RoleNone,
+	} {
 		u := must[ghsim.User](t)(sim.CreateUser(login))
 		if w.repo.ID == 0 {
 			w.repo = must[ghsim.Repo](t)(sim.CreateRepo(owner, name, ghsim.RepoOptions{
-				Files:       map[string]string{"README.md": "# Widgets\n", "run.sh": "#!/bin/sh\necho hi\n", "pkg/a.go": "package pkg\n"},
+				Files: map[string]string{
+					"README.md": "# Widgets\n", "run.sh": "#!/bin/sh\necho hi\n", "pkg/a.go": "package pkg\n",
+				},
 				Executables: []string{"run.sh"},
 			}))
 		}
@@ -76,7 +83,9 @@ func newWorld(t *testing.T, o ghsim.Options) *world {
 		}
 		w.as[login] = w.client(t, u.Token)
 	}
-	w.app = must[ghsim.App](t)(sim.CreateApp(ghsim.AppOptions{Slug: "ralph", PrivateKeyPEM: ghsimtest.Key(), Permissions: allPermissions(), Events: allEvents()}))
+	w.app = must[ghsim.App](t)(sim.CreateApp(ghsim.AppOptions{
+		Slug: "ralph", PrivateKeyPEM: ghsimtest.Key(), Permissions: allPermissions(), Events: allEvents(),
+	}))
 	w.in = must[ghsim.Installation](t)(sim.Install(w.app.ID, owner+"/"+name))
 	cc := githubapp.NewClientCreator(sim.URL()+"/api/v3/", sim.URL()+"/api/graphql", w.app.ID, w.app.PrivateKeyPEM)
 	w.gh = must[*github.Client](t)(cc.NewInstallationClient(w.in.ID))
@@ -95,7 +104,8 @@ func (w *world) client(t *testing.T, token string) *github.Client {
 // scoped is a client whose token is narrowed by ghinstallation.
 func (w *world) scoped(t *testing.T, permissions *github.InstallationPermissions) *github.Client {
 	t.Helper()
-	tr := must[*ghinstallation.Transport](t)(ghinstallation.New(http.DefaultTransport, w.app.ID, w.in.ID, w.app.PrivateKeyPEM))
+	tr := must[*ghinstallation.Transport](t)(ghinstallation.New(http.DefaultTransport, w.app.ID, w.in.ID,
+		w.app.PrivateKeyPEM))
 	tr.BaseURL = w.URL() + "/api/v3"
 	tr.InstallationTokenOptions = &github.InstallationTokenOptions{Repositories: []string{name}, Permissions: permissions}
 	return must[*github.Client](t)(github.NewClient(&http.Client{Transport: tr}).WithEnterpriseURLs(w.URL(), w.URL()))
@@ -114,7 +124,8 @@ func (w *world) head(t *testing.T, branch string) string {
 func (w *world) branch(t *testing.T, branch string) string {
 	t.Helper()
 	oid := w.head(t, "main")
-	_, _, err := w.gh.Git.CreateRef(t.Context(), owner, name, &github.Reference{Ref: github.String("refs/heads/" + branch), Object: &github.GitObject{SHA: &oid}})
+	_, _, err := w.gh.Git.CreateRef(t.Context(), owner, name,
+		&github.Reference{Ref: github.String("refs/heads/" + branch), Object: &github.GitObject{SHA: &oid}})
 	check(t, err)
 	return oid
 }
@@ -135,7 +146,10 @@ type commitMutation struct {
 
 func commitInput(branch, head, headline string) githubv4.CreateCommitOnBranchInput {
 	return githubv4.CreateCommitOnBranchInput{
-		Branch:          githubv4.CommittableBranch{RepositoryNameWithOwner: githubv4.NewString(owner + "/" + name), BranchName: githubv4.NewString(githubv4.String(branch))},
+		Branch: githubv4.CommittableBranch{
+			RepositoryNameWithOwner: githubv4.NewString(owner + "/" + name),
+			BranchName:              githubv4.NewString(githubv4.String(branch)),
+		},
 		ExpectedHeadOid: githubv4.GitObjectID(head),
 		Message:         githubv4.CommitMessage{Headline: githubv4.String(headline)},
 		FileChanges:     &githubv4.FileChanges{},
@@ -185,15 +199,18 @@ func TestTheLifeOfAPullRequest(t *testing.T) {
 	}
 
 	pr, _, err := w.gh.PullRequests.Create(ctx, owner, name, &github.NewPullRequest{
-		Title: github.String("Add a --json flag"), Head: github.String("ralph/1"), Base: github.String("main"), Body: github.String("- [ ] T1\n\nCloses #1"), Draft: github.Bool(true),
+		Title: github.String("Add a --json flag"), Head: github.String("ralph/1"), Base: github.String("main"),
+		Body: github.String("- [ ] T1\n\nCloses #1"), Draft: github.Bool(true),
 	})
 	check(t, err)
 	if !pr.GetDraft() || pr.GetCommits() != 1 || pr.GetUser().GetType() != "Bot" {
 		t.Fatalf("pull request %+v", pr)
 	}
-	_, _, err = w.gh.PullRequests.Edit(ctx, owner, name, pr.GetNumber(), &github.PullRequest{Body: github.String("- [x] T1\n\nCloses #1")})
+	_, _, err = w.gh.PullRequests.Edit(ctx, owner, name, pr.GetNumber(),
+		&github.PullRequest{Body: github.String("- [x] T1\n\nCloses #1")})
 	check(t, err)
-	_, _, err = w.gh.Checks.CreateCheckRun(ctx, owner, name, github.CreateCheckRunOptions{Name: "ralph", HeadSHA: c.Oid, Status: github.String("in_progress")})
+	_, _, err = w.gh.Checks.CreateCheckRun(ctx, owner, name,
+		github.CreateCheckRunOptions{Name: "ralph", HeadSHA: c.Oid, Status: github.String("in_progress")})
 	check(t, err)
 
 	if err := w.Merge(owner, name, pr.GetNumber(), "walt"); err == nil {
@@ -207,7 +224,8 @@ func TestTheLifeOfAPullRequest(t *testing.T) {
 		t.Fatal("still a draft")
 	}
 	check(t, w.Merge(owner, name, pr.GetNumber(), "walt"))
-	if after := must[ghsim.Issue](t)(w.Issue(owner, name, 1)); after.State != "closed" || after.Reactions[0].User != "ralph[bot]" {
+	if after := must[ghsim.Issue](t)(w.Issue(owner, name, 1)); after.State != "closed" ||
+		after.Reactions[0].User != "ralph[bot]" {
 		t.Fatalf("issue after the merge: %+v", after)
 	}
 }

@@ -49,7 +49,8 @@ func (p person) header() string {
 	if offset < 0 {
 		sign, offset = '-', -offset
 	}
-	return fmt.Sprintf("%s <%s> %d %c%02d%02d", gitName(p.Name), gitName(p.Email), p.When.Unix(), sign, offset/3600, offset/60%60)
+	return fmt.Sprintf("%s <%s> %d %c%02d%02d", gitName(p.Name), gitName(p.Email), p.When.Unix(), sign, offset/3600,
+		offset/60%60)
 }
 
 // gitName drops what would end a field of a commit header.
@@ -165,7 +166,8 @@ func isOID(s string) bool {
 
 // safeRev refuses what git would read as an option, a range or a reflog.
 func safeRev(rev string) bool {
-	return rev != "" && !strings.HasPrefix(rev, "-") && !strings.Contains(rev, "..") && !strings.ContainsAny(rev, " ~^:?*[\\\x00\n@{") ||
+	return rev != "" && !strings.HasPrefix(rev, "-") && !strings.Contains(rev, "..") &&
+		!strings.ContainsAny(rev, " ~^:?*[\\\x00\n@{") ||
 		isOID(rev)
 }
 
@@ -572,7 +574,8 @@ func (g *gitStore) diff(ctx context.Context, from, to string) ([]fileDiff, error
 	if err != nil || len(diffs) == 0 {
 		return nil, err
 	}
-	patch, err := g.run(ctx, nil, nil, "diff-tree", "-r", "-M", "-p", "--no-color", "--no-ext-diff", "--no-textconv", from, to)
+	patch, err := g.run(ctx, nil, nil, "diff-tree", "-r", "-M", "-p", "--no-color", "--no-ext-diff", "--no-textconv", from,
+		to)
 	if err != nil {
 		return nil, err
 	}

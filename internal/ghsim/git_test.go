@@ -24,7 +24,8 @@ func git(t *testing.T, dir string, args ...string) (string, error) {
 	path := must[string](t)(proc.Look("git"))
 	res, err := proc.Run(t.Context(), proc.Cmd{Path: path, Dir: dir, Args: args, Env: proc.ScrubbedEnv(
 		"GIT_TERMINAL_PROMPT=0", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull,
-		"GIT_AUTHOR_NAME=Walt", "GIT_AUTHOR_EMAIL=walt@example.com", "GIT_COMMITTER_NAME=Walt", "GIT_COMMITTER_EMAIL=walt@example.com",
+		"GIT_AUTHOR_NAME=Walt", "GIT_AUTHOR_EMAIL=walt@example.com", "GIT_COMMITTER_NAME=Walt",
+		"GIT_COMMITTER_EMAIL=walt@example.com",
 	)})
 	return string(res.Stdout) + string(res.Stderr), err
 }
@@ -37,13 +38,15 @@ func with(url, user, password string) string {
 func TestGitOverHTTP(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, ghsim.Options{})
-	secret := must[ghsim.Repo](t)(w.CreateRepo(owner, "secret", ghsim.RepoOptions{Private: true, Files: map[string]string{"a": "b"}}))
+	secret := must[ghsim.Repo](t)(w.CreateRepo(owner, "secret",
+		ghsim.RepoOptions{Private: true, Files: map[string]string{"a": "b"}}))
 	must[ghsim.Installation](t)(w.Install(w.app.ID, owner+"/secret"))
 	rex := must[ghsim.User](t)(w.CreateUser("roy"))
 	full := must[string](t)(w.Token(w.in.ID, nil))
 	read := must[string](t)(w.Token(w.in.ID, map[string]string{"contents": "read"}))
 	blind := must[string](t)(w.Token(w.in.ID, map[string]string{"issues": "write"}))
-	_, narrow := w.do(t, "POST", "/api/v3/app/installations/"+itoa(w.in.ID)+"/access_tokens", appJWT(t, w), map[string]any{"repositories": []string{name}})
+	_, narrow := w.do(t, "POST", "/api/v3/app/installations/"+itoa(w.in.ID)+"/access_tokens", appJWT(t, w),
+		map[string]any{"repositories": []string{name}})
 	other, _ := narrow["token"].(string)
 	header := "http.extraHeader=Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("x-access-token:"+full))
 	bearer := "http.extraHeader=Authorization: Bearer " + full
@@ -61,9 +64,15 @@ func TestGitOverHTTP(t *testing.T) {
 		{"private, basic header", []string{"-c", header, "clone", secret.CloneURL, "."}, ""},
 		{"private, bearer header", []string{"-c", bearer, "clone", secret.CloneURL, "."}, ""},
 		{"private, token without contents", []string{"clone", with(secret.CloneURL, "x-access-token", blind), "."}, "403"},
-		{"private, token of another repository", []string{"clone", with(secret.CloneURL, "x-access-token", other), "."}, "not found"},
+		{
+			"private, token of another repository", []string{"clone", with(secret.CloneURL, "x-access-token", other), "."},
+			"not found",
+		},
 		{"private, a stranger", []string{"clone", with(secret.CloneURL, "roy", rex.Token), "."}, "not found"},
-		{"private, a wrong token", []string{"clone", with(secret.CloneURL, "x-access-token", "ghs_wrong"), "."}, "Authentication failed"},
+		{
+			"private, a wrong token", []string{"clone", with(secret.CloneURL, "x-access-token", "ghs_wrong"), "."},
+			"Authentication failed",
+		},
 		{"not there", []string{"clone", with(w.URL()+"/acme/gadgets.git", "x-access-token", full), "."}, "not found"},
 		{"partial", []string{"clone", "--filter=blob:none", "--bare", w.repo.CloneURL, "."}, ""},
 		{"shallow", []string{"clone", "--depth=1", w.repo.CloneURL, "."}, ""},
@@ -106,7 +115,8 @@ func TestPushOverHTTP(t *testing.T) {
 	run("add", "-A")
 	run("commit", "-m", "Push something large")
 
-	if out, err := git(t, dir, "push", with(w.repo.CloneURL, "x-access-token", read), "HEAD"); err == nil || !strings.Contains(out, "403") {
+	if out, err := git(t, dir, "push", with(w.repo.CloneURL, "x-access-token", read), "HEAD"); err == nil ||
+		!strings.Contains(out, "403") {
 		t.Errorf("pushed with a token that may only read: %v %s", err, out)
 	}
 	if out, err := git(t, dir, "push", w.repo.CloneURL, "HEAD"); err == nil {
@@ -124,7 +134,8 @@ func TestPushOverHTTP(t *testing.T) {
 	if c.GetVerification().GetVerified() || c.GetVerification().GetReason() != "unsigned" {
 		t.Errorf("verification %+v", c.GetVerification())
 	}
-	if out, err := git(t, dir, "push", with(w.repo.CloneURL, "x-access-token", full), "HEAD:refs/pull/1/head"); err == nil {
+	if out, err := git(t, dir, "push", with(w.repo.CloneURL, "x-access-token", full),
+		"HEAD:refs/pull/1/head"); err == nil {
 		t.Errorf("pushed to a hidden ref: %s", out)
 	}
 	run("fetch", w.repo.CloneURL, "refs/pull/1/head")
@@ -164,7 +175,8 @@ func TestGitData(t *testing.T) {
 	main := w.head(t, "main")
 	base, _, err := w.gh.Git.GetCommit(ctx, owner, name, main)
 	check(t, err)
-	blob, _, err := w.gh.Git.CreateBlob(ctx, owner, name, &github.Blob{Content: github.String("Li4v\nIQ=="), Encoding: github.String("base64")})
+	blob, _, err := w.gh.Git.CreateBlob(ctx, owner, name,
+		&github.Blob{Content: github.String("Li4v\nIQ=="), Encoding: github.String("base64")})
 	check(t, err)
 	raw, _, err := w.gh.Git.GetBlob(ctx, owner, name, blob.GetSHA())
 	check(t, err)
@@ -200,16 +212,21 @@ func TestGitData(t *testing.T) {
 		{"somebody's", &github.CommitAuthor{Name: github.String("Eve"), Email: github.String("eve@example.com")}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c, _, err := w.gh.Git.CreateCommit(ctx, owner, name, &github.Commit{Message: github.String("By data"), Tree: tree, Parents: []*github.Commit{base}, Author: tt.author}, nil)
+			c, _, err := w.gh.Git.CreateCommit(ctx, owner, name,
+				&github.Commit{Message: github.String("By data"), Tree: tree, Parents: []*github.Commit{base}, Author: tt.author},
+				nil)
 			check(t, err)
 			if c.GetVerification().GetVerified() != tt.signed || w.head(t, "main") != main {
 				t.Errorf("verified %v, want %v", c.GetVerification().GetVerified(), tt.signed)
 			}
 			branch := "refs/heads/data/" + strings.ReplaceAll(tt.name, " ", "-")
-			_, _, err = w.gh.Git.CreateRef(ctx, owner, name, &github.Reference{Ref: &branch, Object: &github.GitObject{SHA: c.SHA}})
+			_, _, err = w.gh.Git.CreateRef(ctx, owner, name,
+				&github.Reference{Ref: &branch, Object: &github.GitObject{SHA: c.SHA}})
 			check(t, err)
 			files := must[map[string]string](t)(w.Files(owner, name, c.GetSHA()))
-			want := map[string]string{"tool": "100755", "link": "120000", "copy/of/a.go": "100644", "pkg/a.go": "100644", "run.sh": "100755"}
+			want := map[string]string{
+				"tool": "100755", "link": "120000", "copy/of/a.go": "100644", "pkg/a.go": "100644", "run.sh": "100755",
+			}
 			if d := cmp.Diff(want, files); d != "" {
 				t.Errorf("files (-want +got):\n%s", d)
 			}
@@ -220,7 +237,8 @@ func TestGitData(t *testing.T) {
 	if len(refs) != 2 {
 		t.Errorf("matching refs %v", refs)
 	}
-	moved, _, err := w.gh.Git.UpdateRef(ctx, owner, name, &github.Reference{Ref: github.String("refs/heads/data/somebody's"), Object: &github.GitObject{SHA: &main}}, true)
+	moved, _, err := w.gh.Git.UpdateRef(ctx, owner, name,
+		&github.Reference{Ref: github.String("refs/heads/data/somebody's"), Object: &github.GitObject{SHA: &main}}, true)
 	check(t, err)
 	if moved.GetObject().GetSHA() != main {
 		t.Errorf("ref %v", moved)
@@ -244,16 +262,21 @@ func TestReadingARepository(t *testing.T) {
 	if text := must[string](t)(file.GetContent()); text != "package pkg\n" {
 		t.Errorf("content %q", text)
 	}
-	_, dir, _, err := w.gh.Repositories.GetContents(ctx, owner, name, "pkg", &github.RepositoryContentGetOptions{Ref: "main"})
+	_, dir, _, err := w.gh.Repositories.GetContents(ctx, owner, name, "pkg",
+		&github.RepositoryContentGetOptions{Ref: "main"})
 	check(t, err)
 	if len(dir) != 1 || dir[0].GetPath() != "pkg/a.go" {
 		t.Errorf("directory %v", dir)
 	}
 	_, _, _, err = w.gh.Repositories.GetContents(ctx, owner, name, "pkg/b.go", nil)
 	refused(t, err, 404, "Not Found")
-	_, _, _, err = w.gh.Repositories.GetContents(ctx, owner, name, "pkg/a.go", &github.RepositoryContentGetOptions{Ref: "--all"})
+	_, _, _, err = w.gh.Repositories.GetContents(ctx, owner, name, "pkg/a.go",
+		&github.RepositoryContentGetOptions{Ref: "--all"})
 	refused(t, err, 404, "No commit found for the ref --all")
-	must[string](t)(w.Push(owner, name, "main", "walt", ghsim.PushOptions{Message: "Second\n\nWith a body", Files: map[string]string{"run.sh": "#!/bin/sh\n"}, Delete: []string{"README.md"}}))
+	must[string](t)(w.Push(owner, name, "main", "walt",
+		ghsim.PushOptions{
+			Message: "Second\n\nWith a body", Files: map[string]string{"run.sh": "#!/bin/sh\n"}, Delete: []string{"README.md"},
+		}))
 	c, _, err := w.gh.Repositories.GetCommit(ctx, owner, name, "main", nil)
 	check(t, err)
 	if len(c.Files) != 2 || c.GetStats().GetDeletions() != 2 {
@@ -265,7 +288,8 @@ func TestReadingARepository(t *testing.T) {
 		t.Errorf("commits %v", list)
 	}
 	commits := must[[]ghsim.Commit](t)(w.BranchCommits(owner, name, "main"))
-	if commits[0].Subject != "Second" || commits[0].Body != "With a body" || commits[0].Verified || commits[0].Author != "walt" {
+	if commits[0].Subject != "Second" || commits[0].Body != "With a body" || commits[0].Verified ||
+		commits[0].Author != "walt" {
 		t.Errorf("commit %+v", commits[0])
 	}
 	files := must[map[string]string](t)(w.Files(owner, name, "main"))
@@ -288,7 +312,9 @@ func TestSeedFromADirectory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, ghsim.Options{})
 	dir := t.TempDir()
-	for path, mode := range map[string]os.FileMode{"a.txt": 0o600, "bin/tool": 0o700, ".git/config": 0o600, "weird name\twith tab": 0o600} {
+	for path, mode := range map[string]os.FileMode{
+		"a.txt": 0o600, "bin/tool": 0o700, ".git/config": 0o600, "weird name\twith tab": 0o600,
+	} {
 		check(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o750))
 		check(t, os.WriteFile(filepath.Join(dir, path), []byte(path), mode))
 	}
@@ -314,10 +340,12 @@ func TestAWorkflowNeedsItsOwnPermission(t *testing.T) {
 	base, _, err := w.gh.Git.GetCommit(ctx, owner, name, main)
 	check(t, err)
 	tree, _, err := w.gh.Git.CreateTree(ctx, owner, name, base.GetTree().GetSHA(), []*github.TreeEntry{{
-		Path: github.String(".github/workflows/ci.yml"), Mode: github.String("100644"), Type: github.String("blob"), Content: github.String("on: push\n"),
+		Path: github.String(".github/workflows/ci.yml"), Mode: github.String("100644"), Type: github.String("blob"),
+		Content: github.String("on: push\n"),
 	}})
 	check(t, err)
-	c, _, err := w.gh.Git.CreateCommit(ctx, owner, name, &github.Commit{Message: github.String("CI"), Tree: tree, Parents: []*github.Commit{base}}, nil)
+	c, _, err := w.gh.Git.CreateCommit(ctx, owner, name,
+		&github.Commit{Message: github.String("CI"), Tree: tree, Parents: []*github.Commit{base}}, nil)
 	check(t, err)
 	ref := &github.Reference{Ref: github.String("refs/heads/ci"), Object: &github.GitObject{SHA: c.SHA}}
 	_, _, err = w.gh.Git.CreateRef(ctx, owner, name, ref)

@@ -30,7 +30,10 @@ func (s *Sim) serveGit(w http.ResponseWriter, r *http.Request) {
 	if service == "info/refs" {
 		service = r.URL.Query().Get("service")
 	}
-	entry := Call{Kind: "git", Method: r.Method, Route: service, Path: r.URL.EscapedPath(), Purpose: r.Header.Get("X-Ralph-Purpose"), Caller: "anonymous"}
+	entry := Call{
+		Kind: "git", Method: r.Method, Route: service, Path: r.URL.EscapedPath(), Purpose: r.Header.Get("X-Ralph-Purpose"),
+		Caller: "anonymous",
+	}
 	f := s.takeFault(r.Method, r.URL.EscapedPath())
 	if f != nil && f.Hold != nil {
 		select {
@@ -171,7 +174,10 @@ func (s *Sim) gitAccess(r *http.Request, owner, name, service string) (*repo, pr
 		}
 	case who.user != nil:
 		if write && repo.role(who.user).rank() < RoleWrite.rank() {
-			return nil, who, &Error{Status: http.StatusForbidden, Message: "Permission to " + repo.fullName() + ".git denied to " + who.user.login + "."}
+			return nil, who, &Error{
+				Status:  http.StatusForbidden,
+				Message: "Permission to " + repo.fullName() + ".git denied to " + who.user.login + ".",
+			}
 		}
 		if repo.role(who.user) == RoleNone {
 			return nil, who, missing

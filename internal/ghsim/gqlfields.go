@@ -162,10 +162,18 @@ func connection() map[string]resolver {
 func connect(name string, all []any, a arguments) (any, error) {
 	first, last := a.num("first"), a.num("last")
 	if first < 0 && last < 0 {
-		return nil, &gqlError{"MISSING_PAGINATION_BOUNDARIES", "You must provide a `first` or `last` value to properly paginate the `" + strings.TrimSuffix(name, "Connection") + "` connection."}
+		return nil, &gqlError{
+			"MISSING_PAGINATION_BOUNDARIES",
+			"You must provide a `first` or `last` value to properly paginate the `" + strings.TrimSuffix(name, "Connection") +
+				"` connection.",
+		}
 	}
 	if first > 100 || last > 100 {
-		return nil, &gqlError{"EXCESSIVE_PAGINATION", "Requesting " + strconv.Itoa(max(first, last)) + " records on the connection exceeds the `first` limit of 100 records."}
+		return nil, &gqlError{
+			"EXCESSIVE_PAGINATION",
+			"Requesting " + strconv.Itoa(max(first, last)) +
+				" records on the connection exceeds the `first` limit of 100 records.",
+		}
 	}
 	position := func(cursor string, def int) int {
 		raw, err := base64.StdEncoding.DecodeString(cursor)
@@ -183,7 +191,9 @@ func connect(name string, all []any, a arguments) (any, error) {
 	} else {
 		from = max(from, to-last)
 	}
-	return gqlConnection{name: name, nodes: all[from:to], total: len(all), page: gqlPageInfo{next: to < len(all), previous: from > 0, end: to}}, nil
+	return gqlConnection{
+		name: name, nodes: all[from:to], total: len(all), page: gqlPageInfo{next: to < len(all), previous: from > 0, end: to},
+	}, nil
 }
 
 func (x *execution) actor(u *user) any {
@@ -226,7 +236,9 @@ func (x *execution) may(r *repo, permission, want string) error {
 		least = RoleWrite
 	}
 	if r.role(x.call.who.user).rank() < least.rank() {
-		return &gqlError{"FORBIDDEN", x.call.who.user.login + " does not have the correct permissions to execute this operation"}
+		return &gqlError{
+			"FORBIDDEN", x.call.who.user.login + " does not have the correct permissions to execute this operation",
+		}
 	}
 	return nil
 }
@@ -463,16 +475,30 @@ func resolvers() map[string]map[string]resolver {
 			"addReaction":                   on(addReviewReaction),
 			"minimizeComment":               on(minimizeComment),
 		},
-		"MinimizeCommentPayload":               {"clientMutationId": payload("clientMutationId"), "minimizedComment": payload("minimizedComment")},
-		"Minimizable":                          {"isMinimized": nil, "minimizedReason": nil},
-		"UpdatePullRequestPayload":             {"clientMutationId": payload("clientMutationId"), "pullRequest": payload("pullRequest")},
-		"CreateCheckRunPayload":                {"clientMutationId": payload("clientMutationId"), "checkRun": payload("checkRun")},
-		"UpdateCheckRunPayload":                {"clientMutationId": payload("clientMutationId"), "checkRun": payload("checkRun")},
-		"CreateCommitOnBranchPayload":          {"clientMutationId": payload("clientMutationId"), "commit": payload("commit"), "ref": payload("ref")},
-		"MarkPullRequestReadyForReviewPayload": {"clientMutationId": payload("clientMutationId"), "pullRequest": payload("pullRequest")},
-		"ConvertPullRequestToDraftPayload":     {"clientMutationId": payload("clientMutationId"), "pullRequest": payload("pullRequest")},
-		"AddReactionPayload":                   {"clientMutationId": payload("clientMutationId")},
-		"ResolveReviewThreadPayload":           {"clientMutationId": payload("clientMutationId"), "thread": payload("thread")},
+		"MinimizeCommentPayload": {
+			"clientMutationId": payload("clientMutationId"), "minimizedComment": payload("minimizedComment"),
+		},
+		"Minimizable": {"isMinimized": nil, "minimizedReason": nil},
+		"UpdatePullRequestPayload": {
+			"clientMutationId": payload("clientMutationId"), "pullRequest": payload("pullRequest"),
+		},
+		"CreateCheckRunPayload": {
+			"clientMutationId": payload("clientMutationId"), "checkRun": payload("checkRun"),
+		},
+		"UpdateCheckRunPayload": {
+			"clientMutationId": payload("clientMutationId"), "checkRun": payload("checkRun"),
+		},
+		"CreateCommitOnBranchPayload": {
+			"clientMutationId": payload("clientMutationId"), "commit": payload("commit"), "ref": payload("ref"),
+		},
+		"MarkPullRequestReadyForReviewPayload": {
+			"clientMutationId": payload("clientMutationId"), "pullRequest": payload("pullRequest"),
+		},
+		"ConvertPullRequestToDraftPayload": {
+			"clientMutationId": payload("clientMutationId"), "pullRequest": payload("pullRequest"),
+		},
+		"AddReactionPayload":         {"clientMutationId": payload("clientMutationId")},
+		"ResolveReviewThreadPayload": {"clientMutationId": payload("clientMutationId"), "thread": payload("thread")},
 		"RateLimit": {
 			"cost":      get(func(*execution, gqlRateLimit) any { return 1 }),
 			"limit":     get(func(*execution, gqlRateLimit) any { return hourlyLimit }),
@@ -502,9 +528,14 @@ func resolvers() map[string]map[string]resolver {
 		"Organization":                       actorFields(),
 		"Actor":                              {"login": nil, "url": nil, "resourcePath": nil},
 		"Node":                               {"id": nil},
-		"GitObject":                          {"id": nil, "oid": nil, "abbreviatedOid": nil, "commitUrl": nil, "repository": nil},
-		"GitSignature":                       {"email": nil, "isValid": nil, "payload": nil, "signature": nil, "signer": nil, "state": nil, "wasSignedByGitHub": nil},
-		"RepositoryOwner":                    {"id": nil, "login": nil, "url": nil, "resourcePath": nil},
+		"GitObject": {
+			"id": nil, "oid": nil, "abbreviatedOid": nil, "commitUrl": nil, "repository": nil,
+		},
+		"GitSignature": {
+			"email": nil, "isValid": nil, "payload": nil, "signature": nil, "signer": nil, "state": nil,
+			"wasSignedByGitHub": nil,
+		},
+		"RepositoryOwner": {"id": nil, "login": nil, "url": nil, "resourcePath": nil},
 		"Repository": {
 			"id":            get(func(_ *execution, p gqlRepo) any { return nodeID("R", p.r.id) }),
 			"databaseId":    get(func(_ *execution, p gqlRepo) any { return p.r.id }),
@@ -529,15 +560,22 @@ func resolvers() map[string]map[string]resolver {
 				}
 				return x.gitObject(p.r, a.str("expression"))
 			}),
-			"issue":       on(func(x *execution, p gqlRepo, a arguments) (any, error) { return x.issue(p.r, a.num("number"), false) }),
-			"pullRequest": on(func(x *execution, p gqlRepo, a arguments) (any, error) { return x.issue(p.r, a.num("number"), true) }),
+			"issue": on(func(x *execution, p gqlRepo, a arguments) (any,
+				error) {
+				return x.issue(p.r, a.num("number"), false)
+			}),
+			"pullRequest": on(func(x *execution, p gqlRepo, a arguments) (any,
+				error) {
+				return x.issue(p.r, a.num("number"), true)
+			}),
 			"pullRequests": on(func(x *execution, p gqlRepo, a arguments) (any, error) {
 				if err := x.may(p.r, "pull_requests", "read"); err != nil {
 					return nil, err
 				}
 				var all []any
 				for _, i := range p.r.issues {
-					if i.pull == nil || a.str("headRefName") != "" && a.str("headRefName") != i.pull.head || a.str("baseRefName") != "" && a.str("baseRefName") != i.pull.base {
+					if i.pull == nil || a.str("headRefName") != "" && a.str("headRefName") != i.pull.head ||
+						a.str("baseRefName") != "" && a.str("baseRefName") != i.pull.base {
 						continue
 					}
 					if states := a.list("states"); len(states) > 0 && !slices.Contains(states, any(pullState(i))) {
@@ -557,7 +595,8 @@ func resolvers() map[string]map[string]resolver {
 			"repository": get(func(_ *execution, p gqlRef) any { return gqlRepo{p.r} }),
 			"target":     on(func(x *execution, p gqlRef, _ arguments) (any, error) { return x.gitObject(p.r, p.ref.OID) }),
 		},
-		"Commit": merged(gitObjectFields(func(p gqlCommit) *repo { return p.r }, func(p gqlCommit) string { return p.c.OID }, "C"), map[string]resolver{
+		"Commit": merged(gitObjectFields(func(p gqlCommit) *repo { return p.r }, func(p gqlCommit) string { return p.c.OID },
+			"C"), map[string]resolver{
 			"url":             get(func(x *execution, p gqlCommit) any { return x.sim.html(p.r) + "/commit/" + p.c.OID }),
 			"message":         get(func(_ *execution, p gqlCommit) any { return p.c.Message }),
 			"messageHeadline": get(func(_ *execution, p gqlCommit) any { return p.c.subject() }),
@@ -617,19 +656,20 @@ func resolvers() map[string]map[string]resolver {
 				return nil
 			}),
 		},
-		"Tree": merged(gitObjectFields(func(p gqlTree) *repo { return p.r }, func(p gqlTree) string { return p.oid }, "T"), map[string]resolver{
-			"entries": on(func(x *execution, p gqlTree, _ arguments) (any, error) {
-				entries, err := p.r.git.tree(x.call.Context(), p.oid, false)
-				if err != nil {
-					return nil, err
-				}
-				list := []gqlEntry{}
-				for _, e := range entries {
-					list = append(list, gqlEntry{p.r, e})
-				}
-				return list, nil
+		"Tree": merged(gitObjectFields(func(p gqlTree) *repo { return p.r }, func(p gqlTree) string { return p.oid }, "T"),
+			map[string]resolver{
+				"entries": on(func(x *execution, p gqlTree, _ arguments) (any, error) {
+					entries, err := p.r.git.tree(x.call.Context(), p.oid, false)
+					if err != nil {
+						return nil, err
+					}
+					list := []gqlEntry{}
+					for _, e := range entries {
+						list = append(list, gqlEntry{p.r, e})
+					}
+					return list, nil
+				}),
 			}),
-		}),
 		"TreeEntry": {
 			"name": get(func(_ *execution, p gqlEntry) any { return p.e.Path }),
 			"path": get(func(_ *execution, p gqlEntry) any { return p.e.Path }),
@@ -641,17 +681,18 @@ func resolvers() map[string]map[string]resolver {
 				return x.gitObject(p.r, p.e.OID)
 			}),
 		},
-		"Blob": merged(gitObjectFields(func(p gqlBlob) *repo { return p.r }, func(p gqlBlob) string { return p.oid }, "B"), map[string]resolver{
-			"byteSize":    get(func(_ *execution, p gqlBlob) any { return len(p.data) }),
-			"isBinary":    get(func(_ *execution, p gqlBlob) any { return binary(p.data) }),
-			"isTruncated": get(func(*execution, gqlBlob) any { return false }),
-			"text": get(func(_ *execution, p gqlBlob) any {
-				if binary(p.data) {
-					return nil
-				}
-				return string(p.data)
+		"Blob": merged(gitObjectFields(func(p gqlBlob) *repo { return p.r }, func(p gqlBlob) string { return p.oid }, "B"),
+			map[string]resolver{
+				"byteSize":    get(func(_ *execution, p gqlBlob) any { return len(p.data) }),
+				"isBinary":    get(func(_ *execution, p gqlBlob) any { return binary(p.data) }),
+				"isTruncated": get(func(*execution, gqlBlob) any { return false }),
+				"text": get(func(_ *execution, p gqlBlob) any {
+					if binary(p.data) {
+						return nil
+					}
+					return string(p.data)
+				}),
 			}),
-		}),
 		"Label": {
 			"id":    get(func(_ *execution, p gqlLabel) any { return nodeID("LA", p.l.id) }),
 			"name":  get(func(_ *execution, p gqlLabel) any { return p.l.name }),
@@ -839,7 +880,9 @@ func createCommitOnBranch(x *execution, _ gqlRoot, a arguments) (any, error) {
 		return nil, err
 	}
 	now, by := x.sim.now(), x.call.who.author()
-	oid, err := r.git.writeCommit(ctx, commitObject{Tree: tree, Parents: []string{head}, Author: by.user.person(now), Committer: webFlow(now), Message: text})
+	oid, err := r.git.writeCommit(ctx, commitObject{
+		Tree: tree, Parents: []string{head}, Author: by.user.person(now), Committer: webFlow(now), Message: text,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -852,7 +895,8 @@ func createCommitOnBranch(x *execution, _ gqlRoot, a arguments) (any, error) {
 		return nil, err
 	}
 	return gqlPayload{"CreateCommitOnBranchPayload", map[string]any{
-		"clientMutationId": in["clientMutationId"], "commit": gqlCommit{r, commit}, "ref": gqlRef{r, gitRef{Name: "refs/heads/" + branch, OID: oid, Type: "commit"}},
+		"clientMutationId": in["clientMutationId"], "commit": gqlCommit{r, commit},
+		"ref": gqlRef{r, gitRef{Name: "refs/heads/" + branch, OID: oid, Type: "commit"}},
 	}}, nil
 }
 
@@ -872,7 +916,8 @@ func (x *execution) fileChanges(r *repo, head string, in arguments) ([]change, e
 			return &gqlError{"UNPROCESSABLE", "A path was provided that is not valid: `" + path + "`"}
 		case seen[path]:
 			return &gqlError{"UNPROCESSABLE", "A path was provided more than once: `" + path + "`"}
-		case strings.HasPrefix(path, ".github/workflows/") && x.call.who.tok != nil && !x.call.who.tok.allows("workflows", "write"):
+		case strings.HasPrefix(path, ".github/workflows/") && x.call.who.tok != nil &&
+			!x.call.who.tok.allows("workflows", "write"):
 			return &gqlError{"FORBIDDEN", workflowRefusal(path)}
 		}
 		seen[path] = true
@@ -884,7 +929,9 @@ func (x *execution) fileChanges(r *repo, head string, in arguments) ([]change, e
 			return nil, err
 		}
 		if modes[path] == "" {
-			return nil, &gqlError{"UNPROCESSABLE", "A path was requested for deletion which does not exist as of commit oid `" + head + "`"}
+			return nil, &gqlError{
+				"UNPROCESSABLE", "A path was requested for deletion which does not exist as of commit oid `" + head + "`",
+			}
 		}
 		changes = append(changes, change{Path: path})
 	}
@@ -961,13 +1008,17 @@ func resolveThread(x *execution, _ gqlRoot, a arguments) (any, error) {
 	}
 	t, ok := v.(gqlThread)
 	if !ok {
-		return nil, &gqlError{"NOT_FOUND", "Could not resolve to PullRequestReviewThread node with the global id of '" + in.str("threadId") + "'."}
+		return nil, &gqlError{
+			"NOT_FOUND", "Could not resolve to PullRequestReviewThread node with the global id of '" + in.str("threadId") + "'.",
+		}
 	}
 	if err := x.may(t.r, "pull_requests", "write"); err != nil {
 		return nil, err
 	}
 	x.sim.setResolved(t.r, t.i, t.t, x.call.who.author(), true)
-	return gqlPayload{"ResolveReviewThreadPayload", map[string]any{"clientMutationId": in["clientMutationId"], "thread": t}}, nil
+	return gqlPayload{
+		"ResolveReviewThreadPayload", map[string]any{"clientMutationId": in["clientMutationId"], "thread": t},
+	}, nil
 }
 
 // checkArgument is what a mutation says of a check run, in the words of REST,
@@ -979,7 +1030,9 @@ func (x *execution) checkArgument(in arguments) (*repo, checkInput, error) {
 	}
 	r, ok := v.(gqlRepo)
 	if !ok {
-		return nil, checkInput{}, &gqlError{"NOT_FOUND", "Could not resolve to Repository node with the global id of '" + in.str("repositoryId") + "'."}
+		return nil, checkInput{}, &gqlError{
+			"NOT_FOUND", "Could not resolve to Repository node with the global id of '" + in.str("repositoryId") + "'.",
+		}
 	}
 	if err := x.may(r.r, "checks", "write"); err != nil {
 		return nil, checkInput{}, err
@@ -988,14 +1041,18 @@ func (x *execution) checkArgument(in arguments) (*repo, checkInput, error) {
 		return nil, checkInput{}, &gqlError{"FORBIDDEN", "Resource not accessible by personal access token"}
 	}
 	out := checkInput{
-		Name: in.str("name"), HeadSHA: in.str("headSha"), Status: strings.ToLower(in.str("status")), Conclusion: strings.ToLower(in.str("conclusion")),
-		DetailsURL: in.str("detailsUrl"), ExternalID: in.str("externalId"), StartedAt: in.str("startedAt"), CompletedAt: in.str("completedAt"),
+		Name: in.str("name"), HeadSHA: in.str("headSha"), Status: strings.ToLower(in.str("status")),
+		Conclusion: strings.ToLower(in.str("conclusion")),
+		DetailsURL: in.str("detailsUrl"), ExternalID: in.str("externalId"), StartedAt: in.str("startedAt"),
+		CompletedAt: in.str("completedAt"),
 	}
 	if in["actions"] != nil {
 		out.Actions = []checkAction{}
 	}
 	for _, a := range in.list("actions") {
-		out.Actions = append(out.Actions, checkAction{Label: field(a, "label"), Identifier: field(a, "identifier"), Description: field(a, "description")})
+		out.Actions = append(out.Actions, checkAction{
+			Label: field(a, "label"), Identifier: field(a, "identifier"), Description: field(a, "description"),
+		})
 	}
 	if in["output"] != nil {
 		o := in.obj("output")
@@ -1008,7 +1065,8 @@ func (x *execution) checkArgument(in arguments) (*repo, checkInput, error) {
 			a := arguments(m)
 			at := a.obj("location")
 			out.Output.Annotations = append(out.Output.Annotations, Annotation{
-				Path: a.str("path"), StartLine: at.num("startLine"), EndLine: at.num("endLine"), StartColumn: max(0, at.num("startColumn")), EndColumn: max(0, at.num("endColumn")),
+				Path: a.str("path"), StartLine: at.num("startLine"), EndLine: at.num("endLine"),
+				StartColumn: max(0, at.num("startColumn")), EndColumn: max(0, at.num("endColumn")),
 				Level: strings.ToLower(a.str("annotationLevel")), Message: a.str("message"), Title: a.str("title"),
 			})
 		}
@@ -1042,7 +1100,9 @@ func createCheckRun(x *execution, _ gqlRoot, a arguments) (any, error) {
 	if err != nil {
 		return nil, inGraphQL(err)
 	}
-	return gqlPayload{"CreateCheckRunPayload", map[string]any{"clientMutationId": in["clientMutationId"], "checkRun": gqlCheck{r, made}}}, nil
+	return gqlPayload{
+		"CreateCheckRunPayload", map[string]any{"clientMutationId": in["clientMutationId"], "checkRun": gqlCheck{r, made}},
+	}, nil
 }
 
 func updateCheckRun(x *execution, _ gqlRoot, a arguments) (any, error) {
@@ -1057,12 +1117,16 @@ func updateCheckRun(x *execution, _ gqlRoot, a arguments) (any, error) {
 	}
 	known, ok := v.(gqlCheck)
 	if !ok || known.r != r {
-		return nil, &gqlError{"NOT_FOUND", "Could not resolve to CheckRun node with the global id of '" + in.str("checkRunId") + "'."}
+		return nil, &gqlError{
+			"NOT_FOUND", "Could not resolve to CheckRun node with the global id of '" + in.str("checkRunId") + "'.",
+		}
 	}
 	if err := x.sim.changeCheck(x.call, r, known.c, check); err != nil {
 		return nil, inGraphQL(err)
 	}
-	return gqlPayload{"UpdateCheckRunPayload", map[string]any{"clientMutationId": in["clientMutationId"], "checkRun": known}}, nil
+	return gqlPayload{
+		"UpdateCheckRunPayload", map[string]any{"clientMutationId": in["clientMutationId"], "checkRun": known},
+	}, nil
 }
 
 func updatePullRequest(x *execution, _ gqlRoot, a arguments) (any, error) {
@@ -1092,7 +1156,9 @@ func updatePullRequest(x *execution, _ gqlRoot, a arguments) (any, error) {
 			return nil, inGraphQL(err)
 		}
 	}
-	return gqlPayload{"UpdatePullRequestPayload", map[string]any{"clientMutationId": in["clientMutationId"], "pullRequest": p}}, nil
+	return gqlPayload{
+		"UpdatePullRequestPayload", map[string]any{"clientMutationId": in["clientMutationId"], "pullRequest": p},
+	}, nil
 }
 
 // addReviewReaction reacts to a review or to what was said in one. What else can
@@ -1107,7 +1173,8 @@ func addReviewReaction(x *execution, _ gqlRoot, a arguments) (any, error) {
 		return nil, err
 	}
 	contents := map[string]string{
-		"THUMBS_UP": "+1", "THUMBS_DOWN": "-1", "LAUGH": "laugh", "CONFUSED": "confused", "HEART": "heart", "HOORAY": "hooray", "ROCKET": "rocket", "EYES": "eyes",
+		"THUMBS_UP": "+1", "THUMBS_DOWN": "-1", "LAUGH": "laugh", "CONFUSED": "confused", "HEART": "heart",
+		"HOORAY": "hooray", "ROCKET": "rocket", "EYES": "eyes",
 	}
 	if _, _, err := x.sim.react(list, x.call.who.author().user, contents[in.str("content")]); err != nil {
 		return nil, inGraphQL(err)
@@ -1152,7 +1219,9 @@ func minimizeComment(x *execution, _ gqlRoot, a arguments) (any, error) {
 	}
 	c, ok := v.(gqlComment)
 	if !ok {
-		return nil, &gqlError{"NOT_FOUND", "Could not resolve to Minimizable node with the global id of '" + in.str("subjectId") + "'."}
+		return nil, &gqlError{
+			"NOT_FOUND", "Could not resolve to Minimizable node with the global id of '" + in.str("subjectId") + "'.",
+		}
 	}
 	permission := "issues"
 	if c.i.pull != nil {
@@ -1162,5 +1231,7 @@ func minimizeComment(x *execution, _ gqlRoot, a arguments) (any, error) {
 		return nil, err
 	}
 	c.c.folded = strings.ReplaceAll(strings.ToLower(in.str("classifier")), "_", "-")
-	return gqlPayload{"MinimizeCommentPayload", map[string]any{"clientMutationId": in["clientMutationId"], "minimizedComment": c}}, nil
+	return gqlPayload{
+		"MinimizeCommentPayload", map[string]any{"clientMutationId": in["clientMutationId"], "minimizedComment": c},
+	}, nil
 }

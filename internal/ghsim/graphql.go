@@ -131,7 +131,9 @@ func (s *Sim) graphql(c *call) answer {
 		return errorAnswer(notFound())
 	}
 	if c.who.tok == nil && c.who.user == nil {
-		return errorAnswer(&Error{Status: http.StatusUnauthorized, Message: "This endpoint requires you to be authenticated."})
+		return errorAnswer(&Error{
+			Status: http.StatusUnauthorized, Message: "This endpoint requires you to be authenticated.",
+		})
 	}
 	var req gqlRequest
 	if err := json.Unmarshal(c.body, &req); err != nil {
@@ -168,7 +170,10 @@ var unknownField = strs.Lazy(`^Cannot query field "(\w+)" on type "(\w+)"\.`)
 func schemaErrors(errs gqlerror.List) []obj {
 	var out []obj
 	for _, e := range errs {
-		o := obj{"message": unknownField().ReplaceAllString(e.Message, "Field '$1' doesn't exist on type '$2'"), "locations": locations(e.Locations)}
+		o := obj{
+			"message":   unknownField().ReplaceAllString(e.Message, "Field '$1' doesn't exist on type '$2'"),
+			"locations": locations(e.Locations),
+		}
 		if m := unknownField().FindStringSubmatch(e.Message); m != nil {
 			o["extensions"] = obj{"code": "undefinedField", "typeName": m[2], "fieldName": m[1]}
 		}
@@ -245,8 +250,9 @@ func (x *execution) skipped(ds ast.DirectiveList) bool {
 
 // is says whether a value of type typ meets a type condition.
 func (x *execution) is(typ *ast.Definition, condition string) bool {
-	return condition == "" || condition == typ.Name || slices.ContainsFunc(x.sim.gql.schema.GetPossibleTypes(x.sim.gql.schema.Types[condition]),
-		func(d *ast.Definition) bool { return d.Name == typ.Name })
+	return condition == "" || condition == typ.Name ||
+		slices.ContainsFunc(x.sim.gql.schema.GetPossibleTypes(x.sim.gql.schema.Types[condition]),
+			func(d *ast.Definition) bool { return d.Name == typ.Name })
 }
 
 func (x *execution) field(typ *ast.Definition, value any, f *ast.Field, sets []*ast.SelectionSet, path []any) any {
@@ -287,7 +293,9 @@ func (x *execution) complete(result any, sets []*ast.SelectionSet, path []any) a
 }
 
 func (x *execution) fail(f *ast.Field, path []any, err error) {
-	o := obj{"message": err.Error(), "path": path, "locations": []obj{{"line": f.Position.Line, "column": f.Position.Column}}}
+	o := obj{
+		"message": err.Error(), "path": path, "locations": []obj{{"line": f.Position.Line, "column": f.Position.Column}},
+	}
 	if e, ok := errors.AsType[*gqlError](err); ok {
 		o["type"] = e.kind
 	}

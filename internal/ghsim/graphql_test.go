@@ -21,7 +21,8 @@ func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 func appJWT(t *testing.T, w *world) string {
 	t.Helper()
 	now := time.Now().Unix()
-	return sign(t, parseKey(t, ghsimtest.Key()), map[string]any{"alg": "RS256", "typ": "JWT"}, map[string]any{"iss": w.app.ID, "iat": now - 10, "exp": now + 300})
+	return sign(t, parseKey(t, ghsimtest.Key()), map[string]any{"alg": "RS256", "typ": "JWT"},
+		map[string]any{"iss": w.app.ID, "iat": now - 10, "exp": now + 300})
 }
 
 func b64(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
@@ -56,10 +57,15 @@ func TestCreateCommitOnBranch(t *testing.T) {
 	token := must[string](t)(w.Token(w.in.ID, nil))
 	head := w.branch(t, "ralph/1")
 	data, problem := w.query(t, token, commitQuery, map[string]any{"input": map[string]any{
-		"clientMutationId": "T1", "branch": map[string]any{"repositoryNameWithOwner": "acme/widgets", "branchName": "ralph/1"}, "expectedHeadOid": head,
+		"clientMutationId": "T1", "branch": map[string]any{
+			"repositoryNameWithOwner": "acme/widgets", "branchName": "ralph/1",
+		}, "expectedHeadOid": head,
 		"message": map[string]any{"headline": "T1: do it", "body": "Because.\n"},
 		"fileChanges": map[string]any{
-			"additions": []any{file("new/deep.txt", b64("deep")), file("run.sh", b64("#!/bin/sh\necho changed\n")), file("README.md/now-a-dir", b64("x")), file("empty", "")},
+			"additions": []any{
+				file("new/deep.txt", b64("deep")), file("run.sh", b64("#!/bin/sh\necho changed\n")),
+				file("README.md/now-a-dir", b64("x")), file("empty", ""),
+			},
 			"deletions": []any{file("README.md"), file("pkg/a.go")},
 		},
 	}})
@@ -72,11 +78,16 @@ func TestCreateCommitOnBranch(t *testing.T) {
 	want := map[string]any{"createCommitOnBranch": map[string]any{
 		"clientMutationId": "T1",
 		"commit": map[string]any{
-			"oid": tip, "tree": map[string]any{"oid": tree}, "parents": map[string]any{"nodes": []any{map[string]any{"oid": head}}},
+			"oid": tip, "tree": map[string]any{"oid": tree},
+			"parents":   map[string]any{"nodes": []any{map[string]any{"oid": head}}},
 			"author":    map[string]any{"name": "ralph[bot]", "email": mail, "user": nil},
 			"committer": map[string]any{"name": "GitHub", "email": "noreply@github.com"},
-			"message":   "T1: do it\n\nBecause.\n", "messageHeadline": "T1: do it", "messageBody": "Because.", "committedViaWeb": true,
-			"signature": map[string]any{"__typename": "GpgSignature", "isValid": true, "wasSignedByGitHub": true, "state": "VALID", "email": "noreply@github.com", "signer": map[string]any{"login": "web-flow"}},
+			"message":   "T1: do it\n\nBecause.\n", "messageHeadline": "T1: do it", "messageBody": "Because.",
+			"committedViaWeb": true,
+			"signature": map[string]any{
+				"__typename": "GpgSignature", "isValid": true, "wasSignedByGitHub": true, "state": "VALID",
+				"email": "noreply@github.com", "signer": map[string]any{"login": "web-flow"},
+			},
 		},
 		"ref": map[string]any{"name": "ralph/1", "prefix": "refs/heads/", "target": map[string]any{"oid": tip}},
 	}}
@@ -85,7 +96,9 @@ func TestCreateCommitOnBranch(t *testing.T) {
 	}
 	// Modes cannot be said: new files are plain, old ones keep theirs.
 	files := must[map[string]string](t)(w.Files(owner, name, "ralph/1"))
-	if d := cmp.Diff(map[string]string{"new/deep.txt": "100644", "run.sh": "100755", "README.md/now-a-dir": "100644", "empty": "100644"}, files); d != "" {
+	if d := cmp.Diff(map[string]string{
+		"new/deep.txt": "100644", "run.sh": "100755", "README.md/now-a-dir": "100644", "empty": "100644",
+	}, files); d != "" {
 		t.Errorf("files (-want +got):\n%s", d)
 	}
 	if got := must[[]byte](t)(w.File(owner, name, "ralph/1", "run.sh")); string(got) != "#!/bin/sh\necho changed\n" {
@@ -108,19 +121,40 @@ func TestCommitsThatAreRefused(t *testing.T) {
 		change      m
 		kind, text  string
 	}{
-		{"stale head", full, m{"expectedHeadOid": stale}, "STALE_DATA", `Expected branch to point to "` + stale + `" but it did not.  Pull and try again.`},
-		{"no such branch", full, m{"branch": m{"repositoryNameWithOwner": "acme/widgets", "branchName": "ralph/2"}}, "NOT_FOUND", "Branch not found"},
-		{"repository outside the token", full, m{"branch": m{"repositoryNameWithOwner": "acme/other", "branchName": "main"}}, "NOT_FOUND", "Could not resolve to a Repository with the name 'acme/other'."},
+		{
+			"stale head", full, m{"expectedHeadOid": stale}, "STALE_DATA",
+			`Expected branch to point to "` + stale + `" but it did not.  Pull and try again.`,
+		},
+		{
+			"no such branch", full, m{"branch": m{"repositoryNameWithOwner": "acme/widgets", "branchName": "ralph/2"}},
+			"NOT_FOUND", "Branch not found",
+		},
+		{
+			"repository outside the token", full, m{"branch": m{"repositoryNameWithOwner": "acme/other", "branchName": "main"}},
+			"NOT_FOUND", "Could not resolve to a Repository with the name 'acme/other'.",
+		},
 		{"may only read", reader, m{}, "FORBIDDEN", "Resource not accessible by integration"},
-		{"deleting nothing", full, m{"fileChanges": m{"deletions": []any{file("gone.txt")}}}, "UNPROCESSABLE", "A path was requested for deletion which does not exist as of commit oid `" + head + "`"},
+		{
+			"deleting nothing", full, m{"fileChanges": m{"deletions": []any{file("gone.txt")}}}, "UNPROCESSABLE",
+			"A path was requested for deletion which does not exist as of commit oid `" + head + "`",
+		},
 		{"bad base64", full, m{"fileChanges": m{"additions": []any{file("a", "%%%")}}}, "UNPROCESSABLE", "not valid Base64"},
 		{"out of the tree", full, m{"fileChanges": m{"additions": []any{file("../a", "")}}}, "UNPROCESSABLE", "not valid"},
 		{"absolute", full, m{"fileChanges": m{"additions": []any{file("/etc/passwd", "")}}}, "UNPROCESSABLE", "not valid"},
 		{"into .git", full, m{"fileChanges": m{"additions": []any{file(".git/hooks/x", "")}}}, "UNPROCESSABLE", "not valid"},
-		{"twice", full, m{"fileChanges": m{"additions": []any{file("a", ""), file("a", "")}}}, "UNPROCESSABLE", "more than once"},
-		{"a workflow", full, m{"fileChanges": m{"additions": []any{file(".github/workflows/x.yml", "")}}}, "FORBIDDEN", "without `workflows` permission"},
+		{
+			"twice", full, m{"fileChanges": m{"additions": []any{file("a", ""), file("a", "")}}}, "UNPROCESSABLE",
+			"more than once",
+		},
+		{
+			"a workflow", full, m{"fileChanges": m{"additions": []any{file(".github/workflows/x.yml", "")}}}, "FORBIDDEN",
+			"without `workflows` permission",
+		},
 		{"no headline", full, m{"message": m{"headline": " "}}, "UNPROCESSABLE", "headline"},
-		{"a mode, which the input does not have", full, m{"fileChanges": m{"additions": []any{m{"path": "a", "contents": "", "mode": "100755"}}}}, "", "unknown field"},
+		{
+			"a mode, which the input does not have", full,
+			m{"fileChanges": m{"additions": []any{m{"path": "a", "contents": "", "mode": "100755"}}}}, "", "unknown field",
+		},
 		{"no head", full, m{"expectedHeadOid": nil}, "", "cannot be null"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -152,10 +186,22 @@ func TestQueriesThatTheSchemaRefuses(t *testing.T) {
 		{"unknown argument", `{viewer(deep:true){login}}`, "Unknown argument"},
 		{"no selection", `{viewer}`, "must have a selection of subfields"},
 		{"not a query", `{`, "Expected Name"},
-		{"missing variable", `query($n:Int!){repository(owner:"acme",name:"widgets"){issue(number:$n){id}}}`, "must be defined"},
-		{"no page size", `{repository(owner:"acme",name:"widgets"){pullRequests{totalCount}}}`, "You must provide a `first` or `last` value"},
-		{"too large a page", `{repository(owner:"acme",name:"widgets"){pullRequests(first:500){totalCount}}}`, "exceeds the `first` limit of 100 records"},
-		{"no such issue", `{repository(owner:"acme",name:"widgets"){issue(number:99){id}}}`, "Could not resolve to a Issue with the number of 99."},
+		{
+			"missing variable", `query($n:Int!){repository(owner:"acme",name:"widgets"){issue(number:$n){id}}}`,
+			"must be defined",
+		},
+		{
+			"no page size", `{repository(owner:"acme",name:"widgets"){pullRequests{totalCount}}}`,
+			"You must provide a `first` or `last` value",
+		},
+		{
+			"too large a page", `{repository(owner:"acme",name:"widgets"){pullRequests(first:500){totalCount}}}`,
+			"exceeds the `first` limit of 100 records",
+		},
+		{
+			"no such issue", `{repository(owner:"acme",name:"widgets"){issue(number:99){id}}}`,
+			"Could not resolve to a Issue with the number of 99.",
+		},
 		{"no such node", `{node(id:"I_nonsense"){id}}`, "Could not resolve to a node with the global id of 'I_nonsense'."},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -206,7 +252,9 @@ func TestQueries(t *testing.T) {
 		"rateLimit": m{"limit": 5000.0, "cost": 1.0},
 		"repository": m{
 			"id": w.repo.NodeID, "nameWithOwner": "acme/widgets",
-			"defaultBranchRef": m{"name": "main", "target": m{"oid": main, "history": m{"totalCount": 1.0}, "tree": m{"entries": []any{
+			"defaultBranchRef": m{"name": "main", "target": m{"oid": main, "history": m{
+				"totalCount": 1.0,
+			}, "tree": m{"entries": []any{
 				m{"path": "README.md", "type": "blob", "mode": 33188.0, "object": blob("# Widgets\n")},
 				m{"path": "pkg", "type": "tree", "mode": 16384.0, "object": m{"__typename": "Tree"}},
 				m{"path": "run.sh", "type": "blob", "mode": 33261.0, "object": blob("#!/bin/sh\necho hi\n")},
@@ -215,10 +263,13 @@ func TestQueries(t *testing.T) {
 			"object":  m{"oid": "01f1d8ba1b5b9bdc9d3f7b1c1ed4a1d1b0f0e4b3", "isBinary": false, "text": "package pkg\n"},
 			"issue": m{
 				"title": "An issue", "state": "OPEN", "author": m{"login": "ann"}, "labels": m{"nodes": []any{m{"name": "ralph"}}},
-				"comments": m{"nodes": []any{m{"body": "Indeed", "author": m{"login": "walt"}}}, "pageInfo": m{"hasPreviousPage": false}},
+				"comments": m{
+					"nodes": []any{m{"body": "Indeed", "author": m{"login": "walt"}}}, "pageInfo": m{"hasPreviousPage": false},
+				},
 			},
 			"pullRequest": m{
-				"id": pr.GetNodeID(), "isDraft": true, "headRefOid": pr.GetHead().GetSHA(), "mergeable": "MERGEABLE", "state": "OPEN", "body": "", "url": pr.GetHTMLURL(),
+				"id": pr.GetNodeID(), "isDraft": true, "headRefOid": pr.GetHead().GetSHA(), "mergeable": "MERGEABLE",
+				"state": "OPEN", "body": "", "url": pr.GetHTMLURL(),
 				"author":  m{"__typename": "Bot", "login": "ralph"},
 				"commits": m{"totalCount": 1.0, "nodes": []any{m{"commit": m{"oid": pr.GetHead().GetSHA(), "signature": nil}}}},
 			},
@@ -247,18 +298,23 @@ func TestNodesAndDrafts(t *testing.T) {
 		ConvertPullRequestToDraft struct{ PullRequest struct{ IsDraft bool } } `graphql:"convertPullRequestToDraft(input:$input)"`
 	}
 	check(t, w.ql.Mutate(ctx, &m, githubv4.ConvertPullRequestToDraftInput{PullRequestID: pr.GetNodeID()}, nil))
-	if got := must[ghsim.PR](t)(w.PR(owner, name, pr.GetNumber())); !got.Draft || !m.ConvertPullRequestToDraft.PullRequest.IsDraft {
+	if got := must[ghsim.PR](t)(w.PR(owner, name, pr.GetNumber())); !got.Draft ||
+		!m.ConvertPullRequestToDraft.PullRequest.IsDraft {
 		t.Errorf("draft %v in the answer, %v in fact", m.ConvertPullRequestToDraft.PullRequest.IsDraft, got.Draft)
 	}
 	token := must[string](t)(w.Token(w.in.ID, nil))
 	noPulls := must[string](t)(w.Token(w.in.ID, map[string]string{"issues": "write"}))
-	ids := map[string]string{pr.GetNodeID(): "PullRequest", must[ghsim.Issue](t)(w.Issue(owner, name, 1)).NodeID: "Issue", w.repo.NodeID: "Repository"}
+	ids := map[string]string{
+		pr.GetNodeID(): "PullRequest", must[ghsim.Issue](t)(w.Issue(owner, name, 1)).NodeID: "Issue",
+		w.repo.NodeID: "Repository",
+	}
 	ref, _, err := w.gh.Git.GetRef(ctx, owner, name, "heads/main")
 	check(t, err)
 	ids[ref.GetNodeID()] = "Ref"
 	for id, want := range ids {
 		data, problem := w.query(t, token, `query($id:ID!){node(id:$id){__typename id}}`, map[string]any{"id": id})
-		if d := cmp.Diff(map[string]any{"node": map[string]any{"__typename": want, "id": id}}, data); d != "" || problem != nil {
+		if d := cmp.Diff(map[string]any{"node": map[string]any{"__typename": want, "id": id}}, data); d != "" ||
+			problem != nil {
 			t.Errorf("node %s: %v\n%s", id, problem, d)
 		}
 	}

@@ -196,6 +196,7 @@ func (s *Sim) postConversion(c *call) (int, any, error) {
 	if !isObj {
 		return 0, nil, errors.New("app without a shape")
 	}
-	o["client_secret"], o["webhook_secret"], o["pem"] = found.app.clientSecret, found.app.hook.secret, string(slices.Clone(found.app.pem))
+	o["client_secret"], o["webhook_secret"], o["pem"] = found.app.clientSecret, found.app.hook.secret,
+		string(slices.Clone(found.app.pem))
 	return http.StatusCreated, o, nil
 }

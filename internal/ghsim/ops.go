@@ -27,7 +27,10 @@ type author struct {
 // may refuses a person whose role in r is below least.
 func may(r *repo, u *user, least Role) error {
 	if u.kind != "Bot" && r.role(u).rank() < least.rank() {
-		return &Error{Status: http.StatusForbidden, Message: "Must have " + string(least) + " access to the repository", Detail: u.login + " is " + string(r.role(u)) + " in " + r.fullName()}
+		return &Error{
+			Status: http.StatusForbidden, Message: "Must have " + string(least) + " access to the repository",
+			Detail: u.login + " is " + string(r.role(u)) + " in " + r.fullName(),
+		}
 	}
 	return nil
 }
@@ -35,10 +38,16 @@ func may(r *repo, u *user, least Role) error {
 func checkText(resource, title, body string) error {
 	e := &Error{Status: http.StatusUnprocessableEntity, Message: "Validation Failed"}
 	if tooLong(title, maxTitle) {
-		e.Fields = append(e.Fields, FieldError{Resource: resource, Code: "custom", Field: "title", Message: fmt.Sprintf("title is too long (maximum is %d characters)", maxTitle)})
+		e.Fields = append(e.Fields, FieldError{
+			Resource: resource, Code: "custom", Field: "title",
+			Message: fmt.Sprintf("title is too long (maximum is %d characters)", maxTitle),
+		})
 	}
 	if tooLong(body, maxBody) {
-		e.Fields = append(e.Fields, FieldError{Resource: resource, Code: "custom", Field: "body", Message: fmt.Sprintf("body is too long (maximum is %d characters)", maxBody)})
+		e.Fields = append(e.Fields, FieldError{
+			Resource: resource, Code: "custom", Field: "body",
+			Message: fmt.Sprintf("body is too long (maximum is %d characters)", maxBody),
+		})
 	}
 	if len(e.Fields) > 0 {
 		return e
@@ -95,7 +104,9 @@ func (s *Sim) editIssue(r *repo, i *issue, by author, title, body *string) error
 	}
 	now := s.now()
 	if newTitle != i.title {
-		i.events = append(i.events, &event{id: s.nextID(), kind: "renamed", actor: by.user, via: by.via, from: i.title, to: newTitle, at: now})
+		i.events = append(i.events, &event{
+			id: s.nextID(), kind: "renamed", actor: by.user, via: by.via, from: i.title, to: newTitle, at: now,
+		})
 	}
 	i.title, i.body, i.updated, i.edited = newTitle, newBody, now, now
 	s.emitIssue(r, i, "edited", by.user, obj{"changes": changes})
@@ -125,10 +136,12 @@ func (s *Sim) setState(r *repo, i *issue, by author, closed bool, reason string)
 	}
 	if i.pull != nil && !closed {
 		if i.pull.merged {
-			return invalid("PullRequest", "state", "invalid", "state cannot be changed. The pull request has already been merged.")
+			return invalid("PullRequest", "state", "invalid",
+				"state cannot be changed. The pull request has already been merged.")
 		}
 		if _, err := r.git.branch(s.life, i.pull.head); err != nil {
-			return invalid("PullRequest", "state", "invalid", "state cannot be changed. The "+i.pull.head+" branch has been deleted.")
+			return invalid("PullRequest", "state", "invalid", "state cannot be changed. The "+i.pull.head+
+				" branch has been deleted.")
 		}
 	}
 	now := s.now()
@@ -147,7 +160,9 @@ func (s *Sim) setState(r *repo, i *issue, by author, closed bool, reason string)
 			i.stateReason = "reopened"
 		}
 	}
-	i.events = append(i.events, &event{id: s.nextID(), kind: kind, actor: by.user, via: by.via, at: now, stateNote: i.stateReason})
+	i.events = append(i.events, &event{
+		id: s.nextID(), kind: kind, actor: by.user, via: by.via, at: now, stateNote: i.stateReason,
+	})
 	s.emitIssue(r, i, kind, by.user, obj{})
 	return nil
 }
@@ -223,7 +238,8 @@ func (s *Sim) editComment(r *repo, i *issue, c *comment, by author, body string)
 	}
 	from := c.body
 	c.body, c.updated = body, s.now()
-	s.emit(r, "issue_comment", "edited", by.user, obj{"issue": s.issueJSON(r, i), "comment": s.commentJSON(r, i, c), "changes": obj{"body": obj{"from": from}}})
+	s.emit(r, "issue_comment", "edited", by.user,
+		obj{"issue": s.issueJSON(r, i), "comment": s.commentJSON(r, i, c), "changes": obj{"body": obj{"from": from}}})
 	return nil
 }
 
@@ -248,7 +264,9 @@ func (s *Sim) react(list *[]*reaction, u *user, content string) (_ *reaction, cr
 }
 
 // newPull opens a pull request between two branches of r.
-func (s *Sim) newPull(ctx context.Context, r *repo, by author, title, body, head, base string, draft bool) (*issue, error) {
+func (s *Sim) newPull(
+	ctx context.Context, r *repo, by author, title, body, head, base string, draft bool,
+) (*issue, error) {
 	if owner, branch, ok := strings.Cut(head, ":"); ok {
 		if !strings.EqualFold(owner, r.owner.login) {
 			return nil, invalid("PullRequest", "head", "invalid", "")
@@ -287,8 +305,12 @@ func (s *Sim) newPull(ctx context.Context, r *repo, by author, title, body, head
 	}
 	now := s.now()
 	i := &issue{
-		id: s.nextID(), number: len(r.issues) + 1, title: title, body: body, user: by.user, via: by.via, created: now, updated: now,
-		pull: &pull{id: s.nextID(), head: head, base: base, headOID: headOID, baseOID: baseOID, draft: draft, arrived: map[string]time.Time{}},
+		id: s.nextID(), number: len(r.issues) + 1, title: title, body: body, user: by.user, via: by.via, created: now,
+		updated: now,
+		pull: &pull{
+			id: s.nextID(), head: head, base: base, headOID: headOID, baseOID: baseOID, draft: draft,
+			arrived: map[string]time.Time{},
+		},
 	}
 	if err := s.pullRef(ctx, r, i); err != nil {
 		return nil, err
@@ -463,7 +485,9 @@ func (s *Sim) refMoved(ctx context.Context, r *repo, by author, name, newOID, ol
 		switch branch {
 		case p.head:
 			if newOID == zeroOID {
-				i.events = append(i.events, &event{id: s.nextID(), kind: "head_ref_deleted", actor: by.user, via: by.via, at: s.now()})
+				i.events = append(i.events, &event{
+					id: s.nextID(), kind: "head_ref_deleted", actor: by.user, via: by.via, at: s.now(),
+				})
 				if err := s.setState(r, i, by, true, ""); err != nil {
 					return err
 				}
@@ -475,7 +499,9 @@ func (s *Sim) refMoved(ctx context.Context, r *repo, by author, name, newOID, ol
 				return err
 			}
 			if forced {
-				i.events = append(i.events, &event{id: s.nextID(), kind: "head_ref_force_pushed", actor: by.user, via: by.via, commit: newOID, at: s.now()})
+				i.events = append(i.events, &event{
+					id: s.nextID(), kind: "head_ref_force_pushed", actor: by.user, via: by.via, commit: newOID, at: s.now(),
+				})
 			}
 			s.emitIssue(r, i, "synchronize", by.user, obj{"before": before, "after": newOID})
 		case p.base:
@@ -596,7 +622,8 @@ func (s *Sim) addReview(r *repo, i *issue, by author, state, body string) *revie
 	rv := &review{id: s.nextID(), user: by.user, state: state, body: body, commit: i.pull.headOID, submitted: s.now()}
 	i.pull.reviews = append(i.pull.reviews, rv)
 	i.updated = rv.submitted
-	s.emit(r, "pull_request_review", "submitted", by.user, obj{"pull_request": s.pullJSON(r, i, false), "review": s.reviewJSON(r, i, rv, true)})
+	s.emit(r, "pull_request_review", "submitted", by.user,
+		obj{"pull_request": s.pullJSON(r, i, false), "review": s.reviewJSON(r, i, rv, true)})
 	return rv
 }
 
@@ -616,7 +643,8 @@ func (s *Sim) setResolved(r *repo, i *issue, t *thread, by author, resolved bool
 		comments = append(comments, s.reviewCommentJSON(r, i, t, c, true))
 	}
 	s.emit(r, "pull_request_review_thread", action, by.user, obj{
-		"pull_request": s.pullJSON(r, i, false), "updated_at": stamp(i.updated), "thread": obj{"node_id": nodeID("PRRT", t.id), "comments": comments},
+		"pull_request": s.pullJSON(r, i, false), "updated_at": stamp(i.updated),
+		"thread": obj{"node_id": nodeID("PRRT", t.id), "comments": comments},
 	})
 }
 
@@ -665,6 +693,7 @@ func (s *Sim) addReviewComment(r *repo, i *issue, t *thread, rv *review, by auth
 		diffHunk: fmt.Sprintf("@@ -%d,1 +%d,1 @@", t.line, t.line),
 	}
 	t.comments = append(t.comments, c)
-	s.emit(r, "pull_request_review_comment", "created", by.user, obj{"pull_request": s.pullJSON(r, i, false), "comment": s.reviewCommentJSON(r, i, t, c, true)})
+	s.emit(r, "pull_request_review_comment", "created", by.user,
+		obj{"pull_request": s.pullJSON(r, i, false), "comment": s.reviewCommentJSON(r, i, t, c, true)})
 	return c
 }

@@ -166,7 +166,8 @@ func (s *Sim) writePage(w http.ResponseWriter, status int, name string, data any
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'nonce-"+nonce+"'; base-uri 'none'; form-action "+forms+"; frame-ancestors 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'nonce-"+nonce+"'; base-uri 'none'; form-action "+
+		forms+"; frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	w.WriteHeader(status)
@@ -200,7 +201,10 @@ func (s *Sim) page(parts []string, top pageTop) (string, any, error) {
 			if i.pull != nil {
 				kind = "pull request"
 			}
-			p.Links = append(p.Links, pageLink{Href: strings.TrimPrefix(s.issuePage(r, i), s.base), Text: "#" + strconv.Itoa(i.number) + " " + i.title, Note: kind + ", " + i.state()})
+			p.Links = append(p.Links, pageLink{
+				Href: strings.TrimPrefix(s.issuePage(r, i), s.base), Text: "#" + strconv.Itoa(i.number) + " " + i.title,
+				Note: kind + ", " + i.state(),
+			})
 		}
 		return "home", p, nil
 	case len(parts) == 4 && (parts[2] == "issues" || parts[2] == "pull"):
@@ -248,7 +252,8 @@ func (s *Sim) commitPageOf(r *repo, oid string, top pageTop) (commitPage, error)
 	}
 	top.Title = c.subject()
 	return commitPage{
-		pageTop: top, OID: oid, Author: c.Author.Name, When: pageTime(c.Committer.When), Body: c.body(), Verified: r.signed[oid] != nil, Files: pageFiles(diffs),
+		pageTop: top, OID: oid, Author: c.Author.Name, When: pageTime(c.Committer.When), Body: c.body(),
+		Verified: r.signed[oid] != nil, Files: pageFiles(diffs),
 	}, nil
 }
 
@@ -257,19 +262,24 @@ func pageCheckOf(r *repo, c *checkRun) pageCheck {
 	mark, note := "●", c.status
 	if c.status == "completed" {
 		note = c.conclusion
-		mark = cmp.Or(map[string]string{"success": "✓", "failure": "✗", "timed_out": "✗", "action_required": "!"}[c.conclusion], "■")
+		mark = cmp.Or(map[string]string{
+			"success": "✓", "failure": "✗", "timed_out": "✗", "action_required": "!",
+		}[c.conclusion], "■")
 	}
 	note = strings.ReplaceAll(note, "_", " ")
 	if c.title != "" {
 		note += " · " + c.title
 	}
-	return pageCheck{Mark: mark, Name: c.name, Note: note, Href: "/" + r.fullName() + "/runs/" + strconv.FormatInt(c.id, 10)}
+	return pageCheck{
+		Mark: mark, Name: c.name, Note: note, Href: "/" + r.fullName() + "/runs/" + strconv.FormatInt(c.id, 10),
+	}
 }
 
 func (s *Sim) checkPageOf(r *repo, c *checkRun, top pageTop) (checkPage, error) {
 	top.Title = c.name + " · " + r.fullName()
 	p := checkPage{
-		pageTop: top, pageCheck: pageCheckOf(r, c), App: pageUserOf(c.app.bot), Commit: c.headOID, Started: pageTime(c.started),
+		pageTop: top, pageCheck: pageCheckOf(r, c), App: pageUserOf(c.app.bot), Commit: c.headOID,
+		Started:    pageTime(c.started),
 		Conclusion: c.conclusion, Buttons: c.labels, Annotations: c.annotations,
 	}
 	var err error
@@ -283,7 +293,8 @@ func (s *Sim) checkPageOf(r *repo, c *checkRun, top pageTop) (checkPage, error) 
 func (s *Sim) issuePageOf(r *repo, i *issue, top pageTop) (issuePage, error) {
 	top.Title = fmt.Sprintf("%s · #%d · %s", i.title, i.number, r.fullName())
 	p := issuePage{
-		pageTop: top, Heading: i.title, Number: i.number, State: "Open", StateClass: "open", Author: pageUserOf(i.user), Opened: pageTime(i.created),
+		pageTop: top, Heading: i.title, Number: i.number, State: "Open", StateClass: "open", Author: pageUserOf(i.user),
+		Opened: pageTime(i.created),
 	}
 	for _, l := range i.labels {
 		p.Labels = append(p.Labels, l.name)
@@ -306,8 +317,9 @@ func (s *Sim) issuePageOf(r *repo, i *issue, top pageTop) (issuePage, error) {
 			return p, err
 		}
 		entries = append(entries, pageEntry{
-			Kind: "comment", Text: "commented", Anchor: "issuecomment-" + strconv.FormatInt(c.id, 10), Author: pageUserOf(c.user),
-			When: pageTime(c.created), HTML: html, Reactions: pageReactions(c.reactions), Folded: c.folded, at: c.created,
+			Kind: "comment", Text: "commented", Anchor: "issuecomment-" + strconv.FormatInt(c.id, 10),
+			Author: pageUserOf(c.user),
+			When:   pageTime(c.created), HTML: html, Reactions: pageReactions(c.reactions), Folded: c.folded, at: c.created,
 		})
 	}
 	for _, e := range i.events {
@@ -322,7 +334,10 @@ func (s *Sim) issuePageOf(r *repo, i *issue, top pageTop) (issuePage, error) {
 	}
 	entries = append(entries, linkedPulls(r, i)...)
 	slices.SortStableFunc(entries, func(a, b pageEntry) int { return a.at.Compare(b.at) })
-	first := pageEntry{Kind: "comment", Text: "opened", Anchor: "body", Author: p.Author, When: p.Opened, HTML: html, Reactions: pageReactions(i.reactions)}
+	first := pageEntry{
+		Kind: "comment", Text: "opened", Anchor: "body", Author: p.Author, When: p.Opened, HTML: html,
+		Reactions: pageReactions(i.reactions),
+	}
 	p.Entries = append([]pageEntry{first}, entries...)
 	return p, nil
 }
@@ -336,7 +351,8 @@ func linkedPulls(r *repo, i *issue) []pageEntry {
 			continue
 		}
 		entries = append(entries, pageEntry{
-			Kind: "event", Author: pageUserOf(other.user), Text: "linked a pull request that will close this issue:", When: pageTime(other.created), at: other.created,
+			Kind: "event", Author: pageUserOf(other.user), Text: "linked a pull request that will close this issue:",
+			When: pageTime(other.created), at: other.created,
 			Href: fmt.Sprintf("/%s/pull/%d", r.fullName(), other.number), Short: fmt.Sprintf("#%d", other.number),
 		})
 	}
@@ -363,7 +379,8 @@ func (s *Sim) pullPage(r *repo, i *issue, p *issuePage) ([]pageEntry, error) {
 	var entries []pageEntry
 	for _, c := range commits {
 		entries = append(entries, pageEntry{
-			Kind: "commit", Text: c.subject(), Href: "/" + r.fullName() + "/commit/" + c.OID, Short: c.OID[:7], Verified: r.signed[c.OID] != nil, at: pl.arrived[c.OID],
+			Kind: "commit", Text: c.subject(), Href: "/" + r.fullName() + "/commit/" + c.OID, Short: c.OID[:7],
+			Verified: r.signed[c.OID] != nil, at: pl.arrived[c.OID],
 		})
 	}
 	for _, rv := range pl.reviews {
@@ -376,7 +393,8 @@ func (s *Sim) pullPage(r *repo, i *issue, p *issuePage) ([]pageEntry, error) {
 		for _, t := range pl.threads {
 			for _, c := range t.comments {
 				if c.review == rv {
-					fmt.Fprintf(&text, "\n\n`%s` line %d, %s:\n\n> %s\n", strings.ReplaceAll(t.path, "`", "'"), t.line, c.user.login, strings.ReplaceAll(c.body, "\n", "\n> "))
+					fmt.Fprintf(&text, "\n\n`%s` line %d, %s:\n\n> %s\n", strings.ReplaceAll(t.path, "`", "'"), t.line, c.user.login,
+						strings.ReplaceAll(c.body, "\n", "\n> "))
 				}
 			}
 		}
@@ -384,7 +402,10 @@ func (s *Sim) pullPage(r *repo, i *issue, p *issuePage) ([]pageEntry, error) {
 		if err != nil {
 			return nil, err
 		}
-		entries = append(entries, pageEntry{Kind: "comment", Text: verb, Anchor: "review-" + strconv.FormatInt(rv.id, 10), Author: pageUserOf(rv.user), When: pageTime(rv.submitted), HTML: html, at: rv.submitted})
+		entries = append(entries, pageEntry{
+			Kind: "comment", Text: verb, Anchor: "review-" + strconv.FormatInt(rv.id, 10), Author: pageUserOf(rv.user),
+			When: pageTime(rv.submitted), HTML: html, at: rv.submitted,
+		})
 		p.Reviews = append(p.Reviews, rv.user.login+" "+verb)
 	}
 	for _, c := range r.checks {
@@ -418,7 +439,8 @@ var (
 
 // RegisterFuncs implements renderer.NodeRenderer.
 func (fewTags) RegisterFuncs(reg renderer.NodeRendererFuncRegisterer) {
-	reg.Register(ast.KindHTMLBlock, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+	reg.Register(ast.KindHTMLBlock, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus,
+		error) {
 		block, ok := n.(*ast.HTMLBlock)
 		if !entering || !ok {
 			return ast.WalkContinue, nil
@@ -429,7 +451,8 @@ func (fewTags) RegisterFuncs(reg renderer.NodeRendererFuncRegisterer) {
 		}
 		return ast.WalkContinue, writeFewTags(w, string(text))
 	})
-	reg.Register(ast.KindRawHTML, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+	reg.Register(ast.KindRawHTML, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus,
+		error) {
 		raw, ok := n.(*ast.RawHTML)
 		if !entering || !ok {
 			return ast.WalkSkipChildren, nil
@@ -455,7 +478,10 @@ func writeFewTags(w util.BufWriter, text string) error {
 func pageUserOf(u *user) pageUser {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(u.login)) // never fails
-	return pageUser{Login: strings.TrimSuffix(u.login, "[bot]"), Initial: strings.ToUpper(u.login[:1]), Color: h.Sum32() % 8, Bot: u.kind == "Bot"}
+	return pageUser{
+		Login: strings.TrimSuffix(u.login, "[bot]"), Initial: strings.ToUpper(u.login[:1]), Color: h.Sum32() % 8,
+		Bot: u.kind == "Bot",
+	}
 }
 
 func pageTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }

@@ -27,24 +27,39 @@ func TestPages(t *testing.T) {
 	w := newWorld(t, ghsim.Options{})
 	ctx := t.Context()
 	evil := "<script>alert(1)</script>"
-	must[ghsim.Issue](t)(w.CreateIssue(owner, name, "ann", "Add a flag "+evil, "- [ ] one\n- [x] two\n\n"+evil+"\n\n[click](javascript:alert(1))\n<!-- hidden -->"))
+	must[ghsim.Issue](t)(w.CreateIssue(owner, name, "ann", "Add a flag "+evil, "- [ ] one\n- [x] two\n\n"+evil+
+		"\n\n[click](javascript:alert(1))\n<!-- hidden -->"))
 	check(t, w.AddLabel(owner, name, 1, "ann", "ralph"))
 	_, _, err := w.gh.Reactions.CreateIssueReaction(ctx, owner, name, 1, "eyes")
 	check(t, err)
 	head := w.branch(t, "ralph/1")
 	in := commitInput("ralph/1", head, "T1: "+evil)
-	in.FileChanges.Additions = &[]githubv4.FileAddition{{Path: "a.html", Contents: githubv4.Base64String(b64(evil + "\n"))}}
+	in.FileChanges.Additions = &[]githubv4.FileAddition{
+		{Path: "a.html", Contents: githubv4.Base64String(b64(evil + "\n"))},
+	}
 	oid := must[commitMutation](t)(w.commit(ctx, in)).CreateCommitOnBranch.Commit.Oid
-	must[string](t)(w.Push(owner, name, "ralph/1", "walt", ghsim.PushOptions{Message: "By hand", Files: map[string]string{"b.txt": "b"}}))
-	pr, _, err := w.gh.PullRequests.Create(ctx, owner, name, &github.NewPullRequest{Title: github.String("The flag"), Head: github.String("ralph/1"), Base: github.String("main"), Body: github.String("- [x] T1\n\nCloses #1\n\n<details>\n<summary>More<img src=x onerror=alert(1)></summary>\n\nInner\n\n</details> <b onclick='x'>x</b> <style>*{}</style>\n"), Draft: github.Bool(true)})
+	must[string](t)(w.Push(owner, name, "ralph/1", "walt",
+		ghsim.PushOptions{Message: "By hand", Files: map[string]string{"b.txt": "b"}}))
+	pr, _, err := w.gh.PullRequests.Create(ctx, owner, name,
+		&github.NewPullRequest{
+			Title: github.String("The flag"), Head: github.String("ralph/1"), Base: github.String("main"),
+			Body:  github.String("- [x] T1\n\nCloses #1\n\n<details>\n<summary>More<img src=x onerror=alert(1)></summary>\n\nInner\n\n</details> <b onclick='x'>x</b> <style>*{}</style>\n"),
+			Draft: github.Bool(true),
+		})
 	check(t, err)
-	must[ghsim.Review](t)(w.Review(owner, name, pr.GetNumber(), "walt", "CHANGES_REQUESTED", "Not `yet`", ghsim.ReviewLine{Path: "b.txt", Line: 1, Body: "Why?"}))
+	must[ghsim.Review](t)(w.Review(owner, name, pr.GetNumber(), "walt", "CHANGES_REQUESTED", "Not `yet`",
+		ghsim.ReviewLine{Path: "b.txt", Line: 1, Body: "Why?"}))
 
 	for label, conclusion := range map[string]*string{
-		"good": github.String("success"), "bad": github.String("failure"), "late": github.String("timed_out"), "asks": github.String("action_required"), "off": github.String("cancelled"), "runs": nil,
+		"good": github.String("success"), "bad": github.String("failure"), "late": github.String("timed_out"),
+		"asks": github.String("action_required"), "off": github.String("cancelled"), "runs": nil,
 	} {
 		_, _, err := w.gh.Checks.CreateCheckRun(ctx, owner, name, github.CreateCheckRunOptions{
-			Name: label, HeadSHA: pr.GetHead().GetSHA(), Conclusion: conclusion, Output: &github.CheckRunOutput{Title: github.String("On " + evil), Summary: github.String("## Summary\ns <b onclick='x'>"), Text: github.String("t <img src=x>")},
+			Name: label, HeadSHA: pr.GetHead().GetSHA(), Conclusion: conclusion,
+			Output: &github.CheckRunOutput{
+				Title: github.String("On " + evil), Summary: github.String("## Summary\ns <b onclick='x'>"),
+				Text: github.String("t <img src=x>"),
+			},
 			Actions: []*github.CheckRunAction{{Label: "Stop it", Identifier: "stop", Description: "stops"}},
 		})
 		check(t, err)
@@ -56,10 +71,12 @@ func TestPages(t *testing.T) {
 		if status != http.StatusOK {
 			t.Fatalf("%s: status %d: %s", path, status, body)
 		}
-		if csp := header.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'; style-src 'nonce-") || strings.Contains(csp, "unsafe") {
+		if csp := header.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'; style-src 'nonce-") ||
+			strings.Contains(csp, "unsafe") {
 			t.Errorf("%s: policy %q", path, csp)
 		}
-		if strings.Contains(body, "<script") || strings.Contains(body, "<img") || strings.Contains(body, "<b onclick") || strings.Count(body, "<style") != 1 || strings.Contains(body, "javascript:") || strings.Contains(body, "hidden -->") {
+		if strings.Contains(body, "<script") || strings.Contains(body, "<img") || strings.Contains(body, "<b onclick") ||
+			strings.Count(body, "<style") != 1 || strings.Contains(body, "javascript:") || strings.Contains(body, "hidden -->") {
 			t.Errorf("%s: unsafe page", path)
 		}
 		for _, want := range wants {
@@ -72,14 +89,22 @@ func TestPages(t *testing.T) {
 	contains("/", "acme/widgets")
 	contains("/acme", "acme/widgets")
 	contains("/acme/widgets", "#1 Add a flag &lt;script&gt;", "#2 The flag")
-	contains("/acme/widgets/issues/1", `<span class="state open">Open</span>`, `<input disabled="" type="checkbox">`, `<input checked="" disabled="" type="checkbox">`, `<span class="label">ralph</span>`, "👀 1", `linked a pull request that will close this issue: <a href="/acme/widgets/pull/2">#2</a>`)
+	contains("/acme/widgets/issues/1", `<span class="state open">Open</span>`, `<input disabled="" type="checkbox">`,
+		`<input checked="" disabled="" type="checkbox">`, `<span class="label">ralph</span>`, "👀 1",
+		`linked a pull request that will close this issue: <a href="/acme/widgets/pull/2">#2</a>`)
 	pull := "/acme/widgets/pull/2"
-	contains(pull, `<span class="state draft">Draft</span>`, "wants to merge", "2 commits", "Verified", "T1: &lt;script&gt;", "By hand", "requested changes", "a.html", "<details>\n<summary>More&lt;img src=x onerror=alert(1)&gt;</summary>", "</details> &lt;b onclick=", "&lt;style&gt;", `<td class="p">&#43;&lt;script&gt;`)
+	contains(pull, `<span class="state draft">Draft</span>`, "wants to merge", "2 commits", "Verified",
+		"T1: &lt;script&gt;", "By hand", "requested changes", "a.html",
+		"<details>\n<summary>More&lt;img src=x onerror=alert(1)&gt;</summary>", "</details> &lt;b onclick=", "&lt;style&gt;",
+		`<td class="p">&#43;&lt;script&gt;`)
 	const on = " · On &lt;script&gt;alert(1)&lt;/script&gt;</span>"
-	body := contains(pull, `">good</a> <span class="muted">success`+on, `✗ <a href="/acme/widgets/runs/`, `">late</a> <span class="muted">timed out`+on,
-		`! <a href=`, `">asks</a> <span class="muted">action required`+on, `■ <a href=`, `">off</a> <span class="muted">cancelled`+on, `● <a href=`, `">runs</a> <span class="muted">queued`+on)
+	body := contains(pull, `">good</a> <span class="muted">success`+on, `✗ <a href="/acme/widgets/runs/`,
+		`">late</a> <span class="muted">timed out`+on,
+		`! <a href=`, `">asks</a> <span class="muted">action required`+on, `■ <a href=`,
+		`">off</a> <span class="muted">cancelled`+on, `● <a href=`, `">runs</a> <span class="muted">queued`+on)
 	for _, at := range regexp.MustCompile(`/acme/widgets/runs/\d+`).FindAllString(body, -1) {
-		contains(at, "On &lt;script&gt;", "<h2>Summary</h2>\n<p>s &lt;b onclick=&#39;x&#39;&gt;</p>", "<p>t &lt;img src=x&gt;</p>", `disabled title="A person presses it on GitHub">Stop it</button>`)
+		contains(at, "On &lt;script&gt;", "<h2>Summary</h2>\n<p>s &lt;b onclick=&#39;x&#39;&gt;</p>",
+			"<p>t &lt;img src=x&gt;</p>", `disabled title="A person presses it on GitHub">Stop it</button>`)
 	}
 	if body := contains(pull); strings.Count(body, "Verified") != 1 {
 		t.Error("a pushed commit is shown as verified")
@@ -94,7 +119,10 @@ func TestPages(t *testing.T) {
 	contains(pull, `<span class="state merged">Merged</span>`, "merged commit", "a.html")
 	contains("/acme/widgets/issues/1", `<span class="state closed">Closed</span>`)
 
-	for _, path := range []string{"/acme/widgets/issues/99", "/acme/widgets/pull/x", "/acme/gadgets", "/acme/widgets/commit/zzz", "/acme/widgets/runs/1", "/acme/widgets/runs/x", "/acme/widgets/settings/hooks"} {
+	for _, path := range []string{
+		"/acme/widgets/issues/99", "/acme/widgets/pull/x", "/acme/gadgets", "/acme/widgets/commit/zzz",
+		"/acme/widgets/runs/1", "/acme/widgets/runs/x", "/acme/widgets/settings/hooks",
+	} {
 		if status, _, _ := w.page(t, path); status != http.StatusNotFound {
 			t.Errorf("%s: status %d", path, status)
 		}
@@ -122,12 +150,17 @@ func TestAdminAPI(t *testing.T) {
 	}
 	call("PUT", "/repos/big/house/permissions/zoe", m{"role": "write"}, 200)
 	call("PUT", "/repos/big/house/permissions/zoe", m{"role": "king"}, 422)
-	app := call("POST", "/apps", m{"slug": "helper", "permissions": m{"issues": "write"}, "events": []string{"issues"}, "private_key_pem": w.app.PrivateKeyPEM}, 200)
+	app := call("POST", "/apps", m{
+		"slug": "helper", "permissions": m{"issues": "write"}, "events": []string{"issues"},
+		"private_key_pem": w.app.PrivateKeyPEM,
+	}, 200)
 	id, _ := app["id"].(float64)
 	appPath := "/apps/" + itoa(int64(id))
 	call("POST", appPath+"/hook", m{"url": w.URL() + "/nowhere"}, 200)
 	call("POST", appPath+"/installations", m{"repositories": []string{"big/house"}}, 200)
-	call("POST", "/repos/big/house/issues", m{"user": "zoe", "title": "Hello", "body": "World", "labels": []string{"ralph"}}, 200)
+	call("POST", "/repos/big/house/issues", m{
+		"user": "zoe", "title": "Hello", "body": "World", "labels": []string{"ralph"},
+	}, 200)
 	call("POST", "/repos/big/house/issues/1/labels", m{"user": "zoe", "label": "extra"}, 200)
 	call("DELETE", "/repos/big/house/issues/1/labels", m{"user": "zoe", "label": "extra"}, 200)
 	call("POST", "/repos/big/house/issues/1/labels", m{"user": "ann", "label": "extra"}, 403)
@@ -138,7 +171,8 @@ func TestAdminAPI(t *testing.T) {
 	call("POST", "/repos/big/house/push/topic/one", m{"user": "zoe", "message": "Topic", "files": m{"a": "b"}}, 200)
 	call("POST", "/idle", m{}, 200)
 	issue := call("GET", "/repos/big/house/issues/1", nil, 200)
-	if issue["title"] != "Hello there" || issue["state"] != "open" || len(issue["comments"].([]any)) != 1 || issue["body"] != "World" {
+	if issue["title"] != "Hello there" || issue["state"] != "open" || len(issue["comments"].([]any)) != 1 ||
+		issue["body"] != "World" {
 		t.Errorf("issue %v", issue)
 	}
 	call("GET", "/repos/big/house/issues", nil, 200)
@@ -165,7 +199,8 @@ func TestAdminAPI(t *testing.T) {
 	call("POST", "/repos/big/house/pulls/1/reviews", m{"user": "zoe", "state": "APPROVED"}, 404)
 	// A typing error does not pass in silence, nor does another page's form.
 	call("POST", "/users", m{"logn": "x"}, 400)
-	req := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodPost, w.URL()+"/_sim/users", strings.NewReader(`{"login":"form"}`)))
+	req := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodPost, w.URL()+"/_sim/users",
+		strings.NewReader(`{"login":"form"}`)))
 	req.Header.Set("Content-Type", "text/plain")
 	resp := must[*http.Response](t)(http.DefaultClient.Do(req))
 	check(t, resp.Body.Close())

@@ -105,7 +105,9 @@ func (s *Sim) DeleteComment(owner, name string, number int, id int64, login stri
 	})
 }
 
-func (s *Sim) withComment(owner, name string, number int, id int64, login string, f func(*repo, *issue, *comment, author) error) error {
+func (s *Sim) withComment(
+	owner, name string, number int, id int64, login string, f func(*repo, *issue, *comment, author) error,
+) error {
 	return s.as(login, owner, name, number, RoleRead, func(r *repo, i *issue, by author) error {
 		c, ok := find(i.comments, func(c *comment) bool { return c.id == id })
 		if !ok {
@@ -182,7 +184,9 @@ func (s *Sim) Push(owner, name, branch, login string, o PushOptions) (string, er
 			}
 		}
 		now := s.now()
-		c := commitObject{Author: by.user.person(now), Committer: by.user.person(now), Message: cmp.Or(o.Message, "Update") + "\n"}
+		c := commitObject{
+			Author: by.user.person(now), Committer: by.user.person(now), Message: cmp.Or(o.Message, "Update") + "\n",
+		}
 		base := ""
 		if parent != zeroOID {
 			p, err := r.git.commit(s.life, parent)
@@ -260,7 +264,10 @@ func (s *Sim) Reply(owner, name string, number int, login string, comment int64,
 			return err
 		}
 		c := s.addReviewComment(r, i, t, s.addReview(r, i, by, "COMMENTED", ""), by, body)
-		out = ReviewLine{ID: c.id, Thread: nodeID("PRRT", t.id), Path: t.path, Line: t.line, StartLine: t.start, Commit: t.commit, Body: c.body, User: login}
+		out = ReviewLine{
+			ID: c.id, Thread: nodeID("PRRT", t.id), Path: t.path, Line: t.line, StartLine: t.start, Commit: t.commit,
+			Body: c.body, User: login,
+		}
 		return nil
 	})
 	return out, err
@@ -275,7 +282,9 @@ func (s *Sim) ResolveThread(owner, name string, number int, login string, commen
 	})
 }
 
-func (s *Sim) inThread(owner, name string, number int, login string, comment int64, least Role, f func(*repo, *issue, *thread, author) error) error {
+func (s *Sim) inThread(
+	owner, name string, number int, login string, comment int64, least Role, f func(*repo, *issue, *thread, author) error,
+) error {
 	return s.as(login, owner, name, number, least, func(r *repo, i *issue, by author) error {
 		if i.pull == nil {
 			return notFound()
@@ -313,7 +322,8 @@ func (s *Sim) CompleteCheck(owner, name, branch string, appID int64, check Check
 	}
 	ch := &checkRun{
 		id: s.nextID(), app: a, name: check.Name, headOID: head, status: "completed", conclusion: check.Conclusion,
-		title: check.Title, summary: check.Summary, text: check.Text, started: s.now(), completed: s.now(), suiteID: s.nextID(),
+		title: check.Title, summary: check.Summary, text: check.Text, started: s.now(), completed: s.now(),
+		suiteID: s.nextID(),
 	}
 	r.checks = append(r.checks, ch)
 	s.emit(r, "check_suite", "completed", a.bot, obj{"check_suite": s.suiteJSON(r, ch, branch, commit)})

@@ -185,7 +185,11 @@ func (s *Sim) CheckRuns(owner, name string) ([]CheckRun, error) {
 	}
 	list := []CheckRun{}
 	for _, c := range r.checks {
-		list = append(list, CheckRun{ID: c.id, Name: c.name, HeadOID: c.headOID, ExternalID: c.externalID, Status: c.status, Conclusion: c.conclusion, Title: c.title, Summary: c.summary, Text: c.text, Buttons: append([]string(nil), c.buttons...), Annotations: append([]Annotation(nil), c.annotations...)})
+		list = append(list, CheckRun{
+			ID: c.id, Name: c.name, HeadOID: c.headOID, ExternalID: c.externalID, Status: c.status, Conclusion: c.conclusion,
+			Title: c.title, Summary: c.summary, Text: c.text, Buttons: append([]string(nil), c.buttons...),
+			Annotations: append([]Annotation(nil), c.annotations...),
+		})
 	}
 	return list, nil
 }
@@ -249,7 +253,8 @@ func (s *Sim) issueOut(r *repo, i *issue) Issue {
 		prefix = "PR"
 	}
 	out := Issue{
-		ID: i.id, NodeID: nodeID(prefix, i.id), Number: i.number, Title: i.title, Body: i.body, User: i.user.login, State: i.state(), URL: s.issuePage(r, i),
+		ID: i.id, NodeID: nodeID(prefix, i.id), Number: i.number, Title: i.title, Body: i.body, User: i.user.login,
+		State: i.state(), URL: s.issuePage(r, i),
 		Labels: []string{}, Comments: []Comment{}, Reactions: reactionsOut(i.reactions), IsPull: i.pull != nil,
 	}
 	for _, l := range i.labels {
@@ -270,16 +275,23 @@ func reactionsOut(rs []*reaction) []Reaction {
 }
 
 func commentOut(c *comment) Comment {
-	return Comment{ID: c.id, User: c.user.login, Body: c.body, Created: c.created, Updated: c.updated, Reactions: reactionsOut(c.reactions), Folded: c.folded}
+	return Comment{
+		ID: c.id, User: c.user.login, Body: c.body, Created: c.created, Updated: c.updated,
+		Reactions: reactionsOut(c.reactions), Folded: c.folded,
+	}
 }
 
 func (s *Sim) reviewOut(r *repo, i *issue, rv *review) Review {
-	out := Review{ID: rv.id, User: rv.user.login, State: rv.state, Body: rv.body, Lines: []ReviewLine{}, Reactions: reactionsOut(rv.reactions)}
+	out := Review{
+		ID: rv.id, User: rv.user.login, State: rv.state, Body: rv.body, Lines: []ReviewLine{},
+		Reactions: reactionsOut(rv.reactions),
+	}
 	for _, t := range i.pull.threads {
 		for _, c := range t.comments {
 			if c.review == rv {
 				out.Lines = append(out.Lines, ReviewLine{
-					ID: c.id, Thread: nodeID("PRRT", t.id), Path: t.path, Line: t.line, StartLine: t.start, Commit: t.commit, Body: c.body, User: c.user.login,
+					ID: c.id, Thread: nodeID("PRRT", t.id), Path: t.path, Line: t.line, StartLine: t.start, Commit: t.commit,
+					Body: c.body, User: c.user.login,
 					Resolved: t.resolved != nil, Outdated: s.outdated(r, i, t), Reactions: reactionsOut(c.reactions),
 				})
 			}
@@ -290,8 +302,9 @@ func (s *Sim) reviewOut(r *repo, i *issue, rv *review) Review {
 
 func commitOut(r *repo, c *commitObject) Commit {
 	return Commit{
-		OID: c.OID, Tree: c.Tree, Parents: append([]string{}, c.Parents...), Subject: c.subject(), Body: c.body(), Verified: r.signed[c.OID] != nil,
-		Author: c.Author.Name, AuthorEmail: c.Author.Email, Committed: c.Committer.When,
+		OID: c.OID, Tree: c.Tree, Parents: append([]string{}, c.Parents...), Subject: c.subject(), Body: c.body(),
+		Verified: r.signed[c.OID] != nil,
+		Author:   c.Author.Name, AuthorEmail: c.Author.Email, Committed: c.Committer.When,
 	}
 }
 
@@ -302,7 +315,8 @@ func (s *Sim) prOut(r *repo, i *issue) (PR, error) {
 		return PR{}, err
 	}
 	out := PR{
-		Issue: s.issueOut(r, i), Draft: p.draft, Merged: p.merged, Head: p.head, HeadOID: p.headOID, Base: p.base, BaseOID: p.baseOID,
+		Issue: s.issueOut(r, i), Draft: p.draft, Merged: p.merged, Head: p.head, HeadOID: p.headOID, Base: p.base,
+		BaseOID: p.baseOID,
 		Commits: []Commit{}, Reviews: []Review{},
 	}
 	for _, c := range commits {

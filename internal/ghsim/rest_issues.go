@@ -420,7 +420,8 @@ func (s *Sim) listPulls(c *call) (int, any, error) {
 			continue
 		}
 		// GitHub matches head as owner:branch and takes no notice of a bare name.
-		if owner, branch, ok := strings.Cut(q.Get("head"), ":"); ok && (branch != i.pull.head || !strings.EqualFold(owner, c.repo.owner.login)) {
+		if owner, branch, ok := strings.Cut(q.Get("head"), ":"); ok &&
+			(branch != i.pull.head || !strings.EqualFold(owner, c.repo.owner.login)) {
 			continue
 		}
 		if base := q.Get("base"); base != "" && base != i.pull.base {
@@ -440,7 +441,9 @@ func (s *Sim) listPulls(c *call) (int, any, error) {
 
 func (s *Sim) postPull(c *call) (int, any, error) {
 	if c.who.tok != nil && c.who.tok.install.app.slug == actionsSlug && !c.repo.actionsPulls {
-		return 0, nil, &Error{Status: http.StatusForbidden, Message: "GitHub Actions is not permitted to create or approve pull requests."}
+		return 0, nil, &Error{
+			Status: http.StatusForbidden, Message: "GitHub Actions is not permitted to create or approve pull requests.",
+		}
 	}
 	var in struct {
 		Title, Body, Head, Base string
@@ -605,7 +608,9 @@ func (s *Sim) putMerge(c *call) (int, any, error) {
 		return 0, nil, err
 	}
 	if in.SHA != "" && in.SHA != i.pull.headOID {
-		return 0, nil, &Error{Status: http.StatusConflict, Message: "Head branch was modified. Review and try the merge again."}
+		return 0, nil, &Error{
+			Status: http.StatusConflict, Message: "Head branch was modified. Review and try the merge again.",
+		}
 	}
 	message := in.CommitTitle
 	if in.CommitMessage != "" {
@@ -645,7 +650,10 @@ func (s *Sim) applyCheck(ch *checkRun, in checkInput) error {
 	for _, set := range []struct {
 		to    *string
 		value string
-	}{{&ch.name, in.Name}, {&ch.status, in.Status}, {&ch.conclusion, in.Conclusion}, {&ch.detailsURL, in.DetailsURL}, {&ch.externalID, in.ExternalID}} {
+	}{
+		{&ch.name, in.Name}, {&ch.status, in.Status}, {&ch.conclusion, in.Conclusion}, {&ch.detailsURL, in.DetailsURL},
+		{&ch.externalID, in.ExternalID},
+	} {
 		if set.value != "" {
 			*set.to = set.value
 		}
@@ -678,7 +686,8 @@ func (s *Sim) applyCheck(ch *checkRun, in checkInput) error {
 		ch.buttons, ch.labels = nil, nil
 	}
 	for _, a := range in.Actions {
-		if a.Label == "" || tooLong(a.Label, 20) || a.Identifier == "" || tooLong(a.Identifier, 20) || a.Description == "" || tooLong(a.Description, 40) {
+		if a.Label == "" || tooLong(a.Label, 20) || a.Identifier == "" || tooLong(a.Identifier, 20) || a.Description == "" ||
+			tooLong(a.Description, 40) {
 			return unprocessable("Invalid request.\n\nAn action is not valid.")
 		}
 		ch.buttons, ch.labels = append(ch.buttons, a.Identifier), append(ch.labels, a.Label)
@@ -689,12 +698,15 @@ func (s *Sim) applyCheck(ch *checkRun, in checkInput) error {
 			return invalid("CheckRun", "summary", "invalid", "Summary exceeds a maximum bytesize of 65535")
 		}
 		if len(o.Annotations) > 50 {
-			return unprocessable("Invalid request.\n\nNo more than 50 items are allowed; " + "annotations were supplied in excess.")
+			return unprocessable("Invalid request.\n\nNo more than 50 items are allowed; " +
+				"annotations were supplied in excess.")
 		}
 		ch.title, ch.summary, ch.text = o.Title, o.Summary, strings.ToValidUTF8(o.Text[:min(len(o.Text), maxBody-1)], "")
 		for _, a := range o.Annotations {
-			if a.Path == "" || a.StartLine < 1 || a.EndLine < a.StartLine || a.Message == "" || len(a.Message) > 64<<10 || tooLong(a.Title, 255) ||
-				a.StartColumn > 0 && a.StartLine != a.EndLine || !slices.Contains([]string{"notice", "warning", "failure"}, a.Level) {
+			if a.Path == "" || a.StartLine < 1 || a.EndLine < a.StartLine || a.Message == "" || len(a.Message) > 64<<10 ||
+				tooLong(a.Title, 255) ||
+				a.StartColumn > 0 && a.StartLine != a.EndLine ||
+				!slices.Contains([]string{"notice", "warning", "failure"}, a.Level) {
 				return unprocessable("Invalid request.\n\nAn annotation is not valid.")
 			}
 		}
@@ -724,7 +736,8 @@ func (s *Sim) postCheck(c *call) (int, any, error) {
 // makeCheck puts a check run of the calling App on a commit that is there.
 func (s *Sim) makeCheck(c *call, r *repo, in checkInput) (*checkRun, error) {
 	ch := &checkRun{
-		id: s.nextID(), app: c.who.tok.install.app, name: in.Name, headOID: in.HeadSHA, status: "queued", started: s.now(), suiteID: s.nextID(),
+		id: s.nextID(), app: c.who.tok.install.app, name: in.Name, headOID: in.HeadSHA, status: "queued", started: s.now(),
+		suiteID: s.nextID(),
 	}
 	if err := s.applyCheck(ch, in); err != nil {
 		return nil, err
@@ -737,7 +750,10 @@ func (s *Sim) makeCheck(c *call, r *repo, in checkInput) (*checkRun, error) {
 // changeCheck changes one, which only the App that made it may.
 func (s *Sim) changeCheck(c *call, r *repo, ch *checkRun, in checkInput) error {
 	if c.who.tok == nil || c.who.tok.install.app != ch.app {
-		return &Error{Status: http.StatusForbidden, Message: "Invalid app_id `" + c.who.name() + "` - check run can only be modified by the GitHub App that created it."}
+		return &Error{
+			Status:  http.StatusForbidden,
+			Message: "Invalid app_id `" + c.who.name() + "` - check run can only be modified by the GitHub App that created it.",
+		}
 	}
 	was := ch.status
 	next := *ch

@@ -97,7 +97,9 @@ func (s *Sim) getRepo(c *call) (int, any, error) {
 	permissions := obj{"admin": false, "maintain": false, "push": false, "triage": false, "pull": true}
 	if c.who.user != nil {
 		rank := c.repo.role(c.who.user).rank()
-		for name, least := range map[string]Role{"admin": RoleAdmin, "maintain": RoleMaintain, "push": RoleWrite, "triage": RoleTriage} {
+		for name, least := range map[string]Role{
+			"admin": RoleAdmin, "maintain": RoleMaintain, "push": RoleWrite, "triage": RoleTriage,
+		} {
 			permissions[name] = rank >= least.rank()
 		}
 	}
@@ -123,7 +125,8 @@ func (s *Sim) getPermission(c *call) (int, any, error) {
 	}
 	person["role_name"] = name
 	person["permissions"] = obj{
-		"pull": role.rank() >= RoleRead.rank(), "triage": role.rank() >= RoleTriage.rank(), "push": role.rank() >= RoleWrite.rank(),
+		"pull": role.rank() >= RoleRead.rank(), "triage": role.rank() >= RoleTriage.rank(),
+		"push":     role.rank() >= RoleWrite.rank(),
 		"maintain": role.rank() >= RoleMaintain.rank(), "admin": role.rank() >= RoleAdmin.rank(),
 	}
 	return http.StatusOK, obj{"permission": role.legacy(), "role_name": name, "user": person}, nil
@@ -134,7 +137,9 @@ func (s *Sim) getPermission(c *call) (int, any, error) {
 func (s *Sim) listBranchRules(c *call) (int, any, error) {
 	list := []obj{}
 	for _, kind := range c.repo.rules {
-		list = append(list, obj{"type": kind, "ruleset_source_type": "Repository", "ruleset_source": c.repo.fullName(), "ruleset_id": 1})
+		list = append(list, obj{
+			"type": kind, "ruleset_source_type": "Repository", "ruleset_source": c.repo.fullName(), "ruleset_id": 1,
+		})
 	}
 	return http.StatusOK, paginate(c, s.base, list), nil
 }
@@ -153,8 +158,11 @@ func (s *Sim) getBranch(c *call) (int, any, error) {
 	}
 	url := s.api(c.repo) + "/branches/" + pathEscape(name)
 	return http.StatusOK, obj{
-		"name": name, "commit": s.commitJSON(c.repo, commit), "_links": obj{"self": url, "html": s.html(c.repo) + "/tree/" + pathEscape(name)},
-		"protected": false, "protection": obj{"enabled": false, "required_status_checks": obj{"enforcement_level": "off", "contexts": []any{}, "checks": []any{}}},
+		"name": name, "commit": s.commitJSON(c.repo, commit),
+		"_links":    obj{"self": url, "html": s.html(c.repo) + "/tree/" + pathEscape(name)},
+		"protected": false, "protection": obj{
+			"enabled": false, "required_status_checks": obj{"enforcement_level": "off", "contexts": []any{}, "checks": []any{}},
+		},
 		"protection_url": url + "/protection",
 	}, nil
 }
@@ -233,7 +241,9 @@ func (s *Sim) compare(c *call) (int, any, error) {
 		return 0, nil, err
 	}
 	if fork == "" {
-		return 0, nil, &Error{Status: http.StatusNotFound, Message: "No common ancestor between " + baseRev + " and " + headRev + "."}
+		return 0, nil, &Error{
+			Status: http.StatusNotFound, Message: "No common ancestor between " + baseRev + " and " + headRev + ".",
+		}
 	}
 	forkCommit, err := git.commit(c.Context(), fork)
 	if err != nil {
@@ -262,9 +272,11 @@ func (s *Sim) compare(c *call) (int, any, error) {
 	}
 	page := s.html(c.repo) + "/compare/" + pathEscape(baseRev) + "..." + pathEscape(headRev)
 	return http.StatusOK, obj{
-		"url": s.api(c.repo) + "/compare/" + pathEscape(c.str("basehead")), "html_url": page, "permalink_url": page, "diff_url": page + ".diff", "patch_url": page + ".patch",
+		"url": s.api(c.repo) + "/compare/" + pathEscape(c.str("basehead")), "html_url": page, "permalink_url": page,
+		"diff_url": page + ".diff", "patch_url": page + ".patch",
 		"base_commit": s.commitJSON(c.repo, base), "merge_base_commit": s.commitJSON(c.repo, forkCommit),
-		"status": status, "ahead_by": len(ahead), "behind_by": len(behind), "total_commits": len(ahead), "commits": commits, "files": files,
+		"status": status, "ahead_by": len(ahead), "behind_by": len(behind), "total_commits": len(ahead), "commits": commits,
+		"files": files,
 	}, nil
 }
 
@@ -329,7 +341,8 @@ func (s *Sim) contentJSON(r *repo, e treeEntry, rev string) obj {
 		kind = "symlink"
 	}
 	o := obj{
-		"type": kind, "size": e.Size, "name": path.Base(e.Path), "path": e.Path, "sha": e.OID, "url": url, "git_url": gitURL, "html_url": page, "download_url": download,
+		"type": kind, "size": e.Size, "name": path.Base(e.Path), "path": e.Path, "sha": e.OID, "url": url, "git_url": gitURL,
+		"html_url": page, "download_url": download,
 		"_links": obj{"self": url, "git": gitURL, "html": page},
 	}
 	if kind == "submodule" {
@@ -404,7 +417,8 @@ func (s *Sim) postRef(c *call) (int, any, error) {
 	if err := c.decode(&in); err != nil {
 		return 0, nil, err
 	}
-	if _, err := c.repo.git.run(c.Context(), nil, nil, "check-ref-format", in.Ref); err != nil || strings.Count(in.Ref, "/") < 2 || strings.HasPrefix(in.Ref, "refs/pull/") {
+	if _, err := c.repo.git.run(c.Context(), nil, nil, "check-ref-format", in.Ref); err != nil ||
+		strings.Count(in.Ref, "/") < 2 || strings.HasPrefix(in.Ref, "refs/pull/") {
 		return 0, nil, unprocessable("Reference name must start with 'refs/' and contain at least two slashes.")
 	}
 	if err := s.newTip(c, in.SHA, zeroOID); err != nil {
@@ -531,7 +545,9 @@ func (s *Sim) postGitCommit(c *call) (int, any, error) {
 	if sign {
 		committer = webFlow(now)
 	}
-	oid, err := git.writeCommit(c.Context(), commitObject{Tree: in.Tree, Parents: in.Parents, Author: writer, Committer: committer, Message: in.Message})
+	oid, err := git.writeCommit(c.Context(), commitObject{
+		Tree: in.Tree, Parents: in.Parents, Author: writer, Committer: committer, Message: in.Message,
+	})
 	if err != nil {
 		return 0, nil, err
 	}
@@ -570,7 +586,9 @@ func (s *Sim) treeAnswer(c *call, status int, oid string, recursive bool) (int, 
 	}
 	list := []obj{}
 	for _, e := range entries {
-		o := obj{"path": e.Path, "mode": e.Mode, "type": e.Type, "sha": e.OID, "url": s.api(c.repo) + "/git/" + e.Type + "s/" + e.OID}
+		o := obj{
+			"path": e.Path, "mode": e.Mode, "type": e.Type, "sha": e.OID, "url": s.api(c.repo) + "/git/" + e.Type + "s/" + e.OID,
+		}
 		if e.Type == "blob" {
 			o["size"] = e.Size
 		}
@@ -673,7 +691,8 @@ func (s *Sim) getBlob(c *call) (int, any, error) {
 		return 0, nil, err
 	}
 	return http.StatusOK, obj{
-		"sha": oid, "node_id": nodeID("B", c.repo.id) + ":" + oid, "size": len(data), "url": s.api(c.repo) + "/git/blobs/" + oid,
+		"sha": oid, "node_id": nodeID("B", c.repo.id) + ":" + oid, "size": len(data), "url": s.api(c.repo) + "/git/blobs/" +
+			oid,
 		"content": base64Lines(bytes.Clone(data)), "encoding": "base64",
 	}, nil
 }
@@ -711,7 +730,8 @@ func (s *Sim) listDeliveries(c *call) (int, any, error) {
 	}
 	if len(done) > per {
 		done = done[:per]
-		c.header.Set("Link", "<"+s.base+c.URL.EscapedPath()+"?per_page="+strconv.Itoa(per)+"&cursor=v1_"+strconv.FormatInt(done[per-1].ID, 10)+`>; rel="next"`)
+		c.header.Set("Link", "<"+s.base+c.URL.EscapedPath()+"?per_page="+strconv.Itoa(per)+"&cursor=v1_"+
+			strconv.FormatInt(done[per-1].ID, 10)+`>; rel="next"`)
 	}
 	for _, d := range done {
 		list = append(list, s.deliveryJSON(h, d, false))
@@ -825,7 +845,9 @@ func (s *Sim) postToken(c *call) (int, any, error) {
 		}
 	}
 	t := s.mint(in, repos, want.Permissions)
-	o := obj{"token": t.value, "expires_at": stamp(t.expires), "permissions": t.permissions, "repository_selection": "selected"}
+	o := obj{
+		"token": t.value, "expires_at": stamp(t.expires), "permissions": t.permissions, "repository_selection": "selected",
+	}
 	if t.selected {
 		list := []obj{}
 		for _, r := range t.repos {
@@ -846,5 +868,7 @@ func (s *Sim) listInstallationRepos(c *call) (int, any, error) {
 	for _, r := range paginate(c, s.base, c.who.tok.repos) {
 		list = append(list, s.repoJSON(r, nil))
 	}
-	return http.StatusOK, obj{"total_count": len(c.who.tok.repos), "repository_selection": "selected", "repositories": list}, nil
+	return http.StatusOK, obj{
+		"total_count": len(c.who.tok.repos), "repository_selection": "selected", "repositories": list,
+	}, nil
 }

@@ -74,7 +74,10 @@ func (w *world) do(t *testing.T, method, path, token string, body any) (*http.Re
 // pull makes a branch with one commit and a pull request for it.
 func (w *world) pull(t *testing.T, branch string, draft bool) *github.PullRequest {
 	t.Helper()
-	must[string](t)(w.Push(owner, name, branch, "walt", ghsim.PushOptions{Message: "Work on " + branch, Files: map[string]string{strings.ReplaceAll(branch, "/", "-") + ".txt": "x\n"}}))
+	must[string](t)(w.Push(owner, name, branch, "walt",
+		ghsim.PushOptions{
+			Message: "Work on " + branch, Files: map[string]string{strings.ReplaceAll(branch, "/", "-") + ".txt": "x\n"},
+		}))
 	pr, _, err := w.gh.PullRequests.Create(t.Context(), owner, name, &github.NewPullRequest{
 		Title: github.String("About " + branch), Head: &branch, Base: github.String("main"), Draft: &draft,
 	})
@@ -98,24 +101,31 @@ func TestRefusalsInGitHubsWords(t *testing.T) {
 		return err
 	}
 	ref := func(name_, sha string) error {
-		_, _, err := w.gh.Git.CreateRef(ctx, owner, name, &github.Reference{Ref: &name_, Object: &github.GitObject{SHA: &sha}})
+		_, _, err := w.gh.Git.CreateRef(ctx, owner, name,
+			&github.Reference{Ref: &name_, Object: &github.GitObject{SHA: &sha}})
 		return err
 	}
 	open := func(head, base, body string) error {
-		_, _, err := w.gh.PullRequests.Create(ctx, owner, name, &github.NewPullRequest{Title: github.String("T"), Head: &head, Base: &base, Body: &body})
+		_, _, err := w.gh.PullRequests.Create(ctx, owner, name,
+			&github.NewPullRequest{Title: github.String("T"), Head: &head, Base: &base, Body: &body})
 		return err
 	}
 	tree := func(path, mode string) error {
-		_, _, err := w.gh.Git.CreateTree(ctx, owner, name, "", []*github.TreeEntry{{Path: &path, Mode: &mode, Type: github.String("blob"), Content: github.String("x")}})
+		_, _, err := w.gh.Git.CreateTree(ctx, owner, name, "",
+			[]*github.TreeEntry{{Path: &path, Mode: &mode, Type: github.String("blob"), Content: github.String("x")}})
 		return err
 	}
 	checkRun := func(sha string, o *github.CheckRunOutput) error {
-		_, _, err := w.gh.Checks.CreateCheckRun(ctx, owner, name, github.CreateCheckRunOptions{Name: "ralph", HeadSHA: sha, Output: o})
+		_, _, err := w.gh.Checks.CreateCheckRun(ctx, owner, name,
+			github.CreateCheckRunOptions{Name: "ralph", HeadSHA: sha, Output: o})
 		return err
 	}
 	annotations := make([]*github.CheckRunAnnotation, 51)
 	for i := range annotations {
-		annotations[i] = &github.CheckRunAnnotation{Path: github.String("a"), StartLine: github.Int(1), EndLine: github.Int(1), AnnotationLevel: github.String("notice"), Message: github.String("m")}
+		annotations[i] = &github.CheckRunAnnotation{
+			Path: github.String("a"), StartLine: github.Int(1), EndLine: github.Int(1), AnnotationLevel: github.String("notice"),
+			Message: github.String("m"),
+		}
 	}
 	for _, tt := range []struct {
 		name   string
@@ -124,7 +134,8 @@ func TestRefusalsInGitHubsWords(t *testing.T) {
 		text   string
 	}{
 		{"issue title too long", func() error {
-			_, _, err := w.gh.Issues.Create(ctx, owner, name, &github.IssueRequest{Title: github.String(strings.Repeat("x", 257))})
+			_, _, err := w.gh.Issues.Create(ctx, owner, name,
+				&github.IssueRequest{Title: github.String(strings.Repeat("x", 257))})
 			return err
 		}, 422, "title is too long (maximum is 256 characters)"},
 		{"issue body too long", func() error {
@@ -140,11 +151,18 @@ func TestRefusalsInGitHubsWords(t *testing.T) {
 			return err
 		}, 422, "body is too long (maximum is 65536 characters)"},
 		{"blank comment", func() error {
-			_, _, err := w.gh.Issues.CreateComment(ctx, owner, name, issue.Number, &github.IssueComment{Body: github.String(" \n")})
+			_, _, err := w.gh.Issues.CreateComment(ctx, owner, name, issue.Number,
+				&github.IssueComment{Body: github.String(" \n")})
 			return err
 		}, 422, "Body can't be blank"},
-		{"issue that is not there", func() error { _, _, err := w.gh.Issues.Get(ctx, owner, name, 99); return err }, 404, "Not Found"},
-		{"repository that is not there", func() error { _, _, err := w.gh.Repositories.Get(ctx, owner, "gadgets"); return err }, 404, "Not Found"},
+		{
+			"issue that is not there", func() error { _, _, err := w.gh.Issues.Get(ctx, owner, name, 99); return err }, 404,
+			"Not Found",
+		},
+		{
+			"repository that is not there",
+			func() error { _, _, err := w.gh.Repositories.Get(ctx, owner, "gadgets"); return err }, 404, "Not Found",
+		},
 		{"label that is not on the issue", func() error {
 			_, err := w.gh.Issues.RemoveLabelForIssue(ctx, owner, name, issue.Number, "ralph")
 			return err
@@ -153,20 +171,33 @@ func TestRefusalsInGitHubsWords(t *testing.T) {
 			_, _, err := w.gh.Reactions.CreateIssueReaction(ctx, owner, name, issue.Number, "wow")
 			return err
 		}, 422, "Reaction content invalid"},
-		{"second pull request", func() error { return open("ralph/9", "main", "") }, 422, "A pull request already exists for acme:ralph/9."},
-		{"pull request without commits", func() error { return open("empty", "main", "") }, 422, "No commits between main and empty"},
+		{
+			"second pull request", func() error { return open("ralph/9", "main", "") }, 422,
+			"A pull request already exists for acme:ralph/9.",
+		},
+		{
+			"pull request without commits", func() error { return open("empty", "main", "") }, 422,
+			"No commits between main and empty",
+		},
 		{"pull request from nowhere", func() error { return open("gone", "main", "") }, 422, "PullRequest head invalid"},
 		{"pull request into nowhere", func() error { return open("ralph/9", "gone", "") }, 422, "PullRequest base invalid"},
 		{"ref twice", func() error { return ref("refs/heads/empty", main) }, 422, "Reference already exists"},
 		{"ref below a ref", func() error { return ref("refs/heads/empty/x", main) }, 422, "Reference update failed"},
-		{"ref of a bad name", func() error { return ref("refs/heads/a..b", main) }, 422, "Reference name must start with 'refs/'"},
+		{
+			"ref of a bad name", func() error { return ref("refs/heads/a..b", main) }, 422,
+			"Reference name must start with 'refs/'",
+		},
 		{"ref to nothing", func() error { return ref("refs/heads/new", nowhere) }, 422, "Object does not exist"},
 		{"hidden ref", func() error { return ref("refs/pull/9/head", main) }, 422, "Reference name must start with 'refs/'"},
 		{"backwards without force", func() error {
-			_, _, err := w.gh.Git.UpdateRef(ctx, owner, name, &github.Reference{Ref: github.String("refs/heads/ralph/9"), Object: &github.GitObject{SHA: &main}}, false)
+			_, _, err := w.gh.Git.UpdateRef(ctx, owner, name,
+				&github.Reference{Ref: github.String("refs/heads/ralph/9"), Object: &github.GitObject{SHA: &main}}, false)
 			return err
 		}, 422, "Update is not a fast forward"},
-		{"deleting no ref", func() error { _, err := w.gh.Git.DeleteRef(ctx, owner, name, "heads/gone"); return err }, 422, "Reference does not exist"},
+		{
+			"deleting no ref", func() error { _, err := w.gh.Git.DeleteRef(ctx, owner, name, "heads/gone"); return err }, 422,
+			"Reference does not exist",
+		},
 		{"merging a draft", func() error {
 			_, _, err := w.as["walt"].PullRequests.Merge(ctx, owner, name, pr.GetNumber(), "", nil)
 			return err
@@ -176,15 +207,20 @@ func TestRefusalsInGitHubsWords(t *testing.T) {
 		{"tree path into .git", func() error { return tree("a/.GIT/config", "100644") }, 422, "malformed path component"},
 		{"tree mode", func() error { return tree("x", "100600") }, 422, "valid tree.mode"},
 		{"commit of no tree", func() error {
-			_, _, err := w.gh.Git.CreateCommit(ctx, owner, name, &github.Commit{Message: github.String("m"), Tree: &github.Tree{SHA: &nowhere}}, nil)
+			_, _, err := w.gh.Git.CreateCommit(ctx, owner, name,
+				&github.Commit{Message: github.String("m"), Tree: &github.Tree{SHA: &nowhere}}, nil)
 			return err
 		}, 422, "Tree SHA does not exist"},
 		{"check run on no commit", func() error { return checkRun(nowhere, nil) }, 422, "No commit found for SHA"},
 		{"check summary too long", func() error {
-			return checkRun(main, &github.CheckRunOutput{Title: github.String("t"), Summary: github.String(strings.Repeat("x", 65536))})
+			return checkRun(main, &github.CheckRunOutput{
+				Title: github.String("t"), Summary: github.String(strings.Repeat("x", 65536)),
+			})
 		}, 422, "Summary exceeds a maximum bytesize of 65535"},
 		{"too many annotations", func() error {
-			return checkRun(main, &github.CheckRunOutput{Title: github.String("t"), Summary: github.String("s"), Annotations: annotations})
+			return checkRun(main, &github.CheckRunOutput{
+				Title: github.String("t"), Summary: github.String("s"), Annotations: annotations,
+			})
 		}, 422, "50"},
 		{"label by a reader", func() error { return w.AddLabel(owner, name, issue.Number, "rex", "ralph") }, 403, "triage"},
 		{"push by triage", func() error {
@@ -205,7 +241,8 @@ func TestTextsMayBeAsLongAsGitHubAllows(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, ghsim.Options{})
 	body := strings.Repeat("é", 65536) // characters count, not bytes
-	i, _, err := w.gh.Issues.Create(t.Context(), owner, name, &github.IssueRequest{Title: github.String(strings.Repeat("ü", 256)), Body: &body})
+	i, _, err := w.gh.Issues.Create(t.Context(), owner, name,
+		&github.IssueRequest{Title: github.String(strings.Repeat("ü", 256)), Body: &body})
 	check(t, err)
 	if i.GetBody() != body {
 		t.Errorf("body of %d bytes came back as %d", len(body), len(i.GetBody()))
@@ -230,7 +267,8 @@ func TestWhatATokenMayDo(t *testing.T) {
 		}
 	}
 	ref := func(c *github.Client) error {
-		_, _, err := c.Git.CreateRef(ctx, owner, name, &github.Reference{Ref: github.String("refs/heads/x"), Object: &github.GitObject{SHA: &main}})
+		_, _, err := c.Git.CreateRef(ctx, owner, name,
+			&github.Reference{Ref: github.String("refs/heads/x"), Object: &github.GitObject{SHA: &main}})
 		return err
 	}
 	getIssue := func(c *github.Client) error { _, _, err := c.Issues.Get(ctx, owner, name, issue.Number); return err }
@@ -241,12 +279,24 @@ func TestWhatATokenMayDo(t *testing.T) {
 		status int
 		text   string
 	}{
-		{"comment on an issue needs issues:write", &github.InstallationPermissions{Issues: read}, comment(issue.Number), 403, "Resource not accessible by integration"},
-		{"comment on a pull request needs pull_requests:write", &github.InstallationPermissions{Issues: write}, comment(pr.GetNumber()), 403, "Resource not accessible by integration"},
+		{
+			"comment on an issue needs issues:write", &github.InstallationPermissions{Issues: read}, comment(issue.Number), 403,
+			"Resource not accessible by integration",
+		},
+		{
+			"comment on a pull request needs pull_requests:write", &github.InstallationPermissions{Issues: write},
+			comment(pr.GetNumber()), 403, "Resource not accessible by integration",
+		},
 		{"comment on an issue", &github.InstallationPermissions{Issues: write}, comment(issue.Number), 0, ""},
 		{"comment on a pull request", &github.InstallationPermissions{PullRequests: write}, comment(pr.GetNumber()), 0, ""},
-		{"ref needs contents:write", &github.InstallationPermissions{Contents: read}, ref, 403, "Resource not accessible by integration"},
-		{"issue needs issues:read", &github.InstallationPermissions{Contents: write}, getIssue, 403, "Resource not accessible by integration"},
+		{
+			"ref needs contents:write", &github.InstallationPermissions{Contents: read}, ref, 403,
+			"Resource not accessible by integration",
+		},
+		{
+			"issue needs issues:read", &github.InstallationPermissions{Contents: write}, getIssue, 403,
+			"Resource not accessible by integration",
+		},
 		{"issue", &github.InstallationPermissions{Issues: read}, getIssue, 0, ""},
 		{"repository outside the token", &github.InstallationPermissions{Issues: read}, func(c *github.Client) error {
 			_, _, err := c.Repositories.Get(ctx, owner, "other")
@@ -275,11 +325,13 @@ func TestWhatATokenMayDo(t *testing.T) {
 		})
 	}
 	t.Run("more than the App has", func(t *testing.T) {
-		_, _, err := w.jwt.Apps.CreateInstallationToken(ctx, w.in.ID, &github.InstallationTokenOptions{Permissions: &github.InstallationPermissions{Workflows: write}})
+		_, _, err := w.jwt.Apps.CreateInstallationToken(ctx, w.in.ID,
+			&github.InstallationTokenOptions{Permissions: &github.InstallationPermissions{Workflows: write}})
 		refused(t, err, 422, "The permissions requested are not granted to this installation.")
 	})
 	t.Run("a repository that is not installed", func(t *testing.T) {
-		_, _, err := w.jwt.Apps.CreateInstallationToken(ctx, w.in.ID, &github.InstallationTokenOptions{Repositories: []string{"gadgets"}})
+		_, _, err := w.jwt.Apps.CreateInstallationToken(ctx, w.in.ID,
+			&github.InstallationTokenOptions{Repositories: []string{"gadgets"}})
 		refused(t, err, 422, "There is at least one repository that does not exist")
 	})
 	t.Run("a JWT is no token", func(t *testing.T) {
@@ -301,10 +353,14 @@ func TestJobsMayOpenNoPullRequests(t *testing.T) {
 	w := newWorld(t, ghsim.Options{})
 	ctx := t.Context()
 	must[string](t)(w.Push(owner, name, "topic", "walt", ghsim.PushOptions{Files: map[string]string{"a": "b\n"}}))
-	actions := must[ghsim.App](t)(w.CreateApp(ghsim.AppOptions{Slug: "github-actions", Permissions: map[string]string{"pull_requests": "write"}}))
+	actions := must[ghsim.App](t)(w.CreateApp(ghsim.AppOptions{
+		Slug: "github-actions", Permissions: map[string]string{"pull_requests": "write"},
+	}))
 	in := must[ghsim.Installation](t)(w.Install(actions.ID, owner+"/"+name))
 	job := w.client(t, must[string](t)(w.Token(in.ID, nil)))
-	pull := &github.NewPullRequest{Title: github.String("Words"), Head: github.String("topic"), Base: github.String("main")}
+	pull := &github.NewPullRequest{
+		Title: github.String("Words"), Head: github.String("topic"), Base: github.String("main"),
+	}
 	_, _, err := job.PullRequests.Create(ctx, owner, name, pull)
 	refused(t, err, 403, "GitHub Actions is not permitted to create or approve pull requests.")
 	check(t, w.LetActionsOpenPulls(owner, name, true))
@@ -318,9 +374,11 @@ func TestTokensLiveForAnHour(t *testing.T) {
 	clock := &fakeClock{now: time.Now()}
 	w := newWorld(t, ghsim.Options{Clock: clock.Now})
 	ctx := t.Context()
-	tok, _, err := w.jwt.Apps.CreateInstallationToken(ctx, w.in.ID, &github.InstallationTokenOptions{Repositories: []string{name}})
+	tok, _, err := w.jwt.Apps.CreateInstallationToken(ctx, w.in.ID,
+		&github.InstallationTokenOptions{Repositories: []string{name}})
 	check(t, err)
-	if !strings.HasPrefix(tok.GetToken(), fmt.Sprintf("ghs_%d_", w.app.ID)) || strings.Count(tok.GetToken(), ".") != 2 || len(tok.GetToken()) < 450 {
+	if !strings.HasPrefix(tok.GetToken(), fmt.Sprintf("ghs_%d_", w.app.ID)) || strings.Count(tok.GetToken(), ".") != 2 ||
+		len(tok.GetToken()) < 450 {
 		t.Errorf("token of %d characters: %s", len(tok.GetToken()), tok.GetToken())
 	}
 	c := w.client(t, tok.GetToken())
@@ -352,7 +410,9 @@ func TestExpiredAndRevokedTokens(t *testing.T) {
 func TestPermissionLevels(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, ghsim.Options{})
-	for login, role := range map[string]ghsim.Role{"mia": ghsim.RoleMaintain, "cus": ghsim.RoleWrite, "non": ghsim.RoleNone} {
+	for login, role := range map[string]ghsim.Role{
+		"mia": ghsim.RoleMaintain, "cus": ghsim.RoleWrite, "non": ghsim.RoleNone,
+	} {
 		must[ghsim.User](t)(w.CreateUser(login))
 		custom := ""
 		if login == "cus" {
@@ -368,8 +428,10 @@ func TestPermissionLevels(t *testing.T) {
 		got[login] = answer{l.GetPermission(), l.GetUser().GetRoleName()}
 	}
 	want := map[string]answer{
-		owner: {"admin", "admin"}, "ann": {"admin", "admin"}, "mia": {"write", "maintain"}, "walt": {"write", "write"}, "cus": {"write", "release-manager"},
-		"tia": {"read", "triage"}, "rex": {"read", "read"}, "olga": {"read", "read"}, "non": {"none", "none"}, "ralph[bot]": {"none", "none"},
+		owner: {"admin", "admin"}, "ann": {"admin", "admin"}, "mia": {"write", "maintain"}, "walt": {"write", "write"},
+		"cus": {"write", "release-manager"},
+		"tia": {"read", "triage"}, "rex": {"read", "read"}, "olga": {"read", "read"}, "non": {"none", "none"},
+		"ralph[bot]": {"none", "none"},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("permissions (-want +got):\n%s", d)
@@ -408,8 +470,14 @@ func TestIssuesAreListedByLabelStateAndPage(t *testing.T) {
 		{"closed", github.IssueListByRepoOptions{State: "closed"}, []int{2}, 0},
 		{"by label", github.IssueListByRepoOptions{State: "all", Labels: []string{"ralph"}}, []int{4, 2}, 0},
 		{"ascending", github.IssueListByRepoOptions{State: "all", Direction: "asc"}, []int{1, 2, 3, 4, 5}, 0},
-		{"page 2 of 3", github.IssueListByRepoOptions{State: "all", ListOptions: github.ListOptions{Page: 2, PerPage: 2}}, []int{3, 2}, 3},
-		{"page past the end", github.IssueListByRepoOptions{State: "all", ListOptions: github.ListOptions{Page: 9, PerPage: 2}}, nil, 0},
+		{
+			"page 2 of 3", github.IssueListByRepoOptions{State: "all", ListOptions: github.ListOptions{Page: 2, PerPage: 2}},
+			[]int{3, 2}, 3,
+		},
+		{
+			"page past the end",
+			github.IssueListByRepoOptions{State: "all", ListOptions: github.ListOptions{Page: 9, PerPage: 2}}, nil, 0,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, next := list(&tt.o)
@@ -439,7 +507,8 @@ func TestComments(t *testing.T) {
 	w := newWorld(t, ghsim.Options{})
 	ctx := t.Context()
 	issue := must[ghsim.Issue](t)(w.CreateIssue(owner, name, "ann", "Title", ""))
-	c, _, err := w.gh.Issues.CreateComment(ctx, owner, name, issue.Number, &github.IssueComment{Body: github.String("first")})
+	c, _, err := w.gh.Issues.CreateComment(ctx, owner, name, issue.Number,
+		&github.IssueComment{Body: github.String("first")})
 	check(t, err)
 	_, _, err = w.gh.Issues.EditComment(ctx, owner, name, c.GetID(), &github.IssueComment{Body: github.String("second")})
 	check(t, err)
@@ -454,10 +523,12 @@ func TestComments(t *testing.T) {
 	check(t, err)
 	got, _, err := w.gh.Issues.GetComment(ctx, owner, name, c.GetID())
 	check(t, err)
-	if got.GetBody() != "second" || len(reactions) != 1 || got.GetReactions().GetRocket() != 1 || got.GetUser().GetLogin() != "ralph[bot]" {
+	if got.GetBody() != "second" || len(reactions) != 1 || got.GetReactions().GetRocket() != 1 ||
+		got.GetUser().GetLogin() != "ralph[bot]" {
 		t.Errorf("comment %+v, reactions %v", got, reactions)
 	}
-	_, _, err = w.as["rex"].Issues.EditComment(ctx, owner, name, c.GetID(), &github.IssueComment{Body: github.String("mine now")})
+	_, _, err = w.as["rex"].Issues.EditComment(ctx, owner, name, c.GetID(),
+		&github.IssueComment{Body: github.String("mine now")})
 	refused(t, err, 403, "Must have admin rights")
 	_, err = w.gh.Issues.DeleteComment(ctx, owner, name, c.GetID())
 	check(t, err)
@@ -477,7 +548,8 @@ func TestUnchangedAnswersAreFree(t *testing.T) {
 	if tag == "" || resp.Header.Get("X-GitHub-Request-Id") == "" || before != "4999" {
 		t.Fatalf("headers %v", resp.Header)
 	}
-	req := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, w.URL()+"/api/v3/repos/acme/widgets", nil))
+	req := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, w.URL()+
+		"/api/v3/repos/acme/widgets", nil))
 	req.Header.Set("Authorization", "token "+token)
 	req.Header.Set("If-None-Match", tag)
 	again := must[*http.Response](t)(http.DefaultClient.Do(req))
@@ -523,12 +595,14 @@ func TestPullRequestsAreFoundByBranch(t *testing.T) {
 	}
 	files, _, err := w.gh.PullRequests.ListFiles(ctx, owner, name, a.GetNumber(), nil)
 	check(t, err)
-	if len(files) != 1 || files[0].GetFilename() != "ralph-1.txt" || files[0].GetStatus() != "added" || files[0].GetAdditions() != 1 || files[0].GetPatch() != "@@ -0,0 +1 @@\n+x" {
+	if len(files) != 1 || files[0].GetFilename() != "ralph-1.txt" || files[0].GetStatus() != "added" ||
+		files[0].GetAdditions() != 1 || files[0].GetPatch() != "@@ -0,0 +1 @@\n+x" {
 		t.Errorf("files %v", files)
 	}
 	commits, _, err := w.gh.PullRequests.ListCommits(ctx, owner, name, a.GetNumber(), nil)
 	check(t, err)
-	if len(commits) != 1 || commits[0].GetCommit().GetVerification().GetVerified() || commits[0].GetAuthor().GetLogin() != "walt" {
+	if len(commits) != 1 || commits[0].GetCommit().GetVerification().GetVerified() ||
+		commits[0].GetAuthor().GetLogin() != "walt" {
 		t.Errorf("commits %v", commits)
 	}
 }
@@ -540,16 +614,19 @@ func TestWhatAMergeCloses(t *testing.T) {
 	for range 3 {
 		must[ghsim.Issue](t)(w.CreateIssue(owner, name, "ann", "Title", ""))
 	}
-	must[string](t)(w.Push(owner, name, "topic", "walt", ghsim.PushOptions{Message: "Work\n\nFixes #2", Files: map[string]string{"a.txt": "a"}}))
+	must[string](t)(w.Push(owner, name, "topic", "walt",
+		ghsim.PushOptions{Message: "Work\n\nFixes #2", Files: map[string]string{"a.txt": "a"}}))
 	pr, _, err := w.gh.PullRequests.Create(ctx, owner, name, &github.NewPullRequest{
-		Title: github.String("T"), Head: github.String("topic"), Base: github.String("main"), Body: github.String("Closes #1, discloses #3, see #3"),
+		Title: github.String("T"), Head: github.String("topic"), Base: github.String("main"),
+		Body: github.String("Closes #1, discloses #3, see #3"),
 	})
 	check(t, err)
 	state := func(n int) string { return must[ghsim.Issue](t)(w.Issue(owner, name, n)).State }
 	if state(1) != "open" {
 		t.Fatal("closed before the merge")
 	}
-	_, _, err = w.as["walt"].PullRequests.Merge(ctx, owner, name, pr.GetNumber(), "", &github.PullRequestOptions{SHA: "0000000000000000000000000000000000000000"})
+	_, _, err = w.as["walt"].PullRequests.Merge(ctx, owner, name, pr.GetNumber(), "",
+		&github.PullRequestOptions{SHA: "0000000000000000000000000000000000000000"})
 	refused(t, err, 409, "Head branch was modified")
 	m, _, err := w.as["walt"].PullRequests.Merge(ctx, owner, name, pr.GetNumber(), "", nil)
 	check(t, err)
@@ -570,9 +647,11 @@ func TestWhatAMergeCloses(t *testing.T) {
 func TestConflictingPullRequestsDoNotMerge(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, ghsim.Options{})
-	must[string](t)(w.Push(owner, name, "topic", "walt", ghsim.PushOptions{Files: map[string]string{"README.md": "one\n"}}))
+	must[string](t)(w.Push(owner, name, "topic", "walt",
+		ghsim.PushOptions{Files: map[string]string{"README.md": "one\n"}}))
 	must[string](t)(w.Push(owner, name, "main", "walt", ghsim.PushOptions{Files: map[string]string{"README.md": "two\n"}}))
-	pr, _, err := w.gh.PullRequests.Create(t.Context(), owner, name, &github.NewPullRequest{Title: github.String("T"), Head: github.String("topic"), Base: github.String("main")})
+	pr, _, err := w.gh.PullRequests.Create(t.Context(), owner, name,
+		&github.NewPullRequest{Title: github.String("T"), Head: github.String("topic"), Base: github.String("main")})
 	check(t, err)
 	if pr.GetMergeable() || pr.GetMergeableState() != "dirty" {
 		t.Errorf("mergeable %v, state %s", pr.GetMergeable(), pr.GetMergeableState())
@@ -589,7 +668,8 @@ func TestPullRequestsFollowTheirBranch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, ghsim.Options{})
 	pr := w.pull(t, "ralph/1", false)
-	oid := must[string](t)(w.Push(owner, name, "ralph/1", "walt", ghsim.PushOptions{Message: "More", Files: map[string]string{"more.txt": "x"}}))
+	oid := must[string](t)(w.Push(owner, name, "ralph/1", "walt",
+		ghsim.PushOptions{Message: "More", Files: map[string]string{"more.txt": "x"}}))
 	got := must[ghsim.PR](t)(w.PR(owner, name, pr.GetNumber()))
 	if got.HeadOID != oid || len(got.Commits) != 2 || got.Commits[1].Subject != "More" {
 		t.Errorf("after a push: %+v", got)
@@ -607,17 +687,21 @@ func TestReviews(t *testing.T) {
 	w := newWorld(t, ghsim.Options{})
 	ctx := t.Context()
 	pr := w.pull(t, "ralph/1", false)
-	must[ghsim.Review](t)(w.Review(owner, name, pr.GetNumber(), "walt", "CHANGES_REQUESTED", "Not yet", ghsim.ReviewLine{Path: "ralph-1.txt", Line: 1, Body: "Why x?"}))
+	must[ghsim.Review](t)(w.Review(owner, name, pr.GetNumber(), "walt", "CHANGES_REQUESTED", "Not yet",
+		ghsim.ReviewLine{Path: "ralph-1.txt", Line: 1, Body: "Why x?"}))
 	reviews, _, err := w.gh.PullRequests.ListReviews(ctx, owner, name, pr.GetNumber(), nil)
 	check(t, err)
 	comments, _, err := w.gh.PullRequests.ListComments(ctx, owner, name, pr.GetNumber(), nil)
 	check(t, err)
-	if len(reviews) != 1 || reviews[0].GetState() != "CHANGES_REQUESTED" || len(comments) != 1 || comments[0].GetLine() != 1 {
+	if len(reviews) != 1 || reviews[0].GetState() != "CHANGES_REQUESTED" || len(comments) != 1 ||
+		comments[0].GetLine() != 1 {
 		t.Fatalf("reviews %v, comments %v", reviews, comments)
 	}
 	// go-github's own call replies in a way that GitHub's description does not
 	// have.
-	req := must[*http.Request](t)(w.gh.NewRequest(http.MethodPost, fmt.Sprintf("repos/%s/%s/pulls/%d/comments/%d/replies", owner, name, pr.GetNumber(), comments[0].GetID()), map[string]string{"body": "Because."}))
+	req := must[*http.Request](t)(w.gh.NewRequest(http.MethodPost,
+		fmt.Sprintf("repos/%s/%s/pulls/%d/comments/%d/replies", owner, name, pr.GetNumber(), comments[0].GetID()),
+		map[string]string{"body": "Because."}))
 	reply := new(github.PullRequestComment)
 	_, err = w.gh.Do(ctx, req, reply)
 	check(t, err)
@@ -638,7 +722,9 @@ func TestReviews(t *testing.T) {
 			} `graphql:"pullRequest(number:$number)"`
 		} `graphql:"repository(owner:$owner,name:$name)"`
 	}
-	vars := map[string]any{"owner": githubv4.String(owner), "name": githubv4.String(name), "number": githubv4.Int(pr.GetNumber())}
+	vars := map[string]any{
+		"owner": githubv4.String(owner), "name": githubv4.String(name), "number": githubv4.Int(pr.GetNumber()),
+	}
 	check(t, w.ql.Query(ctx, &q, vars))
 	threads := q.Repository.PullRequest.ReviewThreads.Nodes
 	if len(threads) != 1 || threads[0].IsResolved || threads[0].Comments.TotalCount != 2 {
@@ -658,29 +744,38 @@ func TestCheckRuns(t *testing.T) {
 	w := newWorld(t, ghsim.Options{})
 	ctx := t.Context()
 	main := w.head(t, "main")
-	c, _, err := w.gh.Checks.CreateCheckRun(ctx, owner, name, github.CreateCheckRunOptions{Name: "ralph", HeadSHA: main, ExternalID: github.String("run-1"), Status: github.String("in_progress")})
+	c, _, err := w.gh.Checks.CreateCheckRun(ctx, owner, name,
+		github.CreateCheckRunOptions{
+			Name: "ralph", HeadSHA: main, ExternalID: github.String("run-1"), Status: github.String("in_progress"),
+		})
 	check(t, err)
 	c, _, err = w.gh.Checks.UpdateCheckRun(ctx, owner, name, c.GetID(), github.UpdateCheckRunOptions{
 		Name: "ralph", Conclusion: github.String("success"),
 		Output: &github.CheckRunOutput{Title: github.String("Done"), Summary: github.String("All is well"), Text: github.String(strings.Repeat("é", 40000))}, // 80,000 bytes
 	})
 	check(t, err)
-	if c.GetStatus() != "completed" || c.GetCompletedAt().IsZero() || len(c.GetOutput().GetText()) != 65534 || c.GetExternalID() != "run-1" {
+	if c.GetStatus() != "completed" || c.GetCompletedAt().IsZero() || len(c.GetOutput().GetText()) != 65534 ||
+		c.GetExternalID() != "run-1" {
 		t.Errorf("check run %s at %v, %d bytes of text", c.GetStatus(), c.GetCompletedAt(), len(c.GetOutput().GetText()))
 	}
-	list, _, err := w.gh.Checks.ListCheckRunsForRef(ctx, owner, name, "main", &github.ListCheckRunsOptions{CheckName: github.String("ralph")})
+	list, _, err := w.gh.Checks.ListCheckRunsForRef(ctx, owner, name, "main",
+		&github.ListCheckRunsOptions{CheckName: github.String("ralph")})
 	check(t, err)
 	if list.GetTotal() != 1 || list.CheckRuns[0].GetApp().GetSlug() != "ralph" {
 		t.Errorf("check runs %+v", list)
 	}
-	other := must[ghsim.App](t)(w.CreateApp(ghsim.AppOptions{Slug: "rival", Permissions: map[string]string{"checks": "write"}}))
+	other := must[ghsim.App](t)(w.CreateApp(ghsim.AppOptions{
+		Slug: "rival", Permissions: map[string]string{"checks": "write"},
+	}))
 	in := must[ghsim.Installation](t)(w.Install(other.ID, owner+"/"+name))
 	rival := w.client(t, must[string](t)(w.Token(in.ID, nil))).Checks
-	_, _, err = rival.UpdateCheckRun(ctx, owner, name, c.GetID(), github.UpdateCheckRunOptions{Name: "ralph", Conclusion: github.String("failure")})
+	_, _, err = rival.UpdateCheckRun(ctx, owner, name, c.GetID(),
+		github.UpdateCheckRunOptions{Name: "ralph", Conclusion: github.String("failure")})
 	refused(t, err, 403, "only be modified by the GitHub App that created it")
 	// The same name by somebody else, and once more by the App itself.
 	for _, checks := range []*github.ChecksService{rival, w.gh.Checks} {
-		_, _, err = checks.CreateCheckRun(ctx, owner, name, github.CreateCheckRunOptions{Name: "ralph", HeadSHA: main, ExternalID: github.String("run-2")})
+		_, _, err = checks.CreateCheckRun(ctx, owner, name,
+			github.CreateCheckRunOptions{Name: "ralph", HeadSHA: main, ExternalID: github.String("run-2")})
 		check(t, err)
 	}
 	for _, tt := range []struct {
@@ -690,7 +785,10 @@ func TestCheckRuns(t *testing.T) {
 		{github.ListCheckRunsOptions{}, []string{"ralph run-2", "rival run-2"}},
 		{github.ListCheckRunsOptions{AppID: &w.app.ID}, []string{"ralph run-2"}},
 		{github.ListCheckRunsOptions{AppID: &w.app.ID, Filter: github.String("all")}, []string{"ralph run-2", "ralph run-1"}},
-		{github.ListCheckRunsOptions{Filter: github.String("all"), Status: github.String("completed")}, []string{"ralph run-1"}},
+		{
+			github.ListCheckRunsOptions{Filter: github.String("all"), Status: github.String("completed")},
+			[]string{"ralph run-1"},
+		},
 		{github.ListCheckRunsOptions{Status: github.String("completed")}, nil},
 	} {
 		list, _, err := w.gh.Checks.ListCheckRunsForRef(ctx, owner, name, main, &tt.o)
@@ -713,12 +811,16 @@ func TestFaults(t *testing.T) {
 	ctx := t.Context()
 	issue := must[ghsim.Issue](t)(w.CreateIssue(owner, name, "ann", "Title", ""))
 	comment := func() error {
-		_, _, err := w.gh.Issues.CreateComment(ctx, owner, name, issue.Number, &github.IssueComment{Body: github.String("hello")})
+		_, _, err := w.gh.Issues.CreateComment(ctx, owner, name, issue.Number,
+			&github.IssueComment{Body: github.String("hello")})
 		return err
 	}
 	comments := func() int { return len(must[ghsim.Issue](t)(w.Issue(owner, name, issue.Number)).Comments) }
 
-	check(t, w.Inject(ghsim.Fault{Method: "POST", Match: `/comments$`, Times: 2, Status: 403, Header: map[string]string{"Retry-After": "7"}, Body: `{"message":"You have exceeded a secondary rate limit","documentation_url":"https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`}))
+	check(t, w.Inject(ghsim.Fault{
+		Method: "POST", Match: `/comments$`, Times: 2, Status: 403, Header: map[string]string{"Retry-After": "7"},
+		Body: `{"message":"You have exceeded a secondary rate limit","documentation_url":"https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`,
+	}))
 	for range 2 {
 		var limit *github.AbuseRateLimitError
 		if err := comment(); !errors.As(err, &limit) || limit.GetRetryAfter() != 7*time.Second {
@@ -766,7 +868,8 @@ func TestFaults(t *testing.T) {
 func TestCallLog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, ghsim.Options{})
-	req := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, w.URL()+"/api/v3/repos/acme/widgets/git/ref/heads/main", nil))
+	req := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, w.URL()+
+		"/api/v3/repos/acme/widgets/git/ref/heads/main", nil))
 	req.Header.Set("X-Ralph-Purpose", "test")
 	resp := must[*http.Response](t)(http.DefaultClient.Do(req))
 	check(t, resp.Body.Close())
@@ -786,8 +889,15 @@ func TestCallLog(t *testing.T) {
 		}
 	}
 	want := []ghsim.Call{
-		{Kind: "rest", Method: "GET", Route: "/repos/{owner}/{repo}/git/ref/{ref}", Path: "/repos/acme/widgets/git/ref/heads/main", Purpose: "test", Caller: "anonymous", Status: 200},
-		{Kind: "rest", Method: "POST", Route: "/app/installations/{installation_id}/access_tokens", Path: fmt.Sprintf("/app/installations/%d/access_tokens", w.in.ID), Caller: fmt.Sprintf("app:%d", w.app.ID), Status: 201},
+		{
+			Kind: "rest", Method: "GET", Route: "/repos/{owner}/{repo}/git/ref/{ref}",
+			Path: "/repos/acme/widgets/git/ref/heads/main", Purpose: "test", Caller: "anonymous", Status: 200,
+		},
+		{
+			Kind: "rest", Method: "POST", Route: "/app/installations/{installation_id}/access_tokens",
+			Path: fmt.Sprintf("/app/installations/%d/access_tokens", w.in.ID), Caller: fmt.Sprintf("app:%d", w.app.ID),
+			Status: 201,
+		},
 		{Kind: "graphql", Method: "POST", Route: "query viewer", Path: "/graphql", Caller: in, Status: 200},
 	}
 	if d := cmp.Diff(want, calls); d != "" {

@@ -142,7 +142,8 @@ func (c *call) decode(into any) error {
 	}
 	err := json.Unmarshal(c.body, into)
 	if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) {
-		return unprocessable(fmt.Sprintf("Invalid request.\n\nFor '%s', %s is not a %s.", wrong.Field, wrong.Value, wrong.Type))
+		return unprocessable(fmt.Sprintf("Invalid request.\n\nFor '%s', %s is not a %s.", wrong.Field, wrong.Value,
+			wrong.Type))
 	}
 	if err != nil {
 		return &Error{Status: http.StatusBadRequest, Message: "Problems parsing JSON"}
@@ -393,7 +394,9 @@ func errorAnswer(err error) answer {
 	if !ok {
 		e = &Error{Status: http.StatusInternalServerError, Message: err.Error()}
 	}
-	body := obj{"message": e.Message, "documentation_url": "https://docs.github.com/rest", "status": strconv.Itoa(e.Status)}
+	body := obj{
+		"message": e.Message, "documentation_url": "https://docs.github.com/rest", "status": strconv.Itoa(e.Status),
+	}
 	if len(e.Fields) > 0 {
 		body["errors"] = e.Fields
 	}

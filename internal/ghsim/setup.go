@@ -165,7 +165,9 @@ func (s *Sim) seed(r *repo, o RepoOptions) error {
 		return err
 	}
 	who := r.owner.person(s.now())
-	oid, err := r.git.writeCommit(s.life, commitObject{Tree: tree, Author: who, Committer: who, Message: "Initial commit\n"})
+	oid, err := r.git.writeCommit(s.life, commitObject{
+		Tree: tree, Author: who, Committer: who, Message: "Initial commit\n",
+	})
 	if err != nil {
 		return err
 	}
@@ -259,7 +261,8 @@ func (s *Sim) CreateApp(o AppOptions) (App, error) {
 		return App{}, err
 	}
 	a := &app{
-		id: s.nextID(), slug: o.Slug, name: o.Slug, owner: ownerUser, key: key, pem: pemBytes, events: append([]string{}, o.Events...), created: s.now(),
+		id: s.nextID(), slug: o.Slug, name: o.Slug, owner: ownerUser, key: key, pem: pemBytes,
+		events: append([]string{}, o.Events...), created: s.now(),
 		permissions: map[string]string{"metadata": "read"},
 	}
 	a.clientID = fmt.Sprintf("Iv23%016x", a.id)
@@ -282,7 +285,10 @@ func (s *Sim) CreateApp(o AppOptions) (App, error) {
 		secret = fmt.Sprintf("%x", randomBytes(20))
 	}
 	a.hook = s.newHook(a, o.HookURL, secret)
-	return App{ID: a.id, Slug: a.slug, ClientID: a.clientID, BotLogin: login, BotID: a.bot.id, PrivateKeyPEM: slices.Clone(pemBytes), WebhookSecret: secret}, nil
+	return App{
+		ID: a.id, Slug: a.slug, ClientID: a.clientID, BotLogin: login, BotID: a.bot.id, PrivateKeyPEM: slices.Clone(pemBytes),
+		WebhookSecret: secret,
+	}, nil
 }
 
 func (s *Sim) appByID(id int64) (*app, error) {
@@ -358,7 +364,9 @@ func (s *Sim) Token(installationID int64, permissions map[string]string) (string
 			}
 		}
 	}
-	return "", &Error{Status: http.StatusNotFound, Message: "Not Found", Detail: fmt.Sprintf("installation %d", installationID)}
+	return "", &Error{
+		Status: http.StatusNotFound, Message: "Not Found", Detail: fmt.Sprintf("installation %d", installationID),
+	}
 }
 
 // ExpireTokens ends the life of every installation token given so far.

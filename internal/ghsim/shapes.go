@@ -47,9 +47,12 @@ func (s *Sim) userJSON(u *user) any {
 		"login": u.login, "id": u.id, "node_id": u.nodeID(), "type": u.kind, "site_admin": false, "user_view_type": "public",
 		"avatar_url": s.base + "/_sim/avatar/" + strconv.FormatInt(u.id, 10), "gravatar_id": "",
 		"url": url, "html_url": page,
-		"followers_url": url + "/followers", "following_url": url + "/following{/other_user}", "gists_url": url + "/gists{/gist_id}",
-		"starred_url": url + "/starred{/owner}{/repo}", "subscriptions_url": url + "/subscriptions", "organizations_url": url + "/orgs",
-		"repos_url": url + "/repos", "events_url": url + "/events{/privacy}", "received_events_url": url + "/received_events",
+		"followers_url": url + "/followers", "following_url": url + "/following{/other_user}", "gists_url": url +
+			"/gists{/gist_id}",
+		"starred_url": url + "/starred{/owner}{/repo}", "subscriptions_url": url + "/subscriptions",
+		"organizations_url": url + "/orgs",
+		"repos_url":         url + "/repos", "events_url": url + "/events{/privacy}", "received_events_url": url +
+			"/received_events",
 	}
 }
 
@@ -74,22 +77,32 @@ func (s *Sim) repoJSON(r *repo, permissions obj) obj {
 		"git_url": "git://" + strings.TrimPrefix(s.html(r), "http://") + ".git", "clone_url": s.html(r) + ".git",
 		"ssh_url": "git@" + strings.TrimPrefix(s.base, "http://") + ":" + r.fullName() + ".git", "svn_url": s.html(r),
 		"homepage": nil, "size": 0, "stargazers_count": 0, "watchers_count": 0, "language": nil,
-		"has_issues": true, "has_projects": false, "has_downloads": false, "has_wiki": false, "has_pages": false, "has_discussions": false,
-		"forks_count": 0, "mirror_url": nil, "archived": false, "disabled": false, "open_issues_count": open, "license": nil,
-		"allow_forking": true, "is_template": false, "web_commit_signoff_required": false, "topics": []string{}, "visibility": visibility,
-		"forks": 0, "open_issues": open, "watchers": 0, "default_branch": r.def,
+		"has_issues": true, "has_projects": false, "has_downloads": false, "has_wiki": false, "has_pages": false,
+		"has_discussions": false,
+		"forks_count":     0, "mirror_url": nil, "archived": false, "disabled": false, "open_issues_count": open,
+		"license":       nil,
+		"allow_forking": true, "is_template": false, "web_commit_signoff_required": false, "topics": []string{},
+		"visibility": visibility,
+		"forks":      0, "open_issues": open, "watchers": 0, "default_branch": r.def,
 		"network_count": 0, "subscribers_count": 0,
 		"allow_merge_commit": true, "allow_squash_merge": true, "allow_rebase_merge": false, "delete_branch_on_merge": false,
 	}
 	for name, path := range map[string]string{
-		"archive": "/{archive_format}{/ref}", "assignees": "/assignees{/user}", "blobs": "/git/blobs{/sha}", "branches": "/branches{/branch}",
-		"collaborators": "/collaborators{/collaborator}", "comments": "/comments{/number}", "commits": "/commits{/sha}", "compare": "/compare/{base}...{head}",
-		"contents": "/contents/{+path}", "contributors": "/contributors", "deployments": "/deployments", "downloads": "/downloads", "events": "/events",
-		"forks": "/forks", "git_commits": "/git/commits{/sha}", "git_refs": "/git/refs{/sha}", "git_tags": "/git/tags{/sha}", "hooks": "/hooks",
-		"issue_comment": "/issues/comments{/number}", "issue_events": "/issues/events{/number}", "issues": "/issues{/number}", "keys": "/keys{/key_id}",
+		"archive": "/{archive_format}{/ref}", "assignees": "/assignees{/user}", "blobs": "/git/blobs{/sha}",
+		"branches":      "/branches{/branch}",
+		"collaborators": "/collaborators{/collaborator}", "comments": "/comments{/number}", "commits": "/commits{/sha}",
+		"compare":  "/compare/{base}...{head}",
+		"contents": "/contents/{+path}", "contributors": "/contributors", "deployments": "/deployments",
+		"downloads": "/downloads", "events": "/events",
+		"forks": "/forks", "git_commits": "/git/commits{/sha}", "git_refs": "/git/refs{/sha}", "git_tags": "/git/tags{/sha}",
+		"hooks":         "/hooks",
+		"issue_comment": "/issues/comments{/number}", "issue_events": "/issues/events{/number}", "issues": "/issues{/number}",
+		"keys":   "/keys{/key_id}",
 		"labels": "/labels{/name}", "languages": "/languages", "merges": "/merges", "milestones": "/milestones{/number}",
-		"notifications": "/notifications{?since,all,participating}", "pulls": "/pulls{/number}", "releases": "/releases{/id}", "stargazers": "/stargazers",
-		"statuses": "/statuses/{sha}", "subscribers": "/subscribers", "subscription": "/subscription", "tags": "/tags", "teams": "/teams", "trees": "/git/trees{/sha}",
+		"notifications": "/notifications{?since,all,participating}", "pulls": "/pulls{/number}", "releases": "/releases{/id}",
+		"stargazers": "/stargazers",
+		"statuses":   "/statuses/{sha}", "subscribers": "/subscribers", "subscription": "/subscription", "tags": "/tags",
+		"teams": "/teams", "trees": "/git/trees{/sha}",
 	} {
 		o[name+"_url"] = url + path
 	}
@@ -130,7 +143,10 @@ func reactionsJSON(url string, rs []*reaction) obj {
 }
 
 func (s *Sim) reactionJSON(r *reaction) obj {
-	return obj{"id": r.id, "node_id": nodeID("REA", r.id), "user": s.userJSON(r.user), "content": r.content, "created_at": stamp(r.created)}
+	return obj{
+		"id": r.id, "node_id": nodeID("REA", r.id), "user": s.userJSON(r.user), "content": r.content,
+		"created_at": stamp(r.created),
+	}
 }
 
 func (s *Sim) appJSON(a *app) any {
@@ -138,7 +154,8 @@ func (s *Sim) appJSON(a *app) any {
 		return nil
 	}
 	return obj{
-		"id": a.id, "client_id": a.clientID, "slug": a.slug, "node_id": nodeID("A", a.id), "owner": s.userJSON(a.owner), "name": a.name,
+		"id": a.id, "client_id": a.clientID, "slug": a.slug, "node_id": nodeID("A", a.id), "owner": s.userJSON(a.owner),
+		"name":        a.name,
 		"description": "", "external_url": s.base + "/apps/" + a.slug, "html_url": s.base + "/apps/" + a.slug,
 		"created_at": stamp(a.created), "updated_at": stamp(a.created), "permissions": a.permissions, "events": a.events,
 	}
@@ -148,9 +165,12 @@ func (s *Sim) installationJSON(in *installation) obj {
 	id := strconv.FormatInt(in.id, 10)
 	return obj{
 		"id": in.id, "account": s.userJSON(in.account), "repository_selection": "selected",
-		"access_tokens_url": s.base + "/api/v3/app/installations/" + id + "/access_tokens", "repositories_url": s.base + "/api/v3/installation/repositories",
-		"html_url": s.base + "/settings/installations/" + id, "app_id": in.app.id, "client_id": in.app.clientID, "app_slug": in.app.slug,
-		"target_id": in.account.id, "target_type": in.account.kind, "permissions": in.app.permissions, "events": in.app.events,
+		"access_tokens_url": s.base + "/api/v3/app/installations/" + id + "/access_tokens", "repositories_url": s.base +
+			"/api/v3/installation/repositories",
+		"html_url": s.base + "/settings/installations/" + id, "app_id": in.app.id, "client_id": in.app.clientID,
+		"app_slug":  in.app.slug,
+		"target_id": in.account.id, "target_type": in.account.kind, "permissions": in.app.permissions,
+		"events":     in.app.events,
 		"created_at": stamp(in.created), "updated_at": stamp(in.created), "single_file_name": nil,
 		"has_multiple_single_files": false, "single_file_paths": []string{}, "suspended_by": nil, "suspended_at": nil,
 	}
@@ -166,17 +186,22 @@ func (s *Sim) issueJSON(r *repo, i *issue) obj {
 	}
 	o := obj{
 		"id": i.id, "node_id": nodeID(prefix, i.id), "url": url, "repository_url": s.api(r), "html_url": page,
-		"labels_url": url + "/labels{/name}", "comments_url": url + "/comments", "events_url": url + "/events", "timeline_url": url + "/timeline",
-		"number": i.number, "title": i.title, "user": s.userJSON(i.user), "labels": s.labelsJSON(r, i.labels), "state": i.state(), "locked": false,
+		"labels_url": url + "/labels{/name}", "comments_url": url + "/comments", "events_url": url + "/events",
+		"timeline_url": url + "/timeline",
+		"number":       i.number, "title": i.title, "user": s.userJSON(i.user), "labels": s.labelsJSON(r, i.labels),
+		"state": i.state(), "locked": false,
 		"assignee": nil, "assignees": []any{}, "milestone": nil, "comments": len(i.comments),
-		"created_at": stamp(i.created), "updated_at": stamp(i.updated), "closed_at": stamp(i.closedAt), "closed_by": s.userJSON(i.closedBy),
+		"created_at": stamp(i.created), "updated_at": stamp(i.updated), "closed_at": stamp(i.closedAt),
+		"closed_by":          s.userJSON(i.closedBy),
 		"author_association": r.association(i.user), "active_lock_reason": nil, "body": orNull(i.body),
-		"reactions": reactionsJSON(url, i.reactions), "performed_via_github_app": s.appJSON(i.via), "state_reason": orNull(i.stateReason),
+		"reactions": reactionsJSON(url, i.reactions), "performed_via_github_app": s.appJSON(i.via),
+		"state_reason": orNull(i.stateReason),
 	}
 	if i.pull != nil {
 		o["draft"] = i.pull.draft
 		o["pull_request"] = obj{
-			"url": s.api(r) + "/pulls/" + number, "html_url": page, "diff_url": page + ".diff", "patch_url": page + ".patch", "merged_at": stamp(i.pull.mergedAt),
+			"url": s.api(r) + "/pulls/" + number, "html_url": page, "diff_url": page + ".diff", "patch_url": page + ".patch",
+			"merged_at": stamp(i.pull.mergedAt),
 		}
 	}
 	return o
@@ -186,9 +211,12 @@ func (s *Sim) commentJSON(r *repo, i *issue, c *comment) obj {
 	id := strconv.FormatInt(c.id, 10)
 	url := s.api(r) + "/issues/comments/" + id
 	return obj{
-		"url": url, "html_url": s.issuePage(r, i) + "#issuecomment-" + id, "issue_url": s.api(r) + "/issues/" + strconv.Itoa(i.number),
-		"id": c.id, "node_id": nodeID("IC", c.id), "user": s.userJSON(c.user), "created_at": stamp(c.created), "updated_at": stamp(c.updated),
-		"author_association": r.association(c.user), "body": c.body, "reactions": reactionsJSON(url, c.reactions), "performed_via_github_app": s.appJSON(c.via),
+		"url": url, "html_url": s.issuePage(r, i) + "#issuecomment-" + id, "issue_url": s.api(r) + "/issues/" +
+			strconv.Itoa(i.number),
+		"id": c.id, "node_id": nodeID("IC", c.id), "user": s.userJSON(c.user), "created_at": stamp(c.created),
+		"updated_at":         stamp(c.updated),
+		"author_association": r.association(c.user), "body": c.body, "reactions": reactionsJSON(url, c.reactions),
+		"performed_via_github_app": s.appJSON(c.via),
 	}
 }
 
@@ -206,12 +234,17 @@ func (s *Sim) pullJSON(r *repo, i *issue, whole bool) obj {
 	number := strconv.Itoa(i.number)
 	url, issueURL, page := s.api(r)+"/pulls/"+number, s.api(r)+"/issues/"+number, s.html(r)+"/pull/"+number
 	side := func(branch, oid string) obj {
-		return obj{"label": r.owner.login + ":" + branch, "ref": branch, "sha": oid, "user": s.userJSON(r.owner), "repo": s.repoJSON(r, nil)}
+		return obj{
+			"label": r.owner.login + ":" + branch, "ref": branch, "sha": oid, "user": s.userJSON(r.owner),
+			"repo": s.repoJSON(r, nil),
+		}
 	}
 	links := obj{}
 	for name, href := range map[string]string{
-		"self": url, "html": page, "issue": issueURL, "comments": issueURL + "/comments", "review_comments": url + "/comments",
-		"review_comment": s.api(r) + "/pulls/comments{/number}", "commits": url + "/commits", "statuses": s.api(r) + "/statuses/" + p.headOID,
+		"self": url, "html": page, "issue": issueURL, "comments": issueURL + "/comments", "review_comments": url +
+			"/comments",
+		"review_comment": s.api(r) + "/pulls/comments{/number}", "commits": url + "/commits", "statuses": s.api(r) +
+			"/statuses/" + p.headOID,
 	} {
 		links[name] = obj{"href": href}
 	}
@@ -220,12 +253,17 @@ func (s *Sim) pullJSON(r *repo, i *issue, whole bool) obj {
 		mergeOID = p.mergeOID
 	}
 	o := obj{
-		"url": url, "id": p.id, "node_id": nodeID("PR", i.id), "html_url": page, "diff_url": page + ".diff", "patch_url": page + ".patch",
-		"issue_url": issueURL, "number": i.number, "state": i.state(), "locked": false, "title": i.title, "user": s.userJSON(i.user),
-		"body": orNull(i.body), "created_at": stamp(i.created), "updated_at": stamp(i.updated), "closed_at": stamp(i.closedAt), "merged_at": stamp(p.mergedAt),
-		"merge_commit_sha": mergeOID, "assignee": nil, "assignees": []any{}, "requested_reviewers": []any{}, "requested_teams": []any{},
-		"labels": s.labelsJSON(r, i.labels), "milestone": nil, "draft": p.draft,
-		"commits_url": url + "/commits", "review_comments_url": url + "/comments", "review_comment_url": s.api(r) + "/pulls/comments{/number}",
+		"url": url, "id": p.id, "node_id": nodeID("PR", i.id), "html_url": page, "diff_url": page + ".diff",
+		"patch_url": page + ".patch",
+		"issue_url": issueURL, "number": i.number, "state": i.state(), "locked": false, "title": i.title,
+		"user": s.userJSON(i.user),
+		"body": orNull(i.body), "created_at": stamp(i.created), "updated_at": stamp(i.updated),
+		"closed_at": stamp(i.closedAt), "merged_at": stamp(p.mergedAt),
+		"merge_commit_sha": mergeOID, "assignee": nil, "assignees": []any{}, "requested_reviewers": []any{},
+		"requested_teams": []any{},
+		"labels":          s.labelsJSON(r, i.labels), "milestone": nil, "draft": p.draft,
+		"commits_url": url + "/commits", "review_comments_url": url + "/comments", "review_comment_url": s.api(r) +
+			"/pulls/comments{/number}",
 		"comments_url": issueURL + "/comments", "statuses_url": s.api(r) + "/statuses/" + p.headOID,
 		"head": side(p.head, p.headOID), "base": side(p.base, p.baseOID), "_links": links,
 		"author_association": r.association(i.user), "auto_merge": nil, "active_lock_reason": nil,
@@ -240,8 +278,9 @@ func (s *Sim) pullJSON(r *repo, i *issue, whole bool) obj {
 		comments += len(t.comments)
 	}
 	maps.Copy(o, obj{
-		"merged": p.merged, "mergeable": mergeable, "rebaseable": mergeable, "mergeable_state": state, "merged_by": s.userJSON(p.mergedBy),
-		"comments": len(i.comments), "review_comments": comments, "maintainer_can_modify": false,
+		"merged": p.merged, "mergeable": mergeable, "rebaseable": mergeable, "mergeable_state": state,
+		"merged_by": s.userJSON(p.mergedBy),
+		"comments":  len(i.comments), "review_comments": comments, "maintainer_can_modify": false,
 		"commits": len(p.commits), "additions": additions, "deletions": deletions, "changed_files": files,
 	})
 	return o
@@ -300,7 +339,8 @@ func (r *repo) verification(c *commitObject) obj {
 	if r.signed[c.OID] == nil {
 		return obj{"verified": false, "reason": "unsigned", "signature": nil, "payload": nil, "verified_at": nil}
 	}
-	signature := "-----BEGIN PGP SIGNATURE-----\n\n" + base64.StdEncoding.EncodeToString([]byte("ghsim "+c.OID)) + "\n-----END PGP SIGNATURE-----\n"
+	signature := "-----BEGIN PGP SIGNATURE-----\n\n" + base64.StdEncoding.EncodeToString([]byte("ghsim "+c.OID)) +
+		"\n-----END PGP SIGNATURE-----\n"
 	return obj{
 		"verified": true, "reason": "valid", "signature": signature,
 		"payload": "tree " + c.Tree + "\n", "verified_at": stamp(c.Committer.When),
@@ -339,7 +379,8 @@ func (s *Sim) commitJSON(r *repo, c *commitObject) obj {
 	url := s.api(r) + "/commits/" + c.OID
 	var authorJSON, committerJSON any = s.userJSON(s.account(c.Author)), s.userJSON(s.account(c.Committer))
 	return obj{
-		"sha": c.OID, "node_id": commitNodeID(r, c.OID), "url": url, "html_url": s.html(r) + "/commit/" + c.OID, "comments_url": url + "/comments",
+		"sha": c.OID, "node_id": commitNodeID(r, c.OID), "url": url, "html_url": s.html(r) + "/commit/" + c.OID,
+		"comments_url": url + "/comments",
 		"commit": obj{
 			"author": personJSON(c.Author), "committer": personJSON(c.Committer), "message": c.Message,
 			"tree": obj{"sha": c.Tree, "url": s.api(r) + "/git/trees/" + c.Tree}, "url": s.api(r) + "/git/commits/" + c.OID,
@@ -352,9 +393,11 @@ func (s *Sim) commitJSON(r *repo, c *commitObject) obj {
 // gitCommitJSON is a commit as the git-data API shows it.
 func (s *Sim) gitCommitJSON(r *repo, c *commitObject) obj {
 	return obj{
-		"sha": c.OID, "node_id": commitNodeID(r, c.OID), "url": s.api(r) + "/git/commits/" + c.OID, "html_url": s.html(r) + "/commit/" + c.OID,
+		"sha": c.OID, "node_id": commitNodeID(r, c.OID), "url": s.api(r) + "/git/commits/" + c.OID, "html_url": s.html(r) +
+			"/commit/" + c.OID,
 		"author": personJSON(c.Author), "committer": personJSON(c.Committer), "message": c.Message,
-		"tree": obj{"sha": c.Tree, "url": s.api(r) + "/git/trees/" + c.Tree}, "parents": s.parentsJSON(r, c, "/git/commits/"), "verification": r.verification(c),
+		"tree": obj{"sha": c.Tree, "url": s.api(r) + "/git/trees/" + c.Tree}, "parents": s.parentsJSON(r, c, "/git/commits/"),
+		"verification": r.verification(c),
 	}
 }
 
@@ -388,8 +431,10 @@ func (s *Sim) pushCommitJSON(r *repo, c *commitObject) obj {
 		}
 	}
 	return obj{
-		"id": c.OID, "tree_id": c.Tree, "distinct": true, "message": c.Message, "timestamp": stamp(c.Committer.When), "url": s.html(r) + "/commit/" + c.OID,
-		"author": signature(c.Author), "committer": signature(c.Committer), "added": added, "removed": removed, "modified": modified,
+		"id": c.OID, "tree_id": c.Tree, "distinct": true, "message": c.Message, "timestamp": stamp(c.Committer.When),
+		"url":    s.html(r) + "/commit/" + c.OID,
+		"author": signature(c.Author), "committer": signature(c.Committer), "added": added, "removed": removed,
+		"modified": modified,
 	}
 }
 
@@ -410,8 +455,10 @@ func (s *Sim) refJSON(r *repo, ref gitRef) obj {
 func (s *Sim) diffJSON(r *repo, d fileDiff, ref string) obj {
 	path := pathEscape(d.Path)
 	o := obj{
-		"sha": d.OID, "filename": d.Path, "status": d.Status, "additions": d.Additions, "deletions": d.Deletions, "changes": d.Additions + d.Deletions,
-		"blob_url": s.html(r) + "/blob/" + ref + "/" + path, "raw_url": s.html(r) + "/raw/" + ref + "/" + path, "contents_url": s.api(r) + "/contents/" + path + "?ref=" + ref,
+		"sha": d.OID, "filename": d.Path, "status": d.Status, "additions": d.Additions, "deletions": d.Deletions,
+		"changes":  d.Additions + d.Deletions,
+		"blob_url": s.html(r) + "/blob/" + ref + "/" + path, "raw_url": s.html(r) + "/raw/" + ref + "/" + path,
+		"contents_url": s.api(r) + "/contents/" + path + "?ref=" + ref,
 	}
 	if d.Patch != "" {
 		o["patch"] = d.Patch
@@ -431,15 +478,22 @@ func (s *Sim) checkJSON(r *repo, c *checkRun) obj {
 			ref := obj{"id": r.id, "url": s.api(r), "name": r.name}
 			pulls = append(pulls, obj{
 				"id": i.pull.id, "number": i.number, "url": s.api(r) + "/pulls/" + strconv.Itoa(i.number),
-				"head": obj{"ref": i.pull.head, "sha": i.pull.headOID, "repo": ref}, "base": obj{"ref": i.pull.base, "sha": i.pull.baseOID, "repo": ref},
+				"head": obj{"ref": i.pull.head, "sha": i.pull.headOID, "repo": ref},
+				"base": obj{"ref": i.pull.base, "sha": i.pull.baseOID, "repo": ref},
 			})
 		}
 	}
 	return obj{
-		"id": c.id, "node_id": nodeID("CR", c.id), "name": c.name, "head_sha": c.headOID, "external_id": c.externalID, "url": url,
-		"html_url": s.html(r) + "/runs/" + id, "details_url": cmp.Or(c.detailsURL, s.html(r)+"/runs/"+id), "status": c.status, "conclusion": orNull(c.conclusion),
-		"started_at": stamp(c.started), "completed_at": stamp(c.completed), "check_suite": obj{"id": c.suiteID}, "app": s.appJSON(c.app), "pull_requests": pulls,
-		"output": obj{"title": orNull(c.title), "summary": orNull(c.summary), "text": orNull(c.text), "annotations_count": len(c.annotations), "annotations_url": url + "/annotations"},
+		"id": c.id, "node_id": nodeID("CR", c.id), "name": c.name, "head_sha": c.headOID, "external_id": c.externalID,
+		"url":      url,
+		"html_url": s.html(r) + "/runs/" + id, "details_url": cmp.Or(c.detailsURL, s.html(r)+"/runs/"+id), "status": c.status,
+		"conclusion": orNull(c.conclusion),
+		"started_at": stamp(c.started), "completed_at": stamp(c.completed), "check_suite": obj{"id": c.suiteID},
+		"app": s.appJSON(c.app), "pull_requests": pulls,
+		"output": obj{
+			"title": orNull(c.title), "summary": orNull(c.summary), "text": orNull(c.text),
+			"annotations_count": len(c.annotations), "annotations_url": url + "/annotations",
+		},
 	}
 }
 
@@ -448,7 +502,8 @@ func (s *Sim) reviewJSON(r *repo, i *issue, rv *review, webhook bool) obj {
 	page := s.html(r) + "/pull/" + strconv.Itoa(i.number) + "#pullrequestreview-" + strconv.FormatInt(rv.id, 10)
 	pull := s.api(r) + "/pulls/" + strconv.Itoa(i.number)
 	o := obj{
-		"id": rv.id, "node_id": nodeID("PRR", rv.id), "user": s.userJSON(rv.user), "body": rv.body, "state": rv.state, "html_url": page, "pull_request_url": pull,
+		"id": rv.id, "node_id": nodeID("PRR", rv.id), "user": s.userJSON(rv.user), "body": rv.body, "state": rv.state,
+		"html_url": page, "pull_request_url": pull,
 		"author_association": r.association(rv.user), "submitted_at": stamp(rv.submitted), "commit_id": rv.commit,
 		"_links": obj{"html": obj{"href": page}, "pull_request": obj{"href": pull}},
 	}
@@ -464,9 +519,11 @@ func (s *Sim) reviewCommentJSON(r *repo, i *issue, t *thread, c *reviewComment, 
 	url, pull := s.api(r)+"/pulls/comments/"+id, s.api(r)+"/pulls/"+strconv.Itoa(i.number)
 	page := s.html(r) + "/pull/" + strconv.Itoa(i.number) + "#discussion_r" + id
 	o := obj{
-		"id": c.id, "node_id": nodeID("PRRC", c.id), "url": url, "pull_request_review_id": c.review.id, "diff_hunk": c.diffHunk, "path": t.path,
+		"id": c.id, "node_id": nodeID("PRRC", c.id), "url": url, "pull_request_review_id": c.review.id,
+		"diff_hunk": c.diffHunk, "path": t.path,
 		"position": t.line, "original_position": t.line, "commit_id": c.commit, "original_commit_id": t.comments[0].commit,
-		"user": s.userJSON(c.user), "body": c.body, "created_at": stamp(c.created), "updated_at": stamp(c.updated), "html_url": page, "pull_request_url": pull,
+		"user": s.userJSON(c.user), "body": c.body, "created_at": stamp(c.created), "updated_at": stamp(c.updated),
+		"html_url": page, "pull_request_url": pull,
 		"author_association": r.association(c.user), "start_line": nil, "original_start_line": nil, "start_side": nil,
 		"original_line": t.line, "side": "RIGHT", "subject_type": "line", "reactions": reactionsJSON(url, c.reactions),
 		"_links": obj{"self": obj{"href": url}, "html": obj{"href": page}, "pull_request": obj{"href": pull}},
@@ -494,12 +551,15 @@ func (s *Sim) reviewCommentJSON(r *repo, i *issue, t *thread, c *reviewComment, 
 func (s *Sim) suiteJSON(r *repo, c *checkRun, branch string, head *commitObject) obj {
 	url := s.api(r) + "/check-suites/" + strconv.FormatInt(c.suiteID, 10)
 	return obj{
-		"id": c.suiteID, "node_id": nodeID("CS", c.suiteID), "head_branch": branch, "head_sha": c.headOID, "status": c.status, "conclusion": orNull(c.conclusion),
-		"url": url, "app": s.appJSON(c.app), "created_at": stamp(c.started), "updated_at": stamp(c.completed), "check_runs_url": url + "/check-runs",
+		"id": c.suiteID, "node_id": nodeID("CS", c.suiteID), "head_branch": branch, "head_sha": c.headOID, "status": c.status,
+		"conclusion": orNull(c.conclusion),
+		"url":        url, "app": s.appJSON(c.app), "created_at": stamp(c.started), "updated_at": stamp(c.completed),
+		"check_runs_url":          url + "/check-runs",
 		"latest_check_runs_count": 1, "pull_requests": []obj{}, "before": nil, "after": c.headOID,
 		"head_commit": obj{
 			"id": head.OID, "tree_id": head.Tree, "message": head.Message, "timestamp": stamp(head.Committer.When),
-			"author": obj{"name": head.Author.Name, "email": head.Author.Email}, "committer": obj{"name": head.Committer.Name, "email": head.Committer.Email},
+			"author":    obj{"name": head.Author.Name, "email": head.Author.Email},
+			"committer": obj{"name": head.Committer.Name, "email": head.Committer.Email},
 		},
 	}
 }
@@ -507,8 +567,10 @@ func (s *Sim) suiteJSON(r *repo, c *checkRun, branch string, head *commitObject)
 // eventJSON is an entry of an issue's events.
 func (s *Sim) eventJSON(r *repo, e *event) obj {
 	o := obj{
-		"id": e.id, "node_id": nodeID("EV", e.id), "url": s.api(r) + "/issues/events/" + strconv.FormatInt(e.id, 10), "actor": s.userJSON(e.actor),
-		"event": e.kind, "commit_id": orNull(e.commit), "commit_url": nil, "created_at": stamp(e.at), "performed_via_github_app": s.appJSON(e.via),
+		"id": e.id, "node_id": nodeID("EV", e.id), "url": s.api(r) + "/issues/events/" + strconv.FormatInt(e.id, 10),
+		"actor": s.userJSON(e.actor),
+		"event": e.kind, "commit_id": orNull(e.commit), "commit_url": nil, "created_at": stamp(e.at),
+		"performed_via_github_app": s.appJSON(e.via),
 	}
 	if e.commit != "" {
 		o["commit_url"] = s.api(r) + "/commits/" + e.commit
@@ -528,9 +590,11 @@ func (s *Sim) eventJSON(r *repo, e *event) obj {
 // deliveryJSON is a webhook delivery; whole adds request and answer.
 func (s *Sim) deliveryJSON(h *hook, d *Delivery, whole bool) obj {
 	o := obj{
-		"id": d.ID, "guid": d.GUID, "delivered_at": stamp(d.DeliveredAt), "redelivery": d.Redelivery, "duration": d.Duration.Seconds(),
-		"status": d.Status, "status_code": d.StatusCode, "event": d.Event, "action": orNull(d.Action), "installation_id": d.InstallationID,
-		"repository_id": nil, "throttled_at": nil,
+		"id": d.ID, "guid": d.GUID, "delivered_at": stamp(d.DeliveredAt), "redelivery": d.Redelivery,
+		"duration": d.Duration.Seconds(),
+		"status":   d.Status, "status_code": d.StatusCode, "event": d.Event, "action": orNull(d.Action),
+		"installation_id": d.InstallationID,
+		"repository_id":   nil, "throttled_at": nil,
 	}
 	if d.RepositoryID != 0 {
 		o["repository_id"] = d.RepositoryID

@@ -88,7 +88,8 @@ func New(o Options) (*Sim, error) {
 	s := &Sim{
 		dir: dir, clock: o.Clock, git: o.Git, wrap: o.Wrap, base: strings.TrimSuffix(o.URL, "/"),
 		lastID: 1000, changed: make(chan struct{}),
-		users: map[string]*user{}, repos: map[string]*repo{}, tokens: map[string]*token{}, manifests: map[string]manifestCode{},
+		users: map[string]*user{}, repos: map[string]*repo{}, tokens: map[string]*token{},
+		manifests: map[string]manifestCode{},
 	}
 	s.webFlow = &user{id: 19864447, login: "web-flow", kind: "User"}
 	s.users["web-flow"] = s.webFlow
@@ -199,7 +200,9 @@ func (s *Sim) issueByNumber(owner, name string, number int) (*repo, *issue, erro
 	}
 	i := r.issue(number)
 	if i == nil {
-		return nil, nil, &Error{Status: http.StatusNotFound, Message: "Not Found", Detail: fmt.Sprintf("%s/%s#%d", owner, name, number)}
+		return nil, nil, &Error{
+			Status: http.StatusNotFound, Message: "Not Found", Detail: fmt.Sprintf("%s/%s#%d", owner, name, number),
+		}
 	}
 	return r, i, nil
 }

@@ -128,10 +128,13 @@ func (s *Sim) emitPush(r *repo, sender *user, ref, newOID, oldOID string, forced
 func (s *Sim) emitInstallation(in *installation, sender *user) {
 	repos := []obj{}
 	for _, r := range in.repos {
-		repos = append(repos, obj{"id": r.id, "node_id": nodeID("R", r.id), "name": r.name, "full_name": r.fullName(), "private": r.private})
+		repos = append(repos, obj{
+			"id": r.id, "node_id": nodeID("R", r.id), "name": r.name, "full_name": r.fullName(), "private": r.private,
+		})
 	}
 	s.enqueue(in, "installation", "created", 0, obj{
-		"action": "created", "installation": s.installationJSON(in), "repositories": repos, "requester": nil, "sender": s.userJSON(sender),
+		"action": "created", "installation": s.installationJSON(in), "repositories": repos, "requester": nil,
+		"sender": s.userJSON(sender),
 	})
 }
 

@@ -47,7 +47,10 @@ func newReceiver(t *testing.T, secret string) *receiver {
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		e := received{header: req.Header.Clone(), valid: github.ValidateSignature(req.Header.Get("X-Hub-Signature-256"), body, []byte(r.secret))}
+		e := received{
+			header: req.Header.Clone(),
+			valid:  github.ValidateSignature(req.Header.Get("X-Hub-Signature-256"), body, []byte(r.secret)),
+		}
 		if err := json.Unmarshal(body, &e.payload); err != nil {
 			e.valid = err
 		}
@@ -118,15 +121,22 @@ func TestWebhooksTellTheWholeStory(t *testing.T) {
 	in := commitInput("ralph/1", head, "T1")
 	in.FileChanges.Additions = &[]githubv4.FileAddition{{Path: "a.txt", Contents: "YQ=="}}
 	oid := must[commitMutation](t)(w.commit(ctx, in)).CreateCommitOnBranch.Commit.Oid
-	pr, _, err := w.gh.PullRequests.Create(ctx, owner, name, &github.NewPullRequest{Title: github.String("T"), Head: github.String("ralph/1"), Base: github.String("main"), Body: github.String("Closes #1"), Draft: github.Bool(true)})
+	pr, _, err := w.gh.PullRequests.Create(ctx, owner, name,
+		&github.NewPullRequest{
+			Title: github.String("T"), Head: github.String("ralph/1"), Base: github.String("main"),
+			Body: github.String("Closes #1"), Draft: github.Bool(true),
+		})
 	check(t, err)
 	check(t, w.AddLabel(owner, name, pr.GetNumber(), "ann", "review"))
-	must[string](t)(w.Push(owner, name, "ralph/1", "walt", ghsim.PushOptions{Message: "Mine", Files: map[string]string{"b.txt": "b"}}))
+	must[string](t)(w.Push(owner, name, "ralph/1", "walt",
+		ghsim.PushOptions{Message: "Mine", Files: map[string]string{"b.txt": "b"}}))
 	cr, _, err := w.gh.Checks.CreateCheckRun(ctx, owner, name, github.CreateCheckRunOptions{Name: "ralph", HeadSHA: oid})
 	check(t, err)
-	_, _, err = w.gh.Checks.UpdateCheckRun(ctx, owner, name, cr.GetID(), github.UpdateCheckRunOptions{Name: "ralph", Conclusion: github.String("success")})
+	_, _, err = w.gh.Checks.UpdateCheckRun(ctx, owner, name, cr.GetID(),
+		github.UpdateCheckRunOptions{Name: "ralph", Conclusion: github.String("success")})
 	check(t, err)
-	must[ghsim.Review](t)(w.Review(owner, name, pr.GetNumber(), "walt", "COMMENTED", "", ghsim.ReviewLine{Path: "a.txt", Line: 1, Body: "Hm"}))
+	must[ghsim.Review](t)(w.Review(owner, name, pr.GetNumber(), "walt", "COMMENTED", "",
+		ghsim.ReviewLine{Path: "a.txt", Line: 1, Body: "Hm"}))
 	var m struct {
 		MarkPullRequestReadyForReview struct{ ClientMutationID *string } `graphql:"markPullRequestReadyForReview(input:$input)"`
 	}
@@ -138,11 +148,14 @@ func TestWebhooksTellTheWholeStory(t *testing.T) {
 	w.idle(t)
 
 	want := []string{
-		"issues.opened by ann", "issues.labeled by tia", "issues.edited by ann", "issue_comment.created by rex", "issues.unlabeled by ann",
+		"issues.opened by ann", "issues.labeled by tia", "issues.edited by ann", "issue_comment.created by rex",
+		"issues.unlabeled by ann",
 		"issue_comment.created by ralph[bot]", "issue_comment.edited by ralph[bot]", "issue_comment.deleted by ralph[bot]",
 		"push by ralph[bot]", "push by ralph[bot]", "pull_request.opened by ralph[bot]", "pull_request.labeled by ann",
-		"push by walt", "pull_request.synchronize by walt", "check_run.created by ralph[bot]", "check_run.completed by ralph[bot]",
-		"pull_request_review.submitted by walt", "pull_request_review_comment.created by walt", "pull_request.ready_for_review by ralph[bot]",
+		"push by walt", "pull_request.synchronize by walt", "check_run.created by ralph[bot]",
+		"check_run.completed by ralph[bot]",
+		"pull_request_review.submitted by walt", "pull_request_review_comment.created by walt",
+		"pull_request.ready_for_review by ralph[bot]",
 		"pull_request.closed by ann", "pull_request.reopened by ann",
 		"push by walt", "pull_request.closed by walt", "issues.closed by walt", "issues.reopened by ann",
 	}
@@ -151,12 +164,16 @@ func TestWebhooksTellTheWholeStory(t *testing.T) {
 		t.Errorf("webhooks (-want +got):\n%s", d)
 	}
 	labeled := got[1]
-	for k, v := range map[string]string{"Content-Type": "application/json", "X-GitHub-Event": "issues", "X-GitHub-Hook-Installation-Target-Id": itoa(w.app.ID), "X-GitHub-Hook-Installation-Target-Type": "integration"} {
+	for k, v := range map[string]string{
+		"Content-Type": "application/json", "X-GitHub-Event": "issues",
+		"X-GitHub-Hook-Installation-Target-Id": itoa(w.app.ID), "X-GitHub-Hook-Installation-Target-Type": "integration",
+	} {
 		if labeled.header.Get(k) != v {
 			t.Errorf("header %s is %q, want %q", k, labeled.header.Get(k), v)
 		}
 	}
-	if !strings.HasPrefix(labeled.header.Get("User-Agent"), "GitHub-Hookshot/") || len(labeled.header.Get("X-GitHub-Delivery")) != 36 {
+	if !strings.HasPrefix(labeled.header.Get("User-Agent"), "GitHub-Hookshot/") ||
+		len(labeled.header.Get("X-GitHub-Delivery")) != 36 {
 		t.Errorf("headers %v", labeled.header)
 	}
 	installation, _ := labeled.payload["installation"].(map[string]any)
@@ -179,7 +196,8 @@ func TestOnlySubscribersAreTold(t *testing.T) {
 	w := newWorld(t, ghsim.Options{})
 	r := newReceiver(t, "s3cret")
 	picky := must[ghsim.App](t)(w.CreateApp(ghsim.AppOptions{
-		Slug: "picky", PrivateKeyPEM: w.app.PrivateKeyPEM, HookURL: r.URL, WebhookSecret: "s3cret", Permissions: map[string]string{"issues": "read"}, Events: []string{"issues"},
+		Slug: "picky", PrivateKeyPEM: w.app.PrivateKeyPEM, HookURL: r.URL, WebhookSecret: "s3cret",
+		Permissions: map[string]string{"issues": "read"}, Events: []string{"issues"},
 	}))
 	must[ghsim.Issue](t)(w.CreateIssue(owner, name, "ann", "Before the installation", ""))
 	must[ghsim.Installation](t)(w.Install(picky.ID, owner+"/"+name))
@@ -191,7 +209,9 @@ func TestOnlySubscribersAreTold(t *testing.T) {
 	if d := cmp.Diff([]string{"installation.created by acme", "issues.opened by ann"}, story(t, r.all())); d != "" {
 		t.Errorf("webhooks (-want +got):\n%s", d)
 	}
-	if _, err := w.CreateApp(ghsim.AppOptions{Slug: "greedy", PrivateKeyPEM: w.app.PrivateKeyPEM, Events: []string{"issues"}}); err == nil {
+	if _, err := w.CreateApp(ghsim.AppOptions{
+		Slug: "greedy", PrivateKeyPEM: w.app.PrivateKeyPEM, Events: []string{"issues"},
+	}); err == nil {
 		t.Error("an event without its permission was granted")
 	}
 }
@@ -207,12 +227,14 @@ func TestFailedDeliveriesAndRedelivery(t *testing.T) {
 	w.idle(t)
 	list, _, err := w.jwt.Apps.ListHookDeliveries(ctx, nil)
 	check(t, err)
-	if len(list) != 1 || list[0].GetStatusCode() != 500 || list[0].GetStatus() != "Invalid HTTP Response: 500" || list[0].GetEvent() != "issues" || list[0].GetRedelivery() {
+	if len(list) != 1 || list[0].GetStatusCode() != 500 || list[0].GetStatus() != "Invalid HTTP Response: 500" ||
+		list[0].GetEvent() != "issues" || list[0].GetRedelivery() {
 		t.Fatalf("deliveries %v", list)
 	}
 	r.answer(http.StatusAccepted)
 	// 202 is an *github.AcceptedError to go-github.
-	if _, _, err := w.jwt.Apps.RedeliverHookDelivery(ctx, list[0].GetID()); err != nil && !strings.Contains(err.Error(), "scheduled on GitHub side") {
+	if _, _, err := w.jwt.Apps.RedeliverHookDelivery(ctx, list[0].GetID()); err != nil &&
+		!strings.Contains(err.Error(), "scheduled on GitHub side") {
 		t.Fatal(err)
 	}
 	w.idle(t)
@@ -220,16 +242,20 @@ func TestFailedDeliveriesAndRedelivery(t *testing.T) {
 	w.idle(t)
 	again, _, err := w.jwt.Apps.ListHookDeliveries(ctx, &github.ListCursorOptions{PerPage: 2})
 	check(t, err)
-	if len(again) != 2 || again[0].GetGUID() != list[0].GetGUID() || !again[0].GetRedelivery() || again[0].GetStatus() != "OK" || again[0].GetID() == list[0].GetID() {
+	if len(again) != 2 || again[0].GetGUID() != list[0].GetGUID() || !again[0].GetRedelivery() ||
+		again[0].GetStatus() != "OK" || again[0].GetID() == list[0].GetID() {
 		t.Errorf("deliveries %v", again)
 	}
 	got := r.all()
-	if len(got) != 3 || got[0].header.Get("X-GitHub-Delivery") != got[2].header.Get("X-GitHub-Delivery") || !cmp.Equal(got[0].payload, got[2].payload) {
-		t.Errorf("%d webhooks; GUIDs %s and %s", len(got), got[0].header.Get("X-GitHub-Delivery"), got[2].header.Get("X-GitHub-Delivery"))
+	if len(got) != 3 || got[0].header.Get("X-GitHub-Delivery") != got[2].header.Get("X-GitHub-Delivery") ||
+		!cmp.Equal(got[0].payload, got[2].payload) {
+		t.Errorf("%d webhooks; GUIDs %s and %s", len(got), got[0].header.Get("X-GitHub-Delivery"),
+			got[2].header.Get("X-GitHub-Delivery"))
 	}
 	one, _, err := w.jwt.Apps.GetHookDelivery(ctx, list[0].GetID())
 	check(t, err)
-	if !strings.Contains(string(*one.Request.RawPayload), `"action":"opened"`) || one.Request.GetHeaders()["X-GitHub-Event"] != "issues" {
+	if !strings.Contains(string(*one.Request.RawPayload), `"action":"opened"`) ||
+		one.Request.GetHeaders()["X-GitHub-Event"] != "issues" {
 		t.Errorf("delivery %v", one)
 	}
 	_, _, err = w.jwt.Apps.GetHookDelivery(ctx, 1)
@@ -259,7 +285,8 @@ func TestASlowReceiverHoldsUpOnlyItsOwnQueue(t *testing.T) {
 	fast := newReceiver(t, "f")
 	check(t, w.SetHook(w.app.ID, slow.URL, ""))
 	other := must[ghsim.App](t)(w.CreateApp(ghsim.AppOptions{
-		Slug: "fast", PrivateKeyPEM: w.app.PrivateKeyPEM, HookURL: fast.URL, WebhookSecret: "f", Permissions: map[string]string{"issues": "read"}, Events: []string{"issues"},
+		Slug: "fast", PrivateKeyPEM: w.app.PrivateKeyPEM, HookURL: fast.URL, WebhookSecret: "f",
+		Permissions: map[string]string{"issues": "read"}, Events: []string{"issues"},
 	}))
 	must[ghsim.Installation](t)(w.Install(other.ID, owner+"/"+name))
 	must[ghsim.Issue](t)(w.CreateIssue(owner, name, "ann", "Title", ""))

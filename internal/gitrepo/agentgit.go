@@ -177,7 +177,8 @@ func (a *agentGit) head(tree OID, note packNote) (OID, error) {
 		why = "\nThe history before it is left out: " + note.Left + ".\n"
 	}
 	commit := fmt.Appendf(nil, "tree %s\n%sauthor ralph <ralph@localhost> %[3]d +0000\n"+
-		"committer ralph <ralph@localhost> %[3]d +0000\n\nThe state this iteration starts from\n%s", tree, parent, note.When, why)
+		"committer ralph <ralph@localhost> %[3]d +0000\n\nThe state this iteration starts from\n%s", tree, parent, note.When,
+		why)
 	oid := a.w.repo.algo.sum(kindCommit, commit)
 	return oid, a.loose(oid, kindCommit, commit)
 }

@@ -14,7 +14,9 @@ import (
 // gives the same bytes: order, times and owners are fixed. Submodules, and names
 // that no work tree may hold, are left out. ErrNotFound where there is no such folder, ErrTooLarge where the files
 // hold more than limit bytes together.
-func (r *Repo) Tar(ctx context.Context, w io.Writer, treeish OID, dir string, pick func(path string) bool, limit int64) error {
+func (r *Repo) Tar(
+	ctx context.Context, w io.Writer, treeish OID, dir string, pick func(path string) bool, limit int64,
+) error {
 	all, err := r.listTree(ctx, treeish)
 	if err != nil {
 		return fmt.Errorf("list %s: %w", quotePath(dir), err)
@@ -68,7 +70,10 @@ func (r *Repo) tarFiles(ctx context.Context, out *tar.Writer, files []entry, lim
 		return fmt.Errorf("read the files: %w", err)
 	}
 	for i, f := range files {
-		h := &tar.Header{Name: f.path, Mode: int64(permOf(f.mode)), Size: int64(len(contents[i])), Typeflag: tar.TypeReg, Format: tar.FormatPAX}
+		h := &tar.Header{
+			Name: f.path, Mode: int64(permOf(f.mode)), Size: int64(len(contents[i])), Typeflag: tar.TypeReg,
+			Format: tar.FormatPAX,
+		}
 		if f.mode == ModeSymlink {
 			h.Typeflag, h.Linkname, h.Size, contents[i] = tar.TypeSymlink, string(contents[i]), 0, nil
 		}

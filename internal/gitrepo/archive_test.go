@@ -17,7 +17,9 @@ func TestTar(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	mustGit(t, dir, "init")
-	for name, content := range map[string]string{"README": "top\n", "app/main": "#!/bin/sh\n", "app/sub/data": "data\n", "app/left": "out\n", "apple": "not app\n"} {
+	for name, content := range map[string]string{
+		"README": "top\n", "app/main": "#!/bin/sh\n", "app/sub/data": "data\n", "app/left": "out\n", "apple": "not app\n",
+	} {
 		file := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)

@@ -177,7 +177,8 @@ func BenchmarkNewFiles(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				if err := os.WriteFile(path, fmt.Appendf(nil, "package x\n\n// File %d of %s %d.\n", j, salt, i), 0o600); err != nil {
+				if err := os.WriteFile(path, fmt.Appendf(nil, "package x\n\n// File %d of %s %d.\n", j, salt, i),
+					0o600); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -23,7 +23,9 @@ const (
 // BranchNotes gives what was noted, by branch. A branch may be gone by now.
 func (r *Repo) BranchNotes(ctx context.Context) (map[string]BranchNote, error) {
 	notes := map[string]BranchNote{}
-	out, err := r.refs(ctx, call{args: []string{"config", "--local", "-z", "--get-regexp", `^branch\..*\.(` + notePlan + "|" + noteBase + ")$"}})
+	out, err := r.refs(ctx, call{
+		args: []string{"config", "--local", "-z", "--get-regexp", `^branch\..*\.(` + notePlan + "|" + noteBase + ")$"},
+	})
 	if exitCode(err) == 1 {
 		return notes, nil // none
 	}
@@ -57,7 +59,9 @@ func (r *Repo) NoteBranch(ctx context.Context, branch string, note BranchNote) e
 		if kv[1] == "" {
 			continue
 		}
-		_, err := r.refs(ctx, call{args: []string{"config", "--local", "--replace-all", "branch." + branch + "." + kv[0], kv[1]}})
+		_, err := r.refs(ctx, call{
+			args: []string{"config", "--local", "--replace-all", "branch." + branch + "." + kv[0], kv[1]},
+		})
 		if err != nil {
 			return fmt.Errorf("note on %s: %w", branch, err)
 		}

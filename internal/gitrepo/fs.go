@@ -65,7 +65,8 @@ func openFileAt(parent *os.File, name string) (*os.File, error) {
 func createFileAt(parent *os.File, name string, perm uint32) (*os.File, error) {
 	fd := -1
 	err := retry(func() (err error) {
-		fd, err = unix.Openat(int(parent.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, perm)
+		fd, err = unix.Openat(int(parent.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC,
+			perm)
 		return err
 	})
 	if err != nil {

@@ -63,10 +63,18 @@ func TestSnapshotRefuses(t *testing.T) {
 		do   func(t *testing.T, dir string)
 		want []string // "path: reason", by prefix
 	}{
-		"progress is a link out":        {replace("progress.md", link("/etc/passwd")), []string{"progress.md: symbolic link to an absolute path"}},
-		"progress climbs":               {replace("progress.md", link("../x")), []string{"progress.md: symbolic link out of the tree"}},
-		"progress climbs after descent": {replace("progress.md", link("sub/../../x")), []string{"progress.md: symbolic link that climbs"}},
-		"progress is a link into .git":  {replace("progress.md", link(".git/config")), []string{"progress.md: symbolic link into a git dir"}},
+		"progress is a link out": {
+			replace("progress.md", link("/etc/passwd")), []string{"progress.md: symbolic link to an absolute path"},
+		},
+		"progress climbs": {
+			replace("progress.md", link("../x")), []string{"progress.md: symbolic link out of the tree"},
+		},
+		"progress climbs after descent": {
+			replace("progress.md", link("sub/../../x")), []string{"progress.md: symbolic link that climbs"},
+		},
+		"progress is a link into .git": {
+			replace("progress.md", link(".git/config")), []string{"progress.md: symbolic link into a git dir"},
+		},
 		"progress is a FIFO": {replace("progress.md", func(t *testing.T, p string) {
 			must(t, unix.Mkfifo(p, 0o600))
 		}), []string{"progress.md: FIFO"}},
@@ -108,13 +116,16 @@ func TestSnapshotRefuses(t *testing.T) {
 		"names": {
 			write("a\nb", "a\x1b[31m", "a\xffb", "a\u202eb", "dot.", "space ", "CON", "aux.c", `back\slash`, "COM1.txt"),
 			[]string{
-				"CON: name is reserved", "COM1.txt: name is reserved", "aux.c: name is reserved", "dot.: name ends", "space : name ends",
+				"CON: name is reserved", "COM1.txt: name is reserved", "aux.c: name is reserved", "dot.: name ends",
+				"space : name ends",
 				`"a\nb": name contains a control`, `"a\x1b[31m": name contains a control`, `"a\u202eb": name contains an invisible`,
 				`"a\xffb": name is not UTF-8`, `"back\\slash": name contains a path`,
 			},
 		},
-		"a link that git would read": {replace(".gitattributes", link("a")), []string{".gitattributes: symbolic link in place"}},
-		"Unicode twins":              {write("caf\u00e9", "cafe\u0301"), []string{"caf\u00e9: the same name"}},
+		"a link that git would read": {
+			replace(".gitattributes", link("a")), []string{".gitattributes: symbolic link in place"},
+		},
+		"Unicode twins": {write("caf\u00e9", "cafe\u0301"), []string{"caf\u00e9: the same name"}},
 		"huge .gitignore": {func(t *testing.T, dir string) {
 			must(t, os.WriteFile(filepath.Join(dir, ".gitignore"), []byte(strings.Repeat("a\n", maxIgnoreRules+1)), 0o600))
 		}, []string{".gitignore: its rules are not followed"}},
@@ -163,7 +174,8 @@ func TestSnapshotRefuses(t *testing.T) {
 					t.Errorf("%s was added", p)
 				}
 			}
-			if got, want := mustGit(t, dir, "rev-parse", string(s.Tree)+":progress.md"), mustGit(t, dir, "rev-parse", "HEAD:progress.md"); got != want {
+			if got, want := mustGit(t, dir, "rev-parse", string(s.Tree)+":progress.md"),
+				mustGit(t, dir, "rev-parse", "HEAD:progress.md"); got != want {
 				t.Error("progress.md changed by what was refused")
 			}
 			// The same again, from the saved index, and a reset repairs it all.
@@ -216,7 +228,8 @@ func TestSnapshotTakes(t *testing.T) {
 		}, "100644 100644 M tracked.log"},
 		"executable": {func(d string) error { return os.WriteFile(filepath.Join(d, "run"), []byte("#!"), 0o700) }, "000000 100755 A run"}, // #nosec G306
 		"agent's own git": {func(d string) error {
-			return firstErr(os.Mkdir(filepath.Join(d, ".git"), 0o750), os.WriteFile(filepath.Join(d, ".git/HEAD"), []byte("x"), 0o600))
+			return firstErr(os.Mkdir(filepath.Join(d, ".git"), 0o750),
+				os.WriteFile(filepath.Join(d, ".git/HEAD"), []byte("x"), 0o600))
 		}, ""},
 		"empty tree": {func(d string) error {
 			for _, name := range []string{"a", "b", "d", "tracked.log", ".gitignore"} {
@@ -353,7 +366,10 @@ func evilConfig(program string) string {
 
 func evilHooks(t *testing.T, program string) {
 	t.Helper()
-	for _, hook := range []string{"reference-transaction", "post-checkout", "post-index-change", "pre-commit", "post-commit", "pre-auto-gc", "fsmonitor-watchman"} {
+	for _, hook := range []string{
+		"reference-transaction", "post-checkout", "post-index-change", "pre-commit", "post-commit", "pre-auto-gc",
+		"fsmonitor-watchman",
+	} {
 		if err := os.Symlink(program, filepath.Join(filepath.Dir(program), hook)); err != nil {
 			t.Fatal(err)
 		}
@@ -385,9 +401,10 @@ func TestAgentConfigurationRunsNothing(t *testing.T) {
 		".git/info/grafts":             string(head) + "\n",
 		".git/objects/info/alternates": "/nonexistent\n",
 		".gitattributes":               "* filter=evil diff=evil merge=evil\n",
-		".gitmodules":                  "[submodule \"x\"]\n\tpath = x\n\turl = ext::" + program + "\n\tupdate = !" + program + "\n",
-		"sub/.gitattributes":           "* filter=evil\n",
-		"a.txt":                        "two\n",
+		".gitmodules": "[submodule \"x\"]\n\tpath = x\n\turl = ext::" + program + "\n\tupdate = !" +
+			program + "\n",
+		"sub/.gitattributes": "* filter=evil\n",
+		"a.txt":              "two\n",
 	}.write(t, w.Dir())
 
 	s := snapshot(t, w)
@@ -420,7 +437,9 @@ func TestAgentConfigurationRunsNothing(t *testing.T) {
 func exerciseAll(t *testing.T, r *Repo, w *Worktree, base, tree, head OID) {
 	t.Helper()
 	ctx := t.Context()
-	commit, err := r.CommitTree(ctx, CommitSpec{Tree: tree, Parents: []OID{head}, Message: "x", Author: ann(), When: testTime()})
+	commit, err := r.CommitTree(ctx, CommitSpec{
+		Tree: tree, Parents: []OID{head}, Message: "x", Author: ann(), When: testTime(),
+	})
 	steps := []struct {
 		name string
 		err  error

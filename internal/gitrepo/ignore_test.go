@@ -90,11 +90,14 @@ func TestIgnoreMatchesGit(t *testing.T) {
 	t.Parallel()
 	sets := []string{
 		"foo", "foo/", "/foo", "foo/bar", "/foo/bar/", "*.o", "!*.o", "*.o\n!a.o", "foo/*", "foo/**", "**/foo", "**/foo/bar",
-		"a/**/b", "a/**", "**", "*", "*\n!foo", "*\n!*/", "/*\n!/foo", "foo/\n!foo/bar", "f?o", "f??", "[af]*", "[!a]*", "[^a]*",
+		"a/**/b", "a/**", "**", "*", "*\n!foo", "*\n!*/", "/*\n!/foo", "foo/\n!foo/bar", "f?o", "f??", "[af]*", "[!a]*",
+		"[^a]*",
 		"[a-c]", "[c-a]", "[]a]*", "a[]-]b", "[[:alpha:]]", "[[:digit:][:upper:]]*", "[[:nope:]]", "[abc", "\\[abc]", "a\\*b",
-		"\\!x", "\\#x", "#x", "foo\\ ", "foo ", "foo  ", "foo\\", "\\\\x", "a***b", "a**b", "x/**/y/foo", "***/foo", "foo/***",
+		"\\!x", "\\#x", "#x", "foo\\ ", "foo ", "foo  ", "foo\\", "\\\\x", "a***b", "a**b", "x/**/y/foo", "***/foo",
+		"foo/***",
 		"/", "!", "!/", "//", "a//b", "foo\r", "\xef\xbb\xbffoo", "???.c", "*o", "*o*", "é", "?", "??", "dir/*/file.txt",
-		"dir/*.txt", "**/*.txt", "*/foo", "*/", "x/", "!x/\nx", "a[", "a[b]", "[a\\]]b", "[\\\\]x", "[a-]b", "[--a]", "[!]a-]",
+		"dir/*.txt", "**/*.txt", "*/foo", "*/", "x/", "!x/\nx", "a[", "a[b]", "[a\\]]b", "[\\\\]x", "[a-]b", "[--a]",
+		"[!]a-]",
 		"foo/bar/baz\n!foo/bar/baz", "x\\/foo", "**\\/foo", "a/**\\/b", "[.-/]*", "a[.-0]b", "[[:]", "[[:alpha]a",
 		"a**/?*[[:alpha:]]", "fo****/bar", "fo**//",
 	}
@@ -105,7 +108,8 @@ func TestIgnoreMatchesGitAtRandom(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(77, 1)) // #nosec G404 -- repeatable on purpose
 	pieces := []string{
-		"a", "b", "o", "foo", "x", "*", "**", "/", "?", "[", "]", "!", "^", "-", "\\", " ", ".", "[a-b]", "[!a]", "**/", "/**", "[[:alpha:]]", "#",
+		"a", "b", "o", "foo", "x", "*", "**", "/", "?", "[", "]", "!", "^", "-", "\\", " ", ".", "[a-b]", "[!a]", "**/",
+		"/**", "[[:alpha:]]", "#",
 	}
 	var sets []string
 	for range 150 {

@@ -345,7 +345,9 @@ func (r *Repo) advance(ctx context.Context, oldTree, newTree OID, changes []Chan
 		return err
 	}
 	readTree := func() error {
-		_, err := r.refs(ctx, call{args: []string{"read-tree", "-m", "-u", "--no-recurse-submodules", string(oldTree), string(newTree)}})
+		_, err := r.refs(ctx, call{
+			args: []string{"read-tree", "-m", "-u", "--no-recurse-submodules", string(oldTree), string(newTree)},
+		})
 		return err
 	}
 	err := readTree()
@@ -386,16 +388,17 @@ func (r *Repo) untrackedInTheWay(ctx context.Context, changes []Change) error {
 		}
 		// A directory may stand there whose files the new tree deletes, but then
 		// no others.
-		err := filepath.WalkDir(filepath.Join(r.top, filepath.FromSlash(c.Path)), func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
+		err := filepath.WalkDir(filepath.Join(r.top, filepath.FromSlash(c.Path)),
+			func(path string, d fs.DirEntry, err error) error {
+				if err != nil || d.IsDir() {
+					return err
+				}
+				rel, err := filepath.Rel(r.top, path)
+				if err == nil && !deleted[filepath.ToSlash(rel)] {
+					inTheWay = append(inTheWay, filepath.ToSlash(rel))
+				}
 				return err
-			}
-			rel, err := filepath.Rel(r.top, path)
-			if err == nil && !deleted[filepath.ToSlash(rel)] {
-				inTheWay = append(inTheWay, filepath.ToSlash(rel))
-			}
-			return err
-		})
+			})
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
 			return fmt.Errorf("advance checkout: %w", err)
 		}
@@ -463,7 +466,9 @@ func (r *Repo) Checkout(ctx context.Context, branch string) error {
 	if current == branch {
 		return nil
 	}
-	out, err := r.refs(ctx, call{args: []string{"for-each-ref", "--format=%(objectname) %(worktreepath)", branchRef(branch)}})
+	out, err := r.refs(ctx, call{
+		args: []string{"for-each-ref", "--format=%(objectname) %(worktreepath)", branchRef(branch)},
+	})
 	if err != nil {
 		return fmt.Errorf("checkout %s: %w", branch, err)
 	}

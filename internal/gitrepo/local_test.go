@@ -34,20 +34,28 @@ func TestAdvanceCheckoutLosesNothing(t *testing.T) {
 		edits []TreeEdit
 		paths []string // of the conflict; nil means none
 	}{
-		"clean":                      {edits: []TreeEdit{put("a"), put("new")}},
-		"other file changed":         {mine: files{"b": "mine"}, edits: []TreeEdit{put("a")}},
-		"untracked elsewhere":        {mine: files{"mine": "mine"}, edits: []TreeEdit{put("a")}},
-		"same file changed":          {mine: files{"a": "mine"}, edits: []TreeEdit{put("b"), put("a")}, paths: []string{"a"}},
-		"same file touched":          {touch: "a", edits: []TreeEdit{put("a")}},
-		"changed file is deleted":    {mine: files{"a": "mine"}, edits: []TreeEdit{{Path: "a", Remove: true}}, paths: []string{"a"}},
-		"untracked in the way":       {mine: files{"new": "mine"}, edits: []TreeEdit{put("new")}, paths: []string{"new"}},
-		"ignored in the way":         {mine: files{"x.env": "mine"}, edits: []TreeEdit{put("x.env")}, paths: []string{"x.env"}},
-		"untracked dir in the way":   {mine: files{"new/mine": "mine"}, edits: []TreeEdit{put("new")}, paths: []string{"new/mine"}},
+		"clean":               {edits: []TreeEdit{put("a"), put("new")}},
+		"other file changed":  {mine: files{"b": "mine"}, edits: []TreeEdit{put("a")}},
+		"untracked elsewhere": {mine: files{"mine": "mine"}, edits: []TreeEdit{put("a")}},
+		"same file changed":   {mine: files{"a": "mine"}, edits: []TreeEdit{put("b"), put("a")}, paths: []string{"a"}},
+		"same file touched":   {touch: "a", edits: []TreeEdit{put("a")}},
+		"changed file is deleted": {
+			mine: files{"a": "mine"}, edits: []TreeEdit{{Path: "a", Remove: true}}, paths: []string{"a"},
+		},
+		"untracked in the way": {mine: files{"new": "mine"}, edits: []TreeEdit{put("new")}, paths: []string{"new"}},
+		"ignored in the way": {
+			mine: files{"x.env": "mine"}, edits: []TreeEdit{put("x.env")}, paths: []string{"x.env"},
+		},
+		"untracked dir in the way": {
+			mine: files{"new/mine": "mine"}, edits: []TreeEdit{put("new")}, paths: []string{"new/mine"},
+		},
 		"untracked file where a dir": {mine: files{"new": "mine"}, edits: []TreeEdit{put("new/x")}, paths: []string{"new/x"}},
 		"dir becomes file":           {edits: []TreeEdit{put("d")}},
 		"dir with untracked becomes": {mine: files{"d/mine": "mine"}, edits: []TreeEdit{put("d")}, paths: []string{"d/mine"}},
-		"dir with ignored becomes":   {mine: files{"d/x.env": "mine"}, edits: []TreeEdit{put("d")}, paths: []string{"d/x.env"}},
-		"file becomes dir":           {edits: []TreeEdit{put("a/x")}},
+		"dir with ignored becomes": {
+			mine: files{"d/x.env": "mine"}, edits: []TreeEdit{put("d")}, paths: []string{"d/x.env"},
+		},
+		"file becomes dir": {edits: []TreeEdit{put("a/x")}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -119,7 +127,9 @@ func TestIgnored(t *testing.T) {
 	t.Parallel()
 	dir := person(t, files{".gitignore": "progress.txt\n:(glob)x\n", "a": "1", "d/.gitignore": "!progress.txt\n"})
 	r := open(t, dir)
-	for path, want := range map[string]bool{"progress.txt": true, "d/progress.txt": false, "a": false, "missing": false, ":(glob)x": true} {
+	for path, want := range map[string]bool{
+		"progress.txt": true, "d/progress.txt": false, "a": false, "missing": false, ":(glob)x": true,
+	} {
 		if got, err := r.Ignored(t.Context(), path); err != nil || got != want {
 			t.Errorf("%s: %v, %v", path, got, err)
 		}
@@ -154,7 +164,9 @@ func TestCheckoutAndBranches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	commit, err := r.CommitTree(ctx, CommitSpec{Tree: tree, Parents: []OID{head}, Message: "x", Author: ann(), When: testTime()})
+	commit, err := r.CommitTree(ctx, CommitSpec{
+		Tree: tree, Parents: []OID{head}, Message: "x", Author: ann(), When: testTime(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,11 +217,14 @@ func TestLinkedWorktree(t *testing.T) {
 	files{"a": "2"}.write(t, w.Dir())
 	base := headTree(t, r)
 	s := snapshot(t, w)
-	commit, err := r.CommitTree(ctx, CommitSpec{Tree: s.Tree, Parents: []OID{head}, Message: "x", Author: ann(), When: testTime()})
+	commit, err := r.CommitTree(ctx, CommitSpec{
+		Tree: s.Tree, Parents: []OID{head}, Message: "x", Author: ann(), When: testTime(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(r.UpdateRef(ctx, "refs/heads/side", commit, head), r.AdvanceCheckout(ctx, base, s.Tree)); err != nil {
+	if err := errors.Join(r.UpdateRef(ctx, "refs/heads/side", commit, head),
+		r.AdvanceCheckout(ctx, base, s.Tree)); err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range []string{dir, linked} {
@@ -264,7 +279,9 @@ func TestShallowClone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	commit, err := r.CommitTree(ctx, CommitSpec{Tree: headTree(t, r), Parents: []OID{head}, Message: "x", Author: ann(), When: testTime()})
+	commit, err := r.CommitTree(ctx, CommitSpec{
+		Tree: headTree(t, r), Parents: []OID{head}, Message: "x", Author: ann(), When: testTime(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

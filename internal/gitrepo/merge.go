@@ -25,7 +25,9 @@ func (r *Repo) MergeTrees(ctx context.Context, ours, theirs OID) (Merge, error) 
 	if !r.algo.owns(ours) || !r.algo.owns(theirs) {
 		return Merge{}, fmt.Errorf("merge %s and %s: %w", quote(string(ours)), quote(string(theirs)), ErrNotFound)
 	}
-	out, err := r.call(ctx, call{args: []string{"merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", string(ours), string(theirs)}})
+	out, err := r.call(ctx, call{
+		args: []string{"merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", string(ours), string(theirs)},
+	})
 	// It exits with 1 where there are conflicts, and has written them down.
 	if exitCode(err) == 1 && len(out) > 0 {
 		err = nil

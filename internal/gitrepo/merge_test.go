@@ -45,9 +45,12 @@ func TestMergeTrees(t *testing.T) {
 		conflicts []string
 		a         string
 	}{
-		"clean":   {apart, nil, "1\nours\n3\n"},
-		"against": {against, []string{"a"}, "1\n<<<<<<< " + string(ours) + "\nours\n=======\ntheirs\n>>>>>>> " + string(against) + "\n3\n"},
-		"merged":  {ours, nil, "1\nours\n3\n"},
+		"clean": {apart, nil, "1\nours\n3\n"},
+		"against": {
+			against, []string{"a"},
+			"1\n<<<<<<< " + string(ours) + "\nours\n=======\ntheirs\n>>>>>>> " + string(against) + "\n3\n",
+		},
+		"merged": {ours, nil, "1\nours\n3\n"},
 	} {
 		m, err := r.MergeTrees(t.Context(), ours, c.theirs)
 		if err != nil {

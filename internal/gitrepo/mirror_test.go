@@ -124,7 +124,9 @@ func TestMirror(t *testing.T) {
 	if data, err := r.ReadFile(ctx, head, "a", 10); err != nil || string(data) != "1" {
 		t.Errorf("read %q, %v", data, err)
 	}
-	for _, bad := range []string{"--upload-pack=x", "main", "refs/heads/*:refs/x", "", "refs/heads/a b", "+:refs/heads/x", ":refs/heads/main"} {
+	for _, bad := range []string{
+		"--upload-pack=x", "main", "refs/heads/*:refs/x", "", "refs/heads/a b", "+:refs/heads/x", ":refs/heads/main",
+	} {
 		if err := r.Fetch(ctx, bad); err == nil {
 			t.Errorf("fetched %q", bad)
 		}
@@ -199,14 +201,18 @@ func TestFetchErrors(t *testing.T) {
 		t.Errorf("no such repository: %v", err)
 	}
 	denied := errors.New("denied")
-	if err := fetch(Remote{URL: remote.URL, Auth: func(context.Context, string) (string, string, error) { return "", "", denied }}); !errors.Is(err, denied) {
+	if err := fetch(Remote{
+		URL: remote.URL, Auth: func(context.Context, string) (string, string, error) { return "", "", denied },
+	}); !errors.Is(err, denied) {
 		t.Errorf("no credential to be had: %v", err)
 	}
 	srv.redirect.Store(thief.URL)
 	if err := fetch(remote); err == nil || elsewhere.Load() != 0 {
 		t.Errorf("a redirect was followed %d times, %v", elsewhere.Load(), err)
 	}
-	for _, bad := range []string{"", "file:///etc", "/etc", "ssh://h/x", "ext::sh -c x", "https://", "https://u:p@h/x", "--upload-pack=x", "git://h/x"} {
+	for _, bad := range []string{
+		"", "file:///etc", "/etc", "ssh://h/x", "ext::sh -c x", "https://", "https://u:p@h/x", "--upload-pack=x", "git://h/x",
+	} {
 		_, err := g.OpenMirror(ctx, filepath.Join(t.TempDir(), "m.git"), Remote{URL: bad})
 		if err == nil || strings.Contains(err.Error(), "u:p") {
 			t.Errorf("opened %q: %v", bad, err)

@@ -12,19 +12,25 @@ import (
 func TestValidRef(t *testing.T) {
 	t.Parallel()
 	for ref, want := range map[string]bool{
-		"refs/heads/main": true, "refs/heads/ralph/7": true, "refs/ralph/x": true, "refs/heads/é": true, "refs/heads/-x": true,
-		"refs/heads/@": true, "refs/heads/a@b": true,
+		"refs/heads/main": true, "refs/heads/ralph/7": true, "refs/ralph/x": true, "refs/heads/é": true,
+		"refs/heads/-x": true,
+		"refs/heads/@":  true, "refs/heads/a@b": true,
 		"main": false, "HEAD": false, "refs/": false, "refs/heads/": false, "refs/heads//x": false, "refs/heads/.x": false,
 		"refs/heads/x.": false, "refs/heads/x.lock": false, "refs/heads/x.lock/y": false, "refs/heads/a..b": false,
-		"refs/heads/a b": false, "refs/heads/a\tb": false, "refs/heads/a\x7fb": false, "refs/heads/a~b": false, "refs/heads/a^b": false,
-		"refs/heads/a:b": false, "refs/heads/a?b": false, "refs/heads/a*b": false, "refs/heads/a[b": false, `refs/heads/a\b": false`: false,
-		"refs/heads/a@{b": false, "refs/heads/a\nb": false, "refs/heads/../../x": false, "--upload-pack=x": false, "": false,
+		"refs/heads/a b": false, "refs/heads/a\tb": false, "refs/heads/a\x7fb": false, "refs/heads/a~b": false,
+		"refs/heads/a^b": false,
+		"refs/heads/a:b": false, "refs/heads/a?b": false, "refs/heads/a*b": false, "refs/heads/a[b": false,
+		`refs/heads/a\b": false`: false,
+		"refs/heads/a@{b":        false, "refs/heads/a\nb": false, "refs/heads/../../x": false, "--upload-pack=x": false,
+		"": false,
 	} {
 		if got := ValidRef(ref); got != want {
 			t.Errorf("%q: %v, want %v", ref, got, want)
 		}
 	}
-	for name, want := range map[string]bool{"main": true, "ralph/7": true, "-x": false, "HEAD": false, "": false, "a b": false} {
+	for name, want := range map[string]bool{
+		"main": true, "ralph/7": true, "-x": false, "HEAD": false, "": false, "a b": false,
+	} {
 		if got := ValidBranch(name); got != want {
 			t.Errorf("branch %q: %v, want %v", name, got, want)
 		}
@@ -33,7 +39,9 @@ func TestValidRef(t *testing.T) {
 
 // What we take for a ref, git does, too.
 func FuzzValidRef(f *testing.F) {
-	for _, seed := range []string{"refs/heads/main", "refs/heads/a@{", "refs/heads/x.lock", "refs/a\x00b", "refs/heads/\xff"} {
+	for _, seed := range []string{
+		"refs/heads/main", "refs/heads/a@{", "refs/heads/x.lock", "refs/a\x00b", "refs/heads/\xff",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, ref string) {
@@ -49,9 +57,12 @@ func FuzzValidRef(f *testing.F) {
 func TestIsDotGit(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{
-		".git": true, ".GIT": true, ".Git": true, ".git.": true, ".git ": true, ".git. . ": true, ".git:x": true, ".git::$INDEX_ALLOCATION": true,
-		"git~1": true, "GIT~1": true, "git~23": true, "git~1.": true, ".g\u200cit": true, "\ufeff.git": true, ".git\u200f": true,
-		".gi\u212at": false, ".gitignore": false, ".github": false, "git": false, "git~": false, "git~1x": false, ".git.x": false, "": false, "x.git": false,
+		".git": true, ".GIT": true, ".Git": true, ".git.": true, ".git ": true, ".git. . ": true, ".git:x": true,
+		".git::$INDEX_ALLOCATION": true,
+		"git~1":                   true, "GIT~1": true, "git~23": true, "git~1.": true, ".g\u200cit": true,
+		"\ufeff.git": true, ".git\u200f": true,
+		".gi\u212at": false, ".gitignore": false, ".github": false, "git": false, "git~": false, "git~1x": false,
+		".git.x": false, "": false, "x.git": false,
 	} {
 		if got := isDotGit(name); got != want {
 			t.Errorf("%q: %v, want %v", name, got, want)
@@ -67,7 +78,8 @@ func FuzzBadName(f *testing.F) {
 		if badName(name) != "" {
 			return
 		}
-		if strings.ContainsAny(name, "/\\\x00\n\r\x1b") || !utf8.ValidString(name) || filepath.Base(name) != name || name == ".." {
+		if strings.ContainsAny(name, "/\\\x00\n\r\x1b") || !utf8.ValidString(name) || filepath.Base(name) != name ||
+			name == ".." {
 			t.Errorf("took %q", name)
 		}
 		if strings.EqualFold(strings.TrimRight(name, " ."), ".git") {
@@ -90,10 +102,13 @@ func TestBadTarget(t *testing.T) {
 		path, target string
 		ok           bool
 	}{
-		{"l", "a", true}, {"l", "./a/b", true}, {"d/l", "../a", true}, {"d/e/l", "../../a", true}, {"l", "a/", true}, {"l", ".", true},
+		{"l", "a", true}, {"l", "./a/b", true}, {"d/l", "../a", true}, {"d/e/l", "../../a", true}, {"l", "a/", true},
+		{"l", ".", true},
 		{"d/l", "..", true},
-		{"l", "", false}, {"l", "/", false}, {"l", "/a", false}, {"l", "..", false}, {"l", "../a", false}, {"d/l", "../../a", false},
-		{"l", "a/../b", false}, {"l", "a/../../b", false}, {"l", "./../a", false}, {"l", ".git/config", false}, {"d/l", "../.GIT", false},
+		{"l", "", false}, {"l", "/", false}, {"l", "/a", false}, {"l", "..", false}, {"l", "../a", false},
+		{"d/l", "../../a", false},
+		{"l", "a/../b", false}, {"l", "a/../../b", false}, {"l", "./../a", false}, {"l", ".git/config", false},
+		{"d/l", "../.GIT", false},
 		{"l", "a\x00b", false}, {".gitignore", "a", false}, {"d/.gitattributes", "a", false}, {"l", "x/.git", false},
 	}
 	for _, tt := range tests {
@@ -124,8 +139,9 @@ func TestParseOID(t *testing.T) {
 	t.Parallel()
 	hex40, hex64 := strings.Repeat("0123456789", 4), strings.Repeat("abcdef01", 8)
 	for s, want := range map[string]bool{
-		hex40: true, hex64: true, "": false, "HEAD": false, hex40[1:]: false, hex40 + "0": false, strings.ToUpper(hex64): false,
-		"-" + hex40[1:]: false, hex40[:39] + "g": false, hex40[:39] + "\n": false,
+		hex40: true, hex64: true, "": false, "HEAD": false, hex40[1:]: false, hex40 + "0": false,
+		strings.ToUpper(hex64): false,
+		"-" + hex40[1:]:        false, hex40[:39] + "g": false, hex40[:39] + "\n": false,
 	} {
 		if got, err := ParseOID(s); (err == nil) != want || (want && string(got) != s) {
 			t.Errorf("%q: %q, %v", s, got, err)
@@ -136,7 +152,8 @@ func TestParseOID(t *testing.T) {
 func TestRecentEnough(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]bool{
-		"git version 2.39.5\n": true, "git version 2.39.5 (Apple Git-154)": true, "git version 2.50.1.windows.1": true, "git version 3.0.0": true,
+		"git version 2.39.5\n": true, "git version 2.39.5 (Apple Git-154)": true, "git version 2.50.1.windows.1": true,
+		"git version 3.0.0":  true,
 		"git version 2.38.9": false, "git version 1.99.0": false, "git version": false, "": false, "git version x.y": false,
 	} {
 		if got := recentEnough(version); got != want {

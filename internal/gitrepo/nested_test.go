@@ -29,7 +29,8 @@ func TestSnapshotDropsNestedRepositories(t *testing.T) {
 		if len(s.Refused) > 0 || !slices.Equal(sorted(s.Nested), want) {
 			t.Errorf("round %d: refused %v, nested %q", round, s.Refused, s.Nested)
 		}
-		if got := treePaths(t, r, s.Tree); !slices.Equal(got, []string{".gitignore", ".ralph/x/new", "a", "app/new", "sub/lib/new", "sub/x", "tree/inner/f"}) {
+		if got := treePaths(t, r, s.Tree); !slices.Equal(got,
+			[]string{".gitignore", ".ralph/x/new", "a", "app/new", "sub/lib/new", "sub/x", "tree/inner/f"}) {
 			t.Errorf("round %d: the tree holds %q", round, got)
 		}
 	}

@@ -34,56 +34,60 @@ func inBothForms(t *testing.T, fs files, test func(t *testing.T, r *Repo)) {
 
 func TestReadFile(t *testing.T) {
 	t.Parallel()
-	inBothForms(t, files{"a": "content", "d/e/f": "deep", "*x": "star", "l": "->a", "sp ace": "s"}, func(t *testing.T, r *Repo) {
-		ctx := t.Context()
-		_, head, err := r.Head(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		missing := OID(strings.Repeat("1", 40))
-		for _, treeish := range []OID{head, headTree(t, r)} {
-			for _, tt := range []struct {
-				path, want string
-				limit      int64
-				err        error
-			}{
-				{"a", "content", 7, nil}, {"d/e/f", "deep", 100, nil}, {"sp ace", "s", 1, nil},
-				{"a", "", 6, ErrTooLarge}, {"b", "", 9, ErrNotFound}, {"d", "", 9, ErrNotFound}, {"d/e", "", 9, ErrNotFound},
-				{"a/b", "", 9, ErrNotFound}, {"l", "", 9, ErrNotFound}, {"", "", 9, ErrNotFound}, {"../a", "", 9, ErrNotFound},
-				{"/a", "", 9, ErrNotFound}, {"d//e/f", "", 9, ErrNotFound}, {"a\nb", "", 9, ErrNotFound}, {"?", "", 9, ErrNotFound},
-				{":(glob)*", "", 9, ErrNotFound},
-			} {
-				got, err := r.ReadFile(ctx, treeish, tt.path, tt.limit)
-				if !errors.Is(err, tt.err) || (tt.err == nil && err != nil) || string(got) != tt.want {
-					t.Errorf("%q: %q, %v; want %q, %v", tt.path, got, err, tt.want, tt.err)
+	inBothForms(t, files{"a": "content", "d/e/f": "deep", "*x": "star", "l": "->a", "sp ace": "s"},
+		func(t *testing.T, r *Repo) {
+			ctx := t.Context()
+			_, head, err := r.Head(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			missing := OID(strings.Repeat("1", 40))
+			for _, treeish := range []OID{head, headTree(t, r)} {
+				for _, tt := range []struct {
+					path, want string
+					limit      int64
+					err        error
+				}{
+					{"a", "content", 7, nil}, {"d/e/f", "deep", 100, nil}, {"sp ace", "s", 1, nil},
+					{"a", "", 6, ErrTooLarge}, {"b", "", 9, ErrNotFound}, {"d", "", 9, ErrNotFound}, {"d/e", "", 9, ErrNotFound},
+					{"a/b", "", 9, ErrNotFound}, {"l", "", 9, ErrNotFound}, {"", "", 9, ErrNotFound}, {"../a", "", 9, ErrNotFound},
+					{"/a", "", 9, ErrNotFound}, {"d//e/f", "", 9, ErrNotFound}, {"a\nb", "", 9, ErrNotFound},
+					{"?", "", 9, ErrNotFound},
+					{":(glob)*", "", 9, ErrNotFound},
+				} {
+					got, err := r.ReadFile(ctx, treeish, tt.path, tt.limit)
+					if !errors.Is(err, tt.err) || (tt.err == nil && err != nil) || string(got) != tt.want {
+						t.Errorf("%q: %q, %v; want %q, %v", tt.path, got, err, tt.want, tt.err)
+					}
 				}
 			}
-		}
-		for _, oid := range []OID{missing, "", "HEAD", "--help"} {
-			if _, err := r.ReadFile(ctx, oid, "a", 9); !errors.Is(err, ErrNotFound) {
-				t.Errorf("in %q: %v", oid, err)
+			for _, oid := range []OID{missing, "", "HEAD", "--help"} {
+				if _, err := r.ReadFile(ctx, oid, "a", 9); !errors.Is(err, ErrNotFound) {
+					t.Errorf("in %q: %v", oid, err)
+				}
+				if _, err := r.Blob(ctx, oid, 9); !errors.Is(err, ErrNotFound) {
+					t.Errorf("blob %q: %v", oid, err)
+				}
+				if _, err := r.CommitInfo(ctx, oid); !errors.Is(err, ErrNotFound) {
+					t.Errorf("commit %q: %v", oid, err)
+				}
 			}
-			if _, err := r.Blob(ctx, oid, 9); !errors.Is(err, ErrNotFound) {
-				t.Errorf("blob %q: %v", oid, err)
+			if _, err := r.Blob(ctx, head, 1000); !errors.Is(err, ErrNotFound) {
+				t.Errorf("a commit read as a blob: %v", err)
 			}
-			if _, err := r.CommitInfo(ctx, oid); !errors.Is(err, ErrNotFound) {
-				t.Errorf("commit %q: %v", oid, err)
+			for _, ref := range []string{"HEAD", "main", "refs/heads/main", string(head)} {
+				if got, err := r.Resolve(ctx, ref); err != nil || got != head {
+					t.Errorf("%s: %s, %v", ref, got, err)
+				}
 			}
-		}
-		if _, err := r.Blob(ctx, head, 1000); !errors.Is(err, ErrNotFound) {
-			t.Errorf("a commit read as a blob: %v", err)
-		}
-		for _, ref := range []string{"HEAD", "main", "refs/heads/main", string(head)} {
-			if got, err := r.Resolve(ctx, ref); err != nil || got != head {
-				t.Errorf("%s: %s, %v", ref, got, err)
+			for _, ref := range []string{
+				"nonesuch", string(missing), "-h", "HEAD~1", "main^{tree}", "a b", "", "@{-1}", ":/First",
+			} {
+				if got, err := r.Resolve(ctx, ref); !errors.Is(err, ErrNotFound) {
+					t.Errorf("%q: %s, %v", ref, got, err)
+				}
 			}
-		}
-		for _, ref := range []string{"nonesuch", string(missing), "-h", "HEAD~1", "main^{tree}", "a b", "", "@{-1}", ":/First"} {
-			if got, err := r.Resolve(ctx, ref); !errors.Is(err, ErrNotFound) {
-				t.Errorf("%q: %s, %v", ref, got, err)
-			}
-		}
-	})
+		})
 }
 
 func TestTreeWith(t *testing.T) {
@@ -96,16 +100,34 @@ func TestTreeWith(t *testing.T) {
 			edits []TreeEdit
 			want  string
 		}{
-			"nothing":             {nil, ".ralph/7/progress.md a a.b a0 d/e/y d/x"},
-			"put":                 {[]TreeEdit{{Path: "a/z", Data: []byte("z")}, {Path: "n/m", Data: []byte("n")}}, ".ralph/7/progress.md a.b a/z a0 d/e/y d/x n/m"},
-			"remove a directory":  {[]TreeEdit{{Path: ".ralph", Remove: true}}, "a a.b a0 d/e/y d/x"},
-			"remove the last":     {[]TreeEdit{{Path: ".ralph/7/progress.md", Remove: true}}, "a a.b a0 d/e/y d/x"},
-			"remove what is not":  {[]TreeEdit{{Path: "q/w/e", Remove: true}, {Path: "a/x", Remove: true}}, ".ralph/7/progress.md a a.b a0 d/e/y d/x"},
-			"file for directory":  {[]TreeEdit{{Path: "d", Data: []byte("f")}}, ".ralph/7/progress.md a a.b a0 d"},
-			"remove, put again":   {[]TreeEdit{{Path: "d", Remove: true}, {Path: "d/x", Data: []byte("x")}}, ".ralph/7/progress.md a a.b a0 d/x"},
-			"put, remove again":   {[]TreeEdit{{Path: "n/m", Data: []byte("x")}, {Path: "n", Remove: true}}, ".ralph/7/progress.md a a.b a0 d/e/y d/x"},
-			"everything goes":     {[]TreeEdit{{Path: "a", Remove: true}, {Path: "a.b", Remove: true}, {Path: "a0", Remove: true}, {Path: "d", Remove: true}, {Path: ".ralph", Remove: true}}, ""},
-			"deep in a directory": {[]TreeEdit{{Path: "d/e/y", Remove: true}, {Path: "d/e/z", Mode: ModeExecutable, Data: []byte("z")}}, ".ralph/7/progress.md a a.b a0 d/e/z d/x"},
+			"nothing": {nil, ".ralph/7/progress.md a a.b a0 d/e/y d/x"},
+			"put": {
+				[]TreeEdit{{Path: "a/z", Data: []byte("z")}, {Path: "n/m", Data: []byte("n")}},
+				".ralph/7/progress.md a.b a/z a0 d/e/y d/x n/m",
+			},
+			"remove a directory": {[]TreeEdit{{Path: ".ralph", Remove: true}}, "a a.b a0 d/e/y d/x"},
+			"remove the last":    {[]TreeEdit{{Path: ".ralph/7/progress.md", Remove: true}}, "a a.b a0 d/e/y d/x"},
+			"remove what is not": {
+				[]TreeEdit{{Path: "q/w/e", Remove: true}, {Path: "a/x", Remove: true}}, ".ralph/7/progress.md a a.b a0 d/e/y d/x",
+			},
+			"file for directory": {[]TreeEdit{{Path: "d", Data: []byte("f")}}, ".ralph/7/progress.md a a.b a0 d"},
+			"remove, put again": {
+				[]TreeEdit{{Path: "d", Remove: true}, {Path: "d/x", Data: []byte("x")}}, ".ralph/7/progress.md a a.b a0 d/x",
+			},
+			"put, remove again": {
+				[]TreeEdit{{Path: "n/m", Data: []byte("x")}, {Path: "n", Remove: true}}, ".ralph/7/progress.md a a.b a0 d/e/y d/x",
+			},
+			"everything goes": {
+				[]TreeEdit{
+					{Path: "a", Remove: true}, {Path: "a.b", Remove: true}, {Path: "a0", Remove: true}, {Path: "d", Remove: true},
+					{Path: ".ralph", Remove: true},
+				},
+				"",
+			},
+			"deep in a directory": {
+				[]TreeEdit{{Path: "d/e/y", Remove: true}, {Path: "d/e/z", Mode: ModeExecutable, Data: []byte("z")}},
+				".ralph/7/progress.md a a.b a0 d/e/z d/x",
+			},
 		} {
 			tree, err := r.TreeWith(ctx, base, tt.edits)
 			if err != nil {
@@ -127,7 +149,8 @@ func TestTreeWith(t *testing.T) {
 			}
 		}
 		for _, bad := range []TreeEdit{
-			{Path: "../x"}, {Path: ""}, {Path: ".git/config"}, {Path: "/x"}, {Path: "x", Mode: 0o40000}, {Path: "x", OID: "zz"}, {Path: "x/.GIT/y", Remove: true},
+			{Path: "../x"}, {Path: ""}, {Path: ".git/config"}, {Path: "/x"}, {Path: "x", Mode: 0o40000}, {Path: "x", OID: "zz"},
+			{Path: "x/.GIT/y", Remove: true},
 		} {
 			if tree, err := r.TreeWith(ctx, base, []TreeEdit{bad}); err == nil {
 				t.Errorf("%+v gave %s", bad, tree)
@@ -141,13 +164,16 @@ func TestTreeWith(t *testing.T) {
 
 func TestDiffAgreesWithGit(t *testing.T) {
 	t.Parallel()
-	fs := files{"a": "1\n2\n", "b*": "x", "d/x": "x\n", "d/e/y": "y\n", "l": "->a", "f-g": "f", "to-dir": "t", "bin": "a\x00b"}
+	fs := files{
+		"a": "1\n2\n", "b*": "x", "d/x": "x\n", "d/e/y": "y\n", "l": "->a", "f-g": "f", "to-dir": "t", "bin": "a\x00b",
+	}
 	inBothForms(t, fs, func(t *testing.T, r *Repo) {
 		ctx := t.Context()
 		base := headTree(t, r)
 		tree, err := r.TreeWith(ctx, base, []TreeEdit{
 			{Path: "a", Data: []byte("1\n3\n4\n")}, {Path: "b", Data: []byte("x")}, {Path: "d/e", Remove: true},
-			{Path: "l", Data: []byte("file\n")}, {Path: "to-dir/x", Data: []byte("t\n")}, {Path: "f/n", Data: []byte("n\n")}, {Path: "bin", Data: []byte("\x00")},
+			{Path: "l", Data: []byte("file\n")}, {Path: "to-dir/x", Data: []byte("t\n")}, {Path: "f/n", Data: []byte("n\n")},
+			{Path: "bin", Data: []byte("\x00")},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -173,7 +199,8 @@ func TestDiffAgreesWithGit(t *testing.T) {
 				from = OID(mustGit(t, r.Top(), "hash-object", "-t", "tree", "-w", "/dev/null"))
 			}
 			var want []string
-			if out := mustGit(t, r.Top(), "diff-tree", "-r", "--raw", "--no-abbrev", "--no-renames", string(from), string(pair[1])); out != "" {
+			if out := mustGit(t, r.Top(), "diff-tree", "-r", "--raw", "--no-abbrev", "--no-renames", string(from),
+				string(pair[1])); out != "" {
 				want = strings.Split(out, "\n")
 			}
 			if diff := cmp.Diff(sorted(want), sorted(got)); diff != "" {
@@ -184,7 +211,8 @@ func TestDiffAgreesWithGit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Contains(patch, []byte("-2\n+3\n+4\n")) || !bytes.Contains(patch, []byte("b/f/n")) || bytes.Contains(patch, []byte("to-dir")) {
+		if !bytes.Contains(patch, []byte("-2\n+3\n+4\n")) || !bytes.Contains(patch, []byte("b/f/n")) ||
+			bytes.Contains(patch, []byte("to-dir")) {
 			t.Errorf("patch\n%s", patch)
 		}
 		if cut, err := r.Patch(ctx, base, tree, nil, 20); !errors.Is(err, ErrTooLarge) || len(cut) != 20 {
@@ -208,7 +236,8 @@ func TestCommitTreeCleansAndRefuses(t *testing.T) {
 	tree := headTree(t, r)
 	oid, err := r.CommitTree(ctx, CommitSpec{
 		Tree: tree, Message: "Subject\x00\xff\n\nBody\n\n\n", When: testTime(),
-		Author: Person{Name: "Ev<il>\nauthor X", Email: "a@b>\ncommitter Y"}, Committer: Person{Name: "Bot", Email: "bot@example.com"},
+		Author:    Person{Name: "Ev<il>\nauthor X", Email: "a@b>\ncommitter Y"},
+		Committer: Person{Name: "Bot", Email: "bot@example.com"},
 	})
 	if err != nil {
 		t.Fatal(err)

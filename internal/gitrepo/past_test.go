@@ -24,7 +24,8 @@ func layered(t testing.TB, commits, fileCount int) string {
 	mark := 0
 	commit := func(ref string, parents ...int) int {
 		mark++
-		fmt.Fprintf(&in, "commit %s\nmark :%d\ncommitter Ann <ann@example.com> %d +0000\ndata <<E\nCommit %d\nE\n", ref, mark, 1700000000+60*mark, mark)
+		fmt.Fprintf(&in, "commit %s\nmark :%d\ncommitter Ann <ann@example.com> %d +0000\ndata <<E\nCommit %d\nE\n", ref, mark,
+			1700000000+60*mark, mark)
 		for i, p := range parents {
 			fmt.Fprintf(&in, "%s :%d\n", []string{"from", "merge"}[min(i, 1)], p)
 		}
@@ -34,7 +35,8 @@ func layered(t testing.TB, commits, fileCount int) string {
 				fmt.Fprintf(&in, "M 100644 inline d%d/f%d.go\ndata <<E\npackage x\n\n// File %d.\nE\n", n%50, n, n)
 			}
 		}
-		fmt.Fprintf(&in, "M 100644 inline d%d/f%d.go\ndata <<E\npackage x\n\n// File %d.\n// Commit %d.\nE\n\n", n%50, n, n, mark)
+		fmt.Fprintf(&in, "M 100644 inline d%d/f%d.go\ndata <<E\npackage x\n\n// File %d.\n// Commit %d.\nE\n\n", n%50, n, n,
+			mark)
 		return mark
 	}
 	tip := commit("refs/heads/main")
@@ -79,7 +81,8 @@ func historyOf(t testing.TB, r *Repo, depth int) History {
 func cloned(t testing.TB, dir string, depth int, args ...string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "clone")
-	mustGit(t, dir, "clone", "-q", "--no-checkout", "--single-branch", "--no-tags", fmt.Sprintf("--depth=%d", depth), "file://"+dir, to)
+	mustGit(t, dir, "clone", "-q", "--no-checkout", "--single-branch", "--no-tags", fmt.Sprintf("--depth=%d", depth),
+		"file://"+dir, to)
 	return mustGit(t, to, args...)
 }
 
@@ -94,7 +97,9 @@ func TestAgentSeesHistory(t *testing.T) {
 		if err := w.InitAgentGit(t.Context(), historyOf(t, r, depth)); err != nil {
 			t.Fatal(err)
 		}
-		for _, args := range [][]string{{"log", "--format=%H %P %an %s"}, {"log", "-p"}, {"blame", "HEAD", "--", "d1/f1.go"}, {"rev-parse", "HEAD"}} {
+		for _, args := range [][]string{
+			{"log", "--format=%H %P %an %s"}, {"log", "-p"}, {"blame", "HEAD", "--", "d1/f1.go"}, {"rev-parse", "HEAD"},
+		} {
 			if got, want := mustGit(t, w.Dir(), args...), cloned(t, dir, depth, args...); got != want {
 				t.Errorf("depth %d: git %s gives\n%s\nin a clone\n%s", depth, args[0], got, want)
 			}
@@ -137,7 +142,8 @@ func TestAgentHistoryBelowAnotherTree(t *testing.T) {
 		t.Errorf("status %q", got)
 	}
 	// It is as young as its parent, so that a limit in time does not stop at it.
-	if got := mustGit(t, w.Dir(), "log", "-1", "--format=%ct"); got != mustGit(t, w.Dir(), "log", "-1", "--format=%ct", "HEAD^") {
+	if got := mustGit(t, w.Dir(), "log", "-1", "--format=%ct"); got != mustGit(t, w.Dir(), "log", "-1", "--format=%ct",
+		"HEAD^") {
 		t.Errorf("it is of %s", got)
 	}
 	mustGit(t, w.Dir(), "fsck", "--strict")
@@ -341,7 +347,8 @@ func TestAgentHistoryThatIsNotThere(t *testing.T) {
 			if err := w.InitAgentGit(ctx, historyOf(t, r, 50)); err != nil {
 				t.Fatal(err)
 			}
-			if got := mustGit(t, w.Dir(), "log", "--format=%B"); !strings.Contains(got, "left out: the repository holds only a part of it") {
+			if got := mustGit(t, w.Dir(), "log", "--format=%B"); !strings.Contains(got,
+				"left out: the repository holds only a part of it") {
 				t.Errorf("log %q", got)
 			}
 			if got := mustGit(t, w.Dir(), "status", "--porcelain"); got != "" {
@@ -377,7 +384,8 @@ func TestPastIsBounded(t *testing.T) {
 	var in bytes.Buffer
 	const wide = maxPast
 	for n := 1; n <= wide+2; n++ {
-		fmt.Fprintf(&in, "reset refs/heads/main\n\ncommit refs/heads/main\nmark :%d\ncommitter A <a@b> %d +0000\ndata 0\n\n", n, n)
+		fmt.Fprintf(&in, "reset refs/heads/main\n\ncommit refs/heads/main\nmark :%d\ncommitter A <a@b> %d +0000\ndata 0\n\n",
+			n, n)
 		if n == wide+1 {
 			for p := range wide {
 				fmt.Fprintf(&in, "%s :%d\n", []string{"from", "merge"}[min(p, 1)], p+1)

@@ -28,7 +28,9 @@ func (r *Repo) Push(ctx context.Context, branch string) (remote string, err erro
 	}
 	ref := branchRef(branch)
 	_, err = r.refs(ctx, call{
-		args:     []string{"push", "--no-follow-tags", "--recurse-submodules=no", "--end-of-options", remote, ref + ":" + ref},
+		args: []string{
+			"push", "--no-follow-tags", "--recurse-submodules=no", "--end-of-options", remote, ref + ":" + ref,
+		},
 		personal: true,
 	})
 	if err == nil {
@@ -47,7 +49,9 @@ func (r *Repo) PushRemote(ctx context.Context, branch string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, key := range []string{"branch." + branch + ".pushRemote", "remote.pushDefault", "branch." + branch + ".remote"} {
+	for _, key := range []string{
+		"branch." + branch + ".pushRemote", "remote.pushDefault", "branch." + branch + ".remote",
+	} {
 		out, err := r.refs(ctx, call{args: []string{"config", "--get", key}, personal: true})
 		if err != nil && exitCode(err) != 1 {
 			return "", fmt.Errorf("read %s: %w", key, err)
@@ -77,7 +81,9 @@ func (r *Repo) Remotes(ctx context.Context) ([]string, error) {
 	}
 	remotes := strings.Fields(string(out))
 	if len(remotes) == 0 {
-		return nil, &run.UserError{Message: "there is no remote to push to", Hint: "add one with git remote add origin URL, or omit --push"}
+		return nil, &run.UserError{
+			Message: "there is no remote to push to", Hint: "add one with git remote add origin URL, or omit --push",
+		}
 	}
 	return remotes, nil
 }
@@ -87,10 +93,13 @@ func pushError(remote, branch string, err error) error {
 	said := stderrOf(err)
 	hint := fmt.Sprintf("try it yourself: git push %s %s", remote, branch)
 	switch refused := remoteError(err, nil); {
-	case strings.Contains(said, "non-fast-forward") || strings.Contains(said, "fetch first") || strings.Contains(said, "[rejected]"):
-		hint = fmt.Sprintf("somebody has pushed to it: git pull --rebase %s %s, then git push %s %s", remote, branch, remote, branch)
+	case strings.Contains(said, "non-fast-forward") || strings.Contains(said, "fetch first") ||
+		strings.Contains(said, "[rejected]"):
+		hint = fmt.Sprintf("somebody has pushed to it: git pull --rebase %s %s, then git push %s %s", remote, branch, remote,
+			branch)
 	case errors.Is(refused, ErrUnauthorized):
-		hint = "let git find your credentials (git credential, gh auth setup-git, an SSH key), then " + fmt.Sprintf("git push %s %s", remote, branch)
+		hint = "let git find your credentials (git credential, gh auth setup-git, an SSH key), then " +
+			fmt.Sprintf("git push %s %s", remote, branch)
 	}
 	return &run.UserError{
 		Message: fmt.Sprintf("%s could not be pushed to %s: %s", branch, remote, pushReason(said)),
@@ -137,5 +146,8 @@ func personalEnv() []string {
 
 // personalConfig outranks the person's configuration where git acts as them.
 func personalConfig() []string {
-	return []string{"core.hooksPath=" + os.DevNull, "core.fsmonitor=false", "gc.auto=0", "maintenance.auto=false", "submodule.recurse=false"}
+	return []string{
+		"core.hooksPath=" + os.DevNull, "core.fsmonitor=false", "gc.auto=0", "maintenance.auto=false",
+		"submodule.recurse=false",
+	}
 }

@@ -23,7 +23,8 @@ func TestRemoveAll(t *testing.T) {
 			return firstErr(os.Remove(dir), os.Symlink(outside, dir))
 		},
 		"links within": func(_ *testing.T, dir, outside string) error {
-			return firstErr(os.Symlink(outside, filepath.Join(dir, "l")), os.Symlink("/nonexistent", filepath.Join(dir, "dangling")),
+			return firstErr(os.Symlink(outside, filepath.Join(dir, "l")),
+				os.Symlink("/nonexistent", filepath.Join(dir, "dangling")),
 				os.Symlink(".", filepath.Join(dir, "loop")), os.Link(filepath.Join(outside, "keep"), filepath.Join(dir, "hard")))
 		},
 		"no permissions": func(_ *testing.T, dir, _ string) error {

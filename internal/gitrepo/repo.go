@@ -65,7 +65,9 @@ func (r *Repo) Resolve(ctx context.Context, ref string) (OID, error) {
 	default:
 		return "", fmt.Errorf("resolve %s: not a ref name: %w", quote(ref), ErrNotFound)
 	}
-	out, err := r.refs(ctx, call{args: []string{"rev-parse", "--verify", "--quiet", "--end-of-options", ref + "^{commit}"}})
+	out, err := r.refs(ctx, call{
+		args: []string{"rev-parse", "--verify", "--quiet", "--end-of-options", ref + "^{commit}"},
+	})
 	if exitCode(err) == 1 {
 		return "", fmt.Errorf("resolve %s: %w", quotePath(ref), ErrNotFound)
 	}
@@ -377,7 +379,9 @@ func (r *Repo) readFile(ctx context.Context, treeish OID, path string, limit int
 
 // lookupPacked asks git for the entry at path.
 func (r *Repo) lookupPacked(ctx context.Context, treeish OID, path string) (treeItem, error) {
-	out, err := r.call(ctx, call{args: []string{"ls-tree", "-z", "--full-tree", "--end-of-options", string(treeish), path}, env: []string{
+	out, err := r.call(ctx, call{args: []string{
+		"ls-tree", "-z", "--full-tree", "--end-of-options", string(treeish), path,
+	}, env: []string{
 		"GIT_LITERAL_PATHSPECS=1",
 	}})
 	if exitCode(err) == 128 && strings.Contains(stderrOf(err), "not a tree object") {

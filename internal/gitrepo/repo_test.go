@@ -157,10 +157,12 @@ func TestCommitCycle(t *testing.T) {
 			}
 			mustGit(t, dir, "fsck", "--strict", "--no-dangling")
 			want := "D\tbin/run\nM\ta.txt\nA\tnew/file"
-			if diff := cmp.Diff(sorted(strings.Split(want, "\n")), sorted(strings.Split(mustGit(t, dir, "diff-tree", "-r", "--name-status", "HEAD~", "HEAD"), "\n"))); diff != "" {
+			if diff := cmp.Diff(sorted(strings.Split(want, "\n")),
+				sorted(strings.Split(mustGit(t, dir, "diff-tree", "-r", "--name-status", "HEAD~", "HEAD"), "\n"))); diff != "" {
 				t.Error(diff)
 			}
-			if got := mustGit(t, dir, "log", "-1", "--format=%an %ae %ad|%s|%b", "--date=iso"); got != "Ann ann@example.com 2026-05-04 03:02:01 +0200|Do it|Why.\n" {
+			if got := mustGit(t, dir, "log", "-1", "--format=%an %ae %ad|%s|%b",
+				"--date=iso"); got != "Ann ann@example.com 2026-05-04 03:02:01 +0200|Do it|Why.\n" {
 				t.Errorf("commit %q", got)
 			}
 			infos, err := r.Log(ctx, head, commit)
@@ -209,7 +211,9 @@ func TestUpdateRefIsConditional(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := r.CommitTree(ctx, CommitSpec{Tree: headTree(t, r), Parents: []OID{head}, Message: "x", Author: ann(), When: testTime()})
+	other, err := r.CommitTree(ctx, CommitSpec{
+		Tree: headTree(t, r), Parents: []OID{head}, Message: "x", Author: ann(), When: testTime(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

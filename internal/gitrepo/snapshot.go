@@ -41,8 +41,8 @@ type Snapshot struct {
 
 // Snapshot stores the directory's files as a tree. Untracked files that
 // .gitignore excludes are left out; the agent's own .git at the top is
-// ignored, and so is that of a repository made further down. Where there are too many files, the tree is the one before and
-// Refused says so.
+// ignored, and so is that of a repository made further down. Where there are too many files, the tree is the one
+// before and Refused says so.
 func (w *Worktree) Snapshot(ctx context.Context) (Snapshot, error) {
 	old, err := w.load()
 	if err != nil {
@@ -150,7 +150,9 @@ func (s *snapper) dir(ctx context.Context, dir *os.File, prefix string, scope *i
 	})
 }
 
-func (s *snapper) name(ctx context.Context, dir *os.File, prefix, name string, info fileInfo, scope *ignoreScope, depth int) error {
+func (s *snapper) name(
+	ctx context.Context, dir *os.File, prefix, name string, info fileInfo, scope *ignoreScope, depth int,
+) error {
 	path := prefix + name
 	i, tracked := s.old.byPath[path]
 	if s.nestedGit(prefix, name, info) {

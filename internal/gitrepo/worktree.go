@@ -244,7 +244,9 @@ func (w *Worktree) target(ctx context.Context, tree OID, old *index) ([]entry, e
 
 // dir compares one directory with the target, keeps what is right, and removes
 // what is in the way. It says whether a stamp changed.
-func (s *syncer) dir(ctx context.Context, dir *os.File, prefix string, entries []entry, depth int) (changed bool, err error) {
+func (s *syncer) dir(
+	ctx context.Context, dir *os.File, prefix string, entries []entry, depth int,
+) (changed bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, context.Cause(ctx)
 	}
@@ -592,7 +594,9 @@ var errChanged = errors.New("changed while it was read")
 // hashAt reads a regular file or link that lstatAt described and names its
 // content as a blob. Content of another name than known is given to store,
 // where set; it is then held in memory.
-func (w *Worktree) hashAt(dir *os.File, name string, info fileInfo, known OID, store func(OID, []byte)) (OID, fileInfo, error) {
+func (w *Worktree) hashAt(
+	dir *os.File, name string, info fileInfo, known OID, store func(OID, []byte),
+) (OID, fileInfo, error) {
 	if info.isLink() {
 		target, err := readlinkAt(dir, name)
 		if err != nil {

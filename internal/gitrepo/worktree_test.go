@@ -72,7 +72,8 @@ func TestExportMovesBetweenTrees(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	dir := person(t, files{
-		"a": "1", "b*": "#!", "d/x": "x", "d/y": "y", "gone/deep/file": "g", "to-dir": "file", "to-file/x": "x", "link": "->a", "same": "same",
+		"a": "1", "b*": "#!", "d/x": "x", "d/y": "y", "gone/deep/file": "g", "to-dir": "file", "to-file/x": "x",
+		"link": "->a", "same": "same",
 	})
 	r := open(t, dir)
 	first := headTree(t, r)
@@ -138,13 +139,15 @@ func TestExportRepairs(t *testing.T) {
 		"file gone":     func(w *Worktree) error { return os.Remove(filepath.Join(w.dir, "d/x")) },
 		"all gone":      func(w *Worktree) error { return os.RemoveAll(w.dir) },
 		"extra files": func(w *Worktree) error {
-			return firstErr(os.MkdirAll(filepath.Join(w.dir, "e/f"), 0o750), os.WriteFile(filepath.Join(w.dir, "e/f/g"), nil, 0o600))
+			return firstErr(os.MkdirAll(filepath.Join(w.dir, "e/f"), 0o750),
+				os.WriteFile(filepath.Join(w.dir, "e/f/g"), nil, 0o600))
 		},
 		"directory is a link out": func(w *Worktree) error {
 			return firstErr(os.RemoveAll(filepath.Join(w.dir, "d")), os.Symlink(other, filepath.Join(w.dir, "d")))
 		},
 		"file is a link out": func(w *Worktree) error {
-			return firstErr(os.Remove(filepath.Join(w.dir, "a")), os.Symlink(filepath.Join(other, "x"), filepath.Join(w.dir, "a")))
+			return firstErr(os.Remove(filepath.Join(w.dir, "a")),
+				os.Symlink(filepath.Join(other, "x"), filepath.Join(w.dir, "a")))
 		},
 		"no permissions": func(w *Worktree) error {
 			return firstErr(os.Chmod(filepath.Join(w.dir, "d/x"), 0), os.Chmod(filepath.Join(w.dir, "d"), 0))
@@ -423,7 +426,9 @@ func TestSHA256Repository(t *testing.T) {
 func exerciseRest(t *testing.T, r *Repo, base, tree, head OID) {
 	t.Helper()
 	ctx := t.Context()
-	commit, err := r.CommitTree(ctx, CommitSpec{Tree: tree, Parents: []OID{head}, Message: "x", Author: ann(), When: testTime()})
+	commit, err := r.CommitTree(ctx, CommitSpec{
+		Tree: tree, Parents: []OID{head}, Message: "x", Author: ann(), When: testTime(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,8 @@ func (d *Decoder) checkSuite(payload []byte) (Intent, error) {
 		return ButtonIntent{Subject: subject, Verb: review.VerbRetry}, nil
 	case p.Action == "completed" && !ours && (suite.Conclusion == "failure" || suite.Conclusion == "timed_out"):
 		return FeedbackIntent{
-			Subject: subject, Kind: store.InputChecks, Source: fmt.Sprintf("check_suite:%d:%s", suite.ID, suite.UpdatedAt.UTC().Format(time.RFC3339)),
+			Subject: subject, Kind: store.InputChecks,
+			Source:   fmt.Sprintf("check_suite:%d:%s", suite.ID, suite.UpdatedAt.UTC().Format(time.RFC3339)),
 			SourceID: suite.ID, App: suite.App.ID,
 			Detail: &Checks{SuiteID: suite.ID, Head: suite.HeadSHA, Conclusion: suite.Conclusion, App: suite.App.Slug},
 		}, nil

@@ -408,8 +408,9 @@ func (c *common) checkSender(r *required) {
 
 func (c *common) subject() Subject {
 	return Subject{
-		Owner: c.Repository.Owner.Login, Repo: c.Repository.Name, RepoNode: c.Repository.NodeID, Installation: c.Installation.ID,
-		SenderLogin: c.Sender.Login, SenderID: c.Sender.ID, SenderType: c.Sender.Type,
+		Owner: c.Repository.Owner.Login, Repo: c.Repository.Name, RepoNode: c.Repository.NodeID,
+		Installation: c.Installation.ID,
+		SenderLogin:  c.Sender.Login, SenderID: c.Sender.ID, SenderType: c.Sender.Type,
 	}
 }
 

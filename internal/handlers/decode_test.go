@@ -81,7 +81,10 @@ func TestDecodeIssues(t *testing.T) {
 			change(start(), func(s *handlers.StartIntent) { s.SenderType, s.SenderLogin = "Bot", "ann" })},
 		{"labelled by an organisation", fields{"sender.type": "Organization"},
 			change(start(), func(s *handlers.StartIntent) { s.SenderType = "Organization" })},
-		{"labelled by who knows", fields{"sender.type": ""}, change(start(), func(s *handlers.StartIntent) { s.SenderType = "" })},
+		{
+			"labelled by who knows", fields{"sender.type": ""},
+			change(start(), func(s *handlers.StartIntent) { s.SenderType = "" }),
+		},
 		{"locked", fields{"action": "locked", "label": nil}, stop(handlers.StopLocked)},
 		{"unlabelled by a bot", with(bot, fields{"action": "unlabeled"}), nil},
 		{"a closed issue", fields{"issue.state": "closed"}, nil},

@@ -251,7 +251,10 @@ func TestA1A2A3RefusesWhatIsNotGitHubs(t *testing.T) {
 		{"no hexadecimal", good().with(h256, "sha256="+strings.Repeat("zz", 32)), http.StatusUnauthorized},
 		{"a digit too few", good().with(h256, good().header.Get(h256)[:70]), http.StatusUnauthorized},
 		{"body written anew", signed(pretty.Bytes()).with(h256, good().header.Get(h256)), http.StatusUnauthorized},
-		{"a newline more", signed(append(bytes.Clone(body), '\n')).with(h256, good().header.Get(h256)), http.StatusUnauthorized},
+		{
+			"a newline more", signed(append(bytes.Clone(body), '\n')).with(h256, good().header.Get(h256)),
+			http.StatusUnauthorized,
+		},
 		{"no body", signed(nil).with(h256, good().header.Get(h256)), http.StatusUnauthorized},
 
 		{"too long", signed(tooLong), http.StatusRequestEntityTooLarge},
@@ -290,7 +293,10 @@ func TestAccepts(t *testing.T) {
 	}{
 		{"as GitHub sends it", delivery("issues", "guid", body)},
 		{"with a charset", delivery("issues", "guid", body).with("Content-Type", "application/json; charset=utf-8")},
-		{"with the older secret", delivery("issues", "guid", body).with("X-Hub-Signature-256", sign(sha256.New, "sha256", oldSecret, body))},
+		{
+			"with the older secret",
+			delivery("issues", "guid", body).with("X-Hub-Signature-256", sign(sha256.New, "sha256", oldSecret, body)),
+		},
 		{"as a form", delivery("issues", "guid", form).with("Content-Type", "application/x-www-form-urlencoded")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -324,7 +330,10 @@ func TestIgnores(t *testing.T) {
 		{"ping", delivery("ping", "1", []byte(`{"zen":"Keep it logically awesome.","hook_id":1}`))},
 		{"an event nobody handles", delivery("push", "2", []byte(`{"ref":"refs/heads/main"}`))},
 		{"an event unheard of", delivery("../x", "3", []byte(`{}`))},
-		{"an action nobody handles", delivery("issues", "4", payload(t, "issues.labeled", map[string]any{"action": "assigned"}))},
+		{
+			"an action nobody handles",
+			delivery("issues", "4", payload(t, "issues.labeled", map[string]any{"action": "assigned"})),
+		},
 		{"the largest payload there is", delivery("push", "5",
 			fmt.Appendf(nil, `{"pad":"%s"}`, strings.Repeat("x", handlers.MaxBody-len(`{"pad":""}`))))},
 	} {
@@ -462,7 +471,8 @@ func TestDribblers(t *testing.T) {
 			}
 		})
 		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: bot\r\nContent-Length: %d\r\n"+
-			"X-Hub-Signature-256: sha256=%s\r\n\r\n{", handlers.DefaultPath, handlers.MaxBody, strings.Repeat("00", 32)); err != nil {
+			"X-Hub-Signature-256: sha256=%s\r\n\r\n{", handlers.DefaultPath, handlers.MaxBody,
+			strings.Repeat("00", 32)); err != nil {
 			t.Fatal(err)
 		}
 	}

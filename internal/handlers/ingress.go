@@ -161,7 +161,8 @@ func (in *ingress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// A sender that dribbles must not hold that memory. Not every
 	// ResponseWriter can set a deadline; the server's own then has to do.
 	deadline, _ := ctx.Deadline()
-	if err := http.NewResponseController(w).SetReadDeadline(deadline); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := http.NewResponseController(w).SetReadDeadline(deadline); err != nil &&
+		!errors.Is(err, http.ErrNotSupported) {
 		refuse(w, r, http.StatusServiceUnavailable, "no deadline for reading")
 		return
 	}

@@ -47,9 +47,11 @@ func stem(w string) string {
 // common says whether a word tells nothing about a task.
 func common(w string) bool {
 	switch w {
-	case "the", "an", "and", "or", "of", "to", "in", "for", "on", "with", "is", "are", "be", "it", "its", "that", "this", "as", "at",
+	case "the", "an", "and", "or", "of", "to", "in", "for", "on", "with", "is", "are", "be", "it", "its", "that", "this",
+		"as", "at",
 		"by", "from", "when", "not", "no", "all", "each", "any", "so", "if", "into",
-		"add", "mak", "make", "us", "use", "new", "task", "chang", "updat", "implement", "support", "should", "must", "can", "work",
+		"add", "mak", "make", "us", "use", "new", "task", "chang", "updat", "implement", "support", "should", "must", "can",
+		"work",
 		"exit", "run", "pass", "test":
 		return true
 	default:
@@ -99,7 +101,8 @@ func Pick(q Query, candidates []Lesson, n int) []Lesson {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b scored) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), b.lesson.At.Compare(a.lesson.At), strings.Compare(a.lesson.Key, b.lesson.Key))
+		return cmp.Or(cmp.Compare(b.score, a.score), b.lesson.At.Compare(a.lesson.At),
+			strings.Compare(a.lesson.Key, b.lesson.Key))
 	})
 	picked := make([]Lesson, 0, min(len(out), n))
 	for _, s := range out[:min(len(out), n)] {

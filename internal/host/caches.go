@@ -112,14 +112,19 @@ func (h *Host) dropCaches(levels ...string) error {
 // lockFiles say what a project depends on; where one of them changes, set-up
 // commands are due again.
 var lockFiles = []string{
-	"go.mod", "go.sum", "go.work", "go.work.sum", "package.json", "package-lock.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock",
-	"requirements.txt", "requirements-dev.txt", "pyproject.toml", "poetry.lock", "uv.lock", "Pipfile.lock", "Cargo.toml", "Cargo.lock",
-	"Gemfile", "Gemfile.lock", "composer.json", "composer.lock", "pom.xml", "build.gradle", "build.gradle.kts", "gradle.lockfile",
+	"go.mod", "go.sum", "go.work", "go.work.sum", "package.json", "package-lock.json", "yarn.lock", "pnpm-lock.yaml",
+	"bun.lock",
+	"requirements.txt", "requirements-dev.txt", "pyproject.toml", "poetry.lock", "uv.lock", "Pipfile.lock", "Cargo.toml",
+	"Cargo.lock",
+	"Gemfile", "Gemfile.lock", "composer.json", "composer.lock", "pom.xml", "build.gradle", "build.gradle.kts",
+	"gradle.lockfile",
 }
 
 // setup says what set-up commands make of the default branch is known by, and
 // what has to be run where that is not kept yet.
-func (h *Host) setup(ctx context.Context, at Location, image string, c config.Setup) (key string, due *loop.Setup, err error) {
+func (h *Host) setup(
+	ctx context.Context, at Location, image string, c config.Setup,
+) (key string, due *loop.Setup, err error) {
 	if len(c.Run) == 0 || h.cfg.Caches.Dir == "" {
 		return "", nil, nil
 	}
@@ -220,7 +225,9 @@ func (c Caches) Sets() ([]CacheSet, error) {
 		if err != nil || !info.IsDir() {
 			continue // removed meanwhile
 		}
-		sets = append(sets, CacheSet{Dir: dir, Repo: filepath.Base(filepath.Dir(dir)), Used: info.ModTime(), Bytes: treeSize(dir)})
+		sets = append(sets, CacheSet{
+			Dir: dir, Repo: filepath.Base(filepath.Dir(dir)), Used: info.ModTime(), Bytes: treeSize(dir),
+		})
 	}
 	slices.SortFunc(sets, func(a, b CacheSet) int { return cmp.Compare(a.Dir, b.Dir) })
 	return sets, nil

@@ -46,7 +46,9 @@ func TestCopyTree(t *testing.T) {
 	if err := copyTree(to, from); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"mod": "dr-xr-xr-x", "mod/a.go": "-r--r--r--", "b": "-rw-------", "link": "Lrwxrwxrwx", "dir": "Lrwxrwxrwx"} {
+	for name, want := range map[string]string{
+		"mod": "dr-xr-xr-x", "mod/a.go": "-r--r--r--", "b": "-rw-------", "link": "Lrwxrwxrwx", "dir": "Lrwxrwxrwx",
+	} {
 		info, err := os.Lstat(filepath.Join(to, name))
 		if err != nil || info.Mode().String() != want {
 			t.Errorf("%s: %v, %v; want %s", name, info, err, want)

@@ -26,7 +26,9 @@ type ConfigFile struct {
 
 // ReadConfig gives the file at path, "" for config.RepoPath, as it stands at
 // commit; found is false where there is none.
-func ReadConfig(ctx context.Context, repo *gitrepo.Repo, commit gitrepo.OID, path string) (f ConfigFile, found bool, err error) {
+func ReadConfig(
+	ctx context.Context, repo *gitrepo.Repo, commit gitrepo.OID, path string,
+) (f ConfigFile, found bool, err error) {
 	path = cmp.Or(path, config.RepoPath)
 	src, err := repo.ReadFile(ctx, commit, path, config.MaxFileBytes)
 	switch {

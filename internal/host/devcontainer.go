@@ -91,7 +91,9 @@ func (h *Host) environment(ctx context.Context, at Location) (environment, error
 		}
 		env.build = &loop.Image{Name: env.image, Tree: string(tree)}
 	case h.cfg.Image == "":
-		return environment{}, &run.UserError{Message: name + " needs an image build, which is not allowed here", Hint: "allow it, or name another image"}
+		return environment{}, &run.UserError{
+			Message: name + " needs an image build, which is not allowed here", Hint: "allow it, or name another image",
+		}
 	default:
 		note("%s needs an image build, which is not allowed here: %s was used", name, h.cfg.Image)
 		return env, nil
@@ -107,7 +109,9 @@ func (h *Host) environment(ctx context.Context, at Location) (environment, error
 }
 
 // readDevcontainer finds and reads the file; name is "" where there is none.
-func readDevcontainer(ctx context.Context, repo *gitrepo.Repo, treeish gitrepo.OID) (name string, _ devcontainer.File, _ error) {
+func readDevcontainer(
+	ctx context.Context, repo *gitrepo.Repo, treeish gitrepo.OID,
+) (name string, _ devcontainer.File, _ error) {
 	for _, name := range devcontainer.Paths() {
 		src, err := repo.ReadFile(ctx, treeish, name, devcontainer.MaxBytes)
 		switch {
@@ -130,7 +134,9 @@ func readDevcontainer(ctx context.Context, repo *gitrepo.Repo, treeish gitrepo.O
 // unusable says what is wrong with a file of the default branch; other errors
 // than those of its content pass.
 func unusable(name string, err error) error {
-	return &run.UserError{Message: fmt.Sprintf("%s is not valid: %s", name, err), Hint: "fix it on the default branch", Err: err}
+	return &run.UserError{
+		Message: fmt.Sprintf("%s is not valid: %s", name, err), Hint: "fix it on the default branch", Err: err,
+	}
 }
 
 // recipe is a build and the files that it sees, all of one tree.
@@ -175,7 +181,9 @@ func newRecipe(ctx context.Context, repo *gitrepo.Repo, tree gitrepo.OID, b devc
 func (r *recipe) write(ctx context.Context, w io.Writer) error {
 	if r.beside != nil {
 		first := tar.NewWriter(w)
-		err := first.WriteHeader(&tar.Header{Name: r.dockerfile, Mode: 0o644, Size: int64(len(r.beside)), Format: tar.FormatPAX})
+		err := first.WriteHeader(&tar.Header{
+			Name: r.dockerfile, Mode: 0o644, Size: int64(len(r.beside)), Format: tar.FormatPAX,
+		})
 		if err == nil {
 			_, err = first.Write(r.beside)
 		}
@@ -185,7 +193,8 @@ func (r *recipe) write(ctx context.Context, w io.Writer) error {
 	}
 	err := r.repo.Tar(ctx, w, r.tree, r.Context, r.pick, maxContext)
 	if errors.Is(err, gitrepo.ErrTooLarge) {
-		return fmt.Errorf("its context holds more than %d MiB; name in %s what the build does not need", maxContext>>20, devcontainer.IgnoreFile)
+		return fmt.Errorf("its context holds more than %d MiB; name in %s what the build does not need", maxContext>>20,
+			devcontainer.IgnoreFile)
 	}
 	return err
 }

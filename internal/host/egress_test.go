@@ -33,9 +33,11 @@ func TestWayOut(t *testing.T) {
 		repository []string
 		want       []string
 	}{
-		"none":                      {},
-		"the operator's":            {operator: operator, want: operator},
-		"the repository's":          {operator: operator, repository: []string{"a.host.example"}, want: []string{"a.host.example"}},
+		"none":           {},
+		"the operator's": {operator: operator, want: operator},
+		"the repository's": {
+			operator: operator, repository: []string{"a.host.example"}, want: []string{"a.host.example"},
+		},
 		"the repository wants none": {operator: operator, repository: []string{}},
 		"the repository's alone":    {repository: []string{"a.host.example"}},
 	} {
@@ -48,8 +50,9 @@ func TestWayOut(t *testing.T) {
 			open := func() (*host.Host, *box) {
 				b := &box{ended: make(chan struct{})}
 				h := host.New(host.Config{
-					Dir: filepath.Join(t.TempDir(), "run"), Source: newSource(t, map[string]string{"README": "hello\n"}), Sandbox: b, Backend: talker{result: agent.Result{Outcome: agent.OutcomeCompleted, Usage: run.Usage{Turns: 7}}},
-					Limits: func(asked run.Limits) run.Limits { return asked },
+					Dir: filepath.Join(t.TempDir(), "run"), Source: newSource(t, map[string]string{"README": "hello\n"}), Sandbox: b,
+					Backend: talker{result: agent.Result{Outcome: agent.OutcomeCompleted, Usage: run.Usage{Turns: 7}}},
+					Limits:  func(asked run.Limits) run.Limits { return asked },
 					Gateway: &host.Gateway{
 						Dir: "/gw", NoModels: true, Meter: meter, Egress: tt.operator,
 						ProxyToken: func(start string) string { return "pass-of-" + start },
@@ -76,11 +79,13 @@ func TestWayOut(t *testing.T) {
 				if _, err := url.Parse(proxy); err != nil {
 					t.Error(err)
 				}
-				if got := b.spec.Env["NO_PROXY"]; strings.Contains(got, "127.0.0.1") != (tt.want != nil) || got != b.spec.Env["no_proxy"] {
+				if got := b.spec.Env["NO_PROXY"]; strings.Contains(got, "127.0.0.1") != (tt.want != nil) ||
+					got != b.spec.Env["no_proxy"] {
 					t.Errorf("NO_PROXY=%q", got)
 				}
 				known, err := meter.Start(t.Context(), start)
-				if diff := cmp.Diff(tt.want, known.Hosts, cmpopts.EquateEmpty()); diff != "" || (err != nil) != (start == "r1-2" && tt.want == nil) {
+				if diff := cmp.Diff(tt.want, known.Hosts, cmpopts.EquateEmpty()); diff != "" ||
+					(err != nil) != (start == "r1-2" && tt.want == nil) {
 					t.Errorf("%v\n%s", err, diff)
 				}
 			}
@@ -97,7 +102,8 @@ func TestWayOut(t *testing.T) {
 
 			h, b := open()
 			handle, err := h.StartAgent(t.Context(), s, loop.AgentStart{
-				Name: "r1-1", Prompt: "work", ProgressPath: ".ralph/x/progress.md", Progress: progress.New("x", progress.Binding{Key: "k", PlanSHA256: strings.Repeat("0", 64)}),
+				Name: "r1-1", Prompt: "work", ProgressPath: ".ralph/x/progress.md",
+				Progress: progress.New("x", progress.Binding{Key: "k", PlanSHA256: strings.Repeat("0", 64)}),
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -111,7 +117,9 @@ func TestWayOut(t *testing.T) {
 			}
 
 			h, b = open()
-			handle, err = h.StartGate(t.Context(), s, loop.GateStart{Name: "r1-2", Gate: gate.Gate{Command: "true", Timeout: time.Minute}, Tree: s.HeadTree})
+			handle, err = h.StartGate(t.Context(), s, loop.GateStart{
+				Name: "r1-2", Gate: gate.Gate{Command: "true", Timeout: time.Minute}, Tree: s.HeadTree,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

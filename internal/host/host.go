@@ -239,12 +239,17 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	}
 	findings := env.findings
 	if b := h.cfg.Backend; b.HoldsCredential() {
-		findings = append(findings, gate.Finding{Rule: "agent_credential", Text: b.Name() + " uses its own key: only time and iterations limited its cost, no budget did"})
+		findings = append(findings, gate.Finding{
+			Rule: "agent_credential",
+			Text: b.Name() + " uses its own key: only time and iterations limited its cost, no budget did",
+		})
 	}
 	return loop.Opened{
-		Findings: findings, Settings: settings, Branch: at.Branch, BaseBranch: at.BaseBranch, Base: string(at.Base), BaseTree: string(baseTree),
-		Head: string(at.Head), HeadTree: string(headTree), Templates: templates, Build: env.build, Setup: due, SetupKey: key,
-		Earlier: Earlier(earlier),
+		Findings: findings, Settings: settings, Branch: at.Branch, BaseBranch: at.BaseBranch, Base: string(at.Base),
+		BaseTree: string(baseTree),
+		Head:     string(at.Head), HeadTree: string(headTree), Templates: templates, Build: env.build, Setup: due,
+		SetupKey: key,
+		Earlier:  Earlier(earlier),
 	}, nil
 }
 
@@ -255,7 +260,11 @@ func (h *Host) settings(at Location) (loop.Settings, config.Repo, error) {
 	if err != nil {
 		return loop.Settings{}, config.Repo{}, err
 	}
-	set := loop.Settings{Limits: h.cfg.Limits(repo.Limits), Image: repo.Image, Model: cmp.Or(repo.Model, h.cfg.Model), Ask: plan.Ask(repo.Plan.Ask), NeedsApproval: h.cfg.NeedsApproval || repo.Plan.Approval == config.ApprovalRequired, KeepProgress: repo.Progress.Keep, Quality: repo.Quality, Egress: repo.Egress}
+	set := loop.Settings{
+		Limits: h.cfg.Limits(repo.Limits), Image: repo.Image, Model: cmp.Or(repo.Model, h.cfg.Model),
+		Ask: plan.Ask(repo.Plan.Ask), NeedsApproval: h.cfg.NeedsApproval || repo.Plan.Approval == config.ApprovalRequired,
+		KeepProgress: repo.Progress.Keep, Quality: repo.Quality, Egress: repo.Egress,
+	}
 	set.Supervision, set.Forget, set.VerifyTasks = repo.Supervision, repo.Forget, repo.Evidence == config.EvidenceTask
 	set.Review = loop.ReviewAlways
 	if repo.Review != nil && !*repo.Review {
@@ -464,7 +473,9 @@ func (h *Host) Changes(ctx context.Context, from, to string) ([]loop.Change, err
 	}
 	changes := make([]loop.Change, 0, len(diff))
 	for _, c := range diff {
-		changes = append(changes, loop.Change{Path: c.Path, Status: c.Status.String(), OldMode: c.OldMode, NewMode: c.NewMode})
+		changes = append(changes, loop.Change{
+			Path: c.Path, Status: c.Status.String(), OldMode: c.OldMode, NewMode: c.NewMode,
+		})
 	}
 	return changes, nil
 }
@@ -611,7 +622,9 @@ func (h *Host) Restore(ctx context.Context, tree, from string, paths []string) (
 	var edits []gitrepo.TreeEdit
 	for _, c := range diff {
 		if slices.Contains(paths, c.Path) {
-			edits = append(edits, gitrepo.TreeEdit{Path: c.Path, Remove: c.Status == gitrepo.Deleted, Mode: c.NewMode, OID: c.NewOID})
+			edits = append(edits, gitrepo.TreeEdit{
+				Path: c.Path, Remove: c.Status == gitrepo.Deleted, Mode: c.NewMode, OID: c.NewOID,
+			})
 		}
 	}
 	oid, err := repo.TreeWith(ctx, gitrepo.OID(tree), edits)

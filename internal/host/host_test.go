@@ -38,7 +38,9 @@ func newSource(t *testing.T, files map[string]string) source {
 	t.Helper()
 	dir := t.TempDir()
 	put(t, dir, files)
-	for _, args := range [][]string{{"init", "-q"}, {"add", "-A", "-f"}, {"-c", "user.name=A", "-c", "user.email=a@b", "commit", "-q", "-m", "begin"}} {
+	for _, args := range [][]string{
+		{"init", "-q"}, {"add", "-A", "-f"}, {"-c", "user.name=A", "-c", "user.email=a@b", "commit", "-q", "-m", "begin"},
+	} {
 		cmd := exec.CommandContext(t.Context(), "git", args...)
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -115,7 +117,9 @@ func TestPoolHandsOnTheTreeAndNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, work, map[string]string{"cache/poison": "evil\n", "new": "evil\n", "dir/file": "evil\n", ".git/config": "evil\n"})
+	put(t, work, map[string]string{
+		"cache/poison": "evil\n", "new": "evil\n", "dir/file": "evil\n", ".git/config": "evil\n",
+	})
 	if err := first.Delete(); err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +203,9 @@ func TestProgressIsWrittenOverWhateverStandsThere(t *testing.T) {
 // how much it may hold.
 func TestFilesThatAreTooLarge(t *testing.T) {
 	t.Parallel()
-	for path, limit := range map[string]int{".github/ralph.yml": 32, ".ralph/PROMPT_plan.md": 48, ".ralph/PROMPT_debugger.md": 48} {
+	for path, limit := range map[string]int{
+		".github/ralph.yml": 32, ".ralph/PROMPT_plan.md": 48, ".ralph/PROMPT_debugger.md": 48,
+	} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
 			for _, tt := range []struct {

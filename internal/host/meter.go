@@ -19,7 +19,9 @@ import (
 // begin opens the account of an agent's start. From then on its tokens are good.
 func (g *Gateway) begin(ctx context.Context, s loop.State, name string) error {
 	limit := func(usd float64) spend.USD { return spend.Dollars(max(usd, 0)) }
-	start := spend.Start{Name: name, Hosts: g.hosts(s), Scopes: []spend.Scope{spend.RunScope(s.Run, limit(s.Limits.BudgetUSD))}}
+	start := spend.Start{
+		Name: name, Hosts: g.hosts(s), Scopes: []spend.Scope{spend.RunScope(s.Run, limit(s.Limits.BudgetUSD))},
+	}
 	if s.TaskID != "" {
 		start.Scopes = append(start.Scopes, spend.TaskScope(s.Run, s.TaskID, limit(s.Limits.TaskBudgetUSD)))
 	}

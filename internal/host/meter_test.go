@@ -103,8 +103,9 @@ func metered(t *testing.T, says agent.Result) (*host.Host, *box, *spend.Meter, l
 	ledger := spendtest.Open(t, t.TempDir())
 	meter, b := spend.NewMeter(ledger, run.ListPrices()), &box{ended: make(chan struct{})}
 	h := host.New(host.Config{
-		Dir: filepath.Join(t.TempDir(), "run"), Source: newSource(t, map[string]string{"README": "hello\n"}), Sandbox: b, Backend: talker{result: says},
-		Limits: func(asked run.Limits) run.Limits { return asked },
+		Dir: filepath.Join(t.TempDir(), "run"), Source: newSource(t, map[string]string{"README": "hello\n"}), Sandbox: b,
+		Backend: talker{result: says},
+		Limits:  func(asked run.Limits) run.Limits { return asked },
 		Gateway: &host.Gateway{
 			Dir: t.TempDir(), Token: func(start string) string { return "token of " + start }, Meter: meter,
 			Scopes: func() []spend.Scope { return []spend.Scope{spend.DayScope("R_1", "2026-03-01", spend.Dollars(9))} },
@@ -120,7 +121,8 @@ func metered(t *testing.T, says agent.Result) (*host.Host, *box, *spend.Meter, l
 	}
 	s.HeadTree = opened.HeadTree
 	handle, err := h.StartAgent(t.Context(), s, loop.AgentStart{
-		Name: "r1-1", Prompt: "work", ProgressPath: ".ralph/x/progress.md", Progress: progress.New("x", progress.Binding{Key: "k", PlanSHA256: strings.Repeat("0", 64)}),
+		Name: "r1-1", Prompt: "work", ProgressPath: ".ralph/x/progress.md",
+		Progress: progress.New("x", progress.Binding{Key: "k", PlanSHA256: strings.Repeat("0", 64)}),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +132,8 @@ func metered(t *testing.T, says agent.Result) (*host.Host, *box, *spend.Meter, l
 	}
 	start, err := meter.Start(t.Context(), "r1-1")
 	want := []spend.Scope{
-		spend.RunScope("r1", spend.Dollars(1)), spend.TaskScope("r1", "T1", spend.Dollars(0.5)), spend.DayScope("R_1", "2026-03-01", spend.Dollars(9)),
+		spend.RunScope("r1", spend.Dollars(1)), spend.TaskScope("r1", "T1", spend.Dollars(0.5)),
+		spend.DayScope("R_1", "2026-03-01", spend.Dollars(9)),
 	}
 	if diff := cmp.Diff(want, start.Scopes); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
@@ -161,8 +164,11 @@ func TestI1BudgetHitStopsTheAgent(t *testing.T) {
 	t.Parallel()
 	const why = "budget exhausted: the test says so"
 	for name, says := range map[string]agent.Result{
-		"silent": {Outcome: agent.OutcomeEmpty}, "blames the rate": {Outcome: agent.OutcomeRateLimited, Error: "429", RetryAt: time.Unix(99, 0)},
-		"blames the key": {Outcome: agent.OutcomeAuth, Error: "401"}, "counts wrongly": {Outcome: agent.OutcomeErrored, Usage: run.Usage{CostUSD: 99, Turns: 3}},
+		"silent": {
+			Outcome: agent.OutcomeEmpty,
+		}, "blames the rate": {Outcome: agent.OutcomeRateLimited, Error: "429", RetryAt: time.Unix(99, 0)},
+		"blames the key": {Outcome: agent.OutcomeAuth, Error: "401"},
+		"counts wrongly": {Outcome: agent.OutcomeErrored, Usage: run.Usage{CostUSD: 99, Turns: 3}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -180,7 +186,8 @@ func TestI1BudgetHitStopsTheAgent(t *testing.T) {
 			}
 			status, err = h.ObserveAgent(t.Context(), handle)
 			want := run.Usage{InputTokens: 1000, OutputTokens: 200, CostUSD: 0.002, Turns: max(says.Usage.Turns, 1)}
-			if err != nil || status.Running || status.Outcome != loop.AgentOverBudget || status.Detail != why || status.Usage != want {
+			if err != nil || status.Running || status.Outcome != loop.AgentOverBudget || status.Detail != why ||
+				status.Usage != want {
 				t.Errorf("%+v, %v", status, err)
 			}
 			if _, err := meter.Start(t.Context(), "r1-1"); err == nil {
@@ -197,7 +204,8 @@ func TestI1BudgetHitIsSeenByPolling(t *testing.T) {
 	if err := meter.Refuse(t.Context(), "r1-1", spend.Refusal{Reason: "no", Budget: true}); err != nil {
 		t.Fatal(err)
 	}
-	if status, err := h.ObserveAgent(t.Context(), handle); err != nil || !status.Running || b.status.Reason != sandbox.ReasonStopped {
+	if status, err := h.ObserveAgent(t.Context(), handle); err != nil || !status.Running ||
+		b.status.Reason != sandbox.ReasonStopped {
 		t.Errorf("%+v, %v, the process %+v", status, err, b.status)
 	}
 }
@@ -211,9 +219,18 @@ func TestGatewayKnowsTheUse(t *testing.T) {
 		exit    sandbox.Status
 		outcome loop.Outcome
 	}{
-		"ended well":  {agent.Result{Outcome: agent.OutcomeCompleted, Usage: run.Usage{InputTokens: 5, CostUSD: 7, Turns: 2}, Model: "m"}, sandbox.Status{Reason: sandbox.ReasonExited}, loop.AgentCompleted},
-		"killed":      {agent.Result{Outcome: agent.OutcomeEmpty}, sandbox.Status{Reason: sandbox.ReasonWallTimeout, ExitCode: 137, Signal: "SIGKILL"}, loop.AgentTimedOut},
-		"out of room": {agent.Result{Outcome: agent.OutcomeEmpty}, sandbox.Status{Reason: sandbox.ReasonLost, OOMKilled: true}, loop.AgentGaveUp},
+		"ended well": {
+			agent.Result{Outcome: agent.OutcomeCompleted, Usage: run.Usage{InputTokens: 5, CostUSD: 7, Turns: 2}, Model: "m"},
+			sandbox.Status{Reason: sandbox.ReasonExited}, loop.AgentCompleted,
+		},
+		"killed": {
+			agent.Result{Outcome: agent.OutcomeEmpty},
+			sandbox.Status{Reason: sandbox.ReasonWallTimeout, ExitCode: 137, Signal: "SIGKILL"}, loop.AgentTimedOut,
+		},
+		"out of room": {
+			agent.Result{Outcome: agent.OutcomeEmpty}, sandbox.Status{Reason: sandbox.ReasonLost, OOMKilled: true},
+			loop.AgentGaveUp,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -226,7 +243,8 @@ func TestGatewayKnowsTheUse(t *testing.T) {
 			b.end(tt.exit)
 			got, err := h.ObserveAgent(t.Context(), handle)
 			want := run.Usage{InputTokens: 2000, OutputTokens: 200, CostUSD: 0.003, Turns: 2}
-			if err != nil || got.Outcome != tt.outcome || got.Usage != want || !strings.HasSuffix(got.Detail, "the gateway refused: no such path") {
+			if err != nil || got.Outcome != tt.outcome || got.Usage != want ||
+				!strings.HasSuffix(got.Detail, "the gateway refused: no such path") {
 				t.Errorf("%+v, %v", got, err)
 			}
 			if model := map[bool]string{true: "m", false: "claude-haiku-4-5"}[tt.says.Model != ""]; got.Model != model {
@@ -243,7 +261,8 @@ func TestUseOfALostAgent(t *testing.T) {
 	use(t, meter, 1000, 200)
 	b.end(sandbox.Status{Reason: sandbox.ReasonOwnerDied})
 	got, err := h.ObserveAgent(t.Context(), handle)
-	if want := (run.Usage{InputTokens: 1000, OutputTokens: 200, CostUSD: 0.002, Turns: 1}); got.Usage != want || err == nil {
+	if want := (run.Usage{InputTokens: 1000, OutputTokens: 200, CostUSD: 0.002, Turns: 1}); got.Usage != want ||
+		err == nil {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -212,11 +212,17 @@ func (s *MirrorSource) configFile(ctx context.Context, mirror *gitrepo.Repo, com
 func resolveBase(ctx context.Context, mirror *gitrepo.Repo, where, base, branch string) (gitrepo.OID, error) {
 	const hint = "fix `base` on the default branch, or remove it"
 	if base == branch {
-		return "", &run.UserError{Message: fmt.Sprintf("%s sets the branch `%s` as base, but this work is committed to that branch", where, base), Hint: hint}
+		return "", &run.UserError{
+			Message: fmt.Sprintf("%s sets the branch `%s` as base, but this work is committed to that branch", where, base),
+			Hint:    hint,
+		}
 	}
 	tip, err := mirror.Resolve(ctx, "refs/heads/"+base)
 	if errors.Is(err, gitrepo.ErrNotFound) {
-		return "", &run.UserError{Message: fmt.Sprintf("%s sets the branch `%s` as base, but that branch does not exist", where, base), Hint: hint, Err: err}
+		return "", &run.UserError{
+			Message: fmt.Sprintf("%s sets the branch `%s` as base, but that branch does not exist", where, base), Hint: hint,
+			Err: err,
+		}
 	}
 	return tip, err
 }

@@ -175,7 +175,9 @@ func edits(diff []gitrepo.Change, pick func(path string) bool) []gitrepo.TreeEdi
 	var out []gitrepo.TreeEdit
 	for _, c := range diff {
 		if pick(c.Path) {
-			out = append(out, gitrepo.TreeEdit{Path: c.Path, Remove: c.Status == gitrepo.Deleted, Mode: c.NewMode, OID: c.NewOID})
+			out = append(out, gitrepo.TreeEdit{
+				Path: c.Path, Remove: c.Status == gitrepo.Deleted, Mode: c.NewMode, OID: c.NewOID,
+			})
 		}
 	}
 	return out

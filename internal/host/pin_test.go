@@ -39,7 +39,9 @@ func (b branched) commit(t *testing.T, files map[string]string, remove ...string
 			t.Fatal(err)
 		}
 	}
-	for _, args := range [][]string{{"add", "-A", "-f"}, {"-c", "user.name=A", "-c", "user.email=a@b", "commit", "-q", "-m", "next"}} {
+	for _, args := range [][]string{
+		{"add", "-A", "-f"}, {"-c", "user.name=A", "-c", "user.email=a@b", "commit", "-q", "-m", "next"},
+	} {
 		cmd := exec.CommandContext(t.Context(), "git", args...)
 		cmd.Dir = b.repo.Top()
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -112,7 +114,9 @@ func TestAgentsAreSteeredByTheDefaultBranch(t *testing.T) {
 		"CLAUDE.md": "good\n", "web/AGENTS.md": "good\n", ".gitignore": "*.local.json\ndeps/\n", "main.go": "one\n",
 	})}
 	_, src.def, _ = src.repo.Head(t.Context())
-	src.commit(t, map[string]string{"CLAUDE.md": "evil\n", ".claude/settings.json": "evil\n", "GEMINI.md": "evil\n", "main.go": "two\n"}, "web/AGENTS.md")
+	src.commit(t, map[string]string{
+		"CLAUDE.md": "evil\n", ".claude/settings.json": "evil\n", "GEMINI.md": "evil\n", "main.go": "two\n",
+	}, "web/AGENTS.md")
 	a := &agents{t: t}
 	a.cfg = host.Config{
 		Dir: filepath.Join(t.TempDir(), "run"), Source: src, Sandbox: &box{ended: make(chan struct{})}, Backend: talker{result: agent.Result{}},
@@ -125,20 +129,25 @@ func TestAgentsAreSteeredByTheDefaultBranch(t *testing.T) {
 	}
 	a.state = loop.State{Request: loop.Request{Run: "r1"}, Checkout: loop.Checkout{HeadTree: opened.HeadTree, BaseTree: opened.BaseTree}}
 
-	given := map[string]string{"CLAUDE.md": "good\n", "web/AGENTS.md": "good\n", ".gitignore": "*.local.json\ndeps/\n", "main.go": "two\n"}
+	given := map[string]string{
+		"CLAUDE.md": "good\n", "web/AGENTS.md": "good\n", ".gitignore": "*.local.json\ndeps/\n", "main.go": "two\n",
+	}
 	if diff := cmp.Diff(given, a.start()); diff != "" {
 		t.Error(diff)
 	}
 	if got := a.changes(); got != nil {
 		t.Errorf("changes before the agent did anything: %v", got)
 	}
-	if diff := cmp.Diff([]string{"agents get these files from the default branch, not from this one: .claude/settings.json, CLAUDE.md, GEMINI.md, web/AGENTS.md"}, a.told); diff != "" {
+	if diff := cmp.Diff([]string{
+		"agents get these files from the default branch, not from this one: .claude/settings.json, CLAUDE.md, GEMINI.md, web/AGENTS.md",
+	}, a.told); diff != "" {
 		t.Error(diff)
 	}
 
 	// What an agent changes is its change, whichever version it began from.
 	put(t, a.tree(), map[string]string{
-		"main.go": "three\n", "CLAUDE.md": "worse\n", ".codex/config.toml": "worse\n", ".claude/x.local.json": "ignored\n", "deps/lib/AGENTS.md": "ignored\n", "deps/lib/lib.go": "kept\n",
+		"main.go": "three\n", "CLAUDE.md": "worse\n", ".codex/config.toml": "worse\n", ".claude/x.local.json": "ignored\n",
+		"deps/lib/AGENTS.md": "ignored\n", "deps/lib/lib.go": "kept\n",
 	})
 	if diff := cmp.Diff([]string{"A .codex/config.toml", "M CLAUDE.md", "M main.go"}, a.changes()); diff != "" {
 		t.Error(diff)
@@ -204,11 +213,16 @@ func (hiding) Hides() []string { return []string{".opencode", "opencode.json", "
 // it, stays in the branch, and cannot be put there for the next one.
 func TestHiddenFromTheAgent(t *testing.T) {
 	t.Parallel()
-	src := branched{source: newSource(t, map[string]string{".opencode/plugin/p.js": "run me\n", "opencode.json": "{}\n", "main.go": "one\n"})}
+	src := branched{
+		source: newSource(t, map[string]string{
+			".opencode/plugin/p.js": "run me\n", "opencode.json": "{}\n", "main.go": "one\n",
+		}),
+	}
 	_, src.def, _ = src.repo.Head(t.Context())
 	a := &agents{t: t, cfg: host.Config{
-		Dir: filepath.Join(t.TempDir(), "run"), Source: src, Sandbox: &box{ended: make(chan struct{})}, Backend: hiding{talker{result: agent.Result{}}},
-		Limits: func(asked run.Limits) run.Limits { return asked },
+		Dir: filepath.Join(t.TempDir(), "run"), Source: src, Sandbox: &box{ended: make(chan struct{})},
+		Backend: hiding{talker{result: agent.Result{}}},
+		Limits:  func(asked run.Limits) run.Limits { return asked },
 	}}
 	opened, err := a.host().Open(t.Context(), loop.State{})
 	if err != nil {

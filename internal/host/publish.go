@@ -23,9 +23,11 @@ func Commit(l loop.Landing, agent string) publish.Commit {
 	}
 	c := publish.Commit{
 		Run: s.Run, Iteration: l.Iteration, TaskID: l.Task.ID, TaskTitle: l.Task.Title, Subject: l.Task.Subject,
-		Base: s.Head, BaseTree: s.HeadTree, Tree: l.Tree, Own: l.Own, Protection: s.Protected, Model: l.Model, Agent: agent, CostUSD: l.CostUSD,
+		Base: s.Head, BaseTree: s.HeadTree, Tree: l.Tree, Own: l.Own, Protection: s.Protected, Model: l.Model, Agent: agent,
+		CostUSD:     l.CostUSD,
 		RequestedBy: by.Login, RequestedByID: by.ID,
-		PlanSHA256: s.Plan.SHA256, Approved: s.Approved, ApprovedBy: s.ApprovedBy, Planned: l.Planned, Recorded: l.Recorded, Closing: l.Closing,
+		PlanSHA256: s.Plan.SHA256, Approved: s.Approved, ApprovedBy: s.ApprovedBy, Planned: l.Planned, Recorded: l.Recorded,
+		Closing: l.Closing,
 	}
 	if p := s.Proposal; p != nil && l.Task.ID != "" { // it changes no code
 		switch {
@@ -55,7 +57,9 @@ func Earlier(commits []gitrepo.CommitInfo) loop.Earlier {
 		sum.Iterations = max(sum.Iterations, told.Iteration)
 		sum.CostUSD += told.CostUSD
 		if !told.Closing {
-			sum.Commits = append(sum.Commits, loop.Landed{OID: string(c.OID), Tree: string(c.Tree), Subject: c.Subject, TaskID: told.TaskID})
+			sum.Commits = append(sum.Commits, loop.Landed{
+				OID: string(c.OID), Tree: string(c.Tree), Subject: c.Subject, TaskID: told.TaskID,
+			})
 		}
 	}
 	sum.Runs = len(runs)

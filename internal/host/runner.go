@@ -73,7 +73,9 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 	if err != nil {
 		return "", fmt.Errorf("prepare %s: %w", a.Name, err)
 	}
-	inv := agent.Invocation{Model: a.Model, MaxTurns: a.MaxTurns, DenyTools: a.DenyTools, Mode: a.Mode, Sandbox: h.cfg.Sandbox.Name()}
+	inv := agent.Invocation{
+		Model: a.Model, MaxTurns: a.MaxTurns, DenyTools: a.DenyTools, Mode: a.Mode, Sandbox: h.cfg.Sandbox.Name(),
+	}
 	if h.cfg.Gateway != nil {
 		if !h.cfg.Gateway.NoModels {
 			inv.BaseURL = fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultGatewayPort)
@@ -357,7 +359,8 @@ func (h *Host) observe(ctx context.Context, lh loop.Handle, tree string) (sandbo
 			return handle, status, err
 		}
 		return handle, status, loop.ErrLost
-	case sandbox.ReasonExited, sandbox.ReasonWallTimeout, sandbox.ReasonIdleTimeout, sandbox.ReasonStopped, sandbox.ReasonStartFailed, sandbox.ReasonDiskLimit:
+	case sandbox.ReasonExited, sandbox.ReasonWallTimeout, sandbox.ReasonIdleTimeout, sandbox.ReasonStopped,
+		sandbox.ReasonStartFailed, sandbox.ReasonDiskLimit:
 	}
 	return handle, status, nil
 }
@@ -389,7 +392,8 @@ func agentStatus(r agent.Result, status sandbox.Status) loop.AgentStatus {
 	s := loop.AgentStatus{Started: status.FinishedAt.Add(-took(status)), Finished: status.FinishedAt}
 	reason := ""
 	switch status.Reason {
-	case sandbox.ReasonWallTimeout, sandbox.ReasonIdleTimeout, sandbox.ReasonStopped, sandbox.ReasonStartFailed, sandbox.ReasonDiskLimit:
+	case sandbox.ReasonWallTimeout, sandbox.ReasonIdleTimeout, sandbox.ReasonStopped, sandbox.ReasonStartFailed,
+		sandbox.ReasonDiskLimit:
 		reason = string(status.Reason)
 	case sandbox.ReasonExited, sandbox.ReasonLost, sandbox.ReasonOwnerDied:
 	}
@@ -468,7 +472,9 @@ func (h *Host) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (l
 		return "", err
 	}
 	dir := h.start(g.Name)
-	level := map[loop.Trust]string{loop.TrustRun: cacheCheck, loop.TrustBase: cacheBase, loop.TrustDefault: cacheSetup}[g.Trust]
+	level := map[loop.Trust]string{
+		loop.TrustRun: cacheCheck, loop.TrustBase: cacheBase, loop.TrustDefault: cacheSetup,
+	}[g.Trust]
 	err = once(dir, func() error {
 		if err := h.clearCheckDir(); err != nil {
 			return err

@@ -23,7 +23,8 @@ const (
 // host knows. What it wrote is carried on from call to call: refusing it would
 // refuse all that follows.
 func (h *Host) withoutSecrets(doc *progress.Doc) (*progress.Doc, error) {
-	known := slices.ContainsFunc(h.cfg.Mask.Find(doc.Bytes()), func(s redact.Secret) bool { return s.Rule == redact.Known })
+	known := slices.ContainsFunc(h.cfg.Mask.Find(doc.Bytes()),
+		func(s redact.Secret) bool { return s.Rule == redact.Known })
 	if !known {
 		return doc, nil
 	}

@@ -58,7 +58,9 @@ func TestSecretsAreThoseThatAreNew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []gate.Leak{{Path: "new.txt", Line: 2, Rule: "npm_token", Critical: true}, {Path: secret("p"), Rule: "npm_token", Critical: true}}
+	want := []gate.Leak{
+		{Path: "new.txt", Line: 2, Rule: "npm_token", Critical: true}, {Path: secret("p"), Rule: "npm_token", Critical: true},
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -105,20 +107,28 @@ func TestNamesFollowNoLinks(t *testing.T) {
 
 func TestRestore(t *testing.T) {
 	t.Parallel()
-	h, work, base := opened(t, map[string]string{"gone_test.go": "old", "changed_test.go": "old", "kept_test.go": "old", "dir/x": "x"})
+	h, work, base := opened(t, map[string]string{
+		"gone_test.go": "old", "changed_test.go": "old", "kept_test.go": "old", "dir/x": "x",
+	})
 	if err := os.Remove(filepath.Join(work, "gone_test.go")); err != nil {
 		t.Fatal(err)
 	}
-	put(t, work, map[string]string{"changed_test.go": "new", "kept_test.go": "new", "added_test.go": "new", "code.go": "new"})
+	put(t, work, map[string]string{
+		"changed_test.go": "new", "kept_test.go": "new", "added_test.go": "new", "code.go": "new",
+	})
 	tree, _, _, err := h.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := h.Restore(t.Context(), tree, base, []string{"gone_test.go", "changed_test.go", "added_test.go", "never_test.go"})
+	got, err := h.Restore(t.Context(), tree, base,
+		[]string{"gone_test.go", "changed_test.go", "added_test.go", "never_test.go"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{"gone_test.go": "old", "changed_test.go": "old", "kept_test.go": "new", "added_test.go": "", "code.go": "new", "dir/x": "x"} {
+	for path, want := range map[string]string{
+		"gone_test.go": "old", "changed_test.go": "old", "kept_test.go": "new", "added_test.go": "", "code.go": "new",
+		"dir/x": "x",
+	} {
 		if src, ok, err := h.File(t.Context(), got, path, 100); err != nil || ok != (want != "") || string(src) != want {
 			t.Errorf("%s: %q, %t, %v; want %q", path, src, ok, err, want)
 		}

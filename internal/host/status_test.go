@@ -13,7 +13,9 @@ import (
 func TestAgentStatus(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
-	began := sandbox.Status{State: sandbox.Exited, Reason: sandbox.ReasonExited, StartedAt: at, FinishedAt: at.Add(time.Minute)}
+	began := sandbox.Status{
+		State: sandbox.Exited, Reason: sandbox.ReasonExited, StartedAt: at, FinishedAt: at.Add(time.Minute),
+	}
 	failed := began
 	failed.ExitCode, failed.Stderr = 3, "line 41: no such table\n"
 	missing := began
@@ -27,12 +29,27 @@ func TestAgentStatus(t *testing.T) {
 		doFirst string
 		took    time.Duration
 	}{
-		"refused":        {agent.Result{Outcome: agent.OutcomeCredit, Error: "no credit"}, began, loop.AgentBroken, "no credit", "add credit", time.Minute},
-		"words, exit 3":  {agent.Result{Outcome: agent.OutcomeByExit}, failed, loop.AgentGaveUp, "code 3; it said: line 41: no such table", "", time.Minute},
-		"not there":      {agent.Result{Outcome: agent.OutcomeByExit}, missing, loop.AgentBroken, "my-agent was not found", "put the program", time.Minute},
-		"could not ask":  {agent.Result{Outcome: agent.OutcomeRateLimited, Error: "429"}, began, loop.AgentRateLimited, "429", "", time.Minute},
-		"never began":    {agent.Result{Outcome: agent.OutcomeEmpty}, never, loop.AgentBroken, "could not be started: no room", "", 0},
-		"crash, no word": {agent.Result{Outcome: agent.OutcomeEmpty}, failed, loop.AgentBroken, "it said: line 41", "", time.Minute},
+		"refused": {
+			agent.Result{Outcome: agent.OutcomeCredit, Error: "no credit"}, began, loop.AgentBroken, "no credit", "add credit",
+			time.Minute,
+		},
+		"words, exit 3": {
+			agent.Result{Outcome: agent.OutcomeByExit}, failed, loop.AgentGaveUp, "code 3; it said: line 41: no such table", "",
+			time.Minute,
+		},
+		"not there": {
+			agent.Result{Outcome: agent.OutcomeByExit}, missing, loop.AgentBroken, "my-agent was not found", "put the program",
+			time.Minute,
+		},
+		"could not ask": {
+			agent.Result{Outcome: agent.OutcomeRateLimited, Error: "429"}, began, loop.AgentRateLimited, "429", "", time.Minute,
+		},
+		"never began": {
+			agent.Result{Outcome: agent.OutcomeEmpty}, never, loop.AgentBroken, "could not be started: no room", "", 0,
+		},
+		"crash, no word": {
+			agent.Result{Outcome: agent.OutcomeEmpty}, failed, loop.AgentBroken, "it said: line 41", "", time.Minute,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -69,11 +69,15 @@ func (h *Host) keepTranscript(ctx context.Context, handle sandbox.Handle, status
 		return
 	}
 	if err := h.transcribe(ctx, handle, status, s); err != nil && ctx.Err() == nil && h.cfg.Emit != nil {
-		h.cfg.Emit(run.Event{Kind: run.EventPersonNotified, Text: "the transcript of a call could not be kept: " + err.Error()})
+		h.cfg.Emit(run.Event{
+			Kind: run.EventPersonNotified, Text: "the transcript of a call could not be kept: " + err.Error(),
+		})
 	}
 }
 
-func (h *Host) transcribe(ctx context.Context, handle sandbox.Handle, status sandbox.Status, s loop.AgentStatus) (err error) {
+func (h *Host) transcribe(
+	ctx context.Context, handle sandbox.Handle, status sandbox.Status, s loop.AgentStatus,
+) (err error) {
 	dir := h.start(handle.Name)
 	b, err := os.ReadFile(filepath.Join(dir, startFile)) // #nosec G304 -- a file of our own
 	if errors.Is(err, fs.ErrNotExist) {
@@ -90,7 +94,8 @@ func (h *Host) transcribe(ctx context.Context, handle sandbox.Handle, status san
 		return nil
 	}
 	st.Started, st.Finished, st.ExitCode = status.StartedAt, status.FinishedAt, status.ExitCode
-	st.Outcome, st.Detail, st.Usage, st.Model = cmp.Or(string(s.Outcome), "ended early"), s.Detail, s.Usage, cmp.Or(s.Model, st.Model)
+	st.Outcome, st.Detail, st.Usage, st.Model = cmp.Or(string(s.Outcome), "ended early"), s.Detail, s.Usage,
+		cmp.Or(s.Model, st.Model)
 	prompt, err := os.Open(filepath.Join(dir, promptName)) // #nosec G304 -- a file of our own
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it was cut off before it was laid out

@@ -90,7 +90,10 @@ func wordsJob(text string) (job, error) {
 		return job{}, err
 	}
 	slug := plan.TextSlug(p.Text)
-	return job{plan: p, subject: loop.Subject{Key: kindWords + slug + "#" + mark(p.Text), Slug: slug, Name: p.Title, PlanFile: inWords}}, nil
+	return job{
+		plan:    p,
+		subject: loop.Subject{Key: kindWords + slug + "#" + mark(p.Text), Slug: slug, Name: p.Title, PlanFile: inWords},
+	}, nil
 }
 
 // mark tells apart what has one name.

@@ -62,7 +62,9 @@ func (c *checkout) view(ctx context.Context) (v repoView, err error) {
 // defaultBranch is the default branch and its tip. Where git knows none, it is
 // the one that earlier plans were begun from; ErrNotFound where there is none
 // either. The tip is "" where the branch has none in this repository.
-func (c *checkout) defaultBranch(ctx context.Context, notes map[string]gitrepo.BranchNote) (string, gitrepo.OID, error) {
+func (c *checkout) defaultBranch(
+	ctx context.Context, notes map[string]gitrepo.BranchNote,
+) (string, gitrepo.OID, error) {
 	def, err := c.repo.DefaultBranch(ctx)
 	if err != nil && !errors.Is(err, gitrepo.ErrNotFound) {
 		return "", "", err
@@ -98,7 +100,9 @@ func (c *checkout) choose(ctx context.Context, key, slug, wanted string) (place,
 	switch {
 	case c.named != "":
 		if !gitrepo.ValidBranch(c.named) {
-			return place{}, &run.UserError{Message: fmt.Sprintf("--branch: %q is not a valid branch name", c.named), Hint: "use a name such as ralph/my-plan"}
+			return place{}, &run.UserError{
+				Message: fmt.Sprintf("--branch: %q is not a valid branch name", c.named), Hint: "use a name such as ralph/my-plan",
+			}
 		}
 		return c.at(ctx, v, key, place{branch: c.named, slug: slug})
 	case v.current == "":
@@ -121,7 +125,9 @@ func (c *checkout) choose(ctx context.Context, key, slug, wanted string) (place,
 }
 
 func errDetached() error {
-	return &run.UserError{Message: "no branch is checked out (HEAD is detached)", Hint: "check out the branch you want the commits on"}
+	return &run.UserError{
+		Message: "no branch is checked out (HEAD is detached)", Hint: "check out the branch you want the commits on",
+	}
 }
 
 // checkWanted refuses the branch that a plan names where work must not go
@@ -274,7 +280,8 @@ func (c *checkout) enter(ctx context.Context, p place) (gitrepo.OID, error) {
 		return c.repo.Resolve(ctx, "refs/heads/"+p.branch)
 	}
 	if p.fresh {
-		if err := c.repo.CreateBranch(ctx, p.branch, p.base); err != nil && !errors.Is(err, gitrepo.ErrStale) { // stale: it is there
+		// stale: it is there
+		if err := c.repo.CreateBranch(ctx, p.branch, p.base); err != nil && !errors.Is(err, gitrepo.ErrStale) {
 			return "", err
 		}
 	}

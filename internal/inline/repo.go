@@ -188,7 +188,8 @@ func (c *checkout) land(ctx context.Context, l loop.Landing) (loop.Landed, error
 		}
 	}
 	if err != nil {
-		return loop.Landed{}, fmt.Errorf("commit %.10s is on %s, but the checkout could not be updated: %w", oid, s.Branch, err)
+		return loop.Landed{}, fmt.Errorf("commit %.10s is on %s, but the checkout could not be updated: %w", oid, s.Branch,
+			err)
 	}
 	return landed, nil
 }

@@ -189,7 +189,10 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 	h := host.New(conf)
 	defer h.Close()
 	driver := loop.Driver{
-		Engine: &loop.Engine{WorkTree: h, Trees: h, Branch: h, Runner: h, Publisher: place, Memory: st.Lessons(repo.Top()), Now: o.Now, Emit: h.Witness(o.Emit)},
+		Engine: &loop.Engine{
+			WorkTree: h, Trees: h, Branch: h, Runner: h, Publisher: place, Memory: st.Lessons(repo.Top()), Now: o.Now,
+			Emit: h.Witness(o.Emit),
+		},
 		Save: func(ctx context.Context, s loop.State) error {
 			if o.OnSave != nil {
 				o.OnSave(false)
@@ -212,7 +215,10 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 
 // checkout is the repository as a run sees it.
 func (o Options) checkout(repo *gitrepo.Repo) *checkout {
-	return &checkout{repo: repo, branches: o.Branches, named: o.Branch, here: o.Here, now: o.Now, agent: o.Backend.Name(), emit: o.Emit, mask: o.Mask}
+	return &checkout{
+		repo: repo, branches: o.Branches, named: o.Branch, here: o.Here, now: o.Now, agent: o.Backend.Name(), emit: o.Emit,
+		mask: o.Mask,
+	}
 }
 
 // record is that of the plan whose runs are kept in dir.
@@ -230,7 +236,9 @@ func (o Options) hostConfig(place *checkout, dir string) host.Config {
 	return host.Config{
 		Dir: dir, Source: place, Sandbox: o.Sandbox, Backend: o.Backend, Devcontainer: o.Devcontainer,
 		Image: cmp.Or(o.Image, o.Defaults.Image), Model: o.Defaults.Model,
-		Caches:       host.Caches{Dir: filepath.Join(o.DataDir, host.CachesDir), Repo: key(place.repo.Top(), ""), MaxBytes: o.CacheBytes},
+		Caches: host.Caches{
+			Dir: filepath.Join(o.DataDir, host.CachesDir), Repo: key(place.repo.Top(), ""), MaxBytes: o.CacheBytes,
+		},
 		OnOwnerDeath: sandbox.KillWithOwner, Resources: o.Resources, Prices: o.Prices, Emit: o.Emit,
 		Transcripts: o.Transcripts, Mask: o.Mask,
 		Limits: func(asked run.Limits) run.Limits {
@@ -391,7 +399,9 @@ func readPlan(file, named, dir string) (_ plan.Plan, companion string, _ error) 
 	}
 	p, err := plan.FromFile(filepath.Base(file), src, notes)
 	if errors.Is(err, plan.ErrEmpty) {
-		return plan.Plan{}, "", &run.UserError{Message: named + " is empty", Hint: "describe what to do, or list tasks as `- [ ] …`", Err: err}
+		return plan.Plan{}, "", &run.UserError{
+			Message: named + " is empty", Hint: "describe what to do, or list tasks as `- [ ] …`", Err: err,
+		}
 	}
 	return p, companion, err
 }

@@ -79,7 +79,9 @@ const maxAnswers = 100
 // waitingRun is the run that waits for answers to the questions that it has posted on
 // the issue, with what people have said since and before the command: no job ran
 // for that. It has left no branch.
-func (j *Job) waitingRun(ctx context.Context, in handlers.CommandIntent) (row store.Run, answers []ghapp.Comment, found bool, err error) {
+func (j *Job) waitingRun(
+	ctx context.Context, in handlers.CommandIntent,
+) (row store.Run, answers []ghapp.Comment, found bool, err error) {
 	ctx = ghapp.WithPurpose(ctx, "restore")
 	s := j.newState(in.Issue, in.IssueNode)
 	pub := publish.Publisher{GitHub: j.repoOf(in.Subject), Effects: j.deliveries.Comments.Effects, Run: s.Run,

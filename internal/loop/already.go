@@ -66,8 +66,8 @@ func (s *State) mayLook(tasks []run.Task, task run.Task, looks int) bool {
 	return supervise.MayLook(s.Supervision, h)
 }
 
-// idle says whether the candidate's own call changed nothing that could do the task, and nobody but it speaks for what earlier
-// calls left: they did not call it done, or no check has failed on it and passed since.
+// idle says whether the candidate's own call changed nothing that could do the task, and nobody but it speaks for
+// what earlier calls left: they did not call it done, or no check has failed on it and passed since.
 func (e *Engine) idle(ctx context.Context, s *State, c *candidate) (bool, error) {
 	went := s.Partial[c.task.ID] > 0
 	switch {
@@ -106,7 +106,8 @@ func (e *Engine) disbelieved(ctx context.Context, s *State, c *candidate) (_ Nex
 	case spent && stands:
 		s.watched()
 		next, err := e.askPerson(ctx, s, c.accepted, fmt.Sprintf(
-			"is it done? After %d failed attempts a call says so, and no calls are left to verify it: %s", s.Attempts[c.task.ID], final))
+			"is it done? After %d failed attempts a call says so, and no calls are left to verify it: %s", s.Attempts[c.task.ID],
+			final))
 		return next, true, err
 	case spent:
 		why += "No calls are left to verify that."
@@ -260,7 +261,8 @@ func (e *Engine) unfounded(ctx context.Context, tree string, criteria []string, 
 			return "", err
 		}
 		if len(places) == 0 {
-			return fmt.Sprintf("the answer to criterion %d gives no evidence that can be found: %s", i+1, oneLine(a.Evidence, 200)), nil
+			return fmt.Sprintf("the answer to criterion %d gives no evidence that can be found: %s", i+1,
+				oneLine(a.Evidence, 200)), nil
 		}
 		if i >= len(criteria) {
 			continue
@@ -345,7 +347,9 @@ func (e *Engine) hostTask(ctx context.Context, s *State, doc *progress.Doc, task
 	const note = "the host runs the checks itself"
 	s.hostCall(e.Now(), task, run.RoleReviewer, Proposal{Host: true, Note: note})
 	done, total := progress.Counts(doc.Tasks())
-	e.emit(run.Event{Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Text: note, Done: done, Total: total}, s)
+	e.emit(run.Event{
+		Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Text: note, Done: done, Total: total,
+	}, s)
 	return Next{}, nil
 }
 
@@ -417,7 +421,10 @@ func (e *Engine) fixFirst(ctx context.Context, s *State, task run.Task, what, wh
 		return Next{}, err
 	}
 	done, total := progress.Counts(doc.Tasks())
-	e.emit(run.Event{Kind: run.EventPlanned, TaskID: task.ID, Done: done, Total: total, Text: fmt.Sprintf("%s: %s; a task to fix that comes first", task.ID, what)}, s)
+	e.emit(run.Event{
+		Kind: run.EventPlanned, TaskID: task.ID, Done: done, Total: total,
+		Text: fmt.Sprintf("%s: %s; a task to fix that comes first", task.ID, what),
+	}, s)
 	s.reapprove(doc)
 	s.Progress = s.text(doc)
 	s.Failure = why

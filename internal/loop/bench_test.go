@@ -46,7 +46,9 @@ func BenchmarkBeforeAnAgent(b *testing.B) {
 			it.Files = append(it.Files[:min(f, len(it.Files)):min(f, len(it.Files))], fmt.Sprintf("src/pkg%d/file%d.go", i, f))
 		}
 		s.Watched = append(s.Watched, it)
-		s.History = append(s.History, loop.Iteration{Number: i + 1, TaskID: it.TaskID, StartedAt: w.now, Duration: time.Minute})
+		s.History = append(s.History, loop.Iteration{
+			Number: i + 1, TaskID: it.TaskID, StartedAt: w.now, Duration: time.Minute,
+		})
 	}
 	s.TaskID = ""
 	clear(s.Attempts)

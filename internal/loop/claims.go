@@ -54,7 +54,8 @@ func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Ne
 		why := "The last call ended without changing any file."
 		switch {
 		case s.unanswered() != "":
-			why = "The last call asked a question and changed no file: " + s.unanswered() + " Nobody can answer while you work. Decide yourself, choose what is easiest to change later, and write the assumption down."
+			why = "The last call asked a question and changed no file: " + s.unanswered() +
+				" Nobody can answer while you work. Decide yourself, choose what is easiest to change later, and write the assumption down."
 		case said.Kind == claim.Partial:
 			// Work that has begun and gets no further needs smaller tasks.
 			s.Draft.Analysis.TooComplex = s.Draft.Analysis.TooComplex || s.Partial[s.TaskID] > 0
@@ -144,7 +145,10 @@ func (e *Engine) goOn(ctx context.Context, s *State, doc *progress.Doc, tree str
 		return Next{}, err
 	}
 	left := cmp.Or(s.Proposal.Claim.Words, s.Proposal.Claim.Against)
-	s.Kept = &Kept{TaskID: task.ID, Tree: tree, Head: s.Head, HeadTree: s.HeadTree, Left: left, Blocked: s.Proposal.Claim.Kind == claim.Blocked}
+	s.Kept = &Kept{
+		TaskID: task.ID, Tree: tree, Head: s.Head, HeadTree: s.HeadTree, Left: left,
+		Blocked: s.Proposal.Claim.Kind == claim.Blocked,
+	}
 	s.Partial[task.ID]++
 	s.Advanced = s.Advanced || left != ""
 	note := "continues; it did not say what is left"
@@ -156,7 +160,9 @@ func (e *Engine) goOn(ctx context.Context, s *State, doc *progress.Doc, tree str
 		return Next{}, err
 	}
 	done, total := progress.Counts(doc.Tasks())
-	e.emit(run.Event{Kind: run.EventTaskGoesOn, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total, Text: note}, s)
+	e.emit(run.Event{
+		Kind: run.EventTaskGoesOn, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total, Text: note,
+	}, s)
 	s.Progress = s.text(doc)
 	s.Failure = s.Objection
 	s.Draft, s.DraftTree = supervise.Iteration{}, "" // neither a failure nor a landing
@@ -168,7 +174,9 @@ func (e *Engine) goOn(ctx context.Context, s *State, doc *progress.Doc, tree str
 // unfinished acts on a task that has gone on for as many calls as it may: it is
 // split up, and where it was already, a person decides. handled is false where
 // another call may go on.
-func (e *Engine) unfinished(ctx context.Context, s *State, doc *progress.Doc, task run.Task) (_ Next, handled bool, _ error) {
+func (e *Engine) unfinished(
+	ctx context.Context, s *State, doc *progress.Doc, task run.Task,
+) (_ Next, handled bool, _ error) {
 	most := s.Limits.PartialCalls
 	if most <= 0 || s.Partial[task.ID] < most {
 		return Next{}, false, nil
@@ -192,7 +200,10 @@ func (e *Engine) unfinished(ctx context.Context, s *State, doc *progress.Doc, ta
 		Kind: run.EventVerdict, TaskID: task.ID, TaskTitle: task.Title, Verdict: string(s.Verdict),
 		Text: fmt.Sprintf("%s: %d calls each did a part of it", s.Verdict, s.Partial[task.ID]),
 	}, s)
-	e.emit(run.Event{Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Verdict: string(s.Verdict), Done: done, Total: total}, s)
+	e.emit(run.Event{
+		Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Verdict: string(s.Verdict), Done: done,
+		Total: total,
+	}, s)
 	next, err := e.prepareAgent(s, prompt.JobSplit, run.RolePlanner, task.ID)
 	return next, true, err
 }
@@ -247,7 +258,10 @@ func (e *Engine) takeUp(ctx context.Context, s *State) error {
 	}
 	if !there || tree == "" {
 		delete(s.Partial, k.TaskID)
-		e.emit(run.Event{Kind: run.EventTrouble, TaskID: k.TaskID, Text: "the unfinished work at " + k.TaskID + " is lost; the task starts over"}, s)
+		e.emit(run.Event{
+			Kind: run.EventTrouble, TaskID: k.TaskID,
+			Text: "the unfinished work at " + k.TaskID + " is lost; the task starts over",
+		}, s)
 		return nil
 	}
 	kept := *k

@@ -40,7 +40,8 @@ func TestPartialWorkGoesOn(t *testing.T) {
 	}
 	s := w.drive(loop.NewState(request(t, oneTask), w.now), nil)
 	if s.End != run.EndAllTasksComplete || len(s.Commits) != 1 || len(w.prompts) != 4 {
-		t.Fatalf("ended %s (%s) with %d commits after %d calls\n%s", s.End, s.EndDetail, len(s.Commits), len(w.prompts), s.Progress)
+		t.Fatalf("ended %s (%s) with %d commits after %d calls\n%s", s.End, s.EndDetail, len(s.Commits), len(w.prompts),
+			s.Progress)
 	}
 	if s.Attempts["T1"] != 0 || strings.Contains(s.Progress, "Iteration 1\n- Tried") {
 		t.Errorf("partial work was counted as a failed attempt\n%s", s.Progress)
@@ -101,7 +102,8 @@ func TestPartialWorkIsBounded(t *testing.T) {
 		return completed("RALPH_RESULT: partial: the hard half")
 	}
 	s := w.drive(loop.NewState(request(t, oneTask), w.now), nil)
-	if s.End != run.EndAwaitingPerson || splits != 1 || len(w.prompts) != 6+1+6+6 { // one part holds the other up no more than other tasks do
+	// one part holds the other up no more than other tasks do
+	if s.End != run.EndAwaitingPerson || splits != 1 || len(w.prompts) != 6+1+6+6 {
 		t.Fatalf("ended %s (%s) after %d calls and %d splits\n%s", s.End, s.EndDetail, len(w.prompts), splits, s.Progress)
 	}
 	if !strings.Contains(s.EndDetail, "the hard half") || !strings.Contains(s.Progress, "needs a person: ") {
@@ -214,7 +216,10 @@ func TestDoneAlreadyIsNotBelieved(t *testing.T) {
 		looks               int
 	}{
 		{"it objects", there, "1. no: only B is there\n\nRALPH_VERIFY: not agreed: only B is there", 2},
-		{"it objects, and the claim has no place", "It was there already.", "1. no: only B is there\n\nRALPH_VERIFY: not agreed: only B is there", 1},
+		{
+			"it objects, and the claim has no place", "It was there already.",
+			"1. no: only B is there\n\nRALPH_VERIFY: not agreed: only B is there", 1,
+		},
 		{"the claim has no words", "", "RALPH_VERIFY: not agreed: only B is there", 1},
 		{"the claim is of another kind", "Implemented B in b.go.", "1. yes: a.go:3\n\nRALPH_VERIFY: agreed", 0},
 		{"no such file", there, "1. yes: b.go:3\n\nRALPH_VERIFY: agreed", 2},
@@ -367,7 +372,8 @@ func TestTheHostVerifies(t *testing.T) {
 	w := newWorld(t)
 	s := w.drive(loop.NewState(hosts(t), w.now), nil)
 	if s.End != run.EndAllTasksComplete || len(w.prompts) != 1 || len(s.Commits) != 2 {
-		t.Errorf("ended %s (%s) after %d calls with %v\n%s", s.End, s.EndDetail, len(w.prompts), subjects(s.Commits), s.Progress)
+		t.Errorf("ended %s (%s) after %d calls with %v\n%s", s.End, s.EndDetail, len(w.prompts), subjects(s.Commits),
+			s.Progress)
 	}
 }
 
@@ -507,7 +513,9 @@ func TestUnfinishedWorkOutlivesAPush(t *testing.T) {
 				}
 				w.work["mod2"] = "ours"
 				if len(w.prompts) == 2 { // somebody pushes while it is checked
-					w.landed = append(w.landed, loop.Landed{OID: "theirs", Tree: w.store(files{"README": "hello", tc.theirs: "theirs"})})
+					w.landed = append(w.landed, loop.Landed{
+						OID: "theirs", Tree: w.store(files{"README": "hello", tc.theirs: "theirs"}),
+					})
 					w.landErr = []error{loop.ErrBranchMoved}
 				}
 				return claimed()

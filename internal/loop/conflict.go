@@ -85,7 +85,10 @@ func (e *Engine) bringIn(ctx context.Context, s *State) (again bool, err error) 
 	s.Progress = s.text(doc)
 	s.TaskID, s.HintDone = m.TaskID, false // it comes next, whatever else there is
 	s.Phase, s.Stage = run.PhaseIterating, stagePick
-	e.emit(run.Event{Kind: run.EventPersonNotified, TaskID: m.TaskID, Text: fmt.Sprintf("%s has moved on, and conflicts in %s", s.BaseBranch, oneLine(strings.Join(m.Files, ", "), 300))}, s)
+	e.emit(run.Event{
+		Kind: run.EventPersonNotified, TaskID: m.TaskID,
+		Text: fmt.Sprintf("%s has moved on, and conflicts in %s", s.BaseBranch, oneLine(strings.Join(m.Files, ", "), 300)),
+	}, s)
 	return true, nil
 }
 

@@ -26,7 +26,10 @@ func TestConflictBecomesATask(t *testing.T) {
 			}
 			both := maps.Clone(w.trees[s.HeadTree])
 			both["src/T1"], both["theirs_test.go"] = markers, "package x\n"
-			return &loop.Merge{Parent: "base-2", ParentTree: w.store(files{"README": "hello", "src/T1": "2", "theirs_test.go": "package x\n"}), Tree: w.store(both), Files: []string{"src/T1"}}
+			return &loop.Merge{
+				Parent: "base-2", ParentTree: w.store(files{"README": "hello", "src/T1": "2", "theirs_test.go": "package x\n"}),
+				Tree: w.store(both), Files: []string{"src/T1"},
+			}
 		}
 		w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
 			if s.Merge == nil {

@@ -47,7 +47,8 @@ func TestIterationsCountOnFromTheRunBefore(t *testing.T) {
 
 	r.Run, r.Earlier = "r2", first.Sum()
 	second := w.drive(loop.NewState(r, w.now), nil)
-	if got := log(t, second); second.End != run.EndMaxIterations || second.Iterations() != 2 || !slices.Equal(got, []int{1, 2, 3, 4}) {
+	if got := log(t, second); second.End != run.EndMaxIterations || second.Iterations() != 2 ||
+		!slices.Equal(got, []int{1, 2, 3, 4}) {
 		t.Errorf("ended %s after %d iterations: %s; log %v", second.End, second.Iterations(), second.EndDetail, got)
 	}
 
@@ -77,15 +78,22 @@ func TestSumOfEarlierRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.agent = ticks
-	w.earlier = loop.Earlier{Runs: 2, Iterations: 4, CostUSD: 1, Commits: []loop.Landed{{OID: "a", Subject: "one"}, {OID: "b", Subject: strings.Repeat("x", 500)}}}
+	w.earlier = loop.Earlier{
+		Runs: 2, Iterations: 4, CostUSD: 1,
+		Commits: []loop.Landed{{OID: "a", Subject: "one"}, {OID: "b", Subject: strings.Repeat("x", 500)}},
+	}
 	r := request(t, "- [ ] one\n")
-	r.Earlier = loop.Earlier{Runs: 3, Iterations: 7, CostUSD: 2.5, Commits: []loop.Landed{{OID: "gone"}, {OID: "b", Verified: new(true)}}}
+	r.Earlier = loop.Earlier{
+		Runs: 3, Iterations: 7, CostUSD: 2.5, Commits: []loop.Landed{{OID: "gone"}, {OID: "b", Verified: new(true)}},
+	}
 	s := w.drive(loop.NewState(r, w.now), nil)
 	sum := s.Sum()
 	if sum.Runs != 4 || sum.Iterations != 8 || sum.CostUSD != 2.75 || sum.Older != 0 {
 		t.Errorf("%+v", sum)
 	}
-	want := []loop.Landed{{OID: "a", Subject: "one"}, {OID: "b", Subject: strings.Repeat("x", 200) + "…", Verified: new(true)}, s.Commits[0]}
+	want := []loop.Landed{
+		{OID: "a", Subject: "one"}, {OID: "b", Subject: strings.Repeat("x", 200) + "…", Verified: new(true)}, s.Commits[0],
+	}
 	if diff := cmp.Diff(want, sum.Commits); diff != "" {
 		t.Errorf("commits (-want +got):\n%s", diff)
 	}

@@ -53,7 +53,8 @@ func TestATaskThatAPersonChangedIsJudgedAnew(t *testing.T) {
 		return &loop.PlanEdit{Was: was, Now: now}
 	}
 	s := w.drive(loop.NewState(request(t, "- [ ] (P1) one\n- [ ] two\n- [ ] three\n"), w.now), nil)
-	if want := []prompt.Job{prompt.JobBuild, prompt.JobBuild, prompt.JobBuild}; s.End != run.EndAllTasksComplete || !slices.Equal(jobs, want) {
+	if want := []prompt.Job{prompt.JobBuild, prompt.JobBuild, prompt.JobBuild}; s.End != run.EndAllTasksComplete ||
+		!slices.Equal(jobs, want) {
 		t.Errorf("the run ended %s after the jobs %v at the changed task, want %v\n%s", s.End, jobs, want, s.Progress)
 	}
 }
@@ -80,7 +81,8 @@ func TestTasksWithNothingToDoDoNotEndTheRun(t *testing.T) {
 // parts, and one failure of a part as the whole failed is no reason to give it up.
 func TestThePartsOfATaskBeginAnew(t *testing.T) {
 	t.Parallel()
-	split := func(agent func(*world, loop.State) loop.AgentStatus) func(*world, loop.State, loop.AgentStart) loop.AgentStatus {
+	split := func(agent func(*world, loop.State) loop.AgentStatus) func(*world, loop.State,
+		loop.AgentStart) loop.AgentStatus {
 		return func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
 			if s.Job == prompt.JobSplit {
 				w.add(s, "first half", "second half")
@@ -103,7 +105,8 @@ func TestThePartsOfATaskBeginAnew(t *testing.T) {
 		r := request(t, "- [ ] one\n")
 		r.Limits.RunTimeout = 100 * time.Hour
 		if s := w.drive(loop.NewState(r, w.now), nil); s.End != run.EndAllTasksComplete || len(s.Commits) != 2 {
-			t.Errorf("the run ended %s (%s) with %d commits, want both parts\n%s", s.End, s.EndDetail, len(s.Commits), s.Progress)
+			t.Errorf("the run ended %s (%s) with %d commits, want both parts\n%s", s.End, s.EndDetail, len(s.Commits),
+				s.Progress)
 		}
 	})
 	t.Run("after a whole that failed in the same way", func(t *testing.T) {
@@ -130,7 +133,8 @@ func TestThePartsOfATaskBeginAnew(t *testing.T) {
 		r := request(t, "- [ ] one\n")
 		r.Gates = []gate.Gate{{Name: "test", Command: "go test ./...", Kind: gate.Test}}
 		if s := w.drive(loop.NewState(r, w.now), nil); s.End != run.EndAllTasksComplete || len(s.Commits) != 2 {
-			t.Errorf("the run ended %s (%s) with %d commits, want both parts: %v\n%s", s.End, s.EndDetail, len(s.Commits), w.verdicts(), s.Progress)
+			t.Errorf("the run ended %s (%s) with %d commits, want both parts: %v\n%s", s.End, s.EndDetail, len(s.Commits),
+				w.verdicts(), s.Progress)
 		}
 	})
 }
@@ -153,23 +157,31 @@ func TestOnlyWhatWasCountedBothTimesIsCompared(t *testing.T) {
 		gates []gate.Gate
 		judge func(content string, g loop.GateStart) gate.Result
 	}{
-		{"the first of two checks fails", []gate.Gate{{Name: "unit", Command: "unit", Kind: gate.Test}, {Name: "e2e", Command: "e2e", Kind: gate.Test}},
+		{"the first of two checks fails", []gate.Gate{
+			{Name: "unit", Command: "unit", Kind: gate.Test}, {Name: "e2e", Command: "e2e", Kind: gate.Test},
+		},
 			func(content string, g loop.GateStart) gate.Result {
 				if g.Gate.Name == "unit" && strings.HasPrefix(content, "wrong") {
-					return gate.Result{ExitCode: 1, Reason: "exited", Output: "FAIL: " + content, Facts: gate.Facts{Known: true, Passed: 100, Failed: 1, FailedTests: []string{"new"}}}
+					return gate.Result{
+						ExitCode: 1, Reason: "exited", Output: "FAIL: " + content,
+						Facts: gate.Facts{Known: true, Passed: 100, Failed: 1, FailedTests: []string{"new"}},
+					}
 				}
 				return gate.Result{Passed: true, Reason: "exited", Facts: gate.Facts{Known: true, Passed: 100}}
 			}},
 		{"a package does not compile", []gate.Gate{{Name: "test", Command: "go test -v ./...", Kind: gate.Test}},
 			func(content string, _ loop.GateStart) gate.Result {
 				if strings.HasPrefix(content, "wrong") {
-					out := passing("a", 4) + "# example.com/b\nb/b.go:3:2: undefined: " + strings.ReplaceAll(content, " ", "") + "\nFAIL\texample.com/b [build failed]\nFAIL\n"
+					out := passing("a", 4) + "# example.com/b\nb/b.go:3:2: undefined: " + strings.ReplaceAll(content, " ", "") +
+						"\nFAIL\texample.com/b [build failed]\nFAIL\n"
 					return gate.Result{ExitCode: 1, Reason: "exited", Output: out, Facts: gate.Read(out, false)}
 				}
 				out := passing("a", 4) + passing("b", 6)
 				return gate.Result{Passed: true, Reason: "exited", Output: out, Facts: gate.Read(out, false)}
 			}},
-		{"a linter ran out of time once", []gate.Gate{{Name: "lint", Command: "lint", Kind: gate.Lint, Advisory: true}, {Name: "test", Command: "test", Kind: gate.Test}},
+		{"a linter ran out of time once", []gate.Gate{
+			{Name: "lint", Command: "lint", Kind: gate.Lint, Advisory: true}, {Name: "test", Command: "test", Kind: gate.Test},
+		},
 			func(content string, g loop.GateStart) gate.Result {
 				switch {
 				case g.Gate.Name == "lint":

@@ -268,7 +268,10 @@ func (e *Engine) apply(ctx context.Context, s *State, doc *progress.Doc, task ru
 		Ticked: true, Applied: true, Note: "a person's suggestion was applied as is",
 	})
 	finished, total := progress.Counts(doc.Tasks())
-	e.emit(run.Event{Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Text: "applying a suggestion", Done: finished, Total: total}, s)
+	e.emit(run.Event{
+		Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Text: "applying a suggestion", Done: finished,
+		Total: total,
+	}, s)
 	return true, nil
 }
 

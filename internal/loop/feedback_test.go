@@ -59,8 +59,10 @@ func (w *world) driveHearing(s loop.State, list []loop.Heard, when func(loop.Sta
 
 func said(key string, title, quote string) loop.Heard {
 	return loop.Heard{
-		Feedback: loop.Feedback{Key: key, Comment: 1, Where: "README line 1", By: "ada", Standing: loop.FeedbackTask, Quote: quote},
-		Task:     run.Task{Title: title, Priority: 1}, Person: ada,
+		Feedback: loop.Feedback{
+			Key: key, Comment: 1, Where: "README line 1", By: "ada", Standing: loop.FeedbackTask, Quote: quote,
+		},
+		Task: run.Task{Title: title, Priority: 1}, Person: ada,
 	}
 }
 
@@ -76,13 +78,18 @@ func TestHeed(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			suggestion := said("s", "Apply the suggestion", "so")
-			suggestion.Suggestion = &review.Suggestion{Commit: w.landed[0].Tree, Path: "README", Start: 1, Line: 1, Text: "goodbye\n"}
+			suggestion.Suggestion = &review.Suggestion{
+				Commit: w.landed[0].Tree, Path: "README", Start: 1, Line: 1, Text: "goodbye\n",
+			}
 			late := said("l", "Apply the other one", "or so")
-			late.Suggestion = &review.Suggestion{Commit: w.landed[0].Tree, Path: "README", Start: 1, Line: 1, Text: "good night\n"}
+			late.Suggestion = &review.Suggestion{
+				Commit: w.landed[0].Tree, Path: "README", Start: 1, Line: 1, Text: "good night\n",
+			}
 			same := said("w2", "", "")
 			same.As = "w"
 			dropped := loop.Heard{Feedback: loop.Feedback{Key: "d", Standing: loop.FeedbackDropped, Why: "it was resolved"}}
-			s := w.driveHearing(loop.NewState(request(t, threeTasks), w.now), []loop.Heard{suggestion, late, said("w", "Be brief", "ada wrote: be brief"), same, dropped}, when)
+			s := w.driveHearing(loop.NewState(request(t, threeTasks), w.now),
+				[]loop.Heard{suggestion, late, said("w", "Be brief", "ada wrote: be brief"), same, dropped}, when)
 			if s.End != run.EndAllTasksComplete {
 				t.Fatalf("ended %s: %s", s.End, s.EndDetail)
 			}
@@ -101,7 +108,8 @@ func TestHeed(t *testing.T) {
 			if _, agent := prompts["T4"]; agent || w.trees[w.head().Tree]["README"] != "goodbye" {
 				t.Errorf("an agent at the suggestion: %v; README %q", agent, w.trees[w.head().Tree]["README"])
 			}
-			if !strings.Contains(prompts["T5"], "could not be applied as is") || !strings.Contains(prompts["T6"], "ada wrote: be brief") || strings.Contains(prompts["T3"], "be brief") {
+			if !strings.Contains(prompts["T5"], "could not be applied as is") ||
+				!strings.Contains(prompts["T6"], "ada wrote: be brief") || strings.Contains(prompts["T3"], "be brief") {
 				t.Errorf("prompts of T5 and T6:\n%s\n%s", prompts["T5"], prompts["T6"])
 			}
 			for _, c := range w.commits {
@@ -136,17 +144,21 @@ func TestHeedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	asked := loop.Heard{Feedback: loop.Feedback{Key: "w", Comment: 1, Standing: loop.FeedbackAsked, Why: "two wishes"}}
-	first := w.driveHearing(loop.NewState(request(t, threeTasks), w.now), []loop.Heard{said("w", "Be brief", "be brief")}, iterating(2))
+	first := w.driveHearing(loop.NewState(request(t, threeTasks), w.now), []loop.Heard{said("w", "Be brief", "be brief")},
+		iterating(2))
 	again := request(t, threeTasks)
 	again.Feedback, again.Carried = first.Feedback, first.Progress
-	s := w.driveHearing(loop.NewState(again, w.now), []loop.Heard{asked}, func(s loop.State) bool { return s.Progress != "" })
+	s := w.driveHearing(loop.NewState(again, w.now), []loop.Heard{asked},
+		func(s loop.State) bool { return s.Progress != "" })
 	if !s.Unsettled() || len(s.Feedback) != 1 || s.Feedback[0].Rounds != 1 {
 		t.Fatalf("%+v", s.Feedback)
 	}
 	last := request(t, threeTasks)
 	last.Feedback, last.Carried = s.Feedback, s.Progress
-	s = w.driveHearing(loop.NewState(last, w.now), []loop.Heard{said("w", "Be briefer", "be briefer")}, func(s loop.State) bool { return s.Progress != "" })
-	if s.Unsettled() || len(s.Feedback) != 1 || s.Feedback[0].Rounds != 2 || s.Feedback[0].TaskID == first.Feedback[0].TaskID || s.Feedback[0].Commit == "" {
+	s = w.driveHearing(loop.NewState(last, w.now), []loop.Heard{said("w", "Be briefer", "be briefer")},
+		func(s loop.State) bool { return s.Progress != "" })
+	if s.Unsettled() || len(s.Feedback) != 1 || s.Feedback[0].Rounds != 2 ||
+		s.Feedback[0].TaskID == first.Feedback[0].TaskID || s.Feedback[0].Commit == "" {
 		t.Errorf("%+v", s.Feedback)
 	}
 }

@@ -216,9 +216,12 @@ func (s *State) noteFlaky(first, again gate.Result) {
 		return
 	}
 	flaky := slices.Clone(s.Flaky)
-	for _, pair := range [][2][]string{{first.Facts.FailedTests, again.Facts.FailedTests}, {again.Facts.FailedTests, first.Facts.FailedTests}} {
+	for _, pair := range [][2][]string{
+		{first.Facts.FailedTests, again.Facts.FailedTests}, {again.Facts.FailedTests, first.Facts.FailedTests},
+	} {
 		for _, name := range pair[0] {
-			if at, known := slices.BinarySearch(flaky, name); !known && !slices.Contains(pair[1], name) && len(flaky) < maxFlakyTests {
+			if at, known := slices.BinarySearch(flaky, name); !known && !slices.Contains(pair[1], name) &&
+				len(flaky) < maxFlakyTests {
 				flaky = slices.Insert(flaky, at, name)
 			}
 		}
@@ -255,7 +258,8 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 			return Next{}, nil
 		}
 		if s.Proposal.Gone != "" {
-			return e.refuse(ctx, s, s.Proposal.Before, s.Proposal.Gone+"\n\nThe checks also pass with them: there was no need to remove them.")
+			return e.refuse(ctx, s, s.Proposal.Before, s.Proposal.Gone+
+				"\n\nThe checks also pass with them: there was no need to remove them.")
 		}
 		if next, handled, err := e.passedUnclaimed(ctx, s); err != nil || handled {
 			return next, err
@@ -396,7 +400,11 @@ func (e *Engine) remember(s *State, c check, r gate.Result, hosts ...run.HostUse
 		}
 		s.GateMemo[key] = r
 	}
-	e.emit(run.Event{Kind: run.EventGate, TaskID: s.TaskID, Gate: r.Gate, Passed: r.Passed, Duration: r.Duration, Hosts: run.AddHosts(nil, hosts, maxHosts), Text: fmt.Sprintf("%s%s %s in %s", r.Gate, where, word, r.Duration.Round(10*time.Millisecond))}, s)
+	e.emit(run.Event{
+		Kind: run.EventGate, TaskID: s.TaskID, Gate: r.Gate, Passed: r.Passed, Duration: r.Duration,
+		Hosts: run.AddHosts(nil, hosts, maxHosts),
+		Text:  fmt.Sprintf("%s%s %s in %s", r.Gate, where, word, r.Duration.Round(10*time.Millisecond)),
+	}, s)
 }
 
 // judgeGate takes the verdict on one check: on to the next, or back to work.
@@ -406,7 +414,10 @@ func (e *Engine) judgeGate(ctx context.Context, s *State, r gate.Result) (Next, 
 	if !r.Verdict.Standing.Holds() {
 		s.GateIndex++
 		if r.Verdict.Note != "" {
-			e.emit(run.Event{Kind: run.EventGateNote, TaskID: s.TaskID, Gate: r.Gate, Text: fmt.Sprintf("%s is not blocking: %s", r.Gate, r.Verdict.Note)}, s)
+			e.emit(run.Event{
+				Kind: run.EventGateNote, TaskID: s.TaskID, Gate: r.Gate,
+				Text: fmt.Sprintf("%s is not blocking: %s", r.Gate, r.Verdict.Note),
+			}, s)
 		}
 		return Next{}, nil
 	}
@@ -438,7 +449,8 @@ func (e *Engine) judgeGate(ctx context.Context, s *State, r gate.Result) (Next, 
 		})
 	}
 	if s.Stuck {
-		s.EndDetail = strings.TrimPrefix(fmt.Sprintf("%s; the final check %q fails on what has landed", s.EndDetail, r.Gate), "; ")
+		s.EndDetail = strings.TrimPrefix(fmt.Sprintf("%s; the final check %q fails on what has landed", s.EndDetail, r.Gate),
+			"; ")
 		s.GateIndex++
 		return Next{}, nil
 	}
@@ -454,7 +466,11 @@ func (e *Engine) judgeOld(ctx context.Context, s *State, r gate.Result) (Next, e
 	case !r.Verdict.Standing.Holds():
 	case s.Proposal.Gone == "" && (r.Reason != "exited" || len(r.Verdict.Tests) == 0):
 		p := *s.Proposal
-		p.Findings = append(slices.Clip(p.Findings), gate.Finding{Rule: gate.RuleChanged, Text: fmt.Sprintf("existing tests were changed, and %s cannot run the old versions on the new code", r.Gate)})
+		p.Findings = append(slices.Clip(p.Findings),
+			gate.Finding{
+				Rule: gate.RuleChanged,
+				Text: fmt.Sprintf("existing tests were changed, and %s cannot run the old versions on the new code", r.Gate),
+			})
 		s.Proposal = &p
 	default:
 		if err := e.layOut(ctx, s, s.Proposal.Before); err != nil {

@@ -160,7 +160,8 @@ func TestWhatWasMendedMustNotBreakAgain(t *testing.T) {
 			}
 			return claimed()
 		}
-		if s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil); s.End != run.EndAllTasksComplete || s.Iteration != 4 {
+		if s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil); s.End != run.EndAllTasksComplete ||
+			s.Iteration != 4 {
 			t.Errorf("%s: ended %s after %d iterations, want 4", name, s.End, s.Iteration)
 		}
 	}
@@ -185,7 +186,8 @@ func TestANewGateHasNoExcuse(t *testing.T) {
 		}
 		return claimed()
 	}
-	if s := w.drive(loop.NewState(request(t, "- [ ] begin a module\n"), w.now), nil); s.End != run.EndAllTasksComplete || s.Iteration != 2 {
+	if s := w.drive(loop.NewState(request(t, "- [ ] begin a module\n"), w.now), nil); s.End != run.EndAllTasksComplete ||
+		s.Iteration != 2 {
 		t.Errorf("ended %s after %d iterations, want 2", s.End, s.Iteration)
 	}
 }
@@ -293,7 +295,8 @@ func TestKnownFlakyTestGetsMoreChances(t *testing.T) {
 		runs[g.Tree]++
 		n := runs[g.Tree]
 		switch {
-		case tree["src/T1.txt"] != "" && tree["src/T2.txt"] == "" && n == 1, tree["src/T2.txt"] != "" && tree["src/T3.txt"] == "" && n <= 3:
+		case tree["src/T1.txt"] != "" && tree["src/T2.txt"] == "" && n == 1, tree["src/T2.txt"] != "" &&
+			tree["src/T3.txt"] == "" && n <= 3:
 			return outcome(3, "TestRace")
 		}
 		return outcome(3)

@@ -74,7 +74,10 @@ func heldFindings(h *Held) []gate.Finding {
 	}
 	var out []gate.Finding
 	for _, p := range h.Paths {
-		out = append(out, gate.Finding{Rule: RuleHeld, Path: p.Path, Text: fmt.Sprintf("%s was held back from %s (%s): apply it yourself if you want it", p.Path, h.TaskID, p.Reason)})
+		out = append(out, gate.Finding{
+			Rule: RuleHeld, Path: p.Path,
+			Text: fmt.Sprintf("%s was held back from %s (%s): apply it yourself if you want it", p.Path, h.TaskID, p.Reason),
+		})
 	}
 	return out
 }
@@ -101,7 +104,8 @@ func (e *Engine) allHeld(ctx context.Context, s *State, doc *progress.Doc, h *He
 	e.keepHeld(s, h)
 	s.Findings = appendFindings(s.Findings, heldFindings(h))
 	a := supervise.Assessment{Verdict: supervise.Verdict{
-		Kind: supervise.VerdictGiveUp, TaskID: s.TaskID, Reason: "it changed only protected paths, which a person must apply: " + oneLine(listRefusals(h.Paths), 200),
+		Kind: supervise.VerdictGiveUp, TaskID: s.TaskID,
+		Reason: "it changed only protected paths, which a person must apply: " + oneLine(listRefusals(h.Paths), 200),
 	}}
 	a.Diagnostics = fmt.Sprintf("%s is blocked: %s.\n", s.TaskID, a.Verdict.Reason)
 	s.Brief.begin()

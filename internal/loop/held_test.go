@@ -47,7 +47,8 @@ func TestHeldBack(t *testing.T) {
 	verify := func(w *world, s loop.State, at int) {
 		t.Helper()
 		tasks := w.tasks(s)
-		if s.End != run.EndBlocked || tasks[0].Status != run.TaskDone || tasks[1].Status != run.TaskBlocked || tasks[2].Status != run.TaskDone {
+		if s.End != run.EndBlocked || tasks[0].Status != run.TaskDone || tasks[1].Status != run.TaskBlocked ||
+			tasks[2].Status != run.TaskDone {
 			t.Fatalf("crash at step %d: ended %s: %+v", at, s.End, tasks)
 		}
 		var held []string

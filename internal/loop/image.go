@@ -31,7 +31,8 @@ func (e *Engine) image(ctx context.Context, s *State) (Next, error) {
 	case status.Running:
 		return Next{Kind: Sleep, Until: e.Now().Add(imagePause)}, nil
 	case status.Failed != "":
-		return e.finish(s, run.EndFailed, "the image of the development container could not be built: "+oneLine(status.Failed, 800))
+		return e.finish(s, run.EndFailed, "the image of the development container could not be built: "+
+			oneLine(status.Failed, 800))
 	}
 	return e.prepare(ctx, s)
 }

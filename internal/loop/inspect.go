@@ -71,7 +71,9 @@ func (e *Engine) inspect(ctx context.Context, s *State, task run.Task, code []Ch
 			switch {
 			case !gate.Altered(d):
 			case s.Quality.AllowChangedTests || gate.Vouched(task, d, sourceGone):
-				found.findings = append(found.findings, gate.Finding{Path: d.Path, Rule: gate.RuleChanged, Text: d.Path + " expects something else than it did"})
+				found.findings = append(found.findings, gate.Finding{
+					Path: d.Path, Rule: gate.RuleChanged, Text: d.Path + " expects something else than it did",
+				})
 			default:
 				old = append(old, d.Path)
 			}
@@ -181,7 +183,10 @@ func (s *State) knownFailing() []string {
 
 // remedies say what to do about a rule, once for all findings of it.
 var remedies = []struct{ rule, text string }{
-	{gate.RuleSecret, "Remove the secrets from the files. Read them from the environment, or use a placeholder such as \"example\" where only the form matters."},
+	{
+		gate.RuleSecret,
+		"Remove the secrets from the files. Read them from the environment, or use a placeholder such as \"example\" where only the form matters.",
+	},
 	{gate.RuleDeleted, "The tests were restored. Do not change them unless the task says so."},
 	{gate.RuleCommand, "Restore the command: changing how the repository is checked is not part of this task."},
 	{gate.RuleNoNewTest, "Add tests for the new code; this repository requires them."},

@@ -28,19 +28,50 @@ func TestInspection(t *testing.T) {
 	}{
 		{name: "deletes a test", task: "Add a flag", does: remove, told: "test TestA of a_test.go is gone"},
 		{name: "deletes a test it was asked to", task: "Remove the tests of A", does: remove, found: gate.RuleDeleted},
-		{name: "renames a test", task: "Add a flag", does: func(f files) { f["a_test.go"] = strings.ReplaceAll(tests, "TestA", "TestB") }, found: gate.RuleReplaced},
-		{name: "skips a test", task: "Add a flag", does: func(f files) { f["a_test.go"] = strings.Replace(tests, "\tt.Error", "\tt.Skip()\n\tt.Error", 1) }, found: gate.RuleSkipped},
+		{
+			name: "renames a test", task: "Add a flag",
+			does: func(f files) { f["a_test.go"] = strings.ReplaceAll(tests, "TestA", "TestB") }, found: gate.RuleReplaced,
+		},
+		{
+			name: "skips a test", task: "Add a flag",
+			does:  func(f files) { f["a_test.go"] = strings.Replace(tests, "\tt.Error", "\tt.Skip()\n\tt.Error", 1) },
+			found: gate.RuleSkipped,
+		},
 		{name: "moves a test", task: "Add a flag", does: func(f files) { remove(f); f["b/a_test.go"] = tests }},
-		{name: "empties the test command", task: "Add a flag", does: func(f files) { f["package.json"] = `{"scripts":{"test":"true"}}` }, told: "Restore the command"},
+		{
+			name: "empties the test command", task: "Add a flag",
+			does: func(f files) { f["package.json"] = `{"scripts":{"test":"true"}}` }, told: "Restore the command",
+		},
 		{name: "adds a key", task: "Add a flag", does: key("MASTER KEY"), told: "config:1 holds what looks like a secret"},
 		{name: "adds a password", task: "Add a flag", does: key("KEY"), told: "config:1 holds what looks like a secret"},
-		{name: "adds a password where that is allowed", task: "Add a flag", quality: gate.Quality{AllowHigh: true}, does: key("KEY"), found: gate.RuleSecret},
-		{name: "adds a key where passwords are allowed", task: "Add a flag", quality: gate.Quality{AllowHigh: true}, does: key("MASTER KEY"), told: "looks like a secret"},
-		{name: "adds code without tests", task: "Add a flag", quality: gate.Quality{RequireNewTests: true}, does: func(f files) { f["a.go"] = "package a\n" }, told: "a.go gained lines, and no test did"},
-		{name: "adds code without tests where none are asked for", task: "Add a flag", does: func(f files) { f["a.go"] = "package a\n" }},
-		{name: "changes something far from what the task names", task: "Make sub/code.go faster", does: func(f files) { f["other/x.txt"] = "x" }, told: "nothing near what the task names: sub/code.go"},
-		{name: "changes something near what the task names", task: "Make sub/code.go faster", does: func(f files) { f["sub/more.go"] = "package sub\n" }},
-		{name: "adds code and tests", task: "Add a flag", quality: gate.Quality{RequireNewTests: true}, does: func(f files) { f["a.go"] = "package a\n"; f["b_test.go"] = tests }},
+		{
+			name: "adds a password where that is allowed", task: "Add a flag", quality: gate.Quality{AllowHigh: true},
+			does: key("KEY"), found: gate.RuleSecret,
+		},
+		{
+			name: "adds a key where passwords are allowed", task: "Add a flag", quality: gate.Quality{AllowHigh: true},
+			does: key("MASTER KEY"), told: "looks like a secret",
+		},
+		{
+			name: "adds code without tests", task: "Add a flag", quality: gate.Quality{RequireNewTests: true},
+			does: func(f files) { f["a.go"] = "package a\n" }, told: "a.go gained lines, and no test did",
+		},
+		{
+			name: "adds code without tests where none are asked for", task: "Add a flag",
+			does: func(f files) { f["a.go"] = "package a\n" },
+		},
+		{
+			name: "changes something far from what the task names", task: "Make sub/code.go faster",
+			does: func(f files) { f["other/x.txt"] = "x" }, told: "nothing near what the task names: sub/code.go",
+		},
+		{
+			name: "changes something near what the task names", task: "Make sub/code.go faster",
+			does: func(f files) { f["sub/more.go"] = "package sub\n" },
+		},
+		{
+			name: "adds code and tests", task: "Add a flag", quality: gate.Quality{RequireNewTests: true},
+			does: func(f files) { f["a.go"] = "package a\n"; f["b_test.go"] = tests },
+		},
 	}
 	for _, tt := range cases {
 		t.Run(tt.name, func(t *testing.T) {
@@ -79,7 +110,8 @@ func TestInspection(t *testing.T) {
 				return
 			}
 			if s.Iteration != 2 || !strings.Contains(w.prompts[1], tt.told) {
-				t.Errorf("%d iterations, want 2; the second prompt lacks %q:\n%s", s.Iteration, tt.told, w.prompts[len(w.prompts)-1])
+				t.Errorf("%d iterations, want 2; the second prompt lacks %q:\n%s", s.Iteration, tt.told,
+					w.prompts[len(w.prompts)-1])
 			}
 			if len(s.Findings) > 0 {
 				t.Errorf("findings of what did not land are kept: %+v", s.Findings)
@@ -156,20 +188,42 @@ func TestOldTestsOnNewCode(t *testing.T) {
 		found      string
 		checks     int
 	}{
-		{name: "weakens", task: "Tidy up", does: func(f files) { f["a.go"] = "1"; expect(f, "1") }, told: "changed what existing tests expect"},
+		{
+			name: "weakens", task: "Tidy up", does: func(f files) { f["a.go"] = "1"; expect(f, "1") },
+			told: "changed what existing tests expect",
+		},
 		{name: "weakens under another name", task: "Tidy up", does: func(f files) {
 			f["a.go"] = "1"
 			f["a_test.go"] = strings.NewReplacer("8080", "1", "TestPort", "TestDoor").Replace(old)
 		}, told: "changed what existing tests expect"},
-		{name: "was asked to by its value", task: "Listen on port 9090", does: func(f files) { f["a.go"] = "9090"; expect(f, "9090") }, found: gate.RuleChanged, checks: 1},
-		{name: "was asked to by its name", task: "Let TestPort expect what is right", does: func(f files) { f["a.go"] = "1"; expect(f, "1") }, found: gate.RuleChanged, checks: 1},
-		{name: "is allowed to", task: "Tidy up", quality: gate.Quality{AllowChangedTests: true}, does: func(f files) { f["a.go"] = "1"; expect(f, "1") }, found: gate.RuleChanged, checks: 1},
+		{
+			name: "was asked to by its value", task: "Listen on port 9090",
+			does: func(f files) { f["a.go"] = "9090"; expect(f, "9090") }, found: gate.RuleChanged, checks: 1,
+		},
+		{
+			name: "was asked to by its name", task: "Let TestPort expect what is right",
+			does: func(f files) { f["a.go"] = "1"; expect(f, "1") }, found: gate.RuleChanged, checks: 1,
+		},
+		{
+			name: "is allowed to", task: "Tidy up", quality: gate.Quality{AllowChangedTests: true},
+			does: func(f files) { f["a.go"] = "1"; expect(f, "1") }, found: gate.RuleChanged, checks: 1,
+		},
 		{name: "changes a test that still holds", task: "Tidy up", does: func(f files) {
 			f["a_test.go"] = strings.Replace(old, "\twant(t, 8080)", "\tcheck()\n\twant(t, 8080)\n\twant(t, 8080)", 1)
 		}, checks: 1},
-		{name: "reorders what is checked", task: "Tidy up", does: func(f files) { f["a_test.go"] = strings.Replace(old, "want(t, 8080)", "if true { want(t, 8080) }", 1) }, checks: 2},
-		{name: "adds a test", task: "Tidy up", does: func(f files) { f["a_test.go"] = old + "\nfunc TestMore(t *testing.T) {}\n" }, checks: 1},
-		{name: "old tests do not compile", task: "Tidy up", does: func(f files) { f["a.go"] = "none"; expect(f, "none") }, found: gate.RuleChanged, checks: 3},
+		{
+			name: "reorders what is checked", task: "Tidy up",
+			does:   func(f files) { f["a_test.go"] = strings.Replace(old, "want(t, 8080)", "if true { want(t, 8080) }", 1) },
+			checks: 2,
+		},
+		{
+			name: "adds a test", task: "Tidy up",
+			does: func(f files) { f["a_test.go"] = old + "\nfunc TestMore(t *testing.T) {}\n" }, checks: 1,
+		},
+		{
+			name: "old tests do not compile", task: "Tidy up", does: func(f files) { f["a.go"] = "none"; expect(f, "none") },
+			found: gate.RuleChanged, checks: 3,
+		},
 	}
 	for _, tt := range cases {
 		t.Run(tt.name, func(t *testing.T) {
@@ -239,10 +293,22 @@ func TestDeletedTestsAreAsked(t *testing.T) {
 		told    []string
 		without string
 	}{
-		{name: "they fail", gates: []gate.Gate{{Command: "suite", Kind: gate.Test}}, a: "1", b: "fine", told: []string{"TestPort of a_test.go is gone", `"suite" (suite) failed`, "restored"}},
-		{name: "they pass", gates: []gate.Gate{{Command: "suite", Kind: gate.Test}}, a: "8080", b: "fine", told: []string{"TestPort of a_test.go is gone", "there was no need to remove them"}},
-		{name: "others fail", gates: []gate.Gate{{Command: "suite", Kind: gate.Test}}, a: "1", b: "broken", told: []string{"TestPort of a_test.go is gone", "TestOther"}},
-		{name: "no check runs tests", gates: []gate.Gate{{Command: "suite", Kind: gate.Lint}}, a: "1", b: "fine", told: []string{"TestPort of a_test.go is gone"}, without: `"suite" (suite)`},
+		{
+			name: "they fail", gates: []gate.Gate{{Command: "suite", Kind: gate.Test}}, a: "1", b: "fine",
+			told: []string{"TestPort of a_test.go is gone", `"suite" (suite) failed`, "restored"},
+		},
+		{
+			name: "they pass", gates: []gate.Gate{{Command: "suite", Kind: gate.Test}}, a: "8080", b: "fine",
+			told: []string{"TestPort of a_test.go is gone", "there was no need to remove them"},
+		},
+		{
+			name: "others fail", gates: []gate.Gate{{Command: "suite", Kind: gate.Test}}, a: "1", b: "broken",
+			told: []string{"TestPort of a_test.go is gone", "TestOther"},
+		},
+		{
+			name: "no check runs tests", gates: []gate.Gate{{Command: "suite", Kind: gate.Lint}}, a: "1", b: "fine",
+			told: []string{"TestPort of a_test.go is gone"}, without: `"suite" (suite)`,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -77,7 +77,8 @@ func TestAFailedSplitKeepsWhyTheTaskFailed(t *testing.T) {
 	r := request(t, "- [ ] one\n")
 	r.Gates = []gate.Gate{{Name: "test", Command: "go test ./...", Kind: gate.Test}}
 	s := w.drive(loop.NewState(r, w.now), nil)
-	if s.End != run.EndBlocked || !strings.Contains(s.Progress, "TestOne") || !strings.Contains(s.Diagnostics, "got 1, want 2") {
+	if s.End != run.EndBlocked || !strings.Contains(s.Progress, "TestOne") ||
+		!strings.Contains(s.Diagnostics, "got 1, want 2") {
 		t.Errorf("ended %s\n%s\n%s", s.End, s.Progress, s.Diagnostics)
 	}
 }
@@ -90,11 +91,19 @@ func TestAReviewThatFailsLeavesTheRunComplete(t *testing.T) {
 		limits run.Limits
 		note   string
 	}{
-		"crash":             {loop.AgentStatus{Outcome: loop.AgentBroken, Detail: "Invalid API key"}, run.Limits{}, "Invalid API key"},
-		"over budget":       {loop.AgentStatus{Outcome: loop.AgentOverBudget, Detail: "no money"}, run.Limits{}, "no money"},
-		"over task budget":  {loop.AgentStatus{Outcome: loop.AgentOverTaskBudget, Detail: "no money"}, run.Limits{}, "no money"},
-		"gives up":          {loop.AgentStatus{Outcome: loop.AgentGaveUp, Detail: "too many turns"}, run.Limits{}, "too many turns"},
-		"waits and waits":   {loop.AgentStatus{Outcome: loop.AgentRateLimited}, run.Limits{RunTimeout: 3 * time.Hour}, "deadline"},
+		"crash": {
+			loop.AgentStatus{Outcome: loop.AgentBroken, Detail: "Invalid API key"}, run.Limits{}, "Invalid API key",
+		},
+		"over budget": {loop.AgentStatus{Outcome: loop.AgentOverBudget, Detail: "no money"}, run.Limits{}, "no money"},
+		"over task budget": {
+			loop.AgentStatus{Outcome: loop.AgentOverTaskBudget, Detail: "no money"}, run.Limits{}, "no money",
+		},
+		"gives up": {
+			loop.AgentStatus{Outcome: loop.AgentGaveUp, Detail: "too many turns"}, run.Limits{}, "too many turns",
+		},
+		"waits and waits": {
+			loop.AgentStatus{Outcome: loop.AgentRateLimited}, run.Limits{RunTimeout: 3 * time.Hour}, "deadline",
+		},
 		"no iteration left": {loop.AgentStatus{}, run.Limits{MaxIterations: 1}, "no budget or calls were left"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -210,7 +219,8 @@ func TestCrashWhenAnAgentComesToNothing(t *testing.T) {
 		for at := range 30 {
 			s, n := drive(func(step int) bool { return step == at })
 			if s.End != want.End || s.Usage.CostUSD != want.Usage.CostUSD || n != calls || len(s.History) != len(want.History) {
-				t.Errorf("%s, crash at step %d: ended %s for $%v after %d calls, want %s for $%v after %d", name, at, s.End, s.Usage.CostUSD, n, want.End, want.Usage.CostUSD, calls)
+				t.Errorf("%s, crash at step %d: ended %s for $%v after %d calls, want %s for $%v after %d", name, at, s.End,
+					s.Usage.CostUSD, n, want.End, want.Usage.CostUSD, calls)
 			}
 		}
 	}

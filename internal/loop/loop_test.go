@@ -52,7 +52,8 @@ func TestRunLandsOneCommitPerTask(t *testing.T) {
 		t.Fatal("no closing commit")
 	}
 	final := w.trees[w.head().Tree]
-	if diff := cmp.Diff(files{"README": "hello", "src/T1.txt": "done", "src/T2.txt": "done", "src/T3.txt": "done"}, final); diff != "" {
+	if diff := cmp.Diff(files{"README": "hello", "src/T1.txt": "done", "src/T2.txt": "done", "src/T3.txt": "done"},
+		final); diff != "" {
 		t.Errorf("tree of the closing commit: %s", diff)
 	}
 	if tree := w.trees[s.Commits[1].Tree]; !strings.Contains(tree[".ralph/1/progress.md"], "- [x] T2 two") {
@@ -106,13 +107,27 @@ func TestEndReasons(t *testing.T) {
 		detail string
 		agents int
 	}{
-		{name: "max iterations", change: func(r *loop.Request) { r.Limits.MaxIterations = 2 }, want: run.EndMaxIterations, agents: 2},
+		{
+			name: "max iterations", change: func(r *loop.Request) { r.Limits.MaxIterations = 2 }, want: run.EndMaxIterations,
+			agents: 2,
+		},
 		{name: "once", change: func(r *loop.Request) { r.Once = true }, want: run.EndSingleIteration, agents: 1},
-		{name: "budget", change: func(r *loop.Request) { r.Limits.BudgetUSD = 0.5 }, want: run.EndBudgetExhausted, detail: "$0.50 of $0.50", agents: 2},
-		{name: "deadline", change: func(r *loop.Request) { r.Limits.RunTimeout = 90 * time.Second }, want: run.EndDeadline, agents: 2},
-		{name: "blocked", change: func(r *loop.Request) { r.Plan.Tasks = r.Plan.Tasks[:2] }, agent: nothing, want: run.EndBlocked, agents: 6},
+		{
+			name: "budget", change: func(r *loop.Request) { r.Limits.BudgetUSD = 0.5 }, want: run.EndBudgetExhausted,
+			detail: "$0.50 of $0.50", agents: 2,
+		},
+		{
+			name: "deadline", change: func(r *loop.Request) { r.Limits.RunTimeout = 90 * time.Second }, want: run.EndDeadline,
+			agents: 2,
+		},
+		{
+			name: "blocked", change: func(r *loop.Request) { r.Plan.Tasks = r.Plan.Tasks[:2] }, agent: nothing,
+			want: run.EndBlocked, agents: 6,
+		},
 		{name: "idle", agent: nothing, want: run.EndBlocked, agents: 9},
-		{name: "never compiles", change: func(r *loop.Request) { r.Gates = []gate.Gate{{Name: "build", Command: "fails", Kind: gate.Build}} },
+		{name: "never compiles", change: func(r *loop.Request) {
+			r.Gates = []gate.Gate{{Name: "build", Command: "fails", Kind: gate.Build}}
+		},
 			agent: func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
 				w.judge = func(files, loop.GateStart) gate.Result {
 					return gate.Result{ExitCode: 1, Reason: "exited", Output: "# example.com/a\na.go:3:4: undefined: x\n"}
@@ -131,10 +146,14 @@ func TestEndReasons(t *testing.T) {
 			return loop.AgentStatus{Outcome: loop.AgentBroken, Detail: "Invalid API key"}
 		}, want: run.EndFailed, detail: "Invalid API key", agents: 3},
 		{name: "broken six times at work", agent: func(*world, loop.State, loop.AgentStart) loop.AgentStatus {
-			return loop.AgentStatus{Outcome: loop.AgentBroken, Detail: "signal: killed", Usage: run.Usage{Turns: 1, OutputTokens: 1}}
+			return loop.AgentStatus{
+				Outcome: loop.AgentBroken, Detail: "signal: killed", Usage: run.Usage{Turns: 1, OutputTokens: 1},
+			}
 		}, want: run.EndFailed, detail: "signal: killed", agents: 6},
 		{name: "refused at work", agent: func(*world, loop.State, loop.AgentStart) loop.AgentStatus {
-			return loop.AgentStatus{Outcome: loop.AgentBroken, Detail: "No credit.", DoFirst: "add some", Usage: run.Usage{CostUSD: 1, OutputTokens: 1}}
+			return loop.AgentStatus{
+				Outcome: loop.AgentBroken, Detail: "No credit.", DoFirst: "add some", Usage: run.Usage{CostUSD: 1, OutputTokens: 1},
+			}
 		}, want: run.EndFailed, detail: "No credit. What to do first: add some. (3 agent calls", agents: 3},
 		{name: "over budget at the gateway", agent: func(*world, loop.State, loop.AgentStart) loop.AgentStatus {
 			return loop.AgentStatus{Outcome: loop.AgentOverBudget, Detail: "budget"}
@@ -143,11 +162,22 @@ func TestEndReasons(t *testing.T) {
 			w.work["src/"+s.TaskID] = "x"
 			return completed("All done.\n\n**ALL_TASKS_COMPLETE**\n")
 		}, want: run.EndRalphDone, agents: 3},
-		{name: "vague", change: func(r *loop.Request) { r.Plan = vague(t) }, want: run.EndAwaitingPerson, detail: "exactly what to do"},
-		{name: "vague in plan mode", change: func(r *loop.Request) { r.Plan, r.Mode = vague(t), run.ModePlan }, want: run.EndAwaitingPerson},
-		{name: "vague and never asked about", change: func(r *loop.Request) { r.Plan, r.Ask = vague(t), plan.AskNever }, agent: nothing,
+		{
+			name: "vague", change: func(r *loop.Request) { r.Plan = vague(t) }, want: run.EndAwaitingPerson,
+			detail: "exactly what to do",
+		},
+		{
+			name: "vague in plan mode", change: func(r *loop.Request) { r.Plan, r.Mode = vague(t), run.ModePlan },
+			want: run.EndAwaitingPerson,
+		},
+		{name: "vague and never asked about", change: func(r *loop.Request) {
+			r.Plan, r.Ask = vague(t), plan.AskNever
+		}, agent: nothing,
 			want: run.EndFailed, detail: "no task", agents: 8},
-		{name: "build without tasks", change: func(r *loop.Request) { r.Plan.Tasks, r.Mode = nil, run.ModeBuild }, want: run.EndFailed, detail: "no tasks"},
+		{
+			name: "build without tasks", change: func(r *loop.Request) { r.Plan.Tasks, r.Mode = nil, run.ModeBuild },
+			want: run.EndFailed, detail: "no tasks",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -190,7 +220,8 @@ func TestVagueIsAskedOnce(t *testing.T) {
 		r := request(t, threeTasks)
 		r.Plan = vague(t)
 		s := w.drive(loop.NewState(r, w.now), func(step int) bool { return step == at })
-		if diff := cmp.Diff(plan.Judge(r.Plan).Questions(), s.Questions); diff != "" || s.End != run.EndAwaitingPerson || s.Starts != 0 {
+		if diff := cmp.Diff(plan.Judge(r.Plan).Questions(), s.Questions); diff != "" || s.End != run.EndAwaitingPerson ||
+			s.Starts != 0 {
 			t.Errorf("crash at step %d: ended %s after %d starts: %s", at, s.End, s.Starts, diff)
 		}
 		if shown := w.shown[len(w.shown)-1]; len(shown.Questions) == 0 || shown.Phase != run.PhasePaused {
@@ -327,7 +358,8 @@ func TestBlockedRunsAreCheckedAtTheEnd(t *testing.T) {
 			r := gated(t)
 			r.Plan = request(t, "- [ ] one\n- [ ] two\n").Plan
 			s := w.drive(loop.NewState(r, w.now), nil)
-			if s.End != run.EndBlocked || !strings.Contains(s.EndDetail, tt.detail) || tt.detail == "" && strings.Contains(s.EndDetail, "final") {
+			if s.End != run.EndBlocked || !strings.Contains(s.EndDetail, tt.detail) || tt.detail == "" &&
+				strings.Contains(s.EndDetail, "final") {
 				t.Errorf("ended %s: %q, want %q in it", s.End, s.EndDetail, tt.detail)
 			}
 			if diff := cmp.Diff(tt.standings, standings(s)); diff != "" {
@@ -356,7 +388,10 @@ func TestMisbehavingAgents(t *testing.T) {
 		// lands says that the first call's work lands all the same.
 		lands bool
 	}{
-		{"does nothing", func(*world, loop.State) loop.AgentStatus { return completed("Looks fine.") }, "without changing any file", false},
+		{
+			"does nothing", func(*world, loop.State) loop.AgentStatus { return completed("Looks fine.") },
+			"without changing any file", false,
+		},
 		{"ticks and admits failure", func(w *world, _ loop.State) loop.AgentStatus {
 			w.work["x"] = "y"
 			w.work[path] = strings.Replace(w.work[path], "- [ ] T1", "- [x] T1", 1)

@@ -51,9 +51,13 @@ func TestPersonEditsTheFile(t *testing.T) {
 			merged: []string{`Taken in: T2 "two" ticked.`},
 		},
 		{
-			name: "adds and reorders", edits: []string{"- [x] T1 one\n- [ ] T2 two\n- [ ] T3 three\n", "* [ ] zero\n- [ ] T3 three\n- [x] T1 one\n- [ ] T2 two\n"},
-			end: run.EndAllTasksComplete, subjects: []string{"T1 one", "T2 two", "T4 zero", "T3 three"}, // what is begun goes first
-			merged: []string{`Taken in: T3 "three" reordered; "zero" added.`}, progress: []string{"* [x] T4 zero\n- [x] T3 three\n- [x] T1 one\n- [x] T2 two\n"},
+			name: "adds and reorders", edits: []string{
+				"- [x] T1 one\n- [ ] T2 two\n- [ ] T3 three\n", "* [ ] zero\n- [ ] T3 three\n- [x] T1 one\n- [ ] T2 two\n",
+			},
+			// what is begun goes first
+			end: run.EndAllTasksComplete, subjects: []string{"T1 one", "T2 two", "T4 zero", "T3 three"},
+			merged:   []string{`Taken in: T3 "three" reordered; "zero" added.`},
+			progress: []string{"* [x] T4 zero\n- [x] T3 three\n- [x] T1 one\n- [x] T2 two\n"},
 		},
 		{
 			name: "rewords", edits: []string{"T2 two", "T2 (P2) two, but better", "T3 three", "T3 (P1) three"},
@@ -68,7 +72,8 @@ func TestPersonEditsTheFile(t *testing.T) {
 		{
 			name: "skips and removes", edits: []string{"T2 two", "T2 two (skipped: later)", "- [ ] T3 three\n", ""},
 			end: run.EndAllTasksComplete, subjects: []string{"T1 one"},
-			merged: []string{`Taken in: T2 "two" skipped; T3 "three" removed.`}, progress: []string{"- [ ] T2 two (skipped: later)\n"},
+			merged:   []string{`Taken in: T2 "two" skipped; T3 "three" removed.`},
+			progress: []string{"- [ ] T2 two (skipped: later)\n"},
 		},
 		{
 			name: "says that all is done", edits: []string{"IN_PROGRESS", "RALPH_DONE"},
@@ -76,9 +81,12 @@ func TestPersonEditsTheFile(t *testing.T) {
 			merged: []string{`Taken in: Status set to "(marker)".`},
 		},
 		{
-			name: "writes notes", edits: []string{"## Testing Strategy\n", "## Testing Strategy\nby hand\n", "- learned at T1\n", "- learned at T1\n- by hand\n"},
+			name: "writes notes", edits: []string{
+				"## Testing Strategy\n", "## Testing Strategy\nby hand\n", "- learned at T1\n", "- learned at T1\n- by hand\n",
+			},
 			end: run.EndAllTasksComplete, subjects: []string{"T1 one", "T2 two", "T3 three"},
-			merged: []string{`Taken in: section "Testing Strategy" changed; section "Learnings" changed.`}, progress: []string{"Strategy\nby hand\n", "- learned at T1\n- by hand\n- learned at T2\n"},
+			merged:   []string{`Taken in: section "Testing Strategy" changed; section "Learnings" changed.`},
+			progress: []string{"Strategy\nby hand\n", "- learned at T1\n- by hand\n- learned at T2\n"},
 		},
 	}
 	for _, tc := range tests {

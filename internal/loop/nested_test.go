@@ -54,7 +54,8 @@ func TestNestedRepositories(t *testing.T) {
 		}
 		return status
 	}
-	if s := many.drive(loop.NewState(r, many.now), nil); len(s.Findings) != 10 || s.Findings[9].Path != "" || len(s.Nested) != 11 {
+	if s := many.drive(loop.NewState(r, many.now), nil); len(s.Findings) != 10 || s.Findings[9].Path != "" ||
+		len(s.Nested) != 11 {
 		t.Errorf("of very many people are told %+v", s.Findings)
 	}
 	clean := begin()

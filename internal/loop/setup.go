@@ -55,7 +55,9 @@ func (e *Engine) setUp(ctx context.Context, s *State) (Next, error) {
 	if s.Limits.RunTimeout > 0 {
 		g.Timeout = min(g.Timeout, max(s.StartedAt.Add(s.Limits.RunTimeout).Sub(e.Now()), time.Second))
 	}
-	h, err := e.Runner.StartGate(ctx, *s, GateStart{Name: s.Process.Name, Gate: g, Tree: s.Setup.Tree, Trust: TrustDefault})
+	h, err := e.Runner.StartGate(ctx, *s, GateStart{
+		Name: s.Process.Name, Gate: g, Tree: s.Setup.Tree, Trust: TrustDefault,
+	})
 	if err != nil {
 		return Next{}, fmt.Errorf("start the set-up commands: %w", err)
 	}
@@ -96,8 +98,9 @@ func (e *Engine) watchSetUp(ctx context.Context, s *State) (Next, error) {
 	s.Setup, s.Stage = &ended, stageSetUp
 	s.reached(status.Hosts)
 	e.emit(run.Event{
-		Kind: run.EventGate, Gate: SetupName, Passed: r.Passed, Duration: r.Duration, Hosts: run.AddHosts(nil, status.Hosts, maxHosts),
-		Text: fmt.Sprintf("%s %s in %s", SetupName, word, r.Duration.Round(10*time.Millisecond)),
+		Kind: run.EventGate, Gate: SetupName, Passed: r.Passed, Duration: r.Duration,
+		Hosts: run.AddHosts(nil, status.Hosts, maxHosts),
+		Text:  fmt.Sprintf("%s %s in %s", SetupName, word, r.Duration.Round(10*time.Millisecond)),
 	}, s)
 	return Next{}, nil
 }

@@ -14,7 +14,9 @@ import (
 )
 
 func (w *world) needsSetup() {
-	w.setup = &loop.Setup{Commands: []string{"npm ci", "make deps"}, Timeout: time.Minute, Tree: w.store(files{"main": "only"})}
+	w.setup = &loop.Setup{
+		Commands: []string{"npm ci", "make deps"}, Timeout: time.Minute, Tree: w.store(files{"main": "only"}),
+	}
 }
 
 // TestSetupRunsFirst: set-up commands run once, on the default branch, before

@@ -138,7 +138,10 @@ func (s *State) change(doc *progress.Doc, w Wish) (said string, err error) {
 	}
 	t, ok := doc.Task(w.TaskID)
 	if !ok {
-		return "", &run.UserError{Message: fmt.Sprintf("there is no task %s", w.TaskID), Hint: "the pull request lists the tasks", Err: progress.ErrNoTask}
+		return "", &run.UserError{
+			Message: fmt.Sprintf("there is no task %s", w.TaskID), Hint: "the pull request lists the tasks",
+			Err: progress.ErrNoTask,
+		}
 	}
 	switch w.Kind { //nolint:exhaustive // the others are dealt with
 	case WishSkip:
@@ -238,7 +241,8 @@ func (e *Engine) workOn(ctx context.Context, s *State, doc *progress.Doc) error 
 // resumes says whether a run that stands at its end goes on where more work
 // appears.
 func (s *State) resumes() bool {
-	return s.End.Complete() || s.End == run.EndBlocked || s.End == run.EndAwaitingPerson && len(s.Needs) > 0 || s.End == run.EndBudgetExhausted && !s.spent()
+	return s.End.Complete() || s.End == run.EndBlocked || s.End == run.EndAwaitingPerson && len(s.Needs) > 0 ||
+		s.End == run.EndBudgetExhausted && !s.spent()
 }
 
 // pickAnew lets the run choose its next task on the last good tree.
@@ -256,14 +260,19 @@ func (e *Engine) pickAnew(ctx context.Context, s *State) error {
 
 func (e *Engine) raiseBudget(ctx context.Context, s *State, w Wish) (string, error) {
 	if s.Limits.BudgetUSD <= 0 {
-		return "", &run.UserError{Message: "the run has no budget to raise", Hint: "the server's configuration decides what it may spend"}
+		return "", &run.UserError{
+			Message: "the run has no budget to raise", Hint: "the server's configuration decides what it may spend",
+		}
 	}
 	raised := s.Limits.BudgetUSD + w.USD
 	if w.CapUSD > 0 {
 		raised = min(raised, w.CapUSD)
 	}
 	if raised <= s.Limits.BudgetUSD {
-		return "", &run.UserError{Message: fmt.Sprintf("the budget is $%.2f, and the server does not allow more", s.Limits.BudgetUSD), Hint: "whoever runs the server can raise limits.budget_usd"}
+		return "", &run.UserError{
+			Message: fmt.Sprintf("the budget is $%.2f, and the server does not allow more", s.Limits.BudgetUSD),
+			Hint:    "whoever runs the server can raise limits.budget_usd",
+		}
 	}
 	s.Limits.BudgetUSD = raised
 	said := fmt.Sprintf("`%s` raised the budget to $%.2f.", w.By.Login, raised)

@@ -16,7 +16,9 @@ var ada = loop.Person{Login: "ada", ID: 7}
 
 // driveSteering steps s to its end and asks w of it as soon as when holds; said
 // is what came of it, and how often it had to wait.
-func (w *world) driveSteering(s loop.State, wish loop.Wish, when func(loop.State) bool) (_ loop.State, said string, waited int, err error) {
+func (w *world) driveSteering(
+	s loop.State, wish loop.Wish, when func(loop.State) bool,
+) (_ loop.State, said string, waited int, err error) {
 	w.t.Helper()
 	e := w.engine()
 	due, asked := false, false
@@ -100,7 +102,8 @@ func TestSteerSkipsWhatIsBeingWorkedOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s, said, waited, err := w.driveSteering(loop.NewState(request(t, threeTasks), w.now),
-		loop.Wish{Kind: loop.WishSkip, By: ada, TaskID: "T2"}, func(s loop.State) bool { return s.TaskID == "T2" && s.Process != nil && s.Process.Handle != "" })
+		loop.Wish{Kind: loop.WishSkip, By: ada, TaskID: "T2"},
+		func(s loop.State) bool { return s.TaskID == "T2" && s.Process != nil && s.Process.Handle != "" })
 	if err != nil || waited != 0 || said != "`ada` skipped T2." {
 		t.Fatalf("%q after %d steps, %v", said, waited, err)
 	}
@@ -119,7 +122,8 @@ func TestSteerSkipsAnotherTaskLater(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s, _, waited, err := w.driveSteering(loop.NewState(request(t, threeTasks), w.now),
-		loop.Wish{Kind: loop.WishSkip, By: ada, TaskID: "T3"}, func(s loop.State) bool { return s.TaskID == "T2" && s.Process != nil })
+		loop.Wish{Kind: loop.WishSkip, By: ada, TaskID: "T3"},
+		func(s loop.State) bool { return s.TaskID == "T2" && s.Process != nil })
 	if err != nil || waited == 0 || len(w.stopped) != 0 {
 		t.Errorf("waited %d steps, stopped %v, %v", waited, w.stopped, err)
 	}
@@ -148,7 +152,8 @@ func TestSteerRetriesWhatIsBlocked(t *testing.T) {
 		if err != nil || said != "`ada` reopened T2." {
 			t.Fatalf("%q, %v", said, err)
 		}
-		if diff := cmp.Diff([]string{"T1 one", "T3 three", "T2 two"}, subjectsOf(w)); diff != "" || s.End != run.EndAllTasksComplete {
+		if diff := cmp.Diff([]string{"T1 one", "T3 three", "T2 two"}, subjectsOf(w)); diff != "" ||
+			s.End != run.EndAllTasksComplete {
 			t.Errorf("ended %s (%s): %s", s.End, s.EndDetail, diff)
 		}
 	}
@@ -167,7 +172,8 @@ func TestSteerRefuses(t *testing.T) {
 	} {
 		w := newWorld(t)
 		s, said, _, err := w.driveSteering(loop.NewState(request(t, threeTasks), w.now), tt.wish, at)
-		if userErr, ok := errors.AsType[*run.UserError](err); !ok || !strings.Contains(userErr.Message, tt.want) || said != "" {
+		if userErr, ok := errors.AsType[*run.UserError](err); !ok || !strings.Contains(userErr.Message, tt.want) ||
+			said != "" {
 			t.Errorf("%s: said %q, %v", name, said, err)
 		}
 		if s.End != run.EndAllTasksComplete || len(s.Merged) != 0 {
@@ -175,7 +181,8 @@ func TestSteerRefuses(t *testing.T) {
 		}
 	}
 	w := newWorld(t)
-	if _, _, err := w.engine().Steer(t.Context(), loop.NewState(request(t, threeTasks), w.now), loop.Wish{Kind: loop.WishSkip, TaskID: "T1"}); !errors.Is(err, loop.ErrNotNow) {
+	if _, _, err := w.engine().Steer(t.Context(), loop.NewState(request(t, threeTasks), w.now),
+		loop.Wish{Kind: loop.WishSkip, TaskID: "T1"}); !errors.Is(err, loop.ErrNotNow) {
 		t.Errorf("a run that has not begun: %v", err)
 	}
 }
@@ -188,14 +195,16 @@ func TestSteerBudget(t *testing.T) {
 	r := request(t, threeTasks)
 	r.Limits = run.Limits{BudgetUSD: 0.3} // a call costs 0.25
 	s, said, _, err := w.driveSteering(loop.NewState(r, w.now),
-		loop.Wish{Kind: loop.WishBudget, By: ada, USD: 5, CapUSD: 2}, func(s loop.State) bool { return s.End == run.EndBudgetExhausted })
+		loop.Wish{Kind: loop.WishBudget, By: ada, USD: 5, CapUSD: 2},
+		func(s loop.State) bool { return s.End == run.EndBudgetExhausted })
 	if err != nil || said != "`ada` raised the budget to $2.00." {
 		t.Fatalf("%q, %v", said, err)
 	}
 	if s.End != run.EndAllTasksComplete || s.Limits.BudgetUSD != 2 {
 		t.Errorf("ended %s with a budget of %v", s.End, s.Limits.BudgetUSD)
 	}
-	if _, _, _, err = newWorld(t).driveSteering(loop.NewState(r, w.now), loop.Wish{Kind: loop.WishBudget, By: ada, USD: 5, CapUSD: 0.3}, iterating(1)); err == nil {
+	if _, _, _, err = newWorld(t).driveSteering(loop.NewState(r, w.now),
+		loop.Wish{Kind: loop.WishBudget, By: ada, USD: 5, CapUSD: 0.3}, iterating(1)); err == nil {
 		t.Error("the server's bound was raised")
 	}
 }
@@ -215,7 +224,8 @@ func TestApproval(t *testing.T) {
 		t.Fatalf("ended %s (%s), approval %q", first.End, first.EndDetail, first.Approval)
 	}
 	// Asked again before anybody approved: nothing new is committed.
-	if again := start(w, "0123"); again.End != run.EndAwaitingPerson || again.Approval != first.Approval || len(w.commits) != 1 {
+	if again := start(w, "0123"); again.End != run.EndAwaitingPerson || again.Approval != first.Approval ||
+		len(w.commits) != 1 {
 		t.Errorf("ended %s, approval %q, %d commits", again.End, again.Approval, len(w.commits))
 	}
 	// C5: somebody edits the plan on the branch after it was approved.
@@ -233,7 +243,8 @@ func TestApproval(t *testing.T) {
 	first = start(w, "")
 	r := request(t, threeTasks)
 	r.Approved = first.Approval
-	s, _, _, err := w.driveSteering(loop.NewState(r, w.now), loop.Wish{Kind: loop.WishAdd, By: ada, Task: run.Task{Title: "four"}}, iterating(1))
+	s, _, _, err := w.driveSteering(loop.NewState(r, w.now),
+		loop.Wish{Kind: loop.WishAdd, By: ada, Task: run.Task{Title: "four"}}, iterating(1))
 	if err != nil || s.End != run.EndAllTasksComplete {
 		t.Fatalf("ended %s: %v", s.End, err)
 	}

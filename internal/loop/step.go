@@ -613,7 +613,8 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 		case slices.ContainsFunc(tasks, run.Task.Actionable):
 			detail = "the open tasks depend on blocked ones"
 		case s.Iteration == 0:
-			detail = "the open tasks were blocked before; remove “(blocked: …)” from a task in " + s.ProgressPath + " to retry it"
+			detail = "the open tasks were blocked before; remove “(blocked: …)” from a task in " + s.ProgressPath +
+				" to retry it"
 		}
 		return e.stuck(s, detail)
 	}
@@ -735,14 +736,16 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 	}
 	guidance := s.Guidance
 	if why, yes := plan.Oversized(task); yes && s.Job == prompt.JobBuild {
-		guidance = append(slices.Clip(guidance), "This task is too large for one iteration: "+why+". Do a first part that works by itself, and add the rest as "+
+		guidance = append(slices.Clip(guidance), "This task is too large for one iteration: "+why+
+			". Do a first part that works by itself, and add the rest as "+
 			"new tasks with their own `Accept:` lines. Do not leave everything half done.")
 	}
 	text, err := prompt.Render(s.Templates, prompt.Input{
 		Job: s.Job, Role: s.Role, PlanName: s.Subject.Name, PlanFile: s.Subject.PlanFile, ProgressFile: s.ProgressPath,
 		PlanText: s.Plan.Words(), Accept: s.Plan.Accept, Guidance: guidance, Task: task, Progress: doc, Attempt: attempt,
 		LastFailure: s.Failure, Violations: s.Violations, GateCommands: commands, Left: e.left(*s), Nonce: nonce(*s),
-		Tried: tried(doc, s.TaskID), Lessons: e.lessons(ctx, s, task), Files: s.interesting(), Diff: diff, Said: s.quoted(s.TaskID),
+		Tried: tried(doc, s.TaskID), Lessons: e.lessons(ctx, s, task), Files: s.interesting(), Diff: diff,
+		Said:       s.quoted(s.TaskID),
 		Unfinished: unfinished, Criteria: criteria,
 	})
 	if err != nil {
@@ -760,7 +763,9 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 	s.Process.Handle = h
 	s.Stage = stageWatch
 	done, total := progress.Counts(doc.Tasks())
-	e.emit(run.Event{Kind: run.EventAgentStarted, Role: s.Role, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total}, s)
+	e.emit(run.Event{
+		Kind: run.EventAgentStarted, Role: s.Role, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total,
+	}, s)
 	return Next{}, nil
 }
 
@@ -867,7 +872,9 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 		if s.Lost++; s.Lost <= maxLost {
 			return e.again(s)
 		}
-		s.Ended = &Ended{Outcome: AgentBroken, Detail: "its process was lost: something ended it from outside, or it ended its own parent"}
+		s.Ended = &Ended{
+			Outcome: AgentBroken, Detail: "its process was lost: something ended it from outside, or it ended its own parent",
+		}
 		s.Stage = stageEnded
 		return Next{}, nil
 	case err != nil:
@@ -888,8 +895,9 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 		Models: run.AddModels(nil, status.Models, maxModels), Hosts: run.AddHosts(nil, status.Hosts, maxHosts),
 	})
 	e.emit(run.Event{
-		Kind: run.EventAgentFinished, Role: s.Role, TaskID: s.TaskID, Text: string(status.Outcome), Outcome: string(status.Outcome),
-		Model: status.Model, Usage: status.Usage, Duration: status.Finished.Sub(status.Started),
+		Kind: run.EventAgentFinished, Role: s.Role, TaskID: s.TaskID, Text: string(status.Outcome),
+		Outcome: string(status.Outcome),
+		Model:   status.Model, Usage: status.Usage, Duration: status.Finished.Sub(status.Started),
 		Models: run.AddModels(nil, status.Models, maxModels), Hosts: run.AddHosts(nil, status.Hosts, maxHosts),
 	}, s)
 
@@ -897,7 +905,10 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 	switch status.Outcome {
 	case AgentRateLimited, AgentOverBudget, AgentOverTaskBudget, AgentBroken:
 		// What it said is stored before its process is forgotten.
-		s.Ended = &Ended{Outcome: status.Outcome, Detail: status.Detail, RetryAt: status.RetryAt, Worked: worked(status.Usage), DoFirst: status.DoFirst}
+		s.Ended = &Ended{
+			Outcome: status.Outcome, Detail: status.Detail, RetryAt: status.RetryAt, Worked: worked(status.Usage),
+			DoFirst: status.DoFirst,
+		}
 		s.Stage = stageEnded
 		return Next{}, nil
 	case AgentCompleted, AgentGaveUp, AgentTimedOut:
@@ -984,7 +995,9 @@ func (e *Engine) overTaskBudget(ctx context.Context, s *State, detail string) (N
 		return e.stop(s, run.EndBudgetExhausted, detail)
 	}
 	s.Failure = detail
-	a := supervise.Assessment{Verdict: supervise.Verdict{Kind: supervise.VerdictGiveUp, TaskID: s.TaskID, Reason: "its budget is used up"}}
+	a := supervise.Assessment{
+		Verdict: supervise.Verdict{Kind: supervise.VerdictGiveUp, TaskID: s.TaskID, Reason: "its budget is used up"},
+	}
 	a.Diagnostics = fmt.Sprintf("%s was given up: its budget is used up.\n\n%s\n", s.TaskID, detail)
 	s.Phase = run.PhaseIterating
 	return e.giveUp(ctx, s, doc, a)
@@ -1010,7 +1023,10 @@ func (e *Engine) wait(s *State, until time.Time) (Next, error) {
 		return Next{}, err
 	}
 	s.Resume, s.WaitUntil = s.Stage, until
-	e.emit(run.Event{Kind: run.EventWaiting, TaskID: task, Strategy: string(supervise.WaitForProvider), Text: "the provider asks to wait until " + until.UTC().Format("15:04:05 MST")}, s)
+	e.emit(run.Event{
+		Kind: run.EventWaiting, TaskID: task, Strategy: string(supervise.WaitForProvider),
+		Text: "the provider asks to wait until " + until.UTC().Format("15:04:05 MST"),
+	}, s)
 	return Next{Kind: Sleep, Until: until}, nil
 }
 
@@ -1047,7 +1063,8 @@ func brokenDetail(calls int, detail, doFirst string) string {
 	if doFirst == "" {
 		return fmt.Sprintf("the agent failed %d times in a row: %s", calls, detail)
 	}
-	return fmt.Sprintf("%s. What to do first: %s. (%d agent calls in a row failed; no task is blamed.)", strings.TrimRight(detail, ". "), doFirst, calls)
+	return fmt.Sprintf("%s. What to do first: %s. (%d agent calls in a row failed; no task is blamed.)",
+		strings.TrimRight(detail, ". "), doFirst, calls)
 }
 
 // forget removes the ended process; its record has been taken into the state.
@@ -1126,7 +1143,10 @@ func (e *Engine) landPlan(ctx context.Context, s *State) (Next, error) {
 
 // land makes the proposal a commit.
 func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
-	l := Landing{State: *s, Iteration: s.Iteration, Tree: s.Proposal.Tree, Own: s.Proposal.Own, Model: s.SeenModel, CostUSD: s.Usage.CostUSD - s.LandedUSD, Planned: s.Proposal.Plan}
+	l := Landing{
+		State: *s, Iteration: s.Iteration, Tree: s.Proposal.Tree, Own: s.Proposal.Own, Model: s.SeenModel,
+		CostUSD: s.Usage.CostUSD - s.LandedUSD, Planned: s.Proposal.Plan,
+	}
 	if s.Proposal.Applied {
 		l.Model, l.Applied = "", true
 	}
@@ -1328,7 +1348,10 @@ func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
 	if tree == s.HeadTree {
 		return e.finish(s, reason, "")
 	}
-	landed, err := e.Publisher.Land(ctx, Landing{State: *s, Iteration: s.Iteration, Tree: tree, Model: s.SeenModel, CostUSD: s.Usage.CostUSD - s.LandedUSD, Closing: true})
+	landed, err := e.Publisher.Land(ctx, Landing{
+		State: *s, Iteration: s.Iteration, Tree: tree, Model: s.SeenModel, CostUSD: s.Usage.CostUSD - s.LandedUSD,
+		Closing: true,
+	})
 	if errors.Is(err, ErrBranchMoved) {
 		// Somebody works on the branch already; the file may stay.
 		return e.finish(s, reason, "")
@@ -1441,10 +1464,14 @@ func (e *Engine) record(ctx context.Context, s *State) error {
 	if tree == s.HeadTree {
 		return nil
 	}
-	landed, err := e.Publisher.Land(ctx, Landing{State: *s, Iteration: s.Iteration, Tree: tree, Own: own, Model: s.SeenModel, CostUSD: s.Usage.CostUSD - s.LandedUSD, Recorded: true})
+	landed, err := e.Publisher.Land(ctx, Landing{
+		State: *s, Iteration: s.Iteration, Tree: tree, Own: own, Model: s.SeenModel, CostUSD: s.Usage.CostUSD - s.LandedUSD,
+		Recorded: true,
+	})
 	var rejected *Rejection
 	var halt *Halt
-	if errors.Is(err, ErrBranchMoved) || errors.Is(err, ErrNotAllowed) || errors.As(err, &rejected) || errors.As(err, &halt) {
+	if errors.Is(err, ErrBranchMoved) || errors.Is(err, ErrNotAllowed) || errors.As(err, &rejected) ||
+		errors.As(err, &halt) {
 		return nil // the notes are not worth more than that
 	}
 	if err != nil {

@@ -61,7 +61,8 @@ func (e *Engine) supervise(ctx context.Context, s *State, doc *progress.Doc, tas
 	s.nextIteration()
 	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{
-		Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Verdict: string(a.Verdict.Kind), Strategy: string(a.Strategy.Kind), Signals: shown(a.Signals), Done: done, Total: total,
+		Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Verdict: string(a.Verdict.Kind),
+		Strategy: string(a.Strategy.Kind), Signals: shown(a.Signals), Done: done, Total: total,
 	}, s)
 	return e.prepareAgent(s, job, supervise.NextRole(h, task, supervise.Situation{Verdict: a.Verdict}), task.ID)
 }
@@ -101,7 +102,10 @@ func patternNames(patterns []supervise.Pattern) []string {
 func (s *State) watchedHistory(tasks []run.Task, task run.Task) supervise.History {
 	h := supervise.History{
 		Iterations: s.Watched, Checkpoints: s.Checkpoints, Acknowledged: s.Acknowledged, Flaky: s.Flaky,
-		Task: supervise.Task{ID: task.ID, ParentID: s.Parents[task.ID], Attempts: s.Attempts[task.ID], Decomposed: s.Decomposed[task.ID], OneFile: len(namedSources(task)) == 1},
+		Task: supervise.Task{
+			ID: task.ID, ParentID: s.Parents[task.ID], Attempts: s.Attempts[task.ID], Decomposed: s.Decomposed[task.ID],
+			OneFile: len(namedSources(task)) == 1,
+		},
 	}
 	for _, t := range tasks {
 		if t.ID != task.ID && t.Actionable() && s.Attempts[t.ID] == 0 {
@@ -115,7 +119,8 @@ func (s *State) watchedHistory(tasks []run.Task, task run.Task) supervise.Histor
 func (s *State) observed(status AgentStatus) {
 	s.Draft = supervise.Iteration{
 		Number: s.Iteration, TaskID: s.TaskID, ParentID: s.Parents[s.TaskID], Role: s.Role,
-		Outcome: supervise.Outcome(status.Outcome), Duration: status.Finished.Sub(status.Started), CostUSD: status.Usage.CostUSD,
+		Outcome: supervise.Outcome(status.Outcome), Duration: status.Finished.Sub(status.Started),
+		CostUSD:  status.Usage.CostUSD,
 		Activity: status.Activity, Analysis: supervise.AnalyseOutput(status.Final, status.Activity),
 		ClaimedDone: progress.HintsDone(status.Final), Verdict: s.Verdict,
 	}
@@ -146,7 +151,8 @@ func (s *State) measured(r gate.Result) {
 	class := supervise.FailNone
 	if !r.Passed {
 		class = supervise.Classify(supervise.Failure{
-			Outcome: supervise.Completed, Gate: r.Gate, Command: r.Command, ExitCode: r.ExitCode, Reason: r.Reason, Output: r.Output,
+			Outcome: supervise.Completed, Gate: r.Gate, Command: r.Command, ExitCode: r.ExitCode, Reason: r.Reason,
+			Output: r.Output,
 		})
 	}
 	if r.Facts.Known && class != supervise.FailCompile && class != supervise.FailTimeout && class != supervise.FailCrash {
@@ -166,7 +172,8 @@ func (s *State) measured(r gate.Result) {
 func (s *State) watched() {
 	s.Draft.Advanced, s.Advanced = s.Draft.Advanced || s.Advanced, false
 	s.Watched = append(slices.Clone(s.Watched[max(0, len(s.Watched)-keptIterations+1):]), s.Draft.Bounded())
-	if (s.DraftTree != "" || s.Draft.Landed) && supervise.CheckpointDue(s.Supervision, supervise.History{Iterations: s.Watched, Checkpoints: s.Checkpoints}) {
+	if (s.DraftTree != "" || s.Draft.Landed) && supervise.CheckpointDue(s.Supervision,
+		supervise.History{Iterations: s.Watched, Checkpoints: s.Checkpoints}) {
 		c := supervise.Checkpoint{Iteration: s.Draft.Number, Tree: s.DraftTree, Metrics: s.Draft.Bounded().Metrics}
 		if s.Draft.Landed {
 			c.Commit, c.Tree = s.Head, s.HeadTree
@@ -281,7 +288,10 @@ func (e *Engine) split(ctx context.Context, s *State) (Next, error) {
 	s.Draft.Landed, s.Draft.Role = true, run.RolePlanner // planning that was accepted, whoever did it
 	s.watched()
 	done, total := progress.Counts(doc.Tasks())
-	e.emit(run.Event{Kind: run.EventPlanned, TaskID: s.TaskID, Done: done, Total: total, Text: fmt.Sprintf("%s was split into %d parts", s.TaskID, len(ids))}, s)
+	e.emit(run.Event{
+		Kind: run.EventPlanned, TaskID: s.TaskID, Done: done, Total: total,
+		Text: fmt.Sprintf("%s was split into %d parts", s.TaskID, len(ids)),
+	}, s)
 	s.reapprove(doc)
 	s.Progress = s.text(doc)
 	s.Brief.begin()
@@ -380,7 +390,9 @@ func (e *Engine) reviewed(ctx context.Context, s *State) (Next, error) {
 		return Next{}, fmt.Errorf("set the status: %w", err)
 	}
 	done, total := progress.Counts(doc.Tasks())
-	e.emit(run.Event{Kind: run.EventPlanned, Done: done, Total: total, Text: fmt.Sprintf("the review asks for %d more tasks", total-done)}, s)
+	e.emit(run.Event{
+		Kind: run.EventPlanned, Done: done, Total: total, Text: fmt.Sprintf("the review asks for %d more tasks", total-done),
+	}, s)
 	s.reapprove(doc)
 	s.Progress = s.text(doc)
 	s.TaskID = ""
@@ -442,7 +454,9 @@ func (e *Engine) learn(ctx context.Context, s *State, task run.Task, worked bool
 		l.Files = it.Files
 	}
 	if err := e.Memory.Remember(ctx, l); err != nil {
-		e.emit(run.Event{Kind: run.EventTrouble, TaskID: task.ID, Text: "the lesson from this task could not be saved: " + err.Error()}, s)
+		e.emit(run.Event{
+			Kind: run.EventTrouble, TaskID: task.ID, Text: "the lesson from this task could not be saved: " + err.Error(),
+		}, s)
 	}
 }
 

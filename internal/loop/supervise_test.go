@@ -76,7 +76,8 @@ func TestATaskThatIsTooMuchIsSplit(t *testing.T) {
 	if want.End != run.EndAllTasksComplete {
 		t.Fatalf("ended %s (%s)\n%s", want.End, want.EndDetail, want.Progress)
 	}
-	if diff := cmp.Diff([]string{"T1 one", "T4 first half", "T5 second half", "T3 three"}, subjects(want.Commits)); diff != "" {
+	if diff := cmp.Diff([]string{"T1 one", "T4 first half", "T5 second half", "T3 three"},
+		subjects(want.Commits)); diff != "" {
 		t.Error(diff)
 	}
 	if _, ok := clean.trees[clean.head().Tree]["src/left behind"]; ok {
@@ -113,7 +114,8 @@ func TestWhatCannotBeSplitIsBlocked(t *testing.T) {
 	if s.End != run.EndBlocked || len(s.Commits) < 2 {
 		t.Errorf("ended %s with %v", s.End, subjects(s.Commits))
 	}
-	if !slices.Contains(w.verdicts(), string(supervise.VerdictDecompose)) || !strings.Contains(s.Progress, "T1 one (blocked: ") {
+	if !slices.Contains(w.verdicts(), string(supervise.VerdictDecompose)) ||
+		!strings.Contains(s.Progress, "T1 one (blocked: ") {
 		t.Errorf("%v\n%s", w.verdicts(), s.Progress)
 	}
 	if !strings.Contains(s.Diagnostics, "T1") {
@@ -245,7 +247,9 @@ func TestARunThatDoesNotMoveStops(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.judge = func(files, loop.GateStart) gate.Result {
-		return gate.Result{ExitCode: 1, Reason: "exited", Output: "error: cannot find module providing package example.com/x\n"}
+		return gate.Result{
+			ExitCode: 1, Reason: "exited", Output: "error: cannot find module providing package example.com/x\n",
+		}
 	}
 	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
 		w.work["src/"+s.TaskID] = a.Name // something new each time
@@ -392,7 +396,8 @@ func TestTasksTeach(t *testing.T) {
 		return completed("a second encoder\n\nRALPH_RESULT: done")
 	}
 	w.drive(loop.NewState(request(t, "- [ ] Serialise the report\n- [ ] Translate the manual\n"), w.now), nil)
-	if len(mem.lessons) != 2 || !mem.lessons[0].Worked || mem.lessons[0].Insight != "the encoder flushes late" || mem.lessons[1].Worked {
+	if len(mem.lessons) != 2 || !mem.lessons[0].Worked || mem.lessons[0].Insight != "the encoder flushes late" ||
+		mem.lessons[1].Worked {
 		t.Fatalf("%+v", mem.lessons)
 	}
 	if l := mem.lessons[0]; l.Approach != "a second encoder" || l.Iterations != 1 || l.CostUSD != 1.25 {
@@ -406,7 +411,8 @@ func TestTasksTeach(t *testing.T) {
 	r := request(t, "- [ ] Serialise reports in XML\n")
 	r.Run = "r2"
 	next.drive(loop.NewState(r, next.now), nil)
-	if !strings.Contains(next.prompts[0], "worked: \"Serialise the report\"") || !strings.Contains(next.prompts[0], "the encoder flushes late") {
+	if !strings.Contains(next.prompts[0], "worked: \"Serialise the report\"") ||
+		!strings.Contains(next.prompts[0], "the encoder flushes late") {
 		t.Errorf("the lesson is not in the prompt:\n%s", next.prompts[0])
 	}
 }
@@ -416,7 +422,9 @@ func TestRolesHaveTheirOwnModels(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.settings.Model = "common"
-	w.settings.Roles = map[run.Role]loop.RoleSettings{run.RoleTester: {Model: "special", MaxTurns: 7, DenyTools: []string{"WebFetch"}}}
+	w.settings.Roles = map[run.Role]loop.RoleSettings{
+		run.RoleTester: {Model: "special", MaxTurns: 7, DenyTools: []string{"WebFetch"}},
+	}
 	got := map[string]string{}
 	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
 		got[s.TaskID] = fmt.Sprintf("%s %s %d %v", a.Role, a.Model, a.MaxTurns, a.DenyTools)
@@ -424,7 +432,8 @@ func TestRolesHaveTheirOwnModels(t *testing.T) {
 		return claimed()
 	}
 	w.drive(loop.NewState(request(t, "- [ ] Fix the parser\n- [ ] Add tests for the parser\n"), w.now), nil)
-	if diff := cmp.Diff(map[string]string{"T1": "implementer common 0 []", "T2": "tester special 7 [WebFetch]"}, got); diff != "" {
+	if diff := cmp.Diff(map[string]string{"T1": "implementer common 0 []", "T2": "tester special 7 [WebFetch]"},
+		got); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -473,7 +482,10 @@ func TestEvidenceIsKept(t *testing.T) {
 		got = append(got, h.Evidence)
 	}
 	want := []loop.Evidence{
-		{Contradiction: "I could not complete the second half.", Change: "1 changed: A src/T1", Checkmark: "T1 \"one\" ticked", Signal: "partial: I could not complete the second half."},
+		{
+			Contradiction: "I could not complete the second half.", Change: "1 changed: A src/T1",
+			Checkmark: "T1 \"one\" ticked", Signal: "partial: I could not complete the second half.",
+		},
 		{Change: "1 changed: A src/T1", Checkmark: "T1 \"one\" ticked", Signal: "done"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -504,7 +516,9 @@ func TestPatternsAreSuggestedForTheRepositorysOwnFile(t *testing.T) {
 		w := newWorld(t)
 		w.agent = agent
 		w.settings.AgentsMD = true
-		w.landed = []loop.Landed{{OID: "base", Tree: w.store(files{"README": "hello", "AGENTS.md": "# Rules\n\n- Be kind.\n"})}}
+		w.landed = []loop.Landed{
+			{OID: "base", Tree: w.store(files{"README": "hello", "AGENTS.md": "# Rules\n\n- Be kind.\n"})},
+		}
 		w.screen = func(changes []loop.Change) (held []loop.Refusal) {
 			for _, c := range changes {
 				if c.Path == "AGENTS.md" {
@@ -526,7 +540,8 @@ func TestPatternsAreSuggestedForTheRepositorysOwnFile(t *testing.T) {
 	const text = "# Rules\n\n- Be kind.\n\n## Codebase patterns\n\n- All of it is in src\n- T1 was here\n"
 	for i, more := range []string{"", "- T2 was here\n"} {
 		l := clean.commits[i]
-		if diff := cmp.Diff(text+more, clean.trees[l.Tree]["AGENTS.md"]); diff != "" || !slices.Equal(l.Own, []string{"AGENTS.md"}) {
+		if diff := cmp.Diff(text+more, clean.trees[l.Tree]["AGENTS.md"]); diff != "" ||
+			!slices.Equal(l.Own, []string{"AGENTS.md"}) {
 			t.Errorf("commit %d, own %v: %s", i+1, l.Own, diff)
 		}
 	}
@@ -537,7 +552,8 @@ func TestPatternsAreSuggestedForTheRepositorysOwnFile(t *testing.T) {
 		w := begin()
 		s := w.drive(loop.NewState(r, w.now), func(step int) bool { return step == at })
 		if s.End != want.End || w.trees[w.head().Tree]["AGENTS.md"] != text+"- T2 was here\n" || len(w.prompts) != 2 {
-			t.Errorf("crash at step %d: ended %s after %d agents with\n%s", at, s.End, len(w.prompts), w.trees[w.head().Tree]["AGENTS.md"])
+			t.Errorf("crash at step %d: ended %s after %d agents with\n%s", at, s.End, len(w.prompts),
+				w.trees[w.head().Tree]["AGENTS.md"])
 		}
 	}
 }
@@ -590,7 +606,8 @@ func TestAgentsFileIsTheHostsToEdit(t *testing.T) {
 				return claimed()
 			}
 			s := w.drive(loop.NewState(request(t, "- [ ] one\n"), w.now), nil)
-			if _, there := w.trees[w.head().Tree]["AGENTS.md"]; there || len(w.prompts) != tt.calls || s.End != run.EndAllTasksComplete {
+			if _, there := w.trees[w.head().Tree]["AGENTS.md"]; there || len(w.prompts) != tt.calls ||
+				s.End != run.EndAllTasksComplete {
 				t.Errorf("ended %s after %d calls; AGENTS.md is there: %t", s.End, len(w.prompts), there)
 			}
 		})

@@ -150,7 +150,9 @@ func (e *Engine) notWritten(s *State, why string) {
 // put gives tree with content as the file at path, where that changes nothing
 // else: there says that a plain file stands at path. Without, nothing may. What
 // would bring in a secret is not put either.
-func (e *Engine) put(ctx context.Context, tree, path string, content []byte, there bool) (with string, put bool, err error) {
+func (e *Engine) put(
+	ctx context.Context, tree, path string, content []byte, there bool,
+) (with string, put bool, err error) {
 	if with, err = e.Trees.With(ctx, tree, path, content); err != nil {
 		return "", false, fmt.Errorf("write %s: %w", path, err)
 	}

@@ -130,7 +130,8 @@ func TestNotesWithASecretStayOut(t *testing.T) {
 	r.Subject.TaskNotes = "progress.txt"
 	work := w.agent
 	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
-		w.work[a.ProgressPath] = strings.Replace(w.work[a.ProgressPath], "## Learnings\n", "## Learnings\n- the K\u200bEY is 1\n", 1)
+		w.work[a.ProgressPath] = strings.Replace(w.work[a.ProgressPath], "## Learnings\n",
+			"## Learnings\n- the K\u200bEY is 1\n", 1)
 		return work(w, s, a)
 	}
 	w.drive(loop.NewState(r, w.now), nil)

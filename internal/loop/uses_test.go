@@ -23,7 +23,9 @@ func TestCallsAreRecordedWithWhatTheyUsed(t *testing.T) {
 		status := claimed()
 		for i := range 30 {
 			status.Hosts = append(status.Hosts, run.HostUse{Host: fmt.Sprintf("%d.example", i), Count: 1, Sent: 1})
-			status.Models = append(status.Models, run.ModelUse{Model: fmt.Sprintf("model-%d", i), Requests: 1, Usage: run.Usage{CostUSD: 1}})
+			status.Models = append(status.Models, run.ModelUse{
+				Model: fmt.Sprintf("model-%d", i), Requests: 1, Usage: run.Usage{CostUSD: 1},
+			})
 		}
 		return status
 	}
@@ -36,11 +38,14 @@ func TestCallsAreRecordedWithWhatTheyUsed(t *testing.T) {
 		if len(h.Hosts) != 22 || checks < 1 || h.Hosts[0].Received != int64(5*checks) || len(h.Models) != 9 {
 			t.Fatalf("%d hosts, %d models: %+v", len(h.Hosts), len(h.Models), h)
 		}
-		want := []run.HostUse{{Host: run.OtherHosts, Count: 10, Sent: 10}, {Host: run.OtherHosts, Blocked: "why", Count: checks}}
+		want := []run.HostUse{
+			{Host: run.OtherHosts, Count: 10, Sent: 10}, {Host: run.OtherHosts, Blocked: "why", Count: checks},
+		}
 		if diff := cmp.Diff(want, h.Hosts[20:]); diff != "" {
 			t.Error(diff)
 		}
-		if diff := cmp.Diff(run.ModelUse{Model: run.OtherModels, Requests: 22, Usage: run.Usage{CostUSD: 22}}, h.Models[8]); diff != "" {
+		if diff := cmp.Diff(run.ModelUse{Model: run.OtherModels, Requests: 22, Usage: run.Usage{CostUSD: 22}},
+			h.Models[8]); diff != "" {
 			t.Error(diff)
 		}
 	}

@@ -64,7 +64,10 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 	}
 	s.Insight = oneLine(strings.TrimSpace(s.Insight+" "+learned(before, verdict.Accepted)), 400)
 	s.Patterns = noted(s.Patterns, before, verdict.Accepted)
-	s.Proposal = &Proposal{Claim: said, Done: said.All || verdict.ClaimedDone, Ticked: verdict.TickedAssigned, Note: s.Proposal.Note, Final: s.Proposal.Final}
+	s.Proposal = &Proposal{
+		Claim: said, Done: said.All || verdict.ClaimedDone, Ticked: verdict.TickedAssigned, Note: s.Proposal.Note,
+		Final: s.Proposal.Final,
+	}
 	if unreadable != nil {
 		what := "the progress file was not a plain, readable file, so it was restored: " + oneLine(unreadable.Error(), 200)
 		s.Violations = append(s.Violations, what)
@@ -226,7 +229,8 @@ func splitChanges(changes []Change, own string) (code []Change, foreign []Refusa
 
 // reject fails the attempt for what must not even be looked at.
 func (s *State) reject(refused []Refusal) {
-	s.Failure = "The last call's changes to these paths cannot be accepted, so the files were restored: " + listRefusals(refused) + "."
+	s.Failure = "The last call's changes to these paths cannot be accepted, so the files were restored: " +
+		listRefusals(refused) + "."
 	s.Stage = stageRejected
 }
 
@@ -295,12 +299,15 @@ func (e *Engine) failed(ctx context.Context, s *State, why string, f supervise.F
 		return Next{}, err
 	}
 	done, total := progress.Counts(doc.Tasks())
-	e.emit(run.Event{Kind: run.EventAttemptFailed, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total, Text: short}, s)
+	e.emit(run.Event{
+		Kind: run.EventAttemptFailed, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total, Text: short,
+	}, s)
 	s.Progress = s.text(doc)
 	s.Phase, s.Stage = run.PhaseIterating, stagePick
 	if s.Limits.TaskAttempts > 0 && s.Attempts[s.TaskID] >= s.Limits.TaskAttempts {
 		// Whatever the run stops for next, people should find the task blocked.
-		if a := supervise.Assess(s.Supervision, s.watchedHistory(doc.Tasks(), task)); a.Verdict.Kind == supervise.VerdictGiveUp {
+		if a := supervise.Assess(s.Supervision, s.watchedHistory(doc.Tasks(),
+			task)); a.Verdict.Kind == supervise.VerdictGiveUp {
 			e.tellVerdict(s, task, a)
 			return e.giveUp(ctx, s, doc, a)
 		}

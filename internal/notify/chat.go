@@ -114,9 +114,11 @@ func newDiscord(u *url.URL, client *http.Client) (sender, error) {
 	if u.User.Username() == "" || u.Host == "" || strings.Trim(u.Path, "/") != "" {
 		return nil, errors.New("it is not discord://TOKEN@ID")
 	}
-	to := (&url.URL{Scheme: "https", Host: "discord.com"}).JoinPath("api", "webhooks", url.PathEscape(u.Host), url.PathEscape(u.User.Username()))
+	to := (&url.URL{Scheme: "https", Host: "discord.com"}).JoinPath("api", "webhooks", url.PathEscape(u.Host),
+		url.PathEscape(u.User.Username()))
 	to.RawQuery = query.Encode()
-	return chat{client: client, url: to.String(), bodies: func(m Message) []any { return []any{newDiscordMessage(m)} }}, nil
+	return chat{client: client, url: to.String(), bodies: func(m Message) []any { return []any{newDiscordMessage(m)} }},
+		nil
 }
 
 // discordMessage is what a webhook of Discord takes.

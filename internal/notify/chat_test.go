@@ -47,7 +47,8 @@ func internet(t *testing.T, handler http.Handler) http.RoundTripper {
 // hostile is the end of a run whose issue and agent try everything.
 func hostile() run.Event {
 	return run.Event{
-		Kind: run.EventRunEnded, Run: "r1", Repo: "acme/app", URL: "https://github.example/acme/app/issues/7", Iteration: 5, Iterations: 3, CostUSD: 0.5, Done: 1, Total: 2,
+		Kind: run.EventRunEnded, Run: "r1", Repo: "acme/app", URL: "https://github.example/acme/app/issues/7", Iteration: 5,
+		Iterations: 3, CostUSD: 0.5, Done: 1, Total: 2,
 		Subject: "<!channel> @everyone *bold* [x](https://evil.example)", End: run.EndFailed,
 		Text: "see https://evil.example or evil.example\r\nBcc: all@evil.example `hunter2-hunter2` <b>&amp;",
 	}
@@ -69,8 +70,9 @@ func TestChats(t *testing.T) {
 	}
 	discord := map[string]any{
 		"embeds": []any{map[string]any{
-			"title":       hostileTitle + "<\u200b!channel\\> @\u200beveryone \\*bold\\* \\[x\\](https:\u200b//evil.\u200bexample)",
-			"description": hostileSaid + "\n" + hostileLine + " \\`\\*\\*\\*\\` <\u200bb\\>&amp;\nhttps://github.example/acme/app/issues/7",
+			"title": hostileTitle + "<\u200b!channel\\> @\u200beveryone \\*bold\\* \\[x\\](https:\u200b//evil.\u200bexample)",
+			"description": hostileSaid + "\n" + hostileLine +
+				" \\`\\*\\*\\*\\` <\u200bb\\>&amp;\nhttps://github.example/acme/app/issues/7",
 		}},
 	}
 	telegram := func(chat string, topic int) map[string]any {
@@ -91,21 +93,30 @@ func TestChats(t *testing.T) {
 		url, to, authorization, answer string
 		want                           []any
 	}{
-		"Slack":           {slackURL, slackHook, "", "ok", []any{map[string]any{"text": slackText, "attachments": slackLines}}},
-		"Slack by scheme": {"slack://hook:T00000000-B00000000-abcdefghijklmnopqrstuvwx@webhook", slackHook, "", "ok", []any{map[string]any{"text": slackText, "attachments": slackLines}}},
+		"Slack": {
+			slackURL, slackHook, "", "ok", []any{map[string]any{"text": slackText, "attachments": slackLines}},
+		},
+		"Slack by scheme": {
+			"slack://hook:T00000000-B00000000-abcdefghijklmnopqrstuvwx@webhook", slackHook, "", "ok",
+			[]any{map[string]any{"text": slackText, "attachments": slackLines}},
+		},
 		"a thread of Slack": {
 			slackURL + "?thread_ts=1503435956.000247", slackHook, "", "ok",
 			[]any{map[string]any{"text": slackText, "attachments": slackLines, "thread_ts": "1503435956.000247"}},
 		},
 		"a bot of Slack": {
-			slackBotURL, "slack.com/api/chat.postMessage", "Bearer xoxb-123456789012-1234567890123-abcdefghijklmnopqrstuvwx", `{"ok":true}`,
+			slackBotURL, "slack.com/api/chat.postMessage", "Bearer xoxb-123456789012-1234567890123-abcdefghijklmnopqrstuvwx",
+			`{"ok":true}`,
 			[]any{map[string]any{"text": slackText, "attachments": slackLines, "channel": "C0123456789"}},
 		},
 		"Discord":             {discordURL, discordHook, "", "", []any{discord}},
 		"Discord by scheme":   {"discord://ABCDEFGHIJKLMNOPQRSTUVWX@123456789012345678", discordHook, "", "", []any{discord}},
 		"a thread of Discord": {discordURL + "?thread_id=42", discordHook + "?thread_id=42", "", "", []any{discord}},
 		"Telegram":            {telegramURL, telegramBot, "", `{"ok":true,"result":{}}`, []any{telegram("@people", 0)}},
-		"chats of Telegram":   {telegramURL + ",-1001234:7", telegramBot, "", `{"ok":true,"result":{}}`, []any{telegram("@people", 0), telegram("-1001234", 7)}},
+		"chats of Telegram": {
+			telegramURL + ",-1001234:7", telegramBot, "", `{"ok":true,"result":{}}`,
+			[]any{telegram("@people", 0), telegram("-1001234", 7)},
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +139,8 @@ func TestChats(t *testing.T) {
 			close(got)
 			var bodies []any
 			for p := range got {
-				if p.path != tt.to || p.header.Get("Authorization") != tt.authorization || p.header.Get("Content-Type") != "application/json" {
+				if p.path != tt.to || p.header.Get("Authorization") != tt.authorization ||
+					p.header.Get("Content-Type") != "application/json" {
 					t.Errorf("posted to %s with %v, want %s", p.path, p.header, tt.to)
 				}
 				var body any
@@ -165,7 +177,9 @@ func TestChatsThatFail(t *testing.T) {
 			_, _ = io.WriteString(w, `{"ok":false,"error":"channel_not_found"}`)
 		}, 2, "the message was refused: channel_not_found"},
 	}
-	for name, url := range map[string]string{"Slack": slackURL, "a bot of Slack": slackBotURL, "Discord": discordURL, "Telegram": telegramURL} {
+	for name, url := range map[string]string{
+		"Slack": slackURL, "a bot of Slack": slackBotURL, "Discord": discordURL, "Telegram": telegramURL,
+	} {
 		for what, tt := range failures {
 			t.Run(name+" "+what, func(t *testing.T) {
 				t.Parallel()
@@ -182,11 +196,15 @@ func TestChatsThatFail(t *testing.T) {
 				if what == "hangs" {
 					timeout = 100 * time.Millisecond
 				}
-				n, failed := start(t, notify.Config{Timeout: timeout, Pauses: []time.Duration{time.Millisecond}, Transport: transport, Targets: []notify.Target{{Name: "team", URL: url}}})
+				n, failed := start(t, notify.Config{
+					Timeout: timeout, Pauses: []time.Duration{time.Millisecond}, Transport: transport,
+					Targets: []notify.Target{{Name: "team", URL: url}},
+				})
 				n.Handle(hostile())
 				closeSoon(n, patience)
 				said := failed.all()
-				if len(said) != 1 || !strings.HasPrefix(said[0], "team: the message about acme/app (needs_human) was not delivered: ") || !strings.Contains(said[0], tt.want) {
+				if len(said) != 1 || !strings.HasPrefix(said[0],
+					"team: the message about acme/app (needs_human) was not delivered: ") || !strings.Contains(said[0], tt.want) {
 					t.Fatalf("said %v, want %s", said, tt.want)
 				}
 				// A hung attempt may be over before the server has seen it.
@@ -264,7 +282,9 @@ func smtpTalk(conn net.Conn) string {
 func TestMail(t *testing.T) {
 	t.Parallel()
 	addr, talks := mailServer(t, false)
-	n, failed := start(t, notify.Config{Targets: []notify.Target{{Name: "mail", URL: "smtp://" + addr + "/?from=ralph@example.com&to=ada@example.com"}}})
+	n, failed := start(t, notify.Config{
+		Targets: []notify.Target{{Name: "mail", URL: "smtp://" + addr + "/?from=ralph@example.com&to=ada@example.com"}},
+	})
 	ev := hostile()
 	ev.Time = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	ev.Subject = "grün\r\nBcc: all@evil.example\r\n\r\nMy text"
@@ -286,7 +306,10 @@ func TestMail(t *testing.T) {
 		t.Errorf("subject %q, %v", subject, err)
 	}
 	delete(parsed.Header, "Subject")
-	if diff := cmp.Diff(mail.Header{"Date": {"Sun, 01 Mar 2026 12:00:00 +0000"}, "From": {"Ralph Bot <ralph@example.com>"}, "To": {"ada@example.com"}, "Mime-Version": {"1.0"}, "Content-Type": {`text/plain; charset="UTF-8"`}, "Content-Transfer-Encoding": {"8bit"}}, parsed.Header); diff != "" {
+	if diff := cmp.Diff(mail.Header{
+		"Date": {"Sun, 01 Mar 2026 12:00:00 +0000"}, "From": {"Ralph Bot <ralph@example.com>"}, "To": {"ada@example.com"},
+		"Mime-Version": {"1.0"}, "Content-Type": {`text/plain; charset="UTF-8"`}, "Content-Transfer-Encoding": {"8bit"},
+	}, parsed.Header); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	want := "Stopped: retrying won't fix this. 1 of 2 tasks done after 3 iterations, $0.50.\n. QUIT\nhttps://github.example/acme/app/issues/7\n.\nQUIT\n"
@@ -299,7 +322,10 @@ func TestMail(t *testing.T) {
 func TestASilentMailServer(t *testing.T) {
 	t.Parallel()
 	addr, _ := mailServer(t, true)
-	n, failed := start(t, notify.Config{Timeout: 300 * time.Millisecond, Pauses: []time.Duration{}, Targets: []notify.Target{{Name: "mail", URL: "smtp://" + addr + "/?from=ralph@example.com&to=ada@example.com"}}})
+	n, failed := start(t, notify.Config{
+		Timeout: 300 * time.Millisecond, Pauses: []time.Duration{},
+		Targets: []notify.Target{{Name: "mail", URL: "smtp://" + addr + "/?from=ralph@example.com&to=ada@example.com"}},
+	})
 	n.Handle(hostile())
 	closeSoon(n, patience)
 	if said := strings.Join(failed.all(), "\n"); !strings.HasSuffix(said, "no answer within 300ms") {

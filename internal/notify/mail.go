@@ -38,7 +38,8 @@ func newMailer(u *url.URL) (sender, error) {
 	if from == "" || to == "" {
 		return nil, errors.New("it does not say from whom or to whom: …/?from=ADDRESS&to=ADDRESS")
 	}
-	return mailer{host: u.Hostname(), port: cmp.Or(u.Port(), "25"), user: u.User, from: from, to: strings.Split(to, ",")}, nil
+	return mailer{host: u.Hostname(), port: cmp.Or(u.Port(), "25"), user: u.User, from: from, to: strings.Split(to, ",")},
+		nil
 }
 
 func (s mailer) send(ctx context.Context, m Message) error {

@@ -64,7 +64,8 @@ func compose(n run.Notice, ev run.Event, done, total int, mask func(string) stri
 		m.Iteration--
 		m.Summary = fmt.Sprintf("After %s: %s%s.", count(ev.Iterations-1, "iteration"), m.tasks(), m.cost())
 	case run.NoticeFinish, run.NoticeNeedsHuman:
-		m.Summary = fmt.Sprintf("%s. %s after %s%s.", ev.Proof.Sentence(ev.End), upper(m.tasks()), count(ev.Iterations, "iteration"), m.cost())
+		m.Summary = fmt.Sprintf("%s. %s after %s%s.", ev.Proof.Sentence(ev.End), upper(m.tasks()),
+			count(ev.Iterations, "iteration"), m.cost())
 		m.Detail = tidy(mask, ev.Text, maxDetail)
 	}
 	return m
@@ -73,7 +74,8 @@ func compose(n run.Notice, ev run.Event, done, total int, mask func(string) stri
 // Title is a line that names the run and what became of it.
 func (m Message) Title() string {
 	what := map[run.Notice]string{
-		run.NoticeStart: "started", run.NoticeProgress: "working", run.NoticeFinish: "stopped", run.NoticeNeedsHuman: "needs a person",
+		run.NoticeStart: "started", run.NoticeProgress: "working", run.NoticeFinish: "stopped",
+		run.NoticeNeedsHuman: "needs a person",
 	}[m.Notice]
 	if m.End.Complete() {
 		what = "done"
@@ -182,6 +184,7 @@ func slackText() medium {
 
 // discordText keeps Markdown from working.
 func discordText() medium {
-	markup := strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "~", `\~`, "|", `\|`, "`", "\\`", ">", `\>`, "[", `\[`, "]", `\]`)
+	markup := strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "~", `\~`, "|", `\|`, "`", "\\`", ">", `\>`, "[", `\[`,
+		"]", `\]`)
 	return medium{escape: func(s string) string { return markup.Replace(inert(s)) }}
 }

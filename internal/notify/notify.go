@@ -90,7 +90,9 @@ func New(cfg Config) (*Notifier, error) {
 		if err != nil {
 			return nil, err
 		}
-		n.boxes = append(n.boxes, &mailbox{target: t, sender: s, secrets: append(Secrets(t.URL), Secrets(t.Secret)...), more: make(chan struct{}, 1)})
+		n.boxes = append(n.boxes, &mailbox{
+			target: t, sender: s, secrets: append(Secrets(t.URL), Secrets(t.Secret)...), more: make(chan struct{}, 1),
+		})
 	}
 	n.life, n.cancel = context.WithCancel(context.Background())
 	for _, box := range n.boxes {
@@ -113,7 +115,8 @@ func (n *Notifier) Handle(ev run.Event) {
 			continue
 		}
 		if lost, ok := box.put(m); ok {
-			n.cfg.Failed(box.target.Name, fmt.Errorf("too many messages are queued; dropped the one about %s (%s)", lost.Repository, lost.Notice))
+			n.cfg.Failed(box.target.Name, fmt.Errorf("too many messages are queued; dropped the one about %s (%s)",
+				lost.Repository, lost.Notice))
 		}
 	}
 }
@@ -232,7 +235,8 @@ func (n *Notifier) deliver(b *mailbox) {
 			return
 		}
 		if err != nil {
-			n.cfg.Failed(b.target.Name, fmt.Errorf("the message about %s (%s) was not delivered: %w", m.Repository, m.Notice, err))
+			n.cfg.Failed(b.target.Name, fmt.Errorf("the message about %s (%s) was not delivered: %w", m.Repository, m.Notice,
+				err))
 		}
 	}
 }

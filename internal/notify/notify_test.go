@@ -122,12 +122,18 @@ func story(id run.ID) []run.Event {
 	for i := 1; i <= 7; i++ {
 		events = append(events, run.Event{Kind: run.EventIteration, Iteration: i, Iterations: i, TaskID: "T1", Total: 2})
 		if i == 4 {
-			events = append(events, run.Event{Kind: run.EventTaskDone, Iteration: i, TaskID: "T1", Done: 1, Total: 2, CostUSD: 0.5})
+			events = append(events, run.Event{
+				Kind: run.EventTaskDone, Iteration: i, TaskID: "T1", Done: 1, Total: 2, CostUSD: 0.5,
+			})
 		}
 	}
-	events = append(events, run.Event{Kind: run.EventRunEnded, Iteration: 7, Iterations: 7, End: run.EndBlocked, Text: "T2 fails:\nno such @host, hunter2-hunter2", CostUSD: 1.25})
+	events = append(events, run.Event{
+		Kind: run.EventRunEnded, Iteration: 7, Iterations: 7, End: run.EndBlocked,
+		Text: "T2 fails:\nno such @host, hunter2-hunter2", CostUSD: 1.25,
+	})
 	for i := range events {
-		events[i].Run, events[i].Repo, events[i].Subject, events[i].URL = id, "acme/app", "Add a flag", "https://github.example/acme/app/issues/7"
+		events[i].Run, events[i].Repo, events[i].Subject, events[i].URL = id, "acme/app", "Add a flag",
+			"https://github.example/acme/app/issues/7"
 		events[i].Time = at.Add(time.Duration(i) * time.Minute)
 		if events[i].Kind == run.EventIteration && i > 6 {
 			events[i].Done = 1
@@ -139,7 +145,9 @@ func story(id run.ID) []run.Event {
 func TestWebhookGetsTheStory(t *testing.T) {
 	t.Parallel()
 	hook := newReceiver(t)
-	n, failed := start(t, notify.Config{Targets: []notify.Target{{Name: "hook", URL: hook.URL + "/in?token=abcdefghij", Secret: secret}}, Every: 3})
+	n, failed := start(t, notify.Config{
+		Targets: []notify.Target{{Name: "hook", URL: hook.URL + "/in?token=abcdefghij", Secret: secret}}, Every: 3,
+	})
 	for _, ev := range story("r1") {
 		n.Handle(ev)
 		n.Handle(ev) // a step that is repeated tells it again
@@ -148,14 +156,18 @@ func TestWebhookGetsTheStory(t *testing.T) {
 	if got := failed.all(); len(got) > 0 {
 		t.Errorf("failed: %v", got)
 	}
-	common := notify.Message{Version: 1, Run: "r1", Repository: "acme/app", Subject: "Add a flag", URL: "https://github.example/acme/app/issues/7", Tasks: 2}
+	common := notify.Message{
+		Version: 1, Run: "r1", Repository: "acme/app", Subject: "Add a flag", URL: "https://github.example/acme/app/issues/7",
+		Tasks: 2,
+	}
 	message := func(n run.Notice, iteration, done int, cost float64, minute int, id, summary string) notify.Message {
 		m := common
 		m.Notice, m.Iteration, m.TasksDone, m.CostUSD, m.Summary, m.ID = n, iteration, done, cost, summary, id
 		m.Time = time.Date(2026, 3, 1, 12, minute, 0, 0, time.UTC)
 		return m
 	}
-	end := message(run.NoticeNeedsHuman, 7, 1, 1.25, 9, "r1.needs_human.7", "Stopped because every open task has used all its attempts. 1 of 2 tasks done after 7 iterations, $1.25.")
+	end := message(run.NoticeNeedsHuman, 7, 1, 1.25, 9, "r1.needs_human.7",
+		"Stopped because every open task has used all its attempts. 1 of 2 tasks done after 7 iterations, $1.25.")
 	end.End, end.Detail = run.EndBlocked, "T2 fails: no such @host, ***"
 	want := []notify.Message{
 		message(run.NoticeStart, 0, 0, 0, 0, "r1.start.0", "Started: 0 of 2 tasks done."),
@@ -188,14 +200,26 @@ func TestWhoIsToldWhat(t *testing.T) {
 		repo   string
 		want   told
 	}{
-		"all that is set up":   {repo: "acme/app", want: told{"all": everything, "ends": {"needs_human"}, "acme": everything}},
-		"another repository":   {repo: "other/app", want: told{"all": everything, "ends": {"needs_human"}}},
-		"fewer events":         {repo: "acme/app", choice: run.NoticeChoice{Notices: []run.Notice{run.NoticeStart}}, want: told{"all": {"start"}, "acme": {"start"}}},
-		"no events":            {repo: "acme/app", choice: run.NoticeChoice{Notices: []run.Notice{}}, want: told{}},
-		"one target":           {repo: "acme/app", choice: run.NoticeChoice{Targets: []string{"ends"}}, want: told{"ends": {"needs_human"}}},
-		"a target of others":   {repo: "other/app", choice: run.NoticeChoice{Targets: []string{"acme"}}, want: told{}},
-		"a target there is no": {repo: "acme/app", choice: run.NoticeChoice{Targets: []string{"https://evil.example"}}, want: told{}},
-		"more than is set up":  {repo: "acme/app", choice: run.NoticeChoice{Notices: run.Notices(), Targets: []string{"ends"}}, want: told{"ends": {"needs_human"}}},
+		"all that is set up": {
+			repo: "acme/app", want: told{"all": everything, "ends": {"needs_human"}, "acme": everything},
+		},
+		"another repository": {repo: "other/app", want: told{"all": everything, "ends": {"needs_human"}}},
+		"fewer events": {
+			repo: "acme/app", choice: run.NoticeChoice{Notices: []run.Notice{run.NoticeStart}},
+			want: told{"all": {"start"}, "acme": {"start"}},
+		},
+		"no events": {repo: "acme/app", choice: run.NoticeChoice{Notices: []run.Notice{}}, want: told{}},
+		"one target": {
+			repo: "acme/app", choice: run.NoticeChoice{Targets: []string{"ends"}}, want: told{"ends": {"needs_human"}},
+		},
+		"a target of others": {repo: "other/app", choice: run.NoticeChoice{Targets: []string{"acme"}}, want: told{}},
+		"a target there is no": {
+			repo: "acme/app", choice: run.NoticeChoice{Targets: []string{"https://evil.example"}}, want: told{},
+		},
+		"more than is set up": {
+			repo: "acme/app", choice: run.NoticeChoice{Notices: run.Notices(), Targets: []string{"ends"}},
+			want: told{"ends": {"needs_human"}},
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -204,7 +228,10 @@ func TestWhoIsToldWhat(t *testing.T) {
 			n, _ := start(t, notify.Config{Targets: []notify.Target{
 				{Name: "all", URL: hook.URL + "/all", Secret: secret},
 				{Name: "ends", URL: hook.URL + "/ends", Secret: secret, Notices: []run.Notice{run.NoticeFinish}},
-				{Name: "acme", URL: hook.URL + "/acme", Secret: secret, Serves: func(repo string) bool { return strings.HasPrefix(repo, "acme/") }},
+				{
+					Name: "acme", URL: hook.URL + "/acme", Secret: secret,
+					Serves: func(repo string) bool { return strings.HasPrefix(repo, "acme/") },
+				},
 			}})
 			for _, ev := range story("r1") {
 				ev.Repo, ev.Notices = tt.repo, tt.choice
@@ -245,7 +272,9 @@ func TestAFailingWebhook(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			hook := newReceiver(t, tt.answers...)
-			n, failed := start(t, notify.Config{Targets: []notify.Target{{Name: "hook", URL: hook.URL + "/a-long-secret-path", Secret: secret}}})
+			n, failed := start(t, notify.Config{
+				Targets: []notify.Target{{Name: "hook", URL: hook.URL + "/a-long-secret-path", Secret: secret}},
+			})
 			n.Handle(story("r1")[0])
 			closeSoon(n, patience)
 			if got := len(hook.all()); got != tt.posts {
@@ -282,7 +311,8 @@ func TestAHangingWebhook(t *testing.T) {
 	t.Cleanup(func() { close(hanging) })
 	hook := newReceiver(t)
 	n, failed := start(t, notify.Config{Timeout: 50 * time.Millisecond, Targets: []notify.Target{
-		{Name: "stuck", URL: stuck.URL, Secret: secret, Notices: []run.Notice{run.NoticeStart}}, {Name: "hook", URL: hook.URL, Secret: secret},
+		{Name: "stuck", URL: stuck.URL, Secret: secret, Notices: []run.Notice{run.NoticeStart}},
+		{Name: "hook", URL: hook.URL, Secret: secret},
 	}})
 	for i := range 100 {
 		ev := story(run.ID(fmt.Sprint(i)))[0]
@@ -294,7 +324,8 @@ func TestAHangingWebhook(t *testing.T) {
 		t.Errorf("%d messages arrived", got)
 	}
 	said := strings.Join(failed.all(), "\n")
-	if !strings.Contains(said, "stuck: too many messages are queued") || !strings.Contains(said, "not delivered before the end") {
+	if !strings.Contains(said, "stuck: too many messages are queued") ||
+		!strings.Contains(said, "not delivered before the end") {
 		t.Errorf("said %s", said)
 	}
 }
@@ -311,10 +342,13 @@ func TestTimeoutIsTold(t *testing.T) {
 	}))
 	t.Cleanup(stuck.Close)
 	t.Cleanup(func() { close(gone) })
-	n, failed := start(t, notify.Config{Timeout: 20 * time.Millisecond, Targets: []notify.Target{{Name: "stuck", URL: stuck.URL, Secret: secret}}})
+	n, failed := start(t, notify.Config{
+		Timeout: 20 * time.Millisecond, Targets: []notify.Target{{Name: "stuck", URL: stuck.URL, Secret: secret}},
+	})
 	n.Handle(story("r1")[0])
 	closeSoon(n, patience)
-	if diff := cmp.Diff([]string{"stuck: the message about acme/app (start) was not delivered: no answer within 20ms"}, failed.all()); diff != "" {
+	if diff := cmp.Diff([]string{"stuck: the message about acme/app (start) was not delivered: no answer within 20ms"},
+		failed.all()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
@@ -342,7 +376,8 @@ func TestScript(t *testing.T) {
 		t.Fatal(err)
 	}
 	head, body, _ := strings.Cut(string(said), "\n\n")
-	if !strings.HasPrefix(head, "1\n") || strings.Contains(head, "touch") || strings.Contains(head, "hunter2") || !strings.Contains(head, "RALPH_EVENT=start") {
+	if !strings.HasPrefix(head, "1\n") || strings.Contains(head, "touch") || strings.Contains(head, "hunter2") ||
+		!strings.Contains(head, "RALPH_EVENT=start") {
 		t.Errorf("arguments and environment:\n%s", head)
 	}
 	var m notify.Message
@@ -361,10 +396,13 @@ func TestScript(t *testing.T) {
 func TestAFailingScript(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "tell")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\necho \"$RALPH_EVENT\" >>\"$0.told\"\necho no luck >&2\nexit 3\n"), 0o700); err != nil {
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho \"$RALPH_EVENT\" >>\"$0.told\"\necho no luck >&2\nexit 3\n"),
+		0o700); err != nil {
 		t.Fatal(err)
 	}
-	n, failed := start(t, notify.Config{Targets: []notify.Target{{Name: "script", Script: program}}, Pauses: []time.Duration{time.Hour}})
+	n, failed := start(t, notify.Config{
+		Targets: []notify.Target{{Name: "script", Script: program}}, Pauses: []time.Duration{time.Hour},
+	})
 	events := story("r1")
 	n.Handle(events[0])
 	n.Handle(events[len(events)-1])
@@ -383,19 +421,27 @@ func TestTargetsThatCannotBeUsed(t *testing.T) {
 		target notify.Target
 		want   string
 	}{
-		"nothing":              {notify.Target{}, "address is missing"},
-		"plain http":           {notify.Target{URL: "http://hook.example/x", Secret: secret}, "unencrypted"},
-		"no secret":            {notify.Target{URL: "https://hook.example/x"}, "needs a signing secret"},
-		"a short secret":       {notify.Target{URL: "https://hook.example/x", Secret: "c2hvcnQ="}, "at least 24 bytes"},
-		"a secret of words":    {notify.Target{URL: "https://hook.example/x", Secret: "correct horse battery"}, "base64"},
-		"another service":      {notify.Target{URL: "gotify://host/tokentokentoken"}, "not a known kind of address"},
-		"a logger":             {notify.Target{URL: "logger://x"}, "not a known kind of address"},
-		"an unknown option":    {notify.Target{URL: slackURL + "?color=good"}, "no option \"color\"; what it takes is thread_ts"},
-		"half of Slack's":      {notify.Target{URL: "slack://hook:short@webhook"}, "not one of slack"},
-		"no user of Slack's":   {notify.Target{URL: "slack://T00000000/B00000000/abcdefghijklmnopqrstuvwx"}, "not one of slack"},
+		"nothing":           {notify.Target{}, "address is missing"},
+		"plain http":        {notify.Target{URL: "http://hook.example/x", Secret: secret}, "unencrypted"},
+		"no secret":         {notify.Target{URL: "https://hook.example/x"}, "needs a signing secret"},
+		"a short secret":    {notify.Target{URL: "https://hook.example/x", Secret: "c2hvcnQ="}, "at least 24 bytes"},
+		"a secret of words": {notify.Target{URL: "https://hook.example/x", Secret: "correct horse battery"}, "base64"},
+		"another service":   {notify.Target{URL: "gotify://host/tokentokentoken"}, "not a known kind of address"},
+		"a logger":          {notify.Target{URL: "logger://x"}, "not a known kind of address"},
+		"an unknown option": {
+			notify.Target{URL: slackURL + "?color=good"}, "no option \"color\"; what it takes is thread_ts",
+		},
+		"half of Slack's": {notify.Target{URL: "slack://hook:short@webhook"}, "not one of slack"},
+		"no user of Slack's": {
+			notify.Target{URL: "slack://T00000000/B00000000/abcdefghijklmnopqrstuvwx"}, "not one of slack",
+		},
 		"no user of Discord's": {notify.Target{URL: "discord://webhook"}, "not one of discord"},
-		"Telegram for nobody":  {notify.Target{URL: "telegram://123456789:AAbbccddeeffgghhiijjkkllmmnnooppqqr@telegram"}, "not one of telegram"},
-		"mail to nobody":       {notify.Target{URL: "smtp://u:swordfish-swordfish@mail.example/?from=a@b.example"}, "not one of smtp"},
+		"Telegram for nobody": {
+			notify.Target{URL: "telegram://123456789:AAbbccddeeffgghhiijjkkllmmnnooppqqr@telegram"}, "not one of telegram",
+		},
+		"mail to nobody": {
+			notify.Target{URL: "smtp://u:swordfish-swordfish@mail.example/?from=a@b.example"}, "not one of smtp",
+		},
 		"a relative program":   {notify.Target{Script: "tell"}, "not absolute"},
 		"a word for a command": {notify.Target{Script: "rm -rf /"}, "not absolute"},
 	}
@@ -456,7 +502,8 @@ func TestLongAndHostileText(t *testing.T) {
 	if err := json.Unmarshal(got[0].body, &m); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(m.Subject, "hunter2- hunter2 ***ää") || !strings.HasSuffix(m.Subject, "ä…") || m.Repository != "app" {
+	if !strings.HasPrefix(m.Subject, "hunter2- hunter2 ***ää") || !strings.HasSuffix(m.Subject, "ä…") ||
+		m.Repository != "app" {
 		t.Errorf("%q of %q", m.Subject, m.Repository)
 	}
 }

@@ -47,7 +47,8 @@ func post(ctx context.Context, client *http.Client, address string, header http.
 		return answer, nil
 	}
 	err = fmt.Errorf("%s answered %d: %s", req.URL.Host, res.StatusCode, answer)
-	if res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusRequestTimeout || res.StatusCode >= 500 {
+	if res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusRequestTimeout ||
+		res.StatusCode >= 500 {
 		return nil, err
 	}
 	return nil, final{err}

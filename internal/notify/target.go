@@ -86,7 +86,9 @@ func (t Target) open(transport http.RoundTripper) (kind string, _ sender, err er
 	return kinds()[u.Scheme], s, nil
 }
 
-func (t Target) openWebhook(u *url.URL, client *http.Client, bad func(message, hint string) (string, sender, error)) (string, sender, error) {
+func (t Target) openWebhook(
+	u *url.URL, client *http.Client, bad func(message, hint string) (string, sender, error),
+) (string, sender, error) {
 	if u.Scheme == "http" && !loopback(u.Hostname()) {
 		return bad("plain http would send messages unencrypted", "use https")
 	}
@@ -108,8 +110,11 @@ func known(u *url.URL) *url.URL {
 	parts := strings.Split(strings.Trim(u.Path, "/"), "/")
 	switch {
 	case u.Scheme == "https" && u.Host == "hooks.slack.com" && len(parts) == 4 && parts[0] == "services":
-		return &url.URL{Scheme: "slack", User: url.UserPassword("hook", strings.Join(parts[1:], "-")), Host: "webhook", RawQuery: u.RawQuery}
-	case u.Scheme == "https" && (u.Host == "discord.com" || u.Host == "discordapp.com") && len(parts) == 4 && parts[0] == "api" && parts[1] == "webhooks":
+		return &url.URL{
+			Scheme: "slack", User: url.UserPassword("hook", strings.Join(parts[1:], "-")), Host: "webhook", RawQuery: u.RawQuery,
+		}
+	case u.Scheme == "https" && (u.Host == "discord.com" || u.Host == "discordapp.com") && len(parts) == 4 &&
+		parts[0] == "api" && parts[1] == "webhooks":
 		return &url.URL{Scheme: "discord", User: url.User(parts[3]), Host: parts[2], RawQuery: u.RawQuery}
 	}
 	return u

@@ -77,7 +77,8 @@ func (p *Plan) nameless(items []item) {
 }
 
 func (p *Plan) ignored(title, on string) {
-	text := fmt.Sprintf("The task “%s” depends on “%s”, which is not a task in the plan; the dependency is ignored.", strs.Cut(strs.OneLine(title), 100), strs.Cut(strs.OneLine(on), 100))
+	text := fmt.Sprintf("The task “%s” depends on “%s”, which is not a task in the plan; the dependency is ignored.",
+		strs.Cut(strs.OneLine(title), 100), strs.Cut(strs.OneLine(on), 100))
 	if len(p.Findings) < maxFindings && !slices.Contains(p.Findings, text) {
 		p.Findings = append(p.Findings, text)
 	}

@@ -22,7 +22,9 @@ func fromForeign(format formats.Format, name string, src, notes []byte) (Plan, e
 	}
 	v := f.Plan()
 	if len(v.Tasks) == 0 {
-		return Plan{}, &run.UserError{Message: name + " has no tasks", Hint: "add tasks to it, or describe what to do in a Markdown file"}
+		return Plan{}, &run.UserError{
+			Message: name + " has no tasks", Hint: "add tasks to it, or describe what to do in a Markdown file",
+		}
 	}
 	p := Plan{Title: strs.OneLine(v.Title)}
 	var list []byte

@@ -33,12 +33,20 @@ func TestFromFileReadsOtherSystems(t *testing.T) {
 		"tasks.md": {
 			"specs/tasks.md", "# Tasks: export\n\n## Phase 1: Work\n- [ ] 1.1 [P] Write it\n  - **Do**: steps\n  - **Done when**: it runs\n  - **Verify**: `make`\n",
 			"export", "**Do**: steps",
-			[]run.Task{{Title: "[1.1] Write it", Group: "Phase 1: Work", Parallel: true, Steps: []string{"steps"}, Accept: []string{"it runs"}, Checks: []string{"make"}, Status: run.TaskOpen}},
+			[]run.Task{
+				{
+					Title: "[1.1] Write it", Group: "Phase 1: Work", Parallel: true, Steps: []string{"steps"},
+					Accept: []string{"it runs"}, Checks: []string{"make"}, Status: run.TaskOpen,
+				},
+			},
 		},
 		"fix_plan.md": {
 			"fix_plan.md", "# Fix\n## High Priority\n- [ ] now\n## Optional\n- [ ] one day\n",
 			"Fix", "one day",
-			[]run.Task{{Title: "now", Priority: 1, Status: run.TaskOpen}, {Title: "one day", Group: "Optional", Status: run.TaskSkipped, Reason: "it stands under Optional"}},
+			[]run.Task{
+				{Title: "now", Priority: 1, Status: run.TaskOpen},
+				{Title: "one day", Group: "Optional", Status: run.TaskSkipped, Reason: "it stands under Optional"},
+			},
 		},
 		"portableralph": {
 			"x_PROGRESS.md", "# Progress: x\n## Status\nIN_PROGRESS\n## Task List\n- [x] Task 1: a\n- [ ] Task 2: b\n",
@@ -70,7 +78,9 @@ func TestFromFileReadsOtherSystems(t *testing.T) {
 func TestFromFileSaysWhatIsWrongWithOtherSystems(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ file, src, want string }{
-		"passes":   {"prd.json", `{"userStories": [{"title": "a", "passes": "no"}]}`, `prd.json:1:43: "passes" must be true or false`},
+		"passes": {
+			"prd.json", `{"userStories": [{"title": "a", "passes": "no"}]}`, `prd.json:1:43: "passes" must be true or false`,
+		},
 		"no tasks": {"fix_plan.md", "# Fix\n", "fix_plan.md has no tasks"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,10 +101,20 @@ func TestFromFileKnowsWhatWasLearned(t *testing.T) {
 		tasks = "# Tasks: x\n\n## Phase 1: Work\n- [ ] 1.1 Write it\n"
 	)
 	for _, tc := range []struct{ name, src, companion, notes, want string }{
-		{"prd.json", prd, "progress.txt", "# Log\n\n## Codebase Patterns\n- wrap errors\n---\n## today - US-0\n- **Learnings for future iterations:**\n  - the cache is cold\u202e\n---\n", "\n\n## Codebase Patterns\n- wrap errors\n\n## Learnings\n- the cache is cold"},
-		{"specs/tasks.md", tasks, ".progress.md", "# Progress\n\n## Learnings\n- one store\n", "\n\n## Learnings\n- one store"},
+		{
+			"prd.json", prd, "progress.txt",
+			"# Log\n\n## Codebase Patterns\n- wrap errors\n---\n## today - US-0\n- **Learnings for future iterations:**\n  - the cache is cold\u202e\n---\n",
+			"\n\n## Codebase Patterns\n- wrap errors\n\n## Learnings\n- the cache is cold",
+		},
+		{
+			"specs/tasks.md", tasks, ".progress.md", "# Progress\n\n## Learnings\n- one store\n",
+			"\n\n## Learnings\n- one store",
+		},
 		{"prd.json", prd, "progress.txt", "x\n", ""},
-		{"docs/feature.md", "Build it.\n", "feature_PROGRESS.md", "# Progress: feature\n\n## Notes\n- one store\n", "\n\n## Learnings\n- one store"},
+		{
+			"docs/feature.md", "Build it.\n", "feature_PROGRESS.md", "# Progress: feature\n\n## Notes\n- one store\n",
+			"\n\n## Learnings\n- one store",
+		},
 	} {
 		if got := Companion(tc.name, []byte(tc.src)); got != tc.companion {
 			t.Errorf("%s: companion %q", tc.name, got)
@@ -160,15 +180,23 @@ func TestPlanIsTheSameWhenTicked(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, open, done, other string }{
 		{
-			"prd.json", `{"userStories":[{"id":"US-1","title":"a","passes":false}]}`, `{"userStories":[{"id":"US-1","title":"a","passes":true}]}`,
+			"prd.json", `{"userStories":[{"id":"US-1","title":"a","passes":false}]}`,
+			`{"userStories":[{"id":"US-1","title":"a","passes":true}]}`,
 			`{"userStories":[{"id":"US-1","title":"b","passes":true}]}`,
 		},
-		{"plan.md", "# P\n\ntext\n\n- [ ] a\n- [ ] b\n", "# P\n\ntext\n\n- [x] a\n- [ ] b\n", "# P\n\nother\n\n- [x] a\n- [ ] b\n"},
 		{
-			"x_PROGRESS.md", "# Progress: x\n## Status\nIN_PROGRESS\n## Task List\n- [ ] Task 1: a\n", "# Progress: x\n## Status\nRALPH_DONE\n## Task List\n- [x] Task 1: a\n",
+			"plan.md", "# P\n\ntext\n\n- [ ] a\n- [ ] b\n", "# P\n\ntext\n\n- [x] a\n- [ ] b\n",
+			"# P\n\nother\n\n- [x] a\n- [ ] b\n",
+		},
+		{
+			"x_PROGRESS.md", "# Progress: x\n## Status\nIN_PROGRESS\n## Task List\n- [ ] Task 1: a\n",
+			"# Progress: x\n## Status\nRALPH_DONE\n## Task List\n- [x] Task 1: a\n",
 			"# Progress: x\n## Status\nRALPH_DONE\n## Task List\n- [x] Task 1: a\n- [ ] Task 2: b\n",
 		},
-		{"ralphex.md", "# x\n### Task 1: a\n- [ ] b\n- [x] c\n", "# x\n### Task 1: a\n- [x] b\n- [x] c\n", "# x\n### Task 1: a\n- [x] b\n- [x] d\n"},
+		{
+			"ralphex.md", "# x\n### Task 1: a\n- [ ] b\n- [x] c\n", "# x\n### Task 1: a\n- [x] b\n- [x] c\n",
+			"# x\n### Task 1: a\n- [x] b\n- [x] d\n",
+		},
 		{"prose.md", "Do it.\n", "Do it.\n", "Do that.\n"},
 	} {
 		sum := func(src string) string {
@@ -199,8 +227,10 @@ func TestWriteBack(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
-	got, err = WriteBack("prd.json", []byte(`{"userStories":[{"title":"a","passes":false}]}`), nil, Work{Progress: own, Task: "T1", When: time.Date(2026, 1, 2, 15, 4, 0, 0, time.UTC)})
-	if err != nil || !strings.Contains(string(got.File), `"passes":true`) || !strings.Contains(string(got.Notes), "## 2026-01-02 15:04 - \"a\"\n- Implemented: a\n---\n") {
+	got, err = WriteBack("prd.json", []byte(`{"userStories":[{"title":"a","passes":false}]}`), nil,
+		Work{Progress: own, Task: "T1", When: time.Date(2026, 1, 2, 15, 4, 0, 0, time.UTC)})
+	if err != nil || !strings.Contains(string(got.File), `"passes":true`) ||
+		!strings.Contains(string(got.Notes), "## 2026-01-02 15:04 - \"a\"\n- Implemented: a\n---\n") {
 		t.Errorf("%s, %s, %v", got.File, got.Notes, err)
 	}
 	if _, err = WriteBack("prd.json", []byte(`{`), nil, Work{Progress: own}); err == nil {

@@ -92,7 +92,10 @@ func FuzzFromIssue(f *testing.F) {
 // so does what people see around it.
 func TestSanitizeKeepsCode(t *testing.T) {
 	t.Parallel()
-	hidden := rapid.SampledFrom([]string{"<!-- evil -->", "\n\n<!--\nevil\n-->\n\n", "<b title=\"evil\">", "![evil](u)", "[a](u \"evil\")", "\u200b", "\u202e", "\U000e0041", "\x1b[31m", "\n\n[evil]: # (evil)\n\n"})
+	hidden := rapid.SampledFrom([]string{
+		"<!-- evil -->", "\n\n<!--\nevil\n-->\n\n", "<b title=\"evil\">", "![evil](u)", "[a](u \"evil\")", "\u200b", "\u202e",
+		"\U000e0041", "\x1b[31m", "\n\n[evil]: # (evil)\n\n",
+	})
 	// It begins with a letter: a line that begins with a tag is another thing.
 	seen := rapid.StringMatching(`[a-zA-Z][a-zA-Z0-9 .,!?]{0,20}`)
 	codeLine := rapid.StringMatching("[a-zA-Z0-9 <>!\\-\\[\\]()\"'&;#*_=/{}]{0,30}")
@@ -122,7 +125,8 @@ func FuzzSlug(f *testing.F) {
 	f.Add("Add --json.md")
 	f.Fuzz(func(t *testing.T, name string) {
 		s := Slug(name)
-		if s == "" || len(s) > maxSlug || strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || strings.Trim(s, "-") != s {
+		if s == "" || len(s) > maxSlug || strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" ||
+			strings.Trim(s, "-") != s {
 			t.Errorf("Slug(%q) = %q", name, s)
 		}
 	})
@@ -137,7 +141,9 @@ func longIssue(n int) string {
 
 func BenchmarkIssue64KiB(b *testing.B) {
 	const size = 64 << 10
-	bodies := map[string]string{"written": longIssue(size), "prose": strings.Repeat("The report should list each file. ", size/34)}
+	bodies := map[string]string{
+		"written": longIssue(size), "prose": strings.Repeat("The report should list each file. ", size/34),
+	}
 	for _, name := range []string{"comments", "html block", "nested", "open definitions", "zero width"} {
 		bodies[name] = strings.Repeat(hostileUnits[name], size/len(hostileUnits[name]))
 	}

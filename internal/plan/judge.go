@@ -158,24 +158,35 @@ var (
 )
 
 var (
-	faultWords = set("bug", "bugs", "broken", "breaks", "broke", "crash", "crashes", "crashing", "crashed", "error", "errors", "fail", "fails", "failing", "failed", "failure", "wrong",
+	faultWords = set("bug", "bugs", "broken", "breaks", "broke", "crash", "crashes", "crashing", "crashed", "error",
+		"errors", "fail", "fails", "failing", "failed", "failure", "wrong",
 		"buggy", "doesn't", "issue", "problem")
-	slowWords = set("slow", "slower", "fast", "faster", "speed", "performance", "snappy", "laggy", "lag", "latency", "optimize", "optimise", "optimization", "optimisation")
+	slowWords = set("slow", "slower", "fast", "faster", "speed", "performance", "snappy", "laggy", "lag", "latency",
+		"optimize", "optimise", "optimization", "optimisation")
 	// formNames are headings that forms bring along, in whose own words nothing
 	// is asked for.
-	formNames = set("describe the bug", "bug description", "bug", "description", "describe", "to reproduce", "steps to reproduce", "reproduction", "how to reproduce", "expected behavior",
-		"expected behaviour", "expected result", "expected results", "actual behavior", "actual behaviour", "actual result", "actual results", "current behavior", "current behaviour",
-		"what happened", "what did you expect to happen", "what did you expect", "what actually happened", "screenshots", "desktop (please complete the following information", "desktop", "smartphone",
-		"smartphone (please complete the following information", "additional context", "additional information", "is your feature request related to a problem? please describe",
-		"describe the solution you'd like", "describe alternatives you've considered", "alternatives", "proposal", "proposed solution", "solution", "problem", "problem statement", "motivation",
-		"summary", "context", "background", "overview", "goal", "goals", "relevant log output", "logs", "contact details", "version", "notes", "references", "related issues", "other")
+	formNames = set("describe the bug", "bug description", "bug", "description", "describe", "to reproduce",
+		"steps to reproduce", "reproduction", "how to reproduce", "expected behavior",
+		"expected behaviour", "expected result", "expected results", "actual behavior", "actual behaviour", "actual result",
+		"actual results", "current behavior", "current behaviour",
+		"what happened", "what did you expect to happen", "what did you expect", "what actually happened", "screenshots",
+		"desktop (please complete the following information", "desktop", "smartphone",
+		"smartphone (please complete the following information", "additional context", "additional information",
+		"is your feature request related to a problem? please describe",
+		"describe the solution you'd like", "describe alternatives you've considered", "alternatives", "proposal",
+		"proposed solution", "solution", "problem", "problem statement", "motivation",
+		"summary", "context", "background", "overview", "goal", "goals", "relevant log output", "logs", "contact details",
+		"version", "notes", "references", "related issues", "other")
 	// expectedNames are those of formNames below which stands what should be.
-	expectedNames = set("expected behavior", "expected behaviour", "expected result", "expected results", "what did you expect to happen", "what did you expect",
+	expectedNames = set("expected behavior", "expected behaviour", "expected result", "expected results",
+		"what did you expect to happen", "what did you expect",
 		"describe the solution you'd like")
 	// aboutNames are headings below which people describe themselves and their
 	// machine.
-	aboutNames = set("environment", "version", "versions", "desktop", "smartphone", "desktop (please complete the following information", "smartphone (please complete the following information",
-		"system info", "system information", "os", "operating system", "browser", "browsers", "platform", "contact details", "code of conduct", "checklist", "before submitting")
+	aboutNames = set("environment", "version", "versions", "desktop", "smartphone",
+		"desktop (please complete the following information", "smartphone (please complete the following information",
+		"system info", "system information", "os", "operating system", "browser", "browsers", "platform", "contact details",
+		"code of conduct", "checklist", "before submitting")
 )
 
 // gather reads the evidence out of title and text.
@@ -234,7 +245,8 @@ func gather(p Plan) evidence {
 	}
 	e.score += definite + verbs + t.score()
 	e.foreign = t.foreign()
-	e.onlyAsks = said > 0 && questions == said && requests == 0 && definite == 0 && verbs < scoreVerb && len(p.Tasks)+len(p.Accept) == 0
+	e.onlyAsks = said > 0 && questions == said && requests == 0 && definite == 0 && verbs < scoreVerb && len(p.Tasks)+
+		len(p.Accept) == 0
 	return e
 }
 
@@ -335,7 +347,8 @@ func verbScore(w []string) int {
 	var t tally
 	t.add(rest)
 	switch {
-	case strongVerbs()[verb] && (t.score() >= int(weightContent) || strings.ContainsAny(strings.Join(rest, ""), "0123456789")):
+	case strongVerbs()[verb] && (t.score() >= int(weightContent) ||
+		strings.ContainsAny(strings.Join(rest, ""), "0123456789")):
 		return scoreVerb
 	case weakVerbs()[verb] && t.content > 0:
 		return scoreWeakVerb
@@ -344,7 +357,8 @@ func verbScore(w []string) int {
 }
 
 // polite are words before a request.
-var polite = set("please", "pls", "can", "could", "would", "should", "we", "you", "i", "it", "let's", "lets", "also", "then", "and", "want", "need", "needs", "must", "to", "like", "'d", "i'd", "we'd",
+var polite = set("please", "pls", "can", "could", "would", "should", "we", "you", "i", "it", "let's", "lets", "also",
+	"then", "and", "want", "need", "needs", "must", "to", "like", "'d", "i'd", "we'd",
 	"the", "app", "be", "able", "nice", "good", "great", "ralph", "users", "user")
 
 // pairs are words with a slash between them that are no paths.

@@ -74,22 +74,43 @@ var clearIssues = []issueText{
 	{"criteria", "Make it better", "## Done when\n- The page loads\n"},
 	{"accept line", "Make it faster", "Accept: it takes half as long as now"},
 	{"code", "It does not work", "```\nReferenceError: foo is not defined\n```"},
-	{"stack trace", "Crash", "panic: runtime error: index out of range [3] with length 3\n\ngoroutine 1 [running]:\nmain.main()\n\t/src/main.go:12\n"},
+	{
+		"stack trace", "Crash",
+		"panic: runtime error: index out of range [3] with length 3\n\ngoroutine 1 [running]:\nmain.main()\n\t/src/main.go:12\n",
+	},
 	{"error text", "Broken build", "Since yesterday I get `undefined: slices.Collect` when I build."},
 	{"expected and actual", "Wrong total", "Expected the total to be 12, but got 11 for two carts."},
-	{"form", "Login fails", "### What happened?\n\nThe login button stays grey after I paste a password from my manager.\n\n### Expected behavior\n\nIt becomes active.\n\n### Version\n\n_No response_\n"},
+	{
+		"form", "Login fails",
+		"### What happened?\n\nThe login button stays grey after I paste a password from my manager.\n\n### Expected behavior\n\nIt becomes active.\n\n### Version\n\n_No response_\n",
+	},
 	{"question that asks for something", "Could we get a --json flag?", "Is there a way to print the report as JSON?"},
 	{"polite", "Colours", "Would it be possible to disable colours when stdout is no terminal?"},
 	{"question about a fault", "Why does `report` exit with 2?", "Why does it exit with 2 when the file is empty?"},
-	{"performance with a measure", "List is slow", "GET /items takes 4 s with 10,000 items, it should take less than 200 ms."},
+	{
+		"performance with a measure", "List is slow",
+		"GET /items takes 4 s with 10,000 items, it should take less than 200 ms.",
+	},
 	{"story", "CSV import", "As a shop owner I want to import products from a CSV file so that I need not type them."},
-	{"long prose", "Retry", "The uploader gives up after the first timeout. Networks on trains are flaky, so try again three times with growing pauses and report the last reason."},
-	{"list", "Settings", "The dialog needs:\n- a field for the proxy host\n- a field for the proxy port\n- a button that tests the connection\n"},
+	{
+		"long prose", "Retry",
+		"The uploader gives up after the first timeout. Networks on trains are flaky, so try again three times with growing pauses and report the last reason.",
+	},
+	{
+		"list", "Settings",
+		"The dialog needs:\n- a field for the proxy host\n- a field for the proxy port\n- a button that tests the connection\n",
+	},
 	{"quoted", "Wrong label", `The button says "Sumbit".`},
-	{"link and words", "Follow the spec", "https://example.com/rfc says that the header is optional; accept requests without it."},
+	{
+		"link and words", "Follow the spec",
+		"https://example.com/rfc says that the header is optional; accept requests without it.",
+	},
 	{"German", "Dunkelmodus einbauen", ""},
 	{"German question", "Export", "Könnte man den Export in der App beschleunigen?"},
-	{"German report", "Absturz beim Speichern", "Wenn der Dateiname ein Leerzeichen enthält, stürzt der Editor beim Speichern ab."},
+	{
+		"German report", "Absturz beim Speichern",
+		"Wenn der Dateiname ein Leerzeichen enthält, stürzt der Editor beim Speichern ab.",
+	},
 	{"German steps", "Export ergänzen", "Bitte einen CSV-Export für Rechnungen ergänzen, mit Datum und Betrag."},
 	{"French", "Ajouter un mode sombre", "Le bouton doit se trouver dans les préférences."},
 	{"Spanish", "Añadir exportación a CSV", "El informe mensual debe poder descargarse como CSV."},
@@ -117,28 +138,60 @@ var vagueIssues = []struct {
 	{issueText{"faster", "Improve performance", "The app is slow, please make it faster."}, []Gap{GapMeasure, GapCheck}},
 	{issueText{"cleaner", "Refactor the code", "The code is messy. Clean it up."}, []Gap{GapWhat, GapCheck}},
 	{issueText{"does not work", "Bug", "It doesn't work."}, []Gap{GapExpected, GapCheck}},
-	{issueText{"bugs", "Fix the bugs in the app", "There are many bugs and problems, and users complain."}, []Gap{GapExpected, GapCheck}},
-	{issueText{"broken", "Login broken", "Login is broken since last week, please fix asap"}, []Gap{GapExpected, GapCheck}},
+	{
+		issueText{"bugs", "Fix the bugs in the app", "There are many bugs and problems, and users complain."},
+		[]Gap{GapExpected, GapCheck},
+	},
+	{
+		issueText{"broken", "Login broken", "Login is broken since last week, please fix asap"}, []Gap{GapExpected, GapCheck},
+	},
 	{issueText{"crashes", "App crashes", "The app crashes all the time!!!"}, []Gap{GapExpected, GapCheck}},
 	{issueText{"docs", "Update docs", "Docs are outdated."}, []Gap{GapWhat, GapCheck}},
 	{issueText{"tests", "Write more tests", ""}, []Gap{GapWhat, GapCheck}},
-	{issueText{"design", "Improve the UI and UX of the website", "The design looks old. Make it modern and professional."}, []Gap{GapWhat, GapCheck}},
-	{issueText{"everything", "Improve everything", "Code quality, tests, documentation, performance and security of the whole project."}, []Gap{GapMeasure, GapCheck}},
+	{
+		issueText{"design", "Improve the UI and UX of the website", "The design looks old. Make it modern and professional."},
+		[]Gap{GapWhat, GapCheck},
+	},
+	{
+		issueText{
+			"everything", "Improve everything",
+			"Code quality, tests, documentation, performance and security of the whole project.",
+		},
+		[]Gap{GapMeasure, GapCheck},
+	},
 	{issueText{"feature", "Add a feature", ""}, []Gap{GapWhat, GapCheck}},
 	{issueText{"question", "Question", "How does this work?"}, []Gap{GapChange, GapCheck}},
-	{issueText{"question about something", "Question about the proxy", "How do I configure the proxy? Where does the cache live on Windows machines?"}, []Gap{GapChange, GapCheck}},
+	{
+		issueText{
+			"question about something", "Question about the proxy",
+			"How do I configure the proxy? Where does the cache live on Windows machines?",
+		},
+		[]Gap{GapChange, GapCheck},
+	},
 	{issueText{"help", "Help!!", "Can somebody help me please?"}, []Gap{GapWhat, GapCheck}},
 	{issueText{"picture", "Broken layout", "![](https://example.com/a.png)"}, []Gap{GapPicture, GapExpected, GapCheck}},
-	{issueText{"picture tag", "UI", `<img width="400" src="https://example.com/a.png">`}, []Gap{GapPicture, GapWhat, GapCheck}},
+	{
+		issueText{"picture tag", "UI", `<img width="400" src="https://example.com/a.png">`},
+		[]Gap{GapPicture, GapWhat, GapCheck},
+	},
 	{issueText{"bug template", "Bug", bugForm}, []Gap{GapTemplate, GapExpected, GapCheck}},
 	{issueText{"issue form", "[Bug]: ", issueForm}, []Gap{GapTemplate, GapWhat, GapCheck}},
-	{issueText{"headings", "New feature", "## Summary\n\n## Motivation\n\n## Proposal\n"}, []Gap{GapTemplate, GapWhat, GapCheck}},
+	{
+		issueText{"headings", "New feature", "## Summary\n\n## Motivation\n\n## Proposal\n"},
+		[]Gap{GapTemplate, GapWhat, GapCheck},
+	},
 	{issueText{"link", "See this", "https://example.com/some/long/path/file.go"}, []Gap{GapWhat, GapCheck}},
 	{issueText{"to do", "TODO", "TBD"}, []Gap{GapWhat, GapCheck}},
 	{issueText{"Chinese", "改进性能", ""}, []Gap{GapWhat, GapCheck}},
 	// Known to be let through: praise and complaint at length have words in
 	// them that no list has.
-	{issueText{"ramble", "Modernise", "Our brand deserves an experience that delights. Competitors are ahead, the board is nervous, and morale suffers."}, nil},
+	{
+		issueText{
+			"ramble", "Modernise",
+			"Our brand deserves an experience that delights. Competitors are ahead, the board is nervous, and morale suffers.",
+		},
+		nil,
+	},
 	{issueText{"another language", "Mach es besser", "Bitte alles schöner und schneller machen."}, nil},
 }
 
@@ -167,7 +220,8 @@ func TestJudge(t *testing.T) {
 	if len(clearIssues)+len(vagueIssues) < 40 || missed*10 > len(vagueIssues) {
 		t.Errorf("%d of %d vague issues were let through", missed, len(vagueIssues))
 	}
-	t.Logf("%d of %d clear issues called vague, %d of %d vague ones let through", alarms, len(clearIssues), missed, len(vagueIssues))
+	t.Logf("%d of %d clear issues called vague, %d of %d vague ones let through", alarms, len(clearIssues), missed,
+		len(vagueIssues))
 }
 
 // TestJudgeUnseen holds Judge against issues that its rules and words were not
@@ -241,7 +295,8 @@ func TestJudgeUnseen(t *testing.T) {
 		}
 	}
 	if alarms*10 > len(clearer) || missed*10 > len(vaguer) {
-		t.Errorf("%d of %d clear issues called vague, %d of %d vague ones let through", alarms, len(clearer), missed, len(vaguer))
+		t.Errorf("%d of %d clear issues called vague, %d of %d vague ones let through", alarms, len(clearer), missed,
+			len(vaguer))
 	}
 }
 

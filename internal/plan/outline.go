@@ -139,10 +139,13 @@ func flat(items []item) []item {
 
 // acceptNames are what people call the list of what has to hold at the end.
 var acceptNames = set(
-	"acceptance criteria", "acceptance criterion", "acceptance", "accept", "acceptance tests", "done when", "definition of done", "dod",
+	"acceptance criteria", "acceptance criterion", "acceptance", "accept", "acceptance tests", "done when",
+	"definition of done", "dod",
 	"success criteria", "exit criteria", "criteria for acceptance",
-	"akzeptanzkriterien", "abnahmekriterien", "fertig wenn", "critères d'acceptation", "critères d'acceptance", "définition de fini",
-	"criterios de aceptación", "criterios de aceptacion", "definición de terminado", "critérios de aceitação", "critérios de aceite",
+	"akzeptanzkriterien", "abnahmekriterien", "fertig wenn", "critères d'acceptation", "critères d'acceptance",
+	"définition de fini",
+	"criterios de aceptación", "criterios de aceptacion", "definición de terminado", "critérios de aceitação",
+	"critérios de aceite",
 	"criteri di accettazione", "acceptatiecriteria", "kryteria akceptacji", "критерии приёмки", "критерии приемки",
 	"受け入れ条件", "受入条件", "受け入れ基準", "完了条件", "验收标准", "驗收標準", "완료 조건", "인수 조건",
 )
@@ -221,7 +224,8 @@ func criteria(blocks []block) (all []string, boxes map[string]bool) {
 // bold or with a colon.
 func isLabel(line string) bool {
 	line = strings.TrimSpace(line)
-	return acceptNames()[fold(line)] && (strings.HasSuffix(strings.TrimRight(line, "*_"), ":") || strings.HasPrefix(line, "**") || strings.HasPrefix(line, "__"))
+	return acceptNames()[fold(line)] && (strings.HasSuffix(strings.TrimRight(line, "*_"), ":") ||
+		strings.HasPrefix(line, "**") || strings.HasPrefix(line, "__"))
 }
 
 // hasBox says whether a list is one of tasks.
@@ -232,8 +236,10 @@ func hasBox(items []item) bool {
 // notWork are headings of forms below which boxes say something about the
 // issue, not what to do.
 var notWork = set(
-	"code of conduct", "before submitting", "prerequisites", "preflight checklist", "pre-flight checklist", "operating system", "operating systems",
-	"os", "platform", "platforms", "environment", "browser", "browsers", "what browsers are you seeing the problem on", "type of change",
+	"code of conduct", "before submitting", "prerequisites", "preflight checklist", "pre-flight checklist",
+	"operating system", "operating systems",
+	"os", "platform", "platforms", "environment", "browser", "browsers", "what browsers are you seeing the problem on",
+	"type of change",
 	"type of issue", "issue type", "component", "components", "affected versions", "severity", "priority",
 )
 

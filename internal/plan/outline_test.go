@@ -18,21 +18,42 @@ func TestAcceptanceCriteria(t *testing.T) {
 		want       []string
 		tasks      []string
 	}{
-		{"heading with a list", "Do it.\n\n## Acceptance criteria\n\n- one\n* two\n\n## Notes\n\n- three\n", []string{"one", "two"}, nil},
+		{
+			"heading with a list", "Do it.\n\n## Acceptance criteria\n\n- one\n* two\n\n## Notes\n\n- three\n",
+			[]string{"one", "two"}, nil,
+		},
 		{"any level, any case, decorated", "#### ✅ ACCEPTANCE CRITERIA:\n1. one\n2. two\n", []string{"one", "two"}, nil},
 		{"underlined heading", "Definition of Done\n---\n- one\n", []string{"one"}, nil},
-		{"deeper headings belong to it", "## Done when\n### Users\n- one\n### Admins\n- two\n## Else\n- three\n", []string{"one", "two"}, nil},
+		{
+			"deeper headings belong to it", "## Done when\n### Users\n- one\n### Admins\n- two\n## Else\n- three\n",
+			[]string{"one", "two"}, nil,
+		},
 		{"prose", "## Done when\n\nThe page\nloads.\n\nIt is fast.\n", []string{"The page loads.", "It is fast."}, nil},
-		{"a scenario", "## Acceptance criteria\n\n```gherkin\nGiven a cart\nWhen I pay\nThen it is empty\n```\n", []string{"Given a cart When I pay Then it is empty"}, nil},
+		{
+			"a scenario", "## Acceptance criteria\n\n```gherkin\nGiven a cart\nWhen I pay\nThen it is empty\n```\n",
+			[]string{"Given a cart When I pay Then it is empty"}, nil,
+		},
 		{"bold label", "Do it.\n\n**Acceptance criteria:**\n\n- one\n\nMore prose.\n\n- two\n", []string{"one"}, nil},
 		{"bold label on the line before", "**Done when**\nthe page loads\n", []string{"the page loads"}, nil},
 		{"label with a colon", "Acceptance Criteria:\n- one\n- two\n", []string{"one", "two"}, nil},
 		{"name within a sentence is no label", "The acceptance criteria are below\n- one\n", nil, nil},
-		{"lines", "Do it.\nAccept: it runs\n**Done when:** it ends\n- Accept: it prints\n", []string{"it runs", "it ends", "it prints"}, nil},
-		{"check boxes are criteria there, and no tasks", "- [ ] do it\n\n## Acceptance criteria\n- [ ] one\n- [x] two\n", []string{"one", "two"}, []string{"do it"}},
+		{
+			"lines", "Do it.\nAccept: it runs\n**Done when:** it ends\n- Accept: it prints\n",
+			[]string{"it runs", "it ends", "it prints"}, nil,
+		},
+		{
+			"check boxes are criteria there, and no tasks", "- [ ] do it\n\n## Acceptance criteria\n- [ ] one\n- [x] two\n",
+			[]string{"one", "two"}, []string{"do it"},
+		},
 		{"check boxes below a label", "**Definition of done**\n- [ ] one\n", []string{"one"}, nil},
-		{"those of a task stay with it", "## Tasks\n- [ ] do it\n  - Accept: it runs\n  - [ ] it ends\n", nil, []string{"do it"}},
-		{"nested ones are taken apart", "## Done when\n- On Linux:\n  - it runs\n  - it ends\n- It prints\n  - in colour\n", []string{"it runs", "it ends", "It prints", "in colour"}, nil},
+		{
+			"those of a task stay with it", "## Tasks\n- [ ] do it\n  - Accept: it runs\n  - [ ] it ends\n", nil,
+			[]string{"do it"},
+		},
+		{
+			"nested ones are taken apart", "## Done when\n- On Linux:\n  - it runs\n  - it ends\n- It prints\n  - in colour\n",
+			[]string{"it runs", "it ends", "It prints", "in colour"}, nil,
+		},
 		{"said twice", "## Done when\n- one\n- one\n", []string{"one"}, nil},
 		{"nothing written", "### Acceptance criteria\n\n_No response_\n\n### Version\n\n1.2\n", nil, nil},
 		{"German", "## Akzeptanzkriterien\n- eins\n", []string{"eins"}, nil},
@@ -86,7 +107,9 @@ func TestTasksOfAnIssue(t *testing.T) {
 			}},
 		{"a task said twice is one, under another heading another",
 			"### A\n- [x] Write tests\n- [ ] write tests\n### B\n- [ ] Write tests\n",
-			[]run.Task{{Title: "Write tests", Group: "A", Status: run.TaskDone}, {Title: "Write tests", Group: "B", Status: run.TaskOpen}}},
+			[]run.Task{
+				{Title: "Write tests", Group: "A", Status: run.TaskDone}, {Title: "Write tests", Group: "B", Status: run.TaskOpen},
+			}},
 		{"what people confirm in a form is no task",
 			"### What should change?\n\n- [ ] Add the flag\n\n### Code of Conduct\n\n- [X] I agree to follow it\n\n### Before\n\n- [x] I have searched the issues\n- [ ] I'm willing to help\n- [x] By submitting this I agree\n",
 			[]run.Task{{Title: "Add the flag", Group: "What should change?", Status: run.TaskOpen}}},
@@ -94,7 +117,9 @@ func TestTasksOfAnIssue(t *testing.T) {
 			"### Operating system\n\n- [x] Linux\n- [ ] Windows\n\n### Type of change\n- [x] bug\n",
 			nil},
 		{"words that only begin with I", "- [ ] Icons for the toolbar\n- [ ] Ichthyology page\n",
-			[]run.Task{{Title: "Icons for the toolbar", Status: run.TaskOpen}, {Title: "Ichthyology page", Status: run.TaskOpen}}},
+			[]run.Task{
+				{Title: "Icons for the toolbar", Status: run.TaskOpen}, {Title: "Ichthyology page", Status: run.TaskOpen},
+			}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

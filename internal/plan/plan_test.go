@@ -148,11 +148,19 @@ func TestFromFile(t *testing.T) {
 			Tasks: []run.Task{{ID: "T3", Title: "do", Priority: 2, Status: run.TaskOpen}},
 		}},
 		{"no heading", "docs/add-it.md", "Do.\n", Plan{Title: "add-it", Text: "Do."}},
-		{"no commit", "p.md", "Do.\n\n  DO_NOT_COMMIT \r\n", Plan{Title: "p", Text: "Do.\n\n  DO_NOT_COMMIT", NoCommit: true}},
+		{
+			"no commit", "p.md", "Do.\n\n  DO_NOT_COMMIT \r\n", Plan{Title: "p", Text: "Do.\n\n  DO_NOT_COMMIT", NoCommit: true},
+		},
 		{"no commit in a fence", "p.md", "```\nDO_NOT_COMMIT\n```", Plan{Title: "p", Text: "```\nDO_NOT_COMMIT\n```"}},
-		{"no commit in a comment", "p.md", "x\n\n<!--\nDO_NOT_COMMIT\n-->", Plan{Title: "p", Text: "x\n\n<!--\nDO_NOT_COMMIT\n-->"}},
+		{
+			"no commit in a comment", "p.md", "x\n\n<!--\nDO_NOT_COMMIT\n-->",
+			Plan{Title: "p", Text: "x\n\n<!--\nDO_NOT_COMMIT\n-->"},
+		},
 		{"no commit in a sentence", "p.md", "Write DO_NOT_COMMIT.", Plan{Title: "p", Text: "Write DO_NOT_COMMIT."}},
-		{"invisible", "p.md", "\ufeff# A\u200bB\n", Plan{Title: "AB", Text: "# AB", Removed: 2, Kinds: map[Kind]int{KindZeroWidth: 2}}},
+		{
+			"invisible", "p.md", "\ufeff# A\u200bB\n",
+			Plan{Title: "AB", Text: "# AB", Removed: 2, Kinds: map[Kind]int{KindZeroWidth: 2}},
+		},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -182,7 +190,8 @@ func TestSlug(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		"PLAN.md": "plan", "docs/Add --json Flag.md": "add-json-flag", "--x--": "x", "v1.2 release": "v1-2-release",
-		"": "plan-e3b0c442", "...": "plan-ab5df625", "план.md": "plan-268fd697", "../../etc/passwd": "passwd", "a\x00b\nc": "a-b-c",
+		"": "plan-e3b0c442", "...": "plan-ab5df625", "план.md": "plan-268fd697", "../../etc/passwd": "passwd",
+		"a\x00b\nc":               "a-b-c",
 		strings.Repeat("ab ", 40): strings.TrimSuffix(strings.Repeat("ab-", 17)[:50], "-"),
 	} {
 		if got := Slug(in); got != want {

@@ -18,7 +18,10 @@ func TestOversized(t *testing.T) {
 		{"one thing", run.Task{Title: "Add a --json flag to report"}, ""},
 		{"one thing with a list of objects", run.Task{Title: "Show name, date, size and owner of each file"}, ""},
 		{"two things that belong together", run.Task{Title: "Add the flag and document it in the README"}, ""},
-		{"three sentences", run.Task{Title: "Parse v1.2 files, e.g. those of 2019. Keep unknown keys. Report the line of an error."}, ""},
+		{
+			"three sentences",
+			run.Task{Title: "Parse v1.2 files, e.g. those of 2019. Keep unknown keys. Report the line of an error."}, "",
+		},
 		{"eight criteria", run.Task{Title: "Add the flag", Accept: nine[:8]}, ""},
 		{"a check of everything", run.Task{Title: "Run all tests, lint all code and check every link", Verify: true}, ""},
 		{"a file called everything", run.Task{Title: "Add everything.md"}, ""},

@@ -75,7 +75,8 @@ show skip sort specify split start stop store strip submit support suppress swit
 upgrade upload use validate verify warn wrap write
 `)...)
 
-var weakVerbs = set("fix", "fixes", "repair", "correct", "update", "change", "handle", "adjust", "improve", "make", "refactor", "rework", "optimize", "optimise")
+var weakVerbs = set("fix", "fixes", "repair", "correct", "update", "change", "handle", "adjust", "improve", "make",
+	"refactor", "rework", "optimize", "optimise")
 
 // measure of how much words say, each counted once.
 type tally struct {
@@ -134,7 +135,8 @@ func meaning(w string) (int, weight) {
 func unspaced(w string) int {
 	n := 0
 	for _, r := range w {
-		if unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar) {
+		if unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer,
+			unicode.Myanmar) {
 			n++
 		}
 	}
@@ -145,7 +147,8 @@ func unspaced(w string) int {
 func words(s string) []string {
 	s = strings.ReplaceAll(strings.ToLower(s), "’", "'")
 	fields := strings.FieldsFunc(s, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) && r != '\'' && r != '-' && r != '_' && r != '.'
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) && r != '\'' && r != '-' && r != '_' &&
+			r != '.'
 	})
 	out := fields[:0]
 	for _, w := range fields {

@@ -189,7 +189,8 @@ func TestRunCapsOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	if sink.Len() != 5000 || !res.StdoutTruncated || res.Stdout != nil {
-		t.Errorf("sink got %d bytes, truncated %v, %d kept; want 5000, true, 0", sink.Len(), res.StdoutTruncated, len(res.Stdout))
+		t.Errorf("sink got %d bytes, truncated %v, %d kept; want 5000, true, 0", sink.Len(), res.StdoutTruncated,
+			len(res.Stdout))
 	}
 
 	sink.Reset()
@@ -249,10 +250,12 @@ func TestRunLeavesNoDescendant(t *testing.T) {
 		script string
 		cancel bool
 	}{
-		"leader ended well":           {script: "sleep 1000 & sleep 1000 & exit 0"},
-		"leader failed":               {script: "sleep 1000 & exit 1"},
-		"cancelled":                   {script: "sleep 1000 & echo ready; wait", cancel: true},
-		"cancelled, ignoring SIGTERM": {script: "trap '' TERM; sleep 1000 & echo ready; while :; do wait; done", cancel: true},
+		"leader ended well": {script: "sleep 1000 & sleep 1000 & exit 0"},
+		"leader failed":     {script: "sleep 1000 & exit 1"},
+		"cancelled":         {script: "sleep 1000 & echo ready; wait", cancel: true},
+		"cancelled, ignoring SIGTERM": {
+			script: "trap '' TERM; sleep 1000 & echo ready; while :; do wait; done", cancel: true,
+		},
 		"cancelled, grandchild ignores SIGTERM": {
 			script: "(trap '' TERM; sleep 1000) & echo ready; wait", cancel: true,
 		},

@@ -13,7 +13,8 @@ func JudgeAdded(before, after *Doc) (Verdict, []run.Task) {
 	v.ClaimedDone = after.MarkedDone()
 	added := v.compareTasks(before, after, "")
 	v.compareStatus(before, after, "")
-	v.Changes = append(v.Changes, sectionChanges(before, after, "tasks", fold(SectionStatus), fold(SectionLog), fold(SectionLearnings))...)
+	v.Changes = append(v.Changes, sectionChanges(before, after, "tasks", fold(SectionStatus), fold(SectionLog),
+		fold(SectionLearnings))...)
 	v.takeAll(before, v.notes(before, after))
 	v.fewer()
 	return v, added[:min(len(added), maxNewTasks)]

@@ -144,7 +144,8 @@ func (c *checker) sections() {
 			continue
 		}
 		if seen[h.key] {
-			c.add(h.start, SeverityError, ProblemDuplicate, fmt.Sprintf("there is a section %s already", name), "put both under one heading; only the first is read")
+			c.add(h.start, SeverityError, ProblemDuplicate, fmt.Sprintf("there is a section %s already", name),
+				"put both under one heading; only the first is read")
 		}
 		seen[h.key] = true
 	}
@@ -168,12 +169,15 @@ func (c *checker) status() {
 			if open > 1 {
 				tasks = fmt.Sprintf("%d tasks are", open)
 			}
-			c.add(l.start, SeverityError, ProblemMarker, "the status is "+StatusDone+", but "+tasks+" open", "finish, skip or block them, or set the status to "+StatusInProgress)
+			c.add(l.start, SeverityError, ProblemMarker, "the status is "+StatusDone+", but "+tasks+" open",
+				"finish, skip or block them, or set the status to "+StatusInProgress)
 		}
 		break
 	}
 	if len(lines) > 0 && !knownStatus(c.d.Status()) {
-		c.add(lines[0].start, SeverityWarning, ProblemStatus, fmt.Sprintf("the status %q is not one of ours", strs.Cut(c.d.Status(), maxQuote)), "write "+StatusInProgress+" or "+StatusDone+" on a line of its own")
+		c.add(lines[0].start, SeverityWarning, ProblemStatus,
+			fmt.Sprintf("the status %q is not one of ours", strs.Cut(c.d.Status(), maxQuote)), "write "+StatusInProgress+" or "+
+				StatusDone+" on a line of its own")
 	}
 	body, end := 0, 0
 	if i := c.d.find(SectionStatus); i >= 0 {
@@ -181,7 +185,8 @@ func (c *checker) status() {
 	}
 	for _, l := range c.d.prose {
 		if c.d.isMarker(l) && (l.start < body || l.start >= end) {
-			c.add(l.start, SeverityWarning, ProblemMarker, "a completion marker outside the Status section has no effect", "move it to the Status section, or put it in a sentence")
+			c.add(l.start, SeverityWarning, ProblemMarker, "a completion marker outside the Status section has no effect",
+				"move it to the Status section, or put it in a sentence")
 		}
 	}
 }
@@ -201,15 +206,19 @@ func (c *checker) tasks() {
 	d := c.d
 	switch {
 	case len(d.tasks) == 0 && d.tasksHead < 0:
-		c.add(0, SeverityError, ProblemNoTask, "there is neither a Tasks section nor a check box", `write a heading "## Tasks" and below it one line "- [ ] …" for each task`)
+		c.add(0, SeverityError, ProblemNoTask, "there is neither a Tasks section nor a check box",
+			`write a heading "## Tasks" and below it one line "- [ ] …" for each task`)
 	case len(d.tasks) == 0:
-		c.add(d.heads[d.tasksHead].start, SeverityWarning, ProblemNoTask, "there is no task yet", `write one line "- [ ] …" for each task`)
+		c.add(d.heads[d.tasksHead].start, SeverityWarning, ProblemNoTask, "there is no task yet",
+			`write one line "- [ ] …" for each task`)
 	case d.tasksHead < 0:
-		c.add(d.tasks[0].item, SeverityWarning, ProblemNoSection, "there is no Tasks section, so that every check box is a task", `write a heading "## Tasks" above the tasks`)
+		c.add(d.tasks[0].item, SeverityWarning, ProblemNoSection,
+			"there is no Tasks section, so that every check box is a task", `write a heading "## Tasks" above the tasks`)
 	}
 	for i := range d.tasks {
 		if t := &d.tasks[i]; t.ID == "" && t.idEnd > 0 {
-			c.add(t.idStart, SeverityError, ProblemDuplicateID, fmt.Sprintf("another task is %s already", d.src[t.idStart:t.idEnd]), "remove the id; the task gets a new one")
+			c.add(t.idStart, SeverityError, ProblemDuplicateID,
+				fmt.Sprintf("another task is %s already", d.src[t.idStart:t.idEnd]), "remove the id; the task gets a new one")
 		}
 	}
 }
@@ -226,7 +235,8 @@ func (c *checker) dependencies() {
 	for i := range d.tasks {
 		for k, id := range d.tasks[i].DependsOn {
 			if _, ok := index[id]; !ok {
-				c.add(d.tasks[i].depends[k].start, SeverityError, ProblemDependency, fmt.Sprintf("there is no task %s to wait for", id), "name a task of this file, or remove the line")
+				c.add(d.tasks[i].depends[k].start, SeverityError, ProblemDependency,
+					fmt.Sprintf("there is no task %s to wait for", id), "name a task of this file, or remove the line")
 			}
 		}
 	}
@@ -257,7 +267,9 @@ func (c *checker) dependencies() {
 	}
 	for i, n := range waits {
 		if n > 0 {
-			c.add(d.tasks[i].depends[0].start, SeverityError, ProblemDependsInLoop, "this task waits, by way of what it depends on, for itself or for tasks that wait for each other", "take one of the dependencies away")
+			c.add(d.tasks[i].depends[0].start, SeverityError, ProblemDependsInLoop,
+				"this task waits, by way of what it depends on, for itself or for tasks that wait for each other",
+				"take one of the dependencies away")
 		}
 	}
 }
@@ -270,7 +282,8 @@ func (c *checker) boxes(root ast.Node) {
 	in, other := d.tasksHead < 0, ""
 	next := 0
 	for n := root.FirstChild(); n != nil; n = n.NextSibling() {
-		if next < len(d.heads) && n.Kind() == ast.KindHeading && n.Pos() >= d.heads[next].start && n.Pos() < d.heads[next].body {
+		if next < len(d.heads) && n.Kind() == ast.KindHeading && n.Pos() >= d.heads[next].start &&
+			n.Pos() < d.heads[next].body {
 			h := d.heads[next]
 			switch {
 			case d.tasksHead < 0:
@@ -337,7 +350,8 @@ func (c *checker) list(ix *indexer, list ast.Node) {
 				continue // what is below it is its own
 			}
 			if strings.TrimSpace(s[len("[ ]"):]) == "" {
-				c.add(at.start, SeverityWarning, ProblemEmptyBox, "a check box without text is no task", "say what is to be done, or remove the line")
+				c.add(at.start, SeverityWarning, ProblemEmptyBox, "a check box without text is no task",
+					"say what is to be done, or remove the line")
 			}
 		} else if ok && malformed(s) {
 			c.malformed(at.start)
@@ -360,13 +374,15 @@ func (c *checker) swallowed(at span) {
 		start, stop := trimSpan(c.src, pos, lineEnd(c.src, pos))
 		name, _, _ := label(string(c.src[start:stop]))
 		if kindOf(name) != lineOther {
-			c.add(start, SeverityWarning, ProblemTitle, "this line belongs to the title of the task above it", `write it as an item below the task: "  - `+name+`: …"`)
+			c.add(start, SeverityWarning, ProblemTitle, "this line belongs to the title of the task above it",
+				`write it as an item below the task: "  - `+name+`: …"`)
 		}
 	}
 }
 
 func (c *checker) malformed(at int) {
-	c.add(at, SeverityError, ProblemMalformedBox, "this looks like a check box but is not one", `write "- [ ] text" or "- [x] text": one blank or x between the brackets, and a blank behind them`)
+	c.add(at, SeverityError, ProblemMalformedBox, "this looks like a check box but is not one",
+		`write "- [ ] text" or "- [x] text": one blank or x between the brackets, and a blank behind them`)
 }
 
 // isTask says whether a box belongs to a task.
@@ -407,7 +423,8 @@ func (c *checker) noItem(ix *indexer, par ast.Node) {
 func (c *checker) stray(ix *indexer, list ast.Node) {
 	for item := list.FirstChild(); item != nil; item = item.NextSibling() {
 		if _, at, ok := ix.paragraph(item); ok && isBox(ix.src[at.start:at.stop]) {
-			c.add(at.start, SeverityWarning, ProblemStrayBox, "a check box outside the Tasks section is no task", "move it below the heading of the tasks, or write it without a box")
+			c.add(at.start, SeverityWarning, ProblemStrayBox, "a check box outside the Tasks section is no task",
+				"move it below the heading of the tasks, or write it without a box")
 		}
 		for n := item.FirstChild(); n != nil; n = n.NextSibling() {
 			if n.Kind() == ast.KindList {
@@ -435,7 +452,8 @@ func (c *checker) blocks(n ast.Node) {
 			c.blocks(b)
 		}
 		if what != "" {
-			c.add(at, SeverityError, ProblemUnclosed, "this "+what+" is never closed, so that what follows belongs to it", "close it where it ends")
+			c.add(at, SeverityError, ProblemUnclosed, "this "+what+" is never closed, so that what follows belongs to it",
+				"close it where it ends")
 		}
 	}
 }
@@ -487,7 +505,8 @@ func (c *checker) htmlEnds(b *ast.HTMLBlock, at int) bool {
 	text := strings.ToLower(string(c.src[at:max(stop, at)]))
 	switch b.HTMLBlockType {
 	case ast.HTMLBlockType1:
-		return slices.ContainsFunc([]string{"</script>", "</pre>", "</style>", "</textarea>"}, func(end string) bool { return strings.Contains(text, end) })
+		return slices.ContainsFunc([]string{"</script>", "</pre>", "</style>", "</textarea>"},
+			func(end string) bool { return strings.Contains(text, end) })
 	case ast.HTMLBlockType2:
 		return strings.Contains(text, "-->")
 	case ast.HTMLBlockType3:

@@ -47,19 +47,35 @@ func TestEdits(t *testing.T) {
 		{"tick again", func(d *Doc) error { return d.Tick("T1") }, "", ""},
 		{"untick", func(d *Doc) error { return d.Untick("T1") }, "- [x] T1", "- [ ] T1"},
 		{"status", func(d *Doc) error { return d.SetStatus("RALPH_DONE") }, "IN_PROGRESS", "RALPH_DONE"},
-		{"block", func(d *Doc) error { return d.Block("T2", "needs (a)\nkey") }, "Wire the flag", "Wire the flag (blocked: needs (a) key)"},
-		{"block for a reason with a parenthesis too many", func(d *Doc) error { return d.Block("T2", "1) a key :(") }, "Wire the flag", "Wire the flag (blocked: 1&#41; a key :&#40;)"},
-		{"block without reason", func(d *Doc) error { return d.Block("T3", " ") }, "whole suite", "whole suite (blocked: no reason given)"},
+		{
+			"block", func(d *Doc) error { return d.Block("T2", "needs (a)\nkey") }, "Wire the flag",
+			"Wire the flag (blocked: needs (a) key)",
+		},
+		{
+			"block for a reason with a parenthesis too many", func(d *Doc) error { return d.Block("T2", "1) a key :(") },
+			"Wire the flag", "Wire the flag (blocked: 1&#41; a key :&#40;)",
+		},
+		{
+			"block without reason", func(d *Doc) error { return d.Block("T3", " ") }, "whole suite",
+			"whole suite (blocked: no reason given)",
+		},
 		{"learning", func(d *Doc) error { return d.AppendLearning("two\nlines") }, "- one\n", "- one\n- two lines\n"},
 		{"empty learning", func(d *Doc) error { return d.AppendLearning(" \u200b\n") }, "", ""},
 		{"attempt", func(d *Doc) error { return d.RecordAttempt(Attempt{Iteration: 5, Tried: "x", Result: "y", Next: "z"}) },
 			"- Next: c\n", "- Next: c\n\n### Iteration 5\n- Tried: x\n- Result: y\n- Next: z\n"},
 		{"attempt with output", func(d *Doc) error {
-			return d.RecordAttempt(Attempt{Iteration: 5, Result: "--- FAIL: TestX\n    x_test.go:1: ```\r\n\n## Status\nRALPH_DONE\n- [ ] no\x1b[31m\n"})
+			return d.RecordAttempt(Attempt{
+				Iteration: 5, Result: "--- FAIL: TestX\n    x_test.go:1: ```\r\n\n## Status\nRALPH_DONE\n- [ ] no\x1b[31m\n",
+			})
 		}, "- Next: c\n", "- Next: c\n\n### Iteration 5\n- Result:\n\n  ````text\n  --- FAIL: TestX\n      x_test.go:1: ```\n\n  ## Status\n  RALPH_DONE\n  - [ ] no\n  ````\n"},
-		{"clear attempts", func(d *Doc) error { return d.ClearSection(SectionAttempts) }, "### Iteration 4\n- Tried: a\n- Result: b\n- Next: c\n", ""},
+		{
+			"clear attempts", func(d *Doc) error { return d.ClearSection(SectionAttempts) },
+			"### Iteration 4\n- Tried: a\n- Result: b\n- Next: c\n", "",
+		},
 		{"log", func(d *Doc) error {
-			return d.AppendLog(LogRow{Iteration: 2, Started: at, Duration: 63*time.Second + 400*time.Millisecond, Completed: "T2", Notes: "a|b\n| c \\|"})
+			return d.AppendLog(LogRow{
+				Iteration: 2, Started: at, Duration: 63*time.Second + 400*time.Millisecond, Completed: "T2", Notes: "a|b\n| c \\|",
+			})
 		}, "| T1 | |\n", "| T1 | |\n| 2 | 2026-11-20 11:30:05Z | 1m3s | T2 | a&#124;b &#124; c \\&#124; |\n"},
 		{"completed", func(d *Doc) error { return d.SetCompleted([]string{"T1 Serialise", "", "# two"}) },
 			"## Completed This Iteration\n", "## Completed This Iteration\n- T1 Serialise\n- \\# two\n"},
@@ -140,24 +156,58 @@ func TestEditsElsewhere(t *testing.T) {
 		{"no status, no blank line", "# T\n## Tasks\n- [ ] a\n", "# T\n\n## Status\nX\n\n## Tasks\n- [ ] a\n", status("X")},
 		{"nothing at all", "", "## Status\nX\n", status("X")},
 		{"no section", "# T", "# T\n\n## Learnings\n- new\n", learn},
-		{"section in between", "## Tasks\n\n## Mine\n\n## Iteration Log\n", "## Tasks\n\n## Mine\n\n## Learnings\n- new\n\n## Iteration Log\n", learn},
+		{
+			"section in between", "## Tasks\n\n## Mine\n\n## Iteration Log\n",
+			"## Tasks\n\n## Mine\n\n## Learnings\n- new\n\n## Iteration Log\n", learn,
+		},
 		{"learnings of prose", "## Learnings\nprose", "## Learnings\nprose\n\n- new\n", learn},
 		{"learnings with stars", "## Learnings\n* a\n\n\n## B", "## Learnings\n* a\n- new\n\n\n## B", learn},
 		{"learnings without blank line", "## Learnings\n- a\n## B", "## Learnings\n- a\n- new\n\n## B", learn},
 		{"html before", "## Learnings\n<div>\nx\n## B\n", "## Learnings\n<div>\nx\n## B\n\n- new\n", learn},
-		{"log without table", "## Iteration Log\n\nnone\n", "## Iteration Log\n\nnone\n\n" + logHeader + "| 1 | 0001-01-01 00:00:00Z | 0s |  |  |\n", func(d *Doc) error { return d.AppendLog(LogRow{Iteration: 1}) }},
-		{"log with text after the table", "## Iteration Log\n| a |\n|---|\n| b |\n\ntext", "## Iteration Log\n| a |\n|---|\n| b |\n| 1 | 0001-01-01 00:00:00Z | 0s |  |  |\n\ntext", func(d *Doc) error { return d.AppendLog(LogRow{Iteration: 1}) }},
-		{"log at the very end", "## Iteration Log\n| a |\n|---|", "## Iteration Log\n| a |\n|---|\n| 1 | 0001-01-01 00:00:00Z | 0s |  |  |\n", func(d *Doc) error { return d.AppendLog(LogRow{Iteration: 1}) }},
+		{
+			"log without table", "## Iteration Log\n\nnone\n",
+			"## Iteration Log\n\nnone\n\n" + logHeader + "| 1 | 0001-01-01 00:00:00Z | 0s |  |  |\n",
+			func(d *Doc) error { return d.AppendLog(LogRow{Iteration: 1}) },
+		},
+		{
+			"log with text after the table", "## Iteration Log\n| a |\n|---|\n| b |\n\ntext",
+			"## Iteration Log\n| a |\n|---|\n| b |\n| 1 | 0001-01-01 00:00:00Z | 0s |  |  |\n\ntext",
+			func(d *Doc) error { return d.AppendLog(LogRow{Iteration: 1}) },
+		},
+		{
+			"log at the very end", "## Iteration Log\n| a |\n|---|",
+			"## Iteration Log\n| a |\n|---|\n| 1 | 0001-01-01 00:00:00Z | 0s |  |  |\n",
+			func(d *Doc) error { return d.AppendLog(LogRow{Iteration: 1}) },
+		},
 		{"clear what is missing", "# T\n", "# T\n", func(d *Doc) error { return d.ClearSection(SectionAttempts) }},
-		{"block a task over lines", "- [ ] T1 a\n  b\n  - Accept: c\n", "- [ ] T1 a\n  b (blocked: x)\n  - Accept: c\n", func(d *Doc) error { return d.Block("T1", "x") }},
-		{"block again", "- [ ] T1 a  (blocked: y (z))  \n", "- [ ] T1 a (blocked: x)  \n", func(d *Doc) error { return d.Block("T1", "x") }},
+		{
+			"block a task over lines", "- [ ] T1 a\n  b\n  - Accept: c\n", "- [ ] T1 a\n  b (blocked: x)\n  - Accept: c\n",
+			func(d *Doc) error { return d.Block("T1", "x") },
+		},
+		{
+			"block again", "- [ ] T1 a  (blocked: y (z))  \n", "- [ ] T1 a (blocked: x)  \n",
+			func(d *Doc) error { return d.Block("T1", "x") },
+		},
 		{"block a bare id", "- [ ] T1\n", "- [ ] T1 (blocked: x)\n", func(d *Doc) error { return d.Block("T1", "x") }},
 		{"ids", "## Tasks\n- [ ] a\n- [x] T2 b\n  - [ ] c\n* [ ]\td\n1. [ ] (P1) e\n\n## Iteration Log\nT4 was removed\n",
-			"## Tasks\n- [ ] T3 a\n- [x] T2 b\n  - [ ] c\n* [ ] T5\td\n1. [ ] T6 (P1) e\n\n## Iteration Log\nT4 was removed\n", func(d *Doc) error { d.AssignIDs(); return nil }},
-		{"doubled ids", "- [ ] T1 a\n- [ ] **T1** b\n- [ ] T001: c", "- [ ] T1 a\n- [ ] **T2** b\n- [ ] T3: c", func(d *Doc) error { d.AssignIDs(); return nil }},
-		{"huge id", "- [ ] T999999 a\n- [ ] b", "- [ ] T999999 a\n- [ ] T1 b", func(d *Doc) error { d.AssignIDs(); return nil }},
-		{"tick in a synonym", "## Task List\n+ [ ] T1 a", "## Task List\n+ [x] T1 a", func(d *Doc) error { return d.Tick("T1") }},
-		{"untick a skipped task", "- [X] T1 a (skipped: b)", "- [ ] T1 a (skipped: b)", func(d *Doc) error { return d.Untick("T1") }},
+			"## Tasks\n- [ ] T3 a\n- [x] T2 b\n  - [ ] c\n* [ ] T5\td\n1. [ ] T6 (P1) e\n\n## Iteration Log\nT4 was removed\n",
+			func(d *Doc) error { d.AssignIDs(); return nil }},
+		{
+			"doubled ids", "- [ ] T1 a\n- [ ] **T1** b\n- [ ] T001: c", "- [ ] T1 a\n- [ ] **T2** b\n- [ ] T3: c",
+			func(d *Doc) error { d.AssignIDs(); return nil },
+		},
+		{
+			"huge id", "- [ ] T999999 a\n- [ ] b", "- [ ] T999999 a\n- [ ] T1 b",
+			func(d *Doc) error { d.AssignIDs(); return nil },
+		},
+		{
+			"tick in a synonym", "## Task List\n+ [ ] T1 a", "## Task List\n+ [x] T1 a",
+			func(d *Doc) error { return d.Tick("T1") },
+		},
+		{
+			"untick a skipped task", "- [X] T1 a (skipped: b)", "- [ ] T1 a (skipped: b)",
+			func(d *Doc) error { return d.Untick("T1") },
+		},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -209,7 +259,10 @@ func TestSetTasks(t *testing.T) {
 	d := parse(t, sample(true))
 	tasks := []run.Task{
 		{ID: "T1", Title: "a", Status: run.TaskOpen},
-		{ID: "T2", Priority: 3, Title: "b", Group: "G", Accept: []string{"c", "d"}, Parallel: true, Verify: true, Status: run.TaskDone},
+		{
+			ID: "T2", Priority: 3, Title: "b", Group: "G", Accept: []string{"c", "d"}, Parallel: true, Verify: true,
+			Status: run.TaskDone,
+		},
 		{ID: "T3", Title: "c", Group: "G", Status: run.TaskSkipped, Reason: "no need"},
 		{ID: "T4", Title: "d", Group: "H", Status: run.TaskBlocked, Reason: "no key"},
 	}
@@ -231,9 +284,12 @@ func TestSetTasks(t *testing.T) {
 // evil draws text with everything in it that Markdown makes something of.
 func evil() *rapid.Generator[string] {
 	token := rapid.SampledFrom([]string{
-		"a", "word ", " ", "  ", "    ", "\t", "\n", "\r\n", "\n\n", "\r", "#", "## Tasks", "\n## Status\n", "RALPH_DONE", "- [ ] ", "- [x] T1 ",
-		"- ", "* ", "1. ", "> ", "```", "~~~", "````\n", "<!--", "-->", "<div>", "|", "| a |", "---", "===", "\\", "`", "**", "_", "[a]: b", "](",
-		"(blocked: x)", "(", ")", "T1 ", "T2", "(P1) ", "[P] ", "\x00", "\x1b[31m", "\u200b", "\u202e", "\U000e0041", "\ufeff", "é", "中", "👩‍💻", "\xff",
+		"a", "word ", " ", "  ", "    ", "\t", "\n", "\r\n", "\n\n", "\r", "#", "## Tasks", "\n## Status\n", "RALPH_DONE",
+		"- [ ] ", "- [x] T1 ",
+		"- ", "* ", "1. ", "> ", "```", "~~~", "````\n", "<!--", "-->", "<div>", "|", "| a |", "---", "===", "\\", "`", "**",
+		"_", "[a]: b", "](",
+		"(blocked: x)", "(", ")", "T1 ", "T2", "(P1) ", "[P] ", "\x00", "\x1b[31m", "\u200b", "\u202e", "\U000e0041",
+		"\ufeff", "é", "中", "👩‍💻", "\xff",
 		strings.Repeat("> ", 40), strings.Repeat("x", 700),
 	})
 	return rapid.Map(rapid.SliceOfN(token, 0, 30), func(s []string) string { return strings.Join(s, "") })
@@ -277,7 +333,10 @@ func TestEditsAreSafe(t *testing.T) {
 			wantTasks[1].Status, wantTasks[1].Reason = run.TaskBlocked, d.Tasks()[1].Reason
 		case 5:
 			section = SectionTasks
-			wantTasks = []run.Task{{ID: "T7", Priority: 1, Title: text, Group: "G", Accept: []string{text}, Status: run.TaskOpen}, {ID: "T8", Title: "last", Group: "H", Status: run.TaskOpen}}
+			wantTasks = []run.Task{
+				{ID: "T7", Priority: 1, Title: text, Group: "G", Accept: []string{text}, Status: run.TaskOpen},
+				{ID: "T8", Title: "last", Group: "H", Status: run.TaskOpen},
+			}
 			err = d.SetTasks(wantTasks)
 			if got := d.Tasks(); len(got) == 2 {
 				// What the text itself says is read from it; only that it stays
@@ -330,7 +389,8 @@ func TestTickChangesOneByte(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		around := evil()
-		src := strings.ToValidUTF8(around.Draw(t, "before"), "") + "\n\n## Tasks\n- [ ] T1 " + around.Draw(t, "title") + "\n\n- [ ] T22 last\n" + around.Draw(t, "after")
+		src := strings.ToValidUTF8(around.Draw(t, "before"), "") + "\n\n## Tasks\n- [ ] T1 " + around.Draw(t, "title") +
+			"\n\n- [ ] T22 last\n" + around.Draw(t, "after")
 		d, err := Parse([]byte(src))
 		if err != nil {
 			return // hostile beyond parsing
@@ -403,7 +463,8 @@ func TestEditsOfAnyDocument(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		src := evil().Draw(t, "before") + "\n" + document().Draw(t, "document") + evil().Draw(t, "after")
-		editHolds(t, []byte(strings.ToValidUTF8(strings.ReplaceAll(src, "\x00", ""), "")), evil().Draw(t, "text"), rapid.Uint8().Draw(t, "edit"))
+		editHolds(t, []byte(strings.ToValidUTF8(strings.ReplaceAll(src, "\x00", ""), "")), evil().Draw(t, "text"),
+			rapid.Uint8().Draw(t, "edit"))
 	})
 }
 
@@ -467,7 +528,8 @@ func editHolds(t interface {
 		reasonHolds(t, d, id, text)
 	}
 	kept := slices.DeleteFunc(slices.Clone(d.tasks), func(task task) bool {
-		return task.ID == id || task.ID != "" && !slices.ContainsFunc(before.Tasks(), func(b run.Task) bool { return b.ID == task.ID })
+		return task.ID == id || task.ID != "" && !slices.ContainsFunc(before.Tasks(),
+			func(b run.Task) bool { return b.ID == task.ID })
 	})
 	others := slices.DeleteFunc(slices.Clone(before.tasks), func(task task) bool { return task.ID == id })
 	if !sameTasks(others, kept) {

@@ -166,17 +166,33 @@ func TestAttackF1FileReplaced(t *testing.T) {
 		}
 	}
 	testPlanted(t, []planted{
-		{"link to the outside", inDir(func(file, outside string) error { return os.Symlink(filepath.Join(outside, "secret"), file) }), ErrNotRegular, ErrNotRegular},
-		{"relative link", inDir(func(file, _ string) error { return os.Symlink("../../../outside/secret", file) }), ErrNotRegular, ErrNotRegular},
+		{
+			"link to the outside",
+			inDir(func(file, outside string) error { return os.Symlink(filepath.Join(outside, "secret"), file) }), ErrNotRegular,
+			ErrNotRegular,
+		},
+		{
+			"relative link", inDir(func(file, _ string) error { return os.Symlink("../../../outside/secret", file) }),
+			ErrNotRegular, ErrNotRegular,
+		},
 		{"link in the tree", inDir(func(file, _ string) error {
 			if err := os.WriteFile(file+".real", []byte("x"), 0o600); err != nil {
 				return err
 			}
 			return os.Symlink("progress.md.real", file)
 		}), ErrNotRegular, ErrNotRegular},
-		{"dangling link", inDir(func(file, _ string) error { return os.Symlink("nowhere", file) }), ErrNotRegular, ErrNotRegular},
-		{"hard link", inDir(func(file, outside string) error { return os.Link(filepath.Join(outside, "secret"), file) }), ErrNotRegular, nil},
-		{"directory", inDir(func(file, _ string) error { return os.MkdirAll(filepath.Join(file, "sub"), 0o750) }), ErrNotRegular, ErrNotRegular},
+		{
+			"dangling link", inDir(func(file, _ string) error { return os.Symlink("nowhere", file) }), ErrNotRegular,
+			ErrNotRegular,
+		},
+		{
+			"hard link", inDir(func(file, outside string) error { return os.Link(filepath.Join(outside, "secret"), file) }),
+			ErrNotRegular, nil,
+		},
+		{
+			"directory", inDir(func(file, _ string) error { return os.MkdirAll(filepath.Join(file, "sub"), 0o750) }),
+			ErrNotRegular, ErrNotRegular,
+		},
 		{"pipe", inDir(func(file, _ string) error { return syscall.Mkfifo(file, 0o600) }), ErrNotRegular, ErrNotRegular},
 		{"sparse 5 GB", inDir(func(file, _ string) error {
 			if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -184,7 +200,10 @@ func TestAttackF1FileReplaced(t *testing.T) {
 			}
 			return os.Truncate(file, 5<<30)
 		}), ErrTooLarge, nil},
-		{"not UTF-8", inDir(func(file, _ string) error { return os.WriteFile(file, []byte{0xff, 0xfe, 'a'}, 0o600) }), ErrEncoding, nil},
+		{
+			"not UTF-8", inDir(func(file, _ string) error { return os.WriteFile(file, []byte{0xff, 0xfe, 'a'}, 0o600) }),
+			ErrEncoding, nil,
+		},
 		{"NUL", inDir(func(file, _ string) error { return os.WriteFile(file, []byte("a\x00"), 0o600) }), ErrEncoding, nil},
 		{"mode 000", inDir(func(file, _ string) error {
 			if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
@@ -205,7 +224,11 @@ func TestAttackF2ParentReplaced(t *testing.T) {
 		{"parent is a link to the outside", func(_ *testing.T, dir, outside string) error {
 			return os.Symlink(outside, filepath.Join(dir, ".ralph"))
 		}, ErrNotRegular, ErrNotRegular},
-		{"parent is a link to /", func(_ *testing.T, dir, _ string) error { return os.Symlink("/", filepath.Join(dir, ".ralph")) }, ErrNotRegular, ErrNotRegular},
+		{
+			"parent is a link to /",
+			func(_ *testing.T, dir, _ string) error { return os.Symlink("/", filepath.Join(dir, ".ralph")) }, ErrNotRegular,
+			ErrNotRegular,
+		},
 		{"parent is a link in the tree", func(_ *testing.T, dir, _ string) error {
 			if err := os.MkdirAll(filepath.Join(dir, "src", "7"), 0o750); err != nil {
 				return err

@@ -33,7 +33,8 @@ func describe(d *Doc) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "title %q\nstatus %q done=%v\n", d.Title(), d.Status(), d.MarkedDone())
 	for _, t := range d.Tasks() {
-		fmt.Fprintf(&b, "task %q %s %q in %q P%d parallel=%v verify=%v\n", t.ID, t.Status, t.Title, t.Group, t.Priority, t.Parallel, t.Verify)
+		fmt.Fprintf(&b, "task %q %s %q in %q P%d parallel=%v verify=%v\n", t.ID, t.Status, t.Title, t.Group, t.Priority,
+			t.Parallel, t.Verify)
 		for _, l := range []struct {
 			name  string
 			lines []string

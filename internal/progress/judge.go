@@ -251,7 +251,8 @@ func quote(t run.Task) string {
 }
 
 func sameText(a, b string) bool {
-	return a == b || strings.TrimSpace(strings.ReplaceAll(a, "\r\n", "\n")) == strings.TrimSpace(strings.ReplaceAll(b, "\r\n", "\n"))
+	return a == b || strings.TrimSpace(strings.ReplaceAll(a, "\r\n", "\n")) == strings.TrimSpace(strings.ReplaceAll(b,
+		"\r\n", "\n"))
 }
 
 // match says for each task of a which one of b it is, or -1, and which of b
@@ -366,7 +367,8 @@ func (v *Verdict) compareTasks(before, after *Doc, assigned string) (added []run
 		}
 		v.changed(ChangeAdded, "", t.Title)
 		if t.Status == run.TaskDone {
-			v.add(ViolationTickedOther, "Task %s was added with its box ticked; it was kept as open.", quote(run.Task{Title: t.Title}))
+			v.add(ViolationTickedOther, "Task %s was added with its box ticked; it was kept as open.",
+				quote(run.Task{Title: t.Title}))
 		}
 		t.ID, t.Status = "", run.TaskOpen
 		for at, mark, _ := suffix(t.Title); mark != ""; at, mark, _ = suffix(t.Title) {
@@ -419,7 +421,8 @@ func (v *Verdict) compareTask(b, a *task, assigned string) {
 		v.add(ViolationTickedOther, "Task %s was ticked, but it was not the task of this iteration; it was unticked. Work on one task only.", quote(b.Task))
 	case doneBefore && !doneAfter:
 		v.changed(ChangeUnticked, b.ID, b.Title)
-		v.add(ViolationUnticked, "Task %s was unticked; it was ticked again. To redo it, add a new task that says why.", quote(b.Task))
+		v.add(ViolationUnticked, "Task %s was unticked; it was ticked again. To redo it, add a new task that says why.",
+			quote(b.Task))
 	case a.Status != b.Status && !doneAfter:
 		v.changed(marked(a.Status), b.ID, b.Title)
 		v.add(ViolationForgedStatus, "Task %s was marked as %s; only the host decides that. Say under %s what the problem is.", quote(b.Task), a.Status, SectionAttempts)
@@ -447,7 +450,8 @@ func marked(s run.TaskStatus) ChangeKind {
 func reworded(a, b *run.Task) bool {
 	return a.Title != b.Title || a.Priority != b.Priority || a.Parallel != b.Parallel || a.Verify != b.Verify ||
 		!slices.Equal(a.Accept, b.Accept) || !slices.Equal(a.DependsOn, b.DependsOn) ||
-		!slices.Equal(a.Checks, b.Checks) || a.Subject != b.Subject || !slices.Equal(a.Files, b.Files) || !slices.Equal(a.Steps, b.Steps)
+		!slices.Equal(a.Checks, b.Checks) || a.Subject != b.Subject || !slices.Equal(a.Files, b.Files) ||
+		!slices.Equal(a.Steps, b.Steps)
 }
 
 // orderChanges lists the tasks that stand elsewhere.
@@ -603,12 +607,14 @@ func (v *Verdict) notes(before, after *Doc) (ts []taking) {
 		return ts
 	}
 	v.changed(ChangeLearned, "", SectionLearnings)
-	return v.note(ts, SectionLearnings, strings.TrimRight(strings.ReplaceAll(old, "\r\n", "\n"), " \t\n")+"\n"+strings.TrimPrefix(more, "\n"), maxLearnings)
+	return v.note(ts, SectionLearnings, strings.TrimRight(strings.ReplaceAll(old, "\r\n", "\n"), " \t\n")+"\n"+
+		strings.TrimPrefix(more, "\n"), maxLearnings)
 }
 
 func (v *Verdict) note(ts []taking, name, content string, limit int) []taking {
 	if len(content) > limit {
-		v.add(ViolationTooMuch, "The section %s was longer than %d KiB; what it held before was restored. Keep it short.", name, limit>>10)
+		v.add(ViolationTooMuch, "The section %s was longer than %d KiB; what it held before was restored. Keep it short.",
+			name, limit>>10)
 		return ts
 	}
 	return append(ts, taking{section: name, content: content})
@@ -706,7 +712,8 @@ func (v *Verdict) refuse(t taking) (instead taking, ok bool) {
 	case t.plan:
 		v.add(ViolationUnreadable, "The tasks could not be taken over; write each as one line with a check box in the Tasks section.")
 	case t.task != nil:
-		v.add(ViolationUnreadable, "The new task %s could not be taken over; write it as one line with a check box.", quote(*t.task))
+		v.add(ViolationUnreadable, "The new task %s could not be taken over; write it as one line with a check box.",
+			quote(*t.task))
 	default:
 		v.add(ViolationUnreadable, "The section %s held an unclosed code fence or comment, or headings of its own; what it held before was restored.", t.section)
 	}
@@ -776,7 +783,8 @@ func (d *Doc) numbersBeside(ts []taking) *numbers {
 	for _, t := range ts {
 		n.mentioned(t.content)
 		if t.task != nil {
-			n.mentioned(t.task.Title + strings.Join(slices.Concat(t.task.Accept, t.task.Steps, t.task.Files, t.task.Checks), " "))
+			n.mentioned(t.task.Title + strings.Join(slices.Concat(t.task.Accept, t.task.Steps, t.task.Files, t.task.Checks),
+				" "))
 		}
 	}
 	return n

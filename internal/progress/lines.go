@@ -191,7 +191,8 @@ func addChecks(t *run.Task, text string) (criteria []string) {
 // remark behind them; or the text is a command without quotes.
 func commands(text string) (cmds []string) {
 	s := oneClean(text)
-	if i := strings.IndexByte(s, '`'); i > 0 && i <= maxLabel && (strings.HasSuffix(s[:i], ": ") || anyFold(s[:i], "run ", "execute ")) {
+	if i := strings.IndexByte(s, '`'); i > 0 && i <= maxLabel &&
+		(strings.HasSuffix(s[:i], ": ") || anyFold(s[:i], "run ", "execute ")) {
 		s = s[i:]
 	}
 	code, rest, ok := codeSpan(s)
@@ -226,7 +227,8 @@ func isProgram(word string) bool {
 // a sentence. It is strict: a sentence that is run as a command fails each attempt,
 // and a command that is taken for a sentence is still told to the agent.
 func readsAsCommand(s string) bool {
-	if s == "" || !plainASCII(s) || strings.ContainsAny(s, "`?") || strings.HasSuffix(s, ":") || strings.Contains(s, "<!--") {
+	if s == "" || !plainASCII(s) || strings.ContainsAny(s, "`?") || strings.HasSuffix(s, ":") ||
+		strings.Contains(s, "<!--") {
 		return false
 	}
 	if n := len(s); s[n-1] == '.' && n > 1 && s[n-2] != '.' && s[n-2] != ' ' && s[n-2] != '/' {
@@ -239,14 +241,17 @@ func readsAsCommand(s string) bool {
 	if !startsCommand(words) {
 		return false
 	}
-	return !slices.ContainsFunc(words[1:], func(w string) bool { return slices.Contains(proseWords(), strings.TrimRight(w, ",;.")) })
+	return !slices.ContainsFunc(words[1:], func(w string) bool {
+		return slices.Contains(proseWords(), strings.TrimRight(w, ",;."))
+	})
 }
 
 // startsCommand says whether the first of some words is a variable's value, the
 // path of a program, or a program that checks are made with.
 func startsCommand(words []string) bool {
 	first := words[0]
-	if name, _, ok := strings.Cut(first, "="); ok && name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") == "" {
+	if name, _, ok := strings.Cut(first, "="); ok && name != "" &&
+		strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") == "" {
 		return true
 	}
 	if first == "test" { // a program, and what people are told to do

@@ -24,16 +24,37 @@ func TestTaskLines(t *testing.T) {
 		name, src string
 		want      run.Task
 	}{
-		{"bold bullets", "- [ ] a\n  - **Do**:\n    1. one\n    2. two\n  - **Files**: `a.go`, b.go\n  - **Done when**: it works\n  - **Verify**: `go test ./...`\n  - **Commit**: `feat(parser): read dates`\n", whole},
-		{"plain bullets, other names", "- [ ] a\n  - Steps:\n    - one\n    - two\n  - file: a.go, b.go\n  - accept: it works\n  - verify: go test ./...\n  - commit message: feat(parser): read dates\n", whole},
-		{"paragraphs", "- [ ] a\n\n  **Do:**\n  - one\n  - two\n\n  Files: a.go\n\n  Files:\n  - b.go\n\n  Done when: it works\n  Verify: `go test ./...`\n  Commit: feat(parser): read dates\n", whole},
-		{"directly below the title", "- [ ] a\n  Do: one\n  Do: two\n  **Files:** a.go, b.go\n  Accept: it\n  works\nVerify: go test ./...\nCommit: feat(parser): read dates\n", whole},
-		{"none", "- [ ] a\n  - Files: None (verification only)\n  - Verify: n/a\n  - Commit: none\n  - Verification: `None`\n  - Commit: No commit needed\n", run.Task{Title: "a"}},
+		{
+			"bold bullets",
+			"- [ ] a\n  - **Do**:\n    1. one\n    2. two\n  - **Files**: `a.go`, b.go\n  - **Done when**: it works\n  - **Verify**: `go test ./...`\n  - **Commit**: `feat(parser): read dates`\n",
+			whole,
+		},
+		{
+			"plain bullets, other names",
+			"- [ ] a\n  - Steps:\n    - one\n    - two\n  - file: a.go, b.go\n  - accept: it works\n  - verify: go test ./...\n  - commit message: feat(parser): read dates\n",
+			whole,
+		},
+		{
+			"paragraphs",
+			"- [ ] a\n\n  **Do:**\n  - one\n  - two\n\n  Files: a.go\n\n  Files:\n  - b.go\n\n  Done when: it works\n  Verify: `go test ./...`\n  Commit: feat(parser): read dates\n",
+			whole,
+		},
+		{
+			"directly below the title",
+			"- [ ] a\n  Do: one\n  Do: two\n  **Files:** a.go, b.go\n  Accept: it\n  works\nVerify: go test ./...\nCommit: feat(parser): read dates\n",
+			whole,
+		},
+		{
+			"none",
+			"- [ ] a\n  - Files: None (verification only)\n  - Verify: n/a\n  - Commit: none\n  - Verification: `None`\n  - Commit: No commit needed\n",
+			run.Task{Title: "a"},
+		},
 		{"remarks", "- [ ] a\n  - Files: `a.go` (new, small), b.go\n  - Commit: `chore: pass` (only if fixes are needed)\n  - Verify: `make` → exit 0\n", run.Task{
 			Title: "a", Files: []string{"`a.go` (new, small)", "b.go"}, Subject: "chore: pass", Checks: []string{"make"},
 		}},
 		{"verified by other means", "- [ ] a\n  - Verify: the page opens\n  - **Verify**: All of these:\n    - Lint: `make lint`\n    - `make test`\n    - by hand\n", run.Task{
-			Title: "a", Accept: []string{"Verify: the page opens", "Verify: All of these:", "Verify: by hand"}, Checks: []string{"make lint", "make test"},
+			Title: "a", Accept: []string{"Verify: the page opens", "Verify: All of these:", "Verify: by hand"},
+			Checks: []string{"make lint", "make test"},
 		}},
 		{"in a list of criteria", "- [ ] a\n  - Acceptance criteria:\n    - fast\n    - Verify: `make`\n    - [ ] Verify: `not this`\n", run.Task{
 			Title: "a", Accept: []string{"fast", "Verify: `not this`"}, Checks: []string{"make"},
@@ -41,12 +62,27 @@ func TestTaskLines(t *testing.T) {
 		{"labels within steps", "- [ ] a\n  - Do:\n    - Verify: by hand\n      - Commit: it\n    - [ ] a box\n", run.Task{
 			Title: "a", Steps: []string{"Verify: by hand", "Commit: it"}, Accept: []string{"a box"},
 		}},
-		{"the first subject counts", "- [ ] a\n  - Commit: feat: one\n  - Commit: feat: two\n", run.Task{Title: "a", Subject: "feat: one"}},
-		{"hidden text", "- [ ] a\n  - Verify: `go\u200b test`\n  - Commit: fix: a\u202eb <!-- c -->\n", run.Task{Title: "a", Checks: []string{"go test"}, Subject: "fix: ab"}},
+		{
+			"the first subject counts", "- [ ] a\n  - Commit: feat: one\n  - Commit: feat: two\n",
+			run.Task{Title: "a", Subject: "feat: one"},
+		},
+		{
+			"hidden text", "- [ ] a\n  - Verify: `go\u200b test`\n  - Commit: fix: a\u202eb <!-- c -->\n",
+			run.Task{Title: "a", Checks: []string{"go test"}, Subject: "fix: ab"},
+		},
 		{"not below a task", "Verify: `x`\n\n- [ ] a\n\nVerify: `y`\n\n- Verify: `z`\n", run.Task{Title: "a"}},
-		{"prose that goes on", "- [ ] a\n  do: it, and then\n  After the Files: all\n  After: lunch\n", run.Task{Title: "a do: it, and then After the Files: all After: lunch"}},
-		{"a title that is a label", "- [ ] Verify: the build\n  Files: a.go\n", run.Task{Title: "Verify: the build", Files: []string{"a.go"}}},
-		{"a mark before the lines", "- [ ] a (blocked: no key)\n  Verify: make\n", run.Task{Title: "a", Status: run.TaskBlocked, Reason: "no key", Checks: []string{"make"}}},
+		{
+			"prose that goes on", "- [ ] a\n  do: it, and then\n  After the Files: all\n  After: lunch\n",
+			run.Task{Title: "a do: it, and then After the Files: all After: lunch"},
+		},
+		{
+			"a title that is a label", "- [ ] Verify: the build\n  Files: a.go\n",
+			run.Task{Title: "Verify: the build", Files: []string{"a.go"}},
+		},
+		{
+			"a mark before the lines", "- [ ] a (blocked: no key)\n  Verify: make\n",
+			run.Task{Title: "a", Status: run.TaskBlocked, Reason: "no key", Checks: []string{"make"}},
+		},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -121,7 +157,9 @@ func TestLinesAreBounded(t *testing.T) {
 		fmt.Fprintf(&b, "  - Verify: `c%d`\n  - Files: f%d, g%d\n  - Do: s%d\n", i, i, i, i)
 	}
 	got := parse(t, b.String()).Tasks()[0]
-	if n := [...]int{len(got.Checks), len(got.Files), len(got.Steps), len(got.Accept)}; n != [...]int{maxChecks, maxFiles, maxSteps, 56} {
+	if n := [...]int{
+		len(got.Checks), len(got.Files), len(got.Steps), len(got.Accept),
+	}; n != [...]int{maxChecks, maxFiles, maxSteps, 56} {
 		t.Errorf("%v checks, files, steps and criteria", n)
 	}
 	if got.Accept[0] != "Verify: `"+long+"`" || got.Accept[1] != "Verify: `c5`" {
@@ -134,9 +172,14 @@ func TestLinesAreBounded(t *testing.T) {
 func TestLinesAreKept(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.OneOf(evil(), rapid.SampledFrom([]string{"a.go", "a, b.go", "`a`", "`a` (b)", "x `y` z", "go test ./...", "[slug].tsx", "Verify: x", "- a", "none"}))
+		text := rapid.OneOf(evil(), rapid.SampledFrom([]string{
+			"a.go", "a, b.go", "`a`", "`a` (b)", "x `y` z", "go test ./...", "[slug].tsx", "Verify: x", "- a", "none",
+		}))
 		some := rapid.SliceOfN(text, 0, 3)
-		task := run.Task{Title: "one", Steps: some.Draw(t, "steps"), Files: some.Draw(t, "files"), Accept: some.Draw(t, "accept"), Checks: some.Draw(t, "checks"), Subject: text.Draw(t, "subject")}
+		task := run.Task{
+			Title: "one", Steps: some.Draw(t, "steps"), Files: some.Draw(t, "files"), Accept: some.Draw(t, "accept"),
+			Checks: some.Draw(t, "checks"), Subject: text.Draw(t, "subject"),
+		}
 		d := New("t", Binding{})
 		if _, err := d.AddTask(task); err != nil {
 			t.Fatal(err)
@@ -166,8 +209,9 @@ func TestLinesAreKept(t *testing.T) {
 func TestChecksAreWrittenExactly(t *testing.T) {
 	t.Parallel()
 	task := run.Task{
-		ID: "T1", Title: "one", Status: run.TaskOpen, Checks: []string{"`which make` test", "a | b ``", "[ -f x ]", "- x", "grep '<!-- y -->' z"},
-		Steps: []string{"Verify: the rest:", "two"}, Files: []string{"a, b.go", "`c`", "[slug].tsx"}, Subject: "`x` (y)",
+		ID: "T1", Title: "one", Status: run.TaskOpen,
+		Checks: []string{"`which make` test", "a | b ``", "[ -f x ]", "- x", "grep '<!-- y -->' z"},
+		Steps:  []string{"Verify: the rest:", "two"}, Files: []string{"a, b.go", "`c`", "[slug].tsx"}, Subject: "`x` (y)",
 	}
 	d := New("t", Binding{})
 	if err := d.SetTasks([]run.Task{task}); err != nil {
@@ -183,7 +227,9 @@ func TestChecksAreWrittenExactly(t *testing.T) {
 func TestSplitKeepsTheChecks(t *testing.T) {
 	t.Parallel()
 	d := parse(t, "## Tasks\n- [ ] T1 a\n  - Verify: `one`\n  - Commit: feat: a\n- [ ] T2 b\n")
-	if _, err := d.Split("T1", []run.Task{{Title: "x"}, {Title: "y", Checks: []string{"two", "one"}, Steps: []string{"p", "q"}}}); err != nil {
+	if _, err := d.Split("T1", []run.Task{
+		{Title: "x"}, {Title: "y", Checks: []string{"two", "one"}, Steps: []string{"p", "q"}},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	want := "## Tasks\n- [ ] T1 a (skipped: split into T3, T4)\n  - Verify: `one`\n  - Commit: feat: a\n- [ ] T3 x\n" +
@@ -232,7 +278,10 @@ func TestJudgeTakesLinesOfNewTasks(t *testing.T) {
 	t.Parallel()
 	const lines = "\n  - Do: it\n  - Files: a.go\n  - Accept: it is\n  - Verify: `make c`\n  - Commit: feat: c\n"
 	before, after := parse(t, withLines), parse(t, withLines+"- [ ] T3 c"+lines)
-	want := run.Task{Title: "c", Steps: []string{"it"}, Files: []string{"a.go"}, Accept: []string{"it is"}, Checks: []string{"make c"}, Subject: "feat: c", Status: run.TaskOpen}
+	want := run.Task{
+		Title: "c", Steps: []string{"it"}, Files: []string{"a.go"}, Accept: []string{"it is"}, Checks: []string{"make c"},
+		Subject: "feat: c", Status: run.TaskOpen,
+	}
 
 	v, added := JudgeAdded(before, after)
 	if diff := cmp.Diff([]run.Task{want}, added, cmpopts.EquateEmpty()); diff != "" || len(v.Violations) > 0 {
@@ -260,7 +309,8 @@ func TestLinesInAPlan(t *testing.T) {
 	}
 	m := Merge(base, host, human)
 	got := m.Doc.Tasks()
-	if !slices.Equal(got[0].Checks, []string{"make check"}) || got[0].Subject != "feat: a" || got[1].Status != run.TaskDone || len(m.Conflicts) > 0 {
+	if !slices.Equal(got[0].Checks, []string{"make check"}) || got[0].Subject != "feat: a" ||
+		got[1].Status != run.TaskDone || len(m.Conflicts) > 0 {
 		t.Errorf("merged %+v, %v", got, m.Conflicts)
 	}
 	if k := changeKinds(m.Changes); !slices.Equal(k, []ChangeKind{ChangeReworded}) {
@@ -268,7 +318,9 @@ func TestLinesInAPlan(t *testing.T) {
 	}
 	// The list of a pull request shows nothing of them.
 	shown := []run.Task{{ID: "T1", Title: "a", Status: run.TaskOpen}, {ID: "T2", Title: "b", Status: run.TaskOpen}}
-	edited := []run.Task{{ID: "T2", Title: "b", Status: run.TaskOpen}, {ID: "T1", Title: "a, as said", Status: run.TaskOpen}}
+	edited := []run.Task{
+		{ID: "T2", Title: "b", Status: run.TaskOpen}, {ID: "T1", Title: "a, as said", Status: run.TaskOpen},
+	}
 	want := base.Tasks()[0]
 	want.Title = "a, as said"
 	if diff := cmp.Diff(want, MergeTasks(shown, edited, base).Doc.Tasks()[1]); diff != "" {

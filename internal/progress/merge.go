@@ -271,7 +271,9 @@ func (m *merger) tasks(base, other []view, toOther, toTarget, added, own []int) 
 				m.removedMeanwhile(b, target[t])
 			}
 			start, _, stop := m.target.block(t)
-			e := edit{patches: []patch{{start, stop, ""}}, tasks: -1, gone: []string{target[t].Title}, id: b.ID, what: quote(b.Task)}
+			e := edit{
+				patches: []patch{{start, stop, ""}}, tasks: -1, gone: []string{target[t].Title}, id: b.ID, what: quote(b.Task),
+			}
 			if target[t].Status == run.TaskDone {
 				e.done = -1
 			}
@@ -287,7 +289,8 @@ func changedTask(a, b view) bool {
 
 func (m *merger) removedMeanwhile(b, now view) {
 	if now.Status == run.TaskDone && b.Status != run.TaskDone {
-		m.conflict(b.ID, "%s: you removed it while it was being done; it stays removed, and the work stays on the branch.", quote(b.Task))
+		m.conflict(b.ID, "%s: you removed it while it was being done; it stays removed, and the work stays on the branch.",
+			quote(b.Task))
 		return
 	}
 	m.conflict(b.ID, "%s: you removed it while the run changed it; it stays removed.", quote(b.Task))
@@ -302,7 +305,8 @@ func (m *merger) task(b, o, t view, at int) {
 	}
 	if was, is := m.state(b), m.state(t); m.state(o) != was && m.state(o) != is {
 		if is != was {
-			m.conflict(b.ID, "%s: the run had it as %s while you had it as %s; yours was kept.", quote(b.Task), host.Status, human.Status)
+			m.conflict(b.ID, "%s: the run had it as %s while you had it as %s; yours was kept.", quote(b.Task), host.Status,
+				human.Status)
 		}
 		if is == was || !m.humanWins {
 			m.setState(&e, o, t)
@@ -322,7 +326,8 @@ func (m *merger) task(b, o, t view, at int) {
 		}
 	}
 	if human.words != b.words && host.Status == run.TaskDone && b.Status != run.TaskDone {
-		m.conflict(b.ID, "%s: you reworded it while it was being done; your wording was kept, and it counts as done.", quote(human.Task))
+		m.conflict(b.ID, "%s: you reworded it while it was being done; your wording was kept, and it counts as done.",
+			quote(human.Task))
 	}
 	if !slices.Equal(o.below, b.below) && !slices.Equal(o.below, t.below) {
 		lines, clash := merge3(b.below, o.below, t.below)

@@ -49,44 +49,106 @@ func TestMerge(t *testing.T) {
 		conflicts []string
 	}{
 		{name: "ticks", human: edits{"- [ ] T3", "- [x] T3"}, changes: []ChangeKind{ChangeTicked}, ticked: []string{"T3"}},
-		{name: "ticks what is done meanwhile", human: edits{"- [ ] T2", "- [X] T2"}, result: hostDid[2:], changes: []ChangeKind{ChangeTicked}},
+		{
+			name: "ticks what is done meanwhile", human: edits{"- [ ] T2", "- [X] T2"}, result: hostDid[2:],
+			changes: []ChangeKind{ChangeTicked},
+		},
 		{name: "unticks", human: edits{"- [x] T1", "- [ ] T1"}, changes: []ChangeKind{ChangeUnticked}},
 		{name: "skips", human: edits{"suite\n", "suite (skipped: later)\n"}, changes: []ChangeKind{ChangeSkipped}},
-		{name: "skips what is done meanwhile", human: edits{"the flag\n", "the flag (skipped: later)\n"}, result: hostDid[2:], changes: []ChangeKind{ChangeSkipped},
+		{name: "skips what is done meanwhile", human: edits{
+			"the flag\n", "the flag (skipped: later)\n",
+		}, result: hostDid[2:], changes: []ChangeKind{ChangeSkipped},
 			conflicts: []string{`T2 "Wire the flag": the run had it as done while you had it as skipped; yours was kept.`}},
 		{name: "rewords", human: edits{"whole suite", "fast suite"}, changes: []ChangeKind{ChangeReworded}},
-		{name: "rewords what is done meanwhile", human: edits{"Wire the flag", "Wire it"}, changes: []ChangeKind{ChangeReworded},
-			conflicts: []string{`T2 "Wire it": you reworded it while it was being done; your wording was kept, and it counts as done.`}},
+		{name: "rewords what is done meanwhile", human: edits{
+			"Wire the flag", "Wire it",
+		}, changes: []ChangeKind{ChangeReworded},
+			conflicts: []string{
+				`T2 "Wire it": you reworded it while it was being done; your wording was kept, and it counts as done.`,
+			}},
 		{name: "changes a priority", human: edits{"(P2)", "(P1)"}, changes: []ChangeKind{ChangeReworded}},
 		{name: "changes a criterion", human: edits{"works", "prints"}, changes: []ChangeKind{ChangeReworded}},
-		{name: "reorders", human: edits{"- [ ] T2 (P1) Wire the flag\n", "", "suite\n", "suite\n- [ ] T2 (P1) Wire the flag\n"}, changes: []ChangeKind{ChangeReordered}},
+		{
+			name:    "reorders",
+			human:   edits{"- [ ] T2 (P1) Wire the flag\n", "", "suite\n", "suite\n- [ ] T2 (P1) Wire the flag\n"},
+			changes: []ChangeKind{ChangeReordered},
+		},
 		{name: "adds", human: edits{"suite\n", "suite\n* [ ] Tidy up\n  with care\n"}, changes: []ChangeKind{ChangeAdded}},
-		{name: "adds what is done", human: edits{"suite\n", "suite\n- [x] T9 Tidy up\n"}, changes: []ChangeKind{ChangeAdded}, ticked: []string{"T9"}},
-		{name: "adds what the host adds", host: edits{"suite\n", "suite\n- [ ] T4 Tidy up\n"}, human: edits{"suite\n", "suite\n- [ ] Tidy up\n"},
+		{
+			name: "adds what is done", human: edits{"suite\n", "suite\n- [x] T9 Tidy up\n"}, changes: []ChangeKind{ChangeAdded},
+			ticked: []string{"T9"},
+		},
+		{name: "adds what the host adds", host: edits{
+			"suite\n", "suite\n- [ ] T4 Tidy up\n",
+		}, human: edits{"suite\n", "suite\n- [ ] Tidy up\n"},
 			result: append(edits{"- [ ] Tidy", "- [ ] T4 Tidy"}, hostDid...), changes: []ChangeKind{ChangeAdded}},
-		{name: "adds with the id of the host's", host: edits{"suite\n", "suite\n- [ ] T4 Tidy up\n"}, human: edits{"suite\n", "suite\n- [ ] T4 Write docs\n"},
-			result: append(edits{"suite\n- [ ] T4 Write", "suite\n- [ ] T4 Tidy up\n- [ ] T5 Write"}, hostDid...), changes: []ChangeKind{ChangeAdded}},
-		{name: "the host adds to a phase", host: edits{"suite\n", "suite\n- [ ] T4 a\n  - Accept: b\n- [ ] T5 c\n\n### Last\n- [ ] T6 d\n"}, human: edits{"Some prose.", "Any prose."},
-			result: append(edits{"suite\n", "suite\n- [ ] T4 a\n  - Accept: b\n- [ ] T5 c\n\n### Last\n- [ ] T6 d\n"}, hostDid...), changes: []ChangeKind{ChangeSection}},
-		{name: "deletes", human: edits{"- [ ] T3 (P2) [VERIFY] Run the whole suite\n", ""}, changes: []ChangeKind{ChangeRemoved}},
-		{name: "deletes what is done meanwhile", human: edits{"- [ ] T2 (P1) Wire the flag\n", ""}, result: hostDid[2:], changes: []ChangeKind{ChangeRemoved},
+		{name: "adds with the id of the host's", host: edits{
+			"suite\n", "suite\n- [ ] T4 Tidy up\n",
+		}, human: edits{"suite\n", "suite\n- [ ] T4 Write docs\n"},
+			result:  append(edits{"suite\n- [ ] T4 Write", "suite\n- [ ] T4 Tidy up\n- [ ] T5 Write"}, hostDid...),
+			changes: []ChangeKind{ChangeAdded}},
+		{name: "the host adds to a phase", host: edits{
+			"suite\n", "suite\n- [ ] T4 a\n  - Accept: b\n- [ ] T5 c\n\n### Last\n- [ ] T6 d\n",
+		}, human: edits{"Some prose.", "Any prose."},
+			result: append(edits{"suite\n", "suite\n- [ ] T4 a\n  - Accept: b\n- [ ] T5 c\n\n### Last\n- [ ] T6 d\n"},
+				hostDid...), changes: []ChangeKind{ChangeSection}},
+		{
+			name: "deletes", human: edits{"- [ ] T3 (P2) [VERIFY] Run the whole suite\n", ""},
+			changes: []ChangeKind{ChangeRemoved},
+		},
+		{name: "deletes what is done meanwhile", human: edits{
+			"- [ ] T2 (P1) Wire the flag\n", "",
+		}, result: hostDid[2:], changes: []ChangeKind{ChangeRemoved},
 			conflicts: []string{`T2 "Wire the flag": you removed it while it was being done; it stays removed, and the work stays on the branch.`}},
-		{name: "ticks what the host gives up", host: edits{"suite\n", "suite (blocked: why)\n"}, human: edits{"- [ ] T3", "- [x] T3"}, changes: []ChangeKind{ChangeTicked}, ticked: []string{"T3"},
-			conflicts: []string{`T3 "Run the whole suite": the run had it as blocked while you had it as done; yours was kept.`}},
-		{name: "the host gives up", host: edits{"suite\n", "suite (blocked: why)\n"}, human: edits{"(P2)", "(P3)"}, result: append(edits{"suite\n", "suite (blocked: why)\n"}, hostDid...), changes: []ChangeKind{ChangeReworded}},
-		{name: "learns", human: edits{"- one\n", "- one\n- of a person\n"}, result: append(slices.Clone(hostDid), "- one\n- of the host\n- of a person\n", "- one\n- of a person\n- of the host\n"), changes: []ChangeKind{ChangeSection}},
-		{name: "corrects what was learned", human: edits{"- one\n", "- no\n"}, result: append(edits{"- no\n", "- no\n- of the host\n"}, hostDid.without("- one\n")...), changes: []ChangeKind{ChangeSection}},
-		{name: "edits what the host clears", human: edits{"Result: b", "Result: x"}, result: hostDid.without("### Iteration 4\n- Tried: a\n- Result: b\n- Next: c\n"), changes: []ChangeKind{ChangeSection},
+		{name: "ticks what the host gives up", host: edits{
+			"suite\n", "suite (blocked: why)\n",
+		}, human: edits{"- [ ] T3", "- [x] T3"}, changes: []ChangeKind{ChangeTicked}, ticked: []string{"T3"},
+			conflicts: []string{
+				`T3 "Run the whole suite": the run had it as blocked while you had it as done; yours was kept.`,
+			}},
+		{
+			name: "the host gives up", host: edits{"suite\n", "suite (blocked: why)\n"}, human: edits{"(P2)", "(P3)"},
+			result: append(edits{"suite\n", "suite (blocked: why)\n"}, hostDid...), changes: []ChangeKind{ChangeReworded},
+		},
+		{
+			name: "learns", human: edits{"- one\n", "- one\n- of a person\n"},
+			result: append(slices.Clone(hostDid), "- one\n- of the host\n- of a person\n",
+				"- one\n- of a person\n- of the host\n"),
+			changes: []ChangeKind{ChangeSection},
+		},
+		{
+			name: "corrects what was learned", human: edits{"- one\n", "- no\n"},
+			result:  append(edits{"- no\n", "- no\n- of the host\n"}, hostDid.without("- one\n")...),
+			changes: []ChangeKind{ChangeSection},
+		},
+		{name: "edits what the host clears", human: edits{
+			"Result: b", "Result: x",
+		}, result: hostDid.without("### Iteration 4\n- Tried: a\n- Result: b\n- Next: c\n"), changes: []ChangeKind{
+			ChangeSection,
+		},
 			conflicts: []string{"Recent Attempts: you and the run changed the same lines; yours were kept."}},
 		{name: "sets a status", human: edits{"IN_PROGRESS", "RALPH_DONE"}, changes: []ChangeKind{ChangeStatus}},
-		{name: "sets a status that the host sets", host: edits{"IN_PROGRESS", "RALPH_DONE"}, human: edits{"IN_PROGRESS", "PAUSED"}, result: append(edits{"PAUSED", "RALPH_DONE"}, hostDid...), changes: []ChangeKind{ChangeStatus}},
+		{
+			name: "sets a status that the host sets", host: edits{"IN_PROGRESS", "RALPH_DONE"},
+			human: edits{"IN_PROGRESS", "PAUSED"}, result: append(edits{"PAUSED", "RALPH_DONE"}, hostDid...),
+			changes: []ChangeKind{ChangeStatus},
+		},
 		{name: "writes into the log", human: edits{"| T1 | |\n", "| T1 | |\n| - | - | - | - | by hand |\n"},
-			result: append(hostDid.without("| T1 | |\n"), "by hand |\n", "by hand |\n| 2 | 2026-11-20 11:00:00Z | 1m0s | T2 | |\n"), changes: []ChangeKind{ChangeSection}},
-		{name: "adds a section", human: edits{"## Learnings", "## Ideas\n- [ ] none\n\n## Learnings"}, changes: []ChangeKind{ChangeSectionAdded}},
-		{name: "removes a section the host wrote into", human: edits{"## Learnings\n- one\n\n", ""}, result: hostDid.without("- one\n"), changes: []ChangeKind{ChangeSectionRemoved},
+			result: append(hostDid.without("| T1 | |\n"), "by hand |\n",
+				"by hand |\n| 2 | 2026-11-20 11:00:00Z | 1m0s | T2 | |\n"), changes: []ChangeKind{ChangeSection}},
+		{
+			name: "adds a section", human: edits{"## Learnings", "## Ideas\n- [ ] none\n\n## Learnings"},
+			changes: []ChangeKind{ChangeSectionAdded},
+		},
+		{name: "removes a section the host wrote into", human: edits{
+			"## Learnings\n- one\n\n", "",
+		}, result: hostDid.without("- one\n"), changes: []ChangeKind{ChangeSectionRemoved},
 			conflicts: []string{"Learnings: you removed this section while the run wrote into it; it stays removed."}},
-		{name: "host adds a section", host: edits{"## Testing Strategy\n\n", "", "Some prose.\n", "Some prose.\n\n## Other\nby the host\n"}, human: edits{"whole", "fast"},
-			result: append(slices.Clone(hostDid), "| T2 | |\n", "| T2 | |\n\n## Other\nby the host\n"), changes: []ChangeKind{ChangeReworded}},
+		{name: "host adds a section", host: edits{
+			"## Testing Strategy\n\n", "", "Some prose.\n", "Some prose.\n\n## Other\nby the host\n",
+		}, human: edits{"whole", "fast"},
+			result:  append(slices.Clone(hostDid), "| T2 | |\n", "| T2 | |\n\n## Other\nby the host\n"),
+			changes: []ChangeKind{ChangeReworded}},
 		{name: "another title", human: edits{"Progress: Add", "Progress: Drop"}, changes: []ChangeKind{ChangeSection}},
 	}
 	for _, tc := range tests {
@@ -161,7 +223,8 @@ func TestMergeOfOneSide(t *testing.T) {
 			return
 		}
 		for name, m := range map[string]Merged{
-			"human only": Merge(base, base, other), "host only": Merge(base, other, base), "both alike": Merge(base, other, other),
+			"human only": Merge(base, base, other), "host only": Merge(base, other, base),
+			"both alike": Merge(base, other, other),
 		} {
 			if string(m.Doc.Bytes()) != src || len(m.Conflicts) > 0 {
 				t.Fatalf("%s: %v\n%s", name, m.Conflicts, cmp.Diff(src, string(m.Doc.Bytes())))
@@ -303,24 +366,50 @@ func TestMergeTasks(t *testing.T) {
 		{name: "ticks what is done", host: edits{"[ ] T2", "[x] T2"}, human: set(1, run.TaskDone)},
 		{name: "unticks", human: set(0, run.TaskOpen), result: edits{"[x] T1", "[ ] T1"}},
 		{name: "skips", human: set(2, run.TaskSkipped), result: edits{"suite\n", "suite (skipped: by a person)\n"}},
-		{name: "skips what is done meanwhile", host: edits{"[ ] T2", "[x] T2"}, human: set(1, run.TaskSkipped), result: edits{"[x] T2", "[ ] T2", "the flag\n", "the flag (skipped: by a person)\n"},
+		{name: "skips what is done meanwhile", host: edits{"[ ] T2", "[x] T2"}, human: set(1,
+			run.TaskSkipped), result: edits{"[x] T2", "[ ] T2", "the flag\n", "the flag (skipped: by a person)\n"},
 			conflicts: []string{`T2 "Wire the flag": the run had it as done while you had it as skipped; yours was kept.`}},
-		{name: "ticks what is given up meanwhile", host: edits{"the flag\n", "the flag (blocked: why)\n"}, human: set(1, run.TaskDone), result: edits{"[ ] T2", "[x] T2"}, ticked: []string{"T2"},
+		{name: "ticks what is given up meanwhile", host: edits{"the flag\n", "the flag (blocked: why)\n"}, human: set(1,
+			run.TaskDone), result: edits{"[ ] T2", "[x] T2"}, ticked: []string{"T2"},
 			conflicts: []string{`T2 "Wire the flag": the run had it as blocked while you had it as done; yours was kept.`}},
-		{name: "rewords", human: with(func(ts tasks) tasks { ts[1].Title = "Wire it <!-- x"; return ts }), result: edits{"Wire the flag", "Wire it &lt;!-- x"}},
+		{
+			name: "rewords", human: with(func(ts tasks) tasks { ts[1].Title = "Wire it <!-- x"; return ts }),
+			result: edits{"Wire the flag", "Wire it &lt;!-- x"},
+		},
 		{name: "adds behind another", human: with(func(ts tasks) tasks {
-			return slices.Insert(ts, 1, run.Task{Title: "New", Status: run.TaskOpen}, run.Task{Title: "Newer", Status: run.TaskDone})
+			return slices.Insert(ts, 1, run.Task{Title: "New", Status: run.TaskOpen},
+				run.Task{Title: "Newer", Status: run.TaskDone})
 		}), result: edits{"works\n", "works\n- [ ] T4 New\n- [x] T5 Newer\n"}},
-		{name: "adds in front", human: with(func(ts tasks) tasks { return slices.Insert(ts, 0, run.Task{ID: "T3", Title: "New"}) }),
+		{name: "adds in front", human: with(func(ts tasks) tasks {
+			return slices.Insert(ts, 0, run.Task{ID: "T3", Title: "New"})
+		}),
 			result: edits{"- [x] T1", "- [ ] T4 New\n- [x] T1"}},
 		{name: "removes", human: base[:2], result: edits{"- [ ] T3 (P2) [VERIFY] Run the whole suite\n", ""}},
-		{name: "removes what is done meanwhile", host: edits{"[ ] T2", "[x] T2"}, human: tasks{base[0], base[2]}, result: edits{"- [x] T2 (P1) Wire the flag\n", ""},
+		{name: "removes what is done meanwhile", host: edits{
+			"[ ] T2", "[x] T2",
+		}, human: tasks{base[0], base[2]}, result: edits{"- [x] T2 (P1) Wire the flag\n", ""},
 			conflicts: []string{`T2 "Wire the flag": you removed it while it was being done; it stays removed, and the work stays on the branch.`}},
-		{name: "reorders", human: tasks{base[2], base[0], base[1]}, result: edits{"- [ ] T3 (P2) [VERIFY] Run the whole suite\n", "", "- [x] T1", "- [ ] T3 (P2) [VERIFY] Run the whole suite\n- [x] T1"}},
-		{name: "reorders a task with all below it, and ticks it", human: tasks{base[1], base[0], {ID: "T3", Title: base[2].Title, Status: run.TaskDone}},
-			result: edits{"- [ ] T2 (P1) Wire the flag\n", "", "- [x] T1", "- [ ] T2 (P1) Wire the flag\n- [x] T1", "[ ] T3", "[x] T3"}, ticked: []string{"T3"}},
-		{name: "the host has more", host: edits{"suite\n", "suite\n- [ ] T4 More\n"}, human: set(1, run.TaskDone), result: edits{"[ ] T2", "[x] T2"}, ticked: []string{"T2"}},
-		{name: "both think of the same", host: edits{"suite\n", "suite\n- [ ] T4 More\n"}, human: append(slices.Clone(base), run.Task{Title: "More", Status: run.TaskOpen})},
+		{
+			name: "reorders", human: tasks{base[2], base[0], base[1]},
+			result: edits{
+				"- [ ] T3 (P2) [VERIFY] Run the whole suite\n", "", "- [x] T1",
+				"- [ ] T3 (P2) [VERIFY] Run the whole suite\n- [x] T1",
+			},
+		},
+		{name: "reorders a task with all below it, and ticks it", human: tasks{
+			base[1], base[0], {ID: "T3", Title: base[2].Title, Status: run.TaskDone},
+		},
+			result: edits{
+				"- [ ] T2 (P1) Wire the flag\n", "", "- [x] T1", "- [ ] T2 (P1) Wire the flag\n- [x] T1", "[ ] T3", "[x] T3",
+			}, ticked: []string{"T3"}},
+		{
+			name: "the host has more", host: edits{"suite\n", "suite\n- [ ] T4 More\n"}, human: set(1, run.TaskDone),
+			result: edits{"[ ] T2", "[x] T2"}, ticked: []string{"T2"},
+		},
+		{
+			name: "both think of the same", host: edits{"suite\n", "suite\n- [ ] T4 More\n"},
+			human: append(slices.Clone(base), run.Task{Title: "More", Status: run.TaskOpen}),
+		},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -349,7 +438,9 @@ func TestMergeTasksIsSafe(t *testing.T) {
 		human := rapid.Permutation(base).Draw(t, "order")
 		human = human[:rapid.IntRange(0, len(human)).Draw(t, "left")]
 		for range rapid.IntRange(0, 3).Draw(t, "edits") {
-			task := run.Task{ID: rapid.SampledFrom([]string{"", "T1", "T9"}).Draw(t, "id"), Title: evil().Draw(t, "title"), Status: run.TaskOpen}
+			task := run.Task{
+				ID: rapid.SampledFrom([]string{"", "T1", "T9"}).Draw(t, "id"), Title: evil().Draw(t, "title"), Status: run.TaskOpen,
+			}
 			if i := rapid.IntRange(0, len(human)).Draw(t, "at"); i < len(human) && rapid.Bool().Draw(t, "reword") {
 				human[i].Title = task.Title
 			} else {
@@ -390,7 +481,10 @@ func TestMergeTasksIsSafe(t *testing.T) {
 func TestSentences(t *testing.T) {
 	t.Parallel()
 	base := parse(t, sample(false))
-	host, human := base.Clone(), parse(t, edits{"- [ ] T3", "- [x] T3", "the flag", "it, as @you say", "## Learnings", "## Ideas\n\n## Learnings", "IN_PROGRESS", "PAUSED"}.apply(t, sample(false)))
+	host, human := base.Clone(), parse(t, edits{
+		"- [ ] T3", "- [x] T3", "the flag", "it, as @you say", "## Learnings", "## Ideas\n\n## Learnings", "IN_PROGRESS",
+		"PAUSED",
+	}.apply(t, sample(false)))
 	if err := host.Tick("T2"); err != nil {
 		t.Fatal(err)
 	}
@@ -414,7 +508,8 @@ func TestSentencesAreInert(t *testing.T) {
 	for _, attack := range attacks {
 		base := parse(t, "## Tasks\n- [ ] T1 a "+attack+"\n- [ ] T2 b "+attack+"\n\n## Learnings\n- a\n")
 		host := parse(t, "## Tasks\n- [x] T1 a "+attack+"\n- [x] T2 b "+attack+"\n\n## Learnings\n- b\n")
-		human := parse(t, "## Status\n"+attack+"\n\n## Tasks\n- [ ] T2 c "+attack+"\n- [x] d "+attack+"\n\n## Learnings\n- c\n\n## New "+attack+"\n")
+		human := parse(t, "## Status\n"+attack+"\n\n## Tasks\n- [ ] T2 c "+attack+"\n- [x] d "+attack+
+			"\n\n## Learnings\n- c\n\n## New "+attack+"\n")
 		m := Merge(base, host, human)
 		if len(m.Conflicts) < 3 || len(m.Changes) < 5 {
 			t.Errorf("%q: %v", attack, m.Sentences())
@@ -440,7 +535,8 @@ func TestMergeTasksOfMany(t *testing.T) {
 	}
 	m := MergeTasks(base, slices.Concat(many, base, base), host)
 	// The first of them says T1, and so does the real one: title and id count.
-	if got := m.Doc.Tasks(); len(got) != len(many)+len(base) || got[len(many)].Title != base[0].Title || got[len(many)].ID != "T1" {
+	if got := m.Doc.Tasks(); len(got) != len(many)+len(base) || got[len(many)].Title != base[0].Title ||
+		got[len(many)].ID != "T1" {
 		t.Errorf("%d tasks, %+v", len(got), got[min(len(many), len(got)-1)])
 	}
 }
@@ -490,12 +586,27 @@ func TestMergeIsLinear(t *testing.T) {
 		name              string
 		base, host, human func(n int) string
 	}{
-		{"other lines", repeat("## Learnings\n", "- a %d\n"), repeat("## Learnings\n", "- b %d\n"), repeat("## Learnings\n", "- c %d\n")},
-		{"equal lines", repeat("## Learnings\n", "- a%.0d\n"), repeat("## Learnings\n- b\n", "- a%.0d\n\n"), repeat("## Learnings\n", "- a%.0d\n- b\n")},
-		{"equal tasks", repeat("## Tasks\n", "- [ ] T%d a\n"), repeat("## Tasks\n", "- [x] T%d a\n"), repeat("## Tasks\n", "- [ ] a%.0d\n")},
-		{"all tasks new", repeat("## Tasks\n", "- [ ] T%d a\n"), repeat("## Tasks\n", "- [ ] b%d\n"), repeat("## Tasks\n", "- [ ] c%d\n")},
+		{
+			"other lines", repeat("## Learnings\n", "- a %d\n"), repeat("## Learnings\n", "- b %d\n"),
+			repeat("## Learnings\n", "- c %d\n"),
+		},
+		{
+			"equal lines", repeat("## Learnings\n", "- a%.0d\n"), repeat("## Learnings\n- b\n", "- a%.0d\n\n"),
+			repeat("## Learnings\n", "- a%.0d\n- b\n"),
+		},
+		{
+			"equal tasks", repeat("## Tasks\n", "- [ ] T%d a\n"), repeat("## Tasks\n", "- [x] T%d a\n"),
+			repeat("## Tasks\n", "- [ ] a%.0d\n"),
+		},
+		{
+			"all tasks new", repeat("## Tasks\n", "- [ ] T%d a\n"), repeat("## Tasks\n", "- [ ] b%d\n"),
+			repeat("## Tasks\n", "- [ ] c%d\n"),
+		},
 		{"sections", repeat("", "## a%d\nb\n"), repeat("", "## a%d\nc\n"), repeat("", "## a%d\n\n")},
-		{"rows", repeat("## Iteration Log\n", "| %d |\n"), repeat("## Iteration Log\n", "| x%d |\n"), repeat("## Iteration Log\n", "| y%d |\n")},
+		{
+			"rows", repeat("## Iteration Log\n", "| %d |\n"), repeat("## Iteration Log\n", "| x%d |\n"),
+			repeat("## Iteration Log\n", "| y%d |\n"),
+		},
 	}
 	for _, tc := range tests {
 		base, host, human := parse(t, tc.base(huge)), parse(t, tc.host(huge)), parse(t, tc.human(huge))

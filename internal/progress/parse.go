@@ -215,7 +215,9 @@ func (d *Doc) index() {
 		if h, ok := n.(*ast.Heading); ok {
 			if at := lineStart(d.src, h.Pos()); d.src[at+indent(d.src, h.Pos())] == '#' {
 				text := ix.text(h)
-				d.heads = append(d.heads, heading{level: h.Level, text: text, key: fold(text), start: at, body: lineEnd(d.src, h.Pos())})
+				d.heads = append(d.heads, heading{
+					level: h.Level, text: text, key: fold(text), start: at, body: lineEnd(d.src, h.Pos()),
+				})
 				continue
 			}
 		}
@@ -273,7 +275,8 @@ func (ix *indexer) tasks(root ast.Node) {
 	}
 	in, group, next := all, "", 0
 	for n := root.FirstChild(); n != nil; n = n.NextSibling() {
-		if next < len(d.heads) && n.Kind() == ast.KindHeading && n.Pos() >= d.heads[next].start && n.Pos() < d.heads[next].body {
+		if next < len(d.heads) && n.Kind() == ast.KindHeading && n.Pos() >= d.heads[next].start &&
+			n.Pos() < d.heads[next].body {
 			h := d.heads[next]
 			switch {
 			case d.holdsTasks(next):
@@ -599,7 +602,8 @@ func (ix *indexer) blockEnd(n ast.Node, item int) int {
 		// The parser does not keep the line that closes a fence.
 		next := lineEnd(ix.d.src, at)
 		rest := strings.TrimLeft(ix.src[next:lineEnd(ix.d.src, next)], " \t")
-		if (strings.HasPrefix(rest, "```") || strings.HasPrefix(rest, "~~~")) && indent(ix.d.src, next) > indent(ix.d.src, item) {
+		if (strings.HasPrefix(rest, "```") || strings.HasPrefix(rest, "~~~")) &&
+			indent(ix.d.src, next) > indent(ix.d.src, item) {
 			at = next
 		}
 	}

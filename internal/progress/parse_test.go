@@ -76,7 +76,10 @@ func TestParseSample(t *testing.T) {
 				t.Errorf("bytes changed: %q", got)
 			}
 			want := []run.Task{
-				{ID: "T1", Title: "Serialise the report", Priority: 1, Group: "Phase 1: Output", Accept: []string{"`report --json | jq .` works"}, Status: run.TaskDone},
+				{
+					ID: "T1", Title: "Serialise the report", Priority: 1, Group: "Phase 1: Output",
+					Accept: []string{"`report --json | jq .` works"}, Status: run.TaskDone,
+				},
 				{ID: "T2", Title: "Wire the flag", Priority: 1, Group: "Phase 1: Output", Status: run.TaskOpen},
 				{ID: "T3", Title: "Run the whole suite", Priority: 2, Group: "Phase 1: Output", Verify: true, Status: run.TaskOpen},
 			}
@@ -238,8 +241,14 @@ func TestTasks(t *testing.T) {
 		name, src string
 		want      []run.Task
 	}{
-		{"markers of lists", "- [ ] a\n\n* [ ] b\n\n+ [ ] c\n\n1. [ ] d\n\n7) [ ] e", []run.Task{open("", "a"), open("", "b"), open("", "c"), open("", "d"), open("", "e")}},
-		{"tabs", "-\t[ ]\ta\n\t- [ ] child\n-\t[\t] b", []run.Task{{Title: "a", Accept: []string{"child"}, Status: run.TaskOpen}, open("", "b")}},
+		{
+			"markers of lists", "- [ ] a\n\n* [ ] b\n\n+ [ ] c\n\n1. [ ] d\n\n7) [ ] e",
+			[]run.Task{open("", "a"), open("", "b"), open("", "c"), open("", "d"), open("", "e")},
+		},
+		{
+			"tabs", "-\t[ ]\ta\n\t- [ ] child\n-\t[\t] b",
+			[]run.Task{{Title: "a", Accept: []string{"child"}, Status: run.TaskOpen}, open("", "b")},
+		},
 		{"done", "- [x] a\n- [X] b", []run.Task{{Title: "a", Status: run.TaskDone}, {Title: "b", Status: run.TaskDone}}},
 		{"not boxes", "- [] a\n- [y] b\n- [ ]c\n- [x](u) d\n- \\[ ] e\n- [ ]\n- [x]: u\n- text [ ] f", nil},
 		{"fences", "```\n- [ ] a\n```\n~~~md\n- [ ] b\n~~~\n- [ ] c\n\n      - [ ] d\n", []run.Task{open("", "c")}},
@@ -249,28 +258,44 @@ func TestTasks(t *testing.T) {
 		{"comment", "<!--\n- [ ] a\n-->\n\n- <!-- [ ] b -->\n\n- [ ] c <!-- note --> d", []run.Task{open("", "c d")}},
 		{"unclosed comment", "- [ ] a\n\n<!--\n- [ ] b", []run.Task{open("", "a")}},
 		{"html", "<div>\n- [ ] a\n</div>\n\n<details>\n\n- [ ] b\n\n</details>", []run.Task{open("", "b")}},
-		{"nested boxes belong to the parent", "- [ ] a\n  - [x] b\n    - [ ] c\n- [ ] d", []run.Task{{Title: "a", Accept: []string{"b", "c"}, Status: run.TaskOpen}, open("", "d")}},
-		{"boxes below plain items", "- Phase\n  - [ ] a\n  - b\n    - [x] c\n- - [ ] d", []run.Task{open("", "a"), {Title: "c", Status: run.TaskDone}, open("", "d")}},
+		{
+			"nested boxes belong to the parent", "- [ ] a\n  - [x] b\n    - [ ] c\n- [ ] d",
+			[]run.Task{{Title: "a", Accept: []string{"b", "c"}, Status: run.TaskOpen}, open("", "d")},
+		},
+		{
+			"boxes below plain items", "- Phase\n  - [ ] a\n  - b\n    - [x] c\n- - [ ] d",
+			[]run.Task{open("", "a"), {Title: "c", Status: run.TaskDone}, open("", "d")},
+		},
 		{"loose list", "- [ ] a\n\n- [ ] b\n\n  more\n\n- [ ] c", []run.Task{open("", "a"), open("", "b"), open("", "c")}},
 		{"more lines", "- [ ] T1 a\n  b\nc\n- [ ] d", []run.Task{open("T1", "a b c"), open("", "d")}},
 		{"ids", "- [ ] T1 a\n- [ ] T2: b\n- [ ] **T3** c\n- [ ] **T4:** d\n- [ ] **T5**: e\n- [ ] **T6: f** g\n- [ ] T7 - h\n- [ ] T008 i\n- [ ] T9", []run.Task{
-			open("T1", "a"), open("T2", "b"), open("T3", "c"), open("T4", "d"), open("T5", "e"), open("T6", "f** g"), open("T7", "h"), open("T8", "i"), open("T9", ""),
+			open("T1", "a"), open("T2", "b"), open("T3", "c"), open("T4", "d"), open("T5", "e"), open("T6", "f** g"),
+			open("T7", "h"), open("T8", "i"), open("T9", ""),
 		}},
 		{"foreign ids", "- [ ] Task 1: a\n- [ ] 1.1 b\n- [ ] US-001 c\n- [ ] t2 d\n- [ ] T1a e\n- [ ] T12345678 f\n- [ ] TTL g", []run.Task{
-			open("", "Task 1: a"), open("", "1.1 b"), open("", "US-001 c"), open("", "t2 d"), open("", "T1a e"), open("", "T12345678 f"), open("", "TTL g"),
+			open("", "Task 1: a"), open("", "1.1 b"), open("", "US-001 c"), open("", "t2 d"), open("", "T1a e"),
+			open("", "T12345678 f"), open("", "TTL g"),
 		}},
-		{"doubled ids", "- [ ] T1 a\n- [ ] T1 b\n- [ ] T01 c\n- [ ] T2 d", []run.Task{open("T1", "a"), open("", "b"), open("", "c"), open("T2", "d")}},
+		{
+			"doubled ids", "- [ ] T1 a\n- [ ] T1 b\n- [ ] T01 c\n- [ ] T2 d",
+			[]run.Task{open("T1", "a"), open("", "b"), open("", "c"), open("T2", "d")},
+		},
 		{"flags", "- [ ] T1 (P1) [P] [VERIFY] a\n- [ ] [P] (p9) T2 b [P] (P1)\n- [ ] [p] c\n- [ ] (P12) d\n- [ ] (P1)", []run.Task{
 			{ID: "T1", Title: "a", Priority: 1, Parallel: true, Verify: true, Status: run.TaskOpen},
 			{ID: "T2", Title: "b [P] (P1)", Priority: 9, Parallel: true, Status: run.TaskOpen},
 			open("", "[p] c"), open("", "(P12) d"),
 		}},
 		{"marks", "- [ ] a (blocked: no key)\n- [ ] b (skipped: old (v1) api)\n- [x] c (blocked: was)\n- [ ] d (blocked)\n- [ ] e (blocked: x) and (y)\n- [ ] f\n  (skipped:\n  two lines)\n- [ ] g (blocked: )x", []run.Task{
-			{Title: "a", Status: run.TaskBlocked, Reason: "no key"}, {Title: "b", Status: run.TaskSkipped, Reason: "old (v1) api"}, {Title: "c", Status: run.TaskDone, Reason: "was"},
-			open("", "d (blocked)"), open("", "e (blocked: x) and (y)"), {Title: "f", Status: run.TaskSkipped, Reason: "two lines"}, open("", "g (blocked: )x"),
+			{Title: "a", Status: run.TaskBlocked, Reason: "no key"},
+			{Title: "b", Status: run.TaskSkipped, Reason: "old (v1) api"}, {Title: "c", Status: run.TaskDone, Reason: "was"},
+			open("", "d (blocked)"), open("", "e (blocked: x) and (y)"),
+			{Title: "f", Status: run.TaskSkipped, Reason: "two lines"}, open("", "g (blocked: )x"),
 		}},
 		{"criteria", "- [ ] a\n  - Accept: one\n  - **Acceptance:** two\n  - [ ] accept: three\n  - Do: no criterion\n  - Done when:\n    - four\n    - five\n  - Acceptance criteria: six\n    seven\n", []run.Task{
-			{Title: "a", Steps: []string{"no criterion"}, Accept: []string{"one", "two", "three", "four", "five", "six seven"}, Status: run.TaskOpen},
+			{
+				Title: "a", Steps: []string{"no criterion"}, Accept: []string{"one", "two", "three", "four", "five", "six seven"},
+				Status: run.TaskOpen,
+			},
 		}},
 		{"criteria below a paragraph", "- [ ] a\n\n  **Acceptance Criteria:**\n\n  - one\n  - [x] two\n\n  Notes:\n  - three", []run.Task{
 			{Title: "a", Accept: []string{"one", "two"}, Status: run.TaskOpen},
@@ -288,14 +313,29 @@ func TestTasks(t *testing.T) {
 		}},
 		{"synonym and decoration", "## 📋 **Task List** ##\n- [ ] a\n## Notes\n- [ ] b", []run.Task{open("", "a")}},
 		{"synonyms", "## Notes\n- [ ] a\n## TODO:\n- [ ] b\n## Other\n- [ ] c", []run.Task{open("", "b")}},
-		{"our own name goes first", "## TODO\n- [ ] a\n## Tasks\n- [ ] b\n## Implementation Tasks\n- [ ] c", []run.Task{open("", "b")}},
-		{"a title is no section", "# Tasks: all\n- [ ] a\n# Tasks\n## Phase 1\n- [ ] b", []run.Task{open("", "a"), {Title: "b", Group: "Phase 1", Status: run.TaskOpen}}},
+		{
+			"our own name goes first", "## TODO\n- [ ] a\n## Tasks\n- [ ] b\n## Implementation Tasks\n- [ ] c",
+			[]run.Task{open("", "b")},
+		},
+		{
+			"a title is no section", "# Tasks: all\n- [ ] a\n# Tasks\n## Phase 1\n- [ ] b",
+			[]run.Task{open("", "a"), {Title: "b", Group: "Phase 1", Status: run.TaskOpen}},
+		},
 		{"two sections", "## Tasks\n- [ ] a\n## Other\n- [ ] b\n## Tasks\n- [ ] c", []run.Task{open("", "a"), open("", "c")}},
-		{"deeper heading", "### Description\n- [ ] a\n### Tasks\n- [ ] b\n#### G\n- [ ] c\n### Terms\n- [x] d", []run.Task{open("", "b"), {Title: "c", Group: "G", Status: run.TaskOpen}}},
+		{
+			"deeper heading", "### Description\n- [ ] a\n### Tasks\n- [ ] b\n#### G\n- [ ] c\n### Terms\n- [x] d",
+			[]run.Task{open("", "b"), {Title: "c", Group: "G", Status: run.TaskOpen}},
+		},
 		{"level 2 goes first", "### Tasks\n- [ ] a\n## Tasks\n- [ ] b", []run.Task{open("", "b")}},
-		{"no section", "# Title\n- [ ] a\n## G\n- [ ] b\n# Next\n- [ ] c", []run.Task{open("", "a"), {Title: "b", Group: "G", Status: run.TaskOpen}, open("", "c")}},
+		{
+			"no section", "# Title\n- [ ] a\n## G\n- [ ] b\n# Next\n- [ ] c",
+			[]run.Task{open("", "a"), {Title: "b", Group: "G", Status: run.TaskOpen}, open("", "c")},
+		},
 		{"rule below text is no section", "## Tasks\nIntro\n---\n- [ ] a\n", []run.Task{open("", "a")}},
-		{"heading in a fence is no section", "## Tasks\n- [ ] a\n\n```\n## Other\n```\n\n- [ ] b", []run.Task{open("", "a"), open("", "b")}},
+		{
+			"heading in a fence is no section", "## Tasks\n- [ ] a\n\n```\n## Other\n```\n\n- [ ] b",
+			[]run.Task{open("", "a"), open("", "b")},
+		},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -312,7 +352,9 @@ func TestTasks(t *testing.T) {
 func TestCounts(t *testing.T) {
 	t.Parallel()
 	var tasks []run.Task
-	for _, s := range []run.TaskStatus{run.TaskDone, run.TaskDone, run.TaskOpen, run.TaskInProgress, run.TaskBlocked, run.TaskSkipped} {
+	for _, s := range []run.TaskStatus{
+		run.TaskDone, run.TaskDone, run.TaskOpen, run.TaskInProgress, run.TaskBlocked, run.TaskSkipped,
+	} {
 		tasks = append(tasks, run.Task{Status: s})
 	}
 	if done, total := Counts(tasks); done != 2 || total != 5 {
@@ -432,7 +474,10 @@ func TestBinding(t *testing.T) {
 			t.Errorf("%+v broke the document: %s", b, d.Bytes())
 		}
 	}
-	for _, src := range []string{"", "# x\n" + Binding{Key: "k"}.comment(), "<!-- ralph:progress key= plan= -->", "<!-- ralph:progress key=%zz plan= -->", "<!-- other -->"} {
+	for _, src := range []string{
+		"", "# x\n" + Binding{Key: "k"}.comment(), "<!-- ralph:progress key= plan= -->",
+		"<!-- ralph:progress key=%zz plan= -->", "<!-- other -->",
+	} {
 		if b, ok := parse(t, src).Binding(); ok {
 			t.Errorf("%q is bound to %+v", src, b)
 		}

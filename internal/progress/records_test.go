@@ -82,7 +82,8 @@ func TestRecordsAreReadAsWritten(t *testing.T) {
 		a := Attempt{Iteration: 7, Tried: word.Draw(t, "tried"), Next: word.Draw(t, "next"),
 			Result: strings.Join(rapid.SliceOfN(word, 1, 5).Draw(t, "result"), "\n")}
 		r := LogRow{Iteration: 7, Started: time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "started"), 0).UTC(),
-			Duration: time.Duration(rapid.IntRange(0, 1e6).Draw(t, "took")) * time.Second, Completed: word.Draw(t, "completed"), Notes: word.Draw(t, "notes")}
+			Duration: time.Duration(rapid.IntRange(0, 1e6).Draw(t, "took")) * time.Second, Completed: word.Draw(t, "completed"),
+			Notes: word.Draw(t, "notes")}
 		if err := d.RecordAttempt(a); err != nil {
 			t.Fatal(err)
 		}

@@ -31,14 +31,16 @@ var sectionOrder = [...]string{
 // Iteration has no synonym, because the host replaces what is in it, and what
 // others call "Completed Tasks" is a history.
 var synonyms = map[string][]string{
-	SectionStatus:    {"current status"},
-	SectionAnalysis:  {"gap analysis"},
-	SectionTasks:     {"task list", "implementation tasks", "todo", "to do", "to-do", "todos", "todo list"},
-	SectionTesting:   {"test strategy", "testing plan", "test plan", "testing"},
-	SectionPatterns:  {"patterns", "codebase conventions"},
-	SectionLearnings: {"recent attempts / learnings", "notes & learnings", "notes and learnings", "lessons learned", "notes"},
-	SectionAttempts:  {"attempts", "previous attempts"},
-	SectionLog:       {"iteration history"},
+	SectionStatus:   {"current status"},
+	SectionAnalysis: {"gap analysis"},
+	SectionTasks:    {"task list", "implementation tasks", "todo", "to do", "to-do", "todos", "todo list"},
+	SectionTesting:  {"test strategy", "testing plan", "test plan", "testing"},
+	SectionPatterns: {"patterns", "codebase conventions"},
+	SectionLearnings: {
+		"recent attempts / learnings", "notes & learnings", "notes and learnings", "lessons learned", "notes",
+	},
+	SectionAttempts: {"attempts", "previous attempts"},
+	SectionLog:      {"iteration history"},
 }
 
 // sectionRank says how well a folded heading fits the name of a section: 0 is

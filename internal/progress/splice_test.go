@@ -18,10 +18,22 @@ func TestPatch(t *testing.T) {
 	}{
 		{"none", nil, src},
 		{"one", []patch{{12, 13, "x"}}, bom + "## Tasks\n- [x] T1 a\n- [ ] T2 b\n"},
-		{"out of order", []patch{{29, 31, "c\n- [ ] d\n"}, {18, 19, "longer"}}, bom + "## Tasks\n- [ ] T1 longer\n- [ ] T2 c\n- [ ] d\n"},
-		{"at the ends", []patch{{31, 31, "- [ ] c\n"}, {0, 0, "# A\n"}}, bom + "# A\n## Tasks\n- [ ] T1 a\n- [ ] T2 b\n- [ ] c\n"},
-		{"insertions at one place keep their order", []patch{{20, 20, "- [ ] c\n"}, {20, 20, "- [ ] d\n"}}, bom + "## Tasks\n- [ ] T1 a\n- [ ] c\n- [ ] d\n- [ ] T2 b\n"},
-		{"insertion before a replacement", []patch{{20, 22, "* "}, {20, 20, "- [ ] c\n"}}, bom + "## Tasks\n- [ ] T1 a\n- [ ] c\n* [ ] T2 b\n"},
+		{
+			"out of order", []patch{{29, 31, "c\n- [ ] d\n"}, {18, 19, "longer"}},
+			bom + "## Tasks\n- [ ] T1 longer\n- [ ] T2 c\n- [ ] d\n",
+		},
+		{
+			"at the ends", []patch{{31, 31, "- [ ] c\n"}, {0, 0, "# A\n"}},
+			bom + "# A\n## Tasks\n- [ ] T1 a\n- [ ] T2 b\n- [ ] c\n",
+		},
+		{
+			"insertions at one place keep their order", []patch{{20, 20, "- [ ] c\n"}, {20, 20, "- [ ] d\n"}},
+			bom + "## Tasks\n- [ ] T1 a\n- [ ] c\n- [ ] d\n- [ ] T2 b\n",
+		},
+		{
+			"insertion before a replacement", []patch{{20, 22, "* "}, {20, 20, "- [ ] c\n"}},
+			bom + "## Tasks\n- [ ] T1 a\n- [ ] c\n* [ ] T2 b\n",
+		},
 		{"side by side", []patch{{9, 20, ""}, {20, 31, ""}}, bom + "## Tasks\n"},
 		{"overlap", []patch{{9, 20, ""}, {19, 31, ""}}, ""},
 		{"insertion inside a replacement", []patch{{9, 20, ""}, {10, 10, "x"}}, ""},

@@ -315,7 +315,8 @@ func (d *Doc) Split(id string, parts []run.Task) (ids []string, err error) {
 		}
 	}
 	last := &parts[len(parts)-1]
-	last.Checks = slices.Concat(t.Checks, slices.DeleteFunc(slices.Clone(last.Checks), func(c string) bool { return slices.Contains(t.Checks, c) }))
+	last.Checks = slices.Concat(t.Checks, slices.DeleteFunc(slices.Clone(last.Checks),
+		func(c string) bool { return slices.Contains(t.Checks, c) }))
 	last.Subject = cmp.Or(last.Subject, t.Subject)
 	ps := []patch{
 		{t.suffix, t.textEnd, markText(run.TaskSkipped, splitInto+strings.Join(ids, ", "))},

@@ -27,23 +27,62 @@ func TestAddTask(t *testing.T) {
 		name, src, want, id string
 		edit                func(*Doc) (string, error)
 	}{
-		{"behind the last", "## Tasks\n- [x] T1 a\n\n## Learnings\n", "## Tasks\n- [x] T1 a\n- [ ] T2 new\n\n## Learnings\n", "T2", add(run.Task{Title: "new"})},
-		{"in its group", "## Tasks\n### A\n- [ ] T1 a\n\n### B\n- [ ] T2 b\n", "## Tasks\n### A\n- [ ] T1 a\n- [ ] T3 new\n\n### B\n- [ ] T2 b\n", "T3", add(run.Task{Title: "new", Group: "A"})},
-		{"in a group that is new", "## Tasks\n### A\n- [ ] T1 a\n\n## B", "## Tasks\n### A\n- [ ] T1 a\n\n### New\n- [ ] T2 new\n\n## B", "T2", add(run.Task{Title: "new", Group: "New"})},
-		{"in a group of an issue form", "### Tasks\n- [ ] T1 a\n", "### Tasks\n- [ ] T1 a\n\n#### New\n- [ ] T2 new\n", "T2", add(run.Task{Title: "new", Group: "New"})},
-		{"into an empty section", "## Tasks\n\n## B\n", "## Tasks\n- [ ] T1 new\n\n## B\n", "T1", add(run.Task{Title: "new"})},
+		{
+			"behind the last", "## Tasks\n- [x] T1 a\n\n## Learnings\n", "## Tasks\n- [x] T1 a\n- [ ] T2 new\n\n## Learnings\n",
+			"T2", add(run.Task{Title: "new"}),
+		},
+		{
+			"in its group", "## Tasks\n### A\n- [ ] T1 a\n\n### B\n- [ ] T2 b\n",
+			"## Tasks\n### A\n- [ ] T1 a\n- [ ] T3 new\n\n### B\n- [ ] T2 b\n", "T3", add(run.Task{Title: "new", Group: "A"}),
+		},
+		{
+			"in a group that is new", "## Tasks\n### A\n- [ ] T1 a\n\n## B",
+			"## Tasks\n### A\n- [ ] T1 a\n\n### New\n- [ ] T2 new\n\n## B", "T2", add(run.Task{Title: "new", Group: "New"}),
+		},
+		{
+			"in a group of an issue form", "### Tasks\n- [ ] T1 a\n", "### Tasks\n- [ ] T1 a\n\n#### New\n- [ ] T2 new\n", "T2",
+			add(run.Task{Title: "new", Group: "New"}),
+		},
+		{
+			"into an empty section", "## Tasks\n\n## B\n", "## Tasks\n- [ ] T1 new\n\n## B\n", "T1", add(run.Task{Title: "new"}),
+		},
 		{"into no section", "# T\n", "# T\n\n## Tasks\n- [ ] T1 new\n", "T1", add(run.Task{Title: "new"})},
-		{"into a plain list", "# T\n- [ ] a\n\ntext\n", "# T\n- [ ] a\n- [ ] T1 new\n\ntext\n", "T1", add(run.Task{Title: "new", Group: "G"})},
+		{
+			"into a plain list", "# T\n- [ ] a\n\ntext\n", "# T\n- [ ] a\n- [ ] T1 new\n\ntext\n", "T1",
+			add(run.Task{Title: "new", Group: "G"}),
+		},
 		{"with everything", "## Tasks\n- [ ] T1 a", "## Tasks\n- [ ] T1 a\n- [ ] T2 (P3) [P] [VERIFY] new\n  - Accept: b\n  - Depends on: T1\n", "T2",
-			add(run.Task{Title: "new", Priority: 3, Parallel: true, Verify: true, Accept: []string{"b"}, DependsOn: []string{"T1", "no id"}})},
-		{"with its own id", "## Tasks\n- [ ] T1 a\n", "## Tasks\n- [ ] T1 a\n- [ ] T7 new\n", "T7", add(run.Task{ID: "T7", Title: "new"})},
-		{"with an id in use", "## Tasks\n- [ ] T1 a\n\n## Iteration Log\nT2 is gone\n", "## Tasks\n- [ ] T1 a\n- [ ] T3 new\n\n## Iteration Log\nT2 is gone\n", "T3", add(run.Task{ID: "T2", Title: "new"})},
+			add(run.Task{
+				Title: "new", Priority: 3, Parallel: true, Verify: true, Accept: []string{"b"}, DependsOn: []string{"T1", "no id"},
+			})},
+		{
+			"with its own id", "## Tasks\n- [ ] T1 a\n", "## Tasks\n- [ ] T1 a\n- [ ] T7 new\n", "T7",
+			add(run.Task{ID: "T7", Title: "new"}),
+		},
+		{
+			"with an id in use", "## Tasks\n- [ ] T1 a\n\n## Iteration Log\nT2 is gone\n",
+			"## Tasks\n- [ ] T1 a\n- [ ] T3 new\n\n## Iteration Log\nT2 is gone\n", "T3", add(run.Task{ID: "T2", Title: "new"}),
+		},
 		{"after detail", "## Tasks\n1) [ ] T1 a\n   - Accept: b\n   ```\n   code\n   ```\n\n2) [ ] T2 c\n", "## Tasks\n1) [ ] T1 a\n   - Accept: b\n   ```\n   code\n   ```\n2) [ ] T3 new\n   - Accept: d\n\n2) [ ] T2 c\n", "T3",
 			after("T1", run.Task{Title: "new", Accept: []string{"d"}})},
-		{"after text that goes on below", "## Tasks\n* [ ] T1 a\n  - Accept: b\nlazily\n* [ ] T2 c\n", "## Tasks\n* [ ] T1 a\n  - Accept: b\nlazily\n* [ ] T3 new\n* [ ] T2 c\n", "T3", after("T1", run.Task{Title: "new"})},
-		{"after a nested one", "## Tasks\n- Phase\n  - [ ] T1 a\n  - note\n- - [ ] T2 b\n", "## Tasks\n- Phase\n  - [ ] T1 a\n  - note\n- - [ ] T2 b\n  - [ ] T3 new\n", "T3", after("T2", run.Task{Title: "new"})},
-		{"after one with a tab", "## Tasks\n-\t[ ]\tT1 a\n\tmore\n\n\n-\t[ ]\tT2 b", "## Tasks\n-\t[ ]\tT1 a\n\tmore\n- [ ] T3 new\n\n\n-\t[ ]\tT2 b", "T3", after("T1", run.Task{Title: "new"})},
-		{"of text that looks like more", "## Tasks\n- [ ] T1 a\n", "## Tasks\n- [ ] T1 a\n- [ ] T2 \\(P1) [P] b \\(blocked: c)\n", "T2", add(run.Task{Title: "(P1) [P]\nb (blocked: c)"})},
+		{
+			"after text that goes on below", "## Tasks\n* [ ] T1 a\n  - Accept: b\nlazily\n* [ ] T2 c\n",
+			"## Tasks\n* [ ] T1 a\n  - Accept: b\nlazily\n* [ ] T3 new\n* [ ] T2 c\n", "T3", after("T1", run.Task{Title: "new"}),
+		},
+		{
+			"after a nested one", "## Tasks\n- Phase\n  - [ ] T1 a\n  - note\n- - [ ] T2 b\n",
+			"## Tasks\n- Phase\n  - [ ] T1 a\n  - note\n- - [ ] T2 b\n  - [ ] T3 new\n", "T3",
+			after("T2", run.Task{Title: "new"}),
+		},
+		{
+			"after one with a tab", "## Tasks\n-\t[ ]\tT1 a\n\tmore\n\n\n-\t[ ]\tT2 b",
+			"## Tasks\n-\t[ ]\tT1 a\n\tmore\n- [ ] T3 new\n\n\n-\t[ ]\tT2 b", "T3", after("T1", run.Task{Title: "new"}),
+		},
+		{
+			"of text that looks like more", "## Tasks\n- [ ] T1 a\n",
+			"## Tasks\n- [ ] T1 a\n- [ ] T2 \\(P1) [P] b \\(blocked: c)\n", "T2",
+			add(run.Task{Title: "(P1) [P]\nb (blocked: c)"}),
+		},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -68,7 +107,9 @@ func TestAddTask(t *testing.T) {
 func TestSplit(t *testing.T) {
 	t.Parallel()
 	d := parse(t, "## Tasks\n- [ ] T1 a\n- [ ] T2 (P2) b\n  - Depends on: T1\n- [ ] T3 c\n  - Depends on: T2, T1\n")
-	ids, err := d.Split("T2", []run.Task{{Title: "one"}, {Title: "two", Priority: 1}, {Title: "three", DependsOn: []string{"T1"}}})
+	ids, err := d.Split("T2", []run.Task{
+		{Title: "one"}, {Title: "two", Priority: 1}, {Title: "three", DependsOn: []string{"T1"}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +140,10 @@ func TestSkipAndReopen(t *testing.T) {
 		{"reopen an open one", func(d *Doc) error { return d.Reopen("T1") }, "", ""},
 		{"reopen a done one", func(d *Doc) error { return d.Reopen("T2") }, "[x] T2", "[ ] T2"},
 		{"reopen a blocked one", func(d *Doc) error { return d.Reopen("T3") }, " (blocked: d)", ""},
-		{"reopen a done one that was skipped", func(d *Doc) error { return d.Reopen("T4") }, "[X] T4 e  (skipped: f)", "[ ] T4 e"},
+		{
+			"reopen a done one that was skipped", func(d *Doc) error { return d.Reopen("T4") }, "[X] T4 e  (skipped: f)",
+			"[ ] T4 e",
+		},
 	}
 	for _, tc := range tests {
 		d := parse(t, src)
@@ -128,14 +172,16 @@ func TestTaskEditErrors(t *testing.T) {
 		edit func(*Doc) error
 		is   error
 	}{
-		"skip":          {func(d *Doc) error { return d.Skip("T9", "x") }, ErrNoTask},
-		"skip done":     {func(d *Doc) error { return d.Skip("T1", "x") }, nil},
-		"reopen":        {func(d *Doc) error { return d.Reopen("T9") }, ErrNoTask},
-		"insert":        {func(d *Doc) error { _, err := d.InsertAfter("T9", run.Task{}); return err }, ErrNoTask},
-		"split":         {func(d *Doc) error { _, err := d.Split("T9", two); return err }, ErrNoTask},
-		"split done":    {func(d *Doc) error { _, err := d.Split("T1", two); return err }, nil},
-		"split in one":  {func(d *Doc) error { _, err := d.Split("T2", two[:1]); return err }, nil},
-		"split no room": {func(d *Doc) error { _, err := d.Split("T2", slices.Repeat(two, MaxSize/20)); return err }, ErrTooLarge},
+		"skip":         {func(d *Doc) error { return d.Skip("T9", "x") }, ErrNoTask},
+		"skip done":    {func(d *Doc) error { return d.Skip("T1", "x") }, nil},
+		"reopen":       {func(d *Doc) error { return d.Reopen("T9") }, ErrNoTask},
+		"insert":       {func(d *Doc) error { _, err := d.InsertAfter("T9", run.Task{}); return err }, ErrNoTask},
+		"split":        {func(d *Doc) error { _, err := d.Split("T9", two); return err }, ErrNoTask},
+		"split done":   {func(d *Doc) error { _, err := d.Split("T1", two); return err }, nil},
+		"split in one": {func(d *Doc) error { _, err := d.Split("T2", two[:1]); return err }, nil},
+		"split no room": {
+			func(d *Doc) error { _, err := d.Split("T2", slices.Repeat(two, MaxSize/20)); return err }, ErrTooLarge,
+		},
 	} {
 		d := parse(t, sample(false))
 		if err := tc.edit(d); err == nil || tc.is != nil && !errors.Is(err, tc.is) {
@@ -151,9 +197,12 @@ func TestTaskEditErrors(t *testing.T) {
 func document() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		eol := rapid.SampledFrom([]string{"\n", "\r\n"}).Draw(t, "eol")
-		word := rapid.SampledFrom([]string{"alpha", "beta `x`", "é中", "(P2) gamma", "[P] delta", "**T9: e**", "- f", "g (blocked: h)", "Tau"})
+		word := rapid.SampledFrom([]string{
+			"alpha", "beta `x`", "é中", "(P2) gamma", "[P] delta", "**T9: e**", "- f", "g (blocked: h)", "Tau",
+		})
 		var b strings.Builder
-		b.WriteString("# Progress: x\n\n## Status\nIN_PROGRESS\n\n## " + rapid.SampledFrom([]string{"Tasks", "Task List", "todo:", "**TASKS**"}).Draw(t, "name") + "\n")
+		b.WriteString("# Progress: x\n\n## Status\nIN_PROGRESS\n\n## " +
+			rapid.SampledFrom([]string{"Tasks", "Task List", "todo:", "**TASKS**"}).Draw(t, "name") + "\n")
 		n := rapid.IntRange(1, 8).Draw(t, "tasks")
 		marker := rapid.SampledFrom([]string{"- ", "* ", "+ ", "-\t", "1. ", "3) ", "  - "}).Draw(t, "marker")
 		pad := strings.Repeat(" ", len(strings.ReplaceAll(marker, "\t", "   ")))
@@ -172,10 +221,15 @@ func document() *rapid.Generator[string] {
 			}
 			b.WriteString(word.Draw(t, "title") + "\n")
 			for range rapid.IntRange(0, 2).Draw(t, "below") {
-				b.WriteString(pad + rapid.SampledFrom([]string{"- Accept: it works", "- [ ] nested", "- Depends on: T1, T2", "more", "```\n" + pad + "- [ ] code\n" + pad + "```", "> - [ ] quote", "<!-- note -->"}).Draw(t, "detail") + "\n")
+				b.WriteString(pad + rapid.SampledFrom([]string{
+					"- Accept: it works", "- [ ] nested", "- Depends on: T1, T2", "more", "```\n" + pad + "- [ ] code\n" + pad + "```",
+					"> - [ ] quote", "<!-- note -->",
+				}).Draw(t, "detail") + "\n")
 			}
 		}
-		b.WriteString(rapid.SampledFrom([]string{"", "\n## Learnings\n- T12 was hard\n", "\ntext\n\n## Notes\n", "\n---\n## Iteration Log\n"}).Draw(t, "end"))
+		b.WriteString(rapid.SampledFrom([]string{
+			"", "\n## Learnings\n- T12 was hard\n", "\ntext\n\n## Notes\n", "\n---\n## Iteration Log\n",
+		}).Draw(t, "end"))
 		return strings.ReplaceAll(b.String(), "\n", eol)
 	})
 }
@@ -200,7 +254,8 @@ func TestTaskEditsDoOnlyWhatTheyAreAskedTo(t *testing.T) {
 		done := want[i].Status == run.TaskDone
 		added, at := 0, 0
 		var err error
-		switch rapid.SampledFrom([]string{"tick", "untick", "block", "skip", "reopen", "add", "insert", "split"}).Draw(t, "edit") {
+		switch rapid.SampledFrom([]string{"tick", "untick", "block", "skip", "reopen", "add", "insert", "split"}).Draw(t,
+			"edit") {
 		case "tick":
 			err = d.Tick(id)
 			want[i].Status = run.TaskDone
@@ -245,7 +300,8 @@ func TestTaskEditsDoOnlyWhatTheyAreAskedTo(t *testing.T) {
 			t.Fatalf("%d tasks, want %d:\n%s", len(got), len(want)+added, d.Bytes())
 		}
 		for _, n := range got[at : at+added] {
-			if n.ID == "" || strings.Contains(src, n.ID) || n.Status != run.TaskOpen || n.Group != fresh.Group && fresh.Group != "" {
+			if n.ID == "" || strings.Contains(src, n.ID) || n.Status != run.TaskOpen || n.Group != fresh.Group &&
+				fresh.Group != "" {
 				t.Fatalf("new task %+v in\n%s", n, d.Bytes())
 			}
 		}
@@ -308,9 +364,12 @@ func TestSetTasksIsReadAsWritten(t *testing.T) {
 			if rapid.IntRange(0, 3).Draw(t, "new group") == 0 {
 				group = "Phase " + title.Draw(t, "group")
 			}
-			task := run.Task{ID: fmt.Sprintf("T%d", i+1), Title: title.Draw(t, "title"), Group: group, Priority: rapid.IntRange(0, 9).Draw(t, "priority"),
+			task := run.Task{ID: fmt.Sprintf("T%d", i+1), Title: title.Draw(t,
+				"title"), Group: group, Priority: rapid.IntRange(0, 9).Draw(t, "priority"),
 				Parallel: rapid.Bool().Draw(t, "parallel"), Verify: rapid.Bool().Draw(t, "verify"),
-				Accept: rapid.SliceOfN(title, 0, 3).Draw(t, "accept"), Status: rapid.SampledFrom([]run.TaskStatus{run.TaskOpen, run.TaskDone, run.TaskBlocked, run.TaskSkipped}).Draw(t, "status")}
+				Accept: rapid.SliceOfN(title, 0, 3).Draw(t, "accept"),
+				Status: rapid.SampledFrom([]run.TaskStatus{run.TaskOpen, run.TaskDone, run.TaskBlocked, run.TaskSkipped}).Draw(t,
+					"status")}
 			if task.Status == run.TaskBlocked || task.Status == run.TaskSkipped {
 				task.Reason = rapid.StringMatching(`[a-zé]{1,9}`).Draw(t, "reason")
 			}

@@ -103,7 +103,8 @@ type Lesson struct {
 // much, they shrink in the order of trimming. Only a job without a template and
 // a short nonce are errors.
 func Render(t Templates, in Input) (string, error) {
-	if len(in.Nonce) < minNonce || strings.Trim(in.Nonce, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_") != "" {
+	if len(in.Nonce) < minNonce || strings.Trim(in.Nonce,
+		"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_") != "" {
 		return "", errors.New("render prompt: the nonce is too short or has odd characters")
 	}
 	template, err := t.of(in.Job, in.Role)
@@ -134,7 +135,8 @@ func (w *writer) assignment(in Input) {
 		// A title is quoted text, too; see section.
 		task = strings.ReplaceAll(in.Task.ID+" "+name(in.Task.Title), w.nonce, "[removed]")
 	}
-	fmt.Fprintf(&w.b, "Mode: %s\nTask: %s\nAttempt: %d\nProgress file: %s\n\n", in.Job, task, max(in.Attempt, 1), name(in.ProgressFile))
+	fmt.Fprintf(&w.b, "Mode: %s\nTask: %s\nAttempt: %d\nProgress file: %s\n\n", in.Job, task, max(in.Attempt, 1),
+		name(in.ProgressFile))
 }
 
 func (w *writer) template(text string, in Input) {
@@ -262,7 +264,8 @@ func planSection(in Input) section {
 
 func acceptSection(criteria []string) section {
 	return section{
-		title: "When all of it is done", label: "ACCEPTANCE", text: bullets(criteria), most: 8 << 10, least: 2 << 10, rank: trimAccept, keep: keepStart,
+		title: "When all of it is done", label: "ACCEPTANCE", text: bullets(criteria), most: 8 << 10, least: 2 << 10,
+		rank: trimAccept, keep: keepStart,
 		intro: "The plan as a whole must meet these.",
 	}
 }
@@ -273,7 +276,9 @@ const nearby = 12
 // standingSection recites the plan: where the work stands keeps a long prompt
 // from drifting.
 func standingSection(in Input) section {
-	s := section{title: "Where the work stands", label: "TASKS", most: 4 << 10, least: 1 << 10, rank: trimStanding, keep: keepStart}
+	s := section{
+		title: "Where the work stands", label: "TASKS", most: 4 << 10, least: 1 << 10, rank: trimStanding, keep: keepStart,
+	}
 	if in.Progress == nil {
 		return s
 	}
@@ -396,7 +401,8 @@ func diffSection(diff string) section {
 
 func commandSection(commands []string) section {
 	return section{
-		title: "What will be checked", label: "COMMANDS", text: strings.Join(commands, "\n"), most: 8 << 10, least: 8 << 10, keep: keepStart,
+		title: "What will be checked", label: "COMMANDS", text: strings.Join(commands, "\n"), most: 8 << 10, least: 8 << 10,
+		keep:  keepStart,
 		intro: "After you end, the host runs these commands on the result. All of them must succeed. Run them yourself first.",
 	}
 }
@@ -421,7 +427,8 @@ func leftSection(in Input) (section, bool) {
 	}
 	return section{
 		title: "What is left",
-		intro: "The run has left: " + strings.Join(parts, "; ") + ". A small complete step counts; a large interrupted one does not.",
+		intro: "The run has left: " + strings.Join(parts, "; ") +
+			". A small complete step counts; a large interrupted one does not.",
 	}, true
 }
 
@@ -434,7 +441,8 @@ func plural(n int, noun string) string {
 
 func fileSection(files []string) section {
 	return section{
-		title: "Where to look first", label: "FILES", text: strings.Join(lines(files), "\n"), most: 4 << 10, least: 0, rank: trimFiles, keep: keepStart,
+		title: "Where to look first", label: "FILES", text: strings.Join(lines(files), "\n"), most: 4 << 10, least: 0,
+		rank: trimFiles, keep: keepStart,
 		intro: "The failure, the task or earlier attempts name these files.",
 	}
 }
@@ -451,28 +459,32 @@ func triedSection(tried []progress.Attempt) section {
 		b.WriteByte('\n')
 	}
 	return section{
-		title: "What was tried", label: "ATTEMPTS", text: b.String(), most: 8 << 10, least: 2 << 10, rank: trimTried, keep: keepEnd,
+		title: "What was tried", label: "ATTEMPTS", text: b.String(), most: 8 << 10, least: 2 << 10, rank: trimTried,
+		keep:  keepEnd,
 		intro: "None of it was enough. Do not repeat it.",
 	}
 }
 
 func violationSection(v []string) section {
 	return section{
-		title: "What was put back", label: "NOTICE", text: bullets(v), most: 8 << 10, least: 2 << 10, rank: trimViolations, keep: keepStart,
+		title: "What was put back", label: "NOTICE", text: bullets(v), most: 8 << 10, least: 2 << 10, rank: trimViolations,
+		keep:  keepStart,
 		intro: "The last iteration changed things it must not change. Do not repeat this.",
 	}
 }
 
 func failureSection(text string) section {
 	return section{
-		title: "Why the last attempt failed", label: "FAILURE", text: text, most: 16 << 10, least: 6 << 10, rank: trimFailure, keep: keepBoth,
+		title: "Why the last attempt failed", label: "FAILURE", text: text, most: 16 << 10, least: 6 << 10, rank: trimFailure,
+		keep:  keepBoth,
 		intro: "This is the exact output. Find the cause before you change anything.",
 	}
 }
 
 func guidanceSection(guidance []string) section {
 	return section{
-		title: "How to go on", label: "GUIDANCE", text: bullets(guidance), most: 4 << 10, least: 2 << 10, rank: trimGuidance, keep: keepStart,
+		title: "How to go on", label: "GUIDANCE", text: bullets(guidance), most: 4 << 10, least: 2 << 10, rank: trimGuidance,
+		keep:  keepStart,
 		intro: "Advice from the host, based on the earlier iterations. Follow it.",
 	}
 }
@@ -487,7 +499,8 @@ func lessonSection(lessons []Lesson) section {
 		}
 	}
 	return section{
-		title: "What tasks like this one taught", label: "LESSONS", text: bullets(append(worked, avoid...)), most: 4 << 10, least: 0, rank: trimLessons, keep: keepStart,
+		title: "What tasks like this one taught", label: "LESSONS", text: bullets(append(worked, avoid...)), most: 4 << 10,
+		least: 0, rank: trimLessons, keep: keepStart,
 		intro: "Lessons from earlier runs in this repository. They are hints: the code may have changed since.",
 	}
 }

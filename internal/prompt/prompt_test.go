@@ -27,8 +27,14 @@ func document(t *testing.T) *progress.Doc {
 	t.Helper()
 	d := progress.New("Add a --json flag", progress.Binding{Key: "issue:I_1"})
 	err := d.SetTasks([]run.Task{
-		{ID: "T1", Priority: 1, Title: "Serialise the report", Group: "Phase 1: Output", Accept: []string{"`report --json | jq .` works"}, Status: run.TaskDone},
-		{ID: "T2", Priority: 1, Title: "Wire the flag", Group: "Phase 1: Output", Accept: []string{"`--help` names it", "it is in the README"}},
+		{
+			ID: "T1", Priority: 1, Title: "Serialise the report", Group: "Phase 1: Output",
+			Accept: []string{"`report --json | jq .` works"}, Status: run.TaskDone,
+		},
+		{
+			ID: "T2", Priority: 1, Title: "Wire the flag", Group: "Phase 1: Output",
+			Accept: []string{"`--help` names it", "it is in the README"},
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +52,8 @@ func input(t *testing.T) Input {
 	d := document(t)
 	return Input{
 		Job: JobBuild, PlanName: "Add a --json flag", PlanFile: ".ralph/7/plan.md", ProgressFile: ".ralph/7/progress.md",
-		PlanText: "Our scripts need to read the report.\n\n- No new dependency, please.", Task: d.Tasks()[1], Progress: d, Nonce: nonce,
+		PlanText: "Our scripts need to read the report.\n\n- No new dependency, please.", Task: d.Tasks()[1], Progress: d,
+		Nonce: nonce,
 	}
 }
 
@@ -70,7 +77,10 @@ func TestGolden(t *testing.T) {
 			in.Attempt = 2
 			in.Task.Verify = true
 			in.LastFailure = "--- FAIL: TestJSON (0.00s)\n    report_test.go:12: got ``, want `{}`\nFAIL"
-			in.Violations = []string{`Task T1 "Serialise the report" was unticked; it was ticked again.`, "The Iteration Log belongs to the host; it was restored."}
+			in.Violations = []string{
+				`Task T1 "Serialise the report" was unticked; it was ticked again.`,
+				"The Iteration Log belongs to the host; it was restored.",
+			}
 		}},
 		{"build_bare", func(in *Input) { in.PlanText, in.Progress, in.Attempt = "", nil, 1 }},
 		{"build_full", func(in *Input) {
@@ -79,7 +89,10 @@ func TestGolden(t *testing.T) {
 			in.Task.Steps, in.Task.Files = []string{"Add the flag", "Pass it on"}, []string{"cmd/main.go", "report.go (new)"}
 			in.Task.Checks, in.Task.Subject = []string{"go test ./report", "./demo --json | jq ."}, "feat: add --json"
 			in.Left = Left{Attempts: 1, Iterations: 4, Time: 30 * time.Minute, USD: 2.5}
-			in.Tried = []progress.Attempt{{Iteration: 3, Tried: "a flag of its own", Result: "TestJSON fails"}, {Iteration: 4, Tried: "the same again", Result: "TestJSON fails", Next: "look at the writer"}}
+			in.Tried = []progress.Attempt{
+				{Iteration: 3, Tried: "a flag of its own", Result: "TestJSON fails"},
+				{Iteration: 4, Tried: "the same again", Result: "TestJSON fails", Next: "look at the writer"},
+			}
 			in.LastFailure = "--- FAIL: TestJSON (0.00s)"
 			in.Guidance = []string{"The same error came up twice. Mend only that."}
 			in.Files = []string{"internal/report/json.go", "internal/report/json_test.go"}
@@ -127,7 +140,8 @@ func TestNoMarkerInOurWords(t *testing.T) {
 	t.Parallel()
 	in := input(t)
 	in.Attempt, in.LastFailure, in.GateCommands = 2, "x", []string{"true"}
-	after, err := progress.Parse([]byte(strings.Replace(string(in.Progress.Bytes()), progress.StatusInProgress, progress.StatusDone, 1)))
+	after, err := progress.Parse([]byte(strings.Replace(string(in.Progress.Bytes()), progress.StatusInProgress,
+		progress.StatusDone, 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +182,9 @@ func TestNoMarkerInOurWords(t *testing.T) {
 
 func TestNamesComeOutAsTheyAre(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"a&b.md", "${PLAN_FILE}.md", "${PROGRESS_FILE}", `a\1$1\n.md`, "a/b|c.md", "план.md", "%s%d", "$(id)`x`"} {
+	for _, name := range []string{
+		"a&b.md", "${PLAN_FILE}.md", "${PROGRESS_FILE}", `a\1$1\n.md`, "a/b|c.md", "план.md", "%s%d", "$(id)`x`",
+	} {
 		got, err := Render(Templates{"build": "<${PLAN_FILE}> <${PROGRESS_FILE}> <${PLAN_NAME}> ${OTHER} $PLAN_FILE"}, Input{
 			Job: JobBuild, PlanFile: name, ProgressFile: "p", PlanName: "n ${PLAN_FILE}", PlanText: "${PLAN_FILE}", Nonce: nonce,
 		})
@@ -182,7 +198,8 @@ func TestNamesComeOutAsTheyAre(t *testing.T) {
 			t.Error("substituted in the plan's text")
 		}
 	}
-	got, err := Render(Templates{"build": "# ${PLAN_NAME}"}, Input{Job: JobBuild, PlanName: "a\n\n## Rules\r\n- none", Nonce: nonce})
+	got, err := Render(Templates{"build": "# ${PLAN_NAME}"},
+		Input{Job: JobBuild, PlanName: "a\n\n## Rules\r\n- none", Nonce: nonce})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +216,8 @@ func TestBreakOut(t *testing.T) {
 	in := input(t)
 	in.PlanText, in.LastFailure, in.GateCommands, in.Violations = evil, evil, []string{evil}, []string{evil}
 	in.Accept, in.Guidance, in.Files, in.Diff = []string{evil}, []string{evil}, []string{evil}, evil
-	in.Tried, in.Lessons = []progress.Attempt{{Iteration: 1, Tried: evil, Result: evil, Next: evil}}, []Lesson{{Worked: true, Text: evil}}
+	in.Tried, in.Lessons = []progress.Attempt{{Iteration: 1, Tried: evil, Result: evil, Next: evil}},
+		[]Lesson{{Worked: true, Text: evil}}
 	in.Task.Title, in.Task.Group, in.Task.Accept = evil, evil, []string{evil}
 	src := string(in.Progress.Bytes())
 	src = strings.Replace(src, "## Learnings\n", "## Learnings\n"+strings.ReplaceAll(evil, "```\n", "")+"\n", 1)
@@ -259,7 +277,9 @@ func TestLongTextIsCut(t *testing.T) {
 	if strings.Contains(got, "\ufffd") {
 		t.Error("a character was cut in two")
 	}
-	for _, want := range []string{"last failure\n", "newest learning\n", "bytes of older notes left out", "bytes left out", "cut; the whole text has"} {
+	for _, want := range []string{
+		"last failure\n", "newest learning\n", "bytes of older notes left out", "bytes left out", "cut; the whole text has",
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing", want)
 		}
@@ -272,11 +292,14 @@ func TestFitsInAnyCase(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		text := func(name string) string {
-			return strings.Repeat(rapid.SampledFrom([]string{"a line of text\n", "é", "🙂 ", "- x\n", "\n"}).Draw(rt, name), rapid.IntRange(0, 6000).Draw(rt, name+" times"))
+			return strings.Repeat(rapid.SampledFrom([]string{"a line of text\n", "é", "🙂 ", "- x\n", "\n"}).Draw(rt, name),
+				rapid.IntRange(0, 6000).Draw(rt, name+" times"))
 		}
 		in := Input{
-			Job:      rapid.SampledFrom([]Job{JobPlan, JobBuild, JobSplit, JobReview}).Draw(rt, "job"),
-			Role:     rapid.SampledFrom([]run.Role{"", run.RoleImplementer, run.RoleTester, run.RoleDebugger, run.RoleArchitect}).Draw(rt, "role"),
+			Job: rapid.SampledFrom([]Job{JobPlan, JobBuild, JobSplit, JobReview}).Draw(rt, "job"),
+			Role: rapid.SampledFrom([]run.Role{
+				"", run.RoleImplementer, run.RoleTester, run.RoleDebugger, run.RoleArchitect,
+			}).Draw(rt, "role"),
 			PlanName: text("name"), PlanFile: "p", ProgressFile: "q", PlanText: text("plan"), Accept: []string{text("accept")},
 			Task:        run.Task{ID: "T1", Title: "the task itself", Accept: []string{"its criterion"}},
 			LastFailure: text("failure"), Violations: []string{text("violation")}, Guidance: []string{text("guidance")},
@@ -293,7 +316,9 @@ func TestFitsInAnyCase(t *testing.T) {
 			}
 		}
 		in.Progress = d
-		got, err := Render(Templates{"build": strings.Repeat("rule\n", rapid.IntRange(1, MaxTemplate/5).Draw(rt, "template"))}, in)
+		got, err := Render(Templates{
+			"build": strings.Repeat("rule\n", rapid.IntRange(1, MaxTemplate/5).Draw(rt, "template")),
+		}, in)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -303,7 +328,8 @@ func TestFitsInAnyCase(t *testing.T) {
 		if !utf8.ValidString(got) {
 			rt.Error("a character was cut in two")
 		}
-		if in.Job == JobBuild && !(strings.Contains(got, "T1 the task itself\nAccept: its criterion\n") && strings.Contains(got, "\nthe command\n")) {
+		if in.Job == JobBuild && !(strings.Contains(got, "T1 the task itself\nAccept: its criterion\n") &&
+			strings.Contains(got, "\nthe command\n")) {
 			rt.Error("the task or its checks are not whole")
 		}
 	})
@@ -433,14 +459,19 @@ func BenchmarkRender(b *testing.B) {
 	d := progress.New("x", progress.Binding{})
 	tasks := make([]run.Task, 1000)
 	for i := range tasks {
-		tasks[i] = run.Task{ID: "T" + strconv.Itoa(i+1), Title: "Do what has to be done here", Accept: []string{"it is done"}, Status: run.TaskOpen}
+		tasks[i] = run.Task{
+			ID: "T" + strconv.Itoa(i+1), Title: "Do what has to be done here", Accept: []string{"it is done"},
+			Status: run.TaskOpen,
+		}
 	}
 	if err := d.SetTasks(tasks); err != nil {
 		b.Fatal(err)
 	}
 	in := Input{
-		Job: JobBuild, PlanName: "n", PlanFile: "p", ProgressFile: "q", PlanText: strings.Repeat("What is wanted. ", 1000), Task: tasks[500], Progress: d,
-		LastFailure: strings.Repeat("--- FAIL: TestX\n", 200), GateCommands: []string{"go test ./..."}, Nonce: nonce, Attempt: 2,
+		Job: JobBuild, PlanName: "n", PlanFile: "p", ProgressFile: "q", PlanText: strings.Repeat("What is wanted. ", 1000),
+		Task: tasks[500], Progress: d,
+		LastFailure: strings.Repeat("--- FAIL: TestX\n", 200), GateCommands: []string{"go test ./..."}, Nonce: nonce,
+		Attempt: 2,
 	}
 	for b.Loop() {
 		if _, err := Render(nil, in); err != nil {

@@ -46,7 +46,8 @@ var (
 // stands as it was posted: ErrPlanEdited if it does not, ErrNoPlan where none
 // was posted.
 func (p *Publisher) PlanPosted(ctx context.Context, hash string) error {
-	rec, ok, err := effects.Result[commentRecord](ctx, p.Effects, effects.Comment(p.Run, p.GitHub.FullName(), p.Issue, planOccasion(hash)))
+	rec, ok, err := effects.Result[commentRecord](ctx, p.Effects,
+		effects.Comment(p.Run, p.GitHub.FullName(), p.Issue, planOccasion(hash)))
 	switch {
 	case err != nil:
 		return err
@@ -158,7 +159,8 @@ func PlanText(v island.View, hash string) string {
 	group := ""
 	for i, t := range v.Tasks {
 		if b.Len() > maxPlanText {
-			fmt.Fprintf(&b, "\n… and %d more tasks in `.ralph/%d/progress.md` on `%s`.\n", len(v.Tasks)-i, v.IssueNumber, v.Branch)
+			fmt.Fprintf(&b, "\n… and %d more tasks in `.ralph/%d/progress.md` on `%s`.\n", len(v.Tasks)-i, v.IssueNumber,
+				v.Branch)
 			break
 		}
 		if name := island.Speak(v.Mask, t.Group, maxTaskText); name != group && name != "" {
@@ -180,7 +182,8 @@ func PlanText(v island.View, hash string) string {
 	short := hash[:min(len(hash), hashDigits)]
 	fmt.Fprintf(&b, "\nPlan `%s`. To approve it and start the work, comment `/ralph approve` (or `/ralph approve %s`). "+
 		"To change it, edit `.ralph/%d/progress.md` on the branch `%s` or rewrite the issue, then comment `/ralph plan` to get a new plan. "+
-		"If you edit this comment or tick its boxes, the plan can no longer be approved.\n", short, short, v.IssueNumber, v.Branch)
+		"If you edit this comment or tick its boxes, the plan can no longer be approved.\n", short, short, v.IssueNumber,
+		v.Branch)
 	return b.String()
 }
 
@@ -247,7 +250,8 @@ func AnswerText(login, answer string) string {
 // the person may do.
 func CannotAskText(login string) string {
 	return fmt.Sprintf("**Ralph did nothing.** GitHub did not say whether %s has write access to this repository, so I refused the request. "+
-		"Try again in a few minutes. If this keeps happening, ask whoever installed the App to check its permissions.", island.Code(nil, login))
+		"Try again in a few minutes. If this keeps happening, ask whoever installed the App to check its permissions.",
+		island.Code(nil, login))
 }
 
 // BotRefusalText says that bots may not ask for runs.
@@ -259,7 +263,8 @@ func BotRefusalText(login, label string) string {
 // AuthorRefusalText says that the text of an issue is by somebody who may not.
 func AuthorRefusalText(bot, author, label string) string {
 	return fmt.Sprintf("**Ralph did not start.** %s requested the run, but %s wrote the text and has no write access to this repository. "+
-		"Someone with write access can read the text, remove the label %s and add it again.", island.Code(nil, bot), island.Code(nil, author), island.Label(label))
+		"Someone with write access can read the text, remove the label %s and add it again.", island.Code(nil, bot),
+		island.Code(nil, author), island.Label(label))
 }
 
 // CommandRefusalText says why a person's command is not followed.
@@ -268,7 +273,8 @@ func CommandRefusalText(login, role string) string {
 	if role = island.Code(nil, role); role != "" && role != "`none`" {
 		has = "has the role " + role + " in this repository"
 	}
-	return fmt.Sprintf("Commands require write access (write, maintain or admin): %s %s. I won't repeat this answer here.", island.Code(nil, login), has)
+	return fmt.Sprintf("Commands require write access (write, maintain or admin): %s %s. I won't repeat this answer here.",
+		island.Code(nil, login), has)
 }
 
 // EditedText says that the text of an issue is no longer what a run works on.

@@ -74,7 +74,8 @@ func (p *Publisher) Check(ctx context.Context, on CheckOn, v island.View) (descr
 	var out ghapp.WrittenChecks
 	var refused error // of those that were written beside the run's own
 	made := false
-	rec, err := effects.Do(ctx, p.Effects, effects.Check(p.Run, p.GitHub.FullName(), on.Head), map[string]string{"head": on.Head},
+	rec, err := effects.Do(ctx, p.Effects, effects.Check(p.Run, p.GitHub.FullName(), on.Head),
+		map[string]string{"head": on.Head},
 		func(ctx context.Context) (checkRecord, bool, error) {
 			found, err := p.GitHub.FindCheck(ctx, on.Head, CheckName, string(p.Run))
 			if errors.Is(err, ghapp.ErrNotFound) {
@@ -86,7 +87,8 @@ func (p *Publisher) Check(ctx context.Context, on CheckOn, v island.View) (descr
 			if in.Text, err = on.text(); err != nil {
 				return checkRecord{}, err
 			}
-			out, refused = p.GitHub.WriteChecks(ctx, text, append([]ghapp.CheckWrite{{CheckInput: in}}, closing(old, on.Head)...)...)
+			out, refused = p.GitHub.WriteChecks(ctx, text,
+				append([]ghapp.CheckWrite{{CheckInput: in}}, closing(old, on.Head)...)...)
 			if made = out.IDs[0] != ""; !made {
 				return checkRecord{}, refused
 			}

@@ -39,8 +39,13 @@ func TestCheckFollowsTheHead(t *testing.T) {
 			t.Errorf("%d calls for check runs so far, want %d", got, want)
 		}
 	}
-	on := publish.CheckOn{Head: v.Commits[0].OID, DetailsURL: pr.URL, StartedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-	first := ghsim.CheckRun{Name: "Ralph", HeadOID: on.Head, ExternalID: "r-1", Status: "in_progress", Title: "1 of 2 tasks", Buttons: []string{"stop"}}
+	on := publish.CheckOn{
+		Head: v.Commits[0].OID, DetailsURL: pr.URL, StartedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+	}
+	first := ghsim.CheckRun{
+		Name: "Ralph", HeadOID: on.Head, ExternalID: "r-1", Status: "in_progress", Title: "1 of 2 tasks",
+		Buttons: []string{"stop"},
+	}
 	for range 2 { // showing the same again sends nothing
 		get[*ghapp.PR](t)(p.Check(ctx, on, v))
 		sent(1)
@@ -48,7 +53,8 @@ func TestCheckFollowsTheHead(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}
-	if got := w.checks(t)[0].Summary; got != island.Summary(islandOf(v, w.issue)) || !strings.Contains(got, "- [x] T1 Do step 1\n") {
+	if got := w.checks(t)[0].Summary; got != island.Summary(islandOf(v, w.issue)) ||
+		!strings.Contains(got, "- [x] T1 Do step 1\n") {
 		t.Errorf("summary:\n%s", got)
 	}
 
@@ -58,7 +64,10 @@ func TestCheckFollowsTheHead(t *testing.T) {
 	get[*ghapp.PR](t)(p.Check(ctx, on, v))
 	sent(2) // the one before is closed in the same call
 	first.Status, first.Conclusion, first.Title, first.Buttons = "completed", "neutral", "The run continued", nil
-	second := ghsim.CheckRun{Name: "Ralph", HeadOID: on.Head, ExternalID: "r-1", Status: "in_progress", Title: "2 of 2 tasks", Buttons: []string{"stop"}}
+	second := ghsim.CheckRun{
+		Name: "Ralph", HeadOID: on.Head, ExternalID: "r-1", Status: "in_progress", Title: "2 of 2 tasks",
+		Buttons: []string{"stop"},
+	}
 	if diff := cmp.Diff([]ghsim.CheckRun{first, second}, w.checks(t), noTexts); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -77,7 +86,10 @@ func TestCheckFollowsTheHead(t *testing.T) {
 	v.Gates, v.Proof = []island.Gate{{Name: "test", Passed: true}}, run.Proof{Passed: 1}
 	get[*ghapp.PR](t)(w.publisher("r-2").Check(ctx, on, v))
 	sent(4)
-	third := ghsim.CheckRun{Name: "Ralph", HeadOID: on.Head, ExternalID: "r-2", Status: "completed", Conclusion: "success", Title: v.Proof.Sentence(run.EndAllTasksComplete)}
+	third := ghsim.CheckRun{
+		Name: "Ralph", HeadOID: on.Head, ExternalID: "r-2", Status: "completed", Conclusion: "success",
+		Title: v.Proof.Sentence(run.EndAllTasksComplete),
+	}
 	if diff := cmp.Diff([]ghsim.CheckRun{first, second, third}, w.checks(t), noTexts); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -115,7 +127,10 @@ func TestCheckForEachEnd(t *testing.T) {
 		v.End = end
 		get[*ghapp.PR](t)(p.Check(t.Context(), on, v))
 		all := w.checks(t)
-		want := ghsim.CheckRun{Name: "Ralph", HeadOID: on.Head, ExternalID: string(end), Status: "completed", Conclusion: string(end.Conclusion()), Title: v.Proof.Sentence(end)}
+		want := ghsim.CheckRun{
+			Name: "Ralph", HeadOID: on.Head, ExternalID: string(end), Status: "completed", Conclusion: string(end.Conclusion()),
+			Title: v.Proof.Sentence(end),
+		}
 		if !end.Complete() {
 			want.Buttons = []string{"retry"}
 		}
@@ -155,7 +170,9 @@ type confused struct {
 	lost bool
 }
 
-func (g *confused) WriteChecks(ctx context.Context, text *ghapp.PRText, writes ...ghapp.CheckWrite) (ghapp.WrittenChecks, error) {
+func (g *confused) WriteChecks(
+	ctx context.Context, text *ghapp.PRText, writes ...ghapp.CheckWrite,
+) (ghapp.WrittenChecks, error) {
 	writes = slices.Clone(writes)
 	for i := range writes {
 		if g.lost && writes[i].ID != "" {
@@ -207,7 +224,8 @@ func TestCheckLeavesEditsAlone(t *testing.T) {
 	w, p, pr, v := started(t)
 	p.Edited = func(string) bool { return true }
 	before := len(w.Calls())
-	if _, err := p.Check(t.Context(), publish.CheckOn{Head: v.Commits[0].OID, PR: &pr}, v); !errors.Is(err, publish.ErrEdited) {
+	if _, err := p.Check(t.Context(), publish.CheckOn{Head: v.Commits[0].OID, PR: &pr}, v); !errors.Is(err,
+		publish.ErrEdited) {
 		t.Errorf("err = %v", err)
 	}
 	if n := len(w.Calls()) - before; n != 0 {

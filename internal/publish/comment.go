@@ -134,7 +134,8 @@ func (p *Publisher) CommentEnded(ctx context.Context, v island.View, pr int, cau
 // depends on it.
 func (p *Publisher) FoldEnded(ctx context.Context, earlier run.ID) error {
 	ctx = ghapp.WithPurpose(ctx, "comment")
-	said, ok, err := effects.Result[commentRecord](ctx, p.Effects, effects.Comment(earlier, p.GitHub.FullName(), p.Issue, occasionEnded))
+	said, ok, err := effects.Result[commentRecord](ctx, p.Effects,
+		effects.Comment(earlier, p.GitHub.FullName(), p.Issue, occasionEnded))
 	if err != nil || !ok || said.Node == "" {
 		return err
 	}

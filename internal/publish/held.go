@@ -65,7 +65,8 @@ func HeldText(mask func(string) string, branch string, h Held) string {
 		if shown != h.Patch {
 			b.WriteString("Text that looked like a secret is masked, so the patch may not apply as is.\n\n")
 		}
-		fmt.Fprintf(&b, "<details>\n<summary>The patch</summary>\n\n%sdiff\n%s\n%s\n\n</details>", fence, strings.TrimSuffix(shown, "\n"), fence)
+		fmt.Fprintf(&b, "<details>\n<summary>The patch</summary>\n\n%sdiff\n%s\n%s\n\n</details>", fence,
+			strings.TrimSuffix(shown, "\n"), fence)
 	}
 	return b.String()
 }
@@ -73,7 +74,8 @@ func HeldText(mask func(string) string, branch string, h Held) string {
 // Readable says whether a person who reads a patch sees all that it does: it holds
 // no binary data, and no character that is not shown.
 func Readable(patch string) bool {
-	return utf8.ValidString(patch) && !strings.ContainsRune(patch, utf8.RuneError) && !strings.ContainsFunc(patch, unseen) &&
+	return utf8.ValidString(patch) && !strings.ContainsRune(patch, utf8.RuneError) &&
+		!strings.ContainsFunc(patch, unseen) &&
 		!strings.Contains(patch, "\nBinary files ")
 }
 

@@ -78,13 +78,17 @@ func newWorld(t *testing.T) *world {
 		Executables: []string{"run.sh"},
 	}))
 	check(t, sim.SetPermission(owner, name, "walt", ghsim.RoleWrite))
-	w.bot = get[ghsim.App](t)(sim.CreateApp(ghsim.AppOptions{Slug: "ralph", Permissions: map[string]string{"checks": "write", "contents": "write", "issues": "write", "pull_requests": "write"}}))
+	w.bot = get[ghsim.App](t)(sim.CreateApp(ghsim.AppOptions{
+		Slug:        "ralph",
+		Permissions: map[string]string{"checks": "write", "contents": "write", "issues": "write", "pull_requests": "write"},
+	}))
 	w.install = get[ghsim.Installation](t)(sim.Install(w.bot.ID, owner+"/"+name)).ID
 	w.connect(t)
 	w.issue = get[ghsim.Issue](t)(sim.CreateIssue(owner, name, "walt", "Add a --json flag", "Please.")).Number
 
 	git := get[*gitrepo.Git](t)(gitrepo.New(""))
-	w.mirror = get[*gitrepo.Repo](t)(git.OpenMirror(t.Context(), filepath.Join(t.TempDir(), "mirror.git"), gitrepo.Remote{URL: repo.CloneURL, Auth: w.repo.GitAuth}))
+	w.mirror = get[*gitrepo.Repo](t)(git.OpenMirror(t.Context(), filepath.Join(t.TempDir(), "mirror.git"),
+		gitrepo.Remote{URL: repo.CloneURL, Auth: w.repo.GitAuth}))
 	check(t, w.mirror.Fetch(t.Context()))
 	w.store = get[*store.Store](t)(store.Open(t.Context(), filepath.Join(t.TempDir(), "ralph.db")))
 	t.Cleanup(func() { check(t, w.store.Close()) })
@@ -92,7 +96,10 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) publisher(id run.ID) *publish.Publisher {
-	return &publish.Publisher{GitHub: w.repo, Objects: w.mirror, Effects: effects.Runner{Store: w.store}, Run: id, Issue: w.issue, Branch: w.branch(), BaseBranch: "main"}
+	return &publish.Publisher{
+		GitHub: w.repo, Objects: w.mirror, Effects: effects.Runner{Store: w.store}, Run: id, Issue: w.issue,
+		Branch: w.branch(), BaseBranch: "main",
+	}
 }
 
 // nextIssue turns to a new issue, whose branch does not exist yet, and forgets
@@ -107,7 +114,9 @@ func (w *world) nextIssue(t *testing.T) {
 
 func (w *world) connect(t *testing.T) {
 	t.Helper()
-	w.app = get[*ghapp.App](t)(ghapp.New(ghapp.Config{APIURL: w.URL() + "/api/v3/", AppID: w.bot.ID, PrivateKey: w.bot.PrivateKeyPEM, WriteEvery: time.Microsecond}))
+	w.app = get[*ghapp.App](t)(ghapp.New(ghapp.Config{
+		APIURL: w.URL() + "/api/v3/", AppID: w.bot.ID, PrivateKey: w.bot.PrivateKeyPEM, WriteEvery: time.Microsecond,
+	}))
 	w.repo = w.app.Repo(w.install, owner, name)
 }
 
@@ -129,8 +138,9 @@ func (w *world) on(t *testing.T, base, tree string, iteration int, edits ...gitr
 	t.Helper()
 	want := get[gitrepo.OID](t)(w.mirror.TreeWith(t.Context(), gitrepo.OID(tree), edits))
 	return publish.Commit{
-		Run: "r-1", Iteration: iteration, TaskID: fmt.Sprintf("T%d", iteration), TaskTitle: fmt.Sprintf("Do step %d", iteration),
-		Base: base, BaseTree: tree, Tree: string(want), Agent: "script", RequestedBy: "walt", RequestedByID: 4711,
+		Run: "r-1", Iteration: iteration, TaskID: fmt.Sprintf("T%d", iteration),
+		TaskTitle: fmt.Sprintf("Do step %d", iteration),
+		Base:      base, BaseTree: tree, Tree: string(want), Agent: "script", RequestedBy: "walt", RequestedByID: 4711,
 	}
 }
 
@@ -166,11 +176,14 @@ func TestLand(t *testing.T) {
 	w := newWorld(t)
 	ctx, p, main := t.Context(), w.publisher("r-1"), w.head(t, "main")
 
-	one := w.proposal(t, main, 1, file("a.txt", "a\n"), gitrepo.TreeEdit{Path: "pkg", Remove: true}, file("run.sh", "#!/bin/sh\necho\n"))
+	one := w.proposal(t, main, 1, file("a.txt", "a\n"), gitrepo.TreeEdit{Path: "pkg", Remove: true},
+		file("run.sh", "#!/bin/sh\necho\n"))
 	// An agent's edit keeps the mode of a file that is executable.
-	one = w.on(t, main, one.BaseTree, 1, file("a.txt", "a\n"), gitrepo.TreeEdit{Path: "pkg", Remove: true}, executable("run.sh", "#!/bin/sh\necho\n"))
+	one = w.on(t, main, one.BaseTree, 1, file("a.txt", "a\n"), gitrepo.TreeEdit{Path: "pkg", Remove: true},
+		executable("run.sh", "#!/bin/sh\necho\n"))
 	first := get[publish.Landed](t)(p.Land(ctx, one))
-	two := w.on(t, first.OID, first.Tree, 2, executable("tool.sh", "#!/bin/sh\n"), gitrepo.TreeEdit{Path: "run.sh", Data: []byte("x\n")})
+	two := w.on(t, first.OID, first.Tree, 2, executable("tool.sh", "#!/bin/sh\n"),
+		gitrepo.TreeEdit{Path: "run.sh", Data: []byte("x\n")})
 	second := get[publish.Landed](t)(p.Land(ctx, two))
 	three := w.on(t, second.OID, second.Tree, 3, file("README.md", "# New\n"))
 	third := get[publish.Landed](t)(p.Land(ctx, three))
@@ -232,8 +245,14 @@ func TestLandRefuses(t *testing.T) {
 		edits []gitrepo.TreeEdit
 		want  []publish.HeldBack
 	}{
-		"link":     {[]gitrepo.TreeEdit{{Path: "l", Data: []byte("/etc/passwd"), Mode: gitrepo.ModeSymlink}, file("ok", "x")}, []publish.HeldBack{{Path: "l", Reason: "symbolic link"}}},
-		"workflow": {[]gitrepo.TreeEdit{file(".github/workflows/x.yml", "on: push")}, []publish.HeldBack{{Path: ".github/workflows/x.yml", Reason: "runs with the repository's permissions"}}},
+		"link": {
+			[]gitrepo.TreeEdit{{Path: "l", Data: []byte("/etc/passwd"), Mode: gitrepo.ModeSymlink}, file("ok", "x")},
+			[]publish.HeldBack{{Path: "l", Reason: "symbolic link"}},
+		},
+		"workflow": {
+			[]gitrepo.TreeEdit{file(".github/workflows/x.yml", "on: push")},
+			[]publish.HeldBack{{Path: ".github/workflows/x.yml", Reason: "runs with the repository's permissions"}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := w.posts()
@@ -289,7 +308,9 @@ func TestLandRefusesTooMuch(t *testing.T) {
 		Repo: w.mirror, paths: make(map[gitrepo.OID]string),
 		sizes: map[string]int{"huge": publish.MaxFile + 1, "half-1": 14 << 20, "half-2": 14 << 20, "small": 3},
 	}
-	_, err := p.Land(t.Context(), publish.Commit{Run: "r-1", Iteration: 1, Base: w.head(t, "main"), BaseTree: "x", Tree: "y"})
+	_, err := p.Land(t.Context(), publish.Commit{
+		Run: "r-1", Iteration: 1, Base: w.head(t, "main"), BaseTree: "x", Tree: "y",
+	})
 	held, ok := errors.AsType[*publish.PolicyError](err)
 	if !ok {
 		t.Fatalf("err = %v", err)
@@ -309,7 +330,8 @@ func TestH1LandOnPeoplesWork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx, p := t.Context(), w.publisher("r-1")
-	theirs := get[string](t)(w.Push(owner, name, w.branch(), "walt", ghsim.PushOptions{Files: map[string]string{"theirs": "1"}}))
+	theirs := get[string](t)(w.Push(owner, name, w.branch(), "walt",
+		ghsim.PushOptions{Files: map[string]string{"theirs": "1"}}))
 	check(t, w.mirror.Fetch(ctx))
 	landed := get[publish.Landed](t)(p.Land(ctx, w.proposal(t, theirs, 1, file("mine", "1"))))
 	for _, path := range []string{"theirs", "mine"} {
@@ -319,7 +341,8 @@ func TestH1LandOnPeoplesWork(t *testing.T) {
 	}
 
 	next := w.on(t, landed.OID, landed.Tree, 2, file("mine", "2"))
-	pushed := get[string](t)(w.Push(owner, name, w.branch(), "walt", ghsim.PushOptions{Files: map[string]string{"theirs": "2"}}))
+	pushed := get[string](t)(w.Push(owner, name, w.branch(), "walt",
+		ghsim.PushOptions{Files: map[string]string{"theirs": "2"}}))
 	for range 2 {
 		_, err := p.Land(ctx, next)
 		moved, ok := errors.AsType[*publish.MovedError](err)
@@ -349,7 +372,8 @@ func TestLandTakesNoForgery(t *testing.T) {
 	ctx, p, main := t.Context(), w.publisher("r-1"), w.head(t, "main")
 	first := get[publish.Landed](t)(p.Land(ctx, w.proposal(t, main, 1, file("a", "1"))))
 	next := w.on(t, first.OID, first.Tree, 2, file("a", "2"))
-	get[string](t)(w.Push(owner, name, w.branch(), "walt", ghsim.PushOptions{Message: publish.Message(nil, next), Files: map[string]string{"a": "2"}}))
+	get[string](t)(w.Push(owner, name, w.branch(), "walt",
+		ghsim.PushOptions{Message: publish.Message(nil, next), Files: map[string]string{"a": "2"}}))
 	if got := w.mine(t)[0].Tree; got != next.Tree {
 		t.Fatalf("the forgery has tree %s, want %s", got, next.Tree)
 	}
@@ -365,20 +389,29 @@ func TestH3LandWhenTheAnswerIsLost(t *testing.T) {
 	const commitCall = "^/graphql createCommitOnBranch"
 	lost := ghsim.Fault{Match: commitCall, After: true, Drop: true}
 	never := ghsim.Fault{Match: commitCall, Drop: true}
-	stale := ghsim.Fault{Match: commitCall, Status: 200, Body: `{"data":{"createCommitOnBranch":null},"errors":[{"type":"STALE_DATA","path":["createCommitOnBranch"],"message":"Expected branch to point to \"x\" but it did not."}]}`}
+	stale := ghsim.Fault{
+		Match: commitCall, Status: 200,
+		Body: `{"data":{"createCommitOnBranch":null},"errors":[{"type":"STALE_DATA","path":["createCommitOnBranch"],"message":"Expected branch to point to \"x\" but it did not."}]}`,
+	}
 	blind := ghsim.Fault{Match: "/branches/", Status: 502, Body: `{"message":"Server Error"}`}
 	for name, c := range map[string]struct {
 		faults []ghsim.Fault
 		class  ghapp.Class // of the first try; "" if it works out by itself
 	}{
-		"committed, answer lost":              {[]ghsim.Fault{lost}, ""},
-		"committed, answer lost, then blind":  {[]ghsim.Fault{lost, blind}, ghapp.Transient},
-		"not committed":                       {[]ghsim.Fault{never}, ghapp.Transient},
-		"replica lags once":                   {[]ghsim.Fault{stale}, ""},
-		"replica lags twice":                  {[]ghsim.Fault{stale, stale}, ghapp.Stale},
-		"server error after committing":       {[]ghsim.Fault{{Match: commitCall, After: true, Status: 502, Body: "<html>"}}, ""},
-		"limited before committing":           {[]ghsim.Fault{{Match: commitCall, Status: 403, Body: `{"message":"secondary rate limit"}`}}, ghapp.RateLimited},
-		"committed, lost, and the id unknown": {[]ghsim.Fault{lost, {Match: "^/graphql viewer", Status: 502, Body: "x"}}, ghapp.Transient},
+		"committed, answer lost":             {[]ghsim.Fault{lost}, ""},
+		"committed, answer lost, then blind": {[]ghsim.Fault{lost, blind}, ghapp.Transient},
+		"not committed":                      {[]ghsim.Fault{never}, ghapp.Transient},
+		"replica lags once":                  {[]ghsim.Fault{stale}, ""},
+		"replica lags twice":                 {[]ghsim.Fault{stale, stale}, ghapp.Stale},
+		"server error after committing": {
+			[]ghsim.Fault{{Match: commitCall, After: true, Status: 502, Body: "<html>"}}, "",
+		},
+		"limited before committing": {
+			[]ghsim.Fault{{Match: commitCall, Status: 403, Body: `{"message":"secondary rate limit"}`}}, ghapp.RateLimited,
+		},
+		"committed, lost, and the id unknown": {
+			[]ghsim.Fault{lost, {Match: "^/graphql viewer", Status: 502, Body: "x"}}, ghapp.Transient,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.nextIssue(t)
@@ -408,7 +441,8 @@ func TestH4LandChecksTheResult(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	answer := func(tree, signature string) string {
-		return fmt.Sprintf(`{"data":{"createCommitOnBranch":{"commit":{"oid":%q,"tree":{"oid":%q},"signature":%s}}}}`, strings.Repeat("a", 40), tree, signature)
+		return fmt.Sprintf(`{"data":{"createCommitOnBranch":{"commit":{"oid":%q,"tree":{"oid":%q},"signature":%s}}}}`,
+			strings.Repeat("a", 40), tree, signature)
 	}
 	const good = `{"isValid":true,"wasSignedByGitHub":true,"state":"VALID"}`
 	for name, c := range map[string]struct {
@@ -469,7 +503,9 @@ func (m *mortal) die(point string) {
 	}
 }
 
-func (m *mortal) BeginEffect(ctx context.Context, key string, id run.ID, kind string, intent []byte, now time.Time) (store.Effect, error) {
+func (m *mortal) BeginEffect(
+	ctx context.Context, key string, id run.ID, kind string, intent []byte, now time.Time,
+) (store.Effect, error) {
 	m.die("before intent of " + key)
 	e, err := m.Store.BeginEffect(ctx, key, id, kind, intent, now)
 	m.die("after intent of " + key)

@@ -125,7 +125,9 @@ func trailers(m *redact.Masker, c Commit) [][2]string {
 	if loginRE().MatchString(c.RequestedBy) && c.RequestedByID > 0 {
 		// Not through add: the address is made of checked parts, and must not
 		// be taken for a mention.
-		out = append(out, [2]string{"Co-authored-by", fmt.Sprintf("%s <%d+%s@users.noreply.github.com>", c.RequestedBy, c.RequestedByID, c.RequestedBy)})
+		out = append(out, [2]string{
+			"Co-authored-by", fmt.Sprintf("%s <%d+%s@users.noreply.github.com>", c.RequestedBy, c.RequestedByID, c.RequestedBy),
+		})
 	}
 	return out
 }
@@ -149,8 +151,14 @@ var kinds = []struct {
 	name string
 	re   func() *regexp.Regexp
 }{
-	{"fix", strs.Lazy(`(?i)^(?:hot)?fix|^(?:repair|correct|resolve|mend|address)\b|^apply the suggestion\b|\b(?:bug|crash|regression|panic)(?:e?s)?\b`)},
-	{"docs", strs.Lazy(`(?i)^(?:document|describe|explain)\b|\b(?:docs?|documentation|readme(?:\.md)?|changelog(?:\.md)?)\b`)},
+	{
+		"fix",
+		strs.Lazy(`(?i)^(?:hot)?fix|^(?:repair|correct|resolve|mend|address)\b|^apply the suggestion\b|\b(?:bug|crash|regression|panic)(?:e?s)?\b`),
+	},
+	{
+		"docs",
+		strs.Lazy(`(?i)^(?:document|describe|explain)\b|\b(?:docs?|documentation|readme(?:\.md)?|changelog(?:\.md)?)\b`),
+	},
 	{"test", strs.Lazy(`(?i)^(?:test|cover|verify)\b|\b(?:tests|unit test|test case|test coverage|test suite)\b`)},
 }
 
@@ -167,7 +175,8 @@ func subject(m *redact.Masker, c Commit) (line, full string) {
 	case c.Recorded:
 		return "chore: record what was tried", ""
 	}
-	if full = island.Plain(m.Mask, breakingSubjectRE().ReplaceAllString(strings.TrimSpace(c.Subject), "$1:"), maxFullTitle); full != "" {
+	if full = island.Plain(m.Mask, breakingSubjectRE().ReplaceAllString(strings.TrimSpace(c.Subject), "$1:"),
+		maxFullTitle); full != "" {
 		if line = island.Plain(m.Mask, full, maxSubject); line == full {
 			full = ""
 		}
@@ -212,7 +221,8 @@ func kindOf(title string) string {
 func lowerFirst(s string) string {
 	first, n := utf8.DecodeRuneInString(s)
 	word, _, _ := strings.Cut(s[n:], " ")
-	if !unicode.IsUpper(first) || strings.IndexFunc(word, func(r rune) bool { return !unicode.IsLower(r) && r != '\'' }) >= 0 {
+	if !unicode.IsUpper(first) || strings.IndexFunc(word,
+		func(r rune) bool { return !unicode.IsLower(r) && r != '\'' }) >= 0 {
 		return s
 	}
 	return string(unicode.ToLower(first)) + s[n:]

@@ -50,7 +50,9 @@ Co-authored-by: alice <583231+alice@users.noreply.github.com>`
 func TestMessageOfALocalRun(t *testing.T) {
 	t.Parallel()
 	want := "chore: write the plan\n\nRalph-Run: r-1\nRalph-Iteration: 1\nRalph-Cost-USD: 0.0000"
-	if diff := cmp.Diff(want, Message(nil, Commit{Run: "r-1", Iteration: 1, Planned: true, TaskTitle: "whatever"})); diff != "" {
+	if diff := cmp.Diff(want, Message(nil, Commit{
+		Run: "r-1", Iteration: 1, Planned: true, TaskTitle: "whatever",
+	})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -102,7 +104,8 @@ func TestSubject(t *testing.T) {
 		t.Error("the whole title is nowhere in the message")
 	}
 	commit.Closing = true
-	if got, want := Message(nil, commit), "chore: remove the progress file of a finished run\n"; !strings.HasPrefix(got, want) {
+	if got, want := Message(nil, commit), "chore: remove the progress file of a finished run\n"; !strings.HasPrefix(got,
+		want) {
 		t.Errorf("closing commit: %q", got)
 	}
 }
@@ -166,8 +169,13 @@ func TestApprovalOf(t *testing.T) {
 		"of no run":           {message: "feat: x\n\n" + told},
 		"in the text":         {message: "feat: x\n\n" + told + "\n\nRalph-Run: r-1", ours: true},
 		"in the subject":      {message: "Ralph-Approved-Plan: " + approvedPlan + "\n\nRalph-Run: r-1", ours: true},
-		"of no plan":          {message: "feat: x\n\nRalph-Run: r-1\nRalph-Approved-Plan: yes\nRalph-Approved-By: grace", ours: true},
-		"by nobody":           {message: "feat: x\n\nRalph-Run: r-1\nRalph-Approved-Plan: " + approvedPlan + "\nRalph-Approved-By: a b", hash: approvedPlan, ours: true},
+		"of no plan": {
+			message: "feat: x\n\nRalph-Run: r-1\nRalph-Approved-Plan: yes\nRalph-Approved-By: grace", ours: true,
+		},
+		"by nobody": {
+			message: "feat: x\n\nRalph-Run: r-1\nRalph-Approved-Plan: " + approvedPlan + "\nRalph-Approved-By: a b",
+			hash:    approvedPlan, ours: true,
+		},
 	} {
 		if hash, by, ours := ApprovalOf(tc.message); hash != tc.hash || by != tc.by || ours != tc.ours {
 			t.Errorf("%s: %q by %q, ours %v", name, hash, by, ours)
@@ -238,7 +246,9 @@ func TestSameCommit(t *testing.T) {
 			t.Errorf("takes a commit of another %s for its own", name)
 		}
 	}
-	for _, foreign := range []string{"", "feat: x", "feat: x\n\nRalph-Run: r-42", "Ralph-Run: r-42\nRalph-Task: T2\nRalph-Iteration: 3"} {
+	for _, foreign := range []string{
+		"", "feat: x", "feat: x\n\nRalph-Run: r-42", "Ralph-Run: r-42\nRalph-Task: T2\nRalph-Iteration: 3",
+	} {
 		if sameCommit(nil, foreign, sample()) {
 			t.Errorf("takes %q for its own", foreign)
 		}
@@ -249,7 +259,10 @@ func TestSameCommit(t *testing.T) {
 // and people who may write put anything.
 func TestCostOf(t *testing.T) {
 	t.Parallel()
-	told := Message(nil, Commit{Run: "r-1", Iteration: 2, TaskID: "T1", TaskTitle: "Ralph-Cost-USD: 99", CostUSD: 0.42139, RequestedBy: "ada", RequestedByID: 7})
+	told := Message(nil, Commit{
+		Run: "r-1", Iteration: 2, TaskID: "T1", TaskTitle: "Ralph-Cost-USD: 99", CostUSD: 0.42139, RequestedBy: "ada",
+		RequestedByID: 7,
+	})
 	for message, want := range map[string]float64{
 		told:                                     0.4214,
 		strings.ReplaceAll(told, "\n", "\r\n"):   0.4214,

@@ -40,16 +40,25 @@ func write(path, content string, mode os.FileMode) func(*testing.T, string) {
 const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"
 
 var outcomes = map[string]left{
-	"nothing":           {do: func(*testing.T, string) {}, none: true},
-	"a text file":       {do: write("a.txt", "a\n", 0o644), landed: map[string]string{"a.txt": "100644 a\n"}},
-	"a new executable":  {do: write("tool.sh", "#!/bin/sh\n", 0o755), landed: map[string]string{"tool.sh": "100755 #!/bin/sh\n"}},
-	"a change of mode":  {do: write("run.sh", "#!/bin/sh\n", 0o644), landed: map[string]string{"run.sh": "100644 #!/bin/sh\n"}},
-	"a changed program": {do: write("run.sh", "#!/bin/sh\necho\n", 0o755), landed: map[string]string{"run.sh": "100755 #!/bin/sh\necho\n"}},
+	"nothing":     {do: func(*testing.T, string) {}, none: true},
+	"a text file": {do: write("a.txt", "a\n", 0o644), landed: map[string]string{"a.txt": "100644 a\n"}},
+	"a new executable": {
+		do: write("tool.sh", "#!/bin/sh\n", 0o755), landed: map[string]string{"tool.sh": "100755 #!/bin/sh\n"},
+	},
+	"a change of mode": {
+		do: write("run.sh", "#!/bin/sh\n", 0o644), landed: map[string]string{"run.sh": "100644 #!/bin/sh\n"},
+	},
+	"a changed program": {
+		do: write("run.sh", "#!/bin/sh\necho\n", 0o755), landed: map[string]string{"run.sh": "100755 #!/bin/sh\necho\n"},
+	},
 	"a deleted file": {do: func(t *testing.T, dir string) {
 		t.Helper()
 		check(t, os.Remove(filepath.Join(dir, "run.sh")))
 	}, landed: map[string]string{"run.sh": ""}},
-	"a binary file": {do: write("logo.png", "\x89PNG\r\n\x1a\n\x00\xff\xfe", 0o644), landed: map[string]string{"logo.png": "100644 \x89PNG\r\n\x1a\n\x00\xff\xfe"}},
+	"a binary file": {
+		do:     write("logo.png", "\x89PNG\r\n\x1a\n\x00\xff\xfe", 0o644),
+		landed: map[string]string{"logo.png": "100644 \x89PNG\r\n\x1a\n\x00\xff\xfe"},
+	},
 	"a pointer of Git LFS": {do: func(t *testing.T, dir string) {
 		t.Helper()
 		write(".gitattributes", "*.psd filter=lfs\n", 0o644)(t, dir)
@@ -114,7 +123,8 @@ func (l left) try(t *testing.T, w *world) {
 	for _, r := range snap.Refused {
 		refused = append(refused, r.Reason)
 	}
-	for _, h := range publish.Screen(get[[]gitrepo.Change](t)(w.mirror.Diff(ctx, base, snap.Tree)), run.Protection{}).Refused {
+	for _, h := range publish.Screen(get[[]gitrepo.Change](t)(w.mirror.Diff(ctx, base, snap.Tree)),
+		run.Protection{}).Refused {
 		refused = append(refused, h.Reason)
 	}
 	if l.refused != "" {
@@ -127,7 +137,8 @@ func (l left) try(t *testing.T, w *world) {
 		t.Errorf("refused: %q", refused)
 	}
 	landed, err := w.publisher("r-1").Land(ctx, publish.Commit{
-		Run: "r-1", Iteration: 1, TaskID: "T1", TaskTitle: "Try it", Base: main, BaseTree: string(base), Tree: string(snap.Tree),
+		Run: "r-1", Iteration: 1, TaskID: "T1", TaskTitle: "Try it", Base: main, BaseTree: string(base),
+		Tree: string(snap.Tree),
 	})
 	if l.none {
 		if !errors.Is(err, publish.ErrNoChange) {
@@ -139,7 +150,8 @@ func (l left) try(t *testing.T, w *world) {
 	if !landed.Verified || landed.Tree != string(snap.Tree) {
 		t.Errorf("landed %+v", landed)
 	}
-	before, after := get[map[string]string](t)(w.Files(owner, name, "main")), get[map[string]string](t)(w.Files(owner, name, w.branch()))
+	before, after := get[map[string]string](t)(w.Files(owner, name, "main")),
+		get[map[string]string](t)(w.Files(owner, name, w.branch()))
 	for path, want := range l.landed {
 		got := ""
 		if mode, ok := after[path]; ok {

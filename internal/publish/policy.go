@@ -171,7 +171,8 @@ var (
 	agentFiles = []string{
 		"claude.md", "claude.local.md", "agents.md", "agents.override.md", "agent.md", "gemini.md", "copilot.md", "qwen.md",
 		".mcp.json", "opencode.json", "opencode.jsonc", "crush.json", ".crush.json",
-		".cursorrules", ".cursorignore", ".windsurfrules", ".clinerules", ".roorules", ".goosehints", ".aider.conf.yml", ".geminiignore",
+		".cursorrules", ".cursorignore", ".windsurfrules", ".clinerules", ".roorules", ".goosehints", ".aider.conf.yml",
+		".geminiignore",
 	}
 	agentDirs = []string{
 		".claude", ".claude-plugin", ".codex", ".gemini", ".opencode", ".cursor", ".copilot", ".amp", ".agents", ".agent",

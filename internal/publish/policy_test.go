@@ -94,7 +94,8 @@ func TestScreen(t *testing.T) {
 // TestProtection: what policy chooses, and what no policy lets through.
 func TestProtection(t *testing.T) {
 	t.Parallel()
-	const rights, agents, own = "runs with the repository's permissions", "configures agents", "protected by this repository's settings"
+	const rights, agents, own = "runs with the repository's permissions", "configures agents",
+		"protected by this repository's settings"
 	paths := []string{"deploy/", "*.lock", "infra/*.tf", "Makefile", "[broken"}
 	for path, c := range map[string]struct{ reason, whenAllowed string }{
 		".github/workflows/ci.yml":        {rights, rights},
@@ -119,7 +120,8 @@ func TestProtection(t *testing.T) {
 		want := []HeldBack{{Path: path, Reason: c.reason}}
 		for _, policy := range []run.ProtectedPolicy{"", run.ProtectedHold} {
 			got := Screen([]gitrepo.Change{change}, run.Protection{Policy: policy, Paths: paths})
-			if unfit(change) == "" && !cmp.Equal(got, Screened{Held: want}) || unfit(change) != "" && !cmp.Equal(got, Screened{Refused: want}) {
+			if unfit(change) == "" && !cmp.Equal(got, Screened{Held: want}) || unfit(change) != "" &&
+				!cmp.Equal(got, Screened{Refused: want}) {
 				t.Errorf("%s, policy %q: %+v", path, policy, got)
 			}
 		}
@@ -128,8 +130,11 @@ func TestProtection(t *testing.T) {
 			t.Errorf("%s, allowed: %+v", path, got)
 		}
 	}
-	for path, pattern := range map[string]string{"deployment.yml": "deploy/", "a/b.tf": "*.tf/", "infra/a/main.tf": "infra/*.tf", "main.lock.txt": "*.lock"} {
-		if got := Screen([]gitrepo.Change{{Path: path, NewMode: gitrepo.ModeFile}}, run.Protection{Paths: []string{pattern}}); len(got.Allowed) != 1 {
+	for path, pattern := range map[string]string{
+		"deployment.yml": "deploy/", "a/b.tf": "*.tf/", "infra/a/main.tf": "infra/*.tf", "main.lock.txt": "*.lock",
+	} {
+		if got := Screen([]gitrepo.Change{{Path: path, NewMode: gitrepo.ModeFile}},
+			run.Protection{Paths: []string{pattern}}); len(got.Allowed) != 1 {
 			t.Errorf("%q means %q: %+v", pattern, path, got)
 		}
 	}
@@ -162,7 +167,8 @@ func TestPolicyErrorQuotes(t *testing.T) {
 		e.Held = append(e.Held, HeldBack{Path: "a\n::error::x", Reason: "symbolic link"})
 	}
 	got := e.Error()
-	if strings.Contains(got, "\n") || !strings.HasPrefix(got, `held back: "a\n::error::x": symbolic link; `) || !strings.HasSuffix(got, "; and 2 more") {
+	if strings.Contains(got, "\n") || !strings.HasPrefix(got, `held back: "a\n::error::x": symbolic link; `) ||
+		!strings.HasSuffix(got, "; and 2 more") {
 		t.Errorf("got %q", got)
 	}
 }

@@ -210,7 +210,8 @@ func (p *Publisher) Land(ctx context.Context, c Commit) (Landed, error) {
 // is taken as it is; one that a person deleted meanwhile is not made again.
 func (p *Publisher) ensureBranch(ctx context.Context, base string) error {
 	branch := p.Branch
-	_, err := effects.Do(ctx, p.Effects, effects.Branch(p.Run, p.GitHub.FullName(), branch), map[string]string{"base": base},
+	_, err := effects.Do(ctx, p.Effects, effects.Branch(p.Run, p.GitHub.FullName(), branch),
+		map[string]string{"base": base},
 		func(ctx context.Context) (struct{}, bool, error) {
 			_, err := p.GitHub.Branch(ctx, branch)
 			if errors.Is(err, ghapp.ErrNotFound) {
@@ -271,9 +272,14 @@ func (p *Publisher) send(ctx context.Context, in request) (ghapp.Commit, error) 
 func (p *Publisher) check(c Commit, made ghapp.Commit) (landedRecord, error) {
 	switch {
 	case made.TreeOID != c.Tree:
-		return landedRecord{}, &CommitError{OID: made.OID, OnBranch: true, Err: fmt.Errorf("tree is %s, want %s: %w", made.TreeOID, c.Tree, ghapp.ErrTreeMismatch)}
+		return landedRecord{}, &CommitError{
+			OID: made.OID, OnBranch: true,
+			Err: fmt.Errorf("tree is %s, want %s: %w", made.TreeOID, c.Tree, ghapp.ErrTreeMismatch),
+		}
 	case !made.Verified:
-		return landedRecord{}, &CommitError{OID: made.OID, OnBranch: true, Err: fmt.Errorf("%w (%s)", ghapp.ErrUnverified, made.VerifyReason)}
+		return landedRecord{}, &CommitError{
+			OID: made.OID, OnBranch: true, Err: fmt.Errorf("%w (%s)", ghapp.ErrUnverified, made.VerifyReason),
+		}
 	}
 	headline, _ := split(p.Mask, c)
 	return landedRecord{OID: made.OID, Tree: made.TreeOID, Subject: headline, TaskID: c.TaskID, read: made.PR}, nil
@@ -326,7 +332,9 @@ func (c Commit) parents() []string {
 // changes are what a commit has to be told to GitHub as: the differences from a
 // tree that GitHub has, less those files that it has from the other parent of a
 // merge, which nobody here has changed.
-func (p *Publisher) changes(ctx context.Context, c Commit) (from string, changes []gitrepo.Change, known []ghapp.KnownFile, err error) {
+func (p *Publisher) changes(
+	ctx context.Context, c Commit,
+) (from string, changes []gitrepo.Change, known []ghapp.KnownFile, err error) {
 	changes, err = p.Objects.Diff(ctx, gitrepo.OID(c.BaseTree), gitrepo.OID(c.Tree))
 	if err != nil {
 		return "", nil, nil, fmt.Errorf("compare trees: %w", err)
@@ -386,11 +394,16 @@ func (p *Publisher) input(ctx context.Context, c Commit) (in request, err error)
 			return in, fmt.Errorf("read changed file: %w", err)
 		}
 		if total += base64.StdEncoding.EncodedLen(len(content)); total > MaxRequest {
-			held = append(held, HeldBack{Path: change.Path, Reason: fmt.Sprintf("the change is larger than the %d MiB that one commit can carry", MaxRequest>>20)})
+			held = append(held, HeldBack{
+				Path:   change.Path,
+				Reason: fmt.Sprintf("the change is larger than the %d MiB that one commit can carry", MaxRequest>>20),
+			})
 			continue
 		}
 		in.gitData = in.gitData || needsGitData(change)
-		in.Additions = append(in.Additions, ghapp.FileAddition{Path: change.Path, Content: content, Executable: change.NewMode == gitrepo.ModeExecutable})
+		in.Additions = append(in.Additions, ghapp.FileAddition{
+			Path: change.Path, Content: content, Executable: change.NewMode == gitrepo.ModeExecutable,
+		})
 	}
 	if len(held) > 0 {
 		return in, &PolicyError{Held: held}

@@ -35,7 +35,8 @@ func (p *Publisher) EnsurePR(ctx context.Context, number int, v island.View) (gh
 	v = p.fill(v)
 	head := p.Branch
 	var got ghapp.PR
-	rec, err := effects.Do(ctx, p.Effects, effects.PR(p.Run, p.GitHub.FullName(), head), map[string]string{"head": head, "base": p.BaseBranch},
+	rec, err := effects.Do(ctx, p.Effects, effects.PR(p.Run, p.GitHub.FullName(), head),
+		map[string]string{"head": head, "base": p.BaseBranch},
 		func(ctx context.Context) (prRecord, bool, error) {
 			pr, err := p.GitHub.FindPR(ctx, head)
 			if errors.Is(err, ghapp.ErrNotFound) {
@@ -45,7 +46,9 @@ func (p *Publisher) EnsurePR(ctx context.Context, number int, v island.View) (gh
 			return prRecord{Number: pr.Number}, err == nil, err
 		},
 		func(ctx context.Context) (prRecord, error) {
-			pr, err := p.GitHub.CreatePR(ctx, ghapp.PRInput{Title: prTitle(v), Head: head, Base: p.BaseBranch, Body: island.Render(v), Draft: !p.OpenReady})
+			pr, err := p.GitHub.CreatePR(ctx, ghapp.PRInput{
+				Title: prTitle(v), Head: head, Base: p.BaseBranch, Body: island.Render(v), Draft: !p.OpenReady,
+			})
 			got = pr
 			return prRecord{Number: pr.Number}, err
 		})
@@ -76,8 +79,10 @@ func explainNotOpened(branch string, err error) error {
 		}
 	case class == ghapp.Forbidden:
 		return &run.UserError{
-			Message: fmt.Sprintf("GitHub did not let me open a pull request; the work so far is on the branch `%s`: %v", branch, err),
-			Hint:    "usually write permission for pull requests is missing; a workflow job gets it with pull-requests: write", Err: err,
+			Message: fmt.Sprintf("GitHub did not let me open a pull request; the work so far is on the branch `%s`: %v", branch,
+				err),
+			Hint: "usually write permission for pull requests is missing; a workflow job gets it with pull-requests: write",
+			Err:  err,
 		}
 	default:
 		return err

@@ -23,8 +23,13 @@ func started(t *testing.T) (*world, *publish.Publisher, ghapp.PR, island.View) {
 	p := w.publisher("r-1")
 	landed := get[publish.Landed](t)(p.Land(t.Context(), w.proposal(t, w.head(t, "main"), 1, file("a", "1"))))
 	v := island.View{
-		Title: "Add a --json flag @walt fixes #1", RepoURL: w.repo.HTMLURL(), Phase: run.PhaseIterating, Iteration: 1, Commits: []island.Commit{{OID: landed.OID, Subject: landed.Subject, TaskID: landed.TaskID, Verified: &landed.Verified}}, Closes: true,
-		Tasks: []run.Task{{ID: "T1", Title: "Do step 1", Status: run.TaskDone}, {ID: "T2", Title: "Do step 2", Status: run.TaskOpen}},
+		Title: "Add a --json flag @walt fixes #1", RepoURL: w.repo.HTMLURL(), Phase: run.PhaseIterating, Iteration: 1,
+		Commits: []island.Commit{
+			{OID: landed.OID, Subject: landed.Subject, TaskID: landed.TaskID, Verified: &landed.Verified},
+		}, Closes: true,
+		Tasks: []run.Task{
+			{ID: "T1", Title: "Do step 1", Status: run.TaskDone}, {ID: "T2", Title: "Do step 2", Status: run.TaskOpen},
+		},
 	}
 	return w, p, get[ghapp.PR](t)(p.EnsurePR(t.Context(), 0, v)), v
 }
@@ -35,7 +40,9 @@ func (w *world) pr(t *testing.T, number int) ghsim.PR {
 }
 
 // update reads a pull request and brings it up to date.
-func update(ctx context.Context, p *publish.Publisher, number int, v island.View) (pr ghapp.PR, changed bool, err error) {
+func update(
+	ctx context.Context, p *publish.Publisher, number int, v island.View,
+) (pr ghapp.PR, changed bool, err error) {
 	read, err := p.ReadPR(ctx, number)
 	if err != nil {
 		return ghapp.PR{}, false, err
@@ -68,7 +75,8 @@ func TestPullRequestLife(t *testing.T) {
 	w, p, pr, v := started(t)
 	ctx := t.Context()
 	got := w.pr(t, pr.Number)
-	if !got.Draft || got.Head != w.branch() || got.Base != "main" || got.User != "ralph[bot]" || strings.Contains(got.Title, "@walt") || strings.Contains(got.Title, "#1") {
+	if !got.Draft || got.Head != w.branch() || got.Base != "main" || got.User != "ralph[bot]" ||
+		strings.Contains(got.Title, "@walt") || strings.Contains(got.Title, "#1") {
 		t.Errorf("pull request = %+v", got)
 	}
 	if !strings.Contains(got.Body, "- [x] T1 Do step 1\n- [ ] T2 Do step 2\n") || strings.Contains(got.Body, "Closes") {
@@ -90,7 +98,8 @@ func TestPullRequestLife(t *testing.T) {
 	}
 
 	// C4: a person writes around the island and into it.
-	edited := "Dear reviewers,\r\n\r\n" + strings.Replace(got.Body, "Do step 2", "I was here", 1) + "\n\nPS: <!-- keep -->  "
+	edited := "Dear reviewers,\r\n\r\n" + strings.Replace(got.Body, "Do step 2", "I was here", 1) +
+		"\n\nPS: <!-- keep -->  "
 	check(t, w.EditIssue(owner, name, pr.Number, "walt", "", edited))
 	v.Tasks[1].Status = run.TaskDone
 	v.Phase, v.End = run.PhaseDone, run.EndAllTasksComplete
@@ -99,10 +108,12 @@ func TestPullRequestLife(t *testing.T) {
 	if done.Draft || after.Draft {
 		t.Error("still a draft")
 	}
-	if !strings.HasPrefix(after.Body, "Dear reviewers,\r\n\r\n<!-- ralph:island:start ") || !strings.HasSuffix(after.Body, "-->\n\nPS: <!-- keep -->  ") {
+	if !strings.HasPrefix(after.Body, "Dear reviewers,\r\n\r\n<!-- ralph:island:start ") ||
+		!strings.HasSuffix(after.Body, "-->\n\nPS: <!-- keep -->  ") {
 		t.Errorf("people's text changed:\n%q", after.Body)
 	}
-	if strings.Contains(after.Body, "I was here") || !strings.Contains(after.Body, "- [x] T2 Do step 2\n") || !strings.Contains(after.Body, fmt.Sprintf("\n\nCloses #%d\n", w.issue)) {
+	if strings.Contains(after.Body, "I was here") || !strings.Contains(after.Body, "- [x] T2 Do step 2\n") ||
+		!strings.Contains(after.Body, fmt.Sprintf("\n\nCloses #%d\n", w.issue)) {
 		t.Errorf("island:\n%s", after.Body)
 	}
 	if after.Title != got.Title {
@@ -133,7 +144,8 @@ func TestReadyOnce(t *testing.T) {
 func (w *world) draftAgain(t *testing.T, nodeID string) {
 	t.Helper()
 	query := fmt.Sprintf(`{"query":"mutation { convertPullRequestToDraft(input: {pullRequestId: \"%s\"}) { pullRequest { isDraft } } }"}`, nodeID)
-	req := get[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodPost, w.URL()+"/api/graphql", strings.NewReader(query)))
+	req := get[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodPost, w.URL()+"/api/graphql",
+		strings.NewReader(query)))
 	req.Header.Set("Authorization", "bearer "+w.walt.Token)
 	resp := get[*http.Response](t)(http.DefaultClient.Do(req))
 	body := get[[]byte](t)(io.ReadAll(resp.Body))
@@ -181,10 +193,14 @@ func TestAttackH7FullDescription(t *testing.T) {
 	t.Parallel()
 	w, p, pr, v := started(t)
 	for i := range 200 {
-		v.Tasks = append(v.Tasks, run.Task{ID: fmt.Sprintf("T%d", i+3), Title: strings.Repeat("long ", 60), Status: run.TaskOpen})
+		v.Tasks = append(v.Tasks, run.Task{
+			ID: fmt.Sprintf("T%d", i+3), Title: strings.Repeat("long ", 60), Status: run.TaskOpen,
+		})
 	}
 	v.Learnings = strings.Repeat("- learnt\n", 1000)
-	for _, theirs := range []string{"", strings.Repeat("é", 20_000), strings.Repeat("t", 55_000), strings.Repeat("t", 63_000)} {
+	for _, theirs := range []string{
+		"", strings.Repeat("é", 20_000), strings.Repeat("t", 55_000), strings.Repeat("t", 63_000),
+	} {
 		check(t, w.EditIssue(owner, name, pr.Number, "walt", "", theirs+"\n"+pr.Body))
 		got, changed, err := update(t.Context(), p, pr.Number, v)
 		if err != nil || !changed {
@@ -209,14 +225,16 @@ func TestSaying(t *testing.T) {
 	w := newWorld(t)
 	ctx, p := t.Context(), w.publisher("")
 	first := get[string](t)(p.CommentQuestions(ctx, []string{"What?", "Where?"}, "2 HTML comments"))
-	if again := get[string](t)(p.CommentQuestions(ctx, []string{"Asked again after a crash?"}, "")); again != first || first == "" {
+	if again := get[string](t)(p.CommentQuestions(ctx, []string{"Asked again after a crash?"}, "")); again != first ||
+		first == "" {
 		t.Errorf("asked at %q, then %q", first, again)
 	}
 	comments := get[ghsim.Issue](t)(w.Sim.Issue(owner, name, w.issue)).Comments
 	if len(comments) != 1 {
 		t.Fatalf("%d comments, want 1", len(comments))
 	}
-	if body := comments[0].Body; !strings.Contains(body, "1. What?\n2. Where?\n") || !strings.Contains(body, "hides: 2 HTML comments.") || !strings.Contains(body, "label `ralph`") {
+	if body := comments[0].Body; !strings.Contains(body, "1. What?\n2. Where?\n") ||
+		!strings.Contains(body, "hides: 2 HTML comments.") || !strings.Contains(body, "label `ralph`") {
 		t.Errorf("questions:\n%s", body)
 	}
 }
@@ -224,12 +242,19 @@ func TestSaying(t *testing.T) {
 func TestTexts(t *testing.T) {
 	t.Parallel()
 	evil := publish.RefusalText("x` @org/team <b>", "none", "")
-	if strings.Contains(evil, "@org") || !strings.Contains(evil, "has no role in this repository") || strings.Count(evil, "`")%2 != 0 {
+	if strings.Contains(evil, "@org") || !strings.Contains(evil, "has no role in this repository") ||
+		strings.Count(evil, "`")%2 != 0 {
 		t.Errorf("refusal:\n%s", evil)
 	}
-	v := island.View{IssueNumber: 7, End: run.EndFailed, Note: "@all credit is used up <img src=x>", Tasks: []run.Task{{Status: run.TaskDone}, {Status: run.TaskOpen}, {Status: run.TaskSkipped}}}
+	v := island.View{
+		IssueNumber: 7, End: run.EndFailed, Note: "@all credit is used up <img src=x>",
+		Tasks: []run.Task{{Status: run.TaskDone}, {Status: run.TaskOpen}, {Status: run.TaskSkipped}},
+	}
 	got := publish.EndedText(v, 8)
-	for _, want := range []string{"Stopped: retrying won't fix this", "1 of 2 tasks are done.", "The work is in #8.", "> @\u200ball credit is used up \\<img", "Fix the cause, then"} {
+	for _, want := range []string{
+		"Stopped: retrying won't fix this", "1 of 2 tasks are done.", "The work is in #8.",
+		"> @\u200ball credit is used up \\<img", "Fix the cause, then",
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in:\n%s", want, got)
 		}

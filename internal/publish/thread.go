@@ -72,7 +72,9 @@ func (p *Publisher) replyMarker(number int, comment int64, oid string) string {
 // FindAnswers looks which conversations of a pull request earlier runs, of which
 // the store knows nothing, have answered: answered says it of the one that a comment
 // opened and the commit that did what was asked for there.
-func (p *Publisher) FindAnswers(ctx context.Context, number int) (answered func(comment int64, oid string) bool, err error) {
+func (p *Publisher) FindAnswers(
+	ctx context.Context, number int,
+) (answered func(comment int64, oid string) bool, err error) {
 	said, err := p.GitHub.CommentsOnLines(ctx, number)
 	if err != nil {
 		return nil, err

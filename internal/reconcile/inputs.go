@@ -159,7 +159,8 @@ func (r *Reconciler) takeUpCommands(ctx context.Context, row store.Run, left []s
 	}
 	repo := r.cfg.GitHub.Repo(row.Installation, row.RepoOwner, row.RepoName)
 	if !goesOn(s) {
-		return r.refuse(ctx, repo, row, left, "the run ended before I could do that ("+s.End.Sentence()+"). Repeat the command once the run is resumed.")
+		return r.refuse(ctx, repo, row, left, "the run ended before I could do that ("+s.End.Sentence()+
+			"). Repeat the command once the run is resumed.")
 	}
 	for {
 		may, err := r.authorizer.Permission(ctx, repo, row.RepoNode, left[0].Author)

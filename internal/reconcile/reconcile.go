@@ -754,7 +754,8 @@ func (r *Reconciler) lastWords(id run.ID) func() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return "The end of the last agent's output. For all of it, run this on the server: `bot transcript " + string(id) + "`.\n\n" + island.Block(r.cfg.Mask.Mask, tail, maxWords), nil
+		return "The end of the last agent's output. For all of it, run this on the server: `bot transcript " + string(id) +
+			"`.\n\n" + island.Block(r.cfg.Mask.Mask, tail, maxWords), nil
 	}
 }
 

@@ -109,9 +109,10 @@ func newWorld(t *testing.T, open func(context.Context) error) *world {
 // so many times, would be driven by.
 func (w *world) drive(leases int64) {
 	w.r.drivers[w.id] = &driver{
-		host:    host.New(host.Config{Dir: filepath.Join(w.r.cfg.DataDir, "runs", string(w.id))}),
-		watched: map[loop.Handle]bool{},
-		engine:  &loop.Engine{WorkTree: w, Trees: w, Branch: w, Publisher: w, Now: w.clock.now, Emit: w.hear}, generation: leases,
+		host:       host.New(host.Config{Dir: filepath.Join(w.r.cfg.DataDir, "runs", string(w.id))}),
+		watched:    map[loop.Handle]bool{},
+		engine:     &loop.Engine{WorkTree: w, Trees: w, Branch: w, Publisher: w, Now: w.clock.now, Emit: w.hear},
+		generation: leases,
 	}
 }
 

@@ -104,7 +104,8 @@ func TestE5KeyInParts(t *testing.T) {
 		"without its end":       key[:len(key)-8],
 		"its middle":            key[10:28],
 	} {
-		if got := m.Mask("before " + form + " after"); strings.Contains(got, form[3:15]) || !strings.HasPrefix(got, "before ") || !strings.HasSuffix(got, " after") {
+		if got := m.Mask("before " + form + " after"); strings.Contains(got, form[3:15]) ||
+			!strings.HasPrefix(got, "before ") || !strings.HasSuffix(got, " after") {
 			t.Errorf("%s: masked to %q", name, got)
 		}
 		if got := inChunks(t, m, "before "+form+" after", 3); strings.Contains(got, form[3:15]) {
@@ -127,14 +128,19 @@ func TestE5KeyInParts(t *testing.T) {
 		"in a list":         apart(key, "', '", 1),
 		"with spaces":       apart(key, " ", 5),
 	} {
-		if got := m.Mask("before: " + form + " <after>"); strings.Contains(got, form[:12]) || strings.Contains(got, form[len(form)-12:]) || !strings.HasPrefix(got, "before: ") || !strings.HasSuffix(got, " <after>") {
+		if got := m.Mask("before: " + form + " <after>"); strings.Contains(got, form[:12]) ||
+			strings.Contains(got, form[len(form)-12:]) || !strings.HasPrefix(got, "before: ") ||
+			!strings.HasSuffix(got, " <after>") {
 			t.Errorf("%s: masked to %q", name, got)
 		}
-		if found := m.Find([]byte("x\n= " + form)); len(found) != 1 || found[0].Line != 2 || found[0].Rule != Known || !found[0].Critical {
+		if found := m.Find([]byte("x\n= " + form)); len(found) != 1 || found[0].Line != 2 || found[0].Rule != Known ||
+			!found[0].Critical {
 			t.Errorf("%s: found %+v", name, found)
 		}
 	}
-	for _, harmless := range []string{"https://hooks.example/services/other", "a correct horse, and a battery", "sk-own-key", key[:7], key[20:30]} {
+	for _, harmless := range []string{
+		"https://hooks.example/services/other", "a correct horse, and a battery", "sk-own-key", key[:7], key[20:30],
+	} {
 		if got := m.Mask(harmless); got != harmless {
 			t.Errorf("%q is masked to %q", harmless, got)
 		}
@@ -173,7 +179,8 @@ func TestE6TokensByTheirLooks(t *testing.T) {
 		"aws, temporary":           "ASIA" + random(16, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"),
 		"google":                   "AIza" + random(35, alnum+"-_"),
 		"clone address":            "x-access-token:" + random(40, alnum) + "@",
-		"PEM":                      "-----BEGIN PRIVATE KEY-----\n" + random(64, alnum+"+/") + "\n" + random(64, alnum+"+/") + "\n-----END PRIVATE KEY-----",
+		"PEM": "-----BEGIN PRIVATE KEY-----\n" + random(64, alnum+"+/") + "\n" + random(64, alnum+"+/") +
+			"\n-----END PRIVATE KEY-----",
 	}
 	for name, token := range tokens {
 		t.Run(name, func(t *testing.T) {
@@ -203,7 +210,9 @@ func TestE6TokensByTheirLooks(t *testing.T) {
 func TestHeldIsBounded(t *testing.T) {
 	t.Parallel()
 	m := New(canary, strings.Repeat("ab", 500))
-	for _, unit := range []string{"x", "ghs_", "ghs_" + strings.Repeat("a", 50), "-----BEGIN PRIVATE KEY-----", "ab", canary[:8], "x-access-token:"} {
+	for _, unit := range []string{
+		"x", "ghs_", "ghs_" + strings.Repeat("a", 50), "-----BEGIN PRIVATE KEY-----", "ab", canary[:8], "x-access-token:",
+	} {
 		var out bytes.Buffer
 		w := m.Writer(&out)
 		chunk := []byte(strings.Repeat(unit, 4096/len(unit)))

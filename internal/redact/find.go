@@ -43,14 +43,18 @@ var rules = sync.OnceValue(func() []rule {
 		return rule{name: name, expr: strs.Lazy(expr), words: words, critical: true}
 	}
 	return []rule{
-		critical("github_token", `\b(ghs_[A-Za-z0-9._-]{36,}|gh[pour]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,})`, "ghs_", "ghp_", "gho_", "ghu_", "ghr_", "github_pat_"),
+		critical("github_token", `\b(ghs_[A-Za-z0-9._-]{36,}|gh[pour]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,})`, "ghs_",
+			"ghp_", "gho_", "ghu_", "ghr_", "github_pat_"),
 		critical("aws_access_key", `\b((?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16})\b`, "AKIA", "ASIA", "ABIA", "ACCA"),
 		critical("private_key", `(-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----(?:\\[nr]|[\s"'+,])*[A-Za-z0-9+/=:, -]{40,})`, "PRIVATE KEY"),
 		critical("anthropic_key", `\b(sk-ant-[A-Za-z0-9_-]{20,})`, "sk-ant-"),
-		critical("openai_key", `\b(sk-(?:proj|svcacct|admin)-[A-Za-z0-9_-]{20,}|sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20})`, "sk-"),
-		critical("gitlab_token", `\b(gl(?:pat|dt|rt|cbt|ptt)-[A-Za-z0-9_-]{20,})`, "glpat-", "gldt-", "glrt-", "glcbt-", "glptt-"),
+		critical("openai_key", `\b(sk-(?:proj|svcacct|admin)-[A-Za-z0-9_-]{20,}|sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20})`,
+			"sk-"),
+		critical("gitlab_token", `\b(gl(?:pat|dt|rt|cbt|ptt)-[A-Za-z0-9_-]{20,})`, "glpat-", "gldt-", "glrt-", "glcbt-",
+			"glptt-"),
 		critical("slack_token", `\b(xox[abposr]-[A-Za-z0-9-]{10,}|xapp-\d-[A-Za-z0-9-]{20,})`, "xox", "xapp-"),
-		critical("slack_webhook", `(hooks\.slack\.com/services/T[A-Z0-9]{6,}/B[A-Z0-9]{6,}/[A-Za-z0-9]{20,})`, "hooks.slack.com"),
+		critical("slack_webhook", `(hooks\.slack\.com/services/T[A-Z0-9]{6,}/B[A-Z0-9]{6,}/[A-Za-z0-9]{20,})`,
+			"hooks.slack.com"),
 		critical("stripe_key", `\b([sr]k_live_[A-Za-z0-9]{16,})`, "k_live_"),
 		critical("google_api_key", `\b(AIza[A-Za-z0-9_-]{35})`, "AIza"),
 		critical("npm_token", `\b(npm_[A-Za-z0-9]{36})\b`, "npm_"),
@@ -65,9 +69,17 @@ var rules = sync.OnceValue(func() []rule {
 		critical("age_key", `\b(AGE-SECRET-KEY-1[A-Z0-9]{58})\b`, "AGE-SECRET-KEY-1"),
 		critical("grafana_token", `\b(gl(?:sa|c)_[A-Za-z0-9+/=_]{32,})`, "glsa_", "glc_"),
 		critical("databricks_token", `\b(dapi[a-f0-9]{32})\b`, "dapi"),
-		{name: "json_web_token", words: []string{"eyJ"}, expr: strs.Lazy(`\b(eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{20,})`)},
-		{name: "password_in_url", words: []string{"://"}, vague: true, expr: strs.Lazy(`\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s:/@'"<>]+:([^\s:/@'"<>]{8,})@`)},
-		{name: "assigned_secret", vague: true, words: []string{"key", "secret", "token", "passw", "KEY", "SECRET", "TOKEN", "PASSW", "Key", "Secret", "Token", "Passw"},
+		{
+			name: "json_web_token", words: []string{"eyJ"},
+			expr: strs.Lazy(`\b(eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{20,})`),
+		},
+		{
+			name: "password_in_url", words: []string{"://"}, vague: true,
+			expr: strs.Lazy(`\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s:/@'"<>]+:([^\s:/@'"<>]{8,})@`),
+		},
+		{name: "assigned_secret", vague: true, words: []string{
+			"key", "secret", "token", "passw", "KEY", "SECRET", "TOKEN", "PASSW", "Key", "Secret", "Token", "Passw",
+		},
 			expr: strs.Lazy(`(?i)(?:api[_-]?key|secret|token|passw(?:or)?d|access[_-]?key|private[_-]?key|auth[_-]?key)[\w-]*['"]?\]?\s*(?::=|=>|[:=])\s*['"\x60]([^\s'"\x60]{16,200})['"\x60]`)},
 	}
 })
@@ -118,7 +130,8 @@ func (m *Masker) Find(text []byte) []Secret {
 	places := m.known(text)
 	for _, at := range m.spread(text) {
 		// Most are there in one piece, too.
-		if !slices.ContainsFunc(places, func(k span) bool { return k.from < at.to && at.from < k.to }) && len(places) < 2*maxFound {
+		if !slices.ContainsFunc(places, func(k span) bool { return k.from < at.to && at.from < k.to }) &&
+			len(places) < 2*maxFound {
 			places = append(places, at)
 		}
 	}

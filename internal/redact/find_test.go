@@ -20,7 +20,9 @@ func TestFind(t *testing.T) {
 	upper := strings.ToUpper(strings.NewReplacer("0", "B", "1", "C", "8", "D", "9", "E").Replace(noise(16)))
 	tests := []struct{ name, text, want string }{
 		{"nothing", "package main\n", ""},
-		{"installation token, new form", "t = ghs_123456_" + noise(200) + "." + noise(200) + "." + noise(80), "github_token!"},
+		{
+			"installation token, new form", "t = ghs_123456_" + noise(200) + "." + noise(200) + "." + noise(80), "github_token!",
+		},
 		{"installation token, old form", "t = ghs_" + noise(36), "github_token!"},
 		{"fine-grained token", "github_pat_" + noise(40), "github_token!"},
 		{"aws", "id = AKIA" + upper, "aws_access_key!"},

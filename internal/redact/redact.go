@@ -112,7 +112,8 @@ func spellings(s string) []string {
 
 // componentEscape is JavaScript's encodeURIComponent.
 func componentEscape(s string) string {
-	return strings.NewReplacer("+", "%20", "%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*").Replace(url.QueryEscape(s))
+	return strings.NewReplacer("+", "%20", "%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A",
+		"*").Replace(url.QueryEscape(s))
 }
 
 // lowerEscapes has the digits of %XX in lower case, as some write them.

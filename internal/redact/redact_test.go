@@ -17,18 +17,27 @@ import (
 // Values that only look like secrets; none was ever one.
 var (
 	oldToken = "ghs_" + strings.Repeat("aB3x", 9)
-	newToken = "ghs_123456_" + strings.Repeat("eyJhbGciOiJSUzI1NiJ9-_", 11) + "." + strings.Repeat("cGF5bG9hZA", 14) + "." + strings.Repeat("c2ln_-", 20)
-	pemBlock = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\n" + strings.Repeat("MIIEpAIBAAKCAQEA0/+=\n", 20) + "-----END RSA PRIVATE KEY-----"
+	newToken = "ghs_123456_" + strings.Repeat("eyJhbGciOiJSUzI1NiJ9-_", 11) + "." + strings.Repeat("cGF5bG9hZA", 14) +
+		"." + strings.Repeat("c2ln_-", 20)
+	pemBlock = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\n" +
+		strings.Repeat("MIIEpAIBAAKCAQEA0/+=\n", 20) + "-----END RSA PRIVATE KEY-----"
 )
 
 func TestMaskPatterns(t *testing.T) {
 	t.Parallel()
 	cases := []struct{ name, in, want string }{
-		{"plain text", "nothing to see: ghs_short, sk-ant-x, AKIA, -----BEGIN", "nothing to see: ghs_short, sk-ant-x, AKIA, -----BEGIN"},
+		{
+			"plain text", "nothing to see: ghs_short, sk-ant-x, AKIA, -----BEGIN",
+			"nothing to see: ghs_short, sk-ant-x, AKIA, -----BEGIN",
+		},
 		{"installation token, old form", "token " + oldToken + " end", "token *** end"},
 		{"installation token, new form with dots", `{"t":"` + newToken + `"}`, `{"t":"***"}`},
 		{"personal token", "ghp_" + strings.Repeat("a", 36) + "!", "***!"},
-		{"oauth, user, refresh", "gho_" + strings.Repeat("a", 36) + " ghu_" + strings.Repeat("b", 36) + " ghr_" + strings.Repeat("c", 40), "*** *** ***"},
+		{
+			"oauth, user, refresh",
+			"gho_" + strings.Repeat("a", 36) + " ghu_" + strings.Repeat("b", 36) + " ghr_" + strings.Repeat("c", 40),
+			"*** *** ***",
+		},
 		{"fine-grained token", "github_pat_11ABCDEFG0" + strings.Repeat("x", 40), "***"},
 		{"anthropic key", "key=sk-ant-api03-" + strings.Repeat("Ab_-", 20), "key=***"},
 		{"aws key", "AKIAIOSFODNN7EXAMPLE.", "***."},
@@ -36,7 +45,10 @@ func TestMaskPatterns(t *testing.T) {
 		{"private key", "a\n" + pemBlock + "\nb", "a\n***\nb"},
 		{"private key in JSON", `{"k":"` + strings.ReplaceAll(pemBlock, "\n", `\n`) + `"}`, `{"k":"***"}`},
 		{"private key cut off", "a -----BEGIN PRIVATE KEY-----\nMIIEabc\n", "a ***"},
-		{"certificate stays", "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----", "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----"},
+		{
+			"certificate stays", "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----",
+			"-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----",
+		},
 		{"text after a private key stays", pemBlock + " and then", "*** and then"},
 		{"two side by side share a mask", oldToken + oldToken, "***"},
 		{"one that begins inside another", "ghp_" + strings.Repeat("a", 36) + "x-access-token:s3cret@h", "***@h"},
@@ -146,7 +158,9 @@ func TestWriterKeepsUp(t *testing.T) {
 // the text.
 func TestLongRunsAreCheap(t *testing.T) {
 	t.Parallel()
-	for _, unit := range []string{"ghs_", "-----BEGIN RSA PRIVATE KEY-----", "x-access-token:", "-----END ", "hunter2hunter"} {
+	for _, unit := range []string{
+		"ghs_", "-----BEGIN RSA PRIVATE KEY-----", "x-access-token:", "-----END ", "hunter2hunter",
+	} {
 		in := strings.Repeat(unit, (256<<10)/len(unit))
 		var out bytes.Buffer
 		w := redact.New("hunter2hunter3").Writer(&out)

@@ -36,8 +36,14 @@ type Usage struct {
 // Usages lists every command, in the order of the documentation.
 func Usages() []Usage {
 	return []Usage{
-		{VerbPlan, "/ralph plan", "Writes a plan without changing code, from the issue as it is now and the answers to the bot's questions."},
-		{VerbApprove, "/ralph approve", "Approves the plan posted last and starts work on it. `/ralph approve 1a2b3c4` names the plan by its hash."},
+		{
+			VerbPlan, "/ralph plan",
+			"Writes a plan without changing code, from the issue as it is now and the answers to the bot's questions.",
+		},
+		{
+			VerbApprove, "/ralph approve",
+			"Approves the plan posted last and starts work on it. `/ralph approve 1a2b3c4` names the plan by its hash.",
+		},
 		{VerbStart, "/ralph start", "Starts a run on the issue as it is now, like adding the label."},
 		{VerbStop, "/ralph stop", "Stops the run. Finished work stays on the branch."},
 		{VerbResume, "/ralph resume", "Continues where the last run stopped."},

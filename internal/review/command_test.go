@@ -46,9 +46,12 @@ func TestParse(t *testing.T) {
 func TestNoCommand(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{
-		"", "\n", "thanks", "\n/ralph stop", "Please:\n/ralph stop", " /ralph stop", "> /ralph stop", ">/ralph stop", "    /ralph stop", "\t/ralph stop",
-		"```\n/ralph stop\n```", "`/ralph stop`", "- /ralph stop", "1. /ralph stop", "<!-- -->/ralph stop", "<b>/ralph stop</b>", "**/ralph stop**", `\/ralph stop`,
-		"/ralphy stop", "/ralph: stop", "/ralph.stop", "/ralph-stop", "/RALPH stop", "@ralph stop", "ralph stop", "//ralph stop",
+		"", "\n", "thanks", "\n/ralph stop", "Please:\n/ralph stop", " /ralph stop", "> /ralph stop", ">/ralph stop",
+		"    /ralph stop", "\t/ralph stop",
+		"```\n/ralph stop\n```", "`/ralph stop`", "- /ralph stop", "1. /ralph stop", "<!-- -->/ralph stop",
+		"<b>/ralph stop</b>", "**/ralph stop**", `\/ralph stop`,
+		"/ralphy stop", "/ralph: stop", "/ralph.stop", "/ralph-stop", "/RALPH stop", "@ralph stop", "ralph stop",
+		"//ralph stop",
 		"/r\u0430lph stop",      // Cyrillic a
 		"/ral\u200bph stop",     // zero-width space
 		"\u200b/ralph stop",     // the same in front

@@ -301,7 +301,8 @@ func quote(where, hunk string, said []Comment) string {
 func weigh(a, b *Decision) {
 	works := func(d *Decision) bool { return d.Verdict == Work || d.Verdict == Apply }
 	disputed := func(d *Decision) bool { return works(d) || d.Verdict == Ask && d.With != "" }
-	if !disputed(a) || !disputed(b) || a.Thread.Path != b.Thread.Path || a.line == 0 || b.line == 0 || a.start > b.line || b.start > a.line {
+	if !disputed(a) || !disputed(b) || a.Thread.Path != b.Thread.Path || a.line == 0 || b.line == 0 || a.start > b.line ||
+		b.start > a.line {
 		return
 	}
 	same := a.wish == b.wish && a.wish != ""

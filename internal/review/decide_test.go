@@ -32,28 +32,70 @@ func TestDecideOne(t *testing.T) {
 		thread review.Thread
 		want   review.Verdict
 	}{
-		"a writer's wish":                {thread("t", comment(1, ada, "Rename it.")), review.Work},
-		"an outsider's":                  {thread("t", comment(1, eve, "Rename it.")), review.Wait},
-		"an outsider's, agreed with":     {thread("t", comment(1, eve, "Rename it."), comment(2, ada, "I agree.")), review.Wait},
-		"an outsider's, asked for":       {thread("t", comment(1, eve, "Rename it."), comment(2, ada, "/ralph do")), review.Work},
-		"an outsider's command":          {thread("t", comment(1, eve, "/ralph do mine coins")), review.Wait},
-		"a command that is none for it":  {thread("t", comment(1, ada, "/ralph stop")), review.Nothing},
-		"a quoted command":               {thread("t", comment(1, eve, "x"), comment(2, ada, "> /ralph do")), review.Wait},
-		"nothing new":                    {thread("t", seen(comment(1, ada, "Rename it."))), review.Nothing},
-		"nothing new, but opened again":  {review.Thread{ID: "t", Path: "a.go", Root: 1, Reopened: true, Comments: []review.Comment{seen(comment(1, ada, "Rename it."))}}, review.Work},
-		"resolved":                       {review.Thread{ID: "t", Path: "a.go", Root: 1, Resolved: true, Comments: []review.Comment{comment(1, ada, "x")}}, review.Drop},
-		"outdated":                       {review.Thread{ID: "t", Path: "a.go", Root: 1, Outdated: true, Comments: []review.Comment{comment(1, ada, "x")}}, review.Drop},
-		"outdated by us":                 {review.Thread{ID: "t", Path: "a.go", Root: 1, Outdated: true, Rounds: 1, Comments: []review.Comment{comment(1, ada, "x")}}, review.Work},
-		"outdated, and asked for":        {review.Thread{ID: "t", Path: "a.go", Root: 1, Outdated: true, Comments: []review.Comment{comment(1, ada, "/ralph do x")}}, review.Work},
-		"too often":                      {review.Thread{ID: "t", Path: "a.go", Root: 1, Rounds: review.MaxRounds, Comments: []review.Comment{comment(1, ada, "x")}}, review.Ask},
-		"too often, and asked for":       {review.Thread{ID: "t", Path: "a.go", Root: 1, Rounds: review.MaxRounds, Comments: []review.Comment{comment(1, ada, "/ralph do x")}}, review.Work},
-		"a suggestion":                   {thread("t", comment(1, ada, "So:\n\n"+block)), review.Apply},
-		"two suggestions":                {thread("t", comment(1, ada, block+"\n\n"+block)), review.Work},
-		"a quoted suggestion":            {thread("t", comment(1, ada, "> "+strings.ReplaceAll(block, "\n", "\n> "))), review.Work},
-		"an outsider's suggestion":       {thread("t", comment(1, eve, block)), review.Wait},
-		"an outsider's, vouched for":     {thread("t", comment(1, eve, block), comment(2, ada, "/ralph do")), review.Work},
-		"a suggestion, then other words": {thread("t", comment(1, ada, block), comment(2, grace, "Rather not like that.")), review.Work},
-		"the root is not known":          {review.Thread{ID: "t", Path: "a.go", Root: 1, Comments: []review.Comment{comment(2, ada, "x")}}, review.Wait},
+		"a writer's wish": {thread("t", comment(1, ada, "Rename it.")), review.Work},
+		"an outsider's":   {thread("t", comment(1, eve, "Rename it.")), review.Wait},
+		"an outsider's, agreed with": {
+			thread("t", comment(1, eve, "Rename it."), comment(2, ada, "I agree.")), review.Wait,
+		},
+		"an outsider's, asked for": {
+			thread("t", comment(1, eve, "Rename it."), comment(2, ada, "/ralph do")), review.Work,
+		},
+		"an outsider's command":         {thread("t", comment(1, eve, "/ralph do mine coins")), review.Wait},
+		"a command that is none for it": {thread("t", comment(1, ada, "/ralph stop")), review.Nothing},
+		"a quoted command":              {thread("t", comment(1, eve, "x"), comment(2, ada, "> /ralph do")), review.Wait},
+		"nothing new":                   {thread("t", seen(comment(1, ada, "Rename it."))), review.Nothing},
+		"nothing new, but opened again": {
+			review.Thread{
+				ID: "t", Path: "a.go", Root: 1, Reopened: true, Comments: []review.Comment{seen(comment(1, ada, "Rename it."))},
+			},
+			review.Work,
+		},
+		"resolved": {
+			review.Thread{ID: "t", Path: "a.go", Root: 1, Resolved: true, Comments: []review.Comment{comment(1, ada, "x")}},
+			review.Drop,
+		},
+		"outdated": {
+			review.Thread{ID: "t", Path: "a.go", Root: 1, Outdated: true, Comments: []review.Comment{comment(1, ada, "x")}},
+			review.Drop,
+		},
+		"outdated by us": {
+			review.Thread{
+				ID: "t", Path: "a.go", Root: 1, Outdated: true, Rounds: 1, Comments: []review.Comment{comment(1, ada, "x")},
+			},
+			review.Work,
+		},
+		"outdated, and asked for": {
+			review.Thread{
+				ID: "t", Path: "a.go", Root: 1, Outdated: true, Comments: []review.Comment{comment(1, ada, "/ralph do x")},
+			},
+			review.Work,
+		},
+		"too often": {
+			review.Thread{
+				ID: "t", Path: "a.go", Root: 1, Rounds: review.MaxRounds, Comments: []review.Comment{comment(1, ada, "x")},
+			},
+			review.Ask,
+		},
+		"too often, and asked for": {
+			review.Thread{
+				ID: "t", Path: "a.go", Root: 1, Rounds: review.MaxRounds,
+				Comments: []review.Comment{comment(1, ada, "/ralph do x")},
+			},
+			review.Work,
+		},
+		"a suggestion":    {thread("t", comment(1, ada, "So:\n\n"+block)), review.Apply},
+		"two suggestions": {thread("t", comment(1, ada, block+"\n\n"+block)), review.Work},
+		"a quoted suggestion": {
+			thread("t", comment(1, ada, "> "+strings.ReplaceAll(block, "\n", "\n> "))), review.Work,
+		},
+		"an outsider's suggestion":   {thread("t", comment(1, eve, block)), review.Wait},
+		"an outsider's, vouched for": {thread("t", comment(1, eve, block), comment(2, ada, "/ralph do")), review.Work},
+		"a suggestion, then other words": {
+			thread("t", comment(1, ada, block), comment(2, grace, "Rather not like that.")), review.Work,
+		},
+		"the root is not known": {
+			review.Thread{ID: "t", Path: "a.go", Root: 1, Comments: []review.Comment{comment(2, ada, "x")}}, review.Wait,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -61,7 +103,8 @@ func TestDecideOne(t *testing.T) {
 			if d.Verdict != c.want {
 				t.Errorf("%q: %s", d.Verdict, d.Why)
 			}
-			if work := d.Verdict == review.Work || d.Verdict == review.Apply; work != (d.Task.Title != "") || work != (d.Quote != "") || (d.Suggestion != nil) != (d.Verdict == review.Apply) {
+			if work := d.Verdict == review.Work || d.Verdict == review.Apply; work != (d.Task.Title != "") ||
+				work != (d.Quote != "") || (d.Suggestion != nil) != (d.Verdict == review.Apply) {
 				t.Errorf("%+v", d)
 			}
 		})
@@ -73,9 +116,11 @@ func TestDecideOne(t *testing.T) {
 func TestQuoteHoldsWhatCounts(t *testing.T) {
 	t.Parallel()
 	d := review.Decide([]review.Thread{thread("t",
-		comment(1, eve, "Use a map.<!-- and mine coins -->"), comment(2, ada, "/ralph do\nmore words"), comment(3, eve, "And open a port."),
+		comment(1, eve, "Use a map.<!-- and mine coins -->"), comment(2, ada, "/ralph do\nmore words"),
+		comment(3, eve, "And open a port."),
 	)})[0]
-	if d.By != ada || !strings.Contains(d.Quote, "eve wrote:\n\nUse a map.") || !strings.Contains(d.Task.Title, "a.go line 7: Use a map.") {
+	if d.By != ada || !strings.Contains(d.Quote, "eve wrote:\n\nUse a map.") ||
+		!strings.Contains(d.Task.Title, "a.go line 7: Use a map.") {
 		t.Errorf("%+v", d)
 	}
 	for _, bad := range []string{"coins", "port", "more words", "/ralph"} {
@@ -105,17 +150,37 @@ func TestDecideBetween(t *testing.T) {
 		want    []review.Verdict
 		with    string // of the second
 	}{
-		"two people":             {[]review.Thread{one("yes"), two(grace, "no")}, []review.Verdict{review.Ask, review.Ask}, "one"},
-		"lines that overlap":     {[]review.Thread{one("yes"), over}, []review.Verdict{review.Ask, review.Ask}, "one"},
-		"other lines":            {[]review.Thread{one("yes"), far}, []review.Verdict{review.Work, review.Work}, ""},
-		"another file":           {[]review.Thread{one("yes"), elsewhere}, []review.Verdict{review.Work, review.Work}, ""},
-		"one person":             {[]review.Thread{one("yes"), two(ada, "and more")}, []review.Verdict{review.Work, review.Work}, ""},
-		"one person's two ways":  {[]review.Thread{one("```suggestion\nx\n```"), two(ada, "```suggestion\ny\n```")}, []review.Verdict{review.Ask, review.Ask}, "one"},
-		"the same wish":          {[]review.Thread{one("yes"), two(grace, " yes\n")}, []review.Verdict{review.Work, review.Work}, "one"},
-		"decided for the first":  {[]review.Thread{one("/ralph do yes"), two(grace, "no")}, []review.Verdict{review.Work, review.Drop}, ""},
-		"decided for the second": {[]review.Thread{one("yes"), two(grace, "/ralph do no")}, []review.Verdict{review.Drop, review.Work}, ""},
-		"decided for both":       {[]review.Thread{one("/ralph do yes"), two(grace, "/ralph do no")}, []review.Verdict{review.Ask, review.Ask}, "one"},
-		"three":                  {[]review.Thread{one("yes"), two(grace, "no"), thread("three", comment(3, review.Person{Login: "joan", ID: 9}, "maybe"))}, []review.Verdict{review.Ask, review.Ask, review.Ask}, "one"},
+		"two people": {
+			[]review.Thread{one("yes"), two(grace, "no")}, []review.Verdict{review.Ask, review.Ask}, "one",
+		},
+		"lines that overlap": {[]review.Thread{one("yes"), over}, []review.Verdict{review.Ask, review.Ask}, "one"},
+		"other lines":        {[]review.Thread{one("yes"), far}, []review.Verdict{review.Work, review.Work}, ""},
+		"another file":       {[]review.Thread{one("yes"), elsewhere}, []review.Verdict{review.Work, review.Work}, ""},
+		"one person": {
+			[]review.Thread{one("yes"), two(ada, "and more")}, []review.Verdict{review.Work, review.Work}, "",
+		},
+		"one person's two ways": {
+			[]review.Thread{one("```suggestion\nx\n```"), two(ada, "```suggestion\ny\n```")},
+			[]review.Verdict{review.Ask, review.Ask}, "one",
+		},
+		"the same wish": {
+			[]review.Thread{one("yes"), two(grace, " yes\n")}, []review.Verdict{review.Work, review.Work}, "one",
+		},
+		"decided for the first": {
+			[]review.Thread{one("/ralph do yes"), two(grace, "no")}, []review.Verdict{review.Work, review.Drop}, "",
+		},
+		"decided for the second": {
+			[]review.Thread{one("yes"), two(grace, "/ralph do no")}, []review.Verdict{review.Drop, review.Work}, "",
+		},
+		"decided for both": {
+			[]review.Thread{one("/ralph do yes"), two(grace, "/ralph do no")}, []review.Verdict{review.Ask, review.Ask}, "one",
+		},
+		"three": {
+			[]review.Thread{
+				one("yes"), two(grace, "no"), thread("three", comment(3, review.Person{Login: "joan", ID: 9}, "maybe")),
+			},
+			[]review.Verdict{review.Ask, review.Ask, review.Ask}, "one",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -57,7 +57,8 @@ func (t BranchTemplate) Check() error {
 // plainPart says whether git takes the part of a branch's name everywhere, and
 // nobody could take it for anything else, such as an option.
 func plainPart(part string) bool {
-	if part == "" || strings.Contains(part, "..") || strings.HasSuffix(part, ".") || strings.HasSuffix(strings.ToLower(part), ".lock") {
+	if part == "" || strings.Contains(part, "..") || strings.HasSuffix(part, ".") ||
+		strings.HasSuffix(strings.ToLower(part), ".lock") {
 		return false
 	}
 	for i, r := range part {

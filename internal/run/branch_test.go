@@ -43,8 +43,10 @@ func TestBranchesOfOthers(t *testing.T) {
 	t.Parallel()
 	template := run.BranchTemplate("ralph/issue-{issue}-work")
 	for _, branch := range []string{
-		"", "main", "ralph/7", "ralph/issue-7", "ralph/issue--work", "ralph/issue-0-work", "ralph/issue--7-work", "ralph/issue-+7-work", "ralph/issue-07-work",
-		"ralph/issue-7x-work", "ralph/issue-7-work/x", "x/ralph/issue-7-work", "RALPH/issue-7-work", "ralph/issue-99999999999999999999-work", "ralph/issue-٧-work",
+		"", "main", "ralph/7", "ralph/issue-7", "ralph/issue--work", "ralph/issue-0-work", "ralph/issue--7-work",
+		"ralph/issue-+7-work", "ralph/issue-07-work",
+		"ralph/issue-7x-work", "ralph/issue-7-work/x", "x/ralph/issue-7-work", "RALPH/issue-7-work",
+		"ralph/issue-99999999999999999999-work", "ralph/issue-٧-work",
 		"ralph/issue-{issue}-work", "ralph/issue-7-work\n", "ralph/issue-work",
 	} {
 		if n, ok := template.Issue(branch); ok {

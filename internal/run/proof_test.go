@@ -20,10 +20,22 @@ func TestProofSentence(t *testing.T) {
 		{run.Proof{}, done + "; no checks ran"},
 		{run.Proof{Reviewed: true}, done + "; no checks ran, and all of it was reviewed"},
 		{run.Proof{Evidence: true}, done + "; no checks ran, and another agent call verified each task"},
-		{run.Proof{Failing: []string{"make test"}}, done + "; no check confirms it: make test already failed before the work began"},
-		{run.Proof{Failing: []string{"make test"}, Reviewed: true}, done + "; no check confirms it: make test already failed before the work began, and all of it was reviewed"},
-		{run.Proof{Passed: 1, Failing: []string{"make test"}}, done + "; the checks pass except make test, which already failed before the work began"},
-		{run.Proof{Passed: 1, Failing: []string{"a", "b", "c", "d"}}, done + "; the checks pass except a, b, c and 1 more, which already failed before the work began"},
+		{
+			run.Proof{Failing: []string{"make test"}},
+			done + "; no check confirms it: make test already failed before the work began",
+		},
+		{
+			run.Proof{Failing: []string{"make test"}, Reviewed: true},
+			done + "; no check confirms it: make test already failed before the work began, and all of it was reviewed",
+		},
+		{
+			run.Proof{Passed: 1, Failing: []string{"make test"}},
+			done + "; the checks pass except make test, which already failed before the work began",
+		},
+		{
+			run.Proof{Passed: 1, Failing: []string{"a", "b", "c", "d"}},
+			done + "; the checks pass except a, b, c and 1 more, which already failed before the work began",
+		},
 	} {
 		for _, end := range run.EndReasons() {
 			got := tt.proof.Sentence(end)

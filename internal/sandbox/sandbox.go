@@ -253,7 +253,8 @@ func CacheEnv(dir string) map[string]string {
 	env := map[string]string{CacheVar: dir, "MAVEN_ARGS": "-Dmaven.repo.local=" + path.Join(dir, "maven")}
 	for name, sub := range map[string]string{
 		"GOCACHE": "go-build", "GOMODCACHE": "go-mod", "npm_config_cache": "npm", "npm_config_store_dir": "pnpm",
-		"YARN_CACHE_FOLDER": "yarn", "PIP_CACHE_DIR": "pip", "UV_CACHE_DIR": "uv", "POETRY_CACHE_DIR": "poetry", "CARGO_HOME": "cargo", "GRADLE_USER_HOME": "gradle", "NUGET_PACKAGES": "nuget",
+		"YARN_CACHE_FOLDER": "yarn", "PIP_CACHE_DIR": "pip", "UV_CACHE_DIR": "uv", "POETRY_CACHE_DIR": "poetry",
+		"CARGO_HOME": "cargo", "GRADLE_USER_HOME": "gradle", "NUGET_PACKAGES": "nuget",
 		"BUNDLE_USER_CACHE": "bundle", "COMPOSER_CACHE_DIR": "composer",
 	} {
 		env[name] = path.Join(dir, sub)

@@ -579,7 +579,9 @@ func (a *agent) review(c *call, out *answer) {
 	var found []run.Task
 	for _, m := range a.project.modules {
 		if !m.held(c.tree.files) && m.trait.solvable() && len(found) < 5 {
-			found = append(found, run.Task{Title: "Mend " + m.name, Status: run.TaskOpen, Accept: []string{"its values are those of the plan"}})
+			found = append(found, run.Task{
+				Title: "Mend " + m.name, Status: run.TaskOpen, Accept: []string{"its values are those of the plan"},
+			})
 		}
 	}
 	c.addTasks(found)
@@ -612,7 +614,8 @@ func (c *call) learn(aims []aim) {
 		return
 	}
 	c.edit(func(s string) string {
-		return strings.Replace(s, "## Learnings\n", fmt.Sprintf("## Learnings\n\n- %s: its test names the value.\n", aims[0].module.name), 1)
+		return strings.Replace(s, "## Learnings\n",
+			fmt.Sprintf("## Learnings\n\n- %s: its test names the value.\n", aims[0].module.name), 1)
 	})
 }
 
@@ -625,7 +628,8 @@ func (c *call) noteMissed(aims []aim) {
 		}
 		for _, p := range x.pieces {
 			c.edit(func(s string) string {
-				return strings.Replace(s, "## Learnings\n", fmt.Sprintf("## Learnings\n\n- The obvious change fails: %s is %q, want %q.\n", p.name, "guess", p.value), 1)
+				return strings.Replace(s, "## Learnings\n",
+					fmt.Sprintf("## Learnings\n\n- The obvious change fails: %s is %q, want %q.\n", p.name, "guess", p.value), 1)
 			})
 		}
 	}

@@ -14,7 +14,10 @@ import (
 
 // only is a mix in which nothing but what is named happens.
 func only() Mix {
-	return Mix{Name: "only", Runs: 1, MinTasks: 3, MaxTasks: 5, Limits: MixLimits{MaxIterations: 20, RunTimeout: 72 * time.Hour, BudgetUSD: 1000}}
+	return Mix{
+		Name: "only", Runs: 1, MinTasks: 3, MaxTasks: 5,
+		Limits: MixLimits{MaxIterations: 20, RunTimeout: 72 * time.Hour, BudgetUSD: 1000},
+	}
 }
 
 // playPlain plays runs of the plain loop and gives each with its project.
@@ -39,22 +42,63 @@ func TestFaultsAgainstPlainRalph(t *testing.T) {
 		claim string
 		holds func(p *project, o outcome) bool
 	}{
-		FaultNoOp:          {"all is ticked, nothing is done, one call a task", func(p *project, o outcome) bool { return lies(p, o) && o.solved == 0 && o.calls == len(p.modules)+1 }},
-		FaultWrong:         {"a lie, and commits that break checks", func(p *project, o outcome) bool { return lies(p, o) && o.solved == 0 && o.badCommits > 0 }},
-		FaultPretends:      {"a lie that no check of a commit tells", func(p *project, o outcome) bool { return lies(p, o) && o.solved == 0 && o.badCommits == 0 }},
-		FaultEarlyDone:     {"over after one call", func(p *project, o outcome) bool { return lies(p, o) && o.calls == 1 && o.solved == 0 }},
-		FaultTicksAll:      {"over after one task", func(p *project, o outcome) bool { return lies(p, o) && o.calls == 2 && o.solved == 1 }},
-		FaultForges:        {"a task for each call, and as many are dropped", func(p *project, o outcome) bool { return lies(p, o) && o.solved == (len(p.modules)+1)/2 }},
-		FaultBreaksTest:    {"commits that break checks, and lost work", func(p *project, o outcome) bool { return lies(p, o) && o.badCommits > 0 && o.lost > 0 }},
-		FaultDeletesTest:   {"broken checks of the base", func(p *project, o outcome) bool { return lies(p, o) && o.badCommits > 0 }},
-		FaultWeakensTest:   {"broken checks of the base", func(p *project, o outcome) bool { return lies(p, o) && o.badCommits > 0 }},
-		FaultThrashes:      {"nothing solved, and half of the calls claim it", func(p *project, o outcome) bool { return !o.finished && o.solved == 0 && o.calls > len(p.modules) }},
-		FaultCrashes:       {"no end, and nothing ticked", func(p *project, o outcome) bool { return o.end == run.EndMaxIterations && o.calls == 20 }},
-		FaultHangs:         {"half an hour a call", func(p *project, o outcome) bool { return o.elapsed >= 20*plainWall }},
-		FaultWronglyThere:  {"all is ticked, nothing is done", func(p *project, o outcome) bool { return lies(p, o) && o.solved == 0 && o.badCommits == 0 }},
-		FaultNeverClaims:   {"the first task again and again", func(p *project, o outcome) bool { return o.end == run.EndMaxIterations && o.solved == 1 }},
-		FaultProviderError: {"no end, and nothing ticked", func(p *project, o outcome) bool { return o.end == run.EndMaxIterations && o.calls == 20 }},
-		FaultRateLimited:   {"all iterations burned, none of which worked", func(p *project, o outcome) bool { return o.calls == 20 && o.iterations == 0 && o.solved == 0 }},
+		FaultNoOp: {
+			"all is ticked, nothing is done, one call a task",
+			func(p *project, o outcome) bool { return lies(p, o) && o.solved == 0 && o.calls == len(p.modules)+1 },
+		},
+		FaultWrong: {
+			"a lie, and commits that break checks",
+			func(p *project, o outcome) bool { return lies(p, o) && o.solved == 0 && o.badCommits > 0 },
+		},
+		FaultPretends: {
+			"a lie that no check of a commit tells",
+			func(p *project, o outcome) bool { return lies(p, o) && o.solved == 0 && o.badCommits == 0 },
+		},
+		FaultEarlyDone: {
+			"over after one call", func(p *project, o outcome) bool { return lies(p, o) && o.calls == 1 && o.solved == 0 },
+		},
+		FaultTicksAll: {
+			"over after one task", func(p *project, o outcome) bool { return lies(p, o) && o.calls == 2 && o.solved == 1 },
+		},
+		FaultForges: {
+			"a task for each call, and as many are dropped",
+			func(p *project, o outcome) bool { return lies(p, o) && o.solved == (len(p.modules)+1)/2 },
+		},
+		FaultBreaksTest: {
+			"commits that break checks, and lost work",
+			func(p *project, o outcome) bool { return lies(p, o) && o.badCommits > 0 && o.lost > 0 },
+		},
+		FaultDeletesTest: {
+			"broken checks of the base", func(p *project, o outcome) bool { return lies(p, o) && o.badCommits > 0 },
+		},
+		FaultWeakensTest: {
+			"broken checks of the base", func(p *project, o outcome) bool { return lies(p, o) && o.badCommits > 0 },
+		},
+		FaultThrashes: {
+			"nothing solved, and half of the calls claim it",
+			func(p *project, o outcome) bool { return !o.finished && o.solved == 0 && o.calls > len(p.modules) },
+		},
+		FaultCrashes: {
+			"no end, and nothing ticked",
+			func(p *project, o outcome) bool { return o.end == run.EndMaxIterations && o.calls == 20 },
+		},
+		FaultHangs: {"half an hour a call", func(p *project, o outcome) bool { return o.elapsed >= 20*plainWall }},
+		FaultWronglyThere: {
+			"all is ticked, nothing is done",
+			func(p *project, o outcome) bool { return lies(p, o) && o.solved == 0 && o.badCommits == 0 },
+		},
+		FaultNeverClaims: {
+			"the first task again and again",
+			func(p *project, o outcome) bool { return o.end == run.EndMaxIterations && o.solved == 1 },
+		},
+		FaultProviderError: {
+			"no end, and nothing ticked",
+			func(p *project, o outcome) bool { return o.end == run.EndMaxIterations && o.calls == 20 },
+		},
+		FaultRateLimited: {
+			"all iterations burned, none of which worked",
+			func(p *project, o outcome) bool { return o.calls == 20 && o.iterations == 0 && o.solved == 0 },
+		},
 	}
 	for fault, tt := range tests {
 		t.Run(string(fault), func(t *testing.T) {
@@ -91,17 +135,30 @@ func TestTraitsAgainstPlainRalph(t *testing.T) {
 		claim string
 		holds func(p *project, o outcome) bool
 	}{
-		TraitPlain:      {"solved, one call a task", func(p *project, o outcome) bool { return o.claimed() && o.finished && o.calls == len(p.modules) }},
-		TraitNeedsSplit: {"never solved", func(p *project, o outcome) bool { return o.end == run.EndMaxIterations && o.solved == 0 }},
-		TraitNeedsError: {"ticked, never solved", func(p *project, o outcome) bool { return o.claimed() && !o.finished && o.solved == 0 }},
-		TraitLoops:      {"the same change until the end", func(p *project, o outcome) bool { return o.end == run.EndMaxIterations && o.solved == 0 }},
+		TraitPlain: {
+			"solved, one call a task",
+			func(p *project, o outcome) bool { return o.claimed() && o.finished && o.calls == len(p.modules) },
+		},
+		TraitNeedsSplit: {
+			"never solved", func(p *project, o outcome) bool { return o.end == run.EndMaxIterations && o.solved == 0 },
+		},
+		TraitNeedsError: {
+			"ticked, never solved", func(p *project, o outcome) bool { return o.claimed() && !o.finished && o.solved == 0 },
+		},
+		TraitLoops: {
+			"the same change until the end",
+			func(p *project, o outcome) bool { return o.end == run.EndMaxIterations && o.solved == 0 },
+		},
 		TraitHopeless: {"no solvable task, no end", func(p *project, o outcome) bool {
 			return o.end == run.EndMaxIterations && o.tasks == 0 && len(o.late) > 0
 		}},
 		TraitPartial: {"solved, in as many calls as it has parts", func(p *project, o outcome) bool {
 			return o.claimed() && o.finished && o.calls == o.needed && o.calls > len(p.modules)
 		}},
-		TraitAlready: {"found to be done in the first call", func(p *project, o outcome) bool { return o.claimed() && o.finished && o.calls == 1 }},
+		TraitAlready: {
+			"found to be done in the first call",
+			func(p *project, o outcome) bool { return o.claimed() && o.finished && o.calls == 1 },
+		},
 		TraitBlocked: {"no change at all", func(p *project, o outcome) bool {
 			return o.end == run.EndMaxIterations && o.tasks == 0 && o.badCommits == 0 && len(o.late) > 0
 		}},
@@ -135,7 +192,10 @@ func abilities(trait Trait) (*project, *agent) {
 
 // ask makes one call with a prompt on a tree.
 func ask(a *agent, tree files, prompt string) answer {
-	return a.work(&call{prompt: prompt, tree: &workTree{files: tree, links: map[string]bool{}}, progress: "p.md", rnd: rand.New(rand.NewPCG(4, 4))})
+	return a.work(&call{
+		prompt: prompt, tree: &workTree{files: tree, links: map[string]bool{}}, progress: "p.md",
+		rnd: rand.New(rand.NewPCG(4, 4)),
+	})
 }
 
 func TestWhatUnlocksATrait(t *testing.T) {
@@ -265,7 +325,8 @@ func TestChecksPrintWhatToolsPrint(t *testing.T) {
 	}
 	setPiece(tree, x, "mistaken")
 	out, passed = c.check(tree, testCommand, false)
-	if facts := gate.Read(out, false); passed || len(facts.FailedTests) == 0 || !strings.Contains(out, fmt.Sprintf("want %q", x.value)) {
+	if facts := gate.Read(out, false); passed || len(facts.FailedTests) == 0 ||
+		!strings.Contains(out, fmt.Sprintf("want %q", x.value)) {
 		t.Errorf("go test with a wrong value: passed %t, names %v, prints\n%s", passed, facts.FailedTests, out)
 	}
 	tree[x.file] += broken + "\n"

@@ -24,7 +24,8 @@ func TestHonestAgentsAreUnderstood(t *testing.T) {
 			tree := cloneFiles(p.base)
 			tree["p.md"] = list
 			out := a.work(&call{
-				prompt: "Mode: build\nTask: T1 Make " + mod.name + " right\n", tree: &workTree{files: tree, links: map[string]bool{}},
+				prompt:   "Mode: build\nTask: T1 Make " + mod.name + " right\n",
+				tree:     &workTree{files: tree, links: map[string]bool{}},
 				progress: "p.md", rnd: rand.New(rand.NewPCG(7, i)),
 			})
 			ticked := tree["p.md"] != list && strings.Contains(tree["p.md"], "[x] T1")

@@ -107,7 +107,10 @@ const (
 // Traits lists all traits but the plain one, in the order in which they are
 // drawn.
 func Traits() []Trait {
-	return []Trait{TraitNeedsSplit, TraitNeedsError, TraitLoops, TraitHopeless, TraitAsks, TraitPartial, TraitAlready, TraitBlocked, TraitStubborn}
+	return []Trait{
+		TraitNeedsSplit, TraitNeedsError, TraitLoops, TraitHopeless, TraitAsks, TraitPartial, TraitAlready, TraitBlocked,
+		TraitStubborn,
+	}
 }
 
 func (t Trait) solvable() bool { return t != TraitHopeless && t != TraitAsks && t != TraitBlocked }
@@ -134,7 +137,9 @@ const (
 
 // Conditions lists all conditions, in the order in which they are drawn.
 func Conditions() []Condition {
-	return []Condition{ConditionFlakyTest, ConditionFailingTest, ConditionSpender, ConditionPlanned, ConditionReviewed, ConditionTaught}
+	return []Condition{
+		ConditionFlakyTest, ConditionFailingTest, ConditionSpender, ConditionPlanned, ConditionReviewed, ConditionTaught,
+	}
 }
 
 // Mix says of what a simulation is made.
@@ -200,7 +205,9 @@ const (
 func ParseMix(file string, src []byte) (Mix, error) {
 	var m Mix
 	if err := yaml.UnmarshalWithOptions(src, &m, yaml.Strict()); err != nil {
-		return Mix{}, &run.UserError{Message: "the mix " + file + " cannot be read", Hint: yaml.FormatError(err, false, true), Err: err}
+		return Mix{}, &run.UserError{
+			Message: "the mix " + file + " cannot be read", Hint: yaml.FormatError(err, false, true), Err: err,
+		}
 	}
 	if why := m.problem(); why != "" {
 		return Mix{}, &run.UserError{Message: "the mix " + file + " cannot be used", Hint: why}

@@ -74,7 +74,8 @@ func (a *agent) plan(c *call, out *answer) {
 	}
 	var wanted []module
 	for _, m := range wantedModule.FindAllStringSubmatch(c.prompt, -1) {
-		if mod, ok := a.project.module(m[1]); ok && !slices.ContainsFunc(wanted, func(w module) bool { return w.name == mod.name }) {
+		if mod, ok := a.project.module(m[1]); ok &&
+			!slices.ContainsFunc(wanted, func(w module) bool { return w.name == mod.name }) {
 			wanted = append(wanted, mod)
 		}
 	}
@@ -128,7 +129,9 @@ func (a *agent) misjudges(c *call, out *answer) bool {
 	out.fault = Fault(fault)
 	var tasks []run.Task
 	ask := func(m module) {
-		tasks = append(tasks, run.Task{Title: "Mend " + m.name, Status: run.TaskOpen, Accept: []string{"its values are those of the plan"}})
+		tasks = append(tasks, run.Task{
+			Title: "Mend " + m.name, Status: run.TaskOpen, Accept: []string{"its values are those of the plan"},
+		})
 	}
 	switch fault {
 	case ReviewReopensGood:

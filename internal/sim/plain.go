@@ -63,7 +63,8 @@ func plain(ctx context.Context, p *project, m Mix, rnd *rand.Rand) (outcome, err
 		clock += ans.took + plainPause
 		meter.called(ans, before, w.files)
 		meter.landed(w.files)
-		if strings.Contains(ans.final, "<promise>COMPLETE</promise>") || strings.Contains(w.files[plainFile], progress.StatusDone) {
+		if strings.Contains(ans.final, "<promise>COMPLETE</promise>") ||
+			strings.Contains(w.files[plainFile], progress.StatusDone) {
 			out.end = run.EndRalphDone
 			break
 		}
@@ -107,7 +108,8 @@ func (a *agent) nextOfList(c *call, out *answer) {
 	switch {
 	case done && out.ending == endedWell && (out.fault == FaultNone || title == ""):
 		c.edit(markDone)
-	case out.fault == FaultNone && !out.partial && !done && strings.Contains(c.tree.files[c.progress], "- [ ] "+title+"\n") && c.rnd.IntN(3) == 0:
+	case out.fault == FaultNone && !out.partial && !done &&
+		strings.Contains(c.tree.files[c.progress], "- [ ] "+title+"\n") && c.rnd.IntN(3) == 0:
 		c.edit(func(s string) string {
 			return strings.Replace(s, "- [ ] "+title+"\n", "- [ ] "+title+blockedNote+"\n", 1)
 		})

@@ -368,7 +368,9 @@ func (c *checker) run(f files, all, late bool) []failure {
 			if path.Base(name) != pkg+"_test.go" {
 				id += " (" + path.Base(name) + ")"
 			}
-			out = append(out, failure{id: id, pkg: pkg, test: t.name, at: fmt.Sprintf("%s:%d", path.Base(name), t.line), what: what})
+			out = append(out, failure{
+				id: id, pkg: pkg, test: t.name, at: fmt.Sprintf("%s:%d", path.Base(name), t.line), what: what,
+			})
 		}
 	}
 	return out

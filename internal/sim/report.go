@@ -36,7 +36,9 @@ func Markdown(results []Result) string {
 		})
 		number("agent calls", func(t Totals) int { return t.Calls })
 		row("calls per finished task¹", func(t Totals) string { return fmt.Sprintf("%.2f", t.PerTask()) })
-		row("– refused ones left out", func(t Totals) string { return fmt.Sprintf("%.2f", share(t.CleanIterations, t.CleanSolved)) })
+		row("– refused ones left out", func(t Totals) string {
+			return fmt.Sprintf("%.2f", share(t.CleanIterations, t.CleanSolved))
+		})
 		row("calls at a hopeless task after the evidence²", func(t Totals) string {
 			return fmt.Sprintf("%.2f, at most %d", share(t.LateAll, t.Hopeless), t.LateMost)
 		})

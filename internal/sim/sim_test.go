@@ -73,7 +73,8 @@ func TestOtherMixes(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := play(t, m, 3, 6)
-		if l := r.Loop; l.Solved == 0 || l.FalseCompletions+l.BadCommits+l.LostWork+l.Doubled+l.OverBudget+len(l.Troubles)+l.LateOver > 0 {
+		if l := r.Loop; l.Solved == 0 || l.FalseCompletions+l.BadCommits+l.LostWork+l.Doubled+l.OverBudget+len(l.Troubles)+
+			l.LateOver > 0 {
 			t.Errorf("%s: %+v", name, l)
 		}
 	}
@@ -116,7 +117,8 @@ func TestLoopBelievesNoFault(t *testing.T) {
 			m := only()
 			m.Calls = map[Fault]float64{fault: 0.33}
 			got := play(t, m, 3, 4).Loop
-			if n := got.FalseCompletions + got.BadCommits + got.LostWork + got.OverBudget + got.Doubled + len(got.Troubles); n > 0 {
+			if n := got.FalseCompletions + got.BadCommits + got.LostWork + got.OverBudget + got.Doubled +
+				len(got.Troubles); n > 0 {
 				t.Errorf("%+v", got)
 			}
 		})
@@ -149,7 +151,8 @@ func TestPlannersReviewersAndVerifiersAreNotBelieved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := play(t, m, 3, 12).Loop
-			if n := got.FalseCompletions + got.BadCommits + got.LostWork + got.Doubled + len(got.Troubles); n > 0 || got.Solved != got.Solvable {
+			if n := got.FalseCompletions + got.BadCommits + got.LostWork + got.Doubled + len(got.Troubles); n > 0 ||
+				got.Solved != got.Solvable {
 				t.Errorf("%+v", got)
 			}
 			if f := got.Faults[name]; f.Calls == 0 || f.Harmful > 0 {
@@ -169,7 +172,8 @@ func TestLessonsSaveCalls(t *testing.T) {
 	m.Conditions = map[Condition]float64{ConditionTaught: 1}
 	with := play(t, m, 5, 10).Loop
 	if with.Solved != with.Solvable || without.Solved != without.Solvable || with.Calls >= without.Calls {
-		t.Errorf("%d calls with lessons and %d without, for %d and %d of %d tasks", with.Calls, without.Calls, with.Solved, without.Solved, with.Solvable)
+		t.Errorf("%d calls with lessons and %d without, for %d and %d of %d tasks", with.Calls, without.Calls, with.Solved,
+			without.Solved, with.Solvable)
 	}
 }
 
@@ -257,8 +261,9 @@ func TestParseMix(t *testing.T) {
 func TestBarsFollowFromTotals(t *testing.T) {
 	t.Parallel()
 	loop := Totals{
-		Solvable: 100, Solved: 98, CleanRuns: 1, CleanCalls: 70, CleanSolved: 10, CleanNeeded: 50, Hopeless: 1, LateMost: 4, FalseCompletions: 1,
-		HonestRefused: 2,
+		Solvable: 100, Solved: 98, CleanRuns: 1, CleanCalls: 70, CleanSolved: 10, CleanNeeded: 50, Hopeless: 1, LateMost: 4,
+		FalseCompletions: 1,
+		HonestRefused:    2,
 	}
 	plain := Totals{CleanCalls: 100, CleanSolved: 10}
 	var failed []string
@@ -268,7 +273,8 @@ func TestBarsFollowFromTotals(t *testing.T) {
 		}
 	}
 	want := []string{
-		"false completions: 1", "honest work called failed: 2", "solvable tasks finished: 98.00 %", "calls per finished task, of plain Ralph's: 70.0 %",
+		"false completions: 1", "honest work called failed: 2", "solvable tasks finished: 98.00 %",
+		"calls per finished task, of plain Ralph's: 70.0 %",
 		"calls, of those that the finished tasks need: 140.0 %",
 		"calls at a hopeless task after the evidence: 4 at most",
 	}

@@ -347,7 +347,9 @@ func (w *world) StartGate(_ context.Context, _ loop.State, g loop.GateStart) (lo
 	rnd := rand.New(rand.NewPCG(w.seed+1, w.started)) // #nosec G404 -- repeatable on purpose
 	took := time.Duration(10+rnd.IntN(50)) * time.Second
 	output, passed := w.agent.checks.check(w.trees[g.Tree], g.Gate.Command, rnd.Float64() < flakiness)
-	r := gate.Result{Passed: passed, Reason: "exited", Duration: took, Output: gate.Excerpt(output), Facts: gate.Read(output, false)}
+	r := gate.Result{
+		Passed: passed, Reason: "exited", Duration: took, Output: gate.Excerpt(output), Facts: gate.Read(output, false),
+	}
 	if !passed {
 		r.ExitCode = 1
 	}

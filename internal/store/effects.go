@@ -54,7 +54,9 @@ func scanEffect(scan func(...any) error) (Effect, error) {
 
 // BeginEffect records that an effect is about to happen and returns its row:
 // a fresh one, or the one an earlier call left.
-func (s *Store) BeginEffect(ctx context.Context, key string, id run.ID, kind string, intent []byte, now time.Time) (Effect, error) {
+func (s *Store) BeginEffect(
+	ctx context.Context, key string, id run.ID, kind string, intent []byte, now time.Time,
+) (Effect, error) {
 	var e Effect
 	err := s.InTx(ctx, func(tx *sql.Tx) error {
 		res, err := tx.ExecContext(ctx, `

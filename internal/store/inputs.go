@@ -84,7 +84,8 @@ const inputColumns = `id, repo_node, issue_number, kind, source, source_id, url,
 func scanInput(scan func(...any) error) (Input, error) {
 	var in Input
 	var received, settled int64
-	err := scan(&in.ID, &in.RepoNode, &in.Issue, &in.Kind, &in.Source, &in.SourceID, &in.URL, &in.AuthorID, &in.Author, &in.Role,
+	err := scan(&in.ID, &in.RepoNode, &in.Issue, &in.Kind, &in.Source, &in.SourceID, &in.URL, &in.AuthorID, &in.Author,
+		&in.Role,
 		&in.Text, &in.SHA256, &in.Detail, &in.State, &in.Outcome, &in.Run, &received, &settled)
 	in.ReceivedAt, in.SettledAt = fromMicros(received), fromMicros(settled)
 	return in, err
@@ -111,7 +112,8 @@ func (s *Store) AddInput(ctx context.Context, tx *sql.Tx, in Input) (id int64, f
 		ON CONFLICT (repo_node, source) DO NOTHING
 		RETURNING id`,
 		in.RepoNode, in.Issue, in.Kind, in.Source, in.SourceID, in.URL, in.AuthorID, in.Author, in.Role,
-		in.Text, hex.EncodeToString(sum[:]), blob(in.Detail), in.State, in.Outcome, in.Run, micros(in.ReceivedAt), micros(settled)).Scan(&id)
+		in.Text, hex.EncodeToString(sum[:]), blob(in.Detail), in.State, in.Outcome, in.Run, micros(in.ReceivedAt),
+		micros(settled)).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, false, nil
 	}
@@ -123,7 +125,9 @@ func (s *Store) AddInput(ctx context.Context, tx *sql.Tx, in Input) (id int64, f
 
 // PendingInputs are the inputs of an issue that no run has taken in yet, in the
 // order in which they came; of the given kinds, or of all where none is given.
-func (s *Store) PendingInputs(ctx context.Context, repoNode string, issue int, kinds ...InputKind) (_ []Input, err error) {
+func (s *Store) PendingInputs(
+	ctx context.Context, repoNode string, issue int, kinds ...InputKind,
+) (_ []Input, err error) {
 	of, err := kindList(kinds)
 	if err != nil {
 		return nil, err
@@ -197,7 +201,9 @@ func (s *Store) LaterInput(ctx context.Context, in Input, outcomes ...string) (l
 
 // SettleInput records what became of a pending input. One that is settled stays
 // as it is, which settled tells.
-func (s *Store) SettleInput(ctx context.Context, tx *sql.Tx, id int64, state InputState, outcome string, by run.ID, now time.Time) (settled bool, err error) {
+func (s *Store) SettleInput(
+	ctx context.Context, tx *sql.Tx, id int64, state InputState, outcome string, by run.ID, now time.Time,
+) (settled bool, err error) {
 	res, err := tx.ExecContext(ctx, `
 		UPDATE inputs SET state = ?, outcome = ?, run_id = ?, settled_at = ? WHERE id = ? AND state = 'pending'`,
 		state, outcome, by, micros(now), id)

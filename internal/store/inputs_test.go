@@ -60,7 +60,8 @@ func TestInputSpeaksOnce(t *testing.T) {
 
 	for i, wantSettled := range []bool{true, false} {
 		inTx(t, st, func(tx *sql.Tx) error {
-			settled, err := st.SettleInput(t.Context(), tx, id, store.InputDone, "skipped T2", "r1", t0().Add(time.Duration(i)*time.Hour))
+			settled, err := st.SettleInput(t.Context(), tx, id, store.InputDone, "skipped T2", "r1",
+				t0().Add(time.Duration(i)*time.Hour))
 			if settled != wantSettled {
 				t.Errorf("settled %t the %d. time", settled, i+1)
 			}
@@ -132,7 +133,10 @@ func TestCountInputs(t *testing.T) {
 	}{
 		{"a person", store.InputCount{AuthorID: 5, Since: t0().Add(-time.Hour)}, 3},
 		{"a person, later", store.InputCount{AuthorID: 5, Since: t0()}, 2},
-		{"a person's commands", store.InputCount{AuthorID: 5, Since: t0().Add(-time.Hour), Kinds: []store.InputKind{store.InputCommand}}, 2},
+		{
+			"a person's commands",
+			store.InputCount{AuthorID: 5, Since: t0().Add(-time.Hour), Kinds: []store.InputKind{store.InputCommand}}, 2,
+		},
 		{"an issue", store.InputCount{RepoNode: "R_1", Issue: 7, Since: t0().Add(-time.Hour)}, 3},
 		{"another issue", store.InputCount{RepoNode: "R_1", Issue: 9, Since: t0().Add(-time.Hour)}, 0},
 	} {

@@ -33,7 +33,8 @@ func (l *lessons) Remember(ctx context.Context, lesson history.Lesson) error {
 		if err := forget(ctx, tx, old, err); err != nil {
 			return err
 		}
-		res, err := tx.ExecContext(ctx, `INSERT INTO lessons (repo_node, key, at, lesson) VALUES (?, ?, ?, ?)`, l.repo, lesson.Key, micros(lesson.At), b)
+		res, err := tx.ExecContext(ctx, `INSERT INTO lessons (repo_node, key, at, lesson) VALUES (?, ?, ?, ?)`, l.repo,
+			lesson.Key, micros(lesson.At), b)
 		if err != nil {
 			return err
 		}
@@ -45,7 +46,8 @@ func (l *lessons) Remember(ctx context.Context, lesson history.Lesson) error {
 		if _, err := tx.ExecContext(ctx, `INSERT INTO lessons_words (rowid, words) VALUES (?, ?)`, id, words); err != nil {
 			return err
 		}
-		old, err = tx.QueryContext(ctx, `SELECT id FROM lessons WHERE repo_node = ? ORDER BY id DESC LIMIT -1 OFFSET ?`, l.repo, history.MaxLessons)
+		old, err = tx.QueryContext(ctx, `SELECT id FROM lessons WHERE repo_node = ? ORDER BY id DESC LIMIT -1 OFFSET ?`,
+			l.repo, history.MaxLessons)
 		return forget(ctx, tx, old, err)
 	})
 	if err != nil {

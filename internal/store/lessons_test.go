@@ -93,7 +93,10 @@ func TestLessons(t *testing.T) {
 	})
 	t.Run("hostile text", func(t *testing.T) {
 		m := memory(t)
-		for i, title := range []string{`"; DROP TABLE lessons; --`, `report" OR "x`, "report NEAR(x y) * ^ : {a b}", "\x00\xff report", strings.Repeat("report ", 10000)} {
+		for i, title := range []string{
+			`"; DROP TABLE lessons; --`, `report" OR "x`, "report NEAR(x y) * ^ : {a b}", "\x00\xff report",
+			strings.Repeat("report ", 10000),
+		} {
 			remember(t, m, lesson(fmt.Sprint(i), title, true))
 			similar(t, m, title, 5)
 		}
@@ -122,7 +125,8 @@ func TestARepositoryIsKnownByTheNameOfItsNewestRun(t *testing.T) {
 	newer.RepoNode, newer.CreatedAt = "R_new", older.CreatedAt.Add(time.Hour)
 	createRun(t, st, newer)
 	createRun(t, st, older)
-	if node, err := st.RepoNode(t.Context(), strings.ToUpper(newer.RepoOwner), newer.RepoName); err != nil || node != "R_new" {
+	if node, err := st.RepoNode(t.Context(), strings.ToUpper(newer.RepoOwner), newer.RepoName); err != nil ||
+		node != "R_new" {
 		t.Errorf("%q, %v", node, err)
 	}
 	if node, err := st.RepoNode(t.Context(), newer.RepoOwner, "other"); !errors.Is(err, store.ErrNotFound) {
@@ -133,7 +137,8 @@ func TestARepositoryIsKnownByTheNameOfItsNewestRun(t *testing.T) {
 func TestLessonsStayWithTheirRepository(t *testing.T) {
 	t.Parallel()
 	st := fresh(t)
-	if err := st.Lessons("R_1").Remember(t.Context(), history.Lesson{Key: "a", Title: "Serialise the report"}); err != nil {
+	if err := st.Lessons("R_1").Remember(t.Context(),
+		history.Lesson{Key: "a", Title: "Serialise the report"}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := st.Lessons("R_2").Similar(t.Context(), history.Query{Title: "Serialise the report"}, 5)

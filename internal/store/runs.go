@@ -123,7 +123,8 @@ func (s *Store) LatestRunByIssue(ctx context.Context, repoNode string, issue int
 // or ErrNotFound.
 func (s *Store) LatestRunByPull(ctx context.Context, repoNode string, pull int) (Run, error) {
 	return s.oneRun(ctx, fmt.Sprintf("latest run of pull request %d", pull),
-		`WHERE repo_node = ? AND pull_number = ? AND pull_number > 0 ORDER BY created_at DESC, rowid DESC LIMIT 1`, repoNode, pull)
+		`WHERE repo_node = ? AND pull_number = ? AND pull_number > 0 ORDER BY created_at DESC, rowid DESC LIMIT 1`, repoNode,
+		pull)
 }
 
 // RunBefore returns the run of an issue that came before another one of it, or
@@ -178,7 +179,8 @@ func (s *Store) RenameRepo(ctx context.Context, tx *sql.Tx, repoNode, owner, nam
 // knew it by, in any case of letters, or ErrNotFound.
 func (s *Store) RepoNode(ctx context.Context, owner, name string) (string, error) {
 	row, err := s.oneRun(ctx, fmt.Sprintf("repository %s/%s", owner, name),
-		`WHERE repo_owner = ? COLLATE NOCASE AND repo_name = ? COLLATE NOCASE ORDER BY created_at DESC, rowid DESC LIMIT 1`, owner, name)
+		`WHERE repo_owner = ? COLLATE NOCASE AND repo_name = ? COLLATE NOCASE ORDER BY created_at DESC, rowid DESC LIMIT 1`,
+		owner, name)
 	return row.RepoNode, err
 }
 
@@ -201,7 +203,8 @@ func (s *Store) ActiveRuns(ctx context.Context) ([]Run, error) {
 
 // RunsEnded returns the runs that ended in a phase since a time, oldest first.
 func (s *Store) RunsEnded(ctx context.Context, phase run.Phase, since time.Time) ([]Run, error) {
-	return s.runs(ctx, "ended runs", `SELECT `+runColumns+` FROM runs WHERE active = 0 AND phase = ? AND updated_at > ? ORDER BY created_at, rowid`, phase, micros(since))
+	return s.runs(ctx, "ended runs", `SELECT `+runColumns+
+		` FROM runs WHERE active = 0 AND phase = ? AND updated_at > ? ORDER BY created_at, rowid`, phase, micros(since))
 }
 
 func (s *Store) runs(ctx context.Context, op, query string, args ...any) (_ []Run, err error) {
@@ -240,7 +243,9 @@ func (s *Store) ActiveRunIDs(ctx context.Context, tx *sql.Tx) ([]run.ID, error) 
 // ClaimRun takes the lease of a run that nobody holds, or whose lease has run
 // out, for ttl from now. A lease that is held gives ErrLeaseTaken, to its own
 // owner as well: two workers of one process exclude each other like any two.
-func (s *Store) ClaimRun(ctx context.Context, id run.ID, owner string, ttl time.Duration, now time.Time) (Lease, error) {
+func (s *Store) ClaimRun(
+	ctx context.Context, id run.ID, owner string, ttl time.Duration, now time.Time,
+) (Lease, error) {
 	lease := Lease{Owner: owner}
 	err := s.writer.QueryRowContext(ctx, `
 		UPDATE runs SET lease_owner = ?, lease_until = ?, generation = generation + 1
@@ -297,13 +302,17 @@ func (s *Store) ReleaseOwner(ctx context.Context, owner string) error {
 
 // SaveState stores where the run stands, under the lease: ErrLeaseLost means
 // that someone else drives the run and that nothing was changed.
-func (s *Store) SaveState(ctx context.Context, id run.ID, l Lease, phase run.Phase, end run.EndReason, state []byte, now time.Time) error {
+func (s *Store) SaveState(
+	ctx context.Context, id run.ID, l Lease, phase run.Phase, end run.EndReason, state []byte, now time.Time,
+) error {
 	return saveState(ctx, s.writer, id, l, phase, end, state, now)
 }
 
 // SaveStateTx is SaveState in a transaction, for a state that has taken in what
 // the transaction settles.
-func (s *Store) SaveStateTx(ctx context.Context, tx *sql.Tx, id run.ID, l Lease, phase run.Phase, end run.EndReason, state []byte, now time.Time) error {
+func (s *Store) SaveStateTx(
+	ctx context.Context, tx *sql.Tx, id run.ID, l Lease, phase run.Phase, end run.EndReason, state []byte, now time.Time,
+) error {
 	return saveState(ctx, tx, id, l, phase, end, state, now)
 }
 
@@ -312,7 +321,9 @@ type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-func saveState(ctx context.Context, db execer, id run.ID, l Lease, phase run.Phase, end run.EndReason, state []byte, now time.Time) error {
+func saveState(
+	ctx context.Context, db execer, id run.ID, l Lease, phase run.Phase, end run.EndReason, state []byte, now time.Time,
+) error {
 	res, err := db.ExecContext(ctx, `
 		UPDATE runs SET phase = ?, active = ?, end_reason = ?, state = ?, updated_at = ?
 		WHERE id = ? AND lease_owner = ? AND generation = ?`,

@@ -60,7 +60,8 @@ func scopes(ctx context.Context, q queryer, name string, ended bool) (scopes []s
 // Start implements spend.Ledger.
 func (l *ledger) Start(ctx context.Context, name string) (spend.Start, error) {
 	var charged, hosts []byte
-	err := l.store.reader.QueryRowContext(ctx, `SELECT scopes, hosts FROM spend_starts WHERE name = ? AND ended = 0`, name).Scan(&charged, &hosts)
+	err := l.store.reader.QueryRowContext(ctx, `SELECT scopes, hosts FROM spend_starts WHERE name = ? AND ended = 0`,
+		name).Scan(&charged, &hosts)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = spend.ErrUnknownStart
 	}
@@ -101,7 +102,8 @@ func (l *ledger) Reserve(ctx context.Context, start, model string, worst spend.U
 				return err
 			}
 		}
-		res, err := tx.ExecContext(ctx, `INSERT INTO spend_requests (start, model, cost) VALUES (?, ?, ?)`, start, model, worst)
+		res, err := tx.ExecContext(ctx, `INSERT INTO spend_requests (start, model, cost) VALUES (?, ?, ?)`, start, model,
+			worst)
 		if err != nil {
 			return err
 		}
@@ -137,7 +139,8 @@ func (l *ledger) Settle(ctx context.Context, id int64, c spend.Charge) error {
 	return l.inTx(ctx, fmt.Sprintf("settle request %d", id), func(tx *sql.Tx) error {
 		var start string
 		var before spend.USD
-		if err := tx.QueryRowContext(ctx, `SELECT start, cost FROM spend_requests WHERE id = ?`, id).Scan(&start, &before); err != nil {
+		if err := tx.QueryRowContext(ctx, `SELECT start, cost FROM spend_requests WHERE id = ?`, id).Scan(&start,
+			&before); err != nil {
 			return err
 		}
 		charged, err := scopes(ctx, tx, start, true)
@@ -209,7 +212,8 @@ func modelUses(ctx context.Context, tx *sql.Tx, start string) (uses []spend.Mode
 	for rows.Next() {
 		var m spend.ModelUse
 		t := &m.Tokens
-		if err := rows.Scan(&m.Model, &m.Requests, &m.Open, &m.Cost, &t.Input, &t.Output, &t.CacheRead, &t.CacheWrite, &t.CacheWriteLong); err != nil {
+		if err := rows.Scan(&m.Model, &m.Requests, &m.Open, &m.Cost, &t.Input, &t.Output, &t.CacheRead, &t.CacheWrite,
+			&t.CacheWriteLong); err != nil {
 			return nil, err
 		}
 		uses = append(uses, m)

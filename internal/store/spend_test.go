@@ -127,7 +127,9 @@ func TestSpend(t *testing.T) {
 		}
 		spent(t, l, "run:r1", 800)
 		for _, cost := range []spend.USD{9, 100} { // the last word counts
-			if err := l.Settle(t.Context(), first, spend.Charge{Tokens: spend.Tokens{Input: 10, Output: int64(cost)}, Cost: cost}); err != nil {
+			if err := l.Settle(t.Context(), first, spend.Charge{
+				Tokens: spend.Tokens{Input: 10, Output: int64(cost)}, Cost: cost,
+			}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -135,7 +137,11 @@ func TestSpend(t *testing.T) {
 		spent(t, l, "task:r1/T1", 500)
 		reserve(t, l, "r1-1")
 		got, err := l.Report(t.Context(), "r1-1")
-		want := spend.Report{Models: []spend.ModelUse{{Model: "m", Requests: 3, Open: 2, Tokens: spend.Tokens{Input: 10, Output: 100}, Cost: 900}}}
+		want := spend.Report{
+			Models: []spend.ModelUse{
+				{Model: "m", Requests: 3, Open: 2, Tokens: spend.Tokens{Input: 10, Output: 100}, Cost: 900},
+			},
+		}
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("report: %v\n%s", err, diff)
 		}
@@ -147,7 +153,8 @@ func TestSpend(t *testing.T) {
 	t.Run("every limit holds, and none is charged for another's refusal", func(t *testing.T) {
 		l := openSpend(t, t.TempDir())
 		day := spend.DayScope("R_1", "2026-03-01", 1000)
-		begin(t, l, start("r1-1", 0, spend.TaskScope(id, "T1", 500), day), start("r1-2", 0, spend.TaskScope(id, "T2", 500), day), start("r1-3", 0, spend.TaskScope(id, "T3", 0), day))
+		begin(t, l, start("r1-1", 0, spend.TaskScope(id, "T1", 500), day),
+			start("r1-2", 0, spend.TaskScope(id, "T2", 500), day), start("r1-3", 0, spend.TaskScope(id, "T3", 0), day))
 		reserve(t, l, "r1-1")
 		if _, err := l.Reserve(t.Context(), "r1-1", "m", worst); err == nil {
 			t.Error("the task's limit did not hold")

@@ -73,7 +73,8 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	}
 
 	s := &Store{path: path}
-	if s.writer, err = openPool(path, 1, "immediate", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)"); err != nil {
+	if s.writer, err = openPool(path, 1, "immediate", "journal_mode(WAL)", "synchronous(FULL)",
+		"foreign_keys(1)"); err != nil {
 		return nil, fmt.Errorf("open store %s: %w", path, err)
 	}
 	if s.reader, err = openPool(path, readers, "deferred", "query_only(1)"); err != nil {

@@ -26,7 +26,8 @@ func (s *Store) Keep(ctx context.Context, id run.ID, tree string, data []byte) e
 // Kept gives the unfinished work of a run back, nil where that tree is not kept.
 func (s *Store) Kept(ctx context.Context, id run.ID, tree string) ([]byte, error) {
 	var data []byte
-	err := s.reader.QueryRowContext(ctx, `SELECT data FROM unfinished WHERE run_id = ? AND tree = ?`, string(id), tree).Scan(&data)
+	err := s.reader.QueryRowContext(ctx, `SELECT data FROM unfinished WHERE run_id = ? AND tree = ?`, string(id),
+		tree).Scan(&data)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

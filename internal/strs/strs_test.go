@@ -13,7 +13,8 @@ import (
 func TestOneLine(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		"": "", " ": "", "a": "a", "a b": "a b", " a b": "a b", "a b ": "a b", "a  b": "a b", "a\nb": "a b", "a\u00a0b": "a b", "ä\t\r\n ö": "ä ö", "a\x85b": "a\x85b",
+		"": "", " ": "", "a": "a", "a b": "a b", " a b": "a b", "a b ": "a b", "a  b": "a b", "a\nb": "a b",
+		"a\u00a0b": "a b", "ä\t\r\n ö": "ä ö", "a\x85b": "a\x85b",
 	} {
 		if got := strs.OneLine(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)

@@ -233,7 +233,10 @@ func (v *view) endTask(cfg Config, a *Assessment) (Verdict, bool) {
 	_, repeated := a.at(Critical, PatternRepeatingError)
 	switch {
 	case v.absent() && exhausted:
-		return Verdict{Kind: VerdictGiveUp, TaskID: v.h.Task.ID, Reason: plural(len(v.own), "call") + " changed nothing and claimed nothing"}, true
+		return Verdict{
+			Kind: VerdictGiveUp, TaskID: v.h.Task.ID,
+			Reason: plural(len(v.own), "call") + " changed nothing and claimed nothing",
+		}, true
 	case repeated && v.siblings():
 		return Verdict{Kind: VerdictGiveUp, TaskID: v.family, Reason: reason + ", in several of its parts"}, true
 	case v.splitHelps(a) && (!exhausted || v.tries(cfg) > 0 || cfg.MaxTaskAttempts <= 1 || v.tooMuch()):
@@ -243,7 +246,9 @@ func (v *view) endTask(cfg Config, a *Assessment) (Verdict, bool) {
 		if v.last.Role != Debugger && v.last.Verdict != VerdictDecompose {
 			role = Debugger
 		}
-		return Verdict{Kind: VerdictSwitchRole, Role: role, Clean: v.tries(cfg) == 1, Reason: reason + "; another role has a last try"}, true
+		return Verdict{
+			Kind: VerdictSwitchRole, Role: role, Clean: v.tries(cfg) == 1, Reason: reason + "; another role has a last try",
+		}, true
 	default:
 		return Verdict{Kind: VerdictGiveUp, TaskID: v.h.Task.ID, Reason: reason}, true
 	}
@@ -386,13 +391,15 @@ func guidance(a *Assessment) string {
 func patternGuidance(p Pattern) string {
 	switch p.Kind {
 	case PatternStagnation:
-		return fmt.Sprintf("There were %d iterations without progress. Aim for something small that passes the checks.", p.Count)
+		return fmt.Sprintf("There were %d iterations without progress. Aim for something small that passes the checks.",
+			p.Count)
 	case PatternSharedError:
 		return fmt.Sprintf("The same error came up in %d tasks, so this task alone is not the cause. Fix the common cause first, if it is in the repository.", p.Count)
 	case PatternRepeatingError:
 		return fmt.Sprintf("The same error came up %d times. The attempts so far do not fix its cause.", p.Count)
 	case PatternRegression:
-		return fmt.Sprintf("Tests that passed before fail now, %d%% of them. Get them to pass again before anything else.", p.Count)
+		return fmt.Sprintf("Tests that passed before fail now, %d%% of them. Get them to pass again before anything else.",
+			p.Count)
 	case PatternTimeOnTask:
 		return "This task has taken long. Get its most important part to work, and write down what is left."
 	default:

@@ -43,7 +43,8 @@ func with(n int, f func(i int) supervise.Iteration) []supervise.Iteration {
 // planless is a call of a planner that came to no plan.
 func planless(n int) supervise.Iteration {
 	it := failed(n, "T1", "")
-	it.Class, it.Error, it.Role, it.Verdict = supervise.FailEmpty, supervise.Signature{}, supervise.Planner, supervise.VerdictDecompose
+	it.Class, it.Error, it.Role, it.Verdict = supervise.FailEmpty, supervise.Signature{}, supervise.Planner,
+		supervise.VerdictDecompose
 	return it
 }
 
@@ -95,7 +96,9 @@ func TestPatterns(t *testing.T) {
 			h := set(1, func(_ int, it *supervise.Iteration) {
 				it.Metrics = metrics(supervise.GateMetrics{TestsKnown: true, TestsTotal: 100, TestsPassed: 100 - n})
 			})
-			h.Checkpoints = []supervise.Checkpoint{{Metrics: metrics(supervise.GateMetrics{TestsKnown: true, TestsTotal: 100, TestsPassed: 100})}}
+			h.Checkpoints = []supervise.Checkpoint{
+				{Metrics: metrics(supervise.GateMetrics{TestsKnown: true, TestsTotal: 100, TestsPassed: 100})},
+			}
 			return h
 		}, 1, 20, 50},
 		{supervise.PatternTimeOnTask, func(n int) supervise.History {
@@ -220,14 +223,18 @@ func TestVerdicts(t *testing.T) {
 		},
 		{
 			name: "three attempts, each of which shows something else",
-			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 3, OneFile: true}, Iterations: []supervise.Iteration{
+			history: supervise.History{Task: supervise.Task{
+				ID: "T1", Attempts: 3, OneFile: true,
+			}, Iterations: []supervise.Iteration{
 				failed(1, "T1", "error: a"), failed(2, "T1", "error: b"), failed(3, "T1", "error: c"),
 			}},
 			want: supervise.Verdict{Kind: supervise.VerdictProceed},
 		},
 		{
 			name: "four attempts, the last of which shows what the first did",
-			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 5, OneFile: true}, Iterations: []supervise.Iteration{
+			history: supervise.History{Task: supervise.Task{
+				ID: "T1", Attempts: 5, OneFile: true,
+			}, Iterations: []supervise.Iteration{
 				failed(1, "T1", "error: a"), failed(2, "T1", "error: b"), failed(3, "T1", "error: a"), failed(4, "T1", "error: c"),
 			}},
 			want: supervise.Verdict{Kind: supervise.VerdictSwitchRole, Role: supervise.Debugger},
@@ -269,16 +276,19 @@ func TestVerdicts(t *testing.T) {
 		},
 		{
 			name: "another role failed too, so that the last try begins anew",
-			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 4, OneFile: true}, Iterations: append(same(3), func() supervise.Iteration {
-				it := failed(4, "T1", "error: other")
-				it.Role = supervise.Debugger
-				return it
-			}())},
+			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 4, OneFile: true}, Iterations: append(same(3),
+				func() supervise.Iteration {
+					it := failed(4, "T1", "error: other")
+					it.Role = supervise.Debugger
+					return it
+				}())},
 			want: supervise.Verdict{Kind: supervise.VerdictSwitchRole, Role: supervise.Architect, Clean: true},
 		},
 		{
 			name: "the agent says that it is too much, whatever the check says",
-			history: supervise.History{Task: supervise.Task{ID: "T1", Attempts: 1, OneFile: true}, Iterations: []supervise.Iteration{func() supervise.Iteration {
+			history: supervise.History{Task: supervise.Task{
+				ID: "T1", Attempts: 1, OneFile: true,
+			}, Iterations: []supervise.Iteration{func() supervise.Iteration {
 				it := failed(1, "T1", "error: boom")
 				it.Analysis.TooComplex = true
 				return it
@@ -286,19 +296,27 @@ func TestVerdicts(t *testing.T) {
 			want: supervise.Verdict{Kind: supervise.VerdictDecompose, TaskID: "T1", Role: supervise.Architect},
 		},
 		{
-			name:    "a part fails once as the whole did",
-			history: supervise.History{Task: supervise.Task{ID: "T7", ParentID: "T1", Attempts: 1}, Iterations: append(same(3), part(4, "T7"))},
-			want:    supervise.Verdict{Kind: supervise.VerdictSwitchRole, Role: supervise.Debugger},
+			name: "a part fails once as the whole did",
+			history: supervise.History{
+				Task: supervise.Task{ID: "T7", ParentID: "T1", Attempts: 1}, Iterations: append(same(3), part(4, "T7")),
+			},
+			want: supervise.Verdict{Kind: supervise.VerdictSwitchRole, Role: supervise.Debugger},
 		},
 		{
-			name:    "a part fails twice as the whole did",
-			history: supervise.History{Task: supervise.Task{ID: "T7", ParentID: "T1", Attempts: 2}, Iterations: append(same(3), part(4, "T7"), part(5, "T7"))},
-			want:    supervise.Verdict{Kind: supervise.VerdictGiveUp, TaskID: "T7"},
+			name: "a part fails twice as the whole did",
+			history: supervise.History{
+				Task:       supervise.Task{ID: "T7", ParentID: "T1", Attempts: 2},
+				Iterations: append(same(3), part(4, "T7"), part(5, "T7")),
+			},
+			want: supervise.Verdict{Kind: supervise.VerdictGiveUp, TaskID: "T7"},
 		},
 		{
-			name:    "another part fails as that did",
-			history: supervise.History{Task: supervise.Task{ID: "T8", ParentID: "T1", Attempts: 1}, Iterations: append(same(3), part(4, "T7"), part(5, "T7"), part(6, "T8"))},
-			want:    supervise.Verdict{Kind: supervise.VerdictGiveUp, TaskID: "T1"},
+			name: "another part fails as that did",
+			history: supervise.History{
+				Task:       supervise.Task{ID: "T8", ParentID: "T1", Attempts: 1},
+				Iterations: append(same(3), part(4, "T7"), part(5, "T7"), part(6, "T8")),
+			},
+			want: supervise.Verdict{Kind: supervise.VerdictGiveUp, TaskID: "T1"},
 		},
 		{
 			name: "the whole took long and its first part is fresh",
@@ -395,9 +413,11 @@ func TestVerdicts(t *testing.T) {
 			want:    supervise.Verdict{Kind: supervise.VerdictAbort},
 		},
 		{
-			name:    "the same failing test in four tasks, others are fresh",
-			history: supervise.History{Task: supervise.Task{ID: "T4", Attempts: 1}, Fresh: 3, Iterations: everywhere(supervise.FailTest)},
-			want:    supervise.Verdict{Kind: supervise.VerdictGiveUp, TaskID: "T4"},
+			name: "the same failing test in four tasks, others are fresh",
+			history: supervise.History{
+				Task: supervise.Task{ID: "T4", Attempts: 1}, Fresh: 3, Iterations: everywhere(supervise.FailTest),
+			},
+			want: supervise.Verdict{Kind: supervise.VerdictGiveUp, TaskID: "T4"},
 		},
 		{
 			name:    "the same failing test in four tasks, the one at hand is fresh",
@@ -429,7 +449,11 @@ func TestVerdicts(t *testing.T) {
 		{
 			name: "a person has answered to all of it",
 			history: supervise.History{
-				Task: supervise.Task{ID: "T5"}, Acknowledged: map[string]int{"T1": 18, "T2": 18, "T3": 18, "T4": 18, "T5": 18, "T6": 18}, Iterations: hopeless(18),
+				Task: supervise.Task{
+					ID: "T5",
+				}, Acknowledged: map[string]int{
+					"T1": 18, "T2": 18, "T3": 18, "T4": 18, "T5": 18, "T6": 18,
+				}, Iterations: hopeless(18),
 			},
 			want: supervise.Verdict{Kind: supervise.VerdictProceed},
 		},
@@ -496,11 +520,16 @@ func TestDiagnosticsTellThePersonEverything(t *testing.T) {
 	t.Parallel()
 	its := with(6, func(i int) supervise.Iteration { return failed(i, "T1", "error: boom RALPH\u200b_DONE") })
 	its[2].Verdict, its[2].Role = supervise.VerdictSwitchRole, supervise.Debugger
-	its[3] = supervise.Iteration{Number: 4, TaskID: "T1", Role: supervise.Planner, Outcome: supervise.Completed, Landed: true, Verdict: supervise.VerdictDecompose}
+	its[3] = supervise.Iteration{
+		Number: 4, TaskID: "T1", Role: supervise.Planner, Outcome: supervise.Completed, Landed: true,
+		Verdict: supervise.VerdictDecompose,
+	}
 	for i := range its[4:] {
 		its[4+i].TaskID, its[4+i].ParentID = "T4", "T1"
 	}
-	a := supervise.Assess(supervise.Defaults(), supervise.History{Task: supervise.Task{ID: "T4", ParentID: "T1", Attempts: 2}, Iterations: its})
+	a := supervise.Assess(supervise.Defaults(), supervise.History{
+		Task: supervise.Task{ID: "T4", ParentID: "T1", Attempts: 2}, Iterations: its,
+	})
 	want := `Gave up task T4: the same error 4 times: error: boom (…).
 
 What repeated:
@@ -528,8 +557,11 @@ func TestDiagnosticsQuoteWhatTheAgentAsked(t *testing.T) {
 	for i := range its {
 		its[i].Analysis = supervise.AnalyseOutput("I had a look.\nWhich database should\x1b I use?", supervise.Activity{})
 	}
-	a := supervise.Assess(supervise.Defaults(), supervise.History{Task: supervise.Task{ID: "T1", Attempts: 8, Decomposed: true}, Iterations: its})
-	if want := "\nWhat the agent asked:\n- Which database should I use?\n"; a.Verdict.Kind != supervise.VerdictGiveUp || !strings.Contains(a.Diagnostics, want) {
+	a := supervise.Assess(supervise.Defaults(), supervise.History{
+		Task: supervise.Task{ID: "T1", Attempts: 8, Decomposed: true}, Iterations: its,
+	})
+	if want := "\nWhat the agent asked:\n- Which database should I use?\n"; a.Verdict.Kind != supervise.VerdictGiveUp ||
+		!strings.Contains(a.Diagnostics, want) {
 		t.Errorf("%s: no %q in\n%s", a.Verdict.Kind, want, a.Diagnostics)
 	}
 }
@@ -537,11 +569,12 @@ func TestDiagnosticsQuoteWhatTheAgentAsked(t *testing.T) {
 func TestAdviceFitsTheTrouble(t *testing.T) {
 	t.Parallel()
 	of := func(n int, change func(it *supervise.Iteration)) supervise.History {
-		return supervise.History{Task: supervise.Task{ID: "T1", Attempts: n, Decomposed: true}, Iterations: with(n, func(i int) supervise.Iteration {
-			it := failed(i, "T1", fmt.Sprintf("error: number %c", 'a'+i))
-			change(&it)
-			return it
-		})}
+		return supervise.History{Task: supervise.Task{ID: "T1", Attempts: n, Decomposed: true}, Iterations: with(n,
+			func(i int) supervise.Iteration {
+				it := failed(i, "T1", fmt.Sprintf("error: number %c", 'a'+i))
+				change(&it)
+				return it
+			})}
 	}
 	class := func(c supervise.FailureClass) supervise.History {
 		return of(8, func(it *supervise.Iteration) { it.Class = c })
@@ -564,7 +597,10 @@ func TestAdviceFitsTheTrouble(t *testing.T) {
 		{"too complex", class(supervise.FailTooComplex), "Split the task"},
 		{"missing context", class(supervise.FailMissingContext), "what the agent could not find"},
 		{"unknown", class(supervise.FailUnknown), "Read the last attempts"},
-		{"no task at hand", supervise.History{Task: supervise.Task{ID: "T99"}, Iterations: hopeless(45)}, "Run the failing check yourself"},
+		{
+			"no task at hand", supervise.History{Task: supervise.Task{ID: "T99"}, Iterations: hopeless(45)},
+			"Run the failing check yourself",
+		},
 	}
 	for _, tt := range tests {
 		_, got, ok := strings.Cut(supervise.Assess(supervise.Defaults(), tt.history).Diagnostics, "What to do:\n- ")
@@ -580,13 +616,15 @@ func TestRunsThatLandAreNotStopped(t *testing.T) {
 		var h supervise.History
 		for task := range rapid.IntRange(1, 60).Draw(t, "tasks") {
 			for range rapid.IntRange(0, 2).Draw(t, "failures") {
-				h.Iterations = append(h.Iterations, failed(len(h.Iterations)+1, fmt.Sprintf("T%d", task), rapid.SampledFrom([]string{"error: a", "error: b", "--- FAIL: TestX"}).Draw(t, "error")))
+				h.Iterations = append(h.Iterations, failed(len(h.Iterations)+1, fmt.Sprintf("T%d", task),
+					rapid.SampledFrom([]string{"error: a", "error: b", "--- FAIL: TestX"}).Draw(t, "error")))
 				attempts := 0
 				for i := len(h.Iterations) - 1; i >= 0 && !h.Iterations[i].Landed; i-- {
 					attempts++
 				}
 				h.Task = supervise.Task{ID: fmt.Sprintf("T%d", task), Attempts: attempts}
-				if v := supervise.Assess(supervise.Defaults(), h).Verdict; v.Kind == supervise.VerdictAbort || v.Kind == supervise.VerdictGiveUp {
+				if v := supervise.Assess(supervise.Defaults(), h).Verdict; v.Kind == supervise.VerdictAbort ||
+					v.Kind == supervise.VerdictGiveUp {
 					t.Fatalf("a run that lands task after task is told to %s: %s", v.Kind, v.Reason)
 				}
 			}
@@ -598,7 +636,9 @@ func TestRunsThatLandAreNotStopped(t *testing.T) {
 // hopelessRun plays a run none of whose tasks can be solved, the way a loop is
 // meant to ask and to obey, and counts the iterations: of planners, of the
 // first task, and of all. errorOf gives what the n-th iteration ends with.
-func hopelessRun(t *testing.T, cfg supervise.Config, tasks int, errorOf func(n int, task string) string) (planned, first, all int) {
+func hopelessRun(
+	t *testing.T, cfg supervise.Config, tasks int, errorOf func(n int, task string) string,
+) (planned, first, all int) {
 	t.Helper()
 	type todo struct {
 		supervise.Task
@@ -640,7 +680,10 @@ func hopelessRun(t *testing.T, cfg supervise.Config, tasks int, errorOf func(n i
 		case supervise.VerdictDecompose:
 			all++
 			planned++
-			h.Iterations = append(h.Iterations, supervise.Iteration{Number: all, TaskID: v.TaskID, Role: v.Role, Outcome: supervise.Completed, Landed: v.Role == supervise.Planner, Verdict: v.Kind})
+			h.Iterations = append(h.Iterations, supervise.Iteration{
+				Number: all, TaskID: v.TaskID, Role: v.Role, Outcome: supervise.Completed, Landed: v.Role == supervise.Planner,
+				Verdict: v.Kind,
+			})
 			open[at].Decomposed, open[at].blocked = true, true
 			for part := range 3 {
 				open = append(open, todo{Task: supervise.Task{ID: fmt.Sprintf("%s.%d", v.TaskID, part), ParentID: v.TaskID}})
@@ -676,9 +719,19 @@ func TestHopelessRunsComeToAnEnd(t *testing.T) {
 		// the next follow.
 		// Where none is like another, the run ends for want of progress.
 		{name: "one task, one error", tasks: 1, errorOf: own, planned: 1, maxFirst: 6, max: 7},
-		{name: "one task, no limit of attempts", tasks: 1, errorOf: own, cfg: func(c *supervise.Config) { c.MaxTaskAttempts = 0 }, planned: 1, maxFirst: 7, max: 8},
-		{name: "one task, ever new errors", tasks: 1, errorOf: func(n int, _ string) string { return fmt.Sprintf("error: number %c", 'a'+n) }, planned: 1, maxFirst: 16, max: 17},
-		{name: "one error everywhere", tasks: 20, errorOf: func(int, string) string { return "error: no database" }, planned: 3, maxFirst: 6, max: 34},
+		{
+			name: "one task, no limit of attempts", tasks: 1, errorOf: own,
+			cfg: func(c *supervise.Config) { c.MaxTaskAttempts = 0 }, planned: 1, maxFirst: 7, max: 8,
+		},
+		{
+			name: "one task, ever new errors", tasks: 1,
+			errorOf: func(n int, _ string) string { return fmt.Sprintf("error: number %c", 'a'+n) }, planned: 1, maxFirst: 16,
+			max: 17,
+		},
+		{
+			name: "one error everywhere", tasks: 20, errorOf: func(int, string) string { return "error: no database" },
+			planned: 3, maxFirst: 6, max: 34,
+		},
 		{name: "many tasks, each with an error of its own", tasks: 20, errorOf: own, planned: 14, maxFirst: 4, max: 59},
 	}
 	for _, tt := range tests {
@@ -690,7 +743,8 @@ func TestHopelessRunsComeToAnEnd(t *testing.T) {
 			}
 			planned, first, all := hopelessRun(t, cfg, tt.tasks, tt.errorOf)
 			if planned > tt.planned || first > tt.maxFirst || all > tt.max {
-				t.Errorf("%d plans, %d iterations of the first task, %d in all; want at most %d, %d, %d", planned, first, all, tt.planned, tt.maxFirst, tt.max)
+				t.Errorf("%d plans, %d iterations of the first task, %d in all; want at most %d, %d, %d", planned, first, all,
+					tt.planned, tt.maxFirst, tt.max)
 			}
 		})
 	}
@@ -699,9 +753,13 @@ func TestHopelessRunsComeToAnEnd(t *testing.T) {
 func TestWaitsAreNoEvidence(t *testing.T) {
 	t.Parallel()
 	h := supervise.History{Task: supervise.Task{ID: "T1"}, Iterations: with(40, func(i int) supervise.Iteration {
-		return supervise.Iteration{Number: i, TaskID: "T1", Outcome: supervise.RateLimited, Class: supervise.FailRateLimit, Error: supervise.Normalise("429")}
+		return supervise.Iteration{
+			Number: i, TaskID: "T1", Outcome: supervise.RateLimited, Class: supervise.FailRateLimit,
+			Error: supervise.Normalise("429"),
+		}
 	})}
-	if a := supervise.Assess(supervise.Defaults(), h); a.Level != supervise.None || a.Verdict.Kind != supervise.VerdictProceed {
+	if a := supervise.Assess(supervise.Defaults(), h); a.Level != supervise.None ||
+		a.Verdict.Kind != supervise.VerdictProceed {
 		t.Errorf("40 waits: %+v", a)
 	}
 }
@@ -709,7 +767,10 @@ func TestWaitsAreNoEvidence(t *testing.T) {
 func TestReadingIsAllowedOnAFreshTask(t *testing.T) {
 	t.Parallel()
 	read := func(i int) supervise.Iteration {
-		return supervise.Iteration{Number: i, TaskID: "T1", Outcome: supervise.Completed, Class: supervise.FailEmpty, Analysis: supervise.Analysis{Exploring: true}}
+		return supervise.Iteration{
+			Number: i, TaskID: "T1", Outcome: supervise.Completed, Class: supervise.FailEmpty,
+			Analysis: supervise.Analysis{Exploring: true},
+		}
 	}
 	cfg := supervise.Defaults()
 	cfg.MaxTaskAttempts = 0
@@ -731,11 +792,15 @@ func BenchmarkAssess(b *testing.B) {
 		for f := range 20 {
 			it.Files = append(it.Files, fmt.Sprintf("internal/some/package/file%d_%d.go", i%3, f))
 		}
-		it.Metrics = metrics(supervise.GateMetrics{TestsKnown: true, TestsTotal: 100, TestsPassed: 100 - i%10, WarningsKnown: true, Warnings: i % 7})
+		it.Metrics = metrics(supervise.GateMetrics{
+			TestsKnown: true, TestsTotal: 100, TestsPassed: 100 - i%10, WarningsKnown: true, Warnings: i % 7,
+		})
 		h.Iterations = append(h.Iterations, it)
 	}
 	for i := range 20 {
-		h.Checkpoints = append(h.Checkpoints, supervise.Checkpoint{Iteration: i, Metrics: metrics(supervise.GateMetrics{TestsKnown: true, TestsPassed: 100})})
+		h.Checkpoints = append(h.Checkpoints, supervise.Checkpoint{
+			Iteration: i, Metrics: metrics(supervise.GateMetrics{TestsKnown: true, TestsPassed: 100}),
+		})
 	}
 	cfg := lenient()
 	b.ReportAllocs()
@@ -752,16 +817,22 @@ func anyIteration(n int) *rapid.Generator[supervise.Iteration] {
 	return rapid.Custom(func(t *rapid.T) supervise.Iteration {
 		count := rapid.OneOf(rapid.IntRange(0, 12), rapid.SampledFrom([]int{-1, math.MinInt, math.MaxInt, 1000}))
 		it := supervise.Iteration{
-			Number:     n,
-			TaskID:     rapid.SampledFrom([]string{"", "T1", "T2", "T3"}).Draw(t, "task"),
-			ParentID:   rapid.SampledFrom([]string{"", "", "T1"}).Draw(t, "parent"),
-			Role:       rapid.SampledFrom(append(run.Roles(), "")).Draw(t, "role"),
-			Outcome:    rapid.SampledFrom([]supervise.Outcome{supervise.Completed, supervise.GaveUp, supervise.TimedOut, supervise.Broken, supervise.RateLimited, supervise.OverBudget, "?"}).Draw(t, "outcome"),
-			Landed:     rapid.IntRange(0, 4).Draw(t, "landed") == 0,
-			Duration:   time.Duration(rapid.OneOf(rapid.Int64Range(0, int64(time.Hour)), rapid.Int64()).Draw(t, "duration")),
-			Class:      rapid.SampledFrom(append(supervise.FailureClasses(), "")).Draw(t, "class"),
-			Error:      supervise.Normalise(rapid.SampledFrom([]string{"", "error: a", "--- FAIL: RALPH_DONE (0.1s)", "x_test.go:3: <promise>COMPLETE</promise>"}).Draw(t, "error")),
-			Files:      rapid.SliceOfN(rapid.SampledFrom([]string{"a.go", "a_test.go", "docs/x.md", "RALPH_DONE"}), 0, 4).Draw(t, "files"),
+			Number:   n,
+			TaskID:   rapid.SampledFrom([]string{"", "T1", "T2", "T3"}).Draw(t, "task"),
+			ParentID: rapid.SampledFrom([]string{"", "", "T1"}).Draw(t, "parent"),
+			Role:     rapid.SampledFrom(append(run.Roles(), "")).Draw(t, "role"),
+			Outcome: rapid.SampledFrom([]supervise.Outcome{
+				supervise.Completed, supervise.GaveUp, supervise.TimedOut, supervise.Broken, supervise.RateLimited,
+				supervise.OverBudget, "?",
+			}).Draw(t, "outcome"),
+			Landed:   rapid.IntRange(0, 4).Draw(t, "landed") == 0,
+			Duration: time.Duration(rapid.OneOf(rapid.Int64Range(0, int64(time.Hour)), rapid.Int64()).Draw(t, "duration")),
+			Class:    rapid.SampledFrom(append(supervise.FailureClasses(), "")).Draw(t, "class"),
+			Error: supervise.Normalise(rapid.SampledFrom([]string{
+				"", "error: a", "--- FAIL: RALPH_DONE (0.1s)", "x_test.go:3: <promise>COMPLETE</promise>",
+			}).Draw(t, "error")),
+			Files: rapid.SliceOfN(rapid.SampledFrom([]string{"a.go", "a_test.go", "docs/x.md", "RALPH_DONE"}), 0, 4).Draw(t,
+				"files"),
 			Change:     rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "change"),
 			LinesAdded: count.Draw(t, "lines"), TestsAdded: count.Draw(t, "tests"),
 			Metrics: metrics(supervise.GateMetrics{
@@ -810,15 +881,17 @@ func TestAssessIsTotalAndDeterministic(t *testing.T) {
 		if rapid.Bool().Draw(t, "absurd configuration") {
 			n := rapid.SampledFrom([]int{0, -5, math.MaxInt})
 			cfg = supervise.Config{
-				StagnationThreshold: n.Draw(t, "threshold"), TaskTimeout: time.Duration(n.Draw(t, "timeout")), MaxTaskAttempts: n.Draw(t, "attempts"),
-				Predictive: true,
+				StagnationThreshold: n.Draw(t, "threshold"), TaskTimeout: time.Duration(n.Draw(t, "timeout")),
+				MaxTaskAttempts: n.Draw(t, "attempts"),
+				Predictive:      true,
 			}
 		}
 		a := supervise.Assess(cfg, h)
 		if diff := cmp.Diff(a, supervise.Assess(cfg, h)); diff != "" {
 			t.Fatalf("not deterministic: %s", diff)
 		}
-		if a.Risk.Score < 0 || a.Risk.Score > 1 || a.Verdict.Kind == "" || a.Level < supervise.None || a.Level > supervise.Critical {
+		if a.Risk.Score < 0 || a.Risk.Score > 1 || a.Verdict.Kind == "" || a.Level < supervise.None ||
+			a.Level > supervise.Critical {
 			t.Fatalf("out of range: %+v", a)
 		}
 		for _, said := range []string{a.Guidance, a.Strategy.Guidance, a.Diagnostics, a.Verdict.Reason} {
@@ -857,7 +930,8 @@ func TestMoreOfTheSameFailureNeverLowersTheLevel(t *testing.T) {
 			}
 			level = next
 		}
-		if it.Outcome != supervise.RateLimited && it.Outcome != supervise.OverBudget && it.Number > h.Acknowledged["T1"]+20 && level != supervise.Critical {
+		if it.Outcome != supervise.RateLimited && it.Outcome != supervise.OverBudget && it.Number > h.Acknowledged["T1"]+20 &&
+			level != supervise.Critical {
 			t.Fatalf("20 times the same failure are only %s", level)
 		}
 	})

@@ -162,7 +162,8 @@ var (
 		`^(?:\./)?[\w./-]+\.go:\d+:\d+: (?:undefined:|syntax error|cannot use|declared and not used|.* imported and not used|missing return|not enough arguments|too many arguments|assignment mismatch|invalid operation|undeclared name|no new variables|cannot assign|.* redeclared|non-name|expected |.* undefined \(type)`,
 		`\.go:\d+:\d+: .*(?:no required module provides package|is not in std)|^no required module provides package|^go: .*(?:updates to go\.mod|missing go\.sum)|build constraints exclude all Go files`,
 		`\berror TS\d+:|^error during build`, // tsc, vite
-		`(?i)^(?:●.*)?(?:Cannot find module '|.*Test suite failed to run$)|^SyntaxError: |Jest encountered an unexpected`, // jest, node
+		// jest, node
+		`(?i)^(?:●.*)?(?:Cannot find module '|.*Test suite failed to run$)|^SyntaxError: |Jest encountered an unexpected`,
 		`^(?:E +)?(?:SyntaxError|IndentationError|ImportError|ModuleNotFoundError|TabError)\b|^ERROR collecting|errors? during collection`,
 		`: error: .*  ?\[[a-z-]+\]$|^Found \d+ errors? in \d+ files?`, // mypy
 		`^error\[E\d{4}\]|^error: could not compile|^error: (?:expected|cannot find|unresolved|aborting due to)`,
@@ -173,14 +174,16 @@ var (
 		`^An error occurred while loading |^\S+\.rb:\d+: syntax error|\(LoadError\)|\(SyntaxError\)$`, // ruby
 	}, "|"))
 	testRE = lazy(strings.Join([]string{
-		`^--- FAIL: |^FAIL\s+\S+\s+[\d.]+s$|^panic: `,                                                     // go
-		`^Tests: +\d+ failed|^FAIL +\S+\.(?:[cm]?[jt]sx?)|^● .+ › |^[✕✖✗×] \D|^not ok \d+|AssertionError`, // jest, vitest, mocha, node
-		`^(?:FAILED|ERROR) \S+::|^=+ .*\d+ (?:failed|errors?)\b|^E +assert |^FAIL: \w+ \(`,                // pytest, unittest
-		`^test \S+ \.\.\. FAILED|^test result: FAILED|^thread '.*' panicked at `,                          // cargo
+		`^--- FAIL: |^FAIL\s+\S+\s+[\d.]+s$|^panic: `, // go
+		// jest, vitest, mocha, node
+		`^Tests: +\d+ failed|^FAIL +\S+\.(?:[cm]?[jt]sx?)|^● .+ › |^[✕✖✗×] \D|^not ok \d+|AssertionError`,
+		`^(?:FAILED|ERROR) \S+::|^=+ .*\d+ (?:failed|errors?)\b|^E +assert |^FAIL: \w+ \(`, // pytest, unittest
+		`^test \S+ \.\.\. FAILED|^test result: FAILED|^thread '.*' panicked at `,           // cargo
 		`Tests run: \d+, Failures: (?:[1-9]\d*|\d+, Errors: [1-9])|There (?:was|were) \d+ (?:failure|error)s?:|There are test failures|There were failing tests|^[\w.$]+ > .+ FAILED$`,
 		`^\d+ examples?, [1-9]\d* failures?|^FAILURES!$|^Tests: \d+, Assertions: \d+, (?:Failures|Errors)`, // rspec, phpunit
 		`^Failed! +- Failed: +[1-9]|^Failed [\w.]+(?:\([^)]*\))? \[`,                                       // dotnet
-		`^The following tests FAILED:|^\d+% tests passed, [1-9]\d* tests? failed|^\[ +FAILED +\]`,          // ctest, googletest
+		// ctest, googletest
+		`^The following tests FAILED:|^\d+% tests passed, [1-9]\d* tests? failed|^\[ +FAILED +\]`,
 	}, "|"))
 	lintRE = lazy(strings.Join([]string{
 		`^✖ \d+ problems? \(|^\d+:\d+ +(?:error|warning) +.+ +[\w@/-]+$`,                // eslint

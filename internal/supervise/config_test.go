@@ -33,12 +33,16 @@ func TestDocumentedThresholds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for kind, s := range supervise.PatternSteps(supervise.Defaults()) {
-		row := regexp.MustCompile(fmt.Sprintf("(?m)^\\| `%s`(?: \\(run\\))? \\| [^|]+ \\| %d \\| %d \\| %d \\|$", kind, s.Warning, s.Elevated, s.Critical))
+		row := regexp.MustCompile(fmt.Sprintf("(?m)^\\| `%s`(?: \\(run\\))? \\| [^|]+ \\| %d \\| %d \\| %d \\|$", kind,
+			s.Warning, s.Elevated, s.Critical))
 		if !row.Match(doc) {
 			t.Errorf("docs/supervision.md lacks a row for %s with %+v", kind, s)
 		}
 	}
-	for _, kinds := range [][]string{names(supervise.PatternKinds()), names(supervise.VerdictKinds()), names(supervise.StrategyKinds()), names(supervise.FailureClasses()), names(run.Roles())} {
+	for _, kinds := range [][]string{
+		names(supervise.PatternKinds()), names(supervise.VerdictKinds()), names(supervise.StrategyKinds()),
+		names(supervise.FailureClasses()), names(run.Roles()),
+	} {
 		for _, k := range kinds {
 			if !strings.Contains(string(doc), "`"+k+"`") {
 				t.Errorf("docs/supervision.md does not mention %s", k)
@@ -82,7 +86,8 @@ func TestBoundedIterationsAreSmallAndCanBeStored(t *testing.T) {
 		many = append(many, long)
 	}
 	it := supervise.Iteration{
-		Number: 7, TaskID: long, ParentID: long, Role: supervise.Implementer, Outcome: supervise.Completed, Class: supervise.FailTest,
+		Number: 7, TaskID: long, ParentID: long, Role: supervise.Implementer, Outcome: supervise.Completed,
+		Class: supervise.FailTest,
 		Error: supervise.Signature{Hash: "x", Text: long, File: long, Tests: many},
 		Files: many, Change: long, GateFailures: many,
 	}

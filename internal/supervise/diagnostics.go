@@ -86,7 +86,8 @@ func (v *view) tried() string {
 		if len(lines) == maxEvidence {
 			break
 		}
-		lines = append(lines, fmt.Sprintf("- %s before iteration %d (%s)\n", quote(string(it.Verdict), maxName), it.Number, quote(string(it.Role), maxName)))
+		lines = append(lines, fmt.Sprintf("- %s before iteration %d (%s)\n", quote(string(it.Verdict), maxName), it.Number,
+			quote(string(it.Role), maxName)))
 	}
 	slices.Reverse(lines)
 	return strings.Join(lines, "")

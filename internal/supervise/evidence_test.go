@@ -42,13 +42,29 @@ func TestWhatIsEvidence(t *testing.T) {
 	}{
 		{name: "the same tests", first: odd(plain), second: odd(plain), want: true},
 		{name: "other tests", first: odd(plain), second: odd(func(it *supervise.Iteration) { it.Blamed = []string{"b"} })},
-		{name: "more tests", first: odd(plain), second: odd(func(it *supervise.Iteration) { it.Blamed = []string{"a", "b"} }), want: true},
-		{name: "one test fewer", first: odd(func(it *supervise.Iteration) { it.Blamed = []string{"a", "b"} }), second: odd(plain), want: true},
-		{name: "two tests fewer", first: odd(func(it *supervise.Iteration) { it.Blamed = []string{"a", "b", "c"} }), second: odd(plain)},
-		{name: "one test mended and another broken", first: odd(func(it *supervise.Iteration) { it.Blamed = []string{"a", "b"} }), second: odd(func(it *supervise.Iteration) { it.Blamed = []string{"a", "c"} })},
+		{
+			name: "more tests", first: odd(plain), second: odd(func(it *supervise.Iteration) { it.Blamed = []string{"a", "b"} }),
+			want: true,
+		},
+		{
+			name: "one test fewer", first: odd(func(it *supervise.Iteration) { it.Blamed = []string{"a", "b"} }),
+			second: odd(plain), want: true,
+		},
+		{
+			name: "two tests fewer", first: odd(func(it *supervise.Iteration) { it.Blamed = []string{"a", "b", "c"} }),
+			second: odd(plain),
+		},
+		{
+			name:   "one test mended and another broken",
+			first:  odd(func(it *supervise.Iteration) { it.Blamed = []string{"a", "b"} }),
+			second: odd(func(it *supervise.Iteration) { it.Blamed = []string{"a", "c"} }),
+		},
 		{name: "tests that are flaky", first: odd(plain), second: odd(plain), flaky: []string{"a"}},
 		{name: "nothing changed", first: unchanged, second: unchanged, want: true},
-		{name: "nothing changed, said in other words", first: unchanged, second: odd(func(it *supervise.Iteration) { it.Blamed, it.Class = nil, supervise.FailEmpty }), want: true},
+		{
+			name: "nothing changed, said in other words", first: unchanged,
+			second: odd(func(it *supervise.Iteration) { it.Blamed, it.Class = nil, supervise.FailEmpty }), want: true,
+		},
 		{name: "tests tampered with", first: odd(tampered), second: odd(tampered)},
 		{name: "protected paths", first: odd(refused), second: odd(refused), want: true},
 		{name: "broken calls", first: odd(broke), second: odd(broke)},
@@ -84,7 +100,9 @@ func TestGuidanceTellsWhatTheLastAttemptDid(t *testing.T) {
 	tested := func(n, passed int, files ...string) supervise.Iteration {
 		it := failed(n, "T1", "error: boom")
 		it.Files = files
-		it.Metrics = supervise.Metrics{Gates: []supervise.GateMetrics{{Gate: "test", TestsKnown: true, TestsTotal: 10, TestsPassed: passed}}}
+		it.Metrics = supervise.Metrics{
+			Gates: []supervise.GateMetrics{{Gate: "test", TestsKnown: true, TestsTotal: 10, TestsPassed: passed}},
+		}
 		return it
 	}
 	a := supervise.Assess(supervise.Defaults(), supervise.History{
@@ -109,7 +127,10 @@ func TestFewCallsFollowTheEvidence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := supervise.Defaults()
 		cfg.MaxTaskAttempts = rapid.IntRange(2, 5).Draw(t, "attempts")
-		h := supervise.History{Task: supervise.Task{ID: "T1", OneFile: rapid.Bool().Draw(t, "one file")}, Fresh: rapid.IntRange(0, 2).Draw(t, "fresh")}
+		h := supervise.History{
+			Task:  supervise.Task{ID: "T1", OneFile: rapid.Bool().Draw(t, "one file")},
+			Fresh: rapid.IntRange(0, 2).Draw(t, "fresh"),
+		}
 		shown := map[string]int{}
 		evidence, after := false, 0
 		for n := 1; ; n++ {

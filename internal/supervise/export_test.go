@@ -18,7 +18,8 @@ func StrategyFor(class FailureClass, h History) Strategy {
 // PatternSteps are the thresholds of all patterns.
 func PatternSteps(cfg Config) map[PatternKind]Steps {
 	return map[PatternKind]Steps{
-		PatternStagnation: times(cfg.StagnationThreshold), PatternSharedError: sharedSteps, PatternRepeatingError: repeatingSteps,
-		PatternRegression: regressionSteps, PatternTimeOnTask: times(1),
+		PatternStagnation: times(cfg.StagnationThreshold), PatternSharedError: sharedSteps,
+		PatternRepeatingError: repeatingSteps,
+		PatternRegression:     regressionSteps, PatternTimeOnTask: times(1),
 	}
 }

@@ -28,7 +28,9 @@ const (
 
 // PatternKinds lists every pattern.
 func PatternKinds() []PatternKind {
-	return []PatternKind{PatternStagnation, PatternSharedError, PatternRepeatingError, PatternRegression, PatternTimeOnTask}
+	return []PatternKind{
+		PatternStagnation, PatternSharedError, PatternRepeatingError, PatternRegression, PatternTimeOnTask,
+	}
 }
 
 // From which counts on a pattern is a warning, elevated, critical. Stagnation and time
@@ -89,7 +91,8 @@ func (v *view) patterns(cfg Config) []Pattern {
 	}
 
 	percent, worse := v.regression()
-	add(PatternRegression, regressionSteps, percent, worse, fmt.Sprintf("%d%% of the tests that passed do not any more", percent))
+	add(PatternRegression, regressionSteps, percent, worse,
+		fmt.Sprintf("%d%% of the tests that passed do not any more", percent))
 
 	same := v.errors()
 	add(PatternRepeatingError, repeatingSteps, len(same), same,

@@ -86,7 +86,9 @@ func (s Signals) words() string {
 		for _, k := range []struct {
 			n    int
 			name string
-		}{{s.Source, "source"}, {s.Test, "test"}, {s.Docs, "documentation"}, {s.Config, "configuration"}, {s.Other, "other"}} {
+		}{
+			{s.Source, "source"}, {s.Test, "test"}, {s.Docs, "documentation"}, {s.Config, "configuration"}, {s.Other, "other"},
+		} {
 			if k.n > 0 {
 				kinds = append(kinds, fmt.Sprintf("%d %s", k.n, k.name))
 			}
@@ -240,10 +242,13 @@ func KindOf(file string) FileKind {
 		return KindTest
 	case code:
 		return KindSource
-	case strings.Contains(" .md .mdx .rst .adoc .txt ", " "+ext+" "), strings.HasPrefix(base, "license"), strings.HasPrefix(base, "readme"):
+	case strings.Contains(" .md .mdx .rst .adoc .txt ", " "+ext+" "), strings.HasPrefix(base, "license"),
+		strings.HasPrefix(base, "readme"):
 		return KindDocs
-	case strings.HasPrefix(base, "."), base == "makefile", strings.HasPrefix(base, "dockerfile"), base == "go.mod", base == "go.sum",
-		strings.Contains(" .json .yaml .yml .toml .ini .cfg .xml .lock .gradle .properties .csproj .sln .cmake .mk ", " "+ext+" ") && ext != "":
+	case strings.HasPrefix(base, "."), base == "makefile", strings.HasPrefix(base, "dockerfile"), base == "go.mod",
+		base == "go.sum",
+		strings.Contains(" .json .yaml .yml .toml .ini .cfg .xml .lock .gradle .properties .csproj .sln .cmake .mk ", " "+ext+
+			" ") && ext != "":
 		return KindConfig
 	default:
 		return KindOther

@@ -40,7 +40,10 @@ func TestMeasure(t *testing.T) {
 		},
 		{
 			"landed though warnings grew",
-			iterations{{Landed: true, Metrics: metrics(supervise.GateMetrics{WarningsKnown: true})}, {Landed: true, Metrics: metrics(supervise.GateMetrics{WarningsKnown: true, Warnings: 9})}},
+			iterations{
+				{Landed: true, Metrics: metrics(supervise.GateMetrics{WarningsKnown: true})},
+				{Landed: true, Metrics: metrics(supervise.GateMetrics{WarningsKnown: true, Warnings: 9})},
+			},
 			supervise.Signals{Score: 0.25, Progress: supervise.ProgressMade, Commit: 1, Quality: -1},
 		},
 		{
@@ -49,7 +52,9 @@ func TestMeasure(t *testing.T) {
 		},
 		{"few lines alone", iterations{{LinesAdded: 10}}, supervise.Signals{Score: 0.1, Lines: 0.5}},
 		{
-			"the same content again", iterations{{LinesAdded: 40, TestsAdded: 1, Change: "x"}, {LinesAdded: 40, TestsAdded: 1, Change: "x"}},
+			"the same content again", iterations{
+				{LinesAdded: 40, TestsAdded: 1, Change: "x"}, {LinesAdded: 40, TestsAdded: 1, Change: "x"},
+			},
 			supervise.Signals{},
 		},
 		{
@@ -58,7 +63,10 @@ func TestMeasure(t *testing.T) {
 		},
 		{
 			"more tests pass with fewer warnings",
-			iterations{{Metrics: metrics(supervise.GateMetrics{TestsKnown: true, WarningsKnown: true, Warnings: 3})}, {LinesAdded: 20, Metrics: metrics(supervise.GateMetrics{TestsKnown: true, TestsPassed: 1, WarningsKnown: true})}},
+			iterations{
+				{Metrics: metrics(supervise.GateMetrics{TestsKnown: true, WarningsKnown: true, Warnings: 3})},
+				{LinesAdded: 20, Metrics: metrics(supervise.GateMetrics{TestsKnown: true, TestsPassed: 1, WarningsKnown: true})},
+			},
 			supervise.Signals{Score: 0.6, Progress: supervise.ProgressMade, Lines: 1, Tests: 1, Quality: 1},
 		},
 		{
@@ -69,14 +77,20 @@ func TestMeasure(t *testing.T) {
 			"fewer tests pass", iterations{{Metrics: tested(5)}, {Metrics: tested(4), LinesAdded: 40}},
 			supervise.Signals{Lines: 1, Tests: -1},
 		},
-		{"tests added", iterations{{TestsAdded: 2, LinesAdded: 20}}, supervise.Signals{Score: 0.325, Progress: supervise.ProgressPartial, Lines: 1, Tests: 0.5}},
+		{
+			"tests added", iterations{{TestsAdded: 2, LinesAdded: 20}},
+			supervise.Signals{Score: 0.325, Progress: supervise.ProgressPartial, Lines: 1, Tests: 0.5},
+		},
 		{
 			"only read", iterations{{Outcome: supervise.Completed, Analysis: supervise.Analysis{Exploring: true}}},
 			supervise.Signals{Progress: supervise.ProgressPartial},
 		},
 		{
 			"files by kind",
-			iterations{{Files: []string{"internal/a/a.go"}}, {Files: []string{"internal/a/a.go", "internal/a/a_test.go", "README.md", "go.mod", "logo.png"}}},
+			iterations{
+				{Files: []string{"internal/a/a.go"}},
+				{Files: []string{"internal/a/a.go", "internal/a/a_test.go", "README.md", "go.mod", "logo.png"}},
+			},
 			supervise.Signals{Source: 1, Test: 1, Docs: 1, Config: 1, Other: 1, Breadth: 2, Churn: 0.2},
 		},
 		{
@@ -102,10 +116,15 @@ func TestKindOf(t *testing.T) {
 	t.Parallel()
 	tests := map[supervise.FileKind][]string{
 		supervise.KindSource: {"main.go", "src/Cart.java", "lib/cart.rb", "src/latest.ts", "contest.py", "run.sh"},
-		supervise.KindTest:   {"a_test.go", "src/cart.test.ts", "spec/cart_spec.rb", "tests/test_cart.py", "test_cart.py", "src/test/java/CartTest.java", "src/CartTests.cs", "x/testdata/golden.txt", "a/__tests__/b.js", "a/b.snap"},
-		supervise.KindDocs:   {"README.md", "docs/a.rst", "LICENSE", "notes.txt"},
-		supervise.KindConfig: {"go.mod", "package.json", ".github/workflows/ci.yml", ".gitignore", "Makefile", "Dockerfile", "Cargo.toml"},
-		supervise.KindOther:  {"logo.png", "bin/tool", "", "data.csv"},
+		supervise.KindTest: {
+			"a_test.go", "src/cart.test.ts", "spec/cart_spec.rb", "tests/test_cart.py", "test_cart.py",
+			"src/test/java/CartTest.java", "src/CartTests.cs", "x/testdata/golden.txt", "a/__tests__/b.js", "a/b.snap",
+		},
+		supervise.KindDocs: {"README.md", "docs/a.rst", "LICENSE", "notes.txt"},
+		supervise.KindConfig: {
+			"go.mod", "package.json", ".github/workflows/ci.yml", ".gitignore", "Makefile", "Dockerfile", "Cargo.toml",
+		},
+		supervise.KindOther: {"logo.png", "bin/tool", "", "data.csv"},
 	}
 	for want, files := range tests {
 		for _, f := range files {
@@ -167,7 +186,8 @@ func TestCheckpoints(t *testing.T) {
 			if len(kept) > limit || !ok {
 				t.Fatalf("keeps %d of at most %d", len(kept), limit)
 			}
-			if c.Commit == "" && (supervise.Regressed(after.Metrics, before.Metrics) || supervise.Regressed(after.Metrics, c.Metrics)) {
+			if c.Commit == "" && (supervise.Regressed(after.Metrics, before.Metrics) ||
+				supervise.Regressed(after.Metrics, c.Metrics)) {
 				t.Fatalf("lost the best one: %+v", kept)
 			}
 		}

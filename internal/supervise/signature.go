@@ -123,8 +123,10 @@ var suspectWords = []string{
 	"error", "fail", "panic", "fatal", "undefined", "not found", "cannot ", "could not", "couldn't", "unable to",
 	"expected", "actual", "got", "want", "assert", "exception", "traceback", "missing", "unresolved", "time",
 	"without ", "changed no", "●", "✕", "✖", "✗", "×", "not ok", "rspec ", "::", "vet:", "go:", "module", "redeclared",
-	"constraints", "line ", "ld:", "collect2", "loading", "tests", "examples", "would reformat", "issue", "inspected", "problem",
-	"style", "clippy", "diff in", "warn", "violations", "killed", "terminated", "fault", "memory", "no space", "permission",
+	"constraints", "line ", "ld:", "collect2", "loading", "tests", "examples", "would reformat", "issue", "inspected",
+	"problem",
+	"style", "clippy", "diff in", "warn", "violations", "killed", "terminated", "fault", "memory", "no space",
+	"permission",
 	"no such file", "no rule", "sigkill", "e: ",
 }
 
@@ -160,10 +162,16 @@ var unstable = []struct {
 	{lazy(`\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?: ?Z| ?[+-]\d\d:?\d\d)?)?`), "<time>"},
 	{lazy(`\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b`), "<time>"},
 	// A temporary directory goes with the names made up in it: what has a digit.
-	{lazy(`(?i)(?:/private)?(?:/var/folders/\w+/[^/\s]+/T|/var/tmp|/tmp|/dev/shm|[a-z]:[\\/][^\s:"']*?[\\/]temp)(?:[\\/][^\\/\s:"',)]*\d[^\\/\s:"',)]*)*`), "<tmp>"},
+	{
+		lazy(`(?i)(?:/private)?(?:/var/folders/\w+/[^/\s]+/T|/var/tmp|/tmp|/dev/shm|[a-z]:[\\/][^\s:"']*?[\\/]temp)(?:[\\/][^\\/\s:"',)]*\d[^\\/\s:"',)]*)*`),
+		"<tmp>",
+	},
 	{lazy(`(?i)\b0x[0-9a-f]+\b`), "<hex>"},
 	{lazy(`(?i)\b(?:\d+[a-f]|[a-f]+\d)[0-9a-f]{6,}\b`), "<hex>"},
-	{lazy(`(?i)\b\d+(?:\.\d+)? ?(?:ns|µs|us|ms|s|secs?|seconds?|m|min|minutes?|h|hours?)(?:\d+(?:\.\d+)?(?:ms|s|m))*\b`), "<span>"},
+	{
+		lazy(`(?i)\b\d+(?:\.\d+)? ?(?:ns|µs|us|ms|s|secs?|seconds?|m|min|minutes?|h|hours?)(?:\d+(?:\.\d+)?(?:ms|s|m))*\b`),
+		"<span>",
+	},
 	{lazy(`(?i)\b(goroutine|pid|port|thread|process|worker)([ =:#-]+)\d+`), "$1$2<n>"},
 	{lazy(`\b(localhost|127\.0\.0\.1|\[::1\]):\d+`), "$1:<n>"},
 	{lazy(`(?i)\b(lines?|cols?|columns?|char(?:acter)?s?)([ :]+)\d+(?:[-:]\d+)?`), "$1$2<n>"},

@@ -58,9 +58,11 @@ func strategyFor(class FailureClass, v *view) Strategy {
 			at = fmt.Sprintf(" It is at `%s:%d`.", quote(sig.File, maxPath), sig.Line)
 		}
 		what := map[FailureClass]string{
-			FailCompile: "this compilation error", FailLint: "what the linter objects to", FailTimeout: "what makes the check hang or run too long",
+			FailCompile: "this compilation error", FailLint: "what the linter objects to",
+			FailTimeout: "what makes the check hang or run too long",
 		}[class]
-		s.Guidance = fmt.Sprintf("Fix only %s and change nothing else.%s Run the failing check yourself before you end.", what, at)
+		s.Guidance = fmt.Sprintf("Fix only %s and change nothing else.%s Run the failing check yourself before you end.",
+			what, at)
 	case TestFirst:
 		which := "the failing test"
 		if n := len(sig.Tests); n > 0 {

@@ -22,27 +22,76 @@ func TestStrategies(t *testing.T) {
 		says  []string
 	}{
 		{name: "nothing failed", want: supervise.StrategyNone},
-		{name: "compile", class: supervise.FailCompile, err: "./cart.go:14:9: undefined: total", times: 1, want: supervise.IsolatedFix, says: []string{"only this compilation error", "`cart.go:14`"}},
-		{name: "lint", class: supervise.FailLint, err: "src/cart.js:3:10: warning: unused", times: 1, want: supervise.IsolatedFix, says: []string{"linter", "`src/cart.js:3`"}},
-		{name: "a check hangs", class: supervise.FailTimeout, err: "panic: test timed out", times: 1, by: supervise.Completed, want: supervise.IsolatedFix, says: []string{"hang"}},
-		{name: "test", class: supervise.FailTest, err: goTest, times: 1, want: supervise.TestFirst, says: []string{"Read `TestTotal` first", "Do not change or delete the test"}},
-		{name: "many tests", class: supervise.FailTest, err: "--- FAIL: A (0s)\n--- FAIL: B (0s)\n--- FAIL: C (0s)\n--- FAIL: D (0s)\n--- FAIL: E (0s)", times: 1, want: supervise.TestFirst, says: []string{"`A`, `B`, `C` and 2 more"}},
-		{name: "a test without a name", class: supervise.FailTest, err: "error: failed", times: 1, want: supervise.TestFirst, says: []string{"the failing test"}},
-		{name: "a test with the name of a mark", class: supervise.FailTest, err: "--- FAIL: Test`RALPH_DONE (0s)", times: 1, want: supervise.TestFirst, says: []string{"`Test'(…)`"}},
-		{name: "the same test again and again", class: supervise.FailTest, err: goTest, times: 3, want: supervise.ChangeApproach, says: []string{"another way"}},
-		{name: "the same compile error again and again", class: supervise.FailCompile, err: "./cart.go:14:9: undefined: total", times: 3, want: supervise.ChangeApproach},
-		{name: "too complex", class: supervise.FailTooComplex, times: 1, want: supervise.Decompose, says: []string{"first part only"}},
-		{name: "too complex, split up before", class: supervise.FailTooComplex, times: 1, task: supervise.Task{Decomposed: true}, want: supervise.ChangeApproach},
-		{name: "a part is too complex", class: supervise.FailTooComplex, times: 1, task: supervise.Task{ParentID: "T0"}, want: supervise.ChangeApproach},
-		{name: "the agent ran out of time", class: supervise.FailTimeout, times: 1, by: supervise.TimedOut, want: supervise.Decompose},
-		{name: "missing context", class: supervise.FailMissingContext, times: 1, want: supervise.GatherContext, says: []string{"Gather what you need first"}},
-		{name: "missing context again and again", class: supervise.FailMissingContext, times: 3, want: supervise.ChangeApproach},
+		{
+			name: "compile", class: supervise.FailCompile, err: "./cart.go:14:9: undefined: total", times: 1,
+			want: supervise.IsolatedFix, says: []string{"only this compilation error", "`cart.go:14`"},
+		},
+		{
+			name: "lint", class: supervise.FailLint, err: "src/cart.js:3:10: warning: unused", times: 1,
+			want: supervise.IsolatedFix, says: []string{"linter", "`src/cart.js:3`"},
+		},
+		{
+			name: "a check hangs", class: supervise.FailTimeout, err: "panic: test timed out", times: 1, by: supervise.Completed,
+			want: supervise.IsolatedFix, says: []string{"hang"},
+		},
+		{
+			name: "test", class: supervise.FailTest, err: goTest, times: 1, want: supervise.TestFirst,
+			says: []string{"Read `TestTotal` first", "Do not change or delete the test"},
+		},
+		{
+			name: "many tests", class: supervise.FailTest,
+			err: "--- FAIL: A (0s)\n--- FAIL: B (0s)\n--- FAIL: C (0s)\n--- FAIL: D (0s)\n--- FAIL: E (0s)", times: 1,
+			want: supervise.TestFirst, says: []string{"`A`, `B`, `C` and 2 more"},
+		},
+		{
+			name: "a test without a name", class: supervise.FailTest, err: "error: failed", times: 1, want: supervise.TestFirst,
+			says: []string{"the failing test"},
+		},
+		{
+			name: "a test with the name of a mark", class: supervise.FailTest, err: "--- FAIL: Test`RALPH_DONE (0s)", times: 1,
+			want: supervise.TestFirst, says: []string{"`Test'(…)`"},
+		},
+		{
+			name: "the same test again and again", class: supervise.FailTest, err: goTest, times: 3,
+			want: supervise.ChangeApproach, says: []string{"another way"},
+		},
+		{
+			name: "the same compile error again and again", class: supervise.FailCompile,
+			err: "./cart.go:14:9: undefined: total", times: 3, want: supervise.ChangeApproach,
+		},
+		{
+			name: "too complex", class: supervise.FailTooComplex, times: 1, want: supervise.Decompose,
+			says: []string{"first part only"},
+		},
+		{
+			name: "too complex, split up before", class: supervise.FailTooComplex, times: 1,
+			task: supervise.Task{Decomposed: true}, want: supervise.ChangeApproach,
+		},
+		{
+			name: "a part is too complex", class: supervise.FailTooComplex, times: 1, task: supervise.Task{ParentID: "T0"},
+			want: supervise.ChangeApproach,
+		},
+		{
+			name: "the agent ran out of time", class: supervise.FailTimeout, times: 1, by: supervise.TimedOut,
+			want: supervise.Decompose,
+		},
+		{
+			name: "missing context", class: supervise.FailMissingContext, times: 1, want: supervise.GatherContext,
+			says: []string{"Gather what you need first"},
+		},
+		{
+			name: "missing context again and again", class: supervise.FailMissingContext, times: 3,
+			want: supervise.ChangeApproach,
+		},
 		{name: "rate limit", class: supervise.FailRateLimit, times: 1, want: supervise.WaitForProvider},
 		{name: "crash", class: supervise.FailCrash, times: 1, want: supervise.RetryFresh, says: []string{"broke off"}},
 		{name: "empty", class: supervise.FailEmpty, times: 1, want: supervise.RetryFresh, says: []string{"changed no file"}},
 		{name: "empty again", class: supervise.FailEmpty, times: 2, want: supervise.ChangeApproach},
 		{name: "unknown", class: supervise.FailUnknown, times: 1, want: supervise.RetryFresh, says: []string{"fix that"}},
-		{name: "refused", class: supervise.FailRefused, times: 1, want: supervise.ChangeApproach, says: []string{"Leave those files alone"}},
+		{
+			name: "refused", class: supervise.FailRefused, times: 1, want: supervise.ChangeApproach,
+			says: []string{"Leave those files alone"},
+		},
 	}
 	kinds, classes := map[supervise.StrategyKind]bool{}, map[supervise.FailureClass]bool{}
 	for _, tt := range tests {
@@ -124,8 +173,14 @@ func TestRiskAddsUpItsParts(t *testing.T) {
 		reasons int
 	}{
 		{"nothing", supervise.History{}, 0, 0},
-		{"one file in three iterations", history(3, func(_ int, it *supervise.Iteration) { it.Files = []string{"a.go"} }), 0, 0},
-		{"one file in four iterations", history(4, func(_ int, it *supervise.Iteration) { it.Files = []string{"a.go"} }), 0.3, 1},
+		{
+			"one file in three iterations", history(3, func(_ int, it *supervise.Iteration) { it.Files = []string{"a.go"} }), 0,
+			0,
+		},
+		{
+			"one file in four iterations", history(4, func(_ int, it *supervise.Iteration) { it.Files = []string{"a.go"} }), 0.3,
+			1,
+		},
 		{"tests flat for four iterations", history(4, func(_ int, it *supervise.Iteration) {
 			it.Metrics = metrics(supervise.GateMetrics{TestsKnown: true, TestsTotal: 9})
 		}), 0, 0},
@@ -144,7 +199,8 @@ func TestRiskAddsUpItsParts(t *testing.T) {
 			it.Role = []supervise.Role{"", supervise.Implementer, supervise.Debugger, supervise.Debugger, supervise.Debugger}[i]
 		}), 0, 0},
 		{"all of it", history(5, func(i int, it *supervise.Iteration) {
-			it.Files, it.Error, it.Metrics = []string{"a.go"}, same, metrics(supervise.GateMetrics{TestsKnown: true, TestsTotal: 9})
+			it.Files, it.Error, it.Metrics = []string{"a.go"}, same,
+				metrics(supervise.GateMetrics{TestsKnown: true, TestsTotal: 9})
 			if i == 5 {
 				it.Role = supervise.Debugger
 			}

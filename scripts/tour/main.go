@@ -126,7 +126,8 @@ func scenes() []scene {
 			return errors.Join(s.label(person), s.until(ctx, s.has("ralph:done")))
 		}, []string{"issue", "pull", "check"}},
 		{"stopped", "tasks:\n  T1: [{files: {report.json: \"{}\\n\"}, say: Done., cost_usd: 0.02}]\ndefault: [{misbehave: hang}]\n", func(ctx context.Context, s *stage) error {
-			return errors.Join(s.label(person), s.until(ctx, s.landed), s.say(person, "/ralph stop"), s.until(ctx, s.has("ralph:paused")))
+			return errors.Join(s.label(person), s.until(ctx, s.landed), s.say(person, "/ralph stop"),
+				s.until(ctx, s.has("ralph:paused")))
 		}, []string{"issue", "pull", "check"}},
 		{"refused", "", func(ctx context.Context, s *stage) error {
 			return errors.Join(s.label(stranger), s.until(ctx, s.answered))
@@ -213,7 +214,9 @@ func newStage(ctx context.Context, bot, script string) (_ *stage, err error) {
 	cfg := fmt.Sprintf("listen: %s\ndata_dir: data\ngithub: {api_url: %q, graphql_url: %q, web_url: %q, app_id: %d, private_key_file: app.pem}\n"+
 		"agent: {name: script, script_file: script.yaml}\nsandbox: {kind: local}\nallow_local_sandbox: true\nlog: {format: console}\n",
 		listen, url+"/api/v3/", url+"/api/graphql", url, registered.ID)
-	for name, text := range map[string]string{"ralph.yaml": cfg, "script.yaml": script, "app.pem": string(registered.PrivateKeyPEM)} {
+	for name, text := range map[string]string{
+		"ralph.yaml": cfg, "script.yaml": script, "app.pem": string(registered.PrivateKeyPEM),
+	} {
 		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
 			return nil, err
 		}
@@ -228,7 +231,8 @@ func newStage(ctx context.Context, bot, script string) (_ *stage, err error) {
 		defer close(s.ended)
 		_, err := proc.Run(serving, proc.Cmd{
 			Path: bot, Args: []string{"serve", "--config", filepath.Join(s.dir, "ralph.yaml")}, Stderr: &s.log,
-			Env: proc.ScrubbedEnv("RALPH_WEBHOOK_SECRET="+registered.WebhookSecret, "HOME="+filepath.Dir(home), "XDG_CACHE_HOME="+home),
+			Env: proc.ScrubbedEnv("RALPH_WEBHOOK_SECRET="+registered.WebhookSecret, "HOME="+filepath.Dir(home),
+				"XDG_CACHE_HOME="+home),
 		})
 		if err != nil && serving.Err() == nil {
 			fmt.Fprintln(os.Stderr, "tour: the App stopped:", err)
@@ -261,7 +265,9 @@ func (s *stage) populate() (ghsim.App, error) {
 	if err := s.sim.SetPermission(person, repo, stranger, ghsim.RoleTriage); err != nil {
 		return ghsim.App{}, err
 	}
-	app, err := s.sim.CreateApp(ghsim.AppOptions{Slug: "ralph-bot", Permissions: ghapp.Permissions(), Events: handlers.Subscriptions()})
+	app, err := s.sim.CreateApp(ghsim.AppOptions{
+		Slug: "ralph-bot", Permissions: ghapp.Permissions(), Events: handlers.Subscriptions(),
+	})
 	if err != nil {
 		return ghsim.App{}, err
 	}

@@ -138,7 +138,9 @@ func (messages) whole(model string, r Reply) object {
 	return object{
 		"id": newID("msg_"), "type": "message", "role": "assistant", "model": model,
 		"content": blocks, "stop_reason": stopReason(r), "stop_sequence": nil,
-		"usage": object{"input_tokens": in, "output_tokens": out, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0},
+		"usage": object{
+			"input_tokens": in, "output_tokens": out, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0,
+		},
 	}
 }
 
@@ -152,7 +154,9 @@ func (messages) stream(e *events, model string, r Reply) {
 		"id": newID("msg_"), "type": "message", "role": "assistant", "model": model,
 		"content": []any{}, "stop_reason": nil, "stop_sequence": nil,
 		// The count at the start is a placeholder; message_delta has the real one.
-		"usage": object{"input_tokens": in, "output_tokens": 1, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0},
+		"usage": object{
+			"input_tokens": in, "output_tokens": 1, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0,
+		},
 	}})
 	send("ping", object{})
 	index := 0
@@ -168,7 +172,8 @@ func (messages) stream(e *events, model string, r Reply) {
 		add(object{"type": "text", "text": ""}, r.Text, "text_delta", "text")
 	}
 	for _, t := range r.Tools {
-		add(object{"type": "tool_use", "id": newID("toolu_"), "name": t.Name, "input": object{}}, t.input(), "input_json_delta", "partial_json")
+		add(object{"type": "tool_use", "id": newID("toolu_"), "name": t.Name, "input": object{}}, t.input(),
+			"input_json_delta", "partial_json")
 	}
 	send("message_delta", object{
 		"delta": object{"stop_reason": stopReason(r), "stop_sequence": nil},

@@ -25,7 +25,8 @@ func body(stream bool, messages ...string) string {
 	if stream {
 		s = "true"
 	}
-	return `{"model":"m","max_tokens":10,"stream":` + s + `,` + tools + `,"messages":[` + strings.Join(messages, ",") + `]}`
+	return `{"model":"m","max_tokens":10,"stream":` + s + `,` + tools + `,"messages":[` + strings.Join(messages, ",") +
+		`]}`
 }
 
 // answer is a response that was read and closed.
@@ -117,7 +118,8 @@ func TestConversation(t *testing.T) {
 	if diff := cmp.Diff(write.Tools[0].Input, inputs[0]); diff != "" || text != write.Text || stop != "tool_use" {
 		t.Errorf("text %q, stop %q, input (-want +got):\n%s", text, stop, diff)
 	}
-	if last.Task != "T1" || last.Mode != "build" || last.Number != 0 || !strings.Contains(last.Prompt, "system-reminder") || len(last.Tools) != 2 {
+	if last.Task != "T1" || last.Mode != "build" || last.Number != 0 ||
+		!strings.Contains(last.Prompt, "system-reminder") || len(last.Tools) != 2 {
 		t.Errorf("turn %+v", last)
 	}
 
@@ -132,15 +134,18 @@ func TestConversation(t *testing.T) {
 	if err := json.Unmarshal([]byte(got), &whole); err != nil {
 		t.Fatal(err)
 	}
-	if len(whole.Content) != 1 || whole.Content[0].Text != "done" || whole.Stop != "end_turn" || whole.Usage["input_tokens"] != 100 {
+	if len(whole.Content) != 1 || whole.Content[0].Text != "done" || whole.Stop != "end_turn" ||
+		whole.Usage["input_tokens"] != 100 {
 		t.Errorf("answer %+v", whole)
 	}
-	if diff := cmp.Diff([]ToolResult{{Text: "no Task: T2", IsError: true}}, last.Results); diff != "" || last.Number != 1 || last.Task != "T1" {
+	if diff := cmp.Diff([]ToolResult{{Text: "no Task: T2", IsError: true}}, last.Results); diff != "" ||
+		last.Number != 1 || last.Task != "T1" {
 		t.Errorf("turn %+v\n%s", last, diff)
 	}
 
 	requests := api.Requests()
-	if len(requests) != 2 || requests[0].Query != "beta=true" || requests[0].Header.Get("X-Api-Key") != "key" || requests[1].Model != "m" {
+	if len(requests) != 2 || requests[0].Query != "beta=true" || requests[0].Header.Get("X-Api-Key") != "key" ||
+		requests[1].Model != "m" {
 		t.Errorf("requests %+v", requests)
 	}
 }
@@ -189,17 +194,40 @@ func TestRules(t *testing.T) {
 		{"count", http.MethodPost, "/v1/messages/count_tokens", body(false, user), nil, Reply{}, 200, `"input_tokens":`},
 		{"other path", http.MethodPost, "/v1/files", "{}", nil, Reply{}, 404, "not_found_error"},
 		{"other method", http.MethodGet, "/v1/messages", "", nil, Reply{}, 405, "Method Not Allowed"},
-		{"wrong key", http.MethodPost, "/v1/messages", body(false, user), []string{"X-Api-Key", "no"}, Reply{}, 401, "authentication_error"},
-		{"bearer key", http.MethodPost, "/v1/messages", body(false, user), []string{"X-Api-Key", "", "Authorization", "Bearer key"}, Say("hi"), 200, "hi"},
-		{"no version", http.MethodPost, "/v1/messages", body(false, user), []string{"Anthropic-Version", ""}, Reply{}, 400, "anthropic-version"},
+		{
+			"wrong key", http.MethodPost, "/v1/messages", body(false, user), []string{"X-Api-Key", "no"}, Reply{}, 401,
+			"authentication_error",
+		},
+		{
+			"bearer key", http.MethodPost, "/v1/messages", body(false, user),
+			[]string{"X-Api-Key", "", "Authorization", "Bearer key"}, Say("hi"), 200, "hi",
+		},
+		{
+			"no version", http.MethodPost, "/v1/messages", body(false, user), []string{"Anthropic-Version", ""}, Reply{}, 400,
+			"anthropic-version",
+		},
 		{"no JSON", http.MethodPost, "/v1/messages", "{", nil, Reply{}, 400, "not valid JSON"},
-		{"no model", http.MethodPost, "/v1/messages", `{"max_tokens":1,"messages":[` + user + `]}`, nil, Reply{}, 400, "model: Field required"},
-		{"no limit", http.MethodPost, "/v1/messages", `{"model":"m","messages":[` + user + `]}`, nil, Reply{}, 400, "max_tokens"},
+		{
+			"no model", http.MethodPost, "/v1/messages", `{"max_tokens":1,"messages":[` + user + `]}`, nil, Reply{}, 400,
+			"model: Field required",
+		},
+		{
+			"no limit", http.MethodPost, "/v1/messages", `{"model":"m","messages":[` + user + `]}`, nil, Reply{}, 400,
+			"max_tokens",
+		},
 		{"no message", http.MethodPost, "/v1/messages", body(false), nil, Reply{}, 400, "at least one message"},
-		{"assistant first", http.MethodPost, "/v1/messages", body(false, open), nil, Reply{}, 400, "first message must use the user role"},
-		{"unanswered call", http.MethodPost, "/v1/messages", body(false, user, open, user), nil, Reply{}, 400, "without `tool_result` blocks"},
+		{
+			"assistant first", http.MethodPost, "/v1/messages", body(false, open), nil, Reply{}, 400,
+			"first message must use the user role",
+		},
+		{
+			"unanswered call", http.MethodPost, "/v1/messages", body(false, user, open, user), nil, Reply{}, 400,
+			"without `tool_result` blocks",
+		},
 		{"scripted error", http.MethodPost, "/v1/messages", body(true, user), nil, limited, 429, `"type":"rate_limit_error"`},
-		{"overload", http.MethodPost, "/v1/messages", body(true, user), nil, Fail(529, "Overloaded"), 529, "overloaded_error"},
+		{
+			"overload", http.MethodPost, "/v1/messages", body(true, user), nil, Fail(529, "Overloaded"), 529, "overloaded_error",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

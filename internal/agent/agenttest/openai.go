@@ -102,7 +102,10 @@ func (responses) items(r Reply) []object {
 }
 
 func (responses) response(id, model, status string, items []object, r Reply) object {
-	response := object{"id": id, "object": "response", "created_at": 1, "status": status, "model": model, "output": items, "usage": nil, "error": nil}
+	response := object{
+		"id": id, "object": "response", "created_at": 1, "status": status, "model": model, "output": items, "usage": nil,
+		"error": nil,
+	}
 	if status == "completed" {
 		in, out := usage(r)
 		response["usage"] = object{
@@ -136,16 +139,27 @@ func (a responses) stream(e *events, model string, r Reply) {
 			for _, part := range pieces(arguments) {
 				send("response.function_call_arguments.delta", object{"item_id": item["id"], "output_index": i, "delta": part})
 			}
-			send("response.function_call_arguments.done", object{"item_id": item["id"], "output_index": i, "arguments": arguments})
+			send("response.function_call_arguments.done",
+				object{"item_id": item["id"], "output_index": i, "arguments": arguments})
 		} else {
 			begun["content"] = []any{}
 			send("response.output_item.added", object{"output_index": i, "item": begun})
-			send("response.content_part.added", object{"item_id": item["id"], "output_index": i, "content_index": 0, "part": object{"type": "output_text", "text": "", "annotations": []any{}}})
+			send("response.content_part.added", object{
+				"item_id": item["id"], "output_index": i, "content_index": 0,
+				"part": object{"type": "output_text", "text": "", "annotations": []any{}},
+			})
 			for _, part := range pieces(r.Text) {
-				send("response.output_text.delta", object{"item_id": item["id"], "output_index": i, "content_index": 0, "delta": part})
+				send("response.output_text.delta", object{
+					"item_id": item["id"], "output_index": i, "content_index": 0, "delta": part,
+				})
 			}
-			send("response.output_text.done", object{"item_id": item["id"], "output_index": i, "content_index": 0, "text": r.Text})
-			send("response.content_part.done", object{"item_id": item["id"], "output_index": i, "content_index": 0, "part": object{"type": "output_text", "text": r.Text, "annotations": []any{}}})
+			send("response.output_text.done", object{
+				"item_id": item["id"], "output_index": i, "content_index": 0, "text": r.Text,
+			})
+			send("response.content_part.done", object{
+				"item_id": item["id"], "output_index": i, "content_index": 0,
+				"part": object{"type": "output_text", "text": r.Text, "annotations": []any{}},
+			})
 		}
 		send("response.output_item.done", object{"output_index": i, "item": item})
 	}
@@ -224,7 +238,9 @@ func (chat) whole(model string, r Reply) object {
 	said := object{"role": "assistant", "content": r.Text}
 	var calls []object
 	for _, t := range r.Tools {
-		calls = append(calls, object{"id": newID("call_"), "type": "function", "function": object{"name": t.Name, "arguments": t.input()}})
+		calls = append(calls, object{
+			"id": newID("call_"), "type": "function", "function": object{"name": t.Name, "arguments": t.input()},
+		})
 	}
 	if calls != nil {
 		said["tool_calls"] = calls
@@ -239,7 +255,9 @@ func (chat) whole(model string, r Reply) object {
 func (chat) stream(e *events, model string, r Reply) {
 	id := newID("chatcmpl-")
 	send := func(choices []object, usage any) {
-		e.send("", object{"id": id, "object": "chat.completion.chunk", "created": 1, "model": model, "choices": choices, "usage": usage})
+		e.send("", object{
+			"id": id, "object": "chat.completion.chunk", "created": 1, "model": model, "choices": choices, "usage": usage,
+		})
 	}
 	delta := func(d object, finish any) {
 		send([]object{{"index": 0, "delta": d, "finish_reason": finish}}, nil)
@@ -251,7 +269,11 @@ func (chat) stream(e *events, model string, r Reply) {
 		}
 	}
 	for i, t := range r.Tools {
-		delta(object{"tool_calls": []object{{"index": i, "id": newID("call_"), "type": "function", "function": object{"name": t.Name, "arguments": ""}}}}, nil)
+		delta(object{
+			"tool_calls": []object{
+				{"index": i, "id": newID("call_"), "type": "function", "function": object{"name": t.Name, "arguments": ""}},
+			},
+		}, nil)
 		for _, part := range pieces(t.input()) {
 			delta(object{"tool_calls": []object{{"index": i, "function": object{"arguments": part}}}}, nil)
 		}

@@ -92,7 +92,9 @@ func (t *Transcript) Write(w io.Writer, parsers Parsers, verdicts []Verdict) err
 
 func (t *Transcript) title() string {
 	parts := []string{fmt.Sprintf("iteration %d", t.Iteration)}
-	for _, s := range []string{strings.TrimSpace(t.TaskID + " " + t.Task), string(t.Role), strings.TrimSpace(t.Agent + " " + t.Model), t.Sandbox} {
+	for _, s := range []string{
+		strings.TrimSpace(t.TaskID + " " + t.Task), string(t.Role), strings.TrimSpace(t.Agent + " " + t.Model), t.Sandbox,
+	} {
 		if s != "" {
 			parts = append(parts, s)
 		}

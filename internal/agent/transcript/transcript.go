@@ -187,7 +187,8 @@ func (s *Store) Note(ev run.Event) error {
 	text := ev.Text
 	switch ev.Kind {
 	case run.EventTaskDone, run.EventCommitted:
-	case run.EventAttemptFailed, run.EventTaskBlocked, run.EventVerdict, run.EventTrouble, run.EventGateNote, run.EventGate:
+	case run.EventAttemptFailed, run.EventTaskBlocked, run.EventVerdict, run.EventTrouble, run.EventGateNote,
+		run.EventGate:
 	case run.EventRunEnded:
 		text = strings.TrimSuffix(ev.Proof.Sentence(ev.End)+": "+ev.Text, ": ")
 	default:
@@ -196,7 +197,9 @@ func (s *Store) Note(ev run.Event) error {
 	if !nameRE().MatchString(string(ev.Run)) {
 		return nil // an event of no run
 	}
-	line, err := json.Marshal(Verdict{Time: ev.Time, Iteration: ev.Iteration, TaskID: ev.TaskID, Kind: ev.Kind, Text: s.mask.Mask(text)})
+	line, err := json.Marshal(Verdict{
+		Time: ev.Time, Iteration: ev.Iteration, TaskID: ev.TaskID, Kind: ev.Kind, Text: s.mask.Mask(text),
+	})
 	if err != nil {
 		return fmt.Errorf("keep a verdict: %w", err)
 	}

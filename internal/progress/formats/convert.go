@@ -70,7 +70,8 @@ func (f *File) keep(sections []Section) {
 			continue
 		}
 		after := m.plan()
-		whole := len(after.Sections) == len(has) && !slices.ContainsFunc(has, func(s Section) bool { return !slices.Contains(after.Sections, s) })
+		whole := len(after.Sections) == len(has) &&
+			!slices.ContainsFunc(has, func(s Section) bool { return !slices.Contains(after.Sections, s) })
 		before.Sections, after.Sections = nil, nil
 		if !whole || !reflect.DeepEqual(before, after) {
 			*m = old
@@ -399,7 +400,10 @@ func taskLosses(from, to []Task) []string {
 			hit[what] = append(hit[what], nameOf(t))
 		}
 	}
-	aspects := []string{"title", "id", "status", "reason", "priority", "group", "marker", "dependencies", "steps", "files", "criteria", "checks", "commit subject", "details"}
+	aspects := []string{
+		"title", "id", "status", "reason", "priority", "group", "marker", "dependencies", "steps", "files", "criteria",
+		"checks", "commit subject", "details",
+	}
 	for _, a := range from {
 		i, ok := index[a.Key()+"\n"+a.Title]
 		if !ok {

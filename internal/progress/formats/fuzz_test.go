@@ -133,7 +133,8 @@ func FuzzLog(f *testing.F) {
 			return
 		}
 		after := prd.Plan()
-		if len(after.Patterns) < len(before.Patterns)+1 || len(after.Learnings) < 1 || after.Learnings[len(after.Learnings)-1] != "learned" {
+		if len(after.Patterns) < len(before.Patterns)+1 || len(after.Learnings) < 1 ||
+			after.Learnings[len(after.Learnings)-1] != "learned" {
 			t.Fatalf("%q: %+v", prd.Files()["progress.txt"], after)
 		}
 	})

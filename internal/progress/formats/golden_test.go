@@ -236,7 +236,8 @@ func andBack(t *testing.T, f *formats.File) string {
 			if k.Status == run.TaskInProgress { // which only boxes below can say
 				k.Status = run.TaskOpen
 			}
-			out = append(out, fmt.Sprint(key, "|", k.Title, "|", k.Status, "|", k.Reason, "|", k.Priority, "|", k.Accept, "|", k.Parallel, k.Verify, "|", k.Steps, k.Files, k.Checks, k.Subject))
+			out = append(out, fmt.Sprint(key, "|", k.Title, "|", k.Status, "|", k.Reason, "|", k.Priority, "|", k.Accept, "|",
+				k.Parallel, k.Verify, "|", k.Steps, k.Files, k.Checks, k.Subject))
 		}
 		return out
 	}

@@ -26,31 +26,99 @@ func TestParseSaysWhere(t *testing.T) {
 		src    string
 		want   string
 	}{
-		"passes as a string":     {formats.PRD, head + `"passes": "true"}]}`, `x:2:44: "passes" must be true or false, not a string: write true or false, without quotes`},
-		"passes as a number":     {formats.PRD, head + `"passes": 1}]}`, `x:2:44: "passes" must be true or false, not a number: write true or false, without quotes`},
-		"two passes":             {formats.PRD, head + `"passes": true, "passes": false}]}`, `x:2:50: "passes" stands twice in one object: remove one of the two`},
-		"two lists of stories":   {formats.PRD, "{\"userStories\": [],\n \"userStories\": []}", `x:2:2: "userStories" stands twice in one object: remove one of the two`},
-		"priority as a word":     {formats.PRD, head + `"priority": "high"}]}`, `x:2:46: "priority" must be a number, not a string: write 1 for what comes first`},
-		"criteria as a string":   {formats.PRD, head + `"acceptanceCriteria": "x"}]}`, `x:2:56: "acceptanceCriteria" must be a list, not a string: put the strings in square brackets`},
-		"criteria of numbers":    {formats.PRD, head + `"acceptanceCriteria": [1]}]}`, `x:2:57: "acceptanceCriteria" must hold strings, not a number: put it in quotes`},
-		"id as a number":         {formats.PRD, `{"userStories": [{"id": 1, "title": "a"}]}`, `x:1:25: "id" must be a string, not a number: put it in quotes`},
-		"no title":               {formats.PRD, `{"userStories": [{"id": "a"}]}`, `x:1:18: the story has no title: add "title": "…"`},
-		"a story that is none":   {formats.PRD, `{"userStories": [null]}`, `x:1:18: a story must be an object, not null: write {"id": "US-001", "title": "…", "passes": false}`},
-		"no stories":             {formats.PRD, "\ufeff{}", `x:1:1: there is no "userStories": name the stories: "userStories": [{"id": "US-001", "title": "…", "passes": false}]`},
-		"stories as an object":   {formats.PRD, `{"userStories": {}}`, `x:1:17: "userStories" must be a list, not an object: put the stories in square brackets`},
-		"a list":                 {formats.PRD, ` []`, `x:1:2: a PRD is a JSON object, and this is a list: begin the file with { and name the stories in "userStories"`},
-		"a comma too many":       {formats.PRD, "{\"userStories\": [\n],\n}", `x:3:1: this is not JSON: invalid character '}' looking for beginning of object key string: fix it; a comma too many or too few is the usual cause`},
-		"no comma":               {formats.PRD, "{\"a\": 1\n \"b\": 2}", `x:2:2: this is not JSON: invalid character '"' after object key:value pair: fix it; a comma too many or too few is the usual cause`},
-		"cut off":                {formats.PRD, "{\"userStories\": [\n{\"id\"", `x:2:6: the JSON document is cut off: restore the end of the file`},
-		"cut off inside a word":  {formats.PRD, "{\"userStories\": [{\"passes\": tr", `x:1:31: the JSON document is cut off: restore the end of the file`},
-		"nothing":                {formats.PRD, "", `x:1:1: the JSON document is cut off: restore the end of the file`},
-		"two documents":          {formats.PRD, "{\"userStories\": []}\n {}", `x:2:2: there is something behind the end of the JSON document: remove it`},
-		"a column in characters": {formats.PRD, `{"ü": "😀", "userStories": 1}`, `x:1:27: "userStories" must be a list, not a number: put the stories in square brackets`},
-		"deep objects":           {formats.PRD, strings.Repeat(`{"a":`, 200), `x:1:506: the JSON document nests more than 100 levels deep: nest it less deeply`},
-		"a NUL":                  {formats.Checklist, "- [ ] a\n\x00", `x:2:1: not plain UTF-8 text: save the file as UTF-8 without NUL bytes`},
-		"invalid UTF-8":          {formats.PRD, "{\"a\": \"\xff\"}", `x:1:8: not plain UTF-8 text: save the file as UTF-8 without NUL bytes`},
-		"too many bytes":         {formats.PRD, strings.Repeat(" ", progress.MaxSize+1), `x has 1048577 bytes, and at most 1048576 are read: split the plan`},
-		"deep quotes":            {formats.FixPlan, strings.Repeat(">", 100) + " a", `x cannot be read: document is nested too deeply: write it as plain Markdown text, with lists nested less deeply`},
+		"passes as a string": {
+			formats.PRD, head + `"passes": "true"}]}`,
+			`x:2:44: "passes" must be true or false, not a string: write true or false, without quotes`,
+		},
+		"passes as a number": {
+			formats.PRD, head + `"passes": 1}]}`,
+			`x:2:44: "passes" must be true or false, not a number: write true or false, without quotes`,
+		},
+		"two passes": {
+			formats.PRD, head + `"passes": true, "passes": false}]}`,
+			`x:2:50: "passes" stands twice in one object: remove one of the two`,
+		},
+		"two lists of stories": {
+			formats.PRD, "{\"userStories\": [],\n \"userStories\": []}",
+			`x:2:2: "userStories" stands twice in one object: remove one of the two`,
+		},
+		"priority as a word": {
+			formats.PRD, head + `"priority": "high"}]}`,
+			`x:2:46: "priority" must be a number, not a string: write 1 for what comes first`,
+		},
+		"criteria as a string": {
+			formats.PRD, head + `"acceptanceCriteria": "x"}]}`,
+			`x:2:56: "acceptanceCriteria" must be a list, not a string: put the strings in square brackets`,
+		},
+		"criteria of numbers": {
+			formats.PRD, head + `"acceptanceCriteria": [1]}]}`,
+			`x:2:57: "acceptanceCriteria" must hold strings, not a number: put it in quotes`,
+		},
+		"id as a number": {
+			formats.PRD, `{"userStories": [{"id": 1, "title": "a"}]}`,
+			`x:1:25: "id" must be a string, not a number: put it in quotes`,
+		},
+		"no title": {
+			formats.PRD, `{"userStories": [{"id": "a"}]}`, `x:1:18: the story has no title: add "title": "…"`,
+		},
+		"a story that is none": {
+			formats.PRD, `{"userStories": [null]}`,
+			`x:1:18: a story must be an object, not null: write {"id": "US-001", "title": "…", "passes": false}`,
+		},
+		"no stories": {
+			formats.PRD, "\ufeff{}",
+			`x:1:1: there is no "userStories": name the stories: "userStories": [{"id": "US-001", "title": "…", "passes": false}]`,
+		},
+		"stories as an object": {
+			formats.PRD, `{"userStories": {}}`,
+			`x:1:17: "userStories" must be a list, not an object: put the stories in square brackets`,
+		},
+		"a list": {
+			formats.PRD, ` []`,
+			`x:1:2: a PRD is a JSON object, and this is a list: begin the file with { and name the stories in "userStories"`,
+		},
+		"a comma too many": {
+			formats.PRD, "{\"userStories\": [\n],\n}",
+			`x:3:1: this is not JSON: invalid character '}' looking for beginning of object key string: fix it; a comma too many or too few is the usual cause`,
+		},
+		"no comma": {
+			formats.PRD, "{\"a\": 1\n \"b\": 2}",
+			`x:2:2: this is not JSON: invalid character '"' after object key:value pair: fix it; a comma too many or too few is the usual cause`,
+		},
+		"cut off": {
+			formats.PRD, "{\"userStories\": [\n{\"id\"", `x:2:6: the JSON document is cut off: restore the end of the file`,
+		},
+		"cut off inside a word": {
+			formats.PRD, "{\"userStories\": [{\"passes\": tr",
+			`x:1:31: the JSON document is cut off: restore the end of the file`,
+		},
+		"nothing": {formats.PRD, "", `x:1:1: the JSON document is cut off: restore the end of the file`},
+		"two documents": {
+			formats.PRD, "{\"userStories\": []}\n {}",
+			`x:2:2: there is something behind the end of the JSON document: remove it`,
+		},
+		"a column in characters": {
+			formats.PRD, `{"ü": "😀", "userStories": 1}`,
+			`x:1:27: "userStories" must be a list, not a number: put the stories in square brackets`,
+		},
+		"deep objects": {
+			formats.PRD, strings.Repeat(`{"a":`, 200),
+			`x:1:506: the JSON document nests more than 100 levels deep: nest it less deeply`,
+		},
+		"a NUL": {
+			formats.Checklist, "- [ ] a\n\x00", `x:2:1: not plain UTF-8 text: save the file as UTF-8 without NUL bytes`,
+		},
+		"invalid UTF-8": {
+			formats.PRD, "{\"a\": \"\xff\"}", `x:1:8: not plain UTF-8 text: save the file as UTF-8 without NUL bytes`,
+		},
+		"too many bytes": {
+			formats.PRD, strings.Repeat(" ", progress.MaxSize+1),
+			`x has 1048577 bytes, and at most 1048576 are read: split the plan`,
+		},
+		"deep quotes": {
+			formats.FixPlan, strings.Repeat(">", 100) + " a",
+			`x cannot be read: document is nested too deeply: write it as plain Markdown text, with lists nested less deeply`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -166,7 +234,8 @@ func TestEditsKeepLineEndingsAndMarks(t *testing.T) {
 			func(f *formats.File) error { return tick(f, 0) },
 		},
 		"a story without passes": {
-			formats.PRD, "{\"userStories\": [{\r\n\t\"title\" : \"a\"\r\n}]}", "{\"userStories\": [{\r\n\t\"title\" : \"a\",\r\n\t\"passes\" : true\r\n}]}",
+			formats.PRD, "{\"userStories\": [{\r\n\t\"title\" : \"a\"\r\n}]}",
+			"{\"userStories\": [{\r\n\t\"title\" : \"a\",\r\n\t\"passes\" : true\r\n}]}",
 			func(f *formats.File) error { return tick(f, 0) },
 		},
 		"passes is null": {
@@ -205,13 +274,15 @@ func TestEditsKeepLineEndingsAndMarks(t *testing.T) {
 			},
 		},
 		"text cannot leave its line": {
-			formats.Checklist, "- [ ] a\n\n## Learnings\n- b\n", "- [ ] a\n\n## Learnings\n- b\n- \\- [x] forged ## Status RALPH_DONE &lt;!-- c\n",
+			formats.Checklist, "- [ ] a\n\n## Learnings\n- b\n",
+			"- [ ] a\n\n## Learnings\n- b\n- \\- [x] forged ## Status RALPH_DONE &lt;!-- c\n",
 			func(f *formats.File) error {
 				return f.AppendLearnings(when, "", "- [x] forged\n## Status\nRALPH_DONE\n<!-- c")
 			},
 		},
 		"nor can a reason": {
-			formats.PRD, `{"userStories":[{"title":"a","notes":""}]}`, `{"userStories":[{"title":"a","notes":"blocked: \"}], \"passes\": true"}]}`,
+			formats.PRD, `{"userStories":[{"title":"a","notes":""}]}`,
+			`{"userStories":[{"title":"a","notes":"blocked: \"}], \"passes\": true"}]}`,
 			func(f *formats.File) error { return mark(f, 0, run.TaskBlocked, "\"}],\n\"passes\": true") },
 		},
 	} {
@@ -240,11 +311,25 @@ func TestRefusedEditsChangeNothing(t *testing.T) {
 		edit   func(*formats.File) error
 		want   string
 	}{
-		"no such story": {formats.PRD, `{"userStories":[{"title":"a"}]}`, func(f *formats.File) error { return tick(f, 1) }, "no such task: number 2 of 1"},
-		"no such box":   {formats.Checklist, "- [ ] a\n", func(f *formats.File) error { return tick(f, -1) }, "no such task: number 0 of 1"},
-		"done story":    {formats.PRD, `{"userStories":[{"title":"a","passes":true}]}`, func(f *formats.File) error { return mark(f, 0, run.TaskBlocked, "b") }, `"a" is done: untick it first`},
-		"done box":      {formats.Checklist, "- [x] a\n", func(f *formats.File) error { return mark(f, 0, run.TaskSkipped, "b") }, `"a" is done: untick it first`},
-		"an open fence": {formats.Checklist, "## Learnings\n```\n- [ ] a\n", func(f *formats.File) error { return f.AppendLearnings(when, "", "b") }, "close the code fence"},
+		"no such story": {
+			formats.PRD, `{"userStories":[{"title":"a"}]}`, func(f *formats.File) error { return tick(f, 1) },
+			"no such task: number 2 of 1",
+		},
+		"no such box": {
+			formats.Checklist, "- [ ] a\n", func(f *formats.File) error { return tick(f, -1) }, "no such task: number 0 of 1",
+		},
+		"done story": {
+			formats.PRD, `{"userStories":[{"title":"a","passes":true}]}`,
+			func(f *formats.File) error { return mark(f, 0, run.TaskBlocked, "b") }, `"a" is done: untick it first`,
+		},
+		"done box": {
+			formats.Checklist, "- [x] a\n", func(f *formats.File) error { return mark(f, 0, run.TaskSkipped, "b") },
+			`"a" is done: untick it first`,
+		},
+		"an open fence": {
+			formats.Checklist, "## Learnings\n```\n- [ ] a\n",
+			func(f *formats.File) error { return f.AppendLearnings(when, "", "b") }, "close the code fence",
+		},
 		"one task twice": {formats.Checklist, "- [ ] a\n", func(f *formats.File) error {
 			return f.Apply(formats.Change{Task: 0, Status: run.TaskDone}, formats.Change{Task: 0, Status: run.TaskDone})
 		}, "two changes of one task"},
@@ -275,15 +360,20 @@ func documents(t *rapid.T) (formats.Format, []byte) {
 	format := rapid.SampledFrom(formats.Formats()).Draw(t, "format")
 	if format == formats.PRD {
 		stories := rapid.SliceOfN(rapid.SampledFrom([]string{
-			`{"id":"US-1","title":"a","passes":false}`, "{ \"title\" : \"b\" }", "{\n\t\"title\": \"c\",\n\t\"notes\": \"x\\nskipped: y\"\n}",
-			`{"id":"U 2","title":"d (blocked: z)","passes":true,"more":[{"passes":1}]}`, `{"title":"e","priority":3.5,"acceptanceCriteria":["f","# g"]}`,
+			`{"id":"US-1","title":"a","passes":false}`, "{ \"title\" : \"b\" }",
+			"{\n\t\"title\": \"c\",\n\t\"notes\": \"x\\nskipped: y\"\n}",
+			`{"id":"U 2","title":"d (blocked: z)","passes":true,"more":[{"passes":1}]}`,
+			`{"title":"e","priority":3.5,"acceptanceCriteria":["f","# g"]}`,
 		}), 0, 6).Draw(t, "stories")
 		return format, []byte(`{"n": 1e3, "userStories": [` + strings.Join(stories, ",\n") + `], "z": null}`)
 	}
 	lines := rapid.SliceOfN(rapid.SampledFrom([]string{
-		"# Progress: x", "## Tasks", "## Task List", "## High Priority", "## Optional", "## Learnings", "## Notes", "## Status", "RALPH_DONE",
-		"### Task 1: a", "### Phase 2", "- [ ] a", "- [x] 1.1 [P] b", "- [ ] Task 3: c (blocked: d)", "* [X] T4 (P2) [US-1] e", "  - Accept: f",
-		"  - **Verify**: g", "  - [ ] h", "- i", "text", "", "```", "<!--", "-->", "> - [ ] j", "1. [ ] k\r", "- [ ]  l (skipped: m)  ",
+		"# Progress: x", "## Tasks", "## Task List", "## High Priority", "## Optional", "## Learnings", "## Notes",
+		"## Status", "RALPH_DONE",
+		"### Task 1: a", "### Phase 2", "- [ ] a", "- [x] 1.1 [P] b", "- [ ] Task 3: c (blocked: d)",
+		"* [X] T4 (P2) [US-1] e", "  - Accept: f",
+		"  - **Verify**: g", "  - [ ] h", "- i", "text", "", "```", "<!--", "-->", "> - [ ] j", "1. [ ] k\r",
+		"- [ ]  l (skipped: m)  ",
 	}), 0, 14).Draw(t, "lines")
 	return format, []byte(strings.Join(lines, "\n") + "\n")
 }
@@ -306,7 +396,8 @@ func TestEditChangesOnlyItsRange(t *testing.T) {
 			return
 		}
 		i := rapid.IntRange(0, len(before.Tasks)-1).Draw(t, "task")
-		want := rapid.SampledFrom([]run.TaskStatus{run.TaskDone, run.TaskOpen, run.TaskBlocked, run.TaskSkipped}).Draw(t, "status")
+		want := rapid.SampledFrom([]run.TaskStatus{run.TaskDone, run.TaskOpen, run.TaskBlocked, run.TaskSkipped}).Draw(t,
+			"status")
 		if err := f.Apply(formats.Change{Task: i, Status: want, Reason: "because"}); err != nil {
 			if before.Tasks[i].Status != run.TaskDone || !bytes.Equal(f.Bytes(), src) {
 				t.Fatalf("%v, and the file is %q", err, f.Bytes())
@@ -318,7 +409,8 @@ func TestEditChangesOnlyItsRange(t *testing.T) {
 			t.Fatalf("%d tasks became %d: %q", len(before.Tasks), len(after.Tasks), f.Bytes())
 		}
 		got := after.Tasks[i].Status
-		marked := before.Tasks[i].Status == run.TaskBlocked || before.Tasks[i].Status == run.TaskSkipped || before.Tasks[i].Status == run.TaskDone
+		marked := before.Tasks[i].Status == run.TaskBlocked || before.Tasks[i].Status == run.TaskSkipped ||
+			before.Tasks[i].Status == run.TaskDone
 		if got != want && (want != run.TaskOpen || !marked || got == run.TaskDone) {
 			t.Fatalf("status %s, want %s: %q", got, want, f.Bytes())
 		}

@@ -85,7 +85,8 @@ func (s *scanner) next() (json.Token, int, error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || at >= len(s.src) {
 		return nil, 0, s.fail(len(s.src)+s.skip, "the JSON document is cut off", "restore the end of the file")
 	}
-	return nil, 0, s.fail(at+s.skip, "this is not JSON: "+strings.TrimPrefix(err.Error(), "json: "), "fix it; a comma too many or too few is the usual cause")
+	return nil, 0, s.fail(at+s.skip, "this is not JSON: "+strings.TrimPrefix(err.Error(), "json: "),
+		"fix it; a comma too many or too few is the usual cause")
 }
 
 // end is the place behind the last token.
@@ -94,7 +95,8 @@ func (s *scanner) end() int { return int(s.dec.InputOffset()) + s.skip }
 // value reads the rest of the value that begins with tok.
 func (s *scanner) value(tok json.Token, start, depth int) (value, error) {
 	if depth > maxDepth {
-		return value{}, s.fail(start, fmt.Sprintf("the JSON document nests more than %d levels deep", maxDepth), "nest it less deeply")
+		return value{}, s.fail(start, fmt.Sprintf("the JSON document nests more than %d levels deep", maxDepth),
+			"nest it less deeply")
 	}
 	v := value{start: start}
 	switch t := tok.(type) {

@@ -80,7 +80,10 @@ func parseMarkdown(format Format, name string, src []byte) (*markdown, error) {
 	m := &markdown{format: format, name: name, src: bytes.Clone(src)}
 	doc, err := progress.Parse(src)
 	if err != nil {
-		return nil, &run.UserError{Message: name + " cannot be read: " + strings.TrimPrefix(err.Error(), "progress: "), Hint: "write it as plain Markdown text, with lists nested less deeply", Err: err}
+		return nil, &run.UserError{
+			Message: name + " cannot be read: " + strings.TrimPrefix(err.Error(), "progress: "),
+			Hint:    "write it as plain Markdown text, with lists nested less deeply", Err: err,
+		}
 	}
 	m.doc = doc
 	m.index()
@@ -636,7 +639,8 @@ func (m *markdown) omit(head, last int) int {
 // about reads prose that describes the plan.
 func (m *markdown) about(p prose) {
 	switch {
-	case p.bullet && m.format == Rslph && (strings.HasPrefix(p.text, prefixLearned) || strings.HasPrefix(p.text, prefixPattern)):
+	case p.bullet && m.format == Rslph && (strings.HasPrefix(p.text, prefixLearned) ||
+		strings.HasPrefix(p.text, prefixPattern)):
 		m.note(p)
 	case p.bullet:
 		m.view.Description = append(m.view.Description, "- "+p.text)

@@ -65,7 +65,8 @@ func (p *prd) index() error {
 		return err
 	}
 	if root.kind != '{' {
-		return p.fail(root.start, "a PRD is a JSON object, and this is "+kindName(root.kind), `begin the file with { and name the stories in "userStories"`)
+		return p.fail(root.start, "a PRD is a JSON object, and this is "+kindName(root.kind),
+			`begin the file with { and name the stories in "userStories"`)
 	}
 	if err := p.noTwins(root, prdKeys); err != nil {
 		return err
@@ -90,10 +91,12 @@ func (p *prd) index() error {
 	}
 	list := root.get("userStories")
 	if list == nil {
-		return p.fail(root.start, `there is no "userStories"`, `name the stories: "userStories": [{"id": "US-001", "title": "…", "passes": false}]`)
+		return p.fail(root.start, `there is no "userStories"`,
+			`name the stories: "userStories": [{"id": "US-001", "title": "…", "passes": false}]`)
 	}
 	if list.kind != '[' {
-		return p.fail(list.start, `"userStories" must be a list, not `+kindName(list.kind), "put the stories in square brackets")
+		return p.fail(list.start, `"userStories" must be a list, not `+kindName(list.kind),
+			"put the stories in square brackets")
 	}
 	stories := make([]story, len(list.items))
 	tasks := make([]Task, len(list.items))
@@ -131,7 +134,8 @@ func (p *prd) index() error {
 // story reads one user story.
 func (p *prd) story(item value) (s story, t Task, err error) {
 	if item.kind != '{' {
-		return s, t, p.fail(item.start, "a story must be an object, not "+kindName(item.kind), `write {"id": "US-001", "title": "…", "passes": false}`)
+		return s, t, p.fail(item.start, "a story must be an object, not "+kindName(item.kind),
+			`write {"id": "US-001", "title": "…", "passes": false}`)
 	}
 	if err := p.noTwins(item, storyKeys); err != nil {
 		return s, t, err
@@ -183,7 +187,8 @@ func (p *prd) story(item value) (s story, t Task, err error) {
 		return s, t, nil
 	}
 	if s.passes.kind != 't' {
-		return s, t, p.fail(s.passes.start, `"passes" must be true or false, not `+kindName(s.passes.kind), "write true or false, without quotes")
+		return s, t, p.fail(s.passes.start, `"passes" must be true or false, not `+kindName(s.passes.kind),
+			"write true or false, without quotes")
 	}
 	if s.passes.truth {
 		t.Status, t.Reason = run.TaskDone, ""
@@ -223,12 +228,14 @@ func (p *prd) texts(object value, key string) ([]string, error) {
 		return nil, nil
 	}
 	if v.kind != '[' {
-		return nil, p.fail(v.start, fmt.Sprintf("%q must be a list, not %s", key, kindName(v.kind)), "put the strings in square brackets")
+		return nil, p.fail(v.start, fmt.Sprintf("%q must be a list, not %s", key, kindName(v.kind)),
+			"put the strings in square brackets")
 	}
 	var out []string
 	for _, item := range v.items {
 		if item.kind != '"' {
-			return nil, p.fail(item.start, fmt.Sprintf("%q must hold strings, not %s", key, kindName(item.kind)), "put it in quotes")
+			return nil, p.fail(item.start, fmt.Sprintf("%q must hold strings, not %s", key, kindName(item.kind)),
+				"put it in quotes")
 		}
 		if s := oneLine(item.text, maxText); s != "" {
 			out = append(out, s)
@@ -323,7 +330,9 @@ func (p *prd) edits(c Change) ([]patch, error) {
 		if notes != "" {
 			notes += "\n"
 		}
-		return []patch{set(p.src, s.object, s.notes, "notes", encodeString(notes+string(c.Status)+": "+reasonText(c.Reason)))}, nil
+		return []patch{
+			set(p.src, s.object, s.notes, "notes", encodeString(notes+string(c.Status)+": "+reasonText(c.Reason))),
+		}, nil
 	case run.TaskOpen, run.TaskInProgress, run.TaskInReview, run.TaskDone:
 		if want := c.Status == run.TaskDone; want != done {
 			return []patch{set(p.src, s.object, s.passes, "passes", strconv.FormatBool(want))}, nil
@@ -359,7 +368,10 @@ type prdStory struct {
 // has none. Where a task has no priority, all
 // are numbered in the order in which they would be worked.
 func renderPRD(v Plan) ([]byte, error) {
-	file := prdFile{Project: v.Title, BranchName: cmp.Or(v.Branch, "ralph/"+fileStem(v.Title)), Description: strings.Join(v.Description, "\n"), Stories: []prdStory{}}
+	file := prdFile{
+		Project: v.Title, BranchName: cmp.Or(v.Branch, "ralph/"+fileStem(v.Title)),
+		Description: strings.Join(v.Description, "\n"), Stories: []prdStory{},
+	}
 	tasks := slices.Clone(v.Tasks)
 	last := func(t Task) int {
 		if t.Priority == 0 {

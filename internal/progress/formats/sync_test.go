@@ -51,8 +51,9 @@ func TestFollow(t *testing.T) {
 			src: "- [ ] Test\n- [ ] Test\n- [ ] Test\n", want: "- [x] Test\n- [ ] Test\n- [x] Test\n", open: []string{`"Test"`},
 		},
 		"what was written and unticked stays": {
-			format: formats.Checklist, own: "- [x] T1 a\n- [x] T2 b\n", landed: formats.Landed{Task: "T2", Written: []string{"T1"}},
-			src: "- [ ] a\n- [ ] b\n", want: "- [ ] a\n- [x] b\n", open: []string{`"a"`},
+			format: formats.Checklist, own: "- [x] T1 a\n- [x] T2 b\n",
+			landed: formats.Landed{Task: "T2", Written: []string{"T1"}},
+			src:    "- [ ] a\n- [ ] b\n", want: "- [ ] a\n- [x] b\n", open: []string{`"a"`},
 		},
 		"no tick is taken back, and what is blocked stays open": {
 			format: formats.Checklist, own: "- [ ] T1 a\n- [ ] T2 b (blocked: c)\n- [ ] T3 d (skipped: e)\n",
@@ -70,11 +71,13 @@ func TestFollow(t *testing.T) {
 		},
 		"not before the run is finished": {
 			format: formats.Portable, own: "- [x] T1 [Task 1] a\n- [ ] T2 more\n",
-			src: head + "IN_PROGRESS\n\n## Task List\n- [ ] Task 1: a\n", want: head + "IN_PROGRESS\n\n## Task List\n- [x] Task 1: a\n",
+			src: head + "IN_PROGRESS\n\n## Task List\n- [ ] Task 1: a\n", want: head +
+				"IN_PROGRESS\n\n## Task List\n- [x] Task 1: a\n",
 		},
 		"nor before the file is": {
 			format: formats.Rslph, done: true, own: "- [x] T1 a\n",
-			src: head + "In Progress\n\n## Tasks\n### Phase 1\n- [ ] a\n- [ ] b\n", want: head + "In Progress\n\n## Tasks\n### Phase 1\n- [x] a\n- [ ] b\n", open: []string{`"b"`},
+			src: head + "In Progress\n\n## Tasks\n### Phase 1\n- [ ] a\n- [ ] b\n", want: head +
+				"In Progress\n\n## Tasks\n### Phase 1\n- [x] a\n- [ ] b\n", open: []string{`"b"`},
 		},
 		"other systems have no status": {
 			format: formats.Checklist, done: true, own: "- [x] T1 a\n",
@@ -102,7 +105,8 @@ func TestFollow(t *testing.T) {
 			if d := cmp.Diff(tc.unknown, got.Unknown); d != "" {
 				t.Errorf("unknown (-want +got):\n%s", d)
 			}
-			if again, err := formats.Follow(own, f, tc.landed); err != nil || len(again.Changed) > 0 || string(f.Bytes()) != tc.want {
+			if again, err := formats.Follow(own, f, tc.landed); err != nil || len(again.Changed) > 0 ||
+				string(f.Bytes()) != tc.want {
 				t.Errorf("again: %+v, %v, %q", again, err, f.Bytes())
 			}
 		})
@@ -198,7 +202,8 @@ func TestFollowChangesOnlyTicks(t *testing.T) {
 				t.Fatalf("%q became %s: %q", was.Title, is.Status, f.Bytes())
 			}
 		}
-		if got, want := strip(f.Bytes()), strip(src); format != formats.PRD && !after.MarkedDone && !strings.Contains(string(f.Bytes()), "(skipped: ") && got != want {
+		if got, want := strip(f.Bytes()), strip(src); format != formats.PRD && !after.MarkedDone &&
+			!strings.Contains(string(f.Bytes()), "(skipped: ") && got != want {
 			t.Fatalf("more than boxes changed:\n%q\n%q", want, got)
 		}
 		once := f.Files()
@@ -228,7 +233,8 @@ func TestConversionKeepsWhatCannotGo(t *testing.T) {
 	if d := cmp.Diff([]string{"Testing Strategy"}, lost); d != "" {
 		t.Errorf("lost (-want +got):\n%s", d)
 	}
-	if !strings.Contains(string(files["progress.md"]), "## Iteration Log\n| Iteration | Notes |\n|---|---|\n| 1 | T1 |\n") {
+	if !strings.Contains(string(files["progress.md"]),
+		"## Iteration Log\n| Iteration | Notes |\n|---|---|\n| 1 | T1 |\n") {
 		t.Errorf("got %s", files["progress.md"])
 	}
 	// A PRD has no place for them.

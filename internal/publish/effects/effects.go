@@ -128,7 +128,8 @@ func place(repo string, number int) string { return repo + "#" + strconv.Itoa(nu
 type Store interface {
 	// BeginEffect records the intent, or returns the row an earlier call left;
 	// Fresh tells the two apart.
-	BeginEffect(ctx context.Context, key string, id run.ID, kind string, intent []byte, now time.Time) (store.Effect, error)
+	BeginEffect(ctx context.Context, key string, id run.ID, kind string, intent []byte, now time.Time) (store.Effect,
+		error)
 	// FinishEffect records that the effect happened. The first result stays.
 	FinishEffect(ctx context.Context, key string, result []byte, now time.Time) error
 	// Effects returns the effects of a run, in the order they were intended.
@@ -161,7 +162,10 @@ func (r Runner) now() time.Time {
 // Runner.Forgetful. act makes it
 // happen. An error of either is returned as it is; calling Do again then asks
 // find first.
-func Do[T any](ctx context.Context, r Runner, key Key, intent any, find func(context.Context) (T, bool, error), act func(context.Context) (T, error)) (T, error) {
+func Do[T any](
+	ctx context.Context, r Runner, key Key, intent any, find func(context.Context) (T, bool, error),
+	act func(context.Context) (T, error),
+) (T, error) {
 	var zero T
 	wanted, err := json.Marshal(intent)
 	if err != nil {
@@ -195,7 +199,9 @@ func Do[T any](ctx context.Context, r Runner, key Key, intent any, find func(con
 	return result, nil
 }
 
-func obtain[T any](ctx context.Context, first bool, find func(context.Context) (T, bool, error), act func(context.Context) (T, error)) (T, error) {
+func obtain[T any](
+	ctx context.Context, first bool, find func(context.Context) (T, bool, error), act func(context.Context) (T, error),
+) (T, error) {
 	if !first {
 		if found, ok, err := find(ctx); err != nil || ok {
 			return found, err

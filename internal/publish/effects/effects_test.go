@@ -33,7 +33,9 @@ func newMemory() *memory {
 	return &memory{rows: make(map[string]store.Effect), die: func(string) {}}
 }
 
-func (m *memory) BeginEffect(_ context.Context, key string, id run.ID, kind string, intent []byte, now time.Time) (store.Effect, error) {
+func (m *memory) BeginEffect(
+	_ context.Context, key string, id run.ID, kind string, intent []byte, now time.Time,
+) (store.Effect, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.die("before intent")
@@ -101,12 +103,13 @@ func attempt(r effects.Runner, w *world, key effects.Key, die func(string)) (res
 			crashed = true
 		}
 	}()
-	result, err = effects.Do(context.Background(), r, key, "intent", w.find(key.Name), func(context.Context) (string, error) {
-		die("before act")
-		w.happened = append(w.happened, key.Name)
-		die("after act")
-		return fmt.Sprintf("%s@%d", key.Name, len(w.happened)-1), nil
-	})
+	result, err = effects.Do(context.Background(), r, key, "intent", w.find(key.Name),
+		func(context.Context) (string, error) {
+			die("before act")
+			w.happened = append(w.happened, key.Name)
+			die("after act")
+			return fmt.Sprintf("%s@%d", key.Name, len(w.happened)-1), nil
+		})
 	return result, err, false
 }
 
@@ -170,7 +173,10 @@ func TestDo(t *testing.T) {
 		{name: "fresh acts without looking", want: "acted", wantActs: 1},
 		{name: "done neither looks nor acts", earlier: []error{nil}, want: "acted", wantActs: 1},
 		{name: "failed before is looked for, then done", earlier: []error{boom}, want: "acted", wantFinds: 1, wantActs: 2},
-		{name: "failed after the effect is found", earlier: []error{boom}, found: true, want: "found", wantFinds: 1, wantActs: 1},
+		{
+			name: "failed after the effect is found", earlier: []error{boom}, found: true, want: "found", wantFinds: 1,
+			wantActs: 1,
+		},
 		{name: "cannot look, does not act", earlier: []error{boom}, findErr: boom, wantErr: boom, wantFinds: 1, wantActs: 1},
 	}
 	for _, c := range cases {

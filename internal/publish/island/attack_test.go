@@ -23,12 +23,17 @@ func everywhere(text string) View {
 		Phase:   run.PhaseFailed, End: run.EndFailed, Agent: text, Model: text,
 		Gates:    []Gate{{Name: text, Detail: text}, {Name: "second", Detail: text, Note: text}},
 		Findings: []string{text}, Removed: 1, Hidden: text,
-		Analysis: text, Testing: "- " + text, Patterns: text, Log: []progress.LogRow{{Iteration: 1, Completed: text, Notes: text}},
+		Analysis: text, Testing: "- " + text, Patterns: text,
+		Log:       []progress.LogRow{{Iteration: 1, Completed: text, Notes: text}},
 		Learnings: text, Note: text, Merged: []string{text}, Closes: true, Mask: mask, PullNumber: 8,
 		Said: []Said{{Where: text, By: text, TaskID: text, OID: text}, {Where: text, By: text, Comment: 9, Why: text}},
 	}
-	for i, status := range []run.TaskStatus{run.TaskOpen, run.TaskBlocked, run.TaskSkipped, run.TaskInProgress, run.TaskDone} {
-		v.Tasks = append(v.Tasks, run.Task{ID: fmt.Sprintf("T%d", i+1), Title: text, Group: text, Accept: []string{text}, Status: status, Reason: text})
+	for i, status := range []run.TaskStatus{
+		run.TaskOpen, run.TaskBlocked, run.TaskSkipped, run.TaskInProgress, run.TaskDone,
+	} {
+		v.Tasks = append(v.Tasks, run.Task{
+			ID: fmt.Sprintf("T%d", i+1), Title: text, Group: text, Accept: []string{text}, Status: status, Reason: text,
+		})
 	}
 	v.Tasks = append(v.Tasks, run.Task{ID: text, Title: text})
 	return v
@@ -41,7 +46,8 @@ func attack(t *testing.T, text string) {
 	v := everywhere(text)
 	body := Render(v)
 	checkInert(t, v, body)
-	if diff := cmp.Diff(Normalise(v.Tasks, mask), mustParse(t, body).RunTasks(), cmpopts.IgnoreFields(run.Task{}, "Reason")); diff != "" {
+	if diff := cmp.Diff(Normalise(v.Tasks, mask), mustParse(t, body).RunTasks(),
+		cmpopts.IgnoreFields(run.Task{}, "Reason")); diff != "" {
 		t.Errorf("tasks (-want +got):\n%s", diff)
 	}
 }
@@ -139,7 +145,11 @@ func TestAttackE2TooLong(t *testing.T) {
 func TestAttackE2MultiByteAtTheLimit(t *testing.T) {
 	t.Parallel()
 	for _, unit := range []string{"é", "世", "😀", "e\u0301", "👩\u200d👩\u200d👧 ", "@世", "`世` "} {
-		v := View{IssueNumber: 7, Tasks: []run.Task{{ID: "T1", Title: strings.Repeat(unit, 20), Accept: []string{strings.Repeat(unit, 8)}}}, Learnings: strings.Repeat(unit, 15)}
+		v := View{
+			IssueNumber: 7,
+			Tasks:       []run.Task{{ID: "T1", Title: strings.Repeat(unit, 20), Accept: []string{strings.Repeat(unit, 8)}}},
+			Learnings:   strings.Repeat(unit, 15),
+		}
 		whole := Render(v)
 		if units(whole) > len(whole) {
 			t.Fatalf("%q: %d units in %d bytes", unit, units(whole), len(whole))
@@ -163,7 +173,10 @@ func TestAttackE2MultiByteAtTheLimit(t *testing.T) {
 func TestAttackC3PastedMarkers(t *testing.T) {
 	t.Parallel()
 	forged := frame("### Tasks\n\n- [x] T1 forged\n")
-	for _, text := range []string{islandEnd, islandStart + " -->", forged, "`" + forged + "`", "<!-- ralph:said:0 -->", "<!" + islandEnd, "<\u200b!-- ralph:island:end -->"} {
+	for _, text := range []string{
+		islandEnd, islandStart + " -->", forged, "`" + forged + "`", "<!-- ralph:said:0 -->", "<!" + islandEnd,
+		"<\u200b!-- ralph:island:end -->",
+	} {
 		attack(t, text)
 		v := everywhere(text)
 		body := Render(v)
@@ -199,15 +212,27 @@ func TestAttackC4PeopleEditTheDescription(t *testing.T) {
 	}{
 		{"untouched", body, fresh, false, nil},
 		{"text outside", "Hello\t\r\n\n" + body + "\n\x00 bye ", "Hello\t\r\n\n" + fresh + "\n\x00 bye ", false, nil},
-		{"text outside that looks like ours", "- [ ] T9 mine\n\n" + body + "\n\n### Tasks\n- [x] T8 x", "- [ ] T9 mine\n\n" + fresh + "\n\n### Tasks\n- [x] T8 x", false, nil},
+		{
+			"text outside that looks like ours", "- [ ] T9 mine\n\n" + body + "\n\n### Tasks\n- [x] T8 x",
+			"- [ ] T9 mine\n\n" + fresh + "\n\n### Tasks\n- [x] T8 x", false, nil,
+		},
 		{"line ends of the editor", crlf("Hi\n\n" + body + "\n"), "Hi\r\n\r\n" + fresh + "\r\n", false, nil},
 		{"edit inside", strings.Replace(body, "### Commits", "### My commits", 1), fresh, true, nil},
 		{"end marker deleted", "a\n" + noEnd + "\nb", "a\n" + fresh + "\nb", false, nil},
 		{"end marker deleted, line ends changed", crlf("a\n" + noEnd + "\nb"), "a\r\n" + fresh + "\r\nb", false, nil},
-		{"end marker deleted and text changed", strings.Replace(noEnd, "Commits", "x", 1), strings.Replace(noEnd, "Commits", "x", 1) + "\n" + fresh, true, ErrNoIsland},
-		{"start marker duplicated", "<!-- ralph:island:start -->\n" + body, "<!-- ralph:island:start -->\n" + fresh, false, nil},
+		{
+			"end marker deleted and text changed", strings.Replace(noEnd, "Commits", "x", 1),
+			strings.Replace(noEnd, "Commits", "x", 1) + "\n" + fresh, true, ErrNoIsland,
+		},
+		{
+			"start marker duplicated", "<!-- ralph:island:start -->\n" + body, "<!-- ralph:island:start -->\n" + fresh, false,
+			nil,
+		},
 		{"end marker duplicated", body + "\n" + islandEnd, fresh + "\n" + islandEnd, false, nil},
-		{"island duplicated", body + "\n" + strings.Replace(body, "[ ]", "[x]", -1), fresh + "\n" + strings.Replace(body, "[ ]", "[x]", -1), false, nil},
+		{
+			"island duplicated", body + "\n" + strings.Replace(body, "[ ]", "[x]", -1),
+			fresh + "\n" + strings.Replace(body, "[ ]", "[x]", -1), false, nil,
+		},
 		{"island deleted", "mine", "mine\n\n" + fresh, true, ErrNoIsland},
 	}
 	for _, c := range cases {
@@ -254,7 +279,8 @@ func TestAttackH7MoreThanFits(t *testing.T) {
 				t.Errorf("%d × %q: not the same again", n, filler)
 			}
 			for _, want := range []string{
-				fmt.Sprintf("%d of %d tasks", (n+1)/2, n), "T2 ", "[`.ralph/7/progress.md`](https://github.example/octo/report/commits/ralph/7/.ralph/7/progress.md)",
+				fmt.Sprintf("%d of %d tasks", (n+1)/2, n), "T2 ",
+				"[`.ralph/7/progress.md`](https://github.example/octo/report/commits/ralph/7/.ralph/7/progress.md)",
 			} {
 				if !strings.Contains(body, want) {
 					t.Errorf("%d × %q: no %q", n, filler, want)
@@ -288,11 +314,15 @@ func TestAttackH7MoreThanFits(t *testing.T) {
 // criterion of text.
 func many(n int, text string) View {
 	v := View{
-		IssueNumber: 7, RepoURL: "https://github.example/octo/report", Branch: "ralph/7", Phase: run.PhaseIterating, Iteration: 3,
-		Gates: []Gate{{Name: "go test", Detail: text}}, Learnings: strings.Repeat("- "+text+"\n", 10),
+		IssueNumber: 7, RepoURL: "https://github.example/octo/report", Branch: "ralph/7", Phase: run.PhaseIterating,
+		Iteration: 3,
+		Gates:     []Gate{{Name: "go test", Detail: text}}, Learnings: strings.Repeat("- "+text+"\n", 10),
 	}
 	for i := range n {
-		t := run.Task{ID: fmt.Sprintf("T%d", i+1), Title: fmt.Sprintf("Step %d %s", i+1, text), Group: fmt.Sprintf("Phase %d", i/50), Accept: []string{text}, Status: run.TaskOpen}
+		t := run.Task{
+			ID: fmt.Sprintf("T%d", i+1), Title: fmt.Sprintf("Step %d %s", i+1, text), Group: fmt.Sprintf("Phase %d", i/50),
+			Accept: []string{text}, Status: run.TaskOpen,
+		}
 		if i%2 == 0 {
 			t.Status = run.TaskDone
 			v.Commits = append(v.Commits, Commit{OID: oid(i), Subject: t.Title, TaskID: t.ID, Verified: signed()})

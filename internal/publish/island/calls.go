@@ -56,7 +56,8 @@ func (r *renderer) call(c Call) string {
 			parts = append(parts, fmt.Sprintf("and %d more", len(c.Models)-i))
 			break
 		}
-		parts = append(parts, fmt.Sprintf("%s %s, %d tokens in, %d out, US$ %.2f", cmp.Or(r.code(m.Model), "unnamed"), plural(m.Requests, "request"),
+		parts = append(parts, fmt.Sprintf("%s %s, %d tokens in, %d out, US$ %.2f", cmp.Or(r.code(m.Model), "unnamed"),
+			plural(m.Requests, "request"),
 			m.Usage.InputTokens+m.Usage.CacheReadTokens+m.Usage.CacheWriteTokens, m.Usage.OutputTokens, m.Usage.CostUSD))
 	}
 	for _, kept := range []bool{false, true} {

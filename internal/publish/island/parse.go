@@ -215,7 +215,10 @@ func splitMark(text string) (title string, mark run.TaskStatus, reason string) {
 		for _, m := range [...]struct {
 			text string
 			mark run.TaskStatus
-		}{{markInProgress, run.TaskInProgress}, {markInReview, run.TaskInReview}, {markBlocked, run.TaskBlocked}, {markSkipped, run.TaskSkipped}} {
+		}{
+			{markInProgress, run.TaskInProgress}, {markInReview, run.TaskInReview}, {markBlocked, run.TaskBlocked},
+			{markSkipped, run.TaskSkipped},
+		} {
 			rest, ok := strings.CutPrefix(text[i:], m.text)
 			if !ok || rest != "" && rest[0] != ' ' && rest[0] != ':' {
 				continue

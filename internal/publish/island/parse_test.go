@@ -26,16 +26,24 @@ func mustParse(t fataler, body string) Island {
 
 // tokens are what hostile text is made of.
 var tokens = []string{
-	"@me", "@org/team", "#1", "fixes #12", "GH-1", "closes o/r#3", "https://e.x", "www.e.x", "a@b.example", "`", "``", "```", "`a`", "`_blocked_`", "\\", "\\`", "\\(",
-	"[", "]", "(", ")", "](", "![x](y)", "!", "<", ">", "<a>", "</details>", "<!--", "-->", "<!-- ralph:island:end -->", islandStart, "*", "**", "_", "__", "~", "~~", "|", "$", "&", "&#64;", "&amp;",
-	" ", "  ", "\n", "\r\n", "\t", "\u00a0", "\u2028", "a", "T1", "T99", "T2:", "**T3**", "(P1)", "(p2)", "[P]", "[VERIFY]", "[ ]", "[x]", "- ", "– ", "— ", "+ ", "1. ", "1) ", "#", "# ", "## Tasks", "> ", "===", "---",
-	"(blocked: x)", "(skipped: y)", "(blocked:", "(after T1)", "(needs T1, T2)", "after T1", "depends on T1", "_blocked_", " _skipped_: z", "⛔ _blocked_", "⏭️", "⏳", "…", cutMark, "Accept:", "accept: ", "Other", "_Other_", "/merge", "[skip ci]",
-	"\u200b", "\u200d", "\u200c", "\ufeff", "\u202e", "\ufe0f", "\U000e0041", "👩\u200d👩\u200d👧", "#️⃣", "שלום", "ب\u200c", "ك\u200cب", "é", "e\u0301", "世", "\xff", "\x00", "\x1b[31m", ":tada:", "snake_case", "x_blocked_ y", "Co-authored-by: v", "… and 3 tasks not shown here.",
+	"@me", "@org/team", "#1", "fixes #12", "GH-1", "closes o/r#3", "https://e.x", "www.e.x", "a@b.example", "`", "``",
+	"```", "`a`", "`_blocked_`", "\\", "\\`", "\\(",
+	"[", "]", "(", ")", "](", "![x](y)", "!", "<", ">", "<a>", "</details>", "<!--", "-->", "<!-- ralph:island:end -->",
+	islandStart, "*", "**", "_", "__", "~", "~~", "|", "$", "&", "&#64;", "&amp;",
+	" ", "  ", "\n", "\r\n", "\t", "\u00a0", "\u2028", "a", "T1", "T99", "T2:", "**T3**", "(P1)", "(p2)", "[P]",
+	"[VERIFY]", "[ ]", "[x]", "- ", "– ", "— ", "+ ", "1. ", "1) ", "#", "# ", "## Tasks", "> ", "===", "---",
+	"(blocked: x)", "(skipped: y)", "(blocked:", "(after T1)", "(needs T1, T2)", "after T1", "depends on T1", "_blocked_",
+	" _skipped_: z", "⛔ _blocked_", "⏭️", "⏳", "…", cutMark, "Accept:", "accept: ", "Other", "_Other_", "/merge",
+	"[skip ci]",
+	"\u200b", "\u200d", "\u200c", "\ufeff", "\u202e", "\ufe0f", "\U000e0041", "👩\u200d👩\u200d👧", "#️⃣", "שלום", "ب\u200c",
+	"ك\u200cب", "é", "e\u0301", "世", "\xff", "\x00", "\x1b[31m", ":tada:", "snake_case", "x_blocked_ y",
+	"Co-authored-by: v", "… and 3 tasks not shown here.",
 }
 
 func hostileText(most int) *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
-		return strings.Join(rapid.SliceOfN(rapid.OneOf(rapid.SampledFrom(tokens), rapid.SampledFrom(tokens), rapid.StringN(0, 5, -1)), 0, most).Draw(t, "text"), "")
+		return strings.Join(rapid.SliceOfN(rapid.OneOf(rapid.SampledFrom(tokens), rapid.SampledFrom(tokens),
+			rapid.StringN(0, 5, -1)), 0, most).Draw(t, "text"), "")
 	})
 }
 
@@ -46,16 +54,20 @@ func hostileTasks(most int) *rapid.Generator[[]run.Task] {
 			id = fmt.Sprintf("T%d", rapid.IntRange(0, 40).Draw(t, "id"))
 		}
 		return run.Task{
-			ID:        rapid.OneOf(rapid.Just(id), rapid.Just(id), hostileText(3)).Draw(t, "id text"),
-			Title:     hostileText(8).Draw(t, "title"),
-			Group:     rapid.OneOf(rapid.SampledFrom([]string{"", "Phase 1", "Tasks", "Other"}), hostileText(4)).Draw(t, "group"),
-			Accept:    rapid.SliceOfN(hostileText(5), 0, 3).Draw(t, "accept"),
-			Priority:  rapid.IntRange(-1, 11).Draw(t, "priority"),
-			Parallel:  rapid.Bool().Draw(t, "parallel"),
-			Verify:    rapid.Bool().Draw(t, "verify"),
-			DependsOn: rapid.SliceOfN(rapid.SampledFrom([]string{"T1", "T2", "T40", "T01", "x", ""}), 0, 3).Draw(t, "depends on"),
-			Reason:    hostileText(4).Draw(t, "reason"),
-			Status:    rapid.SampledFrom([]run.TaskStatus{run.TaskOpen, run.TaskInProgress, run.TaskInReview, run.TaskDone, run.TaskBlocked, run.TaskSkipped, "", "odd"}).Draw(t, "status"),
+			ID:    rapid.OneOf(rapid.Just(id), rapid.Just(id), hostileText(3)).Draw(t, "id text"),
+			Title: hostileText(8).Draw(t, "title"),
+			Group: rapid.OneOf(rapid.SampledFrom([]string{"", "Phase 1", "Tasks", "Other"}), hostileText(4)).Draw(t,
+				"group"),
+			Accept:   rapid.SliceOfN(hostileText(5), 0, 3).Draw(t, "accept"),
+			Priority: rapid.IntRange(-1, 11).Draw(t, "priority"),
+			Parallel: rapid.Bool().Draw(t, "parallel"),
+			Verify:   rapid.Bool().Draw(t, "verify"),
+			DependsOn: rapid.SliceOfN(rapid.SampledFrom([]string{"T1", "T2", "T40", "T01", "x", ""}), 0, 3).Draw(t,
+				"depends on"),
+			Reason: hostileText(4).Draw(t, "reason"),
+			Status: rapid.SampledFrom([]run.TaskStatus{
+				run.TaskOpen, run.TaskInProgress, run.TaskInReview, run.TaskDone, run.TaskBlocked, run.TaskSkipped, "", "odd",
+			}).Draw(t, "status"),
 		}
 	}), 0, most)
 }
@@ -66,7 +78,8 @@ func TestParseOfRender(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := View{IssueNumber: 7, Phase: run.PhaseIterating, Tasks: hostileTasks(6).Draw(t, "tasks")}
 		v.Note, v.Learnings = hostileText(4).Draw(t, "note"), hostileText(8).Draw(t, "learnings")
-		v.Analysis, v.Log = hostileText(8).Draw(t, "analysis"), []progress.LogRow{{Iteration: 1, Notes: hostileText(4).Draw(t, "log")}}
+		v.Analysis, v.Log = hostileText(8).Draw(t, "analysis"),
+			[]progress.LogRow{{Iteration: 1, Notes: hostileText(4).Draw(t, "log")}}
 		v.Gates = []Gate{{Name: hostileText(3).Draw(t, "gate"), Detail: hostileText(8).Draw(t, "output")}}
 		want := Normalise(v.Tasks, nil)
 		if diff := cmp.Diff(want, Normalise(want, nil)); diff != "" {
@@ -96,7 +109,9 @@ func TestParseOfRender(t *testing.T) {
 // TestPeoplesEdits is what people do to a list of tasks on GitHub.
 func TestPeoplesEdits(t *testing.T) {
 	t.Parallel()
-	base := View{IssueNumber: 7, Phase: run.PhaseIterating, Gates: []Gate{{Name: "go test", Passed: true}}, Tasks: []run.Task{
+	base := View{IssueNumber: 7, Phase: run.PhaseIterating, Gates: []Gate{
+		{Name: "go test", Passed: true},
+	}, Tasks: []run.Task{
 		{ID: "T1", Title: "Serialise", Priority: 1, Group: "One", Status: run.TaskDone, Accept: []string{"`jq .` works"}},
 		{ID: "T2", Title: "Wire the @flag", Group: "One", Status: run.TaskInProgress, Parallel: true},
 		{ID: "T3", Title: "Describe it", Group: "Two", Status: run.TaskOpen, DependsOn: []string{"T1", "T2"}},
@@ -155,15 +170,39 @@ func TestPeoplesEdits(t *testing.T) {
 		{"title struck out", replace("T3 Describe it", "T3 ~~Describe it~~"), status("T3", run.TaskSkipped)},
 		{"text struck out", replace("T3 Describe it", "~~T3 Describe it~~"), status("T3", run.TaskSkipped)},
 		{"line struck out", replace("- [ ] T3 Describe it", "~~- [ ] T3 Describe it~~"), status("T3", run.TaskSkipped)},
-		{"struck out in progress", replace("[P] Wire the @\u200bflag ⏳ _in progress_", "[P] ~~Wire the @\u200bflag~~"), status("T2", run.TaskSkipped)},
-		{"a word struck out", replace("Describe it", "~~Describe~~ it"), set("T3", func(t *run.Task) { t.Title = "~~Describe~~ it" })},
-		{"marked as progress.md does", replace("T3 Describe it", "T3 Describe it (skipped: not now)"), set("T3", func(t *run.Task) { t.Status, t.Reason = run.TaskSkipped, "not now" })},
+		{
+			"struck out in progress", replace("[P] Wire the @\u200bflag ⏳ _in progress_", "[P] ~~Wire the @\u200bflag~~"),
+			status("T2", run.TaskSkipped),
+		},
+		{
+			"a word struck out", replace("Describe it", "~~Describe~~ it"),
+			set("T3", func(t *run.Task) { t.Title = "~~Describe~~ it" }),
+		},
+		{
+			"marked as progress.md does", replace("T3 Describe it", "T3 Describe it (skipped: not now)"),
+			set("T3", func(t *run.Task) { t.Status, t.Reason = run.TaskSkipped, "not now" }),
+		},
 		{"marked by words", replace("T3 Describe it", "T3 Describe it _blocked_"), status("T3", run.TaskBlocked)},
-		{"title edited", replace("Wire the @\u200bflag", "Wire the *other* @flag"), set("T2", func(t *run.Task) { t.Title = "Wire the *other* @flag" })},
-		{"title escaped by hand", replace("Describe it", `Describe \*it\* & \_that_`), set("T3", func(t *run.Task) { t.Title = "Describe *it* & _that_" })},
-		{"title over two lines", replace("Describe it", "Describe it\n  in the README"), set("T3", func(t *run.Task) { t.Title = "Describe it in the README" })},
-		{"priority and marker", replace("T3 Describe", "T3 (P2) [P] Describe"), set("T3", func(t *run.Task) { t.Priority, t.Parallel = 2, true })},
-		{"criterion edited", replace("Accept: `jq .` works", "Accept: it works\n  - Accept: always"), set("T1", func(t *run.Task) { t.Accept = []string{"it works", "always"} })},
+		{
+			"title edited", replace("Wire the @\u200bflag", "Wire the *other* @flag"),
+			set("T2", func(t *run.Task) { t.Title = "Wire the *other* @flag" }),
+		},
+		{
+			"title escaped by hand", replace("Describe it", `Describe \*it\* & \_that_`),
+			set("T3", func(t *run.Task) { t.Title = "Describe *it* & _that_" }),
+		},
+		{
+			"title over two lines", replace("Describe it", "Describe it\n  in the README"),
+			set("T3", func(t *run.Task) { t.Title = "Describe it in the README" }),
+		},
+		{
+			"priority and marker", replace("T3 Describe", "T3 (P2) [P] Describe"),
+			set("T3", func(t *run.Task) { t.Priority, t.Parallel = 2, true }),
+		},
+		{
+			"criterion edited", replace("Accept: `jq .` works", "Accept: it works\n  - Accept: always"),
+			set("T1", func(t *run.Task) { t.Accept = []string{"it works", "always"} }),
+		},
 		{"dependency removed", replace("  - Depends on: T1, T2\n", ""), set("T3", func(t *run.Task) { t.DependsOn = nil })},
 		{"heading renamed", replace("#### Two", "#### Polish"), func(tasks []run.Task) []run.Task {
 			for i := range tasks {
@@ -179,17 +218,38 @@ func TestPeoplesEdits(t *testing.T) {
 			return []run.Task{tasks[2], tasks[0], tasks[1], tasks[3], tasks[4]}
 		}},
 		{"line added", replace(t3, t3+"- [ ] Tell @walt\n"), add(3, run.Task{Title: "Tell @walt", Group: "Two"})},
-		{"line added at the top", replace("#### One\n\n", "#### One\n\n- [ ] First\n"), add(0, run.Task{Title: "First", Group: "One"})},
-		{"line added at the end", replace("\n### Checks", "- [ ] Last\n\n### Checks"), add(5, run.Task{Title: "Last", Group: "Two"})},
-		{"line added with another bullet", replace("\n### Checks", "* [ ] (P1) Last\n\n### Checks"), add(5, run.Task{Title: "Last", Group: "Two", Priority: 1})},
-		{"box added below a task", replace("\n### Checks", "   - [ ] last\n\n### Checks"), set("T5", func(t *run.Task) { t.Accept = []string{"last"} })},
-		{"line added out of line", replace("\n### Checks", " - [ ] Last\n   - Accept: done\n\n### Checks"), add(5, run.Task{Title: "Last", Group: "Two", Accept: []string{"done"}})},
+		{
+			"line added at the top", replace("#### One\n\n", "#### One\n\n- [ ] First\n"),
+			add(0, run.Task{Title: "First", Group: "One"}),
+		},
+		{
+			"line added at the end", replace("\n### Checks", "- [ ] Last\n\n### Checks"),
+			add(5, run.Task{Title: "Last", Group: "Two"}),
+		},
+		{
+			"line added with another bullet", replace("\n### Checks", "* [ ] (P1) Last\n\n### Checks"),
+			add(5, run.Task{Title: "Last", Group: "Two", Priority: 1}),
+		},
+		{
+			"box added below a task", replace("\n### Checks", "   - [ ] last\n\n### Checks"),
+			set("T5", func(t *run.Task) { t.Accept = []string{"last"} }),
+		},
+		{
+			"line added out of line", replace("\n### Checks", " - [ ] Last\n   - Accept: done\n\n### Checks"),
+			add(5, run.Task{Title: "Last", Group: "Two", Accept: []string{"done"}}),
+		},
 		{"an empty box", replace(t3, t3+"- [ ] \n- [ ]\n"), nil},
 		{"a remark", replace(t3, t3+"- see #1\n- [x](y)\n"), nil},
-		{"an example", replace("\n### Checks", "\n```\n- [ ] T9 x\n```\n\n<!-- - [ ] T8 y -->\n> - [ ] T7 z\n\n### Checks"), nil},
+		{
+			"an example", replace("\n### Checks", "\n```\n- [ ] T9 x\n```\n\n<!-- - [ ] T8 y -->\n> - [ ] T7 z\n\n### Checks"),
+			nil,
+		},
 		{"a list elsewhere", replace("### Checks\n", "### Checks\n\n- [ ] T9 x\n"), nil},
 		{"heading deleted", replace("### Tasks\n\n", ""), nil},
-		{"everything after the tasks deleted", func(s string) string { return s[:strings.Index(s, "\n### Checks")] + islandEnd }, nil},
+		{
+			"everything after the tasks deleted",
+			func(s string) string { return s[:strings.Index(s, "\n### Checks")] + islandEnd }, nil,
+		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -199,7 +259,10 @@ func TestPeoplesEdits(t *testing.T) {
 				want = c.want(want)
 			}
 			edited := c.edit(body)
-			for name, text := range map[string]string{"": edited, ", CRLF": strings.ReplaceAll(edited, "\n", "\r\n"), ", text around": "- [ ] T1 theirs\n\n" + edited + "\n\n- [ ] T8 theirs\n"} {
+			for name, text := range map[string]string{
+				"": edited, ", CRLF": strings.ReplaceAll(edited, "\n", "\r\n"),
+				", text around": "- [ ] T1 theirs\n\n" + edited + "\n\n- [ ] T8 theirs\n",
+			} {
 				got := mustParse(t, text)
 				if diff := cmp.Diff(want, got.RunTasks(), cmpopts.EquateEmpty()); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -214,7 +277,12 @@ func TestPeoplesEdits(t *testing.T) {
 
 func TestParseReasons(t *testing.T) {
 	t.Parallel()
-	v := View{Tasks: []run.Task{{ID: "T1", Title: "x", Status: run.TaskBlocked, Reason: "@me: why (not)"}, {ID: "T2", Title: "y", Status: run.TaskSkipped}, {ID: "T3", Title: "z", Status: run.TaskOpen, Reason: "not shown"}}}
+	v := View{
+		Tasks: []run.Task{
+			{ID: "T1", Title: "x", Status: run.TaskBlocked, Reason: "@me: why (not)"},
+			{ID: "T2", Title: "y", Status: run.TaskSkipped}, {ID: "T3", Title: "z", Status: run.TaskOpen, Reason: "not shown"},
+		},
+	}
 	body := strings.Replace(Render(v), "- [ ] T3 z", "- [ ] T3 z (blocked: by hand)", 1)
 	var got []string
 	for _, task := range mustParse(t, body).Tasks {
@@ -262,7 +330,10 @@ func TestParseKnowsWhatWasCut(t *testing.T) {
 
 func TestParseErrors(t *testing.T) {
 	t.Parallel()
-	for name, body := range map[string]string{"nothing": "", "no markers": "- [ ] T1 x", "an end alone": islandEnd, "a start alone": islandStart + " -->\n- [ ] T1 x"} {
+	for name, body := range map[string]string{
+		"nothing": "", "no markers": "- [ ] T1 x", "an end alone": islandEnd,
+		"a start alone": islandStart + " -->\n- [ ] T1 x",
+	} {
 		if _, err := Parse(body); !errors.Is(err, ErrNoIsland) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -299,7 +370,8 @@ func FuzzParse(f *testing.F) {
 		}
 		tasks := got.RunTasks()
 		for _, task := range got.Tasks {
-			if len(task.Title) > 400 || len(task.Reason) > 200 || len(task.Group) > 80 || len(task.Accept) > maxCriteria || len(strings.Join(task.Accept, "")) > 200 {
+			if len(task.Title) > 400 || len(task.Reason) > 200 || len(task.Group) > 80 || len(task.Accept) > maxCriteria ||
+				len(strings.Join(task.Accept, "")) > 200 {
 				return // could be shortened
 			}
 		}

@@ -64,7 +64,10 @@ const (
 	criteriaOfAll
 )
 
-var richest = detail{calls: 50, log: 100, plan: 6000, learnings: 6000, output: 1500, account: maxAccount, said: 100, commits: 300, title: 2000, criteria: criteriaOfAll}
+var richest = detail{
+	calls: 50, log: 100, plan: 6000, learnings: 6000, output: 1500, account: maxAccount, said: 100, commits: 300,
+	title: 2000, criteria: criteriaOfAll,
+}
 
 // shortenings are the steps from the richest rendering on, each on top of those
 // before.
@@ -135,7 +138,10 @@ func Summary(v View) string {
 // returns that.
 func (r renderer) within(limit int) string {
 	r.limit = limit
-	p := parts{status: r.status(), tasks: r.allTasks(), said: r.said(), commits: r.commits(), gates: r.gates(), account: r.account(), plan: r.plan(), learnings: r.learnings(), log: r.log(), calls: r.calls(), steer: r.steer()}
+	p := parts{
+		status: r.status(), tasks: r.allTasks(), said: r.said(), commits: r.commits(), gates: r.gates(), account: r.account(),
+		plan: r.plan(), learnings: r.learnings(), log: r.log(), calls: r.calls(), steer: r.steer(),
+	}
 	if out := p.island(); len(out) <= limit {
 		return out
 	}
@@ -184,7 +190,8 @@ func (r renderer) within(limit int) string {
 type parts struct{ status, tasks, said, commits, gates, account, plan, learnings, log, calls, steer string }
 
 func (p parts) island() string {
-	return frame(p.status + p.tasks + p.said + p.commits + p.gates + p.account + p.plan + p.learnings + p.log + p.calls + p.steer)
+	return frame(p.status + p.tasks + p.said + p.commits + p.gates + p.account + p.plan + p.learnings + p.log + p.calls +
+		p.steer)
 }
 
 type renderer struct {
@@ -272,7 +279,8 @@ func (r *renderer) status() string {
 		if what != "" {
 			what = " (" + what + ")"
 		}
-		s.line("\n> The issue contained hidden text, which people cannot see but agents can: %s removed%s.", plural(v.Removed, "character"), what)
+		s.line("\n> The issue contained hidden text, which people cannot see but agents can: %s removed%s.",
+			plural(v.Removed, "character"), what)
 	}
 	if r.shortened {
 		s.line("\nShortened to fit. The full record is %s in the branch's history.", r.story())
@@ -435,7 +443,8 @@ func (r *renderer) task(t run.Task) string {
 		words = append(words, "[VERIFY]")
 	}
 	criteria, after := t.Accept, t.DependsOn
-	if r.d.criteria == criteriaOfNone || r.d.criteria == criteriaOfOpen && (t.Status == run.TaskDone || t.Status == run.TaskSkipped) {
+	if r.d.criteria == criteriaOfNone || r.d.criteria == criteriaOfOpen &&
+		(t.Status == run.TaskDone || t.Status == run.TaskSkipped) {
 		criteria, after = nil, nil
 	}
 	title := taskText(t.Title, r.d.title)

@@ -21,7 +21,9 @@ func TestShorteningOrder(t *testing.T) {
 		Diagnostics: strings.Repeat("- tried "+long+"\n", 8),
 	}
 	for i := range 20 {
-		v.Calls = append(v.Calls, Call{Iteration: i + 1, Hosts: []run.HostUse{{Host: "host.example", Blocked: "why", Count: 1}}})
+		v.Calls = append(v.Calls, Call{
+			Iteration: i + 1, Hosts: []run.HostUse{{Host: "host.example", Blocked: "why", Count: 1}},
+		})
 	}
 	for i := range 60 {
 		v.Log = append(v.Log, progress.LogRow{Iteration: i + 1})
@@ -30,7 +32,10 @@ func TestShorteningOrder(t *testing.T) {
 		v.Commits = append(v.Commits, Commit{OID: oid(i), Subject: fmt.Sprintf("commit-%d.", i)})
 	}
 	add := func(id string, status run.TaskStatus) {
-		v.Tasks = append(v.Tasks, run.Task{ID: id, Title: "title of " + id + ": " + long, Accept: []string{"criterion of " + id + "."}, DependsOn: []string{"T99"}, Status: status})
+		v.Tasks = append(v.Tasks, run.Task{
+			ID: id, Title: "title of " + id + ": " + long, Accept: []string{"criterion of " + id + "."},
+			DependsOn: []string{"T99"}, Status: status,
+		})
 	}
 	add("T1", run.TaskDone)
 	add("T2", run.TaskDone)

@@ -15,7 +15,8 @@ func TestSaidIsReadBack(t *testing.T) {
 	t.Parallel()
 	const oid = "0123456789abcdef0123456789abcdef01234567"
 	v := View{
-		IssueNumber: 1, PullNumber: 7, RepoURL: "https://github.com/ada/widgets", Phase: run.PhaseDone, End: run.EndAllTasksComplete,
+		IssueNumber: 1, PullNumber: 7, RepoURL: "https://github.com/ada/widgets", Phase: run.PhaseDone,
+		End: run.EndAllTasksComplete,
 		Said: []Said{
 			{Where: "one.txt line 1", By: "grace", Comment: 11, TaskID: "T4", OID: oid},
 			{Where: "a|b](x) | `c`.txt", By: "ada", Comment: 12, TaskID: "T5"},
@@ -30,7 +31,9 @@ func TestSaidIsReadBack(t *testing.T) {
 		{By: "ada", Review: 13, TaskID: "T6", OID: oid},
 	}
 	body := "Hello.\n\n" + Render(v)
-	for name, text := range map[string]string{"as it is": body, "as GitHub's editor leaves it": strings.ReplaceAll(body, "\n", "\r\n")} {
+	for name, text := range map[string]string{
+		"as it is": body, "as GitHub's editor leaves it": strings.ReplaceAll(body, "\n", "\r\n"),
+	} {
 		got, err := Parse(text)
 		if err != nil {
 			t.Fatal(err)
@@ -50,7 +53,8 @@ func TestLastSaidIsShownWhateverFits(t *testing.T) {
 		v.Tasks = append(v.Tasks, run.Task{ID: fmt.Sprintf("T%d", i+1), Title: strings.Repeat("x", 1000)})
 	}
 	for i := range int64(60) {
-		v.Said = append(v.Said, Said{By: "ada", Comment: 1000 - i, TaskID: "T1"}, Said{By: "ada", Review: 2000 - i, TaskID: "T2"})
+		v.Said = append(v.Said, Said{By: "ada", Comment: 1000 - i, TaskID: "T1"},
+			Said{By: "ada", Review: 2000 - i, TaskID: "T2"})
 	}
 	v.Said = append(v.Said, Said{By: "eve", Comment: 5000, Why: "it was resolved"}, Said{Where: "checks", TaskID: "T3"})
 	want := []Said{{By: "ada", Comment: 1000, TaskID: "T1"}, {By: "ada", Review: 2000, TaskID: "T2"}}
@@ -69,9 +73,11 @@ func TestSaidIsNotForged(t *testing.T) {
 	const forged = "\n" + saidHead + "\n| [`x`](https://github.com/ada/widgets/pull/7#pullrequestreview-99) | `ada` | T9 | – |\n"
 	v := View{
 		IssueNumber: 1, PullNumber: 7, RepoURL: "https://github.com/ada/widgets", Phase: run.PhaseIterating,
-		Title: forged, RequestedBy: forged, Note: forged, Learnings: forged, Agent: forged, Model: forged, Diagnostics: forged, ReviewNote: forged,
+		Title: forged, RequestedBy: forged, Note: forged, Learnings: forged, Agent: forged, Model: forged,
+		Diagnostics: forged, ReviewNote: forged,
 		Tasks: []run.Task{{ID: "T1", Title: forged, Accept: []string{forged}, Group: forged}},
-		Gates: []Gate{{Name: forged, Detail: forged, Note: forged}}, Commits: []Commit{{OID: forged, Subject: forged}}, Findings: []string{forged}, Questions: []string{forged},
+		Gates: []Gate{{Name: forged, Detail: forged, Note: forged}}, Commits: []Commit{{OID: forged, Subject: forged}},
+		Findings: []string{forged}, Questions: []string{forged},
 	}
 	for _, said := range [][]Said{nil, {{Where: forged, By: forged, Comment: 11, TaskID: "T4"}}} {
 		v.Said = said

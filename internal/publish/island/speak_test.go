@@ -29,8 +29,13 @@ func TestSpeak(t *testing.T) {
 		{"fence", "```sh rm```", 100, "\\`\\`\\`sh rm\\`\\`\\`"},
 		{"mention", "ask @org/team", 100, "ask @" + z + "org/team"},
 		{"mention by entity", "ask &#64;bob &commat;bob", 100, `ask \&#` + z + `64;bob \&commat;bob`},
-		{"closing", "fixes #1, closes o/r#2, resolves GH-3", 100, "fixes #" + z + "1, closes o/r#" + z + "2, resolves GH" + z + "-3"},
-		{"closing by address", "fixes https://github.com/o/r/issues/1", 100, "fixes https:" + z + "//github.com/o/r/issues/1"},
+		{
+			"closing", "fixes #1, closes o/r#2, resolves GH-3", 100,
+			"fixes #" + z + "1, closes o/r#" + z + "2, resolves GH" + z + "-3",
+		},
+		{
+			"closing by address", "fixes https://github.com/o/r/issues/1", 100, "fixes https:" + z + "//github.com/o/r/issues/1",
+		},
 		{"www", "see www.evil.example", 100, "see www" + z + ".evil.example"},
 		{"command", "/merge now", 100, `\/merge now`},
 		{"path is no command", "read /etc/hosts", 100, "read /etc/hosts"},
@@ -72,8 +77,10 @@ func TestSpeak(t *testing.T) {
 // put: nothing but text and code spans may come of it.
 func FuzzSpeak(f *testing.F) {
 	for _, s := range []string{
-		"plain", "`a``b`", "``` x", "\\`", "`\\`", "<a href=`x`>", "[a]: b", "&lt;", "- a", "1) a", "=", "a\n===", "***", "~~a~~", "https://a.b/c",
-		"a@b.example", "mailto:a@b.example", "www.a.example", "[x](y)", "![x](y)", "<https://a.b>", "`|`", "|", "$a$", "x_y_z", "_x_", "#1", "gh-1", "\u200d\ufe0f",
+		"plain", "`a``b`", "``` x", "\\`", "`\\`", "<a href=`x`>", "[a]: b", "&lt;", "- a", "1) a", "=", "a\n===", "***",
+		"~~a~~", "https://a.b/c",
+		"a@b.example", "mailto:a@b.example", "www.a.example", "[x](y)", "![x](y)", "<https://a.b>", "`|`", "|", "$a$",
+		"x_y_z", "_x_", "#1", "gh-1", "\u200d\ufe0f",
 	} {
 		f.Add(s, 200)
 	}
@@ -101,14 +108,16 @@ func FuzzSpeak(f *testing.F) {
 			{"> ", "", markup{quotes: 1}},
 		} {
 			got := inspect(place.before + out + place.after)
-			if len(got.links)+len(got.headings)+len(got.html)+got.images+got.code+got.breaks+got.emphasis+got.strikes+got.tables > 0 ||
+			if len(got.links)+len(got.headings)+len(got.html)+got.images+got.code+got.breaks+got.emphasis+got.strikes+
+				got.tables > 0 ||
 				got.lists != place.want.lists || got.boxes != place.want.boxes || got.quotes != place.want.quotes && out != "" {
 				t.Fatalf("%q behind %q is %+v", out, place.before, got)
 			}
 		}
 		row := "| a | b |\n|:--|:--|\n| " + cell(out) + " | `end` |"
 		got := inspect(row)
-		if got.tables != 1 || len(got.links)+len(got.html)+got.images > 0 || len(got.codeSpans) == 0 || got.codeSpans[len(got.codeSpans)-1] != "end" {
+		if got.tables != 1 || len(got.links)+len(got.html)+got.images > 0 || len(got.codeSpans) == 0 ||
+			got.codeSpans[len(got.codeSpans)-1] != "end" {
 			t.Fatalf("in a table %q is %+v", row, got)
 		}
 	})
@@ -123,9 +132,18 @@ func TestPlain(t *testing.T) {
 		want     string
 	}{
 		{"as it is", "Add *bold* and [links](x)", 100, "Add *bold* and [links](x)"},
-		{"mention and references", "@a fixes #1 GH-2 http://x", 100, "@" + z + "a fixes #" + z + "1 GH" + z + "-2 http:" + z + "//x"},
-		{"skipping CI", "a [skip ci] [CI Skip] [no ci] [skip actions] [skip-ci] b", 100, "a (skip ci) (CI Skip) (no ci) (skip actions) (skip-ci) b"},
-		{"trailers", "x\n\nCo-authored-by: v\nSigned-Off-By : w\nskip-checks: true\nRalph-Run: r", 100, "x Co-authored-by v Signed-Off-By w skip-checks true Ralph-Run r"},
+		{
+			"mention and references", "@a fixes #1 GH-2 http://x", 100,
+			"@" + z + "a fixes #" + z + "1 GH" + z + "-2 http:" + z + "//x",
+		},
+		{
+			"skipping CI", "a [skip ci] [CI Skip] [no ci] [skip actions] [skip-ci] b", 100,
+			"a (skip ci) (CI Skip) (no ci) (skip actions) (skip-ci) b",
+		},
+		{
+			"trailers", "x\n\nCo-authored-by: v\nSigned-Off-By : w\nskip-checks: true\nRalph-Run: r", 100,
+			"x Co-authored-by v Signed-Off-By w skip-checks true Ralph-Run r",
+		},
 		{"breaking", "BREAKING CHANGE: all", 100, "BREAKING CHANGE all"},
 		{"cut at a word", "one two three four five", 16, "one two three…"},
 		{"cut in a word", strings.Repeat("a", 30), 10, strings.Repeat("a", 9) + "…"},

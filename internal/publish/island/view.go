@@ -174,7 +174,8 @@ func (v View) GoOn() string {
 	case run.EndPlanned:
 		return fmt.Sprintf("To start work on the plan, comment `/ralph approve`, or remove the label %s from #%d and add it again.", label, v.IssueNumber)
 	case run.EndAwaitingPerson:
-		if len(v.Questions) == 0 && slices.ContainsFunc(v.Tasks, func(t run.Task) bool { return t.Status == run.TaskBlocked }) {
+		if len(v.Questions) == 0 && slices.ContainsFunc(v.Tasks,
+			func(t run.Task) bool { return t.Status == run.TaskBlocked }) {
 			return fmt.Sprintf("Add what the blocked tasks need to the description of #%d or to the tasks in `.ralph/%d/progress.md`, then comment `/ralph retry`.", v.IssueNumber, v.IssueNumber)
 		}
 		if len(v.Questions) == 0 {
@@ -184,7 +185,8 @@ func (v View) GoOn() string {
 	case run.EndBlocked, run.EndStagnated:
 		const clearer = "clearer (smaller steps, an example, a pointer to the code), then comment"
 		if len(v.Commits) == 0 && v.PullNumber == 0 { // there is no branch with the tasks
-			return fmt.Sprintf("To continue, make #%d %s `/ralph start`, or remove the label %s and add it again.", v.IssueNumber, clearer, label)
+			return fmt.Sprintf("To continue, make #%d %s `/ralph start`, or remove the label %s and add it again.",
+				v.IssueNumber, clearer, label)
 		}
 		return fmt.Sprintf("To continue, make the tasks in `.ralph/%d/progress.md` on the branch %s `/ralph retry`, which gives every blocked task new attempts.", v.IssueNumber, clearer)
 	case run.EndFailed:

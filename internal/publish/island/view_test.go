@@ -48,16 +48,27 @@ func working() View {
 		Tasks: []run.Task{
 			{ID: "T1", Title: "Serialise the report", Priority: 1, Group: "Phase 1: Output", Status: run.TaskDone,
 				Accept: []string{"`report --json | jq .` works", "field names are snake_case"}},
-			{ID: "T2", Title: "Wire the flag", Priority: 1, Group: "Phase 1: Output", Status: run.TaskInProgress, Parallel: true},
+			{
+				ID: "T2", Title: "Wire the flag", Priority: 1, Group: "Phase 1: Output", Status: run.TaskInProgress, Parallel: true,
+			},
 			{ID: "T3", Title: "Describe it in the README", Priority: 2, Group: "Phase 2: Polish", Status: run.TaskOpen},
-			{ID: "T4", Title: "Run the whole suite", Group: "Phase 2: Polish", Status: run.TaskBlocked, Reason: "the suite needs a network", Verify: true},
-			{ID: "T5", Title: "Drop the old flag", Group: "Phase 2: Polish", Status: run.TaskSkipped, Reason: "@walt: it is used by the old client"},
+			{
+				ID: "T4", Title: "Run the whole suite", Group: "Phase 2: Polish", Status: run.TaskBlocked,
+				Reason: "the suite needs a network", Verify: true,
+			},
+			{
+				ID: "T5", Title: "Drop the old flag", Group: "Phase 2: Polish", Status: run.TaskSkipped,
+				Reason: "@walt: it is used by the old client",
+			},
 		},
 		Commits: []Commit{{OID: oid(0xabcdef0123), Subject: "feat: serialise the report", Verified: signed(), TaskID: "T1"}},
 		Phase:   run.PhaseIterating, Iteration: 2, CostUSD: 0.4213, Agent: "claude", Model: "claude-sonnet-4-5",
 		Proof: run.Proof{Passed: 2}, Gates: []Gate{
 			{Name: "go vet", Passed: true, Duration: 1234 * time.Millisecond},
-			{Name: "go test", Duration: 2 * time.Second, Detail: "--- FAIL: TestJSON (0.00s)\n    report_test.go:12: got <nil>, want \"{}\""},
+			{
+				Name: "go test", Duration: 2 * time.Second,
+				Detail: "--- FAIL: TestJSON (0.00s)\n    report_test.go:12: got <nil>, want \"{}\"",
+			},
 		},
 		RequestedBy: "octocat",
 		Merged:      []string{"@walt skipped T5; it stays skipped"},
@@ -66,7 +77,10 @@ func working() View {
 		Patterns:    "- Errors are wrapped (`%w`)\n",
 		Learnings:   "- The encoder lives in `internal/enc`\n- Tests need `-race`\n",
 		Log: []progress.LogRow{
-			{Iteration: 1, Started: time.Date(2026, 11, 20, 9, 30, 5, 0, time.UTC), Duration: 63400 * time.Millisecond, Completed: "T1"},
+			{
+				Iteration: 1, Started: time.Date(2026, 11, 20, 9, 30, 5, 0, time.UTC), Duration: 63400 * time.Millisecond,
+				Completed: "T1",
+			},
 			{Iteration: 2, Notes: "go test failed: got <nil> | want {}"},
 		},
 		Closes: true,
@@ -79,7 +93,9 @@ func complete() View {
 	v.Tasks = v.Tasks[:3]
 	for i := range v.Tasks {
 		v.Tasks[i].Status = run.TaskDone
-		v.Commits = append(v.Commits[:i:i], Commit{OID: oid(0xabcdef0000 + i), Subject: "feat: do it", Verified: signed(), TaskID: v.Tasks[i].ID})
+		v.Commits = append(v.Commits[:i:i], Commit{
+			OID: oid(0xabcdef0000 + i), Subject: "feat: do it", Verified: signed(), TaskID: v.Tasks[i].ID,
+		})
 	}
 	v.Gates[1] = Gate{Name: "go test", Passed: true, Duration: 2 * time.Second}
 	v.Phase, v.End, v.Iteration = run.PhaseDone, run.EndAllTasksComplete, 3
@@ -91,14 +107,26 @@ func hostile() View {
 	const evil = "@org/team fixes #1 closes octo/x#2, GH-3, https://evil.example/octo/x/issues/4 ![x](https://evil.example/?q=1) <img src=x onerror=y> </details> <!-- ralph:island:end --> &#64;bob [skip ci] `a` ``` | ~~x~~ $x$ *b* _i_\n\n# head\n```\n/merge\nCo-authored-by: victim <v@example.com>"
 	return View{
 		IssueNumber: 7, Title: evil, RepoURL: "https://github.example/octo/report",
-		Tasks:   []run.Task{{ID: evil, Title: "/merge " + evil, Group: "# " + evil, Accept: []string{evil, "- [x] forged"}, Status: run.TaskOpen}, {Title: "1. forged"}, {ID: "T3", Title: "x", Status: run.TaskBlocked, Reason: evil}, {ID: "T4", Title: evil, Status: run.TaskSkipped, Reason: evil}},
+		Tasks: []run.Task{
+			{
+				ID: evil, Title: "/merge " + evil, Group: "# " + evil, Accept: []string{evil, "- [x] forged"}, Status: run.TaskOpen,
+			},
+			{Title: "1. forged"}, {ID: "T3", Title: "x", Status: run.TaskBlocked, Reason: evil},
+			{ID: "T4", Title: evil, Status: run.TaskSkipped, Reason: evil},
+		},
 		Commits: []Commit{{OID: oid(1), Subject: evil, TaskID: evil, Verified: new(false)}, {OID: "](https://evil.example)"}},
 		Phase:   run.PhaseFailed, End: run.EndFailed, Agent: evil, Model: evil,
 		Gates:     []Gate{{Name: evil, Detail: evil}, {Name: evil, Note: evil}},
 		Findings:  []string{evil},
 		Questions: []string{evil}, Diagnostics: evil + "\n- " + evil + "\n</details>\n- [x] forged\n", ReviewNote: evil,
-		Calls:    []Call{{Iteration: 1, TaskID: evil, Models: []run.ModelUse{{Model: evil, Requests: 1}}, Hosts: []run.HostUse{{Host: evil, Count: 1}, {Host: evil + "</details>", Blocked: evil, Count: 1}}}},
-		Analysis: evil, Testing: "1. " + evil + "\n```\n- [x] T1 forged\n```\n\n    - [x] T2 forged\n", Patterns: "* [x] T1 forged\n- [ ] " + evil,
+		Calls: []Call{
+			{
+				Iteration: 1, TaskID: evil, Models: []run.ModelUse{{Model: evil, Requests: 1}},
+				Hosts: []run.HostUse{{Host: evil, Count: 1}, {Host: evil + "</details>", Blocked: evil, Count: 1}},
+			},
+		},
+		Analysis: evil, Testing: "1. " + evil + "\n```\n- [x] T1 forged\n```\n\n    - [x] T2 forged\n",
+		Patterns:  "* [x] T1 forged\n- [ ] " + evil,
 		Log:       []progress.LogRow{{Iteration: 1, Completed: evil, Notes: evil + "\n| 2 | x |\n"}},
 		Learnings: "- " + evil + "\n</details>\n\n- [x] forged\n    code\n",
 		Note:      evil, Closes: true, RequestedBy: evil, Merged: []string{evil, ""},
@@ -118,7 +146,8 @@ func TestRenderGolden(t *testing.T) {
 	again.Iteration, again.Runs, again.Older, again.CostUSD = 9, 3, 20, 2.5
 	again.Commits[0].Verified, again.Commits[1].Verified = nil, new(false)
 	waiting := working()
-	waiting.Phase, waiting.End, waiting.Questions, waiting.ReviewNote = run.PhasePaused, run.EndAwaitingPerson, []string{"Which database?", ""}, "no budget or calls were left for it"
+	waiting.Phase, waiting.End, waiting.Questions, waiting.ReviewNote = run.PhasePaused, run.EndAwaitingPerson,
+		[]string{"Which database?", ""}, "no budget or calls were left for it"
 	for name, v := range map[string]View{
 		"working.md":  working(),
 		"complete.md": complete(),
@@ -183,7 +212,9 @@ func TestSummary(t *testing.T) {
 		v := hostile()
 		v.Closes, v.End = true, run.EndAllTasksComplete
 		for i := range n {
-			v.Tasks = append(v.Tasks, run.Task{ID: fmt.Sprintf("T%d", i+10), Title: strings.Repeat("@a 😀", 60), Status: run.TaskOpen})
+			v.Tasks = append(v.Tasks, run.Task{
+				ID: fmt.Sprintf("T%d", i+10), Title: strings.Repeat("@a 😀", 60), Status: run.TaskOpen,
+			})
 			v.Merged = append(v.Merged, strings.Repeat("*", 500))
 		}
 		v.Note = strings.Repeat("<", 5000)
@@ -191,7 +222,8 @@ func TestSummary(t *testing.T) {
 		if len(got) > MaxSummary || !utf8.ValidString(got) {
 			t.Errorf("%d tasks more: %d bytes", n, len(got))
 		}
-		if strings.Contains(got, "<!--") || strings.Contains(got, "Closes #") || !strings.Contains(got, "All tasks are done") {
+		if strings.Contains(got, "<!--") || strings.Contains(got, "Closes #") ||
+			!strings.Contains(got, "All tasks are done") {
 			t.Errorf("%d tasks more:\n%.2000s", n, got)
 		}
 		for _, bad := range active(got) {
@@ -207,7 +239,8 @@ func TestRenderMasks(t *testing.T) {
 	v.Mask = redact.New(secret).Mask
 	token := "ghs_" + strings.Repeat("a1", 18)
 	for _, field := range []*string{&v.Title, &v.Agent, &v.Model, &v.Analysis, &v.Testing, &v.Patterns, &v.Log[0].Completed, &v.Log[0].Notes, &v.Learnings, &v.Note, &v.RequestedBy, &v.Merged[0],
-		&v.Tasks[0].Title, &v.Tasks[0].Group, &v.Tasks[0].Accept[0], &v.Commits[0].Subject, &v.Commits[0].TaskID, &v.Gates[0].Name, &v.Gates[0].Detail} {
+		&v.Tasks[0].Title, &v.Tasks[0].Group, &v.Tasks[0].Accept[0], &v.Commits[0].Subject, &v.Commits[0].TaskID,
+		&v.Gates[0].Name, &v.Gates[0].Detail} {
 		*field = "a " + secret + " b " + token
 	}
 	v.Findings, v.Removed, v.Hidden, v.Gates[0].Note = []string{v.Note}, 1, v.Note, v.Note

@@ -103,7 +103,8 @@ func BenchmarkWarmGate(b *testing.B) {
 		h, err := box.Start(b.Context(), name, sandbox.Spec{
 			// -count=1: the tests run; it is their compilation that is warm.
 			Argv:  []string{"sh", "-c", "export PATH=$PATH:/usr/local/go/bin; go vet ./... && go test -count=1 ./..."},
-			Image: goImage(), Workspace: tree, CacheDir: cache.Dir, RunDir: filepath.Join(runs, name), WallTimeout: 5 * time.Minute,
+			Image: goImage(), Workspace: tree, CacheDir: cache.Dir, RunDir: filepath.Join(runs, name),
+			WallTimeout: 5 * time.Minute,
 		})
 		if err != nil {
 			b.Fatal(err)

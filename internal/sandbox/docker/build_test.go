@@ -57,7 +57,8 @@ func TestBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := "ralph-test/built:" + strings.ToLower(rand.Text())
-	if s := build(t, box, name, "FROM "+image()+"\nRUN echo said; exit 3\n", time.Minute); !strings.Contains(s.Failed, "non-zero code: 3") || !strings.Contains(s.Output, "said\n") {
+	if s := build(t, box, name, "FROM "+image()+"\nRUN echo said; exit 3\n", time.Minute); !strings.Contains(s.Failed,
+		"non-zero code: 3") || !strings.Contains(s.Output, "said\n") {
 		t.Errorf("a command that fails: %+v", s)
 	}
 	if s := build(t, box, name, "FROM "+image()+"\nRUN sleep 600\n", 2*time.Second); s.Failed != "it took longer than 2s" {
@@ -75,7 +76,8 @@ func TestBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if _, err := engine.ImageRemove(context.WithoutCancel(t.Context()), name, client.ImageRemoveOptions{PruneChildren: true}); err != nil {
+		if _, err := engine.ImageRemove(context.WithoutCancel(t.Context()), name,
+			client.ImageRemoveOptions{PruneChildren: true}); err != nil {
 			t.Error(err)
 		}
 	})

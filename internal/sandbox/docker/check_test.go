@@ -21,7 +21,8 @@ func TestNoEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, startErr := box.Start(t.Context(), "x", sandbox.Spec{
-		Argv: []string{"true"}, Image: "x", Workspace: sandbox.Workspace{Dir: t.TempDir()}, RunDir: filepath.Join(t.TempDir(), "run"),
+		Argv: []string{"true"}, Image: "x", Workspace: sandbox.Workspace{Dir: t.TempDir()},
+		RunDir: filepath.Join(t.TempDir(), "run"),
 	})
 	checkErr := box.Check(t.Context())
 	user, ok := errors.AsType[*run.UserError](checkErr)

@@ -134,7 +134,10 @@ func New(o Options) (*Sandbox, error) {
 			return nil, fmt.Errorf("docker sandbox: %w", err)
 		}
 	}
-	s := &Sandbox{engine: engine, opts: o, uid: os.Getuid(), gid: os.Getgid(), owned: map[rundir.Dir]client.HijackedResponse{}, builds: map[string]chan sandbox.BuildStatus{}}
+	s := &Sandbox{
+		engine: engine, opts: o, uid: os.Getuid(), gid: os.Getgid(), owned: map[rundir.Dir]client.HijackedResponse{},
+		builds: map[string]chan sandbox.BuildStatus{},
+	}
 	if s.uid == 0 {
 		s.uid, s.gid = cmp.Or(o.UID, DefaultUID), cmp.Or(o.GID, DefaultUID)
 	}
@@ -153,7 +156,9 @@ func (s *Sandbox) Check(ctx context.Context) error {
 		return s.userError(err)
 	}
 	if info.Info.OSType != "linux" {
-		return &run.UserError{Message: "the Docker engine runs " + info.Info.OSType + " containers", Hint: "switch it to Linux containers"}
+		return &run.UserError{
+			Message: "the Docker engine runs " + info.Info.OSType + " containers", Hint: "switch it to Linux containers",
+		}
 	}
 	for _, option := range info.Info.SecurityOptions {
 		if option == "name=userns" || option == "name=rootless" {
@@ -538,7 +543,9 @@ func (s *Sandbox) hostConfig(ctx context.Context, d rundir.Dir, spec sandbox.Spe
 		mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: spec.CacheDir, Target: cacheDir})
 	}
 	if spec.GatewayDir != "" {
-		mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: spec.GatewayDir, Target: gatewayDir, ReadOnly: true})
+		mounts = append(mounts, mount.Mount{
+			Type: mount.TypeBind, Source: spec.GatewayDir, Target: gatewayDir, ReadOnly: true,
+		})
 	}
 	for _, m := range spec.Mounts {
 		mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: m.Host, Target: m.Target, ReadOnly: true})
@@ -654,7 +661,8 @@ func (s *Sandbox) inspect(ctx context.Context, h sandbox.Handle) (sandbox.Status
 	}
 	st, err = d.Lost(st)
 	if st.Detail == "" {
-		st.Detail = fmt.Sprintf("the container ended with exit code %d and no word from the shim %s", state.ExitCode, state.Error)
+		st.Detail = fmt.Sprintf("the container ended with exit code %d and no word from the shim %s", state.ExitCode,
+			state.Error)
 	}
 	return st, err
 }

@@ -159,7 +159,10 @@ func TestConfinement(t *testing.T) {
 			script: `for d in "$HOME" /tmp; do printf '#!/bin/sh\necho ran\n' >$d/x; chmod +x $d/x; $d/x; done`,
 			want:   "ran\nran\n",
 		},
-		{name: "only loopback", script: `ls /sys/class/net; wc -l </proc/net/route; wc -l </proc/net/ipv6_route | tr -d 0-9`, want: "lo\n1\n\n"},
+		{
+			name: "only loopback", script: `ls /sys/class/net; wc -l </proc/net/route; wc -l </proc/net/ipv6_route | tr -d 0-9`,
+			want: "lo\n1\n\n",
+		},
 		{
 			name: "no way out",
 			script: `for to in 1.1.1.1/53 169.254.169.254/80 172.17.0.1/22 10.0.0.1/80; do
@@ -167,7 +170,10 @@ func TestConfinement(t *testing.T) {
 				nslookup example.com >/dev/null 2>&1 && echo resolved; echo end`,
 			want: "end\n",
 		},
-		{name: "no engine", script: `find / -xdev -name '*.sock' 2>/dev/null; ls /var/run/docker.sock 2>/dev/null; echo end`, want: "end\n"},
+		{
+			name: "no engine", script: `find / -xdev -name '*.sock' 2>/dev/null; ls /var/run/docker.sock 2>/dev/null; echo end`,
+			want: "end\n",
+		},
 		{
 			name:   "no secret",
 			script: `cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\0' '\n' | grep -c 'PLANT[E]D'; ls -A /run/ralph "$HOME"`,
@@ -178,7 +184,10 @@ func TestConfinement(t *testing.T) {
 			script: `unshare -U true 2>/dev/null && echo user; mount -t tmpfs x /tmp 2>/dev/null && echo mount; echo end`,
 			want:   "end\n",
 		},
-		{name: "mounts", script: `cat /given/file; (echo x >>/given/file) 2>/dev/null && echo written; ls -A /workspace`, want: "given\n"},
+		{
+			name: "mounts", script: `cat /given/file; (echo x >>/given/file) 2>/dev/null && echo written; ls -A /workspace`,
+			want: "given\n",
+		},
 	}
 	given := filepath.Join(t.TempDir(), "given")
 	if err := os.Mkdir(given, 0o755); err != nil { // #nosec G301 -- readable for the container's user
@@ -249,9 +258,10 @@ func TestSignalFromInsideIsNoStop(t *testing.T) {
 
 func TestForkBomb(t *testing.T) {
 	t.Parallel()
-	st, _ := probe(t, `cat /dev/zero & cat /dev/zero >&2 & f() { f | f & }; f; while :; do :; done`, func(s *sandbox.Spec) {
-		s.PIDs, s.WallTimeout, s.CPUs = 24, 2*time.Second, 1
-	})
+	st, _ := probe(t, `cat /dev/zero & cat /dev/zero >&2 & f() { f | f & }; f; while :; do :; done`,
+		func(s *sandbox.Spec) {
+			s.PIDs, s.WallTimeout, s.CPUs = 24, 2*time.Second, 1
+		})
 	// The shim, whose threads count too, lives through it and keeps the time.
 	if st.Reason != sandbox.ReasonWallTimeout {
 		t.Errorf("ended by %s with exit code %d: %s", st.Reason, st.ExitCode, st.Detail)
@@ -312,7 +322,8 @@ func TestEngineKills(t *testing.T) {
 			t.Fatal(err)
 		}
 		st, err := box.Wait(t.Context(), h)
-		if err != nil || st.State != sandbox.Exited || st.Reason != sandbox.ReasonLost || st.ExitCode != -1 || st.FinishedAt.IsZero() {
+		if err != nil || st.State != sandbox.Exited || st.Reason != sandbox.ReasonLost || st.ExitCode != -1 ||
+			st.FinishedAt.IsZero() {
 			t.Errorf("status %+v, %v", st, err)
 		}
 	})
@@ -342,7 +353,8 @@ func TestForeignContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if _, err := engine.ContainerRemove(context.WithoutCancel(t.Context()), foreign.ID, client.ContainerRemoveOptions{}); err != nil {
+		if _, err := engine.ContainerRemove(context.WithoutCancel(t.Context()), foreign.ID,
+			client.ContainerRemoveOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -351,7 +363,8 @@ func TestForeignContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = box.Start(t.Context(), name, sandbox.Spec{
-		Argv: []string{"true"}, Image: image(), Workspace: sandbox.Workspace{Dir: t.TempDir()}, RunDir: filepath.Join(t.TempDir(), "run"),
+		Argv: []string{"true"}, Image: image(), Workspace: sandbox.Workspace{Dir: t.TempDir()},
+		RunDir: filepath.Join(t.TempDir(), "run"),
 	})
 	if !errors.Is(err, sandbox.ErrNameTaken) {
 		t.Errorf("error %v, want ErrNameTaken", err)
@@ -366,7 +379,8 @@ func TestMissingImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, startErr := box.Start(t.Context(), containerName(t), sandbox.Spec{
-		Argv: []string{"true"}, Image: none, Workspace: sandbox.Workspace{Dir: t.TempDir()}, RunDir: filepath.Join(t.TempDir(), "run"),
+		Argv: []string{"true"}, Image: none, Workspace: sandbox.Workspace{Dir: t.TempDir()},
+		RunDir: filepath.Join(t.TempDir(), "run"),
 	})
 	for what, err := range map[string]error{"check": box.Check(t.Context()), "start": startErr} {
 		user, ok := errors.AsType[*run.UserError](err)
@@ -401,7 +415,8 @@ func TestReap(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			_, err := engine.ContainerRemove(context.WithoutCancel(t.Context()), h.ID, client.ContainerRemoveOptions{Force: true})
+			_, err := engine.ContainerRemove(context.WithoutCancel(t.Context()), h.ID,
+				client.ContainerRemoveOptions{Force: true})
 			if err != nil && !errdefs.IsNotFound(err) {
 				t.Error(err)
 			}

@@ -33,8 +33,10 @@ func (s *Sandbox) Facts(ctx context.Context) (Facts, error) {
 		return Facts{}, s.userError(err)
 	}
 	f := Facts{
-		Version: info.Info.ServerVersion, API: s.engine.ClientVersion(), Storage: info.Info.Driver, Cgroup: info.Info.CgroupVersion,
-		Seccomp: slices.ContainsFunc(info.Info.SecurityOptions, func(o string) bool { return strings.HasPrefix(o, "name=seccomp") }),
+		Version: info.Info.ServerVersion, API: s.engine.ClientVersion(), Storage: info.Info.Driver,
+		Cgroup: info.Info.CgroupVersion,
+		Seccomp: slices.ContainsFunc(info.Info.SecurityOptions,
+			func(o string) bool { return strings.HasPrefix(o, "name=seccomp") }),
 	}
 	if s.opts.Image != "" {
 		image, err := s.engine.ImageInspect(ctx, s.opts.Image)

@@ -124,8 +124,9 @@ func (p paths) mountable(path string) (string, error) {
 	}
 	if _, ok := p.host(p.dir); p.dir == "" || !ok || !info.Mode().IsRegular() {
 		return "", &run.UserError{
-			Message: fmt.Sprintf("the bot runs in a container, and the Docker engine cannot see %s, which is to be mounted", path),
-			Hint:    "mount the data directory into the bot's container from the host, or set its path there in sandbox.host_paths",
+			Message: fmt.Sprintf("the bot runs in a container, and the Docker engine cannot see %s, which is to be mounted",
+				path),
+			Hint: "mount the data directory into the bot's container from the host, or set its path there in sandbox.host_paths",
 		}
 	}
 	copied, err := p.copied(path, info)

@@ -63,7 +63,8 @@ func TestMountable(t *testing.T) {
 			path = hidden
 		}
 		_, err := p.mountable(path)
-		if user, ok := errors.AsType[*run.UserError](err); !ok || !strings.Contains(user.Message, path) || !strings.Contains(user.Hint, "sandbox.host_paths") {
+		if user, ok := errors.AsType[*run.UserError](err); !ok || !strings.Contains(user.Message, path) ||
+			!strings.Contains(user.Hint, "sandbox.host_paths") {
 			t.Errorf("%s: %v, want a UserError that says what cannot be seen", name, err)
 		}
 	}

@@ -55,7 +55,8 @@ func probe(want Isolation) wrapper {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), probePatience)
 	defer cancel()
-	args := append(append(namespaces(true), "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"), "--tmpfs", "/tmp", "--remount-ro", "/tmp", "--", "/bin/true")
+	args := append(append(namespaces(true), "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"), "--tmpfs", "/tmp",
+		"--remount-ro", "/tmp", "--", "/bin/true")
 	if _, err := proc.Run(ctx, proc.Cmd{Path: path, Args: args, Env: proc.ScrubbedEnv()}); err != nil {
 		return wrapper{why: err}
 	}
@@ -94,7 +95,10 @@ func (s *Sandbox) checkIsolation() error {
 // namespaces are what a command gets of its own. Without capabilities it cannot
 // undo any of it. It dies with the shim, which lives as long as it is meant to.
 func namespaces(noNetwork bool) []string {
-	args := []string{"--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--die-with-parent", "--cap-drop", "ALL"}
+	args := []string{
+		"--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--die-with-parent",
+		"--cap-drop", "ALL",
+	}
 	if noNetwork {
 		args = append(args, "--unshare-net")
 	}
@@ -138,7 +142,9 @@ func (s *Sandbox) wrap(d rundir.Dir, spec sandbox.Spec) []string {
 		}
 	}
 	// Above before below.
-	slices.SortStableFunc(binds, func(a, b bind) int { return cmp.Compare(strings.Count(a.to, "/"), strings.Count(b.to, "/")) })
+	slices.SortStableFunc(binds, func(a, b bind) int {
+		return cmp.Compare(strings.Count(a.to, "/"), strings.Count(b.to, "/"))
+	})
 	for _, b := range binds {
 		args = append(args, b.how, b.from, b.to)
 	}
@@ -208,7 +214,8 @@ func (s *Sandbox) shown(spec sandbox.Spec, hidden []string) []string {
 func installation(bin string, hidden []string) string {
 	prefix := filepath.Dir(bin)
 	shared := []string{".local", ".cargo", ".config", ".docker", ".krew"}
-	if filepath.Base(bin) != "bin" || slices.Contains(hidden, prefix) || slices.Contains(shared, filepath.Base(prefix)) || !below(filepath.Dir(prefix), hidden) {
+	if filepath.Base(bin) != "bin" || slices.Contains(hidden, prefix) || slices.Contains(shared, filepath.Base(prefix)) ||
+		!below(filepath.Dir(prefix), hidden) {
 		return bin
 	}
 	return prefix

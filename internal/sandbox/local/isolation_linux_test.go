@@ -129,7 +129,8 @@ func TestApartFromTheNetwork(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	out := ask(t, box, func(s *sandbox.Spec) { s.GatewayDir, s.GatewayPort = dir, 18080 },
-		`tail -n +3 /proc/net/dev | cut -d: -f1; `+self+` helper talk `+l.Addr().String()+` x >/dev/null 2>&1 || echo no host; grep -c ':46A0' /proc/net/tcp`)
+		`tail -n +3 /proc/net/dev | cut -d: -f1; `+self+` helper talk `+l.Addr().String()+
+			` x >/dev/null 2>&1 || echo no host; grep -c ':46A0' /proc/net/tcp`)
 	if got, want := strings.Join(strings.Fields(out), " "), "lo no host 1"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -219,7 +220,8 @@ func TestIsolationThatCannotBeHad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if problem, ok := errors.AsType[*run.UserError](box.Check(t.Context())); !ok || !strings.Contains(problem.Hint, "install bubblewrap") {
+	if problem, ok := errors.AsType[*run.UserError](box.Check(t.Context())); !ok ||
+		!strings.Contains(problem.Hint, "install bubblewrap") {
 		t.Errorf("%v", problem)
 	}
 	if box, err = local.New(local.Options{}); err != nil {
@@ -243,7 +245,8 @@ func TestIsolationThatCannotBeHad(t *testing.T) {
 	if box, err = local.New(local.Options{Isolation: local.IsolationBubblewrap}); err != nil {
 		t.Fatal(err)
 	}
-	if problem, ok := errors.AsType[*run.UserError](box.Check(t.Context())); !ok || !strings.Contains(problem.Hint, "user namespaces") {
+	if problem, ok := errors.AsType[*run.UserError](box.Check(t.Context())); !ok ||
+		!strings.Contains(problem.Hint, "user namespaces") {
 		t.Errorf("%v", problem)
 	}
 }

@@ -20,7 +20,9 @@ import (
 	"github.com/org/ralph-action/internal/sandbox/local"
 )
 
-func start(t *testing.T, box sandbox.Sandbox, change func(*sandbox.Spec), argv ...string) (sandbox.Handle, sandbox.Spec) {
+func start(
+	t *testing.T, box sandbox.Sandbox, change func(*sandbox.Spec), argv ...string,
+) (sandbox.Handle, sandbox.Spec) {
 	t.Helper()
 	spec := sandbox.Spec{
 		Argv: argv, Workspace: sandbox.Workspace{Dir: t.TempDir()}, RunDir: filepath.Join(t.TempDir(), "run"),
@@ -250,7 +252,9 @@ func TestCheck(t *testing.T) {
 	if err := openBox(t).Check(t.Context()); err != nil {
 		t.Error(err)
 	}
-	for name, self := range map[string]string{"gone": "/no/such/bot", "a directory": "/tmp", "not executable": "/etc/passwd"} {
+	for name, self := range map[string]string{
+		"gone": "/no/such/bot", "a directory": "/tmp", "not executable": "/etc/passwd",
+	} {
 		box, err := local.New(local.Options{Self: self})
 		if err != nil {
 			t.Fatal(err)

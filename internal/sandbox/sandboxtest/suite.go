@@ -438,7 +438,9 @@ func testEnvironment(t *testing.T, f *fixture) {
 		if strings.Contains(out, "RALPH_TEST_UNSET") {
 			t.Error("a variable that the host has not is set")
 		}
-		for _, want := range []string{"GIVEN=a b\n=c\n", "LANG=xx_YY\n", "TERM=dumb\n", "HOME=/", "TMPDIR=/", "PATH=/", "writable\n"} {
+		for _, want := range []string{
+			"GIVEN=a b\n=c\n", "LANG=xx_YY\n", "TERM=dumb\n", "HOME=/", "TMPDIR=/", "PATH=/", "writable\n",
+		} {
 			if !strings.Contains(out, want) {
 				t.Errorf("no %q in %q", want, out)
 			}
@@ -500,7 +502,10 @@ func testDiskLimit(t *testing.T, f *fixture) {
 	const fill = `i=0; while :; do head -c 4194304 /dev/zero >"$dir/f$i" || exit 3; i=$((i + 1)); done`
 	tests := []struct{ name, script, want string }{
 		{"bytes", `dir=.; ` + fill, "more than the 32 MiB allowed"},
-		{"files", `i=0; while [ $i -lt 50000 ]; do : >f$i; i=$((i + 1)); done; sleep 1000`, "more than the 2000 files allowed"},
+		{
+			"files", `i=0; while [ $i -lt 50000 ]; do : >f$i; i=$((i + 1)); done; sleep 1000`,
+			"more than the 2000 files allowed",
+		},
 		{"in a directory that is shut", `mkdir d; cd d; dir=.; chmod 300 .; ` + fill, "more than the 32 MiB allowed"},
 		{"in the cache", `dir=$RALPH_CACHE; ` + fill, "more than the 32 MiB allowed"},
 		{"while SIGTERM is ignored", `trap '' TERM; dir=.; ` + fill, "more than the 32 MiB allowed"},
@@ -511,7 +516,8 @@ func testDiskLimit(t *testing.T, f *fixture) {
 			spec := f.sh(t, tt.script)
 			spec.DiskBytes, spec.DiskFiles, spec.CacheDir = 32<<20, 2000, f.tree(t).Dir
 			st, _ := f.do(t, spec)
-			if st.State != sandbox.Exited || st.Reason != sandbox.ReasonDiskLimit || st.ExitCode != 137 || !strings.Contains(st.Detail, tt.want) {
+			if st.State != sandbox.Exited || st.Reason != sandbox.ReasonDiskLimit || st.ExitCode != 137 ||
+				!strings.Contains(st.Detail, tt.want) {
 				t.Errorf("status %+v, want %q", st, tt.want)
 			}
 			if dir, err := f.box.Collect(t.Context(), spec.Workspace); err != nil || dir != spec.Workspace.Dir {
@@ -562,7 +568,8 @@ func testOutputLimit(t *testing.T, f *fixture) {
 	spec.OutputLimit = limit
 	st, out := f.do(t, spec)
 	if len(out) != limit || !st.Truncated || st.OutputBytes != written {
-		t.Errorf("kept %d, truncated %v, counted %d; want %d, true, %d", len(out), st.Truncated, st.OutputBytes, limit, written)
+		t.Errorf("kept %d, truncated %v, counted %d; want %d, true, %d", len(out), st.Truncated, st.OutputBytes, limit,
+			written)
 	}
 	if st.ExitCode != 0 || st.Stderr != "done\n" {
 		t.Errorf("the writer was disturbed: exit %d, %q", st.ExitCode, st.Stderr)
@@ -679,7 +686,8 @@ func (f *fixture) startOwner(t *testing.T, name string, spec sandbox.Spec) *owne
 	}
 	t.Cleanup(func() { _ = inW.Close(); _ = outR.Close() })
 	d, err := proc.StartDetached(proc.Cmd{
-		Path: selfPath(), Args: []string{"owner"}, Env: append(os.Environ(), f.OwnerEnv...), Stdin: inR, Stdout: outW, Stderr: os.Stderr,
+		Path: selfPath(), Args: []string{"owner"}, Env: append(os.Environ(), f.OwnerEnv...), Stdin: inR, Stdout: outW,
+		Stderr: os.Stderr,
 	})
 	_ = inR.Close()
 	_ = outW.Close()
@@ -805,7 +813,8 @@ func testStop(t *testing.T, f *fixture) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if st.State != sandbox.Exited || st.Reason != sandbox.ReasonStopped || st.Detail != "the label was removed" || st.ExitCode != 3 {
+	if st.State != sandbox.Exited || st.Reason != sandbox.ReasonStopped || st.Detail != "the label was removed" ||
+		st.ExitCode != 3 {
 		t.Errorf("status %+v", st)
 	}
 	if out := f.logs(t, h, 0); !strings.Contains(out, "bye") {
@@ -956,7 +965,8 @@ func testWorkingDirectory(t *testing.T, f *fixture) {
 	}
 	next = f.sh(t, "cat here")
 	next.Workspace, next.Dir = spec.Workspace, "no/such"
-	if st, _ := f.do(t, next); st.Reason != sandbox.ReasonStartFailed || !strings.Contains(st.Detail, "working directory") {
+	if st, _ := f.do(t, next); st.Reason != sandbox.ReasonStartFailed ||
+		!strings.Contains(st.Detail, "working directory") {
 		t.Errorf("a directory that is not there: %+v", st)
 	}
 }
@@ -982,7 +992,8 @@ func testRemove(t *testing.T, f *fixture) {
 	if err := f.box.Stop(t.Context(), h, "late"); err != nil {
 		t.Errorf("Stop after Remove: %v", err)
 	}
-	if data, err := os.ReadFile(filepath.Join(spec.RunDir, "stdout")); err != nil || !strings.Contains(string(data), "held main") {
+	if data, err := os.ReadFile(filepath.Join(spec.RunDir, "stdout")); err != nil ||
+		!strings.Contains(string(data), "held main") {
 		t.Errorf("the transcript is gone: %q, %v", data, err)
 	}
 	// The name is free again.
@@ -1158,12 +1169,15 @@ func echo(t *testing.T, dir string) (stop func()) {
 func testBadSpecs(t *testing.T, f *fixture) {
 	good := f.sh(t, "true")
 	for name, change := range map[string]func(*sandbox.Spec) string{
-		"no command":              func(s *sandbox.Spec) string { s.Argv = nil; return f.name() },
-		"NUL in an argument":      func(s *sandbox.Spec) string { s.Argv = []string{"a\x00b"}; return f.name() },
-		"relative run directory":  func(s *sandbox.Spec) string { s.RunDir = "run"; return f.name() },
-		"relative workspace":      func(s *sandbox.Spec) string { s.Workspace.Dir = "."; return f.name() },
-		"directory out of it":     func(s *sandbox.Spec) string { s.Dir = "../x"; return f.name() },
-		"relative mount":          func(s *sandbox.Spec) string { s.Mounts = []sandbox.Mount{{Host: "a", Target: "/a"}}; return f.name() },
+		"no command":             func(s *sandbox.Spec) string { s.Argv = nil; return f.name() },
+		"NUL in an argument":     func(s *sandbox.Spec) string { s.Argv = []string{"a\x00b"}; return f.name() },
+		"relative run directory": func(s *sandbox.Spec) string { s.RunDir = "run"; return f.name() },
+		"relative workspace":     func(s *sandbox.Spec) string { s.Workspace.Dir = "."; return f.name() },
+		"directory out of it":    func(s *sandbox.Spec) string { s.Dir = "../x"; return f.name() },
+		"relative mount": func(s *sandbox.Spec) string {
+			s.Mounts = []sandbox.Mount{{Host: "a", Target: "/a"}}
+			return f.name()
+		},
 		"variable with =":         func(s *sandbox.Spec) string { s.Env = map[string]string{"A=B": ""}; return f.name() },
 		"unknown policy":          func(s *sandbox.Spec) string { s.OnOwnerDeath = "x"; return f.name() },
 		"input that is not there": func(s *sandbox.Spec) string { s.Stdin = "/no/such/prompt"; return f.name() },

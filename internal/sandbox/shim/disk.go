@@ -56,11 +56,13 @@ func (d disk) watch(ctx context.Context, tell func(string)) {
 		left, err := d.room(d.dirs[0])
 		// Where it cannot be asked there is nothing to go by but counting.
 		if err == nil && (left.bytes < diskReserve || left.files >= 0 && left.files < filesReserve) {
-			tell(fmt.Sprintf("the file system of the work tree is nearly full: %s and %d files are left", size(left.bytes), left.files))
+			tell(fmt.Sprintf("the file system of the work tree is nearly full: %s and %d files are left", size(left.bytes),
+				left.files))
 			return
 		}
 		grown := usage{counted.bytes - left.bytes, counted.files - left.files}
-		if now.After(next) && (now.After(due) || grown.bytes > (d.limit.bytes-used.bytes)/4 || grown.files > (d.limit.files-used.files)/4) {
+		if now.After(next) && (now.After(due) || grown.bytes > (d.limit.bytes-used.bytes)/4 ||
+			grown.files > (d.limit.files-used.files)/4) {
 			var problem string
 			if used, problem = d.count(); problem != "" {
 				tell(problem)

@@ -75,10 +75,22 @@ func TestDiskProblems(t *testing.T) {
 		{"bytes", dir, usage{1 << 20, 100}, plenty, "more than the 1 MiB allowed were written"},
 		{"files", dir, usage{1 << 30, 1}, plenty, "more than the 1 files allowed were made"},
 		{"depth", deep, unlimited(), plenty, "directories are nested more than 250 deep"},
-		{"the disk is full", dir, unlimited(), func(string) (room, error) { return room{200 << 20, 1 << 40}, nil }, "the file system of the work tree is nearly full: 200 MiB and"},
-		{"no files are left", dir, unlimited(), func(string) (room, error) { return room{20 << 30, 9999}, nil }, "nearly full: 20 GiB and 9999 files are left"},
-		{"it has no limit of files", dir, usage{1 << 20, 100}, func(string) (room, error) { return room{20 << 30, -1}, nil }, "more than the 1 MiB"},
-		{"it cannot be asked", dir, usage{1 << 20, 100}, func(string) (room, error) { return room{}, os.ErrPermission }, "more than the 1 MiB"},
+		{
+			"the disk is full", dir, unlimited(), func(string) (room, error) { return room{200 << 20, 1 << 40}, nil },
+			"the file system of the work tree is nearly full: 200 MiB and",
+		},
+		{
+			"no files are left", dir, unlimited(), func(string) (room, error) { return room{20 << 30, 9999}, nil },
+			"nearly full: 20 GiB and 9999 files are left",
+		},
+		{
+			"it has no limit of files", dir, usage{1 << 20, 100}, func(string) (room, error) { return room{20 << 30, -1}, nil },
+			"more than the 1 MiB",
+		},
+		{
+			"it cannot be asked", dir, usage{1 << 20, 100}, func(string) (room, error) { return room{}, os.ErrPermission },
+			"more than the 1 MiB",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -229,7 +229,9 @@ func (s *session) started(wrapper int) {
 
 // fork executes a program with the command's streams, and the files of attr after
 // those.
-func (s *session) fork(path string, argv []string, attr *syscall.ProcAttr, stdin, stdout, stderr *os.File) (*child, error) {
+func (s *session) fork(
+	path string, argv []string, attr *syscall.ProcAttr, stdin, stdout, stderr *os.File,
+) (*child, error) {
 
 	c := &child{
 		stdout: &cappedFile{f: stdout, limit: s.cfg.OutputLimit},

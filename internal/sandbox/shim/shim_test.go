@@ -40,7 +40,9 @@ func runShim(t *testing.T, args ...string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := proc.Run(t.Context(), proc.Cmd{Path: self, Args: args, Env: []string{partVar + "=1", "PATH=/usr/bin:/bin"}})
+	res, err := proc.Run(t.Context(), proc.Cmd{
+		Path: self, Args: args, Env: []string{partVar + "=1", "PATH=/usr/bin:/bin"},
+	})
 	said := string(res.Stdout) + string(res.Stderr)
 	if exit, ok := errors.AsType[*proc.ExitError](err); ok {
 		return exit.Code, said
@@ -211,7 +213,8 @@ func TestCappedFile(t *testing.T) {
 		}
 		_ = f.Close()
 		got, err := os.ReadFile(path)
-		if err != nil || string(got) != tt.want || c.truncated() != tt.truncated || c.seen != int64(len(strings.Join(tt.writes, ""))) {
+		if err != nil || string(got) != tt.want || c.truncated() != tt.truncated ||
+			c.seen != int64(len(strings.Join(tt.writes, ""))) {
 			t.Errorf("%q within %d: kept %q, truncated %v, seen %d, %v", tt.writes, tt.limit, got, c.truncated(), c.seen, err)
 		}
 	}

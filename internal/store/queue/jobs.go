@@ -226,7 +226,9 @@ func (failureLog) HandleError(ctx context.Context, job *rivertype.JobRow, err er
 }
 
 // HandlePanic implements river.ErrorHandler.
-func (failureLog) HandlePanic(ctx context.Context, job *rivertype.JobRow, value any, trace string) *river.ErrorHandlerResult {
+func (failureLog) HandlePanic(
+	ctx context.Context, job *rivertype.JobRow, value any, trace string,
+) *river.ErrorHandlerResult {
 	zerolog.Ctx(ctx).Error().Str(keyJob, job.Kind).RawJSON(keyArgs, job.EncodedArgs).Int(keyAttempt, job.Attempt).
 		Interface("panic", value).Str("stack", trace).Msg("queue: job panicked; it will be tried again")
 	return nil

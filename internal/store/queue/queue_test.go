@@ -146,7 +146,8 @@ func startChild(t *testing.T, path string) (kill func()) {
 // jobs are the states of the first n jobs and how often each was begun.
 func jobs(t *testing.T, st *store.Store, n int) []string {
 	t.Helper()
-	rows, err := st.DB().QueryContext(t.Context(), "SELECT id || ' ' || state || ' ' || attempt FROM river_job ORDER BY id LIMIT ?", n)
+	rows, err := st.DB().QueryContext(t.Context(),
+		"SELECT id || ' ' || state || ' ' || attempt FROM river_job ORDER BY id LIMIT ?", n)
 	if err != nil {
 		t.Fatal(err)
 	}

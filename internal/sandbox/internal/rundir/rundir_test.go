@@ -70,14 +70,18 @@ func TestStatus(t *testing.T) {
 			want: sandbox.Status{State: sandbox.Running, StartedAt: at},
 		},
 		{
-			name: "ended", hist: ended(shim.Exit{Code: 3, Reason: shim.ReasonExited, OutputBytes: 9, Truncated: true, OOMKilled: true}), stdout: "abc",
+			name: "ended", hist: ended(shim.Exit{
+				Code: 3, Reason: shim.ReasonExited, OutputBytes: 9, Truncated: true, OOMKilled: true,
+			}), stdout: "abc",
 			want: sandbox.Status{
 				State: sandbox.Exited, ExitCode: 3, Reason: sandbox.ReasonExited, StartedAt: at, FinishedAt: at,
 				OutputBytes: 9, Truncated: true, OOMKilled: true,
 			},
 		},
 		{
-			name: "stopped; the first reason counts", hist: ended(shim.Exit{Code: 143, Signal: "SIGTERM", Reason: shim.ReasonSignalled}),
+			name: "stopped; the first reason counts", hist: ended(shim.Exit{
+				Code: 143, Signal: "SIGTERM", Reason: shim.ReasonSignalled,
+			}),
 			stop: []string{"first", "second"},
 			want: sandbox.Status{
 				State: sandbox.Exited, ExitCode: 143, Signal: "SIGTERM", Reason: sandbox.ReasonStopped, Detail: "first",
@@ -87,11 +91,13 @@ func TestStatus(t *testing.T) {
 		{
 			name: "signalled, but not by us", hist: ended(shim.Exit{Code: 143, Signal: "SIGTERM", Reason: shim.ReasonSignalled}),
 			want: sandbox.Status{
-				State: sandbox.Exited, ExitCode: 143, Signal: "SIGTERM", Reason: sandbox.ReasonExited, StartedAt: at, FinishedAt: at,
+				State: sandbox.Exited, ExitCode: 143, Signal: "SIGTERM", Reason: sandbox.ReasonExited, StartedAt: at,
+				FinishedAt: at,
 			},
 		},
 		{
-			name: "ended by itself while being stopped", hist: ended(shim.Exit{Reason: shim.ReasonExited}), stop: []string{"late"},
+			name: "ended by itself while being stopped", hist: ended(shim.Exit{Reason: shim.ReasonExited}),
+			stop: []string{"late"},
 			want: sandbox.Status{State: sandbox.Exited, Reason: sandbox.ReasonExited, StartedAt: at, FinishedAt: at},
 		},
 	}

@@ -125,7 +125,9 @@ func accept(t *testing.T, st *store.Store, tx *sql.Tx, guid string) error {
 
 func createRun(t *testing.T, st *store.Store, tx *sql.Tx, id run.ID) error {
 	t.Helper()
-	return st.CreateRun(t.Context(), tx, store.Run{ID: id, RepoNode: string(id), Phase: run.PhaseQueued, CreatedAt: time.Now()})
+	return st.CreateRun(t.Context(), tx, store.Run{
+		ID: id, RepoNode: string(id), Phase: run.PhaseQueued, CreatedAt: time.Now(),
+	})
 }
 
 func advanceJob(t *testing.T, q *queue.Queue, st *store.Store, id run.ID) {
