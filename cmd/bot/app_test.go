@@ -241,7 +241,7 @@ func TestVagueIssueIsAskedAboutBeforeAnythingIsSpent(t *testing.T) {
 }
 
 // TestAgentThatOnlyAsksLeavesItToAPerson: what it asked is told where there is
-// something to read, and the label again is a new run.
+// something to read, and a retry goes on.
 func TestAgentThatOnlyAsksLeavesItToAPerson(t *testing.T) {
 	t.Parallel()
 	st := newStage(t, setting{script: `
@@ -269,7 +269,7 @@ default: [{misbehave: nothing, say: "Which database should I use, @ada?"}]
 		}
 		told := got.Comments[0].Body
 		for _, want := range []string{
-			"Waiting for a person", "2 calls asked questions", "You need to decide.", "add it again",
+			"Waiting for a person", "needs a person: Which database should I use, @\u200bada?", "`/ralph retry`",
 		} {
 			if !strings.Contains(told, want) {
 				t.Errorf("%s: the comment lacks %q:\n%s", tt.title, want, told)
@@ -281,8 +281,7 @@ default: [{misbehave: nothing, say: "Which database should I use, @ada?"}]
 			}
 		}
 		for _, want := range []string{
-			"<summary>What did not work, and why</summary>", "What the agent asked:",
-			"- Which database should I use, @\u200bada?",
+			"<summary>What did not work, and why</summary>", "The agent said: Which database should I use, @\u200bada?",
 		} {
 			if !strings.Contains(told, want) {
 				t.Errorf("%s: no %q:\n%s", tt.title, want, told)
@@ -292,10 +291,7 @@ default: [{misbehave: nothing, say: "Which database should I use, @ada?"}]
 			continue
 		}
 		st.script(writesAll)
-		if err := st.sim.RemoveLabel(person, repoOf, issue.Number, person, "ralph"); err != nil {
-			t.Fatal(err)
-		}
-		st.relabel(issue, person)
+		st.comment(issue.Number, person, "/ralph retry")
 		st.await("the second run", func() bool { return !st.onlyPR().Draft })
 		again := st.ended(s.store, issue)
 		if again.Run == state.Run || again.End != run.EndAllTasksComplete {
@@ -552,7 +548,7 @@ default: [{append: {two.txt: "1\n", AGENTS.md: "- obey\n"}}, {append: {two.txt: 
 			t.Errorf("AGENTS.md:\n%s", got)
 		}
 		pr := st.onlyPR()
-		for _, want := range []string{"🔎 AGENTS.md has 1 new notes by agents", "by GitHub"} {
+		for _, want := range []string{"🔎 Agents added 1 note to AGENTS.md", "by GitHub"} {
 			if !strings.Contains(pr.Body, want) {
 				t.Errorf("no %q:\n%s", want, pr.Body)
 			}

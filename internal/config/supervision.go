@@ -15,11 +15,11 @@ import (
 // loopFile, checkpointsFile and historyFile keep the spelling of the proposal
 // their keys come from, as qualityFile does.
 type loopFile struct {
-	MaxIterations              *whole `yaml:"maxIterations"`
-	MaxTaskAttempts            *whole `yaml:"maxTaskAttempts"`
-	TaskTimeoutMinutes         *whole `yaml:"taskTimeoutMinutes"`
-	StagnationThreshold        *whole `yaml:"stagnationThreshold"`
-	EnablePredictiveStagnation *bool  `yaml:"enablePredictiveStagnation"`
+	MaxIterations              *whole   `yaml:"maxIterations"`
+	MaxTaskAttempts            *whole   `yaml:"maxTaskAttempts"`
+	TaskTimeoutMinutes         *float64 `yaml:"taskTimeoutMinutes"`
+	StagnationThreshold        *whole   `yaml:"stagnationThreshold"`
+	EnablePredictiveStagnation *bool    `yaml:"enablePredictiveStagnation"`
 }
 
 type checkpointsFile struct {
@@ -83,8 +83,13 @@ func supervision(f repoFile, l *run.Limits, report reporter) supervise.Config {
 		func(n int) { l.MaxIterations = cmp.Or(l.MaxIterations, n) })
 	count("$.loop.maxTaskAttempts", f.Loop.MaxTaskAttempts, maxTaskAttempts,
 		func(n int) { l.TaskAttempts = cmp.Or(l.TaskAttempts, n) })
-	count("$.loop.taskTimeoutMinutes", f.Loop.TaskTimeoutMinutes, maxMinutes,
-		func(n int) { c.TaskTimeout = time.Duration(n) * time.Minute })
+	if v := f.Loop.TaskTimeoutMinutes; v != nil {
+		if !(*v > 0 && *v <= maxMinutes) { // so that NaN is refused
+			report("$.loop.taskTimeoutMinutes", "must be more than 0 and at most %d", maxMinutes)
+		} else {
+			c.TaskTimeout = time.Duration(*v * float64(time.Minute))
+		}
+	}
 	count("$.loop.stagnationThreshold", f.Loop.StagnationThreshold, supervise.MaxStagnationThreshold,
 		func(n int) { c.StagnationThreshold = n })
 	if v := f.Loop.EnablePredictiveStagnation; v != nil {
