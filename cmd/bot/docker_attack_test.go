@@ -532,7 +532,7 @@ func TestG5ResourcesAreBounded(t *testing.T) {
 		c.Agent = config.Agent{Name: config.AgentClaude, Path: hostile(t, filepath.Dir(c.DataDir), script.String())}
 		c.Model.BaseURL = u.url
 		c.Sandbox.Memory, c.Sandbox.PIDs, c.Sandbox.Disk, c.Sandbox.Files = 96<<20, 64, 48<<20, 3000
-		c.Limits.IterationTimeout = 40 * time.Second // the others end long before, also where much else goes on
+		c.Limits.IterationTimeout = 90 * time.Second // the others end long before, also where much else goes on
 	}})
 	exe := builtBot(t)
 	e := newEngine(t, st.dir, nil)
