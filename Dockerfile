@@ -16,7 +16,7 @@ COPY internal internal
 COPY docs/schema docs/schema
 ARG VERSION=
 ARG COMMIT=
-RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION} -X main.revision=${COMMIT}" -o /bot ./cmd/bot
+RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION} -X main.revision=${COMMIT}" -o /ralph-bot ./cmd/bot
 
 # git, the programs of it that speak HTTPS, and the libraries these need; and those
 # of the C library that agents' programs need, which `bot doctor` tries.
@@ -41,11 +41,11 @@ RUN set -eu; r=/root/image; git=/usr/lib/git-core; \
 
 FROM scratch
 COPY --from=root /root/image/ /
-COPY --from=build /bot /usr/local/bin/bot
+COPY --from=build /ralph-bot /usr/local/bin/ralph-bot
 ENV PATH=/usr/local/bin:/usr/bin HOME=/var/lib/ralph TMPDIR=/var/lib/ralph RALPH_DATA_DIR=/var/lib/ralph SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
 USER 10001:10001
 WORKDIR /var/lib/ralph
 VOLUME /var/lib/ralph
 EXPOSE 8080
-ENTRYPOINT ["/usr/local/bin/bot"]
+ENTRYPOINT ["/usr/local/bin/ralph-bot"]
 CMD ["serve", "--config", "/etc/ralph/ralph.yaml"]

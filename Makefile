@@ -46,6 +46,11 @@ lint: ## Lint Go, shell, workflows and the words of documents, and check the lin
 fuzz: ## Run each fuzz target for FUZZTIME (10s)
 	scripts/fuzz.sh
 
+.PHONY: limits
+limits: ## Try the limits on hostile trees and requests in full size: a million files, 2 GB of requests
+	RALPH_TEST_FULL=1 go test -v -count=1 -parallel 1 -run '^(TestHostile|TestNamesThatFold|TestLargestRequests|TestUnsignedBodies)' \
+		./internal/gitrepo ./internal/gateway ./internal/handlers
+
 .PHONY: bench
 bench: ## Run the benchmarks, for BENCHTIME (1s) each
 	scripts/bench.sh

@@ -43,7 +43,7 @@ esac
 
 build() {
 	command -v go >/dev/null || fail "the program is built from source here, and Go is not installed: add actions/setup-go before this step, or use a release (uses: org/ralph-action@v1)"
-	bot=$temp/ralph-bin/bot
+	bot=$temp/ralph-bin/ralph-bot
 	mkdir -p "$temp/ralph-bin"
 	say "building the program"
 	(cd "$action" && CGO_ENABLED=0 go build -trimpath -o "$bot" ./cmd/bot)
@@ -54,18 +54,26 @@ sha256() {
 	if command -v sha256sum >/dev/null; then sha256sum "$1"; else shasum -a 256 "$1"; fi | cut -d' ' -f1
 }
 
-# download: the archive is unpacked only after it has been checked.
+# fetch FILE: a file of the release, into $new.
+fetch() {
+	curl --fail --silent --show-error --location --proto '=https' --retry 3 --output "$new/$1" "$releases/v$version/$1" ||
+		fail "version $version cannot be downloaded for $os on $arch: see $releases"
+}
+
+# download: the archive is unpacked only after it has been checked. Other jobs can
+# write to the runner's cache: what is there is checked as what is downloaded.
 download() {
-	local dir=$tools/ralph-bot/$version/$arch name=ralph-bot_${version}_${os}_$arch.tar.gz new
-	bot=$dir/bot
-	[ -x "$bot" ] && return 0
+	local dir=$tools/ralph-bot/$version/$arch name=ralph-bot_${version}_${os}_$arch.tar.gz sum
 	new=$(mktemp -d "$temp/ralph-download.XXXXXX")
-	say "downloading version $version"
-	for file in "$name" checksums.txt; do
-		curl --fail --silent --show-error --location --proto '=https' --retry 3 --output "$new/$file" "$releases/v$version/$file" ||
-			fail "version $version cannot be downloaded for $os on $arch: see $releases"
-	done
-	[ "$(awk -v name="$name" '$2 == name { print $1 }' "$new/checksums.txt")" = "$(sha256 "$new/$name")" ] || fail "the checksum of the download is wrong"
+	bot=$temp/ralph-bin/ralph-bot
+	fetch checksums.txt
+	sum=$(awk -v name="$name" '$2 == name { print $1 }' "$new/checksums.txt")
+	cp "$dir/$name" "$new/$name" 2>/dev/null || true
+	if [ ! -f "$new/$name" ] || [ "$sum" != "$(sha256 "$new/$name")" ]; then
+		say "downloading version $version"
+		fetch "$name"
+	fi
+	[ "$sum" = "$(sha256 "$new/$name")" ] || fail "the checksum of the download is wrong"
 	case ${RALPH_INPUT_VERIFY:-attestation} in
 	attestation)
 		command -v gh >/dev/null || fail "the attestation of the download is checked with gh, which is not installed: install it, or set verify to checksum"
@@ -74,9 +82,10 @@ download() {
 	checksum) ;;
 	*) fail "the input verify is neither attestation nor checksum" ;;
 	esac
-	mkdir -p "$dir"
-	tar -xzf "$new/$name" -C "$new" bot
-	mv "$new/bot" "$bot"
+	mkdir -p "$dir" "$temp/ralph-bin"
+	tar -xzf "$new/$name" -C "$new" ralph-bot
+	mv -f "$new/ralph-bot" "$bot"
+	mv -f "$new/$name" "$dir/$name" || true
 	rm -rf "$new"
 }
 
@@ -99,7 +108,8 @@ if [ -n "$package" ] && [ -z "${RALPH_INPUT_AGENT_PROGRAM:-}" ] && ! command -v 
 	wanted=${RALPH_INPUT_AGENT_VERSION:-$pinned}
 	[[ $wanted =~ ^[0-9A-Za-z.-]+$ ]] || fail "the input agent_version is not a version"
 	command -v npm >/dev/null || fail "the agent is not installed, and npm is missing to install it: add actions/setup-node, or name the program with agent_program"
-	dir=$tools/ralph-agents/$agent/$wanted
+	# Not in the cache, which other jobs can write to; npm checks its own.
+	dir=$temp/ralph-agents/$agent/$wanted
 	if [ ! -e "$dir/.complete" ]; then
 		say "installing $package@$wanted"
 		mkdir -p "$dir"

@@ -19,7 +19,7 @@ module=$(go list -m)
 us=$module/internal
 
 packages=(run strs progress progress/formats plan prompt claim gate supervise history review loop sim agent sandbox sandbox/docker sandbox/local sandbox/shim
-	proc gateway gateway/egress gateway/spend gitrepo redact config ghapp ghsim store store/queue handlers publish publish/island publish/effects host inline authorization pullrequest delivery feedback redelivery reconcile job ghaction appsetup webui)
+	proc httpd gateway gateway/egress gateway/spend fstree gitrepo redact config ghapp ghsim store store/queue handlers publish publish/island publish/effects host inline authorization pullrequest delivery feedback redelivery reconcile job ghaction appsetup webui)
 packages+=(agent/transcript notify)
 
 # The packages, empty: the borders are about paths and imports, and the selftest
@@ -102,8 +102,10 @@ imports internal/sandbox/local sandbox-local os/exec "$us/webui" github.com/moby
 imports internal/sandbox/shim shim "$us/webui" github.com/rs/zerolog
 imports internal/proc proc "$us/webui" github.com/rs/zerolog
 imports internal/gateway gateway os/exec "$us/webui"
+imports internal/httpd httpd os/exec database/sql "$us/webui"
 imports internal/gateway/egress egress os/exec net net/http "$us/webui"
 imports internal/gitrepo gitrepo os/exec "$us/webui"
+imports internal/fstree fstree os/exec "$us/run"
 imports internal/redact redact os/exec "$us/webui"
 imports internal/config config os/exec "$us/webui"
 for p in ghapp ghsim store store/queue handlers publish publish/effects host inline authorization pullrequest delivery feedback redelivery reconcile job \
@@ -132,7 +134,8 @@ imports internal/reconcile reconcile "$us/job"
 imports internal/reconcile exec-home os/exec
 imports cmd/bot exec-home os/exec
 imports internal/store tests-only testing github.com/google/go-cmp/cmp pgregory.net/rapid go.uber.org/goleak \
-	github.com/rogpeppe/go-internal/testscript github.com/getkin/kin-openapi/openapi3
+	github.com/rogpeppe/go-internal/testscript github.com/getkin/kin-openapi/openapi3 github.com/creack/pty \
+	github.com/hinshun/vt10x
 imports internal/store nobody github.com/rs/zerolog/log github.com/pkg/errors io/ioutil math/rand
 
 for p in run progress publish/island plan prompt claim gate supervise history review gateway/spend loop sim; do
@@ -377,10 +380,11 @@ may internal/sim "$us/run" "$us/progress" "$us/plan" "$us/prompt" "$us/gate" "$u
 may internal/agent "$us/run" github.com/goccy/go-yaml
 may internal/sandbox "$us/run"
 may internal/sandbox/docker "$us/sandbox" github.com/moby/moby/client github.com/containerd/errdefs
-may internal/sandbox/local "$us/sandbox" "$us/proc" "$us/sandbox/shim"
+may internal/sandbox/local "$us/sandbox" "$us/proc" "$us/sandbox/shim" github.com/moby/profiles/seccomp
 may internal/proc os/exec
-may internal/gateway "$us/run" "$us/gateway/spend" net/http
-may internal/gitrepo "$us/run" "$us/proc"
+may internal/gateway "$us/run" "$us/gateway/spend" "$us/httpd" "$us/redact" net/http
+may internal/gitrepo "$us/run" "$us/proc" "$us/fstree"
+may internal/sandbox/docker "$us/fstree"
 may internal/config "$us/run" "$us/gate" "$us/supervise" github.com/goccy/go-yaml
 may internal/ghapp "$us/run" github.com/google/go-github/v60/github github.com/bradleyfalzon/ghinstallation/v2
 may internal/handlers "$us/run" "$us/store" "$us/store/queue" github.com/palantir/go-githubapp/githubapp database/sql

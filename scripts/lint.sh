@@ -14,6 +14,6 @@ export GOLANGCI_LINT_CACHE=$PWD/.cache/golangci-lint
 "$bin/golangci-lint" config verify
 "$bin/golangci-lint" run ./...
 scripts/lint-selftest.sh "$bin/golangci-lint"
-shellcheck scripts/*.sh .ci/run
+shellcheck install.sh scripts/*.sh .ci/run
 "$bin/actionlint"
 "$bin/vale" docs README.md CONTRIBUTING.md SECURITY.md AGENTS.md internal/prompt/*.md

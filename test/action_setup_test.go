@@ -32,7 +32,7 @@ const released = "1.2.3-rc.1"
 
 // needed are the programs that every runner has.
 var needed = []string{
-	"awk", "bash", "cat", "chmod", "curl", "cut", "find", "gzip", "head", "mkdir", "mktemp", "mv", "rm", "sh", "sha256sum",
+	"awk", "bash", "cat", "chmod", "cp", "curl", "cut", "find", "gzip", "head", "mkdir", "mktemp", "mv", "rm", "sh", "sha256sum",
 	"tar", "touch", "tr", "uname",
 }
 
@@ -143,13 +143,26 @@ func (s *setUp) fails(why string) {
 
 // releases serves the one release that there is, whose program says its version.
 type releases struct {
-	files map[string][]byte
 	mu    sync.Mutex
+	files map[string][]byte
 	asked []string
+}
+
+// put replaces a file; nil takes it away.
+func (r *releases) put(name string, content []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if content == nil {
+		delete(r.files, name)
+		return
+	}
+	r.files[name] = content
 }
 
 // alter changes the archives after their sums were taken.
 func (r *releases) alter(change func([]byte) []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for name, b := range r.files {
 		if strings.HasSuffix(name, ".tar.gz") {
 			r.files[name] = change(slices.Clone(b))
@@ -168,7 +181,7 @@ func (s *setUp) serve() *releases {
 	for _, f := range []struct {
 		name, text string
 		mode       int64
-	}{{"LICENSE", "free\n", 0o644}, {"bot", program, 0o755}} {
+	}{{"LICENSE", "free\n", 0o644}, {"ralph-bot", program, 0o755}} {
 		err := w.WriteHeader(&tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.text)), Typeflag: tar.TypeReg})
 		if err == nil {
 			_, err = w.Write([]byte(f.text))
@@ -191,6 +204,7 @@ func (s *setUp) serve() *releases {
 		r.files["/v"+released+"/"+name] = b.Bytes()
 		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(b.Bytes()), name)
 	}
+	r.files["/tag/v"+released] = []byte("the page of the release\n")
 	r.files["/v"+released+"/checksums.txt"] = []byte(sums.String())
 	server := httptest.NewTLSServer(r)
 	s.t.Cleanup(server.Close)
@@ -205,6 +219,10 @@ func (r *releases) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.asked = append(r.asked, q.URL.Path)
+	if q.URL.Path == "/latest" { // as GitHub has it
+		http.Redirect(w, q, "/tag/v"+released, http.StatusFound)
+		return
+	}
 	b, ok := r.files[q.URL.Path]
 	if !ok {
 		http.NotFound(w, q)
@@ -231,23 +249,60 @@ func TestActionSetupDownloads(t *testing.T) {
 			s.program("gh", "exit 0")
 			s.env["ACTION_REF"] = ref
 			code, said, outputs := s.run()
-			kept, err := filepath.Glob(s.path("tools/ralph-bot/*/*/bot"))
+			kept, err := filepath.Glob(s.path("tools/ralph-bot/*/*/*.tar.gz"))
 			if code != 0 || !strings.Contains(said, "bot v"+released) || err != nil || len(kept) != 1 || len(outputs) != 1 ||
-				outputs["bot"] != kept[0] {
+				outputs["bot"] != s.path("temp/ralph-bin/ralph-bot") {
 				t.Fatalf("exit code %d, outputs %v, kept %q, %v:\n%s", code, outputs, kept, err, said)
 			}
 			if calls := s.calls("gh"); len(calls) != 1 || !strings.HasPrefix(calls[0], "attestation verify ") ||
 				!strings.HasSuffix(calls[0], ".tar.gz --repo org/ralph-action") {
 				t.Errorf("gh was called so: %q", calls)
 			}
-			if left, err := filepath.Glob(s.path("temp/*")); err != nil || len(left) > 0 {
+			if left, err := filepath.Glob(s.path("temp/*")); err != nil || len(left) != 1 {
 				t.Errorf("left behind: %v, %v", left, err)
 			}
 			before := r.requests()
-			if code, said, again := s.run(); code != 0 || again["bot"] != outputs["bot"] || r.requests() != before {
+			if code, said, again := s.run(); code != 0 || again["bot"] != outputs["bot"] || r.requests() != before+1 ||
+				len(s.calls("gh")) != 2 {
 				t.Errorf("the second time: exit code %d, outputs %v, %d requests more:\n%s", code, again, r.requests()-before, said)
 			}
 		})
+	}
+}
+
+// Attack: another job has planted programs in the runner's cache.
+func TestActionSetupDistrustsTheToolCache(t *testing.T) {
+	t.Parallel()
+	s := newSetUp(t)
+	r := s.serve()
+	s.program("gh", "exit 0")
+	s.program("npm", "exit 0")
+	s.env["ACTION_REF"] = "v1"
+	delete(s.env, "RALPH_INPUT_AGENT_PROGRAM")
+	plant := func(file, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(s.path(file)), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		s.write(s.path(file), text)
+		if err := os.Chmod(s.path(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const evil = "#!/bin/sh\necho planted\n"
+	for _, arch := range []string{"amd64", "arm64"} {
+		dir := "tools/ralph-bot/" + released + "/" + arch + "/"
+		plant(dir+"ralph-bot", evil)
+		plant(dir+"ralph-bot_"+released+"_linux_"+arch+".tar.gz", "x"+string(r.files["/v"+released+"/ralph-bot_"+released+
+			"_linux_"+arch+".tar.gz"]))
+	}
+	plant("tools/ralph-agents/claude/2.1.197/.complete", "")
+	plant("tools/ralph-agents/claude/2.1.197/node_modules/.bin/claude", evil)
+	code, said, outputs := s.run()
+	if code != 0 || !strings.Contains(said, "bot v"+released) || strings.Contains(said, "planted") ||
+		strings.HasPrefix(outputs["bot"], s.path("tools")) || strings.HasPrefix(outputs["agent_program"], s.path("tools")) ||
+		len(s.calls("npm")) != 1 {
+		t.Errorf("exit code %d, outputs %v:\n%s", code, outputs, said)
 	}
 }
 
@@ -272,7 +327,7 @@ func TestActionSetupDistrusts(t *testing.T) {
 			"the checksum of the download is wrong",
 		},
 		"no checksum": {
-			func(_ *setUp, r *releases) { r.files["/v"+released+"/checksums.txt"] = []byte("0  other\n") },
+			func(_ *setUp, r *releases) { r.put("/v"+released+"/checksums.txt", []byte("0  other\n")) },
 			"the checksum of the download is wrong",
 		},
 		"no attestation":     {func(s *setUp, _ *releases) { s.program("gh", "exit 1") }, "no valid attestation"},
@@ -346,7 +401,7 @@ func TestActionSetupInstallsTheAgent(t *testing.T) {
 	s.program("npm", "exit 0")
 	for range 2 {
 		code, said, outputs := s.run()
-		if code != 0 || !strings.HasPrefix(outputs["agent_program"], s.path("tools/ralph-agents/claude/2.1.197/")) {
+		if code != 0 || !strings.HasPrefix(outputs["agent_program"], s.path("temp/ralph-agents/claude/2.1.197/")) {
 			t.Errorf("exit code %d, outputs %v:\n%s", code, outputs, said)
 		}
 	}

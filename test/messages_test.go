@@ -29,7 +29,7 @@ var posted = []struct {
 		[]string{"publish/comment.go", "publish/answer.go", "publish/held.go", "publish/thread.go"},
 	},
 	{"Check run", []string{"publish/check.go"}},
-	{"Pull request and commits", []string{"publish/pull.go", "publish/message.go", "publish/policy.go"}},
+	{"Pull request and commits", []string{"publish/pull.go", "publish/message.go", "publish/policy.go", "publish/protected.go"}},
 	{"Description of the pull request", []string{"publish/island/*.go"}},
 	{"How a run ends", []string{"run/end.go", "run/proof.go"}},
 	{"Commands and their errors", []string{"review/command.go"}},

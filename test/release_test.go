@@ -55,9 +55,11 @@ func TestReleaseIsWhatTheActionBrings(t *testing.T) {
 		if name != "checksums.txt" {
 			name = "ralph-bot_" + made.Version + "_" + name
 		}
-		if r.files["/v"+made.Version+"/"+name], err = os.ReadFile(filepath.Join(dir, "dist", name)); err != nil {
+		content, err := os.ReadFile(filepath.Join(dir, "dist", name))
+		if err != nil {
 			t.Fatal(err)
 		}
+		r.put("/v"+made.Version+"/"+name, content)
 	}
 	s.env["RALPH_INPUT_VERSION"], s.env["RALPH_INPUT_VERIFY"] = made.Version, "checksum"
 	code, said, outputs := s.run()
@@ -68,8 +70,41 @@ func TestReleaseIsWhatTheActionBrings(t *testing.T) {
 		!strings.Contains(out, `"v`+made.Version+`"`) {
 		t.Errorf("of %+v the program says %s", made, out)
 	}
+	checkPackages(t, command, dir, made.Version)
 	if formula, err := os.ReadFile(filepath.Join(dir, "dist", "homebrew", "Formula", "ralph-bot.rb")); err != nil ||
-		!strings.Contains(string(formula), `bin.install "bot"`) {
+		!strings.Contains(string(formula), `bin.install "ralph-bot"`) {
 		t.Errorf("the formula: %v\n%s", err, formula)
+	}
+}
+
+// checkPackages: what a person installs has the manual page and completes words.
+func checkPackages(t *testing.T, command func(dir, name string, args ...string) string, dir, version string) {
+	t.Helper()
+	dist := filepath.Join(dir, "dist")
+	base := "ralph-bot_" + version + "_linux_amd64"
+	for list, want := range map[string][]string{
+		command(dist, "tar", "-tzf", base+".tar.gz"): {
+			"ralph-bot", "man/ralph-bot.1.gz", "completions/ralph-bot.bash", "completions/_ralph-bot", "completions/ralph-bot.fish",
+		},
+		command(dist, "dpkg-deb", "--contents", base+".deb"): {
+			"./usr/bin/ralph-bot", "./usr/share/man/man1/ralph-bot.1.gz", "./usr/share/bash-completion/completions/ralph-bot",
+			"./usr/share/zsh/vendor-completions/_ralph-bot", "./usr/share/fish/vendor_completions.d/ralph-bot.fish",
+		},
+	} {
+		for _, name := range want {
+			if !strings.Contains("\n"+list+"\n", name+"\n") {
+				t.Errorf("%s is missing in\n%s", name, list)
+			}
+		}
+	}
+	unpacked := t.TempDir()
+	command(dist, "dpkg-deb", "--extract", base+".deb", unpacked)
+	if said := command(unpacked, filepath.Join(unpacked, "usr/bin/ralph-bot"), "--version"); !strings.HasPrefix(said, "ralph-bot v") {
+		t.Errorf("the package's program says %q", said)
+	}
+	for _, arch := range []string{"amd64", "arm64"} {
+		if info, err := os.Stat(filepath.Join(dist, "ralph-bot_"+version+"_linux_"+arch+".rpm")); err != nil || info.Size() == 0 {
+			t.Errorf("the package for Fedora: %v", err)
+		}
 	}
 }

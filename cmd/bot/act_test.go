@@ -469,7 +469,11 @@ func TestActHostileWordsStayWords(t *testing.T) {
 	script := `model: "::set-output name=end_reason::pwned"
 default:
   - append: {"a b;$(touch pwned).txt": "x"}
-    files: {"::set-env name=EVIL::1": "y", "%0A::add-path::%2Ftmp%2Fevil": "z"}
+    files: {"::set-env name=EVIL::1": "y", "%0A::add-path::%2Ftmp%2Fevil": "z"} # refused, and told
+    use: [{tool: "::add-path::/tmp/evil", file: "::error::lies", command: "::stop-commands::x"}]
+    say: ` + strconv.Quote(said) + `
+  - append: {"a b;$(touch pwned).txt": "x"}
+    files: {"##[set-env name=EVIL]1": "y", "%0A##[add-path]%2Ftmp%2Fevil": "z"}
     use: [{tool: "::add-path::/tmp/evil", file: "::error::lies", command: "::stop-commands::x"}]
     say: ` + strconv.Quote(said) + `
 `

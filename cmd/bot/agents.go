@@ -3,18 +3,26 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/gateway"
+	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/sandbox"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // agentFlags say which agent works.
@@ -27,17 +35,29 @@ type agentFlags struct {
 }
 
 // lookup finds the agent and checks that it can work here.
-func (f agentFlags) lookup(self, sandbox string) (agent.Backend, error) {
-	return lookupAgent(f.Agent, sandbox, agent.Options{
+func (f agentFlags) lookup(ctx context.Context, self, sandbox string) (agent.Backend, error) {
+	return lookupAgent(ctx, f.Agent, sandbox, agent.Options{
 		ScriptFile: f.Script, Self: self, Path: f.AgentPath, Command: f.AgentCommand,
 	})
 }
 
 // lookupAgent finds an agent and checks that it can work in that sandbox.
-func lookupAgent(name, sandbox string, opts agent.Options) (agent.Backend, error) {
+func lookupAgent(ctx context.Context, name, sandbox string, opts agent.Options) (agent.Backend, error) {
 	backend, err := agent.Lookup(name, opts)
 	if err != nil {
 		return nil, err
+	}
+	if path, err := proc.Look(backend.Binary()); err == nil && (sandbox == agent.SandboxLocal || opts.Path != "") {
+		real, err := shimmed(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		if real != "" {
+			opts.Path, opts.Beside = real, filepath.Dir(real)
+			if backend, err = agent.Lookup(name, opts); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if backend.HoldsCredential() && sandbox != agent.SandboxLocal {
 		return nil, &run.UserError{
@@ -67,6 +87,11 @@ func upstreamsOf(backend agent.Backend, of func(run.Provider) (gateway.Upstream,
 	return upstreams, nil
 }
 
+// newWatch watches what the providers refuse.
+func newWatch() *gateway.Watch {
+	return gateway.NewWatch(func(r gateway.Refused) bool { return agent.EndsCall(r.Status, r.Body, r.Worked) })
+}
+
 // upstreamIn is the endpoint of an API as its clients find it in the environment.
 func upstreamIn(env func(string) string) func(run.Provider) (gateway.Upstream, error) {
 	return func(api run.Provider) (gateway.Upstream, error) {
@@ -80,7 +105,7 @@ func upstreamIn(env func(string) string) func(run.Provider) (gateway.Upstream, e
 			variable, base = "GOOGLE_GEMINI_BASE_URL", defaults.GoogleBaseURL
 			u.APIKey = env(config.EnvGeminiKey)
 		case run.ProviderAnthropic:
-			u.APIKey, u.AuthToken = env(config.EnvAPIKey), env(config.EnvAuthToken)
+			u.APIKey, u.AuthToken = env(config.EnvAPIKey), cmp.Or(env(config.EnvAuthToken), env("ANTHROPIC_AUTH_TOKEN"))
 		}
 		if own := env(variable); own != "" {
 			base = own
@@ -100,10 +125,13 @@ func upstreamFrom(model config.Model) func(run.Provider) (gateway.Upstream, erro
 	return func(api run.Provider) (gateway.Upstream, error) {
 		u := gateway.Upstream{Provider: api, AuthHeader: model.AuthHeader}
 		key, base := "model.base_url", model.BaseURL
+		u.Fields = model.AllowFields.Anthropic
 		switch api {
 		case run.ProviderOpenAI:
+			u.Fields = model.AllowFields.OpenAI
 			key, base, u.APIKey = "model.openai_base_url", model.OpenAIBaseURL, model.OpenAIKey.Reveal()
 		case run.ProviderGoogle:
+			u.Fields = model.AllowFields.Google
 			key, base, u.APIKey = "model.google_base_url", model.GoogleBaseURL, model.GeminiKey.Reveal()
 		case run.ProviderAnthropic:
 			u.APIKey, u.AuthToken = model.APIKey.Reveal(), model.AuthToken.Reveal()
@@ -120,36 +148,31 @@ func upstreamFrom(model config.Model) func(run.Provider) (gateway.Upstream, erro
 
 // versionTimeout bounds the question for an agent's version; those that have to
 // start a runtime first take seconds.
-const versionTimeout = 30 * time.Second
+const versionTimeout = time.Minute
 
-// agentVersion says which version of an agent is installed, and which one the bot
-// was tried with if that is another.
-func agentVersion(ctx context.Context, backend agent.Backend) (string, error) {
+// agentVersion starts an agent in the sandbox that it will work in, and says which version
+// answered, and which one the bot was tried with if that is another.
+func agentVersion(ctx context.Context, backend agent.Backend, box sandbox.Sandbox, image string) (string, error) {
 	argv, tried := backend.Version()
 	if len(argv) == 0 {
 		return backend.Name(), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
-	program, err := proc.Look(argv[0])
-	if err != nil {
-		return "", err
+	said, err := startsIn(ctx, backend, box, image)
+	if user, ok := errors.AsType[*run.UserError](err); ok {
+		return "", user
 	}
-	// In a home of its own, as it works: it is not to touch the person's.
-	home, err := os.MkdirTemp("", "ralph-agent-")
-	if err != nil {
-		return "", fmt.Errorf("make a home for the agent: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(home) }()
-	answer, err := proc.Run(ctx, proc.Cmd{Path: program, Args: argv[1:], Dir: home, Env: proc.ScrubbedEnv("HOME=" + home)})
-	version := agent.ReadVersion(string(answer.Stdout))
+	version := agent.ReadVersion(said)
 	if err == nil && version == "" {
-		err = errors.New("it does not report its version")
+		err = fmt.Errorf("it does not report its version: %q", strs.OneLine(said))
 	}
 	if err != nil {
 		return "", &run.UserError{
-			Message: fmt.Sprintf("the agent %s does not start: %v", backend.Name(), err),
-			Hint:    fmt.Sprintf("run %s %s and fix what it reports", argv[0], argv[1]), Err: err,
+			Message: fmt.Sprintf("the agent %s does not start in the sandbox (%s): %v", backend.Name(), sandbox.Describe(box), err),
+			Hint: fmt.Sprintf("run `%s` yourself; if it works there, name the agent's own program instead of a wrapper: --agent-path FILE",
+				strings.Join(argv, " ")),
+			Err: err,
 		}
 	}
 	what := backend.Name() + " " + version
@@ -164,6 +187,60 @@ func agentVersion(ctx context.Context, backend agent.Backend) (string, error) {
 		what += "; it holds its own key, so it works in the local sandbox only, and budgets do not bind it"
 	}
 	return what, nil
+}
+
+// startsIn asks an agent for its version as it works: in a home of its own, by the name
+// it has there. It gives what the agent said.
+func startsIn(ctx context.Context, backend agent.Backend, box sandbox.Sandbox, image string) (said string, err error) {
+	cmd, err := backend.Command(agent.Invocation{Sandbox: box.Name(), BaseURL: "http://127.0.0.1:1", Token: "-", Model: "-"})
+	if err != nil {
+		return "", err
+	}
+	argv := cmd.Argv[:1]
+	if argv[0] == "node" {
+		argv = cmd.Argv[:2] // a script that was mounted
+	}
+	version, _ := backend.Version()
+	dir, err := os.MkdirTemp("", "ralph-agent-")
+	if err != nil {
+		return "", fmt.Errorf("make a directory for the agent: %w", err)
+	}
+	defer func() { err = errors.Join(err, gitrepo.RemoveAll(dir)) }()
+	tree := filepath.Join(dir, "tree")
+	if err := os.Mkdir(tree, 0o700); err != nil {
+		return "", fmt.Errorf("make a directory for the agent: %w", err)
+	}
+	ws, err := box.Prepare(ctx, tree)
+	if err != nil {
+		return "", err
+	}
+	spec := sandbox.Spec{
+		Argv: slices.Concat(argv, version[1:]), Env: cmd.Env, HomeFiles: cmd.HomeFiles, Workspace: ws,
+		RunDir: filepath.Join(dir, "run"), Image: image, OnOwnerDeath: sandbox.KillWithOwner,
+	}
+	for _, m := range cmd.Mounts {
+		spec.Mounts = append(spec.Mounts, sandbox.Mount{Host: m.Host, Target: m.Target})
+	}
+	h, err := box.Start(ctx, filepath.Base(dir), spec)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, box.Remove(context.WithoutCancel(ctx), h)) }()
+	status, err := box.Wait(ctx, h)
+	if err != nil {
+		return "", err
+	}
+	if status.Reason != sandbox.ReasonExited || status.ExitCode != 0 {
+		return "", fmt.Errorf("%s, exit code %d: %s", strings.ReplaceAll(string(status.Reason), "_", " "), status.ExitCode,
+			run.PrintableLine(strs.OneLine(status.Detail+" "+status.Stderr)))
+	}
+	logs, err := box.Logs(ctx, h, 0)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = logs.Close() }()
+	b, err := io.ReadAll(io.LimitReader(logs, 4<<10))
+	return string(b), err
 }
 
 // finalLimit is the header of limits that the gateway makes final for an agent,

@@ -361,7 +361,8 @@ func TestI7TakingTheLabelOffStopsTheRun(t *testing.T) {
 			}
 
 			// Labelled again, the run goes on where the branch is.
-			if err := os.WriteFile(st.config.Agent.ScriptFile, []byte(writesAll), 0o600); err != nil {
+			// #nosec G306 -- the agent is another user
+			if err := os.WriteFile(st.config.Agent.ScriptFile, []byte(writesAll), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			if how == "close" {
@@ -389,7 +390,7 @@ func TestMisbehavingAgents(t *testing.T) {
 	for misbehave, told := range map[string]string{
 		"nothing":          "changed no file",
 		"garbage":          "did not end well",
-		"huge_line":        "longer than 16 MiB",
+		"huge_line":        "too long to read",
 		"no_result":        "did not end well",
 		"is_error":         "did not end well",
 		"symlink_progress": "plain, readable file",
@@ -482,7 +483,7 @@ func TestBrokenAgentEndsTheRunInItsOwnWords(t *testing.T) {
 	s := st.serve()
 	issue := st.label("Say hello", threeTasks)
 	state := st.ended(s.store, issue)
-	if state.End != run.EndFailed || len(state.History) != 3 || state.Attempts["T1"] != 0 {
+	if state.End != run.EndFailed || len(state.History) != 1 || state.Attempts["T1"] != 0 {
 		t.Errorf("ended %s after %d calls with attempts %v", state.End, len(state.History), state.Attempts)
 	}
 	st.processed(s)
@@ -548,7 +549,7 @@ default: [{append: {two.txt: "1\n", AGENTS.md: "- obey\n"}}, {append: {two.txt: 
 			t.Errorf("AGENTS.md:\n%s", got)
 		}
 		pr := st.onlyPR()
-		for _, want := range []string{"🔎 Agents added 1 note to AGENTS.md", "by GitHub"} {
+		for _, want := range []string{"🔎 Agents added 1 note to AGENTS.md", "/commit/"} {
 			if !strings.Contains(pr.Body, want) {
 				t.Errorf("no %q:\n%s", want, pr.Body)
 			}
@@ -973,7 +974,7 @@ func TestFirstRunExplainsItself(t *testing.T) {
 		t.Fatalf("said %q", said)
 	}
 	for _, want := range []string{
-		"I'm working on this issue", "The check boxes in this issue are the tasks.", "`ralph/1`", "`/ralph stop`",
+		"I'm on it.", "The check boxes in this issue are the tasks.", "`ralph/1`", "`/ralph stop`",
 		"`/ralph help`", "I never merge",
 	} {
 		if !strings.Contains(said[0], want) {

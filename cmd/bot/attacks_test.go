@@ -17,14 +17,14 @@ import (
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/handlers"
+	"github.com/org/ralph-action/internal/history"
 	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
 
-// post delivers an event that the simulated GitHub does not cause, signed as
-// GitHub would.
-func (st *stage) post(s *serving, event, guid string, payload map[string]any) {
+// send posts a signed webhook and gives the status of the answer.
+func (st *stage) send(event, guid string, payload map[string]any) (status int) {
 	st.t.Helper()
 	body, err := json.Marshal(payload)
 	if err != nil {
@@ -46,8 +46,15 @@ func (st *stage) post(s *serving, event, guid string, payload map[string]any) {
 		st.t.Fatal(err)
 	}
 	_ = resp.Body.Close()
-	if resp.StatusCode != http.StatusAccepted {
-		st.t.Fatalf("%s: status %d", event, resp.StatusCode)
+	return resp.StatusCode
+}
+
+// post delivers an event that the simulated GitHub does not cause, signed as
+// GitHub would.
+func (st *stage) post(s *serving, event, guid string, payload map[string]any) {
+	st.t.Helper()
+	if status := st.send(event, guid, payload); status != http.StatusAccepted {
+		st.t.Fatalf("%s: status %d", event, status)
 	}
 	st.await(event+" to be dealt with", func() bool {
 		d, err := s.store.Delivery(st.t.Context(), guid)
@@ -731,7 +738,8 @@ func TestI3ToggledLabel(t *testing.T) {
 	}
 }
 
-// TestI7PullRequestClosed stops the run, and so does one that is merged.
+// TestI7PullRequestClosed stops the run, and so does one that is merged; only the
+// latter has its lessons told to later agents.
 func TestI7PullRequestClosed(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"closed", "merged"} {
@@ -761,6 +769,18 @@ func TestI7PullRequestClosed(t *testing.T) {
 			st.processed(s)
 			if labels := st.issue(issue.Number).Labels; !slices.Contains(labels, "ralph:paused") {
 				t.Errorf("labels %v", labels)
+			}
+			node, err := s.store.RepoNode(t.Context(), person, repoOf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, err := s.store.AllLessons(t.Context(), node)
+			if err != nil || len(all) != 1 {
+				t.Fatalf("lessons %v, %v", all, err)
+			}
+			told, err := s.store.Lessons(node).Similar(t.Context(), history.Query{Title: all[0].Title}, 5)
+			if err != nil || (len(told) == 1) != (how == "merged") {
+				t.Errorf("told %v, %v", told, err)
 			}
 		})
 	}

@@ -89,7 +89,7 @@ default: [{misbehave: nothing}]
 			if diff := cmp.Diff(want, head, noText); diff != "" {
 				t.Errorf("on the head (-want +got):\n%s", diff)
 			}
-			if !strings.Contains(head.Summary, "- [x] T1 Write one\n") || !strings.Contains(head.Summary, "not empty") {
+			if !strings.Contains(head.Summary, "- [x] T1 Write one ·") || !strings.Contains(head.Summary, "not empty") {
 				t.Errorf("summary:\n%s", head.Summary)
 			}
 		})
@@ -221,7 +221,7 @@ func TestOneCommentSaysHowItStands(t *testing.T) {
 			var open, folded int
 			for _, c := range st.issue(issue.Number).Comments {
 				switch {
-				case !strings.Contains(c.Body, "Stopped because"):
+				case !strings.Contains(c.Body, "Stopped: all remaining tasks are blocked"):
 				case c.Folded == "":
 					open++
 				default:

@@ -6,9 +6,11 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,6 +21,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/org/ralph-action/internal/agent/agenttest"
+	"github.com/org/ralph-action/internal/gateway"
+	"github.com/org/ralph-action/internal/gateway/spend"
+	"github.com/org/ralph-action/internal/gateway/spend/spendtest"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -108,7 +113,7 @@ func worksThePlan(t *testing.T, name, exe, marks string, args ...string) cliWork
 	dir := filepath.Join(shortTempDir(t), "repo")
 	newRepo(t, dir, files)
 
-	api, url := newModel(t, cliKey, func(turn agenttest.Turn) agenttest.Reply {
+	api, address := newModel(t, cliKey, func(turn agenttest.Turn) agenttest.Reply {
 		switch {
 		case len(turn.Tools) == 0:
 			return agenttest.Say("A title")
@@ -121,12 +126,12 @@ func worksThePlan(t *testing.T, name, exe, marks string, args ...string) cliWork
 		}
 	})
 	env := []string{
-		"ANTHROPIC_API_KEY=" + cliKey, "ANTHROPIC_BASE_URL=" + url, "OPENAI_API_KEY=" + cliKey, "OPENAI_BASE_URL=" + url +
+		"ANTHROPIC_API_KEY=" + cliKey, "ANTHROPIC_BASE_URL=" + address, "OPENAI_API_KEY=" + cliKey, "OPENAI_BASE_URL=" + address +
 			"/v1",
-		"GEMINI_API_KEY=" + cliKey, "GOOGLE_GEMINI_BASE_URL=" + url,
+		"GEMINI_API_KEY=" + cliKey, "GOOGLE_GEMINI_BASE_URL=" + address,
 	}
 	if local {
-		env = append(env, "COPILOT_PROVIDER_BASE_URL="+url+"/v1", "COPILOT_PROVIDER_API_KEY="+cliKey)
+		env = append(env, "COPILOT_PROVIDER_BASE_URL="+address+"/v1", "COPILOT_PROVIDER_API_KEY="+cliKey)
 		// Apart from the machine nothing could leave a mark, hostile or not.
 		args = []string{"--sandbox", "local", "--local-isolation", "none"}
 	}
@@ -151,6 +156,7 @@ func worksThePlan(t *testing.T, name, exe, marks string, args ...string) cliWork
 			t.Errorf("%s with the headers %v", r.Path, r.Header)
 		}
 	}
+	passesTheGateway(t, api.Requests())
 	if n := evil.Load(); n > 0 {
 		t.Errorf("%d requests went where the repository wanted them", n)
 	}
@@ -167,6 +173,41 @@ func worksThePlan(t *testing.T, name, exe, marks string, args ...string) cliWork
 	}
 	work.Files = whenWorked.ReplaceAllString(work.Files, "| then | long |")
 	return work
+}
+
+// passesTheGateway checks that a gateway knows all fields of what a CLI sent.
+func passesTheGateway(t *testing.T, requests []agenttest.Request) {
+	t.Helper()
+	model := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer model.Close()
+	base, err := url.Parse(model.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	meter := spend.NewMeter(spendtest.Open(t, t.TempDir()), run.ListPrices())
+	if err := meter.Begin(t.Context(), spend.Start{Name: "r1-1"}); err != nil {
+		t.Fatal(err)
+	}
+	key := []byte("k")
+	cfg := gateway.Config{Key: key, Meter: meter}
+	for _, api := range []run.Provider{run.ProviderAnthropic, run.ProviderOpenAI, run.ProviderGoogle} {
+		cfg.Upstreams = append(cfg.Upstreams, gateway.Upstream{Provider: api, BaseURL: base, APIKey: cliKey})
+	}
+	gw, err := gateway.NewHandler(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range requests {
+		if r.Method != http.MethodPost {
+			continue
+		}
+		req := httptest.NewRequestWithContext(t.Context(), r.Method, r.Path+"?"+r.Query, bytes.NewReader(r.Body))
+		req.Header.Set("Authorization", "Bearer "+gateway.Token(key, "r1-1"))
+		answer := httptest.NewRecorder()
+		if gw.ServeHTTP(answer, req); answer.Code != http.StatusOK {
+			t.Errorf("%s: %d %s", r.Path, answer.Code, answer.Body)
+		}
+	}
 }
 
 // sameWork has all of the CLIs work the plan, and expects one and the same commit.
@@ -221,5 +262,14 @@ func TestCLIsWorkTheSamePlan(t *testing.T) {
 		}
 		defer unmarked(t, marks)
 		return worksThePlan(t, name, "", marks)
+	})
+}
+
+// TestLocalCLIsWorkBehindTheGateway: the same without a container, where bubblewrap
+// leaves them no other network, and the gateway has the key.
+func TestLocalCLIsWorkBehindTheGateway(t *testing.T) {
+	t.Parallel()
+	sameWork(t, func(t *testing.T, name string) cliWork {
+		return worksThePlan(t, name, "", "/tmp", "--sandbox", "local", "--local-isolation", "bwrap")
 	})
 }

@@ -10,11 +10,29 @@ import (
 	"github.com/org/ralph-action/internal/run"
 )
 
-const description = `Ralph Bot turns an issue into a pull request. It works through a plan one task at a time: a fresh AI agent does each task, the bot runs your checks, and each task that passes becomes one commit.
+// installedName is what releases install the program as.
+const installedName = "ralph-bot"
 
-To see it work, run bot demo. To work on a plan in your own git repository, run bot run PLAN.md. To work on GitHub issues, run bot setup and then bot serve. To find what is missing, run bot doctor.
+// calledAs is the name that the program was started by, for messages that tell a person
+// what to type: what a release has installed is called otherwise than what was built.
+func calledAs() string {
+	name := strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
+	if name == "" || name == "." || name == string(filepath.Separator) {
+		return installedName
+	}
+	return run.PrintableLine(name)
+}
 
-Exit codes: 0 complete, 1 failed, 2 usage or configuration, 3 iteration limit, 4 stagnated, 5 budget, 6 cancelled (130 and 143 on SIGINT and SIGTERM), 7 blocked, 8 deadline, 9 waiting for a person.`
+// description is what the program is for, in the help.
+func description() string {
+	return fmt.Sprintf(`Ralph Bot turns an issue into a pull request. It works through a plan one task at a time: a fresh AI agent does each task, the bot runs your checks, and each task that passes becomes one commit.
+
+To see it work, run %[1]s demo. To work on a plan in your own git repository, run %[1]s init and then %[1]s run PLAN.md. To work on GitHub issues, run %[1]s setup and then %[1]s serve. To find what is missing, run %[1]s doctor.
+
+`, calledAs()) + exitCodes
+}
+
+const exitCodes = `Exit codes: 0 complete, 1 failed, 2 usage or configuration, 3 iteration limit, 4 stagnated, 5 budget, 6 cancelled (130 and 143 on SIGINT and SIGTERM), 7 blocked, 8 deadline, 9 waiting for a person.`
 
 // version and revision are set at build time; a build from a checkout says them
 // by itself.
@@ -37,9 +55,9 @@ func (c *versionCmd) Run(io stdio) error {
 func versionLine() string {
 	v, commit := versionOf()
 	if commit == "" {
-		return "bot " + v
+		return calledAs() + " " + v
 	}
-	return fmt.Sprintf("bot %s (%.12s)", v, commit)
+	return fmt.Sprintf("%s %s (%.12s)", calledAs(), v, commit)
 }
 
 func versionOf() (v, commit string) {

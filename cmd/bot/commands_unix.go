@@ -12,6 +12,7 @@ import (
 // commands are the sub-commands and their flags.
 type commands struct {
 	Run      runCmd      `cmd:"" help:"Work on a plan in a local git repository, without GitHub."`
+	Init     initCmd     `cmd:"" help:"Set up a repository: write .github/ralph.yml and, if you like, the workflow."`
 	Demo     demoCmd     `cmd:"" help:"See the whole product work on this machine: no keys, no accounts."`
 	Setup    setupCmd    `cmd:"" help:"Create your own GitHub App in the browser and store its credentials."`
 	Serve    serveCmd    `cmd:"" help:"Run the GitHub App's server: receive webhooks and work on labelled issues."`
@@ -24,7 +25,16 @@ type commands struct {
 	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of a configuration file, for editors."`
 	Ghsim    ghsimCmd    `cmd:"" name:"ghsim" help:"Run a simulated GitHub, for development."`
 
-	Transcript transcriptCmd `cmd:"" help:"Show the prompts, actions and output of a run's agents."`
+	Runs  runsCmd    `cmd:"" help:"List the runs of this repository."`
+	Show  showRunCmd `cmd:"" help:"Show a run: its tasks, what failed, and what to do next."`
+	Retry retryCmd   `cmd:"" help:"Open blocked tasks of a run again."`
+	Diff  diffCmd    `cmd:"" help:"Show work that a run refused to commit."`
+	Apply applyCmd   `cmd:"" help:"Put work that a run refused to commit into your checkout."`
+
+	Transcript transcriptCmd `cmd:"" help:"Show the prompts, actions and output of a run's agents and checks."`
+	Completion completionCmd `cmd:"" help:"Print the script that completes commands and flags in your shell."`
+	Man        manCmd        `cmd:"" hidden:"" help:"Print the manual page."`
+	Help       helpCmd       `cmd:"" help:"Show help for a command."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 
 	Sim         simCmd         `cmd:"" hidden:"" help:"Measure the loop with simulated faulty agents, next to a plain Ralph loop."`
@@ -39,7 +49,7 @@ type sandboxFlags struct {
 	Sandbox string `enum:"local,docker" default:"local" help:"Where agents and checks run: local or docker. local shares this machine's network and, without bubblewrap, your files (default: ${default})." placeholder:"local|docker"`
 	Image   string `help:"Container image for --sandbox docker." placeholder:"IMAGE"`
 
-	LocalIsolation string `name:"local-isolation" enum:"auto,bwrap,none" default:"auto" env:"RALPH_LOCAL_ISOLATION" help:"With --sandbox local: auto isolates agents and checks with bubblewrap if it works, bwrap requires it, none turns it off (default: ${default})." placeholder:"auto|bwrap|none"`
+	LocalIsolation string `name:"local-isolation" enum:"auto,bwrap,none" default:"auto" env:"RALPH_LOCAL_ISOLATION" help:"With --sandbox local: auto isolates agents and checks with bubblewrap if it works, bwrap requires it and leaves them no network but the gateway, none turns it off (default: ${default})." placeholder:"auto|bwrap|none"`
 }
 
 // limitFlags bound a run; zero is the default, which the help names.

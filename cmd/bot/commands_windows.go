@@ -17,6 +17,9 @@ type commands struct {
 	Stats      statsCmd      `cmd:"" help:"Show what runs did: iterations, cost, tasks, failed checks, verdicts."`
 	Transcript transcriptCmd `cmd:"" help:"Show the prompts, actions and output of a run's agents."`
 	Schema     schemaCmd     `cmd:"" help:"Print the JSON Schema of a configuration file, for editors."`
+	Completion completionCmd `cmd:"" help:"Print the script that completes commands and flags in your shell."`
+	Man        manCmd        `cmd:"" hidden:"" help:"Print the manual page."`
+	Help       helpCmd       `cmd:"" help:"Show help for a command."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 
 	Run     elsewhereCmd `cmd:"" passthrough:"" help:"Work on a plan; on Windows only in WSL 2."`
@@ -40,8 +43,8 @@ type elsewhereCmd struct {
 // Run says where it works.
 func (elsewhereCmd) Run(ctx *kong.Context) error {
 	return &run.UserError{
-		Message: fmt.Sprintf("`bot %s` does not work on Windows: neither sandbox, local or docker, does",
-			ctx.Selected().Name),
+		Message: fmt.Sprintf("`%s %s` does not work on Windows: neither sandbox, local or docker, does",
+			calledAs(), ctx.Selected().Name),
 		Hint: "use the program for Linux in WSL 2, or the Action on a Linux runner; progress, stats and transcript work here",
 	}
 }

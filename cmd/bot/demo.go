@@ -291,7 +291,7 @@ func (d *demo) show(w io.Writer, s loop.State, asJSON bool) error {
 		fmt.Fprintf(w, "\nCheck run %s on %.7s, %s: %s.\n", c.Name, c.SHA, c.Conclusion, c.Title)
 	}
 	fmt.Fprintf(w, "\n%s to GitHub: %s.\n", count(calls.REST+calls.GraphQL, "call"), purposes(calls.ByPurpose))
-	fmt.Fprint(w, "\nTo see the pages in a browser: bot demo --keep. To work on your own repository: bot run PLAN.md.\n")
+	fmt.Fprintf(w, "\nTo see the pages in a browser: %[1]s demo --keep. To work on your own repository: %[1]s run PLAN.md.\n", calledAs())
 	return nil
 }
 
@@ -317,7 +317,7 @@ func (d *demo) clear(w io.Writer) {
 	defer cancel()
 	err = errors.Join(err, d.sim.Close(ctx), os.RemoveAll(d.dir))
 	if err != nil && !errors.Is(err, http.ErrServerClosed) {
-		fmt.Fprintln(w, "bot: clearing up after the demonstration:", err)
+		fmt.Fprintln(w, calledAs()+": clearing up after the demonstration:", err)
 	}
 }
 

@@ -232,7 +232,7 @@ func TestDockerClaudeLabelBecomesPullRequest(t *testing.T) {
 	if body := st.onlyPR().Body; !strings.Contains(body, modelName) {
 		t.Errorf("the description does not tell the model:\n%s", body)
 	}
-	e.expect(st, 3*2+1) // an agent and a check for each task, and the reviewer
+	e.expect(st, 3*2+2) // an agent and a check for each task, the check of the base, and the reviewer
 	e.nothingLeft(exe)
 }
 
@@ -273,6 +273,6 @@ func TestDockerClaudeKilledServer(t *testing.T) {
 	}
 	p.stop(t)
 	st.wantReady(wantSubjects[:1], map[string]string{"one.txt": "1\n"})
-	e.expect(st, 3) // one agent, one check, and the reviewer
+	e.expect(st, 4) // one agent, the checks of the base and of its work, and the reviewer
 	e.nothingLeft(exe)
 }

@@ -396,7 +396,7 @@ func TestDockerLabelBecomesPullRequest(t *testing.T) {
 	if body := st.onlyPR().Body; !strings.Contains(body, "confined") || !strings.Contains(body, "files are small") {
 		t.Errorf("the description lacks a check or what was learned:\n%s", body)
 	}
-	e.expect(st, 3*3+1) // an agent and two checks for each task, and the reviewer
+	e.expect(st, 3*3+3) // an agent and two checks for each task, the checks of the base, and the reviewer
 	e.nothingLeft(exe)
 	left, err := os.ReadDir(filepath.Join(st.config.DataDir, "runs"))
 	if err != nil || len(left) != 0 {
@@ -434,16 +434,16 @@ func TestG2BlockedHostsAreOnThePullRequest(t *testing.T) {
 	p.stop(t)
 	want := []run.HostUse{
 		{Host: "packages.example.com", Blocked: "not in egress.allow", Count: 1},
-		{Host: "evil.example.com", Blocked: "not in egress.allow", Count: 1},
+		{Host: "evil.example.com", Blocked: "not in egress.allow", Count: 2}, // on the base, too
 	}
 	if diff := gocmp.Diff(want, state.History[0].Hosts); diff != "" {
 		t.Error(diff)
 	}
 	if body := st.onlyPR().Body; !strings.Contains(body, "0 hosts reached, 2 blocked") ||
-		!strings.Contains(body, "⛔ blocked: `packages.example.com` 1× (not in egress.allow), `evil.example.com` 1× (not in egress.allow)") {
+		!strings.Contains(body, "⛔ blocked: `packages.example.com` 1× (not in egress.allow), `evil.example.com` 2× (not in egress.allow)") {
 		t.Errorf("the description lacks what was blocked:\n%s", body)
 	}
-	e.expect(st, 4) // the set-up, an agent, a check, and the reviewer
+	e.expect(st, 5) // the set-up, an agent, a check of the base and one of the work, and the reviewer
 	e.nothingLeft(exe)
 }
 
@@ -528,7 +528,7 @@ func TestDockerKilledServerAdoptsItsCheck(t *testing.T) {
 				// It ends when it is told to.
 				gates: []config.Gate{
 					{
-						Name: "waits", Run: `mkfifo ../told && read word <../told && test "$word" = go && test -s one.txt`, When: "task",
+						Name: "waits", Run: `test -s one.txt && mkfifo ../told && read word <../told && test "$word" = go`, When: "task",
 						Timeout: patience,
 					},
 				},
@@ -544,7 +544,7 @@ func TestDockerKilledServerAdoptsItsCheck(t *testing.T) {
 			db := st.openStore()
 			issue := st.label("Say hello", "- [ ] Write one\n")
 			var id string
-			for range 2 { // the agent, and the check of its work
+			for range 3 { // the agent, the check of the base, and that of its work
 				id = <-started
 			}
 			if when == "watched" {
@@ -593,7 +593,7 @@ func TestDockerKilledServerAdoptsItsCheck(t *testing.T) {
 			}
 			p.stop(t)
 			st.wantReady(wantSubjects[:1], map[string]string{"one.txt": "1\n"})
-			e.expect(st, 3) // an agent, its check, and the reviewer
+			e.expect(st, 4) // an agent, the checks of the base and of its work, and the reviewer
 			e.nothingLeft(exe)
 		})
 	}

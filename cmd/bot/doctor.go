@@ -10,26 +10,30 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/gateway"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/host"
-	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/docker"
 	"github.com/org/ralph-action/internal/sandbox/local"
 )
 
 // doctorCmd is `bot doctor`.
 type doctorCmd struct {
-	Config string `help:"The server's configuration (default: ralph.yaml, if it exists). Without one, check only what bot run needs." placeholder:"FILE" type:"path"`
+	Config string `help:"The server's configuration (default: ralph.yaml, if it exists). Without one, check only what ${bot} run needs." placeholder:"FILE" type:"path"`
 	Agent  string `help:"The agent to check (default: the configured one, else the one in your own file, else claude)." placeholder:"AGENT"`
 	Script string `help:"The script for --agent script." placeholder:"FILE" type:"path"`
 
 	AgentPath    string `name:"agent-path" help:"The agent's program (default: the configured one, else from PATH)." placeholder:"FILE" type:"path"`
 	AgentCommand string `name:"agent-command" help:"The command line for --agent command." placeholder:"COMMAND"`
+
+	UseLogin bool `name:"use-login" help:"Check what ${bot} run --use-login needs instead of a key."`
 
 	JSON bool `name:"json" help:"Print JSON."`
 }
@@ -85,7 +89,7 @@ func (c *doctorCmd) Run(ctx bound, io stdio) error {
 		}
 	} else {
 		for _, e := range report.Checks {
-			e.print(io.out)
+			e.print(forPeople(io.out))
 		}
 		if report.OK {
 			fmt.Fprintln(io.out, "\nNo problems found.")
@@ -101,14 +105,15 @@ func (c *doctorCmd) Run(ctx bound, io stdio) error {
 
 func (c *doctorCmd) findings(ctx context.Context) []finding {
 	cfg, found, cfgErr := c.load()
-	checks := []finding{
-		c.git(), //nolint:contextcheck // it asks git for its version once
-		c.agent(ctx, cfg),
+	starts, backend := c.agent(ctx, cfg)
+	checks := []finding{c.git(), starts} //nolint:contextcheck // it asks git for its version once
+	if backend != nil && !found && (len(backend.Keys()) > 0 || c.UseLogin) {
+		checks = append(checks, c.key(backend))
 	}
 	if !found || cfg.Sandbox.Kind == config.SandboxLocal {
 		checks = append(checks, c.local(cfg)) //nolint:contextcheck // it tries bubblewrap once
 	}
-	checks = append(checks, c.docker(ctx, cfg, found), c.dataDir(cfg, found), c.caches(cfg, found))
+	checks = append(checks, c.docker(ctx, cfg, found), c.dataDir(cfg, found), c.caches(ctx, cfg, found))
 	if user, ok := c.userFile(); ok {
 		checks = append(checks, user)
 	}
@@ -118,7 +123,7 @@ func (c *doctorCmd) findings(ctx context.Context) []finding {
 	case !found:
 		return append(checks, finding{what: "configuration", optional: true, err: &run.UserError{
 			Message: "there is no " + configFile + " here",
-			Hint:    "bot run needs none; for bot serve, create one with bot setup or pass yours with --config",
+			Hint:    fmt.Sprintf("%[1]s run needs none; for %[1]s serve, create one with %[1]s setup or pass yours with --config", calledAs()),
 		}})
 	}
 	checks = append(checks,
@@ -180,7 +185,7 @@ func withUser(cfg config.Server) config.Server {
 // userFile is about the person's own file; false where there is none.
 func (c *doctorCmd) userFile() (finding, bool) {
 	_, path, found, err := userDefaults()
-	return finding{what: "your defaults", ok: path + " holds for each bot run of yours", err: err}, found || err != nil
+	return finding{what: "your defaults", ok: path + " holds for each " + calledAs() + " run of yours", err: err}, found || err != nil
 }
 
 func (c *doctorCmd) git() finding {
@@ -199,7 +204,7 @@ func (c *doctorCmd) git() finding {
 	return f
 }
 
-func (c *doctorCmd) agent(ctx context.Context, cfg config.Server) finding {
+func (c *doctorCmd) agent(ctx context.Context, cfg config.Server) (finding, agent.Backend) {
 	name, script := cfg.Agent.Name, cfg.Agent.ScriptFile
 	if c.Agent != "" {
 		name = c.Agent
@@ -211,7 +216,7 @@ func (c *doctorCmd) agent(ctx context.Context, cfg config.Server) finding {
 	self, err := os.Executable()
 	if err != nil {
 		f.err = err
-		return f
+		return f, nil
 	}
 	opts := agentOptions(cfg, self)
 	opts.ScriptFile = script
@@ -221,14 +226,60 @@ func (c *doctorCmd) agent(ctx context.Context, cfg config.Server) finding {
 	if c.AgentCommand != "" {
 		opts.Command = c.AgentCommand
 	}
-	backend, err := agent.Lookup(name, opts)
-	if err == nil {
-		err = backend.Check(proc.Look)
+	backend, err := lookupAgent(ctx, name, c.kind(cfg), opts)
+	if err != nil {
+		f.err = err
+		return f, nil
 	}
+	box, err := c.sandbox(cfg) //nolint:contextcheck // it tries bubblewrap once
 	if err == nil {
-		f.ok, err = agentVersion(ctx, backend)
+		f.ok, err = agentVersion(ctx, backend, box, cfg.Sandbox.Image)
 	}
 	f.err = err
+	return f, backend
+}
+
+// kind is the sandbox that the agent is started in: the configured one, or where a
+// container has no image yet, the local one.
+func (c *doctorCmd) kind(cfg config.Server) string {
+	if cfg.Sandbox.Image == "" {
+		return config.SandboxLocal
+	}
+	return cfg.Sandbox.Kind
+}
+
+func (c *doctorCmd) sandbox(cfg config.Server) (sandbox.Sandbox, error) {
+	if c.kind(cfg) == config.SandboxDocker {
+		return c.openDocker(cfg, cfg.DataDir)
+	}
+	return local.New(local.Options{Isolation: local.Isolation(cfg.Sandbox.LocalIsolation)})
+}
+
+func (c *doctorCmd) openDocker(cfg config.Server, dir string) (*docker.Sandbox, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	return docker.New(docker.Options{
+		Self: self, Image: cfg.Sandbox.Image, DataDir: dir, HostPaths: cfg.Sandbox.HostPaths,
+	})
+}
+
+// key says whether bot run would find a key for the agent.
+func (c *doctorCmd) key(backend agent.Backend) finding {
+	f := finding{what: "model key"}
+	if c.UseLogin {
+		_, f.err = loginOf(backend.Name(), gateway.Upstream{}, time.Now())
+		f.ok = "the login of " + backend.Name() + " on this machine"
+		return f
+	}
+	f.err = checkKey(backend, os.Getenv)
+	for _, name := range backend.Keys() {
+		if os.Getenv(name) != "" {
+			f.ok = name + " is set"
+			break
+		}
+	}
 	return f
 }
 
@@ -244,8 +295,10 @@ func (c *doctorCmd) local(cfg config.Server) finding {
 	}
 	apart, why := box.Isolated()
 	switch {
+	case apart && cfg.Sandbox.LocalIsolation == string(local.IsolationBubblewrap):
+		f.ok = "bubblewrap works: agents and checks see the machine's programs and their work tree, and nothing else of its files or its network"
 	case apart:
-		f.ok = "bubblewrap works: agents and checks cannot see home directories and can write only their work tree; the network is shared"
+		f.ok = "bubblewrap works: agents and checks see the machine's programs and their work tree, and nothing else of its files; the network is shared"
 	case why == nil:
 		f.ok = "no isolation, as configured: agents can do whatever this user can"
 	default:
@@ -260,20 +313,13 @@ func (c *doctorCmd) local(cfg config.Server) finding {
 // docker is needed where it is configured; elsewhere it is good to have.
 func (c *doctorCmd) docker(ctx context.Context, cfg config.Server, server bool) finding {
 	f := finding{what: "docker", optional: cfg.Sandbox.Kind != config.SandboxDocker || cfg.Sandbox.Image == ""}
-	self, err := os.Executable()
-	if err != nil {
-		f.err = err
-		return f
-	}
 	dir := cfg.DataDir
 	if !server {
 		if dir, f.err = dataDir(); f.err != nil {
 			return f
 		}
 	}
-	box, err := docker.New(docker.Options{
-		Self: self, Image: cfg.Sandbox.Image, DataDir: dir, HostPaths: cfg.Sandbox.HostPaths,
-	})
+	box, err := c.openDocker(cfg, dir)
 	if err == nil {
 		err = box.Check(ctx)
 	}
@@ -305,7 +351,7 @@ func (c *doctorCmd) dataDir(cfg config.Server, server bool) finding {
 		info, err := os.Stat(at)
 		if err == nil && !info.IsDir() {
 			f.err = &run.UserError{
-				Message: at + " is not a directory", Hint: "set data_dir (bot run: RALPH_DATA_DIR) to another directory",
+				Message: at + " is not a directory", Hint: "set data_dir (" + calledAs() + " run: RALPH_DATA_DIR) to another directory",
 			}
 			return f
 		}
@@ -321,7 +367,8 @@ func (c *doctorCmd) dataDir(cfg config.Server, server bool) finding {
 	if err != nil {
 		f.err = &run.UserError{
 			Message: "cannot write to " + dir + ": " + err.Error(),
-			Hint:    "allow this user to write there, or set data_dir (bot run: RALPH_DATA_DIR) to another directory", Err: err,
+			Hint: "allow this user to write there, or set data_dir (" + calledAs() +
+				" run: RALPH_DATA_DIR) to another directory", Err: err,
 		}
 		return f
 	}
@@ -334,7 +381,7 @@ func (c *doctorCmd) dataDir(cfg config.Server, server bool) finding {
 
 // caches says what set-up commands left in the data directory: the server's, or
 // without one that of bot run.
-func (c *doctorCmd) caches(cfg config.Server, server bool) finding {
+func (c *doctorCmd) caches(ctx context.Context, cfg config.Server, server bool) finding {
 	f := finding{what: "caches", optional: true}
 	dir := cfg.DataDir
 	if !server {
@@ -342,7 +389,7 @@ func (c *doctorCmd) caches(cfg config.Server, server bool) finding {
 			return f
 		}
 	}
-	sets, err := host.Caches{Dir: filepath.Join(dir, host.CachesDir)}.Sets()
+	sets, err := host.Caches{Dir: filepath.Join(dir, host.CachesDir)}.Sets(ctx)
 	f.err = err
 	var bytes int64
 	for _, s := range sets {

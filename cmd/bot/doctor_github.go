@@ -198,7 +198,7 @@ func (d appDoctor) deliveries(ctx context.Context) finding {
 		f.optional = true
 		f.err = &run.UserError{
 			Message: "GitHub has sent nothing in three days",
-			Hint:    "once the server runs, label an issue and run bot doctor again",
+			Hint:    "once the server runs, label an issue and run " + calledAs() + " doctor again",
 		}
 		return f
 	}
@@ -222,12 +222,12 @@ func (d appDoctor) deliveries(ctx context.Context) finding {
 		f.optional = true
 		f.err = &run.UserError{
 			Message: "GitHub did not reach the server with the last webhook, and none is running here",
-			Hint:    "start bot serve and run bot doctor again; the bot fetches missed webhooks by itself",
+			Hint:    fmt.Sprintf("start %[1]s serve and run %[1]s doctor again; the bot fetches missed webhooks by itself", calledAs()),
 		}
 	case last.Code == 0:
 		f.err = &run.UserError{
 			Message: "GitHub did not reach the server with the last webhook",
-			Hint:    "start bot serve and make the webhook URL reachable from GitHub; the bot fetches missed webhooks by itself",
+			Hint:    "start " + calledAs() + " serve and make the webhook URL reachable from GitHub; the bot fetches missed webhooks by itself",
 		}
 	default:
 		f.err = &run.UserError{

@@ -92,7 +92,7 @@ func (c *runCmd) dryRun(ctx context.Context, io stdio, opts inline.Options) erro
 	if c.JSON {
 		return printJSON(io.out, out)
 	}
-	return out.write(io.out)
+	return out.write(forPeople(io.out))
 }
 
 func newLooked(p inline.Preview, box string) looked {
@@ -208,7 +208,7 @@ func (l looked) branch() string {
 	case l.Resumes:
 		s += ", where an interrupted run continues"
 	case l.BaseBranch != "":
-		s += ", which exists and is checked out"
+		s += ", which exists"
 	default:
 		s += ", which is checked out"
 	}

@@ -63,6 +63,9 @@ func heldSummary(all []heldPatch) string {
 		for _, path := range p.held.Paths {
 			fmt.Fprintf(&b, "- %s\n", run.PrintableLine(fmt.Sprintf("%s, at %s: %s", path.Path, p.held.TaskID, path.Reason)))
 		}
+		if p.held.More > 0 {
+			fmt.Fprintf(&b, "- and %d more paths, at %s\n", p.held.More, p.held.TaskID)
+		}
 		switch {
 		case p.file == "":
 			fmt.Fprintf(&b, "  %s\n", p.why)
@@ -73,16 +76,4 @@ func heldSummary(all []heldPatch) string {
 		}
 	}
 	return b.String()
-}
-
-// quoted is a path as a shell takes it.
-func quoted(path string) string {
-	if strings.ContainsFunc(path, func(r rune) bool { return !strings.ContainsRune("/._-+", r) && !alphanumeric(r) }) {
-		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
-	}
-	return path
-}
-
-func alphanumeric(r rune) bool {
-	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 }

@@ -48,7 +48,7 @@ func (c *lessonsCmd) Run(ctx bound, io stdio) error {
 	if c.JSON {
 		return writeLessons(io.out, lessons)
 	}
-	_, err = fmt.Fprint(io.out, lessonsText(lessons))
+	_, err = fmt.Fprint(forPeople(io.out), lessonsText(lessons))
 	return err
 }
 

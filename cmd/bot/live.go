@@ -4,187 +4,330 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
-	"golang.org/x/term"
+	"github.com/mattn/go-runewidth"
 
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 )
 
-// live tells a person how a run goes: on a terminal one line that is rewritten
-// in place and lasting lines for what matters, elsewhere plain lines only.
+// live tells a person how a run goes: lasting lines for what matters, and what goes
+// on right now. On a terminal that is one line, rewritten in place; elsewhere it is a
+// line of its own once nothing has been said for a minute.
 type live struct {
-	mu      sync.Mutex
-	w       io.Writer
-	tty     bool
-	width   func() int
-	now     func() time.Time
-	mask    *redact.Masker
+	mu     sync.Mutex
+	w      io.Writer
+	screen screen
+	now    func() time.Time
+	mask   *redact.Masker
+	stop   chan struct{}
+
 	started time.Time
-	status  string // what stands on the rewritten line
-	doing   string // what the agent does
-	ev      run.Event
-	stop    chan struct{}
+	said    time.Time // the last lasting line
+	drawn   bool      // the rewritten line stands
+	doing   doing
+	ev      run.Event // the last one, with what it left out
+	// landed: the last iteration has done its task.
+	landed bool
 }
 
-// newLive writes to w; on a terminal it draws.
+// doing is what goes on right now.
+type doing struct {
+	// what says it in a few words; "" where nothing does.
+	what  string
+	since time.Time
+	// until is when a wait is over.
+	until time.Time
+	// tokens are what the agent call at hand has used.
+	tokens int64
+}
+
+// beatEvery is the pause between two looks at the clock, and sayEvery the longest
+// silence where no line can be rewritten.
+const (
+	beatEvery = time.Second
+	sayEvery  = time.Minute
+)
+
+// newLive writes to w what fits there.
 func newLive(w io.Writer, now func() time.Time, mask *redact.Masker) *live {
-	l := &live{w: w, now: now, mask: mask, started: now(), width: func() int { return 100 }, stop: make(chan struct{})}
-	if f, ok := w.(*os.File); ok && isTerminal(w) {
-		l.tty = true
-		l.width = func() int {
-			if cols, _, err := term.GetSize(int(f.Fd())); err == nil && cols > 20 {
-				return cols
-			}
-			return 100
-		}
-		go l.tick()
-	}
+	l := &live{w: w, screen: screenOf(w, os.Getenv), now: now, mask: mask, stop: make(chan struct{})}
+	l.started, l.said = now(), now()
+	go l.tick()
 	return l
 }
 
-// tick keeps the clock on the rewritten line going while an agent is silent.
+// tick keeps the clock going while nothing happens.
 func (l *live) tick() {
-	ticker := time.NewTicker(time.Second)
+	ticker := time.NewTicker(beatEvery)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-			l.mu.Lock()
-			if l.status != "" {
-				l.redraw(l.doing)
-			}
-			l.mu.Unlock()
+			l.beat()
 		case <-l.stop:
 			return
 		}
 	}
 }
 
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+// beat shows what goes on right now, as of now.
+func (l *live) beat() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.screen.inPlace {
+		l.draw()
+	} else if l.doing.what != "" && l.now().Sub(l.said) >= sayEvery {
+		l.say(l.status())
+	}
 }
 
 // handle takes an event of the run. It may be called from any goroutine.
 func (l *live) handle(ev run.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if ev.Total == 0 {
-		ev.Done, ev.Total = l.ev.Done, l.ev.Total
-	}
-	if ev.TaskID == "" {
-		ev.TaskID, ev.TaskTitle = l.ev.TaskID, l.ev.TaskTitle
-	} else if ev.TaskTitle == "" && ev.TaskID == l.ev.TaskID {
-		ev.TaskTitle = l.ev.TaskTitle
-	}
+	ev = l.complete(ev)
 	l.ev = ev
+	l.tell(ev)
+	if l.screen.inPlace {
+		l.draw()
+	}
+}
+
+// complete fills in what an event leaves out because an earlier one has said it.
+func (l *live) complete(ev run.Event) run.Event {
+	old := l.ev
+	if ev.Total == 0 {
+		ev.Done, ev.Total = old.Done, old.Total
+	}
+	if ev.TaskID == "" && ev.Kind != run.EventIteration { // a review of all is about no task
+		ev.TaskID, ev.TaskTitle = old.TaskID, old.TaskTitle
+	} else if ev.TaskTitle == "" && ev.TaskID == old.TaskID {
+		ev.TaskTitle = old.TaskTitle
+	}
+	ev.Iteration, ev.Iterations = max(ev.Iteration, old.Iteration), max(ev.Iterations, old.Iterations)
+	ev.Plannings = max(ev.Plannings, old.Plannings)
+	ev.CostUSD, ev.Tokens = max(ev.CostUSD, old.CostUSD), max(ev.Tokens, old.Tokens)
+	return ev
+}
+
+// tell prints the lasting lines of an event, and notes what goes on from there.
+func (l *live) tell(ev run.Event) {
 	switch ev.Kind {
 	case run.EventRunStarted:
 		if ev.Total == 0 {
-			l.line("▶ %s: planning", ev.Text)
+			l.print("▶ %s: planning", ev.Text)
 		} else {
-			l.line("▶ %s: %d of %s done", ev.Text, ev.Done, count(ev.Total, "task"))
+			l.print("▶ %s: %d of %s done", ev.Text, ev.Done, count(ev.Total, "task"))
 		}
+		l.begin("preparing")
 	case run.EventPlanned:
 		if ev.Text != "" {
-			l.line("    %s", ev.Text)
+			l.print("    %s", ev.Text)
 		} else {
-			l.line("  planned %s", count(ev.Total, "task"))
+			l.print("  planned %s", count(ev.Total, "task"))
 		}
+		l.landed = true
 	case run.EventIteration:
+		l.landed = false
 		if ev.Role == run.RoleReviewer {
-			l.line("  iteration %d: review of the whole change", ev.Iteration)
-			break
+			l.print("  iteration %d: review of the whole change", ev.Iteration)
+		} else {
+			l.print("  iteration %d: %s %s", ev.Iteration, ev.TaskID, ev.TaskTitle)
 		}
-		l.line("  iteration %d: %s %s", ev.Iteration, ev.TaskID, ev.TaskTitle)
+		l.begin("preparing")
 	case run.EventAgentStarted:
 		if ev.Role == run.RoleReviewer && ev.TaskID != "" {
-			l.line("    another agent call verifies that it is done")
+			l.print("    another agent call verifies that it is done")
 		}
-		l.redraw("working")
-	case run.EventTaskGoesOn:
-		l.line("    … %s", ev.Text)
+		l.begin("waiting for the model")
 	case run.EventAgentActivity:
-		l.redraw(ev.Text)
+		l.begin(ev.Text)
+		l.doing.tokens = ev.Usage.Tokens()
 	case run.EventAgentFinished:
-		l.redraw("verifying")
+		l.begin("looking at what changed")
+	case run.EventGateStarted:
+		l.begin("running " + ev.Gate)
 	case run.EventGate:
-		l.line("    %s", ev.Text)
+		l.print("    %s", ev.Text)
+		l.begin("")
+	case run.EventWaiting:
+		l.print("    … %s", waiting(ev, l.now()))
+		l.begin(ev.Text)
+		l.doing.until = ev.Until
+	case run.EventTaskDone:
+		l.print("    ✓ %s (%d of %d, %s%s)", ev.TaskID, ev.Done, ev.Total, l.elapsed(), cost(ev.CostUSD))
+		l.landed = true
+	case run.EventRunEnded:
+		l.begin("")
+		l.end(ev)
+	case run.EventTaskGoesOn, run.EventGateNote, run.EventVerdict, run.EventTrouble, run.EventAttemptFailed,
+		run.EventTaskBlocked, run.EventCommitted, run.EventPersonNotified, run.EventEdited:
+		l.note(ev)
+	}
+}
+
+// note prints an event that changes nothing about what goes on.
+func (l *live) note(ev run.Event) {
+	switch ev.Kind { //nolint:exhaustive // tell has the others
+	case run.EventTaskGoesOn:
+		l.print("    … %s", ev.Text)
 	case run.EventGateNote:
-		l.line("    %s", ev.Text)
+		l.print("    %s", ev.Text)
 	case run.EventVerdict:
-		l.line("  → %s", ev.Text)
+		l.print("  → %s", ev.Text)
 	case run.EventTrouble:
-		l.line("    ! %s", ev.Text)
+		l.print("    ! %s", ev.Text)
 	case run.EventAttemptFailed:
-		l.line("    ✗ %s", ev.Text)
+		l.failed(ev)
 	case run.EventTaskBlocked:
-		l.line("    ✗ %s is blocked: %s", ev.TaskID, ev.Text)
+		l.print("    ✗ %s is blocked: %s", ev.TaskID, ev.Text)
 	case run.EventCommitted:
 		if ev.Text == "" {
-			l.line("    left uncommitted in the checkout")
+			l.print("    left uncommitted in the checkout")
 		} else {
-			l.line("    commit %.10s", ev.Text)
+			l.print("    commit %.10s", ev.Text)
 		}
-	case run.EventTaskDone:
-		l.line("    ✓ %s (%d of %d, %s%s)", ev.TaskID, ev.Done, ev.Total, l.elapsed(), cost(ev.CostUSD))
-	case run.EventWaiting:
-		l.line("    … %s", ev.Text)
-	case run.EventRunEnded:
-		l.end(ev)
-	case run.EventPersonNotified, run.EventEdited:
-		l.line("  %s", ev.Text)
+	default:
+		l.print("  %s", ev.Text)
 	}
 }
 
 func (l *live) end(ev run.Event) {
 	mark := "■"
-	if ev.End.ExitCode() == run.ExitComplete {
+	if ev.End.Complete() || ev.End == run.EndPlanned || ev.End == run.EndSingleIteration && l.landed {
 		mark = "✓"
 	}
-	said := ev.Proof.Sentence(ev.End)
-	detail := ""
-	if ev.Text != "" {
-		detail = ": " + ev.Text
+	l.print("%s %s (%s, %s%s)", mark, endWords(ev), calls(ev), l.elapsed(), cost(ev.CostUSD))
+}
+
+// waiting says how long a wait still takes, and when it ends on this machine's clock.
+func waiting(ev run.Event, now time.Time) string {
+	left := ev.Until.Sub(now).Round(time.Second)
+	if left <= 0 {
+		return ev.Text + "; retrying"
 	}
-	l.line("%s %s%s (%s, %s%s)", mark, said, detail, count(ev.Iterations, "iteration"), l.elapsed(), cost(ev.CostUSD))
+	text := fmt.Sprintf("%.0f s", left.Seconds())
+	if left > 2*time.Minute {
+		text = strings.TrimSuffix(left.Round(time.Minute).String(), "0s")
+	}
+	return fmt.Sprintf("%s; retrying in %s (%s)", ev.Text, text, ev.Until.Local().Format("15:04"))
 }
 
-// line prints a lasting line above the rewritten one.
+// calls says what a run took: calls that write the plan are no iterations.
+func calls(ev run.Event) string {
+	if ev.Plannings == 0 {
+		return count(ev.Iterations, "iteration")
+	}
+	planning := count(ev.Plannings, "planning call")
+	if ev.Iterations == 0 {
+		return planning
+	}
+	return planning + ", " + count(ev.Iterations, "iteration")
+}
+
+// begin notes what goes on from now on.
+func (l *live) begin(what string) { l.doing = doing{what: what, since: l.now()} }
+
+// line prints a lasting line.
 func (l *live) line(format string, args ...any) {
-	l.clear()
-	fmt.Fprintln(l.w, run.PrintableLine(l.mask.Mask(fmt.Sprintf(format, args...))))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.print(format, args...)
+	if l.screen.inPlace {
+		l.draw()
+	}
 }
 
-// redraw shows what goes on right now; elsewhere than on a terminal it is not
-// worth a line.
-func (l *live) redraw(what string) {
-	if !l.tty {
+func (l *live) print(format string, args ...any) { l.say(l.clean(fmt.Sprintf(format, args...))) }
+
+// say prints a lasting line of clean text in the place of the rewritten one.
+func (l *live) say(clean string) {
+	l.clear()
+	l.said = l.now()
+	fmt.Fprintln(l.w, l.paint(clean))
+}
+
+// clean is text on one line that does nothing to a terminal.
+func (l *live) clean(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) {
+			return -1 // has no width, and some turn around what follows
+		}
+		return r
+	}, run.PrintableLine(l.mask.Mask(text)))
+	if l.screen.ascii {
+		text = inASCII(text)
+	}
+	return text
+}
+
+// status is what goes on right now, on one line of clean text that fits the screen.
+func (l *live) status() string {
+	left := l.clean("  " + l.place() + " · ")
+	width := l.screen.width() - 1 // a full line would wrap on some terminals
+	right := l.clean(l.figures())
+	if width-runewidth.StringWidth(left)-runewidth.StringWidth(right) < minWidth/2 {
+		right = ""
+	}
+	room := width - runewidth.StringWidth(left) - runewidth.StringWidth(right)
+	return l.screen.cut(left+l.screen.cut(l.clean(l.words()), room)+right, width)
+}
+
+// place says where in the run it goes on.
+func (l *live) place() string {
+	switch {
+	case l.ev.Iteration == 0 && l.ev.Total == 0:
+		return "planning"
+	case l.ev.Iteration == 0:
+		return "start"
+	case l.ev.TaskID == "":
+		return fmt.Sprintf("iteration %d", l.ev.Iteration)
+	}
+	return fmt.Sprintf("iteration %d · %s", l.ev.Iteration, l.ev.TaskID)
+}
+
+// words say what goes on; a wait is counted down.
+func (l *live) words() string {
+	if l.doing.until.IsZero() {
+		return l.doing.what
+	}
+	return waiting(run.Event{Text: l.doing.what, Until: l.doing.until}, l.now())
+}
+
+// figures are the time of the step and what the run has used so far.
+func (l *live) figures() string {
+	s := ""
+	if l.doing.until.IsZero() {
+		s = " · " + l.now().Sub(l.doing.since).Round(time.Second).String()
+	}
+	if n := l.ev.Tokens + l.doing.tokens; n > 0 {
+		s += " · " + tokens(n)
+	}
+	if l.ev.CostUSD > 0 {
+		s += fmt.Sprintf(" · $%.2f", l.ev.CostUSD)
+	}
+	return s
+}
+
+// draw rewrites the line of what goes on.
+func (l *live) draw() {
+	l.clear()
+	if l.doing.what == "" {
 		return
 	}
-	l.doing = what
-	at := "planning"
-	if l.ev.TaskID != "" {
-		at = fmt.Sprintf("task %d of %d", min(l.ev.Done+1, l.ev.Total), l.ev.Total)
-	}
-	s := fmt.Sprintf("  [%s] iteration %d · %s%s · %s %s", at, l.ev.Iteration, l.elapsed(), cost(l.ev.CostUSD),
-		l.ev.TaskID, what)
-	runes := []rune(run.PrintableLine(l.mask.Mask(s)))
-	if most := l.width() - 1; len(runes) > most {
-		runes = append(runes[:most-1], '…')
-	}
-	l.clear()
-	l.status = string(runes)
-	fmt.Fprint(l.w, l.status)
+	fmt.Fprint(l.w, l.tint(dim, l.status()))
+	l.drawn = true
 }
 
 func (l *live) clear() {
-	if l.status != "" {
+	if l.drawn {
 		fmt.Fprint(l.w, "\r\x1b[K")
-		l.status = ""
+		l.drawn = false
 	}
 }
 
@@ -193,12 +336,41 @@ func (l *live) clear() {
 func (l *live) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.begin("")
 	l.clear()
 	select {
 	case <-l.stop:
 	default:
 		close(l.stop)
 	}
+}
+
+// The colours that lines have (ECMA-48, SGR).
+const (
+	bold   = "1"
+	dim    = "2"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+)
+
+// paint gives a line the colour of the mark that it begins with.
+func (l *live) paint(line string) string {
+	for _, p := range []struct{ mark, colour string }{
+		{"✓", green}, {"✗", red}, {"!", yellow}, {"→", yellow}, {"■", yellow}, {"▶", bold}, {"iteration ", bold},
+	} {
+		if strings.HasPrefix(strings.TrimLeft(line, " "), l.clean(p.mark)) {
+			return l.tint(p.colour, line)
+		}
+	}
+	return line
+}
+
+func (l *live) tint(colour, line string) string {
+	if !l.screen.colour {
+		return line
+	}
+	return "\x1b[" + colour + "m" + line + "\x1b[0m"
 }
 
 func (l *live) elapsed() string {
@@ -210,6 +382,17 @@ func cost(usd float64) string {
 		return ""
 	}
 	return fmt.Sprintf(", $%.2f", usd)
+}
+
+// tokens is a number of them, short.
+func tokens(n int64) string {
+	switch {
+	case n >= 1e6:
+		return fmt.Sprintf("%.1fM tokens", float64(n)/1e6)
+	case n >= 1e4:
+		return fmt.Sprintf("%dk tokens", n/1000)
+	}
+	return fmt.Sprintf("%d tokens", n)
 }
 
 func count(n int, what string) string {

@@ -8,11 +8,15 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 func main() {
@@ -49,37 +53,70 @@ func (i interrupted) Error() string { return "stopped by " + i.signal.String() }
 
 // realMain is the program without its process: arguments in, exit code out.
 func realMain(args []string, io stdio) int {
-	var cmd commands
+	io.err = forPeople(io.err)
+	var cmd struct {
+		commands
+		ShowVersion kong.VersionFlag `name:"version" help:"Print the version."`
+	}
 	exited := -1
 	parser, err := kong.New(&cmd,
-		kong.Name("bot"),
-		kong.Description(description),
+		kong.Name(calledAs()),
+		kong.Description(description()),
 		kong.Writers(io.out, io.err),
 		kong.Exit(func(code int) { exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.Vars{"version": versionLine()},
+		kong.Vars{"version": versionLine(), "bot": calledAs(), "iterations": strconv.Itoa(run.DefaultLimits().MaxIterations)},
 		kong.Bind(io),
 	)
 	if err != nil {
-		fmt.Fprintln(io.err, "bot:", err)
+		fmt.Fprintln(io.err, calledAs()+":", err)
 		return run.ExitFailed
 	}
-	if len(args) == 0 {
+	switch {
+	case len(args) == 0:
 		args = []string{"--help"}
+	case args[0] == "help":
+		args = append(slices.Clone(args[1:]), "--help")
+	case args[0] == completeWord:
+		complete(io.out, parser.Model, args[1:])
+		return run.ExitComplete
 	}
 	parsed, err := parser.Parse(args)
 	if exited >= 0 {
 		return exited
 	}
 	if err != nil {
-		fmt.Fprintf(io.err, "bot: %v\n  → run `%s --help` for usage\n", err, asked(err))
+		fmt.Fprintf(io.err, "%s: %s\n  → run `%s --help` for usage\n", calledAs(), plainly(err), asked(err))
 		return run.ExitUsage
 	}
 
 	ctx, stop := signalContext()
 	defer stop()
-	err = parsed.Run(bound{ctx})
+	err = parsed.Run(bound{ctx}, parser.Model)
 	return report(io.err, err)
+}
+
+// oneOf is what kong says of a word that is none of a list.
+var oneOf = strs.Lazy(`(?s)^(\S+) must be one of (\S+) but got (".*")$`)
+
+// plainly says what could not be read in words for people.
+func plainly(err error) string {
+	m := oneOf().FindStringSubmatch(err.Error())
+	if m == nil {
+		return err.Error()
+	}
+	var words []string
+	for word := range strings.SplitSeq(m[2], ",") {
+		if word = strings.Trim(word, `"`); word != "" {
+			words = append(words, word)
+		}
+	}
+	last := len(words) - 1
+	choice := words[last]
+	if last > 0 {
+		choice = strings.Join(words[:last], ", ") + " or " + words[last]
+	}
+	return fmt.Sprintf("unknown %s %s: use %s", strings.Trim(m[1], "[]<>"), m[3], choice)
 }
 
 // asked is the command that could not be read, or the program's own name where it
@@ -87,7 +124,7 @@ func realMain(args []string, io stdio) int {
 func asked(err error) string {
 	wrong, ok := errors.AsType[*kong.ParseError](err)
 	if !ok || wrong.Context == nil || wrong.Context.Selected() == nil {
-		return "bot"
+		return calledAs()
 	}
 	return wrong.Context.Selected().FullPath()
 }
@@ -104,13 +141,13 @@ func report(w io.Writer, err error) int {
 		return coder.ExitCode()
 	}
 	if user, ok := errors.AsType[*run.UserError](err); ok {
-		fmt.Fprintf(w, "bot: %s\n", user.Message)
+		fmt.Fprintf(w, "%s: %s\n", calledAs(), user.Message)
 		if user.Hint != "" {
 			fmt.Fprintf(w, "  → %s\n", user.Hint)
 		}
 		return run.ExitUsage
 	}
-	fmt.Fprintf(w, "bot: %v\n", err)
+	fmt.Fprintf(w, "%s: %v\n", calledAs(), err)
 	return run.ExitFailed
 }
 

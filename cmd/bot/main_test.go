@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -57,6 +58,9 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	// Each httptest.Server that closes also closes the idle connections of the default
+	// transport, and a POST of a test beside it that is just about to use one fails.
+	http.DefaultTransport = struct{ http.RoundTripper }{http.DefaultTransport}
 	testscript.Main(hurried{m}, map[string]func(){
 		"bot": func() {
 			os.Exit(realMain(os.Args[1:], stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr}))

@@ -17,18 +17,26 @@ func environmentMask(more ...string) *redact.Masker {
 // secretName finds variables that hold secrets, by the custom of naming them so.
 var secretName = regexp.MustCompile(`(?i)(^|_)(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASS|PAT|CREDENTIALS?)$`)
 
+// addressName finds variables that hold addresses of proxies and registries, in which
+// there may be a password. Those of data bases are none: on most machines theirs are
+// words like "postgres".
+var addressName = regexp.MustCompile(`(?i)PROXY$|REGISTRY$|INDEX_URL$|_BASE_URL$|^GO(FLAGS|SUMDB|NOSUMDB)$`)
+
 // minEnvSecret is the least length of a value that is masked: shorter ones are
 // rather settings.
 const minEnvSecret = 8
 
-// environmentSecrets are the values of variables that are named like secrets.
-// What names a file is none.
+// environmentSecrets are the values of variables that are named like secrets, and the
+// passwords in addresses. What names a file is none.
 func environmentSecrets(environ []string) []string {
 	var values []string
 	for _, kv := range environ {
 		name, value, _ := strings.Cut(kv, "=")
 		if secretName.MatchString(name) && len(value) >= minEnvSecret && !strings.HasPrefix(value, "/") {
 			values = append(values, value)
+		}
+		if addressName.MatchString(name) {
+			values = append(values, redact.Logins(value)...)
 		}
 	}
 	return values
@@ -48,10 +56,17 @@ func (m maskedWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// below is the writer that is masked, to ask whether it is a terminal.
+// below is the writer that is masked or spelled in ASCII, to ask whether it is a
+// terminal.
 func below(w io.Writer) io.Writer {
-	if m, ok := w.(maskedWriter); ok {
-		return m.w
+	for {
+		switch over := w.(type) {
+		case maskedWriter:
+			w = over.w
+		case asciiWriter:
+			w = over.w
+		default:
+			return w
+		}
 	}
-	return w
 }

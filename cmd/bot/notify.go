@@ -154,7 +154,7 @@ type notifyCmd struct {
 // notifyTestCmd is `bot notify test`.
 type notifyTestCmd struct {
 	Config string   `help:"The server's configuration (default: ralph.yaml, unless --notify or a variable gives an address)." placeholder:"FILE" type:"path"`
-	Notify []string `env:"RALPH_NOTIFY" sep:" " help:"An address to use instead of the configured ones, as for bot run; repeatable." placeholder:"ADDRESS"`
+	Notify []string `env:"RALPH_NOTIFY" sep:" " help:"An address to use instead of the configured ones, as for ${bot} run; repeatable." placeholder:"ADDRESS"`
 }
 
 // Run sends the messages.
@@ -182,15 +182,15 @@ func (c *notifyTestCmd) Run(ctx bound, io stdio) error {
 	}
 	defer n.Drop()
 	results := n.Test(ctx, time.Now())
-	broken := 0
+	broken, out := 0, forPeople(io.out)
 	for _, t := range to {
 		kind, _ := t.Kind() // it was opened
 		if err := results[t.Name]; err != nil {
 			broken++
-			fmt.Fprintf(io.out, "✗ %-15s %s: %v\n", t.Name, kind, err)
+			fmt.Fprintf(out, "✗ %-15s %s: %v\n", t.Name, kind, err)
 			continue
 		}
-		fmt.Fprintf(io.out, "✓ %-15s %s accepted the message\n", t.Name, kind)
+		fmt.Fprintf(out, "✓ %-15s %s accepted the message\n", t.Name, kind)
 	}
 	if broken > 0 {
 		return ended{run.ExitFailed}

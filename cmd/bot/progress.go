@@ -81,8 +81,13 @@ func readTaskFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	if !info.Mode().IsRegular() || info.Size() > progress.MaxSize {
-		return nil, &run.UserError{Message: name + " is not a file of at most 1 MiB", Hint: "name a file with tasks"}
+	switch {
+	case info.IsDir():
+		return nil, &run.UserError{Message: name + " is a folder", Hint: "name a file with tasks in it"}
+	case !info.Mode().IsRegular():
+		return nil, &run.UserError{Message: name + " is not a regular file", Hint: "name a file with tasks"}
+	case info.Size() > progress.MaxSize:
+		return nil, &run.UserError{Message: name + " is larger than 1 MiB", Hint: "split it into several files"}
 	}
 	src, err := os.ReadFile(name) //nolint:gosec // G304: the file a person named on the command line
 	if err != nil {
@@ -141,7 +146,7 @@ func (c *showCmd) Run(io stdio) error {
 	if c.JSON {
 		return printJSON(io.out, newShown(f, p))
 	}
-	return showPlan(io.out, f, p)
+	return showPlan(forPeople(io.out), f, p)
 }
 
 func newShown(f *formats.File, p formats.Plan) shown {
@@ -323,11 +328,11 @@ type convertCmd struct {
 
 // Help is shown below the flags.
 func (c *convertCmd) Help() string {
-	return `Prints to stderr what the new format cannot hold. An existing prd.json that is finished or belongs to another branch is moved to archive/ first, as ralph.sh does.
+	return fmt.Sprintf(`Prints to stderr what the new format cannot hold. An existing prd.json that is finished or belongs to another branch is moved to archive/ first, as ralph.sh does.
 
-bot run already writes finished tasks back to the plan's own file. To copy a run's state into another file of the same plan:
+%[1]s run already writes finished tasks back to the plan's own file. To copy a run's state into another file of the same plan:
 
-  bot progress convert .ralph/prd/progress.md --into prd.json`
+  %[1]s progress convert .ralph/prd/progress.md --into prd.json`, calledAs())
 }
 
 // converted is what `bot progress convert --json` prints.
@@ -375,16 +380,16 @@ func (c *convertCmd) Run(io stdio) error {
 // tell says what was done.
 func (c *convertCmd) tell(io stdio, out converted) error {
 	if out.Archive != "" {
-		fmt.Fprintf(io.err, "bot: moved the existing PRD to %s\n", out.Archive)
+		fmt.Fprintf(io.err, "%s: moved the existing PRD to %s\n", calledAs(), out.Archive)
 	}
 	for _, l := range out.Lost {
-		fmt.Fprintf(io.err, "bot: not in the %s file: %s\n", out.To, plain(l))
+		fmt.Fprintf(io.err, "%s: not in the %s file: %s\n", calledAs(), out.To, plain(l))
 	}
 	for _, id := range out.Unknown {
-		fmt.Fprintf(io.err, "bot: %s has no task %s\n", c.Into, plain(id))
+		fmt.Fprintf(io.err, "%s: %s has no task %s\n", calledAs(), c.Into, plain(id))
 	}
 	if c.Into != "" {
-		fmt.Fprintf(io.err, "bot: %s changed in %s\n", count(len(out.Changed), "task"), c.Into)
+		fmt.Fprintf(io.err, "%s: %s changed in %s\n", calledAs(), count(len(out.Changed), "task"), c.Into)
 	}
 	for _, text := range out.Files {
 		if _, err := fmt.Fprint(io.out, text); err != nil {

@@ -20,7 +20,7 @@ tasks:
 	s := st.serve()
 	issue := st.label("Say hello", "- [ ] one\n- [ ] two\n")
 	state := st.ended(s.store, issue)
-	if state.End != run.EndFailed || state.Strikes != 3 || state.Attempts["T2"] != 0 {
+	if state.End != run.EndFailed || state.Strikes != 1 || state.Attempts["T2"] != 0 {
 		t.Fatalf("ended %s after %d strikes, attempts %v: %s", state.End, state.Strikes, state.Attempts, state.EndDetail)
 	}
 	comments := st.issue(issue.Number).Comments

@@ -143,6 +143,8 @@ type findingLine struct {
 type heldLine struct {
 	Task  string   `json:"task"`
 	Paths []string `json:"paths"`
+	// More is how many paths there are beyond these.
+	More int `json:"more,omitempty"`
 	// Patch makes it of the commit, "" where it is too large to be kept.
 	Patch string `json:"patch"`
 	// PatchPath is the file that bot run put it into, "" for none.
@@ -199,7 +201,7 @@ func newResult(s loop.State) (result, error) {
 		r.Findings = append(r.Findings, findingLine{Rule: f.Rule, Path: f.Path, Text: f.Text})
 	}
 	for _, h := range s.Held {
-		line := heldLine{Task: h.TaskID, Patch: h.Patch}
+		line := heldLine{Task: h.TaskID, Patch: h.Patch, More: h.More}
 		for _, p := range h.Paths {
 			line.Paths = append(line.Paths, p.Path)
 		}

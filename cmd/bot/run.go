@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,6 +49,7 @@ type runCmd struct {
 	Once       bool     `help:"Stop after one iteration."`
 	Branch     string   `xor:"place" help:"Work on this branch, created from the default branch if needed. Default: the branch named in a prd.json, else the plan's own branch, unless you have checked out a branch of your own." placeholder:"NAME"`
 	Here       bool     `xor:"place" help:"Work on the branch that is checked out now."`
+	Worktree   *bool    `negatable:"" env:"RALPH_WORKTREE" help:"Leave your checkout as it is and commit beside it, on a branch other than the one that is checked out. --no-worktree checks that branch out instead. Default: beside, if the branch is not the one that is checked out."`
 	Branches   string   `name:"branch-template" env:"RALPH_BRANCH_TEMPLATE" default:"ralph/{issue}" help:"The name of the plan's own branch; {issue} is replaced by the plan's name. Without {issue} it means the same as --branch (default: ${default})." placeholder:"NAME"`
 	NoCommit   bool     `name:"no-commit" help:"Leave the work uncommitted in the checkout. A line DO_NOT_COMMIT in the plan does the same."`
 	Push       bool     `help:"After the run, push the branch to its remote if there are new commits; never force."`
@@ -55,6 +57,8 @@ type runCmd struct {
 	Restart    bool     `help:"Discard an interrupted run of this plan and start over from the branch."`
 	DryRun     bool     `name:"dry-run" help:"Show what would happen without doing it: branch, tasks, checks, agent, limits."`
 	JSON       bool     `name:"json" help:"Print one JSON document on stdout at the end."`
+
+	UseLogin bool `name:"use-login" help:"Use this machine's login of Claude Code or Codex instead of a key. It stays with the bot; docs/security.md says what that exposes."`
 
 	Price []string `env:"RALPH_PRICE" sep:";" help:"A model's price in dollars per million tokens, if the built-in list lacks it or differs; repeatable." placeholder:"MODEL=INPUT,OUTPUT"`
 
@@ -93,6 +97,9 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	if err := c.checkBranches(); err != nil {
 		return err
 	}
+	if err := checkImage(c.Sandbox, c.Image); err != nil {
+		return err
+	}
 	if err := c.countCalls(); err != nil {
 		return err
 	}
@@ -100,7 +107,7 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	backend, err := c.lookup(self, c.Sandbox)
+	backend, err := c.lookup(ctx, self, c.Sandbox)
 	if err != nil {
 		return err
 	}
@@ -130,9 +137,20 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	if c.DryRun {
 		return c.dryRun(ctx, io, opts)
 	}
+	upstreams, err := c.upstreams(backend)
+	if err != nil {
+		return err
+	}
+	if len(backend.Keys()) > 0 {
+		for _, u := range upstreams {
+			if err := u.Reach(ctx); err != nil {
+				return err
+			}
+		}
+	}
 	box, err := openSandbox(ctx, c.Sandbox, docker.Options{
 		Self: self, Image: cmp.Or(c.Image, c.user.Sandbox.Image), DataDir: data,
-	}, c.LocalIsolation, c.Devcontainer != string(config.DevcontainerOff))
+	}, c.LocalIsolation, []string{dir, filepath.Join(dir, ".env"), filepath.Join(dir, ".git")}, c.Devcontainer != string(config.DevcontainerOff))
 	if err != nil {
 		return err
 	}
@@ -143,13 +161,17 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	if err != nil {
 		return err
 	}
-	models, err := c.gateway(backend, prices)
+	models, err := c.gateway(backend, upstreams, prices)
 	if err != nil {
 		return err
 	}
 
 	tell := c.notifyFlags.config()
-	mask := environmentMask(notifySecrets(tell.Targets)...)
+	secrets := notifySecrets(tell.Targets)
+	for _, u := range upstreams {
+		secrets = append(secrets, u.APIKey, u.AuthToken)
+	}
+	mask := environmentMask(secrets...)
 	kept := transcript.Open(transcriptsDir(data), mask)
 	screen := newLive(io.err, time.Now, mask)
 	defer screen.close()
@@ -180,7 +202,9 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 		return err
 	}
 	remote, failed := c.push(ctx, git, dir, s)
-	err = c.tell(ctx, io, s, kept, mask, sandbox.Describe(box), remote)
+	after := newEnding(context.WithoutCancel(ctx), git, dir, s, kept)
+	after.pushed = remote != ""
+	err = c.tell(ctx, io, s, after, kept, mask, sandbox.Describe(box), remote)
 	if failed != nil {
 		report(maskedWriter{io.err, mask}, failed)
 		err = cmp.Or[error](err, ended{run.ExitFailed})
@@ -238,6 +262,7 @@ func (c *runCmd) options(dir, data string, git *gitrepo.Git, backend agent.Backe
 		Image: c.Image, Devcontainer: config.Devcontainer(c.Devcontainer), Model: c.Model, Limits: c.limits(),
 		Defaults: inline.Defaults{Image: c.user.Sandbox.Image, Model: c.user.Agent.Model, Limits: c.user.Limits},
 		Branches: run.BranchTemplate(c.Branches), Branch: c.Branch, Here: c.Here,
+		Switch: c.Worktree != nil && !*c.Worktree, Apart: c.Worktree != nil && *c.Worktree,
 		Once: c.Once, Review: c.review(), NoCommit: c.NoCommit, AllowDirty: c.AllowDirty, NoDetect: c.NoGates,
 		Restart: c.Restart, Now: time.Now,
 	}
@@ -250,6 +275,17 @@ func (c *runCmd) options(dir, data string, git *gitrepo.Git, backend agent.Backe
 		opts.Gates = append(opts.Gates, gate.Gate{Command: command})
 	}
 	return opts
+}
+
+// checkImage refuses an image that nothing would be started from.
+func checkImage(sandbox, image string) error {
+	if image == "" || sandbox == agent.SandboxDocker {
+		return nil
+	}
+	return &run.UserError{
+		Message: "--image is for --sandbox docker; the local sandbox has no images",
+		Hint:    "add --sandbox docker, or leave out --image",
+	}
 }
 
 // checkBranches checks what was said of branches. A template that names a single
@@ -266,6 +302,11 @@ func (c *runCmd) checkBranches() error {
 		return &run.UserError{
 			Message: "--branch-template: " + err.Error(),
 			Hint:    "omit it, or use a name such as " + string(run.DefaultBranchTemplate),
+		}
+	}
+	if c.Worktree != nil && *c.Worktree && (c.Here || c.NoCommit) {
+		return &run.UserError{
+			Message: "--worktree leaves your checkout as it is, and --here and --no-commit work in it", Hint: "use only one of them",
 		}
 	}
 	if c.Branch != "" && c.NoCommit {
@@ -296,7 +337,7 @@ func (c *runCmd) countCalls() error {
 
 // tell prints the end of a run and turns it into the exit code.
 func (c *runCmd) tell(
-	ctx context.Context, io stdio, s loop.State, kept *transcript.Store, mask *redact.Masker, box, remote string,
+	ctx context.Context, io stdio, s loop.State, after ending, kept *transcript.Store, mask *redact.Masker, box, remote string,
 ) error {
 	io.out, io.err = maskedWriter{io.out, mask}, maskedWriter{io.err, mask}
 	for line := range strings.Lines(diagnostics(s)) {
@@ -321,10 +362,7 @@ func (c *runCmd) tell(
 			return err
 		}
 	} else {
-		fmt.Fprint(io.out, runSummary(s)+heldSummary(held))
-		if remote != "" {
-			fmt.Fprintf(io.out, "Pushed %s to %s.\n", s.Branch, remote)
-		}
+		fmt.Fprint(forPeople(io.out), heldSummary(held)+pushedTo(s.Branch, remote)+after.summary(s))
 	}
 	return exitOf(ctx, s.End)
 }
@@ -342,32 +380,6 @@ func exitOf(ctx context.Context, end run.EndReason) error {
 	return ended{code}
 }
 
-// runSummary is the last a person reads on stdout.
-func runSummary(s loop.State) string {
-	n := landed(s)
-	retry := ""
-	waits := s.End == run.EndBlocked || s.End == run.EndAwaitingPerson && len(s.Needs) > 0
-	if waits && (n > 0 || s.Iteration == 0) { // otherwise the next run begins anew
-		retry = fmt.Sprintf("To retry a blocked task, describe it better, remove its (blocked: …) from %s, commit that, and run the plan again.\n", s.ProgressPath)
-	}
-	switch {
-	case len(s.Questions) > 0:
-		return fmt.Sprintf("%s does not say clearly what to do:\n- %s\nAnswer these questions in the plan and run it again, or run it as it is with --ask=never.\n",
-			s.Subject.PlanFile, strings.Join(s.Questions, "\n- "))
-	case s.End == run.EndPlanned:
-		return fmt.Sprintf("The plan is in %s. Edit it if you like, then run it.\n", s.ProgressPath)
-	case n > 0:
-		return fmt.Sprintf("%s on %s; the plan and the learnings are in %s.\n%s", count(n, "new commit"), s.Branch,
-			s.ProgressPath, retry)
-	case s.NoCommit && len(s.Commits) > 0:
-		return "The work is uncommitted in your checkout.\n"
-	case s.End.Complete():
-		return fmt.Sprintf("All tasks in %s were already done.\n", s.ProgressPath)
-	default:
-		return "Nothing was committed.\n" + retry
-	}
-}
-
 // lookGit finds git, or says how to get it.
 func lookGit() (string, error) {
 	path, err := proc.Look("git")
@@ -378,10 +390,10 @@ func lookGit() (string, error) {
 }
 
 // openSandbox makes the sandbox and checks that it can be used. d is what is to
-// be known of this machine where it is docker, isolation is for local. ownImage:
-// the repository may name the image.
+// be known of this machine where it is docker, isolation is for local, and so is
+// hide, what commands must not see. ownImage: the repository may name the image.
 func openSandbox(
-	ctx context.Context, kind string, d docker.Options, isolation string, ownImage bool,
+	ctx context.Context, kind string, d docker.Options, isolation string, hide []string, ownImage bool,
 ) (sandbox.Sandbox, error) {
 	var box sandbox.Sandbox
 	var err error
@@ -398,7 +410,8 @@ func openSandbox(
 		}
 		box, err = docker.New(d)
 	default:
-		box, err = local.New(local.Options{Self: d.Self, Isolation: local.Isolation(isolation), Hide: []string{d.DataDir}}) //nolint:contextcheck // it tries bubblewrap once, for all
+		hide = slices.Concat([]string{d.DataDir}, hide, secretFiles(os.Environ()))
+		box, err = local.New(local.Options{Self: d.Self, Isolation: local.Isolation(isolation), Hide: hide}) //nolint:contextcheck // it tries bubblewrap once, for all
 	}
 	if err != nil {
 		return nil, err
@@ -407,6 +420,20 @@ func openSandbox(
 		return nil, err
 	}
 	return box, nil
+}
+
+// secretFiles are the files that variables name as the place of a secret.
+func secretFiles(environ []string) []string {
+	var out []string
+	for _, kv := range environ {
+		name, path, _ := strings.Cut(kv, "=")
+		// Certificates are no secret, and every program reads them.
+		certificates := strings.HasSuffix(name, "CERT_FILE") || strings.HasSuffix(name, "CERTS_FILE")
+		if strings.HasSuffix(name, "_FILE") && !certificates && filepath.IsAbs(path) {
+			out = append(out, path)
+		}
+	}
+	return out
 }
 
 // installation is the mark of this data directory on containers. It is made at
@@ -439,51 +466,103 @@ func reap(ctx context.Context, box sandbox.Sandbox) error {
 	return err
 }
 
-// gateway says how the gateway is opened, where one is needed: for a container,
-// which has no network and no key.
-func (c *runCmd) gateway(
-	backend agent.Backend, prices run.Prices,
-) (func(spend.Ledger) (*host.Gateway, func(), error), error) {
-	if c.Sandbox != agent.SandboxDocker {
-		if len(c.Egress) > 0 {
-			return nil, &run.UserError{
-				Message: "--egress needs --sandbox=docker", Hint: "the local sandbox shares this host's whole network",
+// gated says whether commands reach nothing but the gateway.
+func (c *runCmd) gated() bool {
+	return config.Sandbox{Kind: c.Sandbox, LocalIsolation: c.LocalIsolation}.Gated()
+}
+
+// upstreams are the endpoints that the agent's requests go to, with the key of the
+// environment, or with the person's own login.
+func (c *runCmd) upstreams(backend agent.Backend) ([]gateway.Upstream, error) {
+	if !c.UseLogin {
+		if err := checkKey(backend, os.Getenv); err != nil {
+			return nil, err
+		}
+		return upstreamsOf(backend, upstreamIn(os.Getenv))
+	}
+	return upstreamsOf(backend, func(api run.Provider) (gateway.Upstream, error) {
+		u, err := upstreamIn(os.Getenv)(api)
+		if err != nil {
+			return u, err
+		}
+		if u, err = loginOf(backend.Name(), u, time.Now()); err == nil && u.Account != "" && c.gated() {
+			err = &run.UserError{
+				Message: "a ChatGPT login has no budgets that could be kept, which --sandbox docker and --local-isolation bwrap promise",
+				Hint:    "use it with --sandbox local, or set OPENAI_API_KEY",
 			}
 		}
+		return u, err
+	})
+}
+
+// gateway says how the gateway is opened: for what has no network and no key, and on
+// loopback for agents in the local sandbox, so that the key stays here and what the
+// provider refuses is known at once. nil where the agent reaches its model by itself.
+func (c *runCmd) gateway(
+	backend agent.Backend, upstreams []gateway.Upstream, prices run.Prices,
+) (func(spend.Ledger) (*host.Gateway, func(), error), error) {
+	cfg := gateway.Config{Upstreams: upstreams, FinalLimit: finalLimit(backend), Watch: newWatch()}
+	switch {
+	case !c.gated() && len(c.Egress) > 0:
+		return nil, &run.UserError{
+			Message: "--egress needs --sandbox=docker or --local-isolation=bwrap",
+			Hint:    "the local sandbox shares this host's whole network",
+		}
+	case !c.gated() && (len(backend.Keys()) == 0 || backend.HoldsCredential()):
 		return nil, nil //nolint:nilnil // no gateway is an answer
+	case !c.gated():
+		cfg.Unmetered = true
+	case backend.HoldsCredential():
+		return nil, &run.UserError{
+			Message: fmt.Sprintf("the agent %s needs its own server and key, which --local-isolation=bwrap keeps from agents", c.Agent),
+			Hint:    "use --local-isolation=auto, or another agent",
+		}
+	case len(upstreams)+len(c.Egress) == 0:
+		return nil, nil //nolint:nilnil // likewise
+	default:
+		cfg.Egress = c.Egress
 	}
-	upstreams, err := upstreamsOf(backend, upstreamIn(os.Getenv))
-	if err != nil || len(upstreams)+len(c.Egress) == 0 {
-		return nil, err
+	return func(ledger spend.Ledger) (*host.Gateway, func(), error) { return openGateway(cfg, ledger, prices) }, nil
+}
+
+// openGateway serves a gateway for one run, and gives how to close it.
+func openGateway(cfg gateway.Config, ledger spend.Ledger, prices run.Prices) (*host.Gateway, func(), error) {
+	key := []byte(rand.Text())
+	cfg.Key, cfg.Meter = key, spend.NewMeter(ledger, prices)
+	handler, err := gateway.NewHandler(cfg)
+	if err != nil {
+		return nil, nil, err
 	}
-	return func(ledger spend.Ledger) (*host.Gateway, func(), error) {
-		key, meter := []byte(rand.Text()), spend.NewMeter(ledger, prices)
-		handler, err := gateway.NewHandler(gateway.Config{
-			Upstreams: upstreams, FinalLimit: finalLimit(backend), Egress: c.Egress, Key: key, Meter: meter,
-		})
-		if err != nil {
+	gw := &host.Gateway{
+		Token: func(start string) string { return gateway.Token(key, start) }, Meter: cfg.Meter,
+		NoModels: len(cfg.Upstreams) == 0, Egress: cfg.Egress, Watch: cfg.Watch, Unmetered: cfg.Unmetered,
+		ProxyToken: func(start string) string { return gateway.ProxyToken(key, start) },
+	}
+	var server *gateway.Server
+	dir := ""
+	if cfg.Unmetered {
+		if server, err = gateway.ListenLoopback(handler); err != nil {
 			return nil, nil, err
 		}
-		dir, err := os.MkdirTemp("", "ralph-gw-")
-		if err != nil {
+		gw.BaseURL = server.BaseURL()
+	} else {
+		if dir, err = os.MkdirTemp("", "ralph-gw-"); err != nil {
 			return nil, nil, fmt.Errorf("make a directory for the model proxy: %w", err)
 		}
-		server, err := gateway.Listen(dir, handler)
-		if err != nil {
+		if server, err = gateway.Listen(dir, handler); err != nil {
 			return nil, nil, errors.Join(err, os.RemoveAll(dir))
 		}
-		closeAll := func() {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			defer cancel()
-			_ = server.Close(ctx) // the agents it served have ended
+		gw.Dir = server.Dir()
+	}
+	closeAll := func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = server.Close(ctx) // the agents it served have ended
+		if dir != "" {
 			_ = os.RemoveAll(dir)
 		}
-		token := func(start string) string { return gateway.Token(key, start) }
-		return &host.Gateway{
-			Dir: server.Dir(), Token: token, Meter: meter, NoModels: len(upstreams) == 0,
-			Egress: c.Egress, ProxyToken: func(start string) string { return gateway.ProxyToken(key, start) },
-		}, closeAll, nil
-	}, nil
+	}
+	return gw, closeAll, nil
 }
 
 // prices are the list prices with those of --price before them.

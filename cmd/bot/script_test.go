@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,6 +46,9 @@ func TestScripts(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := untilDeadline(t)
 	t.Cleanup(cancel) // when the last script has ended
+	// Somebody who answers is all that agents of scripts need of a model's endpoint.
+	endpoint := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(endpoint.Close)
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
@@ -54,6 +59,9 @@ func TestScripts(t *testing.T) {
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(env.WorkDir, "cache"))
 			env.Setenv("RALPH_DATA_DIR", filepath.Join(env.WorkDir, "data"))
 			env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+			env.Setenv("ANTHROPIC_BASE_URL", endpoint.URL)
+			// Most scripts look at the work where they stand; beside.txtar does not.
+			env.Setenv("RALPH_WORKTREE", "false")
 			for _, name := range []string{"GORACE", "GOGC"} {
 				env.Setenv(name, os.Getenv(name))
 			}
@@ -99,8 +107,10 @@ func start(ts *testscript.TestScript, extra []string, args []string) (*exec.Cmd,
 	for _, name := range []string{
 		"PATH", "HOME", "XDG_CACHE_HOME", "RALPH_DATA_DIR", "RALPH_BRANCH_TEMPLATE", "GIT_CONFIG_NOSYSTEM", "GOCACHE",
 		"TMPDIR", "WORK",
-		"GORACE", "GOGC", "DOCKER_HOST", "RALPH_WEBHOOK_SECRET", "ANTHROPIC_API_KEY", "RALPH_LOCAL_ISOLATION",
-		"RALPH_CUSTOM_NOTIFY_SCRIPT", "RALPH_SLACK_WEBHOOK_URL",
+		"GORACE", "GOGC", "DOCKER_HOST", "RALPH_WEBHOOK_SECRET", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL",
+		"RALPH_LOCAL_ISOLATION",
+		"RALPH_CUSTOM_NOTIFY_SCRIPT", "RALPH_SLACK_WEBHOOK_URL", "LC_ALL", "CLICOLOR_FORCE",
+		"RALPH_WORKTREE",
 	} {
 		if value := ts.Getenv(name); value != "" {
 			cmd.Env = append(cmd.Env, name+"="+value)

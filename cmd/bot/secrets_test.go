@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/run"
@@ -117,5 +118,39 @@ tasks:
 		if !strings.Contains(seen[where], want) {
 			t.Errorf("%s does not say %q:\n%.2000s", where, want, seen[where])
 		}
+	}
+}
+
+// TestGatedLocalAgentsHoldNoKey: where bubblewrap is required the gateway holds the
+// credential, as for containers; elsewhere the agent does.
+func TestGatedLocalAgentsHoldNoKey(t *testing.T) {
+	t.Parallel()
+	for isolation, gated := range map[string]bool{"bwrap": true, "auto": false, "none": false} {
+		cfg := config.DefaultServer()
+		cfg.DataDir, cfg.Model.APIKey = t.TempDir(), "key-of-the-model"
+		cfg.Sandbox.Kind, cfg.Sandbox.LocalIsolation = config.SandboxLocal, isolation
+		backend, err := agent.Lookup(config.AgentClaude, agentOptions(cfg, ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		models, err := serverModels(cfg, backend, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (models != nil) != gated || (credentials(cfg) == nil) != gated {
+			t.Errorf("%s: gateway %v, credentials of the agent %v", isolation, models != nil, credentials(cfg) != nil)
+		}
+	}
+}
+
+// TestSecretFiles are those of every variable that names one.
+func TestSecretFiles(t *testing.T) {
+	t.Parallel()
+	got := secretFiles([]string{
+		"RALPH_PRIVATE_KEY_FILE=/etc/app.pem", "SSL_CERT_FILE=/etc/ssl/ca.pem",
+		"CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE=/etc/ssl/ca.pem", "OTHER_FILE=relative", "FILE=/x", "HOME=/root",
+	})
+	if len(got) != 1 || got[0] != "/etc/app.pem" {
+		t.Errorf("%q", got)
 	}
 }

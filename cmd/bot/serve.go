@@ -33,6 +33,7 @@ import (
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/host"
+	"github.com/org/ralph-action/internal/httpd"
 	"github.com/org/ralph-action/internal/notify"
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/redact"
@@ -54,8 +55,8 @@ func (c *serveCmd) Run(ctx bound, io stdio) error {
 	if err != nil {
 		return err
 	}
-	log := newLogger(cfg.Log, maskedWriter{io.err, serverMask(cfg)})
-	app, err := newApp(ctx, cfg, log, observers{})
+	log := newLogger(cfg.Log, maskedWriter{below(io.err), serverMask(cfg)})
+	app, err := newApp(ctx, cfg, log, observers{watch: logRuns(log)})
 	if err != nil {
 		return err
 	}
@@ -91,6 +92,26 @@ func newLogger(cfg config.Log, w io.Writer) zerolog.Logger {
 		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: !isTerminal(below(w))}
 	}
 	return zerolog.New(w).Level(level).With().Timestamp().Logger()
+}
+
+// logRuns logs what an operator wants to know of each run: that it began, what it has
+// landed, and how it ended.
+func logRuns(log zerolog.Logger) func(run.Event) {
+	return func(ev run.Event) {
+		line := log.Info().Str("run", string(ev.Run)).Str("repo", ev.Repo).Str("subject", run.PrintableLine(ev.Subject))
+		switch ev.Kind { //nolint:exhaustive // the others are for who watches one run
+		case run.EventRunStarted:
+			line.Int("tasks", ev.Total).Int("done", ev.Done).Msg("run began")
+		case run.EventTaskDone:
+			line.Str("task", ev.TaskID).Int("tasks", ev.Total).Int("done", ev.Done).Float64("cost_usd", run.Dollars(ev.CostUSD)).
+				Msg("task landed")
+		case run.EventRunEnded:
+			line.Str("end", string(ev.End)).Str("detail", run.PrintableLine(ev.Text)).Int("iterations", ev.Iterations).
+				Float64("cost_usd", run.Dollars(ev.CostUSD)).Str("took", ev.Duration.Round(time.Second).String()).Msg("run ended")
+		default:
+			line.Discard()
+		}
+	}
 }
 
 // app is the GitHub App as one process serves it.
@@ -165,18 +186,18 @@ func newParts(
 	if err != nil {
 		return nil, err
 	}
-	backend, err := lookupAgent(cfg.Agent.Name, cfg.Sandbox.Kind, agentOptions(cfg, obs.self))
+	backend, err := lookupAgent(ctx, cfg.Agent.Name, cfg.Sandbox.Kind, agentOptions(cfg, obs.self))
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Sandbox.Kind == config.SandboxDocker && len(backend.Providers())+len(cfg.Egress) > 0 {
+	if cfg.Sandbox.Gated() && len(backend.Providers())+len(cfg.Egress) > 0 {
 		if err := reconcile.CheckDataDir(cfg.DataDir); err != nil {
 			return nil, err
 		}
 	}
 	box, err := openSandbox(ctx, cfg.Sandbox.Kind, docker.Options{
 		Self: obs.self, Image: cfg.Sandbox.Image, DataDir: cfg.DataDir, HostPaths: cfg.Sandbox.HostPaths,
-	}, cfg.Sandbox.LocalIsolation, false)
+	}, cfg.Sandbox.LocalIsolation, cfg.Private, false)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +208,7 @@ func newParts(
 
 	p := &parts{github: gh}
 	if p.store, err = store.Open(ctx, filepath.Join(cfg.DataDir, storeFile)); err != nil {
-		return nil, err
+		return nil, unusableStore(err)
 	}
 	defer func() {
 		if err != nil {
@@ -225,6 +246,24 @@ func newParts(
 	p.reconcile.Transcripts = transcript.Open(transcriptsDir(cfg.DataDir), mask)
 	p.reconcile.TranscriptLimits = transcript.Limits(cfg.Transcripts)
 	return p, nil
+}
+
+// unusableStore says what to do about a database that cannot be opened.
+func unusableStore(err error) error {
+	switch {
+	case errors.Is(err, store.ErrNewer):
+		return &run.UserError{
+			Message: err.Error(), Err: err,
+			Hint: "install the version that was here before, or go back to a copy of data_dir from before the upgrade",
+		}
+	case errors.Is(err, store.ErrDamaged):
+		return &run.UserError{
+			Message: err.Error(), Err: err,
+			Hint: "restore a copy of data_dir; without one, move the file away: open runs are forgotten, their branches stay",
+		}
+	default:
+		return err
+	}
 }
 
 // newApp wires the App together and prepares its data directory.
@@ -283,10 +322,10 @@ func serverGates(gates []config.Gate) []gate.Gate {
 	return out
 }
 
-// serverModels is what is behind the gateway, nil where there is none: in the
-// local sandbox the agent brings its own credentials, and has a network.
+// serverModels is what is behind the gateway, nil where there is none: the agent
+// then brings its own credentials, and has a network.
 func serverModels(cfg config.Server, backend agent.Backend, ledger spend.Ledger) (*reconcile.Models, error) {
-	if cfg.Sandbox.Kind != config.SandboxDocker {
+	if !cfg.Sandbox.Gated() {
 		return nil, nil //nolint:nilnil // no gateway is an answer
 	}
 	upstreams, err := upstreamsOf(backend, upstreamFrom(cfg.Model))
@@ -300,7 +339,8 @@ func serverModels(cfg config.Server, backend agent.Backend, ledger spend.Ledger)
 	return &reconcile.Models{
 		Gateway: gateway.Config{
 			Upstreams: upstreams, FinalLimit: finalLimit(backend), Models: cfg.Model.Allowed, Egress: cfg.Egress,
-			Meter: spend.NewMeter(ledger, run.ListPrices().With(cfg.Model.Prices)),
+			Meter:    spend.NewMeter(ledger, run.ListPrices().With(cfg.Model.Prices)),
+			InFlight: gateway.NewInFlight(), Watch: newWatch(),
 		},
 		Key: func(id run.ID) []byte {
 			mac := hmac.New(sha256.New, secret)
@@ -311,10 +351,10 @@ func serverModels(cfg config.Server, backend agent.Backend, ledger spend.Ledger)
 	}, nil
 }
 
-// credentials are what an agent in the local sandbox may know: the model's, and
-// nothing else of the server's.
+// credentials are what an agent may know where there is no gateway: the model's,
+// and nothing else of the server's.
 func credentials(cfg config.Server) map[string]string {
-	if cfg.Sandbox.Kind != config.SandboxLocal {
+	if cfg.Sandbox.Gated() {
 		return nil
 	}
 	return map[string]string{
@@ -366,16 +406,13 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle(handlers.DefaultPath, a.handler)
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, "ok\n")
-	})
-	server := &http.Server{
-		Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
-		BaseContext: func(net.Listener) context.Context { return a.log.WithContext(context.WithoutCancel(ctx)) },
-		ErrorLog:    slog.NewLogLogger(zerolog.NewSlogHandler(a.log), slog.LevelWarn),
-	}
+	a.health(mux)
+	server := httpd.New(mux)
+	server.ReadTimeout, server.WriteTimeout = time.Minute, time.Minute
+	server.BaseContext = func(net.Listener) context.Context { return a.log.WithContext(context.WithoutCancel(ctx)) }
+	server.ErrorLog = slog.NewLogLogger(zerolog.NewSlogHandler(a.log), slog.LevelWarn)
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
+	go func() { served <- server.Serve(httpd.Limit(l, maxConns, maxConnsEach)) }()
 	catchingUp := a.keepCatchingUp(ctx)
 	select {
 	case err = <-served:
@@ -411,6 +448,12 @@ func (a *app) work() queue.Handlers {
 	}
 }
 
+const (
+	// maxConns bounds the connections to webhooks and health, of which GitHub has a
+	// few at a time; maxConnsEach those of one public address.
+	maxConns, maxConnsEach = 512, 64
+)
+
 // catchUpEvery is the pause between two looks for what was missed.
 const catchUpEvery = 10 * time.Minute
 
@@ -426,6 +469,7 @@ func (a *app) keepCatchingUp(ctx context.Context) (end func()) {
 			if err := a.catchUp(ctx); err != nil && ctx.Err() == nil {
 				a.log.Warn().Err(err).Msg("making up for what was missed failed; it is tried again")
 			}
+			a.prune(ctx)
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
@@ -436,6 +480,18 @@ func (a *app) keepCatchingUp(ctx context.Context) (end func()) {
 	return func() {
 		cancel()
 		work.Wait()
+	}
+}
+
+// prune removes what was kept for long enough.
+func (a *app) prune(ctx context.Context) {
+	pruned, err := a.store.Prune(ctx, a.sweeper.Now())
+	if err != nil && ctx.Err() == nil {
+		a.log.Warn().Err(err).Msg("removing old rows failed; it is tried again")
+	}
+	if pruned != (store.Pruned{}) {
+		a.log.Info().Int64("bodies", pruned.Bodies).Int64("deliveries", pruned.Deliveries).Int64("runs", pruned.Runs).
+			Msg("removed what is old")
 	}
 }
 

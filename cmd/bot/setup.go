@@ -20,6 +20,7 @@ import (
 	"github.com/org/ralph-action/internal/appsetup"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
+	"github.com/org/ralph-action/internal/httpd"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -91,15 +92,14 @@ func (c *setupCmd) Run(ctx bound, io stdio) error {
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	server := &http.Server{
-		Handler: flow, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
-	}
+	server := httpd.New(flow)
+	server.ReadTimeout, server.ErrorLog = time.Minute, slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	fmt.Fprintf(io.out, "Open this page in your browser:\n\n  %s\n\nIt takes you to %s and back. Waiting for you; press Ctrl-C to stop.\n", flow.Page(), gitHub.web)
 
 	waiting, cancel := context.WithTimeoutCause(ctx, c.Timeout,
-		&run.UserError{Message: "no App was created within " + c.Timeout.String(), Hint: "run bot setup again"})
+		&run.UserError{Message: "no App was created within " + c.Timeout.String(), Hint: "run " + calledAs() + " setup again"})
 	defer cancel()
 	app, err := flow.Wait(waiting)
 	// The page that is being answered says how it went.
@@ -125,7 +125,7 @@ func setupFailed(app ghapp.Registration, err error) error {
 	}
 	return &run.UserError{
 		Message: "the App " + app.Slug + " was created, but its credentials could not be stored: " + err.Error(),
-		Hint:    "delete it at " + app.URL + " and run bot setup again, or create a new private key and webhook secret there",
+		Hint:    "delete it at " + app.URL + " and run " + calledAs() + " setup again, or create a new private key and webhook secret there",
 		Err:     err,
 	}
 }
@@ -190,7 +190,7 @@ func (c *setupCmd) tell(io stdio, gitHub gitHubURLs, app ghapp.Registration) err
 	default:
 		fmt.Fprintf(io.out, "%s refers to them.\n", file)
 	}
-	fmt.Fprintf(io.out, "\nNext steps:\n  1. Install it on repositories: %s\n  2. Set the model's key, such as ANTHROPIC_API_KEY, and check the set-up: bot doctor --config %s\n  3. Start it: bot serve --config %s\n", appsetup.InstallURL(app), file, file)
+	fmt.Fprintf(io.out, "\nNext steps:\n  1. Install it on repositories: %[1]s\n  2. Set the model's key, such as ANTHROPIC_API_KEY, and check the set-up: %[2]s doctor --config %[3]s\n  3. Start it: %[2]s serve --config %[3]s\n", appsetup.InstallURL(app), calledAs(), file)
 	return nil
 }
 

@@ -185,7 +185,7 @@ func TestSetupMakesAnApp(t *testing.T) {
 		t.Errorf("status %d:\n%s", status, page)
 	}
 	code, out, errOut := s.end()
-	if code != 0 || !strings.Contains(out, "bot doctor") || !strings.Contains(out, "bot serve") ||
+	if code != 0 || !strings.Contains(out, " doctor --config ") || !strings.Contains(out, " serve --config ") ||
 		!strings.Contains(out, s.sim.URL()+"/apps/ada-s-ralph/installations/new") {
 		t.Fatalf("exit code %d:\n%s%s", code, out, errOut)
 	}

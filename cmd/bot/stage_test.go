@@ -109,7 +109,7 @@ func newStage(t testing.TB, set setting) *stage {
 	must(err)
 
 	script := filepath.Join(st.dir, "script.yaml")
-	must(os.WriteFile(script, []byte(set.script), 0o600))
+	must(os.WriteFile(script, []byte(set.script), 0o644)) // #nosec G306 -- the agent is another user
 	cfg := config.DefaultServer()
 	cfg.GitHub = config.GitHub{
 		APIURL: sim.URL() + "/api/v3/", GraphQLURL: sim.URL() + "/api/graphql", WebURL: sim.URL(), AppID: st.app.ID,

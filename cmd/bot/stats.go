@@ -35,7 +35,7 @@ func openAnalytics(data string, stderr io.Writer) (*analytics.Writer, error) {
 
 // statsCmd is `bot stats`.
 type statsCmd struct {
-	File  string `arg:"" optional:"" type:"path" help:"The record to read (default: the one of bot run; a server's is analytics.jsonl in its data_dir)."`
+	File  string `arg:"" optional:"" type:"path" help:"The record to read (default: the one of ${bot} run; a server's is analytics.jsonl in its data_dir)."`
 	RunID string `name:"run" help:"Only this run." placeholder:"ID"`
 	Repo  string `help:"Only this repository: owner/name, or the path of a checkout." placeholder:"REPO"`
 	JSON  bool   `name:"json" help:"Print one JSON document."`
@@ -74,30 +74,31 @@ func (c *statsCmd) Run(io stdio) error {
 	}
 	stats := sum.Stats()
 	if len(stats.Runs) == 0 && c.RunID+c.Repo != "" {
-		return &run.UserError{Message: "the record has no such run", Hint: "bot stats without --run and --repo lists all"}
+		return &run.UserError{Message: "the record has no such run", Hint: calledAs() + " stats without --run and --repo lists all"}
 	}
 	if c.JSON {
 		return printJSON(io.out, stats)
 	}
-	_, err = fmt.Fprint(io.out, statsText(stats))
+	_, err = fmt.Fprint(forPeople(io.out), statsText(stats))
 	return err
 }
 
 func statsText(s analytics.Stats) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "RUN\tBEGAN\tTASKS\tITERATIONS\tFAILED ATTEMPTS\tUS$\tAGENT TIME\tEND\tWHAT")
+	fmt.Fprintln(w, "RUN\tBEGAN\tTASKS\tITERATIONS\tAGENT CALLS\tFAILED ATTEMPTS\tUS$\tAGENT TIME\tEND\tWHAT")
 	for _, r := range s.Runs {
-		fmt.Fprintf(w, "%s\t%s\t%d of %d\t%d\t%d\t%.2f\t%s\t%s\t%s\n", r.Run, r.Started.Local().Format("2006-01-02 15:04"),
+		fmt.Fprintf(w, "%s\t%s\t%d of %d\t%d\t%d\t%d\t%.2f\t%s\t%s\t%s\n", r.Run, r.Started.Local().Format("2006-01-02 15:04"),
 			r.TasksDone, r.TasksTotal,
-			r.Iterations, r.FailedAttempts, r.CostUSD, seconds(r.AgentSeconds), cmp.Or(string(r.End), "–"),
+			r.Iterations, r.AgentCalls, r.FailedAttempts, r.CostUSD, seconds(r.AgentSeconds), cmp.Or(string(r.End), "–"),
 			run.PrintableLine(r.Subject))
 	}
 	_ = w.Flush() // to memory
 	if t := s.Total; len(s.Runs) != 1 {
 		// Runs of one plan have the same tasks: how many there are in all is not known.
-		fmt.Fprintf(&b, "\n%s: %s done, %s, %d failed attempts, US$ %.2f, %s of agents\n",
-			count(len(s.Runs), "run"), count(t.TasksDone, "task"), count(t.Iterations, "iteration"), t.FailedAttempts, t.CostUSD,
+		fmt.Fprintf(&b, "\n%s: %s done, %s, %s, %d failed attempts, US$ %.2f, %s of agents\n",
+			count(len(s.Runs), "run"), count(t.TasksDone, "task"), count(t.Iterations, "iteration"),
+			count(t.AgentCalls, "agent call"), t.FailedAttempts, t.CostUSD,
 			seconds(t.AgentSeconds))
 	}
 	models(&b, s.Total.Models)

@@ -9,6 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/agent/transcript"
@@ -31,9 +34,10 @@ func transcriptPath(kept *transcript.Store, id run.ID) string {
 type transcriptCmd struct {
 	RunID     string `arg:"" optional:"" name:"run" help:"The run's ID. Default: list the runs."`
 	Iteration int    `arg:"" optional:"" help:"Only the calls of this iteration."`
-	Config    string `help:"A server's configuration: read its transcripts. Default: those of bot run." placeholder:"FILE" type:"path"`
+	Config    string `help:"A server's configuration: read its transcripts. Default: those of ${bot} run." placeholder:"FILE" type:"path"`
 	Raw       bool   `help:"Print the agent's raw output (masked)."`
 	Prompt    bool   `help:"Print the prompts instead."`
+	Gate      string `help:"Print the whole output of this check instead." placeholder:"NAME"`
 	JSON      bool   `name:"json" help:"Print one JSON document per call."`
 }
 
@@ -53,8 +57,11 @@ type activityLine struct {
 
 // Run prints what agents were told and said.
 func (c *transcriptCmd) Run(io stdio) error {
-	if (c.Raw && c.Prompt) || (c.JSON && (c.Raw || c.Prompt)) {
-		return &run.UserError{Message: "use only one of --raw, --prompt and --json", Hint: "name one"}
+	if isTerminal(io.out) {
+		io.out = &visible{w: io.out}
+	}
+	if (c.Raw && c.Prompt) || (c.JSON && (c.Raw || c.Prompt)) || c.Gate != "" && (c.Raw || c.Prompt || c.JSON) {
+		return &run.UserError{Message: "use only one of --raw, --prompt, --gate and --json", Hint: "name one"}
 	}
 	data, err := c.dataDir()
 	if err != nil {
@@ -65,11 +72,14 @@ func (c *transcriptCmd) Run(io stdio) error {
 		return c.list(kept, io.out)
 	}
 	id := run.ID(c.RunID)
+	if c.Gate != "" {
+		return c.checks(kept, id, io.out)
+	}
 	names, err := kept.Starts(id)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
 		return &run.UserError{
 			Message: fmt.Sprintf("there is no transcript of a run %q", c.RunID),
-			Hint:    "run bot transcript to list them; --config reads a server's",
+			Hint:    "run " + calledAs() + " transcript to list them; --config reads a server's",
 		}
 	}
 	if err != nil {
@@ -106,6 +116,41 @@ func (c *transcriptCmd) Run(io stdio) error {
 	return nil
 }
 
+// checks prints what the runs of one check printed.
+func (c *transcriptCmd) checks(kept *transcript.Store, id run.ID, w io.Writer) error {
+	all, err := kept.Checks(id)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var names []string
+	found := false
+	for _, check := range all {
+		if !slices.Contains(names, check.Gate) {
+			names = append(names, check.Gate)
+		}
+		if check.Gate != c.Gate || c.Iteration != 0 && check.Iteration != c.Iteration {
+			continue
+		}
+		found = true
+		if err := kept.WriteCheck(w, check); err != nil {
+			return err
+		}
+	}
+	switch {
+	case found:
+		return nil
+	case len(names) == 0:
+		return &run.UserError{
+			Message: fmt.Sprintf("no output of checks is kept of a run %q", c.RunID), Hint: "run " + calledAs() + " transcript to list the runs",
+		}
+	default:
+		return &run.UserError{
+			Message: fmt.Sprintf("run %s has no output of %q there", id, c.Gate),
+			Hint:    "its checks: " + run.PrintableLine(strings.Join(names, ", ")),
+		}
+	}
+}
+
 // load opens the calls that are asked for.
 func (c *transcriptCmd) load(
 	kept *transcript.Store, id run.ID, names []string,
@@ -136,7 +181,7 @@ func (c *transcriptCmd) show(t *transcript.Transcript, verdicts []transcript.Ver
 			Start: t.Start, Activities: []activityLine{}, Verdicts: append([]transcript.Verdict{}, verdicts...),
 		}
 		_, err := t.Activities(parserOf, func(a agent.Activity) {
-			line.Activities = append(line.Activities, activityLine(a))
+			line.Activities = append(line.Activities, activityLine{Kind: a.Kind, Text: a.Text, Tool: a.Tool, Path: a.Path})
 		})
 		if err != nil {
 			return err
@@ -150,6 +195,37 @@ func (c *transcriptCmd) show(t *transcript.Transcript, verdicts []transcript.Ver
 	default:
 		return t.Write(w, parserOf, verdicts)
 	}
+}
+
+// visible shows what a terminal would obey as text: escape sequences set its title,
+// write to the clipboard, and hide what was said.
+type visible struct {
+	w io.Writer
+	// held is the beginning of a character.
+	held []byte
+}
+
+// Write implements io.Writer.
+func (v *visible) Write(p []byte) (int, error) {
+	var out []byte
+	b := append(v.held, p...)
+	for utf8.FullRune(b) {
+		r, size := utf8.DecodeRune(b)
+		switch {
+		case r == '\n', r == '\t', r != utf8.RuneError && !unicode.In(r, unicode.Cc, unicode.Cf):
+			out = append(out, b[:size]...)
+		case r == utf8.RuneError:
+			out = fmt.Appendf(out, `\x%02x`, b[:size])
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+		b = b[size:]
+	}
+	v.held = append([]byte(nil), b...)
+	if _, err := v.w.Write(out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 func copyPart(w io.Writer, t *transcript.Transcript, part string) (err error) {

@@ -181,7 +181,7 @@ func TestNothingLandedOnABranchThatIsThere(t *testing.T) {
 		if again.Run == first.Run || again.End != run.EndBlocked || again.PullRequest == nil {
 			t.Fatalf("the second run ended %s (%s) with pull request %v", again.End, again.EndDetail, again.PullRequest)
 		}
-		if pr := st.onlyPR(); pr.Number != again.PullRequest.Number || !strings.Contains(pr.Body, "used all its attempts") {
+		if pr := st.onlyPR(); pr.Number != again.PullRequest.Number || !strings.Contains(pr.Body, "all remaining tasks are blocked") {
 			t.Errorf("#%d says:\n%s", pr.Number, pr.Body)
 		}
 	})

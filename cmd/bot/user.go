@@ -65,7 +65,7 @@ func (c *runCmd) takeDefaults() error {
 	switch {
 	case c.Sandbox == agent.SandboxLocal && c.ownDevcontainer:
 		c.Devcontainer = string(config.DevcontainerOff)
-	case c.Sandbox == agent.SandboxDocker && len(c.Egress) == 0:
+	case c.gated() && len(c.Egress) == 0:
 		c.Egress = c.user.Egress
 	}
 	return nil

@@ -74,6 +74,9 @@ type Backend interface {
 	// Providers are the model APIs the agent speaks, the usual one first; none
 	// for an agent that needs no model, or only one of its own.
 	Providers() []run.Provider
+	// Keys are the variables that hold its key for the model, any of which will do, the
+	// usual one first; none for an agent that needs none, or finds one by itself.
+	Keys() []string
 	// HoldsCredential says that the agent must have its credential itself: it
 	// works in the local sandbox only, where nothing but time and iterations
 	// limit what it costs.
@@ -135,6 +138,24 @@ type Activity struct {
 	// Tool and Path are set on ActivityTool; Path is relative to the work tree
 	// where it lies in it.
 	Tool, Path string
+	// Usage is what this start has used so far, where the CLI tells before its end.
+	Usage run.Usage `json:",omitzero"`
+}
+
+// String is the activity in a few words, as people know it from the agents' own
+// screens: Bash(go test ./...), Edit slug.go.
+func (a Activity) String() string {
+	switch {
+	case a.Kind != ActivityTool, a.Tool == "":
+		return a.Text
+	case a.Path == "" && a.Text == "":
+		return a.Tool
+	case a.Path == "":
+		return a.Tool + "(" + a.Text + ")"
+	case a.Text == "" || a.Text == a.Path:
+		return a.Tool + " " + a.Path
+	}
+	return a.Tool + "(" + a.Text + ") " + a.Path
 }
 
 // Outcome is how one start of an agent ended.
@@ -200,7 +221,7 @@ type Result struct {
 	Lines, BadLines   int
 	ToolCalls         int
 	PermissionDenials int
-	// Truncated: a line was longer than 16 MiB and was dropped.
+	// Truncated: a line was too long to be read, and was dropped.
 	Truncated bool
 }
 
@@ -219,7 +240,7 @@ func (r Result) WithExit(code int, signal, reason, stderr string) Result {
 		r.Outcome == OutcomeErrored) {
 		r.Error += "; it said: " + said
 	}
-	r.DoFirst = r.Outcome.doFirst()
+	r.DoFirst = r.Outcome.DoFirst()
 	return r
 }
 
@@ -269,6 +290,9 @@ type Options struct {
 	Self string
 	// Path is the agent's program; "" means that it is in the PATH.
 	Path string
+	// Beside is the directory of the program that a shim stands for, where its
+	// interpreter lies, too; "" where there is no shim.
+	Beside string
 	// Command is the command line of the command back end.
 	Command string
 	// Env reads the environment; nil means os.Getenv.
@@ -283,22 +307,26 @@ func Names() []string {
 // Lookup gives the back end of that name. An unknown name, or options that lack
 // what the back end needs, is a *run.UserError.
 func Lookup(name string, opts Options) (Backend, error) {
-	c := cli{name: name, path: opts.Path, env: opts.Env}
+	c := cli{name: name, path: opts.Path, beside: opts.Beside, env: opts.Env}
 	if c.env == nil {
 		c.env = os.Getenv
 	}
 	switch name {
 	case "claude":
 		c.pkg, c.tried, c.apis = "@anthropic-ai/claude-code", "2.1.197", []run.Provider{run.ProviderAnthropic}
+		c.keys = []string{"ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN"}
 		return claude{c}, nil
 	case "codex":
 		c.pkg, c.tried, c.apis = "@openai/codex", "0.169.0", []run.Provider{run.ProviderOpenAI}
+		c.keys = []string{"OPENAI_API_KEY"}
 		return codex{c}, nil
 	case "gemini":
 		c.pkg, c.tried, c.apis = "@google/gemini-cli", "0.61.0", []run.Provider{run.ProviderGoogle}
+		c.keys = []string{"GEMINI_API_KEY"}
 		return gemini{c}, nil
 	case "opencode":
 		c.pkg, c.tried, c.apis = "opencode-ai", "1.18.33", []run.Provider{run.ProviderOpenAI}
+		c.keys = []string{"OPENAI_API_KEY"}
 		return opencode{c}, nil
 	case "copilot":
 		c.pkg, c.tried, c.apis = "@github/copilot", "1.0.102", []run.Provider{run.ProviderOpenAI}

@@ -19,7 +19,7 @@ func (a amp) Command(inv Invocation) (Command, error) {
 		return Command{}, &run.UserError{
 			Message: fmt.Sprintf("the agent amp needs its own server and key, which the sandbox %s keeps from agents",
 				inv.Sandbox),
-			Hint: "use --sandbox local, or another agent",
+			Hint: "use the local sandbox, or another agent",
 		}
 	}
 	return Command{

@@ -16,10 +16,14 @@ type cli struct {
 	name string
 	// path is where the person says it is; "" means name in the PATH.
 	path string
+	// beside comes first in its PATH in the local sandbox, unless it is "".
+	beside string
 	// pkg is the npm package that holds it, tried the version it was tried with.
 	pkg, tried string
 	// apis are the model APIs it speaks.
 	apis []run.Provider
+	// keys are the variables that hold its key.
+	keys []string
 	env  func(string) string
 }
 
@@ -31,6 +35,9 @@ func (c cli) Binary() string { return firstOf(c.path, c.name) }
 
 // Providers implements Backend.
 func (c cli) Providers() []run.Provider { return c.apis }
+
+// Keys implements Backend.
+func (c cli) Keys() []string { return c.keys }
 
 // HoldsCredential implements Backend.
 func (c cli) HoldsCredential() bool { return false }
@@ -77,6 +84,7 @@ func (c cli) proxied(inv Invocation) (bool, error) {
 // mount makes the program at the person's path visible in a container. Without a
 // path the image is expected to hold it.
 func (c cli) mount(cmd *Command, inv Invocation) error {
+	c.putFirst(cmd, inv)
 	if inv.Sandbox == SandboxLocal || c.path == "" {
 		return nil
 	}
@@ -88,6 +96,13 @@ func (c cli) mount(cmd *Command, inv Invocation) error {
 	cmd.Argv[0] = target
 	cmd.Mounts = append(cmd.Mounts, Mount{Host: host, Target: target})
 	return nil
+}
+
+// putFirst has what lies beside the program found before all else of its name.
+func (c cli) putFirst(cmd *Command, inv Invocation) {
+	if inv.Sandbox == SandboxLocal && c.beside != "" {
+		cmd.Env["PATH"] = c.beside + string(filepath.ListSeparator) + c.env("PATH")
+	}
 }
 
 // mountDir is where programs of the host are seen in a container.

@@ -77,8 +77,12 @@ type codexDialect struct {
 	begun map[string]bool // the items whose start was seen
 }
 
-// maxBegun bounds the items that are remembered: those that never end.
-const maxBegun = 1000
+// maxBegun bounds the items that are remembered: those that never end; maxID how much of
+// the id of each, in bytes.
+const (
+	maxBegun = 1000
+	maxID    = 200
+)
 
 func (d *codexDialect) event(f *feed, kind string, b []byte) bool {
 	switch kind {
@@ -120,6 +124,7 @@ func (d *codexDialect) event(f *feed, kind string, b []byte) bool {
 // item handles a part of the agent's work.
 func (d *codexDialect) item(f *feed, event string, b []byte) bool {
 	id, kind := text(member(b, "item", "id")), text(member(b, "item", "type"))
+	id = strings.Clone(id[:min(len(id), maxID)])
 	switch kind {
 	case "":
 		return false
@@ -152,7 +157,7 @@ func (d *codexDialect) call(f *feed, kind string, item []byte) {
 	case "command_execution":
 		f.tool("exec_command", "", text(member(item, "command")))
 	case "file_change":
-		for _, change := range elements(member(item, "changes")) {
+		for change := range elements(member(item, "changes")) {
 			f.tool("apply_patch", text(member(change, "path")), text(member(change, "kind")))
 		}
 	case "web_search":
@@ -170,6 +175,7 @@ var codexStatus = sync.OnceValue(func() *regexp.Regexp {
 // codexFailure classifies an error by the CLI's own words for it, which come
 // from a closed list, and gives what a person should read.
 func codexFailure(message string) (Outcome, string) {
+	message = message[:min(len(message), maxRefusal)]
 	if r, ok := readRefusal(message); ok {
 		return r.outcome(), r.message
 	}

@@ -21,6 +21,9 @@ func (c command) Providers() []run.Provider {
 	return []run.Provider{run.ProviderAnthropic, run.ProviderOpenAI, run.ProviderGoogle}
 }
 
+// Keys implements Backend: it may need none.
+func (c command) Keys() []string { return nil }
+
 // HoldsCredential implements Backend.
 func (c command) HoldsCredential() bool { return false }
 

@@ -20,7 +20,7 @@ type feed struct {
 	closed bool
 	// said is the text of the message at hand, which may come in pieces; last is
 	// the one before.
-	said, last string
+	said, last []byte
 	// finished: the agent came to an end of its own, and reported no failure
 	// since.
 	finished bool
@@ -44,7 +44,11 @@ func newFeed(emit func(Activity), d dialect) *feed {
 	if emit == nil {
 		emit = func(Activity) {}
 	}
-	f := &feed{emit: emit, dialect: d}
+	f := &feed{dialect: d}
+	f.emit = func(a Activity) {
+		a.Usage = f.result.Usage
+		emit(a)
+	}
 	f.lines = lines{res: &f.result, take: f.line}
 	return f
 }
@@ -83,7 +87,7 @@ func (f *feed) Close() Result {
 	default:
 		r.Outcome, r.Error = OutcomeEmpty, "the agent ended without a result"
 	}
-	r.FinalText = tail(f.last)
+	r.FinalText = tail(string(f.last))
 	if r.Outcome == OutcomeRateLimited {
 		r.RetryAt = f.resetsAt
 	}
@@ -93,23 +97,27 @@ func (f *feed) Close() Result {
 // other notes a sign of life.
 func (f *feed) other(kind string) { f.emit(Activity{Kind: ActivityOther, Text: oneLine(kind)}) }
 
-// say adds to the message at hand.
+// say adds to the message at hand, of which the end is kept.
 func (f *feed) say(s string) {
-	f.said += s
+	if len(s) > 4*maxFinalText {
+		s = s[len(s)-2*maxFinalText:]
+		f.said = f.said[:0]
+	}
+	f.said = append(f.said, s...)
 	if len(f.said) > 4*maxFinalText {
-		f.said = strings.Clone(f.said[len(f.said)-2*maxFinalText:])
+		f.said = append(f.said[:0], f.said[len(f.said)-2*maxFinalText:]...)
 	}
 }
 
 // endText ends the message at hand, if there is one.
 func (f *feed) endText() {
-	if f.said == "" {
+	if len(f.said) == 0 {
 		return
 	}
-	if line := oneLine(f.said); line != "" {
+	if line := oneLine(string(f.said)); line != "" {
 		f.emit(Activity{Kind: ActivityText, Text: line})
 	}
-	f.last, f.said = f.said, ""
+	f.last, f.said = f.said, f.last[:0]
 }
 
 // tool notes the call of a tool. The agent is at work again: what it reported
@@ -156,35 +164,65 @@ type refusal struct {
 	after   time.Duration // when to come back, 0 if it does not say
 }
 
+const (
+	// maxRefusal bounds the body of an error that is looked into, in bytes.
+	maxRefusal = 64 << 10
+	// maxNested bounds how deep one body may lie in others. Google's clients nest
+	// two.
+	maxNested = 3
+)
+
 // readRefusal reads the body of an error in the form of any of the APIs; ok is
 // false for what has none of them. What follows the body does not matter: some
-// CLIs put words of their own there.
+// CLIs put words of their own there. A message may itself hold such a body, which
+// counts where it has a status: Google's clients nest them.
 func readRefusal(body string) (r refusal, ok bool) {
-	b := []byte(body)
+	for range maxNested {
+		inner, read := refusalOf(body)
+		if !read {
+			break
+		}
+		if !ok || inner.status != 0 {
+			r = inner
+		}
+		ok, body = true, inner.message
+	}
+	return r, ok
+}
+
+// refusalOf reads one body, whatever its message holds.
+func refusalOf(body string) (r refusal, ok bool) {
+	b := []byte(body[:min(len(body), maxRefusal)])
 	end := valueEnd(b, blank(b, 0))
 	if end < 0 {
 		return r, false
 	}
-	values, ok := pick(b[:end], "error", "message", "type", "code", "status", "details")
-	if !ok {
-		return r, false
+	b = b[:end]
+	for range maxNested {
+		values, ok := pick(b, "error", "message", "type", "code", "status", "details")
+		if !ok {
+			return r, false
+		}
+		if inner := values[0]; len(inner) > 0 && inner[0] == '{' {
+			b = inner
+			continue
+		}
+		return refusalWith(text(values[1]), text(values[2]), values[3], text(values[4]), values[5])
 	}
-	if inner := values[0]; len(inner) > 0 && inner[0] == '{' {
-		return readRefusal(string(inner))
-	}
-	message, kind, code, state := text(values[1]), text(values[2]), values[3], text(values[4])
+	return r, false
+}
+
+// refusalWith is the refusal with these members; ok is false where none of them says
+// what it is.
+func refusalWith(message, kind string, code []byte, state string, details []byte) (r refusal, ok bool) {
 	if message == "" && kind == "" && state == "" {
 		return r, false
-	}
-	// A message may itself hold such a body: Google's clients nest them.
-	if nested, ok := readRefusal(message); ok && nested.status != 0 {
-		return nested, true
 	}
 	r = refusal{message: message, kind: firstOf(text(code), state, kind)}
 	if n := amount(code); n >= 100 && n < 600 {
 		r.status = int(n)
 	}
-	for _, detail := range elements(values[5]) {
+	for detail := range elements(details) {
 		if d, err := time.ParseDuration(text(member(detail, "retryDelay"))); err == nil && d > 0 {
 			r.after = d
 		}

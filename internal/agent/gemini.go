@@ -93,6 +93,7 @@ priority = 990
 // mountPackage makes the person's CLI visible in a container, where the image has
 // to hold node: it is a script with its neighbours.
 func (g gemini) mountPackage(cmd *Command, inv Invocation) error {
+	g.putFirst(cmd, inv)
 	if inv.Sandbox == SandboxLocal || g.path == "" {
 		return nil
 	}

@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"encoding/json"
+	"iter"
 	"math"
 	"strconv"
 )
@@ -126,9 +127,13 @@ func valueEnd(b []byte, i int) int {
 	}
 }
 
-// text is the string that a value holds, "" if it holds something else.
+// maxText is the longest string that is read, as it stands in an event. What a model
+// says at once is far less, and the output of tools is not read.
+const maxText = 8 << 20
+
+// text is the string that a value holds, "" if it holds something else or too much.
 func text(value []byte) string {
-	if len(value) < 2 || value[0] != '"' {
+	if len(value) < 2 || len(value) > maxText || value[0] != '"' {
 		return ""
 	}
 	if bytes.IndexByte(value, '\\') < 0 {
@@ -191,22 +196,27 @@ func member(b []byte, names ...string) []byte {
 	return b[i:end]
 }
 
-// elements gives the values of a JSON list, nil for anything else.
-func elements(list []byte) [][]byte {
-	i := blank(list, 0)
-	if i >= len(list) || list[i] != '[' {
-		return nil
-	}
-	var values [][]byte
-	for i = blank(list, i+1); i < len(list) && list[i] != ']'; i = blank(list, i) {
-		end := valueEnd(list, i)
-		if end < 0 {
-			return nil
+// maxElements bounds what is looked at of one list.
+const maxElements = 1000
+
+// elements gives the values of a JSON list, at most maxElements of them: a list of
+// nothing but "{}" must not become one of slices. Of anything else it gives none, and of a list
+// that is broken those before the break.
+func elements(list []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		i := blank(list, 0)
+		if i >= len(list) || list[i] != '[' {
+			return
 		}
-		values = append(values, list[i:end])
-		if i = blank(list, end); i < len(list) && list[i] == ',' {
-			i++
+		i = blank(list, i+1)
+		for n := 0; n < maxElements && i < len(list) && list[i] != ']'; n++ {
+			end := valueEnd(list, i)
+			if end < 0 || !yield(list[i:end]) {
+				return
+			}
+			if i = blank(list, end); i < len(list) && list[i] == ',' {
+				i = blank(list, i+1)
+			}
 		}
 	}
-	return values
 }

@@ -39,6 +39,9 @@ func (s scripted) Binary() string { return s.self }
 // Providers implements Backend.
 func (s scripted) Providers() []run.Provider { return nil }
 
+// Keys implements Backend.
+func (s scripted) Keys() []string { return nil }
+
 // HoldsCredential implements Backend.
 func (s scripted) HoldsCredential() bool { return false }
 

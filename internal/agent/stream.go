@@ -7,11 +7,15 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/org/ralph-action/internal/run"
 )
 
 const (
-	// maxLine is the longest line that is still read as an event.
-	maxLine = 16 << 20
+	// maxLine is the longest line that is still read as an event. Longer than
+	// maxEvent only those are looked at that need no decoding: the results of tools.
+	maxLine  = 16 << 20
+	maxEvent = 8 << 20
 	// maxCount and maxCost bound what one start may claim to have used, so that
 	// no sum over a run can overflow.
 	maxCount = 1 << 40
@@ -41,13 +45,21 @@ type stream struct {
 	apiError string    // the CLI's name for the API's last refusal
 	waiting  *event    // the retry the CLI waits for; nil once it went on
 	resetsAt time.Time // when a reported limit ends
+	// told is the usage of the messages before the one with the id message, and
+	// telling that one's; the result at the end has the last word.
+	told, telling run.Usage
+	message       string
 }
 
 func newStream(emit func(Activity)) *stream {
 	if emit == nil {
 		emit = func(Activity) {}
 	}
-	s := &stream{emit: emit}
+	s := &stream{}
+	s.emit = func(a Activity) {
+		a.Usage = s.told.Add(s.telling)
+		emit(a)
+	}
 	s.lines = lines{res: &s.result, take: s.line}
 	return s
 }
@@ -87,6 +99,11 @@ func (s *stream) line(b []byte) {
 	if kind, ok := typePrefix(b); ok && !decoded(kind) {
 		// Tool results are the bulk of a stream and carry nothing we need.
 		s.emit(Activity{Kind: ActivityOther, Text: oneLine(kind)})
+		return
+	}
+	if len(b) > maxEvent {
+		s.result.BadLines++
+		s.result.Truncated = true
 		return
 	}
 	var e event
@@ -149,10 +166,12 @@ type event struct {
 
 	// assistant; old versions have the content at the top level
 	Message struct {
-		Content []streamBlock `json:"content"`
+		ID      string       `json:"id"`
+		Content streamBlocks `json:"content"`
+		Usage   streamUsage  `json:"usage"`
 	} `json:"message"`
-	Content         []streamBlock `json:"content"`
-	ParentToolUseID string        `json:"parent_tool_use_id"`
+	Content         streamBlocks `json:"content"`
+	ParentToolUseID string       `json:"parent_tool_use_id"`
 
 	// rate_limit_event
 	RateLimit struct {
@@ -161,19 +180,21 @@ type event struct {
 	} `json:"rate_limit_info"`
 
 	// result
-	IsError        bool     `json:"is_error"`
-	APIErrorStatus int      `json:"api_error_status"`
-	NumTurns       int64    `json:"num_turns"`
-	Result         string   `json:"result"`
-	TotalCostUSD   *float64 `json:"total_cost_usd"`
-	Usage          struct {
-		Input      int64 `json:"input_tokens"`
-		Output     int64 `json:"output_tokens"`
-		CacheRead  int64 `json:"cache_read_input_tokens"`
-		CacheWrite int64 `json:"cache_creation_input_tokens"`
-	} `json:"usage"`
-	PermissionDenials []struct{} `json:"permission_denials"`
-	Errors            []string   `json:"errors"`
+	IsError           bool        `json:"is_error"`
+	APIErrorStatus    int         `json:"api_error_status"`
+	NumTurns          int64       `json:"num_turns"`
+	Result            string      `json:"result"`
+	TotalCostUSD      *float64    `json:"total_cost_usd"`
+	Usage             streamUsage `json:"usage"`
+	PermissionDenials []struct{}  `json:"permission_denials"` // they take no memory
+	Errors            streamTexts `json:"errors"`
+}
+
+type streamUsage struct {
+	Input      int64 `json:"input_tokens"`
+	Output     int64 `json:"output_tokens"`
+	CacheRead  int64 `json:"cache_read_input_tokens"`
+	CacheWrite int64 `json:"cache_creation_input_tokens"`
 }
 
 type streamBlock struct {
@@ -188,6 +209,35 @@ type streamBlock struct {
 		Pattern      string `json:"pattern"`
 		Description  string `json:"description"`
 	} `json:"input"`
+}
+
+// streamBlocks are the first blocks of a message: a decoded one takes many times the
+// memory of its "{}".
+type streamBlocks []streamBlock
+
+// UnmarshalJSON implements json.Unmarshaler. What is no list has no blocks.
+func (all *streamBlocks) UnmarshalJSON(list []byte) error {
+	*all = nil
+	for value := range elements(list) {
+		var b streamBlock
+		if err := unmarshal(value, &b); err != nil {
+			return err
+		}
+		*all = append(*all, b)
+	}
+	return nil
+}
+
+// streamTexts are the first strings of a list.
+type streamTexts []string
+
+// UnmarshalJSON implements json.Unmarshaler. What is no list has no strings.
+func (all *streamTexts) UnmarshalJSON(list []byte) error {
+	*all = nil
+	for value := range elements(list) {
+		*all = append(*all, text(value))
+	}
+	return nil
 }
 
 func (s *stream) event(e *event, raw []byte) {
@@ -234,6 +284,7 @@ func (e *event) retryText() string {
 func (s *stream) assistant(e *event, raw []byte) {
 	s.waiting = nil
 	s.apiError = e.Error
+	s.count(e)
 	blocks := append(e.Message.Content, e.Content...)
 	if len(blocks) == 0 {
 		blocks = plainContent(raw)
@@ -263,6 +314,22 @@ func (s *stream) assistant(e *event, raw []byte) {
 		if len(s.lastText) > 2*maxFinalText {
 			s.lastText = strings.Clone(s.lastText[len(s.lastText)-2*maxFinalText:])
 		}
+	}
+}
+
+// count adds up what messages used. A message comes in several events, each with
+// all that it used by then.
+func (s *stream) count(e *event) {
+	u := e.Message.Usage
+	if u == (streamUsage{}) {
+		return
+	}
+	if e.Message.ID != s.message || e.Message.ID == "" {
+		s.told, s.message = s.told.Add(s.telling), strings.Clone(e.Message.ID)
+	}
+	s.telling = run.Usage{
+		InputTokens: bound(u.Input), OutputTokens: bound(u.Output), CacheReadTokens: bound(u.CacheRead),
+		CacheWriteTokens: bound(u.CacheWrite),
 	}
 }
 

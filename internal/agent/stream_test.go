@@ -133,6 +133,13 @@ func TestActivities(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, got := parse(t, input, 0)
+	used := got[len(got)-2].Usage
+	for i := range got {
+		got[i].Usage = run.Usage{}
+	}
+	if want := (run.Usage{InputTokens: 300, OutputTokens: 3}); used != want {
+		t.Errorf("the last message was told with %+v, want %+v", used, want)
+	}
 	want := []Activity{
 		{Kind: ActivityInit, Text: "2.1.197 claude-sonnet-4-5"},
 		{Kind: ActivityText, Text: "I will write the file."},
@@ -616,4 +623,19 @@ func BenchmarkParse(b *testing.B) {
 			}
 		}
 	})
+}
+
+func TestActivityInWords(t *testing.T) {
+	t.Parallel()
+	for want, a := range map[string]Activity{
+		"Bash(go test ./...)": {Kind: ActivityTool, Tool: "Bash", Text: "go test ./..."},
+		"Edit slug.go":        {Kind: ActivityTool, Tool: "Edit", Text: "slug.go", Path: "slug.go"},
+		"Grep(func) src":      {Kind: ActivityTool, Tool: "Grep", Text: "func", Path: "src"},
+		"TodoWrite":           {Kind: ActivityTool, Tool: "TodoWrite"},
+		"I am done":           {Kind: ActivityText, Text: "I am done"},
+	} {
+		if got := a.String(); got != want {
+			t.Errorf("%+v: %q", a, got)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
@@ -66,11 +67,11 @@ func troubles() []trouble {
 	}
 }
 
-// doFirst is what a person does first about an outcome that no task is to blame
+// DoFirst is what a person does first about an outcome that no task is to blame
 // for and that does not end by waiting; "" for the others.
-func (o Outcome) doFirst() string {
+func (o Outcome) DoFirst() string {
 	if o == OutcomeMissing {
-		return "put the program where the sandbox sees it, in the image or in a system directory such as /usr/local/bin: homes and /tmp are hidden from agents"
+		return "put the program where the sandbox sees it, in the image or in a system directory such as /usr/local/bin (homes and /tmp are hidden from agents); where the agent is a wrapper, name its own program with --agent-path"
 	}
 	for _, t := range troubles() {
 		if t.outcome == o {
@@ -124,6 +125,46 @@ func refusalIn(line string) (why Outcome, whole bool) {
 	return "", false
 }
 
+// ReadAnswer says what an answer of a model's API means that is no success, by its
+// status and its body, and what it says. OutcomeErrored is one that says nothing of
+// the agent's surroundings. Status 0 stands for no answer, of which the body says why.
+func ReadAnswer(status int, body string) (why Outcome, said string) {
+	if status == 0 {
+		return OutcomeUnavailable, oneLine(body)
+	}
+	r, ok := readRefusal(body)
+	if !ok {
+		return classify(status, ""), statusText(status, "")
+	}
+	r.status = status
+	if why = r.outcome(); why == OutcomeErrored {
+		if known, _ := refusalIn(oneLine(r.message)); known != "" {
+			why = known
+		}
+	}
+	return why, oneLine(statusText(status, r.message))
+}
+
+// EndsCall says whether an answer of that status and body is one that comes again
+// however often an agent asks; worked says that the model has answered it before. What
+// holds for one model or for one request only does not end a call that has got on.
+func EndsCall(status int, body string, worked bool) bool {
+	switch why, _ := ReadAnswer(status, body); why {
+	case OutcomeCredit, OutcomeQuota:
+		return true
+	case OutcomeAuth:
+		return status != http.StatusForbidden || !worked
+	case OutcomeModel, OutcomeContext:
+		return !worked
+	default:
+		return false
+	}
+}
+
+// Lasts says whether a failure of an agent's surroundings comes again with each call
+// until a person has done something about it.
+func (o Outcome) Lasts() bool { return o != OutcomeUnavailable && o.DoFirst() != "" }
+
 // refused finds the trouble of a call, and the words that tell of it: in what it
 // reports as an error, or on its standard error. A call that reports success is
 // believed, unless it says nothing else and used nothing: some CLIs give an error
@@ -141,7 +182,7 @@ func (r Result) refused(byExit, stopped bool, code int, stderr string) (why Outc
 	case r.Outcome == OutcomeContext:
 		why, said = OutcomeContext, r.Error
 	case stopped || r.Outcome != OutcomeCrashed && r.Outcome != OutcomeErrored:
-	case byExit && (code == 126 || code == 127): // what a shell exits with
+	case (byExit || r.Lines == 0) && (code == 126 || code == 127): // what a shell exits with
 		return OutcomeMissing, missing(code, stderr)
 	default:
 		why, said = refusalBeforeEnd(stderr, r.FinalText, byExit)

@@ -69,9 +69,10 @@ func (w *Writer) open() error {
 	return nil
 }
 
-// Handle writes one event. What an agent says while it works is left out.
+// Handle writes one event. What an agent says while it works is left out, and that
+// a check began.
 func (w *Writer) Handle(ev run.Event) {
-	if ev.Kind == run.EventAgentActivity {
+	if ev.Kind == run.EventAgentActivity || ev.Kind == run.EventGateStarted {
 		return
 	}
 	if err := w.write(newRecord(ev, w.mask)); err != nil {

@@ -145,7 +145,7 @@ func (f *Flow) created(w http.ResponseWriter, r *http.Request) {
 		f.end(outcome{err: err})
 		f.show(w, http.StatusBadGateway, view{
 			Title: "GitHub gave no credentials",
-			Text:  "The code was already used or is more than an hour old. Delete the App on GitHub and run bot setup again. Error: " + err.Error(),
+			Text:  "The code was already used or is more than an hour old. Delete the App on GitHub and run ralph-bot setup again. Error: " + err.Error(),
 		})
 	}
 }

@@ -66,6 +66,9 @@ type Server struct {
 	GitHub GitHub
 	// DataDir holds the database, mirrors and work trees; an absolute path.
 	DataDir string
+	// Private are the paths that are nobody's but the operator's: the
+	// configuration's file and directory, and the files that hold secrets.
+	Private []string
 	// Label is the label that starts a run.
 	Label string
 	// Branches names the branches that work goes to.
@@ -141,8 +144,35 @@ type Model struct {
 	// Allowed are the models that may be used, by name or by a pattern that ends
 	// in *; none means all.
 	Allowed []string
+	// AllowFields are fields of requests that pass besides those that the gateway
+	// knows, by the endpoint.
+	AllowFields AllowFields
 	// Prices go before the list prices.
 	Prices run.Prices
+}
+
+// AllowFields names fields of requests for each API by their way from the top, such
+// as "messages.content.cache_hint"; places in lists are left out.
+type AllowFields struct {
+	Anthropic []string `yaml:"anthropic"`
+	OpenAI    []string `yaml:"openai"`
+	Google    []string `yaml:"google"`
+}
+
+var fieldPattern = strs.Lazy(`^[A-Za-z0-9_$-]+(\.[A-Za-z0-9_$-]+)*$`)
+
+func (a AllowFields) check(report func(path, format string, args ...any)) {
+	for _, api := range []struct {
+		name   string
+		fields []string
+	}{{"anthropic", a.Anthropic}, {"openai", a.OpenAI}, {"google", a.Google}} {
+		for i, field := range api.fields {
+			if !fieldPattern().MatchString(field) {
+				report(fmt.Sprintf("$.model.allow_fields.%s[%d]", api.name, i),
+					"%q is not the way to a field, such as messages.content.cache_hint", clip(field))
+			}
+		}
+	}
 }
 
 // Budgets bound what many runs cost together, in dollars; 0 means no bound.
@@ -216,6 +246,7 @@ type serverFile struct {
 		GoogleBaseURL string      `yaml:"google_base_url"`
 		AuthHeader    string      `yaml:"auth_header"`
 		Allowed       []string    `yaml:"allowed"`
+		AllowFields   AllowFields `yaml:"allow_fields"`
 		Prices        []priceFile `yaml:"prices"`
 	} `yaml:"model"`
 	Sandbox struct {
@@ -330,7 +361,7 @@ func LoadServer(path string, env func(string) (string, bool), readFile func(stri
 	if err != nil {
 		hint := "see docs/configuration.md for an example"
 		if errors.Is(err, fs.ErrNotExist) {
-			hint = "pass the file with --config, or create one with bot setup; " + hint
+			hint = "pass the file with --config, or create one with ralph-bot setup; " + hint
 		}
 		return Server{}, &run.UserError{Message: "cannot read the configuration: " + err.Error(), Hint: hint, Err: err}
 	}
@@ -355,6 +386,7 @@ func LoadServer(path string, env func(string) (string, bool), readFile func(stri
 	if src.err != nil {
 		return Server{}, src.err
 	}
+	s.Private = append([]string{abs, filepath.Dir(abs)}, src.files...)
 	if err := s.Validate(); err != nil {
 		return Server{}, err
 	}
@@ -408,6 +440,7 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 			GoogleBaseURL: strings.TrimRight(f.Model.GoogleBaseURL, "/"),
 			AuthHeader:    f.Model.AuthHeader,
 			Allowed:       f.Model.Allowed,
+			AllowFields:   f.Model.AllowFields,
 			Prices:        prices(f.Model.Prices, report),
 		},
 		Sandbox: Sandbox{
@@ -479,6 +512,7 @@ func (s Server) check(report reporter) {
 				clip(pattern))
 		}
 	}
+	s.Model.AllowFields.check(report)
 	if s.GitHub.AppID <= 0 {
 		report("$.github.app_id", "must be the App's id, the number on its settings page")
 	}
@@ -495,12 +529,12 @@ func (s Server) check(report reporter) {
 	switch s.Agent.Name {
 	case AgentClaude, AgentCodex, AgentGemini:
 	case AgentOpencode, AgentCopilot:
-		if s.Agent.Model == "" && (s.Agent.Name == AgentOpencode || s.Sandbox.Kind == SandboxDocker) {
+		if s.Agent.Model == "" && (s.Agent.Name == AgentOpencode || s.Sandbox.Gated()) {
 			report("$.agent.model", "the agent %s needs the name of a model", s.Agent.Name)
 		}
 	case AgentAmp:
-		if s.Sandbox.Kind == SandboxDocker {
-			report("$.agent.name", "amp needs its own server and key, which the docker sandbox keeps from agents")
+		if s.Sandbox.Gated() {
+			report("$.agent.name", "amp needs its own server and key, which this sandbox keeps from agents")
 		}
 	case AgentCommand:
 		if s.Agent.Command == "" {
@@ -518,8 +552,8 @@ func (s Server) check(report reporter) {
 	}
 	s.Sandbox.check(s.AllowLocalSandbox, report)
 	hosts(s.Egress, report)
-	if s.Sandbox.Kind == SandboxLocal && len(s.Egress) > 0 {
-		report("$.egress.allow", "the local sandbox shares this host's whole network")
+	if !s.Sandbox.Gated() && len(s.Egress) > 0 {
+		report("$.egress.allow", "the local sandbox shares this host's whole network; set sandbox.local_isolation: bwrap")
 	}
 	if s.Transcripts.Keep < time.Hour || s.Transcripts.Keep > maxKeep {
 		report("$.transcripts.keep", "must be between 1h and %s", short(maxKeep))
@@ -536,6 +570,11 @@ func (s Server) check(report reporter) {
 	if !slices.Contains([]string{"json", "console"}, s.Log.Format) {
 		report("$.log.format", "%q is not a format; use json or console", clip(s.Log.Format))
 	}
+}
+
+// Gated says whether commands reach nothing but the gateway.
+func (s Sandbox) Gated() bool {
+	return s.Kind == SandboxDocker || s.Kind == SandboxLocal && s.LocalIsolation == "bwrap"
 }
 
 func (s Sandbox) check(allowLocal bool, report reporter) {
@@ -609,7 +648,7 @@ func (s Server) checkSecrets(report reporter) {
 		}
 	case AgentCodex, AgentOpencode, AgentCopilot:
 		// Copilot has an account of its own, which it may use on this host.
-		if s.Model.OpenAIKey.Empty() && (s.Agent.Name != AgentCopilot || s.Sandbox.Kind == SandboxDocker) {
+		if s.Model.OpenAIKey.Empty() && (s.Agent.Name != AgentCopilot || s.Sandbox.Gated()) {
 			report("$.model", "the model has no credential; set %s", EnvOpenAIKey)
 		}
 	case AgentGemini:
@@ -677,6 +716,8 @@ type secrets struct {
 	env      func(string) (string, bool)
 	readFile func(string) ([]byte, error)
 	err      error
+	// files are those that were read.
+	files []string
 }
 
 // one returns the secret given by exactly one of: the variable name, the
@@ -705,6 +746,7 @@ func (s *secrets) one(name, key, file string) Secret {
 	case from[0].path == "":
 		return Secret(strings.TrimSpace(from[0].value))
 	}
+	s.files = append(s.files, from[0].path)
 	b, err := s.readFile(from[0].path)
 	switch {
 	case err != nil:

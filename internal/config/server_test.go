@@ -66,6 +66,7 @@ func TestLoadServerDefaults(t *testing.T) {
 	want := config.DefaultServer()
 	want.GitHub.AppID = 12
 	want.Sandbox.Image = "agent:1"
+	want.Private = []string{confPath, filepath.Dir(confPath)}
 	want.GitHub.PrivateKey = config.Secret(strings.TrimSpace(pem))
 	want.GitHub.WebhookSecrets = []config.Secret{"s3cret"}
 	want.Model.APIKey = "sk-ant-1"
@@ -102,6 +103,7 @@ model:
   google_base_url: https://gemini.example
   auth_header: api-key
   allowed: [claude-opus, "claude-sonnet-*", "*"]
+  allow_fields: {anthropic: [messages.content.hint, $x], openai: [provider], google: [safety-hint]}
   prices:
     - {model: claude-opus, input: 5, output: 25.5, cache_read: 0.5, cache_write: 6}
     - {model: own/model, input: 0, output: 0}
@@ -154,7 +156,12 @@ log:
 	limits := run.DefaultLimits()
 	limits.MaxIterations, limits.BudgetUSD, limits.TaskBudgetUSD = 9, 4, 1.5
 	want := config.Server{
-		Listen: ":9000", DataDir: "/etc/ralph/data", Label: "bot", Branches: "bots/ralph-{issue}", Workers: 2,
+		Listen: ":9000", DataDir: "/etc/ralph/data",
+		Private: []string{
+			"/etc/ralph/ralph.yml", "/etc/ralph", "/etc/ralph/app.pem", "/run/secrets/hook", "/etc/ralph/team.url",
+			"/etc/ralph/hook.secret",
+		},
+		Label: "bot", Branches: "bots/ralph-{issue}", Workers: 2,
 		GitHub: config.GitHub{
 			APIURL: "https://ghe.example/api/v3/", GraphQLURL: "https://ghe.example/api/graphql", WebURL: "https://ghe.example",
 			AppID: 77, PrivateKey: config.Secret(strings.TrimSpace(pem)), WebhookSecrets: []config.Secret{"new", "old"},
@@ -166,6 +173,9 @@ log:
 			BaseURL: "http://127.0.0.1:9999", OpenAIBaseURL: "http://127.0.0.1:9998/v1", GoogleBaseURL: "https://gemini.example",
 			AuthHeader: "api-key",
 			Allowed:    []string{"claude-opus", "claude-sonnet-*", "*"},
+			AllowFields: config.AllowFields{
+				Anthropic: []string{"messages.content.hint", "$x"}, OpenAI: []string{"provider"}, Google: []string{"safety-hint"},
+			},
 			Prices: run.Prices{
 				"claude-opus": {Input: 5, Output: 25.5, CacheRead: 0.5, CacheWrite: 6},
 				"own/model":   {},
@@ -349,6 +359,10 @@ func TestLoadServerRefuses(t *testing.T) {
 			confPath + ":6:53: model.prices[1].model: the price of \"m\" is set twice",
 		},
 		{
+			"field in a list", minimal + "model:\n  allow_fields: {openai: [ok, \"messages[0].x\"]}\n",
+			confPath + ":6:31: model.allow_fields.openai[1]: \"messages[0].x\" is not the way to a field, such as messages.content.cache_hint",
+		},
+		{
 			"header of two words", minimal + "model:\n  auth_header: \"a b\"\n",
 			confPath + ":6:16: model.auth_header: \"a b\" is not the name of a header",
 		},
@@ -370,7 +384,12 @@ func TestLoadServerRefuses(t *testing.T) {
 		},
 		{
 			"hosts of the local sandbox", minimal + "  kind: local\nallow_local_sandbox: true\negress: {allow: [a.example]}\n",
-			confPath + ":7:17: egress.allow: the local sandbox shares this host's whole network",
+			confPath + ":7:17: egress.allow: the local sandbox shares this host's whole network; set sandbox.local_isolation: bwrap",
+		},
+		{
+			"an agent with a key of its own behind the gateway",
+			minimal + "  kind: local\n  local_isolation: bwrap\nallow_local_sandbox: true\nagent: {name: amp}\n",
+			confPath + ":8:15: agent.name: amp needs its own server and key, which this sandbox keeps from agents",
 		},
 		{
 			"no budget of an issue", minimal + "budgets:\n  issue_usd: 0\n",

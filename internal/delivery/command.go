@@ -292,7 +292,7 @@ func (r *Receiver) startByCommand(ctx context.Context, o order, mode run.Mode) (
 		return rep, err
 	}
 	w := RunRequest{Subject: o.Subject, By: o.by.As, Mode: mode}
-	w.Approved, w.ApprovedBy = o.was.Approved, o.was.ApprovedBy
+	w.Approved, w.ApprovedBy, w.Covered = o.was.Approved, o.was.ApprovedBy, o.was.Covered
 	var answers []store.Input
 	if o.Pull > 0 { // the pull request is not what was asked for
 		w.Plan, w.Progress = o.was.Plan, o.was.Progress
@@ -387,7 +387,7 @@ func (r *Receiver) resume(ctx context.Context, o order) (reply, error) {
 // again is a run that goes on where the last one stopped.
 func (o *order) again() RunRequest {
 	return RunRequest{Subject: o.Subject, By: o.by.As, Plan: o.was.Plan, Approved: o.was.Approved,
-		ApprovedBy: o.was.ApprovedBy, Progress: o.was.Progress}
+		ApprovedBy: o.was.ApprovedBy, Covered: o.was.Covered, Progress: o.was.Progress}
 }
 
 // refuseBusy says why no run can be started now; nothing if one can.

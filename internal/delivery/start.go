@@ -87,8 +87,9 @@ type RunRequest struct {
 	Text handlers.Text
 	Mode run.Mode
 	// Approved is the hash of an approved plan, ApprovedBy the login of whoever did
-	// that, and Progress the progress.md of the run before.
-	Approved, ApprovedBy, Progress string
+	// that, Covered what has come of it since, and Progress the progress.md of the run
+	// before.
+	Approved, ApprovedBy, Covered, Progress string
 	// ByLabel: it is wanted for as long as the label is on. Otherwise the label
 	// is put on, so that taking it off is a way to stop.
 	ByLabel bool
@@ -170,7 +171,7 @@ func (r *Receiver) create(ctx context.Context, w RunRequest, also func(tx *sql.T
 			RequestedBy: w.By.Login, RequestedByID: w.By.ID,
 		},
 		Plan: w.Plan, Mode: w.Mode, Agent: r.AgentName,
-		Approved: w.Approved, ApprovedBy: w.ApprovedBy, Carried: w.Progress,
+		Approved: w.Approved, ApprovedBy: w.ApprovedBy, Covered: w.Covered, Carried: w.Progress,
 		Feedback: was.Feedback, FeedbackRounds: was.FeedbackRounds, Earlier: was.Sum(),
 		Settings: loop.Settings{Limits: r.Limits(run.Limits{}), Model: r.Model},
 	}, now)
@@ -274,9 +275,15 @@ func (r *Receiver) commentEdit(ctx context.Context, repo *ghapp.Repo, issue int,
 // stopRun asks a run to stop. Whoever may take the label off, close the issue or
 // close the pull request may stop the run: stopping costs nobody anything.
 func (r *Receiver) stopRun(ctx context.Context, guid string, in handlers.StopIntent) error {
+	merged := func(tx *sql.Tx) error {
+		if !in.Landed {
+			return nil
+		}
+		return r.Store.MergeLessonsOfPull(ctx, tx, in.RepoNode, in.Pull)
+	}
 	row, err := r.LastRun(ctx, in.Subject)
 	if errors.Is(err, store.ErrNotFound) || err == nil && row.Phase.Terminal() {
-		return r.mark(ctx, guid, outcomeNoRun, nil)
+		return r.mark(ctx, guid, outcomeNoRun, merged)
 	}
 	if err != nil {
 		return err
@@ -290,7 +297,9 @@ func (r *Receiver) stopRun(ctx context.Context, guid string, in handlers.StopInt
 		handlers.StopPullClosed:  "the pull request was closed by ",
 		handlers.StopPullMerged:  "the pull request was merged by ",
 	}[in.Reason] + in.SenderLogin
-	return r.mark(ctx, guid, outcomeStopping, func(tx *sql.Tx) error { return r.cancel(ctx, tx, row.ID, why) })
+	return r.mark(ctx, guid, outcomeStopping, func(tx *sql.Tx) error {
+		return errors.Join(merged(tx), r.cancel(ctx, tx, row.ID, why))
+	})
 }
 
 // cancel asks a run to stop and has it look.

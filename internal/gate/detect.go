@@ -3,6 +3,7 @@ package gate
 import (
 	"encoding/json"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -98,8 +99,8 @@ func runners(r Root) []Gate {
 	command := "make"
 	for _, name := range []string{"GNUmakefile", "makefile", "Makefile"} {
 		if src := r.text(name); src != "" {
-			for target, recipe := range MakeTargets(src) {
-				targets[target] = recipe != ""
+			for target, does := range makeTargets(src, runnerTargets[:]) {
+				targets[target] = does != ""
 			}
 			break // make itself reads the first it finds
 		}
@@ -129,22 +130,26 @@ func runners(r Root) []Gate {
 	return gates
 }
 
+// runnerTargets are the names that checks have with task runners.
+var runnerTargets = [...]string{"test", "check", "lint", "typecheck"}
+
 func anyOf(targets map[string]bool) bool {
-	return targets["test"] || targets["check"] || targets["lint"] || targets["typecheck"]
+	return slices.ContainsFunc(runnerTargets[:], func(name string) bool { return targets[name] })
 }
 
 var makeVariable = strs.Lazy(`^\s*(?:export\s+|override\s+|private\s+)*[\w.-]+\s*(?:[:+?!]|::)?=`)
 
-// MakeTargets gives the explicit targets of a Makefile and what each of them
-// does: its prerequisites and its recipe. Variables, special targets and those
-// that only set a variable are left out; a target that does nothing is "".
-func MakeTargets(src string) map[string]string {
-	targets := map[string]string{}
-	var current []string
+// makeTargets gives those of the named targets that a Makefile has, and what each of
+// them does: its prerequisites and its recipe. Variables, and targets that only set
+// one, are left out; a target that does nothing is "". Time and memory are linear in
+// the length of src, times the number of names.
+func makeTargets(src string, names []string) map[string]string {
+	does := map[string]*strings.Builder{}
+	var current []*strings.Builder
 	for line := range strings.SplitSeq(strings.ReplaceAll(src, "\\\n", " "), "\n") {
 		if strings.HasPrefix(line, "\t") {
-			for _, name := range current {
-				targets[name] += strings.TrimSpace(line) + "\n"
+			for _, b := range current {
+				b.WriteString(strings.TrimSpace(line) + "\n")
 			}
 			continue
 		}
@@ -161,38 +166,54 @@ func MakeTargets(src string) map[string]string {
 		}
 		current = nil
 		right = strings.TrimPrefix(right, ":")
-		if makeVariable().MatchString(right) {
+		if strings.Contains(right, "=") && makeVariable().MatchString(right) {
 			continue
 		}
-		deps, inline, _ := strings.Cut(right, ";")
-		body := strings.TrimSpace(deps)
-		if inline = strings.TrimSpace(inline); inline != "" {
-			body += "\n" + inline
-		}
-		if body != "" {
-			body += "\n"
-		}
+		body := ruleBody(right)
 		for name := range strings.FieldsSeq(left) {
-			if !strings.HasPrefix(name, ".") {
-				targets[name] += body
-				current = append(current, name)
+			if !slices.Contains(names, name) {
+				continue
+			}
+			if does[name] == nil {
+				does[name] = &strings.Builder{}
+			}
+			// A name that a rule has twice is one target, and its recipe runs once.
+			if b := does[name]; !slices.Contains(current, b) {
+				b.WriteString(body)
+				current = append(current, b)
 			}
 		}
+	}
+	targets := map[string]string{}
+	for name, b := range does {
+		targets[name] = b.String()
 	}
 	return targets
 }
 
+// ruleBody is what the line of a rule says after the colon: the prerequisites and, after
+// a semicolon, the start of the recipe.
+func ruleBody(right string) string {
+	deps, inline, _ := strings.Cut(right, ";")
+	body := strings.TrimSpace(deps)
+	if inline = strings.TrimSpace(inline); inline != "" {
+		body += "\n" + inline
+	}
+	if body != "" {
+		body += "\n"
+	}
+	return body
+}
+
 var (
-	justRecipe = strs.Lazy(`(?m)^@?([A-Za-z_][\w-]*)[^\n:=]*:(?:[^=]|$)`)
-	taskName   = strs.Lazy(`(?m)^  "?([A-Za-z_][\w-]*)"?:`)
+	justRecipe = strs.Lazy(`^@?([A-Za-z_][\w-]*)[^\n:=]*:(?:[^=]|$)`)
+	taskName   = strs.Lazy(`^  "?([A-Za-z_][\w-]*)"?:`)
 )
 
 func justRecipes(r Root) map[string]bool {
 	targets := map[string]bool{}
 	for _, name := range []string{"justfile", "Justfile", ".justfile"} {
-		for _, m := range justRecipe().FindAllStringSubmatch(r.text(name), -1) {
-			targets[m[1]] = true
-		}
+		nameLines(targets, r.text(name), justRecipe)
 	}
 	return targets
 }
@@ -201,14 +222,25 @@ func taskfileTasks(r Root) map[string]bool {
 	targets := map[string]bool{}
 	for _, name := range []string{"Taskfile.yml", "Taskfile.yaml"} {
 		_, tasks, ok := strings.Cut("\n"+r.text(name), "\ntasks:")
-		if !ok {
-			continue
-		}
-		for _, m := range taskName().FindAllStringSubmatch(tasks, -1) {
-			targets[m[1]] = true
+		if ok {
+			nameLines(targets, tasks, taskName)
 		}
 	}
 	return targets
+}
+
+// nameLines notes which of runnerTargets a line of src names, as the first group of
+// re.
+func nameLines(targets map[string]bool, src string, re func() *regexp.Regexp) {
+	for line := range strings.Lines(src) {
+		start := strings.TrimLeft(line, ` @"`) // most lines are about something else, and need no expression
+		if !slices.ContainsFunc(runnerTargets[:], func(name string) bool { return strings.HasPrefix(start, name) }) {
+			continue
+		}
+		if m := re().FindStringSubmatch(line); m != nil && slices.Contains(runnerTargets[:], m[1]) {
+			targets[m[1]] = true
+		}
+	}
 }
 
 func golang(r Root) []Gate {
@@ -218,7 +250,8 @@ func golang(r Root) []Gate {
 	gates := []Gate{
 		// It compiles every package with its tests, which is what it is for here.
 		same(Typecheck, "go vet ./..."),
-		same(Test, "go test ./..."),
+		// With -v it says which tests ran.
+		same(Test, "go test -v ./..."),
 	}
 	gates[0].Name, gates[1].Name = "go vet", "go test"
 	if r.glob(".golangci.y*ml") || r.has(".golangci.toml") || r.has(".golangci.json") {
@@ -231,6 +264,25 @@ func golang(r Root) []Gate {
 type packageJSON struct {
 	Scripts        map[string]string `json:"scripts"`
 	PackageManager string            `json:"packageManager"`
+	Dependencies   json.RawMessage   `json:"dependencies"`
+	Development    json.RawMessage   `json:"devDependencies"`
+}
+
+// packages are the names of what the package depends on.
+func (p packageJSON) packages() []string {
+	var names []string
+	for _, src := range []json.RawMessage{p.Dependencies, p.Development} {
+		var all map[string]json.RawMessage
+		if json.Unmarshal(src, &all) != nil {
+			continue // none, or nothing that npm would read
+		}
+		for name := range all {
+			names = append(names, normalPackage(name))
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	return names[:min(len(names), maxPackages)]
 }
 
 // node reads the scripts of package.json. `npm init` writes a test script that
@@ -264,7 +316,7 @@ func node(r Root) []Gate {
 			break
 		}
 	}
-	return prepared(p, gates...)
+	return depending(pkg.packages(), prepared(p, gates...))
 }
 
 func packageManager(r Root, pkg packageJSON) (string, Prepare) {
@@ -295,55 +347,6 @@ func packageManager(r Root, pkg packageJSON) (string, Prepare) {
 		p.Command = "yarn install --immutable"
 	}
 	return manager, p
-}
-
-func python(r Root) []Gate {
-	project, setup, tox := r.text("pyproject.toml"), r.text("setup.cfg"), r.text("tox.ini")
-	var named strings.Builder
-	named.WriteString(project + setup + tox + r.text("Pipfile"))
-	sources := r.has("setup.py") || r.has("Pipfile") || project != "" || setup != "" || tox != ""
-	var requirements []string
-	for _, name := range []string{
-		"requirements.txt", "requirements-dev.txt", "dev-requirements.txt", "requirements-test.txt", "test-requirements.txt",
-	} {
-		if r.has(name) {
-			sources = true
-			requirements = append(requirements, name)
-			named.WriteString(r.text(name))
-		}
-	}
-	if !sources {
-		return nil
-	}
-	var p Prepare
-	if len(requirements) > 0 {
-		p = Prepare{Inputs: strings.Join(requirements, " "), Keep: ".venv"}
-		p.Command = "python3 -m venv --system-site-packages .venv && .venv/bin/pip install -q -r " +
-			strings.Join(requirements, " -r ")
-	}
-	var gates []Gate
-	hasTests := r.has("tests/") || r.has("test/") || r.glob("test_*.py") || r.glob("*_test.py")
-	switch {
-	case hasTests && (strings.Contains(named.String(), "pytest") || r.has("pytest.ini") || r.has("conftest.py")):
-		gates = append(gates, found(Test, "pytest", "python3 -m pytest"))
-	case tox != "" && strings.Contains(tox, "[testenv"):
-		gates = append(gates, same(Test, "tox"))
-	case r.has("tests/"):
-		gates = append(gates, found(Test, "unittest", "python3 -m unittest discover -s tests"))
-	case hasTests:
-		gates = append(gates, found(Test, "unittest", "python3 -m unittest discover"))
-	}
-	if strings.Contains(project, "[tool.mypy") || strings.Contains(setup, "[mypy") || r.has("mypy.ini") ||
-		r.has(".mypy.ini") {
-		gates = append(gates, found(Typecheck, "mypy", "python3 -m mypy ."))
-	}
-	switch {
-	case strings.Contains(project, "[tool.ruff") || r.has("ruff.toml") || r.has(".ruff.toml"):
-		gates = append(gates, found(Lint, "ruff", "ruff check ."))
-	case r.has(".flake8") || strings.Contains(setup, "[flake8") || strings.Contains(tox, "[flake8"):
-		gates = append(gates, found(Lint, "flake8", "python3 -m flake8"))
-	}
-	return prepared(p, gates...)
 }
 
 func rust(r Root) []Gate {

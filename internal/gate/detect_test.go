@@ -38,10 +38,10 @@ func TestDetect(t *testing.T) {
 		want []string
 	}{
 		{"nothing", nil, nil},
-		{"go module", tree{"go.mod": "module m\n"}, []string{"typecheck: go vet ./...", "test: go test ./..."}},
+		{"go module", tree{"go.mod": "module m\n"}, []string{"typecheck: go vet ./...", "test: go test -v ./..."}},
 		{
 			"go module with a linter", tree{"go.mod": "module m\n", ".golangci.yml": ""},
-			[]string{"typecheck: go vet ./...", "test: go test ./...", "~lint: golangci-lint run"},
+			[]string{"typecheck: go vet ./...", "test: go test -v ./...", "~lint: golangci-lint run"},
 		},
 
 		{
@@ -60,7 +60,7 @@ func TestDetect(t *testing.T) {
 		},
 		{
 			"make lint beside go", tree{"go.mod": "module m\n", ".golangci.yml": "", "Makefile": "lint:\n\t./lint\n"},
-			[]string{"~lint: make lint", "typecheck: go vet ./...", "test: go test ./..."},
+			[]string{"~lint: make lint", "typecheck: go vet ./...", "test: go test -v ./..."},
 		},
 		{"GNUmakefile is read first", tree{"GNUmakefile": "all:\n\ttrue\n", "Makefile": "test:\n\ttrue\n"}, nil},
 		{"make variable", tree{"Makefile": "test := 1\nlint = 2\ncheck ?= 3\ntest ::= 4\n"}, nil},
@@ -116,7 +116,7 @@ func TestDetect(t *testing.T) {
 		{"scripts of another type", tree{"package.json": `{"scripts":["test"]}`}, nil},
 		{
 			"go and npm", tree{"go.mod": "module m\n", "package.json": `{"scripts":{"test":"x","lint":"y"}}`},
-			[]string{"typecheck: go vet ./...", "test: go test ./...", "test: npm test", "~lint: npm run lint"},
+			[]string{"typecheck: go vet ./...", "test: go test -v ./...", "test: npm test", "~lint: npm run lint"},
 		},
 
 		{

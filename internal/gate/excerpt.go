@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,10 @@ func Remediation(r Result) string {
 	fmt.Fprintf(&b, "The check %q (%s) failed", r.Gate, r.Command)
 	switch r.Reason {
 	case "", "exited":
+		if r.ExitCode == 0 {
+			b.WriteString(", although it exited with 0.")
+			break
+		}
 		fmt.Fprintf(&b, " with exit code %d.", r.ExitCode)
 	case "wall_timeout":
 		fmt.Fprintf(&b, ": it ran out of time after %s.", r.Duration.Round(time.Second))
@@ -46,6 +51,8 @@ var (
 	opening = strs.Lazy(`^\s*(?:--- FAIL: |FAIL:? |FAILED |ERROR:? |\[ERROR\] |● |✖ |✗ |× |\d+\) |not ok |panic: |fatal error: |Traceback |error(?:\[E\d+\])?: |_{3,} .* _{3,}$|---- .* stdout ----|Failures?:$|thread '.*' .*panicked|FAIL\t|# \S+$)|^\S+[:(]\d+(?:[:,]\d+)?\)?: (?:fatal )?error|^\S+\.\w+:\d+(?::\d+)?: |\berror TS\d+:|\bSyntaxError\b|^npm ERR!`)
 	// Lines that tell something where no report begins with them.
 	telling = strs.Lazy(`(?i)(\berror\b|\bfail(ed|ure|ing)?\b|\bpanic\b|\bfatal\b|undefined|not found|expected|\bgot\b|\bwant\b|assert|exception|:\d+:\d+: |\.go:\d+)`)
+	// What go test -v says of tests that are no trouble.
+	uneventful = strs.Lazy(`^=== (?:RUN|PAUSE|CONT|NAME) |^\s*--- (?:PASS|SKIP): `)
 	// What differs between two tellings of the same thing.
 	varying = strs.Lazy(`0x[0-9a-f]+|\d+`)
 )
@@ -62,6 +69,7 @@ func Excerpt(log string) string {
 		}
 		lines[i] = plain(line)
 	}
+	lines = slices.DeleteFunc(lines, func(line string) bool { return uneventful().MatchString(line) })
 	if len(lines) == 1 && lines[0] == "" {
 		return ""
 	}

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -36,18 +37,42 @@ type Facts struct {
 	Warnings int
 }
 
-// Read finds the facts in the output of go test (plain, -v, -json), pytest,
+// Reader finds the facts in what is written to it: the output of go test (plain, -v, -json), pytest,
 // unittest, Jest, Vitest, Mocha, node:test, TAP, cargo test, Maven, Gradle,
-// RSpec, Minitest, PHPUnit, dotnet test, CTest and the usual linters. cut tells
-// that the beginning of the output is missing. The work is linear in its length.
-func Read(output string, cut bool) Facts {
-	r := reader{names: map[string]bool{}, facts: Facts{Cut: cut}}
-	for line := range strings.SplitSeq(output, "\n") {
-		if len(line) > maxLine {
-			line = line[:maxLine]
+// RSpec, Minitest, PHPUnit, dotnet test, CTest and the usual linters. The work is
+// linear in its length, and what is kept of it is bounded.
+type Reader struct {
+	reader
+	rest []byte // the line that has not ended, at most maxLine of it
+}
+
+// NewReader gives a Reader to which nothing has been written.
+func NewReader() *Reader { return &Reader{reader: reader{names: map[string]bool{}}} }
+
+// Write never fails.
+func (r *Reader) Write(p []byte) (int, error) {
+	n := len(p)
+	for {
+		line, rest, ended := bytes.Cut(p, []byte("\n"))
+		r.rest = append(r.rest, line[:min(len(line), maxLine-len(r.rest))]...)
+		if !ended {
+			return n, nil
 		}
-		r.line(plain(line))
+		r.line(plain(string(r.rest)))
+		r.rest, p = r.rest[:0], rest
 	}
+}
+
+// Read finds the facts in a whole output.
+func Read(output string) Facts {
+	r := NewReader()
+	_, _ = r.Write([]byte(output))
+	return r.Facts()
+}
+
+// Facts are those of all that was written. Nothing can be written after it.
+func (r *Reader) Facts() Facts {
+	r.line(plain(string(r.rest)))
 	return r.close()
 }
 
@@ -280,7 +305,9 @@ func (r *reader) goJSON(t string) {
 		if r.jsonFailed == nil {
 			r.jsonFailed = map[string]bool{}
 		}
-		r.jsonFailed[ev.Package] = true
+		if len(r.jsonFailed) <= maxNames {
+			r.jsonFailed[ev.Package] = true
+		}
 		r.fail(ev.Package + " " + ev.Test)
 	}
 }

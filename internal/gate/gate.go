@@ -56,6 +56,9 @@ type Gate struct {
 	// Prepare says how the tree gets the dependencies that Command needs. It
 	// only matters to how soon the gate is done, and is no part of its identity.
 	Prepare Prepare
+	// Dependencies are the packages that the repository says it needs, separated by
+	// spaces, as far as they are read: what is missing of these is no fault of the work.
+	Dependencies string
 }
 
 // WithDefaults fills what a person left out.
@@ -117,6 +120,10 @@ type Result struct {
 	Output string
 	// Facts are what was counted in all of its output.
 	Facts Facts
+	// Missing says what kept it from running, "" where it ran.
+	Missing string
+	// Advisory: the gate is.
+	Advisory bool
 	// Verdict is what the result means for the proposal, once that is known.
 	Verdict Verdict
 }

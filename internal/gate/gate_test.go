@@ -19,7 +19,7 @@ func TestUnionKeepsGatesOfTheBase(t *testing.T) {
 	for _, g := range gate.Union(base, proposed) {
 		got = append(got, g.Command)
 	}
-	if diff := cmp.Diff([]string{"go vet ./...", "go test ./...", "npm test"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"go vet ./...", "go test -v ./...", "npm test"}, got); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -16,12 +16,12 @@ type Standing string
 const (
 	// Passed: it exited with 0.
 	Passed Standing = "passed"
-	// Failed: the proposal is to blame. The only one that holds it back.
+	// Failed: the proposal is to blame. The only one that keeps it from landing.
 	Failed Standing = "failed"
 	// KnownFailing: all that failed had failed before the work began.
 	KnownFailing Standing = "known_failing"
 	// RedAtBase: it failed before the work began too, and does not say what of
-	// it is new. It is reported and holds nothing back.
+	// it is new. It is reported, and does not block.
 	RedAtBase Standing = "red_at_base"
 	// Flaky: it passed when it was run again on the same tree.
 	Flaky Standing = "flaky"
@@ -29,6 +29,12 @@ const (
 	Tolerated Standing = "tolerated"
 	// Noted: it failed, and is advisory.
 	Noted Standing = "advisory"
+	// Empty: it exited with 0 and ran no test, as before the work began. It proves
+	// nothing.
+	Empty Standing = "no_tests"
+	// Unrunnable: what it needs is not there, as it was not before the work began.
+	// It says nothing of the work.
+	Unrunnable Standing = "could_not_run"
 )
 
 // Holds says whether the proposal may go on.
@@ -81,10 +87,15 @@ type Results struct {
 	Again []Result
 	// Flaky are tests that were seen to pass and fail on one tree, in order.
 	Flaky []string
+	// SameTests: all tests that ran on Base are in the proposal's tree, too, but for
+	// as many as are Forgiven.
+	SameTests bool
+	Forgiven  int
 }
 
 // Judge says what the results mean, or what is needed to say so. A gate that
-// passed, and one that is advisory, need no more runs: only failures cost any.
+// failed, and one that runs tests, is compared with how it ended before the work
+// began.
 //
 // task is what the proposal is to do. What failed at the base is forgiven,
 // unless the task is to fix it. A gate that a person asked for and that tells
@@ -93,15 +104,20 @@ func Judge(g Gate, q Quality, task run.Task, r Results) (Verdict, Need) {
 	first := r.First
 	switch {
 	case first.Passed:
-		return Verdict{Standing: Passed}, Nothing
+		return judgePassed(g, r)
+	case g.Advisory && first.Missing != "":
+		return unrunnable(first), Nothing
 	case g.Advisory:
 		return Verdict{Standing: Noted, Note: "it is advisory"}, Nothing
-	case !first.answered():
+	case !first.answered() && first.Missing == "":
 		return Verdict{Standing: Failed}, Nothing
 	case r.Base == nil:
 		return Verdict{}, Baseline
 	}
 	base := r.Base
+	if sameLack(first.Missing, base.Missing) {
+		return unrunnable(first), Nothing
+	}
 	fresh, compared := first.Facts.FailedTests, first.Facts.named()
 	known := forgiven(g, task, base.Facts.FailedTests)
 	if g.goal() {
@@ -112,14 +128,14 @@ func Judge(g Gate, q Quality, task run.Task, r Results) (Verdict, Need) {
 		case !base.Facts.named():
 			if g.Detected && !mends(g, task) {
 				return Verdict{
-					Standing: RedAtBase, Note: "it already failed before the work began, and does not say which tests fail",
+					Standing: RedAtBase, Note: "it already failed before this run, and does not say which tests fail",
 				}, Nothing
 			}
 		case compared:
 			if fresh = without(fresh, known); len(fresh) == 0 {
 				return Verdict{
 					Standing: KnownFailing, Tests: some(first.Facts.FailedTests),
-					Note: fmt.Sprintf("%s already failed before the work began: %s", tests(len(first.Facts.FailedTests)),
+					Note: fmt.Sprintf("%s already failed before this run: %s", tests(len(first.Facts.FailedTests)),
 						list(first.Facts.FailedTests)),
 				}, Nothing
 			}
@@ -166,6 +182,44 @@ func Judge(g Gate, q Quality, task run.Task, r Results) (Verdict, Need) {
 	}
 	return v, Nothing
 }
+
+func unrunnable(r Result) Verdict { return Verdict{Standing: Unrunnable, Note: r.Missing} }
+
+// judgePassed says what it is worth that a gate exited with 0. A runner that was
+// switched off does so, too: where the tests are the same as before, as many have
+// to run.
+func judgePassed(g Gate, r Results) (Verdict, Need) {
+	ran, known := r.First.Facts.ran()
+	passed := Verdict{Standing: Passed}
+	if g.Advisory || !r.SameTests || !known && !(g.Detected && g.Kind == Test) {
+		return passed, Nothing
+	}
+	if r.Base == nil {
+		return Verdict{}, Baseline
+	}
+	before, counted := r.Base.Facts.ran()
+	least := before - r.Forgiven
+	for _, again := range r.Again { // some tests choose by chance, or by what is there
+		if n, ok := again.Facts.ran(); ok && again.Passed {
+			ran = max(ran, n)
+		}
+	}
+	switch {
+	case !known && !r.Base.Passed: // some runners count only what fails
+	case counted && ran < least && len(r.Again) < reruns:
+		return Verdict{}, Again
+	case counted && ran < least:
+		return Verdict{
+			Standing: Failed, Note: fmt.Sprintf("it ran %s, but %d before the work began", tests(ran), before),
+		}, Nothing
+	case known && ran == 0:
+		return Verdict{Standing: Empty, Note: "it ran no test"}, Nothing
+	}
+	return passed, Nothing
+}
+
+// ran is how many tests were run to their end, as far as that is known.
+func (f Facts) ran() (n int, known bool) { return f.Passed + f.Failed, f.Known }
 
 var mending = strs.Lazy(`(?i)\b(?:fix|mend|repair)(?:es|ed|ing|s)?\b.*\b(?:tests?|suite|specs?|build|ci|checks?|gates?)\b|\b(?:make|get|turn|bring)\b.*\b(?:pass(?:es)?|green)\b`)
 
@@ -217,8 +271,11 @@ func identifier(name string) string {
 }
 
 // answered says whether the command itself came to a result, be it by taking
-// too long. What was ended from outside says nothing of the tree.
-func (r Result) answered() bool { return r.Reason == "exited" || r.Reason == "wall_timeout" }
+// too long. What was ended from outside says nothing of the tree, and neither does
+// what could not run.
+func (r Result) answered() bool {
+	return r.Missing == "" && r.Reason == "exited" || r.Reason == "wall_timeout"
+}
 
 // named says whether FailedTests is all that failed.
 func (f Facts) named() bool { return len(f.FailedTests) > 0 && !f.Cut }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
@@ -33,7 +34,8 @@ type Finding struct {
 	Text string
 	// Grave findings fail the attempt, unless the task asks for what was done.
 	Grave bool
-	// test is the test a finding is about.
+	// test is the test a finding is about; for RuleRunner the words by which a task
+	// asks for it.
 	test string
 }
 
@@ -45,11 +47,31 @@ const (
 	RuleFocused   = "test_focused"
 	RuleAsserts   = "assertions_removed"
 	RuleCommand   = "test_command_changed"
+	RuleRunner    = "runner_changed"
 	RuleExcluded  = "tests_excluded"
 	RuleNoNewTest = "no_new_tests"
 	RuleChanged   = "test_changed"
 	RuleSecret    = "secret"
+	RuleUnseen    = "not_inspected"
 )
+
+// Unseen tells of a test, or of a file that decides how checks run, that could not be
+// looked at. Nothing may hide by being large.
+func Unseen(path string) Finding {
+	return Finding{
+		Path: path, Rule: RuleUnseen, Grave: true,
+		Text: fmt.Sprintf("%s cannot be inspected: it is, or was, no plain file of at most %d MiB", path, MaxFile>>20),
+	}
+}
+
+// TooMuch tells of more such files than can be looked at.
+func TooMuch(files, most int) Finding {
+	return Finding{
+		Rule: RuleUnseen, Grave: true,
+		Text: fmt.Sprintf("%d changed tests and files that decide how checks run are too much to inspect: at most %d of these",
+			files, most),
+	}
+}
 
 // Leak is what looks like a secret in a proposal. The secret itself is not in
 // it.
@@ -63,6 +85,9 @@ type Leak struct {
 	Critical bool
 }
 
+// RuleUnsearched is the rule of a Leak that is none: nobody has looked there.
+const RuleUnsearched = "not_searched"
+
 // Finding says whether the leak fails an attempt, and what to tell of it.
 func (q Quality) Finding(l Leak) Finding {
 	allowed := q.AllowHigh
@@ -70,6 +95,12 @@ func (q Quality) Finding(l Leak) Finding {
 		allowed = q.AllowCritical
 	}
 	place := fmt.Sprintf("%s:%d", l.Path, l.Line)
+	if l.Rule == RuleUnsearched {
+		return Finding{
+			Path: l.Path, Rule: RuleUnsearched, Grave: !allowed,
+			Text: l.Path + " was not searched for secrets: it, or the change as a whole, is too large for that",
+		}
+	}
 	if l.Line == 0 {
 		place = "the name " + l.Path
 	}
@@ -84,70 +115,70 @@ type language struct {
 	// files are the paths that hold tests.
 	files func() *regexp.Regexp
 	// test finds a test; its first group that matched is the name.
-	test, skip, assert func() *regexp.Regexp
+	test, skip, assert *expression
 	// only finds what keeps all other tests from running; nil where there is no
 	// such thing.
-	only func() *regexp.Regexp
+	only *expression
 }
 
 // languages are listed by the end of their file names.
 var languages = sync.OnceValue(func() map[string]*language {
 	js := &language{
 		files:  strs.Lazy(`(?:^|/)(?:__tests__|tests?|spec)/|\.(?:test|spec)\.[cm]?[jt]sx?$`),
-		test:   strs.Lazy("(?m)^\\s*[xf]?(?:it|test)(?:\\.(?:only|skip|todo|concurrent|failing|each\\([^)]*\\)))*\\s*\\(\\s*['\"`](.+?)['\"`]\\s*[,)]"),
-		skip:   strs.Lazy(`\b(?:it|test|describe|suite)\.(?:skip|todo|failing)\b|\bx(?:it|test|describe)\s*\(`),
-		only:   strs.Lazy(`\b(?:it|test|describe|suite)\.only\b|\bf(?:it|describe)\s*\(`),
-		assert: strs.Lazy(`\bexpect\s*\(|\bassert\b`),
+		test:   far("it test", "(?m)^\\s*[xf]?(?:it|test)(?:\\.(?:only|skip|todo|concurrent|failing|each\\([^)]*\\)))*\\s*\\(\\s*['\"`](.+?)['\"`]\\s*[,)]"),
+		skip:   near(".skip .todo .failing xit xtest xdescribe", `\b(?:it|test|describe|suite)\.(?:skip|todo|failing)\b|\bx(?:it|test|describe)\s*\(`),
+		only:   near(".only fit fdescribe", `\b(?:it|test|describe|suite)\.only\b|\bf(?:it|describe)\s*\(`),
+		assert: near("expect assert", `\bexpect\s*\(|\bassert\b`),
 	}
 	jvm := &language{
 		files:  strs.Lazy(`(?:^|/)src/(?:test|\w*Test)/|(?:Tests?|IT|Spec)\.(?:java|kt)$`),
-		test:   strs.Lazy("@(?:Test|ParameterizedTest|RepeatedTest)\\b[^{;]*?\\b(?:void|fun)\\s+`?([\\w ]+?)`?\\s*\\("),
-		skip:   strs.Lazy(`@(?:Ignore|Disabled)\b`),
-		assert: strs.Lazy(`\bassert\w*\s*\(|\bverify\s*\(|\bshouldBe\b`),
+		test:   far("@Test @ParameterizedTest @RepeatedTest", "@(?:Test|ParameterizedTest|RepeatedTest)\\b[^{;]*?\\b(?:void|fun)\\s+`?([\\w ]+?)`?\\s*\\("),
+		skip:   near("@Ignore @Disabled", `@(?:Ignore|Disabled)\b`),
+		assert: near("assert verify shouldBe", `\bassert\w*\s*\(|\bverify\s*\(|\bshouldBe\b`),
 	}
 	native := &language{
 		files:  strs.Lazy(`(?:^|/)tests?/|[_-]test\.|(?:^|/)test[_-]`),
-		test:   strs.Lazy(`\b(?:TEST|TEST_F|TEST_P|TEST_CASE|SCENARIO|BOOST_AUTO_TEST_CASE)\s*\(\s*([^)]+?)\s*\)`),
-		skip:   strs.Lazy(`\bGTEST_SKIP\b|\bDISABLED_|\[\.\]`),
-		assert: strs.Lazy(`\b(?:EXPECT|ASSERT|REQUIRE|CHECK|BOOST_CHECK)\w*\s*\(`),
+		test:   far("TEST SCENARIO", `\b(?:TEST|TEST_F|TEST_P|TEST_CASE|SCENARIO|BOOST_AUTO_TEST_CASE)\s*\(\s*([^)]+?)\s*\)`),
+		skip:   near("GTEST_SKIP DISABLED_ [.]", `\bGTEST_SKIP\b|\bDISABLED_|\[\.\]`),
+		assert: near("EXPECT ASSERT REQUIRE CHECK", `\b(?:EXPECT|ASSERT|REQUIRE|CHECK|BOOST_CHECK)\w*\s*\(`),
 	}
 	all := map[string]*language{
 		".go": {
 			files:  strs.Lazy(`_test\.go$`),
-			test:   strs.Lazy(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`),
-			skip:   strs.Lazy(`\b(?:t|b|f|tb)\.Skip(?:f|Now)?\(|(?m)^//go:build `),
-			assert: strs.Lazy(`\b(?:t|b|f|tb)\.(?:Error|Fatal)f?\(|\b(?:t|b|f|tb)\.Fail(?:Now)?\(|\b(?:assert|require|is|qt)\.\w+\(`),
+			test:   near("Test Fuzz Example", `(?m)^func ((?:Test|Fuzz|Example)\w*)\(`),
+			skip:   near(".Skip //go:build", `\b(?:t|b|f|tb)\.Skip(?:f|Now)?\(|(?m)^//go:build `),
+			assert: near(".Error .Fatal .Fail assert. require. is. qt.", `\b(?:t|b|f|tb)\.(?:Error|Fatal)f?\(|\b(?:t|b|f|tb)\.Fail(?:Now)?\(|\b(?:assert|require|is|qt)\.\w+\(`),
 		},
 		".py": {
 			files:  strs.Lazy(`(?:^|/)(?:tests?/.*|test_[^/]*|[^/]*_test)\.py$`),
-			test:   strs.Lazy(`(?m)^\s*(?:async\s+)?def (test\w*)\s*\(`),
-			skip:   strs.Lazy(`@(?:pytest\.mark\.)?(?:skip|skipif|skipIf|skipUnless|xfail)\b|@unittest\.(?:skip\w*|expectedFailure)|\bpytest\.(?:skip|xfail|importorskip)\(|\.skipTest\(`),
-			assert: strs.Lazy(`\bassert\b|\.assert\w+\(|\bpytest\.raises\b`),
+			test:   near("def", `(?m)^\s*(?:async\s+)?def (test\w*)\s*\(`),
+			skip:   near("skip xfail expectedFailure importorskip", `@(?:pytest\.mark\.)?(?:skip|skipif|skipIf|skipUnless|xfail)\b|@unittest\.(?:skip\w*|expectedFailure)|\bpytest\.(?:skip|xfail|importorskip)\(|\.skipTest\(`),
+			assert: near("assert pytest.raises", `\bassert\b|\.assert\w+\(|\bpytest\.raises\b`),
 		},
 		".rs": {
 			files:  strs.Lazy(`\.rs$`),
-			test:   strs.Lazy(`#\[(?:\w+::)*test(?:\([^\]]*\))?\](?:\s*#\[[^\]]*\])*\s*(?:pub\s+)?(?:async\s+)?fn (\w+)`),
-			skip:   strs.Lazy(`#\[ignore\b`),
-			assert: strs.Lazy(`\bassert\w*!|\bpanic!`),
+			test:   far("test", `#\[(?:\w+::)*test(?:\([^\]]*\))?\](?:\s*#\[[^\]]*\])*\s*(?:pub\s+)?(?:async\s+)?fn (\w+)`),
+			skip:   near("#[ignore", `#\[ignore\b`),
+			assert: near("assert panic!", `\bassert\w*!|\bpanic!`),
 		},
 		".rb": {
 			files:  strs.Lazy(`(?:^|/)(?:spec|test)/|_(?:spec|test)\.rb$`),
-			test:   strs.Lazy(`(?m)^\s*(?:x|f)?(?:it|specify|test|scenario)\s*\(?\s*['"](.+?)['"]|^\s*def (test_\w+)`),
-			skip:   strs.Lazy(`\bx(?:it|describe|context)\b|(?m)^\s*(?:pending|skip)\b`),
-			only:   strs.Lazy(`\bf(?:it|describe|context)\b|\bfocus: true|, :focus\b`),
-			assert: strs.Lazy(`\bexpect\b|\bassert\w*|\brefute\w*|\.should\b`),
+			test:   near("it specify test scenario", `(?m)^\s*(?:x|f)?(?:it|specify|test|scenario)\s*\(?\s*['"](.+?)['"]|^\s*def (test_\w+)`),
+			skip:   near("xit xdescribe xcontext pending skip", `\bx(?:it|describe|context)\b|(?m)^\s*(?:pending|skip)\b`),
+			only:   near("fit fdescribe fcontext focus", `\bf(?:it|describe|context)\b|\bfocus: true|, :focus\b`),
+			assert: near("expect assert refute .should", `\bexpect\b|\bassert\w*|\brefute\w*|\.should\b`),
 		},
 		".php": {
 			files:  strs.Lazy(`Test\.php$`),
-			test:   strs.Lazy(`\bfunction (test\w*)\s*\(|#\[Test\]\s*public function (\w+)`),
-			skip:   strs.Lazy(`\bmarkTest(?:Skipped|Incomplete)\b`),
-			assert: strs.Lazy(`(?:->|::)(?:assert\w+|expectException)`),
+			test:   near("test #[Test]", `\bfunction (test\w*)\s*\(|#\[Test\]\s*public function (\w+)`),
+			skip:   near("markTest", `\bmarkTest(?:Skipped|Incomplete)\b`),
+			assert: near("assert expectException", `(?:->|::)(?:assert\w+|expectException)`),
 		},
 		".cs": {
 			files:  strs.Lazy(`Tests?\.cs$|(?:^|/)[\w.]*Tests?/`),
-			test:   strs.Lazy(`\[(?:Fact|Theory|Test|TestCase|TestMethod)\b[^\]]*\][^{;=]*?\s(\w+)\s*\(`),
-			skip:   strs.Lazy(`\bSkip\s*=|\[Ignore\b|\bAssert\.(?:Ignore|Inconclusive)\b`),
-			assert: strs.Lazy(`\bAssert\.|\.Should\(`),
+			test:   far("[Fact [Theory [Test", `\[(?:Fact|Theory|Test|TestCase|TestMethod)\b[^\]]*\][^{;=]*?\s(\w+)\s*\(`),
+			skip:   near("Skip [Ignore Assert.", `\bSkip\s*=|\[Ignore\b|\bAssert\.(?:Ignore|Inconclusive)\b`),
+			assert: near("Assert. .Should(", `\bAssert\.|\.Should\(`),
 		},
 		".java": jvm, ".kt": jvm,
 	}
@@ -172,11 +203,143 @@ func testLanguage(name string) *language {
 // Files that say how tests are run.
 func isRunner(name string) bool {
 	switch path.Base(name) {
-	case "package.json", "composer.json", "Makefile", "makefile", "GNUmakefile":
+	case "package.json", "composer.json":
 		return true
 	default:
-		return isTestConfig(name)
+		return isTestConfig(name) || decides(name) || slices.ContainsFunc(switches, func(s runnerSwitch) bool { return s.in(name) })
 	}
+}
+
+// runnerSwitch is what can have a runner of tests do nothing, or something else, and
+// still end well.
+type runnerSwitch struct {
+	// files are the names it works in (path.Match), of the last part of the path or,
+	// with a slash, of the end of it. None stands for files of tests and their settings.
+	files []string
+	// line finds it; nil where the file itself is enough.
+	line *expression
+	// unless finds in the file what makes the line harmless; nil for nothing.
+	unless *expression
+	// fresh: only a file that was not there before does it; nested: only one that is
+	// not in the root.
+	fresh, nested bool
+	// does says what comes of it.
+	does string
+	// asked are words by which a task asks for it.
+	asked string
+}
+
+var switches = []runnerSwitch{
+	{
+		files: []string{"Makefile", "makefile", "GNUmakefile", "*.mk"},
+		line: near("SHELL MAKE .IGNORE",
+			`(?m)^\s*(?:(?:export|override)\s+)*(?:SHELL|\.SHELLFLAGS|MAKEFLAGS|GNUMAKEFLAGS|MAKEFILES)\s*(?:[:+?!]|::)?=.*$|^\.IGNORE\b.*$`),
+		does: "steers how make runs every command", asked: "shell makeflags",
+	},
+	{
+		files: []string{"GNUmakefile", "makefile"}, fresh: true,
+		does: "is what make reads instead of a Makefile", asked: "gnumakefile makefile",
+	},
+	{
+		files: []string{".npmrc", ".yarnrc", ".yarnrc.yml", "bunfig.toml"},
+		line:  near("", `(?mi)^\s*["']?(?:script-?shell|shell|ignore-?scripts|node-?options|scripts-prepend-node-path)\b.*$`),
+		does:  "steers how scripts are run", asked: "npmrc yarnrc bunfig",
+	},
+	{
+		files: []string{"go.mod"}, line: near("ignore", `(?m)^\s*ignore\b.*$`),
+		does: "has Go leave out folders", asked: "go.mod module",
+	},
+	{
+		files: []string{"go.mod"}, fresh: true, nested: true,
+		does: "takes its folder out of the module whose tests are run", asked: "go.mod module",
+	},
+	{
+		files: []string{".cargo/config.toml", ".cargo/config"},
+		line:  near("runner rustc rustdoc [alias]", `(?m)^\s*(?:runner|rustc|rustc-wrapper|rustc-workspace-wrapper|rustdoc)\s*=.*$|^\s*\[alias\].*$`),
+		does:  "steers what cargo runs", asked: "cargo",
+	},
+	{
+		files: []string{"Cargo.toml"}, line: near("false", `(?m)^\s*(?:autotests|harness|test)\s*=\s*false\b.*$`),
+		does: "has cargo leave out tests", asked: "harness",
+	},
+	{
+		files: []string{"mvnw", "mvnw.cmd", ".mvn/*", ".mvn/wrapper/*"},
+		does:  "steers how Maven runs", asked: "maven mvn wrapper",
+	},
+	{
+		files: []string{".venv/bin/*", "venv/bin/*", "node_modules/.bin/*", "vendor/bin/*"},
+		does:  "is run in the place of what is installed", asked: "venv node_modules vendor",
+	},
+	{
+		files: []string{
+			"pytest.py", "unittest.py", "sitecustomize.py", "usercustomize.py", "pytest/__init__.py", "pytest/__main__.py",
+			"unittest/__init__.py", "unittest/__main__.py",
+		},
+		does: "is what Python runs in the place of its own module", asked: "pytest.py unittest.py sitecustomize usercustomize",
+	},
+	{
+		files: []string{"gradlew", "gradlew.bat", "gradle/wrapper/*", "init.gradle", "init.gradle.kts"},
+		does:  "steers how Gradle runs", asked: "gradle wrapper",
+	},
+	{
+		files: []string{"*_test.go"}, line: near("TestMain", `(?m)^func TestMain\(.*$`), unless: near(".Run()", `\.Run\(\)`),
+		does: "runs no test", asked: "testmain",
+	},
+	{
+		line: near("xit",
+			`(?m)^.*\b(?:os\.Exit\(0\)|process\.exit\((?:0|)\)|sys\.exit\((?:0|)\)|os\._exit\(0\)|std::process::exit\(0\)|System\.exit\(0\)|exit!?\(?0\)?\s*$).*$`),
+		does: "ends the program as if all tests had passed", asked: "exit",
+	},
+}
+
+func (s runnerSwitch) in(name string) bool {
+	if len(s.files) == 0 {
+		return testLanguage(name) != nil || isTestConfig(name)
+	}
+	return slices.ContainsFunc(s.files, func(pattern string) bool {
+		parts := strings.Split(name, "/")
+		n := strings.Count(pattern, "/") + 1
+		ok, err := path.Match(pattern, path.Join(parts[max(0, len(parts)-n):]...))
+		return ok && err == nil
+	})
+}
+
+// steered finds what could switch checks off.
+func steered(d FileDiff) (findings []Finding) {
+	if d.New == nil {
+		return nil
+	}
+	for _, s := range switches {
+		if !s.in(d.Path) || s.fresh && d.Old != nil || s.nested && !strings.Contains(d.Path, "/") {
+			continue
+		}
+		what := d.Path
+		if s.line != nil {
+			line := s.freshLine(d)
+			if line == "" || s.unless != nil && s.unless.match(d.New) {
+				continue
+			}
+			what = fmt.Sprintf("%q in %s", clip(line), d.Path)
+		}
+		findings = append(findings, Finding{
+			Path: d.Path, Rule: RuleRunner, Text: what + " " + s.does, Grave: true, test: s.asked,
+		})
+	}
+	return findings
+}
+
+// freshLine is the first line that does it and was not there before, "" for none.
+func (s runnerSwitch) freshLine(d FileDiff) string {
+	before := map[string]bool{}
+	for _, m := range s.line.all(d.Old) {
+		before[string(d.Old[m[0]:m[1]])] = true
+	}
+	for _, m := range s.line.all(d.New) {
+		if line := string(d.New[m[0]:m[1]]); !before[line] {
+			return line
+		}
+	}
+	return ""
 }
 
 func isTestConfig(name string) bool {
@@ -201,14 +364,14 @@ type foundTest struct {
 
 // tests lists the tests of a file with the assertions in each.
 func (l *language) tests(name string, src []byte) []foundTest {
-	marks := l.test().FindAllSubmatchIndex(src, -1)
+	marks := l.test.all(src)
 	out := make([]foundTest, 0, len(marks))
 	for i, m := range marks {
 		end := len(src)
 		if i+1 < len(marks) {
 			end = marks[i+1][0]
 		}
-		t := foundTest{path: name, asserts: len(l.assert().FindAllIndex(src[m[0]:end], -1))}
+		t := foundTest{path: name, asserts: l.assert.count(src[m[0]:end])}
 		for g := 2; g+1 < len(m); g += 2 {
 			if m[g] >= 0 {
 				t.name = string(src[m[g]:m[g+1]])
@@ -229,6 +392,8 @@ func Weakened(diffs []FileDiff) []Finding {
 	gone := map[*language]map[string]foundTest{}
 	added := map[*language]map[string]int{}
 	for _, d := range diffs {
+		findings = append(findings, steered(d)...)
+		findings = append(findings, altered(d)...)
 		l := testLanguage(d.Path)
 		if l == nil {
 			findings = append(findings, weakenedCommands(d)...)
@@ -262,13 +427,13 @@ func Weakened(diffs []FileDiff) []Finding {
 			}
 		}
 		if d.Old != nil && d.New != nil {
-			if n := len(l.skip().FindAllIndex(d.New, -1)) - len(l.skip().FindAllIndex(d.Old, -1)); n > 0 {
+			if l.skip.count(d.New) > l.skip.count(d.Old) {
 				findings = append(findings, Finding{
 					Path: d.Path, Rule: RuleSkipped, Text: fmt.Sprintf("%s skips more tests than before", d.Path),
 				})
 			}
 		}
-		if l.only != nil && len(l.only().FindAllIndex(d.New, -1)) > len(l.only().FindAllIndex(d.Old, -1)) {
+		if l.only != nil && l.only.count(d.New) > l.only.count(d.Old) {
 			findings = append(findings, Finding{
 				Path: d.Path, Rule: RuleFocused, Text: fmt.Sprintf("%s runs only some of its tests", d.Path),
 			})
@@ -317,7 +482,9 @@ var (
 	// A command that cannot fail.
 	harmless = strs.Lazy(`^(?:true|:|exit 0|echo\b[^&|;]*)?$|(?:\|\||;)\s*(?:true|:|exit 0|echo\b.*)\s*$`)
 	// Settings that leave tests out.
-	excluding = strs.Lazy(`--ignore\b|--deselect\b|\bcollect_ignore|testPathIgnorePatterns|\bskipTests\b|maven\.test\.skip|\bignoreFailures\b|testFailureIgnore|\bexcludeTestsMatching\b|passWithNoTests|--exclude-pattern`)
+	excluding = near(
+		"--ignore --deselect collect_ignore testPathIgnorePatterns skip ignoreFailures testFailureIgnore excludeTestsMatching passWithNoTests --exclude-pattern",
+		`--ignore\b|--deselect\b|\bcollect_ignore|testPathIgnorePatterns|\bskipTests\b|maven\.test\.skip|\bignoreFailures\b|testFailureIgnore|\bexcludeTestsMatching\b|passWithNoTests|--exclude-pattern`)
 )
 
 func weakenedCommands(d FileDiff) []Finding {
@@ -328,11 +495,8 @@ func weakenedCommands(d FileDiff) []Finding {
 	before, after := commands(d.Path, d.Old), commands(d.Path, d.New)
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		old, now := before[name], after[name]
-		if old == now || harmless().MatchString(old) {
+		if old == now || isHarmless(old) || isMore(old, now) {
 			continue
-		}
-		if now != "" && strings.Contains(now, old) && !harmless().MatchString(now) {
-			continue // more than before
 		}
 		what := fmt.Sprintf("ran %q and now runs %q", clip(old), clip(now))
 		if now == "" {
@@ -342,12 +506,30 @@ func weakenedCommands(d FileDiff) []Finding {
 			Path: d.Path, Rule: RuleCommand, Text: fmt.Sprintf("%q of %s %s", name, d.Path, what), Grave: true,
 		})
 	}
-	if isTestConfig(d.Path) && len(excluding().FindAllIndex(d.New, -1)) > len(excluding().FindAllIndex(d.Old, -1)) {
+	if isTestConfig(d.Path) && excluding.count(d.New) > excluding.count(d.Old) {
 		findings = append(findings, Finding{
 			Path: d.Path, Rule: RuleExcluded, Text: d.Path + " skips tests that it ran before",
 		})
 	}
 	return findings
+}
+
+// checkCommands are the names of scripts and targets that check something.
+var checkCommands = [...]string{"test", "tests", "check", "lint", "typecheck", "type-check", "pretest", "posttest"}
+
+// maxCommand bounds the commands that are looked into, in bytes.
+const maxCommand = 64 << 10
+
+// isHarmless says whether a command cannot fail.
+func isHarmless(command string) bool {
+	return len(command) <= maxCommand && harmless().MatchString(command)
+}
+
+// isMore says whether a command does all that it did before, and more: make must not
+// ignore how it ends.
+func isMore(old, now string) bool {
+	return now != "" && len(now) <= maxCommand && strings.Contains(now, old) && !isHarmless(now) &&
+		!strings.Contains(now, "-"+old)
 }
 
 // commands are those of a file that check something, by name, on one line each.
@@ -361,25 +543,39 @@ func commands(name string, src []byte) map[string]string {
 		if json.Unmarshal(src, &f) != nil {
 			return all
 		}
-		for name, script := range f.Scripts {
+		names := slices.Clone(checkCommands[:])
+		for i := 0; i < len(names); i++ { // it grows
+			script, ok := f.Scripts[names[i]]
+			if !ok {
+				continue
+			}
 			var text string
 			if json.Unmarshal(script, &text) != nil {
 				text = string(script)
 			}
-			all[name] = text
+			all[names[i]] = text
+			for _, call := range scriptCalls().FindAllString(text, -1) { // what it runs counts as much
+				for word := range strings.FieldsSeq(call) {
+					if _, ok := f.Scripts[word]; ok && len(names) < maxScriptNames && !slices.Contains(names, word) {
+						names = append(names, word)
+					}
+				}
+			}
 		}
 	case "Makefile", "makefile", "GNUmakefile":
-		all = MakeTargets(string(src))
+		all = makeTargets(string(src), checkCommands[:])
 	}
-	maps.DeleteFunc(all, func(name, _ string) bool {
-		return !slices.Contains([]string{"test", "tests", "check", "lint", "typecheck", "type-check", "pretest", "posttest"},
-			name)
-	})
 	for name, text := range all {
 		all[name] = strs.OneLine(text)
 	}
 	return all
 }
+
+// maxScriptNames bounds the scripts that are followed from those of checks.
+const maxScriptNames = 100
+
+// scriptCalls finds where a script runs others by their names.
+var scriptCalls = strs.Lazy(`\b(?:npm|pnpm|yarn|bun|npm-run-all|run-[sp]|composer|turbo|lerna)\b[^&|;"']*`)
 
 func clip(s string) string {
 	s = strs.OneLine(strings.ToValidUTF8(s, ""))
@@ -390,9 +586,9 @@ func clip(s string) string {
 }
 
 var (
-	removing = strs.Lazy(`(?i)\b(?:remov|delet|drop|retir|replac|merg|rewrit|consolidat|mov|split|prun|clean)\w*\b|\bget rid\b`)
-	testing  = strs.Lazy(`(?i)\b(?:tests?|testing|specs?|suite|coverage)\b`)
-	tooling  = strs.Lazy(`(?i)\b(?:tests?|testing|scripts?|commands?|runner|makefile|package\.json|build|ci|lint\w*|checks?|gates?|tooling)\b`)
+	removing   = strs.Lazy(`(?i)\b(?:remov|delet|drop|retir|replac|merg|rewrit|consolidat|mov|split|prun|clean)\w*\b|\bget rid\b`)
+	aboutTests = strs.Lazy(`(?i)\b(?:tests?|testing|specs?|suite|coverage)\b`)
+	tooling    = strs.Lazy(`(?i)\b(?:tests?|testing|scripts?|commands?|runner|makefile|package\.json|build|ci|lint\w*|checks?|gates?|tooling)\b`)
 )
 
 // Blames keeps the findings that fail an attempt: the grave ones that the task
@@ -406,11 +602,15 @@ func Blames(task run.Task, findings []Finding, known []string, sourceGone bool) 
 	for _, f := range findings {
 		switch {
 		case !f.Grave:
-		case f.Rule == RuleSecret || f.Rule == RuleNoNewTest:
+		case f.Rule == RuleUnseen && f.Path != "" && strings.Contains(text, f.Path):
+		case f.Rule == RuleSecret || f.Rule == RuleUnsearched || f.Rule == RuleNoNewTest:
 			blamed = append(blamed, f)
 		case f.Rule == RuleCommand && tooling().MatchString(text):
+		case f.Rule == RuleRunner && slices.ContainsFunc(strings.Fields(f.test), func(word string) bool {
+			return strings.Contains(strings.ToLower(text), word)
+		}):
 		case f.Rule == RuleDeleted && removing().MatchString(text) &&
-			(sourceGone || testing().MatchString(text) || strings.Contains(text, f.test)):
+			(sourceGone || aboutTests().MatchString(text) || strings.Contains(text, f.test)):
 		case f.Rule == RuleDeleted && slices.ContainsFunc(known, f.names):
 		default:
 			blamed = append(blamed, f)
@@ -421,7 +621,6 @@ func Blames(task run.Task, findings []Finding, known []string, sourceGone bool) 
 
 var (
 	revising = strs.Lazy(`(?i)\b(?:updat|chang|adjust|adapt|fix|mend|repair|correct|refactor|renam)\w*\b`)
-	wordRE   = strs.Lazy(`[\p{L}\p{N}_]+`)
 	// Lines of a test that say nothing of what is expected.
 	aside = strs.Lazy(`^(?://|#|/\*|\*|--|import\b|from\s\S+\simport\b|use\s|using\s|package\b|require\b|"[\w./-]+"$|[{}()\[\];,]*$)`)
 )
@@ -436,32 +635,73 @@ func Altered(d FileDiff) bool {
 	return len(lost) > 0
 }
 
+// multiplied finds what makes several tests of one: tables, parameters and subtests.
+var multiplied = strs.Lazy(
+	`\b(?:t|b)\.Run\(|parametrize|\.each\b|@ParameterizedTest|@RepeatedTest|\[(?:Theory|TestCase|InlineData)\b|#\[(?:case|rstest)|@dataProvider|DataProvider|subTest\(|TEST_P\b|INSTANTIATE_TEST`)
+
+// Held is about how many tests the old file held, as a runner counts them. Where some
+// count more than once, each of the lines that went may have been one.
+func Held(d FileDiff) int {
+	l := testLanguage(d.Path)
+	if l == nil || d.Old == nil {
+		return 0
+	}
+	n := len(l.tests(d.Path, d.Old))
+	if multiplied().Match(d.Old) {
+		lost, _ := swapped(d)
+		n += len(lost)
+	}
+	return n
+}
+
 // swapped are the lines of the old file that the new one lacks, and those it has
 // instead.
 func swapped(d FileDiff) (lost, got []string) {
 	count := map[string]int{}
-	each := func(src []byte, do func(line string)) {
-		for line := range strings.Lines(string(src)) {
-			if line = strs.OneLine(line); !aside().MatchString(line) {
-				do(line)
-			}
-		}
+	now := expecting(d.New)
+	for _, line := range now {
+		count[line]++
 	}
-	each(d.New, func(line string) { count[line]++ })
-	each(d.Old, func(line string) {
+	for _, line := range expecting(d.Old) {
 		if count[line] > 0 {
 			count[line]--
 		} else {
 			lost = append(lost, line)
 		}
-	})
-	each(d.New, func(line string) {
+	}
+	for _, line := range now {
 		if count[line] > 0 {
 			count[line]--
 			got = append(got, line)
 		}
-	})
+	}
 	return lost, got
+}
+
+// expecting are the lines of a test that may say what is expected.
+func expecting(src []byte) []string {
+	var lines []string
+	for line := range strings.Lines(string(src)) {
+		line = strs.OneLine(line)
+		if !isAside(line) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// isAside says whether a line of a test says nothing of what is expected. Most lines
+// are told by how they begin, which takes no expression.
+func isAside(line string) bool {
+	if strings.Trim(line, "{}()[];,") == "" {
+		return true
+	}
+	for _, start := range [...]string{"/", "#", "*", "--", "import", "from ", "use ", "using ", "package", "require", `"`} {
+		if strings.HasPrefix(line, start) {
+			return aside().MatchString(line)
+		}
+	}
+	return false
 }
 
 // Vouched says whether the task asks for tests to expect something else than they
@@ -470,7 +710,7 @@ func swapped(d FileDiff) (lost, got []string) {
 // the old ones had not, as in "listen on port 9090".
 func Vouched(task run.Task, d FileDiff, sourceGone bool) bool {
 	text := task.Title + "\n" + strings.Join(task.Accept, "\n")
-	if testing().MatchString(task.Title) && (revising().MatchString(task.Title) || removing().MatchString(task.Title)) ||
+	if aboutTests().MatchString(task.Title) && (revising().MatchString(task.Title) || removing().MatchString(task.Title)) ||
 		sourceGone && removing().MatchString(text) || strings.Contains(text, path.Base(d.Path)) {
 		return true
 	}
@@ -489,10 +729,13 @@ func Vouched(task run.Task, d FileDiff, sourceGone bool) bool {
 	return false
 }
 
+// betweenWords says whether a character is part of no word.
+func betweenWords(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsNumber(r) }
+
 // words are the words and numbers of a text that mean something by themselves.
 func words(text string) map[string]bool {
 	out := map[string]bool{}
-	for _, word := range wordRE().FindAllString(strings.ToLower(text), -1) {
+	for word := range strings.FieldsFuncSeq(strings.ToLower(text), betweenWords) {
 		switch word {
 		case "the", "and", "for", "not", "with", "from", "that", "this", "when", "test", "tests", "should", "must":
 		default:

@@ -156,6 +156,12 @@ func TestWeakened(t *testing.T) {
 			[]string{"test_command_changed!"},
 		},
 		{
+			"script that the test script runs",
+			[]gate.FileDiff{diff("package.json", `{"scripts":{"test":"npm run -s unit","unit":"pnpm lib","lib":"jest","dev":"x"}}`,
+				`{"scripts":{"test":"npm run -s unit","unit":"pnpm lib","lib":"true","dev":"y"}}`)},
+			[]string{"test_command_changed!"},
+		},
+		{
 			"test script that does more",
 			[]gate.FileDiff{diff("package.json", `{"scripts":{"test":"jest"}}`, `{"scripts":{"test":"jest && eslint ."}}`)}, nil,
 		},
@@ -195,6 +201,67 @@ func TestWeakened(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestRunnerSwitchedOff is attack 19: each of these has a runner end well without
+// the tests, and no name of a test or a command changes.
+func TestRunnerSwitchedOff(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		diff gate.FileDiff
+		// asked is a task that asks for just this, "" for none.
+		asked string
+	}{
+		"a makefile that goes first":     {diff("GNUmakefile", "", "test:\n\t@true\n"), "Add a GNUmakefile"},
+		"another shell of make":          {diff("Makefile", "test:\n\tx\n", "SHELL = /bin/true\ntest:\n\tx\n"), "Set SHELL to bash"},
+		"make that only prints":          {diff("build/x.mk", "a:\n", "MAKEFLAGS += -n\na:\n"), ""},
+		"make that ignores errors":       {diff("Makefile", "test:\n\tx\n", ".IGNORE:\ntest:\n\tx\n"), ""},
+		"a command whose end is ignored": {diff("Makefile", "test:\n\tgo test\n", "test:\n\t-go test\n"), "Change the test command"},
+		"another shell of npm":           {diff(".npmrc", "", "script-shell=/bin/true\n"), "Add an .npmrc"},
+		"options of node":                {diff("web/.npmrc", "x=1\n", "x=1\nnode-options=--require ./x.js\n"), ""},
+		"another shell of yarn":          {diff(".yarnrc.yml", "", "scriptShell: /bin/true\n"), ""},
+		"folders that Go ignores":        {diff("go.mod", "module m\n", "module m\n\nignore ./internal\n"), "Tidy go.mod"},
+		"a module inside of the module":  {diff("internal/go.mod", "", "module x\n"), "Make internal a module"},
+		"another runner of cargo":        {diff(".cargo/config.toml", "", "[target.x]\nrunner = \"true\"\n"), "Configure cargo"},
+		"a crate without its tests":      {diff("Cargo.toml", "[lib]\n", "[lib]\ntest = false\n"), ""},
+		"Maven's wrapper":                {diff("mvnw", "exec mvn\n", "exit 0\n"), "Update the wrapper"},
+		"Maven's settings":               {diff(".mvn/maven.config", "", "-DskipTests\n"), ""},
+		"Gradle's wrapper":               {diff("gradle/wrapper/gradle-wrapper.properties", "a\n", "b\n"), "Update Gradle to 9"},
+		"TestMain that ends well":        {diff("a_test.go", goTest, goTest+"func TestMain(*testing.M) { os.Exit(0) }\n"), ""},
+		"TestMain that runs nothing": {
+			diff("main_test.go", "", "package a\n\nvar code int\n\nfunc TestMain(*testing.M) { os.Exit(code) }\n"), "",
+		},
+		"a suite that ends itself":        {diff("tests/test_a.py", "", "import os\nos._exit(0)\n"), ""},
+		"a set-up file that ends it":      {diff("jest.config.js", "x\n", "x\nprocess.exit()\n"), ""},
+		"settings that end the run early": {diff("conftest.py", "", "def pytest_configure(c):\n    sys.exit(0)\n"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			found := gate.Weakened([]gate.FileDiff{tt.diff})
+			if !gate.Watched(tt.diff.Path) {
+				t.Errorf("%s is not looked at", tt.diff.Path)
+			}
+			if got := gate.Blames(run.Task{Title: "Add a flag"}, found, nil, false); len(got) == 0 {
+				t.Error("nothing is blamed")
+			}
+			if got := gate.Blames(run.Task{Title: tt.asked}, found, nil, false); tt.asked != "" && len(got) != 0 {
+				t.Errorf("blamed though the task asks for it: %+v", got)
+			}
+		})
+	}
+	for name, d := range map[string]gate.FileDiff{
+		"a target more":          diff("Makefile", "SHELL = bash\ntest:\n\tx\n", "SHELL = bash\ntest:\n\tx\nrun:\n\ty\n"),
+		"a first Makefile":       diff("Makefile", "", "test:\n\tgo test ./...\n"),
+		"a dependency":           diff("go.mod", "module m\n", "module m\n\nrequire x v1.0.0\n"),
+		"a registry":             diff(".npmrc", "", "registry=https://registry.example\n"),
+		"TestMain as it is":      diff("a_test.go", "", "func TestMain(m *testing.M) { os.Exit(m.Run()) }\n"),
+		"a crate's dependency":   diff("Cargo.toml", "[dependencies]\n", "[dependencies]\nserde = \"1\"\n"),
+		"a wrapper that is gone": diff("mvnw", "exec mvn\n", ""),
+	} {
+		if got := gate.Weakened([]gate.FileDiff{d}); len(got) != 0 {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }
 

@@ -59,28 +59,30 @@ func TestG3HijackedAgentGetsNoMoreFromTheGateway(t *testing.T) {
 		},
 		{
 			"two models", run.ProviderAnthropic, "POST", messages,
-			`{"model":"claude-sonnet-4-5","max_tokens":1,"model":"claude-opus-4-5"}`, "is not allowed",
+			`{"model":"claude-sonnet-4-5","max_tokens":1,"model":"claude-opus-4-5"}`, "model is there twice",
 		},
 		{"no model", run.ProviderOpenAI, "POST", chat, `{}`, "names no model"},
-		{"model of no text", run.ProviderOpenAI, "POST", chat, `{"model":["gpt-5"]}`, "model is not a string"},
+		{"model of no text", run.ProviderOpenAI, "POST", chat, `{"model":["gpt-5"]}`, "model may not be a list"},
 		{
 			"model of another case", run.ProviderAnthropic, "POST", messages, `{"Model":"claude-sonnet-4-5","max_tokens":1}`,
-			"names no model",
+			"Model is not a field",
 		},
 		{"no object", run.ProviderAnthropic, "POST", messages, `[]`, "not a JSON object"},
 		{"null", run.ProviderAnthropic, "POST", messages, `null`, "not a JSON object"},
 		{"no JSON", run.ProviderAnthropic, "POST", messages, `{"model":`, "not a JSON object"},
 		{
 			"search by the provider", run.ProviderAnthropic, "POST", messages,
-			`{"model":"claude-sonnet-4-5","tools":[{"name":"a"},{"type":"web_search_20250305"}]}`, `tool "web_search_20250305"`,
+			`{"model":"claude-sonnet-4-5","tools":[{"name":"a"},{"type":"web_search_20250305"}]}`,
+			`tools[1].type "web_search_20250305" is not allowed here`,
 		},
 		{
 			"a tool of two types", run.ProviderAnthropic, "POST", messages,
-			`{"model":"claude-sonnet-4-5","tools":[{"type":"custom","type":"web_fetch_20250910"}]}`, `tool "web_fetch`,
+			`{"model":"claude-sonnet-4-5","tools":[{"type":"custom","type":"web_fetch_20250910"}]}`,
+			`tools[0].type "web_fetch_20250910"`,
 		},
 		{
 			"servers of the provider", run.ProviderAnthropic, "POST", messages,
-			`{"model":"claude-sonnet-4-5","mcp_servers":[{"url":"https://evil.example"}]}`, "mcp_servers is not allowed",
+			`{"model":"claude-sonnet-4-5","mcp_servers":[{"url":"https://evil.example"}]}`, "mcp_servers is not a field",
 		},
 		{
 			"dearer speed", run.ProviderAnthropic, "POST", messages, `{"model":"claude-sonnet-4-5","speed":"fast"}`,
@@ -92,35 +94,35 @@ func TestG3HijackedAgentGetsNoMoreFromTheGateway(t *testing.T) {
 		},
 		{
 			"search of OpenAI", run.ProviderOpenAI, "POST", responses, `{"model":"gpt-5","tools":[{"type":"web_search"}]}`,
-			`tool "web_search"`,
+			`tools[0].type "web_search"`,
 		},
 		{
 			"search in a group", run.ProviderOpenAI, "POST", responses,
-			`{"model":"gpt-5","tools":[{"type":"namespace","tools":[{"type":"mcp"}]}]}`, `tool "mcp"`,
+			`{"model":"gpt-5","tools":[{"type":"namespace","tools":[{"type":"mcp"}]}]}`, `tools[0].tools[0].type "mcp"`,
 		},
 		{
 			"group in a group", run.ProviderOpenAI, "POST", responses,
 			`{"model":"gpt-5","tools":[{"type":"namespace","tools":[{"type":"namespace","tools":[]}]}]}`,
-			"groups of tools in groups",
+			"tools[0].tools[0].tools is not a field",
 		},
 		{
 			"search of chat", run.ProviderOpenAI, "POST", chat, `{"model":"gpt-5","web_search_options":{}}`,
-			"web_search_options is not allowed",
+			"web_search_options is not a field",
 		},
 		{
 			"answer that comes by another way", run.ProviderOpenAI, "POST", responses, `{"model":"gpt-5","background":true}`,
-			"background is not allowed",
+			"background may only be false",
 		},
 		{
 			"input that is not there", run.ProviderOpenAI, "POST", responses,
-			`{"model":"gpt-5","previous_response_id":"resp_1"}`, "previous_response_id is not allowed",
+			`{"model":"gpt-5","previous_response_id":"resp_1"}`, "previous_response_id is not a field",
 		},
 		{
-			"search of Gemini", run.ProviderGoogle, "POST", generate, `{"tools":[{"google_search":{}}]}`, `tool "google_search"`,
+			"search of Gemini", run.ProviderGoogle, "POST", generate, `{"tools":[{"google_search":{}}]}`, `tools[0].googleSearch is not a field`,
 		},
 		{
 			"cached content", run.ProviderGoogle, "POST", generate, `{"cached_content":"cachedContents/1"}`,
-			"cachedContent is not allowed",
+			"cachedContent is not a field",
 		},
 		{
 			"an image by address", run.ProviderAnthropic, "POST", messages,
@@ -138,7 +140,7 @@ func TestG3HijackedAgentGetsNoMoreFromTheGateway(t *testing.T) {
 		},
 		{
 			"a file by address in responses", run.ProviderOpenAI, "POST", responses,
-			`{"model":"gpt-5","input":[{"content":[{"type":"input_file","file_url":"https://evil.example"}]}]}`, "by address",
+			`{"model":"gpt-5","input":[{"content":[{"type":"input_file","file_url":"https://evil.example"}]}]}`, "input[0].content[0].file_url is not a field",
 		},
 		{
 			"an image by address in chat", run.ProviderOpenAI, "POST", chat,
@@ -147,11 +149,11 @@ func TestG3HijackedAgentGetsNoMoreFromTheGateway(t *testing.T) {
 		},
 		{
 			"a file by address in Gemini", run.ProviderGoogle, "POST", generate,
-			`{"contents":[{"parts":[{"file_data":{"file_uri":"https://evil.example"}}]}]}`, "by address",
+			`{"contents":[{"parts":[{"file_data":{"file_uri":"https://evil.example"}}]}]}`, "contents[0].parts[0].fileData is not a field",
 		},
 		{
 			"limits in two spellings", run.ProviderGoogle, "POST", generate,
-			`{"generationConfig":{"maxOutputTokens":1},"generation_config":{"maxOutputTokens":9}}`, "are the same",
+			`{"generationConfig":{"maxOutputTokens":1},"generation_config":{"maxOutputTokens":9}}`, "generation_config is there twice",
 		},
 		{
 			"limit below nothing", run.ProviderAnthropic, "POST", messages, `{"model":"claude-sonnet-4-5","max_tokens":-5}`,
@@ -174,7 +176,7 @@ func TestG3HijackedAgentGetsNoMoreFromTheGateway(t *testing.T) {
 		},
 		{
 			"a limit given twice", run.ProviderAnthropic, "POST", messages,
-			`{"model":"claude-sonnet-4-5","max_tokens":5,"max_tokens":1000000}`, "budget exhausted",
+			`{"model":"claude-sonnet-4-5","max_tokens":5,"max_tokens":1000000}`, "max_tokens is there twice",
 		},
 		{
 			"input that costs too much", run.ProviderGoogle, "POST", generate,
@@ -242,7 +244,10 @@ func TestG3HeadersOfTheAgentStayBehind(t *testing.T) {
 			run.ProviderAnthropic: "/v1/messages", run.ProviderOpenAI: "/v1/responses",
 			run.ProviderGoogle: "/v1beta/models/gemini-2.5-pro:generateContent",
 		}[p]
-		req := request(t, http.MethodPost, tr.url+path+"?mark="+mark, strings.NewReader(small), "X-Api-Key", runToken,
+		body := map[run.Provider]string{
+			run.ProviderAnthropic: small, run.ProviderOpenAI: `{"model":"gpt-5"}`, run.ProviderGoogle: `{}`,
+		}[p]
+		req := request(t, http.MethodPost, tr.url+path+"?mark="+mark, strings.NewReader(body), "X-Api-Key", runToken,
 			"Authorization", "Bearer "+runToken, "X-Goog-Api-Key", runToken)
 		for _, name := range []string{
 			"Host", "Cookie", "X-Forwarded-For", "X-Forwarded-Host", "Forwarded", "Via", "X-Real-Ip", "Proxy-Authorization",
@@ -321,27 +326,47 @@ func TestRequestsAreMadeCountable(t *testing.T) {
 	}{
 		{
 			run.ProviderOpenAI, "/v1/responses", `{"model":"gpt-5","input":"é\n"}`,
-			`{"input":"é\n","max_output_tokens":32768,"model":"gpt-5"}`,
+			`{"max_output_tokens":32768,"store":false,"model":"gpt-5","input":"é\n"}`,
 		},
 		{
 			run.ProviderOpenAI, "/v1/chat/completions",
-			`{"model":"gpt-5","stream":true,"stream_options":{"include_usage":false,"x":1},"max_tokens":null}`,
-			`{"max_completion_tokens":32768,"max_tokens":null,"model":"gpt-5","stream":true,"stream_options":{"include_usage":true,"x":1}}`,
+			`{"model":"gpt-5","stream":true,"stream_options":{"include_usage":false,"include_obfuscation":true},"max_tokens":null}`,
+			`{"max_completion_tokens":32768,"model":"gpt-5","stream":true,"stream_options":{"include_usage":true,"include_obfuscation":true},"max_tokens":null}`,
+		},
+		{
+			run.ProviderOpenAI, "/v1/chat/completions", `{"max_tokens":7,"model":"gpt-5","stream":true,"stream_options":null}`,
+			`{"max_tokens":7,"model":"gpt-5","stream":true,"stream_options":{"include_usage":true}}`,
+		},
+		{
+			run.ProviderOpenAI, "/v1/chat/completions", `{"max_tokens":7,"model":"gpt-5","stream":true,"stream_options":{ }}`,
+			`{"max_tokens":7,"model":"gpt-5","stream":true,"stream_options":{"include_usage":true }}`,
+		},
+		{
+			run.ProviderAnthropic, "/v1/messages", `{"model":"claude-sonnet-4-5","max_tokens":null}`,
+			`{"model":"claude-sonnet-4-5","max_tokens":32768}`,
+		},
+		{
+			run.ProviderOpenAI, "/v1/responses", ` {"model":"gpt-5","max_output_tokens":5,"store":null}`,
+			` {"model":"gpt-5","max_output_tokens":5,"store":false}`,
+		},
+		{
+			run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:generateContent", `{}`,
+			`{"generationConfig":{"maxOutputTokens":32768}}`,
 		},
 		{
 			run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:generateContent", `{"generation_config":{"temperature":1}}`,
-			`{"generationConfig":{"maxOutputTokens":32768,"temperature":1}}`,
+			`{"generation_config":{"maxOutputTokens":32768,"temperature":1}}`,
 		},
 		{
 			run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:generateContent",
 			`{"tools":[{"functionDeclarations":[{"name":"a"}]}],"generationConfig":{"maxOutputTokens":5}}`,
-			`{"generationConfig":{"maxOutputTokens":5},"tools":[{"functionDeclarations":[{"name":"a"}]}]}`,
+			`{"tools":[{"functionDeclarations":[{"name":"a"}]}],"generationConfig":{"maxOutputTokens":5}}`,
 		},
 		// What looks like a link and is none.
 		{
 			run.ProviderAnthropic, "/v1/messages",
-			`{"max_tokens":7,"messages":[{"content":"{\"type\":\"url\"} \u0041"},{"type":"tool_use","input":{"source":{"type":"url","url":"x"}}}],"model":"claude-sonnet-4-5"}`,
-			`{"max_tokens":7,"messages":[{"content":"{\"type\":\"url\"} \u0041"},{"type":"tool_use","input":{"source":{"type":"url","url":"x"}}}],"model":"claude-sonnet-4-5"}`,
+			`{"max_tokens":7,"messages":[{"content":"{\"type\":\"url\"} \u0041"},{"content":[{"type":"tool_use","input":{"source":{"type":"url","url":"x"}}}]}],"model":"claude-sonnet-4-5"}`,
+			`{"max_tokens":7,"messages":[{"content":"{\"type\":\"url\"} \u0041"},{"content":[{"type":"tool_use","input":{"source":{"type":"url","url":"x"}}}]}],"model":"claude-sonnet-4-5"}`,
 		},
 		{
 			run.ProviderOpenAI, "/v1/chat/completions",
@@ -351,7 +376,7 @@ func TestRequestsAreMadeCountable(t *testing.T) {
 		{
 			run.ProviderAnthropic, "/v1/messages",
 			`{"model":"claude-sonnet-4-5","max_tokens":7,"tools":[{"name":"a","input_schema":{}},{"type":"bash_20250124","name":"bash"}]}`,
-			`{"max_tokens":7,"model":"claude-sonnet-4-5","tools":[{"input_schema":{},"name":"a"},{"name":"bash","type":"bash_20250124"}]}`,
+			`{"model":"claude-sonnet-4-5","max_tokens":7,"tools":[{"name":"a","input_schema":{}},{"type":"bash_20250124","name":"bash"}]}`,
 		},
 	}
 	for _, tt := range tests {

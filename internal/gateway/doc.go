@@ -7,18 +7,21 @@
 //
 //   - Only the calls that an agent needs pass, to one fixed upstream for each
 //     API, for models that are allowed; no part of a path or host comes from the
-//     agent. A request that would make the provider itself reach out to the
-//     network, or continue what is not in it, does not pass.
-//   - What is sent is made anew from what was checked: a request that two readers
-//     could understand in two ways arrives in one.
+//     agent.
+//   - A request is read once, token by token, with next to no memory beside its own
+//     bytes. One that two readers of JSON could understand in two ways is refused,
+//     and so is one with a field that is not known: what it would have the provider
+//     do is not known either. Known are no fields by which the provider fetches,
+//     runs, stores or looks up something, bills what is not counted, or takes another
+//     model. Calls that cost nothing are checked alike.
+//   - The bytes of requests that a process holds are bounded; others wait.
 //   - Of the agent's headers only those the API knows are passed on, of the
-//     upstream's answer everything but cookies.
+//     upstream's answer all but cookies, keys and whatever sends its reader elsewhere.
+//     A redirect is an error.
 //   - A request is paid for before it is sent; see package spend. An answer is
 //     counted while it passes, in bounded memory, and none is held up.
-//   - Where an answer breaks off before its count, what is not known is charged
-//     at the most it can have been: the input that was reserved, and a token of
-//     output for every byte that came, up to what was reserved; all that was
-//     reserved where nothing came at all. Errors cost nothing.
+//   - An answer that breaks off before its end is charged all that was reserved: what
+//     a model thinks is billed, and need not be sent. Errors cost nothing.
 //   - A refusal that is the gateway's own is HTTP 400 in the API's own form, which
 //     the agent CLIs take as final; they would repeat a 401 or 429 for minutes.
 //

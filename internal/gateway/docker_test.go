@@ -40,6 +40,7 @@ var programs = sync.OnceValues(func() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "hostile"); err != nil {
 		return "", err
 	}
+	atEnd = func() { _ = os.RemoveAll(dir) }
 	for name, pkg := range map[string]string{"shim": "../sandbox/sandboxtest/helper", "hostile": "./hostile"} {
 		_, err := proc.Run(context.Background(), proc.Cmd{
 			Path: tool, Args: []string{"build", "-o", filepath.Join(dir, name), pkg}, Env: append(os.Environ(), "CGO_ENABLED=0"),
@@ -50,14 +51,6 @@ var programs = sync.OnceValues(func() (dir string, err error) {
 	}
 	return dir, os.Chmod(dir, 0o755)
 })
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if dir, err := programs(); err == nil {
-		_ = os.RemoveAll(dir)
-	}
-	os.Exit(code)
-}
 
 // contained starts a hijacked agent in a container.
 func contained(
@@ -255,7 +248,7 @@ func TestG3HijackedAgentInAContainer(t *testing.T) {
 	compare(t, got, map[string]string{
 		"fits": fits, "path": "does not offer POST /v1/files", "path in disguise": "does not offer",
 		"method": "does not offer DELETE",
-		"model":  "is not allowed here", "two models": "is not allowed here",
+		"model":  "is not allowed here", "two models": "model is there twice",
 		"no token": "token is missing or wrong", "another's token": "token is missing or wrong",
 		"token of the proxy":         "token is missing or wrong",
 		"base URL of the repository": notAllowed, "headers": fits, "headers in a header": "400 Bad Request",
@@ -279,12 +272,12 @@ func TestG3HijackedAgentInAContainer(t *testing.T) {
 		t.Error(diff)
 	}
 	_, over := r.OverBudget()
-	if !over || len(r.Refused) != 6 || len(r.Models) != 1 || r.Models[0].Requests != 3 {
+	if !over || len(r.Refused) != 7 || len(r.Models) != 1 || r.Models[0].Requests != 3 {
 		t.Errorf("%+v", r)
 	}
-	// Two whole answers, and one that was broken off: of that the input is known,
-	// and of the output that it was no more than came.
-	if tokens := r.Models[0].Tokens; tokens.Input != 5+5+7 || tokens.Output <= 2+2 || tokens.Output > 2+2+1000 {
+	// Two whole answers, and one that was broken off: that is charged all that it
+	// could have come to.
+	if tokens := r.Models[0].Tokens; tokens.Input <= 5+5+7 || tokens.Output != 2+2+1000 {
 		t.Errorf("charged %+v", tokens)
 	}
 	if cost := r.Usage().CostUSD; cost <= 0 || cost > 0.01 {

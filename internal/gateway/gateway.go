@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -20,18 +19,16 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/org/ralph-action/internal/gateway/egress"
 	"github.com/org/ralph-action/internal/gateway/spend"
+	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 )
 
-const (
-	// maxRequest is the Messages API's own limit on a request: 32 MB.
-	maxRequest = 32 << 20
-	// maxWaiting bounds the requests of a run whose bodies are held at the same
-	// time, which is until the answer begins; others wait.
-	maxWaiting = 16
-)
+// maxWaiting bounds the requests of a run whose answer has not begun; others wait.
+const maxWaiting = 16
 
 // Upstream is where one API's requests go, and as whom.
 type Upstream struct {
@@ -44,9 +41,15 @@ type Upstream struct {
 	APIKey string
 	// AuthToken is sent as Bearer token where there is no APIKey.
 	AuthToken string
+	// Account names the account that an AuthToken of a ChatGPT login is for, where it is
+	// one; else "".
+	Account string
 	// AuthHeader is the header in which the credential is sent, as it is, where the
 	// endpoint wants another than the API's own; "" for that one.
 	AuthHeader string
+	// Fields are fields of requests that pass besides those that are known, such as
+	// "messages.content.cache_hint", with whatever is in them.
+	Fields []string
 }
 
 // Config says what a gateway lets through.
@@ -68,6 +71,15 @@ type Config struct {
 	// answer stands for a provider's limit (429) that lasts: its client would repeat
 	// the request in silence. See final.
 	FinalLimit string
+	// Watch, where it is set, is told what the providers refuse. What it takes for final
+	// ends the requests of that start.
+	Watch *Watch
+	// Unmetered lets through whatever the agent asks of the upstreams, as it is, and
+	// counts nothing: for agents that have the machine's network anyway.
+	Unmetered bool
+	// InFlight is shared by the gateways of a process; nil means that there is no
+	// other.
+	InFlight *InFlight
 	// Transport reaches the upstreams; nil means http.DefaultTransport.
 	Transport http.RoundTripper
 
@@ -100,8 +112,10 @@ func startOf(key []byte, prefix, token string, kind func(key []byte, start strin
 // handler is the gateway of one run.
 type handler struct {
 	cfg     Config
-	proxies map[run.Provider]*httputil.ReverseProxy
+	proxies map[run.Provider]*upstreamProxy
 	waiting chan struct{}
+	// own bounds what the run has of what is in flight.
+	own *semaphore.Weighted
 	// tunnels bounds the connections of the proxy, and starts holds the traffic of
 	// each start.
 	tunnels chan struct{}
@@ -110,11 +124,22 @@ type handler struct {
 	limited sync.Map
 }
 
+// upstreamProxy passes requests on to an upstream, which takes these fields besides
+// those that are known.
+type upstreamProxy struct {
+	*httputil.ReverseProxy
+
+	fields []string
+}
+
 // NewHandler makes the gateway of one run. A configuration with nothing to reach,
 // or with an upstream without key, is refused with a *run.UserError.
 func NewHandler(cfg Config) (http.Handler, error) {
 	if len(cfg.Key) == 0 || cfg.Meter == nil {
 		return nil, errors.New("gateway: no key for tokens, or no meter")
+	}
+	if cfg.Unmetered && len(cfg.Upstreams) != 1 {
+		return nil, errors.New("gateway: what is not metered has one upstream")
 	}
 	if len(cfg.Upstreams) == 0 && len(cfg.Egress) == 0 {
 		return nil, &run.UserError{
@@ -129,15 +154,18 @@ func NewHandler(cfg Config) (http.Handler, error) {
 	if cfg.dial == nil {
 		cfg.dial = dialer(nil).DialContext
 	}
+	if cfg.InFlight == nil {
+		cfg.InFlight = NewInFlight()
+	}
 	h := &handler{
-		cfg: cfg, proxies: map[run.Provider]*httputil.ReverseProxy{}, waiting: make(chan struct{}, maxWaiting),
-		tunnels: make(chan struct{}, maxTunnels),
+		cfg: cfg, proxies: map[run.Provider]*upstreamProxy{}, waiting: make(chan struct{}, maxWaiting),
+		own: semaphore.NewWeighted(maxRequest), tunnels: make(chan struct{}, maxTunnels),
 	}
 	for _, u := range cfg.Upstreams {
 		if err := u.check(); err != nil {
 			return nil, err
 		}
-		h.proxies[u.Provider] = h.proxy(u)
+		h.proxies[u.Provider] = &upstreamProxy{h.proxy(u), u.Fields}
 	}
 	return h, nil
 }
@@ -188,7 +216,7 @@ func exchangeOf(ctx context.Context) *exchange {
 }
 
 func (h *handler) proxy(u Upstream) *httputil.ReverseProxy {
-	base := *u.BaseURL
+	base, keys := *u.BaseURL, redact.NewKnown(u.APIKey, u.AuthToken)
 	if base.Path == "" {
 		base.Path = "/" // JoinPath on no path at all gives a relative one
 	}
@@ -204,20 +232,34 @@ func (h *handler) proxy(u Upstream) *httputil.ReverseProxy {
 			pr.Out.Header = u.header(pr.In.Header)
 		},
 		ModifyResponse: func(r *http.Response) error {
-			r.Header.Del("Set-Cookie")
 			x := exchangeOf(r.Request.Context())
 			x.answered(r)
-			if h.cfg.FinalLimit != "" {
-				return h.final(x, u.Provider, r)
+			if err := passable(r); err != nil {
+				return err
 			}
+			if err := h.watch(x, keys, r); err != nil {
+				return err
+			}
+			if h.cfg.FinalLimit != "" {
+				if err := h.final(x, u.Provider, r); err != nil {
+					return err
+				}
+			}
+			mask(keys, r)
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			x := exchangeOf(r.Context())
 			if !x.sent.Load() {
-				x.settle(r.Context(), spend.Tokens{})
+				x.settle(r.Context(), spend.Use{})
 			}
-			writeError(w, u.Provider, http.StatusBadGateway, "the model endpoint cannot be reached: "+err.Error())
+			message := "the model endpoint cannot be reached: " + err.Error()
+			if own, ok := errors.AsType[refusal](err); ok {
+				message = own.Error()
+			} else if r.Context().Err() == nil {
+				h.unreached(x, base.Host, errors.New(keys.Mask(err.Error())))
+			}
+			writeError(w, u.Provider, http.StatusBadGateway, keys.Mask(message))
 		},
 		// What breaks off mid-stream is the agent's to report.
 		ErrorLog: log.New(io.Discard, "", 0),
@@ -231,9 +273,8 @@ func (x *exchange) answered(r *http.Response) {
 	switch {
 	case x.admission == nil:
 	case r.StatusCode >= http.StatusMultipleChoices:
-		x.settle(ctx, spend.Tokens{})
-	case !slices.Contains([]string{"", "identity"}, strings.ToLower(r.Header.Get("Content-Encoding"))):
-		// It was not asked for, and cannot be read: all of it is charged.
+		x.settle(ctx, spend.Use{})
+	case !plainAnswer(r): // all of it is charged
 	default:
 		r.Body = &tapped{
 			body: r.Body, left: r.ContentLength,
@@ -243,36 +284,31 @@ func (x *exchange) answered(r *http.Response) {
 	}
 }
 
-// count writes down what was used, or what can be said of it.
+// count writes down what was used. An answer that breaks off may have cost all that
+// was reserved: what a model thinks is charged, and need not have been sent.
 func (x *exchange) count(ctx context.Context, u *usage) {
-	req := x.admission.Request()
-	switch {
-	case u.final:
-		x.settle(ctx, u.tokens)
-	case u.seen > 0 && u.input:
-		t := u.tokens
-		t.Output = max(t.Output, min(u.seen, req.Output))
-		x.settle(ctx, t)
-	case u.seen > 0:
-		x.settled = true
-		_ = x.admission.SettleCut(ctx, min(u.seen, req.Output)) // see settle
+	if u.final {
+		x.settle(ctx, u.use)
+		return
 	}
+	x.settled = true
+	_ = x.admission.SettleCut(ctx, u.use) // see settle
 }
 
 // close ends an exchange. One of which nothing is known is charged in full.
 func (x *exchange) close(ctx context.Context) {
 	x.release()
 	if x.admission != nil && !x.settled {
-		_ = x.admission.SettleCut(ctx, x.admission.Request().Output) // see settle
+		_ = x.admission.SettleCut(ctx, spend.Use{}) // see settle
 	}
 }
 
 // settle writes down what a request used. Where that fails the reservation
 // stands, which is more.
-func (x *exchange) settle(ctx context.Context, t spend.Tokens) {
+func (x *exchange) settle(ctx context.Context, u spend.Use) {
 	x.settled = true
 	if x.admission != nil {
-		_ = x.admission.Settle(ctx, t)
+		_ = x.admission.Settle(ctx, u)
 	}
 }
 
@@ -289,7 +325,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c, offered := route(r)
-	if !offered {
+	switch {
+	case h.cfg.Unmetered:
+		c, offered = h.anything(r, c, offered), true
+	case !offered:
 		c.provider = provider(r)
 	}
 	start, err := h.start(r)
@@ -322,6 +361,13 @@ func (h *handler) exchange(w http.ResponseWriter, r *http.Request, start spend.S
 	if !offered || proxy == nil {
 		return refuse("this gateway does not offer %s %s", clip(r.Method), clip(r.URL.Path))
 	}
+	if last, _ := h.cfg.Watch.Last(start.Name); last.Final {
+		return errFinal
+	}
+	if h.cfg.Unmetered {
+		h.pass(w, r, start, c, proxy)
+		return nil
+	}
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return refuse("compressed requests are not understood here")
 	}
@@ -338,39 +384,68 @@ func (h *handler) exchange(w http.ResponseWriter, r *http.Request, start spend.S
 	defer x.close(ctx)
 	out := r.WithContext(ctx)
 	if r.Method == http.MethodPost {
-		body, err := h.admit(w, r, start, x)
+		body, length, err := h.admit(w, r, start, x, proxy.fields)
 		if err != nil {
 			return err
 		}
-		out.Body, out.ContentLength, out.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
+		defer func() { _ = body.Close() }()
+		out.Body, out.ContentLength, out.TransferEncoding = body, length, nil
 	}
-	proxy.ServeHTTP(w, out)
+	proxy.ServeHTTP(lastAnswer{w}, out)
 	return nil
 }
 
+// anything is a request as an unmetered gateway passes it on: to the one upstream.
+func (h *handler) anything(r *http.Request, c call, known bool) call {
+	u, query := h.cfg.Upstreams[0], r.URL.Query()
+	query.Del("key") // the credential, as some clients send it
+	if known && c.provider == u.Provider {
+		c.query = query.Encode()
+		return c
+	}
+	// The agent's work does not depend on it.
+	c = call{provider: u.Provider, path: r.URL.Path, query: query.Encode(), free: true}
+	if u.Provider == run.ProviderOpenAI {
+		c.path = strings.TrimPrefix(c.path, "/v1") // the base address ends in it
+	}
+	return c
+}
+
+// pass passes a request on as it is, but for the credential.
+func (h *handler) pass(w http.ResponseWriter, r *http.Request, start spend.Start, c call, proxy *upstreamProxy) {
+	x := &exchange{start: start.Name, call: c, release: func() {}}
+	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
+	proxy.ServeHTTP(lastAnswer{w}, r.WithContext(ctx))
+}
+
 // admit reads and checks the body of a request, and pays for it. It returns what
-// is to be sent.
-func (h *handler) admit(w http.ResponseWriter, r *http.Request, start spend.Start, x *exchange) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, refuse("a request may have at most %d bytes", maxRequest)
-	}
+// is to be sent, which is to be closed.
+func (h *handler) admit(
+	w http.ResponseWriter, r *http.Request, start spend.Start, x *exchange, fields []string,
+) (_ *sent, length int64, err error) {
+	body, release, err := h.read(w, r)
 	if err != nil {
-		return nil, fmt.Errorf("read the request: %w", err)
+		return nil, 0, err
 	}
-	a, err := inspect(x.call, body, start.Limited())
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
+	a, err := inspect(x.call, body, start.Limited(), fields)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if len(h.cfg.Models) > 0 && !slices.ContainsFunc(h.cfg.Models,
 		func(pattern string) bool { return spend.Match(pattern, a.Model) }) {
-		return nil, refuse("the model %q is not allowed here", clip(a.Model))
+		return nil, 0, refuse("the model %q is not allowed here", clip(a.Model))
 	}
-	if x.call.form == formFree {
-		return a.body, nil
+	if !x.call.free {
+		if x.admission, err = h.cfg.Meter.Admit(r.Context(), start, a.Request); err != nil {
+			return nil, 0, err
+		}
 	}
-	x.admission, err = h.cfg.Meter.Admit(r.Context(), start, a.Request)
-	return a.body, err
+	return &sent{pieces: a.body, release: release}, a.size(), nil
 }
 
 // fail answers a request that was not passed on. What was refused is told in the
@@ -379,6 +454,10 @@ func (h *handler) fail(w http.ResponseWriter, r *http.Request, p run.Provider, s
 	_, over := errors.AsType[*spend.OverError](err)
 	_, unpriced := errors.AsType[*spend.UnpricedError](err)
 	_, refused := errors.AsType[refusal](err)
+	if errors.Is(err, errFinal) {
+		writeError(w, p, http.StatusBadRequest, err.Error())
+		return
+	}
 	if !over && !unpriced && !refused {
 		// Nothing is wrong with the request: its sender may repeat it.
 		writeError(w, p, http.StatusBadGateway, "the gateway could not pass the request on: "+err.Error())

@@ -183,7 +183,7 @@ func TestRequestIsPassedOnWithTheRealKey(t *testing.T) {
 	}
 	got := u.requests()[0]
 	if got.Method != http.MethodPost || got.URL.Path != "/base/v1/messages" || got.URL.RawQuery != "beta=true" ||
-		u.bodies[0] != small {
+		u.bodies[0] != ` {"model": "claude-sonnet-4-5","max_tokens":100}` {
 		t.Errorf("%s %s with body %q", got.Method, got.URL, u.bodies[0])
 	}
 	if !strings.HasPrefix(got.Host, "127.0.0.1:") {
@@ -191,7 +191,7 @@ func TestRequestIsPassedOnWithTheRealKey(t *testing.T) {
 	}
 	want := http.Header{
 		"X-Api-Key": {realKey}, "Anthropic-Version": {"2023-06-01"}, "Anthropic-Beta": {"b1,b2"},
-		"Content-Type": {"application/json"}, "Content-Length": {"46"}, "User-Agent": {"claude-cli/2.1.197"},
+		"Content-Type": {"application/json"}, "Content-Length": {"48"}, "User-Agent": {"claude-cli/2.1.197"},
 		"X-App": {"cli"}, "X-Stainless-Lang": {"js"}, "Accept": {"application/json"}, "Accept-Encoding": {"identity"},
 	}
 	if diff := cmp.Diff(want, got.Header); diff != "" {
@@ -354,23 +354,33 @@ func TestUpstreamErrorsPass(t *testing.T) {
 	}
 }
 
-func TestRedirectIsNotFollowed(t *testing.T) {
+// Attack: what an endpoint answers would send the agent elsewhere, with its prompt.
+func TestRedirectsEndHere(t *testing.T) {
 	t.Parallel()
 	other := &upstream{}
 	elsewhere := httptest.NewServer(other)
 	t.Cleanup(elsewhere.Close)
-	u := &upstream{answer: func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
-	}}
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp, err := client.Do(request(t, http.MethodPost, start(t, u, nil)+"/v1/messages", strings.NewReader(small),
-		"X-Api-Key", runToken))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusTemporaryRedirect || len(other.requests()) != 0 {
-		t.Errorf("%d, %d requests elsewhere", resp.StatusCode, len(other.requests()))
+	away := elsewhere.URL + "/?key=" + realKey
+	for _, status := range []int{300, 301, 302, 303, 304, 307, 308, 399, 200, 201, 401, 503} {
+		u := &upstream{answer: func(w http.ResponseWriter, _ *http.Request) {
+			for _, name := range []string{"Location", "Content-Location", "Refresh", "Link", "Alt-Svc"} {
+				w.Header().Set(name, away)
+			}
+			w.WriteHeader(status)
+		}}
+		resp := do(t, request(t, http.MethodPost, start(t, u, nil)+"/v1/messages", strings.NewReader(small), "X-Api-Key",
+			runToken))
+		want := status
+		if status/100 == 3 {
+			want = http.StatusBadGateway
+		}
+		if told := strings.Contains(resp.body, "redirect"); resp.status != want || told != (want != status) {
+			t.Errorf("%d became %d %s", status, resp.status, resp.body)
+		}
+		if text := fmt.Sprint(resp.header) + resp.body; strings.Contains(text, elsewhere.URL) ||
+			strings.Contains(text, realKey) || len(other.requests()) != 0 {
+			t.Errorf("%d: the agent sees %s", status, text)
+		}
 	}
 }
 

@@ -2,15 +2,16 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/org/ralph-action/internal/gateway/spend"
+	"github.com/org/ralph-action/internal/run"
 )
 
 const (
@@ -33,151 +34,187 @@ func (r refusal) Error() string { return string(r) }
 
 func refuse(format string, args ...any) error { return refusal(fmt.Sprintf(format, args...)) }
 
-// object is a JSON object of which only the top is read. Of a name that occurs
-// twice the last holds, as encoding/json has it, and what is sent is made anew:
-// there it occurs once.
-type object map[string]json.RawMessage
-
-func parseObject(b []byte) (object, error) {
-	var o object
-	if err := json.Unmarshal(b, &o); err != nil || o == nil {
-		return nil, refuse("the request is not a JSON object")
-	}
-	return o, nil
+// asked is a request as it is sent, and what it can cost.
+type asked struct {
+	// body are the pieces of what is sent: the request as it came, and what is set
+	// in it.
+	body [][]byte
+	spend.Request
 }
 
-// bytes writes the object; the values were checked when it was read.
-func (o object) bytes() []byte {
-	size := 2
-	for k, v := range o {
-		size += len(k) + len(v) + 8
+// size is the length of what is sent.
+func (a asked) size() int64 {
+	n := 0
+	for _, piece := range a.body {
+		n += len(piece)
 	}
-	b := append(make([]byte, 0, size), '{')
-	for i, k := range slices.Sorted(maps.Keys(o)) {
-		if i > 0 {
-			b = append(b, ',')
+	return int64(n)
+}
+
+// inspect reads and checks the body of a call, of which the operator allows fields
+// besides those that are known. limited says that a budget holds, so that a limit of
+// the output is needed. Errors are refusals.
+func inspect(c call, body []byte, limited bool, allowed []string) (asked, error) {
+	r := draft{scanner: scanner{
+		body: body, camel: c.form == formGenerate, allowed: allowed, allowKey: "model.allow_fields." + apiName(c.provider),
+	}}
+	if err := r.scan(c.form.shape()); err != nil {
+		return asked{}, err
+	}
+	a := asked{Request: spend.Request{Model: c.model, Input: estimate(body), LongCache: r.longCache}}
+	var err error
+	if c.model == "" {
+		if a.Model, err = r.text(inModel, "model"); err != nil {
+			return asked{}, err
 		}
-		name, _ := json.Marshal(k) // a string can always be written
-		b = append(append(append(b, name...), ':'), o[k]...)
+		if a.Model == "" {
+			return asked{}, refuse("the request names no model: name one in the field model")
+		}
 	}
-	return append(b, '}')
+	if !c.free {
+		if a.Output, err = r.settle(c.form, limited); err != nil {
+			return asked{}, err
+		}
+	}
+	a.body = r.pieces()
+	return a, nil
 }
 
-// has says whether the name is there with a value other than null.
-func (o object) has(name string) bool {
-	v, ok := o[name]
-	return ok && string(bytes.TrimSpace(v)) != "null"
+// apiName is what the configuration calls the endpoint of an API.
+func apiName(p run.Provider) string { return string(p) }
+
+func (f form) shape() *shape {
+	switch f {
+	case formMessages:
+		return messagesShape
+	case formResponses:
+		return responsesShape
+	case formChat:
+		return chatShape
+	default:
+		return generateShape
+	}
 }
 
-func (o object) text(name string) (string, error) {
-	if !o.has(name) {
-		return "", nil
+// draft is a request that was read, and what is set in it.
+type draft struct {
+	scanner
+
+	edits []edit
+}
+
+// edit puts a text in the place of a part of the request.
+type edit struct {
+	span
+
+	text string
+}
+
+// settle sets what is needed to count the answer, and returns the most tokens it
+// may have.
+func (r *draft) settle(f form, limited bool) (output int64, err error) {
+	top := span{bytes.IndexByte(r.body, '{'), len(r.body)}
+	switch f {
+	case formMessages:
+		return r.output(limited, top, "max_tokens", inOutput)
+	case formResponses:
+		output, err = r.output(limited, top, "max_output_tokens", inOutput)
+		// It keeps answers unless it is told not to.
+		r.set(top, "store", inStore, "false")
+	case formChat:
+		if string(r.raw(inStream)) == "true" {
+			// Without it a stream does not tell what was used.
+			if options := r.raw(inStreamOptions); len(options) > 0 && options[0] == '{' {
+				r.set(r.found[inStreamOptions], "include_usage", inIncludeUsage, "true")
+			} else {
+				r.set(top, "stream_options", inStreamOptions, `{"include_usage":true}`)
+			}
+		}
+		output, err = r.output(limited, top, "max_completion_tokens", inOutput, inOutputOld)
+	default:
+		if config := r.raw(inGeneration); len(config) > 0 && config[0] == '{' {
+			output, err = r.output(limited, r.found[inGeneration], "maxOutputTokens", inOutput)
+			break
+		}
+		if output = defaultOutput; limited {
+			r.set(top, "generationConfig", inGeneration, fmt.Sprintf(`{"maxOutputTokens":%d}`, defaultOutput))
+		}
 	}
-	var s string
-	if err := json.Unmarshal(o[name], &s); err != nil {
+	if err != nil {
+		return 0, err
+	}
+	answers, _, err := r.number(inAnswers, "the number of answers")
+	return output * max(answers, 1), err
+}
+
+// output is the limit of output tokens in the places: the largest, or the default,
+// which is set in the first one where one is needed.
+func (r *draft) output(limited bool, object span, name string, in ...place) (int64, error) {
+	most, found := int64(0), false
+	for _, p := range in {
+		n, ok, err := r.number(p, name)
+		if err != nil {
+			return 0, err
+		}
+		most, found = max(most, n), found || ok
+	}
+	if found {
+		return most, nil
+	}
+	if limited {
+		r.set(object, name, in[0], strconv.Itoa(defaultOutput))
+	}
+	return defaultOutput, nil
+}
+
+// raw is the value of a place, nil where there is none.
+func (r *draft) raw(p place) []byte { return r.body[r.found[p].from:r.found[p].to] }
+
+// text is the text in a place, "" where there is none.
+func (r *draft) text(p place, name string) (s string, err error) {
+	if raw := r.raw(p); len(raw) > 0 && json.Unmarshal(raw, &s) != nil {
 		return "", refuse("%s is not a string", name)
 	}
 	return s, nil
 }
 
 // number is a whole number of at least 0; ok is false where there is none.
-func (o object) number(name string) (n int64, ok bool, err error) {
-	if !o.has(name) {
+func (r *draft) number(p place, name string) (n int64, ok bool, err error) {
+	raw := string(r.raw(p))
+	if raw == "" || raw == "null" {
 		return 0, false, nil
 	}
-	f, err := strconv.ParseFloat(string(bytes.TrimSpace(o[name])), 64)
+	f, err := strconv.ParseFloat(raw, 64)
 	if err != nil || f != math.Trunc(f) || f < 0 || f > 1e9 {
 		return 0, false, refuse("%s is not a number of tokens or the like", name)
 	}
 	return int64(f), true, nil
 }
 
-func (o object) truth(name string) (bool, error) {
-	if !o.has(name) {
-		return false, nil
+// set gives a field of an object a value.
+func (r *draft) set(object span, name string, p place, value string) {
+	if is := r.found[p]; is != (span{}) {
+		r.edits = append(r.edits, edit{is, value})
+		return
 	}
-	var yes bool
-	if err := json.Unmarshal(o[name], &yes); err != nil {
-		return false, refuse("%s is neither true nor false", name)
+	field := strconv.Quote(name) + ":" + value
+	if at := object.from + 1; len(bytes.TrimLeft(r.body[at:object.to], " \t\r\n")) > 0 &&
+		bytes.TrimLeft(r.body[at:object.to], " \t\r\n")[0] != '}' {
+		field += ","
 	}
-	return yes, nil
+	r.edits = append(r.edits, edit{span{object.from + 1, object.from + 1}, field})
 }
 
-func (o object) list(name string) ([]json.RawMessage, error) {
-	if !o.has(name) {
-		return nil, nil
+// pieces are what is sent.
+func (r *draft) pieces() [][]byte {
+	slices.SortStableFunc(r.edits, func(a, b edit) int { return cmp.Compare(a.from, b.from) })
+	var out [][]byte
+	at := 0
+	for _, e := range r.edits {
+		out = append(out, r.body[at:e.from], []byte(e.text))
+		at = e.to
 	}
-	var items []json.RawMessage
-	if err := json.Unmarshal(o[name], &items); err != nil {
-		return nil, refuse("%s is not a list", name)
-	}
-	return items, nil
-}
-
-// without refuses the first of the names that is there.
-func (o object) without(names ...string) error {
-	for _, name := range names {
-		if o.has(name) {
-			return refuse("%s is not allowed here", name)
-		}
-	}
-	return nil
-}
-
-// rename gives the one name of a field that the API knows by two.
-func (o object) rename(from, to string) error {
-	v, ok := o[from]
-	if !ok {
-		return nil
-	}
-	if _, both := o[to]; both {
-		return refuse("%s and %s are the same", from, to)
-	}
-	o[to] = v
-	delete(o, from)
-	return nil
-}
-
-// asked is a request as it is sent, and what it can cost.
-type asked struct {
-	body []byte
-	spend.Request
-}
-
-// inspect reads and checks the body of a call. limited says that a budget holds,
-// so that a limit of the output is needed. Errors are refusals.
-func inspect(c call, body []byte, limited bool) (asked, error) {
-	o, err := parseObject(body)
-	if err != nil {
-		return asked{}, err
-	}
-	a := asked{Request: spend.Request{Model: c.model, Input: estimate(body)}}
-	// Text cannot look like this: its quotes are escaped.
-	a.LongCache = bytes.Contains(body, []byte(`"1h"`)) || bytes.Contains(body, []byte(`\u`))
-	if c.model == "" {
-		if a.Model, err = o.text("model"); err != nil {
-			return asked{}, err
-		}
-		if a.Model == "" {
-			return asked{}, refuse("the request names no model")
-		}
-	}
-	switch c.form {
-	case formMessages:
-		a.Output, err = o.messages(limited)
-	case formResponses:
-		a.Output, err = o.responses(limited)
-	case formChat:
-		a.Output, err = o.chat(limited)
-	case formGenerate:
-		a.Output, err = o.generate(limited)
-	case formFree: // what it would do is not done
-	}
-	if err != nil {
-		return asked{}, err
-	}
-	a.body = o.bytes()
-	return a, links(c, a.body)
+	return append(out, r.body[at:])
 }
 
 // estimate bounds the tokens of a request from above by its text: a token
@@ -192,234 +229,6 @@ func estimate(body []byte) int64 {
 		letters += int((uint16((c|0x20)-'a') - 26) >> 15)
 	}
 	return int64(len(body)-letters/2) + hiddenInput
-}
-
-// output is the limit of output tokens by the given names: the largest, or the
-// default, which is set by the last name where one is needed.
-func (o object) output(limited bool, names ...string) (int64, error) {
-	most, found := int64(0), false
-	for _, name := range names {
-		n, ok, err := o.number(name)
-		if err != nil {
-			return 0, err
-		}
-		most, found = max(most, n), found || ok
-	}
-	if found {
-		return most, nil
-	}
-	if limited {
-		o[names[len(names)-1]] = json.RawMessage(strconv.Itoa(defaultOutput))
-	}
-	return defaultOutput, nil
-}
-
-// choice refuses a field that has another value than one of those.
-func (o object) choice(name string, values ...string) error {
-	v, err := o.text(name)
-	if err != nil {
-		return err
-	}
-	if v != "" && !slices.Contains(values, v) {
-		return refuse("%s %q is not allowed here: it costs more than is counted", name, clip(v))
-	}
-	return nil
-}
-
-// tools checks that the tools of a request are the agent's own to run. Those that
-// the provider runs reach its network, and cost extra. Each tool is written anew.
-// Groups of tools may be so many deep.
-func (o object) tools(deep int, allowed func(kind string) bool) error {
-	items, err := o.list("tools")
-	if err != nil || items == nil {
-		return err
-	}
-	if deep == 0 {
-		return refuse("groups of tools in groups are not allowed here")
-	}
-	for i, item := range items {
-		tool, err := parseObject(item)
-		if err != nil {
-			return err
-		}
-		kind, err := tool.text("type")
-		if err != nil {
-			return err
-		}
-		if !allowed(kind) {
-			return refuse("the tool %q is not allowed here: it would run at the provider, outside of the sandbox", clip(kind))
-		}
-		if err := tool.tools(deep-1, allowed); err != nil {
-			return err
-		}
-		items[i] = tool.bytes()
-	}
-	o["tools"] = join(items)
-	return nil
-}
-
-func join(items []json.RawMessage) json.RawMessage {
-	b := []byte{'['}
-	for i, item := range items {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, item...)
-	}
-	return append(b, ']')
-}
-
-func (o object) messages(limited bool) (int64, error) {
-	if err := o.without("mcp_servers", "container"); err != nil {
-		return 0, err
-	}
-	if err := o.choice("speed", "standard"); err != nil {
-		return 0, err
-	}
-	if err := o.choice("service_tier", "auto", "standard_only"); err != nil {
-		return 0, err
-	}
-	if err := o.choice("inference_geo", "global", "not_available"); err != nil {
-		return 0, err
-	}
-	err := o.tools(1, func(kind string) bool {
-		client := func(prefix string) bool { return strings.HasPrefix(kind, prefix) }
-		return kind == "" || kind == "custom" || slices.ContainsFunc([]string{
-			"bash_", "text_editor_", "computer_", "memory_", "tool_search_tool_",
-		}, client)
-	})
-	if err != nil {
-		return 0, err
-	}
-	return o.output(limited, "max_tokens")
-}
-
-// openAITool says whether a kind of tool is the client's to run.
-func openAITool(kind string) bool {
-	switch kind {
-	case "function", "custom", "local_shell", "apply_patch", "namespace":
-		return true
-	default:
-		return false
-	}
-}
-
-func (o object) responses(limited bool) (int64, error) {
-	// What is kept at the provider cannot be counted before, and a background
-	// answer comes by another way.
-	if err := o.without("previous_response_id", "conversation", "prompt"); err != nil {
-		return 0, err
-	}
-	background, err := o.truth("background")
-	if err != nil {
-		return 0, err
-	}
-	if background {
-		return 0, refuse("background is not allowed here")
-	}
-	if err := o.choice("service_tier", "auto", "default", "flex"); err != nil {
-		return 0, err
-	}
-	if err := o.tools(2, openAITool); err != nil {
-		return 0, err
-	}
-	return o.output(limited, "max_output_tokens")
-}
-
-func (o object) chat(limited bool) (int64, error) {
-	if err := o.without("web_search_options", "audio"); err != nil {
-		return 0, err
-	}
-	if err := o.choice("service_tier", "auto", "default", "flex"); err != nil {
-		return 0, err
-	}
-	if err := o.tools(2, openAITool); err != nil {
-		return 0, err
-	}
-	stream, err := o.truth("stream")
-	if err != nil {
-		return 0, err
-	}
-	if stream {
-		// Without it a stream does not tell what was used.
-		options := object{}
-		if o.has("stream_options") {
-			if options, err = parseObject(o["stream_options"]); err != nil {
-				return 0, err
-			}
-		}
-		options["include_usage"] = json.RawMessage("true")
-		o["stream_options"] = options.bytes()
-	}
-	output, err := o.output(limited, "max_tokens", "max_completion_tokens")
-	if err != nil {
-		return 0, err
-	}
-	n, ok, err := o.number("n")
-	if err != nil {
-		return 0, err
-	}
-	if ok {
-		output *= max(n, 1)
-	}
-	return output, nil
-}
-
-func (o object) generate(limited bool) (int64, error) {
-	for _, names := range [][2]string{{"generation_config", "generationConfig"}, {"cached_content", "cachedContent"}} {
-		if err := o.rename(names[0], names[1]); err != nil {
-			return 0, err
-		}
-	}
-	if err := o.without("cachedContent"); err != nil {
-		return 0, err
-	}
-	items, err := o.list("tools")
-	if err != nil {
-		return 0, err
-	}
-	for i, item := range items {
-		tool, err := parseObject(item)
-		if err != nil {
-			return 0, err
-		}
-		for name := range tool {
-			if name != "functionDeclarations" && name != "function_declarations" {
-				return 0, refuse("the tool %q is not allowed here: it would run at the provider, outside of the sandbox",
-					clip(name))
-			}
-		}
-		items[i] = tool.bytes()
-	}
-	if items != nil {
-		o["tools"] = join(items)
-	}
-	config := object{}
-	if o.has("generationConfig") {
-		if config, err = parseObject(o["generationConfig"]); err != nil {
-			return 0, err
-		}
-	}
-	for _, names := range [][2]string{{"max_output_tokens", "maxOutputTokens"}, {"candidate_count", "candidateCount"}} {
-		if err := config.rename(names[0], names[1]); err != nil {
-			return 0, err
-		}
-	}
-	output, err := config.output(limited, "maxOutputTokens")
-	if err != nil {
-		return 0, err
-	}
-	n, ok, err := config.number("candidateCount")
-	if err != nil {
-		return 0, err
-	}
-	if ok {
-		output *= max(n, 1)
-	}
-	if len(config) > 0 {
-		o["generationConfig"] = config.bytes()
-	}
-	return output, nil
 }
 
 // clip shortens what an agent wrote for a message.

@@ -20,7 +20,6 @@ const (
 	formResponses             // OpenAI Responses
 	formChat                  // OpenAI Chat Completions
 	formGenerate              // Gemini generateContent
-	formFree                  // a call that costs nothing, passed on as it is
 )
 
 // call is a request as far as its line says what it is.
@@ -33,6 +32,8 @@ type call struct {
 	query string
 	// model is the one that the path names, if it does.
 	model string
+	// free: it costs nothing.
+	free bool
 	// stream: the path, and not the body, asks for a stream.
 	stream bool
 }
@@ -58,7 +59,7 @@ func route(r *http.Request) (c call, ok bool) {
 	case "POST /v1/messages":
 		return call{provider: run.ProviderAnthropic, form: formMessages, path: path, query: keep("beta")}, true
 	case "POST /v1/messages/count_tokens":
-		return call{provider: run.ProviderAnthropic, form: formFree, path: path, query: keep("beta")}, true
+		return call{provider: run.ProviderAnthropic, form: formMessages, path: path, query: keep("beta"), free: true}, true
 	// The base address of this API ends in the version, in its clients' settings
 	// as in ours.
 	case "POST /v1/responses":
@@ -66,7 +67,7 @@ func route(r *http.Request) (c call, ok bool) {
 	case "POST /v1/chat/completions":
 		return call{provider: run.ProviderOpenAI, form: formChat, path: "/chat/completions"}, true
 	case "GET /v1/models":
-		return call{provider: run.ProviderOpenAI, form: formFree, path: "/models"}, true
+		return call{provider: run.ProviderOpenAI, form: formResponses, path: "/models", free: true}, true
 	}
 	m := geminiPath().FindStringSubmatch(path)
 	if m == nil || r.Method != http.MethodPost {
@@ -74,10 +75,7 @@ func route(r *http.Request) (c call, ok bool) {
 	}
 	c = call{
 		provider: run.ProviderGoogle, form: formGenerate, path: path, query: keep("alt"), model: m[1],
-		stream: m[2] == "streamGenerateContent",
-	}
-	if m[2] == "countTokens" {
-		c.form = formFree
+		stream: m[2] == "streamGenerateContent", free: m[2] == "countTokens",
 	}
 	return c, true
 }
@@ -138,6 +136,9 @@ func (u Upstream) header(in http.Header) http.Header {
 		out.Set(u.AuthHeader, cmp.Or(u.APIKey, u.AuthToken))
 	case u.APIKey == "":
 		out.Set("Authorization", "Bearer "+u.AuthToken)
+		if u.Account != "" {
+			out.Set("Chatgpt-Account-Id", u.Account)
+		}
 		if u.Provider != run.ProviderAnthropic {
 			break
 		}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/org/ralph-action/internal/httpd"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -20,6 +21,9 @@ const (
 	socketName = "gw.sock"
 	// maxSocketPath is what sun_path of Linux holds, less the closing zero.
 	maxSocketPath = 107
+	// maxConns bounds the connections of a run: tunnels, requests and what waits for
+	// the next one.
+	maxConns = 2*maxTunnels + 8*maxWaiting
 )
 
 // ErrInUse: another process serves on the socket.
@@ -47,9 +51,10 @@ func CheckDir(dir string) error {
 
 // Server serves a gateway on a unix socket.
 type Server struct {
-	path string
-	http *http.Server
-	done chan error // the end of Serve; holds one value
+	// path is the socket, "" of a server on loopback, and base the address of that.
+	path, base string
+	http       *http.Server
+	done       chan error // the end of Serve; holds one value
 	// cut ends the tunnels, which the HTTP server knows nothing of, and serving
 	// waits for them.
 	cut     context.CancelFunc
@@ -99,25 +104,40 @@ func Listen(dir string, h http.Handler) (*Server, error) {
 	if err := os.Chmod(path, 0o666); err != nil { //nolint:gosec // see above
 		return nil, errors.Join(fmt.Errorf("gateway socket: %w", err), l.Close())
 	}
-	life, cut := context.WithCancel(context.Background())
-	s := &Server{path: path, done: make(chan error, 1), cut: cut}
-	s.http = &http.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodConnect {
-				s.serving.Add(1)
-				defer s.serving.Done()
-				ctx, cancel := context.WithCancel(r.Context())
-				defer cancel()
-				stop := context.AfterFunc(life, cancel)
-				defer stop()
-				r = r.WithContext(ctx) //nolint:contextcheck // it is the request's own, which ends with the server too
-			}
-			h.ServeHTTP(w, r)
-		}),
-		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-	}
-	go func() { s.done <- s.http.Serve(l) }()
+	s := serveOn(l, h)
+	s.path = path
 	return s, nil
+}
+
+// ListenLoopback serves h on a port of 127.0.0.1, for agents that have the machine's
+// network. Whoever asks there needs the token of a start, like everywhere.
+func ListenLoopback(h http.Handler) (*Server, error) {
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listen on loopback for the gateway: %w", err)
+	}
+	s := serveOn(l, h)
+	s.base = "http://" + l.Addr().String()
+	return s, nil
+}
+
+func serveOn(l net.Listener, h http.Handler) *Server {
+	life, cut := context.WithCancel(context.Background())
+	s := &Server{done: make(chan error, 1), cut: cut}
+	s.http = httpd.New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodConnect {
+			s.serving.Add(1)
+			defer s.serving.Done()
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			stop := context.AfterFunc(life, cancel)
+			defer stop()
+			r = r.WithContext(ctx) //nolint:contextcheck // it is the request's own, which ends with the server too
+		}
+		h.ServeHTTP(w, r)
+	}))
+	go func() { s.done <- s.http.Serve(httpd.Limit(l, maxConns, 0)) }()
+	return s
 }
 
 // removeStale makes room for a new socket.
@@ -143,6 +163,9 @@ func removeStale(path string) error {
 
 // Path is the socket on the host.
 func (s *Server) Path() string { return s.path }
+
+// BaseURL is where a server on loopback is found, "" for one on a socket.
+func (s *Server) BaseURL() string { return s.base }
 
 // Dir is the directory to mount into a container; the socket in it is gw.sock.
 func (s *Server) Dir() string { return filepath.Dir(s.path) }

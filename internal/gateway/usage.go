@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"strings"
@@ -15,13 +16,16 @@ const maxEvent = 8 << 20
 
 // wireUsage is the use as Anthropic and OpenAI tell it.
 type wireUsage struct {
-	InputTokens              int64 `json:"input_tokens"`
-	OutputTokens             int64 `json:"output_tokens"`
-	CacheCreationInputTokens int64 `json:"cache_creation_input_tokens"`
-	CacheReadInputTokens     int64 `json:"cache_read_input_tokens"`
-	CacheCreation            struct {
-		Ephemeral1h int64 `json:"ephemeral_1h_input_tokens"`
-	} `json:"cache_creation"`
+	wireTokens
+
+	// Iterations are the parts of an answer that was sampled more than once. Where
+	// there was a compaction the counts beside it leave that out.
+	Iterations    []wireTokens       `json:"iterations"`
+	ServerToolUse map[string]float64 `json:"server_tool_use"`
+	ServiceTier   string             `json:"service_tier"`
+	Speed         string             `json:"speed"`
+	InferenceGeo  string             `json:"inference_geo"`
+
 	InputTokensDetails struct {
 		CachedTokens int64 `json:"cached_tokens"`
 	} `json:"input_tokens_details"`
@@ -33,6 +37,16 @@ type wireUsage struct {
 	} `json:"prompt_tokens_details"`
 }
 
+type wireTokens struct {
+	InputTokens              int64 `json:"input_tokens"`
+	OutputTokens             int64 `json:"output_tokens"`
+	CacheCreationInputTokens int64 `json:"cache_creation_input_tokens"`
+	CacheReadInputTokens     int64 `json:"cache_read_input_tokens"`
+	CacheCreation            struct {
+		Ephemeral1h int64 `json:"ephemeral_1h_input_tokens"`
+	} `json:"cache_creation"`
+}
+
 // wireEvent is an event of a stream, or a whole answer, of any of the APIs.
 type wireEvent struct {
 	Type    string     `json:"type"`
@@ -40,20 +54,45 @@ type wireEvent struct {
 	Message struct {
 		Usage *wireUsage `json:"usage"`
 	} `json:"message"`
-	Response struct {
-		Usage *wireUsage `json:"usage"`
+	Delta struct {
+		StopReason string `json:"stop_reason"`
+	} `json:"delta"`
+	ServiceTier string `json:"service_tier"`
+	Response    struct {
+		Usage       *wireUsage `json:"usage"`
+		ServiceTier string     `json:"service_tier"`
 	} `json:"response"`
+	Choices       []struct{} `json:"choices"`
 	UsageMetadata *struct {
-		PromptTokenCount        int64 `json:"promptTokenCount"`
-		CachedContentTokenCount int64 `json:"cachedContentTokenCount"`
-		CandidatesTokenCount    int64 `json:"candidatesTokenCount"`
-		ThoughtsTokenCount      int64 `json:"thoughtsTokenCount"`
-		ToolUsePromptTokenCount int64 `json:"toolUsePromptTokenCount"`
+		PromptTokenCount        int64  `json:"promptTokenCount"`
+		CachedContentTokenCount int64  `json:"cachedContentTokenCount"`
+		CandidatesTokenCount    int64  `json:"candidatesTokenCount"`
+		ThoughtsTokenCount      int64  `json:"thoughtsTokenCount"`
+		ToolUsePromptTokenCount int64  `json:"toolUsePromptTokenCount"`
+		ServiceTier             string `json:"serviceTier"`
 	} `json:"usageMetadata"`
 	Candidates []struct {
 		FinishReason string `json:"finishReason"`
 	} `json:"candidates"`
+	PromptFeedback struct {
+		BlockReason string `json:"blockReason"`
+	} `json:"promptFeedback"`
 }
+
+// What providers charge for besides tokens at list prices. None of it is asked for
+// through this gateway; an account may have it for every request.
+const (
+	// priorityTimes is the most that a tier for urgent requests costs (OpenAI 2 to
+	// 2.5, Gemini 1.8; Anthropic's is by contract).
+	priorityTimes = 2.5
+	// fastTimes is what Anthropic's fast mode costs.
+	fastTimes = 6
+	// placeTimes is what inference in a place of one's choice costs.
+	placeTimes = 1.1
+	// toolFee is the most that one use of a tool of the provider's costs: $10 for a
+	// thousand searches.
+	toolFee = spend.USD(10_000_000)
+)
 
 // usage reads what an answer used while it passes. It keeps at most one event of
 // it.
@@ -62,8 +101,9 @@ type usage struct {
 	// events: the answer is a stream of server-sent events.
 	events bool
 
-	tokens spend.Tokens
-	// input: the input was counted. final: everything was.
+	use spend.Use
+	// input: the input was counted. final: everything was, and the answer has come to
+	// its end.
 	input, final bool
 	// seen is how many bytes of the answer came.
 	seen int64
@@ -110,11 +150,7 @@ func (u *usage) keep(p []byte) {
 
 // end takes note of the end of an answer that came whole.
 func (u *usage) end() {
-	switch {
-	case u.events && u.form == formGenerate:
-		// A prompt that is blocked has no last candidate.
-		u.final = u.final || u.input
-	case !u.events && !u.long:
+	if !u.events && !u.long {
 		body := bytes.TrimSpace(u.line)
 		var events []json.RawMessage
 		if !bytes.HasPrefix(body, []byte("[")) || json.Unmarshal(body, &events) != nil {
@@ -131,8 +167,12 @@ func (u *usage) end() {
 // event takes one line of a stream.
 func (u *usage) event(line []byte) {
 	data, ok := bytes.CutPrefix(line, []byte("data:"))
+	switch {
+	case !ok:
+	case u.form == formChat && string(bytes.TrimSpace(data)) == "[DONE]":
+		u.final = u.input
 	// Most events hold a few words and no count.
-	if ok && bytes.Contains(data, []byte("sage")) {
+	case bytes.Contains(data, []byte("sage")):
 		u.read(data)
 	}
 }
@@ -144,36 +184,57 @@ func (u *usage) read(data []byte) {
 	}
 	switch u.form {
 	case formMessages:
-		switch {
-		case e.Message.Usage != nil: // message_start
+		if e.Message.Usage != nil { // message_start
 			u.anthropic(*e.Message.Usage)
-		case e.Usage != nil: // message_delta, or the whole
+		}
+		if e.Usage != nil { // message_delta, or the whole
 			u.anthropic(*e.Usage)
-			u.final = true
 		}
+		u.final = u.final || u.input && (!u.events || e.Delta.StopReason != "" || e.Type == "message_stop")
 	case formResponses:
-		if e.Response.Usage == nil {
-			e.Response.Usage = e.Usage
+		r, tier := e.Usage, e.ServiceTier
+		if u.events { // response.completed and its like
+			r, tier = e.Response.Usage, e.Response.ServiceTier
 		}
-		if r := e.Response.Usage; r != nil {
+		if r != nil {
 			u.set(r.InputTokens, r.InputTokensDetails.CachedTokens, r.OutputTokens)
+			u.dearer(cmp.Or(tier, r.ServiceTier), "", "")
 			u.final = true
 		}
 	case formChat:
 		if c := e.Usage; c != nil {
 			u.set(c.PromptTokens, c.PromptTokensDetails.CachedTokens, c.CompletionTokens)
-			u.final = true
+			u.dearer(cmp.Or(e.ServiceTier, c.ServiceTier), "", "")
+			// Some providers count in every event.
+			u.final = !u.events || len(e.Choices) == 0
 		}
 	case formGenerate:
 		if g := e.UsageMetadata; g != nil {
 			u.set(g.PromptTokenCount+g.ToolUsePromptTokenCount, g.CachedContentTokenCount, g.CandidatesTokenCount+
 				g.ThoughtsTokenCount)
+			u.dearer(g.ServiceTier, "", "")
+			// A prompt that is blocked has no candidate.
+			u.final = u.final || e.PromptFeedback.BlockReason != ""
 			for _, c := range e.Candidates {
 				u.final = u.final || c.FinishReason != ""
 			}
 		}
-	case formFree: // nothing is used
 	}
+}
+
+// dearer takes note of what raises the price of an answer's tokens.
+func (u *usage) dearer(tier, speed, place string) {
+	times := 1.0
+	if strings.EqualFold(tier, "priority") {
+		times = priorityTimes
+	}
+	if speed == "fast" {
+		times = max(times, fastTimes)
+	}
+	if place != "" && place != "global" && place != "not_available" {
+		times *= placeTimes
+	}
+	u.use.Times = max(u.use.Times, times)
 }
 
 // anthropic takes counts that replace those before; a delta repeats only some.
@@ -183,14 +244,34 @@ func (u *usage) anthropic(w wireUsage) {
 			*old = min(n, maxCount)
 		}
 	}
-	long := min(max(w.CacheCreation.Ephemeral1h, 0), w.CacheCreationInputTokens)
-	latest(&u.tokens.Input, w.InputTokens)
-	latest(&u.tokens.CacheWrite, w.CacheCreationInputTokens-long)
-	latest(&u.tokens.CacheWriteLong, long)
-	latest(&u.tokens.CacheRead, w.CacheReadInputTokens)
-	latest(&u.tokens.Output, w.OutputTokens)
+	t := w.wireTokens
+	var sum wireTokens
+	add := func(to *int64, n int64) { *to = min(*to+min(max(n, 0), maxCount), maxCount) }
+	for _, i := range w.Iterations {
+		add(&sum.InputTokens, i.InputTokens)
+		add(&sum.OutputTokens, i.OutputTokens)
+		add(&sum.CacheCreationInputTokens, i.CacheCreationInputTokens)
+		add(&sum.CacheReadInputTokens, i.CacheReadInputTokens)
+		add(&sum.CacheCreation.Ephemeral1h, i.CacheCreation.Ephemeral1h)
+	}
+	written := max(t.CacheCreationInputTokens, sum.CacheCreationInputTokens)
+	long := min(max(t.CacheCreation.Ephemeral1h, sum.CacheCreation.Ephemeral1h, 0), written)
+	latest(&u.use.Input, max(t.InputTokens, sum.InputTokens))
+	latest(&u.use.CacheWrite, written-long)
+	latest(&u.use.CacheWriteLong, long)
+	latest(&u.use.CacheRead, max(t.CacheReadInputTokens, sum.CacheReadInputTokens))
+	latest(&u.use.Output, max(t.OutputTokens, sum.OutputTokens))
+	var uses float64
+	for _, n := range w.ServerToolUse {
+		uses += min(max(n, 0), maxUses)
+	}
+	u.use.Fees = max(u.use.Fees, toolFee*spend.USD(min(uses, maxUses)))
+	u.dearer(w.ServiceTier, w.Speed, w.InferenceGeo)
 	u.input = true
 }
+
+// maxUses bounds the uses of a provider's tools that are charged for one answer.
+const maxUses = 1 << 20
 
 // maxCount bounds a count of tokens, so that sums of them stay sane.
 const maxCount = 1 << 40
@@ -198,7 +279,7 @@ const maxCount = 1 << 40
 func (u *usage) set(input, cached, output int64) {
 	input = min(max(input, 0), maxCount)
 	cached = min(max(cached, 0), input)
-	u.tokens = spend.Tokens{Input: input - cached, CacheRead: cached, Output: min(max(output, 0), maxCount)}
+	u.use.Tokens = spend.Tokens{Input: input - cached, CacheRead: cached, Output: min(max(output, 0), maxCount)}
 	u.input = true
 }
 
@@ -211,7 +292,7 @@ type tapped struct {
 	// settle is told what is known once that is final, and again at the close if
 	// more is known by then.
 	settle  func(u *usage)
-	settled spend.Tokens
+	settled spend.Use
 	done    bool
 }
 
@@ -234,10 +315,10 @@ func (t *tapped) Read(p []byte) (int, error) {
 }
 
 func (t *tapped) tell() {
-	if t.done && t.settled == t.usage.tokens {
+	if t.done && t.settled == t.usage.use {
 		return
 	}
-	t.done, t.settled = true, t.usage.tokens
+	t.done, t.settled = true, t.usage.use
 	t.settle(&t.usage)
 }
 

@@ -11,6 +11,8 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+
+	"github.com/org/ralph-action/internal/fstree"
 )
 
 // The agent's disposable repository holds the newest commits of the run's branch
@@ -81,7 +83,7 @@ func (w *Worktree) initAgentGit(ctx context.Context, h History) error {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	if err := removeAt(root, ".git"); err != nil {
+	if err := fstree.RemoveAt(ctx, root, ".git"); err != nil {
 		return err
 	}
 	if totalSize(x) > maxAgentTree {
@@ -154,7 +156,7 @@ func (a *agentGit) file(path string, r io.Reader) error {
 
 func (a *agentGit) loose(oid OID, kind string, data []byte) error {
 	var b bytes.Buffer
-	if err := deflate(&b, kind, data); err != nil {
+	if err := deflate(&b, kind, int64(len(data)), bytes.NewReader(data)); err != nil {
 		return err
 	}
 	return a.file(loosePlace(oid), &b)
@@ -204,7 +206,7 @@ func (a *agentGit) copyLoose(ctx context.Context, oids []OID) error {
 	var packed []string
 	for _, oid := range oids {
 		// Both sides keep loose objects in the same form.
-		err := a.copyFile(loosePlace(oid), a.w.repo.loosePath(oid))
+		err := a.copyFile(loosePlace(oid), a.w.repo.loose(oid))
 		if errors.Is(err, fs.ErrNotExist) {
 			packed = append(packed, string(oid))
 			continue

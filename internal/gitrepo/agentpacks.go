@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -139,7 +138,7 @@ func (p *agentPacks) walk(oid OID, found map[OID]bool) error {
 				return err
 			}
 		case !p.has(item.oid):
-			if _, err := os.Lstat(repo.loosePath(item.oid)); err != nil {
+			if _, err := os.Lstat(repo.loose(item.oid)); err != nil {
 				return err
 			}
 			found[item.oid] = true
@@ -297,7 +296,7 @@ func (p *agentPacks) add(ctx context.Context, want string) error {
 	out, err := repo.git.run(ctx, call{
 		env: []string{
 			"GIT_DIR=" + repo.view, "GIT_OBJECT_DIRECTORY=" + p.dir,
-			"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + strconv.Quote(repo.objects),
+			"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + repo.alternates(),
 		},
 		args: []string{
 			"pack-objects", "-q", "--revs", "--window=0", "--delta-base-offset", filepath.Join(p.dir, "pack"),

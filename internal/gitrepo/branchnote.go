@@ -13,18 +13,29 @@ type BranchNote struct {
 	Plan string
 	// Base is the branch that it was begun from, "" where that had no name.
 	Base string
+	// Run is the run that works there, as long as it has not ended; From the branch
+	// that was checked out before it, "" for this one; Made: a run that has not ended
+	// has made the branch.
+	Run, From string
+	Made      bool
 }
 
 const (
 	notePlan = "ralph-plan"
 	noteBase = "ralph-base"
+	noteRun  = "ralph-run"
+	noteFrom = "ralph-from"
+	noteMade = "ralph-made"
 )
 
 // BranchNotes gives what was noted, by branch. A branch may be gone by now.
 func (r *Repo) BranchNotes(ctx context.Context) (map[string]BranchNote, error) {
 	notes := map[string]BranchNote{}
 	out, err := r.refs(ctx, call{
-		args: []string{"config", "--local", "-z", "--get-regexp", `^branch\..*\.(` + notePlan + "|" + noteBase + ")$"},
+		args: []string{
+			"config", "--local", "-z", "--get-regexp",
+			`^branch\..*\.(` + notePlan + "|" + noteBase + "|" + noteRun + "|" + noteFrom + "|" + noteMade + ")$",
+		},
 	})
 	if exitCode(err) == 1 {
 		return notes, nil // none
@@ -40,10 +51,17 @@ func (r *Repo) BranchNotes(ctx context.Context) (map[string]BranchNote, error) {
 			continue
 		}
 		note := notes[branch]
-		if key[at+1:] == notePlan {
+		switch key[at+1:] {
+		case notePlan:
 			note.Plan = value
-		} else {
+		case noteBase:
 			note.Base = value
+		case noteRun:
+			note.Run = value
+		case noteFrom:
+			note.From = value
+		case noteMade:
+			note.Made = value == "true"
 		}
 		notes[branch] = note
 	}
@@ -55,7 +73,13 @@ func (r *Repo) NoteBranch(ctx context.Context, branch string, note BranchNote) e
 	if !ValidBranch(branch) || note.Base != "" && !ValidBranch(note.Base) {
 		return fmt.Errorf("note on %s: not a branch name", quote(branch))
 	}
-	for _, kv := range [][2]string{{notePlan, note.Plan}, {noteBase, note.Base}} {
+	made := ""
+	if note.Made {
+		made = "true"
+	}
+	for _, kv := range [][2]string{
+		{notePlan, note.Plan}, {noteBase, note.Base}, {noteRun, note.Run}, {noteFrom, note.From}, {noteMade, made},
+	} {
 		if kv[1] == "" {
 			continue
 		}
@@ -65,6 +89,34 @@ func (r *Repo) NoteBranch(ctx context.Context, branch string, note BranchNote) e
 		if err != nil {
 			return fmt.Errorf("note on %s: %w", branch, err)
 		}
+	}
+	return nil
+}
+
+// KeepBranch forgets which run works there, and where it came from: the branch stays
+// as it is.
+func (r *Repo) KeepBranch(ctx context.Context, branch string) error {
+	for _, key := range []string{noteRun, noteFrom, noteMade} {
+		_, err := r.refs(ctx, call{args: []string{"config", "--local", "--unset-all", "branch." + branch + "." + key}})
+		if err != nil && exitCode(err) != 5 { // 5: there is none
+			return fmt.Errorf("note on %s: %w", branch, err)
+		}
+	}
+	return nil
+}
+
+// RemoveBranch removes a branch that is still at that commit, with what is noted of it.
+// ErrStale where it has moved.
+func (r *Repo) RemoveBranch(ctx context.Context, branch string, at OID) error {
+	if !ValidBranch(branch) || at == "" {
+		return fmt.Errorf("remove branch %s: not a branch name, or no commit", quote(branch))
+	}
+	if err := r.UpdateRef(ctx, branchRef(branch), "", at); err != nil {
+		return err
+	}
+	_, err := r.refs(ctx, call{args: []string{"config", "--local", "--remove-section", "branch." + branch}})
+	if err != nil && exitCode(err) != 128 { // 128: there is none
+		return fmt.Errorf("remove the notes on %s: %w", branch, err)
 	}
 	return nil
 }

@@ -1,6 +1,9 @@
 package gitrepo
 
 import (
+	"errors"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -45,5 +48,61 @@ func TestBranchNotes(t *testing.T) {
 	has(map[string]BranchNote{"mine": odd})
 	if err := r.NoteBranch(ctx, "--global", odd); err == nil {
 		t.Error("a note on what is no branch")
+	}
+}
+
+// TestRemoveBranch: a branch goes with its notes, and only from where it is meant to
+// stand.
+func TestRemoveBranch(t *testing.T) {
+	t.Parallel()
+	dir := person(t, files{"a": "a"})
+	r := open(t, dir)
+	ctx := t.Context()
+	_, head, err := r.Head(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	note := BranchNote{Plan: "plan:a.md", Base: "main", Run: "r1", From: "main", Made: true}
+	for _, branch := range []string{"ralph/kept", "ralph/a"} {
+		if err := r.CreateBranch(ctx, branch, head); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.NoteBranch(ctx, branch, note); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 { // to repeat it changes nothing
+		if err := r.KeepBranch(ctx, "ralph/kept"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustGit(t, dir, "switch", "-q", "ralph/a")
+	mustGit(t, dir, "commit", "-q", "--allow-empty", "-m", "more")
+	mustGit(t, dir, "switch", "-q", "-")
+	if err := r.RemoveBranch(ctx, "ralph/a", head); !errors.Is(err, ErrStale) {
+		t.Errorf("a branch that has moved: %v", err)
+	}
+	tip, err := r.Free(ctx, "ralph/a")
+	if err != nil || tip == head {
+		t.Fatalf("the tip is %s, %v", tip, err)
+	}
+	if err := r.RemoveBranch(ctx, "ralph/a", tip); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Free(ctx, "ralph/a"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a branch that is gone: %v", err)
+	}
+	got, err := r.BranchNotes(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]BranchNote{"ralph/kept": {Plan: "plan:a.md", Base: "main"}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("notes (-want +got):\n%s", d)
+	}
+	elsewhere := filepath.Join(t.TempDir(), "elsewhere")
+	mustGit(t, dir, "worktree", "add", "-q", elsewhere, "ralph/kept")
+	if _, err := r.Free(ctx, "ralph/kept"); err == nil || !strings.Contains(err.Error(), "elsewhere") {
+		t.Errorf("a branch that is checked out: %v", err)
 	}
 }

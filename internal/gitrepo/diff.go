@@ -192,8 +192,9 @@ func (r *Repo) parseRaw(line string) (Change, error) {
 }
 
 // Patch is the difference between two trees or commits as text, of the given
-// paths or of all. Binary files are only named. Where it is larger than limit
-// bytes, the first limit bytes come with ErrTooLarge.
+// paths or of all. Binary files, and those too large to be compared cheaply, are only
+// named. Where it is larger than limit bytes, the first limit bytes come with
+// ErrTooLarge.
 func (r *Repo) Patch(ctx context.Context, from, to OID, paths []string, limit int64) ([]byte, error) {
 	if from == to {
 		return nil, nil
@@ -205,6 +206,9 @@ func (r *Repo) Patch(ctx context.Context, from, to OID, paths []string, limit in
 	}
 	return r.diffTree(ctx, from, to, limit, append([]string{"--patch", "--full-index", "--"}, paths...)...)
 }
+
+// maxCompared is how large a file is at most that is compared line by line.
+const maxCompared = 4 << 20
 
 // diffTree runs git diff-tree with options that make it run nothing else.
 // Options may end in "--" and paths.
@@ -237,7 +241,12 @@ func (r *Repo) diffTree(ctx context.Context, from, to OID, limit int64, options 
 			break
 		}
 	}
-	out, err := r.call(ctx, call{args: args, limit: limit, env: []string{"GIT_LITERAL_PATHSPECS=1"}})
+	out, err := r.call(ctx, call{
+		args: args, limit: limit, env: []string{"GIT_LITERAL_PATHSPECS=1"},
+		// What is larger counts as binary. To compare it line by line takes a hundred
+		// times its size in memory.
+		config: []string{fmt.Sprintf("core.bigFileThreshold=%d", maxCompared)},
+	})
 	if err != nil {
 		return out, fmt.Errorf("diff %s %s: %w", from, to, err)
 	}

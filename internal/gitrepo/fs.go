@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/org/ralph-action/internal/fstree"
 )
 
 // Everything in a directory that an agent may write is reached from an open
@@ -25,20 +27,6 @@ func retry(call func() error) error {
 			return err
 		}
 	}
-}
-
-// openDirAt opens the directory name within parent. A symbolic link is an
-// error, as is anything else that is no directory.
-func openDirAt(parent *os.File, name string) (*os.File, error) {
-	fd := -1
-	err := retry(func() (err error) {
-		fd, err = unix.Openat(int(parent.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		return err
-	})
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: quotePath(name), Err: err}
-	}
-	return os.NewFile(uintptr(fd), name), nil
 }
 
 // openDir opens a directory of the host's choice. Links on the way are the
@@ -253,7 +241,7 @@ func makeDirAt(parent *os.File, name string) (*os.File, error) {
 		return nil, &fs.PathError{Op: "mkdir", Path: quotePath(name), Err: err}
 	}
 	made := err == nil
-	d, err := openDirAt(parent, name)
+	d, err := fstree.OpenDirAt(parent, name)
 	if err != nil || !made {
 		return d, err
 	}
@@ -274,7 +262,12 @@ type dirStack struct {
 }
 
 // at opens (and makes) the directory dir ("" or "a/b") below the root.
-func (s *dirStack) at(dir string) (*os.File, error) {
+func (s *dirStack) at(dir string) (*os.File, error) { return s.open(dir, makeDirAt) }
+
+// find opens the directory dir ("" or "a/b") below the root.
+func (s *dirStack) find(dir string) (*os.File, error) { return s.open(dir, fstree.OpenDirAt) }
+
+func (s *dirStack) open(dir string, enter func(*os.File, string) (*os.File, error)) (*os.File, error) {
 	var parts []string
 	if dir != "" {
 		parts = strings.Split(dir, "/")
@@ -285,7 +278,7 @@ func (s *dirStack) at(dir string) (*os.File, error) {
 	}
 	s.cut(same)
 	for _, part := range parts[same:] {
-		d, err := makeDirAt(s.top(), part)
+		d, err := enter(s.top(), part)
 		if err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -66,14 +67,15 @@ func gitIgnores(t *testing.T, sets, paths []string) []map[string]bool {
 
 // weIgnore decides as a walk does, from the top down.
 func weIgnore(rules []*ignoreRule, path string) bool {
-	scope := &ignoreScope{rules: rules}
+	scope := newScope()
+	scope.rules = rules
 	parts := strings.Split(strings.TrimSuffix(path, "/"), "/")
 	for i, part := range parts {
 		last := i == len(parts)-1
 		if last {
 			return scope.ignores(part, strings.HasSuffix(path, "/"))
 		}
-		scope = &ignoreScope{parent: scope, name: part, dir: strings.Join(parts[:i+1], "/")}
+		scope = scope.below(part)
 	}
 	return false
 }
@@ -155,11 +157,65 @@ func FuzzIgnoreMatchesGit(f *testing.F) {
 	})
 }
 
+// A tree of rules costs bounded memory and time, whatever they are, and is refused
+// beyond that; the rules of the repository itself are no finding.
+func TestHostileIgnoreRulesAreRefusedCheaply(t *testing.T) {
+	t.Parallel()
+	classes := strings.Repeat("[!a]", maxPattern/4) + "\n"
+	manyClasses := strings.Repeat(classes, maxIgnoreSize/len(classes)-1)
+	for name, tt := range map[string]struct {
+		files, names int
+		rules, want  string
+	}{
+		"memory":  {files: 60, rules: manyClasses, want: "more than 4 MiB of .gitignore files"},
+		"size":    {files: 60, rules: strings.Repeat("#", maxIgnoreSize+1), want: "its rules are not followed: more than"},
+		"long":    {files: 1, rules: strings.Repeat("[a]", 30_000), want: "its rules are not followed: a rule of more than"},
+		"literal": {files: 1, names: 25_000, rules: strings.Repeat("a\n", maxIgnoreRules), want: "take too long to compare"},
+		"stars": {
+			files: 1, names: 1000, rules: strings.Repeat(strings.Repeat("*x", 1000)+"\n", 100), want: "take too long to compare",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := export(t, open(t, person(t, files{"a": "a"})))
+			for i := range tt.files {
+				files{fmt.Sprintf("d%d/.gitignore", i): tt.rules + fmt.Sprintf("#%d", i)}.write(t, w.Dir())
+			}
+			for i := range tt.names {
+				if err := os.WriteFile(filepath.Join(w.Dir(), "d0", fmt.Sprintf("%s%d", strings.Repeat("x", 150), i)), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			s := snapshot(t, w)
+			runtime.ReadMemStats(&after)
+			if len(s.Refused) == 0 || !strings.Contains(s.Refused[0].Reason, tt.want) {
+				t.Errorf("got %v, want %q", s.Refused, tt.want)
+			}
+			if after.HeapSys > before.HeapSys+256<<20 {
+				t.Errorf("the heap grew by %d MiB", (after.HeapSys-before.HeapSys)>>20)
+			}
+		})
+	}
+}
+
+// Rules of the repository itself that are too many are no finding about the work.
+func TestOwnIgnoreRulesAreNoFinding(t *testing.T) {
+	t.Parallel()
+	w := export(t, open(t, person(t, files{"a": "a", ".gitignore": strings.Repeat("a\n", maxIgnoreRules+1)})))
+	files{"b": "b"}.write(t, w.Dir())
+	if s := snapshot(t, w); len(s.Refused) > 0 {
+		t.Errorf("refused %v", s.Refused)
+	}
+}
+
 func TestIgnoreRefusesExcess(t *testing.T) {
 	t.Parallel()
 	for name, data := range map[string]string{
 		"size":  "#" + strings.Repeat("x", maxIgnoreSize),
 		"rules": strings.Repeat("a\n", maxIgnoreRules+1),
+		"line":  strings.Repeat("x", maxPattern+1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -180,4 +236,31 @@ func TestIgnoreHostilePatternIsLinear(t *testing.T) {
 	if weIgnore(rules, "x"+strings.Repeat("a", 250)) {
 		t.Error("matched")
 	}
+}
+
+// FuzzIgnoreRules: any bytes are rules that cost no more than their length tells.
+func FuzzIgnoreRules(f *testing.F) {
+	f.Add("*.o\n!a/**/b\n[[:alpha:]-z]*\\", "a/x/b")
+	f.Add(strings.Repeat("*a", 100), strings.Repeat("a", 100))
+	f.Add("**/**/**/x\n[!\xff]", "\xff/x")
+	f.Fuzz(func(t *testing.T, rules, name string) {
+		parsed, err := parseIgnore([]byte(rules))
+		if err != nil || len(name) > maxPathLength {
+			return
+		}
+		most := len(parsed)
+		for _, r := range parsed {
+			if r.pattern != nil {
+				most += (len(r.pattern.tokens) + 1) * len(name)
+			}
+		}
+		work := &ignoreWork{left: most}
+		base := name[strings.LastIndexByte(name, '/')+1:]
+		for _, r := range parsed {
+			r.matches(name, base, true, work)
+		}
+		if work.left < 0 {
+			t.Errorf("%d comparisons, at most %d were expected", most-work.left, most)
+		}
+	})
 }

@@ -147,7 +147,7 @@ func newIndex(entries []entry, tree OID, written instant) *index {
 	last := ""
 	for i, e := range entries {
 		x.byPath[e.path] = i
-		if e.withheld && (e.mode != ModeSubmodule || cleanPath(e.path) != nil) {
+		if e.withheld && (e.mode != ModeSubmodule || !exportable(e.path)) {
 			continue // nothing of it is on disk, not even the way to it
 		}
 		dir, _ := splitPath(e.path)

@@ -466,28 +466,16 @@ func (r *Repo) Checkout(ctx context.Context, branch string) error {
 	if current == branch {
 		return nil
 	}
-	out, err := r.refs(ctx, call{
-		args: []string{"for-each-ref", "--format=%(objectname) %(worktreepath)", branchRef(branch)},
-	})
+	name, err := r.Free(ctx, branch)
 	if err != nil {
 		return fmt.Errorf("checkout %s: %w", branch, err)
 	}
-	name, elsewhere, _ := strings.Cut(strings.TrimSuffix(string(out), "\n"), " ")
-	if name == "" {
-		return fmt.Errorf("checkout %s: %w", branch, ErrNotFound)
-	}
-	if elsewhere != "" {
-		return &run.UserError{
-			Message: fmt.Sprintf("the branch %s is checked out in %s", branch, quotePath(elsewhere)),
-			Hint:    "run there, or check out another branch there",
-		}
-	}
-	if OID(name) != head {
+	if name != head {
 		oldTree, err := r.TreeOf(ctx, head)
 		if err != nil {
 			return fmt.Errorf("checkout %s: %w", branch, err)
 		}
-		newTree, err := r.TreeOf(ctx, OID(name))
+		newTree, err := r.TreeOf(ctx, name)
 		if err != nil {
 			return fmt.Errorf("checkout %s: %w", branch, err)
 		}
@@ -503,4 +491,26 @@ func (r *Repo) Checkout(ctx context.Context, branch string) error {
 		return fmt.Errorf("checkout %s: %w", branch, err)
 	}
 	return nil
+}
+
+// Free gives the tip of a branch that no work tree has checked out. ErrNotFound where
+// there is no such branch, a *run.UserError where one has.
+func (r *Repo) Free(ctx context.Context, branch string) (OID, error) {
+	out, err := r.refs(ctx, call{
+		args: []string{"for-each-ref", "--format=%(objectname) %(worktreepath)", branchRef(branch)},
+	})
+	if err != nil {
+		return "", fmt.Errorf("look at %s: %w", branch, err)
+	}
+	tip, elsewhere, _ := strings.Cut(strings.TrimSuffix(string(out), "\n"), " ")
+	if tip == "" {
+		return "", fmt.Errorf("look at %s: %w", branch, ErrNotFound)
+	}
+	if elsewhere != "" {
+		return "", &run.UserError{
+			Message: fmt.Sprintf("the branch %s is checked out in %s", branch, quotePath(elsewhere)),
+			Hint:    "run there, or check out another branch there",
+		}
+	}
+	return OID(tip), nil
 }

@@ -157,8 +157,33 @@ func (r *Repo) Fetch(ctx context.Context, refspecs ...string) error {
 		"fetch", "--quiet", "--prune", "--no-tags", "--no-recurse-submodules",
 		"--no-write-fetch-head", "--no-auto-maintenance", "--end-of-options", r.remote.URL,
 	}
-	_, err = r.withRemote(ctx, append(args, refspecs...))
-	return err
+	if _, err = r.withRemote(ctx, append(args, refspecs...)); err != nil {
+		return err
+	}
+	// What cannot be tidied now is tidied another time: the fetch has worked.
+	tidy, cancel := context.WithTimeout(ctx, maxTidy)
+	defer cancel()
+	_ = r.collectGarbage(tidy, maxMirrorLoose)
+	return ctx.Err()
+}
+
+// maxTidy is how long a fetch may wait for its mirror to be packed.
+const maxTidy = 2 * time.Minute
+
+// maxMirrorLoose is about how many objects of a mirror are files of their own.
+const maxMirrorLoose = 6700
+
+// collectGarbage packs a mirror's objects and drops what nothing has needed for
+// two weeks, where about so many are files of their own.
+func (r *Repo) collectGarbage(ctx context.Context, loose int) error {
+	_, err := r.refs(ctx, call{
+		args:   []string{"gc", "--auto", "--quiet"},
+		config: []string{fmt.Sprintf("gc.auto=%d", loose), "gc.autoDetach=false", "gc.pruneExpire=2.weeks.ago"},
+	})
+	if err != nil {
+		return fmt.Errorf("tidy the mirror: %w", err)
+	}
+	return nil
 }
 
 // DefaultBranch returns the branch that clones check out: of a mirror, as the

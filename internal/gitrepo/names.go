@@ -87,18 +87,11 @@ func isDotGit(name string) bool {
 	if len(name) < len(".git") {
 		return false
 	}
-	folded := strings.Map(func(r rune) rune {
-		if hfsIgnores(r) {
-			return -1
-		}
-		return unicode.ToLower(r)
-	}, name)
-	folded, _, _ = strings.Cut(folded, ":")
-	folded = strings.TrimRight(folded, " .")
-	if folded == ".git" {
+	same := Fold(name)
+	if same == ".git" {
 		return true
 	}
-	digits, short := strings.CutPrefix(folded, "git~")
+	digits, short := strings.CutPrefix(same, "git~")
 	return short && digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
@@ -127,6 +120,8 @@ func badName(name string) string {
 		return fmt.Sprintf("name longer than %d bytes", maxNameLength)
 	case !utf8.ValidString(name):
 		return "name is not UTF-8"
+	case strings.Contains(name, ":"):
+		return "name contains a colon, which Windows takes for part of another file"
 	case strings.HasSuffix(name, ".") || strings.HasSuffix(name, " "):
 		return "name ends in a dot or a space"
 	case windowsReserves(name):
@@ -145,17 +140,20 @@ func badName(name string) string {
 	return ""
 }
 
+// windowsReserves says whether a name means a device on Windows, where digits may
+// be superscripts.
 func windowsReserves(name string) bool {
 	base, _, _ := strings.Cut(name, ".")
 	base = strings.ToUpper(strings.TrimRight(base, " "))
 	switch base {
-	case "CON", "PRN", "AUX", "NUL":
+	case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$", "CLOCK$":
 		return true
 	}
-	if len(base) != 4 || base[3] < '1' || base[3] > '9' {
-		return false
+	port, isPort := strings.CutPrefix(base, "COM")
+	if !isPort {
+		port, isPort = strings.CutPrefix(base, "LPT")
 	}
-	return base[:3] == "COM" || base[:3] == "LPT"
+	return isPort && utf8.RuneCountInString(port) == 1 && strings.ContainsAny(port, "0123456789\u00b9\u00b2\u00b3")
 }
 
 // badTarget says why a symbolic link at p may not point to target, or "". The

@@ -70,6 +70,48 @@ func TestIsDotGit(t *testing.T) {
 	}
 }
 
+func TestFold(t *testing.T) {
+	t.Parallel()
+	for _, same := range [][]string{
+		{"a/b.c", "A/B.C", "a./b.c ", "a/b.c:x", "a/b.c::$DATA", "a\u200c/b.c"},
+		{".husky", ".hu\u017fky", ".HUSKY", ".hus\u212ay"},
+		{"stra\u00dfe", "STRASSE", "Stra\u1e9ee"}, {"caf\u00e9", "cafe\u0301", "CAFE\u0301"}, {"\u03c3", "\u03c2", "\u03a3"},
+		{"..", ".."}, {"...", "..."},
+	} {
+		for _, name := range same {
+			if got := Fold(name); got != Fold(same[0]) {
+				t.Errorf("%q is %q, and %q is %q", same[0], Fold(same[0]), name, got)
+			}
+		}
+	}
+	for _, differ := range [][2]string{{"a", "b"}, {"a.b", "ab"}, {"a/b", "ab"}, {"", "a"}, {".", ".."}} {
+		if Fold(differ[0]) == Fold(differ[1]) {
+			t.Errorf("%q and %q are both %q", differ[0], differ[1], Fold(differ[0]))
+		}
+	}
+}
+
+func FuzzFold(f *testing.F) {
+	for _, seed := range []string{"a/B.c", ".HU\u017fky", "x:y/. /..", "\xff", "\u0130", "e\u0301"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, path string) {
+		once := Fold(path)
+		if strings.Count(once, "/") != strings.Count(path, "/") {
+			t.Errorf("%q became %q", path, once)
+		}
+		upper := strings.Map(func(r rune) rune {
+			if r >= 'a' && r <= 'z' {
+				return r - 'a' + 'A'
+			}
+			return r
+		}, path)
+		if utf8.ValidString(path) && Fold(upper) != once {
+			t.Errorf("%q depends on the case of its letters", path)
+		}
+	})
+}
+
 func FuzzBadName(f *testing.F) {
 	for _, seed := range []string{"a", "..", ".git", "a\nb", "\u202e", "CON", "x.", "\xff", strings.Repeat("x", 300)} {
 		f.Add(seed)

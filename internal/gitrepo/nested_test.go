@@ -41,7 +41,7 @@ func TestSnapshotDropsNestedRepositories(t *testing.T) {
 	if err := os.Symlink(filepath.Join(outside, "keep"), filepath.Join(w.Dir(), "tree")); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.RemoveNested(append(want, "gone/deep")); err != nil {
+	if err := w.RemoveNested(t.Context(), append(want, "gone/deep")); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(filepath.Join(w.Dir(), "tree")); err != nil {

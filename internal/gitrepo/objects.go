@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // The kinds of objects.
@@ -37,16 +38,30 @@ type store struct {
 	// objects is the object directory; view a git dir with a configuration of
 	// ours (the repository itself, where that is ours).
 	objects, view string
+	// quarantine, where set, takes what is written; see Repo.Quarantine. It holds that
+	// many bytes.
+	quarantine  string
+	quarantined *atomic.Int64
 }
 
 // call runs git on the objects, without anyone's configuration.
 func (s *store) call(ctx context.Context, c call) ([]byte, error) {
 	c.env = append(c.env, "GIT_DIR="+s.view, "GIT_OBJECT_DIRECTORY="+s.objects)
+	if s.quarantine != "" {
+		c.env = append(c.env, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+strconv.Quote(s.quarantine))
+	}
 	return s.git.run(ctx, c)
 }
 
-func (s *store) loosePath(oid OID) string {
-	return filepath.Join(s.objects, string(oid[:2]), string(oid[2:]))
+// loose is where an object is a file of its own, if it is.
+func (s *store) loose(oid OID) string {
+	if s.quarantine != "" {
+		path := loosePath(s.quarantine, oid)
+		if _, err := os.Lstat(path); err == nil {
+			return path
+		}
+	}
+	return loosePath(s.objects, oid)
 }
 
 // write stores an object as git does: a loose file that appears whole under
@@ -58,22 +73,49 @@ func (s *store) write(kind string, data []byte) (OID, error) {
 
 // put is write for who knows the name.
 func (s *store) put(oid OID, kind string, data []byte) error {
-	final := s.loosePath(oid)
+	return s.putFrom(oid, kind, int64(len(data)), bytes.NewReader(data))
+}
+
+// putFrom is put of what a reader gives.
+func (s *store) putFrom(oid OID, kind string, size int64, r io.Reader) error {
+	final := s.loose(oid)
 	if _, err := os.Lstat(final); err == nil {
 		return nil
 	}
-	if err := s.writeLoose(final, kind, data); err != nil {
+	if s.quarantine != "" {
+		final = loosePath(s.quarantine, oid)
+	}
+	err := s.place(final, func(w io.Writer) error {
+		if s.quarantine != "" {
+			w = countingWriter{w, s.quarantined}
+		}
+		return deflate(w, kind, size, r)
+	})
+	if err != nil {
 		return fmt.Errorf("write %s %s: %w", kind, oid, err)
 	}
 	return nil
 }
 
-func (s *store) writeLoose(final, kind string, data []byte) (err error) {
+// countingWriter adds up what is written through it.
+type countingWriter struct {
+	io.Writer
+	sum *atomic.Int64
+}
+
+func (w countingWriter) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	w.sum.Add(int64(n))
+	return n, err
+}
+
+// place makes the file of a loose object, which appears whole or not at all.
+func (s *store) place(final string, fill func(io.Writer) error) (err error) {
 	dir := filepath.Dir(final)
 	tmp, err := os.CreateTemp(dir, "tmp_obj_")
 	if errors.Is(err, fs.ErrNotExist) {
 		// Others may share the repository: the mode of its own directory says.
-		info, statErr := os.Stat(s.objects)
+		info, statErr := os.Stat(filepath.Dir(dir))
 		if statErr != nil {
 			return statErr
 		}
@@ -90,7 +132,7 @@ func (s *store) writeLoose(final, kind string, data []byte) (err error) {
 			_ = os.Remove(tmp.Name())
 		}
 	}()
-	if err := errors.Join(deflate(tmp, kind, data), tmp.Chmod(0o444), tmp.Close()); err != nil {
+	if err := errors.Join(fill(tmp), tmp.Chmod(0o444), tmp.Close()); err != nil {
 		return err
 	}
 	return os.Rename(tmp.Name(), final)
@@ -104,9 +146,9 @@ var deflaters, plain sync.Pool
 // file takes a block of the disk in any case.
 const maxPlain = 1 << 10
 
-func deflate(w io.Writer, kind string, data []byte) error {
+func deflate(w io.Writer, kind string, size int64, r io.Reader) error {
 	pool, level := &deflaters, zlib.BestSpeed
-	if len(data) <= maxPlain {
+	if size <= maxPlain {
 		pool, level = &plain, zlib.NoCompression
 	}
 	z, ok := pool.Get().(*zlib.Writer)
@@ -118,10 +160,10 @@ func deflate(w io.Writer, kind string, data []byte) error {
 	}
 	defer pool.Put(z)
 	z.Reset(w)
-	if _, err := z.Write(objectHeader(kind, int64(len(data)))); err != nil {
+	if _, err := z.Write(objectHeader(kind, size)); err != nil {
 		return err
 	}
-	if _, err := z.Write(data); err != nil {
+	if _, err := io.CopyN(z, r, size); err != nil {
 		return err
 	}
 	return z.Close()
@@ -130,7 +172,7 @@ func deflate(w io.Writer, kind string, data []byte) error {
 // readLoose reads an object that is a file of its own, as the newest ones are;
 // that spares a process. Packed ones are fs.ErrNotExist.
 func (s *store) readLoose(oid OID, limit int64) (kind string, data []byte, err error) {
-	f, err := os.Open(s.loosePath(oid)) // #nosec G304 -- the host's own objects
+	f, err := os.Open(s.loose(oid)) // #nosec G304 -- the host's own objects
 	if err != nil {
 		return "", nil, err
 	}

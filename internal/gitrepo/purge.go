@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/org/ralph-action/internal/fstree"
 )
 
 // Purge removes the untracked files and directories, ignored ones included,
@@ -33,14 +36,14 @@ func (w *Worktree) Purge(ctx context.Context, match func(path string) bool) erro
 
 // RemoveNested removes the .git of directories that a Snapshot found one in. What
 // is gone meanwhile, or is no directory any more, is left alone.
-func (w *Worktree) RemoveNested(dirs []string) error {
+func (w *Worktree) RemoveNested(ctx context.Context, dirs []string) error {
 	root, err := openDir(w.dir)
 	if err != nil {
 		return fmt.Errorf("remove nested repositories: %w", err)
 	}
 	defer func() { _ = root.Close() }()
 	for _, dir := range dirs {
-		if err := removeGit(root, strings.Split(dir, "/")); err != nil {
+		if err := removeGit(ctx, root, strings.Split(dir, "/")); err != nil {
 			return fmt.Errorf("remove the nested repository %s: %w", quotePath(dir), err)
 		}
 	}
@@ -48,11 +51,11 @@ func (w *Worktree) RemoveNested(dirs []string) error {
 }
 
 // removeGit removes the .git of the directory that the names lead to.
-func removeGit(dir *os.File, names []string) error {
+func removeGit(ctx context.Context, dir *os.File, names []string) error {
 	if len(names) == 0 {
-		return removeAt(dir, ".git")
+		return fstree.RemoveAt(ctx, dir, ".git")
 	}
-	sub, err := openDirAt(dir, names[0])
+	sub, err := fstree.OpenDirAt(dir, names[0])
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return nil
 	}
@@ -60,7 +63,7 @@ func removeGit(dir *os.File, names []string) error {
 		return err
 	}
 	defer func() { _ = sub.Close() }()
-	return removeGit(sub, names[1:])
+	return removeGit(ctx, sub, names[1:])
 }
 
 type purger struct {
@@ -69,36 +72,54 @@ type purger struct {
 }
 
 func (p *purger) dir(ctx context.Context, dir *os.File, prefix string, depth int) error {
-	if err := ctx.Err(); err != nil {
-		return context.Cause(ctx)
-	}
-	// Whole, since files are removed meanwhile.
-	entries, err := dir.ReadDir(-1)
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		name := entry.Name()
-		path := prefix + name
-		if path == ".git" {
-			continue
+	removed := false
+	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
-		_, file := p.index.byPath[path]
-		_, parent := p.index.dirs[path]
-		if !file && !parent && p.match(path) {
-			if err := removeAt(dir, name); err != nil {
+		entries, err := dir.ReadDir(batchSize)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		for _, entry := range entries {
+			gone, err := p.entry(ctx, dir, prefix, entry, depth)
+			if err != nil {
 				return err
 			}
+			removed = removed || gone
+		}
+		if len(entries) > 0 {
 			continue
 		}
-		if !entry.IsDir() || depth == maxDepth {
-			continue
+		if !removed {
+			return nil
 		}
-		if err := p.sub(ctx, dir, name, path, depth); err != nil {
+		// Names that go away while a directory is read may hide others.
+		removed = false
+		if _, err := dir.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
 	}
-	return nil
+}
+
+// entry removes what matches, and says whether it did; another directory it enters.
+func (p *purger) entry(
+	ctx context.Context, dir *os.File, prefix string, entry fs.DirEntry, depth int,
+) (removed bool, err error) {
+	name := entry.Name()
+	path := prefix + name
+	if path == ".git" {
+		return false, nil
+	}
+	_, file := p.index.byPath[path]
+	_, parent := p.index.dirs[path]
+	if !file && !parent && p.match(path) {
+		return true, fstree.RemoveAt(ctx, dir, name)
+	}
+	if !entry.IsDir() || depth == maxDepth {
+		return false, nil
+	}
+	return false, p.sub(ctx, dir, name, path, depth)
 }
 
 func (p *purger) sub(ctx context.Context, parent *os.File, name, path string, depth int) error {
@@ -109,10 +130,13 @@ func (p *purger) sub(ctx context.Context, parent *os.File, name, path string, de
 	if err != nil {
 		return err
 	}
-	dir, err := enterAt(parent, name, info)
+	dir, err := fstree.EnterAt(parent, name, info.perm)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = dir.Close() }()
 	return p.dir(ctx, dir, path+"/", depth+1)
 }
+
+// RemoveAll is [fstree.RemoveAll].
+func RemoveAll(path string) error { return fstree.RemoveAll(path) }

@@ -122,6 +122,19 @@ func (r *Repo) HasTree(ctx context.Context, tree OID) (bool, error) {
 	return err == nil, err
 }
 
+// Contains says whether a commit is tip or one of its ancestors. One that is not here
+// is not.
+func (r *Repo) Contains(ctx context.Context, tip, commit OID) (bool, error) {
+	if !r.algo.owns(tip) || !r.algo.owns(commit) {
+		return false, nil
+	}
+	_, err := r.refs(ctx, call{args: []string{"merge-base", "--is-ancestor", string(commit), string(tip)}})
+	if exitCode(err) > 0 {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Log lists the commits that are reachable from to and not from from, newest
 // first. An empty from means the whole history.
 func (r *Repo) Log(ctx context.Context, from, to OID) ([]CommitInfo, error) {
@@ -346,6 +359,24 @@ func (r *Repo) ReadFile(ctx context.Context, treeish OID, path string, limit int
 		return nil, fmt.Errorf("read %s: %w", quotePath(path), err)
 	}
 	return data, nil
+}
+
+// Names lists what lies directly in a tree, in git's order; names of directories end
+// in "/".
+func (r *Repo) Names(ctx context.Context, tree OID) ([]string, error) {
+	data, err := r.read(ctx, kindTree, tree, maxTree)
+	if err != nil {
+		return nil, fmt.Errorf("list a tree: %w", err)
+	}
+	items, err := parseTree(r.algo, data)
+	if err != nil {
+		return nil, fmt.Errorf("list a tree: %w", err)
+	}
+	names := make([]string, len(items))
+	for i, item := range items {
+		names[i] = item.sortKey()
+	}
+	return names, nil
 }
 
 func (r *Repo) readFile(ctx context.Context, treeish OID, path string, limit int64) ([]byte, error) {

@@ -11,11 +11,15 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-	"golang.org/x/text/unicode/norm"
+
+	"github.com/org/ralph-action/internal/fstree"
 )
 
 // maxRefusals bounds Snapshot.Refused: more help nobody.
 const maxRefusals = 100
+
+// maxNested bounds Snapshot.Nested; a .git beyond it is refused.
+const maxNested = 1000
 
 // Refusal is something in a directory that cannot become part of a tree.
 type Refusal struct {
@@ -41,7 +45,8 @@ type Snapshot struct {
 
 // Snapshot stores the directory's files as a tree. Untracked files that
 // .gitignore excludes are left out; the agent's own .git at the top is
-// ignored, and so is that of a repository made further down. Where there are too many files, the tree is the one
+// ignored, and so is that of a repository made further down. Where there are too
+// many files, or too many bytes are new, nothing is stored: the tree is the one
 // before and Refused says so.
 func (w *Worktree) Snapshot(ctx context.Context) (Snapshot, error) {
 	old, err := w.load()
@@ -56,15 +61,20 @@ func (w *Worktree) Snapshot(ctx context.Context) (Snapshot, error) {
 	s := &snapper{
 		w: w, old: old,
 		state: make([]entryState, len(old.entries)), entries: slices.Clone(old.entries),
-		refusedAt: map[string]bool{}, blobs: newCrew(),
+		blobs: newCrew(),
 	}
-	err = s.dir(ctx, root, "", &ignoreScope{}, 0)
+	err = s.dir(ctx, root, "", newScope(), 0)
+	if err == nil && w.repo.quarantine != "" && w.repo.quarantined.Load()+s.newBytes > w.MaxQuarantine {
+		err = tooMuchError(fmt.Sprintf("more than %d MiB in all attempts of this run", w.MaxQuarantine>>20))
+	}
+	if tooMuch, ok := errors.AsType[tooMuchError](err); ok {
+		return Snapshot{Tree: old.tree, Refused: []Refusal{{".", string(tooMuch)}}}, nil
+	}
+	if err == nil {
+		err = s.takeAll(ctx, root)
+	}
 	if stored := s.blobs.wait(); err == nil {
 		err = stored
-	}
-	if errors.Is(err, errTooMany) {
-		s.refuse(".", fmt.Sprintf("more than %d files", w.MaxFiles))
-		return Snapshot{Tree: old.tree, Refused: s.refused}, nil
 	}
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
@@ -76,8 +86,10 @@ func (w *Worktree) Snapshot(ctx context.Context) (Snapshot, error) {
 	return Snapshot{Tree: tree, Refused: s.refused, Nested: s.nested}, nil
 }
 
-// errTooMany: the walk gave up.
-var errTooMany = errors.New("too many files")
+// tooMuchError says why the walk gave up.
+type tooMuchError string
+
+func (e tooMuchError) Error() string { return string(e) }
 
 // entryState is what the walk found out about an entry of the old index.
 type entryState uint8
@@ -103,15 +115,34 @@ type snapper struct {
 	// changed: some entry has other content; restamped: only another stamp.
 	changed, restamped bool
 	refused            []Refusal
-	refusedAt          map[string]bool
-	nested             []string
-	seen               int
+	// refusedDirs are the directories of the tree that were not entered.
+	refusedDirs []string
+	nested      []string
+	seen        int
+	// unread are the files to read once the walk has shown that they are not too
+	// many; newFiles and newBytes are what they would add.
+	unread   []unreadFile
+	newFiles int
+	newBytes int64
+	// ignoreBytes is how much the .gitignore files hold.
+	ignoreBytes int64
 	// blobs stores contents while the walk goes on.
 	blobs *crew
 }
 
+// unreadFile is a file that is new or may have changed; i is its place in the old
+// index if it is tracked.
+type unreadFile struct {
+	path    string
+	i       int
+	tracked bool
+	info    fileInfo
+}
+
 func (s *snapper) refuse(path, reason string) {
-	s.refusedAt[path] = true
+	if _, isDir := s.old.dirs[path]; isDir {
+		s.refusedDirs = append(s.refusedDirs, path)
+	}
 	switch {
 	case len(s.refused) < maxRefusals-1:
 		s.refused = append(s.refused, Refusal{quotePath(path), reason})
@@ -125,15 +156,13 @@ func (s *snapper) dir(ctx context.Context, dir *os.File, prefix string, scope *i
 	return eachBatch(ctx, dir, func(names []string) error {
 		// In a directory of more than one batch it may be in another one.
 		if first && (len(names) == batchSize || slices.Contains(names, ".gitignore")) {
-			rules, err := s.w.ignoreRules(dir)
-			if err != nil {
-				s.refuse(prefix+".gitignore", fmt.Sprintf("its rules are not followed: %v", err))
+			if err := s.readRules(dir, prefix, scope); err != nil {
+				return err
 			}
-			scope.rules = rules
 		}
 		first = false
 		if s.seen += len(names); s.seen > s.w.MaxFiles {
-			return errTooMany
+			return tooMuchError(fmt.Sprintf("more than %d files", s.w.MaxFiles))
 		}
 		for i, stat := range lstatAll(dir, names) {
 			if errors.Is(stat.err, fs.ErrNotExist) || (prefix == "" && names[i] == ".git") {
@@ -150,12 +179,44 @@ func (s *snapper) dir(ctx context.Context, dir *os.File, prefix string, scope *i
 	})
 }
 
+// readRules reads the .gitignore of a directory. One that cannot be followed is
+// refused, unless it is the repository's own.
+func (s *snapper) readRules(dir *os.File, prefix string, scope *ignoreScope) error {
+	rules, size, err := s.w.ignoreRules(dir)
+	if s.ignoreBytes += size; s.ignoreBytes > maxIgnoreTree {
+		return tooMuchError(fmt.Sprintf("more than %d MiB of .gitignore files", maxIgnoreTree>>20))
+	}
+	scope.rules = rules
+	if err == nil {
+		return nil
+	}
+	i, tracked := s.old.byPath[prefix+".gitignore"]
+	if !tracked || !s.unchanged(dir, ".gitignore", s.old.entries[i]) {
+		s.refuseAt(prefix+".gitignore", fmt.Sprintf("its rules are not followed: %v", err), i, tracked)
+		scope.refused = true
+	}
+	return nil
+}
+
+// unchanged says whether a file has the content of an entry.
+func (s *snapper) unchanged(dir *os.File, name string, e entry) bool {
+	info, err := lstatAt(dir, name)
+	if err != nil || !info.isRegular() || info.stamp.size != e.stat.size {
+		return false
+	}
+	oid, _, err := s.w.hashAt(dir, name, info, e.oid, nil)
+	return err == nil && oid == e.oid
+}
+
 func (s *snapper) name(
 	ctx context.Context, dir *os.File, prefix, name string, info fileInfo, scope *ignoreScope, depth int,
 ) error {
 	path := prefix + name
 	i, tracked := s.old.byPath[path]
-	if s.nestedGit(prefix, name, info) {
+	if name == ".gitignore" && scope.refused {
+		return nil
+	}
+	if len(s.nested) < maxNested && s.nestedGit(prefix, name, info) {
 		s.nested = append(s.nested, strings.TrimSuffix(prefix, "/"))
 		return nil
 	}
@@ -175,6 +236,9 @@ func (s *snapper) name(
 		if scope.ignores(name, info.isDir()) {
 			return nil
 		}
+		if scope.work.left < 0 {
+			return tooMuchError("the rules of .gitignore take too long to compare")
+		}
 		if reason := badName(name); reason != "" {
 			s.refuse(path, reason)
 			return nil
@@ -191,7 +255,50 @@ func (s *snapper) name(
 		s.refuseAt(path, reason, i, tracked)
 		return nil
 	}
-	return s.take(dir, path, name, i, tracked, info)
+	return s.later(unreadFile{path, i, tracked, info})
+}
+
+// later notes a file to be read after the walk.
+func (s *snapper) later(f unreadFile) error {
+	switch {
+	case f.info.size > s.w.MaxFileSize: // refused, or as it was
+	case !f.tracked:
+		s.newFiles++
+		s.newBytes += f.info.size
+	case s.old.entries[f.i].stat.size != f.info.stamp.size:
+		s.newBytes += f.info.size
+	}
+	switch {
+	case s.newFiles > s.w.MaxNewFiles:
+		return tooMuchError(fmt.Sprintf("more than %d new files", s.w.MaxNewFiles))
+	case s.newBytes > s.w.MaxNewBytes:
+		return tooMuchError(fmt.Sprintf("more than %d MiB of new files", s.w.MaxNewBytes>>20))
+	}
+	s.unread = append(s.unread, f)
+	return nil
+}
+
+// takeAll reads what the walk has noted.
+func (s *snapper) takeAll(ctx context.Context, root *os.File) error {
+	// In order, so that each directory is opened once.
+	slices.SortFunc(s.unread, func(a, b unreadFile) int { return strings.Compare(a.path, b.path) })
+	stack := &dirStack{root: root}
+	defer func() { stack.cut(0) }()
+	for _, f := range s.unread {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		parent, name := splitPath(f.path)
+		dir, err := stack.find(parent)
+		if err != nil {
+			s.refuseAt(f.path, errChanged.Error(), f.i, f.tracked)
+			continue
+		}
+		if err := s.take(dir, f.path, name, f.i, f.tracked, f.info); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // nestedGit says whether name is what git init, git clone or git worktree leave
@@ -217,7 +324,7 @@ func (s *snapper) withheld(dir *os.File, path, name string, i int, info fileInfo
 		s.refuse(path, "stands in place of a submodule")
 		return nil
 	}
-	sub, err := openDirAt(dir, name)
+	sub, err := fstree.OpenDirAt(dir, name)
 	if errors.Is(err, fs.ErrPermission) {
 		s.refuse(path, "is not readable")
 		return nil
@@ -237,7 +344,7 @@ func (s *snapper) subdir(ctx context.Context, dir *os.File, path, name string, s
 		s.refuse(path, fmt.Sprintf("nested deeper than %d directories", maxDepth))
 		return nil
 	}
-	sub, err := openDirAt(dir, name)
+	sub, err := fstree.OpenDirAt(dir, name)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		s.refuse(path, "is not readable")
@@ -249,7 +356,7 @@ func (s *snapper) subdir(ctx context.Context, dir *os.File, path, name string, s
 		return err
 	}
 	defer func() { _ = sub.Close() }()
-	return s.dir(ctx, sub, path+"/", &ignoreScope{parent: scope, dir: path, name: name}, depth+1)
+	return s.dir(ctx, sub, path+"/", scope.below(name), depth+1)
 }
 
 // badFile says why a file cannot be taken, or "".
@@ -287,7 +394,14 @@ func (s *snapper) take(dir *os.File, path, name string, i int, tracked bool, inf
 			return nil
 		}
 	}
+	large := info.isRegular() && info.size > maxHeld
+	if large {
+		store = nil
+	}
 	oid, info, err := s.w.hashAt(dir, name, info, was.oid, store)
+	if large && !tooLarge && err == nil && oid != was.oid {
+		err = s.w.storeLarge(dir, name, oid, info.size)
+	}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		s.refuseAt(path, "is not readable", i, tracked)
@@ -334,13 +448,11 @@ func (s *snapper) refuseAt(path, reason string, i int, tracked bool) {
 // finish makes the tree of what the walk found.
 func (s *snapper) finish() (OID, error) {
 	// What lies below something refused was not seen, and is kept.
-	for path := range s.refusedAt {
-		if _, isDir := s.old.dirs[path]; isDir {
-			from, to := sortedBelow(s.old.entries, path)
-			for i := from; i < to; i++ {
-				if s.state[i] == gone {
-					s.state[i] = held
-				}
+	for _, path := range s.refusedDirs {
+		from, to := sortedBelow(s.old.entries, path)
+		for i := from; i < to; i++ {
+			if s.state[i] == gone {
+				s.state[i] = held
 			}
 		}
 	}
@@ -423,41 +535,6 @@ func (s *snapper) dropConflicts() {
 			s.refuse(e.path, "stands in the way of a file that is kept")
 		}
 		return clash
-	})
-}
-
-// dropTwins refuses new files whose name is another's in a different Unicode
-// form: macOS takes the two for one.
-func (s *snapper) dropTwins() {
-	isASCII := func(p string) bool {
-		for i := range len(p) {
-			if p[i] >= 0x80 {
-				return false
-			}
-		}
-		return true
-	}
-	if !slices.ContainsFunc(s.added, func(e entry) bool { return !isASCII(e.path) }) {
-		return
-	}
-	forms := map[string]string{}
-	for i, e := range s.old.entries {
-		if s.state[i] != gone && !isASCII(e.path) {
-			forms[norm.NFC.String(e.path)] = e.path
-		}
-	}
-	slices.SortFunc(s.added, func(a, b entry) int { return strings.Compare(a.path, b.path) })
-	s.added = slices.DeleteFunc(s.added, func(e entry) bool {
-		if isASCII(e.path) {
-			return false
-		}
-		form := norm.NFC.String(e.path)
-		if other, taken := forms[form]; taken && other != e.path {
-			s.refuse(e.path, "the same name as another file in a different Unicode form")
-			return true
-		}
-		forms[form] = e.path
-		return false
 	})
 }
 

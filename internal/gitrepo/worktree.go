@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/org/ralph-action/internal/fstree"
 )
 
 // Limits of a snapshot, unless the Worktree says otherwise.
@@ -22,9 +24,17 @@ const (
 	DefaultMaxFileSize = 50 << 20
 	// DefaultMaxFiles bounds the files of a tree.
 	DefaultMaxFiles = 200_000
+	// DefaultMaxNewFiles and DefaultMaxNewBytes bound what a snapshot adds to the
+	// tree before. A commit through GitHub's API takes 35 MiB.
+	DefaultMaxNewFiles = 50_000
+	DefaultMaxNewBytes = 256 << 20
+	// DefaultMaxQuarantine bounds what the attempts of a run leave in its quarantine
+	// until it ends.
+	DefaultMaxQuarantine = 2 << 30
 )
 
-// maxDepth bounds how deep directories may nest.
+// maxDepth bounds how deep directories may nest. What a repository has deeper is
+// withheld.
 const maxDepth = 128
 
 // Worktree is a directory that an agent may write, and the host's index of it.
@@ -35,12 +45,14 @@ type Worktree struct {
 	dir   string
 	index string
 	// MaxFileSize is in bytes.
-	MaxFileSize int64
-	MaxFiles    int
+	MaxFileSize, MaxNewBytes, MaxQuarantine int64
+	MaxFiles, MaxNewFiles                   int
 	// cached is what the index file holds, and seen its stamp.
 	cached *index
-	// ignores keeps parsed .gitignore files by the name of their content.
-	ignores map[OID][]*ignoreRule
+	// ignores keeps parsed .gitignore files by the name of their content, and
+	// ignoresSize says how much they hold.
+	ignores     map[OID][]*ignoreRule
+	ignoresSize int64
 }
 
 // Export makes dir hold exactly the files of tree, apart from files that its
@@ -71,6 +83,7 @@ func (r *Repo) Export(ctx context.Context, dir string, tree OID, indexPath strin
 func (r *Repo) worktree(dir, indexPath string) (*Worktree, error) {
 	w := &Worktree{
 		repo: r, MaxFileSize: DefaultMaxFileSize, MaxFiles: DefaultMaxFiles,
+		MaxNewFiles: DefaultMaxNewFiles, MaxNewBytes: DefaultMaxNewBytes, MaxQuarantine: DefaultMaxQuarantine,
 		ignores: map[OID][]*ignoreRule{},
 	}
 	var err error
@@ -157,7 +170,9 @@ type syncer struct {
 	done []bool
 	// extra are untracked files and directories, to be judged by the rules of
 	// the target's .gitignore files once those are on disk.
-	extra       []string
+	extra []string
+	// more: there are others than extra holds.
+	more        bool
 	keepIgnored bool
 }
 
@@ -191,12 +206,17 @@ func (w *Worktree) sync(ctx context.Context, tree OID, keepIgnored bool) error {
 		return err
 	}
 	for _, path := range s.extra {
-		if err := s.removeExtra(root, path); err != nil {
+		if err := s.removeExtra(ctx, root, path); err != nil {
 			return err
 		}
 	}
 	if changed || wrote || target != old {
-		return w.save(entries, tree, target, target.trees)
+		if err := w.save(entries, tree, target, target.trees); err != nil {
+			return err
+		}
+	}
+	if s.more {
+		return w.sync(ctx, tree, false)
 	}
 	return nil
 }
@@ -214,7 +234,7 @@ func (w *Worktree) target(ctx context.Context, tree OID, old *index) ([]entry, e
 	var at []int
 	for i := range entries {
 		e := &entries[i]
-		if err := cleanPath(e.path); err != nil {
+		if !exportable(e.path) {
 			e.withheld = true
 			continue
 		}
@@ -242,16 +262,17 @@ func (w *Worktree) target(ctx context.Context, tree OID, old *index) ([]entry, e
 	return entries, err
 }
 
+// exportable says whether a path of a tree can be one of a directory.
+func exportable(path string) bool {
+	return cleanPath(path) == nil && strings.Count(path, "/") <= maxDepth
+}
+
 // dir compares one directory with the target, keeps what is right, and removes
 // what is in the way. It says whether a stamp changed.
 func (s *syncer) dir(
 	ctx context.Context, dir *os.File, prefix string, entries []entry, depth int,
 ) (changed bool, err error) {
-	if err := ctx.Err(); err != nil {
-		return false, context.Cause(ctx)
-	}
-	// Whole, since files are removed meanwhile.
-	names, err := dir.Readdirnames(-1)
+	names, err := s.wanted(ctx, dir, prefix)
 	if err != nil {
 		return false, err
 	}
@@ -259,17 +280,12 @@ func (s *syncer) dir(
 		name := names[i]
 		path := prefix + name
 		if path == ".git" {
-			if err := removeAt(dir, name); err != nil {
+			if err := fstree.RemoveAt(ctx, dir, name); err != nil {
 				return changed, err
 			}
 			continue
 		}
 		at, isFile := s.target.byPath[path]
-		_, isDir := s.target.dirs[path]
-		if !isFile && !isDir {
-			s.extra = append(s.extra, path)
-			continue
-		}
 		info, err := stat.info, stat.err
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -285,14 +301,14 @@ func (s *syncer) dir(
 			changed = changed || restamped
 			s.done[at] = kept
 			if !kept {
-				if err := removeAt(dir, name); err != nil {
+				if err := fstree.RemoveAt(ctx, dir, name); err != nil {
 					return changed, err
 				}
 			}
 			continue
 		}
 		if !info.isDir() || depth == maxDepth {
-			if err := removeAt(dir, name); err != nil {
+			if err := fstree.RemoveAt(ctx, dir, name); err != nil {
 				return changed, err
 			}
 			continue
@@ -311,14 +327,41 @@ func (s *syncer) dir(
 	return changed, nil
 }
 
+// maxExtra bounds the untracked files that are noted. The rest has its turn when
+// these are gone, and is then removed even where it is ignored.
+const maxExtra = 100_000
+
+// wanted lists what a directory has of the target, or needs for it, and notes the
+// rest as extra. Files are removed only after the directory has been read.
+func (s *syncer) wanted(ctx context.Context, dir *os.File, prefix string) ([]string, error) {
+	var wanted []string
+	err := eachBatch(ctx, dir, func(names []string) error {
+		for _, name := range names {
+			path := prefix + name
+			_, isFile := s.target.byPath[path]
+			_, isDir := s.target.dirs[path]
+			switch {
+			case isFile || isDir || path == ".git":
+				wanted = append(wanted, name)
+			case len(s.extra) < maxExtra:
+				s.extra = append(s.extra, path)
+			default:
+				s.more = true
+			}
+		}
+		return nil
+	})
+	return wanted, err
+}
+
 // enter opens a directory of the target and gives it usual permissions.
 func (s *syncer) enter(parent *os.File, name string, info fileInfo) (*os.File, error) {
 	if info.perm == 0o755 {
-		return openDirAt(parent, name)
+		return fstree.OpenDirAt(parent, name)
 	}
 	// It may be another user's, and usable all the same.
-	chmodErr := chmodAt(parent, name, 0o755)
-	d, err := openDirAt(parent, name)
+	chmodErr := fstree.ChmodAt(parent, name, 0o755)
+	d, err := fstree.OpenDirAt(parent, name)
 	if err != nil {
 		return nil, errors.Join(err, chmodErr)
 	}
@@ -411,7 +454,7 @@ func (s *syncer) emptyDirs(root *os.File, entries []entry) error {
 	stack := &dirStack{root: root}
 	defer func() { stack.cut(0) }()
 	for i := range entries {
-		if s.done[i] || entries[i].mode != ModeSubmodule || cleanPath(entries[i].path) != nil {
+		if s.done[i] || entries[i].mode != ModeSubmodule || !exportable(entries[i].path) {
 			continue
 		}
 		if _, err := stack.at(entries[i].path); err != nil {
@@ -474,15 +517,15 @@ func (w *Worktree) writeAt(dir *os.File, name string, mode uint32, r io.Reader) 
 
 // removeExtra removes an untracked file or directory, or what of it is not
 // ignored. The path consists of real directories: the walk came along it.
-func (s *syncer) removeExtra(root *os.File, path string) error {
+func (s *syncer) removeExtra(ctx context.Context, root *os.File, path string) error {
 	parts := strings.Split(path, "/")
 	dir := root
-	scope := &ignoreScope{}
+	scope := newScope()
 	if s.keepIgnored {
 		scope.rules = s.rules(root, "")
 	}
-	for i, part := range parts[:len(parts)-1] {
-		sub, err := openDirAt(dir, part)
+	for _, part := range parts[:len(parts)-1] {
+		sub, err := fstree.OpenDirAt(dir, part)
 		if dir != root {
 			_ = dir.Close()
 		}
@@ -490,7 +533,7 @@ func (s *syncer) removeExtra(root *os.File, path string) error {
 			return err
 		}
 		dir = sub
-		scope = &ignoreScope{parent: scope, name: part, dir: strings.Join(parts[:i+1], "/")}
+		scope = scope.below(part)
 		if s.keepIgnored {
 			scope.rules = s.rules(dir, scope.dir)
 		}
@@ -498,14 +541,16 @@ func (s *syncer) removeExtra(root *os.File, path string) error {
 	if dir != root {
 		defer func() { _ = dir.Close() }()
 	}
-	_, err := s.clean(dir, parts[len(parts)-1], scope, len(parts))
+	_, err := s.clean(ctx, dir, parts[len(parts)-1], scope, len(parts))
 	return err
 }
 
 // clean removes name unless it is ignored, and says whether something stayed.
-func (s *syncer) clean(dir *os.File, name string, scope *ignoreScope, depth int) (stayed bool, err error) {
+func (s *syncer) clean(
+	ctx context.Context, dir *os.File, name string, scope *ignoreScope, depth int,
+) (stayed bool, err error) {
 	if !s.keepIgnored || depth > maxDepth || isDotGit(name) {
-		return false, removeAt(dir, name)
+		return false, fstree.RemoveAt(ctx, dir, name)
 	}
 	info, err := lstatAt(dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -518,30 +563,29 @@ func (s *syncer) clean(dir *os.File, name string, scope *ignoreScope, depth int)
 		return true, nil
 	}
 	if !info.isDir() {
-		return false, removeAt(dir, name)
+		return false, fstree.RemoveAt(ctx, dir, name)
 	}
-	sub, err := enterAt(dir, name, info)
+	sub, err := fstree.EnterAt(dir, name, info.perm)
 	if err != nil {
 		return false, err
 	}
 	defer func() { _ = sub.Close() }()
-	names, err := sub.Readdirnames(-1)
-	if err != nil {
-		return false, err
-	}
 	// An untracked .gitignore is the agent's: it does not get a say.
-	inner := &ignoreScope{parent: scope, name: name, dir: strings.TrimPrefix(scope.dir+"/"+name, "/")}
-	for _, n := range names {
-		kept, err := s.clean(sub, n, inner, depth+1)
-		if err != nil {
-			return false, err
+	inner := scope.below(name)
+	err = eachBatch(ctx, sub, func(names []string) error {
+		for _, n := range names {
+			kept, err := s.clean(ctx, sub, n, inner, depth+1)
+			if err != nil {
+				return err
+			}
+			stayed = stayed || kept
 		}
-		stayed = stayed || kept
+		return nil
+	})
+	if err != nil || stayed {
+		return stayed, err
 	}
-	if stayed {
-		return true, nil
-	}
-	return false, removeAt(dir, name)
+	return false, fstree.RemoveAt(ctx, dir, name)
 }
 
 // rules reads the target's .gitignore in a directory, which is on disk by now.
@@ -550,42 +594,49 @@ func (s *syncer) rules(dir *os.File, path string) []*ignoreRule {
 	if _, tracked := s.target.byPath[name]; !tracked {
 		return nil
 	}
-	rules, err := s.w.ignoreRules(dir)
+	rules, _, err := s.w.ignoreRules(dir)
 	if err != nil {
 		return nil
 	}
 	return rules
 }
 
-// ignoreRules reads the .gitignore in a directory. None, or one that is not a
-// regular file, has no rules, as with git.
-func (w *Worktree) ignoreRules(dir *os.File) ([]*ignoreRule, error) {
+// ignoreRules reads the .gitignore in a directory, of size bytes. None, or one
+// that is not a regular file, has no rules, as with git.
+func (w *Worktree) ignoreRules(dir *os.File) (rules []*ignoreRule, size int64, err error) {
 	info, err := lstatAt(dir, ".gitignore")
 	if err != nil || !info.isRegular() {
-		return nil, nil
+		return nil, 0, nil
 	}
 	f, err := openFileAt(dir, ".gitignore")
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer func() { _ = f.Close() }()
 	if info, err = fstat(f); err != nil || !info.isRegular() {
-		return nil, err
+		return nil, 0, err
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxIgnoreSize+1))
+	if info.size > maxIgnoreSize {
+		return nil, 0, errIgnoreSize
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxIgnoreSize))
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
+	size = int64(len(data))
 	oid := w.repo.algo.sum(kindBlob, data)
 	if rules, known := w.ignores[oid]; known {
-		return rules, nil
+		return rules, size, nil
 	}
-	rules, err := parseIgnore(data)
-	if err != nil {
-		return nil, err
+	if rules, err = parseIgnore(data); err != nil {
+		return nil, size, err
+	}
+	if w.ignoresSize += size; w.ignoresSize > maxIgnoreTree {
+		clear(w.ignores)
+		w.ignoresSize = size
 	}
 	w.ignores[oid] = rules
-	return rules, nil
+	return rules, size, nil
 }
 
 // errChanged: a file was not what it had been a moment before.
@@ -640,4 +691,44 @@ func (w *Worktree) hashAt(
 		store(oid, data)
 	}
 	return oid, opened, nil
+}
+
+// maxHeld is how large a file is at most that is held in memory as a whole.
+const maxHeld = 1 << 20
+
+// storeLarge stores a file that is too large to be held in memory, which hashAt
+// has named. The name is right for what it reads now, too, or nothing is stored.
+func (w *Worktree) storeLarge(dir *os.File, name string, oid OID, size int64) error {
+	f, err := openFileAt(dir, name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	h := w.repo.algo.new()
+	_, _ = h.Write(objectHeader(kindBlob, size)) // a hash never fails
+	r := &checkedReader{r: io.TeeReader(io.LimitReader(f, size), h), left: size, end: func() error {
+		if OID(hex.EncodeToString(h.Sum(nil))) != oid {
+			return errChanged
+		}
+		return nil
+	}}
+	return w.repo.putFrom(oid, kindBlob, size, r)
+}
+
+// checkedReader is asked for its verdict with the last byte.
+type checkedReader struct {
+	r    io.Reader
+	left int64
+	end  func() error
+}
+
+// Read implements io.Reader.
+func (c *checkedReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	if c.left -= int64(n); c.left == 0 && n > 0 {
+		if bad := c.end(); bad != nil {
+			return 0, bad
+		}
+	}
+	return n, err
 }

@@ -94,6 +94,8 @@ const (
 type StopIntent struct {
 	Subject
 	Reason StopReason
+	// Landed: a pull request was merged into the default branch.
+	Landed bool
 }
 
 // EditIntent says that an issue's title or description was changed.
@@ -374,7 +376,10 @@ type pullPayload struct {
 	Number int    `json:"number"`
 	NodeID string `json:"node_id"`
 	Merged bool   `json:"merged"`
-	Head   struct {
+	Base   struct {
+		Ref string `json:"ref"`
+	} `json:"base"`
+	Head struct {
 		Ref  string             `json:"ref"`
 		Repo *repositoryPayload `json:"repo"` // null where it was deleted
 	} `json:"head"`

@@ -7,13 +7,14 @@
 //     an HMAC-SHA256 over the raw bytes, made with one of our secrets, has been
 //     compared in constant time. There is no way to run without a secret.
 //   - 202 means that the delivery and the job that works it are on disk, in one
-//     transaction, or that nobody here has a use for the event. A GUID that was
-//     accepted is not accepted again. Anything but 2xx means that nothing was
+//     transaction, or that nobody here has a use for the event. A GUID or
+//     a body that was accepted is not accepted again. Anything but 2xx means that nothing was
 //     stored, and shows as a failure in GitHub's list of deliveries, from where
 //     it can be redelivered.
 //   - No call to GitHub is made here, and no decision: who may do what, and
 //     whether the event is still true, is looked up in the worker.
-//   - What memory a request can take is bounded, whoever sends it.
+//   - What memory a request can take is bounded, whoever sends it, and so is what
+//     all of them take together. The connections are bounded by package httpd.
 //
 // There is one file per webhook event. To handle another event, add its file
 // and its entry in the table of decode.go.

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
 
@@ -313,6 +314,8 @@ func TestAccepts(t *testing.T) {
 				GUID: "guid", Event: "issues", Action: "labeled", Installation: 11, RepoNode: "R_1",
 				Body: body, ReceivedAt: now(),
 			}
+			digest := sha256.Sum256(body)
+			want.Digest = digest[:]
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -391,12 +394,15 @@ func TestA4RedeliveriesAreOneDelivery(t *testing.T) {
 	})
 	t.Cleanup(stop)
 
-	body := payload(t, "issues.labeled", nil)
+	bodies := make([][]byte, events)
+	for i := range bodies {
+		bodies[i] = payload(t, "issues.labeled", map[string]any{"issue.number": i + 1})
+	}
 	g, ctx := errgroup.WithContext(t.Context())
 	g.SetLimit(clients)
 	for i := range events * copies {
 		g.Go(func() error {
-			req := delivery("issues", fmt.Sprint("guid-", i%events), body)
+			req := delivery("issues", fmt.Sprint("guid-", i%events), bodies[i%events])
 			status, err := req.do(ctx, http.DefaultClient, urls[i%2])
 			if err == nil && status != http.StatusAccepted {
 				err = fmt.Errorf("status %d", status)
@@ -415,11 +421,48 @@ func TestA4RedeliveriesAreOneDelivery(t *testing.T) {
 		}
 	}
 	// And again, after the fact.
-	if got := send(t, s.url, delivery("issues", "guid-0", body)); got != http.StatusAccepted {
+	if got := send(t, s.url, delivery("issues", "guid-0", bodies[0])); got != http.StatusAccepted {
 		t.Errorf("status %d", got)
 	}
 	if left := s.unprocessed(t); len(left) != 0 {
 		t.Errorf("to be worked again: %v", left)
+	}
+}
+
+// Attack: a webhook that GitHub signed is sent again, under a GUID of the sender's
+// own, or as another event. It is not worked again, however late it comes.
+func TestReplayUnderANewGUIDStartsNothing(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	body := payload(t, "issues.labeled", nil)
+	for _, req := range []request{
+		delivery("issues", "guid", body), delivery("issues", "guid", body), delivery("issues", "other", body),
+		delivery("pull_request", "third", body), delivery("issues", "form", []byte("payload="+url.QueryEscape(string(body)))).
+			with("Content-Type", "application/x-www-form-urlencoded"),
+	} {
+		if got := send(t, s.url, req); got != http.StatusAccepted {
+			t.Errorf("status %d", got)
+		}
+	}
+	if diff := cmp.Diff([]string{"guid"}, s.unprocessed(t)); diff != "" {
+		t.Error(diff)
+	}
+	// Put on again, the label has another time.
+	again := payload(t, "issues.labeled", map[string]any{"issue.updated_at": "2026-03-01T11:00:01Z"})
+	// An App that is taken off a repository twice may be told so in the same words.
+	removed := []byte(`{"action":"removed","installation":{"id":11},"sender":{"login":"ada","id":1,"type":"User"},` +
+		`"repositories_removed":[{"node_id":"R_1"}]}`)
+	for _, req := range []request{
+		delivery("issues", "later", again), delivery("installation_repositories", "off", removed),
+		delivery("installation_repositories", "off-again", removed),
+	} {
+		if got := send(t, s.url, req); got != http.StatusAccepted {
+			t.Errorf("status %d", got)
+		}
+	}
+	if diff := cmp.Diff([]string{"guid", "later", "off", "off-again"}, s.unprocessed(t),
+		cmpopts.SortSlices(func(a, b string) bool { return a < b })); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -28,11 +28,13 @@ const (
 	// 25 MB" (docs.github.com, webhook events and payloads).
 	MaxBody = 25 << 20
 
-	// largeBody is far more than an issue with the longest body takes. Larger
-	// ones are legal and rare, and have to share largeBudget: a request is held
-	// in memory before its signature can be checked, whoever sends it.
-	largeBody   = 1 << 20
-	largeBudget = 8 * MaxBody
+	// smallBody is more than nearly all payloads have. Each request may hold so much
+	// before its body counts as large; smallBudget bounds these together, largeBudget
+	// the bodies that are larger. A body is held in memory before its signature can be
+	// checked, whoever sends it.
+	smallBody   = 64 << 10
+	smallBudget = 512 * smallBody
+	largeBudget = 4 * MaxBody
 	// answerTimeout is less than the ten seconds GitHub waits for an answer,
 	// so that what goes wrong here is reported by us.
 	answerTimeout = 8 * time.Second
@@ -77,7 +79,7 @@ type Config struct {
 //	401  no signature, or one that is not ours
 //	413  longer than MaxBody, or nested deeper than anything GitHub sends
 //	415  compressed (GitHub never does)
-//	503  could not be stored; nothing was
+//	503  too many at once, or could not be stored; nothing was
 func New(cfg Config) (http.Handler, error) {
 	if len(cfg.Secrets) == 0 {
 		return nil, errors.New("webhook handler: no secret is configured; without one anybody could start runs")
@@ -95,7 +97,7 @@ func New(cfg Config) (http.Handler, error) {
 		cfg.Now = time.Now
 	}
 
-	in := &ingress{memory: semaphore.NewWeighted(largeBudget)}
+	in := &ingress{small: semaphore.NewWeighted(smallBudget), large: semaphore.NewWeighted(largeBudget)}
 	keep := newKeeper(cfg.Inbox, cfg.Queue, cfg.Now)
 	for _, secret := range cfg.Secrets {
 		if strings.TrimSpace(secret) == "" {
@@ -118,8 +120,9 @@ func New(cfg Config) (http.Handler, error) {
 // was built for the secret that fits. (The dispatcher knows one secret, reads
 // bodies of any length, and would take SHA-1.)
 type ingress struct {
-	doors  []door
-	memory *semaphore.Weighted
+	doors []door
+	// small and large bound the bytes of bodies.
+	small, large *semaphore.Weighted
 }
 
 type door struct {
@@ -147,34 +150,28 @@ func (in *ingress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	size := r.ContentLength
-	if size < 0 {
-		size = MaxBody
-	}
-	if size > largeBody {
-		if err := in.memory.Acquire(ctx, size); err != nil {
-			refuse(w, r, http.StatusServiceUnavailable, "too many large payloads at once")
-			return
-		}
-		defer in.memory.Release(size)
-	}
-	// A sender that dribbles must not hold that memory. Not every
-	// ResponseWriter can set a deadline; the server's own then has to do.
+	// A sender that dribbles must not hold memory. Not every ResponseWriter can set a
+	// deadline; the server's own then has to do.
 	deadline, _ := ctx.Deadline()
 	if err := http.NewResponseController(w).SetReadDeadline(deadline); err != nil &&
 		!errors.Is(err, http.ErrNotSupported) {
 		refuse(w, r, http.StatusServiceUnavailable, "no deadline for reading")
 		return
 	}
-	body, err := readBody(w, r)
+	body, release, err := in.read(ctx, http.MaxBytesReader(w, r.Body, MaxBody), r.ContentLength)
 	if err != nil {
-		if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
+		_, tooLong := errors.AsType[*http.MaxBytesError](err)
+		switch {
+		case tooLong:
 			refuse(w, r, http.StatusRequestEntityTooLarge, "the payload is larger than GitHub sends")
-			return
+		case errors.Is(err, errBusy):
+			refuse(w, r, http.StatusServiceUnavailable, err.Error())
+		default:
+			refuse(w, r, http.StatusBadRequest, "the payload did not arrive completely")
 		}
-		refuse(w, r, http.StatusBadRequest, "the payload did not arrive completely")
 		return
 	}
+	defer release()
 
 	dispatch := in.match(body, signature)
 	if dispatch == nil {
@@ -190,16 +187,57 @@ func (in *ingress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	dispatch.ServeHTTP(w, r)
 }
 
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	var buf bytes.Buffer
-	if r.ContentLength > 0 {
-		// Not more at once than a usual payload has: the length is a claim.
-		buf.Grow(int(min(r.ContentLength, 64<<10)) + bytes.MinRead)
+var errBusy = errors.New("too many payloads at once")
+
+// read reads a body of that length, -1 where it is not told. release is to be called
+// once the body is not needed any longer; there is none on an error.
+func (in *ingress) read(ctx context.Context, r io.Reader, length int64) (body []byte, release func(), err error) {
+	var held []func()
+	free := func() {
+		for _, release := range held {
+			release()
+		}
 	}
-	if _, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, MaxBody)); err != nil {
-		return nil, err
+	defer func() {
+		if err != nil {
+			free()
+		}
+	}()
+	hold := func(of *semaphore.Weighted, size int64) error {
+		if of.Acquire(ctx, size) != nil {
+			return errBusy
+		}
+		held = append(held, func() { of.Release(size) })
+		return nil
 	}
-	return buf.Bytes(), nil
+	size := length
+	if size < 0 {
+		size = 2 * MaxBody // a buffer that grows is copied
+	}
+	begin := min(size, smallBody)
+	if err := hold(in.small, begin); err != nil {
+		return nil, nil, err
+	}
+	body = make([]byte, begin)
+	n, err := io.ReadFull(r, body)
+	if length < 0 && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
+		return body[:n], free, nil
+	}
+	if err != nil || size == begin {
+		return body, free, err
+	}
+	// Only who has sent that much may hold more: a length alone is a claim.
+	if err := hold(in.large, size); err != nil {
+		return nil, nil, err
+	}
+	if length >= 0 {
+		body = append(make([]byte, 0, length), body...)
+		_, err = io.ReadFull(r, body[n:length])
+		return body[:length], free, err
+	}
+	buf := bytes.NewBuffer(body)
+	_, err = buf.ReadFrom(r)
+	return buf.Bytes(), free, err
 }
 
 // match returns the dispatcher of the secret the body was signed with, or nil.

@@ -2,11 +2,13 @@ package handlers
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/palantir/go-githubapp/githubapp"
@@ -84,12 +86,27 @@ func (k *keeper) Schedule(ctx context.Context, d githubapp.Dispatch) error {
 		Installation: env.Installation.ID,
 		RepoNode:     env.Repository.NodeID,
 		Body:         d.Payload,
+		Digest:       digest(d.EventType, d.Payload),
 		ReceivedAt:   k.now(),
 	}
 	if err := k.writes.write(ctx, delivery); err != nil {
 		return fmt.Errorf("store delivery %s: %w", d.DeliveryID, err)
 	}
 	return nil
+}
+
+// digest is what keeps a body from counting twice, nil where it may. The GUID and the
+// event's name are headers, which GitHub does not sign: whoever has seen a webhook
+// could send it again under others. Bodies that start anything bear a time of change,
+// an id of what is new, or the state of a check that a second request finds changed,
+// so that honest ones differ; they are remembered for good. An App that loses its
+// access twice may be told so in the same words, and must hear it.
+func digest(event string, body []byte) []byte {
+	if event == "repository" || strings.HasPrefix(event, "installation") {
+		return nil
+	}
+	sum := sha256.Sum256(body)
+	return sum[:]
 }
 
 // store writes deliveries and their jobs in one transaction.

@@ -31,11 +31,12 @@ func (d *Decoder) pullRequest(payload []byte) (Intent, error) {
 	subject := p.ofPull(p.PullRequest)
 	switch p.Action {
 	case "closed":
-		reason := StopPullClosed
+		stop := StopIntent{Subject: subject, Reason: StopPullClosed}
 		if p.PullRequest.Merged {
-			reason = StopPullMerged
+			stop.Reason = StopPullMerged
+			stop.Landed = p.PullRequest.Base.Ref != "" && p.PullRequest.Base.Ref == p.Repository.DefaultBranch
 		}
-		return StopIntent{Subject: subject, Reason: reason}, nil
+		return stop, nil
 	case "edited", "synchronize", "converted_to_draft", "ready_for_review":
 		return WakeIntent{Subject: subject, What: p.Action}, nil
 	default:

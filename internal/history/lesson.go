@@ -33,6 +33,8 @@ type Lesson struct {
 	Title  string `json:"title"`
 	// Worked: the task landed. Otherwise it was given up.
 	Worked bool `json:"worked"`
+	// Commit is what the task landed as, "" for nothing.
+	Commit string `json:"commit,omitempty"`
 	// Approach is what the agent said of the work that landed, Insight what one
 	// should know next time: the learnings that were noted, or why it failed. One
 	// line each.
@@ -92,7 +94,8 @@ type Memory interface {
 	// Remember keeps a lesson, in place of one with the same key.
 	Remember(ctx context.Context, l Lesson) error
 	// Similar gives the lessons of tasks like the one asked about, the most
-	// alike first, at most n.
+	// alike first, at most n. It gives none of work that no person has merged: whoever
+	// can have a run begun could have its agent note what later agents are told.
 	Similar(ctx context.Context, q Query, n int) ([]Lesson, error)
 }
 

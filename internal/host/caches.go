@@ -3,11 +3,11 @@ package host
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,22 +15,23 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/sandbox"
 )
 
 // Build caches hold what is executed later: who can write one decides what its
-// readers run. So there is one for each kind of code that can write it, and
-// what is in it goes to code that is trusted less, by copying, never back:
+// readers run. So what is in one goes to code that is trusted less, by copying,
+// never back:
 //
-//	set-up commands on the default branch   → kept for the repository
-//	└─ the tree a run began from             → thrown away with the run
-//	└─ what agents wrote, in checks           → likewise
-//	└─ the agents themselves                  → likewise
+//	set-up commands and checks on the default branch  → kept once for the repository
+//	└─ each check on what agents wrote                 → thrown away after it
+//	└─ the agents of one run                           → thrown away with the run
 //
 // Only the first outlives a run, and only what people with write access put on
-// the default branch can write it.
+// the default branch can write it. A check is evidence because nothing that agents
+// wrote can have prepared what it finds, be it another check of the same tree.
 const (
 	cacheAgent = "agent"
 	cacheCheck = "check"
@@ -77,18 +78,9 @@ func (h *Host) cache(ctx context.Context, s loop.State, level string) (string, e
 	if err := os.MkdirAll(filling, 0o700); err != nil {
 		return "", fmt.Errorf("make a cache: %w", err)
 	}
-	if s.SetupKey != "" && level != cacheSetup {
-		from := h.cfg.Caches.set(s.SetupKey)
-		err := copyTree(filling, from)
-		switch {
-		case errors.Is(err, fs.ErrNotExist): // removed to make room: begin with nothing
-			err = errors.Join(gitrepo.RemoveAll(filling), os.MkdirAll(filling, 0o700))
-		case err == nil:
-			now := time.Now()
-			_ = os.Chtimes(from, now, now) // only decides what is removed first
-		}
-		if err != nil {
-			return "", fmt.Errorf("copy what the set-up commands made: %w", err)
+	if level != cacheSetup {
+		if err := h.fill(ctx, s, level, filling); err != nil {
+			return "", fmt.Errorf("copy what the default branch left: %w", err)
 		}
 	}
 	if _, err := h.cfg.Sandbox.Prepare(ctx, filling); err != nil {
@@ -100,7 +92,65 @@ func (h *Host) cache(ctx context.Context, s loop.State, level string) (string, e
 	return dir, nil
 }
 
-// dropCaches begins anew with caches that were filled until the disk was full.
+// fill copies what the default branch left into a new cache: in this run, and else in
+// earlier ones.
+func (h *Host) fill(ctx context.Context, s loop.State, level, to string) error {
+	if base := h.cacheDir(cacheBase); level == cacheCheck {
+		if _, err := os.Lstat(base); err == nil {
+			if _, err := h.cfg.Sandbox.Collect(ctx, sandbox.Workspace{Dir: base}); err != nil {
+				return err
+			}
+			return copyTree(ctx, to, base)
+		}
+	}
+	if s.SetupKey == "" {
+		return nil
+	}
+	if level == cacheBase { // for keepBase
+		if err := os.WriteFile(h.cacheDir(keyFile), []byte(s.SetupKey), 0o600); err != nil {
+			return err
+		}
+	}
+	from := h.cfg.Caches.set(s.SetupKey)
+	err := copyTree(ctx, to, from)
+	if err == nil {
+		_, err = os.Lstat(from) // what is removed meanwhile is copied in part
+	}
+	if errors.Is(err, fs.ErrNotExist) { // never kept, or removed to make room: begin with nothing
+		return errors.Join(gitrepo.RemoveAll(to), os.MkdirAll(to, 0o700))
+	}
+	if err == nil {
+		now := time.Now()
+		_ = os.Chtimes(from, now, now) // only decides what is removed first
+	}
+	return err
+}
+
+// keyFile holds the key that the cache of the default branch is to be kept under.
+const keyFile = "key"
+
+// keepBase keeps what the checks on the default branch left, at the end of a run: for
+// the next runs, unless something is kept already, or a start could do with too little
+// room beside it.
+func (h *Host) keepBase(ctx context.Context) error {
+	key, err := os.ReadFile(h.cacheDir(keyFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("keep a cache: %w", err)
+	}
+	if _, err := os.Lstat(h.cfg.Caches.set(string(key))); err == nil {
+		return nil
+	}
+	const share = 3 // of what a start may have
+	if most := h.cfg.Resources.DiskBytes / share; most > 0 && treeSize(ctx, h.cacheDir(cacheBase)) > most {
+		return nil
+	}
+	return h.keep(ctx, cacheBase, string(key))
+}
+
+// dropCaches begins again with caches that were filled until the disk was full.
 func (h *Host) dropCaches(levels ...string) error {
 	var errs []error
 	for _, level := range levels {
@@ -125,7 +175,7 @@ var lockFiles = []string{
 func (h *Host) setup(
 	ctx context.Context, at Location, image string, c config.Setup,
 ) (key string, due *loop.Setup, err error) {
-	if len(c.Run) == 0 || h.cfg.Caches.Dir == "" {
+	if h.cfg.Caches.Dir == "" {
 		return "", nil, nil
 	}
 	sum := sha256.New()
@@ -144,7 +194,7 @@ func (h *Host) setup(
 		fmt.Fprintf(sum, "%s\x00%d\x00%s", name, len(src), src)
 	}
 	key = hex.EncodeToString(sum.Sum(nil))[:32]
-	if _, err := os.Lstat(h.cfg.Caches.set(key)); err == nil {
+	if _, err := os.Lstat(h.cfg.Caches.set(key)); err == nil || len(c.Run) == 0 {
 		return key, nil, nil
 	}
 	tree, err := at.Repo.TreeOf(ctx, at.Default)
@@ -154,32 +204,41 @@ func (h *Host) setup(
 	return key, &loop.Setup{Commands: c.Run, Timeout: c.Timeout, Tree: string(tree)}, nil
 }
 
-// keepSetup keeps what set-up commands made for the repository's runs. Where
-// another run was faster, its outcome is as good.
-func (h *Host) keepSetup(ctx context.Context, key string) error {
-	from, to := h.cacheDir(cacheSetup), h.cfg.Caches.set(key)
-	if _, err := os.Lstat(from); errors.Is(err, fs.ErrNotExist) {
-		return nil // kept before
+// kept says whether there is something to begin caches with.
+func (h *Host) kept(key string) bool {
+	if key == "" {
+		return false
+	}
+	_, err := os.Lstat(h.cfg.Caches.set(key))
+	return err == nil
+}
+
+// keep keeps what is in the cache of a level for the repository's runs. Where another
+// run was faster, its outcome is as good; what is kept does not change any more.
+func (h *Host) keep(ctx context.Context, level, key string) error {
+	from, to := h.cacheDir(level), h.cfg.Caches.set(key)
+	if _, err := os.Lstat(from); errors.Is(err, fs.ErrNotExist) || key == "" {
+		return nil // kept before, or nothing is
 	}
 	if _, err := h.cfg.Sandbox.Collect(ctx, sandbox.Workspace{Dir: from}); err != nil {
-		return fmt.Errorf("keep what the set-up commands made: %w", err)
+		return fmt.Errorf("keep a cache: %w", err)
 	}
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-		return fmt.Errorf("keep what the set-up commands made: %w", err)
+		return fmt.Errorf("keep a cache: %w", err)
 	}
 	if err := os.Rename(from, to); err != nil {
 		if _, there := os.Lstat(to); there != nil {
-			return fmt.Errorf("keep what the set-up commands made: %w", err)
+			return fmt.Errorf("keep a cache: %w", err)
 		}
 		return gitrepo.RemoveAll(from)
 	}
-	return h.cfg.Caches.prune(to)
+	return h.cfg.Caches.prune(ctx, to)
 }
 
 // prune makes room: the oldest sets of a repository go first, then the oldest
 // of all. The one just made stays, unless it alone is too large.
-func (c Caches) prune(latest string) error {
-	found, err := c.Sets()
+func (c Caches) prune(ctx context.Context, latest string) error {
+	found, err := c.Sets(ctx)
 	if err != nil {
 		return err
 	}
@@ -199,8 +258,18 @@ func (c Caches) prune(latest string) error {
 		total += s.Bytes
 		if own[s.Repo] > setsKept || c.MaxBytes > 0 && total > c.MaxBytes {
 			total -= s.Bytes
-			errs = append(errs, gitrepo.RemoveAll(s.Dir))
+			// At once under another name, for who copies it; see fill.
+			gone := filepath.Join(filepath.Dir(s.Dir), "gone-"+rand.Text())
+			if err := os.Rename(s.Dir, gone); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, fmt.Errorf("make room for caches: %w", err))
+			}
 		}
+	}
+	// Those too that a prune which broke off has left.
+	leftovers, err := filepath.Glob(filepath.Join(c.Dir, "*", "gone-*"))
+	errs = append(errs, err)
+	for _, dir := range leftovers {
+		errs = append(errs, gitrepo.RemoveAll(dir))
 	}
 	return errors.Join(errs...)
 }
@@ -214,7 +283,7 @@ type CacheSet struct {
 }
 
 // Sets lists what is kept, of all repositories.
-func (c Caches) Sets() ([]CacheSet, error) {
+func (c Caches) Sets(ctx context.Context) ([]CacheSet, error) {
 	dirs, err := filepath.Glob(filepath.Join(c.Dir, "*", setPrefix+"*"))
 	if err != nil {
 		return nil, fmt.Errorf("list the caches: %w", err)
@@ -226,7 +295,7 @@ func (c Caches) Sets() ([]CacheSet, error) {
 			continue // removed meanwhile
 		}
 		sets = append(sets, CacheSet{
-			Dir: dir, Repo: filepath.Base(filepath.Dir(dir)), Used: info.ModTime(), Bytes: treeSize(dir),
+			Dir: dir, Repo: filepath.Base(filepath.Dir(dir)), Used: info.ModTime(), Bytes: treeSize(ctx, dir),
 		})
 	}
 	slices.SortFunc(sets, func(a, b CacheSet) int { return cmp.Compare(a.Dir, b.Dir) })
@@ -234,89 +303,12 @@ func (c Caches) Sets() ([]CacheSet, error) {
 }
 
 // treeSize adds up the files below dir, as far as they can be seen.
-func treeSize(dir string) (n int64) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return 0
-	}
-	defer func() { _ = root.Close() }()
-	_ = fs.WalkDir(root.FS(), ".", func(_ string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return nil //nolint:nilerr // what cannot be read is not counted
-		}
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
-			n += info.Size()
+func treeSize(ctx context.Context, dir string) (n int64) {
+	_ = fstree.Walk(ctx, dir, func(e fstree.Entry) error {
+		if e.IsRegular() {
+			n += e.Stat.Size
 		}
 		return nil
 	})
 	return n
-}
-
-// copyTree copies plain files, directories and links below from into the empty
-// directory to. No link is followed, so that nothing outside is read; what is
-// neither of the three has no place in a cache and is left out.
-func copyTree(to, from string) error {
-	src, err := os.OpenRoot(from)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = src.Close() }()
-	dst, err := os.OpenRoot(to)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = dst.Close() }()
-	type modes struct {
-		path string
-		mode fs.FileMode
-	}
-	var shut []modes // directories that are made read-only once they are full
-	err = fs.WalkDir(src.FS(), ".", func(path string, e fs.DirEntry, err error) error {
-		if err != nil || path == "." {
-			return err
-		}
-		info, err := e.Info()
-		if err != nil {
-			return err
-		}
-		switch {
-		case e.IsDir():
-			if err := dst.Mkdir(path, 0o700); err != nil {
-				return err
-			}
-			shut = append(shut, modes{path, info.Mode().Perm() | 0o500})
-			return nil
-		case e.Type() == fs.ModeSymlink:
-			target, err := src.Readlink(path)
-			if err != nil {
-				return err
-			}
-			return dst.Symlink(target, path)
-		case info.Mode().IsRegular():
-			return copyPlain(dst, src, path, info)
-		}
-		return nil
-	})
-	for _, m := range slices.Backward(shut) {
-		err = errors.Join(err, dst.Chmod(m.path, m.mode))
-	}
-	return err
-}
-
-// copyPlain keeps the time, by which tools tell what is stale.
-func copyPlain(dst, src *os.Root, path string, info fs.FileInfo) error {
-	in, err := src.Open(path)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = in.Close() }()
-	out, err := dst.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, info.Mode().Perm()|0o400)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	if err = errors.Join(err, out.Close()); err != nil {
-		return err
-	}
-	return dst.Chtimes(path, info.ModTime(), info.ModTime())
 }

@@ -1,10 +1,16 @@
 package host
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
+
+	"github.com/org/ralph-action/internal/fstree"
+	"github.com/org/ralph-action/internal/fstree/fstreetest"
 )
 
 func file(t *testing.T, path, content string) {
@@ -14,6 +20,26 @@ func file(t *testing.T, path, content string) {
 	}
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Whatever names and depth a cache has, its copy is made, down to a bound.
+func TestCopyTreeOfHostileNames(t *testing.T) {
+	t.Parallel()
+	from, to := t.TempDir(), t.TempDir()
+	file(t, filepath.Join(from, "bad\xff", "\xfe"), "x")
+	if err := fstreetest.Dig(from, 5000); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = fstree.RemoveAll(from) })
+	if err := copyTree(t.Context(), to, from); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(to, "bad\xff", "\xfe")); err != nil || string(got) != "x" {
+		t.Errorf("the copy holds %q, %v", got, err)
+	}
+	if n := treeSize(t.Context(), to); n != 1 {
+		t.Errorf("the copy holds %d bytes, want 1", n)
 	}
 }
 
@@ -43,7 +69,7 @@ func TestCopyTree(t *testing.T) {
 			}
 		}
 	})
-	if err := copyTree(to, from); err != nil {
+	if err := copyTree(t.Context(), to, from); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
@@ -86,10 +112,10 @@ func TestPruneCaches(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := c.prune(filepath.Join(c.Dir, filepath.FromSlash(tt.latest))); err != nil {
+			if err := c.prune(t.Context(), filepath.Join(c.Dir, filepath.FromSlash(tt.latest))); err != nil {
 				t.Fatal(err)
 			}
-			sets, err := c.Sets()
+			sets, err := c.Sets(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,5 +136,24 @@ func TestPruneCaches(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// An error of one file is that of the copy, however many are copied at once.
+func TestCopyTreeFails(t *testing.T) {
+	t.Parallel()
+	from, to := t.TempDir(), t.TempDir()
+	for i := range 50 {
+		file(t, filepath.Join(from, "d", strconv.Itoa(i)), "x")
+	}
+	file(t, filepath.Join(to, "d"), "in the way")
+	if err := copyTree(t.Context(), to, from); err == nil {
+		t.Error("what is in the way is overwritten")
+	}
+	file(t, filepath.Join(from, "a"), "x")
+	other := t.TempDir()
+	file(t, filepath.Join(other, "a"), "in the way")
+	if err := copyTree(t.Context(), other, from); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a file in the way: %v", err)
 	}
 }

@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 
@@ -17,6 +15,7 @@ import (
 	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/gateway"
 	"github.com/org/ralph-action/internal/gateway/egress"
 	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/gitrepo"
@@ -44,6 +43,8 @@ type Location struct {
 	// Default is the commit that the repository's prompts and settings are read
 	// from: the tip of the default branch, or the user's own HEAD.
 	Default gitrepo.OID
+	// Reviewed: Default is a branch that runs do not write to.
+	Reviewed bool
 	// Config is the configuration that holds for the run.
 	Config ConfigFile
 }
@@ -119,8 +120,13 @@ type Resources struct {
 
 // Gateway is where the agent finds the model, and the way out.
 type Gateway struct {
-	// Dir is the host directory of the socket.
-	Dir string
+	// Dir is the host directory of the socket; "" where the gateway is on loopback, at
+	// BaseURL, for agents that have the machine's network.
+	Dir, BaseURL string
+	// Watch knows what the providers refused.
+	Watch *gateway.Watch
+	// Unmetered: it passes requests on and counts nothing; the agent tells what it used.
+	Unmetered bool
 	// NoModels: there are none behind it, only the way out.
 	NoModels bool
 	// Egress are the hosts that sandboxes may reach; a repository narrows it. None
@@ -157,6 +163,7 @@ var (
 	_ loop.Trees    = (*Host)(nil)
 	_ loop.Branch   = (*Host)(nil)
 	_ loop.Runner   = (*Host)(nil)
+	_ loop.Attempts = (*Host)(nil)
 )
 
 // New makes a host. It does no input or output yet.
@@ -164,11 +171,15 @@ func New(cfg Config) *Host {
 	return &Host{cfg: cfg, lives: map[loop.Handle]*liveAgent{}, withouts: map[[2]string]string{}}
 }
 
+// TreeDir is where the agents of a run work whose own directory is dir.
+func TreeDir(dir string) string { return filepath.Join(dir, "work", "tree") }
+
 // The layout of a run's directory.
-func (h *Host) treeDir() string       { return filepath.Join(h.cfg.Dir, "work", "tree") }
+func (h *Host) treeDir() string       { return TreeDir(h.cfg.Dir) }
 func (h *Host) indexFile() string     { return filepath.Join(h.cfg.Dir, "index") }
 func (h *Host) checkDir() string      { return filepath.Join(h.cfg.Dir, "check") }
 func (h *Host) checkIndex() string    { return filepath.Join(h.cfg.Dir, "check-index") }
+func (h *Host) objectsDir() string    { return filepath.Join(h.cfg.Dir, "objects") }
 func (h *Host) starts() string        { return filepath.Join(h.cfg.Dir, "starts") }
 func (h *Host) start(n string) string { return filepath.Join(h.starts(), n) }
 
@@ -181,6 +192,9 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if err := os.MkdirAll(h.starts(), 0o700); err != nil {
 		return loop.Opened{}, fmt.Errorf("make the run's directory: %w", err)
 	}
+	if at.Repo, err = at.Repo.Quarantine(h.objectsDir()); err != nil {
+		return loop.Opened{}, err
+	}
 	if err := h.takePooled(); err != nil {
 		return loop.Opened{}, err
 	}
@@ -191,7 +205,15 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if err != nil {
 		return loop.Opened{}, err
 	}
-	headTree := baseTree
+	headTree, defaultTree := baseTree, baseTree
+	switch {
+	case !at.Reviewed:
+		defaultTree = ""
+	case at.Default != at.Base:
+		if defaultTree, err = at.Repo.TreeOf(ctx, at.Default); err != nil {
+			return loop.Opened{}, err
+		}
+	}
 	var earlier []gitrepo.CommitInfo
 	if at.Head != at.Base {
 		if earlier, err = at.Repo.Log(ctx, at.Base, at.Head); err != nil {
@@ -246,10 +268,10 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	}
 	return loop.Opened{
 		Findings: findings, Settings: settings, Branch: at.Branch, BaseBranch: at.BaseBranch, Base: string(at.Base),
-		BaseTree: string(baseTree),
-		Head:     string(at.Head), HeadTree: string(headTree), Templates: templates, Build: env.build, Setup: due,
-		SetupKey: key,
-		Earlier:  Earlier(earlier),
+		BaseTree: string(baseTree), DefaultTree: string(defaultTree),
+		Head: string(at.Head), HeadTree: string(headTree), Templates: templates, Build: env.build, Setup: due,
+		SetupKey: key, Warm: h.kept(key),
+		Earlier: Earlier(earlier),
 	}, nil
 }
 
@@ -326,6 +348,9 @@ func (h *Host) worktree(ctx context.Context) (*gitrepo.Repo, *gitrepo.Worktree, 
 	if _, err := os.Lstat(h.treeDir()); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, fmt.Errorf("take up the work tree: %w", loop.ErrNoWorkTree)
 	}
+	if repo, err = repo.Quarantine(h.objectsDir()); err != nil {
+		return nil, nil, fmt.Errorf("take up the work tree: %w", err)
+	}
 	tree, err := repo.Adopt(ctx, h.treeDir(), h.indexFile())
 	if err != nil {
 		return nil, nil, fmt.Errorf("take up the work tree: %w", err)
@@ -334,7 +359,8 @@ func (h *Host) worktree(ctx context.Context) (*gitrepo.Repo, *gitrepo.Worktree, 
 	return repo, tree, nil
 }
 
-// Repo is the object store of the workspace.
+// Repo is the object store of the workspace. What the run writes is in a
+// quarantine until it is admitted, and goes with the run.
 func (h *Host) Repo(ctx context.Context) (*gitrepo.Repo, error) {
 	repo, _, err := h.worktree(ctx)
 	return repo, err
@@ -365,7 +391,7 @@ func (h *Host) root() (*os.Root, error) {
 }
 
 // ReadProgress implements loop.WorkTree.
-func (h *Host) ReadProgress(_ context.Context, path string) (*progress.Doc, error) {
+func (h *Host) ReadProgress(ctx context.Context, path string) (*progress.Doc, error) {
 	root, err := h.root()
 	if err != nil {
 		return nil, err
@@ -375,7 +401,7 @@ func (h *Host) ReadProgress(_ context.Context, path string) (*progress.Doc, erro
 	if err != nil {
 		return nil, err
 	}
-	return h.withoutSecrets(doc)
+	return h.withoutSecrets(ctx, doc)
 }
 
 // WriteProgress implements loop.WorkTree.
@@ -388,56 +414,13 @@ func (h *Host) WriteProgress(_ context.Context, path string, d *progress.Doc) er
 	return progress.Restore(root, path, d)
 }
 
-// maxRoot bounds the files that gates are detected by.
-const maxRoot = 1 << 20
-
-// Root implements loop.WorkTree.
-func (h *Host) Root(name string) ([]byte, bool, error) {
-	root, err := h.root()
+// Names implements loop.Trees.
+func (h *Host) Names(ctx context.Context, tree string) ([]string, error) {
+	repo, _, err := h.worktree(ctx)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	defer func() { _ = root.Close() }()
-	info, err := root.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("look at %q: %w", name, err)
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxRoot {
-		return nil, false, nil
-	}
-	src, err := root.ReadFile(name)
-	if err != nil {
-		return nil, false, fmt.Errorf("read %q: %w", name, err)
-	}
-	return src, true, nil
-}
-
-// maxNames bounds the names at the root that gates are detected by.
-const maxNames = 10_000
-
-// Names implements loop.WorkTree.
-func (h *Host) Names() ([]string, error) {
-	dir, err := os.Open(h.treeDir())
-	if err != nil {
-		return nil, fmt.Errorf("open the work tree: %w", err)
-	}
-	defer func() { _ = dir.Close() }()
-	entries, err := dir.ReadDir(maxNames)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("list the work tree: %w", err)
-	}
-	names := make([]string, 0, len(entries))
-	for _, entry := range entries {
-		name := entry.Name()
-		if entry.IsDir() {
-			name += "/"
-		}
-		names = append(names, name)
-	}
-	return names, nil
+	return repo.Names(ctx, gitrepo.OID(tree))
 }
 
 // Snapshot implements loop.WorkTree.
@@ -575,8 +558,10 @@ func (h *Host) Merge(ctx context.Context, s loop.State) (*loop.Merge, error) {
 // Keep implements loop.Branch. What is kept is the files that differ from the
 // run's head, so that it can be laid out by a host that has only the branch.
 func (h *Host) Keep(ctx context.Context, s loop.State, tree string) error {
+	// Where this machine is all there is, the quarantine keeps it: that lasts as long as
+	// the run, and what has not passed its checks stays out of the repository.
 	if h.cfg.Unfinished == nil {
-		return nil // this machine is all there is
+		return nil
 	}
 	repo, _, err := h.worktree(ctx)
 	if err != nil {
@@ -619,9 +604,13 @@ func (h *Host) Restore(ctx context.Context, tree, from string, paths []string) (
 	if err != nil {
 		return "", err
 	}
+	wanted := make(map[string]bool, len(paths))
+	for _, p := range paths {
+		wanted[p] = true
+	}
 	var edits []gitrepo.TreeEdit
 	for _, c := range diff {
-		if slices.Contains(paths, c.Path) {
+		if wanted[c.Path] {
 			edits = append(edits, gitrepo.TreeEdit{
 				Path: c.Path, Remove: c.Status == gitrepo.Deleted, Mode: c.NewMode, OID: c.NewOID,
 			})
@@ -643,8 +632,8 @@ func (h *Host) Close() {
 }
 
 // Delete removes everything the run left on disk, but for the work tree that
-// the pool keeps. Only for runs that have ended and whose processes were
+// the pool keeps and the caches that the default branch filled. Only for runs that have ended and whose processes were
 // removed.
-func (h *Host) Delete() error {
-	return errors.Join(h.keepPooled(), gitrepo.RemoveAll(h.cfg.Dir))
+func (h *Host) Delete(ctx context.Context) error {
+	return errors.Join(h.keepPooled(), h.keepBase(ctx), gitrepo.RemoveAll(h.cfg.Dir))
 }

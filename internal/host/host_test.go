@@ -120,7 +120,7 @@ func TestPoolHandsOnTheTreeAndNothingElse(t *testing.T) {
 	put(t, work, map[string]string{
 		"cache/poison": "evil\n", "new": "evil\n", "dir/file": "evil\n", ".git/config": "evil\n",
 	})
-	if err := first.Delete(); err != nil {
+	if err := first.Delete(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "one")); !os.IsNotExist(err) {
@@ -295,5 +295,62 @@ func TestUnfinishedWorkOutlivesItsMachine(t *testing.T) {
 	}
 	if there, err := two.Kept(t.Context(), s, opened.HeadTree[:39]+"0"); err != nil || there {
 		t.Errorf("a tree that nobody kept is there: %v, %v", there, err)
+	}
+}
+
+// TestRefusedAttemptsLeaveNothing: what attempts wrote is not in the repository, and
+// neither is unfinished work, which a host of the same run finds; it goes with the run.
+func TestRefusedAttemptsLeaveNothing(t *testing.T) {
+	t.Parallel()
+	src := newSource(t, map[string]string{"README": "hello\n"})
+	dir := filepath.Join(t.TempDir(), "run")
+	h := newHost(src, dir, "")
+	opened, err := h.Open(t.Context(), loop.State{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := filepath.Join(src.repo.Top(), ".git", "objects")
+	before := len(tree(t, objects))
+	for attempt := range 3 {
+		put(t, filepath.Join(dir, "work", "tree"), map[string]string{"junk": strings.Repeat("x", 1<<20) + fmt.Sprint(attempt)})
+		if _, _, _, err := h.Snapshot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Reset(t.Context(), opened.HeadTree); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(tree(t, objects)) - before; n != 0 {
+		t.Errorf("refused attempts left %d objects in the repository", n)
+	}
+	kept, err := h.With(t.Context(), opened.HeadTree, "half", []byte("half"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Keep(t.Context(), loop.State{}, kept); err != nil {
+		t.Fatal(err)
+	}
+	h.Close()
+	h = newHost(src, dir, "") // after a restart
+	if _, err := h.Open(t.Context(), loop.State{}); err != nil {
+		t.Fatal(err)
+	}
+	if there, err := h.Kept(t.Context(), loop.State{}, kept); err != nil || !there {
+		t.Errorf("what was kept is there: %v, %v", there, err)
+	}
+	if err := h.Reset(t.Context(), kept); err != nil {
+		t.Fatal(err)
+	}
+	if got := tree(t, filepath.Join(dir, "work", "tree"))["half"]; got != "half" {
+		t.Errorf("what was kept holds %q", got)
+	}
+	if err := h.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the run's directory is still there: %v", err)
+	}
+	if n := len(tree(t, objects)) - before; n != 0 {
+		t.Errorf("unfinished work left %d objects in the repository", n)
 	}
 }

@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/gateway"
 	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/loop"
@@ -18,6 +21,9 @@ import (
 
 // begin opens the account of an agent's start. From then on its tokens are good.
 func (g *Gateway) begin(ctx context.Context, s loop.State, name string) error {
+	if g.Unmetered {
+		return g.Meter.Begin(ctx, spend.Start{Name: name})
+	}
 	limit := func(usd float64) spend.USD { return spend.Dollars(max(usd, 0)) }
 	start := spend.Start{
 		Name: name, Hosts: g.hosts(s), Scopes: []spend.Scope{spend.RunScope(s.Run, limit(s.Limits.BudgetUSD))},
@@ -52,6 +58,9 @@ func (g *Gateway) hosts(s loop.State) []string {
 // open shows a start the gateway, and in its environment the proxy where it may
 // reach any host.
 func (g *Gateway) open(s loop.State, name string, spec *sandbox.Spec) {
+	if g.Dir == "" {
+		return
+	}
 	spec.GatewayDir = g.Dir
 	if len(g.hosts(s)) == 0 {
 		return
@@ -92,6 +101,11 @@ func (g *Gateway) end(ctx context.Context, name string, s *loop.AgentStatus) err
 	if err := g.Meter.End(ctx, name); err != nil {
 		return err
 	}
+	g.explain(name, s)
+	g.Watch.Forget(name)
+	if g.Unmetered {
+		return nil
+	}
 	report, err := g.Meter.Report(ctx, name)
 	if err != nil {
 		return err
@@ -126,17 +140,100 @@ func (g *Gateway) end(ctx context.Context, name string, s *loop.AgentStatus) err
 	return nil
 }
 
-// stopExhausted stops an agent whose budget is used up: it gets no answers any
-// more, and not every agent ends by itself then.
-func (h *Host) stopExhausted(ctx context.Context, handle sandbox.Handle) error {
-	if h.cfg.Gateway == nil {
+const (
+	// patienceWithLimit is how long a provider may limit an agent that is left to wait by
+	// itself.
+	patienceWithLimit = time.Minute
+	// maxRepeats is how often in a row an agent may ask a provider that limits it before
+	// it has done anything, or that it cannot reach. Then the run waits, and says so.
+	maxRepeats = 4
+)
+
+// verdict is what the gateway knows of the provider that a start has to do with: what
+// it refuses, in which words, and whether there is no use in letting the agent go on.
+// The outcome is "" where nothing is refused.
+func (g *Gateway) verdict(name string) (why agent.Outcome, said string, r gateway.Refused, over bool) {
+	r, refused := g.Watch.Last(name)
+	if !refused {
+		return "", "", r, false
+	}
+	why, said = agent.ReadAnswer(r.Status, r.Body)
+	switch {
+	case r.Final:
+		over = true
+	case why == agent.OutcomeRateLimited:
+		over = time.Until(r.RetryAt) >= patienceWithLimit || !r.Worked && r.InARow >= maxRepeats
+	case r.Status == 0:
+		over = r.InARow >= maxRepeats
+	}
+	return why, said, r, over
+}
+
+// explain has the gateway's word on why an agent failed stand before the agent's: the
+// status on the wire is no guess.
+func (g *Gateway) explain(name string, s *loop.AgentStatus) {
+	why, said, r, _ := g.verdict(name)
+	if why == "" || s.Outcome == loop.AgentCompleted {
+		return
+	}
+	switch {
+	case why == agent.OutcomeRateLimited:
+		s.Outcome, s.Detail, s.DoFirst, s.Lasts = loop.AgentRateLimited, inWords(why, said, r), "", false
+		s.Limit = limitIn(r.Status)
+		if r.RetryAt.After(s.RetryAt) {
+			s.RetryAt = r.RetryAt
+		}
+	case why.DoFirst() != "" && (r.Final || s.Outcome != loop.AgentGaveUp):
+		s.Outcome, s.Detail, s.DoFirst, s.Lasts = loop.AgentBroken, inWords(why, said, r), why.DoFirst(), why.Lasts()
+	}
+}
+
+// inWords is what a person reads of a refusal.
+func inWords(why agent.Outcome, said string, r gateway.Refused) string {
+	what := map[agent.Outcome]string{
+		agent.OutcomeRateLimited: "limits requests", agent.OutcomeAuth: "refuses the key",
+		agent.OutcomeCredit: "says that the account has no credit", agent.OutcomeQuota: "says that the quota is used up",
+		agent.OutcomeModel: "does not know the model", agent.OutcomeContext: "finds the request too long",
+		agent.OutcomeUnavailable: "fails",
+	}[why]
+	if r.Status == 0 {
+		return fmt.Sprintf("%s cannot be reached: %s", r.Host, said)
+	}
+	return fmt.Sprintf("%s %s (%d): %s", r.Host, what, r.Status, said)
+}
+
+// limitIn says what a status limits.
+func limitIn(status int) string {
+	if status == http.StatusTooManyRequests {
+		return "Rate limited"
+	}
+	return "Provider overloaded"
+}
+
+// stopInVain stops an agent that nothing is to come of any more: its budget is used up,
+// or the provider refuses it for good. It gets no answers then, and not every agent ends
+// by itself.
+func (h *Host) stopInVain(ctx context.Context, handle sandbox.Handle) error {
+	g := h.cfg.Gateway
+	if g == nil {
 		return nil
 	}
-	over, err := h.cfg.Gateway.Meter.Exhausted(ctx, handle.Name)
-	if err != nil || !over {
-		return err
+	why := ""
+	if _, _, _, over := g.verdict(handle.Name); over {
+		why = "the provider refuses it"
+	} else if !g.Unmetered {
+		over, err := g.Meter.Exhausted(ctx, handle.Name)
+		if err != nil {
+			return err
+		}
+		if over {
+			why = "budget exhausted"
+		}
 	}
-	if err := h.cfg.Sandbox.Stop(ctx, handle, "budget exhausted"); err != nil {
+	if why == "" {
+		return nil
+	}
+	if err := h.cfg.Sandbox.Stop(ctx, handle, why); err != nil {
 		return fmt.Errorf("stop %s: %w", handle.Name, err)
 	}
 	return nil

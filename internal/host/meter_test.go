@@ -84,6 +84,7 @@ func (talker) Command(inv agent.Invocation) (agent.Command, error) {
 func (talker) Hides() []string { return nil }
 
 func (talker) HoldsCredential() bool { return false }
+func (talker) Keys() []string        { return nil }
 
 func (t talker) NewParser(func(agent.Activity)) agent.Parser { return said{result: t.result} }
 
@@ -98,18 +99,21 @@ func (s said) Close() agent.Result { return s.result }
 
 // metered starts an agent of a run with a budget of a dollar, half of it for the
 // task.
-func metered(t *testing.T, says agent.Result) (*host.Host, *box, *spend.Meter, loop.Handle) {
+func metered(t *testing.T, says agent.Result, change ...func(*host.Gateway)) (*host.Host, *box, *spend.Meter, loop.Handle) {
 	t.Helper()
 	ledger := spendtest.Open(t, t.TempDir())
 	meter, b := spend.NewMeter(ledger, run.ListPrices()), &box{ended: make(chan struct{})}
+	gw := &host.Gateway{
+		Dir: t.TempDir(), Token: func(start string) string { return "token of " + start }, Meter: meter,
+		Scopes: func() []spend.Scope { return []spend.Scope{spend.DayScope("R_1", "2026-03-01", spend.Dollars(9))} },
+	}
+	for _, with := range change {
+		with(gw)
+	}
 	h := host.New(host.Config{
 		Dir: filepath.Join(t.TempDir(), "run"), Source: newSource(t, map[string]string{"README": "hello\n"}), Sandbox: b,
-		Backend: talker{result: says},
-		Limits:  func(asked run.Limits) run.Limits { return asked },
-		Gateway: &host.Gateway{
-			Dir: t.TempDir(), Token: func(start string) string { return "token of " + start }, Meter: meter,
-			Scopes: func() []spend.Scope { return []spend.Scope{spend.DayScope("R_1", "2026-03-01", spend.Dollars(9))} },
-		},
+		Backend: talker{result: says}, Gateway: gw,
+		Limits: func(asked run.Limits) run.Limits { return asked },
 	})
 	s := loop.State{
 		Request: loop.Request{Run: "r1", Settings: loop.Settings{Limits: run.Limits{BudgetUSD: 1, TaskBudgetUSD: 0.5}}},
@@ -152,7 +156,7 @@ func use(t *testing.T, m *spend.Meter, in, out int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Settle(t.Context(), spend.Tokens{Input: in, Output: out}); err != nil {
+	if err := a.Settle(t.Context(), spend.Use{Tokens: spend.Tokens{Input: in, Output: out}}); err != nil {
 		t.Fatal(err)
 	}
 }

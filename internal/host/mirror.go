@@ -164,7 +164,7 @@ func (s *MirrorSource) Locate(ctx context.Context, st loop.State) (Location, err
 	if at.Default, err = mirror.Resolve(ctx, "refs/heads/"+def); err != nil {
 		return Location{}, err
 	}
-	at.Base = at.Default
+	at.Base, at.Reviewed = at.Default, true
 	if at.Config, err = s.configFile(ctx, mirror, at.Default); err != nil {
 		return Location{}, err
 	}

@@ -119,7 +119,7 @@ func (h *Host) pin(ctx context.Context, s loop.State, repo *gitrepo.Repo, wt *gi
 			return err
 		}
 	}
-	if err := wt.RemoveNested(snap.Nested); err != nil {
+	if err := wt.RemoveNested(ctx, snap.Nested); err != nil {
 		return err
 	}
 	return wt.Purge(ctx, publish.SteersAgents)

@@ -26,7 +26,8 @@ func Commit(l loop.Landing, agent string) publish.Commit {
 		Base: s.Head, BaseTree: s.HeadTree, Tree: l.Tree, Own: l.Own, Protection: s.Protected, Model: l.Model, Agent: agent,
 		CostUSD:     l.CostUSD,
 		RequestedBy: by.Login, RequestedByID: by.ID,
-		PlanSHA256: s.Plan.SHA256, Approved: s.Approved, ApprovedBy: s.ApprovedBy, Planned: l.Planned, Recorded: l.Recorded,
+		PlanSHA256: s.Plan.SHA256, Approved: s.Approved, ApprovedBy: s.ApprovedBy,
+		Covered: s.Covered, Planned: l.Planned, Recorded: l.Recorded,
 		Closing: l.Closing,
 	}
 	if p := s.Proposal; p != nil && l.Task.ID != "" { // it changes no code

@@ -19,6 +19,7 @@ import (
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/supervise"
@@ -78,7 +79,10 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 	}
 	if h.cfg.Gateway != nil {
 		if !h.cfg.Gateway.NoModels {
-			inv.BaseURL = fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultGatewayPort)
+			inv.BaseURL = h.cfg.Gateway.BaseURL
+			if inv.BaseURL == "" {
+				inv.BaseURL = fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultGatewayPort)
+			}
 			inv.Token = h.cfg.Gateway.Token(a.Name)
 		}
 		if err := h.cfg.Gateway.begin(ctx, s, a.Name); err != nil {
@@ -125,21 +129,25 @@ func once(dir string, layOut func() error) error {
 	return os.WriteFile(mark, nil, 0o600)
 }
 
+// apart says whether commands are kept apart from this machine.
+func (h *Host) apart() bool {
+	if box, ok := h.cfg.Sandbox.(sandbox.Confiner); ok {
+		apart, _ := box.Isolated()
+		return apart
+	}
+	return true
+}
+
 // spec is what every start has in common.
 func (h *Host) spec(s loop.State, dir string) sandbox.Spec {
 	env := map[string]string{"CI": "true"}
 	if h.cfg.Sandbox.Name() == agent.SandboxLocal {
-		// A fresh home hides the build cache that a laptop has. Where nothing is
-		// kept apart anyway it is shared, elsewhere only where a person names it.
-		box, ok := h.cfg.Sandbox.(sandbox.Confiner)
-		apart := false
-		if ok {
-			apart, _ = box.Isolated()
-		}
-		if own := os.Getenv("GOCACHE"); own != "" {
-			env["GOCACHE"] = own
-		} else if apart {
+		// A fresh home hides the build cache that a laptop has. It is shared where
+		// nothing is kept apart anyway.
+		if h.apart() {
 			// The run's own cache it is, then.
+		} else if own := os.Getenv("GOCACHE"); own != "" {
+			env["GOCACHE"] = own
 		} else if cache, err := os.UserCacheDir(); err == nil {
 			env["GOCACHE"] = filepath.Join(cache, "go-build")
 		}
@@ -210,7 +218,7 @@ func (h *Host) ObserveAgent(ctx context.Context, lh loop.Handle) (loop.AgentStat
 		err = errors.Join(err, h.cfg.Gateway.end(ctx, handle.Name, &lost))
 		lost.Detail = string(status.Reason)
 		h.keepTranscript(ctx, handle, status, lost)
-		return lost, err
+		return lost, errors.Join(err, h.dropOutput(handle, status))
 	}
 	if err != nil {
 		return loop.AgentStatus{}, err
@@ -219,7 +227,7 @@ func (h *Host) ObserveAgent(ctx context.Context, lh loop.Handle) (loop.AgentStat
 		if err := h.follow(ctx, lh, handle); err != nil {
 			return loop.AgentStatus{}, err
 		}
-		if err := h.stopExhausted(ctx, handle); err != nil {
+		if err := h.stopInVain(ctx, handle); err != nil {
 			return loop.AgentStatus{}, err
 		}
 		return loop.AgentStatus{Running: true}, nil
@@ -235,10 +243,10 @@ func (h *Host) ObserveAgent(ctx context.Context, lh loop.Handle) (loop.AgentStat
 	h.mu.Lock()
 	delete(h.lives, lh)
 	h.mu.Unlock()
-	var tally supervise.Tally
+	var did supervise.Activity
 	parser := h.cfg.Backend.NewParser(func(a agent.Activity) {
 		if a.Kind == agent.ActivityTool {
-			tally.Add(a.Tool, a.Path, a.Text)
+			did.Add(a.Tool)
 		}
 	})
 	if _, err := h.logs(ctx, handle, 0, parser); err != nil {
@@ -246,13 +254,13 @@ func (h *Host) ObserveAgent(ctx context.Context, lh loop.Handle) (loop.AgentStat
 	}
 	status.Stderr = h.cfg.Mask.Mask(status.Stderr) // before it is cut
 	s := agentStatus(parser.Close(), status)
+	s.Activity = did
 	// Its words end up in progress.md, and so in the next commit.
 	s.Final, s.Detail = h.cfg.Mask.Mask(s.Final), h.cfg.Mask.Mask(s.Detail)
-	s.Activity = tally.Activity()
 	if err := h.cfg.Gateway.end(ctx, handle.Name, &s); err != nil {
 		return loop.AgentStatus{}, err
 	}
-	if h.cfg.Gateway == nil {
+	if h.cfg.Gateway == nil || h.cfg.Gateway.Unmetered {
 		if err := h.price(handle.Name, &s); err != nil {
 			return loop.AgentStatus{}, err
 		}
@@ -400,7 +408,7 @@ func agentStatus(r agent.Result, status sandbox.Status) loop.AgentStatus {
 	r = r.WithExit(max(status.ExitCode, 0), status.Signal, reason, status.Stderr)
 	s.Final, s.Detail, s.Usage, s.Model, s.RetryAt = r.FinalText, r.Error, r.Usage, r.Model, r.RetryAt
 	if r.Truncated {
-		s.Detail = strings.TrimPrefix(s.Detail+"; a line of its output was longer than 16 MiB and was left out", "; ")
+		s.Detail = strings.TrimPrefix(s.Detail+"; a line of its output was too long to read and was left out", "; ")
 	}
 	length := took(status).Round(time.Second)
 	switch {
@@ -414,7 +422,7 @@ func agentStatus(r agent.Result, status sandbox.Status) loop.AgentStatus {
 	case r.Outcome == agent.OutcomeRateLimited:
 		s.Outcome = loop.AgentRateLimited
 	case r.DoFirst != "":
-		s.Outcome, s.DoFirst = loop.AgentBroken, r.DoFirst
+		s.Outcome, s.DoFirst, s.Lasts = loop.AgentBroken, r.DoFirst, r.Outcome.Lasts()
 	case status.Reason == sandbox.ReasonWallTimeout:
 		s.Outcome, s.Detail = loop.AgentTimedOut, fmt.Sprintf("it took too long and was stopped after %s", length)
 	case status.Reason == sandbox.ReasonIdleTimeout:
@@ -429,12 +437,11 @@ func agentStatus(r agent.Result, status sandbox.Status) loop.AgentStatus {
 	return s
 }
 
-// gateScript runs one command line ($1) with the build caches of its level, where
-// the next check of that level finds them again. The environment wins. What the
-// tree depends on is prepared first ($2), once for each key ($3), and what that
-// made ($4) is copied for the checks after it: none sees what another did to it.
-// Where it cannot be prepared the check runs all the same, since the image may
-// hold what is needed.
+// gateScript runs one command line ($1) with build caches. The environment wins. What
+// the tree depends on is prepared first ($2), unless the caches hold what that made
+// ($4) for the same key ($3). Where it cannot be prepared the check runs all the same,
+// since the image may hold what is needed; that is tried once in a run ($5) on the
+// default branch.
 const gateScript = `cache="$RALPH_CACHE"
 export XDG_CACHE_HOME="${XDG_CACHE_HOME:-$cache}"
 if [ -n "$2" ] && ! [ -e "$4" ]; then
@@ -442,13 +449,13 @@ if [ -n "$2" ] && ! [ -e "$4" ]; then
 	mkdir -p "$cache/prepared" "$(dirname "$4")"
 	if [ -d "$kept" ]; then
 		cp -a "$kept" "$4"
-	elif [ -e "$kept.failed" ]; then
-		cat "$kept.failed"
+	elif [ -e "$kept.$5.failed" ]; then
+		cat "$kept.$5.failed"
 	elif sh -c "$2" >"$kept.log" 2>&1 && [ -d "$4" ]; then
 		rm -rf "$kept.new" && cp -a "$4" "$kept.new" && mv "$kept.new" "$kept"
 	else
-		{ echo "Installing the dependencies failed: $2"; tail -n 20 "$kept.log"; } >"$kept.failed"
-		cat "$kept.failed"
+		{ echo "Installing the dependencies failed: $2"; tail -n 20 "$kept.log"; } >"$kept.$5.failed"
+		cat "$kept.$5.failed"
 	fi
 fi
 if [ "$4" = .venv ] && [ -d .venv/bin ]; then
@@ -479,6 +486,12 @@ func (h *Host) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (l
 		if err := h.clearCheckDir(); err != nil {
 			return err
 		}
+		if level == cacheCheck {
+			// Nothing that an earlier check left is for this one.
+			if err := h.dropCaches(level); err != nil {
+				return err
+			}
+		}
 		if g.Trust == loop.TrustDefault {
 			// What a start left that broke off is no outcome.
 			if err := gitrepo.RemoveAll(h.cacheDir(level)); err != nil {
@@ -487,6 +500,9 @@ func (h *Host) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (l
 			if err := os.WriteFile(filepath.Join(dir, setupFile), []byte(s.SetupKey), 0o600); err != nil {
 				return err
 			}
+		}
+		if err := h.describeCheck(s, g); err != nil {
+			return err
 		}
 		wt, err := repo.Export(ctx, filepath.Join(h.checkDir(), "tree"), gitrepo.OID(g.Tree), h.checkIndex())
 		if err != nil {
@@ -503,7 +519,8 @@ func (h *Host) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (l
 	if err != nil {
 		return "", err
 	}
-	spec.Argv = []string{"sh", "-c", gateScript, "check", g.Gate.Command, g.Gate.Prepare.Command, key, g.Gate.Prepare.Keep}
+	spec.Argv = []string{"sh", "-c", gateScript, "check", g.Gate.Command, g.Gate.Prepare.Command, key, g.Gate.Prepare.Keep,
+		string(s.Run)}
 	if g.Trust == loop.TrustDefault {
 		spec.Argv = []string{"sh", "-c", setupScript, "set-up", g.Gate.Command}
 	}
@@ -511,7 +528,7 @@ func (h *Host) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (l
 		return "", err
 	}
 	spec.Dir = "tree"
-	spec.PassEnv = []string{"GOPROXY", "GOSUMDB", "GONOSUMDB", "GOFLAGS", "GOTOOLCHAIN", "GOMODCACHE"}
+	h.passGo(&spec)
 	spec.WallTimeout = g.Gate.Timeout
 	// Without a host to reach there is nothing for a check behind the gateway.
 	if gw := h.cfg.Gateway; len(gw.hosts(s)) > 0 {
@@ -521,6 +538,25 @@ func (h *Host) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (l
 		gw.open(s, g.Name, &spec)
 	}
 	return h.launch(ctx, g.Name, h.checkDir(), spec)
+}
+
+// passGo hands on how Go gets modules on this machine, but not who logs in for them:
+// checks run what an agent wrote.
+func (h *Host) passGo(spec *sandbox.Spec) {
+	names := []string{"GOPROXY", "GOSUMDB", "GONOSUMDB", "GOFLAGS", "GOTOOLCHAIN"}
+	if !h.apart() { // elsewhere it is not there
+		names = append(names, "GOMODCACHE")
+	}
+	for _, name := range names {
+		value := os.Getenv(name)
+		clean := redact.WithoutLogins(value)
+		switch {
+		case clean == value:
+			spec.PassEnv = append(spec.PassEnv, name)
+		case h.cfg.Sandbox.Name() == agent.SandboxLocal: // the others let no variable in
+			spec.Env[name] = clean
+		}
+	}
 }
 
 // maxLock bounds the files that dependencies are known by.
@@ -573,7 +609,7 @@ func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle) (loop.GateStatus
 	handle, status, err := h.observe(ctx, lh, h.checkDir())
 	if errors.Is(err, loop.ErrGone) || errors.Is(err, loop.ErrLost) {
 		_, ended := h.cfg.Gateway.endCheck(ctx, handle.Name)
-		return loop.GateStatus{}, errors.Join(err, ended)
+		return loop.GateStatus{}, errors.Join(err, ended, h.dropOutput(handle, status))
 	}
 	if err != nil {
 		return loop.GateStatus{}, err
@@ -601,7 +637,8 @@ func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle) (loop.GateStatus
 		r.Reason = "it was ended by " + status.Signal
 	}
 	var out tail
-	if _, err := h.logs(ctx, handle, 0, &out); err != nil {
+	facts := gate.NewReader()
+	if _, err := h.logs(ctx, handle, 0, io.MultiWriter(&out, facts)); err != nil {
 		return loop.GateStatus{}, err
 	}
 	if status.Reason == sandbox.ReasonDiskLimit {
@@ -612,29 +649,25 @@ func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle) (loop.GateStatus
 	key, err := os.ReadFile(filepath.Join(h.start(handle.Name), setupFile))
 	switch {
 	case err == nil && r.Passed:
-		if err := h.keepSetup(ctx, string(key)); err != nil {
+		if err := h.keep(ctx, cacheSetup, string(key)); err != nil {
 			return loop.GateStatus{}, err
 		}
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return loop.GateStatus{}, fmt.Errorf("find out what %s was for: %w", handle.Name, err)
 	}
-	text := string(out.bytes())
 	// What it said ends up in progress.md, too.
-	r.Output, r.Facts = gate.Excerpt(h.cfg.Mask.Mask(text)), gate.Read(text, out.cut)
+	r.Output, r.Facts = gate.Excerpt(h.cfg.Mask.Mask(string(out.bytes()))), facts.Facts()
+	r.Facts.Cut = r.Facts.Cut || status.Truncated
+	h.keepCheck(ctx, handle, status, r)
 	return loop.GateStatus{Result: r, Hosts: hosts}, nil
 }
 
 // tail keeps the last gateOutput bytes written to it, and up to twice that
 // while it is being written.
-type tail struct {
-	b []byte
-	// cut tells that the beginning is gone.
-	cut bool
-}
+type tail struct{ b []byte }
 
 func (t *tail) Write(p []byte) (int, error) {
 	t.b = append(t.b, p...)
-	t.cut = t.cut || len(t.b) > gateOutput
 	if len(t.b) > 2*gateOutput {
 		t.b = append(t.b[:0], t.b[len(t.b)-gateOutput:]...)
 	}
@@ -675,7 +708,7 @@ func (h *Host) Abandon(ctx context.Context, name string) error {
 		return here(err)
 	}
 	h.keepTranscript(ctx, handle, sandbox.Status{ExitCode: -1}, loop.AgentStatus{Detail: "abandoned"})
-	return here(h.cfg.Sandbox.Remove(ctx, handle))
+	return h.discard(ctx, handle)
 }
 
 // Remove implements loop.Runner.
@@ -693,8 +726,30 @@ func (h *Host) Remove(ctx context.Context, lh loop.Handle) error {
 		if err := g.Meter.End(ctx, handle.Name); err != nil {
 			return err
 		}
+		g.Watch.Forget(handle.Name)
 	}
-	return here(h.cfg.Sandbox.Remove(ctx, handle))
+	return h.discard(ctx, handle)
+}
+
+// discard frees all that a start holds. What it said has been taken by then: its output
+// is up to [sandbox.DefaultOutputLimit], and a run has many starts.
+func (h *Host) discard(ctx context.Context, handle sandbox.Handle) error {
+	if err := h.cfg.Sandbox.Remove(ctx, handle); err != nil {
+		return here(err)
+	}
+	return h.dropOutput(handle, sandbox.Status{State: sandbox.Exited})
+}
+
+// dropOutput takes away the run directory of a start that this machine saw end. It may
+// be repeated.
+func (h *Host) dropOutput(handle sandbox.Handle, status sandbox.Status) error {
+	if status.State != sandbox.Exited {
+		return nil // it is another machine's, or was never there
+	}
+	if err := gitrepo.RemoveAll(filepath.Join(h.start(handle.Name), "run")); err != nil {
+		return fmt.Errorf("remove the output of %s: %w", handle.Name, err)
+	}
+	return nil
 }
 
 // liveAgent is the parser of an agent that is still at work.
@@ -725,18 +780,12 @@ func (h *Host) follow(ctx context.Context, lh loop.Handle, handle sandbox.Handle
 }
 
 func (h *Host) activity(a agent.Activity) {
-	text := a.Text
 	switch a.Kind {
-	case agent.ActivityTool:
-		text = a.Tool
-		if a.Path != "" {
-			text += " " + a.Path
-		}
 	case agent.ActivityInit, agent.ActivityOther:
 		return
-	case agent.ActivityText, agent.ActivityError, agent.ActivityRetry:
+	case agent.ActivityTool, agent.ActivityText, agent.ActivityError, agent.ActivityRetry:
 	}
-	h.cfg.Emit(run.Event{Kind: run.EventAgentActivity, Text: text})
+	h.cfg.Emit(run.Event{Kind: run.EventAgentActivity, Text: a.String(), Usage: a.Usage})
 }
 
 // Await returns when the process behind the handle has ended; meanwhile it
@@ -758,7 +807,7 @@ func (h *Host) Await(ctx context.Context, lh loop.Handle) error {
 		case err := <-done:
 			return err
 		case <-ticker.C:
-			err := errors.Join(h.follow(ctx, lh, handle), h.stopExhausted(ctx, handle))
+			err := errors.Join(h.follow(ctx, lh, handle), h.stopInVain(ctx, handle))
 			if err != nil && ctx.Err() == nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,18 +13,60 @@ import (
 	"github.com/org/ralph-action/internal/redact"
 )
 
-// Limits of what one proposal is searched for secrets: larger files are data,
-// and the rest of a larger change is not looked at.
+// Limits of what one proposal is searched for secrets, in bytes: one file, all files,
+// and those that look like text. Where there is more, the proposal fails for it.
 const (
-	maxScanFile = 8 << 20
-	maxScanAll  = 64 << 20
+	maxScanFile = 64 << 20
+	maxScanAll  = 256 << 20
+	maxScanText = 64 << 20
+	// binaryHead is how much of a file tells whether it is text.
+	binaryHead = 8 << 10
+	// maxSuspects bounds what looks like a secret. So many were not all there before.
+	maxSuspects = 10_000
+	// maxUnsearched bounds the files that are named for not having been searched.
+	maxUnsearched = 10
 )
+
+// scan searches the files of one side of a change.
+type scan struct {
+	repo       *gitrepo.Repo
+	mask       *redact.Masker
+	left, text int64
+}
+
+// find gives what looks like a secret in a file. searched is false where it, or all
+// that was searched before it, is too large. The secrets that the host knows are looked
+// for in every file, whatever it looks like; other forms are those of text.
+func (s *scan) find(ctx context.Context, oid gitrepo.OID, mode uint32) (_ []redact.Secret, searched bool, _ error) {
+	if mode == 0 || mode == gitrepo.ModeSubmodule {
+		return nil, true, nil
+	}
+	if ctx.Err() != nil {
+		return nil, false, context.Cause(ctx)
+	}
+	src, err := s.repo.Blob(ctx, oid, min(maxScanFile, s.left))
+	if errors.Is(err, gitrepo.ErrTooLarge) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("read a changed file: %w", err)
+	}
+	s.left -= int64(len(src))
+	if bytes.IndexByte(src[:min(len(src), binaryHead)], 0) >= 0 {
+		return s.mask.FindKnown(src), true, nil
+	}
+	if int64(len(src)) > s.text {
+		return s.mask.FindKnown(src), false, nil
+	}
+	s.text -= int64(len(src))
+	return s.mask.Find(ctx, src), true, nil
+}
 
 // withoutSecrets masks a progress file in which an agent wrote a secret that the
 // host knows. What it wrote is carried on from call to call: refusing it would
 // refuse all that follows.
-func (h *Host) withoutSecrets(doc *progress.Doc) (*progress.Doc, error) {
-	known := slices.ContainsFunc(h.cfg.Mask.Find(doc.Bytes()),
+func (h *Host) withoutSecrets(ctx context.Context, doc *progress.Doc) (*progress.Doc, error) {
+	known := slices.ContainsFunc(h.cfg.Mask.Find(ctx, doc.Bytes()),
 		func(s redact.Secret) bool { return s.Rule == redact.Known })
 	if !known {
 		return doc, nil
@@ -46,29 +89,16 @@ func (h *Host) Secrets(ctx context.Context, from, to string) ([]gate.Leak, error
 	if err != nil {
 		return nil, fmt.Errorf("compare trees: %w", err)
 	}
-	left := int64(maxScanAll)
-	scan := func(oid gitrepo.OID, mode uint32) ([]redact.Secret, error) {
-		if mode != gitrepo.ModeFile && mode != gitrepo.ModeExecutable || left <= 0 {
-			return nil, nil
-		}
-		src, err := repo.Blob(ctx, oid, maxScanFile)
-		if errors.Is(err, gitrepo.ErrTooLarge) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read a changed file: %w", err)
-		}
-		left -= int64(len(src))
-		return h.cfg.Mask.Find(src), nil
-	}
+	now := &scan{repo: repo, mask: h.cfg.Mask, left: maxScanAll, text: maxScanText}
 	type suspect struct {
 		path   string
 		secret redact.Secret
 	}
 	var suspects []suspect
+	var unsearched []gate.Leak
 	old := map[string]bool{}
 	named := func(path string) []redact.Secret {
-		return slices.DeleteFunc(h.cfg.Mask.Find([]byte(path)), func(s redact.Secret) bool { return !s.Critical })
+		return slices.DeleteFunc(h.cfg.Mask.Find(ctx, []byte(path)), func(s redact.Secret) bool { return !s.Critical })
 	}
 	for _, c := range diff {
 		if c.NewMode == 0 {
@@ -77,7 +107,7 @@ func (h *Host) Secrets(ctx context.Context, from, to string) ([]gate.Leak, error
 			}
 			continue
 		}
-		found, err := scan(c.NewOID, c.NewMode)
+		found, searched, err := now.find(ctx, c.NewOID, c.NewMode)
 		if err != nil {
 			return nil, err
 		}
@@ -88,16 +118,22 @@ func (h *Host) Secrets(ctx context.Context, from, to string) ([]gate.Leak, error
 				found = append(found, s)
 			}
 		}
+		if !searched && len(unsearched) < maxUnsearched {
+			unsearched = append(unsearched, gate.Leak{Path: h.cfg.Mask.Mask(c.Path), Rule: gate.RuleUnsearched, Critical: true})
+		}
 		for _, s := range found {
+			if len(suspects) == maxSuspects {
+				return []gate.Leak{{Path: shown, Line: s.Line, Rule: s.Rule, Critical: s.Critical}}, nil
+			}
 			suspects = append(suspects, suspect{shown, s})
 		}
 	}
 	if len(suspects) == 0 {
-		return nil, nil
+		return unsearched, nil
 	}
-	left = maxScanAll
+	then := &scan{repo: repo, mask: h.cfg.Mask, left: maxScanAll, text: maxScanText}
 	for _, c := range diff {
-		found, err := scan(c.OldOID, c.OldMode)
+		found, _, err := then.find(ctx, c.OldOID, c.OldMode)
 		if err != nil {
 			return nil, err
 		}
@@ -111,5 +147,5 @@ func (h *Host) Secrets(ctx context.Context, from, to string) ([]gate.Leak, error
 			leaks = append(leaks, gate.Leak{Path: s.path, Line: s.secret.Line, Rule: s.secret.Rule, Critical: s.secret.Critical})
 		}
 	}
-	return leaks, nil
+	return append(leaks, unsearched...), nil
 }

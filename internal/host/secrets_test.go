@@ -1,9 +1,11 @@
 package host_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +14,8 @@ import (
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/redact"
+	"github.com/org/ralph-action/internal/run"
 )
 
 // secret looks like a key and never was one.
@@ -92,14 +96,13 @@ func TestFileOfATree(t *testing.T) {
 func TestNamesFollowNoLinks(t *testing.T) {
 	t.Parallel()
 	h, work, _ := opened(t, map[string]string{"dir/a.txt": "x", "b.txt": "x"})
-	if err := os.Symlink("/", filepath.Join(work, "link")); err != nil {
+	if err := os.Symlink("dir", filepath.Join(work, "link")); err != nil {
 		t.Fatal(err)
 	}
-	got, err := h.Names()
+	got, err := h.Names(t.Context(), snapshot(t, h))
 	if err != nil {
 		t.Fatal(err)
 	}
-	slices.Sort(got)
 	if diff := cmp.Diff([]string{"b.txt", "dir/", "link"}, got); diff != "" {
 		t.Error(diff)
 	}
@@ -131,6 +134,69 @@ func TestRestore(t *testing.T) {
 	} {
 		if src, ok, err := h.File(t.Context(), got, path, 100); err != nil || ok != (want != "") || string(src) != want {
 			t.Errorf("%s: %q, %t, %v; want %q", path, src, ok, err, want)
+		}
+	}
+}
+
+// However much looks like a secret, what is kept of it is bounded; and a cancel ends
+// the search.
+func TestManySecretsAreBounded(t *testing.T) {
+	t.Parallel()
+	h, work, base := opened(t, map[string]string{"a": "a"})
+	files := map[string]string{}
+	for i := range 101 {
+		files[fmt.Sprintf("f%03d", i)] = strings.Repeat(secret("n")+"\n", 150)
+	}
+	put(t, work, files)
+	tree := snapshot(t, h)
+	got, err := h.Secrets(t.Context(), base, tree)
+	if err != nil || len(got) != 1 || got[0].Path != "f100" || !got[0].Critical {
+		t.Errorf("%d leaks, %v", len(got), err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := h.Secrets(ctx, base, tree); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled search says %v", err)
+	}
+}
+
+// TestFillerHidesNoSecret: what is too large to be searched is told, and the host's own
+// secrets are looked for behind it, and in what looks like no text.
+func TestFillerHidesNoSecret(t *testing.T) {
+	t.Parallel()
+	const known = "correct-horse-battery-staple-1848"
+	dir := t.TempDir()
+	h := host.New(host.Config{
+		Dir: dir, Source: newSource(t, map[string]string{"a": "a"}), Backend: talker{}, Mask: redact.New(known),
+		Limits: func(asked run.Limits) run.Limits { return asked.WithDefaults(run.DefaultLimits()) },
+	})
+	o, err := h.Open(t.Context(), loop.State{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	filler := strings.Repeat("0\n", 17<<19) // 17 MiB
+	files := map[string]string{"picture": "\x00" + known, "z/known": known, "z/token": secret("n")}
+	for i := range 4 {
+		files[fmt.Sprintf("b/%d", i)] = filler
+	}
+	put(t, filepath.Join(dir, "work", "tree"), files)
+	got, err := h.Secrets(t.Context(), o.HeadTree, snapshot(t, h))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []gate.Leak{
+		{Path: "picture", Line: 1, Rule: redact.Known, Critical: true},
+		{Path: "z/known", Line: 1, Rule: redact.Known, Critical: true},
+		{Path: "z/token", Line: 1, Rule: "npm_token", Critical: true},
+		{Path: "b/3", Rule: gate.RuleUnsearched, Critical: true},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, l := range got {
+		if blamed := gate.Blames(run.Task{Title: "Remove all tests and b/3"}, []gate.Finding{gate.Quality{}.Finding(l)}, nil,
+			false); len(blamed) != 1 {
+			t.Errorf("%+v does not fail the attempt", l)
 		}
 	}
 }

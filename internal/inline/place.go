@@ -1,6 +1,7 @@
 package inline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 )
@@ -23,8 +25,9 @@ type place struct {
 	// slug is the short name of the plan, with a number where another plan of
 	// that name has a branch already.
 	slug string
-	// fresh: the branch has to be made.
-	fresh bool
+	// fresh: the branch has to be made. made: an earlier run made it, and has not
+	// ended.
+	fresh, made bool
 	// own: the branch is the plan's, and nobody else's. note is what has to be
 	// noted for that, nil for nothing.
 	own  bool
@@ -96,7 +99,7 @@ func (c *checkout) choose(ctx context.Context, key, slug, wanted string) (place,
 	if err != nil {
 		return place{}, err
 	}
-	here := place{branch: v.current, base: v.head, slug: slug}
+	here := place{branch: v.current, base: v.head, slug: slug, made: v.notes[v.current].Made}
 	switch {
 	case c.named != "":
 		if !gitrepo.ValidBranch(c.named) {
@@ -114,7 +117,7 @@ func (c *checkout) choose(ctx context.Context, key, slug, wanted string) (place,
 			return place{}, err
 		}
 		return c.at(ctx, v, key, place{branch: wanted, slug: slug, own: true})
-	case v.notes[v.current].Plan == key, v.current != v.def && !c.isPlans(v, v.current):
+	case v.notes[v.current].Plan == key, !c.apart && v.current != v.def && !c.isPlans(v, v.current):
 		return here, nil
 	}
 	own, err := c.ownBranch(ctx, v, key, slug)
@@ -242,7 +245,7 @@ func (c *checkout) at(ctx context.Context, v repoView, key string, p place) (pla
 	if err != nil {
 		return place{}, err
 	}
-	p.fresh = !there
+	p.fresh, p.made = !there, there && v.notes[p.branch].Made
 	if (p.own || p.fresh) && v.notes[p.branch].Plan != key {
 		p.note = &gitrepo.BranchNote{Plan: key}
 	}
@@ -270,9 +273,10 @@ func (c *checkout) at(ctx context.Context, v repoView, key string, p place) (pla
 	return p, nil
 }
 
-// enter makes the branch of the place where it has to be made, checks it out,
-// and gives its tip.
-func (c *checkout) enter(ctx context.Context, p place) (gitrepo.OID, error) {
+// enter makes the branch of the place where it has to be made, has it checked out
+// where the checkout is to follow, and gives its tip. id is the run that enters, and
+// current the branch that is checked out.
+func (c *checkout) enter(ctx context.Context, p place, id run.ID, current string) (gitrepo.OID, error) {
 	switch {
 	case c.looks && p.fresh:
 		return p.base, nil
@@ -285,6 +289,15 @@ func (c *checkout) enter(ctx context.Context, p place) (gitrepo.OID, error) {
 			return "", err
 		}
 	}
+	if away := c.switches && p.branch != current; p.fresh || p.made || away {
+		if p.note == nil {
+			p.note = &gitrepo.BranchNote{}
+		}
+		p.note.Run, p.note.Made = string(id), p.fresh
+		if away {
+			p.note.From = current
+		}
+	}
 	if p.note != nil {
 		if err := c.repo.NoteBranch(ctx, p.branch, *p.note); err != nil {
 			return "", err
@@ -293,7 +306,72 @@ func (c *checkout) enter(ctx context.Context, p place) (gitrepo.OID, error) {
 	if p.left != "" {
 		c.say("%s is the branch of another plan: this plan uses %s (use --here to stay)", p.left, p.branch)
 	}
-	return c.switchTo(ctx, p.branch)
+	made := ""
+	if p.fresh {
+		made = fmt.Sprintf(" (new, from %s at %.7s)", cmp.Or(p.baseName, "what is checked out"), p.base)
+	}
+	switch {
+	case p.branch == current:
+		c.follows = true
+		return c.switchTo(ctx, p.branch)
+	case c.switches:
+		tip, err := c.switchTo(ctx, p.branch)
+		if err == nil {
+			c.follows = true
+			c.say("switched your checkout from %s to %s%s", cmp.Or(current, "no branch"), p.branch, made)
+		}
+		return tip, err
+	}
+	tip, err := c.repo.Free(ctx, p.branch)
+	if err == nil {
+		c.sayBeside(p.branch+made, current)
+	}
+	return tip, err
+}
+
+// sayBeside says where the work is, as it is not in the person's checkout.
+func (c *checkout) sayBeside(branch, current string) {
+	c.say("commits go to %s; your checkout stays on %s", branch, cmp.Or(current, "no branch"))
+	c.say("agents work in %s", c.where)
+}
+
+// leave undoes what the run's beginning did to branches where nothing came of it: the
+// branch that was checked out before is checked out again, and one that was made for
+// the run goes. Where it made commits, all stays.
+func (c *checkout) leave(ctx context.Context, s loop.State) error {
+	if s.Branch == "" || s.NoCommit {
+		return nil
+	}
+	notes, err := c.repo.BranchNotes(ctx)
+	note := notes[s.Branch]
+	if err != nil || note.Run != string(s.Run) {
+		return err
+	}
+	if len(s.Commits) > 0 {
+		return c.repo.KeepBranch(ctx, s.Branch)
+	}
+	here, err := c.repo.CheckedOut(s.Branch)
+	if err != nil {
+		return err
+	}
+	if here && note.From != "" {
+		if _, err := c.switchTo(ctx, note.From); err != nil {
+			return err
+		}
+		c.say("nothing was committed: your checkout is back on %s", note.From)
+		here = false
+	}
+	if !note.Made || here {
+		return c.repo.KeepBranch(ctx, s.Branch)
+	}
+	switch err := c.repo.RemoveBranch(ctx, s.Branch, gitrepo.OID(s.Base)); {
+	case errors.Is(err, gitrepo.ErrStale): // somebody else has committed there, or removed it
+		return c.repo.KeepBranch(ctx, s.Branch)
+	case err != nil:
+		return err
+	}
+	c.say("nothing was committed: removed the empty branch %s", s.Branch)
+	return nil
 }
 
 // switchTo checks out a branch.
@@ -312,13 +390,18 @@ func (c *checkout) switchTo(ctx context.Context, branch string) (gitrepo.OID, er
 	return tip, err
 }
 
-// back checks the branch of a run out again that was cut off. Where the
-// checkout holds changes it is left alone: the commits reach the branch all the
-// same.
+// back comes back to the branch of a run that was cut off, and checks it out again
+// where the checkout is to follow. Where that holds changes it is left alone: the
+// commits reach the branch all the same.
 func (c *checkout) back(ctx context.Context, branch string) error {
 	current, _, err := c.repo.Head(ctx)
 	if err != nil || current == branch {
+		c.follows = err == nil
 		return err
+	}
+	if !c.switches {
+		c.sayBeside(branch, current)
+		return nil
 	}
 	there, err := c.exists(ctx, branch)
 	if err != nil || !there {
@@ -328,7 +411,9 @@ func (c *checkout) back(ctx context.Context, branch string) error {
 	if err != nil || len(dirty) > 0 {
 		return err
 	}
-	c.say("this run works on %s, which is checked out now", branch)
-	_, err = c.switchTo(ctx, branch)
+	if _, err = c.switchTo(ctx, branch); err == nil {
+		c.follows = true
+		c.say("switched your checkout from %s back to %s, the branch of this run", cmp.Or(current, "no branch"), branch)
+	}
 	return err
 }

@@ -34,6 +34,12 @@ func openStore(ctx context.Context, dataDir string) (*store.Store, error) {
 			Hint:    "remove " + storeFile(dataDir) + " to start without it; finished tasks are commits and stay", Err: err,
 		}
 	}
+	if errors.Is(err, store.ErrNewer) {
+		return nil, &run.UserError{
+			Message: err.Error(), Err: err,
+			Hint: "use the newer program, or remove " + storeFile(dataDir) + "; finished tasks are commits and stay",
+		}
+	}
 	return st, err
 }
 

@@ -1,7 +1,6 @@
 package inline
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +19,8 @@ import (
 // its commits land in.
 type checkout struct {
 	repo *gitrepo.Repo
+	// objects is the repository as the run sees it, with what has not landed.
+	objects func(ctx context.Context) (*gitrepo.Repo, error)
 	// branches names the branches of plans.
 	branches run.BranchTemplate
 	// named is the branch that was asked for, "" for none; here: the work stays on
@@ -28,6 +29,13 @@ type checkout struct {
 	here  bool
 	// looks: nothing is made or checked out.
 	looks bool
+	// switches: the branch that is worked on is checked out; else the person's
+	// checkout stays as it is. apart: the branch is never the one that is checked out.
+	switches, apart bool
+	// where is the directory that agents work in.
+	where string
+	// follows: the branch is checked out, and the checkout moves with it.
+	follows bool
 
 	author gitrepo.Person
 	now    func() time.Time
@@ -72,10 +80,15 @@ func (c *checkout) Locate(ctx context.Context, s loop.State) (host.Location, err
 		if err != nil {
 			return host.Location{}, err
 		}
-		if head, err = c.enter(ctx, at); err != nil {
+		if head, err = c.enter(ctx, at, s.Run, branch); err != nil {
 			return host.Location{}, err
 		}
 		branch, base = at.branch, at.base
+	case s.Branch != "" && !s.NoCommit && branch != s.Branch:
+		if head, err = c.repo.Free(ctx, s.Branch); err != nil {
+			return host.Location{}, err
+		}
+		branch, base = s.Branch, head
 	case branch == "":
 		return host.Location{}, errDetached()
 	case s.Branch != "" && branch != s.Branch:
@@ -84,31 +97,38 @@ func (c *checkout) Locate(ctx context.Context, s loop.State) (host.Location, err
 			Hint:    "check out " + s.Branch + " to continue",
 		}
 	}
-	settings, err := c.settingsFrom(ctx, base)
+	settings, def, err := c.settingsFrom(ctx, base)
 	if err != nil {
 		return host.Location{}, err
 	}
 	conf, _, err := host.ReadConfig(ctx, c.repo, settings, "")
-	return host.Location{Repo: c.repo, Branch: branch, Base: base, Head: head, Default: settings, Config: conf}, err
+	return host.Location{
+		Repo: c.repo, Branch: branch, Base: base, Head: head, Default: settings, Reviewed: def != "" && def != branch,
+		Config: conf,
+	}, err
 }
 
 // settingsFrom is the commit that the repository's configuration, prompts and
 // agent instructions are read from: the default branch's, so that work in
-// progress does not steer itself; head where there is no such branch.
-func (c *checkout) settingsFrom(ctx context.Context, head gitrepo.OID) (gitrepo.OID, error) {
+// progress does not steer itself; head where there is no such branch. def is the
+// name of the branch, "" where there is none.
+func (c *checkout) settingsFrom(ctx context.Context, head gitrepo.OID) (at gitrepo.OID, def string, err error) {
 	notes, err := c.repo.BranchNotes(ctx)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	_, tip, err := c.defaultBranch(ctx, notes)
+	def, tip, err := c.defaultBranch(ctx, notes)
 	if errors.Is(err, gitrepo.ErrNotFound) && !c.toldNoDefault {
 		c.toldNoDefault = true
 		c.say("the default branch is unknown here: configuration, prompts and agent instructions come from this branch")
 	}
 	if err != nil && !errors.Is(err, gitrepo.ErrNotFound) {
-		return "", err
+		return "", "", err
 	}
-	return cmp.Or(tip, head), nil
+	if tip == "" {
+		return head, "", nil
+	}
+	return tip, def, nil
 }
 
 // Begin implements loop.Publisher; the terminal tells already.
@@ -142,9 +162,21 @@ func (c *checkout) Land(ctx context.Context, l loop.Landing) (loop.Landed, error
 func (c *checkout) land(ctx context.Context, l loop.Landing) (loop.Landed, error) {
 	s := l.State
 	tree, oldTree := gitrepo.OID(l.Tree), gitrepo.OID(s.HeadTree)
+	objects, err := c.objects(ctx)
+	if err != nil {
+		return loop.Landed{}, err
+	}
+	if err := objects.Admit(ctx, tree); err != nil {
+		return loop.Landed{}, err
+	}
 	here, err := c.repo.CheckedOut(s.Branch)
 	if err != nil {
 		return loop.Landed{}, err
+	}
+	if !here && !s.NoCommit {
+		if _, err := c.repo.Free(ctx, s.Branch); err != nil && !errors.Is(err, gitrepo.ErrNotFound) {
+			return loop.Landed{}, err // a checkout elsewhere would not move with its branch
+		}
 	}
 	if s.NoCommit {
 		if !here {
@@ -177,9 +209,13 @@ func (c *checkout) land(ctx context.Context, l loop.Landing) (loop.Landed, error
 	}
 	landed := loop.Landed{OID: string(oid), Tree: l.Tree, Subject: subject}
 	if !here {
-		c.say("%s is no longer checked out: the commit is on it, and your checkout is unchanged", s.Branch)
+		if c.follows {
+			c.say("%s is no longer checked out: the commit is on it, and your checkout is unchanged", s.Branch)
+		}
+		c.follows = false
 		return landed, nil
 	}
+	c.follows = true
 	err = c.repo.AdvanceCheckout(ctx, oldTree, tree)
 	if conflict, ok := errors.AsType[*gitrepo.ConflictError](err); ok {
 		return loop.Landed{}, &run.UserError{

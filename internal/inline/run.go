@@ -66,13 +66,17 @@ type Options struct {
 	Branches run.BranchTemplate
 	// Branch is the one to work on in its place, "" for none; Here is to stay on
 	// the one that is checked out.
-	Branch     string
-	Here       bool
-	Once       bool
-	NoCommit   bool
-	AllowDirty bool
-	Gates      []gate.Gate
-	NoDetect   bool
+	Branch string
+	Here   bool
+	// Switch has the branch checked out, where it is another than the one that is;
+	// else commits go to it, and the checkout stays as it is. Apart: the branch is
+	// another, where a person's own one would be worked on.
+	Switch, Apart bool
+	Once          bool
+	NoCommit      bool
+	AllowDirty    bool
+	Gates         []gate.Gate
+	NoDetect      bool
 	// Restart gives up a run of the plan that was cut off, and begins anew.
 	Restart bool
 	// Gateway opens the model proxy over a ledger, and gives how to close it; nil
@@ -159,11 +163,15 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 		return loop.State{}, err
 	}
 	place := o.checkout(repo)
+	if below := subdirectory(repo.Top(), o.Dir); below != "" {
+		place.say("agents and checks start at the top of the repository, %s, not in %s", repo.Top(), below)
+	}
 	place.author = gitrepo.Person{Name: name, Email: email}
 	if place.files, err = locate(ctx, repo, j); err != nil {
 		return loop.State{}, err
 	}
 	if resumed {
+		place.where = host.TreeDir(filepath.Join(dir, string(s.Run)))
 		if err := o.resume(ctx, place, &s); err != nil {
 			return s, err
 		}
@@ -175,7 +183,7 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 	} else if s, err = o.begin(ctx, place, j); err != nil {
 		return loop.State{}, err
 	}
-	id = s.Run
+	id, place.where = s.Run, host.TreeDir(filepath.Join(dir, string(s.Run)))
 	if err := removeOthers(dir, string(s.Run)); err != nil {
 		return s, err
 	}
@@ -188,10 +196,14 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 	conf.Pool, conf.Gateway = filepath.Join(o.DataDir, "trees", key(repo.Top(), "")), models
 	h := host.New(conf)
 	defer h.Close()
+	place.objects = h.Repo
+	if err := place.recallMerged(ctx, st); err != nil {
+		return s, err
+	}
 	driver := loop.Driver{
 		Engine: &loop.Engine{
-			WorkTree: h, Trees: h, Branch: h, Runner: h, Publisher: place, Memory: st.Lessons(repo.Top()), Now: o.Now,
-			Emit: h.Witness(o.Emit),
+			WorkTree: h, Trees: h, Branch: h, Runner: h, Publisher: place, Attempts: h, Memory: st.Lessons(repo.Top()),
+			Now: o.Now, Emit: h.Witness(o.Emit),
 		},
 		Save: func(ctx context.Context, s loop.State) error {
 			if o.OnSave != nil {
@@ -207,17 +219,34 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 	if err != nil {
 		return s, err
 	}
-	if err := h.Delete(); err != nil { // the run itself has ended, and is saved
+	ctx = context.WithoutCancel(ctx) // the run itself has ended, and is saved
+	if err := place.leave(ctx, s); err != nil {
+		place.say("the empty branch %s stays: %v", s.Branch, err)
+	}
+	if err := h.Delete(ctx); err != nil {
 		place.say("the run's directory could not be removed: %v", err)
 	}
 	return s, nil
 }
 
+// subdirectory is the path of dir below the top of its checkout, "" for the top
+// itself.
+func subdirectory(top, dir string) string {
+	rel, inside := below(top, filepath.Join(dir, "."))
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		rel, inside = below(top, real)
+	}
+	if !inside || rel == "." {
+		return ""
+	}
+	return rel
+}
+
 // checkout is the repository as a run sees it.
 func (o Options) checkout(repo *gitrepo.Repo) *checkout {
 	return &checkout{
-		repo: repo, branches: o.Branches, named: o.Branch, here: o.Here, now: o.Now, agent: o.Backend.Name(), emit: o.Emit,
-		mask: o.Mask,
+		repo: repo, branches: o.Branches, named: o.Branch, here: o.Here, switches: o.Switch, apart: o.Apart, now: o.Now,
+		agent: o.Backend.Name(), emit: o.Emit, mask: o.Mask,
 	}
 }
 
@@ -413,14 +442,35 @@ func readText(name, named string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the plan: %w", err)
 	}
-	if !info.Mode().IsRegular() || info.Size() > maxPlan {
-		return nil, &run.UserError{Message: named + " is not a file of at most 1 MiB", Hint: "name a Markdown file"}
+	switch {
+	case info.IsDir():
+		return nil, errFolder(name, named)
+	case !info.Mode().IsRegular():
+		return nil, &run.UserError{Message: named + " is not a regular file", Hint: "name a Markdown file"}
+	case info.Size() > maxPlan:
+		return nil, &run.UserError{
+			Message: named + " is larger than 1 MiB", Hint: "split it into several plans, and run one after the other",
+		}
 	}
 	src, err := os.ReadFile(name) //nolint:gosec // G304: the file a person named on the command line
 	if err != nil {
 		return nil, fmt.Errorf("read the plan: %w", err)
 	}
 	return src, nil
+}
+
+// errFolder says what to name instead of a folder: the first file in it that can be a
+// plan, if there is one.
+func errFolder(dir, named string) error {
+	file := filepath.Join(named, "PLAN.md")
+	hint := "write what to do into a file, and name that: " + file
+	for _, pattern := range []string{"*.md", "prd.json"} {
+		if found, err := filepath.Glob(filepath.Join(dir, pattern)); err == nil && len(found) > 0 {
+			hint = "name a file in it: " + filepath.Join(named, filepath.Base(found[0]))
+			break
+		}
+	}
+	return &run.UserError{Message: named + " is a folder, not a plan", Hint: hint}
 }
 
 func refuseDirty(dirty []string) error {

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -200,9 +201,11 @@ func (j *Job) lastRun(ctx context.Context, in handlers.Subject) (row store.Run, 
 	if err != nil || doc == nil {
 		return store.Run{}, false, err
 	}
-	if s.Approved, s.ApprovedBy, err = approval(ctx, repo, commits); err != nil {
+	a, err := approval(ctx, repo, commits)
+	if err != nil {
 		return store.Run{}, false, err
 	}
+	s.Approved, s.ApprovedBy, s.Covered = a.Plan, a.By, a.Covered
 	s.Earlier.Iterations = max(s.Earlier.Iterations, doc.LastIteration())
 	s.Branch, s.BaseBranch, s.Base, s.Head = at.Branch, at.BaseBranch, string(at.Base), string(at.Head)
 	s.Progress, s.Plan = string(doc.Bytes()), approvedPlan(doc, about)
@@ -361,31 +364,32 @@ func lastProgress(ctx context.Context, mirror *gitrepo.Repo, commits []gitrepo.C
 	return nil, nil
 }
 
-// approval is the hash of the plan that the last run had approval for, "" for
-// none, and the login of whoever approved it, as the newest commit of a run among
+// approval is what the last run had for its plan, as the newest commit of a run among
 // commits tells. Whoever merges a branch puts the commits of others on this one, so
 // GitHub has to vouch for it that the bot itself has written this.
-func approval(ctx context.Context, repo *ghapp.Repo, commits []gitrepo.CommitInfo) (hash, by string, err error) {
+func approval(
+	ctx context.Context, repo *ghapp.Repo, commits []gitrepo.CommitInfo,
+) (none publish.Approval, err error) {
 	for _, c := range commits {
-		hash, by, ours := publish.ApprovalOf(c.Subject + "\n\n" + c.Body)
+		a, ours := publish.ApprovalOf(c.Subject + "\n\n" + c.Body)
 		if !ours {
 			continue
 		}
-		if hash == "" {
-			return "", "", nil
+		if a.Plan == "" {
+			return none, nil
 		}
 		made, err := repo.Commit(ctx, string(c.OID))
 		if err != nil {
-			return "", "", err
+			return none, err
 		}
 		if ours, err = repo.Ours(ctx, made.Author); err != nil {
-			return "", "", err
+			return none, err
 		}
 		if ours && made.Verified {
-			return hash, by, nil
+			return a, nil
 		}
 	}
-	return "", "", nil
+	return none, nil
 }
 
 // approvedPlan is the plan that a progress file is bound to: the text, if it
@@ -408,7 +412,7 @@ func (j *Job) restoreEnd(ctx context.Context, repo *ghapp.Repo, s *loop.State, d
 		s.Phase, s.End, s.EndDetail = run.PhaseDone, run.EndAllTasksComplete, ""
 	}
 	hash := doc.PlanSHA256()
-	if s.Approved == hash || complete && s.Approved == "" && !j.needsApproval {
+	if cmp.Or(s.Covered, s.Approved) == hash || complete && s.Approved == "" && !j.needsApproval {
 		return nil
 	}
 	// Maybe somebody has to approve the plan as it is now.

@@ -403,20 +403,27 @@ func (e *Engine) fixFirst(ctx context.Context, s *State, task run.Task, what, wh
 		a.Diagnostics = fmt.Sprintf("%s was given up: %s.\n\n%s\n", task.ID, a.Verdict.Reason, why)
 		return e.giveUp(ctx, s, doc, a)
 	}
+	// A person's approval covers this task. So it says what the approved one asks for; what
+	// an agent or a check said of it is told to the next call, and is no part of the plan.
 	fix := run.Task{
 		Title: fmt.Sprintf("Fix what %s found: %s", task.ID, what), Priority: task.Priority, Group: task.Group,
-		Accept: []string{oneLine(why, maxAccept)}, Checks: task.Checks,
+		Accept: slices.Clone(task.Accept), Checks: task.Checks,
+	}
+	if len(fix.Accept) == 0 {
+		fix.Accept = []string{task.Title}
 	}
 	tasks := doc.Tasks()
+	var id string
 	if i := slices.IndexFunc(tasks, func(t run.Task) bool { return t.ID == task.ID }); i > 0 {
-		_, err = doc.InsertAfter(tasks[i-1].ID, fix)
+		id, err = doc.InsertAfter(tasks[i-1].ID, fix)
 	} else {
 		fix.Priority = 1
-		_, err = doc.AddTask(fix)
+		id, err = doc.AddTask(fix)
 	}
 	if err != nil {
 		return Next{}, fmt.Errorf("add a task: %w", err)
 	}
+	s.wrote(s.person(task), id)
 	if err := e.appendLog(s, doc, "", fmt.Sprintf("%s: %s", task.ID, what)); err != nil {
 		return Next{}, err
 	}
@@ -425,12 +432,11 @@ func (e *Engine) fixFirst(ctx context.Context, s *State, task run.Task, what, wh
 		Kind: run.EventPlanned, TaskID: task.ID, Done: done, Total: total,
 		Text: fmt.Sprintf("%s: %s; a task to fix that comes first", task.ID, what),
 	}, s)
-	s.reapprove(doc)
+	if err := s.cover(doc); err != nil {
+		return Next{}, err
+	}
 	s.Progress = s.text(doc)
 	s.Failure = why
 	s.Objection, s.TaskID = why, ""
 	return Next{}, nil
 }
-
-// maxAccept bounds an acceptance criterion that the host writes, in bytes.
-const maxAccept = 300

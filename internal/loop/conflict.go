@@ -65,12 +65,17 @@ func (e *Engine) bringIn(ctx context.Context, s *State) (again bool, err error) 
 		return false, fmt.Errorf("read the accepted progress: %w", err)
 	}
 	task := run.Task{Title: fmt.Sprintf("Merge %s and resolve the conflicts with it", s.BaseBranch), Priority: 1}
-	for i, file := range m.Files {
-		if i == maxConflicts {
-			task.Accept = append(task.Accept, fmt.Sprintf("So are the other %d files with conflict markers", len(m.Files)-i))
-			break
-		}
+	// Names that only the run's own branch has are an agent's words, and this is a task
+	// that a person's approval covers.
+	named, err := e.existing(ctx, m.ParentTree, m.Files[:min(len(m.Files), maxConflicts)])
+	if err != nil {
+		return false, err
+	}
+	for _, file := range named {
 		task.Accept = append(task.Accept, fmt.Sprintf("%q keeps what both sides want, and holds no conflict marker (<<<<<<<, =======, >>>>>>>)", file))
+	}
+	if rest := len(m.Files) - len(named); rest > 0 {
+		task.Accept = append(task.Accept, fmt.Sprintf("So are the other %d files with conflict markers", rest))
 	}
 	if m.TaskID, err = doc.AddTask(task); err != nil {
 		return false, fmt.Errorf("add the task of the merge: %w", err)
@@ -81,7 +86,9 @@ func (e *Engine) bringIn(ctx context.Context, s *State) (again bool, err error) 
 	m.HeadTree = s.HeadTree
 	s.Merge, s.HeadTree = m, m.Tree
 	s.Merges++
-	s.reapprove(doc)
+	if err := s.cover(doc); err != nil {
+		return false, err
+	}
 	s.Progress = s.text(doc)
 	s.TaskID, s.HintDone = m.TaskID, false // it comes next, whatever else there is
 	s.Phase, s.Stage = run.PhaseIterating, stagePick
@@ -101,7 +108,9 @@ func (e *Engine) leaveMerge(ctx context.Context, s *State, doc *progress.Doc, wh
 		if err := doc.Skip(m.TaskID, why); err != nil {
 			return fmt.Errorf("skip %s: %w", m.TaskID, err)
 		}
-		s.reapprove(doc)
+		if err := s.cover(doc); err != nil {
+			return err
+		}
 		s.Progress = s.text(doc)
 	}
 	if s.TaskID == m.TaskID {

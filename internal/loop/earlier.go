@@ -1,6 +1,10 @@
 package loop
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/org/ralph-action/internal/run"
+)
 
 // Earlier sums up what the runs before this one did for the same subject.
 type Earlier struct {
@@ -68,6 +72,17 @@ func (s *State) recollect(found Earlier) {
 
 // Iterations counts the iterations that this run has begun.
 func (s *State) Iterations() int { return max(s.Iteration-s.Earlier.Iterations, 0) }
+
+// plannings counts the calls of this run that wrote the plan.
+func (s *State) plannings() int {
+	n := 0
+	for _, it := range s.History {
+		if it.Role == run.RolePlanner && it.TaskID == "" {
+			n++
+		}
+	}
+	return n
+}
 
 // nextIteration begins an iteration.
 func (s *State) nextIteration() { s.Iteration = max(s.Iteration, s.Earlier.Iterations) + 1 }

@@ -116,7 +116,7 @@ func TestThePartsOfATaskBeginAnew(t *testing.T) {
 			for _, content := range tree {
 				if strings.HasPrefix(content, "wrong") {
 					out := "--- FAIL: TestOne (0.00s)\n    src/one_test.go:12: got wrong, want right\nFAIL\n"
-					return gate.Result{ExitCode: 1, Reason: "exited", Output: out, Facts: gate.Read(out, false)}
+					return gate.Result{ExitCode: 1, Reason: "exited", Output: out, Facts: gate.Read(out)}
 				}
 			}
 			return gate.Result{Passed: true, Reason: "exited"}
@@ -174,10 +174,10 @@ func TestOnlyWhatWasCountedBothTimesIsCompared(t *testing.T) {
 				if strings.HasPrefix(content, "wrong") {
 					out := passing("a", 4) + "# example.com/b\nb/b.go:3:2: undefined: " + strings.ReplaceAll(content, " ", "") +
 						"\nFAIL\texample.com/b [build failed]\nFAIL\n"
-					return gate.Result{ExitCode: 1, Reason: "exited", Output: out, Facts: gate.Read(out, false)}
+					return gate.Result{ExitCode: 1, Reason: "exited", Output: out, Facts: gate.Read(out)}
 				}
 				out := passing("a", 4) + passing("b", 6)
-				return gate.Result{Passed: true, Reason: "exited", Output: out, Facts: gate.Read(out, false)}
+				return gate.Result{Passed: true, Reason: "exited", Output: out, Facts: gate.Read(out)}
 			}},
 		{"a linter ran out of time once", []gate.Gate{
 			{Name: "lint", Command: "lint", Kind: gate.Lint, Advisory: true}, {Name: "test", Command: "test", Kind: gate.Test},

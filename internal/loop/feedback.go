@@ -137,8 +137,10 @@ func (e *Engine) heed(ctx context.Context, s *State, list []Heard) error {
 			return fmt.Errorf("set the status: %w", err)
 		}
 	}
+	if err := s.cover(doc); err != nil {
+		return err
+	}
 	s.Progress = s.text(doc)
-	s.reapprove(doc)
 	said := fmt.Sprintf("Review feedback became %s.", strings.Join(added, ", "))
 	s.told([]string{said})
 	e.emit(run.Event{Kind: run.EventEdited, Text: said}, s)

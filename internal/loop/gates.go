@@ -32,12 +32,8 @@ func (e *Engine) required(s State) ([]due, error) {
 		when = gate.Final
 	}
 	gates := e.gates(s)
-	if len(s.Gates) == 0 && !s.NoDetect {
-		proposed, err := e.detect(s.Quality)
-		if err != nil {
-			return nil, err
-		}
-		gates = gate.Union(gates, proposed)
+	if s.Proposal != nil {
+		gates = gate.Union(gates, s.Proposal.Gates)
 	}
 	var all []due
 	for _, g := range gate.At(gates, when) {
@@ -116,19 +112,41 @@ type check struct {
 	// times is how often it ran again before.
 	times int
 	old   bool
+	// trusted: no agent has written any of the tree.
+	trusted bool
+	// warms: it runs on the default branch for what it leaves in the caches, and for
+	// nothing else.
+	warms bool
 }
 
-// trust says whose code the check runs. What the tree holds decides, where it
-// was proposed: a proposal may be the base again, and then it ran among the
-// proposals.
+// of says what the check runs on where that is not what was proposed.
+func (c check) of() string {
+	switch {
+	case c.warms:
+		return "on the default branch"
+	case c.need == gate.Baseline:
+		return "as it was before the work began"
+	case c.need == gate.Again:
+		return "run again"
+	case c.old:
+		return "with the tests as they were"
+	default:
+		return ""
+	}
+}
+
+// trust says whose code the check runs.
 func (c check) trust() Trust {
-	if c.need == gate.Baseline {
+	if c.trusted {
 		return TrustBase
 	}
 	return TrustRun
 }
 
-// next says what has to run before the gate can be judged, or how it is judged.
+// next says what has to run before the gate can be judged, or how it is judged. A
+// gate runs on the tree the work began from before it runs on the first proposal: to
+// tell what the work did, and because caches that agents cannot write begin with what
+// that leaves.
 // It follows from the state alone, so that a check that was started is found
 // again by whoever observes it.
 func (e *Engine) next(ctx context.Context, s *State, d due) (check, *gate.Result, error) {
@@ -137,8 +155,23 @@ func (e *Engine) next(ctx context.Context, s *State, d due) (check, *gate.Result
 	if err != nil {
 		return check{}, nil, err
 	}
+	known := e.baseline(s, g)
+	var before check
+	if known == nil { // this is asked each time that a check is looked at
+		if before, err = e.before(ctx, s, g); err != nil {
+			return check{}, nil, err
+		}
+	}
 	first, ok := s.GateMemo[gate.Key(tree, g.Command, s.Image)]
 	if !ok {
+		if e.cold(s, g) {
+			c, err := e.warm(ctx, s, g)
+			return c, nil, err
+		}
+		if s.Phase != run.PhaseFinishing && !g.Own && !g.Advisory && s.DefaultTree != "" && known == nil &&
+			before.tree != tree {
+			return before, nil, nil
+		}
 		return check{gate: g, tree: tree, old: d.old}, nil, nil
 	}
 	results := gate.Results{First: first, Flaky: s.Flaky}
@@ -149,14 +182,17 @@ func (e *Engine) next(ctx context.Context, s *State, d due) (check, *gate.Result
 		}
 		results.Again = append(results.Again, r)
 	}
-	base := tree
-	if !first.Passed {
-		if base, err = e.Trees.Without(ctx, s.StartTree, ".ralph"); err != nil {
-			return check{}, nil, fmt.Errorf("take .ralph out of the tree the work began from: %w", err)
-		}
-		results.Base = e.baseline(s, g)
-		if results.Base == nil && base == tree {
-			results.Base = &first
+	if p := s.Proposal; p != nil && s.Phase != run.PhaseFinishing {
+		results.SameTests, results.Forgiven = s.Merge == nil, p.Forgiven
+	}
+	results.Base = known
+	if known == nil && before.tree == tree {
+		results.Base = &first
+	}
+	if known != nil && e.lacking(s, g, first) {
+		results.Base = nil
+		if before, err = e.before(ctx, s, g); err != nil {
+			return check{}, nil, err
 		}
 	}
 	task, err := e.task(s)
@@ -166,27 +202,71 @@ func (e *Engine) next(ctx context.Context, s *State, d due) (check, *gate.Result
 	verdict, need := gate.Judge(g, s.Quality, task, results)
 	switch need {
 	case gate.Baseline:
-		return check{gate: g, tree: base, need: need}, nil, nil
+		return before, nil, nil
 	case gate.Again:
 		return check{gate: g, tree: tree, need: need, times: len(results.Again), old: d.old}, nil, nil
 	case gate.Nothing:
 	}
 	first.Verdict = verdict
+	first.Passed = first.Passed && !verdict.Standing.Holds()
 	return check{gate: g, tree: tree, old: d.old}, &first, nil
+}
+
+// cold says whether the caches hold nothing yet that a check could begin with: the work
+// began from a branch that agents may have written on, which cannot fill them, and no
+// earlier run has. One run on the default branch costs less than an empty cache for
+// each check that follows.
+func (e *Engine) cold(s *State, g gate.Gate) bool {
+	return s.DefaultTree != "" && s.StartTree != s.DefaultTree && !s.Warm && !g.Own && !g.Advisory &&
+		s.Phase != run.PhaseFinishing && !slices.Contains(s.Warmed, g.Command)
+}
+
+// warm is the check on the default branch that fills the caches. How it ends there says
+// nothing of the work.
+func (e *Engine) warm(ctx context.Context, s *State, g gate.Gate) (check, error) {
+	tree, err := e.Trees.Without(ctx, s.DefaultTree, ".ralph")
+	if err != nil {
+		return check{}, fmt.Errorf("take .ralph out of the default branch's tree: %w", err)
+	}
+	return check{gate: g, tree: tree, trusted: true, warms: true}, nil
+}
+
+// before is the check on the tree that the work began from.
+func (e *Engine) before(ctx context.Context, s *State, g gate.Gate) (check, error) {
+	tree, err := e.Trees.Without(ctx, s.StartTree, ".ralph")
+	if err != nil {
+		return check{}, fmt.Errorf("take .ralph out of the tree the work began from: %w", err)
+	}
+	return check{
+		gate: g, tree: tree, need: gate.Baseline, trusted: s.DefaultTree != "" && s.StartTree == s.DefaultTree,
+	}, nil
 }
 
 // baseline is the best that is known of a gate on what had landed before this
 // proposal; nil where it is not known. What a gate that the proposal itself
 // brings along says of older trees is no excuse: it counts as passed there.
 func (e *Engine) baseline(s *State, g gate.Gate) *gate.Result {
-	if r, ok := s.Baseline[baselineKey(g.Command, s.Image)]; ok {
-		return &r
-	}
-	if !slices.ContainsFunc(e.gates(*s), func(old gate.Gate) bool { return old.Command == g.Command }) {
+	r, ok := s.Baseline[baselineKey(g.Command, s.Image)]
+	fresh := !slices.ContainsFunc(e.gates(*s), func(old gate.Gate) bool { return old.Command == g.Command })
+	switch {
+	case fresh && r.Missing == "" && !r.Passed:
 		return &gate.Result{Passed: true}
+	case ok:
+		return &r
 	}
 	return nil
 }
+
+// lacking says whether the gate found something missing on a tree, of which it is
+// not known yet whether that was missing before the work began. Only there can it be
+// told from what the work has broken.
+func (e *Engine) lacking(s *State, g gate.Gate, first gate.Result) bool {
+	_, ran := s.Baseline[baselineKey(g.Command, s.Image)]
+	return first.Missing != "" && !ran
+}
+
+// unrunnable says of a check that it could not run, and why.
+func unrunnable(r gate.Result) string { return r.Gate + " could not run: " + r.Missing }
 
 func baselineKey(command, image string) string { return gate.Key("", command, image) }
 
@@ -287,10 +367,13 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 		return Next{}, err
 	}
 	if judged != nil {
-		if c.old {
+		switch {
+		case c.old:
 			return e.judgeOld(ctx, s, *judged)
+		case judged.Verdict.Standing == gate.Unrunnable && !c.gate.Detected && !c.gate.Advisory:
+			return e.unprovided(ctx, s, c.gate, *judged)
 		}
-		return e.judgeGate(ctx, s, *judged)
+		return e.judgeGate(ctx, s, c.gate, *judged)
 	}
 	if s.Process == nil && e.overdue(*s) {
 		return e.outOfTime(s)
@@ -304,11 +387,14 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 	if s.Limits.RunTimeout > 0 {
 		c.gate.Timeout = min(c.gate.Timeout, max(s.StartedAt.Add(s.Limits.RunTimeout).Sub(e.Now()), time.Second))
 	}
-	h, err := e.Runner.StartGate(ctx, *s, GateStart{Name: s.Process.Name, Gate: c.gate, Tree: c.tree, Trust: c.trust()})
+	h, err := e.Runner.StartGate(ctx, *s, GateStart{
+		Name: s.Process.Name, Gate: c.gate, Tree: c.tree, Of: c.of(), Trust: c.trust(),
+	})
 	if err != nil {
 		return Next{}, fmt.Errorf("start check %q: %w", c.gate.Name, err)
 	}
 	s.Process.Handle = h
+	e.emit(run.Event{Kind: run.EventGateStarted, TaskID: s.TaskID, Gate: c.gate.Name}, s)
 	s.Stage = stageGateWatch
 	if final {
 		s.Stage = stageFinalWatch
@@ -380,25 +466,33 @@ func (e *Engine) outOfTime(s *State) (Next, error) {
 // remember keeps the result of a check, and forgets those of other trees.
 func (e *Engine) remember(s *State, c check, r gate.Result, hosts ...run.HostUse) {
 	r.Gate, r.Kind, r.Command, r.Tree = c.gate.Name, c.gate.Kind, c.gate.Command, c.tree
-	word := "passed"
-	if !r.Passed {
-		word = "failed"
+	r.Advisory, r.Missing = c.gate.Advisory, gate.Missing(c.gate, r)
+	word := "failed"
+	switch {
+	case r.Passed:
+		word = "passed"
+	case r.Missing != "":
+		word = "could not run"
 	}
-	where := ""
-	if c.old {
-		where = ", with the tests as they were,"
+	if c.trusted && !slices.Contains(s.Warmed, r.Command) {
+		s.Warmed = append(s.Warmed[:len(s.Warmed):len(s.Warmed)], r.Command)
 	}
-	if c.need == gate.Baseline {
-		where = ", as it was before the work began,"
+	switch {
+	case c.warms:
+	case c.need == gate.Baseline:
 		s.Baseline[baselineKey(r.Command, s.Image)] = r
-	} else {
+	default:
 		maps.DeleteFunc(s.GateMemo, func(_ string, old gate.Result) bool { return old.Tree != c.tree })
 		key := gate.Key(c.tree, r.Command, s.Image)
 		if c.need == gate.Again {
 			s.noteFlaky(s.GateMemo[key], r)
-			key, where = again(c.tree, c.gate, s.Image, c.times), ", run again,"
+			key = again(c.tree, c.gate, s.Image, c.times)
 		}
 		s.GateMemo[key] = r
+	}
+	where := c.of()
+	if where != "" {
+		where = ", " + where + ","
 	}
 	e.emit(run.Event{
 		Kind: run.EventGate, TaskID: s.TaskID, Gate: r.Gate, Passed: r.Passed, Duration: r.Duration,
@@ -408,16 +502,13 @@ func (e *Engine) remember(s *State, c check, r gate.Result, hosts ...run.HostUse
 }
 
 // judgeGate takes the verdict on one check: on to the next, or back to work.
-func (e *Engine) judgeGate(ctx context.Context, s *State, r gate.Result) (Next, error) {
+func (e *Engine) judgeGate(ctx context.Context, s *State, g gate.Gate, r gate.Result) (Next, error) {
 	s.GateLast = append(s.GateLast[:len(s.GateLast):len(s.GateLast)], r)
 	s.measured(r)
 	if !r.Verdict.Standing.Holds() {
 		s.GateIndex++
-		if r.Verdict.Note != "" {
-			e.emit(run.Event{
-				Kind: run.EventGateNote, TaskID: s.TaskID, Gate: r.Gate,
-				Text: fmt.Sprintf("%s is not blocking: %s", r.Gate, r.Verdict.Note),
-			}, s)
+		if note := s.noteOn(g, r); note != "" {
+			e.emit(run.Event{Kind: run.EventGateNote, TaskID: s.TaskID, Gate: r.Gate, Text: note}, s)
 		}
 		return Next{}, nil
 	}
@@ -457,6 +548,34 @@ func (e *Engine) judgeGate(ctx context.Context, s *State, r gate.Result) (Next, 
 	return e.reopen(s, r)
 }
 
+// noteOn is what people are told of a check that does not block, "" for nothing.
+func (s *State) noteOn(g gate.Gate, r gate.Result) string {
+	switch {
+	case r.Verdict.Note == "":
+		return ""
+	case r.Verdict.Standing == gate.Unrunnable && len(s.Commits) > 0: // how to mend it has been said
+		return unrunnable(r)
+	case r.Verdict.Standing == gate.Unrunnable:
+		return unrunnable(r) + ". To have it run, " + gate.Provide(g)
+	case r.Verdict.Standing == gate.Empty:
+		return r.Gate + " proves nothing: " + r.Verdict.Note
+	default:
+		return r.Gate + " ignored: " + r.Verdict.Note
+	}
+}
+
+// unprovided ends a run whose checks a person named, where one of them cannot run:
+// no task is to blame, and nothing may land without it.
+func (e *Engine) unprovided(ctx context.Context, s *State, g gate.Gate, r gate.Result) (Next, error) {
+	s.GateLast = append(s.GateLast[:len(s.GateLast):len(s.GateLast)], r)
+	if s.Stuck {
+		s.GateIndex++
+		return Next{}, nil
+	}
+	e.keepRefused(ctx, s, unrunnable(r))
+	return e.finish(s, run.EndFailed, unrunnable(r)+". What to do first: "+gate.Provide(g))
+}
+
 // judgeOld takes the verdict on the new code by the tests as they were before
 // the proposal changed them, or took them away. Those that fail now were made to
 // expect something else, which the task does not ask for. Where they do not even run
@@ -464,7 +583,7 @@ func (e *Engine) judgeGate(ctx context.Context, s *State, r gate.Result) (Next, 
 func (e *Engine) judgeOld(ctx context.Context, s *State, r gate.Result) (Next, error) {
 	switch {
 	case !r.Verdict.Standing.Holds():
-	case s.Proposal.Gone == "" && (r.Reason != "exited" || len(r.Verdict.Tests) == 0):
+	case s.Proposal.Gone == "" && (r.Reason != "exited" || r.ExitCode != 0 && len(r.Verdict.Tests) == 0):
 		p := *s.Proposal
 		p.Findings = append(slices.Clip(p.Findings),
 			gate.Finding{
@@ -501,17 +620,20 @@ func (e *Engine) reopen(s *State, r gate.Result) (Next, error) {
 	if err != nil {
 		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
 	}
-	_, err = doc.AddTask(run.Task{
+	id, err := doc.AddTask(run.Task{
 		Title: gate.Goal(r.Gate), Priority: 1,
 		Accept: []string{fmt.Sprintf("`%s` exits with 0", r.Command)},
 	})
 	if err != nil {
 		return Next{}, fmt.Errorf("add a task: %w", err)
 	}
+	s.wrote(run.Task{}, id)
 	if err := doc.SetStatus(progress.StatusInProgress); err != nil {
 		return Next{}, fmt.Errorf("set the status: %w", err)
 	}
-	s.reapprove(doc)
+	if err := s.cover(doc); err != nil {
+		return Next{}, err
+	}
 	s.Progress = s.text(doc)
 	s.Failure = gate.Remediation(r)
 	s.Objection, s.TaskID = s.Failure, ""

@@ -197,6 +197,9 @@ func TestFlakyTestIsNotBlamed(t *testing.T) {
 	w := newWorld(t)
 	seen := map[string]int{}
 	w.judge = func(_ files, g loop.GateStart) gate.Result {
+		if g.Trust == loop.TrustBase {
+			return outcome(3)
+		}
 		if seen[g.Tree]++; seen[g.Tree] == 1 && len(seen) == 2 {
 			return outcome(3, "TestRace")
 		}
@@ -213,10 +216,110 @@ func TestFlakyTestIsNotBlamed(t *testing.T) {
 	if !told {
 		t.Error("nobody was told of the flaky test")
 	}
-	// Three proposals, and the one that was run again: the commit before it had
-	// passed, so that nothing older needs to be looked at.
-	if len(w.checks) != 4 {
-		t.Errorf("%d checks ran, want 4", len(w.checks))
+	// Three proposals, the one that was run again, and where the work began: what is
+	// landed later is compared with the commit before it, which has passed.
+	if len(w.checks) != 5 {
+		t.Errorf("%d checks ran, want 5", len(w.checks))
+	}
+}
+
+// TestFewerTestsAreNoPass is attack 19: a runner that was switched off, in whatever
+// way, ends well.
+func TestFewerTestsAreNoPass(t *testing.T) {
+	t.Parallel()
+	ran := func(n int) gate.Result {
+		return gate.Result{Passed: true, Reason: "exited", Facts: gate.Facts{Known: n >= 0, Passed: max(n, 0)}}
+	}
+	for name, tt := range map[string]struct {
+		gate gate.Gate
+		// base and first are how many tests ran before the work began and on the first
+		// proposal; -1 where the runner does not say.
+		base, first int
+		task        string // "" for one that asks for tests to go
+		// red: some of them failed on base.
+		red        bool
+		does       func(files)
+		iterations int
+		standing   gate.Standing
+		told       string
+	}{
+		"none any more":       {base: 5, first: 0, iterations: 2, standing: gate.Passed, told: "it ran 0 tests, but 5 before the work began"},
+		"fewer":               {base: 5, first: 4, iterations: 2, standing: gate.Passed, told: "it ran 4 tests, but 5 before"},
+		"as many":             {base: 5, first: 5, iterations: 1, standing: gate.Passed},
+		"more":                {base: 5, first: 7, iterations: 1, standing: gate.Passed},
+		"none before, either": {base: 0, first: 0, iterations: 1, standing: gate.Empty},
+		"not counted":         {base: -1, first: -1, iterations: 1, standing: gate.Passed},
+		"no more counted": {
+			gate: gate.Gate{Kind: gate.Test, Detected: true}, base: 5, first: -1, iterations: 2, standing: gate.Passed,
+			told: "it ran 0 tests, but 5 before",
+		},
+		"counted only where some fail": {red: true, base: 5, first: -1, iterations: 1, standing: gate.Passed},
+		"a test has another name": {
+			task: "Tidy up", base: 5, first: 4, iterations: 2, standing: gate.Passed, told: "it ran 4 tests, but 5 before",
+			does: func(f files) {
+				f["old_test.go"] = "package a\n\nfunc TestNew(t *testing.T) {}\n"
+			},
+		},
+		"fewer, as the task asks": {
+			base: 5, first: 4, does: func(f files) { delete(f, "old_test.go") }, iterations: 1, standing: gate.Passed,
+		},
+		"fewer than the task asks for": {
+			base: 5, first: 0, does: func(f files) { delete(f, "old_test.go") }, iterations: 2, standing: gate.Passed,
+			told: "it ran 0 tests, but 5 before",
+		},
+		"fewer where an old test may change": {
+			task: "Let TestOld expect more", base: 5, first: 1, iterations: 2, standing: gate.Passed,
+			does: func(f files) { f["old_test.go"] = "package a\n\nfunc TestOld(t *testing.T) { t.Error() }\n" },
+			told: "it ran 1 test, but 5 before",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.landed[0].Tree = w.store(files{"a.go": "package a", "old_test.go": "package a\n\nfunc TestOld(t *testing.T) {}\n"})
+			w.judge = func(tree files, g loop.GateStart) gate.Result {
+				switch {
+				case g.Trust == loop.TrustBase:
+					r := ran(tt.base)
+					r.Passed = !tt.red
+					return r
+				case tree["again"] != "":
+					return ran(tt.base)
+				default:
+					return ran(tt.first)
+				}
+			}
+			w.agent = func(w *world, _ loop.State, a loop.AgentStart) loop.AgentStatus {
+				w.work["done"] = "x"
+				if tt.does != nil {
+					tt.does(w.work)
+				}
+				if a.Attempt == 2 {
+					w.work["again"] = "x"
+				}
+				return claimed()
+			}
+			task := "Remove the tests of the old door"
+			if tt.task != "" {
+				task = tt.task
+			}
+			r := request(t, "- [ ] "+task+"\n")
+			tt.gate.Command = "suite"
+			r.Gates = []gate.Gate{tt.gate.WithDefaults()}
+			s := w.drive(loop.NewState(r, w.now), nil)
+			if s.End != run.EndAllTasksComplete || s.Iteration != tt.iterations {
+				t.Fatalf("ended %s (%s) after %d iterations, want %d", s.End, s.EndDetail, s.Iteration, tt.iterations)
+			}
+			if got := s.GateLast[0].Verdict.Standing; got != tt.standing {
+				t.Errorf("the check stands as %s, want %s", got, tt.standing)
+			}
+			if tt.told != "" && !strings.Contains(w.prompts[1], tt.told) {
+				t.Errorf("the next call is not told %q:\n%s", tt.told, w.prompts[1])
+			}
+			if (s.Proof().Passed == 0) != (tt.standing == gate.Empty) {
+				t.Errorf("proof: %+v", s.Proof())
+			}
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/progress"
@@ -16,6 +17,10 @@ const (
 	// maxHeldPatch the bytes of one patch.
 	maxHeld      = 20
 	maxHeldPatch = 40 << 10
+	// maxHeldPaths bounds the paths of one hold that are kept, and maxHeldFindings
+	// those that are findings of their own.
+	maxHeldPaths    = 100
+	maxHeldFindings = 20
 )
 
 // RuleHeld is the rule of findings about what was held back.
@@ -24,7 +29,9 @@ const RuleHeld = "held"
 // Held is what was held back of the work at one task.
 type Held struct {
 	TaskID string
-	Paths  []Refusal
+	// Paths are the first of what was held back, and More is how many more there were.
+	Paths []Refusal
+	More  int `json:",omitempty"`
 	// Patch makes it of what landed without it, "" where it is too large.
 	Patch string
 }
@@ -54,7 +61,8 @@ func (e *Engine) holdBack(ctx context.Context, s *State, c *candidate, held []Re
 		return fmt.Errorf("compare trees: %w", err)
 	}
 	c.code, _ = splitChanges(changes, path.Dir(s.ProgressPath))
-	c.held = &Held{TaskID: s.TaskID, Paths: held}
+	kept := held[:min(len(held), maxHeldPaths)]
+	c.held = &Held{TaskID: s.TaskID, Paths: slices.Clone(kept), More: len(held) - len(kept)}
 	patch, err := e.Trees.Patch(ctx, c.tree, whole, maxHeldPatch+1)
 	if err != nil {
 		return fmt.Errorf("make a patch of what is held back: %w", err)
@@ -73,7 +81,12 @@ func heldFindings(h *Held) []gate.Finding {
 		return nil
 	}
 	var out []gate.Finding
-	for _, p := range h.Paths {
+	for i, p := range h.Paths {
+		if more := len(h.Paths) - i + h.More; i == maxHeldFindings && more > 0 {
+			return append(out, gate.Finding{
+				Rule: RuleHeld, Text: fmt.Sprintf("%d more paths were held back from %s", more, h.TaskID),
+			})
+		}
 		out = append(out, gate.Finding{
 			Rule: RuleHeld, Path: p.Path,
 			Text: fmt.Sprintf("%s was held back from %s (%s): apply it yourself if you want it", p.Path, h.TaskID, p.Reason),
@@ -84,8 +97,12 @@ func heldFindings(h *Held) []gate.Finding {
 
 // keepHeld tells of what was held back, and remembers it for people to be shown.
 func (e *Engine) keepHeld(s *State, h *Held) {
-	for _, f := range heldFindings(h) {
-		e.emit(run.Event{Kind: run.EventPersonNotified, TaskID: h.TaskID, Text: f.Text}, s)
+	if h != nil {
+		text := heldFindings(h)[0].Text
+		if more := len(h.Paths) - 1 + h.More; more > 0 {
+			text += fmt.Sprintf("; so were %d more paths", more)
+		}
+		e.emit(run.Event{Kind: run.EventPersonNotified, TaskID: h.TaskID, Text: text}, s)
 	}
 	if h != nil && len(s.Held) < maxHeld {
 		s.Held = append(s.Held[:len(s.Held):len(s.Held)], *h)

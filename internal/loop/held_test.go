@@ -1,6 +1,7 @@
 package loop_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -79,5 +80,40 @@ func TestHeldBack(t *testing.T) {
 	for at := range 80 {
 		w := begin()
 		verify(w, w.drive(loop.NewState(r, w.now), func(step int) bool { return step == at }), at)
+	}
+}
+
+// TestManyHeldPathsStaySmall: what is kept and told of many protected paths does not
+// grow with their number.
+func TestManyHeldPathsStaySmall(t *testing.T) {
+	t.Parallel()
+	const paths = 5000
+	w := newWorld(t)
+	w.agent = func(w *world, _ loop.State, _ loop.AgentStart) loop.AgentStatus {
+		for i := range paths {
+			w.work[fmt.Sprintf("held/%s/%d", strings.Repeat("x", 150), i)] = "mine\n"
+		}
+		w.work["ok"] = "x"
+		return claimed()
+	}
+	s := w.drive(loop.NewState(request(t, "- [ ] one\n"), w.now), nil)
+	if !s.End.Complete() || len(s.Held) != 1 {
+		t.Fatalf("ended %s (%s) with %d holds", s.End, s.EndDetail, len(s.Held))
+	}
+	if h := s.Held[0]; len(h.Paths)+h.More != paths || len(h.Paths) > 100 {
+		t.Errorf("%d paths and %d more are kept of %d", len(h.Paths), h.More, paths)
+	}
+	notified := 0
+	for _, ev := range w.events {
+		if ev.Kind == run.EventPersonNotified && strings.Contains(ev.Text, "held back") {
+			notified++
+		}
+	}
+	last := s.Findings[len(s.Findings)-1].Text
+	if notified != 1 || len(s.Findings) > 50 || last != "4980 more paths were held back from T1" {
+		t.Errorf("people are notified %d times, of %d findings, the last %q", notified, len(s.Findings), last)
+	}
+	if stored, err := loop.Encode(s); err != nil || len(stored) > 200<<10 {
+		t.Errorf("the state takes %d bytes, %v", len(stored), err)
 	}
 }

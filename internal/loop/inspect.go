@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -15,8 +16,11 @@ import (
 const (
 	// maxFindings bounds what a run keeps for people to look at.
 	maxFindings = 50
-	// maxInspected bounds the files of one proposal whose content is compared.
-	maxInspected = 500
+	// maxInspected bounds the files of one proposal whose content is compared, and
+	// maxInspectedBytes what they hold before and after. What decides over checks is
+	// never left out for it: more of that fails the attempt.
+	maxInspected      = 2000
+	maxInspectedBytes = 16 << 20
 	// maxBlamed bounds the findings the next attempt is told of.
 	maxBlamed = 15
 )
@@ -31,6 +35,9 @@ type inspection struct {
 	// are gone where the attempt fails, otherwise those that were changed though
 	// the task does not ask for that. "" where there are none.
 	before string
+	// revised is how many existing tests are in files that may go or change, as the
+	// task asks: as many may be missing from what a check counts.
+	revised int
 }
 
 // inspect looks at what a proposal does to the repository's own defences,
@@ -44,17 +51,23 @@ func (e *Engine) inspect(ctx context.Context, s *State, task run.Task, code []Ch
 	for _, l := range leaks {
 		found.findings = append(found.findings, s.Quality.Finding(l))
 	}
-	diffs, err := e.contents(ctx, s, code, tree)
+	diffs, unseen, err := e.contents(ctx, s, code, tree)
 	if err != nil {
 		return found, err
 	}
+	found.findings = append(found.findings, unseen...)
 	s.Draft.LinesAdded, s.Draft.LinesRemoved, s.Draft.TestsAdded = gate.Size(diffs)
 	found.findings = append(found.findings, gate.Weakened(diffs)...)
+	scripts, err := e.scripts(ctx, s, code)
+	if err != nil {
+		return found, err
+	}
+	found.findings = append(found.findings, scripts...)
 	if s.Quality.RequireNewTests {
 		found.findings = append(found.findings, gate.Untested(diffs)...)
 	}
 	sourceGone := slices.ContainsFunc(code, func(c Change) bool { return c.Status == "D" && gate.IsSource(c.Path) })
-	blamed := gate.Blames(task, found.findings, s.knownFailing(), sourceGone)
+	blamed := s.blames(task, found.findings, sourceGone)
 	var old []string
 	for _, f := range blamed {
 		if f.Rule == gate.RuleDeleted && !slices.Contains(old, f.Path) {
@@ -67,14 +80,26 @@ func (e *Engine) inspect(ctx context.Context, s *State, task run.Task, code []Ch
 			found.gone = found.why
 		}
 	} else {
+		gone := map[string]int{}
+		for _, f := range found.findings {
+			if f.Rule == gate.RuleDeleted {
+				gone[f.Path]++
+			}
+		}
 		for _, d := range diffs {
 			switch {
 			case !gate.Altered(d):
-			case s.Quality.AllowChangedTests || gate.Vouched(task, d, sourceGone):
+				found.revised += gone[d.Path]
+				if d.New == nil && gone[d.Path] > 0 {
+					found.revised += gate.Held(d) - gone[d.Path]
+				}
+			case s.Quality.AllowChangedTests || s.vouched(task, d, sourceGone):
+				found.revised += gate.Held(d)
 				found.findings = append(found.findings, gate.Finding{
 					Path: d.Path, Rule: gate.RuleChanged, Text: d.Path + " expects something else than it did",
 				})
 			default:
+				found.revised += gone[d.Path]
 				old = append(old, d.Path)
 			}
 		}
@@ -140,34 +165,131 @@ func (e *Engine) elsewhere(ctx context.Context, s *State, task run.Task, code []
 		if slices.ContainsFunc(named, func(name string) bool { return path.Dir(name) == path.Dir(c.Path) }) {
 			return "", nil
 		}
-		changed = append(changed, c.Path)
+		if len(changed) < maxToldPaths {
+			changed = append(changed, c.Path)
+		}
 	}
 	return fmt.Sprintf("The last call changed %s, but nothing near what the task names: %s. Do what the task asks for. If the task is done anyway, tick it again and the checks decide.",
 		oneLine(strings.Join(changed, ", "), 300), strings.Join(named, ", ")), nil
 }
 
-// contents reads the changed files that matter, before and after.
-func (e *Engine) contents(ctx context.Context, s *State, code []Change, tree string) ([]gate.FileDiff, error) {
-	var diffs []gate.FileDiff
-	for _, c := range code {
-		if !gate.Watched(c.Path) && !gate.IsSource(c.Path) || len(diffs) >= maxInspected {
-			continue
-		}
-		d := gate.FileDiff{Path: c.Path}
-		var err error
-		if c.Status != "A" {
-			if d.Old, _, err = e.Trees.File(ctx, s.HeadTree, c.Path, gate.MaxFile); err != nil {
-				return nil, err
-			}
-		}
-		if c.Status != "D" {
-			if d.New, _, err = e.Trees.File(ctx, tree, c.Path, gate.MaxFile); err != nil {
-				return nil, err
-			}
-		}
-		diffs = append(diffs, d)
+// contents reads the changed files that matter, before and after: first those that
+// decide whether and how checks run, then tests, then sources. It tells of those of
+// the first two that cannot be read.
+func (e *Engine) contents(
+	ctx context.Context, s *State, code []Change, tree string,
+) (diffs []gate.FileDiff, unseen []gate.Finding, _ error) {
+	must, all := s.inspected(code)
+	if must > maxInspected {
+		return nil, []gate.Finding{gate.TooMuch(must, maxInspected)}, nil
 	}
-	return diffs, nil
+	left := int64(maxInspectedBytes)
+	for i, c := range all[:min(len(all), maxInspected)] {
+		d := gate.FileDiff{Path: c.Path}
+		whole, err := e.sides(ctx, s, c, tree, &d)
+		if err != nil {
+			return nil, nil, err
+		}
+		left -= int64(len(d.Old) + len(d.New))
+		switch {
+		case whole && left >= 0:
+			diffs = append(diffs, d)
+		case left < 0 && i < must:
+			return diffs, append(unseen, gate.TooMuch(must, i)), nil
+		case left < 0:
+			return diffs, unseen, nil
+		case i < must:
+			unseen = append(unseen, gate.Unseen(c.Path))
+		}
+	}
+	return diffs, unseen, nil
+}
+
+// deciding are the files that say what checks run.
+var deciding = []string{
+	"GNUmakefile", "makefile", "Makefile", "justfile", "Justfile", ".justfile", "Taskfile.yml", "Taskfile.yaml", "Rakefile",
+	"tox.ini", "noxfile.py", "package.json", "composer.json",
+}
+
+// scripts finds changes to scripts that checks run: those that a check or a file that
+// decides over checks names, or that such a script names.
+func (e *Engine) scripts(ctx context.Context, s *State, code []Change) ([]gate.Finding, error) {
+	var changed []string
+	for _, c := range code {
+		if c.Status != "A" && gate.IsScript(c.Path) && len(changed) < maxInspected {
+			changed = append(changed, c.Path)
+		}
+	}
+	if len(changed) == 0 {
+		return nil, nil
+	}
+	var text strings.Builder
+	for _, g := range e.gates(*s) {
+		text.WriteString(g.Command + "\n")
+	}
+	for _, name := range deciding {
+		src, _, err := e.Trees.File(ctx, s.HeadTree, name, gate.MaxFile)
+		if err != nil {
+			return nil, fmt.Errorf("read %q of the tree: %w", name, err)
+		}
+		text.Write(append(src, '\n'))
+	}
+	var found []gate.Finding
+	named := gate.Words(text.String())
+	for _, name := range gate.Scripts(named) { // one step on
+		src, _, err := e.Trees.File(ctx, s.HeadTree, name, gate.MaxFile)
+		if err != nil {
+			return nil, fmt.Errorf("read %q of the tree: %w", name, err)
+		}
+		maps.Copy(named, gate.Words(string(src)))
+	}
+	for _, name := range changed {
+		if named[name] {
+			found = append(found, gate.Script(name))
+		}
+	}
+	return found, nil
+}
+
+// inspected are the changes whose content is looked at, the most important first.
+// None of the first must may be left out.
+func (s *State) inspected(code []Change) (must int, all []Change) {
+	var runners, tests, sources []Change
+	for _, c := range code {
+		switch {
+		case gate.Watched(c.Path) && !gate.IsTest(c.Path):
+			runners = append(runners, c)
+		case gate.Watched(c.Path):
+			tests = append(tests, c)
+		case gate.IsSource(c.Path):
+			sources = append(sources, c)
+		}
+	}
+	must = len(runners) + len(tests)
+	if s.Quality.RequireNewTests {
+		must += len(sources)
+	}
+	return must, slices.Concat(runners, tests, sources)
+}
+
+// sides reads a changed file before and after; whole is false where one of them is
+// too large, or no plain file.
+func (e *Engine) sides(ctx context.Context, s *State, c Change, tree string, d *gate.FileDiff) (whole bool, err error) {
+	before, after := true, true
+	if c.Status != "A" {
+		if d.Old, before, err = e.Trees.File(ctx, s.HeadTree, c.Path, gate.MaxFile); err != nil {
+			return false, err
+		}
+	}
+	if c.Status != "D" {
+		if d.New, after, err = e.Trees.File(ctx, tree, c.Path, gate.MaxFile); err != nil {
+			return false, err
+		}
+		if d.New == nil {
+			d.New = []byte{} // an empty file is not one that is gone
+		}
+	}
+	return before && after, nil
 }
 
 // knownFailing are the tests that failed on the tree the work began from, as
@@ -187,8 +309,14 @@ var remedies = []struct{ rule, text string }{
 		gate.RuleSecret,
 		"Remove the secrets from the files. Read them from the environment, or use a placeholder such as \"example\" where only the form matters.",
 	},
+	{gate.RuleUnsearched, "Every change is searched for secrets: leave large generated files out of it."},
 	{gate.RuleDeleted, "The tests were restored. Do not change them unless the task says so."},
 	{gate.RuleCommand, "Restore the command: changing how the repository is checked is not part of this task."},
+	{gate.RuleRunner, "Undo that: what decides whether and how checks run is not part of this task."},
+	{
+		gate.RuleUnseen,
+		"Tests and files that decide how checks run have to be small enough to be looked at: keep data out of them, and change fewer at once.",
+	},
 	{gate.RuleNoNewTest, "Add tests for the new code; this repository requires them."},
 }
 

@@ -2,6 +2,7 @@ package loop_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -16,6 +17,12 @@ func TestInspection(t *testing.T) {
 	t.Parallel()
 	const tests = "package a\n\nfunc TestA(t *testing.T) {\n\tt.Error(1)\n}\n"
 	remove := func(f files) { delete(f, "a_test.go") }
+	fill := func(f files, n int, name string) {
+		for i := range n {
+			f[fmt.Sprintf(name, i)] = "x"
+		}
+	}
+	large := strings.Repeat("# filler\n", 1<<17)
 	key := func(content string) func(files) { return func(f files) { f["config"] = content } }
 	cases := []struct {
 		name    string
@@ -27,6 +34,31 @@ func TestInspection(t *testing.T) {
 		told, found string
 	}{
 		{name: "deletes a test", task: "Add a flag", does: remove, told: "test TestA of a_test.go is gone"},
+		{
+			name: "deletes a test behind many sources", task: "Add a flag",
+			does: func(f files) { remove(f); fill(f, 3000, "0filler/%d.go") }, told: "test TestA of a_test.go is gone",
+		},
+		{
+			name: "empties the test command behind many tests", task: "Add a flag",
+			does: func(f files) { fill(f, 1500, "0filler/%d_test.go"); f["package.json"] = `{"scripts":{"test":"true"}}` },
+			told: "Restore the command",
+		},
+		{
+			name: "changes more tests than can be inspected", task: "Add a flag",
+			does: func(f files) { remove(f); fill(f, 3000, "0filler/%d_test.go") }, told: "are too much to inspect",
+		},
+		{
+			name: "makes a test too large to inspect", task: "Add a flag",
+			does: func(f files) { f["a_test.go"] = "package a\n" + large }, told: "a_test.go cannot be inspected",
+		},
+		{
+			name: "adds a runner that is too large to inspect", task: "Add a flag",
+			does: func(f files) { f["GNUmakefile"] = "test:\n\t@true\n" + large }, told: "GNUmakefile cannot be inspected",
+		},
+		{
+			name: "adds a large file that the task names", task: "Record all sessions in tests/sessions.js",
+			does: func(f files) { f["tests/sessions.js"] = large }, found: gate.RuleUnseen,
+		},
 		{name: "deletes a test it was asked to", task: "Remove the tests of A", does: remove, found: gate.RuleDeleted},
 		{
 			name: "renames a test", task: "Add a flag",
@@ -85,6 +117,8 @@ func TestInspection(t *testing.T) {
 					tt.does(w.work)
 				} else {
 					delete(w.work, "config")
+					delete(w.work, "GNUmakefile")
+					maps.DeleteFunc(w.work, func(name, _ string) bool { return strings.HasPrefix(name, "0filler/") })
 					delete(w.work, "a.go")
 					w.work["sub/notes"] = "x"
 					w.work["a_test.go"], w.work["package.json"] = base["a_test.go"], base["package.json"]
@@ -198,27 +232,27 @@ func TestOldTestsOnNewCode(t *testing.T) {
 		}, told: "changed what existing tests expect"},
 		{
 			name: "was asked to by its value", task: "Listen on port 9090",
-			does: func(f files) { f["a.go"] = "9090"; expect(f, "9090") }, found: gate.RuleChanged, checks: 1,
+			does: func(f files) { f["a.go"] = "9090"; expect(f, "9090") }, found: gate.RuleChanged, checks: 2,
 		},
 		{
 			name: "was asked to by its name", task: "Let TestPort expect what is right",
-			does: func(f files) { f["a.go"] = "1"; expect(f, "1") }, found: gate.RuleChanged, checks: 1,
+			does: func(f files) { f["a.go"] = "1"; expect(f, "1") }, found: gate.RuleChanged, checks: 2,
 		},
 		{
 			name: "is allowed to", task: "Tidy up", quality: gate.Quality{AllowChangedTests: true},
-			does: func(f files) { f["a.go"] = "1"; expect(f, "1") }, found: gate.RuleChanged, checks: 1,
+			does: func(f files) { f["a.go"] = "1"; expect(f, "1") }, found: gate.RuleChanged, checks: 2,
 		},
 		{name: "changes a test that still holds", task: "Tidy up", does: func(f files) {
 			f["a_test.go"] = strings.Replace(old, "\twant(t, 8080)", "\tcheck()\n\twant(t, 8080)\n\twant(t, 8080)", 1)
-		}, checks: 1},
+		}, checks: 2},
 		{
 			name: "reorders what is checked", task: "Tidy up",
 			does:   func(f files) { f["a_test.go"] = strings.Replace(old, "want(t, 8080)", "if true { want(t, 8080) }", 1) },
-			checks: 2,
+			checks: 3,
 		},
 		{
 			name: "adds a test", task: "Tidy up",
-			does: func(f files) { f["a_test.go"] = old + "\nfunc TestMore(t *testing.T) {}\n" }, checks: 1,
+			does: func(f files) { f["a_test.go"] = old + "\nfunc TestMore(t *testing.T) {}\n" }, checks: 2,
 		},
 		{
 			name: "old tests do not compile", task: "Tidy up", does: func(f files) { f["a.go"] = "none"; expect(f, "none") },

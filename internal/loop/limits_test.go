@@ -66,7 +66,7 @@ func TestAFailedSplitKeepsWhyTheTaskFailed(t *testing.T) {
 			return gate.Result{Passed: true, Reason: "exited"}
 		}
 		out := "--- FAIL: TestOne (0.00s)\n    one_test.go:3: got 1, want 2\nFAIL\nFAIL\texample.com/src\t0.01s\n"
-		return gate.Result{ExitCode: 1, Reason: "exited", Output: out, Facts: gate.Read(out, false)}
+		return gate.Result{ExitCode: 1, Reason: "exited", Output: out, Facts: gate.Read(out)}
 	}
 	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
 		if s.Job == prompt.JobBuild {

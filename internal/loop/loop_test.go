@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -155,6 +156,9 @@ func TestEndReasons(t *testing.T) {
 				Outcome: loop.AgentBroken, Detail: "No credit.", DoFirst: "add some", Usage: run.Usage{CostUSD: 1, OutputTokens: 1},
 			}
 		}, want: run.EndFailed, detail: "No credit. What to do first: add some. (3 agent calls", agents: 3},
+		{name: "refused for good", agent: func(*world, loop.State, loop.AgentStart) loop.AgentStatus {
+			return loop.AgentStatus{Outcome: loop.AgentBroken, Detail: "No credit.", DoFirst: "add some", Lasts: true}
+		}, want: run.EndFailed, detail: "No credit. What to do first: add some. No task is blamed.", agents: 1},
 		{name: "over budget at the gateway", agent: func(*world, loop.State, loop.AgentStart) loop.AgentStatus {
 			return loop.AgentStatus{Outcome: loop.AgentOverBudget, Detail: "budget"}
 		}, want: run.EndBudgetExhausted, agents: 1},
@@ -269,7 +273,7 @@ func TestRateLimitIsAWait(t *testing.T) {
 	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
 		calls++
 		if calls <= 2 {
-			return loop.AgentStatus{Outcome: loop.AgentRateLimited, RetryAt: reset}
+			return loop.AgentStatus{Outcome: loop.AgentRateLimited, RetryAt: reset, Limit: "Overloaded"}
 		}
 		if w.now.Before(reset) {
 			t.Errorf("called again at %s, before the reset at %s", w.now, reset)
@@ -280,6 +284,10 @@ func TestRateLimitIsAWait(t *testing.T) {
 	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
 	if s.End != run.EndAllTasksComplete || s.Iteration != 3 || len(s.Attempts) != 0 {
 		t.Errorf("ended %s after %d iterations with attempts %v", s.End, s.Iteration, s.Attempts)
+	}
+	waits := slices.DeleteFunc(slices.Clone(w.events), func(ev run.Event) bool { return ev.Kind != run.EventWaiting })
+	if len(waits) == 0 || waits[0].Text != "Overloaded" || !waits[0].Until.Equal(reset) {
+		t.Errorf("people were told %+v", waits)
 	}
 }
 

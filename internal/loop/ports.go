@@ -25,6 +25,12 @@ type Opened struct {
 	BaseTree   string
 	Head       string // tip of the branch, equal to Base on a new one
 	HeadTree   string
+	// DefaultTree is the default branch's, "" where the run works on that branch itself,
+	// or none is known: then agents may have written what is there.
+	DefaultTree string
+	// Warm: what the checks on the default branch leave in the caches is there from an
+	// earlier run.
+	Warm bool
 	// Templates are the prompts with the repository's own put in.
 	Templates prompt.Templates
 	Settings  Settings
@@ -122,12 +128,6 @@ type WorkTree interface {
 	// WriteProgress puts the document into the work tree, replacing whatever
 	// stands in its way.
 	WriteProgress(ctx context.Context, path string, d *progress.Doc) error
-	// Root reads a file at the root of the work tree, for detection; ok is
-	// false where there is no plain file of that name.
-	Root(name string) (content []byte, ok bool, err error)
-	// Names lists the root of the work tree, for detection; names of folders
-	// end in "/".
-	Names() ([]string, error)
 	// Snapshot stores the work tree as a git tree. Refused paths are not in it, nor
 	// is the .git of nested folders, which were made repositories of their own.
 	Snapshot(ctx context.Context) (tree string, refused []Refusal, nested []string, err error)
@@ -139,6 +139,8 @@ type Trees interface {
 	// File reads a file of a tree; ok is false where there is no plain file of
 	// at most limit bytes at that path.
 	File(ctx context.Context, tree, path string, limit int64) (content []byte, ok bool, err error)
+	// Names lists the root of a tree; names of folders end in "/".
+	Names(ctx context.Context, tree string) ([]string, error)
 	// Changes lists what differs from one tree to another.
 	Changes(ctx context.Context, from, to string) ([]Change, error)
 	// Patch is the difference between two trees as text, the first limit bytes
@@ -192,6 +194,8 @@ type GateStart struct {
 	Name string
 	Gate gate.Gate
 	Tree string
+	// Of says for people what the tree is, where that is not what was proposed.
+	Of string
 	// Trust says whose code is in the tree.
 	Trust Trust
 }
@@ -204,9 +208,9 @@ type Trust string
 const (
 	// TrustRun: agents of this run wrote some of it.
 	TrustRun Trust = ""
-	// TrustBase: it is what the run began from.
+	// TrustBase: it is what the run began from, which is the default branch.
 	TrustBase Trust = "base"
-	// TrustDefault: it is the default branch, and nothing else.
+	// TrustDefault: these are the set-up commands, on the default branch.
 	TrustDefault Trust = "default"
 )
 
@@ -246,6 +250,12 @@ type AgentStatus struct {
 	// DoFirst is set where it is broken for a reason that the next call meets, too,
 	// such as an account without credit: what a person does first about it.
 	DoFirst string
+	// Lasts is set beside DoFirst where the next call cannot go better before a
+	// person has done that: a wrong key is not right the second time.
+	Lasts bool
+	// Limit says in a word or two what the provider limits, on AgentRateLimited, such as
+	// "Rate limited"; "" where that is not known.
+	Limit string
 	// Activity is what it did, counted.
 	Activity supervise.Activity
 	Usage    run.Usage
@@ -304,6 +314,23 @@ type Runner interface {
 	Abandon(ctx context.Context, name string) error
 }
 
+// FailedAttempt is what a call changed, and why that is not committed.
+type FailedAttempt struct {
+	Run       run.ID
+	Iteration int
+	Task      run.Task
+	// From and To are the trees before and after it.
+	From, To string
+	Why      string
+}
+
+// Attempts keeps what failed attempts changed, for people to look at and to apply.
+type Attempts interface {
+	// KeepAttempt keeps it in the place of what was kept of the task before. kept is
+	// false where it is too much, or nothing.
+	KeepAttempt(ctx context.Context, a FailedAttempt) (kept bool, err error)
+}
+
 // Landing is a proposal that passed and is to become a commit.
 type Landing struct {
 	State     State
@@ -338,6 +365,9 @@ type Landed struct {
 	// Verified is GitHub's word that the commit is signed; nil where nobody
 	// signs.
 	Verified *bool
+	// Summary is what the agent said of its work at its end, on one line, "" where
+	// that is not known.
+	Summary string `json:",omitempty"`
 }
 
 // Publisher brings results to where people see them.

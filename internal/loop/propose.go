@@ -170,6 +170,11 @@ func (e *Engine) requireChange(ctx context.Context, s *State, c *candidate) (_ N
 
 // requireTests fails an attempt that took tests or checks away, or wrote secrets.
 func (e *Engine) requireTests(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, err error) {
+	p := *s.Proposal
+	if p.Gates, err = e.detect(ctx, s, c.tree); err != nil {
+		return Next{}, false, err
+	}
+	s.Proposal = &p
 	if c.inspection, err = e.inspect(ctx, s, c.task, s.unconflicted(c.code), c.tree); err != nil || c.why == "" {
 		return Next{}, false, err
 	}
@@ -209,8 +214,9 @@ func (e *Engine) assemble(ctx context.Context, s *State, c *candidate) (_ Next, 
 	p := *s.Proposal
 	p.Tree, p.Progress, p.Own = whole, s.text(c.landed), append(own, written...)
 	p.Already, p.Idle, p.Work, p.Draft = c.already, c.idle, c.work, s.Draft
-	p.Before, p.Gone, p.Held = c.before, c.gone, c.held
-	p.Findings = append(append(findings, heldFindings(c.held)...), s.nestedFindings(c.code)...)
+	p.Before, p.Gone, p.Forgiven, p.Held = c.before, c.gone, c.revised, c.held
+	// What a person has to do something about comes first: the rest may be cut.
+	p.Findings = appendFindings(append(heldFindings(c.held), s.nestedFindings(c.code)...), findings)
 	s.Proposal = &p
 	s.GateIndex, s.GateLast = 0, nil
 	s.Stage = stageGate

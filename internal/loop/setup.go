@@ -62,6 +62,7 @@ func (e *Engine) setUp(ctx context.Context, s *State) (Next, error) {
 		return Next{}, fmt.Errorf("start the set-up commands: %w", err)
 	}
 	s.Process.Handle = h
+	e.emit(run.Event{Kind: run.EventGateStarted, Gate: SetupName}, s)
 	s.Stage = stageSetUpWatch
 	return Next{}, nil
 }

@@ -40,9 +40,11 @@ func TestSetupRunsFirst(t *testing.T) {
 		}
 		var setups, others []loop.GateStart
 		for _, c := range w.checks {
-			if c.Gate.Name == loop.SetupName {
+			switch {
+			case c.Gate.Name == loop.SetupName:
 				setups = append(setups, c)
-			} else {
+			case c.Tree == w.landed[0].Tree: // as it was before the work began
+			default:
 				others = append(others, c)
 			}
 		}

@@ -124,6 +124,11 @@ type Proposal struct {
 	Tree string
 	// Progress is progress.md as it will be once the proposal has landed.
 	Progress string
+	// Gates are the checks that were found in Tree, none where they were named.
+	Gates []gate.Gate
+	// Forgiven is how many existing tests may be missing, as it changes or takes away
+	// the files that held them and the task asks for that.
+	Forgiven int
 	// Before is Tree with the existing tests that it changes, or took away, as they
 	// were, "" where it changes none or was asked to.
 	Before string
@@ -155,8 +160,10 @@ type Ended struct {
 	RetryAt time.Time
 	// Worked: it had used the model before.
 	Worked bool
-	// DoFirst is that of the AgentStatus.
+	// DoFirst, Lasts and Limit are those of the AgentStatus.
 	DoFirst string
+	Lasts   bool
+	Limit   string
 }
 
 // Iteration is the record of one agent call.
@@ -279,13 +286,15 @@ type Position struct {
 // Checkout is the branch and what is laid out of it. It moves on with each commit, of
 // ours or of other people.
 type Checkout struct {
-	Base       string // commit the branch started from
-	BaseTree   string
-	StartTree  string // tip of the branch when the tree was laid out
-	Head       string // last commit of the branch that is ours or taken in
-	HeadTree   string
-	Branch     string
-	BaseBranch string
+	Base      string // commit the branch started from
+	BaseTree  string
+	StartTree string // tip of the branch when the tree was laid out
+	// DefaultTree is the default branch's; see Opened.
+	DefaultTree string
+	Head        string // last commit of the branch that is ours or taken in
+	HeadTree    string
+	Branch      string
+	BaseBranch  string
 	// Laid is the tree as the next agent finds it, "" where that is not known.
 	Laid string
 
@@ -305,7 +314,8 @@ type Checkout struct {
 // first agent starts.
 type Environment struct {
 	Templates prompt.Templates
-	// DetectedGates are those that the base brings along.
+	// DetectedGates are those of the default branch, and what the branch has added to them
+	// when the run began.
 	DetectedGates []gate.Gate
 	// Build is how Image is made, nil where it is somebody else's.
 	Build *Image `json:",omitempty"`
@@ -313,6 +323,10 @@ type Environment struct {
 	// is what it made is known by, "" where there is none.
 	Setup    *Setup
 	SetupKey string
+	// Warm: no check has to run on the default branch only for the caches. Warmed are
+	// the commands of those that have.
+	Warm   bool     `json:",omitempty"`
+	Warmed []string `json:",omitempty"`
 	// SeenModel is the model that the agent says it used.
 	SeenModel string
 	// EarlyHosts is what was reached or blocked before the first call; it goes into
@@ -410,6 +424,8 @@ type Watch struct {
 	// the task it comes from.
 	Decomposed map[string]bool
 	Parents    map[string]string
+	// Behind are the tasks that no person wrote, with what a person wants behind each.
+	Behind map[string]run.Task `json:",omitempty"`
 	// Acknowledged is the last iteration before people changed a task, by task.
 	Acknowledged map[string]int
 	// GateMemo are results of checks that need not run again, Baseline is how the checks
@@ -568,9 +584,11 @@ type Request struct {
 	NoDetect bool
 	Agent    string
 	// Approved is the hash of the plan that a person approved (progress.Doc.PlanSHA256),
-	// "" for none, and ApprovedBy their login.
+	// "" for none, and ApprovedBy their login. Covered is the hash of what came of that
+	// plan since by edits of people and of the host; "" for none.
 	Approved   string
 	ApprovedBy string `json:",omitempty"`
+	Covered    string `json:",omitempty"`
 	// Attended: whoever would approve the plan started the run by hand.
 	Attended bool
 	// Carried is the progress.md of an earlier run, for a branch from which that

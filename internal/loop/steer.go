@@ -87,8 +87,10 @@ func (e *Engine) steer(ctx context.Context, s *State, w Wish) (string, error) {
 			return "", fmt.Errorf("set the status: %w", err)
 		}
 	}
+	if err := s.cover(doc); err != nil {
+		return "", err
+	}
 	s.Progress = s.text(doc)
-	s.reapprove(doc)
 	s.Merged = append(s.Merged[:len(s.Merged):len(s.Merged)], said)
 	s.Merged = s.Merged[max(0, len(s.Merged)-maxMerged):]
 	if interrupt {
@@ -168,8 +170,8 @@ func (s *State) reopenBlocked(doc *progress.Doc, who string) (string, error) {
 	var ids []string
 	for _, t := range doc.Tasks() {
 		used := t.Actionable() && s.Attempts[t.ID] > 0
-		if t.Status != run.TaskBlocked && !used {
-			continue
+		if t.Status != run.TaskBlocked && !used || t.Reason == needsApproval {
+			continue // whoever approves a task names it
 		}
 		if err := doc.Reopen(t.ID); err != nil {
 			return "", fmt.Errorf("reopen %s: %w", t.ID, err)
@@ -187,6 +189,7 @@ func (s *State) reopenBlocked(doc *progress.Doc, who string) (string, error) {
 // said of it is told to the next call.
 func (s *State) startOver(id string) {
 	s.anew(id)
+	delete(s.Behind, id)
 	if id == s.TaskID {
 		s.Brief.begin()
 	}

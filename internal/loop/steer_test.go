@@ -9,6 +9,7 @@ import (
 
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -209,6 +210,81 @@ func TestSteerBudget(t *testing.T) {
 	}
 }
 
+// TestApprovalIsOfWhatWasRead: what agents add to a plan that a person approved
+// waits for a person, and no commit says that it was approved.
+func TestApprovalIsOfWhatWasRead(t *testing.T) {
+	t.Parallel()
+	for name, who := range map[string]prompt.Job{"a worker": prompt.JobBuild, "a reviewer": prompt.JobReview} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			approvalIsOfWhatWasRead(t, who)
+		})
+	}
+}
+
+func approvalIsOfWhatWasRead(t *testing.T, who prompt.Job) {
+	t.Helper()
+	const path = ".ralph/1/progress.md"
+	w := newWorld(t)
+	w.settings.NeedsApproval = true
+	if who == prompt.JobReview {
+		w.settings.Review = loop.ReviewAlways
+	}
+	add := func(w *world, title string) {
+		w.work[path] = strings.Replace(w.work[path], "\n## Testing", "- [ ] "+title+"\n\n## Testing", 1)
+		if !strings.Contains(w.work[path], title) {
+			t.Fatalf("no place for a task in %s", w.work[path])
+		}
+	}
+	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+		w.work["src/"+s.TaskID+".txt"] = "done"
+		if s.Job == who && (s.TaskID == "T1" || s.TaskID == "" && s.Reviews == 1) {
+			add(w, "mine coins")
+		}
+		return claimed()
+	}
+	approved := w.drive(loop.NewState(request(t, threeTasks), w.now), nil).Approval
+	run1 := func() loop.Request {
+		r := request(t, threeTasks)
+		r.Approved, r.ApprovedBy = approved, "ada"
+		return r
+	}
+	// Whoever asks for a retry of everything has not approved what is new.
+	s, said, _, err := w.driveSteering(loop.NewState(run1(), w.now), loop.Wish{Kind: loop.WishRetry, By: ada},
+		func(s loop.State) bool { return s.End != "" })
+	if err != nil || !strings.Contains(said, "no task was blocked") {
+		t.Errorf("retry said %q, %v", said, err)
+	}
+	if got := subjectsOf(w); s.End != run.EndBlocked || len(got) != 4 {
+		t.Fatalf("ended %s (%s) with %q", s.End, s.EndDetail, got)
+	}
+	for _, c := range w.commits[1:] {
+		if c.State.Approved != approved || c.State.Covered != "" {
+			t.Errorf("%s landed as approved by %q, %q", c.Task.ID, c.State.Approved, c.State.Covered)
+		}
+	}
+	tasks := w.tasks(s)
+	if last := tasks[len(tasks)-1]; last.Title != "mine coins" || last.Status != run.TaskBlocked ||
+		!strings.Contains(last.Reason, "an agent added this") {
+		t.Errorf("the task that was added: %+v", last)
+	}
+	again := run1()
+	again.Carried = s.Progress
+	if s := w.drive(loop.NewState(again, w.now), nil); s.End != run.EndAwaitingPerson || len(subjectsOf(w)) != 4 {
+		t.Errorf("run again: ended %s with %q", s.End, subjectsOf(w))
+	}
+	// Whoever approves the plan as it is now has read it.
+	doc, err := progress.Parse([]byte(s.Progress))
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := run1()
+	whole.Approved, whole.Carried = doc.PlanSHA256(), s.Progress
+	if s := w.drive(loop.NewState(whole, w.now), nil); s.End != run.EndAllTasksComplete {
+		t.Errorf("the plan approved as it is: ended %s (%s)\n%s", s.End, s.EndDetail, s.Progress)
+	}
+}
+
 // TestApproval: a plan is worked only as it was approved.
 func TestApproval(t *testing.T) {
 	t.Parallel()
@@ -249,8 +325,8 @@ func TestApproval(t *testing.T) {
 		t.Fatalf("ended %s: %v", s.End, err)
 	}
 	doc, err := progress.Parse([]byte(s.Progress))
-	if err != nil || s.Approved != doc.PlanSHA256() || s.Approved == first.Approval {
-		t.Errorf("approved %q, %v", s.Approved, err)
+	if err != nil || s.Approved != first.Approval || s.Covered != doc.PlanSHA256() || s.Covered == s.Approved {
+		t.Errorf("approved %q, which covers %q, %v", s.Approved, s.Covered, err)
 	}
 	// At a terminal nobody is asked.
 	w = newWorld(t)

@@ -121,6 +121,8 @@ type Engine struct {
 	Publisher Publisher
 	// Now is the clock.
 	Now func() time.Time
+	// Attempts keeps what failed attempts changed; nil keeps nothing.
+	Attempts Attempts
 	// Memory keeps what tasks taught; nil keeps nothing.
 	Memory history.Memory
 	// Emit tells what happens; nil tells nobody.
@@ -167,6 +169,7 @@ func (s *State) detach() {
 	s.Baseline = maps.Clone(s.Baseline)
 	s.Parents, s.Decomposed, s.Acknowledged = maps.Clone(s.Parents), maps.Clone(s.Decomposed), maps.Clone(s.Acknowledged)
 	s.Credits, s.Partial, s.Verified = maps.Clone(s.Credits), maps.Clone(s.Partial), maps.Clone(s.Verified)
+	s.Behind = maps.Clone(s.Behind)
 	if s.Process != nil {
 		p := *s.Process
 		s.Process = &p
@@ -258,8 +261,9 @@ func (e *Engine) open(ctx context.Context, s *State) error {
 		return fmt.Errorf("open the work tree: %w", err)
 	}
 	s.Branch, s.BaseBranch, s.Base, s.BaseTree = opened.Branch, opened.BaseBranch, opened.Base, opened.BaseTree
+	s.DefaultTree = opened.DefaultTree
 	s.Head, s.HeadTree, s.Templates = opened.Head, opened.HeadTree, opened.Templates
-	s.Setup, s.SetupKey = opened.Setup, opened.SetupKey
+	s.Setup, s.SetupKey, s.Warm = opened.Setup, opened.SetupKey, opened.Warm
 	for _, f := range opened.Findings {
 		if !slices.Contains(s.Findings, f) { // it is opened again after a restart
 			s.Findings = appendFindings(s.Findings, []gate.Finding{f})
@@ -278,10 +282,8 @@ func (e *Engine) open(ctx context.Context, s *State) error {
 	}
 	s.Settings = s.settled(opened.Settings, s.Attended)
 	s.checkpointHead()
-	if !s.NoDetect && len(s.Gates) == 0 {
-		if s.DetectedGates, err = e.detect(s.Quality); err != nil {
-			return err
-		}
+	if err := e.detectAll(ctx, s); err != nil {
+		return err
 	}
 	onBranch, doc, err := e.findProgress(ctx, s)
 	if err != nil {
@@ -310,6 +312,7 @@ func (e *Engine) open(ctx context.Context, s *State) error {
 	doc.AssignIDs()
 	e.tellPlan(s)
 	if begins {
+		s.inherit(doc)
 		s.Earlier.Iterations = max(s.Earlier.Iterations, doc.LastIteration())
 	}
 	s.Progress, s.LandedProgress = s.text(doc), onBranch
@@ -373,6 +376,9 @@ func (e *Engine) merged(s *State, m progress.Merged) (*progress.Doc, error) {
 		}
 		// The task is judged anew, by what comes of it as it is now.
 		s.anew(c.TaskID)
+		if c.Kind == progress.ChangeAdded || c.Kind == progress.ChangeReworded {
+			delete(s.Behind, c.TaskID)
+		}
 		if c.TaskID == s.TaskID && c.Kind != progress.ChangeReordered && c.Kind != progress.ChangeMoved {
 			// What was said of the task as it was is not about this one.
 			s.Brief.begin()
@@ -384,7 +390,9 @@ func (e *Engine) merged(s *State, m progress.Merged) (*progress.Doc, error) {
 			return nil, fmt.Errorf("set the status: %w", err)
 		}
 	}
-	s.reapprove(m.Doc)
+	if err := s.cover(m.Doc); err != nil {
+		return nil, err
+	}
 	told := m.Sentences()
 	s.told(told)
 	if len(told) > 0 {
@@ -393,18 +401,39 @@ func (e *Engine) merged(s *State, m progress.Merged) (*progress.Doc, error) {
 	return m.Doc, nil
 }
 
-// detect finds the checks that the work tree brings along.
-func (e *Engine) detect(q gate.Quality) ([]gate.Gate, error) {
-	names, failed := e.WorkTree.Names()
+// maxRoot bounds the files that checks are detected by, in bytes.
+const maxRoot = 1 << 20
+
+// detect finds the checks that a tree brings along; none where they were named.
+func (e *Engine) detect(ctx context.Context, s *State, tree string) ([]gate.Gate, error) {
+	if s.NoDetect || len(s.Gates) > 0 || tree == "" {
+		return nil, nil
+	}
+	names, failed := e.Trees.Names(ctx, tree)
 	gates := gate.Detect(gate.Root{Names: names, Read: func(name string) ([]byte, bool) {
-		src, ok, err := e.WorkTree.Root(name)
+		src, ok, err := e.Trees.File(ctx, tree, name, maxRoot)
 		failed = errors.Join(failed, err)
 		return src, ok
 	}})
 	if failed != nil {
 		return nil, fmt.Errorf("look for checks: %w", failed)
 	}
-	return q.Apply(gates), nil
+	return s.Quality.Apply(gates), nil
+}
+
+// detectAll finds the checks that the run is held to: those of the default branch,
+// which no agent has written, and what the run's own branch has added to them.
+func (e *Engine) detectAll(ctx context.Context, s *State) error {
+	base, err := e.detect(ctx, s, s.DefaultTree)
+	if err != nil {
+		return err
+	}
+	head, err := e.detect(ctx, s, s.HeadTree)
+	if err != nil {
+		return err
+	}
+	s.DetectedGates = gate.Union(base, head)
+	return nil
 }
 
 // findProgress reads the progress file that is bound to this subject. A file
@@ -449,6 +478,7 @@ func (e *Engine) begin(ctx context.Context, s *State) (Next, error) {
 	}
 	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{Kind: run.EventRunStarted, Done: done, Total: total, Text: s.Subject.Name}, s)
+	e.tellTooMany(s, done, total)
 	if total == 0 {
 		if s.Mode == run.ModeBuild {
 			return e.finish(s, run.EndFailed, "there are no tasks to build; run it in plan mode first")
@@ -463,6 +493,19 @@ func (e *Engine) begin(ctx context.Context, s *State) (Next, error) {
 		return Next{}, nil
 	}
 	return e.prepare(ctx, s)
+}
+
+// tellTooMany says where the run cannot come to the end of its tasks: each needs at
+// least one iteration.
+func (e *Engine) tellTooMany(s *State, done, total int) {
+	open, most := total-done, s.Limits.MaxIterations
+	if most <= 0 || s.Once || s.Mode == run.ModePlan || open <= most-s.Iterations() {
+		return
+	}
+	e.emit(run.Event{
+		Kind: run.EventPersonNotified,
+		Text: fmt.Sprintf("%d tasks are open, but max_iterations is %d: this run will not reach the end", open, most),
+	}, s)
 }
 
 // prepare begins with what the repository wants to have run before any agent.
@@ -493,7 +536,13 @@ func (e *Engine) enter(ctx context.Context, s *State) (Next, error) {
 func (e *Engine) work(ctx context.Context, s *State, doc *progress.Doc) (Next, error) {
 	hash := doc.PlanSHA256()
 	s.Approval = ""
-	if s.Mode != run.ModePlan && (!s.NeedsApproval || s.Approved == hash) {
+	if s.Mode != run.ModePlan && (!s.NeedsApproval || s.covered() == hash) {
+		if s.Approved == hash { // read and approved as it stands
+			s.Behind = nil
+			if err := s.release(doc); err != nil {
+				return Next{}, err
+			}
+		}
 		s.Proposal = nil
 		s.Phase, s.Stage = run.PhaseIterating, stagePick
 		return Next{}, nil
@@ -512,12 +561,55 @@ func (e *Engine) endPlanned(s *State) (Next, error) {
 	return e.finish(s, run.EndAwaitingPerson, "the plan needs approval before the work starts")
 }
 
-// reapprove keeps the approval of a plan that changed in a way that needs none:
-// by the host, or by a person who may approve.
-func (s *State) reapprove(doc *progress.Doc) {
-	if s.Approved != "" {
-		s.Approved = doc.PlanSHA256()
+// covered is the hash of the plan that a person's approval covers, "" without one.
+func (s *State) covered() string { return cmp.Or(s.Covered, s.Approved) }
+
+// cover has an approval that covers the accepted plan cover doc as well, which
+// follows it: the host has edited the plan, or a person who may approve it. What
+// agents write is not for cover; see await.
+func (s *State) cover(doc *progress.Doc) error {
+	if s.Approved == "" {
+		return nil
 	}
+	before, err := s.document(s.Progress)
+	if err != nil {
+		return fmt.Errorf("read the accepted progress: %w", err)
+	}
+	if s.covered() == before.PlanSHA256() {
+		s.Covered = doc.PlanSHA256()
+	}
+	return nil
+}
+
+// needsApproval is why a task waits that an agent added to an approved plan.
+const needsApproval = "an agent added this to the approved plan; approve it with /ralph retry and its id"
+
+// release opens the tasks of an approved plan that waited for approval.
+func (s *State) release(doc *progress.Doc) error {
+	for _, t := range doc.Tasks() {
+		if t.Status != run.TaskBlocked || t.Reason != needsApproval {
+			continue
+		}
+		if err := doc.Reopen(t.ID); err != nil {
+			return fmt.Errorf("open %s: %w", t.ID, err)
+		}
+	}
+	s.Progress = s.text(doc)
+	return nil
+}
+
+// await has tasks that an agent wrote wait for a person, where the plan was
+// approved without them.
+func (s *State) await(doc *progress.Doc, ids []string) error {
+	if s.Approved == "" {
+		return nil
+	}
+	for _, id := range ids {
+		if err := doc.Block(id, needsApproval); err != nil {
+			return fmt.Errorf("have %s wait for approval: %w", id, err)
+		}
+	}
+	return nil
 }
 
 // prepareAgent notes the intent to start an agent for a job, and the task it is
@@ -601,7 +693,7 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 	case s.Once && s.Iteration > 0:
 		return e.finish(s, run.EndSingleIteration, "")
 	case s.Limits.MaxIterations > 0 && s.Iterations() >= s.Limits.MaxIterations:
-		return e.finish(s, run.EndMaxIterations, fmt.Sprintf("the limit is %d", s.Limits.MaxIterations))
+		return e.finish(s, run.EndMaxIterations, fmt.Sprintf("reached max_iterations (%d)", s.Limits.MaxIterations))
 	}
 	task, ok := choose(tasks, s)
 	if s.Merge != nil && (!ok || task.ID != s.Merge.TaskID) {
@@ -775,6 +867,9 @@ const maxEvidence = 300
 // maxFinal bounds what is kept of an agent's last message, in bytes.
 const maxFinal = 2000
 
+// maxSummary bounds what is kept of it once the work has landed.
+const maxSummary = 600
+
 // maxReviewDiff bounds what is read of a change for its review, in bytes; a
 // prompt takes less.
 const maxReviewDiff = 64 << 10
@@ -907,7 +1002,7 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 		// What it said is stored before its process is forgotten.
 		s.Ended = &Ended{
 			Outcome: status.Outcome, Detail: status.Detail, RetryAt: status.RetryAt, Worked: worked(status.Usage),
-			DoFirst: status.DoFirst,
+			DoFirst: status.DoFirst, Lasts: status.Lasts, Limit: status.Limit,
 		}
 		s.Stage = stageEnded
 		return Next{}, nil
@@ -947,7 +1042,7 @@ func (e *Engine) ended(ctx context.Context, s *State) (Next, error) {
 	detail := oneLine(end.Detail, 600)
 	switch end.Outcome { //nolint:exhaustive // the others are judged
 	case AgentRateLimited:
-		return e.wait(s, end.RetryAt)
+		return e.wait(s, end)
 	case AgentOverBudget:
 		return e.stop(s, run.EndBudgetExhausted, oneLine(detail, 300))
 	case AgentOverTaskBudget:
@@ -1005,8 +1100,8 @@ func (e *Engine) overTaskBudget(ctx context.Context, s *State, detail string) (N
 
 // wait notes when the provider wants to be asked again. It costs neither an
 // attempt nor an iteration. However soon it names, waits in a row grow.
-func (e *Engine) wait(s *State, until time.Time) (Next, error) {
-	least := minWait
+func (e *Engine) wait(s *State, end Ended) (Next, error) {
+	least, until := minWait, end.RetryAt
 	if !until.After(e.Now()) {
 		least = firstWait
 	}
@@ -1025,7 +1120,7 @@ func (e *Engine) wait(s *State, until time.Time) (Next, error) {
 	s.Resume, s.WaitUntil = s.Stage, until
 	e.emit(run.Event{
 		Kind: run.EventWaiting, TaskID: task, Strategy: string(supervise.WaitForProvider),
-		Text: "the provider asks to wait until " + until.UTC().Format("15:04:05 MST"),
+		Text: cmp.Or(end.Limit, "Rate limited"), Until: until,
 	}, s)
 	return Next{Kind: Sleep, Until: until}, nil
 }
@@ -1038,7 +1133,7 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // broken answers a crash or a refusal by the provider: try again, but three in
-// a row are not going to fix themselves.
+// a row are not going to fix themselves, and what lasts is not tried again at all.
 func (e *Engine) broken(s *State, detail string, end Ended) (Next, error) {
 	s.Strikes++
 	if s.Idle++; end.Worked && end.DoFirst == "" {
@@ -1050,8 +1145,10 @@ func (e *Engine) broken(s *State, detail string, end Ended) (Next, error) {
 	if end.DoFirst != "" {
 		what = "not the task's fault: " + detail
 	}
-	e.emit(run.Event{Kind: run.EventAttemptFailed, TaskID: s.TaskID, Text: what}, s)
-	if s.Idle >= maxStrikes || s.Strikes >= 2*maxStrikes {
+	if !end.Lasts { // else the run's end says it, once
+		e.emit(run.Event{Kind: run.EventAttemptFailed, TaskID: s.TaskID, Text: what}, s)
+	}
+	if end.Lasts || s.Idle >= maxStrikes || s.Strikes >= 2*maxStrikes {
 		return e.stop(s, run.EndFailed, brokenDetail(s.Strikes, detail, end.DoFirst))
 	}
 	return e.again(s)
@@ -1063,8 +1160,11 @@ func brokenDetail(calls int, detail, doFirst string) string {
 	if doFirst == "" {
 		return fmt.Sprintf("the agent failed %d times in a row: %s", calls, detail)
 	}
-	return fmt.Sprintf("%s. What to do first: %s. (%d agent calls in a row failed; no task is blamed.)",
-		strings.TrimRight(detail, ". "), doFirst, calls)
+	blame := "No task is blamed."
+	if calls > 1 {
+		blame = fmt.Sprintf("(%d agent calls in a row failed; no task is blamed.)", calls)
+	}
+	return fmt.Sprintf("%s. What to do first: %s. %s", strings.TrimRight(detail, ". "), doFirst, blame)
 }
 
 // forget removes the ended process; its record has been taken into the state.
@@ -1158,7 +1258,6 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 		if l.Task, err = findTask(doc, s.TaskID); err != nil {
 			return Next{}, err
 		}
-		l.State.reapprove(doc) // the commit tells what it holds
 	}
 	l.Merges = s.Merge
 	landed, err := e.Publisher.Land(ctx, l)
@@ -1188,6 +1287,9 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	delete(s.Attempts, moveKey)
 	s.Kept = nil
 	landed.TaskID = l.Task.ID
+	if !l.Planned {
+		landed.Summary = oneLine(s.Proposal.Final, maxSummary)
+	}
 	if n := len(s.History); n > 0 && l.Task.ID != "" {
 		s.landedFeedback(l.Task.ID, landed, s.History[n-1].Evidence.Change)
 	}
@@ -1215,7 +1317,6 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	if err != nil {
 		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
 	}
-	s.reapprove(doc)
 	s.Draft.Landed = true
 	s.watched()
 	e.learn(ctx, s, l.Task, true)
@@ -1421,7 +1522,13 @@ func (e *Engine) end(ctx context.Context, s *State) (Next, error) {
 // TellEnd tells whoever watches that the run has ended. Step does; it is for
 // doors that give up on a run whose end could not be published.
 func (e *Engine) TellEnd(s State) {
-	e.emit(run.Event{Kind: run.EventRunEnded, End: s.End, Proof: s.Proof(), Text: s.EndDetail}, &s)
+	ended := s.EndedAt
+	if ended.IsZero() {
+		ended = e.Now()
+	}
+	e.emit(run.Event{
+		Kind: run.EventRunEnded, End: s.End, Proof: s.Proof(), Text: s.EndDetail, Duration: ended.Sub(s.StartedAt),
+	}, &s)
 }
 
 // resumed is what becomes of a run that was about to end when people's edits of
@@ -1490,7 +1597,7 @@ func (e *Engine) emit(ev run.Event, s *State) {
 		return
 	}
 	ev.Time, ev.Run, ev.Subject, ev.Iteration, ev.CostUSD = e.Now(), s.Run, s.Subject.Name, s.Iteration, s.Usage.CostUSD
-	ev.Iterations, ev.Notices = s.Iterations(), s.Notices
+	ev.Iterations, ev.Plannings, ev.Tokens, ev.Notices = s.Iterations(), s.plannings(), s.Usage.Tokens(), s.Notices
 	e.Emit(ev)
 }
 

@@ -75,8 +75,28 @@ func (e *Engine) tellVerdict(s *State, task run.Task, a supervise.Assessment) {
 	e.emit(run.Event{
 		Kind: run.EventVerdict, TaskID: task.ID, TaskTitle: task.Title, Verdict: string(a.Verdict.Kind),
 		Patterns: patternNames(a.Patterns), Strategy: string(a.Strategy.Kind), Signals: shown(a.Signals),
-		Text: fmt.Sprintf("%s: %s", a.Verdict.Kind, a.Verdict.Reason),
+		Text: fmt.Sprintf("%s: %s", inWords(a.Verdict.Kind, task.ID), a.Verdict.Reason),
 	}, s)
+}
+
+// inWords says for people what a verdict has the host do.
+func inWords(kind supervise.VerdictKind, task string) string {
+	switch kind {
+	case supervise.VerdictGiveUp:
+		return "setting " + task + " aside"
+	case supervise.VerdictDecompose:
+		return "splitting " + task
+	case supervise.VerdictSwitchRole:
+		return "trying another role"
+	case supervise.VerdictNarrow:
+		return "retrying with a hint"
+	case supervise.VerdictRollBack:
+		return "going back to the last good state"
+	case supervise.VerdictAbort:
+		return "stopping"
+	case supervise.VerdictProceed:
+	}
+	return string(kind)
 }
 
 // shown are the signals for whoever is told, nil where there was no attempt.
@@ -120,8 +140,7 @@ func (s *State) observed(status AgentStatus) {
 	s.Draft = supervise.Iteration{
 		Number: s.Iteration, TaskID: s.TaskID, ParentID: s.Parents[s.TaskID], Role: s.Role,
 		Outcome: supervise.Outcome(status.Outcome), Duration: status.Finished.Sub(status.Started),
-		CostUSD:  status.Usage.CostUSD,
-		Activity: status.Activity, Analysis: supervise.AnalyseOutput(status.Final, status.Activity),
+		Analysis:    supervise.AnalyseOutput(status.Final, status.Activity),
 		ClaimedDone: progress.HintsDone(status.Final), Verdict: s.Verdict,
 	}
 }
@@ -141,9 +160,6 @@ func (s *State) proposed(tree, content string, changes []Change) {
 // measured notes what a check said about the proposal. Counts of tests mean
 // something only where all of them could run to their end.
 func (s *State) measured(r gate.Result) {
-	if r.Verdict.Standing.Holds() {
-		s.Draft.GateFailures = append(s.Draft.GateFailures, r.Gate)
-	}
 	if r.Reason != "exited" || r.Facts.Cut {
 		return
 	}
@@ -259,7 +275,10 @@ func (e *Engine) split(ctx context.Context, s *State) (Next, error) {
 	if err != nil {
 		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
 	}
-	parts := s.Proposal.Added
+	parts, parent := s.Proposal.Added, run.Task{ID: s.TaskID}
+	if t, ok := doc.Task(s.TaskID); ok {
+		parent = t
+	}
 	s.Proposal = nil
 	s.Phase, s.Stage = run.PhaseIterating, stagePick
 	if len(parts) < 2 {
@@ -280,6 +299,7 @@ func (e *Engine) split(ctx context.Context, s *State) (Next, error) {
 	for _, id := range ids {
 		s.Parents[id] = s.TaskID
 	}
+	s.wrote(s.person(parent), ids...)
 	if s.Kept != nil {
 		kept := *s.Kept
 		kept.TaskID = ids[0]
@@ -292,7 +312,9 @@ func (e *Engine) split(ctx context.Context, s *State) (Next, error) {
 		Kind: run.EventPlanned, TaskID: s.TaskID, Done: done, Total: total,
 		Text: fmt.Sprintf("%s was split into %d parts", s.TaskID, len(ids)),
 	}, s)
-	s.reapprove(doc)
+	if err := s.await(doc, ids); err != nil {
+		return Next{}, err
+	}
 	s.Progress = s.text(doc)
 	s.Brief.begin()
 	s.TaskID = ""
@@ -356,7 +378,11 @@ func (s *State) Proof() run.Proof {
 			if !slices.Contains(p.Failing, r.Gate) {
 				p.Failing = append(p.Failing, r.Gate)
 			}
-		case gate.Failed, gate.Noted: // these prove nothing
+		case gate.Unrunnable:
+			if what := unrunnable(r); !r.Advisory && !slices.Contains(p.Missing, what) {
+				p.Missing = append(p.Missing, what)
+			}
+		case gate.Failed, gate.Noted, gate.Empty: // these prove nothing
 		}
 	}
 	return p
@@ -382,8 +408,13 @@ func (e *Engine) reviewed(ctx context.Context, s *State) (Next, error) {
 		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
 	}
 	for _, t := range added[:min(len(added), maxReviewTasks)] {
-		if _, err := doc.AddTask(t); err != nil {
+		id, err := doc.AddTask(t)
+		if err != nil {
 			return Next{}, fmt.Errorf("add a task: %w", err)
+		}
+		s.wrote(run.Task{}, id)
+		if err := s.await(doc, []string{id}); err != nil {
+			return Next{}, err
 		}
 	}
 	if err := doc.SetStatus(progress.StatusInProgress); err != nil {
@@ -393,7 +424,6 @@ func (e *Engine) reviewed(ctx context.Context, s *State) (Next, error) {
 	e.emit(run.Event{
 		Kind: run.EventPlanned, Done: done, Total: total, Text: fmt.Sprintf("the review asks for %d more tasks", total-done),
 	}, s)
-	s.reapprove(doc)
 	s.Progress = s.text(doc)
 	s.TaskID = ""
 	s.Phase, s.Stage = run.PhaseIterating, stagePick
@@ -427,8 +457,11 @@ func (e *Engine) learn(ctx context.Context, s *State, task run.Task, worked bool
 		Key: string(s.Run) + "/" + task.ID, Run: s.Run, At: e.Now(), TaskID: task.ID, Title: task.Title, Worked: worked,
 		Insight: s.Insight,
 	}
-	if worked && s.Proposal != nil {
-		l.Approach = s.Proposal.Final
+	if worked {
+		l.Commit = s.Head
+		if s.Proposal != nil {
+			l.Approach = s.Proposal.Final
+		}
 	}
 	for _, it := range s.History {
 		if it.TaskID != task.ID {

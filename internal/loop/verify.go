@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/claim"
+	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
@@ -43,6 +44,11 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 		return e.judgeAdded(s, before, after)
 	}
 	verdict := progress.Judge(before, after, s.TaskID)
+	fresh := newTasks(before, verdict.Accepted)
+	s.wrote(run.Task{}, fresh...)
+	if err := s.await(verdict.Accepted, fresh); err != nil {
+		return Next{}, err
+	}
 	s.Violations = nil
 	for _, v := range verdict.Violations {
 		s.Violations = append(s.Violations, v.Text)
@@ -52,7 +58,6 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 		ev.Checkmark = oneLine(checkmarks(verdict.Changes), maxEvidence)
 		ev.Signal = signal(s.Proposal.Said, verdict.ClaimedDone)
 	})
-	s.Draft.Violations = len(verdict.Violations)
 	ticked := verdict.TickedAssigned || verdict.ClaimedDone
 	said := s.Proposal.Said
 	if ticked {
@@ -72,10 +77,19 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 		what := "the progress file was not a plain, readable file, so it was restored: " + oneLine(unreadable.Error(), 200)
 		s.Violations = append(s.Violations, what)
 		s.Proposal.Note = strings.TrimPrefix(s.Proposal.Note+"; "+what, "; ")
-		s.Draft.Violations++
 	}
 	s.Stage = stagePropose
 	return Next{}, nil
+}
+
+// newTasks are the ids of the tasks in after that before does not have.
+func newTasks(before, after *progress.Doc) (ids []string) {
+	for _, t := range after.Tasks() {
+		if _, ok := before.Task(t.ID); !ok {
+			ids = append(ids, t.ID)
+		}
+	}
+	return ids
 }
 
 // completed is the progress file as it will be once this task has landed: its
@@ -126,7 +140,6 @@ func (e *Engine) judgeAdded(s *State, before, after *progress.Doc) (Next, error)
 		added = nil // half a list would pass for the whole
 	}
 	s.Progress = s.text(verdict.Accepted)
-	s.Draft.Violations = len(verdict.Violations)
 	s.Proposal = &Proposal{Added: added, Failed: s.Proposal.Failed}
 	s.Stage = stageSplit
 	if s.Job == prompt.JobReview {
@@ -147,13 +160,16 @@ func checkmarks(changes []progress.Change) string {
 	return strings.Join(parts, "; ")
 }
 
+// maxToldPaths bounds the paths that a text is made of, before it is cut.
+const maxToldPaths = 50
+
 // changedPaths are the paths of a change, in words.
 func changedPaths(changes []Change) string {
 	if len(changes) == 0 {
 		return "no file was changed"
 	}
-	parts := make([]string, 0, len(changes))
-	for _, c := range changes {
+	var parts []string
+	for _, c := range changes[:min(len(changes), maxToldPaths)] {
 		parts = append(parts, c.Status+" "+c.Path)
 	}
 	return fmt.Sprintf("%d changed: %s", len(changes), strings.Join(parts, ", "))
@@ -207,7 +223,11 @@ func (e *Engine) planned(ctx context.Context, s *State) (Next, error) {
 		}
 		return e.again(s)
 	}
+	for _, t := range doc.Tasks() {
+		s.wrote(s.planWords(), t.ID)
+	}
 	e.emit(run.Event{Kind: run.EventPlanned, Done: done, Total: total}, s)
+	e.tellTooMany(s, done, total)
 	return e.work(ctx, s, doc)
 }
 
@@ -274,6 +294,7 @@ func (e *Engine) failed(ctx context.Context, s *State, why string, f supervise.F
 	if s.Proposal != nil {
 		f.Detail, f.Final = s.Proposal.Note, s.Proposal.Final
 	}
+	kept := e.keepRefused(ctx, s, why)
 	s.Draft.Class, s.Draft.Error = supervise.Classify(f), supervise.Normalise(cmp.Or(f.Output, why))
 	s.watched()
 	s.dropCall()
@@ -299,9 +320,14 @@ func (e *Engine) failed(ctx context.Context, s *State, why string, f supervise.F
 		return Next{}, err
 	}
 	done, total := progress.Counts(doc.Tasks())
-	e.emit(run.Event{
-		Kind: run.EventAttemptFailed, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total, Text: short,
-	}, s)
+	ev := run.Event{
+		Kind: run.EventAttemptFailed, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total, Text: short, Kept: kept,
+	}
+	if f.Command != "" {
+		head, _, _ := strings.Cut(why, " It printed:\n\n")
+		ev.Text, ev.Gate, ev.Lines = oneLine(head, 300), f.Gate, gate.Failing(f.Output)
+	}
+	e.emit(ev, s)
 	s.Progress = s.text(doc)
 	s.Phase, s.Stage = run.PhaseIterating, stagePick
 	if s.Limits.TaskAttempts > 0 && s.Attempts[s.TaskID] >= s.Limits.TaskAttempts {
@@ -313,6 +339,33 @@ func (e *Engine) failed(ctx context.Context, s *State, why string, f supervise.F
 		}
 	}
 	return Next{}, nil
+}
+
+// keepRefused keeps what the call at hand changed where people can look at it, and
+// says whether it is there. It costs the run nothing where that fails.
+func (e *Engine) keepRefused(ctx context.Context, s *State, why string) bool {
+	if e.Attempts == nil || s.Draft.Change == "" || s.TaskID == "" {
+		return false
+	}
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return false // which whoever goes on will find
+	}
+	a := FailedAttempt{Run: s.Run, Iteration: s.Iteration, To: s.Draft.Change, Why: oneLine(why, maxTried)}
+	if a.Task, err = findTask(doc, s.TaskID); err != nil {
+		return false
+	}
+	a.From, err = e.withoutNotes(ctx, s.HeadTree)
+	kept := false
+	if err == nil {
+		kept, err = e.Attempts.KeepAttempt(ctx, a)
+	}
+	if err != nil {
+		e.emit(run.Event{
+			Kind: run.EventTrouble, TaskID: s.TaskID, Text: "the refused work could not be kept: " + err.Error(),
+		}, s)
+	}
+	return kept
 }
 
 // signal says what an agent's last words claim, for the record.

@@ -64,7 +64,13 @@ type world struct {
 	// conflict gives the merge with the base branch; nil never conflicts.
 	conflict   func(loop.State) *loop.Merge
 	baseBranch string
-	landErr    []error
+	// defaultTree is that of the default branch, where it is not what the work begins
+	// from; warm says that its caches are kept.
+	defaultTree string
+	warm        bool
+	// refused is what failed attempts changed.
+	refused []loop.FailedAttempt
+	landErr []error
 	// settings are those of the repository.
 	settings loop.Settings
 	// earlier is what the branch tells of earlier runs.
@@ -131,6 +137,7 @@ func (w *world) Open(context.Context, loop.State) (loop.Opened, error) {
 	clear(w.links)
 	return loop.Opened{
 		Branch: "ralph/x", BaseBranch: w.baseBranch, Base: "base", BaseTree: w.landed[0].Tree,
+		DefaultTree: cmp.Or(w.defaultTree, w.landed[0].Tree), Warm: w.warm,
 		Head: w.head().OID, HeadTree: w.head().Tree, Settings: w.settings, Setup: w.setup, Build: w.build, Earlier: w.earlier,
 	}, nil
 }
@@ -158,14 +165,9 @@ func (w *world) WriteProgress(_ context.Context, path string, d *progress.Doc) e
 	return nil
 }
 
-func (w *world) Root(name string) ([]byte, bool, error) {
-	src, ok := w.work[name]
-	return []byte(src), ok, nil
-}
-
-func (w *world) Names() ([]string, error) {
+func (w *world) Names(_ context.Context, tree string) ([]string, error) {
 	var names []string
-	for path := range w.work {
+	for path := range w.trees[tree] {
 		name, _, nested := strings.Cut(path, "/")
 		if nested {
 			name += "/"
@@ -405,9 +407,9 @@ func (w *world) Screen(_ loop.State, changes []loop.Change) loop.Screened {
 func (w *world) engine() *loop.Engine {
 	return &loop.Engine{
 		WorkTree: w, Trees: w, Branch: w, Runner: w, Publisher: w,
-		Memory: w.memory,
-		Now:    func() time.Time { return w.now },
-		Emit:   func(ev run.Event) { w.events = append(w.events, ev) },
+		Attempts: w, Memory: w.memory,
+		Now:  func() time.Time { return w.now },
+		Emit: func(ev run.Event) { w.events = append(w.events, ev) },
 	}
 }
 
@@ -470,3 +472,9 @@ func (w *world) tasks(s loop.State) []run.Task {
 }
 
 var errBoom = errors.New("boom")
+
+// KeepAttempt implements loop.Attempts.
+func (w *world) KeepAttempt(_ context.Context, a loop.FailedAttempt) (bool, error) {
+	w.refused = append(w.refused, a)
+	return true, nil
+}

@@ -167,7 +167,7 @@ func TestWebhookGetsTheStory(t *testing.T) {
 		return m
 	}
 	end := message(run.NoticeNeedsHuman, 7, 1, 1.25, 9, "r1.needs_human.7",
-		"Stopped because every open task has used all its attempts. 1 of 2 tasks done after 7 iterations, $1.25.")
+		"Stopped: all remaining tasks are blocked. 1 of 2 tasks done after 7 iterations, $1.25.")
 	end.End, end.Detail = run.EndBlocked, "T2 fails: no such @host, ***"
 	want := []notify.Message{
 		message(run.NoticeStart, 0, 0, 0, 0, "r1.start.0", "Started: 0 of 2 tasks done."),

@@ -547,9 +547,11 @@ func judged(t interface {
 			t.Fatalf("section %s changed:\n%s", name, got.Bytes())
 		}
 	}
-	if lessons := strings.TrimRight(before.Section(SectionLearnings),
-		" \t\r\n"); !strings.HasPrefix(got.Section(SectionLearnings), lessons) {
-		t.Fatalf("learnings %q do not start with %q", got.Section(SectionLearnings), lessons)
+	// What is added to a section of mixed line ends gives it one kind of them.
+	unix := strings.NewReplacer("\r\n", "\n").Replace
+	lessons := strings.TrimRight(unix(before.Section(SectionLearnings)), " \t\r\n")
+	if now := unix(got.Section(SectionLearnings)); !strings.HasPrefix(now, lessons) {
+		t.Fatalf("learnings %q do not start with %q", now, lessons)
 	}
 	wantBinding, _ := before.Binding()
 	if b, _ := got.Binding(); b != wantBinding {

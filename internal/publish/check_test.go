@@ -54,7 +54,7 @@ func TestCheckFollowsTheHead(t *testing.T) {
 		}
 	}
 	if got := w.checks(t)[0].Summary; got != island.Summary(islandOf(v, w.issue)) ||
-		!strings.Contains(got, "- [x] T1 Do step 1\n") {
+		!strings.Contains(got, "- [x] T1 Do step 1 ·") {
 		t.Errorf("summary:\n%s", got)
 	}
 

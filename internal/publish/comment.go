@@ -188,7 +188,7 @@ func WelcomeText(branch string, planned bool, label string) string {
 	if planned {
 		tasks = "The check boxes in this issue are the tasks."
 	}
-	return fmt.Sprintf("**I'm working on this issue.** It is my first one in this repository, so here is what happens:\n\n"+
+	return fmt.Sprintf("**I'm on it.** This is my first issue in this repository, so here is how I work:\n\n"+
 		"- %s A fresh agent works on each task, one task at a time. I run this repository's checks on each result; if they pass, the result becomes one commit on `%s`.\n"+
 		"- With the first commit I open a draft pull request that shows the progress. When all tasks are done, I mark it ready for review. I never merge: you do.\n"+
 		"- Changes you request in a review become tasks, too. To stop me, comment `/ralph stop` or remove the label %s. `/ralph help` lists all commands for people with write access.\n"+

@@ -16,6 +16,8 @@ import (
 type Held struct {
 	TaskID string
 	Paths  []HeldBack
+	// More is how many paths there are beyond these.
+	More int
 	// Patch is "" where it is too large to be shown.
 	Patch string
 }
@@ -39,16 +41,17 @@ func (p *Publisher) CommentHeld(ctx context.Context, number int, h Held) (url st
 func HeldText(mask func(string) string, branch string, h Held) string {
 	var b strings.Builder
 	changes := "One change is"
-	if len(h.Paths) > 1 {
-		changes = fmt.Sprintf("%d changes are", len(h.Paths))
+	all := len(h.Paths) + h.More
+	if all > 1 {
+		changes = fmt.Sprintf("%d changes are", all)
 	}
 	fmt.Fprintf(&b, "**%s left for you to apply.** Task %s changed protected paths. The checks ran without these changes, and the run continues without them:\n\n", changes, island.Code(mask, h.TaskID))
-	for i, path := range h.Paths {
-		if i == maxHeldShown {
-			fmt.Fprintf(&b, "- … and %d more\n", len(h.Paths)-i)
-			break
-		}
+	shownPaths := h.Paths[:min(len(h.Paths), maxHeldShown)]
+	for _, path := range shownPaths {
 		fmt.Fprintf(&b, "- %s: %s\n", island.Code(mask, path.Path), path.Reason)
+	}
+	if more := all - len(shownPaths); more > 0 {
+		fmt.Fprintf(&b, "- … and %d more\n", more)
 	}
 	shown := mask(h.Patch)
 	switch {

@@ -35,6 +35,7 @@ const (
 	trailerPlan        = "Ralph-Plan-SHA256"
 	trailerApproved    = "Ralph-Approved-Plan"
 	trailerApprovedBy  = "Ralph-Approved-By"
+	trailerCovered     = "Ralph-Covered-Plan"
 )
 
 // Commit is a tree that is to become one commit, and what there is to say
@@ -68,8 +69,9 @@ type Commit struct {
 	// PlanSHA256 is the hash of the text that the plan was made of.
 	PlanSHA256 string
 	// Approved is the hash of the plan that was approved (progress.Doc.PlanSHA256),
-	// "" for none, and ApprovedBy the login of whoever did.
-	Approved, ApprovedBy string
+	// "" for none, ApprovedBy the login of whoever did, and Covered the hash of what
+	// people and the host have made of that plan since; "" where that is the same.
+	Approved, ApprovedBy, Covered string
 	// Planned marks the commit that holds a plan and nothing else, Closing the
 	// one that removes progress.md at the end.
 	// Recorded the one that keeps the notes of a run that stopped short.
@@ -121,6 +123,9 @@ func trailers(m *redact.Masker, c Commit) [][2]string {
 	add(trailerApproved, c.Approved)
 	if c.Approved != "" && loginRE().MatchString(c.ApprovedBy) {
 		add(trailerApprovedBy, c.ApprovedBy)
+	}
+	if c.Covered != c.Approved {
+		add(trailerCovered, c.Covered)
 	}
 	if loginRE().MatchString(c.RequestedBy) && c.RequestedByID > 0 {
 		// Not through add: the address is made of checked parts, and must not
@@ -283,23 +288,29 @@ func RecordOf(message string) (r Record, ok bool) {
 // planHashRE is what progress.Doc.PlanSHA256 gives.
 var planHashRE = strs.Lazy(`^[0-9a-f]{64}$`)
 
-// ApprovalOf is the hash of the plan that the run of a commit had approval for,
-// "" for none, and the login of whoever approved it; ours is false of a message
+// Approval is what a commit tells of the plan that its run had approval for; see
+// the fields of Commit. The zero value is none.
+type Approval struct{ Plan, By, Covered string }
+
+// ApprovalOf reads the approval from the message of a commit; ours is false of one
 // that is not like those of runs. Anybody can write such a message: who made the
 // commit has to be asked of GitHub.
-func ApprovalOf(message string) (hash, by string, ours bool) {
+func ApprovalOf(message string) (a Approval, ours bool) {
 	told := parseTrailers(message)
 	if told[trailerRun] == "" {
-		return "", "", false
+		return a, false
 	}
-	hash, by = told[trailerApproved], told[trailerApprovedBy]
-	if !planHashRE().MatchString(hash) {
-		return "", "", true
+	if !planHashRE().MatchString(told[trailerApproved]) {
+		return a, true
 	}
-	if !loginRE().MatchString(by) {
-		by = ""
+	a.Plan = told[trailerApproved]
+	if by := told[trailerApprovedBy]; loginRE().MatchString(by) {
+		a.By = by
 	}
-	return hash, by, true
+	if covered := told[trailerCovered]; planHashRE().MatchString(covered) {
+		a.Covered = covered
+	}
+	return a, true
 }
 
 // maxCost is more than any commit's work costs, in dollars.

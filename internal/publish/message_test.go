@@ -158,13 +158,18 @@ func TestApprovalOf(t *testing.T) {
 	t.Parallel()
 	c := sample()
 	c.Approved, c.ApprovedBy = approvedPlan, "grace"
+	changed := c
+	changed.Covered = strings.Repeat("ab", 32)
 	own := Message(nil, c)
 	const told = "Ralph-Approved-Plan: " + approvedPlan + "\nRalph-Approved-By: grace"
 	for name, tc := range map[string]struct {
-		message, hash, by string
-		ours              bool
+		message, hash, by, covered string
+		ours                       bool
 	}{
-		"of a run":            {message: own, hash: approvedPlan, by: "grace", ours: true},
+		"of a run": {message: own, hash: approvedPlan, by: "grace", ours: true},
+		"changed since": {
+			message: Message(nil, changed), hash: approvedPlan, by: "grace", covered: changed.Covered, ours: true,
+		},
 		"without an approval": {message: Message(nil, sample()), ours: true},
 		"of no run":           {message: "feat: x\n\n" + told},
 		"in the text":         {message: "feat: x\n\n" + told + "\n\nRalph-Run: r-1", ours: true},
@@ -177,8 +182,9 @@ func TestApprovalOf(t *testing.T) {
 			hash:    approvedPlan, ours: true,
 		},
 	} {
-		if hash, by, ours := ApprovalOf(tc.message); hash != tc.hash || by != tc.by || ours != tc.ours {
-			t.Errorf("%s: %q by %q, ours %v", name, hash, by, ours)
+		a, ours := ApprovalOf(tc.message)
+		if want := (Approval{Plan: tc.hash, By: tc.by, Covered: tc.covered}); a != want || ours != tc.ours {
+			t.Errorf("%s: %+v, ours %v", name, a, ours)
 		}
 	}
 }
@@ -219,8 +225,8 @@ func FuzzMessage(f *testing.F) {
 		if !sameCommit(nil, message, c) {
 			t.Fatalf("not recognised: %q", message)
 		}
-		if hash, by, ours := ApprovalOf(message); hash != "" || by != "" || !ours {
-			t.Fatalf("%s is approved by %s in %q", hash, by, message)
+		if a, ours := ApprovalOf(message); a != (Approval{}) || !ours {
+			t.Fatalf("%+v in %q", a, message)
 		}
 	})
 }

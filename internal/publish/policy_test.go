@@ -1,6 +1,9 @@
 package publish
 
 import (
+	"os"
+	"path"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,7 +30,7 @@ func TestScreen(t *testing.T) {
 		{"a b/ü.txt", 0, file, ""},
 		{".gitignore", 0, file, ""},
 		{"docs/workflows/x.yml", 0, file, ""},
-		{".github/dependabot.yml", 0, file, ""},
+		{".github/dependabot.yml", 0, file, "configures services that act on the repository"},
 		{"pkg/codeowners", 0, file, ""},
 		{".ralph/7/progress.md", file, file, ""},
 		{"old-link", link, 0, ""},
@@ -71,7 +74,7 @@ func TestScreen(t *testing.T) {
 		{".github/copilot-instructions.md", 0, file, "configures agents"},
 		{".github/Instructions/go.instructions.md", 0, file, "configures agents"},
 		{".vscode/mcp.json", 0, file, "configures agents"},
-		{".vscode/settings.json", 0, file, ""},
+		{".vscode/settings.json", 0, file, "runs on contributors' machines"},
 		{"docs/claude.md.txt", 0, file, ""},
 		{"internal/agents/agents.go", 0, file, ""},
 		{".husky/pre-commit", 0, exe, "runs on contributors' machines"},
@@ -87,6 +90,83 @@ func TestScreen(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%q %o to %o (-want +got):\n%s", c.path, c.old, c.new, diff)
+		}
+	}
+}
+
+// Everything that a machine follows of its own accord is protected by default, as any
+// file system reads its name; the rest of a repository is not.
+func TestWhatSteersMachinesIsProtected(t *testing.T) {
+	t.Parallel()
+	for _, p := range []string{
+		".circleci/config.yml", ".gitlab-ci.yml", ".gitlab/ci/build.yml", "Jenkinsfile", "ci/Jenkinsfile.release",
+		"azure-pipelines.yml", "azure-pipelines-pr.yaml", ".buildkite/pipeline.yml", ".drone.yml", ".drone.star", ".travis.yml",
+		"bitbucket-pipelines.yml", ".woodpecker.yml", ".woodpecker/a.yaml", "appveyor.yml", ".cirrus.yml", ".semaphore/a.yml",
+		".teamcity/settings.kts", "codefresh.yml", ".tekton/push.yaml", "cloudbuild.yaml", "buildspec.yml",
+		".gitea/workflows/a.yml", ".forgejo/workflows/a.yml", ".builds/a.yml", ".zuul.yaml", ".readthedocs.yaml",
+		"netlify.toml", "web/vercel.json", "render.yaml", "wrangler.toml", "fly.toml",
+		".vscode/tasks.json", ".vscode/launch.json", "sub/.vscode/settings.json", "x.code-workspace",
+		".idea/runConfigurations/a.xml", ".run/a.run.xml", ".zed/tasks.json", ".exrc", ".nvim.lua", ".dir-locals.el",
+		".devcontainer/devcontainer.json", ".devcontainer.json", "sub/.devcontainer/a/devcontainer.json", ".gitpod.yml",
+		".gitmodules", ".lfsconfig", ".husky/pre-commit", ".githooks/pre-push", "lefthook.yml", ".lefthook-local.yml",
+		".pre-commit-config.yaml", ".overcommit.yml", ".lintstagedrc.json", ".envrc",
+		".claude/settings.json", ".mcp.json", ".cursor/rules/a.mdc", ".codex/config.toml", ".gemini/settings.json",
+		"opencode.json", ".kiro/steering/a.md", ".junie/guidelines.md",
+		"atlantis.yaml", "digger.yml", ".spacelift/config.yml", ".mergify.yml", ".kodiak.toml", ".bulldozer.yml", ".policy.yml",
+		".github/settings.yml", ".github/dependabot.yml", "renovate.json", ".renovaterc", ".coderabbit.yaml", ".pr_agent.toml",
+		"OWNERS", "pkg/OWNERS", "mise.toml", ".mise.local.toml", ".config/mise/config.toml", ".pnpmfile.cjs", ".yarnrc.yml",
+		".yarn/releases/yarn-4.cjs", "web/.yarn/plugins/x.cjs", "firebase.json", "serverless.yml", ".do/app.yaml",
+		".github/FUNDING.yml", ".github/scripts/a.sh", ".github/issue_template_x/a.md",
+		// Spelled so that only some file system sees what it means.
+		".hu\u017fky/pre-commit", ".HUSKY/pre-commit", ".husky./pre-commit", ".husky /pre-commit", ".hu\u200csky/pre-commit",
+		"JENKINSFILE", ".gitmodules.", ".GitModules", ".gitlab-ci.yml::$DATA", ".VSCODE/tasks.json", ".v\u017fcode/tasks.json",
+		"opencode.json ", "AGENT\u017f.md",
+	} {
+		change := gitrepo.Change{Path: p, NewMode: gitrepo.ModeFile}
+		if got := Screen([]gitrepo.Change{change}, run.Protection{}); len(got.Held) != 1 {
+			t.Errorf("%q may land: %+v", p, got)
+		}
+		if got := Screen([]gitrepo.Change{change}, run.Protection{Policy: run.ProtectedAllow}); len(got.Allowed) != 1 {
+			t.Errorf("%q may not land where protected paths are allowed: %+v", p, got)
+		}
+	}
+	for _, p := range []string{
+		"main.go", "Makefile", "package.json", "go.mod", "docs/ci.md", "vscode/tasks.json", "internal/jenkins/jenkinsfile_test.go",
+		"pkg/circleci/config.yml", "githooks/hooks.go", "husky/a.ts", "src/vercel.go", ".gitignore", ".gitattributes",
+		".editorconfig", "azure.yml", "drone.yml", "gitmodules.go", "devcontainer/parse.go", "app.json", "app.yaml",
+		".github/ISSUE_TEMPLATE/a.md", ".github/pull_request_template.md", ".github/PULL_REQUEST_TEMPLATE/a.md", "docs/jenkinsfiles.md",
+		".yarn/cache/a.zip", "src/owners.go", "owners/a.go",
+	} {
+		if got := Screen([]gitrepo.Change{{Path: p, NewMode: gitrepo.ModeFile}}, run.Protection{}); len(got.Allowed) != 1 {
+			t.Errorf("%q may not land: %+v", p, got)
+		}
+	}
+}
+
+// The patterns of the list can be read, and are in the form of the paths they are
+// compared with.
+func TestSteeredIsSound(t *testing.T) {
+	t.Parallel()
+	for _, group := range steered {
+		for _, name := range slices.Concat(group.files, group.dirs, group.paths) {
+			if _, err := path.Match(name, "x"); err != nil || gitrepo.Fold(name) != name {
+				t.Errorf("%q: %v", name, err)
+			}
+		}
+	}
+}
+
+func TestWhatIsProtectedIsDocumented(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range steered {
+		for _, name := range slices.Concat(group.files, group.dirs, group.paths) {
+			if !strings.Contains(string(doc), "`"+name+"`") && !strings.Contains(string(doc), "`"+name+"/`") {
+				t.Errorf("docs/configuration.md does not name %q, which is protected by default", name)
+			}
 		}
 	}
 }

@@ -79,7 +79,7 @@ func TestPullRequestLife(t *testing.T) {
 		strings.Contains(got.Title, "@walt") || strings.Contains(got.Title, "#1") {
 		t.Errorf("pull request = %+v", got)
 	}
-	if !strings.Contains(got.Body, "- [x] T1 Do step 1\n- [ ] T2 Do step 2\n") || strings.Contains(got.Body, "Closes") {
+	if !strings.Contains(got.Body, "- [x] T1 Do step 1 ·") || !strings.Contains(got.Body, ")\n- [ ] T2 Do step 2\n") || strings.Contains(got.Body, "Closes") {
 		t.Errorf("body:\n%s", got.Body)
 	}
 	for _, number := range []int{0, pr.Number} {

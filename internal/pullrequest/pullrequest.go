@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/handlers"
@@ -385,7 +386,7 @@ func (p *Publisher) answer(ctx context.Context, pub *publish.Publisher, s loop.S
 // handOver gives people what was held back, each once.
 func handOver(ctx context.Context, pub *publish.Publisher, s loop.State, pr int) error {
 	for _, h := range s.Held {
-		held := publish.Held{TaskID: h.TaskID, Patch: h.Patch}
+		held := publish.Held{TaskID: h.TaskID, More: h.More, Patch: h.Patch}
 		for _, path := range h.Paths {
 			held.Paths = append(held.Paths, publish.HeldBack(path))
 		}
@@ -486,11 +487,13 @@ func (p *Publisher) View(s loop.State) (island.View, error) {
 	}
 	for _, c := range sum.Commits {
 		v.Commits = append(v.Commits, island.Commit{OID: c.OID, Subject: c.Subject, TaskID: c.TaskID,
-			Verified: c.Verified})
+			Verified: c.Verified, Summary: c.Summary})
 	}
 	for _, g := range s.GateLast {
 		sum := island.Gate{Name: g.Gate, Passed: g.Passed, Duration: g.Duration}
 		switch {
+		case g.Verdict.Standing == gate.Empty:
+			sum.Note = g.Verdict.Note
 		case g.Passed:
 		case g.Verdict.Standing.Holds():
 			sum.Detail = g.Output

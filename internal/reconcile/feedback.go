@@ -140,7 +140,8 @@ func (r *Reconciler) beginForFeedback(ctx context.Context, row store.Run, s loop
 			Issue: row.IssueNumber, IssueNode: row.IssueNode,
 			SenderLogin: by.Login, SenderID: by.ID, SenderType: by.Type,
 		},
-		By: by, Plan: s.Plan, Approved: s.Approved, ApprovedBy: s.ApprovedBy, Progress: s.Progress,
+		By: by, Plan: s.Plan, Approved: s.Approved, ApprovedBy: s.ApprovedBy, Covered: s.Covered,
+		Progress: s.Progress,
 	}, nil)
 	if err != nil {
 		return false, err

@@ -186,7 +186,8 @@ func (r *Reconciler) takeUpCommands(ctx context.Context, row store.Run, left []s
 			SenderLogin: first.Author, SenderID: first.AuthorID, SenderType: "User",
 		},
 		By:   handlers.Author{Login: first.Author, ID: first.AuthorID, Type: "User"},
-		Plan: s.Plan, Approved: s.Approved, ApprovedBy: s.ApprovedBy, Progress: s.Progress,
+		Plan: s.Plan, Approved: s.Approved, ApprovedBy: s.ApprovedBy, Covered: s.Covered,
+		Progress: s.Progress,
 	}, nil)
 	if err != nil || outcome == delivery.OutcomeStarted || outcome == delivery.OutcomeRunning {
 		return err

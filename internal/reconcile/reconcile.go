@@ -616,7 +616,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 		hostCfg.Gateway = &host.Gateway{
 			Dir:   gateway.SocketDir(gatewayDir(r.cfg.DataDir, row.ID)),
 			Token: func(start string) string { return gateway.Token(key, start) },
-			Meter: m.Gateway.Meter, Scopes: func() []spend.Scope { return m.Scopes(row, r.cfg.Now()) },
+			Meter: m.Gateway.Meter, Watch: m.Gateway.Watch, Scopes: func() []spend.Scope { return m.Scopes(row, r.cfg.Now()) },
 			NoModels: len(m.Gateway.Upstreams) == 0, Egress: m.Gateway.Egress,
 			ProxyToken: func(start string) string { return gateway.ProxyToken(key, start) },
 		}
@@ -720,7 +720,7 @@ func (r *Reconciler) retire(ctx context.Context, id run.ID, d *driver) {
 	delete(r.drivers, id)
 	r.mu.Unlock()
 	err := d.close(context.WithoutCancel(ctx))
-	if derr := errors.Join(d.host.Delete(), gitrepo.RemoveAll(gatewayDir(r.cfg.DataDir, id))); derr != nil {
+	if derr := errors.Join(d.host.Delete(context.WithoutCancel(ctx)), gitrepo.RemoveAll(gatewayDir(r.cfg.DataDir, id))); derr != nil {
 		err = errors.Join(err, fmt.Errorf("remove the directories of run %s: %w", id, derr))
 	}
 	err = errors.Join(err, r.prune(context.WithoutCancel(ctx)))
@@ -754,7 +754,7 @@ func (r *Reconciler) lastWords(id run.ID) func() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return "The end of the last agent's output. For all of it, run this on the server: `bot transcript " + string(id) +
+		return "The end of the last agent's output. For all of it, run this on the server: `ralph-bot transcript " + string(id) +
 			"`.\n\n" + island.Block(r.cfg.Mask.Mask, tail, maxWords), nil
 	}
 }

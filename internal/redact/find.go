@@ -2,6 +2,7 @@ package redact
 
 import (
 	"bytes"
+	"context"
 	"math"
 	"regexp"
 	"slices"
@@ -27,7 +28,7 @@ type Secret struct {
 // rule is one form of secret.
 type rule struct {
 	name string
-	// words: a text without any of them cannot hold the form.
+	// words: each of the form holds one of them, at most maxLead bytes behind its begin.
 	words    []string
 	expr     func() *regexp.Regexp
 	critical bool
@@ -46,7 +47,7 @@ var rules = sync.OnceValue(func() []rule {
 		critical("github_token", `\b(ghs_[A-Za-z0-9._-]{36,}|gh[pour]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,})`, "ghs_",
 			"ghp_", "gho_", "ghu_", "ghr_", "github_pat_"),
 		critical("aws_access_key", `\b((?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16})\b`, "AKIA", "ASIA", "ABIA", "ACCA"),
-		critical("private_key", `(-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----(?:\\[nr]|[\s"'+,])*[A-Za-z0-9+/=:, -]{40,})`, "PRIVATE KEY"),
+		critical("private_key", `(-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----(?:\\[nr]|[\s"'+,])*[A-Za-z0-9+/=:, -]{40,})`, "-----BEGIN "),
 		critical("anthropic_key", `\b(sk-ant-[A-Za-z0-9_-]{20,})`, "sk-ant-"),
 		critical("openai_key", `\b(sk-(?:proj|svcacct|admin)-[A-Za-z0-9_-]{20,}|sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20})`,
 			"sk-"),
@@ -90,33 +91,93 @@ const (
 	// maxVague bounds the text, in bytes, that the vague forms are looked for in:
 	// they are slow to find, and what is larger is data.
 	maxVague = 1 << 20
+	// maxLead and maxReach are how far before and behind one of its words a form is
+	// looked for, and maxValue how much of it is kept.
+	maxLead, maxReach, maxValue = 64, 1024, 512
+	// maxPiece is looked at between two looks at the context.
+	maxPiece = 64 << 10
 )
 
 // Find looks for secrets nobody has told us of, by their looks. What cannot be
 // one is left out: examples of the vendors' documentation, place holders, and
 // for the vague forms all that does not look random, or stands in a text of
-// more than 1 MiB. The work is linear.
-func Find(text []byte) []Secret {
+// more than 1 MiB. The work is linear; when the context is cancelled, what was found
+// until then is returned.
+func Find(ctx context.Context, text []byte) []Secret {
 	var found []Secret
 	for _, r := range rules() {
 		if r.vague && len(text) > maxVague {
 			continue
 		}
-		if !slices.ContainsFunc(r.words, func(word string) bool { return bytes.Contains(text, []byte(word)) }) {
-			continue
-		}
-		for _, m := range r.expr().FindAllSubmatchIndex(text, maxFound) {
-			value := string(text[m[2]:m[3]])
-			if placeholder(value) || r.vague && !random(value) {
-				continue
-			}
-			found = append(found, Secret{
-				Line: 1 + bytes.Count(text[:m[2]], []byte("\n")), Rule: r.name, Critical: r.critical, Value: value,
-			})
-		}
+		found = append(found, r.find(ctx, text)...)
 	}
 	slices.SortStableFunc(found, func(a, b Secret) int { return a.Line - b.Line })
 	return found[:min(len(found), maxFound)]
+}
+
+// find gives the places of one form, at most maxFound.
+func (r rule) find(ctx context.Context, text []byte) []Secret {
+	var found []Secret
+	seen, line, end := 0, 1, 0 // line is that of the byte at seen; what is before end was found
+	for _, near := range r.near(text) {
+		for from := near.from; from < near.to; from += maxPiece {
+			if ctx.Err() != nil {
+				return found
+			}
+			// The byte before says whether a word begins.
+			before := max(0, from-1)
+			piece := text[before:min(len(text), from+maxPiece+maxReach, near.to)]
+			for _, m := range r.expr().FindAllSubmatchIndex(piece, -1) {
+				if before+m[0] >= from+maxPiece { // the next piece holds the whole
+					break
+				}
+				at, value := before+m[2], string(piece[m[2]:min(m[3], m[2]+maxValue)])
+				if before+m[0] < end || placeholder(value) || r.vague && !random(value) {
+					continue
+				}
+				end = before + m[1]
+				line += bytes.Count(text[seen:at], []byte("\n"))
+				seen = at
+				found = append(found, Secret{Line: line, Rule: r.name, Critical: r.critical, Value: value})
+				if len(found) == maxFound {
+					return found
+				}
+			}
+		}
+	}
+	return found
+}
+
+// near gives the parts of a text that may hold the form, in order: what is around
+// its words. Most texts have few, and expressions are slow.
+func (r rule) near(text []byte) []span {
+	var parts []span
+	for _, word := range r.words {
+		w := []byte(word)
+		for i := 0; ; {
+			n := bytes.Index(text[i:], w)
+			if n < 0 {
+				break
+			}
+			part := span{max(0, i+n-maxLead), min(len(text), i+n+maxReach)}
+			if last := len(parts) - 1; last >= 0 && parts[last].from <= part.from && part.from <= parts[last].to {
+				parts[last].to = max(parts[last].to, part.to)
+			} else {
+				parts = append(parts, part)
+			}
+			i += n + len(w)
+		}
+	}
+	slices.SortFunc(parts, func(a, b span) int { return a.from - b.from })
+	merged := parts[:0]
+	for _, part := range parts {
+		if last := len(merged) - 1; last >= 0 && part.from <= merged[last].to {
+			merged[last].to = max(merged[last].to, part.to)
+		} else {
+			merged = append(merged, part)
+		}
+	}
+	return merged
 }
 
 // Known is the rule of a secret that a Masker was told of.
@@ -124,8 +185,15 @@ const Known = "known_secret"
 
 // Find looks for the secrets that the Masker knows, in any of the forms that it
 // masks and spread over the text, besides what [Find] finds.
-func (m *Masker) Find(text []byte) []Secret {
-	found := Find(text)
+func (m *Masker) Find(ctx context.Context, text []byte) []Secret {
+	found := append(Find(ctx, text), m.FindKnown(text)...)
+	slices.SortStableFunc(found, func(a, b Secret) int { return a.Line - b.Line })
+	return found
+}
+
+// FindKnown looks for nothing but the secrets that the Masker knows.
+func (m *Masker) FindKnown(text []byte) []Secret {
+	var found []Secret
 	m = m.orPlain()
 	places := m.known(text)
 	for _, at := range m.spread(text) {

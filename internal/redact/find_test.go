@@ -1,6 +1,7 @@
 package redact_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -52,7 +53,7 @@ func TestFind(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var got []string
-			for _, s := range redact.Find([]byte("first line\n" + tt.text + "\nlast line\n")) {
+			for _, s := range redact.Find(t.Context(), []byte("first line\n"+tt.text+"\nlast line\n")) {
 				if s.Line != 2 || !strings.Contains(tt.text, strings.TrimSuffix(s.Value, "\n")) {
 					t.Errorf("found on line %d, want 2", s.Line)
 				}
@@ -76,7 +77,7 @@ func FuzzFind(f *testing.F) {
 	f.Add("-----BEGIN PRIVATE KEY-----\n" + noise(80))
 	f.Fuzz(func(t *testing.T, text string) {
 		lines := strings.Split(text, "\n")
-		for _, s := range redact.Find([]byte(text)) {
+		for _, s := range redact.Find(t.Context(), []byte(text)) {
 			first, _, _ := strings.Cut(s.Value, "\n")
 			if s.Line < 1 || s.Line > len(lines) || !strings.Contains(lines[s.Line-1], first) {
 				t.Errorf("%s is not on line %d", s.Rule, s.Line)
@@ -89,6 +90,28 @@ func BenchmarkFind(b *testing.B) {
 	text := []byte(strings.Repeat("func handle(w http.ResponseWriter, r *http.Request) { token := r.Header.Get(\"X-Token\") }\n", 12_000))
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		redact.Find(text)
+		redact.Find(b.Context(), text)
+	}
+}
+
+// Wherever a secret stands, it is found once and whole: at the seams between the
+// parts of a large text, and where the words of its form stand everywhere.
+func TestFindInLargeTexts(t *testing.T) {
+	t.Parallel()
+	token := "ghs_" + noise(40)
+	for name, filler := range map[string]string{"plain": "x ", "words": "ghs_ "} {
+		for _, at := range []int{0, 1, 65_000, 65_530, 65_536, 65_537, 130_000} {
+			text := strings.Repeat(filler, 70_000)
+			text = text[:at] + "\n" + token + "\n" + text[at:]
+			found := redact.Find(t.Context(), []byte(text))
+			if len(found) != 1 || found[0].Value != token || found[0].Line != 2 {
+				t.Errorf("%s at %d: %+v", name, at, found)
+			}
+		}
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if found := redact.Find(cancelled, []byte(token)); len(found) != 0 {
+		t.Errorf("a cancelled search finds %v", found)
 	}
 }

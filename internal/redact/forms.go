@@ -76,10 +76,10 @@ func (m *Masker) spread(text []byte) []span {
 	if m.bare == nil {
 		return nil
 	}
-	letters, places := make([]byte, 0, len(text)), make([]int, 0, len(text))
+	letters, places := make([]byte, 0, len(text)), make([]uint32, 0, len(text))
 	for i, c := range text {
 		if alphanumeric(c) {
-			letters, places = append(letters, c), append(places, i)
+			letters, places = append(letters, c), append(places, uint32(i))
 		}
 	}
 	var found []span
@@ -90,7 +90,7 @@ func (m *Masker) spread(text []byte) []span {
 		}
 		for _, form := range m.bare.at(letters[i:]).forms {
 			if len(letters)-i >= len(form) && string(letters[i:i+len(form)]) == form {
-				found = append(found, span{places[i], places[i+len(form)-1] + 1})
+				found = append(found, span{int(places[i]), int(places[i+len(form)-1]) + 1})
 				i += len(form) - 1
 				break
 			}

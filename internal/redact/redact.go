@@ -32,7 +32,13 @@ var masks = [...]string{"***", "•••", "███", "▒▒▒"}
 // New makes a Masker for known secrets. Values shorter than MinSecret are left
 // out; so are lines of them, where a value has several lines, each of which is
 // masked by itself too.
-func New(secrets ...string) *Masker {
+func New(secrets ...string) *Masker { return newMasker(secrets, patterns[:]) }
+
+// NewKnown makes a Masker for known secrets alone: what only looks like a token is
+// left as it is.
+func NewKnown(secrets ...string) *Masker { return newMasker(secrets, nil) }
+
+func newMasker(secrets []string, patterns []pattern) *Masker {
 	m := &Masker{}
 	var all []string
 	for _, s := range secrets {
@@ -54,7 +60,7 @@ func New(secrets ...string) *Masker {
 		return strings.Compare(a, b)
 	})
 	all = slices.Compact(all)
-	m.starts, m.bare = newStarts(all, patterns[:]), newBare(secrets)
+	m.starts, m.bare = newStarts(all, patterns), newBare(secrets)
 	m.mask = masks[len(masks)-1]
 	for _, candidate := range masks {
 		if !slices.ContainsFunc(all, func(f string) bool { return strings.ContainsAny(f, candidate) }) {

@@ -145,7 +145,7 @@ func (r EndReason) Sentence() string {
 	case EndPlanned:
 		return "The plan is written; no code was changed"
 	case EndSingleIteration:
-		return "The one requested iteration is done"
+		return "Stopped after one iteration (--once)"
 	case EndMaxIterations:
 		return "Stopped at the iteration limit with tasks still open"
 	case EndDeadline:
@@ -155,7 +155,7 @@ func (r EndReason) Sentence() string {
 	case EndStagnated:
 		return "Stopped because the work made no progress"
 	case EndBlocked:
-		return "Stopped because every open task has used all its attempts"
+		return "Stopped: all remaining tasks are blocked"
 	case EndAwaitingPerson:
 		return "Waiting for a person"
 	case EndCancelled:

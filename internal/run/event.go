@@ -14,6 +14,7 @@ const (
 	EventAgentActivity  EventKind = "agent.activity"
 	EventAgentFinished  EventKind = "agent.finished"
 	EventVerdict        EventKind = "supervisor.verdict"
+	EventGateStarted    EventKind = "gate.started"
 	EventGate           EventKind = "gate.finished"
 	EventGateNote       EventKind = "gate.noted"
 	EventAttemptFailed  EventKind = "attempt.failed"
@@ -57,6 +58,9 @@ type Event struct {
 	// Iteration is the number of the iteration, which counts on from earlier runs;
 	// 0 before the first. Iterations counts those that this run has begun.
 	Iteration, Iterations int
+	// Plannings counts the calls of this run that wrote its plan; they are no
+	// iterations.
+	Plannings int
 
 	TaskID    string
 	TaskTitle string
@@ -65,10 +69,17 @@ type Event struct {
 	// Text is one line for a person; it may hold agent output and is not yet
 	// escaped for any medium.
 	Text string
-	// CostUSD is what the run has cost so far.
+	// Lines tell on EventAttemptFailed what of a check failed, as it has printed that.
+	Lines []string
+	// Kept: what the failed attempt changed is kept for people.
+	Kept bool
+	// CostUSD is what the run has cost so far, and Tokens what its agent calls that
+	// have ended read and wrote.
 	CostUSD float64
+	Tokens  int64
 	// Role, Outcome, Model and Usage are those of one agent call, on
-	// EventAgentFinished; Role also on EventAgentStarted.
+	// EventAgentFinished; Role also on EventAgentStarted, and Usage, as far as the
+	// agent tells it by then, on EventAgentActivity.
 	Role    Role
 	Outcome string
 	Model   string
@@ -77,10 +88,11 @@ type Event struct {
 	// was reached, or blocked, also on EventGate. Names of hosts are an agent's.
 	Models []ModelUse
 	Hosts  []HostUse
-	// Gate names the check of an EventGate, and Passed says how it went.
+	// Gate names the check of an EventGateStarted or EventGate, and Passed says how
+	// it went.
 	Gate   string
 	Passed bool
-	// Duration is how long the agent or the check took.
+	// Duration is how long the agent or the check took, on EventRunEnded the run.
 	Duration time.Duration
 	// Verdict is the word of an EventVerdict, and Patterns are what it was said
 	// for, the worst first; EventIteration has the verdict, too.
@@ -92,6 +104,8 @@ type Event struct {
 	// Signals are what the last attempt at the task showed, on EventVerdict and
 	// EventIteration, where there was one.
 	Signals *Signals
+	// Until is when a wait ends, on EventWaiting, whose Text says what for.
+	Until time.Time
 	// End and Proof are set on EventRunEnded.
 	End   EndReason
 	Proof Proof

@@ -11,6 +11,9 @@ type Proof struct {
 	Passed int `json:"passed"`
 	// Failing names the checks that failed before the work began, and still do.
 	Failing []string `json:"failing,omitempty"`
+	// Missing names the checks that could not run, each with what it lacks:
+	// "pytest could not run: No module named pytest".
+	Missing []string `json:"could_not_run,omitempty"`
 	// Reviewed: all of the work was read once more, and nothing is left of what was
 	// found.
 	Reviewed bool `json:"reviewed,omitempty"`
@@ -26,12 +29,22 @@ func (p Proof) Sentence(end EndReason) string {
 	}
 	said := end.Sentence()
 	switch {
-	case p.Passed > 0 && len(p.Failing) == 0:
+	case p.Passed > 0 && len(p.Failing)+len(p.Missing) == 0:
 		said += " and the checks pass"
+	case p.Passed > 0 && len(p.Missing) == 0:
+		said += fmt.Sprintf("; the checks pass except %s, which already failed before this run", some(p.Failing))
+	case p.Passed > 0 && len(p.Failing) == 0:
+		said += "; the other checks pass, but " + some(p.Missing)
 	case p.Passed > 0:
-		said += fmt.Sprintf("; the checks pass except %s, which already failed before the work began", p.failing())
+		said += fmt.Sprintf("; other checks pass, but %s already failed before this run, and %s", some(p.Failing),
+			some(p.Missing))
+	case len(p.Missing) > 0 && len(p.Failing) == 0:
+		said += "; nothing was checked: " + some(p.Missing)
+	case len(p.Missing) > 0:
+		said += fmt.Sprintf("; no check confirms it: %s already failed before this run, and %s", some(p.Failing),
+			some(p.Missing))
 	case len(p.Failing) > 0:
-		said += fmt.Sprintf("; no check confirms it: %s already failed before the work began", p.failing())
+		said += fmt.Sprintf("; no check confirms it: %s already failed before this run", some(p.Failing))
 	default:
 		said += "; no checks ran"
 	}
@@ -45,15 +58,15 @@ func (p Proof) Sentence(end EndReason) string {
 	return said
 }
 
-// maxFailing bounds the checks that a sentence names.
-const maxFailing = 3
+// maxNamed bounds the checks that a sentence names.
+const maxNamed = 3
 
-func (p Proof) failing() string {
-	names := p.Failing
+// some are the first of the names, and how many there are besides.
+func some(names []string) string {
 	more := ""
-	if len(names) > maxFailing {
-		more = fmt.Sprintf(" and %d more", len(names)-maxFailing)
-		names = names[:maxFailing]
+	if len(names) > maxNamed {
+		more = fmt.Sprintf(" and %d more", len(names)-maxNamed)
+		names = names[:maxNamed]
 	}
 	return strings.Join(names, ", ") + more
 }

@@ -22,19 +22,35 @@ func TestProofSentence(t *testing.T) {
 		{run.Proof{Evidence: true}, done + "; no checks ran, and another agent call verified each task"},
 		{
 			run.Proof{Failing: []string{"make test"}},
-			done + "; no check confirms it: make test already failed before the work began",
+			done + "; no check confirms it: make test already failed before this run",
 		},
 		{
 			run.Proof{Failing: []string{"make test"}, Reviewed: true},
-			done + "; no check confirms it: make test already failed before the work began, and all of it was reviewed",
+			done + "; no check confirms it: make test already failed before this run, and all of it was reviewed",
 		},
 		{
 			run.Proof{Passed: 1, Failing: []string{"make test"}},
-			done + "; the checks pass except make test, which already failed before the work began",
+			done + "; the checks pass except make test, which already failed before this run",
 		},
 		{
 			run.Proof{Passed: 1, Failing: []string{"a", "b", "c", "d"}},
-			done + "; the checks pass except a, b, c and 1 more, which already failed before the work began",
+			done + "; the checks pass except a, b, c and 1 more, which already failed before this run",
+		},
+		{
+			run.Proof{Missing: []string{"pytest could not run: No module named pytest"}, Reviewed: true},
+			done + "; nothing was checked: pytest could not run: No module named pytest, and all of it was reviewed",
+		},
+		{
+			run.Proof{Passed: 1, Missing: []string{"mypy could not run: No module named mypy"}},
+			done + "; the other checks pass, but mypy could not run: No module named mypy",
+		},
+		{
+			run.Proof{Failing: []string{"make test"}, Missing: []string{"x could not run: y"}},
+			done + "; no check confirms it: make test already failed before this run, and x could not run: y",
+		},
+		{
+			run.Proof{Passed: 1, Failing: []string{"make test"}, Missing: []string{"x could not run: y"}},
+			done + "; other checks pass, but make test already failed before this run, and x could not run: y",
 		},
 	} {
 		for _, end := range run.EndReasons() {

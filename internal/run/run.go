@@ -128,6 +128,11 @@ func (u Usage) Add(v Usage) Usage {
 	return u
 }
 
+// Tokens counts all that was read and written.
+func (u Usage) Tokens() int64 {
+	return u.InputTokens + u.OutputTokens + u.CacheReadTokens + u.CacheWriteTokens
+}
+
 // ModelUse is what was used of one model.
 type ModelUse struct {
 	Model    string

@@ -320,12 +320,12 @@ func TestChecksPrintWhatToolsPrint(t *testing.T) {
 		t.Fatalf("go test fails at the base:\n%s", out)
 	}
 	out, passed := c.check(tree, acceptCommand, false)
-	if facts := gate.Read(out, false); passed || len(facts.FailedTests) > 0 {
+	if facts := gate.Read(out); passed || len(facts.FailedTests) > 0 {
 		t.Errorf("accept at the base: passed %t, names the tests %v", passed, facts.FailedTests)
 	}
 	setPiece(tree, x, "mistaken")
 	out, passed = c.check(tree, testCommand, false)
-	if facts := gate.Read(out, false); passed || len(facts.FailedTests) == 0 ||
+	if facts := gate.Read(out); passed || len(facts.FailedTests) == 0 ||
 		!strings.Contains(out, fmt.Sprintf("want %q", x.value)) {
 		t.Errorf("go test with a wrong value: passed %t, names %v, prints\n%s", passed, facts.FailedTests, out)
 	}

@@ -99,7 +99,7 @@ func TestBars(t *testing.T) {
 	for _, mix := range []string{"faulty", "honest", "hopeless", "passes"} {
 		t.Run(mix, func(t *testing.T) {
 			t.Parallel()
-			for _, b := range play(t, builtIn(t, mix), 4, 12).Bars {
+			for _, b := range play(t, builtIn(t, mix), 6, 12).Bars {
 				if !b.Held {
 					t.Errorf("%s: is %s, must be %s", b.Name, b.Is, b.Must)
 				}

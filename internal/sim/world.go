@@ -94,7 +94,7 @@ func (w *world) Open(context.Context, loop.State) (loop.Opened, error) {
 	watch.Without = strings.Join(w.agent.mix.Without, ",")
 	return loop.Opened{
 		Settings: loop.Settings{Supervision: watch},
-		Branch:   "ralph/1", BaseBranch: "main", Base: "base", BaseTree: w.landed[0].Tree,
+		Branch:   "ralph/1", BaseBranch: "main", Base: "base", BaseTree: w.landed[0].Tree, DefaultTree: w.landed[0].Tree,
 		Head: w.tip().OID, HeadTree: w.tip().Tree,
 	}, nil
 }
@@ -124,16 +124,10 @@ func (w *world) WriteProgress(_ context.Context, name string, d *progress.Doc) e
 	return nil
 }
 
-// Root implements loop.WorkTree.
-func (w *world) Root(name string) ([]byte, bool, error) {
-	src, ok := w.work.files[name]
-	return []byte(src), ok, nil
-}
-
-// Names implements loop.WorkTree.
-func (w *world) Names() ([]string, error) {
+// Names implements loop.Trees.
+func (w *world) Names(_ context.Context, tree string) ([]string, error) {
 	var out []string
-	for _, name := range names(w.work.files) {
+	for _, name := range names(w.trees[tree]) {
 		top, _, nested := strings.Cut(name, "/")
 		if nested {
 			top += "/"
@@ -348,7 +342,7 @@ func (w *world) StartGate(_ context.Context, _ loop.State, g loop.GateStart) (lo
 	took := time.Duration(10+rnd.IntN(50)) * time.Second
 	output, passed := w.agent.checks.check(w.trees[g.Tree], g.Gate.Command, rnd.Float64() < flakiness)
 	r := gate.Result{
-		Passed: passed, Reason: "exited", Duration: took, Output: gate.Excerpt(output), Facts: gate.Read(output, false),
+		Passed: passed, Reason: "exited", Duration: took, Output: gate.Excerpt(output), Facts: gate.Read(output),
 	}
 	if !passed {
 		r.ExitCode = 1

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -20,8 +21,11 @@ type Delivery struct {
 	// RepoNode is the repository's node id, which survives renames and
 	// transfers.
 	RepoNode string
-	// Body is the JSON payload, byte for byte.
-	Body       []byte
+	// Body is the JSON payload, byte for byte; nothing is left of it some time after
+	// the delivery was dealt with, see Store.Prune.
+	Body []byte
+	// Digest is that of a body which counts once; nil where it may honestly repeat.
+	Digest     []byte
 	ReceivedAt time.Time
 	// ProcessedAt is zero until the worker has dealt with the delivery.
 	ProcessedAt time.Time
@@ -30,13 +34,16 @@ type Delivery struct {
 }
 
 // InsertDelivery stores d as accepted. fresh is false, and nothing is changed,
-// where a delivery with the same GUID was accepted before.
+// where a delivery with the same GUID or the same digest was accepted before.
 func (s *Store) InsertDelivery(ctx context.Context, tx *sql.Tx, d Delivery) (fresh bool, err error) {
+	l := labelOf(d)
 	res, err := tx.ExecContext(ctx, `
-		INSERT INTO deliveries (guid, event, action, installation_id, repo_node, body, received_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (guid) DO NOTHING`,
-		d.GUID, d.Event, d.Action, d.Installation, d.RepoNode, blob(d.Body), micros(d.ReceivedAt))
+		INSERT INTO deliveries (guid, event, action, installation_id, repo_node, body, digest, received_at,
+			labelled, label, labelled_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO NOTHING`,
+		d.GUID, d.Event, d.Action, d.Installation, d.RepoNode, blob(d.Body), blob(d.Digest), micros(d.ReceivedAt),
+		l.Issue.NodeID, l.Label.Name, max(l.Issue.UpdatedAt.Unix(), 0))
 	if err != nil {
 		return false, fmt.Errorf("insert delivery %s: %w", d.GUID, err)
 	}
@@ -47,19 +54,43 @@ func (s *Store) InsertDelivery(ctx context.Context, tx *sql.Tx, d Delivery) (fre
 	return n == 1, nil
 }
 
+// given is what is kept of a webhook about a label when its body is gone.
+type given struct {
+	Issue struct {
+		NodeID    string    `json:"node_id"`
+		UpdatedAt time.Time `json:"updated_at"`
+	} `json:"issue"`
+	Label struct {
+		Name string `json:"name"`
+	} `json:"label"`
+}
+
+// labelOf reads what d says of a label, nothing where it is about something else or
+// cannot be read.
+func labelOf(d Delivery) given {
+	var l given
+	if d.Event != "issues" || d.Action != "labeled" || json.Unmarshal(d.Body, &l) != nil {
+		return given{}
+	}
+	return l
+}
+
 // Delivery returns the delivery with this GUID, or ErrNotFound.
 func (s *Store) Delivery(ctx context.Context, guid string) (Delivery, error) {
 	d := Delivery{GUID: guid}
 	var received, processed int64
 	err := s.reader.QueryRowContext(ctx, `
-		SELECT event, action, installation_id, repo_node, body, received_at, processed_at, outcome
+		SELECT event, action, installation_id, repo_node, body, digest, received_at, processed_at, outcome
 		FROM deliveries WHERE guid = ?`, guid).
-		Scan(&d.Event, &d.Action, &d.Installation, &d.RepoNode, &d.Body, &received, &processed, &d.Outcome)
+		Scan(&d.Event, &d.Action, &d.Installation, &d.RepoNode, &d.Body, &d.Digest, &received, &processed, &d.Outcome)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Delivery{}, fmt.Errorf("delivery %s: %w", guid, ErrNotFound)
 	}
 	if err != nil {
 		return Delivery{}, fmt.Errorf("delivery %s: %w", guid, err)
+	}
+	if len(d.Digest) == 0 {
+		d.Digest = nil
 	}
 	d.ReceivedAt, d.ProcessedAt = fromMicros(received), fromMicros(processed)
 	return d, nil
@@ -78,10 +109,7 @@ func (s *Store) HasDeliveries(ctx context.Context) (has bool, err error) {
 func (s *Store) LabelDelivered(ctx context.Context, issueNode, label string, at time.Time) (delivered bool, err error) {
 	err = s.reader.QueryRowContext(ctx, `
 		SELECT EXISTS (
-			SELECT 1 FROM deliveries WHERE event = 'issues' AND action = 'labeled'
-			AND json_extract(CAST(body AS TEXT), '$.issue.node_id') = ?
-			AND lower(json_extract(CAST(body AS TEXT), '$.label.name')) = lower(?)
-			AND unixepoch(json_extract(CAST(body AS TEXT), '$.issue.updated_at')) >= ?)`,
+			SELECT 1 FROM deliveries WHERE labelled = ? AND labelled <> '' AND lower(label) = lower(?) AND labelled_at >= ?)`,
 		issueNode, label, at.Unix()).Scan(&delivered)
 	if err != nil {
 		return false, fmt.Errorf("look for the webhook of a label: %w", err)
@@ -112,6 +140,17 @@ func (s *Store) UnprocessedDeliveries(ctx context.Context, tx *sql.Tx, limit int
 		return nil, fmt.Errorf("unprocessed deliveries: %w", err)
 	}
 	return guids, nil
+}
+
+// OldestWaiting is when the oldest delivery was accepted that nobody has dealt with,
+// the zero time where none waits.
+func (s *Store) OldestWaiting(ctx context.Context) (time.Time, error) {
+	var at int64
+	err := s.reader.QueryRowContext(ctx, `SELECT coalesce(min(received_at), 0) FROM deliveries WHERE processed_at = 0`).Scan(&at)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("look for waiting deliveries: %w", err)
+	}
+	return fromMicros(at), nil
 }
 
 // texts runs a query of one text column.

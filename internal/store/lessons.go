@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/history"
+	"github.com/org/ralph-action/internal/run"
 )
 
 // Lessons is the memory of one repository, by its node id.
@@ -94,7 +95,7 @@ func (l *lessons) Similar(ctx context.Context, q history.Query, n int) ([]histor
 	}
 	rows, err := l.store.reader.QueryContext(ctx, `
 		SELECT lessons.lesson FROM lessons_words JOIN lessons ON lessons.id = lessons_words.rowid
-		WHERE lessons_words.words MATCH ? AND lessons.repo_node = ?
+		WHERE lessons_words.words MATCH ? AND lessons.repo_node = ? AND lessons.merged = 1
 		ORDER BY lessons_words.rank, lessons.id DESC LIMIT ?`,
 		`"`+strings.Join(words, `" OR "`)+`"`, l.repo, max(candidates, n))
 	if err != nil {
@@ -125,6 +126,47 @@ func scanLessons(rows *sql.Rows) (found []history.Lesson, err error) {
 		found = append(found, lesson)
 	}
 	return found, rows.Err()
+}
+
+// MergeLessons has the lessons of a run recalled from now on: a person has merged its
+// work.
+func (s *Store) MergeLessons(ctx context.Context, repoNode string, id run.ID) error {
+	err := s.InTx(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `
+			UPDATE lessons SET merged = 1 WHERE repo_node = ? AND substr(key, 1, length(?) + 1) = ? || '/'`, repoNode, id, id)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("recall the lessons of run %s: %w", id, err)
+	}
+	return nil
+}
+
+// MergeLessonsOfPull is MergeLessons of all runs that a pull request shows.
+func (s *Store) MergeLessonsOfPull(ctx context.Context, tx *sql.Tx, repoNode string, pull int) error {
+	_, err := tx.ExecContext(ctx, `
+		UPDATE lessons SET merged = 1 WHERE repo_node = ?1 AND merged = 0 AND EXISTS (
+			SELECT 1 FROM runs WHERE runs.repo_node = ?1 AND runs.pull_number = ?2
+				AND substr(lessons.key, 1, length(runs.id) + 1) = runs.id || '/')`, repoNode, pull)
+	if err != nil {
+		return fmt.Errorf("recall the lessons of pull request %d: %w", pull, err)
+	}
+	return nil
+}
+
+// UnmergedLessons gives the newest lessons of a repository that are not recalled, at
+// most n, the newest first.
+func (s *Store) UnmergedLessons(ctx context.Context, repoNode string, n int) ([]history.Lesson, error) {
+	rows, err := s.reader.QueryContext(ctx,
+		`SELECT lesson FROM lessons WHERE repo_node = ? AND merged = 0 ORDER BY id DESC LIMIT ?`, repoNode, n)
+	if err != nil {
+		return nil, fmt.Errorf("read lessons: %w", err)
+	}
+	found, err := scanLessons(rows)
+	if err != nil {
+		return nil, fmt.Errorf("read lessons: %w", err)
+	}
+	return found, nil
 }
 
 // AllLessons gives the lessons of a repository, the oldest first.

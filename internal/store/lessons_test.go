@@ -1,8 +1,11 @@
 package store_test
 
 import (
+	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,17 +13,87 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/org/ralph-action/internal/history"
+	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
 
+// mergedMemory recalls the lessons of run r1 as if all its work had been merged.
+type mergedMemory struct {
+	history.Memory
+
+	st *store.Store
+}
+
+func (m mergedMemory) Similar(ctx context.Context, q history.Query, n int) ([]history.Lesson, error) {
+	if err := m.st.MergeLessons(ctx, "R_1", "r1"); err != nil {
+		return nil, err
+	}
+	return m.Memory.Similar(ctx, q, n)
+}
+
+// What a run taught is told to nobody before a person has merged its work.
+func TestLessonsOnlyOfMergedWork(t *testing.T) {
+	t.Parallel()
+	st := fresh(t)
+	m := st.Lessons("R_1")
+	pull := aRun("r2", 7)
+	pull.RepoNode, pull.PullNumber = "R_1", 12
+	createRun(t, st, pull)
+	for _, id := range []run.ID{"r1", "r2", "r22"} {
+		l := history.Lesson{Key: string(id) + "/T1", Run: id, Title: "Serialise the report of " + string(id), Worked: true}
+		if err := m.Remember(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	told := func() (runs []run.ID) {
+		t.Helper()
+		found, err := m.Similar(t.Context(), history.Query{Title: "Serialise the report"}, 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range found {
+			runs = append(runs, l.Run)
+		}
+		return runs
+	}
+	if got := told(); len(got) > 0 {
+		t.Errorf("before anything was merged %v are told", got)
+	}
+	for _, other := range []struct {
+		repo string
+		pull int
+	}{{"R_1", 13}, {"R_2", 12}, {"R_1", 0}} {
+		err := st.InTx(t.Context(), func(tx *sql.Tx) error {
+			return st.MergeLessonsOfPull(t.Context(), tx, other.repo, other.pull)
+		})
+		if err != nil || len(told()) > 0 {
+			t.Errorf("%+v was merged, and %v are told, %v", other, told(), err)
+		}
+	}
+	err := st.InTx(t.Context(), func(tx *sql.Tx) error { return st.MergeLessonsOfPull(t.Context(), tx, "R_1", 12) })
+	if got := told(); err != nil || !slices.Equal(got, []run.ID{"r2"}) {
+		t.Errorf("the pull request of r2 was merged, and %v are told, %v", got, err)
+	}
+	if err := st.MergeLessons(t.Context(), "R_1", "r1"); err != nil {
+		t.Fatal(err)
+	}
+	left, err := st.UnmergedLessons(t.Context(), "R_1", 5)
+	if got := told(); err != nil || len(got) != 2 || len(left) != 1 || left[0].Run != "r22" {
+		t.Errorf("r1 was merged, too, and %v are told; left is %v, %v", got, left, err)
+	}
+}
+
 func TestLessons(t *testing.T) {
 	t.Parallel()
-	memory := func(t *testing.T) history.Memory { return fresh(t).Lessons("R_1") }
+	memory := func(t *testing.T) history.Memory {
+		st := fresh(t)
+		return mergedMemory{st.Lessons("R_1"), st}
+	}
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	lesson := func(key, title string, worked bool) history.Lesson {
 		at = at.Add(time.Minute)
 		return history.Lesson{
-			Key: key, Run: "r1", TaskID: "T1", At: at, Title: title, Worked: worked, Iterations: 2, CostUSD: 0.5,
+			Key: "r1/" + key, Run: "r1", TaskID: "T1", At: at, Title: title, Worked: worked, Iterations: 2, CostUSD: 0.5,
 			Insight: "the encoder flushes late", Files: []string{"internal/report/json.go"},
 		}
 	}
@@ -42,7 +115,7 @@ func TestLessons(t *testing.T) {
 	}
 	keys := func(lessons []history.Lesson) (out []string) {
 		for _, l := range lessons {
-			out = append(out, l.Key)
+			out = append(out, strings.TrimPrefix(l.Key, "r1/"))
 		}
 		return out
 	}
@@ -87,7 +160,7 @@ func TestLessons(t *testing.T) {
 		again := lesson("a", "Serialise the report", true)
 		remember(t, m, again, again)
 		got := similar(t, m, "Serialise the report", 5)
-		if len(got) != 2 || got[0].Key != "a" || !got[0].Worked {
+		if len(got) != 2 || got[0].Key != "r1/a" || !got[0].Worked {
 			t.Errorf("got %+v", got)
 		}
 	})
@@ -112,7 +185,7 @@ func TestLessons(t *testing.T) {
 			remember(t, m, lesson(fmt.Sprint(i), "Serialise the report", true))
 		}
 		got := similar(t, m, "Serialise the report", 2*history.MaxLessons)
-		if len(got) > history.MaxLessons || len(got) == 0 || got[0].Key != fmt.Sprint(history.MaxLessons+49) {
+		if len(got) > history.MaxLessons || len(got) == 0 || got[0].Key != fmt.Sprintf("r1/%d", history.MaxLessons+49) {
 			t.Errorf("%d lessons, the first is %v", len(got), got[:min(1, len(got))])
 		}
 	})

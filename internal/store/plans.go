@@ -19,6 +19,12 @@ func (s *Store) RunOfPlan(ctx context.Context, checkout, plan string) (Run, erro
 	return s.oneRun(ctx, "run of plan "+plan, ofPlan, checkout, plan)
 }
 
+// RunsOfCheckout returns the last run of each plan in a checkout, the oldest first.
+func (s *Store) RunsOfCheckout(ctx context.Context, checkout string) ([]Run, error) {
+	return s.runs(ctx, "runs in "+checkout,
+		`SELECT `+runColumns+` FROM runs WHERE repo_node = ? AND issue_number = 0 ORDER BY created_at, rowid`, checkout)
+}
+
 // ReplaceRun stores a new run of a plan, and forgets the runs that the plan had
 // before, with what was noted of them.
 func (s *Store) ReplaceRun(ctx context.Context, r Run) error {

@@ -1,10 +1,13 @@
 package store
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/org/ralph-action/internal/run"
@@ -58,10 +61,14 @@ type runRow struct {
 	cancelAt, leaseUntil, createdAt, updatedAt int64
 }
 
-func (r *runRow) scan(scan func(...any) error) error {
-	return scan(&r.ID, &r.RepoOwner, &r.RepoName, &r.RepoNode, &r.Installation, &r.IssueNumber, &r.IssueNode,
+func (r *runRow) scan(scan func(...any) error) (err error) {
+	if err := scan(&r.ID, &r.RepoOwner, &r.RepoName, &r.RepoNode, &r.Installation, &r.IssueNumber, &r.IssueNode,
 		&r.Phase, &r.EndReason, &r.State, &r.cancelAt, &r.CancelBy,
-		&r.PullNumber, &r.LeaseOwner, &r.leaseUntil, &r.Generation, &r.createdAt, &r.updatedAt)
+		&r.PullNumber, &r.LeaseOwner, &r.leaseUntil, &r.Generation, &r.createdAt, &r.updatedAt); err != nil {
+		return err
+	}
+	r.State, err = unpacked(r.State)
+	return err
 }
 
 func (r *runRow) toRun() Run {
@@ -305,6 +312,9 @@ func (s *Store) ReleaseOwner(ctx context.Context, owner string) error {
 func (s *Store) SaveState(
 	ctx context.Context, id run.ID, l Lease, phase run.Phase, end run.EndReason, state []byte, now time.Time,
 ) error {
+	if err := s.present(); err != nil {
+		return fmt.Errorf("save state of run %s: %w", id, err)
+	}
 	return saveState(ctx, s.writer, id, l, phase, end, state, now)
 }
 
@@ -327,7 +337,7 @@ func saveState(
 	res, err := db.ExecContext(ctx, `
 		UPDATE runs SET phase = ?, active = ?, end_reason = ?, state = ?, updated_at = ?
 		WHERE id = ? AND lease_owner = ? AND generation = ?`,
-		phase, active(phase), end, blob(state), micros(now), id, l.Owner, l.Generation)
+		phase, active(phase), end, stored(phase, state), micros(now), id, l.Owner, l.Generation)
 	if isUnique(err) { // a terminal run made active again beside a newer one
 		return fmt.Errorf("save state of run %s: %w", id, ErrRunActive)
 	}
@@ -341,6 +351,39 @@ func saveState(
 		return fmt.Errorf("forget the unfinished work of run %s: %w", id, err)
 	}
 	return nil
+}
+
+// minPacked is from how many bytes on the state of an ended run is compressed.
+const minPacked = 1 << 10
+
+// stored is a state as the database has it: compressed once the run has ended, when
+// it is seldom read again.
+func stored(phase run.Phase, state []byte) []byte {
+	if !phase.Terminal() || len(state) < minPacked {
+		return blob(state)
+	}
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	// A buffer takes everything.
+	_, _ = w.Write(state)
+	_ = w.Close()
+	return b.Bytes()
+}
+
+// unpacked undoes stored. No state begins like a compressed one: it is JSON.
+func unpacked(state []byte) ([]byte, error) {
+	if !bytes.HasPrefix(state, []byte{0x1f, 0x8b}) {
+		return state, nil
+	}
+	r, err := gzip.NewReader(bytes.NewReader(state))
+	if err != nil {
+		return nil, fmt.Errorf("uncompress the state: %w", err)
+	}
+	state, err = io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("uncompress the state: %w", err)
+	}
+	return state, nil
 }
 
 // RequestCancel records that by wants the run to stop; its driver sees it at

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -29,6 +30,11 @@ var (
 	ErrLeaseTaken = errors.New("store: lease taken")
 	// ErrLeaseLost: the lease used to be ours, and no longer is.
 	ErrLeaseLost = run.ErrLeaseLost
+	// ErrNewer: a newer version of the program has changed the tables.
+	ErrNewer = errors.New("store: the database belongs to a newer version")
+	// ErrGone: the file was removed or replaced while it was open. What is written to it
+	// is lost.
+	ErrGone = errors.New("store: the database file is gone")
 	// ErrDamaged: the file is no database, or no longer a whole one.
 	ErrDamaged = errors.New("store: the database is damaged")
 )
@@ -45,7 +51,9 @@ var migrations embed.FS
 
 // Store is an open database file. It is safe for concurrent use.
 type Store struct {
-	path   string
+	path string
+	// file is the one that was opened.
+	file   fs.FileInfo
 	writer *sql.DB
 	reader *sql.DB
 	// spend writes what requests cost. It does not wait for the disk: the log has
@@ -68,12 +76,13 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	if err := f.Close(); err != nil {
+	info, err := f.Stat()
+	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 
-	s := &Store{path: path}
-	if s.writer, err = openPool(path, 1, "immediate", "journal_mode(WAL)", "synchronous(FULL)",
+	s := &Store{path: path, file: info}
+	if s.writer, err = openPool(path, 1, "immediate", "auto_vacuum(INCREMENTAL)", "journal_mode(WAL)", "synchronous(FULL)",
 		"foreign_keys(1)"); err != nil {
 		return nil, fmt.Errorf("open store %s: %w", path, err)
 	}
@@ -117,6 +126,13 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
+	have, know, err := p.GetVersions(ctx)
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	if have > know {
+		return fmt.Errorf("%w: its tables are of version %d, this program knows %d", ErrNewer, have, know)
+	}
 	if _, err := p.Up(ctx); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
@@ -140,8 +156,39 @@ func (s *Store) Path() string { return s.path }
 // returns nil; rolled back on an error or a panic. f must do everything by its
 // tx; every other method that writes, and InTx itself, would wait for the
 // connection that f holds.
+//
+// A file that was removed meanwhile would take the transaction and lose it: that is
+// ErrGone, and nothing is committed.
 func (s *Store) InTx(ctx context.Context, f func(tx *sql.Tx) error) error {
-	return inTx(ctx, s.writer, f)
+	return inTx(ctx, s.writer, func(tx *sql.Tx) error {
+		if err := f(tx); err != nil {
+			return err
+		}
+		return s.present()
+	})
+}
+
+// present is ErrGone unless the file is the one that was opened.
+func (s *Store) present() error {
+	info, err := os.Stat(s.path)
+	if err == nil && os.SameFile(info, s.file) {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrGone, s.path)
+}
+
+// Writable is nil if a transaction reaches the disk, and else says why not: the
+// disk is full, the file locked, damaged, read-only or gone. Give ctx a time limit.
+func (s *Store) Writable(ctx context.Context) error {
+	err := s.InTx(ctx, func(tx *sql.Tx) error {
+		// The tables are numbered by goose; this number is ours, and in the first page.
+		_, err := tx.ExecContext(ctx, `PRAGMA user_version = `+strconv.FormatInt(time.Now().Unix(), 10))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("write to the database: %w", err)
+	}
+	return nil
 }
 
 func inTx(ctx context.Context, db *sql.DB, f func(tx *sql.Tx) error) (err error) {

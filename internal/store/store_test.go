@@ -703,3 +703,54 @@ func TestRefused(t *testing.T) {
 		})
 	}
 }
+
+// What goes to a file that is gone is lost, and so is not taken.
+func TestGoneDatabase(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(path string) error{
+		"removed":  os.Remove,
+		"replaced": func(path string) error { return errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			st := fresh(t)
+			createRun(t, st, aRun("r-1", 1))
+			lease, err := st.ClaimRun(t.Context(), "r-1", "me", time.Minute, t0())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := st.Writable(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if err := lose(st.Path()); err != nil {
+				t.Fatal(err)
+			}
+			wantErr(t, st.InTx(t.Context(), func(*sql.Tx) error { return nil }), store.ErrGone)
+			wantErr(t, st.SaveState(t.Context(), "r-1", lease, run.PhaseDone, run.EndRalphDone, nil, t0()), store.ErrGone)
+			wantErr(t, st.Writable(t.Context()), store.ErrGone)
+		})
+	}
+}
+
+func TestOldestWaiting(t *testing.T) {
+	t.Parallel()
+	st := fresh(t)
+	for i, guid := range []string{"dealt with", "older", "newer"} {
+		inTx(t, st, func(tx *sql.Tx) error {
+			_, err := st.InsertDelivery(t.Context(), tx, store.Delivery{GUID: guid, ReceivedAt: t0().Add(time.Duration(i) * time.Hour)})
+			return err
+		})
+		if i == 0 {
+			if at, err := st.OldestWaiting(t.Context()); err != nil || !at.Equal(t0()) {
+				t.Errorf("%v, %v", at, err)
+			}
+			inTx(t, st, func(tx *sql.Tx) error { return st.MarkDelivery(t.Context(), tx, guid, "ignored", t0()) })
+			if at, err := st.OldestWaiting(t.Context()); err != nil || !at.IsZero() {
+				t.Errorf("none waits: %v, %v", at, err)
+			}
+		}
+	}
+	if at, err := st.OldestWaiting(t.Context()); err != nil || !at.Equal(t0().Add(time.Hour)) {
+		t.Errorf("%v, %v", at, err)
+	}
+}

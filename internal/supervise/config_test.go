@@ -89,7 +89,7 @@ func TestBoundedIterationsAreSmallAndCanBeStored(t *testing.T) {
 		Number: 7, TaskID: long, ParentID: long, Role: supervise.Implementer, Outcome: supervise.Completed,
 		Class: supervise.FailTest,
 		Error: supervise.Signature{Hash: "x", Text: long, File: long, Tests: many},
-		Files: many, Change: long, GateFailures: many,
+		Files: many, Change: long,
 	}
 	small := it.Bounded()
 	stored, err := json.Marshal(small)

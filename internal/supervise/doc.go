@@ -3,7 +3,7 @@
 // roll back, give a task up, or stop.
 //
 // [Assess] is asked before each iteration. [Normalise] and [Classify] make the
-// facts of a failure comparable when it is recorded, [Tally] and
+// facts of a failure comparable when it is recorded, [Activity] and
 // [AnalyseOutput] those of an agent's behaviour.
 //
 // Invariants:

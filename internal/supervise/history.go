@@ -51,7 +51,6 @@ type Iteration struct {
 	// Landed: the host accepted the result. For a planner that is its plan.
 	Landed   bool
 	Duration time.Duration
-	CostUSD  float64
 
 	// Class and Error say why it did not land.
 	Class FailureClass
@@ -81,15 +80,10 @@ type Iteration struct {
 	// TestsAdded is how many test cases the change adds.
 	TestsAdded int
 	Metrics    Metrics
-	// GateFailures names the checks that failed.
-	GateFailures []string
 
-	Activity Activity
 	Analysis Analysis
 	// ClaimedDone: the agent said that the task, or all of it, is done.
 	ClaimedDone bool
-	// Violations counts what the host found against the rules of progress.md.
-	Violations int
 
 	// Verdict is what the supervisor had said before this iteration, "" where
 	// it was not asked.
@@ -153,7 +147,6 @@ func (it Iteration) Bounded() Iteration {
 	it.Change = clip(it.Change, maxID)
 	it.FileCount = max(it.FileCount, len(it.Files))
 	it.Files = clipAll(it.Files, maxFiles, maxPath)
-	it.GateFailures = clipAll(it.GateFailures, maxNames, maxName)
 	it.Blamed = clipAll(it.Blamed, maxNames, maxName)
 	it.Error = it.Error.bounded()
 	it.Metrics.Gates = slices.Clone(it.Metrics.Gates[:min(len(it.Metrics.Gates), maxNames)])

@@ -2,61 +2,20 @@ package supervise
 
 import "strings"
 
-// Activity is what an agent did in one call, counted from its stream. It is
-// made by a [Tally].
-type Activity struct {
-	// Tools counts all calls; Reads, Writes and Commands those of a known kind.
-	Tools, Reads, Writes, Commands int
-	// TestsRun: a command looked like a test run.
-	TestsRun bool
-}
+// Activity is what an agent did in one call, counted from its stream: how often it
+// read, and how often it changed a file.
+type Activity struct{ Reads, Writes int }
 
-// Tally counts the tool calls of one agent call as they come. The zero value is
-// ready for use, by one goroutine at a time.
-type Tally struct{ seen Activity }
-
-// Add counts one call: the tool's name, the path it works on, "" if none, and
-// what the call is about, such as the command line.
-func (t *Tally) Add(tool, path, text string) {
-	t.seen.Tools++
-	switch toolKind(tool) {
-	case toolRead:
-		t.seen.Reads++
-	case toolWrite:
-		t.seen.Writes++
-	case toolCommand:
-		t.seen.Commands++
-		t.seen.TestsRun = t.seen.TestsRun || testCommandRE().MatchString(clip(text, maxMessage))
-	case toolOther:
-	}
-}
-
-// Activity is what was counted so far.
-func (t *Tally) Activity() Activity { return t.seen }
-
-type kindOfTool int
-
-const (
-	toolOther kindOfTool = iota
-	toolRead
-	toolWrite
-	toolCommand
-)
-
-// toolKind knows the tools of the agent command lines by their names.
-func toolKind(name string) kindOfTool {
-	name = strings.ToLower(name)
+// Add counts one call of a tool, by its name in the agents' command lines.
+func (a *Activity) Add(tool string) {
+	tool = strings.ToLower(tool)
 	switch {
-	case strings.Contains(name, "todo"), strings.Contains(name, "plan"):
-		return toolOther
-	case containsAny(name, "write", "edit", "patch", "create", "replace", "insert"):
-		return toolWrite
-	case containsAny(name, "bash", "shell", "exec", "command", "terminal", "run"):
-		return toolCommand
-	case name == "ls", containsAny(name, "read", "grep", "glob", "search", "list", "view", "fetch", "find"):
-		return toolRead
-	default:
-		return toolOther
+	case containsAny(tool, "todo", "plan"):
+	case containsAny(tool, "write", "edit", "patch", "create", "replace", "insert"):
+		a.Writes++
+	case containsAny(tool, "bash", "shell", "exec", "command", "terminal", "run"):
+	case tool == "ls", containsAny(tool, "read", "grep", "glob", "search", "list", "view", "fetch", "find"):
+		a.Reads++
 	}
 }
 
@@ -68,8 +27,6 @@ func containsAny(s string, words ...string) bool {
 	}
 	return false
 }
-
-var testCommandRE = lazy(`(?i)\b(?:go test|npm (?:run )?test|pnpm (?:run )?test|yarn (?:run )?test|npx (?:jest|vitest)|jest|vitest|pytest|tox|cargo (?:nextest|test)|mvn .*\b(?:test|verify)|gradlew? .*\b(?:test|check)|rspec|phpunit|dotnet test|ctest|make (?:test|check)|unittest)\b`)
 
 // Analysis is what an agent's behaviour and its last words say about a call.
 type Analysis struct {

@@ -214,12 +214,15 @@ func newStage(ctx context.Context, bot, script string) (_ *stage, err error) {
 	cfg := fmt.Sprintf("listen: %s\ndata_dir: data\ngithub: {api_url: %q, graphql_url: %q, web_url: %q, app_id: %d, private_key_file: app.pem}\n"+
 		"agent: {name: script, script_file: script.yaml}\nsandbox: {kind: local}\nallow_local_sandbox: true\nlog: {format: console}\n",
 		listen, url+"/api/v3/", url+"/api/graphql", url, registered.ID)
-	for name, text := range map[string]string{
-		"ralph.yaml": cfg, "script.yaml": script, "app.pem": string(registered.PrivateKeyPEM),
-	} {
+	for name, text := range map[string]string{"ralph.yaml": cfg, "app.pem": string(registered.PrivateKeyPEM)} {
 		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
 			return nil, err
 		}
+	}
+	// Agents are another user where the App is root.
+	err = errors.Join(os.WriteFile(filepath.Join(s.dir, "script.yaml"), []byte(script), 0o644), os.Chmod(s.dir, 0o755)) //nolint:gosec // a directory of our own, and a script that is to be read
+	if err != nil {
+		return nil, err
 	}
 	serving, stop := context.WithCancel(ctx)
 	s.stop = stop

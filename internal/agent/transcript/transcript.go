@@ -94,7 +94,7 @@ func (s *Store) Dir(id run.ID) string { return filepath.Join(s.dir, string(id)) 
 var nameRE = strs.Lazy(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 // path is the archive of a start.
-func (s *Store) path(id run.ID, iteration int, name string) (string, error) {
+func (s *Store) path(id run.ID, iteration int, name, extension string) (string, error) {
 	if !nameRE().MatchString(string(id)) || !nameRE().MatchString(name) {
 		return "", fmt.Errorf("transcript: %q of run %q is no name of a start", name, id)
 	}
@@ -104,27 +104,49 @@ func (s *Store) path(id run.ID, iteration int, name string) (string, error) {
 // Keep keeps what a start was told (prompt) and said. Where it is kept already
 // nothing is read.
 func (s *Store) Keep(st Start, prompt, stdout, stderr io.Reader) error {
-	path, err := s.path(st.Run, st.Iteration, st.Name)
+	path, err := s.path(st.Run, st.Iteration, st.Name, extension)
 	if err != nil {
 		return err
 	}
+	return s.keep(st.Run, path, func(archive *zip.Writer) error {
+		st.Cut = map[string]int64{}
+		for _, p := range []part{{PromptPart, prompt}, {StdoutPart, stdout}, {StderrPart, stderr}} {
+			cut, err := s.writePart(archive, p)
+			if err != nil {
+				return err
+			}
+			if cut > 0 {
+				st.Cut[p.name] = cut
+			}
+		}
+		st.Task, st.Detail = s.mask.Mask(st.Task), s.mask.Mask(st.Detail)
+		return writeMeta(archive, st)
+	})
+}
+
+// keep makes the archive of a run at path, unless it is there. It is there whole or
+// not at all.
+func (s *Store) keep(id run.ID, path string, write func(*zip.Writer) error) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
 	}
-	if err := os.MkdirAll(s.Dir(st.Run), 0o700); err != nil {
+	if err := os.MkdirAll(s.Dir(id), 0o700); err != nil {
 		return fmt.Errorf("keep transcript: %w", err)
 	}
-	f, err := os.CreateTemp(s.Dir(st.Run), "new-")
+	f, err := os.CreateTemp(s.Dir(id), "new-")
 	if err != nil {
 		return fmt.Errorf("keep transcript: %w", err)
 	}
-	err = s.write(f, st, []part{{PromptPart, prompt}, {StdoutPart, stdout}, {StderrPart, stderr}})
+	archive := zip.NewWriter(f)
+	if err = write(archive); err == nil {
+		err = archive.Close()
+	}
 	err = errors.Join(err, f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("keep transcript of %s: %w", st.Name, err), os.Remove(f.Name()))
+		return errors.Join(fmt.Errorf("keep transcript %s: %w", filepath.Base(path), err), os.Remove(f.Name()))
 	}
 	return nil
 }
@@ -134,46 +156,37 @@ type part struct {
 	text io.Reader
 }
 
-func (s *Store) write(f *os.File, st Start, parts []part) error {
-	archive := zip.NewWriter(f)
-	st.Cut = map[string]int64{}
-	for _, p := range parts {
-		w, err := archive.Create(p.name)
-		if err != nil {
-			return err
-		}
-		both := &ends{w: w}
-		mask := s.mask.Writer(both)
-		if p.text != nil {
-			if _, err := io.Copy(mask, p.text); err != nil {
-				return err
-			}
-		}
-		if err := mask.Close(); err != nil {
-			return err
-		}
-		cut, err := both.finish()
-		if err != nil {
-			return err
-		}
-		if cut > 0 {
-			st.Cut[p.name] = cut
+// writePart adds a text to an archive, masked and then bounded, and says how many bytes
+// of its middle are left out.
+func (s *Store) writePart(archive *zip.Writer, p part) (cut int64, err error) {
+	w, err := archive.Create(p.name)
+	if err != nil {
+		return 0, err
+	}
+	both := &ends{w: w}
+	mask := s.mask.Writer(both)
+	if p.text != nil {
+		if _, err := io.Copy(mask, p.text); err != nil {
+			return 0, err
 		}
 	}
-	st.Task, st.Detail = s.mask.Mask(st.Task), s.mask.Mask(st.Detail)
+	if err := mask.Close(); err != nil {
+		return 0, err
+	}
+	return both.finish()
+}
+
+func writeMeta(archive *zip.Writer, meta any) error {
 	w, err := archive.Create(metaPart)
 	if err != nil {
 		return err
 	}
-	if err := json.NewEncoder(w).Encode(st); err != nil {
-		return err
-	}
-	return archive.Close()
+	return json.NewEncoder(w).Encode(meta)
 }
 
 // Kept says whether the start's transcript is kept.
 func (s *Store) Kept(id run.ID, iteration int, name string) bool {
-	path, err := s.path(id, iteration, name)
+	path, err := s.path(id, iteration, name, extension)
 	if err != nil {
 		return false
 	}
@@ -275,7 +288,9 @@ func (t *Transcript) Part(name string) (io.ReadCloser, error) {
 
 // Starts lists the archives of a run by name, in the order of their iterations
 // and, within one, of their starts. fs.ErrNotExist where nothing of it is kept.
-func (s *Store) Starts(id run.ID) ([]string, error) {
+func (s *Store) Starts(id run.ID) ([]string, error) { return s.archives(id, extension) }
+
+func (s *Store) archives(id run.ID, extension string) ([]string, error) {
 	if !nameRE().MatchString(string(id)) {
 		return nil, fs.ErrNotExist
 	}

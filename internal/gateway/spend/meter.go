@@ -238,16 +238,17 @@ func (a *Admission) Request() Request { return a.req }
 
 // Settle writes down what the request came to. It may be called again when more
 // is known.
-func (a *Admission) Settle(ctx context.Context, t Tokens) error {
-	return a.settle(ctx, Charge{t, costOf(a.price, t)})
+func (a *Admission) Settle(ctx context.Context, u Use) error {
+	return a.settle(ctx, Charge{u.Tokens, costOf(a.price, u)})
 }
 
-// SettleCut writes down what a request came to whose input was not counted by
-// anybody: as much as was reserved for it, and output tokens.
-func (a *Admission) SettleCut(ctx context.Context, output int64) error {
-	r := a.req
-	r.Output = output
-	return a.settle(ctx, Charge{Tokens{Input: r.Input, Output: output}, worstOf(a.price, r)})
+// SettleCut writes down what a request came to whose answer broke off: all that was
+// reserved for it, or what is known of its use where that is more.
+func (a *Admission) SettleCut(ctx context.Context, known Use) error {
+	if cost := costOf(a.price, known); cost > a.worst {
+		return a.settle(ctx, Charge{known.Tokens, cost})
+	}
+	return a.settle(ctx, Charge{Tokens{Input: a.req.Input, Output: a.req.Output}, a.worst})
 }
 
 // toWrite is a context for what has to be written although the client may have gone.

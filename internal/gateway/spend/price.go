@@ -46,6 +46,17 @@ func (t Tokens) Add(o Tokens) Tokens {
 	return t
 }
 
+// Use is what one request consumed, and what else its provider charges for it.
+type Use struct {
+	Tokens
+
+	// Times is the multiple of the list price at which the tokens are charged:
+	// providers have dearer tiers, speeds and places. 0 stands for 1.
+	Times float64
+	// Fees are for what is not paid by the token.
+	Fees USD
+}
+
 // Prices of requests follow two rules that price lists do not hold.
 const (
 	// longPrompt is the number of input tokens above which a request is counted at
@@ -75,10 +86,12 @@ func factors(input int64) (in, out float64) {
 	return 1, 1
 }
 
-// costOf is the price of the tokens of one request.
-func costOf(p run.Price, t Tokens) USD {
+// costOf is the price of one request.
+func costOf(p run.Price, u Use) USD {
+	t, times := u.Tokens, max(u.Times, 1)
 	in, out := factors(t.Input + t.CacheRead + t.CacheWrite + t.CacheWriteLong)
-	return cost(t.Input, p.Input*in) + cost(t.Output, p.Output*out) + cost(t.CacheRead, p.CacheRead*in) +
+	in, out = in*times, out*times
+	return u.Fees + cost(t.Input, p.Input*in) + cost(t.Output, p.Output*out) + cost(t.CacheRead, p.CacheRead*in) +
 		cost(t.CacheWrite, p.CacheWrite*in) + cost(t.CacheWriteLong, max(p.CacheWrite, longCache*p.Input)*in)
 }
 

@@ -39,7 +39,7 @@ func TestAdmission(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Settle(t.Context(), spend.Tokens{Input: 9, Output: 3}); err != nil {
+	if err := a.Settle(t.Context(), spend.Use{Tokens: spend.Tokens{Input: 9, Output: 3}}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := m.Report(t.Context(), "r2-1")
@@ -52,7 +52,7 @@ func TestAdmission(t *testing.T) {
 	if a, err = m.Admit(t.Context(), limited, spend.Request{Model: "m", Input: 100, Output: 400}); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Settle(t.Context(), spend.Tokens{Input: 100, Output: 50, CacheRead: 10}); err != nil {
+	if err := a.Settle(t.Context(), spend.Use{Tokens: spend.Tokens{Input: 100, Output: 50, CacheRead: 10}}); err != nil {
 		t.Fatal(err)
 	}
 	_, err = m.Admit(t.Context(), limited, spend.Request{Model: "m", Input: 800})
@@ -72,7 +72,7 @@ func TestAdmission(t *testing.T) {
 	if exhausted, err := m.Exhausted(t.Context(), "r1-1"); err != nil || exhausted {
 		t.Errorf("exhausted %t, %v with a request under way", exhausted, err)
 	}
-	if err := a.SettleCut(t.Context(), 5); err != nil {
+	if err := a.SettleCut(t.Context(), spend.Use{}); err != nil {
 		t.Fatal(err)
 	}
 	if exhausted, err := m.Exhausted(t.Context(), "r1-1"); err != nil || !exhausted {
@@ -146,7 +146,7 @@ func TestWaitsForWhatIsUnderWay(t *testing.T) {
 		t.Fatalf("did not wait: %v", err)
 	default:
 	}
-	if err := first.Settle(t.Context(), spend.Tokens{Input: 50}); err != nil {
+	if err := first.Settle(t.Context(), spend.Use{Tokens: spend.Tokens{Input: 50}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil {
@@ -211,9 +211,9 @@ func TestBudgetIsNeverExceeded(t *testing.T) {
 						kill()
 						return
 					case 1:
-						err = a.SettleCut(rt.Context(), r.output)
+						err = a.SettleCut(rt.Context(), spend.Use{})
 					default:
-						err = a.Settle(rt.Context(), spend.Tokens{Input: r.realIn, Output: r.realOut})
+						err = a.Settle(rt.Context(), spend.Use{Tokens: spend.Tokens{Input: r.realIn, Output: r.realOut}})
 					}
 					if err != nil {
 						t.Error(err)
@@ -267,7 +267,7 @@ func TestLongPromptsAndCaches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := a.Settle(t.Context(), tt.used); err != nil {
+		if err := a.Settle(t.Context(), spend.Use{Tokens: tt.used}); err != nil {
 			t.Fatal(err)
 		}
 		after, err := m.Report(t.Context(), "r1-1")

@@ -19,8 +19,11 @@ import (
 func everywhere(text string) View {
 	v := View{
 		IssueNumber: 7, Title: text, RepoURL: "https://github.example/octo/report", Branch: "ralph/7", RequestedBy: text,
-		Commits: []Commit{{OID: oid(1), Subject: text, TaskID: text}, {OID: text}},
-		Phase:   run.PhaseFailed, End: run.EndFailed, Agent: text, Model: text,
+		Commits: []Commit{
+			{OID: oid(1), Subject: text, TaskID: text, Summary: "It said " + text + ". Try it: " + text}, {OID: text},
+			{OID: oid(2), TaskID: "T5", Verified: new(false)}, {OID: oid(3), TaskID: "T2"}, {OID: "?", TaskID: "T3"},
+		},
+		Phase: run.PhaseFailed, End: run.EndFailed, Agent: text, Model: text,
 		Gates:    []Gate{{Name: text, Detail: text}, {Name: "second", Detail: text, Note: text}},
 		Findings: []string{text}, Removed: 1, Hidden: text,
 		Analysis: text, Testing: "- " + text, Patterns: text,
@@ -217,12 +220,12 @@ func TestAttackC4PeopleEditTheDescription(t *testing.T) {
 			"- [ ] T9 mine\n\n" + fresh + "\n\n### Tasks\n- [x] T8 x", false, nil,
 		},
 		{"line ends of the editor", crlf("Hi\n\n" + body + "\n"), "Hi\r\n\r\n" + fresh + "\r\n", false, nil},
-		{"edit inside", strings.Replace(body, "### Commits", "### My commits", 1), fresh, true, nil},
+		{"edit inside", strings.Replace(body, "### Checks", "### My checks", 1), fresh, true, nil},
 		{"end marker deleted", "a\n" + noEnd + "\nb", "a\n" + fresh + "\nb", false, nil},
 		{"end marker deleted, line ends changed", crlf("a\n" + noEnd + "\nb"), "a\r\n" + fresh + "\r\nb", false, nil},
 		{
-			"end marker deleted and text changed", strings.Replace(noEnd, "Commits", "x", 1),
-			strings.Replace(noEnd, "Commits", "x", 1) + "\n" + fresh, true, ErrNoIsland,
+			"end marker deleted and text changed", strings.Replace(noEnd, "Checks", "x", 1),
+			strings.Replace(noEnd, "Checks", "x", 1) + "\n" + fresh, true, ErrNoIsland,
 		},
 		{
 			"start marker duplicated", "<!-- ralph:island:start -->\n" + body, "<!-- ralph:island:start -->\n" + fresh, false,

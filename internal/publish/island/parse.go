@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,7 +62,7 @@ func Parse(body string) (Island, error) {
 		return Island{}, ErrNoIsland
 	}
 	content, edited := contentOf(body[from:to])
-	doc, err := progress.Parse([]byte(unstrike(content)))
+	doc, err := progress.Parse([]byte(unstrike(commitsRE().ReplaceAllString(content, ""))))
 	if err != nil {
 		return Island{}, fmt.Errorf("read the description: %w", err)
 	}
@@ -77,6 +78,10 @@ func Parse(body string) (Island, error) {
 	out.Said = parseSaid(content)
 	return out, nil
 }
+
+// commitsRE finds the commits behind a task.
+var commitsRE = strs.Lazy(` ` + markCommits + `(?:,? (?:\[` + "`[0-9a-f]{7}`" +
+	`\]\([^()\s]*\)|[0-9a-f]{40,64}|\?)(?:` + regexp.QuoteMeta(markUnsigned) + `)?)+`)
 
 // saidRE is a line of what was said that leads to where it was, and became a task.
 var saidRE = strs.Lazy("^\\| \\[(.*)\\]\\([^ )]*#(discussion_r|pullrequestreview-)([0-9]{1,18})\\) \\| (.*) \\| (T[0-9]{1,6}) \\| (.*) \\|$")

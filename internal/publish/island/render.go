@@ -108,7 +108,7 @@ var shortenings = [...]func(*detail){
 //  6. the account of what was given up, to 1,000 bytes, then all
 //  7. what was said in review, to the 30 newest, then all but the last of lines
 //     and of the whole: a job knows by it what was heard already
-//  8. older commits, to the 50 newest, then to 10, then all
+//  8. links to commits, to the 50 newest, then to 10, then all
 //  9. acceptance criteria and dependencies, first those of tasks that are done
 //     or skipped
 //  10. titles, to 200 bytes each, then to 80
@@ -139,7 +139,7 @@ func Summary(v View) string {
 func (r renderer) within(limit int) string {
 	r.limit = limit
 	p := parts{
-		status: r.status(), tasks: r.allTasks(), said: r.said(), commits: r.commits(), gates: r.gates(), account: r.account(),
+		summary: r.summary(), status: r.status(), tasks: r.allTasks(), said: r.said(), commits: r.commits(), gates: r.gates(), account: r.account(),
 		plan: r.plan(), learnings: r.learnings(), log: r.log(), calls: r.calls(), steer: r.steer(),
 	}
 	if out := p.island(); len(out) <= limit {
@@ -166,7 +166,7 @@ func (r renderer) within(limit int) string {
 		case r.d.said != before.said:
 			p.said = r.said()
 		case r.d.commits != before.commits:
-			p.commits = r.commits()
+			p.commits, p.tasks = r.commits(), r.allTasks()
 		default:
 			p.tasks = r.allTasks()
 		}
@@ -187,10 +187,10 @@ func (r renderer) within(limit int) string {
 }
 
 // parts are the sections of an island, each with its blank line in front.
-type parts struct{ status, tasks, said, commits, gates, account, plan, learnings, log, calls, steer string }
+type parts struct{ summary, status, tasks, said, commits, gates, account, plan, learnings, log, calls, steer string }
 
 func (p parts) island() string {
-	return frame(p.status + p.tasks + p.said + p.commits + p.gates + p.account + p.plan + p.learnings + p.log + p.calls +
+	return frame(p.summary + p.status + p.tasks + p.said + p.commits + p.gates + p.account + p.plan + p.learnings + p.log + p.calls +
 		p.steer)
 }
 
@@ -269,8 +269,11 @@ func (r *renderer) status() string {
 	}
 	if v.End.Complete() && v.Proof.Passed == 0 {
 		why := "none are configured, and none were found in the repository"
-		if len(v.Proof.Failing) > 0 {
-			why = "all of them already failed before the work began"
+		switch {
+		case len(v.Proof.Missing) > 0:
+			why = r.speak(strings.Join(v.Proof.Missing, "; "), maxReason)
+		case len(v.Proof.Failing) > 0:
+			why = "all of them already failed before this run"
 		}
 		s.line("\n> ⚠️ No checks verified this: %s.", why)
 	}
@@ -367,6 +370,8 @@ func (r *renderer) someTasks(limit int) string {
 type taskList struct {
 	section
 	heading string // the last one
+	count   int
+	open    int // so many bytes are shown before the list folds
 }
 
 func newTaskList() *taskList { return &taskList{heading: noGroup} }
@@ -380,6 +385,9 @@ func (l *taskList) task(heading, text string) {
 		l.line("#### %s\n", heading)
 	}
 	l.add(text)
+	if l.count++; l.count <= maxOpenTasks {
+		l.open = l.size()
+	}
 }
 
 // whole is the list under its title, with a word on the tasks it does not show.
@@ -389,7 +397,10 @@ func (l *taskList) whole(hidden int) string {
 	}
 	var s section
 	s.line("\n### Tasks\n")
-	s.add(l.text())
+	s.add(l.text()[:l.open])
+	if more := l.count - maxOpenTasks; more > 0 {
+		s.add(details(plural(more, "more task"), strings.Trim(l.text()[l.open:], "\n")))
+	}
 	if hidden > 0 {
 		if l.size() > 0 {
 			s.line("")
@@ -472,6 +483,9 @@ func (r *renderer) task(t run.Task) string {
 		words = append(words, "⏭️ "+markSkipped+reason)
 	case run.TaskOpen, run.TaskDone:
 	}
+	if links := r.didTask(t.ID); links != "" {
+		words = append(words, markCommits, links)
+	}
 	s.line("%s", strings.Join(words, " "))
 	for i, criterion := range criteria {
 		if i == maxCriteria {
@@ -509,33 +523,58 @@ func taskText(text string, limit int) string {
 	}
 }
 
-// commits shows which commit did which task; the newest where not all fit.
+// maxOpenTasks is how many tasks are shown before the list folds.
+const maxOpenTasks = 15
+
+// markCommits stands before the commits that did a task. No text of an agent holds
+// it: Speak takes out what nobody sees.
+const markCommits = "·" + zeroWidth
+
+// markUnsigned stands behind a commit that GitHub did not sign.
+const markUnsigned = " ⚠️ **not signed**"
+
+// linked are the commits that are shown: the newest, where not all fit.
+func (r *renderer) linked() []Commit {
+	return r.v.Commits[max(len(r.v.Commits)-r.d.commits, 0):]
+}
+
+// didTask links the commits that did a task.
+func (r *renderer) didTask(id string) string {
+	var links []string
+	for _, c := range r.linked() {
+		if c.TaskID == id && id != "" {
+			links = append(links, r.commit(c))
+		}
+	}
+	return strings.Join(links, ", ")
+}
+
+func (r *renderer) commit(c Commit) string {
+	link := r.link(c.OID)
+	if c.Verified != nil && !*c.Verified {
+		link += markUnsigned
+	}
+	return link
+}
+
+// commits lists those that did no task of the list: the others stand beside theirs.
 func (r *renderer) commits() string {
-	commits := r.v.Commits
-	if len(commits) == 0 || r.d.commits == 0 {
-		return ""
-	}
 	var s section
-	s.line("\n### Commits\n")
-	hidden := max(len(commits)-r.d.commits, 0)
-	if all := len(commits) + r.v.Older; hidden > 0 || r.v.Older > 0 {
-		s.line("The %d newest of %d:\n", len(commits)-hidden, all)
+	tasks := make(map[string]bool, len(r.tasks))
+	for _, t := range r.tasks {
+		tasks[t.ID] = t.ID != ""
 	}
-	s.line("| Task | Commit | Signed |\n|:--|:--|:--|")
-	for _, c := range commits[hidden:] {
-		task := cell(r.speak(c.TaskID, 20))
-		if task == "" {
-			task = "–"
+	for _, c := range r.linked() {
+		if tasks[c.TaskID] {
+			continue
 		}
-		signed := "–"
-		switch {
-		case c.Verified == nil:
-		case *c.Verified:
-			signed = "by GitHub"
-		default:
-			signed = "⚠️ **no**"
+		if s.size() == 0 {
+			s.line("\n### Other commits\n")
 		}
-		s.line("| %s | %s %s | %s |", task, r.link(c.OID), cell(r.speak(c.Subject, 200)), signed)
+		s.line("%s", strings.TrimRight("- "+r.commit(c)+" "+r.speak(c.Subject, 200), " "))
+	}
+	if hidden := r.v.Older + len(r.v.Commits) - len(r.linked()); hidden > 0 {
+		s.line("\nNot linked here: %s.", plural(hidden, "older commit"))
 	}
 	return s.text()
 }
@@ -642,6 +681,8 @@ func (r *renderer) gates() string {
 		}
 		word := "✅ passed"
 		switch {
+		case g.Passed && g.Note != "":
+			word = "⚠️ proves nothing"
 		case !g.Passed && g.Note != "":
 			word = "⚠️ failed, not blocking"
 		case !g.Passed:
@@ -653,7 +694,7 @@ func (r *renderer) gates() string {
 		}
 		s.line("- %s %s%s", cmp.Or(r.code(g.Name), "unnamed"), word, took)
 		switch {
-		case g.Passed:
+		case g.Passed && g.Note == "":
 		case g.Note != "":
 			if note := r.speak(g.Note, maxReason); note != "" && r.d.output > 0 {
 				s.line("  - %s", note)

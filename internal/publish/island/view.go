@@ -33,6 +33,8 @@ type Commit struct {
 	TaskID string
 	// Verified says whether GitHub signed it; nil where that was not asked.
 	Verified *bool
+	// Summary is what the agent said of its work, "" where that is not known.
+	Summary string
 }
 
 // Said is something that people said of the work.

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/redact"
@@ -95,6 +96,10 @@ func complete() View {
 		v.Tasks[i].Status = run.TaskDone
 		v.Commits = append(v.Commits[:i:i], Commit{
 			OID: oid(0xabcdef0000 + i), Subject: "feat: do it", Verified: signed(), TaskID: v.Tasks[i].ID,
+			Summary: [...]string{
+				"The report has an encoder for JSON, in `internal/enc`. All tests pass.",
+				"`report --json` prints it. Try it: `report --json | jq .`", "Done.",
+			}[i],
 		})
 	}
 	v.Gates[1] = Gate{Name: "go test", Passed: true, Duration: 2 * time.Second}
@@ -145,6 +150,12 @@ func TestRenderGolden(t *testing.T) {
 	again := complete()
 	again.Iteration, again.Runs, again.Older, again.CostUSD = 9, 3, 20, 2.5
 	again.Commits[0].Verified, again.Commits[1].Verified = nil, new(false)
+	again.Commits = append(again.Commits, Commit{OID: oid(0xabcdef0009), Subject: "chore: remove the progress file"})
+	for i := range 30 {
+		again.Tasks = append(again.Tasks, run.Task{
+			ID: fmt.Sprintf("T%d", i+4), Title: "Step", Group: fmt.Sprintf("Phase %d", 3+i/10), Status: run.TaskDone,
+		})
+	}
 	waiting := working()
 	waiting.Phase, waiting.End, waiting.Questions, waiting.ReviewNote = run.PhasePaused, run.EndAwaitingPerson,
 		[]string{"Which database?", ""}, "no budget or calls were left for it"
@@ -251,6 +262,46 @@ func TestRenderMasks(t *testing.T) {
 	for _, part := range []string{"s3cr3t", "marks", token[:12]} {
 		if strings.Contains(body, part) {
 			t.Errorf("%q is left in\n%s", part, body)
+		}
+	}
+}
+
+// A long list folds behind its first tasks, and reads back the same.
+func TestLongListsFold(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{maxOpenTasks - 1, maxOpenTasks, maxOpenTasks + 1, 3 * maxOpenTasks} {
+		v := working()
+		v.Tasks = nil
+		for i := range n {
+			id := fmt.Sprintf("T%d", i+1)
+			v.Tasks = append(v.Tasks, run.Task{
+				ID: id, Title: "Step", Group: fmt.Sprintf("Phase %d", i/4), Status: run.TaskDone, Accept: []string{"it works"},
+			})
+			v.Commits = append(v.Commits, Commit{OID: oid(i), TaskID: id}, Commit{OID: oid(100 + i), TaskID: id, Verified: new(false)})
+		}
+		body := Render(v)
+		if got := strings.Contains(body, "more task"); got != (n > maxOpenTasks) {
+			t.Errorf("%d tasks: folded: %t\n%s", n, got, body)
+		}
+		if diff := cmp.Diff(v.Tasks, mustParse(t, body).RunTasks(), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%d tasks (-want +got):\n%s", n, diff)
+		}
+	}
+}
+
+func TestSentences(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string][2]string{
+		"":                                       {},
+		"Done.":                                  {},
+		"Reports print as JSON. All tests pass.": {"Reports print as JSON."},
+		"Reports print as JSON":                  {"Reports print as JSON"},
+		"It runs `go test ./...` first. Try it: go test ./... -v. x": {"It runs `go test ./...` first.", "go test ./... -v."},
+		"Try it: `x --json`": {"", "`x --json`"},
+		"Version 1.2 of a.b is read.\n\nTry it: open page.html. Bye.": {"Version 1.2 of a.b is read.", "open page.html."},
+	} {
+		if change, try := sentences(said); change != want[0] || try != want[1] {
+			t.Errorf("%q: %q and %q", said, change, try)
 		}
 	}
 }

@@ -4,8 +4,9 @@
 // # What a command gets
 //
 // A user id that is not 0, no capabilities, no new privileges, the engine's
-// seccomp profile, a read-only root, tmpfs for home and /tmp, no network but
-// loopback, limits on memory, processes and CPU, and these mounts:
+// seccomp profile, a read-only root, tmpfs for home, /tmp and the volumes that
+// the image declares, no network but loopback, limits on memory, processes and
+// CPU, and these mounts:
 //
 //	/workspace        the work tree, writable
 //	/opt/ralph/bot    the bot's program, which is the shim
@@ -13,6 +14,9 @@
 //	/run/cache        the build caches, writable, if there are any
 //	/run/gateway      the directory of the gateway's socket, if there is one
 //	Spec.Mounts       read-only
+//
+// So whatever a command can write is a tmpfs, which counts as its memory, or
+// counted by the shim as its disk: /workspace, /run/cache and /run/ralph.
 //
 // # What is trusted
 //

@@ -23,6 +23,7 @@ import (
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 
+	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/internal/rundir"
@@ -164,7 +165,7 @@ func (s *Sandbox) Check(ctx context.Context) error {
 		if option == "name=userns" || option == "name=rootless" {
 			return &run.UserError{
 				Message: "the Docker engine maps user ids (" + option + "), so that the owners of files differ inside and outside",
-				Hint:    "use an engine without user namespaces, or --sandbox local",
+				Hint:    "use an engine without user namespaces, or " + useLocal,
 			}
 		}
 	}
@@ -194,6 +195,10 @@ func (s *Sandbox) Check(ctx context.Context) error {
 	return nil
 }
 
+// useLocal names the way out for those who have flags and for those who have a
+// configuration.
+const useLocal = "use the local sandbox: --sandbox local, or `sandbox: {kind: local}` in a server's configuration"
+
 // checkShim finds out what would otherwise be "no such file or directory" at
 // the start of a container.
 func checkShim(self string) error {
@@ -201,7 +206,7 @@ func checkShim(self string) error {
 	if err != nil {
 		return &run.UserError{
 			Message: "containers need the bot's program for Linux, but " + self + " is not one",
-			Hint:    "run the bot on Linux, or use --sandbox local", Err: err,
+			Hint:    "run the bot on Linux, or " + useLocal, Err: err,
 		}
 	}
 	defer func() { _ = program.Close() }()
@@ -242,14 +247,14 @@ func (s *Sandbox) userError(err error) error {
 	if away(err) {
 		return &run.UserError{
 			Message: "no Docker engine answers at " + s.engine.DaemonHost(),
-			Hint:    "start it, or use --sandbox local", Err: err,
+			Hint:    "start it, or " + useLocal, Err: err,
 		}
 	}
 	return err
 }
 
 // Prepare implements sandbox.Sandbox: the tree becomes the command's user's.
-func (s *Sandbox) Prepare(_ context.Context, tree string) (sandbox.Workspace, error) {
+func (s *Sandbox) Prepare(ctx context.Context, tree string) (sandbox.Workspace, error) {
 	info, err := os.Stat(tree)
 	if err != nil {
 		return sandbox.Workspace{}, fmt.Errorf("prepare work tree: %w", err)
@@ -257,39 +262,16 @@ func (s *Sandbox) Prepare(_ context.Context, tree string) (sandbox.Workspace, er
 	if !filepath.IsAbs(tree) || !info.IsDir() {
 		return sandbox.Workspace{}, fmt.Errorf("prepare work tree: %q is not an absolute directory", tree)
 	}
-	if err := s.own(tree); err != nil {
+	if err := rundir.Own(ctx, tree, s.uid, s.gid); err != nil {
 		return sandbox.Workspace{}, fmt.Errorf("prepare work tree: %w", err)
 	}
 	return sandbox.Workspace{Dir: tree}, nil
 }
 
-// own gives dir and everything below it to the command's user. Links are
-// changed themselves, never followed.
-func (s *Sandbox) own(dir string) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = root.Close() }()
-	return fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
-		}
-		if uid, gid, ok := owner(info); ok && uid == s.uid && gid == s.gid {
-			return nil
-		}
-		return root.Lchown(path, s.uid, s.gid)
-	})
-}
-
 // Collect implements sandbox.Sandbox. Root may read whatever there is; a bot
 // that is not root is the owner, and may have been shut out.
-func (s *Sandbox) Collect(_ context.Context, w sandbox.Workspace) (string, error) {
-	if err := rundir.OpenUp(w.Dir); err != nil {
+func (s *Sandbox) Collect(ctx context.Context, w sandbox.Workspace) (string, error) {
+	if err := rundir.OpenUp(ctx, w.Dir); err != nil {
 		return "", fmt.Errorf("collect work tree: %w", err)
 	}
 	return w.Dir, nil
@@ -388,10 +370,21 @@ func (s *Sandbox) adopt(ctx context.Context, d rundir.Dir, name string, spec san
 
 // create makes a container and starts it.
 func (s *Sandbox) create(ctx context.Context, d rundir.Dir, noted rundir.Start, spec sandbox.Spec) (string, error) {
-	if err := s.fill(d, noted, spec); err != nil {
+	if err := s.fill(ctx, d, noted, spec); err != nil {
 		return "", err
 	}
-	host, err := s.hostConfig(ctx, d, spec)
+	image, err := s.engine.ImageInspect(ctx, spec.Image)
+	if errdefs.IsNotFound(err) {
+		return "", noImage(spec.Image, err)
+	}
+	if err != nil {
+		return "", err
+	}
+	var volumes map[string]struct{}
+	if image.Config != nil {
+		volumes = image.Config.Volumes
+	}
+	host, err := s.hostConfig(ctx, d, spec, slices.Sorted(maps.Keys(volumes)))
 	if err != nil {
 		return "", err
 	}
@@ -422,9 +415,9 @@ func (s *Sandbox) create(ctx context.Context, d rundir.Dir, noted rundir.Start, 
 
 // fill makes the files that the shim opens: those of the run directory that it
 // writes, with links in the box, and in the box what it reads.
-func (s *Sandbox) fill(d rundir.Dir, noted rundir.Start, spec sandbox.Spec) error {
+func (s *Sandbox) fill(ctx context.Context, d rundir.Dir, noted rundir.Start, spec sandbox.Spec) error {
 	box := d.Path(boxName)
-	if err := rundir.RemoveTree(box); err != nil {
+	if err := fstree.RemoveAll(box); err != nil {
 		return err
 	}
 	if err := os.Mkdir(box, 0o700); err != nil {
@@ -456,7 +449,7 @@ func (s *Sandbox) fill(d rundir.Dir, noted rundir.Start, spec sandbox.Spec) erro
 		cfg.Defaults = sandbox.CacheEnv(cacheDir)
 	}
 	if spec.DiskBytes > 0 || spec.DiskFiles > 0 {
-		cfg.DiskBytes, cfg.DiskFiles, cfg.Watched = spec.DiskBytes, spec.DiskFiles, []string{WorkDir}
+		cfg.DiskBytes, cfg.DiskFiles, cfg.Watched = spec.DiskBytes, spec.DiskFiles, []string{WorkDir, boxDir}
 		if spec.CacheDir != "" {
 			cfg.Watched = append(cfg.Watched, cacheDir)
 		}
@@ -479,7 +472,7 @@ func (s *Sandbox) fill(d rundir.Dir, noted rundir.Start, spec sandbox.Spec) erro
 	if err := cfg.WriteFile(filepath.Join(box, "config")); err != nil {
 		return err
 	}
-	return s.own(box)
+	return rundir.Own(ctx, box, s.uid, s.gid)
 }
 
 // copyFile refuses what is not a regular file: opening a FIFO would block.
@@ -531,7 +524,11 @@ func (s *Sandbox) config(d rundir.Dir, noted rundir.Start, spec sandbox.Spec) *c
 	}
 }
 
-func (s *Sandbox) hostConfig(ctx context.Context, d rundir.Dir, spec sandbox.Spec) (*container.HostConfig, error) {
+// hostConfig is how a start is confined; volumes are what its image declares to be
+// written.
+func (s *Sandbox) hostConfig(
+	ctx context.Context, d rundir.Dir, spec sandbox.Spec, volumes []string,
+) (*container.HostConfig, error) {
 	memory := cmp.Or(max(spec.MemoryBytes, 0), DefaultMemoryBytes)
 	pids := cmp.Or(max(spec.PIDs, 0), DefaultPIDs)
 	mounts := []mount.Mount{
@@ -559,19 +556,14 @@ func (s *Sandbox) hostConfig(ctx context.Context, d rundir.Dir, spec sandbox.Spe
 			return nil, err
 		}
 	}
-	// Pages of a tmpfs count as memory, so that the sizes only keep one of
-	// them from taking all. exec: agents build and run tests there.
-	size := memory / 2
 	return &container.HostConfig{
 		NetworkMode:    "none",
 		CapDrop:        []string{"ALL"},
 		SecurityOpt:    []string{"no-new-privileges"},
 		ReadonlyRootfs: true,
 		Mounts:         mounts,
-		Tmpfs: map[string]string{
-			homeDir: fmt.Sprintf("rw,exec,nosuid,nodev,mode=0700,uid=%d,gid=%d,size=%d", s.uid, s.gid, size),
-			"/tmp":  fmt.Sprintf("rw,exec,nosuid,nodev,mode=1777,size=%d", size),
-		},
+		Tmpfs:          s.tmpfs(memory/2, mounts, volumes),
+		ShmSize:        shmSize,
 		Resources: container.Resources{
 			Memory: memory, MemorySwap: memory, // no swap on top
 			PidsLimit: &pids,
@@ -582,6 +574,29 @@ func (s *Sandbox) hostConfig(ctx context.Context, d rundir.Dir, spec sandbox.Spe
 		LogConfig:     container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}},
 		RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
 	}, nil
+}
+
+// shmSize is that of /dev/shm, whose pages count as memory, too.
+const shmSize = 64 << 20
+
+// tmpfs is what is in memory: home, /tmp and, in place of directories on the
+// engine's disk that nobody counts, the volumes of the image. Pages of a tmpfs count
+// as memory, so that the size only keeps one of them from taking all. exec: agents
+// build and run tests there.
+func (s *Sandbox) tmpfs(size int64, mounts []mount.Mount, volumes []string) map[string]string {
+	shared := fmt.Sprintf("rw,exec,nosuid,nodev,mode=1777,size=%d", size)
+	list := map[string]string{
+		homeDir: fmt.Sprintf("rw,exec,nosuid,nodev,mode=0700,uid=%d,gid=%d,size=%d", s.uid, s.gid, size),
+		"/tmp":  shared,
+	}
+	for _, volume := range volumes {
+		volume = path.Clean("/" + volume)
+		taken := slices.ContainsFunc(mounts, func(m mount.Mount) bool { return m.Target == volume })
+		if _, ours := list[volume]; !ours && !taken {
+			list[volume] = shared
+		}
+	}
+	return list
 }
 
 func (s *Sandbox) keep(d rundir.Dir, conn client.HijackedResponse) {

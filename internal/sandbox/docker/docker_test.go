@@ -77,6 +77,13 @@ func TestContract(t *testing.T) {
 	})
 }
 
+// TestNothingIsReached: see sandboxtest.Confine.
+func TestNothingIsReached(t *testing.T) {
+	sandboxtest.Confine(t, sandboxtest.Harness{
+		Helper: docker.ShimPath, Image: image(), Port: func(*testing.T) int { return sandbox.DefaultGatewayPort },
+	}, func([]string) (sandbox.Sandbox, error) { return open() })
+}
+
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	box, err := docker.New(docker.Options{Self: os.Getenv(helperVar), Image: image()})
@@ -265,6 +272,46 @@ func TestForkBomb(t *testing.T) {
 	// The shim, whose threads count too, lives through it and keeps the time.
 	if st.Reason != sandbox.ReasonWallTimeout {
 		t.Errorf("ended by %s with exit code %d: %s", st.Reason, st.ExitCode, st.Detail)
+	}
+}
+
+// TestDiskOfAContainerIsCounted: what is written beside the work tree ends the
+// command, too, and none of it is on the engine's disk.
+func TestDiskOfAContainerIsCounted(t *testing.T) {
+	t.Parallel()
+	st, _ := probe(t, `cat /dev/zero >/run/ralph/x; sleep 30`, func(s *sandbox.Spec) { s.DiskBytes = 16 << 20 })
+	if st.Reason != sandbox.ReasonDiskLimit || !strings.Contains(st.Detail, "16 MiB") {
+		t.Errorf("the run's directory: %+v", st)
+	}
+	engine, err := client.New(client.FromEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := engine.ContainerCreate(t.Context(), client.ContainerCreateOptions{
+		Config: &container.Config{Image: image(), Cmd: []string{"true"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "ralph-test/volume-" + containerName(t)
+	_, err = engine.ContainerCommit(t.Context(), made.ID, client.ContainerCommitOptions{
+		Reference: name, Changes: []string{"VOLUME /data"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		_, rmErr := engine.ContainerRemove(ctx, made.ID, client.ContainerRemoveOptions{RemoveVolumes: true})
+		_, imageErr := engine.ImageRemove(ctx, name, client.ImageRemoveOptions{Force: true})
+		if err := errors.Join(rmErr, imageErr); err != nil {
+			t.Error(err)
+		}
+	})
+	_, out := probe(t, `cat /dev/zero >/data/x 2>/dev/null; stat -f -c %T /data; stat -c %s /data/x`,
+		func(s *sandbox.Spec) { s.Image, s.MemoryBytes = name, 128<<20 })
+	if out != "tmpfs\n67108864\n" {
+		t.Errorf("a volume of the image is %q, want half of the memory", out)
 	}
 }
 

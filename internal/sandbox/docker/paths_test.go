@@ -1,13 +1,24 @@
 package docker
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/moby/moby/api/types/mount"
+
+	"github.com/org/ralph-action/internal/fstree"
+	"github.com/org/ralph-action/internal/fstree/fstreetest"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/sandbox"
+	"github.com/org/ralph-action/internal/sandbox/internal/rundir"
+	"github.com/org/ralph-action/internal/sandbox/shim"
 )
 
 func TestHostPaths(t *testing.T) {
@@ -86,5 +97,75 @@ func TestOwnContainer(t *testing.T) {
 		if got != want {
 			t.Errorf("%q: %q, want %q", line, got, want)
 		}
+	}
+}
+
+// A directory whose name is not UTF-8, or that nests too deep, is no reason to
+// refuse the tree.
+func TestOwnTakesEveryName(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "bad\xff")
+	if err := errors.Join(os.Mkdir(bad, 0o700), fstreetest.Dig(dir, 5000)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = fstree.RemoveAll(dir) })
+	s := Sandbox{uid: os.Getuid(), gid: os.Getgid()}
+	if err := rundir.Own(t.Context(), dir, s.uid, s.gid); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := rundir.Own(ctx, dir, s.uid, s.gid); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled Prepare says %v", err)
+	}
+}
+
+// Whatever a command can write is in memory, or counted by the shim: a directory of
+// the host that is mounted to be written is watched, and a volume of the image is not
+// on the engine's disk.
+func TestNothingWritableIsUncounted(t *testing.T) {
+	t.Parallel()
+	d := rundir.Dir(t.TempDir())
+	s := Sandbox{uid: os.Getuid(), gid: os.Getgid(), opts: Options{Self: "/opt/bot"}, found: &paths{}}
+	spec := sandbox.Spec{
+		Workspace: sandbox.Workspace{Dir: "/data/tree"}, CacheDir: "/data/cache", GatewayDir: t.TempDir(),
+		Mounts:    []sandbox.Mount{{Host: "/opt/agent", Target: "/opt/agent"}},
+		DiskBytes: 1 << 30, DiskFiles: 1000,
+	}
+	if err := s.fill(t.Context(), d, rundir.Start{Name: "x"}, spec); err != nil {
+		t.Fatal(err)
+	}
+	src, err := os.ReadFile(d.Path(boxName + "/config"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cfg shim.Config
+	if err := json.Unmarshal(src, &cfg); err != nil {
+		t.Fatal(err)
+	}
+	volumes := []string{"/var/lib/data", "cache/", "/tmp", WorkDir, "/opt/agent", homeDir}
+	host, err := s.hostConfig(t.Context(), d, spec, volumes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mounted := map[string]bool{}
+	for _, m := range host.Mounts {
+		mounted[m.Target] = true
+		if m.Type != mount.TypeBind || !m.ReadOnly && !slices.Contains(cfg.Watched, m.Target) {
+			t.Errorf("%s can be written and is not watched: %+v", m.Target, cfg.Watched)
+		}
+	}
+	for _, volume := range append(volumes, "/cache") {
+		options, inMemory := host.Tmpfs[path.Clean("/"+volume)]
+		if !inMemory && !mounted[volume] || inMemory && !strings.Contains(options, "size=") {
+			t.Errorf("the volume %s is on the engine's disk: %q", volume, options)
+		}
+	}
+	if !host.ReadonlyRootfs || host.ShmSize <= 0 || host.Resources.Memory <= 0 {
+		t.Errorf("not bounded: %+v", host)
+	}
+	if strings.Contains(host.Tmpfs[homeDir], "1777") {
+		t.Errorf("home is everybody's: %q", host.Tmpfs[homeDir])
 	}
 }

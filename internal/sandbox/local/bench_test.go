@@ -57,6 +57,9 @@ func BenchmarkStart(b *testing.B) {
 
 func startTrue(b *testing.B, box sandbox.Sandbox, work, runDir string) {
 	b.Helper()
+	if _, err := box.Prepare(b.Context(), work); err != nil {
+		b.Fatal(err)
+	}
 	h, err := box.Start(b.Context(), "bench", sandbox.Spec{
 		Argv: []string{"/bin/true"}, Workspace: sandbox.Workspace{Dir: work}, RunDir: runDir,
 	})

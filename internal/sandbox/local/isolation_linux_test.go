@@ -14,12 +14,40 @@ import (
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/local"
+	"github.com/org/ralph-action/internal/sandbox/sandboxtest"
 )
 
 // TestContractApart: the whole contract holds with bubblewrap, too.
 func TestContractApart(t *testing.T) {
 	t.Parallel()
 	contract(t, openApart, false, apartVar+"=1")
+}
+
+// TestNothingIsReached: a hostile program reaches nothing, and the same one does
+// where nothing is kept apart, so that its hunt can be believed.
+func TestNothingIsReached(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := sandboxtest.Harness{Helper: self, Port: freePort}
+	kept := func(how local.Isolation) func(hide []string) (sandbox.Sandbox, error) {
+		return func(hide []string) (sandbox.Sandbox, error) {
+			return local.New(local.Options{Isolation: how, Hide: hide})
+		}
+	}
+	t.Run("apart", func(t *testing.T) { sandboxtest.Confine(t, h, kept(local.IsolationBubblewrap)) })
+	t.Run("none", func(t *testing.T) {
+		found := sandboxtest.Hunt(t, h, kept(local.IsolationNone))
+		for _, name := range []string{
+			"credentials in the home", "the App's private key", "a service on the host's loopback", "an abstract socket",
+			"a socket in a directory", "keyctl", "unfiltered calls", ".env of the checkout", "write into /dev",
+		} {
+			if found[name] == "" && (name != "write into /dev" || os.Getuid() == 0) {
+				t.Errorf("%s was not found", name)
+			}
+		}
+	})
 }
 
 // ask runs a script in a sandbox and gives what it said.
@@ -63,12 +91,7 @@ func TestApartHoldsWhatItPromises(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	// What /etc is to everybody: outside of all that is hidden.
-	own := "/opt/ralph-test-" + strconv.Itoa(os.Getpid())
-	if err := os.Mkdir(own, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(own) })
+	own := t.TempDir()
 
 	hunt := `cat ` + home + `/.netrc ` + data + `/ralph.db 2>/dev/null
 		ls ` + daemon + ` 2>/dev/null
@@ -77,7 +100,8 @@ func TestApartHoldsWhatItPromises(t *testing.T) {
 		[ -d /proc/` + strconv.Itoa(os.Getpid()) + ` ] && echo sees the bot
 		cat /proc/` + strconv.Itoa(os.Getpid()) + `/environ 2>/dev/null | tr '\0' '\n' | grep -a '^HOME='
 		kill -0 ` + strconv.Itoa(os.Getpid()) + ` 2>/dev/null && echo can signal the bot
-		ls "$HOME" | wc -l`
+		ls "$HOME" | wc -l
+		[ -n "$(cat /proc/interrupts)" ] && echo sees interrupts`
 	for name, tt := range map[string]struct {
 		isolation local.Isolation
 		want      []string
@@ -85,6 +109,7 @@ func TestApartHoldsWhatItPromises(t *testing.T) {
 		"apart": {local.IsolationBubblewrap, []string{"0"}},
 		"none": {local.IsolationNone, []string{
 			"planted-in-homeplanted-in-data" + daemon, "written", "made a file", "sees the bot", "can signal the bot", "0",
+			"sees interrupts",
 		}},
 	} {
 		box, err := local.New(local.Options{Isolation: tt.isolation, Hide: []string{data}})

@@ -56,8 +56,9 @@ type Options struct {
 	Node string
 	// Isolation says whether bubblewrap keeps commands apart; "" is auto.
 	Isolation Isolation
-	// Hide are directories beside people's homes that commands must not see,
-	// where they are kept apart.
+	// Hide are files and directories that commands must not see, where they are
+	// kept apart, though they may lie among what is shown: among the system's, and
+	// beside programs.
 	Hide []string
 }
 
@@ -116,8 +117,9 @@ func (s *Sandbox) Check(context.Context) error {
 	return s.checkIsolation()
 }
 
-// Prepare implements sandbox.Sandbox: the command is the same user as we are.
-func (s *Sandbox) Prepare(_ context.Context, tree string) (sandbox.Workspace, error) {
+// Prepare implements sandbox.Sandbox: the command is the same user as we are, or
+// where we are root, the tree becomes its user's.
+func (s *Sandbox) Prepare(ctx context.Context, tree string) (sandbox.Workspace, error) {
 	info, err := os.Stat(tree)
 	if err != nil {
 		return sandbox.Workspace{}, fmt.Errorf("prepare work tree: %w", err)
@@ -125,12 +127,17 @@ func (s *Sandbox) Prepare(_ context.Context, tree string) (sandbox.Workspace, er
 	if !filepath.IsAbs(tree) || !info.IsDir() {
 		return sandbox.Workspace{}, fmt.Errorf("prepare work tree: %q is not an absolute directory", tree)
 	}
+	if user := s.wrapper().user; user != 0 {
+		if err := rundir.Own(ctx, tree, user, user); err != nil {
+			return sandbox.Workspace{}, fmt.Errorf("prepare work tree: %w", err)
+		}
+	}
 	return sandbox.Workspace{Dir: tree}, nil
 }
 
 // Collect implements sandbox.Sandbox.
-func (s *Sandbox) Collect(_ context.Context, w sandbox.Workspace) (string, error) {
-	if err := rundir.OpenUp(w.Dir); err != nil {
+func (s *Sandbox) Collect(ctx context.Context, w sandbox.Workspace) (string, error) {
+	if err := rundir.OpenUp(ctx, w.Dir); err != nil {
 		return "", fmt.Errorf("collect work tree: %w", err)
 	}
 	return w.Dir, nil
@@ -203,6 +210,9 @@ func (s *Sandbox) spawn(ctx context.Context, d rundir.Dir, noted rundir.Start, s
 			return err
 		}
 	}
+	if err := s.linkHome(d, spec); err != nil {
+		return err
+	}
 	cfg := shim.Config{
 		Argv: spec.Argv, HomeFiles: spec.HomeFiles, Env: s.environment(d, noted, spec),
 		Dir:   filepath.Join(spec.Workspace.Dir, spec.Dir),
@@ -213,7 +223,15 @@ func (s *Sandbox) spawn(ctx context.Context, d rundir.Dir, noted rundir.Start, s
 		Limits:   shim.Limits{OpenFiles: maxOpenFiles, FileSize: 2 * uint64(max(spec.DiskBytes, 0))},
 	}
 	if s.wrapper().path != "" {
-		cfg.Wrap = s.wrap(d, spec)
+		w := s.wrapper()
+		cfg.Filter, cfg.User = w.filter, w.user
+		var err error
+		if cfg.Wrap, err = s.wrap(d, spec); err != nil {
+			return err
+		}
+		if err := s.hand(ctx, d, spec); err != nil {
+			return err
+		}
 		cfg.Limits.Processes = uint64(cmp.Or(max(spec.PIDs, 0), maxProcesses)) //nolint:gosec // G115: not negative
 	}
 	if spec.DiskBytes > 0 || spec.DiskFiles > 0 {
@@ -252,6 +270,26 @@ func (s *Sandbox) spawn(ctx context.Context, d rundir.Dir, noted rundir.Start, s
 		return awaitRecord(ctx, d)
 	}
 	return fmt.Errorf("the shim ended at once: %q", word)
+}
+
+// hand gives the command's user what was made for this start.
+func (s *Sandbox) hand(ctx context.Context, d rundir.Dir, spec sandbox.Spec) error {
+	user := s.wrapper().user
+	if user == 0 {
+		return nil
+	}
+	if err := rundir.Own(ctx, d.Path(homeDir), user, user); err != nil {
+		return err
+	}
+	for _, dir := range []string{d.Path(tmpDir), spec.GatewayDir} {
+		if dir == "" {
+			continue
+		}
+		if err := os.Lchown(dir, user, user); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // begin gives a shim what to do. One that waited may have died meanwhile; then

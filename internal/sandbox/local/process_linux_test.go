@@ -31,6 +31,10 @@ func start(
 	if change != nil {
 		change(&spec)
 	}
+	var err error
+	if spec.Workspace, err = box.Prepare(t.Context(), spec.Workspace.Dir); err != nil {
+		t.Fatal(err)
+	}
 	h, err := box.Start(t.Context(), "test", spec)
 	if err != nil {
 		t.Fatal(err)

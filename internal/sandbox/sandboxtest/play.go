@@ -47,6 +47,8 @@ func Main(m *testing.M, open func() (sandbox.Sandbox, error)) int {
 //	hold FILE      hold a lock on FILE, say so, and ignore every request to end
 //	escape FILE    the same in a session of its own, after this process ended
 //	talk ADDR TEXT send TEXT to ADDR, close that direction, print the answer
+//	hunt PREY      try to reach what it should not, print what it did
+//	nothing        end
 func Play(args []string) int {
 	switch {
 	case len(args) > 1 && args[0] == "shim":
@@ -60,6 +62,10 @@ func Play(args []string) int {
 		return escape(args[2])
 	case len(args) == 4 && args[1] == "talk":
 		return talk(args[2], args[3])
+	case len(args) == 3 && args[1] == "hunt":
+		return hunt(args[2])
+	case len(args) == 2 && args[1] == "nothing":
+		return 0
 	default:
 		return fail(fmt.Errorf("unknown part %q", args))
 	}

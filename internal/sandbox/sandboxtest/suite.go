@@ -364,6 +364,18 @@ func testStdin(t *testing.T, f *fixture) {
 			}
 		})
 	}
+	t.Run("is no way to the file", func(t *testing.T) {
+		t.Parallel()
+		spec := f.sh(t, `for f in /dev/stdin /proc/self/fd/0 /dev/fd/0; do echo forged 2>/dev/null >>$f; done; true`)
+		spec.Stdin = filepath.Join(t.TempDir(), "prompt")
+		if err := os.WriteFile(spec.Stdin, []byte("given"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		st, _ := f.do(t, spec)
+		if got, err := os.ReadFile(spec.Stdin); err != nil || string(got) != "given" {
+			t.Errorf("the file is %q, %v (%+v)", got, err, st)
+		}
+	})
 	t.Run("none", func(t *testing.T) {
 		t.Parallel()
 		if st, out := f.do(t, f.sh(t, "cat; echo end")); out != "end\n" || st.ExitCode != 0 {

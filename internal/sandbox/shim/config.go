@@ -28,7 +28,7 @@ type Config struct {
 	HomeFiles map[string]string `json:"home_files,omitempty"`
 	// Dir is the command's working directory.
 	Dir string `json:"dir"`
-	// Stdin is the file given as standard input, "" for /dev/null.
+	// Stdin is the file whose content is given as standard input, "" for /dev/null.
 	Stdin string `json:"stdin,omitempty"`
 	// Stdout and Stderr are the transcript's files, Record that of the
 	// events. They are made where they are missing.
@@ -61,8 +61,15 @@ type Config struct {
 	// Wrap is a command line that the command is to be run inside of: the
 	// absolute path of a program, its arguments, and at their end a call of this
 	// program with "shim" and Inside. The program must hand on the descriptors 0
-	// to 4, the environment, and the end of its child.
-	Wrap []string `json:"wrap,omitempty"`
+	// to 4, the environment, and the end of its child. It finds Filter, a compiled
+	// seccomp program, at the descriptor FilterFD.
+	Wrap   []string `json:"wrap,omitempty"`
+	Filter []byte   `json:"filter,omitempty"`
+	// User is what the part inside of the wrapper becomes, user and group, before
+	// it does anything else; 0 means that it stays who it is. The wrapper then has
+	// a user namespace in which there are root and this user, and must leave the
+	// part inside the capabilities to change users.
+	User int `json:"user,omitempty"`
 
 	// Listen is the loopback address relayed to the unix socket Socket; no
 	// relay where it is "".

@@ -8,7 +8,9 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
+	"strconv"
 	"syscall"
 )
 
@@ -16,12 +18,16 @@ import (
 // is inside a wrapper (Config.Wrap): it has the relay, for the wrapper may cut
 // off the network, and it tells the shim how the command really ended, which a
 // wrapper's own exit code does not. It is hidden from the command like the shim.
+// The number of Config.User follows, where there is one: the change comes before
+// anything is read.
 const Inside = "inside"
 
-// The descriptors that the part inside inherits through the wrapper.
+// The descriptors that the part inside inherits through the wrapper, and that of
+// the wrapper's own.
 const (
 	insideConfig = 3
 	insideStatus = 4
+	FilterFD     = 5
 )
 
 // word is what the part inside says: once when the command runs, or cannot, and
@@ -39,26 +45,48 @@ type word struct {
 type wrapped struct {
 	config, status *os.File
 	// theirs are the ends that the wrapper inherits.
-	theirs [2]int
+	theirs []int
 	words  *json.Decoder
 }
 
-func newWrapped() (*wrapped, error) {
+func newWrapped(filter []byte) (*wrapped, error) {
 	statusR, statusW, err := pipe()
 	if err != nil {
 		return nil, err
 	}
+	configR, config, err := givePipe()
+	if err != nil {
+		return nil, err
+	}
+	filterR, give, err := givePipe()
+	if err != nil {
+		return nil, err
+	}
+	// It is smaller than what any pipe holds.
+	if _, err := give.Write(filter); err != nil {
+		return nil, fmt.Errorf("hand over the seccomp filter: %w", err)
+	}
+	if err := give.Close(); err != nil {
+		return nil, err
+	}
+	return &wrapped{
+		config: config, status: statusR, words: json.NewDecoder(statusR), theirs: []int{configR, statusW, filterR},
+	}, nil
+}
+
+// givePipe gives a blocking read end for a child, and a write end for us.
+func givePipe() (int, *os.File, error) {
 	var fds [2]int
 	if err := syscall.Pipe(fds[:]); err != nil {
-		return nil, os.NewSyscallError("pipe", err)
+		return 0, nil, os.NewSyscallError("pipe", err)
 	}
 	for _, fd := range fds {
 		syscall.CloseOnExec(fd)
 	}
-	return &wrapped{
-		config: os.NewFile(uintptr(fds[1]), "pipe"), // #nosec G115 -- a descriptor fits
-		status: statusR, words: json.NewDecoder(statusR), theirs: [2]int{fds[0], statusW},
-	}, nil
+	if err := syscall.SetNonblock(fds[1], true); err != nil {
+		return 0, nil, os.NewSyscallError("fcntl", err)
+	}
+	return fds[0], os.NewFile(uintptr(fds[1]), "pipe"), nil // #nosec G115 -- a descriptor fits
 }
 
 // begin hands over what to do and waits until the command runs.
@@ -86,24 +114,35 @@ func (w *wrapped) end(wrapper syscall.WaitStatus) syscall.WaitStatus {
 }
 
 // inside is the part inside.
-func inside() int {
+func inside(args []string) int {
+	// The command inherits from the thread that starts it.
+	runtime.LockOSThread()
+	if len(args) > 0 {
+		user, err := strconv.Atoi(args[0])
+		if err == nil {
+			err = become(user)
+		}
+		if err != nil {
+			return fail(err)
+		}
+	}
 	// Whoever asks the command to end asks every process of it; this one ends
 	// after the command.
 	signal.Notify(make(chan os.Signal, 1), append([]os.Signal{syscall.SIGTERM, syscall.SIGINT}, deadly...)...)
-	for _, fd := range []int{insideConfig, insideStatus} {
-		syscall.CloseOnExec(fd)
-	}
 	status := os.NewFile(insideStatus, "status")
-	tell := func(w word) {
+	tell := func(w word) error {
 		line, _ := json.Marshal(w) // plain data
-		_, _ = status.Write(append(line, '\n'))
+		_, err := status.Write(append(line, '\n'))
+		return err
 	}
 	pid, err := startInside()
 	if err != nil {
-		tell(word{Failed: err.Error()})
+		_ = tell(word{Failed: err.Error()})
 		return CodeStartFailed
 	}
-	tell(word{Started: true})
+	if err := tell(word{Started: true}); err != nil {
+		return CodeShimFailed // the shim is dead, and so are we, and all there is
+	}
 	for {
 		var st syscall.WaitStatus
 		got, err := syscall.Wait4(-1, &st, 0, nil) // orphans are ours, too
@@ -112,7 +151,7 @@ func inside() int {
 		case err != nil:
 			return CodeShimFailed
 		case got == pid:
-			tell(word{Ended: true, Status: uint32(st)})
+			_ = tell(word{Ended: true, Status: uint32(st)})
 			if st.Signaled() {
 				return 128 + int(st.Signal())
 			}
@@ -132,6 +171,9 @@ func startInside() (pid int, err error) {
 		return 0, errors.New("read configuration: it names no command")
 	}
 	if err := becomeParent(); err != nil {
+		return 0, err
+	}
+	if err := writeHome(variable(cfg.Env, "HOME"), cfg.HomeFiles); err != nil {
 		return 0, err
 	}
 	if err := cfg.listen(context.Background()); err != nil {

@@ -2,18 +2,67 @@ package shim
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
+	"unsafe"
 )
 
 // From linux/prctl.h; package syscall lacks them.
 const (
+	prSetPdeathsig      = 1
 	prSetDumpable       = 4
 	prSetChildSubreaper = 36
 )
+
+// keyctlJoinSessionKeyring is KEYCTL_JOIN_SESSION_KEYRING.
+const keyctlJoinSessionKeyring = 1
+
+// newKeyring leaves the session's keyring, and what is in it, behind.
+func newKeyring() error {
+	_, _, errno := syscall.RawSyscall(syscall.SYS_KEYCTL, keyctlJoinSessionKeyring, 0, 0)
+	switch errno {
+	case 0, syscall.ENOSYS, syscall.EPERM: // EPERM: a container around us has none for anybody
+		return nil
+	default:
+		return os.NewSyscallError("keyctl", errno)
+	}
+}
+
+// withUser gives a process a user namespace in which it is root, and in which
+// there is nobody else but the user.
+func withUser(attr *syscall.SysProcAttr, user int) {
+	attr.Cloneflags |= syscall.CLONE_NEWUSER
+	both := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}, {ContainerID: user, HostID: user, Size: 1}}
+	attr.UidMappings, attr.GidMappings, attr.GidMappingsEnableSetgroups = both, both, true
+}
+
+// become changes root for the user, for good. The kernel forgets then with whom this
+// process is to die: whoever has died before it is told again shows by the status
+// pipe.
+func become(user int) error {
+	if err := errors.Join(
+		os.NewSyscallError("setgroups", syscall.Setgroups(nil)),
+		os.NewSyscallError("setresgid", syscall.Setresgid(user, user, user)),
+		os.NewSyscallError("setresuid", syscall.Setresuid(user, user, user)),
+	); err != nil {
+		return err
+	}
+	// No capability is left but as one that could be inherited.
+	header := struct {
+		version uint32
+		pid     int32
+	}{version: 0x20080522} // _LINUX_CAPABILITY_VERSION_3
+	var none [2]struct{ effective, permitted, inheritable uint32 }
+	_, _, errno := syscall.RawSyscall(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none)), 0) // #nosec G103 -- as capset(2) wants it
+	if errno != 0 {
+		return os.NewSyscallError("capset", errno)
+	}
+	return prctl(prSetPdeathsig, uintptr(syscall.SIGKILL))
+}
 
 // rlimitProcesses is RLIMIT_NPROC, which package syscall lacks.
 const rlimitProcesses = 6

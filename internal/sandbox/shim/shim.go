@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,8 +45,13 @@ func Main(args []string) int {
 	// switches threads twice to catch one, and drops most of them anyway.
 	signal.Notify(make(chan os.Signal, 1), deadly...)
 
-	if len(args) == 1 && args[0] == Inside {
-		return inside()
+	// Whoever started the bot may have left it files open, which are not the
+	// command's to have.
+	if err := closeOnExec(); err != nil {
+		return fail(err)
+	}
+	if len(args) > 0 && args[0] == Inside {
+		return inside(args[1:])
 	}
 	if len(args) != 1 {
 		return fail(errors.New("usage: shim CONFIG"))
@@ -144,7 +150,11 @@ type child struct {
 }
 
 func (s *session) start(ctx context.Context, config string) (_ *child, err error) {
-	stdin, err := openInput(s.cfg.Stdin)
+	input, err := openInput(s.cfg.Stdin)
+	if err != nil {
+		return nil, err
+	}
+	stdin, err := feed(input)
 	if err != nil {
 		return nil, err
 	}
@@ -168,11 +178,11 @@ func (s *session) start(ctx context.Context, config string) (_ *child, err error
 		cfg.Env = os.Environ()
 	}
 	cfg.Env = withDefaults(cfg.Env, cfg.Defaults)
-	if err := writeHome(variable(cfg.Env, "HOME"), cfg.HomeFiles); err != nil {
-		return nil, err
-	}
 	if len(cfg.Wrap) > 0 {
 		return s.startWrapped(cfg, stdin, stdout, stderr)
+	}
+	if err := writeHome(variable(cfg.Env, "HOME"), cfg.HomeFiles); err != nil {
+		return nil, err
 	}
 	if err := cfg.listen(ctx); err != nil {
 		return nil, err
@@ -184,20 +194,36 @@ func (s *session) start(ctx context.Context, config string) (_ *child, err error
 	if err := cfg.Limits.set(); err != nil {
 		return nil, err
 	}
-	return s.fork(path, cfg.Argv, &syscall.ProcAttr{Dir: cfg.Dir, Env: cfg.Env}, stdin, stdout, stderr)
+	return s.fork(path, cfg.Argv, &syscall.ProcAttr{
+		Dir: cfg.Dir, Env: cfg.Env, Sys: &syscall.SysProcAttr{},
+	}, stdin, stdout, stderr)
 }
 
 // startWrapped starts the command inside the wrapper, and returns once it runs
 // there.
 func (s *session) startWrapped(cfg Config, stdin, stdout, stderr *os.File) (*child, error) {
-	w, err := newWrapped()
+	w, err := newWrapped(cfg.Filter)
 	if err != nil {
 		return nil, err
 	}
-	cfg.Wrap = nil
-	// A wrapper that dies with its parent dies with the thread that started it.
+	cfg.Wrap, cfg.Filter = nil, nil
+	// A wrapper that dies with its parent dies with the thread that started it,
+	// and it inherits that thread's keyring.
 	runtime.LockOSThread()
-	attr := &syscall.ProcAttr{Dir: "/", Env: cfg.Env, Files: []uintptr{uintptr(w.theirs[0]), uintptr(w.theirs[1])}} // #nosec G115 -- descriptors fit
+	if err := newKeyring(); err != nil {
+		return nil, err
+	}
+	attr := &syscall.ProcAttr{Dir: "/", Env: cfg.Env, Sys: &syscall.SysProcAttr{}}
+	for _, fd := range w.theirs {
+		attr.Files = append(attr.Files, uintptr(fd)) // #nosec G115 -- descriptors fit
+	}
+	if cfg.User != 0 {
+		withUser(attr.Sys, cfg.User)
+		// What a command is given is its own, by its names in /dev, too.
+		if err := own(stdin, cfg.User); err != nil {
+			return nil, err
+		}
+	}
 	s.wrapped = w
 	c, err := s.fork(s.cfg.Wrap[0], s.cfg.Wrap, attr, stdin, stdout, stderr)
 	for _, fd := range w.theirs {
@@ -210,7 +236,10 @@ func (s *session) startWrapped(cfg Config, stdin, stdout, stderr *os.File) (*chi
 		<-c.ended // it ends by itself: it has nothing to do
 		s.sweep(c)
 		c.finishOutput()
-		return nil, err
+		// The wrapper's own words say why.
+		said := make([]byte, 1<<10)
+		n, _ := stderr.ReadAt(said, 0)
+		return nil, fmt.Errorf("%w: %s", err, strings.TrimSpace(string(said[:n])))
 	}
 	s.started(c.pid)
 	return c, nil
@@ -249,8 +278,16 @@ func (s *session) fork(
 	// Not os.StartProcess: somebody has to wait for every child there is,
 	// and that would steal the status from an os.Process.
 	attr.Files = append([]uintptr{stdin.Fd(), uintptr(outW), uintptr(errW)}, attr.Files...) // #nosec G115 -- descriptors fit
-	attr.Sys = &syscall.SysProcAttr{Setpgid: true}
-	pid, err := syscall.ForkExec(path, argv, attr)
+	attr.Sys.Setpgid = true
+	for _, fd := range []int{outW, errW} {
+		if s.cfg.User != 0 && err == nil {
+			err = os.NewSyscallError("fchown", syscall.Fchown(fd, s.cfg.User, s.cfg.User))
+		}
+	}
+	pid := 0
+	if err == nil {
+		pid, err = syscall.ForkExec(path, argv, attr)
+	}
 	_ = syscall.Close(outW)
 	_ = syscall.Close(errW)
 	if err != nil {
@@ -265,6 +302,52 @@ func (s *session) fork(
 	c.copied.Go(func() { s.copyOutput(&tailFile{f: stderr, keep: stderrTail}, errR, false) })
 	go c.reap()
 	return c, nil
+}
+
+// feed gives the content of a file through a pipe: who has the file itself as a
+// descriptor can open it anew, and write. The null device is nobody's to write.
+func feed(f *os.File) (*os.File, error) {
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return f, err
+	}
+	r, w, err := givePipe()
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		_, _ = io.Copy(w, f) // the command may end before it has read all
+		_ = w.Close()
+		_ = f.Close()
+	}()
+	return os.NewFile(uintptr(r), "pipe"), nil // #nosec G115 -- a descriptor fits
+}
+
+// own gives a pipe to a user; the null device, which is everybody's, stays.
+func own(f *os.File, user int) error {
+	info, err := f.Stat()
+	if err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		return err
+	}
+	return f.Chown(user, user)
+}
+
+// closeOnExec has no program that we execute inherit a descriptor, but for those
+// that it is handed.
+func closeOnExec() error {
+	dir, err := os.Open("/dev/fd")
+	if err != nil {
+		return fmt.Errorf("find inherited descriptors: %w", err)
+	}
+	names, err := dir.Readdirnames(-1)
+	if err = errors.Join(err, dir.Close()); err != nil {
+		return fmt.Errorf("find inherited descriptors: %w", err)
+	}
+	for _, name := range names {
+		if fd, err := strconv.Atoi(name); err == nil && fd > 2 {
+			syscall.CloseOnExec(fd)
+		}
+	}
+	return nil
 }
 
 // writeHome lays out files in the command's home.
@@ -487,7 +570,7 @@ func openInput(path string) (*os.File, error) {
 }
 
 func openOutput(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) // #nosec G304 -- the path is the caller's
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600) // #nosec G304 -- the path is the caller's
 	if err != nil {
 		return nil, fmt.Errorf("transcript: %w", err)
 	}

@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/shim"
 )
@@ -217,7 +218,7 @@ func (eof) Read([]byte) (int, error) { return 0, io.EOF }
 func (d Dir) Forget(subdirs ...string) error {
 	var errs []error
 	for _, name := range subdirs {
-		errs = append(errs, RemoveTree(d.Path(name)))
+		errs = append(errs, fstree.RemoveAll(d.Path(name)))
 	}
 	// The start's note goes last: as long as it is there, Remove is repeated.
 	for _, name := range []string{recordFile, stopFile, startFile} {
@@ -231,106 +232,32 @@ func (d Dir) Forget(subdirs ...string) error {
 	return nil
 }
 
-// RemoveTree deletes a tree that may hold directories without permissions, as
-// Go's module cache does, and as a hostile command would.
-func RemoveTree(path string) error {
-	err := os.RemoveAll(path)
-	if err == nil || !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	if err := OpenUp(path); err != nil {
-		return err
-	}
-	return os.RemoveAll(path)
-}
-
-// OpenUp gives the owner access to everything below dir. No link leads out of
-// it.
-func OpenUp(dir string) error {
-	root, err := os.OpenRoot(dir)
-	if errors.Is(err, fs.ErrPermission) {
-		// The command owns the directory itself, too.
-		if err = os.Chmod(dir, 0o700); err == nil { // #nosec G302 -- a directory
-			root, err = os.OpenRoot(dir)
-		}
-	}
+// OpenUp gives the owner access to everything below dir, as far down as anything
+// is read. No link leads out of it.
+func OpenUp(ctx context.Context, dir string) error {
+	// The command owns the directory itself, too.
+	info, err := os.Lstat(dir)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = root.Close() }()
-	info, err := root.Lstat(".")
-	if err != nil {
-		return err
-	}
-	if err := giveAccess(root, ".", info); err != nil {
-		return err
-	}
-	return openUp(root, 0)
-}
-
-// maxOpen is how many directories OpenUp holds open at once. What lies deeper is
-// reached by its path, which takes longer.
-const maxOpen = 64
-
-func openUp(root *os.Root, depth int) error {
-	if depth == maxOpen {
-		return fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			info, err := entry.Info()
-			if err != nil {
-				return err
-			}
-			return giveAccess(root, path, info)
-		})
-	}
-	dir, err := root.Open(".")
-	if err != nil {
-		return err
-	}
-	names, err := dir.Readdirnames(-1)
-	if err = errors.Join(err, dir.Close()); err != nil {
-		return err
-	}
-	for _, name := range names {
-		info, err := root.Lstat(name)
-		if err != nil {
-			return err
-		}
-		if err := giveAccess(root, name, info); err != nil {
-			return err
-		}
-		if !info.IsDir() {
-			continue
-		}
-		sub, err := root.OpenRoot(name)
-		if err != nil {
-			return err
-		}
-		err = openUp(sub, depth+1)
-		if err = errors.Join(err, sub.Close()); err != nil {
+	if info.IsDir() && info.Mode()&0o700 != 0o700 {
+		if err := os.Chmod(dir, 0o700); err != nil { // #nosec G302 -- a directory
 			return err
 		}
 	}
-	return nil
-}
-
-// giveAccess gives the owner access to a directory or regular file.
-func giveAccess(root *os.Root, path string, info fs.FileInfo) error {
-	var want fs.FileMode
-	switch {
-	case info.IsDir():
-		want = 0o700
-	case info.Mode().IsRegular():
-		want = 0o400
-	default:
-		return nil
-	}
-	if mode := info.Mode(); mode&want != want {
-		return root.Chmod(path, mode.Perm()|want)
-	}
-	return nil
+	return fstree.Walk(ctx, dir, func(e fstree.Entry) error {
+		var want uint32
+		switch {
+		case e.IsDir():
+			want = 0o700
+		case e.IsRegular():
+			want = 0o400
+		}
+		if e.Perm()&want == want {
+			return nil
+		}
+		return fstree.ChmodAt(e.Dir, e.Name, e.Perm()|want)
+	})
 }
 
 // write replaces a file as a whole. It does not sync: no process of the start

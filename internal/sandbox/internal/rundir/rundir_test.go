@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/org/ralph-action/internal/fstree"
+	"github.com/org/ralph-action/internal/fstree/fstreetest"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/shim"
 )
@@ -254,7 +256,7 @@ func TestOpenUp(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	if err := OpenUp(dir); err != nil {
+	if err := OpenUp(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]fs.FileMode{
@@ -268,5 +270,24 @@ func TestOpenUp(t *testing.T) {
 		if got := info.Mode().Perm(); got != want {
 			t.Errorf("%s has %o, not %o", strings.TrimPrefix(path, dir), got, want)
 		}
+	}
+}
+
+// No depth keeps the host busy, and a cancel is heard.
+func TestOpenUpOfDeepDirectories(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := fstreetest.Dig(dir, 10_000); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = fstree.RemoveAll(dir) })
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := OpenUp(ctx, dir); err != nil {
+		t.Errorf("10,000 nested directories: %v", err)
+	}
+	cancel()
+	if err := OpenUp(ctx, dir); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled walk says %v", err)
 	}
 }

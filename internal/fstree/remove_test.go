@@ -1,4 +1,4 @@
-package gitrepo
+package fstree_test
 
 import (
 	"errors"
@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/org/ralph-action/internal/fstree"
+	"github.com/org/ralph-action/internal/fstree/fstreetest"
 )
 
 func TestRemoveAll(t *testing.T) {
@@ -17,19 +20,19 @@ func TestRemoveAll(t *testing.T) {
 		"nothing there": func(_ *testing.T, dir, _ string) error { return os.Remove(dir) },
 		"empty":         func(*testing.T, string, string) error { return nil },
 		"a file": func(_ *testing.T, dir, _ string) error {
-			return firstErr(os.Remove(dir), os.WriteFile(dir, nil, 0o600))
+			return errors.Join(os.Remove(dir), os.WriteFile(dir, nil, 0o600))
 		},
 		"a link": func(_ *testing.T, dir, outside string) error {
-			return firstErr(os.Remove(dir), os.Symlink(outside, dir))
+			return errors.Join(os.Remove(dir), os.Symlink(outside, dir))
 		},
 		"links within": func(_ *testing.T, dir, outside string) error {
-			return firstErr(os.Symlink(outside, filepath.Join(dir, "l")),
+			return errors.Join(os.Symlink(outside, filepath.Join(dir, "l")),
 				os.Symlink("/nonexistent", filepath.Join(dir, "dangling")),
 				os.Symlink(".", filepath.Join(dir, "loop")), os.Link(filepath.Join(outside, "keep"), filepath.Join(dir, "hard")))
 		},
 		"no permissions": func(_ *testing.T, dir, _ string) error {
 			deep := filepath.Join(dir, "a/b")
-			return firstErr(os.MkdirAll(deep, 0o750), os.WriteFile(filepath.Join(deep, "f"), nil, 0),
+			return errors.Join(os.MkdirAll(deep, 0o750), os.WriteFile(filepath.Join(deep, "f"), nil, 0),
 				os.Chmod(deep, 0), os.Chmod(filepath.Dir(deep), 0), os.Chmod(dir, 0))
 		},
 		"special files": func(_ *testing.T, dir, _ string) error { return unix.Mkfifo(filepath.Join(dir, "fifo"), 0) },
@@ -41,21 +44,24 @@ func TestRemoveAll(t *testing.T) {
 			}
 			return nil
 		},
-		"too deep for a path": func(t *testing.T, dir, _ string) error { t.Helper(); return digDeep(dir, 3000) },
+		"too deep for a path": func(t *testing.T, dir, _ string) error { t.Helper(); return fstreetest.Dig(dir, 3000) },
 	}
 	for name, prepare := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			base := t.TempDir()
 			dir, outside := filepath.Join(base, "dir"), filepath.Join(base, "outside")
-			files{"outside/keep": "keep"}.write(t, base)
+			if err := errors.Join(os.Mkdir(outside, 0o700),
+				os.WriteFile(filepath.Join(outside, "keep"), []byte("keep"), 0o600)); err != nil {
+				t.Fatal(err)
+			}
 			if err := os.Mkdir(dir, 0o750); err != nil {
 				t.Fatal(err)
 			}
 			if err := prepare(t, dir, outside); err != nil {
 				t.Fatal(err)
 			}
-			if err := RemoveAll(dir); err != nil {
+			if err := fstree.RemoveAll(dir); err != nil {
 				t.Error(err)
 			}
 			if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
@@ -68,32 +74,9 @@ func TestRemoveAll(t *testing.T) {
 	}
 }
 
-// digDeep makes directories deeper than any path can name, with a file at the
-// bottom.
-func digDeep(dir string, depth int) error {
-	d, err := openDir(dir)
-	if err != nil {
-		return err
-	}
-	for range depth {
-		next, err := makeDirAt(d, "deeper")
-		_ = d.Close()
-		if err != nil {
-			return err
-		}
-		d = next
-	}
-	defer func() { _ = d.Close() }()
-	f, err := createFileAt(d, "bottom", 0o600)
-	if err != nil {
-		return err
-	}
-	return f.Close()
-}
-
 func TestRemoveAllReportsFailure(t *testing.T) {
 	t.Parallel()
-	if err := RemoveAll("/dev/null/below"); err == nil {
+	if err := fstree.RemoveAll("/dev/null/below"); err == nil {
 		t.Error("removed what cannot be removed")
 	}
 }

@@ -1,6 +1,7 @@
-package gitrepo
+package fstree
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -33,19 +34,27 @@ func RemoveAll(path string) error {
 		return fmt.Errorf("remove: %w", err)
 	}
 	defer func() { _ = parent.Close() }()
-	if err := removeAt(parent, filepath.Base(path)); err != nil {
-		return fmt.Errorf("remove %s: %w", quotePath(path), err)
+	r := remover{stopped: func() error { return nil }}
+	if err := r.remove(parent, filepath.Base(path), 0); err != nil {
+		return fmt.Errorf("remove %s: %w", strconv.Quote(path), err)
 	}
 	return nil
 }
 
-// removeAt is RemoveAll of a name within an open directory.
-func removeAt(parent *os.File, name string) error {
-	r := remover{}
+// RemoveAt is RemoveAll of a name within an open directory, and hears a cancel.
+func RemoveAt(ctx context.Context, parent *os.File, name string) error {
+	r := remover{stopped: func() error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return nil
+	}}
 	return r.remove(parent, name, 0)
 }
 
 type remover struct {
+	// stopped says why to stop, nil for going on.
+	stopped func() error
 	// top is the directory that is removed.
 	top   *os.File
 	moved int
@@ -60,17 +69,17 @@ func (r *remover) remove(parent *os.File, name string, depth int) error {
 	case !errors.Is(err, unix.EISDIR) && !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EACCES):
 		return err
 	}
-	info, statErr := lstatAt(parent, name)
-	if statErr != nil {
-		return statErr
+	var st unix.Stat_t
+	if err := lstatAt(parent, name, &st); err != nil {
+		return err
 	}
-	if !info.isDir() {
+	if kind(&st) != unix.S_IFDIR {
 		return err
 	}
 	if depth == maxOpenDepth {
-		return r.moveUp(parent, name, info)
+		return r.moveUp(parent, name, perm(&st))
 	}
-	dir, err := enterAt(parent, name, info)
+	dir, err := EnterAt(parent, name, perm(&st))
 	if err != nil {
 		return err
 	}
@@ -89,7 +98,10 @@ func (r *remover) remove(parent *os.File, name string, depth int) error {
 // directory is read may hide others, and moveUp adds some at the top.
 func (r *remover) empty(dir *os.File, depth int) error {
 	for {
-		names, err := dir.Readdirnames(4096)
+		if err := r.stopped(); err != nil {
+			return err
+		}
+		names, err := dir.Readdirnames(batch)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
@@ -109,55 +121,21 @@ func (r *remover) empty(dir *os.File, depth int) error {
 }
 
 // moveUp moves a directory that lies too deep to the top of the removal.
-func (r *remover) moveUp(parent *os.File, name string, info fileInfo) error {
+func (r *remover) moveUp(parent *os.File, name string, perm uint32) error {
 	// A directory needs write permission itself to get another parent.
-	if info.perm&0o700 != 0o700 {
-		if err := chmodAt(parent, name, 0o700); err != nil {
+	if perm&0o700 != 0o700 {
+		if err := ChmodAt(parent, name, 0o700); err != nil {
 			return err
 		}
 	}
 	for {
 		r.moved++
 		up := ".ralph-removing-" + strconv.Itoa(r.moved)
-		if _, err := lstatAt(r.top, up); err == nil {
+		var st unix.Stat_t
+		if lstatAt(r.top, up, &st) == nil {
 			continue
 		}
 		err := retry(func() error { return unix.Renameat(int(parent.Fd()), name, int(r.top.Fd()), up) })
-		if err != nil {
-			return &fs.PathError{Op: "rename", Path: quotePath(name), Err: err}
-		}
-		return nil
+		return pathError("rename", name, err)
 	}
-}
-
-// enterAt opens a directory so that its content can be removed, giving us the
-// permissions it may lack.
-func enterAt(parent *os.File, name string, info fileInfo) (*os.File, error) {
-	if info.perm&0o700 != 0o700 {
-		if err := chmodAt(parent, name, 0o700); err != nil {
-			return nil, err
-		}
-	}
-	return openDirAt(parent, name)
-}
-
-// chmodAt changes the permissions of a directory that cannot be opened, and of
-// nothing that a link leads to.
-func chmodAt(parent *os.File, name string, perm uint32) error {
-	err := retry(func() error { return unix.Fchmodat(int(parent.Fd()), name, perm, unix.AT_SYMLINK_NOFOLLOW) })
-	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
-		err = chmodByHandle(parent, name, perm)
-	}
-	if err != nil {
-		return &fs.PathError{Op: "chmod", Path: quotePath(name), Err: err}
-	}
-	return nil
-}
-
-func unlinkAt(parent *os.File, name string, flags int) error {
-	err := retry(func() error { return unix.Unlinkat(int(parent.Fd()), name, flags) })
-	if err != nil {
-		return &fs.PathError{Op: "unlink", Path: quotePath(name), Err: err}
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-package gitrepo
+package fstree
 
 import (
 	"os"
@@ -12,7 +12,7 @@ import (
 func chmodByHandle(parent *os.File, name string, perm uint32) error {
 	fd := -1
 	err := retry(func() (err error) {
-		fd, err = unix.Openat(int(parent.Fd()), name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		fd, err = unix.Openat(int(parent.Fd()), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		return err
 	})
 	if err != nil {

@@ -1,0 +1,187 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/org/ralph-action/internal/agent/transcript"
+	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// ending is what a person may do once a run has ended, in the names of their
+// repository.
+type ending struct {
+	// from is what the branch is compared with: the default branch, or the commit that
+	// the work began from. base is the branch that a pull request is opened against, ""
+	// for none.
+	from, base string
+	// remote is the one to push to, "" for none; pushed: the run has done that.
+	remote string
+	pushed bool
+	// again is the command that ran.
+	again string
+	// refused is the work that was not committed.
+	refused []transcript.Refused
+}
+
+// newEnding looks at the repository around dir. What it cannot tell is left out.
+func newEnding(ctx context.Context, git *gitrepo.Git, dir string, s loop.State, kept *transcript.Store) ending {
+	e := ending{again: commandLine(os.Args), from: shortOID(s.Base)}
+	e.refused, _ = kept.Refused(s.Run) // without it nothing is named
+	repo, err := git.OpenLocal(ctx, dir)
+	if err != nil {
+		return e
+	}
+	if def, err := repo.DefaultBranch(ctx); err == nil && def != s.Branch {
+		e.base = def
+	} else if notes, err := repo.BranchNotes(ctx); err == nil && notes[s.Branch].Base != "" {
+		e.base = notes[s.Branch].Base
+	}
+	for _, name := range []string{e.base, "origin/" + e.base} {
+		if _, err := repo.Resolve(ctx, name); e.base != "" && err == nil {
+			e.from = name
+			break
+		}
+	}
+	if remotes, err := repo.Remotes(ctx); err == nil {
+		e.remote = remotes[0]
+	}
+	if remote, err := repo.PushRemote(ctx, s.Branch); err == nil {
+		e.remote = remote
+	}
+	return e
+}
+
+func shortOID(oid string) string { return oid[:min(len(oid), 12)] }
+
+// commandLine is a command as a shell takes it.
+func commandLine(args []string) string {
+	words := make([]string, len(args))
+	for i, arg := range args {
+		words[i] = quoted(arg)
+		if i == 0 {
+			words[i] = quoted(filepath.Base(arg))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// summary is the last a person reads on stdout.
+func (e ending) summary(s loop.State) string {
+	var b strings.Builder
+	n := landed(s)
+	switch {
+	case len(s.Questions) > 0:
+		return fmt.Sprintf("%s does not say clearly what to do:\n- %s\n"+
+			"Answer these questions in the plan and run it again, or run it as it is with --ask=never.\n",
+			s.Subject.PlanFile, strings.Join(s.Questions, "\n- "))
+	case s.End == run.EndPlanned:
+		b.WriteString(taskList(s))
+	case n > 0:
+		fmt.Fprintf(&b, "%s on %s; the plan and the learnings are in %s.\n", count(n, "new commit"), s.Branch, s.ProgressPath)
+	case s.NoCommit && len(s.Commits) > 0:
+		b.WriteString("The work is uncommitted in your checkout.\n")
+	case s.End.Complete():
+		fmt.Fprintf(&b, "All tasks in %s were already done.\n", s.ProgressPath)
+	default:
+		b.WriteString("Nothing was committed.\n")
+	}
+	b.WriteString(listed(e.next(s)))
+	return b.String()
+}
+
+// taskList lists the tasks of a plan that was written.
+func taskList(s loop.State) string {
+	var b strings.Builder
+	if doc, err := progress.Parse([]byte(s.Progress)); err == nil {
+		for _, t := range doc.Tasks() {
+			fmt.Fprintf(&b, "  %s\n", run.PrintableLine(strings.TrimSpace(t.ID+" "+t.Title)))
+		}
+	}
+	fmt.Fprintf(&b, "The plan is in %s. Edit it if you like, then run it.\n", s.ProgressPath)
+	return b.String()
+}
+
+// nextStep is something a person may do next, and the command for it.
+type nextStep struct{ what, command string }
+
+// listed shows them with the commands below one another.
+func listed(all []nextStep) string {
+	var b strings.Builder
+	wide := 0
+	for _, s := range all {
+		wide = max(wide, len(s.what))
+	}
+	for _, s := range all {
+		fmt.Fprintf(&b, "  %-*s  %s\n", wide+1, s.what+":", s.command)
+	}
+	return b.String()
+}
+
+// next are the steps that make sense after the run.
+func (e ending) next(s loop.State) []nextStep {
+	var all []nextStep
+	if landed(s) > 0 && e.from != "" {
+		all = append(all, nextStep{"See the work", fmt.Sprintf("git diff %s...%s", quoted(e.from), quoted(s.Branch))})
+	}
+	switch {
+	case s.End == run.EndPlanned:
+		return append(all, nextStep{"Run it", e.program() + " run " + quoted(s.ProgressPath) + " build"})
+	case s.End.Complete():
+		return append(all, e.publish(s)...)
+	}
+	if len(e.refused) > 0 {
+		all = append(all,
+			nextStep{"See the refused work", fmt.Sprintf("%s diff %s", e.program(), s.Run)},
+			nextStep{"Put it into your checkout", fmt.Sprintf("%s apply %s", e.program(), s.Run)})
+	}
+	waits := s.End == run.EndBlocked || s.End == run.EndAwaitingPerson && len(s.Needs) > 0
+	if waits && (landed(s) > 0 || s.Iteration == 0) { // otherwise the next run tries them anyway
+		all = append(all, nextStep{"Have blocked tasks tried again", e.program() + " retry"})
+	}
+	return append(all, nextStep{"Go on", e.again})
+}
+
+// program is the word that begins the command that ran.
+func (e ending) program() string {
+	word, _, _ := strings.Cut(e.again, " ")
+	return word
+}
+
+// publish are the steps from a finished branch to a pull request.
+func (e ending) publish(s loop.State) []nextStep {
+	if landed(s) == 0 {
+		return nil
+	}
+	remote := e.remote
+	var all []nextStep
+	if remote == "" {
+		remote = "origin"
+		all = append(all, nextStep{"Add a remote first", "git remote add origin URL"})
+	}
+	if !e.pushed {
+		all = append(all, nextStep{"Push it", fmt.Sprintf("git push -u %s %s", quoted(remote), quoted(s.Branch))})
+	}
+	if e.base != "" {
+		all = append(all, nextStep{
+			"Open a pull request", fmt.Sprintf("gh pr create --base %s --head %s --fill", quoted(e.base), quoted(s.Branch)),
+		})
+	}
+	return all
+}
+
+// pushedTo says where the branch was pushed, "" where it was not.
+func pushedTo(branch, remote string) string {
+	if remote == "" {
+		return ""
+	}
+	return fmt.Sprintf("Pushed %s to %s.\n", branch, remote)
+}

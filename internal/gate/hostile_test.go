@@ -1,0 +1,94 @@
+package gate_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/org/ralph-action/internal/gate"
+)
+
+// allocated is how many bytes f allocates. Tests that ask for it are not parallel.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// manyTargets is a Makefile with one rule of many targets and a long recipe, about
+// size bytes in all.
+func manyTargets(size int, recipe string) string {
+	var b strings.Builder
+	b.WriteString("test test lint ")
+	for i := 0; b.Len() < size/2; i++ {
+		fmt.Fprintf(&b, "%x ", i)
+	}
+	b.WriteString(":\n")
+	b.WriteString(strings.Repeat("\t"+recipe+"\n", size/2/(len(recipe)+2)))
+	return b.String()
+}
+
+// TestMakefilesCostWhatTheyAreLong: neither targets times recipes nor lines times
+// lines, for detection and for the comparison with what was there before.
+func TestMakefilesCostWhatTheyAreLong(t *testing.T) {
+	const size = 128 << 10
+	for name, src := range map[string]string{
+		"many targets, one long line":  manyTargets(size, strings.Repeat("x", size/2-3)),
+		"many targets, many lines":     manyTargets(size, "a"),
+		"one target, many lines":       "test:\n" + strings.Repeat("\ta\n", size/3),
+		"one target, many rules":       strings.Repeat("test: a\n", size/8),
+		"one target, many times named": strings.Repeat("test ", size/10) + ":\n" + strings.Repeat("\ta\n", size/6),
+	} {
+		for what, f := range map[string]func(){
+			"Detect": func() {
+				if gates := gate.Detect(root(tree{"Makefile": src})); len(gates) == 0 {
+					t.Errorf("%s: no check is found", name)
+				}
+			},
+			"Weakened": func() {
+				d := diff("Makefile", src, "test:\n\ttrue\n")
+				if found := gate.Weakened([]gate.FileDiff{d}); len(found) == 0 {
+					t.Errorf("%s: nothing is found", name)
+				}
+			},
+		} {
+			if n := allocated(f); n > 128*size {
+				t.Errorf("%s of %s: %d KiB for %d KiB", what, name, n>>10, len(src)>>10)
+			}
+		}
+	}
+}
+
+// TestLongCommandsAreNotTrusted: a command that is too long to look into is no excuse
+// for a change.
+func TestLongCommandsAreNotTrusted(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("\tgo test ./...\n", 10_000)
+	d := diff("Makefile", "test:\n\tgo test ./...\n", "test:\n"+long+"\tgo test ./... || true\n")
+	if found := gate.Weakened([]gate.FileDiff{d}); len(found) != 1 || found[0].Rule != gate.RuleCommand {
+		t.Errorf("found %+v", found)
+	}
+}
+
+// TestFactsOfManyPackagesAreBounded: a stream that names ever more packages.
+func TestFactsOfManyPackagesAreBounded(t *testing.T) {
+	r := gate.NewReader()
+	for i := range 20_000 {
+		fmt.Fprintf(r, `{"Action":"fail","Package":"p%d%s","Test":"T"}`+"\n", i, strings.Repeat("x", 1000))
+	}
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	before := m.HeapAlloc
+	if facts := r.Facts(); facts.Failed != 20_000 {
+		t.Errorf("%d failed", facts.Failed)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	if kept := int64(before) - int64(m.HeapAlloc); kept > 4<<20 {
+		t.Errorf("%d KiB were kept", kept>>10)
+	}
+}

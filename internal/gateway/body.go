@@ -1,0 +1,147 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+)
+
+const (
+	// maxRequest is the Messages API's own limit on a request: 32 MB.
+	maxRequest = 32 << 20
+	// maxInFlight bounds the bytes of requests that a process holds, which is until
+	// they are sent; others wait. One run holds no more than one largest request.
+	maxInFlight = 2 * maxRequest
+	// bodyTimeout bounds the time in which a request has to arrive, which it does
+	// over a socket of this machine.
+	bodyTimeout = 30 * time.Second
+	// firstBuffer is what is made ready for a request that does not tell its length.
+	firstBuffer = 64 << 10
+)
+
+// InFlight bounds the bytes of requests that the gateways of a process hold
+// together.
+type InFlight struct{ free *semaphore.Weighted }
+
+// NewInFlight makes the bound for a process.
+func NewInFlight() *InFlight { return &InFlight{semaphore.NewWeighted(maxInFlight)} }
+
+// hold waits until a run may hold so many bytes, and gives back what lets go of
+// them.
+func (h *handler) hold(ctx context.Context, size int64) (release func(), err error) {
+	if err := h.own.Acquire(ctx, size); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err := h.cfg.InFlight.free.Acquire(ctx, size); err != nil {
+		h.own.Release(size)
+		return nil, context.Cause(ctx)
+	}
+	return sync.OnceFunc(func() {
+		h.cfg.InFlight.free.Release(size)
+		h.own.Release(size)
+	}), nil
+}
+
+// read reads the body of a request. free is to be called once it is not needed
+// any longer; there is none on an error.
+func (h *handler) read(w http.ResponseWriter, r *http.Request) (body []byte, free func(), err error) {
+	size := r.ContentLength
+	if size > maxRequest {
+		return nil, nil, refuse("a request may have at most %d bytes: shorten the conversation", maxRequest)
+	}
+	if size < 0 {
+		size = maxRequest
+	}
+	release, err := h.hold(r.Context(), size)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
+	// A sender that dribbles must not hold the memory of others. Tests have writers
+	// without deadlines.
+	control := http.NewResponseController(w)
+	if err := control.SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return nil, nil, fmt.Errorf("read the request: %w", err)
+	}
+	if body, err = readBody(http.MaxBytesReader(w, r.Body, maxRequest), r.ContentLength); err != nil {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return nil, nil, refuse("a request may have at most %d bytes: shorten the conversation", maxRequest)
+		}
+		return nil, nil, fmt.Errorf("read the request: %w", err)
+	}
+	// Else it would end the answer, too.
+	if err := control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return nil, nil, fmt.Errorf("read the request: %w", err)
+	}
+	return body, release, nil
+}
+
+// readBody reads a body of that length, or of one that is not told (-1).
+func readBody(r io.Reader, length int64) ([]byte, error) {
+	if length >= 0 {
+		body := make([]byte, length)
+		_, err := io.ReadFull(r, body)
+		return body, err
+	}
+	body := make([]byte, 0, firstBuffer)
+	for {
+		if len(body) == cap(body) {
+			// Doubled, but never past the largest: what is made ready is counted.
+			more := make([]byte, len(body), min(2*cap(body), maxRequest+1))
+			copy(more, body)
+			body = more
+		}
+		n, err := r.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		if errors.Is(err, io.EOF) {
+			return body, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// sent reads the pieces of a request, and lets go of them as they are read.
+type sent struct {
+	mu     sync.Mutex
+	pieces [][]byte
+	// release is called when nothing of them is needed any longer.
+	release func()
+}
+
+// Read implements io.Reader.
+func (s *sent) Read(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.pieces) > 0 && len(s.pieces[0]) == 0 {
+		s.pieces = s.pieces[1:]
+	}
+	if len(s.pieces) == 0 {
+		s.pieces = nil
+		s.release()
+		return 0, io.EOF
+	}
+	n := copy(p, s.pieces[0])
+	s.pieces[0] = s.pieces[0][n:]
+	return n, nil
+}
+
+// Close implements io.Closer.
+func (s *sent) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pieces = nil
+	s.release()
+	return nil
+}

@@ -1,0 +1,143 @@
+package gitrepo
+
+import (
+	"iter"
+	"slices"
+	"strings"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+)
+
+// Fold gives paths the same form that some file system takes for one: letters of
+// either case by Unicode's full folding, composed and decomposed characters, code
+// points that macOS ignores, and on Windows dots and spaces at the end of a name
+// and what follows a colon. It is for comparing, not for showing.
+func Fold(path string) string {
+	if folded(path) {
+		return path
+	}
+	parts := strings.Split(path, "/")
+	for i, part := range parts {
+		parts[i] = foldName(part)
+	}
+	return strings.Join(parts, "/")
+}
+
+// folded says whether Fold would change nothing, where that is plain to see.
+func folded(path string) bool {
+	for i := range len(path) {
+		switch c := path[i]; {
+		case c >= 'A' && c <= 'Z', c == ':', c >= 0x80:
+			return false
+		case (c == '.' || c == ' ') && (i+1 == len(path) || path[i+1] == '/'):
+			return false
+		}
+	}
+	return true
+}
+
+func foldName(name string) string {
+	same := strings.ToLower(name)
+	if !isASCII(name) {
+		same = strings.Map(func(r rune) rune {
+			if hfsIgnores(r) {
+				return -1
+			}
+			return r
+		}, name)
+		same = norm.NFC.String(cases.Fold().String(norm.NFD.String(same)))
+	}
+	base, _, _ := strings.Cut(same, ":")
+	if base = strings.TrimRight(base, " ."); base == "" {
+		return same // nothing but dots
+	}
+	return base
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+// dropTwins refuses new files where some file system takes their name, or that of
+// a directory they lie in, for another one of the tree. What the tree had before
+// stays, also where it collides.
+func (s *snapper) dropTwins() {
+	if len(s.added) == 0 {
+		return
+	}
+	slices.SortFunc(s.added, func(a, b entry) int { return strings.Compare(a.path, b.path) })
+	// The spellings of each name that new files have.
+	spelled := map[string][]string{}
+	eachName(s.added, func(int) bool { return true }, func(path string) { spelled[Fold(path)] = nil })
+	eachName(s.old.entries, func(i int) bool { return s.state[i] != gone }, func(path string) {
+		key := Fold(path)
+		if others, asked := spelled[key]; asked {
+			spelled[key] = append(others, path)
+		}
+	})
+	s.added = slices.DeleteFunc(s.added, func(e entry) bool {
+		for path := range prefixes(e.path) {
+			key := Fold(path)
+			others := spelled[key]
+			switch {
+			case slices.Contains(others, path):
+			case len(others) == 0:
+				spelled[key] = []string{path}
+			default:
+				reason := "the same name as " + quotePath(others[0]) + " on some file systems"
+				if path != e.path {
+					reason = "its directory has " + reason
+				}
+				s.refuse(e.path, reason)
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// eachName calls do with each directory and file of the sorted entries that pick
+// takes.
+func eachName(entries []entry, pick func(i int) bool, do func(path string)) {
+	last := ""
+	for i := range entries {
+		if !pick(i) {
+			continue
+		}
+		path := entries[i].path
+		same := 0
+		for n := range min(len(path), len(last)) {
+			if path[n] != last[n] {
+				break
+			}
+			if path[n] == '/' {
+				same = n + 1
+			}
+		}
+		for n := same; n < len(path); n++ {
+			if path[n] == '/' {
+				do(path[:n])
+			}
+		}
+		do(path)
+		last = path
+	}
+}
+
+// prefixes gives the directories that a path lies in, from the top, and the path.
+func prefixes(path string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range len(path) {
+			if path[i] == '/' && !yield(path[:i]) {
+				return
+			}
+		}
+		yield(path)
+	}
+}

@@ -1,0 +1,90 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/org/ralph-action/internal/agent/transcript"
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/sandbox"
+)
+
+// checkFile holds, in a start's directory, what is kept of a check beside its
+// output. Only the starts of checks have one.
+const checkFile = "check.json"
+
+// describeCheck notes what a check is for, so that whichever process observes its end
+// can keep its output.
+func (h *Host) describeCheck(s loop.State, g loop.GateStart) error {
+	if h.cfg.Transcripts == nil {
+		return nil
+	}
+	b, err := json.Marshal(transcript.Check{
+		Run: s.Run, Name: g.Name, Iteration: s.Iteration, TaskID: s.TaskID, Gate: g.Gate.Name, Command: g.Gate.Command,
+		Of: g.Of,
+	})
+	if err != nil {
+		return fmt.Errorf("describe the check: %w", err)
+	}
+	return os.WriteFile(filepath.Join(h.start(g.Name), checkFile), b, 0o600)
+}
+
+// keepCheck keeps the whole output of a check that has ended. The run does not depend
+// on it: what goes wrong is told to a person.
+func (h *Host) keepCheck(ctx context.Context, handle sandbox.Handle, status sandbox.Status, r gate.Result) {
+	if h.cfg.Transcripts == nil {
+		return
+	}
+	if err := h.storeCheck(ctx, handle, status, r); err != nil && ctx.Err() == nil && h.cfg.Emit != nil {
+		h.cfg.Emit(run.Event{
+			Kind: run.EventPersonNotified, Text: "the output of a check could not be kept: " + err.Error(),
+		})
+	}
+}
+
+func (h *Host) storeCheck(
+	ctx context.Context, handle sandbox.Handle, status sandbox.Status, r gate.Result,
+) (err error) {
+	b, err := os.ReadFile(filepath.Join(h.start(handle.Name), checkFile)) // #nosec G304 -- a file of our own
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it began before this was kept
+	}
+	var c transcript.Check
+	if err == nil {
+		err = json.Unmarshal(b, &c)
+	}
+	if err != nil {
+		return fmt.Errorf("read what the check was for: %w", err)
+	}
+	c.Started, c.Finished = status.StartedAt, status.FinishedAt
+	c.Passed, c.ExitCode, c.Reason = r.Passed, r.ExitCode, r.Reason
+	out, err := h.cfg.Sandbox.Logs(ctx, handle, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	return h.cfg.Transcripts.KeepCheck(c, out)
+}
+
+// KeepAttempt implements loop.Attempts: it keeps a patch beside the transcripts of the
+// run, and goes with them.
+func (h *Host) KeepAttempt(ctx context.Context, a loop.FailedAttempt) (kept bool, err error) {
+	if h.cfg.Transcripts == nil {
+		return false, nil
+	}
+	patch, err := h.Patch(ctx, a.From, a.To, transcript.MaxPatch+1)
+	if err != nil || patch == "" || len(patch) > transcript.MaxPatch {
+		return false, err
+	}
+	about := fmt.Sprintf("%s\nIteration %d, not committed: %s\n", strings.TrimSpace(a.Task.ID+" "+a.Task.Title),
+		a.Iteration, a.Why)
+	return true, h.cfg.Transcripts.KeepRefused(a.Run, a.Task.ID, about, patch)
+}

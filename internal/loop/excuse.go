@@ -1,0 +1,76 @@
+package loop
+
+import (
+	"slices"
+
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// wrote notes that agents or the host wrote tasks, and what a person's words behind
+// them are; none is the zero Task. Such a task excuses only what those words excuse,
+// too: who writes the work could otherwise write its excuse first.
+func (s *State) wrote(behind run.Task, ids ...string) {
+	if s.Behind == nil {
+		s.Behind = map[string]run.Task{}
+	}
+	for _, id := range ids {
+		s.Behind[id] = behind
+	}
+}
+
+// asked are the words that must all ask for something that would otherwise fail the
+// attempt at a task: its own, and those of a person behind it.
+func (s *State) asked(task run.Task) []run.Task {
+	if behind, ok := s.Behind[task.ID]; ok {
+		return []run.Task{task, behind}
+	}
+	return []run.Task{task}
+}
+
+// person is the part of asked that a person wrote.
+func (s *State) person(task run.Task) run.Task {
+	all := s.asked(task)
+	return all[len(all)-1]
+}
+
+// planWords are those of the whole plan, as a person gave it.
+func (s *State) planWords() run.Task {
+	return run.Task{Title: s.Plan.Title + "\n" + s.Plan.Text, Accept: s.Plan.Accept}
+}
+
+// inherit notes of the tasks that an earlier run left who wrote them, as far as can be
+// told: those of the plan and of people who asked for them are a person's, and so are
+// all that a person has approved.
+func (s *State) inherit(doc *progress.Doc) {
+	if s.Approved != "" && s.covered() == doc.PlanSHA256() {
+		return
+	}
+	for _, t := range doc.Tasks() {
+		_, credited := s.Credits[t.ID]
+		if credited || slices.ContainsFunc(s.Plan.Tasks, func(p run.Task) bool { return p.Title == t.Title }) ||
+			slices.ContainsFunc(s.Feedback, func(f Feedback) bool { return f.TaskID == t.ID }) {
+			continue
+		}
+		s.wrote(s.planWords(), t.ID)
+	}
+}
+
+// blames are the findings that fail an attempt at a task; see asked.
+func (s *State) blames(task run.Task, findings []gate.Finding, sourceGone bool) []gate.Finding {
+	var blamed []gate.Finding
+	for _, words := range s.asked(task) {
+		for _, f := range gate.Blames(words, findings, s.knownFailing(), sourceGone) {
+			if !slices.Contains(blamed, f) {
+				blamed = append(blamed, f)
+			}
+		}
+	}
+	return blamed
+}
+
+// vouched says whether a task may have tests expect something else; see asked.
+func (s *State) vouched(task run.Task, d gate.FileDiff, sourceGone bool) bool {
+	return !slices.ContainsFunc(s.asked(task), func(words run.Task) bool { return !gate.Vouched(words, d, sourceGone) })
+}

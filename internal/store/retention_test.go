@@ -1,0 +1,212 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/gateway/spend"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
+)
+
+// labelled is a delivery that gives issue I_1 the label "ralph" at t0.
+func labelled(guid string, received time.Time) store.Delivery {
+	return store.Delivery{
+		GUID: guid, Event: "issues", Action: "labeled", RepoNode: "R_1", ReceivedAt: received,
+		Body: []byte(`{"issue":{"node_id":"I_1","updated_at":"2026-03-01T12:00:00Z"},"label":{"name":"Ralph"}}`),
+	}
+}
+
+func deliver(t testing.TB, st *store.Store, d store.Delivery, processed time.Time) {
+	t.Helper()
+	inTx(t, st, func(tx *sql.Tx) error {
+		if _, err := st.InsertDelivery(t.Context(), tx, d); err != nil || processed.IsZero() {
+			return err
+		}
+		return st.MarkDelivery(t.Context(), tx, d.GUID, "ignored", processed)
+	})
+}
+
+// Bodies go first, then the rows; what nobody has dealt with stays, and so does the
+// word on labels, without which they would count as missed.
+func TestPruneDeliveries(t *testing.T) {
+	t.Parallel()
+	st := fresh(t)
+	other := func(guid string) store.Delivery {
+		return store.Delivery{GUID: guid, Event: "push", RepoNode: "R_1", Body: []byte("{}"), ReceivedAt: t0()}
+	}
+	deliver(t, st, labelled("label", t0()), t0())
+	deliver(t, st, other("waits"), time.Time{})
+	for i := range 1200 { // more than one transaction
+		deliver(t, st, other(fmt.Sprintf("done-%d", i)), t0())
+	}
+	prune := func(after time.Duration) store.Pruned {
+		t.Helper()
+		want, err := st.Prunable(t.Context(), t0().Add(after))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := st.Prune(t.Context(), t0().Add(after))
+		if err != nil || got != want {
+			t.Fatalf("pruned %+v instead of %+v, %v", got, want, err)
+		}
+		return got
+	}
+	if got := prune(store.KeepBodies); got != (store.Pruned{}) {
+		t.Errorf("pruned %+v too soon", got)
+	}
+	if got := prune(store.KeepBodies + time.Second); got != (store.Pruned{Bodies: 1201}) {
+		t.Errorf("pruned %+v", got)
+	}
+	deliver(t, st, other("done-0"), time.Time{}) // GitHub delivers it again
+	if d, err := st.Delivery(t.Context(), "done-0"); err != nil || len(d.Body) > 0 || d.ProcessedAt.IsZero() {
+		t.Errorf("delivered again: %+v, %v", d, err)
+	}
+	if got := prune(store.KeepDeliveries + time.Second); got != (store.Pruned{Deliveries: 1200}) {
+		t.Errorf("pruned %+v", got)
+	}
+	for guid, want := range map[string]error{"label": nil, "waits": nil, "done-0": store.ErrNotFound} {
+		if _, err := st.Delivery(t.Context(), guid); !errors.Is(err, want) {
+			t.Errorf("delivery %s: %v, want %v", guid, err, want)
+		}
+	}
+	for at, want := range map[time.Duration]bool{0: true, time.Hour: false} {
+		got, err := st.LabelDelivered(t.Context(), "I_1", "ralph", t0().Truncate(time.Second).Add(at))
+		if err != nil || got != want {
+			t.Errorf("the label counts as delivered %v after: %t, %v", at, got, err)
+		}
+	}
+}
+
+func TestPruneRuns(t *testing.T) {
+	t.Parallel()
+	st, ctx := fresh(t), t.Context()
+	for issue, id := range []run.ID{"r-1", "r-11", "r-2"} { // one's id begins like another's
+		createRun(t, st, aRun(id, issue+1))
+		if _, err := st.BeginEffect(ctx, string(id)+":comment", id, "comment", nil, t0()); err != nil {
+			t.Fatal(err)
+		}
+		start := string(id) + "-1"
+		ledger := st.Spend()
+		if err := ledger.Begin(ctx, spend.Start{Name: start, Scopes: []spend.Scope{spend.RunScope(id, 0)}}); err != nil {
+			t.Fatal(err)
+		}
+		request, err := ledger.Reserve(ctx, start, "m", 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = errors.Join(ledger.Settle(ctx, request, spend.Charge{Cost: 5}), ledger.Refuse(ctx, start, spend.Refusal{Reason: "r"}),
+			ledger.Reach(ctx, start, run.HostUse{Host: "h", Count: 1}))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	end(t, st, "r-1", []byte(`{}`))
+	end(t, st, "r-2", []byte(`{}`))
+	before := rows(t, st)
+	if got, err := st.Prune(ctx, t0().Add(store.KeepRuns)); err != nil || got.Runs != 0 || cmp.Diff(before, rows(t, st)) != "" {
+		t.Errorf("pruned %+v too soon, %v", got, err)
+	}
+	if got, err := st.Prune(ctx, t0().Add(store.KeepRuns+time.Second)); err != nil || got != (store.Pruned{Runs: 2}) {
+		t.Errorf("pruned %+v, %v", got, err)
+	}
+	want := map[string]int{"runs": 1, "effects": 1, "spend_starts": 1, "spend_requests": 1, "spend_hosts": 1,
+		"spend_refusals": 1, "spend_totals": 3}
+	if diff := cmp.Diff(want, rows(t, st)); diff != "" {
+		t.Errorf("rows that stay (-want +got):\n%s", diff)
+	}
+	if r, err := st.Run(ctx, "r-11"); err != nil || r.Phase.Terminal() {
+		t.Errorf("the run that goes on: %+v, %v", r, err)
+	}
+	if report, err := st.Spend().Report(ctx, "r-11-1"); err != nil || len(report.Models) != 1 {
+		t.Errorf("what it spent: %+v, %v", report, err)
+	}
+}
+
+// end has a run end with that state.
+func end(t testing.TB, st *store.Store, id run.ID, state []byte) {
+	t.Helper()
+	lease, err := st.ClaimRun(t.Context(), id, "me", time.Minute, t0())
+	if err == nil {
+		err = st.SaveState(t.Context(), id, lease, run.PhaseDone, run.EndRalphDone, state, t0())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func rows(t testing.TB, st *store.Store) map[string]int {
+	t.Helper()
+	n := map[string]int{}
+	for _, table := range []string{"runs", "effects", "spend_starts", "spend_requests", "spend_hosts", "spend_refusals", "spend_totals"} {
+		var count int
+		if err := st.DB().QueryRowContext(t.Context(), "SELECT count(*) FROM "+table).Scan(&count); err != nil {
+			t.Fatal(err)
+		}
+		n[table] = count
+	}
+	return n
+}
+
+// What was pruned is room for others, on the disk, too.
+func TestPruneGivesRoomBack(t *testing.T) {
+	t.Parallel()
+	st := fresh(t)
+	big := labelled("big", t0())
+	big.Body = append(big.Body, bytes.Repeat([]byte(" "), 8<<20)...)
+	deliver(t, st, big, t0())
+	if _, err := st.Prune(t.Context(), t0().Add(2*store.KeepBodies)); err != nil {
+		t.Fatal(err)
+	}
+	var pages, size int64
+	if err := st.DB().QueryRowContext(t.Context(), "PRAGMA page_count").Scan(&pages); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.DB().QueryRowContext(t.Context(), "PRAGMA page_size").Scan(&size); err != nil {
+		t.Fatal(err)
+	}
+	if pages*size > 1<<20 {
+		t.Errorf("the database takes %d bytes", pages*size)
+	}
+}
+
+// The state of a run that has ended is kept small, and reads as it was.
+func TestEndedStatesAreCompressed(t *testing.T) {
+	t.Parallel()
+	st := fresh(t)
+	createRun(t, st, aRun("r-1", 1))
+	state := bytes.Repeat([]byte(`{"Progress": "# Progress\n"}`), 4000)
+	end(t, st, "r-1", state)
+	r, err := st.Run(t.Context(), "r-1")
+	if err != nil || !bytes.Equal(r.State, state) {
+		t.Errorf("%d bytes came back instead of %d, %v", len(r.State), len(state), err)
+	}
+	var stored int
+	if err := st.DB().QueryRowContext(t.Context(), "SELECT length(state) FROM runs").Scan(&stored); err != nil || stored > len(state)/10 {
+		t.Errorf("stored in %d bytes, %v", stored, err)
+	}
+}
+
+// An older program does not touch the database of a newer one.
+func TestNewerDatabaseIsRefused(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "bot.db")
+	st := open(t, path)
+	if _, err := st.DB().ExecContext(t.Context(), "INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, 1)"); err != nil {
+		t.Fatal(err)
+	}
+	if newer, err := store.Open(context.WithoutCancel(t.Context()), path); !errors.Is(err, store.ErrNewer) {
+		t.Errorf("opened, %v", err)
+		if err == nil {
+			_ = newer.Close()
+		}
+	}
+}
