@@ -456,6 +456,33 @@ func TestG2NameInsideOfTheTunnel(t *testing.T) {
 	})
 }
 
+// A client that is done writing still gets what the host answers.
+func TestTunnelHalfClosed(t *testing.T) {
+	t.Parallel()
+	n := newInternet(t, func(w http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done() // until the end of the client's side has come through
+		_, _ = io.WriteString(w, "late answer")
+	})
+	n.open(t, egress.List{registry}, []string{registry})
+	conn, r := n.say(t, "CONNECT "+registry+":443 HTTP/1.1\nHost: x\n$AUTH\n\n")
+	established(t, r)
+	c := tls.Client(conn, &tls.Config{ServerName: registry, RootCAs: n.certs, MinVersion: tls.VersionTLS13})
+	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: "+registry+"\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if b, err := io.ReadAll(resp.Body); err != nil || string(b) != "late answer" {
+		t.Errorf("%q %v", b, err)
+	}
+}
+
 // slow writes each byte by itself.
 type slow struct{ net.Conn }
 

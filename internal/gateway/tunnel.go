@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -52,11 +51,15 @@ func (h *handler) tunnel(w http.ResponseWriter, r *http.Request, start spend.Sta
 	if err := down.SetReadDeadline(time.Now().Add(helloTimeout)); err != nil {
 		return nil
 	}
-	hello, reason := readHello(ctx, buffered.Reader, host)
+	// Not read through the server's own reader: at the client's end that cancels the
+	// request, and a client that is done writing would lose the answer.
+	said := io.MultiReader(io.LimitReader(buffered, int64(buffered.Reader.Buffered())), down)
+	hello, reason := readHello(ctx, said, host)
 	if reason != "" {
+		// Noted before it is told: an agent that ends at the answer shall not end before its report is whole.
+		_ = h.cfg.Meter.Block(ctx, start.Name, host, reason)
 		// No answer is left to tell it by, but for TLS itself.
 		_, _ = down.Write(accessDenied)
-		_ = h.cfg.Meter.Block(ctx, start.Name, host, reason)
 		return nil
 	}
 	if err := down.SetReadDeadline(time.Time{}); err != nil || len(hello) == 0 {
@@ -80,7 +83,7 @@ func (h *handler) tunnel(w http.ResponseWriter, r *http.Request, start spend.Sta
 		return nil
 	}
 	var both sync.WaitGroup
-	both.Go(func() { splice(counted, up, buffered.Reader, down) })
+	both.Go(func() { splice(counted, up, said, down) })
 	both.Go(func() { splice(down, down, counted, up) })
 	both.Wait()
 	return nil
@@ -116,7 +119,7 @@ func splice(dst io.Writer, to net.Conn, src io.Reader, from net.Conn) {
 
 // readHello reads the first message of a TLS client, which has to name the host.
 // reason says why it is not to be passed on; without a message there is none.
-func readHello(ctx context.Context, r *bufio.Reader, host string) (hello []byte, reason string) {
+func readHello(ctx context.Context, r io.Reader, host string) (hello []byte, reason string) {
 	var read bytes.Buffer
 	var name string
 	var hidden, seen bool
