@@ -14,7 +14,7 @@ import (
 const installedName = "ralph-bot"
 
 // calledAs is the name that the program was started by, for messages that tell a person
-// what to type: what a release has installed is called otherwise than what was built.
+// what to type: a release installs ralph-bot, while go build makes bot.
 func calledAs() string {
 	name := strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
 	if name == "" || name == "." || name == string(filepath.Separator) {

@@ -81,24 +81,56 @@ func botPrints(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-const goSlugTest = "package slug\n\nimport \"testing\"\n\nfunc TestSlug(t *testing.T) {\n" +
-	"\tif got := Slug(\"A\"); got != \"a\" && got != \"A\" {\n\t\tt.Errorf(\"Slug(%q) = %q\", \"A\", got)\n\t}\n}\n"
+// goProject is one whose model gets it right at the second attempt.
+func goProject() firstRun {
+	const head = "package slug\n\n"
+	const doc = "// Slug is s for an address.\n"
+	return firstRun{
+		files: map[string]string{
+			"go.mod":  "module example.com/slug\n\ngo 1.24\n",
+			"slug.go": head + doc + "func Slug(s string) string { return s }\n",
+			"slug_test.go": head + "import \"testing\"\n\nfunc TestSlug(t *testing.T) {\n" +
+				"\tif got := Slug(\"A\"); got != \"a\" && got != \"A\" {\n\t\tt.Errorf(\"Slug(%q) = %q\", \"A\", got)\n\t}\n}\n",
+		},
+		write: "slug.go",
+		bodies: []string{
+			head + doc + "func Slug(s string) string { return \"x\" + s }\n",
+			head + "import \"strings\"\n\n" + doc + "func Slug(s string) string { return strings.ToLower(s) }\n",
+		},
+	}
+}
+
+// nodeProject is one whose model never gets it right.
+func nodeProject() firstRun {
+	return firstRun{
+		files: map[string]string{
+			"package.json": `{"name": "slug", "version": "1.0.0", "type": "module", "scripts": {"test": "node --test"}}` + "\n",
+			"slug.js":      "export const slug = (s) => s;\n",
+			"slug.test.js": "import test from 'node:test';\nimport assert from 'node:assert';\nimport { slug } from './slug.js';\n\n" +
+				"test('slug', () => { assert.match(slug('A'), /^a$/i); });\n",
+		},
+		write:  "slug.js",
+		bodies: []string{"export const slug = (s) => 'x' + s;\n", "export const slug = (s) => 'y' + s;\n"},
+	}
+}
+
+// pythonProject is one that names pytest and does not bring it.
+func pythonProject() firstRun {
+	return firstRun{
+		files: map[string]string{
+			"pyproject.toml":     "[project]\nname = \"slug\"\nversion = \"1\"\n\n[tool.pytest.ini_options]\ntestpaths = [\"tests\"]\n",
+			"slug.py":            "def slug(s):\n    return s\n",
+			"tests/test_slug.py": "from slug import slug\n\n\ndef test_slug():\n    assert slug(\"A\").lower() == \"a\"\n",
+		},
+		write: "slug.py", bodies: []string{"def slug(s):\n    return s.lower()\n"},
+	}
+}
 
 // TestFirstRunChecksGo: the first attempt fails its check. The person sees the assertion
 // and its place, where the rest is, and what to do next; these commands work.
 func TestFirstRunChecksGo(t *testing.T) {
 	t.Parallel()
-	dir, stdout, stderr, code := firstRun{
-		files: map[string]string{
-			"go.mod": "module example.com/slug\n\ngo 1.24\n", "slug_test.go": goSlugTest,
-			"slug.go": "package slug\n\n// Slug is s for an address.\nfunc Slug(s string) string { return s }\n",
-		},
-		write: "slug.go",
-		bodies: []string{
-			"package slug\n\n// Slug is s for an address.\nfunc Slug(s string) string { return \"x\" + s }\n",
-			"package slug\n\nimport \"strings\"\n\n// Slug is s for an address.\nfunc Slug(s string) string { return strings.ToLower(s) }\n",
-		},
-	}.play(t)
+	dir, stdout, stderr, code := goProject().play(t)
 	if code != run.ExitComplete {
 		t.Fatalf("exit code %d\n%s\n%s", code, stdout, stderr)
 	}
@@ -125,15 +157,7 @@ func TestFirstRunChecksGo(t *testing.T) {
 // commands that show the work, apply it and go on.
 func TestFirstRunChecksNode(t *testing.T) {
 	t.Parallel()
-	dir, stdout, stderr, code := firstRun{
-		files: map[string]string{
-			"package.json": `{"name": "slug", "version": "1.0.0", "type": "module", "scripts": {"test": "node --test"}}` + "\n",
-			"slug.js":      "export const slug = (s) => s;\n",
-			"slug.test.js": "import test from 'node:test';\nimport assert from 'node:assert';\nimport { slug } from './slug.js';\n\n" +
-				"test('slug', () => { assert.match(slug('A'), /^a$/i); });\n",
-		},
-		write: "slug.js", bodies: []string{"export const slug = (s) => 'x' + s;\n", "export const slug = (s) => 'y' + s;\n"},
-	}.play(t)
+	dir, stdout, stderr, code := nodeProject().play(t)
 	if code != run.ExitBlocked {
 		t.Fatalf("exit code %d\n%s\n%s", code, stdout, stderr)
 	}
@@ -169,14 +193,7 @@ func TestFirstRunChecksPython(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bin, "python3"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	_, stdout, stderr, code := firstRun{
-		files: map[string]string{
-			"pyproject.toml":     "[project]\nname = \"slug\"\nversion = \"1\"\n\n[tool.pytest.ini_options]\ntestpaths = [\"tests\"]\n",
-			"slug.py":            "def slug(s):\n    return s\n",
-			"tests/test_slug.py": "from slug import slug\n\n\ndef test_slug():\n    assert slug(\"A\").lower() == \"a\"\n",
-		},
-		write: "slug.py", bodies: []string{"def slug(s):\n    return s.lower()\n"},
-	}.play(t, "PATH="+bin+":"+os.Getenv("PATH"))
+	_, stdout, stderr, code := pythonProject().play(t, "PATH="+bin+":"+os.Getenv("PATH"))
 	if code != run.ExitComplete {
 		t.Fatalf("exit code %d\n%s\n%s", code, stdout, stderr)
 	}
@@ -202,34 +219,14 @@ func TestFirstRunOnATerminal(t *testing.T) {
 		code    int
 		screen  []string
 	}{
-		"Go": {firstRun{
-			files: map[string]string{"slug.go": "package slug\n\n// Slug is s.\nfunc Slug(s string) string { return s }\n", "slug_test.go": goSlugTest},
-			write: "slug.go", bodies: []string{
-				"package slug\n\n// Slug is s.\nfunc Slug(s string) string { return \"x\" + s }\n",
-				"package slug\n\n// Slug is s.\nfunc Slug(s string) string { return \"a\" }\n",
-			},
-		}, run.ExitComplete, []string{
+		"Go": {goProject(), run.ExitComplete, []string{
 			`^      │ +slug_test\.go:7: Slug\("A"\) = "xA"$`, `^    ✓ T1 \(1 of 1, `, `^✓ All tasks are done and the checks pass`,
 			`git diff main\.\.\.ralph/plan$`,
 		}},
-		"npm": {firstRun{
-			files: map[string]string{
-				"package.json": `{"name": "slug", "version": "1.0.0", "type": "module", "scripts": {"test": "node --test"}}` + "\n",
-				"slug.js":      "export const slug = (s) => s;\n",
-				"slug.test.js": "import test from 'node:test';\nimport assert from 'node:assert';\nimport { slug } from './slug.js';\n\n" +
-					"test('slug', () => { assert.match(slug('A'), /^a$/i); });\n",
-			},
-			write: "slug.js", bodies: []string{"export const slug = (s) => 'x' + s;\n", "export const slug = (s) => 'y' + s;\n"},
-		}, run.ExitBlocked, []string{
+		"npm": {nodeProject(), run.ExitBlocked, []string{
 			`^    ✗ The check "npm test" `, `^■ Stopped: all remaining tasks are blocked`, `^Nothing was committed\.$`, `bot diff \S+$`,
 		}},
-		"Python": {firstRun{
-			files: map[string]string{
-				"pyproject.toml": "[project]\nname = \"slug\"\nversion = \"1\"\n\n[tool.pytest.ini_options]\ntestpaths = [\"tests\"]\n",
-				"slug.py":        "def slug(s):\n    return s\n", "tests/test_slug.py": "def test_slug():\n    assert True\n",
-			},
-			write: "slug.py", bodies: []string{"def slug(s):\n    return s.lower()\n"},
-		}, run.ExitComplete, []string{
+		"Python": {pythonProject(), run.ExitComplete, []string{
 			`^    pytest could not run: `, `^✓ All tasks are done; nothing was checked: pytest could not run: `,
 		}},
 	} {
@@ -237,7 +234,7 @@ func TestFirstRunOnATerminal(t *testing.T) {
 			t.Parallel()
 			n, _ := withClaude(t, "", tt.project.model())
 			gitIn(t, n.project, "switch", "-q", "main")
-			if name != "Go" {
+			if _, own := tt.project.files["go.mod"]; !own {
 				gitIn(t, n.project, "rm", "-q", "go.mod")
 			}
 			for file, content := range tt.project.files {

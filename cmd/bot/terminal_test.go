@@ -28,7 +28,7 @@ type terminal struct {
 	vt  vt10x.Terminal
 
 	mu sync.Mutex
-	// changed is closed, and made anew, whenever the program has written.
+	// changed is closed and replaced whenever the program has written.
 	changed chan struct{}
 	// over is closed when the program has ended and all it wrote is on the screen.
 	over chan struct{}

@@ -211,7 +211,7 @@ type InstallationIntent struct {
 	Repositories []string
 }
 
-// RenameIntent says that a repository is called otherwise from now on, or gone,
+// RenameIntent says that a repository has another name from now on, or is gone,
 // What saying how.
 type RenameIntent struct {
 	Subject
