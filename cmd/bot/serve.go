@@ -254,12 +254,13 @@ func unusableStore(err error) error {
 	case errors.Is(err, store.ErrNewer):
 		return &run.UserError{
 			Message: err.Error(), Err: err,
-			Hint: "install the version that was here before, or go back to a copy of data_dir from before the upgrade",
+			Hint: "install the newer version again, or restore a backup from before the upgrade: " + calledAs() + " restore FILE",
 		}
 	case errors.Is(err, store.ErrDamaged):
 		return &run.UserError{
 			Message: err.Error(), Err: err,
-			Hint: "restore a copy of data_dir; without one, move the file away: open runs are forgotten, their branches stay",
+			Hint: "move data_dir away and restore a backup: " + calledAs() +
+				" restore FILE; without one, begin with an empty data_dir: open runs are forgotten, their branches stay",
 		}
 	default:
 		return err

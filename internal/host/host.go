@@ -266,8 +266,14 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 			Text: b.Name() + " uses its own key: only time and iterations limited its cost, no budget did",
 		})
 	}
+	var last *progress.Doc
+	if s.Outdated {
+		if last, err = LastProgress(ctx, at.Repo, earlier, s.Subject); err != nil {
+			return loop.Opened{}, err
+		}
+	}
 	return loop.Opened{
-		Findings: findings, Settings: settings, Branch: at.Branch, BaseBranch: at.BaseBranch, Base: string(at.Base),
+		LastProgress: last, Findings: findings, Settings: settings, Branch: at.Branch, BaseBranch: at.BaseBranch, Base: string(at.Base),
 		BaseTree: string(baseTree), DefaultTree: string(defaultTree),
 		Head: string(at.Head), HeadTree: string(headTree), Templates: templates, Build: env.build, Setup: due,
 		SetupKey: key, Warm: h.kept(key),

@@ -24,10 +24,6 @@ import (
 	"github.com/org/ralph-action/internal/store"
 )
 
-// maxRestored bounds how many commits are looked through for a progress file
-// that the last of them took away.
-const maxRestored = 50
-
 // restore gives the store the run that an event is about, where an earlier job or
 // a server has worked it: a command or a review goes on from there, and the store
 // of a job knows nothing of it. What counts is on the branch and on GitHub. That
@@ -196,12 +192,11 @@ func (j *Job) lastRun(ctx context.Context, in handlers.Subject) (row store.Run, 
 		return store.Run{}, false, err
 	}
 	s.Earlier = host.Earlier(commits)
-	commits = commits[:min(len(commits), maxRestored)]
-	doc, err := lastProgress(ctx, at.Repo, commits, s.Subject)
+	doc, err := host.LastProgress(ctx, at.Repo, commits, s.Subject)
 	if err != nil || doc == nil {
 		return store.Run{}, false, err
 	}
-	a, err := approval(ctx, repo, commits)
+	a, err := approval(ctx, repo, commits[:min(len(commits), host.MaxRestored)])
 	if err != nil {
 		return store.Run{}, false, err
 	}
@@ -340,29 +335,6 @@ func (j *Job) carrySpending(ctx context.Context, id run.ID) error {
 // maxCarried is what an issue may have cost at most, in dollars, as far as a
 // budget can tell.
 const maxCarried = 1e9
-
-// lastProgress is the progress file of the subject as commits, newest first, have
-// it, or the last one that was there: a run that completes takes it away. nil is none.
-func lastProgress(ctx context.Context, mirror *gitrepo.Repo, commits []gitrepo.CommitInfo,
-	subject loop.Subject) (*progress.Doc, error) {
-	for _, c := range commits {
-		src, err := mirror.ReadFile(ctx, c.OID, ".ralph/"+subject.Slug+"/progress.md", progress.MaxSize)
-		if errors.Is(err, gitrepo.ErrNotFound) || errors.Is(err, gitrepo.ErrTooLarge) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		doc, err := progress.Parse(src)
-		if err != nil {
-			continue // a later commit may have fixed it, or this one broken it
-		}
-		if b, ok := doc.Binding(); ok && b.Key == subject.Key {
-			return doc, nil
-		}
-	}
-	return nil, nil
-}
 
 // approval is what the last run had for its plan, as the newest commit of a run among
 // commits tells. Whoever merges a branch puts the commits of others on this one, so

@@ -20,6 +20,7 @@ import (
 	"github.com/org/ralph-action/internal/ghsim/ghsimtest"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/handlers"
+	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
@@ -207,7 +208,7 @@ func TestRestore(t *testing.T) {
 		"too long ago": {leave: func(l *left) {
 			l.push("One", map[string]string{restoredFile: l.file(l.own(), 1)})
 			l.push("Remove", map[string]string{"x": "0"}, restoredFile)
-			for n := range maxRestored {
+			for n := range host.MaxRestored {
 				l.push("More", map[string]string{"x": fmt.Sprint(n + 1)})
 			}
 		}},

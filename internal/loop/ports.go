@@ -42,6 +42,9 @@ type Opened struct {
 	SetupKey string
 	// Earlier is what the branch tells of the runs before, without bounds.
 	Earlier Earlier
+	// LastProgress is the last progress file of the run's subject that the branch had, for
+	// a state that is outdated; nil where there was none.
+	LastProgress *progress.Doc
 	// Findings are what people are to know of how the work is done.
 	Findings []gate.Finding
 }

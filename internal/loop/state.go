@@ -268,6 +268,10 @@ type Position struct {
 	CancelRequested bool
 	CancelReason    string
 
+	// Outdated: the branch may have gone further than this state knows. The next step
+	// catches up with it.
+	Outdated bool `json:",omitempty"`
+
 	// HintDone: the agent says that everything is finished.
 	HintDone bool
 	// Stuck: no task is left that could be worked, and the final checks run on what

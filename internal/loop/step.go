@@ -289,14 +289,16 @@ func (e *Engine) open(ctx context.Context, s *State) error {
 	if err != nil {
 		return err
 	}
-	if s.Progress != "" && (onBranch == s.LandedProgress || onBranch == "") {
+	switch {
+	case s.Outdated:
+		doc = s.catchUp(onBranch, doc, opened.LastProgress)
+	case s.Progress != "" && (onBranch == s.LandedProgress || onBranch == ""):
 		// The tree is laid out again, and nobody else wrote this file
 		// meanwhile, or somebody took it away: what we know beyond it stays.
 		s.LandedProgress = onBranch
 		s.Stage = stageBegin
 		return nil
-	}
-	if s.Progress != "" {
+	case s.Progress != "":
 		if doc, err = e.takeIn(s, doc); err != nil {
 			return err
 		}

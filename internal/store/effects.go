@@ -34,9 +34,9 @@ type Effect struct {
 	// CreatedAt is when it was first intended, DoneAt when it was finished.
 	CreatedAt time.Time
 	DoneAt    time.Time
-	// Fresh is set by BeginEffect where this call recorded the intent. An
-	// effect that is intended and not fresh may have happened: look for it
-	// before repeating it.
+	// Fresh is set by BeginEffect where this call recorded the intent, and no earlier one
+	// can be missing from the database. An effect that is intended and not fresh may have
+	// happened: look for it before repeating it.
 	Fresh bool
 }
 
@@ -72,7 +72,11 @@ func (s *Store) BeginEffect(
 			return err
 		}
 		e, err = scanEffect(tx.QueryRowContext(ctx, `SELECT `+effectColumns+` FROM effects WHERE key = ?`, key).Scan)
-		e.Fresh = n == 1
+		if err != nil || n == 0 {
+			return err
+		}
+		unknown, err := mayBeUnknown(ctx, tx, id)
+		e.Fresh = !unknown
 		return err
 	})
 	if err != nil {

@@ -177,10 +177,16 @@ func Do[T any](
 	}
 	if row.Status == store.EffectDone {
 		var done T
-		if err := json.Unmarshal(row.Result, &done); err != nil {
-			return zero, fmt.Errorf("decode result of %s: %w", key, err)
+		derr := json.Unmarshal(row.Result, &done)
+		if derr == nil {
+			return done, nil
 		}
-		return done, nil
+		// Another version has stored it. It happened, so it can be found; it is not repeated.
+		found, ok, err := find(ctx)
+		if err == nil && !ok {
+			err = fmt.Errorf("decode result of %s: %w", key, derr)
+		}
+		return found, err
 	}
 	first := row.Fresh && (key.Run != "" || !r.Forgetful)
 	result, err := obtain(ctx, first, find, act)

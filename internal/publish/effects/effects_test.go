@@ -232,6 +232,26 @@ func TestForgetful(t *testing.T) {
 	}
 }
 
+// TestResultOfAnotherVersion: a result that cannot be read is of an effect that happened.
+// It is looked for, and never repeated.
+func TestResultOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	for _, there := range []bool{true, false} {
+		m := newMemory()
+		r, key := effects.Runner{Store: m}, effects.PR("r1", "o/r", "ralph/7")
+		act := func(context.Context) (int, error) { return 7, nil }
+		if _, err := effects.Do(t.Context(), r, key, nil, nil, act); err != nil {
+			t.Fatal(err)
+		}
+		got, err := effects.Do(t.Context(), r, key, nil,
+			func(context.Context) (string, bool, error) { return "seven", there, nil },
+			func(context.Context) (string, error) { t.Error("repeated"); return "", nil })
+		if there && (got != "seven" || err != nil) || !there && err == nil {
+			t.Errorf("there %v: %q, %v", there, got, err)
+		}
+	}
+}
+
 // TestGivingUpKeepsTheRecord ends the context while acting: the effect is out
 // there and must be recorded.
 func TestGivingUpKeepsTheRecord(t *testing.T) {

@@ -51,6 +51,12 @@ func (p *presence) leave() error {
 	return errors.Join(os.Remove(filepath.Join(p.dir, p.id)), p.file.Close())
 }
 
+// unknown says that a process never announced itself here, or has left.
+func (p *presence) unknown(id string) bool {
+	_, err := os.Lstat(filepath.Join(p.dir, id))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
 // eachDead calls bury for every process that died, with no other process doing
 // the same, and forgets the ones for which it succeeds.
 func (p *presence) eachDead(bury func(id string) error) error {

@@ -184,6 +184,7 @@ func (q *Queue) Start(ctx context.Context, h Handlers) error {
 
 	// First what others left behind, so that the first fetch sees it.
 	q.maintain(ctx, "take over from dead processes", q.takeOver)
+	q.maintain(ctx, "take over from lost processes", q.takeOverLost)
 	q.maintain(ctx, "sweep", q.sweep)
 	if err := q.client.Start(ctx); err != nil {
 		cancel()

@@ -52,7 +52,7 @@ func (q *Queue) sweep(ctx context.Context) error {
 // takeOver makes the jobs and leases of processes that died available again.
 func (q *Queue) takeOver(ctx context.Context) error {
 	return q.presence.eachDead(func(id string) error {
-		n, err := q.rescue(ctx, id)
+		n, err := q.rescue(ctx, func(owner string) bool { return owner == id })
 		if err != nil {
 			return fmt.Errorf("rescue jobs of %s: %w", id, err)
 		}
@@ -64,10 +64,23 @@ func (q *Queue) takeOver(ctx context.Context) error {
 	})
 }
 
-// rescue does for the jobs of one dead process what River does for any job
+// takeOverLost makes the jobs of processes available that left no trace: the database
+// is a copy, and they run elsewhere or no more.
+func (q *Queue) takeOverLost(ctx context.Context) error {
+	n, err := q.rescue(ctx, q.presence.unknown)
+	if err != nil {
+		return fmt.Errorf("rescue jobs of unknown processes: %w", err)
+	}
+	if n > 0 {
+		q.log.Warn().Int("jobs", n).Msg("queue: took over from processes that are not known here")
+	}
+	return nil
+}
+
+// rescue does for the jobs of processes that are lost what River does for any job
 // after rescueAfter. Nothing else ends a job that is recorded as running, and
 // while it is, its uniqueness keeps a new one out.
-func (q *Queue) rescue(ctx context.Context, id string) (n int, err error) {
+func (q *Queue) rescue(ctx context.Context, lost func(owner string) bool) (n int, err error) {
 	exec := q.driver.GetExecutor()
 	now := time.Now()
 	var after int64
@@ -81,7 +94,7 @@ func (q *Queue) rescue(ctx context.Context, id string) (n int, err error) {
 		var p riverdriver.JobRescueManyParams
 		for _, job := range jobs {
 			after = job.ID
-			if len(job.AttemptedBy) == 0 || job.AttemptedBy[len(job.AttemptedBy)-1] != id {
+			if len(job.AttemptedBy) == 0 || !lost(job.AttemptedBy[len(job.AttemptedBy)-1]) {
 				continue
 			}
 			entry, err := json.Marshal(rivertype.AttemptError{
