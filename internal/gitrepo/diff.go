@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Status says what happened to a path.
@@ -194,8 +195,18 @@ func (r *Repo) parseRaw(line string) (Change, error) {
 // Patch is the difference between two trees or commits as text, of the given
 // paths or of all. Binary files, and those too large to be compared cheaply, are only
 // named. Where it is larger than limit bytes, the first limit bytes come with
-// ErrTooLarge.
+// ErrTooLarge; where it takes longer than patchTime to make, nothing does.
 func (r *Repo) Patch(ctx context.Context, from, to OID, paths []string, limit int64) ([]byte, error) {
+	return r.patch(ctx, from, to, paths, limit, patchTime)
+}
+
+// patchTime is what a patch may take. Two files of 4 MiB can be written such that
+// git compares them for 20 seconds.
+const patchTime = 30 * time.Second
+
+func (r *Repo) patch(
+	ctx context.Context, from, to OID, paths []string, limit int64, within time.Duration,
+) ([]byte, error) {
 	if from == to {
 		return nil, nil
 	}
@@ -204,7 +215,13 @@ func (r *Repo) Patch(ctx context.Context, from, to OID, paths []string, limit in
 			return nil, fmt.Errorf("patch: %w", err)
 		}
 	}
-	return r.diffTree(ctx, from, to, limit, append([]string{"--patch", "--full-index", "--"}, paths...)...)
+	bounded, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	out, err := r.diffTree(bounded, from, to, limit, append([]string{"--patch", "--full-index", "--"}, paths...)...)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("diff %s %s: takes longer than %s: %w", from, to, within, ErrTooLarge)
+	}
+	return out, err
 }
 
 // maxCompared is how large a file is at most that is compared line by line.

@@ -2,6 +2,7 @@ package gitrepo
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -214,6 +215,14 @@ func TestDiffAgreesWithGit(t *testing.T) {
 		if !bytes.Contains(patch, []byte("-2\n+3\n+4\n")) || !bytes.Contains(patch, []byte("b/f/n")) ||
 			bytes.Contains(patch, []byte("to-dir")) {
 			t.Errorf("patch\n%s", patch)
+		}
+		if late, err := r.patch(ctx, base, tree, nil, 1<<20, time.Nanosecond); !errors.Is(err, ErrTooLarge) || len(late) > 0 {
+			t.Errorf("a patch that takes too long: %q, %v", late, err)
+		}
+		ended, end := context.WithCancel(ctx)
+		end()
+		if _, err := r.patch(ended, base, tree, nil, 1<<20, time.Hour); !errors.Is(err, context.Canceled) || errors.Is(err, ErrTooLarge) {
+			t.Errorf("a patch that nobody waits for: %v", err)
 		}
 		if cut, err := r.Patch(ctx, base, tree, nil, 20); !errors.Is(err, ErrTooLarge) || len(cut) != 20 {
 			t.Errorf("cut to %q, %v", cut, err)

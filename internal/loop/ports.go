@@ -147,7 +147,7 @@ type Trees interface {
 	// Changes lists what differs from one tree to another.
 	Changes(ctx context.Context, from, to string) ([]Change, error)
 	// Patch is the difference between two trees as text, the first limit bytes
-	// of it where it is longer.
+	// of it where it is longer, and nothing where it takes too long to make.
 	Patch(ctx context.Context, from, to string, limit int) (string, error)
 	// Secrets finds what looks like a secret in the files that differ from one
 	// tree to another and was in none of them before.

@@ -822,6 +822,7 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 		if diff, err = e.Trees.Patch(ctx, s.BaseTree, s.HeadTree, maxReviewDiff); err != nil {
 			return Next{}, fmt.Errorf("read the whole change: %w", err)
 		}
+		diff = cmp.Or(diff, "The changes take too long to compare. Read the files.")
 	}
 	gates := e.gates(*s)
 	commands := make([]string, 0, len(gates))
