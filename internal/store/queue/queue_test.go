@@ -270,6 +270,62 @@ func TestKilledProcess(t *testing.T) {
 	}
 }
 
+// A copy of the database is worked where the process that had it is not known.
+func TestCopyOfADatabase(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	path := filepath.Join(t.TempDir(), "bot.db")
+	st := open(t, path)
+	q, err := queue.Open(ctx, st, queue.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.InTx(ctx, func(tx *sql.Tx) error {
+		_, err := st.InsertDelivery(ctx, tx, store.Delivery{GUID: "g-1", ReceivedAt: time.Now()})
+		return errors.Join(err,
+			st.CreateRun(ctx, tx, store.Run{ID: "r-1", Phase: run.PhaseQueued, CreatedAt: time.Now()}),
+			q.EnqueueDelivery(ctx, tx, "g-1"),
+			q.EnqueueAdvance(ctx, tx, "r-1"))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer startChild(t, path)()
+	elsewhere := filepath.Join(t.TempDir(), "bot.db")
+	if err := store.Backup(ctx, path, elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	at := open(t, elsewhere)
+	there, err := queue.Open(ctx, at, queue.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	worked := make(chan error, 100)
+	if err := there.Start(context.WithoutCancel(ctx), queue.Handlers{
+		Delivery: func(ctx context.Context, guid string) error {
+			err := at.InTx(ctx, func(tx *sql.Tx) error { return at.MarkDelivery(ctx, tx, guid, "done", time.Now()) })
+			worked <- err
+			return err
+		},
+		Advance: func(ctx context.Context, id run.ID) (time.Duration, error) {
+			_, err := at.ClaimRun(ctx, id, there.ID(), time.Hour, time.Now())
+			worked <- err
+			return 0, err
+		},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := there.Stop(context.WithoutCancel(ctx)); err != nil {
+			t.Error(err)
+		}
+	})
+	for range 2 {
+		if err := <-worked; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A tick may take minutes, a delivery may not; one that waits for someone else
 // comes back without complaint.
 func TestTimeForJobs(t *testing.T) {

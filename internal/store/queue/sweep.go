@@ -64,12 +64,24 @@ func (q *Queue) takeOver(ctx context.Context) error {
 	})
 }
 
-// takeOverLost makes the jobs of processes available that left no trace: the database
-// is a copy, and they run elsewhere or no more.
+// takeOverLost makes the jobs and leases of processes available that left no trace: the
+// database is a copy, and they run elsewhere or no more.
 func (q *Queue) takeOverLost(ctx context.Context) error {
 	n, err := q.rescue(ctx, q.presence.unknown)
 	if err != nil {
 		return fmt.Errorf("rescue jobs of unknown processes: %w", err)
+	}
+	rows, err := q.st.ActiveRuns(ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if r.LeaseOwner == "" || !q.presence.unknown(r.LeaseOwner) {
+			continue
+		}
+		if err := q.st.ReleaseOwner(ctx, r.LeaseOwner); err != nil {
+			return err
+		}
 	}
 	if n > 0 {
 		q.log.Warn().Int("jobs", n).Msg("queue: took over from processes that are not known here")
