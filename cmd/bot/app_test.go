@@ -683,6 +683,7 @@ func (st *stage) killed(begin func() ghsim.Issue) (ghsim.Issue, loop.State) {
 	p := st.start("")
 	state := st.ended(watch, issue)
 	p.stop(st.t)
+	st.checkWorld()
 	st.t.Logf("%d lives, %d iterations", lives, state.Iteration)
 	return issue, state
 }

@@ -132,6 +132,7 @@ func TestRestoredBackup(t *testing.T) {
 				t.Errorf("ended %s: %s", state.End, state.EndDetail)
 			}
 			st.processed(s)
+			s.stop()
 			got := st.outside(issue.Number)
 			if diff := cmp.Diff(wantSubjects, got.Commits); diff != "" || got.PRs != 1 || got.Reactions != 1 || got.Draft {
 				t.Errorf("%+v %s", got, diff)
