@@ -46,6 +46,11 @@ lint: ## Lint Go, shell, workflows and the words of documents, and check the lin
 fuzz: ## Run each fuzz target for FUZZTIME (10s)
 	scripts/fuzz.sh
 
+.PHONY: soak
+soak: SOAK ?= 30m
+soak: ## Work on issues for SOAK (30m) while months pass, and see that nothing grows
+	RALPH_TEST_SOAK=$(SOAK) go test ./cmd/bot -run '^TestSoak$$' -count=1 -timeout 0 -v
+
 .PHONY: limits
 limits: ## Try the limits on hostile trees and requests in full size: a million files, 2 GB of requests
 	RALPH_TEST_FULL=1 go test -v -count=1 -parallel 1 -run '^(TestHostile|TestNamesThatFold|TestLargestRequests|TestUnsignedBodies)' \

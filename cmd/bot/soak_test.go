@@ -1,0 +1,123 @@
+//go:build unix
+
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/org/ralph-action/internal/ghsim"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
+)
+
+// envSoak says for how long TestSoak works on issues; without it, for soakRounds rounds.
+const envSoak = "RALPH_TEST_SOAK"
+
+const (
+	soakRounds = 4
+	// soakIssues are labelled at once in each round, and soakDays pass after it: runs
+	// are removed after the round soakKept.
+	soakIssues = 2
+	soakDays   = 100
+	soakKept   = 2
+)
+
+// usage is what a server takes of its machine.
+type usage struct {
+	goroutines, descriptors, files int
+	heap, data                     int64
+}
+
+// taken measures this process and the data directory of its server.
+func (st *stage) taken() (u usage) {
+	st.t.Helper()
+	runtime.GC()
+	runtime.GC() // what the first one finalised
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	u.heap, u.goroutines = int64(m.HeapAlloc), runtime.NumGoroutine() // #nosec G115 -- small
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	u.descriptors = len(open)
+	err = filepath.WalkDir(st.config.DataDir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		u.files++
+		u.data += info.Size()
+		return nil
+	})
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	return u
+}
+
+// TestSoak works on issues round after round, while months pass. What the server takes
+// of its machine stays as it was after the first runs were removed. It is not parallel:
+// it measures this process.
+func TestSoak(t *testing.T) {
+	var passed atomic.Int64 // days
+	st := newStage(t, setting{
+		script: "model: scripted\ndefault: [{files: {one.txt: \"1\\n\"}, say: done}]\n",
+		now:    func() time.Time { return time.Now().AddDate(0, 0, int(passed.Load())) },
+	})
+	s := st.serve()
+	until, rounds := time.Time{}, soakRounds
+	if d, err := time.ParseDuration(os.Getenv(envSoak)); err == nil {
+		until, rounds = time.Now().Add(d), 0
+	}
+	var first usage
+	for round := 0; round < rounds || time.Now().Before(until); round++ {
+		var issues []ghsim.Issue
+		for range soakIssues {
+			issues = append(issues, st.label("Write one", "- [ ] Write one\n"))
+		}
+		for _, issue := range issues {
+			if state := st.ended(s.store, issue); state.End != run.EndAllTasksComplete {
+				t.Fatalf("ended %s: %s", state.End, state.EndDetail)
+			}
+		}
+		st.processed(s)
+		passed.Add(soakDays)
+		s.app.prune(t.Context())
+		if round == rounds-1 || !until.IsZero() && round%10 == 0 {
+			t.Logf("round %d: %+v", round, st.taken())
+		}
+		if round == soakKept {
+			first = st.taken()
+		}
+	}
+	last := st.taken()
+	t.Logf("%+v, then %+v", first, last)
+	if n := last.goroutines - first.goroutines; n > 20 {
+		t.Errorf("%d goroutines more", n)
+	}
+	if n := last.descriptors - first.descriptors; n > 20 {
+		t.Errorf("%d descriptors more", n)
+	}
+	for what, grew := range map[string]int64{"heap": last.heap - first.heap, "data directory": last.data - first.data} {
+		if grew > 64<<20 {
+			t.Errorf("the %s is %d bytes larger", what, grew)
+		}
+	}
+	var rows int
+	if err := s.store.DB().QueryRowContext(t.Context(), `SELECT count(*) FROM runs`).Scan(&rows); err != nil {
+		t.Fatal(err)
+	}
+	if most := soakIssues * soakKept; rows > most {
+		t.Errorf("%d runs are kept, %d at most are younger than %s", rows, most, store.KeepRuns)
+	}
+}
