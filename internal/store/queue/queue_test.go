@@ -173,6 +173,26 @@ func jobs(t *testing.T, st *store.Store, n int) []string {
 	return got
 }
 
+// withWork gives a queue with a delivery and a run to be worked.
+func withWork(t *testing.T, st *store.Store) *queue.Queue {
+	t.Helper()
+	ctx := t.Context()
+	q, err := queue.Open(ctx, st, queue.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.InTx(ctx, func(tx *sql.Tx) error {
+		_, err := st.InsertDelivery(ctx, tx, store.Delivery{GUID: "g-1", ReceivedAt: time.Now()})
+		return errors.Join(err,
+			st.CreateRun(ctx, tx, store.Run{ID: "r-1", Phase: run.PhaseQueued, CreatedAt: time.Now()}),
+			q.EnqueueDelivery(ctx, tx, "g-1"),
+			q.EnqueueAdvance(ctx, tx, "r-1"))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
 // What a killed process was doing is done by another one within seconds: its
 // jobs, and the lease it held for another hour.
 func TestKilledProcess(t *testing.T) {
@@ -187,19 +207,7 @@ func TestKilledProcess(t *testing.T) {
 			ctx := t.Context()
 			path := filepath.Join(t.TempDir(), "bot.db")
 			st := open(t, path)
-			q, err := queue.Open(ctx, st, queue.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := st.InTx(ctx, func(tx *sql.Tx) error {
-				_, err := st.InsertDelivery(ctx, tx, store.Delivery{GUID: "g-1", ReceivedAt: time.Now()})
-				return errors.Join(err,
-					st.CreateRun(ctx, tx, store.Run{ID: "r-1", Phase: run.PhaseQueued, CreatedAt: time.Now()}),
-					q.EnqueueDelivery(ctx, tx, "g-1"),
-					q.EnqueueAdvance(ctx, tx, "r-1"))
-			}); err != nil {
-				t.Fatal(err)
-			}
+			q := withWork(t, st)
 			kill := startChild(t, path)
 
 			worked := make(chan error, 100)
@@ -276,19 +284,7 @@ func TestCopyOfADatabase(t *testing.T) {
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "bot.db")
 	st := open(t, path)
-	q, err := queue.Open(ctx, st, queue.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := st.InTx(ctx, func(tx *sql.Tx) error {
-		_, err := st.InsertDelivery(ctx, tx, store.Delivery{GUID: "g-1", ReceivedAt: time.Now()})
-		return errors.Join(err,
-			st.CreateRun(ctx, tx, store.Run{ID: "r-1", Phase: run.PhaseQueued, CreatedAt: time.Now()}),
-			q.EnqueueDelivery(ctx, tx, "g-1"),
-			q.EnqueueAdvance(ctx, tx, "r-1"))
-	}); err != nil {
-		t.Fatal(err)
-	}
+	withWork(t, st)
 	defer startChild(t, path)()
 	elsewhere := filepath.Join(t.TempDir(), "bot.db")
 	if err := store.Backup(ctx, path, elsewhere); err != nil {
