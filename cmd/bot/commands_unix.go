@@ -25,11 +25,18 @@ type commands struct {
 	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of a configuration file, for editors."`
 	Ghsim    ghsimCmd    `cmd:"" name:"ghsim" help:"Run a simulated GitHub, for development."`
 
-	Runs  runsCmd    `cmd:"" help:"List the runs of this repository."`
+	Runs  runsCmd    `cmd:"" help:"List the runs of this repository, or of a server."`
 	Show  showRunCmd `cmd:"" help:"Show a run: its tasks, what failed, and what to do next."`
 	Retry retryCmd   `cmd:"" help:"Open blocked tasks of a run again."`
 	Diff  diffCmd    `cmd:"" help:"Show work that a run refused to commit."`
 	Apply applyCmd   `cmd:"" help:"Put work that a run refused to commit into your checkout."`
+
+	Stop   stopCmd   `cmd:"" help:"Stop a run of a server."`
+	Pause  pauseCmd  `cmd:"" help:"Have a server start no new agents until it is resumed."`
+	Resume resumeCmd `cmd:"" help:"Have a server start agents again."`
+	Drain  drainCmd  `cmd:"" help:"Have a server start no new agents and wait until none is at work, to stop it."`
+	Queue  queueCmd  `cmd:"" help:"Show what waits at a server."`
+	Audit  auditCmd  `cmd:"" help:"List who was allowed or refused to do what at a server."`
 
 	Transcript transcriptCmd `cmd:"" help:"Show the prompts, actions and output of a run's agents and checks."`
 	Completion completionCmd `cmd:"" help:"Print the script that completes commands and flags in your shell."`

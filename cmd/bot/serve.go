@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -34,6 +35,7 @@ import (
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/httpd"
+	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/notify"
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/redact"
@@ -125,8 +127,12 @@ type app struct {
 	github     *ghapp.App
 	notifier   *notify.Notifier
 	handler    http.Handler
+	metrics    *metrics
+	cfg        config.Server
 	log        zerolog.Logger
 	onWork     func()
+	// draining: this process starts no more agents.
+	draining atomic.Bool
 }
 
 // observers are told what goes on in the runs of an App; see reconcile.Config.
@@ -282,7 +288,8 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 			notifier.Drop()
 		}
 	}()
-	obs.watch = both(notifier.Handle, obs.watch)
+	a := &app{notifier: notifier, cfg: cfg, log: log, onWork: obs.onWork}
+	obs.watch = both(both(notifier.Handle, func(ev run.Event) { a.metrics.handle(ev) }), obs.watch)
 	p, err := newParts(ctx, cfg, ghapp.Config{
 		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL,
 		Kin:   cfg.GitHub.PullRequestsOf,
@@ -296,7 +303,9 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 			err = errors.Join(err, p.close())
 		}
 	}()
-	a := &app{store: p.store, analytics: p.analytics, github: p.github, notifier: notifier, log: log, onWork: obs.onWork}
+	a.store, a.analytics, a.github = p.store, p.analytics, p.github
+	a.metrics = newMetrics(a.store, cfg.DataDir, a.held, p.deliveries.Now)
+	p.reconcile.Hold = a.held
 	if a.queue, err = queue.Open(ctx, a.store, queue.Options{Workers: cfg.Workers, Log: log}); err != nil {
 		return nil, err
 	}
@@ -404,8 +413,14 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 	if err != nil {
 		return errors.Join(err, l.Close(), a.close())
 	}
+	endAdmin, err := a.startAdmin(ctx)
+	if err != nil {
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+		defer cancel()
+		return errors.Join(err, endAdmin(grace), l.Close(), a.queue.Stop(grace), a.reconciler.Close(grace), a.close())
+	}
 	mux := http.NewServeMux()
-	mux.Handle(handlers.DefaultPath, a.handler)
+	mux.Handle(handlers.DefaultPath, a.metrics.webhook(a.handler))
 	a.health(mux)
 	server := httpd.New(mux)
 	server.ReadTimeout, server.WriteTimeout = time.Minute, time.Minute
@@ -425,25 +440,27 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 	catchingUp()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
-	err = errors.Join(err, a.queue.Stop(grace), a.reconciler.Close(grace))
+	err = errors.Join(err, endAdmin(grace), a.queue.Stop(grace), a.reconciler.Close(grace))
 	closeNotifier(ctx, a.notifier, stopGrace)
 	return errors.Join(err, a.close())
 }
 
 // work is what the queue's jobs do.
 func (a *app) work() queue.Handlers {
-	h := queue.Handlers{Delivery: a.deliveries.Work, Advance: a.reconciler.Advance}
-	if a.onWork == nil {
-		return h
+	done := func(kind string, begun time.Time) {
+		a.metrics.worked(kind, begun)
+		if a.onWork != nil {
+			a.onWork()
+		}
 	}
 	return queue.Handlers{
 		Delivery: func(ctx context.Context, guid string) error {
-			defer a.onWork()
-			return h.Delivery(ctx, guid)
+			defer done(jobDelivery, time.Now())
+			return a.deliveries.Work(ctx, guid)
 		},
 		Advance: func(ctx context.Context, id run.ID) (time.Duration, error) {
-			defer a.onWork()
-			return h.Advance(ctx, id)
+			defer done(jobTick, time.Now())
+			return a.reconciler.Advance(ctx, id)
 		},
 	}
 }
@@ -485,7 +502,7 @@ func (a *app) keepCatchingUp(ctx context.Context) (end func()) {
 
 // prune removes what was kept for long enough.
 func (a *app) prune(ctx context.Context) {
-	pruned, err := a.store.Prune(ctx, a.sweeper.Now())
+	pruned, err := a.store.Prune(ctx, a.sweeper.Now(), digestOf)
 	if err != nil && ctx.Err() == nil {
 		a.log.Warn().Err(err).Msg("removing old rows failed; it is tried again")
 	}
@@ -493,6 +510,12 @@ func (a *app) prune(ctx context.Context) {
 		a.log.Info().Int64("bodies", pruned.Bodies).Int64("deliveries", pruned.Deliveries).Int64("runs", pruned.Runs).
 			Msg("removed what is old")
 	}
+}
+
+// digestOf is what stays of a run's state when the run is removed.
+func digestOf(state []byte) (costUSD float64, iterations int, err error) {
+	s, err := loop.Decode(state)
+	return run.Dollars(s.Usage.CostUSD), s.Iterations(), err
 }
 
 // catchUp makes up for what went wrong while nobody was there.
