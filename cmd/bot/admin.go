@@ -185,6 +185,7 @@ func (a *app) admin() http.Handler {
 		"POST /drain":            a.drain,
 		"POST /resume":           a.resume,
 		"GET /audit":             a.listDecisions,
+		"POST /gc":               a.gc,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			out, err := answer(r)
@@ -501,4 +502,45 @@ func (a *app) listDecisions(r *http.Request) (any, error) {
 		out = append(out, auditLine(d))
 	}
 	return out, nil
+}
+
+// gcLine is a kind of what was removed, as `bot gc` prints it.
+type gcLine struct {
+	Kind  string `json:"kind"`
+	Count int64  `json:"count"`
+	Bytes int64  `json:"bytes,omitempty"`
+}
+
+func (a *app) gc(r *http.Request) (any, error) {
+	dry := r.FormValue("dry_run") == "true"
+	lines, err := a.collect(r.Context(), dry)
+	if err != nil || dry {
+		return lines, err
+	}
+	return lines, a.store.InTx(r.Context(), func(tx *sql.Tx) error { return a.deliveries.Operated(r.Context(), tx, "gc") })
+}
+
+// collect removes what nobody needs any more and says what that was; dry says only what
+// it would be.
+func (a *app) collect(ctx context.Context, dry bool) ([]gcLine, error) {
+	a.collecting.Lock()
+	defer a.collecting.Unlock()
+	lines := []gcLine{}
+	pruned, err := a.store.Prunable(ctx, a.sweeper.Now())
+	if !dry && err == nil {
+		pruned, err = a.store.Prune(ctx, a.sweeper.Now(), digestOf)
+	}
+	for _, l := range []gcLine{
+		{Kind: "bodies of webhooks", Count: pruned.Bodies}, {Kind: "webhooks", Count: pruned.Deliveries},
+		{Kind: "runs", Count: pruned.Runs}, {Kind: "decisions", Count: pruned.Decisions},
+	} {
+		if l.Count > 0 {
+			lines = append(lines, l)
+		}
+	}
+	garbage, gerr := a.reconciler.Collect(ctx, dry)
+	for _, g := range garbage {
+		lines = append(lines, gcLine{Kind: g.Kind, Count: int64(g.Count), Bytes: g.Bytes})
+	}
+	return lines, errors.Join(err, gerr)
 }

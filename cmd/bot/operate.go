@@ -278,6 +278,40 @@ func (c *drainCmd) Run(ctx bound, io stdio) error {
 	return nil
 }
 
+// gcCmd is `bot gc`.
+type gcCmd struct {
+	serverFlags
+
+	DryRun bool `name:"dry-run" help:"Say only what would be removed."`
+}
+
+// Run removes what nobody needs any more.
+func (c *gcCmd) Run(ctx bound, io stdio) error {
+	var lines []gcLine
+	query := url.Values{"dry_run": {strconv.FormatBool(c.DryRun)}}
+	if err := askServer(ctx, c.Config, http.MethodPost, "/gc", query, &lines); err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(io.out, lines)
+	}
+	said := "Removed"
+	if c.DryRun {
+		said = "Would remove"
+	}
+	if len(lines) == 0 {
+		fmt.Fprintln(io.out, said, "nothing.")
+	}
+	for _, l := range lines {
+		size := ""
+		if l.Bytes > 0 {
+			size = fmt.Sprintf(", %d MiB", (l.Bytes+1<<20-1)>>20)
+		}
+		fmt.Fprintf(io.out, "%s %s: %d%s\n", said, l.Kind, l.Count, size)
+	}
+	return nil
+}
+
 // auditCmd is `bot audit`.
 type auditCmd struct {
 	serverFlags

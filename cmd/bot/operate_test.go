@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -384,3 +385,93 @@ func TestAdminSocketIsTheLatestServers(t *testing.T) {
 	}
 }
 
+// What is old goes, and nothing that a run needs: not the mirror of a run that waits,
+// nor its directory.
+func TestGCKeepsWhatRunsNeed(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: writesAll})
+	op := st.operator()
+	s := st.serve()
+	first := st.ended(s.store, st.label("Say hello", threeTasks))
+	if first.End != run.EndAllTasksComplete {
+		t.Fatalf("ended %s: %s", first.End, first.EndDetail)
+	}
+	st.processed(s)
+	data := st.config.DataDir
+	stale := func() {
+		t.Helper()
+		old := time.Now().Add(-15 * 24 * time.Hour)
+		for _, pattern := range []string{"mirrors/*.git", "trees/*/*"} {
+			found, err := filepath.Glob(filepath.Join(data, pattern))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, path := range found {
+				if err := os.Chtimes(path, old, old); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	counts := func(lines []gcLine) string {
+		var got []string
+		for _, l := range lines {
+			got = append(got, fmt.Sprintf("%s %d", l.Kind, l.Count))
+		}
+		slices.Sort(got)
+		return strings.Join(got, ", ")
+	}
+	// A run that waits needs its mirror and its directory.
+	st.script(hangsOnTwo)
+	second := st.label("Say more", threeTasks)
+	st.await("the second run's agent", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return slices.ContainsFunc(s.events, func(ev run.Event) bool {
+			return ev.Kind == run.EventAgentStarted && ev.TaskID == "T2" && ev.Run != first.Run
+		})
+	})
+	if err := os.MkdirAll(filepath.Join(data, "runs", "r-of-nobody"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	stale()
+	var lines []gcLine
+	op.reads(&lines, "gc", "--dry-run")
+	if got := counts(lines); !strings.Contains(got, "directories of ended runs 1") || strings.Contains(got, "mirrors") {
+		t.Errorf("a dry run says %s", got)
+	}
+	if _, err := os.Stat(filepath.Join(data, "runs", "r-of-nobody")); err != nil {
+		t.Errorf("a dry run removed something: %v", err)
+	}
+	op.does("gc")
+	row, err := s.store.LatestRunByIssue(t.Context(), st.repo.NodeID, second.Number)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mirrors, err := filepath.Glob(filepath.Join(data, "mirrors", "*.git"))
+	if err != nil || len(mirrors) != 1 {
+		t.Errorf("mirrors: %v, %v", mirrors, err)
+	}
+	left, err := os.ReadDir(filepath.Join(data, "runs"))
+	if err != nil || len(left) != 1 || left[0].Name() != string(row.ID) {
+		t.Errorf("directories: %v, %v", left, err)
+	}
+	op.does("stop", string(row.ID))
+	st.ended(s.store, second)
+	st.processed(s)
+	stale()
+	op.reads(&lines, "gc")
+	if got := counts(lines); !strings.Contains(got, "mirrors 1") || !strings.Contains(got, "kept work trees") {
+		t.Errorf("removed: %s", got)
+	}
+	if mirrors, err = filepath.Glob(filepath.Join(data, "mirrors", "*")); err != nil || slices.ContainsFunc(mirrors, func(path string) bool {
+		return !strings.HasSuffix(path, ".lock")
+	}) {
+		t.Errorf("mirrors: %v, %v", mirrors, err)
+	}
+	// The next run has all it needs again.
+	st.script(writesAll)
+	if third := st.ended(s.store, st.label("Say it again", threeTasks)); third.End != run.EndAllTasksComplete {
+		t.Errorf("ended %s: %s", third.End, third.EndDetail)
+	}
+}

@@ -133,6 +133,8 @@ type app struct {
 	onWork     func()
 	// draining: this process starts no more agents.
 	draining atomic.Bool
+	// collecting: one at a time looks for what nobody needs.
+	collecting sync.Mutex
 }
 
 // observers are told what goes on in the runs of an App; see reconcile.Config.
@@ -474,21 +476,27 @@ const (
 // catchUpEvery is the pause between two looks for what was missed.
 const catchUpEvery = 10 * time.Minute
 
+// tidyEvery is the pause between two looks for what nobody needs any more.
+const tidyEvery = time.Hour
+
 // keepCatchingUp makes up, now and from time to time, for what was missed. What it
 // returns ends that, and waits for it.
 func (a *app) keepCatchingUp(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(a.log.WithContext(context.WithoutCancel(ctx)))
 	var work sync.WaitGroup
 	work.Go(func() {
-		tick := time.NewTicker(catchUpEvery)
+		tick, tidying := time.NewTicker(catchUpEvery), time.NewTicker(tidyEvery)
 		defer tick.Stop()
+		defer tidying.Stop()
+		a.tidy(ctx)
 		for {
 			if err := a.catchUp(ctx); err != nil && ctx.Err() == nil {
 				a.log.Warn().Err(err).Msg("making up for what was missed failed; it is tried again")
 			}
-			a.prune(ctx)
 			select {
 			case <-tick.C:
+			case <-tidying.C:
+				a.tidy(ctx)
 			case <-ctx.Done():
 				return
 			}
@@ -500,15 +508,14 @@ func (a *app) keepCatchingUp(ctx context.Context) (end func()) {
 	}
 }
 
-// prune removes what was kept for long enough.
-func (a *app) prune(ctx context.Context) {
-	pruned, err := a.store.Prune(ctx, a.sweeper.Now(), digestOf)
+// tidy removes what nobody needs any more.
+func (a *app) tidy(ctx context.Context) {
+	lines, err := a.collect(ctx, false)
 	if err != nil && ctx.Err() == nil {
-		a.log.Warn().Err(err).Msg("removing old rows failed; it is tried again")
+		a.log.Warn().Err(err).Msg("removing what is old failed; it is tried again")
 	}
-	if pruned != (store.Pruned{}) {
-		a.log.Info().Int64("bodies", pruned.Bodies).Int64("deliveries", pruned.Deliveries).Int64("runs", pruned.Runs).
-			Msg("removed what is old")
+	for _, l := range lines {
+		a.log.Info().Str("kind", l.Kind).Int64("count", l.Count).Int64("bytes", l.Bytes).Msg("removed what is old")
 	}
 }
 

@@ -74,4 +74,3 @@ func (r *Reconciler) nodesInUse(ctx context.Context) ([]string, error) {
 	}
 	return nodes, nil
 }
-

@@ -831,18 +831,10 @@ func (r *Reconciler) leftovers(ctx context.Context) ([]string, error) {
 			left[filepath.Join(kind, e.Name())] = filepath.Join(r.cfg.DataDir, kind, e.Name())
 		}
 	}
-	// Then the runs: whoever ends one here still tidies up after it when the row says
-	// that it has ended.
 	keep := func(id run.ID) {
 		delete(left, filepath.Join("runs", string(id)))
 		delete(left, filepath.Join("gw", shortName(id)))
 	}
-	r.claimed.Range(func(id, _ any) bool {
-		if id, ok := id.(run.ID); ok {
-			keep(id)
-		}
-		return true
-	})
 	active, err := r.cfg.Store.ActiveRuns(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("look for what runs left: %w", err)
@@ -850,5 +842,13 @@ func (r *Reconciler) leftovers(ctx context.Context) ([]string, error) {
 	for _, row := range active {
 		keep(row.ID)
 	}
+	// Then those that are at work here: whoever ends a run tidies up after it when its row
+	// says already that it has ended.
+	r.claimed.Range(func(id, _ any) bool {
+		if id, ok := id.(run.ID); ok {
+			keep(id)
+		}
+		return true
+	})
 	return slices.Sorted(maps.Values(left)), nil
 }
