@@ -186,6 +186,7 @@ func (a *app) admin() http.Handler {
 		"POST /resume":           a.resume,
 		"GET /audit":             a.listDecisions,
 		"POST /gc":               a.gc,
+		"POST /reload":           func(r *http.Request) (any, error) { return a.reload(r.Context()) },
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			out, err := answer(r)

@@ -4,21 +4,27 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
 )
 
 // operator gives commands about the server of a stage, as a person types them.
@@ -474,4 +480,135 @@ func TestGCKeepsWhatRunsNeed(t *testing.T) {
 	if third := st.ended(s.store, st.label("Say it again", threeTasks)); third.End != run.EndAllTasksComplete {
 		t.Errorf("ended %s: %s", third.End, third.EndDetail)
 	}
+}
+
+// The configuration is read again on request and on SIGHUP: a limit holds for the next
+// run, what needs a restart is named, and a file that is not right changes nothing.
+func TestReload(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: writesAll})
+	op := st.operator()
+	p := st.startProgram(theProgram(t), "serve", "--config", op.file)
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Signal(syscall.SIGTERM)
+		_ = p.cmd.Wait()
+	})
+	st.waitHealthy(p)
+	st.hook(p.addr)
+	right, err := os.ReadFile(op.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(op.file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended := func(issue int) (r serverRun) {
+		t.Helper()
+		st.await("the end of the run", func() bool {
+			var all []serverRun
+			op.reads(&all, "runs")
+			i := slices.IndexFunc(all, func(r serverRun) bool { return r.Issue == issue })
+			if i >= 0 {
+				r = all[i]
+			}
+			return r.End != ""
+		})
+		return r
+	}
+	write(strings.Replace(string(right), "limits:\n", "limits:\n  max_iterations: none\n", 1))
+	if code, _ := st.bot("reload", "--config", op.file); code != run.ExitUsage {
+		t.Errorf("a file that is not right gives %d", code)
+	}
+	write(strings.Replace(string(right), "limits:\n", "limits:\n  max_iterations: 1\n", 1) + "label: other\n")
+	var got reloaded
+	op.reads(&got, "reload")
+	if !slices.Equal(got.Changed, []string{"limits"}) || !slices.Equal(got.Kept, []string{"label"}) {
+		t.Errorf("reload says %+v", got)
+	}
+	if r := ended(st.label("Say hello", threeTasks).Number); r.End != string(run.EndMaxIterations) || r.Done != 1 {
+		t.Errorf("ended %+v", r)
+	}
+	// By a signal; the file as it was.
+	write(string(right))
+	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	st.await("the signal to be heard", func() bool {
+		var did []auditLine
+		op.reads(&did, "audit", "--person", "operator")
+		return len(did) == 2
+	})
+	if r := ended(st.label("Say more", threeTasks).Number); r.End != string(run.EndAllTasksComplete) {
+		t.Errorf("ended %+v", r)
+	}
+}
+
+// Every field of the configuration has the name that its file has for it.
+func TestKeysOfTheServer(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for f := range reflect.TypeFor[config.Server]().Fields() {
+		key := serverKey(f.Name)
+		if f.Name != "Private" && !regexp.MustCompile("(?m)^\\| `"+regexp.QuoteMeta(key)+"[`.[]").Match(doc) {
+			t.Errorf("there is no key %q", key)
+		}
+	}
+}
+
+// Where many webhooks wait for long others are refused before they are read, and taken
+// again when the server has kept up.
+func TestBehindWebhooksAreRefusedEarly(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: writesAll})
+	s := st.serve()
+	st.watchOthers()
+	n := 0
+	insert := func(count int) {
+		t.Helper()
+		err := s.store.InTx(t.Context(), func(tx *sql.Tx) error {
+			for range count {
+				n++
+				if _, err := s.store.InsertDelivery(t.Context(), tx, store.Delivery{
+					GUID: fmt.Sprintf("waits-%d", n), Event: "push", Body: []byte("{}"), ReceivedAt: time.Now().Add(-2 * time.Minute),
+				}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	send := func() int {
+		n++
+		return st.send("push", fmt.Sprintf("g-%d", n), map[string]any{})
+	}
+	insert(behindCount - 1)
+	if status := send(); status != http.StatusAccepted {
+		t.Errorf("a few that wait make others be refused: %d", status)
+	}
+	st.await("webhooks to be refused", func() bool {
+		insert(behindCount) // the queue finds those that wait from time to time
+		return send() == http.StatusServiceUnavailable
+	})
+	st.await("webhooks to be accepted", func() bool {
+		err := s.store.InTx(t.Context(), func(tx *sql.Tx) error {
+			left, err := s.store.UnprocessedDeliveries(t.Context(), tx, 10_000)
+			for _, guid := range left {
+				err = errors.Join(err, s.store.MarkDelivery(t.Context(), tx, guid, "done", time.Now()))
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return send() == http.StatusAccepted
+	})
 }

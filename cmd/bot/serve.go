@@ -57,11 +57,18 @@ func (c *serveCmd) Run(ctx bound, io stdio) error {
 	if err != nil {
 		return err
 	}
-	log := newLogger(cfg.Log, maskedWriter{below(io.err), serverMask(cfg)})
-	app, err := newApp(ctx, cfg, log, observers{watch: logRuns(log)})
+	// What is logged changes when the configuration is read again; until then all of it
+	// is made, and dropped by the hook.
+	now := newCurrent(cfg)
+	log := newLogger(config.Log{Level: "trace", Format: cfg.Log.Format}, maskedWriter{below(io.err), serverMask(cfg)}).Hook(now)
+	app, err := newApp(ctx, cfg, log, observers{
+		watch: logRuns(log), current: now,
+		load: func() (config.Server, error) { return config.LoadServer(c.Config, os.LookupEnv, os.ReadFile) },
+	})
 	if err != nil {
 		return err
 	}
+	defer app.onHangup(ctx)()
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen)
 	if err != nil {
 		return errors.Join(&run.UserError{
@@ -133,6 +140,12 @@ type app struct {
 	onWork     func()
 	// draining: this process starts no more agents.
 	draining atomic.Bool
+	// current are the values that change when the configuration is read again by load,
+	// which is nil where there is no file; cfgNow is the whole of what holds by now.
+	current   *current
+	load      func() (config.Server, error)
+	reloading sync.Mutex
+	cfgNow    config.Server
 	// collecting: one at a time looks for what nobody needs.
 	collecting sync.Mutex
 }
@@ -152,6 +165,10 @@ type observers struct {
 	// quiet is how long nothing more must have been said in review, zero for some
 	// seconds.
 	quiet time.Duration
+	// current are values that change later, nil for none, and load reads the
+	// configuration again.
+	current *current
+	load    func() (config.Server, error)
 }
 
 // parts are what every door to GitHub is made of.
@@ -223,6 +240,9 @@ func newParts(
 			err = errors.Join(err, p.store.Close())
 		}
 	}()
+	if err := p.store.Check(ctx); err != nil {
+		return nil, unusableStore(err)
+	}
 	models, err := serverModels(cfg, backend, p.store.Spend())
 	if err != nil {
 		return nil, err
@@ -234,7 +254,10 @@ func newParts(
 	if err != nil {
 		return nil, err
 	}
-	limits := func(asked run.Limits) run.Limits { return config.Tighten(cfg.Limits, asked) }
+	if obs.current == nil {
+		obs.current = newCurrent(cfg)
+	}
+	limits := func(asked run.Limits) run.Limits { return config.Tighten(*obs.current.limits.Load(), asked) }
 	p.deliveries = delivery.Config{
 		Store: p.store, GitHub: gh, Decoder: handlers.Decoder{Label: cfg.Label, App: cfg.GitHub.AppID}, People: cfg.People,
 		AgentName: cfg.Agent.Name, Model: cfg.Agent.Model, Limits: limits, Branches: cfg.Branches, Mask: mask, Now: obs.now,
@@ -269,6 +292,13 @@ func unusableStore(err error) error {
 			Message: err.Error(), Err: err,
 			Hint: "restore a copy of data_dir; without one, move the file away: open runs are forgotten, their branches stay",
 		}
+	case errors.Is(err, store.ErrReadOnly):
+		return &run.UserError{
+			Message: err.Error(), Err: err,
+			Hint: "let this user write to data_dir and all files in it, and mount its disk writable",
+		}
+	case errors.Is(err, store.ErrFull):
+		return &run.UserError{Message: err.Error(), Err: err, Hint: "free some space on the disk of data_dir"}
 	default:
 		return err
 	}
@@ -290,7 +320,10 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 			notifier.Drop()
 		}
 	}()
-	a := &app{notifier: notifier, cfg: cfg, log: log, onWork: obs.onWork}
+	if obs.current == nil {
+		obs.current = newCurrent(cfg)
+	}
+	a := &app{notifier: notifier, cfg: cfg, cfgNow: cfg, current: obs.current, load: obs.load, log: log, onWork: obs.onWork}
 	obs.watch = both(both(notifier.Handle, func(ev run.Event) { a.metrics.handle(ev) }), obs.watch)
 	p, err := newParts(ctx, cfg, ghapp.Config{
 		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL,
@@ -311,7 +344,9 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	if a.queue, err = queue.Open(ctx, a.store, queue.Options{Workers: cfg.Workers, Log: log}); err != nil {
 		return nil, err
 	}
-	if a.handler, err = handlers.New(handlers.Config{Secrets: secrets, Inbox: a.store, Queue: a.queue}); err != nil {
+	if a.handler, err = handlers.New(handlers.Config{
+		Secrets: secrets, Inbox: a.store, Queue: a.queue, Behind: a.behind(),
+	}); err != nil {
 		return nil, err
 	}
 	p.deliveries.Queue, p.reconcile.Queue, p.reconcile.Owner, p.reconcile.Welcome = a.queue, a.queue, a.queue.ID(),
