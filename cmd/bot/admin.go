@@ -5,7 +5,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -181,7 +180,7 @@ func (a *app) admin() http.Handler {
 		"GET /runs/{id}":         a.showRun,
 		"POST /runs/{id}/{verb}": a.operateRun,
 		"GET /queue":             func(r *http.Request) (any, error) { return a.queueState(r.Context()) },
-		"POST /pause":            a.hold((*store.Store).Pause, "pause"),
+		"POST /pause":            a.pause,
 		"POST /drain":            a.drain,
 		"POST /resume":           a.resume,
 		"GET /audit":             a.listDecisions,
@@ -437,40 +436,35 @@ func (a *app) held(ctx context.Context) (bool, error) {
 	return !since.IsZero(), err
 }
 
-// hold carries out a command about starts, and says how things are then.
-func (a *app) hold(change func(st *store.Store, ctx context.Context, tx *sql.Tx, person string, now time.Time) error,
-	action string) func(*http.Request) (any, error) {
-	return func(r *http.Request) (any, error) {
-		ctx := r.Context()
-		err := a.store.InTx(ctx, func(tx *sql.Tx) error {
-			return errors.Join(change(a.store, ctx, tx, "operator", a.sweeper.Now()), a.deliveries.Operated(ctx, tx, action))
-		})
-		if err != nil {
-			return nil, err
-		}
-		a.log.Info().Str("command", action).Msg("the operator's command was carried out")
-		return a.queueState(ctx)
-	}
+// pause has no new agent be started, and says how things are then.
+func (a *app) pause(r *http.Request) (any, error) {
+	return a.changed(r.Context(), "pause", a.deliveries.Pause(r.Context()))
 }
 
+// drain does so until this process ends.
 func (a *app) drain(r *http.Request) (any, error) {
-	was := a.draining.Swap(true)
-	out, err := a.hold(func(*store.Store, context.Context, *sql.Tx, string, time.Time) error { return nil }, "drain")(r)
-	if err != nil {
-		a.draining.Store(was)
+	err := a.deliveries.Operated(r.Context(), "drain")
+	if err == nil {
+		a.draining.Store(true)
 	}
-	return out, err
+	return a.changed(r.Context(), "drain", err)
 }
 
+// resume has agents be started again.
 func (a *app) resume(r *http.Request) (any, error) {
-	was := a.draining.Swap(false)
-	out, err := a.hold(func(st *store.Store, ctx context.Context, tx *sql.Tx, _ string, _ time.Time) error {
-		return st.Resume(ctx, tx)
-	}, "resume")(r)
-	if err != nil {
-		a.draining.Store(was)
+	err := a.deliveries.Resume(r.Context())
+	if err == nil {
+		a.draining.Store(false)
 	}
-	return out, err
+	return a.changed(r.Context(), "resume", err)
+}
+
+func (a *app) changed(ctx context.Context, command string, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	a.log.Info().Str("command", command).Msg("the operator's command was carried out")
+	return a.queueState(ctx)
 }
 
 // auditLine is a decision about trust, as `bot audit` prints it.
@@ -518,7 +512,7 @@ func (a *app) gc(r *http.Request) (any, error) {
 	if err != nil || dry {
 		return lines, err
 	}
-	return lines, a.store.InTx(r.Context(), func(tx *sql.Tx) error { return a.deliveries.Operated(r.Context(), tx, "gc") })
+	return lines, a.deliveries.Operated(r.Context(), "gc")
 }
 
 // collect removes what nobody needs any more and says what that was; dry says only what

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"io"
 	"net/http"
@@ -80,7 +79,7 @@ func (a *app) reload(ctx context.Context) (reloaded, error) {
 	now.Limits, now.Log.Level = next.Limits, next.Log.Level
 	a.current.set(next)
 	out.Kept = append(out.Kept, differing(*now, next)...)
-	err = a.store.InTx(ctx, func(tx *sql.Tx) error { return a.deliveries.Operated(ctx, tx, "reload") })
+	err = a.deliveries.Operated(ctx, "reload")
 	a.log.Info().Strs("changed", out.Changed).Strs("needs_restart", out.Kept).Msg("read the configuration again")
 	return out, err
 }

@@ -121,10 +121,29 @@ func (r *Receiver) Operate(ctx context.Context, row store.Run, cmd review.Comman
 	})
 }
 
-// Operated records a command of the operator's that is about the server as a whole, in
-// the transaction that carries it out.
-func (r *Receiver) Operated(ctx context.Context, tx *sql.Tx, action string) error {
-	return r.decide(ctx, tx, "", handlers.Subject{SenderLogin: Operator}, action, true, "on this machine")
+// Operated records a command of the operator's that is about the server as a whole.
+func (r *Receiver) Operated(ctx context.Context, action string) error {
+	return r.operated(ctx, action, func(*sql.Tx) error { return nil })
+}
+
+// Pause has no new agent be started until Resume.
+func (r *Receiver) Pause(ctx context.Context) error {
+	return r.operated(ctx, "pause", func(tx *sql.Tx) error { return r.Store.Pause(ctx, tx, Operator, r.Now()) })
+}
+
+// Resume takes back what Pause did.
+func (r *Receiver) Resume(ctx context.Context) error {
+	return r.operated(ctx, "resume", func(tx *sql.Tx) error { return r.Store.Resume(ctx, tx) })
+}
+
+// operated carries out a command of the operator's and records it.
+func (r *Receiver) operated(ctx context.Context, action string, do func(tx *sql.Tx) error) error {
+	return r.Store.InTx(ctx, func(tx *sql.Tx) error {
+		if err := do(tx); err != nil {
+			return err
+		}
+		return r.decide(ctx, tx, "", handlers.Subject{SenderLogin: Operator}, action, true, "on this machine")
+	})
 }
 
 // stopped records that a run was stopped by what anybody may do who can do it at all.
