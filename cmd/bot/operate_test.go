@@ -68,6 +68,7 @@ func TestPauseSurvivesARestart(t *testing.T) {
 	st := newStage(t, setting{script: writesAll})
 	op := st.operator()
 	s := st.serve()
+	st.readyz() // answered when the server is up
 	if out := op.does("pause"); !strings.Contains(out, "paused since") {
 		t.Errorf("pause says %q", out)
 	}
@@ -90,6 +91,7 @@ func TestPauseSurvivesARestart(t *testing.T) {
 				t.Errorf("a server that is not there: %d, %s", code, out)
 			}
 			s = st.serve()
+			st.readyz()
 		}
 	}
 	var runs []serverRun
