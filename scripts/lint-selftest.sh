@@ -123,6 +123,7 @@ imports internal/reconcile queue-home github.com/riverqueue/river modernc.org/sq
 imports internal/reconcile graphql-home github.com/vektah/gqlparser/v2
 imports internal/host docker-home github.com/moby/moby/client
 imports internal/host kong-home github.com/alecthomas/kong
+imports internal/host prometheus-home github.com/prometheus/client_golang/prometheus
 imports internal/publish loop-callers "$us/loop"
 # No two of these may make a cycle: the linter could not read the packages.
 imports internal/authorization authorization "$us/loop" "$us/publish"

@@ -45,11 +45,11 @@ type backupCmd struct {
 
 // Run writes the backup. The server may go on meanwhile.
 func (c *backupCmd) Run(ctx bound, io stdio) (err error) {
-	cfg, err := config.LoadServer(c.Config, os.LookupEnv, os.ReadFile)
+	dataDir, err := config.ServerDataDir(c.Config, os.ReadFile)
 	if err != nil {
 		return err
 	}
-	db := filepath.Join(cfg.DataDir, storeFile)
+	db := filepath.Join(dataDir, storeFile)
 	if _, err := os.Stat(db); err != nil {
 		return &run.UserError{Message: "no database at " + db, Hint: "run this where the server runs, as its user", Err: err}
 	}
@@ -57,7 +57,7 @@ func (c *backupCmd) Run(ctx bound, io stdio) (err error) {
 	if err != nil {
 		return &run.UserError{Message: "cannot write the backup: " + err.Error(), Hint: "name a file that does not exist", Err: err}
 	}
-	err = writeBackup(ctx, f, cfg.DataDir)
+	err = writeBackup(ctx, f, dataDir)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return errors.Join(err, os.Remove(c.File))
 	}
@@ -164,21 +164,21 @@ type restoreCmd struct {
 
 // Run puts a backup where the server finds it. The server must not run.
 func (c *restoreCmd) Run(ctx bound, io stdio) error {
-	cfg, err := config.LoadServer(c.Config, os.LookupEnv, os.ReadFile)
+	dataDir, err := config.ServerDataDir(c.Config, os.ReadFile)
 	if err != nil {
 		return err
 	}
-	db := filepath.Join(cfg.DataDir, storeFile)
+	db := filepath.Join(dataDir, storeFile)
 	if exists(db) {
 		return &run.UserError{
 			Message: "there is a database at " + db + " already",
-			Hint:    "stop the server and move " + cfg.DataDir + " away, or set data_dir to an empty directory",
+			Hint:    "stop the server and move " + dataDir + " away, or set data_dir to an empty directory",
 		}
 	}
-	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+	if err := os.MkdirAll(dataDir, 0o700); err != nil {
 		return &run.UserError{Message: "cannot create the data directory: " + err.Error(), Hint: "choose another data_dir", Err: err}
 	}
-	about, open, err := readBackup(ctx, c.File, cfg.DataDir)
+	about, open, err := readBackup(ctx, c.File, dataDir)
 	if err != nil {
 		return err
 	}
@@ -301,6 +301,9 @@ func catchUpLater(ctx context.Context, db string) (open int, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
+	if err := st.Check(ctx); err != nil {
+		return 0, err
+	}
 	return st.Restored(ctx, time.Now(), func(state []byte) ([]byte, error) {
 		s, err := loop.Decode(state)
 		if err != nil {

@@ -25,11 +25,20 @@ type commands struct {
 	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of a configuration file, for editors."`
 	Ghsim    ghsimCmd    `cmd:"" name:"ghsim" help:"Run a simulated GitHub, for development."`
 
-	Runs  runsCmd    `cmd:"" help:"List the runs of this repository."`
+	Runs  runsCmd    `cmd:"" help:"List the runs of this repository, or of a server."`
 	Show  showRunCmd `cmd:"" help:"Show a run: its tasks, what failed, and what to do next."`
 	Retry retryCmd   `cmd:"" help:"Open blocked tasks of a run again."`
 	Diff  diffCmd    `cmd:"" help:"Show work that a run refused to commit."`
 	Apply applyCmd   `cmd:"" help:"Put work that a run refused to commit into your checkout."`
+
+	Stop   stopCmd   `cmd:"" help:"Stop a run of a server."`
+	Pause  pauseCmd  `cmd:"" help:"Have a server start no new agents until it is resumed."`
+	Resume resumeCmd `cmd:"" help:"Have a server start agents again."`
+	Drain  drainCmd  `cmd:"" help:"Have a server start no new agents and wait until none is at work, to stop it."`
+	Queue  queueCmd  `cmd:"" help:"Show what waits at a server."`
+	Reload reloadCmd `cmd:"" help:"Have a server read its configuration again, as far as that works without a restart."`
+	Gc     gcCmd     `cmd:"" name:"gc" help:"Have a server remove what nobody needs any more; it does so every hour."`
+	Audit  auditCmd  `cmd:"" help:"List who was allowed or refused to do what at a server."`
 
 	Backup  backupCmd  `cmd:"" help:"Write what a server must not lose to one file. The server may run meanwhile."`
 	Restore restoreCmd `cmd:"" help:"Restore a server's backup into an empty data directory."`

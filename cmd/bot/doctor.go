@@ -10,10 +10,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/gateway"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/host"
@@ -126,7 +128,7 @@ func (c *doctorCmd) findings(ctx context.Context) []finding {
 			Hint:    fmt.Sprintf("%[1]s run needs none; for %[1]s serve, create one with %[1]s setup or pass yours with --config", calledAs()),
 		}})
 	}
-	checks = append(checks,
+	checks = append(checks, c.disk(ctx, cfg),
 		finding{what: "configuration", ok: "complete, every key is known"},
 		finding{what: "webhook secret", ok: count(len(cfg.GitHub.WebhookSecrets), "secret") + " accepted"})
 	checks = append(checks, c.models(ctx, cfg)...)
@@ -399,6 +401,44 @@ func (c *doctorCmd) caches(ctx context.Context, cfg config.Server, server bool) 
 	if len(sets) > 0 {
 		f.ok = fmt.Sprintf("%s of set-up commands, %d MiB of %d MiB", count(len(sets), "outcome"), bytes>>20,
 			cfg.Sandbox.Caches>>20)
+	}
+	return f
+}
+
+// disk says what a server's data directory takes, and what is free beside it.
+func (c *doctorCmd) disk(ctx context.Context, cfg config.Server) finding {
+	f := finding{what: "disk", optional: true}
+	var sizes []string
+	for _, part := range []struct{ name, path string }{
+		{"database", storeFile}, {"mirrors", "mirrors"}, {"work trees", "trees"}, {"runs", "runs"}, {"analytics", analyticsFile},
+	} {
+		var size int64
+		err := fstree.Walk(ctx, filepath.Join(cfg.DataDir, part.path), func(e fstree.Entry) error {
+			if e.IsRegular() {
+				size += e.Stat.Size
+			}
+			return nil
+		})
+		if info, serr := os.Lstat(filepath.Join(cfg.DataDir, part.path)); serr == nil && info.Mode().IsRegular() {
+			size, err = info.Size(), nil
+		}
+		if err == nil || size > 0 {
+			sizes = append(sizes, fmt.Sprintf("%s %d MiB", part.name, (size+1<<20-1)>>20))
+		}
+	}
+	free, err := diskFree(cfg.DataDir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f.ok = "nothing is kept yet"
+	case err != nil:
+		f.err = err
+	case free < minFree:
+		f.err = &run.UserError{
+			Message: fmt.Sprintf("%d MiB are free on the disk of %s: webhooks are soon refused", free>>20, cfg.DataDir),
+			Hint:    "make room; " + calledAs() + " gc removes what nobody needs any more",
+		}
+	default:
+		f.ok = strings.Join(append(sizes, fmt.Sprintf("%d GiB free", free>>30)), ", ")
 	}
 	return f
 }

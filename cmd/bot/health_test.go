@@ -3,6 +3,8 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -10,6 +12,9 @@ import (
 	"testing"
 
 	"github.com/rs/zerolog"
+
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
 )
 
 // readyz asks the server whether it does its work.
@@ -56,5 +61,77 @@ func TestNothingIsAcceptedThatIsNotStored(t *testing.T) {
 	}
 	if status := st.send("issues", "g-1", map[string]any{"action": "labeled"}); status != http.StatusServiceUnavailable {
 		t.Errorf("a webhook was answered %d", status)
+	}
+}
+
+// A full disk and a file that became read-only are seen, and take no webhook; when that
+// is over, all is well again.
+func TestDatabaseThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string][2]string{
+		"full":      {"PRAGMA max_page_count = 1", "PRAGMA max_page_count = 1000000"},
+		"read-only": {"PRAGMA query_only = 1", "PRAGMA query_only = 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			st := newStage(t, setting{})
+			s := st.serveLogging(zerolog.Nop())
+			pragma := func(text string) {
+				t.Helper()
+				if _, err := s.store.DB().ExecContext(t.Context(), text); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if status, body := st.readyz(); status != http.StatusOK { // it is up, too
+				t.Fatalf("%d %q", status, body)
+			}
+			large := map[string]any{"action": "labeled", "filler": strings.Repeat("x", 100_000)}
+			pragma(set[0])
+			if status := st.send("issues", "g-1", large); status != http.StatusServiceUnavailable {
+				t.Errorf("a webhook was answered %d", status)
+			}
+			if _, err := s.store.Delivery(t.Context(), "g-1"); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("it was stored: %v", err)
+			}
+			if name == "read-only" {
+				st.watchOthers()
+				st.await("the server not to be ready", func() bool {
+					status, body := st.readyz()
+					return status == http.StatusServiceUnavailable && strings.Contains(body, "database")
+				})
+			}
+			pragma(set[1])
+			if status := st.send("issues", "g-1", large); status != http.StatusAccepted {
+				t.Errorf("the same webhook was then answered %d", status)
+			}
+		})
+	}
+}
+
+// What is wrong with the database is said at the start, with what to do.
+func TestDamagedDatabaseIsSaidAtStart(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{})
+	s := st.serve()
+	path := s.store.Path()
+	st.processed(s)
+	s.stop()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// All but the first pages, which every start reads.
+	_, err = f.WriteAt(bytes.Repeat([]byte{0xa5}, int(info.Size())/2), info.Size()/2)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newApp(t.Context(), st.config, zerolog.Nop(), observers{self: theProgram(t)}); err == nil {
+		t.Error("a damaged database was opened")
+	} else if user, ok := errors.AsType[*run.UserError](err); !ok || !strings.Contains(user.Hint, "restore a copy") {
+		t.Errorf("%v", err)
 	}
 }

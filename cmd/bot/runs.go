@@ -51,6 +51,16 @@ func openRuns(ctx bound) (h remembered, err error) {
 	return h, err
 }
 
+// findRun opens what is known of runs and finds one there.
+func findRun(ctx bound, id string) (remembered, inline.Past, error) {
+	h, err := openRuns(ctx)
+	if err != nil {
+		return h, inline.Past{}, err
+	}
+	p, err := h.find(id)
+	return h, p, err
+}
+
 // find gives the run with that id, or with the only id that begins so; the last run
 // for "".
 func (h remembered) find(id string) (inline.Past, error) {
@@ -99,7 +109,8 @@ func standing(s loop.State) string {
 
 // runsCmd is `bot runs`.
 type runsCmd struct {
-	JSON bool `name:"json" help:"Print one JSON document."`
+	Config string `help:"A server's configuration: list its runs instead." placeholder:"FILE" type:"path"`
+	JSON   bool   `name:"json" help:"Print one JSON document."`
 }
 
 // runLine is a run in `bot runs --json`.
@@ -115,6 +126,9 @@ type runLine struct {
 
 // Run lists the last run of each plan.
 func (c *runsCmd) Run(ctx bound, io stdio) error {
+	if c.Config != "" {
+		return printServerRuns(ctx, io, c.Config, c.JSON)
+	}
 	h, err := openRuns(ctx)
 	if err != nil {
 		return err
@@ -154,16 +168,20 @@ func tasksOf(s loop.State) []run.Task {
 
 // showRunCmd is `bot show`.
 type showRunCmd struct {
-	RunID string `arg:"" optional:"" name:"run" help:"The run's ID, or how it begins. Default: the last run."`
+	RunID  string `arg:"" optional:"" name:"run" help:"The run's ID, or how it begins. Default: the last run."`
+	Config string `help:"A server's configuration: show a run of it." placeholder:"FILE" type:"path"`
+	JSON   bool   `name:"json" help:"Print JSON; for a server's run."`
 }
 
 // Run shows one run.
 func (c *showRunCmd) Run(ctx bound, io stdio) error {
-	h, err := openRuns(ctx)
-	if err != nil {
-		return err
+	if c.Config != "" {
+		return printServerRun(ctx, io, c.Config, c.RunID, c.JSON)
 	}
-	p, err := h.find(c.RunID)
+	if c.JSON {
+		return &run.UserError{Message: "--json shows a server's run", Hint: "pass its configuration with --config"}
+	}
+	h, p, err := findRun(ctx, c.RunID)
 	if err != nil {
 		return err
 	}
@@ -201,8 +219,7 @@ func showRun(b *strings.Builder, p inline.Past) {
 	}
 	b.WriteString("\n")
 	for _, t := range tasksOf(s) {
-		mark := map[run.TaskStatus]string{run.TaskDone: "[x]", run.TaskBlocked: "[!]", run.TaskSkipped: "[-]"}[t.Status]
-		fmt.Fprintf(b, "%s %s\n", cmp.Or(mark, "[ ]"), run.PrintableLine(t.ID+" "+t.Title))
+		fmt.Fprintf(b, "%s %s\n", taskMark(t.Status), run.PrintableLine(t.ID+" "+t.Title))
 		if why := cmp.Or(t.Reason, notes[t.ID]); why != "" && t.Status != run.TaskDone {
 			fmt.Fprintf(b, "      %s\n", run.PrintableLine(why))
 		}
@@ -214,19 +231,25 @@ func showRun(b *strings.Builder, p inline.Past) {
 	}
 }
 
+// taskMark shows a status as task lists do.
+func taskMark(status run.TaskStatus) string {
+	return cmp.Or(map[run.TaskStatus]string{run.TaskDone: "[x]", run.TaskBlocked: "[!]", run.TaskSkipped: "[-]"}[status], "[ ]")
+}
+
 // retryCmd is `bot retry`.
 type retryCmd struct {
 	Tasks []string `arg:"" optional:"" name:"task" help:"The tasks, such as T2. Default: all blocked ones."`
 	RunID string   `name:"run" help:"The run's ID, or how it begins. Default: the last run." placeholder:"ID"`
+
+	Config string `help:"A server's configuration: have a run of it try again, in the name of who asked for it." placeholder:"FILE" type:"path"`
 }
 
 // Run opens the tasks again, and says how to go on.
 func (c *retryCmd) Run(ctx bound, io stdio) error {
-	h, err := openRuns(ctx)
-	if err != nil {
-		return err
+	if c.Config != "" {
+		return retryOnServer(ctx, io, c.Config, c.RunID, c.Tasks)
 	}
-	p, err := h.find(c.RunID)
+	h, p, err := findRun(ctx, c.RunID)
 	if err != nil {
 		return err
 	}
@@ -259,25 +282,25 @@ type refusedArgs struct {
 }
 
 // find gives the run and the patches that are kept of it.
-func (c *refusedArgs) find(h remembered) (inline.Past, []transcript.Refused, error) {
-	p, err := h.find(c.RunID)
+func (c *refusedArgs) find(ctx bound) (h remembered, p inline.Past, all []transcript.Refused, err error) {
+	h, p, err = findRun(ctx, c.RunID)
 	if err != nil {
-		return p, nil, err
+		return h, p, nil, err
 	}
-	all, err := h.kept.Refused(p.State.Run)
+	all, err = h.kept.Refused(p.State.Run)
 	if err != nil {
-		return p, nil, err
+		return h, p, nil, err
 	}
 	if c.Task != "" {
 		all = slices.DeleteFunc(all, func(r transcript.Refused) bool { return r.TaskID != c.Task })
 	}
 	if len(all) == 0 {
-		return p, nil, &run.UserError{
+		return h, p, nil, &run.UserError{
 			Message: fmt.Sprintf("no refused work is kept of %s", strings.TrimSpace(string(p.State.Run)+" "+c.Task)),
 			Hint:    "what failed and was put right later is not kept; " + calledAs() + " show lists the tasks",
 		}
 	}
-	return p, all, nil
+	return h, p, all, nil
 }
 
 // readPatch reads a patch that was kept.
@@ -305,11 +328,7 @@ func (c *diffCmd) Run(ctx bound, io stdio) error {
 	if isTerminal(io.out) {
 		io.out = &visible{w: io.out}
 	}
-	h, err := openRuns(ctx)
-	if err != nil {
-		return err
-	}
-	_, all, err := c.find(h)
+	_, _, all, err := c.find(ctx)
 	if err != nil {
 		return err
 	}
@@ -333,11 +352,7 @@ type applyCmd struct {
 
 // Run puts the work of one task into the checkout and its index.
 func (c *applyCmd) Run(ctx bound, io stdio) error {
-	h, err := openRuns(ctx)
-	if err != nil {
-		return err
-	}
-	p, all, err := c.find(h)
+	h, p, all, err := c.find(ctx)
 	if err != nil {
 		return err
 	}

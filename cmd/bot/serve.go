@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -34,6 +35,7 @@ import (
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/httpd"
+	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/notify"
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/redact"
@@ -55,11 +57,18 @@ func (c *serveCmd) Run(ctx bound, io stdio) error {
 	if err != nil {
 		return err
 	}
-	log := newLogger(cfg.Log, maskedWriter{below(io.err), serverMask(cfg)})
-	app, err := newApp(ctx, cfg, log, observers{watch: logRuns(log)})
+	// What is logged changes when the configuration is read again; until then all of it
+	// is made, and dropped by the hook.
+	now := newCurrent(cfg)
+	log := newLogger(config.Log{Level: "trace", Format: cfg.Log.Format}, maskedWriter{below(io.err), serverMask(cfg)}).Hook(now)
+	app, err := newApp(ctx, cfg, log, observers{
+		watch: logRuns(log), current: now,
+		load: func() (config.Server, error) { return config.LoadServer(c.Config, os.LookupEnv, os.ReadFile) },
+	})
 	if err != nil {
 		return err
 	}
+	defer app.onHangup(ctx)()
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen)
 	if err != nil {
 		return errors.Join(&run.UserError{
@@ -125,8 +134,20 @@ type app struct {
 	github     *ghapp.App
 	notifier   *notify.Notifier
 	handler    http.Handler
+	metrics    *metrics
+	cfg        config.Server
 	log        zerolog.Logger
 	onWork     func()
+	// draining: this process starts no more agents.
+	draining atomic.Bool
+	// current are the values that change when the configuration is read again by load,
+	// which is nil where there is no file; cfgNow is the whole of what holds by now.
+	current   *current
+	load      func() (config.Server, error)
+	reloading sync.Mutex
+	cfgNow    config.Server
+	// collecting: one at a time looks for what nobody needs.
+	collecting sync.Mutex
 }
 
 // observers are told what goes on in the runs of an App; see reconcile.Config.
@@ -144,6 +165,10 @@ type observers struct {
 	// quiet is how long nothing more must have been said in review, zero for some
 	// seconds.
 	quiet time.Duration
+	// current are values that change later, nil for none, and load reads the
+	// configuration again.
+	current *current
+	load    func() (config.Server, error)
 }
 
 // parts are what every door to GitHub is made of.
@@ -215,6 +240,9 @@ func newParts(
 			err = errors.Join(err, p.store.Close())
 		}
 	}()
+	if err := p.store.Check(ctx); err != nil {
+		return nil, unusableStore(err)
+	}
 	models, err := serverModels(cfg, backend, p.store.Spend())
 	if err != nil {
 		return nil, err
@@ -226,7 +254,10 @@ func newParts(
 	if err != nil {
 		return nil, err
 	}
-	limits := func(asked run.Limits) run.Limits { return config.Tighten(cfg.Limits, asked) }
+	if obs.current == nil {
+		obs.current = newCurrent(cfg)
+	}
+	limits := func(asked run.Limits) run.Limits { return config.Tighten(*obs.current.limits.Load(), asked) }
 	p.deliveries = delivery.Config{
 		Store: p.store, GitHub: gh, Decoder: handlers.Decoder{Label: cfg.Label, App: cfg.GitHub.AppID}, People: cfg.People,
 		AgentName: cfg.Agent.Name, Model: cfg.Agent.Model, Limits: limits, Branches: cfg.Branches, Mask: mask, Now: obs.now,
@@ -262,6 +293,13 @@ func unusableStore(err error) error {
 			Hint: "move data_dir away and restore a backup: " + calledAs() +
 				" restore FILE; without one, begin with an empty data_dir: open runs are forgotten, their branches stay",
 		}
+	case errors.Is(err, store.ErrReadOnly):
+		return &run.UserError{
+			Message: err.Error(), Err: err,
+			Hint: "let this user write to data_dir and all files in it, and mount its disk writable",
+		}
+	case errors.Is(err, store.ErrFull):
+		return &run.UserError{Message: err.Error(), Err: err, Hint: "free some space on the disk of data_dir"}
 	default:
 		return err
 	}
@@ -283,7 +321,11 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 			notifier.Drop()
 		}
 	}()
-	obs.watch = both(notifier.Handle, obs.watch)
+	if obs.current == nil {
+		obs.current = newCurrent(cfg)
+	}
+	a := &app{notifier: notifier, cfg: cfg, cfgNow: cfg, current: obs.current, load: obs.load, log: log, onWork: obs.onWork}
+	obs.watch = both(both(notifier.Handle, func(ev run.Event) { a.metrics.handle(ev) }), obs.watch)
 	p, err := newParts(ctx, cfg, ghapp.Config{
 		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL,
 		Kin:   cfg.GitHub.PullRequestsOf,
@@ -297,11 +339,15 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 			err = errors.Join(err, p.close())
 		}
 	}()
-	a := &app{store: p.store, analytics: p.analytics, github: p.github, notifier: notifier, log: log, onWork: obs.onWork}
+	a.store, a.analytics, a.github = p.store, p.analytics, p.github
+	a.metrics = newMetrics(a.store, cfg.DataDir, a.held, p.deliveries.Now)
+	p.reconcile.Hold = a.held
 	if a.queue, err = queue.Open(ctx, a.store, queue.Options{Workers: cfg.Workers, Log: log}); err != nil {
 		return nil, err
 	}
-	if a.handler, err = handlers.New(handlers.Config{Secrets: secrets, Inbox: a.store, Queue: a.queue}); err != nil {
+	if a.handler, err = handlers.New(handlers.Config{
+		Secrets: secrets, Inbox: a.store, Queue: a.queue, Behind: a.behind(),
+	}); err != nil {
 		return nil, err
 	}
 	p.deliveries.Queue, p.reconcile.Queue, p.reconcile.Owner, p.reconcile.Welcome = a.queue, a.queue, a.queue.ID(),
@@ -405,8 +451,14 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 	if err != nil {
 		return errors.Join(err, l.Close(), a.close())
 	}
+	endAdmin, err := a.startAdmin(ctx)
+	if err != nil {
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+		defer cancel()
+		return errors.Join(err, endAdmin(grace), l.Close(), a.queue.Stop(grace), a.reconciler.Close(grace), a.close())
+	}
 	mux := http.NewServeMux()
-	mux.Handle(handlers.DefaultPath, a.handler)
+	mux.Handle(handlers.DefaultPath, a.metrics.webhook(a.handler))
 	a.health(mux)
 	server := httpd.New(mux)
 	server.ReadTimeout, server.WriteTimeout = time.Minute, time.Minute
@@ -426,25 +478,27 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 	catchingUp()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
-	err = errors.Join(err, a.queue.Stop(grace), a.reconciler.Close(grace))
+	err = errors.Join(err, endAdmin(grace), a.queue.Stop(grace), a.reconciler.Close(grace))
 	closeNotifier(ctx, a.notifier, stopGrace)
 	return errors.Join(err, a.close())
 }
 
 // work is what the queue's jobs do.
 func (a *app) work() queue.Handlers {
-	h := queue.Handlers{Delivery: a.deliveries.Work, Advance: a.reconciler.Advance}
-	if a.onWork == nil {
-		return h
+	done := func(kind string, begun time.Time) {
+		a.metrics.worked(kind, begun)
+		if a.onWork != nil {
+			a.onWork()
+		}
 	}
 	return queue.Handlers{
 		Delivery: func(ctx context.Context, guid string) error {
-			defer a.onWork()
-			return h.Delivery(ctx, guid)
+			defer done(jobDelivery, time.Now())
+			return a.deliveries.Work(ctx, guid)
 		},
 		Advance: func(ctx context.Context, id run.ID) (time.Duration, error) {
-			defer a.onWork()
-			return h.Advance(ctx, id)
+			defer done(jobTick, time.Now())
+			return a.reconciler.Advance(ctx, id)
 		},
 	}
 }
@@ -458,21 +512,27 @@ const (
 // catchUpEvery is the pause between two looks for what was missed.
 const catchUpEvery = 10 * time.Minute
 
+// tidyEvery is the pause between two looks for what nobody needs any more.
+const tidyEvery = time.Hour
+
 // keepCatchingUp makes up, now and from time to time, for what was missed. What it
 // returns ends that, and waits for it.
 func (a *app) keepCatchingUp(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(a.log.WithContext(context.WithoutCancel(ctx)))
 	var work sync.WaitGroup
 	work.Go(func() {
-		tick := time.NewTicker(catchUpEvery)
+		tick, tidying := time.NewTicker(catchUpEvery), time.NewTicker(tidyEvery)
 		defer tick.Stop()
+		defer tidying.Stop()
+		a.tidy(ctx)
 		for {
 			if err := a.catchUp(ctx); err != nil && ctx.Err() == nil {
 				a.log.Warn().Err(err).Msg("making up for what was missed failed; it is tried again")
 			}
-			a.prune(ctx)
 			select {
 			case <-tick.C:
+			case <-tidying.C:
+				a.tidy(ctx)
 			case <-ctx.Done():
 				return
 			}
@@ -484,16 +544,21 @@ func (a *app) keepCatchingUp(ctx context.Context) (end func()) {
 	}
 }
 
-// prune removes what was kept for long enough.
-func (a *app) prune(ctx context.Context) {
-	pruned, err := a.store.Prune(ctx, a.sweeper.Now())
+// tidy removes what nobody needs any more.
+func (a *app) tidy(ctx context.Context) {
+	lines, err := a.collect(ctx, false)
 	if err != nil && ctx.Err() == nil {
-		a.log.Warn().Err(err).Msg("removing old rows failed; it is tried again")
+		a.log.Warn().Err(err).Msg("removing what is old failed; it is tried again")
 	}
-	if pruned != (store.Pruned{}) {
-		a.log.Info().Int64("bodies", pruned.Bodies).Int64("deliveries", pruned.Deliveries).Int64("runs", pruned.Runs).
-			Msg("removed what is old")
+	for _, l := range lines {
+		a.log.Info().Str("kind", l.Kind).Int64("count", l.Count).Int64("bytes", l.Bytes).Msg("removed what is old")
 	}
+}
+
+// digestOf is what stays of a run's state when the run is removed.
+func digestOf(state []byte) (costUSD float64, iterations int, err error) {
+	s, err := loop.Decode(state)
+	return run.Dollars(s.Usage.CostUSD), s.Iterations(), err
 }
 
 // catchUp makes up for what went wrong while nobody was there.

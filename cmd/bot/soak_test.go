@@ -92,7 +92,9 @@ func TestSoak(t *testing.T) {
 		}
 		st.processed(s)
 		passed.Add(soakDays)
-		s.app.prune(t.Context())
+		if _, err := s.app.collect(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
 		if round == rounds-1 || !until.IsZero() && round%10 == 0 {
 			t.Logf("round %d: %+v", round, st.taken())
 		}

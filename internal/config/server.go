@@ -63,7 +63,9 @@ const (
 type Server struct {
 	// Listen is the address the webhook endpoint listens on.
 	Listen string
-	GitHub GitHub
+	// MetricsListen is the address that figures are read from, "" for none.
+	MetricsListen string
+	GitHub        GitHub
 	// DataDir holds the database, mirrors and work trees; an absolute path.
 	DataDir string
 	// Private are the paths that are nobody's but the operator's: the
@@ -224,6 +226,9 @@ type Log struct {
 // serverFile is the file as it is written.
 type serverFile struct {
 	Listen string `yaml:"listen"`
+
+	MetricsListen string `yaml:"metrics_listen"`
+
 	GitHub struct {
 		APIURL            string   `yaml:"api_url"`
 		GraphQLURL        string   `yaml:"graphql_url"`
@@ -393,6 +398,26 @@ func LoadServer(path string, env func(string) (string, bool), readFile func(stri
 	return s, nil
 }
 
+// ServerDataDir is the data directory of the file at path, whose secrets are not needed
+// for that. Every error is a *run.UserError.
+func ServerDataDir(path string, readFile func(string) ([]byte, error)) (string, error) {
+	source, err := readFile(path)
+	if err != nil {
+		return "", &run.UserError{
+			Message: "cannot read the server's configuration: " + err.Error(), Hint: "name the file with --config", Err: err,
+		}
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("resolve %s: %w", path, err)
+	}
+	s, _, problems := parseServer(source, filepath.Dir(abs))
+	if len(problems) > 0 {
+		return "", problemsError(path, problems)
+	}
+	return s.DataDir, nil
+}
+
 // parseServer reads the file's own values; secrets and the checks that need
 // them come after.
 func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
@@ -420,7 +445,7 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 		problems = append(problems, doc.problem(path, fmt.Sprintf(format, args...)))
 	}
 	s := Server{
-		Listen: f.Listen,
+		Listen: f.Listen, MetricsListen: f.MetricsListen,
 		GitHub: GitHub{
 			APIURL:     strings.TrimRight(f.GitHub.APIURL, "/") + "/",
 			GraphQLURL: strings.TrimRight(f.GitHub.GraphQLURL, "/"), PullRequestsOf: f.GitHub.PullRequestsOf,
@@ -490,6 +515,11 @@ func (s Server) Validate() error {
 func (s Server) check(report reporter) {
 	if _, port, err := net.SplitHostPort(s.Listen); err != nil || port == "" {
 		report("$.listen", "%q is not an address; write it like 127.0.0.1:8080 or :8080", clip(s.Listen))
+	}
+	if s.MetricsListen != "" {
+		if _, port, err := net.SplitHostPort(s.MetricsListen); err != nil || port == "" {
+			report("$.metrics_listen", "%q is not an address; write it like 127.0.0.1:9464", clip(s.MetricsListen))
+		}
 	}
 	checkURL("$.github.api_url", s.GitHub.APIURL, report)
 	checkURL("$.github.graphql_url", s.GitHub.GraphQLURL, report)

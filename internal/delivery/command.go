@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -80,7 +81,7 @@ func (o *order) active() bool { return o.last.ID != "" && !o.last.Phase.Terminal
 func (r *Receiver) workCommand(ctx context.Context, d store.Delivery, in handlers.CommandIntent) error {
 	if in.SenderType != "User" {
 		// Bots that answer each other would never end.
-		return r.mark(ctx, d.GUID, OutcomeRefused, nil)
+		return r.markRefused(ctx, d.GUID, OutcomeRefused, in.Subject, "/ralph "+string(in.Command.Verb), string(authorization.DeniedBot))
 	}
 	if in.Command.Verb == review.VerbDo {
 		// What people do not see is not what they asked for.
@@ -115,9 +116,9 @@ func (r *Receiver) workCommand(ctx context.Context, d store.Delivery, in handler
 		if err := r.reportLimit(ctx, o.repo, o.place, o.Issue, what); err != nil {
 			return err
 		}
-		return r.mark(ctx, d.GUID, outcomeTooOften, nil)
+		return r.markRefused(ctx, d.GUID, outcomeTooOften, o.Subject, o.action(), what)
 	case what != "":
-		return r.mark(ctx, d.GUID, outcomeTooOften, nil)
+		return r.markRefused(ctx, d.GUID, outcomeTooOften, o.Subject, o.action(), what)
 	}
 	if o.input, err = r.commandInput(source, d, o); err != nil {
 		return err
@@ -182,10 +183,17 @@ func (r *Receiver) refuseCommand(ctx context.Context, guid string, o order) erro
 	}
 	r.Comments.React(ctx, o.repo, o.Comment.ID, ghapp.ReactionNo)
 	return r.mark(ctx, guid, OutcomeRefused, func(tx *sql.Tx) error {
-		o.input.State, o.input.Outcome = store.InputRefused, string(o.by.Denied)
-		_, _, err := r.Store.AddInput(ctx, tx, o.input)
-		return err
+		return r.refuseInput(ctx, tx, guid, o)
 	})
+}
+
+// refuseInput records that whoever gave an order may not.
+func (r *Receiver) refuseInput(ctx context.Context, tx *sql.Tx, guid string, o order) error {
+	o.input.State, o.input.Outcome = store.InputRefused, string(o.by.Denied)
+	if _, _, err := r.Store.AddInput(ctx, tx, o.input); err != nil {
+		return err
+	}
+	return r.decide(ctx, tx, guid, o.Subject, o.action(), false, why(o.by))
 }
 
 // settle answers an order and records what became of it.
@@ -201,6 +209,10 @@ func (r *Receiver) settle(ctx context.Context, guid string, o order, rep reply) 
 		outcome = outcomeAnswered
 	}
 	return r.mark(ctx, guid, outcome, func(tx *sql.Tx) error {
+		// Who asks may; what they ask for may still be impossible.
+		if err := r.decide(ctx, tx, guid, o.Subject, o.action(), true, cmp.Or(rep.text, why(o.by))); err != nil {
+			return err
+		}
 		o.input.State, o.input.Run = rep.state, rep.run
 		_, fresh, err := r.Store.AddInput(ctx, tx, o.input)
 		if err != nil || !fresh || rep.write == nil {

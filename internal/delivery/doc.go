@@ -20,5 +20,6 @@
 //     issue itself only its state and labels are read.
 //   - Of an issue's runs one is active at most. A run that is being stopped is
 //     queue.ErrBusy: the next one comes after it.
+//   - Who was allowed or refused to do what is recorded in the transaction that settles it.
 //   - Bots are not answered: two of them would never end.
 package delivery

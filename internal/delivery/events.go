@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -69,9 +70,12 @@ func (r *Receiver) keepAnswer(ctx context.Context, d store.Delivery, in handlers
 		return err
 	}
 	if st.Denied != "" {
-		return r.mark(ctx, d.GUID, OutcomeRefused, nil)
+		return r.markRefused(ctx, d.GUID, OutcomeRefused, in.Subject, actionAnswer, why(st))
 	}
 	return r.mark(ctx, d.GUID, outcomeKept, func(tx *sql.Tx) error {
+		if err := r.decide(ctx, tx, d.GUID, in.Subject, actionAnswer, true, why(st)); err != nil {
+			return err
+		}
 		_, _, err := r.Store.AddInput(ctx, tx, store.Input{
 			RepoNode: in.RepoNode, Issue: in.Issue, Kind: store.InputAnswer,
 			Source: handlers.CommentSource(in.Comment.ID), SourceID: in.Comment.ID,
@@ -139,7 +143,7 @@ func (r *Receiver) keepFeedback(ctx context.Context, d store.Delivery, in handle
 			return err
 		}
 		if role == "" {
-			return r.mark(ctx, d.GUID, OutcomeRefused, nil)
+			return r.markRefused(ctx, d.GUID, OutcomeRefused, in.Subject, actionReview, why(st))
 		}
 		since := r.Now().Add(-time.Hour)
 		if n, err := r.Store.CountInputs(ctx, store.InputCount{AuthorID: in.SenderID, Since: since}); err != nil {
@@ -157,6 +161,12 @@ func (r *Receiver) keepFeedback(ctx context.Context, d store.Delivery, in handle
 		return err
 	}
 	return r.mark(ctx, d.GUID, outcomeKept, func(tx *sql.Tx) error {
+		if in.Kind != store.InputChecks {
+			may := role == "bot" || authorization.CouldWrite(role)
+			if err := r.decide(ctx, tx, d.GUID, in.Subject, actionReview, may, role); err != nil {
+				return err
+			}
+		}
 		_, fresh, err := r.Store.AddInput(ctx, tx, input)
 		if err != nil || !fresh {
 			return err
@@ -301,17 +311,13 @@ func (r *Receiver) press(ctx context.Context, d store.Delivery, in handlers.Butt
 		return err
 	}
 	if what != "" || in.SenderType != "User" {
-		return r.mark(ctx, d.GUID, outcomeTooOften, nil)
+		return r.markRefused(ctx, d.GUID, outcomeTooOften, o.Subject, o.action(), cmp.Or(what, "not a person"))
 	}
 	if o.input, err = r.commandInput("button:"+d.GUID, d, o); err != nil {
 		return err
 	}
 	if o.by.Denied != "" {
-		return r.mark(ctx, d.GUID, OutcomeRefused, func(tx *sql.Tx) error {
-			o.input.State, o.input.Outcome = store.InputRefused, string(o.by.Denied)
-			_, _, err := r.Store.AddInput(ctx, tx, o.input)
-			return err
-		})
+		return r.mark(ctx, d.GUID, OutcomeRefused, func(tx *sql.Tx) error { return r.refuseInput(ctx, tx, d.GUID, o) })
 	}
 	rep, err := r.carryOut(ctx, o)
 	if err != nil {
@@ -323,7 +329,7 @@ func (r *Receiver) press(ctx context.Context, d store.Delivery, in handlers.Butt
 // stopUninstalled stops the runs that the App may no longer work on.
 func (r *Receiver) stopUninstalled(ctx context.Context, guid string, in handlers.InstallationIntent) error {
 	why := "the App was " + in.What + " by " + in.SenderLogin
-	return r.stopAll(ctx, guid, why, func(row store.Run) bool {
+	return r.stopAll(ctx, guid, in.SenderLogin, why, func(row store.Run) bool {
 		return row.Installation == in.Installation &&
 			(len(in.Repositories) == 0 || slices.Contains(in.Repositories, row.RepoNode))
 	})
@@ -332,7 +338,7 @@ func (r *Receiver) stopUninstalled(ctx context.Context, guid string, in handlers
 // renameRepo has the runs of a repository know it by its new name, or stops them.
 func (r *Receiver) renameRepo(ctx context.Context, guid string, in handlers.RenameIntent) error {
 	if in.Gone {
-		return r.stopAll(ctx, guid, "the repository was "+in.What+" by "+in.SenderLogin,
+		return r.stopAll(ctx, guid, in.SenderLogin, "the repository was "+in.What+" by "+in.SenderLogin,
 			func(row store.Run) bool { return row.RepoNode == in.RepoNode })
 	}
 	return r.mark(ctx, guid, in.What, func(tx *sql.Tx) error {
@@ -340,7 +346,7 @@ func (r *Receiver) renameRepo(ctx context.Context, guid string, in handlers.Rena
 	})
 }
 
-func (r *Receiver) stopAll(ctx context.Context, guid, why string, concerned func(store.Run) bool) error {
+func (r *Receiver) stopAll(ctx context.Context, guid, by, why string, concerned func(store.Run) bool) error {
 	active, err := r.Store.ActiveRuns(ctx)
 	if err != nil {
 		return err
@@ -353,7 +359,8 @@ func (r *Receiver) stopAll(ctx context.Context, guid, why string, concerned func
 	}
 	return r.mark(ctx, guid, outcome, func(tx *sql.Tx) error {
 		for _, row := range active {
-			if err := r.cancel(ctx, tx, row.ID, why); err != nil {
+			in := handlers.Subject{Owner: row.RepoOwner, Repo: row.RepoName, Issue: row.IssueNumber, SenderLogin: by}
+			if err := errors.Join(r.cancel(ctx, tx, row.ID, why), r.stopped(ctx, tx, guid, in, row.ID, why)); err != nil {
 				return err
 			}
 		}

@@ -32,11 +32,15 @@ func (r *Receiver) start(ctx context.Context, d store.Delivery, in handlers.Star
 	if err != nil || !admitted {
 		return err
 	}
-	outcome, err := r.Begin(ctx, r.repoOf(in.Subject), w, func(tx *sql.Tx, _ run.ID) error {
-		return r.Store.MarkDelivery(ctx, tx, d.GUID, OutcomeStarted, r.Now())
+	outcome, err := r.Begin(ctx, r.repoOf(in.Subject), w, func(tx *sql.Tx, id run.ID) error {
+		return errors.Join(r.Store.MarkDelivery(ctx, tx, d.GUID, OutcomeStarted, r.Now()),
+			r.decide(ctx, tx, d.GUID, in.Subject, actionLabel, true, "started "+string(id)))
 	})
-	if err != nil || outcome == OutcomeStarted {
+	switch {
+	case err != nil || outcome == OutcomeStarted:
 		return err
+	case outcome == outcomeTooOften:
+		return r.markRefused(ctx, d.GUID, outcome, in.Subject, actionLabel, outcome)
 	}
 	return r.mark(ctx, d.GUID, outcome, nil)
 }
@@ -247,9 +251,11 @@ func (r *Receiver) refuse(ctx context.Context, guid string, repo *ghapp.Repo, in
 		return err
 	}
 	return r.mark(ctx, guid, OutcomeRefused, func(tx *sql.Tx) error {
-		_, err := r.Store.Refused(ctx, tx, in.RepoNode, in.Issue, fmt.Sprint(in.SenderID),
-			string(st.Denied)+": "+st.Role)
-		return err
+		if _, err := r.Store.Refused(ctx, tx, in.RepoNode, in.Issue, fmt.Sprint(in.SenderID),
+			string(st.Denied)+": "+st.Role); err != nil {
+			return err
+		}
+		return r.decide(ctx, tx, guid, in.Subject, actionLabel, false, why(st))
 	})
 }
 
@@ -288,7 +294,7 @@ func (r *Receiver) stopRun(ctx context.Context, guid string, in handlers.StopInt
 	if err != nil {
 		return err
 	}
-	why := map[handlers.StopReason]string{
+	reason := map[handlers.StopReason]string{
 		handlers.StopUnlabeled:   "the label was removed by ",
 		handlers.StopClosed:      "the issue was closed by ",
 		handlers.StopDeleted:     "the issue was deleted by ",
@@ -298,7 +304,8 @@ func (r *Receiver) stopRun(ctx context.Context, guid string, in handlers.StopInt
 		handlers.StopPullMerged:  "the pull request was merged by ",
 	}[in.Reason] + in.SenderLogin
 	return r.mark(ctx, guid, outcomeStopping, func(tx *sql.Tx) error {
-		return errors.Join(merged(tx), r.cancel(ctx, tx, row.ID, why))
+		return errors.Join(merged(tx), r.cancel(ctx, tx, row.ID, reason),
+			r.stopped(ctx, tx, guid, in.Subject, row.ID, reason))
 	})
 }
 

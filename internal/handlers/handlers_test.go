@@ -22,6 +22,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -499,6 +500,27 @@ func TestA6AnswersWhileTheWorkerIsBusy(t *testing.T) {
 
 // Strangers who announce large payloads, and then do not send them, are not in
 // the way of GitHub.
+// A server that cannot keep up says so before it reads, also to whoever has no signature,
+// and takes what comes when it has kept up.
+func TestBehind(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	var behind atomic.Bool
+	behind.Store(true)
+	base := serve(t, handlers.Config{Inbox: s.store, Queue: s.queue, Behind: func(context.Context) bool { return behind.Load() }})
+	body := payload(t, "issues.labeled", nil)
+	if got := send(t, base, delivery("issues", "guid", body)); got != http.StatusServiceUnavailable {
+		t.Errorf("status %d", got)
+	}
+	if left := s.unprocessed(t); len(left) != 0 {
+		t.Errorf("stored: %v", left)
+	}
+	behind.Store(false)
+	if got := send(t, base, delivery("issues", "guid", body)); got != http.StatusAccepted {
+		t.Errorf("status %d", got)
+	}
+}
+
 func TestDribblers(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

@@ -41,6 +41,9 @@ const (
 	// maxGUID is generous: GitHub's are 36 characters.
 	maxGUID = 128
 
+	// retryAfter is when to try again, in seconds.
+	retryAfter = "60"
+
 	headerEvent     = "X-GitHub-Event"
 	headerGUID      = "X-GitHub-Delivery"
 	headerSignature = "X-Hub-Signature-256"
@@ -68,6 +71,8 @@ type Config struct {
 	// Inbox and Queue take what is accepted, in one transaction of Inbox.
 	Inbox inbox
 	Queue enqueuer
+	// Behind says that what is accepted now would wait for long; nil means never.
+	Behind func(ctx context.Context) bool
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -79,7 +84,7 @@ type Config struct {
 //	401  no signature, or one that is not ours
 //	413  longer than MaxBody, or nested deeper than anything GitHub sends
 //	415  compressed (GitHub never does)
-//	503  too many at once, or could not be stored; nothing was
+//	503  too many at once, too many still waiting, or could not be stored; nothing was
 func New(cfg Config) (http.Handler, error) {
 	if len(cfg.Secrets) == 0 {
 		return nil, errors.New("webhook handler: no secret is configured; without one anybody could start runs")
@@ -97,7 +102,10 @@ func New(cfg Config) (http.Handler, error) {
 		cfg.Now = time.Now
 	}
 
-	in := &ingress{small: semaphore.NewWeighted(smallBudget), large: semaphore.NewWeighted(largeBudget)}
+	if cfg.Behind == nil {
+		cfg.Behind = func(context.Context) bool { return false }
+	}
+	in := &ingress{behind: cfg.Behind, small: semaphore.NewWeighted(smallBudget), large: semaphore.NewWeighted(largeBudget)}
 	keep := newKeeper(cfg.Inbox, cfg.Queue, cfg.Now)
 	for _, secret := range cfg.Secrets {
 		if strings.TrimSpace(secret) == "" {
@@ -120,7 +128,8 @@ func New(cfg Config) (http.Handler, error) {
 // was built for the secret that fits. (The dispatcher knows one secret, reads
 // bodies of any length, and would take SHA-1.)
 type ingress struct {
-	doors []door
+	doors  []door
+	behind func(ctx context.Context) bool
 	// small and large bound the bytes of bodies.
 	small, large *semaphore.Weighted
 }
@@ -147,6 +156,12 @@ func (in *ingress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	signature, ok := parseSignature(r.Header.Get(headerSignature))
 	if !ok {
 		refuse(w, r, http.StatusUnauthorized, "missing or malformed "+headerSignature)
+		return
+	}
+
+	if in.behind(ctx) {
+		w.Header().Set("Retry-After", retryAfter)
+		refuse(w, r, http.StatusServiceUnavailable, "too many payloads wait")
 		return
 	}
 

@@ -259,19 +259,47 @@ func (c Caches) prune(ctx context.Context, latest string) error {
 		if own[s.Repo] > setsKept || c.MaxBytes > 0 && total > c.MaxBytes {
 			total -= s.Bytes
 			// At once under another name, for who copies it; see fill.
-			gone := filepath.Join(filepath.Dir(s.Dir), "gone-"+rand.Text())
-			if err := os.Rename(s.Dir, gone); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			to := filepath.Join(filepath.Dir(s.Dir), gone+rand.Text())
+			if err := os.Rename(s.Dir, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				errs = append(errs, fmt.Errorf("make room for caches: %w", err))
 			}
 		}
 	}
 	// Those too that a prune which broke off has left.
-	leftovers, err := filepath.Glob(filepath.Join(c.Dir, "*", "gone-*"))
+	leftovers, err := filepath.Glob(filepath.Join(c.Dir, "*", gone+"*"))
 	errs = append(errs, err)
 	for _, dir := range leftovers {
 		errs = append(errs, gitrepo.RemoveAll(dir))
 	}
 	return errors.Join(errs...)
+}
+
+// Expire removes what no run has begun with since a time.
+func (c Caches) Expire(ctx context.Context, before time.Time, dry bool) (Removed, error) {
+	var done Removed
+	sets, err := c.Sets(ctx)
+	if err != nil {
+		return done, err
+	}
+	var errs []error
+	for _, s := range sets {
+		if !s.Used.Before(before) {
+			continue
+		}
+		done.add(s.Bytes)
+		if dry {
+			continue
+		}
+		to := filepath.Join(filepath.Dir(s.Dir), gone+rand.Text()) // at once, for who copies it; see fill
+		if err := os.Rename(s.Dir, to); err != nil {
+			if !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, fmt.Errorf("remove a cache: %w", err))
+			}
+			continue
+		}
+		errs = append(errs, gitrepo.RemoveAll(to))
+	}
+	return done, errors.Join(errs...)
 }
 
 // CacheSet is what set-up commands made once.

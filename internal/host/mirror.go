@@ -3,11 +3,14 @@ package host
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,6 +40,8 @@ type Mirrors struct {
 	mu       sync.Mutex
 	fetching map[string]*fetch
 	running  sync.WaitGroup
+	// opening keeps a mirror from being removed while it is opened.
+	opening sync.RWMutex
 }
 
 type fetch struct {
@@ -62,7 +67,120 @@ func (m *Mirrors) path(node string) string {
 }
 
 func (m *Mirrors) open(ctx context.Context, node string, remote gitrepo.Remote) (*gitrepo.Repo, error) {
-	return m.git.OpenMirror(ctx, m.path(node), remote)
+	m.opening.RLock()
+	defer m.opening.RUnlock()
+	repo, err := m.git.OpenMirror(ctx, m.path(node), remote)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	_ = os.Chtimes(m.path(node), now, now) // only decides what is removed first
+	return repo, nil
+}
+
+// Eviction says which mirrors and kept work trees go.
+type Eviction struct {
+	// Before: what was not used since then goes.
+	Before time.Time
+	// MaxBytes bounds the rest, of which the least recently used go; 0 is no bound.
+	MaxBytes int64
+	// InUse gives the repositories, by node, that have runs which have not ended. Who
+	// opens a mirror has one.
+	InUse func(ctx context.Context) ([]string, error)
+	// Dry removes nothing.
+	Dry bool
+}
+
+// Removed is what was removed, or would have been.
+type Removed struct {
+	Count int
+	Bytes int64
+}
+
+func (r *Removed) add(bytes int64) {
+	r.Count++
+	r.Bytes += bytes
+}
+
+// gone begins the names of what is being removed.
+const gone = "gone-"
+
+// Evict removes mirrors that nobody needs: a run that begins later clones the
+// repository again.
+func (m *Mirrors) Evict(ctx context.Context, e Eviction) (Removed, error) {
+	var done Removed
+	all, err := filepath.Glob(filepath.Join(m.dir, "*.git"))
+	if err != nil {
+		return done, fmt.Errorf("look for mirrors: %w", err)
+	}
+	type mirror struct {
+		dir   string
+		used  time.Time
+		bytes int64
+	}
+	var found []mirror
+	var total int64
+	for _, dir := range all {
+		info, err := os.Lstat(dir)
+		if err != nil || !info.IsDir() {
+			continue // removed meanwhile
+		}
+		size := treeSize(ctx, dir)
+		total += size
+		found = append(found, mirror{dir, info.ModTime(), size})
+	}
+	slices.SortFunc(found, func(a, b mirror) int { return a.used.Compare(b.used) })
+	var errs []error
+	for _, f := range found {
+		old := f.used.Before(e.Before)
+		if !old && (e.MaxBytes <= 0 || total <= e.MaxBytes) {
+			break // so are all that follow
+		}
+		went, err := m.evict(ctx, f.dir, f.used, e)
+		errs = append(errs, err)
+		if went {
+			total -= f.bytes
+			done.add(f.bytes)
+		}
+	}
+	if !e.Dry {
+		errs = append(errs, removeGone(m.dir))
+	}
+	return done, errors.Join(errs...)
+}
+
+// evict puts a mirror out of everybody's way, unless it is in use, or was used since.
+// The row of a run is there before the run opens the mirror, and nobody opens it
+// between the look for rows and the new name.
+func (m *Mirrors) evict(ctx context.Context, dir string, used time.Time, e Eviction) (went bool, err error) {
+	m.opening.Lock()
+	defer m.opening.Unlock()
+	nodes, err := e.InUse(ctx)
+	if err != nil {
+		return false, err
+	}
+	if slices.ContainsFunc(nodes, func(node string) bool { return m.path(node) == dir }) {
+		return false, nil
+	}
+	if info, err := os.Lstat(dir); err != nil || info.ModTime().After(used) {
+		return false, nil //nolint:nilerr // it is gone
+	}
+	if e.Dry {
+		return true, nil
+	}
+	if err := os.Rename(dir, filepath.Join(m.dir, gone+rand.Text())); err != nil {
+		return false, fmt.Errorf("remove a mirror: %w", err)
+	}
+	return true, nil
+}
+
+// removeGone removes what is being removed in dir, or was when a process died.
+func removeGone(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, gone+"*"))
+	for _, dir := range left {
+		err = errors.Join(err, gitrepo.RemoveAll(dir))
+	}
+	return err
 }
 
 // update opens the mirror and brings all its branches up to date.

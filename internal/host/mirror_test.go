@@ -3,7 +3,13 @@ package host
 import (
 	"context"
 	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/org/ralph-action/internal/gitrepo"
 )
@@ -52,5 +58,135 @@ func TestFreshIsFresh(t *testing.T) {
 		return nil, ctx.Err()
 	}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
+	}
+}
+
+// What nobody has used goes; what a run is in, or opens meanwhile, stays.
+func TestEvictMirrors(t *testing.T) {
+	t.Parallel()
+	path, err := exec.LookPath("git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	git, err := gitrepo.New(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := NewMirrors(t.Context(), git, t.TempDir())
+	open := func(node string) {
+		t.Helper()
+		if _, err := m.open(t.Context(), node, gitrepo.Remote{URL: "https://git.example/x.git"}); err != nil {
+			t.Error(err)
+		}
+	}
+	now := time.Now()
+	age := func(node string, by time.Duration) {
+		t.Helper()
+		if err := os.Chtimes(m.path(node), now.Add(-by), now.Add(-by)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there := func(node string) bool {
+		_, err := os.Stat(m.path(node))
+		return err == nil
+	}
+	for i, node := range []string{"used", "old", "older", "new"} {
+		open(node)
+		age(node, time.Duration(i)*time.Hour)
+	}
+	age("new", 0)
+	inUse := func(context.Context) ([]string, error) { return []string{"older"}, nil }
+	e := Eviction{Before: now.Add(-30 * time.Minute), InUse: inUse, Dry: true}
+	if got, err := m.Evict(t.Context(), e); err != nil || got.Count != 1 || got.Bytes == 0 || !there("old") {
+		t.Errorf("a dry run: %+v, %v", got, err)
+	}
+	e.Dry = false
+	if got, err := m.Evict(t.Context(), e); err != nil || got.Count != 1 || there("old") || !there("older") || !there("used") {
+		t.Errorf("evicted %+v, %v", got, err)
+	}
+	// Too many bytes: the least recently used go, but for those in use.
+	age("used", 10*time.Minute)
+	e.MaxBytes = treeSize(t.Context(), m.path("new")) + treeSize(t.Context(), m.path("older"))
+	if got, err := m.Evict(t.Context(), e); err != nil || got.Count != 1 || there("used") || !there("older") || !there("new") {
+		t.Errorf("evicted %+v, %v", got, err)
+	}
+	// A run that begins while mirrors are looked through has its row before it opens one.
+	age("new", time.Hour)
+	e.InUse = func(context.Context) ([]string, error) { return []string{"older", "new"}, nil }
+	if got, err := m.Evict(t.Context(), e); err != nil || got.Count != 0 || !there("new") {
+		t.Errorf("evicted %+v, %v", got, err)
+	}
+	// One that opens it a moment later gets another.
+	opened := make(chan struct{})
+	begin := sync.OnceFunc(func() {
+		go func() {
+			defer close(opened)
+			open("new")
+		}()
+	})
+	e.InUse = func(context.Context) ([]string, error) {
+		begin()
+		return []string{"older"}, nil
+	}
+	if got, err := m.Evict(t.Context(), e); err != nil || got.Count != 1 {
+		t.Errorf("evicted %+v, %v", got, err)
+	}
+	<-opened
+	if !there("new") {
+		t.Error("who opened a mirror has none")
+	}
+}
+
+func TestEvictPoolsAndCaches(t *testing.T) {
+	t.Parallel()
+	dir, now := t.TempDir(), time.Now()
+	for name, by := range map[string]time.Duration{
+		"a/tree-old": time.Hour, "a/tree-new": 0, "b/filling-x": time.Hour, "a/set-old": time.Hour, "a/set-new": 0,
+	} {
+		path := filepath.Join(dir, name[2:5], name)
+		if err := errors.Join(os.MkdirAll(path, 0o700), os.WriteFile(filepath.Join(path, "f"), []byte("12345"), 0o600),
+			os.Chtimes(path, now.Add(-by), now.Add(-by))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := now.Add(-time.Minute)
+	for range 2 { // dry runs
+		for kind, evict := range map[string]func(dry bool) (Removed, error){
+			"tre": func(dry bool) (Removed, error) {
+				return EvictPools(t.Context(), filepath.Join(dir, "tre"), before, dry)
+			},
+			"fil": func(dry bool) (Removed, error) {
+				return EvictPools(t.Context(), filepath.Join(dir, "fil"), before, dry)
+			},
+			"set": func(dry bool) (Removed, error) {
+				return Caches{Dir: filepath.Join(dir, "set")}.Expire(t.Context(), before, dry)
+			},
+		} {
+			if got, err := evict(true); err != nil || got != (Removed{Count: 1, Bytes: 5}) {
+				t.Errorf("%s: %+v, %v", kind, got, err)
+			}
+		}
+	}
+	for _, evict := range []func() (Removed, error){
+		func() (Removed, error) { return EvictPools(t.Context(), filepath.Join(dir, "tre"), before, false) },
+		func() (Removed, error) { return EvictPools(t.Context(), filepath.Join(dir, "fil"), before, false) },
+		func() (Removed, error) {
+			return Caches{Dir: filepath.Join(dir, "set")}.Expire(t.Context(), before, false)
+		},
+	} {
+		if got, err := evict(); err != nil || got != (Removed{Count: 1, Bytes: 5}) {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "*", "*", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range left {
+		left[i] = filepath.Base(left[i])
+	}
+	slices.Sort(left)
+	if !slices.Equal(left, []string{"set-new", "tree-new"}) {
+		t.Errorf("%v stay", left)
 	}
 }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/org/ralph-action/internal/gitrepo"
 )
@@ -116,4 +118,38 @@ func (h *Host) keepPooled() error {
 		return errors.Join(fmt.Errorf("keep the work tree: %w", err), gitrepo.RemoveAll(slot))
 	}
 	return nil
+}
+
+// EvictPools removes the work trees below dir, the pools of all repositories, that were
+// kept before a time and not taken since, and what processes left that died.
+func EvictPools(ctx context.Context, dir string, before time.Time, dry bool) (Removed, error) {
+	var done Removed
+	trees, err := filepath.Glob(filepath.Join(dir, "*", "*-*"))
+	if err != nil {
+		return done, fmt.Errorf("look for kept work trees: %w", err)
+	}
+	var errs []error
+	for _, tree := range trees {
+		info, err := os.Lstat(tree)
+		left := !strings.HasPrefix(filepath.Base(tree), gone)
+		if err != nil || left && !info.ModTime().Before(before) {
+			continue // taken meanwhile, or kept for a while
+		}
+		if left {
+			done.add(treeSize(ctx, tree))
+		}
+		if dry {
+			continue
+		}
+		// Taking a tree is a rename, too: only one of both succeeds.
+		to := filepath.Join(filepath.Dir(tree), gone+rand.Text())
+		if err := os.Rename(tree, to); err != nil {
+			if !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, fmt.Errorf("remove a kept work tree: %w", err))
+			}
+			continue
+		}
+		errs = append(errs, gitrepo.RemoveAll(to))
+	}
+	return done, errors.Join(errs...)
 }

@@ -701,3 +701,13 @@ func (s *State) makeMaps() {
 		}
 	}
 }
+
+// StartsAgent says whether the next step may be the first or may start an agent: whoever
+// holds the run back before it leaves no work half done.
+func (s State) StartsAgent() bool {
+	at := s.Stage
+	if !s.WaitUntil.IsZero() {
+		at = s.Resume
+	}
+	return at == stageStart || s.Phase == run.PhaseQueued
+}

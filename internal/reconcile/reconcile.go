@@ -134,6 +134,9 @@ type Config struct {
 	Quiet time.Duration
 	// Watch hears what happens in runs; nil means nobody does.
 	Watch func(run.Event)
+	// Hold is asked before a run begins and before it starts an agent: whether that has
+	// to wait. nil never holds.
+	Hold func(ctx context.Context) (bool, error)
 	// OnSave is called before and after each state is stored, saved telling
 	// which; nil means it is not. Tests end the process there.
 	OnSave func(id run.ID, saved bool)
@@ -375,6 +378,9 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 		if s, err = r.takeIn(ctx, row, lease, d, s); err != nil {
 			return r.trouble(ctx, row, lease, d, s, err)
 		}
+		if held, err := r.held(ctx, s); err != nil || held {
+			return poll, errors.Join(err, r.refresh(ctx, row, lease, d, s))
+		}
 		next, n, err := d.engine.Step(ctx, s)
 		switch {
 		case errors.Is(err, host.ErrFetching) && s.End == "" && r.overdue(s):
@@ -409,6 +415,14 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 			return r.takeUp(ctx, row, lease)
 		}
 	}
+}
+
+// held says whether the run has to wait before its next step. One that is to stop does not.
+func (r *Reconciler) held(ctx context.Context, s loop.State) (bool, error) {
+	if r.cfg.Hold == nil || s.CancelRequested || !s.StartsAgent() {
+		return false, nil
+	}
+	return r.cfg.Hold(ctx)
 }
 
 // refresh shows what has landed where showing it was put off. The run goes on
@@ -764,37 +778,30 @@ func (r *Reconciler) prune(ctx context.Context) error {
 	if r.cfg.Transcripts == nil {
 		return nil
 	}
-	rows, err := r.cfg.Store.ActiveRuns(ctx)
+	active, err := r.isActive(ctx)
 	if err != nil {
 		return fmt.Errorf("prune transcripts: %w", err)
 	}
-	return r.cfg.Transcripts.Prune(r.cfg.TranscriptLimits, r.cfg.Now(), func(id run.ID) bool {
+	return r.cfg.Transcripts.Prune(r.cfg.TranscriptLimits, r.cfg.Now(), active)
+}
+
+// isActive tells the runs that have not ended by now.
+func (r *Reconciler) isActive(ctx context.Context) (func(run.ID) bool, error) {
+	rows, err := r.cfg.Store.ActiveRuns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return func(id run.ID) bool {
 		return slices.ContainsFunc(rows, func(row store.Run) bool { return row.ID == id })
-	})
+	}, nil
 }
 
 // Sweep removes what runs left on disk that have ended, or that the store does
 // not know: a process that died between the two did not come to it.
 func (r *Reconciler) Sweep(ctx context.Context) error {
-	// The directories first: one that is there now belongs to a run that was
-	// stored before.
-	left := map[string]string{}
-	for _, kind := range []string{"runs", "gw"} {
-		entries, err := os.ReadDir(filepath.Join(r.cfg.DataDir, kind))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("look for what runs left: %w", err)
-		}
-		for _, e := range entries {
-			left[filepath.Join(kind, e.Name())] = filepath.Join(r.cfg.DataDir, kind, e.Name())
-		}
-	}
-	active, err := r.cfg.Store.ActiveRuns(ctx)
+	left, err := r.leftovers(ctx)
 	if err != nil {
-		return fmt.Errorf("look for what runs left: %w", err)
-	}
-	for _, row := range active {
-		delete(left, filepath.Join("runs", string(row.ID)))
-		delete(left, filepath.Join("gw", shortName(row.ID)))
+		return err
 	}
 	var errs []error
 	for _, dir := range left {
@@ -808,4 +815,40 @@ func (r *Reconciler) Sweep(ctx context.Context) error {
 		}
 	}
 	return errors.Join(append(errs, r.prune(ctx))...)
+}
+
+// leftovers are the directories of runs that have ended, or that the store does not know.
+func (r *Reconciler) leftovers(ctx context.Context) ([]string, error) {
+	// The directories first: one that is there now belongs to a run that was
+	// stored before.
+	left := map[string]string{}
+	for _, kind := range []string{"runs", "gw"} {
+		entries, err := os.ReadDir(filepath.Join(r.cfg.DataDir, kind))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("look for what runs left: %w", err)
+		}
+		for _, e := range entries {
+			left[filepath.Join(kind, e.Name())] = filepath.Join(r.cfg.DataDir, kind, e.Name())
+		}
+	}
+	keep := func(id run.ID) {
+		delete(left, filepath.Join("runs", string(id)))
+		delete(left, filepath.Join("gw", shortName(id)))
+	}
+	active, err := r.cfg.Store.ActiveRuns(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("look for what runs left: %w", err)
+	}
+	for _, row := range active {
+		keep(row.ID)
+	}
+	// Then those that are at work here: whoever ends a run tidies up after it when its row
+	// says already that it has ended.
+	r.claimed.Range(func(id, _ any) bool {
+		if id, ok := id.(run.ID); ok {
+			keep(id)
+		}
+		return true
+	})
+	return slices.Sorted(maps.Values(left)), nil
 }

@@ -24,10 +24,7 @@ func Backup(ctx context.Context, path, to string) (err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if _, err := db.ExecContext(ctx, `VACUUM INTO ?`, to); err != nil {
-		if isDamage(err) {
-			err = fmt.Errorf("%w: %w", ErrDamaged, err)
-		}
-		return fmt.Errorf("back up %s: %w", path, err)
+		return fmt.Errorf("back up %s: %w", path, trouble(err))
 	}
 	if err := os.Chmod(to, 0o600); err != nil {
 		return fmt.Errorf("back up: %w", err)

@@ -17,6 +17,8 @@ const (
 	KeepDeliveries = 30 * 24 * time.Hour
 	// KeepRuns is how long a run stays that has ended, with all that belongs to it.
 	KeepRuns = 180 * 24 * time.Hour
+	// KeepDecisions is how long decisions about trust stay.
+	KeepDecisions = 365 * 24 * time.Hour
 )
 
 // pruneBatch is how many rows go in one transaction, so that nobody waits long for
@@ -25,38 +27,55 @@ const pruneBatch = 500
 
 // Pruned counts what Prune removed.
 type Pruned struct {
-	Bodies, Deliveries, Runs int64
+	Bodies, Deliveries, Runs, Decisions int64
 }
 
-// prunings are what Prune does, each with the time before which it applies.
-func (p *Pruned) prunings(now time.Time) []pruning {
-	return []pruning{
-		{&p.Bodies, now.Add(-KeepBodies), "processed_at > 0 AND processed_at < ? AND length(body) > 0", (*Store).dropBodies},
-		{
-			&p.Deliveries, now.Add(-KeepDeliveries), "processed_at > 0 AND labelled = '' AND received_at < ?",
-			(*Store).dropDeliveries,
-		},
-		{&p.Runs, now.Add(-KeepRuns), "active = 0 AND updated_at < ?", (*Store).dropRuns},
-	}
-}
+// Digest says of the state of a run what stays when the run is removed: what it cost in
+// dollars and how many iterations it had. The store does not look into states itself.
+type Digest func(state []byte) (costUSD float64, iterations int, err error)
 
 // pruning removes rows of one kind.
 type pruning struct {
-	count  *int64
+	table string
+	// where chooses the rows, by one time: those from before it go.
+	where  string
 	before time.Time
-	// where chooses the rows, by one time.
-	where string
-	drop  func(s *Store, ctx context.Context, tx *sql.Tx, where string, before int64) (int64, error)
+	drop   func(ctx context.Context, tx *sql.Tx, where string, before int64) (int64, error)
+	count  *int64
+}
+
+// prunings are what Prune does, counting in p.
+func (s *Store) prunings(now time.Time, digest Digest, p *Pruned) []pruning {
+	return []pruning{
+		{
+			table: "deliveries", where: "processed_at > 0 AND processed_at < ? AND length(body) > 0",
+			before: now.Add(-KeepBodies), drop: dropBodies, count: &p.Bodies,
+		},
+		{
+			table: "deliveries", where: "processed_at > 0 AND labelled = '' AND received_at < ?",
+			before: now.Add(-KeepDeliveries), drop: dropDeliveries, count: &p.Deliveries,
+		},
+		{
+			table: "runs", where: "active = 0 AND updated_at < ?", before: now.Add(-KeepRuns), count: &p.Runs,
+			drop: func(ctx context.Context, tx *sql.Tx, where string, before int64) (int64, error) {
+				return dropRuns(ctx, tx, where, before, digest)
+			},
+		},
+		{
+			table: "decisions", where: "at < ?", before: now.Add(-KeepDecisions), drop: dropDecisions, count: &p.Decisions,
+		},
+	}
 }
 
 // Prune removes what is older than it is kept, in small transactions, and gives the
-// room back to the file system. It ends between two of them when ctx does.
-func (s *Store) Prune(ctx context.Context, now time.Time) (Pruned, error) {
+// room back to the file system. Of a run that is removed a row stays, see PastRuns. It
+// ends between two transactions when ctx does.
+func (s *Store) Prune(ctx context.Context, now time.Time, digest Digest) (Pruned, error) {
 	var done Pruned
-	for _, p := range done.prunings(now) {
+	for _, p := range s.prunings(now, digest, &done) {
 		for n := int64(pruneBatch); n >= pruneBatch; {
 			err := s.InTx(ctx, func(tx *sql.Tx) (err error) {
-				n, err = p.drop(s, ctx, tx, p.where, micros(p.before))
+				n, err = p.drop(ctx, tx, p.where, micros(p.before))
 				return err
 			})
 			if err != nil {
@@ -76,12 +95,8 @@ func (s *Store) Prune(ctx context.Context, now time.Time) (Pruned, error) {
 // Prunable says what Prune would remove.
 func (s *Store) Prunable(ctx context.Context, now time.Time) (Pruned, error) {
 	var found Pruned
-	for i, p := range found.prunings(now) {
-		table := "deliveries"
-		if i == 2 {
-			table = "runs"
-		}
-		if err := s.reader.QueryRowContext(ctx, `SELECT count(*) FROM `+table+` WHERE `+p.where,
+	for _, p := range s.prunings(now, nil, &found) {
+		if err := s.reader.QueryRowContext(ctx, `SELECT count(*) FROM `+p.table+` WHERE `+p.where,
 			micros(p.before)).Scan(p.count); err != nil {
 			return Pruned{}, fmt.Errorf("look for what to prune: %w", err)
 		}
@@ -89,25 +104,58 @@ func (s *Store) Prunable(ctx context.Context, now time.Time) (Pruned, error) {
 	return found, nil
 }
 
-func (s *Store) dropBodies(ctx context.Context, tx *sql.Tx, where string, before int64) (int64, error) {
-	return changed(tx.ExecContext(ctx, `UPDATE deliveries SET body = x'' WHERE guid IN (
-		SELECT guid FROM deliveries WHERE `+where+` LIMIT ?)`, before, pruneBatch))
+// dropBodies moves what is left of each row to the end of the table: at its place it
+// would keep the page that its body needed nearly empty, and the file twice as large.
+func dropBodies(ctx context.Context, tx *sql.Tx, where string, before int64) (int64, error) {
+	guids, err := texts(ctx, tx, `SELECT guid FROM deliveries WHERE `+where+` LIMIT ?`, before, pruneBatch)
+	if err != nil {
+		return 0, err
+	}
+	for _, guid := range guids {
+		if _, err := tx.ExecContext(ctx, `UPDATE deliveries SET body = x'', rowid = (SELECT max(rowid) + 1 FROM deliveries)
+			WHERE guid = ?`, guid); err != nil {
+			return 0, err
+		}
+	}
+	return int64(len(guids)), nil
 }
 
-func (s *Store) dropDeliveries(ctx context.Context, tx *sql.Tx, where string, before int64) (int64, error) {
+func dropDeliveries(ctx context.Context, tx *sql.Tx, where string, before int64) (int64, error) {
 	return changed(tx.ExecContext(ctx, `DELETE FROM deliveries WHERE guid IN (
 		SELECT guid FROM deliveries WHERE `+where+` LIMIT ?)`, before, pruneBatch))
 }
 
+func dropDecisions(ctx context.Context, tx *sql.Tx, where string, before int64) (int64, error) {
+	return changed(tx.ExecContext(ctx, `DELETE FROM decisions WHERE id IN (
+		SELECT id FROM decisions WHERE `+where+` LIMIT ?)`, before, pruneBatch))
+}
+
 // dropRuns removes runs with their effects, what people said to them, and what their
-// requests cost in detail; the sums of that stay. What starts a run makes is named
-// after it.
-func (s *Store) dropRuns(ctx context.Context, tx *sql.Tx, where string, before int64) (int64, error) {
+// requests cost in detail; the sums of that stay, and a row that says how each ended.
+// What starts a run makes is named after it.
+func dropRuns(ctx context.Context, tx *sql.Tx, where string, before int64, digest Digest) (int64, error) {
 	ids, err := texts(ctx, tx, `SELECT id FROM runs WHERE `+where+` LIMIT ?`, before, pruneBatch)
 	if err != nil {
 		return 0, err
 	}
 	for _, id := range ids {
+		var state []byte
+		if err := tx.QueryRowContext(ctx, `SELECT state FROM runs WHERE id = ?`, id).Scan(&state); err != nil {
+			return 0, fmt.Errorf("run %s: %w", id, err)
+		}
+		// A state that cannot be read any more keeps no run for ever.
+		var cost float64
+		var iterations int
+		if state, err = unpacked(state); err == nil {
+			cost, iterations, _ = digest(state)
+		}
+		if _, err := tx.ExecContext(ctx, `
+			INSERT OR IGNORE INTO past_runs (id, repo_owner, repo_name, repo_node, issue_number, end_reason, cost_usd, iterations,
+				created_at, ended_at)
+			SELECT id, repo_owner, repo_name, repo_node, issue_number, end_reason, ?, ?, created_at, updated_at
+			FROM runs WHERE id = ?`, cost, iterations, id); err != nil {
+			return 0, fmt.Errorf("run %s: %w", id, err)
+		}
 		for _, q := range []string{
 			`DELETE FROM effects WHERE run_id = ?1`,
 			`DELETE FROM inputs WHERE run_id = ?1 AND state <> 'pending'`,

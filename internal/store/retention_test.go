@@ -3,6 +3,7 @@ package store_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ func TestPruneDeliveries(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := st.Prune(t.Context(), t0().Add(after))
+		got, err := st.Prune(t.Context(), t0().Add(after), nil)
 		if err != nil || got != want {
 			t.Fatalf("pruned %+v instead of %+v, %v", got, want, err)
 		}
@@ -110,18 +111,28 @@ func TestPruneRuns(t *testing.T) {
 		}
 	}
 	end(t, st, "r-1", []byte(`{}`))
-	end(t, st, "r-2", []byte(`{}`))
+	end(t, st, "r-2", bytes.Repeat([]byte(" "), 5000)) // which is compressed
+	digest := func(state []byte) (float64, int, error) { return float64(len(state)), 3, nil }
 	before := rows(t, st)
-	if got, err := st.Prune(ctx, t0().Add(store.KeepRuns)); err != nil || got.Runs != 0 || cmp.Diff(before, rows(t, st)) != "" {
+	if got, err := st.Prune(ctx, t0().Add(store.KeepRuns), digest); err != nil || got.Runs != 0 || cmp.Diff(before, rows(t, st)) != "" {
 		t.Errorf("pruned %+v too soon, %v", got, err)
 	}
-	if got, err := st.Prune(ctx, t0().Add(store.KeepRuns+time.Second)); err != nil || got != (store.Pruned{Runs: 2}) {
+	if got, err := st.Prune(ctx, t0().Add(store.KeepRuns+time.Second), digest); err != nil || got != (store.Pruned{Runs: 2}) {
 		t.Errorf("pruned %+v, %v", got, err)
 	}
 	want := map[string]int{"runs": 1, "effects": 1, "spend_starts": 1, "spend_requests": 1, "spend_hosts": 1,
 		"spend_refusals": 1, "spend_totals": 3}
 	if diff := cmp.Diff(want, rows(t, st)); diff != "" {
 		t.Errorf("rows that stay (-want +got):\n%s", diff)
+	}
+	past, err := st.PastRuns(ctx)
+	if err != nil || len(past) != 2 || past[0].ID != "r-1" || past[1].CostUSD != 5000 || past[1].Iterations != 3 ||
+		past[1].Issue != 3 || past[1].End != run.EndRalphDone || !past[1].EndedAt.Equal(t0()) {
+		t.Errorf("what stays of them: %+v, %v", past, err)
+	}
+	createRun(t, st, aRun("r-3", 4))
+	if first, err := st.FirstRun(ctx, "R_1", "r-11"); err != nil || first {
+		t.Errorf("a repository whose runs were removed is new again: %v", err)
 	}
 	if r, err := st.Run(ctx, "r-11"); err != nil || r.Phase.Terminal() {
 		t.Errorf("the run that goes on: %+v, %v", r, err)
@@ -163,7 +174,7 @@ func TestPruneGivesRoomBack(t *testing.T) {
 	big := labelled("big", t0())
 	big.Body = append(big.Body, bytes.Repeat([]byte(" "), 8<<20)...)
 	deliver(t, st, big, t0())
-	if _, err := st.Prune(t.Context(), t0().Add(2*store.KeepBodies)); err != nil {
+	if _, err := st.Prune(t.Context(), t0().Add(2*store.KeepBodies), nil); err != nil {
 		t.Fatal(err)
 	}
 	var pages, size int64
@@ -208,5 +219,40 @@ func TestNewerDatabaseIsRefused(t *testing.T) {
 		if err == nil {
 			_ = newer.Close()
 		}
+	}
+}
+
+// A day of many webhooks leaves little when their bodies are gone: 50,000 of them at
+// most 20 MB. This inserts a tenth.
+func TestADayOfDeliveriesIsSmall(t *testing.T) {
+	t.Parallel()
+	st := fresh(t)
+	const scale, perDay, most = 10, 50_000, 20_000_000
+	body := bytes.Repeat([]byte("x"), 8<<10)
+	for at := 0; at < perDay/scale; at += 500 {
+		inTx(t, st, func(tx *sql.Tx) error {
+			for i := at; i < at+500; i++ {
+				sum := sha256.Sum256(fmt.Append(nil, i))
+				d := store.Delivery{
+					GUID: fmt.Sprintf("%x-%04x-%04x-%04x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]), Event: "issue_comment",
+					Action: "created", Installation: 12345678, RepoNode: "R_kgDOABCDEFG", Body: body, Digest: sum[:], ReceivedAt: t0(),
+				}
+				if _, err := st.InsertDelivery(t.Context(), tx, d); err != nil {
+					return err
+				}
+				if err := st.MarkDelivery(t.Context(), tx, d.GUID, "nothing to do", t0()); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if _, err := st.Prune(t.Context(), t0().Add(store.KeepBodies+time.Second), nil); err != nil {
+		t.Fatal(err)
+	}
+	b, err := st.Backlog(t.Context())
+	t.Logf("%d deliveries take %d bytes", perDay/scale, b.Bytes)
+	if err != nil || b.Bytes > most/scale {
+		t.Errorf("%d deliveries take %d bytes, %v", perDay/scale, b.Bytes, err)
 	}
 }

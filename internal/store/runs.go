@@ -144,7 +144,8 @@ func (s *Store) RunBefore(ctx context.Context, repoNode string, issue int, id ru
 // FirstRun says whether no run of a repository came before this one.
 func (s *Store) FirstRun(ctx context.Context, repoNode string, id run.ID) (first bool, err error) {
 	err = s.reader.QueryRowContext(ctx, `
-		SELECT NOT EXISTS (SELECT 1 FROM runs WHERE repo_node = ? AND rowid < (SELECT rowid FROM runs WHERE id = ?))`, repoNode, id).Scan(&first)
+		SELECT NOT EXISTS (SELECT 1 FROM runs WHERE repo_node = ?1 AND rowid < (SELECT rowid FROM runs WHERE id = ?2))
+			AND NOT EXISTS (SELECT 1 FROM past_runs WHERE repo_node = ?1)`, repoNode, id).Scan(&first)
 	if err != nil {
 		return false, fmt.Errorf("look for runs before %s: %w", id, err)
 	}

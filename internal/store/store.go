@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pressly/goose/v3"
+	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
 	sqlitelib "modernc.org/sqlite/lib"
 
@@ -37,6 +38,10 @@ var (
 	ErrGone = errors.New("store: the database file is gone")
 	// ErrDamaged: the file is no database, or no longer a whole one.
 	ErrDamaged = errors.New("store: the database is damaged")
+	// ErrReadOnly: nothing can be written to the file.
+	ErrReadOnly = errors.New("store: the database cannot be written")
+	// ErrFull: the disk is full.
+	ErrFull = errors.New("store: the disk is full")
 )
 
 const (
@@ -74,7 +79,7 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	// makes beside it (-wal, -shm) the same mode.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // the operator names the file
 	if err != nil {
-		return nil, fmt.Errorf("open store: %w", err)
+		return nil, fmt.Errorf("open store: %w", trouble(err))
 	}
 	info, err := f.Stat()
 	if err := errors.Join(err, f.Close()); err != nil {
@@ -93,10 +98,7 @@ func Open(ctx context.Context, path string) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("open store %s: %w", path, err), s.reader.Close(), s.writer.Close())
 	}
 	if err := s.Exclusively(ctx, s.migrate); err != nil {
-		if isDamage(err) {
-			err = fmt.Errorf("%w: %w", ErrDamaged, err)
-		}
-		return nil, errors.Join(fmt.Errorf("open store %s: %w", path, err), s.Close())
+		return nil, errors.Join(fmt.Errorf("open store %s: %w", path, trouble(err)), s.Close())
 	}
 	return s, nil
 }
@@ -186,7 +188,7 @@ func (s *Store) Writable(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("write to the database: %w", err)
+		return fmt.Errorf("write to the database: %w", trouble(err))
 	}
 	return nil
 }
@@ -242,8 +244,37 @@ func isUnique(err error) bool {
 	return ok && e.Code() == sqlitelib.SQLITE_CONSTRAINT_UNIQUE
 }
 
-// isDamage says whether err is that of a file which SQLite cannot make sense of.
-func isDamage(err error) bool {
-	e, ok := errors.AsType[*sqlite.Error](err)
-	return ok && (e.Code()&0xff == sqlitelib.SQLITE_NOTADB || e.Code()&0xff == sqlitelib.SQLITE_CORRUPT)
+// trouble is err with the word for what is wrong with the file or its disk, where it is
+// about those.
+func trouble(err error) error {
+	word := error(nil)
+	code := -1
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		code = e.Code() & 0xff
+	}
+	switch {
+	case code == sqlitelib.SQLITE_NOTADB, code == sqlitelib.SQLITE_CORRUPT:
+		word = ErrDamaged
+	case code == sqlitelib.SQLITE_READONLY, code == sqlitelib.SQLITE_PERM, errors.Is(err, fs.ErrPermission),
+		errors.Is(err, unix.EROFS):
+		word = ErrReadOnly
+	case code == sqlitelib.SQLITE_FULL, errors.Is(err, unix.ENOSPC):
+		word = ErrFull
+	default:
+		return err
+	}
+	return fmt.Errorf("%w: %w", word, err)
+}
+
+// Check reads the whole database, and is ErrDamaged where some of it does not fit the
+// rest. It takes about a second for each gigabyte.
+func (s *Store) Check(ctx context.Context) error {
+	var said string
+	if err := s.reader.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&said); err != nil {
+		return fmt.Errorf("check the database: %w", trouble(err))
+	}
+	if said != "ok" {
+		return fmt.Errorf("check the database: %w: %s", ErrDamaged, said)
+	}
+	return nil
 }

@@ -22,20 +22,42 @@ type Limits struct {
 	MaxBytes int64
 }
 
+// kept is what is kept of a run.
+type kept struct {
+	dir  string
+	last time.Time
+	size int64
+}
+
 // Prune removes the transcripts of runs that are older than the limits allow,
 // and of the oldest until the rest fits. Those of a run in keep stay: it is still
 // under way.
 func (s *Store) Prune(l Limits, now time.Time, keep func(run.ID) bool) error {
+	excess, err := s.excess(l, now, keep)
+	for _, k := range excess {
+		err = errors.Join(err, os.RemoveAll(k.dir))
+	}
+	if err != nil {
+		return fmt.Errorf("prune transcripts: %w", err)
+	}
+	return nil
+}
+
+// Prunable says of how many runs Prune would remove how many bytes.
+func (s *Store) Prunable(l Limits, now time.Time, keep func(run.ID) bool) (runs int, bytes int64, err error) {
+	excess, err := s.excess(l, now, keep)
+	for _, k := range excess {
+		bytes += k.size
+	}
+	return len(excess), bytes, err
+}
+
+func (s *Store) excess(l Limits, now time.Time, keep func(run.ID) bool) ([]kept, error) {
 	ids, err := s.Runs()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	type kept struct {
-		dir  string
-		last time.Time
-		size int64
-	}
-	var all []kept
+	var all, out []kept
 	var total int64
 	var errs []error
 	for _, id := range ids {
@@ -56,12 +78,9 @@ func (s *Store) Prune(l Limits, now time.Time, keep func(run.ID) bool) error {
 			continue
 		}
 		total -= k.size
-		errs = append(errs, os.RemoveAll(k.dir))
+		out = append(out, k)
 	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("prune transcripts: %w", err)
-	}
-	return nil
+	return out, errors.Join(errs...)
 }
 
 // weigh gives the time of the last change below a run's directory, and the size

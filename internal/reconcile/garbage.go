@@ -1,0 +1,76 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"time"
+
+	"github.com/org/ralph-action/internal/host"
+)
+
+const (
+	// keepUnused is how long mirrors, work trees and caches stay that no run needs.
+	keepUnused = 14 * 24 * time.Hour
+	// mirrorBytes bounds all mirrors together, but for those in use.
+	mirrorBytes = 50 << 30
+)
+
+// Garbage is what nobody needs any more, of one kind.
+type Garbage struct {
+	// Kind names it for people.
+	Kind  string
+	Count int
+	// Bytes is what it takes on the disk, 0 where that is not known.
+	Bytes int64
+}
+
+// Collect removes from the data directory what nobody needs any more, and says what
+// that was; dry says only what it would be. What a run needs stays, also a run that
+// begins meanwhile.
+func (r *Reconciler) Collect(ctx context.Context, dry bool) ([]Garbage, error) {
+	before := r.cfg.Now().Add(-keepUnused)
+	var out []Garbage
+	var errs []error
+	add := func(kind string, removed host.Removed, err error) {
+		errs = append(errs, err)
+		if removed.Count > 0 {
+			out = append(out, Garbage{Kind: kind, Count: removed.Count, Bytes: removed.Bytes})
+		}
+	}
+	left, err := r.leftovers(ctx)
+	add("directories of ended runs", host.Removed{Count: len(left)}, err)
+	active, err := r.isActive(ctx)
+	if err != nil {
+		return out, errors.Join(append(errs, err)...)
+	}
+	if kept := r.cfg.Transcripts; kept != nil {
+		runs, bytes, err := kept.Prunable(r.cfg.TranscriptLimits, r.cfg.Now(), active)
+		add("transcripts of runs", host.Removed{Count: runs, Bytes: bytes}, err)
+	}
+	if !dry {
+		errs = append(errs, r.Sweep(ctx))
+	}
+	removed, err := r.mirrors.Evict(ctx, host.Eviction{
+		Before: before, MaxBytes: mirrorBytes, Dry: dry, InUse: r.nodesInUse,
+	})
+	add("mirrors", removed, err)
+	removed, err = host.EvictPools(ctx, filepath.Join(r.cfg.DataDir, "trees"), before, dry)
+	add("kept work trees", removed, err)
+	removed, err = host.Caches{Dir: filepath.Join(r.cfg.DataDir, host.CachesDir)}.Expire(ctx, before, dry)
+	add("caches", removed, err)
+	return out, errors.Join(errs...)
+}
+
+// nodesInUse are the repositories that have runs which have not ended.
+func (r *Reconciler) nodesInUse(ctx context.Context) ([]string, error) {
+	rows, err := r.cfg.Store.ActiveRuns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	nodes := make([]string, len(rows))
+	for i, row := range rows {
+		nodes[i] = row.RepoNode
+	}
+	return nodes, nil
+}

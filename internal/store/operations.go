@@ -1,0 +1,236 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
+)
+
+// holdStarts is the name of the hold that Pause puts on.
+const holdStarts = "starts"
+
+// Pause has no new agent be started until Resume, by whichever process. The first word
+// stays.
+func (s *Store) Pause(ctx context.Context, tx *sql.Tx, person string, now time.Time) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO holds (name, person, since) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
+		holdStarts, person, micros(now))
+	if err != nil {
+		return fmt.Errorf("pause: %w", err)
+	}
+	return nil
+}
+
+// Resume takes back what Pause did.
+func (s *Store) Resume(ctx context.Context, tx *sql.Tx) error {
+	if _, err := tx.ExecContext(ctx, `DELETE FROM holds WHERE name = ?`, holdStarts); err != nil {
+		return fmt.Errorf("resume: %w", err)
+	}
+	return nil
+}
+
+// Paused is since when no new agent may be started, the zero time where one may.
+func (s *Store) Paused(ctx context.Context) (time.Time, error) {
+	var since int64
+	err := s.reader.QueryRowContext(ctx, `SELECT since FROM holds WHERE name = ?`, holdStarts).Scan(&since)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return time.Time{}, fmt.Errorf("look whether starts are paused: %w", err)
+	}
+	return fromMicros(since), nil
+}
+
+// Decision is one about trust: whether somebody may have something done.
+type Decision struct {
+	At time.Time
+	// Repo is "owner/name" and Issue a number there; zero where it is about neither.
+	Repo  string
+	Issue int
+	// Person is who asked: a login, or "operator".
+	Person string
+	// Action is what was asked for: a command, the label, an answer.
+	Action  string
+	Allowed bool
+	// Reason says why, in a few words.
+	Reason string
+	// Delivery is the GUID of the webhook that asked, "" for none.
+	Delivery string
+}
+
+// maxDecisionText bounds each text of a Decision, in bytes.
+const maxDecisionText = 200
+
+// AddDecision records d, its texts on one line and cut to size.
+func (s *Store) AddDecision(ctx context.Context, tx *sql.Tx, d Decision) error {
+	line := func(text string) string { return strs.Cut(run.PrintableLine(text), maxDecisionText) }
+	_, err := tx.ExecContext(ctx, `
+		INSERT INTO decisions (at, repo, issue_number, person, action, allowed, reason, delivery) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+		micros(d.At), line(d.Repo), d.Issue, line(d.Person), line(d.Action), d.Allowed, line(d.Reason), d.Delivery)
+	if err != nil {
+		return fmt.Errorf("record a decision: %w", err)
+	}
+	return nil
+}
+
+// DecisionFilter says which decisions are meant; zero fields mean all.
+type DecisionFilter struct {
+	Since  time.Time
+	Repo   string
+	Issue  int
+	Person string
+	// Refused leaves out what was allowed.
+	Refused bool
+	// Limit is how many of the newest are given.
+	Limit int
+}
+
+// Decisions lists decisions, the oldest first.
+func (s *Store) Decisions(ctx context.Context, f DecisionFilter) (_ []Decision, err error) {
+	where, args := []string{"at >= ?"}, []any{micros(f.Since)}
+	with := func(cond string, arg any) { where, args = append(where, cond), append(args, arg) }
+	if f.Repo != "" {
+		with("repo = ? COLLATE NOCASE", f.Repo)
+	}
+	if f.Issue != 0 {
+		with("issue_number = ?", f.Issue)
+	}
+	if f.Person != "" {
+		with("person = ? COLLATE NOCASE", f.Person)
+	}
+	if f.Refused {
+		with("allowed = ?", 0)
+	}
+	limit := f.Limit
+	if limit <= 0 {
+		limit = -1
+	}
+	// The conditions are the literals above.
+	//nolint:gosec // G202: see the line before
+	rows, err := s.reader.QueryContext(ctx, `SELECT at, repo, issue_number, person, action, allowed, reason, delivery FROM (
+		SELECT * FROM decisions WHERE `+strings.Join(where, " AND ")+` ORDER BY id DESC LIMIT ?) ORDER BY id`, append(args, limit)...)
+	if err != nil {
+		return nil, fmt.Errorf("list decisions: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	var out []Decision
+	for rows.Next() {
+		var d Decision
+		var at int64
+		if err := rows.Scan(&at, &d.Repo, &d.Issue, &d.Person, &d.Action, &d.Allowed, &d.Reason, &d.Delivery); err != nil {
+			return nil, fmt.Errorf("list decisions: %w", err)
+		}
+		d.At = fromMicros(at)
+		out = append(out, d)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("list decisions: %w", err)
+	}
+	return out, nil
+}
+
+// Backlog is what waits to be dealt with, and how much is kept.
+type Backlog struct {
+	// Waiting counts deliveries that nobody has dealt with; Oldest is when the oldest of
+	// them was accepted, the zero time where none waits.
+	Waiting int64
+	Oldest  time.Time
+	// Runs counts the runs that have not ended by phase.
+	Runs map[run.Phase]int64
+	// Bytes is the size of the database.
+	Bytes int64
+}
+
+// Backlog says what waits.
+func (s *Store) Backlog(ctx context.Context) (_ Backlog, err error) {
+	b := Backlog{Runs: map[run.Phase]int64{}}
+	var oldest int64
+	if err := s.reader.QueryRowContext(ctx, `SELECT count(*), coalesce(min(received_at), 0) FROM deliveries WHERE processed_at = 0`).
+		Scan(&b.Waiting, &oldest); err != nil {
+		return b, fmt.Errorf("look what waits: %w", err)
+	}
+	b.Oldest = fromMicros(oldest)
+	if err := s.reader.QueryRowContext(ctx, `SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()`).
+		Scan(&b.Bytes); err != nil {
+		return b, fmt.Errorf("look for the size of the database: %w", err)
+	}
+	rows, err := s.reader.QueryContext(ctx, `SELECT phase, count(*) FROM runs WHERE active = 1 GROUP BY phase`)
+	if err != nil {
+		return b, fmt.Errorf("count runs: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var phase run.Phase
+		var n int64
+		if err := rows.Scan(&phase, &n); err != nil {
+			return b, fmt.Errorf("count runs: %w", err)
+		}
+		b.Runs[phase] = n
+	}
+	return b, rows.Err()
+}
+
+// WaitingSince is when the n-th oldest delivery was accepted that nobody has dealt with,
+// counted from 1; the zero time where fewer wait.
+func (s *Store) WaitingSince(ctx context.Context, n int) (time.Time, error) {
+	var at int64
+	err := s.reader.QueryRowContext(ctx, `SELECT received_at FROM deliveries WHERE processed_at = 0 ORDER BY received_at LIMIT 1 OFFSET ?`,
+		n-1).Scan(&at)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return time.Time{}, fmt.Errorf("look for waiting deliveries: %w", err)
+	}
+	return fromMicros(at), nil
+}
+
+// RecentRuns returns the newest runs, ended or not, oldest first, at most limit.
+func (s *Store) RecentRuns(ctx context.Context, limit int) ([]Run, error) {
+	return s.runs(ctx, "recent runs", `SELECT `+runColumns+` FROM (
+		SELECT rowid AS n, * FROM runs ORDER BY created_at DESC, rowid DESC LIMIT ?) ORDER BY created_at, n`, limit)
+}
+
+// RunsLike returns the runs whose id begins with prefix, at most two: one is an answer,
+// two are a question.
+func (s *Store) RunsLike(ctx context.Context, prefix string) ([]Run, error) {
+	return s.runs(ctx, "runs "+prefix, `SELECT `+runColumns+` FROM runs WHERE substr(id, 1, length(?1)) = ?1 ORDER BY created_at LIMIT 2`,
+		prefix)
+}
+
+// PastRun is what stays of a run that was removed, see Prune.
+type PastRun struct {
+	ID                  run.ID
+	RepoOwner, RepoName string
+	Issue               int
+	End                 run.EndReason
+	CostUSD             float64
+	Iterations          int
+	CreatedAt, EndedAt  time.Time
+}
+
+// PastRuns lists the runs that were removed, the oldest first.
+func (s *Store) PastRuns(ctx context.Context) (_ []PastRun, err error) {
+	rows, err := s.reader.QueryContext(ctx, `
+		SELECT id, repo_owner, repo_name, issue_number, end_reason, cost_usd, iterations, created_at, ended_at
+		FROM past_runs ORDER BY created_at, id`)
+	if err != nil {
+		return nil, fmt.Errorf("list past runs: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	var out []PastRun
+	for rows.Next() {
+		var p PastRun
+		var created, ended int64
+		if err := rows.Scan(&p.ID, &p.RepoOwner, &p.RepoName, &p.Issue, &p.End, &p.CostUSD, &p.Iterations, &created,
+			&ended); err != nil {
+			return nil, fmt.Errorf("list past runs: %w", err)
+		}
+		p.CreatedAt, p.EndedAt = fromMicros(created), fromMicros(ended)
+		out = append(out, p)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("list past runs: %w", err)
+	}
+	return out, nil
+}
