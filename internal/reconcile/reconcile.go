@@ -429,7 +429,7 @@ func (r *Reconciler) refresh(ctx context.Context, row store.Run, lease store.Lea
 }
 
 func (r *Reconciler) overdue(s loop.State) bool {
-	return s.Limits.RunTimeout > 0 && !r.cfg.Now().Before(s.StartedAt.Add(s.Limits.RunTimeout))
+	return s.Limits.RunTimeout > 0 && !r.cfg.Now().Before(s.Deadline(r.cfg.Now()))
 }
 
 func (r *Reconciler) save(ctx context.Context, id run.ID, lease store.Lease, s loop.State) error {
