@@ -18,7 +18,7 @@ export GOLANGCI_LINT_CACHE=$top/.cache/lint-selftest/cache
 module=$(go list -m)
 us=$module/internal
 
-packages=(run strs progress progress/formats plan prompt claim gate supervise history review loop sim agent sandbox sandbox/docker sandbox/local sandbox/shim
+packages=(run strs admission machine progress progress/formats plan prompt claim gate supervise history review loop sim agent sandbox sandbox/docker sandbox/local sandbox/shim
 	proc httpd gateway gateway/egress gateway/spend fstree gitrepo redact config ghapp ghsim store store/queue handlers publish publish/island publish/effects host inline authorization pullrequest delivery feedback redelivery reconcile job ghaction appsetup webui)
 packages+=(agent/transcript notify)
 
@@ -82,6 +82,8 @@ fresh
 
 imports internal/run run os/exec database/sql net net/http github.com/goccy/go-yaml "$us/webui"
 imports internal/strs strs os/exec database/sql net/http "$us/run" "$us/webui"
+imports internal/admission admission os/exec database/sql net/http "$us/store" "$us/webui"
+imports internal/machine machine os/exec database/sql net/http "$us/run" "$us/webui"
 imports internal/progress progress os/exec database/sql github.com/goccy/go-yaml "$us/webui"
 imports internal/publish/island island os/exec database/sql github.com/yuin/goldmark "$us/redact" "$us/webui"
 imports internal/progress/formats formats os/exec database/sql github.com/goccy/go-yaml "$us/webui"

@@ -22,6 +22,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/org/ralph-action/internal/admission"
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/analytics"
@@ -36,6 +37,7 @@ import (
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/httpd"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/machine"
 	"github.com/org/ralph-action/internal/notify"
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/redact"
@@ -169,6 +171,8 @@ type observers struct {
 	// configuration again.
 	current *current
 	load    func() (config.Server, error)
+	// lacks says what the machine lacks, nil for looking at it.
+	lacks func() string
 }
 
 // parts are what every door to GitHub is made of.
@@ -190,6 +194,9 @@ func newParts(
 ) (_ *parts, err error) {
 	if obs.now == nil {
 		obs.now = time.Now
+	}
+	if obs.lacks == nil {
+		obs.lacks = func() string { return machine.Look(cfg.DataDir).Lacks() }
 	}
 	gitHub.WriteEvery = obs.writeEvery
 	if obs.self == "" {
@@ -273,6 +280,7 @@ func newParts(
 		Gates:      serverGates(cfg.Gates), Models: models, Credentials: credentials(cfg),
 		Prices: run.ListPrices().With(cfg.Model.Prices), Mask: mask, Now: obs.now, Quiet: obs.quiet,
 		Watch: both(p.analytics.Handle, obs.watch), OnSave: obs.onSave,
+		Lacks: obs.lacks,
 	}
 	p.reconcile.Transcripts = transcript.Open(transcriptsDir(cfg.DataDir), mask)
 	p.reconcile.TranscriptLimits = transcript.Limits(cfg.Transcripts)
@@ -352,6 +360,7 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	}
 	p.deliveries.Queue, p.reconcile.Queue, p.reconcile.Owner, p.reconcile.Welcome = a.queue, a.queue, a.queue.ID(),
 		cfg.Welcome
+	p.reconcile.Admission = admissionLimits(cfg)
 	a.deliveries = delivery.New(p.deliveries)
 	a.reconciler = reconcile.New(p.reconcile, a.deliveries) //nolint:contextcheck // it lives longer than this call
 	a.sweeper = &redelivery.Sweeper{
@@ -359,6 +368,15 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 		Comments: a.deliveries.Comments, Serves: cfg.People.Serves, Now: p.deliveries.Now,
 	}
 	return a, nil
+}
+
+// admissionLimits are how many agents and checks are at work at once.
+func admissionLimits(cfg config.Server) admission.Limits {
+	c := cfg.Concurrency
+	if c.Agents == 0 {
+		c.Agents = machine.Agents(cfg.Sandbox.Memory, cfg.Sandbox.CPUs)
+	}
+	return admission.Limits(c)
 }
 
 func serverGates(gates []config.Gate) []gate.Gate {

@@ -49,6 +49,8 @@ type stage struct {
 	now func() time.Time
 	// quiet is how long nothing more must have been said in review.
 	quiet time.Duration
+	// lacks is what the machine lacks, nil for what it does.
+	lacks func() string
 	// hookURL is where the App listens.
 	hookURL string
 	// bell rings when something may have changed; see await and watchOthers.
@@ -126,6 +128,7 @@ func newStage(t testing.TB, set setting) *stage {
 	}
 	cfg.Sandbox.Kind, cfg.AllowLocalSandbox = config.SandboxLocal, true
 	cfg.Gates = set.gates
+	cfg.Concurrency = config.Concurrency{Agents: 100, Repository: 100} // whatever machine this is
 	if set.change != nil {
 		set.change(&cfg)
 	}
@@ -182,7 +185,8 @@ func (st *stage) serveApp(log zerolog.Logger, watch func(run.Event)) *serving {
 	st.t.Helper()
 	s := &serving{begun: time.Now().Add(-time.Minute)}
 	a, err := newApp(st.t.Context(), st.config, log, observers{
-		self: theProgram(st.t), writeEvery: time.Microsecond, quiet: st.quiet, now: st.now, onWork: st.bell.ring,
+		self: theProgram(st.t), writeEvery: time.Microsecond, quiet: st.quiet, now: st.now, lacks: st.lacks,
+		onWork: st.bell.ring,
 		onSave: func(run.ID, bool) { st.bell.ring() },
 		watch: func(ev run.Event) {
 			defer st.bell.ring()

@@ -19,6 +19,66 @@ type limitsFile struct {
 	TaskBudgetUSD    *float64  `yaml:"task_budget_usd"`
 }
 
+// serverLimitsFile is limitsFile with what only a server has.
+type serverLimitsFile struct {
+	Agents              *whole `yaml:"agents"`
+	AgentsPerRepository *whole `yaml:"agents_per_repository"`
+	AgentsPerOwner      *whole `yaml:"agents_per_owner"`
+	AgentsPerPerson     *whole `yaml:"agents_per_person"`
+
+	MaxIterations    *whole    `yaml:"max_iterations"`
+	TaskAttempts     *whole    `yaml:"task_attempts"`
+	PartialCalls     *whole    `yaml:"partial_calls"`
+	IterationTimeout *duration `yaml:"iteration_timeout"`
+	IdleTimeout      *duration `yaml:"idle_timeout"`
+	RunTimeout       *duration `yaml:"run_timeout"`
+	BudgetUSD        *float64  `yaml:"budget_usd"`
+	TaskBudgetUSD    *float64  `yaml:"task_budget_usd"`
+}
+
+// run are the limits of each run.
+func (f serverLimitsFile) run() limitsFile {
+	return limitsFile{
+		MaxIterations: f.MaxIterations, TaskAttempts: f.TaskAttempts, PartialCalls: f.PartialCalls,
+		IterationTimeout: f.IterationTimeout, IdleTimeout: f.IdleTimeout, RunTimeout: f.RunTimeout,
+		BudgetUSD: f.BudgetUSD, TaskBudgetUSD: f.TaskBudgetUSD,
+	}
+}
+
+// Concurrency bounds how many agents and checks are at work at once; 0 means no bound.
+type Concurrency struct {
+	// Agents is for the whole server, where 0 is as many as fit on the machine.
+	Agents int
+	// Repository, Owner and Person are for one repository, for all of an owner's, and
+	// for the runs that one person has started.
+	Repository, Owner, Person int
+}
+
+// maxAgents bounds each of them.
+const maxAgents = 1000
+
+// concurrency checks f and gives it over d.
+func (f serverLimitsFile) concurrency(d Concurrency, report reporter) Concurrency {
+	for _, l := range []struct {
+		key string
+		v   *whole
+		dst *int
+	}{
+		{"agents", f.Agents, &d.Agents}, {"agents_per_repository", f.AgentsPerRepository, &d.Repository},
+		{"agents_per_owner", f.AgentsPerOwner, &d.Owner}, {"agents_per_person", f.AgentsPerPerson, &d.Person},
+	} {
+		if l.v == nil {
+			continue
+		}
+		if *l.v < 1 || *l.v > maxAgents {
+			report("$.limits."+l.key, "must be between 1 and %d; omit it for the default", maxAgents)
+			continue
+		}
+		*l.dst = int(*l.v)
+	}
+	return d
+}
+
 const (
 	maxIterations   = 10_000
 	maxTaskAttempts = 100

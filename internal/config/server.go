@@ -84,8 +84,10 @@ type Server struct {
 	// without a container.
 	AllowLocalSandbox bool
 	// Limits bound every run; a repository can only tighten them.
-	Limits  run.Limits
-	Budgets Budgets
+	Limits run.Limits
+	// Concurrency bounds how many agents and checks are at work at once.
+	Concurrency Concurrency
+	Budgets     Budgets
 	// Egress are the hosts that agents and gates may reach; a repository can only
 	// narrow it. None means that they have no network at all.
 	Egress egress.List
@@ -94,7 +96,8 @@ type Server struct {
 	Gates       []Gate
 	Transcripts Transcripts
 	Notify      Notify
-	// Workers is how many runs are advanced at the same time.
+	// Workers is how many runs are advanced at the same time; their agents and checks are
+	// bounded by Concurrency.
 	Workers int
 	Log     Log
 }
@@ -271,8 +274,8 @@ type serverFile struct {
 
 		LocalIsolation string `yaml:"local_isolation"`
 	} `yaml:"sandbox"`
-	AllowLocalSandbox bool       `yaml:"allow_local_sandbox"`
-	Limits            limitsFile `yaml:"limits"`
+	AllowLocalSandbox bool             `yaml:"allow_local_sandbox"`
+	Limits            serverLimitsFile `yaml:"limits"`
 	Budgets           struct {
 		IssueUSD         *float64 `yaml:"issue_usd"`
 		RepositoryDayUSD *float64 `yaml:"repository_day_usd"`
@@ -345,7 +348,10 @@ func DefaultServer() Server {
 		Limits:  run.DefaultLimits(),
 		People:  DefaultPeople(),
 		Workers: 4,
-		Log:     Log{Level: "info", Format: "json"},
+
+		Concurrency: Concurrency{Repository: 2},
+
+		Log: Log{Level: "info", Format: "json"},
 
 		Transcripts: DefaultTranscripts(),
 		Notify:      Notify{Every: defaultNotifyEvery},
@@ -476,7 +482,8 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 			HostPaths: f.Sandbox.HostPaths,
 		},
 		AllowLocalSandbox: f.AllowLocalSandbox,
-		Limits:            limits(f.Limits, report).WithDefaults(d.Limits),
+		Limits:            limits(f.Limits.run(), report).WithDefaults(d.Limits),
+		Concurrency:       f.Limits.concurrency(d.Concurrency, report),
 		Budgets: Budgets{
 			IssueUSD:         budget("$.budgets.issue_usd", f.Budgets.IssueUSD, report),
 			RepositoryDayUSD: budget("$.budgets.repository_day_usd", f.Budgets.RepositoryDayUSD, report),

@@ -104,6 +104,9 @@ type Config struct {
 	Mask *redact.Masker
 	// Transcripts keeps what agents were told and said; nil keeps nothing.
 	Transcripts *transcript.Store
+	// Lacks says what this machine lacks for another start, in words for people, ""
+	// for nothing. nil never lacks anything.
+	Lacks func() string
 	// Emit tells what the agent does while it works; nil tells nobody.
 	Emit func(run.Event)
 }
@@ -185,6 +188,9 @@ func (h *Host) start(n string) string { return filepath.Join(h.starts(), n) }
 
 // Open implements loop.WorkTree.
 func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
+	if err := h.room(); err != nil {
+		return loop.Opened{}, err
+	}
 	at, err := h.cfg.Source.Locate(ctx, s)
 	if err != nil {
 		return loop.Opened{}, err

@@ -33,11 +33,17 @@ const gateOutput = 2 << 20
 // touched any more, because its process may be at work.
 const prepared = "prepared"
 
+// imagePause is how soon an image is looked for again.
+const imagePause = 30 * time.Second
+
 // promptName is the prompt's file in a start's directory.
 const promptName = "prompt.md"
 
 // StartAgent implements loop.Runner.
 func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) (loop.Handle, error) {
+	if err := h.room(); err != nil {
+		return "", err
+	}
 	repo, wt, err := h.worktree(ctx)
 	if err != nil {
 		return "", err
@@ -173,6 +179,10 @@ func (h *Host) launch(ctx context.Context, name, tree string, spec sandbox.Spec)
 	spec.Workspace = ws
 	defer h.cool()
 	handle, err := h.cfg.Sandbox.Start(ctx, name, spec)
+	if errors.Is(err, sandbox.ErrNoImage) && spec.Image == h.cfg.Image && h.cfg.OnOwnerDeath != sandbox.KillWithOwner {
+		// Nobody in the repository has chosen it, so that only the server's operator can help.
+		return "", &loop.Delay{Why: "the image of this server is not there", For: imagePause, Err: err}
+	}
 	if err != nil {
 		return "", err
 	}
@@ -208,6 +218,17 @@ func decodeHandle(h loop.Handle) (sandbox.Handle, error) {
 		return s, fmt.Errorf("decode a process handle: %w", err)
 	}
 	return s, nil
+}
+
+// room is a *loop.Delay where this machine lacks what a start needs.
+func (h *Host) room() error {
+	if h.cfg.Lacks == nil {
+		return nil
+	}
+	if why := h.cfg.Lacks(); why != "" {
+		return &loop.Delay{Why: why}
+	}
+	return nil
 }
 
 // ObserveAgent implements loop.Runner.
@@ -414,6 +435,8 @@ func agentStatus(r agent.Result, status sandbox.Status) loop.AgentStatus {
 	switch {
 	case status.Reason == sandbox.ReasonStartFailed:
 		s.Outcome, s.Detail = loop.AgentBroken, "the agent could not be started: "+status.Detail
+	case status.Crowded():
+		s.Outcome, s.Detail = loop.AgentCrowded, status.Detail
 	case status.Reason == sandbox.ReasonDiskLimit:
 		// Whatever it says of itself: what it wrote is gone.
 		s.Outcome, s.Detail = loop.AgentGaveUp, "it was stopped and its output discarded, because "+status.Detail
@@ -474,6 +497,9 @@ const setupFile = "set-up"
 
 // StartGate implements loop.Runner.
 func (h *Host) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (loop.Handle, error) {
+	if err := h.room(); err != nil {
+		return "", err
+	}
 	repo, _, err := h.worktree(ctx)
 	if err != nil {
 		return "", err
@@ -616,6 +642,15 @@ func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle) (loop.GateStatus
 	}
 	if !status.Ended() {
 		return loop.GateStatus{Running: true}, nil
+	}
+	if status.Crowded() {
+		// It says nothing of the tree; started again, it waits for room.
+		_, err := h.cfg.Gateway.endCheck(ctx, handle.Name)
+		if err = errors.Join(err, h.dropCaches(cacheCheck, cacheBase), h.cfg.Sandbox.Remove(ctx, handle),
+			h.dropOutput(handle, status)); err != nil {
+			return loop.GateStatus{}, err
+		}
+		return loop.GateStatus{}, loop.ErrGone
 	}
 	hosts, err := h.cfg.Gateway.endCheck(ctx, handle.Name)
 	if err != nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/org/ralph-action/internal/history"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/machine"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/redact"
@@ -269,7 +270,7 @@ func (o Options) hostConfig(place *checkout, dir string) host.Config {
 			Dir: filepath.Join(o.DataDir, host.CachesDir), Repo: key(place.repo.Top(), ""), MaxBytes: o.CacheBytes,
 		},
 		OnOwnerDeath: sandbox.KillWithOwner, Resources: o.Resources, Prices: o.Prices, Emit: o.Emit,
-		Transcripts: o.Transcripts, Mask: o.Mask,
+		Transcripts: o.Transcripts, Mask: o.Mask, Lacks: func() string { return machine.Look(o.DataDir).Lacks() },
 		Limits: func(asked run.Limits) run.Limits {
 			return o.Limits.WithDefaults(asked).WithDefaults(o.Defaults.Limits).WithDefaults(run.DefaultLimits())
 		},

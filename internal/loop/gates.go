@@ -385,7 +385,7 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 		return Next{}, nil
 	}
 	if s.Limits.RunTimeout > 0 {
-		c.gate.Timeout = min(c.gate.Timeout, max(s.StartedAt.Add(s.Limits.RunTimeout).Sub(e.Now()), time.Second))
+		c.gate.Timeout = min(c.gate.Timeout, max(s.Deadline(e.Now()).Sub(e.Now()), time.Second))
 	}
 	h, err := e.Runner.StartGate(ctx, *s, GateStart{
 		Name: s.Process.Name, Gate: c.gate, Tree: c.tree, Of: c.of(), Trust: c.trust(),

@@ -240,6 +240,9 @@ const (
 	// AgentOverTaskBudget: as AgentOverBudget, where only the task's own budget
 	// is used up.
 	AgentOverTaskBudget Outcome = "over_task_budget"
+	// AgentCrowded: it was stopped because the machine's disk is nearly full. Not an
+	// attempt at the task.
+	AgentCrowded Outcome = "crowded"
 )
 
 // AgentStatus is what is known of an agent process.

@@ -53,7 +53,7 @@ func (e *Engine) setUp(ctx context.Context, s *State) (Next, error) {
 	}
 	g := gate.Gate{Name: SetupName, Command: strings.Join(s.Setup.Commands, "\n"), Timeout: s.Setup.Timeout}
 	if s.Limits.RunTimeout > 0 {
-		g.Timeout = min(g.Timeout, max(s.StartedAt.Add(s.Limits.RunTimeout).Sub(e.Now()), time.Second))
+		g.Timeout = min(g.Timeout, max(s.Deadline(e.Now()).Sub(e.Now()), time.Second))
 	}
 	h, err := e.Runner.StartGate(ctx, *s, GateStart{
 		Name: s.Process.Name, Gate: g, Tree: s.Setup.Tree, Trust: TrustDefault,

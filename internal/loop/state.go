@@ -265,6 +265,11 @@ type Position struct {
 	WaitUntil time.Time
 	Resume    Stage
 
+	// Delayed is why the next step cannot be taken at the moment, nil where it can, and
+	// Waited what the run has waited like that, which is none of its time.
+	Delayed *Delayed      `json:",omitempty"`
+	Waited  time.Duration `json:",omitempty"`
+
 	CancelRequested bool
 	CancelReason    string
 
@@ -408,12 +413,14 @@ type Counts struct {
 	// last began, and Verified those that looked whether it is done already.
 	Partial, Verified map[string]int
 	Reopened          map[string]int
-	Strikes           int // broken agent calls in a row, across tasks
-	Idle              int // those of them, in a row, that broke before they did anything
-	Troubles          int // steps in a row that failed; counted by the driver
-	Waits             int // rate-limit waits in a row
-	Lost              int // processes in a row that nobody saw end
-	Gone              int // processes in a row that were gone with their record
+	// Crowded counts agents in a row that were stopped because the disk of the machine is full.
+	Crowded  int `json:",omitempty"`
+	Strikes  int // broken agent calls in a row, across tasks
+	Idle     int // those of them, in a row, that broke before they did anything
+	Troubles int // steps in a row that failed; counted by the driver
+	Waits    int // rate-limit waits in a row
+	Lost     int // processes in a row that nobody saw end
+	Gone     int // processes in a row that were gone with their record
 	// Reviews counts how often all of the work was read; ReviewNote says why it was not.
 	Reviews    int
 	ReviewNote string

@@ -43,6 +43,9 @@ const (
 	// maxGone bounds how often in a row a process may be gone without a trace:
 	// hosts that restart do that, and hosts that restart for ever.
 	maxGone = 20
+	// maxCrowded bounds how often in a row an agent may be stopped for a full disk before
+	// that is taken for its own doing: each time it was started there was room.
+	maxCrowded = 3
 	// maxWait bounds what a provider may ask for; the time comes through the
 	// agent's own output.
 	maxWait = 24 * time.Hour
@@ -138,9 +141,17 @@ func (e *Engine) Step(ctx context.Context, s State) (State, Next, error) {
 	if errors.Is(err, ErrNoWorkTree) && old.Stage != stageOpen && old.Stage != stageEnd {
 		return e.laidAnew(ctx, old)
 	}
+	if delay, ok := errors.AsType[*Delay](err); ok && old.End == "" {
+		pause := delay.For
+		if pause <= 0 {
+			pause = delayPause
+		}
+		return e.Delay(old, delay.Why, delay.Queued), Next{Kind: Sleep, Until: e.Now().Add(pause)}, nil
+	}
 	if err != nil {
 		return old, Next{}, err
 	}
+	e.undelay(&s)
 	return s, next, nil
 }
 
@@ -926,7 +937,7 @@ func nonce(s State) string {
 func (e *Engine) wall(s State) time.Duration {
 	wall := s.Limits.IterationTimeout
 	if s.Limits.RunTimeout > 0 {
-		left := max(s.StartedAt.Add(s.Limits.RunTimeout).Sub(e.Now()), time.Second)
+		left := max(s.Deadline(e.Now()).Sub(e.Now()), time.Second)
 		if wall <= 0 || left < wall {
 			wall = left
 		}
@@ -935,7 +946,7 @@ func (e *Engine) wall(s State) time.Duration {
 }
 
 func (e *Engine) overdue(s State) bool {
-	return s.Limits.RunTimeout > 0 && !e.Now().Before(s.StartedAt.Add(s.Limits.RunTimeout))
+	return s.Limits.RunTimeout > 0 && !e.Now().Before(s.Deadline(e.Now()))
 }
 
 // gates are the checks a proposal has to pass, by what is known so far.
@@ -1001,7 +1012,7 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 
 	s.observed(status)
 	switch status.Outcome {
-	case AgentRateLimited, AgentOverBudget, AgentOverTaskBudget, AgentBroken:
+	case AgentRateLimited, AgentOverBudget, AgentOverTaskBudget, AgentCrowded, AgentBroken:
 		// What it said is stored before its process is forgotten.
 		s.Ended = &Ended{
 			Outcome: status.Outcome, Detail: status.Detail, RetryAt: status.RetryAt, Worked: worked(status.Usage),
@@ -1010,7 +1021,7 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 		s.Stage = stageEnded
 		return Next{}, nil
 	case AgentCompleted, AgentGaveUp, AgentTimedOut:
-		s.Strikes, s.Idle, s.Waits = 0, 0, 0
+		s.Strikes, s.Idle, s.Waits, s.Crowded = 0, 0, 0, 0
 		if s.Job == prompt.JobVerify {
 			return e.answered(s, status)
 		}
@@ -1050,6 +1061,8 @@ func (e *Engine) ended(ctx context.Context, s *State) (Next, error) {
 		return e.stop(s, run.EndBudgetExhausted, oneLine(detail, 300))
 	case AgentOverTaskBudget:
 		return e.overTaskBudget(ctx, s, detail)
+	case AgentCrowded:
+		return e.crowded(s, detail)
 	default:
 		return e.broken(s, detail, end)
 	}
@@ -1113,7 +1126,7 @@ func (e *Engine) wait(s *State, end Ended) (Next, error) {
 	}
 	until = earlier(until, e.Now().Add(maxWait))
 	if s.Limits.RunTimeout > 0 {
-		until = earlier(until, s.StartedAt.Add(s.Limits.RunTimeout))
+		until = earlier(until, s.Deadline(e.Now()))
 	}
 	s.Waits++
 	task := s.TaskID
@@ -1155,6 +1168,16 @@ func (e *Engine) broken(s *State, detail string, end Ended) (Next, error) {
 		return e.stop(s, run.EndFailed, brokenDetail(s.Strikes, detail, end.DoFirst))
 	}
 	return e.again(s)
+}
+
+// crowded repeats a call that the machine had no room for. The next start waits for
+// room.
+func (e *Engine) crowded(s *State, detail string) (Next, error) {
+	if s.Crowded++; s.Crowded < maxCrowded {
+		return e.again(s)
+	}
+	return e.stop(s, run.EndFailed, brokenDetail(s.Crowded, detail,
+		"see what fills the disk: either the work itself, or something else on this machine"))
 }
 
 // brokenDetail is why a run ends after so many broken calls. What somebody can

@@ -207,6 +207,15 @@ func MissedLabelText(label string) string {
 		"To start on the issue as it is now, remove the label " + island.Label(label) + " and add it again."
 }
 
+// WaitingText says why nothing happens for a while.
+func WaitingText(why string, queued bool) string {
+	if queued {
+		return "**Waiting for my turn.** " + island.Speak(nil, why, 500) + ". I start by myself, and no attempt is used."
+	}
+	return "**Waiting for the server.** Something is wrong there, and not with this task: " + island.Speak(nil, why, 500) +
+		". I go on by myself once that is fixed, and no attempt is used."
+}
+
 // NoPullRequestText says why a run that ends for another reason has no pull request
 // to show.
 func NoPullRequestText(mask func(string) string, why string) string {

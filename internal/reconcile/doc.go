@@ -5,7 +5,9 @@
 // its gateway, its pull request), has the run take in what people asked of it or said of
 // its work, and steps the loop until that waits for a process or for the time. A step that
 // failed is tried again after a pause that grows, and ends the run when that happens too
-// often. When a run has ended, what people asked of it meanwhile begins another.
+// often. What is the server's trouble, and not the run's, is waited for instead, and so
+// is a place for each agent and check. When a run has ended, what people asked of it
+// meanwhile begins another.
 //
 // Invariants:
 //   - A tick holds the run's lease. Each transition is saved under it before the next one

@@ -18,6 +18,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/org/ralph-action/internal/admission"
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/authorization"
@@ -31,6 +32,7 @@ import (
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/machine"
 	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/publish/island"
 	"github.com/org/ralph-action/internal/pullrequest"
@@ -55,6 +57,8 @@ const (
 	// firstPause and lastPause bound the pause after a failed step.
 	firstPause = time.Second
 	lastPause  = 5 * time.Minute
+	// lastDelay bounds the pause of a run that waits for the server.
+	lastDelay = time.Minute
 )
 
 // Waker has a run ticked soon. *queue.Queue is one.
@@ -101,6 +105,10 @@ type Config struct {
 	// nil keeps nothing.
 	Transcripts      *transcript.Store
 	TranscriptLimits transcript.Limits
+	// Admission bounds what is at work at once; zero bounds nothing.
+	Admission admission.Limits
+	// Lacks says what this machine lacks for another start; see host.Config.
+	Lacks func() string
 	// Prices are what models cost where no gateway counts and the agent does not
 	// tell.
 	Prices run.Prices
@@ -195,6 +203,9 @@ type Reconciler struct {
 	mirrors    *host.Mirrors
 	// owners are the configurations of owners for repositories that have none.
 	owners ghapp.Cache[ownerFile, host.ConfigFile]
+
+	// telling is held by whoever tells people that a run waits.
+	telling sync.Mutex
 
 	// claimed are the runs that this process works on, by run.ID.
 	claimed sync.Map
@@ -406,6 +417,9 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 			if s.Stale() {
 				pause = min(pause, pullrequest.ShowEvery)
 			}
+			if s, err = r.tellDelay(ctx, row, lease, s); err != nil {
+				return 0, err
+			}
 			return pause, r.refresh(ctx, row, lease, d, s)
 		case loop.Done:
 			r.retire(ctx, row.ID, d)
@@ -443,7 +457,7 @@ func (r *Reconciler) refresh(ctx context.Context, row store.Run, lease store.Lea
 }
 
 func (r *Reconciler) overdue(s loop.State) bool {
-	return s.Limits.RunTimeout > 0 && !r.cfg.Now().Before(s.StartedAt.Add(s.Limits.RunTimeout))
+	return s.Limits.RunTimeout > 0 && !r.cfg.Now().Before(s.Deadline(r.cfg.Now()))
 }
 
 func (r *Reconciler) save(ctx context.Context, id run.ID, lease store.Lease, s loop.State) error {
@@ -453,15 +467,17 @@ func (r *Reconciler) save(ctx context.Context, id run.ID, lease store.Lease, s l
 	}
 	defer r.saving(id)()
 	ctx = context.WithoutCancel(ctx)
-	if s.PullRequest == nil {
-		return r.cfg.Store.SaveState(ctx, id, lease, s.Phase, s.End, b, r.cfg.Now())
-	}
 	return r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
-		// What is said on the pull request has to find the run.
-		if err := r.cfg.Store.NotePull(ctx, tx, id, s.PullRequest.Number); err != nil {
+		if s.PullRequest != nil {
+			// What is said on the pull request has to find the run.
+			if err := r.cfg.Store.NotePull(ctx, tx, id, s.PullRequest.Number); err != nil {
+				return err
+			}
+		}
+		if err := r.cfg.Store.SaveStateTx(ctx, tx, id, lease, s.Phase, s.End, b, r.cfg.Now()); err != nil {
 			return err
 		}
-		return r.cfg.Store.SaveStateTx(ctx, tx, id, lease, s.Phase, s.End, b, r.cfg.Now())
+		return r.freePlace(ctx, tx, id, s)
 	})
 }
 
@@ -491,9 +507,23 @@ func (r *Reconciler) trouble(ctx context.Context, row store.Run, lease store.Lea
 		log.Info().Dur("retry_after", after).Msg("GitHub asks to slow down")
 		return r.pause(d, max(after, poll)), nil
 	}
+	if why := r.delay(err); why != "" && s.End == "" && !late {
+		if s.Delayed == nil {
+			log.Warn().Err(err).Str("waits_for", why).Msg("the run waits; no attempt is used")
+		}
+		s = d.engine.Delay(s, why, false)
+		if err := r.save(ctx, row.ID, lease, s); err != nil {
+			return 0, err
+		}
+		if s, err = r.tellDelay(ctx, row, lease, s); err != nil {
+			return 0, err
+		}
+		waited := r.cfg.Now().Sub(s.Delayed.Since)
+		return r.pause(d, min(max(waited/4, firstPause), lastDelay)), nil
+	}
 	s.Troubles++
 	userErr, byPerson := errors.AsType[*run.UserError](err)
-	byPerson = byPerson && !late && !errors.Is(err, sandbox.ErrUnavailable)
+	byPerson = byPerson && !late
 	switch {
 	case s.End != "" && s.Troubles >= maxTroubles:
 		// Telling people on GitHub is what fails: what is left are those who watch.
@@ -520,6 +550,24 @@ func (r *Reconciler) trouble(ctx context.Context, row store.Run, lease store.Lea
 		return 0, err
 	}
 	return r.pause(d, min(firstPause<<min(s.Troubles, 20), lastPause)), nil
+}
+
+// delay says what the server lacks where that is why a step failed, "" where it is not:
+// the run then waits for as long as it takes, and nobody is blamed.
+func (r *Reconciler) delay(err error) string {
+	if delay, ok := errors.AsType[*loop.Delay](err); ok {
+		return delay.Why
+	}
+	if errors.Is(err, sandbox.ErrUnavailable) {
+		return "the engine that runs containers does not answer"
+	}
+	if why := machine.Trouble(err); why != "" {
+		return why
+	}
+	if r.cfg.Lacks == nil {
+		return ""
+	}
+	return r.cfg.Lacks()
 }
 
 // pause keeps the run from being stepped for a while; the queue sleeps less.
@@ -596,7 +644,11 @@ func (r *Reconciler) driver(ctx context.Context, row store.Run) (*driver, error)
 	}
 	server, err := gateway.Listen(gatewayDir(r.cfg.DataDir, row.ID), handler) //nolint:contextcheck // it outlives the tick
 	if err != nil && !errors.Is(err, gateway.ErrInUse) {
-		return d, fmt.Errorf("open the gateway of run %s: %w", row.ID, err)
+		err = fmt.Errorf("open the gateway of run %s: %w", row.ID, err)
+		if _, byPerson := errors.AsType[*run.UserError](err); byPerson {
+			return d, err
+		}
+		return d, &loop.Delay{Why: "the way to the models cannot be opened", Err: err}
 	}
 	d.gateway = server
 	return d, nil
@@ -622,7 +674,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 			MaxBytes: r.cfg.CacheBytes},
 		OnOwnerDeath: cmp.Or(r.cfg.OnOwnerDeath, sandbox.KeepWithoutOwner), Gates: r.cfg.Gates,
 		NeedsApproval: r.cfg.NeedsApproval, Resources: r.cfg.Resources, Credentials: r.cfg.Credentials,
-		Prices: r.cfg.Prices, Limits: r.cfg.Limits, Emit: watch,
+		Prices: r.cfg.Prices, Limits: r.cfg.Limits, Emit: watch, Lacks: r.cfg.Lacks,
 	}
 	hostCfg.Transcripts, hostCfg.Mask, hostCfg.Unfinished = r.cfg.Transcripts, r.cfg.Mask, r.cfg.Store
 	if m := r.cfg.Models; m != nil {
@@ -643,7 +695,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 	return &driver{
 		host: h, watched: map[loop.Handle]bool{}, repo: row.RepoOwner + "/" + row.RepoName,
 		engine: &loop.Engine{
-			WorkTree: h, Trees: h, Branch: h, Runner: h,
+			WorkTree: h, Trees: h, Branch: h, Runner: &placing{Runner: h, r: r, row: row},
 			Publisher: &pullrequest.Publisher{
 				Repo: repo, Issue: row.IssueNumber, Branches: r.cfg.Branches, Agent: r.cfg.AgentName, Mask: r.cfg.Mask,
 				Label: r.comments.Label, Sandbox: r.describeSandbox(), Objects: h.Repo, Effects: r.comments.Effects,
@@ -799,6 +851,9 @@ func (r *Reconciler) isActive(ctx context.Context) (func(run.ID) bool, error) {
 // Sweep removes what runs left on disk that have ended, or that the store does
 // not know: a process that died between the two did not come to it.
 func (r *Reconciler) Sweep(ctx context.Context) error {
+	if err := r.adopt(ctx); err != nil {
+		return err
+	}
 	left, err := r.leftovers(ctx)
 	if err != nil {
 		return err

@@ -211,6 +211,8 @@ var (
 	// ErrUnavailable: what runs the commands does not answer. It may be back in
 	// a moment: nothing is known of the command, and the call may be repeated.
 	ErrUnavailable = errors.New("sandbox: the engine does not answer")
+	// ErrNoImage: the engine does not have the image.
+	ErrNoImage = errors.New("sandbox: no such image")
 )
 
 // Workspace is a work tree that commands can be started on.
@@ -432,6 +434,15 @@ type Status struct {
 
 // Ended says whether the status can still change.
 func (s Status) Ended() bool { return s.State == Exited || s.State == Missing }
+
+// NearlyFull begins the Detail of a start that was ended for what the whole file system
+// lacks, and not for what it wrote itself.
+const NearlyFull = "the file system of the work tree is nearly full"
+
+// Crowded says whether it was ended because the machine's disk is nearly full.
+func (s Status) Crowded() bool {
+	return s.Reason == ReasonDiskLimit && strings.HasPrefix(s.Detail, NearlyFull)
+}
 
 // maxName keeps names usable as container and pod names with a prefix.
 const maxName = 100

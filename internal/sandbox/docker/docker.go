@@ -224,7 +224,7 @@ func checkShim(self string) error {
 func noImage(image string, err error) error {
 	return &run.UserError{
 		Message: fmt.Sprintf("the Docker engine has no image %q", image),
-		Hint:    "docker pull " + image + ", or name another image", Err: err,
+		Hint:    "docker pull " + image + ", or name another image", Err: errors.Join(sandbox.ErrNoImage, err),
 	}
 }
 

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/ghsim"
+	"github.com/org/ralph-action/internal/reconcile"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// crowd is an agent that counts how many of its kind are at work, and works on once the
+// test lets it.
+const crowd = `#!/bin/sh
+cat >/dev/null
+mkdir DIR/at-work/$$
+ls DIR/at-work | wc -l >> DIR/counts
+until [ -e DIR/go ]; do sleep 0.05; done
+ls DIR/at-work | wc -l >> DIR/counts
+echo hello > hello.txt
+for f in .ralph/*/progress.md; do sed -i '0,/^- \[ \]/s//- [x]/' $f; done
+rmdir DIR/at-work/$$
+echo RALPH_RESULT: done
+`
+
+func (st *stage) standings(s *serving, limit int) reconcile.Admission {
+	st.t.Helper()
+	a, err := reconcile.Standings(st.t.Context(), s.store, limit)
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	return a
+}
+
+// TestAgentsStayWithinTheirLimit: however many labels, however many workers, and when
+// the server starts again while agents are at work. Who waits can say for what.
+func TestAgentsStayWithinTheirLimit(t *testing.T) {
+	t.Parallel()
+	const agents, labels = 2, 7
+	st := newStage(t, setting{
+		agent: config.Agent{Name: config.AgentCommand, Command: "sh agent.sh"},
+		change: func(c *config.Server) {
+			c.Workers = 8
+			c.Concurrency = config.Concurrency{Agents: agents}
+		},
+		gates: []config.Gate{{Name: "there", Run: "test -e hello.txt", When: "task", Timeout: time.Minute}},
+	})
+	if err := os.MkdirAll(filepath.Join(st.dir, "at-work"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	script := filepath.Join(st.dir, "agent.sh")
+	if err := os.WriteFile(script, []byte(strings.ReplaceAll(crowd, "DIR", st.dir)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	st.config.Agent.Command = "sh " + script
+	s := st.serve()
+	var issues []ghsim.Issue
+	for n := range labels {
+		issues = append(issues, st.label(fmt.Sprint("Say hello ", n), "- [ ] Write hello\n"))
+		if n == 0 { // the first comes first
+			st.await("the first agent", func() bool { return st.standings(s, agents).Running == 1 })
+		}
+	}
+	full := func(s *serving) func() bool {
+		return func() bool {
+			a := st.standings(s, agents)
+			return a.Running == agents && a.Waiting == labels-agents
+		}
+	}
+	st.await("all to run or to wait", full(s))
+	var places []int
+	for _, x := range st.standings(s, agents).Runs {
+		if x.Running {
+			continue
+		}
+		if !strings.Contains(x.Waits, "2 of 2 agents of this server are at work") {
+			t.Errorf("%s waits for %q", x.Run, x.Waits)
+		}
+		places = append(places, x.Place)
+	}
+	if slices.Sort(places); places[0] < 1 || places[len(places)-1] > labels-agents {
+		t.Errorf("places %v", places)
+	}
+
+	s.stop()
+	s = st.serve()
+	st.await("all to run or to wait again", full(s))
+	if err := os.WriteFile(filepath.Join(st.dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, issue := range issues {
+		if state := st.ended(s.store, issue); state.End != run.EndAllTasksComplete || len(state.Attempts) != 0 {
+			t.Errorf("#%d ended %s, attempts %v: %s", issue.Number, state.End, state.Attempts, state.EndDetail)
+		}
+	}
+	counts, err := os.ReadFile(filepath.Join(st.dir, "counts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := 0
+	for field := range strings.FieldsSeq(string(counts)) {
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, n)
+	}
+	if most != agents {
+		t.Errorf("%d agents at once, want %d", most, agents)
+	}
+	if a := st.standings(s, agents); a.Running+a.Waiting != 0 {
+		t.Errorf("places are left: %+v", a)
+	}
+}
+
+// TestNothingStartsWithoutRoom: a disk without room is waited for, people are told once,
+// and no task is to blame.
+func TestNothingStartsWithoutRoom(t *testing.T) {
+	t.Parallel()
+	var full atomic.Bool
+	var passed atomic.Int64
+	full.Store(true)
+	st := newStage(t, setting{script: writesAll, now: func() time.Time {
+		return time.Now().Add(time.Duration(passed.Load()))
+	}})
+	st.lacks = func() string {
+		if full.Load() {
+			return "the disk of this machine is nearly full"
+		}
+		return ""
+	}
+	s := st.serve()
+	issue := st.label("Say hello", threeTasks)
+	st.await("the run to wait", func() bool {
+		a := st.standings(s, 0)
+		return len(a.Runs) == 1 && a.Runs[0].Waits != ""
+	})
+	if s.started() {
+		t.Error("an agent was started")
+	}
+	passed.Store(int64(2 * time.Minute))
+	told := func() bool { return len(st.issue(issue.Number).Comments) > 0 }
+	st.await("people to be told", told)
+	passed.Store(int64(30 * time.Hour)) // more than a run may take
+	full.Store(false)
+	state := st.ended(s.store, issue)
+	if state.End != run.EndAllTasksComplete || len(state.Attempts) != 0 || state.Waited < 29*time.Hour {
+		t.Errorf("ended %s, attempts %v, waited %v: %s", state.End, state.Attempts, state.Waited, state.EndDetail)
+	}
+	comments := st.issue(issue.Number).Comments
+	if len(comments) != 1 || !strings.Contains(comments[0].Body, "the disk of this machine is nearly full") {
+		t.Errorf("comments: %+v", comments)
+	}
+}

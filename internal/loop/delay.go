@@ -1,0 +1,102 @@
+package loop
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// Delay is the error of a WorkTree or a Runner that cannot do something now for a reason
+// that is not the run's: no place is free, or the machine lacks something. The step is
+// tried again; it uses no attempt and none of the run's time.
+type Delay struct {
+	// Why is what the run waits for, in words for people.
+	Why string
+	// For is when to try again, 0 for some seconds.
+	For time.Duration
+	// Queued: it waits for its turn, and nothing is wrong.
+	Queued bool
+	Err    error
+}
+
+// Error implements error.
+func (d *Delay) Error() string {
+	if d.Err != nil {
+		return fmt.Sprintf("loop: it has to wait: %s: %v", d.Why, d.Err)
+	}
+	return "loop: it has to wait: " + d.Why
+}
+
+// Unwrap gives the cause.
+func (d *Delay) Unwrap() error { return d.Err }
+
+// delayPause is the pause between two attempts at a step that has to wait.
+const delayPause = 5 * time.Second
+
+// Delayed is why a run cannot take its next step, and since when.
+type Delayed struct {
+	Why    string
+	Since  time.Time
+	Queued bool
+	// Told: people have been told.
+	Told bool
+}
+
+// Delay notes that a run has to wait. The next step that is taken ends that.
+func (e *Engine) Delay(s State, why string, queued bool) State {
+	d := Delayed{Since: e.Now()}
+	if s.Delayed != nil {
+		d = *s.Delayed
+	}
+	begins := s.Delayed == nil || d.Queued != queued
+	d.Why, d.Queued = why, queued
+	if begins {
+		d.Told = false
+		e.emit(run.Event{Kind: run.EventTrouble, Text: "waiting, no attempt is used: " + why}, &s)
+	}
+	s.Delayed = &d
+	return s
+}
+
+// undelay ends a wait: its time is none of the run's.
+func (e *Engine) undelay(s *State) {
+	if s.Delayed == nil {
+		return
+	}
+	s.Waited += max(e.Now().Sub(s.Delayed.Since), 0)
+	s.Delayed = nil
+}
+
+// Deadline is when the run's time is up, zero where it has no limit. It moves on while
+// the run is delayed.
+func (s *State) Deadline(now time.Time) time.Time {
+	if s.Limits.RunTimeout <= 0 {
+		return time.Time{}
+	}
+	at := s.StartedAt.Add(s.Limits.RunTimeout + s.Waited)
+	if s.Delayed != nil {
+		at = at.Add(max(now.Sub(s.Delayed.Since), 0))
+	}
+	return at
+}
+
+// Occupies is the name of the process that the run has at work, or is about to start,
+// "" where there is none.
+func (s *State) Occupies() string {
+	if s.Process == nil || s.Phase.Terminal() {
+		return ""
+	}
+	switch s.Stage { //nolint:exhaustive // in all others it may be at work
+	case stageJudge, stageEnded:
+		return "" // it was seen to have ended
+	case stageSetUp:
+		if s.Setup != nil && s.Setup.Done {
+			return ""
+		}
+	}
+	return s.Process.Name
+}
+
+// Started says whether that process is known to have been started.
+func (s *State) Started() bool { return s.Occupies() != "" && s.Process.Handle != "" }

@@ -1,0 +1,106 @@
+package loop_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// delaying is a runner that has starts wait for hours before it lets them happen.
+type delaying struct {
+	loop.Runner
+	w      *world
+	until  map[string]time.Time
+	delays int
+}
+
+func (d *delaying) delay(name string) error {
+	if _, ok := d.until[name]; !ok {
+		d.until[name] = d.w.now.Add(5 * time.Hour)
+	}
+	if d.w.now.Before(d.until[name]) {
+		d.delays++
+		return &loop.Delay{Why: "no place is free", For: time.Hour, Queued: true}
+	}
+	return nil
+}
+
+func (d *delaying) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) (loop.Handle, error) {
+	if err := d.delay(a.Name); err != nil {
+		return "", err
+	}
+	return d.Runner.StartAgent(ctx, s, a)
+}
+
+func (d *delaying) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (loop.Handle, error) {
+	if err := d.delay(g.Name); err != nil {
+		return "", err
+	}
+	return d.Runner.StartGate(ctx, s, g)
+}
+
+// TestDelayUsesNothing: a run of six hours whose starts wait five hours each comes to
+// its end, with one call for each task.
+func TestDelayUsesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := w.engine()
+	d := &delaying{Runner: e.Runner, w: w, until: map[string]time.Time{}}
+	e.Runner = d
+	s := loop.NewState(withGate(t, gate.Gate{Name: "check"}), w.now)
+	s.Limits.RunTimeout = 6 * time.Hour
+	began, told := w.now, 0
+	for range 1000 {
+		next, n, err := e.Step(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next.Delayed != nil && s.Delayed == nil {
+			told++
+		}
+		if next.Delayed != nil && (next.Attempts["T1"] != s.Attempts["T1"] || next.Iteration != s.Iteration) {
+			t.Fatalf("a wait used an attempt: %v", next.Attempts)
+		}
+		if s = next; n.Kind == loop.Sleep {
+			w.now = n.Until
+		}
+		if n.Kind == loop.Done {
+			break
+		}
+	}
+	if s.End != run.EndAllTasksComplete || len(s.Attempts) != 0 || s.Delayed != nil {
+		t.Fatalf("ended %s with attempts %v: %s", s.End, s.Attempts, s.EndDetail)
+	}
+	if waited := time.Duration(len(d.until)) * 5 * time.Hour; s.Waited < waited || s.Waited > waited+time.Hour ||
+		w.now.Sub(began) < waited || told != len(d.until) {
+		t.Errorf("waited %v, want %v; told %d times of %d", s.Waited, waited, told, len(d.until))
+	}
+}
+
+// TestAgentStoppedForAFullDisk: no attempt is used, until it is plain that the work
+// itself fills the disk.
+func TestAgentStoppedForAFullDisk(t *testing.T) {
+	t.Parallel()
+	for _, full := range []int{2, 3} {
+		w := newWorld(t)
+		work := w.agent
+		w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+			if len(w.agents) < full {
+				return loop.AgentStatus{Outcome: loop.AgentCrowded, Detail: "the disk is nearly full"}
+			}
+			return work(w, s, a)
+		}
+		s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
+		want := run.EndAllTasksComplete
+		if full == 3 {
+			want = run.EndFailed
+		}
+		if s.End != want || s.Attempts["T1"] != 0 {
+			t.Errorf("full %d times: ended %s with attempts %v: %s", full, s.End, s.Attempts, s.EndDetail)
+		}
+	}
+}

@@ -1,0 +1,11 @@
+//go:build !linux && !darwin
+
+package machine
+
+func freeDisk(string) (bytes, files int64, err error) { return Unknown, Unknown, nil }
+
+func freeDescriptors() int64 { return Unknown }
+
+func freeMemory() int64 { return Unknown }
+
+func totalMemory() int64 { return Unknown }

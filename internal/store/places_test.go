@@ -1,0 +1,79 @@
+package store_test
+
+import (
+	"database/sql"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/org/ralph-action/internal/store"
+)
+
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	st := open(t, filepath.Join(t.TempDir(), "ralph.db"))
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	do := func(f func(tx *sql.Tx) error) {
+		t.Helper()
+		if err := st.InTx(t.Context(), f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask := func(process string, now time.Time) {
+		t.Helper()
+		do(func(tx *sql.Tx) error {
+			return st.AskPlace(t.Context(), tx, store.Place{Run: "r-1", Process: process, Repo: "R", Owner: "o", Person: "ada",
+				CameAt: at, SeenAt: now, Line: 3, Why: "full"})
+		})
+	}
+	only := func() store.Place {
+		t.Helper()
+		places, _, err := st.Places(t.Context())
+		if err != nil || len(places) != 1 {
+			t.Fatalf("%v, %v", places, err)
+		}
+		return places[0]
+	}
+	free := func(process string) (freed bool) {
+		t.Helper()
+		do(func(tx *sql.Tx) (err error) {
+			freed, err = st.FreePlace(t.Context(), tx, "r-1", process)
+			return err
+		})
+		return freed
+	}
+
+	ask("r-1-1", at)
+	ask("r-1-1", at.Add(time.Minute))
+	if p := only(); !p.AskedAt.Equal(at) || !p.SeenAt.Equal(at.Add(time.Minute)) || !p.GrantedAt.IsZero() || p.Line != 3 {
+		t.Errorf("%+v", p)
+	}
+	do(func(tx *sql.Tx) error { return st.GrantPlace(t.Context(), tx, "r-1", at, "owner:o") })
+	ask("r-1-1", at.Add(time.Hour)) // a start that is repeated keeps its place
+	if p := only(); !p.GrantedAt.Equal(at) {
+		t.Errorf("%+v", p)
+	}
+	if _, turns, err := st.Places(t.Context()); err != nil || !turns["owner:o"].Equal(at) {
+		t.Errorf("turns %v, %v", turns, err)
+	}
+	if free("r-1-1") {
+		t.Error("the place of a process that is at work was freed")
+	}
+	ask("r-1-2", at.Add(2*time.Hour)) // another process waits for its own
+	if p := only(); !p.GrantedAt.IsZero() || !p.AskedAt.Equal(at.Add(2*time.Hour)) {
+		t.Errorf("%+v", p)
+	}
+	if free("") { // it only waited
+		t.Error("a claim counts as a place")
+	}
+	ask("r-1-3", at)
+	do(func(tx *sql.Tx) error { return st.GrantPlace(t.Context(), tx, "r-1", at) })
+	if !free("") {
+		t.Error("the place was not freed")
+	}
+	ask("r-1-4", at)
+	do(func(tx *sql.Tx) error { return st.PrunePlaces(t.Context(), tx, at.Add(time.Second)) })
+	if places, turns, err := st.Places(t.Context()); err != nil || len(places)+len(turns) != 0 {
+		t.Errorf("a run that is not there has %v, turns %v, %v", places, turns, err)
+	}
+}
