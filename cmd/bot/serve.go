@@ -440,7 +440,7 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 
 // work is what the queue's jobs do.
 func (a *app) work() queue.Handlers {
-	h := queue.Handlers{Delivery: a.deliveries.Work, Advance: a.reconciler.Advance}
+	h := queue.Handlers{Delivery: a.deliver, Advance: a.reconciler.Advance}
 	if a.onWork == nil {
 		return h
 	}
@@ -454,6 +454,15 @@ func (a *app) work() queue.Handlers {
 			return h.Advance(ctx, id)
 		},
 	}
+}
+
+// deliver works a delivery; one that GitHub lets no further now comes back.
+func (a *app) deliver(ctx context.Context, guid string) error {
+	err := a.deliveries.Work(ctx, guid)
+	if class, after := ghapp.Classify(err); class == ghapp.RateLimited {
+		return &queue.LaterError{After: after, Err: err}
+	}
+	return err
 }
 
 const (

@@ -40,7 +40,9 @@ func (r *Repo) FullName() string { return r.owner + "/" + r.name }
 
 // Place is where the repository is reached: through which installation, and its full
 // name's parts.
-func (r *Repo) Place() Place { return Place{Installation: r.installation, Owner: r.owner, Name: r.name} }
+func (r *Repo) Place() Place {
+	return Place{Installation: r.installation, Owner: r.owner, Name: r.name}
+}
 
 // Place is what App.Repo finds a repository by.
 type Place struct {
