@@ -12,7 +12,6 @@ import (
 
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/publish/effects"
-	"github.com/org/ralph-action/internal/store"
 )
 
 // What a call does.
@@ -184,7 +183,7 @@ func repeatAfter(err error, tries int, age time.Duration) (pause time.Duration, 
 // WeakStore gives out what is to be repeated. *store.Store is one.
 type WeakStore interface {
 	effects.Store
-	DueEffect(ctx context.Context, kind string, now, until time.Time) (store.Effect, error)
+	DueEffect(ctx context.Context, kind string, now, until time.Time) (effects.Row, error)
 	LabelOvertaken(ctx context.Context, owner, repo string, issue int, add bool, suffix string,
 		since time.Time) (overtaken bool, err error)
 }
@@ -233,7 +232,7 @@ func (r *Repeater) Run(ctx context.Context) {
 func (r *Repeater) Repeat(ctx context.Context, kind effects.Kind) error {
 	for ctx.Err() == nil {
 		row, err := r.Store.DueEffect(ctx, string(kind), r.Now(), r.Now().Add(repeatWithin))
-		if errors.Is(err, store.ErrNotFound) {
+		if errors.Is(err, effects.ErrNone) {
 			return nil
 		}
 		if err != nil {
@@ -246,7 +245,7 @@ func (r *Repeater) Repeat(ctx context.Context, kind effects.Kind) error {
 	return nil
 }
 
-func (r *Repeater) repeat(ctx context.Context, row store.Effect) (done bool, err error) {
+func (r *Repeater) repeat(ctx context.Context, row effects.Row) (done bool, err error) {
 	log := zerolog.Ctx(ctx).With().Str("effect", row.Key).Logger()
 	var c call
 	if err := json.Unmarshal(row.Intent, &c); err != nil {
@@ -279,7 +278,7 @@ func (r *Repeater) repeat(ctx context.Context, row store.Effect) (done bool, err
 	return false, r.Store.KeepEffect(context.WithoutCancel(ctx), row.Key, row.Intent, r.Now().Add(pause))
 }
 
-func (r *Repeater) finish(ctx context.Context, row store.Effect, rec commentRecord) error {
+func (r *Repeater) finish(ctx context.Context, row effects.Row, rec commentRecord) error {
 	result, err := json.Marshal(rec)
 	if err != nil {
 		return fmt.Errorf("encode result of %s: %w", row.Key, err)
@@ -288,7 +287,7 @@ func (r *Repeater) finish(ctx context.Context, row store.Effect, rec commentReco
 }
 
 // overtaken says whether a label would tell of what was.
-func (r *Repeater) overtaken(ctx context.Context, row store.Effect, c call) (bool, error) {
+func (r *Repeater) overtaken(ctx context.Context, row effects.Row, c call) (bool, error) {
 	if c.Do != doAddLabel && c.Do != doRemoveLabel {
 		return false, nil
 	}

@@ -43,8 +43,10 @@ func (f *flaky) do(what string, act func()) error {
 	return after
 }
 
-func (f *flaky) FullName() string   { return "acme/widgets" }
-func (f *flaky) Place() ghapp.Place { return ghapp.Place{Installation: 1, Owner: "acme", Name: "widgets"} }
+func (f *flaky) FullName() string { return "acme/widgets" }
+func (f *flaky) Place() ghapp.Place {
+	return ghapp.Place{Installation: 1, Owner: "acme", Name: "widgets"}
+}
 
 func (f *flaky) React(_ context.Context, issue int, content string) error {
 	return f.do("reaction", func() { f.labels[fmt.Sprint("reaction ", issue, content)] = true })

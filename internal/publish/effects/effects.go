@@ -160,6 +160,12 @@ type Store interface {
 	KeepEffect(ctx context.Context, key string, intent []byte, next time.Time) error
 }
 
+// Row is an effect as the store keeps it, ErrNone what it says where there is none.
+type Row = store.Effect
+
+// ErrNone says that the store has no such effect.
+var ErrNone = store.ErrNotFound
+
 // Runner carries out effects.
 type Runner struct {
 	Store Store
