@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/org/ralph-action/internal/ghapp"
@@ -144,7 +145,8 @@ func (p *Publisher) KeepChecks(ctx context.Context, on CheckOn, v island.View, f
 	}
 	repo := p.GitHub.FullName()
 	for _, key := range heads {
-		if head := key[len(effects.Check(p.Run, repo, "").String()):]; head != on.Head {
+		// After a renaming the earlier keys have another prefix; heads hold no "@".
+		if head := key[strings.LastIndexByte(key, '@')+1:]; head != on.Head {
 			write := closing([]checkRecord{{Head: head}}, on.Head)[0]
 			write.HeadOID, write.ExternalID = head, string(p.Run)
 			if _, err := p.keep(ctx, effects.Overtaken(p.Run, repo, head), call{Do: doCloseCheck, Check: &write},
