@@ -118,7 +118,7 @@ done
 imports internal/agent/transcript transcript "$us/webui"
 imports internal/notify notify "$us/webui"
 imports internal/publish github-home github.com/google/go-github/v60/github github.com/palantir/go-githubapp/githubapp \
-	github.com/bradleyfalzon/ghinstallation/v2 github.com/shurcooL/githubv4
+	github.com/bradleyfalzon/ghinstallation/v2 github.com/shurcooL/githubv4 github.com/sony/gobreaker/v2
 imports cmd/bot github-home github.com/google/go-github/v60/github
 imports internal/host database-home database/sql
 imports internal/reconcile queue-home github.com/riverqueue/river modernc.org/sqlite github.com/pressly/goose/v3
@@ -389,7 +389,7 @@ may internal/gateway "$us/run" "$us/gateway/spend" "$us/httpd" "$us/redact" net/
 may internal/gitrepo "$us/run" "$us/proc" "$us/fstree"
 may internal/sandbox/docker "$us/fstree"
 may internal/config "$us/run" "$us/gate" "$us/supervise" github.com/goccy/go-yaml
-may internal/ghapp "$us/run" github.com/google/go-github/v60/github github.com/bradleyfalzon/ghinstallation/v2
+may internal/ghapp "$us/run" github.com/google/go-github/v60/github github.com/bradleyfalzon/ghinstallation/v2 github.com/sony/gobreaker/v2
 may internal/handlers "$us/run" "$us/store" "$us/store/queue" github.com/palantir/go-githubapp/githubapp database/sql
 may internal/store "$us/run" "$us/history" "$us/gateway/spend" database/sql modernc.org/sqlite
 may internal/store/queue "$us/run" "$us/store" github.com/riverqueue/river

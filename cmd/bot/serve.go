@@ -39,6 +39,7 @@ import (
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/machine"
 	"github.com/org/ralph-action/internal/notify"
+	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/redelivery"
@@ -132,6 +133,7 @@ type app struct {
 	queue      *queue.Queue
 	deliveries *delivery.Receiver
 	reconciler *reconcile.Reconciler
+	repeater   *publish.Repeater
 	sweeper    *redelivery.Sweeper
 	github     *ghapp.App
 	notifier   *notify.Notifier
@@ -361,6 +363,10 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	p.deliveries.Queue, p.reconcile.Queue, p.reconcile.Owner, p.reconcile.Welcome = a.queue, a.queue, a.queue.ID(),
 		cfg.Welcome
 	p.reconcile.Admission = admissionLimits(cfg)
+	p.deliveries.Repeats = true
+	a.repeater = &publish.Repeater{Store: a.store, Now: p.deliveries.Now, GitHub: func(at ghapp.Place) publish.GitHub {
+		return a.github.Repo(at.Installation, at.Owner, at.Name)
+	}}
 	a.deliveries = delivery.New(p.deliveries)
 	a.reconciler = reconcile.New(p.reconcile, a.deliveries) //nolint:contextcheck // it lives longer than this call
 	a.sweeper = &redelivery.Sweeper{
@@ -484,7 +490,7 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 	server.ErrorLog = slog.NewLogLogger(zerolog.NewSlogHandler(a.log), slog.LevelWarn)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(httpd.Limit(l, maxConns, maxConnsEach)) }()
-	catchingUp := a.keepCatchingUp(ctx)
+	catchingUp, repeating := a.keepCatchingUp(ctx), a.keepRepeating(ctx)
 	select {
 	case err = <-served:
 	case <-ctx.Done():
@@ -494,6 +500,7 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 		err = server.Shutdown(grace)
 	}
 	catchingUp()
+	repeating()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
 	err = errors.Join(err, endAdmin(grace), a.queue.Stop(grace), a.reconciler.Close(grace))
@@ -512,13 +519,22 @@ func (a *app) work() queue.Handlers {
 	return queue.Handlers{
 		Delivery: func(ctx context.Context, guid string) error {
 			defer done(jobDelivery, time.Now())
-			return a.deliveries.Work(ctx, guid)
+			return a.deliver(ctx, guid)
 		},
 		Advance: func(ctx context.Context, id run.ID) (time.Duration, error) {
 			defer done(jobTick, time.Now())
 			return a.reconciler.Advance(ctx, id)
 		},
 	}
+}
+
+// deliver works a delivery; one that GitHub lets no further now comes back.
+func (a *app) deliver(ctx context.Context, guid string) error {
+	err := a.deliveries.Work(ctx, guid)
+	if class, after := ghapp.Classify(err); class == ghapp.RateLimited {
+		return &queue.LaterError{After: after, Err: err}
+	}
+	return err
 }
 
 const (
@@ -556,6 +572,18 @@ func (a *app) keepCatchingUp(ctx context.Context) (end func()) {
 			}
 		}
 	})
+	return func() {
+		cancel()
+		work.Wait()
+	}
+}
+
+// keepRepeating makes what failed and nothing waits for. What it returns ends that, and
+// waits for it.
+func (a *app) keepRepeating(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(a.log.WithContext(context.WithoutCancel(ctx)))
+	var work sync.WaitGroup
+	work.Go(func() { a.repeater.Run(ctx) })
 	return func() {
 		cancel()
 		work.Wait()

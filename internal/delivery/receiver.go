@@ -42,6 +42,8 @@ type Config struct {
 	// ByJob: this is a job of a workflow, whose store began empty with it. Package job
 	// sets it.
 	ByJob bool
+	// Repeats: a publish.Repeater makes what failed and nothing waits for.
+	Repeats bool
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -61,7 +63,7 @@ func New(cfg Config) *Receiver {
 		Config:     cfg,
 		Authorizer: &authorization.Authorizer{History: cfg.Store, People: cfg.People, Now: cfg.Now},
 		Comments: &publish.Commenter{
-			Effects:     effects.Runner{Store: cfg.Store, Now: cfg.Now, Forgetful: cfg.ByJob},
+			Effects:     effects.Runner{Store: cfg.Store, Now: cfg.Now, Forgetful: cfg.ByJob, Repeats: cfg.Repeats},
 			Exclusively: cfg.Store.Exclusively, Label: cfg.Decoder.Label, Mask: cfg.Mask,
 		},
 	}

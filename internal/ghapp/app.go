@@ -151,9 +151,10 @@ func New(cfg Config) (*App, error) {
 	a := &App{
 		api: api, graphQL: graphQL, web: strings.TrimSuffix(cfg.WebURL, "/"), appID: cfg.AppID, key: key,
 		writeEvery: cfg.WriteEvery,
-		meter:      &meter{next: cfg.Transport, userAgent: cfg.UserAgent, graphQLPath: graphQL.Path, total: &Counter{}},
-		tokens:     make(map[tokenKey]*tokens),
-		lanes:      make(map[int64]*lane),
+		meter: &meter{next: cfg.Transport, userAgent: cfg.UserAgent, graphQLPath: graphQL.Path, total: &Counter{},
+			breaker: newBreaker(api.Host)},
+		tokens: make(map[tokenKey]*tokens),
+		lanes:  make(map[int64]*lane),
 
 		repoIDs: make(map[string]string),
 		kept:    &answers{kept: make(map[string]keptAnswer)},
@@ -306,6 +307,7 @@ func (a *App) Repo(installation int64, owner, name string) *Repo {
 	writer := func(s scope) *github.Client {
 		return a.client(&authorised{
 			next: a.meter, host: a.api.Host, tokens: a.tokensFor(tokenKey{installation, owner, name, s}), lane: way,
+			repo: owner + "/" + name,
 		})
 	}
 	return &Repo{

@@ -2,67 +2,122 @@ package ghapp
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// TestPaceOfWrites: ten at once, then one a second; an urgent one goes at once
-// and is paid for by those after it.
+const repoA, repoB = "acme/widgets", "acme/gadgets"
+
+// write takes the lane for one write of no time.
+func write(ctx context.Context, l *lane, repo string) error {
+	leave, err := l.enter(ctx, repo)
+	if err == nil {
+		leave()
+	}
+	return err
+}
+
+// sentAway says after how long a write is to come back, 0 if it was sent.
+func sentAway(t *testing.T, err error) time.Duration {
+	t.Helper()
+	class, after := Classify(err)
+	if err != nil && class != RateLimited {
+		t.Fatal(err)
+	}
+	return after
+}
+
+// TestPaceOfWrites: ten at once, then one a second, without anybody waiting here; an
+// urgent one goes at once and is paid for by those after it, up to a debt of ten.
 func TestPaceOfWrites(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, l, begin := t.Context(), newLane(writeEvery), time.Now()
-		enter := func(ctx context.Context, at time.Duration) {
-			t.Helper()
-			if err := l.enter(ctx); err != nil {
+		for range writesAtOnce {
+			if err := write(ctx, l, repoA); err != nil {
 				t.Fatal(err)
 			}
-			l.leave()
-			if got := time.Since(begin); got != at {
-				t.Errorf("sent after %s, want %s", got, at)
+		}
+		for range 3 {
+			if after := sentAway(t, write(ctx, l, repoA)); after != time.Second {
+				t.Errorf("come back after %s", after)
 			}
 		}
-		for range writesAtOnce {
-			enter(ctx, 0)
+		for range 10 {
+			if err := write(Urgent(ctx), l, repoA); err != nil {
+				t.Errorf("an urgent one: %v", err)
+			}
 		}
-		enter(ctx, time.Second)
-		enter(ctx, 2*time.Second)
-		enter(Urgent(ctx), 2*time.Second)
-		enter(ctx, 4*time.Second)
-		<-time.After(time.Minute) // by the clock of the bubble
-		enter(ctx, time.Minute+4*time.Second)
+		if after := sentAway(t, write(Urgent(ctx), l, repoA)); after != 11*time.Second {
+			t.Errorf("one more urgent one comes back after %s", after)
+		}
+		if held := time.Since(begin); held != 0 {
+			t.Errorf("callers were held for %s", held)
+		}
+		<-time.After(11 * time.Second) // by the clock of the bubble
+		if err := write(ctx, l, repoA); err != nil {
+			t.Errorf("when it came back: %v", err)
+		}
+		<-time.After(950 * time.Millisecond)
+		if err := write(ctx, l, repoA); err != nil || time.Since(begin) != 12*time.Second {
+			t.Errorf("a turn that is near: %v after %s", err, time.Since(begin))
+		}
 	})
 }
 
-// TestWritesThatAreTooMany are given back with the time to come again, and take
-// nothing from those that wait.
-func TestWritesThatAreTooMany(t *testing.T) {
+// TestRepositoriesTakeTurns: one with much to write keeps no other from its turn.
+func TestRepositoriesTakeTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, l := t.Context(), newLane(writeEvery)
+		for range writesAtOnce {
+			if err := write(ctx, l, repoA); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if after := sentAway(t, write(ctx, l, repoB)); after == 0 {
+			t.Fatal("there was a place left")
+		}
+		sent := map[string]int{}
+		for range 10 {
+			<-time.After(time.Second) // by the clock of the bubble
+			for range 5 {
+				if write(ctx, l, repoA) == nil {
+					sent[repoA]++
+				}
+			}
+			if write(ctx, l, repoB) == nil {
+				sent[repoB]++
+			}
+		}
+		if sent[repoB] < 4 || sent[repoA] < 4 {
+			t.Errorf("writes of each: %v", sent)
+		}
+	})
+}
+
+// TestOneAtATimeOfAPurpose: while one hangs, those of its purpose are given back, and all
+// others go on.
+func TestOneAtATimeOfAPurpose(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLane(writeEvery)
-		for range writesAtOnce + 5 {
-			if err := l.enter(Urgent(t.Context())); err != nil {
-				t.Fatal(err)
-			}
-			l.leave()
+		reaction, commit := WithPurpose(t.Context(), "reaction"), WithPurpose(t.Context(), "commit")
+		leave, err := l.enter(reaction, repoA)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for range 3 {
-			if class, after := Classify(l.enter(t.Context())); class != RateLimited || after != 6*time.Second {
-				t.Errorf("class = %s, come back after %s", class, after)
-			}
-		}
-		<-time.After(6 * time.Second) // by the clock of the bubble
 		begin := time.Now()
-		if err := l.enter(t.Context()); err != nil || time.Since(begin) != 0 {
-			t.Errorf("when it came back: %v after %s", err, time.Since(begin))
+		if after := sentAway(t, write(Urgent(reaction), l, repoA)); after == 0 || time.Since(begin) > maxPause {
+			t.Errorf("comes back after %s, was held for %s", after, time.Since(begin))
 		}
-		// A turn that is taken is waited for, not longer than the caller wants.
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		defer cancel()
-		if err := l.enter(Urgent(ctx)); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a turn that nobody gave back: %v", err)
+		if err := write(commit, l, repoA); err != nil {
+			t.Error(err)
+		}
+		leave()
+		if err := write(reaction, l, repoA); err != nil {
+			t.Error(err)
 		}
 	})
 }

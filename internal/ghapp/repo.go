@@ -38,6 +38,19 @@ func (r *Repo) Sibling(name string) *Repo { return r.app.Repo(r.installation, r.
 // FullName is "owner/name".
 func (r *Repo) FullName() string { return r.owner + "/" + r.name }
 
+// Place is where the repository is reached: through which installation, and its full
+// name's parts.
+func (r *Repo) Place() Place {
+	return Place{Installation: r.installation, Owner: r.owner, Name: r.name}
+}
+
+// Place is what App.Repo finds a repository by.
+type Place struct {
+	Installation int64  `json:"installation"`
+	Owner        string `json:"owner"`
+	Name         string `json:"name"`
+}
+
 // HTMLURL is the repository's page, without a slash at the end.
 func (r *Repo) HTMLURL() string { return r.app.web + "/" + r.owner + "/" + r.name }
 

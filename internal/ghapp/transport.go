@@ -18,30 +18,37 @@ import (
 const tokenMargin = 2 * time.Minute
 
 // meter is the lowest transport: it names the program and counts what is
-// really sent, including the tokens that are minted.
+// really sent, including the tokens that are minted. It keeps calls from a GitHub that
+// does not answer, and bounds their time.
 type meter struct {
 	next        http.RoundTripper
 	userAgent   string
 	graphQLPath string
 	total       *Counter
+	breaker     *breaker
 }
 
 func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {
-	ctx := req.Context()
-	graphQL := req.URL.Path == m.graphQLPath
-	m.total.add(graphQL, purposeOf(ctx))
-	if c := counterOf(ctx); c != nil {
-		c.add(graphQL, purposeOf(ctx))
-	}
-	req = req.Clone(ctx)
+	req = req.Clone(req.Context())
 	req.Header.Set("User-Agent", m.userAgent)
-	resp, err := m.next.RoundTrip(req)
+	resp, err := m.breaker.send(timed{m.count}, req)
 	if err == nil && resp.StatusCode == http.StatusForbidden && resp.Header.Get(headerRemaining) != "0" {
 		// The reset of a limit that is not used up says nothing, yet go-github
 		// takes it for the end of a secondary limit and refuses calls till then.
 		resp.Header.Del(headerReset)
 	}
 	return resp, err
+}
+
+// count counts a request and sends it.
+func (m *meter) count(req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	graphQL := req.URL.Path == m.graphQLPath
+	m.total.add(graphQL, purposeOf(ctx))
+	if c := counterOf(ctx); c != nil {
+		c.add(graphQL, purposeOf(ctx))
+	}
+	return m.next.RoundTrip(req)
 }
 
 // tokens mints and keeps the token of one repository and one set of
@@ -115,6 +122,7 @@ type authorised struct {
 	host   string
 	tokens *tokens
 	lane   *lane // nil for readers
+	repo   string
 }
 
 func (a *authorised) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -130,11 +138,12 @@ func (a *authorised) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if a.lane != nil && req.Method != http.MethodGet {
-		if err := a.lane.enter(ctx); err != nil {
+		leave, err := a.lane.enter(ctx, a.repo)
+		if err != nil {
 			closeBody(req)
 			return nil, err
 		}
-		defer a.lane.leave()
+		defer leave()
 	}
 	resp, err := a.send(req, req.Body, token)
 	if err != nil || resp.StatusCode != http.StatusUnauthorized || (req.Body != nil && req.GetBody == nil) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/org/ralph-action/internal/ghapp"
@@ -125,6 +126,37 @@ func (p *Publisher) Check(ctx context.Context, on CheckOn, v island.View) (descr
 		pr.Body = text.Body
 	}
 	return &pr, refused
+}
+
+// KeepChecks leaves it to the background to show on the last commit how the run has
+// ended, and to close the run's check runs on the commits before: what Check does at the
+// end, and has failed to. kept says whether there is a background.
+func (p *Publisher) KeepChecks(ctx context.Context, on CheckOn, v island.View, failed error) (kept bool, err error) {
+	if _, again := repeatAfter(failed, 0, 0); !p.Effects.Repeats || !again {
+		return false, nil
+	}
+	in := p.checkInput(on, v)
+	if in.Text, err = on.text(); err != nil {
+		return false, err
+	}
+	heads, err := effects.Intended(ctx, p.Effects, p.Run, effects.KindCheck)
+	if err != nil {
+		return false, err
+	}
+	repo := p.GitHub.FullName()
+	for _, key := range heads {
+		// After a renaming the earlier keys have another prefix; heads hold no "@".
+		if head := key[strings.LastIndexByte(key, '@')+1:]; head != on.Head {
+			write := closing([]checkRecord{{Head: head}}, on.Head)[0]
+			write.HeadOID, write.ExternalID = head, string(p.Run)
+			if _, err := p.keep(ctx, effects.Overtaken(p.Run, repo, head), call{Do: doCloseCheck, Check: &write},
+				failed); err != nil {
+				return false, err
+			}
+		}
+	}
+	return p.keep(ctx, effects.Shown(p.Run, repo, on.Head),
+		call{Do: doShowCheck, Check: &ghapp.CheckWrite{CheckInput: in}}, failed)
 }
 
 // textOn is what a pull request is to say, nil where it says so already.

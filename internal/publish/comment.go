@@ -17,35 +17,21 @@ import (
 	"github.com/org/ralph-action/internal/strs"
 )
 
-// React shows on the issue that the run has been taken up.
+// React shows on the issue that the run has been taken up. Nothing waits for it.
 func (p *Publisher) React(ctx context.Context, content string) error {
-	ctx = ghapp.WithPurpose(ctx, "reaction")
-	_, err := effects.Do(ctx, p.Effects, effects.Reaction(p.Run, p.GitHub.FullName(), p.Issue, content), nil,
-		func(context.Context) (struct{}, bool, error) {
-			return struct{}{}, false, nil // GitHub takes the same reaction twice as one
-		},
-		func(ctx context.Context) (struct{}, error) {
-			// Somebody waits for it, and the agent comes after it.
-			return struct{}{}, p.GitHub.React(ghapp.Urgent(ctx), p.Issue, content)
-		})
-	return err
+	return p.weakly(ctx, effects.Reaction(p.Run, p.GitHub.FullName(), p.Issue, content),
+		call{Do: doReact, Number: p.Issue, Name: content})
 }
 
 // SetLabel puts a label on the issue or takes it off, once per run: a person
-// who undoes it is not overruled.
+// who undoes it is not overruled. Nothing waits for it.
 func (p *Publisher) SetLabel(ctx context.Context, label string, on bool) error {
-	ctx = ghapp.WithPurpose(ctx, "label")
-	_, err := effects.Do(ctx, p.Effects, effects.Label(p.Run, p.GitHub.FullName(), p.Issue, label, on), nil,
-		func(context.Context) (struct{}, bool, error) {
-			return struct{}{}, false, nil // setting it again changes nothing
-		},
-		func(ctx context.Context) (struct{}, error) {
-			if on {
-				return struct{}{}, p.GitHub.AddLabels(ctx, p.Issue, label)
-			}
-			return struct{}{}, p.GitHub.RemoveLabel(ctx, p.Issue, label)
-		})
-	return err
+	do := doRemoveLabel
+	if on {
+		do = doAddLabel
+	}
+	return p.weakly(ctx, effects.Label(p.Run, p.GitHub.FullName(), p.Issue, label, on),
+		call{Do: do, Number: p.Issue, Name: label})
 }
 
 type commentRecord struct {
@@ -133,20 +119,18 @@ func (p *Publisher) CommentEnded(ctx context.Context, v island.View, pr int, cau
 // once per run: a person who opens it again is not overruled. Nothing else
 // depends on it.
 func (p *Publisher) FoldEnded(ctx context.Context, earlier run.ID) error {
-	ctx = ghapp.WithPurpose(ctx, "comment")
 	said, ok, err := effects.Result[commentRecord](ctx, p.Effects,
 		effects.Comment(earlier, p.GitHub.FullName(), p.Issue, occasionEnded))
 	if err != nil || !ok || said.Node == "" {
 		return err
 	}
-	_, err = effects.Do(ctx, p.Effects, effects.Fold(p.Run, p.GitHub.FullName(), said.ID), nil,
-		func(context.Context) (struct{}, bool, error) {
-			return struct{}{}, false, nil // folding it again changes nothing
-		},
-		func(ctx context.Context) (struct{}, error) {
-			return struct{}{}, p.GitHub.FoldComment(ctx, said.Node)
-		})
-	return err
+	return p.weakly(ctx, effects.Fold(p.Run, p.GitHub.FullName(), said.ID), call{Do: doFold, Node: said.Node})
+}
+
+// say is Comment for an answer that nothing waits for.
+func (p *Publisher) say(ctx context.Context, occasion, text string) error {
+	key := effects.Comment(p.Run, p.GitHub.FullName(), p.Issue, occasion)
+	return p.weakly(ctx, key, call{Do: doComment, Number: p.Issue, Mark: saidMark(key), Body: text + "\n\n" + saidMark(key)})
 }
 
 // RefusalText tells login, whose role in the repository is role, what is

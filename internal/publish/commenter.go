@@ -24,16 +24,16 @@ type Commenter struct {
 }
 
 // Comment writes text on an issue or pull request, once for its occasion, and
-// nothing where it is empty. That GitHub does not let us is logged, and no reason to
-// try again.
+// nothing where it is empty. Where GitHub cannot take it now, it is written in the
+// background; where nothing is (see effects.Runner.Repeats), that GitHub does not let us
+// is logged, and no reason to try again.
 func (c *Commenter) Comment(ctx context.Context, repo *ghapp.Repo, place int, occasion, text string) error {
 	if text == "" {
 		return nil
 	}
 	pub := Publisher{GitHub: repo, Effects: c.Effects, Issue: place, Label: c.Label, Mask: c.Mask}
 	err := c.Exclusively(ctx, func(ctx context.Context) error {
-		_, err := pub.Comment(ctx, occasion, text)
-		return err
+		return pub.say(ctx, occasion, text)
 	})
 	return Tolerate(ctx, "a comment was not written", err)
 }
@@ -48,10 +48,24 @@ func (c *Commenter) Answer(ctx context.Context, repo *ghapp.Repo, place int, sou
 
 // React shows on a comment what becomes of it. Nothing depends on that.
 func (c *Commenter) React(ctx context.Context, repo *ghapp.Repo, comment int64, content string) {
-	err := repo.ReactToComment(ghapp.Urgent(ghapp.WithPurpose(ctx, "reaction")), comment, content)
-	if err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("a reaction was not made")
+	c.try(ctx, repo, effects.CommentReaction(repo.FullName(), comment, content),
+		call{Do: doReactToComment, Comment: comment, Name: content}, "a reaction was not made")
+}
+
+// try makes a call that is the same done twice. It is kept only where it fails.
+func (c *Commenter) try(ctx context.Context, repo *ghapp.Repo, key effects.Key, what call, failed string) {
+	err := what.repeatable(ctx, repo)
+	if err == nil {
+		return
 	}
+	log := zerolog.Ctx(ctx).Warn().Err(err)
+	pub := Publisher{GitHub: repo, Effects: c.Effects}
+	if kept, kerr := pub.keep(ctx, key, what, err); kerr != nil {
+		log = log.AnErr("not_kept", kerr)
+	} else if kept {
+		failed += "; it is repeated"
+	}
+	log.Msg(failed)
 }
 
 // Tolerate logs a permanent failure of GitHub, with what it kept from happening, and

@@ -4,9 +4,8 @@ import (
 	"context"
 	"strings"
 
-	"github.com/rs/zerolog"
-
 	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/publish/effects"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -45,16 +44,15 @@ func StateLabels(base string, labels []string) (old []string) {
 
 // AddState puts a label of state on an issue. Nothing depends on it.
 func (c *Commenter) AddState(ctx context.Context, repo *ghapp.Repo, issue int, state string) {
-	if err := repo.AddLabels(ghapp.WithPurpose(ctx, "label"), issue, c.Label+":"+state); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Int("issue", issue).Msg("a label of state was not put on")
-	}
+	label := c.Label + ":" + state
+	c.try(ctx, repo, effects.StateLabel(repo.FullName(), issue, label, true, c.Effects.Time()),
+		call{Do: doAddLabel, Number: issue, Name: label}, "a label of state was not put on")
 }
 
 // RemoveStates takes off what an earlier run left among the labels of an issue.
 func (c *Commenter) RemoveStates(ctx context.Context, repo *ghapp.Repo, issue int, labels []string) {
 	for _, l := range StateLabels(c.Label, labels) {
-		if err := repo.RemoveLabel(ghapp.WithPurpose(ctx, "label"), issue, l); err != nil {
-			zerolog.Ctx(ctx).Warn().Err(err).Int("issue", issue).Msg("a label of state was not taken off")
-		}
+		c.try(ctx, repo, effects.StateLabel(repo.FullName(), issue, l, false, c.Effects.Time()),
+			call{Do: doRemoveLabel, Number: issue, Name: l}, "a label of state was not taken off")
 	}
 }

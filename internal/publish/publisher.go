@@ -84,7 +84,9 @@ type Pulls interface {
 // Issues is what speaking on an issue needs of GitHub.
 type Issues interface {
 	FullName() string
+	Place() ghapp.Place
 	React(ctx context.Context, issue int, content string) error
+	ReactToComment(ctx context.Context, comment int64, content string) error
 	Comment(ctx context.Context, issue int, body string) (ghapp.Comment, error)
 	FoldComment(ctx context.Context, nodeID string) error
 	Comments(ctx context.Context, issue int) ([]ghapp.Comment, error)

@@ -65,7 +65,8 @@ type Publisher struct {
 	// seen is the pull request as it was read along with the last commit, nil once
 	// it was made use of.
 	seen *seenPR
-	// noChecks: GitHub refuses check runs, and it has been said.
+	// noChecks: GitHub refuses check runs, and it has been said, or they were left to
+	// publish.Repeater.
 	noChecks bool
 }
 
@@ -352,6 +353,14 @@ func (p *Publisher) check(ctx context.Context, pub *publish.Publisher, s loop.St
 		on.Annotations = p.annotations(ctx, s)
 	}
 	described, err := pub.Check(ctx, on, v)
+	if err != nil && ctx.Err() == nil && s.End != "" && !errors.Is(err, publish.ErrEdited) && !ghapp.ChecksRefused(err) {
+		kept, kerr := pub.KeepChecks(ctx, on, v, err)
+		if kept || kerr != nil {
+			p.noChecks = kept // who repeats it must not be crossed
+			zerolog.Ctx(ctx).Info().Err(err).Msg("the check run does not show the end yet; it is repeated")
+			return described, kerr
+		}
+	}
 	class, _ := ghapp.Classify(err)
 	_, answered := errors.AsType[*ghapp.Error](err)
 	passes := class == ghapp.Transient || !answered

@@ -231,6 +231,9 @@ type driver struct {
 	generation int64
 	// pause is when to try again after a step that failed.
 	pause time.Time
+	// returns is how often GitHub had come back when it was GitHub that failed the
+	// step, -1 where it was not: the pause ends with its return.
+	returns int64
 	// repo is what the repository was called when this was made.
 	repo string
 }
@@ -372,7 +375,8 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 		return 0, err
 	}
 	// What a person asked for meanwhile is not put off.
-	if left := d.pause.Sub(r.cfg.Now()); left > 0 && (row.CancelRequestedAt.IsZero() || s.CancelRequested) {
+	back := d.returns >= 0 && uint64(d.returns) != r.cfg.GitHub.Returns()
+	if left := d.pause.Sub(r.cfg.Now()); left > 0 && !back && (row.CancelRequestedAt.IsZero() || s.CancelRequested) {
 		return left, nil
 	}
 	if openErr != nil && s.End == "" {
@@ -492,7 +496,7 @@ func (r *Reconciler) saving(id run.ID) func() {
 }
 
 // trouble answers a step that failed: a pause that grows, or the time GitHub
-// asks for. What only a person can fix, and what fails too often, ends the
+// asks for, which counts as no trouble: nor does the time that it is away. What only a person can fix, and what fails too often, ends the
 // run with its reason. One that was cut off for taking too long counts like any
 // other; one that was cut off because this process stops does not.
 func (r *Reconciler) trouble(ctx context.Context, row store.Run, lease store.Lease, d *driver, s loop.State,
@@ -504,7 +508,8 @@ func (r *Reconciler) trouble(ctx context.Context, row store.Run, lease store.Lea
 	log := zerolog.Ctx(ctx)
 	class, after := ghapp.Classify(err)
 	if class == ghapp.RateLimited {
-		log.Info().Dur("retry_after", after).Msg("GitHub asks to slow down")
+		d.returns = -1
+		log.Info().Dur("retry_after", after).Err(err).Msg("writes to GitHub wait")
 		return r.pause(d, max(after, poll)), nil
 	}
 	if why := r.delay(err); why != "" && s.End == "" && !late {
@@ -548,6 +553,10 @@ func (r *Reconciler) trouble(ctx context.Context, row store.Run, lease store.Lea
 	log.Warn().Err(err).Int("in_a_row", s.Troubles).Msg("step failed")
 	if err := r.save(ctx, row.ID, lease, s); err != nil {
 		return 0, err
+	}
+	d.returns = -1
+	if class == ghapp.Transient {
+		d.returns = int64(r.cfg.GitHub.Returns()) //nolint:gosec // G115: it counts outages
 	}
 	return r.pause(d, min(firstPause<<min(s.Troubles, 20), lastPause)), nil
 }
@@ -629,7 +638,7 @@ func (r *Reconciler) driver(ctx context.Context, row store.Run) (*driver, error)
 		d.host.Close()
 		old := d
 		d = r.newDriver(row)
-		d.gateway, d.pause = old.gateway, old.pause
+		d.gateway, d.pause, d.returns = old.gateway, old.pause, old.returns
 	}
 	d.generation = row.Generation
 	r.drivers[row.ID] = d

@@ -38,17 +38,22 @@ type Effect struct {
 	// can be missing from the database. An effect that is intended and not fresh may have
 	// happened: look for it before repeating it.
 	Fresh bool
+	// NextTry is when an effect that was kept is due again, zero for one that was not; see
+	// KeepEffect. Tries is how often it has failed.
+	NextTry time.Time
+	Tries   int
 }
 
-const effectColumns = `key, run_id, kind, intent, status, result, created_at, done_at`
+const effectColumns = `key, run_id, kind, intent, status, result, created_at, done_at, next_try, tries`
 
 func scanEffect(scan func(...any) error) (Effect, error) {
 	var e Effect
-	var created, done int64
-	if err := scan(&e.Key, &e.Run, &e.Kind, &e.Intent, &e.Status, &e.Result, &created, &done); err != nil {
+	var created, done, next int64
+	if err := scan(&e.Key, &e.Run, &e.Kind, &e.Intent, &e.Status, &e.Result, &created, &done, &next,
+		&e.Tries); err != nil {
 		return Effect{}, err
 	}
-	e.CreatedAt, e.DoneAt = fromMicros(created), fromMicros(done)
+	e.CreatedAt, e.DoneAt, e.NextTry = fromMicros(created), fromMicros(done), fromMicros(next)
 	return e, nil
 }
 
@@ -121,4 +126,83 @@ func (s *Store) Effects(ctx context.Context, id run.ID) (_ []Effect, err error) 
 		return nil, fmt.Errorf("effects of run %s: %w", id, err)
 	}
 	return out, nil
+}
+
+// KeepEffect has an effect that has failed repeated from next on, by whoever calls
+// DueEffect; intent says how. One that is done stays so.
+func (s *Store) KeepEffect(ctx context.Context, key string, intent []byte, next time.Time) error {
+	_, err := s.writer.ExecContext(ctx, `
+		UPDATE effects SET intent = ?, next_try = ?, tries = tries + 1 WHERE key = ? AND status = 'intended'`,
+		blob(intent), micros(next), key)
+	if err != nil {
+		return fmt.Errorf("keep effect %s: %w", key, err)
+	}
+	return nil
+}
+
+// DueEffect gives the kept effect of a kind that is due the longest, ErrNotFound for none.
+// Nobody else is given it until the time until.
+func (s *Store) DueEffect(ctx context.Context, kind string, now, until time.Time) (Effect, error) {
+	var e Effect
+	err := s.InTx(ctx, func(tx *sql.Tx) (err error) {
+		e, err = scanEffect(tx.QueryRowContext(ctx, `
+			SELECT `+effectColumns+` FROM effects
+			WHERE status = 'intended' AND next_try > 0 AND kind = ? AND next_try <= ?
+			ORDER BY next_try LIMIT 1`, kind, micros(now)).Scan)
+		if errors.Is(err, sql.ErrNoRows) {
+			return ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE effects SET next_try = ? WHERE key = ?`, micros(until), e.Key)
+		return err
+	})
+	if err != nil {
+		return Effect{}, fmt.Errorf("due effect of kind %s: %w", kind, err)
+	}
+	return e, nil
+}
+
+// KeptEffects counts the kept effects that have not happened yet, by kind.
+func (s *Store) KeptEffects(ctx context.Context) (_ map[string]int, err error) {
+	rows, err := s.reader.QueryContext(ctx, `
+		SELECT kind, count(*) FROM effects WHERE status = 'intended' AND next_try > 0 GROUP BY kind`)
+	if err != nil {
+		return nil, fmt.Errorf("count kept effects: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	out := map[string]int{}
+	for rows.Next() {
+		var kind string
+		var n int
+		if err := rows.Scan(&kind, &n); err != nil {
+			return nil, fmt.Errorf("count kept effects: %w", err)
+		}
+		out[kind] = n
+	}
+	return out, rows.Err()
+}
+
+// LabelOvertaken says whether putting a label on an issue, or taking it off, that was
+// wanted at a time is out of date: a later run of the issue has begun, which takes off
+// what an earlier one put on, or the label that was to go was put on since. suffix is how
+// the key of an effect ends that puts it on.
+func (s *Store) LabelOvertaken(ctx context.Context, owner, repo string, issue int, add bool, suffix string,
+	since time.Time) (overtaken bool, err error) {
+	if add {
+		err = s.reader.QueryRowContext(ctx, `
+			SELECT EXISTS (SELECT 1 FROM runs
+			WHERE repo_owner = ? AND repo_name = ? AND issue_number = ? AND created_at > ?)`,
+			owner, repo, issue, micros(since)).Scan(&overtaken)
+	} else {
+		err = s.reader.QueryRowContext(ctx, `
+			SELECT EXISTS (SELECT 1 FROM effects
+			WHERE kind = 'label' AND created_at > ? AND substr(key, -length(?)) = ?)`,
+			micros(since), suffix, suffix).Scan(&overtaken)
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for later labels of %s/%s#%d: %w", owner, repo, issue, err)
+	}
+	return overtaken, nil
 }

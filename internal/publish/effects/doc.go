@@ -8,6 +8,8 @@
 //     is known, is looked for before it is acted on.
 //   - A failed attempt leaves the intent standing: the failure may have come
 //     after the effect.
+//   - An effect that was left to the background (Keep) is acted on there and nowhere
+//     else; its intent is all that it takes.
 //
 // One key must not be worked on by two processes at once; the lease of the run
 // sees to that.

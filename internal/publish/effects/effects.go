@@ -3,6 +3,7 @@ package effects
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -33,6 +34,8 @@ const (
 	KindReply     Kind = "reply"
 	KindFold      Kind = "fold"
 	KindResolve   Kind = "resolve"
+	// KindShown is how a run's check run on a commit stands in the end.
+	KindShown Kind = "shown"
 )
 
 // Key identifies one effect: what it is at most once for.
@@ -92,6 +95,19 @@ func Label(id run.ID, repo string, issue int, name string, add bool) Key {
 	return Key{id, KindLabel, place(repo, issue) + ":" + sign + name}
 }
 
+// CommentReaction is a reaction to a comment: "reaction::<repo>:<comment>:<content>".
+func CommentReaction(repo string, comment int64, content string) Key {
+	return Key{Kind: KindReaction, Name: repo + ":" + strconv.FormatInt(comment, 10) + ":" + content}
+}
+
+// StateLabel is a label of state that goes on or off outside of any run, at a time:
+// "label::<microseconds>:<repo>#<issue>:+<name>" or ":-<name>".
+func StateLabel(repo string, issue int, name string, add bool, at time.Time) Key {
+	key := Label("", repo, issue, name, add)
+	key.Name = strconv.FormatInt(at.UnixMicro(), 10) + ":" + key.Name
+	return key
+}
+
 // Check is the making of a run's check run on a commit: "check:<run>:<repo>@<oid>".
 func Check(id run.ID, repo, oid string) Key {
 	return Key{id, KindCheck, repo + "@" + oid}
@@ -101,6 +117,11 @@ func Check(id run.ID, repo, oid string) Key {
 // followed: "overtaken:<run>:<repo>@<oid>".
 func Overtaken(id run.ID, repo, oid string) Key {
 	return Key{id, KindOvertaken, repo + "@" + oid}
+}
+
+// Shown is what a run's check run on a commit says in the end: "shown:<run>:<repo>@<oid>".
+func Shown(id run.ID, repo, oid string) Key {
+	return Key{id, KindShown, repo + "@" + oid}
 }
 
 // Fold is folding a comment of an earlier run away, once per run:
@@ -134,7 +155,16 @@ type Store interface {
 	FinishEffect(ctx context.Context, key string, result []byte, now time.Time) error
 	// Effects returns the effects of a run, in the order they were intended.
 	Effects(ctx context.Context, id run.ID) ([]store.Effect, error)
+	// KeepEffect has an effect that failed repeated by others from a time on; the intent
+	// says how.
+	KeepEffect(ctx context.Context, key string, intent []byte, next time.Time) error
 }
+
+// Row is an effect as the store keeps it, ErrNone what it says where there is none.
+type Row = store.Effect
+
+// ErrNone says that the store has no such effect.
+var ErrNone = store.ErrNotFound
 
 // Runner carries out effects.
 type Runner struct {
@@ -142,20 +172,41 @@ type Runner struct {
 	// Forgetful: the store began empty with this process, while effects of no run
 	// may have been made by processes before it. Those are looked for first.
 	Forgetful bool
+	// Repeats: somebody repeats what was kept, for as long as it takes; see Keep.
+	Repeats bool
 	// Now tells the time; nil means time.Now.
 	Now func() time.Time
 }
 
-func (r Runner) now() time.Time {
+// Time is the runner's clock.
+func (r Runner) Time() time.Time {
 	if r.Now != nil {
 		return r.Now()
 	}
 	return time.Now()
 }
 
+// ErrKept says that an effect has failed and is repeated in the background, so that
+// nobody else may act on it.
+var ErrKept = errors.New("effects: it is repeated in the background")
+
+// Keep leaves an effect to the background, to be made from next on out of its intent
+// alone. It need not have been tried before.
+func Keep(ctx context.Context, r Runner, key Key, intent any, next time.Time) error {
+	wanted, err := json.Marshal(intent)
+	if err != nil {
+		return fmt.Errorf("encode intent of %s: %w", key, err)
+	}
+	ctx = context.WithoutCancel(ctx)
+	if _, err := r.Store.BeginEffect(ctx, key.String(), key.Run, string(key.Kind), wanted, r.Time()); err != nil {
+		return fmt.Errorf("record intent of %s: %w", key, err)
+	}
+	return r.Store.KeepEffect(ctx, key.String(), wanted, next)
+}
+
 // Do makes the effect key happen once and returns its result, which must
 // survive a round trip through JSON. The intent is kept for people who look
-// into the store.
+// into the store. An effect that was left to the background is ErrKept.
 //
 // find looks for the effect in the outside world; it is only asked where an
 // earlier call intended the effect and did not live to tell, or may have, see
@@ -171,9 +222,12 @@ func Do[T any](
 	if err != nil {
 		return zero, fmt.Errorf("encode intent of %s: %w", key, err)
 	}
-	row, err := r.Store.BeginEffect(ctx, key.String(), key.Run, string(key.Kind), wanted, r.now())
+	row, err := r.Store.BeginEffect(ctx, key.String(), key.Run, string(key.Kind), wanted, r.Time())
 	if err != nil {
 		return zero, fmt.Errorf("record intent of %s: %w", key, err)
+	}
+	if row.Status == store.EffectIntended && !row.NextTry.IsZero() {
+		return zero, ErrKept
 	}
 	if row.Status == store.EffectDone {
 		var done T
@@ -199,7 +253,7 @@ func Do[T any](
 	}
 	// The effect is out there: a caller that gives up now must not lose the
 	// record of it.
-	if err := r.Store.FinishEffect(context.WithoutCancel(ctx), key.String(), got, r.now()); err != nil {
+	if err := r.Store.FinishEffect(context.WithoutCancel(ctx), key.String(), got, r.Time()); err != nil {
 		return zero, fmt.Errorf("record result of %s: %w", key, err)
 	}
 	return result, nil
@@ -253,4 +307,19 @@ func Done[T any](ctx context.Context, r Runner, id run.ID, kind Kind) ([]T, erro
 		out = append(out, result)
 	}
 	return out, nil
+}
+
+// Intended lists the keys of a run's effects of one kind, whether they are done or not.
+func Intended(ctx context.Context, r Runner, id run.ID, kind Kind) ([]string, error) {
+	rows, err := r.Store.Effects(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("list effects of kind %s: %w", kind, err)
+	}
+	var keys []string
+	for _, row := range rows {
+		if row.Kind == string(kind) {
+			keys = append(keys, row.Key)
+		}
+	}
+	return keys, nil
 }

@@ -67,6 +67,15 @@ func (m *memory) FinishEffect(_ context.Context, key string, result []byte, now 
 	return nil
 }
 
+func (m *memory) KeepEffect(_ context.Context, key string, intent []byte, next time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	row := m.rows[key]
+	row.Intent, row.NextTry = intent, next
+	m.rows[key] = row
+	return nil
+}
+
 func (m *memory) Effects(_ context.Context, id run.ID) ([]store.Effect, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

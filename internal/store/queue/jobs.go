@@ -98,6 +98,9 @@ func (q *Queue) workDelivery(ctx context.Context, job *river.Job[deliveryArgs]) 
 	if errors.Is(err, ErrBusy) {
 		return river.JobSnooze(deliverySnooze)
 	}
+	if later, ok := errors.AsType[*LaterError](err); ok {
+		return river.JobSnooze(max(later.After, deliverySnooze))
+	}
 	return err
 }
 

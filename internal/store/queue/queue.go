@@ -27,6 +27,20 @@ import (
 // failure.
 var ErrBusy = errors.New("queue: someone else is at work on it")
 
+// LaterError is what Handlers.Delivery returns when it has to wait for a time that it
+// knows. It is no failure.
+type LaterError struct {
+	// After is how long to wait.
+	After time.Duration
+	Err   error
+}
+
+// Error implements error.
+func (e *LaterError) Error() string { return fmt.Sprintf("wait for %s: %v", e.After, e.Err) }
+
+// Unwrap gives the cause.
+func (e *LaterError) Unwrap() error { return e.Err }
+
 const (
 	// maxSnooze caps what a tick may sleep. A signal wakes the run at once, so
 	// this bounds what a lost signal costs; 100 sleeping runs then take 3 % of

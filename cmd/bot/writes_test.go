@@ -1,0 +1,114 @@
+package main
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/org/ralph-action/internal/ghsim"
+	"github.com/org/ralph-action/internal/run"
+)
+
+const oneTask = "model: scripted\ndefault: [{files: {one.txt: \"1\\n\"}, say: done}]\n"
+
+// writes are the calls that changed something on GitHub, each as what it did.
+func (st *stage) writes() (got []string) {
+	st.t.Helper()
+	for _, c := range st.sim.Calls() {
+		if c.Method != http.MethodGet && c.Method != http.MethodHead && !strings.Contains(c.Path, "/access_tokens") &&
+			c.Kind != "git" && !strings.HasPrefix(c.Route, "query") && !strings.HasPrefix(c.Caller, "user:") {
+			got = append(got, c.Method+" "+c.Route)
+		}
+	}
+	return got
+}
+
+// TestWritesOfARun: a run of one task makes at most nine writes: a reaction, the branch, the
+// task's commit, the pull request, the check run in progress, the commit that closes the
+// work, the check run of that with the description, taking the pull request out of draft,
+// and the label.
+func TestWritesOfARun(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: oneTask})
+	s := st.serve()
+	state := st.ended(s.store, st.label("Say hello", "- [ ] Write one\n"))
+	if state.End != run.EndAllTasksComplete {
+		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
+	}
+	st.processed(s)
+	if got := st.writes(); len(got) > 9 {
+		t.Errorf("%d writes:\n%s", len(got), strings.Join(got, "\n"))
+	}
+}
+
+// TestLabelsAndRepliesOutlastFailures: the label of the end is put on, and a command
+// answered, when GitHub takes them, and once.
+func TestLabelsAndRepliesOutlastFailures(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: oneTask})
+	for _, f := range []ghsim.Fault{
+		{Method: "POST", Match: "/issues/1/labels$", Status: http.StatusBadGateway},
+		{Method: "POST", Match: "/issues/1/comments$", Status: http.StatusUnauthorized, Times: 2},
+	} {
+		if err := st.sim.Inject(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := st.serve()
+	issue := st.label("Say hello", "- [ ] Write one\n")
+	st.ended(s.store, issue)
+	st.await("the label that says how the run ended", func() bool {
+		return slices.Contains(st.issue(issue.Number).Labels, "ralph:done")
+	})
+	st.comment(issue.Number, person, "/ralph status")
+	st.await("the reply", func() bool { return len(st.said(issue.Number)) > 0 })
+	if said := st.said(issue.Number); len(said) != 1 {
+		t.Errorf("said %q", said)
+	}
+}
+
+// TestHangingEndpoint: reactions that hang keep no run from its end.
+func TestHangingEndpoint(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: oneTask})
+	hold := make(chan struct{})
+	defer close(hold)
+	if err := st.sim.Inject(ghsim.Fault{Method: "POST", Match: "/reactions$", Hold: hold, Times: 1000}); err != nil {
+		t.Fatal(err)
+	}
+	s := st.serve()
+	begin := time.Now()
+	for range 3 {
+		if state := st.ended(s.store, st.label("Say hello", "- [ ] Write one\n")); state.End != run.EndAllTasksComplete {
+			t.Errorf("ended %s: %s", state.End, state.EndDetail)
+		}
+	}
+	t.Logf("three runs took %s", time.Since(begin))
+}
+
+// TestGitHubIsAway: runs neither end nor give up while GitHub answers nothing, and all go
+// on once it does.
+func TestGitHubIsAway(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: oneTask})
+	s := st.serve()
+	var issues []ghsim.Issue
+	for range 3 {
+		issues = append(issues, st.label("Say hello", "- [ ] Write one\n"))
+	}
+	st.await("an agent to start", s.started)
+	if err := st.sim.Inject(ghsim.Fault{Status: http.StatusServiceUnavailable, Times: 7}); err != nil {
+		t.Fatal(err)
+	}
+	st.await("GitHub to count as away", s.github.Away)
+	for _, issue := range issues {
+		if state := st.ended(s.store, issue); state.End != run.EndAllTasksComplete || state.Troubles != 0 {
+			t.Errorf("ended %s after %d troubles: %s", state.End, state.Troubles, state.EndDetail)
+		}
+	}
+	if s.github.Returns() == 0 {
+		t.Error("GitHub was never away")
+	}
+}
