@@ -150,7 +150,8 @@ func TestWeakEffectsAllComeToBe(t *testing.T) {
 				return badGateway(), nil
 			}
 		}}
-		p := &Publisher{GitHub: gh, Effects: effects.Runner{Store: st, Now: now, Repeats: true}, Run: run.ID(fmt.Sprint("r-", n)), Issue: n}
+		p := &Publisher{GitHub: gh, Effects: effects.Runner{Store: st, Now: now, Repeats: true},
+			Run: run.ID(fmt.Sprint("r-", n)), Issue: n}
 		r := &Repeater{Store: st, Now: now, GitHub: func(ghapp.Place) GitHub { return gh }}
 		must := func(err error) {
 			if err != nil {

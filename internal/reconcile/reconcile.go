@@ -496,9 +496,10 @@ func (r *Reconciler) saving(id run.ID) func() {
 }
 
 // trouble answers a step that failed: a pause that grows, or the time GitHub
-// asks for, which counts as no trouble: nor does the time that it is away. What only a person can fix, and what fails too often, ends the
-// run with its reason. One that was cut off for taking too long counts like any
-// other; one that was cut off because this process stops does not.
+// asks for, which counts as no trouble; nor does the time that it is away. What
+// only a person can fix, and what fails too often, ends the run with its reason.
+// One that was cut off for taking too long counts like any other; one that was
+// cut off because this process stops does not.
 func (r *Reconciler) trouble(ctx context.Context, row store.Run, lease store.Lease, d *driver, s loop.State,
 	err error) (time.Duration, error) {
 	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
