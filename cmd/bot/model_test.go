@@ -37,7 +37,7 @@ func planned(t testing.TB, plan string) string {
 // gitOut runs git in dir and gives what it printed.
 func gitOut(t testing.TB, dir string, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir}, args...)...)
+	cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir}, args...)...) // #nosec G702 -- no shell, and arguments of the test
 	var told bytes.Buffer
 	cmd.Stderr = &told
 	out, err := cmd.Output()

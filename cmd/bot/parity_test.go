@@ -233,7 +233,7 @@ func throughCLI(t *testing.T, p parity) outcome {
 	}
 	git := func(args ...string) string {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), "git", args...)
+		cmd := exec.CommandContext(t.Context(), "git", args...) // #nosec G702 -- no shell, and arguments of the test
 		cmd.Dir = repo
 		out, err := cmd.CombinedOutput()
 		if err != nil {
