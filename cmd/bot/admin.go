@@ -24,6 +24,7 @@ import (
 	"github.com/org/ralph-action/internal/httpd"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
@@ -232,7 +233,11 @@ type serverRun struct {
 	Title string `json:"title"`
 	Phase string `json:"phase"`
 	// Held: it waits until starts are resumed.
-	Held       bool      `json:"held,omitempty"`
+	Held bool `json:"held,omitempty"`
+	// Waits is what it waits for before it can start something, and Place where it stands
+	// in its repository's line.
+	Waits      string    `json:"waits,omitempty"`
+	Place      int       `json:"place,omitempty"`
 	End        string    `json:"end,omitempty"`
 	Detail     string    `json:"detail,omitempty"`
 	Stopping   string    `json:"stopping,omitempty"`
@@ -291,20 +296,40 @@ func (a *app) listRuns(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	standing, err := a.standings(r.Context())
+	if err != nil {
+		return nil, err
+	}
 	recent := map[run.ID]bool{}
 	for _, row := range rows {
 		recent[row.ID] = true
 	}
 	out := []serverRun{}
+	add := func(row store.Run) {
+		one, _ := runOf(row, held)
+		one.Waits, one.Place = standing[row.ID].Waits, standing[row.ID].Place
+		out = append(out, one)
+	}
 	for _, row := range active { // an old one that still runs
 		if !recent[row.ID] {
-			one, _ := runOf(row, held)
-			out = append(out, one)
+			add(row)
 		}
 	}
 	for _, row := range rows {
-		one, _ := runOf(row, held)
-		out = append(out, one)
+		add(row)
+	}
+	return out, nil
+}
+
+// standings tells for each run that has not ended what it waits for.
+func (a *app) standings(ctx context.Context) (map[run.ID]reconcile.Standing, error) {
+	all, err := reconcile.Standings(ctx, a.store, 0)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[run.ID]reconcile.Standing, len(all.Runs))
+	for _, s := range all.Runs {
+		out[s.Run] = s
 	}
 	return out, nil
 }
@@ -335,8 +360,12 @@ func (a *app) showRun(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	standing, err := a.standings(r.Context())
+	if err != nil {
+		return nil, err
+	}
 	out, s := runOf(row, held)
-	out.Branch = s.Branch
+	out.Waits, out.Place, out.Branch = standing[row.ID].Waits, standing[row.ID].Place, s.Branch
 	for _, t := range tasksOf(s) {
 		out.Tasks = append(out.Tasks, serverTask{ID: t.ID, Title: t.Title, Status: string(t.Status), Reason: t.Reason})
 	}
@@ -384,10 +413,16 @@ type queueState struct {
 	Waiting       int64   `json:"webhooks_waiting"`
 	OldestSeconds float64 `json:"oldest_seconds"`
 	// Working counts runs that are at work, Held those that wait until starts are
-	// resumed, and Asleep those that wait for a time.
+	// resumed, Line those that wait for a place or for the machine, and Asleep those that
+	// wait for a time.
 	Working int `json:"runs_working"`
 	Held    int `json:"runs_held"`
+	Line    int `json:"runs_in_line"`
 	Asleep  int `json:"runs_asleep"`
+	// Places are how many agents and checks are at work, of at most MaxPlaces (0 for any
+	// number).
+	Places    int `json:"places_taken"`
+	MaxPlaces int `json:"places"`
 }
 
 func (a *app) queueState(ctx context.Context) (queueState, error) {
@@ -410,6 +445,15 @@ func (a *app) queueState(ctx context.Context) (queueState, error) {
 	if err != nil {
 		return queueState{}, err
 	}
+	all, err := reconcile.Standings(ctx, a.store, a.current.admission.Load().Agents)
+	if err != nil {
+		return queueState{}, err
+	}
+	out.Places, out.MaxPlaces = all.Running, all.Limit
+	waits := map[run.ID]bool{}
+	for _, s := range all.Runs {
+		waits[s.Run] = s.Waits != ""
+	}
 	held := out.Draining || out.Paused != nil
 	for _, row := range active {
 		s, err := loop.Decode(row.State)
@@ -418,6 +462,8 @@ func (a *app) queueState(ctx context.Context) (queueState, error) {
 			return queueState{}, fmt.Errorf("run %s: %w", row.ID, err)
 		case held && s.StartsAgent() && row.CancelRequestedAt.IsZero():
 			out.Held++
+		case waits[row.ID]:
+			out.Line++
 		case !s.WaitUntil.IsZero() && s.Process == nil:
 			out.Asleep++
 		default:

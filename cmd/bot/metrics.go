@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sys/unix"
 
+	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -40,9 +41,8 @@ const (
 	jobTick     = "tick"
 )
 
-// newMetrics counts what happens, and reads what there is from the store whenever it is
-// asked.
-func newMetrics(st *store.Store, dataDir string, held func(context.Context) (bool, error), now func() time.Time) *metrics {
+// newMetrics counts what happens, and reads how things are whenever it is asked.
+func newMetrics(now standingMetrics) *metrics {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
@@ -72,7 +72,7 @@ func newMetrics(st *store.Store, dataDir string, held func(context.Context) (boo
 	}
 	m.registry.MustRegister(m.ended, m.iterations, m.tasks, m.cost, m.runTime, m.agentTime, m.webhooks, m.jobs,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		&standingMetrics{store: st, dataDir: dataDir, held: held, now: now})
+		&now)
 	return m
 }
 
@@ -130,7 +130,10 @@ type standingMetrics struct {
 	store   *store.Store
 	dataDir string
 	held    func(context.Context) (bool, error)
-	now     func() time.Time
+	// places is how many agents and checks may be at work, and away whether GitHub is.
+	places func() int
+	away   func() bool
+	now    func() time.Time
 }
 
 var (
@@ -139,6 +142,12 @@ var (
 	descAge  = prometheus.NewDesc("ralph_delivery_oldest_age_seconds", "Age of the oldest webhook that nobody has dealt with.",
 		nil, nil)
 	descHeld = prometheus.NewDesc("ralph_paused", "1 while no new agent is started.", nil, nil)
+	descWork = prometheus.NewDesc("ralph_places_taken", "Agents and checks that are at work.", nil, nil)
+	descMost = prometheus.NewDesc("ralph_places", "Agents and checks that may be at work at once, 0 for any number.", nil, nil)
+	descLine = prometheus.NewDesc("ralph_runs_in_line", "Runs that wait for a place or for room on the machine.", nil, nil)
+	descAway = prometheus.NewDesc("ralph_github_away", "1 while GitHub does not answer.", nil, nil)
+	descKept = prometheus.NewDesc("ralph_writes_kept", "Labels, reactions, replies and check runs that are tried again.",
+		nil, nil)
 	descSize = prometheus.NewDesc("ralph_database_bytes", "Size of the database.", nil, nil)
 	descFree = prometheus.NewDesc("ralph_disk_free_bytes", "What is free on the disk of the data directory.", nil, nil)
 )
@@ -152,7 +161,9 @@ func phases() []run.Phase {
 
 // Describe implements prometheus.Collector.
 func (*standingMetrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRuns, descWait, descAge, descHeld, descSize, descFree} {
+	for _, d := range []*prometheus.Desc{
+		descRuns, descWait, descAge, descHeld, descWork, descMost, descLine, descAway, descKept, descSize, descFree,
+	} {
 		out <- d
 	}
 }
@@ -180,15 +191,31 @@ func (s *standingMetrics) Collect(out chan<- prometheus.Metric) {
 		gauge(descSize, float64(b.Bytes))
 	}
 	if held, err := s.held(ctx); err == nil {
-		value := 0.0
-		if held {
-			value = 1
+		gauge(descHeld, oneIf(held))
+	}
+	gauge(descAway, oneIf(s.away()))
+	if all, err := reconcile.Standings(ctx, s.store, s.places()); err == nil {
+		gauge(descWork, float64(all.Running))
+		gauge(descMost, float64(all.Limit))
+		gauge(descLine, float64(all.InLine()))
+	}
+	if kept, err := s.store.KeptEffects(ctx); err == nil {
+		n := 0
+		for _, of := range kept {
+			n += of
 		}
-		gauge(descHeld, value)
+		gauge(descKept, float64(n))
 	}
 	if free, err := diskFree(s.dataDir); err == nil {
 		gauge(descFree, float64(free))
 	}
+}
+
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 // diskFree is what this user may still write to the disk of a directory, in bytes.

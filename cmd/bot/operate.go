@@ -110,6 +110,8 @@ func (r serverRun) standing() string {
 		return "stopping"
 	case r.Held:
 		return r.Phase + ", paused"
+	case r.Waits != "":
+		return r.Phase + ", waiting: " + run.PrintableLine(r.Waits)
 	default:
 		return r.Phase
 	}
@@ -233,8 +235,13 @@ func (q queueState) print(w io.Writer, asJSON bool) error {
 	if q.Waiting > 0 {
 		oldest = ", the oldest for " + (time.Duration(q.OldestSeconds) * time.Second).String()
 	}
-	_, err := fmt.Fprintf(w, "New agents %s.\nRuns: %d at work, %d held, %d asleep.\nWebhooks: %d waiting%s.\n", starts, q.Working,
-		q.Held, q.Asleep, q.Waiting, oldest)
+	places := ""
+	if q.MaxPlaces > 0 {
+		places = fmt.Sprintf(" of at most %d", q.MaxPlaces)
+	}
+	_, err := fmt.Fprintf(w, "New agents %s.\nAgents and checks: %d%s at work.\n"+
+		"Runs: %d at work, %d in line, %d held, %d asleep.\nWebhooks: %d waiting%s.\n",
+		starts, q.Places, places, q.Working, q.Line, q.Held, q.Asleep, q.Waiting, oldest)
 	return err
 }
 

@@ -17,14 +17,16 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/org/ralph-action/internal/admission"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/run"
 )
 
 // current are the values of the configuration that hold at once when it is read again.
 type current struct {
-	limits atomic.Pointer[run.Limits]
-	level  atomic.Int32
+	limits    atomic.Pointer[run.Limits]
+	admission atomic.Pointer[admission.Limits]
+	level     atomic.Int32
 }
 
 func newCurrent(cfg config.Server) *current {
@@ -35,6 +37,8 @@ func newCurrent(cfg config.Server) *current {
 
 func (c *current) set(cfg config.Server) {
 	c.limits.Store(&cfg.Limits)
+	places := admissionLimits(cfg)
+	c.admission.Store(&places)
 	level, err := zerolog.ParseLevel(cfg.Log.Level)
 	if err != nil {
 		level = zerolog.InfoLevel
@@ -70,13 +74,13 @@ func (a *app) reload(ctx context.Context) (reloaded, error) {
 	defer a.reloading.Unlock()
 	out := reloaded{Changed: []string{}, Kept: []string{}}
 	now := &a.cfgNow
-	if now.Limits != next.Limits {
+	if now.Limits != next.Limits || now.Concurrency != next.Concurrency {
 		out.Changed = append(out.Changed, "limits")
 	}
 	if now.Log.Level != next.Log.Level {
 		out.Changed = append(out.Changed, "log.level")
 	}
-	now.Limits, now.Log.Level = next.Limits, next.Log.Level
+	now.Limits, now.Concurrency, now.Log.Level = next.Limits, next.Concurrency, next.Log.Level
 	a.current.set(next)
 	out.Kept = append(out.Kept, differing(*now, next)...)
 	err = a.deliveries.Operated(ctx, "reload")

@@ -350,7 +350,10 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 		}
 	}()
 	a.store, a.analytics, a.github = p.store, p.analytics, p.github
-	a.metrics = newMetrics(a.store, cfg.DataDir, a.held, p.deliveries.Now)
+	a.metrics = newMetrics(standingMetrics{
+		store: a.store, dataDir: cfg.DataDir, held: a.held, away: a.github.Away, now: p.deliveries.Now,
+		places: func() int { return a.current.admission.Load().Agents },
+	})
 	p.reconcile.Hold = a.held
 	if a.queue, err = queue.Open(ctx, a.store, queue.Options{Workers: cfg.Workers, Log: log}); err != nil {
 		return nil, err
@@ -362,7 +365,7 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	}
 	p.deliveries.Queue, p.reconcile.Queue, p.reconcile.Owner, p.reconcile.Welcome = a.queue, a.queue, a.queue.ID(),
 		cfg.Welcome
-	p.reconcile.Admission = admissionLimits(cfg)
+	p.reconcile.Admission = func() admission.Limits { return *a.current.admission.Load() }
 	p.deliveries.Repeats = true
 	a.repeater = &publish.Repeater{Store: a.store, Now: p.deliveries.Now, GitHub: func(at ghapp.Place) publish.GitHub {
 		return a.github.Repo(at.Installation, at.Owner, at.Name)

@@ -157,7 +157,11 @@ func (r *Reconciler) decide(places []store.Place, turns admission.Turns, own sto
 		own.AskedAt = asked
 		claims = append(claims, claim(own, now))
 	}
-	return r.cfg.Admission.Decide(claims, turns)
+	var limits admission.Limits
+	if r.cfg.Admission != nil {
+		limits = r.cfg.Admission()
+	}
+	return limits.Decide(claims, turns)
 }
 
 func claim(p store.Place, now time.Time) admission.Claim {
@@ -266,6 +270,16 @@ type Admission struct {
 	Running, Limit, Waiting int
 	// Runs are all active runs, oldest first.
 	Runs []Standing
+}
+
+// InLine is how many runs wait for a place, or for what the machine lacks.
+func (a Admission) InLine() (n int) {
+	for _, s := range a.Runs {
+		if s.Waits != "" {
+			n++
+		}
+	}
+	return n
 }
 
 // Standings gives the active runs of st, how each stands, and what of limit is in use. It

@@ -105,8 +105,8 @@ type Config struct {
 	// nil keeps nothing.
 	Transcripts      *transcript.Store
 	TranscriptLimits transcript.Limits
-	// Admission bounds what is at work at once; zero bounds nothing.
-	Admission admission.Limits
+	// Admission bounds what is at work at once, as it is asked for; nil bounds nothing.
+	Admission func() admission.Limits
 	// Lacks says what this machine lacks for another start; see host.Config.
 	Lacks func() string
 	// Prices are what models cost where no gateway counts and the agent does not
