@@ -51,8 +51,9 @@ func listenAdmin(ctx context.Context, dataDir string) (net.Listener, error) {
 	fresh := path + strconv.Itoa(os.Getpid())
 	if len(fresh) > maxSocketPath {
 		return nil, &run.UserError{
-			Message: fmt.Sprintf("the path of data_dir is too long: a socket at %s can have %d characters at most", fresh, maxSocketPath),
-			Hint:    "set data_dir to a directory with a shorter path",
+			Message: fmt.Sprintf("the path of data_dir is too long: a socket at %s can have %d characters at most",
+				fresh, maxSocketPath),
+			Hint: "set data_dir to a directory with a shorter path",
 		}
 	}
 	dir := filepath.Dir(path)
@@ -134,10 +135,15 @@ func (a *app) startAdmin(ctx context.Context) (end func(context.Context) error, 
 		}()
 	}
 	l, err := listenAdmin(ctx, a.cfg.DataDir)
-	if err != nil {
+	long, tooLong := errors.AsType[*run.UserError](err)
+	switch {
+	case tooLong: // the work does not need it
+		a.log.Warn().Str("hint", long.Hint).Msg("no command of the operator can reach this server: " + long.Message)
+	case err != nil:
 		return end, err
+	default:
+		serve(l, onlyHost(func(host string) bool { return host == adminHost }, a.admin()))
 	}
-	serve(l, onlyHost(func(host string) bool { return host == adminHost }, a.admin()))
 	if a.cfg.MetricsListen == "" {
 		return end, nil
 	}

@@ -131,7 +131,7 @@ func TestDamagedDatabaseIsSaidAtStart(t *testing.T) {
 	}
 	if _, err := newApp(t.Context(), st.config, zerolog.Nop(), observers{self: theProgram(t)}); err == nil {
 		t.Error("a damaged database was opened")
-	} else if user, ok := errors.AsType[*run.UserError](err); !ok || !strings.Contains(user.Hint, "restore a copy") {
+	} else if user, ok := errors.AsType[*run.UserError](err); !ok || !strings.Contains(user.Hint, "restore a backup") {
 		t.Errorf("%v", err)
 	}
 }
