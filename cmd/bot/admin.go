@@ -267,10 +267,11 @@ type serverTask struct {
 }
 
 // runOf is what the operator is told of a run. State is what can be read of it.
-func runOf(row store.Run, held bool) (serverRun, loop.State) {
+func runOf(row store.Run, held bool, standing reconcile.Standing) (serverRun, loop.State) {
 	out := serverRun{
 		ID: row.ID, Repo: row.RepoOwner + "/" + row.RepoName, Issue: row.IssueNumber, Pull: row.PullNumber,
 		Phase: string(row.Phase), End: string(row.EndReason), Began: row.CreatedAt, Updated: row.UpdatedAt,
+		Waits: standing.Waits, Place: standing.Place,
 	}
 	if !row.CancelRequestedAt.IsZero() && !row.Phase.Terminal() {
 		out.Stopping = row.CancelBy
@@ -312,8 +313,7 @@ func (a *app) listRuns(r *http.Request) (any, error) {
 	}
 	out := []serverRun{}
 	add := func(row store.Run) {
-		one, _ := runOf(row, held)
-		one.Waits, one.Place = standing[row.ID].Waits, standing[row.ID].Place
+		one, _ := runOf(row, held, standing[row.ID])
 		out = append(out, one)
 	}
 	for _, row := range active { // an old one that still runs
@@ -370,8 +370,8 @@ func (a *app) showRun(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, s := runOf(row, held)
-	out.Waits, out.Place, out.Branch = standing[row.ID].Waits, standing[row.ID].Place, s.Branch
+	out, s := runOf(row, held, standing[row.ID])
+	out.Branch = s.Branch
 	for _, t := range tasksOf(s) {
 		out.Tasks = append(out.Tasks, serverTask{ID: t.ID, Title: t.Title, Status: string(t.Status), Reason: t.Reason})
 	}
@@ -404,7 +404,7 @@ func (a *app) operateRun(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, _ := runOf(row, false)
+	out, _ := runOf(row, false, reconcile.Standing{})
 	return out, nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/org/ralph-action/internal/gateway"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/host"
+	"github.com/org/ralph-action/internal/machine"
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
@@ -426,13 +427,13 @@ func (c *doctorCmd) disk(ctx context.Context, cfg config.Server) finding {
 			sizes = append(sizes, fmt.Sprintf("%s %d MiB", part.name, (size+1<<20-1)>>20))
 		}
 	}
-	free, err := diskFree(cfg.DataDir)
+	free, _, err := machine.FreeDisk(cfg.DataDir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		f.ok = "nothing is kept yet"
 	case err != nil:
 		f.err = err
-	case free < minFree:
+	case free != machine.Unknown && free < minFree:
 		f.err = &run.UserError{
 			Message: fmt.Sprintf("%d MiB are free on the disk of %s: webhooks are soon refused", free>>20, cfg.DataDir),
 			Hint:    "make room; " + calledAs() + " gc removes what nobody needs any more",

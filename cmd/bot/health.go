@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/org/ralph-action/internal/machine"
 )
 
 const (
@@ -86,8 +88,8 @@ func (a *app) troubles(ctx context.Context) (names []string) {
 		a.log.Error().Err(err).Msg("not ready: webhooks are refused until the database can be written")
 		names = append(names, "database")
 	}
-	if free, err := diskFree(a.cfg.DataDir); err == nil && free < minFree {
-		a.log.Error().Uint64("free_bytes", free).Msg("not ready: the disk of the data directory is nearly full")
+	if free, _, err := machine.FreeDisk(a.cfg.DataDir); err == nil && free != machine.Unknown && free < minFree {
+		a.log.Error().Int64("free_bytes", free).Msg("not ready: the disk of the data directory is nearly full")
 		names = append(names, "disk")
 	}
 	oldest, err := a.store.OldestWaiting(ctx)

@@ -5,15 +5,14 @@ package main
 import (
 	"context"
 	"net/http"
-	"os"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/sys/unix"
 
+	"github.com/org/ralph-action/internal/machine"
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
@@ -206,7 +205,7 @@ func (s *standingMetrics) Collect(out chan<- prometheus.Metric) {
 		}
 		gauge(descKept, float64(n))
 	}
-	if free, err := diskFree(s.dataDir); err == nil {
+	if free, _, err := machine.FreeDisk(s.dataDir); err == nil && free != machine.Unknown {
 		gauge(descFree, float64(free))
 	}
 }
@@ -216,13 +215,4 @@ func oneIf(yes bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-// diskFree is what this user may still write to the disk of a directory, in bytes.
-func diskFree(dir string) (uint64, error) {
-	var fs unix.Statfs_t
-	if err := unix.Statfs(dir, &fs); err != nil {
-		return 0, os.NewSyscallError("statfs", err)
-	}
-	return fs.Bavail * uint64(fs.Bsize), nil //nolint:gosec,unconvert // the size of a block is positive; its type is the system's
 }

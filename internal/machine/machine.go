@@ -30,7 +30,7 @@ type Room struct{ Disk, Files, Memory, Descriptors int64 }
 func Look(dir string) Room {
 	r := Room{Disk: Unknown, Files: Unknown, Memory: freeMemory(), Descriptors: freeDescriptors()}
 	for {
-		disk, files, err := freeDisk(dir)
+		disk, files, err := FreeDisk(dir)
 		if err == nil {
 			r.Disk, r.Files = disk, files
 			return r

@@ -2,7 +2,8 @@
 
 package machine
 
-func freeDisk(string) (bytes, files int64, err error) { return Unknown, Unknown, nil }
+// FreeDisk is not known here.
+func FreeDisk(string) (bytes, files int64, err error) { return Unknown, Unknown, nil }
 
 func freeDescriptors() int64 { return Unknown }
 

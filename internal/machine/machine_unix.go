@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// freeDisk is what the file system of dir has left for this user.
-func freeDisk(dir string) (bytes, files int64, err error) {
+// FreeDisk is what the file system of dir has left for this user. A directory that is not there
+// is fs.ErrNotExist.
+func FreeDisk(dir string) (bytes, files int64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
