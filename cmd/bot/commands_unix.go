@@ -68,6 +68,7 @@ type sandboxFlags struct {
 type limitFlags struct {
 	MaxIterations int           `help:"Maximum number of agent calls (default 50)." placeholder:"N"`
 	TaskAttempts  int           `help:"Attempts at one task before it is marked as blocked (default 3)." placeholder:"N"`
+	Parallel      int           `help:"How many tasks marked [P] to work on side by side (default 1)." placeholder:"N"`
 	Timeout       time.Duration `help:"Time limit for one agent call (default 30m)." placeholder:"DURATION"`
 	IdleTimeout   time.Duration `help:"Time an agent may run without output (default 10m)." placeholder:"DURATION"`
 	Deadline      time.Duration `help:"Time limit for the whole run (default 6h)." placeholder:"DURATION"`
@@ -77,7 +78,7 @@ type limitFlags struct {
 
 func (l limitFlags) limits() run.Limits {
 	return run.Limits{
-		MaxIterations: l.MaxIterations, TaskAttempts: l.TaskAttempts,
+		MaxIterations: l.MaxIterations, TaskAttempts: l.TaskAttempts, Parallel: l.Parallel,
 		IterationTimeout: l.Timeout, IdleTimeout: l.IdleTimeout, RunTimeout: l.Deadline, BudgetUSD: l.Budget,
 		TaskBudgetUSD: l.TaskBudget,
 	}

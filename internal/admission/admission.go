@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/org/ralph-action/internal/run"
 )
 
 // Limits are how many agents and checks may run at once; 0 means that there is no
@@ -19,7 +17,8 @@ type Limits struct {
 
 // Claim is a process that runs, or one that a run wants to start.
 type Claim struct {
-	Run run.ID
+	// Process is its name, which no other has.
+	Process string
 	// Repository and Owner are names that stay the same for as long as the claim does.
 	// Person started the run, "" for nobody.
 	Repository, Owner, Person string
@@ -54,12 +53,12 @@ type Wait struct {
 
 // Decision is who may start now, in that order, and how the others wait.
 type Decision struct {
-	Start []run.ID
-	Waits map[run.ID]Wait
+	Start []string
+	Waits map[string]Wait
 }
 
-// Starts says whether the run is among those that may start.
-func (d Decision) Starts(id run.ID) bool { return slices.Contains(d.Start, id) }
+// Starts says whether the process is among those that may start.
+func (d Decision) Starts(process string) bool { return slices.Contains(d.Start, process) }
 
 // counts is what runs, by what the limits are for.
 type counts struct {
@@ -92,7 +91,7 @@ func (l Limits) full(n counts, c Claim) string {
 	return ""
 }
 
-// Decide says who may start now. claims may come in any order, and holds each run
+// Decide says who may start now. claims may come in any order, and holds each process
 // once; turns is left alone.
 func (l Limits) Decide(claims []Claim, turns Turns) Decision {
 	n := counts{repos: map[string]int{}, owners: map[string]int{}, people: map[string]int{}}
@@ -105,7 +104,7 @@ func (l Limits) Decide(claims []Claim, turns Turns) Decision {
 		}
 	}
 	slices.SortFunc(waiting, before)
-	d := Decision{Waits: map[run.ID]Wait{}}
+	d := Decision{Waits: map[string]Wait{}}
 	had := Turns{}
 	for {
 		i := l.next(n, waiting, func(key string) time.Time { return later(turns[key], had[key]) })
@@ -117,13 +116,13 @@ func (l Limits) Decide(claims []Claim, turns Turns) Decision {
 		turn := latest(waiting).Add(time.Duration(len(d.Start)+1) * time.Microsecond)
 		had[OwnerTurn(c.Owner)], had[RepositoryTurn(c.Repository)] = turn, turn
 		n.add(c)
-		d.Start = append(d.Start, c.Run)
+		d.Start = append(d.Start, c.Process)
 		waiting = slices.Delete(waiting, i, i+1)
 	}
 	lines := map[string]int{}
 	for _, c := range waiting {
 		lines[c.Repository]++
-		d.Waits[c.Run] = Wait{Place: lines[c.Repository], Why: l.full(n, c)}
+		d.Waits[c.Process] = Wait{Place: lines[c.Repository], Why: l.full(n, c)}
 	}
 	return d
 }
@@ -136,7 +135,7 @@ func before(a, b Claim) int {
 		}
 		return 1
 	}
-	return cmp.Or(rank(a)-rank(b), a.Came.Compare(b.Came), cmp.Compare(a.Run, b.Run))
+	return cmp.Or(rank(a)-rank(b), a.Came.Compare(b.Came), cmp.Compare(a.Process, b.Process))
 }
 
 // next is the index of who goes next, -1 for nobody.

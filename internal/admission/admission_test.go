@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/org/ralph-action/internal/run"
 )
 
 var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -17,7 +15,7 @@ var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func at(n int) time.Time { return began.Add(time.Duration(n) * time.Second) }
 
 func waits(n int, repo, owner, person string) Claim {
-	return Claim{Run: run.ID(fmt.Sprintf("r-%03d", n)), Repository: repo, Owner: owner, Person: person, Came: at(n),
+	return Claim{Process: fmt.Sprintf("r-%03d", n), Repository: repo, Owner: owner, Person: person, Came: at(n),
 		Asked: at(n)}
 }
 
@@ -38,64 +36,64 @@ func TestDecide(t *testing.T) {
 		limits Limits
 		turns  Turns
 		claims []Claim
-		start  []run.ID
-		waits  map[run.ID]Wait
+		start  []string
+		waits  map[string]Wait
 	}{
 		{name: "first come first served", limits: Limits{Agents: 1},
 			claims: []Claim{waits(3, "a", "x", ""), waits(1, "a", "x", ""), waits(2, "a", "x", "")},
-			start:  []run.ID{"r-001"},
-			waits: map[run.ID]Wait{"r-002": {1, "1 of 1 agents of this server are at work"},
+			start:  []string{"r-001"},
+			waits: map[string]Wait{"r-002": {1, "1 of 1 agents of this server are at work"},
 				"r-003": {2, "1 of 1 agents of this server are at work"}}},
 		{name: "what runs counts", limits: Limits{Agents: 1},
 			claims: []Claim{runs(1, "b", "y", ""), waits(2, "a", "x", "")},
-			waits:  map[run.ID]Wait{"r-002": {1, "1 of 1 agents of this server are at work"}}},
+			waits:  map[string]Wait{"r-002": {1, "1 of 1 agents of this server are at work"}}},
 		{name: "more than the limit admit nobody", limits: Limits{Agents: 1},
 			claims: []Claim{runs(1, "b", "y", ""), runs(2, "b", "y", ""), waits(3, "a", "x", "")},
-			waits:  map[run.ID]Wait{"r-003": {1, "2 of 1 agents of this server are at work"}}},
+			waits:  map[string]Wait{"r-003": {1, "2 of 1 agents of this server are at work"}}},
 		{name: "a repository's limit leaves the others' places", limits: Limits{Agents: 3, Repository: 1},
 			claims: []Claim{waits(1, "a", "x", ""), waits(2, "a", "x", ""), waits(3, "b", "x", "")},
-			start:  []run.ID{"r-001", "r-003"},
-			waits:  map[run.ID]Wait{"r-002": {1, "1 of 1 agents of this repository are at work"}}},
+			start:  []string{"r-001", "r-003"},
+			waits:  map[string]Wait{"r-002": {1, "1 of 1 agents of this repository are at work"}}},
 		{name: "an owner's limit", limits: Limits{Owner: 1},
 			claims: []Claim{waits(1, "a", "x", ""), waits(2, "b", "x", ""), waits(3, "c", "y", "")},
-			start:  []run.ID{"r-001", "r-003"},
-			waits:  map[run.ID]Wait{"r-002": {1, "1 of 1 agents of this owner are at work"}}},
+			start:  []string{"r-001", "r-003"},
+			waits:  map[string]Wait{"r-002": {1, "1 of 1 agents of this owner are at work"}}},
 		{name: "a person's limit holds up nobody else", limits: Limits{Person: 1},
 			claims: []Claim{waits(1, "a", "x", "ada"), waits(2, "a", "x", "ada"), waits(3, "a", "x", "bob")},
-			start:  []run.ID{"r-001", "r-003"},
-			waits:  map[run.ID]Wait{"r-002": {1, "1 of 1 agents of the person who started it are at work"}}},
+			start:  []string{"r-001", "r-003"},
+			waits:  map[string]Wait{"r-002": {1, "1 of 1 agents of the person who started it are at work"}}},
 		{name: "nobody is no person", limits: Limits{Person: 1},
-			claims: []Claim{waits(1, "a", "x", ""), waits(2, "a", "x", "")}, start: []run.ID{"r-001", "r-002"}},
+			claims: []Claim{waits(1, "a", "x", ""), waits(2, "a", "x", "")}, start: []string{"r-001", "r-002"}},
 		{name: "answers go before new work", limits: Limits{Agents: 1},
-			claims: []Claim{waits(1, "a", "x", ""), answer}, start: []run.ID{"r-009"},
-			waits: map[run.ID]Wait{"r-001": {1, "1 of 1 agents of this server are at work"}}},
+			claims: []Claim{waits(1, "a", "x", ""), answer}, start: []string{"r-009"},
+			waits: map[string]Wait{"r-001": {1, "1 of 1 agents of this server are at work"}}},
 		{name: "repositories share, however many one has", limits: Limits{Agents: 4},
 			claims: []Claim{waits(1, "a", "x", ""), waits(2, "a", "x", ""), waits(3, "a", "x", ""), waits(4, "a", "x", ""),
 				waits(5, "b", "x", ""), waits(6, "b", "x", "")},
-			start: []run.ID{"r-001", "r-005", "r-002", "r-006"},
-			waits: map[run.ID]Wait{"r-003": {1, "4 of 4 agents of this server are at work"},
+			start: []string{"r-001", "r-005", "r-002", "r-006"},
+			waits: map[string]Wait{"r-003": {1, "4 of 4 agents of this server are at work"},
 				"r-004": {2, "4 of 4 agents of this server are at work"}}},
 		{name: "owners share, however many repositories one has", limits: Limits{Agents: 2},
 			claims: []Claim{waits(1, "a", "x", ""), waits(2, "b", "x", ""), waits(3, "c", "y", "")},
-			start:  []run.ID{"r-001", "r-003"},
-			waits:  map[run.ID]Wait{"r-002": {1, "2 of 2 agents of this server are at work"}}},
+			start:  []string{"r-001", "r-003"},
+			waits:  map[string]Wait{"r-002": {1, "2 of 2 agents of this server are at work"}}},
 		{name: "who had a turn waits for the next", limits: Limits{Agents: 1},
 			turns:  Turns{OwnerTurn("x"): at(10)},
-			claims: []Claim{waits(1, "a", "x", ""), waits(2, "b", "y", "")}, start: []run.ID{"r-002"},
-			waits: map[run.ID]Wait{"r-001": {1, "1 of 1 agents of this server are at work"}}},
+			claims: []Claim{waits(1, "a", "x", ""), waits(2, "b", "y", "")}, start: []string{"r-002"},
+			waits: map[string]Wait{"r-001": {1, "1 of 1 agents of this server are at work"}}},
 		{name: "a newcomer does not go before who has waited", limits: Limits{Agents: 1},
 			turns:  Turns{OwnerTurn("x"): at(10)},
-			claims: []Claim{waits(1, "a", "x", ""), waits(11, "b", "y", "")}, start: []run.ID{"r-001"},
-			waits: map[run.ID]Wait{"r-011": {1, "1 of 1 agents of this server are at work"}}},
+			claims: []Claim{waits(1, "a", "x", ""), waits(11, "b", "y", "")}, start: []string{"r-001"},
+			waits: map[string]Wait{"r-011": {1, "1 of 1 agents of this server are at work"}}},
 		{name: "no place is kept free for who is away", limits: Limits{Agents: 1},
-			claims: []Claim{away, waits(2, "a", "x", "")}, start: []run.ID{"r-002"},
-			waits: map[run.ID]Wait{"r-001": {1, "1 of 1 agents of this server are at work"}}},
+			claims: []Claim{away, waits(2, "a", "x", "")}, start: []string{"r-002"},
+			waits: map[string]Wait{"r-001": {1, "1 of 1 agents of this server are at work"}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			got := tt.limits.Decide(tt.claims, tt.turns)
 			if tt.waits == nil {
-				tt.waits = map[run.ID]Wait{}
+				tt.waits = map[string]Wait{}
 			}
 			if diff := cmp.Diff(Decision{Start: tt.start, Waits: tt.waits}, got); diff != "" {
 				t.Error(diff)
@@ -110,9 +108,9 @@ type model struct {
 	limits Limits
 	turns  Turns
 	claims []Claim
-	left   map[run.ID]int
+	left   map[string]int
 	now    int
-	ended  map[run.ID]int
+	ended  map[string]int
 	most   int
 }
 
@@ -123,16 +121,16 @@ func (m *model) tick() {
 		if !c.Running {
 			continue
 		}
-		if m.left[c.Run]--; m.left[c.Run] == 0 {
-			m.ended[c.Run] = m.now
+		if m.left[c.Process]--; m.left[c.Process] == 0 {
+			m.ended[c.Process] = m.now
 		}
 	}
-	m.claims = slices.DeleteFunc(m.claims, func(c Claim) bool { return c.Running && m.left[c.Run] == 0 })
+	m.claims = slices.DeleteFunc(m.claims, func(c Claim) bool { return c.Running && m.left[c.Process] == 0 })
 	d := m.limits.Decide(m.claims, m.turns)
 	n := counts{repos: map[string]int{}, owners: map[string]int{}, people: map[string]int{}}
 	for i := range m.claims {
 		c := &m.claims[i]
-		if d.Starts(c.Run) {
+		if d.Starts(c.Process) {
 			c.Running = true
 			m.turns[OwnerTurn(c.Owner)], m.turns[RepositoryTurn(c.Repository)] = at(m.now), at(m.now)
 		}
@@ -154,20 +152,20 @@ func (m *model) tick() {
 	over(m.limits.Person, n.people)
 	for _, c := range m.claims { // nobody waits who could start
 		if !c.Running && m.limits.full(n, c) == "" {
-			m.t.Fatalf("at %d %s waits, and no limit holds it up", m.now, c.Run)
+			m.t.Fatalf("at %d %s waits, and no limit holds it up", m.now, c.Process)
 		}
 	}
 	m.now++
 }
 
 func newModel(t *testing.T, l Limits) *model {
-	return &model{t: t, limits: l, turns: Turns{}, left: map[run.ID]int{}, ended: map[run.ID]int{}}
+	return &model{t: t, limits: l, turns: Turns{}, left: map[string]int{}, ended: map[string]int{}}
 }
 
 func (m *model) ask(c Claim, takes int) {
 	c.Came, c.Asked = at(m.now), at(m.now)
 	m.claims = append(m.claims, c)
-	m.left[c.Run] = takes
+	m.left[c.Process] = takes
 }
 
 // TestTwoHundredLabels: 190 in one repository and 10 in another, eight agents.
@@ -182,7 +180,7 @@ func TestTwoHundredLabels(t *testing.T) {
 	last := func(m *model, from, to int) (last int) {
 		for n := from; n < to; n++ {
 			for {
-				if ended, ok := m.ended[waits(n, "", "", "").Run]; ok {
+				if ended, ok := m.ended[waits(n, "", "", "").Process]; ok {
 					last = max(last, ended)
 					break
 				}
@@ -211,7 +209,7 @@ func TestTwoHundredLabels(t *testing.T) {
 		t.Errorf("at most %d at once, want %d", m.most, agents)
 	}
 	for n := 1; n < many; n++ { // all take the same time
-		a, b := waits(n-1, "", "", "").Run, waits(n, "", "", "").Run
+		a, b := waits(n-1, "", "", "").Process, waits(n, "", "", "").Process
 		if m.ended[a] > m.ended[b] {
 			t.Errorf("%s ended after %s", a, b)
 		}

@@ -12,6 +12,7 @@ type limitsFile struct {
 	MaxIterations    *whole    `yaml:"max_iterations"`
 	TaskAttempts     *whole    `yaml:"task_attempts"`
 	PartialCalls     *whole    `yaml:"partial_calls"`
+	Parallel         *whole    `yaml:"parallel"`
 	IterationTimeout *duration `yaml:"iteration_timeout"`
 	IdleTimeout      *duration `yaml:"idle_timeout"`
 	RunTimeout       *duration `yaml:"run_timeout"`
@@ -29,6 +30,7 @@ type serverLimitsFile struct {
 	MaxIterations    *whole    `yaml:"max_iterations"`
 	TaskAttempts     *whole    `yaml:"task_attempts"`
 	PartialCalls     *whole    `yaml:"partial_calls"`
+	Parallel         *whole    `yaml:"parallel"`
 	IterationTimeout *duration `yaml:"iteration_timeout"`
 	IdleTimeout      *duration `yaml:"idle_timeout"`
 	RunTimeout       *duration `yaml:"run_timeout"`
@@ -40,6 +42,7 @@ type serverLimitsFile struct {
 func (f serverLimitsFile) run() limitsFile {
 	return limitsFile{
 		MaxIterations: f.MaxIterations, TaskAttempts: f.TaskAttempts, PartialCalls: f.PartialCalls,
+		Parallel:         f.Parallel,
 		IterationTimeout: f.IterationTimeout, IdleTimeout: f.IdleTimeout, RunTimeout: f.RunTimeout,
 		BudgetUSD: f.BudgetUSD, TaskBudgetUSD: f.TaskBudgetUSD,
 	}
@@ -82,6 +85,7 @@ func (f serverLimitsFile) concurrency(d Concurrency, report reporter) Concurrenc
 const (
 	maxIterations   = 10_000
 	maxTaskAttempts = 100
+	maxParallel     = 16
 	maxTimeout      = 30 * 24 * time.Hour
 	maxBudgetUSD    = 1_000_000
 )
@@ -102,6 +106,7 @@ func limits(f limitsFile, report reporter) run.Limits {
 	count("$.limits.max_iterations", &l.MaxIterations, f.MaxIterations, maxIterations)
 	count("$.limits.task_attempts", &l.TaskAttempts, f.TaskAttempts, maxTaskAttempts)
 	count("$.limits.partial_calls", &l.PartialCalls, f.PartialCalls, maxTaskAttempts)
+	count("$.limits.parallel", &l.Parallel, f.Parallel, maxParallel)
 	span := func(path string, dst *time.Duration, v *duration) {
 		if v == nil {
 			return
@@ -141,6 +146,7 @@ func Tighten(upper, asked run.Limits) run.Limits {
 		MaxIterations:    tighter(upper.MaxIterations, asked.MaxIterations),
 		TaskAttempts:     tighter(upper.TaskAttempts, asked.TaskAttempts),
 		PartialCalls:     tighter(upper.PartialCalls, asked.PartialCalls),
+		Parallel:         tighter(upper.Parallel, asked.Parallel),
 		IterationTimeout: tighter(upper.IterationTimeout, asked.IterationTimeout),
 		IdleTimeout:      tighter(upper.IdleTimeout, asked.IdleTimeout),
 		RunTimeout:       tighter(upper.RunTimeout, asked.RunTimeout),

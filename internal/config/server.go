@@ -345,7 +345,7 @@ func DefaultServer() Server {
 			Kind: SandboxDocker, Devcontainer: DevcontainerOff, LocalIsolation: "auto", Memory: 4 << 30, CPUs: 2, PIDs: 512,
 			Disk: 10 << 30, Files: 1_000_000, Caches: 20 << 30,
 		},
-		Limits:  run.DefaultLimits(),
+		Limits:  run.Limits{Parallel: 2}.WithDefaults(run.DefaultLimits()),
 		People:  DefaultPeople(),
 		Workers: 4,
 

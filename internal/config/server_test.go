@@ -157,7 +157,7 @@ log:
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits := run.DefaultLimits()
+	limits := run.Limits{Parallel: 2}.WithDefaults(run.DefaultLimits())
 	limits.MaxIterations, limits.BudgetUSD, limits.TaskBudgetUSD = 9, 4, 1.5
 	want := config.Server{
 		Listen: ":9000", DataDir: "/etc/ralph/data",

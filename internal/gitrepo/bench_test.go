@@ -90,6 +90,60 @@ func bareCommit(b *testing.B, dir string) {
 	}
 }
 
+// BenchmarkMerge3 is what folding costs, beside git merge-tree and git commit-tree in a
+// shell. Bar: at most 2 times that.
+func BenchmarkMerge3(b *testing.B) {
+	for _, n := range benchSizes() {
+		b.Run(fmt.Sprintf("files=%d", n), func(b *testing.B) {
+			dir := benchRepo(b, n)
+			r := open(b, dir)
+			base := headTree(b, r)
+			_, head, err := r.Head(b.Context())
+			if err != nil {
+				b.Fatal(err)
+			}
+			side := func(path string, i int) OID {
+				tree, err := r.TreeWith(b.Context(), base, []TreeEdit{{Path: path, Data: fmt.Append(nil, i)}})
+				if err != nil {
+					b.Fatal(err)
+				}
+				return tree
+			}
+			commit := func(tree OID) OID {
+				oid, err := r.CommitTree(b.Context(), CommitSpec{
+					Tree: tree, Parents: []OID{head}, Message: "m", Author: ann(), When: testTime(),
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
+				return oid
+			}
+			c := newContest(b)
+			for i := 0; b.Loop(); i++ {
+				ours, theirs := side("ours", i), side("theirs", i)
+				c.ours(func() error {
+					m, err := r.Merge3(b.Context(), base, ours, theirs)
+					if err == nil {
+						commit(m.Tree)
+					}
+					return err
+				})
+				one, other := commit(ours), commit(theirs)
+				c.bare(func() error {
+					_, err := proc.Run(b.Context(), proc.Cmd{
+						Path: "/bin/sh", Dir: dir,
+						Args: []string{"-c", fmt.Sprintf("git commit-tree -m m -p %s $(git merge-tree --write-tree %[1]s %s)", one, other)},
+						Env: proc.ScrubbedEnv("HOME=/nonexistent", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b",
+							"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b"),
+					})
+					return err
+				})
+			}
+			c.report()
+		})
+	}
+}
+
 // BenchmarkParts measures the parts that other loops put together.
 func BenchmarkParts(b *testing.B) {
 	for _, n := range benchSizes() {

@@ -25,6 +25,33 @@ func (r *Repo) MergeTrees(ctx context.Context, ours, theirs OID) (Merge, error) 
 	if !r.algo.owns(ours) || !r.algo.owns(theirs) {
 		return Merge{}, fmt.Errorf("merge %s and %s: %w", quote(string(ours)), quote(string(theirs)), ErrNotFound)
 	}
+	return r.mergeTree(ctx, ours, theirs)
+}
+
+// Merge3 merges what theirs changed of base into ours, which are trees.
+func (r *Repo) Merge3(ctx context.Context, base, ours, theirs OID) (Merge, error) {
+	var commits [3]OID
+	for i, tree := range []OID{base, ours, theirs} {
+		if !r.algo.owns(tree) {
+			return Merge{}, fmt.Errorf("merge tree %s: %w", quote(string(tree)), ErrNotFound)
+		}
+		// git before 2.45 merges commits only. These are in no history; the same trees
+		// make the same ones.
+		text := fmt.Sprintf("tree %s\n", tree)
+		if i > 0 {
+			text += fmt.Sprintf("parent %s\n", commits[0])
+		}
+		const nobody = "nobody <> 0 +0000"
+		oid, err := r.write(kindCommit, []byte(text+"author "+nobody+"\ncommitter "+nobody+"\n\n"))
+		if err != nil {
+			return Merge{}, fmt.Errorf("merge trees: %w", err)
+		}
+		commits[i] = oid
+	}
+	return r.mergeTree(ctx, commits[1], commits[2])
+}
+
+func (r *Repo) mergeTree(ctx context.Context, ours, theirs OID) (Merge, error) {
 	out, err := r.call(ctx, call{
 		args: []string{"merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", string(ours), string(theirs)},
 	})

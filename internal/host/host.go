@@ -157,6 +157,9 @@ type Host struct {
 	// release undoes what the sandbox made ready for the next start; nil for
 	// nothing.
 	release func()
+	// of is the host of the run, where this is that of a lane; lanes are those.
+	of    *Host
+	lanes map[int]*Host
 	// withouts remembers trees without a folder; both are content-addressed.
 	withouts map[[2]string]string
 }
@@ -167,6 +170,7 @@ var (
 	_ loop.Branch   = (*Host)(nil)
 	_ loop.Runner   = (*Host)(nil)
 	_ loop.Attempts = (*Host)(nil)
+	_ loop.Crew     = (*Host)(nil)
 )
 
 // New makes a host. It does no input or output yet.
@@ -182,7 +186,7 @@ func (h *Host) treeDir() string       { return TreeDir(h.cfg.Dir) }
 func (h *Host) indexFile() string     { return filepath.Join(h.cfg.Dir, "index") }
 func (h *Host) checkDir() string      { return filepath.Join(h.cfg.Dir, "check") }
 func (h *Host) checkIndex() string    { return filepath.Join(h.cfg.Dir, "check-index") }
-func (h *Host) objectsDir() string    { return filepath.Join(h.cfg.Dir, "objects") }
+func (h *Host) objectsDir() string    { return filepath.Join(h.main().cfg.Dir, "objects") }
 func (h *Host) starts() string        { return filepath.Join(h.cfg.Dir, "starts") }
 func (h *Host) start(n string) string { return filepath.Join(h.starts(), n) }
 
@@ -378,9 +382,12 @@ func (h *Host) Repo(ctx context.Context) (*gitrepo.Repo, error) {
 	return repo, err
 }
 
-// Reset implements loop.WorkTree.
+// Reset implements loop.WorkTree. The tree of a lane is laid out where it is not there yet.
 func (h *Host) Reset(ctx context.Context, tree string) error {
 	_, wt, err := h.worktree(ctx)
+	if h.of != nil && errors.Is(err, loop.ErrNoWorkTree) {
+		wt, err = h.layLane(ctx, tree)
+	}
 	if err != nil {
 		return err
 	}
@@ -641,6 +648,9 @@ func (h *Host) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	clear(h.lives)
+	for _, lane := range h.lanes {
+		lane.Close()
+	}
 }
 
 // Delete removes everything the run left on disk, but for the work tree that

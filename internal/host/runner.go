@@ -261,9 +261,7 @@ func (h *Host) ObserveAgent(ctx context.Context, lh loop.Handle) (loop.AgentStat
 	if h.cfg.OnOwnerDeath == sandbox.KillWithOwner {
 		h.warm() // this process goes on to the next start
 	}
-	h.mu.Lock()
-	delete(h.lives, lh)
-	h.mu.Unlock()
+	h.unwatch(lh)
 	var did supervise.Activity
 	parser := h.cfg.Backend.NewParser(func(a agent.Activity) {
 		if a.Kind == agent.ActivityTool {
@@ -752,9 +750,7 @@ func (h *Host) Remove(ctx context.Context, lh loop.Handle) error {
 	if err != nil {
 		return err
 	}
-	h.mu.Lock()
-	delete(h.lives, lh)
-	h.mu.Unlock()
+	h.unwatch(lh)
 	// Only one that was stopped is not kept yet.
 	h.keepTranscript(ctx, handle, sandbox.Status{ExitCode: -1}, loop.AgentStatus{Detail: "stopped"})
 	if g := h.cfg.Gateway; g != nil {
@@ -787,6 +783,14 @@ func (h *Host) dropOutput(handle sandbox.Handle, status sandbox.Status) error {
 	return nil
 }
 
+// unwatch forgets what was read of a process while it was at work.
+func (h *Host) unwatch(lh loop.Handle) {
+	h = h.main()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.lives, lh)
+}
+
 // liveAgent is the parser of an agent that is still at work.
 type liveAgent struct {
 	parser agent.Parser
@@ -802,6 +806,7 @@ func (h *Host) follow(ctx context.Context, lh loop.Handle, handle sandbox.Handle
 	if h.cfg.Emit == nil {
 		return nil
 	}
+	h = h.main() // who waits and who observes share what they have read
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	live := h.lives[lh]

@@ -203,7 +203,7 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 	}
 	driver := loop.Driver{
 		Engine: &loop.Engine{
-			WorkTree: h, Trees: h, Branch: h, Runner: h, Publisher: place, Attempts: h, Memory: st.Lessons(repo.Top()),
+			WorkTree: h, Trees: h, Branch: h, Runner: h, Crew: h, Publisher: place, Attempts: h, Memory: st.Lessons(repo.Top()),
 			Now: o.Now, Emit: h.Witness(o.Emit),
 		},
 		Save: func(ctx context.Context, s loop.State) error {

@@ -137,8 +137,10 @@ func saidOf(c claim.Claim) string {
 // goOn keeps unfinished work, for the next call to go on from. It uses up no
 // attempt; see [Engine.unfinished] for how often that may be.
 func (e *Engine) goOn(ctx context.Context, s *State, doc *progress.Doc, tree string) (Next, error) {
-	if err := e.Branch.Keep(ctx, *s, tree); err != nil {
-		return Next{}, fmt.Errorf("keep unfinished work: %w", err)
+	if s.lane == nil { // a run keeps one tree; that of a lane is on this machine alone
+		if err := e.Branch.Keep(ctx, *s, tree); err != nil {
+			return Next{}, fmt.Errorf("keep unfinished work: %w", err)
+		}
 	}
 	task, err := findTask(doc, s.TaskID)
 	if err != nil {

@@ -81,22 +81,45 @@ func (s *State) Deadline(now time.Time) time.Time {
 	return at
 }
 
-// Occupies is the name of the process that the run has at work, or is about to start,
-// "" where there is none.
-func (s *State) Occupies() string {
-	if s.Process == nil || s.Phase.Terminal() {
-		return ""
+// Occupies are the names of the processes that the run has at work, or is about to start.
+func (s *State) Occupies() (names []string) {
+	if s.Phase.Terminal() {
+		return nil
 	}
-	switch s.Stage { //nolint:exhaustive // in all others it may be at work
-	case stageJudge, stageEnded:
-		return "" // it was seen to have ended
-	case stageSetUp:
-		if s.Setup != nil && s.Setup.Done {
-			return ""
-		}
+	for _, p := range s.processes() {
+		names = append(names, p.Name)
 	}
-	return s.Process.Name
+	return names
 }
 
-// Started says whether that process is known to have been started.
-func (s *State) Started() bool { return s.Occupies() != "" && s.Process.Handle != "" }
+// Started are the names of those that are known to have been started.
+func (s *State) Started() (names []string) {
+	for _, p := range s.processes() {
+		if p.Handle != "" && !s.Phase.Terminal() {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// processes are those of the run and of its lanes that may be at work.
+func (s *State) processes() (out []Process) {
+	add := func(at Stage, p *Process) {
+		switch at { //nolint:exhaustive // in all others it may be at work
+		case stageJudge, stageEnded:
+			return // it was seen to have ended
+		case stageSetUp:
+			if s.Setup != nil && s.Setup.Done {
+				return
+			}
+		}
+		if p != nil {
+			out = append(out, *p)
+		}
+	}
+	add(s.Stage, s.Process)
+	for _, l := range s.Lanes {
+		add(l.Stage, l.Process)
+	}
+	return out
+}

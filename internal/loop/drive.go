@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -45,7 +46,7 @@ func (d *Driver) Run(ctx context.Context, s State) (State, error) {
 		case Done:
 			return s, nil
 		case Wait:
-			err = d.Await(ctx, n.Handle)
+			err = d.await(ctx, n)
 		case Sleep:
 			err = d.Sleep(ctx, n.Until)
 		}
@@ -53,4 +54,24 @@ func (d *Driver) Run(ctx context.Context, s State) (State, error) {
 			return s, err
 		}
 	}
+}
+
+// await returns when the first of the processes that n waits for has ended, or it is due.
+func (d *Driver) await(ctx context.Context, n Next) error {
+	if len(n.Handles) == 1 && n.Until.IsZero() {
+		return d.Await(ctx, n.Handles[0])
+	}
+	waiting, stop := context.WithCancel(ctx)
+	first := make(chan error, len(n.Handles)+1)
+	var all sync.WaitGroup
+	for _, h := range n.Handles {
+		all.Go(func() { first <- d.Await(waiting, h) })
+	}
+	if !n.Until.IsZero() {
+		all.Go(func() { first <- d.Sleep(waiting, n.Until) })
+	}
+	err := <-first
+	stop()
+	all.Wait()
+	return err
 }

@@ -337,6 +337,10 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 			s.Stage = stageReview
 			return Next{}, nil
 		}
+		if s.lane != nil && s.lane.folded { // the rest was asked before
+			s.Stage = stageLand
+			return Next{}, nil
+		}
 		if s.Proposal.Gone != "" {
 			return e.refuse(ctx, s, s.Proposal.Before, s.Proposal.Gone+
 				"\n\nThe checks also pass with them: there was no need to remove them.")
@@ -359,7 +363,9 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 		case doubt != "":
 			return e.fail(ctx, s, doubt)
 		}
-		s.Stage = stageLand
+		if s.Stage = stageLand; s.lane != nil {
+			s.Stage = stageFold
+		}
 		return Next{}, nil
 	}
 	c, judged, err := e.next(ctx, s, gates[s.GateIndex])
@@ -439,7 +445,7 @@ func (e *Engine) watchGate(ctx context.Context, s *State) (Next, error) {
 		return Next{}, fmt.Errorf("observe check %q: %w", c.gate.Name, err)
 	}
 	if status.Running {
-		return Next{Kind: Wait, Handle: s.Process.Handle}, nil
+		return Next{Kind: Wait, Handles: []Handle{s.Process.Handle}}, nil
 	}
 	s.Lost, s.Gone = 0, 0
 	if err := e.forget(ctx, s); err != nil {
@@ -490,14 +496,17 @@ func (e *Engine) remember(s *State, c check, r gate.Result, hosts ...run.HostUse
 		}
 		s.GateMemo[key] = r
 	}
-	where := c.of()
+	where, name := c.of(), r.Gate
 	if where != "" {
 		where = ", " + where + ","
+	}
+	if s.lane != nil {
+		name = s.TaskID + ": " + name
 	}
 	e.emit(run.Event{
 		Kind: run.EventGate, TaskID: s.TaskID, Gate: r.Gate, Passed: r.Passed, Duration: r.Duration,
 		Hosts: run.AddHosts(nil, hosts, maxHosts),
-		Text:  fmt.Sprintf("%s%s %s in %s", r.Gate, where, word, r.Duration.Round(10*time.Millisecond)),
+		Text:  fmt.Sprintf("%s%s %s in %s", name, where, word, r.Duration.Round(10*time.Millisecond)),
 	}, s)
 }
 

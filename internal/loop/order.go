@@ -19,7 +19,7 @@ func Ahead(s State) (order, all []run.Task, err error) {
 	all = doc.Tasks()
 	left := slices.Clone(all)
 	for range left {
-		t, ok := choose(left, &s)
+		t, ok := choose(left, &s, nil)
 		if !ok {
 			break
 		}

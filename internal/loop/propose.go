@@ -213,6 +213,7 @@ func (e *Engine) assemble(ctx context.Context, s *State, c *candidate) (_ Next, 
 	}
 	p := *s.Proposal
 	p.Tree, p.Progress, p.Own = whole, s.text(c.landed), append(own, written...)
+	p.Bare = c.tree
 	p.Already, p.Idle, p.Work, p.Draft = c.already, c.idle, c.work, s.Draft
 	p.Before, p.Gone, p.Forgiven, p.Held = c.before, c.gone, c.revised, c.held
 	// What a person has to do something about comes first: the rest may be cut.

@@ -82,7 +82,7 @@ func (e *Engine) watchSetUp(ctx context.Context, s *State) (Next, error) {
 		return Next{}, fmt.Errorf("observe the set-up commands: %w", err)
 	}
 	if status.Running {
-		return Next{Kind: Wait, Handle: s.Process.Handle}, nil
+		return Next{Kind: Wait, Handles: []Handle{s.Process.Handle}}, nil
 	}
 	s.Gone = 0
 	r, word := status.Result, "done"

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/org/ralph-action/internal/claim"
@@ -151,6 +152,10 @@ type Proposal struct {
 	Failed string
 	// Added are the tasks of a call that was to write some.
 	Added []run.Task
+	// Bare is Tree without what the host added, and Fold what it was merged of, nil where
+	// nothing else landed since the call began.
+	Bare string `json:",omitempty"`
+	Fold *Fold  `json:",omitempty"`
 }
 
 // Ended is how an agent call ended that came to nothing.
@@ -250,6 +255,12 @@ type State struct {
 	Result
 	Conversation
 
+	// Lanes are the tasks that are worked side by side, none where the run works one
+	// after the other; Turn is the one of them that steps next.
+	Lanes []Lane `json:",omitempty"`
+	Turn  int    `json:",omitempty"`
+	lane  *lane
+
 	// read is the progress file that was read last; it is not stored.
 	read readProgress
 }
@@ -347,6 +358,9 @@ type Environment struct {
 // landed or failed.
 type Attempt struct {
 	TaskID string
+	// Began is the progress file that the agent at work found, "" where nobody but the
+	// run changes it meanwhile.
+	Began string `json:",omitempty"`
 	// Job is what the agent at work is for, Role the part it plays.
 	Job  prompt.Job
 	Role run.Role
@@ -488,11 +502,20 @@ type readProgress struct {
 // Standing is where a task stands at this moment: progress.md knows only open
 // and done.
 func (s *State) Standing(t run.Task) run.TaskStatus {
+	for _, l := range s.Lanes {
+		if l.Task == t.ID && t.Actionable() && s.End == "" {
+			return standing(l.Stage)
+		}
+	}
 	if !t.Actionable() || t.ID != s.TaskID || t.ID == "" || s.End != "" {
 		return t.Status
 	}
-	switch s.Stage { //nolint:exhaustive // in every other stage it is being worked on
-	case stageGate, stageGateWatch, stageLand:
+	return standing(s.Stage)
+}
+
+func standing(at Stage) run.TaskStatus {
+	switch at { //nolint:exhaustive // in every other stage it is being worked on
+	case stageGate, stageGateWatch, stageFold, stageLand:
 		return run.TaskInReview
 	default:
 		return run.TaskInProgress
@@ -521,13 +544,22 @@ func (s *State) evidence(note func(*Evidence)) {
 
 // lastCall changes the record of the call that ended last, if there is one.
 func (s *State) lastCall(change func(*Iteration)) {
-	n := len(s.History)
-	if n == 0 {
+	at := s.last()
+	if at < 0 {
 		return
 	}
-	h := s.History[n-1]
-	change(&h)
-	s.History = append(s.History[:n-1:n-1], h)
+	s.History = slices.Clone(s.History)
+	change(&s.History[at])
+}
+
+// last is the index in the history of the call that ended last, of those of the lane that
+// the step is taken in; -1 where there was none.
+func (s *State) last() int {
+	at := len(s.History) - 1
+	for s.lane != nil && at >= 0 && s.History[at].Number != s.Iteration {
+		at--
+	}
+	return at
 }
 
 // reached adds the hosts of a check to the record of the call it followed, or of
@@ -716,5 +748,6 @@ func (s State) StartsAgent() bool {
 	if !s.WaitUntil.IsZero() {
 		at = s.Resume
 	}
-	return at == stageStart || s.Phase == run.PhaseQueued
+	return at == stageStart || s.Phase == run.PhaseQueued ||
+		slices.ContainsFunc(s.Lanes, func(l Lane) bool { return l.Stage == stageStart || l.Stage == stageLay })
 }

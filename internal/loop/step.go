@@ -110,9 +110,13 @@ const (
 
 // Next is what comes after a step.
 type Next struct {
-	Kind   NextKind
-	Handle Handle    // Wait
-	Until  time.Time // Sleep
+	Kind NextKind
+	// Handles are of the processes that run, on Wait: the next step is due when one of
+	// them has ended.
+	Handles []Handle
+	// Until is when the next step is due at the latest, on Sleep and, unless it is zero,
+	// on Wait.
+	Until time.Time
 }
 
 // Engine takes steps. It holds no state of any run.
@@ -122,6 +126,9 @@ type Engine struct {
 	Branch    Branch
 	Runner    Runner
 	Publisher Publisher
+	// Crew gives tasks that are worked side by side their work trees; nil works one after
+	// the other.
+	Crew Crew
 	// Now is the clock.
 	Now func() time.Time
 	// Attempts keeps what failed attempts changed; nil keeps nothing.
@@ -194,6 +201,12 @@ func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
 	// What is about to land, or has, is finished first: a commit that nobody
 	// knows of would be worse than one more.
 	if s.CancelRequested && s.Stage != stageEnd && s.Stage != stageLand && s.Stage != stageShow {
+		if s.landing() {
+			return e.stepLanes(ctx, s)
+		}
+		if err := e.haltLanes(ctx, s, "cancelled"); err != nil {
+			return Next{}, err
+		}
 		return e.cancel(ctx, s)
 	}
 	if !s.WaitUntil.IsZero() {
@@ -391,6 +404,9 @@ func (e *Engine) merged(s *State, m progress.Merged) (*progress.Doc, error) {
 		s.anew(c.TaskID)
 		if c.Kind == progress.ChangeAdded || c.Kind == progress.ChangeReworded {
 			delete(s.Behind, c.TaskID)
+		}
+		if c.Kind != progress.ChangeReordered && c.Kind != progress.ChangeMoved {
+			s.dropLane(c.TaskID)
 		}
 		if c.TaskID == s.TaskID && c.Kind != progress.ChangeReordered && c.Kind != progress.ChangeMoved {
 			// What was said of the task as it was is not about this one.
@@ -639,6 +655,9 @@ func (s *State) prepare(job prompt.Job, role run.Role, task string) {
 	s.Job, s.Role, s.TaskID = job, role, task
 	s.Process = &Process{Kind: ProcessAgent, Name: processName(*s)}
 	s.Stage = stageStart
+	if s.Began = ""; s.lane != nil {
+		s.Began = s.Progress
+	}
 }
 
 // again starts another agent for what the last one was for, as far as the
@@ -696,6 +715,11 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 	switch done, total := progress.Counts(tasks); {
 	case total == 0:
 		return e.finish(s, run.EndFailed, "the plan holds no task")
+	case len(s.Lanes) > 0:
+		if !e.ends(s) {
+			e.spread(s, tasks)
+		}
+		return e.stepLanes(ctx, s)
 	case done == total:
 		s.Phase, s.Stage, s.GateIndex = run.PhaseFinishing, stageFinalGates, 0
 		return Next{}, nil
@@ -708,7 +732,10 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 	case s.Limits.MaxIterations > 0 && s.Iterations() >= s.Limits.MaxIterations:
 		return e.finish(s, run.EndMaxIterations, fmt.Sprintf("reached max_iterations (%d)", s.Limits.MaxIterations))
 	}
-	task, ok := choose(tasks, s)
+	if s.spreads(tasks) && e.spread(s, tasks) {
+		return Next{}, nil
+	}
+	task, ok := choose(tasks, s, nil)
 	if s.Merge != nil && (!ok || task.ID != s.Merge.TaskID) {
 		return Next{}, e.leaveMerge(ctx, s, doc, "dropped for another task")
 	}
@@ -767,11 +794,12 @@ func (e *Engine) finishStuck(s *State, detail string) (Next, error) {
 // choose picks the next task: the one in progress first, then the open one of
 // the best priority whose attempts are left and whose dependencies are met, in
 // the order of the file. Tasks that depend on each other in a circle hold
-// nobody up.
-func choose(tasks []run.Task, s *State) (best run.Task, found bool) {
+// nobody up. Tasks that are taken are being worked on already: they are not done, and
+// not to be chosen.
+func choose(tasks []run.Task, s *State, taken map[string]bool) (best run.Task, found bool) {
 	state := make(map[string]run.TaskStatus, len(tasks))
 	for _, t := range tasks {
-		if t.ID == s.TaskID && t.Actionable() {
+		if t.ID == s.TaskID && t.Actionable() && !taken[t.ID] {
 			return t, true // the supervisor says when it is enough
 		}
 		state[t.ID] = t.Status
@@ -782,13 +810,13 @@ func choose(tasks []run.Task, s *State) (best run.Task, found bool) {
 	workable := func(id string) bool { return state[id] == run.TaskOpen || state[id] == run.TaskInProgress }
 	pick := func(holds func(id string) bool) {
 		for _, t := range tasks {
-			if workable(t.ID) && !slices.ContainsFunc(t.DependsOn, holds) && (!found || rank(t) < rank(best)) {
+			if workable(t.ID) && !taken[t.ID] && !slices.ContainsFunc(t.DependsOn, holds) && (!found || rank(t) < rank(best)) {
 				best, found = t, true
 			}
 		}
 	}
 	pick(func(id string) bool { return workable(id) || state[id] == run.TaskBlocked })
-	if !found {
+	if !found && len(taken) == 0 {
 		pick(func(id string) bool { return state[id] == run.TaskBlocked })
 	}
 	return best, found
@@ -803,7 +831,7 @@ func rank(t run.Task) int {
 
 // start makes the prompt and starts the agent on the accepted progress.
 func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
-	doc, err := s.document(s.Progress)
+	doc, err := s.document(cmp.Or(s.Began, s.Progress))
 	if err != nil {
 		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
 	}
@@ -990,7 +1018,7 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 		return Next{}, fmt.Errorf("observe agent: %w", err)
 	}
 	if status.Running {
-		return Next{Kind: Wait, Handle: s.Process.Handle}, nil
+		return Next{Kind: Wait, Handles: []Handle{s.Process.Handle}}, nil
 	}
 	s.Lost, s.Gone = 0, 0
 	s.Usage = s.Usage.Add(status.Usage)
@@ -1292,6 +1320,10 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	switch {
 	case errors.As(err, &halt):
 		return e.finish(s, halt.Reason, halt.Detail)
+	case errors.Is(err, ErrBranchMoved) && s.lane != nil:
+		// What it holds is folded onto what the others pushed.
+		s.Stage, s.lane.folded, s.lane.reopens = stageFold, false, true
+		return Next{}, nil
 	case errors.Is(err, ErrBranchMoved):
 		return e.moved(ctx, s)
 	case errors.As(err, &rejected):
@@ -1316,8 +1348,8 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	if !l.Planned {
 		landed.Summary = oneLine(s.Proposal.Final, maxSummary)
 	}
-	if n := len(s.History); n > 0 && l.Task.ID != "" {
-		s.landedFeedback(l.Task.ID, landed, s.History[n-1].Evidence.Change)
+	if at := s.last(); at >= 0 && l.Task.ID != "" {
+		s.landedFeedback(l.Task.ID, landed, s.History[at].Evidence.Change)
 	}
 	s.Commits = append(s.Commits[:len(s.Commits):len(s.Commits)], landed)
 	s.HeadTree, s.LandedUSD = landed.Tree, s.Usage.CostUSD
@@ -1512,6 +1544,9 @@ func (e *Engine) markDone(ctx context.Context, s *State) error {
 
 // end records what is worth remembering, tells people, and closes the run.
 func (e *Engine) end(ctx context.Context, s *State) (Next, error) {
+	if err := e.haltLanes(ctx, s, "the run ended"); err != nil {
+		return Next{}, err
+	}
 	if err := e.forget(ctx, s); err != nil {
 		return Next{}, err
 	}

@@ -37,7 +37,7 @@ func (e *Engine) supervise(ctx context.Context, s *State, doc *progress.Doc, tas
 		return e.finish(s, run.EndStagnated, a.Verdict.Reason)
 	case supervise.VerdictRollBack:
 		back := a.Verdict.Checkpoint.Tree
-		if s.Merge != nil { // any tree before it lacks what the base brings
+		if s.Merge != nil || s.lane != nil { // any tree before it lacks what the base brings, or is another task's
 			back = s.HeadTree
 		}
 		s.Kept = nil

@@ -37,6 +37,11 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 	case err != nil:
 		after, unreadable = nil, err
 	}
+	if s.Began != "" && after != nil {
+		if after, err = s.sinceBegan(before, after); err != nil {
+			return Next{}, err
+		}
+	}
 	if s.Proposal.Plan {
 		return e.judgePlan(s, before, after)
 	}
@@ -82,6 +87,16 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 	return Next{}, nil
 }
 
+// sinceBegan is what an agent has left of progress.md, with what others did to that since
+// the agent began.
+func (s *State) sinceBegan(now, left *progress.Doc) (*progress.Doc, error) {
+	began, err := s.document(s.Began)
+	if err != nil {
+		return nil, fmt.Errorf("read the progress that the agent found: %w", err)
+	}
+	return progress.Merge(began, now, left).Doc, nil
+}
+
 // newTasks are the ids of the tasks in after that before does not have.
 func newTasks(before, after *progress.Doc) (ids []string) {
 	for _, t := range after.Tasks() {
@@ -106,7 +121,7 @@ func (e *Engine) completed(s *State, accepted *progress.Doc, note string) (*prog
 	if err := doc.SetCompleted([]string{task.ID + " " + task.Title}); err != nil {
 		return nil, fmt.Errorf("note what was completed: %w", err)
 	}
-	if err := doc.ClearSection(progress.SectionAttempts); err != nil {
+	if err := s.clearAttempts(doc); err != nil {
 		return nil, fmt.Errorf("clear the attempts: %w", err)
 	}
 	if err := e.appendLog(s, doc, task.ID, note); err != nil {
@@ -121,10 +136,31 @@ func (e *Engine) completed(s *State, accepted *progress.Doc, note string) (*prog
 	return doc, nil
 }
 
+// clearAttempts takes out the failed attempts, but for those at tasks that are worked
+// beside this one.
+func (s *State) clearAttempts(doc *progress.Doc) error {
+	var others []progress.Attempt
+	for _, a := range doc.Attempts() {
+		id, _, _ := strings.Cut(a.Tried, " ")
+		if t, ok := doc.Task(id); s.lane != nil && ok && t.Actionable() {
+			others = append(others, a)
+		}
+	}
+	if err := doc.ClearSection(progress.SectionAttempts); err != nil {
+		return err
+	}
+	for _, a := range others {
+		if err := doc.RecordAttempt(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (e *Engine) appendLog(s *State, doc *progress.Doc, completed, note string) error {
 	row := progress.LogRow{Iteration: s.Iteration, Completed: completed, Notes: note}
-	if n := len(s.History); n > 0 {
-		row.Started, row.Duration = s.History[n-1].StartedAt, s.History[n-1].Duration
+	if at := s.last(); at >= 0 {
+		row.Started, row.Duration = s.History[at].StartedAt, s.History[at].Duration
 	}
 	if err := doc.AppendLog(row); err != nil {
 		return fmt.Errorf("append to the iteration log: %w", err)
@@ -290,6 +326,9 @@ func (s *State) recall(why string, f supervise.Failure) string {
 
 // failed is fail with what is known of the failure besides the agent's part.
 func (e *Engine) failed(ctx context.Context, s *State, why string, f supervise.Failure) (Next, error) {
+	if s.lane != nil && s.lane.folded && s.Proposal != nil && s.Proposal.Fold != nil {
+		return e.sendBack(ctx, s, why)
+	}
 	f.Outcome = s.Draft.Outcome
 	if s.Proposal != nil {
 		f.Detail, f.Final = s.Proposal.Note, s.Proposal.Final

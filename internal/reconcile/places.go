@@ -5,11 +5,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/org/ralph-action/internal/admission"
+	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/run"
@@ -45,7 +47,7 @@ func (p *placing) StartAgent(ctx context.Context, s loop.State, a loop.AgentStar
 		return "", err
 	}
 	h, err := p.Runner.StartAgent(ctx, s, a)
-	return h, p.r.giveUp(ctx, p.row.ID, err)
+	return h, p.r.giveUp(ctx, a.Name, err)
 }
 
 // StartGate implements loop.Runner.
@@ -54,16 +56,20 @@ func (p *placing) StartGate(ctx context.Context, s loop.State, g loop.GateStart)
 		return "", err
 	}
 	h, err := p.Runner.StartGate(ctx, s, g)
-	return h, p.r.giveUp(ctx, p.row.ID, err)
+	return h, p.r.giveUp(ctx, g.Name, err)
 }
 
 // giveUp gives a place back where the error of a start says that nothing was started.
-func (r *Reconciler) giveUp(ctx context.Context, id run.ID, err error) error {
+func (r *Reconciler) giveUp(ctx context.Context, process string, err error) error {
 	if !errors.Is(err, sandbox.ErrNoImage) {
 		return err
 	}
 	return errors.Join(err, r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
-		return r.freePlace(ctx, tx, id, loop.State{})
+		freed, err := r.cfg.Store.FreePlace(ctx, tx, process)
+		if err != nil || !freed {
+			return err
+		}
+		return r.wakeNext(ctx, tx)
 	}))
 }
 
@@ -88,8 +94,8 @@ func (r *Reconciler) admit(ctx context.Context, row store.Run, s loop.State, pro
 		}
 	}
 	d := r.decide(places, turns, own, now)
-	wait := d.Waits[row.ID]
-	if has && !d.Starts(row.ID) && now.Sub(was.SeenAt) < placeSeen && was.Line == wait.Place && was.Why == wait.Why {
+	wait := d.Waits[process]
+	if has && !d.Starts(process) && now.Sub(was.SeenAt) < placeSeen && was.Line == wait.Place && was.Why == wait.Why {
 		return queued(wait)
 	}
 	starts := false
@@ -99,12 +105,12 @@ func (r *Reconciler) admit(ctx context.Context, row store.Run, s loop.State, pro
 			return err
 		}
 		d := r.decide(places, turns, own, now)
-		starts, wait = d.Starts(row.ID), d.Waits[row.ID]
+		starts, wait = d.Starts(process), d.Waits[process]
 		own.Line, own.Why = wait.Place, wait.Why
 		if err := r.cfg.Store.AskPlace(ctx, tx, own); err != nil || !starts {
 			return err
 		}
-		return r.cfg.Store.GrantPlace(ctx, tx, row.ID, now, admission.OwnerTurn(own.Owner),
+		return r.cfg.Store.GrantPlace(ctx, tx, process, now, admission.OwnerTurn(own.Owner),
 			admission.RepositoryTurn(own.Repo))
 	})
 	if err != nil {
@@ -145,15 +151,13 @@ func (r *Reconciler) decide(places []store.Place, turns admission.Turns, own sto
 	claims := make([]admission.Claim, 0, len(places)+1)
 	asked := own.AskedAt
 	for _, p := range places {
-		if p.Run == own.Run {
-			if p.Process == own.Process {
-				asked = p.AskedAt
-			}
+		if p.Process == own.Process {
+			asked = p.AskedAt
 			continue
 		}
 		claims = append(claims, claim(p, now))
 	}
-	if own.Run != "" {
+	if own.Process != "" {
 		own.AskedAt = asked
 		claims = append(claims, claim(own, now))
 	}
@@ -166,24 +170,47 @@ func (r *Reconciler) decide(places []store.Place, turns admission.Turns, own sto
 
 func claim(p store.Place, now time.Time) admission.Claim {
 	return admission.Claim{
-		Run: p.Run, Repository: p.Repo, Owner: p.Owner, Person: p.Person, Answer: p.Answer, Came: p.CameAt, Asked: p.AskedAt,
+		Process: p.Process, Repository: p.Repo, Owner: p.Owner, Person: p.Person, Answer: p.Answer, Came: p.CameAt, Asked: p.AskedAt,
 		Running: !p.GrantedAt.IsZero(), Away: now.Sub(p.SeenAt) > placeAway,
 	}
 }
 
-// freePlace gives back the place of a run whose process has ended, as its state says, and
-// wakes whoever is next.
-func (r *Reconciler) freePlace(ctx context.Context, tx *sql.Tx, id run.ID, s loop.State) error {
-	freed, err := r.cfg.Store.FreePlace(ctx, tx, id, s.Occupies())
-	if err != nil || !freed {
+// freePlaces gives back the places of a run's processes that have ended, as its state
+// says, and wakes whoever is next.
+func (r *Reconciler) freePlaces(ctx context.Context, tx *sql.Tx, id run.ID, s loop.State) error {
+	processes, err := r.cfg.Store.PlacesOf(ctx, tx, id)
+	if err != nil {
 		return err
 	}
+	at, any := s.Occupies(), false
+	for _, process := range processes {
+		if slices.Contains(at, process) {
+			continue
+		}
+		freed, err := r.cfg.Store.FreePlace(ctx, tx, process)
+		if err != nil {
+			return err
+		}
+		any = any || freed
+	}
+	if !any {
+		return nil
+	}
+	return r.wakeNext(ctx, tx)
+}
+
+// wakeNext wakes the runs of those who may start now.
+func (r *Reconciler) wakeNext(ctx context.Context, tx *sql.Tx) error {
 	places, turns, err := r.cfg.Store.PlacesTx(ctx, tx)
 	if err != nil {
 		return err
 	}
-	for _, next := range r.decide(places, turns, store.Place{}, r.cfg.Now()).Start {
-		if err := r.cfg.Queue.Wake(ctx, tx, next); err != nil {
+	d := r.decide(places, turns, store.Place{}, r.cfg.Now())
+	for _, p := range places {
+		if !d.Starts(p.Process) {
+			continue
+		}
+		if err := r.cfg.Queue.Wake(ctx, tx, p.Run); err != nil {
 			return err
 		}
 	}
@@ -204,15 +231,16 @@ func (r *Reconciler) adopt(ctx context.Context) error {
 		}
 		for _, row := range rows {
 			s, err := loop.Decode(row.State)
-			if err != nil || !s.Started() {
+			if err != nil {
 				continue // a state that cannot be read is told of when the run is ticked
 			}
-			own := place(row, s, s.Occupies(), now)
-			if err := r.cfg.Store.AskPlace(ctx, tx, own); err != nil {
-				return err
-			}
-			if err := r.cfg.Store.GrantPlace(ctx, tx, row.ID, now); err != nil {
-				return err
+			for _, process := range s.Started() {
+				if err := r.cfg.Store.AskPlace(ctx, tx, place(row, s, process, now)); err != nil {
+					return err
+				}
+				if err := r.cfg.Store.GrantPlace(ctx, tx, process, now); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
@@ -293,18 +321,22 @@ func Standings(ctx context.Context, st *store.Store, limit int) (Admission, erro
 	if err != nil {
 		return Admission{}, err
 	}
+	a := Admission{Limit: limit}
 	byRun := map[run.ID]store.Place{}
 	for _, p := range places {
-		byRun[p.Run] = p
+		if !p.GrantedAt.IsZero() {
+			a.Running++
+		}
+		if was, ok := byRun[p.Run]; !ok || was.GrantedAt.IsZero() { // one at work says more
+			byRun[p.Run] = p
+		}
 	}
-	a := Admission{Limit: limit}
 	for _, row := range rows {
 		x := Standing{Run: row.ID, Repo: row.RepoOwner + "/" + row.RepoName, IssueNumber: row.IssueNumber, Phase: row.Phase}
 		p, ok := byRun[row.ID]
 		switch {
 		case ok && !p.GrantedAt.IsZero():
 			x.Running = true
-			a.Running++
 		case ok:
 			x.Place, x.Waits, x.Since = p.Line, p.Why, p.AskedAt
 			a.Waiting++
@@ -315,4 +347,16 @@ func Standings(ctx context.Context, st *store.Store, limit int) (Admission, erro
 		a.Runs = append(a.Runs, x)
 	}
 	return a, nil
+}
+
+// crew is that of a host whose lanes start nothing either before they have a place.
+type crew struct {
+	*host.Host
+	placing *placing
+}
+
+// Lane implements loop.Crew.
+func (c *crew) Lane(n int) (loop.WorkTree, loop.Runner) {
+	tree, runner := c.Host.Lane(n)
+	return tree, &placing{Runner: runner, r: c.placing.r, row: c.placing.row}
 }

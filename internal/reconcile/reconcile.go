@@ -414,7 +414,9 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 		switch n.Kind {
 		case loop.Continue:
 		case loop.Wait:
-			r.watch(ctx, row.ID, d, n.Handle)
+			for _, h := range n.Handles {
+				r.watch(ctx, row.ID, d, h)
+			}
 			return poll, r.refresh(ctx, row, lease, d, s)
 		case loop.Sleep:
 			pause := max(n.Until.Sub(r.cfg.Now()), time.Millisecond)
@@ -481,7 +483,7 @@ func (r *Reconciler) save(ctx context.Context, id run.ID, lease store.Lease, s l
 		if err := r.cfg.Store.SaveStateTx(ctx, tx, id, lease, s.Phase, s.End, b, r.cfg.Now()); err != nil {
 			return err
 		}
-		return r.freePlace(ctx, tx, id, s)
+		return r.freePlaces(ctx, tx, id, s)
 	})
 }
 
@@ -702,10 +704,11 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 		first = func(ctx context.Context) (bool, error) { return r.cfg.Store.FirstRun(ctx, row.RepoNode, row.ID) }
 	}
 	h := host.New(hostCfg)
+	runner := &placing{Runner: h, r: r, row: row}
 	return &driver{
 		host: h, watched: map[loop.Handle]bool{}, repo: row.RepoOwner + "/" + row.RepoName,
 		engine: &loop.Engine{
-			WorkTree: h, Trees: h, Branch: h, Runner: &placing{Runner: h, r: r, row: row},
+			WorkTree: h, Trees: h, Branch: h, Runner: runner, Crew: &crew{Host: h, placing: runner},
 			Publisher: &pullrequest.Publisher{
 				Repo: repo, Issue: row.IssueNumber, Branches: r.cfg.Branches, Agent: r.cfg.AgentName, Mask: r.cfg.Mask,
 				Label: r.comments.Label, Sandbox: r.describeSandbox(), Objects: h.Repo, Effects: r.comments.Effects,

@@ -210,7 +210,9 @@ type Limits struct {
 	MaxIterations int
 	TaskAttempts  int
 	// PartialCalls bounds the calls that get a task further without finishing it.
-	PartialCalls     int
+	PartialCalls int
+	// Parallel is how many tasks marked [P] are worked side by side.
+	Parallel         int
 	IterationTimeout time.Duration
 	IdleTimeout      time.Duration
 	RunTimeout       time.Duration
@@ -225,6 +227,7 @@ func DefaultLimits() Limits {
 		MaxIterations:    50,
 		TaskAttempts:     3,
 		PartialCalls:     6,
+		Parallel:         1,
 		IterationTimeout: 30 * time.Minute,
 		IdleTimeout:      10 * time.Minute,
 		RunTimeout:       6 * time.Hour,
@@ -243,6 +246,9 @@ func (l Limits) WithDefaults(d Limits) Limits {
 	}
 	if l.PartialCalls == 0 {
 		l.PartialCalls = d.PartialCalls
+	}
+	if l.Parallel == 0 {
+		l.Parallel = d.Parallel
 	}
 	if l.IterationTimeout == 0 {
 		l.IterationTimeout = d.IterationTimeout

@@ -146,7 +146,7 @@ func givenUp(s loop.State) ([]string, error) {
 func (w *world) pass(n loop.Next) {
 	switch n.Kind {
 	case loop.Wait:
-		if p, ok := w.procs[string(n.Handle)]; ok && w.now.Before(p.end) {
+		if p, ok := w.procs[string(n.Handles[0])]; ok && w.now.Before(p.end) {
 			w.now = p.end
 		}
 	case loop.Sleep:

@@ -81,8 +81,9 @@ func places(ctx context.Context, db rowsQueryer) (_ []Place, _ map[string]time.T
 }
 
 // each hands every row of a query to f.
-func each(ctx context.Context, db rowsQueryer, query string, f func(scan func(...any) error) error) (err error) {
-	rows, err := db.QueryContext(ctx, query)
+func each(ctx context.Context, db rowsQueryer, query string, f func(scan func(...any) error) error,
+	args ...any) (err error) {
+	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
 	}
@@ -95,33 +96,32 @@ func each(ctx context.Context, db rowsQueryer, query string, f func(scan func(..
 	return rows.Err()
 }
 
-// AskPlace notes that a run waits for a place. What it asked for first stays, with the
-// place where it has that one; another process is asked for from the beginning.
+// AskPlace notes that a process waits for a place. What was asked for first stays, with
+// the place where there is one.
 func (s *Store) AskPlace(ctx context.Context, tx *sql.Tx, p Place) error {
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO places (run_id, process, repo, owner, person, answer, came_at, asked_at, seen_at, line, why)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (run_id) DO UPDATE SET
-			asked_at   = CASE WHEN process = excluded.process THEN asked_at ELSE excluded.asked_at END,
-			granted_at = CASE WHEN process = excluded.process THEN granted_at ELSE 0 END,
-			process = excluded.process, repo = excluded.repo, owner = excluded.owner, person = excluded.person,
+		ON CONFLICT (process) DO UPDATE SET
+			repo = excluded.repo, owner = excluded.owner, person = excluded.person,
 			answer = excluded.answer, seen_at = excluded.seen_at, line = excluded.line, why = excluded.why`,
 		p.Run, p.Process, p.Repo, p.Owner, p.Person, p.Answer, micros(p.CameAt), micros(p.SeenAt), micros(p.SeenAt),
 		p.Line, p.Why)
 	if err != nil {
-		return fmt.Errorf("ask for a place for run %s: %w", p.Run, err)
+		return fmt.Errorf("ask for a place for %s: %w", p.Process, err)
 	}
 	return nil
 }
 
-// GrantPlace lets in a run that has asked. turns are the names of those whose turn that
-// was.
-func (s *Store) GrantPlace(ctx context.Context, tx *sql.Tx, id run.ID, now time.Time, turns ...string) error {
-	res, err := tx.ExecContext(ctx, `UPDATE places SET granted_at = ?, line = 0, why = '' WHERE run_id = ?`, micros(now), id)
+// GrantPlace lets in a process that has asked. turns are the names of those whose turn
+// that was.
+func (s *Store) GrantPlace(ctx context.Context, tx *sql.Tx, process string, now time.Time, turns ...string) error {
+	res, err := tx.ExecContext(ctx, `UPDATE places SET granted_at = ?, line = 0, why = '' WHERE process = ?`,
+		micros(now), process)
 	if err != nil {
-		return fmt.Errorf("give run %s a place: %w", id, err)
+		return fmt.Errorf("give %s a place: %w", process, err)
 	}
-	if err := mustAffect(res, "give run "+string(id)+" a place", ErrNotFound); err != nil {
+	if err := mustAffect(res, "give "+process+" a place", ErrNotFound); err != nil {
 		return err
 	}
 	for _, name := range turns {
@@ -133,19 +133,34 @@ func (s *Store) GrantPlace(ctx context.Context, tx *sql.Tx, id run.ID, now time.
 	return nil
 }
 
-// FreePlace takes away the place of a run, or its claim to one, unless that is for the
-// process of that name. freed says whether it had been let in.
-func (s *Store) FreePlace(ctx context.Context, tx *sql.Tx, id run.ID, process string) (freed bool, err error) {
+// FreePlace takes away the place of a process, or its claim to one. freed says whether it
+// had been let in.
+func (s *Store) FreePlace(ctx context.Context, tx *sql.Tx, process string) (freed bool, err error) {
 	var granted int64
-	err = tx.QueryRowContext(ctx, `DELETE FROM places WHERE run_id = ? AND process <> ? RETURNING granted_at`, id,
-		process).Scan(&granted)
+	err = tx.QueryRowContext(ctx, `DELETE FROM places WHERE process = ? RETURNING granted_at`, process).Scan(&granted)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("free the place of run %s: %w", id, err)
+		return false, fmt.Errorf("free the place of %s: %w", process, err)
 	}
 	return granted != 0, nil
+}
+
+// PlacesOf are the processes of a run that have a place, or wait for one.
+func (s *Store) PlacesOf(ctx context.Context, tx *sql.Tx, id run.ID) (processes []string, err error) {
+	err = each(ctx, tx, `SELECT process FROM places WHERE run_id = ?`, func(scan func(...any) error) error {
+		var process string
+		if err := scan(&process); err != nil {
+			return err
+		}
+		processes = append(processes, process)
+		return nil
+	}, id)
+	if err != nil {
+		return nil, fmt.Errorf("read the places of run %s: %w", id, err)
+	}
+	return processes, nil
 }
 
 // PrunePlaces removes the places of runs that have ended, and turns from before a time.
