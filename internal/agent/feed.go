@@ -137,13 +137,13 @@ func (f *feed) done() { f.finished, f.failed, f.waiting = true, "", "" }
 // fail notes that the agent reports a failure.
 func (f *feed) fail(why Outcome, reason string) {
 	f.finished, f.waiting = false, ""
-	f.failed, f.reason = why, oneLine(firstOf(reason, "the agent reports an error"))
+	f.failed, f.reason = why, firstOf(oneLine(reason), "the agent reports an error")
 	f.emit(Activity{Kind: ActivityError, Text: f.reason})
 }
 
 // wait notes that the agent repeats a request.
 func (f *feed) wait(why Outcome, reason string) {
-	f.waiting, f.reason = why, oneLine(reason)
+	f.waiting, f.reason = why, firstOf(oneLine(reason), "the agent repeats a request")
 	f.emit(Activity{Kind: ActivityRetry, Text: f.reason})
 }
 
