@@ -149,7 +149,7 @@ func (st *stage) settled(s *serving) {
 	st.await("all effects to be made", func() bool {
 		var left int
 		if err := s.store.DB().QueryRowContext(st.t.Context(),
-			`SELECT count(*) FROM effects WHERE status <> 'done'`).Scan(&left); err != nil {
+			`SELECT count(*) FROM effects WHERE status = 'intended'`).Scan(&left); err != nil {
 			st.t.Fatal(err)
 		}
 		return left == 0
