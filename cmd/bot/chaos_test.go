@@ -28,14 +28,14 @@ type dice struct {
 
 func rollDice(t testing.TB) *dice {
 	t.Helper()
-	seed := uint64(time.Now().UnixNano()) //nolint:gosec // G115: any number will do
+	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("RALPH_TEST_SEED"); text != "" {
 		if _, err := fmt.Sscan(text, &seed); err != nil {
 			t.Fatal(err)
 		}
 	}
 	t.Logf("RALPH_TEST_SEED=%d", seed)
-	return &dice{rand: rand.New(rand.NewPCG(seed, 0))} //nolint:gosec // G404: it is to be repeated
+	return &dice{rand: rand.New(rand.NewPCG(seed, 0))}
 }
 
 func (d *dice) under(chance float64) bool {
