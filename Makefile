@@ -52,9 +52,11 @@ soak: ## Work on issues for SOAK (30m) while months pass, and see that nothing g
 	RALPH_TEST_SOAK=$(SOAK) go test ./cmd/bot -run '^TestSoak$$' -count=1 -timeout 0 -v
 
 .PHONY: limits
-limits: ## Try the limits on hostile trees and requests in full size: a million files, 2 GB of requests
+limits: ## Try the limits in full size: a million files, 2 GB of requests, crowds, minutes of kills and outages
 	RALPH_TEST_FULL=1 go test -v -count=1 -parallel 1 -run '^(TestHostile|TestNamesThatFold|TestLargestRequests|TestUnsignedBodies)' \
 		./internal/gitrepo ./internal/gateway ./internal/handlers
+	RALPH_TEST_FULL=1 go test -v -count=1 -parallel 1 -timeout 1h \
+		-run '^(TestChaos|TestOneAmongMany|TestCrowdOfLabels|TestHangingEndpoint|TestGitHubIsAway|TestWebhooksComeFast)$$' ./cmd/bot
 
 .PHONY: bench
 bench: ## Run the benchmarks, for BENCHTIME (1s) each

@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -7,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -162,4 +165,147 @@ func TestNothingStartsWithoutRoom(t *testing.T) {
 	if len(comments) != 1 || !strings.Contains(comments[0].Body, "the disk of this machine is nearly full") {
 		t.Errorf("comments: %+v", comments)
 	}
+	st.settled(s)
+	st.complete(issue, wantSubjects[:3]...)
+	s.stop()
+	st.checkWorld()
+}
+
+// alone has a run start one agent and nothing else.
+var alone = map[string]string{"README.md": "x\n", config.RepoPath: "review: false\n"}
+
+// crowded serves agents that work on only once the test lets them, in two repositories:
+// many issues of the first are labelled, and when its agents have taken all places, few of
+// the second. It gives the issues whose agents were started, in that order, each as its
+// repository's number, and how many were at work at once.
+func (st *stage) crowded(other string, agents, many, few int) (starts []string, most int) {
+	st.t.Helper()
+	mkdir(st.t, filepath.Join(st.dir, "at-work"))
+	file := filepath.Join(st.dir, "agent.sh")
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(crowd, "DIR", st.dir)), 0o600); err != nil {
+		st.t.Fatal(err)
+	}
+	st.config.Agent = config.Agent{Name: config.AgentCommand, Command: "sh " + file}
+	st.config.Concurrency = config.Concurrency{Agents: agents}
+	var mu sync.Mutex
+	s := st.serveWith(func(ev run.Event) {
+		if ev.Kind == run.EventAgentStarted {
+			mu.Lock()
+			defer mu.Unlock()
+			starts = append(starts, ev.Repo)
+		}
+	})
+	begin := func(repo string, n int) {
+		owner, name, _ := strings.Cut(repo, "/")
+		for i := range n {
+			issue, err := st.sim.CreateIssue(owner, name, person, fmt.Sprint("Say hello ", i), "- [ ] Write hello\n")
+			if err == nil {
+				err = st.sim.AddLabel(owner, name, issue.Number, person, "ralph")
+			}
+			if err != nil {
+				st.t.Fatal(err)
+			}
+		}
+	}
+	stands := func(running, waiting int) func() bool {
+		return func() bool {
+			a := st.standings(s, agents)
+			return a.Running == running && a.Waiting == waiting
+		}
+	}
+	begin(person+"/"+repoOf, many)
+	st.await("all places to be taken", stands(agents, many-agents))
+	begin(other, few)
+	st.await("the few to wait", stands(agents, many-agents+few))
+	if err := os.WriteFile(filepath.Join(st.dir, "go"), nil, 0o600); err != nil {
+		st.t.Fatal(err)
+	}
+	st.await("all runs to end", func() bool {
+		var n int
+		if err := s.store.DB().QueryRowContext(st.t.Context(), `SELECT count(*) FROM runs WHERE active = 0 AND end_reason = ?`,
+			string(run.EndAllTasksComplete)).Scan(&n); err != nil {
+			st.t.Fatal(err)
+		}
+		return n == many+few
+	})
+	counts, err := os.ReadFile(filepath.Join(st.dir, "counts"))
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	for field := range strings.FieldsSeq(string(counts)) {
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			st.t.Fatal(err)
+		}
+		most = max(most, n)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	return slices.Clone(starts), most
+}
+
+// otherRepo makes a repository of an owner where the App is installed, too.
+func (st *stage) otherRepo(owner string) string {
+	st.t.Helper()
+	if owner != person {
+		st.user(owner, ghsim.RoleRead)
+	}
+	if _, err := st.sim.CreateRepo(owner, "gadgets", ghsim.RepoOptions{Files: alone}); err != nil {
+		st.t.Fatal(err)
+	}
+	if owner != person {
+		if err := st.sim.SetPermission(owner, "gadgets", person, ghsim.RoleWrite); err != nil {
+			st.t.Fatal(err)
+		}
+	}
+	if _, err := st.sim.Install(st.app.ID, owner+"/gadgets"); err != nil {
+		st.t.Fatal(err)
+	}
+	return owner + "/gadgets"
+}
+
+// TestOneAmongMany: one issue of an installation is begun with the next place that is free,
+// however many issues of another wait.
+func TestOneAmongMany(t *testing.T) {
+	t.Parallel()
+	many, agents := 10, 2
+	if fullSize() {
+		many, agents = 60, 8
+	}
+	st := newStage(t, setting{files: alone})
+	other := st.otherRepo("eve")
+	starts, _ := st.crowded(other, agents, many, 1)
+	// As many places may become free at the same moment, and be given in one go.
+	if at := slices.Index(starts, other); at < agents || at >= 2*agents {
+		t.Errorf("started as number %d, with %d at once: %v", at+1, agents, starts)
+	}
+}
+
+// TestCrowdOfLabels: of very many labels never more are worked on at once than may be, and
+// the few of one repository end as if they had half of all agents for themselves, within one
+// and a half times.
+func TestCrowdOfLabels(t *testing.T) {
+	t.Parallel()
+	many, few, agents := 18, 4, 2
+	if fullSize() {
+		many, few, agents = 190, 10, 8
+	}
+	st := newStage(t, setting{files: alone})
+	other := st.otherRepo(person)
+	starts, most := st.crowded(other, agents, many, few)
+	if most != agents || len(starts) != many+few {
+		t.Errorf("%d agents at once, want %d; %d starts, want %d", most, agents, len(starts), many+few)
+	}
+	last := 0
+	for i, repo := range starts {
+		if repo == other {
+			last = i + 1
+		}
+	}
+	// With half of the agents the few take few/(agents/2) times what one takes; in one and a
+	// half times that, all agents are started three times as often as there are few.
+	if limit := agents + 3*few; last > limit {
+		t.Errorf("the last of the few was started as number %d, %d at most: %v", last, limit, starts)
+	}
+	t.Logf("the last of %d was started as number %d of %d", few, last, len(starts))
 }

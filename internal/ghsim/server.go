@@ -67,6 +67,9 @@ type Fault struct {
 	Match string `json:"match"`
 	// Times is how many calls are hit; 0 means one.
 	Times int `json:"times"`
+	// Hits says of each call that matches whether it is hit; such a fault never runs out.
+	// It is asked under the lock of the Sim.
+	Hits func(method, target string) bool `json:"-"`
 	// Status, Header and Body are the answer. Status 0 leaves the real answer.
 	Status int               `json:"status"`
 	Header map[string]string `json:"header"`
@@ -104,10 +107,15 @@ func (s *Sim) takeFault(method, target string) *Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.faults {
-		if f.left > 0 && (f.Method == "" || strings.EqualFold(f.Method, method)) && f.match.MatchString(target) {
-			f.left--
-			return &f.Fault
+		if f.left == 0 || f.Method != "" && !strings.EqualFold(f.Method, method) || !f.match.MatchString(target) {
+			continue
 		}
+		if f.Hits == nil {
+			f.left--
+		} else if !f.Hits(method, target) {
+			continue
+		}
+		return &f.Fault
 	}
 	return nil
 }

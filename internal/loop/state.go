@@ -432,9 +432,11 @@ type Counts struct {
 	Strikes  int // broken agent calls in a row, across tasks
 	Idle     int // those of them, in a row, that broke before they did anything
 	Troubles int // steps in a row that failed; counted by the driver
-	Waits    int // rate-limit waits in a row
-	Lost     int // processes in a row that nobody saw end
-	Gone     int // processes in a row that were gone with their record
+	// TroubledSince is when the first of them did.
+	TroubledSince time.Time `json:",omitzero"`
+	Waits         int       // rate-limit waits in a row
+	Lost          int       // processes in a row that nobody saw end
+	Gone          int       // processes in a row that were gone with their record
 	// Reviews counts how often all of the work was read; ReviewNote says why it was not.
 	Reviews    int
 	ReviewNote string

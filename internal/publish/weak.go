@@ -33,6 +33,8 @@ const (
 	// forbiddenFor is how long an effect that the App has no permission for is repeated:
 	// a person may put that right.
 	forbiddenFor = 7 * 24 * time.Hour
+	// firstPatience is how long a run waits for a weak effect that somebody repeats.
+	firstPatience = 2 * time.Second
 	// repeatWithin is longer than repeating one takes. After that, whoever was at it is
 	// taken for dead.
 	repeatWithin = 3 * time.Minute
@@ -134,7 +136,12 @@ func (c call) writeCheck(ctx context.Context, gh GitHub) error {
 // such effects, that is no error.
 func (p *Publisher) weakly(ctx context.Context, key effects.Key, c call) error {
 	c.At = p.GitHub.Place()
-	_, err := effects.Do(ctx, p.Effects, key, c,
+	first, cancel := ctx, context.CancelFunc(func() {})
+	if p.Effects.Repeats {
+		first, cancel = context.WithTimeout(ctx, firstPatience)
+	}
+	defer cancel()
+	_, err := effects.Do(first, p.Effects, key, c,
 		func(ctx context.Context) (commentRecord, bool, error) { return c.find(ctx, p.GitHub) },
 		func(ctx context.Context) (commentRecord, error) { return c.act(ctx, p.GitHub) })
 	if err == nil || errors.Is(err, effects.ErrKept) {

@@ -51,9 +51,11 @@ const (
 	leaseEvery = leaseTTL / 4
 	// poll is the pause between two looks at a process nobody waits for.
 	poll = time.Second
-	// maxTroubles is how many steps in a row may fail, over about twenty
-	// minutes of ever longer pauses, before the run is given up.
+	// maxTroubles is how many steps in a row may fail, over troubledFor of ever longer
+	// pauses, before the run is given up. A server that starts again forgets the pause: the
+	// number alone would be reached within seconds by one that is killed again and again.
 	maxTroubles = 12
+	troubledFor = 20 * time.Minute
 	// firstPause and lastPause bound the pause after a failed step.
 	firstPause = time.Second
 	lastPause  = 5 * time.Minute
@@ -529,11 +531,15 @@ func (r *Reconciler) trouble(ctx context.Context, row store.Run, lease store.Lea
 		waited := r.cfg.Now().Sub(s.Delayed.Since)
 		return r.pause(d, min(max(waited/4, firstPause), lastDelay)), nil
 	}
+	if s.Troubles == 0 {
+		s.TroubledSince = r.cfg.Now()
+	}
 	s.Troubles++
+	giveUp := s.Troubles >= maxTroubles && r.cfg.Now().Sub(s.TroubledSince) >= troubledFor
 	userErr, byPerson := errors.AsType[*run.UserError](err)
 	byPerson = byPerson && !late
 	switch {
-	case s.End != "" && s.Troubles >= maxTroubles:
+	case s.End != "" && giveUp:
 		// Telling people on GitHub is what fails: what is left are those who watch.
 		log.Error().Err(err).Msg("run ended without being able to say so")
 		s.Phase = run.PhaseFailed
@@ -549,7 +555,7 @@ func (r *Reconciler) trouble(ctx context.Context, row store.Run, lease store.Lea
 		if unusable, ok := errors.AsType[*host.UnusableError](err); ok {
 			s.EndCause = "config:" + unusable.Content
 		}
-	case s.End == "" && s.Troubles >= maxTroubles:
+	case s.End == "" && giveUp:
 		s = d.engine.Fail(s, err.Error())
 		s.Troubles = 0
 	}

@@ -251,6 +251,28 @@ func TestTrouble(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a server that starts again and again gives up no sooner", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, func(context.Context) error { return errors.New("the network is away") })
+		for range 3 * maxTroubles {
+			if _, err := w.r.Advance(t.Context(), w.id); err != nil {
+				t.Fatal(err)
+			}
+			if s := w.state(); s.End != "" {
+				t.Fatalf("ended %q after %d troubles: %s", s.End, s.Troubles, s.EndDetail)
+			}
+			row, err := w.r.cfg.Store.Run(t.Context(), w.id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.drive(row.Generation) // with the process goes what it knew
+			w.clock.pass(time.Second)
+		}
+		w.clock.pass(troubledFor)
+		if s := w.advance(t.Context()); s.End != run.EndFailed {
+			t.Errorf("ended %q", s.End)
+		}
+	})
 	t.Run("a step that is cut off counts", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, func(ctx context.Context) error {
