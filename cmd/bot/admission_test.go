@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghsim"
+	"github.com/org/ralph-action/internal/machine"
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/run"
 )
@@ -134,11 +136,12 @@ func TestNothingStartsWithoutRoom(t *testing.T) {
 	st := newStage(t, setting{script: writesAll, now: func() time.Time {
 		return time.Now().Add(time.Duration(passed.Load()))
 	}})
-	st.lacks = func() string {
+	st.room = func() machine.Room {
+		room := machine.Look(st.dir)
 		if full.Load() {
-			return "the disk of this machine is nearly full"
+			room.Disk = 400 << 20
 		}
-		return ""
+		return room
 	}
 	s := st.serve()
 	issue := st.label("Say hello", threeTasks)
@@ -149,12 +152,18 @@ func TestNothingStartsWithoutRoom(t *testing.T) {
 	if s.started() {
 		t.Error("an agent was started")
 	}
+	if status, body := st.readyz(); status != http.StatusServiceUnavailable || body != "not ready: disk\n" {
+		t.Errorf("/readyz: %d %q", status, body)
+	}
 	passed.Store(int64(2 * time.Minute))
 	told := func() bool { return len(st.issue(issue.Number).Comments) > 0 }
 	st.await("people to be told", told)
 	passed.Store(int64(30 * time.Hour)) // more than a run may take
 	full.Store(false)
 	state := st.ended(s.store, issue)
+	if status, _ := st.readyz(); status != http.StatusOK {
+		t.Errorf("/readyz with room again: %d", status)
+	}
 	if state.End != run.EndAllTasksComplete || len(state.Attempts) != 0 || state.Waited < 29*time.Hour {
 		t.Errorf("ended %s, attempts %v, waited %v: %s", state.End, state.Attempts, state.Waited, state.EndDetail)
 	}
