@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghsim"
+	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/machine"
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/run"
@@ -88,6 +91,9 @@ func TestAgentsStayWithinTheirLimit(t *testing.T) {
 		}
 		if !strings.Contains(x.Waits, "2 of 2 agents of this server are at work") {
 			t.Errorf("%s waits for %q", x.Run, x.Waits)
+		}
+		if _, err := os.Lstat(host.TreeDir(filepath.Join(st.config.DataDir, "runs", string(x.Run)))); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s waits and holds a work tree: %v", x.Run, err)
 		}
 		places = append(places, x.Place)
 	}
