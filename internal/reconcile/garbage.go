@@ -9,12 +9,8 @@ import (
 	"github.com/org/ralph-action/internal/host"
 )
 
-const (
-	// keepUnused is how long mirrors, work trees and caches stay that no run needs.
-	keepUnused = 14 * 24 * time.Hour
-	// mirrorBytes bounds all mirrors together, but for those in use.
-	mirrorBytes = 50 << 30
-)
+// keepUnused is how long mirrors, work trees and caches stay that no run needs.
+const keepUnused = 14 * 24 * time.Hour
 
 // Garbage is what nobody needs any more, of one kind.
 type Garbage struct {
@@ -52,7 +48,7 @@ func (r *Reconciler) Collect(ctx context.Context, dry bool) ([]Garbage, error) {
 		errs = append(errs, r.Sweep(ctx))
 	}
 	removed, err := r.mirrors.Evict(ctx, host.Eviction{
-		Before: before, MaxBytes: mirrorBytes, Dry: dry, InUse: r.nodesInUse,
+		Before: before, MaxBytes: host.MirrorBytes, Dry: dry, InUse: r.nodesInUse,
 	})
 	add("mirrors", removed, err)
 	removed, err = host.EvictPools(ctx, filepath.Join(r.cfg.DataDir, "trees"), before, dry)
