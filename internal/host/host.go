@@ -157,6 +157,8 @@ type Host struct {
 	// release undoes what the sandbox made ready for the next start; nil for
 	// nothing.
 	release func()
+	// noRegistry is why the last build of an image came to nothing, where that has to wait.
+	noRegistry *loop.Delay
 	// withouts remembers trees without a folder; both are content-addressed.
 	withouts map[[2]string]string
 }

@@ -154,7 +154,7 @@ type Builder interface {
 	// Build makes the image in the background, unless it is there or under way,
 	// and says how that stands; ask again until it is not Running. It ends with
 	// this process, and whoever asks next begins anew. The error is of the
-	// engine; a build that fails is a BuildStatus, and asking again tries again.
+	// engine, or ErrNoRegistry; a build that fails is a BuildStatus. Asking again tries again.
 	Build(ctx context.Context, b Build) (BuildStatus, error)
 }
 
@@ -211,6 +211,9 @@ var (
 	// ErrUnavailable: what runs the commands does not answer. It may be back in
 	// a moment: nothing is known of the command, and the call may be repeated.
 	ErrUnavailable = errors.New("sandbox: the engine does not answer")
+	// ErrNoRegistry: the registry of an image that is to be pulled does not answer. It may be
+	// back in a moment.
+	ErrNoRegistry = errors.New("sandbox: the registry does not answer")
 	// ErrNoImage: the engine does not have the image.
 	ErrNoImage = errors.New("sandbox: no such image")
 )
