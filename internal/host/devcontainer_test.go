@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
@@ -30,6 +31,10 @@ func (b *builder) Build(context.Context, sandbox.Build) (sandbox.BuildStatus, er
 		return sandbox.BuildStatus{}, err
 	}
 	return sandbox.BuildStatus{Failed: err.Error()}, nil
+}
+
+func (b *builder) Expire(context.Context, time.Time, func(string) bool, bool) (int, int64, error) {
+	return 0, 0, nil
 }
 
 // A base image whose registry is away is waited for, also while it is tried again; one that

@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/build"
@@ -26,6 +27,9 @@ var _ sandbox.Builder = (*Sandbox)(nil)
 // the instructions run in the engine's way, not in that of sandboxes: as root,
 // with its network. What they make is only ever run in a sandbox.
 func (s *Sandbox) Build(ctx context.Context, b sandbox.Build) (sandbox.BuildStatus, error) {
+	if err := s.noteUse(b.Name, time.Now()); err != nil {
+		return sandbox.BuildStatus{}, err
+	}
 	s.mu.Lock()
 	under := s.builds[b.Name]
 	s.mu.Unlock()
