@@ -15,6 +15,9 @@ type Driver struct {
 	Await func(ctx context.Context, h Handle) error
 	// Sleep returns at the given time, or when ctx has ended.
 	Sleep func(ctx context.Context, until time.Time) error
+	// Lacks says what this machine lacks where that is why something failed, "" where it is
+	// not: the run then waits for it. nil waits for nothing.
+	Lacks func(err error) string
 }
 
 // Run drives s until the run has ended. When ctx is cancelled the run is
@@ -30,6 +33,9 @@ func (d *Driver) Run(ctx context.Context, s State) (State, error) {
 			work = context.WithoutCancel(ctx)
 		}
 		next, n, err := d.Engine.Step(work, s)
+		if why := d.lacks(ctx, err); why != "" {
+			next, n, err = d.Engine.Delay(s, why, false), Next{Kind: Sleep, Until: d.Engine.Now().Add(delayPause)}, nil
+		}
 		if err != nil {
 			if ctx.Err() != nil && !s.CancelRequested {
 				continue // the step was cut short by the cancellation
@@ -45,7 +51,9 @@ func (d *Driver) Run(ctx context.Context, s State) (State, error) {
 		case Done:
 			return s, nil
 		case Wait:
-			err = d.Await(ctx, n.Handle)
+			if err = d.Await(ctx, n.Handle); d.lacks(ctx, err) != "" {
+				err = nil // so the next step finds
+			}
 		case Sleep:
 			err = d.Sleep(ctx, n.Until)
 		}
@@ -53,4 +61,13 @@ func (d *Driver) Run(ctx context.Context, s State) (State, error) {
 			return s, err
 		}
 	}
+}
+
+// lacks is what an error is to wait for, "" for nothing. A run that is to stop waits for
+// nothing.
+func (d *Driver) lacks(ctx context.Context, err error) string {
+	if err == nil || ctx.Err() != nil || d.Lacks == nil {
+		return ""
+	}
+	return d.Lacks(err)
 }
