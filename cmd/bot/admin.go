@@ -299,11 +299,7 @@ func (a *app) listRuns(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	held, err := a.held(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	standing, err := a.standings(r.Context())
+	tell, err := a.teller(r.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -313,7 +309,7 @@ func (a *app) listRuns(r *http.Request) (any, error) {
 	}
 	out := []serverRun{}
 	add := func(row store.Run) {
-		one, _ := runOf(row, held, standing[row.ID])
+		one, _ := tell(row)
 		out = append(out, one)
 	}
 	for _, row := range active { // an old one that still runs
@@ -327,17 +323,21 @@ func (a *app) listRuns(r *http.Request) (any, error) {
 	return out, nil
 }
 
-// standings tells for each run that has not ended what it waits for.
-func (a *app) standings(ctx context.Context) (map[run.ID]reconcile.Standing, error) {
+// teller gives what tells the operator of a run as things are now.
+func (a *app) teller(ctx context.Context) (func(store.Run) (serverRun, loop.State), error) {
+	held, err := a.held(ctx)
+	if err != nil {
+		return nil, err
+	}
 	all, err := reconcile.Standings(ctx, a.store, 0)
 	if err != nil {
 		return nil, err
 	}
-	out := make(map[run.ID]reconcile.Standing, len(all.Runs))
+	standing := make(map[run.ID]reconcile.Standing, len(all.Runs))
 	for _, s := range all.Runs {
-		out[s.Run] = s
+		standing[s.Run] = s
 	}
-	return out, nil
+	return func(row store.Run) (serverRun, loop.State) { return runOf(row, held, standing[row.ID]) }, nil
 }
 
 // findRun gives the run that a request names by its id, or by how that begins.
@@ -362,15 +362,11 @@ func (a *app) showRun(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	held, err := a.held(r.Context())
+	tell, err := a.teller(r.Context())
 	if err != nil {
 		return nil, err
 	}
-	standing, err := a.standings(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	out, s := runOf(row, held, standing[row.ID])
+	out, s := tell(row)
 	out.Branch = s.Branch
 	for _, t := range tasksOf(s) {
 		out.Tasks = append(out.Tasks, serverTask{ID: t.ID, Title: t.Title, Status: string(t.Status), Reason: t.Reason})

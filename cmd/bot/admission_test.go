@@ -3,7 +3,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +19,8 @@ import (
 
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghsim"
+	"github.com/org/ralph-action/internal/host"
+	"github.com/org/ralph-action/internal/machine"
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/run"
 )
@@ -90,6 +95,9 @@ func TestAgentsStayWithinTheirLimit(t *testing.T) {
 		if !strings.Contains(x.Waits, "2 of 2 agents of this server are at work") {
 			t.Errorf("%s waits for %q", x.Run, x.Waits)
 		}
+		if _, err := os.Lstat(host.TreeDir(filepath.Join(st.config.DataDir, "runs", string(x.Run)))); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s waits and holds a work tree: %v", x.Run, err)
+		}
 		places = append(places, x.Place)
 	}
 	if slices.Sort(places); places[0] < 1 || places[len(places)-1] > labels-agents {
@@ -137,11 +145,12 @@ func TestNothingStartsWithoutRoom(t *testing.T) {
 	st := newStage(t, setting{script: writesAll, now: func() time.Time {
 		return time.Now().Add(time.Duration(passed.Load()))
 	}})
-	st.lacks = func() string {
+	st.room = func() machine.Room {
+		room := machine.Look(st.dir)
 		if full.Load() {
-			return "the disk of this machine is nearly full"
+			room.Disk = 400 << 20
 		}
-		return ""
+		return room
 	}
 	s := st.serve()
 	issue := st.label("Say hello", threeTasks)
@@ -152,12 +161,18 @@ func TestNothingStartsWithoutRoom(t *testing.T) {
 	if s.started() {
 		t.Error("an agent was started")
 	}
+	if status, body := st.readyz(); status != http.StatusServiceUnavailable || body != "not ready: disk\n" {
+		t.Errorf("/readyz: %d %q", status, body)
+	}
 	passed.Store(int64(2 * time.Minute))
 	told := func() bool { return len(st.issue(issue.Number).Comments) > 0 }
 	st.await("people to be told", told)
 	passed.Store(int64(30 * time.Hour)) // more than a run may take
 	full.Store(false)
 	state := st.ended(s.store, issue)
+	if status, _ := st.readyz(); status != http.StatusOK {
+		t.Errorf("/readyz with room again: %d", status)
+	}
 	if state.End != run.EndAllTasksComplete || len(state.Attempts) != 0 || state.Waited < 29*time.Hour {
 		t.Errorf("ended %s, attempts %v, waited %v: %s", state.End, state.Attempts, state.Waited, state.EndDetail)
 	}

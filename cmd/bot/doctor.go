@@ -427,16 +427,17 @@ func (c *doctorCmd) disk(ctx context.Context, cfg config.Server) finding {
 			sizes = append(sizes, fmt.Sprintf("%s %d MiB", part.name, (size+1<<20-1)>>20))
 		}
 	}
-	free, _, err := machine.FreeDisk(cfg.DataDir)
+	free, files, err := machine.FreeDisk(cfg.DataDir)
+	lacks := machine.Room{Disk: free, Files: files}.LacksDisk()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		f.ok = "nothing is kept yet"
 	case err != nil:
 		f.err = err
-	case free != machine.Unknown && free < minFree:
+	case lacks != "":
 		f.err = &run.UserError{
-			Message: fmt.Sprintf("%d MiB are free on the disk of %s: webhooks are soon refused", free>>20, cfg.DataDir),
-			Hint:    "make room; " + calledAs() + " gc removes what nobody needs any more",
+			Message: lacks + ": nothing is started, and webhooks are soon refused",
+			Hint:    "make room in " + cfg.DataDir + "; " + calledAs() + " gc removes what nobody needs any more",
 		}
 	default:
 		f.ok = strings.Join(append(sizes, fmt.Sprintf("%d GiB free", free>>30)), ", ")

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/org/ralph-action/internal/machine"
 )
 
 const (
@@ -19,9 +17,6 @@ const (
 	probeTime = 3 * time.Second
 	// maxWait is how long a webhook waits at most to be dealt with where all is well.
 	maxWait = 5 * time.Minute
-	// minFree is what has to be free on the disk, in bytes: webhooks still fit, and there
-	// is time to make room.
-	minFree = 256 << 20
 	// behindAfter is how long several webhooks have to wait before others are refused, and
 	// behindCount how many: a few may wait for a run that is ending, or for GitHub.
 	behindAfter = time.Minute
@@ -88,8 +83,8 @@ func (a *app) troubles(ctx context.Context) (names []string) {
 		a.log.Error().Err(err).Msg("not ready: webhooks are refused until the database can be written")
 		names = append(names, "database")
 	}
-	if free, _, err := machine.FreeDisk(a.cfg.DataDir); err == nil && free != machine.Unknown && free < minFree {
-		a.log.Error().Int64("free_bytes", free).Msg("not ready: the disk of the data directory is nearly full")
+	if why := a.room().LacksDisk(); why != "" { // nothing is started either
+		a.log.Error().Str("lacks", why).Msg("not ready: the disk of the data directory is nearly full")
 		names = append(names, "disk")
 	}
 	oldest, err := a.store.OldestWaiting(ctx)

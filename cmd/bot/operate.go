@@ -16,7 +16,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/org/ralph-action/internal/config"
@@ -88,17 +87,14 @@ func printServerRuns(ctx context.Context, io stdio, file string, asJSON bool) er
 	if asJSON {
 		return printJSON(io.out, runs)
 	}
-	if len(runs) == 0 {
-		fmt.Fprintln(io.out, "No runs yet.")
-		return nil
-	}
-	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "RUN\tBEGAN\tISSUE\tTASKS\tCOST\tSTATE")
+	rows := [][]string{{"RUN", "BEGAN", "ISSUE", "TASKS", "COST", "STATE"}}
 	for _, r := range runs {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d of %d\t$%.2f\t%s\n", r.ID, r.Began.Local().Format("2006-01-02 15:04"),
-			run.PrintableLine(fmt.Sprintf("%s#%d", r.Repo, r.Issue)), r.Done, r.Total, r.CostUSD, r.standing())
+		rows = append(rows, []string{
+			string(r.ID), minuteOf(r.Began), fmt.Sprintf("%s#%d", r.Repo, r.Issue), fmt.Sprintf("%d of %d", r.Done, r.Total),
+			fmt.Sprintf("$%.2f", r.CostUSD), r.standing(),
+		})
 	}
-	return w.Flush()
+	return printTable(io.out, "No runs yet.", rows)
 }
 
 // standing says how a run is going, or how it ended.
@@ -111,7 +107,7 @@ func (r serverRun) standing() string {
 	case r.Held:
 		return r.Phase + ", paused"
 	case r.Waits != "":
-		return r.Phase + ", waiting: " + run.PrintableLine(r.Waits)
+		return r.Phase + ", waiting: " + r.Waits
 	default:
 		return r.Phase
 	}
@@ -130,19 +126,13 @@ func printServerRun(ctx context.Context, io stdio, file, id string, asJSON bool)
 		return printJSON(io.out, r)
 	}
 	var b strings.Builder
-	for _, line := range [][2]string{
+	writeFacts(&b, [][2]string{
 		{"run", string(r.ID)}, {"issue", fmt.Sprintf("%s#%d %s", r.Repo, r.Issue, r.Title)}, {"branch", r.Branch},
-		{"began", r.Began.Local().Format("2006-01-02 15:04")}, {"state", strings.Trim(r.standing()+": "+r.Detail, ": ")},
+		{"began", minuteOf(r.Began)}, {"state", strings.Trim(r.standing()+": "+r.Detail, ": ")},
 		{"calls", count(r.Iterations, "iteration") + cost(r.CostUSD)},
-	} {
-		fmt.Fprintf(&b, "%-7s %s\n", line[0], run.PrintableLine(line[1]))
-	}
-	b.WriteString("\n")
+	})
 	for _, t := range r.Tasks {
-		fmt.Fprintf(&b, "%s %s\n", taskMark(run.TaskStatus(t.Status)), run.PrintableLine(t.ID+" "+t.Title))
-		if t.Reason != "" {
-			fmt.Fprintf(&b, "      %s\n", run.PrintableLine(t.Reason))
-		}
+		writeTask(&b, run.TaskStatus(t.Status), t.ID+" "+t.Title, t.Reason)
 	}
 	for _, c := range r.Commits {
 		b.WriteString(run.PrintableLine(c) + "\n")
@@ -227,7 +217,7 @@ func (q queueState) print(w io.Writer, asJSON bool) error {
 	starts := "are started"
 	switch {
 	case q.Paused != nil:
-		starts = "are not started: paused since " + q.Paused.Local().Format("2006-01-02 15:04")
+		starts = "are not started: paused since " + minuteOf(*q.Paused)
 	case q.Draining:
 		starts = "are not started until the server is started again"
 	}
@@ -345,12 +335,7 @@ func (c *auditCmd) Run(ctx bound, io stdio) error {
 	if c.JSON {
 		return printJSON(io.out, list)
 	}
-	if len(list) == 0 {
-		fmt.Fprintln(io.out, "Nothing was decided.")
-		return nil
-	}
-	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "WHEN\tPERSON\tASKED FOR\tWHERE\tANSWER\tWHY")
+	rows := [][]string{{"WHEN", "PERSON", "ASKED FOR", "WHERE", "ANSWER", "WHY"}}
 	for _, d := range list {
 		answer, where := "refused", "the server"
 		if d.Allowed {
@@ -359,8 +344,9 @@ func (c *auditCmd) Run(ctx bound, io stdio) error {
 		if d.Repo != "" {
 			where = fmt.Sprintf("%s#%d", d.Repo, d.Issue)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", d.At.Local().Format("2006-01-02 15:04:05"), run.PrintableLine(d.Person),
-			run.PrintableLine(d.Action), run.PrintableLine(where), answer, run.PrintableLine(cmp.Or(d.Reason, "-")))
+		rows = append(rows, []string{
+			d.At.Local().Format(time.DateTime), d.Person, d.Action, where, answer, cmp.Or(d.Reason, "-"),
+		})
 	}
-	return w.Flush()
+	return printTable(io.out, "Nothing was decided.", rows)
 }

@@ -144,17 +144,49 @@ func (c *runsCmd) Run(ctx bound, io stdio) error {
 	if c.JSON {
 		return printJSON(io.out, lines)
 	}
-	if len(lines) == 0 {
-		fmt.Fprintln(io.out, "No runs yet.")
-		return nil
-	}
-	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "RUN\tBEGAN\tTASKS\tEND\tBRANCH\tPLAN")
+	rows := [][]string{{"RUN", "BEGAN", "TASKS", "END", "BRANCH", "PLAN"}}
 	for _, l := range lines {
-		fmt.Fprintf(w, "%s\t%s\t%d of %d\t%s\t%s\t%s\n", l.ID, l.Began.Local().Format("2006-01-02 15:04"), l.Done, l.Total,
-			l.End, l.Branch, run.PrintableLine(l.Plan))
+		rows = append(rows, []string{
+			string(l.ID), minuteOf(l.Began), fmt.Sprintf("%d of %d", l.Done, l.Total), l.End, l.Branch, l.Plan,
+		})
+	}
+	return printTable(io.out, "No runs yet.", rows)
+}
+
+// minuteOf is a time as lists show it.
+func minuteOf(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
+
+// printTable prints rows, of which the first has the heads, or none where there are no
+// others.
+func printTable(out io.Writer, none string, rows [][]string) error {
+	if len(rows) == 1 {
+		_, err := fmt.Fprintln(out, none)
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		for i, cell := range row {
+			row[i] = run.PrintableLine(cell)
+		}
+		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
 	return w.Flush()
+}
+
+// writeFacts writes what is known of a run, each by its name, and an empty line.
+func writeFacts(b *strings.Builder, facts [][2]string) {
+	for _, f := range facts {
+		fmt.Fprintf(b, "%-7s %s\n", f[0], run.PrintableLine(f[1]))
+	}
+	b.WriteString("\n")
+}
+
+// writeTask writes how a task stands, and why.
+func writeTask(b *strings.Builder, status run.TaskStatus, title, why string) {
+	fmt.Fprintf(b, "%s %s\n", taskMark(status), run.PrintableLine(title))
+	if why != "" {
+		fmt.Fprintf(b, "      %s\n", run.PrintableLine(why))
+	}
 }
 
 // tasksOf are the tasks of a run; none where there is no plan yet.
@@ -204,25 +236,23 @@ func showRun(b *strings.Builder, p inline.Past) {
 			end += ": " + s.EndDetail
 		}
 	}
-	for _, line := range [][2]string{
+	writeFacts(b, [][2]string{
 		{"run", string(s.Run)}, {"plan", planName(s)}, {"branch", s.Branch},
-		{"began", p.Began.Local().Format("2006-01-02 15:04")}, {"end", end},
+		{"began", minuteOf(p.Began)}, {"end", end},
 		{"calls", count(s.Iterations(), "iteration") + cost(s.Usage.CostUSD)},
-	} {
-		fmt.Fprintf(b, "%-7s %s\n", line[0], run.PrintableLine(line[1]))
-	}
+	})
 	notes := map[string]string{}
 	for _, it := range s.History {
 		if !it.Landed && it.Note != "" {
 			notes[it.TaskID] = it.Note
 		}
 	}
-	b.WriteString("\n")
 	for _, t := range tasksOf(s) {
-		fmt.Fprintf(b, "%s %s\n", taskMark(t.Status), run.PrintableLine(t.ID+" "+t.Title))
-		if why := cmp.Or(t.Reason, notes[t.ID]); why != "" && t.Status != run.TaskDone {
-			fmt.Fprintf(b, "      %s\n", run.PrintableLine(why))
+		why := ""
+		if t.Status != run.TaskDone {
+			why = cmp.Or(t.Reason, notes[t.ID])
 		}
+		writeTask(b, t.Status, t.ID+" "+t.Title, why)
 	}
 	for _, c := range s.Commits {
 		if c.OID != "" {

@@ -142,6 +142,8 @@ type app struct {
 	cfg        config.Server
 	log        zerolog.Logger
 	onWork     func()
+	// room is what the machine has left.
+	room func() machine.Room
 	// draining: this process starts no more agents.
 	draining atomic.Bool
 	// current are the values that change when the configuration is read again by load,
@@ -173,8 +175,8 @@ type observers struct {
 	// configuration again.
 	current *current
 	load    func() (config.Server, error)
-	// lacks says what the machine lacks, nil for looking at it.
-	lacks func() string
+	// room says what the machine has left, nil for looking at it.
+	room func() machine.Room
 }
 
 // parts are what every door to GitHub is made of.
@@ -185,6 +187,7 @@ type parts struct {
 	// deliveries and reconcile lack what tells the doors apart.
 	deliveries delivery.Config
 	reconcile  reconcile.Config
+	room       func() machine.Room
 }
 
 func (p *parts) close() error { return errors.Join(p.store.Close(), p.analytics.Close()) }
@@ -197,8 +200,8 @@ func newParts(
 	if obs.now == nil {
 		obs.now = time.Now
 	}
-	if obs.lacks == nil {
-		obs.lacks = func() string { return machine.Look(cfg.DataDir).Lacks() }
+	if obs.room == nil {
+		obs.room = func() machine.Room { return machine.Look(cfg.DataDir) }
 	}
 	gitHub.WriteEvery = obs.writeEvery
 	if obs.self == "" {
@@ -240,7 +243,7 @@ func newParts(
 		return nil, err
 	}
 
-	p := &parts{github: gh}
+	p := &parts{github: gh, room: obs.room}
 	if p.store, err = store.Open(ctx, filepath.Join(cfg.DataDir, storeFile)); err != nil {
 		return nil, unusableStore(err)
 	}
@@ -282,7 +285,7 @@ func newParts(
 		Gates:      serverGates(cfg.Gates), Models: models, Credentials: credentials(cfg),
 		Prices: run.ListPrices().With(cfg.Model.Prices), Mask: mask, Now: obs.now, Quiet: obs.quiet,
 		Watch: both(p.analytics.Handle, obs.watch), OnSave: obs.onSave,
-		Lacks: obs.lacks,
+		Lacks: func() string { return obs.room().Lacks() },
 	}
 	p.reconcile.Transcripts = transcript.Open(transcriptsDir(cfg.DataDir), mask)
 	p.reconcile.TranscriptLimits = transcript.Limits(cfg.Transcripts)
@@ -349,7 +352,7 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 			err = errors.Join(err, p.close())
 		}
 	}()
-	a.store, a.analytics, a.github = p.store, p.analytics, p.github
+	a.store, a.analytics, a.github, a.room = p.store, p.analytics, p.github, p.room
 	a.metrics = newMetrics(standingMetrics{
 		store: a.store, dataDir: cfg.DataDir, held: a.held, away: a.github.Away, now: p.deliveries.Now,
 		places: func() int { return a.current.admission.Load().Agents },

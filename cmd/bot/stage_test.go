@@ -26,6 +26,7 @@ import (
 	"github.com/org/ralph-action/internal/ghsim/ghsimtest"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/machine"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -49,8 +50,8 @@ type stage struct {
 	now func() time.Time
 	// quiet is how long nothing more must have been said in review.
 	quiet time.Duration
-	// lacks is what the machine lacks, nil for what it does.
-	lacks func() string
+	// room is what the machine has left, nil for what it does.
+	room func() machine.Room
 	// hookURL is where the App listens.
 	hookURL string
 	// bell rings when something may have changed; see await and watchOthers.
@@ -185,7 +186,7 @@ func (st *stage) serveApp(log zerolog.Logger, watch func(run.Event)) *serving {
 	st.t.Helper()
 	s := &serving{begun: time.Now().Add(-time.Minute)}
 	a, err := newApp(st.t.Context(), st.config, log, observers{
-		self: theProgram(st.t), writeEvery: time.Microsecond, quiet: st.quiet, now: st.now, lacks: st.lacks,
+		self: theProgram(st.t), writeEvery: time.Microsecond, quiet: st.quiet, now: st.now, room: st.room,
 		onWork: st.bell.ring,
 		onSave: func(run.ID, bool) { st.bell.ring() },
 		watch: func(ev run.Event) {

@@ -17,6 +17,8 @@ func keys(t reflect.Type, prefix string) []string {
 	for f := range t.Fields() {
 		name := prefix + f.Tag.Get("yaml")
 		switch {
+		case f.Tag.Get("yaml") == ",inline":
+			out = append(out, keys(f.Type, prefix)...)
 		case f.Type.Kind() == reflect.Struct:
 			out = append(out, keys(f.Type, name+".")...)
 		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:

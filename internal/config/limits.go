@@ -22,30 +22,12 @@ type limitsFile struct {
 
 // serverLimitsFile is limitsFile with what only a server has.
 type serverLimitsFile struct {
+	Run limitsFile `yaml:",inline"`
+
 	Agents              *whole `yaml:"agents"`
 	AgentsPerRepository *whole `yaml:"agents_per_repository"`
 	AgentsPerOwner      *whole `yaml:"agents_per_owner"`
 	AgentsPerPerson     *whole `yaml:"agents_per_person"`
-
-	MaxIterations    *whole    `yaml:"max_iterations"`
-	TaskAttempts     *whole    `yaml:"task_attempts"`
-	PartialCalls     *whole    `yaml:"partial_calls"`
-	Parallel         *whole    `yaml:"parallel"`
-	IterationTimeout *duration `yaml:"iteration_timeout"`
-	IdleTimeout      *duration `yaml:"idle_timeout"`
-	RunTimeout       *duration `yaml:"run_timeout"`
-	BudgetUSD        *float64  `yaml:"budget_usd"`
-	TaskBudgetUSD    *float64  `yaml:"task_budget_usd"`
-}
-
-// run are the limits of each run.
-func (f serverLimitsFile) run() limitsFile {
-	return limitsFile{
-		MaxIterations: f.MaxIterations, TaskAttempts: f.TaskAttempts, PartialCalls: f.PartialCalls,
-		Parallel:         f.Parallel,
-		IterationTimeout: f.IterationTimeout, IdleTimeout: f.IdleTimeout, RunTimeout: f.RunTimeout,
-		BudgetUSD: f.BudgetUSD, TaskBudgetUSD: f.TaskBudgetUSD,
-	}
 }
 
 // Concurrency bounds how many agents and checks are at work at once; 0 means no bound.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"maps"
 	"os"
 	"reflect"
 	"regexp"
@@ -120,6 +121,11 @@ func (m *schemaMaker) of(t reflect.Type, key string) schema {
 		properties := schema{}
 		for f := range t.Fields() {
 			name := f.Tag.Get("yaml")
+			if name == ",inline" {
+				inlined, _ := m.of(f.Type, key)["properties"].(schema)
+				maps.Copy(properties, inlined)
+				continue
+			}
 			properties[name] = m.of(f.Type, strings.TrimPrefix(key+"."+name, "."))
 		}
 		out["type"], out["additionalProperties"], out["properties"] = "object", false, properties

@@ -482,7 +482,7 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 			HostPaths: f.Sandbox.HostPaths,
 		},
 		AllowLocalSandbox: f.AllowLocalSandbox,
-		Limits:            limits(f.Limits.run(), report).WithDefaults(d.Limits),
+		Limits:            limits(f.Limits.Run, report).WithDefaults(d.Limits),
 		Concurrency:       f.Limits.concurrency(d.Concurrency, report),
 		Budgets: Budgets{
 			IssueUSD:         budget("$.budgets.issue_usd", f.Budgets.IssueUSD, report),

@@ -158,13 +158,28 @@ func (r *Repo) Fetch(ctx context.Context, refspecs ...string) error {
 		"--no-write-fetch-head", "--no-auto-maintenance", "--end-of-options", r.remote.URL,
 	}
 	if _, err = r.withRemote(ctx, append(args, refspecs...)); err != nil {
-		return err
+		return errors.Join(err, r.dropUnfinished())
 	}
 	// What cannot be tidied now is tidied another time: the fetch has worked.
 	tidy, cancel := context.WithTimeout(ctx, maxTidy)
 	defer cancel()
 	_ = r.collectGarbage(tidy, maxMirrorLoose)
 	return ctx.Err()
+}
+
+// dropUnfinished removes what a fetch has left that did not come to its end. The caller has
+// the lock.
+func (r *Repo) dropUnfinished() error {
+	left, err := filepath.Glob(filepath.Join(r.gitDir, "objects", "pack", "tmp_*"))
+	for _, file := range left {
+		if rerr := os.Remove(file); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+			err = errors.Join(err, rerr)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("remove what a fetch left: %w", err)
+	}
+	return nil
 }
 
 // maxTidy is how long a fetch may wait for its mirror to be packed.

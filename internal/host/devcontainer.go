@@ -245,6 +245,16 @@ func (h *Host) BuildImage(ctx context.Context, _ loop.State, i loop.Image) (loop
 		Name: i.Name, Context: r.open, Dockerfile: r.dockerfile, Args: r.Args, Target: r.Target,
 		Timeout: buildTimeout, MemoryBytes: h.cfg.Resources.MemoryBytes, CPUs: h.cfg.Resources.CPUs,
 	})
+	if errors.Is(err, sandbox.ErrNoRegistry) {
+		h.noRegistry = &loop.Delay{
+			Why: "the registry does not answer that has the base image of the development container", For: imagePause, Err: err,
+		}
+		return loop.ImageStatus{}, h.noRegistry
+	}
+	if status.Running && h.noRegistry != nil {
+		return loop.ImageStatus{}, h.noRegistry // until this attempt has ended, too
+	}
+	h.noRegistry = nil
 	if err != nil || status.Failed == "" {
 		return loop.ImageStatus{Running: status.Running}, err
 	}

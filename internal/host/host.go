@@ -160,6 +160,8 @@ type Host struct {
 	// of is the host of the run, where this is that of a lane; lanes are those.
 	of    *Host
 	lanes map[int]*Host
+	// noRegistry is why the last build of an image came to nothing, where that has to wait.
+	noRegistry *loop.Delay
 	// withouts remembers trees without a folder; both are content-addressed.
 	withouts map[[2]string]string
 }
@@ -205,12 +207,6 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if at.Repo, err = at.Repo.Quarantine(h.objectsDir()); err != nil {
 		return loop.Opened{}, err
 	}
-	if err := h.takePooled(); err != nil {
-		return loop.Opened{}, err
-	}
-	if err := os.MkdirAll(filepath.Dir(h.treeDir()), 0o700); err != nil {
-		return loop.Opened{}, fmt.Errorf("make the run's directory: %w", err)
-	}
 	baseTree, err := at.Repo.TreeOf(ctx, at.Base)
 	if err != nil {
 		return loop.Opened{}, err
@@ -233,19 +229,14 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 			return loop.Opened{}, err
 		}
 	}
-	tree, err := at.Repo.Export(ctx, h.treeDir(), headTree, h.indexFile())
-	if err != nil {
-		return loop.Opened{}, fmt.Errorf("export the work tree: %w", err)
-	}
-	// A tree from the pool may hold ignored files of another run.
-	if err := tree.Reset(ctx, headTree, false); err != nil {
+	if err := h.putOff(headTree); err != nil {
 		return loop.Opened{}, err
 	}
 	if err := h.followDefault(ctx, at, headTree); err != nil {
 		return loop.Opened{}, err
 	}
 	h.mu.Lock()
-	h.repo, h.tree = at.Repo, tree
+	h.repo, h.tree = at.Repo, nil // laid out by worktree
 	h.mu.Unlock()
 	templates, err := templates(ctx, at)
 	if err != nil {
@@ -349,45 +340,115 @@ func templates(ctx context.Context, at Location) (prompt.Templates, error) {
 	return t, nil
 }
 
-// worktree is the tree laid out by Open. Where another process did that, it is
-// taken up as it stands: an agent may be at work in it.
-func (h *Host) worktree(ctx context.Context) (*gitrepo.Repo, *gitrepo.Worktree, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.tree != nil {
-		return h.repo, h.tree, nil
+// Open puts the layout of the work tree off until something needs the files: a run that
+// waits for its place holds none. Until then a file names the tree that is to be laid
+// out, for whichever process comes to it.
+func (h *Host) putOffFile() string { return filepath.Join(h.cfg.Dir, "lay-out") }
+
+func (h *Host) putOff(tree gitrepo.OID) error {
+	next := h.putOffFile() + ".new"
+	err := os.WriteFile(next, []byte(tree), 0o600)
+	if err == nil {
+		err = os.Rename(next, h.putOffFile())
 	}
-	repo, err := h.cfg.Source.Repo(ctx)
+	if err != nil {
+		return fmt.Errorf("note the work tree: %w", err)
+	}
+	return nil
+}
+
+// whatIsPutOff is the tree that is still to be laid out, "" for none.
+func (h *Host) whatIsPutOff() (gitrepo.OID, error) {
+	b, err := os.ReadFile(h.putOffFile())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("find the work tree: %w", err)
+	}
+	return gitrepo.OID(b), nil
+}
+
+// worktree is the tree that Open found, laid out now at the latest. Where another process
+// did that, it is taken up as it stands: an agent may be at work in it.
+func (h *Host) worktree(ctx context.Context) (*gitrepo.Repo, *gitrepo.Worktree, error) {
+	repo, err := h.Repo(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err := os.Lstat(h.treeDir()); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("take up the work tree: %w", loop.ErrNoWorkTree)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.tree != nil {
+		return repo, h.tree, nil
 	}
-	if repo, err = repo.Quarantine(h.objectsDir()); err != nil {
-		return nil, nil, fmt.Errorf("take up the work tree: %w", err)
+	head, err := h.whatIsPutOff()
+	if err != nil {
+		return nil, nil, err
 	}
-	tree, err := repo.Adopt(ctx, h.treeDir(), h.indexFile())
+	var tree *gitrepo.Worktree
+	if head != "" {
+		tree, err = h.layOut(ctx, repo, head)
+	} else {
+		tree, err = repo.Adopt(ctx, h.treeDir(), h.indexFile())
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("take up the work tree: %w", err)
 	}
-	h.repo, h.tree = repo, tree
+	h.tree = tree
 	return repo, tree, nil
+}
+
+// layOut makes the work tree what Open has found. It may be cut off anywhere and begin
+// again.
+func (h *Host) layOut(ctx context.Context, repo *gitrepo.Repo, head gitrepo.OID) (*gitrepo.Worktree, error) {
+	if err := h.takePooled(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(h.treeDir()), 0o700); err != nil {
+		return nil, fmt.Errorf("make the run's directory: %w", err)
+	}
+	tree, err := repo.Export(ctx, h.treeDir(), head, h.indexFile())
+	if err != nil {
+		return nil, err
+	}
+	// A tree from the pool may hold ignored files of another run.
+	if err := tree.Reset(ctx, head, false); err != nil {
+		return nil, err
+	}
+	return tree, os.Remove(h.putOffFile())
 }
 
 // Repo is the object store of the workspace. What the run writes is in a
 // quarantine until it is admitted, and goes with the run.
 func (h *Host) Repo(ctx context.Context) (*gitrepo.Repo, error) {
-	repo, _, err := h.worktree(ctx)
-	return repo, err
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.repo != nil {
+		return h.repo, nil
+	}
+	repo, err := h.cfg.Source.Repo(ctx)
+	if err != nil {
+		return nil, err
+	}
+	head, err := h.whatIsPutOff()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Lstat(h.treeDir()); head == "" && errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("take up the work tree: %w", loop.ErrNoWorkTree)
+	}
+	if repo, err = repo.Quarantine(h.objectsDir()); err != nil {
+		return nil, fmt.Errorf("take up the work tree: %w", err)
+	}
+	h.repo = repo
+	return repo, nil
 }
 
-// Reset implements loop.WorkTree. The tree of a lane is laid out where it is not there yet.
+// Reset implements loop.WorkTree. That of a lane begins with it.
 func (h *Host) Reset(ctx context.Context, tree string) error {
-	_, wt, err := h.worktree(ctx)
-	if h.of != nil && errors.Is(err, loop.ErrNoWorkTree) {
-		wt, err = h.layLane(ctx, tree)
+	if h.of != nil {
+		if begun, err := h.beginLane(gitrepo.OID(tree)); begun || err != nil {
+			return err
+		}
 	}
+	_, wt, err := h.worktree(ctx)
 	if err != nil {
 		return err
 	}
@@ -411,6 +472,13 @@ func (h *Host) root() (*os.Root, error) {
 
 // ReadProgress implements loop.WorkTree.
 func (h *Host) ReadProgress(ctx context.Context, path string) (*progress.Doc, error) {
+	head, err := h.whatIsPutOff()
+	if err != nil {
+		return nil, err
+	}
+	if head != "" {
+		return h.committedProgress(ctx, head, path)
+	}
 	root, err := h.root()
 	if err != nil {
 		return nil, err
@@ -423,8 +491,50 @@ func (h *Host) ReadProgress(ctx context.Context, path string) (*progress.Doc, er
 	return h.withoutSecrets(ctx, doc)
 }
 
+// committedProgress is ReadProgress for a tree that is not laid out.
+func (h *Host) committedProgress(ctx context.Context, tree gitrepo.OID, path string) (*progress.Doc, error) {
+	repo, err := h.Repo(ctx)
+	if err != nil {
+		return nil, err
+	}
+	folder, _, _ := strings.Cut(path, "/")
+	rest, err := h.Without(ctx, string(tree), folder)
+	if err != nil {
+		return nil, err
+	}
+	files, err := repo.Diff(ctx, gitrepo.OID(rest), tree)
+	if err != nil {
+		return nil, err
+	}
+	found := false
+	for _, f := range files {
+		plain := f.NewMode&0o170000 == 0o100000
+		switch {
+		case f.Path == path && plain:
+			found = true
+		case f.Path == path, strings.HasPrefix(f.Path, path+"/"), strings.HasPrefix(path, f.Path+"/"):
+			return nil, fmt.Errorf("%w: %q", progress.ErrNotRegular, f.Path)
+		}
+	}
+	if !found {
+		return nil, fmt.Errorf("%q: %w", path, fs.ErrNotExist)
+	}
+	src, err := repo.ReadFile(ctx, tree, path, progress.MaxSize)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := progress.Parse(src)
+	if err != nil {
+		return nil, fmt.Errorf("read %q: %w", path, err)
+	}
+	return h.withoutSecrets(ctx, doc)
+}
+
 // WriteProgress implements loop.WorkTree.
-func (h *Host) WriteProgress(_ context.Context, path string, d *progress.Doc) error {
+func (h *Host) WriteProgress(ctx context.Context, path string, d *progress.Doc) error {
+	if _, _, err := h.worktree(ctx); err != nil {
+		return err
+	}
 	root, err := h.root()
 	if err != nil {
 		return err
@@ -435,7 +545,7 @@ func (h *Host) WriteProgress(_ context.Context, path string, d *progress.Doc) er
 
 // Names implements loop.Trees.
 func (h *Host) Names(ctx context.Context, tree string) ([]string, error) {
-	repo, _, err := h.worktree(ctx)
+	repo, err := h.Repo(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -465,7 +575,7 @@ func (h *Host) Snapshot(ctx context.Context) (string, []loop.Refusal, []string, 
 
 // Changes implements loop.Trees.
 func (h *Host) Changes(ctx context.Context, from, to string) ([]loop.Change, error) {
-	repo, _, err := h.worktree(ctx)
+	repo, err := h.Repo(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -484,7 +594,7 @@ func (h *Host) Changes(ctx context.Context, from, to string) ([]loop.Change, err
 
 // File implements loop.Trees.
 func (h *Host) File(ctx context.Context, tree, path string, limit int64) ([]byte, bool, error) {
-	repo, _, err := h.worktree(ctx)
+	repo, err := h.Repo(ctx)
 	if err != nil {
 		return nil, false, err
 	}
@@ -500,7 +610,7 @@ func (h *Host) File(ctx context.Context, tree, path string, limit int64) ([]byte
 
 // Patch implements loop.Trees.
 func (h *Host) Patch(ctx context.Context, from, to string, limit int) (string, error) {
-	repo, _, err := h.worktree(ctx)
+	repo, err := h.Repo(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -513,7 +623,7 @@ func (h *Host) Patch(ctx context.Context, from, to string, limit int) (string, e
 
 // With implements loop.Trees.
 func (h *Host) With(ctx context.Context, tree, path string, content []byte) (string, error) {
-	repo, _, err := h.worktree(ctx)
+	repo, err := h.Repo(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -523,7 +633,7 @@ func (h *Host) With(ctx context.Context, tree, path string, content []byte) (str
 
 // Without implements loop.Trees.
 func (h *Host) Without(ctx context.Context, tree, dir string) (string, error) {
-	repo, _, err := h.worktree(ctx)
+	repo, err := h.Repo(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -582,7 +692,7 @@ func (h *Host) Keep(ctx context.Context, s loop.State, tree string) error {
 	if h.cfg.Unfinished == nil {
 		return nil
 	}
-	repo, _, err := h.worktree(ctx)
+	repo, err := h.Repo(ctx)
 	if err != nil {
 		return err
 	}
@@ -595,7 +705,7 @@ func (h *Host) Keep(ctx context.Context, s loop.State, tree string) error {
 
 // Kept implements loop.Branch.
 func (h *Host) Kept(ctx context.Context, s loop.State, tree string) (bool, error) {
-	repo, _, err := h.worktree(ctx)
+	repo, err := h.Repo(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -615,7 +725,7 @@ func (h *Host) Kept(ctx context.Context, s loop.State, tree string) (bool, error
 
 // Restore implements loop.Trees.
 func (h *Host) Restore(ctx context.Context, tree, from string, paths []string) (string, error) {
-	repo, _, err := h.worktree(ctx)
+	repo, err := h.Repo(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -101,6 +102,70 @@ func tree(t *testing.T, dir string) map[string]string {
 	return files
 }
 
+// open has the work tree of a run laid out.
+func open(t *testing.T, h *host.Host) loop.Opened {
+	t.Helper()
+	o, err := h.Open(t.Context(), loop.State{})
+	if err == nil {
+		err = h.Reset(t.Context(), o.HeadTree)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// TestTheWorkTreeIsLaidOutWhenItIsNeeded: a run that waits for its place holds no files,
+// and knows all the same what is on its branch. Another process lays out the same tree.
+func TestTheWorkTreeIsLaidOutWhenItIsNeeded(t *testing.T) {
+	t.Parallel()
+	const file = ".ralph/1/progress.md"
+	doc := progress.New("x", progress.Binding{Key: "plan:x"})
+	files := map[string]string{"README": "hello\n", file: string(doc.Bytes()), ".ralph/folder/progress.md/x": "x\n"}
+	src := newSource(t, files)
+	dir := filepath.Join(t.TempDir(), "run")
+	one := newHost(src, dir, "")
+	o, err := one.Open(t.Context(), loop.State{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := one.ReadProgress(t.Context(), file)
+	if err != nil || string(got.Bytes()) != files[file] {
+		t.Errorf("read %v, %v", got, err)
+	}
+	for name, want := range map[string]error{
+		".ralph/2/progress.md": fs.ErrNotExist, ".ralph/folder/progress.md": progress.ErrNotRegular,
+		file + "/progress.md": progress.ErrNotRegular,
+	} {
+		if _, err := one.ReadProgress(t.Context(), name); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+	}
+	if src, ok, err := one.File(t.Context(), o.HeadTree, "README", 100); err != nil || !ok || string(src) != "hello\n" {
+		t.Errorf("README: %q, %v, %v", src, ok, err)
+	}
+	work := filepath.Join(dir, "work")
+	if _, err := os.Lstat(work); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("there is a work tree: %v", err)
+	}
+	// A process that died on the way has left some of it.
+	put(t, filepath.Join(work, "tree"), map[string]string{"README": "hel"})
+	two := newHost(src, dir, "")
+	snapshot, _, _, err := two.Snapshot(t.Context())
+	if err != nil || snapshot != o.HeadTree {
+		t.Errorf("%s is laid out, want %s; %v", snapshot, o.HeadTree, err)
+	}
+	if diff := cmp.Diff(files, tree(t, filepath.Join(work, "tree"))); diff != "" {
+		t.Error(diff)
+	}
+	// From then on it is what is in the directory, for every process.
+	put(t, filepath.Join(work, "tree"), map[string]string{"README": "changed\n"})
+	three := newHost(src, dir, "")
+	if snapshot, _, _, err := three.Snapshot(t.Context()); err != nil || snapshot == o.HeadTree {
+		t.Errorf("the work is gone: %s, %v", snapshot, err)
+	}
+}
+
 // TestPoolHandsOnTheTreeAndNothingElse: the next run gets the directory of the
 // last one, and none of what its agents left there, ignored or not.
 func TestPoolHandsOnTheTreeAndNothingElse(t *testing.T) {
@@ -109,9 +174,7 @@ func TestPoolHandsOnTheTreeAndNothingElse(t *testing.T) {
 	src := newSource(t, files)
 	dir, pool := t.TempDir(), filepath.Join(t.TempDir(), "pool")
 	first := newHost(src, filepath.Join(dir, "one"), pool)
-	if _, err := first.Open(t.Context(), loop.State{}); err != nil {
-		t.Fatal(err)
-	}
+	open(t, first)
 	work := filepath.Join(dir, "one", "work", "tree")
 	before, err := os.Stat(filepath.Join(work, "README"))
 	if err != nil {
@@ -128,9 +191,7 @@ func TestPoolHandsOnTheTreeAndNothingElse(t *testing.T) {
 	}
 
 	second := newHost(src, filepath.Join(dir, "two"), pool)
-	if _, err := second.Open(t.Context(), loop.State{}); err != nil {
-		t.Fatal(err)
-	}
+	open(t, second)
 	work = filepath.Join(dir, "two", "work", "tree")
 	if diff := cmp.Diff(files, tree(t, work)); diff != "" {
 		t.Error(diff)
@@ -143,9 +204,7 @@ func TestPoolHandsOnTheTreeAndNothingElse(t *testing.T) {
 		t.Error("the tree was made anew, not handed on")
 	}
 	third := newHost(src, filepath.Join(dir, "three"), pool)
-	if _, err := third.Open(t.Context(), loop.State{}); err != nil {
-		t.Fatal(err)
-	}
+	open(t, third)
 	if diff := cmp.Diff(files, tree(t, filepath.Join(dir, "three", "work", "tree"))); diff != "" {
 		t.Errorf("with an empty pool: %s", diff)
 	}
@@ -178,9 +237,7 @@ func TestProgressIsWrittenOverWhateverStandsThere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
 			h := newHost(src, dir, "")
-			if _, err := h.Open(t.Context(), loop.State{}); err != nil {
-				t.Fatal(err)
-			}
+			open(t, h)
 			if err := plant(filepath.Join(dir, "work", "tree")); err != nil {
 				t.Fatal(err)
 			}
@@ -283,9 +340,7 @@ func TestUnfinishedWorkOutlivesItsMachine(t *testing.T) {
 	if _, _, _, err := two.Snapshot(t.Context()); !errors.Is(err, loop.ErrNoWorkTree) {
 		t.Fatalf("a machine without the work tree says %v", err)
 	}
-	if _, err := two.Open(t.Context(), loop.State{}); err != nil {
-		t.Fatal(err)
-	}
+	open(t, two)
 	if there, err := two.Kept(t.Context(), s, tree); err != nil || !there {
 		t.Fatalf("the other machine has it: %v, %v", there, err)
 	}
@@ -332,9 +387,7 @@ func TestRefusedAttemptsLeaveNothing(t *testing.T) {
 	}
 	h.Close()
 	h = newHost(src, dir, "") // after a restart
-	if _, err := h.Open(t.Context(), loop.State{}); err != nil {
-		t.Fatal(err)
-	}
+	open(t, h)
 	if there, err := h.Kept(t.Context(), loop.State{}, kept); err != nil || !there {
 		t.Errorf("what was kept is there: %v, %v", there, err)
 	}

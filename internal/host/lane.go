@@ -2,7 +2,9 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -39,34 +41,24 @@ func (h *Host) main() *Host {
 	return h
 }
 
-// layLane makes the work tree of a lane. What steers its agents is what steers those of
-// the run.
-func (h *Host) layLane(ctx context.Context, tree string) (*gitrepo.Worktree, error) {
-	repo, _, err := h.of.worktree(ctx)
-	if err != nil {
-		return nil, err
+// beginLane notes the tree of a lane that has none yet, to be laid out when it is needed.
+// What steers its agents is what steers those of the run.
+func (h *Host) beginLane(tree gitrepo.OID) (begun bool, err error) {
+	if _, err := os.Lstat(h.treeDir()); !errors.Is(err, fs.ErrNotExist) {
+		return false, err
 	}
-	for _, dir := range []string{h.starts(), filepath.Dir(h.treeDir())} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("make a lane's directory: %w", err)
-		}
+	if err := os.MkdirAll(h.starts(), 0o700); err != nil {
+		return false, fmt.Errorf("make a lane's directory: %w", err)
 	}
 	p, err := h.of.pinning()
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	p.Given, p.Real = "", ""
 	if err := h.notePinning(p); err != nil {
-		return nil, err
+		return false, err
 	}
-	wt, err := repo.Export(ctx, h.treeDir(), gitrepo.OID(tree), h.indexFile())
-	if err != nil {
-		return nil, fmt.Errorf("lay out a lane's work tree: %w", err)
-	}
-	h.mu.Lock()
-	h.repo, h.tree = repo, wt
-	h.mu.Unlock()
-	return wt, nil
+	return true, h.putOff(tree)
 }
 
 // Fold implements loop.Crew.

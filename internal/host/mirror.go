@@ -29,6 +29,12 @@ const fetchPatience = 20 * time.Second
 // fetchTimeout ends a fetch that does not end by itself.
 const fetchTimeout = 30 * time.Minute
 
+// MirrorBytes bounds all mirrors together, but for those in use, and each alone.
+const MirrorBytes = 50 << 30
+
+// measureEvery is how often a mirror is measured while it is fetched.
+const measureEvery = 2 * time.Second
+
 // Mirrors keeps one bare mirror per repository and fetches in the background,
 // once at a time for each.
 type Mirrors struct {
@@ -42,6 +48,9 @@ type Mirrors struct {
 	running  sync.WaitGroup
 	// opening keeps a mirror from being removed while it is opened.
 	opening sync.RWMutex
+	// most bounds one mirror, in bytes; it is measured every so often while it is fetched.
+	most  int64
+	every time.Duration
 }
 
 type fetch struct {
@@ -55,7 +64,7 @@ type fetch struct {
 
 // NewMirrors keeps mirrors below dir; the end of life ends fetches.
 func NewMirrors(life context.Context, git *gitrepo.Git, dir string) *Mirrors {
-	return &Mirrors{git: git, dir: dir, life: life, fetching: map[string]*fetch{}}
+	return &Mirrors{git: git, dir: dir, life: life, fetching: map[string]*fetch{}, most: MirrorBytes, every: measureEvery}
 }
 
 // Wait returns when no fetch is under way.
@@ -189,7 +198,43 @@ func (m *Mirrors) update(ctx context.Context, node string, remote gitrepo.Remote
 	if err != nil {
 		return nil, err
 	}
-	return repo, repo.Fetch(ctx)
+	dir := m.path(node)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var measuring sync.WaitGroup
+	measuring.Go(func() {
+		tick := time.NewTicker(m.every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if treeSize(ctx, dir) > m.most {
+					cancel(m.tooLarge())
+				}
+			}
+		}
+	})
+	err = repo.Fetch(ctx)
+	if err == nil && treeSize(ctx, dir) > m.most {
+		err = m.tooLarge()
+	}
+	large := context.Cause(ctx)
+	cancel(nil)
+	measuring.Wait()
+	if _, ok := errors.AsType[*run.UserError](large); ok {
+		err = large
+	}
+	return repo, err
+}
+
+// tooLarge refuses a repository: it would take the room of all the others, or fill the disk.
+func (m *Mirrors) tooLarge() error {
+	return &run.UserError{
+		Message: fmt.Sprintf("this repository takes more than %d MiB, which is the most that this server keeps of one", m.most>>20),
+		Hint:    "take large files out of its history",
+	}
 }
 
 // fresh gives what update gives for a mirror, or ErrFetching. The asker comes

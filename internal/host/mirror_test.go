@@ -2,16 +2,23 @@ package host
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/run"
 )
 
 // The result of a fetch is for those who asked while it was under way.
@@ -134,6 +141,92 @@ func TestEvictMirrors(t *testing.T) {
 	<-opened
 	if !there("new") {
 		t.Error("who opened a mirror has none")
+	}
+}
+
+// A repository that is larger than what is kept of one is refused, while it is fetched or
+// at its end, and what has come of it goes where no run before needs it.
+func TestARepositoryThatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	path, err := exec.LookPath("git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	git, err := gitrepo.New(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	from := filepath.Join(root, "x.git")
+	large := make([]byte, 4<<20)
+	if _, err := rand.Read(large); err != nil {
+		t.Fatal(err)
+	}
+	commit := func(name string, content []byte) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(from, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{
+			{"init", "-q", "-b", "main"}, {"add", "-A"},
+			{"-c", "user.name=A", "-c", "user.email=a@b", "commit", "-q", "-m", name},
+		} {
+			cmd := exec.CommandContext(t.Context(), path, args...)
+			cmd.Dir = from
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("git %v: %v\n%s", args, err, out)
+			}
+		}
+	}
+	if err := os.Mkdir(from, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	commit("small", []byte("x"))
+	hang := make(chan struct{})
+	defer close(hang)
+	var hanging atomic.Bool
+	backend := &cgi.Handler{
+		Path: path, Args: []string{"http-backend"}, Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1"},
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if hanging.Load() && strings.HasSuffix(r.URL.Path, "/git-upload-pack") {
+			select {
+			case <-hang:
+			case <-r.Context().Done():
+			}
+			return
+		}
+		backend.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	remote := gitrepo.Remote{URL: server.URL + "/x.git/.git"}
+	m := NewMirrors(t.Context(), git, t.TempDir())
+	m.most, m.every = 1<<20, time.Millisecond
+	if _, err := m.update(t.Context(), "R", remote); err != nil {
+		t.Fatal(err)
+	}
+	commit("large", large)
+	for _, what := range []string{"it comes", "it is there"} {
+		_, err := m.update(t.Context(), "R", remote)
+		user, ok := errors.AsType[*run.UserError](err)
+		if !ok || !strings.Contains(user.Message, "more than 1 MiB") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	// What is still on its way ends as soon as it is too much.
+	hanging.Store(true)
+	left := filepath.Join(m.path("S"), "objects", "pack", "tmp_pack_x")
+	if _, err := m.open(t.Context(), "S", remote); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Dir(left), 0o700), os.WriteFile(left, large, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.update(t.Context(), "S", remote); !errors.As(err, new(*run.UserError)) {
+		t.Errorf("while it comes: %v", err)
+	}
+	if size := treeSize(t.Context(), m.path("S")); size > m.most {
+		t.Errorf("%d bytes are left of it", size)
 	}
 }
 

@@ -498,7 +498,7 @@ func (h *Host) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (l
 	if err := h.room(); err != nil {
 		return "", err
 	}
-	repo, _, err := h.worktree(ctx)
+	repo, err := h.Repo(ctx)
 	if err != nil {
 		return "", err
 	}

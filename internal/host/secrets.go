@@ -81,7 +81,7 @@ func (h *Host) withoutSecrets(ctx context.Context, doc *progress.Doc) (*progress
 // Secrets implements loop.Trees. A secret that stood in one of the changed
 // files before is no news, wherever it moved.
 func (h *Host) Secrets(ctx context.Context, from, to string) ([]gate.Leak, error) {
-	repo, _, err := h.worktree(ctx)
+	repo, err := h.Repo(ctx)
 	if err != nil {
 		return nil, err
 	}

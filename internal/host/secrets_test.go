@@ -13,7 +13,6 @@ import (
 
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/host"
-	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 )
@@ -26,10 +25,7 @@ func opened(t *testing.T, files map[string]string) (h *host.Host, work, base str
 	t.Helper()
 	dir := t.TempDir()
 	h = newHost(newSource(t, files), dir, "")
-	o, err := h.Open(t.Context(), loop.State{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := open(t, h)
 	return h, filepath.Join(dir, "work", "tree"), o.HeadTree
 }
 
@@ -170,10 +166,7 @@ func TestFillerHidesNoSecret(t *testing.T) {
 		Dir: dir, Source: newSource(t, map[string]string{"a": "a"}), Backend: talker{}, Mask: redact.New(known),
 		Limits: func(asked run.Limits) run.Limits { return asked.WithDefaults(run.DefaultLimits()) },
 	})
-	o, err := h.Open(t.Context(), loop.State{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := open(t, h)
 	filler := strings.Repeat("0\n", 17<<19) // 17 MiB
 	files := map[string]string{"picture": "\x00" + known, "z/known": known, "z/token": secret("n")}
 	for i := range 4 {

@@ -215,6 +215,12 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 		},
 		Await: h.Await,
 		Sleep: sleep(o.Now),
+		Lacks: func(err error) string {
+			if errors.Is(err, sandbox.ErrUnavailable) {
+				return "the engine that runs containers does not answer; start it, or stop this run with Ctrl-C"
+			}
+			return machine.Trouble(err)
+		},
 	}
 	s, err = driver.Run(ctx, s)
 	if err != nil {

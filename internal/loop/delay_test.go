@@ -2,6 +2,8 @@ package loop_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,5 +104,95 @@ func TestAgentStoppedForAFullDisk(t *testing.T) {
 		if s.End != want || s.Attempts["T1"] != 0 {
 			t.Errorf("full %d times: ended %s with attempts %v: %s", full, s.End, s.Attempts, s.EndDetail)
 		}
+	}
+}
+
+// awayRunner is one whose engine is away for its next calls.
+type awayRunner struct {
+	loop.Runner
+	calls int
+}
+
+func (a *awayRunner) away() error {
+	if a.calls--; a.calls >= 0 {
+		return errBoom
+	}
+	return nil
+}
+
+func (a *awayRunner) StartAgent(ctx context.Context, s loop.State, start loop.AgentStart) (loop.Handle, error) {
+	if err := a.away(); err != nil {
+		return "", err
+	}
+	return a.Runner.StartAgent(ctx, s, start)
+}
+
+func (a *awayRunner) ObserveAgent(ctx context.Context, h loop.Handle) (loop.AgentStatus, error) {
+	if err := a.away(); err != nil {
+		return loop.AgentStatus{}, err
+	}
+	return a.Runner.ObserveAgent(ctx, h)
+}
+
+func (a *awayRunner) Abandon(ctx context.Context, name string) error {
+	if err := a.away(); err != nil {
+		return err
+	}
+	return a.Runner.Abandon(ctx, name)
+}
+
+// TestDriverWaitsForTheMachine: an engine that is away is waited for until it is back, or
+// until the person has had enough.
+func TestDriverWaitsForTheMachine(t *testing.T) {
+	t.Parallel()
+	drive := func(ctx context.Context, calls int, sleep func()) (loop.State, []string, error) {
+		w := newWorld(t)
+		e := w.engine()
+		e.Runner = &awayRunner{Runner: e.Runner, calls: calls}
+		var said []string
+		e.Emit = func(ev run.Event) {
+			if ev.Kind == run.EventTrouble {
+				said = append(said, ev.Text)
+			}
+		}
+		awaited := 0
+		d := loop.Driver{
+			Engine: e, Save: func(context.Context, loop.State) error { return nil },
+			Await: func(context.Context, loop.Handle) error {
+				if awaited++; awaited == 1 {
+					return errBoom
+				}
+				return nil
+			},
+			Sleep: func(_ context.Context, until time.Time) error {
+				w.now = until
+				sleep()
+				return nil
+			},
+			Lacks: func(err error) string {
+				if errors.Is(err, errBoom) {
+					return "the engine is away; start it"
+				}
+				return ""
+			},
+		}
+		s, err := d.Run(ctx, loop.NewState(request(t, threeTasks), w.now))
+		return s, said, err
+	}
+	s, said, err := drive(t.Context(), 5000, func() {})
+	if err != nil || s.End != run.EndAllTasksComplete || s.Waited < 5000*time.Second || len(s.Attempts) > 0 {
+		t.Errorf("ended %s, waited %v, attempts %v: %v", s.End, s.Waited, s.Attempts, err)
+	}
+	if len(said) == 0 || !strings.Contains(said[0], "the engine is away; start it") || len(said) > 3 {
+		t.Errorf("said %q", said)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	sleeps := 0
+	if s, _, err := drive(ctx, 1<<30, func() {
+		if sleeps++; sleeps == 10 {
+			cancel()
+		}
+	}); sleeps != 10 || !errors.Is(err, errBoom) || s.Phase.Terminal() {
+		t.Errorf("cancelled after %d waits, in phase %s: %v", sleeps, s.Phase, err)
 	}
 }

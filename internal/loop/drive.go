@@ -16,6 +16,9 @@ type Driver struct {
 	Await func(ctx context.Context, h Handle) error
 	// Sleep returns at the given time, or when ctx has ended.
 	Sleep func(ctx context.Context, until time.Time) error
+	// Lacks says what this machine lacks where that is why something failed, "" where it is
+	// not: the run then waits for it. nil waits for nothing.
+	Lacks func(err error) string
 }
 
 // Run drives s until the run has ended. When ctx is cancelled the run is
@@ -31,6 +34,9 @@ func (d *Driver) Run(ctx context.Context, s State) (State, error) {
 			work = context.WithoutCancel(ctx)
 		}
 		next, n, err := d.Engine.Step(work, s)
+		if why := d.lacks(ctx, err); why != "" {
+			next, n, err = d.Engine.Delay(s, why, false), Next{Kind: Sleep, Until: d.Engine.Now().Add(delayPause)}, nil
+		}
 		if err != nil {
 			if ctx.Err() != nil && !s.CancelRequested {
 				continue // the step was cut short by the cancellation
@@ -46,7 +52,9 @@ func (d *Driver) Run(ctx context.Context, s State) (State, error) {
 		case Done:
 			return s, nil
 		case Wait:
-			err = d.await(ctx, n)
+			if err = d.await(ctx, n); d.lacks(ctx, err) != "" {
+				err = nil // so the next step finds
+			}
 		case Sleep:
 			err = d.Sleep(ctx, n.Until)
 		}
@@ -74,4 +82,13 @@ func (d *Driver) await(ctx context.Context, n Next) error {
 	stop()
 	all.Wait()
 	return err
+}
+
+// lacks is what an error is to wait for, "" for nothing. A run that is to stop waits for
+// nothing.
+func (d *Driver) lacks(ctx context.Context, err error) string {
+	if err == nil || ctx.Err() != nil || d.Lacks == nil {
+		return ""
+	}
+	return d.Lacks(err)
 }

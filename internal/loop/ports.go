@@ -119,8 +119,9 @@ var ErrNoWorkTree = errors.New("loop: the work tree is gone")
 // WorkTree is the directory that agents work in, as the host sees it. Everything in it
 // is hostile data.
 type WorkTree interface {
-	// Open lays out the tree of the branch's tip and says where it stands.
-	// Opening again brings the tree back to the tip.
+	// Open says where the branch stands. The tree of its tip is laid out then or when it is
+	// first needed: a run that waits for its place need not hold one. Opening again brings
+	// the tree back to the tip.
 	Open(ctx context.Context, s State) (Opened, error)
 	// Reset makes the work tree exactly the given tree.
 	Reset(ctx context.Context, tree string) error

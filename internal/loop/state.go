@@ -722,7 +722,12 @@ func Decode(b []byte) (State, error) {
 		return State{}, fmt.Errorf("decode run state: %w", err)
 	}
 	if stored.Version != stateVersion {
-		return State{}, fmt.Errorf("%w: %d", ErrStateVersion, stored.Version)
+		than := "an older"
+		if stored.Version > stateVersion {
+			than = "a newer"
+		}
+		return State{}, fmt.Errorf("%w: %s version of this program stored it, in form %d; this one reads form %d",
+			ErrStateVersion, than, stored.Version, stateVersion)
 	}
 	s := stored.State
 	s.makeMaps()

@@ -1412,7 +1412,9 @@ func (e *Engine) show(ctx context.Context, s *State) (Next, error) {
 // meanwhile, that is taken in first, and has to be stored before what they
 // wrote is written over: again says to come back.
 func (e *Engine) publish(ctx context.Context, s *State) (again bool, err error) {
-	pr, err := e.Publisher.Show(ctx, *s)
+	shown := *s
+	shown.Delayed = nil // a run that takes this step waits for nothing
+	pr, err := e.Publisher.Show(ctx, shown)
 	if err != nil {
 		return false, fmt.Errorf("show progress: %w", err)
 	}

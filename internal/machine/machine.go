@@ -43,16 +43,28 @@ func Look(dir string) Room {
 	}
 }
 
-// Lacks says in words for people what is too little to start anything, "" where there
-// is enough.
-func (r Room) Lacks() string {
-	short := func(have, least int64) bool { return have != Unknown && have < least }
+func short(have, least int64) bool { return have != Unknown && have < least }
+
+// LacksDisk says in words for people what the disk has too little of, "" where there is
+// enough.
+func (r Room) LacksDisk() string {
 	switch {
 	case short(r.Disk, leastDisk):
 		return fmt.Sprintf("the disk of this machine is nearly full: %d MiB are free, and %d MiB are needed", r.Disk>>20,
 			int64(leastDisk)>>20)
 	case short(r.Files, leastFiles):
 		return fmt.Sprintf("the disk of this machine can hold %d more files, and %d are needed", r.Files, leastFiles)
+	}
+	return ""
+}
+
+// Lacks says in words for people what is too little to start anything, "" where there
+// is enough.
+func (r Room) Lacks() string {
+	if why := r.LacksDisk(); why != "" {
+		return why
+	}
+	switch {
 	case short(r.Memory, leastMemory):
 		return fmt.Sprintf("this machine is short of memory: %d MiB are free, and %d MiB are needed", r.Memory>>20,
 			int64(leastMemory)>>20)

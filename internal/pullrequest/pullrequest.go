@@ -482,6 +482,9 @@ func (p *Publisher) View(s loop.State) (island.View, error) {
 		Questions: s.Questions, Diagnostics: s.Diagnostics, Reviews: s.Reviews, ReviewNote: s.ReviewNote,
 		Proof: s.Proof(), Sandbox: p.Sandbox,
 	}
+	if d := s.Delayed; d != nil {
+		v.Waits, v.WaitsSince = d.Why, d.Since
+	}
 	if s.Progress != "" {
 		doc, err := progress.Parse([]byte(s.Progress))
 		if err != nil {

@@ -7,14 +7,12 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/host"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/sandbox"
 )
 
-const (
-	// keepUnused is how long mirrors, work trees and caches stay that no run needs.
-	keepUnused = 14 * 24 * time.Hour
-	// mirrorBytes bounds all mirrors together, but for those in use.
-	mirrorBytes = 50 << 30
-)
+// keepUnused is how long mirrors, work trees and caches stay that no run needs.
+const keepUnused = 14 * 24 * time.Hour
 
 // Garbage is what nobody needs any more, of one kind.
 type Garbage struct {
@@ -52,14 +50,40 @@ func (r *Reconciler) Collect(ctx context.Context, dry bool) ([]Garbage, error) {
 		errs = append(errs, r.Sweep(ctx))
 	}
 	removed, err := r.mirrors.Evict(ctx, host.Eviction{
-		Before: before, MaxBytes: mirrorBytes, Dry: dry, InUse: r.nodesInUse,
+		Before: before, MaxBytes: host.MirrorBytes, Dry: dry, InUse: r.nodesInUse,
 	})
 	add("mirrors", removed, err)
 	removed, err = host.EvictPools(ctx, filepath.Join(r.cfg.DataDir, "trees"), before, dry)
 	add("kept work trees", removed, err)
 	removed, err = host.Caches{Dir: filepath.Join(r.cfg.DataDir, host.CachesDir)}.Expire(ctx, before, dry)
 	add("caches", removed, err)
+	if box, ok := r.cfg.Sandbox.(sandbox.Builder); ok {
+		images, err := r.imagesInUse(ctx)
+		if err == nil {
+			removed.Count, removed.Bytes, err = box.Expire(ctx, before, func(name string) bool { return images[name] }, dry)
+			add("images that were built", removed, err)
+		} else {
+			errs = append(errs, err)
+		}
+	}
 	return out, errors.Join(errs...)
+}
+
+// imagesInUse are those of the runs which have not ended.
+func (r *Reconciler) imagesInUse(ctx context.Context) (map[string]bool, error) {
+	rows, err := r.cfg.Store.ActiveRuns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	images := map[string]bool{}
+	for _, row := range rows {
+		s, err := loop.Decode(row.State)
+		if err != nil {
+			return nil, err // who knows which it needs
+		}
+		images[s.Image] = true
+	}
+	return images, nil
 }
 
 // nodesInUse are the repositories that have runs which have not ended.

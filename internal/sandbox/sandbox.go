@@ -154,8 +154,13 @@ type Builder interface {
 	// Build makes the image in the background, unless it is there or under way,
 	// and says how that stands; ask again until it is not Running. It ends with
 	// this process, and whoever asks next begins anew. The error is of the
-	// engine; a build that fails is a BuildStatus, and asking again tries again.
+	// engine, or ErrNoRegistry; a build that fails is a BuildStatus. Asking again tries again.
 	Build(ctx context.Context, b Build) (BuildStatus, error)
+	// Expire removes images of Build that nobody has asked it for since a time, and says
+	// how many there were and what they hold in bytes, with what they share with others.
+	// Those of containers stay, of another installation, and those to keep, by name; dry
+	// removes nothing.
+	Expire(ctx context.Context, before time.Time, keep func(name string) bool, dry bool) (n int, bytes int64, err error)
 }
 
 // Build says how an image is made. Its Name stands for all of the rest: two
@@ -211,6 +216,9 @@ var (
 	// ErrUnavailable: what runs the commands does not answer. It may be back in
 	// a moment: nothing is known of the command, and the call may be repeated.
 	ErrUnavailable = errors.New("sandbox: the engine does not answer")
+	// ErrNoRegistry: the registry of an image that is to be pulled does not answer. It may be
+	// back in a moment.
+	ErrNoRegistry = errors.New("sandbox: the registry does not answer")
 	// ErrNoImage: the engine does not have the image.
 	ErrNoImage = errors.New("sandbox: no such image")
 )

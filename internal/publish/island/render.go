@@ -304,7 +304,7 @@ func (r *renderer) headline() string {
 	at := slices.IndexFunc(r.tasks, func(t run.Task) bool {
 		return (t.Status == run.TaskInProgress || t.Status == run.TaskInReview) && t.ID != ""
 	})
-	if at >= 0 && r.v.End == "" && r.v.Phase == run.PhaseIterating {
+	if at >= 0 && r.v.End == "" && r.v.Waits == "" && r.v.Phase == run.PhaseIterating {
 		return r.v.Headline() + " on " + r.tasks[at].ID
 	}
 	return r.v.Headline()

@@ -70,6 +70,10 @@ type View struct {
 	Commits []Commit
 	Older   int
 	Phase   run.Phase
+	// Waits is what the run waits for, in the host's own words, "" for nothing, and
+	// WaitsSince since when.
+	Waits      string
+	WaitsSince time.Time
 	// End is set once the run has ended.
 	End run.EndReason
 	// Iteration is the number of the last iteration; they are counted over all the
@@ -145,8 +149,12 @@ func (v View) sign() string {
 // State is one line on where the run is, without a full stop. It is made of our
 // own words alone.
 func (v View) State() string {
-	if v.End != "" {
+	switch {
+	case v.End != "":
 		return v.Proof.Sentence(v.End)
+	case v.Waits != "":
+		// Nobody writes this again when the wait is over: so it says of when it is.
+		return fmt.Sprintf("Waiting since %s: %s", v.WaitsSince.UTC().Format("15:04 UTC on January 2"), v.Waits)
 	}
 	switch v.Phase {
 	case run.PhaseQueued, run.PhasePreparing:

@@ -305,3 +305,19 @@ func TestSentences(t *testing.T) {
 		}
 	}
 }
+
+// A run that waits says for what and since when, wherever it is shown.
+func TestStateOfARunThatWaits(t *testing.T) {
+	t.Parallel()
+	v := View{
+		Phase: run.PhaseIterating, Waits: "the disk of this machine is full",
+		WaitsSince: time.Date(2026, 3, 4, 15, 6, 0, 0, time.UTC),
+	}
+	if got, want := v.Headline(), "🔄 Waiting since 15:06 UTC on March 4: the disk of this machine is full"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	v.End = run.EndCancelled
+	if got := v.State(); strings.Contains(got, "disk") {
+		t.Errorf("at its end: %q", got)
+	}
+}

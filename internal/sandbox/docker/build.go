@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/build"
@@ -25,6 +27,9 @@ var _ sandbox.Builder = (*Sandbox)(nil)
 // the instructions run in the engine's way, not in that of sandboxes: as root,
 // with its network. What they make is only ever run in a sandbox.
 func (s *Sandbox) Build(ctx context.Context, b sandbox.Build) (sandbox.BuildStatus, error) {
+	if err := s.noteUse(b.Name, time.Now()); err != nil {
+		return sandbox.BuildStatus{}, err
+	}
 	s.mu.Lock()
 	under := s.builds[b.Name]
 	s.mu.Unlock()
@@ -40,12 +45,12 @@ func (s *Sandbox) Build(ctx context.Context, b sandbox.Build) (sandbox.BuildStat
 		return sandbox.BuildStatus{Running: true}, nil
 	}
 	select {
-	case status := <-under:
+	case end := <-under:
 		// Told once: whoever asks again tries again.
 		s.mu.Lock()
 		delete(s.builds, b.Name)
 		s.mu.Unlock()
-		return status, nil
+		return end.status, end.err
 	default:
 		return sandbox.BuildStatus{Running: true}, nil
 	}
@@ -59,7 +64,7 @@ func (s *Sandbox) startBuild(ctx context.Context, b sandbox.Build) {
 	if s.builds[b.Name] != nil {
 		return
 	}
-	done := make(chan sandbox.BuildStatus, 1)
+	done := make(chan built, 1)
 	s.builds[b.Name] = done
 	ctx = context.WithoutCancel(ctx)
 	go func() {
@@ -67,15 +72,17 @@ func (s *Sandbox) startBuild(ctx context.Context, b sandbox.Build) {
 		defer cancel()
 		var said ending
 		err := s.build(ctx, b, &said)
-		status := sandbox.BuildStatus{Output: said.String()}
+		end := built{status: sandbox.BuildStatus{Output: said.String()}}
 		switch {
 		case err == nil:
+		case errors.Is(err, sandbox.ErrNoRegistry), errors.Is(err, sandbox.ErrUnavailable):
+			end.err = err
 		case errors.Is(ctx.Err(), context.DeadlineExceeded):
-			status.Failed = fmt.Sprintf("it took longer than %s", b.Timeout)
+			end.status.Failed = fmt.Sprintf("it took longer than %s", b.Timeout)
 		default:
-			status.Failed = err.Error()
+			end.status.Failed = err.Error()
 		}
-		done <- status
+		done <- end
 	}()
 }
 
@@ -122,13 +129,37 @@ func (s *Sandbox) build(ctx context.Context, b sandbox.Build, said io.Writer) (e
 		}
 		_, _ = io.WriteString(said, line.Stream) // it never fails
 		if line.Error != "" {
-			return errors.New(line.Error)
+			err := errors.New(line.Error)
+			if isRegistryAway(line.Error) {
+				err = fmt.Errorf("%w: %w", sandbox.ErrNoRegistry, err)
+			}
+			return err
 		}
 	}
 	if _, err := s.engine.ImageInspect(ctx, b.Name); err != nil {
 		return fmt.Errorf("it ended without an image: %w", err)
 	}
 	return nil
+}
+
+// built is how a build of this process has ended.
+type built struct {
+	status sandbox.BuildStatus
+	err    error
+}
+
+// isRegistryAway says whether the builder could not reach the registry of an image, by its
+// words; it has no others. What a command of the build or an ADD could not reach is told
+// in other words, which begin with those of the builder.
+func isRegistryAway(said string) bool {
+	begins := func(with string) bool { return strings.HasPrefix(said, with) }
+	holds := func(words string) bool { return strings.Contains(said, words) }
+	return slices.ContainsFunc([]string{
+		`Get "http`, `Head "http`, "error pulling image configuration: ", "received unexpected HTTP status: 5", "toomanyrequests: ",
+		"net/http: ", "dial tcp", "unexpected EOF",
+	}, begins) && !slices.ContainsFunc([]string{
+		"unauthorized", "denied", "manifest unknown", "not found", "server gave HTTP response to HTTPS client",
+	}, holds)
 }
 
 // ending keeps the last maxBuildOutput bytes written to it.

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -20,6 +21,15 @@ import (
 
 // build follows a build of these instructions to its end.
 func build(t *testing.T, box *docker.Sandbox, name, dockerfile string, timeout time.Duration) sandbox.BuildStatus {
+	t.Helper()
+	status, err := tryBuild(t, box, name, dockerfile, timeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status
+}
+
+func tryBuild(t *testing.T, box *docker.Sandbox, name, dockerfile string, timeout time.Duration) (sandbox.BuildStatus, error) {
 	t.Helper()
 	b := sandbox.Build{Name: name, Dockerfile: "Dockerfile", Timeout: timeout, CPUs: 0.5, Context: func(context.Context) (io.ReadCloser, error) {
 		var files bytes.Buffer
@@ -36,11 +46,8 @@ func build(t *testing.T, box *docker.Sandbox, name, dockerfile string, timeout t
 	defer tick.Stop()
 	for {
 		status, err := box.Build(t.Context(), b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !status.Running {
-			return status
+		if err != nil || !status.Running {
+			return status, err
 		}
 		select {
 		case <-tick.C:
@@ -66,6 +73,9 @@ func TestBuild(t *testing.T) {
 	}
 	if s := build(t, box, name, "no instruction\n", time.Minute); s.Failed == "" {
 		t.Error("what is no Dockerfile is built")
+	}
+	if s, err := tryBuild(t, box, name, "FROM localhost:1/base:1\n", time.Minute); !errors.Is(err, sandbox.ErrNoRegistry) {
+		t.Errorf("a registry that is away: %+v, %v", s, err)
 	}
 	// It can be tried again, and is made once.
 	if s := build(t, box, name, "FROM "+image()+"\nRUN echo made >/made\n", time.Minute); s.Failed != "" {

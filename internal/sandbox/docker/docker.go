@@ -110,7 +110,7 @@ type Sandbox struct {
 	// found are the paths, once they were looked for.
 	found *paths
 	// builds are those of this process whose end was not told yet, by name.
-	builds map[string]chan sandbox.BuildStatus
+	builds map[string]chan built
 }
 
 var _ sandbox.Sandbox = (*Sandbox)(nil)
@@ -137,7 +137,7 @@ func New(o Options) (*Sandbox, error) {
 	}
 	s := &Sandbox{
 		engine: engine, opts: o, uid: os.Getuid(), gid: os.Getgid(), owned: map[rundir.Dir]client.HijackedResponse{},
-		builds: map[string]chan sandbox.BuildStatus{},
+		builds: map[string]chan built{},
 	}
 	if s.uid == 0 {
 		s.uid, s.gid = cmp.Or(o.UID, DefaultUID), cmp.Or(o.GID, DefaultUID)
