@@ -196,6 +196,12 @@ func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
 	if s.CancelRequested && s.Stage != stageEnd && s.Stage != stageLand && s.Stage != stageShow {
 		return e.cancel(ctx, s)
 	}
+	if s.stopsHere() {
+		if err := e.forget(ctx, s); err != nil {
+			return Next{}, err
+		}
+		return e.stop(s, run.EndCancelled, s.StopAfterCall)
+	}
 	if !s.WaitUntil.IsZero() {
 		if e.Now().Before(s.WaitUntil) {
 			if e.overdue(*s) {
@@ -703,6 +709,8 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 		return e.finish(s, run.EndDeadline, "")
 	case s.spent():
 		return e.finish(s, run.EndBudgetExhausted, s.spending())
+	case s.StopAfterCall != "":
+		return e.finish(s, run.EndCancelled, s.StopAfterCall)
 	case s.Once && s.Iteration > 0:
 		return e.finish(s, run.EndSingleIteration, "")
 	case s.Limits.MaxIterations > 0 && s.Iterations() >= s.Limits.MaxIterations:
@@ -845,6 +853,10 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 		guidance = append(slices.Clip(guidance), "This task is too large for one iteration: "+why+
 			". Do a first part that works by itself, and add the rest as "+
 			"new tasks with their own `Accept:` lines. Do not leave everything half done.")
+	}
+	if s.Job != prompt.JobVerify { // that one answers, and changes nothing
+		guidance = append(slices.Clip(guidance), s.Notes...)
+		s.Noted = len(s.Notes)
 	}
 	text, err := prompt.Render(s.Templates, prompt.Input{
 		Job: s.Job, Role: s.Role, PlanName: s.Subject.Name, PlanFile: s.Subject.PlanFile, ProgressFile: s.ProgressPath,
@@ -1025,6 +1037,7 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 		if s.Job == prompt.JobVerify {
 			return e.answered(s, status)
 		}
+		s.Notes, s.Noted = s.Notes[s.Noted:], 0
 		s.Proposal = &Proposal{Plan: s.Job == prompt.JobPlan, Final: oneLine(claim.Prose(status.Final), maxFinal)}
 		s.Proposal.Note = oneLine(status.Detail, 300)
 		if status.Outcome != AgentCompleted {
