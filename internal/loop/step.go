@@ -1637,7 +1637,25 @@ func (e *Engine) emit(ev run.Event, s *State) {
 	}
 	ev.Time, ev.Run, ev.Subject, ev.Iteration, ev.CostUSD = e.Now(), s.Run, s.Subject.Name, s.Iteration, s.Usage.CostUSD
 	ev.Iterations, ev.Plannings, ev.Tokens, ev.Notices = s.Iterations(), s.plannings(), s.Usage.Tokens(), s.Notices
+	switch ev.Kind { //nolint:exhaustive // the others leave the tasks as they are
+	case run.EventRunStarted, run.EventPlanned, run.EventIteration, run.EventAgentStarted, run.EventGateStarted,
+		run.EventAttemptFailed, run.EventTaskDone, run.EventTaskBlocked, run.EventEdited, run.EventRunEnded:
+		ev.Tasks = s.standings()
+	}
 	e.Emit(ev)
+}
+
+// standings are the tasks as they stand at this moment.
+func (s *State) standings() []run.Task {
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return nil // it is told where it matters
+	}
+	tasks := doc.Tasks()
+	for i := range tasks {
+		tasks[i].Status = s.Standing(tasks[i])
+	}
+	return tasks
 }
 
 func findTask(d *progress.Doc, id string) (run.Task, error) {
