@@ -19,7 +19,7 @@ module=$(go list -m)
 us=$module/internal
 
 packages=(run strs admission machine progress progress/formats plan prompt claim gate supervise history review loop sim agent sandbox sandbox/docker sandbox/local sandbox/shim
-	proc httpd gateway gateway/egress gateway/spend fstree gitrepo redact config ghapp ghsim store store/queue handlers publish publish/island publish/effects host inline authorization pullrequest delivery feedback redelivery reconcile job ghaction appsetup webui)
+	proc httpd gateway gateway/egress gateway/spend fstree gitrepo redact config ghapp ghsim store store/queue handlers publish publish/island publish/effects host inline authorization pullrequest delivery feedback redelivery reconcile job ghaction appsetup tui webui)
 packages+=(agent/transcript notify)
 
 # The packages, empty: the borders are about paths and imports, and the selftest
@@ -110,6 +110,7 @@ imports internal/gitrepo gitrepo os/exec "$us/webui"
 imports internal/fstree fstree os/exec "$us/run"
 imports internal/redact redact os/exec "$us/webui"
 imports internal/config config os/exec "$us/webui"
+imports internal/tui tui os/exec "$us/loop"
 for p in ghapp ghsim store store/queue handlers publish publish/effects host inline authorization pullrequest delivery feedback redelivery reconcile job \
 	ghaction appsetup; do
 	imports "internal/$p" "${p##*/}" "$us/webui"

@@ -25,6 +25,10 @@ type live struct {
 	now    func() time.Time
 	mask   *redact.Masker
 	stop   chan struct{}
+	// full is a full screen that shows the lines and the events instead, nil for none;
+	// kept are the lines it was given.
+	full fullScreen
+	kept []string
 
 	started time.Time
 	said    time.Time // the last lasting line
@@ -33,6 +37,31 @@ type live struct {
 	ev      run.Event // the last one, with what it left out
 	// landed: the last iteration has done its task.
 	landed bool
+}
+
+// fullScreen shows a run in a way of its own.
+type fullScreen interface {
+	Handle(ev run.Event)
+	Line(text string)
+}
+
+// show has a full screen take over.
+func (l *live) show(full fullScreen) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.clear()
+	l.full = full
+}
+
+// plain goes on without the full screen, and prints what was said on it.
+func (l *live) plain() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.full = nil
+	for _, line := range l.kept {
+		fmt.Fprintln(l.w, l.paint(line))
+	}
+	l.kept = nil
 }
 
 // doing is what goes on right now.
@@ -79,6 +108,9 @@ func (l *live) tick() {
 func (l *live) beat() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.full != nil {
+		return // it has a clock of its own
+	}
 	if l.screen.inPlace {
 		l.draw()
 	} else if l.doing.what != "" && l.now().Sub(l.said) >= sayEvery {
@@ -93,7 +125,9 @@ func (l *live) handle(ev run.Event) {
 	ev = l.complete(ev)
 	l.ev = ev
 	l.tell(ev)
-	if l.screen.inPlace {
+	if l.full != nil {
+		l.full.Handle(ev)
+	} else if l.screen.inPlace {
 		l.draw()
 	}
 }
@@ -249,6 +283,11 @@ func (l *live) print(format string, args ...any) { l.say(l.clean(fmt.Sprintf(for
 func (l *live) say(clean string) {
 	l.clear()
 	l.said = l.now()
+	if l.full != nil {
+		l.kept = append(l.kept, clean)
+		l.full.Line(clean)
+		return
+	}
 	fmt.Fprintln(l.w, l.paint(clean))
 }
 
@@ -317,7 +356,7 @@ func (l *live) figures() string {
 // draw rewrites the line of what goes on.
 func (l *live) draw() {
 	l.clear()
-	if l.doing.what == "" {
+	if l.doing.what == "" || l.full != nil {
 		return
 	}
 	fmt.Fprint(l.w, l.tint(dim, l.status()))

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -32,11 +33,37 @@ func main() {
 type stdio struct {
 	in       io.Reader
 	out, err io.Writer
+	// exits gives the terminal back before the process ends at once.
+	exits *exits
 	// onSave is told before and after `bot run` stores its state; nil in the
 	// program itself.
 	onSave func(saved bool)
 	// wrap goes around the demonstration's GitHub; nil in the program itself.
 	wrap func(http.Handler) http.Handler
+}
+
+// exits is what has to be done before the process ends, however it does.
+type exits struct {
+	mu sync.Mutex
+	do func()
+}
+
+// set has do called once before the end.
+func (e *exits) set(do func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.do = do
+}
+
+// leave does what is left to do.
+func (e *exits) leave() {
+	e.mu.Lock()
+	do := e.do
+	e.do = nil
+	e.mu.Unlock()
+	if do != nil {
+		do()
+	}
 }
 
 // exitCoder is an error that knows its exit code: the end of a run.
@@ -53,7 +80,7 @@ func (i interrupted) Error() string { return "stopped by " + i.signal.String() }
 
 // realMain is the program without its process: arguments in, exit code out.
 func realMain(args []string, io stdio) int {
-	io.err = forPeople(io.err)
+	io.err, io.exits = forPeople(io.err), &exits{}
 	var cmd struct {
 		commands
 		ShowVersion kong.VersionFlag `name:"version" help:"Print the version."`
@@ -90,7 +117,7 @@ func realMain(args []string, io stdio) int {
 		return run.ExitUsage
 	}
 
-	ctx, stop := signalContext()
+	ctx, stop := signalContext(io.exits)
 	defer stop()
 	err = parsed.Run(bound{ctx}, parser.Model)
 	return report(io.err, err)
@@ -161,7 +188,7 @@ func signalCode(s os.Signal) int {
 
 // signalContext ends on the first SIGINT or SIGTERM, with the signal as its
 // cause; a second one ends the process at once.
-func signalContext() (context.Context, func()) {
+func signalContext(before *exits) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -175,6 +202,7 @@ func signalContext() (context.Context, func()) {
 		}
 		select {
 		case s := <-signals:
+			before.leave()
 			os.Exit(signalCode(s))
 		case <-done:
 		}

@@ -93,7 +93,7 @@ func killer() func(saved bool) {
 
 // beServer is `bot serve` on a free port, telling of it on stdout.
 func beServer() error {
-	ctx, stop := signalContext()
+	ctx, stop := signalContext(&exits{})
 	defer stop()
 	cfg, err := config.LoadServer(os.Getenv(envConfig), os.LookupEnv, os.ReadFile)
 	if err != nil {

@@ -56,6 +56,7 @@ type runCmd struct {
 	AllowDirty bool     `name:"allow-dirty" help:"Start even if tracked files have uncommitted changes; the run ignores them."`
 	Restart    bool     `help:"Discard an interrupted run of this plan and start over from the branch."`
 	DryRun     bool     `name:"dry-run" help:"Show what would happen without doing it: branch, tasks, checks, agent, limits."`
+	TUI        bool     `name:"tui" help:"Show the run full screen: the tasks, the agent at work and the log. Keys pause, stop, skip and leave a note (docs/terminal.md)."`
 	JSON       bool     `name:"json" help:"Print one JSON document on stdout at the end."`
 
 	UseLogin bool `name:"use-login" help:"Use this machine's login of Claude Code or Codex instead of a key. It stays with the bot; docs/security.md says what that exposes."`
@@ -96,6 +97,11 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	}
 	if err := c.checkBranches(); err != nil {
 		return err
+	}
+	if c.TUI {
+		if err := checkFullScreen(io, os.Getenv); err != nil {
+			return err
+		}
 	}
 	if err := checkImage(c.Sandbox, c.Image); err != nil {
 		return err
@@ -183,15 +189,20 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 		return err
 	}
 	defer notifier.Drop()
-	record, err := openAnalytics(data, io.err)
+	record, err := openAnalytics(data, lineWriter(screen.line))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = record.Close() }()
 	opts.Sandbox, opts.Transcripts, opts.Mask, opts.Gateway, opts.Prices = box, kept, mask, models, prices
 	opts.Emit, opts.OnSave = both(record.Handle, both(notifier.Handle, screen.handle)), io.onSave
+	if c.TUI {
+		opts.Helm = inline.NewHelm()
+		defer showFullScreen(io, screen, opts.Helm)()
+	}
 	screen.line("sandbox: %s", sandbox.Describe(box))
 	s, err := inline.Run(ctx, opts)
+	io.exits.leave()
 	closeNotifier(ctx, notifier, notifyGrace)
 	screen.close()
 	if err != nil {

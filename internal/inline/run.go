@@ -94,6 +94,8 @@ type Options struct {
 	Review loop.ReviewPolicy
 	Now    func() time.Time
 	Emit   func(run.Event)
+	// Helm is how a person who watches steers the run; nil means that nobody does.
+	Helm *Helm
 	// OnSave is called before and after each state is stored, saved telling
 	// which; nil means it is not. Tests end the process there.
 	OnSave func(saved bool)
@@ -222,6 +224,7 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 			return machine.Trouble(err)
 		},
 	}
+	o.Helm.steered(&driver, name, place.say)
 	s, err = driver.Run(ctx, s)
 	if err != nil {
 		return s, err
@@ -365,6 +368,7 @@ func (o Options) resume(ctx context.Context, place *checkout, s *loop.State) err
 			Hint:    "continue with its original options, or discard it with --restart",
 		}
 	}
+	s.StopAfterCall = "" // who starts it again wants it to go on
 	s.Limits, s.Once, s.Ask = o.Limits.WithDefaults(s.Limits), o.Once, o.Ask
 	if o.Model != "" {
 		s.Model = o.Model

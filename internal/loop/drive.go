@@ -19,6 +19,10 @@ type Driver struct {
 	// Lacks says what this machine lacks where that is why something failed, "" where it is
 	// not: the run then waits for it. nil waits for nothing.
 	Lacks func(err error) string
+	// Steer takes in, before each step, what a person who watches the run asks of it, and
+	// says whether the next call has to wait; nil where nobody watches. Await and Sleep
+	// return early where there is something to take in.
+	Steer func(ctx context.Context, s State) (next State, hold bool, err error)
 }
 
 // Run drives s until the run has ended. When ctx is cancelled the run is
@@ -32,6 +36,19 @@ func (d *Driver) Run(ctx context.Context, s State) (State, error) {
 			s.CancelReason = context.Cause(ctx).Error()
 			// What is left to do is to stop in order; that must not be cut short.
 			work = context.WithoutCancel(ctx)
+		}
+		if d.Steer != nil {
+			steered, hold, err := d.Steer(work, s)
+			if err != nil {
+				return s, err
+			}
+			s = steered
+			if hold && s.StartsAgent() && !s.CancelRequested && s.StopAfterCall == "" {
+				if err := d.pause(ctx, &s); err != nil {
+					return s, err
+				}
+				continue
+			}
 		}
 		next, n, err := d.Engine.Step(work, s)
 		if why := d.lacks(ctx, err); why != "" {
@@ -91,4 +108,20 @@ func (d *Driver) lacks(ctx context.Context, err error) string {
 		return ""
 	}
 	return d.Lacks(err)
+}
+
+// pauseFor is how long a paused run sleeps where nobody wakes it.
+const pauseFor = time.Hour
+
+// pause keeps the run from its next call until somebody wakes it. That is none of the
+// run's time.
+func (d *Driver) pause(ctx context.Context, s *State) error {
+	*s = d.Engine.Delay(*s, "paused by the person who watches", true)
+	if err := d.Save(context.WithoutCancel(ctx), *s); err != nil {
+		return err
+	}
+	if err := d.Sleep(ctx, d.Engine.Now().Add(pauseFor)); err != nil && ctx.Err() == nil {
+		return err
+	}
+	return nil
 }

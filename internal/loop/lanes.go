@@ -13,6 +13,7 @@ import (
 
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/supervise"
 )
@@ -279,6 +280,9 @@ func (e *Engine) laneStep(ctx context.Context, s *State, dropped bool) (Next, er
 	case dropped, s.TaskID == "", !there, !task.Actionable():
 		s.lane.ends, s.lane.folded = true, false
 		return Next{}, e.halt(ctx, s, "its task was changed")
+	case s.StopAfterCall != "" && s.Stage == stageStart && s.Job != prompt.JobVerify:
+		s.lane.ends = true
+		return Next{}, e.forget(ctx, s)
 	case s.Stage == stageLay:
 		if err := e.layOut(ctx, s, s.HeadTree); err != nil {
 			return Next{}, err
@@ -303,7 +307,7 @@ func (e *Engine) laneStep(ctx context.Context, s *State, dropped bool) (Next, er
 
 // ends says whether the run begins no other call.
 func (e *Engine) ends(s *State) bool {
-	return e.overdue(*s) || s.spent() || s.Limits.MaxIterations > 0 && s.Iterations() >= s.Limits.MaxIterations
+	return s.StopAfterCall != "" || e.overdue(*s) || s.spent() || s.Limits.MaxIterations > 0 && s.Iterations() >= s.Limits.MaxIterations
 }
 
 // halt stops what is at work for the state. What it has cost counts.

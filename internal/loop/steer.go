@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -24,6 +25,17 @@ const (
 	WishRetry WishKind = "retry"
 	// WishBudget lets the run spend USD more, up to CapUSD.
 	WishBudget WishKind = "budget"
+	// WishNote tells Text to the next call.
+	WishNote WishKind = "note"
+	// WishStop ends the run before its next call: the one at work ends, and what comes
+	// of it is checked and lands.
+	WishStop WishKind = "stop"
+)
+
+// Bounds of what people leave for the next call.
+const (
+	maxNotes    = 10
+	maxNoteSize = 1000 // bytes
 )
 
 // Person is who is behind a wish.
@@ -38,6 +50,7 @@ type Wish struct {
 	By     Person
 	TaskID string
 	Task   run.Task
+	Text   string
 	// USD is more than 0; CapUSD is what the run may spend at most, 0 for no
 	// bound.
 	USD, CapUSD float64
@@ -67,8 +80,14 @@ func (e *Engine) Steer(ctx context.Context, s State, w Wish) (State, string, err
 }
 
 func (e *Engine) steer(ctx context.Context, s *State, w Wish) (string, error) {
-	if w.Kind == WishBudget {
+	switch w.Kind { //nolint:exhaustive // the others change the tasks
+	case WishBudget:
 		return e.raiseBudget(ctx, s, w)
+	case WishNote:
+		return s.note(w)
+	case WishStop:
+		s.StopAfterCall = "stopped by " + w.By.Login
+		return fmt.Sprintf("`%s` stops the run before its next call.", w.By.Login), nil
 	}
 	interrupt := w.Kind == WishSkip && w.TaskID == s.TaskID && w.TaskID != "" && s.working()
 	if !interrupt && !s.betweenTasks() {
@@ -97,6 +116,28 @@ func (e *Engine) steer(ctx context.Context, s *State, w Wish) (string, error) {
 		return said, e.interrupt(ctx, s)
 	}
 	return said, e.workOn(ctx, s, doc)
+}
+
+// note keeps a person's words for the next call.
+func (s *State) note(w Wish) (string, error) {
+	text := oneLine(w.Text, maxNoteSize)
+	switch {
+	case text == "":
+		return "", &run.UserError{Message: "the note is empty", Hint: "write what the next call is to know"}
+	case len(s.Notes) >= maxNotes:
+		return "", &run.UserError{
+			Message: fmt.Sprintf("%d notes wait for the next call", len(s.Notes)), Hint: "wait for it to start",
+		}
+	}
+	s.Notes = append(s.Notes[:len(s.Notes):len(s.Notes)], fmt.Sprintf("`%s`, who watches this run, says: %s", w.By.Login, text))
+	return fmt.Sprintf("`%s` left a note for the next call: %s", w.By.Login, text), nil
+}
+
+// stopsHere says whether a run that a person stops before its next call is there. The
+// call that verifies a task is part of the one before it.
+func (s *State) stopsHere() bool {
+	return s.StopAfterCall != "" && len(s.Lanes) == 0 && s.lane == nil && s.StartsAgent() && s.Phase != run.PhaseQueued &&
+		s.Job != prompt.JobVerify
 }
 
 // betweenTasks says whether nothing is at work that the tasks are compared with.

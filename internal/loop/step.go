@@ -209,6 +209,12 @@ func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
 		}
 		return e.cancel(ctx, s)
 	}
+	if s.stopsHere() {
+		if err := e.forget(ctx, s); err != nil {
+			return Next{}, err
+		}
+		return e.stop(s, run.EndCancelled, s.StopAfterCall)
+	}
 	if !s.WaitUntil.IsZero() {
 		if e.Now().Before(s.WaitUntil) {
 			if e.overdue(*s) {
@@ -727,6 +733,8 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 		return e.finish(s, run.EndDeadline, "")
 	case s.spent():
 		return e.finish(s, run.EndBudgetExhausted, s.spending())
+	case s.StopAfterCall != "":
+		return e.finish(s, run.EndCancelled, s.StopAfterCall)
 	case s.Once && s.Iteration > 0:
 		return e.finish(s, run.EndSingleIteration, "")
 	case s.Limits.MaxIterations > 0 && s.Iterations() >= s.Limits.MaxIterations:
@@ -873,6 +881,10 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 		guidance = append(slices.Clip(guidance), "This task is too large for one iteration: "+why+
 			". Do a first part that works by itself, and add the rest as "+
 			"new tasks with their own `Accept:` lines. Do not leave everything half done.")
+	}
+	if s.Job != prompt.JobVerify { // that one answers, and changes nothing
+		guidance = append(slices.Clip(guidance), s.Notes...)
+		s.Noted = len(s.Notes)
 	}
 	text, err := prompt.Render(s.Templates, prompt.Input{
 		Job: s.Job, Role: s.Role, PlanName: s.Subject.Name, PlanFile: s.Subject.PlanFile, ProgressFile: s.ProgressPath,
@@ -1053,6 +1065,7 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 		if s.Job == prompt.JobVerify {
 			return e.answered(s, status)
 		}
+		s.Notes, s.Noted = s.Notes[s.Noted:], 0
 		s.Proposal = &Proposal{Plan: s.Job == prompt.JobPlan, Final: oneLine(claim.Prose(status.Final), maxFinal)}
 		s.Proposal.Note = oneLine(status.Detail, 300)
 		if status.Outcome != AgentCompleted {
@@ -1661,7 +1674,25 @@ func (e *Engine) emit(ev run.Event, s *State) {
 	}
 	ev.Time, ev.Run, ev.Subject, ev.Iteration, ev.CostUSD = e.Now(), s.Run, s.Subject.Name, s.Iteration, s.Usage.CostUSD
 	ev.Iterations, ev.Plannings, ev.Tokens, ev.Notices = s.Iterations(), s.plannings(), s.Usage.Tokens(), s.Notices
+	switch ev.Kind { //nolint:exhaustive // the others leave the tasks as they are
+	case run.EventRunStarted, run.EventPlanned, run.EventIteration, run.EventAgentStarted, run.EventGateStarted,
+		run.EventAttemptFailed, run.EventTaskDone, run.EventTaskBlocked, run.EventEdited, run.EventRunEnded:
+		ev.Tasks = s.standings()
+	}
 	e.Emit(ev)
+}
+
+// standings are the tasks as they stand at this moment.
+func (s *State) standings() []run.Task {
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return nil // it is told where it matters
+	}
+	tasks := doc.Tasks()
+	for i := range tasks {
+		tasks[i].Status = s.Standing(tasks[i])
+	}
+	return tasks
 }
 
 func findTask(d *progress.Doc, id string) (run.Task, error) {

@@ -64,6 +64,9 @@ type Event struct {
 
 	TaskID    string
 	TaskTitle string
+	// Tasks are those of the plan as they stand, on events that may change them; nobody
+	// changes the slice.
+	Tasks []Task
 	// Done and Total count tasks, where known.
 	Done, Total int
 	// Text is one line for a person; it may hold agent output and is not yet
