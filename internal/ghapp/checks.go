@@ -75,11 +75,15 @@ type CheckWrite struct {
 	CheckInput
 }
 
-// PRText is a new text of a pull request.
-type PRText struct {
+// PRChange is what becomes of a pull request along with check runs; the zero value
+// changes nothing.
+type PRChange struct {
 	// ID is the pull request's node id.
-	ID   string
+	ID string
+	// Body is its new text, "" to leave it.
 	Body string
+	// Ready takes it out of draft.
+	Ready bool
 }
 
 // WrittenChecks is what came of WriteChecks.
@@ -88,17 +92,19 @@ type WrittenChecks struct {
 	IDs []string
 	// Described: the pull request has its text.
 	Described bool
+	// Ready: it is out of draft.
+	Ready bool
 }
 
 // WriteChecks makes and changes check runs of the App in one request, in the
 // order given. One that GitHub does not take stops none of the others; the error
-// is that of the first such. Making one again makes another one. With text, the
-// same request describes a pull request; why that has failed is not told:
-// UpdatePR does.
+// is that of the first such. Making one again makes another one. The same
+// request changes a pull request; why that has failed is not told: UpdatePR and
+// MarkReady do.
 //
 // An App without the permission checks:write is refused, see ChecksRefused.
 // GitHub notes the time when a check run gets a conclusion.
-func (r *Repo) WriteChecks(ctx context.Context, text *PRText, writes ...CheckWrite) (WrittenChecks, error) {
+func (r *Repo) WriteChecks(ctx context.Context, change PRChange, writes ...CheckWrite) (WrittenChecks, error) {
 	const op = "write check runs"
 	out := WrittenChecks{IDs: make([]string, len(writes))}
 	repo, err := r.nodeID(ctx)
@@ -126,9 +132,13 @@ func (r *Repo) WriteChecks(ctx context.Context, text *PRText, writes ...CheckWri
 		}
 		add(alias(i), "CreateCheckRunInput", "createCheckRun", "checkRun { id }", in)
 	}
-	if text != nil {
+	if change.Body != "" {
 		add("text", "UpdatePullRequestInput", "updatePullRequest", "pullRequest { id }",
-			map[string]any{"pullRequestId": text.ID, "body": text.Body})
+			map[string]any{"pullRequestId": change.ID, "body": change.Body})
+	}
+	if change.Ready {
+		add("ready", "MarkPullRequestReadyForReviewInput", "markPullRequestReadyForReview", "pullRequest { id isDraft }",
+			map[string]any{"pullRequestId": change.ID})
 	}
 	mutation := "mutation(" + strings.Join(params, ", ") + ") {\n" + strings.Join(fields, "") + "}"
 	answer, err := r.exchange(ctx, r.checks.Client(), op, mutation, vars)
@@ -137,7 +147,8 @@ func (r *Repo) WriteChecks(ctx context.Context, text *PRText, writes ...CheckWri
 	}
 	var data map[string]*struct {
 		CheckRun, PullRequest *struct {
-			ID string `json:"id"`
+			ID      string `json:"id"`
+			IsDraft bool   `json:"isDraft"`
 		}
 	}
 	if len(answer.Data) > 0 {
@@ -152,8 +163,9 @@ func (r *Repo) WriteChecks(ctx context.Context, text *PRText, writes ...CheckWri
 			err = r.notWritten(op, answer, alias(i))
 		}
 	}
-	got := data["text"]
-	out.Described = got != nil && got.PullRequest != nil
+	text, ready := data["text"], data["ready"]
+	out.Described = text != nil && text.PullRequest != nil
+	out.Ready = ready != nil && ready.PullRequest != nil && !ready.PullRequest.IsDraft
 	return out, err
 }
 

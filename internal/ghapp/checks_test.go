@@ -18,7 +18,7 @@ import (
 // writes writes one check run and gives its id.
 func writes(t *testing.T, repo *ghapp.Repo, w ghapp.CheckWrite) string {
 	t.Helper()
-	return get[ghapp.WrittenChecks](t)(repo.WriteChecks(t.Context(), nil, w)).IDs[0]
+	return get[ghapp.WrittenChecks](t)(repo.WriteChecks(t.Context(), ghapp.PRChange{}, w)).IDs[0]
 }
 
 func TestCheckRun(t *testing.T) {
@@ -84,7 +84,7 @@ func TestFindCheckFindsOwnOnly(t *testing.T) {
 	}
 	// Nor can it be changed.
 	in1.ID = foreign
-	if _, err := w.repo.WriteChecks(ctx, nil, in1); !ghapp.ChecksRefused(err) {
+	if _, err := w.repo.WriteChecks(ctx, ghapp.PRChange{}, in1); !ghapp.ChecksRefused(err) {
 		t.Errorf("another App's: %v", err)
 	}
 }
@@ -131,8 +131,8 @@ func TestWithoutChecksPermission(t *testing.T) {
 	})).Repo(in.ID, owner, name)
 	input := ghapp.CheckInput{Name: "Ralph", HeadOID: main, ExternalID: "r-1", Title: "x", Summary: "y"}
 	create, update := ghapp.CheckWrite{CheckInput: input}, ghapp.CheckWrite{ID: "CR_1", CheckInput: input}
-	_, createErr := repo.WriteChecks(ctx, nil, create)
-	_, updateErr := repo.WriteChecks(ctx, nil, update)
+	_, createErr := repo.WriteChecks(ctx, ghapp.PRChange{}, create)
+	_, updateErr := repo.WriteChecks(ctx, ghapp.PRChange{}, update)
 	_, findErr := repo.FindCheck(ctx, main, "Ralph", "r-1")
 	for what, err := range map[string]error{"create": createErr, "find": findErr, "update": updateErr} {
 		if !ghapp.ChecksRefused(err) {
@@ -144,18 +144,18 @@ func TestWithoutChecksPermission(t *testing.T) {
 	check(t, w.Inject(ghsim.Fault{
 		Match: "^/graphql createCheckRun$", Status: 403, Body: `{"message":"Resource not accessible by integration"}`,
 	}))
-	if _, err := w.repo.WriteChecks(ctx, nil, create); !ghapp.ChecksRefused(err) {
+	if _, err := w.repo.WriteChecks(ctx, ghapp.PRChange{}, create); !ghapp.ChecksRefused(err) {
 		t.Errorf("refused with a token: %v", err)
 	}
 	// Neither of these is a matter of permissions.
 	check(t, w.Inject(ghsim.Fault{
 		Match: "^/graphql createCheckRun$", Status: 403, Body: `{"message":"You have exceeded a secondary rate limit"}`,
 	}))
-	if _, err := w.repo.WriteChecks(ctx, nil, create); err == nil || ghapp.ChecksRefused(err) {
+	if _, err := w.repo.WriteChecks(ctx, ghapp.PRChange{}, create); err == nil || ghapp.ChecksRefused(err) {
 		t.Errorf("limited: %v", err)
 	}
 	create.HeadOID = "0123456789012345678901234567890123456789"
-	if _, err := w.repo.WriteChecks(ctx, nil, create); err == nil || ghapp.ChecksRefused(err) {
+	if _, err := w.repo.WriteChecks(ctx, ghapp.PRChange{}, create); err == nil || ghapp.ChecksRefused(err) {
 		t.Errorf("no such commit: %v", err)
 	}
 }
@@ -173,7 +173,7 @@ func TestChecksInOneCall(t *testing.T) {
 	closed := in
 	closed.Conclusion = run.ConclusionNeutral
 	before := len(w.Calls())
-	out, err := w.repo.WriteChecks(ctx, &ghapp.PRText{ID: pr.NodeID, Body: "New"},
+	out, err := w.repo.WriteChecks(ctx, ghapp.PRChange{ID: pr.NodeID, Body: "New"},
 		ghapp.CheckWrite{CheckInput: in}, ghapp.CheckWrite{ID: "CR_gone", CheckInput: closed},
 		ghapp.CheckWrite{ID: first, CheckInput: closed})
 	if n := len(w.Calls()) - before; n != 1 {
@@ -197,7 +197,7 @@ func TestChecksInOneCall(t *testing.T) {
 	}
 
 	// A text that is refused costs no check run.
-	out, err = w.repo.WriteChecks(ctx, &ghapp.PRText{ID: pr.NodeID, Body: strings.Repeat("x", 65_537)},
+	out, err = w.repo.WriteChecks(ctx, ghapp.PRChange{ID: pr.NodeID, Body: strings.Repeat("x", 65_537)},
 		ghapp.CheckWrite{CheckInput: in})
 	if err != nil || out.IDs[0] == "" || out.Described {
 		t.Errorf("with a text that is too long: %+v, %v", out, err)

@@ -87,7 +87,7 @@ func liveChecks(t *testing.T, l liveTarget) {
 			return errors.Join(err, l.repo.UpdatePR(ctx, pr.Number, nil, &text))
 		}
 		summary := func(n int) error {
-			_, err := l.repo.WriteChecks(ctx, nil, ghapp.CheckWrite{CheckInput: ghapp.CheckInput{
+			_, err := l.repo.WriteChecks(ctx, ghapp.PRChange{}, ghapp.CheckWrite{CheckInput: ghapp.CheckInput{
 				Name: "live check", HeadOID: first.OID, ExternalID: l.branch, Title: "Bounds", Summary: strings.Repeat("x", n),
 				Conclusion: run.ConclusionNeutral,
 			}})

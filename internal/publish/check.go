@@ -25,6 +25,8 @@ type CheckOn struct {
 	// PR is the pull request as it was just read, to be brought up to date in the
 	// same call; nil for none.
 	PR *ghapp.PR
+	// Ready: that pull request is to leave draft, in the same call.
+	Ready bool
 	// DetailsURL is the page with the details, "" for none.
 	DetailsURL string
 	// StartedAt is when the run began.
@@ -67,7 +69,7 @@ func (p *Publisher) Check(ctx context.Context, on CheckOn, v island.View) (descr
 	if err != nil {
 		return nil, err
 	}
-	text, err := p.textOn(on.PR, v)
+	change, err := p.changeOf(on, v)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +90,7 @@ func (p *Publisher) Check(ctx context.Context, on CheckOn, v island.View) (descr
 			if in.Text, err = on.text(); err != nil {
 				return checkRecord{}, err
 			}
-			out, refused = p.GitHub.WriteChecks(ctx, text,
+			out, refused = p.GitHub.WriteChecks(ctx, change,
 				append([]ghapp.CheckWrite{{CheckInput: in}}, closing(old, on.Head)...)...)
 			if made = out.IDs[0] != ""; !made {
 				return checkRecord{}, refused
@@ -113,18 +115,19 @@ func (p *Publisher) Check(ctx context.Context, on CheckOn, v island.View) (descr
 		if len(writes) == 0 {
 			return nil, nil //nolint:nilnil // nothing was asked of GitHub
 		}
-		out, refused = p.GitHub.WriteChecks(ctx, text, writes...)
+		out, refused = p.GitHub.WriteChecks(ctx, change, writes...)
 	}
 	if err := p.recordClosed(ctx, old, out.IDs[len(out.IDs)-len(old):]); err != nil {
 		return nil, err
 	}
-	if on.PR == nil || text != nil && !out.Described {
+	if on.PR == nil || change.Body != "" && !out.Described {
 		return nil, refused
 	}
 	pr := *on.PR
-	if text != nil {
-		pr.Body = text.Body
+	if change.Body != "" {
+		pr.Body = change.Body
 	}
+	pr.Draft = pr.Draft && !out.Ready
 	return &pr, refused
 }
 
@@ -159,16 +162,17 @@ func (p *Publisher) KeepChecks(ctx context.Context, on CheckOn, v island.View, f
 		call{Do: doShowCheck, Check: &ghapp.CheckWrite{CheckInput: in}}, failed)
 }
 
-// textOn is what a pull request is to say, nil where it says so already.
-func (p *Publisher) textOn(pr *ghapp.PR, v island.View) (*ghapp.PRText, error) {
-	if pr == nil {
-		return nil, nil //nolint:nilnil // there is none
+// changeOf is what becomes of the pull request along with the check run.
+func (p *Publisher) changeOf(on CheckOn, v island.View) (ghapp.PRChange, error) {
+	if on.PR == nil {
+		return ghapp.PRChange{}, nil
 	}
-	body, err := p.text(*pr, v)
-	if err != nil || body == pr.Body {
-		return nil, err
+	change := ghapp.PRChange{ID: on.PR.NodeID, Ready: on.Ready && on.PR.Draft}
+	body, err := p.text(*on.PR, v)
+	if err == nil && body != on.PR.Body {
+		change.Body = body
 	}
-	return &ghapp.PRText{ID: pr.NodeID, Body: body}, nil
+	return change, err
 }
 
 // checkInput is what the check run says, but for its text.

@@ -171,7 +171,7 @@ type confused struct {
 }
 
 func (g *confused) WriteChecks(
-	ctx context.Context, text *ghapp.PRText, writes ...ghapp.CheckWrite,
+	ctx context.Context, change ghapp.PRChange, writes ...ghapp.CheckWrite,
 ) (ghapp.WrittenChecks, error) {
 	writes = slices.Clone(writes)
 	for i := range writes {
@@ -179,7 +179,7 @@ func (g *confused) WriteChecks(
 			writes[i].ID = "CR_lost"
 		}
 	}
-	return g.GitHub.WriteChecks(ctx, text, writes...)
+	return g.GitHub.WriteChecks(ctx, change, writes...)
 }
 
 // TestCheckClosedLater: a new check run is kept though the one before could not

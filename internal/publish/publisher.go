@@ -98,7 +98,7 @@ type Issues interface {
 
 // Checks is what the check run needs of GitHub.
 type Checks interface {
-	WriteChecks(ctx context.Context, text *ghapp.PRText, writes ...ghapp.CheckWrite) (ghapp.WrittenChecks, error)
+	WriteChecks(ctx context.Context, change ghapp.PRChange, writes ...ghapp.CheckWrite) (ghapp.WrittenChecks, error)
 	FindCheck(ctx context.Context, oid, name, externalID string) (ghapp.FoundCheck, error)
 }
 

@@ -158,24 +158,33 @@ func (p *Publisher) text(pr ghapp.PR, v island.View) (string, error) {
 	return body, nil
 }
 
-// Ready takes a pull request that was just read out of draft, once per run. It
-// is returned as it is then.
-func (p *Publisher) Ready(ctx context.Context, pr ghapp.PR) (ghapp.PR, error) {
+// Ready shows how a pull request that was just read stands, and takes it out of draft,
+// once per run. show does the first, ready saying whether it may do both in one call; what
+// it gives back says whether it has. The pull request is returned as it is then.
+func (p *Publisher) Ready(ctx context.Context, pr ghapp.PR,
+	show func(ctx context.Context, ready bool) (ghapp.PR, error)) (ghapp.PR, error) {
 	if pr.State != "open" {
-		return pr, nil
+		return show(ctx, false)
 	}
-	ctx = ghapp.WithPurpose(ctx, "ready")
+	shown := false
 	_, err := effects.Do(ctx, p.Effects, effects.Ready(p.Run, p.GitHub.FullName(), pr.Number), nil,
 		func(context.Context) (struct{}, bool, error) {
 			return struct{}{}, !pr.Draft, nil // it has just been read
 		},
-		func(ctx context.Context) (struct{}, error) {
-			if !pr.Draft {
-				return struct{}{}, nil
+		func(ctx context.Context) (_ struct{}, err error) {
+			pr, err = show(ctx, pr.Draft)
+			shown = true
+			if err != nil || !pr.Draft {
+				return struct{}{}, err
 			}
-			err := p.GitHub.MarkReady(ctx, pr.NodeID)
-			pr.Draft = err != nil
-			return struct{}{}, err
+			if err := p.GitHub.MarkReady(ghapp.WithPurpose(ctx, "ready"), pr.NodeID); err != nil {
+				return struct{}{}, err
+			}
+			pr.Draft = false
+			return struct{}{}, nil
 		})
-	return pr, err
+	if err != nil || shown {
+		return pr, err
+	}
+	return show(ctx, false)
 }

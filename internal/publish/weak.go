@@ -128,7 +128,7 @@ func (c call) writeCheck(ctx context.Context, gh GitHub) error {
 			}
 		}
 	}
-	_, err := gh.WriteChecks(ctx, nil, write)
+	_, err := gh.WriteChecks(ctx, ghapp.PRChange{}, write)
 	return err
 }
 

@@ -81,7 +81,7 @@ func (f *flaky) FindComment(_ context.Context, _ int, marker string) (c ghapp.Co
 	return c, err
 }
 
-func (f *flaky) WriteChecks(_ context.Context, _ *ghapp.PRText, writes ...ghapp.CheckWrite) (ghapp.WrittenChecks,
+func (f *flaky) WriteChecks(_ context.Context, _ ghapp.PRChange, writes ...ghapp.CheckWrite) (ghapp.WrittenChecks,
 	error) {
 	out := ghapp.WrittenChecks{IDs: make([]string, len(writes))}
 	err := f.do("check", func() {

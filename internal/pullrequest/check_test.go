@@ -33,7 +33,7 @@ func (g *noChecks) FindCheck(context.Context, string, string, string) (ghapp.Fou
 	return ghapp.FoundCheck{}, ghapp.ErrNotFound
 }
 
-func (g *noChecks) WriteChecks(_ context.Context, _ *ghapp.PRText,
+func (g *noChecks) WriteChecks(_ context.Context, _ ghapp.PRChange,
 	writes ...ghapp.CheckWrite) (ghapp.WrittenChecks, error) {
 	g.calls++
 	out := ghapp.WrittenChecks{IDs: make([]string, len(writes))}
@@ -92,7 +92,7 @@ func TestCheckRunsInTrouble(t *testing.T) {
 			pub := &publish.Publisher{GitHub: gh, Effects: effects.Runner{Store: st}, Run: "r-1", Issue: 7}
 			for range 2 {
 				_, err := p.check(ctx, pub, loop.State{Checkout: loop.Checkout{Head: "abc"},
-					Counts: loop.Counts{Troubles: c.troubles}}, island.View{}, ghapp.PR{})
+					Counts: loop.Counts{Troubles: c.troubles}}, island.View{}, ghapp.PR{}, false)
 				if (err != nil) != c.waits || c.waits && !errors.Is(err, c.err) {
 					t.Errorf("err = %v", err)
 				}
@@ -118,7 +118,7 @@ func TestCheckRunsInTrouble(t *testing.T) {
 		pub := &publish.Publisher{GitHub: gh, Effects: effects.Runner{Store: st}, Run: "r-1", Issue: 7}
 		p := &Publisher{}
 		if _, err := p.check(ctx, pub, loop.State{Checkout: loop.Checkout{Head: "abc"}}, island.View{},
-			ghapp.PR{}); err == nil || p.noChecks {
+			ghapp.PR{}, false); err == nil || p.noChecks {
 			t.Errorf("an attempt that was cut off counts as an answer: %v", err)
 		}
 	})
@@ -131,8 +131,8 @@ type stopping struct {
 	cancel context.CancelFunc
 }
 
-func (g *stopping) WriteChecks(ctx context.Context, text *ghapp.PRText,
+func (g *stopping) WriteChecks(ctx context.Context, change ghapp.PRChange,
 	writes ...ghapp.CheckWrite) (ghapp.WrittenChecks, error) {
 	g.cancel()
-	return g.noChecks.WriteChecks(ctx, text, writes...)
+	return g.noChecks.WriteChecks(ctx, change, writes...)
 }

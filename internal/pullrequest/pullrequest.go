@@ -249,6 +249,14 @@ func (p *Publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 			return nil, err
 		}
 	}
+	if done, total := progress.Counts(v.Tasks); s.PullRequest == nil && s.End == "" && total > 0 && done == total {
+		// The end mostly follows at once, with a check run of its own. Where it does not,
+		// this commit is shown like others that were put off.
+		p.shown = p.Now()
+		out := pullRequestOf(read)
+		out.Head = s.Base // see State.Stale
+		return out, nil
+	}
 	pr, err := p.describe(ctx, pub, s, v, read)
 	if errors.Is(err, publish.ErrEdited) {
 		return readEdit(known, pr)
@@ -295,10 +303,21 @@ func (p *Publisher) read(ctx context.Context, pub *publish.Publisher, s loop.Sta
 
 // describe brings what people see up to date: the pull request and the check
 // run on its head, in one call where both have to be. At the end of all work the
-// pull request is taken out of draft.
+// pull request is taken out of draft, in the same call if GitHub takes that.
 func (p *Publisher) describe(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View,
 	read ghapp.PR) (ghapp.PR, error) {
-	described, err := p.check(ctx, pub, s, v, read)
+	if !s.End.Complete() {
+		return p.text(ctx, pub, s, v, read, false)
+	}
+	return pub.Ready(ctx, read, func(ctx context.Context, ready bool) (ghapp.PR, error) {
+		return p.text(ctx, pub, s, v, read, ready)
+	})
+}
+
+// text is describe; ready says whether the pull request may leave draft along with it.
+func (p *Publisher) text(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View,
+	read ghapp.PR, ready bool) (ghapp.PR, error) {
+	described, err := p.check(ctx, pub, s, v, read, ready)
 	if err != nil {
 		return read, err
 	}
@@ -309,10 +328,7 @@ func (p *Publisher) describe(ctx context.Context, pub *publish.Publisher, s loop
 		}
 		described = &updated
 	}
-	if !s.End.Complete() {
-		return *described, nil
-	}
-	return pub.Ready(ctx, *described)
+	return *described, nil
 }
 
 func pullRequestOf(pr ghapp.PR) *loop.PullRequest {
@@ -344,11 +360,12 @@ const checkTroubles = 3
 // where it was brought up to date in the same call. A run does not depend on it: GitHub's refusal is told
 // once and its trouble is not waited out, nor is any other for long.
 func (p *Publisher) check(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View,
-	read ghapp.PR) (*ghapp.PR, error) {
+	read ghapp.PR, ready bool) (*ghapp.PR, error) {
 	if p.noChecks {
 		return nil, nil //nolint:nilnil // nothing was asked of GitHub
 	}
-	on := publish.CheckOn{Head: s.Head, PR: &read, DetailsURL: read.URL, StartedAt: s.StartedAt, Text: p.LastWords}
+	on := publish.CheckOn{Head: s.Head, PR: &read, DetailsURL: read.URL, StartedAt: s.StartedAt, Text: p.LastWords,
+		Ready: ready}
 	if s.End != "" {
 		on.Annotations = p.annotations(ctx, s)
 	}
