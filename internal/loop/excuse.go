@@ -23,7 +23,11 @@ func (s *State) wrote(behind run.Task, ids ...string) {
 // asked are the words that must all ask for something that would otherwise fail the
 // attempt at a task: its own, and those of a person behind it.
 func (s *State) asked(task run.Task) []run.Task {
-	if behind, ok := s.Behind[task.ID]; ok {
+	behind, ok := s.Behind[task.ID]
+	if ok && behind.ID == planKey {
+		behind = run.Task{Title: s.Plan.Title + "\n" + s.Plan.Text, Accept: s.Plan.Accept}
+	}
+	if ok {
 		return []run.Task{task, behind}
 	}
 	return []run.Task{task}
@@ -35,10 +39,9 @@ func (s *State) person(task run.Task) run.Task {
 	return all[len(all)-1]
 }
 
-// planWords are those of the whole plan, as a person gave it.
-func (s *State) planWords() run.Task {
-	return run.Task{Title: s.Plan.Title + "\n" + s.Plan.Text, Accept: s.Plan.Accept}
-}
+// planWords stand for those of the whole plan, as a person gave it. A copy with each
+// task that an agent makes of a long issue would be the size of both multiplied.
+func planWords() run.Task { return run.Task{ID: planKey} }
 
 // inherit notes of the tasks that an earlier run left who wrote them, as far as can be
 // told: those of the plan and of people who asked for them are a person's, and so are
@@ -53,7 +56,7 @@ func (s *State) inherit(doc *progress.Doc) {
 			slices.ContainsFunc(s.Feedback, func(f Feedback) bool { return f.TaskID == t.ID }) {
 			continue
 		}
-		s.wrote(s.planWords(), t.ID)
+		s.wrote(planWords(), t.ID)
 	}
 }
 

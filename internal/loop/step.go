@@ -159,6 +159,13 @@ func (e *Engine) Step(ctx context.Context, s State) (State, Next, error) {
 		return old, Next{}, err
 	}
 	e.undelay(&s)
+	switch old.Stage { //nolint:exhaustive // what these stages did to the branch has to be known first
+	case stageLand, stageClose, stageEnd:
+		return s, next, nil
+	}
+	if large, err := s.outgrown(); err != nil || large {
+		return e.Fail(old, tooLarge), Next{}, err
+	}
 	return s, next, nil
 }
 

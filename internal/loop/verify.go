@@ -260,7 +260,7 @@ func (e *Engine) planned(ctx context.Context, s *State) (Next, error) {
 		return e.again(s)
 	}
 	for _, t := range doc.Tasks() {
-		s.wrote(s.planWords(), t.ID)
+		s.wrote(planWords(), t.ID)
 	}
 	e.emit(run.Event{Kind: run.EventPlanned, Done: done, Total: total}, s)
 	e.tellTooMany(s, done, total)
