@@ -543,3 +543,33 @@ func TestSchedules(t *testing.T) {
 		t.Error("the schedules do not try everything")
 	}
 }
+
+// TestStopBesideOthers: who stops a run before its next call lets those at work end and
+// land.
+func TestStopBesideOthers(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t)
+	e := c.engine()
+	s := parallel(t, fourTasks, 3)
+	for {
+		next, n, err := e.Step(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s = next; n.Kind == loop.Wait {
+			break
+		}
+	}
+	s, _, err := e.Steer(t.Context(), s, loop.Wish{Kind: loop.WishStop, By: loop.Person{Login: "ada"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = c.play(s, func(int) int { return 0 }, nil)
+	if s.End != run.EndCancelled || len(c.started) != 3 || len(c.stopped) != 0 {
+		t.Errorf("ended %s: %s; %d agents, stopped %v", s.End, s.EndDetail, len(c.started), c.stopped)
+	}
+	c.linear(s)
+	if n := len(s.Commits); n < 3 {
+		t.Errorf("%d commits", n)
+	}
+}
