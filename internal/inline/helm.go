@@ -113,6 +113,11 @@ func (h *Helm) steered(d *loop.Driver, login string, say func(format string, arg
 		return
 	}
 	d.Steer = h.steer(d.Engine, login, say)
+	d.Engine.Held = func(context.Context) (bool, error) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.paused, nil
+	}
 	d.Await = awake[loop.Handle](h, d.Await)
 	d.Sleep = awake[time.Time](h, d.Sleep)
 }

@@ -176,6 +176,7 @@ func (e *Engine) stepLane(ctx context.Context, s *State, at int) (Next, error) {
 	v := s.enter(s.Lanes[at])
 	next, err := own.laneStep(ctx, &v, s.Lanes[at].Dropped)
 	if errors.Is(err, ErrNoWorkTree) {
+		v = s.enter(s.Lanes[at])
 		next, err = Next{}, own.layAgain(ctx, &v)
 	}
 	if err != nil || next.Kind == Wait {
@@ -205,7 +206,8 @@ func (e *Engine) layAgain(ctx context.Context, v *State) error {
 	}
 	v.dropCall()
 	v.Kept, v.lane.folded, v.lane.reopens = nil, false, true
-	v.Stage = stageLay
+	v.Head, v.HeadTree, v.Baseline = v.lane.tip.head, v.lane.tip.tree, maps.Clone(v.lane.tip.baseline)
+	v.Stage, v.WaitUntil = stageLay, time.Time{}
 	return nil
 }
 
@@ -291,6 +293,14 @@ func (e *Engine) laneStep(ctx context.Context, s *State, dropped bool) (Next, er
 		return Next{}, nil
 	case s.Stage == stageFold:
 		return e.fold(ctx, s, doc, task)
+	case s.Stage == stageStart && e.Held != nil:
+		switch held, err := e.Held(ctx); {
+		case err != nil:
+			return Next{}, err
+		case held:
+			return Next{}, &Delay{Why: "starting agents is paused", Queued: true}
+		}
+		return e.step(ctx, s)
 	case s.Stage != stagePick:
 		return e.step(ctx, s)
 	}

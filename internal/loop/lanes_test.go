@@ -573,3 +573,46 @@ func TestStopBesideOthers(t *testing.T) {
 		t.Errorf("%d commits", n)
 	}
 }
+
+// TestPauseBesideOthers: while starts are held, agents at work end and land, and no other
+// begins.
+func TestPauseBesideOthers(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t)
+	held := false
+	e := c.engine()
+	e.Held = func(context.Context) (bool, error) { return held, nil }
+	s := parallel(t, fourTasks, 2)
+	step := func() loop.Next {
+		t.Helper()
+		next, n, err := e.Step(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = next
+		return n
+	}
+	for step().Kind != loop.Wait { //nolint:revive // until both are at work
+	}
+	held = true
+	for !s.StartsAgent() {
+		if n := step(); n.Kind == loop.Wait {
+			c.end(string(n.Handles[0]))
+		}
+	}
+	if len(c.started) != 2 || len(s.Commits) < 2 {
+		t.Errorf("%d agents were started, %d commits landed", len(c.started), len(s.Commits))
+	}
+	n := step()
+	for ; n.Kind == loop.Continue; n = step() { //nolint:revive // work trees are laid out
+	}
+	if n.Kind != loop.Sleep || s.Delayed == nil || len(c.started) != 2 {
+		t.Errorf("then it goes on with %+v; %d agents were started", n, len(c.started))
+	}
+	held = false
+	s = c.play(s, func(int) int { return 0 }, nil)
+	if s.End != run.EndAllTasksComplete || s.Delayed != nil {
+		t.Errorf("ended %s: %s, delayed %v", s.End, s.EndDetail, s.Delayed)
+	}
+	c.linear(s)
+}

@@ -776,6 +776,8 @@ func (s State) StartsAgent() bool {
 	if !s.WaitUntil.IsZero() {
 		at = s.Resume
 	}
-	return at == stageStart || s.Phase == run.PhaseQueued ||
-		slices.ContainsFunc(s.Lanes, func(l Lane) bool { return l.Stage == stageStart || l.Stage == stageLay })
+	if len(s.Lanes) > 0 && at == stagePick {
+		return !slices.ContainsFunc(s.Lanes, func(l Lane) bool { return l.Stage != stageStart && l.Stage != stageLay })
+	}
+	return at == stageStart || s.Phase == run.PhaseQueued
 }

@@ -129,6 +129,9 @@ type Engine struct {
 	// Crew gives tasks that are worked side by side their work trees; nil works one after
 	// the other.
 	Crew Crew
+	// Held says whether no agent is to be started beside those at work; nil never holds. A
+	// run that has none at work is held by whoever drives it: see [State.StartsAgent].
+	Held func(ctx context.Context) (bool, error)
 	// Now is the clock.
 	Now func() time.Time
 	// Attempts keeps what failed attempts changed; nil keeps nothing.
