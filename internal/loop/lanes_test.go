@@ -430,12 +430,9 @@ func TestSkipLane(t *testing.T) {
 // must hold holds in each: see linear, and no commit breaks the check.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
-	n, first := 150, uint64(1)
+	n, first := 40, uint64(1)
 	if os.Getenv("RALPH_TEST_FULL") != "" {
 		n = 10_000
-	}
-	if testing.Short() {
-		n = 100
 	}
 	if seed, err := strconv.ParseUint(os.Getenv("RALPH_TEST_SEED"), 10, 64); err == nil {
 		n, first = 1, seed
@@ -539,7 +536,7 @@ func TestSchedules(t *testing.T) {
 		}
 	}
 	t.Logf("%d schedules from seed %d: %d times sent back, %d crashes, %d cancelled", n, first, sentBack, crashed, cancelled)
-	if n > 50 && (sentBack == 0 || crashed == 0 || cancelled == 0) {
+	if n > 1 && (sentBack == 0 || crashed == 0 || cancelled == 0) {
 		t.Error("the schedules do not try everything")
 	}
 }
