@@ -196,6 +196,20 @@ func (c *crew) play(s loop.State, pick func(n int) int, crash func(step int) boo
 	return s
 }
 
+// atWork steps s until its lanes wait for what is at work.
+func (c *crew) atWork(e *loop.Engine, s loop.State) (loop.State, loop.Next) {
+	c.t.Helper()
+	for {
+		next, n, err := e.Step(c.t.Context(), s)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if s = next; n.Kind == loop.Wait {
+			return s, n
+		}
+	}
+}
+
 // parallel is a run of four tasks that may be worked side by side.
 func parallel(t testing.TB, body string, most int) loop.State {
 	t.Helper()
@@ -348,18 +362,9 @@ func TestCancelLanes(t *testing.T) {
 	c := newCrew(t)
 	s := parallel(t, fourTasks, 3)
 	e := c.engine()
-	for {
-		next, n, err := e.Step(t.Context(), s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s = next
-		if n.Kind == loop.Wait {
-			if len(n.Handles) != 3 || len(s.Occupies()) != 3 {
-				t.Fatalf("it waits for %v and occupies %v", n.Handles, s.Occupies())
-			}
-			break
-		}
+	s, n := c.atWork(e, s)
+	if len(n.Handles) != 3 || len(s.Occupies()) != 3 {
+		t.Fatalf("it waits for %v and occupies %v", n.Handles, s.Occupies())
 	}
 	s.CancelRequested, s.CancelReason = true, "by ada"
 	s = c.play(s, func(int) int { return 0 }, nil)
@@ -383,16 +388,7 @@ func TestSkipLane(t *testing.T) {
 			c := newCrew(t)
 			c.writes = true
 			e := c.engine()
-			s := parallel(t, fourTasks, 3)
-			for {
-				next, n, err := e.Step(t.Context(), s)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if s = next; n.Kind == loop.Wait {
-					break
-				}
-			}
+			s, _ := c.atWork(e, parallel(t, fourTasks, 3))
 			if change == nil { // found when the first task has landed
 				c.edit = func(s loop.State) *loop.PlanEdit {
 					if len(s.Commits) == 0 {
@@ -547,16 +543,7 @@ func TestStopBesideOthers(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t)
 	e := c.engine()
-	s := parallel(t, fourTasks, 3)
-	for {
-		next, n, err := e.Step(t.Context(), s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s = next; n.Kind == loop.Wait {
-			break
-		}
-	}
+	s, _ := c.atWork(e, parallel(t, fourTasks, 3))
 	s, _, err := e.Steer(t.Context(), s, loop.Wish{Kind: loop.WishStop, By: loop.Person{Login: "ada"}})
 	if err != nil {
 		t.Fatal(err)
@@ -589,8 +576,7 @@ func TestPauseBesideOthers(t *testing.T) {
 		s = next
 		return n
 	}
-	for step().Kind != loop.Wait { //nolint:revive // until both are at work
-	}
+	s, _ = c.atWork(e, s)
 	held = true
 	for !s.StartsAgent() {
 		if n := step(); n.Kind == loop.Wait {
