@@ -587,7 +587,8 @@ func TestPauseBesideOthers(t *testing.T) {
 		t.Errorf("%d agents were started, %d commits landed", len(c.started), len(s.Commits))
 	}
 	n := step()
-	for ; n.Kind == loop.Continue; n = step() { //nolint:revive // work trees are laid out
+	for n.Kind == loop.Continue { // work trees are laid out
+		n = step()
 	}
 	if n.Kind != loop.Sleep || s.Delayed == nil || len(c.started) != 2 {
 		t.Errorf("then it goes on with %+v; %d agents were started", n, len(c.started))

@@ -87,6 +87,9 @@ func becomeParent() error {
 	if os.Getpid() != 1 {
 		return nil // no container, no limit of its own
 	}
+	if err := ignoreUncaught(); err != nil {
+		return err
+	}
 	var up, done sync.WaitGroup
 	release := make(chan struct{})
 	for range spareThreads {
@@ -101,6 +104,31 @@ func becomeParent() error {
 	up.Wait()
 	close(release)
 	done.Wait()
+	return nil
+}
+
+// uncaught are the signals that the Go runtime leaves to libc and installs no handler for
+// (runtime/sigtab_linux_generic.go).
+var uncaught = []syscall.Signal{32, 34}
+
+// ignoreUncaught keeps a container's first process from being ended by them. The kernel
+// drops a signal that nobody there catches, but not while the first thread has it blocked,
+// as Go has whenever it makes a thread or a process: then another thread takes it, and
+// that ends all. The command inherits it; a libc that uses them installs handlers.
+func ignoreUncaught() error {
+	const sigIgn = 1
+	action := struct {
+		handler, flags, restorer uintptr
+		mask                     uint64
+	}{handler: sigIgn}
+	for _, signal := range uncaught {
+		_, _, errno := syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(signal),
+			uintptr(unsafe.Pointer(&action)), // #nosec G103 -- as rt_sigaction(2) wants it
+			0, unsafe.Sizeof(action.mask), 0, 0)
+		if errno != 0 {
+			return os.NewSyscallError("rt_sigaction", errno)
+		}
+	}
 	return nil
 }
 
