@@ -600,3 +600,41 @@ func TestPauseBesideOthers(t *testing.T) {
 	}
 	c.linear(s)
 }
+
+// TestALargeStateKnowsItsCommits: a state that outgrows its bound while a lane lands is
+// stored with the commit all the same, and the run ends after that.
+func TestALargeStateKnowsItsCommits(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t)
+	e := c.engine()
+	s := parallel(t, fourTasks, 2)
+	for len(c.commits) == 0 {
+		before := s
+		next, n, err := e.Step(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s = next; n.Kind == loop.Wait {
+			c.end(string(n.Handles[0]))
+		}
+		if len(c.commits) == 1 { // once more, from a state that is too large
+			before.Diagnostics = strings.Repeat("x", 5<<20)
+			if s, _, err = e.Step(t.Context(), before); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(s.Commits) != 1 || s.End != "" {
+		t.Fatalf("%d commits are known, ended %q", len(s.Commits), s.End)
+	}
+	for s.End == "" {
+		next, _, err := e.Step(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = next
+	}
+	if s.End != run.EndFailed || len(s.Commits) != 1 {
+		t.Errorf("ended %s: %s, %d commits", s.End, s.EndDetail, len(s.Commits))
+	}
+}

@@ -162,9 +162,8 @@ func (e *Engine) Step(ctx context.Context, s State) (State, Next, error) {
 		return old, Next{}, err
 	}
 	e.undelay(&s)
-	switch old.Stage { //nolint:exhaustive // what these stages did to the branch has to be known first
-	case stageLand, stageClose, stageEnd:
-		return s, next, nil
+	if old.Stage == stageLand || old.Stage == stageClose || old.Stage == stageEnd || old.landing() {
+		return s, next, nil // what it did to the branch has to be known first
 	}
 	if large, err := s.outgrown(); err != nil || large {
 		return e.Fail(old, tooLarge), Next{}, err
@@ -828,7 +827,8 @@ func choose(tasks []run.Task, s *State, taken map[string]bool) (best run.Task, f
 	workable := func(id string) bool { return state[id] == run.TaskOpen || state[id] == run.TaskInProgress }
 	pick := func(holds func(id string) bool) {
 		for _, t := range tasks {
-			if workable(t.ID) && !taken[t.ID] && !slices.ContainsFunc(t.DependsOn, holds) && (!found || rank(t) < rank(best)) {
+			free := workable(t.ID) && !taken[t.ID] && !slices.ContainsFunc(t.DependsOn, holds)
+			if free && (!found || rank(t) < rank(best)) {
 				best, found = t, true
 			}
 		}
