@@ -63,7 +63,7 @@ func (h *Host) beginLane(tree gitrepo.OID) (begun bool, err error) {
 
 // Fold implements loop.Crew.
 func (h *Host) Fold(ctx context.Context, base, ours, theirs string) (string, []string, error) {
-	repo, _, err := h.worktree(ctx)
+	repo, err := h.Repo(ctx)
 	if err != nil {
 		return "", nil, err
 	}

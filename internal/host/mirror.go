@@ -232,8 +232,9 @@ func (m *Mirrors) update(ctx context.Context, node string, remote gitrepo.Remote
 // tooLarge refuses a repository: it would take the room of all the others, or fill the disk.
 func (m *Mirrors) tooLarge() error {
 	return &run.UserError{
-		Message: fmt.Sprintf("this repository takes more than %d MiB, which is the most that this server keeps of one", m.most>>20),
-		Hint:    "take large files out of its history",
+		Message: fmt.Sprintf("this repository takes more than %d MiB, which is the most that this server keeps of one",
+			m.most>>20),
+		Hint: "take large files out of its history",
 	}
 }
 

@@ -75,7 +75,6 @@ type tip struct {
 
 // lane is what a step knows that is taken in a lane; nil outside. It is not stored.
 type lane struct {
-	number    int
 	iteration int // the last that was begun in any lane
 	tip       tip
 	folded    bool
@@ -215,7 +214,7 @@ func (e *Engine) layAgain(ctx context.Context, v *State) error {
 func (s *State) enter(l Lane) State {
 	v := *s
 	v.lane = &lane{
-		number: l.Number, iteration: s.Iteration, folded: l.Folded,
+		iteration: s.Iteration, folded: l.Folded,
 		tip: tip{head: s.Head, tree: s.HeadTree, baseline: s.Baseline},
 	}
 	v.Lanes, v.CancelRequested = nil, false
@@ -317,7 +316,8 @@ func (e *Engine) laneStep(ctx context.Context, s *State, dropped bool) (Next, er
 
 // ends says whether the run begins no other call.
 func (e *Engine) ends(s *State) bool {
-	return s.StopAfterCall != "" || e.overdue(*s) || s.spent() || s.Limits.MaxIterations > 0 && s.Iterations() >= s.Limits.MaxIterations
+	most := s.Limits.MaxIterations
+	return s.StopAfterCall != "" || e.overdue(*s) || s.spent() || most > 0 && s.Iterations() >= most
 }
 
 // halt stops what is at work for the state. What it has cost counts.
@@ -388,7 +388,7 @@ func (e *Engine) spread(s *State, tasks []run.Task) bool {
 		return false
 	}
 	fresh := s.beside(tasks, s.Limits.Parallel)
-	if len(s.Lanes)+len(fresh) < 2 && len(s.Lanes) == 0 {
+	if len(s.Lanes) == 0 && len(fresh) < 2 {
 		return false
 	}
 	for _, t := range fresh {
@@ -419,9 +419,9 @@ func (s *State) beside(tasks []run.Task, most int) []run.Task {
 	for len(s.Lanes)+len(fresh) < most {
 		t, ok := choose(tasks, s, taken)
 		_, byAgent := s.Behind[t.ID]
-		if !ok || !t.Parallel || byAgent && len(t.Files) == 0 || t.Verify || s.awaitsSuggestion(t.ID) || slices.ContainsFunc(busy, func(b run.Task) bool {
-			return overlap(b.Files, t.Files)
-		}) {
+		marked := t.Parallel && (!byAgent || len(t.Files) > 0)
+		if !ok || !marked || t.Verify || s.awaitsSuggestion(t.ID) ||
+			slices.ContainsFunc(busy, func(b run.Task) bool { return overlap(b.Files, t.Files) }) {
 			break
 		}
 		busy, taken[t.ID], fresh = append(busy, t), true, append(fresh, t)

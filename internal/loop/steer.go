@@ -129,7 +129,8 @@ func (s *State) note(w Wish) (string, error) {
 			Message: fmt.Sprintf("%d notes wait for the next call", len(s.Notes)), Hint: "wait for it to start",
 		}
 	}
-	s.Notes = append(s.Notes[:len(s.Notes):len(s.Notes)], fmt.Sprintf("`%s`, who watches this run, says: %s", w.By.Login, text))
+	s.Notes = append(s.Notes[:len(s.Notes):len(s.Notes)],
+		fmt.Sprintf("`%s`, who watches this run, says: %s", w.By.Login, text))
 	return fmt.Sprintf("`%s` left a note for the next call: %s", w.By.Login, text), nil
 }
 
@@ -247,17 +248,7 @@ func (s *State) anew(id string) {
 
 // interrupt breaks off the work on the task at hand. What it has cost counts.
 func (e *Engine) interrupt(ctx context.Context, s *State) error {
-	if s.Process != nil && s.Process.Handle != "" {
-		if err := e.Runner.Stop(ctx, s.Process.Handle, "the task was skipped"); err != nil {
-			return fmt.Errorf("stop %s: %w", s.Process.Name, err)
-		}
-		if s.Process.Kind == ProcessAgent && s.Stage == stageWatch {
-			if status, err := e.Runner.ObserveAgent(ctx, s.Process.Handle); err == nil && !status.Running {
-				s.Usage = s.Usage.Add(status.Usage)
-			}
-		}
-	}
-	if err := e.forget(ctx, s); err != nil {
+	if err := e.halt(ctx, s, "the task was skipped"); err != nil {
 		return err
 	}
 	return e.pickAnew(ctx, s)

@@ -170,8 +170,8 @@ func (r *Reconciler) decide(places []store.Place, turns admission.Turns, own sto
 
 func claim(p store.Place, now time.Time) admission.Claim {
 	return admission.Claim{
-		Process: p.Process, Repository: p.Repo, Owner: p.Owner, Person: p.Person, Answer: p.Answer, Came: p.CameAt, Asked: p.AskedAt,
-		Running: !p.GrantedAt.IsZero(), Away: now.Sub(p.SeenAt) > placeAway,
+		Process: p.Process, Repository: p.Repo, Owner: p.Owner, Person: p.Person, Answer: p.Answer,
+		Came: p.CameAt, Asked: p.AskedAt, Running: !p.GrantedAt.IsZero(), Away: now.Sub(p.SeenAt) > placeAway,
 	}
 }
 
