@@ -103,7 +103,7 @@ func (e *Engine) stepLanes(ctx context.Context, s *State) (Next, error) {
 		if l.Stage == stageFold && folding || s.firstCheck(at) {
 			continue
 		}
-		if !l.WaitUntil.IsZero() && e.Now().Before(l.WaitUntil) {
+		if e.waits(l.WaitUntil) {
 			out.Until = soonest(out.Until, l.WaitUntil)
 			continue
 		}

@@ -225,7 +225,7 @@ func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
 		return e.stop(s, run.EndCancelled, s.StopAfterCall)
 	}
 	if !s.WaitUntil.IsZero() {
-		if e.Now().Before(s.WaitUntil) {
+		if e.waits(s.WaitUntil) {
 			if e.overdue(*s) {
 				return e.stop(s, run.EndDeadline, "")
 			}
@@ -1190,6 +1190,13 @@ func (e *Engine) wait(s *State, end Ended) (Next, error) {
 		Text: cmp.Or(end.Limit, "Rate limited"), Until: until,
 	}, s)
 	return Next{Kind: Sleep, Until: until}, nil
+}
+
+// waits says whether the time until which something waits is still to come. No wait is
+// longer than maxWait: one that is was begun by a clock that has been put back since.
+func (e *Engine) waits(until time.Time) bool {
+	left := until.Sub(e.Now())
+	return left > 0 && left <= maxWait
 }
 
 func earlier(a, b time.Time) time.Time {

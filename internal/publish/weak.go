@@ -181,7 +181,7 @@ func repeatAfter(err error, tries int, age time.Duration) (pause time.Duration, 
 		// An error that is not GitHub's may pass; its word does not.
 		return pause, !ok || answered.Status == 0
 	case ghapp.RateLimited:
-		return max(after, firstRepeat), true
+		return min(max(after, firstRepeat), lastRepeat), true
 	default:
 		return pause, true
 	}
@@ -190,7 +190,7 @@ func repeatAfter(err error, tries int, age time.Duration) (pause time.Duration, 
 // WeakStore gives out what is to be repeated. *store.Store is one.
 type WeakStore interface {
 	effects.Store
-	DueEffect(ctx context.Context, kind string, now, until time.Time) (effects.Row, error)
+	DueEffect(ctx context.Context, kind string, now, until time.Time, longest time.Duration) (effects.Row, error)
 	LabelOvertaken(ctx context.Context, owner, repo string, issue int, add bool, suffix string,
 		since time.Time) (overtaken bool, err error)
 }
@@ -238,7 +238,7 @@ func (r *Repeater) Run(ctx context.Context) {
 // would fail like it. The error is the store's.
 func (r *Repeater) Repeat(ctx context.Context, kind effects.Kind) error {
 	for ctx.Err() == nil {
-		row, err := r.Store.DueEffect(ctx, string(kind), r.Now(), r.Now().Add(repeatWithin))
+		row, err := r.Store.DueEffect(ctx, string(kind), r.Now(), r.Now().Add(repeatWithin), lastRepeat)
 		if errors.Is(err, effects.ErrNone) {
 			return nil
 		}

@@ -231,8 +231,10 @@ type driver struct {
 	watched map[loop.Handle]bool
 	// generation is that of the lease under which it was last used.
 	generation int64
-	// pause is when to try again after a step that failed.
-	pause time.Time
+	// pause is when to try again after a step that failed, and pauseFor how long that was
+	// when it was decided: more is left only where the clock was put back since.
+	pause    time.Time
+	pauseFor time.Duration
 	// returns is how often GitHub had come back when it was GitHub that failed the
 	// step, -1 where it was not: the pause ends with its return.
 	returns int64
@@ -378,7 +380,8 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 	}
 	// What a person asked for meanwhile is not put off.
 	back := d.returns >= 0 && uint64(d.returns) != r.cfg.GitHub.Returns()
-	if left := d.pause.Sub(r.cfg.Now()); left > 0 && !back && (row.CancelRequestedAt.IsZero() || s.CancelRequested) {
+	if left := d.pause.Sub(r.cfg.Now()); left > 0 && left <= d.pauseFor && !back &&
+		(row.CancelRequestedAt.IsZero() || s.CancelRequested) {
 		return left, nil
 	}
 	if openErr != nil && s.End == "" {
@@ -590,7 +593,7 @@ func (r *Reconciler) delay(err error) string {
 
 // pause keeps the run from being stepped for a while; the queue sleeps less.
 func (r *Reconciler) pause(d *driver, pause time.Duration) time.Duration {
-	d.pause = r.cfg.Now().Add(pause)
+	d.pause, d.pauseFor = r.cfg.Now().Add(pause), pause
 	return pause
 }
 

@@ -141,14 +141,17 @@ func (s *Store) KeepEffect(ctx context.Context, key string, intent []byte, next 
 }
 
 // DueEffect gives the kept effect of a kind that is due the longest, ErrNotFound for none.
-// Nobody else is given it until the time until.
-func (s *Store) DueEffect(ctx context.Context, kind string, now, until time.Time) (Effect, error) {
+// Nobody else is given it until the time until. No effect is kept for longer than the
+// pause longest: one that is, was kept by a clock that has been put back since, and is due.
+func (s *Store) DueEffect(
+	ctx context.Context, kind string, now, until time.Time, longest time.Duration,
+) (Effect, error) {
 	var e Effect
 	err := s.InTx(ctx, func(tx *sql.Tx) (err error) {
 		e, err = scanEffect(tx.QueryRowContext(ctx, `
 			SELECT `+effectColumns+` FROM effects
-			WHERE status = 'intended' AND next_try > 0 AND kind = ? AND next_try <= ?
-			ORDER BY next_try LIMIT 1`, kind, micros(now)).Scan)
+			WHERE status = 'intended' AND next_try > 0 AND kind = ? AND (next_try <= ? OR next_try > ?)
+			ORDER BY next_try LIMIT 1`, kind, micros(now), micros(now.Add(longest))).Scan)
 		if errors.Is(err, sql.ErrNoRows) {
 			return ErrNotFound
 		}
