@@ -90,13 +90,18 @@ func (st *stage) watchOthers() {
 	})
 }
 
-// untilDeadline ends shortly before go test's own -timeout would end everything,
-// so that the test can still say what it waited for.
+// longestWait is more than anything takes that a test waits for, also on a busy machine. A
+// wrong expectation costs no more than this.
+const longestWait = 15 * time.Minute
+
+// untilDeadline ends after longestWait, and shortly before go test's own -timeout would end
+// everything, so that the test can still say what it waited for.
 func untilDeadline(t testing.TB) (context.Context, context.CancelFunc) {
+	end := time.Now().Add(longestWait)
 	if timed, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
-		if at, ok := timed.Deadline(); ok {
-			return context.WithDeadline(t.Context(), at.Add(-10*time.Second))
+		if at, ok := timed.Deadline(); ok && at.Add(-10*time.Second).Before(end) {
+			end = at.Add(-10 * time.Second)
 		}
 	}
-	return context.WithCancel(t.Context())
+	return context.WithDeadline(t.Context(), end)
 }
