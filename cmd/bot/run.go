@@ -76,6 +76,8 @@ type runCmd struct {
 	user            config.User
 	userErr         error
 	ownDevcontainer bool
+	// portable is what is set for portableralph.
+	portable portable
 }
 
 // review is when all of the work is read once more.
@@ -95,6 +97,7 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	if err := c.takeDefaults(); err != nil {
 		return err
 	}
+	c.portable.tell(io.err)
 	if err := c.checkBranches(); err != nil {
 		return err
 	}
@@ -156,7 +159,7 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	}
 	box, err := openSandbox(ctx, c.Sandbox, docker.Options{
 		Self: self, Image: cmp.Or(c.Image, c.user.Sandbox.Image), DataDir: data,
-	}, c.LocalIsolation, []string{dir, filepath.Join(dir, ".env"), filepath.Join(dir, ".git")}, c.Devcontainer != string(config.DevcontainerOff))
+	}, c.LocalIsolation, append(portablePaths(), dir, filepath.Join(dir, ".env"), filepath.Join(dir, ".git")), c.Devcontainer != string(config.DevcontainerOff))
 	if err != nil {
 		return err
 	}
@@ -172,7 +175,7 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 		return err
 	}
 
-	tell := c.notifyFlags.config()
+	tell := c.notifyFlags.config(c.portable)
 	secrets := notifySecrets(tell.Targets)
 	for _, u := range upstreams {
 		secrets = append(secrets, u.APIKey, u.AuthToken)
