@@ -35,7 +35,7 @@ const (
 	portableSMTPHost   = "RALPH_SMTP_HOST"
 	portableSMTPPort   = "RALPH_SMTP_PORT"
 	portableSMTPUser   = "RALPH_SMTP_USER"
-	portableSMTPSecret = "RALPH_SMTP_PASSWORD"
+	portableSMTPSecret = "RALPH_SMTP_PASSWORD" // #nosec G101 -- the name of a variable
 	portableEvery      = "RALPH_NOTIFY_FREQUENCY"
 	portableAgent      = "RALPH_AI_TOOL"
 	portableCommand    = "RALPH_AI_COMMAND"
@@ -158,7 +158,7 @@ type address struct{ name, address string }
 func (p portable) addresses() []address {
 	var out []address
 	if all := p.get(envNotify); p.file[envNotify] == all { // else a flag has it
-		for _, to := range strings.Fields(all) {
+		for to := range strings.FieldsSeq(all) {
 			out = append(out, address{envNotify, to})
 		}
 	}

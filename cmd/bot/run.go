@@ -421,6 +421,8 @@ func (c *runCmd) findSpec(ctx context.Context, io stdio, git *gitrepo.Git, dir s
 		fmt.Fprintf(io.err, "%s: %s\n", c.spec.Folder, run.PrintableLine(c.spec.Stands))
 	}
 	switch {
+	case c.Yes && c.spec.Folder == "":
+		return &run.UserError{Message: "--yes is for the folder of a spec, and " + c.Plan + " is none", Hint: "leave --yes out"}
 	case c.spec.Phase == "":
 		return nil
 	case c.Mode == string(run.ModeBuild):
