@@ -17,27 +17,7 @@ func TestSecurityIsTested(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	declared := map[string]bool{}
-	function := regexp.MustCompile(`(?m)^func (Test\w+)\(\w+ \*testing\.T\)`)
-	err = filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && path != ".." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" ||
-			d.Name() == "node_modules"):
-			return fs.SkipDir
-		case d.IsDir() || !strings.HasSuffix(path, "_test.go"):
-			return nil
-		}
-		source, err := os.ReadFile(path)
-		for _, m := range function.FindAllSubmatch(source, -1) {
-			declared[string(m[1])] = true
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	declared := declaredTests(t)
 	named := regexp.MustCompile("`(Test\\w+)`")
 	for _, m := range named.FindAllSubmatch(doc, -1) {
 		if !declared[string(m[1])] {
@@ -63,4 +43,31 @@ func TestSecurityIsTested(t *testing.T) {
 	if count < 10 {
 		t.Errorf("only %d boundaries were found", count)
 	}
+}
+
+// declaredTests are the names of all tests of this repository.
+func declaredTests(t *testing.T) map[string]bool {
+	t.Helper()
+	declared := map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func (Test\w+)\(\w+ \*testing\.T\)`)
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != ".." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" ||
+			d.Name() == "node_modules"):
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		source, err := os.ReadFile(path)
+		for _, m := range function.FindAllSubmatch(source, -1) {
+			declared[string(m[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return declared
 }

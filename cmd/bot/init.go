@@ -37,7 +37,7 @@ type initCmd struct {
 
 // Help is shown below the flags.
 func (c *initCmd) Help() string {
-	return `Writes .github/ralph.yml with the checks found in the repository and, with --workflow, .github/workflows/ralph.yml. Files that exist are left as they are, and nothing is committed.`
+	return `Writes .github/ralph.yml with the checks found in the repository and, with --workflow, .github/workflows/ralph.yml. On a terminal it also asks where to send notifications and keeps the address in ~/.ralph.env. Files that exist are left as they are, and nothing is committed.`
 }
 
 // workflowPath is where the workflow of the Action is written.
@@ -51,6 +51,10 @@ type beginnings struct {
 	most     int
 	budget   float64
 	workflow bool
+	// notify are addresses for notifications, separated by blanks, that go to the
+	// person's own ~/.ralph.env; asks: there is none yet.
+	notify string
+	asks   bool
 }
 
 // Run asks what the flags leave open, and writes what is missing.
@@ -83,6 +87,7 @@ func (c *initCmd) Run(ctx bound, io stdio) (err error) {
 					calledAs() + " init --help lists the flags",
 			}
 		}
+		s.asks = portableMissing()
 		if err := (&asker{in: bufio.NewReader(io.in), out: io.out}).ask(&s); err != nil {
 			return err
 		}
@@ -95,6 +100,12 @@ func (c *initCmd) Run(ctx bound, io stdio) (err error) {
 		return &run.UserError{Message: "that makes no valid configuration: " + problems[0].Message, Hint: "choose another value"}
 	}
 	out := forPeople(io.out)
+	if s.notify != "" {
+		if err := writePortable(s.notify); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "Wrote ~/%s, which only you can read.\n", portableFile)
+	}
 	written, err := writeMissing(root, config.RepoPath, text, out)
 	if err != nil {
 		return err
@@ -272,6 +283,9 @@ func (s beginnings) next(written []string) string {
 	if !set {
 		todo("Set the model's key: export %s=YOUR-KEY", variable)
 	}
+	if s.notify != "" {
+		todo("Try the notifications: %s notify test", calledAs())
+	}
 	flag := ""
 	if s.agent != config.AgentClaude {
 		flag = " --agent " + s.agent
@@ -371,6 +385,20 @@ func (a *asker) ask(s *beginnings) error {
 	})
 	if err != nil {
 		return err
+	}
+	if s.asks {
+		err := a.line("Notifications: a Slack or Discord webhook, script:FILE or another address (empty for none)", "",
+			func(text string) bool {
+				s.notify = text
+				err := checkNotify(text)
+				if err != nil {
+					report(a.out, err)
+				}
+				return err == nil
+			})
+		if err != nil {
+			return err
+		}
 	}
 	return a.yes("Write the workflow of the GitHub Action", &s.workflow)
 }

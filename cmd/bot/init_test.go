@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/config"
 )
 
 // TestInitAsks: on a terminal a person is asked, Enter takes what is proposed, and an
@@ -31,6 +33,8 @@ func TestInitAsks(t *testing.T) {
 		{"Container image", "\n"},
 		{"Most agent calls of a run [50]:", "12\n"},
 		{"Most dollars of a run", "1.5\n"},
+		{"Notifications: a Slack or Discord webhook", "https://example.com/x\n"},
+		{"another address (empty for none): ", "script:" + filepath.Join(dir, "it's.sh") + "\n"},
 		{"Write the workflow of the GitHub Action (yes or no) [no]:", "y\n"},
 	} {
 		term.await(regexp.QuoteMeta(step.question))
@@ -40,6 +44,19 @@ func TestInitAsks(t *testing.T) {
 	shown := strings.Join(screen, "\n")
 	if code != 0 || !strings.Contains(shown, "Wrote .github/ralph.yml.") || !strings.Contains(shown, "Wrote "+workflowPath) {
 		t.Fatalf("exit code %d:\n%s", code, shown)
+	}
+	own := filepath.Join(dir, portableFile)
+	info, err := os.Stat(own)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("~/%s: %v %v", portableFile, info, err)
+	}
+	said, err := os.ReadFile(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, _ := config.ParseEnv(said, dir)
+	if want := "script:" + filepath.Join(dir, "it's.sh"); kept[envNotify] != want {
+		t.Errorf("it says %s", said)
 	}
 	text, err := os.ReadFile(filepath.Join(repo, ".github", "ralph.yml"))
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,17 +36,17 @@ type notifyFlags struct {
 // envNotifySecret signs what is sent to webhooks that have no name.
 const envNotifySecret = "RALPH_NOTIFY_SECRET"
 
-func (f notifyFlags) config() notify.Config {
-	return notify.Config{Targets: ownTargets(f.Notify, notices(f.NotifyOn)), Every: f.NotifyEvery, Own: true}
+func (f notifyFlags) config(own portable) notify.Config {
+	return notify.Config{Targets: ownTargets(f.Notify, notices(f.NotifyOn), own), Every: f.NotifyEvery, Own: true}
 }
 
 // ownTargets are those of a person at a terminal: the addresses, and what the
 // variables of portableralph name besides.
-func ownTargets(addresses []string, on []run.Notice) []notify.Target {
+func ownTargets(addresses []string, on []run.Notice, own portable) []notify.Target {
 	secret := os.Getenv(envNotifySecret)
 	out := targets(addresses, secret, on)
-	for _, v := range portableVariables(os.Getenv) {
-		if v.address == "" || slices.Contains(addresses, v.address) {
+	for _, v := range own.addresses() {
+		if slices.Contains(addresses, v.address) {
 			continue
 		}
 		t := targets([]string{v.address}, secret, on)
@@ -55,26 +54,6 @@ func ownTargets(addresses []string, on []run.Notice) []notify.Target {
 		out = append(out, t...)
 	}
 	return out
-}
-
-// variable is an address that an environment variable gives.
-type variable struct{ name, address string }
-
-// portableVariables are the variables by which portableralph is told where to
-// send messages, with "" for those that are not set.
-func portableVariables(env func(string) string) []variable {
-	const script, token, chat = "RALPH_CUSTOM_NOTIFY_SCRIPT", "RALPH_TELEGRAM_BOT_TOKEN", "RALPH_TELEGRAM_CHAT_ID"
-	all := []variable{{script, ""}, {token, ""}}
-	if path := env(script); path != "" {
-		all[0].address = "script:" + path
-	}
-	if env(token) != "" && env(chat) != "" {
-		all[1].address = "telegram://" + env(token) + "@telegram?chats=" + url.QueryEscape(env(chat))
-	}
-	for _, name := range []string{"RALPH_SLACK_WEBHOOK_URL", "RALPH_DISCORD_WEBHOOK_URL"} {
-		all = append(all, variable{name, env(name)})
-	}
-	return all
 }
 
 func notices(names []string) []run.Notice {
@@ -161,7 +140,11 @@ type notifyTestCmd struct {
 func (c *notifyTestCmd) Run(ctx bound, io stdio) error {
 	var to []notify.Target
 	if c.Config == "" {
-		to = ownTargets(c.Notify, nil)
+		own, err := readPortable(os.LookupEnv)
+		if err != nil {
+			return err
+		}
+		to = ownTargets(c.Notify, nil, own)
 	}
 	if len(to) == 0 {
 		cfg, err := config.LoadServer(cmp.Or(c.Config, "ralph.yaml"), os.LookupEnv, os.ReadFile)

@@ -50,6 +50,8 @@ type runResult struct {
 	Proof run.Proof `json:"proof"`
 	// Questions are what a person has to answer before the plan is worked.
 	Questions []string `json:"questions,omitempty"`
+	// AwaitsApproval is the file of a spec that a person has to approve.
+	AwaitsApproval string `json:"awaits_approval,omitempty"`
 	// Sandbox is what agents and checks ran in: "docker", "local (bubblewrap)",
 	// "local (no isolation)".
 	Sandbox string `json:"sandbox,omitempty"`

@@ -36,7 +36,7 @@ import (
 
 // runCmd is `bot run`.
 type runCmd struct {
-	Plan  string `arg:"" name:"plan.md" help:"What to do: a Markdown file with or without check boxes, a prd.json, a run's progress.md, or a sentence."`
+	Plan  string `arg:"" name:"plan.md" help:"What to do: a Markdown file with or without check boxes, a prd.json, a run's progress.md, the folder of a spec, or a sentence."`
 	Mode  string `arg:"" optional:"" enum:",plan,build" default:"" help:"plan: write the tasks and stop. build: work only on existing tasks. Default: plan if there are no tasks, then build."`
 	Calls *int   `arg:"" optional:"" name:"n" help:"Maximum number of agent calls, like --max-iterations."`
 
@@ -55,6 +55,7 @@ type runCmd struct {
 	Push       bool     `help:"After the run, push the branch to its remote if there are new commits; never force."`
 	AllowDirty bool     `name:"allow-dirty" help:"Start even if tracked files have uncommitted changes; the run ignores them."`
 	Restart    bool     `help:"Discard an interrupted run of this plan and start over from the branch."`
+	Yes        bool     `short:"y" help:"With the folder of a spec: write all of its files and work its tasks, without stopping for your approval after each file."`
 	DryRun     bool     `name:"dry-run" help:"Show what would happen without doing it: branch, tasks, checks, agent, limits."`
 	TUI        bool     `name:"tui" help:"Show the run full screen: the tasks, the agent at work and the log. Keys pause, stop, skip and leave a note (docs/terminal.md)."`
 	JSON       bool     `name:"json" help:"Print one JSON document on stdout at the end."`
@@ -76,6 +77,11 @@ type runCmd struct {
 	user            config.User
 	userErr         error
 	ownDevcontainer bool
+	// portable is what is set for portableralph.
+	portable portable
+	// spec is the spec that is worked, or none; again: its next step follows.
+	spec  inline.Spec
+	again bool
 }
 
 // review is when all of the work is read once more.
@@ -90,10 +96,23 @@ func (c *runCmd) review() loop.ReviewPolicy {
 	}
 }
 
-// Run works the plan.
+// Run works the plan, and the next steps of a spec where nobody wants to approve them.
 func (c *runCmd) Run(ctx bound, io stdio) error {
+	for {
+		c.again = false
+		if err := c.once(ctx, io); err != nil || !c.again {
+			return err
+		}
+	}
+}
+
+// once is one run.
+func (c *runCmd) once(ctx bound, io stdio) error {
 	if err := c.takeDefaults(); err != nil {
 		return err
+	}
+	if c.spec.Folder == "" { // else it was told before
+		c.portable.tell(io.err)
 	}
 	if err := c.checkBranches(); err != nil {
 		return err
@@ -136,6 +155,9 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	if c.Sandbox == agent.SandboxLocal && c.Devcontainer != string(config.DevcontainerOff) {
 		return &run.UserError{Message: "--devcontainer is for --sandbox docker", Hint: "the local sandbox has no images"}
 	}
+	if err := c.findSpec(ctx, io, git, dir); err != nil {
+		return err
+	}
 	opts := c.options(dir, data, git, backend)
 	if err := c.checkPush(ctx, git, dir); err != nil {
 		return err
@@ -156,7 +178,7 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	}
 	box, err := openSandbox(ctx, c.Sandbox, docker.Options{
 		Self: self, Image: cmp.Or(c.Image, c.user.Sandbox.Image), DataDir: data,
-	}, c.LocalIsolation, []string{dir, filepath.Join(dir, ".env"), filepath.Join(dir, ".git")}, c.Devcontainer != string(config.DevcontainerOff))
+	}, c.LocalIsolation, append(portablePaths(), dir, filepath.Join(dir, ".env"), filepath.Join(dir, ".git")), c.Devcontainer != string(config.DevcontainerOff))
 	if err != nil {
 		return err
 	}
@@ -172,7 +194,7 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 		return err
 	}
 
-	tell := c.notifyFlags.config()
+	tell := c.notifyFlags.config(c.portable)
 	secrets := notifySecrets(tell.Targets)
 	for _, u := range upstreams {
 		secrets = append(secrets, u.APIKey, u.AuthToken)
@@ -215,6 +237,9 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	remote, failed := c.push(ctx, git, dir, s)
 	after := newEnding(context.WithoutCancel(ctx), git, dir, s, kept)
 	after.pushed = remote != ""
+	if c.again = failed == nil && c.goesOn(s); c.again {
+		return nil
+	}
 	err = c.tell(ctx, io, s, after, kept, mask, sandbox.Describe(box), remote)
 	if failed != nil {
 		report(maskedWriter{io.err, mask}, failed)
@@ -369,13 +394,60 @@ func (c *runCmd) tell(
 		r.Run.Sandbox = box
 		r.Run.TranscriptPath = transcriptPath(kept, s.Run)
 		r.PushedTo = remote
+		r.Run.AwaitsApproval = c.waits(s)
 		if err := r.write(io.out); err != nil {
 			return err
 		}
 	} else {
 		fmt.Fprint(forPeople(io.out), heldSummary(held)+pushedTo(s.Branch, remote)+after.summary(s))
+		if file := c.waits(s); file != "" {
+			fmt.Fprintf(forPeople(io.out), "%s waits for your approval: read it, change it if you like, and run the same command "+
+				"to go on.\n", file)
+		}
+	}
+	if c.waits(s) != "" {
+		return ended{run.ExitAwaitingPerson}
 	}
 	return exitOf(ctx, s.End)
+}
+
+// findSpec looks whether the plan is the folder of a spec, and says where that stands.
+// What a person has to read and may change is checked out.
+func (c *runCmd) findSpec(ctx context.Context, io stdio, git *gitrepo.Git, dir string) (err error) {
+	if c.spec, err = inline.FindSpec(ctx, git, dir, c.Plan); err != nil {
+		return err
+	}
+	if c.spec.Stands != "" {
+		fmt.Fprintf(io.err, "%s: %s\n", c.spec.Folder, run.PrintableLine(c.spec.Stands))
+	}
+	switch {
+	case c.Yes && c.spec.Folder == "":
+		return &run.UserError{Message: "--yes is for the folder of a spec, and " + c.Plan + " is none", Hint: "leave --yes out"}
+	case c.spec.Phase == "":
+		return nil
+	case c.Mode == string(run.ModeBuild):
+		return &run.UserError{
+			Message: c.spec.Folder + " has no " + plan.SpecTasks + " yet", Hint: "leave out `build` to have " + c.spec.File() + " written",
+		}
+	case c.Worktree == nil:
+		c.Worktree = new(bool)
+	}
+	c.Mode = ""
+	return nil
+}
+
+// waits is the file that a person has to approve before the spec goes on, "" for none.
+func (c *runCmd) waits(s loop.State) string {
+	if c.spec.Phase == "" || !s.End.Complete() || s.Once {
+		return ""
+	}
+	return c.spec.File()
+}
+
+// goesOn says whether the next step of the spec follows at once. A file that was not
+// written where the next step would look for it is no progress.
+func (c *runCmd) goesOn(s loop.State) bool {
+	return c.Yes && c.waits(s) != "" && landed(s) > 0
 }
 
 // exitOf is the error that carries the exit code of a run's end, nil for 0. A

@@ -74,7 +74,8 @@ func TestScripts(t *testing.T) {
 			if cache, err := os.UserCacheDir(); err == nil {
 				env.Setenv("GOCACHE", filepath.Join(cache, "go-build"))
 			}
-			if err := os.Mkdir(home, 0o700); err != nil {
+			// A script may have files for it.
+			if err := os.MkdirAll(home, 0o700); err != nil {
 				return err
 			}
 			if err := os.WriteFile(filepath.Join(env.WorkDir, "app.pem"), ghsimtest.Key(), 0o600); err != nil {

@@ -31,9 +31,14 @@ func (c *runCmd) BeforeResolve(ctx *kong.Context) error { //nolint:unparam // ko
 	if c.user, _, _, c.userErr = userDefaults(); c.userErr != nil {
 		return nil // Run returns it, with its hint
 	}
+	if c.portable, c.userErr = readPortable(os.LookupEnv); c.userErr != nil {
+		return nil
+	}
+	c.user.Agent = c.portable.agent(c.user.Agent)
 	values := map[string]string{
 		"agent": c.user.Agent.Name, "sandbox": c.user.Sandbox.Kind, "local-isolation": c.user.Sandbox.LocalIsolation,
 		"branch-template": string(c.user.Branches), "devcontainer": string(c.user.Sandbox.Devcontainer),
+		"notify-every": c.portable.get(portableEvery),
 	}
 	ctx.AddResolver(kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 		for _, env := range flag.Envs {
@@ -62,6 +67,7 @@ func (c *runCmd) takeDefaults() error {
 	} else {
 		c.user.Agent.Model = ""
 	}
+	c.NoCommit = c.NoCommit || c.portable.leavesWork() && c.Branch == "" && !c.Push && (c.Worktree == nil || !*c.Worktree)
 	switch {
 	case c.Sandbox == agent.SandboxLocal && c.ownDevcontainer:
 		c.Devcontainer = string(config.DevcontainerOff)

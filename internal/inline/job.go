@@ -48,6 +48,12 @@ func readJob(top, dir, named string) (job, error) {
 	if isSentence(file, named) {
 		return wordsJob(named)
 	}
+	if s, err := findSpec(top, file); err != nil || s.Folder != "" {
+		if err != nil {
+			return job{}, err
+		}
+		return s.job(top, dir, named)
+	}
 	rel, inside := below(top, file)
 	if folder, ok := runFolder(rel); ok && inside {
 		if j, ok, err := progressJob(top, dir, rel, folder); err != nil || ok {
