@@ -552,6 +552,15 @@ func (h *Host) Names(ctx context.Context, tree string) ([]string, error) {
 	return repo.Names(ctx, gitrepo.OID(tree))
 }
 
+// Files implements loop.Trees.
+func (h *Host) Files(ctx context.Context, tree string) ([]string, error) {
+	repo, err := h.Repo(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return repo.Files(ctx, gitrepo.OID(tree))
+}
+
 // Snapshot implements loop.WorkTree.
 func (h *Host) Snapshot(ctx context.Context) (string, []loop.Refusal, []string, error) {
 	repo, wt, err := h.worktree(ctx)

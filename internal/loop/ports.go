@@ -145,6 +145,8 @@ type Trees interface {
 	File(ctx context.Context, tree, path string, limit int64) (content []byte, ok bool, err error)
 	// Names lists the root of a tree; names of folders end in "/".
 	Names(ctx context.Context, tree string) ([]string, error)
+	// Files lists the paths of all plain files of a tree, in order.
+	Files(ctx context.Context, tree string) ([]string, error)
 	// Changes lists what differs from one tree to another.
 	Changes(ctx context.Context, from, to string) ([]Change, error)
 	// Patch is the difference between two trees as text, the first limit bytes

@@ -140,6 +140,9 @@ type Engine struct {
 	Memory history.Memory
 	// Emit tells what happens; nil tells nobody.
 	Emit func(run.Event)
+
+	// project is what was last told of a tree.
+	project struct{ tree, text string }
 }
 
 // Step takes the run one transition further. On an error the state is the one
@@ -453,21 +456,43 @@ func (e *Engine) detect(ctx context.Context, s *State, tree string) ([]gate.Gate
 	if s.NoDetect || len(s.Gates) > 0 || tree == "" {
 		return nil, nil
 	}
+	var gates []gate.Gate
+	err := e.rootOf(ctx, tree, func(r gate.Root) { gates = gate.Detect(r) })
+	return s.Quality.Apply(gates), err
+}
+
+// rootOf hands over the top directory of a tree.
+func (e *Engine) rootOf(ctx context.Context, tree string, look func(gate.Root)) error {
 	names, failed := e.Trees.Names(ctx, tree)
-	gates := gate.Detect(gate.Root{Names: names, Read: func(name string) ([]byte, bool) {
-		src, ok, err := e.Trees.File(ctx, tree, name, maxRoot)
-		failed = errors.Join(failed, err)
-		return src, ok
-	}})
-	if failed != nil {
-		return nil, fmt.Errorf("look for checks: %w", failed)
+	if failed == nil {
+		look(gate.Root{Names: names, Read: func(name string) ([]byte, bool) {
+			src, ok, err := e.Trees.File(ctx, tree, name, maxRoot)
+			failed = errors.Join(failed, err)
+			return src, ok
+		}})
 	}
-	return s.Quality.Apply(gates), nil
+	if failed != nil {
+		return fmt.Errorf("look for checks: %w", failed)
+	}
+	return nil
 }
 
 // detectAll finds the checks that the run is held to: those of the default branch,
 // which no agent has written, and what the run's own branch has added to them.
+// Presets stand for what the default branch needs, too.
 func (e *Engine) detectAll(ctx context.Context, s *State) error {
+	if gate.HasPresets(s.Gates) {
+		var told []gate.Finding
+		err := e.rootOf(ctx, cmp.Or(s.DefaultTree, s.HeadTree), func(r gate.Root) {
+			s.DetectedGates, told = gate.Resolve(s.Gates, r)
+		})
+		for _, f := range told {
+			if !slices.Contains(s.Findings, f) { // it is opened again after a restart
+				s.Findings = appendFindings(s.Findings, []gate.Finding{f})
+			}
+		}
+		return err
+	}
 	base, err := e.detect(ctx, s, s.DefaultTree)
 	if err != nil {
 		return err
@@ -896,8 +921,13 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 		guidance = append(slices.Clip(guidance), s.Notes...)
 		s.Noted = len(s.Notes)
 	}
+	project, err := e.projectOf(ctx, s.HeadTree)
+	if err != nil {
+		return Next{}, err
+	}
 	text, err := prompt.Render(s.Templates, prompt.Input{
-		Job: s.Job, Role: s.Role, PlanName: s.Subject.Name, PlanFile: s.Subject.PlanFile, ProgressFile: s.ProgressPath,
+		Project: project,
+		Job:     s.Job, Role: s.Role, PlanName: s.Subject.Name, PlanFile: s.Subject.PlanFile, ProgressFile: s.ProgressPath,
 		PlanText: s.Plan.Words(), Accept: s.Plan.Accept, Guidance: guidance, Task: task, Progress: doc, Attempt: attempt,
 		LastFailure: s.Failure, Violations: s.Violations, GateCommands: commands, Left: e.left(*s), Nonce: nonce(*s),
 		Tried: tried(doc, s.TaskID), Lessons: e.lessons(ctx, s, task), Files: s.interesting(), Diff: diff,
@@ -923,6 +953,31 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 		Kind: run.EventAgentStarted, Role: s.Role, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total,
 	}, s)
 	return Next{}, nil
+}
+
+// maxManifest bounds the files that a project is told by, in bytes.
+const maxManifest = 64 << 10
+
+// projectOf is what agents are told of a tree. It is found out once for each.
+func (e *Engine) projectOf(ctx context.Context, tree string) (string, error) {
+	if e.project.tree == tree {
+		return e.project.text, nil
+	}
+	files, err := e.Trees.Files(ctx, tree)
+	if err != nil {
+		return "", fmt.Errorf("look at the project: %w", err)
+	}
+	var failed error
+	text := prompt.Project(files, func(name string) ([]byte, bool) {
+		src, ok, err := e.Trees.File(ctx, tree, name, maxManifest)
+		failed = errors.Join(failed, err)
+		return src, ok
+	})
+	if failed != nil {
+		return "", fmt.Errorf("look at the project: %w", failed)
+	}
+	e.project.tree, e.project.text = tree, text
+	return text, nil
 }
 
 // maxEvidence bounds one line of evidence, in bytes.
