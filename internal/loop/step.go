@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -1573,8 +1574,8 @@ func (s *State) told(sentences []string) {
 	s.Merged = s.Merged[max(0, len(s.Merged)-maxMerged):]
 }
 
-// close lands the commit that takes progress.md away again, where the
-// repository does not keep it.
+// close lands the commit that takes progress.md away again, or into the archive, where
+// the repository does not keep it.
 func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
 	if again, err := e.bringIn(ctx, s); err != nil || again {
 		return Next{}, err
@@ -1583,12 +1584,13 @@ func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
 	if s.HintDone {
 		reason = run.EndRalphDone
 	}
-	if s.KeepProgress {
+	keep := s.KeepProgress && !s.ArchiveProgress
+	if keep {
 		if err := e.markDone(ctx, s); err != nil {
 			return Next{}, err
 		}
 	}
-	if s.KeepProgress || s.NoCommit || s.Head == s.Base {
+	if keep || s.NoCommit || s.Head == s.Base {
 		return e.finish(s, reason, "")
 	}
 	tree, err := e.Trees.Without(ctx, s.HeadTree, s.ProgressPath)
@@ -1598,9 +1600,16 @@ func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
 	if tree == s.HeadTree {
 		return e.finish(s, reason, "")
 	}
+	place, own := s.ProgressPath, []string(nil)
+	if s.ArchiveProgress {
+		if tree, place, err = e.archive(ctx, s, tree); err != nil {
+			return Next{}, err
+		}
+		own = []string{place}
+	}
 	landed, err := e.Publisher.Land(ctx, Landing{
 		State: *s, Iteration: s.Iteration, Tree: tree, Model: s.SeenModel, CostUSD: s.Usage.CostUSD - s.LandedUSD,
-		Closing: true,
+		Closing: true, Own: own,
 	})
 	if errors.Is(err, ErrBranchMoved) {
 		// Somebody works on the branch already; the file may stay.
@@ -1613,7 +1622,40 @@ func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
 		return Next{}, fmt.Errorf("land the closing commit: %w", err)
 	}
 	s.Closing, s.Head, s.HeadTree, s.LandedUSD = &landed, landed.OID, landed.Tree, s.Usage.CostUSD
+	s.ProgressPath = place
 	return e.finish(s, reason, "")
+}
+
+// maxArchived bounds the plans of one name and day that the archive holds.
+const maxArchived = 100
+
+// archive puts progress.md as it ended into the archive of a tree. Its folder is named
+// by the day on which the run began and by the plan.
+func (e *Engine) archive(ctx context.Context, s *State, tree string) (archived, place string, _ error) {
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return "", "", fmt.Errorf("read the accepted progress: %w", err)
+	}
+	if err := doc.SetStatus(progress.StatusDone); err != nil {
+		return "", "", fmt.Errorf("set the status: %w", err)
+	}
+	dir := fmt.Sprintf(".ralph/archive/%s-%s", s.StartedAt.UTC().Format(time.DateOnly), path.Base(path.Dir(s.ProgressPath)))
+	for n := 1; n <= maxArchived; n++ {
+		if place = dir + "/progress.md"; n > 1 {
+			place = fmt.Sprintf("%s-%d/progress.md", dir, n)
+		}
+		_, taken, err := e.Trees.File(ctx, tree, place, progress.MaxSize)
+		if err != nil {
+			return "", "", fmt.Errorf("look into the archive: %w", err)
+		}
+		if !taken {
+			break
+		}
+	}
+	if archived, err = e.Trees.With(ctx, tree, place, doc.Bytes()); err != nil {
+		return "", "", fmt.Errorf("archive %s: %w", s.ProgressPath, err)
+	}
+	return archived, place, nil
 }
 
 // markDone sets the status of a file that stays, where that waited for the final
