@@ -84,12 +84,13 @@ func distinct(name string) bool {
 	return len(name) > 3 && strings.ContainsAny(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789")
 }
 
-func wordByte(c byte) bool {
+// wordRune says whether names are made of it; what is not ASCII, and each byte of it, is.
+func wordRune(c rune) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
 }
 
 func eachWord(text string, take func(word string)) {
-	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r < 0x80 && !wordByte(byte(r)) }) {
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return !wordRune(r) }) {
 		take(word)
 	}
 }
@@ -177,10 +178,10 @@ func holdsPath(text []byte, name string) bool {
 		}
 		from, to := at+i, at+i+len(name)
 		at = to
-		whole := from == 0 || !wordByte(text[from-1]) && text[from-1] != '-' && text[from-1] != '.' &&
+		whole := from == 0 || !wordRune(rune(text[from-1])) && text[from-1] != '-' && text[from-1] != '.' &&
 			(text[from-1] != '/' || from > 1 && text[from-2] == '.')
-		if whole && (to == len(text) || !wordByte(text[to]) && text[to] != '-' && text[to] != '/' &&
-			(text[to] != '.' || to+1 == len(text) || !wordByte(text[to+1]))) {
+		if whole && (to == len(text) || !wordRune(rune(text[to])) && text[to] != '-' && text[to] != '/' &&
+			(text[to] != '.' || to+1 == len(text) || !wordRune(rune(text[to+1])))) {
 			return true
 		}
 	}

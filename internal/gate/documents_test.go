@@ -130,14 +130,14 @@ func TestGrown(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got := ""
+			var got []string
 			for _, f := range (gate.Quality{MaxLines: tt.most}).Grown([]gate.FileDiff{tt.diff}) {
 				if f.Grave {
 					t.Error("it fails the attempt")
 				}
-				got += f.Text
+				got = append(got, f.Text)
 			}
-			if got != tt.want {
+			if got := strings.Join(got, "\n"); got != tt.want {
 				t.Errorf("told %q, want %q", got, tt.want)
 			}
 		})

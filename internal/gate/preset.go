@@ -40,6 +40,15 @@ var presets = []preset{
 	},
 }
 
+// Presets are the commands of all of them.
+func Presets() []string {
+	names := make([]string, len(presets))
+	for i, p := range presets {
+		names[i] = presetMark + p.name
+	}
+	return names
+}
+
 // CheckPreset says what is wrong with a command that names a preset which does not
 // exist. All other commands are fine.
 func CheckPreset(command string) error {
@@ -47,12 +56,8 @@ func CheckPreset(command string) error {
 	if !ok || findPreset(name) != nil {
 		return nil
 	}
-	names := make([]string, len(presets))
-	for i, p := range presets {
-		names[i] = presetMark + p.name
-	}
 	return &run.UserError{
-		Message: fmt.Sprintf("there is no gate %q", cutText(command, maxName)), Hint: "use " + strings.Join(names, " or "),
+		Message: fmt.Sprintf("there is no gate %q", cutText(command, maxName)), Hint: "use " + strings.Join(Presets(), " or "),
 	}
 }
 

@@ -9,9 +9,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/org/ralph-action/internal/progress"
-	"github.com/org/ralph-action/internal/strs"
 )
 
 // Bounds of what is told of a project.
@@ -177,7 +177,7 @@ func word(s string) string {
 func first(exprs ...string) func([]byte) string {
 	lazy := make([]func() *regexp.Regexp, len(exprs))
 	for i, e := range exprs {
-		lazy[i] = strs.Lazy(e)
+		lazy[i] = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(e) })
 	}
 	return func(src []byte) string {
 		var said []string
