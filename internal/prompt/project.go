@@ -105,7 +105,7 @@ func Project(files []string, read func(name string) ([]byte, bool)) string {
 		}
 	}
 	line("Built with", stack)
-	line("Files", counted(kinds, maxKinds, func(ext string, n int) string { return fmt.Sprintf("%d %s", n, word(ext)) }))
+	line("Kinds of files", counted(kinds, maxKinds, func(ext string, n int) string { return fmt.Sprintf("%d %s", n, word(ext)) }))
 	var written []string
 	for _, name := range instructions {
 		if has[name] {

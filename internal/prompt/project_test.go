@@ -36,7 +36,7 @@ func TestProject(t *testing.T) {
 		"ui/app.tsx": "", ".ralph/7/progress.md": "",
 	})
 	want := `Built with: Go (go.mod: example.com/shop, 1.26), Node (package.json: shop-ui, pnpm@9.1.0, scripts build test), Python (pyproject.toml: tools, >=3.12), Rust (Cargo.toml: fast, 2024), Docker (Dockerfile)
-Files: 4 .go, 1 .json, 2 .md, 1 .mod, 2 .toml, 1 .tsx
+Kinds of files: 4 .go, 1 .json, 2 .md, 1 .mod, 2 .toml, 1 .tsx
 Written for you: AGENTS.md
 At the top: .gitignore, AGENTS.md, Cargo.toml, Dockerfile, README.md, go.mod, package.json, pyproject.toml
 cmd/ 1: shop/
