@@ -47,6 +47,7 @@ const workflowPath = ".github/workflows/ralph.yml"
 type beginnings struct {
 	agent    string
 	gates    []gate.Gate
+	presets  []string // what could be checked besides, with tools that may not be there
 	image    string
 	most     int
 	budget   float64
@@ -130,15 +131,22 @@ func (c *initCmd) settings(root *os.Root) (beginnings, error) {
 	if s.backend() == nil {
 		return s, errAgent(s.agent)
 	}
+	top, err := topOf(root)
+	if err != nil {
+		return s, err
+	}
 	for _, command := range c.Gate {
 		s.gates = append(s.gates, gate.Gate{Command: command}.WithDefaults())
 	}
-	if len(s.gates) > 0 {
-		return s, nil
+	if len(s.gates) == 0 {
+		s.gates = gate.Detect(top)
 	}
-	var err error
-	s.gates, err = foundGates(root)
-	return s, err
+	for _, command := range gate.Presets() {
+		if tools, _ := gate.Resolve([]gate.Gate{{Command: command}}, top); len(tools) > 0 {
+			s.presets = append(s.presets, command)
+		}
+	}
+	return s, nil
 }
 
 func errAgent(name string) error {
@@ -174,11 +182,11 @@ func (s beginnings) backend() agent.Backend {
 	return b
 }
 
-// foundGates are the checks that a run would find in the checkout.
-func foundGates(root *os.Root) ([]gate.Gate, error) {
+// topOf is the top of the checkout, as checks are found in it.
+func topOf(root *os.Root) (gate.Root, error) {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
-		return nil, fmt.Errorf("look at the checkout: %w", err)
+		return gate.Root{}, fmt.Errorf("look at the checkout: %w", err)
 	}
 	r := gate.Root{Read: func(name string) ([]byte, bool) {
 		info, err := root.Lstat(name)
@@ -195,7 +203,7 @@ func foundGates(root *os.Root) ([]gate.Gate, error) {
 		}
 		r.Names = append(r.Names, name)
 	}
-	return gate.Detect(r), nil
+	return r, nil
 }
 
 // config is the text of .github/ralph.yml.
@@ -213,6 +221,12 @@ func (s beginnings) config() string {
 		fmt.Fprintf(&b, "  - name: %s\n    run: %s\n", yamlText(g.Name), yamlText(g.Command))
 		if g.Advisory {
 			b.WriteString("    blocking: false\n")
+		}
+	}
+	if len(s.gates) > 0 && len(s.presets) > 0 {
+		b.WriteString("  # More, once their tools are where checks run (docs/gates.md#presets):\n")
+		for _, command := range s.presets {
+			fmt.Fprintf(&b, "  # - run: %s\n", command)
 		}
 	}
 	fmt.Fprintf(&b, "\nlimits:\n  max_iterations: %d\n", s.most)

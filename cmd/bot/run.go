@@ -122,6 +122,11 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 			return err
 		}
 	}
+	for _, command := range c.Gate {
+		if err := gate.CheckPreset(command); err != nil {
+			return err
+		}
+	}
 	if err := checkImage(c.Sandbox, c.Image); err != nil {
 		return err
 	}

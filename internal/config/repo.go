@@ -88,6 +88,8 @@ type Progress struct {
 	// Keep leaves the file on the branch when a run completes; otherwise a
 	// closing commit removes it.
 	Keep bool
+	// Archive has that commit move it to .ralph/archive instead.
+	Archive bool
 }
 
 // Plan says what becomes of an issue before it is worked.
@@ -124,7 +126,8 @@ type repoFile struct {
 	Review      *bool           `yaml:"review"`
 	Evidence    string          `yaml:"evidence"`
 	Progress    struct {
-		Keep bool `yaml:"keep"`
+		Keep    bool `yaml:"keep"`
+		Archive bool `yaml:"archive"`
 	} `yaml:"progress"`
 	Agent struct {
 		History *whole `yaml:"history"`
@@ -182,6 +185,9 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 	if f.Base != "" && !branchName(f.Base) {
 		report("$.base", "%q is not the name of a branch", clip(f.Base))
 	}
+	if f.Progress.Keep && f.Progress.Archive {
+		report("$.progress.archive", "progress.keep leaves the file where it is; use one of the two")
+	}
 	if f.Evidence != "" && f.Evidence != EvidenceTask && f.Evidence != evidenceRun {
 		report("$.evidence", "%q is neither %s nor %s", clip(f.Evidence), evidenceRun, EvidenceTask)
 	}
@@ -213,7 +219,7 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 		Gates:    gates(f.Gates, report),
 		Setup:    setup(f.Setup, report),
 		Quality:  quality(f.Quality, report),
-		Progress: Progress{Keep: f.Progress.Keep},
+		Progress: Progress{Keep: f.Progress.Keep, Archive: f.Progress.Archive},
 		Plan:     Plan{Ask: f.Plan.Ask, Approval: f.Plan.Approval},
 		AgentsMD: f.Learn.AgentsMD,
 		Base:     f.Base,

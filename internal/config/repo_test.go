@@ -37,6 +37,7 @@ func TestParseRepo(t *testing.T) {
 		"    blocking: false",
 		"quality:",
 		"  tests: {minPassRate: 0.95, requireNewTestsForNewCode: true}",
+		"  files: {maxLines: 500}",
 		"  security: {blockOnCritical: true, blockOnHigh: false}",
 		"  clippy: {treatWarningsAsErrors: true, allowedLints: [dead_code, 'clippy::too_many_arguments']}",
 		"progress:",
@@ -74,7 +75,7 @@ func TestParseRepo(t *testing.T) {
 				},
 			},
 			Quality: gate.Quality{
-				MinPassRate: 0.95, RequireNewTests: true, AllowHigh: true,
+				MinPassRate: 0.95, RequireNewTests: true, AllowHigh: true, MaxLines: 500,
 				ClippyStrict: true, ClippyAllowed: "dead_code clippy::too_many_arguments",
 			},
 			Progress: config.Progress{Keep: true},
@@ -190,6 +191,14 @@ func TestParseRepoProblems(t *testing.T) {
 		{
 			"pass rate of nothing", "quality:\n  tests:\n    minPassRate: 0\n",
 			[]string{`3:18: quality.tests.minPassRate: must be more than 0`},
+		},
+		{
+			"files of less than no lines", "quality:\n  files:\n    maxLines: -1\n",
+			[]string{`3:15: quality.files.maxLines: must be between 0 and 1000000`},
+		},
+		{
+			"a gate of an unknown preset", "gates:\n  - run: preset:nothing\n",
+			[]string{`2:10: gates[0].run: there is no gate "preset:nothing"; use preset:dead-code or preset:vulnerabilities`},
 		},
 		{
 			"pass rate in per cent", "quality:\n  tests:\n    minPassRate: 95\n",

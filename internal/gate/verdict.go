@@ -330,6 +330,9 @@ type Quality struct {
 	// separated by spaces.
 	ClippyStrict  bool
 	ClippyAllowed string
+	// MaxLines is the length of a file beyond which its growth is told of; 0 is the
+	// default, and less does not tell.
+	MaxLines int
 }
 
 func (q Quality) tolerates(now, base Facts) bool {

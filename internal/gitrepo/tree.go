@@ -103,6 +103,21 @@ func (s *store) listTree(ctx context.Context, tree OID) ([]entry, error) {
 	return entries, nil
 }
 
+// Files lists the paths of the regular files of a tree, in order.
+func (r *Repo) Files(ctx context.Context, tree OID) ([]string, error) {
+	entries, err := r.listTree(ctx, tree)
+	if err != nil {
+		return nil, fmt.Errorf("list the files of a tree: %w", err)
+	}
+	paths := make([]string, 0, len(entries))
+	for _, e := range entries {
+		if e.mode&modeKind == ModeFile&modeKind {
+			paths = append(paths, e.path)
+		}
+	}
+	return paths, nil
+}
+
 // treeBuilder makes tree objects from sorted entries.
 type treeBuilder struct {
 	store *store

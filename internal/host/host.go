@@ -292,7 +292,7 @@ func (h *Host) settings(at Location) (loop.Settings, config.Repo, error) {
 	set := loop.Settings{
 		Limits: h.cfg.Limits(repo.Limits), Image: repo.Image, Model: cmp.Or(repo.Model, h.cfg.Model),
 		Ask: plan.Ask(repo.Plan.Ask), NeedsApproval: h.cfg.NeedsApproval || repo.Plan.Approval == config.ApprovalRequired,
-		KeepProgress: repo.Progress.Keep, Quality: repo.Quality, Egress: repo.Egress,
+		KeepProgress: repo.Progress.Keep, ArchiveProgress: repo.Progress.Archive, Quality: repo.Quality, Egress: repo.Egress,
 	}
 	set.Supervision, set.Forget, set.VerifyTasks = repo.Supervision, repo.Forget, repo.Evidence == config.EvidenceTask
 	set.Review = loop.ReviewAlways
@@ -550,6 +550,15 @@ func (h *Host) Names(ctx context.Context, tree string) ([]string, error) {
 		return nil, err
 	}
 	return repo.Names(ctx, gitrepo.OID(tree))
+}
+
+// Files implements loop.Trees.
+func (h *Host) Files(ctx context.Context, tree string) ([]string, error) {
+	repo, err := h.Repo(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return repo.Files(ctx, gitrepo.OID(tree))
 }
 
 // Snapshot implements loop.WorkTree.

@@ -28,7 +28,7 @@ func Commit(l loop.Landing, agent string) publish.Commit {
 		RequestedBy: by.Login, RequestedByID: by.ID,
 		PlanSHA256: s.Plan.SHA256, Approved: s.Approved, ApprovedBy: s.ApprovedBy,
 		Covered: s.Covered, Planned: l.Planned, Recorded: l.Recorded,
-		Closing: l.Closing,
+		Closing: l.Closing, Archived: l.Closing && s.ArchiveProgress,
 	}
 	if p := s.Proposal; p != nil && l.Task.ID != "" { // it changes no code
 		switch {

@@ -82,7 +82,7 @@ func (e *Engine) tested(s State) (bool, error) {
 }
 
 func (e *Engine) finalGates(s State) bool {
-	return len(gate.At(s.Gates, gate.Final)) > 0
+	return len(gate.At(e.gates(s), gate.Final)) > 0
 }
 
 // checked is the tree that checks run on: the proposal, or at the end what has

@@ -66,6 +66,12 @@ func (e *Engine) inspect(ctx context.Context, s *State, task run.Task, code []Ch
 	if s.Quality.RequireNewTests {
 		found.findings = append(found.findings, gate.Untested(diffs)...)
 	}
+	found.findings = append(found.findings, s.Quality.Grown(diffs)...)
+	stale, err := e.stale(ctx, s, code, diffs, tree)
+	if err != nil {
+		return found, err
+	}
+	found.findings = append(found.findings, stale...)
 	sourceGone := slices.ContainsFunc(code, func(c Change) bool { return c.Status == "D" && gate.IsSource(c.Path) })
 	blamed := s.blames(task, found.findings, sourceGone)
 	var old []string
@@ -110,6 +116,67 @@ func (e *Engine) inspect(ctx context.Context, s *State, task run.Task, code []Ch
 		}
 	}
 	return found, nil
+}
+
+// maxDocuments bounds what is read of documents for one proposal, in bytes, and
+// maxLeft what is told of these.
+const (
+	maxDocuments = 4 << 20
+	maxLeft      = 10
+)
+
+// stale finds documents that go on naming what a proposal takes away.
+func (e *Engine) stale(
+	ctx context.Context, s *State, code []Change, diffs []gate.FileDiff, tree string,
+) (found []gate.Finding, _ error) {
+	var deleted []string
+	for _, c := range code {
+		if c.Status == "D" {
+			deleted = append(deleted, c.Path)
+		}
+	}
+	gone := gate.Gone(diffs, deleted)
+	if len(gone) == 0 {
+		return nil, nil
+	}
+	files, err := e.Trees.Files(ctx, tree)
+	if err != nil {
+		return nil, fmt.Errorf("look for documents: %w", err)
+	}
+	left := maxDocuments
+	for _, name := range gate.Documents(files) {
+		if path.Base(name) == path.Base(s.Subject.PlanFile) {
+			continue // it says what is to go
+		}
+		text, _, err := e.Trees.File(ctx, tree, name, gate.MaxDocument)
+		if err != nil {
+			return nil, fmt.Errorf("read %q of the tree: %w", name, err)
+		}
+		found = append(found, gate.Stale(gone, name, text)...)
+		if left -= len(text); left < 0 || len(found) >= maxLeft {
+			break
+		}
+	}
+	return found, nil
+}
+
+// advice is what the next call is told of what the last one left behind.
+func advice(findings []gate.Finding) (said []string) {
+	for _, f := range findings {
+		what := ""
+		switch f.Rule {
+		case gate.RuleStale:
+			what = "Bring that document up to date where it means this."
+		case gate.RuleGrown:
+			what = "Put new code into other files, and split this one where your task is about it."
+		default:
+			continue
+		}
+		if len(said) < maxLeft {
+			said = append(said, "Since the last task, "+f.Text+". "+what)
+		}
+	}
+	return said
 }
 
 // namedPath finds what may be the path of a file in a text.

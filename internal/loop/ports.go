@@ -66,6 +66,8 @@ type Settings struct {
 	NeedsApproval bool
 	// KeepProgress leaves progress.md on the branch when the run completes.
 	KeepProgress bool
+	// ArchiveProgress moves it to .ralph/archive then, whatever KeepProgress says.
+	ArchiveProgress bool
 	// Supervision, Roles and Review are how the run is watched and worked.
 	Supervision supervise.Config
 	Roles       map[run.Role]RoleSettings
@@ -145,6 +147,8 @@ type Trees interface {
 	File(ctx context.Context, tree, path string, limit int64) (content []byte, ok bool, err error)
 	// Names lists the root of a tree; names of folders end in "/".
 	Names(ctx context.Context, tree string) ([]string, error)
+	// Files lists the paths of all plain files of a tree, in order.
+	Files(ctx context.Context, tree string) ([]string, error)
 	// Changes lists what differs from one tree to another.
 	Changes(ctx context.Context, from, to string) ([]Change, error)
 	// Patch is the difference between two trees as text, the first limit bytes
@@ -352,7 +356,7 @@ type Landing struct {
 	Own []string
 	// Merges is the commit of the base branch that this one merges, nil for none.
 	Merges *Merge
-	// Closing marks the commit that removes progress.md at the end.
+	// Closing marks the commit that removes progress.md at the end, or archives it.
 	Closing bool
 	// Applied marks a person's suggestion, which no agent had a part in.
 	Applied bool

@@ -337,7 +337,7 @@ type Checkout struct {
 type Environment struct {
 	Templates prompt.Templates
 	// DetectedGates are those of the default branch, and what the branch has added to them
-	// when the run began.
+	// when the run began; where gates were asked for by presets, all that were asked for.
 	DetectedGates []gate.Gate
 	// Build is how Image is made, nil where it is somebody else's.
 	Build *Image `json:",omitempty"`
@@ -477,6 +477,8 @@ type Result struct {
 	// Needs are what agents said they lack.
 	Needs    []Need
 	Findings []gate.Finding // about what has landed, for people to look at
+	// Advice is what the next call is told of what the last commit left behind.
+	Advice []string `json:",omitempty"`
 	// Nested are folders that agents made git repositories of their own.
 	Nested []string
 	// Held is what was held back for a person so far.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -140,6 +141,9 @@ type Engine struct {
 	Memory history.Memory
 	// Emit tells what happens; nil tells nobody.
 	Emit func(run.Event)
+
+	// project is what was last told of a tree.
+	project struct{ tree, text string }
 }
 
 // Step takes the run one transition further. On an error the state is the one
@@ -453,21 +457,43 @@ func (e *Engine) detect(ctx context.Context, s *State, tree string) ([]gate.Gate
 	if s.NoDetect || len(s.Gates) > 0 || tree == "" {
 		return nil, nil
 	}
+	var gates []gate.Gate
+	err := e.rootOf(ctx, tree, func(r gate.Root) { gates = gate.Detect(r) })
+	return s.Quality.Apply(gates), err
+}
+
+// rootOf hands over the top directory of a tree.
+func (e *Engine) rootOf(ctx context.Context, tree string, look func(gate.Root)) error {
 	names, failed := e.Trees.Names(ctx, tree)
-	gates := gate.Detect(gate.Root{Names: names, Read: func(name string) ([]byte, bool) {
-		src, ok, err := e.Trees.File(ctx, tree, name, maxRoot)
-		failed = errors.Join(failed, err)
-		return src, ok
-	}})
-	if failed != nil {
-		return nil, fmt.Errorf("look for checks: %w", failed)
+	if failed == nil {
+		look(gate.Root{Names: names, Read: func(name string) ([]byte, bool) {
+			src, ok, err := e.Trees.File(ctx, tree, name, maxRoot)
+			failed = errors.Join(failed, err)
+			return src, ok
+		}})
 	}
-	return s.Quality.Apply(gates), nil
+	if failed != nil {
+		return fmt.Errorf("look for checks: %w", failed)
+	}
+	return nil
 }
 
 // detectAll finds the checks that the run is held to: those of the default branch,
 // which no agent has written, and what the run's own branch has added to them.
+// Presets stand for what the default branch needs, too.
 func (e *Engine) detectAll(ctx context.Context, s *State) error {
+	if gate.HasPresets(s.Gates) {
+		var told []gate.Finding
+		err := e.rootOf(ctx, cmp.Or(s.DefaultTree, s.HeadTree), func(r gate.Root) {
+			s.DetectedGates, told = gate.Resolve(s.Gates, r)
+		})
+		for _, f := range told {
+			if !slices.Contains(s.Findings, f) { // it is opened again after a restart
+				s.Findings = appendFindings(s.Findings, []gate.Finding{f})
+			}
+		}
+		return err
+	}
 	base, err := e.detect(ctx, s, s.DefaultTree)
 	if err != nil {
 		return err
@@ -892,12 +918,20 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 			". Do a first part that works by itself, and add the rest as "+
 			"new tasks with their own `Accept:` lines. Do not leave everything half done.")
 	}
+	if s.Job == prompt.JobBuild || s.Job == prompt.JobReview {
+		guidance = append(slices.Clip(guidance), s.Advice...)
+	}
 	if s.Job != prompt.JobVerify { // that one answers, and changes nothing
 		guidance = append(slices.Clip(guidance), s.Notes...)
 		s.Noted = len(s.Notes)
 	}
+	project, err := e.projectOf(ctx, s.HeadTree)
+	if err != nil {
+		return Next{}, err
+	}
 	text, err := prompt.Render(s.Templates, prompt.Input{
-		Job: s.Job, Role: s.Role, PlanName: s.Subject.Name, PlanFile: s.Subject.PlanFile, ProgressFile: s.ProgressPath,
+		Project: project,
+		Job:     s.Job, Role: s.Role, PlanName: s.Subject.Name, PlanFile: s.Subject.PlanFile, ProgressFile: s.ProgressPath,
 		PlanText: s.Plan.Words(), Accept: s.Plan.Accept, Guidance: guidance, Task: task, Progress: doc, Attempt: attempt,
 		LastFailure: s.Failure, Violations: s.Violations, GateCommands: commands, Left: e.left(*s), Nonce: nonce(*s),
 		Tried: tried(doc, s.TaskID), Lessons: e.lessons(ctx, s, task), Files: s.interesting(), Diff: diff,
@@ -923,6 +957,31 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 		Kind: run.EventAgentStarted, Role: s.Role, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total,
 	}, s)
 	return Next{}, nil
+}
+
+// maxManifest bounds the files that a project is told by, in bytes.
+const maxManifest = 64 << 10
+
+// projectOf is what agents are told of a tree. It is found out once for each.
+func (e *Engine) projectOf(ctx context.Context, tree string) (string, error) {
+	if e.project.tree == tree {
+		return e.project.text, nil
+	}
+	files, err := e.Trees.Files(ctx, tree)
+	if err != nil {
+		return "", fmt.Errorf("look at the project: %w", err)
+	}
+	var failed error
+	text := prompt.Project(files, func(name string) ([]byte, bool) {
+		src, ok, err := e.Trees.File(ctx, tree, name, maxManifest)
+		failed = errors.Join(failed, err)
+		return src, ok
+	})
+	if failed != nil {
+		return "", fmt.Errorf("look at the project: %w", failed)
+	}
+	e.project.tree, e.project.text = tree, text
+	return text, nil
 }
 
 // maxEvidence bounds one line of evidence, in bytes.
@@ -1391,6 +1450,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	s.HintDone = s.Proposal.Done
 	s.raise()
 	s.Findings = appendFindings(s.Findings, s.Proposal.Findings)
+	s.Advice = advice(s.Proposal.Findings)
 	e.keepHeld(s, s.Proposal.Held)
 	s.Failure, s.Objection = "", ""
 	if !l.Planned {
@@ -1514,8 +1574,8 @@ func (s *State) told(sentences []string) {
 	s.Merged = s.Merged[max(0, len(s.Merged)-maxMerged):]
 }
 
-// close lands the commit that takes progress.md away again, where the
-// repository does not keep it.
+// close lands the commit that takes progress.md away again, or into the archive, where
+// the repository does not keep it.
 func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
 	if again, err := e.bringIn(ctx, s); err != nil || again {
 		return Next{}, err
@@ -1524,12 +1584,13 @@ func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
 	if s.HintDone {
 		reason = run.EndRalphDone
 	}
-	if s.KeepProgress {
+	keep := s.KeepProgress && !s.ArchiveProgress
+	if keep {
 		if err := e.markDone(ctx, s); err != nil {
 			return Next{}, err
 		}
 	}
-	if s.KeepProgress || s.NoCommit || s.Head == s.Base {
+	if keep || s.NoCommit || s.Head == s.Base {
 		return e.finish(s, reason, "")
 	}
 	tree, err := e.Trees.Without(ctx, s.HeadTree, s.ProgressPath)
@@ -1539,9 +1600,16 @@ func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
 	if tree == s.HeadTree {
 		return e.finish(s, reason, "")
 	}
+	place, own := s.ProgressPath, []string(nil)
+	if s.ArchiveProgress {
+		if tree, place, err = e.archive(ctx, s, tree); err != nil {
+			return Next{}, err
+		}
+		own = []string{place}
+	}
 	landed, err := e.Publisher.Land(ctx, Landing{
 		State: *s, Iteration: s.Iteration, Tree: tree, Model: s.SeenModel, CostUSD: s.Usage.CostUSD - s.LandedUSD,
-		Closing: true,
+		Closing: true, Own: own,
 	})
 	if errors.Is(err, ErrBranchMoved) {
 		// Somebody works on the branch already; the file may stay.
@@ -1554,7 +1622,40 @@ func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
 		return Next{}, fmt.Errorf("land the closing commit: %w", err)
 	}
 	s.Closing, s.Head, s.HeadTree, s.LandedUSD = &landed, landed.OID, landed.Tree, s.Usage.CostUSD
+	s.ProgressPath = place
 	return e.finish(s, reason, "")
+}
+
+// maxArchived bounds the plans of one name and day that the archive holds.
+const maxArchived = 100
+
+// archive puts progress.md as it ended into the archive of a tree. Its folder is named
+// by the day on which the run began and by the plan.
+func (e *Engine) archive(ctx context.Context, s *State, tree string) (archived, place string, _ error) {
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return "", "", fmt.Errorf("read the accepted progress: %w", err)
+	}
+	if err := doc.SetStatus(progress.StatusDone); err != nil {
+		return "", "", fmt.Errorf("set the status: %w", err)
+	}
+	dir := fmt.Sprintf(".ralph/archive/%s-%s", s.StartedAt.UTC().Format(time.DateOnly), path.Base(path.Dir(s.ProgressPath)))
+	for n := 1; n <= maxArchived; n++ {
+		if place = dir + "/progress.md"; n > 1 {
+			place = fmt.Sprintf("%s-%d/progress.md", dir, n)
+		}
+		_, taken, err := e.Trees.File(ctx, tree, place, progress.MaxSize)
+		if err != nil {
+			return "", "", fmt.Errorf("look into the archive: %w", err)
+		}
+		if !taken {
+			break
+		}
+	}
+	if archived, err = e.Trees.With(ctx, tree, place, doc.Bytes()); err != nil {
+		return "", "", fmt.Errorf("archive %s: %w", s.ProgressPath, err)
+	}
+	return archived, place, nil
 }
 
 // markDone sets the status of a file that stays, where that waited for the final

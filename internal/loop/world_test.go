@@ -165,6 +165,10 @@ func (w *world) WriteProgress(_ context.Context, path string, d *progress.Doc) e
 	return nil
 }
 
+func (w *world) Files(_ context.Context, tree string) ([]string, error) {
+	return slices.Sorted(maps.Keys(w.trees[tree])), nil
+}
+
 func (w *world) Names(_ context.Context, tree string) ([]string, error) {
 	var names []string
 	for path := range w.trees[tree] {

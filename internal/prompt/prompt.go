@@ -46,6 +46,8 @@ type Input struct {
 	PlanText                         string
 	// Accept are the acceptance criteria of the plan as a whole.
 	Accept []string
+	// Project is what [Project] tells of the tree.
+	Project string
 	// Task is the one task to build or to split.
 	Task run.Task
 	// Progress is the host's version of the progress file; nil is an empty one.
@@ -238,6 +240,7 @@ func sections(in Input) []section {
 	}
 	add(planSection(in), true)
 	add(acceptSection(in.Accept), true)
+	add(projectSection(in), in.Job == JobPlan || in.Job == JobBuild || in.Job == JobSplit)
 	add(standingSection(in), in.Job != JobPlan)
 	add(taskSection(in), in.Job == JobBuild || in.Job == JobSplit || in.Job == JobVerify)
 	add(criteriaSection(in.Criteria), in.Job == JobVerify)

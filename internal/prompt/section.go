@@ -26,6 +26,7 @@ type trim int
 
 const (
 	trimNever trim = iota
+	trimProject
 	trimLessons
 	trimFiles
 	trimPlan

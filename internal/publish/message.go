@@ -73,10 +73,12 @@ type Commit struct {
 	// people and the host have made of that plan since; "" where that is the same.
 	Approved, ApprovedBy, Covered string
 	// Planned marks the commit that holds a plan and nothing else, Closing the
-	// one that removes progress.md at the end.
+	// one that removes progress.md at the end, or moves it to the archive where it is
+	// Archived, too.
 	// Recorded the one that keeps the notes of a run that stopped short.
 	Planned  bool
 	Closing  bool
+	Archived bool
 	Recorded bool
 }
 
@@ -167,12 +169,17 @@ var kinds = []struct {
 	{"test", strs.Lazy(`(?i)^(?:test|cover|verify)\b|\b(?:tests|unit test|test case|test coverage|test suite)\b`)},
 }
 
-// closingSubject is the first line of a closing commit.
-const closingSubject = "chore: remove the progress file of a finished run"
+// The first lines of closing commits.
+const (
+	closingSubject  = "chore: remove the progress file of a finished run"
+	archivedSubject = "chore: archive the progress file of a finished run"
+)
 
 // subject is the first line, and all of it or of the title where that did not fit.
 func subject(m *redact.Masker, c Commit) (line, full string) {
 	switch {
+	case c.Archived:
+		return archivedSubject, ""
 	case c.Closing:
 		return closingSubject, ""
 	case c.Planned:
@@ -281,7 +288,7 @@ func RecordOf(message string) (r Record, ok bool) {
 		r.Iteration = n
 	}
 	subject, _, _ := strings.Cut(message, "\n")
-	r.Closing = subject == closingSubject
+	r.Closing = subject == closingSubject || subject == archivedSubject
 	return r, r.Run != ""
 }
 

@@ -139,6 +139,11 @@ func (w *world) Names(_ context.Context, tree string) ([]string, error) {
 	return out, nil
 }
 
+// Files implements loop.Trees.
+func (w *world) Files(_ context.Context, tree string) ([]string, error) {
+	return names(w.trees[tree]), nil
+}
+
 // Snapshot implements loop.WorkTree.
 func (w *world) Snapshot(context.Context) (string, []loop.Refusal, []string, error) {
 	var refused []loop.Refusal
