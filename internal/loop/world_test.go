@@ -71,6 +71,8 @@ type world struct {
 	// refused is what failed attempts changed.
 	refused []loop.FailedAttempt
 	landErr []error
+	// moved counts proposals that were made on another tip than that of the branch.
+	moved int
 	// settings are those of the repository.
 	settings loop.Settings
 	// earlier is what the branch tells of earlier runs.
@@ -361,6 +363,7 @@ func (w *world) Land(_ context.Context, l loop.Landing) (loop.Landed, error) {
 		if last.Iteration == l.Iteration && last.Tree == l.Tree && last.State.Head == l.State.Head {
 			return w.head(), nil
 		}
+		w.moved++
 		return loop.Landed{}, loop.ErrBranchMoved
 	}
 	w.commits = append(w.commits, l)
