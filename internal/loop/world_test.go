@@ -63,6 +63,7 @@ type world struct {
 	screen  func([]loop.Change) []loop.Refusal
 	// conflict gives the merge with the base branch; nil never conflicts.
 	conflict   func(loop.State) *loop.Merge
+	mergeErr   error
 	baseBranch string
 	// defaultTree is that of the default branch, where it is not what the work begins
 	// from; warm says that its caches are kept.
@@ -392,7 +393,7 @@ func (w *world) Show(_ context.Context, s loop.State) (*loop.PullRequest, error)
 // Merge conflicts as often as the test says.
 func (w *world) Merge(_ context.Context, s loop.State) (*loop.Merge, error) {
 	if w.conflict == nil {
-		return nil, nil
+		return nil, w.mergeErr
 	}
 	return w.conflict(s), nil
 }
