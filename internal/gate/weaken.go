@@ -247,10 +247,6 @@ var switches = []runnerSwitch{
 		does: "steers how scripts are run", asked: "npmrc yarn bunfig pnpm",
 	},
 	{
-		files: []string{".pnpmfile.cjs", ".pnpmfile.mjs"},
-		does:  "steers what pnpm installs", asked: "pnpm",
-	},
-	{
 		files: []string{"package.json"}, line: near("file: link: portal:", `(?m)^\s*"[^"\n]+"\s*:\s*"(?:file|link|portal):[^"\n]*".*$`),
 		does: "has a package come from a folder", asked: "package.json dependenc workspace file:",
 	},
@@ -297,7 +293,7 @@ var switches = []runnerSwitch{
 		does: "steers what nextest runs", asked: "nextest",
 	},
 	{
-		files: []string{".env", ".env.*", ".flaskenv", ".envrc"},
+		files: []string{".env", ".env.*", ".flaskenv"},
 		line: near("=",
 			`(?m)^\s*(?:export\s+)?(?:PATH|SHELL|BASH_ENV|LD_\w+|DYLD_\w+|PYTEST_\w+|PYTHON(?:PATH|HOME|STARTUP|OPTIMIZE|USERBASE)|NODE_(?:OPTIONS|PATH)|npm_config_\w+|NPM_CONFIG_\w+|GO(?:FLAGS|ROOT|PATH|BIN|ENV|WORK|TOOLCHAIN|OS|ARCH)|MAKEFLAGS|RUST(?:C|DOC|FLAGS|DOCFLAGS|C_WRAPPER|UP_TOOLCHAIN)|CARGO_\w+|RUBY(?:OPT|LIB)|JAVA_TOOL_OPTIONS|JDK_JAVA_OPTIONS|MAVEN_(?:OPTS|ARGS)|GRADLE_OPTS|PERL5\w+|PHPRC|PHP_INI_\w+)\s*=.*$`),
 		does: "steers the programs that read it", asked: ".env environment",

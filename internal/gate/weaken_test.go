@@ -247,7 +247,6 @@ func TestRunnerSwitchedOff(t *testing.T) {
 		"Python without assert":           {diff(".env.test", "", "export PYTHONOPTIMIZE=1\n"), ""},
 		"another shell of pnpm":           {diff("pnpm-workspace.yaml", "packages: [a]\n", "packages: [a]\nscriptShell: ./sh\n"), "Configure pnpm"},
 		"another yarn":                    {diff(".yarnrc.yml", "", "yarnPath: .yarn/fake.cjs\n"), "Update yarn"},
-		"what pnpm installs":              {diff(".pnpmfile.cjs", "", "module.exports = {}\n"), "Configure pnpm"},
 		"a package from a folder":         {diff("package.json", "{}", "{\n  \"devDependencies\": {\n    \"jest\": \"file:./fake\"\n  }\n}"), "Use a workspace"},
 		"another runner of Jest":          {diff("jest.config.js", "", "module.exports = {\n  testRunner: './fake.js'\n}\n"), "Use another runner"},
 		"mocha that runs nothing":         {diff(".mocharc.yml", "", "dry-run: true\n"), "Add a dry run"},
