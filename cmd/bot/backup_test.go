@@ -214,7 +214,7 @@ func TestManifestOfABackupIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	t.Cleanup(func() { _ = f.Close() })
 	if _, err := unpackBackup(f, t.TempDir()); err == nil || !strings.Contains(err.Error(), "its backup.json cannot be read") {
 		t.Errorf("it is taken: %v", err)
 	}
