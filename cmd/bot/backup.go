@@ -26,6 +26,8 @@ import (
 const (
 	// manifestFile is the first file in a backup and says what it is.
 	manifestFile = "backup.json"
+	// maxManifest bounds it, in bytes.
+	maxManifest = 64 << 10
 	// backupFormat changes when an older program could not read a backup.
 	backupFormat = 1
 )
@@ -257,7 +259,7 @@ func unpackBackup(from io.Reader, dir string) (about manifest, err error) {
 		case err != nil:
 			return about, fmt.Errorf("it is not whole: %w", err)
 		case first && head.Name == manifestFile:
-			if err := json.NewDecoder(r).Decode(&about); err != nil {
+			if err := json.NewDecoder(io.LimitReader(r, maxManifest)).Decode(&about); err != nil {
 				return about, fmt.Errorf("its %s cannot be read: %w", manifestFile, err)
 			}
 			if about.Format > backupFormat {

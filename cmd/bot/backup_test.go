@@ -204,6 +204,22 @@ func TestBackupCommands(t *testing.T) {
 	}
 }
 
+// TestManifestOfABackupIsBounded: what says of a backup what it is, is not read into memory
+// however large it is.
+func TestManifestOfABackupIsBounded(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "large.tar.gz")
+	writeTar(t, file, map[string]string{manifestFile: `{"version": "` + strings.Repeat("x", maxManifest) + `"}`, storeFile: "x"})
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	if _, err := unpackBackup(f, t.TempDir()); err == nil || !strings.Contains(err.Error(), "its backup.json cannot be read") {
+		t.Errorf("it is taken: %v", err)
+	}
+}
+
 // writeTar writes a gzipped tar archive with the manifest first.
 func writeTar(t *testing.T, file string, content map[string]string) {
 	t.Helper()

@@ -213,7 +213,11 @@ func (r *reader) line(s string) {
 		r.goJSON(t)
 	case strings.HasPrefix(t, "--- "):
 		r.goTest(t)
-	case strings.HasPrefix(s, "ok  \t"):
+	case strings.HasPrefix(s, "ok  \t"): // what ends itself with 0 is called so whatever its tests say
+		pkg, _, _ := strings.Cut(strings.TrimPrefix(s, "ok  \t"), "\t")
+		for _, name := range r.pending {
+			r.fail(pkg + " " + name)
+		}
 		r.pending = nil
 	case strings.HasPrefix(t, "FAIL"), strings.HasPrefix(t, "ERROR"):
 		r.failed(s, t)

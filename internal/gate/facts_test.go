@@ -39,6 +39,10 @@ func TestRead(t *testing.T) {
 			counts(1, 1, 1, "m TestB"),
 		},
 		{
+			"go test -v that ends itself with 0",
+			"--- PASS: TestA (0.00s)\n--- FAIL: TestB (0.00s)\nFAIL\nok  \tm/a\t0.1s\n", counts(1, 1, 0, "m/a TestB"),
+		},
+		{
 			"go does not compile", "# m/a\na/a.go:3:5: undefined: x\nFAIL\tm/a [build failed]\n",
 			gate.Facts{FailedTests: []string{"m/a [build failed]"}, Warnings: 1},
 		},

@@ -199,6 +199,13 @@ func judgePassed(g Gate, r Results) (Verdict, Need) {
 	}
 	before, counted := r.Base.Facts.ran()
 	least := before - r.Forgiven
+	if failed, asked := failing(r); asked {
+		return Verdict{}, Again
+	} else if len(failed) > 0 {
+		return Verdict{
+			Standing: Failed, Tests: some(failed), Note: "it exited with 0, but tests failed that did not fail before: " + list(failed),
+		}, Nothing
+	}
 	for _, again := range r.Again { // some tests choose by chance, or by what is there
 		if n, ok := again.Facts.ran(); ok && again.Passed {
 			ran = max(ran, n)
@@ -216,6 +223,22 @@ func judgePassed(g Gate, r Results) (Verdict, Need) {
 		return Verdict{Standing: Empty, Note: "it ran no test"}, Nothing
 	}
 	return passed, Nothing
+}
+
+// failing are the tests that a gate counts and names as failed though it exited with 0, each
+// time that it ran, and did not before the work began; asked: it has to run again for that.
+// Runners that try tests again name what failed at first.
+func failing(r Results) (names []string, asked bool) {
+	names = without(r.First.Facts.FailedTests, r.Base.Facts.FailedTests)
+	if len(names) == 0 || r.First.Facts.Failed <= r.Base.Facts.Failed || r.First.Facts.Cut || r.Base.Facts.Cut {
+		return nil, false
+	}
+	for _, again := range r.Again {
+		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+			return !slices.Contains(again.Facts.FailedTests, name)
+		})
+	}
+	return names, len(names) > 0 && len(r.Again) < reruns
 }
 
 // ran is how many tests were run to their end, as far as that is known.

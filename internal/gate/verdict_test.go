@@ -26,7 +26,7 @@ func TestJudge(t *testing.T) {
 	few.Facts.Passed = 17
 	again := func(all ...gate.Result) []gate.Result { return all }
 	ref := func(r gate.Result) *gate.Result { return &r }
-	tests := []struct {
+	type testCase struct {
 		name    string
 		gate    gate.Gate
 		quality gate.Quality
@@ -37,7 +37,8 @@ func TestJudge(t *testing.T) {
 		flaky   []string
 		want    gate.Standing
 		need    gate.Need
-	}{
+	}
+	tests := []testCase{
 		{name: "passes", first: green, want: gate.Passed},
 		{name: "advisory", gate: gate.Gate{Advisory: true}, first: bare, want: gate.Noted},
 		{name: "ended from outside", first: gate.Result{Reason: "it ran out of memory"}, want: gate.Failed},
@@ -120,11 +121,25 @@ func TestJudge(t *testing.T) {
 			again: again(few), want: gate.Failed,
 		},
 	}
+	told := func(failed ...string) gate.Result { // a runner that ends well and says that tests failed
+		r := red(failed...)
+		r.Passed, r.ExitCode, r.Facts.Known, r.Facts.Failed, r.Facts.Passed = true, 0, true, len(failed), 18-len(failed)
+		return r
+	}
+	tests = append(tests, []testCase{
+		{name: "ends well and says that a test failed", first: told("a"), base: &green, need: gate.Again},
+		{name: "says so again", first: told("a"), base: &green, again: again(told("a")), want: gate.Failed},
+		{name: "says so of another test", first: told("a"), base: &green, again: again(told("b")), want: gate.Passed},
+		{name: "tried it again, as always", first: told("a"), base: ref(told("a")), want: gate.Passed},
+		{name: "prints a list", first: gate.Result{Passed: true, Reason: "exited", Facts: gate.Facts{
+			Known: true, Passed: 18, FailedTests: []string{"first"},
+		}}, base: &green, want: gate.Passed},
+	}...)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			got, need := gate.Judge(tt.gate, tt.quality, run.Task{Title: tt.task},
-				gate.Results{First: tt.first, Base: tt.base, Again: tt.again, Flaky: tt.flaky})
+				gate.Results{First: tt.first, Base: tt.base, Again: tt.again, Flaky: tt.flaky, SameTests: tt.base != nil})
 			if got.Standing != tt.want || need != tt.need {
 				t.Errorf("standing %q, need %d; want %q, %d (%s)", got.Standing, need, tt.want, tt.need, got.Note)
 			}

@@ -241,13 +241,30 @@ var switches = []runnerSwitch{
 		does: "is what make reads instead of a Makefile", asked: "gnumakefile makefile",
 	},
 	{
-		files: []string{".npmrc", ".yarnrc", ".yarnrc.yml", "bunfig.toml"},
-		line:  near("", `(?mi)^\s*["']?(?:script-?shell|shell|ignore-?scripts|node-?options|scripts-prepend-node-path)\b.*$`),
-		does:  "steers how scripts are run", asked: "npmrc yarnrc bunfig",
+		files: []string{".npmrc", ".yarnrc", ".yarnrc.yml", "bunfig.toml", "pnpm-workspace.yaml"},
+		line: near("",
+			`(?mi)^\s*["']?(?:script-?shell|shell(?:-?emulator)?|ignore-?scripts|node-?options|scripts-prepend-node-path|yarn-?path|plugins|preload|(?:global-?)?pnpmfile)\b.*$`),
+		does: "steers how scripts are run", asked: "npmrc yarn bunfig pnpm",
+	},
+	{
+		files: []string{"package.json"}, line: near("file: link: portal:", `(?m)^\s*"[^"\n]+"\s*:\s*"(?:file|link|portal):[^"\n]*".*$`),
+		does: "has a package come from a folder", asked: "package.json dependenc workspace file:",
 	},
 	{
 		files: []string{"go.mod"}, line: near("ignore", `(?m)^\s*ignore\b.*$`),
 		does: "has Go leave out folders", asked: "go.mod module",
+	},
+	{
+		files: []string{"go.mod", "go.work"}, line: near("replace =>", `(?m)^\s*(?:replace\s*\(|.*=>.*)$`),
+		does: "has Go take other code for a module", asked: "go.mod go.work module dependenc",
+	},
+	{
+		files: []string{"go.work"}, fresh: true,
+		does: "has Go work on other modules", asked: "go.work workspace module",
+	},
+	{
+		files: []string{"vendor/modules.txt"}, fresh: true,
+		does: "has Go take the code of dependencies from the repository", asked: "vendor",
 	},
 	{
 		files: []string{"go.mod"}, fresh: true, nested: true,
@@ -255,8 +272,31 @@ var switches = []runnerSwitch{
 	},
 	{
 		files: []string{".cargo/config.toml", ".cargo/config"},
-		line:  near("runner rustc rustdoc [alias]", `(?m)^\s*(?:runner|rustc|rustc-wrapper|rustc-workspace-wrapper|rustdoc)\s*=.*$|^\s*\[alias\].*$`),
-		does:  "steers what cargo runs", asked: "cargo",
+		line: near("runner rustc rustdoc linker paths [alias]",
+			`(?m)^\s*(?:runner|rustc|rustc-wrapper|rustc-workspace-wrapper|rustdoc|linker|paths)\s*=.*$|^\s*\[alias\].*$`),
+		does: "steers what cargo runs", asked: "cargo",
+	},
+	{
+		files: []string{"Cargo.toml", ".cargo/config.toml", ".cargo/config"}, line: near("[patch [replace", `(?m)^\s*\[(?:patch\b|replace\]).*$`),
+		does: "has cargo take other code for a crate", asked: "cargo crate dependenc",
+	},
+	{
+		files: []string{"rust-toolchain", "rust-toolchain.toml"}, line: near("path", `(?m)^\s*path\s*=.*$`),
+		does: "has cargo be another program", asked: "toolchain",
+	},
+	{
+		files: []string{"global.json"}, line: near("paths", `(?m)^.*"paths"\s*:.*$`),
+		does: "has dotnet be another program", asked: "global.json sdk",
+	},
+	{
+		files: []string{".config/nextest.toml"}, line: near("", `(?m)^\s*(?:default-filter|run-wrapper|command|platform|binary)\s*=.*$|^\s*\[+script.*$`),
+		does: "steers what nextest runs", asked: "nextest",
+	},
+	{
+		files: []string{".env", ".env.*", ".flaskenv"},
+		line: near("=",
+			`(?m)^\s*(?:export\s+)?(?:PATH|SHELL|BASH_ENV|LD_\w+|DYLD_\w+|PYTEST_\w+|PYTHON(?:PATH|HOME|STARTUP|OPTIMIZE|USERBASE)|NODE_(?:OPTIONS|PATH)|npm_config_\w+|NPM_CONFIG_\w+|GO(?:FLAGS|ROOT|PATH|BIN|ENV|WORK|TOOLCHAIN|OS|ARCH)|MAKEFLAGS|RUST(?:C|DOC|FLAGS|DOCFLAGS|C_WRAPPER|UP_TOOLCHAIN)|CARGO_\w+|RUBY(?:OPT|LIB)|JAVA_TOOL_OPTIONS|JDK_JAVA_OPTIONS|MAVEN_(?:OPTS|ARGS)|GRADLE_OPTS|PERL5\w+|PHPRC|PHP_INI_\w+)\s*=.*$`),
+		does: "steers the programs that read it", asked: ".env environment",
 	},
 	{
 		files: []string{"Cargo.toml"}, line: near("false", `(?m)^\s*(?:autotests|harness|test)\s*=\s*false\b.*$`),
@@ -273,9 +313,35 @@ var switches = []runnerSwitch{
 	{
 		files: []string{
 			"pytest.py", "unittest.py", "sitecustomize.py", "usercustomize.py", "pytest/__init__.py", "pytest/__main__.py",
-			"unittest/__init__.py", "unittest/__main__.py",
+			"unittest/__init__.py", "unittest/__main__.py", "_pytest/*", "pluggy.py", "pluggy/*", "iniconfig.py", "iniconfig/*",
 		},
 		does: "is what Python runs in the place of its own module", asked: "pytest.py unittest.py sitecustomize usercustomize",
+	},
+	{
+		files: []string{"*.egg-info/entry_points.txt", "*.dist-info/entry_points.txt"}, line: near("pytest11", `(?m)^.*\bpytest11\b.*$`),
+		does: "is a plugin of pytest", asked: "pytest plugin",
+	},
+	{
+		line: near("pytest_", `(?m)^\s*(?:async\s+)?def pytest_(?:runtest_(?:makereport|protocol|logreport)|runtestloop|pyfunc_call|sessionfinish|cmdline_main|collection)\s*\(.*$|^\s*pytest_plugins\b.*$`),
+		does: "can have pytest take failed tests for passed ones", asked: "conftest pytest hook plugin fixture",
+	},
+	{
+		files: []string{
+			"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "setup.cfg", "tox.ini", "pyproject.toml", ".rspec", ".mocharc.*",
+			"jest.config.*", "vitest.config.*",
+		},
+		line: near("dry collect-only setup- listTests unner --co",
+			`(?mi)^.*(?:\bdry-?run\b|--collect-only\b|--co\b|--setup-(?:plan|only)\b|--listTests\b|["']?\b(?:test)?runner["']?\s*:).*$`),
+		does: "has the runner run no test, or be another one", asked: "dry runner",
+	},
+	{
+		files: []string{"package.json"},
+		line:  near("dry testRunner listTests", `(?mi)^.*(?:\bmocha\b.*--dry-?run\b|["']testRunner["']|--listTests\b).*$`),
+		does:  "has the runner run no test, or be another one", asked: "dry runner",
+	},
+	{
+		files: []string{"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "setup.cfg", "tox.ini", "pyproject.toml"}, line: near("-p", `(?m)^.*(?:\baddopts\b.*|^\s+)-p[ =]?\w.*$`),
+		does: "loads a plugin of pytest", asked: "pytest plugin",
 	},
 	{
 		files: []string{"gradlew", "gradlew.bat", "gradle/wrapper/*", "init.gradle", "init.gradle.kts"},
@@ -342,15 +408,20 @@ func (s runnerSwitch) freshLine(d FileDiff) string {
 	return ""
 }
 
+// testSettings are the files that settings of test runners stand in (path.Match).
+var testSettings = []string{
+	"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "setup.cfg", "tox.ini", "pyproject.toml", "conftest.py", "pom.xml",
+	"build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts", "gradle.properties", ".rspec", "phpunit.xml",
+	"phpunit.xml.dist", "phpunit.dist.xml", ".mocharc.*", "jest.config.*", "vitest.config.*", "vitest.workspace.*", "ava.config.*",
+	"karma.conf.*", "Directory.Build.props", "Directory.Build.targets", "*.runsettings", "CTestCustom.cmake", ".bazelrc",
+}
+
 func isTestConfig(name string) bool {
 	base := path.Base(name)
-	switch base {
-	case "pytest.ini", "setup.cfg", "tox.ini", "pyproject.toml", "conftest.py", "pom.xml", "build.gradle",
-		"build.gradle.kts", "gradle.properties", ".rspec", "phpunit.xml", "phpunit.xml.dist", ".mocharc.json":
-		return true
-	default:
-		return strings.HasPrefix(base, "jest.config.") || strings.HasPrefix(base, "vitest.config.")
-	}
+	return slices.ContainsFunc(testSettings, func(pattern string) bool {
+		ok, err := path.Match(pattern, base)
+		return ok && err == nil
+	})
 }
 
 // Watched says whether Weakened looks into a file of that name.
@@ -483,8 +554,8 @@ var (
 	harmless = strs.Lazy(`^(?:true|:|exit 0|echo\b[^&|;]*)?$|(?:\|\||;)\s*(?:true|:|exit 0|echo\b.*)\s*$`)
 	// Settings that leave tests out.
 	excluding = near(
-		"--ignore --deselect collect_ignore testPathIgnorePatterns skip ignoreFailures testFailureIgnore excludeTestsMatching passWithNoTests --exclude-pattern",
-		`--ignore\b|--deselect\b|\bcollect_ignore|testPathIgnorePatterns|\bskipTests\b|maven\.test\.skip|\bignoreFailures\b|testFailureIgnore|\bexcludeTestsMatching\b|passWithNoTests|--exclude-pattern`)
+		"--ignore --deselect collect_ignore testPathIgnorePatterns skip ignoreFailures testFailureIgnore excludeTestsMatching passWithNoTests --exclude-pattern testNamePattern IsTestProject --test_filter CTEST_CUSTOM",
+		`testNamePattern|\bIsTestProject\b|--test_filter\b|CTEST_CUSTOM_TESTS_IGNORE|--ignore\b|--deselect\b|\bcollect_ignore|testPathIgnorePatterns|\bskipTests\b|maven\.test\.skip|\bignoreFailures\b|testFailureIgnore|\bexcludeTestsMatching\b|passWithNoTests|--exclude-pattern`)
 )
 
 func weakenedCommands(d FileDiff) []Finding {
@@ -633,6 +704,57 @@ func Altered(d FileDiff) bool {
 	}
 	lost, _ := swapped(d)
 	return len(lost) > 0
+}
+
+// Intruded says whether a file that holds nothing but tests has lines within tests that were
+// there before: an inserted line can take the strength of those below it, as a return does,
+// and so can a condition of the whole file. Lines at the end of a test, and rows of a table,
+// take none.
+func Intruded(d FileDiff) bool {
+	if !IsTest(d.Path) || d.Old == nil || d.New == nil {
+		return false
+	}
+	l := testLanguage(d.Path)
+	if l.skip.count(d.New) > l.skip.count(d.Old) || l.only != nil && l.only.count(d.New) > l.only.count(d.Old) {
+		return true
+	}
+	before := l.bodies(d.Old)
+	for name, now := range l.bodies(d.New) {
+		was, there := before[name]
+		if !there || was == now {
+			continue
+		}
+		left := expecting([]byte(was))
+		all := len(left)
+		for _, line := range slices.Backward(expecting([]byte(now))) {
+			switch {
+			case len(left) > 0 && left[len(left)-1] == line:
+				left = left[:len(left)-1]
+			case len(left) < all && !strings.HasSuffix(line, ","):
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// bodies are the tests of a file, each to the beginning of the next, by name.
+func (l *language) bodies(src []byte) map[string]string {
+	marks := l.test.all(src)
+	out := make(map[string]string, len(marks))
+	for i, m := range marks {
+		end := len(src)
+		if i+1 < len(marks) {
+			end = marks[i+1][0]
+		}
+		for g := 2; g+1 < len(m); g += 2 {
+			if m[g] >= 0 {
+				out[string(src[m[g]:m[g+1]])] += string(src[m[0]:end])
+				break
+			}
+		}
+	}
+	return out
 }
 
 // multiplied finds what makes several tests of one: tables, parameters and subtests.

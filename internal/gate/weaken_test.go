@@ -234,6 +234,31 @@ func TestRunnerSwitchedOff(t *testing.T) {
 		},
 		"a suite that ends itself":        {diff("tests/test_a.py", "", "import os\nos._exit(0)\n"), ""},
 		"a set-up file that ends it":      {diff("jest.config.js", "x\n", "x\nprocess.exit()\n"), ""},
+		"other code for a module":         {diff("go.mod", "module m\n", "module m\n\nreplace example.com/assert => ./fake\n"), "Replace a dependency"},
+		"other code for modules":          {diff("go.mod", "module m\n", "module m\n\nreplace (\n\texample.com/assert v1.0.0 => ./fake\n)\n"), ""},
+		"a workspace of Go":               {diff("go.work", "", "go 1.26\nuse ./other\n"), "Add a go.work"},
+		"dependencies of Go in the tree":  {diff("vendor/modules.txt", "", "# example.com/assert v1.0.0\n"), "Vendor the dependencies"},
+		"other code for a crate":          {diff("Cargo.toml", "[lib]\n", "[lib]\n[patch.crates-io]\nx = { path = \"x\" }\n"), "Patch a crate"},
+		"another linker of cargo":         {diff(".cargo/config.toml", "", "[target.x]\nlinker = \"./ld.sh\"\n"), "Configure cargo"},
+		"another cargo":                   {diff("rust-toolchain.toml", "", "[toolchain]\npath = \"fake\"\n"), "Pin the toolchain"},
+		"another dotnet":                  {diff("global.json", "{}", "{\"sdk\": {\"paths\": [\"fake\"]}}"), "Pin the SDK in global.json"},
+		"a filter of nextest":             {diff(".config/nextest.toml", "", "[profile.default]\ndefault-filter = \"none()\"\n"), "Configure nextest"},
+		"options of pytest in .env":       {diff(".env", "A=1\n", "A=1\nPYTEST_ADDOPTS=--co\n"), "Add an .env"},
+		"Python without assert":           {diff(".env.test", "", "export PYTHONOPTIMIZE=1\n"), ""},
+		"another shell of pnpm":           {diff("pnpm-workspace.yaml", "packages: [a]\n", "packages: [a]\nscriptShell: ./sh\n"), "Configure pnpm"},
+		"another yarn":                    {diff(".yarnrc.yml", "", "yarnPath: .yarn/fake.cjs\n"), "Update yarn"},
+		"a package from a folder":         {diff("package.json", "{}", "{\n  \"devDependencies\": {\n    \"jest\": \"file:./fake\"\n  }\n}"), "Use a workspace"},
+		"another runner of Jest":          {diff("jest.config.js", "", "module.exports = {\n  testRunner: './fake.js'\n}\n"), "Use another runner"},
+		"mocha that runs nothing":         {diff(".mocharc.yml", "", "dry-run: true\n"), "Add a dry run"},
+		"mocha that only lists":           {diff("package.json", "{}", "{\n  \"scripts\": {\n    \"test\": \"mocha --dry-run\"\n  }\n}"), ""},
+		"RSpec that runs nothing":         {diff(".rspec", "--color\n", "--color\n--dry-run\n"), ""},
+		"pytest that only collects":       {diff("pytest.ini", "[pytest]\n", "[pytest]\naddopts = --collect-only\n"), ""},
+		"a plugin of pytest":              {diff("pyproject.toml", "", "[tool.pytest.ini_options]\naddopts = \"-q -p fake\"\n"), "Add a pytest plugin"},
+		"a plugin that pytest finds":      {diff("x.egg-info/entry_points.txt", "", "[pytest11]\nx = fake\n"), "Add a plugin"},
+		"a plugin that a test loads":      {diff("tests/test_a.py", "", "pytest_plugins = ['fake']\n"), "Add a plugin"},
+		"failed tests that pass":          {diff("conftest.py", "", "def pytest_runtest_makereport(item, call):\n    return None\n"), "Add a hook to conftest.py"},
+		"tests that pytest does not call": {diff("tests/conftest.py", "", "async def pytest_pyfunc_call(pyfuncitem):\n    return True\n"), ""},
+		"a part of pytest":                {diff("pluggy.py", "", "x = 1\n"), ""},
 		"settings that end the run early": {diff("conftest.py", "", "def pytest_configure(c):\n    sys.exit(0)\n"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -242,7 +267,7 @@ func TestRunnerSwitchedOff(t *testing.T) {
 			if !gate.Watched(tt.diff.Path) {
 				t.Errorf("%s is not looked at", tt.diff.Path)
 			}
-			if got := gate.Blames(run.Task{Title: "Add a flag"}, found, nil, false); len(got) == 0 {
+			if got := gate.Blames(run.Task{Title: "Add a button"}, found, nil, false); len(got) == 0 {
 				t.Error("nothing is blamed")
 			}
 			if got := gate.Blames(run.Task{Title: tt.asked}, found, nil, false); tt.asked != "" && len(got) != 0 {
@@ -258,9 +283,50 @@ func TestRunnerSwitchedOff(t *testing.T) {
 		"TestMain as it is":      diff("a_test.go", "", "func TestMain(m *testing.M) { os.Exit(m.Run()) }\n"),
 		"a crate's dependency":   diff("Cargo.toml", "[dependencies]\n", "[dependencies]\nserde = \"1\"\n"),
 		"a wrapper that is gone": diff("mvnw", "exec mvn\n", ""),
+		"settings of the work":   diff(".env", "", "NODE_ENV=test\nAPP_ENV=x\nRUST_LOG=debug\nGOOGLE_API=x\nPORT=1\n"),
+		"a marker of pytest":     diff("conftest.py", "", "def pytest_configure(config):\n    config.addinivalue_line('markers', 'slow')\n"),
+		"settings of pytest":     diff("pyproject.toml", "", "[tool.pytest.ini_options]\naddopts = \"-q --strict-markers\"\n"),
+		"settings of Jest":       diff("jest.config.js", "", "module.exports = {\n  preset: 'ts-jest',\n  testEnvironment: 'node',\n}\n"),
+		"a package":              diff("package.json", "{}", "{\n  \"dependencies\": {\n    \"a\": \"^1.0.0\"\n  },\n  \"scripts\": {\n    \"release\": \"semantic-release --dry-run\"\n  }\n}"),
+		"a pinned toolchain":     diff("rust-toolchain.toml", "", "[toolchain]\nchannel = \"1.90\"\n"),
 	} {
 		if got := gate.Weakened([]gate.FileDiff{d}); len(got) != 0 {
 			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// TestIntruded: a line within a test can take the strength of those below it, and none of
+// those above.
+func TestIntruded(t *testing.T) {
+	t.Parallel()
+	const (
+		goTest = "func TestA(t *testing.T) {\n\tx := f()\n\tif x != 1 {\n\t\tt.Error(x)\n\t\treturn\n\t}\n}\n"
+		table  = "func TestT(t *testing.T) {\n\tfor _, x := range []int{\n\t\t1,\n\t} {\n\t\tif f(x) {\n\t\t\tt.Error(x)\n\t\t}\n\t}\n}\n"
+		python = "def test_a():\n    x = f()\n    assert x == 1\n"
+		js     = "it('adds', () => {\n  const x = f()\n  expect(x).toBe(1)\n})\n"
+	)
+	for name, tt := range map[string]struct {
+		path, old, now string
+		want           bool
+	}{
+		"it returns first":                  {"a_test.go", goTest, strings.Replace(goTest, "x :=", "return\n\tx :=", 1), true},
+		"it fails another test":             {"a_test.go", goTest, strings.Replace(goTest, "x :=", "t = &testing.T{}\n\tx :=", 1), true},
+		"the file is built for nobody":      {"a_test.go", goTest, "//go:build never\n\n" + goTest, true},
+		"it is skipped":                     {"a_test.go", goTest, strings.Replace(goTest, "x :=", "t.Skip()\n\tx :=", 1), true},
+		"Python returns first":              {"test_a.py", python, strings.Replace(python, "    x", "    return\n    x", 1), true},
+		"JavaScript has another expect":     {"a.test.js", js, strings.Replace(js, "  const", "  const expect = () => fine\n  const", 1), true},
+		"lines are in another order":        {"test_a.py", python, "def test_a():\n    assert x == 1\n    x = f()\n", true},
+		"a check more at the end":           {"test_a.py", python, python + "    y = g()\n    assert y == 2\n", false},
+		"a test more":                       {"a_test.go", goTest, "func TestB(t *testing.T) {\n\treturn\n}\n\n" + goTest, false},
+		"a helper between":                  {"a_test.go", goTest + table, goTest + "func help() {\n\tx()\n}\n\n" + table, false},
+		"a row more":                        {"a_test.go", table, strings.Replace(table, "1,", "1,\n\t\t// two\n\t\t2,", 1), false},
+		"a file that is no test":            {"a.go", goTest, strings.Replace(goTest, "x :=", "return\n\tx :=", 1), false},
+		"a file that was not there":         {"a_test.go", "", goTest, false},
+		"the space at the end of its lines": {"a_test.go", goTest, strings.ReplaceAll(goTest, "\n", " \n\n"), false},
+	} {
+		if got := gate.Intruded(diff(tt.path, tt.old, tt.now)); got != tt.want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

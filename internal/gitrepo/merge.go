@@ -5,10 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // ErrUnrelated: two commits have no history in common.
 var ErrUnrelated = errors.New("gitrepo: unrelated histories")
+
+// mergeTime is what a merge may take, and renamesCompared how many files that are gone are
+// looked for among those that are new: that work is the square of it.
+const (
+	mergeTime       = 30 * time.Second
+	renamesCompared = 1000
+)
 
 // Merge is what comes of bringing two commits together.
 type Merge struct {
@@ -20,15 +28,17 @@ type Merge struct {
 }
 
 // MergeTrees brings theirs into ours as `git merge` would, in the object store
-// alone: there is no work tree, no index and no ref that changes.
+// alone: there is no work tree, no index and no ref that changes. It is ErrTooLarge where
+// that takes longer than mergeTime.
 func (r *Repo) MergeTrees(ctx context.Context, ours, theirs OID) (Merge, error) {
 	if !r.algo.owns(ours) || !r.algo.owns(theirs) {
 		return Merge{}, fmt.Errorf("merge %s and %s: %w", quote(string(ours)), quote(string(theirs)), ErrNotFound)
 	}
-	return r.mergeTree(ctx, ours, theirs)
+	return r.mergeTree(ctx, ours, theirs, mergeTime)
 }
 
-// Merge3 merges what theirs changed of base into ours, which are trees.
+// Merge3 merges what theirs changed of base into ours, which are trees. It is bounded like
+// [Repo.MergeTrees].
 func (r *Repo) Merge3(ctx context.Context, base, ours, theirs OID) (Merge, error) {
 	var commits [3]OID
 	for i, tree := range []OID{base, ours, theirs} {
@@ -48,16 +58,22 @@ func (r *Repo) Merge3(ctx context.Context, base, ours, theirs OID) (Merge, error
 		}
 		commits[i] = oid
 	}
-	return r.mergeTree(ctx, commits[1], commits[2])
+	return r.mergeTree(ctx, commits[1], commits[2], mergeTime)
 }
 
-func (r *Repo) mergeTree(ctx context.Context, ours, theirs OID) (Merge, error) {
-	out, err := r.call(ctx, call{
-		args: []string{"merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", string(ours), string(theirs)},
+func (r *Repo) mergeTree(ctx context.Context, ours, theirs OID, within time.Duration) (Merge, error) {
+	bounded, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	out, err := r.call(bounded, call{
+		config: []string{fmt.Sprintf("merge.renameLimit=%d", renamesCompared)},
+		args:   []string{"merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", string(ours), string(theirs)},
 	})
 	// It exits with 1 where there are conflicts, and has written them down.
 	if exitCode(err) == 1 && len(out) > 0 {
 		err = nil
+	}
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		return Merge{}, fmt.Errorf("merge %s and %s: takes longer than %s: %w", ours, theirs, within, ErrTooLarge)
 	}
 	if strings.Contains(stderrOf(err), "unrelated histories") {
 		return Merge{}, fmt.Errorf("merge %s and %s: %w", ours, theirs, ErrUnrelated)

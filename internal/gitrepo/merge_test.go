@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -100,5 +101,9 @@ func TestMerge3(t *testing.T) {
 	}
 	if _, err := r.Merge3(t.Context(), base, ours, "--help"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("error %v", err)
+	}
+	head := OID(mustGit(t, r.top, "rev-parse", "HEAD"))
+	if _, err := r.mergeTree(t.Context(), head, head, time.Nanosecond); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("a merge that takes too long: %v", err)
 	}
 }

@@ -683,6 +683,9 @@ func (h *Host) Merge(ctx context.Context, s loop.State) (*loop.Merge, error) {
 	if errors.Is(err, gitrepo.ErrUnrelated) {
 		return nil, loop.ErrUnrelated
 	}
+	if errors.Is(err, gitrepo.ErrTooLarge) {
+		return nil, loop.ErrTooMuch
+	}
 	if err != nil || len(m.Conflicts) == 0 {
 		return nil, err
 	}

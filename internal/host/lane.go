@@ -68,6 +68,9 @@ func (h *Host) Fold(ctx context.Context, base, ours, theirs string) (string, []s
 		return "", nil, err
 	}
 	m, err := repo.Merge3(ctx, gitrepo.OID(base), gitrepo.OID(ours), gitrepo.OID(theirs))
+	if errors.Is(err, gitrepo.ErrTooLarge) {
+		return "", []string{"more than can be merged in time"}, nil
+	}
 	if err != nil || len(m.Conflicts) > 0 {
 		return "", m.Conflicts, err
 	}

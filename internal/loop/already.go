@@ -207,12 +207,7 @@ func (e *Engine) verified(ctx context.Context, s *State) (Next, error) {
 // evidence where people and later calls find it.
 func (e *Engine) confirmed(ctx context.Context, s *State) (Next, error) {
 	p := *s.Proposal
-	evidence := make([]string, 0, len(p.Answer.Answers))
-	for _, a := range p.Answer.Answers {
-		evidence = append(evidence, a.Evidence)
-	}
-	if p.Already {
-		note := "was already done: " + oneLine(strings.Join(evidence, "; "), maxEvidence)
+	if note := s.wasDone(); note != "" {
 		accepted, err := s.document(s.Progress)
 		if err != nil {
 			return Next{}, fmt.Errorf("read the accepted progress: %w", err)
@@ -228,14 +223,37 @@ func (e *Engine) confirmed(ctx context.Context, s *State) (Next, error) {
 			return Next{}, err
 		}
 		p.Progress = s.text(doc)
-		p.Findings = append(slices.Clip(p.Findings), gate.Finding{
-			Rule: RuleAlready, Text: s.TaskID + " " + note + ". Nothing was changed for it.",
-		})
+		p.Findings = s.withWasDone(p.Findings)
 		s.Proposal = &p
 		e.emit(run.Event{Kind: run.EventPersonNotified, TaskID: s.TaskID, Text: s.TaskID + " " + note}, s)
 	}
-	s.Stage = stageLand
+	if s.Stage = stageLand; s.lane != nil {
+		s.Stage = stageFold
+	}
 	return Next{}, nil
+}
+
+// wasDone says of a proposal that changes nothing what speaks for it, "" for any other.
+func (s *State) wasDone() string {
+	p := s.Proposal
+	if !p.Already || p.Answer == nil {
+		return ""
+	}
+	evidence := make([]string, 0, len(p.Answer.Answers))
+	for _, a := range p.Answer.Answers {
+		evidence = append(evidence, a.Evidence)
+	}
+	return "was already done: " + oneLine(strings.Join(evidence, "; "), maxEvidence)
+}
+
+// withWasDone are findings with that about a proposal that changes nothing.
+func (s *State) withWasDone(findings []gate.Finding) []gate.Finding {
+	note := s.wasDone()
+	f := gate.Finding{Rule: RuleAlready, Text: s.TaskID + " " + note + ". Nothing was changed for it."}
+	if note == "" || slices.Contains(findings, f) {
+		return findings
+	}
+	return append(slices.Clip(findings), f)
 }
 
 // placeInFile finds a file with a line in evidence.

@@ -24,6 +24,10 @@ const (
 // common with the run's own.
 var ErrUnrelated = errors.New("loop: the base branch has nothing in common with this one")
 
+// ErrTooMuch is returned by a Branch that cannot be merged with its base branch in the
+// time that a merge may take.
+var ErrTooMuch = errors.New("loop: too much has changed to be merged")
+
 // Merge is the base branch brought into the run's own, where the two conflict: a
 // task for an agent, whose result the host makes a merge commit.
 type Merge struct {
@@ -49,8 +53,15 @@ func (e *Engine) bringIn(ctx context.Context, s *State) (again bool, err error) 
 		return false, nil
 	}
 	m, err := e.Branch.Merge(ctx, *s)
-	if errors.Is(err, ErrUnrelated) {
-		s.told([]string{fmt.Sprintf("%s no longer shares history with this branch; nothing was merged.", s.BaseBranch)})
+	why := ""
+	switch {
+	case errors.Is(err, ErrUnrelated):
+		why = fmt.Sprintf("%s no longer shares history with this branch; nothing was merged.", s.BaseBranch)
+	case errors.Is(err, ErrTooMuch):
+		why = fmt.Sprintf("Whether %s conflicts with this branch was not found out: too much has changed on both.", s.BaseBranch)
+	}
+	if why != "" {
+		s.told([]string{why})
 		s.Merges = maxMerges
 		return false, nil
 	}

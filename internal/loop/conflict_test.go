@@ -2,6 +2,7 @@ package loop_test
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,5 +88,18 @@ func TestConflictBecomesATask(t *testing.T) {
 	}
 	if got := w.trees[w.head().Tree]; got["src/T1"] != "done" || got["theirs_test.go"] != "" {
 		t.Errorf("the branch holds %v", got)
+	}
+}
+
+// TestTooMuchToMerge: what takes too long to merge with the base branch is told, and ends
+// no run.
+func TestTooMuchToMerge(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.baseBranch, w.mergeErr = "main", loop.ErrTooMuch
+	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
+	told := func(text string) bool { return strings.Contains(text, "too much has changed on both") }
+	if s.End != run.EndAllTasksComplete || !slices.ContainsFunc(s.Merged, told) {
+		t.Errorf("ended %s: %s; people are told %q", s.End, s.EndDetail, s.Merged)
 	}
 }

@@ -338,8 +338,7 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 			return Next{}, nil
 		}
 		if s.lane != nil && s.lane.folded { // the rest was asked before
-			s.Stage = stageLand
-			return Next{}, nil
+			return Next{}, e.landFolded(ctx, s)
 		}
 		if s.Proposal.Gone != "" {
 			return e.refuse(ctx, s, s.Proposal.Before, s.Proposal.Gone+

@@ -94,13 +94,15 @@ func (e *Engine) inspect(ctx context.Context, s *State, task run.Task, code []Ch
 		}
 		for _, d := range diffs {
 			switch {
-			case !gate.Altered(d):
+			case !gate.Altered(d) && !gate.Intruded(d):
 				found.revised += gone[d.Path]
 				if d.New == nil && gone[d.Path] > 0 {
 					found.revised += gate.Held(d) - gone[d.Path]
 				}
 			case s.Quality.AllowChangedTests || s.vouched(task, d, sourceGone):
-				found.revised += gate.Held(d)
+				if found.revised += gone[d.Path]; gate.Altered(d) {
+					found.revised += gate.Held(d) - gone[d.Path]
+				}
 				found.findings = append(found.findings, gate.Finding{
 					Path: d.Path, Rule: gate.RuleChanged, Text: d.Path + " expects something else than it did",
 				})

@@ -206,6 +206,8 @@ func TestOldTestsOnNewCode(t *testing.T) {
 	// which tests failed where the code is of another kind.
 	suite := func(tree files, _ loop.GateStart) gate.Result {
 		switch {
+		case strings.Contains(tree["a_test.go"], "return") || strings.Contains(tree["a_test.go"], "never"):
+			return outcome(1)
 		case strings.Contains(tree["a_test.go"], "want(t, "+tree["a.go"]+")"):
 			return outcome(1)
 		case tree["a.go"] == "none":
@@ -242,9 +244,20 @@ func TestOldTestsOnNewCode(t *testing.T) {
 			name: "is allowed to", task: "Tidy up", quality: gate.Quality{AllowChangedTests: true},
 			does: func(f files) { f["a.go"] = "1"; expect(f, "1") }, found: gate.RuleChanged, checks: 2,
 		},
-		{name: "changes a test that still holds", task: "Tidy up", does: func(f files) {
-			f["a_test.go"] = strings.Replace(old, "\twant(t, 8080)", "\tcheck()\n\twant(t, 8080)\n\twant(t, 8080)", 1)
+		{name: "adds to a test", task: "Tidy up", does: func(f files) {
+			f["a_test.go"] = strings.Replace(old, "8080)\n", "8080)\n\twant(u, 8080)\n", 1)
 		}, checks: 2},
+		{name: "puts something before a check that still holds", task: "Tidy up", does: func(f files) {
+			f["a_test.go"] = strings.Replace(old, "\twant", "\tcheck()\n\twant", 1)
+		}, checks: 3},
+		{name: "returns before the check", task: "Tidy up", does: func(f files) {
+			f["a.go"] = "1"
+			f["a_test.go"] = strings.Replace(old, "\twant", "\treturn\n\twant", 1)
+		}, told: "changed what existing tests expect"},
+		{name: "has nobody build the tests", task: "Tidy up", does: func(f files) {
+			f["a.go"] = "1"
+			f["a_test.go"] = "//go:build never\n\n" + old
+		}, told: "changed what existing tests expect"},
 		{
 			name: "reorders what is checked", task: "Tidy up",
 			does:   func(f files) { f["a_test.go"] = strings.Replace(old, "want(t, 8080)", "if true { want(t, 8080) }", 1) },

@@ -464,22 +464,35 @@ type Fold struct{ Base, Work, Tip string }
 // fold brings what a lane has done onto the present tip. Where that is what it began from
 // the checks have run on the very tree; else they run again.
 func (e *Engine) fold(ctx context.Context, s *State, doc *progress.Doc, task run.Task) (Next, error) {
-	landed, err := e.completed(s, doc, "")
+	f := Fold{Base: s.HeadTree, Work: s.Proposal.Bare, Tip: s.lane.tip.tree}
+	s.Head, s.HeadTree = s.lane.tip.head, s.lane.tip.tree
+	if f.Base == f.Tip {
+		return Next{}, e.landFolded(ctx, s)
+	}
+	landed, err := e.completed(s, doc, s.wasDone())
 	if err != nil {
 		return Next{}, err
 	}
-	f := Fold{Base: s.HeadTree, Work: s.Proposal.Bare, Tip: s.lane.tip.tree}
-	s.Head, s.HeadTree = s.lane.tip.head, s.lane.tip.tree
-	if f.Base != f.Tip {
-		return e.foldOnto(ctx, s, f, &candidate{task: task, accepted: doc, landed: landed})
+	return e.foldOnto(ctx, s, f, &candidate{task: task, accepted: doc, landed: landed})
+}
+
+// landFolded has what a lane has done land, with progress.md as it is at this moment: other
+// lanes and people have changed that since.
+func (e *Engine) landFolded(ctx context.Context, s *State) error {
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return fmt.Errorf("read the accepted progress: %w", err)
+	}
+	if doc, err = e.completed(s, doc, s.wasDone()); err != nil {
+		return err
 	}
 	p := *s.Proposal
-	p.Progress = s.text(landed)
+	p.Progress, p.Findings = s.text(doc), s.withWasDone(p.Findings)
 	if p.Tree, err = e.Trees.With(ctx, p.Tree, s.ProgressPath, []byte(p.Progress)); err != nil {
-		return Next{}, fmt.Errorf("write %s: %w", s.ProgressPath, err)
+		return fmt.Errorf("write %s: %w", s.ProgressPath, err)
 	}
 	s.Proposal, s.Stage = &p, stageLand
-	return Next{}, nil
+	return nil
 }
 
 // foldOnto merges the work of a lane onto another tip and has it checked there.

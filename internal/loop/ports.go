@@ -169,7 +169,7 @@ type Trees interface {
 type Branch interface {
 	// Merge brings the present tip of the base branch into the run's head and says
 	// where the two conflict; nil where they do not, where there is nothing to
-	// bring in, or where the head is no longer the branch's tip. ErrUnrelated
+	// bring in, or where the head is no longer the branch's tip. ErrUnrelated or ErrTooMuch
 	// where that cannot be done.
 	Merge(ctx context.Context, s State) (*Merge, error)
 	// Keep stores what tree holds beyond the run's head where it outlives the work

@@ -145,7 +145,7 @@ func (s *State) stopsHere() bool {
 func (s *State) betweenTasks() bool {
 	switch s.Stage { //nolint:exhaustive // in every other stage something is under way
 	case stagePick, stageFinalGates, stageReview, stageClose, stageEnd:
-		return true
+		return !s.landing() // what lands brings its progress.md along
 	default:
 		return false
 	}

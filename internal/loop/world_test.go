@@ -63,6 +63,7 @@ type world struct {
 	screen  func([]loop.Change) []loop.Refusal
 	// conflict gives the merge with the base branch; nil never conflicts.
 	conflict   func(loop.State) *loop.Merge
+	mergeErr   error
 	baseBranch string
 	// defaultTree is that of the default branch, where it is not what the work begins
 	// from; warm says that its caches are kept.
@@ -71,6 +72,8 @@ type world struct {
 	// refused is what failed attempts changed.
 	refused []loop.FailedAttempt
 	landErr []error
+	// moved counts proposals that were made on another tip than that of the branch.
+	moved int
 	// settings are those of the repository.
 	settings loop.Settings
 	// earlier is what the branch tells of earlier runs.
@@ -365,6 +368,7 @@ func (w *world) Land(_ context.Context, l loop.Landing) (loop.Landed, error) {
 		if last.Iteration == l.Iteration && last.Tree == l.Tree && last.State.Head == l.State.Head {
 			return w.head(), nil
 		}
+		w.moved++
 		return loop.Landed{}, loop.ErrBranchMoved
 	}
 	w.commits = append(w.commits, l)
@@ -393,7 +397,7 @@ func (w *world) Show(_ context.Context, s loop.State) (*loop.PullRequest, error)
 // Merge conflicts as often as the test says.
 func (w *world) Merge(_ context.Context, s loop.State) (*loop.Merge, error) {
 	if w.conflict == nil {
-		return nil, nil
+		return nil, w.mergeErr
 	}
 	return w.conflict(s), nil
 }
