@@ -49,6 +49,8 @@ type Plan struct {
 	NoCommit bool
 	// Findings are sentences on what the plan says and nobody can heed.
 	Findings []string
+	// Waits are the issues that have to be closed before work begins.
+	Waits []IssueRef `json:",omitempty"`
 	// Branch is the git branch that a prd.json wants to be worked on, "" for none.
 	// Nobody has checked it.
 	Branch string
@@ -99,6 +101,7 @@ func (p *Plan) fill(doc *progress.Doc) {
 	p.Accept, boxes = criteria(blocks)
 	p.Tasks = tasks(doc.Tasks(), boxes)
 	p.depend(blocks)
+	p.Waits = waits(blocks)
 	p.SHA256 = sum(p.Title, p.Text)
 }
 
