@@ -221,8 +221,11 @@ func (r *Receiver) waitForEnding(ctx context.Context, in handlers.Subject) error
 	return nil
 }
 
-func (r *Receiver) hasLabel(issue ghapp.Issue) bool {
-	return slices.ContainsFunc(issue.Labels, func(name string) bool { return strings.EqualFold(name, r.Decoder.Label) })
+func (r *Receiver) hasLabel(issue ghapp.Issue) bool { return HasLabel(issue, r.Decoder.Label) }
+
+// HasLabel says whether a label is on an issue.
+func HasLabel(issue ghapp.Issue, label string) bool {
+	return slices.ContainsFunc(issue.Labels, func(name string) bool { return strings.EqualFold(name, label) })
 }
 
 // StillAsked says whether the issue is open with the label on. Deliveries come
@@ -287,9 +290,20 @@ func (r *Receiver) stopRun(ctx context.Context, guid string, in handlers.StopInt
 		}
 		return r.Store.MergeLessonsOfPull(ctx, tx, in.RepoNode, in.Pull)
 	}
+	waiting, err := r.waitingFor(ctx, in)
+	if err != nil {
+		return err
+	}
+	also := func(tx *sql.Tx) error {
+		errs := []error{merged(tx)}
+		for _, id := range waiting {
+			errs = append(errs, r.Queue.Wake(ctx, tx, id))
+		}
+		return errors.Join(errs...)
+	}
 	row, err := r.LastRun(ctx, in.Subject)
 	if errors.Is(err, store.ErrNotFound) || err == nil && row.Phase.Terminal() {
-		return r.mark(ctx, guid, outcomeNoRun, merged)
+		return r.mark(ctx, guid, outcomeNoRun, also)
 	}
 	if err != nil {
 		return err
@@ -304,9 +318,32 @@ func (r *Receiver) stopRun(ctx context.Context, guid string, in handlers.StopInt
 		handlers.StopPullMerged:  "the pull request was merged by ",
 	}[in.Reason] + in.SenderLogin
 	return r.mark(ctx, guid, outcomeStopping, func(tx *sql.Tx) error {
-		return errors.Join(merged(tx), r.cancel(ctx, tx, row.ID, reason),
+		return errors.Join(also(tx), r.cancel(ctx, tx, row.ID, reason),
 			r.stopped(ctx, tx, guid, in.Subject, row.ID, reason))
 	})
+}
+
+// waitingFor are the runs that wait for an issue, or a pull request, which is closed or
+// gone now.
+func (r *Receiver) waitingFor(ctx context.Context, in handlers.StopIntent) (ids []run.ID, err error) {
+	switch in.Reason { //nolint:exhaustive // after the others it is open as before
+	case handlers.StopClosed, handlers.StopDeleted, handlers.StopTransferred, handlers.StopPullClosed,
+		handlers.StopPullMerged:
+	default:
+		return nil, nil
+	}
+	rows, err := r.Store.ActiveRuns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	what := strings.ToLower(fmt.Sprintf("%s/%s#%d", in.Owner, in.Repo, max(in.Issue, in.Pull)))
+	for _, row := range rows {
+		s, err := loop.Decode(row.State)
+		if err == nil && s.Delayed != nil && slices.Contains(s.Delayed.Subjects, what) {
+			ids = append(ids, row.ID)
+		}
+	}
+	return ids, nil
 }
 
 // cancel asks a run to stop and has it look.

@@ -398,6 +398,13 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 		if s, err = r.takeIn(ctx, row, lease, d, s); err != nil {
 			return r.trouble(ctx, row, lease, d, s, err)
 		}
+		waiting, wait, err := r.awaitIssues(ctx, row, lease, d, s)
+		if err != nil {
+			return r.trouble(ctx, row, lease, d, s, err)
+		}
+		if s = waiting; wait > 0 {
+			return wait, nil
+		}
 		if held, err := r.held(ctx, s); err != nil || held {
 			return poll, errors.Join(err, r.refresh(ctx, row, lease, d, s))
 		}
