@@ -8,19 +8,19 @@ import (
 func TestWaits(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
-		"Depends on: #12":                                      "[#12]",
+		"Depends on: #12": "[#12]",
 		"Do it.\nDepends on #12, #13 and acme/tools#4; #12.\n": "[#12 #13 acme/tools#4]",
 		"- **Depends on:** #5 & #6 for the parser":             "[#5 #6]",
-		"BLOCKED BY: #7":                                       "[#7]",
-		"It depends on #12":                                    "[]",
-		"Depends on: T1":                                       "[]",
-		"Depends on: #0, #012, #1x":                            "[]",
-		"> Depends on: #1":                                     "[]",
-		"```\nDepends on: #1\n```":                             "[]",
-		"<!-- \nDepends on: #1\n-->\nx":                        "[]",
-		"- [ ] Depends on: #1":                                 "[]",
-		"Depends on: https://example.com/#1":                   "[]",
-		"Depends on: #1\n\nText.\n\nDepends on: #2":            "[#1 #2]",
+		"BLOCKED BY: #7":                            "[#7]",
+		"It depends on #12":                         "[]",
+		"Depends on: T1":                            "[]",
+		"Depends on: #0, #012, #1x":                 "[]",
+		"> Depends on: #1":                          "[]",
+		"```\nDepends on: #1\n```":                  "[]",
+		"<!-- \nDepends on: #1\n-->\nx":             "[]",
+		"- [ ] Depends on: #1":                      "[]",
+		"Depends on: https://example.com/#1":        "[]",
+		"Depends on: #1\n\nText.\n\nDepends on: #2": "[#1 #2]",
 	} {
 		p, err := FromIssue("Title", body)
 		if err != nil {

@@ -98,7 +98,9 @@ func (r *Reconciler) depends(ctx context.Context, row store.Run, p plan.Plan) (p
 // subject is an issue of any repository.
 type subject plan.IssueRef
 
-func (s subject) key() string { return strings.ToLower(fmt.Sprintf("%s/%s#%d", s.Owner, s.Repo, s.Number)) }
+func (s subject) key() string {
+	return strings.ToLower(fmt.Sprintf("%s/%s#%d", s.Owner, s.Repo, s.Number))
+}
 
 // found is an issue that another depends on.
 type found struct {

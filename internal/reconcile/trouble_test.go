@@ -444,8 +444,12 @@ func TestTwoProcessesOneSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	state, err := loop.Encode(w.state())
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := errors.Join(
-		st.SaveState(ctx, w.id, lease, run.PhaseDone, run.EndPlanned, nil, w.clock.now()),
+		st.SaveState(ctx, w.id, lease, run.PhaseDone, run.EndPlanned, state, w.clock.now()),
 		st.ReleaseRun(ctx, w.id, lease),
 	); err != nil {
 		t.Fatal(err)
