@@ -68,8 +68,12 @@ func (r *Receiver) admit(ctx context.Context, d store.Delivery,
 	if err != nil {
 		return RunRequest{}, false, err
 	}
-	return RunRequest{Subject: in.Subject, By: st.As, Plan: issuePlan,
-		Text: handlers.Text{Title: in.Title, Body: in.Body}, ByLabel: true}, true, nil
+	w = RunRequest{Subject: in.Subject, By: st.As, Plan: issuePlan,
+		Text: handlers.Text{Title: in.Title, Body: in.Body}, ByLabel: true}
+	if !in.Childless {
+		w.Family, err = r.family(ctx, repo, d, w)
+	}
+	return w, err == nil, err
 }
 
 // approvedAuthor is whose text a label approves. A person who labels an issue has read
@@ -94,6 +98,12 @@ type RunRequest struct {
 	// that, Covered what has come of it since, and Progress the progress.md of the run
 	// before.
 	Approved, ApprovedBy, Covered, Progress string
+	// Family are the sub-issues that are worked in the issue's place, nil for none; the
+	// other three are as in loop.Request.
+	Family    *loop.Family
+	Under     int
+	StackedOn string
+	Atop      []int
 	// ByLabel: it is wanted for as long as the label is on. Otherwise the label
 	// is put on, so that taking it off is a way to stop.
 	ByLabel bool
@@ -176,9 +186,11 @@ func (r *Receiver) create(ctx context.Context, w RunRequest, also func(tx *sql.T
 		},
 		Plan: w.Plan, Mode: w.Mode, Agent: r.AgentName,
 		Approved: w.Approved, ApprovedBy: w.ApprovedBy, Covered: w.Covered, Carried: w.Progress,
+		Under: w.Under, StackedOn: w.StackedOn, Atop: w.Atop,
 		Feedback: was.Feedback, FeedbackRounds: was.FeedbackRounds, Earlier: was.Sum(),
 		Settings: loop.Settings{Limits: r.Limits(run.Limits{}), Model: r.Model},
 	}, now)
+	s.Family = w.Family
 	s.Branch = was.Branch // what was done is there, however others are called by now
 	state, err := loop.Encode(s)
 	if err != nil {

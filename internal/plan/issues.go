@@ -27,16 +27,20 @@ func (r IssueRef) String() string {
 	return fmt.Sprintf("%s/%s#%d", r.Owner, r.Repo, r.Number)
 }
 
-// waitsRE is the start of a line that names issues, and refRE one of them.
+// waitsRE is the start of a line that names issues, refRE one of them, and stackRE a line
+// that asks for a stack.
 var (
 	waitsRE = strs.Lazy(`^(?i)[*_]{0,3}(?:depends on|blocked by)[*_]{0,3}:?[*_]{0,3} *(.*)$`)
+	stackRE = strs.Lazy(`^(?i)[*_]{0,3}stacked[*_]{0,3}: *[*_]{0,3} *(?:yes|true)\b`)
 	refRE   = strs.Lazy(`^(?i)(?: *[,;&+] *| +and +| )*(?:([a-z\d][a-z\d-]{0,38})/([a-z\d._-]{1,100}))?#([1-9]\d{0,8})\b`)
 )
 
-// waits reads the issues that have to be closed first from the lines of a text that
-// say so: what stands in code or a quote, or below a task, is none.
-func waits(blocks []block) (refs []IssueRef) {
+// relations reads from the lines of a text that say so which issues have to be closed
+// first, and whether sub-issues are to be stacked: what stands in code or a quote, or below
+// a task, says nothing.
+func relations(blocks []block) (refs []IssueRef, stacked bool) {
 	line := func(s string) {
+		stacked = stacked || stackRE().MatchString(strings.TrimSpace(s))
 		m := waitsRE().FindStringSubmatch(strings.TrimSpace(s))
 		if m == nil {
 			return
@@ -69,5 +73,5 @@ func waits(blocks []block) (refs []IssueRef) {
 			}
 		}
 	}
-	return refs
+	return refs, stacked
 }

@@ -26,8 +26,23 @@ func TestWaits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if p.Stacked {
+			t.Errorf("%q is stacked", body)
+		}
 		if got := fmt.Sprint(p.Waits); got != want {
 			t.Errorf("%q waits for %s, want %s", body, got, want)
+		}
+	}
+}
+
+func TestStacked(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]bool{
+		"Stacked: yes": true, "Text.\n\n- **Stacked:** true": true, "Stacked: no": false, "Stacked: yesterday": false,
+		"> Stacked: yes": false, "They are stacked: yes": false,
+	} {
+		if p, err := FromIssue("Title", body); err != nil || p.Stacked != want {
+			t.Errorf("%q: %v, %v", body, p.Stacked, err)
 		}
 	}
 }

@@ -37,6 +37,7 @@ func (r *Reconciler) awaitIssues(ctx context.Context, row store.Run, lease store
 	if err != nil {
 		return s, 0, err
 	}
+	on.Open = without(on.Open, s.Atop)
 	if text := publish.DependsText(on, r.cfg.ByJob, r.comments.Label); text != "" && !awaits(s) {
 		if err := r.comments.Comment(ctx, repo, row.IssueNumber, "depends:"+string(row.ID), text); err != nil {
 			return s, 0, err
@@ -49,12 +50,7 @@ func (r *Reconciler) awaitIssues(ctx context.Context, row store.Run, lease store
 	if r.cfg.ByJob {
 		return d.engine.AwaitPerson(s, why+", and a job cannot wait"), 0, nil
 	}
-	subjects := make([]string, len(on.Open))
-	for i, ref := range on.Open {
-		if subjects[i] = strings.ToLower(ref); strings.HasPrefix(ref, "#") {
-			subjects[i] = strings.ToLower(row.RepoOwner + "/" + row.RepoName + ref)
-		}
-	}
+	subjects := subjectsOf(row, on.Open)
 	if !awaits(s) || !slices.Equal(s.Delayed.Subjects, subjects) {
 		s = d.engine.Await(s, why, subjects)
 		if err := r.save(ctx, row.ID, lease, s); err != nil {
@@ -62,6 +58,18 @@ func (r *Reconciler) awaitIssues(ctx context.Context, row store.Run, lease store
 		}
 	}
 	return s, dependsPause, nil
+}
+
+// subjectsOf are issues, as they are called in a run's repository, as loop.Delayed has them.
+func subjectsOf(row store.Run, names []string) []string {
+	subjects := make([]string, len(names))
+	for i, name := range names {
+		if strings.HasPrefix(name, "#") {
+			name = row.RepoOwner + "/" + row.RepoName + name
+		}
+		subjects[i] = strings.ToLower(name)
+	}
+	return subjects
 }
 
 func awaits(s loop.State) bool { return s.Delayed != nil && len(s.Delayed.Subjects) > 0 }

@@ -387,6 +387,9 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 	if openErr != nil && s.End == "" {
 		return r.trouble(ctx, row, lease, d, s, openErr)
 	}
+	if s.Family != nil {
+		return r.lead(ctx, row, lease, d, s)
+	}
 	for {
 		if !s.CancelRequested {
 			// A person may have changed their mind since the last transition.
@@ -483,9 +486,18 @@ func (r *Reconciler) save(ctx context.Context, id run.ID, lease store.Lease, s l
 	if err != nil {
 		return err
 	}
+	leader, err := r.leader(ctx, id, s)
+	if err != nil {
+		return err
+	}
 	defer r.saving(id)()
 	ctx = context.WithoutCancel(ctx)
 	return r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
+		if leader != "" {
+			if err := r.cfg.Queue.Wake(ctx, tx, leader); err != nil {
+				return err
+			}
+		}
 		if s.PullRequest != nil {
 			// What is said on the pull request has to find the run.
 			if err := r.cfg.Store.NotePull(ctx, tx, id, s.PullRequest.Number); err != nil {
@@ -694,6 +706,9 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 		}
 	}
 	source := r.Source(repo, row.RepoNode)
+	if s, err := loop.Decode(row.State); err == nil { // one that cannot be read is told of when it is ticked
+		source.StackedOn = s.StackedOn
+	}
 	hostCfg := host.Config{
 		Dir:  filepath.Join(r.cfg.DataDir, "runs", string(row.ID)),
 		Pool: filepath.Join(r.cfg.DataDir, "trees", shortName(row.RepoNode)), Source: source,
