@@ -175,6 +175,12 @@ func TestParentStopsItsChildren(t *testing.T) {
 	if diff := cmp.Diff(want, st.table(parent)); diff != "" {
 		t.Error(diff)
 	}
+	st.processed(s)
+	st.comment(parent.Number, person, "/ralph resume")
+	st.await("the child to have another run", func() bool {
+		row, err := s.store.LatestRunByIssue(t.Context(), st.repo.NodeID, subs[0].Number)
+		return err == nil && row.ID != child.Run
+	})
 }
 
 // TestParentTrustsWhatWasLabelled: a child whose text is another one when its turn comes is
@@ -218,7 +224,7 @@ func TestParentIsKilled(t *testing.T) {
 	defer func() { st.must(watch.Close()) }()
 	lives := 0
 	for done := false; !done; lives++ {
-		p := st.start(fmt.Sprintf("%d:%s", 2+lives%5, []string{"before", "after"}[lives%2]))
+		p := st.start(fmt.Sprintf("%d:%s", 1+lives%3, []string{"before", "after"}[lives%2]))
 		if lives == 0 {
 			st.relabel(parent, person)
 		}

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -83,4 +84,26 @@ func (r *Receiver) gather(ctx context.Context, repo *ghapp.Repo, d store.Deliver
 		f.Members = append(f.Members, m)
 	}
 	return nil
+}
+
+// Ready reads the text of a sub-issue whose turn has come into the run that it is to have.
+// skipped says why it is not to have one: the text has to be the one that was approved.
+func (r *Receiver) Ready(ctx context.Context, repo *ghapp.Repo, m loop.Member,
+	w *RunRequest) (skipped string, err error) {
+	issue, err := repo.Issue(ghapp.WithPurpose(ctx, "family"), m.Number)
+	if errors.Is(err, ghapp.ErrNotFound) {
+		return publish.MemberGone, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if issue.State != "open" {
+		return publish.MemberClosed, nil
+	}
+	p, err := plan.FromIssue(issue.Title, issue.Body)
+	if err != nil || p.SHA256 != m.Text {
+		return publish.MemberChanged, nil //nolint:nilerr // it could be read when it was approved
+	}
+	w.Plan, w.Text = p, handlers.Text{Title: issue.Title, Body: issue.Body}
+	return "", nil
 }

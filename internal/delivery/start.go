@@ -233,11 +233,8 @@ func (r *Receiver) waitForEnding(ctx context.Context, in handlers.Subject) error
 	return nil
 }
 
-func (r *Receiver) hasLabel(issue ghapp.Issue) bool { return HasLabel(issue, r.Decoder.Label) }
-
-// HasLabel says whether a label is on an issue.
-func HasLabel(issue ghapp.Issue, label string) bool {
-	return slices.ContainsFunc(issue.Labels, func(name string) bool { return strings.EqualFold(name, label) })
+func (r *Receiver) hasLabel(issue ghapp.Issue) bool {
+	return slices.ContainsFunc(issue.Labels, func(name string) bool { return strings.EqualFold(name, r.Decoder.Label) })
 }
 
 // StillAsked says whether the issue is open with the label on. Deliveries come

@@ -369,11 +369,13 @@ type issuePayload struct {
 		Total     int `json:"total"`
 		Completed int `json:"completed"`
 	} `json:"sub_issues_summary"`
-	UpdatedAt   time.Time `json:"updated_at"`
+	UpdatedAt time.Time `json:"updated_at"`
 }
 
 // childless says whether the issue is said to have no sub-issue that is open.
-func (i issuePayload) childless() bool { return i.SubIssues != nil && i.SubIssues.Completed >= i.SubIssues.Total }
+func (i issuePayload) childless() bool {
+	return i.SubIssues != nil && i.SubIssues.Completed >= i.SubIssues.Total
+}
 
 func (i issuePayload) text() Text {
 	t := Text{Title: i.Title, Body: i.Body, Author: i.User.author(), Closed: i.State == "closed", URL: i.HTMLURL,

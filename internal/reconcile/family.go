@@ -16,7 +16,6 @@ import (
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/loop"
-	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
@@ -109,6 +108,7 @@ func (l *leading) tick(ctx context.Context, f *loop.Family) (time.Duration, erro
 	case l.s.End != "":
 		return l.end(ctx, f, l.s.End, l.s.EndDetail)
 	case open:
+		l.s.Delayed = nil // saved with whatever is shown next
 	case len(l.subjects) > 0:
 		wait = dependsPause
 		if !awaits(*l.s) || !slices.Equal(l.s.Delayed.Subjects, l.subjects) {
@@ -242,39 +242,25 @@ func (l *leading) begin(ctx context.Context, m *loop.Member, w delivery.RunReque
 // yet.
 func (l *leading) ready(ctx context.Context, f *loop.Family, i int) (*delivery.RunRequest, error) {
 	m := l.members[i]
-	issue, err := l.repo.Issue(ghapp.WithPurpose(ctx, "family"), m.Number)
-	if err != nil && !errors.Is(err, ghapp.ErrNotFound) {
-		return nil, err
+	by := l.s.Subject
+	w := delivery.RunRequest{
+		Subject: subjectOf(l.row, m.Number), Under: l.row.IssueNumber,
+		By: handlers.Author{Login: by.RequestedBy, ID: by.RequestedByID, Type: "User"},
 	}
-	p, planErr := plan.FromIssue(issue.Title, issue.Body)
-	switch {
-	case err != nil:
-		m.Skipped = publish.MemberGone
-	case issue.State != "open":
-		m.Skipped = publish.MemberClosed
-	case planErr != nil || p.SHA256 != m.Text:
-		m.Skipped = publish.MemberChanged // nobody who may has said that this is to be worked
+	w.IssueNode, w.SenderLogin, w.SenderID, w.SenderType = m.Node, w.By.Login, w.By.ID, w.By.Type
+	var err error
+	if m.Skipped, err = l.r.starter.Ready(ctx, l.repo, *m.Member, &w); err != nil {
+		return nil, err
 	}
 	if m.Skipped != "" {
 		return nil, l.save(ctx)
-	}
-	w := delivery.RunRequest{
-		Subject: handlers.Subject{
-			Owner: l.row.RepoOwner, Repo: l.row.RepoName, RepoNode: l.row.RepoNode, Installation: l.row.Installation,
-			Issue: m.Number, IssueNode: m.Node, SenderLogin: l.s.Subject.RequestedBy, SenderID: l.s.Subject.RequestedByID,
-			SenderType: "User",
-		},
-		By:   handlers.Author{Login: l.s.Subject.RequestedBy, ID: l.s.Subject.RequestedByID, Type: "User"},
-		Plan: p, Text: handlers.Text{Title: issue.Title, Body: issue.Body}, Under: l.row.IssueNumber,
 	}
 	if f.Stacked {
 		if w.StackedOn, w.Atop, err = l.below(ctx, i); err != nil {
 			return nil, err
 		}
 	}
-	at := l.row
-	at.IssueNumber = m.Number
-	on, err := l.r.depends(ctx, at, p)
+	on, err := l.r.starter.Depends(ctx, w)
 	if err != nil {
 		return nil, err
 	}
@@ -307,7 +293,7 @@ func (l *leading) below(ctx context.Context, i int) (branch string, atop []int, 
 // without takes out what is said of issues of the same repository.
 func without(names []string, numbers []int) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		return slices.ContainsFunc(numbers, func(n int) bool { return name == plan.IssueRef{Number: n}.String() })
+		return slices.ContainsFunc(numbers, func(n int) bool { return name == fmt.Sprintf("#%d", n) })
 	})
 }
 

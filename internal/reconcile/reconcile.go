@@ -68,8 +68,10 @@ type Waker interface {
 	Wake(ctx context.Context, tx *sql.Tx, id run.ID) error
 }
 
-// Starter begins runs. *delivery.Receiver is one.
+// Starter begins runs, and says what keeps one from beginning. *delivery.Receiver is one.
 type Starter interface {
+	Depends(ctx context.Context, w delivery.RunRequest) (publish.Dependencies, error)
+	Ready(ctx context.Context, repo *ghapp.Repo, m loop.Member, w *delivery.RunRequest) (skipped string, err error)
 	Begin(ctx context.Context, repo *ghapp.Repo, w delivery.RunRequest,
 		also func(tx *sql.Tx, id run.ID) error) (outcome string, err error)
 }
