@@ -26,7 +26,7 @@ var posted = []struct {
 }{
 	{
 		"Comments on issues and pull requests",
-		[]string{"publish/comment.go", "publish/answer.go", "publish/held.go", "publish/thread.go"},
+		[]string{"publish/comment.go", "publish/answer.go", "publish/family.go", "publish/held.go", "publish/thread.go"},
 	},
 	{"Check run", []string{"publish/check.go"}},
 	{"Pull request and commits", []string{"publish/pull.go", "publish/message.go", "publish/policy.go", "publish/protected.go"}},

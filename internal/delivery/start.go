@@ -68,8 +68,12 @@ func (r *Receiver) admit(ctx context.Context, d store.Delivery,
 	if err != nil {
 		return RunRequest{}, false, err
 	}
-	return RunRequest{Subject: in.Subject, By: st.As, Plan: issuePlan,
-		Text: handlers.Text{Title: in.Title, Body: in.Body}, ByLabel: true}, true, nil
+	w = RunRequest{Subject: in.Subject, By: st.As, Plan: issuePlan,
+		Text: handlers.Text{Title: in.Title, Body: in.Body}, ByLabel: true}
+	if !in.Childless {
+		w.Family, err = r.family(ctx, repo, d, w)
+	}
+	return w, err == nil, err
 }
 
 // approvedAuthor is whose text a label approves. A person who labels an issue has read
@@ -94,6 +98,12 @@ type RunRequest struct {
 	// that, Covered what has come of it since, and Progress the progress.md of the run
 	// before.
 	Approved, ApprovedBy, Covered, Progress string
+	// Family are the sub-issues that are worked in the issue's place, nil for none; the
+	// other three are as in loop.Request.
+	Family    *loop.Family
+	Under     int
+	StackedOn string
+	Atop      []int
 	// ByLabel: it is wanted for as long as the label is on. Otherwise the label
 	// is put on, so that taking it off is a way to stop.
 	ByLabel bool
@@ -176,9 +186,11 @@ func (r *Receiver) create(ctx context.Context, w RunRequest, also func(tx *sql.T
 		},
 		Plan: w.Plan, Mode: w.Mode, Agent: r.AgentName,
 		Approved: w.Approved, ApprovedBy: w.ApprovedBy, Covered: w.Covered, Carried: w.Progress,
+		Under: w.Under, StackedOn: w.StackedOn, Atop: w.Atop,
 		Feedback: was.Feedback, FeedbackRounds: was.FeedbackRounds, Earlier: was.Sum(),
 		Settings: loop.Settings{Limits: r.Limits(run.Limits{}), Model: r.Model},
 	}, now)
+	s.Family = w.Family
 	s.Branch = was.Branch // what was done is there, however others are called by now
 	state, err := loop.Encode(s)
 	if err != nil {
@@ -287,9 +299,20 @@ func (r *Receiver) stopRun(ctx context.Context, guid string, in handlers.StopInt
 		}
 		return r.Store.MergeLessonsOfPull(ctx, tx, in.RepoNode, in.Pull)
 	}
+	waiting, err := r.waitingFor(ctx, in)
+	if err != nil {
+		return err
+	}
+	also := func(tx *sql.Tx) error {
+		errs := []error{merged(tx)}
+		for _, id := range waiting {
+			errs = append(errs, r.Queue.Wake(ctx, tx, id))
+		}
+		return errors.Join(errs...)
+	}
 	row, err := r.LastRun(ctx, in.Subject)
 	if errors.Is(err, store.ErrNotFound) || err == nil && row.Phase.Terminal() {
-		return r.mark(ctx, guid, outcomeNoRun, merged)
+		return r.mark(ctx, guid, outcomeNoRun, also)
 	}
 	if err != nil {
 		return err
@@ -304,9 +327,32 @@ func (r *Receiver) stopRun(ctx context.Context, guid string, in handlers.StopInt
 		handlers.StopPullMerged:  "the pull request was merged by ",
 	}[in.Reason] + in.SenderLogin
 	return r.mark(ctx, guid, outcomeStopping, func(tx *sql.Tx) error {
-		return errors.Join(merged(tx), r.cancel(ctx, tx, row.ID, reason),
+		return errors.Join(also(tx), r.cancel(ctx, tx, row.ID, reason),
 			r.stopped(ctx, tx, guid, in.Subject, row.ID, reason))
 	})
+}
+
+// waitingFor are the runs that wait for an issue, or a pull request, which is closed or
+// gone now.
+func (r *Receiver) waitingFor(ctx context.Context, in handlers.StopIntent) (ids []run.ID, err error) {
+	switch in.Reason { //nolint:exhaustive // after the others it is open as before
+	case handlers.StopClosed, handlers.StopDeleted, handlers.StopTransferred, handlers.StopPullClosed,
+		handlers.StopPullMerged:
+	default:
+		return nil, nil
+	}
+	rows, err := r.Store.ActiveRuns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	what := strings.ToLower(fmt.Sprintf("%s/%s#%d", in.Owner, in.Repo, max(in.Issue, in.Pull)))
+	for _, row := range rows {
+		s, err := loop.Decode(row.State)
+		if err == nil && s.Delayed != nil && slices.Contains(s.Delayed.Subjects, what) {
+			ids = append(ids, row.ID)
+		}
+	}
+	return ids, nil
 }
 
 // cancel asks a run to stop and has it look.

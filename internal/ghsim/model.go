@@ -174,6 +174,8 @@ type issue struct {
 	events                   []*event
 	created, updated, edited time.Time
 	pull                     *pull
+	parent                   *issue
+	subs, blockedBy          []placed
 }
 
 func (i *issue) state() string {

@@ -51,6 +51,8 @@ type Text struct {
 	Closed bool
 	URL    string
 	Labels []string
+	// Childless: it has no sub-issue that is open. It is false where the event does not say.
+	Childless bool
 }
 
 // Comment is what somebody wrote, as it was at the moment of the event.
@@ -74,6 +76,8 @@ type StartIntent struct {
 	Label         string
 	IssueURL      string
 	Author        Author
+	// Childless is as in Text.
+	Childless bool
 }
 
 // StopReason says what stopped a run.
@@ -361,11 +365,21 @@ type issuePayload struct {
 	} `json:"labels"`
 	// PullRequest is there where the "issue" is a pull request.
 	PullRequest *struct{} `json:"pull_request"`
-	UpdatedAt   time.Time `json:"updated_at"`
+	SubIssues   *struct {
+		Total     int `json:"total"`
+		Completed int `json:"completed"`
+	} `json:"sub_issues_summary"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// childless says whether the issue is said to have no sub-issue that is open.
+func (i issuePayload) childless() bool {
+	return i.SubIssues != nil && i.SubIssues.Completed >= i.SubIssues.Total
 }
 
 func (i issuePayload) text() Text {
-	t := Text{Title: i.Title, Body: i.Body, Author: i.User.author(), Closed: i.State == "closed", URL: i.HTMLURL}
+	t := Text{Title: i.Title, Body: i.Body, Author: i.User.author(), Closed: i.State == "closed", URL: i.HTMLURL,
+		Childless: i.childless()}
 	for _, l := range i.Labels {
 		t.Labels = append(t.Labels, l.Name)
 	}

@@ -1691,16 +1691,7 @@ func (e *Engine) end(ctx context.Context, s *State) (Next, error) {
 			return Next{}, err
 		}
 	}
-	switch s.End { //nolint:exhaustive // every other reason is a run that has done what it could
-	case run.EndCancelled:
-		s.Phase = run.PhaseCancelled
-	case run.EndFailed:
-		s.Phase = run.PhaseFailed
-	case run.EndAwaitingPerson:
-		s.Phase = run.PhasePaused
-	default:
-		s.Phase = run.PhaseDone
-	}
+	s.Phase = s.End.Phase()
 	s.EndedAt = e.Now()
 	again, err := e.publish(ctx, s)
 	if err != nil {

@@ -92,6 +92,7 @@ type Issues interface {
 	Comments(ctx context.Context, issue int) ([]ghapp.Comment, error)
 	FindComment(ctx context.Context, issue int, marker string) (ghapp.Comment, error)
 	CommentByID(ctx context.Context, id int64) (ghapp.Comment, error)
+	EditComment(ctx context.Context, id int64, body string) error
 	AddLabels(ctx context.Context, issue int, labels ...string) error
 	RemoveLabel(ctx context.Context, issue int, label string) error
 }

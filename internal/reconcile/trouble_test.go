@@ -97,7 +97,8 @@ func newWorld(t *testing.T, open func(context.Context) error) *world {
 	}
 	if err := st.InTx(t.Context(), func(tx *sql.Tx) error {
 		return st.CreateRun(t.Context(), tx, store.Run{ID: w.id, RepoNode: "R", IssueNumber: 1, Phase: s.Phase,
-			State: state, CreatedAt: w.clock.now()})
+			PullNumber: 2, // so it is past asking GitHub what the issue depends on: this world has none
+			State:      state, CreatedAt: w.clock.now()})
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -443,8 +444,12 @@ func TestTwoProcessesOneSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	state, err := loop.Encode(w.state())
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := errors.Join(
-		st.SaveState(ctx, w.id, lease, run.PhaseDone, run.EndPlanned, nil, w.clock.now()),
+		st.SaveState(ctx, w.id, lease, run.PhaseDone, run.EndPlanned, state, w.clock.now()),
 		st.ReleaseRun(ctx, w.id, lease),
 	); err != nil {
 		t.Fatal(err)

@@ -43,6 +43,20 @@ func EndReasons() []EndReason {
 	}
 }
 
+// Phase is the one that a run is in that ended for reason r.
+func (r EndReason) Phase() Phase {
+	switch r { //nolint:exhaustive // every other reason is a run that has done what it could
+	case EndCancelled:
+		return PhaseCancelled
+	case EndFailed:
+		return PhaseFailed
+	case EndAwaitingPerson:
+		return PhasePaused
+	default:
+		return PhaseDone
+	}
+}
+
 // The exit codes of the command line. 130 and 143 (SIGINT, SIGTERM) replace
 // ExitCancelled where a signal ended the run.
 const (

@@ -1,0 +1,76 @@
+package reconcile
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/org/ralph-action/internal/delivery"
+	"github.com/org/ralph-action/internal/handlers"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/store"
+)
+
+// dependsPause is the pause between two looks at what a run waits for. The webhook of
+// an issue that is closed wakes it at once; this is for those that do not come, and
+// for a relation that is taken away, of which the App is not told.
+const dependsPause = 5 * time.Minute
+
+// awaitIssues has a run that has not begun wait until the issues that its own depends on
+// are closed; wait is when to look again, 0 for no wait. Work that people can see already
+// is not held up.
+func (r *Reconciler) awaitIssues(ctx context.Context, row store.Run, lease store.Lease, d *driver,
+	s loop.State) (_ loop.State, wait time.Duration, err error) {
+	if !s.Untouched() || s.CancelRequested || row.PullNumber > 0 {
+		return s, 0, nil
+	}
+	repo := r.cfg.GitHub.Repo(row.Installation, row.RepoOwner, row.RepoName)
+	on, err := r.starter.Depends(ctx, delivery.RunRequest{Subject: subjectOf(row, row.IssueNumber), Plan: s.Plan})
+	if err != nil {
+		return s, 0, err
+	}
+	on.Open = without(on.Open, s.Atop)
+	if text := publish.DependsText(on, r.cfg.ByJob, r.comments.Label); text != "" && !awaits(s) {
+		if err := r.comments.Comment(ctx, repo, row.IssueNumber, "depends:"+string(row.ID), text); err != nil {
+			return s, 0, err
+		}
+	}
+	if len(on.Open) == 0 {
+		return s, 0, nil
+	}
+	why := "it waits for " + strings.Join(on.Open, ", ")
+	if r.cfg.ByJob {
+		return d.engine.AwaitPerson(s, why+", and a job cannot wait"), 0, nil
+	}
+	subjects := subjectsOf(row, on.Open)
+	if !awaits(s) || !slices.Equal(s.Delayed.Subjects, subjects) {
+		s = d.engine.Await(s, why, subjects)
+		if err := r.save(ctx, row.ID, lease, s); err != nil {
+			return s, 0, err
+		}
+	}
+	return s, dependsPause, nil
+}
+
+// subjectsOf are issues, as they are called in a run's repository, as loop.Delayed has them.
+func subjectsOf(row store.Run, names []string) []string {
+	subjects := make([]string, len(names))
+	for i, name := range names {
+		if strings.HasPrefix(name, "#") {
+			name = row.RepoOwner + "/" + row.RepoName + name
+		}
+		subjects[i] = strings.ToLower(name)
+	}
+	return subjects
+}
+
+func awaits(s loop.State) bool { return s.Delayed != nil && len(s.Delayed.Subjects) > 0 }
+
+// subjectOf is an issue of a run's repository.
+func subjectOf(row store.Run, issue int) handlers.Subject {
+	return handlers.Subject{
+		Owner: row.RepoOwner, Repo: row.RepoName, RepoNode: row.RepoNode, Installation: row.Installation, Issue: issue,
+	}
+}
