@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/agent/acp"
 	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/gate"
@@ -593,6 +594,33 @@ func (c *runCmd) prices() (run.Prices, error) {
 		own[model] = price
 	}
 	return run.ListPrices().With(own), nil
+}
+
+// acpClientCmd speaks the Agent Client Protocol with an agent.
+type acpClientCmd struct {
+	Hello   bool   `help:"Only ask the agent for its name and version."`
+	Command string `arg:"" help:"The agent's command line."`
+}
+
+// Run has the agent do what the prompt says.
+func (c *acpClientCmd) Run(ctx bound, io stdio) error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("find the working directory: %w", err)
+	}
+	var code int
+	if c.Hello {
+		code, err = acp.Hello(ctx, c.Command, io.out, io.err, dir)
+	} else {
+		code, err = acp.Run(ctx, c.Command, io.in, io.out, io.err, dir)
+	}
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return ended{code}
+	}
+	return nil
 }
 
 // scriptAgentCmd is the scripted agent as a process of its own.
