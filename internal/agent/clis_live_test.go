@@ -271,16 +271,17 @@ func speaksACP(t *testing.T, name, scenario string, script agenttest.Script) (*t
 	cmd.Env["HOME"], cmd.Env["TMPDIR"], cmd.Env["PATH"] = c.home, t.TempDir(), bin+":"+os.Getenv("PATH")
 	// The client is in this process, and its environment is the agent's.
 	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-	line := "exec env -i"
+	var line strings.Builder
+	line.WriteString("exec env -i")
 	for k, v := range cmd.Env {
-		line += " " + quote(k+"="+v)
+		line.WriteString(" " + quote(k+"="+v))
 	}
-	line += " sh -c " + quote(cmd.Argv[len(cmd.Argv)-1])
+	line.WriteString(" sh -c " + quote(cmd.Argv[len(cmd.Argv)-1]))
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var stderr bytes.Buffer
 	parser := backend.NewParser(nil)
-	code, err := acp.Run(ctx, line, strings.NewReader(order), io.MultiWriter(parser, &c.printed), &stderr, c.dir)
+	code, err := acp.Run(ctx, line.String(), strings.NewReader(order), io.MultiWriter(parser, &c.printed), &stderr, c.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
