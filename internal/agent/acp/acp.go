@@ -20,6 +20,9 @@ const protocolVersion = 1
 // maxMessage is the longest message of an agent that is read, in bytes.
 const maxMessage = 16 << 20
 
+// maxNoise is how much of a line that is no message is printed, in bytes.
+const maxNoise = 1 << 10
+
 // codeNoMethod is the code of JSON-RPC for a method that there is not.
 const codeNoMethod = -32601
 
@@ -28,7 +31,8 @@ const exitTerminated = 143
 
 // Event is one line of what Run prints. The members but Type are as the agent sent them.
 type Event struct {
-	// Type is "init", the name of an update of the session, "permission", "result" or "error".
+	// Type is "init", the name of an update of the session, "permission", "result", "error"
+	// or "noise".
 	Type string `json:"type"`
 	// Agent, Model and Cwd are of "init": who the agent says it is, its model where it
 	// tells, and the directory it works in.
@@ -42,6 +46,8 @@ type Event struct {
 	// Method is the call that Error answers.
 	Method string    `json:"method,omitempty"`
 	Error  *rpcError `json:"error,omitempty"`
+	// Noise is a line that is no message: a banner, a warning.
+	Noise string `json:"noise,omitempty"`
 }
 
 // Run starts an agent by its command line, gives it the prompt in dir, and prints
@@ -100,7 +106,7 @@ func with(ctx context.Context, line string, stderr io.Writer, dir string, talk f
 		_, _ = heard.Close(), tells.Close() // they never fail
 		ended <- err
 	}()
-	c := &conn{agent: says, lines: bufio.NewReader(hears), stderr: stderr}
+	c := &conn{agent: says, lines: bufio.NewReader(hears)}
 	err = talk(c)
 	// The agent has done its part, or will not do it.
 	_, _ = says.Close(), hears.Close()
@@ -148,9 +154,8 @@ type message struct {
 
 // conn is the connection to an agent.
 type conn struct {
-	agent  io.Writer
-	lines  *bufio.Reader
-	stderr io.Writer
+	agent io.Writer
+	lines *bufio.Reader
 	// events is where events are printed; nil prints none.
 	events *json.Encoder
 	// session is the session's id, "" before there is one.
@@ -258,9 +263,8 @@ func (c *conn) call(method string, params any) (json.RawMessage, error) {
 		}
 		switch err := json.Unmarshal(line, &m); {
 		case err != nil:
-			// A banner or a warning. Nobody else would see it.
-			if _, err := c.stderr.Write(append(line, '\n')); err != nil {
-				return nil, fmt.Errorf("pass on what the agent says: %w", err)
+			if err := c.print(Event{Type: "noise", Noise: string(line[:min(len(line), maxNoise)])}); err != nil {
+				return nil, err
 			}
 		case m.Method == "" && string(m.ID) != id: // an answer to nothing
 		case m.Method == "" && m.Error != nil:

@@ -85,8 +85,8 @@ read -r said; printf '%s\n' "$said" >&2` + answer,
 		},
 		"noise": {
 			agent:  "echo 'Welcome!'; echo\n" + hello + session + `echo '{"jsonrpc":"2.0","id":77,"result":{}}'` + answer,
-			stdout: began + result,
-			stderr: "Welcome!\n" + prompted,
+			stdout: `{"type":"noise","noise":"Welcome!"}` + "\n" + began + result,
+			stderr: prompted,
 		},
 		"refused": {
 			agent:  hello + session + `echo '{"jsonrpc":"2.0","id":3,"error":{"code":429,"message":"slow down","data":{"a":1}}}'`,
