@@ -137,6 +137,17 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	if c.Sandbox == agent.SandboxLocal && c.Devcontainer != string(config.DevcontainerOff) {
 		return &run.UserError{Message: "--devcontainer is for --sandbox docker", Hint: "the local sandbox has no images"}
 	}
+	hide := []string{dir, filepath.Join(dir, ".env"), filepath.Join(dir, ".git")}
+	foreign, err := c.sapling(ctx, dir, data)
+	if err != nil {
+		return err
+	}
+	if foreign != nil {
+		hide = append(hide, foreign.root)
+		if dir, c.Plan, err = foreign.place(dir, c.Plan); err != nil {
+			return err
+		}
+	}
 	opts := c.options(dir, data, git, backend)
 	if err := c.checkPush(ctx, git, dir); err != nil {
 		return err
@@ -157,7 +168,7 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	}
 	box, err := openSandbox(ctx, c.Sandbox, docker.Options{
 		Self: self, Image: cmp.Or(c.Image, c.user.Sandbox.Image), DataDir: data,
-	}, c.LocalIsolation, []string{dir, filepath.Join(dir, ".env"), filepath.Join(dir, ".git")}, c.Devcontainer != string(config.DevcontainerOff))
+	}, c.LocalIsolation, hide, c.Devcontainer != string(config.DevcontainerOff))
 	if err != nil {
 		return err
 	}
@@ -206,6 +217,9 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	io.exits.leave()
 	closeNotifier(ctx, notifier, notifyGrace)
 	screen.close()
+	if foreign != nil && landed(s) > 0 {
+		err = cmp.Or(err, foreign.bring(context.WithoutCancel(ctx), s.Branch))
+	}
 	if err != nil {
 		return err
 	}
@@ -215,13 +229,30 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 	}
 	remote, failed := c.push(ctx, git, dir, s)
 	after := newEnding(context.WithoutCancel(ctx), git, dir, s, kept)
-	after.pushed = remote != ""
+	after.pushed, after.sapling = remote != "", foreign != nil
 	err = c.tell(ctx, io, s, after, kept, mask, sandbox.Describe(box), remote)
 	if failed != nil {
 		report(maskedWriter{io.err, mask}, failed)
 		err = cmp.Or[error](err, ended{run.ExitFailed})
 	}
 	return err
+}
+
+// sapling is the Sapling checkout that dir lies in, ready for a run; nil for git.
+func (c *runCmd) sapling(ctx context.Context, dir, data string) (*sapling, error) {
+	s, err := findSapling(dir)
+	if s == nil || err != nil {
+		return nil, err
+	}
+	if c.Here || c.NoCommit || c.Push {
+		return nil, &run.UserError{
+			Message: "--here, --no-commit and --push do not work in a Sapling repository",
+			Hint:    "omit them; the work becomes a bookmark, and your checkout stays as it is",
+		}
+	}
+	beside := true // whatever was asked for
+	c.Worktree = &beside
+	return s, s.prepare(ctx, data)
 }
 
 // push sends what was committed to the branch's remote, and returns that; ""
