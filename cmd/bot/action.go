@@ -204,7 +204,7 @@ func (a *actionStep) config() (config.Server, error) {
 	switch cfg.Agent.Name {
 	case config.AgentScript:
 		cfg.Agent.ScriptFile = in.AgentProgram
-	case config.AgentCommand:
+	case config.AgentACP, config.AgentCommand:
 		cfg.Agent.Command = in.AgentProgram
 	default:
 		cfg.Agent.Path = in.AgentProgram

@@ -27,10 +27,10 @@ import (
 
 // agentFlags say which agent works.
 type agentFlags struct {
-	Agent        string `default:"claude" help:"The agent: claude, codex, gemini, opencode, copilot, amp, command (any program) or script (default: ${default})." placeholder:"AGENT"`
+	Agent        string `default:"claude" help:"The agent: claude, codex, gemini, opencode, copilot, amp, acp (any program that speaks the Agent Client Protocol), command (any program) or script (default: ${default})." placeholder:"AGENT"`
 	Model        string `help:"The model, named as the agent names it." placeholder:"MODEL"`
 	AgentPath    string `name:"agent-path" aliases:"claude-path" help:"The agent's program (default: from PATH)." placeholder:"FILE" type:"path"`
-	AgentCommand string `name:"agent-command" help:"The command line for --agent command. The command reads the prompt from stdin and edits files in its working directory." placeholder:"COMMAND"`
+	AgentCommand string `name:"agent-command" help:"The command line for --agent acp or command. With command it reads the prompt from stdin and edits files in its working directory." placeholder:"COMMAND"`
 	Script       string `help:"The script for --agent script." placeholder:"FILE" type:"path"`
 }
 

@@ -51,6 +51,7 @@ type commands struct {
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 
 	Sim         simCmd         `cmd:"" hidden:"" help:"Measure the loop with simulated faulty agents, next to a plain Ralph loop."`
+	ACPClient   acpClientCmd   `cmd:"" name:"acp-client" hidden:"" help:"Speak the Agent Client Protocol with an agent: read a prompt from stdin and print what the agent does."`
 	ScriptAgent scriptAgentCmd `cmd:"" hidden:"" help:"Act as the scripted agent: read a prompt from stdin and follow a script."`
 }
 

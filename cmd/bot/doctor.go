@@ -34,7 +34,7 @@ type doctorCmd struct {
 	Script string `help:"The script for --agent script." placeholder:"FILE" type:"path"`
 
 	AgentPath    string `name:"agent-path" help:"The agent's program (default: the configured one, else from PATH)." placeholder:"FILE" type:"path"`
-	AgentCommand string `name:"agent-command" help:"The command line for --agent command." placeholder:"COMMAND"`
+	AgentCommand string `name:"agent-command" help:"The command line for --agent acp or command." placeholder:"COMMAND"`
 
 	UseLogin bool `name:"use-login" help:"Check what ${bot} run --use-login needs instead of a key."`
 

@@ -26,6 +26,8 @@ type ending struct {
 	// remote is the one to push to, "" for none; pushed: the run has done that.
 	remote string
 	pushed bool
+	// sapling: the repository is one of Sapling.
+	sapling bool
 	// again is the command that ran.
 	again string
 	// refused is the work that was not committed.
@@ -130,7 +132,11 @@ func listed(all []nextStep) string {
 func (e ending) next(s loop.State) []nextStep {
 	var all []nextStep
 	if landed(s) > 0 && e.from != "" {
-		all = append(all, nextStep{"See the work", fmt.Sprintf("git diff %s...%s", quoted(e.from), quoted(s.Branch))})
+		see := fmt.Sprintf("git diff %s...%s", quoted(e.from), quoted(s.Branch))
+		if e.sapling {
+			see = fmt.Sprintf("sl diff -r %s -r %s", shortOID(s.Base), quoted(s.Branch))
+		}
+		all = append(all, nextStep{"See the work", see})
 	}
 	switch {
 	case s.End == run.EndPlanned:
@@ -160,6 +166,9 @@ func (e ending) program() string {
 func (e ending) publish(s loop.State) []nextStep {
 	if landed(s) == 0 {
 		return nil
+	}
+	if e.sapling {
+		return []nextStep{{"Check it out", "sl goto " + quoted(s.Branch)}}
 	}
 	remote := e.remote
 	var all []nextStep

@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 		// does not say otherwise: these get no environment of anybody's.
 		case "shim":
 			syscall.Exit(shim.Main(os.Args[2:]))
-		case "script-agent":
+		case "script-agent", "acp-client":
 			syscall.Exit(realMain(os.Args[1:], stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/agent/acp"
 	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/gate"
@@ -160,6 +161,17 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	if c.Sandbox == agent.SandboxLocal && c.Devcontainer != string(config.DevcontainerOff) {
 		return &run.UserError{Message: "--devcontainer is for --sandbox docker", Hint: "the local sandbox has no images"}
 	}
+	hide := append(portablePaths(), dir, filepath.Join(dir, ".env"), filepath.Join(dir, ".git"))
+	foreign, err := c.sapling(ctx, dir, data)
+	if err != nil {
+		return err
+	}
+	if foreign != nil {
+		hide = append(hide, foreign.root)
+		if dir, c.Plan, err = foreign.place(dir, c.Plan); err != nil {
+			return err
+		}
+	}
 	if err := c.findSpec(ctx, io, git, dir); err != nil {
 		return err
 	}
@@ -183,7 +195,7 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	}
 	box, err := openSandbox(ctx, c.Sandbox, docker.Options{
 		Self: self, Image: cmp.Or(c.Image, c.user.Sandbox.Image), DataDir: data,
-	}, c.LocalIsolation, append(portablePaths(), dir, filepath.Join(dir, ".env"), filepath.Join(dir, ".git")), c.Devcontainer != string(config.DevcontainerOff))
+	}, c.LocalIsolation, hide, c.Devcontainer != string(config.DevcontainerOff))
 	if err != nil {
 		return err
 	}
@@ -232,6 +244,9 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	io.exits.leave()
 	closeNotifier(ctx, notifier, notifyGrace)
 	screen.close()
+	if foreign != nil && landed(s) > 0 {
+		err = cmp.Or(err, foreign.bring(context.WithoutCancel(ctx), s.Branch))
+	}
 	if err != nil {
 		return err
 	}
@@ -241,7 +256,7 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	}
 	remote, failed := c.push(ctx, git, dir, s)
 	after := newEnding(context.WithoutCancel(ctx), git, dir, s, kept)
-	after.pushed = remote != ""
+	after.pushed, after.sapling = remote != "", foreign != nil
 	if c.again = failed == nil && c.goesOn(s); c.again {
 		return nil
 	}
@@ -251,6 +266,23 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 		err = cmp.Or[error](err, ended{run.ExitFailed})
 	}
 	return err
+}
+
+// sapling is the Sapling checkout that dir lies in, ready for a run; nil for git.
+func (c *runCmd) sapling(ctx context.Context, dir, data string) (*sapling, error) {
+	s, err := findSapling(dir)
+	if s == nil || err != nil {
+		return nil, err
+	}
+	if c.Here || c.NoCommit || c.Push {
+		return nil, &run.UserError{
+			Message: "--here, --no-commit and --push do not work in a Sapling repository",
+			Hint:    "omit them; the work becomes a bookmark, and your checkout stays as it is",
+		}
+	}
+	beside := true // whatever was asked for
+	c.Worktree = &beside
+	return s, s.prepare(ctx, data)
 }
 
 // push sends what was committed to the branch's remote, and returns that; ""
@@ -670,6 +702,33 @@ func (c *runCmd) prices() (run.Prices, error) {
 		own[model] = price
 	}
 	return run.ListPrices().With(own), nil
+}
+
+// acpClientCmd speaks the Agent Client Protocol with an agent.
+type acpClientCmd struct {
+	Hello   bool   `help:"Only ask the agent for its name and version."`
+	Command string `arg:"" help:"The agent's command line."`
+}
+
+// Run has the agent do what the prompt says.
+func (c *acpClientCmd) Run(ctx bound, io stdio) error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("find the working directory: %w", err)
+	}
+	var code int
+	if c.Hello {
+		code, err = acp.Hello(ctx, c.Command, io.out, io.err, dir)
+	} else {
+		code, err = acp.Run(ctx, c.Command, io.in, io.out, io.err, dir)
+	}
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return ended{code}
+	}
+	return nil
 }
 
 // scriptAgentCmd is the scripted agent as a process of its own.

@@ -293,7 +293,7 @@ type Options struct {
 	// Beside is the directory of the program that a shim stands for, where its
 	// interpreter lies, too; "" where there is no shim.
 	Beside string
-	// Command is the command line of the command back end.
+	// Command is the command line of the back ends command and acp.
 	Command string
 	// Env reads the environment; nil means os.Getenv.
 	Env func(name string) string
@@ -301,7 +301,7 @@ type Options struct {
 
 // Names lists the back ends Lookup knows.
 func Names() []string {
-	return []string{"claude", "codex", "gemini", "opencode", "copilot", "amp", "command", "script"}
+	return []string{"claude", "codex", "gemini", "opencode", "copilot", "amp", "acp", "command", "script"}
 }
 
 // Lookup gives the back end of that name. An unknown name, or options that lack
@@ -334,12 +334,15 @@ func Lookup(name string, opts Options) (Backend, error) {
 	case "amp":
 		c.pkg = "@sourcegraph/amp" // not tried: it works with its own server only
 		return amp{c}, nil
-	case "command":
+	case "acp", "command":
 		if opts.Command == "" {
 			return nil, &run.UserError{
-				Message: "the agent command has no command",
+				Message: fmt.Sprintf("the agent %s has no command", name),
 				Hint:    "set one with --agent-command, or agent.command in the server's configuration",
 			}
+		}
+		if name == "acp" {
+			return acp{command: command{line: opts.Command}, self: opts.Self}, nil
 		}
 		return command{line: opts.Command}, nil
 	case "script":

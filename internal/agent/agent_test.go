@@ -36,7 +36,7 @@ func TestLookup(t *testing.T) {
 			t.Errorf("Lookup(%q): %v, want a user error", name, err)
 		}
 		if name == "cursor" && !strings.Contains(err.Error(),
-			"amp, claude, codex, command, copilot, gemini, opencode, script") {
+			"acp, amp, claude, codex, command, copilot, gemini, opencode, script") {
 			t.Errorf("error does not list the agents: %v", err)
 		}
 	}

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/agent/acp"
 	"github.com/org/ralph-action/internal/agent/agenttest"
 	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/run"
@@ -121,8 +122,15 @@ func (c *trial) run(t *testing.T, inv agent.Invocation) agent.Result {
 // ports are those of test servers, which differ each time.
 var ports = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 
-// keep writes a recording, without what is of this machine.
+// keep writes a recording.
 func (c *trial) keep(t *testing.T, scenario string) {
+	t.Helper()
+	_, version := c.backend.Version()
+	c.keepAs(t, filepath.Join(c.backend.Name(), version), scenario)
+}
+
+// keepAs writes a recording in a directory of testdata, without what is of this machine.
+func (c *trial) keepAs(t *testing.T, dir, scenario string) {
 	t.Helper()
 	if !*record {
 		return
@@ -130,8 +138,7 @@ func (c *trial) keep(t *testing.T, scenario string) {
 	text := strings.NewReplacer(c.dir, "/workspace", c.home, "/home/agent", os.TempDir(),
 		"/tmp").Replace(c.printed.String())
 	text = ports.ReplaceAllString(text, "127.0.0.1:8080")
-	_, version := c.backend.Version()
-	file := filepath.Join("testdata", c.backend.Name(), version, scenario+".jsonl")
+	file := filepath.Join("testdata", dir, scenario+".jsonl")
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -243,5 +250,87 @@ func TestCLIsVersions(t *testing.T) {
 		if got := agent.ReadVersion(string(out.Stdout)); err != nil || got != tried {
 			t.Errorf("%s: %q, %v, want %s", name, got, err, tried)
 		}
+	}
+}
+
+// speaksACP has a CLI do the order over the protocol, and keeps the recording.
+func speaksACP(t *testing.T, name, scenario string, script agenttest.Script) (*trial, agent.Result) {
+	t.Helper()
+	bin, api := t.TempDir(), agenttest.NewModel(script)
+	backend, err := agent.Lookup("acp", agent.Options{Command: agenttest.ACPLine(t, name, bin), Self: "bot"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd, err := backend.Command(agent.Invocation{
+		Sandbox: agent.SandboxLocal, Mode: run.ModeBuild, BaseURL: listen(t, api), Token: "token", Model: clis[name],
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &trial{backend: backend, dir: t.TempDir(), home: t.TempDir()}
+	cmd.Env["HOME"], cmd.Env["TMPDIR"], cmd.Env["PATH"] = c.home, t.TempDir(), bin+":"+os.Getenv("PATH")
+	// The client is in this process, and its environment is the agent's.
+	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+	var line strings.Builder
+	line.WriteString("exec env -i")
+	for k, v := range cmd.Env {
+		line.WriteString(" " + quote(k+"="+v))
+	}
+	line.WriteString(" sh -c " + quote(cmd.Argv[len(cmd.Argv)-1]))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var stderr bytes.Buffer
+	parser := backend.NewParser(nil)
+	code, err := acp.Run(ctx, line.String(), strings.NewReader(order), io.MultiWriter(parser, &c.printed), &stderr, c.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.keepAs(t, filepath.Join("acp", name), scenario)
+	return c, parser.Close().WithExit(code, "", "", stderr.String())
+}
+
+// CLIs that speak the Agent Client Protocol do a task over it, without any code of
+// ours for them.
+func TestCLIsSpeakACP(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"gemini", "opencode", "copilot"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, got := speaksACP(t, name, "task", func(turn agenttest.Turn) agenttest.Reply {
+				switch {
+				case len(turn.Tools) == 0:
+					return agenttest.Say("A title")
+				case turn.Number == 0:
+					r := turn.Shell(`mkdir -p sub && printf 'hello\n' > sub/hello.txt && pwd`)
+					r.Text = "I write the file."
+					return r
+				default:
+					return agenttest.Say("The file is there.\nAnd that is all.")
+				}
+			})
+			if got.Outcome != agent.OutcomeCompleted || got.FinalText != "The file is there.\nAnd that is all." ||
+				got.ToolCalls != 1 || got.BadLines != 0 || got.Error != "" {
+				t.Errorf("result %+v\n%s", got, c.printed.String())
+			}
+			if b, err := os.ReadFile(filepath.Join(c.dir, "sub/hello.txt")); err != nil || string(b) != "hello\n" {
+				t.Errorf("%q, %v", b, err)
+			}
+		})
+	}
+}
+
+// What the model's API refuses is told over the protocol, too.
+func TestCLIsRefusalsOverACP(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"gemini", "opencode"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, got := speaksACP(t, name, "refused", func(agenttest.Turn) agenttest.Reply {
+				return agenttest.Fail(http.StatusBadRequest, "budget of run 7 is used up")
+			})
+			if got.Outcome != agent.OutcomeErrored || !strings.HasSuffix(got.Error, "budget of run 7 is used up") {
+				t.Errorf("%s: %q\n%s", got.Outcome, got.Error, c.printed.String())
+			}
+		})
 	}
 }

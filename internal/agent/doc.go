@@ -14,7 +14,8 @@
 //   - All text is what the agent wrote, thus hostile. Control characters are
 //     taken out here; whoever shows it escapes it for his medium.
 //
-// Names lists the back ends. Besides the installed command lines there are command,
-// any program that reads a prompt, and script, a scripted agent that runs as a real
-// process, does real work and can misbehave on demand.
+// Names lists the back ends. Besides the installed command lines there are acp, any
+// program that speaks the Agent Client Protocol, command, any program that reads a
+// prompt, and script, a scripted agent that runs as a real process, does real work and
+// can misbehave on demand.
 package agent

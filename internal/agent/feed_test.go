@@ -499,6 +499,7 @@ func FuzzCodex(f *testing.F)    { fuzzFeed(f, "codex") }
 func FuzzGemini(f *testing.F)   { fuzzFeed(f, "gemini") }
 func FuzzOpencode(f *testing.F) { fuzzFeed(f, "opencode") }
 func FuzzCopilot(f *testing.F)  { fuzzFeed(f, "copilot") }
+func FuzzACP(f *testing.F)      { fuzzFeed(f, "acp") }
 
 // What is picked out of an object is what encoding/json finds there.
 func FuzzPick(f *testing.F) {

@@ -30,6 +30,8 @@ const (
 	AgentOpencode = "opencode"
 	AgentCopilot  = "copilot"
 	AgentAmp      = "amp"
+	// AgentACP is any program that speaks the Agent Client Protocol.
+	AgentACP = "acp"
 	// AgentCommand is any program that reads a prompt.
 	AgentCommand = "command"
 	// AgentScript replays a YAML of steps; for demonstrations and tests.
@@ -38,7 +40,7 @@ const (
 
 // Agents are the names of all of them.
 func Agents() []string {
-	return []string{AgentClaude, AgentCodex, AgentGemini, AgentOpencode, AgentCopilot, AgentAmp, AgentCommand, AgentScript}
+	return []string{AgentClaude, AgentCodex, AgentGemini, AgentOpencode, AgentCopilot, AgentAmp, AgentACP, AgentCommand, AgentScript}
 }
 
 // The kinds of sandbox.
@@ -130,7 +132,7 @@ type Agent struct {
 	ScriptFile string
 	// Path is the agent's program; "" looks it up in PATH.
 	Path string
-	// Command is the command line of AgentCommand.
+	// Command is the command line of AgentACP and AgentCommand.
 	Command string
 }
 
@@ -573,9 +575,9 @@ func (s Server) check(report reporter) {
 		if s.Sandbox.Gated() {
 			report("$.agent.name", "amp needs its own server and key, which this sandbox keeps from agents")
 		}
-	case AgentCommand:
+	case AgentACP, AgentCommand:
 		if s.Agent.Command == "" {
-			report("$.agent.command", "the agent command needs a command line")
+			report("$.agent.command", "the agent %s needs a command line", s.Agent.Name)
 		}
 	case AgentScript:
 		if s.Agent.ScriptFile == "" {
