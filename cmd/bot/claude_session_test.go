@@ -105,7 +105,7 @@ func TestClaudeKeepsItsSession(t *testing.T) {
 		agenttest.Bash("echo half > state.txt"), agenttest.Say("Half of it is there.\n\nRALPH_RESULT: partial: the other half"),
 		agenttest.Bash("echo more > state.txt"), agenttest.Say("I cannot write <promise>ALL GREEN</promise> yet, the rest is missing."),
 		agenttest.Bash("echo bad > state.txt; mkdir -p .claude; echo mine > "+plan.LoopFile), agenttest.Say("All of it works."+promised),
-		agenttest.Bash("echo good > state.txt; rm -rf .claude"), agenttest.Say("The state is good now."+promised),
+		agenttest.Bash(`echo good > state.txt; rm -rf .claude; sed -i 's/^## Learnings$/&\n- bad is not good/' .ralph/*/progress.md`), agenttest.Say("The state is good now."+promised),
 	)
 	got, code, told := r.run("--completion-promise", "ALL GREEN", "Make the state good, and say so with a promise.")
 	if code != run.ExitComplete || got.Run.Iterations != 4 || len(got.Commits) != 1 {
@@ -113,6 +113,9 @@ func TestClaudeKeepsItsSession(t *testing.T) {
 	}
 	if state := gitOut(t, r.dir, "show", got.Branch+":state.txt"); state != "good" {
 		t.Errorf("the commit has the state %q", state)
+	}
+	if notes := gitOut(t, r.dir, "show", got.Branch+":.ralph/make-the-state-good-and-say/progress.md"); !strings.Contains(notes, "- bad is not good") {
+		t.Errorf("its notes are lost:\n%s", notes)
 	}
 	asked := r.asked()
 	if len(asked) != 8 {

@@ -137,7 +137,7 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 	if err != nil {
 		return "", err
 	}
-	return lh, h.beginSession(lh, inv, a.Wall)
+	return lh, h.beginSession(ctx, lh, inv, a.Wall)
 }
 
 // once lays out a start, unless that was completed before.

@@ -38,7 +38,7 @@ const partingTime = 10 * time.Second
 
 // keepsSession says whether a start is a call of the run's one session.
 func (h *Host) keepsSession(a loop.AgentStart) bool {
-	return h.cfg.SameSession && h.cfg.Gateway != nil && h.cfg.Gateway.Stops != nil && a.Mode == run.ModeBuild
+	return h.cfg.SameSession && h.of == nil && h.cfg.Gateway != nil && h.cfg.Gateway.Stops != nil && a.Mode == run.ModeBuild
 }
 
 // inSession is the handle of the call at hand, if it has that name.
@@ -60,7 +60,7 @@ func (h *Host) sessionOf(p process) *session {
 }
 
 // beginSession notes that a process that was started asks before it ends.
-func (h *Host) beginSession(lh loop.Handle, inv agent.Invocation, wall time.Duration) error {
+func (h *Host) beginSession(ctx context.Context, lh loop.Handle, inv agent.Invocation, wall time.Duration) error {
 	p, err := decodeHandle(lh)
 	if err != nil {
 		return err
@@ -69,13 +69,13 @@ func (h *Host) beginSession(lh loop.Handle, inv agent.Invocation, wall time.Dura
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.session = &session{process: p, lh: lh, inv: inv}
-	h.limit(h.session, wall)
+	h.limit(ctx, h.session, wall)
 	return nil
 }
 
 // limit has the process stopped where it takes longer for the call that begins. h.mu is
 // held.
-func (h *Host) limit(s *session, wall time.Duration) {
+func (h *Host) limit(ctx context.Context, s *session, wall time.Duration) {
 	s.began = time.Now()
 	if wall <= 0 {
 		return
@@ -84,7 +84,7 @@ func (h *Host) limit(s *session, wall time.Duration) {
 		h.mu.Lock()
 		s.late = true
 		h.mu.Unlock()
-		ctx, cancel := context.WithTimeout(context.Background(), partingTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), partingTime)
 		defer cancel()
 		_ = h.cfg.Sandbox.Stop(ctx, s.Handle, "it took too long") // else the run's own deadline does
 	})
@@ -100,6 +100,10 @@ func (s *session) inTime() {
 // goOn hands the prompt to the agent that waits for one; ok is false where none does, or
 // where it was started in another way.
 func (h *Host) goOn(ctx context.Context, a loop.AgentStart, inv agent.Invocation) (lh loop.Handle, ok bool, err error) {
+	// What the host has written into the tree since is the agent's again.
+	if _, err := h.cfg.Sandbox.Prepare(ctx, h.treeDir()); err != nil {
+		return "", false, fmt.Errorf("prepare the work tree: %w", err)
+	}
 	h.mu.Lock()
 	s := h.session
 	fits := s != nil && s.inv.Model == inv.Model && s.inv.MaxTurns == inv.MaxTurns &&
@@ -113,7 +117,7 @@ func (h *Host) goOn(ctx context.Context, a loop.AgentStart, inv agent.Invocation
 	if s.lh, err = s.encode(); err != nil {
 		return "", false, err
 	}
-	h.limit(s, a.Wall)
+	h.limit(ctx, s, a.Wall)
 	return s.lh, true, nil
 }
 
