@@ -210,10 +210,10 @@ func TestClaudeSessionIsCancelled(t *testing.T) {
 // run goes on from the tree, in a new session.
 func TestClaudeSessionIsKilled(t *testing.T) {
 	t.Parallel()
-	var bot *exec.Cmd
+	started := make(chan *os.Process, 1)
 	r := repeat(t, func(r *repeated, turn int) {
 		if turn == 3 {
-			if err := bot.Process.Kill(); err != nil {
+			if err := (<-started).Kill(); err != nil {
 				r.t.Error(err)
 			}
 		}
@@ -223,11 +223,15 @@ func TestClaudeSessionIsKilled(t *testing.T) {
 		agenttest.Bash("grep -q more state.txt && echo good > state.txt"), agenttest.Say("The state is good now."+promised),
 	)
 	args := []string{"--completion-promise", "ALL GREEN", "Make the state good."}
-	bot = exec.CommandContext(t.Context(), theProgram(t), append([]string{"run"}, r.args(args...)...)...) // #nosec G204 -- the program under test
+	bot := exec.CommandContext(t.Context(), theProgram(t), append([]string{"run"}, r.args(args...)...)...) // #nosec G204 -- the program under test
 	bot.Dir = r.dir
 	bot.Env = append(os.Environ(), r.env()...)
 	bot.Env = append(bot.Env, "RALPH_DATA_DIR="+filepath.Join(filepath.Dir(r.dir), "data"))
-	if err := bot.Run(); err == nil {
+	if err := bot.Start(); err != nil {
+		t.Fatal(err)
+	}
+	started <- bot.Process
+	if err := bot.Wait(); err == nil {
 		t.Fatal("the bot was not killed")
 	}
 	got, code, told := r.run(args...)
@@ -236,6 +240,38 @@ func TestClaudeSessionIsKilled(t *testing.T) {
 	}
 	if state := gitOut(t, r.dir, "show", got.Branch+":state.txt"); state != "good" {
 		t.Errorf("the commit has the state %q", state)
+	}
+	asked := r.asked()
+	if again := asked[len(asked)-2]; bytes.Contains(again, []byte("Half of it is there.")) {
+		t.Errorf("the old session went on:\n%s", again)
+	}
+	r.noTraces()
+}
+
+// TestClaudeSessionIsTooSlow in its second call, which is stopped for it. The next one has
+// a new session. However slow the machine is, more calls come to the same.
+func TestClaudeSessionIsTooSlow(t *testing.T) {
+	t.Parallel()
+	over := make(chan struct{})
+	r := &repeated{t: t, dir: filepath.Join(shortTempDir(t), "repo")}
+	newRepo(t, r.dir, map[string]string{"state.txt": "new\n"})
+	r.api, r.url = newModel(t, "sk-ant-of-a-laptop", func(turn agenttest.Turn) agenttest.Reply {
+		switch {
+		case len(turn.Tools) == 0:
+			return agenttest.Say("ok")
+		case turn.Number == 0:
+			return agenttest.Bash("grep -q half state.txt && echo good > state.txt || echo half > state.txt; cat state.txt")
+		case len(turn.Results) == 1 && strings.Contains(turn.Results[0].Text, "good"):
+			return agenttest.Say("The state is good now." + promised)
+		case turn.Number > 1:
+			<-over
+		}
+		return agenttest.Say("Half of it is there.\n\nRALPH_RESULT: partial: the other half")
+	})
+	t.Cleanup(func() { close(over) }) // before the model is closed, which waits for its answers
+	got, code, told := r.run("--timeout", "8s", "--completion-promise", "ALL GREEN", "Make the state good.")
+	if code != run.ExitComplete || len(got.Commits) != 1 || !strings.Contains(told, "it took too long and was stopped") {
+		t.Fatalf("exit code %d, run %+v, commits %+v\n%s", code, got.Run, got.Commits, told)
 	}
 	asked := r.asked()
 	if again := asked[len(asked)-2]; bytes.Contains(again, []byte("Half of it is there.")) {
