@@ -37,7 +37,7 @@ import (
 
 // runCmd is `bot run`.
 type runCmd struct {
-	Plan  string `arg:"" name:"plan.md" help:"What to do: a Markdown file with or without check boxes, a prd.json, a run's progress.md, the folder of a spec, or a sentence."`
+	Plan  string `arg:"" optional:"" name:"plan.md" help:"What to do: a Markdown file with or without check boxes, a prd.json, a run's progress.md, the folder of a spec, or a sentence. Default: the prompt of an active .claude/ralph-loop.local.md."`
 	Mode  string `arg:"" optional:"" enum:",plan,build" default:"" help:"plan: write the tasks and stop. build: work only on existing tasks. Default: plan if there are no tasks, then build."`
 	Calls *int   `arg:"" optional:"" name:"n" help:"Maximum number of agent calls, like --max-iterations."`
 
@@ -47,6 +47,8 @@ type runCmd struct {
 	NoGates    bool     `name:"no-gates" help:"Run no checks, not even detected ones."`
 	Ask        string   `enum:"auto,never" default:"never" help:"auto: if the plan is too vague, print questions and exit with 9 instead of planning. never: always plan (default: ${default})." placeholder:"auto|never"`
 	Review     *bool    `negatable:"" help:"Have an agent review all of the work at the end; it may add tasks. Default: once, if no check has passed."`
+	Promise    string   `name:"completion-promise" help:"Give the same prompt to every call until an agent ends with <promise>TEXT</promise> and the checks pass. The prompt is one task and becomes one commit." placeholder:"TEXT"`
+	Session    string   `enum:"fresh,same" default:"fresh" help:"same: one Claude Code session works in all calls; its Stop hook gives it the prompt again. Needs --completion-promise. fresh: a new process for each call (default: ${default})." placeholder:"fresh|same"`
 	Once       bool     `help:"Stop after one iteration."`
 	Branch     string   `xor:"place" help:"Work on this branch, created from the default branch if needed. Default: the branch named in a prd.json, else the plan's own branch, unless you have checked out a branch of your own." placeholder:"NAME"`
 	Here       bool     `xor:"place" help:"Work on the branch that is checked out now."`
@@ -72,6 +74,12 @@ type runCmd struct {
 	sandboxFlags
 	limitFlags
 	notifyFlags
+
+	// prompt is that of the checkout's loop file, where it stands for Plan. loop: the run
+	// keeps that file. stops is where its session asks.
+	prompt string
+	loop   bool
+	stops  *gateway.Stops
 
 	// user is what the person's own file says, userErr what is wrong with it;
 	// ownDevcontainer: --devcontainer is from there.
@@ -157,6 +165,12 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	dir, err := os.Getwd()
 	if err != nil {
 		return fmt.Errorf("find the working directory: %w", err)
+	}
+	if err := c.takeLoop(ctx, git, dir); err != nil {
+		return err
+	}
+	if err := c.checkPromise(backend); err != nil {
+		return err
 	}
 	if c.Sandbox == agent.SandboxLocal && c.Devcontainer != string(config.DevcontainerOff) {
 		return &run.UserError{Message: "--devcontainer is for --sandbox docker", Hint: "the local sandbox has no images"}
@@ -331,13 +345,16 @@ func landed(s loop.State) int {
 // options are what the flags ask of a run.
 func (c *runCmd) options(dir, data string, git *gitrepo.Git, backend agent.Backend) inline.Options {
 	opts := inline.Options{
-		PlanFile: c.Plan, Dir: dir, Mode: run.Mode(c.Mode), Ask: plan.Ask(c.Ask), DataDir: data, Git: git, Backend: backend,
+		PlanFile: c.Plan, Prompt: c.prompt, Promise: c.Promise, SameSession: c.stops != nil, Loop: c.loop, Dir: dir, Mode: run.Mode(c.Mode), Ask: plan.Ask(c.Ask), DataDir: data, Git: git, Backend: backend,
 		Image: c.Image, Devcontainer: config.Devcontainer(c.Devcontainer), Model: c.Model, Limits: c.limits(),
 		Defaults: inline.Defaults{Image: c.user.Sandbox.Image, Model: c.user.Agent.Model, Limits: c.user.Limits},
 		Branches: run.BranchTemplate(c.Branches), Branch: c.Branch, Here: c.Here,
 		Switch: c.Worktree != nil && !*c.Worktree, Apart: c.Worktree != nil && *c.Worktree,
 		Once: c.Once, Review: c.review(), NoCommit: c.NoCommit, AllowDirty: c.AllowDirty, NoDetect: c.NoGates,
 		Restart: c.Restart, Now: time.Now,
+	}
+	if c.Promise != "" { // the limit of a prompt that is repeated is that of the run
+		opts.Limits.TaskAttempts, opts.Limits.PartialCalls = cmp.Or(opts.Limits.TaskAttempts, -1), -1
 	}
 	d := config.DefaultServer().Sandbox
 	opts.CacheBytes = d.Caches
@@ -621,17 +638,19 @@ func (c *runCmd) upstreams(backend agent.Backend) ([]gateway.Upstream, error) {
 func (c *runCmd) gateway(
 	backend agent.Backend, upstreams []gateway.Upstream, prices run.Prices,
 ) (func(spend.Ledger) (*host.Gateway, func(), error), error) {
-	cfg := gateway.Config{Upstreams: upstreams, FinalLimit: finalLimit(backend), Watch: newWatch()}
+	cfg := gateway.Config{Upstreams: upstreams, FinalLimit: finalLimit(backend), Watch: newWatch(), Stops: c.stops}
+	gated := c.gated()
 	switch {
-	case !c.gated() && len(c.Egress) > 0:
+	case !gated && len(c.Egress) > 0:
 		return nil, &run.UserError{
 			Message: "--egress needs --sandbox=docker or --local-isolation=bwrap",
 			Hint:    "the local sandbox shares this host's whole network",
 		}
-	case !c.gated() && (len(backend.Keys()) == 0 || backend.HoldsCredential()):
+	case !gated && (len(backend.Keys()) == 0 || backend.HoldsCredential()):
 		return nil, nil //nolint:nilnil // no gateway is an answer
-	case !c.gated():
-		cfg.Unmetered = true
+	case !gated:
+		// A session tells what it used at its end only, which is after its commit.
+		cfg.Unmetered = c.stops == nil
 	case backend.HoldsCredential():
 		return nil, &run.UserError{
 			Message: fmt.Sprintf("the agent %s needs its own server and key, which --local-isolation=bwrap keeps from agents", c.Agent),
@@ -642,11 +661,14 @@ func (c *runCmd) gateway(
 	default:
 		cfg.Egress = c.Egress
 	}
-	return func(ledger spend.Ledger) (*host.Gateway, func(), error) { return openGateway(cfg, ledger, prices) }, nil
+	return func(ledger spend.Ledger) (*host.Gateway, func(), error) {
+		return openGateway(cfg, ledger, prices, !gated)
+	}, nil
 }
 
-// openGateway serves a gateway for one run, and gives how to close it.
-func openGateway(cfg gateway.Config, ledger spend.Ledger, prices run.Prices) (*host.Gateway, func(), error) {
+// openGateway serves a gateway for one run, on loopback or on a socket, and gives how to
+// close it.
+func openGateway(cfg gateway.Config, ledger spend.Ledger, prices run.Prices, loopback bool) (*host.Gateway, func(), error) {
 	key := []byte(rand.Text())
 	cfg.Key, cfg.Meter = key, spend.NewMeter(ledger, prices)
 	handler, err := gateway.NewHandler(cfg)
@@ -656,11 +678,12 @@ func openGateway(cfg gateway.Config, ledger spend.Ledger, prices run.Prices) (*h
 	gw := &host.Gateway{
 		Token: func(start string) string { return gateway.Token(key, start) }, Meter: cfg.Meter,
 		NoModels: len(cfg.Upstreams) == 0, Egress: cfg.Egress, Watch: cfg.Watch, Unmetered: cfg.Unmetered,
+		Stops:      cfg.Stops,
 		ProxyToken: func(start string) string { return gateway.ProxyToken(key, start) },
 	}
 	var server *gateway.Server
 	dir := ""
-	if cfg.Unmetered {
+	if loopback {
 		if server, err = gateway.ListenLoopback(handler); err != nil {
 			return nil, nil, err
 		}

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -37,6 +39,16 @@ func (c claude) Command(inv Invocation) (Command, error) {
 		cmd.Argv = append(cmd.Argv, "--max-turns", strconv.Itoa(inv.MaxTurns))
 	}
 
+	if inv.StopHook != "" {
+		hook, err := stopHook(inv.StopHook)
+		if err != nil {
+			return Command{}, err
+		}
+		cmd.Argv = append(cmd.Argv, "--settings", hook)
+		// The host says how often it may be kept from ending, not the CLI, whose own limit is 8.
+		cmd.Env["CLAUDE_CODE_STOP_HOOK_BLOCK_CAP"] = "0"
+	}
+
 	proxied, err := c.proxied(inv)
 	if err != nil {
 		return Command{}, err
@@ -54,6 +66,27 @@ func (c claude) Command(inv Invocation) (Command, error) {
 	}
 	return cmd, c.mount(&cmd, inv)
 }
+
+// hookTimeout is how long the CLI waits for an answer: checks may take long.
+const hookTimeout = 24 * 60 * 60 // seconds
+
+// stopHook are settings that have the CLI ask at the address before it ends. The token
+// stays in the environment: settings are an argument, which other processes can read.
+func stopHook(address string) (string, error) {
+	type m = map[string]any
+	settings, err := json.Marshal(m{"hooks": m{"Stop": []m{{"hooks": []m{{
+		"type": "http", "url": address, "timeout": hookTimeout,
+		"headers":        m{"Authorization": "Bearer $ANTHROPIC_API_KEY"},
+		"allowedEnvVars": []string{"ANTHROPIC_API_KEY"},
+	}}}}}})
+	if err != nil {
+		return "", fmt.Errorf("write the stop hook: %w", err)
+	}
+	return string(settings), nil
+}
+
+// TakesStopHook implements Backend.
+func (c claude) TakesStopHook() bool { return true }
 
 // NewParser implements Backend.
 func (c claude) NewParser(emit func(Activity)) Parser { return newStream(emit) }

@@ -39,6 +39,9 @@ func (c cli) Providers() []run.Provider { return c.apis }
 // Keys implements Backend.
 func (c cli) Keys() []string { return c.keys }
 
+// TakesStopHook implements Backend.
+func (c cli) TakesStopHook() bool { return false }
+
 // HoldsCredential implements Backend.
 func (c cli) HoldsCredential() bool { return false }
 

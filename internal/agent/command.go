@@ -24,6 +24,9 @@ func (c command) Providers() []run.Provider {
 // Keys implements Backend: it may need none.
 func (c command) Keys() []string { return nil }
 
+// TakesStopHook implements Backend.
+func (c command) TakesStopHook() bool { return false }
+
 // HoldsCredential implements Backend.
 func (c command) HoldsCredential() bool { return false }
 

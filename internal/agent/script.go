@@ -42,6 +42,9 @@ func (s scripted) Providers() []run.Provider { return nil }
 // Keys implements Backend.
 func (s scripted) Keys() []string { return nil }
 
+// TakesStopHook implements Backend.
+func (s scripted) TakesStopHook() bool { return false }
+
 // HoldsCredential implements Backend.
 func (s scripted) HoldsCredential() bool { return false }
 

@@ -48,7 +48,19 @@ type Claim struct {
 // Read says what the agent claims in its last message. ticked says that it
 // ticked the task's box in progress.md.
 func Read(final string, ticked bool) Claim {
+	return parse(final).claim(ticked)
+}
+
+// ReadPromise is Read for an agent that claims its task with a promise: those words,
+// exactly, between <promise> and </promise>. Nothing else claims that it is done, and
+// what takes such a claim back does so here, too.
+func ReadPromise(final, promise string) Claim {
 	m := parse(final)
+	m.promise = strs.OneLine(promise)
+	return m.claim(false)
+}
+
+func (m message) claim(ticked bool) Claim {
 	signals := m.signals()
 	done, all := ticked, false
 	var weak *signal

@@ -33,6 +33,8 @@ const (
 type message struct {
 	lines []line
 	raw   []string // every line, trimmed, code and quotes included
+	// promise are the words that the agent was asked to claim its task with, "" for none.
+	promise string
 }
 
 var (

@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,6 +18,8 @@ type signal struct {
 	line  string
 	all   bool // it says that all of the work is complete
 	at    int  // the line's number in the message
+	// promised: it is the promise that was asked for.
+	promised bool
 }
 
 // tokens are the signals that are one word, alone on a line. A weak one may give
@@ -53,7 +56,7 @@ var (
 	closingLine = strs.Lazy(`(?i)^` + Prefix + `[ \t]*(.+)$`)
 	statusLine  = strs.Lazy(`(?i)^(?:task[ \t]+)?status[ \t]*:[ \t]*(.+)$`)
 	promiseLine = strs.Lazy(`^<promise>[ \t]*([^<>]{1,80}?)[ \t]*</promise>$`)
-	promiseEnd  = strs.Lazy(`^(.*?)<promise>COMPLETE</promise>[.!*]*$`)
+	promiseEnd  = strs.Lazy(`^(.*?)<promise>[ \t]*([^<>]{1,80}?)[ \t]*</promise>[.!*]*$`)
 	// stateWord takes a claim's state and its reason apart. What is neither at its
 	// end nor followed by punctuation is another word, or a template's "done|partial".
 	stateWord = strs.Lazy(`^([A-Za-z]+(?:[ _][A-Za-z]+)?)[ \t]*(?:$|[:.,;!(–—-][ \t]*(.*)$)`)
@@ -86,6 +89,9 @@ func (m message) signals() []signal {
 		if s.kind == Done && (m.lines[s.at].loose || s.at < end) || m.mentioned(s.at) {
 			continue
 		}
+		if m.promise != "" && s.kind == Done && !s.promised {
+			continue
+		}
 		out = append(out, s)
 	}
 	return out
@@ -100,8 +106,11 @@ func (m message) single() []signal {
 			continue
 		}
 		s, ok := read(bare(l.text))
-		if !ok && i == last {
-			s, ok = readEnd(l.text)
+		switch {
+		case m.keeps(bare(l.text)):
+			s, ok = signal{kind: Done, all: true, promised: true}, true
+		case !ok && i == last:
+			s, ok = m.readEnd(l.text)
 		}
 		if ok {
 			s.line, s.at = bare(l.text), i
@@ -131,15 +140,22 @@ func read(text string) (signal, bool) {
 	return s, ok && (s.kind != Done || s.words == "")
 }
 
+// keeps says whether a line is the promise that was asked for.
+func (m message) keeps(text string) bool {
+	found := promiseLine().FindStringSubmatch(text)
+	return found != nil && m.promise != "" && strs.OneLine(found[1]) == m.promise
+}
+
 // readEnd reads the message's last line, which may end with a promise.
-func readEnd(text string) (signal, bool) {
-	m := promiseEnd().FindStringSubmatch(text)
-	if m == nil || notMeant().MatchString(lastSentence(m[1])) || strings.Count(m[1], "`")%2 == 1 {
+func (m message) readEnd(text string) (signal, bool) {
+	found := promiseEnd().FindStringSubmatch(text)
+	if found == nil || strs.OneLine(found[2]) != cmp.Or(m.promise, "COMPLETE") ||
+		notMeant().MatchString(lastSentence(found[1])) || strings.Count(found[1], "`")%2 == 1 {
 		return signal{}, false
 	}
-	before := strings.TrimRight(m[1], " \t*")
+	before := strings.TrimRight(found[1], " \t*")
 	ends := before == "" || strings.ContainsRune(".!:…。", lastRune(before)) || decoration(lastRune(before))
-	return signal{kind: Done, all: true}, ends
+	return signal{kind: Done, all: true, promised: m.promise != ""}, ends
 }
 
 // state reads "partial: nine modules are left".

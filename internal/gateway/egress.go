@@ -121,11 +121,12 @@ func (h *handler) proxyStart(r *http.Request) (spend.Start, error) {
 	// The form is that of the other header.
 	as := http.Request{Header: http.Header{"Authorization": r.Header["Proxy-Authorization"]}}
 	_, token, _ := as.BasicAuth()
-	if name, ok := startOf(h.cfg.Key, proxyPrefix, token, ProxyToken); ok {
-		return h.cfg.Meter.Start(r.Context(), name)
+	name, ok := startOf(h.cfg.Key, proxyPrefix, token, ProxyToken)
+	if !ok {
+		name, ok = startOf(h.cfg.Key, tokenPrefix, token, Token)
 	}
-	if name, ok := startOf(h.cfg.Key, tokenPrefix, token, Token); ok {
-		return h.cfg.Meter.Start(r.Context(), name)
+	if ok {
+		return h.cfg.Meter.Start(r.Context(), h.cfg.Stops.worksFor(name))
 	}
 	return spend.Start{}, spend.ErrUnknownStart
 }

@@ -74,6 +74,8 @@ type Config struct {
 	// Watch, where it is set, is told what the providers refuse. What it takes for final
 	// ends the requests of that start.
 	Watch *Watch
+	// Stops, where it is set, answers agents that ask before they end; see StopPath.
+	Stops *Stops
 	// Unmetered lets through whatever the agent asks of the upstreams, as it is, and
 	// counts nothing: for agents that have the machine's network anyway.
 	Unmetered bool
@@ -325,6 +327,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c, offered := route(r)
+	if h.cfg.Stops != nil && r.Method == http.MethodPost && r.URL.Path == StopPath {
+		h.stopped(w, r)
+		return
+	}
 	switch {
 	case h.cfg.Unmetered:
 		c, offered = h.anything(r, c, offered), true
@@ -344,14 +350,22 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// start is the start whose token the request carries.
+// start is the start that the sender of a request works for.
 func (h *handler) start(r *http.Request) (spend.Start, error) {
-	for _, token := range presented(r) {
-		if name, ok := startOf(h.cfg.Key, tokenPrefix, token, Token); ok {
-			return h.cfg.Meter.Start(r.Context(), name)
-		}
+	if agent, ok := h.agent(r); ok {
+		return h.cfg.Meter.Start(r.Context(), h.cfg.Stops.worksFor(agent))
 	}
 	return spend.Start{}, spend.ErrUnknownStart
+}
+
+// agent is the start whose token the request carries.
+func (h *handler) agent(r *http.Request) (name string, ok bool) {
+	for _, token := range presented(r) {
+		if name, ok = startOf(h.cfg.Key, tokenPrefix, token, Token); ok {
+			return name, true
+		}
+	}
+	return "", false
 }
 
 // exchange checks a request, pays for it, and passes it on with its answer. On

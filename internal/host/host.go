@@ -109,6 +109,10 @@ type Config struct {
 	Lacks func() string
 	// Emit tells what the agent does while it works; nil tells nobody.
 	Emit func(run.Event)
+	// SameSession has one agent process build in all of the run's calls: each finds in
+	// its context what came of those before. The back end must take a stop hook, and the
+	// gateway has Stops.
+	SameSession bool
 }
 
 // Resources are the limits of one start.
@@ -128,6 +132,8 @@ type Gateway struct {
 	Dir, BaseURL string
 	// Watch knows what the providers refused.
 	Watch *gateway.Watch
+	// Stops is where agents ask before they end; nil where none does.
+	Stops *gateway.Stops
 	// Unmetered: it passes requests on and counts nothing; the agent tells what it used.
 	Unmetered bool
 	// NoModels: there are none behind it, only the way out.
@@ -154,6 +160,8 @@ type Host struct {
 	tree *gitrepo.Worktree
 	// lives are the parsers of agents that are watched while they work.
 	lives map[loop.Handle]*liveAgent
+	// session is the agent that goes on from call to call, nil for none.
+	session *session
 	// release undoes what the sandbox made ready for the next start; nil for
 	// nothing.
 	release func()
@@ -195,6 +203,9 @@ func (h *Host) start(n string) string { return filepath.Join(h.starts(), n) }
 // Open implements loop.WorkTree.
 func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if err := h.room(); err != nil {
+		return loop.Opened{}, err
+	}
+	if err := h.EndSession(ctx); err != nil { // its directory is another one from here on
 		return loop.Opened{}, err
 	}
 	at, err := h.cfg.Source.Locate(ctx, s)

@@ -32,6 +32,8 @@ const (
 	kindPlan  = "plan:"  // a file in the repository, by its path
 	kindFile  = "file:"  // a file elsewhere
 	kindWords = "words:" // no file at all
+	// kindPromise is a prompt that is repeated until its promise is true.
+	kindPromise = "promise:"
 )
 
 // inWords is what agents are told of where a plan without a file stands.
@@ -73,6 +75,62 @@ func readJob(top, dir, named string) (job, error) {
 		plan: p, file: file, companion: companion,
 		subject: loop.Subject{Key: key, Slug: slug, Name: p.Title, PlanFile: named},
 	}, nil
+}
+
+// job is what the run is about.
+func (o Options) job(top string) (job, error) {
+	if o.Promise == "" {
+		return readJob(top, o.Dir, o.PlanFile)
+	}
+	return o.promiseJob(top)
+}
+
+// promiseJob is a prompt, in a file or in words, that is repeated. A file is only read:
+// it is no list of tasks that could be kept up to date.
+func (o Options) promiseJob(top string) (job, error) {
+	named := o.PlanFile
+	file := named
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(o.Dir, file)
+	}
+	var text, from, slug string
+	switch {
+	case o.Prompt != "":
+		text, from, slug = o.Prompt, plan.LoopFile, plan.TextSlug(o.Prompt)
+	case isSentence(file, named):
+		text, from, slug = named, inWords, plan.TextSlug(named)
+	default:
+		src, err := readText(file, named)
+		if errors.Is(err, fs.ErrNotExist) {
+			return job{}, errNoPlan(named)
+		}
+		if err != nil {
+			return job{}, err
+		}
+		rel, inside := below(top, file)
+		if !inside {
+			rel = filepath.Base(file)
+		}
+		text, from, slug = string(src), named, plan.FileSlug(rel)
+	}
+	p, err := plan.FromPrompt(text, o.Promise)
+	if errors.Is(err, plan.ErrEmpty) {
+		return job{}, &run.UserError{Message: "the prompt is empty", Hint: "say what to do", Err: err}
+	}
+	if err != nil {
+		return job{}, err
+	}
+	return job{plan: p, subject: loop.Subject{
+		Key: kindPromise + slug + "#" + mark(p.Text), Slug: slug, Name: p.Title, PlanFile: from,
+	}}, nil
+}
+
+// errNoPlan says that a file is not there.
+func errNoPlan(named string) error {
+	return &run.UserError{
+		Message: "there is no plan " + named,
+		Hint:    "write the plan into a Markdown file and pass its name, or pass a sentence that does not end in a file name",
+	}
 }
 
 // isSentence says whether a person wrote the plan itself, and no name of a file.

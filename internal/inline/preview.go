@@ -35,7 +35,7 @@ func Look(ctx context.Context, o Options) (Preview, error) {
 	if err != nil {
 		return Preview{}, err
 	}
-	j, err := readJob(repo.Top(), o.Dir, o.PlanFile)
+	j, err := o.job(repo.Top())
 	if err != nil {
 		return Preview{}, err
 	}

@@ -39,6 +39,14 @@ type Options struct {
 	// PlanFile is the plan as the person named it: a file, or what is to be done
 	// in words.
 	PlanFile string
+	// Prompt stands for PlanFile, where it is not "": words, whatever they look like.
+	Prompt string
+	// Promise, where it is not "", makes the plan one prompt that is given to every call
+	// until an agent promises this and the checks agree.
+	Promise string
+	// SameSession has one agent process work in all calls. Loop keeps what is at work in
+	// the checkout's plan.LoopFile, whose removal stops the run before its next call.
+	SameSession, Loop bool
 	// Dir is a directory of the repository to work on.
 	Dir  string
 	Mode run.Mode
@@ -137,7 +145,7 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 	if tell := o.Emit; tell != nil {
 		o.Emit = func(ev run.Event) { tell(ev.Of(id, repo.Top(), o.Now())) }
 	}
-	j, err := readJob(repo.Top(), o.Dir, o.PlanFile)
+	j, err := o.job(repo.Top())
 	if err != nil {
 		return loop.State{}, err
 	}
@@ -225,11 +233,19 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 		},
 	}
 	o.Helm.steered(&driver, name, place.say)
+	if o.Loop {
+		note, failed := o.openLoop(ctx, repo, s)
+		if failed != nil {
+			return s, failed
+		}
+		note.steer(&driver)
+		defer func() { err = errors.Join(err, note.close(s)) }()
+	}
 	s, err = driver.Run(ctx, s)
-	if err != nil {
+	ctx = context.WithoutCancel(ctx) // the run itself has ended, and is saved
+	if err = errors.Join(err, h.EndSession(ctx)); err != nil {
 		return s, err
 	}
-	ctx = context.WithoutCancel(ctx) // the run itself has ended, and is saved
 	if err := place.leave(ctx, s); err != nil {
 		place.say("the empty branch %s stays: %v", s.Branch, err)
 	}
@@ -280,6 +296,7 @@ func (o Options) hostConfig(place *checkout, dir string) host.Config {
 		},
 		OnOwnerDeath: sandbox.KillWithOwner, Resources: o.Resources, Prices: o.Prices, Emit: o.Emit,
 		Transcripts: o.Transcripts, Mask: o.Mask, Lacks: func() string { return machine.Look(o.DataDir).Lacks() },
+		SameSession: o.SameSession,
 		Limits: func(asked run.Limits) run.Limits {
 			return o.Limits.WithDefaults(asked).WithDefaults(o.Defaults.Limits).WithDefaults(run.DefaultLimits())
 		},
@@ -305,11 +322,14 @@ func (o Options) begin(ctx context.Context, place *checkout, j job) (loop.State,
 		j.subject.Slug = at.slug
 	}
 	j.subject.HostFiles = place.files.paths()
+	if o.Promise != "" {
+		j.subject.HostFiles = append(j.subject.HostFiles, plan.LoopFile)
+	}
 	j.subject.TaskFile, j.subject.TaskNotes = place.files.plan.committed(), place.files.notes.committed()
 	return loop.NewState(loop.Request{
 		Run: host.NewID(o.Now()), Subject: j.subject,
 		Plan: j.plan, Mode: o.Mode, Once: o.Once, NoCommit: o.NoCommit, NoDetect: o.NoDetect,
-		Attended: true, Agent: o.Backend.Name(),
+		Attended: true, Agent: o.Backend.Name(), Promise: o.Promise,
 		Settings: loop.Settings{
 			Ask: o.Ask, KeepProgress: true, Review: o.Review, Limits: o.Limits, Gates: o.Gates,
 			Image: o.image(), Model: o.Model,
@@ -356,6 +376,7 @@ func (o Options) resume(ctx context.Context, place *checkout, s *loop.State) err
 	differs("--no-commit", o.NoCommit && !s.NoCommit)
 	differs("--no-gates", o.NoDetect != s.NoDetect)
 	differs("--agent", o.Backend.Name() != s.Agent)
+	differs("--completion-promise", o.Promise != s.Promise)
 	differs("--image", o.image() != "" && o.image() != s.Image)
 	asked := make([]gate.Gate, len(o.Gates))
 	for i, g := range o.Gates {
@@ -410,10 +431,7 @@ func removeOthers(dir, keep string) error {
 func readPlan(file, named, dir string) (_ plan.Plan, companion string, _ error) {
 	src, err := readText(file, named)
 	if errors.Is(err, fs.ErrNotExist) {
-		return plan.Plan{}, "", &run.UserError{
-			Message: "there is no plan " + named,
-			Hint:    "write the plan into a Markdown file and pass its name, or pass a sentence that does not end in a file name",
-		}
+		return plan.Plan{}, "", errNoPlan(named)
 	}
 	if err != nil {
 		return plan.Plan{}, "", err

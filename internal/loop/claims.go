@@ -87,9 +87,9 @@ func (s *State) begun() bool {
 }
 
 // splittable says whether a task may still be split up: a merge cannot be, nor can a
-// part of another task, and each task is split once.
+// part of another task or the one prompt of a run, and each task is split once.
 func (s *State) splittable(id string) bool {
-	return s.Merge == nil && s.Parents[id] == "" && !s.Decomposed[id]
+	return s.Merge == nil && s.Promise == "" && s.Parents[id] == "" && !s.Decomposed[id]
 }
 
 // checkable says whether the checks are to run on a proposal that is not claimed: its

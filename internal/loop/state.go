@@ -639,6 +639,10 @@ type Request struct {
 	NoCommit bool
 	NoDetect bool
 	Agent    string
+	// Promise are the words between <promise> and </promise> with which agents claim
+	// that the prompt is done, which is the plan's one task then; "" where they claim
+	// as usual. See [claim.ReadPromise].
+	Promise string `json:",omitempty"`
 	// Approved is the hash of the plan that a person approved (progress.Doc.PlanSHA256),
 	// "" for none, and ApprovedBy their login. Covered is the hash of what came of that
 	// plan since by edits of people and of the host; "" for none.

@@ -936,7 +936,7 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 		LastFailure: s.Failure, Violations: s.Violations, GateCommands: commands, Left: e.left(*s), Nonce: nonce(*s),
 		Tried: tried(doc, s.TaskID), Lessons: e.lessons(ctx, s, task), Files: s.interesting(), Diff: diff,
 		Said:       s.quoted(s.TaskID),
-		Unfinished: unfinished, Criteria: criteria,
+		Unfinished: unfinished, Criteria: criteria, Promise: s.Promise,
 	})
 	if err != nil {
 		return Next{}, fmt.Errorf("render prompt: %w", err)
@@ -1144,13 +1144,23 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 			s.Failure = s.Proposal.Failed // else it still says why the task failed
 		}
 		if s.Job == prompt.JobBuild {
-			s.Proposal.Said, s.Proposal.IfTicked = claim.Read(status.Final, false), claim.Read(status.Final, true)
+			s.Proposal.Said, s.Proposal.IfTicked = s.said(status.Final)
 		}
 		s.Stage = stageJudge
 		return Next{}, nil
 	default:
 		return Next{}, fmt.Errorf("agent ended with unknown outcome %q", status.Outcome)
 	}
+}
+
+// said is what an agent's last message claims, and what it comes to with the box of the
+// task ticked. A tick is no promise.
+func (s *State) said(final string) (said, ifTicked claim.Claim) {
+	if s.Promise != "" {
+		said = claim.ReadPromise(final, s.Promise)
+		return said, said
+	}
+	return claim.Read(final, false), claim.Read(final, true)
 }
 
 // ended acts on an agent call that came to nothing: a wait, a crash, a budget.

@@ -26,6 +26,9 @@ func (e *Engine) supervise(ctx context.Context, s *State, doc *progress.Doc, tas
 	if s.Merge != nil && a.Verdict.Kind == supervise.VerdictDecompose {
 		a.Verdict.Kind = supervise.VerdictGiveUp // there is no half of a merge
 	}
+	if s.Promise != "" && a.Verdict.Kind == supervise.VerdictDecompose {
+		a.Verdict.Kind, a.Verdict.Role = supervise.VerdictNarrow, "" // the prompt stays one
+	}
 	s.Verdict, s.Guidance = a.Verdict.Kind, nil
 	e.tellVerdict(s, task, a)
 	job := prompt.JobBuild

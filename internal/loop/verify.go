@@ -54,6 +54,13 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 	if err := s.await(verdict.Accepted, fresh); err != nil {
 		return Next{}, err
 	}
+	if s.Promise != "" {
+		for _, id := range fresh {
+			if err := verdict.Accepted.Skip(id, "this run has one prompt and no other tasks"); err != nil {
+				return Next{}, fmt.Errorf("leave %s out: %w", id, err)
+			}
+		}
+	}
 	s.Violations = nil
 	for _, v := range verdict.Violations {
 		s.Violations = append(s.Violations, v.Text)
@@ -68,7 +75,7 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 	if ticked {
 		said = s.Proposal.IfTicked
 	}
-	s.Draft.ClaimedDone = said.Kind == claim.Done || ticked
+	s.Draft.ClaimedDone = said.Kind == claim.Done || ticked && s.Promise == ""
 	if said.Against != "" {
 		s.evidence(func(ev *Evidence) { ev.Contradiction = oneLine(said.Against, maxEvidence) })
 	}

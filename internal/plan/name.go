@@ -58,6 +58,20 @@ func FromText(text string) (Plan, error) {
 	return p, nil
 }
 
+// FromPrompt makes a plan of one prompt that is given to every call: it is one task, and
+// its boxes are none. promise is how its end is claimed; the same text with another is
+// another plan. It fails as FromFile does.
+func FromPrompt(text, promise string) (Plan, error) {
+	p, err := FromText(text)
+	if err != nil {
+		return Plan{}, err
+	}
+	p.Tasks = []run.Task{{ID: "T1", Title: p.Title, Status: run.TaskOpen}}
+	p.Accept, p.Findings = nil, nil
+	p.SHA256 = sum(p.Title, p.Text+"\x00"+promise)
+	return p, nil
+}
+
 // FromProgress makes a plan of the progress file of a run whose plan is gone:
 // its tasks are in that file already, and sum is the hash of what they were made
 // of.

@@ -75,6 +75,9 @@ type Input struct {
 	// Unfinished is what the last call said is left of the task, "" where it left nothing
 	// behind.
 	Unfinished string
+	// Promise are the words between <promise> and </promise> by which the call says that
+	// all is done, "" where it says so in our own form.
+	Promise string
 	// Criteria are what a verifier has to answer, one by one.
 	Criteria []string
 	// GateCommands are what the host will run on the result.
@@ -117,6 +120,9 @@ func Render(t Templates, in Input) (string, error) {
 	w.assignment(in)
 	w.template(template, in)
 	ending := closing(in.Job)
+	if in.Job == JobBuild && in.Promise != "" {
+		ending = fmt.Sprintf(endPromise, strings.ReplaceAll(name(in.Promise), w.nonce, "[removed]"))
+	}
 	for _, s := range fit(sections(in), MaxSize-w.b.Len()-len(ending)) {
 		w.section(s)
 	}
@@ -186,6 +192,23 @@ Without done on that line, or a tick in the task's box, the task does not count 
 
 With done, begin that message with one sentence that says what changed for whoever uses it, and a second one that begins
 with "Try it:" and says how to try it. Both are shown at the top of the pull request.
+`
+	endPromise = `
+## How to end
+
+This prompt comes again after each call, until its promise is true. Only when all of it is done and you have seen it
+work, end your last message with a line of its own that holds these words between the tags <promise> and </promise>, and
+nothing else:
+
+    %s
+
+The host then runs the checks. If they fail, the promise was not true: you get this prompt again, with what they said.
+Never write that line only to end the calls. Nothing else says that the work is done. Without it, end with a line that
+begins with the word RALPH_RESULT and a colon, followed by one of these:
+
+- partial, a colon, and what is left, for the next call to continue with;
+- blocked, a colon, and what is missing, if only a person can provide it: access, a decision, a key;
+- failed, a colon, and why, if it does not work and you do not know how to continue.
 `
 	endVerify = `
 ## How to end
