@@ -5,21 +5,27 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/publish/effects"
+	"github.com/org/ralph-action/internal/publish/island"
 	"github.com/org/ralph-action/internal/store"
 )
 
@@ -82,14 +88,71 @@ func TestDatabasesOfEarlierVersions(t *testing.T) {
 						t.Errorf("%s: %q", e.Key, e.Result)
 					}
 				}
-				// What a restart asks of them.
-				if _, err := effects.Done[struct {
-					OID string `json:"oid"`
-				}](t.Context(), effects.Runner{Store: st}, row.ID, effects.KindCommit); err != nil {
-					t.Error(err)
-				}
+				nothingTwice(t, st, row, kinds)
 			}
 		})
+	}
+}
+
+// offline is a GitHub that is asked for nothing but the pull request of a number.
+type offline struct {
+	publish.GitHub
+
+	name  string
+	asked []int
+}
+
+func (o *offline) FullName() string   { return o.name }
+func (o *offline) Place() ghapp.Place { return ghapp.Place{} }
+func (o *offline) PR(_ context.Context, n int) (ghapp.PR, error) {
+	o.asked = append(o.asked, n)
+	return ghapp.PR{}, ghapp.ErrNotFound
+}
+
+// nothingTwice publishes what a run has published: all of it is found in the rows that an
+// earlier version has left, and GitHub is not asked. A call that is would panic.
+func nothingTwice(t *testing.T, st *store.Store, row store.Run, rows []store.Effect) {
+	t.Helper()
+	gh := &offline{name: row.RepoOwner + "/" + row.RepoName}
+	p := &publish.Publisher{GitHub: gh, Effects: effects.Runner{Store: st}, Run: row.ID, Issue: row.IssueNumber}
+	tried := map[effects.Kind]int{}
+	for _, e := range rows {
+		if e.Status != store.EffectDone {
+			continue
+		}
+		kind := effects.Kind(e.Kind)
+		name := strings.TrimPrefix(e.Key, e.Kind+":"+string(row.ID)+":")
+		tried[kind]++
+		var err error
+		switch kind { //nolint:exhaustive // the rest is asked of GitHub again
+		case effects.KindBranch:
+			p.Branch = name[strings.LastIndexByte(name, ':')+1:]
+		case effects.KindCommit:
+			var landed publish.Landed
+			iteration, tree, _ := strings.Cut(name, ":")
+			n, _ := strconv.Atoi(iteration)
+			landed, err = p.Land(t.Context(), publish.Commit{Run: row.ID, Iteration: n, Tree: tree})
+			if !strings.Contains(string(e.Result), landed.OID) || landed.OID == "" || landed.Tree != tree {
+				t.Errorf("%s: landed %+v", e.Key, landed)
+			}
+		case effects.KindReaction:
+			err = p.React(t.Context(), name[strings.LastIndexByte(name, ':')+1:])
+		case effects.KindLabel:
+			err = p.SetLabel(t.Context(), name[strings.LastIndex(name, ":+")+2:], true)
+		case effects.KindPR:
+			if _, err = p.EnsurePR(t.Context(), 0, island.View{}); errors.Is(err, ghapp.ErrNotFound) {
+				err = nil
+			}
+			if len(gh.asked) != 1 || gh.asked[0] == 0 {
+				t.Errorf("%s: asked for the pull requests %v", e.Key, gh.asked)
+			}
+		}
+		if err != nil {
+			t.Errorf("%s: %v", e.Key, err)
+		}
+	}
+	if tried[effects.KindBranch] == 0 || tried[effects.KindCommit] == 0 || tried[effects.KindPR] == 0 {
+		t.Errorf("effects of run %s: %v", row.ID, tried)
 	}
 }
 

@@ -108,7 +108,7 @@ func TestH3Trouble(t *testing.T) {
 			st := newStage(t, setting{script: writesAll})
 			for _, at := range []struct{ method, match string }{
 				{"POST", "/reactions$"},
-				{"POST", "/git/refs$"},
+				{"POST", "^/graphql createRef"},
 				{"POST", "^/graphql createCommit"},
 				{"POST", "/pulls$"},
 				{"POST", "^/graphql createCheckRun"},

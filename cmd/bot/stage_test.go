@@ -50,6 +50,8 @@ type stage struct {
 	now func() time.Time
 	// quiet is how long nothing more must have been said in review.
 	quiet time.Duration
+	// pace is the pause between writes, none where it is zero.
+	pace time.Duration
 	// room is what the machine has left, nil for what it does.
 	room func() machine.Room
 	// hookURL is where the App listens.
@@ -186,7 +188,7 @@ func (st *stage) serveApp(log zerolog.Logger, watch func(run.Event)) *serving {
 	st.t.Helper()
 	s := &serving{begun: time.Now().Add(-time.Minute)}
 	a, err := newApp(st.t.Context(), st.config, log, observers{
-		self: theProgram(st.t), writeEvery: time.Microsecond, quiet: st.quiet, now: st.now, room: st.room,
+		self: theProgram(st.t), writeEvery: cmp.Or(st.pace, time.Microsecond), quiet: st.quiet, now: st.now, room: st.room,
 		onWork: st.bell.ring,
 		onSave: func(run.ID, bool) { st.bell.ring() },
 		watch: func(ev run.Event) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
 )
 
 const oneTask = "model: scripted\ndefault: [{files: {one.txt: \"1\\n\"}, say: done}]\n"
@@ -27,7 +28,7 @@ func (st *stage) writes() (got []string) {
 	return got
 }
 
-// TestWritesOfARun: a run of one task makes at most seven writes: a reaction, the branch, the
+// TestWritesOfARun: a run of one task makes at most six writes: a reaction, the branch with the
 // task's commit, the pull request, the commit that closes the work, the check run of that
 // with the description and the end of draft, and the label.
 func TestWritesOfARun(t *testing.T) {
@@ -39,8 +40,67 @@ func TestWritesOfARun(t *testing.T) {
 		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
 	}
 	st.processed(s)
-	if got := st.writes(); len(got) > 7 {
+	if got := st.writes(); len(got) > 6 {
 		t.Errorf("%d writes:\n%s", len(got), strings.Join(got, "\n"))
+	}
+}
+
+// TestManyRunsWriteInOrder: runs that begin together take 1.3 times what the pace of writes
+// forces at most, beside what they take without a pace, by six writes each. In full size,
+// where the pace is what they wait for, they end in the order in which they were labelled,
+// give or take three places; TestThirtyRunsWriteInOrder of ghapp says so without a server.
+func TestManyRunsWriteInOrder(t *testing.T) {
+	t.Parallel()
+	runs, pace := 4, 300*time.Millisecond
+	if fullSize() {
+		runs, pace = 30, time.Second
+	}
+	play := func(pace time.Duration) (time.Duration, int, []int) {
+		st := newStage(t, setting{script: oneTask})
+		st.pace = pace
+		s := st.serve()
+		begin := time.Now()
+		var issues []ghsim.Issue
+		for range runs {
+			issues = append(issues, st.label("Say hello", "- [ ] Write one\n"))
+		}
+		for _, issue := range issues {
+			if state := st.ended(s.store, issue); state.End != run.EndAllTasksComplete {
+				t.Errorf("ended %s: %s", state.End, state.EndDetail)
+			}
+		}
+		took := time.Since(begin)
+		st.settled(s)
+		rows, err := s.store.RecentRuns(t.Context(), runs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var order []int // by their places among those that were labelled
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, ev := range s.events {
+			if ev.Kind == run.EventRunEnded {
+				order = append(order, slices.IndexFunc(rows, func(r store.Run) bool { return r.ID == ev.Run }))
+			}
+		}
+		return took, len(st.writes()), order
+	}
+	usual, _, _ := play(0)
+	took, writes, order := play(pace)
+	const atOnce = 10
+	forced := time.Duration(writes-atOnce) * pace
+	t.Logf("%d runs took %s; their %d writes force %s; %s without a pace; order %v", runs, took, writes, forced, usual, order)
+	if most := forced*13/10 + usual; took > most {
+		t.Errorf("%d runs took %s, %s at most", runs, took, most)
+	}
+	if writes > 6*runs || len(order) != runs {
+		t.Errorf("%d writes, %d runs ended", writes, len(order))
+	}
+	for at, n := range order {
+		if fullSize() && (n < at-3 || n > at+3) {
+			t.Errorf("ended in the order %v", order)
+			break
+		}
 	}
 }
 

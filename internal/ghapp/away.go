@@ -63,6 +63,37 @@ func (b *breaker) send(next http.RoundTripper, req *http.Request) (*http.Respons
 	return nil, away(err)
 }
 
+// Through makes a call that reaches GitHub by another way than this package, a fetch for
+// one. While GitHub is away it is not made, nor is it a probe, which others wait for.
+// unanswered says of its error that GitHub did not answer.
+func (a *App) Through(call func() error, unanswered func(error) bool) error {
+	b := a.meter.breaker
+	if b.two.State() != gobreaker.StateClosed {
+		return away(gobreaker.ErrOpenState)
+	}
+	done, err := b.two.Allow()
+	if err != nil {
+		return away(err)
+	}
+	err = call()
+	failed := err != nil && unanswered(err)
+	done(!failed)
+	switch {
+	case !failed:
+		return err
+	case b.two.State() != gobreaker.StateClosed:
+		return away(err)
+	default:
+		return &Error{Op: "reach GitHub", Class: Transient, Err: err}
+	}
+}
+
+// Failed says whether err is that GitHub failed or did not answer: nobody here is to blame.
+func Failed(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Class == Transient && (e.Status == 0 || e.Status >= http.StatusInternalServerError)
+}
+
 func away(err error) error {
 	pause := probeEvery
 	if errors.Is(err, gobreaker.ErrTooManyRequests) {

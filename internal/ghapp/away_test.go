@@ -76,6 +76,65 @@ func TestAway(t *testing.T) {
 	})
 }
 
+// TestAwayHoldsFetches: what reaches GitHub by another way counts as calls do, and is not
+// made while GitHub is away, not even to see whether it is back.
+func TestAwayHoldsFetches(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := &App{meter: &meter{total: &Counter{}, breaker: newBreaker("git.example"), next: sendFunc(
+			func(*http.Request) (*http.Response, error) { return answer(http.StatusOK), nil })}}
+		made, gone, own := 0, errors.New("no answer"), errors.New("no room")
+		fetch := func(fails error) Class {
+			err := a.Through(func() error { made++; return fails }, func(err error) bool { return errors.Is(err, gone) })
+			if err == nil {
+				return ""
+			}
+			if fails != nil && class(err) == Transient && !(Failed(err) && errors.Is(err, gone)) {
+				t.Errorf("%v", err)
+			}
+			return class(err)
+		}
+		for range 2 * awayAfter {
+			if got := fetch(own); got != Permanent {
+				t.Errorf("a failure of our own: %s", got)
+			}
+		}
+		for n := range awayAfter {
+			want := Transient
+			if n == awayAfter-1 {
+				want = RateLimited
+			}
+			if got := fetch(gone); got != want {
+				t.Errorf("failure %d: %s", n+1, got)
+			}
+		}
+		before := made
+		for range 3 {
+			if got := fetch(nil); got != RateLimited || made != before {
+				t.Errorf("while it is away: %s", got)
+			}
+			<-time.After(probeEvery) // by the clock of the bubble
+		}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://git.example/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := a.meter.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if got := fetch(nil); got != "" || made != before+1 {
+			t.Errorf("when it is back: %s", got)
+		}
+	})
+}
+
+func class(err error) Class {
+	c, _ := Classify(err)
+	return c
+}
+
 // TestCallsHaveTheirTime: a call that hangs ends after the time of its kind, which also
 // bounds the answer.
 func TestCallsHaveTheirTime(t *testing.T) {

@@ -94,6 +94,9 @@ type FileAddition struct {
 // CommitInput is one commit on top of a branch.
 type CommitInput struct {
 	Branch string
+	// NewBranch makes the branch at ExpectedHead first, where there is none, in the same
+	// call. CreateCommitGitData does not.
+	NewBranch bool
 	// ExpectedHead is the object id the branch must point at.
 	ExpectedHead string
 	Headline     string
@@ -105,20 +108,29 @@ type CommitInput struct {
 	PR int
 }
 
-const (
-	createCommitMutation = `mutation($input: CreateCommitOnBranchInput!) {
-  createCommitOnBranch(input: $input) { commit { ` + commitFields + ` } }
-}`
-	createCommitAndReadMutation = `mutation($input: CreateCommitOnBranchInput!, $pr: Int!) {
-  createCommitOnBranch(input: $input) { commit { ` + commitFields + ` repository { pullRequest(number: $pr) { ` + pullFields + ` } } } }
-}`
-	commitFields = `oid tree { oid } signature { isValid wasSignedByGitHub state }`
-)
+const commitFields = `oid tree { oid } signature { isValid wasSignedByGitHub state }`
+
+// commitMutation is the request of CreateCommit. GitHub runs the mutations of a request one
+// after the other, and those after one that has failed, too.
+func commitMutation(newBranch, readPR bool) string {
+	params, before, after := "$input: CreateCommitOnBranchInput!", "", ""
+	if newBranch {
+		params += ", $ref: CreateRefInput!"
+		before = "  createRef(input: $ref) { clientMutationId }\n"
+	}
+	if readPR {
+		params += ", $pr: Int!"
+		after = " repository { pullRequest(number: $pr) { " + pullFields + " } }"
+	}
+	return "mutation(" + params + ") {\n" + before +
+		"  createCommitOnBranch(input: $input) { commit { " + commitFields + after + " } }\n}"
+}
 
 // CreateCommit commits through createCommitOnBranch: GitHub signs it and the
 // App's bot user is its author. It moves the branch. A branch that is not at
 // in.ExpectedHead is ErrStale; so is now and then one that is, while GitHub's
-// read replicas lag. After an error of class Transient the commit may be there.
+// read replicas lag. After an error of class Transient the commit may be there, and after
+// any error the branch of in.NewBranch.
 //
 // The mutation cannot express new executables, symbolic links or submodules:
 // see CreateCommitGitData.
@@ -161,11 +173,17 @@ func (r *Repo) CreateCommit(ctx context.Context, in CommitInput) (Commit, error)
 		} `json:"createCommitOnBranch"`
 	}
 	const op = "create commit"
-	mutation := createCommitMutation
 	if in.PR != 0 {
-		mutation, variables["pr"] = createCommitAndReadMutation, in.PR
+		variables["pr"] = in.PR
 	}
-	answer, err := r.exchange(ctx, r.writer.Client(), op, mutation, variables)
+	if in.NewBranch {
+		repo, err := r.nodeID(ctx)
+		if err != nil {
+			return Commit{}, err
+		}
+		variables["ref"] = map[string]any{"repositoryId": repo, "name": "refs/heads/" + in.Branch, "oid": in.ExpectedHead}
+	}
+	answer, err := r.exchange(ctx, r.writer.Client(), op, commitMutation(in.NewBranch, in.PR != 0), variables)
 	if err != nil {
 		return Commit{}, err
 	}
@@ -178,7 +196,7 @@ func (r *Repo) CreateCommit(ctx context.Context, in CommitInput) (Commit, error)
 	switch {
 	case made != nil && made.Commit != nil && made.Commit.OID != "": // errors are then of what was to be read
 	case len(answer.Errors) > 0:
-		return Commit{}, answer.failed(op, answer.Errors)
+		return Commit{}, r.notCommitted(op, answer)
 	default:
 		return Commit{}, &Error{Op: op, Class: Transient, Message: "GitHub gave neither a commit nor an error"}
 	}
@@ -195,6 +213,31 @@ func (r *Repo) CreateCommit(ctx context.Context, in CommitInput) (Commit, error)
 		out.PR = &read
 	}
 	return out, nil
+}
+
+// notCommitted is why there is no commit: where the branch could not be made, that is why,
+// and otherwise what was said of the commit.
+func (r *Repo) notCommitted(op string, answer graphQLAnswer) error {
+	var branch, others []graphQLError
+	for _, e := range answer.Errors {
+		switch {
+		case !e.under("createRef"):
+			others = append(others, e)
+		case !strings.Contains(e.Message, "already exists"):
+			branch = append(branch, e)
+		}
+	}
+	if len(branch) > 0 {
+		failed := answer.failed("create branch", branch)
+		if failed.Class == NotFound {
+			r.forgetNodeID() // a repository made anew under the name has another
+		}
+		return failed
+	}
+	if len(others) > 0 {
+		return answer.failed(op, others)
+	}
+	return &Error{Op: op, Class: Transient, Message: "GitHub gave neither a commit nor an error"}
 }
 
 type graphQLSignatureInfo struct {

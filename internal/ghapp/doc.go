@@ -8,8 +8,9 @@
 //     that says which repositories there are can do nothing but that. A
 //     token is sent to the API host it was minted by, and nowhere else.
 //   - One write at a time of each purpose and installation, ten at once and then one a
-//     second, as GitHub asks for; one that would have to wait is given back. A call has
-//     a time by its purpose, so that an endpoint that hangs stops only its kind.
+//     second, as GitHub asks for; one that would have to wait is given back, and told to
+//     come back when those before it have had their turn. A call has a time by its
+//     purpose, so that an endpoint that hangs stops only its kind.
 //   - While GitHub does not answer, one call every few seconds sees whether it is back;
 //     all others are given back unsent as RateLimited, which is no failure of theirs.
 //   - Nothing here repeats a call, but for one: a 401 mints a new token and tries

@@ -21,11 +21,14 @@ const (
 	maxDebt = 10 * time.Second
 	// turnPause is after how long to come back to a kind of write that is busy.
 	turnPause = time.Second
-	// askedFor is how long a repository that was sent away is expected to come back.
-	askedFor = 3 * time.Second
+	// lateBy is how long a place in the line is kept for who should have come back.
+	lateBy = 3 * time.Second
 )
 
-type urgentKey struct{}
+type (
+	urgentKey struct{}
+	sinceKey  struct{}
+)
 
 // Urgent marks writes that must not wait for the pace of the others: people
 // are watching, or an agent is to start. They count all the same, so that what
@@ -34,28 +37,47 @@ func Urgent(ctx context.Context) context.Context {
 	return context.WithValue(ctx, urgentKey{}, true)
 }
 
+// Since says when that began whose writes are made under ctx, a run for instance. Where
+// writes of a repository wait, those of what began earlier go first; those of what does not
+// say so, an answer to somebody for instance, before all.
+func Since(ctx context.Context, begin time.Time) context.Context {
+	return context.WithValue(ctx, sinceKey{}, begin.UnixNano())
+}
+
+// place is one in the line of those who wait to write.
+type place struct {
+	repo  string
+	since int64
+}
+
 // lane is the way that all writes of one installation take: one at a time of each
 // purpose, and together no faster than the pace. A purpose whose calls hang stops only
-// itself. Where several repositories want to write, they take turns.
+// itself. Where several repositories want to write, they take turns; within one, writes
+// go in the order of what they are for.
 type lane struct {
-	pace *rate.Limiter
+	pace  *rate.Limiter
+	every time.Duration
 
 	mu    sync.Mutex
 	turns map[string]chan struct{}
-	// asked is when a repository was last sent away, served when it last wrote.
-	asked, served map[string]time.Time
+	// line holds those who were sent away, and when they are to come back; served is when a
+	// repository last wrote.
+	line   map[place]time.Time
+	served map[string]time.Time
 }
 
 func newLane(every time.Duration) *lane {
 	return &lane{
-		pace: rate.NewLimiter(rate.Every(every), writesAtOnce), turns: map[string]chan struct{}{},
-		asked: map[string]time.Time{}, served: map[string]time.Time{},
+		pace: rate.NewLimiter(rate.Every(every), writesAtOnce), every: every, turns: map[string]chan struct{}{},
+		line: map[place]time.Time{}, served: map[string]time.Time{},
 	}
 }
 
 // enter waits for a moment until a write of a repository may be sent, or gives it back
 // as RateLimited; leave has to be called after it.
 func (l *lane) enter(ctx context.Context, repo string) (leave func(), err error) {
+	since, _ := ctx.Value(sinceKey{}).(int64)
+	who := place{repo, since}
 	turn := l.turn(purposeOf(ctx))
 	wait := time.NewTimer(maxPause)
 	defer wait.Stop()
@@ -65,14 +87,28 @@ func (l *lane) enter(ctx context.Context, repo string) (leave func(), err error)
 		select {
 		case turn <- struct{}{}:
 		case <-wait.C:
-			return nil, later(turnPause)
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return nil, l.sendAway(who, time.Now(), turnPause)
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
-	if err := l.slot(ctx, repo); err != nil {
+	slot, err := l.slot(ctx, who)
+	if err != nil {
 		<-turn
 		return nil, err
+	}
+	if urgent, _ := ctx.Value(urgentKey{}).(bool); !urgent {
+		// Later ones have later slots, so nobody overtakes.
+		wait.Reset(slot.Delay())
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			slot.Cancel()
+			<-turn
+			return nil, ctx.Err()
+		}
 	}
 	return func() { <-turn }, nil
 }
@@ -88,54 +124,50 @@ func (l *lane) turn(purpose string) chan struct{} {
 	return turn
 }
 
-// slot takes the next place in the pace.
-func (l *lane) slot(ctx context.Context, repo string) error {
+// slot takes the next place in the pace, which is near; an urgent write may go before it.
+func (l *lane) slot(ctx context.Context, who place) (*rate.Reservation, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
 	urgent, _ := ctx.Value(urgentKey{}).(bool)
-	if !urgent && l.pace.TokensAt(now) < 2 && l.othersFirst(repo, now) {
-		return l.sendAway(repo, now, turnPause)
+	free := l.pace.TokensAt(now)
+	if ahead := l.ahead(who, now); !urgent && free < 2 && ahead > 0 {
+		// One for each of those who go first, and one more.
+		pause := time.Duration((float64(ahead+1) - free) * float64(l.every))
+		return nil, l.sendAway(who, now, min(max(pause, maxPause), maxDebt))
 	}
 	slot := l.pace.ReserveN(now, 1)
 	pause := slot.DelayFrom(now)
 	if pause > maxDebt || !urgent && pause > maxPause {
 		slot.CancelAt(now)
-		return l.sendAway(repo, now, pause)
+		return nil, l.sendAway(who, now, pause)
 	}
-	if !urgent && pause > 0 {
-		// Nobody may overtake, so the lane is held.
-		timer := time.NewTimer(pause)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			slot.Cancel()
-			return ctx.Err()
-		}
-	}
-	delete(l.asked, repo)
-	l.served[repo] = now
-	return nil
+	delete(l.line, who)
+	l.served[who.repo] = now
+	return slot, nil
 }
 
-// othersFirst says whether another repository, sent away a moment ago, has waited for
-// longer since it last wrote.
-func (l *lane) othersFirst(repo string, now time.Time) bool {
-	for other, at := range l.asked {
-		if now.Sub(at) > askedFor {
-			delete(l.asked, other)
-			continue
-		}
-		if other != repo && l.served[other].Before(l.served[repo]) {
-			return true
+// ahead counts those in the line who go first: of the same repository what began earlier,
+// and each other repository that has waited for longer since it last wrote.
+func (l *lane) ahead(who place, now time.Time) int {
+	n, repos := 0, map[string]bool{}
+	for other, back := range l.line {
+		switch {
+		case now.Sub(back) > lateBy:
+			delete(l.line, other)
+		case other.repo == who.repo:
+			if other.since < who.since {
+				n++
+			}
+		case l.served[other.repo].Before(l.served[who.repo]):
+			repos[other.repo] = true
 		}
 	}
-	return false
+	return n + len(repos)
 }
 
-func (l *lane) sendAway(repo string, now time.Time, pause time.Duration) error {
-	l.asked[repo] = now
+func (l *lane) sendAway(who place, now time.Time, pause time.Duration) error {
+	l.line[who] = now.Add(pause)
 	return later(pause)
 }
 

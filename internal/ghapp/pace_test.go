@@ -2,6 +2,8 @@ package ghapp
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,4 +122,66 @@ func TestOneAtATimeOfAPurpose(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestThirtyRunsWriteInOrder: thirty runs of six writes each, all at once in one
+// installation, take 1.3 times what the pace forces at most, and end in the order in which
+// they began, give or take one place. Who is sent away comes back when it was told to, and a call
+// takes a third of a second.
+func TestThirtyRunsWriteInOrder(t *testing.T) {
+	t.Parallel()
+	const runs, writes = 30, 6
+	for name, repos := range map[string]int{"one repository": 1, "three repositories": 3} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l, begin := newLane(writeEvery), time.Now()
+				var mu sync.Mutex
+				ended, tries := map[int][]int{}, 0 // by repository
+				var all sync.WaitGroup
+				for n := range runs {
+					all.Go(func() {
+						<-time.After(time.Duration(n) * 10 * time.Millisecond)
+						ctx := Since(t.Context(), time.Now())
+						for w := range writes {
+							ctx := WithPurpose(ctx, fmt.Sprint("write ", w))
+							if w == 0 {
+								ctx = Urgent(ctx)
+							}
+							for {
+								leave, err := l.enter(ctx, fmt.Sprint("acme/", n%repos))
+								mu.Lock()
+								tries++
+								mu.Unlock()
+								if err == nil {
+									<-time.After(300 * time.Millisecond) // by the clock of the bubble
+									leave()
+									break
+								}
+								<-time.After(sentAway(t, err))
+							}
+						}
+						mu.Lock()
+						defer mu.Unlock()
+						ended[n%repos] = append(ended[n%repos], n/repos)
+					})
+				}
+				all.Wait()
+				forced := (runs*writes - writesAtOnce) * writeEvery
+				if took := time.Since(begin); took > forced*13/10 {
+					t.Errorf("%s, and the pace forces %s", took, forced)
+				} else {
+					t.Logf("%s, and the pace forces %s; %d tries", took, forced, tries)
+				}
+				for _, order := range ended {
+					for at, n := range order {
+						if n < at-1 || n > at+1 {
+							t.Errorf("ended in the order %v", order)
+							break
+						}
+					}
+				}
+			})
+		})
+	}
 }

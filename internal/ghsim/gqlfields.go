@@ -465,6 +465,7 @@ func resolvers() map[string]map[string]resolver {
 			"rateLimit": get(func(x *execution, _ gqlRoot) any { return x.rateLimit() }),
 		},
 		"Mutation": {
+			"createRef":                     on(createRef),
 			"createCommitOnBranch":          on(createCommitOnBranch),
 			"markPullRequestReadyForReview": on(setDraft("MarkPullRequestReadyForReviewPayload", false)),
 			"convertPullRequestToDraft":     on(setDraft("ConvertPullRequestToDraftPayload", true)),
@@ -488,6 +489,7 @@ func resolvers() map[string]map[string]resolver {
 		"UpdateCheckRunPayload": {
 			"clientMutationId": payload("clientMutationId"), "checkRun": payload("checkRun"),
 		},
+		"CreateRefPayload": {"clientMutationId": payload("clientMutationId"), "ref": payload("ref")},
 		"CreateCommitOnBranchPayload": {
 			"clientMutationId": payload("clientMutationId"), "commit": payload("commit"), "ref": payload("ref"),
 		},
@@ -821,6 +823,31 @@ func (x *execution) rateLimit() gqlRateLimit {
 		return gqlRateLimit{min(t.used, hourlyLimit)}
 	}
 	return gqlRateLimit{}
+}
+
+// createRef makes a branch or a tag.
+func createRef(x *execution, _ gqlRoot, a arguments) (any, error) {
+	in := a.obj("input")
+	v, err := x.node(in.str("repositoryId"))
+	if err != nil {
+		return nil, err
+	}
+	of, ok := v.(gqlRepo)
+	if !ok {
+		return nil, &gqlError{"NOT_FOUND", "Could not resolve to Repository node with the global id of '" +
+			in.str("repositoryId") + "'."}
+	}
+	if err := x.may(of.r, "contents", "write"); err != nil {
+		return nil, err
+	}
+	name, oid := in.str("name"), in.str("oid")
+	exists := fmt.Sprintf("A ref named %q already exists in the repository.", name)
+	if err := x.sim.makeRef(x.call, of.r, name, oid, exists); err != nil {
+		return nil, inGraphQL(err)
+	}
+	return gqlPayload{"CreateRefPayload", map[string]any{
+		"clientMutationId": in["clientMutationId"], "ref": gqlRef{of.r, gitRef{Name: name, OID: oid, Type: "commit"}},
+	}}, nil
 }
 
 // committable finds the branch of a createCommitOnBranch.

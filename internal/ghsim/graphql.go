@@ -106,23 +106,23 @@ type gqlRequest struct {
 	Variables     map[string]any `json:"variables"`
 }
 
-// field names the operation and the first field of a request, for the call log
-// and for faults: "mutation", "createCommitOnBranch".
-func (g *graphQL) field(body []byte) (operation, name string) {
+// names gives the operation and the fields of a request, for the call log and for faults:
+// "mutation", "createRef" and "createCommitOnBranch".
+func (g *graphQL) names(body []byte) (operation string, fields []string) {
 	var req gqlRequest
 	if json.Unmarshal(body, &req) != nil {
-		return "", ""
+		return "", nil
 	}
 	doc, err := parser.ParseQuery(&ast.Source{Input: req.Query})
 	if err != nil || len(doc.Operations) == 0 {
-		return "", ""
+		return "", nil
 	}
 	for _, sel := range doc.Operations[0].SelectionSet {
 		if f, ok := sel.(*ast.Field); ok {
-			return string(doc.Operations[0].Operation), f.Name
+			fields = append(fields, f.Name)
 		}
 	}
-	return "", ""
+	return string(doc.Operations[0].Operation), fields
 }
 
 // graphql answers a GraphQL call.
@@ -258,6 +258,10 @@ func (x *execution) is(typ *ast.Definition, condition string) bool {
 func (x *execution) field(typ *ast.Definition, value any, f *ast.Field, sets []*ast.SelectionSet, path []any) any {
 	if f.Name == "__typename" {
 		return typ.Name
+	}
+	if broken := x.call.broken; broken != nil && len(path) == 1 && broken.match.MatchString("/graphql "+f.Name) {
+		x.fail(f, path, &gqlError{broken.Field, broken.Body})
+		return nil
 	}
 	resolve := x.sim.gql.fields[typ.Name][f.Name]
 	if resolve == nil { // the schema is made from the resolvers; a test says so

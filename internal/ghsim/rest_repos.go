@@ -396,14 +396,14 @@ func (s *Sim) refAnswer(c *call, status int, name, oid string) (int, any, error)
 }
 
 // newTip checks that a ref may be set to oid by the caller.
-func (s *Sim) newTip(c *call, oid, old string) error {
-	if _, err := c.repo.git.commit(c.Context(), oid); errors.Is(err, errNoObject) {
+func (s *Sim) newTip(c *call, r *repo, oid, old string) error {
+	if _, err := r.git.commit(c.Context(), oid); errors.Is(err, errNoObject) {
 		return unprocessable("Object does not exist")
 	} else if err != nil {
 		return err
 	}
 	if t := c.who.tok; t != nil && !t.allows("workflows", "write") {
-		p, err := s.workflowsTouched(c.Context(), c.repo, oid, old)
+		p, err := s.workflowsTouched(c.Context(), r, oid, old)
 		if err != nil {
 			return err
 		}
@@ -419,29 +419,34 @@ func (s *Sim) postRef(c *call) (int, any, error) {
 	if err := c.decode(&in); err != nil {
 		return 0, nil, err
 	}
-	if _, err := c.repo.git.run(c.Context(), nil, nil, "check-ref-format", in.Ref); err != nil ||
-		strings.Count(in.Ref, "/") < 2 || strings.HasPrefix(in.Ref, "refs/pull/") {
-		return 0, nil, unprocessable("Reference name must start with 'refs/' and contain at least two slashes.")
-	}
-	if err := s.newTip(c, in.SHA, zeroOID); err != nil {
-		return 0, nil, err
-	}
-	refs, err := c.repo.git.refs(c.Context(), "refs/")
-	if err != nil {
-		return 0, nil, err
-	}
-	for _, ref := range refs {
-		switch {
-		case ref.Name == in.Ref:
-			return 0, nil, unprocessable("Reference already exists")
-		case strings.HasPrefix(ref.Name, in.Ref+"/"), strings.HasPrefix(in.Ref, ref.Name+"/"):
-			return 0, nil, unprocessable("Reference update failed")
-		}
-	}
-	if err := s.moveRef(c.Context(), c.repo, c.who.author(), in.Ref, in.SHA, zeroOID); err != nil {
+	if err := s.makeRef(c, c.repo, in.Ref, in.SHA, "Reference already exists"); err != nil {
 		return 0, nil, err
 	}
 	return s.refAnswer(c, http.StatusCreated, in.Ref, in.SHA)
+}
+
+// makeRef makes a ref; exists is what is said where there is one of the name.
+func (s *Sim) makeRef(c *call, r *repo, name, oid, exists string) error {
+	if _, err := r.git.run(c.Context(), nil, nil, "check-ref-format", name); err != nil ||
+		strings.Count(name, "/") < 2 || strings.HasPrefix(name, "refs/pull/") {
+		return unprocessable("Reference name must start with 'refs/' and contain at least two slashes.")
+	}
+	if err := s.newTip(c, r, oid, zeroOID); err != nil {
+		return err
+	}
+	refs, err := r.git.refs(c.Context(), "refs/")
+	if err != nil {
+		return err
+	}
+	for _, ref := range refs {
+		switch {
+		case ref.Name == name:
+			return unprocessable(exists)
+		case strings.HasPrefix(ref.Name, name+"/"), strings.HasPrefix(name, ref.Name+"/"):
+			return unprocessable("Reference update failed")
+		}
+	}
+	return s.moveRef(c.Context(), r, c.who.author(), name, oid, zeroOID)
 }
 
 func (s *Sim) patchRef(c *call) (int, any, error) {
@@ -459,7 +464,7 @@ func (s *Sim) patchRef(c *call) (int, any, error) {
 	} else if err != nil {
 		return 0, nil, err
 	}
-	if err := s.newTip(c, in.SHA, old); err != nil {
+	if err := s.newTip(c, c.repo, in.SHA, old); err != nil {
 		return 0, nil, err
 	}
 	straight, err := c.repo.git.isAncestor(c.Context(), old, in.SHA)

@@ -36,7 +36,7 @@ type Call struct {
 	Kind   string `json:"kind"`
 	Method string `json:"method"`
 	// Route is the path template (/repos/{owner}/{repo}/issues), for GraphQL
-	// the first field ("mutation createCommitOnBranch"), for git the service.
+	// its fields ("mutation createRef createCommitOnBranch"), for git the service.
 	Route string `json:"route"`
 	// Path is the path that was asked for, without the API's prefix.
 	Path string `json:"path"`
@@ -62,7 +62,7 @@ type Fault struct {
 	Method string `json:"method"`
 	// Match is a regular expression for the path without the API's prefix
 	// ("^/repos/acme/widgets/git/refs$"). A GraphQL call is matched as
-	// "/graphql createCommitOnBranch", a git call as
+	// "/graphql createCommitOnBranch", by each of its fields, a git call as
 	// "/acme/widgets.git/git-receive-pack".
 	Match string `json:"match"`
 	// Times is how many calls are hit; 0 means one.
@@ -74,6 +74,9 @@ type Fault struct {
 	Status int               `json:"status"`
 	Header map[string]string `json:"header"`
 	Body   string            `json:"body"`
+	// Field has the fields of a GraphQL call that match fail, with an error of this type and
+	// Body for its message; the others of the call are done.
+	Field string `json:"field"`
 	// After does the work before it answers wrongly: the caller cannot know.
 	After bool `json:"after"`
 	// Drop closes the connection without an answer.
@@ -102,20 +105,21 @@ func (s *Sim) Inject(f Fault) error {
 	return nil
 }
 
-// takeFault finds the fault for a call and counts it.
-func (s *Sim) takeFault(method, target string) *Fault {
+// takeFault finds the fault for a call, under any of its names, and counts it.
+func (s *Sim) takeFault(method string, targets ...string) *fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.faults {
-		if f.left == 0 || f.Method != "" && !strings.EqualFold(f.Method, method) || !f.match.MatchString(target) {
+		at := slices.IndexFunc(targets, f.match.MatchString)
+		if f.left == 0 || f.Method != "" && !strings.EqualFold(f.Method, method) || at < 0 {
 			continue
 		}
 		if f.Hits == nil {
 			f.left--
-		} else if !f.Hits(method, target) {
+		} else if !f.Hits(method, targets[at]) {
 			continue
 		}
-		return &f.Fault
+		return f
 	}
 	return nil
 }
@@ -130,6 +134,7 @@ type call struct {
 	repo   *repo
 	body   []byte
 	header http.Header // of the answer
+	broken *fault      // has fields of a GraphQL call fail
 }
 
 func (c *call) str(name string) string { return c.params[name] }
@@ -276,15 +281,23 @@ func (s *Sim) serveAPI(w http.ResponseWriter, r *http.Request, kind, path string
 	// What was begun is finished, whether or not the caller waits for it: a ref
 	// never moves without the events that follow from it.
 	c := &call{Request: r.WithContext(context.WithoutCancel(r.Context())), body: body, header: http.Header{}}
-	target := path
+	targets := []string{path}
 	if kind == "graphql" {
-		operation, field := s.gql.field(body)
-		target += " " + field
-		entry.Route = strings.TrimSpace(operation + " " + field)
+		operation, fields := s.gql.names(body)
+		entry.Route = strings.TrimSpace(operation + " " + strings.Join(fields, " "))
+		for i, field := range fields {
+			fields[i] = path + " " + field
+		}
+		if len(fields) > 0 {
+			targets = fields
+		}
 	} else if s.match(c, path) {
 		entry.Route = c.route.template
 	}
-	f := s.takeFault(r.Method, target)
+	f := s.takeFault(r.Method, targets...)
+	if f != nil && f.Field != "" {
+		c.broken = f
+	}
 	if f != nil && f.Hold != nil {
 		select {
 		case f.Held <- struct{}{}:
@@ -310,7 +323,7 @@ func (s *Sim) serveAPI(w http.ResponseWriter, r *http.Request, kind, path string
 }
 
 // answerAPI makes the answer, real or broken by a fault, under the lock.
-func (s *Sim) answerAPI(c *call, f *Fault, broken error, entry *Call, serve func(*call) answer) answer {
+func (s *Sim) answerAPI(c *call, f *fault, broken error, entry *Call, serve func(*call) answer) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var a answer

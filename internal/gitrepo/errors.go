@@ -14,6 +14,8 @@ var (
 	ErrStale = errors.New("the ref has moved")
 	// ErrTooLarge: the content is larger than the caller's limit.
 	ErrTooLarge = errors.New("larger than the limit")
+	// ErrUnavailable: the remote does not answer, or fails.
+	ErrUnavailable = errors.New("the remote does not answer")
 	// ErrUnauthorized: the remote wants a credential, or refused the one given.
 	ErrUnauthorized = errors.New("the remote refused the credential")
 )

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 
+	"github.com/rs/zerolog"
+
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/publish/effects"
 	"github.com/org/ralph-action/internal/run"
@@ -42,17 +44,28 @@ func StateLabels(base string, labels []string) (old []string) {
 	return old
 }
 
+// setState puts a label of state on an issue or takes it off. It is recorded also where it
+// works at once: what was wanted before and still waits is out of date.
+func (c *Commenter) setState(ctx context.Context, repo *ghapp.Repo, issue int, label string, on bool) {
+	do := doRemoveLabel
+	if on {
+		do = doAddLabel
+	}
+	pub := Publisher{GitHub: repo, Effects: c.Effects}
+	key := effects.StateLabel(repo.FullName(), issue, label, on, c.Effects.Time())
+	if err := pub.weakly(ctx, key, call{Do: do, Number: issue, Name: label}); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Str("label", label).Bool("on", on).Msg("a label of state was not set")
+	}
+}
+
 // AddState puts a label of state on an issue. Nothing depends on it.
 func (c *Commenter) AddState(ctx context.Context, repo *ghapp.Repo, issue int, state string) {
-	label := c.Label + ":" + state
-	c.try(ctx, repo, effects.StateLabel(repo.FullName(), issue, label, true, c.Effects.Time()),
-		call{Do: doAddLabel, Number: issue, Name: label}, "a label of state was not put on")
+	c.setState(ctx, repo, issue, c.Label+":"+state, true)
 }
 
 // RemoveStates takes off what an earlier run left among the labels of an issue.
 func (c *Commenter) RemoveStates(ctx context.Context, repo *ghapp.Repo, issue int, labels []string) {
 	for _, l := range StateLabels(c.Label, labels) {
-		c.try(ctx, repo, effects.StateLabel(repo.FullName(), issue, l, false, c.Effects.Time()),
-			call{Do: doRemoveLabel, Number: issue, Name: l}, "a label of state was not taken off")
+		c.setState(ctx, repo, issue, l, false)
 	}
 }

@@ -222,7 +222,8 @@ func TestLand(t *testing.T) {
 	}
 }
 
-// TestLandIsCheap: one call makes the branch, one each commit.
+// TestLandIsCheap: one call makes a commit, the first its branch, too, for which the
+// repository's node id is read once.
 func TestLandIsCheap(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -231,7 +232,7 @@ func TestLandIsCheap(t *testing.T) {
 	ctx := ghapp.WithCounter(t.Context(), &calls)
 	landed := get[publish.Landed](t)(p.Land(ctx, w.proposal(t, main, 1, file("a", "a"))))
 	get[publish.Landed](t)(p.Land(ctx, w.on(t, landed.OID, landed.Tree, 2, file("b", "b"))))
-	want := ghapp.CallCounts{REST: 2, GraphQL: 2, ByPurpose: map[string]int{"token": 1, "commit": 3}}
+	want := ghapp.CallCounts{REST: 1, GraphQL: 3, ByPurpose: map[string]int{"token": 1, "commit": 3}}
 	if diff := cmp.Diff(want, calls.Counts()); diff != "" {
 		t.Error(diff)
 	}
@@ -393,6 +394,13 @@ func TestH3LandWhenTheAnswerIsLost(t *testing.T) {
 		Match: commitCall, Status: 200,
 		Body: `{"data":{"createCommitOnBranch":null},"errors":[{"type":"STALE_DATA","path":["createCommitOnBranch"],"message":"Expected branch to point to \"x\" but it did not."}]}`,
 	}
+	only := func(field, kind string) ghsim.Fault {
+		return ghsim.Fault{Match: "^/graphql " + field + "$", Field: kind, Body: "no"}
+	}
+	lostAfter := func(f ghsim.Fault) ghsim.Fault {
+		f.After, f.Drop = true, true
+		return f
+	}
 	blind := ghsim.Fault{Match: "/branches/", Status: 502, Body: `{"message":"Server Error"}`}
 	for name, c := range map[string]struct {
 		faults []ghsim.Fault
@@ -409,6 +417,14 @@ func TestH3LandWhenTheAnswerIsLost(t *testing.T) {
 		"limited before committing": {
 			[]ghsim.Fault{{Match: commitCall, Status: 403, Body: `{"message":"secondary rate limit"}`}}, ghapp.RateLimited,
 		},
+		"branch made, commit refused": {[]ghsim.Fault{only("createCommitOnBranch", "UNPROCESSABLE")}, ghapp.Invalid},
+		"branch made, and not seen by a replica": {
+			[]ghsim.Fault{only("createCommitOnBranch", "NOT_FOUND")}, "",
+		},
+		"branch made, answer lost after the commit was refused": {
+			[]ghsim.Fault{lostAfter(only("createCommitOnBranch", "UNPROCESSABLE"))}, ghapp.Transient,
+		},
+		"branch refused": {[]ghsim.Fault{only("createRef", "FORBIDDEN")}, ghapp.Forbidden},
 		"committed, lost, and the id unknown": {
 			[]ghsim.Fault{lost, {Match: "^/graphql viewer", Status: 502, Body: "x"}}, ghapp.Transient,
 		},

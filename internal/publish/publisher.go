@@ -189,15 +189,15 @@ type landedRecord struct {
 // that GitHub's replicas lag: come back.
 func (p *Publisher) Land(ctx context.Context, c Commit) (Landed, error) {
 	ctx = ghapp.WithPurpose(ctx, "commit")
-	if err := p.ensureBranch(ctx, c.Base); err != nil {
-		return Landed{}, err
-	}
-	rec, err := effects.Do(ctx, p.Effects, effects.Commit(p.Run, c.Iteration, c.Tree),
-		map[string]string{"branch": p.Branch, "base": c.Base, "tree": c.Tree, "task": c.TaskID},
-		func(ctx context.Context) (landedRecord, bool, error) { return p.adopt(ctx, c) },
-		func(ctx context.Context) (landedRecord, error) { return p.commit(ctx, c) })
+	first, err := p.withBranch(ctx, c)
 	if err != nil {
 		return Landed{}, err
+	}
+	rec := first
+	if first.OID == "" {
+		if rec, err = p.land(ctx, c, false); err != nil {
+			return Landed{}, err
+		}
 	}
 	landed := Landed{OID: rec.OID, Tree: rec.Tree, Subject: rec.Subject, TaskID: rec.TaskID, Verified: true}
 	if rec.read != nil {
@@ -209,41 +209,47 @@ func (p *Publisher) Land(ctx context.Context, c Commit) (Landed, error) {
 	return landed, nil
 }
 
-// ensureBranch makes the branch once per run. One that was there before the run
-// is taken as it is; one that a person deleted meanwhile is not made again.
-func (p *Publisher) ensureBranch(ctx context.Context, base string) error {
-	branch := p.Branch
-	_, err := effects.Do(ctx, p.Effects, effects.Branch(p.Run, p.GitHub.FullName(), branch),
-		map[string]string{"base": base},
+// withBranch makes the branch once per run, and c on it in the same call: the record is
+// empty where the branch was made before. One that was there before the run is taken as it
+// is; one that a person deletes after the first commit is not made again.
+func (p *Publisher) withBranch(ctx context.Context, c Commit) (first landedRecord, err error) {
+	_, err = effects.Do(ctx, p.Effects, effects.Branch(p.Run, p.GitHub.FullName(), p.Branch),
+		map[string]string{"base": c.Base},
 		func(ctx context.Context) (struct{}, bool, error) {
-			_, err := p.GitHub.Branch(ctx, branch)
+			_, err := p.GitHub.Branch(ctx, p.Branch)
 			if errors.Is(err, ghapp.ErrNotFound) {
 				return struct{}{}, false, nil
 			}
 			return struct{}{}, err == nil, err
 		},
 		func(ctx context.Context) (struct{}, error) {
-			err := p.GitHub.CreateBranch(ctx, branch, base)
-			if errors.Is(err, ghapp.ErrExists) {
-				err = nil
-			}
+			first, err = p.land(ctx, c, true)
 			return struct{}{}, err
 		})
-	return err
+	return first, err
+}
+
+// land makes the commit once; newBranch says whether its branch is made along with it.
+func (p *Publisher) land(ctx context.Context, c Commit, newBranch bool) (landedRecord, error) {
+	return effects.Do(ctx, p.Effects, effects.Commit(p.Run, c.Iteration, c.Tree),
+		map[string]string{"branch": p.Branch, "base": c.Base, "tree": c.Tree, "task": c.TaskID},
+		func(ctx context.Context) (landedRecord, bool, error) { return p.adopt(ctx, c, newBranch) },
+		func(ctx context.Context) (landedRecord, error) { return p.commit(ctx, c, newBranch) })
 }
 
 // commit makes the commit, and finds out what became of it where GitHub's
 // answer does not say.
-func (p *Publisher) commit(ctx context.Context, c Commit) (landedRecord, error) {
+func (p *Publisher) commit(ctx context.Context, c Commit, newBranch bool) (landedRecord, error) {
 	in, err := p.input(ctx, c)
 	if err != nil {
 		return landedRecord{}, err
 	}
+	in.NewBranch = newBranch
 	made, err := p.send(ctx, in)
-	if errors.Is(err, ghapp.ErrStale) {
-		// Either somebody moved the branch, or a replica has not heard of our
-		// own last commit yet; in the second case trying again helps.
-		if rec, ok, lookErr := p.adopt(ctx, c); lookErr != nil || ok {
+	if errors.Is(err, ghapp.ErrStale) || newBranch && errors.Is(err, ghapp.ErrNotFound) {
+		// Either somebody moved the branch, or a replica has not heard of our own last
+		// commit or of the new branch yet; in the second case trying again helps.
+		if rec, ok, lookErr := p.adopt(ctx, c, newBranch); lookErr != nil || ok {
 			return rec, lookErr
 		}
 		made, err = p.send(ctx, in)
@@ -255,7 +261,7 @@ func (p *Publisher) commit(ctx context.Context, c Commit) (landedRecord, error) 
 		// The commit may have landed all the same, or the branch be gone.
 		switch class, _ := ghapp.Classify(err); class {
 		case ghapp.Stale, ghapp.Transient, ghapp.NotFound:
-			if rec, ok, lookErr := p.adopt(ctx, c); ok || errors.Is(lookErr, ErrBranchMoved) {
+			if rec, ok, lookErr := p.adopt(ctx, c, newBranch); ok || errors.Is(lookErr, ErrBranchMoved) {
 				return rec, lookErr
 			}
 		}
@@ -265,10 +271,15 @@ func (p *Publisher) commit(ctx context.Context, c Commit) (landedRecord, error) 
 }
 
 func (p *Publisher) send(ctx context.Context, in request) (ghapp.Commit, error) {
-	if in.gitData {
-		return p.GitHub.CreateCommitGitData(ctx, in.GitDataInput)
+	if !in.gitData {
+		return p.GitHub.CreateCommit(ctx, in.CommitInput)
 	}
-	return p.GitHub.CreateCommit(ctx, in.CommitInput)
+	if in.NewBranch {
+		if err := p.GitHub.CreateBranch(ctx, in.Branch, in.ExpectedHead); err != nil && !errors.Is(err, ghapp.ErrExists) {
+			return ghapp.Commit{}, err
+		}
+	}
+	return p.GitHub.CreateCommitGitData(ctx, in.GitDataInput)
 }
 
 // check holds a commit that is on the branch against what was asked for.
@@ -290,10 +301,14 @@ func (p *Publisher) check(c Commit, made ghapp.Commit) (landedRecord, error) {
 
 // adopt looks whether the head of the branch is the commit that c asks for: on
 // top of c.Base, by the App, with the trailers of c. A branch that is still at
-// c.Base holds none; any other head is a MovedError.
-func (p *Publisher) adopt(ctx context.Context, c Commit) (landedRecord, bool, error) {
+// c.Base holds none, nor does one that is not there and may be new; any other head is a
+// MovedError.
+func (p *Publisher) adopt(ctx context.Context, c Commit, newBranch bool) (landedRecord, bool, error) {
 	branch := p.Branch
 	ref, err := p.GitHub.Branch(ctx, branch)
+	if newBranch && errors.Is(err, ghapp.ErrNotFound) {
+		return landedRecord{}, false, nil
+	}
 	if errors.Is(err, ghapp.ErrNotFound) {
 		return landedRecord{}, false, &MovedError{Branch: branch, Want: c.Base}
 	}

@@ -191,8 +191,8 @@ func repeatAfter(err error, tries int, age time.Duration) (pause time.Duration, 
 type WeakStore interface {
 	effects.Store
 	DueEffect(ctx context.Context, kind string, now, until time.Time, longest time.Duration) (effects.Row, error)
-	LabelOvertaken(ctx context.Context, owner, repo string, issue int, add bool, suffix string,
-		since time.Time) (overtaken bool, err error)
+	LabelOvertaken(ctx context.Context, owner, repo string, issue int, add bool, since time.Time,
+		by [2]string) (overtaken bool, err error)
 }
 
 // Repeater makes weak effects that have failed, until they succeed or no longer matter.
@@ -293,11 +293,18 @@ func (r *Repeater) finish(ctx context.Context, row effects.Row, rec commentRecor
 	return r.Store.FinishEffect(context.WithoutCancel(ctx), row.Key, result, r.Now())
 }
 
-// overtaken says whether a label would tell of what was.
+// overtaken says whether a label would tell of what was. Of those that wait for an issue only
+// the last counts: a label of state takes the place of the one before, and of putting on and
+// taking off the same label the later one decides.
 func (r *Repeater) overtaken(ctx context.Context, row effects.Row, c call) (bool, error) {
 	if c.Do != doAddLabel && c.Do != doRemoveLabel {
 		return false, nil
 	}
-	put := effects.Label("", c.At.Owner+"/"+c.At.Name, c.Number, c.Name, true)
-	return r.Store.LabelOvertaken(ctx, c.At.Owner, c.At.Name, c.Number, c.Do == doAddLabel, ":"+put.Name, row.CreatedAt)
+	repo := c.At.Owner + "/" + c.At.Name
+	later := func(name string, on bool) string { return ":" + effects.Label("", repo, c.Number, name, on).Name }
+	by := [2]string{later(c.Name, true) + "\n", later(c.Name, false) + "\n"}
+	if c.Do == doAddLabel {
+		by[0] = later("", true) // any of them
+	}
+	return r.Store.LabelOvertaken(ctx, c.At.Owner, c.At.Name, c.Number, c.Do == doAddLabel, row.CreatedAt, by)
 }

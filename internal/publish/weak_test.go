@@ -237,3 +237,63 @@ func TestWeakEffectsThatNoLongerMatter(t *testing.T) {
 		}
 	}
 }
+
+// TestOnlyTheLastLabelIsSet: of the labels of state that wait while GitHub takes none, the
+// last takes the place of those before, an earlier one of its name goes, and none is
+// written twice.
+func TestOnlyTheLastLabelIsSet(t *testing.T) {
+	t.Parallel()
+	st, err := store.Open(context.WithoutCancel(t.Context()), filepath.Join(t.TempDir(), "db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	at, issue := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), 0
+	rapid.Check(t, func(rt *rapid.T) {
+		issue++
+		works, writes := false, 0
+		gh := &flaky{labels: map[string]bool{}, fail: func(string) (before, after error) {
+			if !works {
+				return badGateway(), nil
+			}
+			writes++
+			return nil, nil
+		}}
+		now := func() time.Time { return at }
+		p := &Publisher{GitHub: gh, Effects: effects.Runner{Store: st, Now: now, Repeats: true}, Issue: issue}
+		want, named := map[string]bool{}, map[string]bool{}
+		for range rapid.IntRange(1, 8).Draw(rt, "labels") {
+			at = at.Add(time.Second)
+			name := rapid.SampledFrom([]string{"ralph:done", "ralph:paused", "ralph:needs-human"}).Draw(rt, "name")
+			c := call{Do: doRemoveLabel, Number: issue, Name: name}
+			on := rapid.Bool().Draw(rt, "on")
+			if on {
+				c.Do = doAddLabel
+				clear(want)
+				want[fmt.Sprint(issue, name)] = true
+			} else {
+				delete(want, fmt.Sprint(issue, name))
+			}
+			named[name] = true
+			if err := p.weakly(t.Context(), effects.StateLabel(gh.FullName(), issue, name, on, at), c); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		works = true
+		at = at.Add(lastRepeat)
+		r := &Repeater{Store: st, Now: now, GitHub: func(ghapp.Place) GitHub { return gh }}
+		if err := r.Repeat(t.Context(), effects.KindLabel); err != nil {
+			rt.Fatal(err)
+		}
+		if diff := cmp.Diff(want, gh.labels); diff != "" || writes > len(named) {
+			rt.Errorf("%d writes for %d labels\n%s", writes, len(named), diff)
+		}
+		if left, err := st.KeptEffects(t.Context()); err != nil || len(left) > 0 {
+			rt.Errorf("left %v, %v", left, err)
+		}
+	})
+}

@@ -65,6 +65,8 @@ type Publisher struct {
 	// seen is the pull request as it was read along with the last commit, nil once
 	// it was made use of.
 	seen *seenPR
+	// queued is since when the last check run waits for the pace of writes.
+	queued time.Time
 	// noChecks: GitHub refuses check runs, and it has been said, or they were left to
 	// publish.Repeater.
 	noChecks bool
@@ -356,6 +358,10 @@ func readEdit(before string, pr ghapp.PR) (*loop.PullRequest, error) {
 // GitHub does not take is left alone.
 const checkTroubles = 3
 
+// checkPatience is how long the last check run waits for the pace of writes before it is
+// left to publish.Repeater.
+const checkPatience = time.Minute
+
 // check shows the state on the run's last commit, and gives the pull request
 // where it was brought up to date in the same call. A run does not depend on it: GitHub's refusal is told
 // once and its trouble is not waited out, nor is any other for long.
@@ -370,6 +376,16 @@ func (p *Publisher) check(ctx context.Context, pub *publish.Publisher, s loop.St
 		on.Annotations = p.annotations(ctx, s)
 	}
 	described, err := pub.Check(ctx, on, v)
+	class, _ := ghapp.Classify(err)
+	if class == ghapp.RateLimited && s.End != "" {
+		// By itself it would take three writes in place of one, for which to wait, too.
+		if p.queued.IsZero() {
+			p.queued = p.Now()
+		}
+		if waited := p.Now().Sub(p.queued); waited >= 0 && waited < checkPatience {
+			return described, err
+		}
+	}
 	if err != nil && ctx.Err() == nil && s.End != "" && !errors.Is(err, publish.ErrEdited) && !ghapp.ChecksRefused(err) {
 		kept, kerr := pub.KeepChecks(ctx, on, v, err)
 		if kept || kerr != nil {
@@ -378,7 +394,6 @@ func (p *Publisher) check(ctx context.Context, pub *publish.Publisher, s loop.St
 			return described, kerr
 		}
 	}
-	class, _ := ghapp.Classify(err)
 	_, answered := errors.AsType[*ghapp.Error](err)
 	passes := class == ghapp.Transient || !answered
 	switch {

@@ -56,6 +56,10 @@ const (
 	// number alone would be reached within seconds by one that is killed again and again.
 	maxTroubles = 12
 	troubledFor = 20 * time.Minute
+	// gitHubFor is for how long it may be GitHub that fails them, and gitHubBlips how many
+	// such failures are not worth a word.
+	gitHubFor   = 24 * time.Hour
+	gitHubBlips = 3
 	// firstPause and lastPause bound the pause after a failed step.
 	firstPause = time.Second
 	lastPause  = 5 * time.Minute
@@ -242,6 +246,8 @@ type driver struct {
 	returns int64
 	// repo is what the repository was called when this was made.
 	repo string
+	// failing is since when it is GitHub that fails its steps, zero where it does not.
+	failing time.Time
 }
 
 // New makes a reconciler. What is asked of a run that has ended begins another by
@@ -317,6 +323,7 @@ func (r *Reconciler) Advance(ctx context.Context, id run.ID) (time.Duration, err
 		wait, err := r.takeUp(ctx, row, lease)
 		return wait, errors.Join(r.drop(ctx, id), err)
 	}
+	ctx = ghapp.Since(ctx, row.CreatedAt)
 	d, openErr := r.driver(ctx, row)
 	return r.tick(ctx, row, lease, d, openErr)
 }
@@ -423,7 +430,7 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 		case err != nil:
 			return r.trouble(ctx, row, lease, d, s, err)
 		}
-		next.Troubles = 0
+		next.Troubles, d.failing = 0, time.Time{}
 		if err := r.save(ctx, row.ID, lease, next); err != nil {
 			return 0, err
 		}
@@ -524,7 +531,7 @@ func (r *Reconciler) saving(id run.ID) func() {
 }
 
 // trouble answers a step that failed: a pause that grows, or the time GitHub
-// asks for, which counts as no trouble; nor does the time that it is away. What
+// asks for, which counts as no trouble; nor does the time that it is away, or fails. What
 // only a person can fix, and what fails too often, ends the run with its reason.
 // One that was cut off for taking too long counts like any other; one that was
 // cut off because this process stops does not.
@@ -555,11 +562,17 @@ func (r *Reconciler) trouble(ctx context.Context, row store.Run, lease store.Lea
 		waited := r.cfg.Now().Sub(s.Delayed.Since)
 		return r.pause(d, min(max(waited/4, firstPause), lastDelay)), nil
 	}
-	if s.Troubles == 0 {
-		s.TroubledSince = r.cfg.Now()
+	giveUp := false
+	if gitHubs := ghapp.Failed(err) && !late; gitHubs {
+		giveUp = r.gitHubFails(d, &s)
+	} else {
+		if s.Troubles == 0 {
+			s.TroubledSince = r.cfg.Now()
+		}
+		s.Troubles++
+		d.failing = time.Time{}
+		giveUp = s.Troubles >= maxTroubles && r.cfg.Now().Sub(s.TroubledSince) >= troubledFor
 	}
-	s.Troubles++
-	giveUp := s.Troubles >= maxTroubles && r.cfg.Now().Sub(s.TroubledSince) >= troubledFor
 	userErr, byPerson := errors.AsType[*run.UserError](err)
 	byPerson = byPerson && !late
 	switch {
@@ -587,11 +600,33 @@ func (r *Reconciler) trouble(ctx context.Context, row store.Run, lease store.Lea
 	if err := r.save(ctx, row.ID, lease, s); err != nil {
 		return 0, err
 	}
+	if s.End == "" {
+		var err error
+		if s, err = r.tellDelay(ctx, row, lease, s); err != nil {
+			return 0, err
+		}
+	}
 	d.returns = -1
 	if class == ghapp.Transient {
 		d.returns = int64(r.cfg.GitHub.Returns()) //nolint:gosec // G115: it counts outages
 	}
 	return r.pause(d, min(firstPause<<min(s.Troubles, 20), lastPause)), nil
+}
+
+// gitHubFails notes that it is GitHub that fails the run's steps. That is no reason to give
+// up, not even together with other failures, unless it does nothing else for a day: then it
+// is what the run asks for. After the first few the run says what it waits for, and uses
+// none of its time.
+func (r *Reconciler) gitHubFails(d *driver, s *loop.State) (giveUp bool) {
+	now := r.cfg.Now()
+	if d.failing.IsZero() {
+		d.failing = now
+	}
+	s.TroubledSince = now
+	if s.Troubles++; s.Troubles >= gitHubBlips && s.End == "" {
+		*s = d.engine.Delay(*s, "GitHub fails calls or does not answer", false)
+	}
+	return s.Troubles >= maxTroubles && now.Sub(d.failing) >= gitHubFor
 }
 
 // delay says what the server lacks where that is why a step failed, "" where it is not:
@@ -777,8 +812,11 @@ func (r *Reconciler) describeSandbox() string {
 func (r *Reconciler) Source(repo *ghapp.Repo, node string) *host.MirrorSource {
 	return &host.MirrorSource{
 		Mirrors: r.mirrors, Name: repo.FullName(), Node: node,
-		Remote: gitrepo.Remote{URL: repo.HTMLURL() + ".git", Auth: repo.GitAuth},
-		Base:   r.cfg.Base, ConfigPath: r.cfg.ConfigPath, Branches: r.cfg.Branches,
+		Remote: gitrepo.Remote{URL: repo.HTMLURL() + ".git", Auth: repo.GitAuth,
+			Through: func(call func() error) error {
+				return r.cfg.GitHub.Through(call, func(err error) bool { return errors.Is(err, gitrepo.ErrUnavailable) })
+			}},
+		Base: r.cfg.Base, ConfigPath: r.cfg.ConfigPath, Branches: r.cfg.Branches,
 		Fallback: func(ctx context.Context) (host.ConfigFile, error) {
 			return r.ownerConfig(ctx, repo.Sibling(config.OwnerRepo),
 				config.OwnerPath(cmp.Or(r.cfg.ConfigPath, config.RepoPath)))

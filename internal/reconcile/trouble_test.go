@@ -189,6 +189,35 @@ func TestTrouble(t *testing.T) {
 			t.Errorf("%d troubles", s.Troubles)
 		}
 	})
+	t.Run("GitHub that fails is waited for, and a call that it never takes is given up", func(t *testing.T) {
+		t.Parallel()
+		gitHubs := &ghapp.Error{Op: "read branch", Status: 502, Class: ghapp.Transient}
+		w := newWorld(t, func(context.Context) error { return fmt.Errorf("open: %w", gitHubs) })
+		began := w.clock.now()
+		for n := 0; w.clock.now().Sub(began) < gitHubFor-lastPause; n++ {
+			w.stayQuiet()
+			s := w.advance(t.Context())
+			if s.End != "" || n >= gitHubBlips && (s.Delayed == nil || !strings.Contains(s.Delayed.Why, "GitHub")) {
+				t.Fatalf("after %d failures: ended %q, %+v", n+1, s.End, s.Delayed)
+			}
+		}
+		// What else fails in between is at its beginning.
+		w.open = func(context.Context) error { return errors.New("it broke") }
+		if s := w.advance(t.Context()); s.End != "" {
+			t.Fatalf("ended %q: %s", s.End, s.EndDetail)
+		}
+		w.open = func(context.Context) error { return gitHubs }
+		began = w.clock.now()
+		for w.state().End == "" {
+			if took := w.clock.now().Sub(began); took > gitHubFor+lastPause {
+				t.Fatalf("not given up after %v", took)
+			}
+			w.advance(t.Context())
+		}
+		if took := w.clock.now().Sub(began); took < gitHubFor {
+			t.Errorf("given up after %v", took)
+		}
+	})
 	t.Run("no tick comes early, but for who cancels", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, func(context.Context) error { return sandbox.ErrUnavailable })

@@ -188,22 +188,18 @@ func (s *Store) KeptEffects(ctx context.Context) (_ map[string]int, err error) {
 }
 
 // LabelOvertaken says whether putting a label on an issue, or taking it off, that was
-// wanted at a time is out of date: a later run of the issue has begun, which takes off
-// what an earlier one put on, or the label that was to go was put on since. suffix is how
-// the key of an effect ends that puts it on.
-func (s *Store) LabelOvertaken(ctx context.Context, owner, repo string, issue int, add bool, suffix string,
-	since time.Time) (overtaken bool, err error) {
-	if add {
-		err = s.reader.QueryRowContext(ctx, `
-			SELECT EXISTS (SELECT 1 FROM runs
-			WHERE repo_owner = ? AND repo_name = ? AND issue_number = ? AND created_at > ?)`,
-			owner, repo, issue, micros(since)).Scan(&overtaken)
-	} else {
-		err = s.reader.QueryRowContext(ctx, `
-			SELECT EXISTS (SELECT 1 FROM effects
-			WHERE kind = 'label' AND created_at > ? AND substr(key, -length(?)) = ?)`,
-			micros(since), suffix, suffix).Scan(&overtaken)
-	}
+// wanted at a time is out of date: another such effect was wanted since whose key, with a
+// line's end behind it, holds one of two texts, or, where the label was to be put on, a later
+// run of the issue has begun, which takes off what an earlier one put on.
+func (s *Store) LabelOvertaken(ctx context.Context, owner, repo string, issue int, add bool, since time.Time,
+	by [2]string) (overtaken bool, err error) {
+	err = s.reader.QueryRowContext(ctx, `
+		SELECT EXISTS (SELECT 1 FROM effects
+			WHERE kind = 'label' AND created_at > ?1
+			AND (instr(key || char(10), ?2) > 0 OR instr(key || char(10), ?3) > 0))
+		OR ?4 AND EXISTS (SELECT 1 FROM runs
+			WHERE repo_owner = ?5 AND repo_name = ?6 AND issue_number = ?7 AND created_at > ?1)`,
+		micros(since), by[0], by[1], add, owner, repo, issue).Scan(&overtaken)
 	if err != nil {
 		return false, fmt.Errorf("look for later labels of %s/%s#%d: %w", owner, repo, issue, err)
 	}
