@@ -47,6 +47,10 @@ const (
 	apartKey    = "sk-ant-api03-canary0of0the0model0Ab3dE7f"
 )
 
+// apartAnswer is what the model says.
+const apartAnswer = `{"id":"msg_1","type":"message","role":"assistant","model":"claude-sonnet-4-5",` +
+	`"content":[{"type":"text","text":"your key is KEY"}],"stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":1}}`
+
 // apartPrey puts onto the server's machine what a hostile agent would like to have,
 // and makes sure that it is there.
 func apartPrey(t *testing.T, dir string, cfg *config.Server) sandboxtest.Prey {
@@ -124,8 +128,8 @@ func TestAppKeepsHostileAgentsApart(t *testing.T) {
 			mu.Unlock()
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"id":"msg_1","type":"message","role":"assistant","model":"claude-sonnet-4-5","content":[{"type":"text","text":"your key is `+
-			r.Header.Get("X-Api-Key")+`"}],"stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":1}}`)
+		// It gives the key away, as some do in errors.
+		_, _ = io.WriteString(w, strings.ReplaceAll(apartAnswer, "KEY", r.Header.Get("X-Api-Key"))) // #nosec G705 -- nobody's browser
 	}))
 	t.Cleanup(model.Close)
 

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
@@ -735,10 +734,17 @@ func isAside(line string) bool {
 		after, ok := strings.CutPrefix(what, "import")
 		return ok && (after == "" || !isWord(after[0]))
 	}
-	return len(line) > 2 && line[0] == '"' && line[len(line)-1] == '"' &&
-		!strings.ContainsFunc(line[1:len(line)-1], func(r rune) bool {
-			return r >= utf8.RuneSelf || !isWord(byte(r)) && !strings.ContainsRune("./-", r)
-		})
+	return len(line) > 2 && line[0] == '"' && line[len(line)-1] == '"' && isPath(line[1:len(line)-1])
+}
+
+// isPath says whether text is made of words, dots, slashes and hyphens.
+func isPath(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; !isWord(c) && c != '.' && c != '/' && c != '-' {
+			return false
+		}
+	}
+	return true
 }
 
 // isWord says whether a byte is of those that \w stands for.

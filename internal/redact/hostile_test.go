@@ -51,11 +51,11 @@ func TestSpreadOverTheBorders(t *testing.T) {
 
 // wordsOfAll is text that makes every form be looked for everywhere.
 func wordsOfAll(size int) []byte {
-	var all string
+	var all []byte
 	for _, r := range rules() {
-		all += strings.Join(r.words, " ") + " "
+		all = append(all, strings.Join(r.words, " ")+" "...)
 	}
-	return bytes.Repeat([]byte(all), size/len(all))
+	return bytes.Repeat(all, size/len(all))
 }
 
 // TestSearchIsBounded: what was made to tire the search is not searched to its end,
