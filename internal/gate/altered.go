@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"path"
@@ -35,8 +36,8 @@ func decides(name string) bool {
 // far from the name of the check. Adding to it a target or recipe of another name is
 // fine, and so is a new file: what a check runs is in the old ones. What [weakenedCommands]
 // tells of the file says it all.
-func altered(d FileDiff) []Finding {
-	if d.Old == nil || !decides(d.Path) || len(weakenedCommands(d)) > 0 {
+func altered(ctx context.Context, d FileDiff) []Finding {
+	if d.Old == nil || !decides(d.Path) || len(weakenedCommands(ctx, d)) > 0 {
 		return nil
 	}
 	what := ""

@@ -62,7 +62,7 @@ func TestAlteredRunners(t *testing.T) {
 		if tt.gone {
 			d.New = nil
 		}
-		found := Weakened([]FileDiff{d})
+		found := Weakened(t.Context(), []FileDiff{d})
 		if blamed := Blames(run.Task{Title: "Make Add faster"}, found, nil, false); (len(blamed) == 0) != tt.fine {
 			t.Errorf("%s: blamed %+v, want none: %v", tt.name, blamed, tt.fine)
 		}

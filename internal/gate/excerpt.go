@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -39,7 +40,7 @@ func Remediation(r Result) string {
 	if r.Verdict.Note != "" {
 		fmt.Fprintf(&b, " (%s.)", r.Verdict.Note)
 	}
-	if excerpt := Excerpt(r.Output); excerpt != "" {
+	if excerpt := excerpt(r.Output, func(int) bool { return false }); excerpt != "" {
 		b.WriteString(" It printed:\n\n")
 		b.WriteString(excerpt)
 	}
@@ -47,8 +48,11 @@ func Remediation(r Result) string {
 }
 
 var (
-	// What begins the report of one failure, in the words of common tools.
-	opening = strs.Lazy(`^\s*(?:--- FAIL: |FAIL:? |FAILED |ERROR:? |\[ERROR\] |● |✖ |✗ |× |\d+\) |not ok |panic: |fatal error: |Traceback |error(?:\[E\d+\])?: |_{3,} .* _{3,}$|---- .* stdout ----|Failures?:$|thread '.*' .*panicked|FAIL\t|# \S+$)|^\S+[:(]\d+(?:[:,]\d+)?\)?: (?:fatal )?error|^\S+\.\w+:\d+(?::\d+)?: |\berror TS\d+:|\bSyntaxError\b|^npm ERR!`)
+	// What begins the report of one failure, in the words of common tools. Nothing but
+	// the start of a line is looked at: most lines are told apart by a few bytes.
+	opening = strs.Lazy(`^\s*(?:--- FAIL: |FAIL:? |FAILED |ERROR:? |\[ERROR\] |● |✖ |✗ |× |\d+\) |not ok |panic: |fatal error: |Traceback |error(?:\[E\d+\])?: |_{3,} .* _{3,}$|---- .* stdout ----|Failures?:$|thread '.*' .*panicked|FAIL\t|# \S+$)|^\S+[:(]\d+(?:[:,]\d+)?\)?: (?:fatal )?error|^\S+\.\w+:\d+(?::\d+)?: |^npm ERR!`)
+	// What begins one wherever it stands in a line.
+	within = strs.Lazy(`\berror TS\d+:|\bSyntaxError\b`)
 	// Lines that tell something where no report begins with them.
 	telling = strs.Lazy(`(?i)(\berror\b|\bfail(ed|ure|ing)?\b|\bpanic\b|\bfatal\b|undefined|not found|expected|\bgot\b|\bwant\b|assert|exception|:\d+:\d+: |\.go:\d+)`)
 	// What go test -v says of tests that are no trouble.
@@ -57,13 +61,31 @@ var (
 	varying = strs.Lazy(`0x[0-9a-f]+|\d+`)
 )
 
+// isOpening says whether a line begins the report of one failure.
+func isOpening(line string) bool {
+	if opening().MatchString(line) {
+		return true
+	}
+	return (strings.Contains(line, "error TS") || strings.Contains(line, "SyntaxError")) && within().MatchString(line)
+}
+
 // Excerpt keeps the parts of a log that tell what failed: the report of each
 // failure, the first ones first where there is no room for all, then single
 // lines that sound like trouble, and the last lines. Colours are taken out,
-// the same report is not told twice, and what was left out is marked.
-func Excerpt(log string) string {
+// the same report is not told twice, and what was left out is marked. The work is
+// linear in the length of the log; once the context is cancelled it comes to an end,
+// and what it gave is of no use.
+func Excerpt(ctx context.Context, log string) string {
+	return excerpt(log, func(i int) bool { return i%1000 == 0 && ctx.Err() != nil })
+}
+
+// excerpt is Excerpt; gone is asked about the number of each line whether to end.
+func excerpt(log string, gone func(i int) bool) string {
 	lines := strings.Split(strings.TrimRight(log, "\r\n"), "\n")
 	for i, line := range lines {
+		if gone(i) {
+			return ""
+		}
 		if len(line) > maxLine {
 			line = line[:maxLine]
 		}
@@ -73,11 +95,11 @@ func Excerpt(log string) string {
 	if len(lines) == 1 && lines[0] == "" {
 		return ""
 	}
-	return render(lines, choose(lines))
+	return render(lines, choose(lines, gone))
 }
 
 // choose marks the lines to keep.
-func choose(lines []string) []bool {
+func choose(lines []string, gone func(i int) bool) []bool {
 	keep := make([]bool, len(lines))
 	if len(lines) <= remediationLines {
 		for i := range keep {
@@ -96,8 +118,8 @@ func choose(lines []string) []bool {
 		take(i)
 	}
 	told := map[string]bool{}
-	for i := 0; i < len(lines); i++ {
-		if !opening().MatchString(lines[i]) {
+	for i := 0; i < len(lines) && left > 0 && !gone(i); i++ {
+		if !isOpening(lines[i]) {
 			continue
 		}
 		key := varying().ReplaceAllString(lines[i], "0")
@@ -108,14 +130,17 @@ func choose(lines []string) []bool {
 		take(i)
 		if last := i + blockLines; isReport(lines[i]) {
 			for i++; i < len(lines) && i < last && (strings.TrimSpace(lines[i]) != "" || i+1 < len(lines) &&
-				indented(lines[i+1])) && !opening().MatchString(lines[i]); i++ {
+				indented(lines[i+1])) && !isOpening(lines[i]); i++ {
 				take(i)
 			}
 			i--
 		}
 	}
 	for i, line := range lines {
-		if left > 0 && !keep[i] && telling().MatchString(line) {
+		if left == 0 || gone(i) {
+			break
+		}
+		if !keep[i] && telling().MatchString(line) {
 			take(i - 1)
 			take(i)
 			take(i + 1)

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bytes"
+	"context"
 	"iter"
 	"regexp"
 	"strings"
@@ -52,12 +53,15 @@ func (e *expression) in(text []byte) bool {
 	return false
 }
 
-// parts are the places of src that can hold matches, from and to the ends of lines.
-func (e *expression) parts(src []byte) iter.Seq2[int, int] {
+// parts are the places of src that can hold matches, from and to the ends of lines. A
+// cancelled context ends them: no part takes longer than a file of MaxFile.
+func (e *expression) parts(ctx context.Context, src []byte) iter.Seq2[int, int] {
 	return func(yield func(from, to int) bool) {
 		if !e.in(src) {
 			return
 		}
+		ask := yield
+		yield = func(from, to int) bool { return ctx.Err() == nil && ask(from, to) }
 		from, left, at := -1, 0, 0 // from is where the part at hand begins, -1 for none
 		for line := range bytes.Lines(src) {
 			switch {
@@ -87,18 +91,18 @@ func (e *expression) parts(src []byte) iter.Seq2[int, int] {
 }
 
 // count is how often the expression is found in src.
-func (e *expression) count(src []byte) int {
+func (e *expression) count(ctx context.Context, src []byte) int {
 	n := 0
-	for from, to := range e.parts(src) {
+	for from, to := range e.parts(ctx, src) {
 		n += len(e.re().FindAllIndex(src[from:to], -1))
 	}
 	return n
 }
 
 // all are the places where it is found, each as FindSubmatchIndex gives it.
-func (e *expression) all(src []byte) [][]int {
+func (e *expression) all(ctx context.Context, src []byte) [][]int {
 	var found [][]int
-	for from, to := range e.parts(src) {
+	for from, to := range e.parts(ctx, src) {
 		for _, m := range e.re().FindAllSubmatchIndex(src[from:to], -1) {
 			for i := range m {
 				if m[i] >= 0 {
@@ -112,8 +116,8 @@ func (e *expression) all(src []byte) [][]int {
 }
 
 // match says whether it is found in src.
-func (e *expression) match(src []byte) bool {
-	for from, to := range e.parts(src) {
+func (e *expression) match(ctx context.Context, src []byte) bool {
+	for from, to := range e.parts(ctx, src) {
 		if e.re().Match(src[from:to]) {
 			return true
 		}

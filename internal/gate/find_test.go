@@ -12,7 +12,7 @@ import (
 
 // expressions are all that files are searched with.
 func expressions() []*expression {
-	all := []*expression{excluding}
+	all := []*expression{excluding, multiplied}
 	byEnd := languages()
 	for _, ext := range slices.Sorted(maps.Keys(byEnd)) {
 		l := byEnd[ext]
@@ -39,13 +39,13 @@ var pieces = strings.Split(
 |t.Errorf(|assert.Equal(|def test_a|async def test_b (|@skip|pytest.skip(|assert x|#[test]|#[tokio::test]|async fn a|fn b|#[ignore
 |panic!|specify 'a'|pending|focus: true|refute_x|.should|function testA (|#[Test]|public function b|markTestSkipped|->assertX
 |[Fact]|[Theory]|x a (|Skip =|Assert.True|SHELL = x|MAKEFLAGS += i|.IGNORE:|script-shell x|Ignore-Scripts|ignore x|runner = "x"
-|[alias]|test = false|func TestMain(|.Run()|os.Exit(0)|process.exit()|exit 0|--ignore|passWithNoTests|maven.test.skip| |	|"|a|(|)`, "|")
+|[alias]|test = false|func TestMain(|.Run()|os.Exit(0)|process.exit()|exit 0|--ignore|passWithNoTests|maven.test.skip| |	|"|a|(|).Run(|parametrize|.each|@RepeatedTest|[TestCase|[InlineData|#[case|#[rstest|@dataProvider|DataProvider|subTest(|TEST_P|INSTANTIATE_TEST`, "|")
 
 // TestExpressionsFindAsMuchInParts: what is not given to an expression holds nothing
 // that it would find.
 func TestExpressionsFindAsMuchInParts(t *testing.T) {
 	t.Parallel()
-	all := expressions()
+	all, ctx := expressions(), t.Context()
 	rapid.Check(t, func(t *rapid.T) {
 		var b bytes.Buffer
 		for _, piece := range rapid.SliceOfN(rapid.SampledFrom(append(pieces, "\n", "\n", "\n\n")), 1, 60).Draw(t, "src") {
@@ -53,13 +53,13 @@ func TestExpressionsFindAsMuchInParts(t *testing.T) {
 		}
 		src := b.Bytes()
 		for _, e := range all {
-			if want, got := len(e.re().FindAllIndex(src, -1)), e.count(src); got != want {
+			if want, got := len(e.re().FindAllIndex(src, -1)), e.count(ctx, src); got != want {
 				t.Fatalf("%s is found %d times, not %d, in %q", e.re(), got, want, src)
 			}
-			if want, got := e.re().FindAllSubmatchIndex(src, -1), e.all(src); !slices.EqualFunc(want, got, sameEnds) {
+			if want, got := e.re().FindAllSubmatchIndex(src, -1), e.all(ctx, src); !slices.EqualFunc(want, got, sameEnds) {
 				t.Fatalf("%s is found at %v, not %v, in %q", e.re(), got, want, src)
 			}
-			if want, got := e.re().Match(src), e.match(src); got != want {
+			if want, got := e.re().Match(src), e.match(ctx, src); got != want {
 				t.Fatalf("%s is found: %t, not %t, in %q", e.re(), got, want, src)
 			}
 		}
@@ -84,9 +84,9 @@ func BenchmarkWeakened(b *testing.B) {
 			d := FileDiff{Path: tt.path, Old: src, New: append(bytes.Clone(src), 'z')}
 			b.SetBytes(2 * size)
 			for b.Loop() {
-				Weakened([]FileDiff{d})
+				Weakened(b.Context(), []FileDiff{d})
 				Altered(d)
-				Size([]FileDiff{d})
+				Size(b.Context(), []FileDiff{d})
 			}
 		})
 	}

@@ -50,7 +50,7 @@ func TestMakefilesCostWhatTheyAreLong(t *testing.T) {
 			},
 			"Weakened": func() {
 				d := diff("Makefile", src, "test:\n\ttrue\n")
-				if found := gate.Weakened([]gate.FileDiff{d}); len(found) == 0 {
+				if found := gate.Weakened(t.Context(), []gate.FileDiff{d}); len(found) == 0 {
 					t.Errorf("%s: nothing is found", name)
 				}
 			},
@@ -68,7 +68,7 @@ func TestLongCommandsAreNotTrusted(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("\tgo test ./...\n", 10_000)
 	d := diff("Makefile", "test:\n\tgo test ./...\n", "test:\n"+long+"\tgo test ./... || true\n")
-	if found := gate.Weakened([]gate.FileDiff{d}); len(found) != 1 || found[0].Rule != gate.RuleCommand {
+	if found := gate.Weakened(t.Context(), []gate.FileDiff{d}); len(found) != 1 || found[0].Rule != gate.RuleCommand {
 		t.Errorf("found %+v", found)
 	}
 }
@@ -90,5 +90,20 @@ func TestFactsOfManyPackagesAreBounded(t *testing.T) {
 	runtime.ReadMemStats(&m)
 	if kept := int64(before) - int64(m.HeapAlloc); kept > 4<<20 {
 		t.Errorf("%d KiB were kept", kept>>10)
+	}
+}
+
+// TestLargestInspectionFitsInMemory: a file of the largest size, before and after, of
+// what makes most of its matches. The heap of this process never was larger.
+func TestLargestInspectionFitsInMemory(t *testing.T) {
+	src := strings.Repeat(".IGNORE:\n", gate.MaxFile/9)
+	d := diff("Makefile", src, src+"z")
+	if len(gate.Weakened(t.Context(), []gate.FileDiff{d})) == 0 {
+		t.Error("nothing was found")
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	if m.HeapSys > 256<<20 {
+		t.Errorf("%d MiB for %d MiB", m.HeapSys>>20, 2*len(src)>>20)
 	}
 }

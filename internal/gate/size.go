@@ -2,14 +2,19 @@ package gate
 
 import (
 	"bytes"
+	"context"
 	"hash/maphash"
 )
 
 // Size says how much a change comes to: lines that are new, lines that are
-// gone, and tests that are new. A line that moved counts as neither.
-func Size(diffs []FileDiff) (added, removed, tests int) {
+// gone, and tests that are new. A line that moved counts as neither. A
+// cancelled context ends it.
+func Size(ctx context.Context, diffs []FileDiff) (added, removed, tests int) {
 	seed := maphash.MakeSeed()
 	for _, d := range diffs {
+		if ctx.Err() != nil {
+			break
+		}
 		lines := make(map[uint64]int)
 		count := func(src []byte, by int) {
 			for line := range bytes.Lines(src) {
@@ -28,7 +33,7 @@ func Size(diffs []FileDiff) (added, removed, tests int) {
 			}
 		}
 		if l := testLanguage(d.Path); l != nil {
-			tests += max(0, len(l.tests(d.Path, d.New))-len(l.tests(d.Path, d.Old)))
+			tests += max(0, len(l.tests(ctx, d.Path, d.New))-len(l.tests(ctx, d.Path, d.Old)))
 		}
 	}
 	return added, removed, tests

@@ -24,7 +24,7 @@ func TestSize(t *testing.T) {
 		},
 		"gone": {[]gate.FileDiff{{Path: "a_test.go", Old: []byte("func TestX(t *testing.T) {}\n")}}, 0, 1, 0},
 	} {
-		added, removed, tests := gate.Size(tc.diffs)
+		added, removed, tests := gate.Size(t.Context(), tc.diffs)
 		if added != tc.added || removed != tc.removed || tests != tc.tests {
 			t.Errorf("%s: +%d -%d, %d tests; want +%d -%d, %d", name, added, removed, tests, tc.added, tc.removed, tc.tests)
 		}

@@ -205,7 +205,7 @@ func TestExcerptPerTool(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got := gate.Excerpt(tt.log)
+			got := gate.Excerpt(t.Context(), tt.log)
 			for _, want := range tt.want {
 				if !strings.Contains(got, want) {
 					t.Errorf("excerpt lacks %q:\n%s", want, got)
@@ -230,7 +230,7 @@ func TestExcerptKeepsTheFirstFailure(t *testing.T) {
 	for range 400 {
 		log.WriteString("--- FAIL: TestOther (0.00s)\n    " + strings.Repeat("x", 300) + "\n")
 	}
-	if got := gate.Excerpt(log.String()); !strings.Contains(got, "the cause") {
+	if got := gate.Excerpt(t.Context(), log.String()); !strings.Contains(got, "the cause") {
 		t.Errorf("the first failure is gone:\n%s", got)
 	}
 }

@@ -1,6 +1,8 @@
 package gate
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -216,7 +218,7 @@ type runnerSwitch struct {
 	// files are the names it works in (path.Match), of the last part of the path or,
 	// with a slash, of the end of it. None stands for files of tests and their settings.
 	files []string
-	// line finds it; nil where the file itself is enough.
+	// line finds the line that does it; nil where the file itself is enough.
 	line *expression
 	// unless finds in the file what makes the line harmless; nil for nothing.
 	unless *expression
@@ -353,7 +355,7 @@ var switches = []runnerSwitch{
 	},
 	{
 		line: near("xit",
-			`(?m)^.*\b(?:os\.Exit\(0\)|process\.exit\((?:0|)\)|sys\.exit\((?:0|)\)|os\._exit\(0\)|std::process::exit\(0\)|System\.exit\(0\)|exit!?\(?0\)?\s*$).*$`),
+			`(?m)\b(?:os\.Exit\(0\)|process\.exit\((?:0|)\)|sys\.exit\((?:0|)\)|os\._exit\(0\)|std::process::exit\(0\)|System\.exit\(0\)|exit!?\(?0\)?[\t\v\f\r ]*$)`),
 		does: "ends the program as if all tests had passed", asked: "exit",
 	},
 }
@@ -371,7 +373,7 @@ func (s runnerSwitch) in(name string) bool {
 }
 
 // steered finds what could switch checks off.
-func steered(d FileDiff) (findings []Finding) {
+func steered(ctx context.Context, d FileDiff) (findings []Finding) {
 	if d.New == nil {
 		return nil
 	}
@@ -381,8 +383,8 @@ func steered(d FileDiff) (findings []Finding) {
 		}
 		what := d.Path
 		if s.line != nil {
-			line := s.freshLine(d)
-			if line == "" || s.unless != nil && s.unless.match(d.New) {
+			line := s.freshLine(ctx, d)
+			if line == "" || s.unless != nil && s.unless.match(ctx, d.New) {
 				continue
 			}
 			what = fmt.Sprintf("%q in %s", clip(line), d.Path)
@@ -395,17 +397,35 @@ func steered(d FileDiff) (findings []Finding) {
 }
 
 // freshLine is the first line that does it and was not there before, "" for none.
-func (s runnerSwitch) freshLine(d FileDiff) string {
+func (s runnerSwitch) freshLine(ctx context.Context, d FileDiff) string {
 	before := map[string]bool{}
-	for _, m := range s.line.all(d.Old) {
-		before[string(d.Old[m[0]:m[1]])] = true
+	for _, line := range s.lines(ctx, d.Old) {
+		before[string(line)] = true
 	}
-	for _, m := range s.line.all(d.New) {
-		if line := string(d.New[m[0]:m[1]]); !before[line] {
-			return line
+	for _, line := range s.lines(ctx, d.New) {
+		if !before[string(line)] {
+			return string(line)
 		}
 	}
 	return ""
+}
+
+// lines are those of src that do it, each once, however often they do.
+func (s runnerSwitch) lines(ctx context.Context, src []byte) [][]byte {
+	var lines [][]byte
+	end := 0
+	for _, m := range s.line.all(ctx, src) {
+		if m[1] <= end && end > 0 {
+			continue
+		}
+		from := max(end, bytes.LastIndexByte(src[end:m[1]], '\n')+end+1)
+		end = len(src)
+		if n := bytes.IndexByte(src[m[1]:], '\n'); n >= 0 {
+			end = m[1] + n
+		}
+		lines = append(lines, bytes.TrimSpace(src[from:end]))
+	}
+	return lines
 }
 
 // testSettings are the files that settings of test runners stand in (path.Match).
@@ -434,15 +454,15 @@ type foundTest struct {
 }
 
 // tests lists the tests of a file with the assertions in each.
-func (l *language) tests(name string, src []byte) []foundTest {
-	marks := l.test.all(src)
+func (l *language) tests(ctx context.Context, name string, src []byte) []foundTest {
+	marks := l.test.all(ctx, src)
 	out := make([]foundTest, 0, len(marks))
 	for i, m := range marks {
 		end := len(src)
 		if i+1 < len(marks) {
 			end = marks[i+1][0]
 		}
-		t := foundTest{path: name, asserts: l.assert.count(src[m[0]:end])}
+		t := foundTest{path: name, asserts: l.assert.count(ctx, src[m[0]:end])}
 		for g := 2; g+1 < len(m); g += 2 {
 			if m[g] >= 0 {
 				t.name = string(src[m[g]:m[g+1]])
@@ -457,23 +477,27 @@ func (l *language) tests(name string, src []byte) []foundTest {
 // Weakened finds what takes strength from a repository's tests: tests that are
 // gone, skipped or emptied, others that are kept from running, and commands and
 // settings that leave tests out. A test that moved is not gone. Files that are
-// not Watched are ignored. The work is linear in the size of the files.
-func Weakened(diffs []FileDiff) []Finding {
+// not Watched are ignored. The work is linear in the size of the files. Once the
+// context is cancelled it comes to an end, and what it gave is of no use.
+func Weakened(ctx context.Context, diffs []FileDiff) []Finding {
 	var findings []Finding
 	gone := map[*language]map[string]foundTest{}
 	added := map[*language]map[string]int{}
 	for _, d := range diffs {
-		findings = append(findings, steered(d)...)
-		findings = append(findings, altered(d)...)
+		if ctx.Err() != nil {
+			return nil
+		}
+		findings = append(findings, steered(ctx, d)...)
+		findings = append(findings, altered(ctx, d)...)
 		l := testLanguage(d.Path)
 		if l == nil {
-			findings = append(findings, weakenedCommands(d)...)
+			findings = append(findings, weakenedCommands(ctx, d)...)
 			continue
 		}
 		if gone[l] == nil {
 			gone[l], added[l] = map[string]foundTest{}, map[string]int{}
 		}
-		before, after := l.tests(d.Path, d.Old), l.tests(d.Path, d.New)
+		before, after := l.tests(ctx, d.Path, d.Old), l.tests(ctx, d.Path, d.New)
 		asserts := map[string]int{}
 		for _, t := range after {
 			added[l][t.name]++
@@ -498,13 +522,13 @@ func Weakened(diffs []FileDiff) []Finding {
 			}
 		}
 		if d.Old != nil && d.New != nil {
-			if l.skip.count(d.New) > l.skip.count(d.Old) {
+			if l.skip.count(ctx, d.New) > l.skip.count(ctx, d.Old) {
 				findings = append(findings, Finding{
 					Path: d.Path, Rule: RuleSkipped, Text: fmt.Sprintf("%s skips more tests than before", d.Path),
 				})
 			}
 		}
-		if l.only != nil && l.only.count(d.New) > l.only.count(d.Old) {
+		if l.only != nil && l.only.count(ctx, d.New) > l.only.count(ctx, d.Old) {
 			findings = append(findings, Finding{
 				Path: d.Path, Rule: RuleFocused, Text: fmt.Sprintf("%s runs only some of its tests", d.Path),
 			})
@@ -558,7 +582,7 @@ var (
 		`testNamePattern|\bIsTestProject\b|--test_filter\b|CTEST_CUSTOM_TESTS_IGNORE|--ignore\b|--deselect\b|\bcollect_ignore|testPathIgnorePatterns|\bskipTests\b|maven\.test\.skip|\bignoreFailures\b|testFailureIgnore|\bexcludeTestsMatching\b|passWithNoTests|--exclude-pattern`)
 )
 
-func weakenedCommands(d FileDiff) []Finding {
+func weakenedCommands(ctx context.Context, d FileDiff) []Finding {
 	if d.Old == nil {
 		return nil
 	}
@@ -577,7 +601,7 @@ func weakenedCommands(d FileDiff) []Finding {
 			Path: d.Path, Rule: RuleCommand, Text: fmt.Sprintf("%q of %s %s", name, d.Path, what), Grave: true,
 		})
 	}
-	if isTestConfig(d.Path) && excluding.count(d.New) > excluding.count(d.Old) {
+	if isTestConfig(d.Path) && excluding.count(ctx, d.New) > excluding.count(ctx, d.Old) {
 		findings = append(findings, Finding{
 			Path: d.Path, Rule: RuleExcluded, Text: d.Path + " skips tests that it ran before",
 		})
@@ -692,8 +716,6 @@ func Blames(task run.Task, findings []Finding, known []string, sourceGone bool) 
 
 var (
 	revising = strs.Lazy(`(?i)\b(?:updat|chang|adjust|adapt|fix|mend|repair|correct|refactor|renam)\w*\b`)
-	// Lines of a test that say nothing of what is expected.
-	aside = strs.Lazy(`^(?://|#|/\*|\*|--|import\b|from\s\S+\simport\b|use\s|using\s|package\b|require\b|"[\w./-]+"$|[{}()\[\];,]*$)`)
 )
 
 // Altered says whether a file that holds nothing but tests lost a line that it
@@ -710,16 +732,17 @@ func Altered(d FileDiff) bool {
 // there before: an inserted line can take the strength of those below it, as a return does,
 // and so can a condition of the whole file. Lines at the end of a test, and rows of a table,
 // take none.
-func Intruded(d FileDiff) bool {
+func Intruded(ctx context.Context, d FileDiff) bool {
 	if !IsTest(d.Path) || d.Old == nil || d.New == nil {
 		return false
 	}
 	l := testLanguage(d.Path)
-	if l.skip.count(d.New) > l.skip.count(d.Old) || l.only != nil && l.only.count(d.New) > l.only.count(d.Old) {
+	if l.skip.count(ctx, d.New) > l.skip.count(ctx, d.Old) ||
+		l.only != nil && l.only.count(ctx, d.New) > l.only.count(ctx, d.Old) {
 		return true
 	}
-	before := l.bodies(d.Old)
-	for name, now := range l.bodies(d.New) {
+	before := l.bodies(ctx, d.Old)
+	for name, now := range l.bodies(ctx, d.New) {
 		was, there := before[name]
 		if !there || was == now {
 			continue
@@ -739,8 +762,8 @@ func Intruded(d FileDiff) bool {
 }
 
 // bodies are the tests of a file, each to the beginning of the next, by name.
-func (l *language) bodies(src []byte) map[string]string {
-	marks := l.test.all(src)
+func (l *language) bodies(ctx context.Context, src []byte) map[string]string {
+	marks := l.test.all(ctx, src)
 	out := make(map[string]string, len(marks))
 	for i, m := range marks {
 		end := len(src)
@@ -758,18 +781,19 @@ func (l *language) bodies(src []byte) map[string]string {
 }
 
 // multiplied finds what makes several tests of one: tables, parameters and subtests.
-var multiplied = strs.Lazy(
+var multiplied = near(
+	".Run( parametrize .each @ParameterizedTest @RepeatedTest [Theory [TestCase [InlineData #[case #[rstest ataProvider subTest( TEST_P INSTANTIATE_TEST",
 	`\b(?:t|b)\.Run\(|parametrize|\.each\b|@ParameterizedTest|@RepeatedTest|\[(?:Theory|TestCase|InlineData)\b|#\[(?:case|rstest)|@dataProvider|DataProvider|subTest\(|TEST_P\b|INSTANTIATE_TEST`)
 
 // Held is about how many tests the old file held, as a runner counts them. Where some
 // count more than once, each of the lines that went may have been one.
-func Held(d FileDiff) int {
+func Held(ctx context.Context, d FileDiff) int {
 	l := testLanguage(d.Path)
 	if l == nil || d.Old == nil {
 		return 0
 	}
-	n := len(l.tests(d.Path, d.Old))
-	if multiplied().Match(d.Old) {
+	n := len(l.tests(ctx, d.Path, d.Old))
+	if multiplied.match(ctx, d.Old) {
 		lost, _ := swapped(d)
 		n += len(lost)
 	}
@@ -812,31 +836,56 @@ func expecting(src []byte) []string {
 	return lines
 }
 
-// isAside says whether a line of a test says nothing of what is expected. Most lines
-// are told by how they begin, which takes no expression.
+// isAside says whether a line of a test says nothing of what is expected: a comment,
+// an import, a path in quotes, or nothing but brackets.
 func isAside(line string) bool {
 	if strings.Trim(line, "{}()[];,") == "" {
 		return true
 	}
-	for _, start := range [...]string{"/", "#", "*", "--", "import", "from ", "use ", "using ", "package", "require", `"`} {
+	for _, start := range [...]string{"//", "#", "/*", "*", "--", "use ", "using "} {
 		if strings.HasPrefix(line, start) {
-			return aside().MatchString(line)
+			return true
 		}
 	}
-	return false
+	for _, word := range [...]string{"import", "package", "require"} {
+		if rest, ok := strings.CutPrefix(line, word); ok && (rest == "" || !isWord(rest[0])) {
+			return true
+		}
+	}
+	if rest, ok := strings.CutPrefix(line, "from "); ok { // the module, and "import"
+		_, what, _ := strings.Cut(rest, " ")
+		after, ok := strings.CutPrefix(what, "import")
+		return ok && (after == "" || !isWord(after[0]))
+	}
+	return len(line) > 2 && line[0] == '"' && line[len(line)-1] == '"' && isPath(line[1:len(line)-1])
+}
+
+// isPath says whether text is made of words, dots, slashes and hyphens.
+func isPath(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; !isWord(c) && c != '.' && c != '/' && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// isWord says whether a byte is of those that \w stands for.
+func isWord(c byte) bool {
+	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
 // Vouched says whether the task asks for tests to expect something else than they
 // did: it speaks of changing or removing tests, takes source files away, names
 // the file or a test of it, or holds a word or number that the new lines have and
 // the old ones had not, as in "listen on port 9090".
-func Vouched(task run.Task, d FileDiff, sourceGone bool) bool {
+func Vouched(ctx context.Context, task run.Task, d FileDiff, sourceGone bool) bool {
 	text := task.Title + "\n" + strings.Join(task.Accept, "\n")
 	if aboutTests().MatchString(task.Title) && (revising().MatchString(task.Title) || removing().MatchString(task.Title)) ||
 		sourceGone && removing().MatchString(text) || strings.Contains(text, path.Base(d.Path)) {
 		return true
 	}
-	for _, t := range testLanguage(d.Path).tests(d.Path, d.Old) {
+	for _, t := range testLanguage(d.Path).tests(ctx, d.Path, d.Old) {
 		if len(t.name) >= minIdentifier && strings.Contains(text, t.name) {
 			return true
 		}
@@ -907,12 +956,14 @@ func IsTest(name string) bool {
 
 // Untested finds source files that gained lines in a proposal whose tests
 // gained none.
-func Untested(diffs []FileDiff) []Finding {
+func Untested(ctx context.Context, diffs []FileDiff) []Finding {
 	var findings []Finding
 	for _, d := range diffs {
 		l := testLanguage(d.Path)
 		switch {
-		case l != nil && (IsTest(d.Path) && gained(d) || len(l.tests(d.Path, d.New)) > len(l.tests(d.Path, d.Old))):
+		case ctx.Err() != nil:
+			return nil
+		case l != nil && (IsTest(d.Path) && gained(d) || len(l.tests(ctx, d.Path, d.New)) > len(l.tests(ctx, d.Path, d.Old))):
 			return nil
 		case IsSource(d.Path) && gained(d):
 			findings = append(findings, Finding{

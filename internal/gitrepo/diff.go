@@ -41,7 +41,7 @@ func (r *Repo) Diff(ctx context.Context, from, to OID) ([]Change, error) {
 	if from == to {
 		return nil, nil
 	}
-	changes, err := r.diffLoose(from, to)
+	changes, err := r.diffLoose(ctx, from, to)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return changes, err
 	}
@@ -64,7 +64,7 @@ func (r *Repo) Diff(ctx context.Context, from, to OID) ([]Change, error) {
 
 // diffLoose is Diff of trees that are not packed, as the newest ones are, and
 // costs no process. It returns fs.ErrNotExist where one is packed.
-func (r *Repo) diffLoose(from, to OID) ([]Change, error) {
+func (r *Repo) diffLoose(ctx context.Context, from, to OID) ([]Change, error) {
 	if !r.algo.owns(from) || !r.algo.owns(to) {
 		return nil, fs.ErrNotExist
 	}
@@ -87,7 +87,7 @@ func (r *Repo) diffLoose(from, to OID) ([]Change, error) {
 		roots[i] = treeItem{mode: modeDir, oid: oid}
 	}
 	var changes []Change
-	if err := r.diffItems("", roots[0], roots[1], &changes); err != nil {
+	if err := r.diffItems(ctx, "", roots[0], roots[1], &changes); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(changes, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
@@ -95,7 +95,7 @@ func (r *Repo) diffLoose(from, to OID) ([]Change, error) {
 }
 
 // diffItems compares what two trees have at one path. A mode of 0 is nothing.
-func (r *Repo) diffItems(path string, was, is treeItem, changes *[]Change) error {
+func (r *Repo) diffItems(ctx context.Context, path string, was, is treeItem, changes *[]Change) error {
 	if was.mode == is.mode && was.oid == is.oid {
 		return nil
 	}
@@ -120,6 +120,9 @@ func (r *Repo) diffItems(path string, was, is treeItem, changes *[]Change) error
 	if !was.isDir() && !is.isDir() {
 		return nil
 	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("compare trees: %w", context.Cause(ctx))
+	}
 	old, err := r.looseItems(was)
 	if err != nil {
 		return err
@@ -132,13 +135,13 @@ func (r *Repo) diffItems(path string, was, is treeItem, changes *[]Change) error
 		path += "/"
 	}
 	for name, item := range items {
-		if err := r.diffItems(path+name, old[name], item, changes); err != nil {
+		if err := r.diffItems(ctx, path+name, old[name], item, changes); err != nil {
 			return err
 		}
 		delete(old, name)
 	}
 	for name, item := range old {
-		if err := r.diffItems(path+name, item, treeItem{}, changes); err != nil {
+		if err := r.diffItems(ctx, path+name, item, treeItem{}, changes); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,8 @@
 package gitrepo
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -581,5 +583,29 @@ func TestAgentGitWorks(t *testing.T) {
 	}
 	if got := mustGit(t, w.Dir(), "status", "--porcelain"); got != "" {
 		t.Errorf("status\n%s", got)
+	}
+}
+
+// TestCancelEndsADiff: between two directories, not after all of them.
+func TestCancelEndsADiff(t *testing.T) {
+	t.Parallel()
+	r := open(t, person(t, files{"a": "a"}))
+	base := headTree(t, r)
+	var edits []TreeEdit
+	for i := range 100 {
+		edits = append(edits, TreeEdit{Path: fmt.Sprintf("deep/%d/a", i), Data: []byte("x")})
+	}
+	tree, err := r.TreeWith(t.Context(), base, edits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if changes, err := r.Diff(t.Context(), base, tree); err != nil || len(changes) != len(edits) {
+		t.Fatalf("%d changes, %v", len(changes), err)
+	}
+	stop := errors.New("stop")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(stop)
+	if changes, err := r.Diff(ctx, base, tree); !errors.Is(err, stop) || changes != nil {
+		t.Errorf("a diff that was cancelled says %d changes, %v", len(changes), err)
 	}
 }

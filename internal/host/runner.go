@@ -444,10 +444,24 @@ func (h *Host) logs(ctx context.Context, handle process, offset int64, w io.Writ
 		return 0, fmt.Errorf("read the output of %s: %w", handle.Name, err)
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	if n, err = io.Copy(w, r); err != nil {
+	if n, err = io.Copy(heard{ctx, w}, r); err != nil {
 		return n, fmt.Errorf("read the output of %s: %w", handle.Name, err)
 	}
 	return n, nil
+}
+
+// heard is a writer that takes nothing more once its context is cancelled: what is
+// written costs time to read.
+type heard struct {
+	ctx context.Context //nolint:containedctx // io.Copy hands none on
+	w   io.Writer
+}
+
+func (h heard) Write(p []byte) (int, error) {
+	if h.ctx.Err() != nil {
+		return 0, context.Cause(h.ctx)
+	}
+	return h.w.Write(p)
 }
 
 // took is how long a process ran, 0 where it never began.
@@ -734,7 +748,10 @@ func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle) (loop.GateStatus
 		return loop.GateStatus{}, fmt.Errorf("find out what %s was for: %w", handle.Name, err)
 	}
 	// What it said ends up in progress.md, too.
-	r.Output, r.Facts = gate.Excerpt(h.cfg.Mask.Mask(string(out.bytes()))), facts.Facts()
+	r.Output, r.Facts = gate.Excerpt(ctx, h.cfg.Mask.Mask(string(out.bytes()))), facts.Facts()
+	if ctx.Err() != nil {
+		return loop.GateStatus{}, context.Cause(ctx)
+	}
 	r.Facts.Cut = r.Facts.Cut || status.Truncated
 	h.keepCheck(ctx, handle, status, r)
 	return loop.GateStatus{Result: r, Hosts: hosts}, nil

@@ -32,10 +32,11 @@ type scan struct {
 	repo       *gitrepo.Repo
 	mask       *redact.Masker
 	left, text int64
+	search     redact.Search
 }
 
 // find gives what looks like a secret in a file. searched is false where it, or all
-// that was searched before it, is too large. The secrets that the host knows are looked
+// that was searched before it, is too large, or made to tire the search. The secrets that the host knows are looked
 // for in every file, whatever it looks like; other forms are those of text.
 func (s *scan) find(ctx context.Context, oid gitrepo.OID, mode uint32) (_ []redact.Secret, searched bool, _ error) {
 	if mode == 0 || mode == gitrepo.ModeSubmodule {
@@ -53,22 +54,25 @@ func (s *scan) find(ctx context.Context, oid gitrepo.OID, mode uint32) (_ []reda
 	}
 	s.left -= int64(len(src))
 	if bytes.IndexByte(src[:min(len(src), binaryHead)], 0) >= 0 {
-		return s.mask.FindKnown(src), true, nil
+		return s.mask.FindKnown(ctx, src), ctx.Err() == nil, nil
 	}
 	if int64(len(src)) > s.text {
-		return s.mask.FindKnown(src), false, nil
+		return s.mask.FindKnown(ctx, src), false, nil
 	}
 	s.text -= int64(len(src))
-	return s.mask.Find(ctx, src), true, nil
+	found, whole := s.mask.Search(ctx, &s.search, src)
+	return found, whole, nil
 }
 
 // withoutSecrets masks a progress file in which an agent wrote a secret that the
 // host knows. What it wrote is carried on from call to call: refusing it would
 // refuse all that follows.
 func (h *Host) withoutSecrets(ctx context.Context, doc *progress.Doc) (*progress.Doc, error) {
-	known := slices.ContainsFunc(h.cfg.Mask.Find(ctx, doc.Bytes()),
-		func(s redact.Secret) bool { return s.Rule == redact.Known })
-	if !known {
+	known := h.cfg.Mask.FindKnown(ctx, doc.Bytes())
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if len(known) == 0 {
 		return doc, nil
 	}
 	masked, err := progress.Parse([]byte(h.cfg.Mask.Mask(string(doc.Bytes()))))
@@ -128,6 +132,9 @@ func (h *Host) Secrets(ctx context.Context, from, to string) ([]gate.Leak, error
 			suspects = append(suspects, suspect{shown, s})
 		}
 	}
+	if ctx.Err() != nil { // the last of them was not searched
+		return nil, context.Cause(ctx)
+	}
 	if len(suspects) == 0 {
 		return unsearched, nil
 	}
@@ -140,6 +147,9 @@ func (h *Host) Secrets(ctx context.Context, from, to string) ([]gate.Leak, error
 		for _, s := range found {
 			old[s.Value] = true
 		}
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
 	var leaks []gate.Leak
 	for _, s := range suspects {

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"context"
 	"slices"
 
 	"github.com/org/ralph-action/internal/gate"
@@ -74,6 +75,6 @@ func (s *State) blames(task run.Task, findings []gate.Finding, sourceGone bool) 
 }
 
 // vouched says whether a task may have tests expect something else; see asked.
-func (s *State) vouched(task run.Task, d gate.FileDiff, sourceGone bool) bool {
-	return !slices.ContainsFunc(s.asked(task), func(words run.Task) bool { return !gate.Vouched(words, d, sourceGone) })
+func (s *State) vouched(ctx context.Context, task run.Task, d gate.FileDiff, sourceGone bool) bool {
+	return !slices.ContainsFunc(s.asked(task), func(words run.Task) bool { return !gate.Vouched(ctx, words, d, sourceGone) })
 }

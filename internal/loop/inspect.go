@@ -20,7 +20,7 @@ const (
 	// maxInspectedBytes what they hold before and after. What decides over checks is
 	// never left out for it: more of that fails the attempt.
 	maxInspected      = 2000
-	maxInspectedBytes = 16 << 20
+	maxInspectedBytes = 8 << 20
 	// maxBlamed bounds the findings the next attempt is told of.
 	maxBlamed = 15
 )
@@ -56,15 +56,15 @@ func (e *Engine) inspect(ctx context.Context, s *State, task run.Task, code []Ch
 		return found, err
 	}
 	found.findings = append(found.findings, unseen...)
-	s.Draft.LinesAdded, s.Draft.LinesRemoved, s.Draft.TestsAdded = gate.Size(diffs)
-	found.findings = append(found.findings, gate.Weakened(diffs)...)
+	s.Draft.LinesAdded, s.Draft.LinesRemoved, s.Draft.TestsAdded = gate.Size(ctx, diffs)
+	found.findings = append(found.findings, gate.Weakened(ctx, diffs)...)
 	scripts, err := e.scripts(ctx, s, code)
 	if err != nil {
 		return found, err
 	}
 	found.findings = append(found.findings, scripts...)
 	if s.Quality.RequireNewTests {
-		found.findings = append(found.findings, gate.Untested(diffs)...)
+		found.findings = append(found.findings, gate.Untested(ctx, diffs)...)
 	}
 	found.findings = append(found.findings, s.Quality.Grown(diffs)...)
 	stale, err := e.stale(ctx, s, code, diffs, tree)
@@ -94,14 +94,15 @@ func (e *Engine) inspect(ctx context.Context, s *State, task run.Task, code []Ch
 		}
 		for _, d := range diffs {
 			switch {
-			case !gate.Altered(d) && !gate.Intruded(d):
+			case ctx.Err() != nil:
+			case !gate.Altered(d) && !gate.Intruded(ctx, d):
 				found.revised += gone[d.Path]
 				if d.New == nil && gone[d.Path] > 0 {
-					found.revised += gate.Held(d) - gone[d.Path]
+					found.revised += gate.Held(ctx, d) - gone[d.Path]
 				}
-			case s.Quality.AllowChangedTests || s.vouched(task, d, sourceGone):
+			case s.Quality.AllowChangedTests || s.vouched(ctx, task, d, sourceGone):
 				if found.revised += gone[d.Path]; gate.Altered(d) {
-					found.revised += gate.Held(d) - gone[d.Path]
+					found.revised += gate.Held(ctx, d) - gone[d.Path]
 				}
 				found.findings = append(found.findings, gate.Finding{
 					Path: d.Path, Rule: gate.RuleChanged, Text: d.Path + " expects something else than it did",
@@ -111,6 +112,9 @@ func (e *Engine) inspect(ctx context.Context, s *State, task run.Task, code []Ch
 				old = append(old, d.Path)
 			}
 		}
+	}
+	if ctx.Err() != nil { // what was found is of no use
+		return found, fmt.Errorf("inspect the changes: %w", context.Cause(ctx))
 	}
 	if len(old) > 0 {
 		if found.before, err = e.Trees.Restore(ctx, tree, s.HeadTree, old); err != nil {

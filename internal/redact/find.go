@@ -96,37 +96,51 @@ const (
 	maxLead, maxReach, maxValue = 64, 1024, 512
 	// maxPiece is looked at between two looks at the context.
 	maxPiece = 64 << 10
+	// maxClose bounds what a Search looks at closely, in bytes. Source code needs about a
+	// third of its length.
+	maxClose = 64 << 20
 )
+
+// Search is for texts that belong together, as those of one change. It bounds what all
+// of them cost: near the words of a form, an expression is tried, and these are slow.
+// The zero Search has not begun.
+type Search struct{ close int }
 
 // Find looks for secrets nobody has told us of, by their looks. What cannot be
 // one is left out: examples of the vendors' documentation, place holders, and
 // for the vague forms all that does not look random, or stands in a text of
-// more than 1 MiB. The work is linear; when the context is cancelled, what was found
-// until then is returned.
-func Find(ctx context.Context, text []byte) []Secret {
-	var found []Secret
+// more than 1 MiB. The work is linear. whole is false where not all of the text was
+// looked at: the context was cancelled, or the search has cost too much.
+func (s *Search) Find(ctx context.Context, text []byte) (found []Secret, whole bool) {
+	whole = true
 	for _, r := range rules() {
 		if r.vague && len(text) > maxVague {
 			continue
 		}
-		found = append(found, r.find(ctx, text)...)
+		some, all := s.find(ctx, r, text)
+		found, whole = append(found, some...), whole && all
 	}
 	slices.SortStableFunc(found, func(a, b Secret) int { return a.Line - b.Line })
-	return found[:min(len(found), maxFound)]
+	return found[:min(len(found), maxFound)], whole
+}
+
+// Find is that of a new Search, and gives what was found.
+func Find(ctx context.Context, text []byte) []Secret {
+	found, _ := new(Search).Find(ctx, text)
+	return found
 }
 
 // find gives the places of one form, at most maxFound.
-func (r rule) find(ctx context.Context, text []byte) []Secret {
-	var found []Secret
+func (s *Search) find(ctx context.Context, r rule, text []byte) (found []Secret, whole bool) {
 	seen, line, end := 0, 1, 0 // line is that of the byte at seen; what is before end was found
 	for _, near := range r.near(text) {
 		for from := near.from; from < near.to; from += maxPiece {
-			if ctx.Err() != nil {
-				return found
-			}
 			// The byte before says whether a word begins.
 			before := max(0, from-1)
 			piece := text[before:min(len(text), from+maxPiece+maxReach, near.to)]
+			if s.close += len(piece); s.close > maxClose || ctx.Err() != nil {
+				return found, false
+			}
 			for _, m := range r.expr().FindAllSubmatchIndex(piece, -1) {
 				if before+m[0] >= from+maxPiece { // the next piece holds the whole
 					break
@@ -140,12 +154,12 @@ func (r rule) find(ctx context.Context, text []byte) []Secret {
 				seen = at
 				found = append(found, Secret{Line: line, Rule: r.name, Critical: r.critical, Value: value})
 				if len(found) == maxFound {
-					return found
+					return found, true
 				}
 			}
 		}
 	}
-	return found
+	return found, true
 }
 
 // near gives the parts of a text that may hold the form, in order: what is around
@@ -186,37 +200,56 @@ const Known = "known_secret"
 // Find looks for the secrets that the Masker knows, in any of the forms that it
 // masks and spread over the text, besides what [Find] finds.
 func (m *Masker) Find(ctx context.Context, text []byte) []Secret {
-	found := append(Find(ctx, text), m.FindKnown(text)...)
-	slices.SortStableFunc(found, func(a, b Secret) int { return a.Line - b.Line })
+	found, _ := m.Search(ctx, new(Search), text)
 	return found
 }
 
-// FindKnown looks for nothing but the secrets that the Masker knows.
-func (m *Masker) FindKnown(text []byte) []Secret {
-	var found []Secret
+// Search is Find as a part of a search; whole is as there.
+func (m *Masker) Search(ctx context.Context, search *Search, text []byte) (found []Secret, whole bool) {
+	found, whole = search.Find(ctx, text)
+	found = append(found, m.FindKnown(ctx, text)...)
+	slices.SortStableFunc(found, func(a, b Secret) int { return a.Line - b.Line })
+	return found, whole
+}
+
+// FindKnown looks for nothing but the secrets that the Masker knows. Time is linear
+// in the length of the text, and next to no memory is needed beside it; when the
+// context is cancelled, what was found until then is returned.
+func (m *Masker) FindKnown(ctx context.Context, text []byte) []Secret {
 	m = m.orPlain()
-	places := m.known(text)
-	for _, at := range m.spread(text) {
+	places := m.known(ctx, text)
+	for at := range m.spread(text, func() bool { return ctx.Err() != nil }) {
+		if len(places) == 2*maxFound {
+			break
+		}
 		// Most are there in one piece, too.
-		if !slices.ContainsFunc(places, func(k span) bool { return k.from < at.to && at.from < k.to }) &&
-			len(places) < 2*maxFound {
+		if !slices.ContainsFunc(places, func(k span) bool { return k.from < at.to && at.from < k.to }) {
 			places = append(places, at)
 		}
 	}
+	slices.SortStableFunc(places, func(a, b span) int { return a.from - b.from })
+	found := make([]Secret, 0, len(places))
+	seen, line := 0, 1
 	for _, at := range places {
-		found = append(found, Secret{
-			Line: 1 + bytes.Count(text[:at.from], []byte("\n")), Rule: Known, Critical: true, Value: string(text[at.from:at.to]),
-		})
+		line += bytes.Count(text[seen:at.from], []byte("\n"))
+		seen = at.from
+		found = append(found, Secret{Line: line, Rule: Known, Critical: true, Value: string(text[at.from:at.to])})
 	}
-	slices.SortStableFunc(found, func(a, b Secret) int { return a.Line - b.Line })
 	return found
 }
 
 // known gives the places of known values, at most maxFound of them. Pieces of a
 // value that touch are one.
-func (m *Masker) known(text []byte) []span {
+func (m *Masker) known(ctx context.Context, text []byte) []span {
 	var places []span
+	asked := 0
 	for i := 0; ; i++ {
+		if i >= asked {
+			if ctx.Err() != nil {
+				return places
+			}
+			asked = i + maxPiece
+		}
 		i += m.starts.skip(text[i:])
 		if len(text)-i < startLen {
 			return places

@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"iter"
 	"slices"
 	"strings"
 )
@@ -70,27 +71,51 @@ func alphanumeric(c byte) bool {
 // span is a part of a text.
 type span struct{ from, to int }
 
+// maxLetters is how many letters and digits are looked at together.
+const maxLetters = 64 << 10
+
 // spread gives the places of known values whose letters and digits follow each
-// other in text, whatever stands between them.
-func (m *Masker) spread(text []byte) []span {
-	if m.bare == nil {
-		return nil
-	}
-	letters, places := make([]byte, 0, len(text)), make([]uint32, 0, len(text))
-	for i, c := range text {
-		if alphanumeric(c) {
-			letters, places = append(letters, c), append(places, uint32(i))
+// other in text, whatever stands between them. It needs memory for no more than
+// maxLetters and the longest value, and asks now and then whether to stop.
+func (m *Masker) spread(text []byte, stop func() bool) iter.Seq[span] {
+	return func(yield func(span) bool) {
+		if m.bare == nil {
+			return
+		}
+		longest := m.bare.longest()
+		letters, places := make([]byte, 0, maxLetters+longest), make([]int, 0, maxLetters+longest)
+		for i := 0; i < len(text) && !stop(); {
+			for ; i < len(text) && len(letters) < cap(letters); i++ {
+				if alphanumeric(text[i]) {
+					letters, places = append(letters, text[i]), append(places, i)
+				}
+			}
+			done, ok := m.bared(letters, places, i == len(text), yield)
+			if !ok {
+				return
+			}
+			letters, places = append(letters[:0], letters[done:]...), append(places[:0], places[done:]...)
 		}
 	}
-	var found []span
+}
+
+// bared looks for values in letters and digits that follow each other, and says how
+// many of these it is done with: what is left may be the beginning of a value.
+func (m *Masker) bared(letters []byte, places []int, final bool, yield func(span) bool) (done int, more bool) {
+	end := len(letters)
+	if !final {
+		end = min(end, maxLetters)
+	}
 	for i := 0; ; i++ {
 		i += m.bare.skip(letters[i:])
-		if len(letters)-i < startLen {
-			return found
+		if i >= end || len(letters)-i < startLen {
+			return max(i, end), true
 		}
 		for _, form := range m.bare.at(letters[i:]).forms {
 			if len(letters)-i >= len(form) && string(letters[i:i+len(form)]) == form {
-				found = append(found, span{int(places[i]), int(places[i+len(form)-1]) + 1})
+				if !yield(span{places[i], places[i+len(form)-1] + 1}) {
+					return i, false
+				}
 				i += len(form) - 1
 				break
 			}

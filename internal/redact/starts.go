@@ -48,6 +48,17 @@ func newStarts(forms []string, patterns []pattern) *starts {
 	return s
 }
 
+// longest is the length of the longest form.
+func (s *starts) longest() int {
+	n := 0
+	for _, at := range s.by {
+		for _, f := range at.forms {
+			n = max(n, len(f))
+		}
+	}
+	return n
+}
+
 // skip says how many bytes of b can be passed over: no secret begins there. The
 // last few are left, since what follows them decides.
 func (s *starts) skip(b []byte) int {

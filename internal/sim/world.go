@@ -338,7 +338,7 @@ func (w *world) tell(p *process, died bool) {
 }
 
 // StartGate implements loop.Runner.
-func (w *world) StartGate(_ context.Context, _ loop.State, g loop.GateStart) (loop.Handle, error) {
+func (w *world) StartGate(ctx context.Context, _ loop.State, g loop.GateStart) (loop.Handle, error) {
 	if _, ok := w.procs[g.Name]; ok {
 		return loop.Handle(g.Name), nil
 	}
@@ -347,7 +347,7 @@ func (w *world) StartGate(_ context.Context, _ loop.State, g loop.GateStart) (lo
 	took := time.Duration(10+rnd.IntN(50)) * time.Second
 	output, passed := w.agent.checks.check(w.trees[g.Tree], g.Gate.Command, rnd.Float64() < flakiness)
 	r := gate.Result{
-		Passed: passed, Reason: "exited", Duration: took, Output: gate.Excerpt(output), Facts: gate.Read(output),
+		Passed: passed, Reason: "exited", Duration: took, Output: gate.Excerpt(ctx, output), Facts: gate.Read(output),
 	}
 	if !passed {
 		r.ExitCode = 1
