@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -254,6 +255,7 @@ func tasks(found []run.Task, criteria map[string]bool) []run.Task {
 	seen := map[key]bool{}
 	var out []run.Task
 	for _, t := range found {
+		t.Title = cmp.Or(t.Title, t.ID) // a number alone; what it means may stand below it
 		k := key{t.Group, strings.ToLower(t.Title)}
 		if seen[k] || criteria[t.Title] || notWork()[fold(t.Group)] || declarationRE().MatchString(t.Title) {
 			continue

@@ -16,7 +16,7 @@ const zeroWidth = "\u200b"
 func oid(n int) string { return fmt.Sprintf("%040x", n) }
 
 // activeRE finds what GitHub or other bots would act on in a commit message.
-var activeRE = regexp.MustCompile(`@[A-Za-z0-9]|(?i)\bgh-[0-9]|(?:fix|close|resolve)[a-z]* (?:[\w/-]+)?#[0-9]|\[[^\]\\]*(?:skip ci|ci skip|no ci)[^\]\\]*\]|(?m:^\s*/[a-z])|://evil`)
+var activeRE = regexp.MustCompile(`@[A-Za-z0-9]|(?i)\bgh-[0-9]|(?:fix|close|resolve)[a-z]* (?:[\w/-]+)?#[0-9]|\[[^\]\\\n]*(?:skip ci|ci skip|no ci)[^\]\\\n]*\]|(?m:^\s*/[a-z])|://evil`)
 
 // skipRE finds what makes CI services skip a commit.
 var skipRE = regexp.MustCompile(`(?i)\[([^\[\]]*\b(?:skip|ci|actions)\b[^\[\]]*)\]`)

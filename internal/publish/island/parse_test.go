@@ -414,6 +414,10 @@ func FuzzRender(f *testing.F) {
 			if i < 0 || task.Status != want[i].Status {
 				t.Fatalf("%s is %s:\n%s", task.ID, task.Status, body)
 			}
+			// A reason is cut like a title, and nothing is read back from it.
+			if task.Reason != "" && strings.HasPrefix(want[i].Reason, task.Reason) {
+				want[i].Reason = task.Reason
+			}
 			if diff := cmp.Diff(want[i], task.Task, cmpopts.EquateEmpty()); diff != "" && !task.Cut {
 				t.Fatalf("(-want +got):\n%s\n%s", diff, body)
 			}
