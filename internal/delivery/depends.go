@@ -63,7 +63,7 @@ type look struct {
 	r   *Receiver
 	in  handlers.Subject
 	ctx context.Context //nolint:containedctx // it lives for one question
-	// met are the issues that were followed.
+	// met are the issues that were followed, and whether they lead to the first one.
 	met map[string]bool
 }
 
@@ -134,10 +134,11 @@ func (l *look) found(at subject, issue ghapp.Issue) found {
 
 // leadsTo says whether an issue depends, by way of whatever is open, on another one.
 func (l *look) leadsTo(from found, to subject) (bool, error) {
-	if l.met[from.ref.key()] || len(l.met) == maxDepends {
-		return false, nil
+	key := from.ref.key()
+	if leads, met := l.met[key]; met || len(l.met) == maxDepends {
+		return leads, nil
 	}
-	l.met[from.ref.key()] = true
+	l.met[key] = false
 	on, _, err := l.behind(from.ref, from.waits)
 	if err != nil && !isBarred(err) {
 		return false, err
@@ -146,11 +147,15 @@ func (l *look) leadsTo(from found, to subject) (bool, error) {
 		if next.state != "open" {
 			continue
 		}
-		if next.ref.key() == to.key() {
-			return true, nil
+		leads := next.ref.key() == to.key()
+		if !leads {
+			if leads, err = l.leadsTo(next, to); err != nil {
+				return false, err
+			}
 		}
-		if leads, err := l.leadsTo(next, to); err != nil || leads {
-			return leads, err
+		if leads {
+			l.met[key] = true
+			return true, nil
 		}
 	}
 	return false, nil

@@ -191,6 +191,9 @@ func (r *Receiver) create(ctx context.Context, w RunRequest, also func(tx *sql.T
 		Settings: loop.Settings{Limits: r.Limits(run.Limits{}), Model: r.Model},
 	}, now)
 	s.Family = w.Family
+	if w.Under == 0 && pull > 0 { // its pull request still goes into that branch
+		s.StackedOn, s.Atop = was.StackedOn, was.Atop
+	}
 	s.Branch = was.Branch // what was done is there, however others are called by now
 	state, err := loop.Encode(s)
 	if err != nil {

@@ -53,7 +53,7 @@ func (s *State) Untouched() bool { return s.Stage == stageOpen && s.Progress == 
 // so tells people.
 func (e *Engine) Await(s State, why string, subjects []string) State {
 	if s.Delayed != nil && len(s.Delayed.Subjects) == 0 {
-		s.Delayed = nil
+		e.undelay(&s)
 	}
 	s = e.Delay(s, why, true)
 	s.Delayed.Subjects, s.Delayed.Told = subjects, true

@@ -11,6 +11,7 @@ import (
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/store"
+	"github.com/org/ralph-action/internal/store/queue"
 )
 
 // dependsPause is the pause between two looks at what a run waits for. The webhook of
@@ -26,18 +27,39 @@ func (r *Reconciler) awaitIssues(ctx context.Context, row store.Run, lease store
 	if !s.Untouched() || s.CancelRequested || row.PullNumber > 0 {
 		return s, 0, nil
 	}
+	if left := d.looksIn(ctx, r.cfg.Now()); left > 0 {
+		if d.clear {
+			left = 0
+		}
+		return s, left, nil
+	}
 	repo := r.cfg.GitHub.Repo(row.Installation, row.RepoOwner, row.RepoName)
 	on, err := r.starter.Depends(ctx, delivery.RunRequest{Subject: subjectOf(row, row.IssueNumber), Plan: s.Plan})
 	if err != nil {
 		return s, 0, err
 	}
+	d.failing = time.Time{}
 	on.Open = without(on.Open, s.Atop)
 	if text := publish.DependsText(on, r.cfg.ByJob, r.comments.Label); text != "" && !awaits(s) {
 		if err := r.comments.Comment(ctx, repo, row.IssueNumber, "depends:"+string(row.ID), text); err != nil {
 			return s, 0, err
 		}
 	}
+	wait = dependsPause
+	if queue.Woken(ctx) {
+		wait = familyPause // GitHub may not show yet what it has just told
+	}
 	if len(on.Open) == 0 {
+		if awaits(s) { // it may have waited for long
+			may, err := r.authorizer.Permission(ctx, repo, row.RepoNode, s.Subject.RequestedBy)
+			if err != nil {
+				return s, 0, err
+			}
+			if !may.CanWrite {
+				return d.engine.Fail(s, s.Subject.RequestedBy+" may no longer write to this repository"), 0, nil
+			}
+		}
+		d.look, d.clear = r.cfg.Now().Add(dependsPause), true
 		return s, 0, nil
 	}
 	why := "it waits for " + strings.Join(on.Open, ", ")
@@ -45,13 +67,25 @@ func (r *Reconciler) awaitIssues(ctx context.Context, row store.Run, lease store
 		return d.engine.AwaitPerson(s, why+", and a job cannot wait"), 0, nil
 	}
 	subjects := subjectsOf(row, on.Open)
-	if !awaits(s) || !slices.Equal(s.Delayed.Subjects, subjects) {
+	if !awaits(s) || !slices.Equal(s.Delayed.Subjects, subjects) || s.Troubles > 0 {
 		s = d.engine.Await(s, why, subjects)
+		s.Troubles = 0
 		if err := r.save(ctx, row.ID, lease, s); err != nil {
 			return s, 0, err
 		}
 	}
-	return s, dependsPause, nil
+	d.look, d.clear = r.cfg.Now().Add(wait), false
+	return s, wait, nil
+}
+
+// looksIn is how long it is until GitHub is to be asked again what a run waits for, 0 for
+// now. A signal has it asked at once, and so does a look that failed.
+func (d *driver) looksIn(ctx context.Context, now time.Time) time.Duration {
+	if left := d.look.Sub(now); left > 0 && left <= dependsPause && !queue.Woken(ctx) {
+		return left
+	}
+	d.look = time.Time{}
+	return 0
 }
 
 // subjectsOf are issues, as they are called in a run's repository, as loop.Delayed has them.

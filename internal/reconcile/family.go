@@ -62,6 +62,12 @@ func (m member) done() bool    { return !m.working() && m.row.EndReason.Complete
 func (r *Reconciler) lead(ctx context.Context, row store.Run, lease store.Lease, d *driver,
 	s loop.State) (time.Duration, error) {
 	f := s.Lead()
+	s.CancelRequested = s.CancelRequested || !row.CancelRequestedAt.IsZero()
+	if s.End == "" && !s.CancelRequested {
+		if left := d.looksIn(ctx, r.cfg.Now()); left > 0 {
+			return left, nil
+		}
+	}
 	l := &leading{
 		r: r, row: row, lease: lease, d: d, s: &s, blocked: map[int][]string{},
 		repo: r.cfg.GitHub.Repo(row.Installation, row.RepoOwner, row.RepoName),
@@ -73,6 +79,13 @@ func (r *Reconciler) lead(ctx context.Context, row store.Run, lease store.Lease,
 	if err != nil {
 		return r.trouble(ctx, row, lease, d, s, err)
 	}
+	d.failing = time.Time{}
+	if s.Troubles > 0 && !s.Phase.Terminal() {
+		if err := l.save(ctx); err != nil {
+			return 0, err
+		}
+	}
+	d.look = r.cfg.Now().Add(wait)
 	return wait, nil
 }
 

@@ -241,6 +241,10 @@ type driver struct {
 	// when it was decided: more is left only where the clock was put back since.
 	pause    time.Time
 	pauseFor time.Duration
+	// look is when to ask GitHub again what the run waits for; clear says that it waited
+	// for nothing when it was asked last. The queue ticks the run more often than that.
+	look  time.Time
+	clear bool
 	// returns is how often GitHub had come back when it was GitHub that failed the
 	// step, -1 where it was not: the pause ends with its return.
 	returns int64
@@ -706,7 +710,8 @@ func (r *Reconciler) driver(ctx context.Context, row store.Run) (*driver, error)
 		d.host.Close()
 		old := d
 		d = r.newDriver(row)
-		d.gateway, d.pause, d.returns = old.gateway, old.pause, old.returns
+		d.gateway, d.pause, d.pauseFor, d.returns = old.gateway, old.pause, old.pauseFor, old.returns
+		d.look, d.clear, d.failing = old.look, old.clear, old.failing
 	}
 	d.generation = row.Generation
 	r.drivers[row.ID] = d
