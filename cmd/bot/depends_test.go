@@ -73,7 +73,8 @@ func TestRunWaitsForItsIssues(t *testing.T) {
 	}
 }
 
-// TestRunStopsWaiting: a label that is taken off ends the wait.
+// TestRunStopsWaiting: GitHub is not asked at each tick what a run waits for, and a label that
+// is taken off ends the wait.
 func TestRunStopsWaiting(t *testing.T) {
 	t.Parallel()
 	st := newStage(t, setting{script: writesAll})
@@ -81,6 +82,33 @@ func TestRunStopsWaiting(t *testing.T) {
 	st.issued("First", "By hand")
 	issue := st.label("Say hello", "Blocked by #1\n\n"+threeTasks)
 	st.await("the run to wait", func() bool { return st.waits(s) == "it waits for #1" })
+	st.processed(s)
+	asked := func() (n int) {
+		for _, c := range st.sim.Calls() {
+			if strings.Contains(c.Path, "/dependencies/blocked_by") {
+				n++
+			}
+		}
+		return n
+	}
+	ticked := func() (at string) {
+		if err := s.store.DB().QueryRowContext(t.Context(),
+			`SELECT coalesce(max(attempted_at), '') FROM river_job WHERE kind = 'run.advance'`).Scan(&at); err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	tick := func() {
+		last := ticked()
+		st.await("another tick", func() bool { return ticked() != last })
+	}
+	tick() // the signal that began it may have it look once more
+	before := asked()
+	tick()
+	tick()
+	if n := asked() - before; n != 0 || before == 0 {
+		t.Errorf("asked %d times in two ticks, %d before", n, before)
+	}
 	st.must(st.sim.RemoveLabel(person, repoOf, issue.Number, person, "ralph"))
 	if state := st.ended(s.store, issue); state.End != run.EndCancelled || s.started() {
 		t.Errorf("ended %s: %s", state.End, state.EndDetail)

@@ -143,13 +143,15 @@ func Woken(ctx context.Context) bool {
 // workWake ticks the run once. What makes it tick on is the polling job, so a
 // wake ends only when there is one.
 func (q *Queue) workWake(ctx context.Context, job *river.Job[wakeArgs]) error {
-	snooze, err := q.advance(context.WithValue(ctx, wokenKey{}, true), job.Args.Run)
+	_, again := q.snoozed.Load(job.ID)
+	snooze, err := q.advance(context.WithValue(ctx, wokenKey{}, !again), job.Args.Run)
 	switch {
 	case errors.Is(err, ErrBusy):
 		return river.JobSnooze(busySnooze)
 	case err != nil:
 		return err
 	case snooze <= 0:
+		q.snoozed.Delete(job.ID)
 		return nil
 	}
 	polled, err := q.ensurePolled(ctx, job.Args.Run)
@@ -157,8 +159,10 @@ func (q *Queue) workWake(ctx context.Context, job *river.Job[wakeArgs]) error {
 		return err
 	}
 	if !polled {
+		q.snoozed.Store(job.ID, true)
 		return river.JobSnooze(min(snooze, maxSnooze))
 	}
+	q.snoozed.Delete(job.ID)
 	return nil
 }
 

@@ -110,6 +110,10 @@ type Queue struct {
 	log        zerolog.Logger
 	sweepEvery time.Duration
 
+	// snoozed are the wakes, by id, that have had their run ticked and poll it until it is
+	// sure that another job does.
+	snoozed sync.Map
+
 	mu       sync.Mutex
 	handlers Handlers // set once, before the client starts
 	presence *presence
