@@ -258,7 +258,7 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	io.exits.leave()
 	closeNotifier(ctx, notifier, notifyGrace)
 	screen.close()
-	if foreign != nil && landed(s) > 0 {
+	if foreign != nil && s.Branch != "" {
 		err = cmp.Or(err, foreign.bring(context.WithoutCancel(ctx), s.Branch))
 	}
 	if err != nil {
