@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
@@ -31,6 +33,10 @@ type evalCmd struct {
 
 	sandboxFlags
 	JSON bool `name:"json" help:"Print one JSON document on stdout."`
+
+	// ownImage is that of the person's own file, userErr what is wrong with that file.
+	ownImage string
+	userErr  error
 }
 
 // Help is shown below the flags.
@@ -46,10 +52,11 @@ const (
 	evalScripts = ".ralph-eval"
 )
 
-// scoreTimeout and scoreOutput bound each script.
+// scoreTimeout and scoreOutput bound each script, maxResult what the run prints.
 const (
 	scoreTimeout = 10 * time.Minute
 	scoreOutput  = 64 << 10
+	maxResult    = 64 << 20
 )
 
 // evaluation is what `bot eval --json` prints.
@@ -88,6 +95,12 @@ type trajectory struct {
 
 // Run runs the plan and scores the result.
 func (c *evalCmd) Run(ctx bound, io stdio) error {
+	if c.userErr != nil {
+		return c.userErr
+	}
+	if err := c.checkFlags(); err != nil {
+		return err
+	}
 	name, planFile, scripts, err := c.look()
 	if err != nil {
 		return err
@@ -138,6 +151,23 @@ func (c *evalCmd) Run(ctx bound, io stdio) error {
 		return ended{run.ExitFailed}
 	}
 	return err
+}
+
+// checkFlags refuses flags for the run that the evaluation has to know itself.
+func (c *evalCmd) checkFlags() error {
+	for _, flag := range c.Flags {
+		switch name, _, _ := strings.Cut(flag, "="); name {
+		case "--sandbox", "--local-isolation", "--image":
+			return &run.UserError{
+				Message: name + " is chosen before --: it is that of the scripts, too", Hint: "write it in front of --",
+			}
+		case "--worktree":
+			return &run.UserError{
+				Message: "--worktree would leave the result where no script looks for it", Hint: "leave it out",
+			}
+		}
+	}
+	return nil
 }
 
 // look finds the plan and the scripts of the folder.
@@ -205,7 +235,7 @@ func (c *evalCmd) work(ctx context.Context, io stdio, repo, data, planFile strin
 		args = append(args, "--image", c.Image)
 	}
 	res, err := proc.Run(ctx, proc.Cmd{
-		Path: self, Args: append(args, c.Flags...), Dir: repo, Stderr: io.err,
+		Path: self, Args: append(args, c.Flags...), Dir: repo, Stderr: io.err, StdoutLimit: maxResult,
 		Env: append(os.Environ(), "RALPH_DATA_DIR="+data, "RALPH_EVAL_FILE="+c.Folder),
 	})
 	if exit, ok := errors.AsType[*proc.ExitError](err); ok && (len(res.Stdout) == 0 || ctx.Err() != nil) {
@@ -216,51 +246,66 @@ func (c *evalCmd) work(ctx context.Context, io stdio, repo, data, planFile strin
 	return res.Stdout, nil
 }
 
-// score lays the hidden files over the result and runs the scripts there.
+// score runs the scripts in the result. What is scored may write there as it likes, so
+// that the scripts and the hidden files are laid anew before each.
 func (c *evalCmd) score(ctx context.Context, dir, repo string, scripts []string) ([]score, error) {
-	root, err := os.OpenRoot(repo)
-	if err != nil {
-		return nil, fmt.Errorf("open the result: %w", err)
-	}
-	defer func() { _ = root.Close() }()
-	if err := root.RemoveAll(evalScripts); err != nil {
-		return nil, fmt.Errorf("clear the result: %w", err)
-	}
-	for to, from := range map[string]string{".": evalHidden, evalScripts: evalScore} {
-		if at := filepath.Join(c.Folder, from); isDir(at) {
-			if err := layOver(root, to, os.DirFS(at)); err != nil {
-				return nil, err
-			}
-		}
-	}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	box, err := openSandbox(ctx, c.Sandbox, docker.Options{Self: self, Image: c.Image, DataDir: filepath.Join(dir, "data")},
-		c.LocalIsolation, append(portablePaths(), c.Folder), false)
-	if err != nil {
-		return nil, err
+	image := ""
+	if c.Sandbox == agent.SandboxDocker {
+		image = cmp.Or(c.Image, c.ownImage)
 	}
-	tree, err := box.Prepare(ctx, repo)
+	box, err := openSandbox(ctx, c.Sandbox, docker.Options{Self: self, Image: image, DataDir: filepath.Join(dir, "data")},
+		c.LocalIsolation, append(portablePaths(), c.Folder), false)
 	if err != nil {
 		return nil, err
 	}
 	var out []score
 	for i, script := range scripts {
+		if err := c.layScripts(repo); err != nil {
+			return nil, err
+		}
+		tree, err := box.Prepare(ctx, repo)
+		if err != nil {
+			return nil, err
+		}
 		s, err := runScore(ctx, box, sandbox.Spec{
-			Argv: []string{"sh", "-c", `exec sh "$0" 2>&1`, path.Join(evalScripts, script)}, Workspace: tree, Image: c.Image,
+			Argv: []string{"sh", "-c", `exec sh "$0" 2>&1`, path.Join(evalScripts, script)}, Workspace: tree, Image: image,
 			RunDir: filepath.Join(dir, "score", script), WallTimeout: scoreTimeout, OutputLimit: scoreOutput,
 			OnOwnerDeath: sandbox.KillWithOwner,
 		}, fmt.Sprintf("%s-score-%d", filepath.Base(dir), i))
 		if err != nil {
 			return nil, err
 		}
+		if _, err := box.Collect(ctx, tree); err != nil {
+			return nil, err
+		}
 		s.Name = strings.TrimSuffix(script, ".sh")
 		out = append(out, s)
 	}
-	_, err = box.Collect(ctx, tree)
-	return out, err
+	return out, nil
+}
+
+// layScripts lays the hidden files and the scripts over the result.
+func (c *evalCmd) layScripts(repo string) error {
+	root, err := os.OpenRoot(repo)
+	if err != nil {
+		return fmt.Errorf("open the result: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	if err := root.RemoveAll(evalScripts); err != nil {
+		return fmt.Errorf("clear the result: %w", err)
+	}
+	for to, from := range map[string]string{".": evalHidden, evalScripts: evalScore} {
+		if at := filepath.Join(c.Folder, from); isDir(at) {
+			if err := layOver(root, to, os.DirFS(at)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // layOver writes files below dir, in the place of what is there. What an agent made a

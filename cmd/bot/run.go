@@ -182,6 +182,7 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	}
 	if foreign != nil {
 		hide = append(hide, foreign.root)
+		c.loop = false // nobody would find that file, in the twin
 		if dir, c.Plan, err = foreign.place(dir, c.Plan); err != nil {
 			return err
 		}
@@ -258,7 +259,7 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	io.exits.leave()
 	closeNotifier(ctx, notifier, notifyGrace)
 	screen.close()
-	if foreign != nil && landed(s) > 0 {
+	if foreign != nil && s.Branch != "" {
 		err = cmp.Or(err, foreign.bring(context.WithoutCancel(ctx), s.Branch))
 	}
 	if err != nil {
@@ -399,6 +400,12 @@ func (c *runCmd) checkBranches() error {
 			Message: "--worktree leaves your checkout as it is, and --here and --no-commit work in it", Hint: "use only one of them",
 		}
 	}
+	if c.Yes && c.NoCommit {
+		return &run.UserError{
+			Message: "--yes and --no-commit cannot be used together: each step of a spec builds on the commit before it",
+			Hint:    "use only one of them",
+		}
+	}
 	if c.Branch != "" && c.NoCommit {
 		return &run.UserError{Message: "--branch and --no-commit cannot be used together", Hint: "use only one of them"}
 	}
@@ -468,6 +475,14 @@ func (c *runCmd) tell(
 // findSpec looks whether the plan is the folder of a spec, and says where that stands.
 // What a person has to read and may change is checked out.
 func (c *runCmd) findSpec(ctx context.Context, io stdio, git *gitrepo.Git, dir string) (err error) {
+	if c.Promise != "" { // it has one prompt, and no steps
+		if c.Yes {
+			return &run.UserError{
+				Message: "--yes is for the folder of a spec, and --completion-promise is for one prompt", Hint: "use only one of them",
+			}
+		}
+		return nil
+	}
 	if c.spec, err = inline.FindSpec(ctx, git, dir, c.Plan); err != nil {
 		return err
 	}
@@ -501,7 +516,29 @@ func (c *runCmd) waits(s loop.State) string {
 // goesOn says whether the next step of the spec follows at once. A file that was not
 // written where the next step would look for it is no progress.
 func (c *runCmd) goesOn(s loop.State) bool {
-	return c.Yes && c.waits(s) != "" && landed(s) > 0
+	return c.Yes && c.waits(s) != "" && landed(s) > 0 && c.leaves(s)
+}
+
+// leaves takes what a step has used from what all steps together may use, and says
+// whether any is left.
+func (c *runCmd) leaves(s loop.State) bool {
+	if most := s.Limits.MaxIterations; most > 0 {
+		if c.MaxIterations = most - s.Iterations(); c.MaxIterations <= 0 {
+			return false
+		}
+		c.Calls = nil // which said the same
+	}
+	if most := s.Limits.BudgetUSD; most > 0 {
+		if c.Budget = most - s.Usage.CostUSD; c.Budget <= 0 {
+			return false
+		}
+	}
+	if s.Limits.RunTimeout > 0 {
+		if c.Deadline = time.Until(s.Deadline(time.Now())); c.Deadline <= 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // exitOf is the error that carries the exit code of a run's end, nil for 0. A

@@ -153,16 +153,28 @@ func (s *sapling) place(dir, plan string) (twinDir, twinPlan string, err error) 
 	return twinDir, filepath.Join(dir, plan), nil
 }
 
-// bring makes a bookmark of a branch of the twin. A bookmark of that name that has
-// commits of somebody else stays as it is.
+// bring makes a bookmark of a branch of the twin, where that has commits that the person
+// lacks: of this run, or of one that could not bring them. A bookmark of that name that
+// has commits of somebody else stays as it is.
 func (s *sapling) bring(ctx context.Context, branch string) error {
 	ref := "refs/heads/" + branch
-	tip, err := s.gitIn(ctx, s.twin, "rev-parse", "--verify", "--quiet", ref)
+	found, err := s.gitIn(ctx, s.twin, "for-each-ref", "--format=%(refname) %(objectname)", ref)
 	if err != nil {
 		return err
 	}
+	name, tip, _ := strings.Cut(found, " ")
+	if name != ref {
+		return nil
+	}
 	at, err := s.bookmark(ctx, branch)
-	if err != nil || at == tip {
+	if err != nil {
+		return err
+	}
+	has := []string{"rev-list", "--max-count=1", tip, "^refs/heads/" + saplingBase}
+	if at != "" {
+		has = append(has, "^"+at)
+	}
+	if lacks, err := s.gitIn(ctx, s.twin, has...); err != nil || lacks == "" {
 		return err
 	}
 	if at != "" {
@@ -179,17 +191,17 @@ func (s *sapling) bring(ctx context.Context, branch string) error {
 	if err != nil {
 		return fmt.Errorf("bring the commits into the checkout: %w", err)
 	}
-	name := file.Name()
-	defer func() { _ = os.Remove(name) }()
+	bundle := file.Name()
+	defer func() { _ = os.Remove(bundle) }()
 	if err := file.Close(); err != nil {
 		return fmt.Errorf("bring the commits into the checkout: %w", err)
 	}
 	// What the person's commit holds is left out. Sapling makes bookmarks of the branches
 	// in a git bundle.
-	if _, err := s.gitIn(ctx, s.twin, "bundle", "create", "--quiet", name, ref, "^refs/heads/"+saplingBase); err != nil {
+	if _, err := s.gitIn(ctx, s.twin, "bundle", "create", "--quiet", bundle, ref, "^refs/heads/"+saplingBase); err != nil {
 		return err
 	}
-	_, err = s.ask(ctx, "unbundle", name)
+	_, err = s.ask(ctx, "unbundle", bundle)
 	return err
 }
 

@@ -40,6 +40,27 @@ func (c *runCmd) BeforeResolve(ctx *kong.Context) error { //nolint:unparam // ko
 		"branch-template": string(c.user.Branches), "devcontainer": string(c.user.Sandbox.Devcontainer),
 		"notify-every": c.portable.get(portableEvery),
 	}
+	resolveOwn(ctx, values, func(name string) { c.ownDevcontainer = c.ownDevcontainer || name == "devcontainer" })
+	return nil
+}
+
+// BeforeResolve gives the sandbox's flags the values of the person's own file, as those
+// of `bot run` have them: the scripts run where the agents do.
+func (c *evalCmd) BeforeResolve(ctx *kong.Context) error { //nolint:unparam // the same
+	var user config.User
+	if user, _, _, c.userErr = userDefaults(); c.userErr != nil {
+		return nil // Run returns it, with its hint
+	}
+	c.ownImage = user.Sandbox.Image
+	resolveOwn(ctx, map[string]string{
+		"sandbox": user.Sandbox.Kind, "local-isolation": user.Sandbox.LocalIsolation,
+	}, func(string) {})
+	return nil
+}
+
+// resolveOwn gives flags values where neither the command line nor the environment has
+// one, and tells of each.
+func resolveOwn(ctx *kong.Context, values map[string]string, taken func(flag string)) {
 	ctx.AddResolver(kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 		for _, env := range flag.Envs {
 			if _, ok := os.LookupEnv(env); ok {
@@ -50,10 +71,9 @@ func (c *runCmd) BeforeResolve(ctx *kong.Context) error { //nolint:unparam // ko
 		if value == "" {
 			return nil, nil
 		}
-		c.ownDevcontainer = c.ownDevcontainer || flag.Name == "devcontainer"
+		taken(flag.Name)
 		return value, nil
 	}))
-	return nil
 }
 
 // takeDefaults fills in what has no default from the person's own file.

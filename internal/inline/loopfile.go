@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
@@ -77,14 +78,24 @@ func (o Options) openLoop(ctx context.Context, repo *gitrepo.Repo, s loop.State)
 	if err != nil {
 		return nil, err
 	}
-	if active && there.Prompt != now.Prompt {
+	if active && asPlan(there.Prompt) != asPlan(now.Prompt) {
 		return nil, &run.UserError{
 			Message: "another loop is at work in this checkout: " + plan.LoopFile,
-			Hint:    "remove that file to cancel it, or continue it with `ralph-bot run` without a plan",
+			Hint:    "remove that file to cancel it, or run the command that began it to continue it",
 		}
 	}
 	n := &loopNote{top: repo.Top(), loop: now}
 	return n, n.tell(s)
+}
+
+// asPlan is a prompt as plans have it: the text of a file that somebody wrote was not
+// cleaned yet.
+func asPlan(prompt string) string {
+	prompt = strings.ReplaceAll(prompt, "\r\n", "\n")
+	if p, err := plan.FromText(prompt); err == nil {
+		prompt = p.Text
+	}
+	return strings.TrimSpace(prompt)
 }
 
 // tell writes which iteration the run is at, where that is not what the file says.

@@ -62,14 +62,24 @@ func findSpec(top, folder string) (Spec, error) {
 	if folder, err = currentSpec(top, folder); err != nil {
 		return Spec{}, err
 	}
+	if folder, err = filepath.EvalSymlinks(folder); err != nil {
+		return Spec{}, fmt.Errorf("read the folder of the spec: %w", err)
+	}
 	rel, inside := below(top, folder)
+	if !inside || rel == "." {
+		return Spec{}, nil
+	}
 	var there []string
 	for _, name := range append(plan.SpecFiles(), specNotes, specState) {
-		if info, err := os.Stat(filepath.Join(folder, name)); err == nil && info.Mode().IsRegular() {
+		is, err := isSpecFile(folder, rel, name)
+		if err != nil {
+			return Spec{}, err
+		}
+		if is {
 			there = append(there, name)
 		}
 	}
-	if !inside || rel == "." || len(there) == 0 {
+	if len(there) == 0 {
 		return Spec{}, nil
 	}
 	s := Spec{Folder: rel, Phase: plan.NextPhase(there), dir: folder}
@@ -77,6 +87,21 @@ func findSpec(top, folder string) (Spec, error) {
 		s.Stands = stands(filepath.Join(folder, specState))
 	}
 	return s, nil
+}
+
+// isSpecFile says whether a file of the spec is there. A link is refused: what it leads
+// to would be told to agents, and might be no file of the repository.
+func isSpecFile(folder, rel, name string) (bool, error) {
+	info, err := os.Lstat(filepath.Join(folder, name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("read the folder of the spec: %w", err)
+	case !info.Mode().IsRegular():
+		return false, &run.UserError{Message: path.Join(rel, name) + " is not a regular file", Hint: "put the file itself there"}
+	}
+	return true, nil
 }
 
 // currentSpec is the folder of the spec that people work on, where the folder of all

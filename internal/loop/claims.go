@@ -167,6 +167,10 @@ func (e *Engine) goOn(ctx context.Context, s *State, doc *progress.Doc, tree str
 	}, s)
 	s.Progress = s.text(doc)
 	s.Failure = s.Objection
+	if s.Promise != "" {
+		// Should the promise never be made, this is all that there is of the work.
+		e.keepRefused(ctx, s, note)
+	}
 	s.Draft, s.DraftTree = supervise.Iteration{}, "" // neither a failure nor a landing
 	s.dropCall()
 	s.Phase, s.Stage = run.PhaseIterating, stagePick
