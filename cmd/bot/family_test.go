@@ -181,6 +181,10 @@ func TestParentStopsItsChildren(t *testing.T) {
 		row, err := s.store.LatestRunByIssue(t.Context(), st.repo.NodeID, subs[0].Number)
 		return err == nil && row.ID != child.Run
 	})
+	st.comment(parent.Number, person, "/ralph stop")
+	if state := st.ended(s.store, subs[0]); state.End != run.EndCancelled {
+		t.Errorf("ended %s: %s", state.End, state.EndDetail)
+	}
 }
 
 // TestParentTrustsWhatWasLabelled: a child whose text is another one when its turn comes is
