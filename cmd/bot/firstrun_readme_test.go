@@ -135,7 +135,7 @@ func TestFirstRunOfTheReadme(t *testing.T) {
 	term := onTerminal(t, columns, 60, cmd)
 	for _, question := range []string{
 		"Agent (claude, codex", "before each commit (yes or no) [yes]:", "Container image", "Most agent calls", "Most dollars",
-		"Write the workflow of the GitHub Action",
+		"Notifications: a Slack", "Write the workflow of the GitHub Action",
 	} {
 		term.await(regexp.QuoteMeta(question))
 		term.typed("\n")
