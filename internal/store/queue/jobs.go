@@ -143,26 +143,26 @@ func Woken(ctx context.Context) bool {
 // workWake ticks the run once. What makes it tick on is the polling job, so a
 // wake ends only when there is one.
 func (q *Queue) workWake(ctx context.Context, job *river.Job[wakeArgs]) error {
-	_, again := q.snoozed.Load(job.ID)
-	snooze, err := q.advance(context.WithValue(ctx, wokenKey{}, !again), job.Args.Run)
-	switch {
-	case errors.Is(err, ErrBusy):
-		return river.JobSnooze(busySnooze)
-	case err != nil:
-		return err
-	case snooze <= 0:
-		q.snoozed.Delete(job.ID)
-		return nil
+	if _, ticked := q.woken.Load(job.ID); !ticked {
+		snooze, err := q.advance(context.WithValue(ctx, wokenKey{}, true), job.Args.Run)
+		switch {
+		case errors.Is(err, ErrBusy):
+			return river.JobSnooze(busySnooze)
+		case err != nil:
+			return err
+		case snooze <= 0:
+			return nil
+		}
 	}
 	polled, err := q.ensurePolled(ctx, job.Args.Run)
 	if err != nil {
 		return err
 	}
 	if !polled {
-		q.snoozed.Store(job.ID, true)
-		return river.JobSnooze(min(snooze, maxSnooze))
+		q.woken.Store(job.ID, true)
+		return river.JobSnooze(busySnooze)
 	}
-	q.snoozed.Delete(job.ID)
+	q.woken.Delete(job.ID)
 	return nil
 }
 
@@ -173,7 +173,7 @@ func (q *Queue) advance(ctx context.Context, id run.ID) (time.Duration, error) {
 
 // ensurePolled says whether a polling job exists that will tick the run again.
 // One that is recorded as running may be about to end for good; then the
-// caller has to keep polling itself until that is decided.
+// caller has to ask again until that is decided.
 func (q *Queue) ensurePolled(ctx context.Context, id run.ID) (polled bool, err error) {
 	err = q.st.InTx(ctx, func(tx *sql.Tx) error {
 		res, err := q.client.InsertTx(ctx, tx, advanceArgs{Run: id}, nil)

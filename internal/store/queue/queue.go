@@ -110,9 +110,9 @@ type Queue struct {
 	log        zerolog.Logger
 	sweepEvery time.Duration
 
-	// snoozed are the wakes, by id, that have had their run ticked and poll it until it is
-	// sure that another job does.
-	snoozed sync.Map
+	// woken are the wakes, by id, that have had their run ticked and wait until it is sure
+	// that another job polls it.
+	woken sync.Map
 
 	mu       sync.Mutex
 	handlers Handlers // set once, before the client starts
