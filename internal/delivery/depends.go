@@ -25,11 +25,9 @@ func (r *Receiver) Depends(ctx context.Context, w RunRequest) (publish.Dependenc
 		if at.state != "open" {
 			continue
 		}
-		circular := at.ref.key() == self.key()
-		if !circular {
-			if circular, err = l.leadsTo(at, self); err != nil {
-				return out, err
-			}
+		circular, err := l.leadsTo(at, self)
+		if err != nil {
+			return out, err
 		}
 		if circular {
 			out.Circular = append(out.Circular, l.name(at.ref))
@@ -132,9 +130,12 @@ func (l *look) found(at subject, issue ghapp.Issue) found {
 	return f
 }
 
-// leadsTo says whether an issue depends, by way of whatever is open, on another one.
+// leadsTo says whether an issue is another one, or depends on it by way of whatever is open.
 func (l *look) leadsTo(from found, to subject) (bool, error) {
 	key := from.ref.key()
+	if key == to.key() {
+		return true, nil
+	}
 	if leads, met := l.met[key]; met || len(l.met) == maxDepends {
 		return leads, nil
 	}
@@ -147,15 +148,9 @@ func (l *look) leadsTo(from found, to subject) (bool, error) {
 		if next.state != "open" {
 			continue
 		}
-		leads := next.ref.key() == to.key()
-		if !leads {
-			if leads, err = l.leadsTo(next, to); err != nil {
-				return false, err
-			}
-		}
-		if leads {
-			l.met[key] = true
-			return true, nil
+		if leads, err := l.leadsTo(next, to); err != nil || leads {
+			l.met[key] = leads
+			return leads, err
 		}
 	}
 	return false, nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/delivery"
+	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/publish"
@@ -51,12 +52,12 @@ func (r *Reconciler) awaitIssues(ctx context.Context, row store.Run, lease store
 	}
 	if len(on.Open) == 0 {
 		if awaits(s) { // it may have waited for long
-			may, err := r.authorizer.Permission(ctx, repo, row.RepoNode, s.Subject.RequestedBy)
+			why, err := r.barred(ctx, repo, row, s)
 			if err != nil {
 				return s, 0, err
 			}
-			if !may.CanWrite {
-				return d.engine.Fail(s, s.Subject.RequestedBy+" may no longer write to this repository"), 0, nil
+			if why != "" {
+				return d.engine.Fail(s, why), 0, nil
 			}
 		}
 		d.look, d.clear = r.cfg.Now().Add(dependsPause), true
@@ -76,6 +77,17 @@ func (r *Reconciler) awaitIssues(ctx context.Context, row store.Run, lease store
 	}
 	d.look, d.clear = r.cfg.Now().Add(wait), false
 	return s, wait, nil
+}
+
+// barred says why what a person asked for some time ago is not begun now: they may no
+// longer write to the repository. It is "" where they may.
+func (r *Reconciler) barred(ctx context.Context, repo *ghapp.Repo, row store.Run, s loop.State) (why string, err error) {
+	by := s.Subject.RequestedBy
+	may, err := r.authorizer.Permission(ctx, repo, row.RepoNode, by)
+	if err != nil || may.CanWrite {
+		return "", err
+	}
+	return by + " may no longer write to this repository", nil
 }
 
 // looksIn is how long it is until GitHub is to be asked again what a run waits for, 0 for

@@ -207,12 +207,12 @@ func (l *leading) next(ctx context.Context, f *loop.Family) (began bool, err err
 		if w == nil {
 			continue
 		}
-		may, err := l.r.authorizer.Permission(ctx, l.repo, l.row.RepoNode, l.s.Subject.RequestedBy)
+		why, err := l.r.barred(ctx, l.repo, l.row, *l.s)
 		if err != nil {
 			return false, err
 		}
-		if !may.CanWrite {
-			*l.s = l.d.engine.Fail(*l.s, l.s.Subject.RequestedBy+" may no longer write to this repository")
+		if why != "" {
+			*l.s = l.d.engine.Fail(*l.s, why)
 			return false, nil
 		}
 		outcome, err := l.begin(ctx, l.members[i].Member, *w)

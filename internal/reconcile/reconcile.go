@@ -237,21 +237,27 @@ type driver struct {
 	watched map[loop.Handle]bool
 	// generation is that of the lease under which it was last used.
 	generation int64
+	// repo is what the repository was called when this was made.
+	repo string
+
+	pauses
+}
+
+// pauses are when a run goes on. They hold whoever has driven it meanwhile.
+type pauses struct {
 	// pause is when to try again after a step that failed, and pauseFor how long that was
 	// when it was decided: more is left only where the clock was put back since.
 	pause    time.Time
 	pauseFor time.Duration
+	// returns is how often GitHub had come back when it was GitHub that failed the
+	// step, -1 where it was not: the pause ends with its return.
+	returns int64
+	// failing is since when it is GitHub that fails its steps, zero where it does not.
+	failing time.Time
 	// look is when to ask GitHub again what the run waits for; clear says that it waited
 	// for nothing when it was asked last. The queue ticks the run more often than that.
 	look  time.Time
 	clear bool
-	// returns is how often GitHub had come back when it was GitHub that failed the
-	// step, -1 where it was not: the pause ends with its return.
-	returns int64
-	// repo is what the repository was called when this was made.
-	repo string
-	// failing is since when it is GitHub that fails its steps, zero where it does not.
-	failing time.Time
 }
 
 // New makes a reconciler. What is asked of a run that has ended begins another by
@@ -710,8 +716,7 @@ func (r *Reconciler) driver(ctx context.Context, row store.Run) (*driver, error)
 		d.host.Close()
 		old := d
 		d = r.newDriver(row)
-		d.gateway, d.pause, d.pauseFor, d.returns = old.gateway, old.pause, old.pauseFor, old.returns
-		d.look, d.clear, d.failing = old.look, old.clear, old.failing
+		d.gateway, d.pauses = old.gateway, old.pauses
 	}
 	d.generation = row.Generation
 	r.drivers[row.ID] = d
