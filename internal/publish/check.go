@@ -2,6 +2,7 @@ package publish
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -45,7 +46,7 @@ func (on CheckOn) text() (string, error) {
 }
 
 type checkRecord struct {
-	// ID is its node id.
+	// ID is its node id, "" where there is none, or where the background sees to it.
 	ID   string `json:"id"`
 	Head string `json:"head"`
 }
@@ -103,7 +104,7 @@ func (p *Publisher) Check(ctx context.Context, on CheckOn, v island.View) (descr
 	if !made {
 		writes := closing(old, on.Head)
 		// While the head stays, nothing of note happens but the end.
-		if v.End != "" {
+		if v.End != "" && rec.ID != "" {
 			if in.Text, err = on.text(); err != nil {
 				return nil, err
 			}
@@ -148,8 +149,7 @@ func (p *Publisher) KeepChecks(ctx context.Context, on CheckOn, v island.View, f
 	}
 	repo := p.GitHub.FullName()
 	for _, key := range heads {
-		// After a renaming the earlier keys have another prefix; heads hold no "@".
-		if head := key[strings.LastIndexByte(key, '@')+1:]; head != on.Head {
+		if head := headOf(key); head != on.Head {
 			write := closing([]checkRecord{{Head: head}}, on.Head)[0]
 			write.HeadOID, write.ExternalID = head, string(p.Run)
 			if _, err := p.keep(ctx, effects.Overtaken(p.Run, repo, head), call{Do: doCloseCheck, Check: &write},
@@ -158,8 +158,27 @@ func (p *Publisher) KeepChecks(ctx context.Context, on CheckOn, v island.View, f
 			}
 		}
 	}
-	return p.keep(ctx, effects.Shown(p.Run, repo, on.Head),
+	kept, err = p.keep(ctx, effects.Shown(p.Run, repo, on.Head),
 		call{Do: doShowCheck, Check: &ghapp.CheckWrite{CheckInput: in}}, failed)
+	for _, key := range heads {
+		if err == nil && kept {
+			err = p.settleCheck(ctx, key, checkRecord{Head: headOf(key)})
+		}
+	}
+	return kept, err
+}
+
+// headOf is the commit of a check run's key. After a renaming earlier keys have another
+// prefix; commits hold no "@".
+func headOf(key string) string { return key[strings.LastIndexByte(key, '@')+1:] }
+
+// settleCheck records what has become of a check run, unless that is known already.
+func (p *Publisher) settleCheck(ctx context.Context, key string, rec checkRecord) error {
+	result, err := json.Marshal(rec)
+	if err != nil {
+		return fmt.Errorf("encode result of %s: %w", key, err)
+	}
+	return p.Effects.Store.FinishEffect(context.WithoutCancel(ctx), key, result, p.Effects.Time())
 }
 
 // changeOf is what becomes of the pull request along with the check run.
@@ -219,14 +238,46 @@ func (p *Publisher) overtaken(ctx context.Context, head string) ([]checkRecord, 
 	if err != nil {
 		return nil, err
 	}
+	lost, err := p.lost(ctx, made, head)
+	if err != nil {
+		return nil, err
+	}
 	var out []checkRecord
-	for _, old := range made {
+	for _, old := range append(made, lost...) {
 		if old.Head == head {
 			break // the later ones are not overtaken by it
 		}
-		if !slices.Contains(closed, old) {
+		if old.ID != "" && !slices.Contains(closed, old) {
 			out = append(out, old)
 		}
+	}
+	return out, nil
+}
+
+// lost are the check runs of which it is not known whether GitHub made them: the run went
+// on without. They are looked for once, when the next commit gets its own.
+func (p *Publisher) lost(ctx context.Context, made []checkRecord, head string) (out []checkRecord, err error) {
+	keys, err := effects.Intended(ctx, p.Effects, p.Run, effects.KindCheck)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		of := headOf(key)
+		if of == head {
+			break
+		}
+		if slices.ContainsFunc(made, func(c checkRecord) bool { return c.Head == of }) {
+			continue
+		}
+		found, err := p.GitHub.FindCheck(ctx, of, CheckName, string(p.Run))
+		if err != nil && !errors.Is(err, ghapp.ErrNotFound) {
+			return nil, err
+		}
+		rec := checkRecord{ID: found.ID, Head: of}
+		if err := p.settleCheck(ctx, key, rec); err != nil {
+			return nil, err
+		}
+		out = append(out, rec)
 	}
 	return out, nil
 }

@@ -166,6 +166,7 @@ func TestWeakEffectsAllComeToBe(t *testing.T) {
 		// The head moves on while check runs cannot be written, then the run ends.
 		v := island.View{}
 		_, _ = p.Check(t.Context(), CheckOn{Head: "old"}, v)
+		at = at.Add(time.Duration(rapid.IntRange(0, 150).Draw(rt, "minutes to the next commit")) * time.Minute)
 		v.End = run.EndAllTasksComplete
 		if _, err := p.Check(t.Context(), CheckOn{Head: "new"}, v); err != nil {
 			kept, err := p.KeepChecks(t.Context(), CheckOn{Head: "new"}, v, err)
@@ -188,6 +189,13 @@ func TestWeakEffectsAllComeToBe(t *testing.T) {
 		}
 		if len(left) > 0 {
 			rt.Fatalf("never done: %v", left)
+		}
+		rows, err := st.Effects(t.Context(), p.Run)
+		must(err)
+		for _, row := range rows {
+			if row.Status != store.EffectDone {
+				rt.Errorf("%s is intended for ever", row.Key)
+			}
 		}
 		if diff := cmp.Diff(map[string]bool{
 			fmt.Sprint("reaction ", n, ghapp.ReactionSeen): true, fmt.Sprint(n, "ralph:done"): true,
