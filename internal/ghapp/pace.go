@@ -2,6 +2,7 @@ package ghapp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -21,6 +22,9 @@ const (
 	maxDebt = 10 * time.Second
 	// turnPause is after how long to come back to a kind of write that is busy.
 	turnPause = time.Second
+	// hungPause is how long a kind of write is left alone of which one got no answer in
+	// its time: each that tries would be held up for as long.
+	hungPause = 5 * time.Second
 	// lateBy is how long a place in the line is kept for who should have come back.
 	lateBy = 3 * time.Second
 )
@@ -52,14 +56,14 @@ type place struct {
 
 // lane is the way that all writes of one installation take: one at a time of each
 // purpose, and together no faster than the pace. A purpose whose calls hang stops only
-// itself. Where several repositories want to write, they take turns; within one, writes
+// itself, and is tried every few seconds. Where several repositories want to write, they take turns; within one, writes
 // go in the order of what they are for.
 type lane struct {
 	pace  *rate.Limiter
 	every time.Duration
 
 	mu    sync.Mutex
-	turns map[string]chan struct{}
+	turns map[string]*turn
 	// line holds those who were sent away, and when they are to come back; served is when a
 	// repository last wrote.
 	line   map[place]time.Time
@@ -68,24 +72,34 @@ type lane struct {
 
 func newLane(every time.Duration) *lane {
 	return &lane{
-		pace: rate.NewLimiter(rate.Every(every), writesAtOnce), every: every, turns: map[string]chan struct{}{},
+		pace: rate.NewLimiter(rate.Every(every), writesAtOnce), every: every, turns: map[string]*turn{},
 		line: map[place]time.Time{}, served: map[string]time.Time{},
 	}
 }
 
+// turn is that of the writes of one purpose.
+type turn struct {
+	taken chan struct{} // of one place
+	// rests is until when none is sent. lane.mu guards it.
+	rests time.Time
+}
+
 // enter waits for a moment until a write of a repository may be sent, or gives it back
-// as RateLimited; leave has to be called after it.
-func (l *lane) enter(ctx context.Context, repo string) (leave func(), err error) {
+// as RateLimited; leave has to be called after it, with the error it came to.
+func (l *lane) enter(ctx context.Context, repo string) (leave func(error), err error) {
 	since, _ := ctx.Value(sinceKey{}).(int64)
 	who := place{repo, since}
-	turn := l.turn(purposeOf(ctx))
+	turn, rests := l.turn(purposeOf(ctx))
+	if rests > 0 {
+		return nil, later(rests)
+	}
 	wait := time.NewTimer(maxPause)
 	defer wait.Stop()
 	select {
-	case turn <- struct{}{}:
+	case turn.taken <- struct{}{}:
 	default:
 		select {
-		case turn <- struct{}{}:
+		case turn.taken <- struct{}{}:
 		case <-wait.C:
 			l.mu.Lock()
 			defer l.mu.Unlock()
@@ -96,7 +110,7 @@ func (l *lane) enter(ctx context.Context, repo string) (leave func(), err error)
 	}
 	slot, err := l.slot(ctx, who)
 	if err != nil {
-		<-turn
+		<-turn.taken
 		return nil, err
 	}
 	if urgent, _ := ctx.Value(urgentKey{}).(bool); !urgent {
@@ -106,22 +120,30 @@ func (l *lane) enter(ctx context.Context, repo string) (leave func(), err error)
 		case <-wait.C:
 		case <-ctx.Done():
 			slot.Cancel()
-			<-turn
+			<-turn.taken
 			return nil, ctx.Err()
 		}
 	}
-	return func() { <-turn }, nil
+	return func(err error) {
+		if errors.Is(err, context.DeadlineExceeded) {
+			l.mu.Lock()
+			turn.rests = time.Now().Add(hungPause)
+			l.mu.Unlock()
+		}
+		<-turn.taken
+	}, nil
 }
 
-func (l *lane) turn(purpose string) chan struct{} {
+// turn is that of a purpose, and for how long it rests.
+func (l *lane) turn(purpose string) (t *turn, rests time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	turn := l.turns[purpose]
-	if turn == nil {
-		turn = make(chan struct{}, 1)
-		l.turns[purpose] = turn
+	t = l.turns[purpose]
+	if t == nil {
+		t = &turn{taken: make(chan struct{}, 1)}
+		l.turns[purpose] = t
 	}
-	return turn
+	return t, time.Until(t.rests)
 }
 
 // slot takes the next place in the pace, which is near; an urgent write may go before it.

@@ -15,7 +15,7 @@ const repoA, repoB = "acme/widgets", "acme/gadgets"
 func write(ctx context.Context, l *lane, repo string) error {
 	leave, err := l.enter(ctx, repo)
 	if err == nil {
-		leave()
+		leave(nil)
 	}
 	return err
 }
@@ -117,8 +117,28 @@ func TestOneAtATimeOfAPurpose(t *testing.T) {
 		if err := write(commit, l, repoA); err != nil {
 			t.Error(err)
 		}
-		leave()
+		leave(nil)
 		if err := write(reaction, l, repoA); err != nil {
+			t.Error(err)
+		}
+
+		// One that got no answer in its time has the others come back later, without a wait.
+		hung, cancel := context.WithTimeout(reaction, time.Second)
+		defer cancel()
+		if leave, err = l.enter(hung, repoA); err != nil {
+			t.Fatal(err)
+		}
+		<-hung.Done()
+		leave(hung.Err())
+		begin = time.Now()
+		if after := sentAway(t, write(Urgent(reaction), l, repoB)); after != hungPause || time.Since(begin) > 0 {
+			t.Errorf("comes back after %s, was held for %s", after, time.Since(begin))
+		}
+		if err := write(commit, l, repoA); err != nil {
+			t.Error(err)
+		}
+		<-time.After(hungPause) // by the clock of the bubble
+		if err := write(reaction, l, repoB); err != nil {
 			t.Error(err)
 		}
 	})
@@ -155,7 +175,7 @@ func TestThirtyRunsWriteInOrder(t *testing.T) {
 								mu.Unlock()
 								if err == nil {
 									<-time.After(300 * time.Millisecond) // by the clock of the bubble
-									leave()
+									leave(nil)
 									break
 								}
 								<-time.After(sentAway(t, err))

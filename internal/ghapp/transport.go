@@ -125,7 +125,7 @@ type authorised struct {
 	repo   string
 }
 
-func (a *authorised) RoundTrip(req *http.Request) (*http.Response, error) {
+func (a *authorised) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 	if req.URL.Host != a.host {
 		// A redirect to elsewhere must not carry the token along.
 		closeBody(req)
@@ -138,14 +138,14 @@ func (a *authorised) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if a.lane != nil && req.Method != http.MethodGet {
-		leave, err := a.lane.enter(ctx, a.repo)
-		if err != nil {
+		leave, refused := a.lane.enter(ctx, a.repo)
+		if refused != nil {
 			closeBody(req)
-			return nil, err
+			return nil, refused
 		}
-		defer leave()
+		defer func() { leave(err) }()
 	}
-	resp, err := a.send(req, req.Body, token)
+	resp, err = a.send(req, req.Body, token)
 	if err != nil || resp.StatusCode != http.StatusUnauthorized || (req.Body != nil && req.GetBody == nil) {
 		return resp, err
 	}
