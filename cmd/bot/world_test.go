@@ -71,11 +71,10 @@ func (st *stage) checkWorld() {
 				there["commit"] = append(there["commit"], c.OID)
 			}
 		}
-		there["comment"] = append(there["comment"], st.botComments(pr.Issue)...)
 	}
 	issues, err := st.sim.Issues(person, repoOf)
 	must(err)
-	for _, issue := range issues {
+	for _, issue := range issues { // pull requests are among them
 		there["comment"] = append(there["comment"], st.botComments(issue)...)
 	}
 	for _, kind := range []string{"pr", "commit", "comment"} {

@@ -45,10 +45,10 @@ func TestWritesOfARun(t *testing.T) {
 	}
 }
 
-// TestManyRunsWriteInOrder: runs that begin together take 1.3 times what the pace of writes
-// forces at most, beside what they take without a pace, by six writes each. In full size,
-// where the pace is what they wait for, they end in the order in which they were labelled,
-// give or take three places; TestThirtyRunsWriteInOrder of ghapp says so without a server.
+// TestManyRunsWriteInOrder: runs that begin together all end, by six writes each. In full
+// size, where the pace is what they wait for, they take 1.3 times what it forces at most,
+// beside what they take without one, and end in the order in which they were labelled, give
+// or take three places; TestThirtyRunsWriteInOrder of ghapp says so without a server.
 func TestManyRunsWriteInOrder(t *testing.T) {
 	t.Parallel()
 	runs, pace := 4, 300*time.Millisecond
@@ -90,7 +90,7 @@ func TestManyRunsWriteInOrder(t *testing.T) {
 	const atOnce = 10
 	forced := time.Duration(writes-atOnce) * pace
 	t.Logf("%d runs took %s; their %d writes force %s; %s without a pace; order %v", runs, took, writes, forced, usual, order)
-	if most := forced*13/10 + usual; took > most {
+	if most := forced*13/10 + usual; fullSize() && took > most {
 		t.Errorf("%d runs took %s, %s at most", runs, took, most)
 	}
 	if writes > 6*runs || len(order) != runs {
@@ -163,8 +163,9 @@ func TestHangingEndpoint(t *testing.T) {
 			default:
 				t.Error("nothing was kept waiting")
 			}
-			// Half of what one call takes is for a machine that is busy.
-			if most := usual*3/2 + 5*time.Second; hung > most {
+			// The rest is for a machine that is busy: were each run kept waiting, the calls
+			// alone would take 30 seconds more, and 200 in full size.
+			if most := usual*2 + 20*time.Second; hung > most {
 				t.Errorf("%d runs took %s, %s at most", runs, hung, most)
 			}
 			t.Logf("%d runs took %s, and %s where %s hang", runs, usual, hung, name)
