@@ -50,6 +50,17 @@ debian() {
 	apt-get install -q -y --no-install-recommends "$@" >&2
 }
 
+# Debian keeps the server's programs out of PATH. No cluster is made: the tests make theirs.
+postgres() {
+	local there=(/usr/lib/postgresql/*/bin/initdb)
+	[ ! -x "${there[0]}" ] || return 0
+	if [ "$(id -u)" = 0 ] && [ ! -e /etc/postgresql-common/createcluster.conf ]; then
+		mkdir -p /etc/postgresql-common
+		echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
+	fi
+	debian initdb -o Dpkg::Options::=--force-confold postgresql
+}
+
 # go_tool NAME PACKAGE VERSION: .cache/bin/NAME, built by this Go.
 go_tool() {
 	local want
@@ -101,6 +112,7 @@ release() {
 
 test_tools() {
 	debian git git
+	postgres
 	# The local sandbox keeps agents apart with it; its tests must not do without.
 	[ "$(uname)" != Linux ] || debian bwrap bubblewrap
 	debian gcc gcc libc6-dev

@@ -22,6 +22,7 @@ var suites = map[string]string{
 	"clis":             "the other agents' command lines",
 	"live":             "an App on GitHub",
 	"docker && clis":   "a Docker engine and all the agents' command lines",
+	"postgres":         "PostgreSQL",
 	"release":          "goreleaser",
 }
 

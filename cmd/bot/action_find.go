@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/org/ralph-action/internal/config"
@@ -38,7 +37,7 @@ func (a *actionStep) find(ctx context.Context, event ghaction.Event) (_ ghaction
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return ghaction.Result{}, fmt.Errorf("make a directory for the job: %w", err)
 	}
-	db, err := store.Open(ctx, filepath.Join(cfg.DataDir, storeFile))
+	db, err := store.Open(ctx, cfg.Database())
 	if err != nil {
 		return ghaction.Result{}, err
 	}

@@ -78,7 +78,7 @@ func apartPrey(t *testing.T, dir string, cfg *config.Server) sandboxtest.Prey {
 		prey.Files[what] = file
 		prey.Files[what+", by the first process's root"] = "/proc/1/root" + file
 	}
-	prey.Files["the database"] = filepath.Join(cfg.DataDir, storeFile)
+	prey.Files["the database"] = filepath.Join(cfg.DataDir, config.DatabaseFile)
 	prey.Files["the mirrors"] = filepath.Join(cfg.DataDir, "mirrors")
 	prey.Files["the server's environment"] = fmt.Sprintf("/proc/%d/environ", os.Getpid())
 	prey.Files["the server's memory"] = fmt.Sprintf("/proc/%d/mem", os.Getpid())

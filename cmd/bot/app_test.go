@@ -649,12 +649,18 @@ func TestH1PushByAPersonIsTakenIn(t *testing.T) {
 	}
 }
 
+// watchStore opens the database beside the servers.
+func (st *stage) watchStore() (*store.Store, error) {
+	mkdir(st.t, st.config.DataDir)
+	return store.Open(st.t.Context(), st.config.Database())
+}
+
 // killed serves the issue that begin has worked, with servers of which each is
-// killed with SIGKILL before or after it has stored its first state, until the run
-// has ended.
+// killed with SIGKILL before or after it has stored its first state (see stage.steps), until
+// the run has ended.
 func (st *stage) killed(begin func() ghsim.Issue) (ghsim.Issue, loop.State) {
 	st.t.Helper()
-	watch, err := store.Open(st.t.Context(), filepath.Join(mkdir(st.t, st.config.DataDir), "ralph.db"))
+	watch, err := st.watchStore()
 	if err != nil {
 		st.t.Fatal(err)
 	}
@@ -669,13 +675,13 @@ func (st *stage) killed(begin func() ghsim.Issue) (ghsim.Issue, loop.State) {
 		if lives > 300 {
 			st.t.Fatal("the run does not get on")
 		}
-		p := st.start([]string{"1:before", "1:after"}[lives%2])
+		p := st.start(fmt.Sprintf("%d:%s", max(1, st.steps), []string{"before", "after"}[lives%2]))
 		if lives == 0 {
 			issue = begin()
 		}
 		ended = p.rest(st.t)
 	}
-	if lives < 20 {
+	if lives < 20/max(1, st.steps) {
 		st.t.Errorf("only %d lives: the server is not killed at each step", lives)
 	}
 	// The last one may have been killed after it told the end and before that

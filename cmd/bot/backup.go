@@ -47,11 +47,18 @@ type backupCmd struct {
 
 // Run writes the backup. The server may go on meanwhile.
 func (c *backupCmd) Run(ctx bound, io stdio) (err error) {
-	dataDir, err := config.ServerDataDir(c.Config, os.ReadFile)
+	cfg, err := config.ReadServer(c.Config, os.ReadFile)
 	if err != nil {
 		return err
 	}
-	db := filepath.Join(dataDir, storeFile)
+	if cfg.DatabaseURL != "" {
+		return &run.UserError{
+			Message: "the database is in PostgreSQL, which makes backups itself",
+			Hint: "use pg_dump, and copy " + transcriptsDir(cfg.DataDir) + "; after pg_restore, run " + calledAs() +
+				" restore without a file",
+		}
+	}
+	dataDir, db := cfg.DataDir, cfg.Database()
 	if _, err := os.Stat(db); err != nil {
 		return &run.UserError{Message: "no database at " + db, Hint: "run this where the server runs, as its user", Err: err}
 	}
@@ -77,7 +84,7 @@ func writeBackup(ctx context.Context, f *os.File, dataDir string) (err error) {
 		return fmt.Errorf("back up: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
-	if err := store.Backup(ctx, filepath.Join(dataDir, storeFile), filepath.Join(tmp, storeFile)); err != nil {
+	if err := store.Backup(ctx, filepath.Join(dataDir, config.DatabaseFile), filepath.Join(tmp, config.DatabaseFile)); err != nil {
 		return err
 	}
 	packed := gzip.NewWriter(f)
@@ -92,7 +99,7 @@ func writeBackup(ctx context.Context, f *os.File, dataDir string) (err error) {
 	if _, err := w.Write(about); err != nil {
 		return fmt.Errorf("back up: %w", err)
 	}
-	if err := addToBackup(w, tmp, storeFile); err != nil {
+	if err := addToBackup(w, tmp, config.DatabaseFile); err != nil {
 		return err
 	}
 	records, err := filepath.Glob(filepath.Join(dataDir, analyticsFile+"*"))
@@ -130,7 +137,7 @@ func writeBackup(ctx context.Context, f *os.File, dataDir string) (err error) {
 
 // inBackup says whether a file of the data directory belongs into backups.
 func inBackup(rel string) bool {
-	return rel == storeFile || path.Dir(rel) == "." && strings.HasPrefix(rel, analyticsFile) ||
+	return rel == config.DatabaseFile || path.Dir(rel) == "." && strings.HasPrefix(rel, analyticsFile) ||
 		strings.HasPrefix(rel, transcriptsDir("")+"/")
 }
 
@@ -160,17 +167,26 @@ func addToBackup(w *tar.Writer, dir, rel string) (err error) {
 
 // restoreCmd is `bot restore`.
 type restoreCmd struct {
-	File   string `arg:"" help:"The backup." type:"existingfile"`
+	File   string `arg:"" optional:"" help:"The backup; none where pg_restore restored the database." type:"existingfile"`
 	Config string `default:"ralph.yaml" help:"The server's configuration (default: ${default})." placeholder:"FILE" type:"path"`
 }
 
 // Run puts a backup where the server finds it. The server must not run.
 func (c *restoreCmd) Run(ctx bound, io stdio) error {
-	dataDir, err := config.ServerDataDir(c.Config, os.ReadFile)
-	if err != nil {
+	cfg, err := config.ReadServer(c.Config, os.ReadFile)
+	switch {
+	case err != nil:
 		return err
+	case cfg.DatabaseURL != "" && c.File == "":
+		return restorePostgres(ctx, cfg, io)
+	case cfg.DatabaseURL != "":
+		return &run.UserError{
+			Message: "the database is in PostgreSQL", Hint: "restore it with pg_restore, and run this without a file then",
+		}
+	case c.File == "":
+		return &run.UserError{Message: "which backup?", Hint: "name the file that " + calledAs() + " backup wrote"}
 	}
-	db := filepath.Join(dataDir, storeFile)
+	dataDir, db := cfg.DataDir, cfg.Database()
 	if exists(db) {
 		return &run.UserError{
 			Message: "there is a database at " + db + " already",
@@ -185,10 +201,26 @@ func (c *restoreCmd) Run(ctx bound, io stdio) error {
 		return err
 	}
 	fmt.Fprintf(io.out, "Restored the backup of %s.\n", about.Made.Local().Format("2006-01-02 15:04"))
+	tellOpen(io, open)
+	return nil
+}
+
+// tellOpen says what becomes of runs that had not ended.
+func tellOpen(io stdio, open int) {
 	if open > 0 {
 		fmt.Fprintf(io.out, "Runs that had not ended: %d. Each looks at its branch first when you start the server, "+
 			"so that nothing is done twice.\n", open)
 	}
+}
+
+// restorePostgres does for a database that pg_restore restored what has to be done besides.
+func restorePostgres(ctx context.Context, cfg config.Server, io stdio) error {
+	open, err := catchUpLater(ctx, cfg.Database())
+	if err != nil {
+		return unusableStore(err)
+	}
+	fmt.Fprintln(io.out, "The database is known to be restored.")
+	tellOpen(io, open)
 	return nil
 }
 
@@ -210,7 +242,7 @@ func readBackup(ctx context.Context, file, dataDir string) (about manifest, open
 			Message: fmt.Sprintf("%s cannot be restored: %v", file, err), Hint: "use another backup", Err: err,
 		}
 	}
-	if open, err = catchUpLater(ctx, filepath.Join(tmp, storeFile)); err != nil {
+	if open, err = catchUpLater(ctx, filepath.Join(tmp, config.DatabaseFile)); err != nil {
 		return about, 0, unusableStore(err)
 	}
 	entries, err := os.ReadDir(tmp)
@@ -225,7 +257,7 @@ func readBackup(ctx context.Context, file, dataDir string) (about manifest, open
 	// The database comes last: with it the restore is complete.
 	for _, last := range []bool{false, true} {
 		for _, e := range entries {
-			if (e.Name() == storeFile) != last {
+			if (e.Name() == config.DatabaseFile) != last {
 				continue
 			}
 			if err := os.Rename(filepath.Join(tmp, e.Name()), filepath.Join(dataDir, e.Name())); err != nil {
@@ -252,7 +284,7 @@ func unpackBackup(from io.Reader, dir string) (about manifest, err error) {
 		head, err := r.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			if _, err := root.Stat(storeFile); err != nil {
+			if _, err := root.Stat(config.DatabaseFile); err != nil {
 				return about, errors.New("it holds no database")
 			}
 			return about, nil

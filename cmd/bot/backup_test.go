@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/run"
 )
@@ -171,7 +172,7 @@ func TestBackupCommands(t *testing.T) {
 	}
 	for name, content := range map[string]map[string]string{
 		"no database": {manifestFile: "{}"}, "no backup": {"x": "y"},
-		"newer":     {manifestFile: `{"format": 99, "version": "9"}`, storeFile: "x"},
+		"newer":     {manifestFile: `{"format": 99, "version": "9"}`, config.DatabaseFile: "x"},
 		"a way out": {manifestFile: "{}", "../evil": "x"}, "no such file": {manifestFile: "{}", "run-token.key": "x"},
 	} {
 		bad := filepath.Join(st.dir, "bad.tar.gz")
@@ -209,7 +210,7 @@ func TestBackupCommands(t *testing.T) {
 func TestManifestOfABackupIsBounded(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "large.tar.gz")
-	writeTar(t, file, map[string]string{manifestFile: `{"version": "` + strings.Repeat("x", maxManifest) + `"}`, storeFile: "x"})
+	writeTar(t, file, map[string]string{manifestFile: `{"version": "` + strings.Repeat("x", maxManifest) + `"}`, config.DatabaseFile: "x"})
 	f, err := os.Open(file)
 	if err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/publish"
@@ -49,7 +50,7 @@ func TestDatabasesOfEarlierVersions(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
-			path := filepath.Join(t.TempDir(), storeFile)
+			path := filepath.Join(t.TempDir(), config.DatabaseFile)
 			unzip(t, file, path)
 			st, err := store.Open(t.Context(), path)
 			if err != nil {
@@ -166,7 +167,7 @@ func keepOne(t *testing.T) {
 	st.label("Say hello", threeTasks)
 	st.agentAt(s, "T2")
 	path := filepath.Join(st.dir, "kept.db")
-	if err := store.Backup(t.Context(), filepath.Join(st.config.DataDir, storeFile), path); err != nil {
+	if err := store.Backup(t.Context(), st.config.Database(), path); err != nil {
 		t.Fatal(err)
 	}
 	db, err := sql.Open("sqlite", path)

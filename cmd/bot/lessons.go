@@ -3,12 +3,12 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/org/ralph-action/internal/config"
@@ -18,9 +18,6 @@ import (
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
-
-// storeFile is the name of the database in a server's data directory.
-const storeFile = "ralph.db"
 
 // lessonsCmd is `bot lessons`.
 type lessonsCmd struct {
@@ -86,13 +83,7 @@ func (c *lessonsCmd) server(ctx bound) (lessons []history.Lesson, err error) {
 	if err != nil {
 		return nil, err
 	}
-	file := filepath.Join(cfg.DataDir, storeFile)
-	if _, err := os.Stat(file); err != nil {
-		return nil, &run.UserError{
-			Message: "no database at " + file, Hint: "run this where the server runs, as its user", Err: err,
-		}
-	}
-	st, err := store.Open(ctx, file)
+	st, err := openServerStore(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -107,6 +98,20 @@ func (c *lessonsCmd) server(ctx bound) (lessons []history.Lesson, err error) {
 		return nil, err
 	}
 	return st.AllLessons(ctx, node)
+}
+
+// openServerStore opens the database of a server, which has to be there.
+func openServerStore(ctx context.Context, cfg config.Server) (*store.Store, error) {
+	if _, err := os.Stat(cfg.Database()); err != nil && cfg.DatabaseURL == "" {
+		return nil, &run.UserError{
+			Message: "no database at " + cfg.Database(), Hint: "run this where the server runs, as its user", Err: err,
+		}
+	}
+	st, err := store.Open(ctx, cfg.Database())
+	if err != nil {
+		return nil, unusableStore(err)
+	}
+	return st, nil
 }
 
 func writeLessons(w io.Writer, lessons []history.Lesson) error {

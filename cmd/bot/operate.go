@@ -30,11 +30,11 @@ type serverFlags struct {
 
 // askServer has the server of a configuration answer, by its admin socket.
 func askServer(ctx context.Context, file, method, path string, query url.Values, out any) error {
-	dir, err := config.ServerDataDir(file, os.ReadFile)
+	cfg, err := config.ReadServer(file, os.ReadFile)
 	if err != nil {
 		return err
 	}
-	socket := adminSocket(dir)
+	socket := adminSocket(cfg.DataDir)
 	client := &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -574,7 +573,7 @@ func TestBehindWebhooksAreRefusedEarly(t *testing.T) {
 	n := 0
 	insert := func(count int) {
 		t.Helper()
-		err := s.store.InTx(t.Context(), func(tx *sql.Tx) error {
+		err := s.store.InTx(t.Context(), func(tx *store.Tx) error {
 			for range count {
 				n++
 				if _, err := s.store.InsertDelivery(t.Context(), tx, store.Delivery{
@@ -602,7 +601,7 @@ func TestBehindWebhooksAreRefusedEarly(t *testing.T) {
 		return send() == http.StatusServiceUnavailable
 	})
 	st.await("webhooks to be accepted", func() bool {
-		err := s.store.InTx(t.Context(), func(tx *sql.Tx) error {
+		err := s.store.InTx(t.Context(), func(tx *store.Tx) error {
 			left, err := s.store.UnprocessedDeliveries(t.Context(), tx, 10_000)
 			for _, guid := range left {
 				err = errors.Join(err, s.store.MarkDelivery(t.Context(), tx, guid, "done", time.Now()))

@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -244,7 +245,7 @@ func newParts(
 	}
 
 	p := &parts{github: gh, room: obs.room}
-	if p.store, err = store.Open(ctx, filepath.Join(cfg.DataDir, storeFile)); err != nil {
+	if p.store, err = store.Open(ctx, cfg.Database()); err != nil {
 		return nil, unusableStore(err)
 	}
 	defer func() {
@@ -309,10 +310,16 @@ func unusableStore(err error) error {
 	case errors.Is(err, store.ErrReadOnly):
 		return &run.UserError{
 			Message: err.Error(), Err: err,
-			Hint: "let this user write to data_dir and all files in it, and mount its disk writable",
+			Hint: "let this user write to data_dir and all files in it, and mount its disk writable; on PostgreSQL, let the user of " +
+				"database_url make tables there, and name the primary, not a standby",
 		}
 	case errors.Is(err, store.ErrFull):
-		return &run.UserError{Message: err.Error(), Err: err, Hint: "free some space on the disk of data_dir"}
+		return &run.UserError{Message: err.Error(), Err: err, Hint: "free some space on the disk of the database"}
+	case errors.Is(err, store.ErrUnreachable):
+		return &run.UserError{
+			Message: err.Error(), Err: err,
+			Hint: "look whether PostgreSQL runs, and whether database_url, PGPASSWORD or PGPASSFILE, and pg_hba.conf let this user in",
+		}
 	default:
 		return err
 	}
@@ -358,7 +365,11 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 		places: func() int { return a.current.admission.Load().Agents },
 	})
 	p.reconcile.Hold = a.held
-	if a.queue, err = queue.Open(ctx, a.store, queue.Options{Workers: cfg.Workers, Log: log}); err != nil {
+	node, err := nodeName(filepath.Join(cfg.DataDir, "node"))
+	if err != nil {
+		return nil, err
+	}
+	if a.queue, err = queue.Open(ctx, a.store, queue.Options{Workers: cfg.Workers, Node: node, Log: log}); err != nil {
 		return nil, err
 	}
 	if a.handler, err = handlers.New(handlers.Config{
@@ -471,6 +482,26 @@ func runTokenKey(file string) ([]byte, error) {
 	return key, nil
 }
 
+// nodeName is what a data directory is called in the database, whichever process has it.
+func nodeName(file string) (string, error) {
+	name, err := os.ReadFile(file) //nolint:gosec // G304: a file of our own data directory
+	if err == nil && len(name) > 0 {
+		return string(name), nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("read the name of the node: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "node"
+	}
+	fresh := host + "-" + strings.ToLower(rand.Text()[:8])
+	if err := os.WriteFile(file, []byte(fresh), 0o600); err != nil {
+		return "", fmt.Errorf("keep the name of the node: %w", err)
+	}
+	return fresh, nil
+}
+
 // serve works until ctx ends, then stops in order: no new webhooks, no new
 // ticks, gateways closed. Agents run on and are found again by the next start.
 func (a *app) serve(ctx context.Context, l net.Listener) error {
@@ -478,6 +509,12 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 		a.log.Warn().Err(err).Msg("cleaning up after earlier runs failed")
 	}
 	err := a.queue.Start(a.log.WithContext(context.WithoutCancel(ctx)), a.work())
+	if errors.Is(err, queue.ErrOtherNode) {
+		err = &run.UserError{
+			Message: err.Error(), Err: err,
+			Hint: "stop it first: two servers with a data_dir each cannot share the runs of one database",
+		}
+	}
 	if err != nil {
 		return errors.Join(err, l.Close(), a.close())
 	}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"net"
@@ -56,6 +55,9 @@ type stage struct {
 	room func() machine.Room
 	// hookURL is where the App listens.
 	hookURL string
+	// steps is at which of the states that a server stores killed kills it, the first where
+	// it is 0.
+	steps int
 	// bell rings when something may have changed; see await and watchOthers.
 	bell   *bell
 	others *sync.Once
@@ -278,7 +280,7 @@ func (st *stage) processed(s *serving) {
 	}
 	st.await("all deliveries to be processed", func() bool {
 		var left []string
-		err := s.store.InTx(st.t.Context(), func(tx *sql.Tx) (err error) {
+		err := s.store.InTx(st.t.Context(), func(tx *store.Tx) (err error) {
 			left, err = s.store.UnprocessedDeliveries(st.t.Context(), tx, 10)
 			return err
 		})
@@ -488,6 +490,7 @@ github:
   web_url: %s
   app_id: %d
 data_dir: %s
+database_url: %q
 agent:
   name: %s
   script_file: %s
@@ -496,7 +499,7 @@ sandbox:
   kind: %s
 allow_local_sandbox: %v
 welcome: false
-`, c.Listen, c.Limits.TaskAttempts, c.GitHub.APIURL, c.GitHub.GraphQLURL, c.GitHub.WebURL, c.GitHub.AppID, c.DataDir, c.Agent.Name, c.Agent.ScriptFile, c.Sandbox.Kind, c.AllowLocalSandbox)
+`, c.Listen, c.Limits.TaskAttempts, c.GitHub.APIURL, c.GitHub.GraphQLURL, c.GitHub.WebURL, c.GitHub.AppID, c.DataDir, c.DatabaseURL, c.Agent.Name, c.Agent.ScriptFile, c.Sandbox.Kind, c.AllowLocalSandbox)
 	file := filepath.Join(st.dir, "ralph.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		st.t.Fatal(err)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -238,7 +237,7 @@ func TestWishesOfAnEndedRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	// As if they had come while the run was ending.
-	err := s.store.InTx(t.Context(), func(tx *sql.Tx) error {
+	err := s.store.InTx(t.Context(), func(tx *store.Tx) error {
 		for i, login := range []string{"grace", person} {
 			detail := fmt.Sprintf(`{"command": {"verb": "do", "text": "Write %d"}, "place": %d}`, i+4, pr)
 			_, fresh, err := s.store.AddInput(t.Context(), tx, store.Input{

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -29,7 +30,7 @@ func (st *stage) checkWorld() {
 			st.t.Fatal(err)
 		}
 	}
-	db, err := store.Open(st.t.Context(), filepath.Join(st.config.DataDir, storeFile))
+	db, err := store.Open(st.t.Context(), st.config.Database())
 	must(err)
 	defer func() { must(db.Close()) }()
 	branches := map[string]bool{"main": true}
@@ -91,7 +92,7 @@ func (st *stage) checkWorld() {
 			st.t.Errorf("the branch %s is of no run", name)
 		}
 	}
-	for _, dir := range []string{"runs", "gw", storeFile + ".alive"} {
+	for _, dir := range []string{"runs", "gw", config.DatabaseFile + ".alive"} {
 		left, err := os.ReadDir(filepath.Join(st.config.DataDir, dir))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) || len(left) > 0 {
 			st.t.Errorf("%s still holds %v, %v", dir, left, err)

@@ -70,6 +70,9 @@ type Server struct {
 	GitHub        GitHub
 	// DataDir holds the database, mirrors and work trees; an absolute path.
 	DataDir string
+	// DatabaseURL names a database in PostgreSQL, "" for a file in DataDir. It holds no
+	// password.
+	DatabaseURL string
 	// Private are the paths that are nobody's but the operator's: the
 	// configuration's file and directory, and the files that hold secrets.
 	Private []string
@@ -243,8 +246,9 @@ type serverFile struct {
 		WebhookSecretFile string   `yaml:"webhook_secret_file"`
 		PullRequestsOf    []string `yaml:"pull_requests_of"`
 	} `yaml:"github"`
-	DataDir string `yaml:"data_dir"`
-	Label   string `yaml:"label"`
+	DataDir     string `yaml:"data_dir"`
+	DatabaseURL string `yaml:"database_url"`
+	Label       string `yaml:"label"`
 
 	BranchTemplate string `yaml:"branch_template"`
 
@@ -406,24 +410,50 @@ func LoadServer(path string, env func(string) (string, bool), readFile func(stri
 	return s, nil
 }
 
-// ServerDataDir is the data directory of the file at path, whose secrets are not needed
-// for that. Every error is a *run.UserError.
-func ServerDataDir(path string, readFile func(string) ([]byte, error)) (string, error) {
+// Database is the name that the store knows the database by: its URL, or the path of a file.
+func (s Server) Database() string {
+	if s.DatabaseURL != "" {
+		return s.DatabaseURL
+	}
+	return filepath.Join(s.DataDir, DatabaseFile)
+}
+
+// DatabaseFile is the name of the database's file in a server's data directory.
+const DatabaseFile = "ralph.db"
+
+func (s Server) checkDatabase(report func(path, format string, args ...any)) {
+	if s.DatabaseURL == "" {
+		return
+	}
+	// No error shows what was written: it may hold a password.
+	u, err := url.Parse(s.DatabaseURL)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || strings.Trim(u.Path, "/") == "" {
+		report("$.database_url", "must be the URL of a PostgreSQL database, such as postgres://ralph@db.example.com/ralph")
+		return
+	}
+	if _, has := u.User.Password(); has || u.Query().Has("password") {
+		report("$.database_url", "must not hold the password: set PGPASSWORD, or name a file with it in PGPASSFILE")
+	}
+}
+
+// ReadServer is what the file at path says, without secrets and what is checked with them:
+// enough to find the server's data. Every error is a *run.UserError.
+func ReadServer(path string, readFile func(string) ([]byte, error)) (Server, error) {
 	source, err := readFile(path)
 	if err != nil {
-		return "", &run.UserError{
+		return Server{}, &run.UserError{
 			Message: "cannot read the server's configuration: " + err.Error(), Hint: "name the file with --config", Err: err,
 		}
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
-		return "", fmt.Errorf("resolve %s: %w", path, err)
+		return Server{}, fmt.Errorf("resolve %s: %w", path, err)
 	}
 	s, _, problems := parseServer(source, filepath.Dir(abs))
 	if len(problems) > 0 {
-		return "", problemsError(path, problems)
+		return Server{}, problemsError(path, problems)
 	}
-	return s.DataDir, nil
+	return s, nil
 }
 
 // parseServer reads the file's own values; secrets and the checks that need
@@ -460,8 +490,9 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 			WebURL: strings.TrimRight(f.GitHub.WebURL, "/"),
 			AppID:  int64(f.GitHub.AppID),
 		},
-		DataDir: within(dir, f.DataDir),
-		Label:   f.Label,
+		DataDir:     within(dir, f.DataDir),
+		DatabaseURL: f.DatabaseURL,
+		Label:       f.Label,
 
 		Branches: run.BranchTemplate(f.BranchTemplate),
 
@@ -558,6 +589,7 @@ func (s Server) check(report reporter) {
 	if s.DataDir == "" {
 		report("$.data_dir", "must name a directory")
 	}
+	s.checkDatabase(report)
 	// GitHub refuses label names over 50 characters.
 	if n := utf8.RuneCountInString(s.Label); n == 0 || n > 50 || !printable(s.Label) {
 		report("$.label", "must be 1 to 50 printable characters")

@@ -3,7 +3,6 @@ package delivery
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,7 +47,7 @@ type reply struct {
 	// run is the run that is to take it in.
 	run run.ID
 	// write goes into the transaction that settles the command.
-	write func(tx *sql.Tx) error
+	write func(tx *store.Tx) error
 }
 
 func no(text string) reply {
@@ -182,13 +181,13 @@ func (r *Receiver) refuseCommand(ctx context.Context, guid string, o order) erro
 		return err
 	}
 	r.Comments.React(ctx, o.repo, o.Comment.ID, ghapp.ReactionNo)
-	return r.mark(ctx, guid, OutcomeRefused, func(tx *sql.Tx) error {
+	return r.mark(ctx, guid, OutcomeRefused, func(tx *store.Tx) error {
 		return r.refuseInput(ctx, tx, guid, o)
 	})
 }
 
 // refuseInput records that whoever gave an order may not.
-func (r *Receiver) refuseInput(ctx context.Context, tx *sql.Tx, guid string, o order) error {
+func (r *Receiver) refuseInput(ctx context.Context, tx *store.Tx, guid string, o order) error {
 	o.input.State, o.input.Outcome = store.InputRefused, string(o.by.Denied)
 	if _, _, err := r.Store.AddInput(ctx, tx, o.input); err != nil {
 		return err
@@ -208,7 +207,7 @@ func (r *Receiver) settle(ctx context.Context, guid string, o order, rep reply) 
 	if rep.state == store.InputRefused {
 		outcome = outcomeAnswered
 	}
-	return r.mark(ctx, guid, outcome, func(tx *sql.Tx) error {
+	return r.mark(ctx, guid, outcome, func(tx *store.Tx) error {
 		// Who asks may; what they ask for may still be impossible.
 		if err := r.decide(ctx, tx, guid, o.Subject, o.action(), true, cmp.Or(rep.text, why(o.by))); err != nil {
 			return err
@@ -291,7 +290,7 @@ func (r *Receiver) stopByCommand(ctx context.Context, o order) reply {
 		return no("There is no run to stop.")
 	}
 	rep := yes()
-	rep.write = func(tx *sql.Tx) error {
+	rep.write = func(tx *store.Tx) error {
 		return r.cancel(ctx, tx, o.last.ID, "`/ralph stop` by "+o.SenderLogin)
 	}
 	return rep
@@ -333,7 +332,7 @@ func (r *Receiver) startByCommand(ctx context.Context, o order, mode run.Mode) (
 			w.Text = handlers.Text{} // what is worked never was the issue's text alone
 		}
 	}
-	return r.beginBy(ctx, o, w, func(tx *sql.Tx, id run.ID) error {
+	return r.beginBy(ctx, o, w, func(tx *store.Tx, id run.ID) error {
 		for _, a := range answers {
 			if _, err := r.Store.SettleInput(ctx, tx, a.ID, store.InputDone, "read with the issue", id,
 				r.Now()); err != nil {
@@ -426,8 +425,8 @@ func (r *Receiver) refuseBusy(ctx context.Context, o order) (reply, error) {
 // beginBy begins a run by command. The command is settled in the transaction that
 // makes the run.
 func (r *Receiver) beginBy(ctx context.Context, o order, w RunRequest,
-	also func(tx *sql.Tx, id run.ID) error) (reply, error) {
-	outcome, err := r.Begin(ctx, o.repo, w, func(tx *sql.Tx, id run.ID) error {
+	also func(tx *store.Tx, id run.ID) error) (reply, error) {
+	outcome, err := r.Begin(ctx, o.repo, w, func(tx *store.Tx, id run.ID) error {
 		in := o.input
 		in.State, in.Run = store.InputDone, id
 		if steers(o.Command.Verb) {
@@ -467,7 +466,7 @@ func (r *Receiver) steerLater(ctx context.Context, o order) (reply, error) {
 		return no("No run has started here yet. Comment `/ralph start` to start one."), nil
 	case o.active():
 		return reply{state: store.InputPending, reaction: ghapp.ReactionSeen, run: o.last.ID,
-			write: func(tx *sql.Tx) error {
+			write: func(tx *store.Tx) error {
 				return r.Queue.Wake(ctx, tx, o.last.ID)
 			}}, nil
 	case o.Text.Closed:

@@ -3,7 +3,6 @@ package delivery
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,7 +71,7 @@ func (r *Receiver) keepAnswer(ctx context.Context, d store.Delivery, in handlers
 	if st.Denied != "" {
 		return r.markRefused(ctx, d.GUID, OutcomeRefused, in.Subject, actionAnswer, why(st))
 	}
-	return r.mark(ctx, d.GUID, outcomeKept, func(tx *sql.Tx) error {
+	return r.mark(ctx, d.GUID, outcomeKept, func(tx *store.Tx) error {
 		if err := r.decide(ctx, tx, d.GUID, in.Subject, actionAnswer, true, why(st)); err != nil {
 			return err
 		}
@@ -97,7 +96,7 @@ func (r *Receiver) withdraw(ctx context.Context, guid string, in handlers.Withdr
 		return err
 	}
 	taken := false
-	err = r.mark(ctx, guid, outcomeWithdrawn, func(tx *sql.Tx) error {
+	err = r.mark(ctx, guid, outcomeWithdrawn, func(tx *store.Tx) error {
 		settled, err := r.Store.SettleInput(ctx, tx, was.ID, store.InputWithdrawn,
 			"edited or deleted by "+in.SenderLogin, "", r.Now())
 		taken = !settled
@@ -119,7 +118,7 @@ func (r *Receiver) wake(ctx context.Context, guid string, in handlers.WakeIntent
 	if err != nil {
 		return err
 	}
-	return r.mark(ctx, guid, in.What, func(tx *sql.Tx) error { return r.Queue.Wake(ctx, tx, row.ID) })
+	return r.mark(ctx, guid, in.What, func(tx *store.Tx) error { return r.Queue.Wake(ctx, tx, row.ID) })
 }
 
 // maxFeedback is how much one person may say in reviews within an hour.
@@ -160,7 +159,7 @@ func (r *Receiver) keepFeedback(ctx context.Context, d store.Delivery, in handle
 	if err != nil {
 		return err
 	}
-	return r.mark(ctx, d.GUID, outcomeKept, func(tx *sql.Tx) error {
+	return r.mark(ctx, d.GUID, outcomeKept, func(tx *store.Tx) error {
 		if in.Kind != store.InputChecks {
 			may := role == "bot" || authorization.CouldWrite(role)
 			if err := r.decide(ctx, tx, d.GUID, in.Subject, actionReview, may, role); err != nil {
@@ -199,7 +198,7 @@ func (r *Receiver) ReadAlong(ctx context.Context, d store.Delivery) error {
 		return err
 	}
 	input.State, input.Outcome = store.InputDone, "read along"
-	return r.Store.InTx(ctx, func(tx *sql.Tx) error {
+	return r.Store.InTx(ctx, func(tx *store.Tx) error {
 		_, _, err := r.Store.AddInput(ctx, tx, input)
 		return err
 	})
@@ -317,7 +316,7 @@ func (r *Receiver) press(ctx context.Context, d store.Delivery, in handlers.Butt
 		return err
 	}
 	if o.by.Denied != "" {
-		return r.mark(ctx, d.GUID, OutcomeRefused, func(tx *sql.Tx) error { return r.refuseInput(ctx, tx, d.GUID, o) })
+		return r.mark(ctx, d.GUID, OutcomeRefused, func(tx *store.Tx) error { return r.refuseInput(ctx, tx, d.GUID, o) })
 	}
 	rep, err := r.carryOut(ctx, o)
 	if err != nil {
@@ -341,7 +340,7 @@ func (r *Receiver) renameRepo(ctx context.Context, guid string, in handlers.Rena
 		return r.stopAll(ctx, guid, in.SenderLogin, "the repository was "+in.What+" by "+in.SenderLogin,
 			func(row store.Run) bool { return row.RepoNode == in.RepoNode })
 	}
-	return r.mark(ctx, guid, in.What, func(tx *sql.Tx) error {
+	return r.mark(ctx, guid, in.What, func(tx *store.Tx) error {
 		return r.Store.RenameRepo(ctx, tx, in.RepoNode, in.Owner, in.Repo, in.Installation)
 	})
 }
@@ -357,7 +356,7 @@ func (r *Receiver) stopAll(ctx context.Context, guid, by, why string, concerned 
 		outcome = outcomeStopping
 		zerolog.Ctx(ctx).Info().Int("runs", len(active)).Str("why", why).Msg("stopping runs")
 	}
-	return r.mark(ctx, guid, outcome, func(tx *sql.Tx) error {
+	return r.mark(ctx, guid, outcome, func(tx *store.Tx) error {
 		for _, row := range active {
 			in := handlers.Subject{Owner: row.RepoOwner, Repo: row.RepoName, Issue: row.IssueNumber, SenderLogin: by}
 			if err := errors.Join(r.cancel(ctx, tx, row.ID, why), r.stopped(ctx, tx, guid, in, row.ID, why)); err != nil {

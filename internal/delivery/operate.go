@@ -3,7 +3,6 @@ package delivery
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 	"strings"
 
@@ -18,7 +17,7 @@ import (
 const Operator = "operator"
 
 // decide is what the audit keeps of a decision about the event with that GUID.
-func (r *Receiver) decide(ctx context.Context, tx *sql.Tx, guid string, in handlers.Subject, action string, allowed bool,
+func (r *Receiver) decide(ctx context.Context, tx *store.Tx, guid string, in handlers.Subject, action string, allowed bool,
 	reason string) error {
 	d := store.Decision{
 		At: r.Now(), Issue: cmp.Or(in.Issue, in.Pull), Person: in.SenderLogin, Action: action, Allowed: allowed, Reason: reason,
@@ -32,7 +31,7 @@ func (r *Receiver) decide(ctx context.Context, tx *sql.Tx, guid string, in handl
 
 // markRefused records that somebody was refused what they asked for.
 func (r *Receiver) markRefused(ctx context.Context, guid, outcome string, in handlers.Subject, action, reason string) error {
-	return r.mark(ctx, guid, outcome, func(tx *sql.Tx) error {
+	return r.mark(ctx, guid, outcome, func(tx *store.Tx) error {
 		return r.decide(ctx, tx, guid, in, action, false, reason)
 	})
 }
@@ -73,7 +72,7 @@ func (r *Receiver) Operate(ctx context.Context, row store.Run, cmd review.Comman
 	}
 	o.SenderLogin, o.SenderID = o.was.Subject.RequestedBy, o.was.Subject.RequestedByID
 	now := r.Now()
-	audit := func(tx *sql.Tx, reason string) error {
+	audit := func(tx *store.Tx, reason string) error {
 		d := o.Subject
 		d.SenderLogin = Operator
 		action := strings.TrimSpace(string(cmd.Verb) + " " + string(o.last.ID) + " " + cmd.Task)
@@ -83,7 +82,7 @@ func (r *Receiver) Operate(ctx context.Context, row store.Run, cmd review.Comman
 		if !o.active() {
 			said = "the run has ended"
 		}
-		return said, r.Store.InTx(ctx, func(tx *sql.Tx) error {
+		return said, r.Store.InTx(ctx, func(tx *store.Tx) error {
 			if err := audit(tx, ""); err != nil || said != "" {
 				return err
 			}
@@ -95,7 +94,7 @@ func (r *Receiver) Operate(ctx context.Context, row store.Run, cmd review.Comman
 	}
 	if o.by.Denied != "" {
 		said = fmt.Sprintf("@%s, who asked for the run, may not have it go on any more (%s)", o.SenderLogin, why(o.by))
-		return said, r.Store.InTx(ctx, func(tx *sql.Tx) error { return audit(tx, "") })
+		return said, r.Store.InTx(ctx, func(tx *store.Tx) error { return audit(tx, "") })
 	}
 	source := fmt.Sprintf("operator:%s:%d", row.ID, now.UnixNano())
 	if o.input, err = r.commandInput(source, store.Delivery{ReceivedAt: now}, o); err != nil {
@@ -108,7 +107,7 @@ func (r *Receiver) Operate(ctx context.Context, row store.Run, cmd review.Comman
 	if rep.state == store.InputRefused {
 		said = cmp.Or(rep.text, "too many runs of this issue were started")
 	}
-	return said, r.Store.InTx(ctx, func(tx *sql.Tx) error {
+	return said, r.Store.InTx(ctx, func(tx *store.Tx) error {
 		if err := audit(tx, "in the name of "+o.SenderLogin); err != nil || said != "" {
 			return err
 		}
@@ -123,22 +122,22 @@ func (r *Receiver) Operate(ctx context.Context, row store.Run, cmd review.Comman
 
 // Operated records a command of the operator's that is about the server as a whole.
 func (r *Receiver) Operated(ctx context.Context, action string) error {
-	return r.operated(ctx, action, func(*sql.Tx) error { return nil })
+	return r.operated(ctx, action, func(*store.Tx) error { return nil })
 }
 
 // Pause has no new agent be started until Resume.
 func (r *Receiver) Pause(ctx context.Context) error {
-	return r.operated(ctx, "pause", func(tx *sql.Tx) error { return r.Store.Pause(ctx, tx, Operator, r.Now()) })
+	return r.operated(ctx, "pause", func(tx *store.Tx) error { return r.Store.Pause(ctx, tx, Operator, r.Now()) })
 }
 
 // Resume takes back what Pause did.
 func (r *Receiver) Resume(ctx context.Context) error {
-	return r.operated(ctx, "resume", func(tx *sql.Tx) error { return r.Store.Resume(ctx, tx) })
+	return r.operated(ctx, "resume", func(tx *store.Tx) error { return r.Store.Resume(ctx, tx) })
 }
 
 // operated carries out a command of the operator's and records it.
-func (r *Receiver) operated(ctx context.Context, action string, do func(tx *sql.Tx) error) error {
-	return r.Store.InTx(ctx, func(tx *sql.Tx) error {
+func (r *Receiver) operated(ctx context.Context, action string, do func(tx *store.Tx) error) error {
+	return r.Store.InTx(ctx, func(tx *store.Tx) error {
 		if err := do(tx); err != nil {
 			return err
 		}
@@ -147,6 +146,6 @@ func (r *Receiver) operated(ctx context.Context, action string, do func(tx *sql.
 }
 
 // stopped records that a run was stopped by what anybody may do who can do it at all.
-func (r *Receiver) stopped(ctx context.Context, tx *sql.Tx, guid string, in handlers.Subject, id run.ID, why string) error {
+func (r *Receiver) stopped(ctx context.Context, tx *store.Tx, guid string, in handlers.Subject, id run.ID, why string) error {
 	return r.decide(ctx, tx, guid, in, "stop "+string(id), true, why)
 }

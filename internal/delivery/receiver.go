@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -20,8 +19,8 @@ import (
 
 // Signaler inserts the jobs that make a run be ticked. *queue.Queue is one.
 type Signaler interface {
-	EnqueueAdvance(ctx context.Context, tx *sql.Tx, id run.ID) error
-	Wake(ctx context.Context, tx *sql.Tx, id run.ID) error
+	EnqueueAdvance(ctx context.Context, tx *store.Tx, id run.ID) error
+	Wake(ctx context.Context, tx *store.Tx, id run.ID) error
 }
 
 // Config is what a Receiver is made of.
@@ -96,7 +95,7 @@ const (
 // Deliver stores a webhook and works it. The outcome says in a few words what became of
 // it.
 func (r *Receiver) Deliver(ctx context.Context, d store.Delivery) (outcome string, err error) {
-	err = r.Store.InTx(ctx, func(tx *sql.Tx) error {
+	err = r.Store.InTx(ctx, func(tx *store.Tx) error {
 		_, err := r.Store.InsertDelivery(ctx, tx, d)
 		return err
 	})
@@ -165,8 +164,8 @@ func (r *Receiver) workServed(ctx context.Context, guid string, in handlers.Subj
 }
 
 // mark records what became of the delivery, together with what f writes.
-func (r *Receiver) mark(ctx context.Context, guid, outcome string, f func(tx *sql.Tx) error) error {
-	return r.Store.InTx(ctx, func(tx *sql.Tx) error {
+func (r *Receiver) mark(ctx context.Context, guid, outcome string, f func(tx *store.Tx) error) error {
+	return r.Store.InTx(ctx, func(tx *store.Tx) error {
 		if f != nil {
 			if err := f(tx); err != nil {
 				return err

@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,7 +31,7 @@ func (r *Receiver) start(ctx context.Context, d store.Delivery, in handlers.Star
 	if err != nil || !admitted {
 		return err
 	}
-	outcome, err := r.Begin(ctx, r.repoOf(in.Subject), w, func(tx *sql.Tx, id run.ID) error {
+	outcome, err := r.Begin(ctx, r.repoOf(in.Subject), w, func(tx *store.Tx, id run.ID) error {
 		return errors.Join(r.Store.MarkDelivery(ctx, tx, d.GUID, OutcomeStarted, r.Now()),
 			r.decide(ctx, tx, d.GUID, in.Subject, actionLabel, true, "started "+string(id)))
 	})
@@ -113,7 +112,7 @@ type RunRequest struct {
 // written. The outcome is OutcomeStarted, or says why there is no run. A run that
 // is being stopped is queue.ErrBusy: the new one comes after it.
 func (r *Receiver) Begin(ctx context.Context, repo *ghapp.Repo, w RunRequest,
-	also func(tx *sql.Tx, id run.ID) error) (outcome string, err error) {
+	also func(tx *store.Tx, id run.ID) error) (outcome string, err error) {
 	if what, err := r.Authorizer.TooManyRuns(ctx, w.RepoNode, w.Issue); err != nil {
 		return "", err
 	} else if what != "" {
@@ -159,7 +158,7 @@ func (r *Receiver) Begin(ctx context.Context, repo *ghapp.Repo, w RunRequest,
 }
 
 // create stores a run.
-func (r *Receiver) create(ctx context.Context, w RunRequest, also func(tx *sql.Tx, id run.ID) error) (run.ID, error) {
+func (r *Receiver) create(ctx context.Context, w RunRequest, also func(tx *store.Tx, id run.ID) error) (run.ID, error) {
 	now := r.Now()
 	id := host.NewID(now)
 	var was loop.State
@@ -199,7 +198,7 @@ func (r *Receiver) create(ctx context.Context, w RunRequest, also func(tx *sql.T
 	if err != nil {
 		return "", err
 	}
-	return id, r.Store.InTx(ctx, func(tx *sql.Tx) error {
+	return id, r.Store.InTx(ctx, func(tx *store.Tx) error {
 		err := r.Store.CreateRun(ctx, tx, store.Run{
 			ID: id, RepoOwner: w.Owner, RepoName: w.Repo, RepoNode: w.RepoNode, Installation: w.Installation,
 			IssueNumber: w.Issue, IssueNode: w.IssueNode, PullNumber: pull, Phase: s.Phase, State: state,
@@ -265,7 +264,7 @@ func (r *Receiver) refuse(ctx context.Context, guid string, repo *ghapp.Repo, in
 		r.denialText(in.Subject, st, in.Author, false)); err != nil {
 		return err
 	}
-	return r.mark(ctx, guid, OutcomeRefused, func(tx *sql.Tx) error {
+	return r.mark(ctx, guid, OutcomeRefused, func(tx *store.Tx) error {
 		if _, err := r.Store.Refused(ctx, tx, in.RepoNode, in.Issue, fmt.Sprint(in.SenderID),
 			string(st.Denied)+": "+st.Role); err != nil {
 			return err
@@ -296,7 +295,7 @@ func (r *Receiver) commentEdit(ctx context.Context, repo *ghapp.Repo, issue int,
 // stopRun asks a run to stop. Whoever may take the label off, close the issue or
 // close the pull request may stop the run: stopping costs nobody anything.
 func (r *Receiver) stopRun(ctx context.Context, guid string, in handlers.StopIntent) error {
-	merged := func(tx *sql.Tx) error {
+	merged := func(tx *store.Tx) error {
 		if !in.Landed {
 			return nil
 		}
@@ -306,7 +305,7 @@ func (r *Receiver) stopRun(ctx context.Context, guid string, in handlers.StopInt
 	if err != nil {
 		return err
 	}
-	also := func(tx *sql.Tx) error {
+	also := func(tx *store.Tx) error {
 		errs := []error{merged(tx)}
 		for _, id := range waiting {
 			errs = append(errs, r.Queue.Wake(ctx, tx, id))
@@ -329,7 +328,7 @@ func (r *Receiver) stopRun(ctx context.Context, guid string, in handlers.StopInt
 		handlers.StopPullClosed:  "the pull request was closed by ",
 		handlers.StopPullMerged:  "the pull request was merged by ",
 	}[in.Reason] + in.SenderLogin
-	return r.mark(ctx, guid, outcomeStopping, func(tx *sql.Tx) error {
+	return r.mark(ctx, guid, outcomeStopping, func(tx *store.Tx) error {
 		return errors.Join(also(tx), r.cancel(ctx, tx, row.ID, reason),
 			r.stopped(ctx, tx, guid, in.Subject, row.ID, reason))
 	})
@@ -359,7 +358,7 @@ func (r *Receiver) waitingFor(ctx context.Context, in handlers.StopIntent) (ids 
 }
 
 // cancel asks a run to stop and has it look.
-func (r *Receiver) cancel(ctx context.Context, tx *sql.Tx, id run.ID, why string) error {
+func (r *Receiver) cancel(ctx context.Context, tx *store.Tx, id run.ID, why string) error {
 	if err := r.Store.RequestCancel(ctx, tx, id, why, r.Now()); err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package feedback
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,7 +103,7 @@ func (d *Digest) PostponeWork() {
 }
 
 // Settle records what became of the inputs, for the run.
-func (d *Digest) Settle(ctx context.Context, st *store.Store, tx *sql.Tx, id run.ID, now time.Time) error {
+func (d *Digest) Settle(ctx context.Context, st *store.Store, tx *store.Tx, id run.ID, now time.Time) error {
 	for _, done := range d.Settled {
 		if _, err := st.SettleInput(ctx, tx, done.Input.ID, done.State, done.Outcome, id, now); err != nil {
 			return err

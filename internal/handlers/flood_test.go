@@ -2,7 +2,6 @@ package handlers_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -22,13 +21,13 @@ import (
 // nowhere keeps nothing.
 type nowhere struct{}
 
-func (nowhere) InTx(context.Context, func(tx *sql.Tx) error) error { return errors.New("not kept") }
+func (nowhere) InTx(context.Context, func(tx *store.Tx) error) error { return errors.New("not kept") }
 
-func (nowhere) InsertDelivery(context.Context, *sql.Tx, store.Delivery) (bool, error) {
+func (nowhere) InsertDelivery(context.Context, *store.Tx, store.Delivery) (bool, error) {
 	return false, errors.New("not kept")
 }
 
-func (nowhere) EnqueueDelivery(context.Context, *sql.Tx, string) error {
+func (nowhere) EnqueueDelivery(context.Context, *store.Tx, string) error {
 	return errors.New("not queued")
 }
 

@@ -6,7 +6,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha1" //nolint:gosec // to show that it is not accepted
 	"crypto/sha256"
-	"database/sql"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -89,7 +88,7 @@ func serve(t testing.TB, cfg handlers.Config) string {
 // unprocessed lists what is stored and not worked.
 func (s *system) unprocessed(t testing.TB) (guids []string) {
 	t.Helper()
-	if err := s.store.InTx(t.Context(), func(tx *sql.Tx) (err error) {
+	if err := s.store.InTx(t.Context(), func(tx *store.Tx) (err error) {
 		guids, err = s.store.UnprocessedDeliveries(t.Context(), tx, 1000)
 		return err
 	}); err != nil {
@@ -381,7 +380,7 @@ func TestA4RedeliveriesAreOneDelivery(t *testing.T) {
 				close(all)
 			}
 			mu.Unlock()
-			return s.store.InTx(ctx, func(tx *sql.Tx) error { return s.store.MarkDelivery(ctx, tx, guid, "done", now()) })
+			return s.store.InTx(ctx, func(tx *store.Tx) error { return s.store.MarkDelivery(ctx, tx, guid, "done", now()) })
 		},
 		Advance: func(context.Context, run.ID) (time.Duration, error) { return 0, nil },
 	})
@@ -476,7 +475,7 @@ func TestA6AnswersWhileTheWorkerIsBusy(t *testing.T) {
 		Delivery: func(ctx context.Context, guid string) error {
 			entered <- struct{}{}
 			<-release
-			return s.store.InTx(ctx, func(tx *sql.Tx) error { return s.store.MarkDelivery(ctx, tx, guid, "done", now()) })
+			return s.store.InTx(ctx, func(tx *store.Tx) error { return s.store.MarkDelivery(ctx, tx, guid, "done", now()) })
 		},
 		Advance: func(context.Context, run.ID) (time.Duration, error) { return 0, nil },
 	})
@@ -553,7 +552,7 @@ func TestDribblers(t *testing.T) {
 // brokenQueue fails to insert.
 type brokenQueue struct{}
 
-func (brokenQueue) EnqueueDelivery(context.Context, *sql.Tx, string) error {
+func (brokenQueue) EnqueueDelivery(context.Context, *store.Tx, string) error {
 	return errors.New("the disk is full")
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -52,13 +51,13 @@ const (
 
 // inbox stores accepted deliveries; *store.Store is one.
 type inbox interface {
-	InTx(ctx context.Context, f func(tx *sql.Tx) error) error
-	InsertDelivery(ctx context.Context, tx *sql.Tx, d store.Delivery) (fresh bool, err error)
+	InTx(ctx context.Context, f func(tx *store.Tx) error) error
+	InsertDelivery(ctx context.Context, tx *store.Tx, d store.Delivery) (fresh bool, err error)
 }
 
 // enqueuer inserts the job for a delivery; *queue.Queue is one.
 type enqueuer interface {
-	EnqueueDelivery(ctx context.Context, tx *sql.Tx, guid string) error
+	EnqueueDelivery(ctx context.Context, tx *store.Tx, guid string) error
 }
 
 // Config is what the ingress needs.

@@ -3,7 +3,6 @@ package handlers
 import (
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -111,7 +110,7 @@ func digest(event string, body []byte) []byte {
 
 // store writes deliveries and their jobs in one transaction.
 func (k *keeper) store(ctx context.Context, deliveries []store.Delivery) error {
-	return k.inbox.InTx(ctx, func(tx *sql.Tx) error {
+	return k.inbox.InTx(ctx, func(tx *store.Tx) error {
 		for _, d := range deliveries {
 			fresh, err := k.inbox.InsertDelivery(ctx, tx, d)
 			if err != nil {

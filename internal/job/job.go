@@ -2,7 +2,6 @@ package job
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"sync"
@@ -72,11 +71,11 @@ func New(deliveries delivery.Config, runs reconcile.Config) *Job {
 func (j *Job) Close(ctx context.Context) error { return j.runs.Close(ctx) }
 
 // EnqueueAdvance implements delivery.Signaler: a job ticks the run that it drives.
-func (j *Job) EnqueueAdvance(context.Context, *sql.Tx, run.ID) error { return nil }
+func (j *Job) EnqueueAdvance(context.Context, *store.Tx, run.ID) error { return nil }
 
 // Wake implements delivery.Signaler. A tick that comes before the transaction is
 // committed changes nothing; the next comes within a second.
-func (j *Job) Wake(_ context.Context, _ *sql.Tx, id run.ID) error {
+func (j *Job) Wake(_ context.Context, _ *store.Tx, id run.ID) error {
 	j.mu.Lock()
 	j.woken = id
 	j.mu.Unlock()
@@ -125,7 +124,7 @@ func (j *Job) Find(ctx context.Context, d store.Delivery) (issue int, outcome st
 }
 
 func (j *Job) insert(ctx context.Context, d store.Delivery) error {
-	return j.store.InTx(ctx, func(tx *sql.Tx) error {
+	return j.store.InTx(ctx, func(tx *store.Tx) error {
 		_, err := j.store.InsertDelivery(ctx, tx, d)
 		return err
 	})
@@ -261,7 +260,7 @@ func (j *Job) Drive(ctx context.Context, id run.ID) (loop.State, error) {
 
 // Cancel asks the run to stop.
 func (j *Job) Cancel(ctx context.Context, id run.ID, why string) error {
-	return j.store.InTx(ctx, func(tx *sql.Tx) error {
+	return j.store.InTx(ctx, func(tx *store.Tx) error {
 		return j.store.RequestCancel(ctx, tx, id, why, j.deliveries.Now())
 	})
 }

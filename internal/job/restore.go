@@ -3,7 +3,6 @@ package job
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,7 +57,7 @@ func (j *Job) restore(ctx context.Context, d store.Delivery) error {
 	if !found {
 		return nil
 	}
-	if err := j.store.InTx(ctx, func(tx *sql.Tx) error { return j.store.CreateRun(ctx, tx, row) }); err != nil {
+	if err := j.store.InTx(ctx, func(tx *store.Tx) error { return j.store.CreateRun(ctx, tx, row) }); err != nil {
 		return err
 	}
 	for _, c := range answers {
@@ -151,7 +150,7 @@ func (j *Job) workComment(ctx context.Context, d store.Delivery, c ghapp.Comment
 		return nil //nolint:nilerr // a command had a job of its own, and what cannot be read answers nothing
 	}
 	d.GUID, d.Body, d.ReceivedAt = fmt.Sprintf("%s/%d", d.GUID, c.ID), body, c.CreatedAt
-	err = j.store.InTx(ctx, func(tx *sql.Tx) error {
+	err = j.store.InTx(ctx, func(tx *store.Tx) error {
 		_, err := j.store.InsertDelivery(ctx, tx, d)
 		return err
 	})

@@ -2,7 +2,6 @@ package job
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -388,7 +387,7 @@ func TestEarlierJobsCount(t *testing.T) {
 	s := loop.NewState(loop.Request{Run: "r-2", Subject: loop.Subject{Key: l.own(), Slug: "1"}}, time.Now())
 	state, err := loop.Encode(s)
 	l.must(err)
-	l.must(st.InTx(t.Context(), func(tx *sql.Tx) error {
+	l.must(st.InTx(t.Context(), func(tx *store.Tx) error {
 		return st.CreateRun(t.Context(), tx, store.Run{
 			ID: s.Run, RepoOwner: restoredOwner, RepoName: restoredName, RepoNode: l.in.RepoNode,
 			Installation: l.in.Installation, IssueNumber: 1, IssueNode: l.issue.NodeID,

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -175,7 +174,7 @@ func (l *leading) done() (n int) {
 
 // stop has the members stop that the run began; stopping says that some have not yet.
 func (l *leading) stop(ctx context.Context) (stopping bool, err error) {
-	err = l.r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
+	err = l.r.cfg.Store.InTx(ctx, func(tx *store.Tx) error {
 		for _, m := range l.members {
 			if !m.begun() || m.Joined || !m.working() || m.row.ID != m.Run {
 				continue
@@ -233,7 +232,7 @@ func (l *leading) next(ctx context.Context, f *loop.Family) (began bool, err err
 // begin begins the run of a member, and saves that in the same transaction.
 func (l *leading) begin(ctx context.Context, m *loop.Member, w delivery.RunRequest) (outcome string, err error) {
 	saved := func() {}
-	outcome, err = l.r.starter.Begin(ctx, l.repo, w, func(tx *sql.Tx, id run.ID) error {
+	outcome, err = l.r.starter.Begin(ctx, l.repo, w, func(tx *store.Tx, id run.ID) error {
 		m.Run = id
 		l.s.Delayed, l.s.Troubles = nil, 0
 		b, err := loop.Encode(*l.s)

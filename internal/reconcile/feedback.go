@@ -3,7 +3,6 @@ package reconcile
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"time"
 
@@ -57,7 +56,7 @@ func (r *Reconciler) saveHeard(ctx context.Context, id run.ID, lease store.Lease
 	}
 	defer r.saving(id)()
 	ctx = context.WithoutCancel(ctx)
-	return r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
+	return r.cfg.Store.InTx(ctx, func(tx *store.Tx) error {
 		if err := h.Settle(ctx, r.cfg.Store, tx, id, r.cfg.Now()); err != nil {
 			return err
 		}

@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -77,7 +76,7 @@ func (r *Reconciler) saveTakenIn(ctx context.Context, id run.ID, lease store.Lea
 	}
 	defer r.saving(id)()
 	ctx = context.WithoutCancel(ctx)
-	return r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
+	return r.cfg.Store.InTx(ctx, func(tx *store.Tx) error {
 		if _, err := r.cfg.Store.SettleInput(ctx, tx, in.ID, state, outcome, id, r.cfg.Now()); err != nil {
 			return err
 		}
@@ -223,7 +222,7 @@ func (r *Reconciler) refuse(ctx context.Context, repo *ghapp.Repo, row store.Run
 		if d.Comment != 0 {
 			r.comments.React(ctx, repo, d.Comment, ghapp.ReactionNo)
 		}
-		err := r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
+		err := r.cfg.Store.InTx(ctx, func(tx *store.Tx) error {
 			_, err := r.cfg.Store.SettleInput(ctx, tx, in.ID, store.InputRefused, "the run had ended", row.ID,
 				r.cfg.Now())
 			return err

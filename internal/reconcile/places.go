@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -64,7 +63,7 @@ func (r *Reconciler) giveUp(ctx context.Context, process string, err error) erro
 	if !errors.Is(err, sandbox.ErrNoImage) {
 		return err
 	}
-	return errors.Join(err, r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
+	return errors.Join(err, r.cfg.Store.InTx(ctx, func(tx *store.Tx) error {
 		freed, err := r.cfg.Store.FreePlace(ctx, tx, process)
 		if err != nil || !freed {
 			return err
@@ -99,7 +98,7 @@ func (r *Reconciler) admit(ctx context.Context, row store.Run, s loop.State, pro
 		return queued(wait)
 	}
 	starts := false
-	err = r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
+	err = r.cfg.Store.InTx(ctx, func(tx *store.Tx) error {
 		places, turns, err := r.cfg.Store.PlacesTx(ctx, tx)
 		if err != nil {
 			return err
@@ -177,7 +176,7 @@ func claim(p store.Place, now time.Time) admission.Claim {
 
 // freePlaces gives back the places of a run's processes that have ended, as its state
 // says, and wakes whoever is next.
-func (r *Reconciler) freePlaces(ctx context.Context, tx *sql.Tx, id run.ID, s loop.State) error {
+func (r *Reconciler) freePlaces(ctx context.Context, tx *store.Tx, id run.ID, s loop.State) error {
 	processes, err := r.cfg.Store.PlacesOf(ctx, tx, id)
 	if err != nil {
 		return err
@@ -200,7 +199,7 @@ func (r *Reconciler) freePlaces(ctx context.Context, tx *sql.Tx, id run.ID, s lo
 }
 
 // wakeNext wakes the runs of those who may start now.
-func (r *Reconciler) wakeNext(ctx context.Context, tx *sql.Tx) error {
+func (r *Reconciler) wakeNext(ctx context.Context, tx *store.Tx) error {
 	places, turns, err := r.cfg.Store.PlacesTx(ctx, tx)
 	if err != nil {
 		return err
@@ -225,7 +224,7 @@ func (r *Reconciler) adopt(ctx context.Context) error {
 		return fmt.Errorf("find what is at work: %w", err)
 	}
 	now := r.cfg.Now()
-	return r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
+	return r.cfg.Store.InTx(ctx, func(tx *store.Tx) error {
 		if err := r.cfg.Store.PrunePlaces(ctx, tx, now.Add(-keepTurns)); err != nil {
 			return err
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -69,7 +68,7 @@ const (
 
 // Waker has a run ticked soon. *queue.Queue is one.
 type Waker interface {
-	Wake(ctx context.Context, tx *sql.Tx, id run.ID) error
+	Wake(ctx context.Context, tx *store.Tx, id run.ID) error
 }
 
 // Starter begins runs, and says what keeps one from beginning. *delivery.Receiver is one.
@@ -77,7 +76,7 @@ type Starter interface {
 	Depends(ctx context.Context, w delivery.RunRequest) (publish.Dependencies, error)
 	Ready(ctx context.Context, repo *ghapp.Repo, m loop.Member, w *delivery.RunRequest) (skipped string, err error)
 	Begin(ctx context.Context, repo *ghapp.Repo, w delivery.RunRequest,
-		also func(tx *sql.Tx, id run.ID) error) (outcome string, err error)
+		also func(tx *store.Tx, id run.ID) error) (outcome string, err error)
 }
 
 // Config is what a Reconciler is made of.
@@ -217,6 +216,8 @@ type Reconciler struct {
 
 	// claimed are the runs that this process works on, by run.ID.
 	claimed sync.Map
+	// owed are the leases, by run.ID, that could not be given back.
+	owed sync.Map
 
 	mu      sync.Mutex
 	drivers map[run.ID]*driver
@@ -346,16 +347,35 @@ func (r *Reconciler) claim(ctx context.Context, id run.ID) (lease store.Lease, g
 	if _, taken := r.claimed.LoadOrStore(id, true); taken {
 		return store.Lease{}, nil, fmt.Errorf("claim run %s: %w", id, store.ErrLeaseTaken)
 	}
-	lease, err = r.cfg.Store.ClaimRun(ctx, id, r.cfg.Owner, leaseTTL, r.cfg.Now())
+	if err = r.releaseOwed(ctx, id); err == nil {
+		lease, err = r.cfg.Store.ClaimRun(ctx, id, r.cfg.Owner, leaseTTL, r.cfg.Now())
+	}
 	if err != nil {
 		r.claimed.Delete(id)
 		return store.Lease{}, nil, err
 	}
 	return lease, func() {
-		// The lease may be lost already; then it is not ours to give back.
-		_ = r.cfg.Store.ReleaseRun(context.WithoutCancel(ctx), id, lease)
+		r.owed.Store(id, lease)
+		_ = r.releaseOwed(context.WithoutCancel(ctx), id) // the next claim tries again
 		r.claimed.Delete(id)
 	}, nil
+}
+
+// releaseOwed gives a lease back that could not be given back before, because the database
+// was away. Otherwise the run would wait until it has run out.
+func (r *Reconciler) releaseOwed(ctx context.Context, id run.ID) error {
+	v, _ := r.owed.Load(id)
+	lease, owed := v.(store.Lease)
+	if !owed {
+		return nil
+	}
+	// One that is lost already is not ours to give back.
+	err := r.cfg.Store.ReleaseRun(ctx, id, lease)
+	if err != nil && !errors.Is(err, store.ErrLeaseLost) {
+		return err
+	}
+	r.owed.Delete(id)
+	return nil
 }
 
 // keepLease renews the lease for as long as a tick takes, which may be longer
@@ -511,7 +531,7 @@ func (r *Reconciler) save(ctx context.Context, id run.ID, lease store.Lease, s l
 	}
 	defer r.saving(id)()
 	ctx = context.WithoutCancel(ctx)
-	return r.cfg.Store.InTx(ctx, func(tx *sql.Tx) error {
+	return r.cfg.Store.InTx(ctx, func(tx *store.Tx) error {
 		if leader != "" {
 			if err := r.cfg.Queue.Wake(ctx, tx, leader); err != nil {
 				return err
@@ -680,7 +700,7 @@ func (r *Reconciler) watch(ctx context.Context, id run.ID, d *driver, h loop.Han
 			}
 			return
 		}
-		err := r.cfg.Store.InTx(r.life, func(tx *sql.Tx) error { return r.cfg.Queue.Wake(r.life, tx, id) })
+		err := r.cfg.Store.InTx(r.life, func(tx *store.Tx) error { return r.cfg.Queue.Wake(r.life, tx, id) })
 		if err != nil && r.life.Err() == nil {
 			log.Warn().Err(err).Msg("waking a run failed; it is polled")
 		}

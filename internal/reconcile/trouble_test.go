@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
-	"database/sql"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -95,7 +94,7 @@ func newWorld(t *testing.T, open func(context.Context) error) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := st.InTx(t.Context(), func(tx *sql.Tx) error {
+	if err := st.InTx(t.Context(), func(tx *store.Tx) error {
 		return st.CreateRun(t.Context(), tx, store.Run{ID: w.id, RepoNode: "R", IssueNumber: 1, Phase: s.Phase,
 			PullNumber: 2, // so it is past asking GitHub what the issue depends on: this world has none
 			State:      state, CreatedAt: w.clock.now()})
@@ -229,7 +228,7 @@ func TestTrouble(t *testing.T) {
 		if w.opens != 1 {
 			t.Fatalf("%d attempts, want 1", w.opens)
 		}
-		if err := w.r.cfg.Store.InTx(t.Context(), func(tx *sql.Tx) error {
+		if err := w.r.cfg.Store.InTx(t.Context(), func(tx *store.Tx) error {
 			return w.r.cfg.Store.RequestCancel(t.Context(), tx, w.id, "ada", w.clock.now())
 		}); err != nil {
 			t.Fatal(err)

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -41,7 +40,7 @@ func (s *Store) Restored(ctx context.Context, now time.Time, outdated func(state
 	if err != nil {
 		return 0, fmt.Errorf("restore: %w", err)
 	}
-	err = s.InTx(ctx, func(tx *sql.Tx) error {
+	err = s.InTx(ctx, func(tx *Tx) error {
 		if _, err := tx.ExecContext(ctx, `INSERT INTO restores (at) VALUES (?)`, micros(now)); err != nil {
 			return err
 		}
@@ -66,7 +65,7 @@ func (s *Store) Restored(ctx context.Context, now time.Time, outdated func(state
 
 // mayBeUnknown says whether an effect of this run, "" for none, may have happened after
 // the backup that the database was restored from.
-func mayBeUnknown(ctx context.Context, tx *sql.Tx, id run.ID) (bool, error) {
+func mayBeUnknown(ctx context.Context, tx *Tx, id run.ID) (bool, error) {
 	var unknown bool
 	err := tx.QueryRowContext(ctx, `
 		SELECT EXISTS (SELECT 1 FROM restores

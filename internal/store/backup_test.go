@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"os"
 	"path/filepath"
@@ -34,7 +33,7 @@ func TestBackupWhileWriting(t *testing.T) {
 	begun := make(chan struct{})
 	writing.Go(func() {
 		for n := 0; ctx.Err() == nil; n++ {
-			err := st.InTx(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
+			err := st.InTx(context.WithoutCancel(ctx), func(tx *store.Tx) error {
 				for _, half := range []string{"a", "b"} {
 					d := store.Delivery{GUID: half + time.Duration(n).String(), Body: []byte("body"), ReceivedAt: time.Now()}
 					if _, err := st.InsertDelivery(ctx, tx, d); err != nil {
@@ -90,7 +89,7 @@ func TestBackupWhileWriting(t *testing.T) {
 
 // TestRestored: what has not ended gets another state and no driver, and its effects are
 // not known to be fresh; what began after the restore is as always.
-func TestRestored(t *testing.T) {
+func testRestored(t *testing.T, e engine) {
 	t.Parallel()
 	ctx, now := t.Context(), time.Now()
 	st, err := store.Open(ctx, filepath.Join(t.TempDir(), "db"))
@@ -104,7 +103,7 @@ func TestRestored(t *testing.T) {
 	}()
 	create := func(id run.ID, issue string, at time.Time) {
 		t.Helper()
-		if err := st.InTx(ctx, func(tx *sql.Tx) error {
+		if err := st.InTx(ctx, func(tx *store.Tx) error {
 			return st.CreateRun(ctx, tx, store.Run{ID: id, IssueNode: issue, Phase: run.PhaseQueued, State: []byte("was"), CreatedAt: at})
 		}); err != nil {
 			t.Fatal(err)

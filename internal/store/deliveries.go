@@ -35,7 +35,7 @@ type Delivery struct {
 
 // InsertDelivery stores d as accepted. fresh is false, and nothing is changed,
 // where a delivery with the same GUID or the same digest was accepted before.
-func (s *Store) InsertDelivery(ctx context.Context, tx *sql.Tx, d Delivery) (fresh bool, err error) {
+func (s *Store) InsertDelivery(ctx context.Context, tx *Tx, d Delivery) (fresh bool, err error) {
 	l := labelOf(d)
 	res, err := tx.ExecContext(ctx, `
 		INSERT INTO deliveries (guid, event, action, installation_id, repo_node, body, digest, received_at,
@@ -89,9 +89,7 @@ func (s *Store) Delivery(ctx context.Context, guid string) (Delivery, error) {
 	if err != nil {
 		return Delivery{}, fmt.Errorf("delivery %s: %w", guid, err)
 	}
-	if len(d.Digest) == 0 {
-		d.Digest = nil
-	}
+	d.Body, d.Digest = filled(d.Body), filled(d.Digest)
 	d.ReceivedAt, d.ProcessedAt = fromMicros(received), fromMicros(processed)
 	return d, nil
 }
@@ -119,7 +117,7 @@ func (s *Store) LabelDelivered(ctx context.Context, issueNode, label string, at 
 
 // MarkDelivery records that the delivery is dealt with, and how. The first
 // outcome stays: a worker that comes late changes nothing.
-func (s *Store) MarkDelivery(ctx context.Context, tx *sql.Tx, guid, outcome string, now time.Time) error {
+func (s *Store) MarkDelivery(ctx context.Context, tx *Tx, guid, outcome string, now time.Time) error {
 	res, err := tx.ExecContext(ctx, `
 		UPDATE deliveries
 		SET outcome      = CASE processed_at WHEN 0 THEN ? ELSE outcome END,
@@ -133,7 +131,7 @@ func (s *Store) MarkDelivery(ctx context.Context, tx *sql.Tx, guid, outcome stri
 
 // UnprocessedDeliveries lists the GUIDs of accepted deliveries that nobody has
 // dealt with, oldest first, at most limit.
-func (s *Store) UnprocessedDeliveries(ctx context.Context, tx *sql.Tx, limit int) ([]string, error) {
+func (s *Store) UnprocessedDeliveries(ctx context.Context, tx *Tx, limit int) ([]string, error) {
 	guids, err := texts(ctx, tx, `
 		SELECT guid FROM deliveries WHERE processed_at = 0 ORDER BY received_at LIMIT ?`, limit)
 	if err != nil {
@@ -154,7 +152,7 @@ func (s *Store) OldestWaiting(ctx context.Context) (time.Time, error) {
 }
 
 // texts runs a query of one text column.
-func texts(ctx context.Context, tx *sql.Tx, query string, args ...any) (_ []string, err error) {
+func texts(ctx context.Context, tx *Tx, query string, args ...any) (_ []string, err error) {
 	rows, err := tx.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err

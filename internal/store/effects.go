@@ -53,6 +53,7 @@ func scanEffect(scan func(...any) error) (Effect, error) {
 		&e.Tries); err != nil {
 		return Effect{}, err
 	}
+	e.Intent, e.Result = filled(e.Intent), filled(e.Result)
 	e.CreatedAt, e.DoneAt, e.NextTry = fromMicros(created), fromMicros(done), fromMicros(next)
 	return e, nil
 }
@@ -63,12 +64,12 @@ func (s *Store) BeginEffect(
 	ctx context.Context, key string, id run.ID, kind string, intent []byte, now time.Time,
 ) (Effect, error) {
 	var e Effect
-	err := s.InTx(ctx, func(tx *sql.Tx) error {
+	err := s.InTx(ctx, func(tx *Tx) error {
 		res, err := tx.ExecContext(ctx, `
 			INSERT INTO effects (key, run_id, kind, intent, status, result, created_at)
-			VALUES (?, ?, ?, ?, 'intended', x'', ?)
+			VALUES (?, ?, ?, ?, 'intended', ?, ?)
 			ON CONFLICT (key) DO NOTHING`,
-			key, id, kind, blob(intent), micros(now))
+			key, id, kind, blob(intent), blob(nil), micros(now))
 		if err != nil {
 			return err
 		}
@@ -93,7 +94,7 @@ func (s *Store) BeginEffect(
 // FinishEffect records that an effect happened, and what came of it. The first
 // result stays. An effect that was never begun is ErrNotFound.
 func (s *Store) FinishEffect(ctx context.Context, key string, result []byte, now time.Time) error {
-	res, err := s.writer.ExecContext(ctx, `
+	res, err := s.single.ExecContext(ctx, `
 		UPDATE effects
 		SET result  = CASE status WHEN 'intended' THEN ? ELSE result END,
 		    done_at = CASE status WHEN 'intended' THEN ? ELSE done_at END,
@@ -131,7 +132,7 @@ func (s *Store) Effects(ctx context.Context, id run.ID) (_ []Effect, err error) 
 // KeepEffect has an effect that has failed repeated from next on, by whoever calls
 // DueEffect; intent says how. One that is done stays so.
 func (s *Store) KeepEffect(ctx context.Context, key string, intent []byte, next time.Time) error {
-	_, err := s.writer.ExecContext(ctx, `
+	_, err := s.single.ExecContext(ctx, `
 		UPDATE effects SET intent = ?, next_try = ?, tries = tries + 1 WHERE key = ? AND status = 'intended'`,
 		blob(intent), micros(next), key)
 	if err != nil {
@@ -147,7 +148,7 @@ func (s *Store) DueEffect(
 	ctx context.Context, kind string, now, until time.Time, longest time.Duration,
 ) (Effect, error) {
 	var e Effect
-	err := s.InTx(ctx, func(tx *sql.Tx) (err error) {
+	err := s.InTx(ctx, func(tx *Tx) (err error) {
 		e, err = scanEffect(tx.QueryRowContext(ctx, `
 			SELECT `+effectColumns+` FROM effects
 			WHERE status = 'intended' AND next_try > 0 AND kind = ? AND (next_try <= ? OR next_try > ?)
@@ -196,10 +197,10 @@ func (s *Store) LabelOvertaken(ctx context.Context, owner, repo string, issue in
 	err = s.reader.QueryRowContext(ctx, `
 		SELECT EXISTS (SELECT 1 FROM effects
 			WHERE kind = 'label' AND created_at > ?1
-			AND (instr(key || char(10), ?2) > 0 OR instr(key || char(10), ?3) > 0))
-		OR ?4 AND EXISTS (SELECT 1 FROM runs
+			AND (instr(key || ?8, ?2) > 0 OR instr(key || ?8, ?3) > 0))
+		OR ?4 = 1 AND EXISTS (SELECT 1 FROM runs
 			WHERE repo_owner = ?5 AND repo_name = ?6 AND issue_number = ?7 AND created_at > ?1)`,
-		micros(since), by[0], by[1], add, owner, repo, issue).Scan(&overtaken)
+		micros(since), by[0], by[1], add, owner, repo, issue, "\n").Scan(&overtaken)
 	if err != nil {
 		return false, fmt.Errorf("look for later labels of %s/%s#%d: %w", owner, repo, issue, err)
 	}

@@ -5,9 +5,9 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/org/ralph-action/internal/run"
@@ -87,6 +87,7 @@ func scanInput(scan func(...any) error) (Input, error) {
 	err := scan(&in.ID, &in.RepoNode, &in.Issue, &in.Kind, &in.Source, &in.SourceID, &in.URL, &in.AuthorID, &in.Author,
 		&in.Role,
 		&in.Text, &in.SHA256, &in.Detail, &in.State, &in.Outcome, &in.Run, &received, &settled)
+	in.Detail = filled(in.Detail)
 	in.ReceivedAt, in.SettledAt = fromMicros(received), fromMicros(settled)
 	return in, err
 }
@@ -96,7 +97,7 @@ func scanInput(scan func(...any) error) (Input, error) {
 // from that source is stored already: a source speaks once. ID and SHA256 are
 // set by the store, and so is SettledAt, to ReceivedAt, in every state but
 // InputPending; an empty state is that.
-func (s *Store) AddInput(ctx context.Context, tx *sql.Tx, in Input) (id int64, fresh bool, err error) {
+func (s *Store) AddInput(ctx context.Context, tx *Tx, in Input) (id int64, fresh bool, err error) {
 	sum := sha256.Sum256([]byte(in.Text))
 	if in.State == "" {
 		in.State = InputPending
@@ -128,14 +129,11 @@ func (s *Store) AddInput(ctx context.Context, tx *sql.Tx, in Input) (id int64, f
 func (s *Store) PendingInputs(
 	ctx context.Context, repoNode string, issue int, kinds ...InputKind,
 ) (_ []Input, err error) {
-	of, err := kindList(kinds)
-	if err != nil {
-		return nil, err
-	}
+	of, args := among("kind", kinds)
 	rows, err := s.reader.QueryContext(ctx, `
 		SELECT `+inputColumns+` FROM inputs
-		WHERE repo_node = ? AND issue_number = ? AND state = 'pending' AND `+ofKinds+` ORDER BY id`,
-		repoNode, issue, of, of)
+		WHERE repo_node = ? AND issue_number = ? AND state = 'pending' AND `+of+` ORDER BY id`,
+		append([]any{repoNode, issue}, args...)...)
 	if err != nil {
 		return nil, fmt.Errorf("pending inputs of issue %d: %w", issue, err)
 	}
@@ -154,19 +152,17 @@ func (s *Store) PendingInputs(
 	return out, nil
 }
 
-// ofKinds holds for rows of the kinds in a list that is given twice; an empty
-// list is all of them.
-const ofKinds = `(? = '[]' OR kind IN (SELECT value FROM json_each(?)))`
-
-func kindList(kinds []InputKind) (string, error) {
-	if kinds == nil {
-		kinds = []InputKind{}
+// among is the condition that a column has one of some values, and the values as
+// arguments; no values are all of them.
+func among[T ~string](column string, values []T) (string, []any) {
+	if len(values) == 0 {
+		return "1 = 1", nil
 	}
-	b, err := json.Marshal(kinds)
-	if err != nil {
-		return "", fmt.Errorf("list kinds of inputs: %w", err)
+	args := make([]any, len(values))
+	for i, v := range values {
+		args[i] = v
 	}
-	return string(b), nil
+	return column + " IN (?" + strings.Repeat(", ?", len(values)-1) + ")", args
 }
 
 // InputBySource returns what came from a source, or ErrNotFound.
@@ -185,14 +181,10 @@ func (s *Store) InputBySource(ctx context.Context, repoNode, source string) (Inp
 // LaterInput says whether one of the given outcomes was recorded for an input
 // of the same issue that was said after in, and is done.
 func (s *Store) LaterInput(ctx context.Context, in Input, outcomes ...string) (later bool, err error) {
-	of, err := json.Marshal(outcomes)
-	if err != nil {
-		return false, fmt.Errorf("list outcomes: %w", err)
-	}
+	of, args := among("outcome", outcomes)
 	err = s.reader.QueryRowContext(ctx, `
 		SELECT EXISTS (SELECT 1 FROM inputs WHERE repo_node = ? AND issue_number = ? AND kind = ? AND source_id > ? AND state = 'done'
-			AND outcome IN (SELECT value FROM json_each(?)))`,
-		in.RepoNode, in.Issue, in.Kind, in.SourceID, string(of)).Scan(&later)
+			AND `+of+`)`, append([]any{in.RepoNode, in.Issue, in.Kind, in.SourceID}, args...)...).Scan(&later)
 	if err != nil {
 		return false, fmt.Errorf("look for later inputs: %w", err)
 	}
@@ -202,7 +194,7 @@ func (s *Store) LaterInput(ctx context.Context, in Input, outcomes ...string) (l
 // SettleInput records what became of a pending input. One that is settled stays
 // as it is, which settled tells.
 func (s *Store) SettleInput(
-	ctx context.Context, tx *sql.Tx, id int64, state InputState, outcome string, by run.ID, now time.Time,
+	ctx context.Context, tx *Tx, id int64, state InputState, outcome string, by run.ID, now time.Time,
 ) (settled bool, err error) {
 	res, err := tx.ExecContext(ctx, `
 		UPDATE inputs SET state = ?, outcome = ?, run_id = ?, settled_at = ? WHERE id = ? AND state = 'pending'`,
@@ -229,18 +221,15 @@ type InputCount struct {
 
 // CountInputs counts the inputs that c describes, refused ones included.
 func (s *Store) CountInputs(ctx context.Context, c InputCount) (n int, err error) {
-	of, err := kindList(c.Kinds)
-	if err != nil {
-		return 0, err
-	}
+	of, args := among("kind", c.Kinds)
 	if c.AuthorID != 0 {
 		err = s.reader.QueryRowContext(ctx, `
-			SELECT count(*) FROM inputs WHERE received_at > ? AND author_id = ? AND `+ofKinds,
-			micros(c.Since), c.AuthorID, of, of).Scan(&n)
+			SELECT count(*) FROM inputs WHERE received_at > ? AND author_id = ? AND `+of,
+			append([]any{micros(c.Since), c.AuthorID}, args...)...).Scan(&n)
 	} else {
 		err = s.reader.QueryRowContext(ctx, `
-			SELECT count(*) FROM inputs WHERE received_at > ? AND repo_node = ? AND issue_number = ? AND `+ofKinds,
-			micros(c.Since), c.RepoNode, c.Issue, of, of).Scan(&n)
+			SELECT count(*) FROM inputs WHERE received_at > ? AND repo_node = ? AND issue_number = ? AND `+of,
+			append([]any{micros(c.Since), c.RepoNode, c.Issue}, args...)...).Scan(&n)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("count inputs: %w", err)

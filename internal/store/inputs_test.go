@@ -3,7 +3,6 @@ package store_test
 import (
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"fmt"
 	"testing"
 	"time"
@@ -23,7 +22,7 @@ func anInput(source string, id int64) store.Input {
 
 func addInput(t testing.TB, st *store.Store, in store.Input) (id int64, fresh bool) {
 	t.Helper()
-	inTx(t, st, func(tx *sql.Tx) (err error) {
+	inTx(t, st, func(tx *store.Tx) (err error) {
 		id, fresh, err = st.AddInput(t.Context(), tx, in)
 		return err
 	})
@@ -32,9 +31,9 @@ func addInput(t testing.TB, st *store.Store, in store.Input) (id int64, fresh bo
 
 // TestInputSpeaksOnce: what came from one source is stored once, taken in once,
 // and keeps its words.
-func TestInputSpeaksOnce(t *testing.T) {
+func testInputSpeaksOnce(t *testing.T, e engine) {
 	t.Parallel()
-	st := fresh(t)
+	st := e.fresh(t)
 	id, first := addInput(t, st, anInput("comment:1", 1))
 	again := anInput("comment:1", 1)
 	again.Text = "/ralph skip T3"
@@ -59,7 +58,7 @@ func TestInputSpeaksOnce(t *testing.T) {
 	}
 
 	for i, wantSettled := range []bool{true, false} {
-		inTx(t, st, func(tx *sql.Tx) error {
+		inTx(t, st, func(tx *store.Tx) error {
 			settled, err := st.SettleInput(t.Context(), tx, id, store.InputDone, "skipped T2", "r1",
 				t0().Add(time.Duration(i)*time.Hour))
 			if settled != wantSettled {
@@ -79,9 +78,9 @@ func TestInputSpeaksOnce(t *testing.T) {
 	wantErr(t, err, store.ErrNotFound)
 }
 
-func TestPendingInputsByKindInOrder(t *testing.T) {
+func testPendingInputsByKindInOrder(t *testing.T, e engine) {
 	t.Parallel()
-	st := fresh(t)
+	st := e.fresh(t)
 	for i, kind := range []store.InputKind{store.InputReview, store.InputCommand, store.InputAnswer, store.InputCommand} {
 		in := anInput(string(kind)+string(rune('a'+i)), int64(i))
 		in.Kind = kind
@@ -112,9 +111,9 @@ func TestPendingInputsByKindInOrder(t *testing.T) {
 	}
 }
 
-func TestCountInputs(t *testing.T) {
+func testCountInputs(t *testing.T, e engine) {
 	t.Parallel()
-	st := fresh(t)
+	st := e.fresh(t)
 	for i := range 4 {
 		in := anInput("comment:"+string(rune('a'+i)), int64(i))
 		in.ReceivedAt = t0().Add(time.Duration(i) * time.Minute)
@@ -147,9 +146,9 @@ func TestCountInputs(t *testing.T) {
 }
 
 // TestStateAndInputsTogether: a run that lost its lease takes nothing in.
-func TestStateAndInputsTogether(t *testing.T) {
+func testStateAndInputsTogether(t *testing.T, e engine) {
 	t.Parallel()
-	st := fresh(t)
+	st := e.fresh(t)
 	createRun(t, st, aRun("r1", 7))
 	old, err := st.ClaimRun(t.Context(), "r1", "a", time.Minute, t0())
 	if err != nil {
@@ -161,7 +160,7 @@ func TestStateAndInputsTogether(t *testing.T) {
 	}
 	id, _ := addInput(t, st, anInput("comment:1", 1))
 	takeIn := func(ctx context.Context, l store.Lease) error {
-		return st.InTx(ctx, func(tx *sql.Tx) error {
+		return st.InTx(ctx, func(tx *store.Tx) error {
 			if _, err := st.SettleInput(ctx, tx, id, store.InputDone, "", "r1", t0()); err != nil {
 				return err
 			}
@@ -180,9 +179,9 @@ func TestStateAndInputsTogether(t *testing.T) {
 	}
 }
 
-func TestRunsByPullAndRename(t *testing.T) {
+func testRunsByPullAndRename(t *testing.T, e engine) {
 	t.Parallel()
-	st := fresh(t)
+	st := e.fresh(t)
 	createRun(t, st, aRun("r1", 7))
 	row, err := st.Run(t.Context(), "r1")
 	if err != nil {
@@ -190,7 +189,7 @@ func TestRunsByPullAndRename(t *testing.T) {
 	}
 	_, err = st.LatestRunByPull(t.Context(), row.RepoNode, 0)
 	wantErr(t, err, store.ErrNotFound)
-	inTx(t, st, func(tx *sql.Tx) error {
+	inTx(t, st, func(tx *store.Tx) error {
 		if err := st.NotePull(t.Context(), tx, "r1", 12); err != nil {
 			return err
 		}
@@ -200,7 +199,7 @@ func TestRunsByPullAndRename(t *testing.T) {
 	if err != nil || got.RepoOwner != "acme" || got.RepoName != "gadgets" || got.Installation != row.Installation {
 		t.Errorf("%+v, %v", got, err)
 	}
-	inTx(t, st, func(tx *sql.Tx) error { return st.RenameRepo(t.Context(), tx, row.RepoNode, "acme", "gadgets", 99) })
+	inTx(t, st, func(tx *store.Tx) error { return st.RenameRepo(t.Context(), tx, row.RepoNode, "acme", "gadgets", 99) })
 	if got, err = st.Run(t.Context(), "r1"); err != nil || got.Installation != 99 || got.PullNumber != 12 {
 		t.Errorf("%+v, %v", got, err)
 	}

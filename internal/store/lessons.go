@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/org/ralph-action/internal/history"
@@ -27,28 +28,24 @@ func (l *lessons) Remember(ctx context.Context, lesson history.Lesson) error {
 	if err != nil {
 		return fmt.Errorf("remember a lesson: %w", err)
 	}
-	err = l.store.InTx(ctx, func(tx *sql.Tx) error {
+	err = l.store.InTx(ctx, func(tx *Tx) error {
 		// A lesson that is written over gets a new id: the ids are in the order
 		// in which the oldest go.
 		old, err := tx.QueryContext(ctx, `SELECT id FROM lessons WHERE repo_node = ? AND key = ?`, l.repo, lesson.Key)
 		if err := forget(ctx, tx, old, err); err != nil {
 			return err
 		}
-		res, err := tx.ExecContext(ctx, `INSERT INTO lessons (repo_node, key, at, lesson) VALUES (?, ?, ?, ?)`, l.repo,
-			lesson.Key, micros(lesson.At), b)
-		if err != nil {
-			return err
-		}
-		id, err := res.LastInsertId()
-		if err != nil {
+		var id int64
+		if err := tx.QueryRowContext(ctx, `INSERT INTO lessons (repo_node, key, at, lesson) VALUES (?, ?, ?, ?) RETURNING id`,
+			l.repo, lesson.Key, micros(lesson.At), b).Scan(&id); err != nil {
 			return err
 		}
 		words := strings.Join(history.Words(lesson.Text()), " ")
-		if _, err := tx.ExecContext(ctx, `INSERT INTO lessons_words (rowid, words) VALUES (?, ?)`, id, words); err != nil {
+		if _, err := tx.ExecContext(ctx, tx.engine.search().insert, id, words); err != nil {
 			return err
 		}
-		old, err = tx.QueryContext(ctx, `SELECT id FROM lessons WHERE repo_node = ? ORDER BY id DESC LIMIT -1 OFFSET ?`,
-			l.repo, history.MaxLessons)
+		old, err = tx.QueryContext(ctx, `SELECT id FROM lessons WHERE repo_node = ? ORDER BY id DESC LIMIT ? OFFSET ?`,
+			l.repo, math.MaxInt64, history.MaxLessons)
 		return forget(ctx, tx, old, err)
 	})
 	if err != nil {
@@ -58,7 +55,7 @@ func (l *lessons) Remember(ctx context.Context, lesson history.Lesson) error {
 }
 
 // forget deletes the lessons whose ids the rows hold.
-func forget(ctx context.Context, tx *sql.Tx, rows *sql.Rows, err error) error {
+func forget(ctx context.Context, tx *Tx, rows *sql.Rows, err error) error {
 	if err != nil {
 		return err
 	}
@@ -84,6 +81,31 @@ func forget(ctx context.Context, tx *sql.Tx, rows *sql.Rows, err error) error {
 	return nil
 }
 
+// search is how an engine finds texts by their words.
+type search struct {
+	// insert takes a number and words with spaces between them.
+	insert string
+	// match is the condition on ?1, words in quotes with or between them; rank puts first
+	// what shares the most and the rarest words.
+	match, rank string
+	quote, or   string
+}
+
+func (e Engine) search() search {
+	if e == Postgres {
+		return search{
+			insert: `INSERT INTO lessons_words (rowid, words) VALUES (?, array_to_tsvector(string_to_array(?, ' ')))`,
+			match:  `lessons_words.words @@ CAST(?1 AS tsquery)`, rank: `ts_rank(lessons_words.words, CAST(?1 AS tsquery)) DESC`,
+			quote: `'`, or: ` | `,
+		}
+	}
+	return search{
+		insert: `INSERT INTO lessons_words (rowid, words) VALUES (?, ?)`,
+		match:  `lessons_words.words MATCH ?1`, rank: `lessons_words.rank`,
+		quote: `"`, or: ` OR `,
+	}
+}
+
 // candidates is how many lessons that share a word are looked at closely.
 const candidates = 200
 
@@ -93,11 +115,12 @@ func (l *lessons) Similar(ctx context.Context, q history.Query, n int) ([]histor
 	if len(words) == 0 {
 		return nil, nil
 	}
+	search := l.store.engine.search()
 	rows, err := l.store.reader.QueryContext(ctx, `
 		SELECT lessons.lesson FROM lessons_words JOIN lessons ON lessons.id = lessons_words.rowid
-		WHERE lessons_words.words MATCH ? AND lessons.repo_node = ? AND lessons.merged = 1
-		ORDER BY lessons_words.rank, lessons.id DESC LIMIT ?`,
-		`"`+strings.Join(words, `" OR "`)+`"`, l.repo, max(candidates, n))
+		WHERE `+search.match+` AND lessons.repo_node = ?2 AND lessons.merged = 1
+		ORDER BY `+search.rank+`, lessons.id DESC LIMIT ?3`,
+		search.quote+strings.Join(words, search.quote+search.or+search.quote)+search.quote, l.repo, max(candidates, n))
 	if err != nil {
 		return nil, fmt.Errorf("look for lessons: %w", err)
 	}
@@ -131,7 +154,7 @@ func scanLessons(rows *sql.Rows) (found []history.Lesson, err error) {
 // MergeLessons has the lessons of a run recalled from now on: a person has merged its
 // work.
 func (s *Store) MergeLessons(ctx context.Context, repoNode string, id run.ID) error {
-	err := s.InTx(ctx, func(tx *sql.Tx) error {
+	err := s.InTx(ctx, func(tx *Tx) error {
 		_, err := tx.ExecContext(ctx, `
 			UPDATE lessons SET merged = 1 WHERE repo_node = ? AND substr(key, 1, length(?) + 1) = ? || '/'`, repoNode, id, id)
 		return err
@@ -143,7 +166,7 @@ func (s *Store) MergeLessons(ctx context.Context, repoNode string, id run.ID) er
 }
 
 // MergeLessonsOfPull is MergeLessons of all runs that a pull request shows.
-func (s *Store) MergeLessonsOfPull(ctx context.Context, tx *sql.Tx, repoNode string, pull int) error {
+func (s *Store) MergeLessonsOfPull(ctx context.Context, tx *Tx, repoNode string, pull int) error {
 	_, err := tx.ExecContext(ctx, `
 		UPDATE lessons SET merged = 1 WHERE repo_node = ?1 AND merged = 0 AND EXISTS (
 			SELECT 1 FROM runs WHERE runs.repo_node = ?1 AND runs.pull_number = ?2

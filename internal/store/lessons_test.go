@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,9 +31,9 @@ func (m mergedMemory) Similar(ctx context.Context, q history.Query, n int) ([]hi
 }
 
 // What a run taught is told to nobody before a person has merged its work.
-func TestLessonsOnlyOfMergedWork(t *testing.T) {
+func testLessonsOnlyOfMergedWork(t *testing.T, e engine) {
 	t.Parallel()
-	st := fresh(t)
+	st := e.fresh(t)
 	m := st.Lessons("R_1")
 	pull := aRun("r2", 7)
 	pull.RepoNode, pull.PullNumber = "R_1", 12
@@ -63,14 +62,14 @@ func TestLessonsOnlyOfMergedWork(t *testing.T) {
 		repo string
 		pull int
 	}{{"R_1", 13}, {"R_2", 12}, {"R_1", 0}} {
-		err := st.InTx(t.Context(), func(tx *sql.Tx) error {
+		err := st.InTx(t.Context(), func(tx *store.Tx) error {
 			return st.MergeLessonsOfPull(t.Context(), tx, other.repo, other.pull)
 		})
 		if err != nil || len(told()) > 0 {
 			t.Errorf("%+v was merged, and %v are told, %v", other, told(), err)
 		}
 	}
-	err := st.InTx(t.Context(), func(tx *sql.Tx) error { return st.MergeLessonsOfPull(t.Context(), tx, "R_1", 12) })
+	err := st.InTx(t.Context(), func(tx *store.Tx) error { return st.MergeLessonsOfPull(t.Context(), tx, "R_1", 12) })
 	if got := told(); err != nil || !slices.Equal(got, []run.ID{"r2"}) {
 		t.Errorf("the pull request of r2 was merged, and %v are told, %v", got, err)
 	}
@@ -83,10 +82,10 @@ func TestLessonsOnlyOfMergedWork(t *testing.T) {
 	}
 }
 
-func TestLessons(t *testing.T) {
+func testLessons(t *testing.T, e engine) {
 	t.Parallel()
 	memory := func(t *testing.T) history.Memory {
-		st := fresh(t)
+		st := e.fresh(t)
 		return mergedMemory{st.Lessons("R_1"), st}
 	}
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -191,9 +190,9 @@ func TestLessons(t *testing.T) {
 	})
 }
 
-func TestARepositoryIsKnownByTheNameOfItsNewestRun(t *testing.T) {
+func testARepositoryIsKnownByTheNameOfItsNewestRun(t *testing.T, e engine) {
 	t.Parallel()
-	st := fresh(t)
+	st := e.fresh(t)
 	older, newer := aRun("r-1", 1), aRun("r-2", 1)
 	newer.RepoNode, newer.CreatedAt = "R_new", older.CreatedAt.Add(time.Hour)
 	createRun(t, st, newer)
@@ -207,9 +206,9 @@ func TestARepositoryIsKnownByTheNameOfItsNewestRun(t *testing.T) {
 	}
 }
 
-func TestLessonsStayWithTheirRepository(t *testing.T) {
+func testLessonsStayWithTheirRepository(t *testing.T, e engine) {
 	t.Parallel()
-	st := fresh(t)
+	st := e.fresh(t)
 	if err := st.Lessons("R_1").Remember(t.Context(),
 		history.Lesson{Key: "a", Title: "Serialise the report"}); err != nil {
 		t.Fatal(err)

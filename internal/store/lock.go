@@ -13,10 +13,13 @@ import (
 // lockRetry is the pause between two tries for the file lock.
 const lockRetry = 10 * time.Millisecond
 
-// Exclusively runs f while no other process with the same database file does:
-// for migrations, which neither goose nor River guards on SQLite. The kernel
-// takes the lock back from a process that dies.
+// Exclusively runs f while no other process with the same database does:
+// for migrations, which neither goose nor River guards on SQLite. The kernel, or
+// PostgreSQL, takes the lock back from a process that dies.
 func (s *Store) Exclusively(ctx context.Context, f func(context.Context) error) (err error) {
+	if s.engine == Postgres {
+		return s.exclusivelyOnPostgres(ctx, f)
+	}
 	lock, err := os.OpenFile(s.path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return fmt.Errorf("lock database: %w", err)

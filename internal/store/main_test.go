@@ -3,7 +3,6 @@ package store_test
 import (
 	"bufio"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -15,7 +14,7 @@ import (
 	"github.com/org/ralph-action/internal/store"
 )
 
-// childEnv makes the test binary the process that is killed: it holds the path
+// childEnv makes the test binary the process that is killed: it holds the name
 // of the database, childCommits says how far to go before.
 const (
 	childEnv     = "STORE_TEST_CHILD"
@@ -23,7 +22,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	if path := os.Getenv(childEnv); path != "" {
+	if path, is := os.LookupEnv(childEnv); is {
 		if err := child(context.Background(), path); err != nil {
 			fmt.Fprintln(os.Stderr, "child:", err)
 			os.Exit(1)
@@ -47,7 +46,7 @@ func child(ctx context.Context, path string) error {
 		_, err := os.Stdin.Read(make([]byte, 1)) // until killed
 		return err
 	}
-	err = st.InTx(ctx, func(tx *sql.Tx) error {
+	err = st.InTx(ctx, func(tx *store.Tx) error {
 		if _, err := st.InsertDelivery(ctx, tx, store.Delivery{GUID: "from-child", ReceivedAt: time.Unix(1, 0)}); err != nil {
 			return err
 		}

@@ -1,11 +1,8 @@
 package store
 
 import (
-	"io/fs"
 	"path/filepath"
 	"testing"
-
-	"github.com/pressly/goose/v3"
 )
 
 // TestEachMigrationGoesBack takes the tables down one version at a time and up again:
@@ -21,11 +18,7 @@ func TestEachMigrationGoesBack(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	dir, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, st.writer, dir, goose.WithDisableGlobalRegistry(true))
+	p, err := st.provider()
 	if err != nil {
 		t.Fatal(err)
 	}

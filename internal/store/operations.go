@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -17,7 +18,7 @@ const holdStarts = "starts"
 
 // Pause has no new agent be started until Resume, by whichever process. The first word
 // stays.
-func (s *Store) Pause(ctx context.Context, tx *sql.Tx, person string, now time.Time) error {
+func (s *Store) Pause(ctx context.Context, tx *Tx, person string, now time.Time) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO holds (name, person, since) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
 		holdStarts, person, micros(now))
 	if err != nil {
@@ -27,7 +28,7 @@ func (s *Store) Pause(ctx context.Context, tx *sql.Tx, person string, now time.T
 }
 
 // Resume takes back what Pause did.
-func (s *Store) Resume(ctx context.Context, tx *sql.Tx) error {
+func (s *Store) Resume(ctx context.Context, tx *Tx) error {
 	if _, err := tx.ExecContext(ctx, `DELETE FROM holds WHERE name = ?`, holdStarts); err != nil {
 		return fmt.Errorf("resume: %w", err)
 	}
@@ -65,7 +66,7 @@ type Decision struct {
 const maxDecisionText = 200
 
 // AddDecision records d, its texts on one line and cut to size.
-func (s *Store) AddDecision(ctx context.Context, tx *sql.Tx, d Decision) error {
+func (s *Store) AddDecision(ctx context.Context, tx *Tx, d Decision) error {
 	line := func(text string) string { return strs.Cut(run.PrintableLine(text), maxDecisionText) }
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO decisions (at, repo, issue_number, person, action, allowed, reason, delivery) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -93,25 +94,24 @@ func (s *Store) Decisions(ctx context.Context, f DecisionFilter) (_ []Decision, 
 	where, args := []string{"at >= ?"}, []any{micros(f.Since)}
 	with := func(cond string, arg any) { where, args = append(where, cond), append(args, arg) }
 	if f.Repo != "" {
-		with("repo = ? COLLATE NOCASE", f.Repo)
+		with("lower(repo) = lower(?)", f.Repo)
 	}
 	if f.Issue != 0 {
 		with("issue_number = ?", f.Issue)
 	}
 	if f.Person != "" {
-		with("person = ? COLLATE NOCASE", f.Person)
+		with("lower(person) = lower(?)", f.Person)
 	}
 	if f.Refused {
 		with("allowed = ?", 0)
 	}
 	limit := f.Limit
 	if limit <= 0 {
-		limit = -1
+		limit = math.MaxInt64
 	}
 	// The conditions are the literals above.
-	//nolint:gosec // G202: see the line before
 	rows, err := s.reader.QueryContext(ctx, `SELECT at, repo, issue_number, person, action, allowed, reason, delivery FROM (
-		SELECT * FROM decisions WHERE `+strings.Join(where, " AND ")+` ORDER BY id DESC LIMIT ?) ORDER BY id`, append(args, limit)...)
+		SELECT * FROM decisions WHERE `+strings.Join(where, " AND ")+` ORDER BY id DESC LIMIT ?) AS newest ORDER BY id`, append(args, limit)...)
 	if err != nil {
 		return nil, fmt.Errorf("list decisions: %w", err)
 	}
@@ -153,7 +153,11 @@ func (s *Store) Backlog(ctx context.Context) (_ Backlog, err error) {
 		return b, fmt.Errorf("look what waits: %w", err)
 	}
 	b.Oldest = fromMicros(oldest)
-	if err := s.reader.QueryRowContext(ctx, `SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()`).
+	size := `SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()`
+	if s.engine == Postgres {
+		size = `SELECT pg_database_size(current_database())`
+	}
+	if err := s.reader.QueryRowContext(ctx, size).
 		Scan(&b.Bytes); err != nil {
 		return b, fmt.Errorf("look for the size of the database: %w", err)
 	}
@@ -188,7 +192,7 @@ func (s *Store) WaitingSince(ctx context.Context, n int) (time.Time, error) {
 // RecentRuns returns the newest runs, ended or not, oldest first, at most limit.
 func (s *Store) RecentRuns(ctx context.Context, limit int) ([]Run, error) {
 	return s.runs(ctx, "recent runs", `SELECT `+runColumns+` FROM (
-		SELECT rowid AS n, * FROM runs ORDER BY created_at DESC, rowid DESC LIMIT ?) ORDER BY created_at, n`, limit)
+		SELECT rowid AS n, * FROM runs ORDER BY created_at DESC, rowid DESC LIMIT ?) AS newest ORDER BY created_at, n`, limit)
 }
 
 // RunsLike returns the runs whose id begins with prefix, at most two: one is an answer,

@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"database/sql"
 	"strings"
 	"testing"
 	"time"
@@ -10,9 +9,9 @@ import (
 	"github.com/org/ralph-action/internal/store"
 )
 
-func TestPause(t *testing.T) {
+func testPause(t *testing.T, e engine) {
 	t.Parallel()
-	st := fresh(t)
+	st := e.fresh(t)
 	paused := func(want time.Time) {
 		t.Helper()
 		if got, err := st.Paused(t.Context()); err != nil || !got.Equal(want) {
@@ -21,25 +20,25 @@ func TestPause(t *testing.T) {
 	}
 	paused(time.Time{})
 	for i := range 2 { // the first word stays
-		inTx(t, st, func(tx *sql.Tx) error {
+		inTx(t, st, func(tx *store.Tx) error {
 			return st.Pause(t.Context(), tx, "operator", t0().Add(time.Duration(i)*time.Hour))
 		})
 		paused(t0())
 	}
-	inTx(t, st, func(tx *sql.Tx) error { return st.Resume(t.Context(), tx) })
+	inTx(t, st, func(tx *store.Tx) error { return st.Resume(t.Context(), tx) })
 	paused(time.Time{})
 }
 
-func TestDecisions(t *testing.T) {
+func testDecisions(t *testing.T, e engine) {
 	t.Parallel()
-	st := fresh(t)
+	st := e.fresh(t)
 	for i, d := range []store.Decision{
 		{Repo: "ada/widgets", Issue: 1, Person: "eve", Action: "label", Reason: "permission: triage"},
 		{Repo: "ada/widgets", Issue: 1, Person: "ada", Action: "/ralph start", Allowed: true, Reason: "write"},
 		{Person: "operator", Action: strings.Repeat("pause\n\x1b[2J", 100), Allowed: true},
 	} {
 		d.At = t0().Add(time.Duration(i) * time.Hour)
-		inTx(t, st, func(tx *sql.Tx) error { return st.AddDecision(t.Context(), tx, d) })
+		inTx(t, st, func(tx *store.Tx) error { return st.AddDecision(t.Context(), tx, d) })
 	}
 	for name, tc := range map[string]struct {
 		f    store.DecisionFilter
@@ -72,9 +71,9 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-func TestBacklog(t *testing.T) {
+func testBacklog(t *testing.T, e engine) {
 	t.Parallel()
-	st := fresh(t)
+	st := e.fresh(t)
 	createRun(t, st, aRun("r-1", 1))
 	for i := range 3 {
 		deliver(t, st, store.Delivery{GUID: string(rune('a' + i)), Event: "push", ReceivedAt: t0().Add(time.Duration(i) * time.Minute)},

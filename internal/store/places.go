@@ -30,18 +30,13 @@ type Place struct {
 	Why  string
 }
 
-// rowsQueryer is a database or a transaction.
-type rowsQueryer interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
-
 // Places returns all places, and when each owner and repository last had a turn.
 func (s *Store) Places(ctx context.Context) ([]Place, map[string]time.Time, error) {
 	return places(ctx, s.reader)
 }
 
 // PlacesTx is Places as tx sees them.
-func (s *Store) PlacesTx(ctx context.Context, tx *sql.Tx) ([]Place, map[string]time.Time, error) {
+func (s *Store) PlacesTx(ctx context.Context, tx *Tx) ([]Place, map[string]time.Time, error) {
 	return places(ctx, tx)
 }
 
@@ -98,7 +93,7 @@ func each(ctx context.Context, db rowsQueryer, query string, f func(scan func(..
 
 // AskPlace notes that a process waits for a place. What was asked for first stays, with
 // the place where there is one.
-func (s *Store) AskPlace(ctx context.Context, tx *sql.Tx, p Place) error {
+func (s *Store) AskPlace(ctx context.Context, tx *Tx, p Place) error {
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO places (run_id, process, repo, owner, person, answer, came_at, asked_at, seen_at, line, why)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -115,7 +110,7 @@ func (s *Store) AskPlace(ctx context.Context, tx *sql.Tx, p Place) error {
 
 // GrantPlace lets in a process that has asked. turns are the names of those whose turn
 // that was.
-func (s *Store) GrantPlace(ctx context.Context, tx *sql.Tx, process string, now time.Time, turns ...string) error {
+func (s *Store) GrantPlace(ctx context.Context, tx *Tx, process string, now time.Time, turns ...string) error {
 	res, err := tx.ExecContext(ctx, `UPDATE places SET granted_at = ?, line = 0, why = '' WHERE process = ?`,
 		micros(now), process)
 	if err != nil {
@@ -135,7 +130,7 @@ func (s *Store) GrantPlace(ctx context.Context, tx *sql.Tx, process string, now 
 
 // FreePlace takes away the place of a process, or its claim to one. freed says whether it
 // had been let in.
-func (s *Store) FreePlace(ctx context.Context, tx *sql.Tx, process string) (freed bool, err error) {
+func (s *Store) FreePlace(ctx context.Context, tx *Tx, process string) (freed bool, err error) {
 	var granted int64
 	err = tx.QueryRowContext(ctx, `DELETE FROM places WHERE process = ? RETURNING granted_at`, process).Scan(&granted)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -148,7 +143,7 @@ func (s *Store) FreePlace(ctx context.Context, tx *sql.Tx, process string) (free
 }
 
 // PlacesOf are the processes of a run that have a place, or wait for one.
-func (s *Store) PlacesOf(ctx context.Context, tx *sql.Tx, id run.ID) (processes []string, err error) {
+func (s *Store) PlacesOf(ctx context.Context, tx *Tx, id run.ID) (processes []string, err error) {
 	err = each(ctx, tx, `SELECT process FROM places WHERE run_id = ?`, func(scan func(...any) error) error {
 		var process string
 		if err := scan(&process); err != nil {
@@ -164,7 +159,7 @@ func (s *Store) PlacesOf(ctx context.Context, tx *sql.Tx, id run.ID) (processes 
 }
 
 // PrunePlaces removes the places of runs that have ended, and turns from before a time.
-func (s *Store) PrunePlaces(ctx context.Context, tx *sql.Tx, before time.Time) error {
+func (s *Store) PrunePlaces(ctx context.Context, tx *Tx, before time.Time) error {
 	if _, err := tx.ExecContext(ctx, `DELETE FROM places
 		WHERE run_id NOT IN (SELECT id FROM runs WHERE active = 1)`); err != nil {
 		return fmt.Errorf("remove the places of ended runs: %w", err)

@@ -1,19 +1,17 @@
 package store_test
 
 import (
-	"database/sql"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/org/ralph-action/internal/store"
 )
 
-func TestPlaces(t *testing.T) {
+func testPlaces(t *testing.T, e engine) {
 	t.Parallel()
-	st := open(t, filepath.Join(t.TempDir(), "ralph.db"))
+	st := e.fresh(t)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	do := func(f func(tx *sql.Tx) error) {
+	do := func(f func(tx *store.Tx) error) {
 		t.Helper()
 		if err := st.InTx(t.Context(), f); err != nil {
 			t.Fatal(err)
@@ -21,7 +19,7 @@ func TestPlaces(t *testing.T) {
 	}
 	ask := func(process string, now time.Time) {
 		t.Helper()
-		do(func(tx *sql.Tx) error {
+		do(func(tx *store.Tx) error {
 			return st.AskPlace(t.Context(), tx, store.Place{Run: "r-1", Process: process, Repo: "R", Owner: "o", Person: "ada",
 				CameAt: at, SeenAt: now, Line: 3, Why: "full"})
 		})
@@ -36,7 +34,7 @@ func TestPlaces(t *testing.T) {
 	}
 	free := func(process string) (freed bool) {
 		t.Helper()
-		do(func(tx *sql.Tx) (err error) {
+		do(func(tx *store.Tx) (err error) {
 			freed, err = st.FreePlace(t.Context(), tx, process)
 			return err
 		})
@@ -48,7 +46,7 @@ func TestPlaces(t *testing.T) {
 	if p := only(); !p.AskedAt.Equal(at) || !p.SeenAt.Equal(at.Add(time.Minute)) || !p.GrantedAt.IsZero() || p.Line != 3 {
 		t.Errorf("%+v", p)
 	}
-	do(func(tx *sql.Tx) error { return st.GrantPlace(t.Context(), tx, "r-1-1", at, "owner:o") })
+	do(func(tx *store.Tx) error { return st.GrantPlace(t.Context(), tx, "r-1-1", at, "owner:o") })
 	ask("r-1-1", at.Add(time.Hour)) // a start that is repeated keeps its place
 	if p := only(); !p.GrantedAt.Equal(at) {
 		t.Errorf("%+v", p)
@@ -57,7 +55,7 @@ func TestPlaces(t *testing.T) {
 		t.Errorf("turns %v, %v", turns, err)
 	}
 	ask("r-1-2", at) // another process of the run waits for its own
-	do(func(tx *sql.Tx) error {
+	do(func(tx *store.Tx) error {
 		if got, err := st.PlacesOf(t.Context(), tx, "r-1"); err != nil || len(got) != 2 {
 			t.Errorf("the run has places for %v, %v", got, err)
 		}
@@ -70,7 +68,7 @@ func TestPlaces(t *testing.T) {
 		t.Error("the place was not freed, or twice")
 	}
 	ask("r-1-4", at)
-	do(func(tx *sql.Tx) error { return st.PrunePlaces(t.Context(), tx, at.Add(time.Second)) })
+	do(func(tx *store.Tx) error { return st.PrunePlaces(t.Context(), tx, at.Add(time.Second)) })
 	if places, turns, err := st.Places(t.Context()); err != nil || len(places)+len(turns) != 0 {
 		t.Errorf("a run that is not there has %v, turns %v, %v", places, turns, err)
 	}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"strings"
 
@@ -28,7 +27,7 @@ func (s *Store) RunsOfCheckout(ctx context.Context, checkout string) ([]Run, err
 // ReplaceRun stores a new run of a plan, and forgets the runs that the plan had
 // before, with what was noted of them.
 func (s *Store) ReplaceRun(ctx context.Context, r Run) error {
-	err := s.InTx(ctx, func(tx *sql.Tx) error {
+	err := s.InTx(ctx, func(tx *Tx) error {
 		ids, err := texts(ctx, tx, `SELECT id FROM runs `+ofPlan, r.RepoNode, r.IssueNode)
 		if err != nil {
 			return err
@@ -48,7 +47,7 @@ func (s *Store) ReplaceRun(ctx context.Context, r Run) error {
 
 // forgetRun deletes a run, its unfinished work and what it spent. The names of
 // its starts begin with its id.
-func forgetRun(ctx context.Context, tx *sql.Tx, id run.ID) error {
+func forgetRun(ctx context.Context, tx *Tx, id run.ID) error {
 	const starts = `(SELECT name FROM spend_starts WHERE name >= ?1 || '-' AND name < ?1 || '.')`
 	for _, query := range []string{
 		`DELETE FROM spend_requests WHERE start IN ` + starts,

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 )
 
@@ -10,7 +9,7 @@ import (
 // once per person and issue: only then is the refusal worth a comment, or
 // toggling a label would make the bot talk without end.
 func (s *Store) Refused(
-	ctx context.Context, tx *sql.Tx, repoNode string, issue int, person, reason string,
+	ctx context.Context, tx *Tx, repoNode string, issue int, person, reason string,
 ) (first bool, err error) {
 	res, err := tx.ExecContext(ctx, `
 		INSERT INTO refusals (repo_node, issue_number, person, reason) VALUES (?, ?, ?, ?)

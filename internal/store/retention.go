@@ -40,7 +40,7 @@ type pruning struct {
 	// where chooses the rows, by one time: those from before it go.
 	where  string
 	before time.Time
-	drop   func(ctx context.Context, tx *sql.Tx, where string, before int64) (int64, error)
+	drop   func(ctx context.Context, tx *Tx, where string, before int64) (int64, error)
 	count  *int64
 }
 
@@ -57,7 +57,7 @@ func (s *Store) prunings(now time.Time, digest Digest, p *Pruned) []pruning {
 		},
 		{
 			table: "runs", where: "active = 0 AND updated_at < ?", before: now.Add(-KeepRuns), count: &p.Runs,
-			drop: func(ctx context.Context, tx *sql.Tx, where string, before int64) (int64, error) {
+			drop: func(ctx context.Context, tx *Tx, where string, before int64) (int64, error) {
 				return dropRuns(ctx, tx, where, before, digest)
 			},
 		},
@@ -74,7 +74,7 @@ func (s *Store) Prune(ctx context.Context, now time.Time, digest Digest) (Pruned
 	var done Pruned
 	for _, p := range s.prunings(now, digest, &done) {
 		for n := int64(pruneBatch); n >= pruneBatch; {
-			err := s.InTx(ctx, func(tx *sql.Tx) (err error) {
+			err := s.InTx(ctx, func(tx *Tx) (err error) {
 				n, err = p.drop(ctx, tx, p.where, micros(p.before))
 				return err
 			})
@@ -84,7 +84,7 @@ func (s *Store) Prune(ctx context.Context, now time.Time, digest Digest) (Pruned
 			*p.count += n
 		}
 	}
-	if done != (Pruned{}) {
+	if s.engine == SQLite && done != (Pruned{}) {
 		if _, err := s.writer.ExecContext(ctx, `PRAGMA incremental_vacuum`); err != nil {
 			return done, fmt.Errorf("prune: give room back: %w", err)
 		}
@@ -104,28 +104,32 @@ func (s *Store) Prunable(ctx context.Context, now time.Time) (Pruned, error) {
 	return found, nil
 }
 
-// dropBodies moves what is left of each row to the end of the table: at its place it
-// would keep the page that its body needed nearly empty, and the file twice as large.
-func dropBodies(ctx context.Context, tx *sql.Tx, where string, before int64) (int64, error) {
+// dropBodies, on SQLite, moves what is left of each row to the end of the table: at its
+// place it would keep the page that its body needed nearly empty, and the file twice as
+// large.
+func dropBodies(ctx context.Context, tx *Tx, where string, before int64) (int64, error) {
 	guids, err := texts(ctx, tx, `SELECT guid FROM deliveries WHERE `+where+` LIMIT ?`, before, pruneBatch)
 	if err != nil {
 		return 0, err
 	}
+	set := `body = ?`
+	if tx.engine == SQLite {
+		set += `, rowid = (SELECT max(rowid) + 1 FROM deliveries)`
+	}
 	for _, guid := range guids {
-		if _, err := tx.ExecContext(ctx, `UPDATE deliveries SET body = x'', rowid = (SELECT max(rowid) + 1 FROM deliveries)
-			WHERE guid = ?`, guid); err != nil {
+		if _, err := tx.ExecContext(ctx, `UPDATE deliveries SET `+set+` WHERE guid = ?`, blob(nil), guid); err != nil {
 			return 0, err
 		}
 	}
 	return int64(len(guids)), nil
 }
 
-func dropDeliveries(ctx context.Context, tx *sql.Tx, where string, before int64) (int64, error) {
+func dropDeliveries(ctx context.Context, tx *Tx, where string, before int64) (int64, error) {
 	return changed(tx.ExecContext(ctx, `DELETE FROM deliveries WHERE guid IN (
 		SELECT guid FROM deliveries WHERE `+where+` LIMIT ?)`, before, pruneBatch))
 }
 
-func dropDecisions(ctx context.Context, tx *sql.Tx, where string, before int64) (int64, error) {
+func dropDecisions(ctx context.Context, tx *Tx, where string, before int64) (int64, error) {
 	return changed(tx.ExecContext(ctx, `DELETE FROM decisions WHERE id IN (
 		SELECT id FROM decisions WHERE `+where+` LIMIT ?)`, before, pruneBatch))
 }
@@ -133,7 +137,7 @@ func dropDecisions(ctx context.Context, tx *sql.Tx, where string, before int64) 
 // dropRuns removes runs with their effects, what people said to them, and what their
 // requests cost in detail; the sums of that stay, and a row that says how each ended.
 // What starts a run makes is named after it.
-func dropRuns(ctx context.Context, tx *sql.Tx, where string, before int64, digest Digest) (int64, error) {
+func dropRuns(ctx context.Context, tx *Tx, where string, before int64, digest Digest) (int64, error) {
 	ids, err := texts(ctx, tx, `SELECT id FROM runs WHERE `+where+` LIMIT ?`, before, pruneBatch)
 	if err != nil {
 		return 0, err
@@ -150,10 +154,12 @@ func dropRuns(ctx context.Context, tx *sql.Tx, where string, before int64, diges
 			cost, iterations, _ = digest(state)
 		}
 		if _, err := tx.ExecContext(ctx, `
-			INSERT OR IGNORE INTO past_runs (id, repo_owner, repo_name, repo_node, issue_number, end_reason, cost_usd, iterations,
+			INSERT INTO past_runs (id, repo_owner, repo_name, repo_node, issue_number, end_reason, cost_usd, iterations,
 				created_at, ended_at)
-			SELECT id, repo_owner, repo_name, repo_node, issue_number, end_reason, ?, ?, created_at, updated_at
-			FROM runs WHERE id = ?`, cost, iterations, id); err != nil {
+			SELECT id, repo_owner, repo_name, repo_node, issue_number, end_reason, CAST(? AS DOUBLE PRECISION), CAST(? AS INTEGER),
+				created_at, updated_at
+			FROM runs WHERE id = ?
+			ON CONFLICT DO NOTHING`, cost, iterations, id); err != nil {
 			return 0, fmt.Errorf("run %s: %w", id, err)
 		}
 		for _, q := range []string{

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -28,7 +27,7 @@ func labelled(guid string, received time.Time) store.Delivery {
 
 func deliver(t testing.TB, st *store.Store, d store.Delivery, processed time.Time) {
 	t.Helper()
-	inTx(t, st, func(tx *sql.Tx) error {
+	inTx(t, st, func(tx *store.Tx) error {
 		if _, err := st.InsertDelivery(t.Context(), tx, d); err != nil || processed.IsZero() {
 			return err
 		}
@@ -38,9 +37,9 @@ func deliver(t testing.TB, st *store.Store, d store.Delivery, processed time.Tim
 
 // Bodies go first, then the rows; what nobody has dealt with stays, and so does the
 // word on labels, without which they would count as missed.
-func TestPruneDeliveries(t *testing.T) {
+func testPruneDeliveries(t *testing.T, e engine) {
 	t.Parallel()
-	st := fresh(t)
+	st := e.fresh(t)
 	other := func(guid string) store.Delivery {
 		return store.Delivery{GUID: guid, Event: "push", RepoNode: "R_1", Body: []byte("{}"), ReceivedAt: t0()}
 	}
@@ -87,9 +86,9 @@ func TestPruneDeliveries(t *testing.T) {
 	}
 }
 
-func TestPruneRuns(t *testing.T) {
+func testPruneRuns(t *testing.T, e engine) {
 	t.Parallel()
-	st, ctx := fresh(t), t.Context()
+	st, ctx := e.fresh(t), t.Context()
 	for issue, id := range []run.ID{"r-1", "r-11", "r-2"} { // one's id begins like another's
 		createRun(t, st, aRun(id, issue+1))
 		if _, err := st.BeginEffect(ctx, string(id)+":comment", id, "comment", nil, t0()); err != nil {
@@ -190,9 +189,9 @@ func TestPruneGivesRoomBack(t *testing.T) {
 }
 
 // The state of a run that has ended is kept small, and reads as it was.
-func TestEndedStatesAreCompressed(t *testing.T) {
+func testEndedStatesAreCompressed(t *testing.T, e engine) {
 	t.Parallel()
-	st := fresh(t)
+	st := e.fresh(t)
 	createRun(t, st, aRun("r-1", 1))
 	state := bytes.Repeat([]byte(`{"Progress": "# Progress\n"}`), 4000)
 	end(t, st, "r-1", state)
@@ -230,7 +229,7 @@ func TestADayOfDeliveriesIsSmall(t *testing.T) {
 	const scale, perDay, most = 10, 50_000, 20_000_000
 	body := bytes.Repeat([]byte("x"), 8<<10)
 	for at := 0; at < perDay/scale; at += 500 {
-		inTx(t, st, func(tx *sql.Tx) error {
+		inTx(t, st, func(tx *store.Tx) error {
 			for i := at; i < at+500; i++ {
 				sum := sha256.Sum256(fmt.Append(nil, i))
 				d := store.Delivery{

@@ -67,7 +67,7 @@ func (r *runRow) scan(scan func(...any) error) (err error) {
 		&r.PullNumber, &r.LeaseOwner, &r.leaseUntil, &r.Generation, &r.createdAt, &r.updatedAt); err != nil {
 		return err
 	}
-	r.State, err = unpacked(r.State)
+	r.State, err = unpacked(filled(r.State))
 	return err
 }
 
@@ -83,20 +83,29 @@ func (r *runRow) toRun() Run {
 // CreateRun stores a new run. The fields of cancel and lease are left empty
 // whatever r says. It returns ErrRunActive where the issue has a run that is
 // not at its end: an issue has at most one.
-func (s *Store) CreateRun(ctx context.Context, tx *sql.Tx, r Run) error {
-	_, err := tx.ExecContext(ctx, `
+func (s *Store) CreateRun(ctx context.Context, tx *Tx, r Run) error {
+	res, err := tx.ExecContext(ctx, `
 		INSERT INTO runs (id, repo_owner, repo_name, repo_node, installation_id, issue_number, issue_node,
 			phase, active, end_reason, state, pull_number, created_at, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO NOTHING`,
 		r.ID, r.RepoOwner, r.RepoName, r.RepoNode, r.Installation, r.IssueNumber, r.IssueNode,
 		r.Phase, active(r.Phase), r.EndReason, blob(r.State), r.PullNumber, micros(r.CreatedAt), micros(r.CreatedAt))
-	if isUnique(err) {
-		return fmt.Errorf("create run %s for issue %d: %w", r.ID, r.IssueNumber, ErrRunActive)
-	}
 	if err != nil {
 		return fmt.Errorf("create run %s: %w", r.ID, err)
 	}
-	return nil
+	err = mustAffect(res, fmt.Sprintf("create run %s for issue %d", r.ID, r.IssueNumber), ErrRunActive)
+	if !errors.Is(err, ErrRunActive) {
+		return err
+	}
+	var twice bool
+	if qerr := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM runs WHERE id = ?)`, r.ID).Scan(&twice); qerr != nil {
+		return fmt.Errorf("create run %s: %w", r.ID, qerr)
+	}
+	if twice {
+		return fmt.Errorf("create run %s: there is a run with this id", r.ID)
+	}
+	return err
 }
 
 // active is the stored form of "takes further steps".
@@ -163,7 +172,7 @@ func (s *Store) RunsSince(ctx context.Context, repoNode string, issue int, since
 }
 
 // NotePull records the pull request that a run works on.
-func (s *Store) NotePull(ctx context.Context, tx *sql.Tx, id run.ID, pull int) error {
+func (s *Store) NotePull(ctx context.Context, tx *Tx, id run.ID, pull int) error {
 	res, err := tx.ExecContext(ctx, `UPDATE runs SET pull_number = ? WHERE id = ?`, pull, id)
 	if err != nil {
 		return fmt.Errorf("note pull request of run %s: %w", id, err)
@@ -173,10 +182,10 @@ func (s *Store) NotePull(ctx context.Context, tx *sql.Tx, id run.ID, pull int) e
 
 // RenameRepo makes every run of a repository know it by another name, and by
 // another installation where that is not 0.
-func (s *Store) RenameRepo(ctx context.Context, tx *sql.Tx, repoNode, owner, name string, installation int64) error {
+func (s *Store) RenameRepo(ctx context.Context, tx *Tx, repoNode, owner, name string, installation int64) error {
 	_, err := tx.ExecContext(ctx, `
-		UPDATE runs SET repo_owner = ?, repo_name = ?, installation_id = CASE ? WHEN 0 THEN installation_id ELSE ? END
-		WHERE repo_node = ?`, owner, name, installation, installation, repoNode)
+		UPDATE runs SET repo_owner = ?, repo_name = ?, installation_id = coalesce(nullif(?, 0), installation_id)
+		WHERE repo_node = ?`, owner, name, installation, repoNode)
 	if err != nil {
 		return fmt.Errorf("rename repository %s/%s: %w", owner, name, err)
 	}
@@ -187,7 +196,7 @@ func (s *Store) RenameRepo(ctx context.Context, tx *sql.Tx, repoNode, owner, nam
 // knew it by, in any case of letters, or ErrNotFound.
 func (s *Store) RepoNode(ctx context.Context, owner, name string) (string, error) {
 	row, err := s.oneRun(ctx, fmt.Sprintf("repository %s/%s", owner, name),
-		`WHERE repo_owner = ? COLLATE NOCASE AND repo_name = ? COLLATE NOCASE ORDER BY created_at DESC, rowid DESC LIMIT 1`,
+		`WHERE lower(repo_owner) = lower(?) AND lower(repo_name) = lower(?) ORDER BY created_at DESC, rowid DESC LIMIT 1`,
 		owner, name)
 	return row.RepoNode, err
 }
@@ -236,7 +245,7 @@ func (s *Store) runs(ctx context.Context, op, query string, args ...any) (_ []Ru
 }
 
 // ActiveRunIDs lists the ids of ActiveRuns, as tx sees them.
-func (s *Store) ActiveRunIDs(ctx context.Context, tx *sql.Tx) ([]run.ID, error) {
+func (s *Store) ActiveRunIDs(ctx context.Context, tx *Tx) ([]run.ID, error) {
 	ids, err := texts(ctx, tx, `SELECT id FROM runs WHERE active = 1 ORDER BY created_at, rowid`)
 	if err != nil {
 		return nil, fmt.Errorf("active run ids: %w", err)
@@ -255,7 +264,7 @@ func (s *Store) ClaimRun(
 	ctx context.Context, id run.ID, owner string, ttl time.Duration, now time.Time,
 ) (Lease, error) {
 	lease := Lease{Owner: owner}
-	err := s.writer.QueryRowContext(ctx, `
+	err := s.single.QueryRowContext(ctx, `
 		UPDATE runs SET lease_owner = ?, lease_until = ?, generation = generation + 1
 		WHERE id = ? AND (lease_owner = '' OR lease_until <= ?)
 		RETURNING generation`,
@@ -275,7 +284,7 @@ func (s *Store) ClaimRun(
 // RenewLease keeps a lease for another ttl from now. A lease that ran out but
 // that nobody else has taken is still ours. Otherwise it returns ErrLeaseLost.
 func (s *Store) RenewLease(ctx context.Context, id run.ID, l Lease, ttl time.Duration, now time.Time) error {
-	res, err := s.writer.ExecContext(ctx, `
+	res, err := s.single.ExecContext(ctx, `
 		UPDATE runs SET lease_until = ? WHERE id = ? AND lease_owner = ? AND generation = ?`,
 		micros(now.Add(ttl)), id, l.Owner, l.Generation)
 	if err != nil {
@@ -286,7 +295,7 @@ func (s *Store) RenewLease(ctx context.Context, id run.ID, l Lease, ttl time.Dur
 
 // ReleaseRun gives a lease back, or returns ErrLeaseLost.
 func (s *Store) ReleaseRun(ctx context.Context, id run.ID, l Lease) error {
-	res, err := s.writer.ExecContext(ctx, `
+	res, err := s.single.ExecContext(ctx, `
 		UPDATE runs SET lease_owner = '', lease_until = 0 WHERE id = ? AND lease_owner = ? AND generation = ?`,
 		id, l.Owner, l.Generation)
 	if err != nil {
@@ -301,7 +310,7 @@ func (s *Store) ReleaseOwner(ctx context.Context, owner string) error {
 	if owner == "" {
 		return nil
 	}
-	if _, err := s.writer.ExecContext(ctx, `
+	if _, err := s.single.ExecContext(ctx, `
 		UPDATE runs SET lease_owner = '', lease_until = 0 WHERE lease_owner = ?`, owner); err != nil {
 		return fmt.Errorf("release leases of %s: %w", owner, err)
 	}
@@ -313,29 +322,15 @@ func (s *Store) ReleaseOwner(ctx context.Context, owner string) error {
 func (s *Store) SaveState(
 	ctx context.Context, id run.ID, l Lease, phase run.Phase, end run.EndReason, state []byte, now time.Time,
 ) error {
-	if err := s.present(); err != nil {
-		return fmt.Errorf("save state of run %s: %w", id, err)
-	}
-	return saveState(ctx, s.writer, id, l, phase, end, state, now)
+	return s.InTx(ctx, func(tx *Tx) error { return s.SaveStateTx(ctx, tx, id, l, phase, end, state, now) })
 }
 
 // SaveStateTx is SaveState in a transaction, for a state that has taken in what
 // the transaction settles.
 func (s *Store) SaveStateTx(
-	ctx context.Context, tx *sql.Tx, id run.ID, l Lease, phase run.Phase, end run.EndReason, state []byte, now time.Time,
+	ctx context.Context, tx *Tx, id run.ID, l Lease, phase run.Phase, end run.EndReason, state []byte, now time.Time,
 ) error {
-	return saveState(ctx, tx, id, l, phase, end, state, now)
-}
-
-// execer is a database or a transaction.
-type execer interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-}
-
-func saveState(
-	ctx context.Context, db execer, id run.ID, l Lease, phase run.Phase, end run.EndReason, state []byte, now time.Time,
-) error {
-	res, err := db.ExecContext(ctx, `
+	res, err := tx.ExecContext(ctx, `
 		UPDATE runs SET phase = ?, active = ?, end_reason = ?, state = ?, updated_at = ?
 		WHERE id = ? AND lease_owner = ? AND generation = ?`,
 		phase, active(phase), end, stored(phase, state), micros(now), id, l.Owner, l.Generation)
@@ -348,7 +343,7 @@ func saveState(
 	if err := mustAffect(res, "save state of run "+string(id), ErrLeaseLost); err != nil || !phase.Terminal() {
 		return err
 	}
-	if _, err := db.ExecContext(ctx, `DELETE FROM unfinished WHERE run_id = ?`, id); err != nil {
+	if _, err := tx.ExecContext(ctx, `DELETE FROM unfinished WHERE run_id = ?`, id); err != nil {
 		return fmt.Errorf("forget the unfinished work of run %s: %w", id, err)
 	}
 	return nil
@@ -389,7 +384,7 @@ func unpacked(state []byte) ([]byte, error) {
 
 // RequestCancel records that by wants the run to stop; its driver sees it at
 // its next step. The first request stays. A run at its end is left alone.
-func (s *Store) RequestCancel(ctx context.Context, tx *sql.Tx, id run.ID, by string, now time.Time) error {
+func (s *Store) RequestCancel(ctx context.Context, tx *Tx, id run.ID, by string, now time.Time) error {
 	res, err := tx.ExecContext(ctx, `
 		UPDATE runs
 		SET cancel_requested_at = CASE WHEN active = 1 AND cancel_requested_at = 0 THEN ? ELSE cancel_requested_at END,

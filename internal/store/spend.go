@@ -16,8 +16,8 @@ func (s *Store) Spend() spend.Ledger { return &ledger{s} }
 
 type ledger struct{ store *Store }
 
-func (l *ledger) inTx(ctx context.Context, what string, f func(tx *sql.Tx) error) error {
-	if err := inTx(ctx, l.store.spend, f); err != nil {
+func (l *ledger) inTx(ctx context.Context, what string, f func(tx *Tx) error) error {
+	if err := l.store.spend.inTx(ctx, f); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
@@ -33,15 +33,10 @@ func (l *ledger) Begin(ctx context.Context, s spend.Start) error {
 	if err != nil {
 		return fmt.Errorf("begin start %s: %w", s.Name, err)
 	}
-	return l.inTx(ctx, "begin start "+s.Name, func(tx *sql.Tx) error {
+	return l.inTx(ctx, "begin start "+s.Name, func(tx *Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO spend_starts (name, scopes, hosts) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, s.Name, scopes, hosts)
 		return err
 	})
-}
-
-// queryer is a transaction, or a pool of connections.
-type queryer interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
 // scopes are those of a start; where it has ended only if ended asks for them.
@@ -77,7 +72,7 @@ func (l *ledger) Start(ctx context.Context, name string) (spend.Start, error) {
 
 // End implements spend.Ledger.
 func (l *ledger) End(ctx context.Context, name string) error {
-	return l.inTx(ctx, "end start "+name, func(tx *sql.Tx) error {
+	return l.inTx(ctx, "end start "+name, func(tx *Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE spend_starts SET ended = 1 WHERE name = ?`, name)
 		return err
 	})
@@ -85,7 +80,7 @@ func (l *ledger) End(ctx context.Context, name string) error {
 
 // Reserve implements spend.Ledger.
 func (l *ledger) Reserve(ctx context.Context, start, model string, worst spend.USD) (id int64, err error) {
-	err = l.inTx(ctx, "reserve for start "+start, func(tx *sql.Tx) error {
+	err = l.inTx(ctx, "reserve for start "+start, func(tx *Tx) error {
 		charged, err := scopes(ctx, tx, start, false)
 		if err != nil {
 			return err
@@ -102,12 +97,8 @@ func (l *ledger) Reserve(ctx context.Context, start, model string, worst spend.U
 				return err
 			}
 		}
-		res, err := tx.ExecContext(ctx, `INSERT INTO spend_requests (start, model, cost) VALUES (?, ?, ?)`, start, model,
-			worst)
-		if err != nil {
-			return err
-		}
-		if id, err = res.LastInsertId(); err != nil {
+		if err := tx.QueryRowContext(ctx, `INSERT INTO spend_requests (start, model, cost) VALUES (?, ?, ?) RETURNING id`,
+			start, model, worst).Scan(&id); err != nil {
 			return err
 		}
 		return charge(ctx, tx, charged, worst)
@@ -123,10 +114,10 @@ func spent(ctx context.Context, q queryer, key string) (cost spend.USD, err erro
 	return cost, err
 }
 
-func charge(ctx context.Context, tx *sql.Tx, scopes []spend.Scope, cost spend.USD) error {
+func charge(ctx context.Context, tx *Tx, scopes []spend.Scope, cost spend.USD) error {
 	for _, s := range scopes {
 		_, err := tx.ExecContext(ctx, `
-			INSERT INTO spend_totals (scope, cost) VALUES (?, ?) ON CONFLICT (scope) DO UPDATE SET cost = cost + excluded.cost`, s.Key, cost)
+			INSERT INTO spend_totals (scope, cost) VALUES (?, ?) ON CONFLICT (scope) DO UPDATE SET cost = spend_totals.cost + excluded.cost`, s.Key, cost)
 		if err != nil {
 			return err
 		}
@@ -136,7 +127,7 @@ func charge(ctx context.Context, tx *sql.Tx, scopes []spend.Scope, cost spend.US
 
 // Settle implements spend.Ledger.
 func (l *ledger) Settle(ctx context.Context, id int64, c spend.Charge) error {
-	return l.inTx(ctx, fmt.Sprintf("settle request %d", id), func(tx *sql.Tx) error {
+	return l.inTx(ctx, fmt.Sprintf("settle request %d", id), func(tx *Tx) error {
 		var start string
 		var before spend.USD
 		if err := tx.QueryRowContext(ctx, `SELECT start, cost FROM spend_requests WHERE id = ?`, id).Scan(&start,
@@ -159,7 +150,7 @@ func (l *ledger) Settle(ctx context.Context, id int64, c spend.Charge) error {
 
 // Refuse implements spend.Ledger.
 func (l *ledger) Refuse(ctx context.Context, start string, r spend.Refusal) error {
-	return l.inTx(ctx, "note a refusal of start "+start, func(tx *sql.Tx) error {
+	return l.inTx(ctx, "note a refusal of start "+start, func(tx *Tx) error {
 		if _, err := scopes(ctx, tx, start, true); err != nil {
 			return err
 		}
@@ -170,7 +161,7 @@ func (l *ledger) Refuse(ctx context.Context, start string, r spend.Refusal) erro
 
 // Reach implements spend.Ledger.
 func (l *ledger) Reach(ctx context.Context, start string, u run.HostUse) error {
-	return l.inTx(ctx, "note a host of start "+start, func(tx *sql.Tx) error {
+	return l.inTx(ctx, "note a host of start "+start, func(tx *Tx) error {
 		if _, err := scopes(ctx, tx, start, true); err != nil {
 			return err
 		}
@@ -185,7 +176,7 @@ func (l *ledger) Reach(ctx context.Context, start string, u run.HostUse) error {
 // Report implements spend.Ledger.
 func (l *ledger) Report(ctx context.Context, start string) (r spend.Report, err error) {
 	// One transaction, so that both parts are of the same moment.
-	err = inTx(ctx, l.store.reader, func(tx *sql.Tx) error {
+	err = l.store.reader.snapshot(ctx, func(tx *Tx) error {
 		if r.Models, err = modelUses(ctx, tx, start); err != nil {
 			return err
 		}
@@ -201,7 +192,7 @@ func (l *ledger) Report(ctx context.Context, start string) (r spend.Report, err 
 	return r, nil
 }
 
-func modelUses(ctx context.Context, tx *sql.Tx, start string) (uses []spend.ModelUse, err error) {
+func modelUses(ctx context.Context, tx *Tx, start string) (uses []spend.ModelUse, err error) {
 	rows, err := tx.QueryContext(ctx, `
 		SELECT model, count(*), sum(1 - settled), sum(cost), sum(input), sum(output), sum(cache_read), sum(cache_write), sum(cache_write_long)
 		FROM spend_requests WHERE start = ? GROUP BY model ORDER BY model`, start)
@@ -221,7 +212,7 @@ func modelUses(ctx context.Context, tx *sql.Tx, start string) (uses []spend.Mode
 	return uses, rows.Err()
 }
 
-func spendRefusals(ctx context.Context, tx *sql.Tx, start string) (refused []spend.Refusal, err error) {
+func spendRefusals(ctx context.Context, tx *Tx, start string) (refused []spend.Refusal, err error) {
 	rows, err := tx.QueryContext(ctx, `SELECT reason, budget FROM spend_refusals WHERE start = ? ORDER BY id`, start)
 	if err != nil {
 		return nil, err
@@ -237,7 +228,7 @@ func spendRefusals(ctx context.Context, tx *sql.Tx, start string) (refused []spe
 	return refused, rows.Err()
 }
 
-func hostUses(ctx context.Context, tx *sql.Tx, start string) (uses []run.HostUse, err error) {
+func hostUses(ctx context.Context, tx *Tx, start string) (uses []run.HostUse, err error) {
 	rows, err := tx.QueryContext(ctx, `SELECT host, blocked, count, sent, received FROM spend_hosts WHERE start = ? ORDER BY id`, start)
 	if err != nil {
 		return nil, err

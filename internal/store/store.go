@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/pressly/goose/v3"
 	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
@@ -42,6 +44,8 @@ var (
 	ErrReadOnly = errors.New("store: the database cannot be written")
 	// ErrFull: the disk is full.
 	ErrFull = errors.New("store: the disk is full")
+	// ErrUnreachable: no connection to PostgreSQL can be made.
+	ErrUnreachable = errors.New("store: the database cannot be reached")
 )
 
 const (
@@ -51,26 +55,52 @@ const (
 	readers = 4
 )
 
-//go:embed migrations/*.sql
+// Codes of PostgreSQL's errors: https://www.postgresql.org/docs/15/errcodes-appendix.html.
+const (
+	pgUnique       = "23505"
+	pgReadOnly     = "25006"
+	pgForbidden    = "42501"
+	pgFull         = "53100"
+	pgDamaged      = "XX001"
+	pgIndexDamaged = "XX002"
+)
+
+//go:embed migrations/*/*.sql
 var migrations embed.FS
 
-// Store is an open database file. It is safe for concurrent use.
+// Store is an open database. It is safe for concurrent use.
 type Store struct {
+	engine Engine
+	// path is that of SQLite's file, and file the one that was opened; unset on PostgreSQL.
 	path string
-	// file is the one that was opened.
-	file   fs.FileInfo
-	writer *sql.DB
-	reader *sql.DB
-	// spend writes what requests cost. It does not wait for the disk: the log has
-	// it when the process dies, and the next transaction of the writer brings it
+	file fs.FileInfo
+	// writer has one connection: the transactions of a process take turns.
+	writer *pool
+	reader *pool
+	// single writes in statements of their own that need no turn.
+	single *pool
+	// spend writes what requests cost. On SQLite it does not wait for the disk: the log
+	// has it when the process dies, and the next transaction of the writer brings it
 	// to the disk. An agent waits for each of these.
-	spend *sql.DB
+	spend *pool
+	// conns are PostgreSQL's, closed after the pools.
+	conns []*pgxpool.Pool
 }
 
-// Open opens the database file at path, makes it where there is none (its
-// directory must exist), and brings its tables up to date. Processes that open
-// the same file at the same moment wait for each other.
-func Open(ctx context.Context, path string) (*Store, error) {
+// Open opens a database and brings its tables up to date. Processes that open the same
+// one at the same moment wait for each other.
+//
+// The name is the URL of a database in PostgreSQL 15 or newer, as libpq has them
+// (postgres://user@host/name?sslmode=verify-full), or the path of a file of SQLite, which
+// is made where there is none (its directory must exist). No error shows a password.
+func Open(ctx context.Context, name string) (*Store, error) {
+	if IsPostgres(name) {
+		return openPostgres(ctx, name)
+	}
+	return openFile(ctx, name)
+}
+
+func openFile(ctx context.Context, path string) (*Store, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
@@ -86,11 +116,12 @@ func Open(ctx context.Context, path string) (*Store, error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 
-	s := &Store{path: path, file: info}
+	s := &Store{engine: SQLite, path: path, file: info}
 	if s.writer, err = openPool(path, 1, "immediate", "auto_vacuum(INCREMENTAL)", "journal_mode(WAL)", "synchronous(FULL)",
 		"foreign_keys(1)"); err != nil {
 		return nil, fmt.Errorf("open store %s: %w", path, err)
 	}
+	s.single = s.writer
 	if s.reader, err = openPool(path, readers, "deferred", "query_only(1)"); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store %s: %w", path, err), s.writer.Close())
 	}
@@ -103,7 +134,7 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	return s, nil
 }
 
-func openPool(path string, size int, txlock string, pragmas ...string) (*sql.DB, error) {
+func openPool(path string, size int, txlock string, pragmas ...string) (*pool, error) {
 	q := url.Values{
 		"_busy_timeout": {fmt.Sprint(busyTimeout.Milliseconds())},
 		"_txlock":       {txlock},
@@ -116,15 +147,24 @@ func openPool(path string, size int, txlock string, pragmas ...string) (*sql.DB,
 	}
 	db.SetMaxOpenConns(size)
 	db.SetMaxIdleConns(size)
-	return db, nil
+	return &pool{DB: db, engine: SQLite}, nil
+}
+
+// provider knows the migrations of the engine.
+func (s *Store) provider() (*goose.Provider, error) {
+	dialect := goose.DialectSQLite3
+	if s.engine == Postgres {
+		dialect = goose.DialectPostgres
+	}
+	dir, err := fs.Sub(migrations, "migrations/"+string(s.engine))
+	if err != nil {
+		return nil, err
+	}
+	return goose.NewProvider(dialect, s.writer.DB, dir, goose.WithDisableGlobalRegistry(true))
 }
 
 func (s *Store) migrate(ctx context.Context) error {
-	dir, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return fmt.Errorf("migrate: %w", err)
-	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, s.writer, dir, goose.WithDisableGlobalRegistry(true))
+	p, err := s.provider()
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
@@ -143,15 +183,22 @@ func (s *Store) migrate(ctx context.Context) error {
 
 // Close closes the database. Transactions that are open end first.
 func (s *Store) Close() error {
-	return errors.Join(s.reader.Close(), s.spend.Close(), s.writer.Close())
+	err := errors.Join(s.reader.Close(), s.spend.Close(), s.writer.Close())
+	for _, p := range s.conns {
+		p.Close()
+	}
+	return err
 }
 
-// DB is the writing connection, for the queue, which keeps its own tables in
-// the same file so that a row and its job commit together. It is one
-// connection: to use it inside a function given to InTx is a deadlock.
-func (s *Store) DB() *sql.DB { return s.writer }
+// Engine is what keeps the tables.
+func (s *Store) Engine() Engine { return s.engine }
 
-// Path is the absolute path of the database file.
+// DB is the writing connection, for the queue, which keeps its own tables in
+// the same database so that a row and its job commit together. It is one
+// connection: to use it inside a function given to InTx is a deadlock.
+func (s *Store) DB() *sql.DB { return s.writer.DB }
+
+// Path is the absolute path of SQLite's file, "" on PostgreSQL.
 func (s *Store) Path() string { return s.path }
 
 // InTx runs f in one writing transaction: committed, and on disk, when f
@@ -161,8 +208,8 @@ func (s *Store) Path() string { return s.path }
 //
 // A file that was removed meanwhile would take the transaction and lose it: that is
 // ErrGone, and nothing is committed.
-func (s *Store) InTx(ctx context.Context, f func(tx *sql.Tx) error) error {
-	return inTx(ctx, s.writer, func(tx *sql.Tx) error {
+func (s *Store) InTx(ctx context.Context, f func(tx *Tx) error) error {
+	return s.writer.inTx(ctx, func(tx *Tx) error {
 		if err := f(tx); err != nil {
 			return err
 		}
@@ -172,6 +219,9 @@ func (s *Store) InTx(ctx context.Context, f func(tx *sql.Tx) error) error {
 
 // present is ErrGone unless the file is the one that was opened.
 func (s *Store) present() error {
+	if s.engine == Postgres {
+		return nil
+	}
 	info, err := os.Stat(s.path)
 	if err == nil && os.SameFile(info, s.file) {
 		return nil
@@ -182,33 +232,18 @@ func (s *Store) present() error {
 // Writable is nil if a transaction reaches the disk, and else says why not: the
 // disk is full, the file locked, damaged, read-only or gone. Give ctx a time limit.
 func (s *Store) Writable(ctx context.Context) error {
-	err := s.InTx(ctx, func(tx *sql.Tx) error {
+	err := s.InTx(ctx, func(tx *Tx) error {
+		if s.engine == Postgres {
+			// A transaction that has a number is written to the log.
+			_, err := tx.ExecContext(ctx, `SELECT pg_current_xact_id()`)
+			return err
+		}
 		// The tables are numbered by goose; this number is ours, and in the first page.
 		_, err := tx.ExecContext(ctx, `PRAGMA user_version = `+strconv.FormatInt(time.Now().Unix(), 10))
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("write to the database: %w", trouble(err))
-	}
-	return nil
-}
-
-func inTx(ctx context.Context, db *sql.DB, f func(tx *sql.Tx) error) (err error) {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return fmt.Errorf("begin transaction: %w", err)
-	}
-	// After a commit this changes nothing; it also runs when f panics.
-	defer func() {
-		if rerr := tx.Rollback(); rerr != nil && !errors.Is(rerr, sql.ErrTxDone) {
-			err = errors.Join(err, fmt.Errorf("roll back: %w", rerr))
-		}
-	}()
-	if err := f(tx); err != nil {
-		return err
-	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("commit: %w", err)
 	}
 	return nil
 }
@@ -237,28 +272,47 @@ func blob(b []byte) []byte {
 	return b
 }
 
+// filled is what blob has stored: nil where that is nothing.
+func filled(b []byte) []byte {
+	if len(b) == 0 {
+		return nil
+	}
+	return b
+}
+
 // isUnique says whether err is the violation of a unique index (and not of a
 // primary key).
 func isUnique(err error) bool {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code == pgUnique
+	}
 	e, ok := errors.AsType[*sqlite.Error](err)
 	return ok && e.Code() == sqlitelib.SQLITE_CONSTRAINT_UNIQUE
 }
 
-// trouble is err with the word for what is wrong with the file or its disk, where it is
-// about those.
+// trouble is err with the word for what is wrong with the database or its disk, where it
+// is about those.
 func trouble(err error) error {
 	word := error(nil)
 	code := -1
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		code = e.Code() & 0xff
 	}
+	state := ""
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		state = e.Code
+	}
+	_, unconnected := errors.AsType[*pgconn.ConnectError](err)
 	switch {
-	case code == sqlitelib.SQLITE_NOTADB, code == sqlitelib.SQLITE_CORRUPT:
+	case unconnected:
+		word = ErrUnreachable
+	case code == sqlitelib.SQLITE_NOTADB, code == sqlitelib.SQLITE_CORRUPT, state == pgDamaged,
+		state == pgIndexDamaged:
 		word = ErrDamaged
 	case code == sqlitelib.SQLITE_READONLY, code == sqlitelib.SQLITE_PERM, errors.Is(err, fs.ErrPermission),
-		errors.Is(err, unix.EROFS):
+		errors.Is(err, unix.EROFS), state == pgReadOnly, state == pgForbidden:
 		word = ErrReadOnly
-	case code == sqlitelib.SQLITE_FULL, errors.Is(err, unix.ENOSPC):
+	case code == sqlitelib.SQLITE_FULL, errors.Is(err, unix.ENOSPC), state == pgFull:
 		word = ErrFull
 	default:
 		return err
@@ -267,8 +321,15 @@ func trouble(err error) error {
 }
 
 // Check reads the whole database, and is ErrDamaged where some of it does not fit the
-// rest. It takes about a second for each gigabyte.
+// rest. It takes about a second for each gigabyte. PostgreSQL looks after itself: there it
+// is enough that it answers.
 func (s *Store) Check(ctx context.Context) error {
+	if s.engine == Postgres {
+		if err := s.reader.PingContext(ctx); err != nil {
+			return fmt.Errorf("check the database: %w", trouble(err))
+		}
+		return nil
+	}
 	var said string
 	if err := s.reader.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&said); err != nil {
 		return fmt.Errorf("check the database: %w", trouble(err))

@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -41,7 +40,7 @@ func fresh(t testing.TB) *store.Store {
 }
 
 // inTx runs f in a transaction that must succeed.
-func inTx(t testing.TB, st *store.Store, f func(tx *sql.Tx) error) {
+func inTx(t testing.TB, st *store.Store, f func(tx *store.Tx) error) {
 	t.Helper()
 	if err := st.InTx(t.Context(), f); err != nil {
 		t.Fatal(err)
@@ -50,7 +49,7 @@ func inTx(t testing.TB, st *store.Store, f func(tx *sql.Tx) error) {
 
 func createRun(t testing.TB, st *store.Store, r store.Run) {
 	t.Helper()
-	inTx(t, st, func(tx *sql.Tx) error { return st.CreateRun(t.Context(), tx, r) })
+	inTx(t, st, func(tx *store.Tx) error { return st.CreateRun(t.Context(), tx, r) })
 }
 
 func aRun(id run.ID, issue int) store.Run {
@@ -128,16 +127,16 @@ func TestOpen(t *testing.T) {
 	})
 }
 
-func TestInTxRollsBack(t *testing.T) {
+func testInTxRollsBack(t *testing.T, e engine) {
 	t.Parallel()
-	st := fresh(t)
+	st := e.fresh(t)
 	boom := errors.New("boom")
-	insert := func(tx *sql.Tx) error {
+	insert := func(tx *store.Tx) error {
 		_, err := st.InsertDelivery(t.Context(), tx, store.Delivery{GUID: "g", ReceivedAt: t0()})
 		return err
 	}
 
-	err := st.InTx(t.Context(), func(tx *sql.Tx) error { return errors.Join(insert(tx), boom) })
+	err := st.InTx(t.Context(), func(tx *store.Tx) error { return errors.Join(insert(tx), boom) })
 	wantErr(t, err, boom)
 
 	func() {
@@ -146,7 +145,7 @@ func TestInTxRollsBack(t *testing.T) {
 				t.Error("the panic was swallowed")
 			}
 		}()
-		_ = st.InTx(t.Context(), func(tx *sql.Tx) error {
+		_ = st.InTx(t.Context(), func(tx *store.Tx) error {
 			if err := insert(tx); err != nil {
 				t.Error(err)
 			}
@@ -159,22 +158,22 @@ func TestInTxRollsBack(t *testing.T) {
 	inTx(t, st, insert) // the connection is free again
 }
 
-func TestDelivery(t *testing.T) {
+func testDelivery(t *testing.T, e engine) {
 	t.Parallel()
-	st := fresh(t)
+	st := e.fresh(t)
 	want := store.Delivery{
 		GUID: "g-1", Event: "issues", Action: "labeled", Installation: 11, RepoNode: "R_1",
 		Body: []byte("{\"a\":\"\x00\xff\"}"), ReceivedAt: t0(),
 	}
 	insert := func(d store.Delivery) (isFresh bool) {
-		inTx(t, st, func(tx *sql.Tx) (err error) {
+		inTx(t, st, func(tx *store.Tx) (err error) {
 			isFresh, err = st.InsertDelivery(t.Context(), tx, d)
 			return err
 		})
 		return isFresh
 	}
 	unprocessed := func() (guids []string) {
-		inTx(t, st, func(tx *sql.Tx) (err error) {
+		inTx(t, st, func(tx *store.Tx) (err error) {
 			guids, err = st.UnprocessedDeliveries(t.Context(), tx, 10)
 			return err
 		})
@@ -210,7 +209,7 @@ func TestDelivery(t *testing.T) {
 	}
 
 	mark := func(guid, outcome string, at time.Time) error {
-		return st.InTx(t.Context(), func(tx *sql.Tx) error {
+		return st.InTx(t.Context(), func(tx *store.Tx) error {
 			return st.MarkDelivery(t.Context(), tx, guid, outcome, at)
 		})
 	}
@@ -231,10 +230,10 @@ func TestDelivery(t *testing.T) {
 	}
 }
 
-func TestDeliveryAcceptedOnceAmongProcesses(t *testing.T) {
+func testDeliveryAcceptedOnceAmongProcesses(t *testing.T, e engine) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "bot.db")
-	stores := []*store.Store{open(t, path), open(t, path)}
+	name := e.name(t)
+	stores := []*store.Store{open(t, name), open(t, name)}
 	const guids, tries = 10, 4
 	var (
 		g  errgroup.Group
@@ -244,7 +243,7 @@ func TestDeliveryAcceptedOnceAmongProcesses(t *testing.T) {
 	for i := range guids * tries {
 		st, guid := stores[i%2], fmt.Sprint(i/tries)
 		g.Go(func() error {
-			return st.InTx(t.Context(), func(tx *sql.Tx) error {
+			return st.InTx(t.Context(), func(tx *store.Tx) error {
 				isFresh, err := st.InsertDelivery(t.Context(), tx, store.Delivery{GUID: guid, ReceivedAt: t0()})
 				if isFresh {
 					mu.Lock()
@@ -268,7 +267,7 @@ func TestDeliveryAcceptedOnceAmongProcesses(t *testing.T) {
 	}
 }
 
-func TestKilledProcess(t *testing.T) {
+func testKilledProcess(t *testing.T, e engine) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name, commits string
@@ -279,13 +278,14 @@ func TestKilledProcess(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			st := fresh(t)
-			killChild(t, st.Path(), tc.commits)
+			name := e.name(t)
+			st := open(t, name)
+			killChild(t, name, tc.commits)
 			if _, err := st.Delivery(t.Context(), "from-child"); !errors.Is(err, tc.want) {
 				t.Errorf("delivery of the killed process: %v, want %v", err, tc.want)
 			}
 			// Whatever the process held, it is free.
-			inTx(t, st, func(tx *sql.Tx) error {
+			inTx(t, st, func(tx *store.Tx) error {
 				_, err := st.InsertDelivery(t.Context(), tx, store.Delivery{GUID: "after", ReceivedAt: t0()})
 				return err
 			})
@@ -296,10 +296,10 @@ func TestKilledProcess(t *testing.T) {
 	}
 }
 
-func TestExclusively(t *testing.T) {
+func testExclusively(t *testing.T, e engine) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "bot.db")
-	a, b := open(t, path), open(t, path)
+	name := e.name(t)
+	a, b := open(t, name), open(t, name)
 	err := a.Exclusively(t.Context(), func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		defer cancel()
@@ -312,9 +312,9 @@ func TestExclusively(t *testing.T) {
 	}
 }
 
-func TestRun(t *testing.T) {
+func testRun(t *testing.T, e engine) {
 	t.Parallel()
-	st := fresh(t)
+	st := e.fresh(t)
 	_, err := st.Run(t.Context(), "r-1")
 	wantErr(t, err, store.ErrNotFound)
 	_, err = st.ActiveRunByIssue(t.Context(), "R_1", 7)
@@ -341,15 +341,15 @@ func TestRun(t *testing.T) {
 	other := aRun("r-3", 7)
 	other.RepoNode = "R_2" // same number elsewhere
 	createRun(t, st, other)
-	err = st.InTx(t.Context(), func(tx *sql.Tx) error { return st.CreateRun(t.Context(), tx, aRun("r-4", 7)) })
+	err = st.InTx(t.Context(), func(tx *store.Tx) error { return st.CreateRun(t.Context(), tx, aRun("r-4", 7)) })
 	wantErr(t, err, store.ErrRunActive)
-	err = st.InTx(t.Context(), func(tx *sql.Tx) error { return st.CreateRun(t.Context(), tx, aRun("r-1", 9)) })
+	err = st.InTx(t.Context(), func(tx *store.Tx) error { return st.CreateRun(t.Context(), tx, aRun("r-1", 9)) })
 	if err == nil || errors.Is(err, store.ErrRunActive) {
 		t.Errorf("an id used twice: %v", err)
 	}
 }
 
-func TestOneActiveRunPerIssue(t *testing.T) {
+func testOneActiveRunPerIssue(t *testing.T, e engine) {
 	t.Parallel()
 	for _, phase := range []run.Phase{
 		run.PhaseQueued, run.PhasePreparing, run.PhasePlanning, run.PhaseAwaitingPerson, run.PhaseIterating,
@@ -357,7 +357,7 @@ func TestOneActiveRunPerIssue(t *testing.T) {
 	} {
 		t.Run(string(phase), func(t *testing.T) {
 			t.Parallel()
-			st := fresh(t)
+			st := e.fresh(t)
 			createRun(t, st, aRun("r-1", 7))
 			lease, err := st.ClaimRun(t.Context(), "r-1", "a", time.Minute, t0())
 			if err != nil {
@@ -367,7 +367,7 @@ func TestOneActiveRunPerIssue(t *testing.T) {
 				t.Fatal(err)
 			}
 			var ids []run.ID
-			inTx(t, st, func(tx *sql.Tx) (err error) {
+			inTx(t, st, func(tx *store.Tx) (err error) {
 				ids, err = st.ActiveRunIDs(t.Context(), tx)
 				return err
 			})
@@ -377,7 +377,7 @@ func TestOneActiveRunPerIssue(t *testing.T) {
 			}
 			second := aRun("r-2", 7)
 			second.CreatedAt = t0().Add(time.Second)
-			err = st.InTx(t.Context(), func(tx *sql.Tx) error { return st.CreateRun(t.Context(), tx, second) })
+			err = st.InTx(t.Context(), func(tx *store.Tx) error { return st.CreateRun(t.Context(), tx, second) })
 			if !phase.Terminal() {
 				wantErr(t, err, store.ErrRunActive)
 				if len(ids) != 1 || len(active) != 1 {
@@ -398,7 +398,7 @@ func TestOneActiveRunPerIssue(t *testing.T) {
 	}
 }
 
-func TestLease(t *testing.T) {
+func testLease(t *testing.T, e engine) {
 	t.Parallel()
 	const ttl = time.Minute
 	claim := func(t *testing.T, st *store.Store, owner string, now time.Time) store.Lease {
@@ -482,7 +482,7 @@ func TestLease(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			st := fresh(t)
+			st := e.fresh(t)
 			createRun(t, st, aRun("r-1", 7))
 			test(t, st)
 		})
@@ -491,10 +491,10 @@ func TestLease(t *testing.T) {
 
 // Two processes race for one run, over and over; each round has one winner, and
 // only the winner's write counts.
-func TestLeaseAmongProcesses(t *testing.T) {
+func testLeaseAmongProcesses(t *testing.T, e engine) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "bot.db")
-	stores := []*store.Store{open(t, path), open(t, path)}
+	name := e.name(t)
+	stores := []*store.Store{open(t, name), open(t, name)}
 	createRun(t, stores[0], aRun("r-1", 7))
 	ctx := t.Context()
 	for round := range 10 {
@@ -536,12 +536,12 @@ func TestLeaseAmongProcesses(t *testing.T) {
 	}
 }
 
-func TestSaveState(t *testing.T) {
+func testSaveState(t *testing.T, e engine) {
 	t.Parallel()
-	st := fresh(t)
+	st := e.fresh(t)
 	want := aRun("r-1", 7)
 	createRun(t, st, want)
-	inTx(t, st, func(tx *sql.Tx) error { return st.RequestCancel(t.Context(), tx, "r-1", "ann", t0()) })
+	inTx(t, st, func(tx *store.Tx) error { return st.RequestCancel(t.Context(), tx, "r-1", "ann", t0()) })
 	l, err := st.ClaimRun(t.Context(), "r-1", "a", time.Minute, t0())
 	if err != nil {
 		t.Fatal(err)
@@ -562,11 +562,11 @@ func TestSaveState(t *testing.T) {
 	}
 }
 
-func TestRequestCancel(t *testing.T) {
+func testRequestCancel(t *testing.T, e engine) {
 	t.Parallel()
-	st := fresh(t)
+	st := e.fresh(t)
 	cancel := func(id run.ID, by string, at time.Time) error {
-		return st.InTx(t.Context(), func(tx *sql.Tx) error { return st.RequestCancel(t.Context(), tx, id, by, at) })
+		return st.InTx(t.Context(), func(tx *store.Tx) error { return st.RequestCancel(t.Context(), tx, id, by, at) })
 	}
 	check := func(id run.ID, wantBy string, wantAt time.Time) {
 		t.Helper()
@@ -595,9 +595,9 @@ func TestRequestCancel(t *testing.T) {
 	check("r-2", "", time.Time{})
 }
 
-func TestEffects(t *testing.T) {
+func testEffects(t *testing.T, e engine) {
 	t.Parallel()
-	st := fresh(t)
+	st := e.fresh(t)
 	ctx := t.Context()
 	begin := func(key, intent string, at time.Time) store.Effect {
 		t.Helper()
@@ -652,9 +652,9 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-func TestDueEffect(t *testing.T) {
+func testDueEffect(t *testing.T, e engine) {
 	t.Parallel()
-	st := fresh(t)
+	st := e.fresh(t)
 	ctx := t.Context()
 	const longest, claimed = 10 * time.Minute, 3 * time.Minute
 	keep := func(key string, next time.Time) {
@@ -689,10 +689,10 @@ func TestDueEffect(t *testing.T) {
 	due(t0(), "")
 }
 
-func TestEffectBegunOnceAmongProcesses(t *testing.T) {
+func testEffectBegunOnceAmongProcesses(t *testing.T, e engine) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "bot.db")
-	stores := []*store.Store{open(t, path), open(t, path)}
+	name := e.name(t)
+	stores := []*store.Store{open(t, name), open(t, name)}
 	var (
 		g  errgroup.Group
 		mu sync.Mutex
@@ -714,9 +714,9 @@ func TestEffectBegunOnceAmongProcesses(t *testing.T) {
 	}
 }
 
-func TestRefused(t *testing.T) {
+func testRefused(t *testing.T, e engine) {
 	t.Parallel()
-	st := fresh(t)
+	st := e.fresh(t)
 	for _, tc := range []struct {
 		repo   string
 		issue  int
@@ -731,7 +731,7 @@ func TestRefused(t *testing.T) {
 		{"R_1", 8, "ann", "no write access", true},
 		{"R_2", 7, "ann", "no write access", true},
 	} {
-		inTx(t, st, func(tx *sql.Tx) error {
+		inTx(t, st, func(tx *store.Tx) error {
 			got, err := st.Refused(t.Context(), tx, tc.repo, tc.issue, tc.person, tc.reason)
 			if got != tc.want {
 				t.Errorf("%+v: first %v", tc, got)
@@ -762,18 +762,18 @@ func TestGoneDatabase(t *testing.T) {
 			if err := lose(st.Path()); err != nil {
 				t.Fatal(err)
 			}
-			wantErr(t, st.InTx(t.Context(), func(*sql.Tx) error { return nil }), store.ErrGone)
+			wantErr(t, st.InTx(t.Context(), func(*store.Tx) error { return nil }), store.ErrGone)
 			wantErr(t, st.SaveState(t.Context(), "r-1", lease, run.PhaseDone, run.EndRalphDone, nil, t0()), store.ErrGone)
 			wantErr(t, st.Writable(t.Context()), store.ErrGone)
 		})
 	}
 }
 
-func TestOldestWaiting(t *testing.T) {
+func testOldestWaiting(t *testing.T, e engine) {
 	t.Parallel()
-	st := fresh(t)
+	st := e.fresh(t)
 	for i, guid := range []string{"dealt with", "older", "newer"} {
-		inTx(t, st, func(tx *sql.Tx) error {
+		inTx(t, st, func(tx *store.Tx) error {
 			_, err := st.InsertDelivery(t.Context(), tx, store.Delivery{GUID: guid, ReceivedAt: t0().Add(time.Duration(i) * time.Hour)})
 			return err
 		})
@@ -781,7 +781,7 @@ func TestOldestWaiting(t *testing.T) {
 			if at, err := st.OldestWaiting(t.Context()); err != nil || !at.Equal(t0()) {
 				t.Errorf("%v, %v", at, err)
 			}
-			inTx(t, st, func(tx *sql.Tx) error { return st.MarkDelivery(t.Context(), tx, guid, "ignored", t0()) })
+			inTx(t, st, func(tx *store.Tx) error { return st.MarkDelivery(t.Context(), tx, guid, "ignored", t0()) })
 			if at, err := st.OldestWaiting(t.Context()); err != nil || !at.IsZero() {
 				t.Errorf("none waits: %v, %v", at, err)
 			}

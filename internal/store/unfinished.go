@@ -12,7 +12,7 @@ import (
 // Keep stores the unfinished work of a run in the place of what was kept before. It
 // is gone when the run has ended.
 func (s *Store) Keep(ctx context.Context, id run.ID, tree string, data []byte) error {
-	err := s.InTx(ctx, func(tx *sql.Tx) error {
+	err := s.InTx(ctx, func(tx *Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO unfinished (run_id, tree, data) VALUES (?, ?, ?)
 			ON CONFLICT (run_id) DO UPDATE SET tree = excluded.tree, data = excluded.data`, string(id), tree, data)
 		return err

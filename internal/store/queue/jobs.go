@@ -2,17 +2,16 @@ package queue
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver/riversqlite"
 	"github.com/riverqueue/river/rivertype"
 	"github.com/rs/zerolog"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
 )
 
 // Keys of log fields.
@@ -65,8 +64,8 @@ func (advanceArgs) InsertOpts() river.InsertOpts {
 
 // EnqueueDelivery inserts the job that works an accepted delivery, in the
 // transaction that accepts it.
-func (q *Queue) EnqueueDelivery(ctx context.Context, tx *sql.Tx, guid string) error {
-	if _, err := q.client.InsertTx(ctx, tx, deliveryArgs{GUID: guid}, nil); err != nil {
+func (q *Queue) EnqueueDelivery(ctx context.Context, tx *store.Tx, guid string) error {
+	if _, err := q.jobs.insert(ctx, tx, deliveryArgs{GUID: guid}); err != nil {
 		return fmt.Errorf("enqueue delivery %s: %w", guid, err)
 	}
 	return nil
@@ -75,8 +74,8 @@ func (q *Queue) EnqueueDelivery(ctx context.Context, tx *sql.Tx, guid string) er
 // EnqueueAdvance inserts the job that ticks a run until it needs no more ticks,
 // in the transaction that creates the run. Where there is one it does nothing;
 // to get a run's attention, Wake it.
-func (q *Queue) EnqueueAdvance(ctx context.Context, tx *sql.Tx, id run.ID) error {
-	if _, err := q.client.InsertTx(ctx, tx, advanceArgs{Run: id}, nil); err != nil {
+func (q *Queue) EnqueueAdvance(ctx context.Context, tx *store.Tx, id run.ID) error {
+	if _, err := q.jobs.insert(ctx, tx, advanceArgs{Run: id}); err != nil {
 		return fmt.Errorf("enqueue advance of run %s: %w", id, err)
 	}
 	return nil
@@ -85,8 +84,8 @@ func (q *Queue) EnqueueAdvance(ctx context.Context, tx *sql.Tx, id run.ID) error
 // Wake makes a run tick soon after tx commits, whatever it does now: insert it
 // in the transaction that writes what the run is to see. It also starts a run
 // that had ceased to tick.
-func (q *Queue) Wake(ctx context.Context, tx *sql.Tx, id run.ID) error {
-	if _, err := q.client.InsertTx(ctx, tx, wakeArgs{Run: id}, nil); err != nil {
+func (q *Queue) Wake(ctx context.Context, tx *store.Tx, id run.ID) error {
+	if _, err := q.jobs.insert(ctx, tx, wakeArgs{Run: id}); err != nil {
 		return fmt.Errorf("wake run %s: %w", id, err)
 	}
 	return nil
@@ -94,6 +93,8 @@ func (q *Queue) Wake(ctx context.Context, tx *sql.Tx, id run.ID) error {
 
 func (q *Queue) workDelivery(ctx context.Context, job *river.Job[deliveryArgs]) error {
 	ctx = zerolog.Ctx(ctx).With().Str(keyDelivery, job.Args.GUID).Logger().WithContext(ctx)
+	ctx, release := q.whileHeld(ctx)
+	defer release()
 	err := q.handlers.Delivery(ctx, job.Args.GUID)
 	if errors.Is(err, ErrBusy) {
 		return river.JobSnooze(deliverySnooze)
@@ -168,15 +169,31 @@ func (q *Queue) workWake(ctx context.Context, job *river.Job[wakeArgs]) error {
 
 func (q *Queue) advance(ctx context.Context, id run.ID) (time.Duration, error) {
 	ctx = zerolog.Ctx(ctx).With().Str(keyRun, string(id)).Logger().WithContext(ctx)
+	ctx, release := q.whileHeld(ctx)
+	defer release()
 	return q.handlers.Advance(ctx, id)
+}
+
+// errAbsent ends what is done by a process that others may take for dead.
+var errAbsent = errors.New("queue: the connection to the database was lost")
+
+// whileHeld gives a context that ends when others may have taken this process for dead, and
+// do what it does.
+func (q *Queue) whileHeld(ctx context.Context) (_ context.Context, release func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(q.held(), func() { cancel(errAbsent) })
+	return ctx, func() {
+		stop()
+		cancel(context.Canceled)
+	}
 }
 
 // ensurePolled says whether a polling job exists that will tick the run again.
 // One that is recorded as running may be about to end for good; then the
 // caller has to ask again until that is decided.
 func (q *Queue) ensurePolled(ctx context.Context, id run.ID) (polled bool, err error) {
-	err = q.st.InTx(ctx, func(tx *sql.Tx) error {
-		res, err := q.client.InsertTx(ctx, tx, advanceArgs{Run: id}, nil)
+	err = q.st.InTx(ctx, func(tx *store.Tx) error {
+		res, err := q.jobs.insert(ctx, tx, advanceArgs{Run: id})
 		if err != nil {
 			return err
 		}
@@ -187,7 +204,7 @@ func (q *Queue) ensurePolled(ctx context.Context, id run.ID) (polled bool, err e
 			polled = false
 		case res.Job.State == rivertype.JobStateRetryable, time.Until(res.Job.ScheduledAt) > maxSnooze:
 			// It failed and waits long, but the run just moved on: no reason to.
-			_, err := q.client.JobRetryTx(ctx, tx, res.Job.ID)
+			err := q.jobs.retry(ctx, tx, res.Job.ID)
 			polled = err == nil
 			return err
 		default:
@@ -205,8 +222,8 @@ func (q *Queue) ensurePolled(ctx context.Context, id run.ID) (polled bool, err e
 // not, by a new one: a job lives as long as its run, and without this a few
 // failures hours apart would add up to long waits and to giving up.
 func (q *Queue) forgetFailures(ctx context.Context, job *river.Job[advanceArgs]) error {
-	err := q.st.InTx(ctx, func(tx *sql.Tx) error {
-		if _, err := river.JobCompleteTx[*riversqlite.Driver](ctx, tx, job); err != nil {
+	err := q.st.InTx(ctx, func(tx *store.Tx) error {
+		if err := q.jobs.complete(ctx, tx, job); err != nil {
 			return err
 		}
 		return q.EnqueueAdvance(ctx, tx, job.Args.Run)

@@ -49,7 +49,7 @@ func TestEnsurePolled(t *testing.T) {
 			if tc.state != "" {
 				ended := tc.state == rivertype.JobStateCompleted || tc.state == rivertype.JobStateDiscarded
 				finalized := sql.NullString{String: riverTime(time.Now()), Valid: ended}
-				if err := st.InTx(ctx, func(tx *sql.Tx) error {
+				if err := st.InTx(ctx, func(tx *store.Tx) error {
 					if err := q.EnqueueAdvance(ctx, tx, id); err != nil {
 						return err
 					}

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,21 +10,45 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/org/ralph-action/internal/store"
 )
 
 // presence tells the processes that share a database which of them are alive.
+type presence interface {
+	// leave says that this process ends and leaves nothing undone.
+	leave() error
+	// held ends when others may take this process for dead, until it is replaced by
+	// another that has not.
+	held() context.Context
+	// known are the processes that have announced themselves and not left.
+	known(ctx context.Context) (map[string]bool, error)
+	// eachDead calls bury for every process that died, with no other process doing
+	// the same, and forgets the ones for which it succeeds.
+	eachDead(ctx context.Context, bury func(id string) error) error
+}
+
+// announce says that this process is alive.
+func announce(ctx context.Context, st *store.Store, id, node string) (presence, error) {
+	if st.Engine() == store.Postgres {
+		return announceSession(ctx, st, id, node)
+	}
+	return announceFile(st.Path()+".alive", id)
+}
+
+// files is the presence of processes with a database in a file.
 // Each holds the kernel's lock on a file of its own for as long as it lives; a
 // file that can be locked by another is a dead process's. There is no time-out
 // to guess: a slow process is never taken for dead, and a killed one is seen at
 // once.
-type presence struct {
+type files struct {
 	dir  string
 	id   string
 	file *os.File
 }
 
-// announce makes this process's file in dir.
-func announce(dir, id string) (_ *presence, err error) {
+// announceFile makes this process's file in dir.
+func announceFile(dir, id string) (_ *files, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("announce presence: %w", err)
 	}
@@ -43,23 +68,32 @@ func announce(dir, id string) (_ *presence, err error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("announce presence: %w", err), os.Remove(f.Name()), f.Close())
 	}
-	return &presence{dir: dir, id: id, file: f}, nil
+	return &files{dir: dir, id: id, file: f}, nil
 }
 
-// leave takes this process's file away: it ends, and leaves nothing undone.
-func (p *presence) leave() error {
+// leave implements presence.
+func (p *files) leave() error {
 	return errors.Join(os.Remove(filepath.Join(p.dir, p.id)), p.file.Close())
 }
 
-// unknown says that a process never announced itself here, or has left.
-func (p *presence) unknown(id string) bool {
-	_, err := os.Lstat(filepath.Join(p.dir, id))
-	return errors.Is(err, fs.ErrNotExist)
+// held implements presence: the kernel's lock is never lost.
+func (p *files) held() context.Context { return context.Background() }
+
+// known implements presence.
+func (p *files) known(context.Context) (map[string]bool, error) {
+	entries, err := os.ReadDir(p.dir)
+	if err != nil {
+		return nil, fmt.Errorf("look for other processes: %w", err)
+	}
+	known := map[string]bool{}
+	for _, e := range entries {
+		known[e.Name()] = true
+	}
+	return known, nil
 }
 
-// eachDead calls bury for every process that died, with no other process doing
-// the same, and forgets the ones for which it succeeds.
-func (p *presence) eachDead(bury func(id string) error) error {
+// eachDead implements presence.
+func (p *files) eachDead(_ context.Context, bury func(id string) error) error {
 	entries, err := os.ReadDir(p.dir)
 	if err != nil {
 		return fmt.Errorf("look for dead processes: %w", err)
@@ -76,7 +110,7 @@ func (p *presence) eachDead(bury func(id string) error) error {
 	return errors.Join(errs...)
 }
 
-func (p *presence) buryIfDead(id string, bury func(id string) error) (err error) {
+func (p *files) buryIfDead(id string, bury func(id string) error) (err error) {
 	path := filepath.Join(p.dir, id)
 	f, err := os.OpenFile(path, os.O_RDWR, 0) //nolint:gosec // the name comes from ReadDir of our own directory
 	if errors.Is(err, fs.ErrNotExist) {

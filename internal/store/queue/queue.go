@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,8 +12,6 @@ import (
 	"time"
 
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver/riversqlite"
-	"github.com/riverqueue/river/rivermigrate"
 	"github.com/rs/zerolog"
 
 	"github.com/org/ralph-action/internal/run"
@@ -26,6 +23,9 @@ import (
 // earlier run that is ending. The job is tried again in a moment, and it is no
 // failure.
 var ErrBusy = errors.New("queue: someone else is at work on it")
+
+// ErrOtherNode: a process of another node works on the database.
+var ErrOtherNode = errors.New("queue: another server works on this database")
 
 // LaterError is what Handlers.Delivery returns when it has to wait for a time that it
 // knows. It is no failure.
@@ -96,6 +96,9 @@ type Options struct {
 	// SweepEvery is the pause between two sweeps that make up for lost jobs;
 	// 0 means 30 seconds.
 	SweepEvery time.Duration
+	// Node names the data directory of this process in a database of PostgreSQL, which is
+	// one node's: the trees and the processes of runs are on its machine.
+	Node string
 	// Log gets failures of jobs, and is the logger in the contexts of handlers.
 	Log zerolog.Logger
 }
@@ -104,9 +107,9 @@ type Options struct {
 // process or in many, may share a database. It is safe for concurrent use.
 type Queue struct {
 	id         string
+	node       string
 	st         *store.Store
-	driver     *riversqlite.Driver
-	client     *river.Client[*sql.Tx]
+	jobs       jobs
 	log        zerolog.Logger
 	sweepEvery time.Duration
 
@@ -115,8 +118,9 @@ type Queue struct {
 	woken sync.Map
 
 	mu       sync.Mutex
-	handlers Handlers // set once, before the client starts
-	presence *presence
+	handlers Handlers               // set once, before the client starts
+	held     func() context.Context // that of the presence, set with them
+	presence presence
 	sweepers sync.WaitGroup
 	cancel   context.CancelFunc
 }
@@ -132,33 +136,23 @@ func Open(ctx context.Context, st *store.Store, opts Options) (*Queue, error) {
 	}
 	q := &Queue{
 		id:         fmt.Sprintf("%d-%s", os.Getpid(), strings.ToLower(rand.Text())),
+		node:       opts.Node,
 		st:         st,
-		driver:     riversqlite.New(st.DB()),
 		log:        opts.Log,
 		sweepEvery: opts.SweepEvery,
 	}
 	log := slog.New(zerolog.NewSlogHandler(opts.Log.Level(max(opts.Log.GetLevel(), zerolog.WarnLevel))))
 
-	migrator, err := rivermigrate.New(q.driver, &rivermigrate.Config{Logger: log})
-	if err != nil {
-		return nil, fmt.Errorf("open queue: %w", err)
-	}
-	if err := st.Exclusively(ctx, func(ctx context.Context) error {
-		_, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
-		return err
-	}); err != nil {
-		return nil, fmt.Errorf("open queue: migrate: %w", err)
-	}
-
 	workers := river.NewWorkers()
-	if err := errors.Join(
+	err := errors.Join(
 		river.AddWorkerSafely(workers, river.WorkFunc(q.workDelivery)),
 		river.AddWorkerSafely(workers, &ticker[advanceArgs]{work: q.workAdvance}),
 		river.AddWorkerSafely(workers, &ticker[wakeArgs]{work: q.workWake}),
-	); err != nil {
+	)
+	if err != nil {
 		return nil, fmt.Errorf("open queue: %w", err)
 	}
-	q.client, err = river.NewClient(q.driver, &river.Config{
+	q.jobs, err = openJobs(ctx, st, &river.Config{
 		ID:                          q.id,
 		Logger:                      log,
 		Queues:                      map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: opts.Workers}},
@@ -183,7 +177,8 @@ func Open(ctx context.Context, st *store.Store, opts Options) (*Queue, error) {
 // once, without waiting for it to run out.
 func (q *Queue) ID() string { return q.id }
 
-// Start works jobs until Stop, or until ctx ends. It can be called once.
+// Start works jobs until Stop, or until ctx ends. It can be called once. On PostgreSQL it
+// returns ErrOtherNode while a process of another node is alive.
 func (q *Queue) Start(ctx context.Context, h Handlers) error {
 	if h.Delivery == nil || h.Advance == nil {
 		return errors.New("start queue: a handler is missing")
@@ -193,18 +188,18 @@ func (q *Queue) Start(ctx context.Context, h Handlers) error {
 	if q.cancel != nil {
 		return errors.New("start queue: already started")
 	}
-	p, err := announce(q.st.Path()+".alive", q.id)
+	p, err := announce(ctx, q.st, q.id, q.node)
 	if err != nil {
 		return fmt.Errorf("start queue: %w", err)
 	}
 	ctx, cancel := context.WithCancel(q.log.WithContext(ctx))
-	q.presence, q.handlers, q.cancel = p, h, cancel
+	q.presence, q.held, q.handlers, q.cancel = p, p.held, h, cancel
 
 	// First what others left behind, so that the first fetch sees it.
 	q.maintain(ctx, "take over from dead processes", q.takeOver)
 	q.maintain(ctx, "take over from lost processes", q.takeOverLost)
 	q.maintain(ctx, "sweep", q.sweep)
-	if err := q.client.Start(ctx); err != nil {
+	if err := q.jobs.Start(ctx); err != nil {
 		cancel()
 		return errors.Join(fmt.Errorf("start queue: %w", err), p.leave())
 	}
@@ -223,7 +218,7 @@ func (q *Queue) Stop(ctx context.Context) error {
 	if q.presence == nil {
 		return nil
 	}
-	if err := q.client.Stop(ctx); err != nil {
+	if err := q.jobs.Stop(ctx); err != nil {
 		return fmt.Errorf("stop queue: %w", err)
 	}
 	q.cancel()

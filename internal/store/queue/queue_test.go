@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -22,7 +21,7 @@ import (
 	"github.com/org/ralph-action/internal/store/queue/queuetest"
 )
 
-// childEnv makes the test binary the process that is killed; it holds the path
+// childEnv makes the test binary the process that is killed; it holds the name
 // of the database.
 const childEnv = "QUEUE_TEST_CHILD"
 
@@ -37,15 +36,22 @@ func TestMain(m *testing.M) {
 
 func TestSQLite(t *testing.T) {
 	t.Parallel()
+	testQueue(t, newFile)
+}
+
+// newFile gives the name of a new database.
+func newFile(t testing.TB) string { return filepath.Join(t.TempDir(), "bot.db") }
+
+func testQueue(t *testing.T, database func(testing.TB) string) {
 	queuetest.Run(t, func(t *testing.T) queuetest.Database {
-		path := filepath.Join(t.TempDir(), "bot.db")
-		return func(t *testing.T) *store.Store { return open(t, path) }
+		name := database(t)
+		return func(t *testing.T) *store.Store { return open(t, name) }
 	})
 }
 
-func open(t *testing.T, path string) *store.Store {
+func open(t *testing.T, name string) *store.Store {
 	t.Helper()
-	st, err := store.Open(context.WithoutCancel(t.Context()), path)
+	st, err := store.Open(context.WithoutCancel(t.Context()), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +153,7 @@ func startChild(t *testing.T, path string) (kill func()) {
 func jobs(t *testing.T, st *store.Store, n int) []string {
 	t.Helper()
 	rows, err := st.DB().QueryContext(t.Context(),
-		"SELECT id || ' ' || state || ' ' || attempt FROM river_job ORDER BY id LIMIT ?", n)
+		fmt.Sprintf("SELECT id || ' ' || state || ' ' || attempt FROM river_job ORDER BY id LIMIT %d", n))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +187,7 @@ func withWork(t *testing.T, st *store.Store) *queue.Queue {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := st.InTx(ctx, func(tx *sql.Tx) error {
+	if err := st.InTx(ctx, func(tx *store.Tx) error {
 		_, err := st.InsertDelivery(ctx, tx, store.Delivery{GUID: "g-1", ReceivedAt: time.Now()})
 		return errors.Join(err,
 			st.CreateRun(ctx, tx, store.Run{ID: "r-1", Phase: run.PhaseQueued, CreatedAt: time.Now()}),
@@ -197,18 +203,22 @@ func withWork(t *testing.T, st *store.Store) *queue.Queue {
 // jobs, and the lease it held for another hour.
 func TestKilledProcess(t *testing.T) {
 	t.Parallel()
+	testKilledProcess(t, newFile)
+}
+
+func testKilledProcess(t *testing.T, database func(testing.TB) string) {
 	for _, survivor := range []bool{true, false} {
-		name := "one starts afterwards"
+		title := "one starts afterwards"
 		if survivor {
-			name = "one was there"
+			title = "one was there"
 		}
-		t.Run(name, func(t *testing.T) {
+		t.Run(title, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			path := filepath.Join(t.TempDir(), "bot.db")
-			st := open(t, path)
+			name := database(t)
+			st := open(t, name)
 			q := withWork(t, st)
-			kill := startChild(t, path)
+			kill := startChild(t, name)
 
 			worked := make(chan error, 100)
 			later := make(chan error, 100)
@@ -216,7 +226,7 @@ func TestKilledProcess(t *testing.T) {
 				t.Helper()
 				err := q.Start(context.WithoutCancel(ctx), queue.Handlers{
 					Delivery: func(ctx context.Context, guid string) error {
-						err := st.InTx(ctx, func(tx *sql.Tx) error { return st.MarkDelivery(ctx, tx, guid, "done", time.Now()) })
+						err := st.InTx(ctx, func(tx *store.Tx) error { return st.MarkDelivery(ctx, tx, guid, "done", time.Now()) })
 						if guid == "g-2" {
 							later <- err
 						} else {
@@ -252,7 +262,7 @@ func TestKilledProcess(t *testing.T) {
 				// they were.
 				before := jobs(t, st, 2)
 				begin()
-				if err := st.InTx(ctx, func(tx *sql.Tx) error {
+				if err := st.InTx(ctx, func(tx *store.Tx) error {
 					_, err := st.InsertDelivery(ctx, tx, store.Delivery{GUID: "g-2", ReceivedAt: time.Now()})
 					return errors.Join(err, q.EnqueueDelivery(ctx, tx, "g-2"))
 				}); err != nil {
@@ -298,7 +308,7 @@ func TestCopyOfADatabase(t *testing.T) {
 	worked := make(chan error, 100)
 	if err := there.Start(context.WithoutCancel(ctx), queue.Handlers{
 		Delivery: func(ctx context.Context, guid string) error {
-			err := at.InTx(ctx, func(tx *sql.Tx) error { return at.MarkDelivery(ctx, tx, guid, "done", time.Now()) })
+			err := at.InTx(ctx, func(tx *store.Tx) error { return at.MarkDelivery(ctx, tx, guid, "done", time.Now()) })
 			worked <- err
 			return err
 		},
@@ -348,7 +358,7 @@ func TestTimeForJobs(t *testing.T) {
 				return fmt.Errorf("an earlier run is ending: %w", queue.ErrBusy)
 			}
 			deliveries <- left(ctx)
-			return st.InTx(ctx, func(tx *sql.Tx) error { return st.MarkDelivery(ctx, tx, guid, "done", time.Now()) })
+			return st.InTx(ctx, func(tx *store.Tx) error { return st.MarkDelivery(ctx, tx, guid, "done", time.Now()) })
 		},
 		Advance: func(ctx context.Context, _ run.ID) (time.Duration, error) {
 			ticks <- left(ctx)
@@ -357,7 +367,7 @@ func TestTimeForJobs(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := st.InTx(ctx, func(tx *sql.Tx) error {
+	if err := st.InTx(ctx, func(tx *store.Tx) error {
 		_, err := st.InsertDelivery(ctx, tx, store.Delivery{GUID: "g-1", ReceivedAt: time.Now()})
 		return errors.Join(err, q.EnqueueDelivery(ctx, tx, "g-1"), q.EnqueueAdvance(ctx, tx, "r-1"), q.Wake(ctx, tx, "r-1"))
 	}); err != nil {

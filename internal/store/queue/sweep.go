@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -10,6 +9,8 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver"
 	"github.com/riverqueue/river/rivertype"
+
+	"github.com/org/ralph-action/internal/store"
 )
 
 const (
@@ -23,26 +24,26 @@ const (
 // already are skipped. Reading and inserting are one transaction, so that what
 // another worker finishes meanwhile is not begun anew.
 func (q *Queue) sweep(ctx context.Context) error {
-	return q.st.InTx(ctx, func(tx *sql.Tx) error {
-		var jobs []river.InsertManyParams
+	return q.st.InTx(ctx, func(tx *store.Tx) error {
+		var many []river.InsertManyParams
 		guids, err := q.st.UnprocessedDeliveries(ctx, tx, sweepDeliveries)
 		if err != nil {
 			return err
 		}
 		for _, guid := range guids {
-			jobs = append(jobs, river.InsertManyParams{Args: deliveryArgs{GUID: guid}})
+			many = append(many, river.InsertManyParams{Args: deliveryArgs{GUID: guid}})
 		}
 		ids, err := q.st.ActiveRunIDs(ctx, tx)
 		if err != nil {
 			return err
 		}
 		for _, id := range ids {
-			jobs = append(jobs, river.InsertManyParams{Args: advanceArgs{Run: id}})
+			many = append(many, river.InsertManyParams{Args: advanceArgs{Run: id}})
 		}
-		if len(jobs) == 0 {
+		if len(many) == 0 {
 			return nil
 		}
-		if _, err := q.client.InsertManyTx(ctx, tx, jobs); err != nil {
+		if err := q.jobs.insertMany(ctx, tx, many); err != nil {
 			return fmt.Errorf("insert jobs: %w", err)
 		}
 		return nil
@@ -51,7 +52,7 @@ func (q *Queue) sweep(ctx context.Context) error {
 
 // takeOver makes the jobs and leases of processes that died available again.
 func (q *Queue) takeOver(ctx context.Context) error {
-	return q.presence.eachDead(func(id string) error {
+	return q.presence.eachDead(ctx, func(id string) error {
 		n, err := q.rescue(ctx, func(owner string) bool { return owner == id })
 		if err != nil {
 			return fmt.Errorf("rescue jobs of %s: %w", id, err)
@@ -67,7 +68,11 @@ func (q *Queue) takeOver(ctx context.Context) error {
 // takeOverLost makes the jobs and leases of processes available that left no trace: the
 // database is a copy, and they run elsewhere or no more.
 func (q *Queue) takeOverLost(ctx context.Context) error {
-	n, err := q.rescue(ctx, q.presence.unknown)
+	known, err := q.presence.known(ctx)
+	if err != nil {
+		return err
+	}
+	n, err := q.rescue(ctx, func(owner string) bool { return !known[owner] })
 	if err != nil {
 		return fmt.Errorf("rescue jobs of unknown processes: %w", err)
 	}
@@ -76,7 +81,7 @@ func (q *Queue) takeOverLost(ctx context.Context) error {
 		return err
 	}
 	for _, r := range rows {
-		if r.LeaseOwner == "" || !q.presence.unknown(r.LeaseOwner) {
+		if r.LeaseOwner == "" || known[r.LeaseOwner] {
 			continue
 		}
 		if err := q.st.ReleaseOwner(ctx, r.LeaseOwner); err != nil {
@@ -93,7 +98,7 @@ func (q *Queue) takeOverLost(ctx context.Context) error {
 // after rescueAfter. Nothing else ends a job that is recorded as running, and
 // while it is, its uniqueness keeps a new one out.
 func (q *Queue) rescue(ctx context.Context, lost func(owner string) bool) (n int, err error) {
-	exec := q.driver.GetExecutor()
+	exec := q.jobs.executor()
 	now := time.Now()
 	var after int64
 	for {

@@ -4,7 +4,6 @@ package queuetest
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -107,14 +106,14 @@ func stop(t *testing.T, q *queue.Queue) {
 	}
 }
 
-func inTx(t *testing.T, st *store.Store, f func(tx *sql.Tx) error) {
+func inTx(t *testing.T, st *store.Store, f func(tx *store.Tx) error) {
 	t.Helper()
 	if err := st.InTx(t.Context(), f); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func accept(t *testing.T, st *store.Store, tx *sql.Tx, guid string) error {
+func accept(t *testing.T, st *store.Store, tx *store.Tx, guid string) error {
 	t.Helper()
 	isFresh, err := st.InsertDelivery(t.Context(), tx, store.Delivery{GUID: guid, ReceivedAt: time.Now()})
 	if err == nil && !isFresh {
@@ -123,7 +122,7 @@ func accept(t *testing.T, st *store.Store, tx *sql.Tx, guid string) error {
 	return err
 }
 
-func createRun(t *testing.T, st *store.Store, tx *sql.Tx, id run.ID) error {
+func createRun(t *testing.T, st *store.Store, tx *store.Tx, id run.ID) error {
 	t.Helper()
 	return st.CreateRun(t.Context(), tx, store.Run{
 		ID: id, RepoNode: string(id), Phase: run.PhaseQueued, CreatedAt: time.Now(),
@@ -132,12 +131,12 @@ func createRun(t *testing.T, st *store.Store, tx *sql.Tx, id run.ID) error {
 
 func advanceJob(t *testing.T, q *queue.Queue, st *store.Store, id run.ID) {
 	t.Helper()
-	inTx(t, st, func(tx *sql.Tx) error { return q.EnqueueAdvance(t.Context(), tx, id) })
+	inTx(t, st, func(tx *store.Tx) error { return q.EnqueueAdvance(t.Context(), tx, id) })
 }
 
 func wake(t *testing.T, q *queue.Queue, st *store.Store, id run.ID) {
 	t.Helper()
-	inTx(t, st, func(tx *sql.Tx) error { return q.Wake(t.Context(), tx, id) })
+	inTx(t, st, func(tx *store.Tx) error { return q.Wake(t.Context(), tx, id) })
 }
 
 // receive waits for a value.
@@ -173,14 +172,14 @@ func testDelivery(t *testing.T, db Database) {
 	worked := make(chan string, 100)
 	start(t, q, handlers{t: t, delivery: func(ctx context.Context, guid string) error {
 		worked <- guid
-		return st.InTx(ctx, func(tx *sql.Tx) error { return st.MarkDelivery(ctx, tx, guid, "done", time.Now()) })
+		return st.InTx(ctx, func(tx *store.Tx) error { return st.MarkDelivery(ctx, tx, guid, "done", time.Now()) })
 	}}.queue())
 
 	quickest := patience
 	for i := range 11 {
 		guid := fmt.Sprint("guid-", i)
 		begin := time.Now()
-		inTx(t, st, func(tx *sql.Tx) error {
+		inTx(t, st, func(tx *store.Tx) error {
 			return errors.Join(
 				accept(t, st, tx, guid),
 				q.EnqueueDelivery(t.Context(), tx, guid),
@@ -210,13 +209,13 @@ func testRollback(t *testing.T, db Database) {
 		return nil
 	}}.queue())
 	changedMind := errors.New("changed my mind")
-	err := st.InTx(t.Context(), func(tx *sql.Tx) error {
+	err := st.InTx(t.Context(), func(tx *store.Tx) error {
 		return errors.Join(q.EnqueueDelivery(t.Context(), tx, "no"), changedMind)
 	})
 	if !errors.Is(err, changedMind) {
 		t.Fatal(err)
 	}
-	inTx(t, st, func(tx *sql.Tx) error { return q.EnqueueDelivery(t.Context(), tx, "yes") })
+	inTx(t, st, func(tx *store.Tx) error { return q.EnqueueDelivery(t.Context(), tx, "yes") })
 	if got := receive(t, worked, "the second delivery"); got != "yes" {
 		t.Errorf("worked %q", got)
 	}
@@ -288,7 +287,7 @@ func testSnoozeCap(t *testing.T, db Database) {
 func testWake(t *testing.T, db Database) {
 	st := db(t)
 	q := open(t, st, queue.Options{})
-	inTx(t, st, func(tx *sql.Tx) error {
+	inTx(t, st, func(tx *store.Tx) error {
 		// At its end, so that no sweep makes it tick.
 		return st.CreateRun(t.Context(), tx, store.Run{ID: "r-1", Phase: run.PhaseDone, CreatedAt: time.Now()})
 	})
@@ -325,7 +324,7 @@ func testWake(t *testing.T, db Database) {
 
 	const signals = 36
 	for i := range signals {
-		inTx(t, st, func(tx *sql.Tx) error {
+		inTx(t, st, func(tx *store.Tx) error {
 			mu.Lock()
 			written++
 			mu.Unlock()
@@ -447,7 +446,7 @@ func testSweep(t *testing.T, db Database) {
 	worked, ticked := make(chan string, 1000), make(chan run.ID, 1000)
 	// No job is inserted for any of these.
 	lose := func(n int) {
-		inTx(t, st, func(tx *sql.Tx) error {
+		inTx(t, st, func(tx *store.Tx) error {
 			return errors.Join(
 				accept(t, st, tx, fmt.Sprint("guid-", n)),
 				createRun(t, st, tx, run.ID(fmt.Sprint("run-", n))))
@@ -457,7 +456,7 @@ func testSweep(t *testing.T, db Database) {
 	start(t, q, handlers{t: t,
 		delivery: func(ctx context.Context, guid string) error {
 			worked <- guid
-			return st.InTx(ctx, func(tx *sql.Tx) error { return st.MarkDelivery(ctx, tx, guid, "done", time.Now()) })
+			return st.InTx(ctx, func(tx *store.Tx) error { return st.MarkDelivery(ctx, tx, guid, "done", time.Now()) })
 		},
 		advance: func(ctx context.Context, id run.ID) (time.Duration, error) {
 			lease, err := st.ClaimRun(ctx, id, "test", time.Minute, time.Now())

@@ -1,0 +1,170 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+const (
+	// minPostgres is the oldest version that is tested, as server_version_num has it.
+	minPostgres = 150000
+	// pgReaders is how many connections read, and write single statements.
+	pgReaders = 8
+	// pgConnect is how long one attempt to connect may take.
+	pgConnect = 10 * time.Second
+)
+
+// sessions is what PostgreSQL does with our connections. Transactions here are short: one
+// that stands still belongs to a process that was stopped, or to a machine that was cut
+// off, and must not keep the turn to write from everybody else.
+func sessions() map[string]string {
+	return map[string]string{
+		"application_name":                    "ralph-bot",
+		"timezone":                            "UTC",
+		"statement_timeout":                   "60s",
+		"idle_in_transaction_session_timeout": "5s",
+		"tcp_keepalives_idle":                 "5",
+		"tcp_keepalives_interval":             "2",
+		"tcp_keepalives_count":                "3",
+	}
+}
+
+// IsPostgres says whether the name of a database is the URL of one in PostgreSQL.
+func IsPostgres(name string) bool {
+	return strings.HasPrefix(name, "postgres://") || strings.HasPrefix(name, "postgresql://")
+}
+
+func openPostgres(ctx context.Context, dsn string) (_ *Store, err error) {
+	where := nameOf(dsn)
+	cfg, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		// pgx hides the password of what it can parse only.
+		return nil, fmt.Errorf("open store: %s is no URL of a PostgreSQL database", where)
+	}
+	cfg.ConnConfig.ConnectTimeout = pgConnect
+	for name, value := range sessions() {
+		if _, set := cfg.ConnConfig.RuntimeParams[name]; !set {
+			cfg.ConnConfig.RuntimeParams[name] = value
+		}
+	}
+	s := &Store{engine: Postgres}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("open store %s: %w", where, trouble(err))
+		}
+	}()
+	if s.writer, err = s.pgPool(ctx, cfg, 1, lockWrites); err != nil {
+		return nil, err
+	}
+	if s.spend, err = s.pgPool(ctx, cfg, 1, lockSpend); err != nil {
+		return nil, errors.Join(err, s.writer.Close())
+	}
+	if s.reader, err = s.pgPool(ctx, cfg, pgReaders, 0); err != nil {
+		return nil, errors.Join(err, s.spend.Close(), s.writer.Close())
+	}
+	s.single = s.reader
+	var version int
+	err = s.reader.QueryRowContext(ctx, `SELECT current_setting('server_version_num')::int`).Scan(&version)
+	if err == nil && version < minPostgres {
+		err = fmt.Errorf("PostgreSQL %d is too old: version %d or newer is needed", version/10000, minPostgres/10000)
+	}
+	if err == nil {
+		err = s.Exclusively(ctx, s.migrate)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Store) pgPool(ctx context.Context, cfg *pgxpool.Config, size int32, lock int64) (*pool, error) {
+	cfg = cfg.Copy()
+	cfg.MaxConns = size
+	conns, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	s.conns = append(s.conns, conns)
+	db := stdlib.OpenDBFromPool(conns)
+	db.SetMaxOpenConns(int(size))
+	return &pool{DB: db, engine: Postgres, lock: lock}, nil
+}
+
+// Connections is PostgreSQL's pool of connections that read, for the queue; nil on SQLite.
+func (s *Store) Connections() *pgxpool.Pool {
+	if s.engine != Postgres {
+		return nil
+	}
+	return s.conns[len(s.conns)-1]
+}
+
+// Connect gives a connection of its own, outside of all pools, for what lasts as long as
+// it does. Only PostgreSQL has such.
+func (s *Store) Connect(ctx context.Context) (*pgx.Conn, error) {
+	if s.engine != Postgres {
+		return nil, errors.New("connect: the database is a file")
+	}
+	c, err := pgx.ConnectConfig(ctx, s.Connections().Config().ConnConfig)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	return c, nil
+}
+
+// nameOf is what can be said of a database: its host and name, without a password.
+func nameOf(dsn string) string {
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return "database_url"
+	}
+	host := u.Host
+	if host == "" {
+		host = u.Query().Get("host")
+	}
+	return host + u.Path
+}
+
+// exclusivelyOnPostgres is Exclusively there: the lock goes with its connection.
+func (s *Store) exclusivelyOnPostgres(ctx context.Context, f func(context.Context) error) (err error) {
+	conn, err := s.reader.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("lock database: %w", err)
+	}
+	defer func() {
+		if cerr := conn.Close(); cerr != nil && !errors.Is(cerr, sql.ErrConnDone) {
+			err = errors.Join(err, fmt.Errorf("unlock database: %w", cerr))
+		}
+	}()
+	// In a loop, and not by a statement that waits: the lock may be held for longer than a
+	// statement may take.
+	tick := time.NewTicker(lockRetry)
+	defer tick.Stop()
+	for held := false; !held; {
+		if err := conn.QueryRowContext(ctx, `SELECT pg_try_advisory_lock($1)`, lockMigrate).Scan(&held); err != nil {
+			return fmt.Errorf("lock database: %w", err)
+		}
+		if held {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("lock database: %w", context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+	defer func() {
+		if _, uerr := conn.ExecContext(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock($1)`, lockMigrate); uerr != nil {
+			err = errors.Join(err, fmt.Errorf("unlock database: %w", uerr))
+		}
+	}()
+	return f(ctx)
+}

@@ -1,0 +1,249 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/org/ralph-action/internal/store"
+)
+
+const (
+	// presenceClass is the first half of the keys of advisory locks of processes.
+	presenceClass = 0x72616c70
+	// seenEvery is the pause between two signs of life, and how soon a connection that
+	// broke is made again; seenWithin is how long one may take.
+	seenEvery  = time.Second
+	seenWithin = 3 * time.Second
+	// silent is how long a process must not have been seen to be dead once its lock is
+	// free, and stuck how long where it holds the lock: its machine was stopped, or cut
+	// off, and its session is ended.
+	silent = 2 * time.Second
+	stuck  = 15 * time.Second
+	// reunion is how long after its connection broke a process takes nobody for dead: the
+	// others have lost theirs, too, when PostgreSQL was restarted or a standby took over.
+	reunion = 10 * time.Second
+)
+
+// session is the presence of processes with a database in PostgreSQL. Each has a row, and a
+// connection that holds an advisory lock by the number of the row for as long as it lives.
+type session struct {
+	st     *store.Store
+	id     string
+	node   string
+	cancel context.CancelFunc
+	kept   sync.WaitGroup
+
+	mu    sync.Mutex
+	conn  *pgx.Conn
+	alive context.Context
+	lost  context.CancelFunc
+	// again is when the connection was made again, zero for the first.
+	again time.Time
+}
+
+func announceSession(ctx context.Context, st *store.Store, id, node string) (*session, error) {
+	s := &session{st: st, id: id, node: node}
+	// One after the other, so that of two nodes which start at once one sees the other.
+	if err := st.Exclusively(ctx, func(ctx context.Context) error {
+		if err := s.alone(ctx); err != nil {
+			return err
+		}
+		return s.connect(ctx)
+	}); err != nil {
+		return nil, fmt.Errorf("announce presence: %w", err)
+	}
+	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	s.kept.Go(func() { s.keep(ctx) })
+	return s, nil
+}
+
+// alone is ErrOtherNode while a process of another node is alive.
+func (s *session) alone(ctx context.Context) error {
+	var other string
+	err := s.st.Connections().QueryRow(ctx, `
+		SELECT p.node FROM processes p JOIN pg_locks l ON l.locktype = 'advisory' AND l.classid = $1 AND l.objid = p.number
+			AND l.objsubid = 2 AND l.granted
+		JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
+		WHERE p.node <> $2 LIMIT 1`, presenceClass, s.node).Scan(&other)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %s", ErrOtherNode, other)
+}
+
+// connect makes the connection and takes the lock of a new number: that of a connection
+// that broke may still be held by it.
+func (s *session) connect(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*seenWithin)
+	defer cancel()
+	conn, err := s.st.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	var held bool
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, `
+			WITH me AS (INSERT INTO processes (id, node) VALUES ($1, $3)
+				ON CONFLICT (id) DO UPDATE SET number = DEFAULT, seen_at = clock_timestamp() RETURNING number)
+			SELECT pg_try_advisory_lock($2, number) FROM me`, s.id, presenceClass, s.node).Scan(&held)
+	})
+	if err == nil && !held {
+		err = errors.New("a new lock is held by somebody else")
+	}
+	if err != nil {
+		return errors.Join(err, conn.Close(ctx))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.alive != nil {
+		s.again = time.Now()
+	}
+	s.conn = conn
+	s.alive, s.lost = context.WithCancel(context.Background())
+	return nil
+}
+
+// keep gives signs of life until ctx ends. A connection that does not take one in time is
+// lost, and made again.
+func (s *session) keep(ctx context.Context) {
+	tick := time.NewTicker(seenEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if s.conn == nil {
+			_ = s.connect(ctx) // the failure is that of everything else, which is logged
+			continue
+		}
+		if err := s.beat(ctx); err != nil && ctx.Err() == nil {
+			s.lost()
+			closing, cancel := context.WithTimeout(ctx, seenEvery)
+			_ = s.conn.Close(closing) // it is broken
+			cancel()
+			s.conn = nil
+		}
+	}
+}
+
+// beat gives a sign of life.
+func (s *session) beat(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, seenWithin)
+	defer cancel()
+	_, err := s.conn.Exec(ctx, `UPDATE processes SET seen_at = clock_timestamp() WHERE id = $1`, s.id)
+	return err
+}
+
+// held implements presence.
+func (s *session) held() context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.alive
+}
+
+// leave implements presence.
+func (s *session) leave() error {
+	s.cancel()
+	s.kept.Wait()
+	s.lost()
+	if s.conn == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), seenWithin)
+	defer cancel()
+	_, err := s.conn.Exec(ctx, `DELETE FROM processes WHERE id = $1`, s.id)
+	if err := errors.Join(err, s.conn.Close(ctx)); err != nil {
+		return fmt.Errorf("leave: %w", err)
+	}
+	return nil
+}
+
+// known implements presence.
+func (s *session) known(ctx context.Context) (map[string]bool, error) {
+	rows, err := s.st.Connections().Query(ctx, `SELECT id FROM processes`)
+	if err != nil {
+		return nil, fmt.Errorf("look for other processes: %w", err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("look for other processes: %w", err)
+	}
+	known := map[string]bool{}
+	for _, id := range ids {
+		known[id] = true
+	}
+	return known, nil
+}
+
+// eachDead implements presence.
+func (s *session) eachDead(ctx context.Context, bury func(id string) error) error {
+	s.mu.Lock()
+	again := s.again
+	s.mu.Unlock()
+	if s.held().Err() != nil || !again.IsZero() && time.Since(again) < reunion {
+		return nil
+	}
+	if err := s.eachSilent(ctx, bury); err != nil {
+		return fmt.Errorf("look for dead processes: %w", err)
+	}
+	return nil
+}
+
+func (s *session) eachSilent(ctx context.Context, bury func(id string) error) error {
+	rows, err := s.st.Connections().Query(ctx, `
+		SELECT id FROM processes WHERE id <> $1 AND seen_at < clock_timestamp() - $2::interval`, s.id, silent)
+	if err != nil {
+		return err
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	// The end of a session frees its lock a moment later: the next look finds it free.
+	if _, err := s.st.Connections().Exec(ctx, `
+		SELECT pg_terminate_backend(l.pid) FROM pg_locks l
+		JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
+		JOIN processes p ON l.locktype = 'advisory' AND l.classid = $1 AND l.objid = p.number AND l.objsubid = 2
+		WHERE p.id <> $2 AND p.seen_at < clock_timestamp() - $3::interval`, presenceClass, s.id, stuck); err != nil {
+		return err
+	}
+	var errs []error
+	for _, id := range ids {
+		errs = append(errs, s.buryIfDead(ctx, id, bury))
+	}
+	return errors.Join(errs...)
+}
+
+// buryIfDead holds the lock of a process that is silent while it is buried.
+func (s *session) buryIfDead(ctx context.Context, id string, bury func(id string) error) error {
+	err := pgx.BeginFunc(ctx, s.st.Connections(), func(tx pgx.Tx) error {
+		var dead bool
+		err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1, number) FROM processes
+			WHERE id = $2 AND seen_at < clock_timestamp() - $3::interval`, presenceClass, id, silent).Scan(&dead)
+		if errors.Is(err, pgx.ErrNoRows) || err == nil && !dead {
+			return nil // it is back, it is gone, or somebody else buries it
+		}
+		if err != nil {
+			return err
+		}
+		if err := bury(id); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `DELETE FROM processes WHERE id = $1`, id)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("process %s: %w", id, err)
+	}
+	return nil
+}
