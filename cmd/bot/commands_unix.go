@@ -43,6 +43,7 @@ type commands struct {
 
 	Backup  backupCmd  `cmd:"" help:"Write what a server must not lose to one file. The server may run meanwhile."`
 	Restore restoreCmd `cmd:"" help:"Restore a server's backup into an empty data directory."`
+	Migrate migrateCmd `cmd:"" help:"Copy a server's database into PostgreSQL."`
 
 	Transcript transcriptCmd `cmd:"" help:"Show the prompts, actions and output of a run's agents and checks."`
 	Completion completionCmd `cmd:"" help:"Print the script that completes commands and flags in your shell."`

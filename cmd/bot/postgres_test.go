@@ -1,0 +1,156 @@
+//go:build postgres
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+
+	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/ghsim"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store/pgtest"
+	"github.com/org/ralph-action/internal/store/queue"
+)
+
+// onPostgres is a change of a configuration.
+func onPostgres(url string) func(*config.Server) {
+	return func(c *config.Server) { c.DatabaseURL = url }
+}
+
+func TestLabelBecomesPullRequestOnPostgres(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{
+		script: writesAll, change: onPostgres(pgtest.URL(t)),
+		gates: []config.Gate{{Name: "not empty", Run: "test -s one.txt", When: "task", Timeout: time.Minute}},
+	})
+	s := st.serve()
+	issue := st.label("Say hello to everybody", threeTasks)
+	if state := st.ended(s.store, issue); state.End != run.EndAllTasksComplete {
+		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
+	}
+	st.processed(s)
+	if diff := cmp.Diff(wantSubjects, subjects(st.onlyPR().Commits)); diff != "" {
+		t.Error(diff)
+	}
+
+	// The runs are on this server's disk: another one is told so, and works nothing.
+	other := st.config
+	other.DataDir, other.Listen = mkdir(t, filepath.Join(st.dir, "other")), freeAddr(t)
+	a, err := newApp(t.Context(), other, zerolog.Nop(), observers{self: theProgram(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.serve(t.Context(), l); !errors.Is(err, queue.ErrOtherNode) {
+		t.Errorf("the second server: %v", err)
+	}
+	s.stop()
+	st.checkWorld()
+}
+
+// TestKilledOnPostgres is TestKilledAtEveryStep there, at every third.
+func TestKilledOnPostgres(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: writesAll, change: onPostgres(pgtest.URL(t))})
+	st.steps = 3
+	_, state := st.killed(func() ghsim.Issue { return st.label("Say hello to everybody", threeTasks) })
+	if state.End != run.EndAllTasksComplete {
+		t.Errorf("ended %s: %s", state.End, state.EndDetail)
+	}
+	if diff := cmp.Diff(wantSubjects, subjects(st.onlyPR().Commits)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestMigratedToPostgres: a run goes on there where it was in the file.
+func TestMigratedToPostgres(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: writesAll})
+	landed := make(chan struct{}, 10)
+	s := st.serveWith(func(ev run.Event) {
+		if ev.Kind == run.EventTaskDone {
+			landed <- struct{}{}
+		}
+	})
+	issue := st.label("Say hello to everybody", threeTasks)
+	<-landed
+	url := pgtest.URL(t)
+	migrate := func(wants ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), theProgram(t), "migrate", "--config", st.writeConfig(), "--to", url)
+		out, err := cmd.CombinedOutput()
+		for _, want := range wants {
+			if !strings.Contains(string(out), want) {
+				t.Errorf("%v, %s; want %q", err, out, want)
+			}
+		}
+	}
+	migrate("the server is running")
+	s.stop()
+	migrate("1  runs", "All rows are there.")
+	migrate("1  runs", "All rows are there.") // changes nothing
+	st.config.DatabaseURL = url
+	migrate("is in PostgreSQL already")
+
+	s = st.serve()
+	if state := st.ended(s.store, issue); state.End != run.EndAllTasksComplete {
+		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
+	}
+	st.processed(s)
+	s.stop()
+	if diff := cmp.Diff(wantSubjects, subjects(st.onlyPR().Commits)); diff != "" {
+		t.Error(diff)
+	}
+	st.checkWorld()
+}
+
+// TestPostgresGoesAway: runs go on when PostgreSQL does, whether it was restarted or killed,
+// and nothing is done twice.
+func TestPostgresGoesAway(t *testing.T) {
+	t.Parallel()
+	pg := pgtest.Start(t)
+	st := newStage(t, setting{script: writesAll, change: onPostgres(pg.URL(t))})
+	landed := make(chan struct{}, 100)
+	s := st.serveApp(zerolog.Nop(), func(ev run.Event) {
+		if ev.Kind == run.EventTaskDone {
+			landed <- struct{}{}
+		}
+	})
+	var issues []ghsim.Issue
+	for range 3 {
+		issues = append(issues, st.label("Say hello to everybody", threeTasks))
+	}
+	<-landed
+	begun := time.Now()
+	pg.Restart(t)
+	<-landed
+	pg.Kill(t)
+	pg.Up(t)
+	for _, issue := range issues {
+		st.await(fmt.Sprintf("the end of #%d", issue.Number), func() bool {
+			row, err := s.store.LatestRunByIssue(t.Context(), st.repo.NodeID, issue.Number)
+			return err == nil && row.Phase.Terminal()
+		})
+		st.complete(issue, wantSubjects[:3]...)
+	}
+	// Twice the time of a lease is what it took when runs waited for theirs to run out.
+	if took := time.Since(begun); took > 3*time.Minute {
+		t.Errorf("it took %s", took)
+	}
+	st.processed(s)
+	s.stop()
+	st.checkWorld()
+}

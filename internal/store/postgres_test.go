@@ -1,0 +1,170 @@
+//go:build postgres
+
+package store_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/gateway/spend"
+	"github.com/org/ralph-action/internal/history"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
+	"github.com/org/ralph-action/internal/store/pgtest"
+)
+
+// furnish writes into every table that Copy copies.
+func furnish(t *testing.T, st *store.Store) store.Lease {
+	t.Helper()
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	createRun(t, st, aRun("r-1", 7))
+	createRun(t, st, aRun("r-2", 8))
+	lease, err := st.ClaimRun(ctx, "r-1", "me", time.Hour, t0())
+	must(err)
+	must(st.SaveState(ctx, "r-1", lease, run.PhaseIterating, "", []byte("{\"text\":\"\x00\xff\"}"), t0()))
+	inTx(t, st, func(tx *store.Tx) error {
+		_, err := st.InsertDelivery(ctx, tx, store.Delivery{GUID: "g-1", Body: []byte("{}"), ReceivedAt: t0()})
+		must(err)
+		_, _, err = st.AddInput(ctx, tx, store.Input{RepoNode: "R_1", Issue: 7, Kind: store.InputCommand, Source: "comment:1",
+			Text: "a byte \x00 and \xff that no text has", ReceivedAt: t0()})
+		must(err)
+		_, err = st.Refused(ctx, tx, "R_1", 7, "eve", "no")
+		must(err)
+		must(st.AskPlace(ctx, tx, store.Place{Run: "r-1", Process: "p-1", CameAt: t0(), SeenAt: t0(), Answer: true}))
+		must(st.GrantPlace(ctx, tx, "p-1", t0(), "acme"))
+		must(st.Pause(ctx, tx, "operator", t0()))
+		return st.AddDecision(ctx, tx, store.Decision{At: t0(), Repo: "acme/app", Person: "eve", Action: "stop"})
+	})
+	_, err = st.BeginEffect(ctx, "k-1", "r-1", "comment", []byte("i"), t0())
+	must(err)
+	must(st.FinishEffect(ctx, "k-1", []byte("done"), t0()))
+	must(st.Keep(ctx, "r-1", "tree", []byte("work")))
+	must(st.Lessons("R_1").Remember(ctx, history.Lesson{Key: "r-1/t-1", At: t0(), Title: "Add a parser for invoices"}))
+	must(st.MergeLessons(ctx, "R_1", "r-1"))
+	l := st.Spend()
+	must(l.Begin(ctx, spend.Start{Name: "r-1-1", Scopes: []spend.Scope{{Key: "run:r-1", Limit: 1000}}}))
+	id, err := l.Reserve(ctx, "r-1-1", "m", 500)
+	must(err)
+	must(l.Settle(ctx, id, spend.Charge{Cost: 300}))
+	must(l.Refuse(ctx, "r-1-1", spend.Refusal{Reason: "no"}))
+	must(l.Reach(ctx, "r-1-1", run.HostUse{Host: "example.com", Count: 1}))
+	_, err = st.Restored(ctx, t0(), func(state []byte) ([]byte, error) { return state, nil })
+	must(err)
+	lease, err = st.ClaimRun(ctx, "r-1", "me", time.Hour, t0())
+	must(err)
+	// The rest is what Prune leaves of a run.
+	old := aRun("r-0", 3)
+	old.CreatedAt = t0().Add(-2 * store.KeepRuns)
+	createRun(t, st, old)
+	gone, err := st.ClaimRun(ctx, "r-0", "me", time.Hour, old.CreatedAt)
+	must(err)
+	must(st.SaveState(ctx, "r-0", gone, run.PhaseDone, run.EndAllTasksComplete, []byte("{}"), old.CreatedAt))
+	_, err = st.Prune(ctx, t0(), func([]byte) (float64, int, error) { return 1.25, 3, nil })
+	must(err)
+	return lease
+}
+
+func TestPostgres(t *testing.T) {
+	t.Parallel()
+	suite(t, engine{store.Postgres, pgtest.URL})
+}
+
+func TestCopy(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	from, to := open(t, filepath.Join(t.TempDir(), "bot.db")), open(t, pgtest.URL(t))
+	lease := furnish(t, from)
+	done, err := store.Copy(ctx, from, to, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range done {
+		if c.Rows == 0 {
+			t.Errorf("nothing of %s was copied", c.Table)
+		}
+	}
+	again, err := store.Copy(ctx, from, to, false)
+	if err != nil {
+		t.Fatalf("the second time: %v", err)
+	}
+	if diff := cmp.Diff(done, again); diff != "" {
+		t.Error(diff)
+	}
+
+	// It goes on where it was: leases, numbers and what is found by its words.
+	if err := to.SaveState(ctx, "r-1", lease, run.PhaseIterating, "", []byte("{}"), t0()); err != nil {
+		t.Error(err)
+	}
+	createRun(t, to, aRun("r-3", 9))
+	if before, err := to.RunBefore(ctx, "R_1", 9, "r-3"); err == nil {
+		t.Errorf("before the first run of an issue came %s", before.ID)
+	}
+	if runs, err := to.ActiveRuns(ctx); err != nil || len(runs) != 3 || runs[2].ID != "r-3" {
+		t.Errorf("active runs %v, %v", runs, err)
+	}
+	found, err := to.Lessons("R_1").Similar(ctx, history.Query{Title: "Add a parser for invoices"}, 5)
+	if err != nil || len(found) != 1 {
+		t.Errorf("lessons %v, %v", found, err)
+	}
+	if spent, err := to.Spend().Spent(ctx, "run:r-1"); err != nil || spent != 300 {
+		t.Errorf("spent %d, %v", spent, err)
+	}
+
+	_, err = store.Copy(ctx, from, to, false)
+	wantErr(t, err, store.ErrNotEmpty)
+	if _, err := to.Run(ctx, "r-3"); err != nil {
+		t.Errorf("what was there is gone: %v", err)
+	}
+	if done, err = store.Copy(ctx, from, to, true); err != nil || !cmp.Equal(done, again) {
+		t.Errorf("replaced: %v, %v", done, err)
+	}
+	_, err = to.Run(ctx, "r-3")
+	wantErr(t, err, store.ErrNotFound)
+}
+
+// TestEnginesHaveTheSameColumns: what one has in a table the other has as well.
+func TestEnginesHaveTheSameColumns(t *testing.T) {
+	t.Parallel()
+	from, to := open(t, filepath.Join(t.TempDir(), "bot.db")), open(t, pgtest.URL(t))
+	columns := func(st *store.Store, query string) (all []string) {
+		t.Helper()
+		rows, err := st.DB().QueryContext(t.Context(), query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := rows.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		for rows.Next() {
+			var column string
+			if err := rows.Scan(&column); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, column)
+		}
+		if err := rows.Err(); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	want := columns(from, `SELECT m.name || '.' || c.name AS line FROM sqlite_schema m, pragma_table_info(m.name) c
+		WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite%' AND m.name NOT LIKE 'goose%' AND m.name NOT LIKE 'lessons_words%' ORDER BY line`)
+	got := columns(to, `SELECT line FROM (SELECT table_name || '.' || column_name AS line FROM information_schema.columns
+		WHERE table_schema = current_schema() AND column_name <> 'rowid' AND table_name NOT LIKE 'goose%'
+			AND table_name NOT IN ('lessons_words', 'processes')) AS columns
+		ORDER BY line COLLATE "C"`)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("columns (-SQLite +PostgreSQL):\n%s", diff)
+	}
+}
