@@ -192,7 +192,7 @@ func agentVersion(ctx context.Context, backend agent.Backend, box sandbox.Sandbo
 // startsIn asks an agent for its version as it works: in a home of its own, by the name
 // it has there. It gives what the agent said.
 func startsIn(ctx context.Context, backend agent.Backend, box sandbox.Sandbox, image string) (said string, err error) {
-	cmd, err := backend.Command(agent.Invocation{Sandbox: box.Name(), BaseURL: "http://127.0.0.1:1", Token: "-", Model: "-"})
+	cmd, err := backend.Command(agent.Invocation{Sandbox: box.About().Name, BaseURL: "http://127.0.0.1:1", Token: "-", Model: "-"})
 	if err != nil {
 		return "", err
 	}

@@ -296,18 +296,18 @@ func (c *doctorCmd) local(cfg config.Server) finding {
 		f.err = err
 		return f
 	}
-	apart, why := box.Isolated()
+	is := box.Confinement()
 	switch {
-	case apart && cfg.Sandbox.LocalIsolation == string(local.IsolationBubblewrap):
+	case is.Isolated && cfg.Sandbox.LocalIsolation == string(local.IsolationBubblewrap):
 		f.ok = "bubblewrap works: agents and checks see the machine's programs and their work tree, and nothing else of its files or its network"
-	case apart:
+	case is.Isolated:
 		f.ok = "bubblewrap works: agents and checks see the machine's programs and their work tree, and nothing else of its files; the network is shared"
-	case why == nil:
+	case is.Why == nil:
 		f.ok = "no isolation, as configured: agents can do whatever this user can"
 	default:
 		f.err = &run.UserError{
-			Message: "no isolation, agents can do whatever this user can: " + why.Error(),
-			Hint:    "install bubblewrap and allow user namespaces, or use the docker sandbox", Err: why,
+			Message: "no isolation, agents can do whatever this user can: " + is.Why.Error(),
+			Hint:    "install bubblewrap and allow user namespaces, or use the docker sandbox", Err: is.Why,
 		}
 	}
 	return f

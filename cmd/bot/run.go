@@ -632,11 +632,11 @@ func installation(dataDir string) (string, error) {
 
 // reap removes what earlier runs left with an engine.
 func reap(ctx context.Context, box sandbox.Sandbox) error {
-	r, ok := box.(sandbox.Reaper)
-	if !ok {
+	reap := box.About().Reap
+	if reap == nil {
 		return nil
 	}
-	_, err := r.Reap(ctx)
+	_, err := reap(ctx)
 	return err
 }
 

@@ -29,7 +29,7 @@ type box struct {
 	spec   sandbox.Spec
 }
 
-func (b *box) Name() string { return "docker" }
+func (b *box) About() sandbox.About { return sandbox.About{Name: "docker"} }
 
 func (b *box) Prepare(_ context.Context, tree string) (sandbox.Workspace, error) {
 	return sandbox.Workspace{Dir: tree}, nil
