@@ -110,7 +110,7 @@ func (c *doctorCmd) findings(ctx context.Context) []finding {
 	cfg, found, cfgErr := c.load()
 	starts, backend := c.agent(ctx, cfg)
 	checks := []finding{c.git(), starts} //nolint:contextcheck // it asks git for its version once
-	if backend != nil && !found && (len(backend.Keys()) > 0 || c.UseLogin) {
+	if backend != nil && !found && (len(backend.About().Keys) > 0 || c.UseLogin) {
 		checks = append(checks, c.key(backend))
 	}
 	if !found || cfg.Sandbox.Kind == config.SandboxLocal {
@@ -272,12 +272,12 @@ func (c *doctorCmd) openDocker(cfg config.Server, dir string) (*docker.Sandbox, 
 func (c *doctorCmd) key(backend agent.Backend) finding {
 	f := finding{what: "model key"}
 	if c.UseLogin {
-		_, f.err = loginOf(backend.Name(), gateway.Upstream{}, time.Now())
-		f.ok = "the login of " + backend.Name() + " on this machine"
+		_, f.err = loginOf(backend.About().Name, gateway.Upstream{}, time.Now())
+		f.ok = "the login of " + backend.About().Name + " on this machine"
 		return f
 	}
 	f.err = checkKey(backend, os.Getenv)
-	for _, name := range backend.Keys() {
+	for _, name := range backend.About().Keys {
 		if os.Getenv(name) != "" {
 			f.ok = name + " is set"
 			break
