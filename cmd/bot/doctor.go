@@ -25,6 +25,7 @@ import (
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/docker"
 	"github.com/org/ralph-action/internal/sandbox/local"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // doctorCmd is `bot doctor`.
@@ -97,7 +98,7 @@ func (c *doctorCmd) Run(ctx bound, io stdio) error {
 		if report.OK {
 			fmt.Fprintln(io.out, "\nNo problems found.")
 		} else {
-			fmt.Fprintf(io.out, "\n%s to fix.\n", count(broken, "thing"))
+			fmt.Fprintf(io.out, "\n%s to fix.\n", strs.Count(broken, "thing"))
 		}
 	}
 	if broken > 0 {
@@ -131,7 +132,7 @@ func (c *doctorCmd) findings(ctx context.Context) []finding {
 	}
 	checks = append(checks, c.disk(ctx, cfg),
 		finding{what: "configuration", ok: "complete, every key is known"},
-		finding{what: "webhook secret", ok: count(len(cfg.GitHub.WebhookSecrets), "secret") + " accepted"})
+		finding{what: "webhook secret", ok: strs.Count(len(cfg.GitHub.WebhookSecrets), "secret") + " accepted"})
 	checks = append(checks, c.models(ctx, cfg)...)
 	return append(checks, c.gitHub(ctx, cfg)...)
 }
@@ -400,7 +401,7 @@ func (c *doctorCmd) caches(ctx context.Context, cfg config.Server, server bool) 
 	}
 	f.ok = "the cache of set-up commands is empty"
 	if len(sets) > 0 {
-		f.ok = fmt.Sprintf("%s of set-up commands, %d MiB of %d MiB", count(len(sets), "outcome"), bytes>>20,
+		f.ok = fmt.Sprintf("%s of set-up commands, %d MiB of %d MiB", strs.Count(len(sets), "outcome"), bytes>>20,
 			cfg.Sandbox.Caches>>20)
 	}
 	return f

@@ -21,6 +21,7 @@ import (
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 	"github.com/org/ralph-action/internal/supervise"
 )
 
@@ -1824,11 +1825,7 @@ func findTask(d *progress.Doc, id string) (run.Task, error) {
 
 // oneLine is text on one line of at most n bytes.
 func oneLine(text string, n int) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > n {
-		text = strings.ToValidUTF8(text[:n], "") + "…"
-	}
-	return text
+	return strs.Cut(strs.OneLine(text), n)
 }
 
 func listRefusals(refusals []Refusal) string {
