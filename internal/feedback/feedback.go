@@ -304,7 +304,7 @@ func (r *Reader) addDecision(row store.Run, d review.Decision, threads []review.
 	if n := len(d.Thread.Comments); n > 0 {
 		l.Last = d.Thread.Comments[n-1].ID
 	}
-	switch d.Verdict {
+	switch d.Handling {
 	case review.Nothing, review.Wait:
 		return
 	case review.Drop:
@@ -327,7 +327,7 @@ func (r *Reader) addDecision(row store.Run, d review.Decision, threads []review.
 		}
 	}
 	for _, in := range news {
-		h.settle(in, store.InputDone, string(d.Verdict))
+		h.settle(in, store.InputDone, string(d.Handling))
 	}
 	h.List = append(h.List, l)
 }

@@ -208,7 +208,7 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 	h := host.New(conf)
 	defer h.Close()
 	place.objects = h.Repo
-	if err := place.recallMerged(ctx, st); err != nil {
+	if err := place.markMergedLessons(ctx, st); err != nil {
 		return s, err
 	}
 	driver := loop.Driver{

@@ -22,10 +22,10 @@ type Garbage struct {
 	Bytes int64
 }
 
-// Collect removes from the data directory what nobody needs any more, and says what
+// CollectGarbage removes from the data directory what nobody needs any more, and says what
 // that was; dry says only what it would be. What a run needs stays, also a run that
 // begins meanwhile.
-func (r *Reconciler) Collect(ctx context.Context, dry bool) ([]Garbage, error) {
+func (r *Reconciler) CollectGarbage(ctx context.Context, dry bool) ([]Garbage, error) {
 	before := r.cfg.Now().Add(-keepUnused)
 	var out []Garbage
 	var errs []error
