@@ -292,7 +292,7 @@ func (a *actionStep) checkKey(cfg config.Server) error {
 	if err != nil {
 		return err
 	}
-	apis := backend.Providers()
+	apis := backend.About().Providers
 	if len(apis) != 1 {
 		return nil // it needs none, or whichever there is
 	}

@@ -267,7 +267,7 @@ type serverTask struct {
 }
 
 // runOf is what the operator is told of a run. State is what can be read of it.
-func runOf(row store.Run, held bool, standing reconcile.Standing) (serverRun, loop.State) {
+func runOf(row store.Run, held bool, standing reconcile.ActiveRun) (serverRun, loop.State) {
 	out := serverRun{
 		ID: row.ID, Repo: row.RepoOwner + "/" + row.RepoName, Issue: row.IssueNumber, Pull: row.PullNumber,
 		Phase: string(row.Phase), End: string(row.EndReason), Began: row.CreatedAt, Updated: row.UpdatedAt,
@@ -329,11 +329,11 @@ func (a *app) teller(ctx context.Context) (func(store.Run) (serverRun, loop.Stat
 	if err != nil {
 		return nil, err
 	}
-	all, err := reconcile.Standings(ctx, a.store, 0)
+	all, err := reconcile.ReadAdmission(ctx, a.store, 0)
 	if err != nil {
 		return nil, err
 	}
-	standing := make(map[run.ID]reconcile.Standing, len(all.Runs))
+	standing := make(map[run.ID]reconcile.ActiveRun, len(all.Runs))
 	for _, s := range all.Runs {
 		standing[s.Run] = s
 	}
@@ -400,7 +400,7 @@ func (a *app) operateRun(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, _ := runOf(row, false, reconcile.Standing{})
+	out, _ := runOf(row, false, reconcile.ActiveRun{})
 	return out, nil
 }
 
@@ -447,7 +447,7 @@ func (a *app) queueState(ctx context.Context) (queueState, error) {
 	if err != nil {
 		return queueState{}, err
 	}
-	all, err := reconcile.Standings(ctx, a.store, a.current.admission.Load().Agents)
+	all, err := reconcile.ReadAdmission(ctx, a.store, a.current.admission.Load().Agents)
 	if err != nil {
 		return queueState{}, err
 	}
@@ -581,7 +581,7 @@ func (a *app) collect(ctx context.Context, dry bool) ([]gcLine, error) {
 			lines = append(lines, l)
 		}
 	}
-	garbage, gerr := a.reconciler.Collect(ctx, dry)
+	garbage, gerr := a.reconciler.CollectGarbage(ctx, dry)
 	for _, g := range garbage {
 		lines = append(lines, gcLine{Kind: g.Kind, Count: int64(g.Count), Bytes: g.Bytes})
 	}

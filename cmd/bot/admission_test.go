@@ -41,7 +41,7 @@ echo RALPH_RESULT: done
 
 func (st *stage) standings(s *serving, limit int) reconcile.Admission {
 	st.t.Helper()
-	a, err := reconcile.Standings(st.t.Context(), s.store, limit)
+	a, err := reconcile.ReadAdmission(st.t.Context(), s.store, limit)
 	if err != nil {
 		st.t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func lookupAgent(ctx context.Context, name, sandbox string, opts agent.Options) 
 	if err != nil {
 		return nil, err
 	}
-	if path, err := proc.Look(backend.Binary()); err == nil && (sandbox == agent.SandboxLocal || opts.Path != "") {
+	if path, err := proc.Look(backend.About().Binary); err == nil && (sandbox == agent.SandboxLocal || opts.Path != "") {
 		real, err := shimmed(ctx, path)
 		if err != nil {
 			return nil, err
@@ -59,7 +59,7 @@ func lookupAgent(ctx context.Context, name, sandbox string, opts agent.Options) 
 			}
 		}
 	}
-	if backend.HoldsCredential() && sandbox != agent.SandboxLocal {
+	if backend.About().HoldsCredential && sandbox != agent.SandboxLocal {
 		return nil, &run.UserError{
 			Message: fmt.Sprintf("the agent %s needs its own server and key, which the %s sandbox does not give to agents", name,
 				sandbox),
@@ -73,7 +73,7 @@ func lookupAgent(ctx context.Context, name, sandbox string, opts agent.Options) 
 // that of one API. There are none for an agent that reaches none. One that speaks
 // several APIs has those there is a key for.
 func upstreamsOf(backend agent.Backend, of func(run.Provider) (gateway.Upstream, error)) ([]gateway.Upstream, error) {
-	apis := backend.Providers()
+	apis := backend.About().Providers
 	var upstreams []gateway.Upstream
 	for _, api := range apis {
 		u, err := of(api)
@@ -153,9 +153,9 @@ const versionTimeout = time.Minute
 // agentVersion starts an agent in the sandbox that it will work in, and says which version
 // answered, and which one the bot was tried with if that is another.
 func agentVersion(ctx context.Context, backend agent.Backend, box sandbox.Sandbox, image string) (string, error) {
-	argv, tried := backend.Version()
-	if len(argv) == 0 {
-		return backend.Name(), nil
+	about := backend.About()
+	if len(about.Version) == 0 {
+		return about.Name, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
@@ -169,21 +169,21 @@ func agentVersion(ctx context.Context, backend agent.Backend, box sandbox.Sandbo
 	}
 	if err != nil {
 		return "", &run.UserError{
-			Message: fmt.Sprintf("the agent %s does not start in the sandbox (%s): %v", backend.Name(), sandbox.Describe(box), err),
+			Message: fmt.Sprintf("the agent %s does not start in the sandbox (%s): %v", about.Name, sandbox.Describe(box), err),
 			Hint: fmt.Sprintf("run `%s` yourself; if it works there, name the agent's own program instead of a wrapper: --agent-path FILE",
-				strings.Join(argv, " ")),
+				strings.Join(about.Version, " ")),
 			Err: err,
 		}
 	}
-	what := backend.Name() + " " + version
-	switch tried {
+	what := about.Name + " " + version
+	switch about.Tried {
 	case version:
 	case "":
 		what += " (not tried with any version)"
 	default:
-		what += " (tried with " + tried + ")"
+		what += " (tried with " + about.Tried + ")"
 	}
-	if backend.HoldsCredential() {
+	if about.HoldsCredential {
 		what += "; it holds its own key, so it works in the local sandbox only, and budgets do not bind it"
 	}
 	return what, nil
@@ -192,7 +192,7 @@ func agentVersion(ctx context.Context, backend agent.Backend, box sandbox.Sandbo
 // startsIn asks an agent for its version as it works: in a home of its own, by the name
 // it has there. It gives what the agent said.
 func startsIn(ctx context.Context, backend agent.Backend, box sandbox.Sandbox, image string) (said string, err error) {
-	cmd, err := backend.Command(agent.Invocation{Sandbox: box.Name(), BaseURL: "http://127.0.0.1:1", Token: "-", Model: "-"})
+	cmd, err := backend.Command(agent.Invocation{Sandbox: box.About().Name, BaseURL: "http://127.0.0.1:1", Token: "-", Model: "-"})
 	if err != nil {
 		return "", err
 	}
@@ -200,7 +200,7 @@ func startsIn(ctx context.Context, backend agent.Backend, box sandbox.Sandbox, i
 	if argv[0] == "node" {
 		argv = cmd.Argv[:2] // a script that was mounted
 	}
-	version, _ := backend.Version()
+	version := backend.About().Version
 	dir, err := os.MkdirTemp("", "ralph-agent-")
 	if err != nil {
 		return "", fmt.Errorf("make a directory for the agent: %w", err)
@@ -246,7 +246,7 @@ func startsIn(ctx context.Context, backend agent.Backend, box sandbox.Sandbox, i
 // finalLimit is the header of limits that the gateway makes final for an agent,
 // "" where it tells of limits itself.
 func finalLimit(backend agent.Backend) string {
-	if backend.RepeatsLimits() {
+	if backend.About().RepeatsLimits {
 		return agent.FinalLimitHeader
 	}
 	return ""

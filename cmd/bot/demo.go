@@ -27,6 +27,7 @@ import (
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 //go:embed demo/repo.txtar demo/issue.md demo/script.yaml
@@ -290,7 +291,7 @@ func (d *demo) show(w io.Writer, s loop.State, asJSON bool) error {
 	if c := r.PullRequest.CheckRun; c != nil {
 		fmt.Fprintf(w, "\nCheck run %s on %.7s, %s: %s.\n", c.Name, c.SHA, c.Conclusion, c.Title)
 	}
-	fmt.Fprintf(w, "\n%s to GitHub: %s.\n", count(calls.REST+calls.GraphQL, "call"), purposes(calls.ByPurpose))
+	fmt.Fprintf(w, "\n%s to GitHub: %s.\n", strs.Count(calls.REST+calls.GraphQL, "call"), purposes(calls.ByPurpose))
 	fmt.Fprintf(w, "\nTo see the pages in a browser: %[1]s demo --keep. To work on your own repository: %[1]s run PLAN.md.\n", calledAs())
 	return nil
 }
@@ -347,7 +348,7 @@ func readable(pr ghsim.PR) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s\n#%d  %s   (%s)\n%s wants to merge %s into %s from %s\n%s\n", rule, pr.Number, pr.Title, state,
-		pr.User, count(len(pr.Commits), "commit"), pr.Base, pr.Head, rule)
+		pr.User, strs.Count(len(pr.Commits), "commit"), pr.Base, pr.Head, rule)
 	b.WriteString(strings.TrimSpace(blankLines.ReplaceAllString(body, "\n\n")))
 	fmt.Fprintf(&b, "\n%s\n", rule)
 	for _, c := range pr.Commits {

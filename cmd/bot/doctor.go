@@ -25,6 +25,7 @@ import (
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/docker"
 	"github.com/org/ralph-action/internal/sandbox/local"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // doctorCmd is `bot doctor`.
@@ -97,7 +98,7 @@ func (c *doctorCmd) Run(ctx bound, io stdio) error {
 		if report.OK {
 			fmt.Fprintln(io.out, "\nNo problems found.")
 		} else {
-			fmt.Fprintf(io.out, "\n%s to fix.\n", count(broken, "thing"))
+			fmt.Fprintf(io.out, "\n%s to fix.\n", strs.Count(broken, "thing"))
 		}
 	}
 	if broken > 0 {
@@ -110,7 +111,7 @@ func (c *doctorCmd) findings(ctx context.Context) []finding {
 	cfg, found, cfgErr := c.load()
 	starts, backend := c.agent(ctx, cfg)
 	checks := []finding{c.git(), starts} //nolint:contextcheck // it asks git for its version once
-	if backend != nil && !found && (len(backend.Keys()) > 0 || c.UseLogin) {
+	if backend != nil && !found && (len(backend.About().Keys) > 0 || c.UseLogin) {
 		checks = append(checks, c.key(backend))
 	}
 	if !found || cfg.Sandbox.Kind == config.SandboxLocal {
@@ -131,7 +132,7 @@ func (c *doctorCmd) findings(ctx context.Context) []finding {
 	}
 	checks = append(checks, c.disk(ctx, cfg),
 		finding{what: "configuration", ok: "complete, every key is known"},
-		finding{what: "webhook secret", ok: count(len(cfg.GitHub.WebhookSecrets), "secret") + " accepted"})
+		finding{what: "webhook secret", ok: strs.Count(len(cfg.GitHub.WebhookSecrets), "secret") + " accepted"})
 	checks = append(checks, c.models(ctx, cfg)...)
 	return append(checks, c.gitHub(ctx, cfg)...)
 }
@@ -272,12 +273,12 @@ func (c *doctorCmd) openDocker(cfg config.Server, dir string) (*docker.Sandbox, 
 func (c *doctorCmd) key(backend agent.Backend) finding {
 	f := finding{what: "model key"}
 	if c.UseLogin {
-		_, f.err = loginOf(backend.Name(), gateway.Upstream{}, time.Now())
-		f.ok = "the login of " + backend.Name() + " on this machine"
+		_, f.err = loginOf(backend.About().Name, gateway.Upstream{}, time.Now())
+		f.ok = "the login of " + backend.About().Name + " on this machine"
 		return f
 	}
 	f.err = checkKey(backend, os.Getenv)
-	for _, name := range backend.Keys() {
+	for _, name := range backend.About().Keys {
 		if os.Getenv(name) != "" {
 			f.ok = name + " is set"
 			break
@@ -296,18 +297,18 @@ func (c *doctorCmd) local(cfg config.Server) finding {
 		f.err = err
 		return f
 	}
-	apart, why := box.Isolated()
+	is := box.Confinement()
 	switch {
-	case apart && cfg.Sandbox.LocalIsolation == string(local.IsolationBubblewrap):
+	case is.Isolated && cfg.Sandbox.LocalIsolation == string(local.IsolationBubblewrap):
 		f.ok = "bubblewrap works: agents and checks see the machine's programs and their work tree, and nothing else of its files or its network"
-	case apart:
+	case is.Isolated:
 		f.ok = "bubblewrap works: agents and checks see the machine's programs and their work tree, and nothing else of its files; the network is shared"
-	case why == nil:
+	case is.Why == nil:
 		f.ok = "no isolation, as configured: agents can do whatever this user can"
 	default:
 		f.err = &run.UserError{
-			Message: "no isolation, agents can do whatever this user can: " + why.Error(),
-			Hint:    "install bubblewrap and allow user namespaces, or use the docker sandbox", Err: why,
+			Message: "no isolation, agents can do whatever this user can: " + is.Why.Error(),
+			Hint:    "install bubblewrap and allow user namespaces, or use the docker sandbox", Err: is.Why,
 		}
 	}
 	return f
@@ -400,7 +401,7 @@ func (c *doctorCmd) caches(ctx context.Context, cfg config.Server, server bool) 
 	}
 	f.ok = "the cache of set-up commands is empty"
 	if len(sets) > 0 {
-		f.ok = fmt.Sprintf("%s of set-up commands, %d MiB of %d MiB", count(len(sets), "outcome"), bytes>>20,
+		f.ok = fmt.Sprintf("%s of set-up commands, %d MiB of %d MiB", strs.Count(len(sets), "outcome"), bytes>>20,
 			cfg.Sandbox.Caches>>20)
 	}
 	return f

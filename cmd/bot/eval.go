@@ -384,7 +384,7 @@ func trajectoryOf(r result) []trajectory {
 // text is the evaluation for people.
 func (e evaluation) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d of %s\n", e.Eval, e.Points, count(e.Total, "point"))
+	fmt.Fprintf(&b, "%s: %d of %s\n", e.Eval, e.Points, strs.Count(e.Total, "point"))
 	for _, s := range e.Scores {
 		if s.Passed {
 			fmt.Fprintf(&b, "  ✓ %s\n", s.Name)
@@ -392,7 +392,7 @@ func (e evaluation) text() string {
 		}
 		fmt.Fprintf(&b, "  ✗ %s: exit code %d: %s\n", s.Name, s.ExitCode, lastLine(s.Output))
 	}
-	fmt.Fprintf(&b, "The run: %s, %s, $%.2f, %s\n", e.EndReason, count(e.Calls, "agent call"), e.CostUSD,
+	fmt.Fprintf(&b, "The run: %s, %s, $%.2f, %s\n", e.EndReason, strs.Count(e.Calls, "agent call"), e.CostUSD,
 		(time.Duration(e.Seconds * float64(time.Second))).Round(100*time.Millisecond))
 	for _, t := range e.Trajectory {
 		fmt.Fprintf(&b, "  iteration %d  %s\n", t.Iteration,

@@ -247,7 +247,7 @@ func yamlText(s string) string { return strconv.QuoteToASCII(s) }
 // input is the Action's input that has the agent's key, and variable what people know
 // the key by.
 func (s beginnings) key() (input, variable string) {
-	switch apis := s.backend().Providers(); {
+	switch apis := s.backend().About().Providers; {
 	case len(apis) > 0 && apis[0] == run.ProviderOpenAI:
 		return "openai_api_key", config.EnvOpenAIKey
 	case len(apis) > 0 && apis[0] == run.ProviderGoogle:

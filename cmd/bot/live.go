@@ -13,6 +13,7 @@ import (
 
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // live tells a person how a run goes: lasting lines for what matters, and what goes
@@ -156,14 +157,14 @@ func (l *live) tell(ev run.Event) {
 		if ev.Total == 0 {
 			l.print("▶ %s: planning", ev.Text)
 		} else {
-			l.print("▶ %s: %d of %s done", ev.Text, ev.Done, count(ev.Total, "task"))
+			l.print("▶ %s: %d of %s done", ev.Text, ev.Done, strs.Count(ev.Total, "task"))
 		}
 		l.begin("preparing")
 	case run.EventPlanned:
 		if ev.Text != "" {
 			l.print("    %s", ev.Text)
 		} else {
-			l.print("  planned %s", count(ev.Total, "task"))
+			l.print("  planned %s", strs.Count(ev.Total, "task"))
 		}
 		l.landed = true
 	case run.EventIteration:
@@ -255,13 +256,13 @@ func waiting(ev run.Event, now time.Time) string {
 // calls says what a run took: calls that write the plan are no iterations.
 func calls(ev run.Event) string {
 	if ev.Plannings == 0 {
-		return count(ev.Iterations, "iteration")
+		return strs.Count(ev.Iterations, "iteration")
 	}
-	planning := count(ev.Plannings, "planning call")
+	planning := strs.Count(ev.Plannings, "planning call")
 	if ev.Iterations == 0 {
 		return planning
 	}
-	return planning + ", " + count(ev.Iterations, "iteration")
+	return planning + ", " + strs.Count(ev.Iterations, "iteration")
 }
 
 // begin notes what goes on from now on.
@@ -345,7 +346,7 @@ func (l *live) figures() string {
 		s = " · " + l.now().Sub(l.doing.since).Round(time.Second).String()
 	}
 	if n := l.ev.Tokens + l.doing.tokens; n > 0 {
-		s += " · " + tokens(n)
+		s += " · " + run.Tokens(n)
 	}
 	if l.ev.CostUSD > 0 {
 		s += fmt.Sprintf(" · $%.2f", l.ev.CostUSD)
@@ -421,22 +422,4 @@ func cost(usd float64) string {
 		return ""
 	}
 	return fmt.Sprintf(", $%.2f", usd)
-}
-
-// tokens is a number of them, short.
-func tokens(n int64) string {
-	switch {
-	case n >= 1e6:
-		return fmt.Sprintf("%.1fM tokens", float64(n)/1e6)
-	case n >= 1e4:
-		return fmt.Sprintf("%dk tokens", n/1000)
-	}
-	return fmt.Sprintf("%d tokens", n)
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -28,9 +28,9 @@ const maxLogin = 1 << 20
 // checkKey says before anything is started that an agent has no key, and how to give
 // it one. Agents that find one by themselves, or need none, are not checked.
 func checkKey(backend agent.Backend, env func(string) string) error {
-	keys := backend.Keys()
-	for _, name := range keys {
-		if env(name) != "" {
+	name, keys := backend.About().Name, backend.About().Keys
+	for _, key := range keys {
+		if env(key) != "" {
 			return nil
 		}
 	}
@@ -38,12 +38,12 @@ func checkKey(backend agent.Backend, env func(string) string) error {
 		return nil
 	}
 	hint := "set " + strings.Join(keys[:min(len(keys), 2)], " or ")
-	if hasLogin(backend.Name()) {
+	if hasLogin(name) {
 		hint += map[string]string{
 			"claude": " (`claude setup-token` makes one of the latter)",
-		}[backend.Name()] + ", or use your own login with --use-login (docs/security.md says what that exposes)"
+		}[name] + ", or use your own login with --use-login (docs/security.md says what that exposes)"
 	}
-	return &run.UserError{Message: fmt.Sprintf("there is no key for the agent %s", backend.Name()), Hint: hint}
+	return &run.UserError{Message: fmt.Sprintf("there is no key for the agent %s", name), Hint: hint}
 }
 
 // hasLogin says whether the login of an agent can be used.

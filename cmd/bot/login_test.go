@@ -56,7 +56,7 @@ func TestCheckKey(t *testing.T) {
 				t.Errorf("%s: no %q in %q", name, want, user.Hint)
 			}
 		}
-		if said && strings.Contains(user.Hint, "--use-login") != hasLogin(backend.Name()) {
+		if said && strings.Contains(user.Hint, "--use-login") != hasLogin(backend.About().Name) {
 			t.Errorf("%s: %q", name, user.Hint)
 		}
 	}

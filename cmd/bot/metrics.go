@@ -193,7 +193,7 @@ func (s *standingMetrics) Collect(out chan<- prometheus.Metric) {
 		gauge(descHeld, oneIf(held))
 	}
 	gauge(descAway, oneIf(s.away()))
-	if all, err := reconcile.Standings(ctx, s.store, s.places()); err == nil {
+	if all, err := reconcile.ReadAdmission(ctx, s.store, s.places()); err == nil {
 		gauge(descWork, float64(all.Running))
 		gauge(descMost, float64(all.Limit))
 		gauge(descLine, float64(all.InLine()))

@@ -20,6 +20,7 @@ import (
 
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // serverFlags name the server that an operator's command is for.
@@ -129,7 +130,7 @@ func printServerRun(ctx context.Context, io stdio, file, id string, asJSON bool)
 	writeFacts(&b, [][2]string{
 		{"run", string(r.ID)}, {"issue", fmt.Sprintf("%s#%d %s", r.Repo, r.Issue, r.Title)}, {"branch", r.Branch},
 		{"began", minuteOf(r.Began)}, {"state", strings.Trim(r.standing()+": "+r.Detail, ": ")},
-		{"calls", count(r.Iterations, "iteration") + cost(r.CostUSD)},
+		{"calls", strs.Count(r.Iterations, "iteration") + cost(r.CostUSD)},
 	})
 	for _, t := range r.Tasks {
 		writeTask(&b, run.TaskStatus(t.Status), t.ID+" "+t.Title, t.Reason)
@@ -251,7 +252,7 @@ func (c *drainCmd) Run(ctx bound, io stdio) error {
 	defer tick.Stop()
 	for told := 0; q.Working > 0; {
 		if q.Working != told {
-			fmt.Fprintf(forPeople(io.err), "%s at work; waiting.\n", count(q.Working, "run"))
+			fmt.Fprintf(forPeople(io.err), "%s at work; waiting.\n", strs.Count(q.Working, "run"))
 			told = q.Working
 		}
 		select {

@@ -389,7 +389,7 @@ func (c *convertCmd) tell(io stdio, out converted) error {
 		fmt.Fprintf(io.err, "%s: %s has no task %s\n", calledAs(), c.Into, plain(id))
 	}
 	if c.Into != "" {
-		fmt.Fprintf(io.err, "%s: %s changed in %s\n", calledAs(), count(len(out.Changed), "task"), c.Into)
+		fmt.Fprintf(io.err, "%s: %s changed in %s\n", calledAs(), strs.Count(len(out.Changed), "task"), c.Into)
 	}
 	for _, text := range out.Files {
 		if _, err := fmt.Fprint(io.out, text); err != nil {

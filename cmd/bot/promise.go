@@ -76,7 +76,7 @@ func (c *runCmd) checkPromise(backend agent.Backend) error {
 			Message: "--session same repeats one prompt, and nothing would say when that is done",
 			Hint:    "add --completion-promise TEXT",
 		}
-	case !backend.TakesStopHook():
+	case !backend.About().TakesStopHook:
 		return &run.UserError{
 			Message: "--session same needs an agent that asks before it ends, which " + c.Agent + " does not",
 			Hint:    "use --agent claude, or --session fresh",

@@ -201,7 +201,7 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	if err != nil {
 		return err
 	}
-	if len(backend.Keys()) > 0 {
+	if len(backend.About().Keys) > 0 {
 		for _, u := range upstreams {
 			if err := u.Reach(ctx); err != nil {
 				return err
@@ -632,11 +632,11 @@ func installation(dataDir string) (string, error) {
 
 // reap removes what earlier runs left with an engine.
 func reap(ctx context.Context, box sandbox.Sandbox) error {
-	r, ok := box.(sandbox.Reaper)
-	if !ok {
+	reap := box.About().Reap
+	if reap == nil {
 		return nil
 	}
-	_, err := r.Reap(ctx)
+	_, err := reap(ctx)
 	return err
 }
 
@@ -659,7 +659,7 @@ func (c *runCmd) upstreams(backend agent.Backend) ([]gateway.Upstream, error) {
 		if err != nil {
 			return u, err
 		}
-		if u, err = loginOf(backend.Name(), u, time.Now()); err == nil && u.Account != "" && c.gated() {
+		if u, err = loginOf(backend.About().Name, u, time.Now()); err == nil && u.Account != "" && c.gated() {
 			err = &run.UserError{
 				Message: "a ChatGPT login has no budgets that could be kept, which --sandbox docker and --local-isolation bwrap promise",
 				Hint:    "use it with --sandbox local, or set OPENAI_API_KEY",
@@ -683,12 +683,12 @@ func (c *runCmd) gateway(
 			Message: "--egress needs --sandbox=docker or --local-isolation=bwrap",
 			Hint:    "the local sandbox shares this host's whole network",
 		}
-	case !gated && (len(backend.Keys()) == 0 || backend.HoldsCredential()):
+	case !gated && (len(backend.About().Keys) == 0 || backend.About().HoldsCredential):
 		return nil, nil //nolint:nilnil // no gateway is an answer
 	case !gated:
 		// A session tells what it used at its end only, which is after its commit.
 		cfg.Unmetered = c.stops == nil
-	case backend.HoldsCredential():
+	case backend.About().HoldsCredential:
 		return nil, &run.UserError{
 			Message: fmt.Sprintf("the agent %s needs its own server and key, which --local-isolation=bwrap keeps from agents", c.Agent),
 			Hint:    "use --local-isolation=auto, or another agent",

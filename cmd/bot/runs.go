@@ -20,6 +20,7 @@ import (
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // remembered is what is known of the runs in the checkout around the working
@@ -252,7 +253,7 @@ func showRun(b *strings.Builder, p inline.Past) {
 	writeFacts(b, [][2]string{
 		{"run", string(s.Run)}, {"plan", planName(s)}, {"branch", s.Branch},
 		{"began", minuteOf(p.Began)}, {"end", end},
-		{"calls", count(s.Iterations(), "iteration") + cost(s.Usage.CostUSD)},
+		{"calls", strs.Count(s.Iterations(), "iteration") + cost(s.Usage.CostUSD)},
 	})
 	notes := map[string]string{}
 	for _, it := range s.History {

@@ -228,7 +228,7 @@ func newParts(
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Sandbox.Gated() && len(backend.Providers())+len(cfg.Egress) > 0 {
+	if cfg.Sandbox.Gated() && len(backend.About().Providers)+len(cfg.Egress) > 0 {
 		if err := reconcile.CheckDataDir(cfg.DataDir); err != nil {
 			return nil, err
 		}

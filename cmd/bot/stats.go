@@ -15,6 +15,7 @@ import (
 	"github.com/org/ralph-action/internal/analytics"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // analyticsFile is the name of the record in a data directory.
@@ -97,8 +98,8 @@ func statsText(s analytics.Stats) string {
 	if t := s.Total; len(s.Runs) != 1 {
 		// Runs of one plan have the same tasks: how many there are in all is not known.
 		fmt.Fprintf(&b, "\n%s: %s done, %s, %s, %d failed attempts, US$ %.2f, %s of agents\n",
-			count(len(s.Runs), "run"), count(t.TasksDone, "task"), count(t.Iterations, "iteration"),
-			count(t.AgentCalls, "agent call"), t.FailedAttempts, t.CostUSD,
+			strs.Count(len(s.Runs), "run"), strs.Count(t.TasksDone, "task"), strs.Count(t.Iterations, "iteration"),
+			strs.Count(t.AgentCalls, "agent call"), t.FailedAttempts, t.CostUSD,
 			seconds(t.AgentSeconds))
 	}
 	models(&b, s.Total.Models)
@@ -109,10 +110,10 @@ func statsText(s analytics.Stats) string {
 	counts(&b, "What it saw", s.Total.Patterns)
 	counts(&b, "How failures were handled", s.Total.Strategies)
 	if s.Unread > 0 {
-		fmt.Fprintf(&b, "\nCould not read %s of the record.\n", count(s.Unread, "line"))
+		fmt.Fprintf(&b, "\nCould not read %s of the record.\n", strs.Count(s.Unread, "line"))
 	}
 	if s.Nameless > 0 {
-		fmt.Fprintf(&b, "\n%s of the record without a run, as older versions wrote, left out.\n", count(s.Nameless, "line"))
+		fmt.Fprintf(&b, "\n%s of the record without a run, as older versions wrote, left out.\n", strs.Count(s.Nameless, "line"))
 	}
 	return b.String()
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // transcriptsDir is where transcripts are in a data directory.
@@ -272,7 +273,7 @@ func (c *transcriptCmd) list(kept *transcript.Store, w io.Writer) error {
 			return err
 		}
 		if !c.JSON {
-			fmt.Fprintf(w, "%s  %s\n", id, count(len(names), "call"))
+			fmt.Fprintf(w, "%s  %s\n", id, strs.Count(len(names), "call"))
 			continue
 		}
 		if err := json.NewEncoder(w).Encode(map[string]any{"run": id, "calls": len(names)}); err != nil {

@@ -23,15 +23,13 @@ type acp struct {
 	self string
 }
 
-// Name implements Backend.
-func (a acp) Name() string { return "acp" }
-
-// RepeatsLimits implements Backend: nobody knows, and some do.
-func (a acp) RepeatsLimits() bool { return true }
-
-// Version implements Backend.
-func (a acp) Version() (argv []string, tried string) {
-	return []string{a.self, ACPCommand, "--hello", a.line}, ""
+// About implements Backend.
+func (a acp) About() About {
+	about := a.command.About()
+	about.Name = "acp"
+	about.Version = []string{a.self, ACPCommand, "--hello", a.line}
+	about.RepeatsLimits = true // nobody knows, and some do
+	return about
 }
 
 // Command implements Backend.

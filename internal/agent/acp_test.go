@@ -29,7 +29,7 @@ func TestACPCommand(t *testing.T) {
 			t.Errorf("%s: %v\n%s", box, err, diff)
 		}
 	}
-	if argv, _ := b.Version(); !cmp.Equal(argv, []string{"/usr/bin/bot", "acp-client", "--hello", "my-agent --acp"}) {
+	if argv := b.About().Version; !cmp.Equal(argv, []string{"/usr/bin/bot", "acp-client", "--hello", "my-agent --acp"}) {
 		t.Errorf("version by %q", argv)
 	}
 }

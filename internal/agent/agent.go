@@ -69,34 +69,41 @@ type Mount struct {
 // value is the status of the provider's own answer.
 const FinalLimitHeader = "X-Ralph-Provider-Status"
 
-// Backend is one agent command line. Its methods are safe for concurrent use.
-type Backend interface {
+// About is what is known of an agent before it is started.
+type About struct {
 	// Name is the name a person configures.
-	Name() string
+	Name string
 	// Binary is the program the agent runs as, for look-up and messages.
-	Binary() string
+	Binary string
+	// Version is the command line that asks the agent for its version, and Tried the
+	// version it was tried with; nil for what has none. ReadVersion reads the answer.
+	Version []string
+	Tried   string
 	// Providers are the model APIs the agent speaks, the usual one first; none
 	// for an agent that needs no model, or only one of its own.
-	Providers() []run.Provider
+	Providers []run.Provider
 	// Keys are the variables that hold its key for the model, any of which will do, the
 	// usual one first; none for an agent that needs none, or finds one by itself.
-	Keys() []string
+	Keys []string
 	// TakesStopHook says that Invocation.StopHook is heeded.
-	TakesStopHook() bool
+	TakesStopHook bool
 	// HoldsCredential says that the agent must have its credential itself: it
 	// works in the local sandbox only, where nothing but time and iterations
 	// limit what it costs.
-	HoldsCredential() bool
-	// RepeatsLimits says that the agent repeats what the provider limits for as
-	// long as it takes, without a word. A gateway can make an end of that: what it
-	// answers instead is told by FinalLimitHeader.
-	RepeatsLimits() bool
+	HoldsCredential bool
+	// RepeatsLimits says that the agent retries rate-limited requests silently, with
+	// no upper bound. A gateway can make an end of that: what it answers instead is
+	// told by FinalLimitHeader.
+	RepeatsLimits bool
 	// Hides are files and directories at the top of the work tree that the agent
 	// must not find: it would run what they name, and cannot be told not to.
-	Hides() []string
-	// Version is how to ask the agent for its version, and the one it was tried
-	// with; nil for what has none. ReadVersion reads the answer.
-	Version() (argv []string, tried string)
+	Hides []string
+}
+
+// Backend is one agent command line. Its methods are safe for concurrent use.
+type Backend interface {
+	// About is always the same.
+	About() About
 	// Command says how to start the agent. Its errors are *run.UserError where
 	// a person has to change something.
 	Command(Invocation) (Command, error)

@@ -26,8 +26,8 @@ func TestLookup(t *testing.T) {
 	t.Parallel()
 	for _, name := range Names() {
 		b := lookup(t, name, Options{ScriptFile: "s.yaml", Self: "/bin/bot", Command: "true"})
-		if b.Name() != name {
-			t.Errorf("Lookup(%q) gave %q", name, b.Name())
+		if b.About().Name != name {
+			t.Errorf("Lookup(%q) gave %q", name, b.About().Name)
 		}
 	}
 	for _, name := range []string{"", "Claude", "cursor", "script"} {

@@ -10,8 +10,12 @@ import (
 // there is no endpoint to put a proxy in front of.
 type amp struct{ cli }
 
-// HoldsCredential implements Backend.
-func (a amp) HoldsCredential() bool { return true }
+// About implements Backend.
+func (a amp) About() About {
+	about := a.cli.About()
+	about.HoldsCredential = true
+	return about
+}
 
 // Command implements Backend.
 func (a amp) Command(inv Invocation) (Command, error) {
@@ -24,7 +28,7 @@ func (a amp) Command(inv Invocation) (Command, error) {
 	}
 	return Command{
 		Argv: []string{
-			a.Binary(), "--execute", "--stream-json", "--dangerously-allow-all", "--no-color", "--no-notifications", "--no-ide",
+			a.binary(), "--execute", "--stream-json", "--dangerously-allow-all", "--no-color", "--no-notifications", "--no-ide",
 		},
 		// It chooses its models itself.
 		Env:     map[string]string{},

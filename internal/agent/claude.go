@@ -15,7 +15,7 @@ type claude struct{ cli }
 func (c claude) Command(inv Invocation) (Command, error) {
 	cmd := Command{
 		Argv: []string{
-			c.Binary(), "-p", "--output-format", "stream-json", "--verbose",
+			c.binary(), "-p", "--output-format", "stream-json", "--verbose",
 			// The sandbox is the border, not a dialogue nobody would answer.
 			"--dangerously-skip-permissions",
 			// Settings and MCP servers of the work tree stay out: in -p mode the
@@ -85,8 +85,12 @@ func stopHook(address string) (string, error) {
 	return string(settings), nil
 }
 
-// TakesStopHook implements Backend.
-func (c claude) TakesStopHook() bool { return true }
+// About implements Backend.
+func (c claude) About() About {
+	about := c.cli.About()
+	about.TakesStopHook = true
+	return about
+}
 
 // NewParser implements Backend.
 func (c claude) NewParser(emit func(Activity)) Parser { return newStream(emit) }

@@ -27,40 +27,21 @@ type cli struct {
 	env  func(string) string
 }
 
-// Name implements Backend.
-func (c cli) Name() string { return c.name }
-
-// Binary implements Backend.
-func (c cli) Binary() string { return firstOf(c.path, c.name) }
-
-// Providers implements Backend.
-func (c cli) Providers() []run.Provider { return c.apis }
-
-// Keys implements Backend.
-func (c cli) Keys() []string { return c.keys }
-
-// TakesStopHook implements Backend.
-func (c cli) TakesStopHook() bool { return false }
-
-// HoldsCredential implements Backend.
-func (c cli) HoldsCredential() bool { return false }
-
-// RepeatsLimits implements Backend.
-func (c cli) RepeatsLimits() bool { return false }
-
-// Hides implements Backend.
-func (c cli) Hides() []string { return nil }
-
-// Version implements Backend.
-func (c cli) Version() (argv []string, tried string) {
-	return []string{c.Binary(), "--version"}, c.tried
+// About implements Backend.
+func (c cli) About() About {
+	return About{
+		Name: c.name, Binary: c.binary(), Version: []string{c.binary(), "--version"}, Tried: c.tried,
+		Providers: c.apis, Keys: c.keys,
+	}
 }
+
+func (c cli) binary() string { return firstOf(c.path, c.name) }
 
 // Check implements Backend.
 func (c cli) Check(look func(file string) (string, error)) error {
-	if _, err := look(c.Binary()); err != nil {
+	if _, err := look(c.binary()); err != nil {
 		return &run.UserError{
-			Message: fmt.Sprintf("the agent's command line %q was not found", c.Binary()),
+			Message: fmt.Sprintf("the agent's command line %q was not found", c.binary()),
 			Hint:    fmt.Sprintf("install it with `npm install -g %s`, or choose another agent", c.pkg),
 			Err:     err,
 		}

@@ -125,8 +125,8 @@ var ports = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 // keep writes a recording.
 func (c *trial) keep(t *testing.T, scenario string) {
 	t.Helper()
-	_, version := c.backend.Version()
-	c.keepAs(t, filepath.Join(c.backend.Name(), version), scenario)
+	version := c.backend.About().Tried
+	c.keepAs(t, filepath.Join(c.backend.About().Name, version), scenario)
 }
 
 // keepAs writes a recording in a directory of testdata, without what is of this machine.
@@ -243,7 +243,7 @@ func TestCLIsVersions(t *testing.T) {
 	t.Parallel()
 	for name := range clis {
 		backend := newTrial(t, name).backend
-		argv, tried := backend.Version()
+		argv, tried := backend.About().Version, backend.About().Tried
 		out, err := proc.Run(t.Context(), proc.Cmd{
 			Path: argv[0], Args: argv[1:], Env: proc.ScrubbedEnv("HOME=" + t.TempDir()),
 		})

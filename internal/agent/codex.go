@@ -30,7 +30,7 @@ func (c codex) Command(inv Invocation) (Command, error) {
 	// wins over every file, also where the name is taken in one.
 	provider := fmt.Sprintf(`{name="ralph",base_url=%s,env_key="OPENAI_API_KEY",wire_api="responses"}`, quoted(base))
 	cmd.Argv = []string{
-		c.Binary(), "exec", "--json", "--skip-git-repo-check", "--ephemeral",
+		c.binary(), "exec", "--json", "--skip-git-repo-check", "--ephemeral",
 		// The sandbox is the border. Settings, hooks and servers of the work tree
 		// stay out without a flag: the CLI reads them where a person said that the
 		// directory is to be trusted, which a fresh home does not know of.

@@ -10,38 +10,17 @@ import (
 // its working directory. Its exit code is its verdict.
 type command struct{ line string }
 
-// Name implements Backend.
-func (c command) Name() string { return "command" }
-
-// Binary implements Backend.
-func (c command) Binary() string { return "sh" }
-
-// Providers implements Backend: whichever it speaks.
-func (c command) Providers() []run.Provider {
-	return []run.Provider{run.ProviderAnthropic, run.ProviderOpenAI, run.ProviderGoogle}
+// About implements Backend. It may speak any API, and need no key.
+func (c command) About() About {
+	return About{
+		Name: "command", Binary: "sh",
+		Providers: []run.Provider{run.ProviderAnthropic, run.ProviderOpenAI, run.ProviderGoogle},
+	}
 }
-
-// Keys implements Backend: it may need none.
-func (c command) Keys() []string { return nil }
-
-// TakesStopHook implements Backend.
-func (c command) TakesStopHook() bool { return false }
-
-// HoldsCredential implements Backend.
-func (c command) HoldsCredential() bool { return false }
-
-// RepeatsLimits implements Backend.
-func (c command) RepeatsLimits() bool { return false }
-
-// Hides implements Backend.
-func (c command) Hides() []string { return nil }
-
-// Version implements Backend.
-func (c command) Version() (argv []string, tried string) { return nil, "" }
 
 // Check implements Backend.
 func (c command) Check(look func(file string) (string, error)) error {
-	if _, err := look(c.Binary()); err != nil {
+	if _, err := look("sh"); err != nil {
 		return fmt.Errorf("look for the shell of the agent's command: %w", err)
 	}
 	return nil

@@ -23,7 +23,7 @@ func (c copilot) Command(inv Invocation) (Command, error) {
 	}
 	cmd := Command{
 		Argv: []string{
-			c.Binary(), "--output-format", "json", "--stream", "off", "--no-color", "--log-level", "none",
+			c.binary(), "--output-format", "json", "--stream", "off", "--no-color", "--log-level", "none",
 			// The sandbox is the border, not a dialogue nobody would answer. Hooks
 			// and servers of the work tree stay out: the CLI reads them where a
 			// person said that the directory is to be trusted, which a fresh home

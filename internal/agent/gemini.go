@@ -22,7 +22,7 @@ func (g gemini) Command(inv Invocation) (Command, error) {
 		return Command{}, err
 	}
 	cmd := Command{
-		Argv: []string{g.Binary(), "--output-format", "stream-json"},
+		Argv: []string{g.binary(), "--output-format", "stream-json"},
 		// The work tree is not trusted: its settings, hooks, servers, policies and
 		// .env stay out. All the tools work nonetheless, by the policy below; the
 		// flag --yolo would trust it, too.

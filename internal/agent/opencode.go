@@ -11,12 +11,15 @@ import (
 // opencode is the opencode CLI.
 type opencode struct{ cli }
 
-// Hides implements Backend. The CLI imports the plugins that these name, whatever
-// it is told: OPENCODE_PURE and OPENCODE_DISABLE_PROJECT_CONFIG do not keep it.
-func (o opencode) Hides() []string { return []string{".opencode", "opencode.json", "opencode.jsonc"} }
-
-// RepeatsLimits implements Backend.
-func (o opencode) RepeatsLimits() bool { return true }
+// About implements Backend.
+func (o opencode) About() About {
+	about := o.cli.About()
+	about.RepeatsLimits = true
+	// The CLI imports the plugins that these name, whatever it is told:
+	// OPENCODE_PURE and OPENCODE_DISABLE_PROJECT_CONFIG do not keep it.
+	about.Hides = []string{".opencode", "opencode.json", "opencode.jsonc"}
+	return about
+}
 
 // Command implements Backend.
 func (o opencode) Command(inv Invocation) (Command, error) {
@@ -28,7 +31,7 @@ func (o opencode) Command(inv Invocation) (Command, error) {
 		return Command{}, err
 	}
 	cmd := Command{
-		Argv: []string{o.Binary(), "run", "--format", "json"},
+		Argv: []string{o.binary(), "run", "--format", "json"},
 		Env: map[string]string{
 			// What it would otherwise fetch at each start.
 			"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1",

@@ -30,32 +30,8 @@ type scripted struct {
 	self string
 }
 
-// Name implements Backend.
-func (s scripted) Name() string { return "script" }
-
-// Binary implements Backend.
-func (s scripted) Binary() string { return s.self }
-
-// Providers implements Backend.
-func (s scripted) Providers() []run.Provider { return nil }
-
-// Keys implements Backend.
-func (s scripted) Keys() []string { return nil }
-
-// TakesStopHook implements Backend.
-func (s scripted) TakesStopHook() bool { return false }
-
-// HoldsCredential implements Backend.
-func (s scripted) HoldsCredential() bool { return false }
-
-// RepeatsLimits implements Backend.
-func (s scripted) RepeatsLimits() bool { return false }
-
-// Hides implements Backend.
-func (s scripted) Hides() []string { return nil }
-
-// Version implements Backend.
-func (s scripted) Version() (argv []string, tried string) { return nil, "" }
+// About implements Backend.
+func (s scripted) About() About { return About{Name: "script", Binary: s.self} }
 
 // Command implements Backend.
 func (s scripted) Command(inv Invocation) (Command, error) {

@@ -2,9 +2,9 @@ package analytics
 
 import (
 	"time"
-	"unicode/utf8"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Version is the version of the form of a line.
@@ -121,36 +121,25 @@ const (
 // newRecord is the line of an event; mask takes secrets out of a text.
 func newRecord(ev run.Event, mask func(string) string) Record {
 	r := Record{
-		Version: Version, Time: ev.Time.UTC(), Run: ev.Run, Repo: ev.Repo, Subject: clip(mask(ev.Subject), maxTitle),
-		Kind: ev.Kind, Iteration: ev.Iteration, Task: ev.TaskID, Title: clip(mask(ev.TaskTitle), maxTitle),
-		Done: ev.Done, Total: ev.Total, Role: ev.Role, Outcome: ev.Outcome, Model: ev.Model, Gate: clip(ev.Gate, maxTitle),
+		Version: Version, Time: ev.Time.UTC(), Run: ev.Run, Repo: ev.Repo, Subject: strs.Cut(mask(ev.Subject), maxTitle),
+		Kind: ev.Kind, Iteration: ev.Iteration, Task: ev.TaskID, Title: strs.Cut(mask(ev.TaskTitle), maxTitle),
+		Done: ev.Done, Total: ev.Total, Role: ev.Role, Outcome: ev.Outcome, Model: ev.Model, Gate: strs.Cut(ev.Gate, maxTitle),
 		DurationMS: ev.Duration.Milliseconds(), Verdict: ev.Verdict, Patterns: ev.Patterns, Strategy: ev.Strategy,
-		Signals: (*Signals)(ev.Signals), CostUSD: run.Dollars(ev.CostUSD), End: ev.End, Text: clip(mask(ev.Text), maxText),
+		Signals: (*Signals)(ev.Signals), CostUSD: run.Dollars(ev.CostUSD), End: ev.End, Text: strs.Cut(mask(ev.Text), maxText),
 	}
 	if ev.Kind == run.EventGate {
 		r.Passed = &ev.Passed
 	}
 	r.Models, r.Hosts = ModelUses(ev.Models), HostUses(ev.Hosts)
 	for i, m := range r.Models {
-		r.Models[i].Model = clip(mask(m.Model), maxTitle)
+		r.Models[i].Model = strs.Cut(mask(m.Model), maxTitle)
 	}
 	for i, h := range r.Hosts {
-		r.Hosts[i].Host = clip(mask(h.Host), maxTitle)
+		r.Hosts[i].Host = strs.Cut(mask(h.Host), maxTitle)
 	}
 	if ev.Usage != (run.Usage{}) {
 		u := usage(ev.Usage)
 		r.Usage = &u
 	}
 	return r
-}
-
-// clip cuts s to n bytes at a character.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
 }

@@ -191,7 +191,7 @@ func TestOurWordsClaimNothing(t *testing.T) {
 				t.Errorf("%s:%d: %q reads as done", file, i+1, part)
 			}
 			for n := range 4 {
-				if ReadVerdict(part, n).Agreed {
+				if ReadVerification(part, n).Agreed {
 					t.Errorf("%s:%d: %q reads as agreed to %d criteria", file, i+1, part, n)
 				}
 			}
@@ -278,7 +278,7 @@ func FuzzReadVerdict(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, final string, n int) {
 		n = max(-1, min(n, 50))
-		v := ReadVerdict(final, n)
+		v := ReadVerification(final, n)
 		checkLine(t, "Objection", v.Objection, maxObjection)
 		if v.Agreed != (v.Objection == "") || len(v.Answers) != max(0, n) || v.Agreed && n < 1 {
 			t.Errorf("%q: %+v", final, v)

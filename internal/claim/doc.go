@@ -10,7 +10,7 @@
 // [Read] weighs them. A signal or a tick claims that the task is done; prose
 // alone never does. A weaker signal or an admission takes the claim back, and
 // [Claim].Against holds the words. Without a claim, an admission still says how
-// things stand. [ReadVerdict] reads the answers of an agent that was asked
+// things stand. [ReadVerification] reads the answers of an agent that was asked
 // whether a task is done, by the same rules.
 //
 // A sentence is an admission if a rule of a language matches it and no guard of that

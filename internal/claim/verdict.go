@@ -12,9 +12,9 @@ import (
 // VerifyPrefix is what the closing line of a verification begins with.
 const VerifyPrefix = "RALPH_VERIFY:"
 
-// Verdict is the answer of an agent that was asked whether a task that changed
+// Verification is the answer of an agent that was asked whether a task that changed
 // nothing is really done.
-type Verdict struct {
+type Verification struct {
 	// Agreed says that all criteria are answered yes with evidence, the closing
 	// line agrees, and nothing contradicts it. Without criteria nothing is agreed.
 	Agreed bool
@@ -51,15 +51,15 @@ type answered struct {
 	found bool
 }
 
-// ReadVerdict reads the answers to n numbered criteria: lines such as
+// ReadVerification reads the answers to n numbered criteria: lines such as
 // "1. yes: internal/x.go:12 returns …" and a closing line, "RALPH_VERIFY: agreed"
 // or "RALPH_VERIFY: not agreed: why". VERIFICATION_PASS and VERIFICATION_FAIL,
 // alone on a line, are closing lines as well.
-func ReadVerdict(final string, n int) Verdict {
+func ReadVerification(final string, n int) Verification {
 	n = max(0, min(n, maxCriteria))
 	m := parse(final)
 	answers, refused := m.answers(n)
-	v := Verdict{Answers: make([]Answer, n)}
+	v := Verification{Answers: make([]Answer, n)}
 	for i, a := range answers {
 		v.Answers[i] = a.Answer
 	}

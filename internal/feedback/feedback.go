@@ -303,7 +303,7 @@ func (r *Reader) addDecision(row store.Run, d review.Decision, threads []review.
 	if n := len(d.Thread.Comments); n > 0 {
 		l.Last = d.Thread.Comments[n-1].ID
 	}
-	switch d.Verdict {
+	switch d.Handling {
 	case review.Nothing, review.Wait:
 		return
 	case review.Drop:
@@ -326,7 +326,7 @@ func (r *Reader) addDecision(row store.Run, d review.Decision, threads []review.
 		}
 	}
 	for _, in := range news {
-		h.settle(in, store.InputDone, string(d.Verdict))
+		h.settle(in, store.InputDone, string(d.Handling))
 	}
 	h.List = append(h.List, l)
 }
@@ -418,10 +418,10 @@ func (r *Reader) readReview(ctx context.Context, row store.Run, in store.Input, 
 		l.Task = run.Task{Title: strings.TrimSpace(asked), Priority: 1}
 	case d.Verdict == "changes_requested" && text != "" && !commanded:
 		gist := strs.OneLine(text)
-		l.Task = run.Task{Title: "Address the review by " + in.Author + ": " + cutText(gist, 120),
-			Accept:   []string{"The work does what " + in.Author + " asks in the review: " + cutText(gist, 600)},
+		l.Task = run.Task{Title: "Address the review by " + in.Author + ": " + strs.Cut(gist, 120),
+			Accept:   []string{"The work does what " + in.Author + " asks in the review: " + strs.Cut(gist, 600)},
 			Priority: 1}
-		l.Quote = in.Author + " wrote:\n\n" + cutText(text, 8<<10)
+		l.Quote = in.Author + " wrote:\n\n" + strs.Cut(text, 8<<10)
 	}
 	if l.Task.Title == "" {
 		h.settle(in, store.InputDone, "nothing to do")
@@ -436,14 +436,6 @@ func (r *Reader) readReview(ctx context.Context, row store.Run, in store.Input, 
 	h.settle(in, store.InputDone, "a task")
 	h.List = append(h.List, l)
 	return nil
-}
-
-// cutText is at most limit bytes of text.
-func cutText(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit], "") + "…"
 }
 
 // readChecks makes one task of the checks of others that failed on the head that
@@ -484,11 +476,11 @@ func (r *Reader) readChecks(ctx context.Context, row store.Run, s loop.State, co
 	fmt.Fprintf(&b, "These checks failed on commit %s:\n", s.Head)
 	for _, c := range checks {
 		name, _ := plan.Sanitize(c.Name)
-		name = cutText(strs.OneLine(name), 100)
+		name = strs.Cut(strs.OneLine(name), 100)
 		names = append(names, name)
 		fmt.Fprintf(&b, "\n%s (%s)\n", name, c.Conclusion)
 		words, _ := plan.Sanitize(strings.TrimSpace(c.Title + "\n" + c.Summary + "\n" + c.Text))
-		b.WriteString(cutText(words, maxCheckWords) + "\n")
+		b.WriteString(strs.Cut(words, maxCheckWords) + "\n")
 	}
 	what := strings.Join(names, ", ")
 	if what == "" {
@@ -496,8 +488,8 @@ func (r *Reader) readChecks(ctx context.Context, row store.Run, s loop.State, co
 	}
 	h.List = append(h.List, loop.Heard{
 		Feedback: loop.Feedback{Key: "checks:" + s.Head, Standing: loop.FeedbackTask,
-			Where: "checks on " + s.Head[:min(len(s.Head), 7)], Quote: r.Mask.Mask(cutText(b.String(), 16<<10))},
-		Task: run.Task{Title: "Fix the checks that failed on the pull request: " + cutText(what, 200),
+			Where: "checks on " + s.Head[:min(len(s.Head), 7)], Quote: r.Mask.Mask(strs.Cut(b.String(), 16<<10))},
+		Task: run.Task{Title: "Fix the checks that failed on the pull request: " + strs.Cut(what, 200),
 			Accept: []string{"The cause of each failure is fixed, and no check is weakened"}, Priority: 1},
 	})
 	return nil

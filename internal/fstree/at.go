@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// retry repeats a system call that a signal interrupted.
-func retry(call func() error) error {
+// Retry repeats a system call that a signal interrupted.
+func Retry(call func() error) error {
 	for {
 		if err := call(); !errors.Is(err, unix.EINTR) {
 			return err
@@ -30,7 +30,7 @@ func pathError(op, name string, err error) error {
 // error, as is anything else that is no directory.
 func OpenDirAt(parent *os.File, name string) (*os.File, error) {
 	fd := -1
-	err := retry(func() (err error) {
+	err := Retry(func() (err error) {
 		fd, err = unix.Openat(int(parent.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		return err
 	})
@@ -54,7 +54,7 @@ func EnterAt(parent *os.File, name string, perm uint32) (*os.File, error) {
 // ChmodAt changes the permissions of a file or directory, and of nothing that a
 // link leads to.
 func ChmodAt(parent *os.File, name string, perm uint32) error {
-	err := retry(func() error { return unix.Fchmodat(int(parent.Fd()), name, perm, unix.AT_SYMLINK_NOFOLLOW) })
+	err := Retry(func() error { return unix.Fchmodat(int(parent.Fd()), name, perm, unix.AT_SYMLINK_NOFOLLOW) })
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
 		err = chmodByHandle(parent, name, perm)
 	}
@@ -63,16 +63,16 @@ func ChmodAt(parent *os.File, name string, perm uint32) error {
 
 // ChownAt changes the owner of an entry itself, and not of what a link leads to.
 func ChownAt(parent *os.File, name string, uid, gid int) error {
-	err := retry(func() error { return unix.Fchownat(int(parent.Fd()), name, uid, gid, unix.AT_SYMLINK_NOFOLLOW) })
+	err := Retry(func() error { return unix.Fchownat(int(parent.Fd()), name, uid, gid, unix.AT_SYMLINK_NOFOLLOW) })
 	return pathError("chown", name, err)
 }
 
 func lstatAt(parent *os.File, name string, st *unix.Stat_t) error {
-	err := retry(func() error { return unix.Fstatat(int(parent.Fd()), name, st, unix.AT_SYMLINK_NOFOLLOW) })
+	err := Retry(func() error { return unix.Fstatat(int(parent.Fd()), name, st, unix.AT_SYMLINK_NOFOLLOW) })
 	return pathError("lstat", name, err)
 }
 
 func unlinkAt(parent *os.File, name string, flags int) error {
-	err := retry(func() error { return unix.Unlinkat(int(parent.Fd()), name, flags) })
+	err := Retry(func() error { return unix.Unlinkat(int(parent.Fd()), name, flags) })
 	return pathError("unlink", name, err)
 }

@@ -11,7 +11,7 @@ import (
 // follow a link.
 func chmodByHandle(parent *os.File, name string, perm uint32) error {
 	fd := -1
-	err := retry(func() (err error) {
+	err := Retry(func() (err error) {
 		fd, err = unix.Openat(int(parent.Fd()), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		return err
 	})
@@ -19,5 +19,5 @@ func chmodByHandle(parent *os.File, name string, perm uint32) error {
 		return err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	return retry(func() error { return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), perm) })
+	return Retry(func() error { return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), perm) })
 }

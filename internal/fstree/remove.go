@@ -135,7 +135,7 @@ func (r *remover) moveUp(parent *os.File, name string, perm uint32) error {
 		if lstatAt(r.top, up, &st) == nil {
 			continue
 		}
-		err := retry(func() error { return unix.Renameat(int(parent.Fd()), name, int(r.top.Fd()), up) })
+		err := Retry(func() error { return unix.Renameat(int(parent.Fd()), name, int(r.top.Fd()), up) })
 		return pathError("rename", name, err)
 	}
 }

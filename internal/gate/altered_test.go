@@ -62,7 +62,7 @@ func TestAlteredRunners(t *testing.T) {
 		if tt.gone {
 			d.New = nil
 		}
-		found := Weakened(t.Context(), []FileDiff{d})
+		found := FindWeakened(t.Context(), []FileDiff{d})
 		if blamed := Blames(run.Task{Title: "Make Add faster"}, found, nil, false); (len(blamed) == 0) != tt.fine {
 			t.Errorf("%s: blamed %+v, want none: %v", tt.name, blamed, tt.fine)
 		}
@@ -70,7 +70,7 @@ func TestAlteredRunners(t *testing.T) {
 		if blamed := Blames(asked, found, nil, false); len(blamed) > 0 {
 			t.Errorf("%s: blamed %+v though the task names it", tt.name, blamed)
 		}
-		if !Watched(tt.path) {
+		if !Inspects(tt.path) {
 			t.Errorf("%s is not watched", tt.path)
 		}
 	}

@@ -75,11 +75,11 @@ func TestHostileFilesCostWhatTheyAreLong(t *testing.T) {
 			linear(t, 8<<10, func(size int) {
 				src := bytes.Repeat([]byte(tt.unit), size/len(tt.unit))
 				d := FileDiff{Path: tt.path, Old: src, New: append(bytes.Clone(src), 'z')}
-				Weakened(t.Context(), []FileDiff{d})
+				FindWeakened(t.Context(), []FileDiff{d})
 				Size(t.Context(), []FileDiff{d})
-				Untested(t.Context(), []FileDiff{d})
-				Altered(d)
-				Held(t.Context(), d)
+				FindUntested(t.Context(), []FileDiff{d})
+				LosesLines(d)
+				CountTests(t.Context(), d)
 			})
 		})
 	}
@@ -113,13 +113,13 @@ func TestInspectionHearsACancel(t *testing.T) {
 		diffs = append(diffs, FileDiff{Path: tt.path, Old: src, New: append(bytes.Clone(src), 'z')})
 	}
 	all := &asked{Context: t.Context(), left: 1 << 30}
-	whole := cost(t, func() { Weakened(all, diffs); Size(all, diffs) })
+	whole := cost(t, func() { FindWeakened(all, diffs); Size(all, diffs) })
 	asks := 1<<30 - all.left
 	if asks < 3*len(diffs) {
 		t.Fatalf("the context was looked at %d times for %d files", asks, len(diffs))
 	}
 	half := &asked{Context: t.Context(), left: asks / 8}
-	if some := cost(t, func() { Weakened(half, diffs); Size(half, diffs) }); some > whole/2 {
+	if some := cost(t, func() { FindWeakened(half, diffs); Size(half, diffs) }); some > whole/2 {
 		t.Errorf("cancelled after an eighth of the work: %v of %v", some, whole)
 	}
 	log := strings.Repeat("x:1: \n", 30_000)

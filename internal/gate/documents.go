@@ -48,10 +48,10 @@ var declarations = func() map[string]func() *regexp.Regexp {
 	return all
 }()
 
-// Gone are the names that a proposal takes away: paths of files, and what sources
+// NamesTaken are the names that a proposal takes away: paths of files, and what sources
 // declared that stands in none of the changed ones any more. A name that any text may
 // hold, such as "run", is none. Time is linear in the size of the files.
-func Gone(diffs []FileDiff, deleted []string) []string {
+func NamesTaken(diffs []FileDiff, deleted []string) []string {
 	declared := map[string]bool{}
 	for _, d := range diffs {
 		re := declarations[path.Ext(d.Path)]

@@ -48,7 +48,7 @@ func TestGone(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if d := cmp.Diff(tt.want, gate.Gone(tt.diffs, tt.deleted)); d != "" {
+			if d := cmp.Diff(tt.want, gate.NamesTaken(tt.diffs, tt.deleted)); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
 			}
 		})
@@ -149,7 +149,7 @@ func FuzzStale(f *testing.F) {
 	f.Add("func ParseAll() {}\n", "`ParseAll` a/b.go", "a/b.go")
 	f.Add("type X1__ int\n", "```\n~~~\nX1__", "")
 	f.Fuzz(func(t *testing.T, source, document, path string) {
-		gone := gate.Gone([]gate.FileDiff{{Path: "a.go", Old: []byte(source)}}, []string{path})
+		gone := gate.NamesTaken([]gate.FileDiff{{Path: "a.go", Old: []byte(source)}}, []string{path})
 		for _, found := range gate.Stale(gone, path+".md", []byte(document)) {
 			if len(found.Text) > 2048 || !utf8.ValidString(found.Text) {
 				t.Errorf("%d bytes are told: %q", len(found.Text), found.Text)

@@ -28,10 +28,10 @@ var (
 	remark = strs.Lazy(`(?i)\bwarn(?:ing)?s?\b|\bdeprecat|\bnpm (?:notice|err!)|node_modules/|\(?node:internal/|<frozen |site-packages/`)
 )
 
-// Failing are the lines that tell a person what failed: the assertion and its place,
+// FailureLines are the lines that tell a person what failed: the assertion and its place,
 // not the warnings before them, at most a few. Where none of that is found they are
 // the last lines.
-func Failing(output string) []string {
+func FailureLines(output string) []string {
 	lines := strings.Split(strings.TrimRight(output, "\r\n"), "\n")
 	var told []string
 	for i, line := range lines {

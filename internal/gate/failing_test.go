@@ -56,12 +56,12 @@ func TestFailing(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tt.want, gate.Failing(tt.output)); diff != "" {
+			if diff := cmp.Diff(tt.want, gate.FailureLines(tt.output)); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
-	if got := gate.Failing(strings.Repeat("x_test.go:1: "+strings.Repeat("é", 400)+"\n", 50)); len(got) != 1 ||
+	if got := gate.FailureLines(strings.Repeat("x_test.go:1: "+strings.Repeat("é", 400)+"\n", 50)); len(got) != 1 ||
 		len(got[0]) > 210 {
 		t.Errorf("%d lines, the first of %d bytes", len(got), len(got[0]))
 	}

@@ -84,8 +84,8 @@ func BenchmarkWeakened(b *testing.B) {
 			d := FileDiff{Path: tt.path, Old: src, New: append(bytes.Clone(src), 'z')}
 			b.SetBytes(2 * size)
 			for b.Loop() {
-				Weakened(b.Context(), []FileDiff{d})
-				Altered(d)
+				FindWeakened(b.Context(), []FileDiff{d})
+				LosesLines(d)
 				Size(b.Context(), []FileDiff{d})
 			}
 		})

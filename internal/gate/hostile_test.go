@@ -50,7 +50,7 @@ func TestMakefilesCostWhatTheyAreLong(t *testing.T) {
 			},
 			"Weakened": func() {
 				d := diff("Makefile", src, "test:\n\ttrue\n")
-				if found := gate.Weakened(t.Context(), []gate.FileDiff{d}); len(found) == 0 {
+				if found := gate.FindWeakened(t.Context(), []gate.FileDiff{d}); len(found) == 0 {
 					t.Errorf("%s: nothing is found", name)
 				}
 			},
@@ -68,7 +68,7 @@ func TestLongCommandsAreNotTrusted(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("\tgo test ./...\n", 10_000)
 	d := diff("Makefile", "test:\n\tgo test ./...\n", "test:\n"+long+"\tgo test ./... || true\n")
-	if found := gate.Weakened(t.Context(), []gate.FileDiff{d}); len(found) != 1 || found[0].Rule != gate.RuleCommand {
+	if found := gate.FindWeakened(t.Context(), []gate.FileDiff{d}); len(found) != 1 || found[0].Rule != gate.RuleCommand {
 		t.Errorf("found %+v", found)
 	}
 }
@@ -98,7 +98,7 @@ func TestFactsOfManyPackagesAreBounded(t *testing.T) {
 func TestLargestInspectionFitsInMemory(t *testing.T) {
 	src := strings.Repeat(".IGNORE:\n", gate.MaxFile/9)
 	d := diff("Makefile", src, src+"z")
-	if len(gate.Weakened(t.Context(), []gate.FileDiff{d})) == 0 {
+	if len(gate.FindWeakened(t.Context(), []gate.FileDiff{d})) == 0 {
 		t.Error("nothing was found")
 	}
 	var m runtime.MemStats

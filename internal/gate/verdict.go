@@ -135,7 +135,7 @@ func Judge(g Gate, q Quality, task run.Task, r Results) (Verdict, Need) {
 			if fresh = without(fresh, known); len(fresh) == 0 {
 				return Verdict{
 					Standing: KnownFailing, Tests: some(first.Facts.FailedTests),
-					Note: fmt.Sprintf("%s already failed before this run: %s", tests(len(first.Facts.FailedTests)),
+					Note: fmt.Sprintf("%s already failed before this run: %s", strs.Count(len(first.Facts.FailedTests), "test"),
 						list(first.Facts.FailedTests)),
 				}, Nothing
 			}
@@ -161,7 +161,7 @@ func Judge(g Gate, q Quality, task run.Task, r Results) (Verdict, Need) {
 		if len(left) == 0 {
 			return Verdict{
 				Standing: Flaky, Tests: some(fresh),
-				Note: fmt.Sprintf("%s failed once and passed on retry: %s", tests(len(fresh)), list(fresh)),
+				Note: fmt.Sprintf("%s failed once and passed on retry: %s", strs.Count(len(fresh), "test"), list(fresh)),
 			}, Nothing
 		}
 		most := reruns
@@ -177,7 +177,7 @@ func Judge(g Gate, q Quality, task run.Task, r Results) (Verdict, Need) {
 	if compared {
 		v.Tests = some(fresh)
 		if known := len(first.Facts.FailedTests) - len(without(first.Facts.FailedTests, known)); known > 0 {
-			v.Note = fmt.Sprintf("new since the work began: %s; %s failed before that too", list(fresh), tests(known))
+			v.Note = fmt.Sprintf("new since the work began: %s; %s failed before that too", list(fresh), strs.Count(known, "test"))
 		}
 	}
 	return v, Nothing
@@ -217,7 +217,7 @@ func judgePassed(g Gate, r Results) (Verdict, Need) {
 		return Verdict{}, Again
 	case counted && ran < least:
 		return Verdict{
-			Standing: Failed, Note: fmt.Sprintf("it ran %s, but %d before the work began", tests(ran), before),
+			Standing: Failed, Note: fmt.Sprintf("it ran %s, but %d before the work began", strs.Count(ran, "test"), before),
 		}, Nothing
 	case known && ran == 0:
 		return Verdict{Standing: Empty, Note: "it ran no test"}, Nothing
@@ -302,13 +302,6 @@ func (r Result) answered() bool {
 
 // named says whether FailedTests is all that failed.
 func (f Facts) named() bool { return len(f.FailedTests) > 0 && !f.Cut }
-
-func tests(n int) string {
-	if n == 1 {
-		return "1 test"
-	}
-	return fmt.Sprintf("%d tests", n)
-}
 
 func some(names []string) []string {
 	return slices.Clone(names[:min(len(names), maxTold)])

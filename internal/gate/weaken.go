@@ -17,7 +17,7 @@ import (
 	"github.com/org/ralph-action/internal/strs"
 )
 
-// MaxFile bounds the files that Weakened is to be given, in bytes.
+// MaxFile bounds the files that FindWeakened is to be given, in bytes.
 const MaxFile = 1 << 20
 
 // FileDiff is one file before and after; Old is nil where it is new, New where
@@ -41,7 +41,7 @@ type Finding struct {
 	test string
 }
 
-// The rules of Weakened and Untested, and of tests that were changed.
+// The rules of FindWeakened and FindUntested, and of tests that were changed.
 const (
 	RuleDeleted   = "test_deleted"
 	RuleReplaced  = "test_replaced"
@@ -444,8 +444,8 @@ func isTestConfig(name string) bool {
 	})
 }
 
-// Watched says whether Weakened looks into a file of that name.
-func Watched(name string) bool { return testLanguage(name) != nil || isRunner(name) }
+// Inspects says whether FindWeakened looks into a file of that name.
+func Inspects(name string) bool { return testLanguage(name) != nil || isRunner(name) }
 
 // foundTest is one test in one file.
 type foundTest struct {
@@ -474,12 +474,12 @@ func (l *language) tests(ctx context.Context, name string, src []byte) []foundTe
 	return out
 }
 
-// Weakened finds what takes strength from a repository's tests: tests that are
+// FindWeakened finds what takes strength from a repository's tests: tests that are
 // gone, skipped or emptied, others that are kept from running, and commands and
 // settings that leave tests out. A test that moved is not gone. Files that are
-// not Watched are ignored. The work is linear in the size of the files. Once the
+// not for [Inspects] are ignored. The work is linear in the size of the files. Once the
 // context is cancelled it comes to an end, and what it gave is of no use.
-func Weakened(ctx context.Context, diffs []FileDiff) []Finding {
+func FindWeakened(ctx context.Context, diffs []FileDiff) []Finding {
 	var findings []Finding
 	gone := map[*language]map[string]foundTest{}
 	added := map[*language]map[string]int{}
@@ -718,9 +718,9 @@ var (
 	revising = strs.Lazy(`(?i)\b(?:updat|chang|adjust|adapt|fix|mend|repair|correct|refactor|renam)\w*\b`)
 )
 
-// Altered says whether a file that holds nothing but tests lost a line that it
+// LosesLines says whether a file that holds nothing but tests lost a line that it
 // had: adding to it is not altering it, nor is taking it away.
-func Altered(d FileDiff) bool {
+func LosesLines(d FileDiff) bool {
 	if !IsTest(d.Path) || d.Old == nil || d.New == nil {
 		return false
 	}
@@ -728,11 +728,11 @@ func Altered(d FileDiff) bool {
 	return len(lost) > 0
 }
 
-// Intruded says whether a file that holds nothing but tests has lines within tests that were
+// GrowsInside says whether a file that holds nothing but tests has lines within tests that were
 // there before: an inserted line can take the strength of those below it, as a return does,
 // and so can a condition of the whole file. Lines at the end of a test, and rows of a table,
 // take none.
-func Intruded(ctx context.Context, d FileDiff) bool {
+func GrowsInside(ctx context.Context, d FileDiff) bool {
 	if !IsTest(d.Path) || d.Old == nil || d.New == nil {
 		return false
 	}
@@ -785,9 +785,9 @@ var multiplied = near(
 	".Run( parametrize .each @ParameterizedTest @RepeatedTest [Theory [TestCase [InlineData #[case #[rstest ataProvider subTest( TEST_P INSTANTIATE_TEST",
 	`\b(?:t|b)\.Run\(|parametrize|\.each\b|@ParameterizedTest|@RepeatedTest|\[(?:Theory|TestCase|InlineData)\b|#\[(?:case|rstest)|@dataProvider|DataProvider|subTest\(|TEST_P\b|INSTANTIATE_TEST`)
 
-// Held is about how many tests the old file held, as a runner counts them. Where some
+// CountTests is about how many tests the old file held, as a runner counts them. Where some
 // count more than once, each of the lines that went may have been one.
-func Held(ctx context.Context, d FileDiff) int {
+func CountTests(ctx context.Context, d FileDiff) int {
 	l := testLanguage(d.Path)
 	if l == nil || d.Old == nil {
 		return 0
@@ -875,11 +875,11 @@ func isWord(c byte) bool {
 	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// Vouched says whether the task asks for tests to expect something else than they
+// AsksToChange says whether the task asks for tests to expect something else than they
 // did: it speaks of changing or removing tests, takes source files away, names
 // the file or a test of it, or holds a word or number that the new lines have and
 // the old ones had not, as in "listen on port 9090".
-func Vouched(ctx context.Context, task run.Task, d FileDiff, sourceGone bool) bool {
+func AsksToChange(ctx context.Context, task run.Task, d FileDiff, sourceGone bool) bool {
 	text := task.Title + "\n" + strings.Join(task.Accept, "\n")
 	if aboutTests().MatchString(task.Title) && (revising().MatchString(task.Title) || removing().MatchString(task.Title)) ||
 		sourceGone && removing().MatchString(text) || strings.Contains(text, path.Base(d.Path)) {
@@ -954,9 +954,9 @@ func IsTest(name string) bool {
 	return testLanguage(name) != nil
 }
 
-// Untested finds source files that gained lines in a proposal whose tests
+// FindUntested finds source files that gained lines in a proposal whose tests
 // gained none.
-func Untested(ctx context.Context, diffs []FileDiff) []Finding {
+func FindUntested(ctx context.Context, diffs []FileDiff) []Finding {
 	var findings []Finding
 	for _, d := range diffs {
 		l := testLanguage(d.Path)

@@ -187,7 +187,7 @@ func TestWeakened(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var got []string
-			for _, f := range gate.Weakened(t.Context(), tt.diffs) {
+			for _, f := range gate.FindWeakened(t.Context(), tt.diffs) {
 				rule := f.Rule
 				if f.Grave {
 					rule += "!"
@@ -263,8 +263,8 @@ func TestRunnerSwitchedOff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			found := gate.Weakened(t.Context(), []gate.FileDiff{tt.diff})
-			if !gate.Watched(tt.diff.Path) {
+			found := gate.FindWeakened(t.Context(), []gate.FileDiff{tt.diff})
+			if !gate.Inspects(tt.diff.Path) {
 				t.Errorf("%s is not looked at", tt.diff.Path)
 			}
 			if got := gate.Blames(run.Task{Title: "Add a button"}, found, nil, false); len(got) == 0 {
@@ -290,7 +290,7 @@ func TestRunnerSwitchedOff(t *testing.T) {
 		"a package":              diff("package.json", "{}", "{\n  \"dependencies\": {\n    \"a\": \"^1.0.0\"\n  },\n  \"scripts\": {\n    \"release\": \"semantic-release --dry-run\"\n  }\n}"),
 		"a pinned toolchain":     diff("rust-toolchain.toml", "", "[toolchain]\nchannel = \"1.90\"\n"),
 	} {
-		if got := gate.Weakened(t.Context(), []gate.FileDiff{d}); len(got) != 0 {
+		if got := gate.FindWeakened(t.Context(), []gate.FileDiff{d}); len(got) != 0 {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -325,7 +325,7 @@ func TestIntruded(t *testing.T) {
 		"a file that was not there":         {"a_test.go", "", goTest, false},
 		"the space at the end of its lines": {"a_test.go", goTest, strings.ReplaceAll(goTest, "\n", " \n\n"), false},
 	} {
-		if got := gate.Intruded(t.Context(), diff(tt.path, tt.old, tt.now)); got != tt.want {
+		if got := gate.GrowsInside(t.Context(), diff(tt.path, tt.old, tt.now)); got != tt.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -333,8 +333,8 @@ func TestIntruded(t *testing.T) {
 
 func TestBlames(t *testing.T) {
 	t.Parallel()
-	deleted := gate.Weakened(t.Context(), []gate.FileDiff{diff("a_test.go", "func TestA(t *testing.T) {\n}\n", "")})
-	changed := gate.Weakened(t.Context(), []gate.FileDiff{
+	deleted := gate.FindWeakened(t.Context(), []gate.FileDiff{diff("a_test.go", "func TestA(t *testing.T) {\n}\n", "")})
+	changed := gate.FindWeakened(t.Context(), []gate.FileDiff{
 		diff("package.json", `{"scripts":{"test":"jest"}}`, `{"scripts":{"test":"vitest"}}`),
 	})
 	tests := []struct {
@@ -391,7 +391,7 @@ func TestUntested(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if got := gate.Untested(t.Context(), tt.diffs); len(got) != tt.want {
+			if got := gate.FindUntested(t.Context(), tt.diffs); len(got) != tt.want {
 				t.Errorf("%d findings, want %d: %+v", len(got), tt.want, got)
 			}
 		})
@@ -405,8 +405,8 @@ func FuzzWeakened(f *testing.F) {
 	f.Add("package.json", `{"scripts":{"test":"x"}}`, `{"scripts":{"test":1}}`)
 	f.Add("Makefile", "test:\n\tx\n", "test: a\\\n")
 	f.Fuzz(func(t *testing.T, path, before, after string) {
-		gate.Weakened(t.Context(), []gate.FileDiff{diff(path, before, after)})
-		if got := gate.Weakened(t.Context(), []gate.FileDiff{diff(path, before, before)}); before != "" && len(got) > 0 {
+		gate.FindWeakened(t.Context(), []gate.FileDiff{diff(path, before, after)})
+		if got := gate.FindWeakened(t.Context(), []gate.FileDiff{diff(path, before, before)}); before != "" && len(got) > 0 {
 			t.Errorf("unchanged, yet %+v", got)
 		}
 	})
@@ -449,18 +449,18 @@ func TestAlteredAndVouched(t *testing.T) {
 				path = tt.path
 			}
 			d := gate.FileDiff{Path: path, Old: []byte(old), New: []byte(tt.now)}
-			if got := gate.Altered(d); got != tt.altered {
+			if got := gate.LosesLines(d); got != tt.altered {
 				t.Fatalf("altered: %t, want %t", got, tt.altered)
 			}
 			if tt.altered {
-				if got := gate.Vouched(t.Context(), run.Task{Title: tt.task}, d, tt.sourceGone); got != tt.vouched {
+				if got := gate.AsksToChange(t.Context(), run.Task{Title: tt.task}, d, tt.sourceGone); got != tt.vouched {
 					t.Errorf("vouched: %t, want %t", got, tt.vouched)
 				}
 			}
 		})
 	}
 	for _, d := range []gate.FileDiff{{Path: "a_test.go", New: []byte(old)}, {Path: "a_test.go", Old: []byte(old)}} {
-		if gate.Altered(d) {
+		if gate.LosesLines(d) {
 			t.Errorf("a file that is new or gone counts as altered: %+v", d)
 		}
 	}
@@ -469,7 +469,7 @@ func TestAlteredAndVouched(t *testing.T) {
 // TestKnownFailuresOfOtherPlaces: a test of the same name elsewhere is another.
 func TestKnownFailuresOfOtherPlaces(t *testing.T) {
 	t.Parallel()
-	gone := gate.Weakened(t.Context(), []gate.FileDiff{
+	gone := gate.FindWeakened(t.Context(), []gate.FileDiff{
 		{Path: "b/b_test.go", Old: []byte("func TestSame(t *testing.T) {}\n"), New: []byte("package b\n")},
 	})
 	for name, blamed := range map[string]int{

@@ -279,10 +279,6 @@ func messageOf(body []byte) string {
 // oneLine keeps an error on one line and in bounds: the text comes from the
 // outside.
 func oneLine(s string) string {
-	s = strs.OneLine(strings.ToValidUTF8(s, "�"))
 	const limit = 500
-	if len(s) > limit {
-		s = strings.ToValidUTF8(s[:limit], "") + "…"
-	}
-	return s
+	return strs.Cut(strs.OneLine(strings.ToValidUTF8(s, "�")), limit)
 }

@@ -20,15 +20,6 @@ import (
 // directory by one name at a time, never through a path and never through a
 // link.
 
-// retry repeats a system call that a signal interrupted.
-func retry(call func() error) error {
-	for {
-		if err := call(); !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
-}
-
 // openDir opens a directory of the host's choice. Links on the way are the
 // host's own business; the last component must not be one.
 func openDir(path string) (*os.File, error) {
@@ -39,7 +30,7 @@ func openDir(path string) (*os.File, error) {
 // the other end of a FIFO.
 func openFileAt(parent *os.File, name string) (*os.File, error) {
 	fd := -1
-	err := retry(func() (err error) {
+	err := fstree.Retry(func() (err error) {
 		fd, err = unix.Openat(int(parent.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 		return err
 	})
@@ -52,7 +43,7 @@ func openFileAt(parent *os.File, name string) (*os.File, error) {
 // createFileAt makes a new file. Whatever has that name already is an error.
 func createFileAt(parent *os.File, name string, perm uint32) (*os.File, error) {
 	fd := -1
-	err := retry(func() (err error) {
+	err := fstree.Retry(func() (err error) {
 		fd, err = unix.Openat(int(parent.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC,
 			perm)
 		return err
@@ -66,7 +57,7 @@ func createFileAt(parent *os.File, name string, perm uint32) (*os.File, error) {
 // lstatAt describes what has the name, without following it.
 func lstatAt(parent *os.File, name string) (fileInfo, error) {
 	var st unix.Stat_t
-	err := retry(func() error { return unix.Fstatat(int(parent.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) })
+	err := fstree.Retry(func() error { return unix.Fstatat(int(parent.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) })
 	if err != nil {
 		return fileInfo{}, &fs.PathError{Op: "lstat", Path: quotePath(name), Err: err}
 	}
@@ -126,7 +117,7 @@ func eachBatch(ctx context.Context, dir *os.File, do func(names []string) error)
 
 func fstat(f *os.File) (fileInfo, error) {
 	var st unix.Stat_t
-	if err := retry(func() error { return unix.Fstat(int(f.Fd()), &st) }); err != nil {
+	if err := fstree.Retry(func() error { return unix.Fstat(int(f.Fd()), &st) }); err != nil {
 		return fileInfo{}, &fs.PathError{Op: "fstat", Path: quotePath(f.Name()), Err: err}
 	}
 	return makeInfo(&st), nil
@@ -135,7 +126,7 @@ func fstat(f *os.File) (fileInfo, error) {
 func readlinkAt(parent *os.File, name string) (string, error) {
 	buf := make([]byte, 4097)
 	n := 0
-	err := retry(func() (err error) {
+	err := fstree.Retry(func() (err error) {
 		n, err = unix.Readlinkat(int(parent.Fd()), name, buf)
 		return err
 	})
@@ -236,7 +227,7 @@ type instant struct{ s, n uint32 }
 // makeDirAt makes a directory and opens it. One that
 // is there already is opened; anything else of that name is an error.
 func makeDirAt(parent *os.File, name string) (*os.File, error) {
-	err := retry(func() error { return unix.Mkdirat(int(parent.Fd()), name, 0o755) })
+	err := fstree.Retry(func() error { return unix.Mkdirat(int(parent.Fd()), name, 0o755) })
 	if err != nil && !errors.Is(err, unix.EEXIST) {
 		return nil, &fs.PathError{Op: "mkdir", Path: quotePath(name), Err: err}
 	}
@@ -246,7 +237,7 @@ func makeDirAt(parent *os.File, name string) (*os.File, error) {
 		return d, err
 	}
 	// The umask of the host is not for the agent's tree.
-	if err := retry(func() error { return unix.Fchmod(int(d.Fd()), 0o755) }); err != nil {
+	if err := fstree.Retry(func() error { return unix.Fchmod(int(d.Fd()), 0o755) }); err != nil {
 		_ = d.Close()
 		return nil, fmt.Errorf("mkdir %s: %w", quotePath(name), err)
 	}

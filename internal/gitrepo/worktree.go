@@ -497,7 +497,7 @@ func (w *Worktree) writeAt(dir *os.File, name string, mode uint32, r io.Reader) 
 		if err != nil {
 			return fileStamp{}, err
 		}
-		if err := retry(func() error { return unix.Symlinkat(string(target), int(dir.Fd()), name) }); err != nil {
+		if err := fstree.Retry(func() error { return unix.Symlinkat(string(target), int(dir.Fd()), name) }); err != nil {
 			return fileStamp{}, err
 		}
 		info, err := lstatAt(dir, name)
@@ -510,7 +510,7 @@ func (w *Worktree) writeAt(dir *os.File, name string, mode uint32, r io.Reader) 
 	}
 	_, err = io.Copy(f, r)
 	// The umask of the host is not for the agent's tree.
-	err = errors.Join(err, retry(func() error { return unix.Fchmod(int(f.Fd()), perm) }))
+	err = errors.Join(err, fstree.Retry(func() error { return unix.Fchmod(int(f.Fd()), perm) }))
 	info, statErr := fstat(f)
 	return info.stamp, errors.Join(err, statErr, f.Close())
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
@@ -106,16 +105,5 @@ func oneLine(s string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(s, ""))
-	s = strs.OneLine(s)
-	if len(s) <= maxText {
-		return s
-	}
-	s = s[:maxText]
-	for s != "" {
-		if r, n := utf8.DecodeLastRuneInString(s); r != utf8.RuneError || n > 1 {
-			break
-		}
-		s = s[:len(s)-1]
-	}
-	return s + "…"
+	return strs.Cut(strs.OneLine(s), maxText)
 }

@@ -222,9 +222,9 @@ func (r *recipe) open(ctx context.Context) (io.ReadCloser, error) {
 
 // BuildImage implements loop.Runner.
 func (h *Host) BuildImage(ctx context.Context, _ loop.State, i loop.Image) (loop.ImageStatus, error) {
-	builder, ok := h.cfg.Sandbox.(sandbox.Builder)
-	if !ok {
-		return loop.ImageStatus{Failed: "the sandbox " + h.cfg.Sandbox.Name() + " builds no images"}, nil
+	box := h.cfg.Sandbox.About()
+	if box.Images == nil {
+		return loop.ImageStatus{Failed: "the sandbox " + box.Name + " builds no images"}, nil
 	}
 	repo, err := h.Repo(ctx)
 	if err != nil {
@@ -241,7 +241,7 @@ func (h *Host) BuildImage(ctx context.Context, _ loop.State, i loop.Image) (loop
 	if err != nil {
 		return loop.ImageStatus{}, err
 	}
-	status, err := builder.Build(ctx, sandbox.Build{
+	status, err := box.Images.Build(ctx, sandbox.Build{
 		Name: i.Name, Context: r.open, Dockerfile: r.dockerfile, Args: r.Args, Target: r.Target,
 		Timeout: buildTimeout, MemoryBytes: h.cfg.Resources.MemoryBytes, CPUs: h.cfg.Resources.CPUs,
 	})

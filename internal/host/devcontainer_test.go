@@ -21,6 +21,8 @@ type builder struct {
 	under bool
 }
 
+func (b *builder) About() sandbox.About { return sandbox.About{Images: b} }
+
 func (b *builder) Build(context.Context, sandbox.Build) (sandbox.BuildStatus, error) {
 	if b.under = !b.under; b.under {
 		return sandbox.BuildStatus{Running: true}, nil

@@ -272,10 +272,10 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 		return loop.Opened{}, err
 	}
 	findings := env.findings
-	if b := h.cfg.Backend; b.HoldsCredential() {
+	if b := h.cfg.Backend.About(); b.HoldsCredential {
 		findings = append(findings, gate.Finding{
 			Rule: "agent_credential",
-			Text: b.Name() + " uses its own key: only time and iterations limited its cost, no budget did",
+			Text: b.Name + " uses its own key: only time and iterations limited its cost, no budget did",
 		})
 	}
 	var last *progress.Doc

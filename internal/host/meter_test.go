@@ -29,7 +29,7 @@ type box struct {
 	spec   sandbox.Spec
 }
 
-func (b *box) Name() string { return "docker" }
+func (b *box) About() sandbox.About { return sandbox.About{Name: "docker"} }
 
 func (b *box) Prepare(_ context.Context, tree string) (sandbox.Workspace, error) {
 	return sandbox.Workspace{Dir: tree}, nil
@@ -81,10 +81,7 @@ func (talker) Command(inv agent.Invocation) (agent.Command, error) {
 	return agent.Command{Argv: []string{"agent", inv.Token}}, nil
 }
 
-func (talker) Hides() []string { return nil }
-
-func (talker) HoldsCredential() bool { return false }
-func (talker) Keys() []string        { return nil }
+func (talker) About() agent.About { return agent.About{} }
 
 func (t talker) NewParser(func(agent.Activity)) agent.Parser { return said{result: t.result} }
 

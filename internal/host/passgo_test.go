@@ -11,12 +11,13 @@ import (
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/sandbox"
 )
 
 // localBox is a box on this machine.
 type localBox struct{ *box }
 
-func (localBox) Name() string { return agent.SandboxLocal }
+func (localBox) About() sandbox.About { return sandbox.About{Name: agent.SandboxLocal} }
 
 // TestChecksDoNotSeeWhoLogsIn: a check runs what an agent wrote, and gets the addresses
 // of proxies without the passwords in them.

@@ -128,7 +128,7 @@ func (h *Host) pin(ctx context.Context, s loop.State, repo *gitrepo.Repo, wt *gi
 // hide is tree without what the agent's command line would run whatever it is
 // told, wherever it comes from.
 func (h *Host) hide(ctx context.Context, repo *gitrepo.Repo, tree gitrepo.OID) (gitrepo.OID, error) {
-	hides := h.cfg.Backend.Hides()
+	hides := h.cfg.Backend.About().Hides
 	if len(hides) == 0 {
 		return tree, nil
 	}

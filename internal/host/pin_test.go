@@ -207,7 +207,9 @@ func TestPinningIsCutOff(t *testing.T) {
 // hiding is an agent that must not find some files.
 type hiding struct{ talker }
 
-func (hiding) Hides() []string { return []string{".opencode", "opencode.json", "absent"} }
+func (hiding) About() agent.About {
+	return agent.About{Hides: []string{".opencode", "opencode.json", "absent"}}
+}
 
 // TestHiddenFromTheAgent: what an agent's command line would run is not there for
 // it, stays in the branch, and cannot be put there for the next one.

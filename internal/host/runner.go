@@ -86,7 +86,7 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 		return "", fmt.Errorf("prepare %s: %w", a.Name, err)
 	}
 	inv := agent.Invocation{
-		Model: a.Model, MaxTurns: a.MaxTurns, DenyTools: a.DenyTools, Mode: a.Mode, Sandbox: h.cfg.Sandbox.Name(),
+		Model: a.Model, MaxTurns: a.MaxTurns, DenyTools: a.DenyTools, Mode: a.Mode, Sandbox: h.cfg.Sandbox.About().Name,
 	}
 	if h.cfg.Gateway != nil {
 		if !h.cfg.Gateway.NoModels {
@@ -155,22 +155,13 @@ func once(dir string, layOut func() error) error {
 	return os.WriteFile(mark, nil, 0o600)
 }
 
-// apart says whether commands are kept apart from this machine.
-func (h *Host) apart() bool {
-	if box, ok := h.cfg.Sandbox.(sandbox.Confiner); ok {
-		apart, _ := box.Isolated()
-		return apart
-	}
-	return true
-}
-
 // spec is what every start has in common.
 func (h *Host) spec(s loop.State, dir string) sandbox.Spec {
 	env := map[string]string{"CI": "true"}
-	if h.cfg.Sandbox.Name() == agent.SandboxLocal {
+	if h.cfg.Sandbox.About().Name == agent.SandboxLocal {
 		// A fresh home hides the build cache that a laptop has. It is shared where
 		// nothing is kept apart anyway.
-		if h.apart() {
+		if sandbox.Isolated(h.cfg.Sandbox) {
 			// The run's own cache it is, then.
 		} else if own := os.Getenv("GOCACHE"); own != "" {
 			env["GOCACHE"] = own
@@ -213,8 +204,8 @@ func (h *Host) launch(ctx context.Context, name, tree string, spec sandbox.Spec)
 func (h *Host) warm() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if w, ok := h.cfg.Sandbox.(sandbox.Warmer); ok && h.release == nil {
-		h.release = w.Warm()
+	if warm := h.cfg.Sandbox.About().Warm; warm != nil && h.release == nil {
+		h.release = warm()
 	}
 }
 
@@ -627,7 +618,7 @@ func (h *Host) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (l
 // checks run what an agent wrote.
 func (h *Host) passGo(spec *sandbox.Spec) {
 	names := []string{"GOPROXY", "GOSUMDB", "GONOSUMDB", "GOFLAGS", "GOTOOLCHAIN"}
-	if !h.apart() { // elsewhere it is not there
+	if !sandbox.Isolated(h.cfg.Sandbox) { // elsewhere it is not there
 		names = append(names, "GOMODCACHE")
 	}
 	for _, name := range names {
@@ -636,7 +627,7 @@ func (h *Host) passGo(spec *sandbox.Spec) {
 		switch {
 		case clean == value:
 			spec.PassEnv = append(spec.PassEnv, name)
-		case h.cfg.Sandbox.Name() == agent.SandboxLocal: // the others let no variable in
+		case h.cfg.Sandbox.About().Name == agent.SandboxLocal: // the others let no variable in
 			spec.Env[name] = clean
 		}
 	}

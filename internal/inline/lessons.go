@@ -13,10 +13,10 @@ import (
 // merged meanwhile.
 const maxUnmerged = 200
 
-// recallMerged has the lessons told whose work a person has merged since: the newest
+// markMergedLessons marks the lessons whose work a person has merged since: the newest
 // commit of their run is on the default branch or, where the work stays on the branch
 // that is checked out, on that.
-func (c *checkout) recallMerged(ctx context.Context, st *store.Store) error {
+func (c *checkout) markMergedLessons(ctx context.Context, st *store.Store) error {
 	lessons, err := st.UnmergedLessons(ctx, c.repo.Top(), maxUnmerged)
 	if err != nil || len(lessons) == 0 {
 		return err

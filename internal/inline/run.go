@@ -208,7 +208,7 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 	h := host.New(conf)
 	defer h.Close()
 	place.objects = h.Repo
-	if err := place.recallMerged(ctx, st); err != nil {
+	if err := place.markMergedLessons(ctx, st); err != nil {
 		return s, err
 	}
 	driver := loop.Driver{
@@ -272,7 +272,7 @@ func subdirectory(top, dir string) string {
 func (o Options) checkout(repo *gitrepo.Repo) *checkout {
 	return &checkout{
 		repo: repo, branches: o.Branches, named: o.Branch, here: o.Here, switches: o.Switch, apart: o.Apart, now: o.Now,
-		agent: o.Backend.Name(), emit: o.Emit, mask: o.Mask,
+		agent: o.Backend.About().Name, emit: o.Emit, mask: o.Mask,
 	}
 }
 
@@ -329,7 +329,7 @@ func (o Options) begin(ctx context.Context, place *checkout, j job) (loop.State,
 	return loop.NewState(loop.Request{
 		Run: host.NewID(o.Now()), Subject: j.subject,
 		Plan: j.plan, Mode: o.Mode, Once: o.Once, NoCommit: o.NoCommit, NoDetect: o.NoDetect,
-		Attended: true, Agent: o.Backend.Name(), Promise: o.Promise,
+		Attended: true, Agent: o.Backend.About().Name, Promise: o.Promise,
 		Settings: loop.Settings{
 			Ask: o.Ask, KeepProgress: true, Review: o.Review, Limits: o.Limits, Gates: o.Gates,
 			Image: o.image(), Model: o.Model,
@@ -375,7 +375,7 @@ func (o Options) resume(ctx context.Context, place *checkout, s *loop.State) err
 	differs("--branch", o.Branch != "" && s.Branch != "" && o.Branch != s.Branch)
 	differs("--no-commit", o.NoCommit && !s.NoCommit)
 	differs("--no-gates", o.NoDetect != s.NoDetect)
-	differs("--agent", o.Backend.Name() != s.Agent)
+	differs("--agent", o.Backend.About().Name != s.Agent)
 	differs("--completion-promise", o.Promise != s.Promise)
 	differs("--image", o.image() != "" && o.image() != s.Image)
 	asked := make([]gate.Gate, len(o.Gates))

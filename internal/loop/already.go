@@ -126,9 +126,9 @@ func (e *Engine) disbelieved(ctx context.Context, s *State, c *candidate) (_ Nex
 // answered takes what a call says that looked at a task.
 func (e *Engine) answered(s *State, status AgentStatus) (Next, error) {
 	p := *s.Proposal
-	answer := claim.ReadVerdict(status.Final, len(p.Criteria))
+	answer := claim.ReadVerification(status.Final, len(p.Criteria))
 	if status.Outcome != AgentCompleted {
-		answer = claim.Verdict{Objection: "the verifying call failed: " + oneLine(status.Detail, maxEvidence)}
+		answer = claim.Verification{Objection: "the verifying call failed: " + oneLine(status.Detail, maxEvidence)}
 	}
 	if p.Looks++; status.Outcome != AgentCompleted || !answers(status.Final, answer) {
 		p.Unanswered++
@@ -149,7 +149,7 @@ func (e *Engine) answered(s *State, status AgentStatus) (Next, error) {
 
 // answers says whether a call that looked at a task answered anything at all, in
 // whatever form. What answers nothing is no objection.
-func answers(final string, v claim.Verdict) bool {
+func answers(final string, v claim.Verification) bool {
 	return v.Agreed || strings.Contains(final, "RALPH_VERIFY") || strings.Contains(final, "VERIFICATION_") ||
 		slices.ContainsFunc(v.Answers, func(a claim.Answer) bool { return a != claim.Answer{} })
 }
@@ -268,7 +268,7 @@ const maxEvidenceFile = 4 << 20
 // unfounded says what is wrong with the evidence of an answer that agrees, "" for
 // nothing: a place that does not exist shows nothing, one far from the files that the
 // criterion names no more, and neither do mere words.
-func (e *Engine) unfounded(ctx context.Context, tree string, criteria []string, v claim.Verdict) (string, error) {
+func (e *Engine) unfounded(ctx context.Context, tree string, criteria []string, v claim.Verification) (string, error) {
 	for i, a := range v.Answers {
 		// Beside a command with its result, host:port or a clock time is no place.
 		if ranCommand.MatchString(a.Evidence) {
@@ -376,7 +376,7 @@ func (s *State) hostCall(at time.Time, task run.Task, role run.Role, p Proposal)
 	s.dropCall()
 	s.Brief.begin()
 	s.Job, s.Role, s.TaskID, s.Verdict = prompt.JobBuild, role, task.ID, supervise.VerdictProceed
-	s.record(Iteration{
+	s.addCall(Iteration{
 		Number: s.Iteration, TaskID: task.ID, Role: role, Verdict: s.Verdict,
 		StartedAt: at, Outcome: string(AgentCompleted), Note: p.Note,
 	})

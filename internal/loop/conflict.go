@@ -61,7 +61,7 @@ func (e *Engine) bringIn(ctx context.Context, s *State) (again bool, err error) 
 		why = fmt.Sprintf("Whether %s conflicts with this branch was not found out: too much has changed on both.", s.BaseBranch)
 	}
 	if why != "" {
-		s.told([]string{why})
+		s.noteMerged([]string{why})
 		s.Merges = maxMerges
 		return false, nil
 	}

@@ -92,7 +92,7 @@ func TestSumOfEarlierRuns(t *testing.T) {
 		t.Errorf("%+v", sum)
 	}
 	want := []loop.Landed{
-		{OID: "a", Subject: "one"}, {OID: "b", Subject: strings.Repeat("x", 200) + "…", Verified: new(true)}, s.Commits[0],
+		{OID: "a", Subject: "one"}, {OID: "b", Subject: strings.Repeat("x", 197) + "…", Verified: new(true)}, s.Commits[0],
 	}
 	if diff := cmp.Diff(want, sum.Commits); diff != "" {
 		t.Errorf("commits (-want +got):\n%s", diff)

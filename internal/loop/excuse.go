@@ -76,5 +76,5 @@ func (s *State) blames(task run.Task, findings []gate.Finding, sourceGone bool) 
 
 // vouched says whether a task may have tests expect something else; see asked.
 func (s *State) vouched(ctx context.Context, task run.Task, d gate.FileDiff, sourceGone bool) bool {
-	return !slices.ContainsFunc(s.asked(task), func(words run.Task) bool { return !gate.Vouched(ctx, words, d, sourceGone) })
+	return !slices.ContainsFunc(s.asked(task), func(words run.Task) bool { return !gate.AsksToChange(ctx, words, d, sourceGone) })
 }

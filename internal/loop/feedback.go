@@ -142,7 +142,7 @@ func (e *Engine) heed(ctx context.Context, s *State, list []Heard) error {
 	}
 	s.Progress = s.text(doc)
 	said := fmt.Sprintf("Review feedback became %s.", strings.Join(added, ", "))
-	s.told([]string{said})
+	s.noteMerged([]string{said})
 	e.emit(run.Event{Kind: run.EventEdited, Text: said}, s)
 	return e.workOn(ctx, s, doc)
 }
@@ -234,10 +234,10 @@ func (s *State) quoted(task string) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// apply puts a person's suggestion into the tree, as a proposal that is verified
+// applySuggestion puts a person's suggestion into the tree, as a proposal that is verified
 // like any other; done is false where the task has none, or where that no longer
 // fits: then it is an agent's. A suggestion is tried once.
-func (e *Engine) apply(ctx context.Context, s *State, doc *progress.Doc, task run.Task) (done bool, err error) {
+func (e *Engine) applySuggestion(ctx context.Context, s *State, doc *progress.Doc, task run.Task) (done bool, err error) {
 	i := slices.IndexFunc(s.Feedback, func(f Feedback) bool { return f.TaskID == task.ID && f.Suggestion != nil })
 	if i < 0 || s.Merge != nil {
 		return false, nil

@@ -57,14 +57,14 @@ func (e *Engine) inspect(ctx context.Context, s *State, task run.Task, code []Ch
 	}
 	found.findings = append(found.findings, unseen...)
 	s.Draft.LinesAdded, s.Draft.LinesRemoved, s.Draft.TestsAdded = gate.Size(ctx, diffs)
-	found.findings = append(found.findings, gate.Weakened(ctx, diffs)...)
+	found.findings = append(found.findings, gate.FindWeakened(ctx, diffs)...)
 	scripts, err := e.scripts(ctx, s, code)
 	if err != nil {
 		return found, err
 	}
 	found.findings = append(found.findings, scripts...)
 	if s.Quality.RequireNewTests {
-		found.findings = append(found.findings, gate.Untested(ctx, diffs)...)
+		found.findings = append(found.findings, gate.FindUntested(ctx, diffs)...)
 	}
 	found.findings = append(found.findings, s.Quality.Grown(diffs)...)
 	stale, err := e.stale(ctx, s, code, diffs, tree)
@@ -95,14 +95,14 @@ func (e *Engine) inspect(ctx context.Context, s *State, task run.Task, code []Ch
 		for _, d := range diffs {
 			switch {
 			case ctx.Err() != nil:
-			case !gate.Altered(d) && !gate.Intruded(ctx, d):
+			case !gate.LosesLines(d) && !gate.GrowsInside(ctx, d):
 				found.revised += gone[d.Path]
 				if d.New == nil && gone[d.Path] > 0 {
-					found.revised += gate.Held(ctx, d) - gone[d.Path]
+					found.revised += gate.CountTests(ctx, d) - gone[d.Path]
 				}
 			case s.Quality.AllowChangedTests || s.vouched(ctx, task, d, sourceGone):
-				if found.revised += gone[d.Path]; gate.Altered(d) {
-					found.revised += gate.Held(ctx, d) - gone[d.Path]
+				if found.revised += gone[d.Path]; gate.LosesLines(d) {
+					found.revised += gate.CountTests(ctx, d) - gone[d.Path]
 				}
 				found.findings = append(found.findings, gate.Finding{
 					Path: d.Path, Rule: gate.RuleChanged, Text: d.Path + " expects something else than it did",
@@ -141,7 +141,7 @@ func (e *Engine) stale(
 			deleted = append(deleted, c.Path)
 		}
 	}
-	gone := gate.Gone(diffs, deleted)
+	gone := gate.NamesTaken(diffs, deleted)
 	if len(gone) == 0 {
 		return nil, nil
 	}
@@ -330,9 +330,9 @@ func (s *State) inspected(code []Change) (must int, all []Change) {
 	var runners, tests, sources []Change
 	for _, c := range code {
 		switch {
-		case gate.Watched(c.Path) && !gate.IsTest(c.Path):
+		case gate.Inspects(c.Path) && !gate.IsTest(c.Path):
 			runners = append(runners, c)
-		case gate.Watched(c.Path):
+		case gate.Inspects(c.Path):
 			tests = append(tests, c)
 		case gate.IsSource(c.Path):
 			sources = append(sources, c)

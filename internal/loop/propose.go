@@ -8,6 +8,7 @@ import (
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 	"github.com/org/ralph-action/internal/supervise"
 )
 
@@ -204,7 +205,7 @@ func (e *Engine) assemble(ctx context.Context, s *State, c *candidate) (_ Next, 
 		own = []string{agentsFile}
 		findings = append(findings, gate.Finding{
 			Rule: "agents-md", Path: agentsFile,
-			Text: fmt.Sprintf("Agents added %s to %s, which will steer agents once it is merged", notes(added), agentsFile),
+			Text: fmt.Sprintf("Agents added %s to %s, which will steer agents once it is merged", strs.Count(added, "note"), agentsFile),
 		})
 	}
 	whole, written, err := e.writeBack(ctx, s, whole, c.landed, s.TaskID)
@@ -222,14 +223,6 @@ func (e *Engine) assemble(ctx context.Context, s *State, c *candidate) (_ Next, 
 	s.GateIndex, s.GateLast = 0, nil
 	s.Stage = stageGate
 	return Next{}, false, nil
-}
-
-// notes is a number of notes in words.
-func notes(n int) string {
-	if n == 1 {
-		return "1 note"
-	}
-	return fmt.Sprintf("%d notes", n)
 }
 
 // refuse fails the attempt for what it did to the repository's own defences. The

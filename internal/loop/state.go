@@ -112,7 +112,7 @@ type Proposal struct {
 	// Criteria are what a call that looks at the task was asked, and Answer is what it
 	// answered.
 	Criteria []string
-	Answer   *claim.Verdict
+	Answer   *claim.Verification
 	// Looks is how many calls have looked at it, and Unanswered how many of them in a
 	// row gave no answer.
 	Looks, Unanswered int
@@ -535,8 +535,8 @@ func standing(at Stage) run.TaskStatus {
 	}
 }
 
-// record keeps a call in the history. Waits in a row are one entry.
-func (s *State) record(it Iteration) {
+// addCall keeps a call in the history. Waits in a row are one entry.
+func (s *State) addCall(it Iteration) {
 	n := len(s.History)
 	if n > 0 && it.Outcome == string(AgentRateLimited) {
 		if last := s.History[n-1]; last.Outcome == it.Outcome && last.Number == it.Number {

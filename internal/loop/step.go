@@ -21,6 +21,7 @@ import (
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 	"github.com/org/ralph-action/internal/supervise"
 )
 
@@ -442,7 +443,7 @@ func (e *Engine) merged(s *State, m progress.Merged) (*progress.Doc, error) {
 		return nil, err
 	}
 	told := m.Sentences()
-	s.told(told)
+	s.noteMerged(told)
 	if len(told) > 0 {
 		e.emit(run.Event{Kind: run.EventEdited, Text: strings.Join(told, " ")}, s)
 	}
@@ -793,7 +794,7 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 		}
 		return e.stuck(s, detail)
 	}
-	if applied, err := e.apply(ctx, s, doc, task); err != nil || applied {
+	if applied, err := e.applySuggestion(ctx, s, doc, task); err != nil || applied {
 		return Next{}, err
 	}
 	if task.Verify && s.Merge == nil {
@@ -1106,7 +1107,7 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 	if status.Model != "" {
 		s.SeenModel = status.Model
 	}
-	s.record(Iteration{
+	s.addCall(Iteration{
 		Number: s.Iteration, TaskID: s.TaskID, Role: s.Role, Verdict: s.Verdict, StartedAt: status.Started,
 		Duration: status.Finished.Sub(status.Started), Outcome: string(status.Outcome),
 		Note: oneLine(status.Detail, 300), Model: status.Model, Usage: status.Usage,
@@ -1524,7 +1525,7 @@ func (e *Engine) publish(ctx context.Context, s *State) (again bool, err error) 
 	edit := pr.Edit
 	pr.Edit = nil
 	s.PullRequest = pr
-	s.heed()
+	s.followPullRequest()
 	if edit == nil {
 		return false, nil
 	}
@@ -1553,14 +1554,14 @@ func (e *Engine) Refresh(ctx context.Context, s State) (State, error) {
 		s.PullRequest = &shown
 	default:
 		s.PullRequest = pr
-		s.heed()
+		s.followPullRequest()
 	}
 	return s, nil
 }
 
-// heed takes in what people have done to the pull request itself: closed or
+// followPullRequest takes in what people have done to the pull request itself: closed or
 // merged, it ends the run; sent elsewhere, it goes there.
-func (s *State) heed() {
+func (s *State) followPullRequest() {
 	pr := s.PullRequest
 	if s.End != "" || pr == nil {
 		return
@@ -1573,13 +1574,13 @@ func (s *State) heed() {
 		s.CancelRequested, s.CancelReason = true, fmt.Sprintf("#%d was closed", pr.Number)
 	}
 	if pr.Base != "" && pr.Base != s.BaseBranch {
-		s.told([]string{fmt.Sprintf("The pull request now targets %s instead of %s.", pr.Base, s.BaseBranch)})
+		s.noteMerged([]string{fmt.Sprintf("The pull request now targets %s instead of %s.", pr.Base, s.BaseBranch)})
 		s.BaseBranch = pr.Base
 	}
 }
 
-// told keeps sentences on what people did to the run.
-func (s *State) told(sentences []string) {
+// noteMerged keeps sentences on what people did to the run.
+func (s *State) noteMerged(sentences []string) {
 	s.Merged = append(s.Merged[:len(s.Merged):len(s.Merged)], sentences...)
 	s.Merged = s.Merged[max(0, len(s.Merged)-maxMerged):]
 }
@@ -1682,7 +1683,7 @@ func (e *Engine) markDone(ctx context.Context, s *State) error {
 		return fmt.Errorf("set the status: %w", err)
 	}
 	s.Progress = s.text(doc)
-	return e.record(ctx, s)
+	return e.commitProgress(ctx, s)
 }
 
 // end records what is worth remembering, tells people, and closes the run.
@@ -1697,7 +1698,7 @@ func (e *Engine) end(ctx context.Context, s *State) (Next, error) {
 		return Next{}, err
 	}
 	if !s.End.Complete() && s.End != run.EndPlanned && len(s.Commits) > 0 {
-		if err := e.record(ctx, s); err != nil {
+		if err := e.commitProgress(ctx, s); err != nil {
 			return Next{}, err
 		}
 	}
@@ -1742,9 +1743,9 @@ func (e *Engine) resumed(s *State) (Next, error) {
 	return Next{}, nil
 }
 
-// record commits the progress file of a run that stopped short, so that the
+// commitProgress commits the progress file of a run that stopped short, so that the
 // next one knows which tasks are blocked and what was tried.
-func (e *Engine) record(ctx context.Context, s *State) error {
+func (e *Engine) commitProgress(ctx context.Context, s *State) error {
 	doc, err := s.document(s.Progress)
 	if err != nil {
 		return fmt.Errorf("read the accepted progress: %w", err)
@@ -1824,11 +1825,7 @@ func findTask(d *progress.Doc, id string) (run.Task, error) {
 
 // oneLine is text on one line of at most n bytes.
 func oneLine(text string, n int) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > n {
-		text = strings.ToValidUTF8(text[:n], "") + "…"
-	}
-	return text
+	return strs.Cut(strs.OneLine(text), n)
 }
 
 func listRefusals(refusals []Refusal) string {

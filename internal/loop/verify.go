@@ -318,9 +318,9 @@ func (e *Engine) fail(ctx context.Context, s *State, why string) (Next, error) {
 // lines that tell what failed.
 const maxTried = 800
 
-// recall is why an attempt failed and, where that was not for a check, what a
+// withObjection is why an attempt failed and, where that was not for a check, what a
 // check had said before: a call that did nothing has fixed nothing.
-func (s *State) recall(why string, f supervise.Failure) string {
+func (s *State) withObjection(why string, f supervise.Failure) string {
 	if f.Command != "" {
 		s.Objection = why
 		return why
@@ -345,7 +345,7 @@ func (e *Engine) failed(ctx context.Context, s *State, why string, f supervise.F
 	s.watched()
 	s.dropCall()
 	s.Attempts[s.TaskID]++
-	s.Failure = s.recall(why, f)
+	s.Failure = s.withObjection(why, f)
 	short := oneLine(why, 300)
 	s.lastCall(func(it *Iteration) { it.Note = short })
 	doc, err := s.document(s.Progress)
@@ -371,7 +371,7 @@ func (e *Engine) failed(ctx context.Context, s *State, why string, f supervise.F
 	}
 	if f.Command != "" {
 		head, _, _ := strings.Cut(why, " It printed:\n\n")
-		ev.Text, ev.Gate, ev.Lines = oneLine(head, 300), f.Gate, gate.Failing(f.Output)
+		ev.Text, ev.Gate, ev.Lines = oneLine(head, 300), f.Gate, gate.FailureLines(f.Output)
 	}
 	e.emit(ev, s)
 	s.Progress = s.text(doc)

@@ -62,10 +62,10 @@ func compose(n run.Notice, ev run.Event, done, total int, mask func(string) stri
 		}
 	case run.NoticeProgress:
 		m.Iteration--
-		m.Summary = fmt.Sprintf("After %s: %s%s.", count(ev.Iterations-1, "iteration"), m.tasks(), m.cost())
+		m.Summary = fmt.Sprintf("After %s: %s%s.", strs.Count(ev.Iterations-1, "iteration"), m.tasks(), m.cost())
 	case run.NoticeFinish, run.NoticeNeedsHuman:
 		m.Summary = fmt.Sprintf("%s. %s after %s%s.", ev.Proof.Sentence(ev.End), upper(m.tasks()),
-			count(ev.Iterations, "iteration"), m.cost())
+			strs.Count(ev.Iterations, "iteration"), m.cost())
 		m.Detail = tidy(mask, ev.Text, maxDetail)
 	}
 	return m
@@ -90,7 +90,7 @@ func (m Message) tasks() string {
 	if m.Tasks == 0 {
 		return "no tasks yet"
 	}
-	return fmt.Sprintf("%d of %s done", m.TasksDone, count(m.Tasks, "task"))
+	return fmt.Sprintf("%d of %s done", m.TasksDone, strs.Count(m.Tasks, "task"))
 }
 
 func (m Message) cost() string {
@@ -122,13 +122,6 @@ func tidy(mask func(string) string, s string, limit int) string {
 	s, _ = progress.Clean(s)
 	s = mask(s) // before the lines go: a private key has some
 	return strs.Cut(mask(strs.OneLine(s)), limit)
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 const (
@@ -323,7 +324,7 @@ func (n *Notifier) Drop() {
 		b.waiting = nil
 		b.mu.Unlock()
 		if left > 0 {
-			n.cfg.Failed(b.target.Name, fmt.Errorf("%s not delivered before the end", count(left, "message")))
+			n.cfg.Failed(b.target.Name, fmt.Errorf("%s not delivered before the end", strs.Count(left, "message")))
 		}
 	}
 }

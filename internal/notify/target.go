@@ -206,9 +206,5 @@ func hide(text string, secrets []string) string {
 	for _, s := range secrets {
 		text = strings.ReplaceAll(text, s, "…")
 	}
-	text = strs.OneLine(run.Printable(text))
-	if len(text) > maxDetail {
-		text = strings.ToValidUTF8(text[:maxDetail], "") + "…"
-	}
-	return text
+	return strs.Cut(strs.OneLine(run.Printable(text)), maxDetail)
 }

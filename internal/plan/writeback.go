@@ -90,9 +90,9 @@ func unworked(format formats.Format, name, text string) string {
 	if err != nil {
 		return text
 	}
-	var open []formats.Change
+	var open []formats.StatusChange
 	for i := range file.Plan().Tasks {
-		open = append(open, formats.Change{Task: i, Status: run.TaskOpen})
+		open = append(open, formats.StatusChange{Task: i, Status: run.TaskOpen})
 	}
 	if len(open) == 0 || file.Apply(open...) != nil {
 		return text

@@ -9,6 +9,7 @@ import (
 
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // MaxSize is the most a prompt takes, in bytes. It is far below what models
@@ -440,10 +441,10 @@ func commandSection(commands []string) section {
 func leftSection(in Input) (section, bool) {
 	var parts []string
 	if in.Left.Attempts > 0 && in.Job == JobBuild {
-		parts = append(parts, plural(in.Left.Attempts, "attempt")+" at this task, this one included")
+		parts = append(parts, strs.Count(in.Left.Attempts, "attempt")+" at this task, this one included")
 	}
 	if in.Left.Iterations > 0 {
-		parts = append(parts, plural(in.Left.Iterations, "iteration"))
+		parts = append(parts, strs.Count(in.Left.Iterations, "iteration"))
 	}
 	if in.Left.Time > 0 {
 		parts = append(parts, fmt.Sprintf("%s for this call", in.Left.Time.Round(time.Second)))
@@ -459,13 +460,6 @@ func leftSection(in Input) (section, bool) {
 		intro: "The run has left: " + strings.Join(parts, "; ") +
 			". A small complete step counts; a large interrupted one does not.",
 	}, true
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 func fileSection(files []string) section {

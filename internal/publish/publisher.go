@@ -81,20 +81,24 @@ type Pulls interface {
 	MarkReady(ctx context.Context, nodeID string) error
 }
 
-// Issues is what speaking on an issue needs of GitHub.
+// Issues is what marking an issue needs of GitHub.
 type Issues interface {
 	FullName() string
 	Place() ghapp.Place
 	React(ctx context.Context, issue int, content string) error
-	ReactToComment(ctx context.Context, comment int64, content string) error
+	AddLabels(ctx context.Context, issue int, labels ...string) error
+	RemoveLabel(ctx context.Context, issue int, label string) error
+}
+
+// Comments is what speaking on an issue needs of GitHub.
+type Comments interface {
 	Comment(ctx context.Context, issue int, body string) (ghapp.Comment, error)
-	FoldComment(ctx context.Context, nodeID string) error
 	Comments(ctx context.Context, issue int) ([]ghapp.Comment, error)
 	FindComment(ctx context.Context, issue int, marker string) (ghapp.Comment, error)
 	CommentByID(ctx context.Context, id int64) (ghapp.Comment, error)
 	EditComment(ctx context.Context, id int64, body string) error
-	AddLabels(ctx context.Context, issue int, labels ...string) error
-	RemoveLabel(ctx context.Context, issue int, label string) error
+	FoldComment(ctx context.Context, nodeID string) error
+	ReactToComment(ctx context.Context, comment int64, content string) error
 }
 
 // Checks is what the check run needs of GitHub.
@@ -116,6 +120,7 @@ type GitHub interface {
 	Branches
 	Pulls
 	Issues
+	Comments
 	Checks
 	Threads
 }

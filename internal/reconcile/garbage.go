@@ -8,7 +8,6 @@ import (
 
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
-	"github.com/org/ralph-action/internal/sandbox"
 )
 
 // keepUnused is how long mirrors, work trees and caches stay that no run needs.
@@ -23,10 +22,10 @@ type Garbage struct {
 	Bytes int64
 }
 
-// Collect removes from the data directory what nobody needs any more, and says what
+// CollectGarbage removes from the data directory what nobody needs any more, and says what
 // that was; dry says only what it would be. What a run needs stays, also a run that
 // begins meanwhile.
-func (r *Reconciler) Collect(ctx context.Context, dry bool) ([]Garbage, error) {
+func (r *Reconciler) CollectGarbage(ctx context.Context, dry bool) ([]Garbage, error) {
 	before := r.cfg.Now().Add(-keepUnused)
 	var out []Garbage
 	var errs []error
@@ -57,10 +56,10 @@ func (r *Reconciler) Collect(ctx context.Context, dry bool) ([]Garbage, error) {
 	add("kept work trees", removed, err)
 	removed, err = host.Caches{Dir: filepath.Join(r.cfg.DataDir, host.CachesDir)}.Expire(ctx, before, dry)
 	add("caches", removed, err)
-	if box, ok := r.cfg.Sandbox.(sandbox.Builder); ok {
+	if built := r.cfg.Sandbox.About().Images; built != nil {
 		images, err := r.imagesInUse(ctx)
 		if err == nil {
-			removed.Count, removed.Bytes, err = box.Expire(ctx, before, func(name string) bool { return images[name] }, dry)
+			removed.Count, removed.Bytes, err = built.Expire(ctx, before, func(name string) bool { return images[name] }, dry)
 			add("images that were built", removed, err)
 		} else {
 			errs = append(errs, err)

@@ -275,8 +275,8 @@ func (r *Reconciler) tellDelay(ctx context.Context, row store.Run, lease store.L
 	return s, r.save(ctx, row.ID, lease, s)
 }
 
-// Standing is how an active run stands with regard to its place.
-type Standing struct {
+// ActiveRun is how an active run stands with regard to its place.
+type ActiveRun struct {
 	Run         run.ID
 	Repo        string
 	IssueNumber int
@@ -296,7 +296,7 @@ type Admission struct {
 	// Waiting runs that wait for one.
 	Running, Limit, Waiting int
 	// Runs are all active runs, oldest first.
-	Runs []Standing
+	Runs []ActiveRun
 }
 
 // InLine is how many runs wait for a place, or for what the machine lacks.
@@ -309,9 +309,9 @@ func (a Admission) InLine() (n int) {
 	return n
 }
 
-// Standings gives the active runs of st, how each stands, and what of limit is in use. It
+// ReadAdmission gives the active runs of st, how each stands, and what of limit is in use. It
 // needs no Reconciler, so that another process can ask.
-func Standings(ctx context.Context, st *store.Store, limit int) (Admission, error) {
+func ReadAdmission(ctx context.Context, st *store.Store, limit int) (Admission, error) {
 	rows, err := st.ActiveRuns(ctx)
 	if err != nil {
 		return Admission{}, err
@@ -331,7 +331,7 @@ func Standings(ctx context.Context, st *store.Store, limit int) (Admission, erro
 		}
 	}
 	for _, row := range rows {
-		x := Standing{Run: row.ID, Repo: row.RepoOwner + "/" + row.RepoName, IssueNumber: row.IssueNumber, Phase: row.Phase}
+		x := ActiveRun{Run: row.ID, Repo: row.RepoOwner + "/" + row.RepoName, IssueNumber: row.IssueNumber, Phase: row.Phase}
 		p, ok := byRun[row.ID]
 		switch {
 		case ok && !p.GrantedAt.IsZero():

@@ -832,7 +832,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 // describeSandbox says to people how far the sandbox confines, "" where that is always
 // the same.
 func (r *Reconciler) describeSandbox() string {
-	if _, varies := r.cfg.Sandbox.(sandbox.Confiner); !varies {
+	if r.cfg.Sandbox.About().Confinement == nil {
 		return ""
 	}
 	return sandbox.Describe(r.cfg.Sandbox)
@@ -978,8 +978,8 @@ func (r *Reconciler) Sweep(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("remove what a run left: %w", err))
 		}
 	}
-	if box, ok := r.cfg.Sandbox.(sandbox.Reaper); ok {
-		if _, err := box.Reap(ctx); err != nil {
+	if reap := r.cfg.Sandbox.About().Reap; reap != nil {
+		if _, err := reap(ctx); err != nil {
 			errs = append(errs, err)
 		}
 	}

@@ -74,6 +74,11 @@ func (w *world) Show(_ context.Context, s loop.State) (*loop.PullRequest, error)
 	return nil, w.show
 }
 
+// idle is a sandbox that nothing is started in.
+type idle struct{ sandbox.Sandbox }
+
+func (idle) About() sandbox.About { return sandbox.About{Name: "idle"} }
+
 func newWorld(t *testing.T, open func(context.Context) error) *world {
 	t.Helper()
 	w := &world{t: t, open: open, id: "r-1", clock: clock{at: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}
@@ -87,7 +92,7 @@ func newWorld(t *testing.T, open func(context.Context) error) *world {
 			t.Error(err)
 		}
 	})
-	w.r = New(Config{Store: st, Owner: "one", DataDir: dir, Now: w.clock.now},
+	w.r = New(Config{Store: st, Owner: "one", DataDir: dir, Now: w.clock.now, Sandbox: idle{}},
 		delivery.New(delivery.Config{Store: st, Now: w.clock.now}))
 	s := loop.NewState(loop.Request{Run: w.id}, w.clock.now())
 	state, err := loop.Encode(s)

@@ -65,23 +65,23 @@ type Thread struct {
 	Comments []Comment
 }
 
-// Verdict is what is to be done about a conversation.
-type Verdict string
+// Handling is what is to be done about a conversation.
+type Handling string
 
-// The verdicts.
+// The ways to handle one.
 const (
 	// Nothing new was said by anybody who may.
-	Nothing Verdict = ""
+	Nothing Handling = ""
 	// Work: an agent is to do what it says.
-	Work Verdict = "work"
+	Work Handling = "work"
 	// Apply: its suggestion is to be applied as it stands.
-	Apply Verdict = "apply"
+	Apply Handling = "apply"
 	// Drop: it no longer stands.
-	Drop Verdict = "drop"
+	Drop Handling = "drop"
 	// Ask: people have to decide first.
-	Ask Verdict = "ask"
+	Ask Handling = "ask"
 	// Wait: it is of somebody who may not; one who may can ask for it.
-	Wait Verdict = "wait"
+	Wait Handling = "wait"
 )
 
 // Suggestion are lines to be put in the place of others.
@@ -95,8 +95,8 @@ type Suggestion struct {
 
 // Decision is what is to be done about one conversation.
 type Decision struct {
-	Thread  Thread
-	Verdict Verdict
+	Thread   Thread
+	Handling Handling
 	// Why says so in a few words, where there is no work.
 	Why string
 	// By is who asked for it last.
@@ -192,7 +192,7 @@ func decide(t Thread) Decision {
 	others := slices.ContainsFunc(t.Comments, func(c Comment) bool { return !c.MayWrite && c.Fresh })
 	if !fresh {
 		if len(heard) == 0 && others && !t.Resolved {
-			d.Verdict, d.Why = Wait, "someone with write access must request it with `/ralph do`"
+			d.Handling, d.Why = Wait, "someone with write access must request it with `/ralph do`"
 		}
 		return d
 	}
@@ -202,13 +202,13 @@ func decide(t Thread) Decision {
 	own := slices.ContainsFunc(heard, func(c Comment) bool { return c.ID == t.Root })
 	switch {
 	case t.Resolved:
-		d.Verdict, d.Why = Drop, "it was resolved"
+		d.Handling, d.Why = Drop, "it was resolved"
 	case !own && !d.explicit:
-		d.Verdict, d.Why = Wait, "someone with write access must request it with `/ralph do`"
+		d.Handling, d.Why = Wait, "someone with write access must request it with `/ralph do`"
 	case t.Outdated && t.Rounds == 0 && !d.explicit:
-		d.Verdict, d.Why = Drop, "its lines have changed since"
+		d.Handling, d.Why = Drop, "its lines have changed since"
 	case t.Rounds >= MaxRounds && !d.explicit:
-		d.Verdict, d.Why = Ask, fmt.Sprintf("tried %d times; comment `/ralph do` in it to try again", t.Rounds)
+		d.Handling, d.Why = Ask, fmt.Sprintf("tried %d times; comment `/ralph do` in it to try again", t.Rounds)
 	default:
 		d.take(heard, asked)
 	}
@@ -231,20 +231,20 @@ func (d *Decision) take(heard []Comment, asked int64) {
 		}
 	}
 	if d.Suggestion = suggestion(t, heard); d.Suggestion != nil && !d.explicit {
-		d.Verdict = Apply
+		d.Handling = Apply
 		d.start, d.line = d.Suggestion.Start, d.Suggestion.Line
 	} else {
-		d.Verdict, d.Suggestion = Work, nil
+		d.Handling, d.Suggestion = Work, nil
 	}
 	where := Where(t.Path, d.start, d.line)
 	d.wish = gist(heard, maxQuote)
 	verb := "Address the review of "
-	if d.Verdict == Apply {
+	if d.Handling == Apply {
 		verb = "Apply the suggestion for "
 	}
 	d.Task = run.Task{Title: verb + where, Priority: 1}
 	brief := gist(quoted, maxGist)
-	if brief != "" && d.Verdict == Work {
+	if brief != "" && d.Handling == Work {
 		d.Task.Title += ": " + brief
 	}
 	if long := gist(quoted, maxCriterion); long != "" {
@@ -299,8 +299,8 @@ func quote(where, hunk string, said []Comment) string {
 // weigh compares what two conversations want of the same lines, a being the
 // older one.
 func weigh(a, b *Decision) {
-	works := func(d *Decision) bool { return d.Verdict == Work || d.Verdict == Apply }
-	disputed := func(d *Decision) bool { return works(d) || d.Verdict == Ask && d.With != "" }
+	works := func(d *Decision) bool { return d.Handling == Work || d.Handling == Apply }
+	disputed := func(d *Decision) bool { return works(d) || d.Handling == Ask && d.With != "" }
 	if !disputed(a) || !disputed(b) || a.Thread.Path != b.Thread.Path || a.line == 0 || b.line == 0 || a.start > b.line ||
 		b.start > a.line {
 		return
@@ -308,7 +308,7 @@ func weigh(a, b *Decision) {
 	same := a.wish == b.wish && a.wish != ""
 	switch {
 	case same && works(a) && works(b):
-		b.With, b.Verdict, b.Suggestion = a.Thread.ID, a.Verdict, a.Suggestion
+		b.With, b.Handling, b.Suggestion = a.Thread.ID, a.Handling, a.Suggestion
 	case same, a.By.ID == b.By.ID && (a.Suggestion == nil || b.Suggestion == nil):
 	case a.explicit && !b.explicit:
 		b.drop()
@@ -322,11 +322,11 @@ func weigh(a, b *Decision) {
 
 // drop leaves a conversation to people: another one was decided for.
 func (d *Decision) drop() {
-	d.Verdict, d.Why, d.With, d.Suggestion = Drop, "another request for the same lines was chosen", "", nil
+	d.Handling, d.Why, d.With, d.Suggestion = Drop, "another request for the same lines was chosen", "", nil
 }
 
 func (d *Decision) ask(other *Decision) {
-	d.Verdict, d.With, d.Suggestion = Ask, other.Thread.ID, nil
+	d.Handling, d.With, d.Suggestion = Ask, other.Thread.ID, nil
 	d.Why = fmt.Sprintf("%s asks for a different change to the same lines", other.By.Login)
 }
 

@@ -30,7 +30,7 @@ func TestDecideOne(t *testing.T) {
 	const block = "```suggestion\nx\n```"
 	for name, c := range map[string]struct {
 		thread review.Thread
-		want   review.Verdict
+		want   review.Handling
 	}{
 		"a writer's wish": {thread("t", comment(1, ada, "Rename it.")), review.Work},
 		"an outsider's":   {thread("t", comment(1, eve, "Rename it.")), review.Wait},
@@ -100,11 +100,11 @@ func TestDecideOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := review.Decide([]review.Thread{c.thread})[0]
-			if d.Verdict != c.want {
-				t.Errorf("%q: %s", d.Verdict, d.Why)
+			if d.Handling != c.want {
+				t.Errorf("%q: %s", d.Handling, d.Why)
 			}
-			if work := d.Verdict == review.Work || d.Verdict == review.Apply; work != (d.Task.Title != "") ||
-				work != (d.Quote != "") || (d.Suggestion != nil) != (d.Verdict == review.Apply) {
+			if work := d.Handling == review.Work || d.Handling == review.Apply; work != (d.Task.Title != "") ||
+				work != (d.Quote != "") || (d.Suggestion != nil) != (d.Handling == review.Apply) {
 				t.Errorf("%+v", d)
 			}
 		})
@@ -147,49 +147,49 @@ func TestDecideBetween(t *testing.T) {
 	over.Comments[0].Start, over.Comments[0].Line = 3, 9
 	for name, c := range map[string]struct {
 		threads []review.Thread
-		want    []review.Verdict
+		want    []review.Handling
 		with    string // of the second
 	}{
 		"two people": {
-			[]review.Thread{one("yes"), two(grace, "no")}, []review.Verdict{review.Ask, review.Ask}, "one",
+			[]review.Thread{one("yes"), two(grace, "no")}, []review.Handling{review.Ask, review.Ask}, "one",
 		},
-		"lines that overlap": {[]review.Thread{one("yes"), over}, []review.Verdict{review.Ask, review.Ask}, "one"},
-		"other lines":        {[]review.Thread{one("yes"), far}, []review.Verdict{review.Work, review.Work}, ""},
-		"another file":       {[]review.Thread{one("yes"), elsewhere}, []review.Verdict{review.Work, review.Work}, ""},
+		"lines that overlap": {[]review.Thread{one("yes"), over}, []review.Handling{review.Ask, review.Ask}, "one"},
+		"other lines":        {[]review.Thread{one("yes"), far}, []review.Handling{review.Work, review.Work}, ""},
+		"another file":       {[]review.Thread{one("yes"), elsewhere}, []review.Handling{review.Work, review.Work}, ""},
 		"one person": {
-			[]review.Thread{one("yes"), two(ada, "and more")}, []review.Verdict{review.Work, review.Work}, "",
+			[]review.Thread{one("yes"), two(ada, "and more")}, []review.Handling{review.Work, review.Work}, "",
 		},
 		"one person's two ways": {
 			[]review.Thread{one("```suggestion\nx\n```"), two(ada, "```suggestion\ny\n```")},
-			[]review.Verdict{review.Ask, review.Ask}, "one",
+			[]review.Handling{review.Ask, review.Ask}, "one",
 		},
 		"the same wish": {
-			[]review.Thread{one("yes"), two(grace, " yes\n")}, []review.Verdict{review.Work, review.Work}, "one",
+			[]review.Thread{one("yes"), two(grace, " yes\n")}, []review.Handling{review.Work, review.Work}, "one",
 		},
 		"decided for the first": {
-			[]review.Thread{one("/ralph do yes"), two(grace, "no")}, []review.Verdict{review.Work, review.Drop}, "",
+			[]review.Thread{one("/ralph do yes"), two(grace, "no")}, []review.Handling{review.Work, review.Drop}, "",
 		},
 		"decided for the second": {
-			[]review.Thread{one("yes"), two(grace, "/ralph do no")}, []review.Verdict{review.Drop, review.Work}, "",
+			[]review.Thread{one("yes"), two(grace, "/ralph do no")}, []review.Handling{review.Drop, review.Work}, "",
 		},
 		"decided for both": {
-			[]review.Thread{one("/ralph do yes"), two(grace, "/ralph do no")}, []review.Verdict{review.Ask, review.Ask}, "one",
+			[]review.Thread{one("/ralph do yes"), two(grace, "/ralph do no")}, []review.Handling{review.Ask, review.Ask}, "one",
 		},
 		"three": {
 			[]review.Thread{
 				one("yes"), two(grace, "no"), thread("three", comment(3, review.Person{Login: "joan", ID: 9}, "maybe")),
 			},
-			[]review.Verdict{review.Ask, review.Ask, review.Ask}, "one",
+			[]review.Handling{review.Ask, review.Ask, review.Ask}, "one",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := review.Decide(c.threads)
-			var verdicts []review.Verdict
+			var handlings []review.Handling
 			for _, d := range got {
-				verdicts = append(verdicts, d.Verdict)
+				handlings = append(handlings, d.Handling)
 			}
-			if diff := cmp.Diff(c.want, verdicts); diff != "" {
+			if diff := cmp.Diff(c.want, handlings); diff != "" {
 				t.Error(diff)
 			}
 			if len(c.threads) == 2 && got[1].With != c.with {

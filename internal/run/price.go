@@ -134,3 +134,14 @@ func ListPrices() Prices {
 		"gemini-2.5-flash-lite": cached(0.1, 0.4),
 	}
 }
+
+// Tokens is a number of tokens for people, short: "12k tokens".
+func Tokens(n int64) string {
+	switch {
+	case n >= 1e6:
+		return fmt.Sprintf("%.1fM tokens", float64(n)/1e6)
+	case n >= 1e4:
+		return fmt.Sprintf("%dk tokens", n/1000)
+	}
+	return fmt.Sprintf("%d tokens", n)
+}

@@ -85,8 +85,8 @@ import (
 // sandboxtest holds what of this can be seen without knowing the engine; what
 // confinement means is tested beside each implementation.
 type Sandbox interface {
-	// Name is the name in configuration: "local", "docker".
-	Name() string
+	// About says what the sandbox is called and can do. It is always the same.
+	About() About
 
 	// Check says whether commands can be run now: the engine answers, the
 	// shim can be run in it. What a person has to fix is a *run.UserError.
@@ -133,24 +133,32 @@ type Sandbox interface {
 	Remove(ctx context.Context, h Handle) error
 }
 
-// Warmer is a sandbox that can come up for a Start while its caller still lays
-// out the files for it.
-type Warmer interface {
-	// Warm makes the next Start faster. The caller calls release in any case
-	// when that Start has returned; it undoes what was not made use of.
-	Warm() (release func())
+// About is what a sandbox is called, and what it can do beyond running commands. What is
+// nil it cannot do, or has no need of.
+type About struct {
+	// Name is the name in configuration: "local", "docker".
+	Name string
+
+	// Warm lets the sandbox come up for the next Start while the caller still lays out
+	// the files for it. The caller calls release in any case when that Start has
+	// returned; it undoes what was not made use of.
+	Warm func() (release func())
+
+	// Reap ends and removes the starts that nobody remembers, and says how many there
+	// were: their run directory was deleted by hand, or while the engine was away. It
+	// leaves alone what another installation started.
+	Reap func(ctx context.Context) (int, error)
+
+	// Images makes the images that commands run in.
+	Images Images
+
+	// Confinement tells how much is kept apart, where the machine decides that. Where it
+	// is nil, commands always are. The first call may take as long as a command.
+	Confinement func() Confinement
 }
 
-// Reaper is a sandbox that can be left with starts nobody remembers: their run
-// directory was deleted by hand, or while the engine was away.
-type Reaper interface {
-	// Reap ends and removes them, and says how many there were. It leaves
-	// alone what another installation started.
-	Reap(ctx context.Context) (int, error)
-}
-
-// Builder is a sandbox that can make the image that commands run in.
-type Builder interface {
+// Images makes the images that commands run in, and removes them.
+type Images interface {
 	// Build makes the image in the background, unless it is there or under way,
 	// and says how that stands; ask again until it is not Running. It ends with
 	// this process, and whoever asks next begins anew. The error is of the
@@ -189,21 +197,29 @@ type BuildStatus struct {
 	Failed, Output string
 }
 
-// Confiner is a sandbox of which the machine decides how much it keeps apart.
-type Confiner interface {
-	// Confinement names what is in force: "bubblewrap", "no isolation".
-	Confinement() string
-	// Isolated says whether commands are kept apart from this machine, and where
-	// they are not though that was wanted, why.
-	Isolated() (bool, error)
+// Confinement is how much a sandbox keeps apart on this machine.
+type Confinement struct {
+	// By names what is in force: "bubblewrap", "no isolation".
+	By string
+	// Isolated says whether commands are kept apart from this machine.
+	Isolated bool
+	// Why says why they are not where that was wanted.
+	Why error
 }
 
 // Describe names the sandbox and what it keeps apart, for people.
 func Describe(s Sandbox) string {
-	if c, ok := s.(Confiner); ok {
-		return fmt.Sprintf("%s (%s)", s.Name(), c.Confinement())
+	about := s.About()
+	if about.Confinement == nil {
+		return about.Name
 	}
-	return s.Name()
+	return fmt.Sprintf("%s (%s)", about.Name, about.Confinement().By)
+}
+
+// Isolated says whether commands are kept apart from this machine.
+func Isolated(s Sandbox) bool {
+	about := s.About()
+	return about.Confinement == nil || about.Confinement().Isolated
 }
 
 // Errors a caller decides on.

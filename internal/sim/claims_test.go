@@ -95,7 +95,7 @@ func TestVerifier(t *testing.T) {
 			if tt.prompt == values {
 				n = len(criteria)
 			}
-			got := claim.ReadVerdict(out.final, n)
+			got := claim.ReadVerification(out.final, n)
 			if got.Agreed != tt.agreed || tt.fault == "" && !tt.agreed && !strings.Contains(got.Objection, mod.pieces[0].value) {
 				t.Errorf("%q is read as %+v", out.final, got)
 			}

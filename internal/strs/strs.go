@@ -1,4 +1,4 @@
-// Package strs makes text fit for one line of a message, and compiles regular
+// Package strs makes text fit for one line of a message, counts nouns, and compiles regular
 // expressions when they are first used.
 //
 // Its job: be the one copy of what nearly every package needs. It is pure and
@@ -7,6 +7,7 @@ package strs
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode"
@@ -58,6 +59,14 @@ func Cut(s string, limit int) string {
 		end--
 	}
 	return s[:end] + more
+}
+
+// Count is n of what noun names: "1 task", "2 tasks".
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
 }
 
 // Lazy is a regular expression that is compiled when it is first used. The same

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // VerdictKind names what is to be done.
@@ -227,7 +229,7 @@ func (v *view) endTask(cfg Config, a *Assessment) (Verdict, bool) {
 	case !critical && !exhausted:
 		return Verdict{}, false
 	case !critical:
-		reason = plural(v.h.Task.Attempts, "attempt") + " failed"
+		reason = strs.Count(v.h.Task.Attempts, "attempt") + " failed"
 	}
 	_, shared := a.at(Warning, PatternSharedError)
 	_, repeated := a.at(Critical, PatternRepeatingError)
@@ -235,7 +237,7 @@ func (v *view) endTask(cfg Config, a *Assessment) (Verdict, bool) {
 	case v.absent() && exhausted:
 		return Verdict{
 			Kind: VerdictGiveUp, TaskID: v.h.Task.ID,
-			Reason: plural(len(v.own), "call") + " changed nothing and claimed nothing",
+			Reason: strs.Count(len(v.own), "call") + " changed nothing and claimed nothing",
 		}, true
 	case repeated && v.siblings():
 		return Verdict{Kind: VerdictGiveUp, TaskID: v.family, Reason: reason + ", in several of its parts"}, true

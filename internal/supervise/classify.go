@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // FailureClass says what kind of trouble kept an iteration from landing.
@@ -103,7 +105,7 @@ func Classify(f Failure) FailureClass {
 }
 
 // turnsRE finds an agent that used up its turns or its context.
-var turnsRE = lazy(`(?i)\bmax(?:imum)?[ _](?:number of )?turns\b|\bcontext (?:window|length|limit)\b|\bprompt is too long\b|\btoo many turns\b`)
+var turnsRE = strs.Lazy(`(?i)\bmax(?:imum)?[ _](?:number of )?turns\b|\bcontext (?:window|length|limit)\b|\bprompt is too long\b|\btoo many turns\b`)
 
 // classifyGate reads a failed check: how it ended, then what it printed, then
 // what its name says it is for.
@@ -147,7 +149,7 @@ func anyLine(lines []string, re func() *regexp.Regexp) bool {
 
 // What tools print, by what it means. The lines are trimmed.
 var (
-	hungRE = lazy(strings.Join([]string{
+	hungRE = strs.Lazy(strings.Join([]string{
 		`^panic: test timed out after`,
 		`(?i)^(?:E +)?Failed: Timeout >`,                // pytest-timeout
 		`\*\*\*Timeout\b|\(Timeout\)$`,                  // ctest
@@ -156,7 +158,7 @@ var (
 		`^make(?:\[\d+\])?: \*\*\* .* Terminated$`,      // killed from outside
 		`(?i)execution exceeded the timeout of \d+ sec`, // JUnit through PHPUnit
 	}, "|"))
-	compileRE = lazy(strings.Join([]string{
+	compileRE = strs.Lazy(strings.Join([]string{
 		// go: a package headline or a compiler's position without a linter's name
 		`\[build failed\]|\[setup failed\]|^vet: `,
 		`^(?:\./)?[\w./-]+\.go:\d+:\d+: (?:undefined:|syntax error|cannot use|declared and not used|.* imported and not used|missing return|not enough arguments|too many arguments|assignment mismatch|invalid operation|undeclared name|no new variables|cannot assign|.* redeclared|non-name|expected |.* undefined \(type)`,
@@ -173,7 +175,7 @@ var (
 		`^(?:PHP )?(?:Parse|Fatal) error: `, // php
 		`^An error occurred while loading |^\S+\.rb:\d+: syntax error|\(LoadError\)|\(SyntaxError\)$`, // ruby
 	}, "|"))
-	testRE = lazy(strings.Join([]string{
+	testRE = strs.Lazy(strings.Join([]string{
 		`^--- FAIL: |^FAIL\s+\S+\s+[\d.]+s$|^panic: `, // go
 		// jest, vitest, mocha, node
 		`^Tests: +\d+ failed|^FAIL +\S+\.(?:[cm]?[jt]sx?)|^● .+ › |^[✕✖✗×] \D|^not ok \d+|AssertionError`,
@@ -185,7 +187,7 @@ var (
 		// ctest, googletest
 		`^The following tests FAILED:|^\d+% tests passed, [1-9]\d* tests? failed|^\[ +FAILED +\]`,
 	}, "|"))
-	lintRE = lazy(strings.Join([]string{
+	lintRE = strs.Lazy(strings.Join([]string{
 		`^✖ \d+ problems? \(|^\d+:\d+ +(?:error|warning) +.+ +[\w@/-]+$`,                // eslint
 		`^\S+\.pyi?:\d+:\d+: [A-Z]{1,4}\d{2,4}\b|^Found \d+ errors?\.|^would reformat `, // ruff, flake8, black
 		`\.go:\d+(?::\d+)?: .+ \([\w-]+\)$`,                                             // golangci-lint, staticcheck
@@ -194,9 +196,9 @@ var (
 		`clippy::|^Diff in \S+ (?:at line )?\d+|\[WARN\] .*\.java:\d+|Checkstyle violations`,
 		`^\S+\.\w+:\d+:\d+: warning: `,
 	}, "|"))
-	crashRE = lazy(`(?i)command not found|^sh: \d+: \S+: not found|no such file or directory$|segmentation fault|out of memory|heap out of memory|no space left on device|permission denied$|\bSIGKILL\b|^killed$|no rule to make target`)
+	crashRE = strs.Lazy(`(?i)command not found|^sh: \d+: \S+: not found|no such file or directory$|segmentation fault|out of memory|heap out of memory|no space left on device|permission denied$|\bSIGKILL\b|^killed$|no rule to make target`)
 
-	lintNameRE  = lazy(`\b(?:lint|eslint|golangci-lint|staticcheck|vet|ruff|flake8|pylint|black|rubocop|clippy|gofmt|fmt|format|prettier|phpcs|phpstan|checkstyle|ktlint|stylecop|clang-tidy|shellcheck)\b`)
-	testNameRE  = lazy(`\b(?:tests?|check|jest|vitest|mocha|pytest|rspec|phpunit|ctest|verify|spec|nextest|tox|nox)\b`)
-	buildNameRE = lazy(`\b(?:build|compile|tsc|typecheck|type-check|mypy|pyright|javac|gcc|cmake|make|cargo check|assemble)\b`)
+	lintNameRE  = strs.Lazy(`\b(?:lint|eslint|golangci-lint|staticcheck|vet|ruff|flake8|pylint|black|rubocop|clippy|gofmt|fmt|format|prettier|phpcs|phpstan|checkstyle|ktlint|stylecop|clang-tidy|shellcheck)\b`)
+	testNameRE  = strs.Lazy(`\b(?:tests?|check|jest|vitest|mocha|pytest|rspec|phpunit|ctest|verify|spec|nextest|tox|nox)\b`)
+	buildNameRE = strs.Lazy(`\b(?:build|compile|tsc|typecheck|type-check|mypy|pyright|javac|gcc|cmake|make|cargo check|assemble)\b`)
 )

@@ -1,6 +1,10 @@
 package supervise
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/org/ralph-action/internal/strs"
+)
 
 // Activity is what an agent did in one call, counted from its stream: how often it
 // read, and how often it changed a file.
@@ -80,8 +84,8 @@ func AnalyseOutput(final string, did Activity) Analysis {
 // The words of agents. Each wants the speaker or the task in it, so that a
 // message about somebody else's questions does not count.
 var (
-	questionRE = lazy(`(?i)\b(?:should|shall|may|can|could|do) (?:I|we)\b[^.!?]*\?|\b(?:would|do|could|can) you\b[^.!?]*\?|\b(?:which|what|how|where)\b[^.!?]*\byou(?:r|'d)?\b[^.!?]*\?|\bI need (?:an answer|clarification|(?:a|your) (?:decision|answer|input))\b|\bplease (?:confirm|clarify|advise|let me know|specify|tell me)\b|\blet me know (?:which|what|how|whether|if you(?:'d)? (?:want|like|prefer))\b`)
-	complexRE  = lazy(`(?i)\b(?:task|change|work|scope|refactoring|this)\b[^.]{0,40}\btoo (?:large|big|complex|broad|much)\b|\b(?:needs?|should|must|has|have) (?:to )?be (?:split|broken (?:up|down|into))\b|\b(?:ran|running) out of (?:context|turns|time)\b|\bin (?:several|multiple) (?:separate )?(?:steps|iterations|sessions|passes)\b|\b(?:more than|not|n't) fits? (?:in|into|within) (?:one|a single|this) (?:session|call|pass|iteration|turn|context)\b`)
-	contextRE  = lazy(`(?i)\bI (?:could not|couldn't|cannot|can't|was unable to|am unable to|was not able to) (?:find|locate|determine|figure out|tell)\b|\bI (?:do not|don't) (?:know|have (?:enough|the|access|any))\b|\b(?:not enough|insufficient|missing|without (?:more|further)) (?:context|information|documentation|details?|requirements?)\b|\b(?:is|are|was) (?:unclear|ambiguous|not specified|underspecified)\b`)
-	deniedRE   = lazy(`(?i)\bpermission (?:was |is |has been )?(?:denied|refused)\b|\b(?:was|am|were) not (?:permitted|allowed) to\b|\bI (?:cannot|can't|won't|will not) (?:help|assist|comply)\b`)
+	questionRE = strs.Lazy(`(?i)\b(?:should|shall|may|can|could|do) (?:I|we)\b[^.!?]*\?|\b(?:would|do|could|can) you\b[^.!?]*\?|\b(?:which|what|how|where)\b[^.!?]*\byou(?:r|'d)?\b[^.!?]*\?|\bI need (?:an answer|clarification|(?:a|your) (?:decision|answer|input))\b|\bplease (?:confirm|clarify|advise|let me know|specify|tell me)\b|\blet me know (?:which|what|how|whether|if you(?:'d)? (?:want|like|prefer))\b`)
+	complexRE  = strs.Lazy(`(?i)\b(?:task|change|work|scope|refactoring|this)\b[^.]{0,40}\btoo (?:large|big|complex|broad|much)\b|\b(?:needs?|should|must|has|have) (?:to )?be (?:split|broken (?:up|down|into))\b|\b(?:ran|running) out of (?:context|turns|time)\b|\bin (?:several|multiple) (?:separate )?(?:steps|iterations|sessions|passes)\b|\b(?:more than|not|n't) fits? (?:in|into|within) (?:one|a single|this) (?:session|call|pass|iteration|turn|context)\b`)
+	contextRE  = strs.Lazy(`(?i)\bI (?:could not|couldn't|cannot|can't|was unable to|am unable to|was not able to) (?:find|locate|determine|figure out|tell)\b|\bI (?:do not|don't) (?:know|have (?:enough|the|access|any))\b|\b(?:not enough|insufficient|missing|without (?:more|further)) (?:context|information|documentation|details?|requirements?)\b|\b(?:is|are|was) (?:unclear|ambiguous|not specified|underspecified)\b`)
+	deniedRE   = strs.Lazy(`(?i)\bpermission (?:was |is |has been )?(?:denied|refused)\b|\b(?:was|am|were) not (?:permitted|allowed) to\b|\bI (?:cannot|can't|won't|will not) (?:help|assist|comply)\b`)
 )

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // PatternKind names a way in which a run goes wrong.
@@ -82,7 +84,7 @@ func (v *view) patterns(cfg Config) []Pattern {
 
 	idle := v.idle()
 	add(PatternStagnation, times(max(0, cfg.StagnationThreshold)), len(idle), idle,
-		fmt.Sprintf("%s without progress", plural(len(idle), "iteration")))
+		fmt.Sprintf("%s without progress", strs.Count(len(idle), "iteration")))
 
 	tasks, shared := v.sharedError()
 	add(PatternSharedError, sharedSteps, tasks, shared, fmt.Sprintf("%d tasks end in the same error", tasks))
@@ -96,7 +98,7 @@ func (v *view) patterns(cfg Config) []Pattern {
 
 	same := v.errors()
 	add(PatternRepeatingError, repeatingSteps, len(same), same,
-		fmt.Sprintf("the same error %s: %s", plural(len(same), "time"), quote(v.last.Error.Text, maxMessage)))
+		fmt.Sprintf("the same error %s: %s", strs.Count(len(same), "time"), quote(v.last.Error.Text, maxMessage)))
 
 	if cfg.TaskTimeout > 0 {
 		spent := v.spent()
@@ -211,11 +213,4 @@ func (v *view) standard() Metrics {
 		best = best.better(it.Metrics)
 	}
 	return best
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Role is the part an agent plays in one iteration.
@@ -82,8 +83,8 @@ func lastAttempt(h History, id string) *Iteration {
 
 // Titles of tasks that ask for tests alone, or for a design.
 var (
-	testsOnlyRE = lazy(`(?i)^(?:add|write|extend|improve|create|increase|complete)(?: [\w-]+){0,3}? (?:tests?|test cases?|(?:test )?coverage)(?:$| (?:for|of|that|to|in|on|around|covering|which|with)\b)`)
-	designRE    = lazy(`(?i)\b(?:re-?design|re-?architect|(?:design|architecture) (?:of|for|decision|document)|decide (?:on|how)|choose (?:a|an|the|between))\b`)
+	testsOnlyRE = strs.Lazy(`(?i)^(?:add|write|extend|improve|create|increase|complete)(?: [\w-]+){0,3}? (?:tests?|test cases?|(?:test )?coverage)(?:$| (?:for|of|that|to|in|on|around|covering|which|with)\b)`)
+	designRE    = strs.Lazy(`(?i)\b(?:re-?design|re-?architect|(?:design|architecture) (?:of|for|decision|document)|decide (?:on|how)|choose (?:a|an|the|between))\b`)
 )
 
 // promote is who takes over from role when it does not get on, "" when nobody

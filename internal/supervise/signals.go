@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path"
 	"strings"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Progress says what an iteration achieved.
@@ -93,7 +95,7 @@ func (s Signals) words() string {
 				kinds = append(kinds, fmt.Sprintf("%d %s", k.n, k.name))
 			}
 		}
-		said := fmt.Sprintf("%s (%s) in %s", plural(n, "file"), strings.Join(kinds, ", "), plural(s.Breadth, "area"))
+		said := fmt.Sprintf("%s (%s) in %s", strs.Count(n, "file"), strings.Join(kinds, ", "), strs.Count(s.Breadth, "area"))
 		if s.Churn > 0 {
 			said += fmt.Sprintf(", %d%% of which had been changed by an attempt before", int(100*s.Churn))
 		}
@@ -260,4 +262,4 @@ const sourceExtensions = ".go .c .h .cc .cpp .cxx .hpp .hh .m .mm .rs .java .kt 
 
 // testFileRE finds tests by their folder or name; CartTest.java is one, and
 // latest.ts is not.
-var testFileRE = lazy(`(?i:(?:^|/)(?:tests?|__tests__|specs?|testing|e2e)/|(?:^|/)test_[^/]*$|[_.](?:tests?|spec)\.\w+$|(?:^|/)conftest\.py$)|[a-z0-9](?:Tests?|Spec)\.\w+$`)
+var testFileRE = strs.Lazy(`(?i:(?:^|/)(?:tests?|__tests__|specs?|testing|e2e)/|(?:^|/)test_[^/]*$|[_.](?:tests?|spec)\.\w+$|(?:^|/)conftest\.py$)|[a-z0-9](?:Tests?|Spec)\.\w+$`)

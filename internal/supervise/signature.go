@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Signature makes one error recognisable when it comes again. Errors that
@@ -130,14 +132,14 @@ var suspectWords = []string{
 	"no such file", "no rule", "sigkill", "e: ",
 }
 
-var escapeRE = lazy("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b\n]*(?:\x07|\x1b\\\\)")
+var escapeRE = strs.Lazy("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b\n]*(?:\x07|\x1b\\\\)")
 
 // tellingRE finds lines that say what went wrong, in the words of common tools.
-var tellingRE = lazy(`(?i)\berrors?\b|\bfail(?:ed|ure|ures|ing)?\b|\bpanic:|\bfatal\b|undefined|not found|cannot |could not|couldn't|unable to|\bunexpected\b|\bexpected\b|\bactual\b|\bgot:? |\bwant:? |assert|exception|traceback|\bmissing\b|unresolved|timed out|without (?:a result|changing)|changed no file|^\S+?[:(]\d+[:,]\d+\)?:? |\.(?:go|py|rb|php|c|cc|cpp|h|java|kt|cs|rs|m?[jt]sx?):\d+\b|^[✕✗×●]|^E +\S|\w(?:Error|Exception)\b`)
+var tellingRE = strs.Lazy(`(?i)\berrors?\b|\bfail(?:ed|ure|ures|ing)?\b|\bpanic:|\bfatal\b|undefined|not found|cannot |could not|couldn't|unable to|\bunexpected\b|\bexpected\b|\bactual\b|\bgot:? |\bwant:? |assert|exception|traceback|\bmissing\b|unresolved|timed out|without (?:a result|changing)|changed no file|^\S+?[:(]\d+[:,]\d+\)?:? |\.(?:go|py|rb|php|c|cc|cpp|h|java|kt|cs|rs|m?[jt]sx?):\d+\b|^[✕✗×●]|^E +\S|\w(?:Error|Exception)\b`)
 
 // idleRE finds lines that look like errors and say nothing: totals and
 // successes.
-var idleRE = lazy(`(?i)^(?:ok|PASS|---? PASS|exit status \d+|make(?:\[\d+\])?: leaving|0 (?:errors?|failures?)|no errors?)\b|\b0 failed\b[^1-9]*$`)
+var idleRE = strs.Lazy(`(?i)^(?:ok|PASS|---? PASS|exit status \d+|make(?:\[\d+\])?: leaving|0 (?:errors?|failures?)|no errors?)\b|\b0 failed\b[^1-9]*$`)
 
 // mostTelling is the line to show of those that tell something: the first that
 // is more than a headline.
@@ -151,35 +153,35 @@ func mostTelling(lines []string) string {
 }
 
 // headlineRE finds lines that only say that something failed.
-var headlineRE = lazy(`(?i)^(?:-{2,}.*|=+.*|(?-i:FAIL(?:ED)?\b.*)|failures?:?|errors?:?|# \S+.*|Traceback \(most recent call last\):|\S+ +(?:FAILED|ERROR)|The check ".*|running \d+ tests?|●.*|make(?:\[\d+\])?: \*\*\*.*)$`)
+var headlineRE = strs.Lazy(`(?i)^(?:-{2,}.*|=+.*|(?-i:FAIL(?:ED)?\b.*)|failures?:?|errors?:?|# \S+.*|Traceback \(most recent call last\):|\S+ +(?:FAILED|ERROR)|The check ".*|running \d+ tests?|●.*|make(?:\[\d+\])?: \*\*\*.*)$`)
 
 // The parts of an error that differ each time. They are replaced in this order.
 var unstable = []struct {
 	re   func() *regexp.Regexp
 	with string
 }{
-	{lazy(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`), "<id>"},
-	{lazy(`\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?: ?Z| ?[+-]\d\d:?\d\d)?)?`), "<time>"},
-	{lazy(`\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b`), "<time>"},
+	{strs.Lazy(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`), "<id>"},
+	{strs.Lazy(`\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?: ?Z| ?[+-]\d\d:?\d\d)?)?`), "<time>"},
+	{strs.Lazy(`\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b`), "<time>"},
 	// A temporary directory goes with the names made up in it: what has a digit.
 	{
-		lazy(`(?i)(?:/private)?(?:/var/folders/\w+/[^/\s]+/T|/var/tmp|/tmp|/dev/shm|[a-z]:[\\/][^\s:"']*?[\\/]temp)(?:[\\/][^\\/\s:"',)]*\d[^\\/\s:"',)]*)*`),
+		strs.Lazy(`(?i)(?:/private)?(?:/var/folders/\w+/[^/\s]+/T|/var/tmp|/tmp|/dev/shm|[a-z]:[\\/][^\s:"']*?[\\/]temp)(?:[\\/][^\\/\s:"',)]*\d[^\\/\s:"',)]*)*`),
 		"<tmp>",
 	},
-	{lazy(`(?i)\b0x[0-9a-f]+\b`), "<hex>"},
-	{lazy(`(?i)\b(?:\d+[a-f]|[a-f]+\d)[0-9a-f]{6,}\b`), "<hex>"},
+	{strs.Lazy(`(?i)\b0x[0-9a-f]+\b`), "<hex>"},
+	{strs.Lazy(`(?i)\b(?:\d+[a-f]|[a-f]+\d)[0-9a-f]{6,}\b`), "<hex>"},
 	{
-		lazy(`(?i)\b\d+(?:\.\d+)? ?(?:ns|µs|us|ms|s|secs?|seconds?|m|min|minutes?|h|hours?)(?:\d+(?:\.\d+)?(?:ms|s|m))*\b`),
+		strs.Lazy(`(?i)\b\d+(?:\.\d+)? ?(?:ns|µs|us|ms|s|secs?|seconds?|m|min|minutes?|h|hours?)(?:\d+(?:\.\d+)?(?:ms|s|m))*\b`),
 		"<span>",
 	},
-	{lazy(`(?i)\b(goroutine|pid|port|thread|process|worker)([ =:#-]+)\d+`), "$1$2<n>"},
-	{lazy(`\b(localhost|127\.0\.0\.1|\[::1\]):\d+`), "$1:<n>"},
-	{lazy(`(?i)\b(lines?|cols?|columns?|char(?:acter)?s?)([ :]+)\d+(?:[-:]\d+)?`), "$1$2<n>"},
-	{lazy(`([\w)\]]\.?[\w]*)\(\d+(?:,\d+)?\)`), "$1(<n>)"},
-	{lazy(`(\.\w{1,5}|\b\w*[Mm]akefile):\d+(?::\d+)?`), "$1:<n>"},
-	{lazy(`^(\s*>?\s*)\d+ *\|`), "$1<n>|"},
-	{lazy(`\b\d{5,}\b`), "<n>"},
-	{lazy(` +`), " "},
+	{strs.Lazy(`(?i)\b(goroutine|pid|port|thread|process|worker)([ =:#-]+)\d+`), "$1$2<n>"},
+	{strs.Lazy(`\b(localhost|127\.0\.0\.1|\[::1\]):\d+`), "$1:<n>"},
+	{strs.Lazy(`(?i)\b(lines?|cols?|columns?|char(?:acter)?s?)([ :]+)\d+(?:[-:]\d+)?`), "$1$2<n>"},
+	{strs.Lazy(`([\w)\]]\.?[\w]*)\(\d+(?:,\d+)?\)`), "$1(<n>)"},
+	{strs.Lazy(`(\.\w{1,5}|\b\w*[Mm]akefile):\d+(?::\d+)?`), "$1:<n>"},
+	{strs.Lazy(`^(\s*>?\s*)\d+ *\|`), "$1<n>|"},
+	{strs.Lazy(`\b\d{5,}\b`), "<n>"},
+	{strs.Lazy(` +`), " "},
 }
 
 func stabilise(line string) string {
@@ -195,11 +197,11 @@ func stabilise(line string) string {
 // places are the ways tools name a file and a line, the file first.
 var places = []func() *regexp.Regexp{
 	// gcc, go, rustc, eslint's unix format, mypy, ruff, phpunit, rspec
-	lazy(`([\w@.+/\\-]+\.[A-Za-z]\w{0,5}):(\d+)(?::\d+)?`),
+	strs.Lazy(`([\w@.+/\\-]+\.[A-Za-z]\w{0,5}):(\d+)(?::\d+)?`),
 	// tsc, msbuild, javac through Maven
-	lazy(`([\w@.+/\\-]+\.[A-Za-z]\w{0,5})[:(]\[?(\d+),\d+[\])]`),
+	strs.Lazy(`([\w@.+/\\-]+\.[A-Za-z]\w{0,5})[:(]\[?(\d+),\d+[\])]`),
 	// Python tracebacks
-	lazy(`File "([^"\n]+)", line (\d+)`),
+	strs.Lazy(`File "([^"\n]+)", line (\d+)`),
 }
 
 // place is the first file and line that lies, by its name, in the work tree.
@@ -221,24 +223,24 @@ func place(lines []string) (string, int) {
 }
 
 // foreignRE finds files that nobody is meant to change.
-var foreignRE = lazy(`(?:^|/)(?:node_modules|vendor|site-packages|dist-packages|\.cargo|\.rustup|go/pkg/mod|usr|lib/python\d)(?:/|\.)|^<`)
+var foreignRE = strs.Lazy(`(?:^|/)(?:node_modules|vendor|site-packages|dist-packages|\.cargo|\.rustup|go/pkg/mod|usr|lib/python\d)(?:/|\.)|^<`)
 
 // testNames are the ways test runners name a test that failed.
 var testNames = []func() *regexp.Regexp{
-	lazy(`^--- FAIL: (\S+)`),                                 // go test
-	lazy(`^(?:FAILED|ERROR) (\S+::\S+)`),                     // pytest
-	lazy(`^● (.+ › .+)$`),                                    // jest
-	lazy(`^(?:FAIL) +(\S+\.[\w.]+ > .+)$`),                   // vitest
-	lazy(`^[✕✖✗×] (\D.*?)(?: \(?\d+(?:\.\d+)? ?m?s\)?)?$`),   // jest, node
-	lazy(`^not ok \d+ - (.+)$`),                              // TAP
-	lazy(`^test (\S+) \.\.\. FAILED`),                        // cargo
-	lazy(`^rspec (\./\S+:\d+)`),                              // rspec
-	lazy(`^\d+\) ([\w\\]+::\w+)`),                            // phpunit
-	lazy(`^\[ERROR\] +(?:Failures: +)?(\w[\w$]*\.\w+):\d+ `), // Maven Surefire
-	lazy(`^([\w.$]+ > [\w() ,.$-]+) FAILED$`),                // Gradle
-	lazy(`^Failed ([\w.]+)(?:\([^)]*\))? \[`),                // dotnet
-	lazy(`^\d+ - (\S+) \((?:Failed|Timeout|SEGFAULT)`),       // ctest
-	lazy(`^(?:FAIL|ERROR): (\w+ \([\w.]+\))`),                // unittest
+	strs.Lazy(`^--- FAIL: (\S+)`),                                 // go test
+	strs.Lazy(`^(?:FAILED|ERROR) (\S+::\S+)`),                     // pytest
+	strs.Lazy(`^● (.+ › .+)$`),                                    // jest
+	strs.Lazy(`^(?:FAIL) +(\S+\.[\w.]+ > .+)$`),                   // vitest
+	strs.Lazy(`^[✕✖✗×] (\D.*?)(?: \(?\d+(?:\.\d+)? ?m?s\)?)?$`),   // jest, node
+	strs.Lazy(`^not ok \d+ - (.+)$`),                              // TAP
+	strs.Lazy(`^test (\S+) \.\.\. FAILED`),                        // cargo
+	strs.Lazy(`^rspec (\./\S+:\d+)`),                              // rspec
+	strs.Lazy(`^\d+\) ([\w\\]+::\w+)`),                            // phpunit
+	strs.Lazy(`^\[ERROR\] +(?:Failures: +)?(\w[\w$]*\.\w+):\d+ `), // Maven Surefire
+	strs.Lazy(`^([\w.$]+ > [\w() ,.$-]+) FAILED$`),                // Gradle
+	strs.Lazy(`^Failed ([\w.]+)(?:\([^)]*\))? \[`),                // dotnet
+	strs.Lazy(`^\d+ - (\S+) \((?:Failed|Timeout|SEGFAULT)`),       // ctest
+	strs.Lazy(`^(?:FAIL|ERROR): (\w+ \([\w.]+\))`),                // unittest
 }
 
 func failingTests(lines []string) []string {

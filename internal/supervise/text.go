@@ -1,19 +1,11 @@
 package supervise
 
 import (
-	"regexp"
 	"strings"
-	"sync"
 	"unicode"
-	"unicode/utf8"
-)
 
-// lazy is a regular expression that is compiled when it is first used. The same
-// program is the shim of every agent and check, which needs none of them and
-// must come up fast.
-func lazy(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
-}
+	"github.com/org/ralph-action/internal/strs"
+)
 
 // clip is s on one line without control and format characters, of at most n
 // bytes.
@@ -21,19 +13,7 @@ func clip(s string, n int) string {
 	if len(s) > 4*n { // the rest cannot show; escape sequences went before
 		s = s[:4*n]
 	}
-	s = strings.Join(strings.Fields(strings.Map(visible, strings.ToValidUTF8(s, ""))), " ")
-	if len(s) <= n {
-		return s
-	}
-	s = s[:n-len("…")]
-	for s != "" {
-		r, size := utf8.DecodeLastRuneInString(s)
-		if r != utf8.RuneError || size > 1 {
-			break
-		}
-		s = s[:len(s)-1]
-	}
-	return s + "…"
+	return strs.Cut(strs.OneLine(strings.Map(visible, strings.ToValidUTF8(s, ""))), n)
 }
 
 func visible(r rune) rune {
@@ -49,7 +29,7 @@ func visible(r rune) rune {
 
 // marks are the words by which a run says that it is done, in no matter what
 // case. They must not come out of our own mouth.
-var marks = lazy(`(?i)ralph_done|all_tasks_complete|</?promise>`)
+var marks = strs.Lazy(`(?i)ralph_done|all_tasks_complete|</?promise>`)
 
 // quote makes text of an agent or a tool fit to stand between quotation marks
 // in a sentence of ours. The marks are looked for once nothing invisible can

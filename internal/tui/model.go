@@ -462,7 +462,7 @@ func (m *Model) head() string {
 	if id := m.current(); id != "" {
 		parts = append(parts, m.opts.Clean(id))
 	}
-	parts = append(parts, fmt.Sprintf("$%.2f", m.ev.CostUSD), tokens(m.ev.Tokens+m.used), span(m.now.Sub(m.started)))
+	parts = append(parts, fmt.Sprintf("$%.2f", m.ev.CostUSD), run.Tokens(m.ev.Tokens+m.used), span(m.now.Sub(m.started)))
 	if m.ev.Subject != "" {
 		parts = append(parts, m.opts.Clean(m.ev.Subject))
 	}
@@ -478,7 +478,7 @@ func (m *Model) work() []string {
 	case m.agent != "":
 		return []string{
 			"agent: " + m.doing,
-			fmt.Sprintf("  %s, %s, silent for %s, %s", m.agent, took, span(m.now.Sub(m.said)), tokens(m.used)),
+			fmt.Sprintf("  %s, %s, silent for %s, %s", m.agent, took, span(m.now.Sub(m.said)), run.Tokens(m.used)),
 		}
 	case m.check != "":
 		return []string{"check: " + m.check, "  " + took}
@@ -521,14 +521,3 @@ func tail(text string, columns int) string {
 
 // span is a time in whole seconds.
 func span(d time.Duration) string { return max(d, 0).Truncate(time.Second).String() }
-
-// tokens is a number of them, short.
-func tokens(n int64) string {
-	switch {
-	case n >= 1e6:
-		return fmt.Sprintf("%.1fM tokens", float64(n)/1e6)
-	case n >= 1e4:
-		return fmt.Sprintf("%dk tokens", n/1000)
-	}
-	return fmt.Sprintf("%d tokens", n)
-}

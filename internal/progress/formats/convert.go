@@ -364,13 +364,13 @@ func losses(from, to Plan) []string {
 		say("the branch %s", from.Branch)
 	}
 	if n := missing(from.Description, to.Description); n > 0 {
-		say("%s of the description", plural(n, "line"))
+		say("%s of the description", strs.Count(n, "line"))
 	}
 	if n := missing(from.Patterns, to.Patterns); n > 0 {
-		say("%s of the codebase patterns", plural(n, "line"))
+		say("%s of the codebase patterns", strs.Count(n, "line"))
 	}
 	if n := missing(from.Learnings, to.Learnings); n > 0 {
-		say("%s of what was learned", plural(n, "line"))
+		say("%s of what was learned", strs.Count(n, "line"))
 	}
 	for _, s := range from.Sections {
 		if !slices.Contains(to.Sections, s) {
@@ -477,11 +477,4 @@ func missing(lines, others []string) int {
 		}
 	}
 	return n
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -173,7 +173,7 @@ type source interface {
 	plan() Plan
 	// edits are the replacements that make one change; none where nothing
 	// is to be changed.
-	edits(c Change) ([]patch, error)
+	edits(c StatusChange) ([]patch, error)
 	// replace takes over new bytes, if they read as a file of this kind.
 	replace(src []byte) error
 	// place is the byte at which a task stands.
@@ -182,8 +182,8 @@ type source interface {
 	learn(section string, texts []string) error
 }
 
-// Change asks for a new status of a task of a plan.
-type Change struct {
+// StatusChange asks for a new status of a task of a plan.
+type StatusChange struct {
 	// Task is the index in Plan.Tasks.
 	Task int
 	// Status is TaskOpen, TaskDone, TaskBlocked or TaskSkipped.
@@ -295,7 +295,7 @@ var ErrNoTask = errors.New("formats: no such task")
 
 // Apply makes many changes, at most one a task, and reads the file once. On
 // error nothing is changed. An index without a task is ErrNoTask.
-func (f *File) Apply(changes ...Change) error {
+func (f *File) Apply(changes ...StatusChange) error {
 	var patches []patch
 	for _, c := range changes {
 		p, err := f.src.edits(c)

@@ -80,9 +80,9 @@ func follow(t *testing.T, f *formats.File) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var done []formats.Change
+		var done []formats.StatusChange
 		for i := range own.Plan().Tasks {
-			done = append(done, formats.Change{Task: i, Status: run.TaskDone})
+			done = append(done, formats.StatusChange{Task: i, Status: run.TaskDone})
 		}
 		if err := own.Apply(done...); err != nil {
 			t.Fatal(err)

@@ -123,7 +123,7 @@ func tick(f *formats.File, i int) error { return mark(f, i, run.TaskDone, "") }
 func untick(f *formats.File, i int) error { return mark(f, i, run.TaskOpen, "") }
 
 func mark(f *formats.File, i int, status run.TaskStatus, reason string) error {
-	return f.Apply(formats.Change{Task: i, Status: status, Reason: reason})
+	return f.Apply(formats.StatusChange{Task: i, Status: status, Reason: reason})
 }
 
 // changed makes an edit and shows the lines that are not as before.

@@ -698,7 +698,7 @@ func (m *markdown) replace(src []byte) error {
 	return nil
 }
 
-func (m *markdown) edits(c Change) ([]patch, error) {
+func (m *markdown) edits(c StatusChange) ([]patch, error) {
 	if c.Task < 0 || c.Task >= len(m.places) {
 		return nil, noTask(c.Task, len(m.places))
 	}

@@ -312,7 +312,7 @@ func set(src []byte, object value, old *value, key, text string) patch {
 	return patch{last.value.end, last.value.end, "," + string(space) + `"` + key + `"` + colon + text}
 }
 
-func (p *prd) edits(c Change) ([]patch, error) {
+func (p *prd) edits(c StatusChange) ([]patch, error) {
 	if c.Task < 0 || c.Task >= len(p.stories) {
 		return nil, noTask(c.Task, len(p.stories))
 	}

@@ -108,7 +108,7 @@ func at(tasks []Task, places []int) []Task {
 }
 
 // settle makes the changes, and says where the tasks stand that are done by them.
-func (f *File) settle(out *Carried, changes []Change) (done []int, err error) {
+func (f *File) settle(out *Carried, changes []StatusChange) (done []int, err error) {
 	tasks := f.src.plan().Tasks
 	if err := f.Apply(changes...); err != nil {
 		return nil, err
@@ -162,8 +162,8 @@ func (f *File) note(s report, ours, theirs Plan) error {
 
 // due are the changes that bring tasks to what the tasks of another plan have
 // come to. match gives the place of each of ours, or -1.
-func due(ours, theirs []Task, match []int) []Change {
-	var out []Change
+func due(ours, theirs []Task, match []int) []StatusChange {
+	var out []StatusChange
 	came := outcomes(ours)
 	for i, t := range ours {
 		if match[i] < 0 {
@@ -174,7 +174,7 @@ func due(ours, theirs []Task, match []int) []Change {
 		if same || old.Status == run.TaskDone || came[i] == run.TaskOpen {
 			continue
 		}
-		out = append(out, Change{Task: match[i], Status: came[i], Reason: t.Reason})
+		out = append(out, StatusChange{Task: match[i], Status: came[i], Reason: t.Reason})
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Call is what one agent call, and the checks after it, used of models, and
@@ -41,11 +42,11 @@ func (r *renderer) calls() string {
 		return ""
 	}
 	if n := len(lines) - r.d.calls; n > 0 {
-		lines = append([]string{fmt.Sprintf("- … %s earlier", plural(n, "call"))}, lines[n:]...)
+		lines = append([]string{fmt.Sprintf("- … %s earlier", strs.Count(n, "call"))}, lines[n:]...)
 	}
 	var s section
 	s.line("\n<details>\n<summary>Models and hosts: %s reached, %d blocked</summary>\n\n%s\n\n</details>",
-		plural(len(reached), "host"), len(blocked), strings.Join(lines, "\n"))
+		strs.Count(len(reached), "host"), len(blocked), strings.Join(lines, "\n"))
 	return s.text()
 }
 
@@ -57,7 +58,7 @@ func (r *renderer) call(c Call) string {
 			break
 		}
 		parts = append(parts, fmt.Sprintf("%s %s, %d tokens in, %d out, US$ %.2f", cmp.Or(r.code(m.Model), "unnamed"),
-			plural(m.Requests, "request"),
+			strs.Count(m.Requests, "request"),
 			m.Usage.InputTokens+m.Usage.CacheReadTokens+m.Usage.CacheWriteTokens, m.Usage.OutputTokens, m.Usage.CostUSD))
 	}
 	for _, kept := range []bool{false, true} {

@@ -232,7 +232,7 @@ func (r *renderer) status() string {
 	case v.Iteration > 0 && v.End == "":
 		facts = append(facts, fmt.Sprintf("iteration %d", v.Iteration)+r.runs())
 	case v.Iteration > 0:
-		facts = append(facts, plural(v.Iteration, "iteration")+r.runs())
+		facts = append(facts, strs.Count(v.Iteration, "iteration")+r.runs())
 	}
 	if v.CostUSD > 0 {
 		facts = append(facts, fmt.Sprintf("US$ %.2f", v.CostUSD))
@@ -283,7 +283,7 @@ func (r *renderer) status() string {
 			what = " (" + what + ")"
 		}
 		s.line("\n> The issue contained hidden text, which people cannot see but agents can: %s removed%s.",
-			plural(v.Removed, "character"), what)
+			strs.Count(v.Removed, "character"), what)
 	}
 	if r.shortened {
 		s.line("\nShortened to fit. The full record is %s in the branch's history.", r.story())
@@ -399,13 +399,13 @@ func (l *taskList) whole(hidden int) string {
 	s.line("\n### Tasks\n")
 	s.add(l.text()[:l.open])
 	if more := l.count - maxOpenTasks; more > 0 {
-		s.add(details(plural(more, "more task"), strings.Trim(l.text()[l.open:], "\n")))
+		s.add(details(strs.Count(more, "more task"), strings.Trim(l.text()[l.open:], "\n")))
 	}
 	if hidden > 0 {
 		if l.size() > 0 {
 			s.line("")
 		}
-		s.line("… and %s not shown here.", plural(hidden, "task"))
+		s.line("… and %s not shown here.", strs.Count(hidden, "task"))
 	}
 	return s.text()
 }
@@ -574,7 +574,7 @@ func (r *renderer) commits() string {
 		s.line("%s", strings.TrimRight("- "+r.commit(c)+" "+r.speak(c.Subject, 200), " "))
 	}
 	if hidden := r.v.Older + len(r.v.Commits) - len(r.linked()); hidden > 0 {
-		s.line("\nNot linked here: %s.", plural(hidden, "older commit"))
+		s.line("\nNot linked here: %s.", strs.Count(hidden, "older commit"))
 	}
 	return s.text()
 }

@@ -261,10 +261,3 @@ func isID(id string) bool {
 	n, err := strconv.Atoi(digits)
 	return ok && err == nil && 0 <= n && n <= maxID && digits == strconv.Itoa(n)
 }
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.Itoa(n) + " " + noun + "s"
-}

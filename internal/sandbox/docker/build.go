@@ -21,9 +21,9 @@ import (
 // maxBuildOutput is what is kept of the end of a build's words.
 const maxBuildOutput = 4 << 10
 
-var _ sandbox.Builder = (*Sandbox)(nil)
+var _ sandbox.Images = (*Sandbox)(nil)
 
-// Build implements sandbox.Builder with the engine's own builder. The commands of
+// Build implements sandbox.Images with the engine's own builder. The commands of
 // the instructions run in the engine's way, not in that of sandboxes: as root,
 // with its network. What they make is only ever run in a sandbox.
 func (s *Sandbox) Build(ctx context.Context, b sandbox.Build) (sandbox.BuildStatus, error) {

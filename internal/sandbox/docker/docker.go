@@ -145,8 +145,10 @@ func New(o Options) (*Sandbox, error) {
 	return s, nil
 }
 
-// Name implements sandbox.Sandbox.
-func (s *Sandbox) Name() string { return "docker" }
+// About implements sandbox.Sandbox.
+func (s *Sandbox) About() sandbox.About {
+	return sandbox.About{Name: "docker", Reap: s.Reap, Images: s}
+}
 
 // Check implements sandbox.Sandbox.
 func (s *Sandbox) Check(ctx context.Context) error {

@@ -43,7 +43,7 @@ func (s *Sandbox) noteUse(name string, at time.Time) error {
 	return nil
 }
 
-// Expire implements sandbox.Builder.
+// Expire implements sandbox.Images.
 func (s *Sandbox) Expire(ctx context.Context, before time.Time, keep func(name string) bool,
 	dry bool) (n int, bytes int64, err error) {
 	if s.opts.Installation == "" || s.opts.DataDir == "" {

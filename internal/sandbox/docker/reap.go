@@ -9,13 +9,10 @@ import (
 
 	"github.com/moby/moby/client"
 
-	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/internal/rundir"
 )
 
-var _ sandbox.Reaper = (*Sandbox)(nil)
-
-// Reap implements sandbox.Reaper: it removes the containers of this
+// Reap removes the containers of this
 // installation whose start nobody remembers. Start notes itself before its
 // container is made, and Remove forgets it after the container is gone, so that
 // one without a note belongs to a run whose directory was deleted.

@@ -116,19 +116,13 @@ func probe(want Isolation) wrapper {
 	return w
 }
 
-// Confinement implements sandbox.Confiner.
-func (s *Sandbox) Confinement() string {
-	if s.wrapper().path != "" {
-		return "bubblewrap"
-	}
-	return "no isolation"
-}
-
-// Isolated says whether commands are kept apart, and why not where they are not
-// though it was not asked for; nil where it was.
-func (s *Sandbox) Isolated() (bool, error) {
+// Confinement tells what keeps commands apart on this machine.
+func (s *Sandbox) Confinement() sandbox.Confinement {
 	w := s.wrapper()
-	return w.path != "", w.why
+	if w.path == "" {
+		return sandbox.Confinement{By: "no isolation", Why: w.why}
+	}
+	return sandbox.Confinement{By: "bubblewrap", Isolated: true}
 }
 
 // checkIsolation refuses to do without what was asked for.

@@ -258,8 +258,8 @@ func TestIsolationThatCannotBeHad(t *testing.T) {
 	if got := sandbox.Describe(box); got != "local (no isolation)" {
 		t.Errorf("%q", got)
 	}
-	if apart, why := box.Isolated(); apart || why == nil {
-		t.Errorf("%v, %v", apart, why)
+	if c := box.Confinement(); c.Isolated || c.Why == nil {
+		t.Errorf("%+v", c)
 	}
 	// One that is there and refused.
 	refusing := filepath.Join(t.TempDir(), "bwrap")

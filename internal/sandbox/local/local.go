@@ -77,11 +77,7 @@ type Sandbox struct {
 	warm []*waiting
 }
 
-var (
-	_ sandbox.Sandbox  = (*Sandbox)(nil)
-	_ sandbox.Warmer   = (*Sandbox)(nil)
-	_ sandbox.Confiner = (*Sandbox)(nil)
-)
+var _ sandbox.Sandbox = (*Sandbox)(nil)
 
 // New makes the sandbox; it fails only where the machine does not tell its
 // name or the path of this program.
@@ -102,8 +98,10 @@ func New(o Options) (*Sandbox, error) {
 	return s, nil
 }
 
-// Name implements sandbox.Sandbox.
-func (s *Sandbox) Name() string { return "local" }
+// About implements sandbox.Sandbox.
+func (s *Sandbox) About() sandbox.About {
+	return sandbox.About{Name: "local", Warm: s.Warm, Confinement: s.Confinement}
+}
 
 // Check implements sandbox.Sandbox.
 func (s *Sandbox) Check(context.Context) error {
@@ -375,7 +373,7 @@ func (w *waiting) discard() {
 	_ = w.word.Close()
 }
 
-// Warm implements sandbox.Warmer: it starts the shim of the next Start. One
+// Warm starts the shim of the next Start. One
 // that cannot be started is that Start's to tell of.
 func (s *Sandbox) Warm() (release func()) {
 	w, err := s.startShim()
