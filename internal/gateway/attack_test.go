@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/run"
@@ -404,6 +407,14 @@ func TestEstimate(t *testing.T) {
 			t.Errorf("100 of %q are %d tokens, want %d", byte(c), got, want)
 		}
 	}
+	// Letters that stand alone are no pairs.
+	for text, want := range map[string]int64{
+		strings.Repeat("a1", 50): 100, strings.Repeat("ab1", 50): 100, strings.Repeat("abc1", 50): 150, "": 0, "a": 1, "ab": 1,
+	} {
+		if got := estimate([]byte(text)) - hiddenInput; got != want {
+			t.Errorf("%q are %d tokens, want %d", text, got, want)
+		}
+	}
 }
 
 // Attack I6: what a provider says of rates, load, credit and subscriptions
@@ -494,5 +505,139 @@ func added(b *testing.B, direct, gateway func() time.Duration) {
 	b.ReportMetric(float64(more.Microseconds()), "µs-added")
 	if more > 2*time.Millisecond {
 		b.Errorf("the gateway adds %s to the first byte, and may add 2 ms", more)
+	}
+}
+
+// Attack: a name that is more than the name of a model to whoever stands behind the
+// endpoint, or fills the books.
+func TestNamesOfModelsAreNamesOfModels(t *testing.T) {
+	t.Parallel()
+	for name, says := range map[string]string{
+		"gpt-5-pro,x/gpt-5":                     "does not look like", // LiteLLM asks both
+		"gpt-5\u202e":                           "does not look like",
+		"gpt-5 ":                                "does not look like",
+		"gpt-5\\u0000":                          "does not look like",
+		"../files/gpt-5":                        "does not look like",
+		"a/../../gpt-5":                         "does not look like",
+		"gpt-5?key=x":                           "does not look like",
+		"x#/gpt-5":                              "does not look like",
+		"x%2f/gpt-5":                            "does not look like",
+		"x;/gpt-5":                              "does not look like",
+		"https://evil.example?/gpt-5":           "does not look like",
+		strings.Repeat("m", 100_000) + "/gpt-5": "does not look like",
+		"openai/gpt-5:online":                   "is not allowed here",
+		"openai/gpt-5":                          "",
+		"org/gpt-5":                             "",
+		"@cf/gpt-5":                             "does not look like",
+	} {
+		for _, budget := range []float64{0, 5} {
+			u := &upstream{}
+			tr := try(t, u, run.ProviderOpenAI, budget, nil)
+			resp := post(t, tr, chatPath, `{"model":"`+name+`","max_completion_tokens":1}`)
+			if (resp.status == http.StatusOK) != (says == "") || !strings.Contains(resp.body, says) || len(resp.body) > 1000 ||
+				(len(u.requests()) > 0) != (says == "") {
+				t.Errorf("%.40q: %d %.400s, sent %q", name, resp.status, resp.body, u.bodies)
+			}
+		}
+	}
+}
+
+// Attack: the body is checked as JSON, and sent as something else.
+func TestWhatIsSentIsJSON(t *testing.T) {
+	t.Parallel()
+	for path, body := range map[string]string{
+		messagesPath: small, countPath: `{"model":"claude-sonnet-4-5"}`, responsesPath: `{"model":"gpt-5"}`,
+		chatPath: `{"model":"gpt-5"}`, generatePath: `{}`, countGemini: `{}`,
+	} {
+		u := &upstream{}
+		tr := try(t, u, providerOf(path), 5, nil)
+		resp := do(t, request(t, http.MethodPost, tr.url+path, strings.NewReader(body), "Authorization", "Bearer "+runToken,
+			"Content-Type", "application/json; charset=utf-16", "Content-Type", "application/x-www-form-urlencoded"))
+		if resp.status != http.StatusOK || len(u.requests()) != 1 {
+			t.Fatalf("%s: %d %s", path, resp.status, resp.body)
+		}
+		if got := u.requests()[0].Header.Values("Content-Type"); !slices.Equal(got, []string{"application/json"}) {
+			t.Errorf("%s was sent as %q", path, got)
+		}
+	}
+}
+
+// Attack: a limit of nothing, which some endpoints take for no limit, reserves
+// nothing.
+func TestNoOutputIsNoLimit(t *testing.T) {
+	t.Parallel()
+	const set = "32768"
+	for _, tt := range []struct{ path, body, want string }{
+		{messagesPath, `{"model":"claude-sonnet-4-5","max_tokens":0}`, `{"model":"claude-sonnet-4-5","max_tokens":` + set + `}`},
+		{messagesPath, `{"model":"claude-sonnet-4-5","max_tokens":-0.0}`, `{"model":"claude-sonnet-4-5","max_tokens":` + set + `}`},
+		{responsesPath, `{"max_output_tokens":0e5,"store":false,"model":"gpt-5"}`, `{"max_output_tokens":` + set + `,"store":false,"model":"gpt-5"}`},
+		{chatPath, `{"model":"gpt-5","max_tokens":0}`, `{"max_completion_tokens":` + set + `,"model":"gpt-5","max_tokens":0}`},
+		{
+			chatPath, `{"model":"gpt-5","max_tokens":0,"max_completion_tokens":0}`,
+			`{"model":"gpt-5","max_tokens":0,"max_completion_tokens":` + set + `}`,
+		},
+		{chatPath, `{"model":"gpt-5","max_tokens":7,"max_completion_tokens":0}`, `{"model":"gpt-5","max_tokens":7,"max_completion_tokens":0}`},
+		{generatePath, `{"generationConfig":{"max_output_tokens":0}}`, `{"generationConfig":{"max_output_tokens":` + set + `}}`},
+	} {
+		u := &upstream{answer: func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }}
+		tr := try(t, u, providerOf(tt.path), 5, nil)
+		if post(t, tr, tt.path, tt.body); len(u.bodies) != 1 || u.bodies[0] != tt.want {
+			t.Errorf("%s was sent as %q", tt.body, u.bodies)
+		}
+	}
+}
+
+// Names of fields are those that protocol buffers have, in either form: what is half
+// of both is unknown to the provider.
+func TestHalfOfTwoNames(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"max_outputTokens", "maxOutput_tokens", "MAX_OUTPUT_TOKENS"} {
+		u := &upstream{}
+		tr := try(t, u, run.ProviderGoogle, 5, nil)
+		if resp := post(t, tr, generatePath, `{"generationConfig":{"`+name+`":1}}`); resp.status != http.StatusBadRequest {
+			t.Errorf("%s: %d %s, sent %q", name, resp.status, resp.body, u.bodies)
+		}
+	}
+}
+
+// Attack: reports of agents that end, as many and as large as can be. What is held of
+// them is bounded like requests are, and so is what is kept while they wait.
+func TestStopReportsAreBounded(t *testing.T) {
+	t.Parallel()
+	stops := NewStops()
+	tr := try(t, http.NotFoundHandler(), run.ProviderAnthropic, 0, func(c *Config) { c.Stops = stops })
+	long := strings.Repeat("x", maxStopReport-1000) + "the end"
+	got := askStop(t, tr.url, runToken, `{"last_assistant_message":"`+long+`"}`)
+	if err := stops.Wait(t.Context(), "r1-1"); err != nil {
+		t.Fatal(err)
+	}
+	if said, _ := stops.Said("r1-1"); len(said) != maxSaid || !strings.HasSuffix(said, "the end") {
+		t.Errorf("%d bytes are kept: …%.20s", len(said), said[max(0, len(said)-20):])
+	}
+	stops.End("r1-1")
+	if a := <-got; a.status != http.StatusOK {
+		t.Errorf("answered %+v", a)
+	}
+	// One that is too long is no report, whether it says how long it is or not.
+	for name, body := range map[string]io.Reader{
+		"told": strings.NewReader(long + long), "untold": io.MultiReader(strings.NewReader(long + long)),
+	} {
+		resp := do(t, request(t, http.MethodPost, tr.url+StopPath, body, "Authorization", "Bearer "+runToken))
+		if resp.status != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", name, resp.status, resp.body)
+		}
+	}
+	// Those that are still being sent hold no more than the run may.
+	h := &handler{cfg: Config{InFlight: NewInFlight()}, own: semaphore.NewWeighted(maxRequest)}
+	release, err := h.hold(t.Context(), maxRequest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	req := request(t, http.MethodPost, "http://gateway"+StopPath, strings.NewReader(`{}`)).WithContext(gone)
+	if _, err := h.readStop(httptest.NewRecorder(), req); !errors.Is(err, context.Canceled) {
+		t.Errorf("it does not wait for others: %v", err)
 	}
 }

@@ -48,15 +48,15 @@ func (h *handler) hold(ctx context.Context, size int64) (release func(), err err
 	}), nil
 }
 
-// read reads the body of a request. free is to be called once it is not needed
-// any longer; there is none on an error.
-func (h *handler) read(w http.ResponseWriter, r *http.Request) (body []byte, free func(), err error) {
+// read reads the body of a request, of at most so many bytes. free is to be called
+// once it is not needed any longer; there is none on an error.
+func (h *handler) read(w http.ResponseWriter, r *http.Request, most int64) (body []byte, free func(), err error) {
 	size := r.ContentLength
-	if size > maxRequest {
-		return nil, nil, refuse("a request may have at most %d bytes: shorten the conversation", maxRequest)
+	if size > most {
+		return nil, nil, refuse("a request may have at most %d bytes: shorten the conversation", most)
 	}
 	if size < 0 {
-		size = maxRequest
+		size = most
 	}
 	release, err := h.hold(r.Context(), size)
 	if err != nil {
@@ -73,9 +73,9 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) (body []byte, fre
 	if err := control.SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, nil, fmt.Errorf("read the request: %w", err)
 	}
-	if body, err = readBody(http.MaxBytesReader(w, r.Body, maxRequest), r.ContentLength); err != nil {
+	if body, err = readBody(http.MaxBytesReader(w, r.Body, most), r.ContentLength); err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return nil, nil, refuse("a request may have at most %d bytes: shorten the conversation", maxRequest)
+			return nil, nil, refuse("a request may have at most %d bytes: shorten the conversation", most)
 		}
 		return nil, nil, fmt.Errorf("read the request: %w", err)
 	}

@@ -232,6 +232,11 @@ func (h *handler) proxy(u Upstream) *httputil.ReverseProxy {
 			target.RawQuery = x.call.query
 			pr.Out.URL, pr.Out.Host = target, ""
 			pr.Out.Header = u.header(pr.In.Header)
+			if pr.Out.Method == http.MethodPost && !h.cfg.Unmetered {
+				// What was checked is what it is read as: by another type, or in another
+				// set of characters, the same bytes say something else.
+				pr.Out.Header["Content-Type"] = []string{"application/json"}
+			}
 		},
 		ModifyResponse: func(r *http.Response) error {
 			x := exchangeOf(r.Request.Context())
@@ -373,7 +378,8 @@ func (h *handler) agent(r *http.Request) (name string, ok bool) {
 func (h *handler) exchange(w http.ResponseWriter, r *http.Request, start spend.Start, c call, offered bool) error {
 	proxy := h.proxies[c.provider]
 	if !offered || proxy == nil {
-		return refuse("this gateway does not offer %s %s", clip(r.Method), clip(r.URL.Path))
+		return refuse("this gateway does not offer %s %s", run.PrintableLine(clip(r.Method)),
+			run.PrintableLine(clip(r.URL.Path)))
 	}
 	if last, _ := h.cfg.Watch.Last(start.Name); last.Final {
 		return errFinal
@@ -437,7 +443,7 @@ func (h *handler) pass(w http.ResponseWriter, r *http.Request, start spend.Start
 func (h *handler) admit(
 	w http.ResponseWriter, r *http.Request, start spend.Start, x *exchange, fields []string,
 ) (_ *sent, length int64, err error) {
-	body, release, err := h.read(w, r)
+	body, release, err := h.read(w, r, maxRequest)
 	if err != nil {
 		return nil, 0, err
 	}

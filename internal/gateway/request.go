@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/run"
@@ -70,6 +72,9 @@ func inspect(c call, body []byte, limited bool, allowed []string) (asked, error)
 		if a.Model == "" {
 			return asked{}, refuse("the request names no model: name one in the field model")
 		}
+		if err := checkModel(a.Model); err != nil {
+			return asked{}, err
+		}
 	}
 	if !c.free {
 		if a.Output, err = r.settle(c.form, limited); err != nil {
@@ -78,6 +83,23 @@ func inspect(c call, body []byte, limited bool, allowed []string) (asked, error)
 	}
 	a.body = r.pieces()
 	return a, nil
+}
+
+// modelName is what a model may be called: as in the configuration, so that no name
+// is more than one, or more than a name, to whoever stands behind the endpoint.
+var modelName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]{0,127}$`)
+})
+
+func checkModel(name string) error {
+	switch {
+	case !modelName().MatchString(name) || strings.Contains(name, ".."):
+		return refuse("the model %s does not look like the name of a model", strconv.Quote(clip(name)))
+	case strings.HasSuffix(name, ":online"):
+		// OpenRouter takes it for a plugin that searches.
+		return refuse("the model %q is not allowed here: %s", clip(name), whyAway)
+	}
+	return nil
 }
 
 // apiName is what the configuration calls the endpoint of an API.
@@ -148,17 +170,18 @@ func (r *draft) settle(f form, limited bool) (output int64, err error) {
 }
 
 // output is the limit of output tokens in the places: the largest, or the default,
-// which is set in the first one where one is needed.
+// which is set in the first one where one is needed. None at all (0) is no limit to
+// some, so that it counts as none given.
 func (r *draft) output(limited bool, object span, name string, in ...place) (int64, error) {
-	most, found := int64(0), false
+	most := int64(0)
 	for _, p := range in {
-		n, ok, err := r.number(p, name)
+		n, _, err := r.number(p, name)
 		if err != nil {
 			return 0, err
 		}
-		most, found = max(most, n), found || ok
+		most = max(most, n)
 	}
-	if found {
+	if most > 0 {
 		return most, nil
 	}
 	if limited {
@@ -222,13 +245,16 @@ func (r *draft) pieces() [][]byte {
 // two. Images and documents are not text; what they are is known when they were
 // counted.
 func estimate(body []byte) int64 {
-	letters := 0
+	pairs, single := 0, 0
 	for _, c := range body {
 		// The top bit of what is below zero, which takes no branch: every agent's
 		// request goes through here.
-		letters += int((uint16((c|0x20)-'a') - 26) >> 15)
+		letter := int((uint16((c|0x20)-'a') - 26) >> 15)
+		pair := letter & single
+		pairs += pair
+		single = letter ^ pair
 	}
-	return int64(len(body)-letters/2) + hiddenInput
+	return int64(len(body)-pairs) + hiddenInput
 }
 
 // clip shortens what an agent wrote for a message.

@@ -484,9 +484,9 @@ func readable(name []byte) string {
 	return text
 }
 
-// camelCase is a_name as aName.
+// camelCase is a_name as aName. There is no such name for one that has capitals.
 func camelCase(key []byte) []byte {
-	if bytes.IndexByte(key, '_') < 0 {
+	if bytes.IndexByte(key, '_') < 0 || bytes.ContainsFunc(key, unicode.IsUpper) {
 		return key
 	}
 	out := make([]byte, 0, len(key))

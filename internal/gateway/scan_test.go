@@ -46,7 +46,7 @@ func TestHostileRequestsTakeNoMemory(t *testing.T) {
 		"deep objects":     {`{"tools":{"input_schema":` + strings.Repeat(`{"a":`, size/5), "nests deeper"},
 		"names":            {`{"tools":{"input_schema":{` + names(maxNames+1) + `"":0}}}`, "names in objects"},
 		"one long name":    {`{"` + strings.Repeat("n", size) + `":0}`, "a name of more than"},
-		"escapes":          {`{"model":"` + strings.Repeat(`\u0061`, size/6) + `"}`, ""},
+		"escapes":          {`{"model":"` + strings.Repeat(`\u0061`, size/6) + `"}`, "does not look like the name of a model"},
 		"escaped choice":   {`{"tools":{"type":"` + strings.Repeat(`\u0061`, size/6) + `"}}`, "is not allowed here"},
 		"one text":         {`{"model":"m","max_tokens":1,"system":"` + strings.Repeat("x", size) + `"}`, ""},
 		"spaces":           {strings.Repeat(" ", size) + `{}`, "names no model"},

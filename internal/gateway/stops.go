@@ -3,8 +3,10 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -14,6 +16,9 @@ const (
 	StopPath = "/ralph/stop"
 	// maxStopReport bounds what it says there, in bytes.
 	maxStopReport = 4 << 20
+	// maxSaid bounds what is kept of it while it waits for the answer: more than is read
+	// of an agent's last message.
+	maxSaid = 256 << 10
 	// stopPulse is how often it is shown that its question is not forgotten: clients give
 	// up an answer of which nothing comes for some minutes.
 	stopPulse = 20 * time.Second
@@ -134,6 +139,24 @@ func (s *Stops) drop(agent string, q *question) {
 	}
 }
 
+// readStop reads what an agent that is about to end says. Its bytes count among those
+// that the process holds until only what is kept of them is left.
+func (h *handler) readStop(w http.ResponseWriter, r *http.Request) (said string, err error) {
+	body, release, err := h.read(w, r, maxStopReport)
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	var report struct {
+		Last string `json:"last_assistant_message"`
+	}
+	if err := json.Unmarshal(body, &report); err != nil {
+		return "", fmt.Errorf("read the report of an agent that ends: %w", err)
+	}
+	// Its last words count.
+	return strings.Clone(report.Last[max(0, len(report.Last)-maxSaid):]), nil
+}
+
 // stopped answers an agent that is about to end, as soon as the host has decided.
 func (h *handler) stopped(w http.ResponseWriter, r *http.Request) {
 	agent, _ := h.agent(r)
@@ -141,16 +164,12 @@ func (h *handler) stopped(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this run's token is missing, wrong or no longer good", http.StatusBadRequest)
 		return
 	}
-	var report struct {
-		Last string `json:"last_assistant_message"`
-	}
-	body := http.MaxBytesReader(w, r.Body, maxStopReport)
-	if err := json.NewDecoder(body).Decode(&report); err != nil {
+	said, err := h.readStop(w, r)
+	if err != nil {
 		http.Error(w, "this is no report of an agent that ends", http.StatusBadRequest)
 		return
 	}
-	_, _ = io.Copy(io.Discard, body) // so that a broken connection is seen
-	q := h.cfg.Stops.ask(agent, report.Last)
+	q := h.cfg.Stops.ask(agent, said)
 	defer h.cfg.Stops.drop(agent, q)
 	w.Header().Set("Content-Type", "application/json")
 	out := http.NewResponseController(w)

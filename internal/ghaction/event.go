@@ -2,6 +2,7 @@ package ghaction
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -70,6 +71,9 @@ func parseEvent(name string, payload []byte) (Event, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(payload, &fields); err != nil {
 		return Event{}, fmt.Errorf("read the event: %w", err)
+	}
+	if fields == nil { // null
+		return Event{}, errors.New("read the event: it is not an object")
 	}
 	var p struct {
 		Action string `json:"action"`

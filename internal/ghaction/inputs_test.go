@@ -112,7 +112,7 @@ func TestEventsAreThoseOfAnApp(t *testing.T) {
 	if e, err := parseEvent("issue_comment", []byte(`{"installation":{"id":5},"pull_request":{"number":3}}`)); err != nil || e.Issue != 3 || string(e.Payload) != `{"installation":{"id":5},"pull_request":{"number":3}}` {
 		t.Errorf("%+v, %v", e, err)
 	}
-	for _, bad := range []string{"", "[]", `{"issue":7}`} {
+	for _, bad := range []string{"", "[]", "null", " null\n", `"a"`, "1", "true", `{"issue":7}`} {
 		if _, err := parseEvent("issues", []byte(bad)); err == nil {
 			t.Errorf("%q is an event", bad)
 		}
@@ -163,4 +163,26 @@ func TestReviewsAreHandedOnByNumber(t *testing.T) {
 			t.Errorf("%s: review %d of #%d, %v", name, e.Review, e.Issue, err)
 		}
 	}
+}
+
+// FuzzParseEvent: whatever the file of a job's event holds, it is an event or an error,
+// and what goes on is an object with an installation.
+func FuzzParseEvent(f *testing.F) {
+	for _, seed := range []string{
+		`null`, `{}`, `{"installation":null}`, `{"installation":{"id":5},"pull_request":{"number":3}}`,
+		`{"action":"submitted","review":{"id":4},"sender":{"login":"a\u202e\n::error::b","id":1}}`,
+		`{"workflow_run":{"event":"pull_request_review","conclusion":"success","display_title":"ralph review 1 of #2","head_repository":{"node_id":"R"}},"repository":{"node_id":"R"}}`,
+	} {
+		f.Add("workflow_run", []byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, name string, payload []byte) {
+		e, err := parseEvent(name, payload)
+		if err != nil {
+			return
+		}
+		var object map[string]json.RawMessage
+		if err := json.Unmarshal(e.Payload, &object); err != nil || object == nil || e.Name != name {
+			t.Errorf("%q became %q, %v", payload, e.Payload, err)
+		}
+	})
 }

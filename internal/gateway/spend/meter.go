@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -11,9 +12,11 @@ import (
 )
 
 const (
-	// maxRefusals bounds the different refusals that are kept of one start: an
-	// agent chooses what it asks for.
+	// maxRefusals bounds the different refusals of each kind that are kept of one
+	// start: an agent chooses what it asks for.
 	maxRefusals = 20
+	// maxReason bounds the words of one, in bytes.
+	maxReason = 2000
 	// writeTimeout bounds the writing of a charge, a refusal or a host, which goes on
 	// where the request that it is for was cut off.
 	writeTimeout = 10 * time.Second
@@ -124,7 +127,16 @@ func (m *Meter) Refuse(ctx context.Context, start string, r Refusal) error {
 		known = map[Refusal]bool{}
 		m.refused[start] = known
 	}
-	if known[r] || len(known) >= maxRefusals && !r.Budget {
+	if len(r.Reason) > maxReason {
+		r.Reason = strings.ToValidUTF8(r.Reason[:maxReason], "") + "…"
+	}
+	alike := 0
+	for other := range known {
+		if other.Budget == r.Budget {
+			alike++
+		}
+	}
+	if known[r] || alike >= maxRefusals {
 		m.mu.Unlock()
 		return nil
 	}

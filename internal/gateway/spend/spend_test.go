@@ -3,6 +3,7 @@ package spend_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -98,15 +99,27 @@ func TestRefusalsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := m.Refuse(t.Context(), "r1-1", spend.Refusal{Reason: "money", Budget: true}); err != nil {
-		t.Fatal(err)
+	// So are amounts and the names of models, which it chooses too.
+	for i := range 1000 {
+		reason := "money"
+		if i > 0 {
+			reason = fmt.Sprintf("money %d%s", i, strings.Repeat("y", 100_000))
+		}
+		if err := m.Refuse(t.Context(), "r1-1", spend.Refusal{Reason: reason, Budget: true}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	r, err := m.Report(t.Context(), "r1-1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if reason, over := r.OverBudget(); len(r.Refused) != 21 || !over || reason != "money" {
+	if reason, over := r.OverBudget(); len(r.Refused) != 40 || !over || reason != "money" {
 		t.Errorf("%d refusals, over budget %t: %q", len(r.Refused), over, reason)
+	}
+	for _, refused := range r.Refused {
+		if len(refused.Reason) > 2100 {
+			t.Errorf("a reason of %d bytes", len(refused.Reason))
+		}
 	}
 }
 

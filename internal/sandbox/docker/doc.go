@@ -3,8 +3,8 @@
 //
 // # What a command gets
 //
-// A user id that is not 0, no capabilities, no new privileges, the engine's
-// seccomp profile, a read-only root, tmpfs for home, /tmp and the volumes that
+// A user id that is not 0, no capabilities, no new privileges, docker's
+// default seccomp profile (as we know it, not as an older engine does), a read-only root, tmpfs for home, /tmp and the volumes that
 // the image declares, no network but loopback, limits on memory, processes and
 // CPU, and these mounts:
 //

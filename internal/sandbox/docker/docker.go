@@ -107,8 +107,10 @@ type Sandbox struct {
 	// owned holds the connection to the shim's standard input of every start
 	// that dies with us.
 	owned map[rundir.Dir]client.HijackedResponse
-	// found are the paths, once they were looked for.
-	found *paths
+	// found are the paths, and filters the options by which system calls are filtered,
+	// once they were looked for.
+	found   *paths
+	filters *[]string
 	// builds are those of this process whose end was not told yet, by name.
 	builds map[string]chan built
 }
@@ -390,6 +392,11 @@ func (s *Sandbox) create(ctx context.Context, d rundir.Dir, noted rundir.Start, 
 	if err != nil {
 		return "", err
 	}
+	filter, err := s.filter(ctx)
+	if err != nil {
+		return "", err
+	}
+	host.SecurityOpt = append(host.SecurityOpt, filter...)
 	created, err := s.engine.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Name: namePrefix + noted.Name, Config: s.config(d, noted, spec), HostConfig: host,
 	})

@@ -39,7 +39,7 @@ func (s *Sandbox) Facts(ctx context.Context) (Facts, error) {
 		Version: info.Info.ServerVersion, API: s.engine.ClientVersion(), Storage: info.Info.Driver,
 		Cgroup: info.Info.CgroupVersion,
 		Seccomp: slices.ContainsFunc(info.Info.SecurityOptions,
-			func(o string) bool { return strings.HasPrefix(o, "name=seccomp") }),
+			func(o string) bool { return strings.HasPrefix(o, seccompName) }),
 	}
 	if s.opts.Image != "" {
 		image, err := s.engine.ImageInspect(ctx, s.opts.Image)
