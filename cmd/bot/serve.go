@@ -365,9 +365,11 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 		places: func() int { return a.current.admission.Load().Agents },
 	})
 	p.reconcile.Hold = a.held
-	node, err := nodeName(filepath.Join(cfg.DataDir, "node"))
-	if err != nil {
-		return nil, err
+	var node string
+	if cfg.DatabaseURL != "" {
+		if node, err = nodeName(filepath.Join(cfg.DataDir, "node")); err != nil {
+			return nil, err
+		}
 	}
 	if a.queue, err = queue.Open(ctx, a.store, queue.Options{Workers: cfg.Workers, Node: node, Log: log}); err != nil {
 		return nil, err

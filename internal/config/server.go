@@ -418,22 +418,25 @@ func (s Server) Database() string {
 	return filepath.Join(s.DataDir, DatabaseFile)
 }
 
+// databaseURL is where the file has the URL of the database.
+const databaseURL = "$.database_url"
+
 // DatabaseFile is the name of the database's file in a server's data directory.
 const DatabaseFile = "ralph.db"
 
-func (s Server) checkDatabase(report func(path, format string, args ...any)) {
+// wrongDatabase says what is wrong with the URL of the database, "" where nothing is.
+func (s Server) wrongDatabase() string {
 	if s.DatabaseURL == "" {
-		return
+		return ""
 	}
-	// No error shows what was written: it may hold a password.
 	u, err := url.Parse(s.DatabaseURL)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || strings.Trim(u.Path, "/") == "" {
-		report("$.database_url", "must be the URL of a PostgreSQL database, such as postgres://ralph@db.example.com/ralph")
-		return
+		return "must be the URL of a PostgreSQL database, such as postgres://ralph@db.example.com/ralph"
 	}
 	if _, has := u.User.Password(); has || u.Query().Has("password") {
-		report("$.database_url", "must not hold the password: set PGPASSWORD, or name a file with it in PGPASSFILE")
+		return "must not hold the password: set PGPASSWORD, or name a file with it in PGPASSFILE"
 	}
+	return ""
 }
 
 // ReadServer is what the file at path says, without secrets and what is checked with them:
@@ -480,7 +483,11 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 		return Server{}, f, problems
 	}
 	report := func(path, format string, args ...any) {
-		problems = append(problems, doc.problem(path, fmt.Sprintf(format, args...)))
+		p := doc.problem(path, fmt.Sprintf(format, args...))
+		if path == databaseURL {
+			p.Excerpt = "" // it may hold a password
+		}
+		problems = append(problems, p)
 	}
 	s := Server{
 		Listen: f.Listen, MetricsListen: f.MetricsListen,
@@ -589,7 +596,9 @@ func (s Server) check(report reporter) {
 	if s.DataDir == "" {
 		report("$.data_dir", "must name a directory")
 	}
-	s.checkDatabase(report)
+	if wrong := s.wrongDatabase(); wrong != "" {
+		report(databaseURL, "%s", wrong)
+	}
 	// GitHub refuses label names over 50 characters.
 	if n := utf8.RuneCountInString(s.Label); n == 0 || n > 50 || !printable(s.Label) {
 		report("$.label", "must be 1 to 50 printable characters")

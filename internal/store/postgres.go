@@ -72,11 +72,7 @@ func openPostgres(ctx context.Context, dsn string) (_ *Store, err error) {
 		return nil, errors.Join(err, s.spend.Close(), s.writer.Close())
 	}
 	s.single = s.reader
-	var version int
-	err = s.reader.QueryRowContext(ctx, `SELECT current_setting('server_version_num')::int`).Scan(&version)
-	if err == nil && version < minPostgres {
-		err = fmt.Errorf("PostgreSQL %d is too old: version %d or newer is needed", version/10000, minPostgres/10000)
-	}
+	_, err = versionOf(ctx, s.reader.DB)
 	if err == nil {
 		err = s.Exclusively(ctx, s.migrate)
 	}
@@ -84,6 +80,33 @@ func openPostgres(ctx context.Context, dsn string) (_ *Store, err error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// Reach connects to a database in PostgreSQL, changes nothing there, and gives its version.
+func Reach(ctx context.Context, url string) (version int, err error) {
+	cfg, err := pgx.ParseConfig(url)
+	if err == nil {
+		cfg.ConnectTimeout = pgConnect
+		db := stdlib.OpenDB(*cfg)
+		version, err = versionOf(ctx, db)
+		err = errors.Join(err, db.Close())
+	}
+	if err != nil {
+		return 0, fmt.Errorf("reach %s: %w", nameOf(url), trouble(err))
+	}
+	return version, nil
+}
+
+// versionOf is the version of a PostgreSQL, and an error where that is too old.
+func versionOf(ctx context.Context, db *sql.DB) (int, error) {
+	var version int
+	if err := db.QueryRowContext(ctx, `SELECT current_setting('server_version_num')::int`).Scan(&version); err != nil {
+		return 0, err
+	}
+	if version < minPostgres {
+		return 0, fmt.Errorf("PostgreSQL %d is too old: version %d or newer is needed", version/10000, minPostgres/10000)
+	}
+	return version / 10000, nil
 }
 
 func (s *Store) pgPool(ctx context.Context, cfg *pgxpool.Config, size int32, lock int64) (*pool, error) {

@@ -4,6 +4,7 @@ package store_test
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,6 +77,20 @@ func furnish(t *testing.T, st *store.Store) store.Lease {
 func TestPostgres(t *testing.T) {
 	t.Parallel()
 	suite(t, engine{store.Postgres, pgtest.URL})
+}
+
+func TestReach(t *testing.T) {
+	t.Parallel()
+	if version, err := store.Reach(t.Context(), pgtest.URL(t)); err != nil || version < 15 {
+		t.Errorf("version %d, %v", version, err)
+	}
+	_, err := store.Reach(t.Context(), "postgres://bot:hunter2@127.0.0.1:1/bot")
+	wantErr(t, err, store.ErrUnreachable)
+	if strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("the error shows the password: %v", err)
+	}
+	_, err = store.Open(t.Context(), "postgres://bot:hunter2@127.0.0.1:1/bot")
+	wantErr(t, err, store.ErrUnreachable)
 }
 
 func TestCopy(t *testing.T) {
