@@ -117,29 +117,7 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 
 // once is one run.
 func (c *runCmd) once(ctx bound, io stdio) error {
-	if err := c.takeDefaults(); err != nil {
-		return err
-	}
-	if c.spec.Folder == "" { // else it was told before
-		c.portable.tell(io.err)
-	}
-	if err := c.checkBranches(); err != nil {
-		return err
-	}
-	if c.TUI {
-		if err := checkFullScreen(io, os.Getenv); err != nil {
-			return err
-		}
-	}
-	for _, command := range c.Gate {
-		if err := gate.CheckPreset(command); err != nil {
-			return err
-		}
-	}
-	if err := checkImage(c.Sandbox, c.Image); err != nil {
-		return err
-	}
-	if err := c.countCalls(); err != nil {
+	if err := c.checkFlags(io); err != nil {
 		return err
 	}
 	self, err := os.Executable()
@@ -201,12 +179,8 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	if err != nil {
 		return err
 	}
-	if len(backend.About().Keys) > 0 {
-		for _, u := range upstreams {
-			if err := u.Reach(ctx); err != nil {
-				return err
-			}
-		}
+	if err := reach(ctx, backend, upstreams); err != nil {
+		return err
 	}
 	box, err := openSandbox(ctx, c.Sandbox, docker.Options{
 		Self: self, Image: cmp.Or(c.Image, c.user.Sandbox.Image), DataDir: data,
@@ -281,6 +255,34 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 		err = cmp.Or[error](err, ended{run.ExitFailed})
 	}
 	return err
+}
+
+// checkFlags completes what was asked for by what is usual here, and refuses what cannot be
+// done, before anything is looked for.
+func (c *runCmd) checkFlags(io stdio) error {
+	if err := c.takeDefaults(); err != nil {
+		return err
+	}
+	if c.spec.Folder == "" { // else it was told before
+		c.portable.tell(io.err)
+	}
+	if err := c.checkBranches(); err != nil {
+		return err
+	}
+	if c.TUI {
+		if err := checkFullScreen(io, os.Getenv); err != nil {
+			return err
+		}
+	}
+	for _, command := range c.Gate {
+		if err := gate.CheckPreset(command); err != nil {
+			return err
+		}
+	}
+	if err := checkImage(c.Sandbox, c.Image); err != nil {
+		return err
+	}
+	return c.countCalls()
 }
 
 // sapling is the Sapling checkout that dir lies in, ready for a run; nil for git.
@@ -628,6 +630,19 @@ func installation(dataDir string) (string, error) {
 		return "", fmt.Errorf("mark this installation: %w", err)
 	}
 	return string(mark), nil
+}
+
+// reach tries the endpoints of an agent that needs a key there.
+func reach(ctx context.Context, backend agent.Backend, upstreams []gateway.Upstream) error {
+	if len(backend.About().Keys) == 0 {
+		return nil
+	}
+	for _, u := range upstreams {
+		if err := u.Reach(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // reap removes what earlier runs left with an engine.
