@@ -103,8 +103,8 @@ func differing(a, b config.Server) (keys []string) {
 // serverKey is what the file calls a field of config.Server.
 func serverKey(field string) string {
 	if key, ok := map[string]string{
-		"MetricsListen": "metrics_listen", "Concurrency": "limits", "GitHub": "github", "DataDir": "data_dir", "Branches": "branch_template",
-		"AllowLocalSandbox": "allow_local_sandbox", "Private": "the places of secrets", "Log": "log.format",
+		"MetricsListen": "metrics_listen", "Concurrency": "limits", "GitHub": "github", "DataDir": "data_dir",
+		"Branches": "branch_template", "AllowLocalSandbox": "allow_local_sandbox", "Private": "the places of secrets", "Log": "log.format",
 	}[field]; ok {
 		return key
 	}

@@ -348,7 +348,8 @@ func landed(s loop.State) int {
 // options are what the flags ask of a run.
 func (c *runCmd) options(dir, data string, git *gitrepo.Git, backend agent.Backend) inline.Options {
 	opts := inline.Options{
-		PlanFile: c.Plan, Prompt: c.prompt, Promise: c.Promise, SameSession: c.stops != nil, Loop: c.loop, Dir: dir, Mode: run.Mode(c.Mode), Ask: plan.Ask(c.Ask), DataDir: data, Git: git, Backend: backend,
+		PlanFile: c.Plan, Prompt: c.prompt, Promise: c.Promise, SameSession: c.stops != nil, Loop: c.loop, Dir: dir,
+		Mode: run.Mode(c.Mode), Ask: plan.Ask(c.Ask), DataDir: data, Git: git, Backend: backend,
 		Image: c.Image, Devcontainer: config.Devcontainer(c.Devcontainer), Model: c.Model, Limits: c.limits(),
 		Defaults: inline.Defaults{Image: c.user.Sandbox.Image, Model: c.user.Agent.Model, Limits: c.user.Limits},
 		Branches: run.BranchTemplate(c.Branches), Branch: c.Branch, Here: c.Here,
@@ -399,7 +400,8 @@ func (c *runCmd) checkBranches() error {
 	}
 	if c.Worktree != nil && *c.Worktree && (c.Here || c.NoCommit) {
 		return &run.UserError{
-			Message: "--worktree leaves your checkout as it is, and --here and --no-commit work in it", Hint: "use only one of them",
+			Message: "--worktree leaves your checkout as it is, and --here and --no-commit work in it",
+			Hint:    "use only one of them",
 		}
 	}
 	if c.Yes && c.NoCommit {
@@ -464,7 +466,8 @@ func (c *runCmd) tell(
 	} else {
 		fmt.Fprint(forPeople(io.out), heldSummary(held)+pushedTo(s.Branch, remote)+after.summary(s))
 		if file := c.waits(s); file != "" {
-			fmt.Fprintf(forPeople(io.out), "%s waits for your approval: read it, change it if you like, and run the same command "+
+			fmt.Fprintf(forPeople(io.out), "%s waits for your approval: read it, change it if you like, and run the "+
+				"same command "+
 				"to go on.\n", file)
 		}
 	}
@@ -480,7 +483,8 @@ func (c *runCmd) findSpec(ctx context.Context, io stdio, git *gitrepo.Git, dir s
 	if c.Promise != "" { // it has one prompt, and no steps
 		if c.Yes {
 			return &run.UserError{
-				Message: "--yes is for the folder of a spec, and --completion-promise is for one prompt", Hint: "use only one of them",
+				Message: "--yes is for the folder of a spec, and --completion-promise is for one prompt",
+				Hint:    "use only one of them",
 			}
 		}
 		return nil
@@ -498,7 +502,8 @@ func (c *runCmd) findSpec(ctx context.Context, io stdio, git *gitrepo.Git, dir s
 		return nil
 	case c.Mode == string(run.ModeBuild):
 		return &run.UserError{
-			Message: c.spec.Folder + " has no " + plan.SpecTasks + " yet", Hint: "leave out `build` to have " + c.spec.File() + " written",
+			Message: c.spec.Folder + " has no " + plan.SpecTasks + " yet",
+			Hint:    "leave out `build` to have " + c.spec.File() + " written",
 		}
 	case c.Worktree == nil:
 		c.Worktree = new(bool)
@@ -676,8 +681,9 @@ func (c *runCmd) upstreams(backend agent.Backend) ([]gateway.Upstream, error) {
 		}
 		if u, err = loginOf(backend.About().Name, u, time.Now()); err == nil && u.Account != "" && c.gated() {
 			err = &run.UserError{
-				Message: "a ChatGPT login has no budgets that could be kept, which --sandbox docker and --local-isolation bwrap promise",
-				Hint:    "use it with --sandbox local, or set OPENAI_API_KEY",
+				Message: "a ChatGPT login has no budgets that could be kept, which --sandbox docker and " +
+					"--local-isolation bwrap promise",
+				Hint: "use it with --sandbox local, or set OPENAI_API_KEY",
 			}
 		}
 		return u, err
@@ -705,8 +711,9 @@ func (c *runCmd) gateway(
 		cfg.Unmetered = c.stops == nil
 	case backend.About().HoldsCredential:
 		return nil, &run.UserError{
-			Message: fmt.Sprintf("the agent %s needs its own server and key, which --local-isolation=bwrap keeps from agents", c.Agent),
-			Hint:    "use --local-isolation=auto, or another agent",
+			Message: fmt.Sprintf("the agent %s needs its own server and key, which --local-isolation=bwrap keeps "+
+				"from agents", c.Agent),
+			Hint: "use --local-isolation=auto, or another agent",
 		}
 	case len(upstreams)+len(c.Egress) == 0:
 		return nil, nil //nolint:nilnil // likewise

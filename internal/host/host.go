@@ -273,11 +273,10 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 		}
 	}
 	return loop.Opened{
-		LastProgress: last, Findings: findings, Settings: settings, Branch: at.Branch, BaseBranch: at.BaseBranch, Base: string(at.Base),
-		BaseTree: string(trees.base), DefaultTree: string(trees.ofDefault),
-		Head: string(at.Head), HeadTree: string(trees.head), Templates: templates, Build: env.build, Setup: due,
-		SetupKey: key, Warm: h.kept(key),
-		Earlier: Earlier(earlier),
+		LastProgress: last, Findings: findings, Settings: settings, Templates: templates, Earlier: Earlier(earlier),
+		Branch: at.Branch, BaseBranch: at.BaseBranch, Base: string(at.Base), BaseTree: string(trees.base),
+		DefaultTree: string(trees.ofDefault), Head: string(at.Head), HeadTree: string(trees.head),
+		Build: env.build, Setup: due, SetupKey: key, Warm: h.kept(key),
 	}, nil
 }
 
