@@ -276,7 +276,8 @@ func (a *actionStep) checkEndpoint() error {
 			return &run.UserError{
 				Message: name + " is set: models of " + cloud +
 					" cannot be used by its own protocol, whose requests are signed with credentials that agents do not get",
-				Hint: "put a gateway in front that speaks the Anthropic API, such as LiteLLM, name it as anthropic_base_url, its key as anthropic_api_key, and take the variable away",
+				Hint: "put a gateway in front that speaks the Anthropic API, such as LiteLLM, name it as " +
+					"anthropic_base_url, its key as anthropic_api_key, and take the variable away",
 			}
 		}
 	}

@@ -533,8 +533,9 @@ func (a *app) listDecisions(r *http.Request) (any, error) {
 		return n
 	}
 	f := store.DecisionFilter{
-		Repo: r.FormValue("repo"), Person: r.FormValue("person"), Issue: number("issue"), Refused: r.FormValue("refused") == "true",
-		Limit: cmp.Or(number("limit"), 100),
+		Repo: r.FormValue("repo"), Person: r.FormValue("person"), Issue: number("issue"),
+		Refused: r.FormValue("refused") == "true",
+		Limit:   cmp.Or(number("limit"), 100),
 	}
 	list, err := a.store.Decisions(r.Context(), f)
 	if err != nil {

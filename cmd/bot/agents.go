@@ -170,7 +170,8 @@ func agentVersion(ctx context.Context, backend agent.Backend, box sandbox.Sandbo
 	if err != nil {
 		return "", &run.UserError{
 			Message: fmt.Sprintf("the agent %s does not start in the sandbox (%s): %v", about.Name, sandbox.Describe(box), err),
-			Hint: fmt.Sprintf("run `%s` yourself; if it works there, name the agent's own program instead of a wrapper: --agent-path FILE",
+			Hint: fmt.Sprintf("run `%s` yourself; if it works there, name the agent's own program instead of a "+
+				"wrapper: --agent-path FILE",
 				strings.Join(about.Version, " ")),
 			Err: err,
 		}
@@ -192,7 +193,8 @@ func agentVersion(ctx context.Context, backend agent.Backend, box sandbox.Sandbo
 // startsIn asks an agent for its version as it works: in a home of its own, by the name
 // it has there. It gives what the agent said.
 func startsIn(ctx context.Context, backend agent.Backend, box sandbox.Sandbox, image string) (said string, err error) {
-	cmd, err := backend.Command(agent.Invocation{Sandbox: box.About().Name, BaseURL: "http://127.0.0.1:1", Token: "-", Model: "-"})
+	cmd, err := backend.Command(agent.Invocation{Sandbox: box.About().Name, BaseURL: "http://127.0.0.1:1", Token: "-",
+		Model: "-"})
 	if err != nil {
 		return "", err
 	}

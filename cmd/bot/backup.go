@@ -64,7 +64,8 @@ func (c *backupCmd) Run(ctx bound, io stdio) (err error) {
 	}
 	f, err := os.OpenFile(c.File, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return &run.UserError{Message: "cannot write the backup: " + err.Error(), Hint: "name a file that does not exist", Err: err}
+		return &run.UserError{Message: "cannot write the backup: " + err.Error(),
+			Hint: "name a file that does not exist", Err: err}
 	}
 	err = writeBackup(ctx, f, dataDir)
 	if err = errors.Join(err, f.Close()); err != nil {
@@ -194,7 +195,8 @@ func (c *restoreCmd) Run(ctx bound, io stdio) error {
 		}
 	}
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
-		return &run.UserError{Message: "cannot create the data directory: " + err.Error(), Hint: "choose another data_dir", Err: err}
+		return &run.UserError{Message: "cannot create the data directory: " + err.Error(),
+			Hint: "choose another data_dir", Err: err}
 	}
 	about, open, err := readBackup(ctx, c.File, dataDir)
 	if err != nil {

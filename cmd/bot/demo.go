@@ -292,7 +292,8 @@ func (d *demo) show(w io.Writer, s loop.State, asJSON bool) error {
 		fmt.Fprintf(w, "\nCheck run %s on %.7s, %s: %s.\n", c.Name, c.SHA, c.Conclusion, c.Title)
 	}
 	fmt.Fprintf(w, "\n%s to GitHub: %s.\n", strs.Count(calls.REST+calls.GraphQL, "call"), purposes(calls.ByPurpose))
-	fmt.Fprintf(w, "\nTo see the pages in a browser: %[1]s demo --keep. To work on your own repository: %[1]s run PLAN.md.\n", calledAs())
+	fmt.Fprintf(w, "\nTo see the pages in a browser: %[1]s demo --keep. To work on your own repository: %[1]s "+
+		"run PLAN.md.\n", calledAs())
 	return nil
 }
 

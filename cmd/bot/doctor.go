@@ -128,7 +128,8 @@ func (c *doctorCmd) findings(ctx context.Context) []finding {
 	case !found:
 		return append(checks, finding{what: "configuration", optional: true, err: &run.UserError{
 			Message: "there is no " + configFile + " here",
-			Hint:    fmt.Sprintf("%[1]s run needs none; for %[1]s serve, create one with %[1]s setup or pass yours with --config", calledAs()),
+			Hint: fmt.Sprintf("%[1]s run needs none; for %[1]s serve, create one with %[1]s setup or pass yours "+
+				"with --config", calledAs()),
 		}})
 	}
 	checks = append(checks, c.disk(ctx, cfg),
@@ -198,7 +199,8 @@ func withUser(cfg config.Server) config.Server {
 // userFile is about the person's own file; false where there is none.
 func (c *doctorCmd) userFile() (finding, bool) {
 	_, path, found, err := userDefaults()
-	return finding{what: "your defaults", ok: path + " holds for each " + calledAs() + " run of yours", err: err}, found || err != nil
+	return finding{what: "your defaults", ok: path + " holds for each " + calledAs() + " run of yours", err: err},
+		found || err != nil
 }
 
 func (c *doctorCmd) git() finding {
@@ -309,9 +311,11 @@ func (c *doctorCmd) local(cfg config.Server) finding {
 	is := box.Confinement()
 	switch {
 	case is.Isolated && cfg.Sandbox.LocalIsolation == string(local.IsolationBubblewrap):
-		f.ok = "bubblewrap works: agents and checks see the machine's programs and their work tree, and nothing else of its files or its network"
+		f.ok = "bubblewrap works: agents and checks see the machine's programs and their work tree, and nothing else " +
+			"of its files or its network"
 	case is.Isolated:
-		f.ok = "bubblewrap works: agents and checks see the machine's programs and their work tree, and nothing else of its files; the network is shared"
+		f.ok = "bubblewrap works: agents and checks see the machine's programs and their work tree, and nothing else " +
+			"of its files; the network is shared"
 	case is.Why == nil:
 		f.ok = "no isolation, as configured: agents can do whatever this user can"
 	default:
@@ -364,7 +368,8 @@ func (c *doctorCmd) dataDir(cfg config.Server, server bool) finding {
 		info, err := os.Stat(at)
 		if err == nil && !info.IsDir() {
 			f.err = &run.UserError{
-				Message: at + " is not a directory", Hint: "set data_dir (" + calledAs() + " run: RALPH_DATA_DIR) to another directory",
+				Message: at + " is not a directory",
+				Hint:    "set data_dir (" + calledAs() + " run: RALPH_DATA_DIR) to another directory",
 			}
 			return f
 		}

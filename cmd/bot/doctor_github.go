@@ -222,12 +222,14 @@ func (d appDoctor) deliveries(ctx context.Context) finding {
 		f.optional = true
 		f.err = &run.UserError{
 			Message: "GitHub did not reach the server with the last webhook, and none is running here",
-			Hint:    fmt.Sprintf("start %[1]s serve and run %[1]s doctor again; the bot fetches missed webhooks by itself", calledAs()),
+			Hint: fmt.Sprintf("start %[1]s serve and run %[1]s doctor again; the bot fetches missed "+
+				"webhooks by itself", calledAs()),
 		}
 	case last.Code == 0:
 		f.err = &run.UserError{
 			Message: "GitHub did not reach the server with the last webhook",
-			Hint:    "start " + calledAs() + " serve and make the webhook URL reachable from GitHub; the bot fetches missed webhooks by itself",
+			Hint: "start " + calledAs() + " serve and make the webhook URL reachable from GitHub; the bot fetches " +
+				"missed webhooks by itself",
 		}
 	default:
 		f.err = &run.UserError{

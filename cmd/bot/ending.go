@@ -89,7 +89,8 @@ func (e ending) summary(s loop.State) string {
 	case s.End == run.EndPlanned:
 		b.WriteString(taskList(s))
 	case n > 0:
-		fmt.Fprintf(&b, "%s on %s; the plan and the learnings are in %s.\n", strs.Count(n, "new commit"), s.Branch, s.ProgressPath)
+		fmt.Fprintf(&b, "%s on %s; the plan and the learnings are in %s.\n", strs.Count(n, "new commit"), s.Branch,
+			s.ProgressPath)
 	case s.NoCommit && len(s.Commits) > 0:
 		b.WriteString("The work is uncommitted in your checkout.\n")
 	case s.End.Complete():

@@ -370,7 +370,8 @@ func trajectoryOf(r result) []trajectory {
 	for _, call := range r.Calls {
 		t := trajectory{Iteration: call.Iteration, Task: call.Task, Role: call.Role, CostUSD: call.CostUSD, Outcome: "landed"}
 		switch {
-		case len(missed) > 0 && missed[0].Iteration == call.Iteration && missed[0].Task == call.Task && missed[0].Role == call.Role:
+		case len(missed) > 0 && missed[0].Iteration == call.Iteration && missed[0].Task == call.Task &&
+			missed[0].Role == call.Role:
 			t.Outcome = missed[0].Outcome + ": " + missed[0].Note
 			missed = missed[1:]
 		case call.Task == "":

@@ -70,7 +70,8 @@ func heldSummary(all []heldPatch) string {
 		case p.file == "":
 			fmt.Fprintf(&b, "  %s\n", p.why)
 		case p.masked:
-			fmt.Fprintf(&b, "  git apply --index %s\n  Text that looked like a secret is masked, so the patch may not apply as is.\n", quoted(p.file))
+			fmt.Fprintf(&b, "  git apply --index %s\n  Text that looked like a secret is masked, so the patch may "+
+				"not apply as is.\n", quoted(p.file))
 		default:
 			fmt.Fprintf(&b, "  git apply --index %s\n", quoted(p.file))
 		}

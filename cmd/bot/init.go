@@ -427,7 +427,8 @@ func (a *asker) line(question, def string, take func(text string) bool) error {
 		fmt.Fprint(a.out, ": ")
 		text, err := a.in.ReadString('\n')
 		if err != nil {
-			return &run.UserError{Message: "init was not answered to its end; nothing was written", Hint: "run it again", Err: err}
+			return &run.UserError{Message: "init was not answered to its end; nothing was written",
+				Hint: "run it again", Err: err}
 		}
 		if take(cmp.Or(strings.TrimSpace(text), def)) {
 			return nil

@@ -25,7 +25,8 @@ func (c *manCmd) Run(io stdio, model *kong.Application) error {
 func manPage(model *kong.Application) string {
 	var b strings.Builder
 	v, _ := versionOf()
-	fmt.Fprintf(&b, ".TH %s 1 \"\" %s %s\n", roff(strings.ToUpper(model.Name)), roff(manWord(model.Name+" "+v)), manWord("User Commands"))
+	fmt.Fprintf(&b, ".TH %s 1 \"\" %s %s\n", roff(strings.ToUpper(model.Name)), roff(manWord(model.Name+" "+v)),
+		manWord("User Commands"))
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- turns an issue or a plan into reviewed commits\n", roff(model.Name))
 	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n.I COMMAND\n[\\fIARGUMENT\\fR ...]\n", roff(model.Name))
 	b.WriteString(".SH DESCRIPTION\n")

@@ -58,7 +58,8 @@ func (c *runCmd) takeLoop(ctx context.Context, git *gitrepo.Git, dir string) err
 func (c *runCmd) checkPromise(backend agent.Backend) error {
 	if c.Promise != "" {
 		if err := plan.CheckPromise(c.Promise); err != nil {
-			return &run.UserError{Message: "--completion-promise: " + err.Error(), Hint: "use a word or two, such as DONE", Err: err}
+			return &run.UserError{Message: "--completion-promise: " + err.Error(),
+				Hint: "use a word or two, such as DONE", Err: err}
 		}
 		if c.Mode == string(run.ModePlan) {
 			return &run.UserError{

@@ -103,8 +103,10 @@ func differing(a, b config.Server) (keys []string) {
 // serverKey is what the file calls a field of config.Server.
 func serverKey(field string) string {
 	if key, ok := map[string]string{
-		"MetricsListen": "metrics_listen", "Concurrency": "limits", "GitHub": "github", "DataDir": "data_dir", "DatabaseURL": "database_url", "Branches": "branch_template",
-		"AllowLocalSandbox": "allow_local_sandbox", "Private": "the places of secrets", "Log": "log.format",
+		"MetricsListen": "metrics_listen", "Concurrency": "limits", "GitHub": "github", "DataDir": "data_dir",
+		"DatabaseURL": "database_url",
+		"Branches": "branch_template", "AllowLocalSandbox": "allow_local_sandbox", "Log": "log.format",
+		"Private": "the places of secrets",
 	}[field]; ok {
 		return key
 	}

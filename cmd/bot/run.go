@@ -117,29 +117,7 @@ func (c *runCmd) Run(ctx bound, io stdio) error {
 
 // once is one run.
 func (c *runCmd) once(ctx bound, io stdio) error {
-	if err := c.takeDefaults(); err != nil {
-		return err
-	}
-	if c.spec.Folder == "" { // else it was told before
-		c.portable.tell(io.err)
-	}
-	if err := c.checkBranches(); err != nil {
-		return err
-	}
-	if c.TUI {
-		if err := checkFullScreen(io, os.Getenv); err != nil {
-			return err
-		}
-	}
-	for _, command := range c.Gate {
-		if err := gate.CheckPreset(command); err != nil {
-			return err
-		}
-	}
-	if err := checkImage(c.Sandbox, c.Image); err != nil {
-		return err
-	}
-	if err := c.countCalls(); err != nil {
+	if err := c.checkFlags(io); err != nil {
 		return err
 	}
 	self, err := os.Executable()
@@ -201,12 +179,8 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	if err != nil {
 		return err
 	}
-	if len(backend.About().Keys) > 0 {
-		for _, u := range upstreams {
-			if err := u.Reach(ctx); err != nil {
-				return err
-			}
-		}
+	if err := reach(ctx, backend, upstreams); err != nil {
+		return err
 	}
 	box, err := openSandbox(ctx, c.Sandbox, docker.Options{
 		Self: self, Image: cmp.Or(c.Image, c.user.Sandbox.Image), DataDir: data,
@@ -283,6 +257,34 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	return err
 }
 
+// checkFlags completes what was asked for by what is usual here, and refuses what cannot be
+// done, before anything is looked for.
+func (c *runCmd) checkFlags(io stdio) error {
+	if err := c.takeDefaults(); err != nil {
+		return err
+	}
+	if c.spec.Folder == "" { // else it was told before
+		c.portable.tell(io.err)
+	}
+	if err := c.checkBranches(); err != nil {
+		return err
+	}
+	if c.TUI {
+		if err := checkFullScreen(io, os.Getenv); err != nil {
+			return err
+		}
+	}
+	for _, command := range c.Gate {
+		if err := gate.CheckPreset(command); err != nil {
+			return err
+		}
+	}
+	if err := checkImage(c.Sandbox, c.Image); err != nil {
+		return err
+	}
+	return c.countCalls()
+}
+
 // sapling is the Sapling checkout that dir lies in, ready for a run; nil for git.
 func (c *runCmd) sapling(ctx context.Context, dir, data string) (*sapling, error) {
 	s, err := findSapling(dir)
@@ -346,7 +348,8 @@ func landed(s loop.State) int {
 // options are what the flags ask of a run.
 func (c *runCmd) options(dir, data string, git *gitrepo.Git, backend agent.Backend) inline.Options {
 	opts := inline.Options{
-		PlanFile: c.Plan, Prompt: c.prompt, Promise: c.Promise, SameSession: c.stops != nil, Loop: c.loop, Dir: dir, Mode: run.Mode(c.Mode), Ask: plan.Ask(c.Ask), DataDir: data, Git: git, Backend: backend,
+		PlanFile: c.Plan, Prompt: c.prompt, Promise: c.Promise, SameSession: c.stops != nil, Loop: c.loop, Dir: dir,
+		Mode: run.Mode(c.Mode), Ask: plan.Ask(c.Ask), DataDir: data, Git: git, Backend: backend,
 		Image: c.Image, Devcontainer: config.Devcontainer(c.Devcontainer), Model: c.Model, Limits: c.limits(),
 		Defaults: inline.Defaults{Image: c.user.Sandbox.Image, Model: c.user.Agent.Model, Limits: c.user.Limits},
 		Branches: run.BranchTemplate(c.Branches), Branch: c.Branch, Here: c.Here,
@@ -397,7 +400,8 @@ func (c *runCmd) checkBranches() error {
 	}
 	if c.Worktree != nil && *c.Worktree && (c.Here || c.NoCommit) {
 		return &run.UserError{
-			Message: "--worktree leaves your checkout as it is, and --here and --no-commit work in it", Hint: "use only one of them",
+			Message: "--worktree leaves your checkout as it is, and --here and --no-commit work in it",
+			Hint:    "use only one of them",
 		}
 	}
 	if c.Yes && c.NoCommit {
@@ -462,7 +466,8 @@ func (c *runCmd) tell(
 	} else {
 		fmt.Fprint(forPeople(io.out), heldSummary(held)+pushedTo(s.Branch, remote)+after.summary(s))
 		if file := c.waits(s); file != "" {
-			fmt.Fprintf(forPeople(io.out), "%s waits for your approval: read it, change it if you like, and run the same command "+
+			fmt.Fprintf(forPeople(io.out), "%s waits for your approval: read it, change it if you like, and run the "+
+				"same command "+
 				"to go on.\n", file)
 		}
 	}
@@ -478,7 +483,8 @@ func (c *runCmd) findSpec(ctx context.Context, io stdio, git *gitrepo.Git, dir s
 	if c.Promise != "" { // it has one prompt, and no steps
 		if c.Yes {
 			return &run.UserError{
-				Message: "--yes is for the folder of a spec, and --completion-promise is for one prompt", Hint: "use only one of them",
+				Message: "--yes is for the folder of a spec, and --completion-promise is for one prompt",
+				Hint:    "use only one of them",
 			}
 		}
 		return nil
@@ -496,7 +502,8 @@ func (c *runCmd) findSpec(ctx context.Context, io stdio, git *gitrepo.Git, dir s
 		return nil
 	case c.Mode == string(run.ModeBuild):
 		return &run.UserError{
-			Message: c.spec.Folder + " has no " + plan.SpecTasks + " yet", Hint: "leave out `build` to have " + c.spec.File() + " written",
+			Message: c.spec.Folder + " has no " + plan.SpecTasks + " yet",
+			Hint:    "leave out `build` to have " + c.spec.File() + " written",
 		}
 	case c.Worktree == nil:
 		c.Worktree = new(bool)
@@ -630,6 +637,19 @@ func installation(dataDir string) (string, error) {
 	return string(mark), nil
 }
 
+// reach tries the endpoints of an agent that needs a key there.
+func reach(ctx context.Context, backend agent.Backend, upstreams []gateway.Upstream) error {
+	if len(backend.About().Keys) == 0 {
+		return nil
+	}
+	for _, u := range upstreams {
+		if err := u.Reach(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // reap removes what earlier runs left with an engine.
 func reap(ctx context.Context, box sandbox.Sandbox) error {
 	reap := box.About().Reap
@@ -661,8 +681,9 @@ func (c *runCmd) upstreams(backend agent.Backend) ([]gateway.Upstream, error) {
 		}
 		if u, err = loginOf(backend.About().Name, u, time.Now()); err == nil && u.Account != "" && c.gated() {
 			err = &run.UserError{
-				Message: "a ChatGPT login has no budgets that could be kept, which --sandbox docker and --local-isolation bwrap promise",
-				Hint:    "use it with --sandbox local, or set OPENAI_API_KEY",
+				Message: "a ChatGPT login has no budgets that could be kept, which --sandbox docker and " +
+					"--local-isolation bwrap promise",
+				Hint: "use it with --sandbox local, or set OPENAI_API_KEY",
 			}
 		}
 		return u, err
@@ -690,8 +711,9 @@ func (c *runCmd) gateway(
 		cfg.Unmetered = c.stops == nil
 	case backend.About().HoldsCredential:
 		return nil, &run.UserError{
-			Message: fmt.Sprintf("the agent %s needs its own server and key, which --local-isolation=bwrap keeps from agents", c.Agent),
-			Hint:    "use --local-isolation=auto, or another agent",
+			Message: fmt.Sprintf("the agent %s needs its own server and key, which --local-isolation=bwrap keeps "+
+				"from agents", c.Agent),
+			Hint: "use --local-isolation=auto, or another agent",
 		}
 	case len(upstreams)+len(c.Egress) == 0:
 		return nil, nil //nolint:nilnil // likewise

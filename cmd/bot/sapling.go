@@ -181,7 +181,8 @@ func (s *sapling) bring(ctx context.Context, branch string) error {
 		if _, err := s.gitIn(ctx, s.twin, "merge-base", "--is-ancestor", at, tip); err != nil {
 			return &run.UserError{
 				Message: fmt.Sprintf("the bookmark %s has moved to %.12s, so the run's commits were not put on it", branch, at),
-				Hint: fmt.Sprintf("they are on %s in %s; rename your bookmark (sl bookmark --rename %s NAME) and run the same command",
+				Hint: fmt.Sprintf("they are on %s in %s; rename your bookmark (sl bookmark --rename %s NAME) and run "+
+					"the same command",
 					branch, s.twin, branch),
 				Err: err,
 			}
@@ -232,7 +233,8 @@ func (s *sapling) ask(ctx context.Context, args ...string) (string, error) {
 	})
 	if err != nil {
 		return "", &run.UserError{
-			Message: fmt.Sprintf("sl %s failed in %s: %v", args[0], s.root, err), Hint: "see whether `sl status` works there", Err: err,
+			Message: fmt.Sprintf("sl %s failed in %s: %v", args[0], s.root, err),
+			Hint:    "see whether `sl status` works there", Err: err,
 		}
 	}
 	return strings.TrimSpace(string(out.Stdout)), nil

@@ -180,6 +180,25 @@ type observers struct {
 	room func() machine.Room
 }
 
+// withDefaults fills in what nothing else is said of.
+func (obs observers) withDefaults(cfg config.Server) (_ observers, err error) {
+	if obs.now == nil {
+		obs.now = time.Now
+	}
+	if obs.room == nil {
+		obs.room = func() machine.Room { return machine.Look(cfg.DataDir) }
+	}
+	if obs.current == nil {
+		obs.current = newCurrent(cfg)
+	}
+	if obs.self == "" {
+		if obs.self, err = os.Executable(); err != nil {
+			return obs, fmt.Errorf("find this program: %w", err)
+		}
+	}
+	return obs, nil
+}
+
 // parts are what every door to GitHub is made of.
 type parts struct {
 	store     *store.Store
@@ -198,18 +217,10 @@ func (p *parts) close() error { return errors.Join(p.store.Close(), p.analytics.
 func newParts(
 	ctx context.Context, cfg config.Server, gitHub ghapp.Config, log zerolog.Logger, obs observers, more ...string,
 ) (_ *parts, err error) {
-	if obs.now == nil {
-		obs.now = time.Now
-	}
-	if obs.room == nil {
-		obs.room = func() machine.Room { return machine.Look(cfg.DataDir) }
+	if obs, err = obs.withDefaults(cfg); err != nil {
+		return nil, err
 	}
 	gitHub.WriteEvery = obs.writeEvery
-	if obs.self == "" {
-		if obs.self, err = os.Executable(); err != nil {
-			return nil, fmt.Errorf("find this program: %w", err)
-		}
-	}
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return nil, &run.UserError{
 			Message: "cannot create the data directory: " + err.Error(),
@@ -266,9 +277,6 @@ func newParts(
 	})
 	if err != nil {
 		return nil, err
-	}
-	if obs.current == nil {
-		obs.current = newCurrent(cfg)
 	}
 	limits := func(asked run.Limits) run.Limits { return config.Tighten(*obs.current.limits.Load(), asked) }
 	p.deliveries = delivery.Config{

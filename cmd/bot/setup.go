@@ -96,7 +96,8 @@ func (c *setupCmd) Run(ctx bound, io stdio) error {
 	server.ReadTimeout, server.ErrorLog = time.Minute, slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
-	fmt.Fprintf(io.out, "Open this page in your browser:\n\n  %s\n\nIt takes you to %s and back. Waiting for you; press Ctrl-C to stop.\n", flow.Page(), gitHub.web)
+	fmt.Fprintf(io.out, "Open this page in your browser:\n\n  %s\n\n"+
+		"It takes you to %s and back. Waiting for you; press Ctrl-C to stop.\n", flow.Page(), gitHub.web)
 
 	waiting, cancel := context.WithTimeoutCause(ctx, c.Timeout,
 		&run.UserError{Message: "no App was created within " + c.Timeout.String(), Hint: "run " + calledAs() + " setup again"})
@@ -125,8 +126,9 @@ func setupFailed(app ghapp.Registration, err error) error {
 	}
 	return &run.UserError{
 		Message: "the App " + app.Slug + " was created, but its credentials could not be stored: " + err.Error(),
-		Hint:    "delete it at " + app.URL + " and run " + calledAs() + " setup again, or create a new private key and webhook secret there",
-		Err:     err,
+		Hint: "delete it at " + app.URL + " and run " + calledAs() +
+			" setup again, or create a new private key and webhook secret there",
+		Err: err,
 	}
 }
 
@@ -178,7 +180,8 @@ func gitHubAt(web string) (gitHubURLs, error) {
 func (c *setupCmd) tell(io stdio, gitHub gitHubURLs, app ghapp.Registration) error {
 	text := c.config(gitHub, app)
 	file := filepath.Join(c.Dir, configFile)
-	fmt.Fprintf(io.out, "\nCreated the App %s (%d). Its credentials are in %s. Keep them secret and out of version control.\n", app.Slug, app.AppID, c.Dir)
+	fmt.Fprintf(io.out, "\nCreated the App %s (%d). Its credentials are in %s. Keep them secret and out of "+
+		"version control.\n", app.Slug, app.AppID, c.Dir)
 	switch err := writeNew(file, text); {
 	case errors.Is(err, fs.ErrExist):
 		fmt.Fprintf(io.out, "\n%s already exists and was not changed. Add this to it:\n\n%s", file, indented(text))
@@ -190,7 +193,9 @@ func (c *setupCmd) tell(io stdio, gitHub gitHubURLs, app ghapp.Registration) err
 	default:
 		fmt.Fprintf(io.out, "%s refers to them.\n", file)
 	}
-	fmt.Fprintf(io.out, "\nNext steps:\n  1. Install it on repositories: %[1]s\n  2. Set the model's key, such as ANTHROPIC_API_KEY, and check the set-up: %[2]s doctor --config %[3]s\n  3. Start it: %[2]s serve --config %[3]s\n", appsetup.InstallURL(app), calledAs(), file)
+	fmt.Fprintf(io.out, "\nNext steps:\n  1. Install it on repositories: %[1]s\n"+
+		"  2. Set the model's key, such as ANTHROPIC_API_KEY, and check the set-up: %[2]s doctor --config %[3]s\n"+
+		"  3. Start it: %[2]s serve --config %[3]s\n", appsetup.InstallURL(app), calledAs(), file)
 	return nil
 }
 

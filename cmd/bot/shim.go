@@ -54,7 +54,8 @@ func shimmed(ctx context.Context, path string) (string, error) {
 	}
 	if err != nil {
 		return "", &run.UserError{
-			Message: fmt.Sprintf("%s is a shim of %s, which does not say what program it stands for", path, filepath.Base(manager)),
+			Message: fmt.Sprintf("%s is a shim of %s, which does not say what program it stands for", path,
+				filepath.Base(manager)),
 			Hint: fmt.Sprintf("name the program itself with --agent-path, or see what `%s which %s` says in your home",
 				filepath.Base(manager), filepath.Base(path)),
 			Err: err,

@@ -75,7 +75,8 @@ func (c *statsCmd) Run(io stdio) error {
 	}
 	stats := sum.Stats()
 	if len(stats.Runs) == 0 && c.RunID+c.Repo != "" {
-		return &run.UserError{Message: "the record has no such run", Hint: calledAs() + " stats without --run and --repo lists all"}
+		return &run.UserError{Message: "the record has no such run",
+			Hint: calledAs() + " stats without --run and --repo lists all"}
 	}
 	if c.JSON {
 		return printJSON(io.out, stats)

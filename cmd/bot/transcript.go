@@ -142,7 +142,8 @@ func (c *transcriptCmd) checks(kept *transcript.Store, id run.ID, w io.Writer) e
 		return nil
 	case len(names) == 0:
 		return &run.UserError{
-			Message: fmt.Sprintf("no output of checks is kept of a run %q", c.RunID), Hint: "run " + calledAs() + " transcript to list the runs",
+			Message: fmt.Sprintf("no output of checks is kept of a run %q", c.RunID),
+			Hint:    "run " + calledAs() + " transcript to list the runs",
 		}
 	default:
 		return &run.UserError{

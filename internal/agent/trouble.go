@@ -57,7 +57,8 @@ func troubles() []trouble {
 			OutcomeContext,
 			`(?:prompt|input) is too long|(?:your )?(?:input|prompt) exceeds the (?:model's )?context|this model's maximum context length` +
 				`|input length and .max_tokens. exceed context limit|the input token count|codex ran out of room in the model's context window`,
-			"the context is too long before any work is done: shorten the plan and the texts that agents read (AGENTS.md, CLAUDE.md), or use a model with a larger context",
+			"the context is too long before any work is done: shorten the plan and the texts that agents read " +
+				"(AGENTS.md, CLAUDE.md), or use a model with a larger context",
 		},
 		{
 			OutcomeUnavailable,
@@ -71,7 +72,9 @@ func troubles() []trouble {
 // for and that does not end by waiting; "" for the others.
 func (o Outcome) DoFirst() string {
 	if o == OutcomeMissing {
-		return "put the program where the sandbox sees it, in the image or in a system directory such as /usr/local/bin (homes and /tmp are hidden from agents); where the agent is a wrapper, name its own program with --agent-path"
+		return "put the program where the sandbox sees it, in the image or in a system directory such as " +
+			"/usr/local/bin (homes and /tmp are hidden from agents); where the agent is a wrapper, name its own " +
+			"program with --agent-path"
 	}
 	for _, t := range troubles() {
 		if t.outcome == o {

@@ -111,7 +111,8 @@ func (f *Flow) created(w http.ResponseWriter, r *http.Request) {
 	if !same(q.Get("state"), f.state) {
 		f.show(w, http.StatusForbidden, view{
 			Title: "This is not the expected answer",
-			Text:  "It does not belong to the set-up that is running here. Nothing was stored. Open the address shown in the terminal and start there.",
+			Text: "It does not belong to the set-up that is running here. Nothing was stored. Open the address " +
+				"shown in the terminal and start there.",
 		})
 		return
 	}
@@ -139,13 +140,15 @@ func (f *Flow) created(w http.ResponseWriter, r *http.Request) {
 	case class == ghapp.Transient || class == ghapp.RateLimited:
 		f.show(w, http.StatusBadGateway, view{
 			Title: "Could not reach GitHub",
-			Text:  "The App was created, but fetching its credentials failed. Reload this page to try again within an hour. Error: " + err.Error(),
+			Text: "The App was created, but fetching its credentials failed. Reload this page to try again within " +
+				"an hour. Error: " + err.Error(),
 		})
 	default:
 		f.end(outcome{err: err})
 		f.show(w, http.StatusBadGateway, view{
 			Title: "GitHub gave no credentials",
-			Text:  "The code was already used or is more than an hour old. Delete the App on GitHub and run ralph-bot setup again. Error: " + err.Error(),
+			Text: "The code was already used or is more than an hour old. Delete the App on GitHub and run " +
+				"ralph-bot setup again. Error: " + err.Error(),
 		})
 	}
 }
@@ -161,8 +164,9 @@ func (f *Flow) keep(w http.ResponseWriter, app ghapp.Registration) {
 	}
 	f.end(outcome{app: app})
 	f.show(w, http.StatusOK, view{
-		Title:   app.Slug + " is there",
-		Text:    "Its credentials are stored; the terminal shows where. One step is left: choose the repositories it may work in.",
+		Title: app.Slug + " is there",
+		Text: "Its credentials are stored; the terminal shows where. One step is left: choose the repositories it " +
+			"may work in.",
 		Install: InstallURL(app),
 	})
 }

@@ -157,7 +157,8 @@ func notifyChoice(f notifyChoiceFile, report reporter) run.NoticeChoice {
 		c.Targets = append([]string{}, *f.Targets...)
 		for i, name := range c.Targets {
 			if !targetPattern().MatchString(name) {
-				report(fmt.Sprintf("$.notify.targets[%d]", i), "%q is not a target of the server; a repository cannot add its own",
+				report(fmt.Sprintf("$.notify.targets[%d]", i), "%q is not a target of the server; a repository "+
+					"cannot add its own",
 					clip(name))
 			}
 		}

@@ -40,7 +40,8 @@ const (
 
 // Agents are the names of all of them.
 func Agents() []string {
-	return []string{AgentClaude, AgentCodex, AgentGemini, AgentOpencode, AgentCopilot, AgentAmp, AgentACP, AgentCommand, AgentScript}
+	return []string{AgentClaude, AgentCodex, AgentGemini, AgentOpencode, AgentCopilot, AgentAmp, AgentACP, AgentCommand,
+		AgentScript}
 }
 
 // The kinds of sandbox.
@@ -668,7 +669,8 @@ func (s Sandbox) check(allowLocal bool, report reporter) {
 		}
 	case SandboxLocal:
 		if !allowLocal {
-			report("$.sandbox.kind", "in a local sandbox, agents can do whatever the server's user can do on this host; set allow_local_sandbox: true to allow that")
+			report("$.sandbox.kind", "in a local sandbox, agents can do whatever the server's user can do on this "+
+				"host; set allow_local_sandbox: true to allow that")
 		}
 	default:
 		report("$.sandbox.kind", "%q is not a sandbox; use %s or %s", clip(s.Kind), SandboxDocker, SandboxLocal)
@@ -718,7 +720,8 @@ func (s Server) checkSecrets(report reporter) {
 	}
 	// Without a secret anybody could post events; go-githubapp would accept them.
 	if len(s.GitHub.WebhookSecrets) == 0 || slices.Contains(s.GitHub.WebhookSecrets, "") {
-		report("$.github.webhook_secret_file", "the webhook secret is missing; set %s to the secret of the App's settings page", EnvWebhookSecret)
+		report("$.github.webhook_secret_file", "the webhook secret is missing; set %s to the secret of the App's "+
+			"settings page", EnvWebhookSecret)
 	}
 	s.Notify.check(report)
 	switch s.Agent.Name {

@@ -80,7 +80,8 @@ func (o *order) active() bool { return o.last.ID != "" && !o.last.Phase.Terminal
 func (r *Receiver) workCommand(ctx context.Context, d store.Delivery, in handlers.CommandIntent) error {
 	if in.SenderType != "User" {
 		// Bots that answer each other would never end.
-		return r.markRefused(ctx, d.GUID, OutcomeRefused, in.Subject, "/ralph "+string(in.Command.Verb), string(authorization.DeniedBot))
+		return r.markRefused(ctx, d.GUID, OutcomeRefused, in.Subject, "/ralph "+string(in.Command.Verb),
+			string(authorization.DeniedBot))
 	}
 	if in.Command.Verb == review.VerbDo {
 		// What people do not see is not what they asked for.
@@ -375,7 +376,8 @@ func (r *Receiver) approve(ctx context.Context, o order) (reply, error) {
 	err := pub.PlanPosted(ghapp.WithPurpose(ctx, "plan"), hash)
 	switch {
 	case errors.Is(err, publish.ErrPlanEdited):
-		return no("The comment with the plan was edited or deleted, so I cannot take it as approved. Comment `/ralph plan` to get the plan posted again."), nil
+		return no("The comment with the plan was edited or deleted, so I cannot take it as approved. Comment " +
+			"`/ralph plan` to get the plan posted again."), nil
 	case errors.Is(err, publish.ErrNoPlan):
 		return no("The plan is not posted yet. Read it once it is, then approve it."), nil
 	case err != nil:

@@ -12,7 +12,8 @@ import (
 )
 
 // runnerWords are words by which a task asks for a change of how checks run.
-const runnerWords = "makefile justfile taskfile rakefile tox.ini noxfile script command tooling build target recipe shell makeflags"
+const runnerWords = "makefile justfile taskfile rakefile tox.ini noxfile script command tooling build target recipe " +
+	"shell makeflags"
 
 var (
 	makefiles = strs.Lazy(`(?:^|/)(?:GNUmakefile|[Mm]akefile|[^/]*\.mk|[Mm]akefile\.[^/]+|[^/]+\.inc)$`)

@@ -504,7 +504,8 @@ var audited = []struct {
 	re   func() *regexp.Regexp
 }{
 	{"Vulnerability #", strs.Lazy(`^Vulnerability #\d+: (GO-\d+-\d+)$`)},
-	{"https://github.com/advisories/GHSA-", strs.Lazy(`(?: - |│ )https://github\.com/advisories/(GHSA(?:-[0-9a-z]{4}){3})(?: *│)?$`)},
+	{"https://github.com/advisories/GHSA-",
+		strs.Lazy(`(?: - |│ )https://github\.com/advisories/(GHSA(?:-[0-9a-z]{4}){3})(?: *│)?$`)},
 	{"RUSTSEC-", strs.Lazy(`^ID: +(RUSTSEC-\d+-\d+)$`)},
 	{" PYSEC-", pipAudit}, {" GHSA-", pipAudit}, {" CVE-", pipAudit},
 	{": unreachable func: ", strs.Lazy(`^(\S+\.go):\d+:\d+: unreachable func: (\S+)$`)},

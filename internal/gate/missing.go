@@ -174,7 +174,8 @@ func sameLack(a, b string) bool {
 func Provide(g Gate) string {
 	const image = "; or use a container image that has it (--sandbox docker --image)"
 	for _, tool := range []struct{ name, say string }{
-		{"govulncheck", "run `go install golang.org/x/vuln/cmd/govulncheck@latest` where checks run, and let them reach vuln.go.dev"},
+		{"govulncheck", "run `go install golang.org/x/vuln/cmd/govulncheck@latest` where checks run, and let them " +
+			"reach vuln.go.dev"},
 		{"deadcode", "run `go install golang.org/x/tools/cmd/deadcode@latest` where checks run"},
 		{"pip-audit", "run `pip install pip-audit` where checks run, and let them reach pypi.org"},
 		{"vulture", "run `pip install vulture` where checks run"},

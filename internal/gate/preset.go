@@ -34,8 +34,9 @@ var presets = []preset{
 		tools: func(r Root) []presetTool { return slices.Concat(deadGo(r), deadNode(r), deadPython(r), deadRust(r)) },
 	},
 	{
-		name:  "vulnerabilities",
-		needs: "go.mod, a lock file of npm, pnpm or yarn, requirements.txt, pyproject.toml, Cargo.toml, Gemfile.lock or composer.lock",
+		name: "vulnerabilities",
+		needs: "go.mod, a lock file of npm, pnpm or yarn, requirements.txt, pyproject.toml, Cargo.toml, Gemfile.lock " +
+			"or composer.lock",
 		tools: vulnerable,
 	},
 }

@@ -177,7 +177,8 @@ func Judge(g Gate, q Quality, task run.Task, r Results) (Verdict, Need) {
 	if compared {
 		v.Tests = some(fresh)
 		if known := len(first.Facts.FailedTests) - len(without(first.Facts.FailedTests, known)); known > 0 {
-			v.Note = fmt.Sprintf("new since the work began: %s; %s failed before that too", list(fresh), strs.Count(known, "test"))
+			v.Note = fmt.Sprintf("new since the work began: %s; %s failed before that too", list(fresh),
+				strs.Count(known, "test"))
 		}
 	}
 	return v, Nothing
@@ -203,7 +204,8 @@ func judgePassed(g Gate, r Results) (Verdict, Need) {
 		return Verdict{}, Again
 	} else if len(failed) > 0 {
 		return Verdict{
-			Standing: Failed, Tests: some(failed), Note: "it exited with 0, but tests failed that did not fail before: " + list(failed),
+			Standing: Failed, Tests: some(failed),
+			Note: "it exited with 0, but tests failed that did not fail before: " + list(failed),
 		}, Nothing
 	}
 	for _, again := range r.Again { // some tests choose by chance, or by what is there

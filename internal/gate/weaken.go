@@ -126,15 +126,18 @@ type language struct {
 // languages are listed by the end of their file names.
 var languages = sync.OnceValue(func() map[string]*language {
 	js := &language{
-		files:  strs.Lazy(`(?:^|/)(?:__tests__|tests?|spec)/|\.(?:test|spec)\.[cm]?[jt]sx?$`),
-		test:   far("it test", "(?m)^\\s*[xf]?(?:it|test)(?:\\.(?:only|skip|todo|concurrent|failing|each\\([^)]*\\)))*\\s*\\(\\s*['\"`](.+?)['\"`]\\s*[,)]"),
-		skip:   near(".skip .todo .failing xit xtest xdescribe", `\b(?:it|test|describe|suite)\.(?:skip|todo|failing)\b|\bx(?:it|test|describe)\s*\(`),
+		files: strs.Lazy(`(?:^|/)(?:__tests__|tests?|spec)/|\.(?:test|spec)\.[cm]?[jt]sx?$`),
+		test: far("it test",
+			"(?m)^\\s*[xf]?(?:it|test)(?:\\.(?:only|skip|todo|concurrent|failing|each\\([^)]*\\)))*\\s*\\(\\s*['\"`](.+?)['\"`]\\s*[,)]"),
+		skip: near(".skip .todo .failing xit xtest xdescribe",
+			`\b(?:it|test|describe|suite)\.(?:skip|todo|failing)\b|\bx(?:it|test|describe)\s*\(`),
 		only:   near(".only fit fdescribe", `\b(?:it|test|describe|suite)\.only\b|\bf(?:it|describe)\s*\(`),
 		assert: near("expect assert", `\bexpect\s*\(|\bassert\b`),
 	}
 	jvm := &language{
-		files:  strs.Lazy(`(?:^|/)src/(?:test|\w*Test)/|(?:Tests?|IT|Spec)\.(?:java|kt)$`),
-		test:   far("@Test @ParameterizedTest @RepeatedTest", "@(?:Test|ParameterizedTest|RepeatedTest)\\b[^{;]*?\\b(?:void|fun)\\s+`?([\\w ]+?)`?\\s*\\("),
+		files: strs.Lazy(`(?:^|/)src/(?:test|\w*Test)/|(?:Tests?|IT|Spec)\.(?:java|kt)$`),
+		test: far("@Test @ParameterizedTest @RepeatedTest",
+			"@(?:Test|ParameterizedTest|RepeatedTest)\\b[^{;]*?\\b(?:void|fun)\\s+`?([\\w ]+?)`?\\s*\\("),
 		skip:   near("@Ignore @Disabled", `@(?:Ignore|Disabled)\b`),
 		assert: near("assert verify shouldBe", `\bassert\w*\s*\(|\bverify\s*\(|\bshouldBe\b`),
 	}
@@ -146,15 +149,17 @@ var languages = sync.OnceValue(func() map[string]*language {
 	}
 	all := map[string]*language{
 		".go": {
-			files:  strs.Lazy(`_test\.go$`),
-			test:   near("Test Fuzz Example", `(?m)^func ((?:Test|Fuzz|Example)\w*)\(`),
-			skip:   near(".Skip //go:build", `\b(?:t|b|f|tb)\.Skip(?:f|Now)?\(|(?m)^//go:build `),
-			assert: near(".Error .Fatal .Fail assert. require. is. qt.", `\b(?:t|b|f|tb)\.(?:Error|Fatal)f?\(|\b(?:t|b|f|tb)\.Fail(?:Now)?\(|\b(?:assert|require|is|qt)\.\w+\(`),
+			files: strs.Lazy(`_test\.go$`),
+			test:  near("Test Fuzz Example", `(?m)^func ((?:Test|Fuzz|Example)\w*)\(`),
+			skip:  near(".Skip //go:build", `\b(?:t|b|f|tb)\.Skip(?:f|Now)?\(|(?m)^//go:build `),
+			assert: near(".Error .Fatal .Fail assert. require. is. qt.",
+				`\b(?:t|b|f|tb)\.(?:Error|Fatal)f?\(|\b(?:t|b|f|tb)\.Fail(?:Now)?\(|\b(?:assert|require|is|qt)\.\w+\(`),
 		},
 		".py": {
-			files:  strs.Lazy(`(?:^|/)(?:tests?/.*|test_[^/]*|[^/]*_test)\.py$`),
-			test:   near("def", `(?m)^\s*(?:async\s+)?def (test\w*)\s*\(`),
-			skip:   near("skip xfail expectedFailure importorskip", `@(?:pytest\.mark\.)?(?:skip|skipif|skipIf|skipUnless|xfail)\b|@unittest\.(?:skip\w*|expectedFailure)|\bpytest\.(?:skip|xfail|importorskip)\(|\.skipTest\(`),
+			files: strs.Lazy(`(?:^|/)(?:tests?/.*|test_[^/]*|[^/]*_test)\.py$`),
+			test:  near("def", `(?m)^\s*(?:async\s+)?def (test\w*)\s*\(`),
+			skip: near("skip xfail expectedFailure importorskip",
+				`@(?:pytest\.mark\.)?(?:skip|skipif|skipIf|skipUnless|xfail)\b|@unittest\.(?:skip\w*|expectedFailure)|\bpytest\.(?:skip|xfail|importorskip)\(|\.skipTest\(`),
 			assert: near("assert pytest.raises", `\bassert\b|\.assert\w+\(|\bpytest\.raises\b`),
 		},
 		".rs": {
@@ -164,8 +169,9 @@ var languages = sync.OnceValue(func() map[string]*language {
 			assert: near("assert panic!", `\bassert\w*!|\bpanic!`),
 		},
 		".rb": {
-			files:  strs.Lazy(`(?:^|/)(?:spec|test)/|_(?:spec|test)\.rb$`),
-			test:   near("it specify test scenario", `(?m)^\s*(?:x|f)?(?:it|specify|test|scenario)\s*\(?\s*['"](.+?)['"]|^\s*def (test_\w+)`),
+			files: strs.Lazy(`(?:^|/)(?:spec|test)/|_(?:spec|test)\.rb$`),
+			test: near("it specify test scenario",
+				`(?m)^\s*(?:x|f)?(?:it|specify|test|scenario)\s*\(?\s*['"](.+?)['"]|^\s*def (test_\w+)`),
 			skip:   near("xit xdescribe xcontext pending skip", `\bx(?:it|describe|context)\b|(?m)^\s*(?:pending|skip)\b`),
 			only:   near("fit fdescribe fcontext focus", `\bf(?:it|describe|context)\b|\bfocus: true|, :focus\b`),
 			assert: near("expect assert refute .should", `\bexpect\b|\bassert\w*|\brefute\w*|\.should\b`),
@@ -208,7 +214,8 @@ func isRunner(name string) bool {
 	case "package.json", "composer.json":
 		return true
 	default:
-		return isTestConfig(name) || decides(name) || slices.ContainsFunc(switches, func(s runnerSwitch) bool { return s.in(name) })
+		return isTestConfig(name) || decides(name) ||
+			slices.ContainsFunc(switches, func(s runnerSwitch) bool { return s.in(name) })
 	}
 }
 
@@ -249,8 +256,9 @@ var switches = []runnerSwitch{
 		does: "steers how scripts are run", asked: "npmrc yarn bunfig pnpm",
 	},
 	{
-		files: []string{"package.json"}, line: near("file: link: portal:", `(?m)^\s*"[^"\n]+"\s*:\s*"(?:file|link|portal):[^"\n]*".*$`),
-		does: "has a package come from a folder", asked: "package.json dependenc workspace file:",
+		files: []string{"package.json"},
+		line:  near("file: link: portal:", `(?m)^\s*"[^"\n]+"\s*:\s*"(?:file|link|portal):[^"\n]*".*$`),
+		does:  "has a package come from a folder", asked: "package.json dependenc workspace file:",
 	},
 	{
 		files: []string{"go.mod"}, line: near("ignore", `(?m)^\s*ignore\b.*$`),
@@ -279,8 +287,9 @@ var switches = []runnerSwitch{
 		does: "steers what cargo runs", asked: "cargo",
 	},
 	{
-		files: []string{"Cargo.toml", ".cargo/config.toml", ".cargo/config"}, line: near("[patch [replace", `(?m)^\s*\[(?:patch\b|replace\]).*$`),
-		does: "has cargo take other code for a crate", asked: "cargo crate dependenc",
+		files: []string{"Cargo.toml", ".cargo/config.toml", ".cargo/config"},
+		line:  near("[patch [replace", `(?m)^\s*\[(?:patch\b|replace\]).*$`),
+		does:  "has cargo take other code for a crate", asked: "cargo crate dependenc",
 	},
 	{
 		files: []string{"rust-toolchain", "rust-toolchain.toml"}, line: near("path", `(?m)^\s*path\s*=.*$`),
@@ -291,8 +300,9 @@ var switches = []runnerSwitch{
 		does: "has dotnet be another program", asked: "global.json sdk",
 	},
 	{
-		files: []string{".config/nextest.toml"}, line: near("", `(?m)^\s*(?:default-filter|run-wrapper|command|platform|binary)\s*=.*$|^\s*\[+script.*$`),
-		does: "steers what nextest runs", asked: "nextest",
+		files: []string{".config/nextest.toml"},
+		line:  near("", `(?m)^\s*(?:default-filter|run-wrapper|command|platform|binary)\s*=.*$|^\s*\[+script.*$`),
+		does:  "steers what nextest runs", asked: "nextest",
 	},
 	{
 		files: []string{".env", ".env.*", ".flaskenv"},
@@ -320,16 +330,19 @@ var switches = []runnerSwitch{
 		does: "is what Python runs in the place of its own module", asked: "pytest.py unittest.py sitecustomize usercustomize",
 	},
 	{
-		files: []string{"*.egg-info/entry_points.txt", "*.dist-info/entry_points.txt"}, line: near("pytest11", `(?m)^.*\bpytest11\b.*$`),
-		does: "is a plugin of pytest", asked: "pytest plugin",
+		files: []string{"*.egg-info/entry_points.txt", "*.dist-info/entry_points.txt"},
+		line:  near("pytest11", `(?m)^.*\bpytest11\b.*$`),
+		does:  "is a plugin of pytest", asked: "pytest plugin",
 	},
 	{
-		line: near("pytest_", `(?m)^\s*(?:async\s+)?def pytest_(?:runtest_(?:makereport|protocol|logreport)|runtestloop|pyfunc_call|sessionfinish|cmdline_main|collection)\s*\(.*$|^\s*pytest_plugins\b.*$`),
+		line: near("pytest_",
+			`(?m)^\s*(?:async\s+)?def pytest_(?:runtest_(?:makereport|protocol|logreport)|runtestloop|pyfunc_call|sessionfinish|cmdline_main|collection)\s*\(.*$|^\s*pytest_plugins\b.*$`),
 		does: "can have pytest take failed tests for passed ones", asked: "conftest pytest hook plugin fixture",
 	},
 	{
 		files: []string{
-			"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "setup.cfg", "tox.ini", "pyproject.toml", ".rspec", ".mocharc.*",
+			"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "setup.cfg", "tox.ini", "pyproject.toml",
+			".rspec", ".mocharc.*",
 			"jest.config.*", "vitest.config.*",
 		},
 		line: near("dry collect-only setup- listTests unner --co",
@@ -342,7 +355,10 @@ var switches = []runnerSwitch{
 		does:  "has the runner run no test, or be another one", asked: "dry runner",
 	},
 	{
-		files: []string{"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "setup.cfg", "tox.ini", "pyproject.toml"}, line: near("-p", `(?m)^.*(?:\baddopts\b.*|^\s+)-p[ =]?\w.*$`),
+		files: []string{
+			"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "setup.cfg", "tox.ini", "pyproject.toml",
+		},
+		line: near("-p", `(?m)^.*(?:\baddopts\b.*|^\s+)-p[ =]?\w.*$`),
 		does: "loads a plugin of pytest", asked: "pytest plugin",
 	},
 	{
@@ -430,9 +446,11 @@ func (s runnerSwitch) lines(ctx context.Context, src []byte) [][]byte {
 
 // testSettings are the files that settings of test runners stand in (path.Match).
 var testSettings = []string{
-	"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "setup.cfg", "tox.ini", "pyproject.toml", "conftest.py", "pom.xml",
+	"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "setup.cfg", "tox.ini", "pyproject.toml", "conftest.py",
+	"pom.xml",
 	"build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts", "gradle.properties", ".rspec", "phpunit.xml",
-	"phpunit.xml.dist", "phpunit.dist.xml", ".mocharc.*", "jest.config.*", "vitest.config.*", "vitest.workspace.*", "ava.config.*",
+	"phpunit.xml.dist", "phpunit.dist.xml", ".mocharc.*", "jest.config.*", "vitest.config.*", "vitest.workspace.*",
+	"ava.config.*",
 	"karma.conf.*", "Directory.Build.props", "Directory.Build.targets", "*.runsettings", "CTestCustom.cmake", ".bazelrc",
 }
 
@@ -578,7 +596,8 @@ var (
 	harmless = strs.Lazy(`^(?:true|:|exit 0|echo\b[^&|;]*)?$|(?:\|\||;)\s*(?:true|:|exit 0|echo\b.*)\s*$`)
 	// Settings that leave tests out.
 	excluding = near(
-		"--ignore --deselect collect_ignore testPathIgnorePatterns skip ignoreFailures testFailureIgnore excludeTestsMatching passWithNoTests --exclude-pattern testNamePattern IsTestProject --test_filter CTEST_CUSTOM",
+		"--ignore --deselect collect_ignore testPathIgnorePatterns skip ignoreFailures testFailureIgnore "+
+			"excludeTestsMatching passWithNoTests --exclude-pattern testNamePattern IsTestProject --test_filter CTEST_CUSTOM",
 		`testNamePattern|\bIsTestProject\b|--test_filter\b|CTEST_CUSTOM_TESTS_IGNORE|--ignore\b|--deselect\b|\bcollect_ignore|testPathIgnorePatterns|\bskipTests\b|maven\.test\.skip|\bignoreFailures\b|testFailureIgnore|\bexcludeTestsMatching\b|passWithNoTests|--exclude-pattern`)
 )
 
@@ -782,7 +801,8 @@ func (l *language) bodies(ctx context.Context, src []byte) map[string]string {
 
 // multiplied finds what makes several tests of one: tables, parameters and subtests.
 var multiplied = near(
-	".Run( parametrize .each @ParameterizedTest @RepeatedTest [Theory [TestCase [InlineData #[case #[rstest ataProvider subTest( TEST_P INSTANTIATE_TEST",
+	".Run( parametrize .each @ParameterizedTest @RepeatedTest [Theory [TestCase [InlineData #[case #[rstest "+
+		"ataProvider subTest( TEST_P INSTANTIATE_TEST",
 	`\b(?:t|b)\.Run\(|parametrize|\.each\b|@ParameterizedTest|@RepeatedTest|\[(?:Theory|TestCase|InlineData)\b|#\[(?:case|rstest)|@dataProvider|DataProvider|subTest\(|TEST_P\b|INSTANTIATE_TEST`)
 
 // CountTests is about how many tests the old file held, as a runner counts them. Where some

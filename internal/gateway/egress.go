@@ -193,7 +193,8 @@ func (h *handler) refuseHost(w http.ResponseWriter, r *http.Request, start strin
 		return
 	}
 	defer func() { _ = conn.Close() }()
-	_, _ = fmt.Fprintf(conn, "HTTP/1.1 403 %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", text, len(text), text)
+	_, _ = fmt.Fprintf(conn, "HTTP/1.1 403 %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n"+
+		"Connection: close\r\n\r\n%s", text, len(text), text)
 }
 
 // dialer reaches hosts at public addresses only. The address is looked at when it

@@ -101,7 +101,8 @@ var messagesShape = func() *shape {
 // openAIOptions are the fields that both of OpenAI's APIs have.
 func openAIOptions() fields {
 	return fields{
-		"model": at(inModel), "stream": at(inStream), "store": {off: true, why: whyStore, place: inStore}, "metadata": {rest: scalar},
+		"model": at(inModel), "stream": at(inStream), "store": {off: true, why: whyStore, place: inStore},
+		"metadata":               {rest: scalar},
 		"service_tier":           one(whyPrice, "auto default flex"),
 		"prompt_cache_retention": one(whyStore, "in-memory in_memory"),
 		"stream_options": {
@@ -133,8 +134,9 @@ var responsesShape = func() *shape {
 	return object(`instructions max_tool_calls parallel_tool_calls temperature top_logprobs top_p truncation user
 		prompt_cache_key safety_identifier`, openAIOptions(), fields{
 		"max_output_tokens": at(inOutput), "input": item, "tools": tool, "client_metadata": {rest: scalar},
-		"background": {off: true, why: "the answer would come by another way; leave it out"}, "reasoning": object("effort summary generate_summary"),
-		"text": object("verbosity", fields{"format": object("type name strict description", fields{"schema": schema})}),
+		"background": {off: true, why: "the answer would come by another way; leave it out"},
+		"reasoning":  object("effort summary generate_summary"),
+		"text":       object("verbosity", fields{"format": object("type name strict description", fields{"schema": schema})}),
 		"tool_choice": object("name mode", fields{
 			"type":  one(whyTool, "function custom local_shell apply_patch allowed_tools"),
 			"tools": object("name", fields{"type": one(whyTool, "function custom local_shell apply_patch")}),

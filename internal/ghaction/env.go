@@ -44,8 +44,9 @@ func ReadEnv(env func(string) string) (Env, error) {
 	if !ok || !nameRE().MatchString(e.Owner) || !nameRE().MatchString(e.Repo) || e.EventName == "" ||
 		!filepath.IsAbs(e.EventPath) || !filepath.IsAbs(e.Temp) {
 		return Env{}, &run.UserError{
-			Message: "this is not a step of a GitHub Actions workflow: GITHUB_REPOSITORY, GITHUB_EVENT_NAME, GITHUB_EVENT_PATH or RUNNER_TEMP is missing",
-			Hint:    "use the action (uses: org/ralph-action@v1), or run `ralph-bot run PLAN.md` on your own machine",
+			Message: "this is not a step of a GitHub Actions workflow: GITHUB_REPOSITORY, GITHUB_EVENT_NAME, " +
+				"GITHUB_EVENT_PATH or RUNNER_TEMP is missing",
+			Hint: "use the action (uses: org/ralph-action@v1), or run `ralph-bot run PLAN.md` on your own machine",
 		}
 	}
 	if id := env("GITHUB_RUN_ID"); id != "" {

@@ -351,7 +351,8 @@ func (in Inputs) CheckSandbox(private bool) error {
 		return nil
 	}
 	return &run.UserError{
-		Message: "sandbox: local on a public repository: text by strangers would steer an agent that can reach this job's secrets and network",
-		Hint:    "leave sandbox at docker, or confirm with allow_local_on_public: true",
+		Message: "sandbox: local on a public repository: text by strangers would steer an agent that can reach this " +
+			"job's secrets and network",
+		Hint: "leave sandbox at docker, or confirm with allow_local_on_public: true",
 	}
 }

@@ -241,7 +241,8 @@ func (s *Sim) newAdmin() http.Handler {
 		}
 		w.Header().Set("Content-Type", "image/svg+xml")
 		w.Header().Set("Content-Security-Policy", "default-src 'none'")
-		_, _ = fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 40 40"><rect width="40" height="40" fill="hsl(%d 50%% 45%%)"/></svg>`, n*47%360)
+		_, _ = fmt.Fprintf(w,
+			`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 40 40"><rect width="40" height="40" fill="hsl(%d 50%% 45%%)"/></svg>`, n*47%360)
 	})
 	return mux
 }

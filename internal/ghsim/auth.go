@@ -151,7 +151,8 @@ func (s *Sim) verifyJWT(raw string) (*app, error) {
 	stamp := func(f float64) time.Time { return time.Unix(int64(math.Floor(f)), 0) }
 	switch {
 	case claims.Exp == nil || !now.Add(-jwtLeeway).Before(stamp(*claims.Exp)):
-		return nil, jwtRefused("'Expiration time' claim ('exp') must be a numeric value representing the future time at which the assertion expires")
+		return nil, jwtRefused("'Expiration time' claim ('exp') must be a numeric value representing the future time " +
+			"at which the assertion expires")
 	case stamp(*claims.Exp).After(now.Add(maxJWTLife + jwtLeeway)):
 		return nil, jwtRefused("'Expiration time' claim ('exp') is too far in the future")
 	case claims.Iat == nil || stamp(*claims.Iat).After(now.Add(jwtLeeway)):

@@ -393,7 +393,8 @@ func (s *Sim) pullPage(r *repo, i *issue, p *issuePage) ([]pageEntry, error) {
 		for _, t := range pl.threads {
 			for _, c := range t.comments {
 				if c.review == rv {
-					fmt.Fprintf(&text, "\n\n`%s` line %d, %s:\n\n> %s\n", strings.ReplaceAll(t.path, "`", "'"), t.line, c.user.login,
+					fmt.Fprintf(&text, "\n\n`%s` line %d, %s:\n\n> %s\n", strings.ReplaceAll(t.path, "`", "'"), t.line,
+						c.user.login,
 						strings.ReplaceAll(c.body, "\n", "\n> "))
 				}
 			}

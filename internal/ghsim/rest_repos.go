@@ -835,7 +835,8 @@ func (s *Sim) postToken(c *call) (int, any, error) {
 	for _, name := range want.Repositories {
 		r, ok := find(in.repos, func(r *repo) bool { return strings.EqualFold(r.name, name) })
 		if !ok {
-			return 0, nil, unprocessable("There is at least one repository that does not exist or is not accessible to the parent installation.")
+			return 0, nil, unprocessable("There is at least one repository that does not exist or is not accessible " +
+				"to the parent installation.")
 		}
 		repos = append(repos, r)
 	}

@@ -218,32 +218,20 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if at.Repo, err = at.Repo.Quarantine(h.objectsDir()); err != nil {
 		return loop.Opened{}, err
 	}
-	baseTree, err := at.Repo.TreeOf(ctx, at.Base)
+	trees, err := at.trees(ctx)
 	if err != nil {
 		return loop.Opened{}, err
-	}
-	headTree, defaultTree := baseTree, baseTree
-	switch {
-	case !at.Reviewed:
-		defaultTree = ""
-	case at.Default != at.Base:
-		if defaultTree, err = at.Repo.TreeOf(ctx, at.Default); err != nil {
-			return loop.Opened{}, err
-		}
 	}
 	var earlier []gitrepo.CommitInfo
 	if at.Head != at.Base {
 		if earlier, err = at.Repo.Log(ctx, at.Base, at.Head); err != nil {
 			return loop.Opened{}, err
 		}
-		if headTree, err = at.Repo.TreeOf(ctx, at.Head); err != nil {
-			return loop.Opened{}, err
-		}
 	}
-	if err := h.putOff(headTree); err != nil {
+	if err := h.putOff(trees.head); err != nil {
 		return loop.Opened{}, err
 	}
-	if err := h.followDefault(ctx, at, headTree); err != nil {
+	if err := h.followDefault(ctx, at, trees.head); err != nil {
 		return loop.Opened{}, err
 	}
 	h.mu.Lock()
@@ -285,12 +273,34 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 		}
 	}
 	return loop.Opened{
-		LastProgress: last, Findings: findings, Settings: settings, Branch: at.Branch, BaseBranch: at.BaseBranch, Base: string(at.Base),
-		BaseTree: string(baseTree), DefaultTree: string(defaultTree),
-		Head: string(at.Head), HeadTree: string(headTree), Templates: templates, Build: env.build, Setup: due,
-		SetupKey: key, Warm: h.kept(key),
-		Earlier: Earlier(earlier),
+		LastProgress: last, Findings: findings, Settings: settings, Templates: templates, Earlier: Earlier(earlier),
+		Branch: at.Branch, BaseBranch: at.BaseBranch, Base: string(at.Base), BaseTree: string(trees.base),
+		DefaultTree: string(trees.ofDefault), Head: string(at.Head), HeadTree: string(trees.head),
+		Build: env.build, Setup: due, SetupKey: key, Warm: h.kept(key),
 	}, nil
+}
+
+// openedTrees are the trees of a location; ofDefault is "" where runs write to that branch.
+type openedTrees struct{ base, head, ofDefault gitrepo.OID }
+
+// trees reads which they are, each once.
+func (at Location) trees(ctx context.Context) (t openedTrees, err error) {
+	if t.base, err = at.Repo.TreeOf(ctx, at.Base); err != nil {
+		return t, err
+	}
+	t.head, t.ofDefault = t.base, t.base
+	if at.Head != at.Base {
+		if t.head, err = at.Repo.TreeOf(ctx, at.Head); err != nil {
+			return t, err
+		}
+	}
+	switch {
+	case !at.Reviewed:
+		t.ofDefault = ""
+	case at.Default != at.Base:
+		t.ofDefault, err = at.Repo.TreeOf(ctx, at.Default)
+	}
+	return t, err
 }
 
 // settings reads the repository's configuration. What is wrong with it is for a

@@ -56,50 +56,15 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 	h.warm()
 	dir := h.start(a.Name)
 	promptFile := filepath.Join(dir, promptName)
-	err = once(dir, func() error {
-		if err := h.pin(ctx, s, repo, wt); err != nil {
-			return fmt.Errorf("pin the agent's configuration: %w", err)
-		}
-		if err := h.WriteProgress(ctx, a.ProgressPath, a.Progress); err != nil {
-			return err
-		}
-		history, err := h.history(s, repo)
-		if err != nil {
-			return err
-		}
-		if err := wt.InitAgentGit(ctx, history); err != nil {
-			return fmt.Errorf("lay out the agent's own .git: %w", err)
-		}
-		b, err := json.Marshal(began{Tree: s.HeadTree, Progress: a.ProgressPath, Model: a.Model})
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, beganFile), b, 0o600); err != nil {
-			return err
-		}
-		if err := h.describe(s, a); err != nil {
-			return err
-		}
-		return os.WriteFile(promptFile, []byte(a.Prompt), 0o600)
-	})
-	if err != nil {
+	if err := once(dir, func() error { return h.layOutAgent(ctx, s, a, repo, wt) }); err != nil {
 		return "", fmt.Errorf("prepare %s: %w", a.Name, err)
 	}
-	inv := agent.Invocation{
-		Model: a.Model, MaxTurns: a.MaxTurns, DenyTools: a.DenyTools, Mode: a.Mode, Sandbox: h.cfg.Sandbox.About().Name,
-	}
 	if h.cfg.Gateway != nil {
-		if !h.cfg.Gateway.NoModels {
-			inv.BaseURL = h.cfg.Gateway.BaseURL
-			if inv.BaseURL == "" {
-				inv.BaseURL = fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultGatewayPort)
-			}
-			inv.Token = h.cfg.Gateway.Token(a.Name)
-		}
 		if err := h.cfg.Gateway.begin(ctx, s, a.Name); err != nil {
 			return "", err
 		}
 	}
+	inv := h.invocation(a)
 	same := h.keepsSession(a)
 	if same {
 		if lh, ok, err := h.goOn(ctx, a, inv); ok || err != nil {
@@ -138,6 +103,50 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 		return "", err
 	}
 	return lh, h.beginSession(ctx, lh, inv, a.Wall)
+}
+
+// layOutAgent writes what an agent finds when it starts: the work tree's configuration, the
+// progress file, its own history and the prompt.
+func (h *Host) layOutAgent(
+	ctx context.Context, s loop.State, a loop.AgentStart, repo *gitrepo.Repo, wt *gitrepo.Worktree,
+) error {
+	dir := h.start(a.Name)
+	if err := h.pin(ctx, s, repo, wt); err != nil {
+		return fmt.Errorf("pin the agent's configuration: %w", err)
+	}
+	if err := h.WriteProgress(ctx, a.ProgressPath, a.Progress); err != nil {
+		return err
+	}
+	history, err := h.history(s, repo)
+	if err != nil {
+		return err
+	}
+	if err := wt.InitAgentGit(ctx, history); err != nil {
+		return fmt.Errorf("lay out the agent's own .git: %w", err)
+	}
+	b, err := json.Marshal(began{Tree: s.HeadTree, Progress: a.ProgressPath, Model: a.Model})
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, beganFile), b, 0o600); err != nil {
+		return err
+	}
+	if err := h.describe(s, a); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, promptName), []byte(a.Prompt), 0o600)
+}
+
+// invocation is what the agent is called with, its way to the model included.
+func (h *Host) invocation(a loop.AgentStart) agent.Invocation {
+	inv := agent.Invocation{
+		Model: a.Model, MaxTurns: a.MaxTurns, DenyTools: a.DenyTools, Mode: a.Mode, Sandbox: h.cfg.Sandbox.About().Name,
+	}
+	if g := h.cfg.Gateway; g != nil && !g.NoModels {
+		inv.BaseURL = cmp.Or(g.BaseURL, fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultGatewayPort))
+		inv.Token = g.Token(a.Name)
+	}
+	return inv
 }
 
 // once lays out a start, unless that was completed before.

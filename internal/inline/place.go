@@ -104,7 +104,8 @@ func (c *checkout) choose(ctx context.Context, key, slug, wanted string) (place,
 	case c.named != "":
 		if !gitrepo.ValidBranch(c.named) {
 			return place{}, &run.UserError{
-				Message: fmt.Sprintf("--branch: %q is not a valid branch name", c.named), Hint: "use a name such as ralph/my-plan",
+				Message: fmt.Sprintf("--branch: %q is not a valid branch name", c.named),
+				Hint:    "use a name such as ralph/my-plan",
 			}
 		}
 		return c.at(ctx, v, key, place{branch: c.named, slug: slug})

@@ -211,27 +211,7 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 	if err := place.markMergedLessons(ctx, st); err != nil {
 		return s, err
 	}
-	driver := loop.Driver{
-		Engine: &loop.Engine{
-			WorkTree: h, Trees: h, Branch: h, Runner: h, Crew: h, Publisher: place, Attempts: h, Memory: st.Lessons(repo.Top()),
-			Now: o.Now, Emit: h.Witness(o.Emit),
-		},
-		Save: func(ctx context.Context, s loop.State) error {
-			if o.OnSave != nil {
-				o.OnSave(false)
-				defer o.OnSave(true)
-			}
-			return rec.save(ctx, s)
-		},
-		Await: h.Await,
-		Sleep: sleep(o.Now),
-		Lacks: func(err error) string {
-			if errors.Is(err, sandbox.ErrUnavailable) {
-				return "the engine that runs containers does not answer; start it, or stop this run with Ctrl-C"
-			}
-			return machine.Trouble(err)
-		},
-	}
+	driver := o.driver(h, place, rec, st.Lessons(repo.Top()))
 	o.Helm.steered(&driver, name, place.say)
 	if o.Loop {
 		note, failed := o.openLoop(ctx, repo, s)
@@ -253,6 +233,31 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 		place.say("the run's directory could not be removed: %v", err)
 	}
 	return s, nil
+}
+
+// driver drives the loop in this process, and waits in it.
+func (o Options) driver(h *host.Host, place *checkout, rec *record, memory history.Memory) loop.Driver {
+	return loop.Driver{
+		Engine: &loop.Engine{
+			WorkTree: h, Trees: h, Branch: h, Runner: h, Crew: h, Publisher: place, Attempts: h, Memory: memory,
+			Now: o.Now, Emit: h.Witness(o.Emit),
+		},
+		Save: func(ctx context.Context, s loop.State) error {
+			if o.OnSave != nil {
+				o.OnSave(false)
+				defer o.OnSave(true)
+			}
+			return rec.save(ctx, s)
+		},
+		Await: h.Await,
+		Sleep: sleep(o.Now),
+		Lacks: func(err error) string {
+			if errors.Is(err, sandbox.ErrUnavailable) {
+				return "the engine that runs containers does not answer; start it, or stop this run with Ctrl-C"
+			}
+			return machine.Trouble(err)
+		},
+	}
 }
 
 // subdirectory is the path of dir below the top of its checkout, "" for the top

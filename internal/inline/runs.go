@@ -102,7 +102,8 @@ func reopen(doc *progress.Doc, ids []string) (opened []string, err error) {
 		}
 		if t.Status != run.TaskBlocked {
 			return nil, &run.UserError{
-				Message: fmt.Sprintf("%s is not blocked: it is %s", id, t.Status), Hint: "the command show lists the blocked tasks",
+				Message: fmt.Sprintf("%s is not blocked: it is %s", id, t.Status),
+				Hint:    "the command show lists the blocked tasks",
 			}
 		}
 	}

@@ -132,7 +132,8 @@ func currentSpec(top, folder string) (string, error) {
 
 func errCurrent(file, current string) error {
 	return &run.UserError{
-		Message: fmt.Sprintf("%s names %q, which is no folder of this repository", file, current), Hint: "name the folder of the spec",
+		Message: fmt.Sprintf("%s names %q, which is no folder of this repository", file, current),
+		Hint:    "name the folder of the spec",
 	}
 }
 

@@ -55,13 +55,15 @@ func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Ne
 		switch {
 		case s.unanswered() != "":
 			why = "The last call asked a question and changed no file: " + s.unanswered() +
-				" Nobody can answer while you work. Decide yourself, choose what is easiest to change later, and write the assumption down."
+				" Nobody can answer while you work. Decide yourself, choose what is easiest to change later, and " +
+				"write the assumption down."
 		case said.Kind == claim.Partial:
 			// Work that has begun and gets no further needs smaller tasks.
 			s.Draft.Analysis.TooComplex = s.Draft.Analysis.TooComplex || s.Partial[s.TaskID] > 0
 			why = "The last call said what is left, but changed no file: " + saidOf(said) + "."
 		case s.Draft.Change != "":
-			why = "The last call changed nothing more and did not say that the task is done. If the existing work completes the task, say so in the required form."
+			why = "The last call changed nothing more and did not say that the task is done. If the existing work " +
+				"completes the task, say so in the required form."
 		}
 		if s.Proposal.Note != "" {
 			why += " Also: " + s.Proposal.Note + "."

@@ -83,7 +83,8 @@ func (e *Engine) bringIn(ctx context.Context, s *State) (again bool, err error) 
 		return false, err
 	}
 	for _, file := range named {
-		task.Accept = append(task.Accept, fmt.Sprintf("%q keeps what both sides want, and holds no conflict marker (<<<<<<<, =======, >>>>>>>)", file))
+		task.Accept = append(task.Accept, fmt.Sprintf("%q keeps what both sides want, and holds no conflict marker "+
+			"(<<<<<<<, =======, >>>>>>>)", file))
 	}
 	if rest := len(m.Files) - len(named); rest > 0 {
 		task.Accept = append(task.Accept, fmt.Sprintf("So are the other %d files with conflict markers", rest))

@@ -70,7 +70,8 @@ func (e *Engine) holdBack(ctx context.Context, s *State, c *candidate, held []Re
 	if len(patch) <= maxHeldPatch {
 		c.held.Patch = patch
 	}
-	s.Violations = append(s.Violations, "Only a person may change these paths. Your changes to them were removed and given to a person "+
+	s.Violations = append(s.Violations, "Only a person may change these paths. Your changes to them were removed and "+
+		"given to a person "+
 		"as a patch; the checks ran without them, so the rest must work without them: "+listRefusals(held)+".")
 	return nil
 }

@@ -242,7 +242,8 @@ func (e *Engine) elsewhere(ctx context.Context, s *State, task run.Task, code []
 			changed = append(changed, c.Path)
 		}
 	}
-	return fmt.Sprintf("The last call changed %s, but nothing near what the task names: %s. Do what the task asks for. If the task is done anyway, tick it again and the checks decide.",
+	return fmt.Sprintf("The last call changed %s, but nothing near what the task names: %s. Do what the task asks "+
+		"for. If the task is done anyway, tick it again and the checks decide.",
 		oneLine(strings.Join(changed, ", "), 300), strings.Join(named, ", ")), nil
 }
 
@@ -380,7 +381,8 @@ func (s *State) knownFailing() []string {
 var remedies = []struct{ rule, text string }{
 	{
 		gate.RuleSecret,
-		"Remove the secrets from the files. Read them from the environment, or use a placeholder such as \"example\" where only the form matters.",
+		"Remove the secrets from the files. Read them from the environment, or use a placeholder such as \"example\" " +
+			"where only the form matters.",
 	},
 	{gate.RuleUnsearched, "Every change is searched for secrets: leave large generated files out of it."},
 	{gate.RuleDeleted, "The tests were restored. Do not change them unless the task says so."},
@@ -388,7 +390,8 @@ var remedies = []struct{ rule, text string }{
 	{gate.RuleRunner, "Undo that: what decides whether and how checks run is not part of this task."},
 	{
 		gate.RuleUnseen,
-		"Tests and files that decide how checks run have to be small enough to be looked at: keep data out of them, and change fewer at once.",
+		"Tests and files that decide how checks run have to be small enough to be looked at: keep data out of them, " +
+			"and change fewer at once.",
 	},
 	{gate.RuleNoNewTest, "Add tests for the new code; this repository requires them."},
 }

@@ -205,7 +205,8 @@ func (e *Engine) assemble(ctx context.Context, s *State, c *candidate) (_ Next, 
 		own = []string{agentsFile}
 		findings = append(findings, gate.Finding{
 			Rule: "agents-md", Path: agentsFile,
-			Text: fmt.Sprintf("Agents added %s to %s, which will steer agents once it is merged", strs.Count(added, "note"), agentsFile),
+			Text: fmt.Sprintf("Agents added %s to %s, which will steer agents once it is merged",
+				strs.Count(added, "note"), agentsFile),
 		})
 	}
 	whole, written, err := e.writeBack(ctx, s, whole, c.landed, s.TaskID)

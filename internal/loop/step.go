@@ -1067,36 +1067,9 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 	status, err := e.Runner.ObserveAgent(ctx, s.Process.Handle)
 	if errors.Is(err, ErrGone) || errors.Is(err, ErrLost) {
 		s.Usage = s.Usage.Add(status.Usage) // what it cost is known all the same
-		if err := e.lookAround(ctx, s); err != nil {
-			return Next{}, err
-		}
+		return e.withoutEnd(ctx, s, errors.Is(err, ErrGone))
 	}
-	switch {
-	case errors.Is(err, ErrGone):
-		// Nothing is left to judge; the iteration is repeated.
-		if s.Job == prompt.JobBuild {
-			s.Draft = supervise.Iteration{
-				Number: s.Iteration, TaskID: s.TaskID, ParentID: s.Parents[s.TaskID], Role: s.Role,
-				Outcome: supervise.Broken, Class: supervise.FailCrash, Verdict: s.Verdict,
-			}
-			s.watched()
-		}
-		if s.Gone++; s.Gone <= maxGone {
-			return e.again(s)
-		}
-		s.Ended = &Ended{Outcome: AgentBroken, Detail: "its process was gone each time"}
-		s.Gone, s.Stage = 0, stageEnded
-		return Next{}, nil
-	case errors.Is(err, ErrLost):
-		if s.Lost++; s.Lost <= maxLost {
-			return e.again(s)
-		}
-		s.Ended = &Ended{
-			Outcome: AgentBroken, Detail: "its process was lost: something ended it from outside, or it ended its own parent",
-		}
-		s.Stage = stageEnded
-		return Next{}, nil
-	case err != nil:
+	if err != nil {
 		return Next{}, fmt.Errorf("observe agent: %w", err)
 	}
 	if status.Running {
@@ -1135,22 +1108,58 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 		if s.Job == prompt.JobVerify {
 			return e.answered(s, status)
 		}
-		s.Notes, s.Noted = s.Notes[s.Noted:], 0
-		s.Proposal = &Proposal{Plan: s.Job == prompt.JobPlan, Final: oneLine(claim.Prose(status.Final), maxFinal)}
-		s.Proposal.Note = oneLine(status.Detail, 300)
-		if status.Outcome != AgentCompleted {
-			s.Proposal.Failed = "The last call did not end well: " + oneLine(status.Detail, 600) + "."
-		}
-		if s.Job == prompt.JobBuild || s.Job == prompt.JobPlan {
-			s.Failure = s.Proposal.Failed // else it still says why the task failed
-		}
-		if s.Job == prompt.JobBuild {
-			s.Proposal.Said, s.Proposal.IfTicked = s.said(status.Final)
-		}
+		s.takeProposal(status)
 		s.Stage = stageJudge
 		return Next{}, nil
 	default:
 		return Next{}, fmt.Errorf("agent ended with unknown outcome %q", status.Outcome)
+	}
+}
+
+// withoutEnd is what follows where nobody can tell how the agent ended: the iteration is
+// repeated, but not for ever. gone: nothing of it is left, not even what it changed.
+func (e *Engine) withoutEnd(ctx context.Context, s *State, gone bool) (Next, error) {
+	if err := e.lookAround(ctx, s); err != nil {
+		return Next{}, err
+	}
+	if !gone {
+		if s.Lost++; s.Lost <= maxLost {
+			return e.again(s)
+		}
+		s.Ended = &Ended{
+			Outcome: AgentBroken, Detail: "its process was lost: something ended it from outside, or it ended its own parent",
+		}
+		s.Stage = stageEnded
+		return Next{}, nil
+	}
+	if s.Job == prompt.JobBuild {
+		s.Draft = supervise.Iteration{
+			Number: s.Iteration, TaskID: s.TaskID, ParentID: s.Parents[s.TaskID], Role: s.Role,
+			Outcome: supervise.Broken, Class: supervise.FailCrash, Verdict: s.Verdict,
+		}
+		s.watched()
+	}
+	if s.Gone++; s.Gone <= maxGone {
+		return e.again(s)
+	}
+	s.Ended = &Ended{Outcome: AgentBroken, Detail: "its process was gone each time"}
+	s.Gone, s.Stage = 0, stageEnded
+	return Next{}, nil
+}
+
+// takeProposal takes what the agent left behind, and says of it, as the proposal.
+func (s *State) takeProposal(status AgentStatus) {
+	s.Notes, s.Noted = s.Notes[s.Noted:], 0
+	s.Proposal = &Proposal{Plan: s.Job == prompt.JobPlan, Final: oneLine(claim.Prose(status.Final), maxFinal)}
+	s.Proposal.Note = oneLine(status.Detail, 300)
+	if status.Outcome != AgentCompleted {
+		s.Proposal.Failed = "The last call did not end well: " + oneLine(status.Detail, 600) + "."
+	}
+	if s.Job == prompt.JobBuild || s.Job == prompt.JobPlan {
+		s.Failure = s.Proposal.Failed // else it still says why the task failed
+	}
+	if s.Job == prompt.JobBuild {
+		s.Proposal.Said, s.Proposal.IfTicked = s.said(status.Final)
 	}
 }
 

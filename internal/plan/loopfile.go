@@ -112,7 +112,8 @@ func (l Loop) Bytes() []byte {
 	if l.Promise != "" {
 		promise = strconv.Quote(l.Promise)
 	}
-	return fmt.Appendf(nil, "---\nactive: %t\niteration: %d\nmax_iterations: %d\ncompletion_promise: %s\nstarted_at: %q\n---\n\n%s\n",
+	return fmt.Appendf(nil, "---\nactive: %t\niteration: %d\nmax_iterations: %d\ncompletion_promise: %s\n"+
+		"started_at: %q\n---\n\n%s\n",
 		l.Active, l.Iteration, l.MaxIterations, promise, l.StartedAt, l.Prompt)
 }
 

@@ -60,7 +60,8 @@ func FromPhase(folder, file string, written []Document) (Plan, error) {
 	name := path.Join(folder, file)
 	if at < 0 || strings.ContainsAny(name, "'`\n") {
 		return Plan{}, &run.UserError{
-			Message: fmt.Sprintf("%q cannot be written as a file of a spec", name), Hint: "rename the folder, without quotes in its name",
+			Message: fmt.Sprintf("%q cannot be written as a file of a spec", name),
+			Hint:    "rename the folder, without quotes in its name",
 		}
 	}
 	kind := strings.TrimSuffix(file, path.Ext(file))
@@ -72,7 +73,8 @@ func FromPhase(folder, file string, written []Document) (Plan, error) {
 	fmt.Fprintf(&b, "# %s: %s\n\n- [ ] Write %s\n", path.Base(folder), kind, name)
 	fmt.Fprintf(&b, "  - Do:\n    1. Read what was written of this spec before, and the code that it is about\n"+
 		"    2. Write %s: %s\n", file, phases[at].says)
-	fmt.Fprintf(&b, "  - Files: %s\n  - Done when: the file is whole, and no other file was changed\n  - Verify: `%s`\n", name, check)
+	fmt.Fprintf(&b,
+		"  - Files: %s\n  - Done when: the file is whole, and no other file was changed\n  - Verify: `%s`\n", name, check)
 	fmt.Fprintf(&b, "  - Commit: docs: write the %s of %s\n", kind, path.Base(folder))
 	p, err := FromText(b.String())
 	if err != nil {

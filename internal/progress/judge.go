@@ -155,12 +155,14 @@ func Judge(before, after *Doc, assigned string) Verdict {
 	v.ClaimedDone = after.MarkedDone()
 	added := v.compareTasks(before, after, assigned)
 	v.compareStatus(before, after, assigned)
-	v.Changes = append(v.Changes, sectionChanges(before, after, "tasks", fold(SectionStatus), fold(SectionLog), fold(SectionLearnings))...)
+	v.Changes = append(v.Changes, sectionChanges(before, after, "tasks", fold(SectionStatus), fold(SectionLog),
+		fold(SectionLearnings))...)
 	ts := v.notes(before, after)
 	full := len(before.Section(SectionTasks)) > maxTaskSection
 	for i, t := range added {
 		if full || i == maxNewTasks || len(before.tasks)+i >= maxTasks {
-			v.add(ViolationTooMuch, "%d new tasks were ignored: at most %d are taken from one iteration, and %d in all. Plan in larger steps.", len(added)-i, maxNewTasks, maxTasks)
+			v.add(ViolationTooMuch, "%d new tasks were ignored: at most %d are taken from one iteration, and %d in "+
+				"all. Plan in larger steps.", len(added)-i, maxNewTasks, maxTasks)
 			break
 		}
 		ts = append(ts, taking{task: &t})
@@ -202,7 +204,8 @@ func JudgePlan(before, after *Doc) Verdict {
 func unreadable(before *Doc) Verdict {
 	v := Verdict{Accepted: before.Clone()}
 	v.changed(ChangeUnreadable, "", "")
-	v.add(ViolationUnreadable, "The progress file was removed or could not be read; it was restored. Edit it in place and keep it plain Markdown.")
+	v.add(ViolationUnreadable, "The progress file was removed or could not be read; it was restored. Edit it in "+
+		"place and keep it plain Markdown.")
 	return v
 }
 
@@ -405,7 +408,8 @@ func (v *Verdict) compareIDs(before, after *Doc, to []int) {
 		}
 	}
 	if len(v.Changes) > n {
-		v.add(ViolationIDs, "The number of task %s was changed or given twice; the numbers belong to the host and were restored.", v.Changes[n].TaskID)
+		v.add(ViolationIDs, "The number of task %s was changed or given twice; the numbers belong to the host and "+
+			"were restored.", v.Changes[n].TaskID)
 	}
 }
 
@@ -418,14 +422,16 @@ func (v *Verdict) compareTask(b, a *task, assigned string) {
 		v.TickedAssigned = true
 	case doneAfter && !doneBefore:
 		v.changed(ChangeTicked, b.ID, b.Title)
-		v.add(ViolationTickedOther, "Task %s was ticked, but it was not the task of this iteration; it was unticked. Work on one task only.", quote(b.Task))
+		v.add(ViolationTickedOther, "Task %s was ticked, but it was not the task of this iteration; it was unticked. "+
+			"Work on one task only.", quote(b.Task))
 	case doneBefore && !doneAfter:
 		v.changed(ChangeUnticked, b.ID, b.Title)
 		v.add(ViolationUnticked, "Task %s was unticked; it was ticked again. To redo it, add a new task that says why.",
 			quote(b.Task))
 	case a.Status != b.Status && !doneAfter:
 		v.changed(marked(a.Status), b.ID, b.Title)
-		v.add(ViolationForgedStatus, "Task %s was marked as %s; only the host decides that. Say under %s what the problem is.", quote(b.Task), a.Status, SectionAttempts)
+		v.add(ViolationForgedStatus, "Task %s was marked as %s; only the host decides that. Say under %s what the "+
+			"problem is.", quote(b.Task), a.Status, SectionAttempts)
 	}
 	if reworded(&b.Task, &a.Task) {
 		v.changed(ChangeReworded, b.ID, b.Title)
@@ -479,7 +485,8 @@ func (v *Verdict) compareOrder(before, after *Doc, to []int) {
 			continue
 		}
 		if to[i] < last || b.Group != after.tasks[to[i]].Group {
-			v.add(ViolationReordered, "The open tasks were put in another order or under other headings, and were restored. The host decides what comes next; to propose another order, say why under %s.", SectionAnalysis)
+			v.add(ViolationReordered, "The open tasks were put in another order or under other headings, and were "+
+				"restored. The host decides what comes next; to propose another order, say why under %s.", SectionAnalysis)
 			return
 		}
 		last = to[i]
@@ -499,7 +506,8 @@ func (v *Verdict) compareStatus(before, after *Doc, assigned string) {
 	case v.ClaimedDone:
 		v.changed(ChangeMarker, "", SectionStatus)
 		if open > 0 && !before.MarkedDone() {
-			v.add(ViolationPremature, "The Status section was set to complete while %d of the tasks are open; it was restored. The host sets it when all tasks are done and the checks pass.", open)
+			v.add(ViolationPremature, "The Status section was set to complete while %d of the tasks are open; it was "+
+				"restored. The host sets it when all tasks are done and the checks pass.", open)
 		}
 	default:
 		v.changed(ChangeStatus, "", after.Status())
@@ -710,12 +718,14 @@ func (v *Verdict) refuse(t taking) (instead taking, ok bool) {
 		t.tasks = nil
 		return v.refuse(t)
 	case t.plan:
-		v.add(ViolationUnreadable, "The tasks could not be taken over; write each as one line with a check box in the Tasks section.")
+		v.add(ViolationUnreadable, "The tasks could not be taken over; write each as one line with a check box in "+
+			"the Tasks section.")
 	case t.task != nil:
 		v.add(ViolationUnreadable, "The new task %s could not be taken over; write it as one line with a check box.",
 			quote(*t.task))
 	default:
-		v.add(ViolationUnreadable, "The section %s held an unclosed code fence or comment, or headings of its own; what it held before was restored.", t.section)
+		v.add(ViolationUnreadable, "The section %s held an unclosed code fence or comment, or headings of its own; "+
+			"what it held before was restored.", t.section)
 	}
 	return taking{}, false
 }
@@ -974,7 +984,8 @@ func (v *Verdict) plan(before, after *Doc) (taking, bool) {
 		return taking{}, false
 	}
 	if n := len(after.Section(SectionTasks)); len(after.tasks) > maxTasks || n > maxTaskSection {
-		v.add(ViolationTooMuch, "The plan has %d tasks in %d bytes; at most %d tasks in %d KiB are taken. Plan in larger steps.", len(after.tasks), n, maxTasks, maxTaskSection>>10)
+		v.add(ViolationTooMuch, "The plan has %d tasks in %d bytes; at most %d tasks in %d KiB are taken. Plan in "+
+			"larger steps.", len(after.tasks), n, maxTasks, maxTaskSection>>10)
 		return taking{}, false
 	}
 	n := newNumbers(after)

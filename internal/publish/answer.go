@@ -181,7 +181,8 @@ func PlanText(v island.View, hash string) string {
 	}
 	short := hash[:min(len(hash), hashDigits)]
 	fmt.Fprintf(&b, "\nPlan `%s`. To approve it and start the work, comment `/ralph approve` (or `/ralph approve %s`). "+
-		"To change it, edit `.ralph/%d/progress.md` on the branch `%s` or rewrite the issue, then comment `/ralph plan` to get a new plan. "+
+		"To change it, edit `.ralph/%d/progress.md` on the branch `%s` or rewrite the issue, then comment "+
+		"`/ralph plan` to get a new plan. "+
 		"If you edit this comment or tick its boxes, the plan can no longer be approved.\n", short, short, v.IssueNumber,
 		v.Branch)
 	return b.String()
@@ -233,7 +234,8 @@ type Usage struct{ Form, Does string }
 // HelpText lists what people can say to the bot.
 func HelpText(usages []Usage, label string) string {
 	var b strings.Builder
-	b.WriteString("**Commands I understand.** People with write access can use them as the first line of a comment, here or on the pull request:\n\n| | |\n| --- | --- |\n")
+	b.WriteString("**Commands I understand.** People with write access can use them as the first line of a comment, " +
+		"here or on the pull request:\n\n| | |\n| --- | --- |\n")
 	for _, u := range usages {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", u.Form, u.Does)
 	}
@@ -249,7 +251,8 @@ func AnswerText(login, answer string) string {
 // CannotAskText says that nothing was started because GitHub would not tell what
 // the person may do.
 func CannotAskText(login string) string {
-	return fmt.Sprintf("**Ralph did nothing.** GitHub did not say whether %s has write access to this repository, so I refused the request. "+
+	return fmt.Sprintf("**Ralph did nothing.** GitHub did not say whether %s has write access to this repository, so "+
+		"I refused the request. "+
 		"Try again in a few minutes. If this keeps happening, ask whoever installed the App to check its permissions.",
 		island.Code(nil, login))
 }
@@ -257,12 +260,14 @@ func CannotAskText(login string) string {
 // BotRefusalText says that bots may not ask for runs.
 func BotRefusalText(login, label string) string {
 	return fmt.Sprintf("**Ralph did not start.** %s is a bot, and this server does not accept requests from it. "+
-		"Someone with write access can remove the label %s and add it again. To accept requests from this bot, add it to `people.bots` on the server.", island.Code(nil, login), island.Label(label))
+		"Someone with write access can remove the label %s and add it again. To accept requests from this bot, add "+
+		"it to `people.bots` on the server.", island.Code(nil, login), island.Label(label))
 }
 
 // AuthorRefusalText says that the text of an issue is by somebody who may not.
 func AuthorRefusalText(bot, author, label string) string {
-	return fmt.Sprintf("**Ralph did not start.** %s requested the run, but %s wrote the text and has no write access to this repository. "+
+	return fmt.Sprintf("**Ralph did not start.** %s requested the run, but %s wrote the text and has no write access "+
+		"to this repository. "+
 		"Someone with write access can read the text, remove the label %s and add it again.", island.Code(nil, bot),
 		island.Code(nil, author), island.Label(label))
 }
@@ -280,12 +285,14 @@ func CommandRefusalText(login, role string) string {
 // EditedText says that the text of an issue is no longer what a run works on.
 func EditedText(issue int, label string) string {
 	return fmt.Sprintf("**The description was edited.** This run continues with the text as it was when the run was requested. "+
-		"To use the new text, comment `/ralph stop` and then `/ralph start`, or remove the label %s from #%d and add it again.", island.Label(label), issue)
+		"To use the new text, comment `/ralph stop` and then `/ralph start`, or remove the label %s from #%d and "+
+		"add it again.", island.Label(label), issue)
 }
 
 // WithdrawnText says that a comment was changed before it was acted on.
 func WithdrawnText(login string) string {
-	return AnswerText(login, "your comment changed before I acted on it, so I ignored it. If you still want this, write a new comment.")
+	return AnswerText(login, "your comment changed before I acted on it, so I ignored it. If you still want this, "+
+		"write a new comment.")
 }
 
 // TooManyText says that a limit is reached.
@@ -296,7 +303,8 @@ func TooManyText(what string) string {
 // DisputeText asks people to decide between two conversations, whose addresses
 // are given, about the same lines.
 func DisputeText(mask func(string) string, where, one, other string) string {
-	return fmt.Sprintf("**Two conversations ask for different changes** to %s: [this one](%s) and [that one](%s). I changed nothing. "+
+	return fmt.Sprintf("**Two conversations ask for different changes** to %s: [this one](%s) and [that one](%s). I "+
+		"changed nothing. "+
 		"Resolve one of them, or comment `/ralph do` in the one you want me to follow.", island.Code(mask, where), one, other)
 }
 
@@ -308,11 +316,13 @@ func AgainText(url string, rounds int) string {
 
 // RoundsText says that bots and checks alone have kept the bot at work.
 func RoundsText(rounds int) string {
-	return fmt.Sprintf("**Waiting for a person.** I fixed findings of bots and checks %d times in a row, and they found something again. "+
+	return fmt.Sprintf("**Waiting for a person.** I fixed findings of bots and checks %d times in a row, and they "+
+		"found something again. "+
 		"To continue, someone with write access can review the pull request or comment `/ralph do <text>`.", rounds)
 }
 
 // KeptText says that a review has to wait, because its run has ended short.
 func KeptText(end run.EndReason) string {
-	return fmt.Sprintf("I saved your review, but the run has ended (%s). Comment `/ralph resume` to continue it with your review.", end.Sentence())
+	return fmt.Sprintf("I saved your review, but the run has ended (%s). Comment `/ralph resume` to continue it with "+
+		"your review.", end.Sentence())
 }

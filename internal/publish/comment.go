@@ -163,7 +163,9 @@ func RefusalText(login, role, label string) string {
 	if role = island.Code((*redact.Masker)(nil).Mask, role); role != "" && role != "`none`" {
 		has = "has the role " + role + " in this repository"
 	}
-	return fmt.Sprintf("**Ralph did not start.** %s %s. Starting a run requires write access (write, maintain or admin).\n\nTo start one, someone with write access can remove the label %s and add it again.", island.Code((*redact.Masker)(nil).Mask, login), has, island.Label(label))
+	return fmt.Sprintf("**Ralph did not start.** %s %s. Starting a run requires write access (write, maintain or "+
+		"admin).\n\nTo start one, someone with write access can remove the label %s and add it again.",
+		island.Code((*redact.Masker)(nil).Mask, login), has, island.Label(label))
 }
 
 // questionsHead is how questions begin.
@@ -196,16 +198,20 @@ func WelcomeText(branch string, planned bool, label string) string {
 		tasks = "The check boxes in this issue are the tasks."
 	}
 	return fmt.Sprintf("**I'm on it.** This is my first issue in this repository, so here is how I work:\n\n"+
-		"- %s A fresh agent works on each task, one task at a time. I run this repository's checks on each result; if they pass, the result becomes one commit on `%s`.\n"+
-		"- With the first commit I open a draft pull request that shows the progress. When all tasks are done, I mark it ready for review. I never merge: you do.\n"+
-		"- Changes you request in a review become tasks, too. To stop me, comment `/ralph stop` or remove the label %s. `/ralph help` lists all commands for people with write access.\n"+
+		"- %s A fresh agent works on each task, one task at a time. I run this repository's checks on each result; "+
+		"if they pass, the result becomes one commit on `%s`.\n"+
+		"- With the first commit I open a draft pull request that shows the progress. When all tasks are done, I "+
+		"mark it ready for review. I never merge: you do.\n"+
+		"- Changes you request in a review become tasks, too. To stop me, comment `/ralph stop` or remove the label "+
+		"%s. `/ralph help` lists all commands for people with write access.\n"+
 		"- I work from the title and description as they were when the label was added.", tasks, branch, island.Label(label))
 }
 
 // EmptyBodyText asks for a description.
 func EmptyBodyText(label string) string {
 	return "**Ralph needs a description.** This issue's description is empty.\n\n" +
-		"Describe what should change and how to tell that it is done. If you add a task list (`- [ ] …`), I use it as the plan unchanged. Then remove the label " + island.Label(label) + " and add it again."
+		"Describe what should change and how to tell that it is done. If you add a task list (`- [ ] …`), I use it " +
+		"as the plan unchanged. Then remove the label " + island.Label(label) + " and add it again."
 }
 
 // MissedLabelText asks for a label again whose webhook did not come.
@@ -237,7 +243,8 @@ func DependsText(d Dependencies, byJob bool, label string) string {
 	if len(d.Open) > 0 {
 		text := "**Waiting for " + listed(d.Open) + ".** I start by myself when nothing of this is open, and no attempt is used."
 		if byJob {
-			text = "**This waits for " + listed(d.Open) + ".** A job of a workflow cannot wait. When nothing of this is open, remove the label " +
+			text = "**This waits for " + listed(d.Open) +
+				".** A job of a workflow cannot wait. When nothing of this is open, remove the label " +
 				island.Label(label) + " and add it again."
 		}
 		says = append(says, text)

@@ -43,7 +43,8 @@ func FamilyText(f Family) string {
 	var b strings.Builder
 	switch {
 	case f.End == "" && f.Stacked:
-		b.WriteString("**I work on the sub-issues, one after the other.** Each begins on the branch of the one before it. This comment is kept up to date.\n")
+		b.WriteString("**I work on the sub-issues, one after the other.** Each begins on the branch of the one " +
+			"before it. This comment is kept up to date.\n")
 	case f.End == "":
 		b.WriteString("**I work on the sub-issues, one after the other.** This comment is kept up to date.\n")
 	default:

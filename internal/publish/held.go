@@ -45,7 +45,8 @@ func HeldText(mask func(string) string, branch string, h Held) string {
 	if all > 1 {
 		changes = fmt.Sprintf("%d changes are", all)
 	}
-	fmt.Fprintf(&b, "**%s left for you to apply.** Task %s changed protected paths. The checks ran without these changes, and the run continues without them:\n\n", changes, island.Code(mask, h.TaskID))
+	fmt.Fprintf(&b, "**%s left for you to apply.** Task %s changed protected paths. The checks ran without these "+
+		"changes, and the run continues without them:\n\n", changes, island.Code(mask, h.TaskID))
 	shownPaths := h.Paths[:min(len(h.Paths), maxHeldShown)]
 	for _, path := range shownPaths {
 		fmt.Fprintf(&b, "- %s: %s\n", island.Code(mask, path.Path), path.Reason)
@@ -64,7 +65,8 @@ func HeldText(mask func(string) string, branch string, h Held) string {
 		for strings.Contains(shown, fence) {
 			fence += "`"
 		}
-		fmt.Fprintf(&b, "\nAn agent wrote this patch: read it before you apply it. To apply it, save it to a file, check out `%s`, run `git apply --index FILE` and commit.\n\n", branch)
+		fmt.Fprintf(&b, "\nAn agent wrote this patch: read it before you apply it. To apply it, save it to a file, "+
+			"check out `%s`, run `git apply --index FILE` and commit.\n\n", branch)
 		if shown != h.Patch {
 			b.WriteString("Text that looked like a secret is masked, so the patch may not apply as is.\n\n")
 		}

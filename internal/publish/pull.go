@@ -73,7 +73,8 @@ func explainNotOpened(branch string, err error) error {
 		}
 	case ghapp.ActionsRefused(err):
 		return &run.UserError{
-			Message: fmt.Sprintf("GitHub does not allow workflows to open pull requests here; the work so far is on the branch `%s`", branch),
+			Message: fmt.Sprintf("GitHub does not allow workflows to open pull requests here; the work so far is on "+
+				"the branch `%s`", branch),
 			Hint: "in Settings → Actions → General, tick \"Allow GitHub Actions to create and approve pull requests\" " +
 				"(an organisation's setting overrides the repository's)", Err: err,
 		}

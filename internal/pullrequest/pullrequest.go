@@ -402,7 +402,8 @@ func (p *Publisher) check(ctx context.Context, pub *publish.Publisher, s loop.St
 		return described, err
 	case ghapp.ChecksRefused(err):
 		p.noChecks = true
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("the App may not write check runs; grant it checks: write to have the run shown on its commits")
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("the App may not write check runs; grant it checks: write to have the " +
+			"run shown on its commits")
 	default:
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("the check run was not brought up to date")
 	}

@@ -900,7 +900,8 @@ func (r *Reconciler) retire(ctx context.Context, id run.ID, d *driver) {
 	delete(r.drivers, id)
 	r.mu.Unlock()
 	err := d.close(context.WithoutCancel(ctx))
-	if derr := errors.Join(d.host.Delete(context.WithoutCancel(ctx)), gitrepo.RemoveAll(gatewayDir(r.cfg.DataDir, id))); derr != nil {
+	if derr := errors.Join(d.host.Delete(context.WithoutCancel(ctx)),
+		gitrepo.RemoveAll(gatewayDir(r.cfg.DataDir, id))); derr != nil {
 		err = errors.Join(err, fmt.Errorf("remove the directories of run %s: %w", id, derr))
 	}
 	err = errors.Join(err, r.prune(context.WithoutCancel(ctx)))

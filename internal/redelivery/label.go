@@ -182,7 +182,8 @@ func (s *Sweeper) SweepRepository(ctx context.Context, installation int64, owner
 		}
 		if heard || !l.asIs {
 			zerolog.Ctx(ctx).Warn().Int("issue", issue.Number).
-				Msg("left alone: somebody is at work on it, or something happened on it since the label; putting the label on again starts it")
+				Msg("left alone: somebody is at work on it, or something happened on it since the label; putting the " +
+					"label on again starts it")
 			continue
 		}
 		zerolog.Ctx(ctx).Info().Str("repo", in.Owner+"/"+in.Name).Int("issue", issue.Number).

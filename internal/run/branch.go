@@ -37,7 +37,8 @@ func (t BranchTemplate) Check() error {
 	case len(name) > maxBranchTemplate:
 		return fmt.Errorf("it is longer than %d characters", maxBranchTemplate)
 	case !strings.Contains(before, "/"):
-		return fmt.Errorf("it must begin with a folder of the bot's own, as in %s, so that no branch of people is taken for one of the bot's", DefaultBranchTemplate)
+		return fmt.Errorf("it must begin with a folder of the bot's own, as in %s, so that no branch of people is "+
+			"taken for one of the bot's", DefaultBranchTemplate)
 	}
 	parts := strings.Split(before+"0"+after, "/")
 	if parts[0] == "refs" {
@@ -45,7 +46,8 @@ func (t BranchTemplate) Check() error {
 	}
 	for _, part := range parts {
 		if !plainPart(part) {
-			return fmt.Errorf("each part of it must begin with a letter or a digit, hold nothing but letters, digits, \"-\", \"_\" and single dots, and end neither in a dot nor in .lock")
+			return fmt.Errorf("each part of it must begin with a letter or a digit, hold nothing but letters, " +
+				"digits, \"-\", \"_\" and single dots, and end neither in a dot nor in .lock")
 		}
 	}
 	if strings.HasSuffix(before, ".") {

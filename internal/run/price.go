@@ -72,7 +72,8 @@ func (p Prices) With(q Prices) Prices {
 func ParsePrice(s string) (Price, error) {
 	parts := strings.Split(s, ",")
 	if len(parts) != 2 && len(parts) != 4 {
-		return Price{}, fmt.Errorf("%q is not a price; write input,output or input,output,cached,written in dollars per million tokens", s)
+		return Price{}, fmt.Errorf("%q is not a price; write input,output or input,output,cached,written in dollars "+
+			"per million tokens", s)
 	}
 	var n [4]float64
 	for i, part := range parts {

@@ -46,7 +46,8 @@ func (c *call) tooMuch(out *answer, left []string) {
 	case 0:
 		c.goesOn(out, left)
 	case 1:
-		out.final = "This is more than fits into one session; the first part is done.\n\nRALPH_RESULT: failed: the task is too large and has to be split"
+		out.final = "This is more than fits into one session; the first part is done.\n\n" +
+			"RALPH_RESULT: failed: the task is too large and has to be split"
 	default:
 		out.ending, out.detail = endedGaveUp, "reached the maximum number of turns"
 	}

@@ -144,7 +144,8 @@ func newProject(m Mix, rnd *rand.Rand) *project {
 		p.knownFailing["b02.TestOld"+strings.ToUpper(words[0][:1])+words[0][1:]+" (old_test.go)"] = true
 	}
 	if p.conditions[ConditionFlakyTest] {
-		p.base["b03/flaky_test.go"] = "package b03\n\nimport \"testing\"\n\nfunc TestCache(t *testing.T) {\n\tdependsOnTiming(t)\n}\n"
+		p.base["b03/flaky_test.go"] = "package b03\n\nimport \"testing\"\n\nfunc TestCache(t *testing.T) " +
+			"{\n\tdependsOnTiming(t)\n}\n"
 	}
 	n := m.MinTasks + rnd.IntN(m.MaxTasks-m.MinTasks+1)
 	for i := range n {

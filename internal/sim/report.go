@@ -84,7 +84,8 @@ func faultTable(r Result) string {
 			continue
 		}
 		if b.Len() == 0 {
-			b.WriteString("\n| Fault | Calls | Caught | Tasks hit | Finished | Finished by plain Ralph |\n| --- | ---: | ---: | ---: | ---: | ---: |\n")
+			b.WriteString("\n| Fault | Calls | Caught | Tasks hit | Finished | Finished by plain Ralph |\n" +
+				"| --- | ---: | ---: | ---: | ---: | ---: |\n")
 		}
 		p := r.Plain.Faults[name]
 		fmt.Fprintf(&b, "| %s | %d | %s | %d | %s | %s |\n", name, f.Calls, percent(f.Calls-f.Harmful, f.Calls), f.Tasks,

@@ -361,19 +361,24 @@ func guidance(a *Assessment) string {
 	var parts []string
 	switch a.Verdict.Kind {
 	case VerdictNarrow:
-		parts = append(parts, "Do one thing only: the smallest step that brings this task forward and that a check can confirm. Leave everything else for later.")
+		parts = append(parts, "Do one thing only: the smallest step that brings this task forward and that a check "+
+			"can confirm. Leave everything else for later.")
 	case VerdictRollBack:
-		parts = append(parts, "The files were restored to their best state so far, because later changes broke passing tests. Do not make those changes again.")
+		parts = append(parts, "The files were restored to their best state so far, because later changes broke "+
+			"passing tests. Do not make those changes again.")
 	case VerdictDecompose:
-		parts = append(parts, "Split this task into parts that can each be described in two or three sentences and checked by themselves. Change no code.")
+		parts = append(parts, "Split this task into parts that can each be described in two or three sentences and "+
+			"checked by themselves. Change no code.")
 	case VerdictSwitchRole:
 		if a.Verdict.Clean {
-			parts = append(parts, "This is the last attempt. The files were reset to the last commit, so nothing of earlier attempts is left: start from scratch.")
+			parts = append(parts, "This is the last attempt. The files were reset to the last commit, so nothing of "+
+				"earlier attempts is left: start from scratch.")
 		}
 		if a.Verdict.Role == Architect {
 			parts = append(parts, "Attempts within the current design have failed. Question the design before you change code.")
 		} else {
-			parts = append(parts, "Find the cause of the failure before you change code: reproduce it, name the cause, fix only that.")
+			parts = append(parts, "Find the cause of the failure before you change code: reproduce it, name the "+
+				"cause, fix only that.")
 		}
 	case VerdictProceed, VerdictGiveUp, VerdictAbort:
 	}
@@ -396,7 +401,8 @@ func patternGuidance(p Pattern) string {
 		return fmt.Sprintf("There were %d iterations without progress. Aim for something small that passes the checks.",
 			p.Count)
 	case PatternSharedError:
-		return fmt.Sprintf("The same error came up in %d tasks, so this task alone is not the cause. Fix the common cause first, if it is in the repository.", p.Count)
+		return fmt.Sprintf("The same error came up in %d tasks, so this task alone is not the cause. Fix the common "+
+			"cause first, if it is in the repository.", p.Count)
 	case PatternRepeatingError:
 		return fmt.Sprintf("The same error came up %d times. The attempts so far do not fix its cause.", p.Count)
 	case PatternRegression:

@@ -96,7 +96,8 @@ func (v *view) tried() string {
 // advice is what a person can do about it.
 func advice(a *Assessment, last *Iteration) string {
 	if _, ok := a.at(Elevated, PatternSharedError); ok {
-		return "The cause is outside the tasks. Run the failing check yourself on the branch the run started from, install what is missing, then start the run again."
+		return "The cause is outside the tasks. Run the failing check yourself on the branch the run started from, " +
+			"install what is missing, then start the run again."
 	}
 	if last == nil {
 		return "Look at the tasks that are left, make them smaller or more exact, then start the run again."
@@ -106,13 +107,15 @@ func advice(a *Assessment, last *Iteration) string {
 	}
 	switch last.Class {
 	case FailCompile, FailTest, FailLint:
-		return "Run the failing check yourself. If the task cannot pass it, correct the task or the check; otherwise describe in the task how to solve it, then retry it."
+		return "Run the failing check yourself. If the task cannot pass it, correct the task or the check; otherwise " +
+			"describe in the task how to solve it, then retry it."
 	case FailTimeout:
 		return "Make the task smaller, or allow more time, then retry it."
 	case FailCrash, FailRateLimit:
 		return "Check the agent: its credentials, its quota, and whether it starts by itself."
 	case FailEmpty:
-		return "Check whether there is anything left to do in this task, and describe exactly what should be different afterwards."
+		return "Check whether there is anything left to do in this task, and describe exactly what should be " +
+			"different afterwards."
 	case FailTooComplex:
 		return "Split the task into parts of a few sentences each, then start the run again."
 	case FailMissingContext:

@@ -258,7 +258,8 @@ func KindOf(file string) FileKind {
 }
 
 const sourceExtensions = ".go .c .h .cc .cpp .cxx .hpp .hh .m .mm .rs .java .kt .kts .scala .groovy .cs .fs .vb .py .pyi .rb .php " +
-	".js .mjs .cjs .jsx .ts .mts .cts .tsx .vue .svelte .swift .dart .ex .exs .erl .hs .ml .clj .lua .pl .sh .bash .sql .proto .css .scss .html .zig "
+	".js .mjs .cjs .jsx .ts .mts .cts .tsx .vue .svelte .swift .dart .ex .exs .erl .hs .ml .clj .lua .pl .sh .bash " +
+	".sql .proto .css .scss .html .zig "
 
 // testFileRE finds tests by their folder or name; CartTest.java is one, and
 // latest.ts is not.

@@ -75,11 +75,15 @@ func strategyFor(class FailureClass, v *view) Strategy {
 				which += fmt.Sprintf(" and %d more", n-3)
 			}
 		}
-		s.Guidance = fmt.Sprintf("Read %s first and understand what is expected. Then change only the implementation until it passes. Do not change or delete the test.", which)
+		s.Guidance = fmt.Sprintf("Read %s first and understand what is expected. Then change only the implementation "+
+			"until it passes. Do not change or delete the test.", which)
 	case Decompose:
-		s.Guidance = "The task is too much for one call. Split it into parts that can each be described in two or three sentences and checked by themselves, then work the first part only."
+		s.Guidance = "The task is too much for one call. Split it into parts that can each be described in two or " +
+			"three sentences and checked by themselves, then work the first part only."
 	case GatherContext:
-		s.Guidance = "Gather what you need first: find the definitions, the callers and the tests of what you are going to change, and read them. Write down what you learnt, make a reasonable assumption where something stays open, then change the code."
+		s.Guidance = "Gather what you need first: find the definitions, the callers and the tests of what you are " +
+			"going to change, and read them. Write down what you learnt, make a reasonable assumption where " +
+			"something stays open, then change the code."
 	case RetryFresh:
 		s.Guidance = map[FailureClass]string{
 			FailEmpty: "The last call changed no file. Make the change now; reading and planning alone do not count.",
@@ -89,9 +93,11 @@ func strategyFor(class FailureClass, v *view) Strategy {
 			s.Guidance = "Read what went wrong in the last attempt and fix that before anything else."
 		}
 	case ChangeApproach:
-		s.Guidance = "What was tried does not work. Do not repeat it: name its assumption that is wrong, choose another way, and take the smallest step that shows whether it works."
+		s.Guidance = "What was tried does not work. Do not repeat it: name its assumption that is wrong, choose " +
+			"another way, and take the smallest step that shows whether it works."
 		if class == FailRefused {
-			s.Guidance = "The last change touched what this run must not change. Leave those files alone and reach the goal without them; if that is impossible, say exactly why."
+			s.Guidance = "The last change touched what this run must not change. Leave those files alone and reach " +
+				"the goal without them; if that is impossible, say exactly why."
 		}
 	}
 	return s

@@ -125,19 +125,21 @@ func scenes() []scene {
 		{"finished", "", func(ctx context.Context, s *stage) error {
 			return errors.Join(s.label(person), s.until(ctx, s.has("ralph:done")))
 		}, []string{"issue", "pull", "check"}},
-		{"stopped", "tasks:\n  T1: [{files: {report.json: \"{}\\n\"}, say: Done., cost_usd: 0.02}]\ndefault: [{misbehave: hang}]\n", func(ctx context.Context, s *stage) error {
-			return errors.Join(s.label(person), s.until(ctx, s.landed), s.say(person, "/ralph stop"),
-				s.until(ctx, s.has("ralph:paused")))
-		}, []string{"issue", "pull", "check"}},
+		{"stopped",
+			"tasks:\n  T1: [{files: {report.json: \"{}\\n\"}, say: Done., cost_usd: 0.02}]\ndefault: [{misbehave: hang}]\n", func(ctx context.Context, s *stage) error {
+				return errors.Join(s.label(person), s.until(ctx, s.landed), s.say(person, "/ralph stop"),
+					s.until(ctx, s.has("ralph:paused")))
+			}, []string{"issue", "pull", "check"}},
 		{"refused", "", func(ctx context.Context, s *stage) error {
 			return errors.Join(s.label(stranger), s.until(ctx, s.answered))
 		}, []string{"issue"}},
 		{"stuck", stuckScript, func(ctx context.Context, s *stage) error {
 			return errors.Join(s.label(person), s.until(ctx, s.has("ralph:needs-human")))
 		}, []string{"check"}},
-		{"failed", "tasks:\n  T1: [{files: {report.json: \"{}\\n\"}, say: Done., cost_usd: 0.02}]\ndefault: [{use: [{tool: Read, file: cmd/textkit/main.go}], misbehave: crash}]\n", func(ctx context.Context, s *stage) error {
-			return errors.Join(s.label(person), s.until(ctx, s.has("ralph:needs-human")))
-		}, []string{"issue", "pull", "check"}},
+		{"failed",
+			"tasks:\n  T1: [{files: {report.json: \"{}\\n\"}, say: Done., cost_usd: 0.02}]\ndefault: [{use: [{tool: Read, file: cmd/textkit/main.go}], misbehave: crash}]\n", func(ctx context.Context, s *stage) error {
+				return errors.Join(s.label(person), s.until(ctx, s.has("ralph:needs-human")))
+			}, []string{"issue", "pull", "check"}},
 	}
 }
 
@@ -211,8 +213,10 @@ func newStage(ctx context.Context, bot, script string) (_ *stage, err error) {
 	if err := s.sim.SetHook(registered.ID, "http://"+listen+handlers.DefaultPath, ""); err != nil {
 		return nil, err
 	}
-	cfg := fmt.Sprintf("listen: %s\ndata_dir: data\ngithub: {api_url: %q, graphql_url: %q, web_url: %q, app_id: %d, private_key_file: app.pem}\n"+
-		"agent: {name: script, script_file: script.yaml}\nsandbox: {kind: local}\nallow_local_sandbox: true\nlog: {format: console}\n",
+	cfg := fmt.Sprintf("listen: %s\ndata_dir: data\ngithub: {api_url: %q, graphql_url: %q, web_url: %q, app_id: %d, "+
+		"private_key_file: app.pem}\n"+
+		"agent: {name: script, script_file: script.yaml}\nsandbox: {kind: local}\nallow_local_sandbox: true\n"+
+		"log: {format: console}\n",
 		listen, url+"/api/v3/", url+"/api/graphql", url, registered.ID)
 	for name, text := range map[string]string{"ralph.yaml": cfg, "app.pem": string(registered.PrivateKeyPEM)} {
 		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {

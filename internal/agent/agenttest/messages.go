@@ -109,7 +109,8 @@ func (messages) read(r *http.Request, body []byte) (Turn, bool, error) {
 			}
 		}
 		for id := range t.waiting {
-			return turn, false, fmt.Errorf("messages.%d: `tool_use` ids were found without `tool_result` blocks immediately after: %s", i-1, id)
+			return turn, false, fmt.Errorf("messages.%d: `tool_use` ids were found without `tool_result` blocks "+
+				"immediately after: %s", i-1, id)
 		}
 		if t.turn.Number == 0 {
 			t.prompt = append(t.prompt, said.text())

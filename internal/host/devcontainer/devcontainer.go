@@ -66,7 +66,8 @@ func Parse(name string, src []byte) (File, error) {
 		return File{}, fmt.Errorf("it is not a JSON object: %w", err)
 	}
 	if _, ok := doc["dockerComposeFile"]; ok {
-		return File{}, errors.New("it is made of Docker Compose services, and a sandbox is one container; name an image or a build")
+		return File{}, errors.New("it is made of Docker Compose services, and a sandbox is one container; name an " +
+			"image or a build")
 	}
 	var f File
 	for _, key := range slices.Sorted(maps.Keys(doc)) {

@@ -139,7 +139,8 @@ func Summary(v View) string {
 func (r renderer) within(limit int) string {
 	r.limit = limit
 	p := parts{
-		summary: r.summary(), status: r.status(), tasks: r.allTasks(), said: r.said(), commits: r.commits(), gates: r.gates(), account: r.account(),
+		summary: r.summary(), status: r.status(), tasks: r.allTasks(), said: r.said(), commits: r.commits(),
+		gates: r.gates(), account: r.account(),
 		plan: r.plan(), learnings: r.learnings(), log: r.log(), calls: r.calls(), steer: r.steer(),
 	}
 	if out := p.island(); len(out) <= limit {
@@ -190,7 +191,8 @@ func (r renderer) within(limit int) string {
 type parts struct{ summary, status, tasks, said, commits, gates, account, plan, learnings, log, calls, steer string }
 
 func (p parts) island() string {
-	return frame(p.summary + p.status + p.tasks + p.said + p.commits + p.gates + p.account + p.plan + p.learnings + p.log + p.calls +
+	return frame(p.summary + p.status + p.tasks + p.said + p.commits + p.gates + p.account + p.plan + p.learnings +
+		p.log + p.calls +
 		p.steer)
 }
 
@@ -848,15 +850,20 @@ func (r *renderer) steer() string {
 	s.line("\n---\n")
 	switch {
 	case v.End.Complete() && v.ByJob:
-		s.line("The work on #%d is ready for review. To request changes, review this pull request or comment `/ralph do <text>`; this needs the workflows for reviews and commands in this repository.", v.IssueNumber)
+		s.line("The work on #%d is ready for review. To request changes, review this pull request or comment "+
+			"`/ralph do <text>`; this needs the workflows for reviews and commands in this repository.", v.IssueNumber)
 	case v.End == "" && v.ByJob:
-		s.line("I keep this description of the work on #%d up to date. To stop the run, remove the label %s from the issue or close the issue; finished work stays on this branch.", v.IssueNumber, Label(v.Label))
+		s.line("I keep this description of the work on #%d up to date. To stop the run, remove the label %s from the "+
+			"issue or close the issue; finished work stays on this branch.", v.IssueNumber, Label(v.Label))
 	case v.End.Complete():
-		s.line("The work on #%d is ready for review. To request changes, review this pull request or comment `/ralph do <text>`. `/ralph help` lists all commands.", v.IssueNumber)
+		s.line("The work on #%d is ready for review. To request changes, review this pull request or comment "+
+			"`/ralph do <text>`. `/ralph help` lists all commands.", v.IssueNumber)
 	case v.End != "":
 		s.line("%s", v.GoOn())
 	default:
-		s.line("I keep this description of the work on #%d up to date. To stop the run, comment `/ralph stop`, remove the label %s from the issue, or close the issue; finished work stays on this branch. `/ralph help` lists all commands.", v.IssueNumber, Label(v.Label))
+		s.line("I keep this description of the work on #%d up to date. To stop the run, comment `/ralph stop`, "+
+			"remove the label %s from the issue, or close the issue; finished work stays on this branch. "+
+			"`/ralph help` lists all commands.", v.IssueNumber, Label(v.Label))
 	}
 	if v.Closes && v.End.Complete() {
 		s.line("\nCloses #%d", v.IssueNumber)

@@ -182,23 +182,28 @@ func (v View) GoOn() string {
 	again := fmt.Sprintf("comment `/ralph resume`, or remove the label %s from #%d and add it again", label, v.IssueNumber)
 	switch v.End {
 	case run.EndPlanned:
-		return fmt.Sprintf("To start work on the plan, comment `/ralph approve`, or remove the label %s from #%d and add it again.", label, v.IssueNumber)
+		return fmt.Sprintf("To start work on the plan, comment `/ralph approve`, or remove the label %s from #%d and "+
+			"add it again.", label, v.IssueNumber)
 	case run.EndAwaitingPerson:
 		if len(v.Questions) == 0 && slices.ContainsFunc(v.Tasks,
 			func(t run.Task) bool { return t.Status == run.TaskBlocked }) {
-			return fmt.Sprintf("Add what the blocked tasks need to the description of #%d or to the tasks in `.ralph/%d/progress.md`, then comment `/ralph retry`.", v.IssueNumber, v.IssueNumber)
+			return fmt.Sprintf("Add what the blocked tasks need to the description of #%d or to the tasks in "+
+				"`.ralph/%d/progress.md`, then comment `/ralph retry`.", v.IssueNumber, v.IssueNumber)
 		}
 		if len(v.Questions) == 0 {
-			return fmt.Sprintf("You need to decide. Write your decision into the description of #%d or the open tasks in `.ralph/%d/progress.md`, then %s.", v.IssueNumber, v.IssueNumber, again)
+			return fmt.Sprintf("You need to decide. Write your decision into the description of #%d or the open "+
+				"tasks in `.ralph/%d/progress.md`, then %s.", v.IssueNumber, v.IssueNumber, again)
 		}
-		return fmt.Sprintf("Answer the questions in comments on #%d and comment `/ralph start`. Or answer them in the description, then remove the label %s and add it again.", v.IssueNumber, label)
+		return fmt.Sprintf("Answer the questions in comments on #%d and comment `/ralph start`. Or answer them in "+
+			"the description, then remove the label %s and add it again.", v.IssueNumber, label)
 	case run.EndBlocked, run.EndStagnated:
 		const clearer = "clearer (smaller steps, an example, a pointer to the code), then comment"
 		if len(v.Commits) == 0 && v.PullNumber == 0 { // there is no branch with the tasks
 			return fmt.Sprintf("To continue, make #%d %s `/ralph start`, or remove the label %s and add it again.",
 				v.IssueNumber, clearer, label)
 		}
-		return fmt.Sprintf("To continue, make the tasks in `.ralph/%d/progress.md` on the branch %s `/ralph retry`, which gives every blocked task new attempts.", v.IssueNumber, clearer)
+		return fmt.Sprintf("To continue, make the tasks in `.ralph/%d/progress.md` on the branch %s `/ralph retry`, "+
+			"which gives every blocked task new attempts.", v.IssueNumber, clearer)
 	case run.EndFailed:
 		return fmt.Sprintf("Fix the cause, then %s.", again)
 	case run.EndMaxIterations, run.EndDeadline, run.EndBudgetExhausted, run.EndSingleIteration, run.EndCancelled,

@@ -155,7 +155,8 @@ func isRegistryAway(said string) bool {
 	begins := func(with string) bool { return strings.HasPrefix(said, with) }
 	holds := func(words string) bool { return strings.Contains(said, words) }
 	return slices.ContainsFunc([]string{
-		`Get "http`, `Head "http`, "error pulling image configuration: ", "received unexpected HTTP status: 5", "toomanyrequests: ",
+		`Get "http`, `Head "http`, "error pulling image configuration: ", "received unexpected HTTP status: 5",
+		"toomanyrequests: ",
 		"net/http: ", "dial tcp", "unexpected EOF",
 	}, begins) && !slices.ContainsFunc([]string{
 		"unauthorized", "denied", "manifest unknown", "not found", "server gave HTTP response to HTTPS client",

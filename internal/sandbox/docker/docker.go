@@ -168,8 +168,9 @@ func (s *Sandbox) Check(ctx context.Context) error {
 	for _, option := range info.Info.SecurityOptions {
 		if option == "name=userns" || option == "name=rootless" {
 			return &run.UserError{
-				Message: "the Docker engine maps user ids (" + option + "), so that the owners of files differ inside and outside",
-				Hint:    "use an engine without user namespaces, or " + useLocal,
+				Message: "the Docker engine maps user ids (" + option +
+					"), so that the owners of files differ inside and outside",
+				Hint: "use an engine without user namespaces, or " + useLocal,
 			}
 		}
 	}

@@ -67,7 +67,8 @@ func freeUser() (int, error) {
 		}
 		return id, nil
 	}
-	return 0, fmt.Errorf("the bot is root, and here is no other user that commands could run as (%d is not mapped, or taken)", firstFreeUser)
+	return 0, fmt.Errorf("the bot is root, and here is no other user that commands could run as (%d is not "+
+		"mapped, or taken)", firstFreeUser)
 }
 
 // mapped says whether a number is one of those that a map of this user namespace

@@ -80,7 +80,8 @@ func identity() map[string]func() string {
 			for _, n := range names {
 				target, err := os.Readlink("/proc/self/fd/" + n.Name())
 				// Go's own runtime has some, of its cgroup and of /proc.
-				own := !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "/proc/") || strings.HasPrefix(target, "/sys/fs/cgroup/")
+				own := !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "/proc/") ||
+					strings.HasPrefix(target, "/sys/fs/cgroup/")
 				if fd, _ := strconv.Atoi(n.Name()); fd > 2 && err == nil && !own {
 					return n.Name() + " → " + target
 				}
@@ -123,7 +124,8 @@ func kernelFiles() map[string]func() string {
 	probes := map[string]func() string{}
 	for _, file := range []string{
 		"/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug",
-		"/proc/scsi", "/proc/acpi", "/proc/asound", "/proc/kpagecount", "/dev/mem", "/sys/firmware", "/sys/devices/virtual/powercap", "/sys/kernel/debug", "/sys/kernel/security/apparmor", "/etc/shadow", "/etc/gshadow",
+		"/proc/scsi", "/proc/acpi", "/proc/asound", "/proc/kpagecount", "/dev/mem", "/sys/firmware",
+		"/sys/devices/virtual/powercap", "/sys/kernel/debug", "/sys/kernel/security/apparmor", "/etc/shadow", "/etc/gshadow",
 		"/etc/sudoers", "/etc/ssl/private",
 	} {
 		probes["read "+file] = func() string { return content(file) }
@@ -144,7 +146,8 @@ func kernelFiles() map[string]func() string {
 // writes are places that are not the command's.
 func writes() map[string]func() string {
 	probes := map[string]func() string{}
-	for _, dir := range []string{"/", "/etc", "/usr", "/usr/bin", "/opt", "/run", "/var", "/dev", "/home", "/root", "/proc/acpi"} {
+	for _, dir := range []string{"/", "/etc", "/usr", "/usr/bin", "/opt", "/run", "/var", "/dev", "/home", "/root",
+		"/proc/acpi"} {
 		probes["write into "+dir] = func() string {
 			name := filepath.Join(dir, "ralph-hunt")
 			f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // #nosec G304 -- that is the point
@@ -222,7 +225,8 @@ func calls() map[string]func() string {
 		kind  int32
 		data  [8]byte
 	}{bytes: 8, kind: 1}
-	perf := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Size: unix.PERF_ATTR_SIZE_VER0, Config: unix.PERF_COUNT_SW_CPU_CLOCK}
+	perf := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Size: unix.PERF_ATTR_SIZE_VER0,
+		Config: unix.PERF_COUNT_SW_CPU_CLOCK}
 	const session = unix.KEY_SPEC_SESSION_KEYRING
 	probes := map[string]func() string{
 		"keyctl":      call(unix.SYS_KEYCTL, 0, session, 0),

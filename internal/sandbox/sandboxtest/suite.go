@@ -560,7 +560,8 @@ func testCache(t *testing.T, f *fixture) {
 		}
 		return out
 	}
-	if out := run(caches[0], `[ "$GOCACHE" = "$RALPH_CACHE/go-build" ] && echo $GOMODCACHE; mkdir -p "$GOCACHE"; echo kept >"$GOCACHE/x"`); out != "/own\n" {
+	if out := run(caches[0],
+		`[ "$GOCACHE" = "$RALPH_CACHE/go-build" ] && echo $GOMODCACHE; mkdir -p "$GOCACHE"; echo kept >"$GOCACHE/x"`); out != "/own\n" {
 		t.Errorf("output %q", out)
 	}
 	if out := run(caches[0], `cat "$GOCACHE/x"`); out != "kept\n" {

@@ -45,7 +45,8 @@ func act() (int, error) {
 	fmt.Println(`{"type":"system","subtype":"init","cwd":"/workspace","model":"scripted","tools":["Bash"],"mcp_servers":[],"permissionMode":"bypassPermissions","apiKeySource":"none","claude_code_version":"hostile"}`)
 	cmd := exec.Command("/bin/bash", "-s")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(script), os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), "TASK="+a.Task, "TITLE="+a.Title, "ATTEMPT="+strconv.Itoa(a.Attempt), "PROMPT=/tmp/prompt", "PROGRESS="+a.ProgressFile)
+	cmd.Env = append(os.Environ(), "TASK="+a.Task, "TITLE="+a.Title, "ATTEMPT="+strconv.Itoa(a.Attempt),
+		"PROMPT=/tmp/prompt", "PROGRESS="+a.ProgressFile)
 	err = cmd.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		if exit.ExitCode() == noResult {
