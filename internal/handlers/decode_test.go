@@ -165,6 +165,7 @@ func TestDecodeHostilePayloads(t *testing.T) {
 		"no sender":                 payload(t, "issues.labeled", fields{"sender": nil}),
 		"sender without an id":      payload(t, "issues.labeled", fields{"sender.id": nil}),
 		"installation as an object": payload(t, "issues.labeled", fields{"installation.id": fields{}}),
+		"that of a comment":         payload(t, "issues.labeled", fields{"action": "deleted", "comment": fields{"id": 1}}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

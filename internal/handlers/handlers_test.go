@@ -582,3 +582,39 @@ func TestWhatCannotBeStoredIsNotAccepted(t *testing.T) {
 		t.Errorf("status %d", got)
 	}
 }
+
+// Attack: what GitHub signed is read as something else. The type of a body is a header,
+// which GitHub does not sign, and the words in a body are anybody's: the text of a
+// comment, read as a form, would be a webhook of its writer's own making.
+func TestSignedWordsAreNoPayload(t *testing.T) {
+	t.Parallel()
+	forged := url.QueryEscape(string(payload(t, "issues.labeled", map[string]any{"sender.login": "ada"})))
+	for name, words := range map[string]string{
+		"a field": "x&payload=" + forged + "&y", "with a line end": "x\n&payload=" + forged + "&y=\n", "the last field": "&payload=" + forged,
+		"a field in another spelling": "&%70ayload=" + forged + "&",
+	} {
+		s := newSystem(t)
+		var plain bytes.Buffer
+		out := json.NewEncoder(&plain)
+		out.SetEscapeHTML(false) // as GitHub writes it
+		if err := out.Encode(map[string]any{"action": "edited", "changes": words}); err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range []string{
+			"application/x-www-form-urlencoded", "Application/X-WWW-Form-Urlencoded; charset=utf-8", "multipart/form-data; boundary=x",
+		} {
+			got := send(t, s.url, delivery("issues", "forged", plain.Bytes()).with("Content-Type", kind))
+			if stored := s.unprocessed(t); got != http.StatusBadRequest || len(stored) != 0 {
+				t.Errorf("%s as %s: status %d, stored %q", name, kind, got, stored)
+			}
+		}
+	}
+	// A form of GitHub's has one field, and the words in it are quoted.
+	s := newSystem(t)
+	for _, body := range []string{"payload=" + forged + "&payload=" + forged, "x=1&payload=" + forged, "payload=" + forged + "&", "Payload=" + forged, ""} {
+		got := send(t, s.url, delivery("issues", "form", []byte(body)).with("Content-Type", "application/x-www-form-urlencoded"))
+		if stored := s.unprocessed(t); got != http.StatusBadRequest || len(stored) != 0 {
+			t.Errorf("%.20s…: status %d, stored %q", body, got, stored)
+		}
+	}
+}

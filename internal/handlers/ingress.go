@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"strings"
 	"time"
@@ -79,7 +80,7 @@ type Config struct {
 // New returns the handler for GitHub's webhooks. It answers
 //
 //	202  accepted: stored and queued, or stored before, or of no use here
-//	400  signed, but without event or delivery id, or not JSON
+//	400  signed, but without event or delivery id, or not JSON, or not of its type
 //	401  no signature, or one that is not ours
 //	413  longer than MaxBody, or nested deeper than anything GitHub sends
 //	415  compressed (GitHub never does)
@@ -196,6 +197,10 @@ func (in *ingress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, http.StatusBadRequest, "missing "+headerEvent+" or "+headerGUID)
 		return
 	}
+	if !saysWhatItIs(r.Header.Get("Content-Type"), body) {
+		refuse(w, r, http.StatusBadRequest, "the payload is not of the type that it is said to be")
+		return
+	}
 	r = r.WithContext(ctx)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	dispatch.ServeHTTP(w, r)
@@ -275,6 +280,25 @@ func parseSignature(header string) ([]byte, bool) {
 	}
 	sum, err := hex.DecodeString(digits)
 	return sum, err == nil && len(sum) == sha256.Size
+}
+
+// saysWhatItIs says whether a body, of which the signature holds, is of a type that
+// GitHub sends: JSON, or a form with one field. The type is a header, which nobody
+// signs, and the dispatcher would find a form in any text: in JSON with words of a
+// stranger's in it, one that the stranger has made.
+func saysWhatItIs(contentType string, body []byte) bool {
+	kind, _, err := mime.ParseMediaType(contentType)
+	switch {
+	case err != nil:
+		return false
+	case kind == "application/json":
+		return true // a form is none
+	case kind == "application/x-www-form-urlencoded":
+		// GitHub quotes what would end the field.
+		return bytes.HasPrefix(body, []byte("payload=")) && !bytes.ContainsAny(body, "&;")
+	default:
+		return false
+	}
 }
 
 // validGUID says whether guid can be a key and appear in a log.

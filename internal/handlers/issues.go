@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 )
 
@@ -18,7 +19,13 @@ type issuesPayload struct {
 		Name string `json:"name"`
 	} `json:"label"`
 	Issue issuePayload `json:"issue"`
+	// Comment is there where the payload is that of another event.
+	Comment json.RawMessage `json:"comment"`
 }
+
+// errOfComment: the event's name is a header, which GitHub does not sign, and a comment
+// that is deleted is no issue that is.
+var errOfComment = errors.New("payload is that of a comment")
 
 // issues decodes the issues event.
 //
@@ -30,6 +37,9 @@ func (d *Decoder) issues(payload []byte) (Intent, error) {
 	var p issuesPayload
 	if err := json.Unmarshal(payload, &p); err != nil {
 		return nil, err
+	}
+	if p.Comment != nil {
+		return nil, errOfComment
 	}
 	if p.Issue.PullRequest != nil {
 		return nil, nil
