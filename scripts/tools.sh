@@ -8,8 +8,8 @@
 #   tools.sh test    a C compiler (for the race detector), node and npm, the npm
 #                    packages of test/npm (GitHub's API descriptions and examples
 #                    of webhooks, the agents' command lines), act, which plays
-#                    GitHub's runner, goreleaser, and a program that reads
-#                    compose.yaml
+#                    GitHub's runner, goreleaser, a program that reads
+#                    compose.yaml, and PostgreSQL, of which nothing is started
 #   tools.sh release goreleaser, and syft, which lists what a release is made of
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -50,15 +50,18 @@ debian() {
 	apt-get install -q -y --no-install-recommends "$@" >&2
 }
 
-# Debian keeps the server's programs out of PATH. No cluster is made: the tests make theirs.
-postgres() {
-	local there=(/usr/lib/postgresql/*/bin/initdb)
-	[ ! -x "${there[0]}" ] || return 0
-	if [ "$(id -u)" = 0 ] && [ ! -e /etc/postgresql-common/createcluster.conf ]; then
-		mkdir -p /etc/postgresql-common
-		echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
+# The tests start servers of their own. Debian keeps the programs out of the PATH, and its
+# package would make a database and start it, now and with the machine.
+postgresql() {
+	compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null && return 0
+	local conf=/etc/postgresql-common/createcluster.d/ralph-tests.conf
+	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+		mkdir -p "${conf%/*}"
+		echo 'create_main_cluster = false' >"$conf"
 	fi
-	debian initdb -o Dpkg::Options::=--force-confold postgresql
+	debian initdb postgresql
+	# It is read when a version is installed first; the next one is not ours.
+	rm -f "$conf"
 }
 
 # go_tool NAME PACKAGE VERSION: .cache/bin/NAME, built by this Go.
@@ -112,10 +115,10 @@ release() {
 
 test_tools() {
 	debian git git
-	postgres
 	# The local sandbox keeps agents apart with it; its tests must not do without.
 	[ "$(uname)" != Linux ] || debian bwrap bubblewrap
 	debian gcc gcc libc6-dev
+	postgresql
 	debian node nodejs
 	debian npm npm
 	npm_packages

@@ -38,6 +38,7 @@ up() { "$bin/pg_ctl" start -w -t 120 -s -D "$dir/data" -l "$dir/log" \
 	-o "-k $dir -c listen_addresses= -c max_connections=200 -c fsync=$3 -c max_wal_size=256MB" >/dev/null 2>&1 || { cat "$dir/log"; exit 1; }; }
 end() { "$bin/pg_ctl" stop -w -s -m immediate -D "$dir/data" >/dev/null 2>&1 || true; cd /; rm -rf "$dir"; }
 trap end EXIT
+trap '' PIPE # the program has ended: the next answer fails, and end is called
 export LC_ALL=C
 "$bin/initdb" -D "$dir/data" -U bot -A trust -E UTF8 --locale=C --no-sync >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
 up "$@"
