@@ -28,6 +28,7 @@ import (
 	"github.com/org/ralph-action/internal/notify"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
@@ -333,7 +334,7 @@ func (a *actionStep) work(ctx context.Context, cfg config.Server, event ghaction
 	}
 	defer closeNotifier(ctx, notifier, notifyGrace)
 	p, err := newParts(ctx, cfg, a.gitHub(cfg), logger,
-		observers{watch: both(notifier.Handle, a.show(screen)), onSave: a.saves()}, secrets...)
+		observers{watch: both(notifier.Handle, a.show(screen, mask)), onSave: a.saves()}, secrets...)
 	if err != nil {
 		return ghaction.Result{}, err
 	}
@@ -370,14 +371,15 @@ func (a *actionStep) saves() func(run.ID, bool) {
 	return func(_ run.ID, saved bool) { a.onSave(saved) }
 }
 
-// show tells in the log how the run goes, each iteration in a group.
-func (a *actionStep) show(screen *live) func(run.Event) {
+// show tells in the log how the run goes, each iteration in a group. The runner knows
+// the secrets that the step has told it, as they are; the masker knows more.
+func (a *actionStep) show(screen *live, mask *redact.Masker) func(run.Event) {
 	return func(ev run.Event) {
 		switch ev.Kind {
 		case run.EventIteration:
-			a.log.Group(fmt.Sprintf("Iteration %d: %s %s", ev.Iteration, ev.TaskID, ev.TaskTitle))
+			a.log.Group(mask.Mask(fmt.Sprintf("Iteration %d: %s %s", ev.Iteration, ev.TaskID, ev.TaskTitle)))
 		case run.EventAgentActivity:
-			a.log.Line("    · %s", ev.Text)
+			a.log.Line("    · %s", mask.Mask(ev.Text))
 		case run.EventRunEnded:
 			a.log.EndGroup()
 		}

@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ import (
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/handlers"
+	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -1571,5 +1573,37 @@ func TestActionOutlastsAHiccup(t *testing.T) {
 				t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
 			}
 		})
+	}
+}
+
+// Attack: what an agent does, and what a task is called, holds a secret in a form that
+// the runner does not know. The step's log has neither.
+func TestActionLogIsMasked(t *testing.T) {
+	t.Parallel()
+	const key = "key-of-the-model-3141592653"
+	secrets := []string{key, base64.StdEncoding.EncodeToString([]byte(key)), "AKIAIOSFODNN7EXAMPLE"}
+	var out bytes.Buffer
+	step := &actionStep{log: ghaction.NewLog(&out)}
+	mask := redact.New(key)
+	screen := newLive(step.log, time.Now, mask)
+	defer screen.close()
+	show := step.show(screen, mask)
+	for _, secret := range secrets {
+		for _, ev := range []run.Event{
+			{Kind: run.EventIteration, TaskID: "T1", TaskTitle: "write " + secret}, {Kind: run.EventAgentActivity, Text: "Bash(echo " + secret + ")"},
+			{Kind: run.EventGate, Text: "failed: " + secret}, {Kind: run.EventRunEnded, Text: "because of " + secret},
+		} {
+			show(ev)
+		}
+	}
+	for _, secret := range secrets {
+		if strings.Contains(out.String(), secret) {
+			t.Errorf("%s stands in\n%s", secret, out.String())
+		}
+	}
+	for _, want := range []string{"T1 write ***", "· Bash(echo ***", "failed: ***"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in\n%s", want, out.String())
+		}
 	}
 }
