@@ -12,7 +12,7 @@ bin=$PWD/.cache/bin
 export GOLANGCI_LINT_CACHE=$PWD/.cache/golangci-lint
 
 "$bin/golangci-lint" config verify
-"$bin/golangci-lint" run ./...
+"$bin/golangci-lint" run --allow-parallel-runners ./...
 scripts/lint-selftest.sh "$bin/golangci-lint"
 shellcheck install.sh scripts/*.sh .ci/run
 "$bin/actionlint"

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/pprof"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -107,7 +109,9 @@ func TestSoak(t *testing.T) {
 	last := st.taken()
 	t.Logf("%+v, then %+v", first, last)
 	if n := last.goroutines - first.goroutines; n > 20 {
-		t.Errorf("%d goroutines more", n)
+		var which strings.Builder
+		_ = pprof.Lookup("goroutine").WriteTo(&which, 1)
+		t.Errorf("%d goroutines more:\n%s", n, which.String())
 	}
 	if n := last.descriptors - first.descriptors; n > 20 {
 		t.Errorf("%d descriptors more", n)
