@@ -1424,24 +1424,8 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	}
 	l.Merges = s.Merge
 	landed, err := e.Publisher.Land(ctx, l)
-	var rejected *Rejection
-	var halt *Halt
-	switch {
-	case errors.As(err, &halt):
-		return e.finish(s, halt.Reason, halt.Detail)
-	case errors.Is(err, ErrBranchMoved) && s.lane != nil:
-		// What it holds is folded onto what the others pushed.
-		s.Stage, s.lane.folded, s.lane.reopens = stageFold, false, true
-		return Next{}, nil
-	case errors.Is(err, ErrBranchMoved):
-		return e.moved(ctx, s)
-	case errors.As(err, &rejected):
-		s.reject(rejected.Refusals)
-		return Next{}, nil
-	case errors.Is(err, ErrNotAllowed):
-		return e.finish(s, run.EndCancelled, err.Error())
-	case err != nil:
-		return Next{}, fmt.Errorf("land %s: %w", s.TaskID, err)
+	if err != nil {
+		return e.notLanded(ctx, s, err)
 	}
 	if len(s.Proposal.Own) > 0 || s.Proposal.Held != nil { // the agent's tree is another one
 		if err := e.layOut(ctx, s, landed.Tree); err != nil {
@@ -1493,6 +1477,29 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	s.dropCall()
 	s.TaskID, s.Brief = "", Brief{Violations: s.Violations}
 	return Next{}, nil
+}
+
+// notLanded is what follows where the publisher did not land the proposal.
+func (e *Engine) notLanded(ctx context.Context, s *State, err error) (Next, error) {
+	var rejected *Rejection
+	var halt *Halt
+	switch {
+	case errors.As(err, &halt):
+		return e.finish(s, halt.Reason, halt.Detail)
+	case errors.Is(err, ErrBranchMoved) && s.lane != nil:
+		// What it holds is folded onto what the others pushed.
+		s.Stage, s.lane.folded, s.lane.reopens = stageFold, false, true
+		return Next{}, nil
+	case errors.Is(err, ErrBranchMoved):
+		return e.moved(ctx, s)
+	case errors.As(err, &rejected):
+		s.reject(rejected.Refusals)
+		return Next{}, nil
+	case errors.Is(err, ErrNotAllowed):
+		return e.finish(s, run.EndCancelled, err.Error())
+	default:
+		return Next{}, fmt.Errorf("land %s: %w", s.TaskID, err)
+	}
 }
 
 // moved takes in a branch that somebody else pushed to: lay the tree out anew
