@@ -19,8 +19,6 @@ import (
 )
 
 const (
-	// callTimeout bounds one request; a commit may carry 35 MiB.
-	callTimeout = 2 * time.Minute
 	// maxErrorBody and maxGraphQLBody bound what is read of an answer.
 	maxErrorBody   = 64 << 10
 	maxGraphQLBody = 8 << 20
@@ -231,10 +229,12 @@ func (a *App) client(tr http.RoundTripper) *github.Client {
 	return c
 }
 
+// httpClient sends by tr, which bounds the time of each call. A time of the client itself would
+// cost a goroutine for as long as an answer is not closed, and go-github closes none that is an
+// error.
 func httpClient(tr http.RoundTripper) *http.Client {
 	return &http.Client{
 		Transport: tr,
-		Timeout:   callTimeout,
 		// Following a redirect turns a POST into a GET, which then looks like
 		// a success that did nothing.
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {

@@ -147,11 +147,19 @@ func (t timed) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// endingBody ends the time of a call with its answer.
+// endingBody ends the time of a call with its answer, when that is closed or was read.
 type endingBody struct {
 	io.ReadCloser
 
 	end context.CancelFunc
+}
+
+func (b *endingBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.end()
+	}
+	return n, err
 }
 
 func (b *endingBody) Close() error {

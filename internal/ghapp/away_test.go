@@ -6,9 +6,12 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-github/v60/github"
 )
 
 type sendFunc func(*http.Request) (*http.Response, error)
@@ -137,6 +140,30 @@ func class(err error) Class {
 
 // TestCallsHaveTheirTime: a call that hangs ends after the time of its kind, which also
 // bounds the answer.
+// TestErrorsKeepNothing: go-github reads an answer that is an error, and does not close it.
+// Neither a goroutine nor the time of the call is kept for it.
+func TestErrorsKeepNothing(t *testing.T) {
+	t.Parallel()
+	var sent context.Context
+	c := github.NewClient(httpClient(timed{func(req *http.Request) (*http.Response, error) {
+		sent = req.Context()
+		resp := answer(http.StatusNotFound)
+		resp.Request = req
+		return resp, nil
+	}}))
+	_, resp, err := c.Repositories.Get(t.Context(), "acme", "app")
+	if err == nil || resp.StatusCode != http.StatusNotFound {
+		t.Fatalf("%v, %v", resp, err)
+	}
+	if sent.Err() == nil {
+		t.Error("the time of the call goes on")
+	}
+	stacks := make([]byte, 1<<20)
+	if stacks = stacks[:runtime.Stack(stacks, true)]; bytes.Contains(stacks, []byte("setRequestCancel")) {
+		t.Errorf("a goroutine waits for the end of the answer:\n%s", stacks)
+	}
+}
+
 func TestCallsHaveTheirTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -91,7 +91,7 @@ func Register(ctx context.Context, apiURL, code string, transport http.RoundTrip
 	if transport == nil {
 		transport = http.DefaultTransport
 	}
-	client := github.NewClient(httpClient(transport))
+	client := github.NewClient(httpClient(timed{transport.RoundTrip}))
 	client.BaseURL = api
 	app, _, err := client.Apps.CompleteAppManifest(ctx, code)
 	if err != nil {
