@@ -165,7 +165,7 @@ func (r *draft) settle(f form, limited bool) (output int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	answers, _, err := r.number(inAnswers, "the number of answers")
+	answers, err := r.number(inAnswers, "the number of answers")
 	return output * max(answers, 1), err
 }
 
@@ -175,7 +175,7 @@ func (r *draft) settle(f form, limited bool) (output int64, err error) {
 func (r *draft) output(limited bool, object span, name string, in ...place) (int64, error) {
 	most := int64(0)
 	for _, p := range in {
-		n, _, err := r.number(p, name)
+		n, err := r.number(p, name)
 		if err != nil {
 			return 0, err
 		}
@@ -201,17 +201,17 @@ func (r *draft) text(p place, name string) (s string, err error) {
 	return s, nil
 }
 
-// number is a whole number of at least 0; ok is false where there is none.
-func (r *draft) number(p place, name string) (n int64, ok bool, err error) {
+// number is a whole number of at least 0, which is what it is where there is none.
+func (r *draft) number(p place, name string) (int64, error) {
 	raw := string(r.raw(p))
 	if raw == "" || raw == "null" {
-		return 0, false, nil
+		return 0, nil
 	}
 	f, err := strconv.ParseFloat(raw, 64)
 	if err != nil || f != math.Trunc(f) || f < 0 || f > 1e9 {
-		return 0, false, refuse("%s is not a number of tokens or the like", name)
+		return 0, refuse("%s is not a number of tokens or the like", name)
 	}
-	return int64(f), true, nil
+	return int64(f), nil
 }
 
 // set gives a field of an object a value.
