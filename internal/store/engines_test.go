@@ -68,6 +68,7 @@ func suite(t *testing.T, e engine) {
 		{"EffectBegunOnceAmongProcesses", testEffectBegunOnceAmongProcesses},
 		{"Refused", testRefused},
 		{"OldestWaiting", testOldestWaiting},
+		{"Queries", testQueries},
 	} {
 		t.Run(tc.name, func(t *testing.T) { tc.test(t, e) })
 	}

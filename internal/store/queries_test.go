@@ -1,0 +1,114 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
+)
+
+// testQueries asks what no other test of the suite asks.
+func testQueries(t *testing.T, e engine) {
+	t.Parallel()
+	ctx := t.Context()
+	st := e.fresh(t)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(st.Check(ctx))
+	must(st.Writable(ctx))
+	is := func(what string, want bool, got bool, err error) {
+		t.Helper()
+		if err != nil || got != want {
+			t.Errorf("%s: %v, %v", what, got, err)
+		}
+	}
+	got, err := st.HasDeliveries(ctx)
+	is("deliveries before the first", false, got, err)
+	inTx(t, st, func(tx *store.Tx) error {
+		_, err := st.InsertDelivery(ctx, tx, store.Delivery{GUID: "g-1", ReceivedAt: t0()})
+		return err
+	})
+	got, err = st.HasDeliveries(ctx)
+	is("deliveries", true, got, err)
+
+	ids := func(rows []store.Run, err error) (ids []run.ID) {
+		t.Helper()
+		must(err)
+		for _, r := range rows {
+			ids = append(ids, r.ID)
+		}
+		return ids
+	}
+	same := func(what string, want, got []run.ID) {
+		t.Helper()
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s:\n%s", what, diff)
+		}
+	}
+	for i, id := range []run.ID{"r-1", "r-2", "x_%-3"} {
+		r := aRun(id, 7+i)
+		r.CreatedAt = t0().Add(time.Duration(i) * time.Second)
+		createRun(t, st, r)
+	}
+	lease, err := st.ClaimRun(ctx, "r-1", "me", time.Hour, t0())
+	must(err)
+	must(st.SaveState(ctx, "r-1", lease, run.PhaseDone, run.EndAllTasksComplete, nil, t0().Add(time.Minute)))
+	replaceRun(t, st, planRun("p-1", "/a", "plan:x.md"))
+	same("the newest", []run.ID{"r-2", "x_%-3"}, ids(st.RecentRuns(ctx, 3))[1:])
+	same("by the beginning of an id", []run.ID{"r-1", "r-2"}, ids(st.RunsLike(ctx, "r-")))
+	same("by one that looks like a pattern", nil, ids(st.RunsLike(ctx, "r_%")))
+	same("in a checkout", []run.ID{"p-1"}, ids(st.RunsOfCheckout(ctx, "/a")))
+	same("ended since", []run.ID{"r-1"}, ids(st.RunsEnded(ctx, run.PhaseDone, t0())))
+	same("ended later", nil, ids(st.RunsEnded(ctx, run.PhaseDone, t0().Add(time.Hour))))
+
+	label := func(key string, at time.Time) {
+		t.Helper()
+		_, err := st.BeginEffect(ctx, key, "r-1", "label", nil, at)
+		must(err)
+	}
+	label("label:r-1:7:ralph:done", t0())
+	by := [2]string{":7:ralph:done\n", ":7:ralph:failed\n"}
+	got, err = st.LabelOvertaken(ctx, "acme", "app", 7, false, t0(), by)
+	is("overtaken by itself", false, got, err)
+	got, err = st.LabelOvertaken(ctx, "acme", "app", 7, true, t0().Add(-time.Second), by)
+	is("overtaken by a later run, or label", true, got, err)
+	label("label:r-1:7:ralph:failed", t0().Add(time.Second))
+	got, err = st.LabelOvertaken(ctx, "acme", "app", 7, false, t0(), by)
+	is("overtaken by another label", true, got, err)
+	got, err = st.LabelOvertaken(ctx, "acme", "app", 7, false, t0(), [2]string{"label:r-1:7:ralph\n", "r-1\n"})
+	is("overtaken by one whose name begins alike", false, got, err)
+	must(st.KeepEffect(ctx, "label:r-1:7:ralph:done", nil, t0()))
+	if kept, err := st.KeptEffects(ctx); err != nil || !cmp.Equal(kept, map[string]int{"label": 1}) {
+		t.Errorf("kept %v, %v", kept, err)
+	}
+
+	first := store.Input{
+		RepoNode: "R_1", Issue: 7, Kind: store.InputCommand, Source: "comment:1", SourceID: 1, State: store.InputDone,
+		Outcome: "start", ReceivedAt: t0(),
+	}
+	second := first
+	second.Source, second.SourceID, second.Outcome = "comment:2", 2, "stop"
+	inTx(t, st, func(tx *store.Tx) error {
+		_, _, err := st.AddInput(ctx, tx, first)
+		must(err)
+		_, _, err = st.AddInput(ctx, tx, second)
+		must(err)
+		if places, _, err := st.PlacesTx(ctx, tx); err != nil || len(places) != 0 {
+			t.Errorf("places %v, %v", places, err)
+		}
+		return nil
+	})
+	got, err = st.LaterInput(ctx, first, "stop", "start")
+	is("something later", true, got, err)
+	got, err = st.LaterInput(ctx, first, "pause")
+	is("something else later", false, got, err)
+	got, err = st.LaterInput(ctx, second, "stop", "start")
+	is("something after the last", false, got, err)
+}
