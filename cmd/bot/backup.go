@@ -340,6 +340,11 @@ func catchUpLater(ctx context.Context, db string) (open int, err error) {
 	if err := st.Check(ctx); err != nil {
 		return 0, err
 	}
+	return outdate(ctx, st)
+}
+
+// outdate is catchUpLater for a database that is open.
+func outdate(ctx context.Context, st *store.Store) (open int, err error) {
 	return st.Restored(ctx, time.Now(), func(state []byte) ([]byte, error) {
 		s, err := loop.Decode(state)
 		if err != nil {

@@ -154,3 +154,37 @@ func TestPostgresGoesAway(t *testing.T) {
 	s.stop()
 	st.checkWorld()
 }
+
+// TestOtherMachineTakesOver: a server that finds nothing on its disk goes on with the runs
+// of one that is gone, from what is on the branch and in the database.
+func TestOtherMachineTakesOver(t *testing.T) {
+	t.Parallel()
+	for name, kind := range map[string]run.EventKind{
+		"when a task has landed": run.EventTaskDone, "when an agent has begun": run.EventAgentStarted,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			st := newStage(t, setting{script: writesAll, change: onPostgres(pgtest.URL(t))})
+			reached := make(chan struct{}, 100)
+			s := st.serveWith(func(ev run.Event) {
+				if ev.Kind == kind {
+					reached <- struct{}{}
+				}
+			})
+			issue := st.label("Say hello to everybody", threeTasks)
+			<-reached
+			s.stop()
+			st.config.DataDir = filepath.Join(st.dir, "other")
+			s = st.serve()
+			if state := st.ended(s.store, issue); state.End != run.EndAllTasksComplete {
+				t.Fatalf("ended %s: %s", state.End, state.EndDetail)
+			}
+			st.processed(s)
+			s.stop()
+			if diff := cmp.Diff(wantSubjects, subjects(st.onlyPR().Commits)); diff != "" {
+				t.Error(diff)
+			}
+			st.checkWorld()
+		})
+	}
+}

@@ -379,7 +379,9 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 			return nil, err
 		}
 	}
-	if a.queue, err = queue.Open(ctx, a.store, queue.Options{Workers: cfg.Workers, Node: node, Log: log}); err != nil {
+	if a.queue, err = queue.Open(ctx, a.store, queue.Options{
+		Workers: cfg.Workers, Node: node, Moved: a.moved, Log: log,
+	}); err != nil {
 		return nil, err
 	}
 	if a.handler, err = handlers.New(handlers.Config{
@@ -490,6 +492,16 @@ func runTokenKey(file string) ([]byte, error) {
 		return nil, fmt.Errorf("keep the key of run tokens: %w", err)
 	}
 	return key, nil
+}
+
+// moved has each run look at its branch first: the server that had the database last had
+// another disk.
+func (a *app) moved(ctx context.Context) error {
+	open, err := outdate(ctx, a.store)
+	if err == nil && open > 0 {
+		a.log.Info().Int("runs", open).Msg("going on with runs of a server with another data_dir")
+	}
+	return err
 }
 
 // nodeName is what a data directory is called in the database, whichever process has it.

@@ -28,10 +28,11 @@ type presence interface {
 	eachDead(ctx context.Context, bury func(id string) error) error
 }
 
-// announce says that this process is alive.
-func announce(ctx context.Context, st *store.Store, id, node string) (presence, error) {
+// announce says that this process is alive, after moved where another node was last.
+func announce(ctx context.Context, st *store.Store, id, node string,
+	moved func(context.Context) error) (presence, error) {
 	if st.Engine() == store.Postgres {
-		return announceSession(ctx, st, id, node)
+		return announceSession(ctx, st, id, node, moved)
 	}
 	return announceFile(st.Path()+".alive", id)
 }

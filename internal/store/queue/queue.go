@@ -99,6 +99,9 @@ type Options struct {
 	// Node names the data directory of this process in a database of PostgreSQL, which is
 	// one node's: the trees and the processes of runs are on its machine.
 	Node string
+	// Moved is called by Start, before anything is worked, where another node worked on the
+	// database last: what it had on its disk is not here. nil does nothing.
+	Moved func(ctx context.Context) error
 	// Log gets failures of jobs, and is the logger in the contexts of handlers.
 	Log zerolog.Logger
 }
@@ -108,6 +111,7 @@ type Options struct {
 type Queue struct {
 	id         string
 	node       string
+	moved      func(ctx context.Context) error
 	st         *store.Store
 	jobs       jobs
 	log        zerolog.Logger
@@ -137,6 +141,7 @@ func Open(ctx context.Context, st *store.Store, opts Options) (*Queue, error) {
 	q := &Queue{
 		id:         fmt.Sprintf("%d-%s", os.Getpid(), strings.ToLower(rand.Text())),
 		node:       opts.Node,
+		moved:      opts.Moved,
 		st:         st,
 		log:        opts.Log,
 		sweepEvery: opts.SweepEvery,
@@ -188,7 +193,7 @@ func (q *Queue) Start(ctx context.Context, h Handlers) error {
 	if q.cancel != nil {
 		return errors.New("start queue: already started")
 	}
-	p, err := announce(ctx, q.st, q.id, q.node)
+	p, err := announce(ctx, q.st, q.id, q.node, q.moved)
 	if err != nil {
 		return fmt.Errorf("start queue: %w", err)
 	}

@@ -46,11 +46,15 @@ type session struct {
 	again time.Time
 }
 
-func announceSession(ctx context.Context, st *store.Store, id, node string) (*session, error) {
+func announceSession(ctx context.Context, st *store.Store, id, node string,
+	moved func(context.Context) error) (*session, error) {
 	s := &session{st: st, id: id, node: node}
 	// One after the other, so that of two nodes which start at once one sees the other.
 	if err := st.Exclusively(ctx, func(ctx context.Context) error {
 		if err := s.alone(ctx); err != nil {
+			return err
+		}
+		if err := s.succeed(ctx, moved); err != nil {
 			return err
 		}
 		return s.connect(ctx)
@@ -77,6 +81,26 @@ func (s *session) alone(ctx context.Context) error {
 		return err
 	}
 	return fmt.Errorf("%w: %s", ErrOtherNode, other)
+}
+
+// succeed notes that this node is the last one, after moved where that was another.
+func (s *session) succeed(ctx context.Context, moved func(context.Context) error) error {
+	var last string
+	err := s.st.Connections().QueryRow(ctx, `SELECT name FROM node`).Scan(&last)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return err
+	}
+	if last == s.node {
+		return nil
+	}
+	if last != "" && moved != nil {
+		if err := moved(ctx); err != nil {
+			return err
+		}
+	}
+	_, err = s.st.Connections().Exec(ctx, `
+		INSERT INTO node (name) VALUES ($1) ON CONFLICT (one) DO UPDATE SET name = excluded.name`, s.node)
+	return err
 }
 
 // connect makes the connection and takes the lock of a new number: that of a connection

@@ -247,6 +247,12 @@ CREATE TABLE restores (
     at BIGINT NOT NULL
 );
 
+-- The node that worked on this database last.
+CREATE TABLE node (
+    one  BOOLEAN NOT NULL PRIMARY KEY DEFAULT true CHECK (one),
+    name TEXT    COLLATE "C" NOT NULL
+);
+
 -- The processes that work on this database. Each holds an advisory lock by its number. A
 -- node is a data directory.
 CREATE TABLE processes (
@@ -258,6 +264,6 @@ CREATE TABLE processes (
 
 -- +goose Down
 
-DROP TABLE processes, restores, past_runs, decisions, holds, turns, places, unfinished, inputs, spend_hosts, spend_refusals, spend_totals,
+DROP TABLE node, processes, restores, past_runs, decisions, holds, turns, places, unfinished, inputs, spend_hosts, spend_refusals, spend_totals,
     spend_requests, spend_starts, lessons_words, lessons, refusals, effects, runs, deliveries;
 DROP FUNCTION instr(text, text);
