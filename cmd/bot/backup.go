@@ -216,10 +216,18 @@ func tellOpen(io stdio, open int) {
 }
 
 // restorePostgres does for a database that pg_restore restored what has to be done besides.
-func restorePostgres(ctx context.Context, cfg config.Server, io stdio) error {
-	open, err := catchUpLater(ctx, cfg.Database())
+func restorePostgres(ctx context.Context, cfg config.Server, io stdio) (err error) {
+	st, err := openServerStore(ctx, cfg)
 	if err != nil {
-		return unusableStore(err)
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	if err := nobodyWorks(ctx, st); err != nil {
+		return err
+	}
+	open, err := outdate(ctx, st)
+	if err != nil {
+		return err
 	}
 	fmt.Fprintln(io.out, "The database is known to be restored.")
 	tellOpen(io, open)

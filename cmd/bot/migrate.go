@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/run"
@@ -54,7 +55,14 @@ func (c *migrateCmd) Run(ctx bound, io stdio) (err error) {
 		return unusableStore(err)
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
-	done, err := store.Copy(ctx, from, to, c.Replace)
+	if err := nobodyWorks(ctx, to); err != nil {
+		return err
+	}
+	node, err := nodeName(filepath.Join(cfg.DataDir, "node"))
+	if err != nil {
+		return err
+	}
+	done, err := store.Copy(ctx, from, to, node, c.Replace)
 	if errors.Is(err, store.ErrNotEmpty) {
 		return &run.UserError{
 			Message: "the database that --to names holds something else", Err: err,
@@ -69,6 +77,21 @@ func (c *migrateCmd) Run(ctx bound, io stdio) (err error) {
 	}
 	fmt.Fprintf(io.out, "All rows are there. Set database_url in %s and start the server; %s stays as it is.\n",
 		run.PrintableLine(c.Config), run.PrintableLine(cfg.Database()))
+	return nil
+}
+
+// nobodyWorks is an error while a server works on a database in PostgreSQL.
+func nobodyWorks(ctx context.Context, st *store.Store) error {
+	node, err := st.Working(ctx, "")
+	if err != nil {
+		return err
+	}
+	if node != "" {
+		return &run.UserError{
+			Message: "the server " + run.PrintableLine(node) + " works on that database, or did a moment ago",
+			Hint:    "stop it, and wait for 15 seconds if it was killed",
+		}
+	}
 	return nil
 }
 

@@ -91,6 +91,9 @@ func serverMask(cfg config.Server, more ...string) *redact.Masker {
 	for _, s := range cfg.GitHub.WebhookSecrets {
 		known = append(known, s.Reveal())
 	}
+	if cfg.DatabaseURL != "" {
+		known = append(known, store.Password(cfg.DatabaseURL))
+	}
 	known = append(known, notifySecrets(serverTargets(cfg.Notify))...)
 	return redact.New(append(known, more...)...)
 }
@@ -534,7 +537,8 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 	if errors.Is(err, queue.ErrOtherNode) {
 		err = &run.UserError{
 			Message: err.Error(), Err: err,
-			Hint: "stop it first: two servers with a data_dir each cannot share the runs of one database",
+			Hint: "stop it first, and wait for 15 seconds if it was killed: two servers with a data_dir each cannot share the runs " +
+				"of one database",
 		}
 	}
 	if err != nil {

@@ -405,6 +405,11 @@ func LoadServer(path string, env func(string) (string, bool), readFile func(stri
 		return Server{}, src.err
 	}
 	s.Private = append([]string{abs, filepath.Dir(abs)}, src.files...)
+	for _, name := range []string{"PGPASSFILE", "PGSERVICEFILE", "PGSSLKEY"} { // libpq's
+		if file, ok := env(name); ok && filepath.IsAbs(file) {
+			s.Private = append(s.Private, file)
+		}
+	}
 	if err := s.Validate(); err != nil {
 		return Server{}, err
 	}

@@ -12,8 +12,12 @@ import (
 // it a lesson is more likely to mislead than to help.
 const minAlike = 0.3
 
-// maxWords bounds the words a text is compared by.
-const maxWords = 64
+// maxWords bounds the words a text is compared by, and maxWord their length: what is longer is
+// no word.
+const (
+	maxWords = 64
+	maxWord  = 200
+)
 
 // Words are the words a text is found by: lower case, without endings, without
 // those that any task could hold. Each comes once.
@@ -22,7 +26,7 @@ func Words(text string) []string {
 	seen := make(map[string]bool)
 	for w := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
 		w = stem(strings.ToLower(w))
-		if len(w) < 2 || common(w) || seen[w] {
+		if len(w) < 2 || len(w) > maxWord || common(w) || seen[w] {
 			continue
 		}
 		seen[w] = true

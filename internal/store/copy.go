@@ -29,6 +29,9 @@ type Copied struct {
 	SHA256 string
 }
 
+// noteNode notes which node worked on a database last.
+const noteNode = `INSERT INTO node (name) VALUES (?) ON CONFLICT (one) DO UPDATE SET name = excluded.name`
+
 // copied are the tables that are copied, those that others refer to before these, each with
 // what its rows are ordered by. What the queue has is not: it finds its work in the others.
 func copied() []struct{ table, order string } {
@@ -45,13 +48,18 @@ func copied() []struct{ table, order string } {
 // where it holds something else it returns ErrNotEmpty, unless replace has it emptied
 // first. The database that is copied must not be written to meanwhile by anybody who does
 // not expect to lose that.
-func Copy(ctx context.Context, from, to *Store, replace bool) (done []Copied, err error) {
+//
+// node is the one whose disk the runs are on.
+func Copy(ctx context.Context, from, to *Store, node string, replace bool) (done []Copied, err error) {
 	if to.engine != Postgres {
 		return nil, errors.New("copy the database: only PostgreSQL can be copied to")
 	}
 	err = from.reader.snapshot(ctx, func(src *Tx) error {
 		return to.InTx(ctx, func(dst *Tx) (err error) {
-			done, err = copyAll(ctx, src, dst, replace)
+			if done, err = copyAll(ctx, src, dst, replace); err != nil {
+				return err
+			}
+			_, err = dst.ExecContext(ctx, noteNode, node)
 			return err
 		})
 	})

@@ -105,6 +105,9 @@ func (t *Tx) Conn(f func(*pgx.Conn) error) error {
 		if !ok {
 			return fmt.Errorf("the connection is a %T", driver)
 		}
+		if c.Conn().PgConn().TxStatus() == 'I' {
+			return sql.ErrTxDone // what f does would be no part of it
+		}
 		return f(c.Conn())
 	})
 }
@@ -201,6 +204,16 @@ func number(query string) string {
 		}
 		query = after
 	}
+}
+
+// lower is a text as SQL's lower makes it on both engines: only the letters of ASCII change.
+func lower(text string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r - 'A' + 'a'
+		}
+		return r
+	}, text)
 }
 
 // argument is a value that PostgreSQL takes as SQLite would: flags are numbers, and a text

@@ -199,7 +199,9 @@ func testRunsByPullAndRename(t *testing.T, e engine) {
 	if err != nil || got.RepoOwner != "acme" || got.RepoName != "gadgets" || got.Installation != row.Installation {
 		t.Errorf("%+v, %v", got, err)
 	}
-	inTx(t, st, func(tx *store.Tx) error { return st.RenameRepo(t.Context(), tx, row.RepoNode, "acme", "gadgets", 1<<40) })
+	inTx(t, st, func(tx *store.Tx) error {
+		return st.RenameRepo(t.Context(), tx, row.RepoNode, "acme", "gadgets", 1<<40)
+	})
 	if got, err = st.Run(t.Context(), "r1"); err != nil || got.Installation != 1<<40 || got.PullNumber != 12 {
 		t.Errorf("%+v, %v", got, err)
 	}

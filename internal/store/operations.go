@@ -94,13 +94,13 @@ func (s *Store) Decisions(ctx context.Context, f DecisionFilter) (_ []Decision, 
 	where, args := []string{"at >= ?"}, []any{micros(f.Since)}
 	with := func(cond string, arg any) { where, args = append(where, cond), append(args, arg) }
 	if f.Repo != "" {
-		with("lower(repo) = lower(?)", f.Repo)
+		with("lower(repo) = ?", lower(f.Repo))
 	}
 	if f.Issue != 0 {
 		with("issue_number = ?", f.Issue)
 	}
 	if f.Person != "" {
-		with("lower(person) = lower(?)", f.Person)
+		with("lower(person) = ?", lower(f.Person))
 	}
 	if f.Refused {
 		with("allowed = ?", 0)

@@ -5,11 +5,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 )
@@ -50,7 +52,7 @@ func openPostgres(ctx context.Context, dsn string) (_ *Store, err error) {
 		// pgx hides the password of what it can parse only.
 		return nil, fmt.Errorf("open store: %s is no URL of a PostgreSQL database", where)
 	}
-	cfg.ConnConfig.ConnectTimeout = pgConnect
+	prepare(cfg.ConnConfig)
 	for name, value := range sessions() {
 		if _, set := cfg.ConnConfig.RuntimeParams[name]; !set {
 			cfg.ConnConfig.RuntimeParams[name] = value
@@ -84,17 +86,69 @@ func openPostgres(ctx context.Context, dsn string) (_ *Store, err error) {
 
 // Reach connects to a database in PostgreSQL, changes nothing there, and gives its version.
 func Reach(ctx context.Context, url string) (version int, err error) {
-	cfg, err := pgx.ParseConfig(url)
-	if err == nil {
-		cfg.ConnectTimeout = pgConnect
-		db := stdlib.OpenDB(*cfg)
-		version, err = versionOf(ctx, db)
-		err = errors.Join(err, db.Close())
-	}
+	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
+		return 0, fmt.Errorf("reach %s: it is no URL of a PostgreSQL database", nameOf(url))
+	}
+	prepare(cfg.ConnConfig)
+	db := stdlib.OpenDB(*cfg.ConnConfig)
+	version, err = versionOf(ctx, db)
+	if err = errors.Join(err, db.Close()); err != nil {
 		return 0, fmt.Errorf("reach %s: %w", nameOf(url), trouble(err))
 	}
 	return version, nil
+}
+
+// Password is that of a database in PostgreSQL, wherever it comes from, so that it can be
+// masked; "" where there is none.
+func Password(url string) string {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return ""
+	}
+	return cfg.ConnConfig.Password
+}
+
+// prepare has connections be made to a primary, in a bounded time, and end soon after the
+// machine at the other end is gone.
+func prepare(cfg *pgx.ConnConfig) {
+	cfg.ConnectTimeout = pgConnect
+	if cfg.ValidateConnect == nil {
+		cfg.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	dialer := &net.Dialer{
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3},
+		Control:         boundSilence,
+	}
+	cfg.DialFunc = dialer.DialContext
+}
+
+// presenceClass is the first half of the keys of advisory locks of processes.
+const presenceClass = 0x72616c70
+
+// stuckAfter is how long a process that gives no sign of life may still be alive.
+const stuckAfter = 15 * time.Second
+
+// PresenceLock is the first half of the key of the advisory lock by which a process on
+// PostgreSQL shows that it is alive; the number of its row is the second.
+func PresenceLock() int32 { return presenceClass }
+
+// Working is the node of a process that works on a database in PostgreSQL, or did a moment
+// ago and may come back, other than this node; "" where none does. A restart of PostgreSQL
+// frees all locks, so that a sign of life counts as well.
+func (s *Store) Working(ctx context.Context, but string) (node string, err error) {
+	err = s.Connections().QueryRow(ctx, `
+		SELECT p.node FROM processes p WHERE p.node <> $1 AND (p.seen_at > clock_timestamp() - $2::interval OR EXISTS (
+			SELECT 1 FROM pg_locks l JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
+			WHERE l.locktype = 'advisory' AND l.classid = $3 AND l.objid = p.number AND l.objsubid = 2 AND l.granted))
+		LIMIT 1`, but, stuckAfter, presenceClass).Scan(&node)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("look who works on the database: %w", err)
+	}
+	return node, nil
 }
 
 // versionOf is the version of a PostgreSQL, and an error where that is too old.

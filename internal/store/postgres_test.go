@@ -98,7 +98,7 @@ func TestCopy(t *testing.T) {
 	ctx := t.Context()
 	from, to := open(t, filepath.Join(t.TempDir(), "bot.db")), open(t, pgtest.URL(t))
 	lease := furnish(t, from)
-	done, err := store.Copy(ctx, from, to, false)
+	done, err := store.Copy(ctx, from, to, "here", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestCopy(t *testing.T) {
 			t.Errorf("nothing of %s was copied", c.Table)
 		}
 	}
-	again, err := store.Copy(ctx, from, to, false)
+	again, err := store.Copy(ctx, from, to, "here", false)
 	if err != nil {
 		t.Fatalf("the second time: %v", err)
 	}
@@ -134,12 +134,12 @@ func TestCopy(t *testing.T) {
 		t.Errorf("spent %d, %v", spent, err)
 	}
 
-	_, err = store.Copy(ctx, from, to, false)
+	_, err = store.Copy(ctx, from, to, "here", false)
 	wantErr(t, err, store.ErrNotEmpty)
 	if _, err := to.Run(ctx, "r-3"); err != nil {
 		t.Errorf("what was there is gone: %v", err)
 	}
-	if done, err = store.Copy(ctx, from, to, true); err != nil || !cmp.Equal(done, again) {
+	if done, err = store.Copy(ctx, from, to, "here", true); err != nil || !cmp.Equal(done, again) {
 		t.Errorf("replaced: %v, %v", done, err)
 	}
 	_, err = to.Run(ctx, "r-3")

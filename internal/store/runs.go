@@ -196,8 +196,8 @@ func (s *Store) RenameRepo(ctx context.Context, tx *Tx, repoNode, owner, name st
 // knew it by, in any case of letters, or ErrNotFound.
 func (s *Store) RepoNode(ctx context.Context, owner, name string) (string, error) {
 	row, err := s.oneRun(ctx, fmt.Sprintf("repository %s/%s", owner, name),
-		`WHERE lower(repo_owner) = lower(?) AND lower(repo_name) = lower(?) ORDER BY created_at DESC, rowid DESC LIMIT 1`,
-		owner, name)
+		`WHERE lower(repo_owner) = ? AND lower(repo_name) = ? ORDER BY created_at DESC, rowid DESC LIMIT 1`,
+		lower(owner), lower(name))
 	return row.RepoNode, err
 }
 

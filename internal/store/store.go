@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -304,6 +305,8 @@ func trouble(err error) error {
 	}
 	_, unconnected := errors.AsType[*pgconn.ConnectError](err)
 	switch {
+	case unconnected && strings.Contains(err.Error(), "read only"): // the words of pgconn about a standby
+		word = ErrReadOnly
 	case unconnected:
 		word = ErrUnreachable
 	case code == sqlitelib.SQLITE_NOTADB, code == sqlitelib.SQLITE_CORRUPT, state == pgDamaged,

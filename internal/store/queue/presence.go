@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
 	"github.com/org/ralph-action/internal/store"
@@ -28,13 +29,19 @@ type presence interface {
 	eachDead(ctx context.Context, bury func(id string) error) error
 }
 
+// member is a process that announces itself; see Options.
+type member struct {
+	id, node string
+	moved    func(context.Context) error
+	log      zerolog.Logger
+}
+
 // announce says that this process is alive, after moved where another node was last.
-func announce(ctx context.Context, st *store.Store, id, node string,
-	moved func(context.Context) error) (presence, error) {
+func announce(ctx context.Context, st *store.Store, m member) (presence, error) {
 	if st.Engine() == store.Postgres {
-		return announceSession(ctx, st, id, node, moved)
+		return announceSession(ctx, st, m)
 	}
-	return announceFile(st.Path()+".alive", id)
+	return announceFile(st.Path()+".alive", m.id)
 }
 
 // files is the presence of processes with a database in a file.

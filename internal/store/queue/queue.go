@@ -109,12 +109,10 @@ type Options struct {
 // Queue inserts jobs and, once started, works them. Several queues, in one
 // process or in many, may share a database. It is safe for concurrent use.
 type Queue struct {
-	id         string
-	node       string
-	moved      func(ctx context.Context) error
+	member
+
 	st         *store.Store
 	jobs       jobs
-	log        zerolog.Logger
 	sweepEvery time.Duration
 
 	// woken are the wakes, by id, that have had their run ticked and wait until it is sure
@@ -139,11 +137,11 @@ func Open(ctx context.Context, st *store.Store, opts Options) (*Queue, error) {
 		opts.SweepEvery = defaultSweepEvery
 	}
 	q := &Queue{
-		id:         fmt.Sprintf("%d-%s", os.Getpid(), strings.ToLower(rand.Text())),
-		node:       opts.Node,
-		moved:      opts.Moved,
+		member: member{
+			id:   fmt.Sprintf("%d-%s", os.Getpid(), strings.ToLower(rand.Text())),
+			node: opts.Node, moved: opts.Moved, log: opts.Log,
+		},
 		st:         st,
-		log:        opts.Log,
 		sweepEvery: opts.SweepEvery,
 	}
 	log := slog.New(zerolog.NewSlogHandler(opts.Log.Level(max(opts.Log.GetLevel(), zerolog.WarnLevel))))
@@ -193,7 +191,7 @@ func (q *Queue) Start(ctx context.Context, h Handlers) error {
 	if q.cancel != nil {
 		return errors.New("start queue: already started")
 	}
-	p, err := announce(ctx, q.st, q.id, q.node, q.moved)
+	p, err := announce(ctx, q.st, q.member)
 	if err != nil {
 		return fmt.Errorf("start queue: %w", err)
 	}

@@ -111,7 +111,7 @@ func (j joined) Begin(ctx context.Context) (pgx.Tx, error) {
 	if _, err := j.conn.Exec(ctx, `SAVEPOINT queue`); err != nil {
 		return nil, err
 	}
-	return savepoint{j}, nil
+	return &savepoint{joined: j}, nil
 }
 
 // Commit implements pgx.Tx.
@@ -158,16 +158,31 @@ func (j joined) QueryRow(ctx context.Context, query string, args ...any) pgx.Row
 func (j joined) Conn() *pgx.Conn { return j.conn }
 
 // savepoint is a part of a joined transaction.
-type savepoint struct{ joined }
+type savepoint struct {
+	joined
+
+	done bool
+}
 
 // Commit implements pgx.Tx.
-func (s savepoint) Commit(ctx context.Context) error {
+func (s *savepoint) Commit(ctx context.Context) error {
+	if s.done {
+		return pgx.ErrTxClosed
+	}
+	s.done = true
 	_, err := s.conn.Exec(ctx, `RELEASE SAVEPOINT queue`)
 	return err
 }
 
 // Rollback implements pgx.Tx.
-func (s savepoint) Rollback(ctx context.Context) error {
+func (s *savepoint) Rollback(ctx context.Context) error {
+	if s.done {
+		return pgx.ErrTxClosed
+	}
+	s.done = true
 	_, err := s.conn.Exec(ctx, `ROLLBACK TO SAVEPOINT queue`)
+	if err == nil {
+		_, err = s.conn.Exec(ctx, `RELEASE SAVEPOINT queue`)
+	}
 	return err
 }

@@ -13,8 +13,6 @@ import (
 )
 
 const (
-	// presenceClass is the first half of the keys of advisory locks of processes.
-	presenceClass = 0x72616c70
 	// seenEvery is the pause between two signs of life, and how soon a connection that
 	// broke is made again; seenWithin is how long one may take.
 	seenEvery  = time.Second
@@ -32,29 +30,29 @@ const (
 // session is the presence of processes with a database in PostgreSQL. Each has a row, and a
 // connection that holds an advisory lock by the number of the row for as long as it lives.
 type session struct {
-	st     *store.Store
-	id     string
-	node   string
+	st *store.Store
+	member
+
 	cancel context.CancelFunc
 	kept   sync.WaitGroup
 
-	mu    sync.Mutex
-	conn  *pgx.Conn
-	alive context.Context
-	lost  context.CancelFunc
+	mu     sync.Mutex
+	conn   *pgx.Conn
+	number int32 // of the row that the connection holds the lock of
+	alive  context.Context
+	lost   context.CancelFunc
 	// again is when the connection was made again, zero for the first.
 	again time.Time
 }
 
-func announceSession(ctx context.Context, st *store.Store, id, node string,
-	moved func(context.Context) error) (*session, error) {
-	s := &session{st: st, id: id, node: node}
+func announceSession(ctx context.Context, st *store.Store, m member) (*session, error) {
+	s := &session{st: st, member: m}
 	// One after the other, so that of two nodes which start at once one sees the other.
 	if err := st.Exclusively(ctx, func(ctx context.Context) error {
 		if err := s.alone(ctx); err != nil {
 			return err
 		}
-		if err := s.succeed(ctx, moved); err != nil {
+		if err := s.succeed(ctx); err != nil {
 			return err
 		}
 		return s.connect(ctx)
@@ -66,35 +64,34 @@ func announceSession(ctx context.Context, st *store.Store, id, node string,
 	return s, nil
 }
 
-// alone is ErrOtherNode while a process of another node is alive.
+// alone is ErrOtherNode while a process of another node is alive, or may be.
 func (s *session) alone(ctx context.Context) error {
-	var other string
-	err := s.st.Connections().QueryRow(ctx, `
-		SELECT p.node FROM processes p JOIN pg_locks l ON l.locktype = 'advisory' AND l.classid = $1 AND l.objid = p.number
-			AND l.objsubid = 2 AND l.granted
-		JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
-		WHERE p.node <> $2 LIMIT 1`, presenceClass, s.node).Scan(&other)
+	other, err := s.st.Working(ctx, s.node)
+	if err == nil && other != "" {
+		err = fmt.Errorf("%w: %s", ErrOtherNode, other)
+	}
+	return err
+}
+
+// lastNode is the node that worked on the database last, "" for none.
+func lastNode(ctx context.Context, db interface {
+	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
+}) (last string, err error) {
+	err = db.QueryRow(ctx, `SELECT name FROM node`).Scan(&last)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil
+		return "", nil
 	}
-	if err != nil {
-		return err
-	}
-	return fmt.Errorf("%w: %s", ErrOtherNode, other)
+	return last, err
 }
 
 // succeed notes that this node is the last one, after moved where that was another.
-func (s *session) succeed(ctx context.Context, moved func(context.Context) error) error {
-	var last string
-	err := s.st.Connections().QueryRow(ctx, `SELECT name FROM node`).Scan(&last)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+func (s *session) succeed(ctx context.Context) error {
+	last, err := lastNode(ctx, s.st.Connections())
+	if err != nil || last == s.node {
 		return err
 	}
-	if last == s.node {
-		return nil
-	}
-	if last != "" && moved != nil {
-		if err := moved(ctx); err != nil {
+	if last != "" && s.moved != nil {
+		if err := s.moved(ctx); err != nil {
 			return err
 		}
 	}
@@ -113,14 +110,26 @@ func (s *session) connect(ctx context.Context) error {
 		return err
 	}
 	var held bool
+	var number int32
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		last, err := lastNode(ctx, tx)
+		if err == nil && last != s.node {
+			err = fmt.Errorf("%w: %s", ErrOtherNode, last)
+		}
+		if err != nil {
+			return err
+		}
 		return tx.QueryRow(ctx, `
 			WITH me AS (INSERT INTO processes (id, node) VALUES ($1, $3)
 				ON CONFLICT (id) DO UPDATE SET number = DEFAULT, seen_at = clock_timestamp() RETURNING number)
-			SELECT pg_try_advisory_lock($2, number) FROM me`, s.id, presenceClass, s.node).Scan(&held)
+			SELECT number, pg_try_advisory_lock($2, number) FROM me`, s.id, store.PresenceLock(), s.node).Scan(&number, &held)
 	})
 	if err == nil && !held {
 		err = errors.New("a new lock is held by somebody else")
+	}
+	if err == nil {
+		// A sign of life that a power cut takes back is none the less one.
+		_, err = conn.Exec(ctx, `SET synchronous_commit = off`)
 	}
 	if err != nil {
 		return errors.Join(err, conn.Close(ctx))
@@ -130,7 +139,7 @@ func (s *session) connect(ctx context.Context) error {
 	if s.alive != nil {
 		s.again = time.Now()
 	}
-	s.conn = conn
+	s.conn, s.number = conn, number
 	s.alive, s.lost = context.WithCancel(context.Background())
 	return nil
 }
@@ -147,8 +156,13 @@ func (s *session) keep(ctx context.Context) {
 		case <-tick.C:
 		}
 		if s.conn == nil {
-			_ = s.connect(ctx) // the failure is that of everything else, which is logged
-			continue
+			// One after the other with a node that takes the place of this one.
+			err := s.st.Exclusively(ctx, s.connect)
+			if errors.Is(err, ErrOtherNode) {
+				s.log.Error().Err(err).Msg("queue: this server was taken for dead, and its runs are another one's now; stop it")
+				return
+			}
+			continue // the failure is that of everything else, which is logged
 		}
 		if err := s.beat(ctx); err != nil && ctx.Err() == nil {
 			s.lost()
@@ -162,9 +176,13 @@ func (s *session) keep(ctx context.Context) {
 
 // beat gives a sign of life.
 func (s *session) beat(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, seenWithin)
+	// Not ended by a stop: the connection would be lost before it has said that this process leaves.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), seenWithin)
 	defer cancel()
-	_, err := s.conn.Exec(ctx, `UPDATE processes SET seen_at = clock_timestamp() WHERE id = $1`, s.id)
+	tag, err := s.conn.Exec(ctx, `UPDATE processes SET seen_at = clock_timestamp() WHERE id = $1 AND number = $2`, s.id, s.number)
+	if err == nil && tag.RowsAffected() != 1 {
+		err = errors.New("somebody has taken this process for dead")
+	}
 	return err
 }
 
@@ -185,7 +203,7 @@ func (s *session) leave() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), seenWithin)
 	defer cancel()
-	_, err := s.conn.Exec(ctx, `DELETE FROM processes WHERE id = $1`, s.id)
+	_, err := s.conn.Exec(ctx, `DELETE FROM processes WHERE id = $1 AND number = $2`, s.id, s.number)
 	if err := errors.Join(err, s.conn.Close(ctx)); err != nil {
 		return fmt.Errorf("leave: %w", err)
 	}
@@ -238,7 +256,7 @@ func (s *session) eachSilent(ctx context.Context, bury func(id string) error) er
 		SELECT pg_terminate_backend(l.pid) FROM pg_locks l
 		JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
 		JOIN processes p ON l.locktype = 'advisory' AND l.classid = $1 AND l.objid = p.number AND l.objsubid = 2
-		WHERE p.id <> $2 AND p.seen_at < clock_timestamp() - $3::interval`, presenceClass, s.id, stuck); err != nil {
+		WHERE p.id <> $2 AND p.seen_at < clock_timestamp() - $3::interval`, store.PresenceLock(), s.id, stuck); err != nil {
 		return err
 	}
 	var errs []error
@@ -251,19 +269,24 @@ func (s *session) eachSilent(ctx context.Context, bury func(id string) error) er
 // buryIfDead holds the lock of a process that is silent while it is buried.
 func (s *session) buryIfDead(ctx context.Context, id string, bury func(id string) error) error {
 	err := pgx.BeginFunc(ctx, s.st.Connections(), func(tx pgx.Tx) error {
-		var dead bool
-		err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1, number) FROM processes
-			WHERE id = $2 AND seen_at < clock_timestamp() - $3::interval`, presenceClass, id, silent).Scan(&dead)
-		if errors.Is(err, pgx.ErrNoRows) || err == nil && !dead {
-			return nil // it is back, it is gone, or somebody else buries it
+		// The row is held as well: a process that comes back waits, and announces itself anew.
+		var number int32
+		err := tx.QueryRow(ctx, `SELECT number FROM processes
+			WHERE id = $1 AND seen_at < clock_timestamp() - $2::interval FOR UPDATE`, id, silent).Scan(&number)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil // it is back, or somebody else buried it
 		}
 		if err != nil {
+			return err
+		}
+		var dead bool
+		if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1, $2)`, store.PresenceLock(), number).Scan(&dead); err != nil || !dead {
 			return err
 		}
 		if err := bury(id); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `DELETE FROM processes WHERE id = $1`, id)
+		_, err = tx.Exec(ctx, `DELETE FROM processes WHERE id = $1 AND number = $2`, id, number)
 		return err
 	})
 	if err != nil {
