@@ -527,13 +527,22 @@ func nodeName(file string) (string, error) {
 	return fresh, nil
 }
 
+// begin cleans up after earlier runs, and has the queue work. A server that another node keeps
+// from working changes nothing before it is told so.
+func (a *app) begin(ctx context.Context) error {
+	if err := a.queue.Alone(ctx); err != nil {
+		return err
+	}
+	if err := a.reconciler.Sweep(ctx); err != nil {
+		a.log.Warn().Err(err).Msg("cleaning up after earlier runs failed")
+	}
+	return a.queue.Start(ctx, a.work())
+}
+
 // serve works until ctx ends, then stops in order: no new webhooks, no new
 // ticks, gateways closed. Agents run on and are found again by the next start.
 func (a *app) serve(ctx context.Context, l net.Listener) error {
-	if err := a.reconciler.Sweep(a.log.WithContext(context.WithoutCancel(ctx))); err != nil {
-		a.log.Warn().Err(err).Msg("cleaning up after earlier runs failed")
-	}
-	err := a.queue.Start(a.log.WithContext(context.WithoutCancel(ctx)), a.work())
+	err := a.begin(a.log.WithContext(context.WithoutCancel(ctx)))
 	if errors.Is(err, queue.ErrOtherNode) {
 		err = &run.UserError{
 			Message: err.Error(), Err: err,

@@ -37,11 +37,11 @@ type member struct {
 }
 
 // announce says that this process is alive, after moved where another node was last.
-func announce(ctx context.Context, st *store.Store, m member) (presence, error) {
-	if st.Engine() == store.Postgres {
-		return announceSession(ctx, st, m)
+func announce(ctx context.Context, q *Queue) (presence, error) {
+	if q.st.Engine() == store.Postgres {
+		return announceSession(ctx, q)
 	}
-	return announceFile(st.Path()+".alive", m.id)
+	return announceFile(q.st.Path()+".alive", q.id)
 }
 
 // files is the presence of processes with a database in a file.

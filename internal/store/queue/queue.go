@@ -180,6 +180,19 @@ func Open(ctx context.Context, st *store.Store, opts Options) (*Queue, error) {
 // once, without waiting for it to run out.
 func (q *Queue) ID() string { return q.id }
 
+// Alone is ErrOtherNode while a process of another node works on a database in PostgreSQL, or
+// did a moment ago and may come back. Start looks again.
+func (q *Queue) Alone(ctx context.Context) error {
+	if q.st.Engine() != store.Postgres {
+		return nil
+	}
+	other, err := q.st.Working(ctx, q.node)
+	if err == nil && other != "" {
+		err = fmt.Errorf("%w: %s", ErrOtherNode, other)
+	}
+	return err
+}
+
 // Start works jobs until Stop, or until ctx ends. It can be called once. On PostgreSQL it
 // returns ErrOtherNode while a process of another node is alive.
 func (q *Queue) Start(ctx context.Context, h Handlers) error {
@@ -191,7 +204,7 @@ func (q *Queue) Start(ctx context.Context, h Handlers) error {
 	if q.cancel != nil {
 		return errors.New("start queue: already started")
 	}
-	p, err := announce(ctx, q.st, q.member)
+	p, err := announce(ctx, q)
 	if err != nil {
 		return fmt.Errorf("start queue: %w", err)
 	}

@@ -45,11 +45,12 @@ type session struct {
 	again time.Time
 }
 
-func announceSession(ctx context.Context, st *store.Store, m member) (*session, error) {
-	s := &session{st: st, member: m}
+func announceSession(ctx context.Context, q *Queue) (*session, error) {
+	st := q.st
+	s := &session{st: st, member: q.member}
 	// One after the other, so that of two nodes which start at once one sees the other.
 	if err := st.Exclusively(ctx, func(ctx context.Context) error {
-		if err := s.alone(ctx); err != nil {
+		if err := q.Alone(ctx); err != nil {
 			return err
 		}
 		if err := s.succeed(ctx); err != nil {
@@ -62,15 +63,6 @@ func announceSession(ctx context.Context, st *store.Store, m member) (*session, 
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	s.kept.Go(func() { s.keep(ctx) })
 	return s, nil
-}
-
-// alone is ErrOtherNode while a process of another node is alive, or may be.
-func (s *session) alone(ctx context.Context) error {
-	other, err := s.st.Working(ctx, s.node)
-	if err == nil && other != "" {
-		err = fmt.Errorf("%w: %s", ErrOtherNode, other)
-	}
-	return err
 }
 
 // lastNode is the node that worked on the database last, "" for none.
