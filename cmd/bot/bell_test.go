@@ -50,7 +50,7 @@ func (st *stage) await(what string, condition func() bool) {
 // awaitBell waits until the condition holds, looking when b has rung.
 func awaitBell(t testing.TB, b *bell, what string, condition func() bool) {
 	t.Helper()
-	ctx, cancel := untilDeadline(t)
+	ctx, cancel := untilDeadline(t, longestWait)
 	defer cancel()
 	for {
 		rung := b.next()
@@ -94,10 +94,10 @@ func (st *stage) watchOthers() {
 // wrong expectation costs no more than this.
 const longestWait = 15 * time.Minute
 
-// untilDeadline ends after longestWait, and shortly before go test's own -timeout would end
+// untilDeadline ends after a time, and shortly before go test's own -timeout would end
 // everything, so that the test can still say what it waited for.
-func untilDeadline(t testing.TB) (context.Context, context.CancelFunc) {
-	end := time.Now().Add(longestWait)
+func untilDeadline(t testing.TB, longest time.Duration) (context.Context, context.CancelFunc) {
+	end := time.Now().Add(longest)
 	if timed, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
 		if at, ok := timed.Deadline(); ok && at.Add(-10*time.Second).Before(end) {
 			end = at.Add(-10 * time.Second)

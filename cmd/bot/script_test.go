@@ -19,6 +19,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -44,7 +45,7 @@ import (
 //	static                             sets $BOT to the program as it is shipped
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := untilDeadline(t)
+	ctx, cancel := untilDeadline(t, time.Hour) // of all scripts together
 	t.Cleanup(cancel) // when the last script has ended
 	// Somebody who answers is all that agents of scripts need of a model's endpoint.
 	endpoint := httptest.NewServer(http.NotFoundHandler())

@@ -581,8 +581,9 @@ func TestNoOutputIsNoLimit(t *testing.T) {
 	} {
 		u := &upstream{answer: func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }}
 		tr := try(t, u, providerOf(tt.path), 5, nil)
-		if post(t, tr, tt.path, tt.body); len(u.bodies) != 1 || u.bodies[0] != tt.want {
-			t.Errorf("%s was sent as %q", tt.body, u.bodies)
+		post(t, tr, tt.path, tt.body)
+		if sent := u.sent(); len(sent) != 1 || sent[0] != tt.want {
+			t.Errorf("%s was sent as %q", tt.body, sent)
 		}
 	}
 }
