@@ -46,7 +46,7 @@ import (
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := untilDeadline(t, time.Hour) // of all scripts together
-	t.Cleanup(cancel) // when the last script has ended
+	t.Cleanup(cancel)                          // when the last script has ended
 	// Somebody who answers is all that agents of scripts need of a model's endpoint.
 	endpoint := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(endpoint.Close)
