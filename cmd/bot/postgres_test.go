@@ -155,11 +155,6 @@ func TestPostgresGoesAway(t *testing.T) {
 	st.checkWorld()
 }
 
-func TestWebhooksComeFastOnPostgres(t *testing.T) {
-	t.Parallel()
-	testWebhooksComeFast(t, setting{change: onPostgres(pgtest.Start(t).URL(t))})
-}
-
 // TestOtherMachineTakesOver: a server that finds nothing on its disk goes on with the runs
 // of one that is gone, from what is on the branch and in the database.
 func TestOtherMachineTakesOver(t *testing.T) {

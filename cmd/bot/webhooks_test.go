@@ -25,15 +25,11 @@ import (
 // kept. In full size for a minute each, with bounds on the time of the answers.
 func TestWebhooksComeFast(t *testing.T) {
 	t.Parallel()
-	testWebhooksComeFast(t, setting{})
-}
-
-func testWebhooksComeFast(t *testing.T, set setting) {
 	lasts := time.Second
 	if fullSize() {
 		lasts = time.Minute
 	}
-	st := newStage(t, set)
+	st := newStage(t, setting{})
 	s := st.serveLogging(zerolog.Nop())
 	st.processed(s)
 	st.newIssue(person, "Say hello", "now")
