@@ -110,7 +110,7 @@ type Sandbox struct {
 	// found are the paths, and filters the options by which system calls are filtered,
 	// once they were looked for.
 	found   *paths
-	filters *[]string
+	filters []string
 	// builds are those of this process whose end was not told yet, by name.
 	builds map[string]chan built
 }

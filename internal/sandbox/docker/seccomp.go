@@ -22,15 +22,17 @@ func (s *Sandbox) filter(ctx context.Context) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if s.filters, err = filterOf(info.Info.SecurityOptions); err != nil {
+		filters, err := filterOf(info.Info.SecurityOptions)
+		if err != nil {
 			return nil, err
 		}
+		s.filters = filters
 	}
-	return *s.filters, nil
+	return s.filters, nil
 }
 
-// filterOf is filter for an engine with these security options.
-func filterOf(options []string) (*[]string, error) {
+// filterOf is filter for an engine with these security options, never nil.
+func filterOf(options []string) ([]string, error) {
 	for _, option := range options {
 		rest, ok := strings.CutPrefix(option, seccompName)
 		if !ok {
@@ -41,10 +43,13 @@ func filterOf(options []string) (*[]string, error) {
 			break
 		}
 		text, err := profile()
-		if err != nil || text == "" {
-			return &[]string{}, err
+		if err != nil {
+			return nil, err
 		}
-		return &[]string{"seccomp=" + text}, nil
+		if text == "" {
+			break
+		}
+		return []string{"seccomp=" + text}, nil
 	}
-	return &[]string{}, nil
+	return []string{}, nil
 }

@@ -17,13 +17,13 @@ func TestFilterOf(t *testing.T) {
 		"name=seccomp,profile=/etc/docker/ours.json":              false, "name=apparmor": false, "": false,
 	} {
 		got, err := filterOf(strings.Split(given, ";"))
-		if err != nil || (len(*got) == 1) != ours {
-			t.Fatalf("%q: %.100q, %v", given, *got, err)
+		if err != nil || (len(got) == 1) != ours {
+			t.Fatalf("%q: %.100q, %v", given, got, err)
 		}
 		if !ours {
 			continue
 		}
-		text, ok := strings.CutPrefix((*got)[0], "seccomp=")
+		text, ok := strings.CutPrefix(got[0], "seccomp=")
 		var p struct {
 			DefaultAction string
 			Syscalls      []struct{ Names []string }
