@@ -85,7 +85,8 @@ func writeBackup(ctx context.Context, f *os.File, dataDir string) (err error) {
 		return fmt.Errorf("back up: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
-	if err := store.Backup(ctx, filepath.Join(dataDir, config.DatabaseFile), filepath.Join(tmp, config.DatabaseFile)); err != nil {
+	db, copied := filepath.Join(dataDir, config.DatabaseFile), filepath.Join(tmp, config.DatabaseFile)
+	if err := store.Backup(ctx, db, copied); err != nil {
 		return err
 	}
 	packed := gzip.NewWriter(f)

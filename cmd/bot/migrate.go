@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
+	"github.com/org/ralph-action/internal/store/queue"
 )
 
 // migrateCmd is `bot migrate`.
@@ -58,7 +58,7 @@ func (c *migrateCmd) Run(ctx bound, io stdio) (err error) {
 	if err := nobodyWorks(ctx, to); err != nil {
 		return err
 	}
-	node, err := nodeName(filepath.Join(cfg.DataDir, "node"))
+	node, err := nodeName(cfg.DataDir)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (c *migrateCmd) Run(ctx bound, io stdio) (err error) {
 
 // nobodyWorks is an error while a server works on a database in PostgreSQL.
 func nobodyWorks(ctx context.Context, st *store.Store) error {
-	node, err := st.Working(ctx, "")
+	node, err := queue.Working(ctx, st, "")
 	if err != nil {
 		return err
 	}

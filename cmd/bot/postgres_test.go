@@ -27,6 +27,21 @@ func onPostgres(url string) func(*config.Server) {
 	return func(c *config.Server) { c.DatabaseURL = url }
 }
 
+// finish waits until a run has done all its tasks, stops the server, and holds the world
+// against itself.
+func (st *stage) finish(s *serving, issue ghsim.Issue) {
+	st.t.Helper()
+	if state := st.ended(s.store, issue); state.End != run.EndAllTasksComplete {
+		st.t.Fatalf("ended %s: %s", state.End, state.EndDetail)
+	}
+	st.processed(s)
+	s.stop()
+	if diff := cmp.Diff(wantSubjects, subjects(st.onlyPR().Commits)); diff != "" {
+		st.t.Error(diff)
+	}
+	st.checkWorld()
+}
+
 func TestLabelBecomesPullRequestOnPostgres(t *testing.T) {
 	t.Parallel()
 	st := newStage(t, setting{
@@ -106,15 +121,7 @@ func TestMigratedToPostgres(t *testing.T) {
 	migrate("is in PostgreSQL already")
 
 	s = st.serve()
-	if state := st.ended(s.store, issue); state.End != run.EndAllTasksComplete {
-		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
-	}
-	st.processed(s)
-	s.stop()
-	if diff := cmp.Diff(wantSubjects, subjects(st.onlyPR().Commits)); diff != "" {
-		t.Error(diff)
-	}
-	st.checkWorld()
+	st.finish(s, issue)
 }
 
 // TestPostgresGoesAway: runs go on when PostgreSQL does, whether it was restarted or killed,
@@ -176,15 +183,7 @@ func TestOtherMachineTakesOver(t *testing.T) {
 			s.stop()
 			st.config.DataDir = filepath.Join(st.dir, "other")
 			s = st.serve()
-			if state := st.ended(s.store, issue); state.End != run.EndAllTasksComplete {
-				t.Fatalf("ended %s: %s", state.End, state.EndDetail)
-			}
-			st.processed(s)
-			s.stop()
-			if diff := cmp.Diff(wantSubjects, subjects(st.onlyPR().Commits)); diff != "" {
-				t.Error(diff)
-			}
-			st.checkWorld()
+			st.finish(s, issue)
 		})
 	}
 }

@@ -321,15 +321,16 @@ func unusableStore(err error) error {
 	case errors.Is(err, store.ErrReadOnly):
 		return &run.UserError{
 			Message: err.Error(), Err: err,
-			Hint: "let this user write to data_dir and all files in it, and mount its disk writable; on PostgreSQL, let the user of " +
-				"database_url make tables there, and name the primary, not a standby",
+			Hint: "let this user write to data_dir and all files in it, and mount its disk writable; on PostgreSQL, " +
+				"let the user of database_url make tables there, and name the primary, not a standby",
 		}
 	case errors.Is(err, store.ErrFull):
 		return &run.UserError{Message: err.Error(), Err: err, Hint: "free some space on the disk of the database"}
 	case errors.Is(err, store.ErrUnreachable):
 		return &run.UserError{
 			Message: err.Error(), Err: err,
-			Hint: "look whether PostgreSQL runs, and whether database_url, PGPASSWORD or PGPASSFILE, and pg_hba.conf let this user in",
+			Hint: "look whether PostgreSQL runs, and whether database_url, PGPASSWORD or PGPASSFILE, and pg_hba.conf " +
+				"let this user in",
 		}
 	default:
 		return err
@@ -378,7 +379,7 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	p.reconcile.Hold = a.held
 	var node string
 	if cfg.DatabaseURL != "" {
-		if node, err = nodeName(filepath.Join(cfg.DataDir, "node")); err != nil {
+		if node, err = nodeName(cfg.DataDir); err != nil {
 			return nil, err
 		}
 	}
@@ -482,19 +483,28 @@ func agentOptions(cfg config.Server, self string) agent.Options {
 // runTokenKey is the key that run tokens are made with. It is kept, because an
 // agent that outlives this process goes on with the token it has.
 func runTokenKey(file string) ([]byte, error) {
-	key, err := os.ReadFile(file) //nolint:gosec // G304: a file of our own data directory
-	if err == nil && len(key) == sha256.Size {
-		return key, nil
+	return kept(file, func(key []byte) bool { return len(key) == sha256.Size }, func() []byte {
+		key := make([]byte, sha256.Size)
+		_, _ = rand.Read(key) // never fails, see crypto/rand
+		return key
+	})
+}
+
+// kept is what a file of the data directory holds, or from now on holds where there is none
+// or it is not valid.
+func kept(file string, valid func([]byte) bool, fresh func() []byte) ([]byte, error) {
+	b, err := os.ReadFile(file) //nolint:gosec // G304: a file of our own data directory
+	if err == nil && valid(b) {
+		return b, nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read the key of run tokens: %w", err)
+		return nil, fmt.Errorf("read %s: %w", filepath.Base(file), err)
 	}
-	key = make([]byte, sha256.Size)
-	_, _ = rand.Read(key) // never fails, see crypto/rand
-	if err := os.WriteFile(file, key, 0o600); err != nil {
-		return nil, fmt.Errorf("keep the key of run tokens: %w", err)
+	b = fresh()
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		return nil, fmt.Errorf("keep %s: %w", filepath.Base(file), err)
 	}
-	return key, nil
+	return b, nil
 }
 
 // moved has each run look at its branch first: the server that had the database last had
@@ -508,23 +518,15 @@ func (a *app) moved(ctx context.Context) error {
 }
 
 // nodeName is what a data directory is called in the database, whichever process has it.
-func nodeName(file string) (string, error) {
-	name, err := os.ReadFile(file) //nolint:gosec // G304: a file of our own data directory
-	if err == nil && len(name) > 0 {
-		return string(name), nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("read the name of the node: %w", err)
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "node"
-	}
-	fresh := host + "-" + strings.ToLower(rand.Text()[:8])
-	if err := os.WriteFile(file, []byte(fresh), 0o600); err != nil {
-		return "", fmt.Errorf("keep the name of the node: %w", err)
-	}
-	return fresh, nil
+func nodeName(dataDir string) (string, error) {
+	name, err := kept(filepath.Join(dataDir, "node"), func(name []byte) bool { return len(name) > 0 }, func() []byte {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "node"
+		}
+		return []byte(host + "-" + strings.ToLower(rand.Text()[:8]))
+	})
+	return string(name), err
 }
 
 // begin cleans up after earlier runs, and has the queue work. A server that another node keeps
@@ -546,8 +548,8 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 	if errors.Is(err, queue.ErrOtherNode) {
 		err = &run.UserError{
 			Message: err.Error(), Err: err,
-			Hint: "stop it first, and wait for 15 seconds if it was killed: two servers with a data_dir each cannot share the runs " +
-				"of one database",
+			Hint: "stop it first, and wait for 15 seconds if it was killed: two servers with a data_dir each cannot " +
+				"share the runs of one database",
 		}
 	}
 	if err != nil {

@@ -29,9 +29,6 @@ type Copied struct {
 	SHA256 string
 }
 
-// noteNode notes which node worked on a database last.
-const noteNode = `INSERT INTO node (name) VALUES (?) ON CONFLICT (one) DO UPDATE SET name = excluded.name`
-
 // copied are the tables that are copied, those that others refer to before these, each with
 // what its rows are ordered by. What the queue has is not: it finds its work in the others.
 func copied() []struct{ table, order string } {
@@ -39,7 +36,7 @@ func copied() []struct{ table, order string } {
 		{"deliveries", "rowid"}, {"runs", "rowid"}, {"effects", "rowid"}, {"refusals", "repo_node, issue_number, person"},
 		{"lessons", "id"}, {"spend_starts", "name"}, {"spend_requests", "id"}, {"spend_totals", "scope"},
 		{"spend_refusals", "id"}, {"spend_hosts", "id"}, {"inputs", "id"}, {"unfinished", "run_id"}, {"places", "process"},
-		{"turns", "name"}, {"holds", "name"}, {"decisions", "id"}, {"past_runs", "id"}, {"restores", "at"},
+		{"turns", "name"}, {"holds", "name"}, {"decisions", "id"}, {"past_runs", "created_at, id"}, {"restores", "at"},
 	}
 }
 
@@ -59,8 +56,7 @@ func Copy(ctx context.Context, from, to *Store, node string, replace bool) (done
 			if done, err = copyAll(ctx, src, dst, replace); err != nil {
 				return err
 			}
-			_, err = dst.ExecContext(ctx, noteNode, node)
-			return err
+			return to.NoteNode(ctx, dst, node)
 		})
 	})
 	if err != nil {
@@ -126,19 +122,6 @@ func clearTables(ctx context.Context, dst *Tx) error {
 	return err
 }
 
-// columns are those of a table here, which may be in another order elsewhere.
-func columns(ctx context.Context, tx *Tx, table string) (names []string, err error) {
-	rows, err := tx.QueryContext(ctx, `SELECT * FROM `+table+` LIMIT 0`)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	if names, err = rows.Columns(); err != nil {
-		return nil, err
-	}
-	return names, rows.Err()
-}
-
 // eachRow hands the values of each row of a table to f, as PostgreSQL has them. The values
 // are f's until it returns.
 func eachRow(ctx context.Context, tx *Tx, table, order string, names []string, f func(values []any) error) error {
@@ -158,20 +141,24 @@ func eachRow(ctx context.Context, tx *Tx, table, order string, names []string, f
 		})
 }
 
-// copiedColumns are the columns of a table that a copy has, by their names in PostgreSQL.
-func copiedColumns(ctx context.Context, tx *Tx, table, order string) ([]string, error) {
-	names, err := columns(ctx, tx, table)
+// columns are those of a table that a copy has, which may be in another order elsewhere.
+func columns(ctx context.Context, tx *Tx, table, order string) (names []string, err error) {
+	rows, err := tx.QueryContext(ctx, `SELECT * FROM `+table+` LIMIT 0`)
 	if err != nil {
 		return nil, err
 	}
-	if tx.engine == SQLite && order == "rowid" {
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	if names, err = rows.Columns(); err != nil {
+		return nil, err
+	}
+	if tx.engine == SQLite && order == "rowid" { // which * leaves out there
 		names = append(names, "rowid")
 	}
-	return names, nil
+	return names, rows.Err()
 }
 
 func copyTable(ctx context.Context, src, dst *Tx, table, order string) error {
-	names, err := copiedColumns(ctx, src, table, order)
+	names, err := columns(ctx, src, table, order)
 	if err != nil {
 		return err
 	}
@@ -198,7 +185,8 @@ func copyTable(ctx context.Context, src, dst *Tx, table, order string) error {
 		})
 	}()
 	err = dst.Conn(func(c *pgx.Conn) error {
-		_, err := c.CopyFrom(ctx, pgx.Identifier{table}, names, pgx.CopyFromFunc(func() ([]any, error) { return <-rows, nil }))
+		next := func() ([]any, error) { return <-rows, nil }
+		_, err := c.CopyFrom(ctx, pgx.Identifier{table}, names, pgx.CopyFromFunc(next))
 		return err
 	})
 	cancel()
@@ -210,22 +198,18 @@ func copyTable(ctx context.Context, src, dst *Tx, table, order string) error {
 	if err != nil {
 		return err
 	}
-	for _, column := range []string{"rowid", "id"} {
-		if order != column || table == "past_runs" {
-			continue
-		}
-		// The next number is one that no row has.
-		if _, err := dst.ExecContext(ctx, `SELECT setval(pg_get_serial_sequence(?, ?),
-			(SELECT coalesce(max(`+column+`), 0) + 1 FROM `+table+`), false)`, table, column); err != nil {
-			return err
-		}
+	if order != "rowid" && order != "id" {
+		return nil
 	}
-	return nil
+	// The next number is one that no row has.
+	_, err = dst.ExecContext(ctx, `SELECT setval(pg_get_serial_sequence(?, ?),
+		(SELECT coalesce(max(`+order+`), 0) + 1 FROM `+table+`), false)`, table, order)
+	return err
 }
 
 // digest counts the rows of a table and hashes them.
 func digest(ctx context.Context, tx *Tx, table, order string) (Copied, error) {
-	names, err := copiedColumns(ctx, tx, table, order)
+	names, err := columns(ctx, tx, table, order)
 	if err != nil {
 		return Copied{}, err
 	}

@@ -22,15 +22,52 @@ const (
 	Postgres Engine = "postgres"
 )
 
-// pool is some connections to a database. All statements are written as SQLite takes them,
-// with ? or ?1 for arguments, and in words that PostgreSQL has as well.
-type pool struct {
-	*sql.DB
+// statements runs those of a pool or a transaction. All are written as SQLite takes them, with
+// ? or ?1 for arguments, and in words that PostgreSQL has as well.
+type statements struct {
+	on interface {
+		ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+		QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	}
 	engine Engine
+}
+
+// ExecContext runs a statement.
+func (s statements) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	query, args = s.engine.statement(query, args)
+	return s.on.ExecContext(ctx, query, args...)
+}
+
+// QueryContext runs a query.
+func (s statements) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	query, args = s.engine.statement(query, args)
+	return s.on.QueryContext(ctx, query, args...)
+}
+
+// QueryRowContext runs a query of one row.
+func (s statements) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	query, args = s.engine.statement(query, args)
+	return s.on.QueryRowContext(ctx, query, args...)
+}
+
+// pool is some connections to a database.
+type pool struct {
+	statements
+
+	db *sql.DB
 	// lock is what PostgreSQL has transactions of this pool take turns by, 0 for nothing.
 	// Those of SQLite take turns in any case.
 	lock int64
 }
+
+func newPool(db *sql.DB, engine Engine, size int, lock int64) *pool {
+	db.SetMaxOpenConns(size)
+	return &pool{statements{db, engine}, db, lock}
+}
+
+// Close closes the connections; transactions that are open end first.
+func (p *pool) Close() error { return p.db.Close() }
 
 // The keys of advisory locks in PostgreSQL.
 const (
@@ -41,9 +78,11 @@ const (
 
 // Tx is a writing transaction.
 type Tx struct {
-	tx     *sql.Tx
-	conn   *sql.Conn
-	engine Engine
+	statements
+
+	tx *sql.Tx
+	// conn is the connection that it is open on, nil on SQLite.
+	conn *sql.Conn
 }
 
 // queryer and rowsQueryer are a pool or a transaction.
@@ -55,42 +94,6 @@ type (
 		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	}
 )
-
-// ExecContext runs a statement.
-func (p *pool) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	query, args = p.engine.statement(query, args)
-	return p.DB.ExecContext(ctx, query, args...)
-}
-
-// QueryContext runs a query.
-func (p *pool) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	query, args = p.engine.statement(query, args)
-	return p.DB.QueryContext(ctx, query, args...)
-}
-
-// QueryRowContext runs a query of one row.
-func (p *pool) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	query, args = p.engine.statement(query, args)
-	return p.DB.QueryRowContext(ctx, query, args...)
-}
-
-// ExecContext runs a statement.
-func (t *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	query, args = t.engine.statement(query, args)
-	return t.tx.ExecContext(ctx, query, args...)
-}
-
-// QueryContext runs a query.
-func (t *Tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	query, args = t.engine.statement(query, args)
-	return t.tx.QueryContext(ctx, query, args...)
-}
-
-// QueryRowContext runs a query of one row.
-func (t *Tx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	query, args = t.engine.statement(query, args)
-	return t.tx.QueryRowContext(ctx, query, args...)
-}
 
 // SQL is the transaction as database/sql knows it, for the queue on SQLite.
 func (t *Tx) SQL() *sql.Tx { return t.tx }
@@ -127,9 +130,9 @@ func (p *pool) snapshot(ctx context.Context, f func(tx *Tx) error) error {
 }
 
 func (p *pool) transact(ctx context.Context, opts *sql.TxOptions, f func(tx *Tx) error) (err error) {
-	t := &Tx{engine: p.engine}
+	t := &Tx{statements: statements{engine: p.engine}}
 	if p.engine == Postgres {
-		if t.conn, err = p.Conn(ctx); err != nil {
+		if t.conn, err = p.db.Conn(ctx); err != nil {
 			return fmt.Errorf("connect: %w", err)
 		}
 		defer func() {
@@ -139,11 +142,12 @@ func (p *pool) transact(ctx context.Context, opts *sql.TxOptions, f func(tx *Tx)
 		}()
 		t.tx, err = t.conn.BeginTx(ctx, opts)
 	} else {
-		t.tx, err = p.BeginTx(ctx, opts)
+		t.tx, err = p.db.BeginTx(ctx, opts)
 	}
 	if err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
 	}
+	t.on = t.tx
 	// After a commit this changes nothing; it also runs when f panics. A connection that
 	// broke has rolled back.
 	defer func() {

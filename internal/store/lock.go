@@ -29,15 +29,29 @@ func (s *Store) Exclusively(ctx context.Context, f func(context.Context) error) 
 			err = errors.Join(err, fmt.Errorf("unlock database: %w", cerr))
 		}
 	}()
+	if err := untilHeld(ctx, func() (bool, error) {
+		err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
+			return false, nil
+		}
+		return err == nil, err
+	}); err != nil {
+		return err
+	}
+	return f(ctx)
+}
+
+// untilHeld tries to take a lock until it is held.
+func untilHeld(ctx context.Context, try func() (held bool, err error)) error {
 	tick := time.NewTicker(lockRetry)
 	defer tick.Stop()
 	for {
-		err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return f(ctx)
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+		held, err := try()
+		if err != nil {
 			return fmt.Errorf("lock database: %w", err)
+		}
+		if held {
+			return nil
 		}
 		select {
 		case <-ctx.Done():

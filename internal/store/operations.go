@@ -110,8 +110,10 @@ func (s *Store) Decisions(ctx context.Context, f DecisionFilter) (_ []Decision, 
 		limit = math.MaxInt64
 	}
 	// The conditions are the literals above.
-	rows, err := s.reader.QueryContext(ctx, `SELECT at, repo, issue_number, person, action, allowed, reason, delivery FROM (
-		SELECT * FROM decisions WHERE `+strings.Join(where, " AND ")+` ORDER BY id DESC LIMIT ?) AS newest ORDER BY id`, append(args, limit)...)
+	rows, err := s.reader.QueryContext(ctx, `
+		SELECT at, repo, issue_number, person, action, allowed, reason, delivery FROM (
+			SELECT * FROM decisions WHERE `+strings.Join(where, " AND ")+` ORDER BY id DESC LIMIT ?) AS newest
+		ORDER BY id`, append(args, limit)...)
 	if err != nil {
 		return nil, fmt.Errorf("list decisions: %w", err)
 	}

@@ -74,7 +74,7 @@ func openPostgres(ctx context.Context, dsn string) (_ *Store, err error) {
 		return nil, errors.Join(err, s.spend.Close(), s.writer.Close())
 	}
 	s.single = s.reader
-	_, err = versionOf(ctx, s.reader.DB)
+	_, err = versionOf(ctx, s.reader.db)
 	if err == nil {
 		err = s.Exclusively(ctx, s.migrate)
 	}
@@ -123,34 +123,6 @@ func prepare(cfg *pgx.ConnConfig) {
 	cfg.DialFunc = dialer.DialContext
 }
 
-// presenceClass is the first half of the keys of advisory locks of processes.
-const presenceClass = 0x72616c70
-
-// stuckAfter is how long a process that gives no sign of life may still be alive.
-const stuckAfter = 15 * time.Second
-
-// PresenceLock is the first half of the key of the advisory lock by which a process on
-// PostgreSQL shows that it is alive; the number of its row is the second.
-func PresenceLock() int32 { return presenceClass }
-
-// Working is the node of a process that works on a database in PostgreSQL, or did a moment
-// ago and may come back, other than this node; "" where none does. A restart of PostgreSQL
-// frees all locks, so that a sign of life counts as well.
-func (s *Store) Working(ctx context.Context, but string) (node string, err error) {
-	err = s.Connections().QueryRow(ctx, `
-		SELECT p.node FROM processes p WHERE p.node <> $1 AND (p.seen_at > clock_timestamp() - $2::interval OR EXISTS (
-			SELECT 1 FROM pg_locks l JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
-			WHERE l.locktype = 'advisory' AND l.classid = $3 AND l.objid = p.number AND l.objsubid = 2 AND l.granted))
-		LIMIT 1`, but, stuckAfter, presenceClass).Scan(&node)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("look who works on the database: %w", err)
-	}
-	return node, nil
-}
-
 // versionOf is the version of a PostgreSQL, and an error where that is too old.
 func versionOf(ctx context.Context, db *sql.DB) (int, error) {
 	var version int
@@ -171,9 +143,7 @@ func (s *Store) pgPool(ctx context.Context, cfg *pgxpool.Config, size int32, loc
 		return nil, err
 	}
 	s.conns = append(s.conns, conns)
-	db := stdlib.OpenDBFromPool(conns)
-	db.SetMaxOpenConns(int(size))
-	return &pool{DB: db, engine: Postgres, lock: lock}, nil
+	return newPool(stdlib.OpenDBFromPool(conns), Postgres, int(size), lock), nil
 }
 
 // Connections is PostgreSQL's pool of connections that read, for the queue; nil on SQLite.
@@ -197,6 +167,17 @@ func (s *Store) Connect(ctx context.Context) (*pgx.Conn, error) {
 	return c, nil
 }
 
+// NoteNode notes which node works on a database in PostgreSQL, or did last: the one whose
+// disk the runs are on.
+func (s *Store) NoteNode(ctx context.Context, tx *Tx, node string) error {
+	_, err := tx.ExecContext(ctx, `
+		INSERT INTO node (name) VALUES (?) ON CONFLICT (one) DO UPDATE SET name = excluded.name`, node)
+	if err != nil {
+		return fmt.Errorf("note the node %s: %w", node, err)
+	}
+	return nil
+}
+
 // nameOf is what can be said of a database: its host and name, without a password.
 func nameOf(dsn string) string {
 	u, err := url.Parse(dsn)
@@ -212,7 +193,7 @@ func nameOf(dsn string) string {
 
 // exclusivelyOnPostgres is Exclusively there: the lock goes with its connection.
 func (s *Store) exclusivelyOnPostgres(ctx context.Context, f func(context.Context) error) (err error) {
-	conn, err := s.reader.Conn(ctx)
+	conn, err := s.reader.db.Conn(ctx)
 	if err != nil {
 		return fmt.Errorf("lock database: %w", err)
 	}
@@ -223,23 +204,15 @@ func (s *Store) exclusivelyOnPostgres(ctx context.Context, f func(context.Contex
 	}()
 	// In a loop, and not by a statement that waits: the lock may be held for longer than a
 	// statement may take.
-	tick := time.NewTicker(lockRetry)
-	defer tick.Stop()
-	for held := false; !held; {
-		if err := conn.QueryRowContext(ctx, `SELECT pg_try_advisory_lock($1)`, lockMigrate).Scan(&held); err != nil {
-			return fmt.Errorf("lock database: %w", err)
-		}
-		if held {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("lock database: %w", context.Cause(ctx))
-		case <-tick.C:
-		}
+	if err := untilHeld(ctx, func() (held bool, err error) {
+		err = conn.QueryRowContext(ctx, `SELECT pg_try_advisory_lock($1)`, lockMigrate).Scan(&held)
+		return held, err
+	}); err != nil {
+		return err
 	}
 	defer func() {
-		if _, uerr := conn.ExecContext(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock($1)`, lockMigrate); uerr != nil {
+		_, uerr := conn.ExecContext(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock($1)`, lockMigrate)
+		if uerr != nil {
 			err = errors.Join(err, fmt.Errorf("unlock database: %w", uerr))
 		}
 	}()

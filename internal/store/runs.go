@@ -184,7 +184,8 @@ func (s *Store) NotePull(ctx context.Context, tx *Tx, id run.ID, pull int) error
 // another installation where that is not 0.
 func (s *Store) RenameRepo(ctx context.Context, tx *Tx, repoNode, owner, name string, installation int64) error {
 	_, err := tx.ExecContext(ctx, `
-		UPDATE runs SET repo_owner = ?, repo_name = ?, installation_id = coalesce(nullif(CAST(? AS BIGINT), 0), installation_id)
+		UPDATE runs SET repo_owner = ?, repo_name = ?,
+			installation_id = coalesce(nullif(CAST(? AS BIGINT), 0), installation_id)
 		WHERE repo_node = ?`, owner, name, installation, repoNode)
 	if err != nil {
 		return fmt.Errorf("rename repository %s/%s: %w", owner, name, err)

@@ -117,7 +117,8 @@ func spent(ctx context.Context, q queryer, key string) (cost spend.USD, err erro
 func charge(ctx context.Context, tx *Tx, scopes []spend.Scope, cost spend.USD) error {
 	for _, s := range scopes {
 		_, err := tx.ExecContext(ctx, `
-			INSERT INTO spend_totals (scope, cost) VALUES (?, ?) ON CONFLICT (scope) DO UPDATE SET cost = spend_totals.cost + excluded.cost`, s.Key, cost)
+			INSERT INTO spend_totals (scope, cost) VALUES (?, ?)
+			ON CONFLICT (scope) DO UPDATE SET cost = spend_totals.cost + excluded.cost`, s.Key, cost)
 		if err != nil {
 			return err
 		}

@@ -146,9 +146,8 @@ func openPool(path string, size int, txlock string, pragmas ...string) (*pool, e
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(size)
 	db.SetMaxIdleConns(size)
-	return &pool{DB: db, engine: SQLite}, nil
+	return newPool(db, SQLite, size, 0), nil
 }
 
 // provider knows the migrations of the engine.
@@ -161,7 +160,7 @@ func (s *Store) provider() (*goose.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return goose.NewProvider(dialect, s.writer.DB, dir, goose.WithDisableGlobalRegistry(true))
+	return goose.NewProvider(dialect, s.writer.db, dir, goose.WithDisableGlobalRegistry(true))
 }
 
 func (s *Store) migrate(ctx context.Context) error {
@@ -197,7 +196,7 @@ func (s *Store) Engine() Engine { return s.engine }
 // DB is the writing connection, for the queue, which keeps its own tables in
 // the same database so that a row and its job commit together. It is one
 // connection: to use it inside a function given to InTx is a deadlock.
-func (s *Store) DB() *sql.DB { return s.writer.DB }
+func (s *Store) DB() *sql.DB { return s.writer.db }
 
 // Path is the absolute path of SQLite's file, "" on PostgreSQL.
 func (s *Store) Path() string { return s.path }
@@ -328,7 +327,7 @@ func trouble(err error) error {
 // is enough that it answers.
 func (s *Store) Check(ctx context.Context) error {
 	if s.engine == Postgres {
-		if err := s.reader.PingContext(ctx); err != nil {
+		if err := s.reader.db.PingContext(ctx); err != nil {
 			return fmt.Errorf("check the database: %w", trouble(err))
 		}
 		return nil

@@ -186,7 +186,7 @@ func (q *Queue) Alone(ctx context.Context) error {
 	if q.st.Engine() != store.Postgres {
 		return nil
 	}
-	other, err := q.st.Working(ctx, q.node)
+	other, err := Working(ctx, q.st, q.node)
 	if err == nil && other != "" {
 		err = fmt.Errorf("%w: %s", ErrOtherNode, other)
 	}

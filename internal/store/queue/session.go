@@ -13,6 +13,9 @@ import (
 )
 
 const (
+	// presenceClass is the first half of the keys of the advisory locks by which processes
+	// show that they are alive; the number of a process's row is the second.
+	presenceClass int32 = 0x72616c70
 	// seenEvery is the pause between two signs of life, and how soon a connection that
 	// broke is made again; seenWithin is how long one may take.
 	seenEvery  = time.Second
@@ -65,6 +68,28 @@ func announceSession(ctx context.Context, q *Queue) (*session, error) {
 	return s, nil
 }
 
+// presenceLocks are the locks that processes in this database hold, by the numbers of
+// their rows; $1 is presenceClass.
+const presenceLocks = `(SELECT l.objid AS number, l.pid FROM pg_locks l
+	JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
+	WHERE l.locktype = 'advisory' AND l.classid = $1 AND l.objsubid = 2 AND l.granted) AS held`
+
+// Working is the node of a process that works on a database in PostgreSQL, or did a moment
+// ago and may come back, other than this node; "" where none does. A restart of PostgreSQL
+// frees all locks, so that a sign of life counts as well.
+func Working(ctx context.Context, st *store.Store, but string) (node string, err error) {
+	err = st.Connections().QueryRow(ctx, `
+		SELECT node FROM processes WHERE node <> $2 AND (seen_at > clock_timestamp() - $3::interval
+			OR number IN (SELECT number FROM `+presenceLocks+`)) LIMIT 1`, presenceClass, but, stuck).Scan(&node)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("look who works on the database: %w", err)
+	}
+	return node, nil
+}
+
 // lastNode is the node that worked on the database last, "" for none.
 func lastNode(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
@@ -87,9 +112,7 @@ func (s *session) succeed(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err = s.st.Connections().Exec(ctx, `
-		INSERT INTO node (name) VALUES ($1) ON CONFLICT (one) DO UPDATE SET name = excluded.name`, s.node)
-	return err
+	return s.st.InTx(ctx, func(tx *store.Tx) error { return s.st.NoteNode(ctx, tx, s.node) })
 }
 
 // connect makes the connection and takes the lock of a new number: that of a connection
@@ -114,7 +137,7 @@ func (s *session) connect(ctx context.Context) error {
 		return tx.QueryRow(ctx, `
 			WITH me AS (INSERT INTO processes (id, node) VALUES ($1, $3)
 				ON CONFLICT (id) DO UPDATE SET number = DEFAULT, seen_at = clock_timestamp() RETURNING number)
-			SELECT number, pg_try_advisory_lock($2, number) FROM me`, s.id, store.PresenceLock(), s.node).Scan(&number, &held)
+			SELECT number, pg_try_advisory_lock($2, number) FROM me`, s.id, presenceClass, s.node).Scan(&number, &held)
 	})
 	if err == nil && !held {
 		err = errors.New("a new lock is held by somebody else")
@@ -171,7 +194,8 @@ func (s *session) beat(ctx context.Context) error {
 	// Not ended by a stop: the connection would be lost before it has said that this process leaves.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), seenWithin)
 	defer cancel()
-	tag, err := s.conn.Exec(ctx, `UPDATE processes SET seen_at = clock_timestamp() WHERE id = $1 AND number = $2`, s.id, s.number)
+	tag, err := s.conn.Exec(ctx, `
+		UPDATE processes SET seen_at = clock_timestamp() WHERE id = $1 AND number = $2`, s.id, s.number)
 	if err == nil && tag.RowsAffected() != 1 {
 		err = errors.New("somebody has taken this process for dead")
 	}
@@ -245,10 +269,8 @@ func (s *session) eachSilent(ctx context.Context, bury func(id string) error) er
 	}
 	// The end of a session frees its lock a moment later: the next look finds it free.
 	if _, err := s.st.Connections().Exec(ctx, `
-		SELECT pg_terminate_backend(l.pid) FROM pg_locks l
-		JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
-		JOIN processes p ON l.locktype = 'advisory' AND l.classid = $1 AND l.objid = p.number AND l.objsubid = 2
-		WHERE p.id <> $2 AND p.seen_at < clock_timestamp() - $3::interval`, store.PresenceLock(), s.id, stuck); err != nil {
+		SELECT pg_terminate_backend(held.pid) FROM processes p JOIN `+presenceLocks+` ON held.number = p.number
+		WHERE p.id <> $2 AND p.seen_at < clock_timestamp() - $3::interval`, presenceClass, s.id, stuck); err != nil {
 		return err
 	}
 	var errs []error
@@ -272,7 +294,8 @@ func (s *session) buryIfDead(ctx context.Context, id string, bury func(id string
 			return err
 		}
 		var dead bool
-		if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1, $2)`, store.PresenceLock(), number).Scan(&dead); err != nil || !dead {
+		err = tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1, $2)`, presenceClass, number).Scan(&dead)
+		if err != nil || !dead {
 			return err
 		}
 		if err := bury(id); err != nil {
