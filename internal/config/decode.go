@@ -243,6 +243,9 @@ func (d *document) at(t *token.Token, message string) Problem {
 	return p
 }
 
+// passwordPattern is what of a URL is or holds a password.
+var passwordPattern = strs.Lazy(`://[^/\s]*:[^/\s]*@|password=[^&\s"']*`)
+
 // excerpt is the line with a caret below the column, or "" where a caret
 // would point nowhere sensible.
 func (d *document) excerpt(line, column int) string {
@@ -250,7 +253,10 @@ func (d *document) excerpt(line, column int) string {
 	if line > len(lines) {
 		return ""
 	}
-	text := []rune(strings.TrimRight(strings.ReplaceAll(lines[line-1], "\t", " "), "\r"))
+	shown := passwordPattern().ReplaceAllStringFunc(lines[line-1], func(password string) string {
+		return strings.Repeat("*", utf8.RuneCountInString(password)) // the caret stays at its place
+	})
+	text := []rune(strings.TrimRight(strings.ReplaceAll(shown, "\t", " "), "\r"))
 	if column > len(text)+1 || column > maxExcerpt {
 		return ""
 	}

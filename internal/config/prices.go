@@ -45,7 +45,7 @@ func prices(files []priceFile, report reporter) run.Prices {
 			}
 			return *v
 		}
-		if !modelPattern().MatchString(f.Model) {
+		if !run.IsModelName(f.Model) {
 			report(at("model"), "%q does not look like the name of a model", clip(f.Model))
 			continue
 		}

@@ -159,7 +159,6 @@ const maxProtected = 100
 var (
 	// The first character keeps a value that becomes an argument from being
 	// read as a flag.
-	modelPattern  = strs.Lazy(`^[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]{0,127}$`)
 	headerPattern = strs.Lazy(`^[A-Za-z][A-Za-z0-9-]{0,63}$`)
 	imagePattern  = strs.Lazy(`^[a-z0-9][A-Za-z0-9._:/@-]{0,254}$`)
 )
@@ -176,7 +175,7 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 	report := func(path, format string, args ...any) {
 		problems = append(problems, doc.problem(path, fmt.Sprintf(format, args...)))
 	}
-	if f.Model != "" && !modelPattern().MatchString(f.Model) {
+	if f.Model != "" && !run.IsModelName(f.Model) {
 		report("$.model", "%q does not look like the name of a model", clip(f.Model))
 	}
 	if f.Image != "" && !imagePattern().MatchString(f.Image) {

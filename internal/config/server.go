@@ -424,9 +424,6 @@ func (s Server) Database() string {
 	return filepath.Join(s.DataDir, DatabaseFile)
 }
 
-// databaseURL is where the file has the URL of the database.
-const databaseURL = "$.database_url"
-
 // DatabaseFile is the name of the database's file in a server's data directory.
 const DatabaseFile = "ralph.db"
 
@@ -489,11 +486,7 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 		return Server{}, f, problems
 	}
 	report := func(path, format string, args ...any) {
-		p := doc.problem(path, fmt.Sprintf(format, args...))
-		if path == databaseURL {
-			p.Excerpt = "" // it may hold a password
-		}
-		problems = append(problems, p)
+		problems = append(problems, doc.problem(path, fmt.Sprintf(format, args...)))
 	}
 	s := Server{
 		Listen: f.Listen, MetricsListen: f.MetricsListen,
@@ -590,7 +583,7 @@ func (s Server) check(report reporter) {
 		report("$.model.auth_header", "%q is not the name of a header", clip(s.Model.AuthHeader))
 	}
 	for i, pattern := range s.Model.Allowed {
-		if pattern != "*" && !modelPattern().MatchString(strings.TrimSuffix(pattern, "*")) {
+		if pattern != "*" && !run.IsModelName(strings.TrimSuffix(pattern, "*")) {
 			report(fmt.Sprintf("$.model.allowed[%d]", i), "%q is neither the name of a model nor the beginning of one with a *",
 				clip(pattern))
 		}
@@ -603,7 +596,7 @@ func (s Server) check(report reporter) {
 		report("$.data_dir", "must name a directory")
 	}
 	if wrong := s.wrongDatabase(); wrong != "" {
-		report(databaseURL, "%s", wrong)
+		report("$.database_url", "%s", wrong)
 	}
 	// GitHub refuses label names over 50 characters.
 	if n := utf8.RuneCountInString(s.Label); n == 0 || n > 50 || !printable(s.Label) {
@@ -633,7 +626,7 @@ func (s Server) check(report reporter) {
 	default:
 		report("$.agent.name", "%q is not an agent; use one of %s", clip(s.Agent.Name), strings.Join(Agents(), ", "))
 	}
-	if s.Agent.Model != "" && !modelPattern().MatchString(s.Agent.Model) {
+	if s.Agent.Model != "" && !run.IsModelName(s.Agent.Model) {
 		report("$.agent.model", "%q does not look like the name of a model", clip(s.Agent.Model))
 	}
 	s.Sandbox.check(s.AllowLocalSandbox, report)

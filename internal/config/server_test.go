@@ -312,6 +312,10 @@ func TestLoadServerRefuses(t *testing.T) {
 			confPath + ":5:15: database_url: must not hold the password: set PGPASSWORD",
 		},
 		{
+			"password in a mistyped URL", minimal + "database_url: mysql://h/n?password=hunter2\n",
+			confPath + ":5:15: database_url: must be the URL of a PostgreSQL database",
+		},
+		{
 			"another database", minimal + "database_url: mysql://ralph:hunter2@db/ralph\n",
 			confPath + ":5:15: database_url: must be the URL of a PostgreSQL database",
 		},

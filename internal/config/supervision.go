@@ -118,7 +118,7 @@ func roles(files []roleFile, report reporter) map[run.Role]Role {
 			}
 			report("$.roles", "there is no role %q; the roles are %s", clip(f.Name), strings.Join(names, ", "))
 			continue
-		case f.Model != "" && !modelPattern().MatchString(f.Model):
+		case f.Model != "" && !run.IsModelName(f.Model):
 			report("$.roles", "%q does not look like the name of a model", clip(f.Model))
 			continue
 		case slices.Contains(slices.Collect(maps.Keys(out)), role):

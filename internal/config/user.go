@@ -102,7 +102,7 @@ func (u User) check(report reporter) {
 	oneOf("$.sandbox.devcontainer", string(u.Sandbox.Devcontainer), string(DevcontainerOff), string(DevcontainerImage),
 		string(DevcontainerBuild))
 	oneOf("$.sandbox.local_isolation", u.Sandbox.LocalIsolation, isolations()...)
-	if u.Agent.Model != "" && !modelPattern().MatchString(u.Agent.Model) {
+	if u.Agent.Model != "" && !run.IsModelName(u.Agent.Model) {
 		report("$.agent.model", "%q does not look like the name of a model", clip(u.Agent.Model))
 	}
 	if u.Sandbox.Image != "" && !IsImage(u.Sandbox.Image) {

@@ -6,11 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/run"
@@ -85,15 +83,11 @@ func inspect(c call, body []byte, limited bool, allowed []string) (asked, error)
 	return a, nil
 }
 
-// modelName is what a model may be called: as in the configuration, so that no name
-// is more than one, or more than a name, to whoever stands behind the endpoint.
-var modelName = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]{0,127}$`)
-})
-
+// checkModel refuses names that are more than one, or more than a name, to whoever stands
+// behind the endpoint.
 func checkModel(name string) error {
 	switch {
-	case !modelName().MatchString(name) || strings.Contains(name, ".."):
+	case !run.IsModelName(name) || strings.Contains(name, ".."):
 		return refuse("the model %s does not look like the name of a model", strconv.Quote(clip(name)))
 	case strings.HasSuffix(name, ":online"):
 		// OpenRouter takes it for a plugin that searches.

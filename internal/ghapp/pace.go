@@ -56,8 +56,8 @@ type place struct {
 
 // lane is the way that all writes of one installation take: one at a time of each
 // purpose, and together no faster than the pace. A purpose whose calls hang stops only
-// itself, and is tried every few seconds. Where several repositories want to write, they take turns; within one, writes
-// go in the order of what they are for.
+// itself, and is tried every few seconds. Where several repositories want to write, they
+// take turns; within one, writes go in the order of what they are for.
 type lane struct {
 	pace  *rate.Limiter
 	every time.Duration
