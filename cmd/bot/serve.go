@@ -150,6 +150,8 @@ type app struct {
 	room func() machine.Room
 	// draining: this process starts no more agents.
 	draining atomic.Bool
+	// caughtUp: the server has looked for what was missed before its start.
+	caughtUp atomic.Bool
 	// current are the values that change when the configuration is read again by load,
 	// which is nil where there is no file; cfgNow is the whole of what holds by now.
 	current   *current
@@ -166,7 +168,7 @@ type observers struct {
 	self   string
 	watch  func(run.Event)
 	onSave func(id run.ID, saved bool)
-	// onWork is told after each job of the queue.
+	// onWork is told after each job of the queue, and after each look for what was missed.
 	onWork func()
 	// now is the clock, nil for time.Now, and writeEvery the pause between
 	// writes, zero for the one that GitHub asks for.
@@ -642,6 +644,10 @@ func (a *app) keepCatchingUp(ctx context.Context) (end func()) {
 		for {
 			if err := a.catchUp(ctx); err != nil && ctx.Err() == nil {
 				a.log.Warn().Err(err).Msg("making up for what was missed failed; it is tried again")
+			}
+			a.caughtUp.Store(true)
+			if a.onWork != nil {
+				a.onWork()
 			}
 			select {
 			case <-tick.C:

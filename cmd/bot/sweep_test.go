@@ -38,6 +38,7 @@ func TestMissedLabels(t *testing.T) {
 		}
 		return n
 	}
+	st.caughtUp(s)
 	// One that was delivered: the server is not new, and does not do it again.
 	delivered := st.label("Say hello to everybody", threeTasks)
 	first := st.ended(s.store, delivered)
@@ -114,6 +115,13 @@ func TestMissedLabels(t *testing.T) {
 	}
 }
 
+// caughtUp waits until the server has looked for what was missed before its start, so that
+// the test's own look is the only one.
+func (st *stage) caughtUp(s *serving) {
+	st.t.Helper()
+	st.await("the look at the start", s.app.caughtUp.Load)
+}
+
 // TestManyMissedLabels: not all are begun at once.
 func TestManyMissedLabels(t *testing.T) {
 	t.Parallel()
@@ -121,6 +129,7 @@ func TestManyMissedLabels(t *testing.T) {
 	st := newStage(t, setting{script: "model: scripted\ndefault: [{misbehave: hang}]\n"})
 	st.now = clock.now
 	s := st.serve()
+	st.caughtUp(s)
 	st.label("Say", "") // so that the server is not new
 	st.processed(s)
 	if err := st.sim.SetHook(st.app.ID, "", ""); err != nil {
